@@ -1,0 +1,3 @@
+module github.com/ramjet-rdma/ramjet
+
+go 1.26
