@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netio
+
+import (
+	"errors"
+	"net/netip"
+	"unsafe"
+)
+
+const (
+	// defaultSegments is UDP_MAX_SEGMENTS of Linux 4.18 to 6.9; later ones
+	// have 128.
+	defaultSegments = 64
+
+	// maxPieces is how many pieces of memory one system call takes (UIO_MAXIOV
+	// of Linux), and maxPiecesEach how many are kept free for each datagram.
+	maxPieces     = 1024
+	maxPiecesEach = 64
+)
+
+var errUnfilled = errors.New("netio: a datagram of the train has not the size it was begun with")
+
+// Train is one send to one destination: datagrams ("segments") of equal size,
+// of which only the last may be shorter. It gathers the bytes where they are
+// and copies none. Reset it and use it again; it keeps its own memory.
+//
+//	t.Reset(to)
+//	for more && t.Begin(size) {
+//		t.Add(header)
+//		t.Add(payload)
+//	}
+//	err := s.Send(t)
+type Train struct {
+	to      netip.AddrPort
+	pieces  []piece
+	limit   int  // datagrams at most; 0: defaultSegments
+	count   int  // datagrams begun
+	segment int  // size of the first datagram
+	total   int  // sum of the sizes begun
+	filled  int  // bytes added
+	sealed  bool // a shorter datagram has ended the train
+	sent    int  // datagrams that left already, one by one
+}
+
+// piece is memory to gather from. It has the layout of struct iovec.
+type piece struct {
+	base *byte
+	len  uint
+}
+
+// Reset empties the train and gives it a destination.
+func (t *Train) Reset(to netip.AddrPort) {
+	clear(t.pieces) // hold on to nobody's memory
+	*t = Train{to: to, pieces: t.pieces[:0], limit: t.limit}
+}
+
+// To is the train's destination.
+func (t *Train) To() netip.AddrPort { return t.to }
+
+// Len is the number of datagrams in the train.
+func (t *Train) Len() int { return t.count }
+
+// Size is the number of bytes in the train.
+func (t *Train) Size() int { return t.total }
+
+// Begin opens a further datagram of size bytes, 1 to MaxPayload, whose bytes
+// follow by Add, in at most 64 pieces. It returns false and changes nothing
+// when that datagram cannot join: the train is full, or the datagram is longer
+// than those before it, or the last one was shorter.
+func (t *Train) Begin(size int) bool {
+	if size <= 0 || t.total+size > MaxPayload || t.sealed {
+		return false
+	}
+	if t.count == 0 {
+		t.segment = size
+	} else {
+		limit := t.limit
+		if limit == 0 {
+			limit = defaultSegments
+		}
+		if size > t.segment || t.count >= limit || len(t.pieces) > maxPieces-maxPiecesEach {
+			return false
+		}
+		t.sealed = size < t.segment
+	}
+	t.count++
+	t.total += size
+	return true
+}
+
+// Add appends bytes to the open datagram. They are not copied. Memory that
+// follows on what was added before is taken as one piece with it.
+func (t *Train) Add(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	t.filled += len(b)
+	base := unsafe.SliceData(b)
+	if n := len(t.pieces); n > 0 {
+		last := &t.pieces[n-1]
+		if uintptr(unsafe.Pointer(last.base))+uintptr(last.len) == uintptr(unsafe.Pointer(base)) {
+			last.len += uint(len(b))
+			return
+		}
+	}
+	t.pieces = append(t.pieces, piece{base, uint(len(b))})
+}
+
+// check tells whether the train is whole.
+func (t *Train) check() error {
+	if t.filled != t.total || len(t.pieces) > maxPieces {
+		return errUnfilled
+	}
+	return nil
+}
