@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import "time"
+
+// AtomicCap says between whom atomic operations are atomic (IBTA 11.2.1.2).
+type AtomicCap uint8
+
+const (
+	AtomicNone   AtomicCap = iota // no atomic operations
+	AtomicDevice                  // among the operations of this device
+	AtomicGlobal                  // also against sync/atomic of the host's processors
+)
+
+func (a AtomicCap) String() string {
+	return name([]string{"ATOMIC_NONE", "ATOMIC_HCA", "ATOMIC_GLOB"}, a)
+}
+
+// DeviceAttr are the attributes and limits of a device (IBTA 11.2.1.2, ibv_query_device).
+type DeviceAttr struct {
+	Name         string
+	Kind         string // "roce", "iwarp", "infiniband", "shm", "kernel"
+	Firmware     string // version of the implementation
+	NodeGUID     uint64
+	SysImageGUID uint64
+	VendorID     uint32
+	VendorPartID uint32
+	HWVersion    uint32
+	Ports        int
+
+	MaxMRSize       uint64
+	PageSizes       uint64 // bit n set: pages of 2^n bytes
+	MaxQP           int
+	MaxQPWR         int // outstanding work requests of one queue
+	MaxSGE          int
+	MaxSGERead      int // scatter entries of a READ
+	MaxInline       int // bytes
+	MaxCQ           int
+	MaxCQE          int
+	MaxMR           int
+	MaxMW           int
+	MaxPD           int
+	MaxAH           int
+	MaxSRQ          int
+	MaxSRQWR        int
+	MaxSRQSGE       int
+	MaxXRCD         int
+	MaxQPRdAtomic   int // READs and atomics that a QP answers at once
+	MaxQPInitRdAtom int // READs and atomics that a QP has in flight
+	MaxMcastGroups  int
+	MaxMcastQP      int // queue pairs in one multicast group
+	MaxPKeys        int
+
+	Atomic       AtomicCap
+	Caps         DeviceCap
+	LocalCAAckNs time.Duration // longest time until a request is acknowledged
+	MaxMsgSize   uint64
+}
+
+// DeviceCap are optional abilities (IBTA 11.2.1.2, ibv_device_cap_flags).
+type DeviceCap uint32
+
+const (
+	CapSRQ DeviceCap = 1 << iota
+	CapXRC
+	CapMWType1
+	CapMWType2B
+	CapSendInvalidate
+	CapRNRNak
+	CapSRQResize
+	CapResizeCQ
+	CapFlush
+	CapAtomicWrite
+	CapTimestamp
+	CapOnDemand
+	CapUDMulticast
+	CapUC
+	CapUD
+)
+
+func (c DeviceCap) String() string {
+	return flagNames(uint32(c), "SRQ", "XRC", "MEM_WINDOW_TYPE_1", "MEM_WINDOW_TYPE_2B", "SEND_WITH_INV", "RC_RNR_NAK_GEN",
+		"SRQ_RESIZE", "RESIZE_CQ", "FLUSH", "ATOMIC_WRITE", "TIMESTAMP", "ON_DEMAND", "UD_MULTICAST", "UC", "UD")
+}
+
+// PortState is the state of a port (IBTA 7.2.7).
+type PortState uint8
+
+const (
+	PortDown PortState = iota + 1
+	PortInit
+	PortArmed
+	PortActive
+)
+
+func (s PortState) String() string {
+	return name([]string{"", "PORT_DOWN", "PORT_INIT", "PORT_ARMED", "PORT_ACTIVE"}, s)
+}
+
+// LinkLayer is what a port's packets travel on.
+type LinkLayer uint8
+
+const (
+	LinkEthernet LinkLayer = iota + 1
+	LinkInfiniBand
+	LinkSharedMemory
+)
+
+func (l LinkLayer) String() string {
+	return name([]string{"", "Ethernet", "InfiniBand", "SharedMemory"}, l)
+}
+
+// PortAttr are the attributes of a port (IBTA 11.2.1.2, ibv_query_port).
+type PortAttr struct {
+	State     PortState
+	Link      LinkLayer
+	NetDev    string // the network interface, if there is one
+	MaxMTU    MTU
+	ActiveMTU MTU
+	LinkMTU   int    // bytes of an IP packet
+	MaxMsg    uint64 // bytes
+	GIDs      int    // entries of the GID table
+	PKeys     int
+	LID       uint16
+	SMLID     uint16
+	SL        uint8
+	SpeedMbps int64 // 0: unknown
+}
+
+// GIDType says how packets of a GID table entry look on the wire.
+type GIDType uint8
+
+const (
+	GIDInfiniBand GIDType = iota + 1
+	GIDRoCEv2
+	GIDiWARP
+)
+
+func (t GIDType) String() string {
+	return name([]string{"", "IB", "RoCE v2", "iWARP"}, t)
+}
+
+// GIDEntry is one row of a port's GID table.
+type GIDEntry struct {
+	Index  int
+	GID    GID
+	Type   GIDType
+	NetDev string
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+	"weak"
+)
+
+// DefaultSpin is how long [CQ.Wait] polls before it sleeps: waking a processor that has
+// gone idle takes longer than a round trip.
+const DefaultSpin = 50 * time.Microsecond
+
+// CQOptions are what else CreateCQ can be told; nil stands for the zero value.
+type CQOptions struct {
+	Channel *CompChannel  // where completion events go; nil: only Wait notices them
+	Spin    time.Duration // of Wait; 0: DefaultSpin, negative: sleep at once
+}
+
+// CQ is a completion queue (IBTA 10.2.6).
+type CQ struct {
+	object
+	dev  *Device
+	drv  CQDriver
+	sig  *cqSignal
+	spin time.Duration
+}
+
+// cqSignal is what a driver wakes. It does not keep the CQ alive.
+type cqSignal struct {
+	wake    chan struct{} // closed queues are woken too
+	channel *CompChannel
+	self    weak.Pointer[CQ]
+	closed  atomic.Bool
+}
+
+func (s *cqSignal) completion() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	if s.channel != nil {
+		if cq := s.self.Value(); cq != nil {
+			s.channel.put(cq)
+		}
+	}
+}
+
+// CreateCQ creates a completion queue for cqe completions that have not been polled.
+func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
+	const op = "create_cq"
+	if cqe <= 0 {
+		return nil, opErr(op, ErrInvalid, fmt.Sprintf("a completion queue of %d entries", cqe))
+	}
+	if opt == nil {
+		opt = &CQOptions{}
+	}
+	cq := &CQ{dev: d, spin: opt.Spin, sig: &cqSignal{wake: make(chan struct{}, 1), channel: opt.Channel}}
+	if cq.spin == 0 {
+		cq.spin = DefaultSpin
+	}
+	cq.sig.self = weak.Make(cq)
+	deps := []*object{&d.object}
+	if opt.Channel != nil {
+		deps = append(deps, &opt.Channel.object)
+	}
+	if err := cq.use(op, deps...); err != nil {
+		return nil, err
+	}
+	sig, events := cq.sig, d.events
+	var err error
+	cq.drv, err = d.drv.CreateCQ(cqe, CQEvents{
+		Completion: sig.completion,
+		Error: func() {
+			if cq := sig.self.Value(); cq != nil {
+				events.put(Event{Type: EventCQError, CQ: cq})
+			}
+			sig.completion()
+		},
+	})
+	if err != nil {
+		cq.unuse()
+		return nil, wrap(op, err)
+	}
+	return cq, nil
+}
+
+// Device returns the device of the queue.
+func (cq *CQ) Device() *Device { return cq.dev }
+
+// Driver returns what implements the queue.
+func (cq *CQ) Driver() CQDriver { return cq.drv }
+
+// Poll takes up to len(wcs) completions and returns how many. It never blocks. On devices
+// in software it also moves data: a program that polls needs no other thread to do so.
+func (cq *CQ) Poll(wcs []WC) int { return cq.drv.Poll(wcs) }
+
+// Err returns ErrOverflow once completions were lost because the queue was full. Its
+// queue pairs are then in the error state.
+func (cq *CQ) Err() error { return wrap("poll_cq", cq.drv.Err()) }
+
+// Wait takes at least one and up to len(wcs) completions; it polls for a while and then
+// sleeps until one arrives or ctx ends. One goroutine at a time may wait.
+func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
+	if n := cq.drv.Poll(wcs); n > 0 {
+		return n, nil
+	}
+	if cq.spin > 0 {
+		for start := time.Now(); time.Since(start) < cq.spin; {
+			for range 16 {
+				if n := cq.drv.Poll(wcs); n > 0 {
+					return n, nil
+				}
+			}
+		}
+	}
+	for {
+		if err := cq.drv.ReqNotify(false); err != nil {
+			return 0, wrap("req_notify_cq", err)
+		}
+		if n := cq.drv.Poll(wcs); n > 0 {
+			return n, nil
+		}
+		if err := cq.Err(); err != nil {
+			return 0, err
+		}
+		if cq.sig.closed.Load() {
+			return 0, opErr("poll_cq", ErrClosed, "")
+		}
+		select {
+		case <-cq.sig.wake:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// ReqNotify asks for one event on the queue's channel at the next completion, or at the
+// next solicited or failed one. Completions that are already there raise none: poll again
+// after it.
+func (cq *CQ) ReqNotify(solicitedOnly bool) error {
+	return wrap("req_notify_cq", cq.drv.ReqNotify(solicitedOnly))
+}
+
+// Resize changes the capacity; ErrInvalid if more completions are waiting than fit.
+func (cq *CQ) Resize(cqe int) error { return wrap("resize_cq", cq.drv.Resize(cqe)) }
+
+// Capacity returns how many completions fit: at least as many as were asked for.
+func (cq *CQ) Capacity() int { return cq.drv.Capacity() }
+
+// Close destroys the queue; ErrBusy while queue pairs use it.
+func (cq *CQ) Close() error {
+	return cq.close("destroy_cq", func() error {
+		if err := cq.drv.Destroy(); err != nil {
+			return wrap("destroy_cq", err)
+		}
+		cq.sig.closed.Store(true)
+		cq.sig.completion()
+		return nil
+	})
+}

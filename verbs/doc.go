@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package verbs is the RDMA programming interface: devices, protection domains,
+// memory regions and windows, completion queues, shared receive queues, queue pairs
+// and address handles, with the semantics of IBTA volume 1 chapters 9 to 11 and names
+// that users of libibverbs know.
+//
+// The types here do what every kind of device shares: they keep track of who uses what
+// (closing an object that is in use is [ErrBusy], closing one twice is harmless), they
+// deliver events, and they hold the rules of the queue pair state machine. What moves
+// data is a [Driver]: RoCEv2, iWARP, InfiniBand, shared memory, or hardware.
+//
+// # Errors
+//
+// A call that cannot be carried out returns an [*OpError] around one of the sentinels of
+// this package. A work request that fails completes with a [Status] in its [WC].
+//
+// # Concurrency
+//
+// All methods may be called from several goroutines at once. Completions of one queue
+// are delivered in order; two goroutines that poll the same queue share them out.
+//
+// # Memory
+//
+// The memory of a region belongs to the program and to its peers at the same time, as
+// with RDMA hardware. What the completion of a work request covers may be read and
+// written freely after the completion was polled. Memory that a peer reads or writes
+// one-sidedly while the program uses it is a data race, unless the program looks at it
+// through [MR.Do], [MR.WaitFor] and the helpers built on them.
+package verbs

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"syscall"
+)
+
+// Sentinels that calls return inside an [*OpError]. Each stands for one errno of the C
+// interface, see [OpError.Errno].
+var (
+	ErrBusy         = errors.New("object is in use by others")
+	ErrClosed       = errors.New("object is closed")
+	ErrInvalid      = errors.New("invalid argument")
+	ErrNotSupported = errors.New("not supported by this device")
+	ErrQueueFull    = errors.New("queue is full")
+	ErrNoMemory     = errors.New("out of memory or of device resources")
+	ErrState        = errors.New("not allowed in this queue pair state")
+	ErrOverflow     = errors.New("completion queue overflowed")
+	ErrPermission   = errors.New("operation not permitted")
+	ErrFault        = errors.New("memory is not mapped as the access flags need it")
+	ErrNotFound     = errors.New("no such object")
+)
+
+// OpError says which call failed and why.
+type OpError struct {
+	Op     string // the call: "post_send", "modify_qp", …
+	Err    error  // one of the sentinels of this package, or an error of the system
+	Detail string // what exactly is wrong and what to do; may be empty
+}
+
+func (e *OpError) Error() string {
+	s := "verbs: " + e.Op + ": " + e.Err.Error()
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	return s
+}
+
+// Unwrap returns the sentinel.
+func (e *OpError) Unwrap() error { return e.Err }
+
+// Errno returns what the C interface reports for this error.
+func (e *OpError) Errno() syscall.Errno {
+	var errno syscall.Errno
+	switch {
+	case errors.As(e.Err, &errno):
+		return errno
+	case errors.Is(e.Err, ErrBusy):
+		return syscall.EBUSY
+	case errors.Is(e.Err, ErrNotSupported):
+		return syscall.EOPNOTSUPP
+	case errors.Is(e.Err, ErrQueueFull), errors.Is(e.Err, ErrNoMemory):
+		return syscall.ENOMEM
+	case errors.Is(e.Err, ErrPermission):
+		return syscall.EPERM
+	case errors.Is(e.Err, ErrFault):
+		return syscall.EFAULT
+	case errors.Is(e.Err, ErrNotFound):
+		return syscall.ENOENT
+	}
+	return syscall.EINVAL
+}
+
+func opErr(op string, err error, detail string) error {
+	return &OpError{Op: op, Err: err, Detail: detail}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"sync"
+)
+
+// EventType is the kind of an asynchronous event (IBTA 11.6.3).
+type EventType uint8
+
+const (
+	EventCQError EventType = iota
+	EventQPFatal
+	EventQPRequestError
+	EventQPAccessError
+	EventCommEstablished
+	EventSQDrained
+	EventPathMigrated
+	EventPathMigrateError
+	EventDeviceFatal
+	EventPortActive
+	EventPortError
+	EventLIDChange
+	EventPKeyChange
+	EventSMChange
+	EventSRQError
+	EventSRQLimitReached
+	EventQPLastWQEReached
+	EventClientReregister
+	EventGIDChange
+)
+
+func (t EventType) String() string {
+	return name([]string{"CQ error", "local work queue catastrophic error", "invalid request local work queue error",
+		"local access violation work queue error", "communication established", "send queue drained", "path migrated",
+		"path migration request error", "local catastrophic error", "port active", "port error", "LID change", "PKey change",
+		"SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached", "client reregistration", "GID table change"}, t)
+}
+
+// Event is an asynchronous event; the object that it is about is set, the others are nil.
+type Event struct {
+	Type EventType
+	CQ   *CQ
+	QP   *QP
+	SRQ  *SRQ
+	Port int
+}
+
+// maxEvents bounds the events that nobody has fetched; older ones make room for newer.
+const maxEvents = 1024
+
+// eventQueue holds the asynchronous events of a device until the program fetches them.
+type eventQueue struct {
+	mu     sync.Mutex
+	events []Event
+	ready  chan struct{}
+	closed bool
+}
+
+func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{}, 1)} }
+
+func (q *eventQueue) put(e Event) {
+	q.mu.Lock()
+	if len(q.events) == maxEvents {
+		q.events = append(q.events[:0], q.events[1:]...)
+	}
+	q.events = append(q.events, e)
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *eventQueue) signal() {
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (q *eventQueue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *eventQueue) get(ctx context.Context) (Event, error) {
+	for {
+		q.mu.Lock()
+		if len(q.events) > 0 {
+			e := q.events[0]
+			q.events = q.events[1:]
+			more := len(q.events) > 0
+			q.mu.Unlock()
+			if more {
+				q.signal()
+			}
+			return e, nil
+		}
+		closed := q.closed
+		q.mu.Unlock()
+		if closed {
+			q.signal() // for others who wait
+			return Event{}, opErr("get_async_event", ErrClosed, "")
+		}
+		select {
+		case <-q.ready:
+		case <-ctx.Done():
+			return Event{}, ctx.Err()
+		}
+	}
+}

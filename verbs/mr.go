@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"encoding/binary"
+)
+
+// MR is a memory region (IBTA 10.6).
+type MR struct {
+	object
+	pd  *PD
+	drv MRDriver
+}
+
+// Addr returns the address that stands for the region's first byte in SGEs and at peers:
+// the memory's own, or 0 for a zero-based region.
+func (mr *MR) Addr() uint64 { return mr.drv.Addr() }
+
+// LKey returns the key for SGEs.
+func (mr *MR) LKey() Key { return mr.drv.LKey() }
+
+// RKey returns the key that peers need.
+func (mr *MR) RKey() Key { return mr.drv.RKey() }
+
+// Bytes returns the memory itself.
+func (mr *MR) Bytes() []byte { return mr.drv.Bytes() }
+
+// Len returns the length in bytes.
+func (mr *MR) Len() int { return len(mr.drv.Bytes()) }
+
+// SGE names n bytes from off on. It does not check the bounds: the work request does.
+func (mr *MR) SGE(off, n int) SGE {
+	return SGE{Addr: mr.drv.Addr() + uint64(off), Length: uint32(n), LKey: mr.drv.LKey()}
+}
+
+// Remote is what a peer needs for one-sided operations on the region.
+func (mr *MR) Remote() Remote { return Remote{Addr: mr.drv.Addr(), Key: mr.drv.RKey()} }
+
+// ReregFlags say what Rereg changes.
+type ReregFlags uint8
+
+const (
+	ReregTranslation ReregFlags = 1 << iota // the memory
+	ReregPD                                 // the protection domain
+	ReregAccess                             // the access flags
+)
+
+// Rereg changes the memory, protection domain or access of the region, as flags say
+// (IBTA 11.2.8.5). Keys change when the memory does.
+func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
+	const op = "rereg_mr"
+	if flags == 0 || flags > ReregTranslation|ReregPD|ReregAccess {
+		return opErr(op, ErrInvalid, "flags name nothing to change")
+	}
+	if flags&ReregAccess != 0 {
+		if err := checkAccess(op, access); err != nil {
+			return err
+		}
+	}
+	if flags&ReregPD == 0 {
+		return wrap(op, mr.drv.Rereg(flags, nil, buf, access))
+	}
+	if pd == nil || pd.dev != mr.pd.dev {
+		return opErr(op, ErrInvalid, "the new protection domain is not of this device")
+	}
+	mr.mu.Lock()
+	defer mr.mu.Unlock()
+	if mr.closed {
+		return opErr(op, ErrClosed, "")
+	}
+	old := mr.deps
+	mr.deps = nil
+	if err := mr.use(op, &pd.object); err != nil {
+		mr.deps = old
+		return err
+	}
+	if err := mr.drv.Rereg(flags, pd.drv, buf, access); err != nil {
+		mr.unuse()
+		mr.deps = old
+		return wrap(op, err)
+	}
+	release(old)
+	mr.pd = pd
+	return nil
+}
+
+// Do runs f while the device touches no memory of the region: what f reads and writes is
+// ordered with respect to everything that peers do to it. f must be short and must not
+// call into the device.
+func (mr *MR) Do(f func(b []byte)) { mr.drv.Do(f) }
+
+// WaitFor waits until cond is true of the region's bytes: the way to learn that a
+// one-sided WRITE or atomic has arrived. cond runs as in [MR.Do].
+//
+// The guarantee: what the peer wrote before it wrote the bytes that cond saw, on the same
+// queue pair, can be seen as soon as WaitFor returns. Bytes that one WRITE carries appear
+// in no order that can be relied on, except that a WRITE of at most 8 bytes that does not
+// cross an 8-byte boundary appears whole. A program that wants to learn of a long WRITE
+// sends a short one after it, or writes with immediate.
+//
+// WaitFor polls the device for a while and then sleeps.
+func (mr *MR) WaitFor(ctx context.Context, cond func(b []byte) bool) error {
+	return mr.drv.WaitFor(ctx, cond)
+}
+
+// WaitByte waits until the byte at off differs from old and returns it.
+func (mr *MR) WaitByte(ctx context.Context, off int, old byte) (v byte, err error) {
+	err = mr.WaitFor(ctx, func(b []byte) bool {
+		v = b[off]
+		return v != old
+	})
+	return v, err
+}
+
+// WaitUint64 waits until the 8 bytes at off, in the host's byte order, differ from old
+// and returns them.
+func (mr *MR) WaitUint64(ctx context.Context, off int, old uint64) (v uint64, err error) {
+	err = mr.WaitFor(ctx, func(b []byte) bool {
+		v = binary.NativeEndian.Uint64(b[off:])
+		return v != old
+	})
+	return v, err
+}
+
+// Close deregisters the region. After it returns the device touches no byte of it; work
+// requests that still name it complete with LocalProtectionError, and peers get a remote
+// access error. ErrBusy while a memory window is bound to it.
+func (mr *MR) Close() error {
+	return mr.close("dereg_mr", func() error { return wrap("dereg_mr", mr.drv.Dereg()) })
+}

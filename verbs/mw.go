@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+// MWType is the type of a memory window (IBTA 10.6.7).
+type MWType uint8
+
+const (
+	MWType1 MWType = iota + 1 // bound with [QP.BindMW]; belongs to the protection domain
+	MWType2                   // bound with a BindMW work request; belongs to the queue pair (type 2B)
+)
+
+func (t MWType) String() string { return name([]string{"", "1", "2B"}, t) }
+
+// MW is a memory window: a key to a part of a region that can be bound, and taken back,
+// without a registration (IBTA 10.6.7).
+type MW struct {
+	object
+	typ MWType
+	drv MWDriver
+}
+
+// MWBindInfo says what a window is bound to. Length 0 unbinds a type 1 window.
+type MWBindInfo struct {
+	MW     *MW
+	MR     *MR
+	RKey   Key // type 2: the key that the window gets; its upper 24 bits are the window's own
+	Addr   uint64
+	Length uint64
+	Access Access
+}
+
+// AllocMW allocates a window that is bound to nothing.
+func (pd *PD) AllocMW(t MWType) (*MW, error) {
+	mw := &MW{typ: t}
+	if t != MWType1 && t != MWType2 {
+		return nil, opErr("alloc_mw", ErrInvalid, "no such window type")
+	}
+	if err := mw.use("alloc_mw", &pd.object); err != nil {
+		return nil, err
+	}
+	var err error
+	if mw.drv, err = pd.drv.AllocMW(t); err != nil {
+		mw.unuse()
+		return nil, wrap("alloc_mw", err)
+	}
+	return mw, nil
+}
+
+// Type returns the window's type.
+func (mw *MW) Type() MWType { return mw.typ }
+
+// RKey returns the window's present key.
+func (mw *MW) RKey() Key { return mw.drv.RKey() }
+
+// NextRKey returns the key with its low 8 bits, which are the program's, counted up.
+func (mw *MW) NextRKey() Key {
+	k := mw.drv.RKey()
+	return k&^0xff | (k+1)&0xff
+}
+
+// Driver returns what implements the window.
+func (mw *MW) Driver() MWDriver { return mw.drv }
+
+// Close unbinds and deallocates the window.
+func (mw *MW) Close() error {
+	return mw.close("dealloc_mw", func() error { return wrap("dealloc_mw", mw.drv.Dealloc()) })
+}

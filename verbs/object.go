@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"sync"
+)
+
+// object is the part of every verbs object that knows its users: whoever was made from
+// it and is not closed yet.
+type object struct {
+	mu     sync.Mutex
+	users  int
+	closed bool
+	deps   []*object
+}
+
+// use makes o depend on deps: none of them can be closed before o.
+func (o *object) use(op string, deps ...*object) error {
+	for i, d := range deps {
+		d.mu.Lock()
+		if d.closed {
+			d.mu.Unlock()
+			release(deps[:i])
+			return opErr(op, ErrClosed, "")
+		}
+		d.users++
+		d.mu.Unlock()
+	}
+	o.deps = append(o.deps, deps...)
+	return nil
+}
+
+// unuse gives up the dependencies of an object that could not be made.
+func (o *object) unuse() {
+	release(o.deps)
+	o.deps = nil
+}
+
+func release(deps []*object) {
+	for _, d := range deps {
+		d.mu.Lock()
+		d.users--
+		d.mu.Unlock()
+	}
+}
+
+// close runs destroy unless the object has users; a second call does nothing.
+func (o *object) close(op string, destroy func() error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil
+	}
+	if o.users > 0 {
+		return opErr(op, ErrBusy, fmt.Sprintf("%d objects still depend on it: close them first", o.users))
+	}
+	if err := destroy(); err != nil {
+		return err
+	}
+	o.closed = true
+	release(o.deps)
+	o.deps = nil
+	return nil
+}

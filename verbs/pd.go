@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import "fmt"
+
+// PD is a protection domain (IBTA 10.2.3): regions, windows and queue pairs work together
+// only within one.
+type PD struct {
+	object
+	dev *Device
+	drv PDDriver
+}
+
+// Device returns the device of the domain.
+func (pd *PD) Device() *Device { return pd.dev }
+
+// RegMR registers buf, which may be any memory of the program, of any length and
+// alignment. The region keeps buf alive until it is closed.
+func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) {
+	return pd.newMR("reg_mr", access, func() (MRDriver, error) { return pd.drv.RegMR(buf, access) })
+}
+
+// AllocMR registers size bytes of memory that the device allocates: page-aligned, outside
+// the Go heap, in huge pages if access has HugePages. [MR.Bytes] is the memory; it goes
+// with the region, and touching it after [MR.Close] crashes the program.
+func (pd *PD) AllocMR(size int, access Access) (*MR, error) {
+	if size <= 0 {
+		return nil, opErr("alloc_mr", ErrInvalid, fmt.Sprintf("size is %d bytes", size))
+	}
+	return pd.newMR("alloc_mr", access, func() (MRDriver, error) { return pd.drv.AllocMR(size, access) })
+}
+
+func (pd *PD) newMR(op string, access Access, make func() (MRDriver, error)) (*MR, error) {
+	if err := checkAccess(op, access); err != nil {
+		return nil, err
+	}
+	mr := &MR{pd: pd}
+	if err := mr.use(op, &pd.object); err != nil {
+		return nil, err
+	}
+	var err error
+	if mr.drv, err = make(); err != nil {
+		mr.unuse()
+		return nil, wrap(op, err)
+	}
+	return mr, nil
+}
+
+// checkAccess holds the rule that whoever lets a peer write must let the device write.
+func checkAccess(op string, a Access) error {
+	if a&(RemoteWrite|RemoteAtomic) != 0 && a&LocalWrite == 0 {
+		return opErr(op, ErrInvalid, "RemoteWrite and RemoteAtomic need LocalWrite")
+	}
+	return nil
+}
+
+// Close deallocates the domain; ErrBusy while anything made from it is open.
+func (pd *PD) Close() error {
+	return pd.close("dealloc_pd", func() error { return wrap("dealloc_pd", pd.drv.Dealloc()) })
+}

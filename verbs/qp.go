@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"unsafe"
+	"weak"
+)
+
+// Defaults of QPInit fields that are zero.
+const (
+	DefaultMaxSendWR = 64
+	DefaultMaxRecvWR = 64
+	DefaultMaxSGE    = 4
+)
+
+// QPCap are the sizes of a queue pair's queues.
+type QPCap struct {
+	MaxSendWR  int // outstanding send work requests
+	MaxRecvWR  int // outstanding receives; none with an SRQ
+	MaxSendSGE int
+	MaxRecvSGE int
+	MaxInline  int // bytes
+}
+
+// QPInit says how a queue pair is to be. Zero sizes stand for the defaults.
+type QPInit struct {
+	Type        QPType
+	SendCQ      *CQ
+	RecvCQ      *CQ
+	SRQ         *SRQ
+	MaxSendWR   int
+	MaxRecvWR   int
+	MaxSendSGE  int
+	MaxRecvSGE  int
+	MaxInline   int
+	SignalAll   bool // every send work request completes with a WC
+	CreateFlags QPCreateFlags
+}
+
+// QPCreateFlags are rare wishes.
+type QPCreateFlags uint32
+
+const (
+	// QPBlockSelfMulticast keeps a QP from receiving the multicasts it sends itself.
+	QPBlockSelfMulticast QPCreateFlags = 1 << iota
+)
+
+// QP is a queue pair (IBTA 10.2.4).
+type QP struct {
+	object
+	dev  *Device
+	drv  QPDriver
+	init QPInit
+}
+
+// CreateQP creates a queue pair in the RESET state.
+func (pd *PD) CreateQP(init QPInit) (*QP, error) {
+	if init.Type == XRCTgt {
+		return nil, opErr("create_qp", ErrInvalid, "an XRC target is created from its XRCD")
+	}
+	return newQP(pd.dev, init, func(s QPSpec) (QPDriver, error) { return pd.drv.CreateQP(s) }, &pd.object)
+}
+
+func newQP(dev *Device, init QPInit, create func(QPSpec) (QPDriver, error), owner *object) (*QP, error) {
+	const op = "create_qp"
+	if err := checkQPInit(op, dev, &init); err != nil {
+		return nil, err
+	}
+	qp := &QP{dev: dev, init: init}
+	deps := []*object{owner}
+	spec := QPSpec{QPInit: init}
+	if init.SendCQ != nil {
+		deps = append(deps, &init.SendCQ.object)
+		spec.SendCQ = init.SendCQ.drv
+	}
+	if init.RecvCQ != nil {
+		deps = append(deps, &init.RecvCQ.object)
+		spec.RecvCQ = init.RecvCQ.drv
+	}
+	if init.SRQ != nil {
+		deps = append(deps, &init.SRQ.object)
+		spec.SRQ = init.SRQ.drv
+	}
+	if err := qp.use(op, deps...); err != nil {
+		return nil, err
+	}
+	self, events := weak.Make(qp), dev.events
+	spec.Events = func(t EventType) {
+		if qp := self.Value(); qp != nil {
+			events.put(Event{Type: t, QP: qp})
+		}
+	}
+	var err error
+	if qp.drv, err = create(spec); err != nil {
+		qp.unuse()
+		return nil, wrap(op, err)
+	}
+	return qp, nil
+}
+
+func checkQPInit(op string, dev *Device, q *QPInit) error {
+	if q.Type < RC || q.Type > XRCTgt {
+		return opErr(op, ErrInvalid, "Type is not set: RC, UC, UD or XRC")
+	}
+	sends, recvs := q.Type != XRCTgt, q.Type <= UD
+	if sends && q.SendCQ == nil {
+		return opErr(op, ErrInvalid, "SendCQ is not set")
+	}
+	if recvs && q.RecvCQ == nil {
+		return opErr(op, ErrInvalid, "RecvCQ is not set")
+	}
+	if !recvs && q.SRQ != nil {
+		return opErr(op, ErrInvalid, "an XRC queue pair has no SRQ of its own: senders name one")
+	}
+	for _, cq := range []*CQ{q.SendCQ, q.RecvCQ} {
+		if cq != nil && cq.dev != dev {
+			return opErr(op, ErrInvalid, "a completion queue of another device")
+		}
+	}
+	if q.SRQ != nil && q.SRQ.dev != dev {
+		return opErr(op, ErrInvalid, "a shared receive queue of another device")
+	}
+	for _, f := range []struct {
+		name string
+		v    *int
+		def  int
+		max  int
+		used bool
+	}{
+		{"MaxSendWR", &q.MaxSendWR, DefaultMaxSendWR, dev.Query().MaxQPWR, sends},
+		{"MaxRecvWR", &q.MaxRecvWR, DefaultMaxRecvWR, dev.Query().MaxQPWR, recvs && q.SRQ == nil},
+		{"MaxSendSGE", &q.MaxSendSGE, DefaultMaxSGE, dev.Query().MaxSGE, sends},
+		{"MaxRecvSGE", &q.MaxRecvSGE, DefaultMaxSGE, dev.Query().MaxSGE, recvs && q.SRQ == nil},
+		{"MaxInline", &q.MaxInline, min(256, dev.Query().MaxInline), dev.Query().MaxInline, sends},
+	} {
+		switch {
+		case !f.used:
+			*f.v = 0
+		case *f.v < 0 || *f.v > f.max:
+			return opErr(op, ErrInvalid, fmt.Sprintf("%s is %d, the device has 0 to %d", f.name, *f.v, f.max))
+		case *f.v == 0:
+			*f.v = f.def
+		}
+	}
+	return nil
+}
+
+// Num returns the queue pair number.
+func (qp *QP) Num() QPN { return qp.drv.Num() }
+
+// Type returns the transport service.
+func (qp *QP) Type() QPType { return qp.init.Type }
+
+// Device returns the device of the queue pair.
+func (qp *QP) Device() *Device { return qp.dev }
+
+// Driver returns what implements the queue pair.
+func (qp *QP) Driver() QPDriver { return qp.drv }
+
+// Modify changes the attributes that mask names, and with them mostly the state
+// (IBTA 10.3.1, 11.2.5.2). An attribute that the transition needs and mask lacks, or does
+// not allow, is named in the error; nothing is changed then.
+func (qp *QP) Modify(attr QPAttr, mask QPMask) error {
+	return wrap("modify_qp", qp.drv.Modify(&attr, mask))
+}
+
+// Query returns the present attributes and the sizes of the queues.
+func (qp *QP) Query() (QPAttr, QPCap) { return qp.drv.Query() }
+
+// State returns the present state.
+func (qp *QP) State() QPState {
+	attr, _ := qp.drv.Query()
+	return attr.State
+}
+
+// PostSend posts one send work request. A lone message leaves at once.
+func (qp *QP) PostSend(wr *SendWR) error {
+	_, err := qp.drv.PostSend(one(wr))
+	return wrap("post_send", err)
+}
+
+// PostSendList posts work requests in order, in one step; it returns how many were posted
+// and the error of the first that was not.
+func (qp *QP) PostSendList(wrs []SendWR) (int, error) {
+	n, err := qp.drv.PostSend(wrs)
+	return n, wrap("post_send", err)
+}
+
+// PostRecv posts one receive.
+func (qp *QP) PostRecv(wr *RecvWR) error {
+	_, err := qp.drv.PostRecv(one(wr))
+	return wrap("post_recv", err)
+}
+
+// PostRecvList posts receives in order; it returns how many were posted and the error of
+// the first that was not.
+func (qp *QP) PostRecvList(wrs []RecvWR) (int, error) {
+	n, err := qp.drv.PostRecv(wrs)
+	return n, wrap("post_recv", err)
+}
+
+// BindMW binds a type 1 memory window (ibv_bind_mw). It works through the send queue: the
+// binding holds once the work request has completed, and the window's key is new then.
+func (qp *QP) BindMW(id uint64, flags SendFlags, bind MWBindInfo) error {
+	if bind.MW == nil || bind.MW.typ != MWType1 {
+		return opErr("bind_mw", ErrInvalid, "not a type 1 window")
+	}
+	wr := SendWR{ID: id, Op: BindMW, Flags: flags, Bind: &bind}
+	return qp.PostSend(&wr)
+}
+
+// AttachMulticast makes a UD queue pair receive datagrams sent to a multicast group.
+func (qp *QP) AttachMulticast(gid GID, lid uint16) error {
+	return wrap("attach_mcast", qp.drv.AttachMulticast(gid, lid))
+}
+
+// DetachMulticast ends AttachMulticast.
+func (qp *QP) DetachMulticast(gid GID, lid uint16) error {
+	return wrap("detach_mcast", qp.drv.DetachMulticast(gid, lid))
+}
+
+// Close destroys the queue pair. Work requests that have not completed vanish without a
+// completion, as do completions of it that were not polled; ErrBusy while it is attached
+// to a multicast group.
+func (qp *QP) Close() error {
+	return qp.close("destroy_qp", func() error { return wrap("destroy_qp", qp.drv.Destroy()) })
+}
+
+// one is wr as a list of one, without a copy, and hidden from escape analysis: drivers keep
+// no reference to work requests, so those that programs write as literals stay on the stack.
+func one[T any](wr *T) []T {
+	p := uintptr(unsafe.Pointer(wr)) // nothing between here and the next line can move a stack
+	return unsafe.Slice(*(**T)(unsafe.Pointer(&p)), 1)
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import "fmt"
+
+// transition is what one change of state needs and what it may bring along
+// (IBTA 11.2.5.2, table 93 to 97).
+type transition struct {
+	required, optional QPMask
+}
+
+// step is a change of state.
+type step struct{ from, to QPState }
+
+// Attributes that travel together in the table.
+const (
+	pathAttrs = MaskAH | MaskPathMTU | MaskDestQPN | MaskRQPSN
+	altAttrs  = MaskAltPath | MaskMigState
+	sendRetry = MaskTimeout | MaskRetryCount | MaskRNRRetry | MaskMaxRdAtomic
+)
+
+// transitions has one table a transport. Every state may go to RESET and to ERR, with no
+// attribute but the state, so that is not in it.
+var transitions = map[QPType]map[step]transition{
+	RC: {
+		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
+		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
+		{Init, RTR}:   {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{RTR, RTS}:    {sendRetry | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{RTS, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
+		{SQD, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{SQD, SQD}: {0, MaskPort | MaskAH | sendRetry | MaskMaxDestRdAtomic | altAttrs | MaskAccess | MaskPKeyIndex |
+			MaskMinRNRTimer},
+	},
+	UC: {
+		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
+		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
+		{Init, RTR}:   {pathAttrs, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{RTR, RTS}:    {MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{RTS, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
+		{SQD, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{SQD, SQD}:    {0, MaskAH | altAttrs | MaskAccess | MaskPKeyIndex},
+		{SQE, RTS}:    {0, MaskCurState | MaskAccess},
+	},
+	UD: {
+		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskQKey, 0},
+		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskQKey},
+		{Init, RTR}:   {0, MaskPKeyIndex | MaskQKey},
+		{RTR, RTS}:    {MaskSQPSN, MaskCurState | MaskQKey | MaskRateLimit},
+		{RTS, RTS}:    {0, MaskCurState | MaskQKey | MaskRateLimit},
+		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
+		{SQD, RTS}:    {0, MaskCurState | MaskQKey | MaskRateLimit},
+		{SQD, SQD}:    {0, MaskPKeyIndex | MaskQKey},
+		{SQE, RTS}:    {0, MaskCurState | MaskQKey},
+	},
+	XRCIni: {
+		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
+		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
+		{Init, RTR}:   {pathAttrs, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{RTR, RTS}:    {sendRetry | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{RTS, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
+		{SQD, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{SQD, SQD}:    {0, MaskPort | MaskAH | sendRetry | altAttrs | MaskAccess | MaskPKeyIndex},
+	},
+	XRCTgt: {
+		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
+		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
+		{Init, RTR}:   {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{RTR, RTS}:    {MaskTimeout | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{RTS, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
+		{SQD, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{SQD, SQD}: {0, MaskPort | MaskAH | MaskTimeout | MaskMaxDestRdAtomic | altAttrs | MaskAccess | MaskPKeyIndex |
+			MaskMinRNRTimer},
+	},
+}
+
+// CheckTransition says whether a queue pair of type t in state cur may be modified so, and
+// to which state that leads. Drivers call it with their lock held; the error names the
+// attribute that is missing, not allowed, or out of range.
+func CheckTransition(t QPType, cur QPState, attr *QPAttr, mask QPMask) (QPState, error) {
+	bad := func(format string, a ...any) (QPState, error) {
+		return cur, opErr("modify_qp", ErrInvalid, fmt.Sprintf(format, a...))
+	}
+	if mask&MaskCurState != 0 && attr.CurState != cur {
+		return bad("CurState is %v, but the queue pair is in %v", attr.CurState, cur)
+	}
+	next := cur
+	if mask&MaskState != 0 {
+		next = attr.State
+	}
+	if mask&MaskCap != 0 {
+		return cur, opErr("modify_qp", ErrNotSupported, "queues cannot be resized (attribute Cap)")
+	}
+	given := mask &^ (MaskState | MaskCurState)
+	if next == Reset || next == Err {
+		if given != 0 {
+			return bad("%v to %v takes no attributes, but has %v", cur, next, given)
+		}
+		return next, nil
+	}
+	tr, ok := transitions[t][step{cur, next}]
+	if !ok {
+		return bad("%v queue pairs cannot go from %v to %v", t, cur, next)
+	}
+	if missing := tr.required &^ mask; missing != 0 {
+		return bad("%v to %v of %v needs %v", cur, next, t, missing)
+	}
+	if extra := given &^ (tr.required | tr.optional); extra != 0 {
+		return bad("%v to %v of %v does not allow %v", cur, next, t, extra)
+	}
+	if mask&altAttrs != 0 {
+		return cur, opErr("modify_qp", ErrNotSupported, fmt.Sprintf("no alternate paths (attribute %v)", mask&altAttrs))
+	}
+	if name, why := outOfRange(attr, mask); name != "" {
+		return bad("%s %s", name, why)
+	}
+	return next, nil
+}
+
+// outOfRange names the first attribute whose value the specification does not know.
+func outOfRange(a *QPAttr, mask QPMask) (name, why string) {
+	const max24 = 1<<24 - 1
+	for _, c := range []struct {
+		mask QPMask
+		name string
+		ok   bool
+		why  string
+	}{
+		{MaskState, "State", a.State <= Err, "is no state"},
+		{MaskPathMTU, "PathMTU", a.PathMTU.Valid(), "must be MTU256 to MTU4096"},
+		{MaskTimeout, "Timeout", a.Timeout < 32, "has 5 bits: 0 to 31"},
+		{MaskRetryCount, "RetryCount", a.RetryCount < 8, "has 3 bits: 0 to 7"},
+		{MaskRNRRetry, "RNRRetry", a.RNRRetry < 8, "has 3 bits: 0 to 7"},
+		{MaskMinRNRTimer, "MinRNRTimer", a.MinRNRTimer < 32, "has 5 bits: 0 to 31"},
+		{MaskRQPSN, "RQPSN", a.RQPSN <= max24, "has 24 bits"},
+		{MaskSQPSN, "SQPSN", a.SQPSN <= max24, "has 24 bits"},
+		{MaskDestQPN, "DestQPN", a.DestQPN <= max24, "has 24 bits"},
+		{MaskAccess, "Access", a.Access&^(LocalWrite|RemoteWrite|RemoteRead|RemoteAtomic|FlushGlobal|FlushPersistent) == 0,
+			"of a queue pair is of LocalWrite, RemoteWrite, RemoteRead, RemoteAtomic and Flush"},
+	} {
+		if mask&c.mask != 0 && !c.ok {
+			return c.name, c.why
+		}
+	}
+	return "", ""
+}

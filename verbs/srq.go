@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import "weak"
+
+// SRQInit says how a shared receive queue is to be.
+type SRQInit struct {
+	MaxWR  int
+	MaxSGE int
+	XRCD   *XRCD // XRC: the domain
+	CQ     *CQ   // XRC: where receives complete
+}
+
+// SRQAttr are the attributes of a shared receive queue.
+type SRQAttr struct {
+	MaxWR  int
+	MaxSGE int
+	Limit  int // EventSRQLimitReached once fewer receives are posted; 0: off
+}
+
+// SRQMask says which attributes Modify sets.
+type SRQMask uint8
+
+const (
+	SRQMaxWR SRQMask = 1 << iota
+	SRQLimit
+)
+
+// SRQ is a shared receive queue (IBTA 10.2.9).
+type SRQ struct {
+	object
+	dev *Device
+	drv SRQDriver
+	pd  *PD
+}
+
+// CreateSRQ creates a shared receive queue; with XRCD and CQ set, one for XRC.
+func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
+	const op = "create_srq"
+	if init.MaxWR <= 0 {
+		return nil, opErr(op, ErrInvalid, "MaxWR must be at least 1")
+	}
+	if (init.XRCD == nil) != (init.CQ == nil) {
+		return nil, opErr(op, ErrInvalid, "an XRC queue needs both XRCD and CQ")
+	}
+	if init.MaxSGE == 0 {
+		init.MaxSGE = 1
+	}
+	s := &SRQ{dev: pd.dev, pd: pd}
+	deps := []*object{&pd.object}
+	spec := SRQSpec{SRQInit: init}
+	if init.XRCD != nil {
+		deps = append(deps, &init.XRCD.object, &init.CQ.object)
+		spec.XRCD, spec.CQ = init.XRCD.drv, init.CQ.drv
+	}
+	if err := s.use(op, deps...); err != nil {
+		return nil, err
+	}
+	self, events := weak.Make(s), pd.dev.events
+	spec.Events = func(t EventType) {
+		if s := self.Value(); s != nil {
+			events.put(Event{Type: t, SRQ: s})
+		}
+	}
+	var err error
+	if s.drv, err = pd.drv.CreateSRQ(spec); err != nil {
+		s.unuse()
+		return nil, wrap(op, err)
+	}
+	return s, nil
+}
+
+// PostRecv posts one receive.
+func (s *SRQ) PostRecv(wr *RecvWR) error {
+	_, err := s.drv.PostRecv(one(wr))
+	return wrap("post_srq_recv", err)
+}
+
+// PostRecvList posts receives in order and returns how many were posted.
+func (s *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
+	n, err := s.drv.PostRecv(wrs)
+	return n, wrap("post_srq_recv", err)
+}
+
+// Modify sets the size or the limit.
+func (s *SRQ) Modify(attr SRQAttr, mask SRQMask) error {
+	return wrap("modify_srq", s.drv.Modify(attr, mask))
+}
+
+// Query returns the attributes.
+func (s *SRQ) Query() SRQAttr { return s.drv.Query() }
+
+// Num returns the number that XRC senders name.
+func (s *SRQ) Num() uint32 { return s.drv.Num() }
+
+// Close destroys the queue; ErrBusy while queue pairs use it.
+func (s *SRQ) Close() error {
+	return s.close("destroy_srq", func() error { return wrap("destroy_srq", s.drv.Destroy()) })
+}

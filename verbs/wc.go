@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+// Status is how a work request ended (IBTA 10.10, 11.6.2).
+type Status uint8
+
+const (
+	Success Status = iota
+	LocalLengthError
+	LocalQPOperationError
+	LocalEECOperationError
+	LocalProtectionError
+	WRFlushError
+	MWBindError
+	BadResponseError
+	LocalAccessError
+	RemoteInvalidRequestError
+	RemoteAccessError
+	RemoteOperationError
+	RetryExceeded
+	RNRRetryExceeded
+	LocalRDDViolationError
+	RemoteInvalidRDRequest
+	RemoteAbortedError
+	InvalidEECN
+	InvalidEECState
+	FatalError
+	ResponseTimeoutError
+	GeneralError
+)
+
+func (s Status) String() string {
+	return name([]string{"success", "local length error", "local QP operation error", "local EE context operation error",
+		"local protection error", "Work Request Flushed Error", "memory management operation error", "bad response error",
+		"local access error", "remote invalid request error", "remote access error", "remote operation error",
+		"transport retry counter exceeded", "RNR retry counter exceeded", "local RDD violation error",
+		"remote invalid RD request", "aborted error", "invalid EE context number", "invalid EE context state",
+		"fatal error", "response timeout error", "general error"}, s)
+}
+
+// Err returns nil for Success and otherwise a [*StatusError].
+func (s Status) Err() error {
+	if s == Success {
+		return nil
+	}
+	return &StatusError{s}
+}
+
+// StatusError carries the status of a failed work request as a Go error.
+type StatusError struct{ Status Status }
+
+func (e *StatusError) Error() string { return "verbs: work request failed: " + e.Status.String() }
+
+// Is makes errors.Is compare statuses.
+func (e *StatusError) Is(target error) bool {
+	t, ok := target.(*StatusError)
+	return ok && t.Status == e.Status
+}
+
+// WCOp says what a completion is of.
+type WCOp uint8
+
+const (
+	WCSend WCOp = iota
+	WCWrite
+	WCRead
+	WCCompareSwap
+	WCFetchAdd
+	WCBindMW
+	WCLocalInv
+	WCAtomicWrite
+	WCFlush
+	WCRecv
+	WCRecvWriteImm
+)
+
+func (o WCOp) String() string {
+	return name([]string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV", "ATOMIC_WRITE",
+		"FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
+}
+
+// WCFlags say which optional fields of a completion hold something.
+type WCFlags uint8
+
+const (
+	WithGRH WCFlags = 1 << iota // the first 40 bytes of the receive buffer are a GRH
+	WithImm
+	WithInv
+)
+
+func (f WCFlags) String() string { return flagNames(uint32(f), "GRH", "WITH_IMM", "WITH_INV") }
+
+// WC is a work completion (IBTA 11.4.2.1). If Status is not Success, only ID, Status,
+// VendorErr and QPN are valid.
+type WC struct {
+	ID        uint64
+	Status    Status
+	Op        WCOp
+	Flags     WCFlags
+	SL        uint8
+	PKeyIndex uint16
+	ByteLen   uint32 // bytes received or read; UD: the 40 bytes of GRH included
+	Imm       uint32 // WithImm
+	InvKey    Key    // WithInv
+	QPN       QPN    // the local queue pair
+	SrcQPN    QPN    // UD: the sender
+	VendorErr uint32
+	Timestamp uint64 // nanoseconds of the device's clock, see [Device.Clock]
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+// SendOp is the operation of a work request on a send queue (IBTA 10.8, 11.4.1.1).
+type SendOp uint8
+
+const (
+	Send SendOp = iota + 1
+	SendImm
+	SendInv // RC: also invalidates a remote key at the peer
+	Write
+	WriteImm
+	Read
+	CompareSwap
+	FetchAdd
+	AtomicWrite // 8 bytes, written at once (IBTA annex A19)
+	Flush       // makes earlier writes visible or persistent at the peer (IBTA annex A19)
+	LocalInv    // invalidates a key of this device
+	BindMW      // binds a memory window, see [SendWR.Bind]
+)
+
+func (o SendOp) String() string {
+	return name([]string{"", "SEND", "SEND_WITH_IMM", "SEND_WITH_INV", "RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "RDMA_READ",
+		"ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD", "ATOMIC_WRITE", "FLUSH", "LOCAL_INV", "BIND_MW"}, o)
+}
+
+// SendFlags modify a work request.
+type SendFlags uint8
+
+const (
+	Signaled  SendFlags = 1 << iota // completes with a WC even on success
+	Solicited                       // raises a solicited event at the receiver
+	Fence                           // starts after all earlier READs and atomics of the queue have completed
+)
+
+func (f SendFlags) String() string {
+	return flagNames(uint32(f), "SIGNALED", "SOLICITED", "FENCE")
+}
+
+// SGE is one piece of registered memory (IBTA 11.4.1.1). [MR.SGE] makes one.
+type SGE struct {
+	Addr   uint64 // as the region counts: the memory's address, or an offset if zero based
+	Length uint32 // bytes
+	LKey   Key
+}
+
+// Remote is memory of the peer that a one-sided operation works on.
+type Remote struct {
+	Addr uint64
+	Key  Key
+}
+
+// At returns the same region off bytes further on.
+func (r Remote) At(off uint64) Remote { return Remote{Addr: r.Addr + off, Key: r.Key} }
+
+// FlushLevel says how far a FLUSH has to bring the data.
+type FlushLevel uint8
+
+const (
+	FlushToGlobal     FlushLevel = 1 << iota // visible to all processors of the host
+	FlushToPersistent                        // in the persistence domain
+)
+
+// FlushScope says what a FLUSH works on.
+type FlushScope uint8
+
+const (
+	FlushRange  FlushScope = iota // Remote and FlushLen
+	FlushRegion                   // the whole region that Remote.Key names
+)
+
+// SendWR is a work request for a send queue. The queue keeps no reference to it or to its
+// slices after [QP.PostSend] returns; the memory that SGL names belongs to the device
+// until the work request has completed.
+type SendWR struct {
+	ID     uint64
+	Op     SendOp
+	Flags  SendFlags
+	SGL    []SGE
+	Inline []byte // taken instead of SGL, copied when posted, needs no region
+
+	Imm    uint32 // immediate data, as a number: sent in network byte order
+	InvKey Key    // SendInv: the peer's key; LocalInv: ours
+	Remote Remote // one-sided operations
+
+	Compare uint64 // CompareSwap
+	Swap    uint64 // CompareSwap: the new value; FetchAdd: the addend
+
+	AH         *AH  // UD
+	RemoteQPN  QPN  // UD
+	RemoteQKey QKey // UD
+
+	SRQN uint32 // XRC: the receiver's shared receive queue
+
+	Bind *MWBindInfo // BindMW
+
+	FlushLen   uint32 // Flush with FlushRange, bytes
+	FlushLevel FlushLevel
+	FlushScope FlushScope
+}
+
+// RecvWR is a work request for a receive queue.
+type RecvWR struct {
+	ID  uint64
+	SGL []SGE
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+// XRCD is an XRC domain: shared receive queues and target queue pairs that work together
+// (IBTA annex A14).
+type XRCD struct {
+	object
+	dev *Device
+	drv XRCDDriver
+}
+
+// OpenXRCD opens an XRC domain of the device.
+func (d *Device) OpenXRCD() (*XRCD, error) {
+	x := &XRCD{dev: d}
+	if err := x.use("open_xrcd", &d.object); err != nil {
+		return nil, err
+	}
+	var err error
+	if x.drv, err = d.drv.OpenXRCD(); err != nil {
+		x.unuse()
+		return nil, wrap("open_xrcd", err)
+	}
+	return x, nil
+}
+
+// CreateTargetQP creates the target side of an XRC connection. It belongs to no
+// protection domain: what arrives is checked against the domain of the shared receive
+// queue that the sender names.
+func (x *XRCD) CreateTargetQP(init QPInit) (*QP, error) {
+	init.Type = XRCTgt
+	return newQP(x.dev, init, func(s QPSpec) (QPDriver, error) { return x.drv.CreateTargetQP(s) }, &x.object)
+}
+
+// Close closes the domain; ErrBusy while queues of it are open.
+func (x *XRCD) Close() error {
+	return x.close("close_xrcd", func() error { return wrap("close_xrcd", x.drv.Close()) })
+}
