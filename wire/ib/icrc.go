@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ib
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"net/netip"
+)
+
+// ICRCLen is the length of the invariant CRC at the end of every packet.
+const ICRCLen = 4
+
+// UDPPort is the UDP destination port of RoCEv2 (annex A17).
+const UDPPort = 4791
+
+// The invariant CRC (section 7.8.1, annex A17) is the CRC-32 of Ethernet over
+// all that no switch or router may change. What they may change is taken as
+// ones. For RoCEv2 over IPv4 that is, "#" being ones:
+//
+//	+-------------------------------+
+//	|  8 bytes of ones for the LRH  |
+//	+-------+-------+---------------+
+//	| 4 | 5 |# TOS #| total length  |  IPv4 header
+//	+-------+-------+---------------+
+//	|      id       | flags, offset |
+//	+-------+-------+---------------+
+//	|# TTL #|  17   |## checksum ###|
+//	+-------+-------+---------------+
+//	|        source address         |
+//	+-------------------------------+
+//	|      destination address      |
+//	+---------------+---------------+
+//	|  source port  |  dest. port   |  UDP header
+//	+---------------+---------------+
+//	|    length     |## checksum ###|
+//	+---------------+---------------+
+//	| BTH, its byte 4 as ones       |
+//	| extended headers, payload, pad|
+//	+-------------------------------+
+//
+// Over IPv6 the IP header's traffic class, flow label and hop limit are ones,
+// and there is no identification. The CRC is stored least significant byte
+// first.
+//
+// A CRC is affine over GF(2): the CRC of two equally long messages' difference
+// is, up to the constant for that length, the difference of their CRCs. In the
+// fixed number of bytes before the BTH, only the two lengths and the
+// identification differ between the packets of a flow, so the state after them
+// is that of the flow with these fields zero, XORed with one table entry for
+// each of their bytes.
+//
+// A state is what hash/crc32 returns, and accepts to go on with.
+
+const (
+	ipv4PseudoLen = 8 + 20 + 8
+	ipv6PseudoLen = 8 + 40 + 8
+
+	ipv4LenAt   = 8 + 2
+	ipv4IDAt    = 8 + 4
+	ipv4UDPLen  = 8 + 20 + 4
+	ipv6LenAt   = 8 + 4
+	ipv6UDPLen  = 8 + 40 + 4
+	ipv4Hdr     = 20
+	udpHdr      = 8
+	bthVariant  = 4 // byte of the BTH that the ICRC takes as ones
+	ipv4DFFlag  = 0x40
+	protocolUDP = 17
+)
+
+// be16Table says what a 16-bit field contributes to the state after the pseudo
+// header: row 0 for its first byte, row 1 for its second.
+type be16Table [2][256]uint32
+
+func (t *be16Table) of(v uint16) uint32 { return t[0][v>>8] ^ t[1][v&0xff] }
+
+// contribution returns the table of the field at offset at in a message of n
+// bytes.
+func contribution(n int, at ...int) *be16Table {
+	msg := make([]byte, n)
+	zero := crc32.ChecksumIEEE(msg)
+	t := new(be16Table)
+	for row := range t {
+		for v := range t[row] {
+			for _, a := range at {
+				msg[a+row] = byte(v)
+			}
+			t[row][v] = crc32.ChecksumIEEE(msg) ^ zero
+		}
+		for _, a := range at {
+			msg[a+row] = 0
+		}
+	}
+	return t
+}
+
+var (
+	contribIPv4Len = contribution(ipv4PseudoLen, ipv4LenAt)
+	contribIPv4UDP = contribution(ipv4PseudoLen, ipv4UDPLen)
+	contribIPv4ID  = contribution(ipv4PseudoLen, ipv4IDAt)
+	// IPv6 has the UDP length twice, as the payload length and in the UDP header.
+	contribIPv6Len = contribution(ipv6PseudoLen, ipv6LenAt, ipv6UDPLen)
+)
+
+// Flow is what the ICRC needs of one direction between two UDP endpoints. It
+// is constant once made, eight bytes large, and may be shared and copied.
+type Flow struct {
+	base uint32 // state after the pseudo header with lengths and identification zero
+	ipv6 bool
+}
+
+// NewFlow returns the flow of packets from src to dst, two addresses of one
+// family (IPv4-mapped ones count as IPv4). df is the don't-fragment flag of its
+// IPv4 packets: the ICRC covers it and a receiving socket does not show it.
+// Linux rxe sets it, and so does a UDP socket with IP_MTU_DISCOVER at DO.
+func NewFlow(src, dst netip.AddrPort, df bool) Flow {
+	var b [ipv6PseudoLen]byte
+	copy(b[:8], "\xff\xff\xff\xff\xff\xff\xff\xff")
+	ip, udp := b[8:8+ipv4Hdr], b[8+ipv4Hdr:ipv4PseudoLen]
+	s, d := src.Addr().Unmap(), dst.Addr().Unmap()
+	v6 := !s.Is4() || !d.Is4()
+	if v6 {
+		ip, udp = b[8:48], b[48:]
+		binary.BigEndian.PutUint32(ip, 0x6fff_ffff)
+		ip[6], ip[7] = protocolUDP, 0xff
+		s16, d16 := s.As16(), d.As16()
+		copy(ip[8:], s16[:])
+		copy(ip[24:], d16[:])
+	} else {
+		ip[0], ip[1] = 0x45, 0xff
+		if df {
+			ip[6] = ipv4DFFlag
+		}
+		ip[8], ip[9] = 0xff, protocolUDP
+		ip[10], ip[11] = 0xff, 0xff
+		s4, d4 := s.As4(), d.As4()
+		copy(ip[12:], s4[:])
+		copy(ip[16:], d4[:])
+	}
+	binary.BigEndian.PutUint16(udp, src.Port())
+	binary.BigEndian.PutUint16(udp[2:], dst.Port())
+	udp[6], udp[7] = 0xff, 0xff
+	return Flow{base: crc32.ChecksumIEEE(b[:8+len(ip)+len(udp)]), ipv6: v6}
+}
+
+// Seed returns the ICRC's state after the IP and UDP headers of a packet with
+// the given UDP length (8 bytes of UDP header, BTH to ICRC included) and IPv4
+// identification, which IPv6 ignores. Segments of one GSO send differ in id
+// only: 0, 1, 2, and so on.
+func (f *Flow) Seed(udpLen int, id uint16) uint32 {
+	n := uint16(udpLen)
+	if f.ipv6 {
+		return f.base ^ contribIPv6Len.of(n)
+	}
+	return f.base ^ contribIPv4Len.of(n+ipv4Hdr) ^ contribIPv4UDP.of(n) ^ contribIPv4ID.of(id)
+}
+
+// ICRCHeader goes on from the seed over a packet's transport headers, which
+// start with the BTH, and returns the state for [ICRCUpdate]. It does not write
+// to header.
+func ICRCHeader(seed uint32, header []byte) uint32 {
+	var bth [BTHLen]byte
+	copy(bth[:], header[:BTHLen])
+	bth[bthVariant] = 0xff
+	return crc32.Update(crc32.Update(seed, crc32.IEEETable, bth[:]), crc32.IEEETable, header[BTHLen:])
+}
+
+// ICRCUpdate goes on over the payload or the pad.
+func ICRCUpdate(state uint32, data []byte) uint32 {
+	return crc32.Update(state, crc32.IEEETable, data)
+}
+
+// ICRCFinish appends the ICRC, which the state now is, to b.
+func ICRCFinish(b []byte, state uint32) []byte {
+	return binary.LittleEndian.AppendUint32(b, state)
+}
+
+// ICRC returns the ICRC of the contiguous packet that starts with its BTH and
+// ends before its ICRC. It sets one byte of the packet for as long as it runs.
+func ICRC(seed uint32, transport []byte) uint32 {
+	v := transport[bthVariant]
+	transport[bthVariant] = 0xff
+	state := crc32.Update(seed, crc32.IEEETable, transport)
+	transport[bthVariant] = v
+	return state
+}
+
+// AppendICRC appends its ICRC to the packet that starts at b[start] with its
+// BTH and fills the rest of b.
+func AppendICRC(b []byte, start int, seed uint32) []byte {
+	return ICRCFinish(b, ICRC(seed, b[start:]))
+}
