@@ -26,8 +26,6 @@
 //
 // Nothing here allocates, starts goroutines or keeps state. A decoded
 // [Packet] aliases the bytes it was decoded from through its Payload only.
-// [Flow.Verify] and [AppendICRC] write to one byte of the packet while they
-// run and restore it, so nobody else may read the packet meanwhile.
 //
 // # Limits
 //

@@ -63,7 +63,6 @@ const (
 	ipv6UDPLen  = 8 + 40 + 4
 	ipv4Hdr     = 20
 	udpHdr      = 8
-	bthVariant  = 4 // byte of the BTH that the ICRC takes as ones
 	ipv4DFFlag  = 0x40
 	protocolUDP = 17
 )
@@ -140,7 +139,17 @@ func NewFlow(src, dst netip.AddrPort, df bool) Flow {
 	binary.BigEndian.PutUint16(udp, src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
 	udp[6], udp[7] = 0xff, 0xff
-	return Flow{base: crc32.ChecksumIEEE(b[:8+len(ip)+len(udp)]), ipv6: v6}
+	return Flow{base: crcIEEE(b[:8+len(ip)+len(udp)]), ipv6: v6}
+}
+
+// crcIEEE is [crc32.ChecksumIEEE] without its assembly, to which a buffer on
+// the stack would escape.
+func crcIEEE(b []byte) uint32 {
+	v := ^uint32(0)
+	for _, c := range b {
+		v = crc32.IEEETable[byte(v)^c] ^ v>>8
+	}
+	return ^v
 }
 
 // Seed returns the ICRC's state after the IP and UDP headers of a packet with
@@ -156,13 +165,10 @@ func (f *Flow) Seed(udpLen int, id uint16) uint32 {
 }
 
 // ICRCHeader goes on from the seed over a packet's transport headers, which
-// start with the BTH, and returns the state for [ICRCUpdate]. It does not write
-// to header.
+// start with the BTH, or over a contiguous packet that does; it takes byte 4 of
+// the BTH as ones. It returns the state for [ICRCUpdate].
 func ICRCHeader(seed uint32, header []byte) uint32 {
-	var bth [BTHLen]byte
-	copy(bth[:], header[:BTHLen])
-	bth[bthVariant] = 0xff
-	return crc32.Update(crc32.Update(seed, crc32.IEEETable, bth[:]), crc32.IEEETable, header[BTHLen:])
+	return crc32.Update(seed^maskByte4[header[4]], crc32.IEEETable, header)
 }
 
 // ICRCUpdate goes on over the payload or the pad.
@@ -175,18 +181,20 @@ func ICRCFinish(b []byte, state uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, state)
 }
 
-// ICRC returns the ICRC of the contiguous packet that starts with its BTH and
-// ends before its ICRC. It sets one byte of the packet for as long as it runs.
-func ICRC(seed uint32, transport []byte) uint32 {
-	v := transport[bthVariant]
-	transport[bthVariant] = 0xff
-	state := crc32.Update(seed, crc32.IEEETable, transport)
-	transport[bthVariant] = v
-	return state
-}
-
 // AppendICRC appends its ICRC to the packet that starts at b[start] with its
 // BTH and fills the rest of b.
 func AppendICRC(b []byte, start int, seed uint32) []byte {
-	return ICRCFinish(b, ICRC(seed, b[start:]))
+	return ICRCFinish(b, ICRCHeader(seed, b[start:]))
 }
+
+// maskByte4 says, for each value of a message's byte 4, by what to change the
+// state before the message, so that the state after it is as if the byte had
+// been ones. A difference v of byte 4 enters the CRC when 32 bits have passed
+// through it, so it is a difference of v·x^-32 before them. No byte of the
+// packet needs to be written for that.
+var maskByte4 = func() (t [256]uint32) {
+	for v := range t {
+		t[v] = divX(uint32(v)^0xff, 32)
+	}
+	return t
+}()

@@ -55,27 +55,26 @@ const polyIEEE = crc32.IEEE
 // unshift holds x^-(8n+32) mod P for each length from the identification to the
 // end of the packet; packets are multiples of four bytes long.
 var unshift = func() (t [maxTransport/4 + 1]uint32) {
-	v := uint32(1 << 31) // x^0
-	for range afterID*8 + 32 {
-		v = divX(v)
-	}
+	v := divX(1<<31, afterID*8+32) // 1<<31 is x^0
 	for i := range t {
 		t[i] = v
-		for range 32 {
-			v = divX(v)
-		}
+		v = divX(v, 32)
 	}
 	return t
 }()
 
-// divX returns v·x^-1 mod P.
-func divX(v uint32) uint32 {
-	// The coefficient of x^0 must vanish before the division: add P, whose x^32
-	// becomes the new x^31.
-	if v&(1<<31) != 0 {
-		return (v^polyIEEE)<<1 | 1
+// divX returns v·x^-n mod P.
+func divX(v uint32, n int) uint32 {
+	for range n {
+		// The coefficient of x^0 must vanish before the division: add P, whose x^32
+		// becomes the new x^31.
+		if v&(1<<31) != 0 {
+			v = (v^polyIEEE)<<1 | 1
+		} else {
+			v <<= 1
+		}
 	}
-	return v << 1
+	return v
 }
 
 // mulP returns a·b mod P.
@@ -102,8 +101,7 @@ func mulP(a, b uint32) uint32 {
 }
 
 // Verify checks the ICRC of a packet from its BTH to its ICRC, both included.
-// It sets one byte of it for as long as it runs. Over IPv4, predictedID is
-// tried first: for rxe as a sender the last packet's plus one, for a GRO train
+// Over IPv4, predictedID is tried first: for rxe as a sender the last packet's plus one, for a GRO train
 // the last segment's plus one. It returns the identification that the packet
 // has if its ICRC is right; over IPv6 there is none, and a packet is verified
 // whole or not.
@@ -112,7 +110,7 @@ func (f *Flow) Verify(transport []byte, predictedID uint16) (id uint16, how Veri
 	if n < BTHLen || n > maxTransport || n&3 != 0 {
 		return 0, NotVerified
 	}
-	state := ICRC(f.Seed(udpHdr+len(transport), predictedID), transport[:n])
+	state := ICRCHeader(f.Seed(udpHdr+len(transport), predictedID), transport[:n])
 	r := state ^ binary.LittleEndian.Uint32(transport[n:])
 	if r == 0 {
 		return predictedID, VerifiedWhole
