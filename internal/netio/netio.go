@@ -17,6 +17,8 @@ const MaxPayload = 65507
 // The train is unchanged; send it again after [Socket.WaitWritable], or later.
 var ErrAgain = errors.New("netio: socket buffer is full")
 
+var errFamily = errors.New("netio: the address and the socket are not both IPv4 or both IPv6")
+
 // Options tune a socket. The zero value is the right one for most.
 type Options struct {
 	// RecvBuffer and SendBuffer are the bytes to ask of the system for the

@@ -40,7 +40,7 @@ type Train struct {
 	total   int  // sum of the sizes begun
 	filled  int  // bytes added
 	sealed  bool // a shorter datagram has ended the train
-	sent    int  // datagrams that left already, one by one
+	sent    int  // datagrams that left already, in a send that was cut short
 }
 
 // piece is memory to gather from. It has the layout of struct iovec.
@@ -113,4 +113,45 @@ func (t *Train) check() error {
 		return errUnfilled
 	}
 	return nil
+}
+
+// cut appends the pieces of datagram i to dst. Memory that was taken as one
+// piece may belong to several datagrams, and to several Go objects: the pointer
+// check of the race detector's build takes that for a mistake.
+//
+//go:nocheckptr
+func (t *Train) cut(i int, dst []piece) []piece {
+	skip := uint(i * t.segment)
+	need := uint(t.sizeOf(i))
+	for _, p := range t.pieces {
+		if skip >= p.len {
+			skip -= p.len
+			continue
+		}
+		n := min(p.len-skip, need)
+		dst = append(dst, piece{(*byte)(unsafe.Add(unsafe.Pointer(p.base), skip)), n})
+		if need -= n; need == 0 {
+			break
+		}
+		skip = 0
+	}
+	return dst
+}
+
+// sizeOf is the size of datagram i.
+func (t *Train) sizeOf(i int) int {
+	return min(t.segment, t.total-i*t.segment)
+}
+
+// copySegment copies datagram i to dst, which must be long enough, and returns
+// its size. See cut for the directive.
+//
+//go:nocheckptr
+func (t *Train) copySegment(i int, dst []byte, scratch []piece) (int, []piece) {
+	scratch = t.cut(i, scratch[:0])
+	n := 0
+	for _, p := range scratch {
+		n += copy(dst[n:], unsafe.Slice(p.base, p.len))
+	}
+	return n, scratch
 }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netio
+
+import (
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// segmentControl is the control message that makes a train of one send: cmsg
+// header and the segment size (UDP_SEGMENT, Linux 4.18).
+type segmentControl struct {
+	header unix.Cmsghdr
+	size   uint16
+	_      [6]byte
+}
+
+// cmsgLen is the length of a control message with n bytes of data.
+func cmsgLen(n int) int { return unix.SizeofCmsghdr + n }
+
+func (s *batched) send(t *Train) error {
+	if t.count == 0 {
+		return nil
+	}
+	if err := t.check(); err != nil {
+		return err
+	}
+	if !s.life.enter() {
+		return net.ErrClosed
+	}
+	err := s.sendTrain(t)
+	s.leave()
+	return err
+}
+
+func (s *batched) sendTrain(t *Train) error {
+	if t.to.Addr().Is4() != s.local.Addr().Is4() {
+		return errFamily
+	}
+	if t.to.Addr().IsMulticast() && !s.out.Load() {
+		if err := s.multicastOut(); err != nil {
+			return err
+		}
+	}
+	var to rawAddr
+	length, err := s.zones.put(&to, t.to)
+	if err != nil {
+		return err
+	}
+	fd := (*s.ports.Load())[0].fd
+	if t.count > 1 && (!s.feats.GSO || s.noGSO.Load() || t.sent > 0) {
+		return sendSingly(fd, &to, length, t)
+	}
+	switch errno := sendPieces(fd, &to, length, t.pieces, t.count, t.segment); {
+	case errno == 0:
+		return nil
+	case t.count > 1 && errno == unix.EIO:
+		// The network device has no checksum offload and never will.
+		s.noGSO.Store(true)
+		return sendSingly(fd, &to, length, t)
+	case t.count > 1 && errno == unix.EINVAL:
+		// Some kernels' word for a segment longer than the MTU. Sent alone,
+		// it gets the proper one.
+		return sendSingly(fd, &to, length, t)
+	default:
+		return sendError(errno)
+	}
+}
+
+// sendSingly sends what is left of the train, a datagram a call.
+func sendSingly(fd int, to *rawAddr, length uint32, t *Train) error {
+	var cut []piece
+	for t.sent < t.count {
+		cut = t.cut(t.sent, cut[:0])
+		if errno := sendPieces(fd, to, length, cut, 1, 0); errno != 0 {
+			return sendError(errno)
+		}
+		t.sent++
+	}
+	t.sent = 0
+	return nil
+}
+
+// sendPieces is one sendmsg. It goes around the Go scheduler, which would let
+// others run, and be slow to come back, for what is done in a few
+// microseconds.
+func sendPieces(fd int, to *rawAddr, length uint32, pieces []piece, count, segment int) syscall.Errno {
+	var control segmentControl
+	hdr := unix.Msghdr{
+		Name:    (*byte)(unsafe.Pointer(to)),
+		Namelen: length,
+		Iov:     (*unix.Iovec)(unsafe.Pointer(unsafe.SliceData(pieces))),
+	}
+	hdr.SetIovlen(len(pieces))
+	if count > 1 {
+		control.header.Level = unix.IPPROTO_UDP
+		control.header.Type = unix.UDP_SEGMENT
+		control.header.SetLen(cmsgLen(2))
+		control.size = uint16(segment)
+		hdr.Control = (*byte)(unsafe.Pointer(&control))
+		hdr.SetControllen(unix.CmsgSpace(2))
+	}
+	_, _, errno := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	return errno
+}
+
+var (
+	errTooLong     = os.NewSyscallError("netio: send: datagram longer than the path's MTU: sendmsg", unix.EMSGSIZE)
+	errPermission  = os.NewSyscallError("netio: send: refused by this host's firewall: sendmsg", unix.EPERM)
+	errRefused     = os.NewSyscallError("netio: send: sendmsg", unix.ECONNREFUSED)
+	errNetUnreach  = os.NewSyscallError("netio: send: sendmsg", unix.ENETUNREACH)
+	errHostUnreach = os.NewSyscallError("netio: send: sendmsg", unix.EHOSTUNREACH)
+	errNetDown     = os.NewSyscallError("netio: send: sendmsg", unix.ENETDOWN)
+	errInvalid     = os.NewSyscallError("netio: send: destination cannot be reached from the local address: sendmsg", unix.EINVAL)
+)
+
+// sendError is the error for an errno. What may happen packet after packet
+// allocates nothing.
+func sendError(errno syscall.Errno) error {
+	switch errno {
+	case unix.EAGAIN, unix.ENOBUFS, unix.EINTR:
+		return ErrAgain
+	case unix.EMSGSIZE:
+		return errTooLong
+	case unix.EPERM:
+		return errPermission
+	case unix.ECONNREFUSED:
+		return errRefused
+	case unix.ENETUNREACH:
+		return errNetUnreach
+	case unix.EHOSTUNREACH:
+		return errHostUnreach
+	case unix.ENETDOWN:
+		return errNetDown
+	case unix.EINVAL:
+		return errInvalid
+	}
+	return os.NewSyscallError("netio: send: sendmsg", errno)
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netio
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// batched is a socket that Go's network poller does not know.
+type batched struct {
+	life  lifetime
+	local netip.AddrPort
+	feats Features
+	noGSO atomic.Bool // the device below refused it
+
+	ports   atomic.Pointer[[]port] // first the socket itself, then one per group
+	changes sync.Mutex             // held to change ports, retired and multicast
+	retired []int                  // left groups' sockets, no longer in ports, to be closed by recv
+	leaving atomic.Bool            // retired is not empty
+	out     atomic.Bool            // outgoing multicast has its interface
+	headers bool
+
+	rx     receiver
+	waiter *waiter
+	zones  zones
+}
+
+// port is a socket that recv reads from.
+type port struct {
+	fd int
+	to netip.Addr // what all its datagrams are sent to; invalid on a wildcard address
+}
+
+// listenBatched opens the socket and its waiter.
+func listenBatched(local netip.AddrPort, o Options) (transport, netip.AddrPort, error) {
+	s := &batched{}
+	fd, err := s.open(local, o, false)
+	if err != nil {
+		return nil, netip.AddrPort{}, err
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		unix.Close(fd)
+		return nil, netip.AddrPort{}, os.NewSyscallError("getsockname", err)
+	}
+	s.local = netip.AddrPortFrom(local.Addr(), portOf(sa))
+	p := port{fd: fd}
+	if !local.Addr().IsUnspecified() {
+		p.to = local.Addr()
+	}
+	s.ports.Store(&[]port{p})
+	s.feats = probe(fd)
+	s.rx.init()
+	if s.waiter, err = newWaiter(fd); err != nil {
+		unix.Close(fd)
+		return nil, netip.AddrPort{}, err
+	}
+	return s, s.local, nil
+}
+
+// open makes a non-blocking socket with this package's options, bound to an
+// address.
+func (s *batched) open(local netip.AddrPort, o Options, shared bool) (fd int, err error) {
+	family := unix.AF_INET
+	if local.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(fd)
+		}
+	}()
+	set := func(name string, level, option, value int) {
+		if err == nil {
+			err = os.NewSyscallError("setsockopt "+name, unix.SetsockoptInt(fd, level, option, value))
+		}
+	}
+	if family == unix.AF_INET {
+		set("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+	} else {
+		set("IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+		set("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO)
+		// Linux's RoCEv2 sends UDP checksum 0 over IPv6 also (RFC 6936).
+		set("UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1)
+	}
+	if shared {
+		set("SO_REUSEADDR", unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	}
+	set("SO_RCVBUF", unix.SOL_SOCKET, unix.SO_RCVBUF, o.RecvBuffer)
+	set("SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, o.SendBuffer)
+	if err != nil {
+		return -1, err
+	}
+	// Linux before 5.0 has no UDP_GRO; datagrams then come one by one.
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
+
+	sa, err := s.zones.sockaddr(local)
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Bind(fd, sa); err != nil {
+		switch {
+		case errors.Is(err, unix.EADDRNOTAVAIL):
+			return -1, fmt.Errorf("%v is not an address of this host: %w", local.Addr(), os.NewSyscallError("bind", err))
+		case errors.Is(err, unix.EADDRINUSE):
+			return -1, fmt.Errorf("port %d is in use: %w", local.Port(), os.NewSyscallError("bind", err))
+		}
+		return -1, os.NewSyscallError("bind", err)
+	}
+	return fd, nil
+}
+
+// probe asks the system what the socket can do.
+func probe(fd int) Features {
+	f := Features{MaxSegments: defaultSegments, Batch: batch}
+	if v, err := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO); err == nil {
+		f.GRO = v == 1
+	}
+	if _, err := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT); err == nil {
+		f.GSO = true
+		f.MaxSegments = maxSegments()
+	}
+	f.RecvBuffer, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	f.SendBuffer, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
+	return f
+}
+
+// maxSegments is 128 when the kernel takes a train of 128 (since Linux 6.9),
+// else 64. A probe socket sends it to itself.
+var maxSegments = sync.OnceValue(func() int {
+	const want = 128
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return defaultSegments
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return defaultSegments
+	}
+	self, err := unix.Getsockname(fd)
+	if err != nil {
+		return defaultSegments
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1); err != nil {
+		return defaultSegments
+	}
+	if err := unix.Sendto(fd, make([]byte, want), unix.MSG_DONTWAIT, self); err != nil {
+		return defaultSegments
+	}
+	return want
+})
+
+func (s *batched) features() Features {
+	f := s.feats
+	f.GSO = f.GSO && !s.noGSO.Load()
+	return f
+}
+
+func (s *batched) wait(writable bool) error {
+	if !s.life.enter() {
+		return net.ErrClosed
+	}
+	defer s.leave()
+	return s.waiter.wait(*s.ports.Load(), writable)
+}
+
+func (s *batched) setDeadline(t time.Time) { s.waiter.setDeadline(t) }
+
+func (s *batched) wake() { s.waiter.wake() }
+
+func (s *batched) recvHeaders(on bool) error {
+	if !s.life.enter() {
+		return net.ErrClosed
+	}
+	defer s.leave()
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	s.headers = on
+	for _, p := range *s.ports.Load() {
+		if err := setHeaders(p.fd, s.local.Addr().Is6(), on); err != nil {
+			return fmt.Errorf("netio: receive headers: %w", err)
+		}
+	}
+	return nil
+}
+
+// setHeaders asks for the control messages that receiver.control reads.
+func setHeaders(fd int, v6, on bool) error {
+	value := 0
+	if on {
+		value = 1
+	}
+	level, options := unix.IPPROTO_IP, [...]int{unix.IP_PKTINFO, unix.IP_RECVTTL, unix.IP_RECVTOS}
+	if v6 {
+		level, options = unix.IPPROTO_IPV6, [...]int{unix.IPV6_RECVPKTINFO, unix.IPV6_RECVHOPLIMIT, unix.IPV6_RECVTCLASS}
+	}
+	for _, option := range options {
+		if err := unix.SetsockoptInt(fd, level, option, value); err != nil {
+			return os.NewSyscallError("setsockopt", err)
+		}
+	}
+	return nil
+}
+
+func (s *batched) close() error {
+	if !s.life.end() {
+		return nil
+	}
+	s.waiter.close()
+	s.leave()
+	return nil
+}
+
+// leave ends a call, and frees the socket if it was the last one after close.
+func (s *batched) leave() {
+	if !s.life.leave() {
+		return
+	}
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	for _, fd := range s.retired {
+		unix.Close(fd)
+	}
+	for _, p := range *s.ports.Load() {
+		unix.Close(p.fd)
+	}
+	s.retired = nil
+	s.ports.Store(&[]port{})
+}
+
+// reap closes the sockets of groups that were left. Only recv calls it, so no
+// recv can be using them.
+func (s *batched) reap() {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	for _, fd := range s.retired {
+		unix.Close(fd)
+	}
+	s.retired = s.retired[:0]
+	s.leaving.Store(false)
+}
+
+// addPort makes recv and wait serve one socket more. changes is held.
+func (s *batched) addPort(p port) error {
+	if err := s.waiter.add(p.fd); err != nil {
+		return err
+	}
+	ports := append(slices.Clone(*s.ports.Load()), p)
+	s.ports.Store(&ports)
+	s.waiter.wake() // a wait under way has to arm the new one too
+	return nil
+}
+
+// removePort undoes addPort. changes is held.
+func (s *batched) removePort(to netip.Addr) {
+	ports := slices.Clone(*s.ports.Load())
+	for i, p := range ports[1:] {
+		if p.to == to {
+			s.waiter.remove(p.fd)
+			s.retired = append(s.retired, p.fd)
+			s.leaving.Store(true)
+			ports = slices.Delete(ports, i+1, i+2)
+			s.ports.Store(&ports)
+			return
+		}
+	}
+}
