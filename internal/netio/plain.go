@@ -240,9 +240,6 @@ func (p *plain) send(t *Train) error {
 		if err != nil {
 			return err
 		}
-	if err := multicastRoute(group, ifi); err != nil {
-		return err
-	}
 		if err := multicastThrough(p.conn, p.local.Addr().Is6(), ifi); err != nil {
 			return fmt.Errorf("netio: send to a group: %w", err)
 		}
@@ -283,6 +280,9 @@ func (p *plain) joinGroup(group netip.Addr) error {
 	}
 	ifi, err := interfaceOf(p.local.Addr())
 	if err != nil {
+		return err
+	}
+	if err := multicastRoute(group, ifi); err != nil {
 		return err
 	}
 	conn, err := listenGroup(netip.AddrPortFrom(group, p.local.Port()), ifi)
