@@ -52,19 +52,24 @@ const UDPPort = 4791
 //
 // A state is what hash/crc32 returns, and accepts to go on with.
 
+// Lengths of the headers before the BTH, the eight bytes of ones included, and
+// where in them the fields stand that differ from packet to packet.
 const (
-	ipv4PseudoLen = 8 + 20 + 8
-	ipv6PseudoLen = 8 + 40 + 8
+	ipv4Len       = 20
+	udpLen        = 8
+	ipv4PseudoLen = 8 + ipv4Len + udpLen
+	ipv6PseudoLen = 8 + GRHLen + udpLen
 
-	ipv4LenAt   = 8 + 2
-	ipv4IDAt    = 8 + 4
-	ipv4UDPLen  = 8 + 20 + 4
-	ipv6LenAt   = 8 + 4
-	ipv6UDPLen  = 8 + 40 + 4
-	ipv4Hdr     = 20
-	udpHdr      = 8
-	ipv4DFFlag  = 0x40
-	protocolUDP = 17
+	ipv4TotalLenAt   = 8 + 2
+	ipv4IDAt         = 8 + 4
+	ipv4UDPLenAt     = 8 + ipv4Len + 4
+	ipv6PayloadLenAt = 8 + 4
+	ipv6UDPLenAt     = 8 + GRHLen + 4
+)
+
+const (
+	ipv4DontFragment = 0x40 // in byte 6
+	protocolUDP      = 17
 )
 
 // be16Table says what a 16-bit field contributes to the state after the pseudo
@@ -73,8 +78,8 @@ type be16Table [2][256]uint32
 
 func (t *be16Table) of(v uint16) uint32 { return t[0][v>>8] ^ t[1][v&0xff] }
 
-// contribution returns the table of the field at offset at in a message of n
-// bytes.
+// contribution returns the table of a field in a message of n bytes that has
+// the field at each of the given offsets.
 func contribution(n int, at ...int) *be16Table {
 	msg := make([]byte, n)
 	zero := crc32.ChecksumIEEE(msg)
@@ -94,11 +99,11 @@ func contribution(n int, at ...int) *be16Table {
 }
 
 var (
-	contribIPv4Len = contribution(ipv4PseudoLen, ipv4LenAt)
-	contribIPv4UDP = contribution(ipv4PseudoLen, ipv4UDPLen)
+	contribIPv4Len = contribution(ipv4PseudoLen, ipv4TotalLenAt)
+	contribIPv4UDP = contribution(ipv4PseudoLen, ipv4UDPLenAt)
 	contribIPv4ID  = contribution(ipv4PseudoLen, ipv4IDAt)
 	// IPv6 has the UDP length twice, as the payload length and in the UDP header.
-	contribIPv6Len = contribution(ipv6PseudoLen, ipv6LenAt, ipv6UDPLen)
+	contribIPv6Len = contribution(ipv6PseudoLen, ipv6PayloadLenAt, ipv6UDPLenAt)
 )
 
 // Flow is what the ICRC needs of one direction between two UDP endpoints. It
@@ -115,11 +120,11 @@ type Flow struct {
 func NewFlow(src, dst netip.AddrPort, df bool) Flow {
 	var b [ipv6PseudoLen]byte
 	copy(b[:8], "\xff\xff\xff\xff\xff\xff\xff\xff")
-	ip, udp := b[8:8+ipv4Hdr], b[8+ipv4Hdr:ipv4PseudoLen]
+	ip, udp := b[8:8+ipv4Len], b[8+ipv4Len:ipv4PseudoLen]
 	s, d := src.Addr().Unmap(), dst.Addr().Unmap()
 	v6 := !s.Is4() || !d.Is4()
 	if v6 {
-		ip, udp = b[8:48], b[48:]
+		ip, udp = b[8:8+GRHLen], b[8+GRHLen:]
 		binary.BigEndian.PutUint32(ip, 0x6fff_ffff)
 		ip[6], ip[7] = protocolUDP, 0xff
 		s16, d16 := s.As16(), d.As16()
@@ -128,7 +133,7 @@ func NewFlow(src, dst netip.AddrPort, df bool) Flow {
 	} else {
 		ip[0], ip[1] = 0x45, 0xff
 		if df {
-			ip[6] = ipv4DFFlag
+			ip[6] = ipv4DontFragment
 		}
 		ip[8], ip[9] = 0xff, protocolUDP
 		ip[10], ip[11] = 0xff, 0xff
@@ -139,29 +144,19 @@ func NewFlow(src, dst netip.AddrPort, df bool) Flow {
 	binary.BigEndian.PutUint16(udp, src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
 	udp[6], udp[7] = 0xff, 0xff
-	return Flow{base: crcIEEE(b[:8+len(ip)+len(udp)]), ipv6: v6}
-}
-
-// crcIEEE is [crc32.ChecksumIEEE] without its assembly, to which a buffer on
-// the stack would escape.
-func crcIEEE(b []byte) uint32 {
-	v := ^uint32(0)
-	for _, c := range b {
-		v = crc32.IEEETable[byte(v)^c] ^ v>>8
-	}
-	return ^v
+	return Flow{base: crcIEEE(crcInit, b[:8+len(ip)+len(udp)]), ipv6: v6}
 }
 
 // Seed returns the ICRC's state after the IP and UDP headers of a packet with
 // the given UDP length (8 bytes of UDP header, BTH to ICRC included) and IPv4
 // identification, which IPv6 ignores. Segments of one GSO send differ in id
 // only: 0, 1, 2, and so on.
-func (f *Flow) Seed(udpLen int, id uint16) uint32 {
-	n := uint16(udpLen)
+func (f *Flow) Seed(udpLength int, id uint16) uint32 {
+	n := uint16(udpLength)
 	if f.ipv6 {
 		return f.base ^ contribIPv6Len.of(n)
 	}
-	return f.base ^ contribIPv4Len.of(n+ipv4Hdr) ^ contribIPv4UDP.of(n) ^ contribIPv4ID.of(id)
+	return f.base ^ contribIPv4Len.of(n+ipv4Len) ^ contribIPv4UDP.of(n) ^ contribIPv4ID.of(id)
 }
 
 // ICRCHeader goes on from the seed over a packet's transport headers, which

@@ -110,7 +110,7 @@ func (f *Flow) Verify(transport []byte, predictedID uint16) (id uint16, how Veri
 	if n < BTHLen || n > maxTransport || n&3 != 0 {
 		return 0, NotVerified
 	}
-	state := ICRCHeader(f.Seed(udpHdr+len(transport), predictedID), transport[:n])
+	state := ICRCHeader(f.Seed(udpLen+len(transport), predictedID), transport[:n])
 	r := state ^ binary.LittleEndian.Uint32(transport[n:])
 	if r == 0 {
 		return predictedID, VerifiedWhole

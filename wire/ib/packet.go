@@ -2,8 +2,6 @@
 
 package ib
 
-import "slices"
-
 // DecodeError is why a packet could not be decoded. Its values are small
 // numbers, so that a receiver can count by reason: counters[err.(DecodeError)].
 type DecodeError uint8
@@ -92,7 +90,15 @@ func (p *Packet) Decode(transport []byte) error {
 	if len(transport) < info.HeaderLen {
 		return errs[ErrShort]
 	}
-	if info.Headers != 0 {
+	switch info.Headers { // the common single ones without a walk over the set
+	case 0:
+	case HasRETH:
+		p.RETH.Decode(transport[BTHLen:])
+	case HasAETH:
+		p.AETH.Decode(transport[BTHLen:])
+	case HasDETH:
+		p.DETH.Decode(transport[BTHLen:])
+	default:
 		p.decodeExtended(info.Headers, transport[BTHLen:])
 	}
 	rest := transport[info.HeaderLen:]
@@ -156,13 +162,19 @@ func (p *Packet) decodeExtended(set HeaderSet, b []byte) {
 // room for [OpInfo.HeaderLen] bytes. PadCount is written as it is: set it with
 // [PadFor].
 func (p *Packet) AppendHeader(b []byte) []byte {
-	n := len(b)
-	b = slices.Grow(b, BTHLen)[:n+BTHLen]
-	p.BTH.put((*[BTHLen]byte)(b[n:]))
-	if set := opTable[p.Opcode].Headers; set != 0 {
-		b = p.appendExtended(set, b)
+	b = p.BTH.append(b)
+	switch set := opTable[p.Opcode].Headers; set {
+	case 0:
+		return b
+	case HasRETH:
+		return p.RETH.Append(b)
+	case HasAETH:
+		return p.AETH.Append(b)
+	case HasDETH:
+		return p.DETH.Append(b)
+	default:
+		return p.appendExtended(set, b)
 	}
-	return b
 }
 
 func (p *Packet) appendExtended(set HeaderSet, b []byte) []byte {
