@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// Local finds the memory of a scatter/gather entry (IBTA 10.6.3). write says that the
+// device will write to it.
+func (t *Table) Local(pd PD, sge *verbs.SGE, write bool) (Span, bool) {
+	e := t.entries[sge.LKey>>8]
+	if e == nil || e.key != sge.LKey || e.window != nil || e.pd != pd || write && e.access&verbs.LocalWrite == 0 {
+		return Span{}, false
+	}
+	return e.span(sge.Addr, uint64(sge.Length))
+}
+
+// Remote finds the memory that a peer names, with all the checks of IBTA 9.7.5.1.3 and
+// 10.6.7: the key, its owner, the range, the right. qpn is the queue pair that the
+// request came to.
+func (t *Table) Remote(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) (Span, bool) {
+	e := t.entries[key>>8]
+	if e == nil || e.key != key || e.mem == nil || e.pd != pd || e.access&need != need {
+		return Span{}, false
+	}
+	if w := e.window; w != nil && w.typ == verbs.MWType2 && w.qpn != qpn {
+		return Span{}, false
+	}
+	return e.span(addr, n)
+}
+
+// RemoteWhole is Remote for the whole region or window that key names.
+func (t *Table) RemoteWhole(pd PD, qpn verbs.QPN, key verbs.Key, need verbs.Access) (Span, bool) {
+	e := t.entries[key>>8]
+	if e == nil {
+		return Span{}, false
+	}
+	return t.Remote(pd, qpn, key, e.base, uint64(len(e.mem)), need)
+}
+
+func (e *entry) span(addr, n uint64) (Span, bool) {
+	off := addr - e.base
+	if addr < e.base || off > uint64(len(e.mem)) || n > uint64(len(e.mem))-off {
+		return Span{}, false
+	}
+	return Span{mem: e.mem[off : off+n : off+n], entry: e, gen: e.gen}, true
+}
+
+// Watch counts the goroutines that wait for remote writes to a region.
+func (t *Table) Watch(r *Region, delta int) {
+	r.watchers += delta
+	t.watched += delta
+}
+
+// TakeChanged says whether a watched region was written to since the last call.
+func (t *Table) TakeChanged() bool {
+	c := t.changed
+	t.changed = false
+	return c && t.watched > 0
+}
+
+// Written notes that a peer wrote to the span's region.
+func (t *Table) Written(s *Span) {
+	if t.watched > 0 && s.entry.region != nil && s.entry.region.watchers > 0 {
+		t.changed = true
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// Cursor walks a scatter/gather list from front to back. Its memory is reused.
+type Cursor struct {
+	spans []Span
+	index int // the current span
+	off   int // within it
+	pos   int // within the whole
+	total int
+}
+
+// Reset empties the list.
+func (c *Cursor) Reset() {
+	clear(c.spans)
+	*c = Cursor{spans: c.spans[:0]}
+}
+
+// Set resolves a list of entries; false if one of them is not allowed.
+func (c *Cursor) Set(t *Table, pd PD, sgl []verbs.SGE, write bool) bool {
+	c.Reset()
+	for i := range sgl {
+		if sgl[i].Length == 0 {
+			continue
+		}
+		s, ok := t.Local(pd, &sgl[i], write)
+		if !ok {
+			return false
+		}
+		c.Add(s)
+	}
+	return true
+}
+
+// Add appends a span.
+func (c *Cursor) Add(s Span) {
+	c.spans = append(c.spans, s)
+	c.total += len(s.mem)
+}
+
+// Len returns the bytes of the whole list.
+func (c *Cursor) Len() int { return c.total }
+
+// Pos returns the bytes walked.
+func (c *Cursor) Pos() int { return c.pos }
+
+// Seek moves to a position.
+func (c *Cursor) Seek(pos int) {
+	if pos == c.pos {
+		return
+	}
+	if pos < c.pos {
+		c.index, c.off, c.pos = 0, 0, 0
+	}
+	for n := pos - c.pos; n > 0; {
+		step := min(n, len(c.spans[c.index].mem)-c.off)
+		c.advance(step)
+		n -= step
+	}
+}
+
+func (c *Cursor) advance(n int) {
+	c.pos += n
+	c.off += n
+	if c.off == len(c.spans[c.index].mem) {
+		c.index++
+		c.off = 0
+	}
+}
+
+// Write copies b to the present position. False: the list is shorter, or a region of it
+// has ended; what fits before has been written.
+func (c *Cursor) Write(t *Table, b []byte) bool {
+	for len(b) > 0 {
+		if c.index == len(c.spans) {
+			return false
+		}
+		s := &c.spans[c.index]
+		if !s.Valid() {
+			return false
+		}
+		n := copy(s.mem[c.off:], b)
+		t.Written(s)
+		c.advance(n)
+		b = b[n:]
+	}
+	return true
+}
+
+// Next returns the next up to n bytes that lie together, and walks past them. False: a
+// region of the list has ended.
+func (c *Cursor) Next(n int) ([]byte, bool) {
+	s := &c.spans[c.index]
+	if !s.Valid() {
+		return nil, false
+	}
+	b := s.mem[c.off:]
+	b = b[:min(n, len(b)):len(b)]
+	c.advance(len(b))
+	return b, true
+}

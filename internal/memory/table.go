@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// PD is the number of a protection domain.
+type PD uint32
+
+// quarantine is how many freed keys are kept from being given out again.
+const quarantine = 4096
+
+// Table has all keys of a device. The upper 24 bits of a key are random and find the
+// region or window; the low 8 bits are part of the check, and for windows the program's.
+type Table struct {
+	entries map[verbs.Key]*entry // by key>>8
+	random  func() uint32
+	freed   []verbs.Key // ring of key>>8 in quarantine
+	oldest  int
+	watched int // regions somebody waits on
+	changed bool
+}
+
+// entry is what a key names: a region, or a window onto one.
+type entry struct {
+	key    verbs.Key
+	gen    uint32 // counts up when what the key stands for ends or changes
+	pd     PD
+	access verbs.Access
+	base   uint64 // address of mem's first byte, as peers and SGEs count
+	mem    []byte // nil: a window that is not bound
+	region *Region
+	window *Window
+}
+
+// Region is a memory region.
+type Region struct {
+	entry
+	windows  int // bound to it
+	watchers int
+	changed  bool
+	unmap    func()
+}
+
+// NewTable makes an empty table. random must be unpredictable to peers.
+func NewTable(random func() uint32) *Table {
+	return &Table{entries: make(map[verbs.Key]*entry), random: random, freed: make([]verbs.Key, 0, 16)}
+}
+
+// newKey returns a key that is not in use and was not for a while.
+func (t *Table) newKey() verbs.Key {
+	for {
+		k := verbs.Key(t.random())
+		if k>>8 == 0 || t.entries[k>>8] != nil || t.inQuarantine(k>>8) {
+			continue
+		}
+		return k
+	}
+}
+
+func (t *Table) inQuarantine(index verbs.Key) bool {
+	for _, f := range t.freed {
+		if f == index {
+			return true
+		}
+	}
+	return false
+}
+
+// free takes an entry out of the table.
+func (t *Table) free(e *entry) {
+	e.gen++
+	delete(t.entries, e.key>>8)
+	if len(t.freed) < quarantine {
+		t.freed = append(t.freed, e.key>>8)
+		return
+	}
+	t.freed[t.oldest] = e.key >> 8
+	t.oldest = (t.oldest + 1) % quarantine
+}
+
+// Register makes a region of buf, which stays alive as long as the region.
+func (t *Table) Register(pd PD, buf []byte, access verbs.Access) (*Region, error) {
+	if len(buf) == 0 {
+		return nil, &verbs.OpError{Op: "reg_mr", Err: verbs.ErrInvalid, Detail: "a region of 0 bytes"}
+	}
+	r := &Region{}
+	r.entry = entry{key: t.newKey(), pd: pd, access: access, mem: buf, region: r}
+	r.setBase()
+	t.entries[r.key>>8] = &r.entry
+	return r, nil
+}
+
+// Allocate makes a region of new memory outside the Go heap.
+func (t *Table) Allocate(pd PD, size int, access verbs.Access) (*Region, error) {
+	buf, unmap, err := allocate(size, access&verbs.HugePages != 0)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.Register(pd, buf, access)
+	if err != nil {
+		unmap()
+		return nil, err
+	}
+	r.unmap = unmap
+	return r, nil
+}
+
+func (r *Region) setBase() {
+	r.base = 0
+	if r.access&verbs.ZeroBased == 0 {
+		r.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))))
+	}
+}
+
+// Reregister changes what flags name. The key changes with the memory.
+func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte, access verbs.Access) error {
+	if r.mem == nil {
+		return verbs.ErrClosed
+	}
+	if r.windows > 0 {
+		return verbs.ErrBusy
+	}
+	if flags&verbs.ReregTranslation != 0 {
+		if len(buf) == 0 {
+			return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "a region of 0 bytes"}
+		}
+		if r.unmap != nil {
+			return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory was allocated by the device: it goes with the region"}
+		}
+		t.free(&r.entry)
+		r.key = t.newKey()
+		t.entries[r.key>>8] = &r.entry
+		r.mem = buf
+	}
+	if flags&verbs.ReregPD != 0 {
+		r.pd = pd
+	}
+	if flags&verbs.ReregAccess != 0 {
+		r.access = access
+	}
+	r.gen++
+	r.setBase()
+	return nil
+}
+
+// Deregister ends a region; ErrBusy while a window is bound to it.
+func (t *Table) Deregister(r *Region) error {
+	if r.mem == nil {
+		return nil
+	}
+	if r.windows > 0 {
+		return verbs.ErrBusy
+	}
+	t.free(&r.entry)
+	r.mem = nil
+	if r.unmap != nil {
+		r.unmap()
+		r.unmap = nil
+	}
+	return nil
+}
+
+// Addr returns the address of the first byte, as SGEs and peers count.
+func (r *Region) Addr() uint64 { return r.base }
+
+// Key returns the region's key, which is both its local and its remote one.
+func (r *Region) Key() verbs.Key { return r.key }
+
+// Bytes returns the memory.
+func (r *Region) Bytes() []byte { return r.mem }
+
+// Len returns how many keys are in use.
+func (t *Table) Len() int { return len(t.entries) }
