@@ -44,6 +44,7 @@ type plain struct {
 	deadline time.Time
 	groups   map[netip.Addr]*net.UDPConn
 	signal   chan struct{} // of capacity 1: look again
+	timer    *time.Timer   // the wait's
 	readers  sync.WaitGroup
 
 	sending sync.Mutex
@@ -66,8 +67,10 @@ func listenPlain(local netip.AddrPort, o Options) (transport, netip.AddrPort, er
 		conn:   conn,
 		feats:  Features{MaxSegments: defaultSegments, Batch: plainSlots},
 		signal: make(chan struct{}, 1),
+		timer:  time.NewTimer(time.Hour),
 		groups: make(map[netip.Addr]*net.UDPConn),
 	}
+	p.timer.Stop()
 	p.changed.L = &p.mu
 	p.local = netip.AddrPortFrom(local.Addr(), conn.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 	if err := dontFragment(conn, local.Addr().Is6()); err != nil {
@@ -171,10 +174,9 @@ func (p *plain) recv(into []Datagrams) (int, error) {
 // wait returns at once when it is asked for writable: sends block, so they
 // never end in ErrAgain.
 func (p *plain) wait(writable bool) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer p.timer.Stop()
 	for {
 		switch {
 		case p.closed:
@@ -191,8 +193,8 @@ func (p *plain) wait(writable bool) error {
 			if left <= 0 {
 				return nil
 			}
-			timer.Reset(left)
-			expired = timer.C
+			p.timer.Reset(left)
+			expired = p.timer.C
 		}
 		p.waiting = true
 		p.mu.Unlock()
