@@ -146,6 +146,33 @@ func TestVerifyLengths(t *testing.T) {
 	}
 }
 
+// TestVerifyOddLength: packets are multiples of four bytes long, whatever
+// their CRC says.
+func TestVerifyOddLength(t *testing.T) {
+	c := icrcFlows[0]
+	flow := NewFlow(c.src, c.dst, c.df)
+	for n := BTHLen + 1; n < BTHLen+4; n++ {
+		b := make([]byte, n)
+		b = binary.LittleEndian.AppendUint32(b, referenceICRC(c.src, c.dst, c.df, 7, b))
+		if _, how := flow.Verify(b, 7); how != NotVerified {
+			t.Errorf("%d bytes: %d", n, how)
+		}
+	}
+}
+
+// TestIPv6IsNotSolved: a difference that another identification would explain
+// is corruption where there is none.
+func TestIPv6IsNotSolved(t *testing.T) {
+	v4, v6 := icrcFlows[0], icrcFlows[2]
+	b := make([]byte, 64)
+	diff := referenceICRC(v4.src, v4.dst, true, 1, b) ^ referenceICRC(v4.src, v4.dst, true, 2, b)
+	b = binary.LittleEndian.AppendUint32(b, referenceICRC(v6.src, v6.dst, true, 0, b)^diff)
+	flow := NewFlow(v6.src, v6.dst, true)
+	if _, how := flow.Verify(b, 0); how != NotVerified {
+		t.Errorf("%d", how)
+	}
+}
+
 // TestWrongFlow: what was sent under other addresses, ports or another
 // don't-fragment flag is not verified whole.
 func TestWrongFlow(t *testing.T) {

@@ -83,7 +83,7 @@ func (p *Packet) Decode(transport []byte) error {
 	if p.TVer != 0 {
 		return errs[ErrVersion]
 	}
-	info := &opTable[p.Opcode]
+	info := &opTable[transport[0]] // the opcode, without waiting for p's copy
 	if !info.Valid {
 		return errs[ErrOpcode]
 	}

@@ -101,7 +101,7 @@ func TestOpcodes(t *testing.T) {
 				h.zero()
 			}
 		}
-		if !bytes.Equal(want.Payload, out.Payload) {
+		if !bytes.Equal(want.Payload, out.Payload) || cap(out.Payload) != len(out.Payload) {
 			t.Errorf("%v: payload %x, want %x", o, out.Payload, want.Payload)
 		}
 		want.Payload, out.Payload = nil, nil
@@ -138,14 +138,21 @@ func TestOpcodeFacts(t *testing.T) {
 		imm, inv    bool
 	}{
 		{RCSendFirst, 0x00, "RC Send First", 12, ClassSend, true, false, false, false},
+		{RCSendMiddle, 0x01, "RC Send Middle", 12, ClassSend, false, false, false, false},
+		{RCSendLast, 0x02, "RC Send Last", 12, ClassSend, false, true, false, false},
+		{RCSendLastImm, 0x03, "RC Send Last Immediate", 16, ClassSend, false, true, true, false},
+		{RCSendOnly, 0x04, "RC Send Only", 12, ClassSend, true, true, false, false},
 		{RCSendOnlyImm, 0x05, "RC Send Only Immediate", 16, ClassSend, true, true, true, false},
 		{RCWriteFirst, 0x06, "RC RDMA Write First", 28, ClassWrite, true, false, false, false},
 		{RCWriteMiddle, 0x07, "RC RDMA Write Middle", 12, ClassWrite, false, false, false, false},
+		{RCWriteLast, 0x08, "RC RDMA Write Last", 12, ClassWrite, false, true, false, false},
 		{RCWriteLastImm, 0x09, "RC RDMA Write Last Immediate", 16, ClassWrite, false, true, true, false},
+		{RCWriteOnly, 0x0a, "RC RDMA Write Only", 28, ClassWrite, true, true, false, false},
 		{RCWriteOnlyImm, 0x0b, "RC RDMA Write Only Immediate", 32, ClassWrite, true, true, true, false},
 		{RCReadRequest, 0x0c, "RC RDMA Read Request", 28, ClassReadRequest, true, true, false, false},
 		{RCReadResponseFirst, 0x0d, "RC RDMA Read Response First", 16, ClassReadResponse, true, false, false, false},
 		{RCReadResponseMiddle, 0x0e, "RC RDMA Read Response Middle", 12, ClassReadResponse, false, false, false, false},
+		{RCReadResponseLast, 0x0f, "RC RDMA Read Response Last", 16, ClassReadResponse, false, true, false, false},
 		{RCReadResponseOnly, 0x10, "RC RDMA Read Response Only", 16, ClassReadResponse, true, true, false, false},
 		{RCAck, 0x11, "RC Acknowledge", 16, ClassAck, true, true, false, false},
 		{RCAtomicAck, 0x12, "RC Atomic Acknowledge", 24, ClassAtomicAck, true, true, false, false},
@@ -175,6 +182,31 @@ func TestOpcodeFacts(t *testing.T) {
 		}
 		if i.Class.Request() == i.Class.Response() && i.Class != ClassCNP {
 			t.Errorf("%v: request and response agree", c.o)
+		}
+	}
+}
+
+// TestTransportsAgree: an operation means the same on every transport, but for
+// the DETH of datagrams and the XRCETH of XRC's requests.
+func TestTransportsAgree(t *testing.T) {
+	for i := range 256 {
+		o := Opcode(i)
+		info := *o.Info()
+		if !info.Valid || o == CNP {
+			continue
+		}
+		rc := *TransportRC.Join(o.Operation()).Info()
+		switch {
+		case o.Transport() == TransportUD:
+			rc.Headers |= HasDETH
+			rc.HeaderLen += DETHLen
+		case o.Transport() == TransportXRC && rc.Class.Request():
+			rc.Headers |= HasXRCETH
+			rc.HeaderLen += XRCETHLen
+		}
+		rc.Name = o.Transport().String() + rc.Name[len("RC"):]
+		if info != rc {
+			t.Errorf("%v: %+v, RC has %+v", o, info, rc)
 		}
 	}
 }
