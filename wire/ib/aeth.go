@@ -37,7 +37,7 @@ func (h AETH) Append(b []byte) []byte {
 }
 
 // Syndrome is the first byte of an AETH: what an acknowledgement says (section
-// 9.7.5.1.2, 9.7.5.2).
+// 9.7.5).
 //
 //	 7   6   5   4   3   2   1   0
 //	+---+-------+-------------------+

@@ -160,7 +160,7 @@ func (h AtomicETH) Append(b []byte) []byte {
 }
 
 // AtomicAckETH is the atomic acknowledge extended transport header: the value
-// that the atomic operation found (section 9.3.5.3).
+// that the atomic operation found (section 9.3).
 //
 //	+---------------------------------------------------------------+
 //	|                  Original remote data 63:32                   |
@@ -186,7 +186,7 @@ func (h AtomicAckETH) Append(b []byte) []byte {
 }
 
 // ImmDt is immediate data: four bytes that the transport carries for the
-// consumer, here as a number in network byte order (section 9.3.6).
+// consumer, here as a number in network byte order (section 9.3).
 //
 //	+---------------------------------------------------------------+
 //	|                        Immediate data                         |
@@ -206,7 +206,7 @@ func (h *ImmDt) Decode(b []byte) bool {
 func (h ImmDt) Append(b []byte) []byte { return binary.BigEndian.AppendUint32(b, uint32(h)) }
 
 // IETH is the invalidate extended transport header: the key that a SEND with
-// invalidate takes back at the responder (section 9.3.7).
+// invalidate takes back at the responder (section 9.3).
 //
 //	+---------------------------------------------------------------+
 //	|                             R_Key                             |

@@ -5,7 +5,7 @@ package ib
 import "encoding/binary"
 
 // GRHLen is the length of a global route header in bytes. A UD receive buffer
-// starts with as many (section 11.4.1.2).
+// starts with as many.
 const GRHLen = 40
 
 // GRHNextHeader is NxtHdr of an InfiniBand transport packet (section 8.3).

@@ -57,11 +57,11 @@ func (c Class) Request() bool { return ClassSend <= c && c <= ClassAtomicWrite }
 // Response says whether packets of the class go from responder to requester.
 func (c Class) Response() bool { return ClassReadResponse <= c && c <= ClassAtomicAck }
 
-// MaxMTU is the largest path MTU, in bytes of payload (section 9.2.1).
+// MaxMTU is the largest path MTU, in bytes of payload.
 const MaxMTU = 4096
 
 // PayloadRule says how long the payload of an opcode must be, without its pad
-// (section 9.7.4.1 for requests, 9.7.5.2 for responses).
+// (chapter 9: LAST is never empty, as it would not have been sent).
 type PayloadRule uint8
 
 // The payload rules.

@@ -10,9 +10,9 @@ type DecodeError uint8
 const (
 	_          DecodeError = iota
 	ErrShort               // shorter than the headers of its opcode
-	ErrVersion             // transport version other than 0, section 9.2.4
-	ErrOpcode              // reserved opcode, section 9.2.1
-	ErrPad                 // more pad than payload, or not a multiple of four bytes, section 9.2.5
+	ErrVersion             // transport version other than 0, section 9.2
+	ErrOpcode              // reserved opcode, section 9.2
+	ErrPad                 // more pad than payload, or not a multiple of four bytes, section 9.2
 	ErrLength              // payload of a length that the opcode never has, see [PayloadRule]
 
 	// NumDecodeErrors is one more than the largest DecodeError.
@@ -69,7 +69,7 @@ type Packet struct {
 	Pad [3]byte
 }
 
-// PadFor returns the pad count of a payload of n bytes (section 9.2.5).
+// PadFor returns the pad count of a payload of n bytes (section 9.2).
 func PadFor(n int) uint8 { return uint8(-n & 3) }
 
 // Decode reads a packet without its ICRC, and only the headers that its opcode

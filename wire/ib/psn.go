@@ -2,7 +2,7 @@
 
 package ib
 
-// PSN is a packet sequence number: 24 bits, always below 2^24 (section 9.2.8).
+// PSN is a packet sequence number: 24 bits, always below 2^24 (section 9.2).
 // Numbers wrap, so they are ordered by the shorter way around the circle and
 // no other way: use Before, After and Sub, never < and -.
 type PSN uint32
@@ -22,7 +22,7 @@ func (p PSN) Sub(q PSN) int { return int(int32((p-q)<<8) >> 8) }
 
 // Before says whether p lies in the half of the circle that precedes q. For
 // two numbers exactly 2^23 apart, each is before the other; the windows of the
-// specification never hold both (section 9.7.1).
+// specification never hold both (section 9.7).
 func (p PSN) Before(q PSN) bool { return p.Sub(q) < 0 }
 
 // After says whether p lies in the half of the circle that follows q.

@@ -7,41 +7,41 @@ import (
 	"net/netip"
 )
 
-// QPN is a queue pair number: 24 bits (section 10.2.4).
+// QPN is a queue pair number: 24 bits (section 10.2).
 type QPN uint32
 
-// Well-known queue pair numbers (section 3.5.3, 10.2.4).
+// Well-known queue pair numbers (chapters 3 and 10).
 const (
 	QP0          QPN = 0        // subnet management
 	QP1          QPN = 1        // general services, the connection manager among them
 	QPNMulticast QPN = 0xffffff // destination of multicast datagrams
 )
 
-// Key is a memory key, an L_Key or an R_Key: 32 bits (section 10.6.3).
+// Key is a memory key, an L_Key or an R_Key: 32 bits (section 10.6).
 type Key uint32
 
-// QKey is the queue key of a datagram QP: 32 bits (section 10.2.5). A key with
+// QKey is the queue key of a datagram QP: 32 bits (section 10.2). A key with
 // the top bit set is a controlled one, see [QKey.Controlled].
 type QKey uint32
 
-// QKeyGSI is the queue key of QP1 (section 3.5.3).
+// QKeyGSI is the queue key of QP1.
 const QKeyGSI QKey = 0x8001_0000
 
 // Controlled says whether a consumer without privileges must not send with
 // this key: a send request that names such a key uses the key of its QP
-// instead (section 10.2.5).
+// instead (section 10.2).
 func (k QKey) Controlled() bool { return k&0x8000_0000 != 0 }
 
 // PKey is a partition key: 15 bits of partition, and on top of them the
-// membership bit, set for full members (section 10.9.1).
+// membership bit, set for full members (section 10.9).
 type PKey uint16
 
 // DefaultPKey is full membership in the default partition, the only partition
-// key that RoCE uses (section 10.9.1, annex A17).
+// key that RoCE uses (section 10.9, annex A17).
 const DefaultPKey PKey = 0xffff
 
 // Match says whether a packet with key k may be received under key l: same
-// partition, and at least one of both a full member (section 10.9.3).
+// partition, and at least one of both a full member (section 10.9).
 func (k PKey) Match(l PKey) bool {
 	return k&0x7fff == l&0x7fff && (k|l)&0x8000 != 0 && k&0x7fff != 0
 }
