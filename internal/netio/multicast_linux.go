@@ -15,12 +15,11 @@ import (
 // port, which recv and wait serve along with the first one.
 
 func (s *batched) joinGroup(group netip.Addr) error {
-	if !s.life.enter() {
-		return net.ErrClosed
-	}
-	defer s.leave()
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
 	for _, p := range *s.ports.Load() {
 		if p.to == group {
 			return nil
@@ -86,12 +85,11 @@ func (s *batched) openGroup(group netip.Addr, ifi *net.Interface) (int, error) {
 }
 
 func (s *batched) leaveGroup(group netip.Addr) error {
-	if !s.life.enter() {
-		return net.ErrClosed
-	}
-	defer s.leave()
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
 	s.removePort(group)
 	return nil
 }
@@ -101,6 +99,9 @@ func (s *batched) leaveGroup(group netip.Addr) error {
 func (s *batched) multicastOut() error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
 	if s.out.Load() {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -72,11 +73,14 @@ func (r *receiver) reset() {
 }
 
 func (s *batched) recv(into []Datagrams) (int, error) {
-	if !s.life.enter() {
+	if s.closed.Load() {
 		return 0, net.ErrClosed
 	}
 	n, err := s.recvPorts(into)
-	s.leave()
+	if err != nil && s.closed.Load() {
+		n, err = 0, net.ErrClosed
+	}
+	runtime.KeepAlive(s) // its descriptors are in use until here
 	return n, err
 }
 

@@ -5,6 +5,7 @@ package netio
 import (
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -29,11 +30,14 @@ func (s *batched) send(t *Train) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	if !s.life.enter() {
+	if s.closed.Load() {
 		return net.ErrClosed
 	}
 	err := s.sendTrain(t)
-	s.leave()
+	if err != nil && s.closed.Load() {
+		err = net.ErrClosed
+	}
+	runtime.KeepAlive(s) // its descriptors are in use until here
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,13 +19,14 @@ import (
 
 // batched is a socket that Go's network poller does not know.
 type batched struct {
-	life  lifetime
-	local netip.AddrPort
-	feats Features
-	noGSO atomic.Bool // the device below refused it
+	closed atomic.Bool
+	files  *descriptors
+	local  netip.AddrPort
+	feats  Features
+	noGSO  atomic.Bool // the device below refused it
 
 	ports   atomic.Pointer[[]port] // first the socket itself, then one per group
-	changes sync.Mutex             // held to change ports, retired and multicast
+	changes sync.Mutex             // held to change what follows, and to close
 	retired []int                  // left groups' sockets, no longer in ports, to be closed by recv
 	leaving atomic.Bool            // retired is not empty
 	out     atomic.Bool            // outgoing multicast has its interface
@@ -43,7 +45,10 @@ type port struct {
 
 // listenBatched opens the socket and its waiter.
 func listenBatched(local netip.AddrPort, o Options) (transport, netip.AddrPort, error) {
-	s := &batched{}
+	if _, err := dead(); err != nil { // Close must find it
+		return nil, netip.AddrPort{}, os.NewSyscallError("eventfd", err)
+	}
+	s := &batched{files: &descriptors{}}
 	fd, err := s.open(local, o, false)
 	if err != nil {
 		return nil, netip.AddrPort{}, err
@@ -65,31 +70,38 @@ func listenBatched(local netip.AddrPort, o Options) (transport, netip.AddrPort, 
 		unix.Close(fd)
 		return nil, netip.AddrPort{}, err
 	}
+	s.files.add(fd)
+	runtime.AddCleanup(s, (*descriptors).free, s.files)
 	return s, s.local, nil
 }
 
 // open makes a non-blocking socket with this package's options, bound to an
 // address.
-func (s *batched) open(local netip.AddrPort, o Options, shared bool) (fd int, err error) {
+func (s *batched) open(local netip.AddrPort, o Options, shared bool) (int, error) {
 	family := unix.AF_INET
 	if local.Addr().Is6() {
 		family = unix.AF_INET6
 	}
-	fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
-	defer func() {
-		if err != nil {
-			unix.Close(fd)
-		}
-	}()
+	if err := s.prepare(fd, local, o, shared); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// prepare sets a socket's options and binds it.
+func (s *batched) prepare(fd int, local netip.AddrPort, o Options, shared bool) error {
+	var err error
 	set := func(name string, level, option, value int) {
 		if err == nil {
 			err = os.NewSyscallError("setsockopt "+name, unix.SetsockoptInt(fd, level, option, value))
 		}
 	}
-	if family == unix.AF_INET {
+	if local.Addr().Is4() {
 		set("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
 	} else {
 		set("IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
@@ -103,25 +115,25 @@ func (s *batched) open(local netip.AddrPort, o Options, shared bool) (fd int, er
 	set("SO_RCVBUF", unix.SOL_SOCKET, unix.SO_RCVBUF, o.RecvBuffer)
 	set("SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, o.SendBuffer)
 	if err != nil {
-		return -1, err
+		return err
 	}
 	// Linux before 5.0 has no UDP_GRO; datagrams then come one by one.
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
 
 	sa, err := s.zones.sockaddr(local)
 	if err != nil {
-		return -1, err
+		return err
 	}
 	if err := unix.Bind(fd, sa); err != nil {
 		switch {
 		case errors.Is(err, unix.EADDRNOTAVAIL):
-			return -1, fmt.Errorf("%v is not an address of this host: %w", local.Addr(), os.NewSyscallError("bind", err))
+			return fmt.Errorf("%v is not an address of this host: %w", local.Addr(), os.NewSyscallError("bind", err))
 		case errors.Is(err, unix.EADDRINUSE):
-			return -1, fmt.Errorf("port %d is in use: %w", local.Port(), os.NewSyscallError("bind", err))
+			return fmt.Errorf("port %d is in use: %w", local.Port(), os.NewSyscallError("bind", err))
 		}
-		return -1, os.NewSyscallError("bind", err)
+		return os.NewSyscallError("bind", err)
 	}
-	return fd, nil
+	return nil
 }
 
 // probe asks the system what the socket can do.
@@ -171,10 +183,7 @@ func (s *batched) features() Features {
 }
 
 func (s *batched) wait(writable bool) error {
-	if !s.life.enter() {
-		return net.ErrClosed
-	}
-	defer s.leave()
+	defer runtime.KeepAlive(s)
 	return s.waiter.wait(*s.ports.Load(), writable)
 }
 
@@ -183,12 +192,11 @@ func (s *batched) setDeadline(t time.Time) { s.waiter.setDeadline(t) }
 func (s *batched) wake() { s.waiter.wake() }
 
 func (s *batched) recvHeaders(on bool) error {
-	if !s.life.enter() {
-		return net.ErrClosed
-	}
-	defer s.leave()
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	if s.closed.Load() {
+		return net.ErrClosed
+	}
 	s.headers = on
 	for _, p := range *s.ports.Load() {
 		if err := setHeaders(p.fd, s.local.Addr().Is6(), on); err != nil {
@@ -217,29 +225,13 @@ func setHeaders(fd int, v6, on bool) error {
 }
 
 func (s *batched) close() error {
-	if !s.life.end() {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	if s.closed.Swap(true) {
 		return nil
 	}
 	s.waiter.close()
-	s.leave()
-	return nil
-}
-
-// leave ends a call, and frees the socket if it was the last one after close.
-func (s *batched) leave() {
-	if !s.life.leave() {
-		return
-	}
-	s.changes.Lock()
-	defer s.changes.Unlock()
-	for _, fd := range s.retired {
-		unix.Close(fd)
-	}
-	for _, p := range *s.ports.Load() {
-		unix.Close(p.fd)
-	}
-	s.retired = nil
-	s.ports.Store(&[]port{})
+	return os.NewSyscallError("netio: close: eventfd", s.files.bury())
 }
 
 // reap closes the sockets of groups that were left. Only recv calls it, so no
@@ -247,8 +239,11 @@ func (s *batched) leave() {
 func (s *batched) reap() {
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	if s.closed.Load() {
+		return
+	}
 	for _, fd := range s.retired {
-		unix.Close(fd)
+		s.files.close(fd)
 	}
 	s.retired = s.retired[:0]
 	s.leaving.Store(false)
@@ -259,6 +254,7 @@ func (s *batched) addPort(p port) error {
 	if err := s.waiter.add(p.fd); err != nil {
 		return err
 	}
+	s.files.add(p.fd)
 	ports := append(slices.Clone(*s.ports.Load()), p)
 	s.ports.Store(&ports)
 	s.waiter.wake() // a wait under way has to arm the new one too
