@@ -14,6 +14,9 @@ type MR struct {
 	drv MRDriver
 }
 
+// Driver returns what implements the region.
+func (mr *MR) Driver() MRDriver { return mr.drv }
+
 // Addr returns the address that stands for the region's first byte in SGEs and at peers:
 // the memory's own, or 0 for a zero-based region.
 func (mr *MR) Addr() uint64 { return mr.drv.Addr() }

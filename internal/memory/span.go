@@ -56,3 +56,13 @@ func (s *Span) FetchAdd(add uint64) uint64 { return atomic.AddUint64(s.word(), a
 
 // Store writes 8 bytes at once, under the same conditions.
 func (s *Span) Store(b []byte) { atomic.StoreUint64(s.word(), binary.NativeEndian.Uint64(b)) }
+
+// Write copies b into the span at off. False: the region has ended.
+func (s *Span) Write(t *Table, off int, b []byte) bool {
+	if !s.Valid() {
+		return false
+	}
+	copy(s.mem[off:off+len(b)], b)
+	t.Written(s)
+	return true
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+const (
+	// icrcLen is the room that follows each packet for its invariant CRC.
+	icrcLen = 4
+	// copyBelow is the payload length up to which copying it beside its header is
+	// cheaper than gathering it from where it lies.
+	copyBelow = 1024
+	// maxBatchBytes bounds a batch: one UDP datagram's worth of GSO.
+	maxBatchBytes = 65507
+)
+
+// Batch is a run of packets to one destination that can leave in one send: all of one
+// size, but for the last, which may be shorter. Headers lie in the batch's own memory;
+// payload that is worth it stays where the program has it. A Batch is used again and
+// again and does not allocate.
+type Batch struct {
+	To *Vector
+
+	// Limits of one send, set by the port.
+	MaxPackets int
+	MaxBytes   int
+
+	// Acks says that plain acknowledgements may leave now. A device that has just
+	// delivered a message holds them back for a moment: the program's answer goes first.
+	Acks bool
+
+	buf     []byte
+	packets []packetEnd
+	pieces  [][]byte
+	size    int // bytes of all packets, ICRCs included
+	segment int // bytes of the first packet
+	sealed  bool
+}
+
+// packetEnd is where a packet ends in the batch's memory.
+type packetEnd struct {
+	head   int // end of the headers and of copied payload, in buf
+	tail   int // end of the pad and the ICRC, in buf
+	pieces int // end of its payload pieces
+}
+
+// OutPacket is one packet of a batch: Head, then the pieces of Payload, then Tail, whose
+// last four bytes are for the ICRC.
+type OutPacket struct {
+	Head    []byte
+	Payload [][]byte
+	Tail    []byte
+}
+
+// NewBatch makes a batch for a port with these limits.
+func NewBatch(maxPackets, maxBytes int) *Batch {
+	return &Batch{MaxPackets: maxPackets, MaxBytes: min(maxBytes, maxBatchBytes), Acks: true,
+		buf: make([]byte, 0, maxBatchBytes+128)}
+}
+
+// Len returns the number of packets.
+func (b *Batch) Len() int { return len(b.packets) }
+
+// Size returns the bytes of all packets.
+func (b *Batch) Size() int { return b.size }
+
+// Packet returns packet i. Its memory is the batch's.
+func (b *Batch) Packet(i int) OutPacket {
+	var from packetEnd
+	if i > 0 {
+		from = b.packets[i-1]
+	}
+	p := b.packets[i]
+	return OutPacket{
+		Head:    b.buf[from.tail:p.head:p.head],
+		Payload: b.pieces[from.pieces:p.pieces:p.pieces],
+		Tail:    b.buf[p.head:p.tail:p.tail],
+	}
+}
+
+// PacketSize returns the bytes of packet i, its ICRC included.
+func (b *Batch) PacketSize(i int) int {
+	if i < len(b.packets)-1 || len(b.packets) == 1 {
+		return b.segment
+	}
+	return b.size - b.segment*(len(b.packets)-1)
+}
+
+// Reset empties the batch.
+func (b *Batch) Reset() {
+	clear(b.pieces)
+	b.To, b.buf, b.packets, b.pieces = nil, b.buf[:0], b.packets[:0], b.pieces[:0]
+	b.size, b.segment, b.sealed = 0, 0, false
+}
+
+// fits says whether a packet of size bytes to a destination may join.
+func (b *Batch) fits(to *Vector, size int) bool {
+	if len(b.packets) == 0 {
+		return true
+	}
+	return b.To == to && !b.sealed && size <= b.segment && len(b.packets) < b.MaxPackets && b.size+size <= b.MaxBytes
+}
+
+// packetSize returns the bytes of a packet with its pad and ICRC.
+func packetSize(op ib.Opcode, payload int) int {
+	return op.Info().HeaderLen + payload + int(ib.PadFor(payload)) + icrcLen
+}
+
+// add appends a packet that fits; its payload is the next n bytes of from. False: the
+// payload's region has ended, and the packet was not added.
+func (b *Batch) add(to *Vector, p *ib.Packet, from *memory.Cursor, n int) bool {
+	start, pieces := len(b.buf), len(b.pieces)
+	p.PadCount = ib.PadFor(n)
+	buf := p.AppendHeader(b.buf)
+	for left := n; left > 0; {
+		part, ok := from.Next(left)
+		if !ok {
+			clear(b.pieces[pieces:])
+			b.pieces = b.pieces[:pieces]
+			return false
+		}
+		left -= len(part)
+		if n <= copyBelow {
+			buf = append(buf, part...)
+		} else {
+			b.pieces = append(b.pieces, part)
+		}
+	}
+	b.finish(to, buf, start, n)
+	return true
+}
+
+// finish closes a packet whose headers and copied payload end with buf.
+func (b *Batch) finish(to *Vector, buf []byte, start, payload int) {
+	head := len(buf)
+	var zero [3 + icrcLen]byte
+	buf = append(buf, zero[:int(ib.PadFor(payload))+icrcLen]...)
+	b.buf = buf
+	size := len(buf) - start
+	var before int
+	if len(b.packets) > 0 {
+		before = b.packets[len(b.packets)-1].pieces
+	}
+	for _, piece := range b.pieces[before:] {
+		size += len(piece)
+	}
+	if len(b.packets) == 0 {
+		b.To, b.segment = to, size
+	} else if size < b.segment {
+		b.sealed = true
+	}
+	b.size += size
+	b.packets = append(b.packets, packetEnd{head, len(buf), len(b.pieces)})
+}
+
+// addSpan appends a packet that fits; its payload is n bytes of s from off on. False: the
+// span's region has ended, and the packet was not added.
+func (b *Batch) addSpan(to *Vector, p *ib.Packet, s *memory.Span, off, n int) bool {
+	start := len(b.buf)
+	p.PadCount = ib.PadFor(n)
+	buf := p.AppendHeader(b.buf)
+	if n > 0 {
+		if !s.Valid() {
+			return false
+		}
+		part := s.Bytes()[off : off+n]
+		if n <= copyBelow {
+			buf = append(buf, part...)
+		} else {
+			b.pieces = append(b.pieces, part)
+		}
+	}
+	b.finish(to, buf, start, n)
+	return true
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// handleResponse takes an acknowledgement or a response to a READ or an atomic
+// (IBTA 9.7.5.1.2, 9.7.6.2).
+func (q *QP) handleResponse(now Time, p *ib.Packet) Reason {
+	r := &q.req
+	if q.state < verbs.RTS || r.sq.Len() == 0 || !p.PSN.Before(r.high) || p.PSN.Sub(r.unacked()) < -1 {
+		return DropGhost
+	}
+	if p.Opcode.Info().Class == ib.ClassAck {
+		return q.handleAck(now, p)
+	}
+	if p.PSN.Before(r.unacked()) {
+		return DropDuplicate
+	}
+	if !q.ackedTo(now, p.PSN.Add(-1)) {
+		return DropSequence
+	}
+	if r.sq.Len() == 0 || r.unacked() != p.PSN || !r.sq.Front().row().response {
+		return DropGhost
+	}
+	q.land(now, p)
+	q.afterAck()
+	return Taken
+}
+
+// handleAck takes an ACK or a NAK.
+func (q *QP) handleAck(now Time, p *ib.Packet) Reason {
+	s := p.AETH.Syndrome
+	c := &q.Device.Counters
+	c.AcksReceived++
+	if s.IsACK() {
+		q.ackedTo(now, p.PSN)
+		q.afterAck()
+		return Taken
+	}
+	if p.PSN.Before(q.req.unacked()) {
+		return DropDuplicate
+	}
+	// A NAK acknowledges everything before it.
+	if !q.ackedTo(now, p.PSN.Add(-1)) || q.req.sq.Len() == 0 {
+		return Taken
+	}
+	switch {
+	case s.IsRNR():
+		q.rnr(now, s.Timer())
+	case s.IsNAK() && s.Code() == ib.NAKPSNSequenceError:
+		q.sequenceError(now)
+	case s.IsNAK():
+		c.RemoteErrors++
+		q.fail(nakStatus(s.Code()))
+	default:
+		q.fail(verbs.BadResponseError)
+	}
+	q.afterAck()
+	return Taken
+}
+
+// nakStatus is the completion status for a NAK that cannot be retried (IBTA 9.7.5.2).
+func nakStatus(c ib.NAKCode) verbs.Status {
+	switch c {
+	case ib.NAKInvalidRequest:
+		return verbs.RemoteInvalidRequestError
+	case ib.NAKRemoteAccessError:
+		return verbs.RemoteAccessError
+	case ib.NAKRemoteOperationalError:
+		return verbs.RemoteOperationError
+	}
+	return verbs.BadResponseError
+}
+
+// ackedTo completes what an acknowledgement of all packets up to and including psn covers.
+// False: it covers a READ or an atomic whose response has not come. The response was lost,
+// and the requester went back (IBTA 9.7.5.2.1, implied NAK).
+func (q *QP) ackedTo(now Time, psn ib.PSN) bool {
+	r := &q.req
+	moved := false
+	for r.sq.Len() > 0 {
+		w := r.sq.Front()
+		if w.packets == 0 {
+			if !w.done || r.next == 0 {
+				break
+			}
+			q.popSend(verbs.Success)
+			continue
+		}
+		n := min(psn.Sub(w.first)+1, w.packets)
+		if n <= r.acked {
+			break
+		}
+		if w.row().response {
+			q.progressIf(now, moved)
+			q.rewind()
+			return false
+		}
+		moved = true
+		q.releaseWindow(w.cost(r.acked, n, q.mtu()))
+		r.acked = n
+		if r.next == 0 {
+			r.sent = max(r.sent, n)
+		}
+		if n < w.packets {
+			break
+		}
+		q.popSend(verbs.Success)
+	}
+	q.progressIf(now, moved)
+	return true
+}
+
+func (q *QP) progressIf(now Time, moved bool) {
+	if moved {
+		q.progress(now)
+	}
+}
+
+// popSend completes the oldest work request.
+func (q *QP) popSend(status verbs.Status) {
+	r := &q.req
+	q.completeSend(r.sq.Front(), status)
+	r.sq.PopFront()
+	r.acked = 0
+	r.landingOK = false
+	if r.next > 0 {
+		r.next--
+	} else {
+		r.sent = 0
+		r.gathering = false
+	}
+}
+
+func (q *QP) releaseWindow(cost int) {
+	r := &q.req
+	cost = min(cost, r.inflight) // after going back, packets that are not counted can be acknowledged
+	r.inflight -= cost
+	q.path.Flow.acked(cost)
+}
+
+// land takes the next response of the oldest work request.
+func (q *QP) land(now Time, p *ib.Packet) {
+	r, w := &q.req, q.req.sq.Front()
+	payload := p.Payload
+	var word [8]byte
+	want := 0
+	class := ib.ClassReadResponse
+	switch w.op {
+	case verbs.Read:
+		want = w.bytesBefore(r.acked+1, q.mtu()) - w.bytesBefore(r.acked, q.mtu())
+	case verbs.CompareSwap, verbs.FetchAdd:
+		class = ib.ClassAtomicAck
+		binary.NativeEndian.PutUint64(word[:], p.AtomicAck.Orig)
+		payload, want = word[:], 8
+	}
+	if p.Opcode.Info().Class != class || len(payload) != want {
+		q.fail(verbs.BadResponseError)
+		return
+	}
+	if w.row().writesLocal && want > 0 {
+		if !r.landingOK {
+			if !r.landing.Set(q.Device.Memory, q.PD, w.sgl, true) {
+				q.fail(verbs.LocalProtectionError)
+				return
+			}
+			r.landingOK = true
+		}
+		r.landing.Seek(w.bytesBefore(r.acked, q.mtu()))
+		if !r.landing.Write(q.Device.Memory, payload) {
+			q.fail(verbs.LocalProtectionError)
+			return
+		}
+	}
+	r.acked++
+	if r.next == 0 {
+		r.sent = max(r.sent, r.acked)
+	}
+	f := q.path.Flow
+	if len(r.reads) > 0 {
+		f.reads -= min(want, r.reads[0].bytes)
+		r.reads[0].bytes -= min(want, r.reads[0].bytes)
+		if !p.PSN.Before(r.reads[0].last) {
+			q.releaseWindow(packetOverhead)
+			f.reads -= r.reads[0].bytes
+			n := copy(r.reads, r.reads[1:])
+			r.reads = r.reads[:n]
+		}
+	}
+	if r.acked == w.packets {
+		q.popSend(verbs.Success)
+	}
+	q.progress(now)
+}
+
+// afterAck does what progress allows: local operations that were done in their turn, and
+// work requests that failed before they were the oldest.
+func (q *QP) afterAck() {
+	r := &q.req
+	for r.sq.Len() > 0 && r.sq.Front().packets == 0 && r.sq.Front().done && r.next > 0 {
+		q.popSend(verbs.Success)
+	}
+	if !r.outstanding() {
+		r.retransmitAt = 0
+	}
+	q.failOldest()
+	q.checkDrained()
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// grhLen is what a datagram leaves in front of its payload (IBTA 11.4.1.2).
+const grhLen = 40
+
+// receiveDatagram takes a UD packet (IBTA 9.8.3).
+func (q *QP) receiveDatagram(p *ib.Packet, from Arrival) Reason {
+	if p.DETH.QKey != q.attr.QKey {
+		return DropQKey
+	}
+	if len(p.Payload) > q.Device.MTU {
+		return DropLength
+	}
+	if _, ok := q.takeRecv(p); !ok {
+		return DropNoReceive
+	}
+	m := &q.resp.msg
+	if !m.scatter.Set(q.Device.Memory, q.PD, m.recv.sgl, true) {
+		q.completeRecvError(verbs.LocalProtectionError)
+		q.enterError()
+		return DropAccess
+	}
+	if grhLen+len(p.Payload) > m.scatter.Len() {
+		q.completeRecvError(verbs.LocalLengthError)
+		q.enterError()
+		return DropLength
+	}
+	var grh [grhLen]byte
+	t := q.Device.Memory
+	if !m.scatter.Write(t, from.AppendGRH(grh[:0])) || !m.scatter.Write(t, p.Payload) {
+		q.completeRecvError(verbs.LocalProtectionError)
+		q.enterError()
+		return DropAccess
+	}
+	wc := q.completeRecv(p, p.Opcode.Info(), verbs.WCRecv, grhLen+len(p.Payload))
+	wc.Flags |= verbs.WithGRH
+	wc.SrcQPN = p.DETH.SrcQP
+	return Taken
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ibta is the InfiniBand transport (IBTA volume 1, chapter 9): the requester, the
+// responder and the completer of RC, UC, UD and XRC queue pairs, which RoCEv2 and
+// InfiniBand share.
+//
+// A [QP] is a value that is fed packets and time and drained of packets. It has no
+// goroutine, no lock, no socket and no clock:
+//
+//	q.PostSend(now, &wr)                  // commands
+//	q.HandlePacket(now, &packet, arrival) // inputs
+//	q.HandleTimeout(now)
+//	for q.NextPackets(now, &batch) {      // outputs: drain until false after every input
+//		port.Send(&batch)
+//	}
+//	q.Deadline()                          // when HandleTimeout is due
+//
+// Completions and events of all queue pairs of a device gather in its [Outbox], which is
+// drained after every input too.
+//
+// What is where:
+//
+//	qp.go, modify.go          the queue pair, its states
+//	sendqueue.go              work requests as the requester keeps them
+//	requester.go, flow.go     from work requests to packets; how many may be under way
+//	completer.go, retry.go    acknowledgements, responses, losses, time
+//	recvqueue.go              receive queues, shared or not
+//	responder.go, execute.go  the checks of a request, and what it does
+//	respond.go                acknowledgements and responses on their way out
+//	datagram.go               UD
+//	batch.go, outbox.go       what comes out
+package ibta

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// execute carries out the request packet that is next in sequence, and returns how many
+// PSNs it takes.
+func (q *QP) execute(p *ib.Packet, info *ib.OpInfo) (outcome, int) {
+	m := &q.resp.msg
+	if info.First == (m.class != 0) || !info.First && m.class != info.Class {
+		return invalidRequest, 0 // IBTA 9.7.4.1.2: opcode sequence
+	}
+	if !info.Payload.Fits(len(p.Payload), q.mtu()) {
+		return invalidRequest, 0
+	}
+	switch info.Class {
+	case ib.ClassSend:
+		return q.executeSend(p, info), 1
+	case ib.ClassWrite:
+		return q.executeWrite(p, info), 1
+	}
+	if !q.reliable() {
+		return invalidRequest, 0
+	}
+	switch info.Class {
+	case ib.ClassReadRequest:
+		return q.executeRead(p)
+	case ib.ClassAtomic:
+		return q.executeAtomic(p), 1
+	case ib.ClassAtomicWrite:
+		return q.executeAtomicWrite(p), 1
+	case ib.ClassFlush:
+		return q.executeFlush(p), 1
+	}
+	return invalidRequest, 0
+}
+
+// domain returns the protection domain that a request works in: the queue pair's, or for
+// XRC that of the shared receive queue it names.
+func (q *QP) domain(p *ib.Packet) (memory.PD, bool) {
+	if q.Type != verbs.XRCTgt {
+		return q.PD, true
+	}
+	srq := q.Domain.Queues[p.XRCETH.SRQN]
+	if srq == nil {
+		return 0, false
+	}
+	return srq.PD, true
+}
+
+// takeRecv makes sure that the message under way has a receive; false: none is posted.
+func (q *QP) takeRecv(p *ib.Packet) (outcome, bool) {
+	m := &q.resp.msg
+	if m.hasRecv {
+		return accept, true // UC: left over from a message that was cut short
+	}
+	rq := q.Recv
+	if q.Type == verbs.XRCTgt {
+		if rq = q.Domain.Queues[p.XRCETH.SRQN]; rq == nil {
+			return invalidRequest, false
+		}
+	}
+	if rq == nil || rq.Len() == 0 {
+		return receiverNotReady, false
+	}
+	rq.take(&m.recv)
+	m.queue, m.hasRecv = rq, true
+	if rq.Limit > 0 && rq.Len() < rq.Limit {
+		rq.Limit = 0 // the event disarms it (IBTA 10.2.9.1)
+		q.Device.Outbox.Events = append(q.Device.Outbox.Events, Event{Type: verbs.EventSRQLimitReached, QP: q, SRQ: rq})
+	}
+	return accept, true
+}
+
+// recvCQ is where the receive under way completes.
+func (q *QP) recvCQ() *queue.CQ {
+	if cq := q.resp.msg.queue.CQ; cq != nil {
+		return cq
+	}
+	return q.RecvCQ
+}
+
+// completeRecvError completes the receive under way with an error.
+func (q *QP) completeRecvError(s verbs.Status) {
+	m := &q.resp.msg
+	c := q.Device.Outbox.complete(q.recvCQ())
+	c.WC = verbs.WC{ID: m.recv.id, Status: s, Op: verbs.WCRecv, QPN: q.Num}
+	m.hasRecv = false
+}
+
+// completeRecv completes the receive under way with a message of n bytes.
+func (q *QP) completeRecv(p *ib.Packet, info *ib.OpInfo, op verbs.WCOp, n int) *verbs.WC {
+	m := &q.resp.msg
+	c := q.Device.Outbox.complete(q.recvCQ())
+	c.Solicited = p.SolicitedEvent
+	c.WC = verbs.WC{ID: m.recv.id, Op: op, QPN: q.Num, ByteLen: uint32(n), PKeyIndex: q.attr.PKeyIndex}
+	if info.Imm {
+		c.WC.Flags |= verbs.WithImm
+		c.WC.Imm = uint32(p.Imm)
+	}
+	if info.Inv {
+		c.WC.Flags |= verbs.WithInv
+		c.WC.InvKey = p.IETH.RKey
+	}
+	m.hasRecv = false
+	return &c.WC
+}
+
+// executeSend puts a packet of a SEND where the receive wants it.
+func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
+	m := &q.resp.msg
+	if info.First {
+		if v, ok := q.takeRecv(p); !ok {
+			return v
+		}
+		pd, _ := q.domain(p)
+		if !m.scatter.Set(q.Device.Memory, pd, m.recv.sgl, true) {
+			q.completeRecvError(verbs.LocalProtectionError)
+			return remoteOperational
+		}
+		m.class, m.off = ib.ClassSend, 0
+	}
+	if len(p.Payload) > m.scatter.Len()-m.scatter.Pos() {
+		q.completeRecvError(verbs.LocalLengthError)
+		return q.recvFailed(invalidRequest)
+	}
+	if !m.scatter.Write(q.Device.Memory, p.Payload) {
+		q.completeRecvError(verbs.LocalProtectionError)
+		return q.recvFailed(remoteOperational)
+	}
+	m.off += len(p.Payload)
+	if !info.Last {
+		return accept
+	}
+	if info.Inv && !q.Device.Memory.Invalidate(q.PD, q.Num, p.IETH.RKey) {
+		q.completeRecvError(verbs.MWBindError)
+		return remoteAccess
+	}
+	q.completeRecv(p, info, verbs.WCRecv, m.off)
+	return accept
+}
+
+// recvFailed ends the receiving of an unreliable queue pair whose receive completed with
+// an error (IBTA 9.9.3, class D); a reliable one answers with v.
+func (q *QP) recvFailed(v outcome) outcome {
+	if !q.reliable() {
+		q.enterError()
+		return silent
+	}
+	return v
+}
+
+// executeWrite puts a packet of a WRITE into the memory that the peer named.
+func (q *QP) executeWrite(p *ib.Packet, info *ib.OpInfo) outcome {
+	m := &q.resp.msg
+	if info.First {
+		if v := q.beginWrite(p); v != accept {
+			return v
+		}
+	}
+	end := m.off + len(p.Payload)
+	if end > m.length || info.Last != (end == m.length) {
+		m.class = 0
+		return invalidRequest
+	}
+	if info.Imm {
+		if v, ok := q.takeRecv(p); !ok {
+			if info.First {
+				m.class = 0
+			}
+			return v
+		}
+	}
+	if len(p.Payload) > 0 && !m.target.Write(q.Device.Memory, m.off, p.Payload) {
+		return remoteAccess
+	}
+	m.off = end
+	if info.Imm {
+		q.completeRecv(p, info, verbs.WCRecvWriteImm, m.length)
+	}
+	return accept
+}
+
+// beginWrite checks the first packet of a WRITE.
+func (q *QP) beginWrite(p *ib.Packet) outcome {
+	m := &q.resp.msg
+	n := p.RETH.DMALen
+	if q.attr.Access&verbs.RemoteWrite == 0 || n > q.Device.MaxMsgSize {
+		return invalidRequest
+	}
+	m.target = memory.Span{}
+	if n > 0 {
+		s, v := q.remote(p, p.RETH.RKey, p.RETH.VA, n, verbs.RemoteWrite)
+		if v != accept {
+			return v
+		}
+		m.target = s
+	}
+	m.class, m.off, m.length = ib.ClassWrite, 0, int(n)
+	return accept
+}
+
+// remote finds memory that a request names.
+func (q *QP) remote(p *ib.Packet, key verbs.Key, va uint64, n uint32, need verbs.Access) (memory.Span, outcome) {
+	pd, ok := q.domain(p)
+	if !ok {
+		return memory.Span{}, invalidRequest
+	}
+	s, ok := q.Device.Memory.Remote(pd, q.Num, key, va, uint64(n), need)
+	if !ok {
+		return s, remoteAccess
+	}
+	return s, accept
+}
+
+// executeRead takes a READ request; its responses follow.
+func (q *QP) executeRead(p *ib.Packet) (outcome, int) {
+	n := p.RETH.DMALen
+	if q.attr.Access&verbs.RemoteRead == 0 || n > q.Device.MaxMsgSize || !q.resp.replies.room(q.attr.MaxDestRdAtomic) {
+		return invalidRequest, 0
+	}
+	s, v := q.readable(p)
+	if v != accept {
+		return v, 0
+	}
+	packets := max(1, (int(n)+q.mtu()-1)/q.mtu())
+	q.resp.reply(reply{kind: replyRead, psn: p.PSN, packets: packets, msn: q.resp.msn + 1, source: s})
+	return accept, packets
+}
+
+// readable finds the memory that a READ request names.
+func (q *QP) readable(p *ib.Packet) (memory.Span, outcome) {
+	if p.RETH.DMALen == 0 {
+		return memory.Span{}, accept
+	}
+	return q.remote(p, p.RETH.RKey, p.RETH.VA, p.RETH.DMALen, verbs.RemoteRead)
+}
+
+// executeAtomic runs a compare-and-swap or fetch-and-add (IBTA 9.4.5).
+func (q *QP) executeAtomic(p *ib.Packet) outcome {
+	if q.attr.Access&verbs.RemoteAtomic == 0 || p.AtomicETH.VA%8 != 0 || !q.resp.replies.room(q.attr.MaxDestRdAtomic) {
+		return invalidRequest
+	}
+	s, v := q.remote(p, p.AtomicETH.RKey, p.AtomicETH.VA, 8, verbs.RemoteAtomic)
+	if v != accept {
+		return v
+	}
+	if !s.Aligned8() {
+		return invalidRequest
+	}
+	var orig uint64
+	if p.Opcode.Operation() == ib.OpCompareSwap {
+		orig = s.CompareSwap(p.AtomicETH.Compare, p.AtomicETH.Swap)
+	} else {
+		orig = s.FetchAdd(p.AtomicETH.Swap)
+	}
+	q.Device.Memory.Written(&s)
+	q.replyOnce(reply{kind: replyAtomic, psn: p.PSN, packets: 1, msn: q.resp.msn + 1, orig: orig})
+	return accept
+}
+
+// executeAtomicWrite writes eight bytes at once (IBTA annex A19).
+func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
+	if q.attr.Access&verbs.RemoteWrite == 0 || p.RETH.VA%8 != 0 || p.RETH.DMALen != 8 || !q.resp.replies.room(q.attr.MaxDestRdAtomic) {
+		return invalidRequest
+	}
+	s, v := q.remote(p, p.RETH.RKey, p.RETH.VA, 8, verbs.RemoteWrite)
+	if v != accept {
+		return v
+	}
+	if !s.Aligned8() {
+		return invalidRequest
+	}
+	s.Store(p.Payload)
+	q.Device.Memory.Written(&s)
+	q.replyOnce(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
+	return accept
+}
+
+// executeFlush answers a FLUSH. What was written before it is in ordinary memory already,
+// visible to all processors; memory that keeps it through a power failure is known only to
+// regions registered for that (IBTA annex A19).
+func (q *QP) executeFlush(p *ib.Packet) outcome {
+	var need verbs.Access
+	if p.FETH.Placement&ib.PlacementGlobal != 0 {
+		need |= verbs.FlushGlobal
+	}
+	if p.FETH.Placement&ib.PlacementPersistent != 0 {
+		need |= verbs.FlushPersistent
+	}
+	if need == 0 || p.FETH.Selectivity > ib.SelectRegion || !q.resp.replies.room(q.attr.MaxDestRdAtomic) {
+		return invalidRequest
+	}
+	pd, ok := q.domain(p)
+	if !ok {
+		return invalidRequest
+	}
+	t := q.Device.Memory
+	if p.FETH.Selectivity == ib.SelectRegion {
+		_, ok = t.RemoteWhole(pd, q.Num, p.RETH.RKey, need)
+	} else {
+		_, ok = t.Remote(pd, q.Num, p.RETH.RKey, p.RETH.VA, uint64(p.RETH.DMALen), need)
+	}
+	if !ok {
+		return remoteAccess
+	}
+	q.replyOnce(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
+	return accept
+}

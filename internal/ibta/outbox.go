@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Outbox gathers what the queue pairs of a device have to tell the program.
+type Outbox struct {
+	Completions []Completion
+	Events      []Event
+}
+
+// Completion is a work completion on its way to its queue. Whoever drains the outbox sets
+// its time.
+type Completion struct {
+	WC        verbs.WC
+	CQ        *queue.CQ
+	Solicited bool
+}
+
+// Event is an asynchronous event of a queue pair, or, where SRQ is set, of a shared
+// receive queue.
+type Event struct {
+	Type verbs.EventType
+	QP   *QP
+	SRQ  *RecvQueue
+}
+
+// complete makes room for a completion and returns it to be filled in.
+func (o *Outbox) complete(cq *queue.CQ) *Completion {
+	o.Completions = append(o.Completions, Completion{CQ: cq})
+	return &o.Completions[len(o.Completions)-1]
+}
+
+func (o *Outbox) event(t verbs.EventType, q *QP) {
+	o.Events = append(o.Events, Event{Type: t, QP: q})
+}
+
+// Reset empties the outbox.
+func (o *Outbox) Reset() {
+	clear(o.Completions)
+	o.Completions = o.Completions[:0]
+	clear(o.Events)
+	o.Events = o.Events[:0]
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// requester turns send work requests into request packets (IBTA 9.7.3).
+//
+// The send queue holds what has not completed, oldest first. Packets of its front up to
+// acked are acknowledged; everything before work request next, and the first sent packets
+// of next itself, is under way. Going back is setting next and sent to the oldest packet
+// that is not acknowledged.
+type requester struct {
+	sq      queue.Ring[sendWQE]
+	next    int
+	sent    int
+	acked   int
+	nextPSN ib.PSN // of the next work request that is posted
+	high    ib.PSN // beyond all packets ever sent
+
+	inflight int         // what this queue pair takes of the flow's window
+	reads    []readRange // READ requests and atomics whose responses are outstanding
+	waiting  bool        // in the flow's list
+	draining bool        // raise SQDrained
+
+	sinceAck int // cost of packets since the last with AckReq
+
+	gather    memory.Cursor // the memory of work request next
+	gatherFor ib.PSN        // its first PSN, where gathering is set
+	gathering bool
+	landing   memory.Cursor // where the responses of the oldest work request go
+	landingOK bool
+
+	retry
+	header ib.Packet // scratch
+}
+
+// readRange is a request that is answered with responses.
+type readRange struct {
+	last  ib.PSN
+	bytes int
+}
+
+func (r *requester) start(psn ib.PSN) {
+	r.nextPSN, r.high, r.recover = psn, psn, psn
+}
+
+// unacked returns the PSN of the oldest packet that is not acknowledged; valid with a
+// send queue that is not empty.
+func (r *requester) unacked() ib.PSN { return r.sq.Front().first.Add(r.acked) }
+
+// outstanding says whether anything that was sent has not been acknowledged.
+func (r *requester) outstanding() bool { return r.next > 0 || r.sent > r.acked }
+
+// Eager says whether a message posted now should leave at once. While many packets are
+// under way and less than a full send waits, it can join the next send.
+func (q *QP) Eager() bool {
+	r := &q.req
+	const few, many = 8, 64
+	if r.sq.Len() == 0 || !q.reliable() {
+		return true
+	}
+	cur := r.nextPSN
+	if r.next < r.sq.Len() {
+		cur = r.sq.At(r.next).first.Add(r.sent)
+	}
+	return cur.Sub(r.unacked()) < few || r.nextPSN.Sub(cur) >= many
+}
+
+// request fills b with request packets.
+func (q *QP) request(now Time, b *Batch) {
+	if q.state != verbs.RTS && q.state != verbs.SQD || q.req.rnrUntil != 0 {
+		return
+	}
+	r := &q.req
+	for r.next < r.sq.Len() {
+		w := r.sq.At(r.next)
+		if r.sent == 0 && (q.state == verbs.SQD || !q.mayBegin(w)) {
+			break
+		}
+		if w.packets == 0 {
+			if !q.local(w) {
+				break
+			}
+			continue
+		}
+		if !q.requestPacket(w, b) {
+			break
+		}
+		if r.sent == w.packets {
+			r.next, r.sent = r.next+1, 0
+			r.gathering = false
+			if !q.reliable() {
+				q.completeSend(r.sq.Front(), verbs.Success)
+				r.sq.PopFront()
+				r.next = 0
+			}
+		}
+	}
+	if b.Len() > 0 && q.reliable() {
+		q.armRetransmit(now)
+	}
+	q.failOldest()
+	q.checkDrained()
+}
+
+// mayBegin holds back a work request that has failed already, until it is the oldest, and
+// one with a fence, until all responses have come (IBTA 10.8.3.3).
+func (q *QP) mayBegin(w *sendWQE) bool {
+	if w.status != verbs.Success {
+		return false
+	}
+	return w.flags&verbs.Fence == 0 || len(q.req.reads) == 0
+}
+
+// local carries out a work request that sends nothing.
+func (q *QP) local(w *sendWQE) bool {
+	if !w.done {
+		ok := false
+		switch t := q.Device.Memory; w.op {
+		case verbs.LocalInv:
+			ok = t.Invalidate(q.PD, q.Num, w.key)
+		case verbs.BindMW:
+			ok = t.Bind(q.PD, q.Num, w.bind.window, w.bind.region, w.bind.rkey, w.bind.addr, w.bind.length, w.bind.access)
+		}
+		if !ok {
+			w.status = verbs.MWBindError
+			return false
+		}
+		w.done = true
+	}
+	if q.req.next > 0 {
+		q.req.next++
+		return true
+	}
+	q.completeSend(w, verbs.Success)
+	q.req.sq.PopFront()
+	return true
+}
+
+// failOldest ends the queue pair's sending if the oldest work request cannot be carried out.
+func (q *QP) failOldest() {
+	r := &q.req
+	if r.next == 0 && r.sent == 0 && r.sq.Len() > 0 {
+		if s := r.sq.Front().status; s != verbs.Success {
+			q.fail(s)
+		}
+	}
+}
+
+// requestPacket appends the next packet of w; false: not now.
+func (q *QP) requestPacket(w *sendWQE, b *Batch) bool {
+	r, mtu, row := &q.req, q.mtuFor(w), w.row()
+	n, packets := 0, 1 // payload bytes, and PSNs that the packet takes
+	if !row.response || w.op == verbs.AtomicWrite {
+		n = w.bytesBefore(r.sent+1, mtu) - w.bytesBefore(r.sent, mtu)
+		if w.packets == 1 {
+			n = int(w.length)
+		}
+		if !q.setGather(w) {
+			return false
+		}
+		r.gather.Seek(w.bytesBefore(r.sent, mtu))
+	}
+	to := q.path
+	if q.Type == verbs.UD {
+		to = w.to
+	}
+	readBytes := 0
+	if w.op == verbs.Read {
+		chunk := max(1, to.Flow.readChunk()/mtu)
+		packets = min(w.packets-r.sent, chunk-r.sent%chunk)
+		readBytes = w.bytesBefore(r.sent+packets, mtu) - w.bytesBefore(r.sent, mtu)
+	}
+	if q.reliable() {
+		if row.depth && len(r.reads) >= int(q.attr.MaxRdAtomic) {
+			return false
+		}
+		if !to.Flow.room(n+packetOverhead) || readBytes > 0 && !to.Flow.roomForRead(readBytes) {
+			to.Flow.wait(q)
+			return false
+		}
+	}
+	h := q.requestHeader(w, r.sent, packets)
+	size := packetSize(h.Opcode, n)
+	if !b.fits(to, size) {
+		return false
+	}
+	if h.Opcode.Info().Class == ib.ClassReadRequest {
+		h.RETH.DMALen = uint32(readBytes)
+	}
+	if q.reliable() {
+		h.AckReq = q.wantAck(w, h, n)
+	}
+	if !b.add(to, h, &r.gather, n) {
+		w.status = verbs.LocalProtectionError
+		return false
+	}
+	if q.reliable() {
+		q.account(w, h.PSN, packets, readBytes)
+	}
+	r.sent += packets
+	c := &q.Device.Counters
+	c.SentPackets++
+	c.SentBytes += uint64(n)
+	return true
+}
+
+func (q *QP) mtuFor(w *sendWQE) int {
+	if q.Type == verbs.UD {
+		return q.Device.MTU
+	}
+	return q.mtu()
+}
+
+// setGather points the gather cursor at the memory of w.
+func (q *QP) setGather(w *sendWQE) bool {
+	r := &q.req
+	if r.gathering && r.gatherFor == w.first {
+		return true
+	}
+	if w.useCopy {
+		r.gather.Reset()
+		r.gather.Add(memory.Inline(w.inline))
+	} else if !r.gather.Set(q.Device.Memory, q.PD, w.sgl, false) {
+		w.status = verbs.LocalProtectionError
+		return false
+	}
+	r.gathering, r.gatherFor = true, w.first
+	return true
+}
+
+// requestHeader builds the headers of packet i of w, which takes so many PSNs.
+func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
+	row, h := w.row(), &q.req.header
+	first, last := i == 0, i+packets == w.packets
+	op := row.middle
+	switch {
+	case first && last || row.response:
+		op = row.only
+	case first:
+		op = row.first
+	case last:
+		op = row.last
+	}
+	h.BTH = ib.BTH{Opcode: q.transport().Join(op), PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: w.first.Add(i)}
+	if q.Type == verbs.XRCIni {
+		h.XRCETH.SRQN = w.srqn
+	}
+	if last {
+		h.SolicitedEvent = w.flags&verbs.Solicited != 0
+		h.Imm = ib.ImmDt(w.imm)
+		h.IETH.RKey = w.key
+	}
+	switch w.op {
+	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite, verbs.Read, verbs.Flush:
+		if first || w.op == verbs.Read {
+			h.RETH = ib.RETH{VA: w.remote.Addr + uint64(w.bytesBefore(i, q.mtu())), RKey: w.remote.Key, DMALen: w.length}
+		}
+		if w.op == verbs.Flush {
+			h.FETH = ib.FETH{Placement: ib.Placement(w.flush.level), Selectivity: ib.Selectivity(w.flush.scope)}
+		}
+	case verbs.CompareSwap, verbs.FetchAdd:
+		h.AtomicETH = ib.AtomicETH{VA: w.remote.Addr, RKey: w.remote.Key, Swap: w.swap, Compare: w.compare}
+	}
+	if q.Type == verbs.UD {
+		h.DestQP = w.qpn
+		h.DETH = ib.DETH{QKey: w.qkey, SrcQP: q.Num}
+		if w.qkey.Controlled() {
+			h.DETH.QKey = q.attr.QKey // IBTA 10.2.5
+		}
+	}
+	return h
+}
+
+// wantAck says whether a packet asks for an acknowledgement: the last one of a message
+// that nothing follows, and enough others that the window keeps moving.
+func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int) bool {
+	r := &q.req
+	r.sinceAck += n + packetOverhead
+	last := h.Opcode.Info().Last
+	ask := last && (r.next+1 == r.sq.Len() || w.flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
+		r.sinceAck >= q.path.Flow.window/4 || h.PSN == r.recover
+	if ask {
+		r.sinceAck = 0
+	}
+	return ask
+}
+
+// account notes a packet that leaves.
+func (q *QP) account(w *sendWQE, psn ib.PSN, packets, readBytes int) {
+	r, f := &q.req, q.path.Flow
+	cost := w.cost(r.sent, r.sent+packets, q.mtu())
+	r.inflight += cost
+	f.inflight += cost
+	if w.row().depth {
+		r.reads = append(r.reads, readRange{psn.Add(packets - 1), readBytes})
+		f.reads += readBytes
+	}
+	if end := psn.Add(packets); end.After(r.high) {
+		r.high = end
+	}
+}

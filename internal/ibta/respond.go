@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// ackState is the acknowledgement that is to go out; one says all (IBTA 9.7.5.1.2).
+type ackState struct {
+	pending  bool
+	urgent   bool // a NAK: it does not wait for Batch.Acks
+	psn      ib.PSN
+	syndrome ib.Syndrome
+}
+
+func (a *ackState) acknowledge(psn ib.PSN) {
+	if a.pending && a.urgent {
+		return // a NAK acknowledges what is before it
+	}
+	*a = ackState{pending: true, psn: psn, syndrome: ib.Acknowledge(ib.CreditsUnlimited)}
+}
+
+func (a *ackState) nak(psn ib.PSN, s ib.Syndrome) {
+	*a = ackState{pending: true, urgent: true, psn: psn, syndrome: s}
+}
+
+type replyKind uint8
+
+const (
+	replyRead   replyKind = iota
+	replyAtomic           // the word before the operation
+	replyEmpty            // a READ response without data: atomic write, flush
+)
+
+// reply is a response, or the stream of responses to one READ.
+type reply struct {
+	kind    replyKind
+	psn     ib.PSN
+	packets int
+	sent    int
+	msn     uint32
+	source  memory.Span
+	orig    uint64
+}
+
+// replies are the responses that are to go out, in order, and those of atomics that are
+// kept in case they get lost.
+type replies struct {
+	queue queue.Ring[reply]
+	saved queue.Ring[reply]
+}
+
+// room says whether one more request may be outstanding (IBTA 9.7.3.1, responder resources).
+func (r *replies) room(depth uint8) bool { return r.queue.Len() < int(depth) }
+
+func (r *responder) reply(a reply) {
+	a.msn &= 0xffffff
+	*r.replies.queue.PushBack() = a
+	if r.ack.pending && !r.ack.urgent {
+		r.ack.pending = false // the response acknowledges what is before it
+	}
+}
+
+// replyOnce answers an operation that must not run twice, and keeps the answer as long as
+// the requester may ask again.
+func (q *QP) replyOnce(a reply) {
+	a.msn &= 0xffffff
+	saved := &q.resp.replies.saved
+	if saved.Len() >= int(q.attr.MaxDestRdAtomic) {
+		saved.PopFront()
+	}
+	*saved.PushBack() = a
+	q.resp.reply(a)
+}
+
+// answerAgain sends the saved answer of a duplicate request, if there is one.
+func (q *QP) answerAgain(psn ib.PSN) {
+	r := &q.resp
+	for i := range r.replies.saved.Len() {
+		if a := r.replies.saved.At(i); a.psn == psn {
+			r.replies.dropFrom(psn)
+			r.reply(*a)
+			return
+		}
+	}
+}
+
+// readAgain answers a duplicate READ, which may ask for the rest of the first one only. The
+// requester has gone back: what was to follow will be asked for again.
+func (q *QP) readAgain(p *ib.Packet) {
+	r := &q.resp
+	packets := max(1, (int(p.RETH.DMALen)+q.mtu()-1)/q.mtu())
+	if p.RETH.DMALen > q.Device.MaxMsgSize || p.PSN.Add(packets).After(r.psn) {
+		return
+	}
+	s, v := q.readable(p)
+	if v != accept {
+		return
+	}
+	r.replies.dropFrom(p.PSN)
+	if r.replies.room(q.attr.MaxDestRdAtomic) {
+		r.reply(reply{kind: replyRead, psn: p.PSN, packets: packets, msn: r.msn, source: s})
+	}
+}
+
+// dropFrom forgets the responses that begin at psn or later, and ends one that psn is
+// within.
+func (r *replies) dropFrom(psn ib.PSN) {
+	for r.queue.Len() > 0 {
+		last := r.queue.At(r.queue.Len() - 1)
+		if last.psn.Before(psn) {
+			if n := psn.Sub(last.psn); n < last.packets && last.sent <= n {
+				last.packets = max(n, 1)
+			}
+			return
+		}
+		r.queue.PopBack()
+	}
+}
+
+// respond fills b with responses, and with a NAK.
+func (q *QP) respond(b *Batch) {
+	r := &q.resp
+	for r.replies.queue.Len() > 0 {
+		a := r.replies.queue.Front()
+		if !q.responsePacket(a, b) {
+			return
+		}
+		if a.sent == a.packets {
+			r.replies.queue.PopFront()
+		}
+	}
+	if b.Len() == 0 && r.ack.pending && r.ack.urgent {
+		q.acknowledge(b)
+	}
+}
+
+// responsePacket appends the next packet of a; false: it does not fit.
+func (q *QP) responsePacket(a *reply, b *Batch) bool {
+	r, h, mtu := &q.resp, &q.req.header, q.mtu()
+	first, last := a.sent == 0, a.sent+1 == a.packets
+	op := ib.OpReadResponseMiddle
+	switch {
+	case a.kind == replyAtomic:
+		op = ib.OpAtomicAck
+	case first && last:
+		op = ib.OpReadResponseOnly
+	case first:
+		op = ib.OpReadResponseFirst
+	case last:
+		op = ib.OpReadResponseLast
+	}
+	off := a.sent * mtu
+	n := min(mtu, a.source.Len()-off)
+	h.BTH = ib.BTH{Opcode: q.transport().Join(op), PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: a.psn.Add(a.sent)}
+	h.AETH = ib.AETH{Syndrome: ib.Acknowledge(ib.CreditsUnlimited), MSN: a.msn}
+	h.AtomicAck.Orig = a.orig
+	if !b.fits(q.path, packetSize(h.Opcode, n)) {
+		return false
+	}
+	if !b.addSpan(q.path, h, &a.source, off, n) {
+		// The region went while it was being read.
+		r.replies.queue.Clear()
+		r.ack.nak(a.psn.Add(a.sent), ib.NAK(ib.NAKRemoteOperationalError))
+		q.Device.Counters.RemoteErrors++
+		q.enterError()
+		return false
+	}
+	a.sent++
+	q.Device.Counters.SentPackets++
+	q.Device.Counters.SentBytes += uint64(n)
+	return true
+}
+
+// acknowledge appends the acknowledgement that is due, unless a response is to go first.
+func (q *QP) acknowledge(b *Batch) {
+	r := &q.resp
+	if !r.ack.pending || r.replies.queue.Len() > 0 {
+		return
+	}
+	h := &q.req.header
+	h.BTH = ib.BTH{Opcode: q.transport().Join(ib.OpAck), PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: r.ack.psn}
+	h.AETH = ib.AETH{Syndrome: r.ack.syndrome, MSN: r.msn}
+	if !b.fits(q.path, packetSize(h.Opcode, 0)) {
+		return
+	}
+	b.addSpan(q.path, h, nil, 0, 0)
+	r.ack.pending = false
+	q.Device.Counters.AcksSent++
+	q.Device.Counters.SentPackets++
+}

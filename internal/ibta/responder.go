@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// responder takes requests (IBTA 9.7.4, 9.8.2).
+type responder struct {
+	psn     ib.PSN // expected next
+	msn     uint32 // messages completed, modulo 2^24
+	told    bool   // a NAK for psn was sent: silence until it comes
+	heard   bool   // something arrived in RTR
+	msg     message
+	ack     ackState
+	replies replies
+}
+
+// message is what of a message has arrived.
+type message struct {
+	class ib.Class // of the message under way; 0: none
+	off   int      // bytes that have arrived
+
+	target memory.Span // WRITE
+	length int         // WRITE: bytes that were announced
+
+	hasRecv bool // recv was taken for it
+	queue   *RecvQueue
+	recv    recvWQE
+	scatter memory.Cursor
+}
+
+func (r *responder) start(psn ib.PSN) { r.psn = psn }
+
+// outcome is the verdict on a request; the error classes are those of IBTA 9.9.3.
+type outcome uint8
+
+const (
+	accept            outcome = iota
+	invalidRequest            // NAK invalid request
+	remoteAccess              // NAK remote access error
+	remoteOperational         // NAK remote operational error
+	receiverNotReady          // RNR NAK
+	silent                    // drop without a word
+)
+
+// handleRequest takes a request packet: the order of the checks is that of IBTA 9.7.4.1.
+func (q *QP) handleRequest(p *ib.Packet) Reason {
+	r := &q.resp
+	if q.Type == verbs.XRCIni {
+		return DropInvalid
+	}
+	if !r.heard {
+		r.heard = true
+		if q.state == verbs.RTR {
+			q.Device.Outbox.event(verbs.EventCommEstablished, q)
+		}
+	}
+	if p.PSN != r.psn {
+		if !q.reliable() {
+			return q.resynchronize(p)
+		}
+		if p.PSN.Before(r.psn) {
+			return q.duplicate(p)
+		}
+		return q.ahead()
+	}
+	r.told = false
+	info := p.Opcode.Info()
+	verdict, packets := q.execute(p, info)
+	if verdict == accept {
+		r.psn = r.psn.Add(packets)
+		if info.Last {
+			r.msn = (r.msn + 1) & 0xffffff
+			r.msg.class = 0
+		}
+		if q.reliable() && p.AckReq && !answered(info.Class) {
+			r.ack.acknowledge(p.PSN)
+		}
+		return Taken
+	}
+	return q.refuse(verdict)
+}
+
+// answered says whether requests of a class are answered with a response of their own.
+func answered(c ib.Class) bool {
+	switch c {
+	case ib.ClassReadRequest, ib.ClassAtomic, ib.ClassAtomicWrite, ib.ClassFlush:
+		return true
+	}
+	return false
+}
+
+// resynchronize handles a gap in UC: the message under way is lost, and a message can only
+// begin with its first packet (IBTA 9.8.2.2).
+func (q *QP) resynchronize(p *ib.Packet) Reason {
+	r := &q.resp
+	r.msg.class = 0
+	if !p.Opcode.Info().First {
+		r.psn = p.PSN.Next()
+		return DropSequence
+	}
+	r.psn = p.PSN
+	return q.handleRequest(p)
+}
+
+// ahead handles a request beyond the expected one: something was lost (IBTA 9.7.5.1.1).
+func (q *QP) ahead() Reason {
+	r := &q.resp
+	q.Device.Counters.OutOfSequence++
+	if !r.told {
+		r.told = true
+		q.Device.Counters.NAKSent++
+		r.ack.nak(r.psn, ib.NAK(ib.NAKPSNSequenceError))
+	}
+	return DropSequence
+}
+
+// refuse answers a request that was not carried out.
+func (q *QP) refuse(v outcome) Reason {
+	r := &q.resp
+	if !q.reliable() {
+		// UC: no answer; the message is skipped (IBTA 9.8.3).
+		r.msg.class = 0
+		r.psn = r.psn.Next()
+		switch v {
+		case receiverNotReady:
+			return DropNoReceive
+		case remoteAccess:
+			return DropAccess
+		}
+		return DropInvalid
+	}
+	switch v {
+	case receiverNotReady:
+		r.told = true
+		q.Device.Counters.RNRSent++
+		r.ack.nak(r.psn, ib.RNRNAK(ib.RNRTimer(q.attr.MinRNRTimer)))
+		return DropNoReceive
+	case silent:
+		return DropInvalid
+	}
+	code, event := ib.NAKInvalidRequest, verbs.EventQPRequestError
+	switch v {
+	case remoteAccess:
+		code, event = ib.NAKRemoteAccessError, verbs.EventQPAccessError
+	case remoteOperational:
+		code, event = ib.NAKRemoteOperationalError, verbs.EventQPFatal
+	}
+	q.Device.Counters.RemoteErrors++
+	r.ack.nak(r.psn, ib.NAK(code))
+	q.Device.Outbox.event(event, q)
+	q.enterError()
+	if v == remoteAccess {
+		return DropAccess
+	}
+	return DropInvalid
+}
+
+// duplicate handles a request that was carried out before: its answer was lost, or is late
+// (IBTA 9.7.5.1.4). SENDs and WRITEs are acknowledged again, READs run again, atomics get
+// the saved result.
+func (q *QP) duplicate(p *ib.Packet) Reason {
+	r := &q.resp
+	q.Device.Counters.Duplicates++
+	switch class := p.Opcode.Info().Class; {
+	case class == ib.ClassReadRequest:
+		q.readAgain(p)
+	case answered(class):
+		q.answerAgain(p.PSN)
+	case p.AckReq || p.Opcode.Info().Last:
+		r.ack.acknowledge(r.psn.Add(-1))
+	}
+	return DropDuplicate
+}

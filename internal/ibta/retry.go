@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// retry is what a requester knows of losses (IBTA 9.9.2).
+type retry struct {
+	retransmitAt Time // zero: nothing is outstanding
+	rnrUntil     Time // receiver not ready: nothing is sent before
+	progressAt   Time // when something was last acknowledged, or the timeout counted
+	wait         Time // present retransmission time
+	retries      int
+	rnrRetries   int
+	recover      ib.PSN // a loss before this PSN belongs to a loss already reacted to
+}
+
+// firstWait is when packets are sent again for the first time, if the QP's own timeout is
+// longer: a lost last packet need not cost the whole timeout. Only the QP's timeout counts
+// against its retries.
+const firstWait = Time(8 * time.Millisecond)
+
+// timeout returns the queue pair's local acknowledgement timeout (IBTA 9.9.2.1.1); zero:
+// none.
+func (q *QP) timeout() Time {
+	if q.attr.Timeout == 0 {
+		return 0
+	}
+	return Time(4096) << q.attr.Timeout
+}
+
+// armRetransmit starts the clock for what has just been sent, unless it runs.
+func (q *QP) armRetransmit(now Time) {
+	r := &q.req
+	if r.retransmitAt != 0 {
+		return
+	}
+	if r.wait == 0 {
+		r.wait = firstWait
+		if t := q.timeout(); t != 0 {
+			r.wait = min(r.wait, t)
+		}
+	}
+	r.progressAt = now
+	r.retransmitAt = now + r.wait
+}
+
+// progress notes that something was acknowledged.
+func (q *QP) progress(now Time) {
+	r := &q.req
+	r.retries, r.rnrRetries, r.wait, r.retransmitAt = 0, 0, 0, 0
+	if r.outstanding() {
+		q.armRetransmit(now)
+	}
+}
+
+// retransmitTimeout goes back to the oldest packet, or gives up.
+func (q *QP) retransmitTimeout(now Time) {
+	r := &q.req
+	r.retransmitAt = 0
+	if !r.outstanding() {
+		return
+	}
+	q.Device.Counters.Timeouts++
+	t := q.timeout()
+	if t != 0 && now-r.progressAt >= t {
+		r.progressAt = now
+		if r.retries++; r.retries > int(q.attr.RetryCount) {
+			q.Device.Counters.RetryExceeded++
+			q.fail(verbs.RetryExceeded)
+			return
+		}
+	}
+	since := r.progressAt
+	q.rewind()
+	r.wait *= 2
+	if t != 0 {
+		r.wait = min(r.wait, max(t-(now-since), Time(time.Millisecond)))
+	}
+	r.wait = min(r.wait, Time(time.Second))
+	r.progressAt, r.retransmitAt = since, now+r.wait
+}
+
+// sequenceError handles a NAK for a packet that the peer misses.
+func (q *QP) sequenceError(now Time) {
+	r := &q.req
+	q.Device.Counters.NAKReceived++
+	if r.retries++; r.retries > int(q.attr.RetryCount) {
+		q.Device.Counters.RetryExceeded++
+		q.fail(verbs.RetryExceeded)
+		return
+	}
+	q.rewind()
+}
+
+// rnr handles a NAK of a peer that has no receive posted (IBTA 9.7.5.2.8).
+func (q *QP) rnr(now Time, timer ib.RNRTimer) {
+	r := &q.req
+	q.Device.Counters.RNRReceived++
+	if q.attr.RNRRetry != 7 {
+		if r.rnrRetries++; r.rnrRetries > int(q.attr.RNRRetry) {
+			q.fail(verbs.RNRRetryExceeded)
+			return
+		}
+	}
+	q.rewind()
+	r.retransmitAt = 0
+	r.rnrUntil = now + Time(timer.Duration())
+}
+
+// rewind goes back to the oldest packet that is not acknowledged.
+func (q *QP) rewind() {
+	r := &q.req
+	q.Device.Counters.Rewinds++
+	if r.sq.Len() > 0 && !r.unacked().Before(r.recover) {
+		q.path.Flow.lost()
+		r.recover = r.high
+	}
+	r.next, r.sent = 0, r.acked
+	r.gathering = false
+	r.sinceAck = 0
+	q.leaveFlow()
+}
+
+// leaveFlow gives back what the queue pair takes of its flow.
+func (q *QP) leaveFlow() {
+	r := &q.req
+	if q.path != nil {
+		f := q.path.Flow
+		f.inflight -= r.inflight
+		for _, rd := range r.reads {
+			f.reads -= rd.bytes
+		}
+	}
+	r.inflight, r.reads = 0, r.reads[:0]
+}
+
+// stopRequester ends all sending.
+func (q *QP) stopRequester() {
+	q.leaveFlow()
+	if q.path != nil {
+		q.path.Flow.forget(q)
+	}
+	q.req.retransmitAt, q.req.rnrUntil = 0, 0
+	q.req.gather.Reset()
+	q.req.landing.Reset()
+	q.req.gathering, q.req.landingOK = false, false
+}
