@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# pair.sh [-m MTU] [-t SECONDS] [-p CAPTURE.pcap] [-v] GUEST_FOLDER HOST_COMMAND [ARG...]
+#
+# Boots the peer machine on a private link and runs HOST_COMMAND on the host's end of it.
+# Host: 10.9.0.1 and fd09::1 on "tap0", in a network namespace of this run's own.
+# Guest: 10.9.0.2 and fd09::2, no other network; rdma_rxe on it as "rxe0".
+# The guest runs GUEST_FOLDER/guest.sh (the folder is copied to /peer there), and the host
+# command starts when that script prints "peer: ready". The command finds the addresses in
+# PEERVM_HOST4, PEERVM_HOST6, PEERVM_GUEST4 and PEERVM_GUEST6.
+#
+#   -m  the link's MTU (9000, so that a path MTU of 4096 fits)
+#   -t  seconds that the host command may take (600)
+#   -p  capture the link's frames
+#   -v  print the guest's console at the end; without it, only when the command failed
+#
+# Exit status: the host command's; 4 where the guest did not come up. Needs root.
+# The guest runs under software emulation: it says what is right, never what is fast.
+set -euo pipefail
+
+mtu=9000 limit=600 capture='' verbose=''
+while getopts m:t:p:v option; do
+  case $option in
+    m) mtu=$OPTARG ;;
+    t) limit=$OPTARG ;;
+    p) capture=$OPTARG ;;
+    v) verbose=1 ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+if (($# < 2)); then
+  sed -n '3s/^# /usage: /p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+fi
+folder=$1
+shift
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+image=$("$here/build.sh") || exit 4
+[[ -c /dev/net/tun ]] || { echo "pair.sh: no /dev/net/tun: load the module tun" >&2; exit 4; }
+
+ns=peervm-$$
+share=$(mktemp -d)
+console=$share/console.log
+cp -r "$folder/." "$share/"
+children=()
+# shellcheck disable=SC2317 # called by the trap
+finish() {
+  ((${#children[@]})) && kill "${children[@]}" 2>/dev/null
+  wait
+  ip netns del "$ns" 2>/dev/null
+  rm -rf "$share"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+on() { ip netns exec "$ns" "$@"; }
+show_console() { tr -d '\r' <"$console" | sed 's/^/guest| /' >&2; }
+
+ip netns add "$ns"
+on ip link set lo up
+on ip tuntap add dev tap0 mode tap
+on ip link set tap0 mtu "$mtu" up
+on ip addr add 10.9.0.1/24 dev tap0
+on ip -6 addr add fd09::1/64 dev tap0 nodad
+if [[ -n $capture ]]; then
+  ip netns exec "$ns" tcpdump -q -s 0 -U -Z root -i tap0 -w "$capture" 2>/dev/null &
+  children+=($!)
+fi
+
+ip netns exec "$ns" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m 1024 -smp 1 -nographic -no-reboot \
+  -kernel "$image/vmlinuz" -initrd "$image/initrd.gz" \
+  -append "console=ttyS0 panic=-1 quiet mitigations=off ADDR=10.9.0.2 ADDR6=fd09::2 MTU=$mtu" \
+  -drive "file=$image/disk.img,format=raw,if=virtio,snapshot=on" \
+  -netdev tap,id=n0,ifname=tap0,script=no,downscript=no \
+  -device "virtio-net-pci,netdev=n0,romfile=,host_mtu=$mtu" \
+  -device virtio-rng-pci \
+  -virtfs "local,path=$share,mount_tag=peer,security_model=none" </dev/null >"$console" 2>&1 &
+vm=$!
+children+=("$vm")
+for ((i = 0; i < 1200; i++)); do
+  grep -q 'peer: ready' "$console" && break
+  kill -0 "$vm" 2>/dev/null || break
+  sleep 0.1
+done
+if ! grep -q 'peer: ready' "$console"; then
+  show_console
+  exit 4
+fi
+
+export PEERVM_HOST4=10.9.0.1 PEERVM_HOST6=fd09::1 PEERVM_GUEST4=10.9.0.2 PEERVM_GUEST6=fd09::2
+status=0
+ip netns exec "$ns" timeout -k 5 "$limit" "$@" || status=$?
+if [[ $status != 0 || -n $verbose ]]; then show_console; fi
+exit "$status"
