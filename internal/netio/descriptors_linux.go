@@ -19,8 +19,9 @@ import (
 // number itself is freed when the garbage collector finds that nobody has the
 // Socket any more, and so no call can be under way.
 type descriptors struct {
-	mu   sync.Mutex
-	open []int
+	mu    sync.Mutex
+	open  []int // sockets
+	event int   // the waiter's eventfd
 }
 
 // dead is a file on which every socket call fails with ENOTSOCK.
@@ -57,7 +58,7 @@ func (d *descriptors) bury() error {
 	return nil
 }
 
-// free releases the numbers, and the sockets if bury was not called. No call
+// free releases all numbers, and the sockets if bury was not called. No call
 // can be under way.
 func (d *descriptors) free() {
 	d.mu.Lock()
@@ -65,5 +66,5 @@ func (d *descriptors) free() {
 	for _, fd := range d.open {
 		unix.Close(fd)
 	}
-	d.open = nil
+	unix.Close(d.event)
 }

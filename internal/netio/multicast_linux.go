@@ -39,10 +39,7 @@ func (s *batched) joinGroup(group netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	if err := s.addPort(port{fd: fd, to: group}); err != nil {
-		unix.Close(fd)
-		return err
-	}
+	s.addPort(port{fd: fd, to: group})
 	return nil
 }
 

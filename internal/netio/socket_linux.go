@@ -43,7 +43,7 @@ type port struct {
 	to netip.Addr // what all its datagrams are sent to; invalid on a wildcard address
 }
 
-// listenBatched opens the socket and its waiter.
+// listenBatched opens the socket.
 func listenBatched(local netip.AddrPort, o Options) (transport, netip.AddrPort, error) {
 	if _, err := dead(); err != nil { // Close must find it
 		return nil, netip.AddrPort{}, os.NewSyscallError("eventfd", err)
@@ -66,10 +66,11 @@ func listenBatched(local netip.AddrPort, o Options) (transport, netip.AddrPort, 
 	s.ports.Store(&[]port{p})
 	s.feats = probe(fd)
 	s.rx.init()
-	if s.waiter, err = newWaiter(fd); err != nil {
+	if s.waiter, err = newWaiter(); err != nil {
 		unix.Close(fd)
 		return nil, netip.AddrPort{}, err
 	}
+	s.files.event = s.waiter.event
 	s.files.add(fd)
 	runtime.AddCleanup(s, (*descriptors).free, s.files)
 	return s, s.local, nil
@@ -250,15 +251,11 @@ func (s *batched) reap() {
 }
 
 // addPort makes recv and wait serve one socket more. changes is held.
-func (s *batched) addPort(p port) error {
-	if err := s.waiter.add(p.fd); err != nil {
-		return err
-	}
+func (s *batched) addPort(p port) {
 	s.files.add(p.fd)
 	ports := append(slices.Clone(*s.ports.Load()), p)
 	s.ports.Store(&ports)
-	s.waiter.wake() // a wait under way has to arm the new one too
-	return nil
+	s.waiter.wake() // a wait under way does not know it
 }
 
 // removePort undoes addPort. changes is held.
@@ -266,7 +263,6 @@ func (s *batched) removePort(to netip.Addr) {
 	ports := slices.Clone(*s.ports.Load())
 	for i, p := range ports[1:] {
 		if p.to == to {
-			s.waiter.remove(p.fd)
 			s.retired = append(s.retired, p.fd)
 			s.leaving.Store(true)
 			ports = slices.Delete(ports, i+1, i+2)

@@ -3,211 +3,209 @@
 package netio
 
 import (
-	"errors"
 	"net"
 	"os"
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// waiter puts a goroutine to sleep until one of some sockets is ready.
+// waiter puts a goroutine to sleep, together with its thread, in poll(2) on
+// the sockets and on an eventfd that wakes it for all else. Between two waits
+// nothing is registered with the kernel, so that a packet wakes nobody while
+// the program polls, and costs its sender nothing.
 //
-//	Go's network poller ── epoll of this waiter ── sockets (EPOLLONESHOT)
-//
-// A socket in Go's own poller would wake a thread for every packet, also while
-// the program polls. So the sockets are in an epoll instance of their own,
-// which is quiet except between arming and the first event. That instance is
-// itself a file in Go's poller, which brings deadlines and wake-ups.
-//
-// No event is lost: arming is level-triggered, so what arrived before it shows
-// at once. See docs/decisions/0001-waiting-for-packets.md.
+// No packet is lost: poll looks at each socket after it has put itself on the
+// socket's wait queue. docs/decisions/0001-waiting-for-packets.md compares
+// this with what else there is.
 type waiter struct {
-	file *os.File
-	raw  syscall.RawConn
+	event int // eventfd; read only when signalled, so never left readable
 
-	mu       sync.Mutex
-	deadline time.Time // as the caller wants it
-	set      time.Time // as the file has it
-	waiting  bool
-	woken    bool
+	mu        sync.Mutex
+	deadline  time.Time // as the caller wants it; zero: none
+	until     time.Time // what the present poll observes itself; zero: none
+	waiting   bool
+	woken     bool // by wake, and not yet used up
+	signalled bool // event is readable
+	closed    bool
 
-	// What one wait uses, and no other goroutine.
-	ports   []port
-	mask    uint32
-	armed   bool
-	failure error
-	events  [8]unix.EpollEvent
-	step    func(fd uintptr) bool
-	disarm  func(fd uintptr)
+	// timer signals the present wait for a deadline that poll does not
+	// observe. It may be early: then it is set again, and that is cheaper than
+	// to move it each time that the deadline moves.
+	timer   *time.Timer
+	timerAt time.Time // zero: not set
+
+	fds []unix.PollFd // used by wait only
 }
 
-// past is a deadline that has passed.
-var past = time.Unix(1, 0)
+// soon divides deadlines: poll observes nearer ones, as Go's timers are only
+// good to a millisecond; farther ones are the timer's, as a deadline of its own
+// makes poll dearer.
+const soon = 5 * time.Millisecond
 
-func newWaiter(fd int) (*waiter, error) {
-	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+func newWaiter() (*waiter, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return nil, os.NewSyscallError("epoll_create1", err)
+		return nil, os.NewSyscallError("eventfd", err)
 	}
-	// os.NewFile gives a file to the poller only if it is non-blocking.
-	if err := unix.SetNonblock(ep, true); err != nil {
-		unix.Close(ep)
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	w := &waiter{file: os.NewFile(uintptr(ep), "epoll")}
-	w.step, w.disarm = w.stepFile, w.disarmFile
-	if err := w.file.SetReadDeadline(time.Time{}); err != nil {
-		w.file.Close()
-		return nil, err
-	}
-	if w.raw, err = w.file.SyscallConn(); err != nil {
-		w.file.Close()
-		return nil, err
-	}
-	if err := w.add(fd); err != nil {
-		w.file.Close()
-		return nil, err
-	}
+	w := &waiter{event: fd}
+	w.timer = time.AfterFunc(time.Hour, w.expire)
+	w.timer.Stop()
 	return w, nil
-}
-
-// add makes the waiter know a socket, disarmed.
-func (w *waiter) add(fd int) error {
-	return w.control(unix.EPOLL_CTL_ADD, fd)
-}
-
-// remove makes the waiter forget a socket.
-func (w *waiter) remove(fd int) {
-	_ = w.control(unix.EPOLL_CTL_DEL, fd) // fails only if it is not there
-}
-
-func (w *waiter) control(op, fd int) error {
-	var err error
-	if e := w.raw.Control(func(ep uintptr) { err = unix.EpollCtl(int(ep), op, fd, event(fd, 0)) }); e != nil {
-		return net.ErrClosed
-	}
-	return os.NewSyscallError("epoll_ctl", err)
-}
-
-func event(fd int, mask uint32) *unix.EpollEvent {
-	return &unix.EpollEvent{Events: mask | unix.EPOLLONESHOT, Fd: int32(fd)}
 }
 
 // wait sleeps until a port is ready, the deadline, or wake.
 func (w *waiter) wait(ports []port, writable bool) error {
-	if !w.begin() {
-		return nil
-	}
-	w.ports, w.armed, w.failure = ports, false, nil
-	w.mask = unix.EPOLLIN
-	if writable {
-		w.mask |= unix.EPOLLOUT
-	}
-	err := w.raw.Read(w.step)
-	w.end()
-	switch {
-	case err == nil:
-		return w.failure
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		if w.armed {
-			_ = w.raw.Control(w.disarm) // fails only if closed, which the next call says
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		switch {
+		case w.closed:
+			return net.ErrClosed
+		case w.woken:
+			w.woken = false
+			return nil
 		}
-		return nil
+		left, ok := w.arm()
+		if !ok {
+			return nil
+		}
+		w.waiting = true
+		w.mu.Unlock()
+		ready, err := w.poll(ports, writable, left)
+		w.mu.Lock()
+		w.waiting = false
+		w.until = time.Time{}
+		if w.signalled {
+			w.signalled = false
+			w.drain()
+		}
+		if err != nil {
+			return err
+		}
+		if ready && !w.closed {
+			w.woken = false
+			return nil
+		}
 	}
-	return net.ErrClosed
 }
 
-// begin enters a wait, unless a wake-up is pending: that is used up instead.
-func (w *waiter) begin() bool {
+// arm provides for the deadline. It returns how long poll may sleep, negative
+// for ever, and false if the deadline has passed. mu is held.
+func (w *waiter) arm() (left time.Duration, ok bool) {
+	if w.deadline.IsZero() {
+		return -1, true
+	}
+	left = time.Until(w.deadline)
+	if left <= 0 {
+		return 0, false
+	}
+	if left < soon {
+		w.until = w.deadline
+		return left, true
+	}
+	w.setTimer(left)
+	return -1, true
+}
+
+// setTimer makes the timer fire at the deadline or before. mu is held.
+func (w *waiter) setTimer(left time.Duration) {
+	if w.timerAt.IsZero() || w.deadline.Before(w.timerAt) {
+		w.timerAt = w.deadline
+		w.timer.Reset(left)
+	}
+}
+
+// expire is what the timer does.
+func (w *waiter) expire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.woken {
-		w.woken = false
-		return false
+	w.timerAt = time.Time{}
+	if w.waiting {
+		w.observe()
 	}
-	w.waiting = true
-	w.setFile(w.deadline)
-	return true
 }
 
-func (w *waiter) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting, w.woken = false, false
+// observe provides for the deadline during a wait. mu is held.
+func (w *waiter) observe() {
+	if w.deadline.IsZero() || !w.until.IsZero() && !w.deadline.Before(w.until) {
+		return // poll ends no later than that, and wait then looks again
+	}
+	if left := time.Until(w.deadline); left >= soon {
+		w.setTimer(left)
+	} else {
+		w.signal() // wait polls again, with this deadline
+	}
 }
 
-// setFile sets the file's deadline. Its only error is that the file is closed,
-// which the wait finds out.
-func (w *waiter) setFile(t time.Time) {
-	if t != w.set {
-		w.set = t
-		_ = w.file.SetReadDeadline(t)
+// poll is ppoll(2). It returns whether a port is ready.
+func (w *waiter) poll(ports []port, writable bool, left time.Duration) (bool, error) {
+	w.fds = append(w.fds[:0], unix.PollFd{Fd: int32(w.event), Events: unix.POLLIN})
+	for _, p := range ports {
+		w.fds = append(w.fds, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN})
 	}
+	if writable {
+		w.fds[1].Events |= unix.POLLOUT
+	}
+	var timeout *unix.Timespec
+	if left >= 0 {
+		ts := unix.NsecToTimespec(int64(left))
+		timeout = &ts
+	}
+	n, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(w.fds))), uintptr(len(w.fds)), uintptr(unsafe.Pointer(timeout)), 0, 0, 0)
+	if errno != 0 {
+		if errno == unix.EINTR {
+			return false, nil
+		}
+		return false, os.NewSyscallError("netio: wait: ppoll", errno)
+	}
+	return n > 1 || n == 1 && w.fds[0].Revents == 0, nil
+}
+
+// signal ends the present poll. mu is held.
+func (w *waiter) signal() {
+	if w.signalled {
+		return
+	}
+	w.signalled = true
+	one := uint64(1)
+	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, uintptr(w.event), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
+}
+
+// drain undoes signal.
+func (w *waiter) drain() {
+	var count uint64
+	_, _, _ = syscall.RawSyscall(unix.SYS_READ, uintptr(w.event), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))
 }
 
 func (w *waiter) setDeadline(t time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deadline = t
-	if w.waiting && !w.woken {
-		w.setFile(t)
+	if w.waiting {
+		w.observe()
 	}
 }
 
 func (w *waiter) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.woken {
-		return
-	}
 	w.woken = true
 	if w.waiting {
-		w.setFile(past)
+		w.signal()
 	}
-}
-
-// stepFile is called by the poller: first to arm the sockets, then each time
-// that the epoll instance became readable. It returns true when the wait is
-// over.
-func (w *waiter) stepFile(ep uintptr) bool {
-	if !w.armed {
-		w.armed = true
-		w.failure = w.arm(int(ep), w.mask)
-		return w.failure != nil
-	}
-	// Taking the event is what disarms the socket that has it.
-	n, err := unix.EpollWait(int(ep), w.events[:], 0)
-	if err != nil && err != unix.EINTR {
-		w.failure = os.NewSyscallError("epoll_wait", err)
-		return true
-	}
-	if n <= 0 {
-		return false
-	}
-	if len(w.ports) > 1 {
-		w.disarmFile(ep)
-	}
-	return true
-}
-
-func (w *waiter) disarmFile(ep uintptr) { _ = w.arm(int(ep), 0) }
-
-// arm sets what wakes the waiter; 0 is nothing. A socket that is gone was left
-// a moment ago (removePort), and nobody waits for it.
-func (w *waiter) arm(ep int, mask uint32) error {
-	for i := range w.ports {
-		ev := unix.EpollEvent{Events: mask | unix.EPOLLONESHOT, Fd: int32(w.ports[i].fd)}
-		err := unix.EpollCtl(ep, unix.EPOLL_CTL_MOD, w.ports[i].fd, &ev)
-		if err != nil && err != unix.ENOENT && err != unix.EBADF {
-			return os.NewSyscallError("epoll_ctl", err)
-		}
-		mask &^= unix.EPOLLOUT // only the first one sends
-	}
-	return nil
 }
 
 // close ends a wait under way, for good.
-func (w *waiter) close() { _ = w.file.Close() }
+func (w *waiter) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.timer.Stop()
+	if w.waiting {
+		w.signal()
+	}
+}
