@@ -36,6 +36,7 @@ type Counters struct {
 	SentPackets, SentBytes uint64
 	RecvPackets            uint64
 	Dropped                [NumReasons]uint64 // by reason
+	ICRCSolved             uint64             // packets whose IPv4 identification was not predicted: 16 bits of the ICRC verified
 	Duplicates             uint64             // duplicate requests
 	OutOfSequence          uint64             // requests ahead of the expected PSN
 	RNRSent, RNRReceived   uint64
@@ -44,5 +45,6 @@ type Counters struct {
 	Timeouts               uint64
 	AcksSent, AcksReceived uint64
 	RetryExceeded          uint64
+	SendErrors             uint64 // batches that the system refused
 	RemoteErrors           uint64 // NAKs other than sequence errors and RNR, sent or received
 }

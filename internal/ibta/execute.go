@@ -73,7 +73,7 @@ func (q *QP) takeRecv(p *ib.Packet) (outcome, bool) {
 	m.queue, m.hasRecv = rq, true
 	if rq.Limit > 0 && rq.Len() < rq.Limit {
 		rq.Limit = 0 // the event disarms it (IBTA 10.2.9.1)
-		q.Device.Outbox.Events = append(q.Device.Outbox.Events, Event{Type: verbs.EventSRQLimitReached, QP: q, SRQ: rq})
+		q.Device.Outbox.Events = append(q.Device.Outbox.Events, Event{Type: verbs.EventSRQLimitReached, Owner: rq.Owner})
 	}
 	return accept, true
 }

@@ -21,12 +21,10 @@ type Completion struct {
 	Solicited bool
 }
 
-// Event is an asynchronous event of a queue pair, or, where SRQ is set, of a shared
-// receive queue.
+// Event is an asynchronous event of a queue pair or of a shared receive queue.
 type Event struct {
-	Type verbs.EventType
-	QP   *QP
-	SRQ  *RecvQueue
+	Type  verbs.EventType
+	Owner any // Config.Owner of the queue pair or RecvQueue.Owner
 }
 
 // complete makes room for a completion and returns it to be filled in.
@@ -36,7 +34,7 @@ func (o *Outbox) complete(cq *queue.CQ) *Completion {
 }
 
 func (o *Outbox) event(t verbs.EventType, q *QP) {
-	o.Events = append(o.Events, Event{Type: t, QP: q})
+	o.Events = append(o.Events, Event{Type: t, Owner: q.Owner})
 }
 
 // Reset empties the outbox.

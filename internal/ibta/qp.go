@@ -59,6 +59,7 @@ type Config struct {
 	Shared    bool       // Recv is a shared receive queue
 	Domain    *Domain    // XRC target
 	SignalAll bool
+	Owner     any // the device's own, for events
 }
 
 // QP is a queue pair.

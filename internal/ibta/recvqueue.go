@@ -25,6 +25,7 @@ type RecvQueue struct {
 	Limit  int       // event once fewer receives are posted; 0: off
 	Num    uint32    // XRC: the number that senders name
 	CQ     *queue.CQ // XRC: where receives complete
+	Owner  any       // the device's own
 
 	ring queue.Ring[recvWQE]
 }

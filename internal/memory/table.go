@@ -176,3 +176,15 @@ func (r *Region) Bytes() []byte { return r.mem }
 
 // Len returns how many keys are in use.
 func (t *Table) Len() int { return len(t.entries) }
+
+// Close ends all regions and windows.
+func (t *Table) Close() {
+	for _, e := range t.entries {
+		if e.window != nil {
+			t.FreeWindow(e.window)
+		}
+	}
+	for _, e := range t.entries {
+		t.Deregister(e.region) // cannot be busy: no window is left
+	}
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+)
+
+// loop is the device's goroutine: it moves data while no program polls.
+func (d *Device) loop() {
+	defer close(d.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var idleSince ibta.Time
+	for {
+		d.mu.Lock()
+		d.waiting = false
+		if d.closed {
+			d.mu.Unlock()
+			return
+		}
+		now := d.now()
+		if d.polls >= busyPolls && now-d.pollTime < recently {
+			d.leased, d.polls = true, 0
+			d.mu.Unlock()
+			timer.Reset(lease)
+			select {
+			case <-timer.C:
+			case <-d.unlease:
+			}
+			idleSince = 0
+			continue
+		}
+		d.leased, d.polls = false, 0
+		n := d.pass()
+		if n > 0 || d.ready.Len() > 0 && !d.stalled {
+			idleSince = 0
+			d.mu.Unlock()
+			runtime.Gosched() // whoever was just woken may answer
+			continue
+		}
+		if idleSince == 0 {
+			idleSince = now
+		}
+		if now-idleSince < spin && !d.stalled {
+			d.mu.Unlock()
+			runtime.Gosched()
+			continue
+		}
+		idleSince = 0
+		d.waiting = true
+		d.waitUntil = d.nextDue()
+		d.port.SetDeadline(d.timeOf(d.waitUntil))
+		writable := d.stalled
+		d.mu.Unlock()
+		if d.port.Wait(writable) != nil {
+			return // closed
+		}
+	}
+}
+
+// timeOf turns the engine's time into the clock's; zero stays zero.
+func (d *Device) timeOf(t ibta.Time) time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return d.start.Add(time.Duration(t))
+}
+
+// wakeForTimer makes the goroutine's Wait end no later than the next timer.
+func (d *Device) wakeForTimer() {
+	if !d.waiting {
+		return
+	}
+	if next := d.nextDue(); next != 0 && (d.waitUntil == 0 || next < d.waitUntil) {
+		d.waitUntil = next
+		d.port.SetDeadline(d.timeOf(next))
+	}
+}
+
+// endLease gives the data back to the goroutine: the program is going to sleep.
+func (d *Device) endLease() {
+	d.polls, d.pollTime = 0, 0
+	if len(d.held) > 0 {
+		d.passNow = 0
+		d.releaseAcks()
+		d.transmit(true)
+	}
+	if d.leased {
+		d.leased = false
+		select {
+		case d.unlease <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wakeLoop makes the goroutine look around, whatever it does.
+func (d *Device) wakeLoop() {
+	select {
+	case d.unlease <- struct{}{}:
+	default:
+	}
+	d.port.Wake()
+}

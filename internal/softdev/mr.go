@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// mr is a memory region.
+type mr struct {
+	dev    *Device
+	region *memory.Region
+}
+
+func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
+	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) })
+}
+
+func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
+	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) })
+}
+
+func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (verbs.MRDriver, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	if p.dev.closed {
+		return nil, verbs.ErrClosed
+	}
+	r, err := make(p.dev.engine.Memory)
+	if err != nil {
+		return nil, err
+	}
+	return &mr{p.dev, r}, nil
+}
+
+// Region returns the engine's part.
+func (m *mr) Region() *memory.Region { return m.region }
+
+func (m *mr) Addr() uint64    { return m.region.Addr() }
+func (m *mr) LKey() verbs.Key { return m.region.Key() }
+func (m *mr) RKey() verbs.Key { return m.region.Key() }
+func (m *mr) Bytes() []byte   { return m.region.Bytes() }
+
+func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	var num memory.PD
+	if to != nil {
+		num = to.(*pd).num
+	}
+	return m.dev.engine.Memory.Reregister(m.region, flags, num, buf, access)
+}
+
+func (m *mr) Dereg() error {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	return m.dev.engine.Memory.Deregister(m.region)
+}
+
+func (m *mr) Do(f func([]byte)) {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	f(m.region.Bytes())
+}
+
+// WaitFor looks, polls the device for a while, and then sleeps between remote accesses.
+func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
+	d := m.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var spinUntil time.Time
+	for {
+		if d.closed || m.region.Bytes() == nil {
+			return verbs.ErrClosed
+		}
+		if cond(m.region.Bytes()) {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		now := time.Now()
+		if spinUntil.IsZero() {
+			spinUntil = now.Add(verbs.DefaultSpin)
+		}
+		if now.Before(spinUntil) {
+			for range 16 {
+				if d.poll() > 0 {
+					spinUntil = now.Add(verbs.DefaultSpin)
+					break
+				}
+			}
+			d.mu.Unlock()
+			runtime.Gosched()
+			d.mu.Lock()
+			continue
+		}
+		d.engine.Memory.Watch(m.region, 1)
+		changed := d.watch.channel()
+		d.endLease()
+		d.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		d.mu.Lock()
+		d.engine.Memory.Watch(m.region, -1)
+		spinUntil = time.Time{}
+	}
+}
+
+// watch wakes those who wait for remote accesses.
+type watch struct{ ch chan struct{} }
+
+func (w *watch) channel() <-chan struct{} {
+	if w.ch == nil {
+		w.ch = make(chan struct{})
+	}
+	return w.ch
+}
+
+func (w *watch) notify() {
+	if w.ch != nil {
+		close(w.ch)
+		w.ch = nil
+	}
+}
+
+// mw is a memory window.
+type mw struct {
+	dev    *Device
+	window *memory.Window
+}
+
+func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	return &mw{p.dev, p.dev.engine.Memory.AllocWindow(p.num, t)}, nil
+}
+
+// Window returns the engine's part.
+func (m *mw) Window() *memory.Window { return m.window }
+
+func (m *mw) RKey() verbs.Key {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	return m.window.Key()
+}
+
+func (m *mw) Dealloc() error {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	m.dev.engine.Memory.FreeWindow(m.window)
+	return nil
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+const (
+	// lease is how long the device's goroutine leaves a polling program alone before it
+	// looks again.
+	lease = time.Millisecond
+	// busyPolls within recently says that a program polls.
+	busyPolls = 32
+	recently  = ibta.Time(300 * time.Microsecond)
+	// spin is how long the device's goroutine polls after it had something to do: the
+	// next packet is mostly near, and waking an idle processor takes longer.
+	spin = ibta.Time(50 * time.Microsecond)
+)
+
+// progress is the state of moving data.
+type progress struct {
+	deliver func(*ib.Packet, *Arrival) // d.receive, made once
+	batch   *ibta.Batch
+	stalled bool      // the port took no more: batch is to be sent again
+	passNow ibta.Time // of the pass under way; zero: the clock was not read yet
+
+	leased    bool // a program polls; the goroutine keeps away
+	polls     uint // polls since the goroutine looked last
+	pollTime  ibta.Time
+	waitUntil ibta.Time // deadline of the goroutine's Wait; zero: none
+	waiting   bool
+	unlease   chan struct{} // ends the goroutine's lease early
+	done      chan struct{}
+}
+
+func (p *progress) init(d *Device, lim Limits) {
+	p.deliver = d.receive
+	p.batch = ibta.NewBatch(lim.MaxPackets, lim.MaxBytes)
+	p.unlease = make(chan struct{}, 1)
+	p.done = make(chan struct{})
+}
+
+// passTime returns the time of the pass under way.
+func (d *Device) passTime() ibta.Time {
+	if d.passNow == 0 {
+		d.passNow = d.now()
+	}
+	return d.passNow
+}
+
+// receive takes a packet from the port to its queue pair.
+func (d *Device) receive(p *ib.Packet, from *Arrival) {
+	d.engine.Counters.RecvPackets++
+	if p.DestQP == ib.QPNMulticast {
+		for _, q := range d.groups[from.Dst] {
+			d.receiveAt(q, p, from)
+		}
+		return
+	}
+	q := d.last
+	if q == nil || q.engine.Num != p.DestQP {
+		if q = d.qps[p.DestQP]; q == nil {
+			d.engine.Counters.Dropped[ibta.DropNoDestination]++
+			return
+		}
+		d.last = q
+	}
+	d.receiveAt(q, p, from)
+}
+
+func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {
+	if path := q.engine.Path(); path != nil && path.Attr.DGID != from.Src {
+		d.engine.Counters.Dropped[ibta.DropAddress]++
+		return
+	}
+	if r := q.engine.HandlePacket(d.passTime(), p, from); r != ibta.Taken {
+		d.engine.Counters.Dropped[r]++
+	}
+	d.addReady(q)
+	if path := q.engine.Path(); path != nil {
+		for w := path.Flow.Next(); w != nil; w = path.Flow.Next() {
+			d.addReady(w.Owner.(*qp))
+		}
+	}
+}
+
+// pass moves data once: it receives what is there, does what is due, and sends what may
+// leave. It returns how many buffers were received.
+func (d *Device) pass() int {
+	d.passNow = 0
+	n, err := d.port.Receive(&d.engine.Counters, d.deliver)
+	if err != nil {
+		return 0 // a closed port; others are counted where they happen
+	}
+	delivered := false
+	if n > 0 {
+		delivered = d.deliverOutbox()
+		if d.engine.Memory.TakeChanged() {
+			d.watch.notify()
+		}
+	}
+	if len(d.timers) > 0 && (n > 0 || d.polls%16 == 0) {
+		d.runTimers()
+	}
+	// What was just delivered may be answered at once: the answer goes first.
+	hold := delivered && d.leased
+	if !hold && len(d.held) > 0 {
+		d.releaseAcks()
+	}
+	if d.stalled || d.ready.Len() > 0 {
+		d.transmit(!hold)
+	}
+	return n
+}
+
+// poll is a pass on behalf of a polling program.
+func (d *Device) poll() int {
+	if d.closed {
+		return 0
+	}
+	d.polls++
+	if d.polls%16 == 0 {
+		d.pollTime = d.now()
+	}
+	return d.pass()
+}
+
+func (d *Device) runTimers() {
+	now := d.passTime()
+	for q := d.popDue(now); q != nil; q = d.popDue(now) {
+		if due := q.engine.Deadline(); due != 0 && due <= now {
+			q.engine.HandleTimeout(now)
+			d.addReady(q)
+		}
+		d.setTimer(q)
+	}
+}
+
+// transmit sends what ready queue pairs have, one send of each in turn.
+func (d *Device) transmit(acks bool) {
+	if d.stalled && !d.send() {
+		return
+	}
+	now := d.passTime()
+	d.batch.Acks = acks
+	for q := d.nextReady(); q != nil; q = d.nextReady() {
+		if q.engine.NextPackets(now, d.batch) {
+			d.addReady(q)
+			if !d.send() {
+				break
+			}
+			continue
+		}
+		d.setTimer(q)
+		if !acks && q.engine.HasAck() {
+			d.holdAck(q)
+		}
+	}
+	d.deliverOutbox()
+	d.wakeForTimer()
+}
+
+// send hands the batch to the port; false: the port is full.
+func (d *Device) send() bool {
+	err := d.port.Send(d.batch)
+	d.stalled = errors.Is(err, ErrAgain)
+	if err != nil && !d.stalled {
+		d.engine.Counters.SendErrors++
+	}
+	if d.stalled && d.waiting {
+		d.port.Wake() // the goroutine waits for room
+	}
+	return !d.stalled
+}
+
+// kick sends what was just posted to q, unless it can join a send that is about to leave.
+func (d *Device) kick(q *qp) {
+	d.passNow = 0
+	d.addReady(q)
+	if d.leased && !q.engine.Eager() {
+		return // the poll that follows sends it
+	}
+	d.transmit(!d.leased)
+}
+
+// deliverOutbox hands completions to their queues and events to the program. It reports
+// whether there were completions.
+func (d *Device) deliverOutbox() bool {
+	out := &d.engine.Outbox
+	if len(out.Completions) == 0 && len(out.Events) == 0 {
+		return false
+	}
+	now := uint64(d.passTime())
+	any := len(out.Completions) > 0
+	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
+		c := &out.Completions[i]
+		c.WC.Timestamp = now
+		qpn := c.WC.QPN
+		if !c.CQ.Push(&c.WC, c.Solicited) {
+			d.overflowed(qpn)
+		}
+	}
+	for _, e := range out.Events {
+		switch o := e.Owner.(type) {
+		case *qp:
+			o.events(e.Type)
+		case *srq:
+			o.events(e.Type)
+		}
+	}
+	out.Reset()
+	return any
+}
+
+// overflowed puts the queue pair whose completion was lost into the error state.
+func (d *Device) overflowed(n verbs.QPN) {
+	if q := d.qps[n]; q != nil && q.engine.State() != verbs.Err {
+		q.engine.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
+		q.events(verbs.EventQPFatal)
+	}
+}

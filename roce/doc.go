@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package roce is an RDMA device on RoCEv2: the InfiniBand transport in UDP datagrams to
+// port 4791 (IBTA volume 1, annex A17), over an ordinary socket, without privileges.
+//
+// One device is one local address. Its GID table has that address, as an IPv6 address or
+// an IPv4 address mapped into one.
+//
+// # What the invariant CRC guarantees here
+//
+// Every packet carries an ICRC and every received one is checked. Over IPv4 the ICRC covers
+// the IP header's identification field, which a socket sees of what it sends but not of
+// what it receives. The CRC is linear, so the field can be solved for: the device predicts
+// the identification from the packets before (peers count it up, or start each send at 0),
+// and where the prediction holds all 32 bits of the ICRC are verified. Where it does not,
+// the 16 bits of the field are taken from the CRC and the other 16 verify the packet. The
+// counters tell how many packets were verified in which way. Over IPv6 there is no such
+// field.
+package roce

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// link is the network interface that carries an address.
+type link struct {
+	name string
+	mtu  int // bytes of an IP packet
+	mac  net.HardwareAddr
+	up   bool
+}
+
+// headers is what a RoCEv2 packet has around its payload at most: IPv6, UDP, BTH, RETH,
+// ICRC. Linux rxe takes the same.
+const headers = 40 + 8 + 12 + 16 + 4
+
+// findLink finds the interface of a local address.
+func findLink(addr netip.Addr) (link, error) {
+	ifs, err := net.Interfaces()
+	if err != nil {
+		return link{}, fmt.Errorf("roce: listing network interfaces: %w", err)
+	}
+	for _, i := range ifs {
+		nets, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, n := range nets {
+			p, err := netip.ParsePrefix(n.String())
+			if err != nil {
+				continue
+			}
+			a := p.Addr().Unmap()
+			whole := a == addr.WithZone("")
+			if addr.IsLinkLocalUnicast() && addr.Is6() {
+				whole = whole && (addr.Zone() == "" || addr.Zone() == i.Name)
+			}
+			if whole || i.Flags&net.FlagLoopback != 0 && addr.Is4() && p.Masked().Contains(addr) {
+				return link{name: i.Name, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&net.FlagUp != 0}, nil
+			}
+		}
+	}
+	return link{}, fmt.Errorf("roce: %v is no address of this host: `ramjet devices` lists those that can be opened", addr)
+}
+
+// pathMTU is the largest path MTU that the link carries.
+func (l *link) pathMTU() verbs.MTU {
+	m := verbs.MTU256
+	for m < verbs.MTU4096 && (m+1).Bytes()+headers <= l.mtu {
+		m++
+	}
+	return m
+}
+
+// guid makes the device's globally unique identifier: of the MAC address as EUI-64, or of
+// the IP address where there is none.
+func (l *link) guid(addr netip.Addr) uint64 {
+	b := [8]byte{0x02, 0, 0, 0xff, 0xfe}
+	if len(l.mac) == 6 && binary.BigEndian.Uint32(l.mac) != 0 {
+		copy(b[:3], l.mac[:3])
+		b[0] ^= 2
+		copy(b[5:], l.mac[3:])
+		return binary.BigEndian.Uint64(b[:])
+	}
+	a := addr.As16()
+	copy(b[4:], a[12:])
+	return binary.BigEndian.Uint64(b[:])
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/internal/netio"
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Options are what else Open can be told; nil stands for the zero value.
+type Options struct {
+	Trace *trace.Writer // gets every packet, both ways
+	Plain bool          // use the socket as systems without batching do
+}
+
+// Open opens the RoCEv2 device of a local address, such as "192.0.2.7" or "fd09::1".
+//
+// Any address of 127.0.0.0/8 is local on Linux, so that every process of a machine can
+// have one of its own.
+func Open(address string, opt *Options) (*verbs.Device, error) {
+	if opt == nil {
+		opt = &Options{}
+	}
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return nil, fmt.Errorf("roce: %q is no IP address: give one of this host, such as roce:127.0.0.1", address)
+	}
+	addr = addr.Unmap()
+	if addr.IsUnspecified() || addr.IsMulticast() {
+		return nil, fmt.Errorf("roce: %v stands for no single address: give one of this host", addr)
+	}
+	link, err := findLink(addr)
+	if err != nil {
+		return nil, err
+	}
+	local := netip.AddrPortFrom(addr, ib.UDPPort)
+	sock, err := netio.Listen(local, netio.Options{Plain: opt.Plain})
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("roce: %v is no address of this host: %w", addr, err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("roce: UDP port %d of %v is in use by another process or by a kernel device: "+
+			"use another address, on Linux any of 127.0.0.0/8: %w", ib.UDPPort, addr, err)
+	case err != nil:
+		return nil, fmt.Errorf("roce: opening %v: %w", addr, err)
+	}
+	p := newPort(sock, local, link, opt.Trace)
+	return verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p)), nil
+}

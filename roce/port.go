@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/netio"
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// port carries packets over a UDP socket.
+type port struct {
+	sock  *netio.Socket
+	local netip.AddrPort
+	link  link
+	sender
+	receiver
+	trace *trace.Writer
+}
+
+// route is the way to one peer.
+type route struct {
+	to   netip.AddrPort
+	flow ib.Flow // of what goes there
+}
+
+func newPort(sock *netio.Socket, local netip.AddrPort, l link, t *trace.Writer) *port {
+	p := &port{sock: sock, local: local, link: l, trace: t}
+	f := sock.Features()
+	p.sender.init(sock, f)
+	p.receiver.init(local, f)
+	return p
+}
+
+// Attr returns the port's attributes and its GID table, which has one entry.
+func (p *port) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
+	state := verbs.PortActive
+	if !p.link.up {
+		state = verbs.PortDown
+	}
+	return verbs.PortAttr{State: state, Link: verbs.LinkEthernet, NetDev: p.link.name, MaxMTU: verbs.MTU4096,
+			ActiveMTU: p.link.pathMTU(), LinkMTU: p.link.mtu},
+		[]verbs.GIDEntry{{Index: 0, GID: ib.GIDFromAddr(p.local.Addr()), Type: verbs.GIDRoCEv2, NetDev: p.link.name}}
+}
+
+// Limits returns what one send can carry, and how much may be under way to one peer: its
+// socket buffer is believed to be as large as ours, of which the kernel's own overhead
+// takes half.
+func (p *port) Limits() softdev.Limits {
+	f := p.sock.Features()
+	return softdev.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: min(f.RecvBuffer/4, maxWindow)}
+}
+
+// maxWindow keeps what is under way in the processors' caches.
+const maxWindow = 1 << 20
+
+// Resolve finds the way to a GID.
+func (p *port) Resolve(attr *verbs.AHAttr) (any, error) {
+	bad := func(format string, a ...any) (any, error) {
+		return nil, &verbs.OpError{Op: "resolve_address", Err: verbs.ErrInvalid, Detail: fmt.Sprintf(format, a...)}
+	}
+	if attr.SGIDIndex != 0 {
+		return bad("SGIDIndex %d: the GID table has row 0 only", attr.SGIDIndex)
+	}
+	if attr.Port > 1 {
+		return bad("Port %d: there is port 1 only", attr.Port)
+	}
+	to := attr.DGID.Addr()
+	if to.IsUnspecified() {
+		return bad("DGID is not set")
+	}
+	if to.Is4() != p.local.Addr().Is4() {
+		return bad("DGID %v and this device's address %v are not both IPv4 or both IPv6", to, p.local.Addr())
+	}
+	if to.IsLinkLocalUnicast() && to.Is6() {
+		to = to.WithZone(p.link.name)
+	}
+	dst := netip.AddrPortFrom(to, ib.UDPPort)
+	return &route{to: dst, flow: ib.NewFlow(p.local, dst, true)}, nil
+}
+
+// WantHeaders makes arrivals carry what a GRH needs.
+func (p *port) WantHeaders() { p.sock.RecvHeaders(true) } // without it the GRH has defaults
+
+func (p *port) JoinGroup(gid verbs.GID) error  { return p.sock.JoinGroup(gid.Addr()) }
+func (p *port) LeaveGroup(gid verbs.GID) error { return p.sock.LeaveGroup(gid.Addr()) }
+
+func (p *port) Wait(writable bool) error {
+	if writable {
+		return p.sock.WaitWritable()
+	}
+	return p.sock.Wait()
+}
+
+func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
+func (p *port) Wake()                   { p.sock.Wake() }
+func (p *port) Close() error            { return p.sock.Close() }

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/netio"
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// receiver is the receiving half of a port.
+type receiver struct {
+	bufs    []netio.Datagrams
+	sources map[netip.AddrPort]*source
+	last    *source
+	packet  ib.Packet
+	arrival softdev.Arrival
+	dst     verbs.GID
+}
+
+// source is what is known of one sender's packets.
+type source struct {
+	from   netip.AddrPort
+	to     netip.Addr // ours, or a group's
+	gid    verbs.GID
+	flow   ib.Flow
+	lastID uint16
+	resets bool // each of its sends starts at identification 0
+}
+
+// maxSources bounds what forged senders can make us remember.
+const maxSources = 4096
+
+func (r *receiver) init(local netip.AddrPort, f netio.Features) {
+	r.bufs = make([]netio.Datagrams, f.Batch)
+	r.sources = make(map[netip.AddrPort]*source)
+	r.dst = ib.GIDFromAddr(local.Addr())
+}
+
+// Receive takes what the socket has.
+func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *softdev.Arrival)) (int, error) {
+	n, err := p.sock.Recv(p.bufs)
+	for i := range p.bufs[:n] {
+		p.take(&p.bufs[i], c, deliver)
+	}
+	return n, err
+}
+
+// take goes through the datagrams of one receive buffer.
+func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packet, *softdev.Arrival)) {
+	if d.Truncated {
+		c.Dropped[ibta.DropMalformed]++
+		return
+	}
+	src := p.sourceOf(d)
+	p.arrival = softdev.Arrival{Src: src.gid, Dst: p.dst, TTL: 64, IPv4: p.local.Addr().Is4()}
+	if d.HasHeaders {
+		p.arrival.TTL, p.arrival.TOS = d.TTL, d.TOS
+	}
+	if d.To.IsValid() && d.To != p.local.Addr() {
+		p.arrival.Dst = ib.GIDFromAddr(d.To)
+	}
+	id := uint16(0)
+	if !src.resets {
+		id = src.lastID + 1
+	}
+	first := true
+	for data := d.Data; len(data) > 0; {
+		n := min(d.SegmentSize, len(data))
+		frame := data[:n:n]
+		data = data[n:]
+		got, how := src.flow.Verify(frame, id)
+		if p.trace != nil {
+			p.traceFrame(frame, src, got)
+		}
+		switch how {
+		case ib.NotVerified:
+			c.Dropped[ibta.DropICRC]++
+			id++
+			continue
+		case ib.VerifiedSolved:
+			c.ICRCSolved++
+			src.resets = first && got == 0
+		}
+		first = false
+		src.lastID, id = got, got+1
+		if err := p.packet.Decode(frame[:n-ib.ICRCLen]); err != nil {
+			c.Dropped[ibta.DropMalformed]++
+			continue
+		}
+		p.arrival.Length = n
+		deliver(&p.packet, &p.arrival)
+	}
+}
+
+// sourceOf finds what is known of a sender.
+func (p *port) sourceOf(d *netio.Datagrams) *source {
+	to := p.local.Addr()
+	if d.To.IsValid() {
+		to = d.To
+	}
+	if s := p.last; s != nil && s.from == d.From && s.to == to {
+		return s
+	}
+	s := p.sources[d.From]
+	if s == nil || s.to != to {
+		if len(p.sources) >= maxSources {
+			clear(p.sources)
+		}
+		s = &source{from: d.From, to: to, gid: ib.GIDFromAddr(d.From.Addr()), resets: true,
+			flow: ib.NewFlow(d.From, netip.AddrPortFrom(to, p.local.Port()), true)}
+		p.sources[d.From] = s
+	}
+	p.last = s
+	return s
+}
+
+// traceFrame writes a received frame to the trace.
+func (p *port) traceFrame(frame []byte, s *source, id uint16) {
+	p.trace.WriteUDP(&trace.UDP{At: time.Now(), Src: s.from, Dst: netip.AddrPortFrom(s.to, p.local.Port()), ID: id,
+		DontFragment: true, TTL: p.arrival.TTL, TOS: p.arrival.TOS, Direction: trace.Inbound}, frame)
+}

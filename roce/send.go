@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/netio"
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// sender is the sending half of a port.
+type sender struct {
+	train *netio.Train
+	gso   bool
+}
+
+func (s *sender) init(sock *netio.Socket, f netio.Features) {
+	s.train = sock.NewTrain()
+	s.gso = f.GSO
+}
+
+const udpHeaderLen = 8
+
+// Send puts the ICRCs into a batch's packets and sends them in one call. The kernel gives
+// the segments of one send the identifications 0, 1, 2, …, and 0 to what is sent alone.
+func (p *port) Send(b *ibta.Batch) error {
+	r := b.To.Route.(*route)
+	t := p.train
+	t.Reset(r.to)
+	for i := range b.Len() {
+		pkt := b.Packet(i)
+		size := b.PacketSize(i)
+		if !t.Begin(size) {
+			panic("roce: a batch that is no train") // ibta.Batch has the same rules
+		}
+		state := ib.ICRCHeader(r.flow.Seed(udpHeaderLen+size, p.identification(i)), pkt.Head)
+		t.Add(pkt.Head)
+		for _, piece := range pkt.Payload {
+			state = ib.ICRCUpdate(state, piece)
+			t.Add(piece)
+		}
+		crc := pkt.Tail[len(pkt.Tail)-ib.ICRCLen:]
+		if pad := pkt.Tail[:len(pkt.Tail)-ib.ICRCLen]; len(pad) > 0 {
+			state = ib.ICRCUpdate(state, pad)
+		}
+		binary.LittleEndian.PutUint32(crc, state)
+		t.Add(pkt.Tail)
+	}
+	err := p.sock.Send(t)
+	if p.trace != nil && !errors.Is(err, netio.ErrAgain) {
+		p.traceBatch(b, r)
+	}
+	if errors.Is(err, netio.ErrAgain) {
+		return softdev.ErrAgain
+	}
+	return err
+}
+
+// identification returns the IPv4 identification that segment i of a send will have.
+func (s *sender) identification(i int) uint16 {
+	if !s.gso {
+		return 0
+	}
+	return uint16(i)
+}
+
+// traceBatch writes a sent batch to the trace.
+func (p *port) traceBatch(b *ibta.Batch, r *route) {
+	now := time.Now()
+	for i := range b.Len() {
+		pkt := b.Packet(i)
+		parts := append(append([][]byte{pkt.Head}, pkt.Payload...), pkt.Tail)
+		p.trace.WriteUDP(&trace.UDP{At: now, Src: p.local, Dst: r.to, ID: p.identification(i), DontFragment: true, TTL: 64,
+			Direction: trace.Outbound}, parts...)
+	}
+}
