@@ -54,6 +54,16 @@ func (d *Device) PKeys(port int) ([]PKey, error) {
 // Clock returns the device's time, in the nanoseconds of [WC.Timestamp].
 func (d *Device) Clock() uint64 { return d.drv.Clock() }
 
+// Counter is a named count of something that happened on a device since it was opened.
+type Counter struct {
+	Name  string // as the kernel's drivers name it, where they have it
+	Value uint64
+}
+
+// Counters returns what happened on the device, such as packets sent, retransmissions, and
+// received packets that were dropped, by reason. The order is always the same.
+func (d *Device) Counters() []Counter { return d.drv.Counters() }
+
 // Event waits for the next asynchronous event of the device and of what was made from it.
 func (d *Device) Event(ctx context.Context) (Event, error) { return d.events.get(ctx) }
 

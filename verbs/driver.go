@@ -18,6 +18,7 @@ type Driver interface {
 	GIDs(port int) ([]GIDEntry, error)
 	PKeys(port int) ([]PKey, error)
 	Clock() uint64 // now, in the nanoseconds of WC.Timestamp
+	Counters() []Counter
 
 	AllocPD() (PDDriver, error)
 	CreateCQ(cqe int, ev CQEvents) (CQDriver, error)
@@ -135,5 +136,6 @@ type Unsupported struct{}
 func (Unsupported) PKeys(int) ([]PKey, error)     { return nil, ErrNotSupported }
 func (Unsupported) OpenXRCD() (XRCDDriver, error) { return nil, ErrNotSupported }
 func (Unsupported) Clock() uint64                 { return uint64(time.Now().UnixNano()) }
+func (Unsupported) Counters() []Counter           { return nil }
 func (Unsupported) SetEventSink(func(EventType, int)) {
 }

@@ -2,6 +2,8 @@
 
 package ibta
 
+import "github.com/ramjet-rdma/ramjet/verbs"
+
 // Reason says what became of a received packet.
 type Reason uint8
 
@@ -11,13 +13,13 @@ const (
 	DropTransport            // opcode of another transport
 	DropPKey                 // partition key mismatch
 	DropQKey                 // queue key mismatch
-	DropSequence             // UC: packet of a message whose beginning is missing; RC: out of sequence, already reported
+	DropSequence             // UC: packet of a message whose beginning is missing; RC: out of sequence
 	DropDuplicate            // seen before
-	DropNoReceive            // UC, UD: no receive was posted
+	DropNoReceive            // no receive was posted
 	DropGhost                // response to nothing that is outstanding
-	DropLength               // longer than the receive, or not what its opcode needs
+	DropLength               // longer than the receive
 	DropInvalid              // a request that the specification does not allow here
-	DropAccess               // UC: key or access mismatch
+	DropAccess               // key or access mismatch
 	DropNoDestination        // no such queue pair
 	DropAddress              // not from the address that the queue pair is connected to
 	DropMalformed            // no packet of the transport
@@ -31,20 +33,51 @@ func (r Reason) String() string {
 		"wrong_source_address", "malformed", "icrc_error"}[r]
 }
 
-// Counters count what happened on a device; their names follow the kernel's rxe.
+// Counters count what happened on a device.
 type Counters struct {
-	SentPackets, SentBytes uint64
-	RecvPackets            uint64
-	Dropped                [NumReasons]uint64 // by reason
-	ICRCSolved             uint64             // packets whose IPv4 identification was not predicted: 16 bits of the ICRC verified
-	Duplicates             uint64             // duplicate requests
-	OutOfSequence          uint64             // requests ahead of the expected PSN
-	RNRSent, RNRReceived   uint64
-	NAKSent, NAKReceived   uint64 // sequence errors
-	Rewinds                uint64 // times a requester went back
-	Timeouts               uint64
-	AcksSent, AcksReceived uint64
-	RetryExceeded          uint64
-	SendErrors             uint64 // batches that the system refused
-	RemoteErrors           uint64 // NAKs other than sequence errors and RNR, sent or received
+	SentPackets   uint64
+	SentBytes     uint64 // of payload
+	SendErrors    uint64 // batches that the system refused
+	RecvPackets   uint64 // with a right ICRC
+	ICRCSolved    uint64 // of these, those whose IPv4 identification was not predicted
+	Duplicates    uint64 // requests
+	OutOfSequence uint64 // requests ahead of the expected PSN
+	AcksSent      uint64 // NAKs included
+	AcksReceived  uint64
+	NAKSent       uint64 // sequence errors
+	NAKReceived   uint64
+	RNRSent       uint64
+	RNRReceived   uint64
+	RemoteErrors  uint64 // all other NAKs, sent or received
+	Rewinds       uint64 // times a requester went back
+	Timeouts      uint64
+	RetryExceeded uint64
+	Dropped       [NumReasons]uint64
+}
+
+// List returns the counters by name; names that Linux rxe has too are its own.
+func (c *Counters) List() []verbs.Counter {
+	list := []verbs.Counter{
+		{Name: "sent_pkts", Value: c.SentPackets},
+		{Name: "sent_bytes", Value: c.SentBytes},
+		{Name: "send_err", Value: c.SendErrors},
+		{Name: "rcvd_pkts", Value: c.RecvPackets},
+		{Name: "rcvd_pkts_icrc_id_solved", Value: c.ICRCSolved},
+		{Name: "duplicate_request", Value: c.Duplicates},
+		{Name: "out_of_seq_request", Value: c.OutOfSequence},
+		{Name: "sent_acks", Value: c.AcksSent},
+		{Name: "rcvd_acks", Value: c.AcksReceived},
+		{Name: "sent_seq_err", Value: c.NAKSent},
+		{Name: "rcvd_seq_err", Value: c.NAKReceived},
+		{Name: "sent_rnr_err", Value: c.RNRSent},
+		{Name: "rcvd_rnr_err", Value: c.RNRReceived},
+		{Name: "remote_err", Value: c.RemoteErrors},
+		{Name: "rewinds", Value: c.Rewinds},
+		{Name: "timeouts", Value: c.Timeouts},
+		{Name: "retry_exceeded_err", Value: c.RetryExceeded},
+	}
+	for r := Taken + 1; r < NumReasons; r++ {
+		list = append(list, verbs.Counter{Name: "dropped_" + r.String(), Value: c.Dropped[r]})
+	}
+	return list
 }

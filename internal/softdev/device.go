@@ -138,11 +138,11 @@ func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
 	d.event = f
 }
 
-// Counters returns a copy of the counters.
-func (d *Device) Counters() ibta.Counters {
+// Counters returns what happened so far.
+func (d *Device) Counters() []verbs.Counter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.engine.Counters
+	return d.engine.Counters.List()
 }
 
 // resolve makes an address vector; the lock is held.
