@@ -30,6 +30,7 @@ var (
 const (
 	controlPort    = "7471"
 	commandTimeout = 10 * time.Second // how long the guest may take where a command says nothing else
+	waitTimeout    = 60 * time.Second // how long a side waits for completions
 	answerSlack    = 40 * time.Second // how much later its answer may come: it bounds itself sooner
 )
 
@@ -192,8 +193,6 @@ type guestWindow struct {
 	RKey   verbs.Key `json:"rkey"`
 }
 
-func (w *guestWindow) rkey() verbs.Key { return w.RKey }
-
 func (g *guest) window(typ verbs.MWType) window {
 	g.t.Helper()
 	w := &guestWindow{typ: typ}
@@ -263,11 +262,7 @@ func (q *guestQueue) recv(wrs ...verbs.RecvWR) {
 }
 
 func (q *guestQueue) endpoint() verbs.Endpoint {
-	gid, err := netip.ParseAddr(q.GID)
-	if err != nil {
-		q.g.t.Fatal(err)
-	}
-	return verbs.Endpoint{QPN: q.QPN, PSN: q.PSN, GID: gid.As16(), MTU: verbs.MTU4096}
+	return verbs.Endpoint{QPN: q.QPN, PSN: q.PSN, GID: mustGID(q.g.t, q.GID), MTU: verbs.MTU4096}
 }
 
 func (q *guestQueue) connect(remote verbs.Endpoint, opt verbs.ConnectOptions) {
@@ -284,6 +279,16 @@ func (q *guestQueue) connect(remote verbs.Endpoint, opt verbs.ConnectOptions) {
 		}
 	}
 	q.g.call("qp_connect", a, nil)
+}
+
+// mustGID returns the GID that s writes, or the one of the IP address s.
+func mustGID(t testing.TB, s string) verbs.GID {
+	t.Helper()
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.As16()
 }
 
 func gidText(gid verbs.GID) string { return netip.AddrFrom16(gid).String() }
@@ -331,12 +336,13 @@ func (q *guestQueue) bind(id uint64, w window, r region, off, n int, access verb
 		a["op"], a["flags"] = "BIND_MW", []string{"SIGNALED"}
 		q.g.call("post_send", args{"qp": q.Handle, "wrs": []args{a}}, win)
 	}
+	want(q.g.t, q.wait(1)[0], id, verbs.WCBindMW)
 	return win.RKey
 }
 
 func (q *guestQueue) wait(n int) []verbs.WC {
 	q.g.t.Helper()
-	wcs := q.poll(n, 60*time.Second)
+	wcs := q.poll(n, waitTimeout)
 	if len(wcs) < n {
 		q.g.t.Fatalf("%d completions of %d: %v", len(wcs), n, wcs)
 	}

@@ -198,6 +198,26 @@ func TestRCScatterGather(t *testing.T) {
 	})
 }
 
+// TestRCInline sends and writes from memory that is not registered.
+func TestRCInline(t *testing.T) {
+	eachPair(t, func(t *testing.T, p pair) {
+		a, b := p.queues(verbs.RC, verbs.ConnectOptions{})
+		to := p.b.region(200+guard, verbs.LocalWrite|verbs.RemoteWrite)
+		b.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{to.sge(0, 100)}})
+		a.send(
+			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Send, Flags: verbs.Signaled, Inline: pattern(1, 100)}},
+			work{SendWR: verbs.SendWR{ID: 3, Op: verbs.Write, Flags: verbs.Signaled, Inline: pattern(2, 100), Remote: to.remote().At(100)}})
+		wcs := a.wait(2)
+		want(t, wcs[0], 2, verbs.WCSend)
+		want(t, wcs[1], 3, verbs.WCWrite)
+		want(t, b.wait(1)[0], 1, verbs.WCRecv)
+		if at := to.differs(1, 0, 100); at >= 0 {
+			t.Errorf("SEND: byte %d differs", at)
+		}
+		wantPattern(t, to, 2, 100, 100)
+	})
+}
+
 // TestRCFence reads the peer's memory in pieces and sends them back behind a fence.
 func TestRCFence(t *testing.T) {
 	eachPair(t, func(t *testing.T, p pair) {

@@ -23,7 +23,6 @@ func TestWindow(t *testing.T) {
 				try := func(off, n int, status verbs.Status) {
 					a, b := p.queues(verbs.RC, verbs.ConnectOptions{})
 					key := b.bind(7, p.b.window(typ), to, 4000, 5000, verbs.RemoteWrite)
-					want(t, b.wait(1)[0], 7, verbs.WCBindMW)
 					a.send(work{SendWR: verbs.SendWR{ID: 8, Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, n)},
 						Remote: verbs.Remote{Addr: to.remote().Addr + uint64(off), Key: key}}})
 					wantStatus(t, a.wait(1)[0], 8, status)
@@ -52,7 +51,6 @@ func TestSendInvalidate(t *testing.T) {
 		inbox := p.b.region(5000+guard, verbs.LocalWrite)
 		w := p.b.window(verbs.MWType2)
 		key := b.bind(7, w, to, 0, 5000, verbs.RemoteWrite)
-		want(t, b.wait(1)[0], 7, verbs.WCBindMW)
 		write := work{SendWR: verbs.SendWR{ID: 8, Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, 5000)},
 			Remote: verbs.Remote{Addr: to.remote().Addr, Key: key}}}
 		a.send(write)
@@ -71,5 +69,22 @@ func TestSendInvalidate(t *testing.T) {
 
 		a.send(write)
 		wantStatus(t, a.wait(1)[0], 8, verbs.RemoteAccessError)
+	})
+}
+
+// TestLocalInvalidate takes a window away from the responder's side.
+func TestLocalInvalidate(t *testing.T) {
+	eachPair(t, func(t *testing.T, p pair) {
+		a, b := p.queues(verbs.RC, verbs.ConnectOptions{})
+		from, to := p.a.region(100, verbs.LocalWrite), p.b.region(100, verbs.LocalWrite|verbs.MWBind)
+		key := b.bind(1, p.b.window(verbs.MWType2), to, 0, 100, verbs.RemoteWrite)
+		write := work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{from.sge(0, 100)},
+			Remote: verbs.Remote{Addr: to.remote().Addr, Key: key}}}
+		a.send(write)
+		want(t, a.wait(1)[0], 2, verbs.WCWrite)
+		b.send(work{SendWR: verbs.SendWR{ID: 3, Op: verbs.LocalInv, Flags: verbs.Signaled, InvKey: key}})
+		want(t, b.wait(1)[0], 3, verbs.WCLocalInv)
+		a.send(write)
+		wantStatus(t, a.wait(1)[0], 2, verbs.RemoteAccessError)
 	})
 }

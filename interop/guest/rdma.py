@@ -253,7 +253,8 @@ class Verbs:
         try:
             for wr in wrs:
                 queue.qp.wr_id = wr.get("wr_id", 0)
-                queue.qp.wr_flags = flags("IBV_SEND_", wr.get("flags", ()))
+                inline = ["INLINE"] if "inline" in wr and wr["op"] != "ATOMIC_WRITE" else []
+                queue.qp.wr_flags = flags("IBV_SEND_", wr.get("flags", []) + inline)
                 if wr["op"] == "BIND_MW":
                     rkey = self._bind(queue.qp, wr)
                 else:
