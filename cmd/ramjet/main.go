@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command ramjet shows, measures and tries out RDMA in user space.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	c, err := newRootCmd().ExecuteContextC(ctx)
+	if err == nil {
+		return
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		fmt.Fprintf(os.Stderr, "%s: interrupted\n", c.CommandPath())
+		os.Exit(exitInterrupted)
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", c.CommandPath(), err)
+	os.Exit(exitStatus(err))
+}
+
+// newRootCmd builds the tree of commands.
+func newRootCmd() *cobra.Command {
+	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
+	root.SilenceUsage, root.SilenceErrors = true, true
+	return root
+}
