@@ -152,30 +152,44 @@ func probe(fd int) Features {
 	return f
 }
 
+// segmentLimit is what maxSegments found out.
+var segmentLimit atomic.Int32
+
 // maxSegments is 128 when the kernel takes a train of 128 (since Linux 6.9),
 // else 64. A probe socket sends it to itself.
-var maxSegments = sync.OnceValue(func() int {
-	const want = 128
+func maxSegments() int {
+	if n := segmentLimit.Load(); n != 0 {
+		return int(n)
+	}
+	const more = 128
+	switch err := probeSegments(more); {
+	case err == nil:
+		segmentLimit.Store(more)
+		return more
+	case errors.Is(err, unix.EINVAL):
+		segmentLimit.Store(defaultSegments)
+	}
+	return defaultSegments // or else the loopback interface does not work now
+}
+
+func probeSegments(n int) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return defaultSegments
+		return err
 	}
 	defer unix.Close(fd)
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return defaultSegments
+		return err
 	}
 	self, err := unix.Getsockname(fd)
 	if err != nil {
-		return defaultSegments
+		return err
 	}
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1); err != nil {
-		return defaultSegments
+		return err
 	}
-	if err := unix.Sendto(fd, make([]byte, want), unix.MSG_DONTWAIT, self); err != nil {
-		return defaultSegments
-	}
-	return want
-})
+	return unix.Sendto(fd, make([]byte, n), unix.MSG_DONTWAIT, self)
+}
 
 func (s *batched) features() Features {
 	f := s.feats

@@ -19,7 +19,7 @@ const packetBatch = 64
 
 type mmsghdr struct {
 	hdr unix.Msghdr
-	len uint32
+	_   uint32 // its length, which is that of all others
 }
 
 // packets are the arguments of sendmmsg and recvmmsg.
