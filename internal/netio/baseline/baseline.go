@@ -90,8 +90,6 @@ const maxSamples = 1 << 20
 // it is 0.
 const stop = 0xff
 
-var errSilent = fmt.Errorf("the other side was silent for %v", silence)
-
 func (c Config) check() error {
 	switch {
 	case c.Size < 1, c.Size > 65507 && (c.Kind == UDPPolled || c.Kind == UDPSleeping || c.Kind == UDPPackets):

@@ -4,6 +4,7 @@ package baseline
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"syscall"
@@ -12,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+var errSilent = fmt.Errorf("the other side was silent for %v", silence)
 
 // rawSocket is a non-blocking socket that Go's network poller does not know.
 type rawSocket struct{ fd int }
