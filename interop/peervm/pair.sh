@@ -42,11 +42,13 @@ image=$("$here/build.sh") || exit 4
 
 ns=peervm-$$
 share=$(mktemp -d)
-console=$share/console.log
 cp -r "$folder/." "$share/"
+console=$share/console.log
+: >"$console"
 children=()
 # shellcheck disable=SC2317 # called by the trap
 finish() {
+  set +e # what has ended by itself must not keep the rest
   ((${#children[@]})) && kill "${children[@]}" 2>/dev/null
   wait
   ip netns del "$ns" 2>/dev/null
