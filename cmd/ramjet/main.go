@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "%s: interrupted\n", c.CommandPath())
 		os.Exit(exitInterrupted)
 	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", c.CommandPath(), err)
+	fmt.Fprintf(os.Stderr, "%s: %s\n", c.CommandPath(), strings.TrimPrefix(err.Error(), "ramjet: "))
 	os.Exit(exitStatus(err))
 }
 
@@ -33,5 +34,6 @@ func main() {
 func newRootCmd() *cobra.Command {
 	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
 	root.SilenceUsage, root.SilenceErrors = true, true
+	root.AddCommand(newDevicesCmd())
 	return root
 }
