@@ -9,10 +9,11 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// device is Ramjet's side of a test: any verbs device of this host.
+// device is Ramjet's side of a test.
 type device struct {
 	t    testing.TB
 	dev  *verbs.Device
@@ -20,14 +21,16 @@ type device struct {
 	sgid int // the row of its GID table that has the link's address
 }
 
-// newDevice makes a side of a device, which is closed when the test ends.
-func newDevice(t testing.TB, dev *verbs.Device, l link) side {
+// openRamjet opens Ramjet's RoCEv2 device on the link, until the test ends.
+func openRamjet(t testing.TB, l link) side {
 	t.Helper()
-	t.Cleanup(func() { dev.Close() })
 	address := hostIPv4
 	if l.ipv6 {
 		address = hostIPv6
 	}
+	dev, err := roce.Open(address, nil)
+	must(t, dev, err)
+	t.Cleanup(func() { dev.Close() })
 	want := netip.MustParseAddr(address)
 	gids, err := dev.GIDs(1)
 	if err != nil {
