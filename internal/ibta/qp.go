@@ -151,6 +151,15 @@ func (q *QP) NextPackets(now Time, b *Batch) bool {
 // HasAck says whether an acknowledgement waits for Batch.Acks.
 func (q *QP) HasAck() bool { return q.resp.ack.pending }
 
+// AckedMessages returns how many requests that asked for an acknowledgement the waiting one
+// is for.
+func (q *QP) AckedMessages() int {
+	if !q.resp.ack.pending {
+		return 0
+	}
+	return q.resp.ack.asked
+}
+
 // HandleTimeout does what is due at now.
 func (q *QP) HandleTimeout(now Time) {
 	if t := q.req.rnrUntil; t != 0 && now >= t {

@@ -14,13 +14,18 @@ type ackState struct {
 	urgent   bool // a NAK: it does not wait for Batch.Acks
 	psn      ib.PSN
 	syndrome ib.Syndrome
+	asked    int // requests that asked for it
 }
 
 func (a *ackState) acknowledge(psn ib.PSN) {
 	if a.pending && a.urgent {
 		return // a NAK acknowledges what is before it
 	}
-	*a = ackState{pending: true, psn: psn, syndrome: ib.Acknowledge(ib.CreditsUnlimited)}
+	asked := 1
+	if a.pending {
+		asked += a.asked
+	}
+	*a = ackState{pending: true, psn: psn, syndrome: ib.Acknowledge(ib.CreditsUnlimited), asked: asked}
 }
 
 func (a *ackState) nak(psn ib.PSN, s ib.Syndrome) {

@@ -84,7 +84,7 @@ func (d *Device) wakeForTimer() {
 // endLease gives the data back to the goroutine: the program is going to sleep.
 func (d *Device) endLease() {
 	d.polls, d.pollTime = 0, 0
-	if len(d.held) > 0 {
+	if len(d.heldAcks) > 0 {
 		d.passNow = 0
 		d.releaseAcks()
 		d.transmit(true)

@@ -18,6 +18,10 @@ const (
 	// busyPolls within recently says that a program polls.
 	busyPolls = 32
 	recently  = ibta.Time(300 * time.Microsecond)
+	// holdPasses is for how many passes that find nothing an acknowledgement waits for the
+	// program's answer, and holdMessages how many messages one acknowledgement may be for.
+	holdPasses   = 16
+	holdMessages = 4
 	// spin is how long the device's goroutine polls after it had something to do: the
 	// next packet is mostly near, and waking an idle processor takes longer.
 	spin = ibta.Time(50 * time.Microsecond)
@@ -110,8 +114,10 @@ func (d *Device) pass() int {
 	}
 	// What was just delivered may be answered at once: the answer goes first.
 	hold := delivered && d.leased
-	if !hold && len(d.held) > 0 {
-		d.releaseAcks()
+	if !hold && len(d.heldAcks) > 0 {
+		if d.heldPasses++; d.heldPasses >= holdPasses || !d.leased {
+			d.releaseAcks()
+		}
 	}
 	if d.stalled || d.ready.Len() > 0 {
 		d.transmit(!hold)
@@ -187,6 +193,10 @@ func (d *Device) kick(q *qp) {
 		return // the poll that follows sends it
 	}
 	d.transmit(!d.leased)
+	if d.acksDue() {
+		d.releaseAcks()
+		d.transmit(true)
+	}
 }
 
 // deliverOutbox hands completions to their queues and events to the program. It reports

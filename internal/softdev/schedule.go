@@ -13,9 +13,10 @@ import (
 // schedule knows which queue pairs may have something to send, and which have something
 // due at what time.
 type schedule struct {
-	ready  queue.Ring[*qp]
-	held   []*qp // whose acknowledgements wait for the program's answer
-	timers timers
+	ready      queue.Ring[*qp]
+	heldAcks   []*qp // whose acknowledgements wait for the program's answer
+	heldPasses int   // since the first of them waits
+	timers     timers
 }
 
 // addReady notes that q may have something to send.
@@ -42,18 +43,29 @@ func (s *schedule) nextReady() *qp {
 func (s *schedule) holdAck(q *qp) {
 	if !q.ackHeld {
 		q.ackHeld = true
-		s.held = append(s.held, q)
+		s.heldAcks = append(s.heldAcks, q)
 	}
 }
 
 // releaseAcks lets held acknowledgements go.
 func (s *schedule) releaseAcks() {
-	for i, q := range s.held {
+	for i, q := range s.heldAcks {
 		q.ackHeld = false
 		s.addReady(q)
-		s.held[i] = nil
+		s.heldAcks[i] = nil
 	}
-	s.held = s.held[:0]
+	s.heldAcks = s.heldAcks[:0]
+	s.heldPasses = 0
+}
+
+// acksDue says whether one acknowledgement stands for enough messages by now.
+func (s *schedule) acksDue() bool {
+	for _, q := range s.heldAcks {
+		if q.engine.AckedMessages() >= holdMessages {
+			return true
+		}
+	}
+	return false
 }
 
 // setTimer keeps q's place in the heap no later than its deadline. A deadline that moved
@@ -106,7 +118,7 @@ func (s *schedule) unschedule(q *qp) {
 		q.ready = false
 	}
 	if q.ackHeld {
-		s.held = slices.DeleteFunc(s.held, func(o *qp) bool { return o == q })
+		s.heldAcks = slices.DeleteFunc(s.heldAcks, func(o *qp) bool { return o == q })
 		q.ackHeld = false
 	}
 }
