@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func newDemoCmd() *cobra.Command {
+	var asJSON bool
+	var pcap string
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Show RDMA between two processes of this machine, every byte verified",
+		Long: "Demo starts a second process, connects the two over RoCEv2 on two loopback addresses, and does each\n" +
+			"kind of operation with real data. Both processes compare every byte. TCP between the same addresses,\n" +
+			"polled too, is measured in the same run.",
+		Args: cobra.NoArgs,
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "the results as JSON")
+	addPcapFlag(c, &pcap)
+	return leaf(c, func(c *cobra.Command, _ []string) error {
+		d := &demo{log: c.ErrOrStderr(), pcap: pcap}
+		report, err := d.run(c.Context())
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return writeJSON(c.OutOrStdout(), report)
+		}
+		return report.write(c.OutOrStdout(), isTerminal(c.OutOrStdout()))
+	})
+}
+
+// isTerminal says whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// demo is the first process's part: it starts the second one, asks and measures.
+type demo struct {
+	log  io.Writer // for what is no result
+	pcap string
+	side *side
+	pipe *pipe
+}
+
+// effort is how much the demo does.
+type effort struct {
+	messages int // round trips of a row
+	streams  int // repetitions of a stream
+	window   int // messages of a stream
+}
+
+func (d *demo) effort() effort {
+	if d.pcap != "" {
+		return effort{messages: 50, streams: 1, window: 4} // a file that can be read
+	}
+	return effort{messages: 1000, streams: 5, window: 64}
+}
+
+const (
+	smallSize  = 64
+	streamSize = 1 << 20
+)
+
+// rows are what the demo does, in order.
+func (e effort) rows() []step {
+	lone := func(op verbs.SendOp, qp verbs.QPType, size int) step {
+		return step{Op: op, QP: qp, Size: size, Count: e.messages}
+	}
+	stream := func(op verbs.SendOp) step {
+		return step{Op: op, QP: verbs.RC, Size: streamSize, Count: e.window, Stream: true}
+	}
+	return []step{
+		lone(verbs.Send, verbs.RC, smallSize),
+		lone(verbs.SendImm, verbs.RC, smallSize),
+		lone(verbs.Write, verbs.RC, smallSize),
+		lone(verbs.WriteImm, verbs.RC, smallSize),
+		lone(verbs.Read, verbs.RC, smallSize),
+		lone(verbs.CompareSwap, verbs.RC, 8),
+		lone(verbs.FetchAdd, verbs.RC, 8),
+		lone(verbs.Send, verbs.UC, smallSize),
+		lone(verbs.Write, verbs.UC, smallSize),
+		lone(verbs.Send, verbs.UD, smallSize),
+		stream(verbs.Send),
+		stream(verbs.Write),
+		stream(verbs.Read),
+	}
+}
+
+// run does the demo.
+func (d *demo) run(ctx context.Context) (report *demoReport, err error) {
+	start := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	addrs, err := demoAddresses()
+	if err != nil {
+		return nil, err
+	}
+	dev, err := openFirst(addrs, d.pcap, d.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if derr := dev.done(); err == nil {
+			err = derr
+		}
+	}()
+	if d.side, err = newSide(first, dev.Device); err != nil {
+		return nil, err
+	}
+	child, err := startPeer(ctx, cancel)
+	if err != nil {
+		return nil, err
+	}
+	d.pipe = child.pipe
+	defer child.end()
+	if report, err = d.talk(ctx, dev.rest); err != nil {
+		return nil, child.explain(ctx, err)
+	}
+	report.Seconds = time.Since(start).Seconds()
+	return report, nil
+}
+
+// talk connects to the second process and does all steps.
+func (d *demo) talk(ctx context.Context, rest []netip.Addr) (*demoReport, error) {
+	d.side.local.Candidates = rest
+	answer, err := d.pipe.ask(ctx, message{Ask: askHello, Hello: &d.side.local}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Hello == nil {
+		return nil, errors.New("the second process did not introduce itself")
+	}
+	if err := d.side.connect(answer.Hello); err != nil {
+		return nil, err
+	}
+	port, err := d.side.dev.Port(1)
+	if err != nil {
+		return nil, err
+	}
+	report := &demoReport{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, PathMTU: port.ActiveMTU.Bytes(),
+		Recorded: d.pcap != ""}
+	tcp := newTCPMeasure(d)
+	e := d.effort()
+	progress := startProgress(d.log)
+	defer progress.end()
+	for _, st := range e.rows() {
+		progress.show(fmt.Sprintf("%s over %v, %s", opName(st.Op), st.QP, formatSize(st.Size)))
+		row, err := d.row(ctx, &st, e.streams)
+		if err != nil {
+			return nil, fmt.Errorf("%s over %v, %s: %w", opName(st.Op), st.QP, formatSize(st.Size), err)
+		}
+		if err := tcp.add(ctx, &st, row); err != nil {
+			return nil, err
+		}
+		report.Rows = append(report.Rows, *row)
+	}
+	return report, nil
+}
+
+// row does one step, a stream several times.
+func (d *demo) row(ctx context.Context, st *step, streams int) (*demoRow, error) {
+	repeat := 1
+	if st.Stream {
+		repeat = streams
+	}
+	row := &demoRow{Operation: opName(st.Op), Transport: st.QP.String(), Size: st.Size}
+	var times []time.Duration
+	for range repeat {
+		st.Seed = randomPattern()
+		t, n, err := d.step(ctx, st)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, t...)
+		row.Messages += st.Count
+		if st.echoed() {
+			row.Messages += st.Count
+		}
+		row.VerifiedBytes += n
+	}
+	slices.Sort(times)
+	if median := times[len(times)/2]; st.Stream {
+		row.BytesPerSecond = float64(st.total()) / median.Seconds()
+	} else {
+		row.RoundTripUs = microseconds(median)
+	}
+	return row, nil
+}
+
+// step does one step in both processes, and verifies it in both.
+func (d *demo) step(ctx context.Context, st *step) ([]time.Duration, int64, error) {
+	if err := d.side.prepare(st); err != nil {
+		return nil, 0, err
+	}
+	if _, err := d.pipe.ask(ctx, message{Ask: askStep, Step: st}, d.side.idle); err != nil {
+		return nil, 0, err
+	}
+	times, err := d.side.measure(ctx, st)
+	if err != nil {
+		return nil, 0, err
+	}
+	theirs, err := d.pipe.ask(ctx, message{Ask: askVerify}, d.side.idle)
+	if err != nil {
+		return nil, 0, err
+	}
+	ours, err := d.side.verify(st)
+	if err != nil {
+		return nil, 0, fmt.Errorf("the first process: %w", err)
+	}
+	return times, ours + theirs.Bytes, nil
+}
+
+func randomPattern() pattern {
+	var b [8]byte
+	crand.Read(b[:])
+	return pattern(binary.LittleEndian.Uint64(b[:]))
+}
+
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+// tcpMeasure measures TCP between the two processes, each size once.
+type tcpMeasure struct {
+	d    *demo
+	kind baseline.Kind // of round trips
+	had  map[baseline.Config]baseline.Result
+}
+
+func newTCPMeasure(d *demo) *tcpMeasure {
+	t := &tcpMeasure{d: d, kind: baseline.TCPPolled, had: make(map[baseline.Config]baseline.Result)}
+	if runtime.GOOS != "linux" {
+		t.kind = baseline.TCPSleeping
+	}
+	return t
+}
+
+// add adds to a row what TCP needs for the same bytes.
+func (t *tcpMeasure) add(ctx context.Context, st *step, row *demoRow) error {
+	e := t.d.effort()
+	c := baseline.Config{Kind: t.kind, Size: st.Size, Count: e.messages}
+	if st.Stream {
+		c.Kind, c.Count = baseline.TCPStream, e.streams*e.window
+	}
+	r, ok := t.had[c]
+	if !ok {
+		answer, err := t.d.pipe.ask(ctx, message{Ask: askTCP, TCP: &c}, nil)
+		if err != nil {
+			return err
+		}
+		if r, err = baseline.Run(ctx, c, netip.AddrPortFrom(t.d.side.local.RC.GID.Addr(), 0), answer.Listen); err != nil {
+			return err
+		}
+		t.had[c] = r
+	}
+	if st.Stream {
+		row.TCPBytesPerSecond = r.BytesPerSecond()
+	} else {
+		row.TCPRoundTripUs = microseconds(r.Median)
+	}
+	return nil
+}
+
+// demoAddresses returns addresses that the two processes may use. On Linux all of
+// 127.0.0.0/8 is local: each run takes a network of its own, so that runs do not meet.
+func demoAddresses() (addrs []netip.Addr, err error) {
+	if runtime.GOOS == "linux" {
+		var b [2]byte
+		crand.Read(b[:])
+		for host := byte(1); host <= 20; host++ {
+			addrs = append(addrs, netip.AddrFrom4([4]byte{127, 64 + b[0]%128, b[1], host}))
+		}
+		return addrs, nil
+	}
+	nets, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nets {
+		if p, err := netip.ParsePrefix(n.String()); err == nil && p.Addr().Unmap().Is4() {
+			addrs = append(addrs, p.Addr().Unmap())
+		}
+	}
+	if len(addrs) < 2 {
+		return nil, usagef("the demo needs two IPv4 addresses of this host and finds %d: add one to the loopback interface, such as 127.0.0.2", len(addrs))
+	}
+	return addrs, nil
+}
+
+// peerProcess is the second process.
+type peerProcess struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stderr bytes.Buffer
+	pipe   *pipe
+}
+
+// startPeer starts the second process. It ends when its standard input does, so also when
+// this process is killed; gone is called when it ends first.
+func startPeer(ctx context.Context, gone func(error)) (*peerProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &peerProcess{cmd: exec.CommandContext(ctx, self, demoPeerName)}
+	p.cmd.WaitDelay = time.Second
+	p.cmd.Stderr = &p.stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the second process: %w", err)
+	}
+	p.stdin, p.pipe = in, newPipe(out, in, gone)
+	return p, nil
+}
+
+// end lets the second process end and waits for that.
+func (p *peerProcess) end() {
+	p.stdin.Close()
+	for range p.pipe.in { // until it has closed its side
+	}
+	p.cmd.Wait()
+}
+
+// explain adds to err what the second process has to say about it.
+func (p *peerProcess) explain(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled) {
+		return context.Canceled // interrupted: how the second process ended does not matter
+	}
+	p.stdin.Close()
+	for m := range p.pipe.in {
+		if m.Error != "" {
+			err = fmt.Errorf("%w: the second process: %s", err, m.Error)
+		}
+	}
+	p.cmd.Wait()
+	if errors.Is(err, errPeerGone) {
+		text, _, _ := bytes.Cut(bytes.TrimSpace(p.stderr.Bytes()), []byte("\n"))
+		return fmt.Errorf("%w: %s", err, cmp.Or(string(text), p.cmd.ProcessState.String()))
+	}
+	return err
+}
+
+// progress is one line on a terminal that says what is being done.
+type progress struct {
+	w     io.Writer // nil: no terminal
+	shown bool
+}
+
+func startProgress(w io.Writer) *progress {
+	if !isTerminal(w) {
+		w = nil
+	}
+	return &progress{w: w}
+}
+
+func (p *progress) show(text string) {
+	if p.w != nil {
+		fmt.Fprintf(p.w, "\r\033[K%s", text)
+		p.shown = true
+	}
+}
+
+func (p *progress) end() {
+	if p.shown {
+		fmt.Fprint(p.w, "\r\033[K")
+	}
+}
