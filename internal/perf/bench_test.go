@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
+)
+
+// BenchmarkFigures measures every figure of docs/performance.md and what it is compared
+// with. One iteration is one message or round trip; the ratios are metrics:
+//
+//	go test -run '^$' -bench Figures -benchtime 1s -count 5 ./internal/perf
+//
+// Ratios need runs of at least some 100 ms: with -benchtime 1x they say nothing.
+func BenchmarkFigures(b *testing.B) {
+	for _, f := range Figures(0) {
+		b.Run(strings.NewReplacer(" ", "_", ",", "").Replace(f.Name), func(b *testing.B) {
+			benchmark(b, dial(b), f)
+		})
+	}
+}
+
+func benchmark(b *testing.B, c *Client, f Figure) {
+	limit := func(c Config) Config {
+		c.Duration, c.Iters = 0, max(1, b.N/max(c.QPs, 1))
+		return c
+	}
+	r, err := c.Run(b.Context(), limit(f.Config))
+	if err != nil {
+		b.Fatal(err)
+	}
+	value := f.Unit.of(r)
+	b.ReportMetric(float64(r.Elapsed.Nanoseconds())/float64(r.Messages), "ns/op")
+	b.ReportMetric(float64((r.Local.Allocs+r.Peer.Allocs)/r.Messages), "allocs/op")
+	if f.Unit == BytesPerSecond {
+		b.ReportMetric(value/1e6, "MB/s")
+	}
+	for _, ref := range f.Against {
+		var against float64
+		if ref.Baseline != nil {
+			cfg := *ref.Baseline
+			cfg.Count = b.N
+			if cfg.Kind == baseline.UDPPackets {
+				cfg.Count, cfg.Duration = 0, max(r.Elapsed, 5*time.Millisecond)
+			}
+			br, err := c.Baseline(b.Context(), cfg)
+			if err != nil {
+				b.Logf("%s: %v", ref.Name, err)
+				continue
+			}
+			against = f.Unit.ofBaseline(br)
+		} else {
+			r, err := c.Run(b.Context(), limit(*ref.Config))
+			if err != nil {
+				b.Fatal(err)
+			}
+			against = f.Unit.of(r)
+		}
+		b.ReportMetric(value/against, "x_"+strings.ReplaceAll(ref.Name, " ", "_"))
+	}
+}

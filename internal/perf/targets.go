@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
+)
+
+// Figure is one of the figures that this project holds itself to: a measurement as a ratio
+// to others of the same run.
+type Figure struct {
+	Name    string
+	Unit    Unit
+	Config  Config
+	Against []Reference
+}
+
+// Unit is what a figure counts.
+type Unit int
+
+// The units of a Figure's values.
+const (
+	BytesPerSecond Unit = iota
+	MessagesPerSecond
+	RoundTripTime // seconds, both ways together, the median
+)
+
+// Reference is what a figure is compared with, and the ratio to be reached.
+type Reference struct {
+	Name     string
+	Baseline *baseline.Config // bare sockets, or else:
+	Config   *Config          // verbs in another way
+	Want     float64          // at least, for RoundTripTime at most
+}
+
+// Reached says whether a ratio is as good as it should be.
+func (f *Figure) Reached(ref int, ratio float64) bool {
+	if f.Unit == RoundTripTime {
+		return ratio <= f.Against[ref].Want
+	}
+	return ratio >= f.Against[ref].Want
+}
+
+// of returns the value of a result.
+func (u Unit) of(r *Result) float64 {
+	switch u {
+	case BytesPerSecond:
+		return r.BytesPerSecond
+	case MessagesPerSecond:
+		return r.MessagesPerSecond
+	}
+	return r.RoundTrip.P50.Seconds()
+}
+
+// ofBaseline returns the value of bare sockets.
+func (u Unit) ofBaseline(r baseline.Result) float64 {
+	switch u {
+	case BytesPerSecond:
+		return r.BytesPerSecond()
+	case MessagesPerSecond:
+		return r.MessagesPerSecond()
+	}
+	return r.Median.Seconds()
+}
+
+// Format writes a value with its unit.
+func (u Unit) Format(v float64) string {
+	switch u {
+	case BytesPerSecond:
+		return fmt.Sprintf("%.2f GB/s", v/1e9)
+	case MessagesPerSecond:
+		return fmt.Sprintf("%.3f M/s", v/1e6)
+	}
+	return fmt.Sprintf("%.2f µs", v*1e6)
+}
+
+// Values are what one run of a figure gave.
+type Values struct {
+	Value   float64   `json:"value"`
+	Against []float64 `json:"against"`
+	Ratios  []float64 `json:"ratios"` // value to each of Against
+	Allocs  uint64    `json:"allocs"` // heap objects, both processes
+	Count   uint64    `json:"count"`  // messages
+}
+
+// Measure measures a figure once, and everything that it is compared with.
+func (c *Client) Measure(ctx context.Context, f *Figure) (v Values, err error) {
+	r, err := c.Run(ctx, f.Config)
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", f.Name, err)
+	}
+	v.Value, v.Allocs, v.Count = f.Unit.of(r), r.Local.Allocs+r.Peer.Allocs, r.Messages
+	for _, ref := range f.Against {
+		var a float64
+		if ref.Baseline != nil {
+			b, err := c.Baseline(ctx, *ref.Baseline)
+			if err != nil {
+				return v, fmt.Errorf("%s: %s: %w", f.Name, ref.Name, err)
+			}
+			a = f.Unit.ofBaseline(b)
+		} else {
+			r, err := c.Run(ctx, *ref.Config)
+			if err != nil {
+				return v, fmt.Errorf("%s: %s: %w", f.Name, ref.Name, err)
+			}
+			a = f.Unit.of(r)
+		}
+		v.Against = append(v.Against, a)
+		v.Ratios = append(v.Ratios, v.Value/a)
+	}
+	return v, nil
+}
+
+// Median returns the middle of values: the larger one of two in the middle.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(values))
+	return s[len(s)/2]
+}
+
+// Deep is c with queues and completions for the highest rate of small messages.
+func (c Config) Deep() Config {
+	c.TxDepth, c.RxDepth, c.CQMod, c.PostList = 1024, 4096, 64, 32
+	return c
+}
+
+// Figures returns all figures, each of its measurements d long.
+func Figures(d time.Duration) []Figure {
+	const mib, small = 1 << 20, 64
+	base := func(k baseline.Kind, size int, cc string) *baseline.Config {
+		return &baseline.Config{Kind: k, Size: size, Duration: d, Congestion: cc}
+	}
+	var figures []Figure
+	for _, mtu := range []int{4096, 1024} {
+		for _, op := range []Op{Write, Read, Send} {
+			system, cubic := 1.35, 0.7
+			if op != Write {
+				system, cubic = 1.2, 0.6
+			}
+			if mtu == 1024 {
+				system, cubic = 1.0, 0.5
+			}
+			figures = append(figures, Figure{
+				Name: fmt.Sprintf("RC %v, 1 MiB, MTU %d", op, mtu), Unit: BytesPerSecond,
+				Config: Config{Op: op, Mode: Bandwidth, Size: mib, MTU: mtu, Duration: d},
+				Against: []Reference{{Name: "TCP", Baseline: base(baseline.TCPStream, mib, ""), Want: system},
+					{Name: "TCP cubic", Baseline: base(baseline.TCPStream, mib, "cubic"), Want: cubic}},
+			})
+		}
+	}
+	for _, op := range []Op{Send, Write, Read, FetchAdd, CompareSwap} {
+		size, want := small, 1.4
+		if op.fetches() {
+			want = 1.5
+		}
+		if op.atomic() {
+			size = 8
+		}
+		against := []Reference{{Name: "UDP polled", Baseline: base(baseline.UDPPolled, size, ""), Want: want}}
+		if !op.fetches() {
+			against = append(against, Reference{Name: "TCP polled", Baseline: base(baseline.TCPPolled, size, ""), Want: 1})
+		}
+		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %d B, round trip, polling", op, size), Unit: RoundTripTime,
+			Config: Config{Op: op, Mode: Latency, Size: size, Duration: d}, Against: against})
+	}
+	for _, op := range []Op{Send, Write, Read} {
+		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %d B, round trip, sleeping", op, small), Unit: RoundTripTime,
+			Config:  Config{Op: op, Mode: Latency, Size: small, Duration: d, Events: true},
+			Against: []Reference{{Name: "net.UDPConn", Baseline: base(baseline.UDPSleeping, small, ""), Want: 1.2}}})
+	}
+	for _, c := range []Config{{Op: Send, Transport: RC}, {Op: Write, Transport: RC}, {Op: Send, Transport: UD}} {
+		want := 5.0
+		if c.Transport == UD {
+			want = 4
+		}
+		c.Mode, c.Size, c.Duration = Bandwidth, small, d
+		figures = append(figures, Figure{Name: fmt.Sprintf("%s %v, %d B, one deep queue", c.Transport, c.Op, small), Unit: MessagesPerSecond,
+			Config:  c.Deep(),
+			Against: []Reference{{Name: "sendmmsg/recvmmsg", Baseline: base(baseline.UDPPackets, small, ""), Want: want}}})
+	}
+	for _, c := range []Config{{Op: Write, Size: mib}, {Op: Send, Size: small}} {
+		c.Mode, c.Duration = Bandwidth, d
+		unit, size := BytesPerSecond, "1 MiB"
+		if c.Size == small {
+			c, unit, size = c.Deep(), MessagesPerSecond, "64 B"
+			c.TxDepth, c.RxDepth = 128, 512
+		}
+		many := c
+		many.QPs = 16
+		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %s, 16 queue pairs together", c.Op, size), Unit: unit, Config: many,
+			Against: []Reference{{Name: "one queue pair", Config: &c, Want: 1}}})
+	}
+	return figures
+}
