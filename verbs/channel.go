@@ -5,58 +5,79 @@ package verbs
 import (
 	"context"
 	"sync"
+	"weak"
 )
 
 // CompChannel gathers the completion events of several queues, so that one goroutine can
 // wait for all of them (ibv_comp_channel).
 type CompChannel struct {
 	object
-	qmu   sync.Mutex
-	queue []*CQ
+	dev    *Device
+	events *cqEvents
+}
+
+// cqEvents are the events of a channel that nobody has taken. Drivers reach it through the
+// queues that use the channel, so that it keeps neither these nor the device alive.
+type cqEvents struct {
+	mu    sync.Mutex
+	queue []weak.Pointer[CQ]
 	ready chan struct{}
-	done  chan struct{}
+	done  chan struct{} // closed with the channel
 }
 
 // CreateCompChannel makes a channel for CQOptions.
 func (d *Device) CreateCompChannel() (*CompChannel, error) {
-	c := &CompChannel{ready: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &CompChannel{dev: d, events: &cqEvents{ready: make(chan struct{}, 1), done: make(chan struct{})}}
 	if err := c.use("create_comp_channel", &d.object); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *CompChannel) put(cq *CQ) {
-	c.qmu.Lock()
-	c.queue = append(c.queue, cq)
-	c.qmu.Unlock()
+func (q *cqEvents) put(cq weak.Pointer[CQ]) {
+	q.mu.Lock()
+	q.queue = append(q.queue, cq)
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *cqEvents) signal() {
 	select {
-	case c.ready <- struct{}{}:
+	case q.ready <- struct{}{}:
 	default:
 	}
 }
 
+// take returns the oldest event of a queue that still exists, nil: there is none.
+func (q *cqEvents) take() *CQ {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.queue) > 0 {
+		cq := q.queue[0].Value()
+		q.queue = append(q.queue[:0], q.queue[1:]...)
+		if cq == nil || cq.sig.closed.Load() {
+			continue
+		}
+		if len(q.queue) > 0 {
+			q.signal() // for others who wait
+		}
+		return cq
+	}
+	return nil
+}
+
 // Wait returns the next queue that had the event it was asked for with [CQ.ReqNotify].
+// ErrClosed once the channel or the device is closed.
 func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 	for {
-		c.qmu.Lock()
-		if len(c.queue) > 0 {
-			cq := c.queue[0]
-			c.queue = append(c.queue[:0], c.queue[1:]...)
-			more := len(c.queue) > 0
-			c.qmu.Unlock()
-			if more {
-				select {
-				case c.ready <- struct{}{}:
-				default:
-				}
-			}
+		if cq := c.events.take(); cq != nil {
 			return cq, nil
 		}
-		c.qmu.Unlock()
 		select {
-		case <-c.ready:
-		case <-c.done:
+		case <-c.events.ready:
+		case <-c.events.done:
+			return nil, opErr("get_cq_event", ErrClosed, "")
+		case <-c.dev.done:
 			return nil, opErr("get_cq_event", ErrClosed, "")
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -66,5 +87,5 @@ func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 
 // Close destroys the channel; ErrBusy while queues use it.
 func (c *CompChannel) Close() error {
-	return c.close("destroy_comp_channel", func() error { close(c.done); return nil })
+	return c.close("destroy_comp_channel", func() error { close(c.events.done); return nil })
 }

@@ -29,23 +29,25 @@ type CQ struct {
 	spin time.Duration
 }
 
-// cqSignal is what a driver wakes. It does not keep the CQ alive.
+// cqSignal is what a driver wakes. It keeps neither the CQ nor the device alive.
 type cqSignal struct {
 	wake    chan struct{} // closed queues are woken too
-	channel *CompChannel
+	channel *cqEvents     // nil: none
 	self    weak.Pointer[CQ]
 	closed  atomic.Bool
 }
 
 func (s *cqSignal) completion() {
+	s.wakeUp()
+	if s.channel != nil {
+		s.channel.put(s.self)
+	}
+}
+
+func (s *cqSignal) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
-	}
-	if s.channel != nil {
-		if cq := s.self.Value(); cq != nil {
-			s.channel.put(cq)
-		}
 	}
 }
 
@@ -58,14 +60,18 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 	if opt == nil {
 		opt = &CQOptions{}
 	}
-	cq := &CQ{dev: d, spin: opt.Spin, sig: &cqSignal{wake: make(chan struct{}, 1), channel: opt.Channel}}
+	cq := &CQ{dev: d, spin: opt.Spin, sig: &cqSignal{wake: make(chan struct{}, 1)}}
 	if cq.spin == 0 {
 		cq.spin = DefaultSpin
 	}
 	cq.sig.self = weak.Make(cq)
 	deps := []*object{&d.object}
-	if opt.Channel != nil {
-		deps = append(deps, &opt.Channel.object)
+	if ch := opt.Channel; ch != nil {
+		if ch.dev != d {
+			return nil, opErr(op, ErrInvalid, "a completion channel of another device")
+		}
+		deps = append(deps, &ch.object)
+		cq.sig.channel = ch.events
 	}
 	if err := cq.use(op, deps...); err != nil {
 		return nil, err
@@ -75,9 +81,7 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 	cq.drv, err = d.drv.CreateCQ(cqe, CQEvents{
 		Completion: sig.completion,
 		Error: func() {
-			if cq := sig.self.Value(); cq != nil {
-				events.put(Event{Type: EventCQError, CQ: cq})
-			}
+			events.put(queuedEvent{typ: EventCQError, cq: sig.self})
 			sig.completion()
 		},
 	})
@@ -158,7 +162,7 @@ func (cq *CQ) Close() error {
 			return wrap("destroy_cq", err)
 		}
 		cq.sig.closed.Store(true)
-		cq.sig.completion()
+		cq.sig.wakeUp()
 		return nil
 	})
 }

@@ -13,13 +13,14 @@ type Device struct {
 	object
 	drv    Driver
 	events *eventQueue
+	done   chan struct{} // closed with the device
 }
 
 // NewDevice makes a Device of a driver. Device packages call it, programs do not.
 func NewDevice(drv Driver) *Device {
-	d := &Device{drv: drv, events: newEventQueue()}
+	d := &Device{drv: drv, events: newEventQueue(), done: make(chan struct{})}
 	events := d.events // not d: the driver must not keep the Device alive
-	drv.SetEventSink(func(t EventType, port int) { events.put(Event{Type: t, Port: port}) })
+	drv.SetEventSink(func(t EventType, port int) { events.put(queuedEvent{typ: t, port: port}) })
 	runtime.AddCleanup(d, func(drv Driver) { drv.Close() }, drv)
 	return d
 }
@@ -91,6 +92,7 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	d.events.close()
+	close(d.done)
 	return d.drv.Close()
 }
 

@@ -5,6 +5,7 @@ package verbs
 import (
 	"context"
 	"sync"
+	"weak"
 )
 
 // EventType is the kind of an asynchronous event (IBTA 11.6.3).
@@ -40,6 +41,7 @@ func (t EventType) String() string {
 }
 
 // Event is an asynchronous event; the object that it is about is set, the others are nil.
+// All are nil if the program has dropped the object meanwhile.
 type Event struct {
 	Type EventType
 	CQ   *CQ
@@ -51,17 +53,31 @@ type Event struct {
 // maxEvents bounds the events that nobody has fetched; older ones make room for newer.
 const maxEvents = 1024
 
-// eventQueue holds the asynchronous events of a device until the program fetches them.
+// eventQueue holds the asynchronous events of a device until the program fetches them. The
+// driver reaches it, so that it keeps neither the objects nor the device alive.
 type eventQueue struct {
 	mu     sync.Mutex
-	events []Event
+	events []queuedEvent
 	ready  chan struct{}
 	closed bool
 }
 
+// queuedEvent is an Event whose object may have been dropped since.
+type queuedEvent struct {
+	typ  EventType
+	port int
+	cq   weak.Pointer[CQ]
+	qp   weak.Pointer[QP]
+	srq  weak.Pointer[SRQ]
+}
+
+func (e *queuedEvent) event() Event {
+	return Event{Type: e.typ, Port: e.port, CQ: e.cq.Value(), QP: e.qp.Value(), SRQ: e.srq.Value()}
+}
+
 func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{}, 1)} }
 
-func (q *eventQueue) put(e Event) {
+func (q *eventQueue) put(e queuedEvent) {
 	q.mu.Lock()
 	if len(q.events) == maxEvents {
 		q.events = append(q.events[:0], q.events[1:]...)
@@ -89,7 +105,7 @@ func (q *eventQueue) get(ctx context.Context) (Event, error) {
 	for {
 		q.mu.Lock()
 		if len(q.events) > 0 {
-			e := q.events[0]
+			e := q.events[0].event()
 			q.events = q.events[1:]
 			more := len(q.events) > 0
 			q.mu.Unlock()

@@ -47,8 +47,12 @@ func (pd *PD) newMR(op string, access Access, make func() (MRDriver, error)) (*M
 	return mr, nil
 }
 
-// checkAccess holds the rule that whoever lets a peer write must let the device write.
+// checkAccess refuses flags that do not exist, and holds the rule that whoever lets a peer
+// write must let the device write.
 func checkAccess(op string, a Access) error {
+	if unknown := a &^ (FlushPersistent<<1 - 1); unknown != 0 {
+		return opErr(op, ErrInvalid, fmt.Sprintf("there are no access flags %#x", uint32(unknown)))
+	}
 	if a&(RemoteWrite|RemoteAtomic) != 0 && a&LocalWrite == 0 {
 		return opErr(op, ErrInvalid, "RemoteWrite and RemoteAtomic need LocalWrite")
 	}

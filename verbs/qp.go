@@ -87,11 +87,7 @@ func newQP(dev *Device, init QPInit, create func(QPSpec) (QPDriver, error), owne
 		return nil, err
 	}
 	self, events := weak.Make(qp), dev.events
-	spec.Events = func(t EventType) {
-		if qp := self.Value(); qp != nil {
-			events.put(Event{Type: t, QP: qp})
-		}
-	}
+	spec.Events = func(t EventType) { events.put(queuedEvent{typ: t, qp: self}) }
 	var err error
 	if qp.drv, err = create(spec); err != nil {
 		qp.unuse()

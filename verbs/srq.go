@@ -38,11 +38,14 @@ type SRQ struct {
 // CreateSRQ creates a shared receive queue; with XRCD and CQ set, one for XRC.
 func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 	const op = "create_srq"
-	if init.MaxWR <= 0 {
-		return nil, opErr(op, ErrInvalid, "MaxWR must be at least 1")
+	if init.MaxWR <= 0 || init.MaxSGE < 0 {
+		return nil, opErr(op, ErrInvalid, "MaxWR must be at least 1, and MaxSGE not negative")
 	}
 	if (init.XRCD == nil) != (init.CQ == nil) {
 		return nil, opErr(op, ErrInvalid, "an XRC queue needs both XRCD and CQ")
+	}
+	if init.XRCD != nil && (init.XRCD.dev != pd.dev || init.CQ.dev != pd.dev) {
+		return nil, opErr(op, ErrInvalid, "XRCD or CQ is of another device")
 	}
 	if init.MaxSGE == 0 {
 		init.MaxSGE = 1
@@ -58,11 +61,7 @@ func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 		return nil, err
 	}
 	self, events := weak.Make(s), pd.dev.events
-	spec.Events = func(t EventType) {
-		if s := self.Value(); s != nil {
-			events.put(Event{Type: t, SRQ: s})
-		}
-	}
+	spec.Events = func(t EventType) { events.put(queuedEvent{typ: t, srq: self}) }
 	var err error
 	if s.drv, err = pd.drv.CreateSRQ(spec); err != nil {
 		s.unuse()
