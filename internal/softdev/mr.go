@@ -59,7 +59,11 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 func (m *mr) Dereg() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
-	return m.dev.engine.Memory.Deregister(m.region)
+	err := m.dev.engine.Memory.Deregister(m.region)
+	if err == nil {
+		m.dev.watch.notify() // whoever waits for the region sees that it is gone
+	}
+	return err
 }
 
 func (m *mr) Do(f func([]byte)) {
@@ -140,6 +144,9 @@ type mw struct {
 func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
+	if p.dev.closed {
+		return nil, verbs.ErrClosed
+	}
 	return &mw{p.dev, p.dev.engine.Memory.AllocWindow(p.num, t)}, nil
 }
 

@@ -23,6 +23,9 @@ type ah struct{ vector *ibta.Vector }
 func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
+	if p.dev.closed {
+		return nil, verbs.ErrClosed
+	}
 	route, err := p.dev.port.Resolve(&attr)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
@@ -82,6 +83,9 @@ func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if d.closed {
 		return verbs.ErrClosed
 	}
+	if err := checkDepth(attr, mask); err != nil {
+		return err
+	}
 	path := q.engine.Path()
 	err := q.engine.Modify(attr, mask)
 	if path != q.engine.Path() {
@@ -89,6 +93,19 @@ func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	d.kick(q)
 	return err
+}
+
+// checkDepth holds a queue pair to the device's limits of READs and atomics.
+func checkDepth(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	for _, c := range []struct {
+		mask verbs.QPMask
+		n    uint8
+	}{{verbs.MaskMaxRdAtomic, attr.MaxRdAtomic}, {verbs.MaskMaxDestRdAtomic, attr.MaxDestRdAtomic}} {
+		if mask&c.mask != 0 && c.n > maxAtomics {
+			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%v is %d, the device has 0 to %d", c.mask, c.n, maxAtomics)}
+		}
+	}
+	return nil
 }
 
 func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
@@ -151,6 +168,9 @@ func (q *qp) AttachMulticast(gid verbs.GID, _ uint16) error {
 	d := q.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return verbs.ErrClosed
+	}
 	if q.engine.Type != verbs.UD || !gid.Addr().IsMulticast() {
 		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "needs a UD queue pair and a multicast GID"}
 	}

@@ -41,6 +41,9 @@ func (p *pd) CreateSRQ(spec verbs.SRQSpec) (verbs.SRQDriver, error) {
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
+	if s.dev.closed {
+		return 0, verbs.ErrClosed
+	}
 	return s.queue.Post(wrs)
 }
 
