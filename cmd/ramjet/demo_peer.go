@@ -56,7 +56,11 @@ func serveDemo(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	var st *step
 	for {
-		m, err := p.receive(ctx, s.idle)
+		idle := s.idle
+		if st != nil && st.Stream {
+			idle = nil
+		}
+		m, err := p.receive(ctx, idle)
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func bandwidthText(b float64) string {
 func (r *demoReport) summary() string {
 	s := fmt.Sprintf("%d operations moved %.1f MB between the memories of the two processes in %.1f s; both compared every byte: no error.\n",
 		len(r.Rows), float64(r.verified())/1e6, r.Seconds)
-	s += "Round trips and bandwidth are medians, all sides polling; TCP went between the same addresses in the same run.\n"
+	s += "Figures are medians; round trips with both processes polling, for TCP too, between the same addresses in the same run.\n"
 	if r.Recorded {
 		s += "Packets were recorded, so less was sent, and more slowly: run without --pcap for figures.\n"
 	}
