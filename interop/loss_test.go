@@ -16,7 +16,7 @@ func TestLoss(t *testing.T) {
 	eachLinkedPair(t, func(t *testing.T, p pair) {
 		g := dialGuest(t, false)
 		for _, direction := range []string{"out", "in"} {
-			g.netem(direction, "loss", "2%", "delay", "1ms", "reorder", "75%", "50%")
+			g.netem(direction, "limit", "10000", "loss", "2%", "delay", "1ms", "reorder", "5%")
 		}
 		const size, messages = 50_000, 30
 		a, b := p.queues(verbs.RC, verbs.ConnectOptions{})

@@ -62,7 +62,8 @@ show_console() { tr -d '\r' <"$console" | sed 's/^/guest| /' >&2; }
 ip netns add "$ns"
 on ip link set lo up
 on ip tuntap add dev tap0 mode tap
-on ip link set tap0 mtu "$mtu" up
+# The queue holds a message of 4 MiB: UC has nothing else to wait for the slow guest.
+on ip link set tap0 mtu "$mtu" txqueuelen 10000 up
 on ip addr add 10.9.0.1/24 dev tap0
 on ip -6 addr add fd09::1/64 dev tap0 nodad
 if [[ -n $capture ]]; then
