@@ -167,10 +167,10 @@ func (d *demo) talk(ctx context.Context, rest []netip.Addr) (*demoReport, error)
 		Recorded: d.pcap != ""}
 	tcp := newTCPMeasure(d)
 	e := d.effort()
-	progress := startProgress(d.log)
-	defer progress.end()
+	status := newStatusLine(d.log)
+	defer status.end()
 	for _, st := range e.rows() {
-		progress.show(fmt.Sprintf("%s over %v, %s", opName(st.Op), st.QP, formatSize(st.Size)))
+		status.show(fmt.Sprintf("%s over %v, %s", opName(st.Op), st.QP, formatSize(st.Size)))
 		row, err := d.row(ctx, &st, e.streams)
 		if err != nil {
 			return nil, fmt.Errorf("%s over %v, %s: %w", opName(st.Op), st.QP, formatSize(st.Size), err)
@@ -383,27 +383,27 @@ func (p *peerProcess) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// progress is one line on a terminal that says what is being done.
-type progress struct {
+// statusLine is one line on a terminal that says what is being done.
+type statusLine struct {
 	w     io.Writer // nil: no terminal
 	shown bool
 }
 
-func startProgress(w io.Writer) *progress {
+func newStatusLine(w io.Writer) *statusLine {
 	if !isTerminal(w) {
 		w = nil
 	}
-	return &progress{w: w}
+	return &statusLine{w: w}
 }
 
-func (p *progress) show(text string) {
+func (p *statusLine) show(text string) {
 	if p.w != nil {
 		fmt.Fprintf(p.w, "\r\033[K%s", text)
 		p.shown = true
 	}
 }
 
-func (p *progress) end() {
+func (p *statusLine) end() {
 	if p.shown {
 		fmt.Fprint(p.w, "\r\033[K")
 	}

@@ -34,6 +34,6 @@ func main() {
 func newRootCmd() *cobra.Command {
 	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
 	root.SilenceUsage, root.SilenceErrors = true, true
-	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd())
+	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd())
 	return root
 }
