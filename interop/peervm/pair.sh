@@ -67,7 +67,7 @@ on ip link set tap0 mtu "$mtu" txqueuelen 10000 up
 on ip addr add 10.9.0.1/24 dev tap0
 on ip -6 addr add fd09::1/64 dev tap0 nodad
 if [[ -n $capture ]]; then
-  ip netns exec "$ns" tcpdump -q -s 0 -U -Z root -i tap0 -w "$capture" 2>/dev/null &
+  ip netns exec "$ns" tcpdump -q -s 0 -U --immediate-mode -Z root -i tap0 -w "$capture" 2>/dev/null &
   children+=($!)
 fi
 
