@@ -83,3 +83,7 @@ func (f *Flow) forget(q *QP) {
 	}
 	q.req.waiting = false
 }
+
+// InFlight returns the bytes of requests that are not acknowledged, and of READs that have
+// not come back.
+func (f *Flow) InFlight() (requests, reads int) { return f.inflight, f.reads }

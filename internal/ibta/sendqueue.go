@@ -92,10 +92,11 @@ func (w *sendWQE) row() *opRow { return &opRows[w.op] }
 // bytesBefore returns the payload of the first n packets.
 func (w *sendWQE) bytesBefore(n, mtu int) int { return min(n*mtu, int(w.length)) }
 
-// cost returns what packets from to to (exclusive) take of the flow's window.
+// cost returns what packets from to to (exclusive) take of the flow's window. A READ takes
+// what its request does, however many PSNs its responses have.
 func (w *sendWQE) cost(from, to, mtu int) int {
 	if w.row().response {
-		return (to - from) * packetOverhead
+		return packetOverhead
 	}
 	return w.bytesBefore(to, mtu) - w.bytesBefore(from, mtu) + (to-from)*packetOverhead
 }
