@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Ability is something that a device may lack.
+type Ability string
+
+const (
+	TwoDevices  Ability = "two devices that reach each other" // without it a device is its own peer
+	Datagrams   Ability = "UD queue pairs"
+	Multicast   Ability = "multicast"
+	IPHeaders   Ability = "a GRH of the IP header" // in front of received datagrams
+	SharedRecvs Ability = "shared receive queues"
+	XRC         Ability = "XRC"
+	Windows     Ability = "memory windows"
+	AtomicFlush Ability = "atomic write and flush"
+)
+
+// Fixture says how to get at the devices under test, and what they cannot do.
+type Fixture struct {
+	// Open opens a device that reaches all others that were opened, and closes it with
+	// the test.
+	Open func(t testing.TB) *verbs.Device
+	// Group returns a multicast group that no other test uses.
+	Group func() verbs.GID
+	// Serial says that one test must end before the next one starts.
+	Serial bool
+	// Long says that tests that take seconds are to run too.
+	Long bool
+	// Missing has the reason for each ability that is missing.
+	Missing map[Ability]string
+}
+
+// test is one test of the suite.
+type test struct {
+	name  string
+	run   func(*T)
+	needs []Ability
+}
+
+// Run runs the suite. Tests that measure run first, alone; the others run in parallel.
+func Run(t *testing.T, f Fixture) {
+	for _, c := range measurements {
+		t.Run(c.name, func(t *testing.T) { c.start(t, &f) })
+	}
+	for _, group := range [][]test{attributeTests, queueTests, eventTests, memoryTests, windowTests, sharedTests, stateTests, flushTests,
+		operationTests, atomicTests, shapeTests, refusalTests, retryTests, datagramTests, closingTests, waitTests, concurrencyTests} {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) {
+				if !f.Serial {
+					t.Parallel()
+				}
+				c.start(t, &f)
+			})
+		}
+	}
+}
+
+func (c *test) start(t *testing.T, f *Fixture) {
+	for _, a := range c.needs {
+		if why, missing := f.Missing[a]; missing {
+			t.Skipf("no %s: %s", a, why)
+		}
+	}
+	c.run(&T{T: t, f: f})
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/conformance"
+	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// addresses counts the loopback addresses that tests have taken. Other processes start
+// elsewhere; who meets a used one goes on to the next.
+var addresses atomic.Uint32
+
+func init() { addresses.Store(uint32(os.Getpid()) << 10) }
+
+// nextAddress returns an address of 127.64.0.0/10 that no other test of the process has.
+func nextAddress() netip.Addr {
+	n := addresses.Add(1)
+	return netip.AddrFrom4([4]byte{127, 64 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
+}
+
+// open opens a device of a loopback address of its own.
+func open(t testing.TB, opt *roce.Options) (*verbs.Device, netip.Addr) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
+	}
+	for {
+		addr := nextAddress()
+		dev, err := roce.Open(addr.String(), opt)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		return dev, addr
+	}
+}
+
+// groups counts the multicast groups that tests have taken.
+var groups atomic.Uint32
+
+func group4() verbs.GID {
+	n := groups.Add(1)
+	return ib.GIDFromAddr(netip.AddrFrom4([4]byte{239, 255, byte(n >> 8), byte(n)}))
+}
+
+func group6() verbs.GID {
+	return ib.GIDFromAddr(netip.MustParseAddr(fmt.Sprintf("ff15::4:%x", groups.Add(1))))
+}
+
+func TestConformanceIPv4(t *testing.T) {
+	f := fixture4(t, nil)
+	f.Long = !raceDetector
+	conformance.Run(t, f)
+}
+
+func TestConformancePlain(t *testing.T) { conformance.Run(t, fixture4(t, &roce.Options{Plain: true})) }
+
+// TestConformanceIPv6 runs the suite between two IPv6 addresses. A machine has one on its
+// loopback interface: a network namespace made for the test has as many as are needed.
+func TestConformanceIPv6(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	f := conformance.Fixture{Open: open6, Group: group6}
+	f.Missing = withoutMulticast(t, f)
+	conformance.Run(t, f)
+}
+
+// TestConformanceIPv6Self runs it over the one IPv6 address that every machine has: each
+// device is its own peer.
+func TestConformanceIPv6Self(t *testing.T) {
+	f := conformance.Fixture{Open: openLoopback6, Group: group6, Serial: true}
+	f.Missing = withoutMulticast(t, f)
+	f.Missing[conformance.TwoDevices] = "::1 is the only IPv6 address of the loopback interface"
+	conformance.Run(t, f)
+}
+
+func openLoopback6(t testing.TB) *verbs.Device {
+	t.Helper()
+	dev, err := roce.Open("::1", nil)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		t.Skipf("somebody else uses it: %v", err)
+	case err != nil:
+		t.Skipf("no IPv6 here: %v", err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// open6 opens a device of an address that it adds to the namespace.
+func open6(t testing.TB) *verbs.Device {
+	t.Helper()
+	n := addresses.Add(1)
+	addr := netip.MustParseAddr(fmt.Sprintf("fd00::%x:%x", n>>16, n&0xffff))
+	if err := addLoopbackAddress(addr); err != nil {
+		t.Fatal(err)
+	}
+	dev, err := roce.Open(addr.String(), nil)
+	for end := time.Now().Add(10 * time.Second); errors.Is(err, syscall.EADDRNOTAVAIL) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond) // a new address is tentative for a moment
+		dev, err = roce.Open(addr.String(), nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+func fixture4(t *testing.T, opt *roce.Options) conformance.Fixture {
+	f := conformance.Fixture{
+		Open:  func(t testing.TB) *verbs.Device { dev, _ := open(t, opt); return dev },
+		Group: group4,
+	}
+	f.Missing = withoutMulticast(t, f)
+	return f
+}
+
+// withoutMulticast finds out whether a group can be joined here.
+func withoutMulticast(t *testing.T, f conformance.Fixture) map[conformance.Ability]string {
+	t.Helper()
+	missing := map[conformance.Ability]string{}
+	dev := f.Open(t)
+	defer dev.Close()
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := dev.CreateCQ(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: cq, RecvCQ: cq})
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := f.Group()
+	if err := qp.AttachMulticast(group, 0); err != nil {
+		missing[conformance.Multicast] = err.Error()
+		return missing
+	}
+	if err := qp.DetachMulticast(group, 0); err != nil {
+		t.Fatal(err)
+	}
+	return missing
+}
