@@ -46,6 +46,7 @@ type reply struct {
 	psn     ib.PSN
 	packets int
 	sent    int
+	again   bool // to a duplicate: the requester may have got the first answer, and gone on
 	msn     uint32
 	source  memory.Span
 	orig    uint64
@@ -59,7 +60,18 @@ type replies struct {
 }
 
 // room says whether one more request may be outstanding (IBTA 9.7.3.1, responder resources).
-func (r *replies) room(depth uint8) bool { return r.queue.Len() < int(depth) }
+func (r *replies) room(depth uint8) bool {
+	if r.queue.Len() < int(depth) {
+		return true
+	}
+	n := 0
+	for i := range r.queue.Len() {
+		if !r.queue.At(i).again {
+			n++
+		}
+	}
+	return n < int(depth)
+}
 
 func (r *responder) reply(a reply) {
 	a.msn &= 0xffffff
@@ -87,7 +99,9 @@ func (q *QP) answerAgain(psn ib.PSN) {
 	for i := range r.replies.saved.Len() {
 		if a := r.replies.saved.At(i); a.psn == psn {
 			r.replies.dropFrom(psn)
-			r.reply(*a)
+			answer := *a
+			answer.again = true
+			r.reply(answer)
 			return
 		}
 	}
@@ -106,8 +120,8 @@ func (q *QP) readAgain(p *ib.Packet) {
 		return
 	}
 	r.replies.dropFrom(p.PSN)
-	if r.replies.room(q.attr.MaxDestRdAtomic) {
-		r.reply(reply{kind: replyRead, psn: p.PSN, packets: packets, msn: r.msn, source: s})
+	if r.replies.queue.Len() < int(q.attr.MaxDestRdAtomic) {
+		r.reply(reply{kind: replyRead, psn: p.PSN, packets: packets, again: true, msn: r.msn, source: s})
 	}
 }
 
