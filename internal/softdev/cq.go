@@ -36,6 +36,7 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 	}
 	d := c.dev
 	if !d.mu.TryLock() {
+		d.misses.Add(1)
 		return 0 // somebody else moves data
 	}
 	d.poll()

@@ -23,7 +23,8 @@ func (d *Device) loop() {
 			return
 		}
 		now := d.now()
-		if d.polls >= busyPolls && now-d.pollTime < recently {
+		missed := d.misses.Swap(0) >= busyPolls // a program polls, but this goroutine is always first
+		if missed || d.polls >= busyPolls && now-d.pollTime < recently {
 			d.leased, d.polls = true, 0
 			d.mu.Unlock()
 			timer.Reset(lease)
@@ -35,7 +36,7 @@ func (d *Device) loop() {
 			continue
 		}
 		d.leased, d.polls = false, 0
-		n := d.pass()
+		n := d.pass(false)
 		if n > 0 || d.ready.Len() > 0 && !d.stalled {
 			idleSince = 0
 			d.mu.Unlock()

@@ -4,6 +4,7 @@ package softdev
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
@@ -34,8 +35,9 @@ type progress struct {
 	stalled bool      // the port took no more: batch is to be sent again
 	passNow ibta.Time // of the pass under way; zero: the clock was not read yet
 
-	leased    bool // a program polls; the goroutine keeps away
-	polls     uint // polls since the goroutine looked last
+	leased    bool          // a program polls; the goroutine keeps away
+	polls     uint          // polls since the goroutine looked last
+	misses    atomic.Uint32 // polls that found the lock taken
 	pollTime  ibta.Time
 	waitUntil ibta.Time // deadline of the goroutine's Wait; zero: none
 	waiting   bool
@@ -95,8 +97,10 @@ func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {
 }
 
 // pass moves data once: it receives what is there, does what is due, and sends what may
-// leave. It returns how many buffers were received.
-func (d *Device) pass() int {
+// leave. It returns how many buffers were received. polling says that a program does this,
+// which will answer and poll again; if it does not, the device's goroutine, which the same
+// packets woke, comes after it.
+func (d *Device) pass(polling bool) int {
 	d.passNow = 0
 	n, err := d.port.Receive(&d.engine.Counters, d.deliver)
 	if err != nil {
@@ -113,9 +117,9 @@ func (d *Device) pass() int {
 		d.runTimers()
 	}
 	// What was just delivered may be answered at once: the answer goes first.
-	hold := delivered && d.leased
+	hold := delivered && polling
 	if !hold && len(d.heldAcks) > 0 {
-		if d.heldPasses++; d.heldPasses >= holdPasses || !d.leased {
+		if d.heldPasses++; d.heldPasses >= holdPasses || !polling {
 			d.releaseAcks()
 		}
 	}
@@ -134,7 +138,7 @@ func (d *Device) poll() int {
 	if d.polls%16 == 0 {
 		d.pollTime = d.now()
 	}
-	return d.pass()
+	return d.pass(true)
 }
 
 func (d *Device) runTimers() {
