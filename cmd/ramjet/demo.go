@@ -369,13 +369,7 @@ func (p *peerProcess) explain(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled) {
 		return context.Canceled // interrupted: how the second process ended does not matter
 	}
-	p.stdin.Close()
-	for m := range p.pipe.in {
-		if m.Error != "" {
-			err = fmt.Errorf("%w: the second process: %s", err, m.Error)
-		}
-	}
-	p.cmd.Wait()
+	p.end()
 	if errors.Is(err, errPeerGone) {
 		text, _, _ := bytes.Cut(bytes.TrimSpace(p.stderr.Bytes()), []byte("\n"))
 		return fmt.Errorf("%w: %s", err, cmp.Or(string(text), p.cmd.ProcessState.String()))

@@ -51,7 +51,8 @@ type pipe struct {
 	in  chan message
 }
 
-// newPipe reads messages from r; gone is called once there are no more.
+// newPipe reads messages from r; gone is called when the other process says that it failed,
+// and once there are no more.
 func newPipe(r io.Reader, w io.Writer, gone func(error)) *pipe {
 	p := &pipe{out: json.NewEncoder(w), in: make(chan message, 4)}
 	go func() {
@@ -61,6 +62,9 @@ func newPipe(r io.Reader, w io.Writer, gone func(error)) *pipe {
 			if err := dec.Decode(&m); err != nil {
 				gone(errPeerGone)
 				return
+			}
+			if err := m.err(); err != nil {
+				gone(err)
 			}
 			p.in <- m
 		}
@@ -90,13 +94,18 @@ func (p *pipe) receive(ctx context.Context, idle func()) (message, error) {
 }
 
 func (p *pipe) checked(m message, ok bool) (message, error) {
-	switch {
-	case !ok:
+	if !ok {
 		return m, errPeerGone
-	case m.Error != "":
-		return m, fmt.Errorf("the second process: %s", m.Error)
 	}
-	return m, nil
+	return m, m.err()
+}
+
+// err is what the second process complains of.
+func (m *message) err() error {
+	if m.Error == "" {
+		return nil
+	}
+	return fmt.Errorf("the second process: %s", m.Error)
 }
 
 // send sends a message; that fails only if the other process has ended.

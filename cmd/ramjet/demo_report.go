@@ -5,6 +5,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -102,6 +105,16 @@ func (r *demoReport) summary() string {
 	if r.Recorded {
 		s += "Packets were recorded, so less was sent, and more slowly: run without --pcap for figures.\n"
 	}
-	return s + "Next: ramjet devices -v (what can be opened), ramjet perf (measure it), ramjet pingpong (with another machine),\n" +
-		"      ramjet demo --pcap demo.pcapng (every packet, for Wireshark).\n"
+	return s + fmt.Sprintf("Next: %[1]s devices -v                  what can be opened here\n"+
+		"      %[1]s perf send bw --loopback     more about speed\n"+
+		"      %[1]s pingpong --help             with another machine\n"+
+		"      %[1]s demo --pcap demo.pcapng     every packet, for Wireshark\n", programName())
+}
+
+// programName is how the reader starts this program.
+func programName() string {
+	if self, err := os.Executable(); err == nil && strings.Contains(self, string(filepath.Separator)+"go-build") {
+		return "go run ./cmd/ramjet"
+	}
+	return "ramjet"
 }

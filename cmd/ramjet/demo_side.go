@@ -239,8 +239,11 @@ func (s *side) arrived(ctx context.Context, st *step, i int, want []byte) error 
 
 // echo is the second process's part of a step.
 func (s *side) echo(ctx context.Context, st *step) error {
-	if !st.echoed() {
-		return nil // polling is all it needs, which the wait for the next message does
+	switch {
+	case st.Stream && st.receives(s.role):
+		return s.sleepUntil(ctx, st, &s.received)
+	case !st.echoed():
+		return nil // moving data is all it needs, which the wait for the next message does
 	}
 	want := st.expected(s.role)
 	for i := range st.Count {
@@ -290,18 +293,24 @@ func (s *side) stream(ctx context.Context, st *step) ([]time.Duration, error) {
 			return nil, err
 		}
 	}
-	for s.completed < st.Count {
+	err := s.sleepUntil(ctx, st, &s.completed)
+	return []time.Duration{time.Since(start)}, err
+}
+
+// sleepUntil waits until all messages of a stream have completed, without polling for long.
+func (s *side) sleepUntil(ctx context.Context, st *step, count *int) error {
+	for *count < st.Count {
 		wait, cancel := context.WithTimeout(ctx, maxSilence)
 		n, err := s.cq.Wait(wait, s.wcs[:])
 		cancel()
 		if err != nil {
-			return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("after %d of %d messages: %w", s.completed, st.Count, err))
+			return cmp.Or(context.Cause(ctx), fmt.Errorf("after %d of %d messages: %w", *count, st.Count, err))
 		}
 		if err := s.take(st, n); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return []time.Duration{time.Since(start)}, nil
+	return nil
 }
 
 func (s *side) atomics(ctx context.Context, st *step) ([]time.Duration, error) {

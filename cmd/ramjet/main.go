@@ -35,5 +35,28 @@ func newRootCmd() *cobra.Command {
 	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd())
+	root.SetHelpCommand(newHelpCmd())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // cobra's prints its help for an unknown shell, and succeeds
+			c.Args, c.RunE, c.SuggestionsMinimumDistance = cobra.ArbitraryArgs, root.RunE, root.SuggestionsMinimumDistance
+		}
+	}
 	return root
+}
+
+// newHelpCmd is cobra's help command, except that an unknown command is an error.
+func newHelpCmd() *cobra.Command {
+	return leaf(&cobra.Command{Use: "help [command]", Short: "Help about any command"},
+		func(c *cobra.Command, args []string) error {
+			of, rest, err := c.Root().Find(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(rest) > 0 && of.HasSubCommands() {
+				return unknownCommand(of, rest[0])
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		})
 }

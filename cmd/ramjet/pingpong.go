@@ -93,17 +93,20 @@ func newPingpongKindCmd(k pingpongKind) *cobra.Command {
 
 // run exchanges addresses with the peer, bounces messages, and says how long it took.
 func (p *pingpong) run(ctx context.Context, out io.Writer, host string) error {
+	client := host != ""
+	exchange := func() error { return p.exchangeAsClient(ctx, host) }
+	if !client {
+		l, err := p.listen(ctx)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		exchange = func() error { return p.exchangeAsServer(ctx, l) }
+	}
 	for _, ep := range p.local {
 		fmt.Fprintf(out, "  local address:  %s\n", addressText(ep))
 	}
-	client := host != ""
-	var err error
-	if client {
-		err = p.exchangeAsClient(ctx, host)
-	} else {
-		err = p.exchangeAsServer(ctx)
-	}
-	if err != nil {
+	if err := exchange(); err != nil {
 		return err
 	}
 	for _, ep := range p.remote {

@@ -84,16 +84,20 @@ func (p *pingpong) exchangeAsClient(ctx context.Context, host string) error {
 	})
 }
 
-// exchangeAsServer waits for a client, takes its addresses, connects, and sends ours.
-func (p *pingpong) exchangeAsServer(ctx context.Context) error {
+// listen opens the port that clients connect to.
+func (p *pingpong) listen(ctx context.Context) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(int(p.port))))
-	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return usagef("TCP port %d is in use: give both sides another one with --port", p.port)
-		}
-		return usageError{err}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, usagef("TCP port %d is in use: give both sides another one with --port", p.port)
 	}
-	defer l.Close()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return l, nil
+}
+
+// exchangeAsServer waits for a client, takes its addresses, connects, and sends ours.
+func (p *pingpong) exchangeAsServer(ctx context.Context, l net.Listener) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	conn, err := l.Accept()
 	if err != nil {

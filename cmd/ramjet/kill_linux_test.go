@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startDemo starts the demo and returns once its second process runs.
+func startDemo(t *testing.T) (cmd *exec.Cmd, child int, wait func() result) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	cmd, end := command(ctx, "demo")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wait = func() result { t.Helper(); return end(t, cmd.Wait()) }
+	for ctx.Err() == nil {
+		tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", cmd.Process.Pid))
+		for _, task := range tasks {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", cmd.Process.Pid, task.Name()))
+			for f := range strings.FieldsSeq(string(text)) {
+				line, _ := os.ReadFile("/proc/" + f + "/cmdline")
+				if child, err := strconv.Atoi(f); err == nil && strings.Contains(string(line), demoPeerName) {
+					return cmd, child, wait
+				}
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("the demo has no second process")
+	return nil, 0, nil
+}
+
+// wantGone fails the test unless a process ends.
+func wantGone(t *testing.T, pid int) {
+	t.Helper()
+	for range 1000 {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil || strings.Contains(string(status), "\nState:\tZ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d is left over", pid)
+}
+
+func TestDemoInterrupted(t *testing.T) {
+	cmd, child, wait := startDemo(t)
+	cmd.Process.Signal(os.Interrupt)
+	syscall.Kill(child, syscall.SIGINT) // as a terminal sends it to both
+	wait().wantError(t, exitInterrupted, "interrupted")
+	wantGone(t, child)
+}
+
+func TestDemoKilled(t *testing.T) {
+	cmd, child, wait := startDemo(t)
+	cmd.Process.Kill()
+	wait()
+	wantGone(t, child)
+}
+
+func TestDemoPeerKilled(t *testing.T) {
+	_, child, wait := startDemo(t)
+	syscall.Kill(child, syscall.SIGKILL)
+	wait().wantError(t, exitFailed, "the other process has ended: signal: killed")
+}
+
+func TestPingpongInterrupted(t *testing.T) {
+	for _, args := range [][]string{{}, {"-e"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		cmd, end := command(ctx, append([]string{"pingpong", "rc", "-d", testDevice(t), "-p", freePort(t)}, args...)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		cmd.Process.Signal(os.Interrupt)
+		r := end(t, cmd.Wait())
+		r.stdout = ""
+		r.wantError(t, exitInterrupted, "interrupted")
+	}
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet"
+)
+
+// program is the command, built once.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "ramjet")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "ramjet")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the command: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// result is how a run of the command ended.
+type result struct {
+	status         int
+	stdout, stderr string
+}
+
+// command prepares a run of the command.
+func command(ctx context.Context, args ...string) (cmd *exec.Cmd, end func(t *testing.T, err error) result) {
+	var stdout, stderr bytes.Buffer
+	cmd = exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = 5 * time.Second
+	return cmd, func(t *testing.T, err error) (r result) {
+		t.Helper()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatalf("ramjet %v: %v", args, err)
+		}
+		r.status, r.stdout, r.stderr = cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
+		return r
+	}
+}
+
+// ramjetCmd runs the command.
+func ramjetCmd(t *testing.T, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd, end := command(ctx, args...)
+	return end(t, cmd.Run())
+}
+
+// wantSuccess fails the test unless the command succeeded.
+func (r result) wantSuccess(t *testing.T) {
+	t.Helper()
+	if r.status != 0 {
+		t.Fatalf("exit status %d\nstdout:\n%s\nstderr:\n%s", r.status, r.stdout, r.stderr)
+	}
+}
+
+// wantError fails the test unless the command ended with a status and one line that has text.
+func (r result) wantError(t *testing.T, status int, text string) {
+	t.Helper()
+	if r.status != status {
+		t.Errorf("exit status %d, want %d", r.status, status)
+	}
+	if r.stdout != "" {
+		t.Errorf("standard output: %q", r.stdout)
+	}
+	if strings.Count(r.stderr, "\n") != 1 || !strings.HasSuffix(r.stderr, "\n") {
+		t.Errorf("want one line on standard error: %q", r.stderr)
+	}
+	if !strings.HasPrefix(r.stderr, "ramjet") || !strings.Contains(r.stderr, text) {
+		t.Errorf("standard error %q does not say %q", r.stderr, text)
+	}
+}
+
+// hosts numbers the loopback addresses of this test process.
+var hosts atomic.Uint32
+
+// testDevice returns the name of a device that no other test uses.
+func testDevice(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs more than one loopback address, which only Linux has from the start")
+	}
+	pid := os.Getpid()
+	return fmt.Sprintf("roce:127.%d.%d.%d", 1+pid>>8%60, pid%256, hosts.Add(1))
+}
+
+// freePort returns a TCP port that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		text string
+	}{
+		{"devcies", `unknown command "devcies": did you mean devices?`},
+		{"nothing-like-it", "`ramjet --help` lists them"},
+		{"help devcies", `unknown command "devcies"`},
+		{"help pingpong rx", `did you mean rc`},
+		{"completion bassh", `did you mean bash?`},
+		{"devices --vrbose", "unknown flag: --vrbose"},
+		{"devices nonsense", `"nonsense" is no device name`},
+		{"devices nonsense:1", `no device kind "nonsense"`},
+		{"devices roce:here", `"here" is no IP address`},
+		{"devices roce:203.0.113.77", "203.0.113.77 is no address of this host"},
+		{"demo now", `unknown command "now"`},
+		{"demo --pcap /nowhere/to/be/found", "--pcap"},
+		{"pingpong rx", `did you mean rc`},
+		{"pingpong rc -d roce:203.0.113.77", "203.0.113.77 is no address of this host"},
+		{"pingpong rc one two", "accepts at most 1 arg(s)"},
+		{"pingpong rc -p 70000", "70000"},
+		{"pingpong rc -s 12q", `"12q" is no size`},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			ramjetCmd(t, strings.Fields(c.args)...).wantError(t, exitUsage, c.text)
+		})
+	}
+}
+
+func TestUsageErrorsOfDevice(t *testing.T) {
+	name := testDevice(t)
+	for _, c := range []struct {
+		args string
+		text string
+	}{
+		{"rc -m 1000", "--mtu 1000: give 256, 512, 1024, 2048 or 4096"},
+		{"rc -s 0", "--size 0"},
+		{"rc -n 0", "--iters 0"},
+		{"rc -r 1", "--rx-depth 1"},
+		{"rc -g 7", "--gid-idx 7: the GID table has no such row"},
+		{"srq -q 300", "--num-qp 300"},
+		{"ud -s 8192", "a datagram of this device has at most 4096 bytes"},
+		{"ud -m 1024", "unknown shorthand flag: 'm'"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			args := append([]string{"pingpong"}, strings.Fields(c.args)...)
+			ramjetCmd(t, append(args, "-d", name)...).wantError(t, exitUsage, c.text)
+		})
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	name := testDevice(t)
+	dev, err := ramjet.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	ramjetCmd(t, "pingpong", "rc", "-d", name).wantError(t, exitUsage, "UDP port 4791")
+	ramjetCmd(t, "devices", name).wantError(t, exitUsage, "is in use")
+
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	ramjetCmd(t, "pingpong", "rc", "-d", testDevice(t), "-p", port).wantError(t, exitUsage, "TCP port "+port+" is in use")
+}
+
+func TestHelpAndCompletion(t *testing.T) {
+	for args, text := range map[string]string{
+		"":                     "pingpong",
+		"--help":               "devices",
+		"help demo":            "--pcap",
+		"pingpong":             "ibv_rc_pingpong",
+		"pingpong rc --help":   "--rx-depth",
+		"completion bash":      "__complete",
+		"completion zsh":       "compdef",
+		"completion fish":      "complete",
+		"__complete devi":      "devices",
+		"__complete pingpong ": "srq",
+	} {
+		r := ramjetCmd(t, strings.Split(args, " ")...)
+		if args == "" {
+			r = ramjetCmd(t)
+		}
+		if r.status != 0 || !strings.Contains(r.stdout, text) {
+			t.Errorf("ramjet %s: status %d, stdout %.300q, want %q in it, stderr %q", args, r.status, r.stdout, text, r.stderr)
+		}
+		if strings.Contains(r.stdout, demoPeerName) {
+			t.Errorf("ramjet %s shows the hidden command", args)
+		}
+	}
+}
+
+func TestByteSize(t *testing.T) {
+	for text, want := range map[string]byteSize{"0": 0, "64": 64, "4K": 4096, "4k": 4096, "1MiB": 1 << 20, "2G": 2 << 30, "7B": 7} {
+		var s byteSize
+		if err := s.Set(text); err != nil || s != want {
+			t.Errorf("%q is %d, %v; want %d", text, s, err, want)
+		}
+	}
+	for _, text := range []string{"", "K", "-1", "1.5K", "4KK", "1T", "x", "99999999999G", "1iB"} {
+		var s byteSize
+		if err := s.Set(text); err == nil {
+			t.Errorf("%q is taken as %d", text, s)
+		}
+	}
+	for n, want := range map[int]string{0: "0 B", 64: "64 B", 1000: "1000 B", 4096: "4 KiB", 1 << 20: "1 MiB", 3 << 29: "1536 MiB", 1 << 30: "1 GiB"} {
+		if got := formatSize(n); got != want {
+			t.Errorf("%d bytes are %q, want %q", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// TestPingpong runs server and client of each kind, and looks at what both say.
+func TestPingpong(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		qps  int
+		size int
+	}{
+		{"rc -e", 1, 4096},
+		{"rc -s 1 -m 256", 1, 1},
+		{"uc -e -s 9000", 1, 9000},
+		{"ud -e", 1, 1024},
+		{"ud -e -s 4096", 1, 4096},
+		{"srq -e", 16, 4096},
+		{"srq -e -q 3 -r 10 -s 64", 3, 64},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+			defer cancel()
+			const iters = 100
+			args := append([]string{"pingpong"}, strings.Fields(c.args)...)
+			args = append(args, "-c", "-n", fmt.Sprint(iters), "-p", freePort(t))
+			pcap := filepath.Join(t.TempDir(), "server.pcapng")
+			server, serverResult := command(ctx, append(args, "-d", testDevice(t), "--pcap", pcap)...)
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, "-d", testDevice(t), "127.0.0.1")
+			client := ramjetCmd(t, args...)
+			for client.status != 0 && strings.Contains(client.stderr, "start it first") && ctx.Err() == nil {
+				time.Sleep(20 * time.Millisecond) // the server does not listen yet
+				client = ramjetCmd(t, args...)
+			}
+			results := map[string]result{"client": client, "server": serverResult(t, server.Wait())}
+			address := regexp.MustCompile(`(?m)^  (local|remote) address: {1,2}LID 0x0000, QPN 0x[0-9a-f]{6}, PSN 0x[0-9a-f]{6}, GID ::ffff:127\.[0-9.]+$`)
+			figures := regexp.MustCompile(fmt.Sprintf(`(?m)^%d bytes in \d+\.\d\d seconds = \d+\.\d\d Mbit/sec\n%d iters in \d+\.\d\d seconds = \d+\.\d\d usec/iter\n\z`,
+				2*iters*c.size, iters))
+			for side, r := range results {
+				if r.status != 0 || !figures.MatchString(r.stdout) || len(address.FindAllString(r.stdout, -1)) != 2*c.qps {
+					t.Errorf("%s: status %d, stderr %s, stdout:\n%s", side, r.status, r.stderr, r.stdout)
+				}
+			}
+			if frames := verifyRecording(t, pcap); frames < 2*iters {
+				t.Errorf("%d frames recorded, want at least %d", frames, 2*iters)
+			}
+		})
+	}
+}
+
+func TestPingpongWithoutServer(t *testing.T) {
+	r := ramjetCmd(t, "pingpong", "rc", "-d", testDevice(t), "-p", freePort(t), "127.0.0.1")
+	r.stdout = "" // the local address
+	r.wantError(t, exitFailed, "start it first")
+}
+
+// The texts below were sent by ibv_rc_pingpong's format, "%04x:%06x:%06x:%s" and a zero byte.
+func TestPingpongAddress(t *testing.T) {
+	ep := verbs.Endpoint{QPN: 0x11, PSN: 0xabcdef, GID: verbs.GID{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: 2, 15: 7}}
+	const text = "0000:000011:abcdef:00000000000000000000ffffc0000207\x00"
+	if got := string(appendAddress(nil, ep)); got != text {
+		t.Errorf("%q, want %q", got, text)
+	}
+	if got, err := parseAddress([]byte(text)); err != nil || got != ep {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"", text[1:], text[:len(text)-1], strings.Replace(text, ":", ";", 1), strings.Replace(text, "ab", "xy", 1),
+		strings.Replace(text, "0000:", "000+:", 1), strings.ReplaceAll(text, "ff", "-1")} {
+		if got, err := parseAddress([]byte(bad)); err == nil {
+			t.Errorf("%q is taken as %+v", bad, got)
+		}
+	}
+}
+
+func FuzzPingpongAddress(f *testing.F) {
+	f.Add([]byte("0000:000011:abcdef:00000000000000000000ffffc0000207\x00"))
+	f.Add([]byte("0001:ffffff:000000:fe80000000000000505400fffe123456\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ep, err := parseAddress(b)
+		if err != nil {
+			return
+		}
+		if again, err := parseAddress(appendAddress(nil, ep)); err != nil || again != ep {
+			t.Errorf("%q is %+v, and that is %+v, %v", b, ep, again, err)
+		}
+	})
+}
