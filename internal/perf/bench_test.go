@@ -33,7 +33,7 @@ func benchmark(b *testing.B, c *Client, f Figure) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	value := f.Unit.of(r)
+	value := f.Unit.Of(r)
 	b.ReportMetric(float64(r.Elapsed.Nanoseconds())/float64(r.Messages), "ns/op")
 	b.ReportMetric(float64((r.Local.Allocs+r.Peer.Allocs)/r.Messages), "allocs/op")
 	if f.Unit == BytesPerSecond {
@@ -52,13 +52,13 @@ func benchmark(b *testing.B, c *Client, f Figure) {
 				b.Logf("%s: %v", ref.Name, err)
 				continue
 			}
-			against = f.Unit.ofBaseline(br)
+			against = f.Unit.OfBaseline(br)
 		} else {
 			r, err := c.Run(b.Context(), limit(*ref.Config))
 			if err != nil {
 				b.Fatal(err)
 			}
-			against = f.Unit.of(r)
+			against = f.Unit.Of(r)
 		}
 		b.ReportMetric(value/against, "x_"+strings.ReplaceAll(ref.Name, " ", "_"))
 	}

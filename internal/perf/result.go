@@ -43,8 +43,8 @@ type Result struct {
 	PeakPerSecond     float64       `json:"peak_bytes_per_second"`
 	MessagesPerSecond float64       `json:"messages_per_second"`
 	RoundTrip         *RoundTrip    `json:"round_trip,omitempty"`
-	Local             Report        `json:"local"`
-	Peer              Report        `json:"peer"`
+	Local             Report        `json:"local"` // the client's
+	Peer              Report        `json:"peer"`  // the server's
 }
 
 // maxTrip is the longest round trip that is told apart.

@@ -176,6 +176,9 @@ func (x *session) measure(ctx context.Context, c Config, client bool, started fu
 	if m.Report == nil {
 		return nil, errUnexpected
 	}
+	if !client {
+		return newResult(c, s.path.Bytes(), *m.Report, local, nil), nil
+	}
 	return newResult(c, s.path.Bytes(), local, *m.Report, trips), nil
 }
 
@@ -253,7 +256,7 @@ type Options struct {
 	Device *verbs.Device                            // nil: Open that of the control connection's address
 	Open   func(name string) (*verbs.Device, error) // needed if Device is nil
 	Accept func(Config) error                       // server: refuses measurements; nil: none
-	Notice func(Config, *Result)                    // server: called after each measurement; nil: not
+	Notice func(*Result)                            // server: called after each measurement, without RoundTrip; nil: not
 }
 
 // Client is the side that says what to measure.
@@ -385,7 +388,7 @@ func (x *session) serveJob(ctx context.Context, j *job, opt Options) error {
 	}
 	r, err := x.measure(ctx, *j.Config, false, nil)
 	if err == nil && opt.Notice != nil {
-		opt.Notice(*j.Config, r)
+		opt.Notice(r)
 	}
 	return err
 }

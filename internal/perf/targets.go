@@ -46,8 +46,8 @@ func (f *Figure) Reached(ref int, ratio float64) bool {
 	return ratio >= f.Against[ref].Want
 }
 
-// of returns the value of a result.
-func (u Unit) of(r *Result) float64 {
+// Of returns the value of a result.
+func (u Unit) Of(r *Result) float64 {
 	switch u {
 	case BytesPerSecond:
 		return r.BytesPerSecond
@@ -57,8 +57,8 @@ func (u Unit) of(r *Result) float64 {
 	return r.RoundTrip.P50.Seconds()
 }
 
-// ofBaseline returns the value of bare sockets.
-func (u Unit) ofBaseline(r baseline.Result) float64 {
+// OfBaseline returns the value of bare sockets.
+func (u Unit) OfBaseline(r baseline.Result) float64 {
 	switch u {
 	case BytesPerSecond:
 		return r.BytesPerSecond()
@@ -94,7 +94,7 @@ func (c *Client) Measure(ctx context.Context, f *Figure) (v Values, err error) {
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", f.Name, err)
 	}
-	v.Value, v.Allocs, v.Count = f.Unit.of(r), r.Local.Allocs+r.Peer.Allocs, r.Messages
+	v.Value, v.Allocs, v.Count = f.Unit.Of(r), r.Local.Allocs+r.Peer.Allocs, r.Messages
 	for _, ref := range f.Against {
 		var a float64
 		if ref.Baseline != nil {
@@ -102,13 +102,13 @@ func (c *Client) Measure(ctx context.Context, f *Figure) (v Values, err error) {
 			if err != nil {
 				return v, fmt.Errorf("%s: %s: %w", f.Name, ref.Name, err)
 			}
-			a = f.Unit.ofBaseline(b)
+			a = f.Unit.OfBaseline(b)
 		} else {
 			r, err := c.Run(ctx, *ref.Config)
 			if err != nil {
 				return v, fmt.Errorf("%s: %s: %w", f.Name, ref.Name, err)
 			}
-			a = f.Unit.of(r)
+			a = f.Unit.Of(r)
 		}
 		v.Against = append(v.Against, a)
 		v.Ratios = append(v.Ratios, v.Value/a)

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/perf"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const perfLong = `Measure bandwidth or latency between two processes, as perftest's programs do.
+
+On one machine:      ramjet perf send bw --loopback
+On two, the first:   ramjet perf send bw
+    and the second:  ramjet perf send bw HOST
+
+The side with HOST (or --loopback) is the client: its flags decide for both. The control
+connection is TCP on --port; the devices are those of the addresses that it connects.
+MB/sec are 2^20 bytes a second. The time of SEND and WRITE is half a round trip, that of
+READ and atomics a whole one; --compare compares whole round trips.`
+
+// newPerfCmd makes `ramjet perf`.
+func newPerfCmd() *cobra.Command {
+	c := group("perf", "Measure bandwidth and latency, in perftest's columns",
+		newPerfOpCmd("send", "SEND", perf.Send),
+		newPerfOpCmd("write", "RDMA WRITE", perf.Write),
+		newPerfOpCmd("read", "RDMA READ", perf.Read),
+		newPerfOpCmd("atomic", "fetch-and-add or compare-and-swap", perf.FetchAdd),
+		newPerfTableCmd(), newPerfPeerCmd())
+	c.Long = perfLong
+	return c
+}
+
+func newPerfOpCmd(use, what string, op perf.Op) *cobra.Command {
+	c := group(use, "Measure "+what, newPerfModeCmd(what, op, perf.Bandwidth), newPerfModeCmd(what, op, perf.Latency))
+	c.Long = perfLong
+	return c
+}
+
+func newPerfModeCmd(what string, op perf.Op, mode perf.Mode) *cobra.Command {
+	f := &perfFlags{config: perf.Config{Op: op, Mode: mode}}
+	short := map[perf.Mode]string{perf.Bandwidth: "bandwidth", perf.Latency: "latency"}[mode]
+	c := &cobra.Command{Use: string(mode) + " [HOST]", Short: "Measure the " + short + " of " + what, Long: perfLong, Args: cobra.MaximumNArgs(1)}
+	f.add(c)
+	return leaf(c, func(c *cobra.Command, args []string) error {
+		configs, err := f.configs()
+		if err != nil {
+			return usageError{err}
+		}
+		stop, err := startProfile(f.profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		switch {
+		case len(args) == 1 && f.loopback:
+			return usagef("--loopback and a host exclude each other: with --loopback both sides run here")
+		case len(args) == 1:
+			return f.client(c, configs, net.JoinHostPort(args[0], strconv.Itoa(f.port)), f.localFor(c.Context(), args[0]))
+		case f.loopback:
+			return f.both(c, configs)
+		}
+		return f.server(c)
+	})
+}
+
+// perfDevice opens the device of a side and remembers what there is to finish.
+type perfDevice struct {
+	flags  deviceFlags
+	log    io.Writer
+	finish func() error
+}
+
+func (d *perfDevice) open(name string) (*verbs.Device, error) {
+	if d.flags.device != "" {
+		name = d.flags.device
+	}
+	dev, done, err := openDevice(name, d.flags.pcap, d.log)
+	if err != nil {
+		return nil, err
+	}
+	d.finish = done
+	return dev, nil
+}
+
+// close completes what open began; err is what went wrong before.
+func (d *perfDevice) close(err error) error {
+	if d.finish == nil {
+		return err
+	}
+	if ferr := d.finish(); err == nil {
+		err = ferr
+	}
+	return err
+}
+
+// localFor returns the address to connect from; the zero one leaves it to the system. Two
+// devices of one machine cannot share an address, so a loopback host is not met on its own.
+func (f *perfFlags) localFor(ctx context.Context, host string) netip.Addr {
+	if _, addr, ok := strings.Cut(f.device.device, ":"); ok {
+		if a, err := netip.ParseAddr(addr); err == nil {
+			return a
+		}
+	}
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err == nil && len(addrs) > 0 && addrs[0].Unmap().Is4() && addrs[0].IsLoopback() {
+		return perf.LoopbackAddress()
+	}
+	return netip.Addr{}
+}
+
+// both runs the client here and the server in a second process.
+func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
+	peer, err := startPerfPeer(c.ErrOrStderr(), f.profile)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if perr := peer.Close(); err == nil && c.Context().Err() == nil {
+			err = perr
+		}
+	}()
+	return f.client(c, configs, peer.Address, f.localFor(c.Context(), "127.0.0.1"))
+}
+
+// client measures against the server at address.
+func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address string, local netip.Addr) (err error) {
+	d := &perfDevice{flags: f.device, log: c.ErrOrStderr()}
+	defer func() { err = d.close(err) }()
+	client, err := perf.Dial(c.Context(), address, local, perf.Options{Open: d.open})
+	if err != nil {
+		if errors.As(err, new(*net.OpError)) {
+			return fmt.Errorf("%w: start `%s` there first", err, c.CommandPath())
+		}
+		return err
+	}
+	defer client.Close()
+	out := newPerfOutput(c.OutOrStdout(), f, client)
+	for _, cfg := range configs {
+		row, err := f.measure(c.Context(), client, cfg, c.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		out.row(row)
+	}
+	return out.end()
+}
+
+// server waits for one client and does what it asks for.
+func (f *perfFlags) server(c *cobra.Command) (err error) {
+	d := &perfDevice{flags: f.device, log: c.ErrOrStderr()}
+	defer func() { err = d.close(err) }()
+	opt := perf.Options{Open: d.open, Accept: f.accept}
+	var host string
+	if f.device.device != "" { // a wrong name is told at once
+		if opt.Device, err = d.open(""); err != nil {
+			return err
+		}
+		if a := f.localFor(c.Context(), ""); a.IsValid() {
+			host = a.String()
+		}
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(f.port)))
+	if err != nil {
+		return usagef("%w: --port chooses another", err)
+	}
+	defer l.Close()
+	defer context.AfterFunc(c.Context(), func() { l.Close() })()
+	fmt.Fprintf(c.ErrOrStderr(), "waiting on port %d for: %s HOST (to run both sides here, stop this and add --loopback)\n",
+		l.Addr().(*net.TCPAddr).Port, c.CommandPath())
+	conn, err := l.Accept()
+	if err != nil {
+		return errors.Join(c.Context().Err(), err)
+	}
+	l.Close()
+	out := newPerfOutput(c.OutOrStdout(), f, nil)
+	opt.Notice = func(r *perf.Result) { out.row(newPerfRow([]*perf.Result{r})) }
+	if err := perf.Serve(c.Context(), conn, opt); err != nil {
+		return err
+	}
+	return out.end()
+}
+
+// accept refuses clients of another command.
+func (f *perfFlags) accept(c perf.Config) error {
+	same := c.Op == f.config.Op || c.Op == perf.CompareSwap && f.config.Op == perf.FetchAdd
+	if !same || c.Mode != f.config.Mode {
+		return fmt.Errorf("it measures %v %s, not %v %s: start the same command there", f.config.Op, f.config.Mode, c.Op, c.Mode)
+	}
+	return nil
+}
+
+// perfPeerName is the hidden command that is the second process.
+const perfPeerName = "peer"
+
+func newPerfPeerCmd() *cobra.Command {
+	c := &cobra.Command{Use: perfPeerName, Short: "The second process of --loopback", Hidden: true, Args: cobra.NoArgs}
+	profile := addProfileFlag(c)
+	return leaf(c, func(c *cobra.Command, _ []string) error {
+		signal.Ignore(os.Interrupt) // the first process decides when it is over
+		stop, err := startProfile(*profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		d := &perfDevice{log: io.Discard}
+		return perf.RunPeer(context.WithoutCancel(c.Context()), perf.LoopbackAddress(), perf.Options{Open: d.open}, c.InOrStdin(), c.OutOrStdout())
+	})
+}
+
+// startPerfPeer starts the second process; profile is the first one's.
+func startPerfPeer(stderr io.Writer, profile string) (*perf.Peer, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"perf", perfPeerName}
+	if profile != "" {
+		args = append(args, "--cpuprofile", profile+".peer")
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Stderr = stderr
+	return perf.StartPeer(cmd)
+}
+
+// addProfileFlag adds --cpuprofile, which is for those who work on this project.
+func addProfileFlag(c *cobra.Command) *string {
+	file := c.Flags().String("cpuprofile", "", "write a CPU profile to `file`; the second process to file.peer")
+	c.Flags().MarkHidden("cpuprofile")
+	return file
+}
+
+func startProfile(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, usagef("--cpuprofile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, err
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		file.Close()
+	}, nil
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/perf"
+)
+
+// perfPort is perftest's.
+const perfPort = 18515
+
+// perfFlags are the flags of the commands that measure, with perftest's letters.
+type perfFlags struct {
+	config   perf.Config
+	device   deviceFlags
+	port     int
+	loopback bool
+	size     byteSize
+	all      bool
+	duration perfDuration
+	atomic   string
+	conn     string
+	runs     int
+	json     bool
+	compare  bool
+	profile  string
+	set      func(name string) bool // was the flag given?
+}
+
+func (f *perfFlags) add(c *cobra.Command) {
+	fl, cfg := c.Flags(), &f.config
+	lat := cfg.Mode == perf.Latency
+	fl.StringVarP(&f.device.device, "device", "d", "", "`device` to open (default: that of the address that reaches the other side)")
+	addPcapFlag(c, &f.device.pcap)
+	fl.IntVarP(&f.port, "port", "p", perfPort, "TCP port of the control connection")
+	fl.BoolVar(&f.loopback, "loopback", false, "run both sides here, on loopback addresses")
+	fl.IntVarP(&cfg.Iters, "iters", "n", 0, "messages per queue pair, or round trips (default 5000; 1000 for latency, READ and atomics)")
+	fl.VarP(&f.duration, "duration", "D", "measure for so long instead, in seconds or such as 500ms")
+	fl.IntVarP(&cfg.TxDepth, "tx-depth", "t", 128, "sends outstanding")
+	fl.IntVarP(&cfg.MTU, "mtu", "m", 0, "path MTU in bytes: 256 to 4096 (default: the largest of both ports)")
+	fl.BoolVarP(&cfg.Events, "events", "e", false, "sleep on completion events instead of polling")
+	fl.IntVar(&f.runs, "runs", 1, "repeat so many times and show the medians")
+	fl.BoolVar(&f.json, "json", false, "write JSON")
+	fl.BoolVar(&f.compare, "compare", false, "measure the same over TCP and UDP sockets too, and show ratios")
+	f.profile = ""
+	fl.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to `file`; the second process of --loopback to file.peer")
+	fl.MarkHidden("cpuprofile")
+	switch cfg.Op {
+	case perf.FetchAdd:
+		fl.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
+	default:
+		f.size = byteSize(65536)
+		if lat {
+			f.size = 2
+		}
+		fl.VarP(&f.size, "size", "s", "size of a message, such as 64 or 1M (UD: 1024 by default)")
+		fl.BoolVarP(&f.all, "all", "a", false, "all sizes from 2 bytes to 8 MiB (UD: to the path MTU)")
+	}
+	if cfg.Op == perf.Send || cfg.Op == perf.Write {
+		fl.StringVarP(&f.conn, "connection", "c", "RC", "RC, UC, or UD (SEND only)")
+		fl.IntVarP(&cfg.Inline, "inline-size", "I", 0, "post messages of up to so many bytes inline (default 0; 220 for latency; -1: none)")
+	} else {
+		fl.IntVarP(&cfg.Outstanding, "outs", "o", 16, "READs and atomics in flight")
+	}
+	if cfg.Op == perf.Send {
+		fl.IntVarP(&cfg.RxDepth, "rx-depth", "r", 512, "receives posted")
+	}
+	if !lat {
+		fl.IntVarP(&cfg.QPs, "qp", "q", 1, "queue pairs")
+		fl.IntVarP(&cfg.PostList, "post-list", "l", 1, "work requests posted in one call")
+		fl.IntVarP(&cfg.CQMod, "cq-mod", "Q", 0, "sends for one completion (default 64; 1 for messages of more than 8 KiB)")
+		fl.BoolVarP(&cfg.Both, "bidirectional", "b", false, "both sides send; the figures are the sum")
+	}
+	f.set = fl.Changed
+}
+
+// configs returns what the flags ask for: one measurement a size.
+func (f *perfFlags) configs() ([]perf.Config, error) {
+	c := f.config
+	for _, v := range []struct {
+		name string
+		n    int
+	}{{"iters", c.Iters}, {"tx-depth", c.TxDepth}, {"rx-depth", c.RxDepth}, {"qp", c.QPs}, {"post-list", c.PostList},
+		{"cq-mod", c.CQMod}, {"outs", c.Outstanding}, {"runs", f.runs}} {
+		if f.set(v.name) && v.n < 1 {
+			return nil, fmt.Errorf("--%s is %d: it has to be 1 or more", v.name, v.n)
+		}
+	}
+	switch {
+	case f.set("duration") && f.duration <= 0:
+		return nil, errors.New("--duration has to be longer than nothing")
+	case f.set("duration") && f.set("iters"):
+		return nil, errors.New("--duration and --iters exclude each other")
+	case f.all && f.set("size"):
+		return nil, errors.New("--all and --size exclude each other")
+	case f.set("size") && f.size == 0:
+		return nil, errors.New("--size is 0: it has to be 1 or more")
+	case f.set("size") && f.size > perf.MaxSize:
+		return nil, fmt.Errorf("--size is %d: it can be %s at most", f.size, formatSize(perf.MaxSize))
+	case f.port < 0 || f.port > 65535:
+		return nil, fmt.Errorf("--port is %d: it can be 0 to 65535", f.port)
+	}
+	c.Duration = time.Duration(f.duration)
+	c.Transport = perf.Transport(strings.ToUpper(f.conn))
+	if f.atomic != "" {
+		ops := map[string]perf.Op{"FETCH_AND_ADD": perf.FetchAdd, "CMP_AND_SWAP": perf.CompareSwap}
+		if c.Op = ops[strings.ToUpper(f.atomic)]; c.Op == "" {
+			return nil, fmt.Errorf("--atomic-type is %q: there are FETCH_AND_ADD and CMP_AND_SWAP", f.atomic)
+		}
+	}
+	if c.TxDepth > 0 && f.set("cq-mod") && !f.set("tx-depth") {
+		c.TxDepth = max(c.TxDepth, c.CQMod)
+	}
+	if !f.set("rx-depth") {
+		c.RxDepth = 0
+	}
+	if f.set("size") {
+		c.Size = int(f.size)
+	}
+	sizes := []int{c.Size}
+	if f.all {
+		sizes = nil
+		last := 23
+		if c.Transport == perf.UD {
+			for last = 12; c.MTU > 0 && 1<<last > c.MTU; last-- {
+			}
+		}
+		for i := 1; i <= last; i++ {
+			sizes = append(sizes, 1<<i)
+		}
+	}
+	var configs []perf.Config
+	for _, n := range sizes {
+		c.Size = n
+		d := c.WithDefaults()
+		if err := d.Check(); err != nil {
+			return nil, err
+		}
+		configs = append(configs, d)
+	}
+	return slices.Clip(configs), nil
+}
+
+// perfDuration is a flag: seconds as perftest has them, or a duration with its unit.
+type perfDuration time.Duration
+
+func (d *perfDuration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+// Type is the word for the value in a command's help.
+func (d *perfDuration) Type() string { return "time" }
+
+// Set parses text such as 2, 0.5, 500ms.
+func (d *perfDuration) Set(text string) error {
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
+		*d = perfDuration(s * float64(time.Second))
+		return nil
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is no time: give seconds, or such as 500ms", text)
+	}
+	*d = perfDuration(v)
+	return nil
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/progress"
+	"golang.org/x/term"
+
+	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
+	"github.com/ramjet-rdma/ramjet/internal/perf"
+)
+
+// perfRow is a line of the output: one size.
+type perfRow struct {
+	Config  perf.Config      `json:"config"`
+	Median  perfColumns      `json:"median"`
+	Runs    []*perf.Result   `json:"runs"`
+	Compare []perfComparison `json:"compare,omitempty"`
+}
+
+// perfColumns are perftest's columns, in perftest's units.
+type perfColumns struct {
+	Bytes      int     `json:"bytes"`
+	Iterations uint64  `json:"iterations"`
+	BWPeak     float64 `json:"bw_peak_mib_per_second,omitempty"`
+	BWAverage  float64 `json:"bw_average_mib_per_second,omitempty"`
+	MsgRate    float64 `json:"msg_rate_mpps,omitempty"`
+	Min        float64 `json:"t_min_usec,omitempty"`
+	Max        float64 `json:"t_max_usec,omitempty"`
+	Typical    float64 `json:"t_typical_usec,omitempty"`
+	Average    float64 `json:"t_avg_usec,omitempty"`
+	Stdev      float64 `json:"t_stdev_usec,omitempty"`
+	P99        float64 `json:"p99_usec,omitempty"`
+	P999       float64 `json:"p99_9_usec,omitempty"`
+}
+
+// perfComparison is the same transfer over sockets.
+type perfComparison struct {
+	Name  string    `json:"name"`
+	Unit  string    `json:"unit"`  // "bytes/s", "messages/s" or "s", a round trip
+	Value float64   `json:"value"` // the sockets', the median of all runs
+	Ours  float64   `json:"ours"`
+	Ratio float64   `json:"ratio"` // ours to the sockets', the median of the runs' ratios
+	Error string    `json:"error,omitempty"`
+	unit  perf.Unit // of Value
+}
+
+// halves says whether perftest shows half a round trip.
+func halves(op perf.Op) bool { return op == perf.Send || op == perf.Write }
+
+// columnsOf are the columns of one run.
+func columnsOf(r *perf.Result) perfColumns {
+	const mib = 1 << 20
+	c := perfColumns{Bytes: r.Config.Size, Iterations: r.Messages}
+	if r.Config.Mode == perf.Bandwidth {
+		c.BWPeak, c.BWAverage, c.MsgRate = r.PeakPerSecond/mib, r.BytesPerSecond/mib, r.MessagesPerSecond/1e6
+		return c
+	}
+	if l := r.RoundTrip; l != nil {
+		unit := float64(time.Microsecond)
+		if halves(r.Config.Op) {
+			unit *= 2
+		}
+		us := func(d time.Duration) float64 { return float64(d) / unit }
+		c.Min, c.Max, c.Typical, c.Average, c.Stdev = us(l.Min), us(l.Max), us(l.P50), l.Mean/unit, l.Stdev/unit
+		c.P99, c.P999 = us(l.P99), us(l.P999)
+	}
+	return c
+}
+
+// newPerfRow makes a line of runs: each column is the median.
+func newPerfRow(runs []*perf.Result) perfRow {
+	row := perfRow{Config: runs[0].Config, Runs: runs, Median: columnsOf(runs[0])}
+	columns := make([]perfColumns, len(runs))
+	for i, r := range runs {
+		columns[i] = columnsOf(r)
+	}
+	median := func(field func(*perfColumns) *float64) {
+		v := make([]float64, len(columns))
+		for i := range columns {
+			v[i] = *field(&columns[i])
+		}
+		*field(&row.Median) = perf.Median(v)
+	}
+	for _, field := range []func(*perfColumns) *float64{
+		func(c *perfColumns) *float64 { return &c.BWPeak }, func(c *perfColumns) *float64 { return &c.BWAverage },
+		func(c *perfColumns) *float64 { return &c.MsgRate }, func(c *perfColumns) *float64 { return &c.Min },
+		func(c *perfColumns) *float64 { return &c.Max }, func(c *perfColumns) *float64 { return &c.Typical },
+		func(c *perfColumns) *float64 { return &c.Average }, func(c *perfColumns) *float64 { return &c.Stdev },
+		func(c *perfColumns) *float64 { return &c.P99 }, func(c *perfColumns) *float64 { return &c.P999 },
+	} {
+		median(field)
+	}
+	return row
+}
+
+// measure measures one size, and sockets beside it.
+func (f *perfFlags) measure(ctx context.Context, client *perf.Client, cfg perf.Config, log io.Writer) (perfRow, error) {
+	bar := startPerfBar(log, fmt.Sprintf("%v %s, %s", cfg.Op, cfg.Mode, formatSize(cfg.Size)), cfg, f.runs, client)
+	defer bar.stop()
+	var compare []perfComparison
+	var against []baseline.Config
+	if f.compare {
+		compare, against = perfBaselines(cfg)
+	}
+	values, ratios := make([][]float64, len(against)), make([][]float64, len(against))
+	ours := make([][]float64, len(against))
+	var runs []*perf.Result
+	for range f.runs {
+		r, err := client.Run(ctx, cfg)
+		if err != nil {
+			return perfRow{}, err
+		}
+		runs = append(runs, r)
+		bar.ran()
+		for i, b := range against {
+			if b.Duration == 0 {
+				b.Duration = min(max(r.Elapsed, 200*time.Millisecond), 10*time.Second)
+			}
+			br, err := client.Baseline(ctx, b)
+			if ctx.Err() != nil {
+				return perfRow{}, ctx.Err()
+			}
+			if err != nil {
+				compare[i].Error = err.Error()
+				continue
+			}
+			our, their := compare[i].unit.Of(r), compare[i].unit.OfBaseline(br)
+			ours[i], values[i], ratios[i] = append(ours[i], our), append(values[i], their), append(ratios[i], our/their)
+		}
+	}
+	for i := range compare {
+		c := &compare[i]
+		c.Ours, c.Value, c.Ratio = perf.Median(ours[i]), perf.Median(values[i]), perf.Median(ratios[i])
+	}
+	row := newPerfRow(runs)
+	row.Compare = compare
+	return row, nil
+}
+
+// maxDatagram is what one UDP socket send is compared with at most: a packet of a
+// path MTU of 4096.
+const maxDatagram = 4096
+
+// perfBaselines are the socket transfers that are like cfg.
+func perfBaselines(cfg perf.Config) (compare []perfComparison, against []baseline.Config) {
+	add := func(name string, unit perf.Unit, b baseline.Config) {
+		b.Duration = cfg.Duration
+		unitName := map[perf.Unit]string{perf.BytesPerSecond: "bytes/s", perf.MessagesPerSecond: "messages/s", perf.RoundTripTime: "s"}[unit]
+		compare, against = append(compare, perfComparison{Name: name, Unit: unitName, unit: unit}), append(against, b)
+	}
+	udp := min(cfg.Size, maxDatagram)
+	switch {
+	case cfg.Mode == perf.Bandwidth:
+		add("TCP", perf.BytesPerSecond, baseline.Config{Kind: baseline.TCPStream, Size: cfg.Size})
+		add("TCP, cubic", perf.BytesPerSecond, baseline.Config{Kind: baseline.TCPStream, Size: cfg.Size, Congestion: "cubic"})
+		if udp == cfg.Size {
+			add("UDP, sendmmsg", perf.MessagesPerSecond, baseline.Config{Kind: baseline.UDPPackets, Size: udp})
+		} else {
+			add(fmt.Sprintf("UDP, sendmmsg of %d B", udp), perf.BytesPerSecond, baseline.Config{Kind: baseline.UDPPackets, Size: udp})
+		}
+	case cfg.Events:
+		add("UDP round trip, sleeping", perf.RoundTripTime, baseline.Config{Kind: baseline.UDPSleeping, Size: udp})
+		add("TCP round trip, sleeping", perf.RoundTripTime, baseline.Config{Kind: baseline.TCPSleeping, Size: cfg.Size})
+	default:
+		add("UDP round trip, polled", perf.RoundTripTime, baseline.Config{Kind: baseline.UDPPolled, Size: udp})
+		add("TCP round trip, polled", perf.RoundTripTime, baseline.Config{Kind: baseline.TCPPolled, Size: cfg.Size})
+	}
+	return compare, against
+}
+
+// perfBar shows how far a measurement is, once it takes a while and on a terminal only.
+type perfBar struct {
+	quit, gone chan struct{}
+	runs       chan struct{}
+}
+
+func startPerfBar(log io.Writer, label string, cfg perf.Config, runs int, client *perf.Client) *perfBar {
+	file, ok := log.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	b := &perfBar{quit: make(chan struct{}), gone: make(chan struct{}), runs: make(chan struct{}, runs)}
+	go b.show(file, label, cfg, runs, client)
+	return b
+}
+
+func (b *perfBar) show(file *os.File, label string, cfg perf.Config, runs int, client *perf.Client) {
+	defer close(b.gone)
+	select {
+	case <-time.After(500 * time.Millisecond):
+	case <-b.quit:
+		return
+	}
+	const whole = 1000
+	w, tr := progress.NewWriter(), &progress.Tracker{Message: label, Total: int64(whole * runs)}
+	w.SetOutputWriter(file)
+	w.SetAutoStop(false)
+	w.SetUpdateFrequency(100 * time.Millisecond)
+	w.Style().Visibility.Value = false
+	w.AppendTracker(tr)
+	rendered := make(chan struct{})
+	go func() { w.Render(); close(rendered) }()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for done, began := 0, time.Now(); ; {
+		select {
+		case <-b.runs:
+			done, began = done+1, time.Now()
+		case <-tick.C:
+		case <-b.quit:
+			w.Stop()
+			<-rendered
+			fmt.Fprint(file, "\x1b[1A\x1b[2K\r") // the bar's line is for the table's next one
+			return
+		}
+		part := float64(client.Progress()) / float64(max(cfg.Iters*cfg.QPs, 1))
+		if cfg.Duration > 0 {
+			part = float64(time.Since(began)) / float64(cfg.Duration)
+		}
+		tr.SetValue(int64(whole*done) + int64(whole*min(part, 0.99)))
+	}
+}
+
+// ran says that one of the runs is over.
+func (b *perfBar) ran() {
+	if b != nil {
+		b.runs <- struct{}{}
+	}
+}
+
+// stop takes the bar away.
+func (b *perfBar) stop() {
+	if b != nil {
+		close(b.quit)
+		<-b.gone
+	}
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/perf"
+)
+
+// perfTable measures the figures that the project holds itself to.
+type perfTable struct {
+	runs     int
+	duration perfDuration
+	only     string
+	json     bool
+	profile  string
+}
+
+func newPerfTableCmd() *cobra.Command {
+	t := &perfTable{duration: perfDuration(500 * time.Millisecond)}
+	c := &cobra.Command{Use: "table", Short: "Measure all figures of docs/performance.md, as its table", Args: cobra.NoArgs,
+		Long: "Measure every figure that this project holds itself to, as a ratio to sockets in the same run, between two\n" +
+			"processes on loopback addresses, and write them as a Markdown table."}
+	c.Flags().IntVar(&t.runs, "runs", 5, "repeat so many times; the table has the medians")
+	c.Flags().VarP(&t.duration, "duration", "D", "`time` of each measurement, in seconds or such as 500ms")
+	c.Flags().StringVar(&t.only, "only", "", "measure only figures with this `text` in their name")
+	c.Flags().BoolVar(&t.json, "json", false, "write JSON")
+	profile := addProfileFlag(c)
+	return leaf(c, func(c *cobra.Command, _ []string) error {
+		if t.runs < 1 {
+			return usagef("--runs is %d: it has to be 1 or more", t.runs)
+		}
+		var figures []perf.Figure
+		for _, f := range perf.Figures(time.Duration(t.duration)) {
+			if strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
+				figures = append(figures, f)
+			}
+		}
+		if len(figures) == 0 {
+			return usagef("--only: no figure has %q in its name", t.only)
+		}
+		stop, err := startProfile(*profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		t.profile = *profile
+		return t.run(c.Context(), figures, c.OutOrStdout(), c.ErrOrStderr())
+	})
+}
+
+// perfFigure is what all runs of a figure gave.
+type perfFigure struct {
+	Name   string        `json:"name"`
+	Runs   []perf.Values `json:"runs"`
+	Errors []string      `json:"errors,omitempty"`
+	figure *perf.Figure
+}
+
+// run measures all figures once, then all again: what changes on the machine over minutes
+// meets all of them.
+func (t *perfTable) run(ctx context.Context, figures []perf.Figure, out, log io.Writer) error {
+	results := make([]perfFigure, len(figures))
+	for i := range figures {
+		results[i] = perfFigure{Name: figures[i].Name, figure: &figures[i]}
+	}
+	for n := range t.runs {
+		for i := range results {
+			r := &results[i]
+			fmt.Fprintf(log, "run %d of %d: %s\n", n+1, t.runs, r.Name)
+			v, err := t.measure(ctx, r.figure, log)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				fmt.Fprintf(log, "  %v\n", err)
+				r.Errors = append(r.Errors, err.Error())
+				continue
+			}
+			r.Runs = append(r.Runs, v)
+		}
+	}
+	if t.json {
+		return writeJSON(out, results)
+	}
+	t.write(out, results)
+	return nil
+}
+
+// measure measures a figure with a second process of its own.
+func (t *perfTable) measure(ctx context.Context, f *perf.Figure, log io.Writer) (v perf.Values, err error) {
+	peer, err := startPerfPeer(log, t.profile)
+	if err != nil {
+		return v, err
+	}
+	defer peer.Close()
+	d := &perfDevice{log: log}
+	client, err := perf.Dial(ctx, peer.Address, perf.LoopbackAddress(), perf.Options{Open: d.open})
+	if err != nil {
+		return v, err
+	}
+	defer client.Close()
+	return client.Measure(ctx, f)
+}
+
+// write writes the table in Markdown.
+func (t *perfTable) write(w io.Writer, results []perfFigure) {
+	fmt.Fprintf(w, "Medians of %d runs, %v each; the ratio is the median of the runs' ratios, its spread their lowest and highest.\n\n",
+		t.runs, time.Duration(t.duration))
+	fmt.Fprintln(w, "| figure | ours | allocations | beside | theirs | ratio | spread | wanted | |")
+	fmt.Fprintln(w, "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- |")
+	for _, r := range results {
+		f := r.figure
+		if len(r.Errors) > 0 {
+			fmt.Fprintf(w, "| %s | %d of %d runs failed: %s | | | | | | | no |\n", f.Name, len(r.Errors), t.runs, strings.ReplaceAll(r.Errors[0], "|", "/"))
+		}
+		if len(r.Runs) == 0 {
+			continue
+		}
+		column := func(get func(*perf.Values) float64) []float64 {
+			var c []float64
+			for i := range r.Runs {
+				c = append(c, get(&r.Runs[i]))
+			}
+			return c
+		}
+		ours := perf.Median(column(func(v *perf.Values) float64 { return v.Value }))
+		allocs := perf.Median(column(func(v *perf.Values) float64 { return float64(v.Allocs) / float64(max(v.Count, 1)) }))
+		name, value := f.Name, fmt.Sprintf("%s | %.3f", f.Unit.Format(ours), allocs)
+		for i, ref := range f.Against {
+			theirs := perf.Median(column(func(v *perf.Values) float64 { return v.Against[i] }))
+			ratios := column(func(v *perf.Values) float64 { return v.Ratios[i] })
+			ratio, low, high := perf.Median(ratios), ratios[0], ratios[0]
+			for _, x := range ratios {
+				low, high = min(low, x), max(high, x)
+			}
+			bound, reached := "at least", "no"
+			if f.Unit == perf.RoundTripTime {
+				bound = "at most"
+			}
+			if f.Reached(i, ratio) {
+				reached = "yes"
+			}
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %.2f to %.2f | %s %.2f | %s |\n", name, value, ref.Name, f.Unit.Format(theirs),
+				ratio, low, high, bound, ref.Want, reached)
+			name, value = "", " | "
+		}
+	}
+}
