@@ -46,13 +46,6 @@ func (r *recording) options() []ramjet.Option {
 	return []ramjet.Option{ramjet.WithTrace(r.writer)}
 }
 
-// flush waits until what was recorded is in the file, so that the next burst is not left out.
-func (r *recording) flush() {
-	if r != nil {
-		r.writer.Flush()
-	}
-}
-
 // finish completes the file and says on log what is in it. Devices that record must be
 // closed by then.
 func (r *recording) finish(log io.Writer) (err error) {
