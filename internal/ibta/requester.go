@@ -89,7 +89,7 @@ func (q *QP) request(now Time, b *Batch) {
 			}
 			continue
 		}
-		if !q.requestPacket(w, b) {
+		if !q.requestPacket(now, w, b) {
 			break
 		}
 		if r.sent == w.packets {
@@ -154,7 +154,7 @@ func (q *QP) failOldest() {
 }
 
 // requestPacket appends the next packet of w; false: not now.
-func (q *QP) requestPacket(w *sendWQE, b *Batch) bool {
+func (q *QP) requestPacket(now Time, w *sendWQE, b *Batch) bool {
 	r, mtu, row := &q.req, q.mtuFor(w), w.row()
 	n, packets := 0, 1 // payload bytes, and PSNs that the packet takes
 	if !row.response || w.op == verbs.AtomicWrite {
@@ -173,8 +173,10 @@ func (q *QP) requestPacket(w *sendWQE, b *Batch) bool {
 	}
 	readBytes := 0
 	if w.op == verbs.Read {
-		chunk := max(1, to.Flow.readChunk()/mtu)
-		packets = min(w.packets-r.sent, chunk-r.sent%chunk)
+		if w.chunk == 0 {
+			w.chunk = max(1, to.Flow.readChunk()/mtu)
+		}
+		packets = min(w.packets-r.sent, w.chunk-r.sent%w.chunk)
 		readBytes = w.bytesBefore(r.sent+packets, mtu) - w.bytesBefore(r.sent, mtu)
 	}
 	if q.reliable() {
@@ -202,7 +204,7 @@ func (q *QP) requestPacket(w *sendWQE, b *Batch) bool {
 		return false
 	}
 	if q.reliable() {
-		q.account(w, h.PSN, packets, readBytes)
+		q.account(now, w, h, packets, readBytes)
 	}
 	r.sent += packets
 	c := &q.Device.Counters
@@ -293,8 +295,9 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int) bool {
 }
 
 // account notes a packet that leaves.
-func (q *QP) account(w *sendWQE, psn ib.PSN, packets, readBytes int) {
+func (q *QP) account(now Time, w *sendWQE, h *ib.Packet, packets, readBytes int) {
 	r, f := &q.req, q.path.Flow
+	psn := h.PSN
 	cost := w.cost(r.sent, r.sent+packets, q.mtu())
 	r.inflight += cost
 	f.inflight += cost
@@ -304,5 +307,8 @@ func (q *QP) account(w *sendWQE, psn ib.PSN, packets, readBytes int) {
 	}
 	if end := psn.Add(packets); end.After(r.high) {
 		r.high = end
+		if h.AckReq {
+			r.rtt.sent(now, psn)
+		}
 	}
 }

@@ -19,6 +19,7 @@ type sendWQE struct {
 	done    bool         // a local operation that was carried out
 	length  uint32       // bytes of the message
 	packets int          // PSNs that it takes; 0: a local operation
+	chunk   int          // READ: responses that one request asks for; what is asked for again must be part of one
 	first   ib.PSN
 
 	sgl     []verbs.SGE
