@@ -227,9 +227,5 @@ func (c *Config) mtu(active verbs.MTU) verbs.MTU {
 	return active
 }
 
-// sends says whether the client (or the server) posts sends of its own accord. In
-// ping-pongs the server answers only.
-func (c *Config) sends(client bool) bool { return client || c.Both }
-
 // counted says whether the receiving side knows how many messages arrived.
 func (c *Config) counted() bool { return c.Op == Send }
