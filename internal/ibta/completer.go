@@ -99,7 +99,10 @@ func (q *QP) ackedTo(now Time, psn ib.PSN) bool {
 		}
 		if w.row().response {
 			q.progressIf(now, moved)
-			q.rewind()
+			if !r.asked {
+				q.rewind()
+				r.asked = true
+			}
 			return false
 		}
 		moved = true

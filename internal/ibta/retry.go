@@ -18,6 +18,7 @@ type retry struct {
 	retries      int
 	rnrRetries   int
 	recover      ib.PSN // a loss before this PSN belongs to a loss already reacted to
+	asked        bool   // went back for a lost response; what follows it says nothing new
 }
 
 // firstWait is when packets are sent again for the first time, if the QP's own timeout is
@@ -54,6 +55,7 @@ func (q *QP) armRetransmit(now Time) {
 func (q *QP) progress(now Time) {
 	r := &q.req
 	r.retries, r.rnrRetries, r.wait, r.retransmitAt = 0, 0, 0, 0
+	r.asked = false
 	if r.outstanding() {
 		q.armRetransmit(now)
 	}
