@@ -69,6 +69,7 @@ func (q *QP) retransmitTimeout(now Time) {
 		return
 	}
 	q.Device.Counters.Timeouts++
+	r.asked = false
 	t := q.timeout()
 	if t != 0 && now-r.progressAt >= t {
 		r.progressAt = now
