@@ -125,15 +125,12 @@ func (q *QP) readAgain(p *ib.Packet) {
 	}
 }
 
-// dropFrom forgets the responses that begin at psn or later, and ends one that psn is
-// within.
+// dropFrom forgets the responses at psn and later. A READ that psn is within goes as a
+// whole: whoever asks for its rest has got what comes before.
 func (r *replies) dropFrom(psn ib.PSN) {
 	for r.queue.Len() > 0 {
 		last := r.queue.At(r.queue.Len() - 1)
-		if last.psn.Before(psn) {
-			if n := psn.Sub(last.psn); n < last.packets && last.sent <= n {
-				last.packets = max(n, 1)
-			}
+		if psn.Sub(last.psn) >= last.packets {
 			return
 		}
 		r.queue.PopBack()
