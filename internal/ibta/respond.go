@@ -76,7 +76,7 @@ func (r *replies) room(depth uint8) bool {
 func (r *responder) reply(a reply) {
 	a.msn &= 0xffffff
 	*r.replies.queue.PushBack() = a
-	if r.ack.pending && !r.ack.urgent {
+	if r.ack.pending && !r.ack.urgent && r.ack.psn.Before(a.psn) {
 		r.ack.pending = false // the response acknowledges what is before it
 	}
 }
