@@ -96,7 +96,7 @@ func (q *QP) replyOnce(a reply) {
 // answerAgain sends the saved answer of a duplicate request, if there is one.
 func (q *QP) answerAgain(psn ib.PSN) {
 	r := &q.resp
-	for i := range r.replies.saved.Len() {
+	for i := r.replies.saved.Len() - 1; i >= 0; i-- {
 		if a := r.replies.saved.At(i); a.psn == psn {
 			r.replies.dropFrom(psn)
 			answer := *a
