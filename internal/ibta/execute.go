@@ -294,7 +294,7 @@ func (q *QP) executeFlush(p *ib.Packet) outcome {
 	if p.FETH.Placement&ib.PlacementPersistent != 0 {
 		need |= verbs.FlushPersistent
 	}
-	if need == 0 || p.FETH.Selectivity > ib.SelectRegion || !q.resp.replies.room(q.attr.MaxDestRdAtomic) {
+	if need == 0 || q.attr.Access&need != need || p.FETH.Selectivity > ib.SelectRegion || !q.resp.replies.room(q.attr.MaxDestRdAtomic) {
 		return invalidRequest
 	}
 	pd, ok := q.domain(p)
