@@ -119,10 +119,9 @@ func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
 		if v, ok := q.takeRecv(p); !ok {
 			return v
 		}
-		pd, _ := q.domain(p)
-		if !m.scatter.Set(q.Device.Memory, pd, m.recv.sgl, true) {
+		if !m.scatter.Set(q.Device.Memory, m.queue.PD, m.recv.sgl, true) {
 			q.completeRecvError(verbs.LocalProtectionError)
-			return remoteOperational
+			return q.recvFailed(remoteOperational)
 		}
 		m.class, m.off = ib.ClassSend, 0
 	}
