@@ -68,6 +68,7 @@ type opRow struct {
 var (
 	connected = []verbs.QPType{verbs.RC, verbs.UC, verbs.XRCIni}
 	acked     = []verbs.QPType{verbs.RC, verbs.XRCIni}
+	rcOnly    = []verbs.QPType{verbs.RC}
 	all       = []verbs.QPType{verbs.RC, verbs.UC, verbs.UD, verbs.XRCIni}
 )
 
@@ -82,8 +83,8 @@ var opRows = [...]opRow{
 	verbs.Read:        {only: ib.OpReadRequest, wc: verbs.WCRead, response: true, depth: true, writesLocal: true, types: acked},
 	verbs.CompareSwap: {only: ib.OpCompareSwap, wc: verbs.WCCompareSwap, response: true, depth: true, writesLocal: true, fixed: 8, types: acked},
 	verbs.FetchAdd:    {only: ib.OpFetchAdd, wc: verbs.WCFetchAdd, response: true, depth: true, writesLocal: true, fixed: 8, types: acked},
-	verbs.AtomicWrite: {only: ib.OpAtomicWrite, wc: verbs.WCAtomicWrite, response: true, depth: true, fixed: 8, types: acked},
-	verbs.Flush:       {only: ib.OpFlush, wc: verbs.WCFlush, response: true, depth: true, types: acked},
+	verbs.AtomicWrite: {only: ib.OpAtomicWrite, wc: verbs.WCAtomicWrite, response: true, depth: true, fixed: 8, types: rcOnly},
+	verbs.Flush:       {only: ib.OpFlush, wc: verbs.WCFlush, response: true, depth: true, types: rcOnly},
 	verbs.LocalInv:    {wc: verbs.WCLocalInv, local: true, types: connected},
 	verbs.BindMW:      {wc: verbs.WCBindMW, local: true, types: connected},
 }
