@@ -108,15 +108,17 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 	if q.state < verbs.RTS {
 		return 0, stateError(q.state)
 	}
-	for i := range wrs {
-		if err := q.postOne(&wrs[i]); err != nil {
-			return i, err
+	n, err := 0, error(nil)
+	for n < len(wrs) {
+		if err = q.postOne(&wrs[n]); err != nil {
+			break
 		}
+		n++
 	}
 	if q.state >= verbs.SQE {
 		q.flushSends()
 	}
-	return len(wrs), nil
+	return n, err
 }
 
 func stateError(s verbs.QPState) error {
