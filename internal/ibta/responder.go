@@ -143,12 +143,15 @@ func (q *QP) refuse(v outcome) Reason {
 	case silent:
 		return DropInvalid
 	}
-	code, event := ib.NAKInvalidRequest, verbs.EventQPRequestError
+	code, event, status := ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.RemoteInvalidRequestError
 	switch v {
 	case remoteAccess:
-		code, event = ib.NAKRemoteAccessError, verbs.EventQPAccessError
+		code, event, status = ib.NAKRemoteAccessError, verbs.EventQPAccessError, verbs.RemoteAccessError
 	case remoteOperational:
-		code, event = ib.NAKRemoteOperationalError, verbs.EventQPFatal
+		code, event, status = ib.NAKRemoteOperationalError, verbs.EventQPFatal, verbs.RemoteOperationError
+	}
+	if r.msg.hasRecv { // IBTA 9.9.3.1, class C
+		q.completeRecvError(status)
 	}
 	q.Device.Counters.RemoteErrors++
 	r.ack.nak(r.psn, ib.NAK(code))
