@@ -80,7 +80,7 @@ func (q *QP) request(now Time, b *Batch) {
 	r := &q.req
 	for r.next < r.sq.Len() {
 		w := r.sq.At(r.next)
-		if r.sent == 0 && (q.state == verbs.SQD || !q.mayBegin(w)) {
+		if w.status != verbs.Success || r.sent == 0 && (q.state == verbs.SQD || !q.mayBegin(w)) {
 			break
 		}
 		if w.packets == 0 {
@@ -109,12 +109,9 @@ func (q *QP) request(now Time, b *Batch) {
 	q.checkDrained()
 }
 
-// mayBegin holds back a work request that has failed already, until it is the oldest, and
-// one with a fence, until all responses have come (IBTA 10.8.3.3).
+// mayBegin holds back a work request with a fence until all responses have come
+// (IBTA 10.8.3.3).
 func (q *QP) mayBegin(w *sendWQE) bool {
-	if w.status != verbs.Success {
-		return false
-	}
 	return w.flags&verbs.Fence == 0 || len(q.req.reads) == 0
 }
 
@@ -143,10 +140,11 @@ func (q *QP) local(w *sendWQE) bool {
 	return true
 }
 
-// failOldest ends the queue pair's sending if the oldest work request cannot be carried out.
+// failOldest ends the queue pair's sending if the oldest work request cannot be carried
+// out, once nothing of it is under way.
 func (q *QP) failOldest() {
 	r := &q.req
-	if r.next == 0 && r.sent == 0 && r.sq.Len() > 0 {
+	if r.next == 0 && (r.sent == r.acked || !q.reliable()) && r.sq.Len() > 0 {
 		if s := r.sq.Front().status; s != verbs.Success {
 			q.fail(s)
 		}
