@@ -28,7 +28,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		q.resp.start(q.attr.RQPSN)
 	case next == verbs.RTS && q.state == verbs.RTR:
 		q.req.start(q.attr.SQPSN)
-	case next == verbs.SQD:
+	case next == verbs.SQD && q.state != verbs.SQD:
 		q.req.draining = attr.SQDAsyncNotify || mask&verbs.MaskSQDAsyncNotify == 0
 	}
 	q.state = next
@@ -119,7 +119,7 @@ func (q *QP) checkDrained() {
 	if q.state != verbs.SQD || !q.req.draining {
 		return
 	}
-	if q.req.next == 0 && q.req.sent == 0 {
+	if r := &q.req; r.next == 0 && (r.sq.Len() == 0 || !q.begun(r.sq.Front())) {
 		q.req.draining = false
 		q.Device.Outbox.event(verbs.EventSQDrained, q)
 	}

@@ -80,7 +80,7 @@ func (q *QP) request(now Time, b *Batch) {
 	r := &q.req
 	for r.next < r.sq.Len() {
 		w := r.sq.At(r.next)
-		if w.status != verbs.Success || r.sent == 0 && (q.state == verbs.SQD || !q.mayBegin(w)) {
+		if w.status != verbs.Success || r.sent == 0 && !q.mayBegin(w) {
 			break
 		}
 		if w.packets == 0 {
@@ -110,9 +110,17 @@ func (q *QP) request(now Time, b *Batch) {
 }
 
 // mayBegin holds back a work request with a fence until all responses have come
-// (IBTA 10.8.3.3).
+// (IBTA 10.8.3.3), and in SQD all that were not begun before.
 func (q *QP) mayBegin(w *sendWQE) bool {
+	if q.state == verbs.SQD && !q.begun(w) {
+		return false
+	}
 	return w.flags&verbs.Fence == 0 || len(q.req.reads) == 0
+}
+
+// begun says whether anything of w, which is work request next, was ever carried out.
+func (q *QP) begun(w *sendWQE) bool {
+	return q.req.sent > 0 || w.done || q.reliable() && w.packets > 0 && w.first.Before(q.req.high)
 }
 
 // local carries out a work request that sends nothing.
@@ -145,8 +153,9 @@ func (q *QP) local(w *sendWQE) bool {
 func (q *QP) failOldest() {
 	r := &q.req
 	if r.next == 0 && (r.sent == r.acked || !q.reliable()) && r.sq.Len() > 0 {
-		if s := r.sq.Front().status; s != verbs.Success {
-			q.fail(s)
+		w := r.sq.Front()
+		if w.status != verbs.Success && (q.state != verbs.SQD || q.begun(w)) {
+			q.fail(w.status)
 		}
 	}
 }
