@@ -287,14 +287,25 @@ func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
 	return h
 }
 
+// followed says whether requests that are acknowledged follow work request next at once.
+func (q *QP) followed() bool {
+	r := &q.req
+	if r.next+1 == r.sq.Len() || q.state != verbs.RTS {
+		return false
+	}
+	w := r.sq.At(r.next + 1)
+	return w.packets > 0 && w.status == verbs.Success && w.flags&verbs.Fence == 0 && !w.row().response
+}
+
 // wantAck says whether a packet asks for an acknowledgement: the last one of a message
-// that nothing follows, and enough others that the window keeps moving.
+// that nothing follows, the last that fits the window, and enough others that the window
+// keeps moving.
 func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int) bool {
 	r := &q.req
 	r.sinceAck += n + packetOverhead
 	last := h.Opcode.Info().Last
-	ask := last && (r.next+1 == r.sq.Len() || w.flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
-		r.sinceAck >= q.path.Flow.window/4 || h.PSN == r.recover
+	ask := last && (!q.followed() || w.flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
+		r.sinceAck >= q.path.Flow.window/4 || !q.path.Flow.room(n+q.mtu()+2*packetOverhead) || h.PSN == r.recover
 	if ask {
 		r.sinceAck = 0
 	}
