@@ -154,6 +154,8 @@ func (q *QP) allowed(wr *verbs.SendWR) error {
 		return refuse("a datagram needs an address handle (AH)")
 	case wr.Op == verbs.BindMW && (wr.Bind == nil || wr.Bind.MW == nil || wr.Bind.MR == nil && wr.Bind.Length > 0):
 		return refuse("BIND_MW needs Bind with MW and MR")
+	case opRows[wr.Op].depth && q.attr.MaxRdAtomic == 0:
+		return refuse("%v with MaxRdAtomic 0", wr.Op)
 	case wr.Op == verbs.Flush && wr.FlushLevel == 0:
 		return refuse("FLUSH needs FlushLevel")
 	}
