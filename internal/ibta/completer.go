@@ -87,7 +87,7 @@ func (q *QP) ackedTo(now Time, psn ib.PSN) bool {
 	for r.sq.Len() > 0 {
 		w := r.sq.Front()
 		if w.packets == 0 {
-			if !w.done || r.next == 0 {
+			if !w.done {
 				break
 			}
 			q.popSend(verbs.Success)
@@ -206,7 +206,7 @@ func (q *QP) land(now Time, p *ib.Packet) {
 // work requests that failed before they were the oldest.
 func (q *QP) afterAck() {
 	r := &q.req
-	for r.sq.Len() > 0 && r.sq.Front().packets == 0 && r.sq.Front().done && r.next > 0 {
+	for r.sq.Len() > 0 && r.sq.Front().packets == 0 && r.sq.Front().done {
 		q.popSend(verbs.Success)
 	}
 	if !r.outstanding() {
