@@ -16,6 +16,7 @@ func (q *QP) handleResponse(now Time, p *ib.Packet) Reason {
 	if q.state < verbs.RTS || r.sq.Len() == 0 || !p.PSN.Before(r.high) || p.PSN.Sub(r.unacked()) < -1 {
 		return DropGhost
 	}
+	r.rtt.answered(now, p.PSN)
 	if p.Opcode.Info().Class == ib.ClassAck {
 		return q.handleAck(now, p)
 	}

@@ -52,6 +52,10 @@ func (f *Flow) acked(n int) {
 // lost halves the window.
 func (f *Flow) lost() { f.window = max(f.window/2, minWindow) }
 
+// silent closes the window: a peer that does not answer in time may be slow, and more
+// copies of the same packets would make it slower.
+func (f *Flow) silent() { f.window = minWindow }
+
 // wait notes that q has something to send that the window does not allow.
 func (f *Flow) wait(q *QP) {
 	if !q.req.waiting {

@@ -19,12 +19,45 @@ type retry struct {
 	rnrRetries   int
 	recover      ib.PSN // a loss before this PSN belongs to a loss already reacted to
 	asked        bool   // went back for a lost response; what follows it says nothing new
+	rtt          roundTrip
 }
 
-// firstWait is when packets are sent again for the first time, if the QP's own timeout is
-// longer: a lost last packet need not cost the whole timeout. Only the QP's timeout counts
-// against its retries.
-const firstWait = Time(8 * time.Millisecond)
+// roundTrip estimates the time until an acknowledgement comes, from packets that asked for
+// one and were sent only once.
+type roundTrip struct {
+	sentAt   Time // zero: none is being measured
+	psn      ib.PSN
+	smoothed Time
+}
+
+// sent begins a measurement unless one is under way.
+func (m *roundTrip) sent(now Time, psn ib.PSN) {
+	if m.sentAt == 0 {
+		m.sentAt, m.psn = now, psn
+	}
+}
+
+// answered ends the measurement if psn covers its packet.
+func (m *roundTrip) answered(now Time, psn ib.PSN) {
+	if m.sentAt == 0 || psn.Before(m.psn) {
+		return
+	}
+	sample := now - m.sentAt
+	m.sentAt = 0
+	if m.smoothed == 0 {
+		m.smoothed = sample
+		return
+	}
+	m.smoothed += (sample - m.smoothed) / 8
+}
+
+// Packets are sent again for the first time after a few round trips, and not before
+// firstWait, if the queue pair's own timeout is longer: a lost last packet need not cost the
+// whole timeout. Only whole timeouts count against the retries.
+const (
+	firstWait  = Time(8 * time.Millisecond)
+	roundTrips = 4
+)
 
 // timeout returns the queue pair's local acknowledgement timeout (IBTA 9.9.2.1.1); zero:
 // none.
@@ -42,7 +75,7 @@ func (q *QP) armRetransmit(now Time) {
 		return
 	}
 	if r.wait == 0 {
-		r.wait = firstWait
+		r.wait = max(firstWait, roundTrips*r.rtt.smoothed)
 		if t := q.timeout(); t != 0 {
 			r.wait = min(r.wait, t)
 		}
@@ -81,6 +114,7 @@ func (q *QP) retransmitTimeout(now Time) {
 	}
 	since := r.progressAt
 	q.rewind()
+	q.path.Flow.silent()
 	r.wait *= 2
 	if t != 0 {
 		r.wait = min(r.wait, max(t-(now-since), Time(time.Millisecond)))
@@ -127,6 +161,7 @@ func (q *QP) rewind() {
 	r.next, r.sent = 0, r.acked
 	r.gathering = false
 	r.sinceAck = 0
+	r.rtt.sentAt = 0
 	q.leaveFlow()
 }
 
