@@ -109,7 +109,7 @@ func open6(t testing.TB) *verbs.Device {
 	t.Helper()
 	n := addresses.Add(1)
 	addr := netip.MustParseAddr(fmt.Sprintf("fd00::%x:%x", n>>16, n&0xffff))
-	if err := addLoopbackAddress(addr); err != nil {
+	if err := addAddress(addr); err != nil {
 		t.Fatal(err)
 	}
 	dev, err := roce.Open(addr.String(), nil)

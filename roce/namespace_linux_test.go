@@ -25,7 +25,7 @@ const namespaceVar = "RAMJET_TEST_NAMESPACE"
 // it runs the test again in one that has, with its flags, and takes over the result.
 func inNamespace(t *testing.T) bool {
 	if os.Getenv(namespaceVar) != "" {
-		if err := setUpLoopback(); err != nil {
+		if err := setUpNamespace(); err != nil {
 			t.Fatal(err)
 		}
 		return true
@@ -75,8 +75,12 @@ func ioctl6(request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// setUpLoopback brings the namespace's loopback interface up and gives it a route for groups.
-func setUpLoopback() error {
+// namespaceLink is the interface of the namespace that addresses are added to: one that
+// carries multicast, if such a one can be made, and otherwise the loopback interface.
+var namespaceLink = "lo"
+
+// setUpNamespace brings the namespace's interfaces up.
+func setUpNamespace() error {
 	ifr, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err
@@ -85,28 +89,25 @@ func setUpLoopback() error {
 	if err := ioctl6(unix.SIOCSIFFLAGS, unsafe.Pointer(ifr)); err != nil {
 		return fmt.Errorf("bringing up lo: %w", err)
 	}
-	lo, err := net.InterfaceByName("lo")
-	if err != nil {
-		return err
+	for _, args := range []string{"link add left mtu 9000 type veth peer name right", "link set left up", "link set right up"} {
+		if exec.Command("ip", strings.Fields(args)...).Run() != nil {
+			return nil
+		}
 	}
-	route := struct { // struct in6_rtmsg of linux/ipv6_route.h
-		dst, src, gateway [16]byte
-		typ               uint32
-		dstLen, srcLen    uint16
-		metric            uint32
-		info              uintptr
-		flags             uint32
-		ifindex           int32
-	}{dst: [16]byte{0xff}, dstLen: 8, metric: 256, flags: unix.RTF_UP, ifindex: int32(lo.Index)}
-	if err := ioctl6(unix.SIOCADDRT, unsafe.Pointer(&route)); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("adding a route for groups: %w", err)
-	}
+	namespaceLink = "left"
 	return nil
 }
 
-// addLoopbackAddress gives lo one more address.
-func addLoopbackAddress(addr netip.Addr) error {
-	lo, err := net.InterfaceByName("lo")
+// addAddress gives the namespace one more address.
+func addAddress(addr netip.Addr) error {
+	if namespaceLink != "lo" { // without asking the network whether somebody has it
+		out, err := exec.Command("ip", "addr", "add", addr.String()+"/64", "dev", namespaceLink, "nodad").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("adding %v to %s: %w: %s", addr, namespaceLink, err, out)
+		}
+		return nil
+	}
+	link, err := net.InterfaceByName(namespaceLink)
 	if err != nil {
 		return err
 	}
@@ -114,9 +115,9 @@ func addLoopbackAddress(addr netip.Addr) error {
 		addr      [16]byte
 		prefixLen uint32
 		ifindex   int32
-	}{addr.As16(), 128, int32(lo.Index)}
+	}{addr.As16(), 64, int32(link.Index)}
 	if err := ioctl6(unix.SIOCSIFADDR, unsafe.Pointer(&request)); err != nil {
-		return fmt.Errorf("adding %v to lo: %w", addr, err)
+		return fmt.Errorf("adding %v to %s: %w", addr, link.Name, err)
 	}
 	return nil
 }

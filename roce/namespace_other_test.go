@@ -15,4 +15,4 @@ func inNamespace(t *testing.T) bool {
 	return false
 }
 
-func addLoopbackAddress(netip.Addr) error { return errors.ErrUnsupported }
+func addAddress(netip.Addr) error { return errors.ErrUnsupported }

@@ -76,6 +76,9 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 		frame := data[:n:n]
 		data = data[n:]
 		got, how := src.flow.Verify(frame, id)
+		if how == ib.NotVerified && ib.Opcode(frame[0]) == ib.RCFlush {
+			got, how = src.flow.VerifyFlushOfRxe(frame, id)
+		}
 		if p.trace != nil {
 			p.traceFrame(frame, src, got)
 		}

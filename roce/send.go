@@ -45,6 +45,9 @@ func (p *port) Send(b *ibta.Batch) error {
 			state = ib.ICRCUpdate(state, piece)
 			t.Add(piece)
 		}
+		if pkt.Again && ib.Opcode(pkt.Head[0]) == ib.RCFlush {
+			state = ib.ICRCFlushOfRxe(state, pkt.Head)
+		}
 		crc := pkt.Tail[len(pkt.Tail)-ib.ICRCLen:]
 		if pad := pkt.Tail[:len(pkt.Tail)-ib.ICRCLen]; len(pad) > 0 {
 			state = ib.ICRCUpdate(state, pad)

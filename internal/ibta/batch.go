@@ -45,6 +45,7 @@ type packetEnd struct {
 	head   int // end of the headers and of copied payload, in buf
 	tail   int // end of the pad and the ICRC, in buf
 	pieces int // end of its payload pieces
+	again  bool
 }
 
 // OutPacket is one packet of a batch: Head, then the pieces of Payload, then Tail, whose
@@ -53,6 +54,7 @@ type OutPacket struct {
 	Head    []byte
 	Payload [][]byte
 	Tail    []byte
+	Again   bool // a FLUSH that was sent an odd number of times before
 }
 
 // NewBatch makes a batch for a port with these limits.
@@ -78,6 +80,7 @@ func (b *Batch) Packet(i int) OutPacket {
 		Head:    b.buf[from.tail:p.head:p.head],
 		Payload: b.pieces[from.pieces:p.pieces:p.pieces],
 		Tail:    b.buf[p.head:p.tail:p.tail],
+		Again:   p.again,
 	}
 }
 
@@ -88,6 +91,9 @@ func (b *Batch) PacketSize(i int) int {
 	}
 	return b.size - b.segment*(len(b.packets)-1)
 }
+
+// markAgain notes OutPacket.Again for the last packet.
+func (b *Batch) markAgain() { b.packets[len(b.packets)-1].again = true }
 
 // Reset empties the batch.
 func (b *Batch) Reset() {
@@ -153,7 +159,7 @@ func (b *Batch) finish(to *Vector, buf []byte, start, payload int) {
 		b.sealed = true
 	}
 	b.size += size
-	b.packets = append(b.packets, packetEnd{head, len(buf), len(b.pieces)})
+	b.packets = append(b.packets, packetEnd{head: head, tail: len(buf), pieces: len(b.pieces)})
 }
 
 // addSpan appends a packet that fits; its payload is n bytes of s from off on. False: the

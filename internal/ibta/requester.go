@@ -210,6 +210,12 @@ func (q *QP) requestPacket(now Time, w *sendWQE, b *Batch) bool {
 		w.status = verbs.LocalProtectionError
 		return false
 	}
+	if w.op == verbs.Flush {
+		if w.again {
+			b.markAgain()
+		}
+		w.again = !w.again
+	}
 	if q.reliable() {
 		q.account(now, w, h, packets, readBytes)
 	}

@@ -17,6 +17,7 @@ type sendWQE struct {
 	flags   verbs.SendFlags
 	status  verbs.Status // not Success: fails when it is the oldest
 	done    bool         // a local operation that was carried out
+	again   bool         // sent an odd number of times
 	length  uint32       // bytes of the message
 	packets int          // PSNs that it takes; 0: a local operation
 	chunk   int          // READ: responses that one request asks for; what is asked for again must be part of one

@@ -111,7 +111,11 @@ func (f *Flow) Verify(transport []byte, predictedID uint16) (id uint16, how Veri
 		return 0, NotVerified
 	}
 	state := ICRCHeader(f.Seed(udpLen+len(transport), predictedID), transport[:n])
-	r := state ^ binary.LittleEndian.Uint32(transport[n:])
+	return f.judge(state^binary.LittleEndian.Uint32(transport[n:]), n, predictedID)
+}
+
+// judge says what the residual r of a packet means whose CRC covers n bytes from the BTH on.
+func (f *Flow) judge(r uint32, n int, predictedID uint16) (id uint16, how Verified) {
 	if r == 0 {
 		return predictedID, VerifiedWhole
 	}

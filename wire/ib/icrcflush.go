@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ib
+
+import "encoding/binary"
+
+// Linux rxe (seen in 6.12) computes the ICRC of a FLUSH in a way of its own: it takes the
+// packet from its BTH on into the CRC a second time, with nothing masked, where other
+// packets have their payload. It drops a FLUSH whose ICRC is the specification's, so a peer
+// that wants to be understood by it has to know both.
+
+// ICRCFlushOfRxe returns the state of rxe's ICRC for a FLUSH, from the state after the
+// packet as the specification has it.
+func ICRCFlushOfRxe(state uint32, packet []byte) uint32 { return ICRCUpdate(state, packet) }
+
+// VerifyFlushOfRxe is [Flow.Verify] for a FLUSH as rxe sends it.
+func (f *Flow) VerifyFlushOfRxe(transport []byte, predictedID uint16) (id uint16, how Verified) {
+	n := len(transport) - ICRCLen
+	if n != RCFlush.Info().HeaderLen || Opcode(transport[0]) != RCFlush {
+		return 0, NotVerified
+	}
+	state := ICRCHeader(f.Seed(udpLen+len(transport), predictedID), transport[:n])
+	state = ICRCFlushOfRxe(state, transport[:n])
+	return f.judge(state^binary.LittleEndian.Uint32(transport[n:]), 2*n, predictedID)
+}
