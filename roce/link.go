@@ -64,10 +64,11 @@ func (l *link) pathMTU() verbs.MTU {
 // guid makes the device's globally unique identifier: of the MAC address as EUI-64, or of
 // the IP address where there is none.
 func (l *link) guid(addr netip.Addr) uint64 {
-	b := [8]byte{0x02, 0, 0, 0xff, 0xfe}
+	b := [8]byte{0x02, 0, 0xff, 0xfe}
 	if len(l.mac) == 6 && binary.BigEndian.Uint32(l.mac) != 0 {
 		copy(b[:3], l.mac[:3])
 		b[0] ^= 2
+		b[3], b[4] = 0xff, 0xfe
 		copy(b[5:], l.mac[3:])
 		return binary.BigEndian.Uint64(b[:])
 	}

@@ -32,9 +32,9 @@ func (q *QP) receiveDatagram(p *ib.Packet, from Arrival) Reason {
 		q.enterError()
 		return DropLength
 	}
-	var grh [grhLen]byte
 	t := q.Device.Memory
-	if !m.scatter.Write(t, from.AppendGRH(grh[:0])) || !m.scatter.Write(t, p.Payload) {
+	q.Device.grh = from.AppendGRH(q.Device.grh[:0])
+	if !m.scatter.Write(t, q.Device.grh) || !m.scatter.Write(t, p.Payload) {
 		q.completeRecvError(verbs.LocalProtectionError)
 		q.enterError()
 		return DropAccess

@@ -44,6 +44,7 @@ type Device struct {
 	Resolve    func(verbs.AHAttr) (*Vector, error)
 	MTU        int    // bytes of a datagram's payload
 	MaxMsgSize uint32 // bytes of a message
+	grh        []byte // scratch
 }
 
 // Config is what does not change in the life of a queue pair.

@@ -189,6 +189,7 @@ func (d *Device) Close() error {
 		d.mu.Unlock()
 		return nil
 	}
+	d.flushAcks()
 	d.closed = true
 	cqs := d.cqs
 	d.cqs = make(map[*cq]struct{})

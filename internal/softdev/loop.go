@@ -85,17 +85,22 @@ func (d *Device) wakeForTimer() {
 // endLease gives the data back to the goroutine: the program is going to sleep.
 func (d *Device) endLease() {
 	d.polls, d.pollTime = 0, 0
-	if len(d.heldAcks) > 0 {
-		d.passNow = 0
-		d.releaseAcks()
-		d.transmit(true)
-	}
+	d.flushAcks()
 	if d.leased {
 		d.leased = false
 		select {
 		case d.unlease <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// flushAcks sends the acknowledgements that are held back.
+func (d *Device) flushAcks() {
+	if len(d.heldAcks) > 0 {
+		d.passNow = 0
+		d.releaseAcks()
+		d.transmit(true)
 	}
 }
 

@@ -19,8 +19,10 @@ const (
 	// busyPolls within recently says that a program polls.
 	busyPolls = 32
 	recently  = ibta.Time(300 * time.Microsecond)
-	// holdPasses is for how many passes that find nothing an acknowledgement waits for the
-	// program's answer, and holdMessages how many messages one acknowledgement may be for.
+	// An acknowledgement for a lone message, of at most holdPackets packets, waits for the
+	// program's answer for holdPasses passes that find nothing, and may be for holdMessages
+	// messages.
+	holdPackets  = 2
 	holdPasses   = 16
 	holdMessages = 4
 	// spin is how long the device's goroutine polls after it had something to do: the
@@ -30,10 +32,11 @@ const (
 
 // progress is the state of moving data.
 type progress struct {
-	deliver func(*ib.Packet, *Arrival) // d.receive, made once
-	batch   *ibta.Batch
-	stalled bool      // the port took no more: batch is to be sent again
-	passNow ibta.Time // of the pass under way; zero: the clock was not read yet
+	deliver     func(*ib.Packet, *Arrival) // d.receive, made once
+	batch       *ibta.Batch
+	stalled     bool      // the port took no more: batch is to be sent again
+	passNow     ibta.Time // of the pass under way; zero: the clock was not read yet
+	passPackets int       // received in it
 
 	leased    bool          // a program polls; the goroutine keeps away
 	polls     uint          // polls since the goroutine looked last
@@ -63,6 +66,7 @@ func (d *Device) passTime() ibta.Time {
 // receive takes a packet from the port to its queue pair.
 func (d *Device) receive(p *ib.Packet, from *Arrival) {
 	d.engine.Counters.RecvPackets++
+	d.passPackets++
 	if p.DestQP == ib.QPNMulticast {
 		for _, q := range d.groups[from.Dst] {
 			d.receiveAt(q, p, from)
@@ -101,14 +105,13 @@ func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {
 // which will answer and poll again; if it does not, the device's goroutine, which the same
 // packets woke, comes after it.
 func (d *Device) pass(polling bool) int {
-	d.passNow = 0
+	d.passNow, d.passPackets = 0, 0
 	n, err := d.port.Receive(&d.engine.Counters, d.deliver)
 	if err != nil {
 		return 0 // a closed port; others are counted where they happen
 	}
-	delivered := false
 	if n > 0 {
-		delivered = d.deliverOutbox()
+		d.deliverOutbox()
 		if d.engine.Memory.TakeChanged() {
 			d.watch.notify()
 		}
@@ -116,10 +119,10 @@ func (d *Device) pass(polling bool) int {
 	if len(d.timers) > 0 && (n > 0 || d.polls%16 == 0) {
 		d.runTimers()
 	}
-	// What was just delivered may be answered at once: the answer goes first.
-	hold := delivered && polling
+	// What just arrived may be answered at once: the answer goes first.
+	hold := polling && n > 0 && d.passPackets <= holdPackets
 	if !hold && len(d.heldAcks) > 0 {
-		if d.heldPasses++; d.heldPasses >= holdPasses || !polling {
+		if d.heldPasses++; d.heldPasses >= holdPasses || n > 0 || !polling {
 			d.releaseAcks()
 		}
 	}
@@ -203,15 +206,13 @@ func (d *Device) kick(q *qp) {
 	}
 }
 
-// deliverOutbox hands completions to their queues and events to the program. It reports
-// whether there were completions.
-func (d *Device) deliverOutbox() bool {
+// deliverOutbox hands completions to their queues and events to the program.
+func (d *Device) deliverOutbox() {
 	out := &d.engine.Outbox
 	if len(out.Completions) == 0 && len(out.Events) == 0 {
-		return false
+		return
 	}
 	now := uint64(d.passTime())
-	any := len(out.Completions) > 0
 	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
 		c := &out.Completions[i]
 		c.WC.Timestamp = now
@@ -229,7 +230,6 @@ func (d *Device) deliverOutbox() bool {
 		}
 	}
 	out.Reset()
-	return any
 }
 
 // overflowed puts the queue pair whose completion was lost into the error state.

@@ -86,6 +86,9 @@ func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if err := checkDepth(attr, mask); err != nil {
 		return err
 	}
+	if q.ackHeld {
+		d.flushAcks()
+	}
 	path := q.engine.Path()
 	err := q.engine.Modify(attr, mask)
 	if path != q.engine.Path() {
@@ -152,6 +155,9 @@ func (q *qp) Destroy() error {
 	}
 	if d.closed {
 		return nil
+	}
+	if q.ackHeld {
+		d.flushAcks() // the peer would wait for it in vain
 	}
 	path := q.engine.Path()
 	q.engine.Destroy()
