@@ -139,4 +139,8 @@ func testFlushOp(t *T) {
 	a, b = t.pair(setup{})
 	a.post(verbs.SendWR{Op: verbs.Flush, Remote: b.at(0), FlushLen: 1<<16 + 1, FlushLevel: verbs.FlushToGlobal})
 	a.sent(verbs.RemoteAccessError)
+
+	a, b = t.pair(setup{connect: verbs.ConnectOptions{Access: verbs.RemoteWrite}}) // not allowed by the queue pair
+	a.post(verbs.SendWR{Op: verbs.Flush, Remote: b.at(0), FlushLen: 8, FlushLevel: verbs.FlushToGlobal})
+	a.sent(verbs.RemoteInvalidRequestError)
 }

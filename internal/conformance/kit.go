@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type T struct {
 	*testing.T
 	f    *Fixture
 	only *verbs.Device // where there cannot be two
+	used []*verbs.Device
 }
 
 // ok ends the test if err is an error.
@@ -82,10 +84,13 @@ func (t *T) finish(done <-chan error) error {
 // devices returns two devices, which are one where there cannot be more.
 func (t *T) devices() (a, b *verbs.Device) {
 	if _, one := t.f.Missing[TwoDevices]; !one {
-		return t.f.Open(t.T), t.f.Open(t.T)
+		a, b = t.f.Open(t.T), t.f.Open(t.T)
+		t.used = append(t.used, a, b)
+		return a, b
 	}
 	if t.only == nil {
 		t.only = t.f.Open(t.T)
+		t.used = append(t.used, t.only)
 	}
 	return t.only, t.only
 }
@@ -150,7 +155,7 @@ func (e *end) addQP(init verbs.QPInit) {
 func (t *T) join(a, b *end, opt verbs.ConnectOptions) {
 	t.Helper()
 	if opt.Access == 0 {
-		opt.Access = everything &^ verbs.MWBind
+		opt.Access = everything&^verbs.MWBind | verbs.FlushPersistent
 	}
 	t.ok(a.qp.Connect(a.ep, b.ep, &opt))
 	t.ok(b.qp.Connect(b.ep, a.ep, &opt))
@@ -191,9 +196,17 @@ func (t *T) next(cq *verbs.CQ) verbs.WC {
 	t.Helper()
 	var wc [1]verbs.WC
 	if _, err := cq.Wait(t.within(), wc[:]); err != nil {
+		for _, dev := range t.used {
+			t.Logf("%s: %v", dev.Name(), counted(dev))
+		}
 		t.Fatalf("waiting for a completion: %v", err)
 	}
 	return wc[0]
+}
+
+// counted returns the counters that are not zero.
+func counted(dev *verbs.Device) (c []verbs.Counter) {
+	return slices.DeleteFunc(dev.Counters(), func(c verbs.Counter) bool { return c.Value == 0 })
 }
 
 // none makes sure that nothing completes for a moment.
