@@ -41,7 +41,10 @@ func RandomSetup(n *Net, typ verbs.QPType) Setup {
 	p.Timeout = uint8(14 + r.IntN(4)) // more than the slowest link takes for a window
 	p.RdAtomic = uint8(1 + r.IntN(8))
 	p.MinRNRTimer = uint8(1 + r.IntN(14))
-	s.MaxLen = min(targetLen, 24*p.MTU.Bytes())
+	s.MaxLen = targetLen
+	if typ == verbs.UC { // any message may take any receive
+		s.MaxLen = 24 * p.MTU.Bytes()
+	}
 	if typ == verbs.UD {
 		s.MaxLen = 4096
 	}

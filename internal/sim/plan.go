@@ -39,9 +39,9 @@ func (s *step) receives() bool {
 
 // Sizes of the regions of a plan.
 const (
-	targetLen = 96 << 10
+	targetLen = 320 << 10
 	wordsLen  = 8 * 8
-	sourceLen = 128 << 10
+	sourceLen = 512 << 10
 )
 
 // plan is what one side asks of the other, in order, and the model of the other side's
@@ -83,6 +83,9 @@ func (p *planner) length() int {
 	edges := []int{0, 1, 3, 4, 5, m - 1, m, m + 1, 2*m - 1, 2 * m, 2*m + 1, 7 * m, 16*m + 3}
 	n := edges[p.IntN(len(edges))]
 	if p.IntN(4) == 0 {
+		n = p.IntN(24*m + 1)
+	}
+	if p.IntN(16) == 0 {
 		n = p.IntN(p.maxLen + 1)
 	}
 	return min(n, p.maxLen)

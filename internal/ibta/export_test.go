@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+// Window returns what the flow allows at present.
+func (f *Flow) Window() int { return f.window }
+
+// SetWindow changes it, as losses and acknowledgements do.
+func (f *Flow) SetWindow(n int) { f.window = n }
