@@ -93,7 +93,7 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 		}
 		first = false
 		src.lastID, id = got, got+1
-		if err := p.packet.Decode(frame[:n-ib.ICRCLen]); err != nil {
+		if err := p.packet.Decode(frame[:n-ib.ICRCLen]); err != nil && err != ib.ErrLength { // that one is answered with a NAK
 			c.Dropped[ibta.DropMalformed]++
 			continue
 		}
