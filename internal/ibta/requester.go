@@ -28,7 +28,8 @@ type requester struct {
 	waiting  bool        // in the flow's list
 	draining bool        // raise SQDrained
 
-	sinceAck int // cost of packets since the last with AckReq
+	sinceAck int    // cost of packets since the last with AckReq
+	askedEnd ib.PSN // beyond that one
 
 	gather    memory.Cursor // the memory of work request next
 	gatherFor ib.PSN        // its first PSN, where gathering is set
@@ -47,7 +48,7 @@ type readRange struct {
 }
 
 func (r *requester) start(psn ib.PSN) {
-	r.nextPSN, r.high, r.recover = psn, psn, psn
+	r.nextPSN, r.high, r.recover, r.askedEnd = psn, psn, psn, psn
 }
 
 // unacked returns the PSN of the oldest packet that is not acknowledged; valid with a
@@ -311,9 +312,10 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int) bool {
 	r.sinceAck += n + packetOverhead
 	last := h.Opcode.Info().Last
 	ask := last && (!q.followed() || w.flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
-		r.sinceAck >= q.path.Flow.window/4 || !q.path.Flow.room(n+q.mtu()+2*packetOverhead) || h.PSN == r.recover
+		r.sinceAck >= q.path.Flow.window/4 || h.PSN == r.recover ||
+		!r.unacked().Before(r.askedEnd) && !q.path.Flow.room(n+q.mtu()+2*packetOverhead)
 	if ask {
-		r.sinceAck = 0
+		r.sinceAck, r.askedEnd = 0, h.PSN.Next()
 	}
 	return ask
 }

@@ -161,6 +161,9 @@ func (q *QP) rewind() {
 	r.next, r.sent = 0, r.acked
 	r.gathering = false
 	r.sinceAck = 0
+	if r.sq.Len() > 0 {
+		r.askedEnd = r.unacked()
+	}
 	r.rtt.sentAt = 0
 	q.leaveFlow()
 }
