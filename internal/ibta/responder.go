@@ -11,6 +11,7 @@ import (
 // responder takes requests (IBTA 9.7.4, 9.8.2).
 type responder struct {
 	psn     ib.PSN // expected next
+	plain   ib.PSN // of the last request that has no response of its own
 	msn     uint32 // messages completed, modulo 2^24
 	told    bool   // a NAK for psn was sent: silence until it comes
 	heard   bool   // something arrived in RTR
@@ -33,7 +34,7 @@ type message struct {
 	scatter memory.Cursor
 }
 
-func (r *responder) start(psn ib.PSN) { r.psn = psn }
+func (r *responder) start(psn ib.PSN) { r.psn, r.plain = psn, psn.Add(-1) }
 
 // outcome is the verdict on a request; the error classes are those of IBTA 9.9.3.
 type outcome uint8
@@ -77,8 +78,11 @@ func (q *QP) handleRequest(p *ib.Packet) Reason {
 			r.msn = (r.msn + 1) & 0xffffff
 			r.msg.class = 0
 		}
-		if q.reliable() && p.AckReq && !answered(info.Class) {
-			r.ack.acknowledge(p.PSN)
+		if q.reliable() && !answered(info.Class) {
+			r.plain = p.PSN
+			if p.AckReq {
+				r.ack.acknowledge(p.PSN)
+			}
 		}
 		return Taken
 	}
@@ -175,7 +179,9 @@ func (q *QP) duplicate(p *ib.Packet) Reason {
 	case answered(class):
 		q.answerAgain(p.PSN)
 	case p.AckReq || p.Opcode.Info().Last:
-		r.ack.acknowledge(r.psn.Add(-1))
+		// Not beyond the last SEND or WRITE: a READ behind it may lack responses, and rxe
+		// takes an acknowledgement of a READ's last PSN for the READ's completion.
+		r.ack.acknowledge(r.plain)
 	}
 	return DropDuplicate
 }

@@ -374,6 +374,21 @@ func TestAckBehindDuplicateRead(t *testing.T) {
 	s.idle()
 }
 
+// An acknowledgement of a duplicate does not cover a READ behind it, whose responses may
+// have been lost.
+func TestAckOfDuplicateBeforeRead(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(8, 1)
+	s.in(s.packet(ib.OpSendOnly, 200, 1))
+	s.wantWC(1, verbs.Success)
+	s.wantAETH(200, okAck)
+	s.in(s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 8))
+	s.want(ib.OpReadResponseOnly, 201)
+	s.inWant(ibta.DropDuplicate, s.packet(ib.OpSendOnly, 200, 1))
+	s.wantAETH(200, okAck)
+	s.idle()
+}
+
 // The region that a READ is answered from goes meanwhile.
 func TestReadSourceEnds(t *testing.T) {
 	s := start(t, verbs.RC)
