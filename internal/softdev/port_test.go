@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// hub joins ports in memory.
+type hub struct {
+	mu    sync.Mutex
+	ports map[verbs.GID]*memPort
+}
+
+// memPort is a port of a hub that counts what the device does with it.
+type memPort struct {
+	hub *hub
+	gid verbs.GID
+
+	mu       sync.Mutex
+	arrived  []arrived
+	changed  chan struct{} // closed at the next change
+	deadline time.Time
+	woken    bool
+	closed   bool
+
+	full     atomic.Bool // Send returns ErrAgain
+	lose     atomic.Bool // Send loses everything
+	waits    atomic.Int32
+	waiting  atomic.Int32
+	receives atomic.Int32
+	packet   ib.Packet
+}
+
+type arrived struct {
+	frame []byte
+	from  verbs.GID
+}
+
+// newPort adds a port to the hub.
+func (h *hub) newPort() *memPort {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ports == nil {
+		h.ports = make(map[verbs.GID]*memPort)
+	}
+	addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(len(h.ports) + 1)})
+	p := &memPort{hub: h, gid: ib.GIDFromAddr(addr), changed: make(chan struct{})}
+	h.ports[p.gid] = p
+	return p
+}
+
+func (p *memPort) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
+	return verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
+		[]verbs.GIDEntry{{GID: p.gid, Type: verbs.GIDRoCEv2}}
+}
+
+func (p *memPort) Limits() Limits { return Limits{MaxPackets: 16, MaxBytes: 60000, Window: 1 << 20} }
+
+func (p *memPort) Resolve(attr *verbs.AHAttr) (any, error) { return attr.DGID, nil }
+
+func (p *memPort) Send(b *ibta.Batch) error {
+	if p.full.Load() {
+		return ErrAgain
+	}
+	p.hub.mu.Lock()
+	to := p.hub.ports[b.To.Route.(verbs.GID)]
+	p.hub.mu.Unlock()
+	if to == nil || p.lose.Load() {
+		return nil
+	}
+	var frames []arrived
+	for i := range b.Len() {
+		pkt := b.Packet(i)
+		frame := append([]byte(nil), pkt.Head...)
+		for _, piece := range pkt.Payload {
+			frame = append(frame, piece...)
+		}
+		frame = append(frame, pkt.Tail...)
+		frames = append(frames, arrived{frame[:len(frame)-ib.ICRCLen], p.gid})
+	}
+	to.change(func() { to.arrived = append(to.arrived, frames...) })
+	return nil
+}
+
+// change wakes whoever waits at the port.
+func (p *memPort) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *memPort) Receive(_ *ibta.Counters, deliver func(*ib.Packet, *Arrival)) (int, error) {
+	p.receives.Add(1)
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return 0, net.ErrClosed
+	}
+	got := p.arrived
+	p.arrived = nil
+	p.mu.Unlock()
+	for _, a := range got {
+		if err := p.packet.Decode(a.frame); err != nil {
+			panic(err)
+		}
+		deliver(&p.packet, &Arrival{Src: a.from, Dst: p.gid, Length: len(a.frame), IPv4: true})
+	}
+	return len(got), nil
+}
+
+func (p *memPort) WantHeaders()               {}
+func (p *memPort) JoinGroup(verbs.GID) error  { return nil }
+func (p *memPort) LeaveGroup(verbs.GID) error { return nil }
+
+func (p *memPort) Wait(writable bool) error {
+	p.waits.Add(1)
+	p.waiting.Add(1)
+	defer p.waiting.Add(-1)
+	for {
+		p.mu.Lock()
+		changed, deadline := p.changed, p.deadline
+		ready := p.woken || len(p.arrived) > 0 || writable && !p.full.Load() || !deadline.IsZero() && !time.Now().Before(deadline)
+		p.woken = false
+		closed := p.closed
+		p.mu.Unlock()
+		if closed {
+			return net.ErrClosed
+		}
+		if ready {
+			return nil
+		}
+		var expired <-chan time.Time
+		if !deadline.IsZero() {
+			expired = time.After(time.Until(deadline))
+		}
+		select {
+		case <-changed:
+		case <-expired:
+		}
+	}
+}
+
+func (p *memPort) SetDeadline(t time.Time) { p.change(func() { p.deadline = t }) }
+func (p *memPort) Wake()                   { p.change(func() { p.woken = true }) }
+func (p *memPort) Close() error            { p.change(func() { p.closed = true }); return nil }
+
+func (p *memPort) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+// side is a device on a hub with one queue pair.
+type side struct {
+	t    *testing.T
+	port *memPort
+	soft *Device
+	dev  *verbs.Device
+	pd   *verbs.PD
+	cq   *verbs.CQ
+	mr   *verbs.MR
+	qp   *verbs.QP
+	ep   verbs.Endpoint
+}
+
+func (h *hub) newSide(t *testing.T) *side {
+	t.Helper()
+	s := &side{t: t, port: h.newPort()}
+	s.soft = New("test", "test", 1, s.port)
+	s.dev = verbs.NewDevice(s.soft)
+	t.Cleanup(func() { s.dev.Close() })
+	var err error
+	s.pd, err = s.dev.AllocPD()
+	s.ok(err)
+	s.cq, err = s.dev.CreateCQ(64, &verbs.CQOptions{Spin: -1})
+	s.ok(err)
+	s.mr, err = s.pd.RegMR(make([]byte, 1<<20), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
+	s.ok(err)
+	s.qp, err = s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
+	s.ok(err)
+	s.ep, err = s.qp.Endpoint(0)
+	s.ok(err)
+	return s
+}
+
+// newPair makes two connected devices.
+func newPair(t *testing.T) (a, b *side) {
+	t.Helper()
+	var h hub
+	a, b = h.newSide(t), h.newSide(t)
+	a.ok(a.qp.Connect(a.ep, b.ep, nil))
+	b.ok(b.qp.Connect(b.ep, a.ep, nil))
+	return a, b
+}
+
+func (s *side) ok(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// write posts a signaled WRITE of n bytes.
+func (s *side) write(to *side, n int) {
+	s.t.Helper()
+	s.ok(s.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)}, Remote: to.mr.Remote()}))
+}
+
+// eventually polls for a condition that must come true.
+func (s *side) eventually(cond func() bool, what string) {
+	s.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("never: " + what)
+		}
+	}
+}
