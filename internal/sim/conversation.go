@@ -115,9 +115,11 @@ type side struct {
 	messages  []*step // that take a receive
 	recv      *verbs.MR
 	recvOff   []int
-	posting   int // receives posted
-	received  int // completions of receives
-	delivered int // unreliable: messages up to here were delivered or lost
+	posting   int    // receives posted
+	received  int    // completions of receives
+	delivered int    // unreliable: messages up to here were delivered or lost
+	nextSent  uint64 // the work request that can complete next
+	nextGot   uint64 // and the receive
 	ah        *verbs.AH
 }
 
@@ -360,7 +362,11 @@ func (s *side) postReceives() {
 
 // sent takes a completion of the requester.
 func (s *side) sent(wc *verbs.WC, _ bool) {
-	if wc.ID >= 1<<32 || s.c.Broken {
+	if wc.ID >= 1<<32 {
+		return
+	}
+	s.c.inOrder(s, "work request", &s.nextSent, wc.ID)
+	if s.c.Broken {
 		return
 	}
 	want := s.nextSignaled()
@@ -385,7 +391,12 @@ var wcOf = map[verbs.SendOp]verbs.WCOp{verbs.Send: verbs.WCSend, verbs.SendImm: 
 
 // got takes a completion of the responder.
 func (s *side) got(wc *verbs.WC, solicited bool) {
-	if wc.ID < 1<<32 || s.c.Broken {
+	if wc.ID < 1<<32 {
+		return
+	}
+	s.c.inOrder(s, "receive", &s.nextGot, wc.ID-1<<32)
+	if s.c.Broken {
+		s.c.Net.After(s.c.late(), s.postReceives)
 		return
 	}
 	if wc.ID != uint64(1<<32+s.received) || wc.Status != verbs.Success {
@@ -403,6 +414,14 @@ func (s *side) got(wc *verbs.WC, solicited bool) {
 		s.c.fail(s, "receive %d holds no message that was sent", i)
 	}
 	s.c.Net.After(s.c.late(), s.postReceives)
+}
+
+// inOrder holds whatever arrives: a queue's work completes in order, and once.
+func (c *Conversation) inOrder(s *side, what string, next *uint64, id uint64) {
+	if id < *next && c.err == nil {
+		c.err = fmt.Errorf("%s: %s %d completed when %d was next", s.name, what, id, *next)
+	}
+	*next = id + 1
 }
 
 func (c *Conversation) late() ibta.Time {

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 60, "how many seeds of each transport to try")
+	seeds = flag.Uint64("seeds", 40, "how many seeds of each transport to try")
 	seed  = flag.Uint64("seed", 0, "the first seed to try")
 )
 

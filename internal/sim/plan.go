@@ -67,8 +67,8 @@ type planner struct {
 func newPlan(r *rand.Rand, typ verbs.QPType, n, mtu, maxLen int) *plan {
 	p := &planner{Rand: r, typ: typ, mtu: mtu, maxLen: maxLen}
 	p.source, p.target, p.words = make([]byte, sourceLen), make([]byte, targetLen), make([]byte, wordsLen)
-	for i := range p.source {
-		p.source[i] = byte(1 + r.IntN(255)) // never 0, which is what was not written
+	for i := 0; i < len(p.source); i += 8 { // no byte is 0, which is what was not written
+		binary.LittleEndian.PutUint64(p.source[i:], r.Uint64()|0x0101010101010101)
 	}
 	for range n {
 		p.add()
