@@ -5,7 +5,13 @@
 package interop
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,14 +25,14 @@ import (
 // address; all but the one for UD take -m MTU. The exchange over TCP is over IPv4, because
 // their servers listen on nothing else; the GID says what the messages go over.
 var pingpongs = []struct {
-	program string
-	sized   bool // takes -m
-	size    int
+	kind  string
+	sized bool // takes -m
+	size  int
 }{
-	{"ibv_rc_pingpong", true, 9000},
-	{"ibv_uc_pingpong", true, 9000},
-	{"ibv_ud_pingpong", false, 1000},
-	{"ibv_srq_pingpong", true, 9000},
+	{"rc", true, 9000},
+	{"uc", true, 9000},
+	{"ud", false, 1000},
+	{"srq", true, 9000},
 }
 
 const (
@@ -91,24 +97,105 @@ func wantPingpong(t testing.TB, who string, r jobResult) {
 	}
 }
 
-// TestGuestPingpong runs each program in the guest against itself.
-func TestGuestPingpong(t *testing.T) {
+// eachPingpong runs test for every program over every link, with its arguments on both
+// sides; the peer's program adds its device, and its row of the GID table.
+func eachPingpong(t *testing.T, test func(t *testing.T, kind string, l link, argv []string)) {
 	for _, pp := range pingpongs {
-		for _, l := range links {
+		for i, l := range links {
 			if !pp.sized && l.mtu != verbs.MTU4096 {
 				continue // it uses the port's MTU
 			}
-			t.Run(pp.program+"/"+l.name, func(t *testing.T) {
-				g := dialGuest(t, l.ipv6)
-				argv := []string{pp.program, "-e", "-d", "rxe0", "-g", strconv.Itoa(g.gidIndex()), "-p", strconv.Itoa(pingpongPort),
-					"-s", strconv.Itoa(pp.size), "-n", strconv.Itoa(pingpongIterations)}
+			t.Run(pp.kind+"/"+l.name, func(t *testing.T) {
+				argv := []string{"-c", "-p", strconv.Itoa(pingpongPort), "-s", strconv.Itoa(pp.size), "-n", strconv.Itoa(pingpongIterations)}
 				if pp.sized {
 					argv = append(argv, "-m", l.mtu.String())
 				}
-				server := g.spawn(pingpongPort, argv...)
-				wantPingpong(t, "client", g.run(30*time.Second, append(argv, guestIPv4)...))
-				wantPingpong(t, "server", server.wait(10*time.Second))
+				if i%2 == 0 || !pp.sized && l.ipv6 {
+					argv = append(argv, "-e")
+				}
+				test(t, pp.kind, l, argv)
 			})
 		}
 	}
+}
+
+// pingpong is the command line of the guest's program.
+func (g *guest) pingpong(kind string, argv []string, server ...string) []string {
+	g.t.Helper()
+	return slices.Concat([]string{"ibv_" + kind + "_pingpong", "-d", "rxe0", "-g", strconv.Itoa(g.gidIndex())}, argv, server)
+}
+
+// TestGuestPingpong runs each program in the guest against itself.
+func TestGuestPingpong(t *testing.T) {
+	eachPingpong(t, func(t *testing.T, kind string, l link, argv []string) {
+		g := dialGuest(t, l.ipv6)
+		server := g.spawn(pingpongPort, g.pingpong(kind, argv)...)
+		wantPingpong(t, "client", g.run(30*time.Second, g.pingpong(kind, argv, guestIPv4)...))
+		wantPingpong(t, "server", server.wait(10*time.Second))
+	})
+}
+
+// TestPingpong runs "ramjet pingpong" against the program of the same kind in the guest.
+func TestPingpong(t *testing.T) {
+	ramjet := filepath.Join(t.TempDir(), "ramjet")
+	if out, err := exec.Command("go", "build", "-o", ramjet, "../cmd/ramjet").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// command is Ramjet's side; it is killed when the test ends.
+	command := func(t *testing.T, kind string, l link, argv []string, server ...string) (*exec.Cmd, *bytes.Buffer) {
+		address := hostIPv4
+		if l.ipv6 {
+			address = hostIPv6
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		t.Cleanup(cancel)
+		c := exec.CommandContext(ctx, ramjet, slices.Concat([]string{"pingpong", kind, "-d", "roce:" + address}, argv, server)...)
+		out := &bytes.Buffer{}
+		c.Stdout, c.Stderr = out, out
+		return c, out
+	}
+	result := func(c *exec.Cmd, out *bytes.Buffer) jobResult {
+		return jobResult{Exit: c.ProcessState.ExitCode(), Output: out.String()}
+	}
+	t.Run("ramjet→rxe", func(t *testing.T) {
+		eachPingpong(t, func(t *testing.T, kind string, l link, argv []string) {
+			g := dialGuest(t, l.ipv6)
+			server := g.spawn(pingpongPort, g.pingpong(kind, argv)...)
+			c, out := command(t, kind, l, argv, guestIPv4)
+			c.Run()
+			wantPingpong(t, "client", result(c, out))
+			wantPingpong(t, "server", server.wait(10*time.Second))
+		})
+	})
+	t.Run("rxe→ramjet", func(t *testing.T) {
+		eachPingpong(t, func(t *testing.T, kind string, l link, argv []string) {
+			g := dialGuest(t, l.ipv6)
+			c, out := command(t, kind, l, argv)
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			waitForListener(t, pingpongPort)
+			wantPingpong(t, "client", g.run(30*time.Second, g.pingpong(kind, argv, hostIPv4)...))
+			c.Wait()
+			wantPingpong(t, "server", result(c, out))
+		})
+	})
+}
+
+// waitForListener waits until a TCP socket of this network namespace listens on port. It
+// looks, and does not connect: a pingpong's server takes one client.
+func waitForListener(t *testing.T, port int) {
+	t.Helper()
+	want := fmt.Sprintf(":%04X ", port)
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			b, _ := os.ReadFile(table)
+			for line := range strings.Lines(string(b)) {
+				if f := strings.Fields(line); len(f) > 3 && f[3] == "0A" && strings.Contains(f[1]+" ", want) {
+					return
+				}
+			}
+		}
+	}
+	t.Fatalf("nobody listens on port %d", port)
 }
