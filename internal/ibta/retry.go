@@ -89,6 +89,13 @@ func (q *QP) progress(now Time) {
 	r := &q.req
 	r.retries, r.rnrRetries, r.wait, r.retransmitAt = 0, 0, 0, 0
 	r.asked = false
+	done := r.high.Add(-1)
+	if r.sq.Len() > 0 {
+		done = r.unacked().Add(-1)
+	}
+	if r.recover.Before(done) {
+		r.recover = done // keeps up, so that it stays within half the circle
+	}
 	if r.outstanding() {
 		q.armRetransmit(now)
 	}
