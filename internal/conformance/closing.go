@@ -240,6 +240,17 @@ func testOtherDevice(t *T) {
 	srq := value(b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 4}))(t)
 	_, err = a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: a.scq, RecvCQ: a.rcq, SRQ: srq})
 	t.fails(err, verbs.ErrInvalid)
+	if _, missing := t.f.Missing[Windows]; !missing {
+		for _, c := range []func() (*verbs.MW, *verbs.MR){ // though the protection domains may have one number
+			func() (*verbs.MW, *verbs.MR) { return value(b.pd.AllocMW(verbs.MWType2))(t), a.mr },
+			func() (*verbs.MW, *verbs.MR) { return value(a.pd.AllocMW(verbs.MWType2))(t), b.mr },
+		} {
+			a, b = t.pair(setup{})
+			mw, mr := c()
+			a.post(verbs.SendWR{Op: verbs.BindMW, Bind: &verbs.MWBindInfo{MW: mw, MR: mr, RKey: mw.NextRKey(), Addr: mr.Addr(), Length: 8}})
+			a.sent(verbs.MWBindError)
+		}
+	}
 	ch := value(b.dev.CreateCompChannel())(t)
 	_, err = a.dev.CreateCQ(4, &verbs.CQOptions{Channel: ch})
 	t.fails(err, verbs.ErrInvalid)

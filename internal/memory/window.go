@@ -46,7 +46,7 @@ func (w *Window) unbind() {
 // type 2 window takes its low 8 bits from key; that of type 1 counts up. It reports
 // whether the binding was allowed.
 func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, addr, n uint64, access verbs.Access) bool {
-	if w.freed || w.pd != pd {
+	if w.freed || w.pd != pd || t.entries[w.key>>8] != &w.entry { // the last: of another device
 		return false
 	}
 	if w.typ == verbs.MWType2 && (w.bound != nil || key>>8 != w.key>>8 || n == 0) {
@@ -57,7 +57,7 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 		w.key = nextKey(w.key)
 		return true
 	}
-	if r == nil || r.mem == nil || r.pd != pd || r.access&verbs.MWBind == 0 {
+	if r == nil || r.mem == nil || t.entries[r.key>>8] != &r.entry || r.pd != pd || r.access&verbs.MWBind == 0 {
 		return false
 	}
 	if access&(verbs.RemoteWrite|verbs.RemoteAtomic) != 0 && r.access&verbs.LocalWrite == 0 {
