@@ -310,7 +310,11 @@ func (s *side) post() {
 	}
 	if s.posted < len(s.plan.steps) && !s.retry {
 		s.retry = true
-		s.c.Net.After(ibta.Time(20*time.Microsecond), func() { s.retry = false; s.post() })
+		wait := 20 * time.Microsecond
+		if s.c.Broken {
+			wait = time.Millisecond // it may never go on
+		}
+		s.c.Net.After(ibta.Time(wait), func() { s.retry = false; s.post() })
 	}
 }
 
