@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -98,8 +99,36 @@ func setUpNamespace() error {
 	return nil
 }
 
-// addAddress gives the namespace one more address.
+// addAddress gives the namespace one more address, and waits until it receives: Linux adds
+// the route to an IPv6 address a little later than the address.
 func addAddress(addr netip.Addr) error {
+	if err := assignAddress(addr); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if reachesItself(addr) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%v: what is sent to it does not arrive", addr)
+}
+
+// reachesItself says whether a datagram to addr arrives there.
+func reachesItself(addr netip.Addr) bool {
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Millisecond))
+	if _, err := c.WriteTo([]byte{1}, c.LocalAddr()); err != nil {
+		return false
+	}
+	n, _, err := c.ReadFrom(make([]byte, 1))
+	return n == 1 && err == nil
+}
+
+func assignAddress(addr netip.Addr) error {
 	if namespaceLink != "lo" { // without asking the network whether somebody has it
 		out, err := exec.Command("ip", "addr", "add", addr.String()+"/64", "dev", namespaceLink, "nodad").CombinedOutput()
 		if err != nil {
