@@ -118,9 +118,25 @@ func packetSize(op ib.Opcode, payload int) int {
 // add appends a packet that fits; its payload is the next n bytes of from. False: the
 // payload's region has ended, and the packet was not added.
 func (b *Batch) add(to *Vector, p *ib.Packet, from *memory.Cursor, n int) bool {
-	start, pieces := len(b.buf), len(b.pieces)
 	p.PadCount = ib.PadFor(n)
-	buf := p.AppendHeader(b.buf)
+	return b.gather(to, p.AppendHeader(b.buf), from, n)
+}
+
+// repeat is add for a packet that differs from the last one only in PSN and AckReq, and has
+// no header but the BTH.
+func (b *Batch) repeat(p *ib.Packet, from *memory.Cursor, n int) bool {
+	start := 0
+	if i := len(b.packets) - 2; i >= 0 {
+		start = b.packets[i].tail
+	}
+	buf := append(b.buf, b.buf[start:start+ib.BTHLen]...)
+	ib.PatchBTH(buf[len(buf)-ib.BTHLen:], p.AckReq, p.PSN)
+	return b.gather(b.To, buf, from, n)
+}
+
+// gather closes a packet whose headers end buf with the next n bytes of from.
+func (b *Batch) gather(to *Vector, buf []byte, from *memory.Cursor, n int) bool {
+	start, pieces := len(b.buf), len(b.pieces)
 	for left := n; left > 0; {
 		part, ok := from.Next(left)
 		if !ok {
@@ -146,12 +162,8 @@ func (b *Batch) finish(to *Vector, buf []byte, start, payload int) {
 	buf = append(buf, zero[:int(ib.PadFor(payload))+icrcLen]...)
 	b.buf = buf
 	size := len(buf) - start
-	var before int
-	if len(b.packets) > 0 {
-		before = b.packets[len(b.packets)-1].pieces
-	}
-	for _, piece := range b.pieces[before:] {
-		size += len(piece)
+	if payload > copyBelow {
+		size += payload
 	}
 	if len(b.packets) == 0 {
 		b.To, b.segment = to, size

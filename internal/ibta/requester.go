@@ -93,6 +93,7 @@ func (q *QP) request(now Time, b *Batch) {
 		if !q.requestPacket(now, w, b) {
 			break
 		}
+		q.requestMiddles(now, w, b)
 		if r.sent == w.packets {
 			r.next, r.sent = r.next+1, 0
 			r.gathering = false
@@ -232,6 +233,33 @@ func (q *QP) mtuFor(w *sendWQE) int {
 		return q.Device.MTU
 	}
 	return q.mtu()
+}
+
+// requestMiddles appends packets of w for as long as they differ from the one before in
+// their PSN only: the middle of a long message, which is most of it.
+func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
+	r, mtu := &q.req, q.mtuFor(w)
+	h := &r.header
+	if w.row().response || h.Opcode.Operation() != w.row().middle || b.sealed {
+		return
+	}
+	for r.sent < w.packets-1 && b.fits(q.path, b.segment) {
+		if q.reliable() && !q.path.Flow.room(mtu+packetOverhead) {
+			return // requestPacket, which comes next, waits for it
+		}
+		h.PSN = h.PSN.Next()
+		h.AckReq = q.reliable() && q.wantAck(w, h, mtu)
+		if !b.repeat(h, &r.gather, mtu) {
+			w.status = verbs.LocalProtectionError
+			return
+		}
+		if q.reliable() {
+			q.account(now, w, h, 1, 0)
+		}
+		r.sent++
+		q.Device.Counters.SentPackets++
+		q.Device.Counters.SentBytes += uint64(mtu)
+	}
 }
 
 // setGather points the gather cursor at the memory of w.

@@ -84,3 +84,12 @@ func bit(v bool) uint64 {
 	}
 	return n
 }
+
+// PatchBTH sets the AckReq bit and the PSN of an encoded BTH.
+func PatchBTH(b []byte, ackReq bool, psn PSN) {
+	word := uint32(psn & PSNMask)
+	if ackReq {
+		word |= 1 << 31
+	}
+	binary.BigEndian.PutUint32(b[8:BTHLen], word)
+}
