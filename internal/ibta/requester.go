@@ -240,10 +240,11 @@ func (q *QP) mtuFor(w *sendWQE) int {
 func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 	r, mtu := &q.req, q.mtuFor(w)
 	h := &r.header
-	if w.row().response || h.Opcode.Operation() != w.row().middle || b.sealed {
+	if w.row().response || h.Opcode.Operation() != w.row().middle || h.Opcode.Info().Headers != 0 {
 		return
 	}
-	for r.sent < w.packets-1 && b.fits(q.path, b.segment) {
+	size := packetSize(h.Opcode, mtu)
+	for r.sent < w.packets-1 && b.fits(q.path, size) {
 		if q.reliable() && !q.path.Flow.room(mtu+packetOverhead) {
 			return // requestPacket, which comes next, waits for it
 		}
