@@ -27,7 +27,7 @@ func testRNRExceeded(t *T) {
 		}
 		for _, c := range [][2]*end{{a, b}, {b, a}} {
 			attr := attributes(c[1].ep)
-			attr.RNRRetry, attr.MinRNRTimer, attr.SQPSN = count, 1, c[0].ep.PSN
+			attr.RNRRetry, attr.MinRNRTimer, attr.Timeout, attr.SQPSN = count, 1, 20, c[0].ep.PSN
 			for _, s := range []verbs.QPState{verbs.Init, verbs.RTR, verbs.RTS} {
 				attr.State = s
 				t.ok(c[0].qp.Modify(attr, verbs.MaskState|neededBy(verbs.RC, s)))
