@@ -72,13 +72,13 @@ func (d *Device) timeOf(t ibta.Time) time.Time {
 }
 
 // wakeForTimer makes the goroutine's Wait end no later than the next timer.
-func (d *Device) wakeForTimer() {
-	if !d.waiting {
-		return
-	}
-	if next := d.nextDue(); next != 0 && (d.waitUntil == 0 || next < d.waitUntil) {
-		d.waitUntil = next
-		d.port.SetDeadline(d.timeOf(next))
+func (d *Device) wakeForTimer() { d.wakeBy(d.nextDue()) }
+
+// wakeBy makes the goroutine's Wait end no later than t; zero: never mind.
+func (d *Device) wakeBy(t ibta.Time) {
+	if d.waiting && t != 0 && (d.waitUntil == 0 || t < d.waitUntil) {
+		d.waitUntil = t
+		d.port.SetDeadline(d.timeOf(t))
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	// messages.
 	holdPackets  = 2
 	holdPasses   = 16
+	holdTime     = ibta.Time(200 * time.Microsecond)
 	holdMessages = 4
 	// spin is how long the device's goroutine polls after it had something to do: the
 	// next packet is mostly near, and waking an idle processor takes longer.
@@ -102,8 +103,7 @@ func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {
 
 // pass moves data once: it receives what is there, does what is due, and sends what may
 // leave. It returns how many buffers were received. polling says that a program does this,
-// which will answer and poll again; if it does not, the device's goroutine, which the same
-// packets woke, comes after it.
+// which will answer and poll again, or leave what is held back to the device's goroutine.
 func (d *Device) pass(polling bool) int {
 	d.passNow, d.passPackets = 0, 0
 	n, err := d.port.Receive(&d.engine.Counters, d.deliver)
@@ -128,6 +128,11 @@ func (d *Device) pass(polling bool) int {
 	}
 	if d.stalled || d.ready.Len() > 0 {
 		d.transmit(!hold)
+	}
+	if len(d.heldAcks) > 0 {
+		// The program may never poll again. The packets woke the goroutine only if it saw
+		// them before this pass took them.
+		d.wakeBy(d.passTime() + holdTime)
 	}
 	return n
 }
