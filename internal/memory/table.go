@@ -42,7 +42,6 @@ type Region struct {
 	entry
 	windows  int // bound to it
 	watchers int
-	changed  bool
 	unmap    func()
 }
 
