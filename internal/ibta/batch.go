@@ -38,6 +38,7 @@ type Batch struct {
 	size    int // bytes of all packets, ICRCs included
 	segment int // bytes of the first packet
 	sealed  bool
+	full    bool // a packet was refused
 }
 
 // packetEnd is where a packet ends in the batch's memory.
@@ -99,7 +100,7 @@ func (b *Batch) markAgain() { b.packets[len(b.packets)-1].again = true }
 func (b *Batch) Reset() {
 	clear(b.pieces)
 	b.To, b.buf, b.packets, b.pieces = nil, b.buf[:0], b.packets[:0], b.pieces[:0]
-	b.size, b.segment, b.sealed = 0, 0, false
+	b.size, b.segment, b.sealed, b.full = 0, 0, false, false
 }
 
 // fits says whether a packet of size bytes to a destination may join.
@@ -107,8 +108,21 @@ func (b *Batch) fits(to *Vector, size int) bool {
 	if len(b.packets) == 0 {
 		return true
 	}
-	return b.To == to && !b.sealed && size <= b.segment && len(b.packets) < b.MaxPackets && b.size+size <= b.MaxBytes
+	b.full = b.full || b.sealed || size > b.segment || !b.roomFor(1, size) || b.To != to && !b.To.same(to)
+	return !b.full
 }
+
+func (b *Batch) roomFor(n, size int) bool {
+	return len(b.packets)+n <= b.MaxPackets && b.size+n*size <= b.MaxBytes
+}
+
+// ends says whether no other packet of its size fits after one of size bytes that fits.
+func (b *Batch) ends(size int) bool {
+	return len(b.packets) > 0 && size < b.segment || !b.roomFor(2, size)
+}
+
+// Full says whether a packet was refused because it does not fit.
+func (b *Batch) Full() bool { return b.full }
 
 // packetSize returns the bytes of a packet with its pad and ICRC.
 func packetSize(op ib.Opcode, payload int) int {

@@ -188,11 +188,12 @@ func (q *QP) land(now Time, p *ib.Packet) {
 	}
 	f := q.path.Flow
 	if len(r.reads) > 0 {
-		f.reads -= min(want, r.reads[0].bytes)
-		r.reads[0].bytes -= min(want, r.reads[0].bytes)
+		n := min(want, r.reads[0].bytes)
+		f.came(n)
+		r.reads[0].bytes -= n
 		if !p.PSN.Before(r.reads[0].last) {
 			q.releaseWindow(packetOverhead)
-			f.reads -= r.reads[0].bytes
+			f.came(r.reads[0].bytes)
 			n := copy(r.reads, r.reads[1:])
 			r.reads = r.reads[:n]
 		}

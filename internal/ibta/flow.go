@@ -2,18 +2,29 @@
 
 package ibta
 
+import "github.com/ramjet-rdma/ramjet/internal/queue"
+
 // Flow bounds what all queue pairs of a device have under way to one host, so that its
 // socket buffer is not overrun for long: requests by bytes that are not acknowledged,
 // READs by bytes that have not come back. The window halves on a loss and grows again with
-// what is acknowledged.
+// what is acknowledged or has come. Queue pairs for which there is no room wait in line.
 type Flow struct {
 	max      int // bytes: what the socket buffers allow
 	window   int
 	inflight int
 	reads    int // bytes of READ responses asked for
-	waiting  []*QP
+	lines    [numLines]queue.Ring[*QP]
 	users    int // queue pairs connected to that host
 }
+
+// line is what a queue pair waits for.
+type line uint8
+
+const (
+	forRequests line = iota // room in the window
+	forReads                // room for responses of READs
+	numLines
+)
 
 const (
 	// minWindow lets one send go out whatever happened before.
@@ -41,9 +52,32 @@ func (f *Flow) roomForRead(n int) bool { return f.reads == 0 || f.reads+n <= f.w
 // slow a responder down.
 func (f *Flow) readChunk() int { return max(f.window/2, minWindow) }
 
-// acked gives the room of n bytes back and opens the window a little.
+// fits says whether there is room for n more bytes of a kind.
+func (f *Flow) fits(l line, n int) bool {
+	if l == forReads {
+		return f.roomForRead(n)
+	}
+	return f.room(n)
+}
+
+// fullSend is the room that a long message waits for: the window is not handed out in
+// pieces that are not worth a send.
+func (f *Flow) fullSend() int { return min(minWindow, f.window/4) }
+
+// acked gives the room of n bytes of requests back.
 func (f *Flow) acked(n int) {
 	f.inflight -= n
+	f.grow(n)
+}
+
+// came gives the room of n bytes of READ responses back.
+func (f *Flow) came(n int) {
+	f.reads -= n
+	f.grow(n)
+}
+
+// grow opens the window a little.
+func (f *Flow) grow(n int) {
 	if f.window < f.max {
 		f.window = min(f.max, f.window+n/8)
 	}
@@ -56,36 +90,56 @@ func (f *Flow) lost() { f.window = max(f.window/2, minWindow) }
 // copies of the same packets would make it slower.
 func (f *Flow) silent() { f.window = minWindow }
 
-// wait notes that q has something to send that the window does not allow.
-func (f *Flow) wait(q *QP) {
-	if !q.req.waiting {
-		q.req.waiting = true
-		f.waiting = append(f.waiting, q)
+// wait puts q in line until there is room for need bytes.
+func (f *Flow) wait(q *QP, l line, need int) {
+	r := &q.req
+	if !r.waiting {
+		r.waiting, r.line, r.need = true, l, need
+		*f.lines[l].PushBack() = q
 	}
 }
 
-// Next returns a queue pair that waited for the window, now that there is room.
+// first says whether nobody stands before q in line.
+func (f *Flow) first(q *QP, l line) bool {
+	return f.lines[l].Len() == 0 || *f.lines[l].Front() == q
+}
+
+// Waiting says whether queue pairs wait for room.
+func (f *Flow) Waiting() bool { return f.lines[forRequests].Len()+f.lines[forReads].Len() > 0 }
+
+// Next returns the queue pair that has waited longest, now that there is room for what it
+// has to send; nil: there is none. It is to be drained before Next is called again.
 func (f *Flow) Next() *QP {
-	if len(f.waiting) == 0 || !f.room(minWindow) && !f.roomForRead(minWindow) {
-		return nil
-	}
-	q := f.waiting[0]
-	n := copy(f.waiting, f.waiting[1:])
-	f.waiting[n] = nil
-	f.waiting = f.waiting[:n]
-	q.req.waiting = false
-	return q
-}
-
-// forget takes q out of the flow.
-func (f *Flow) forget(q *QP) {
-	for i, w := range f.waiting {
-		if w == q {
-			f.waiting = append(f.waiting[:i], f.waiting[i+1:]...)
-			break
+	for l := range f.lines {
+		waiting := &f.lines[l]
+		if waiting.Len() == 0 {
+			continue
+		}
+		if q := *waiting.Front(); f.fits(line(l), q.req.need) {
+			*waiting.Front() = nil
+			waiting.PopFront()
+			q.req.waiting, q.req.called = false, true
+			return q
 		}
 	}
+	return nil
+}
+
+// forget takes q out of the line.
+func (f *Flow) forget(q *QP) {
+	if q.req.called = false; !q.req.waiting {
+		return
+	}
 	q.req.waiting = false
+	waiting := &f.lines[q.req.line]
+	for range waiting.Len() {
+		w := *waiting.Front()
+		*waiting.Front() = nil
+		waiting.PopFront()
+		if w != q {
+			*waiting.PushBack() = w
+		}
+	}
 }
 
 // InFlight returns the bytes of requests that are not acknowledged, and of READs that have

@@ -104,7 +104,6 @@ func (q *QP) reset() {
 func (q *QP) setPath(path *Vector) {
 	q.leaveFlow()
 	if q.path != nil {
-		q.path.Flow.forget(q)
 		q.path.Flow.users--
 	}
 	if q.path = path; path != nil {

@@ -19,6 +19,9 @@ type Vector struct {
 	Route any   // the port's own
 }
 
+// same says whether packets to v and to w can leave in one send.
+func (v *Vector) same(w *Vector) bool { return v.Flow == w.Flow && v.Attr == w.Attr }
+
 // AddressHandle is an address handle of a device that runs this engine.
 type AddressHandle interface{ Vector() *Vector }
 
@@ -139,14 +142,21 @@ func (q *QP) HandlePacket(now Time, p *ib.Packet, from Arrival) Reason {
 // false when there is nothing that may leave now.
 func (q *QP) NextPackets(now Time, b *Batch) bool {
 	b.Reset()
+	return q.AppendPackets(now, b)
+}
+
+// AppendPackets is NextPackets for a batch that has packets of other queue pairs already. It
+// also returns false, and b is full, when what q has to send does not fit.
+func (q *QP) AppendPackets(now Time, b *Batch) bool {
+	before := b.Len()
 	q.respond(b)
-	if b.Len() == 0 {
+	if b.Len() == before {
 		q.request(now, b)
 	}
-	if b.Len() == 0 && b.Acks {
+	if b.Len() == before && b.Acks {
 		q.acknowledge(b)
 	}
-	return b.Len() > 0
+	return b.Len() > before
 }
 
 // HasAck says whether an acknowledgement waits for Batch.Acks.

@@ -25,7 +25,11 @@ type requester struct {
 
 	inflight int         // what this queue pair takes of the flow's window
 	reads    []readRange // READ requests and atomics whose responses are outstanding
-	waiting  bool        // in the flow's list
+	waiting  bool        // in line for the flow's window
+	line     line        // where it waits
+	need     int         // what it waits for, bytes
+	called   bool        // it is its turn
+	sending  bool        // something was added to the present send
 	draining bool        // raise SQDrained
 
 	sinceAck int    // cost of packets since the last with AckReq
@@ -58,6 +62,9 @@ func (r *requester) unacked() ib.PSN { return r.sq.Front().first.Add(r.acked) }
 // outstanding says whether anything that was sent has not been acknowledged.
 func (r *requester) outstanding() bool { return r.next > 0 || r.sent > r.acked }
 
+// ackComing says whether an acknowledgement of something under way was asked for.
+func (r *requester) ackComing() bool { return r.unacked().Before(r.askedEnd) }
+
 // Eager says whether a message posted now should leave at once. While many packets are
 // under way and less than a full send waits, it can join the next send.
 func (q *QP) Eager() bool {
@@ -79,6 +86,7 @@ func (q *QP) request(now Time, b *Batch) {
 		return
 	}
 	r := &q.req
+	r.sending = false
 	for r.next < r.sq.Len() {
 		w := r.sq.At(r.next)
 		if w.status != verbs.Success || r.sent == 0 && !q.mayBegin(w) {
@@ -104,7 +112,8 @@ func (q *QP) request(now Time, b *Batch) {
 			}
 		}
 	}
-	if b.Len() > 0 && q.reliable() {
+	r.called = false
+	if r.sending && q.reliable() {
 		q.armRetransmit(now)
 	}
 	q.failOldest()
@@ -192,8 +201,7 @@ func (q *QP) requestPacket(now Time, w *sendWQE, b *Batch) bool {
 		if row.depth && len(r.reads) >= int(q.attr.MaxRdAtomic) {
 			return false
 		}
-		if !to.Flow.room(n+packetOverhead) || readBytes > 0 && !to.Flow.roomForRead(readBytes) {
-			to.Flow.wait(q)
+		if readBytes > 0 && !q.admit(forReads, readBytes, readBytes) || !q.admit(forRequests, n+packetOverhead, q.firstNeed(w, n)) {
 			return false
 		}
 	}
@@ -206,7 +214,7 @@ func (q *QP) requestPacket(now Time, w *sendWQE, b *Batch) bool {
 		h.RETH.DMALen = uint32(readBytes)
 	}
 	if q.reliable() {
-		h.AckReq = q.wantAck(w, h, n)
+		h.AckReq = q.wantAck(w, h, n, b.ends(size))
 	}
 	if !b.add(to, h, &r.gather, n) {
 		w.status = verbs.LocalProtectionError
@@ -222,6 +230,7 @@ func (q *QP) requestPacket(now Time, w *sendWQE, b *Batch) bool {
 		q.account(now, w, h, packets, readBytes)
 	}
 	r.sent += packets
+	r.sending = true
 	c := &q.Device.Counters
 	c.SentPackets++
 	c.SentBytes += uint64(n)
@@ -245,11 +254,11 @@ func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 	}
 	size := packetSize(h.Opcode, mtu)
 	for r.sent < w.packets-1 && b.fits(q.path, size) {
-		if q.reliable() && !q.path.Flow.room(mtu+packetOverhead) {
+		if q.reliable() && (!r.called || !q.path.Flow.room(mtu+packetOverhead)) {
 			return // requestPacket, which comes next, waits for it
 		}
 		h.PSN = h.PSN.Next()
-		h.AckReq = q.reliable() && q.wantAck(w, h, mtu)
+		h.AckReq = q.reliable() && q.wantAck(w, h, mtu, b.ends(size))
 		if !b.repeat(h, &r.gather, mtu) {
 			w.status = verbs.LocalProtectionError
 			return
@@ -261,6 +270,34 @@ func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 		q.Device.Counters.SentPackets++
 		q.Device.Counters.SentBytes += uint64(mtu)
 	}
+}
+
+// firstNeed returns the room that a packet with n bytes of payload needs if it is the first
+// of a send: a full send, or what is left of its message.
+func (q *QP) firstNeed(w *sendWQE, n int) int {
+	if w.row().response {
+		return n + packetOverhead
+	}
+	return max(n+packetOverhead, min(q.path.Flow.fullSend(), w.cost(q.req.sent, w.packets, q.mtu())))
+}
+
+// admit says whether a packet may leave: it is q's turn, and there is room for need more
+// bytes, or for first where the turn begins; otherwise q gets in line. One packet may leave
+// nevertheless, to ask for an acknowledgement of what is under way if nothing else has done
+// so.
+func (q *QP) admit(l line, need, first int) bool {
+	r, f := &q.req, q.path.Flow
+	if r.called && f.fits(l, need) || f.first(q, l) && f.fits(l, first) {
+		f.forget(q)
+		r.called = true
+		return true
+	}
+	if l == forRequests && r.outstanding() && !r.ackComing() {
+		r.called = false
+		return true
+	}
+	f.wait(q, l, first)
+	return false
 }
 
 // setGather points the gather cursor at the memory of w.
@@ -335,14 +372,16 @@ func (q *QP) followed() bool {
 
 // wantAck says whether a packet asks for an acknowledgement: the last one of a message
 // that nothing follows, the last that fits the window, and enough others that the window
-// keeps moving.
-func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int) bool {
-	r := &q.req
+// keeps moving: one for a quarter of what other queue pairs leave of it, best the last of a
+// send.
+func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
+	r, f := &q.req, q.path.Flow
 	r.sinceAck += n + packetOverhead
 	last := h.Opcode.Info().Last
+	often := max((f.window-(f.inflight-r.inflight))/4, f.fullSend())
 	ask := last && (!q.followed() || w.flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
-		r.sinceAck >= q.path.Flow.window/4 || h.PSN == r.recover ||
-		!r.unacked().Before(r.askedEnd) && !q.path.Flow.room(n+q.mtu()+2*packetOverhead)
+		r.sinceAck >= often || ends && r.sinceAck+f.fullSend() > often || h.PSN == r.recover || !r.called ||
+		!r.ackComing() && !f.room(n+q.mtu()+2*packetOverhead)
 	if ask {
 		r.sinceAck, r.askedEnd = 0, h.PSN.Next()
 	}

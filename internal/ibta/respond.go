@@ -139,7 +139,7 @@ func (r *replies) dropFrom(psn ib.PSN) {
 
 // respond fills b with responses, and with a NAK.
 func (q *QP) respond(b *Batch) {
-	r := &q.resp
+	r, before := &q.resp, b.Len()
 	for r.replies.queue.Len() > 0 {
 		a := r.replies.queue.Front()
 		if !q.responsePacket(a, b) {
@@ -149,7 +149,7 @@ func (q *QP) respond(b *Batch) {
 			r.replies.queue.PopFront()
 		}
 	}
-	if b.Len() == 0 && r.ack.pending && r.ack.urgent {
+	if b.Len() == before && r.ack.pending && r.ack.urgent {
 		q.acknowledge(b)
 	}
 }

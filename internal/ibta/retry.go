@@ -175,11 +175,12 @@ func (q *QP) rewind() {
 	q.leaveFlow()
 }
 
-// leaveFlow gives back what the queue pair takes of its flow.
+// leaveFlow gives back what the queue pair takes of its flow, and its place in line.
 func (q *QP) leaveFlow() {
 	r := &q.req
 	if q.path != nil {
 		f := q.path.Flow
+		f.forget(q)
 		f.inflight -= r.inflight
 		for _, rd := range r.reads {
 			f.reads -= rd.bytes
@@ -191,9 +192,6 @@ func (q *QP) leaveFlow() {
 // stopRequester ends all sending.
 func (q *QP) stopRequester() {
 	q.leaveFlow()
-	if q.path != nil {
-		q.path.Flow.forget(q)
-	}
 	q.req.retransmitAt, q.req.rnrUntil = 0, 0
 	q.req.gather.Reset()
 	q.req.landing.Reset()

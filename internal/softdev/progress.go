@@ -94,11 +94,6 @@ func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {
 		d.engine.Counters.Dropped[r]++
 	}
 	d.addReady(q)
-	if path := q.engine.Path(); path != nil {
-		for w := path.Flow.Next(); w != nil; w = path.Flow.Next() {
-			d.addReady(w.Owner.(*qp))
-		}
-	}
 }
 
 // pass moves data once: it receives what is there, does what is due, and sends what may
@@ -160,7 +155,8 @@ func (d *Device) runTimers() {
 	}
 }
 
-// transmit sends what ready queue pairs have, one send of each in turn.
+// transmit sends what ready queue pairs have, one send of each in turn. Those that have
+// little share a send.
 func (d *Device) transmit(acks bool) {
 	if d.stalled && !d.send() {
 		return
@@ -168,20 +164,36 @@ func (d *Device) transmit(acks bool) {
 	now := d.passTime()
 	d.batch.Acks = acks
 	for q := d.nextReady(); q != nil; q = d.nextReady() {
-		if q.engine.NextPackets(now, d.batch) {
-			d.addReady(q)
-			if !d.send() {
-				break
-			}
+		if !q.engine.NextPackets(now, d.batch) {
+			d.rest(q)
 			continue
 		}
-		d.setTimer(q)
-		if !acks && q.engine.HasAck() {
-			d.holdAck(q)
+		others := d.ready.Len()
+		d.addReady(q)
+		for ; others > 0 && !d.batch.Full(); others-- {
+			if q := d.nextReady(); q.engine.AppendPackets(now, d.batch) || d.batch.Full() {
+				d.addReady(q)
+			} else {
+				d.rest(q)
+			}
+		}
+		if !d.send() {
+			break
 		}
 	}
 	d.deliverOutbox()
 	d.wakeForTimer()
+}
+
+// rest notes what q waits for, which has nothing to send now.
+func (d *Device) rest(q *qp) {
+	d.setTimer(q)
+	if !d.batch.Acks && q.engine.HasAck() {
+		d.holdAck(q)
+	}
+	if path := q.engine.Path(); path != nil && path.Flow.Waiting() {
+		d.addCrowded(path.Flow)
+	}
 }
 
 // send hands the batch to the port; false: the port is full.
@@ -241,6 +253,7 @@ func (d *Device) deliverOutbox() {
 func (d *Device) overflowed(n verbs.QPN) {
 	if q := d.qps[n]; q != nil && q.engine.State() != verbs.Err {
 		q.engine.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
+		d.addReady(q) // others may have its room in the flow
 		q.events(verbs.EventQPFatal)
 	}
 }

@@ -167,6 +167,7 @@ func (q *qp) Destroy() error {
 	if d.last == q {
 		d.last = nil
 	}
+	d.transmit(!d.leased) // others may have its room in the flow
 	return nil
 }
 

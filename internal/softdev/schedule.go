@@ -14,8 +14,9 @@ import (
 // due at what time.
 type schedule struct {
 	ready      queue.Ring[*qp]
-	heldAcks   []*qp // whose acknowledgements wait for the program's answer
-	heldPasses int   // since the first of them waits
+	crowded    []*ibta.Flow // for whose window queue pairs wait
+	heldAcks   []*qp        // whose acknowledgements wait for the program's answer
+	heldPasses int          // since the first of them waits
 	timers     timers
 }
 
@@ -27,10 +28,35 @@ func (s *schedule) addReady(q *qp) {
 	}
 }
 
-// nextReady takes the one that has waited longest, nil: there is none.
+// addCrowded notes that queue pairs wait for the window of f.
+func (s *schedule) addCrowded(f *ibta.Flow) {
+	if !slices.Contains(s.crowded, f) {
+		s.crowded = append(s.crowded, f)
+	}
+}
+
+// nextWaiting takes a queue pair that waited for a window in which there is room now, nil:
+// there is none.
+func (s *schedule) nextWaiting() *qp {
+	for i := 0; i < len(s.crowded); {
+		f := s.crowded[i]
+		if q := f.Next(); q != nil {
+			return q.Owner.(*qp)
+		}
+		if f.Waiting() {
+			i++
+			continue
+		}
+		s.crowded = slices.Delete(s.crowded, i, i+1)
+	}
+	return nil
+}
+
+// nextReady takes the one that has been ready longest, and after them those that waited
+// for a window; nil: there is none.
 func (s *schedule) nextReady() *qp {
 	if s.ready.Len() == 0 {
-		return nil
+		return s.nextWaiting()
 	}
 	q := *s.ready.Front()
 	*s.ready.Front() = nil

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// crowd is many queue pairs that share the window to one host. They are drained as a device
+// does it, one send of each in turn; what they send goes nowhere.
+type crowd struct {
+	*testing.T
+	host  *Host
+	flow  *ibta.Flow
+	batch *ibta.Batch
+	qps   []*QP
+	ready []*QP
+	asked []ib.Packet // with AckReq, not yet acknowledged, in the order sent
+	last  map[*QP]ib.Packet
+	bytes map[*QP]int // that were sent, or asked for by READs
+	sends int
+	total int // packets
+}
+
+const crowdMessage = 1 << 20
+
+// newCrowd makes n queue pairs that have depth messages of a kind to send.
+func newCrowd(t *testing.T, n, window, depth int, op verbs.SendOp) *crowd {
+	t.Helper()
+	net := New(1)
+	a, b := net.NewHost(window), net.NewHost(window)
+	net.Connect(a, b, Link{}, Link{})
+	c := &crowd{T: t, host: a, flow: a.Flow(b.GID()), batch: ibta.NewBatch(64, 65507), last: make(map[*QP]ib.Packet), bytes: make(map[*QP]int)}
+	mr, err := a.PD.RegMR(make([]byte, crowdMessage), allAccess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Defaults
+	p.MTU = verbs.MTU4096
+	for range n {
+		q, peer := c.pair(a, depth), c.pair(b, depth)
+		if err := Join(q, peer, p); err != nil {
+			t.Fatal(err)
+		}
+		for range depth {
+			if _, err := q.PostSend([]verbs.SendWR{{Op: op, SGL: []verbs.SGE{mr.SGE(0, crowdMessage)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.qps = append(c.qps, q)
+	}
+	c.ready = slices.Clone(c.qps)
+	return c
+}
+
+func (c *crowd) pair(h *Host, depth int) *QP {
+	cq := queue.NewCQ(1, verbs.CQEvents{})
+	return h.NewQP(ibta.Config{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, Caps: verbs.QPCap{MaxSendWR: depth, MaxSendSGE: 1}})
+}
+
+// drain sends until nobody may send any more.
+func (c *crowd) drain() {
+	c.Helper()
+	for {
+		if len(c.ready) == 0 {
+			q := c.flow.Next()
+			if q == nil {
+				return
+			}
+			c.ready = append(c.ready, q.Owner.(*QP))
+		}
+		q := c.ready[0]
+		c.ready = c.ready[1:]
+		if !q.NextPackets(c.host.Net.now, c.batch) {
+			continue
+		}
+		c.ready = append(c.ready, q)
+		c.sends++
+		for i := range c.batch.Len() {
+			c.total++
+			c.note(q, c.batch.Packet(i))
+		}
+	}
+}
+
+func (c *crowd) note(q *QP, out ibta.OutPacket) {
+	c.Helper()
+	frame := slices.Clone(out.Head)
+	for _, piece := range out.Payload {
+		frame = append(frame, piece...)
+		c.bytes[q] += len(piece)
+	}
+	var p ib.Packet
+	if err := p.Decode(frame); err != nil {
+		c.Fatal(err)
+	}
+	if p.Opcode.Info().Class == ib.ClassReadRequest {
+		c.bytes[q] += int(p.RETH.DMALen)
+	}
+	p.DestQP, p.Payload = q.Num, nil
+	c.last[q] = p
+	if p.AckReq {
+		c.asked = append(c.asked, p)
+	}
+}
+
+// ack answers the oldest packet that asked.
+func (c *crowd) ack() {
+	c.Helper()
+	if len(c.asked) == 0 {
+		c.Fatal("nothing was sent that asks for an acknowledgement")
+	}
+	p := c.asked[0]
+	c.asked = c.asked[1:]
+	q := c.host.qps[p.DestQP]
+	ack := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpAck), PKey: ib.DefaultPKey, DestQP: q.Num, PSN: p.PSN}}
+	ack.AETH.Syndrome = ib.Acknowledge(ib.CreditsUnlimited)
+	q.HandlePacket(c.host.Net.now, &ack, nil)
+	c.ready = append(c.ready, q)
+}
+
+// timeout has q hear nothing for too long: the window closes, and q goes back.
+func (c *crowd) timeout(q *QP) {
+	if q.Deadline() == 0 {
+		return // it has sent nothing
+	}
+	q.HandleTimeout(q.Deadline())
+	delete(c.last, q)
+	c.asked = slices.DeleteFunc(c.asked, func(p ib.Packet) bool { return p.DestQP == q.Num })
+	c.ready = append(c.ready, q)
+}
+
+// crowds calls f for crowds and windows of several sizes.
+func crowds(t *testing.T, f func(t *testing.T, n, window int)) {
+	for _, n := range []int{1, 2, 3, 16, 64} {
+		for _, window := range []int{64 << 10, 200 << 10, 1 << 20} {
+			t.Run(fmt.Sprintf("%dx%d", n, window>>10), func(t *testing.T) { f(t, n, window) })
+		}
+	}
+}
+
+// Who cannot go on because of others has asked for an acknowledgement of all that it sent;
+// otherwise only its timeout would bring one.
+func TestCrowdAsks(t *testing.T) {
+	crowds(t, func(t *testing.T, n, window int) {
+		c := newCrowd(t, n, window, 4, verbs.Write)
+		for i := range 200 {
+			c.drain()
+			if i == 20 {
+				c.timeout(c.qps[0])
+				c.drain()
+			}
+			waiting := make(map[verbs.QPN]bool)
+			for _, p := range c.asked {
+				waiting[p.DestQP] = true
+			}
+			for q, p := range c.last {
+				if !p.AckReq && !waiting[q.Num] {
+					t.Fatalf("queue pair %v stopped at PSN %v and waits for nothing", q.Num, p.PSN)
+				}
+			}
+			if requests, _ := c.flow.InFlight(); i < 20 && requests > window+n*(4096+192) {
+				t.Fatalf("%d bytes under way in a window of %d", requests, window)
+			}
+			if len(c.asked) == 0 {
+				break // a lone queue pair has sent all
+			}
+			c.ack()
+		}
+	})
+}
+
+// All get the same share, in sends that are worth it.
+func TestCrowdIsFair(t *testing.T) {
+	crowds(t, func(t *testing.T, n, window int) {
+		c := newCrowd(t, n, window, 16, verbs.Write)
+		for c.total < 200*n {
+			c.drain()
+			c.ack()
+		}
+		low, high := 1<<62, 0
+		for _, q := range c.qps {
+			low, high = min(low, c.bytes[q]), max(high, c.bytes[q])
+		}
+		if high-low > 256<<10 {
+			t.Errorf("one queue pair sent %d bytes, another %d", low, high)
+		}
+		if worth := min(10, window/4/8000); c.total < worth*c.sends {
+			t.Errorf("%d packets in %d sends", c.total, c.sends)
+		}
+	})
+}
+
+// A queue pair that ends gives others its room.
+func TestCrowdMemberLeaves(t *testing.T) {
+	c := newCrowd(t, 2, 64<<10, 4, verbs.Read)
+	c.drain()
+	first, second := c.qps[0], c.qps[1]
+	if c.bytes[first] == 0 || c.bytes[second] != 0 {
+		t.Fatalf("%d and %d bytes were asked for: want only the first to fit", c.bytes[first], c.bytes[second])
+	}
+	first.Destroy()
+	if c.drain(); c.bytes[second] == 0 {
+		t.Error("the second queue pair asks for nothing after the first has gone")
+	}
+}
+
+// The window that a silent peer closed opens again with what READs bring.
+func TestReadsOpenWindow(t *testing.T) {
+	net := New(1)
+	a, b := net.NewHost(1<<20), net.NewHost(1<<20)
+	net.Connect(a, b, Link{}, Link{})
+	c := &crowd{T: t}
+	q, peer := c.pair(a, 64), c.pair(b, 1)
+	if err := Join(q, peer, Defaults); err != nil {
+		t.Fatal(err)
+	}
+	local, err := a.PD.RegMR(make([]byte, crowdMessage), allAccess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, err := b.PD.RegMR(make([]byte, crowdMessage), allAccess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longest := uint32(0)
+	net.Mutate = func(transport []byte) {
+		var p ib.Packet
+		if p.Decode(transport); p.Opcode.Info().Class == ib.ClassReadRequest {
+			longest = max(longest, p.RETH.DMALen)
+		}
+	}
+	read := verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{local.SGE(0, 64<<10)}, Remote: remote.Remote()}
+	if _, err := q.PostSend([]verbs.SendWR{read}); err != nil {
+		t.Fatal(err)
+	}
+	for q.NextPackets(net.now, a.batch) { // lost
+	}
+	net.now = q.Deadline()
+	q.HandleTimeout(net.now)
+	for range 32 {
+		if _, err := q.Post(read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	net.Run(net.now+ibta.Time(1e9), func() bool { return false })
+	longest = 0
+	read.SGL = []verbs.SGE{local.SGE(0, crowdMessage)}
+	if _, err := q.Post(read); err != nil {
+		t.Fatal(err)
+	}
+	if longest < 128<<10 {
+		t.Errorf("after 2 MiB of READs one request asks for %d bytes, want 128 KiB or more", longest)
+	}
+}
+
+// Acknowledgements of many queue pairs leave in one send.
+func TestAppendPackets(t *testing.T) {
+	net := New(1)
+	a, b := net.NewHost(1<<20), net.NewHost(1<<20)
+	net.Connect(a, b, Link{}, Link{})
+	c := &crowd{T: t}
+	batch := ibta.NewBatch(64, 65507)
+	const n = 16
+	var qps []*QP
+	for range n {
+		q, peer := c.pair(a, 1), c.pair(b, 1)
+		if err := Join(q, peer, Defaults); err != nil {
+			t.Fatal(err)
+		}
+		write := ib.Packet{BTH: ib.BTH{Opcode: ib.TransportRC.Join(ib.OpWriteOnly), PKey: ib.DefaultPKey, DestQP: q.Num, PSN: ib.PSN(q.Query().RQPSN), AckReq: true}}
+		if r := q.HandlePacket(net.now, &write, nil); r != ibta.Taken {
+			t.Fatal(r)
+		}
+		qps = append(qps, q)
+	}
+	for _, q := range qps {
+		if !q.AppendPackets(net.now, batch) || q.AppendPackets(net.now, batch) {
+			t.Fatal("want one acknowledgement of each")
+		}
+	}
+	if batch.Len() != n || batch.Full() {
+		t.Errorf("%d packets in the batch, full: %v; want %d and false", batch.Len(), batch.Full(), n)
+	}
+	// What is longer than the first packet of a send does not fit.
+	mr, err := a.PD.RegMR(make([]byte, 64), allAccess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := qps[0].PostSend([]verbs.SendWR{{Op: verbs.Write, SGL: []verbs.SGE{mr.SGE(0, 64)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if qps[0].AppendPackets(net.now, batch) || !batch.Full() {
+		t.Error("a long packet joined short ones")
+	}
+	if !qps[0].NextPackets(net.now, batch) {
+		t.Error("a packet that did not fit is gone")
+	}
+}
