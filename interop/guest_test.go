@@ -30,7 +30,7 @@ var (
 const (
 	controlPort    = "7471"
 	commandTimeout = 10 * time.Second // how long the guest may take where a command says nothing else
-	waitTimeout    = 20 * time.Second // how long a side waits for completions
+	waitTimeout    = 60 * time.Second // how long a side waits for completions
 	answerSlack    = 40 * time.Second // how much later its answer may come: it bounds itself sooner
 )
 

@@ -129,6 +129,7 @@ func (g *guest) pingpong(kind string, argv []string, server ...string) []string 
 func TestGuestPingpong(t *testing.T) {
 	eachPingpong(t, func(t *testing.T, kind string, l link, argv []string) {
 		g := dialGuest(t, l.ipv6)
+		argv = append(argv, "-e") // two that poll have one processor
 		server := g.spawn(pingpongPort, g.pingpong(kind, argv)...)
 		wantPingpong(t, "client", g.run(30*time.Second, g.pingpong(kind, argv, guestIPv4)...))
 		wantPingpong(t, "server", server.wait(10*time.Second))
