@@ -3,6 +3,8 @@
 package ibta
 
 import (
+	"bytes"
+
 	"github.com/ramjet-rdma/ramjet/internal/memory"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -101,6 +103,14 @@ func (b *Batch) Reset() {
 	clear(b.pieces)
 	b.To, b.buf, b.packets, b.pieces = nil, b.buf[:0], b.packets[:0], b.pieces[:0]
 	b.size, b.segment, b.sealed, b.full = 0, 0, false, false
+}
+
+// Detach copies the payload that lies in the program's memory, for a batch that cannot be
+// sent before the program gets that memory back.
+func (b *Batch) Detach() {
+	for i, piece := range b.pieces {
+		b.pieces[i] = bytes.Clone(piece)
+	}
 }
 
 // fits says whether a packet of size bytes to a destination may join.

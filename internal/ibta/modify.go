@@ -41,6 +41,9 @@ func (q *QP) apply(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if mask&verbs.MaskPort != 0 && attr.Port != 1 {
 		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: "Port: the device has port 1 only"}
 	}
+	if mask&verbs.MaskPathMTU != 0 && attr.PathMTU.Bytes() > q.Device.MTU {
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: "PathMTU is larger than the port's active MTU"}
+	}
 	if mask&verbs.MaskPKeyIndex != 0 {
 		if int(attr.PKeyIndex) >= len(q.Device.PKeys) {
 			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: "PKeyIndex is beyond the P_Key table"}

@@ -75,19 +75,26 @@ func (q *QP) armRetransmit(now Time) {
 		return
 	}
 	if r.wait == 0 {
-		r.wait = max(firstWait, roundTrips*r.rtt.smoothed)
-		if t := q.timeout(); t != 0 {
-			r.wait = min(r.wait, t)
-		}
+		r.wait = q.shortestWait()
 	}
 	r.progressAt = now
 	r.retransmitAt = now + r.wait
 }
 
+// shortestWait returns the retransmission time while nothing is lost.
+func (q *QP) shortestWait() Time {
+	wait := max(firstWait, roundTrips*q.req.rtt.smoothed)
+	if t := q.timeout(); t != 0 {
+		wait = min(wait, t)
+	}
+	return wait
+}
+
 // progress notes that something was acknowledged.
 func (q *QP) progress(now Time) {
 	r := &q.req
-	r.retries, r.rnrRetries, r.wait, r.retransmitAt = 0, 0, 0, 0
+	r.retries, r.rnrRetries, r.retransmitAt = 0, 0, 0
+	r.wait = max(r.wait/2, q.shortestWait()) // not at once: the acknowledgement may be of an early copy
 	r.asked = false
 	done := r.high.Add(-1)
 	if r.sq.Len() > 0 {

@@ -203,8 +203,11 @@ func (d *Device) send() bool {
 	if err != nil && !d.stalled {
 		d.engine.Counters.SendErrors++
 	}
-	if d.stalled && d.waiting {
-		d.port.Wake() // the goroutine waits for room
+	if d.stalled {
+		d.batch.Detach()
+		if d.waiting {
+			d.port.Wake() // it is to wait for room
+		}
 	}
 	return !d.stalled
 }

@@ -161,8 +161,12 @@ func (q *qp) Destroy() error {
 	}
 	path := q.engine.Path()
 	q.engine.Destroy()
-	d.dropFlow(path)
 	d.unschedule(q)
+	d.dropFlow(path)
+	if len(d.crowded) > 0 { // it gave its part of a window back
+		d.passNow = 0
+		d.transmit(true)
+	}
 	delete(d.qps, q.engine.Num)
 	if d.last == q {
 		d.last = nil
