@@ -16,10 +16,11 @@ type Endpoint struct {
 	MTU MTU // the largest path MTU that this side can use
 }
 
-// ConnectOptions tune [QP.Connect]; zero values stand for the defaults that are named.
+// ConnectOptions tune [QP.Connect]; zero values stand for the defaults that are named. A
+// program that wants no retries or no timeout at all uses [QP.Modify].
 type ConnectOptions struct {
 	SGIDIndex   int
-	Access      Access // 0: RemoteWrite, RemoteRead and RemoteAtomic
+	Access      Access // 0: everything that peers can do
 	MTU         MTU    // 0: the smaller of both sides'
 	Timeout     uint8  // 0: 14, which is 67 ms
 	RetryCount  uint8  // 0: 7
@@ -66,7 +67,7 @@ func (qp *QP) Connect(local, remote Endpoint, opt *ConnectOptions) error {
 	def(&o.MinRNRTimer, 12)
 	def(&o.RdAtomic, 16)
 	if o.Access == 0 {
-		o.Access = LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic
+		o.Access = LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic | FlushGlobal | FlushPersistent
 	}
 	if o.MTU == 0 {
 		o.MTU = min(local.MTU, remote.MTU)

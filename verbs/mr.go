@@ -51,7 +51,8 @@ const (
 )
 
 // Rereg changes the memory, protection domain or access of the region, as flags say
-// (IBTA 11.2.8.5). Keys change when the memory does.
+// (IBTA 11.2.8.5). Keys change when the memory does. Nobody else may use the region during
+// the call.
 func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	const op = "rereg_mr"
 	if flags == 0 || flags > ReregTranslation|ReregPD|ReregAccess {

@@ -133,6 +133,12 @@ func refuse(format string, a ...any) error {
 
 var errSendQueueFull = &verbs.OpError{Op: "post_send", Err: verbs.ErrQueueFull}
 
+// handled says whether a driver's object is of this engine's devices.
+func handled[T any](driver any) bool {
+	_, ok := driver.(T)
+	return ok
+}
+
 // allowed says why a work request cannot be posted to q at all.
 func (q *QP) allowed(wr *verbs.SendWR) error {
 	if wr.Op == 0 || int(wr.Op) >= len(opRows) {
@@ -153,6 +159,8 @@ func (q *QP) allowed(wr *verbs.SendWR) error {
 		return refuse("%v cannot be inline", wr.Op)
 	case q.Type == verbs.UD && wr.AH == nil:
 		return refuse("a datagram needs an address handle (AH)")
+	case q.Type == verbs.UD && !handled[AddressHandle](wr.AH.Driver()):
+		return refuse("the address handle (AH) is of another kind of device")
 	case wr.Op == verbs.BindMW && (wr.Bind == nil || wr.Bind.MW == nil || wr.Bind.MR == nil && wr.Bind.Length > 0):
 		return refuse("BIND_MW needs Bind with MW and MR")
 	case opRows[wr.Op].depth && q.attr.MaxRdAtomic == 0:
