@@ -370,6 +370,9 @@ func (p *peerProcess) explain(ctx context.Context, err error) error {
 		return context.Canceled // interrupted: how the second process ended does not matter
 	}
 	p.end()
+	if p.cmd.ProcessState.String() == "signal: interrupt" {
+		return context.Canceled // the terminal's, which this process gets too
+	}
 	if errors.Is(err, errPeerGone) {
 		text, _, _ := bytes.Cut(bytes.TrimSpace(p.stderr.Bytes()), []byte("\n"))
 		return fmt.Errorf("%w: %s", err, cmp.Or(string(text), p.cmd.ProcessState.String()))

@@ -3,6 +3,7 @@
 package netio
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -262,6 +263,16 @@ func inNamespace(t *testing.T, f func(t *testing.T)) {
 	} {
 		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
 			t.Skipf("ip %s: %v: %s", args, err, out)
+		}
+	}
+	// Linux adds the routes of IPv6 a little later than the addresses.
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		out, err := exec.Command("ip", "-6", "route", "show", "table", "all", "dev", "left").CombinedOutput()
+		if err == nil && bytes.Contains(out, []byte("ff00::/8")) && bytes.Contains(out, []byte("local fd78::2")) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("routes of the namespace: %v\n%s", err, out)
 		}
 	}
 	f(t)
