@@ -31,6 +31,9 @@ const (
 	minWindow = 64 << 10
 	// packetOverhead is what a packet costs a socket buffer beyond its payload.
 	packetOverhead = 192
+	// longSend is what the beginning of a long message costs: its first packets are a
+	// short send, and a full one follows.
+	longSend = 72 << 10
 )
 
 // NewFlow makes a flow for a peer whose socket buffer is believed to hold max bytes.
@@ -62,7 +65,7 @@ func (f *Flow) fits(l line, n int) bool {
 
 // fullSend is the room that a long message waits for: the window is not handed out in
 // pieces that are not worth a send.
-func (f *Flow) fullSend() int { return min(minWindow, f.window/4) }
+func (f *Flow) fullSend() int { return min(longSend, f.window/4) }
 
 // acked gives the room of n bytes of requests back.
 func (f *Flow) acked(n int) {
@@ -118,7 +121,7 @@ func (f *Flow) Next() *QP {
 		if q := *waiting.Front(); f.fits(line(l), q.req.need) {
 			*waiting.Front() = nil
 			waiting.PopFront()
-			q.req.waiting, q.req.called = false, true
+			q.req.waiting, q.req.turn = false, q.fullTurn()
 			return q
 		}
 	}
@@ -127,7 +130,7 @@ func (f *Flow) Next() *QP {
 
 // forget takes q out of the line.
 func (f *Flow) forget(q *QP) {
-	if q.req.called = false; !q.req.waiting {
+	if q.req.turn = 0; !q.req.waiting {
 		return
 	}
 	q.req.waiting = false

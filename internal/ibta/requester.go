@@ -28,7 +28,8 @@ type requester struct {
 	waiting  bool        // in line for the flow's window
 	line     line        // where it waits
 	need     int         // what it waits for, bytes
-	called   bool        // it is its turn
+	turn     int         // what it may still send before others that wait, bytes
+	extra    bool        // the present packet leaves out of turn
 	sending  bool        // something was added to the present send
 	draining bool        // raise SQDrained
 
@@ -112,7 +113,9 @@ func (q *QP) request(now Time, b *Batch) {
 			}
 		}
 	}
-	r.called = false
+	if !r.sending && !b.full {
+		r.turn = 0
+	}
 	if r.sending && q.reliable() {
 		q.armRetransmit(now)
 	}
@@ -254,7 +257,7 @@ func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 	}
 	size := packetSize(h.Opcode, mtu)
 	for r.sent < w.packets-1 && b.fits(q.path, size) {
-		if q.reliable() && (!r.called || !q.path.Flow.room(mtu+packetOverhead)) {
+		if q.reliable() && !q.inTurn(forRequests, mtu+packetOverhead) {
 			return // requestPacket, which comes next, waits for it
 		}
 		h.PSN = h.PSN.Next()
@@ -273,32 +276,56 @@ func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 }
 
 // firstNeed returns the room that a packet with n bytes of payload needs if it is the first
-// of a send: a full send, or what is left of its message.
+// of a send: a full send, or what is left of the last message.
 func (q *QP) firstNeed(w *sendWQE, n int) int {
-	if w.row().response {
+	need := q.path.Flow.fullSend()
+	switch {
+	case w.row().response:
 		return n + packetOverhead
+	case !q.followed():
+		need = min(need, w.cost(q.req.sent, w.packets, q.mtu()))
 	}
-	return max(n+packetOverhead, min(q.path.Flow.fullSend(), w.cost(q.req.sent, w.packets, q.mtu())))
+	return max(need, n+packetOverhead)
 }
 
 // admit says whether a packet may leave: it is q's turn, and there is room for need more
-// bytes, or for first where the turn begins; otherwise q gets in line. One packet may leave
+// bytes, or for first where its turn begins; otherwise q gets in line. One packet may leave
 // nevertheless, to ask for an acknowledgement of what is under way if nothing else has done
 // so.
 func (q *QP) admit(l line, need, first int) bool {
 	r, f := &q.req, q.path.Flow
-	if r.called && f.fits(l, need) || f.first(q, l) && f.fits(l, first) {
+	if r.extra = false; q.inTurn(l, need) {
+		return true
+	}
+	if f.first(q, l) && f.fits(l, first) {
 		f.forget(q)
-		r.called = true
+		r.turn = q.fullTurn()
 		return true
 	}
 	if l == forRequests && r.outstanding() && !r.ackComing() {
-		r.called = false
+		r.turn, r.extra = 0, true
 		return true
 	}
 	f.wait(q, l, first)
 	return false
 }
+
+// inTurn says whether need bytes more are part of q's turn, and there is room for them. A
+// new send is worth a quarter of a turn. Where nobody waits, a send is not cut short.
+func (q *QP) inTurn(l line, need int) bool {
+	r, f := &q.req, q.path.Flow
+	if r.sending && f.lines[l].Len() == 0 {
+		return f.fits(l, need)
+	}
+	enough := r.turn >= need && (r.sending || r.turn >= f.fullSend()/4)
+	if l == forReads {
+		enough = r.turn > 0 // what is asked for does not leave from here
+	}
+	return enough && f.fits(l, need)
+}
+
+// fullTurn returns what q may send until others that wait have their turn.
+func (q *QP) fullTurn() int { return max(q.path.Flow.fullSend(), q.mtu()+packetOverhead) }
 
 // setGather points the gather cursor at the memory of w.
 func (q *QP) setGather(w *sendWQE) bool {
@@ -372,16 +399,21 @@ func (q *QP) followed() bool {
 
 // wantAck says whether a packet asks for an acknowledgement: the last one of a message
 // that nothing follows, the last that fits the window, and enough others that the window
-// keeps moving: one for a quarter of what other queue pairs leave of it, best the last of a
-// send.
+// keeps moving: one for a quarter of what other queue pairs leave of it, or for each turn
+// where others wait, best the last of a send.
 func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	r, f := &q.req, q.path.Flow
 	r.sinceAck += n + packetOverhead
 	last := h.Opcode.Info().Last
-	often := max((f.window-(f.inflight-r.inflight))/4, f.fullSend())
+	often := f.fullSend()
+	if !f.Waiting() {
+		often = max(often, (f.window-(f.inflight-r.inflight))/4)
+	}
+	fills := !f.room(n + q.mtu() + 2*packetOverhead)
+	ends = ends || fills || f.Waiting() && r.turn < n+q.mtu()+2*packetOverhead
 	ask := last && (!q.followed() || w.flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
-		r.sinceAck >= often || ends && r.sinceAck+f.fullSend() > often || h.PSN == r.recover || !r.called ||
-		!r.ackComing() && !f.room(n+q.mtu()+2*packetOverhead)
+		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.extra ||
+		fills && !r.ackComing()
 	if ask {
 		r.sinceAck, r.askedEnd = 0, h.PSN.Next()
 	}
@@ -395,6 +427,7 @@ func (q *QP) account(now Time, w *sendWQE, h *ib.Packet, packets, readBytes int)
 	cost := w.cost(r.sent, r.sent+packets, q.mtu())
 	r.inflight += cost
 	f.inflight += cost
+	r.turn -= cost
 	if w.row().depth {
 		r.reads = append(r.reads, readRange{psn.Add(packets - 1), readBytes})
 		f.reads += readBytes

@@ -183,7 +183,9 @@ func TestCrowdIsFair(t *testing.T) {
 		c := newCrowd(t, n, window, 16, verbs.Write)
 		for c.total < 200*n {
 			c.drain()
-			c.ack()
+			for range min(len(c.asked), 1+c.host.Net.Rand.IntN(6)) { // as a socket brings them
+				c.ack()
+			}
 		}
 		low, high := 1<<62, 0
 		for _, q := range c.qps {
@@ -192,7 +194,7 @@ func TestCrowdIsFair(t *testing.T) {
 		if high-low > 256<<10 {
 			t.Errorf("one queue pair sent %d bytes, another %d", low, high)
 		}
-		if worth := min(10, window/4/8000); c.total < worth*c.sends {
+		if worth := min(13, window/4/8000); c.total < worth*c.sends {
 			t.Errorf("%d packets in %d sends", c.total, c.sends)
 		}
 	})
