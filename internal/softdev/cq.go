@@ -35,8 +35,8 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 		return n
 	}
 	d := c.dev
+	d.polled()
 	if !d.mu.TryLock() {
-		d.misses.Add(1)
 		return 0 // somebody else moves data
 	}
 	d.poll()

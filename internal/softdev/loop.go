@@ -16,17 +16,9 @@ func (d *Device) loop() {
 	defer timer.Stop()
 	var idleSince ibta.Time
 	for {
-		d.mu.Lock()
-		d.waiting = false
-		if d.closed {
-			d.mu.Unlock()
-			return
-		}
 		now := d.now()
-		missed := d.misses.Swap(0) >= busyPolls // a program polls, but this goroutine is always first
-		if missed || d.polls >= busyPolls && now-d.pollTime < recently {
-			d.leased, d.polls = true, 0
-			d.mu.Unlock()
+		if d.pollers.busy(now) {
+			d.leased.Store(true)
 			timer.Reset(lease)
 			select {
 			case <-timer.C:
@@ -35,7 +27,13 @@ func (d *Device) loop() {
 			idleSince = 0
 			continue
 		}
-		d.leased, d.polls = false, 0
+		d.lock()
+		d.leased.Store(false)
+		d.waiting = false
+		if d.closed {
+			d.mu.Unlock()
+			return
+		}
 		n := d.pass(false)
 		if n > 0 || d.ready.Len() > 0 && !d.stalled {
 			idleSince = 0
@@ -60,7 +58,22 @@ func (d *Device) loop() {
 		if d.port.Wait(writable) != nil {
 			return // closed
 		}
+		d.lock()
+		d.waiting = false
+		d.mu.Unlock()
 	}
+}
+
+// lock takes the device's lock on behalf of its goroutine, which does not queue for it
+// unless it has to.
+func (d *Device) lock() {
+	for range 200 {
+		if d.mu.TryLock() {
+			return
+		}
+		runtime.Gosched()
+	}
+	d.mu.Lock()
 }
 
 // timeOf turns the engine's time into the clock's; zero stays zero.
@@ -84,10 +97,9 @@ func (d *Device) wakeBy(t ibta.Time) {
 
 // endLease gives the data back to the goroutine: the program is going to sleep.
 func (d *Device) endLease() {
-	d.polls, d.pollTime = 0, 0
+	d.pollers.recent.Store(0)
 	d.flushAcks()
-	if d.leased {
-		d.leased = false
+	if d.leased.Swap(false) {
 		select {
 		case d.unlease <- struct{}{}:
 		default:

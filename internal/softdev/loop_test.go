@@ -53,7 +53,7 @@ func TestLease(t *testing.T) {
 	leased := func() bool {
 		a.soft.mu.Lock()
 		defer a.soft.mu.Unlock()
-		return a.soft.leased
+		return a.soft.leased.Load()
 	}
 	a.eventually(func() bool {
 		a.port.Wake() // it looks around, and sees the polls

@@ -39,10 +39,9 @@ type progress struct {
 	passNow     ibta.Time // of the pass under way; zero: the clock was not read yet
 	passPackets int       // received in it
 
-	leased    bool          // a program polls; the goroutine keeps away
-	polls     uint          // polls since the goroutine looked last
-	misses    atomic.Uint32 // polls that found the lock taken
-	pollTime  ibta.Time
+	leased    atomic.Bool // a program polls; the goroutine keeps away
+	pollers   pollers
+	passes    uint
 	waitUntil ibta.Time // deadline of the goroutine's Wait; zero: none
 	waiting   bool
 	unlease   chan struct{} // ends the goroutine's lease early
@@ -100,6 +99,7 @@ func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {
 // leave. It returns how many buffers were received. polling says that a program does this,
 // which will answer and poll again, or leave what is held back to the device's goroutine.
 func (d *Device) pass(polling bool) int {
+	d.passes++
 	d.passNow, d.passPackets = 0, 0
 	n, err := d.port.Receive(&d.engine.Counters, d.deliver)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *Device) pass(polling bool) int {
 			d.watch.notify()
 		}
 	}
-	if len(d.timers) > 0 && (n > 0 || d.polls%16 == 0) {
+	if len(d.timers) > 0 && (n > 0 || d.passes%16 == 0) {
 		d.runTimers()
 	}
 	// What just arrived may be answered at once: the answer goes first.
@@ -136,10 +136,6 @@ func (d *Device) pass(polling bool) int {
 func (d *Device) poll() int {
 	if d.closed {
 		return 0
-	}
-	d.polls++
-	if d.polls%16 == 0 {
-		d.pollTime = d.now()
 	}
 	return d.pass(true)
 }
@@ -216,10 +212,10 @@ func (d *Device) send() bool {
 func (d *Device) kick(q *qp) {
 	d.passNow = 0
 	d.addReady(q)
-	if d.leased && !q.engine.Eager() {
+	if d.leased.Load() && !q.engine.Eager() {
 		return // the poll that follows sends it
 	}
-	d.transmit(!d.leased)
+	d.transmit(!d.leased.Load())
 	if d.acksDue() {
 		d.releaseAcks()
 		d.transmit(true)

@@ -163,15 +163,12 @@ func (q *qp) Destroy() error {
 	q.engine.Destroy()
 	d.unschedule(q)
 	d.dropFlow(path)
-	if len(d.crowded) > 0 { // it gave its part of a window back
-		d.passNow = 0
-		d.transmit(true)
-	}
 	delete(d.qps, q.engine.Num)
 	if d.last == q {
 		d.last = nil
 	}
-	d.transmit(!d.leased) // others may have its room in the flow
+	d.passNow = 0
+	d.transmit(!d.leased.Load()) // others may have its room in the flow
 	return nil
 }
 
