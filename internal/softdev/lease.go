@@ -14,7 +14,8 @@ import (
 type pollers struct {
 	count  atomic.Uint32 // polls
 	recent atomic.Int64  // time of a recent poll; zero: the program said that it sleeps
-	seen   uint32        // count when the device's goroutine looked last
+	seen   uint32        // count that the device's goroutine counts from
+	seenAt ibta.Time
 }
 
 // polled notes a poll that found nothing in its queue.
@@ -24,11 +25,15 @@ func (d *Device) polled() {
 	}
 }
 
-// busy says whether a program has polled a lot since the last call. The device's goroutine
-// calls it.
+// busy says whether a program has polled a lot of late. The device's goroutine calls it.
 func (p *pollers) busy(now ibta.Time) bool {
 	n := p.count.Load()
-	polls := n - p.seen
-	p.seen = n
-	return polls >= busyPolls && now-ibta.Time(p.recent.Load()) < recently
+	if n-p.seen >= busyPolls && now-ibta.Time(p.recent.Load()) < recently {
+		p.seen, p.seenAt = n, now
+		return true
+	}
+	if now-p.seenAt > recently { // too few in that time
+		p.seen, p.seenAt = n, now
+	}
+	return false
 }
