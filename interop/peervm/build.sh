@@ -8,12 +8,12 @@
 # it was made from, so that a second call only prints. Needs root.
 #
 #   PEERVM_CACHE   where to keep the result
-#   PEERVM_MIRROR  the Debian mirror (http://deb.debian.org/debian)
+#   PEERVM_MIRROR  the Debian mirror (the one that this machine's apt uses)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${PEERVM_CACHE:-$HOME/.cache/peervm}
-mirror=${PEERVM_MIRROR:-http://deb.debian.org/debian}
+mirror=${PEERVM_MIRROR:-}
 stamp=$(cat "$here/build.sh" "$here/init" | sha256sum | cut -c1-16)
 image=$cache/$stamp
 
@@ -46,6 +46,13 @@ if ((${#missing[@]})); then
   say "installing ${missing[*]}"
   apt-get update -q >&2
   DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends "${missing[@]}" >&2
+fi
+
+if [[ -z $mirror ]]; then
+  # shellcheck disable=SC2016 # apt's own variables
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+    awk '$2 !~ /security|updates|backports/ && $1 ~ /debian\/?$/ { print $1; exit }')
+  [[ -n $mirror ]] || { say "apt here has no Debian mirror: set PEERVM_MIRROR"; exit 4; }
 fi
 
 find "$cache" -mindepth 1 -maxdepth 1 ! -name lock -exec rm -rf {} +
