@@ -69,9 +69,6 @@ func NewBatch(maxPackets, maxBytes int) *Batch {
 // Len returns the number of packets.
 func (b *Batch) Len() int { return len(b.packets) }
 
-// Size returns the bytes of all packets.
-func (b *Batch) Size() int { return b.size }
-
 // Packet returns packet i. Its memory is the batch's.
 func (b *Batch) Packet(i int) OutPacket {
 	var from packetEnd
@@ -169,14 +166,19 @@ func (b *Batch) gather(to *Vector, buf []byte, from *memory.Cursor, n int) bool 
 			return false
 		}
 		left -= len(part)
-		if n <= copyBelow {
-			buf = append(buf, part...)
-		} else {
-			b.pieces = append(b.pieces, part)
-		}
+		buf = b.place(buf, part, n)
 	}
 	b.finish(to, buf, start, n)
 	return true
+}
+
+// place adds a part of a payload of n bytes: beside its header in buf, or where it lies.
+func (b *Batch) place(buf, part []byte, n int) []byte {
+	if n <= copyBelow {
+		return append(buf, part...)
+	}
+	b.pieces = append(b.pieces, part)
+	return buf
 }
 
 // finish closes a packet whose headers and copied payload end with buf.
@@ -208,12 +210,7 @@ func (b *Batch) addSpan(to *Vector, p *ib.Packet, s *memory.Span, off, n int) bo
 		if !s.Valid() {
 			return false
 		}
-		part := s.Bytes()[off : off+n]
-		if n <= copyBelow {
-			buf = append(buf, part...)
-		} else {
-			b.pieces = append(b.pieces, part)
-		}
+		buf = b.place(buf, s.Bytes()[off:off+n], n)
 	}
 	b.finish(to, buf, start, n)
 	return true

@@ -86,9 +86,6 @@ func (q *QP) State() verbs.QPState { return q.state }
 // Path returns the peer's address, nil before RTR and for datagrams.
 func (q *QP) Path() *Vector { return q.path }
 
-// RemoteQPN returns the queue pair that this one is connected to.
-func (q *QP) RemoteQPN() verbs.QPN { return q.attr.DestQPN }
-
 // Query returns the present attributes.
 func (q *QP) Query() verbs.QPAttr {
 	a := q.attr

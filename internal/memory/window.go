@@ -9,7 +9,6 @@ type Window struct {
 	entry
 	typ   verbs.MWType
 	qpn   verbs.QPN // type 2, bound: the queue pair it works on
-	bound *Region
 	freed bool
 }
 
@@ -35,11 +34,11 @@ func (t *Table) FreeWindow(w *Window) {
 }
 
 func (w *Window) unbind() {
-	if w.bound != nil {
-		w.bound.windows--
+	if w.region != nil {
+		w.region.windows--
 	}
 	w.gen++
-	w.bound, w.region, w.mem, w.access, w.qpn = nil, nil, nil, 0, 0
+	w.region, w.mem, w.access, w.qpn = nil, nil, 0, 0
 }
 
 // Bind binds w to n bytes at addr of r, with the checks of IBTA 10.6.7.2. The key of a
@@ -49,7 +48,7 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 	if w.freed || w.pd != pd || t.entries[w.key>>8] != &w.entry { // the last: of another device
 		return false
 	}
-	if w.typ == verbs.MWType2 && (w.bound != nil || key>>8 != w.key>>8 || n == 0) {
+	if w.typ == verbs.MWType2 && (w.region != nil || key>>8 != w.key>>8 || n == 0) {
 		return false
 	}
 	if n == 0 { // type 1: unbind
@@ -71,7 +70,7 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 		return false
 	}
 	w.unbind()
-	w.region, w.bound, w.mem, w.access, w.qpn = r, r, s.mem, access, qpn
+	w.region, w.mem, w.access, w.qpn = r, s.mem, access, qpn
 	w.base = addr
 	if access&verbs.ZeroBased != 0 {
 		w.base = 0
@@ -96,7 +95,7 @@ func (t *Table) Invalidate(pd PD, qpn verbs.QPN, key verbs.Key) bool {
 		return false
 	}
 	w := e.window
-	if w.typ != verbs.MWType2 || w.bound == nil || w.qpn != qpn {
+	if w.typ != verbs.MWType2 || w.region == nil || w.qpn != qpn {
 		return false
 	}
 	w.unbind()

@@ -29,7 +29,6 @@ func (d *Device) loop() {
 		}
 		d.lock()
 		d.leased.Store(false)
-		d.waiting = false
 		if d.closed {
 			d.mu.Unlock()
 			return

@@ -217,8 +217,7 @@ func (d *Device) kick(q *qp) {
 	}
 	d.transmit(!d.leased.Load())
 	if d.acksDue() {
-		d.releaseAcks()
-		d.transmit(true)
+		d.flushAcks()
 	}
 }
 
