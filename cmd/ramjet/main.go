@@ -22,7 +22,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) { // by a signal to this process, or to its second one a moment earlier
 		fmt.Fprintf(os.Stderr, "%s: interrupted\n", c.CommandPath())
 		os.Exit(exitInterrupted)
 	}
