@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	"verbs":                {"wire/"},
 	"wire/ib":              {},
 	"trace":                {},
+	"cm":                   {"internal/ibcm", "verbs", "wire/"},
 	"roce":                 {"internal/ibta", "internal/netio", "internal/softdev", "trace", "verbs", "wire/"},
 	"internal/memory":      {"verbs"},
 	"internal/queue":       {"verbs"},

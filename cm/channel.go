@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// EventChannel gathers the events of any number of ids (rdma_event_channel).
+type EventChannel struct {
+	mu     sync.Mutex
+	queue  []*Event
+	ready  chan struct{} // one element: the queue may have something
+	done   chan struct{}
+	closed bool
+}
+
+// NewEventChannel makes a channel (rdma_create_event_channel).
+func NewEventChannel() *EventChannel {
+	return &EventChannel{ready: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// Get returns the next event (rdma_get_cm_event), which is the caller's. It waits until
+// there is one, ctx ends, or the channel is closed: ErrClosed. Several goroutines may wait.
+func (c *EventChannel) Get(ctx context.Context) (*Event, error) {
+	for {
+		if e, ok := c.TryGet(); ok {
+			return e, nil
+		}
+		select {
+		case <-c.ready:
+		case <-c.done:
+			return nil, opErr("get_cm_event", verbs.ErrClosed, "")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// TryGet returns the next event if there is one.
+func (c *EventChannel) TryGet() (*Event, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		return nil, false
+	}
+	e := c.queue[0]
+	c.queue[0] = nil
+	c.queue = c.queue[1:]
+	if len(c.queue) > 0 {
+		c.signal() // for others who wait
+	}
+	return e, true
+}
+
+// put adds events. They vanish with a channel that is closed.
+func (c *EventChannel) put(events ...*Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(events) == 0 {
+		return
+	}
+	c.queue = append(c.queue, events...)
+	c.signal()
+}
+
+func (c *EventChannel) signal() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take removes the events that match.
+func (c *EventChannel) take(match func(*Event) bool) (taken []*Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = slices.DeleteFunc(c.queue, func(e *Event) bool {
+		if !match(e) {
+			return false
+		}
+		taken = append(taken, e)
+		return true
+	})
+	return taken
+}
+
+// Close closes the channel: Get returns ErrClosed, and further events of its ids vanish
+// (rdma_destroy_event_channel). The ids stay open.
+func (c *EventChannel) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.closed, c.queue = true, nil
+		close(c.done)
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import "net/netip"
+
+// EventType is the kind of an [Event]. The order is librdmacm's (enum rdma_cm_event_type).
+type EventType uint8
+
+const (
+	AddrResolved    EventType = iota // ResolveAddr has found the device and the peer's address
+	AddrError                        // it has not
+	RouteResolved                    // ResolveRoute has found the path
+	RouteError                       // it has not
+	ConnectRequest                   // a peer wants to connect: Event.ID is new, Accept or Reject it
+	ConnectResponse                  // the peer accepted; the program owns the queue pair and calls Establish
+	ConnectError                     // the connection could not be made, for a reason on this side
+	Unreachable                      // the peer does not answer
+	Rejected                         // the peer turned the connection down: Event.Err is a *RejectError
+	Established                      // the connection stands
+	Disconnected                     // it has ended, by either side, or because the peer is gone
+	DeviceRemoval                    // the device was closed: so are all its ids
+	MulticastJoin                    // the group is joined; Event.UD says how to send to it
+	MulticastError                   // it could not be joined, or was lost
+	AddrChange                       // the device's address has changed
+	TimewaitExit                     // the connection's numbers can be used again: the queue pair may be
+)
+
+func (t EventType) String() string {
+	names := [...]string{"address resolved", "address error", "route resolved", "route error", "connect request",
+		"connect response", "connect error", "unreachable", "rejected", "established", "disconnected", "device removal",
+		"multicast join", "multicast error", "address change", "time wait exit"}
+	if int(t) < len(names) {
+		return names[t]
+	}
+	return "unknown"
+}
+
+// Event is something that happened to an [ID] (rdma_cm_event).
+type Event struct {
+	Type     EventType
+	ID       *ID        // whom it concerns; ConnectRequest: the new one
+	Listener *ID        // ConnectRequest: the id that listens
+	Err      error      // of AddrError, RouteError, ConnectError, Unreachable, Rejected, MulticastError
+	Conn     ConnParam  // ConnectRequest, ConnectResponse, Established, Rejected, of connections: the peer's
+	UD       UDParam    // ConnectRequest, Established, MulticastJoin of datagram services: the peer's or the group's
+	Group    netip.Addr // MulticastJoin, MulticastError
+}
