@@ -22,12 +22,14 @@ var layers = map[string][]string{
 	"":                     {"roce", "trace", "verbs"},
 	"verbs":                {"wire/"},
 	"wire/ib":              {},
+	"wire/mad":             {"wire/ib"},
 	"trace":                {},
 	"cm":                   {"internal/ibcm", "verbs", "wire/"},
 	"roce":                 {"internal/ibta", "internal/netio", "internal/softdev", "trace", "verbs", "wire/"},
 	"internal/memory":      {"verbs"},
 	"internal/queue":       {"verbs"},
 	"internal/ibta":        {"internal/memory", "internal/queue", "verbs", "wire/"},
+	"internal/ibcm":        {"verbs", "wire/"},
 	"internal/softdev":     {"internal/ibta", "internal/memory", "internal/queue", "verbs", "wire/"},
 	"internal/netio":       {},
 	"internal/conformance": {"verbs", "wire/", "internal/ibta", "internal/netio", "internal/softdev"},
@@ -42,7 +44,9 @@ var layers = map[string][]string{
 // wire depends on nothing, and the engine has no clock, lock or socket.
 var forbidden = map[string][]string{
 	"wire/ib":         {"github.com/", "golang.org/"},
+	"wire/mad":        {"golang.org/"},
 	"internal/ibta":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
+	"internal/ibcm":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/memory": {"net", "os/exec", "math/rand", "sync"},
 	"verbs":           {"net", "os", "golang.org/"},
 }
@@ -97,7 +101,7 @@ func checkImports(t *testing.T, p pkg) {
 // The engine's packages may use package time for durations, but not its clock.
 func TestEngineHasNoClock(t *testing.T) {
 	clock := regexp.MustCompile(`\btime\.(Now|Since|Until|After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\(`)
-	for _, dir := range []string{"internal/ibta", "internal/memory", "internal/queue", "wire/ib"} {
+	for _, dir := range []string{"internal/ibta", "internal/memory", "internal/queue", "internal/ibcm", "wire/ib", "wire/mad"} {
 		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no files: %v", dir, err)

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcm
+
+import (
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// Time is nanoseconds of a monotonic clock. Zero means never.
+type Time int64
+
+// Config is what an engine is made of; zero values stand for the defaults that
+// are named.
+type Config struct {
+	// CAGUID identifies the adapter to peers (IBTA 12.7.9).
+	CAGUID uint64
+	// IDBase and IDMask confine the local communication IDs, and the low halves of the
+	// transaction IDs, to IDBase|(x&^IDMask): several managers share an address.
+	IDBase, IDMask uint32
+	// Seed is a random number: where communication IDs start. An engine that takes another's
+	// place at the same address must not begin with the same IDs.
+	Seed uint64
+	// AckDelay is how long the adapter may take to acknowledge (IBTA 12.7.33); 0: 15, which
+	// is 134 ms.
+	AckDelay mad.Timeout
+	// MaxConnections bounds connections of all states, time wait included; 0: 65536.
+	MaxConnections int
+}
+
+// A listener waits for requests for a service.
+type listener struct {
+	ListenParams
+	pending int // requests that were not answered yet
+}
+
+// ListenParams describe a listener.
+type ListenParams struct {
+	Service mad.ServiceID
+	// Mask has the bits of Service that a request must match; 0: all. Of several listeners
+	// that match, the one with the most bits gets the request.
+	Mask mad.ServiceID
+	// Backlog bounds the requests (REQ and SIDR_REQ) that were announced by an event and not
+	// answered yet; what exceeds it is refused with [mad.RejNoResources]; 0: 128.
+	Backlog int
+	// ServiceTimeout is what an MRA promises to a peer that repeats its request while the
+	// program thinks (IBTA 12.7.25); 0: 24, which is 69 s.
+	ServiceTimeout mad.Timeout
+}
+
+// ConnectParams describe a connection that is asked for. Its names are those
+// of the fields of a REQ.
+type ConnectParams struct {
+	To       verbs.AHAttr // the peer's queue pair 1
+	LocalGID ib.GID
+	Service  mad.ServiceID
+
+	QPN                ib.QPN
+	SRQ                bool
+	Transport          mad.Transport // the zero value is RC
+	ExtendedTransport  uint8         // where Transport is [mad.TransportExtended]
+	StartingPSN        ib.PSN
+	PathMTU            verbs.MTU
+	PKey               ib.PKey // 0: the default partition
+	ResponderResources uint8   // READs and atomics that we answer at once
+	InitiatorDepth     uint8   // READs and atomics that we want in flight
+	RetryCount         uint8   // of the peer's QP, 0 to 7
+	RNRRetryCount      uint8   // of the peer's QP, 0 to 7
+	FlowControl        bool
+	AckTimeout         mad.Timeout // of the peer's QP: its local ACK timeout; 0: 17, which is 0.54 s
+
+	// Response is within which time either side answers, and how long to wait before a
+	// message is sent again; 0: 18, which is 1.07 s.
+	Response mad.Timeout
+	// Retries is how often a message is sent again; 0: 15.
+	Retries uint8
+
+	PrivateData []byte // at most mad.REQPrivateLen, which includes the mad.IPAddress
+}
+
+// AcceptParams describe our side of a connection that is accepted. Its names
+// are those of the fields of a REP.
+type AcceptParams struct {
+	QPN                ib.QPN
+	SRQ                bool
+	StartingPSN        ib.PSN
+	ResponderResources uint8 // READs and atomics that we answer at once
+	InitiatorDepth     uint8 // READs and atomics that we want in flight
+	RNRRetryCount      uint8 // of the peer's QP, 0 to 7
+	FlowControl        bool
+	PrivateData        []byte // at most mad.REPPrivateLen
+}
+
+// RejectParams say why a request or a reply is refused.
+type RejectParams struct {
+	Reason      mad.Reason // 0: [mad.RejConsumer]
+	Info        []byte     // additional reject information, at most mad.ARILen
+	PrivateData []byte     // at most mad.REJPrivateLen
+}
+
+// ResolveParams describe a service ID resolution.
+type ResolveParams struct {
+	To          verbs.AHAttr // the peer's queue pair 1
+	Service     mad.ServiceID
+	PKey        ib.PKey     // 0: the default partition
+	Response    mad.Timeout // how long to wait before the request is sent again; 0: 18, which is 1.07 s
+	Retries     uint8       // 0: 15
+	PrivateData []byte      // at most mad.SIDRREQPrivateLen, which includes the mad.IPAddress
+}
+
+// ServiceParams answer a service ID resolution.
+type ServiceParams struct {
+	Status      mad.SIDRStatus
+	QPN         ib.QPN
+	QKey        ib.QKey
+	Info        []byte // at most mad.SIDRInfoLen
+	PrivateData []byte // at most mad.SIDRREPPrivateLen
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ibcm is the InfiniBand connection manager (IBTA volume 1, chapter 12,
+// and annex A11 for the RDMA IP CM service): it sets up connections of RC, UC
+// and XRC queue pairs, ends them, and resolves service IDs to UD queue pairs.
+//
+// An [Engine] is a value that is fed datagrams and time and drained of
+// datagrams and events. It has no goroutine, no lock, no socket, no clock and
+// no randomness:
+//
+//	id, err := e.Connect(now, &params)    // commands
+//	e.HandleMAD(now, from, bytes)         // inputs
+//	e.HandleTimeout(now)
+//	for e.NextMAD(&out) {                 // outputs: drain both until false after every
+//		gsi.Send(out.To, out.MAD[:])      // command and input
+//	}
+//	for e.NextEvent(&event) { … }
+//	e.Deadline()                          // when HandleTimeout is due; 0: never
+//
+// The engine does not touch queue pairs. Whoever runs it moves them through
+// their states, at the events that say so.
+//
+// # A connection, actively
+//
+//	Connect            → REQ
+//	EventReply         ← REP       move the QP to RTR and RTS, then
+//	Ready              → RTU       the connection is established
+//	Reject             → REJ       (instead of Ready: a REP that cannot be used)
+//	EventDisconnected              the peer asked for it, or Disconnect was answered; move the QP to the error state
+//	EventTimeWaitExit              the connection's ID and QPN may be used again
+//
+// EventRejected and EventUnreachable come instead of EventReply, and also
+// instead of EventDisconnected where the peer says in the middle that it does
+// not know the connection.
+//
+// # A connection, passively
+//
+//	Listen
+//	EventRequest       ← REQ       make a QP, move it to RTR (and RTS), post receives, then
+//	Accept             → REP
+//	Reject             → REJ       (instead of Accept)
+//	EventEstablished   ← RTU       or by Established, where data arrives before the RTU
+//
+// and on as above. EventUnreachable comes where no RTU arrives.
+//
+// # Who knows a connection until when
+//
+// A connection is known by its [mad.CommID], which the engine makes. It is
+// forgotten after the event for which [EventKind.Final] holds, or at
+// [Engine.Release]: commands answer [ErrNotFound] from there on. What the
+// wire needs of it (time wait, repeated answers) the engine keeps by itself.
+//
+// # Limits
+//
+// No alternate paths: a LAP is refused. No peer-to-peer set-up, in which both
+// sides send a REQ. No reliable datagrams. No redirection.
+package ibcm

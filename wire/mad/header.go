@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mad
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Lengths of datagrams in bytes (section 13.4.2).
+const (
+	Size      = 256              // a whole datagram
+	HeaderLen = 24               // the header of each
+	DataLen   = Size - HeaderLen // a message of communication management, section 12.6
+)
+
+// Class is a management class (section 13.4.4).
+type Class uint8
+
+// ClassCM is communication management (section 16.7).
+const ClassCM Class = 0x07
+
+// Versions of a datagram of communication management (sections 13.4.2 and 16.7.1).
+const (
+	BaseVersion    = 1
+	ClassCMVersion = 2
+)
+
+// Method is what a datagram does (section 13.4.5).
+type Method uint8
+
+// The methods that communication management has (section 16.7.1).
+const (
+	MethodGet     Method = 0x01
+	MethodSet     Method = 0x02
+	MethodSend    Method = 0x03 // every message of chapter 12
+	MethodGetResp Method = 0x81
+)
+
+// Attribute names what a datagram carries (section 16.7.3).
+type Attribute uint16
+
+// The attributes of communication management.
+const (
+	AttrClassPortInfo Attribute = 0x0001
+	AttrREQ           Attribute = 0x0010 // connection request
+	AttrMRA           Attribute = 0x0011 // message receipt acknowledgement
+	AttrREJ           Attribute = 0x0012 // reject
+	AttrREP           Attribute = 0x0013 // reply to a connection request
+	AttrRTU           Attribute = 0x0014 // ready to use
+	AttrDREQ          Attribute = 0x0015 // disconnection request
+	AttrDREP          Attribute = 0x0016 // reply to a disconnection request
+	AttrSIDRREQ       Attribute = 0x0017 // service ID resolution request
+	AttrSIDRREP       Attribute = 0x0018 // service ID resolution response
+	AttrLAP           Attribute = 0x0019 // load alternate path
+	AttrAPR           Attribute = 0x001a // alternate path response
+)
+
+// String returns the message's name in chapter 12.
+func (a Attribute) String() string {
+	switch a {
+	case AttrClassPortInfo:
+		return "ClassPortInfo"
+	case AttrREQ:
+		return "REQ"
+	case AttrMRA:
+		return "MRA"
+	case AttrREJ:
+		return "REJ"
+	case AttrREP:
+		return "REP"
+	case AttrRTU:
+		return "RTU"
+	case AttrDREQ:
+		return "DREQ"
+	case AttrDREP:
+		return "DREP"
+	case AttrSIDRREQ:
+		return "SIDR_REQ"
+	case AttrSIDRREP:
+		return "SIDR_REP"
+	case AttrLAP:
+		return "LAP"
+	case AttrAPR:
+		return "APR"
+	}
+	return fmt.Sprintf("attribute 0x%04x", uint16(a))
+}
+
+// Status is the status of a response (section 13.4.7).
+type Status uint16
+
+// What is invalid about a request, in bits 2 to 4 of the status.
+const (
+	StatusOK                   Status = 0
+	StatusBadVersion           Status = 1 << 2
+	StatusUnsupportedMethod    Status = 2 << 2
+	StatusUnsupportedAttribute Status = 3 << 2
+)
+
+// Header is the header of every datagram (section 13.4.2).
+//
+//	 0                   1                   2                   3
+//	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//	+---------------+---------------+---------------+-+-------------+
+//	|  BaseVersion  |   MgmtClass   | ClassVersion  |R|   Method    |
+//	+---------------+---------------+---------------+-+-------------+
+//	|            Status             |         ClassSpecific         |
+//	+-------------------------------+-------------------------------+
+//	|                      TransactionID 63:32                      |
+//	+---------------------------------------------------------------+
+//	|                      TransactionID 31:0                       |
+//	+-------------------------------+-------------------------------+
+//	|          AttributeID          |             Resv18            |
+//	+-------------------------------+-------------------------------+
+//	|                       AttributeModifier                       |
+//	+---------------------------------------------------------------+
+type Header struct {
+	BaseVersion   uint8
+	Class         Class
+	ClassVersion  uint8
+	Method        Method // with the response bit on top
+	Status        Status
+	ClassSpecific uint16
+	TID           uint64 // transaction ID: all messages of one exchange share it, section 12.6.1
+	Attribute     Attribute
+	Resv18        uint16
+	Modifier      uint32
+}
+
+// CMHeader returns the header of a message of communication management.
+func CMHeader(a Attribute, tid uint64) Header {
+	return Header{BaseVersion: BaseVersion, Class: ClassCM, ClassVersion: ClassCMVersion, Method: MethodSend, TID: tid, Attribute: a}
+}
+
+// Decode reads the header at the start of b; false where b is too short.
+func (h *Header) Decode(b []byte) bool {
+	if len(b) < HeaderLen {
+		return false
+	}
+	h.BaseVersion = b[0]
+	h.Class = Class(b[1])
+	h.ClassVersion = b[2]
+	h.Method = Method(b[3])
+	h.Status = Status(binary.BigEndian.Uint16(b[4:]))
+	h.ClassSpecific = binary.BigEndian.Uint16(b[6:])
+	h.TID = binary.BigEndian.Uint64(b[8:])
+	h.Attribute = Attribute(binary.BigEndian.Uint16(b[16:]))
+	h.Resv18 = binary.BigEndian.Uint16(b[18:])
+	h.Modifier = binary.BigEndian.Uint32(b[20:])
+	return true
+}
+
+// Append appends the header to b.
+func (h *Header) Append(b []byte) []byte {
+	b = append(b, h.BaseVersion, byte(h.Class), h.ClassVersion, byte(h.Method))
+	b = binary.BigEndian.AppendUint16(b, uint16(h.Status))
+	b = binary.BigEndian.AppendUint16(b, h.ClassSpecific)
+	b = binary.BigEndian.AppendUint64(b, h.TID)
+	b = binary.BigEndian.AppendUint16(b, uint16(h.Attribute))
+	b = binary.BigEndian.AppendUint16(b, h.Resv18)
+	return binary.BigEndian.AppendUint32(b, h.Modifier)
+}
