@@ -25,6 +25,13 @@ func (d *Device) polled() {
 	}
 }
 
+// worked notes a poll that moved a lot of data, which took as long as many polls that find
+// nothing.
+func (d *Device) worked() {
+	d.pollers.count.Add(busyPolls / 2)
+	d.pollers.recent.Store(int64(d.now()))
+}
+
 // busy says whether a program has polled a lot of late. The device's goroutine calls it.
 func (p *pollers) busy(now ibta.Time) bool {
 	n := p.count.Load()

@@ -19,6 +19,8 @@ const (
 	// busyPolls within recently says that a program polls.
 	busyPolls = 32
 	recently  = ibta.Time(300 * time.Microsecond)
+	// bulk is how many packets received and sends make a poll a long one.
+	bulk = 4
 	// An acknowledgement for a lone message, of at most holdPackets packets, waits for the
 	// program's answer for holdPasses passes that find nothing, and may be for holdMessages
 	// messages.
@@ -38,6 +40,7 @@ type progress struct {
 	stalled     bool      // the port took no more: batch is to be sent again
 	passNow     ibta.Time // of the pass under way; zero: the clock was not read yet
 	passPackets int       // received in it
+	sentBatches int       // sent in it
 
 	leased    atomic.Bool // a program polls; the goroutine keeps away
 	pollers   pollers
@@ -100,7 +103,7 @@ func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {
 // which will answer and poll again, or leave what is held back to the device's goroutine.
 func (d *Device) pass(polling bool) int {
 	d.passes++
-	d.passNow, d.passPackets = 0, 0
+	d.passNow, d.passPackets, d.sentBatches = 0, 0, 0
 	n, err := d.port.Receive(&d.engine.Counters, d.deliver)
 	if err != nil {
 		return 0 // a closed port; others are counted where they happen
@@ -137,7 +140,11 @@ func (d *Device) poll() int {
 	if d.closed {
 		return 0
 	}
-	return d.pass(true)
+	n := d.pass(true)
+	if n > 0 && d.sentBatches+d.passPackets > bulk {
+		d.worked()
+	}
+	return n
 }
 
 func (d *Device) runTimers() {
@@ -195,6 +202,7 @@ func (d *Device) rest(q *qp) {
 // send hands the batch to the port; false: the port is full.
 func (d *Device) send() bool {
 	err := d.port.Send(d.batch)
+	d.sentBatches++
 	d.stalled = errors.Is(err, ErrAgain)
 	if err != nil && !d.stalled {
 		d.engine.Counters.SendErrors++
