@@ -20,6 +20,8 @@ const (
 	XRC         Ability = "XRC"
 	Windows     Ability = "memory windows"
 	AtomicFlush Ability = "atomic write and flush"
+
+	GeneralServices Ability = "QP1"
 )
 
 // Fixture says how to get at the devices under test, and what they cannot do.
@@ -50,7 +52,7 @@ func Run(t *testing.T, f Fixture) {
 		t.Run(c.name, func(t *testing.T) { c.start(t, &f) })
 	}
 	for _, group := range [][]test{attributeTests, queueTests, eventTests, memoryTests, windowTests, sharedTests, stateTests, flushTests,
-		operationTests, atomicTests, shapeTests, refusalTests, retryTests, datagramTests, closingTests, waitTests, concurrencyTests} {
+		operationTests, atomicTests, shapeTests, refusalTests, retryTests, datagramTests, gsiTests, closingTests, waitTests, concurrencyTests} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				if !f.Serial {

@@ -47,6 +47,7 @@ type Device struct {
 	nextPD memory.PD
 	closed bool
 	event  func(verbs.EventType, int)
+	gsi    *gsi // nil: nobody has opened QP1
 
 	schedule
 	progress
@@ -85,6 +86,7 @@ func New(name, kind string, guid uint64, port Port) *Device {
 			verbs.CapOnDemand | verbs.CapUDMulticast | verbs.CapUC | verbs.CapUD,
 	}
 	d.progress.init(d, lim)
+	d.deliver = d.demultiplex
 	go d.loop()
 	return d
 }
@@ -191,6 +193,10 @@ func (d *Device) Close() error {
 	}
 	d.flushAcks()
 	d.closed = true
+	if d.gsi != nil {
+		d.gsi.end()
+		d.gsi = nil
+	}
 	cqs := d.cqs
 	d.cqs = make(map[*cq]struct{})
 	d.watch.notify()

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// TestForgedMADs sends to QP1 what is no management datagram: it is dropped and counted.
+func TestForgedMADs(t *testing.T) {
+	f := newForger(t)
+	g, err := f.dev.OpenGSI()
+	f.ok(err)
+	good := func() *ib.Packet {
+		return &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1},
+			DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: make([]byte, verbs.MADLen)}
+	}
+	for counter, spoil := range map[string]func(*ib.Packet){
+		"dropped_qkey_mismatch":   func(p *ib.Packet) { p.DETH.QKey = 0x11111111 },
+		"dropped_pkey_mismatch":   func(p *ib.Packet) { p.PKey = 0x8001 },
+		"dropped_bad_length":      func(p *ib.Packet) { p.Payload = p.Payload[:252] },
+		"dropped_wrong_transport": func(p *ib.Packet) { p.Opcode = ib.TransportUC.Join(ib.OpSendOnly) },
+		"dropped_no_such_qp":      func(p *ib.Packet) { p.DestQP = ib.QP0 },
+	} {
+		p := good()
+		spoil(p)
+		before := f.counter(counter)
+		f.send(frame(p, f.flow))
+		f.counts(counter, before, 1)
+	}
+	long := good()
+	long.Payload = make([]byte, verbs.MADLen+4)
+	before := f.counter("dropped_bad_length")
+	f.send(frame(long, f.flow))
+	f.counts("dropped_bad_length", before, 1)
+
+	f.send(frame(good(), f.flow))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if n, _, err := g.Recv(ctx, make([]byte, verbs.MADLen)); n != verbs.MADLen || err != nil {
+		t.Errorf("a good one: %d bytes, %v", n, err)
+	}
+	f.ok(g.Close())
+	before = f.counter("dropped_no_such_qp")
+	f.send(frame(good(), f.flow))
+	f.counts("dropped_no_such_qp", before, 1)
+}
+
+// TestCapturedMADs sends a device the management datagrams that Linux rxe sent to another.
+func TestCapturedMADs(t *testing.T) {
+	f := newForger(t)
+	g, err := f.dev.OpenGSI()
+	f.ok(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	total := 0
+	for _, name := range []string{"roce-mtu1024.pcap", "roce-mtu4096.pcap"} {
+		for _, transport := range captured(t, filepath.Join("..", "wire", "ib", "testdata", name)) {
+			var p ib.Packet
+			if p.Decode(transport) != nil || p.DestQP != ib.QP1 {
+				continue
+			}
+			total++
+			f.send(frame(&p, f.flow))
+			got := make([]byte, verbs.MADLen)
+			if _, _, err := g.Recv(ctx, got); err != nil || !bytes.Equal(got, p.Payload) {
+				t.Fatalf("%s: got % x, want % x; %v", name, got, p.Payload, err)
+			}
+		}
+	}
+	if total != 34 {
+		t.Errorf("%d management datagrams in the captures, want 34", total)
+	}
+}
+
+// captured returns the RoCEv2 packets of a capture of IPv4 over Ethernet, from BTH to payload.
+func captured(t *testing.T, name string) (packets [][]byte) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for b = b[24:]; len(b) > 0; {
+		n := binary.LittleEndian.Uint32(b[8:])
+		eth := b[16 : 16+n]
+		b = b[16+n:]
+		if ip := eth[14:]; binary.BigEndian.Uint16(eth[12:]) == 0x0800 && ip[9] == 17 && binary.BigEndian.Uint16(ip[22:]) == ib.UDPPort {
+			ip = ip[:binary.BigEndian.Uint16(ip[2:])]
+			packets = append(packets, ip[28:len(ip)-ib.ICRCLen])
+		}
+	}
+	return packets
+}
