@@ -35,6 +35,7 @@ var layers = map[string][]string{
 	"internal/conformance": {"verbs", "wire/", "internal/ibta", "internal/netio", "internal/softdev"},
 	"internal/sim":         {"internal/ibta", "internal/memory", "internal/queue", "trace", "verbs", "wire/"},
 	"internal/perf":        {"", "internal/netio/baseline", "trace", "verbs"},
+	"internal/rsocket":     {},
 	"cmd/ramjet":           {"", "internal/", "roce", "trace", "verbs", "wire/"},
 
 	"internal/netio/baseline": {"internal/netio"},
@@ -49,6 +50,8 @@ var forbidden = map[string][]string{
 	"internal/ibcm":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/memory": {"net", "os/exec", "math/rand", "sync"},
 	"verbs":           {"net", "os", "golang.org/"},
+
+	"internal/rsocket": {"net", "os", "sync", "time", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 }
 
 type pkg struct {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rsocket
+
+import "fmt"
+
+// Message is the immediate data of a WRITE, or the four bytes of a SEND where a transport
+// has no WRITE with immediate.
+//
+//	 31  29 28                                             0
+//	+------+------------------------------------------------+
+//	|  op  |                     data                       |
+//	+------+------------------------------------------------+
+type Message uint32
+
+// Op is the type of a message.
+type Op uint8
+
+const (
+	OpData    Op = 0 // data bytes were written behind those before
+	OpWrite   Op = 2 // never on the wire
+	OpSGL     Op = 4 // data is the sequence number up to which may be sent; the target list may have a new entry
+	OpIOMap   Op = 6 // entry data of the table of mapped buffers was written
+	OpControl Op = 7 // data is a [Control]
+)
+
+func (o Op) String() string {
+	switch o {
+	case OpData:
+		return "DATA"
+	case OpWrite:
+		return "WRITE"
+	case OpSGL:
+		return "SGL"
+	case OpIOMap:
+		return "IOMAP_SGL"
+	case OpControl:
+		return "CTRL"
+	}
+	return fmt.Sprintf("op %d", uint8(o))
+}
+
+// Control is what an OpControl message says.
+type Control uint32
+
+const (
+	Disconnect Control = 0 // nothing more is sent or received
+	Keepalive  Control = 1 // nothing
+	Shutdown   Control = 2 // the sender sends no more data
+)
+
+// maxData is what fits in the data of a message.
+const maxData = 1<<29 - 1
+
+// NewMessage puts a message together; data beyond 29 bits is cut off.
+func NewMessage(op Op, data uint32) Message { return Message(uint32(op)<<29 | data&maxData) }
+
+// Op returns the type.
+func (m Message) Op() Op { return Op(m >> 29) }
+
+// Data returns the lower 29 bits.
+func (m Message) Data() uint32 { return uint32(m) & maxData }
+
+func (m Message) String() string {
+	if m.Op() == OpControl {
+		switch Control(m.Data()) {
+		case Disconnect:
+			return "CTRL DISCONNECT"
+		case Keepalive:
+			return "CTRL KEEPALIVE"
+		case Shutdown:
+			return "CTRL SHUTDOWN"
+		}
+	}
+	return fmt.Sprintf("%v %d", m.Op(), m.Data())
+}

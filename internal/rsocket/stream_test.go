@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rsocket
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+// end is an engine with memory, and what is on its way to it.
+type end struct {
+	*Stream
+	cfg      Config
+	send     []byte
+	mem      []byte // ring, then table: the peer's addresses count from base
+	base     uint64
+	queue    []delivery // what the peer posted and has not arrived
+	unsent   []uint64   // signaled posts whose completions were not given
+	inFlight int        // posts without completion
+	sent     []byte
+	got      []byte
+}
+
+type delivery struct {
+	msg     Message
+	remote  Region
+	payload []byte
+}
+
+func (e *end) table() []byte { return e.mem[e.cfg.RecvBuf:] }
+
+// pair connects two engines.
+func pair(t testing.TB, a, b Config) (x, y *end) {
+	t.Helper()
+	mk := func(c Config, base uint64) *end {
+		c.Ring, c.Table = Region{base, uint32(base)}, Region{base + uint64(c.RecvBuf), uint32(base)}
+		return &end{cfg: c, base: base, send: make([]byte, c.SendBuf), mem: make([]byte, c.RecvBuf+c.TableSize())}
+	}
+	x, y = mk(a, 1<<20), mk(b, 1<<40)
+	told := func(e *end) *ConnData {
+		var c ConnData
+		c.Decode(e.cfg.ConnData().Append(nil))
+		return &c
+	}
+	var err error
+	if x.Stream, err = NewStream(x.cfg, told(y)); err != nil {
+		t.Fatal(err)
+	}
+	if y.Stream, err = NewStream(y.cfg, told(x)); err != nil {
+		t.Fatal(err)
+	}
+	return x, y
+}
+
+// post puts p on its way to the peer.
+func (e *end) post(t testing.TB, peer *end, p *Post, data []byte) {
+	t.Helper()
+	payload := p.Inline[:p.NInline]
+	if p.Len > 0 {
+		payload = data
+	}
+	peer.queue = append(peer.queue, delivery{p.Msg, p.Remote, bytes.Clone(payload)})
+	e.inFlight++
+	if p.Signaled {
+		e.unsent = append(e.unsent, p.ID)
+	}
+	if e.inFlight = int(e.Stream.send.posted - e.Stream.send.completed); e.inFlight > e.cfg.SendQueue {
+		t.Fatalf("%d work requests in a queue of %d", e.inFlight, e.cfg.SendQueue)
+	}
+}
+
+func (e *end) control(t testing.TB, peer *end) {
+	var p Post
+	for e.NextControl(&p) {
+		e.post(t, peer, &p, nil)
+	}
+}
+
+// write sends one message of at most n bytes, if it may.
+func (e *end) write(t testing.TB, peer *end, n int, next func() byte) {
+	off, room := e.Room()
+	inline := n <= e.cfg.Inline
+	if inline {
+		room = e.InlineRoom()
+	}
+	if n = min(n, room); n == 0 {
+		return
+	}
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = next()
+	}
+	var p Post
+	e.Send(n, &p)
+	if n > e.cfg.Inline && p.Off != off {
+		t.Fatalf("Room said %d, the message is at %d", off, p.Off)
+	}
+	e.sent = append(e.sent, data...)
+	e.post(t, peer, &p, data)
+}
+
+// deliver lets the oldest post of the peer arrive.
+func (e *end) deliver(t testing.TB) error {
+	if len(e.queue) == 0 {
+		return nil
+	}
+	d := e.queue[0]
+	e.queue = e.queue[1:]
+	if len(d.payload) > 0 {
+		off := d.remote.Addr - e.base
+		if off > uint64(len(e.mem)) || uint64(len(d.payload)) > uint64(len(e.mem))-off || uint64(d.remote.Key) != e.base&0xffffffff {
+			t.Fatalf("%v to %+v: not our memory", d.msg, d.remote)
+		}
+		copy(e.mem[off:], d.payload)
+	}
+	if d.msg.Op() == OpWrite {
+		return nil
+	}
+	return e.HandleMessage(d.msg, e.table())
+}
+
+func (e *end) read(n int) {
+	off, avail := e.Readable()
+	n = min(n, avail)
+	e.got = append(e.got, e.mem[off:off+n]...)
+	e.Consume(n)
+}
+
+func (e *end) complete() {
+	if len(e.unsent) > 0 {
+		e.HandleCompletion(e.unsent[0])
+		e.unsent = e.unsent[1:]
+	}
+}
+
+// TestStreams lets two engines of different sizes talk at random, both ways at once, and
+// shut down: every byte arrives in order, and nothing is stuck.
+func TestStreams(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		random := func() Config {
+			return Config{SendBuf: 1 + rng.IntN(5000), SendQueue: CtrlSize + 1 + rng.IntN(40), RecvBuf: 2 * (1 + rng.IntN(3000)),
+				Credits: 1 + rng.IntN(20), Inline: rng.IntN(100), IOMaps: rng.IntN(3)}
+		}
+		x, y := pair(t, random(), random())
+		next := func() byte { return byte(rng.Uint32()) }
+		check := func(err error) {
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		step := func(e, peer *end) {
+			switch rng.IntN(4) {
+			case 0:
+				e.write(t, peer, 1+rng.IntN(2000), next)
+			case 1:
+				check(e.deliver(t))
+			case 2:
+				e.read(1 + rng.IntN(2000))
+			case 3:
+				e.complete()
+			}
+			e.control(t, peer)
+		}
+		for range 3000 {
+			step(x, y)
+			step(y, x)
+		}
+		x.Shutdown()
+		y.Shutdown()
+		for i := 0; !x.Flushed() || !y.Flushed() || len(x.got) < len(y.sent) || len(y.got) < len(x.sent) || !x.EOF() || !y.EOF(); i++ {
+			if i > 5000 {
+				t.Fatalf("seed %d: stuck: %+v, %+v", seed, x.Stream, y.Stream)
+			}
+			step(x, y)
+			step(y, x)
+		}
+		if !bytes.Equal(x.got, y.sent) || !bytes.Equal(y.got, x.sent) {
+			t.Fatalf("seed %d: what arrived is not what was sent", seed)
+		}
+		if !x.EOF() || !y.EOF() || x.PeerGone() || y.PeerGone() {
+			t.Fatalf("seed %d: the end was not understood", seed)
+		}
+		if len(x.sent) < 100 || len(y.sent) < 100 {
+			t.Fatalf("seed %d: only %d and %d bytes went through", seed, len(x.sent), len(y.sent))
+		}
+	}
+}
+
+var small = Config{SendBuf: 4096, SendQueue: 16, RecvBuf: 4096, Credits: 8, Inline: 64, IOMaps: 2}
+
+// A peer that does not read gets two receive buffers full and no more.
+func TestWindow(t *testing.T) {
+	x, y := pair(t, small, small)
+	y.control(t, x)
+	x.deliver(t)
+	for range 10 {
+		x.write(t, y, 1000, func() byte { return 1 })
+		y.deliver(t)
+		y.control(t, x)
+		x.complete()
+		x.deliver(t)
+	}
+	if len(x.sent) != 4096 {
+		t.Errorf("%d bytes were sent to a ring of 4096", len(x.sent))
+	}
+	y.read(2048)
+	y.control(t, x)
+	x.deliver(t)
+	if n := x.InlineRoom(); n != 2048 {
+		t.Errorf("room for %d bytes after half was read", n)
+	}
+}
+
+// A peer that gives no credits gets as many messages as it said at first.
+func TestCredits(t *testing.T) {
+	x, y := pair(t, small, small)
+	for range 20 {
+		x.write(t, y, 1, func() byte { return 1 })
+		x.complete()
+	}
+	if len(x.sent) != small.Credits {
+		t.Errorf("%d messages with %d credits", len(x.sent), small.Credits)
+	}
+}
+
+// The sequence numbers have 16 bits.
+func TestManyMessages(t *testing.T) {
+	x, y := pair(t, small, small)
+	for i := range 1 << 18 {
+		x.write(t, y, 1, func() byte { return byte(i) })
+		for len(y.queue) > 0 {
+			if err := y.deliver(t); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		y.read(1)
+		y.control(t, x)
+		x.deliver(t)
+		x.complete()
+		y.complete()
+	}
+	if len(x.sent) != 1<<18 || !bytes.Equal(x.sent, y.got) {
+		t.Errorf("%d of %d bytes arrived", len(y.got), len(x.sent))
+	}
+}
+
+func TestPeerBreaksProtocol(t *testing.T) {
+	for name, m := range map[string]Message{"too much data": NewMessage(OpData, 2049), "huge": NewMessage(OpData, maxData)} {
+		_, y := pair(t, small, small)
+		if err := y.HandleMessage(m, y.table()); !errors.Is(err, ErrProtocol) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, y := pair(t, small, small)
+	for range small.Credits {
+		if err := y.HandleMessage(NewMessage(OpData, 1), y.table()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := y.HandleMessage(NewMessage(OpData, 1), y.table()); !errors.Is(err, ErrProtocol) {
+		t.Errorf("more messages than credits: %v", err)
+	}
+}
+
+func TestMapped(t *testing.T) {
+	x, y := pair(t, small, small)
+	if x.PeerMaps() != 2 {
+		t.Fatalf("the peer has %d entries", x.PeerMaps())
+	}
+	var p Post
+	x.SendIOMap(1, IOMap{Offset: 100, SGE: SGE{0xabc000, 7, 50}}, &p)
+	x.post(t, y, &p, nil)
+	if err := y.deliver(t); err != nil {
+		t.Fatal(err)
+	}
+	for off, want := range map[uint64]bool{0: false, 99: false, 100: true, 149: true, 150: false} {
+		if _, ok := y.FindIOMap(y.table(), off); ok != want {
+			t.Errorf("offset %d: %v", off, ok)
+		}
+	}
+	m, _ := y.FindIOMap(y.table(), 120)
+	if _, n := y.MappedRoom(); n == 0 {
+		t.Fatal("no room")
+	}
+	y.WriteMapped(m, 120, 10, &p)
+	if p.Remote != (Region{0xabc014, 7}) || p.Len != 10 || p.Msg.Op() != OpWrite {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestDisconnect(t *testing.T) {
+	x, y := pair(t, small, small)
+	x.write(t, y, 100, func() byte { return 1 })
+	x.Disconnect()
+	x.control(t, y)
+	if x.Flushed() {
+		t.Error("flushed before anything has completed")
+	}
+	for len(y.queue) > 0 {
+		y.deliver(t)
+	}
+	for len(x.unsent) > 0 {
+		x.complete()
+	}
+	if !x.Flushed() || !y.PeerGone() {
+		t.Error("not flushed")
+	}
+	if y.read(1000); !bytes.Equal(y.got, x.sent) {
+		t.Errorf("%d bytes of %d before the end", len(y.got), len(x.sent))
+	}
+	if n := y.InlineRoom(); n != 0 {
+		t.Errorf("room for %d bytes to a peer that is gone", n)
+	}
+}
+
+// The tables of a big endian peer are written as it reads them.
+func TestBigEndianPeer(t *testing.T) {
+	x, _ := pair(t, small, small)
+	peer := ConnData{Version: 1, Flags: FlagBigEndian, Credits: 8, Target: SGE{1 << 12, 1, 2}, Data: SGE{1 << 13, 2, 1000}}
+	s, err := NewStream(x.cfg, &peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p Post
+	if !s.NextControl(&p) {
+		t.Fatal("no receive buffer is offered")
+	}
+	var got SGE
+	got.Get(p.Inline[:], binary.BigEndian)
+	if want := (SGE{x.cfg.Ring.Addr + 2048, x.cfg.Ring.Key, 2048}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
