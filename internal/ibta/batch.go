@@ -15,6 +15,9 @@ const (
 	// copyBelow is the payload length up to which copying it beside its header is
 	// cheaper than gathering it from where it lies.
 	copyBelow = 1024
+	// PrefixBits are the top bits of a queue pair number that stand for a process, where
+	// several share an address: the kernel looks only at the first packet of a send.
+	PrefixBits = 4
 	// maxBatchBytes bounds a batch: one UDP datagram's worth of GSO.
 	maxBatchBytes = 65507
 )
@@ -111,11 +114,13 @@ func (b *Batch) Detach() {
 }
 
 // fits says whether a packet of size bytes to a destination may join.
-func (b *Batch) fits(to *Vector, size int) bool {
+func (b *Batch) fits(to *Vector, size int, qpn ib.QPN) bool {
 	if len(b.packets) == 0 {
 		return true
 	}
-	b.full = b.full || b.sealed || size > b.segment || !b.roomFor(1, size) || b.To != to && !b.To.same(to)
+	const destQP = 5 // in the BTH, most significant byte
+	b.full = b.full || b.sealed || size > b.segment || !b.roomFor(1, size) || b.To != to && !b.To.same(to) ||
+		b.buf[destQP]>>(8-PrefixBits) != byte(qpn>>(24-PrefixBits))
 	return !b.full
 }
 

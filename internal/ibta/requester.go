@@ -210,7 +210,7 @@ func (q *QP) requestPacket(now Time, w *sendWQE, b *Batch) bool {
 	}
 	h := q.requestHeader(w, r.sent, packets)
 	size := packetSize(h.Opcode, n)
-	if !b.fits(to, size) {
+	if !b.fits(to, size, h.DestQP) {
 		return false
 	}
 	if h.Opcode.Info().Class == ib.ClassReadRequest {
@@ -256,7 +256,7 @@ func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 		return
 	}
 	size := packetSize(h.Opcode, mtu)
-	for r.sent < w.packets-1 && b.fits(q.path, size) {
+	for r.sent < w.packets-1 && b.fits(q.path, size, h.DestQP) {
 		if q.reliable() && !q.inTurn(forRequests, mtu+packetOverhead) {
 			return // requestPacket, which comes next, waits for it
 		}

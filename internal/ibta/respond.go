@@ -174,7 +174,7 @@ func (q *QP) responsePacket(a *reply, b *Batch) bool {
 	h.BTH = ib.BTH{Opcode: q.transport().Join(op), PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: a.psn.Add(a.sent)}
 	h.AETH = ib.AETH{Syndrome: ib.Acknowledge(ib.CreditsUnlimited), MSN: a.msn}
 	h.AtomicAck.Orig = a.orig
-	if !b.fits(q.path, packetSize(h.Opcode, n)) {
+	if !b.fits(q.path, packetSize(h.Opcode, n), h.DestQP) {
 		return false
 	}
 	if !b.addSpan(q.path, h, &a.source, off, n) {
@@ -200,7 +200,7 @@ func (q *QP) acknowledge(b *Batch) {
 	h := &q.req.header
 	h.BTH = ib.BTH{Opcode: q.transport().Join(ib.OpAck), PKey: q.pkey, DestQP: q.attr.DestQPN, PSN: r.ack.psn}
 	h.AETH = ib.AETH{Syndrome: r.ack.syndrome, MSN: r.msn}
-	if !b.fits(q.path, packetSize(h.Opcode, 0)) {
+	if !b.fits(q.path, packetSize(h.Opcode, 0), h.DestQP) {
 		return
 	}
 	b.addSpan(q.path, h, nil, 0, 0)
