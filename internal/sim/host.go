@@ -90,7 +90,7 @@ func (h *Host) NewQP(c ibta.Config) *QP {
 	q := &QP{Host: h}
 	c.Device, c.PD, c.Owner = h.Device, pdNum, q
 	for c.Num <= 1 || h.qps[c.Num] != nil {
-		c.Num = verbs.QPN(h.Net.Rand.Uint32N(uint32(ib.QPNMulticast)))
+		c.Num = verbs.QPN(h.Net.Rand.Uint32N(1 << (24 - ibta.PrefixBits))) // of one process
 	}
 	if c.Recv == nil && c.Type <= verbs.UD {
 		c.Recv = &ibta.RecvQueue{PD: pdNum, MaxWR: c.Caps.MaxRecvWR, MaxSGE: c.Caps.MaxRecvSGE}

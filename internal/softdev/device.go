@@ -193,16 +193,17 @@ func (d *Device) Close() error {
 	}
 	d.flushAcks()
 	d.closed = true
-	if d.gsi != nil {
-		d.gsi.end()
-		d.gsi = nil
-	}
+	gsi := d.gsi
+	d.gsi = nil
 	cqs := d.cqs
 	d.cqs = make(map[*cq]struct{})
 	d.watch.notify()
 	d.mu.Unlock()
 	for c := range cqs {
 		c.events.Completion() // whoever waits sees that the device is closed
+	}
+	if gsi != nil {
+		gsi.end()
 	}
 	d.wakeLoop()
 	err := d.port.Close()

@@ -5,7 +5,6 @@ package softdev
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
@@ -25,11 +24,12 @@ type gsi struct {
 	psn   ib.PSN     // of the next send; device's lock
 	batch ibta.Batch // for sends; device's lock
 
-	mu       sync.Mutex
-	arrived  queue.Ring[mad]
-	closed   bool
-	ready    chan struct{} // of capacity 1: look again
-	services services
+	mu      sync.Mutex
+	arrived queue.Ring[mad]
+	closed  bool
+	ready   chan struct{} // of capacity 1: look again
+
+	claims claims
 }
 
 // mad is a received management datagram.
@@ -161,26 +161,6 @@ func (g *gsi) Send(to verbs.AHAttr, b []byte) error {
 	return nil
 }
 
-// Claim reserves service ids.
-func (g *gsi) Claim(service, mask uint64) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return verbs.ErrClosed
-	}
-	return g.services.claim(service, mask)
-}
-
-// Release gives up what was claimed with service.
-func (g *gsi) Release(service uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.services, service)
-}
-
-// IDs restricts nothing: the address is this process's own.
-func (g *gsi) IDs() (base, mask uint32) { return 0, 0 }
-
 // Close ends it.
 func (g *gsi) Close() error {
 	g.dev.mu.Lock()
@@ -192,29 +172,12 @@ func (g *gsi) Close() error {
 	return nil
 }
 
-// end makes whoever receives return.
+// end makes whoever receives return, and gives up all service ids.
 func (g *gsi) end() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.closed = true
 	g.arrived = queue.Ring[mad]{}
-	g.services = nil
 	g.signal()
-}
-
-// services are claimed service ids with their masks.
-type services map[uint64]uint64
-
-func (s *services) claim(service, mask uint64) error {
-	for other, m := range *s {
-		if (other^service)&m&mask == 0 {
-			return &verbs.OpError{Op: "claim_service", Err: verbs.ErrBusy,
-				Detail: fmt.Sprintf("service id %#x has a listener already: use another port or service id", service)}
-		}
-	}
-	if *s == nil {
-		*s = make(services)
-	}
-	(*s)[service] = mask
-	return nil
+	g.mu.Unlock()
+	g.releaseAll()
 }

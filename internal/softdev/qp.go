@@ -9,7 +9,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // qp is a queue pair.
@@ -62,16 +61,6 @@ func (d *Device) createQP(domain memory.PD, xrc *ibta.Domain, spec *verbs.QPSpec
 	q.engine = ibta.New(c)
 	d.qps[c.Num] = q
 	return q, nil
-}
-
-// newQPN returns a random number that is free; 0 and 1 are special, all ones is multicast.
-func (d *Device) newQPN() verbs.QPN {
-	for {
-		n := verbs.QPN(random32() & 0xffffff)
-		if n > 1 && n != ib.QPNMulticast && d.qps[n] == nil {
-			return n
-		}
-	}
 }
 
 func (q *qp) Num() verbs.QPN { return q.engine.Num }
