@@ -29,38 +29,30 @@ const (
 // Method is what a datagram does (section 13.4.5).
 type Method uint8
 
-// The methods that communication management has (section 16.7.1).
-const (
-	MethodGet     Method = 0x01
-	MethodSet     Method = 0x02
-	MethodSend    Method = 0x03 // every message of chapter 12
-	MethodGetResp Method = 0x81
-)
+// MethodSend is the method of every message of chapter 12 (section 16.7.1).
+const MethodSend Method = 0x03
 
 // Attribute names what a datagram carries (section 16.7.3).
 type Attribute uint16
 
 // The attributes of communication management.
 const (
-	AttrClassPortInfo Attribute = 0x0001
-	AttrREQ           Attribute = 0x0010 // connection request
-	AttrMRA           Attribute = 0x0011 // message receipt acknowledgement
-	AttrREJ           Attribute = 0x0012 // reject
-	AttrREP           Attribute = 0x0013 // reply to a connection request
-	AttrRTU           Attribute = 0x0014 // ready to use
-	AttrDREQ          Attribute = 0x0015 // disconnection request
-	AttrDREP          Attribute = 0x0016 // reply to a disconnection request
-	AttrSIDRREQ       Attribute = 0x0017 // service ID resolution request
-	AttrSIDRREP       Attribute = 0x0018 // service ID resolution response
-	AttrLAP           Attribute = 0x0019 // load alternate path
-	AttrAPR           Attribute = 0x001a // alternate path response
+	AttrREQ     Attribute = 0x0010 // connection request
+	AttrMRA     Attribute = 0x0011 // message receipt acknowledgement
+	AttrREJ     Attribute = 0x0012 // reject
+	AttrREP     Attribute = 0x0013 // reply to a connection request
+	AttrRTU     Attribute = 0x0014 // ready to use
+	AttrDREQ    Attribute = 0x0015 // disconnection request
+	AttrDREP    Attribute = 0x0016 // reply to a disconnection request
+	AttrSIDRREQ Attribute = 0x0017 // service ID resolution request
+	AttrSIDRREP Attribute = 0x0018 // service ID resolution response
+	AttrLAP     Attribute = 0x0019 // load alternate path
+	AttrAPR     Attribute = 0x001a // alternate path response
 )
 
 // String returns the message's name in chapter 12.
 func (a Attribute) String() string {
 	switch a {
-	case AttrClassPortInfo:
-		return "ClassPortInfo"
 	case AttrREQ:
 		return "REQ"
 	case AttrMRA:
@@ -87,17 +79,6 @@ func (a Attribute) String() string {
 	return fmt.Sprintf("attribute 0x%04x", uint16(a))
 }
 
-// Status is the status of a response (section 13.4.7).
-type Status uint16
-
-// What is invalid about a request, in bits 2 to 4 of the status.
-const (
-	StatusOK                   Status = 0
-	StatusBadVersion           Status = 1 << 2
-	StatusUnsupportedMethod    Status = 2 << 2
-	StatusUnsupportedAttribute Status = 3 << 2
-)
-
 // Header is the header of every datagram (section 13.4.2).
 //
 //	 0                   1                   2                   3
@@ -120,7 +101,7 @@ type Header struct {
 	Class         Class
 	ClassVersion  uint8
 	Method        Method // with the response bit on top
-	Status        Status
+	Status        uint16 // of responses; 0 in messages of chapter 12
 	ClassSpecific uint16
 	TID           uint64 // transaction ID: all messages of one exchange share it, section 12.6.1
 	Attribute     Attribute
@@ -142,7 +123,7 @@ func (h *Header) Decode(b []byte) bool {
 	h.Class = Class(b[1])
 	h.ClassVersion = b[2]
 	h.Method = Method(b[3])
-	h.Status = Status(binary.BigEndian.Uint16(b[4:]))
+	h.Status = binary.BigEndian.Uint16(b[4:])
 	h.ClassSpecific = binary.BigEndian.Uint16(b[6:])
 	h.TID = binary.BigEndian.Uint64(b[8:])
 	h.Attribute = Attribute(binary.BigEndian.Uint16(b[16:]))
@@ -154,7 +135,7 @@ func (h *Header) Decode(b []byte) bool {
 // Append appends the header to b.
 func (h *Header) Append(b []byte) []byte {
 	b = append(b, h.BaseVersion, byte(h.Class), h.ClassVersion, byte(h.Method))
-	b = binary.BigEndian.AppendUint16(b, uint16(h.Status))
+	b = binary.BigEndian.AppendUint16(b, h.Status)
 	b = binary.BigEndian.AppendUint16(b, h.ClassSpecific)
 	b = binary.BigEndian.AppendUint64(b, h.TID)
 	b = binary.BigEndian.AppendUint16(b, uint16(h.Attribute))

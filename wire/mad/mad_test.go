@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mad
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRoundTrip: any bytes decode and encode back, reserved fields included.
+func TestRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, a := range allAttributes {
+		for range 200 {
+			b := make([]byte, DataLen)
+			for i := range b {
+				b[i] = byte(rng.Uint32())
+			}
+			m := newMessage(a)
+			if !m.Decode(b) {
+				t.Fatalf("%v does not decode", a)
+			}
+			if got := m.Append(nil); !bytes.Equal(got, b) {
+				t.Fatalf("%v encodes to\n%x, was\n%x", a, got, b)
+			}
+		}
+	}
+}
+
+// TestRefusesShort: a message that is refused leaves its target alone.
+func TestRefusesShort(t *testing.T) {
+	b := bytes.Repeat([]byte{0xff}, DataLen)
+	for _, a := range allAttributes {
+		for n := range DataLen {
+			m := newMessage(a)
+			if m.Decode(b[:n:n]) {
+				t.Errorf("%v decodes from %d bytes", a, n)
+			}
+			if !bytes.Equal(m.Append(nil), make([]byte, DataLen)) {
+				t.Errorf("%v of %d bytes left its mark", a, n)
+			}
+		}
+	}
+	var h Header
+	var ip IPAddress
+	for n := range HeaderLen {
+		if h.Decode(b[:n:n]) || h != (Header{}) {
+			t.Errorf("header decodes from %d bytes", n)
+		}
+	}
+	for n := range IPAddressLen {
+		if ip.Decode(b[:n:n]) || ip != (IPAddress{}) {
+			t.Errorf("address header decodes from %d bytes", n)
+		}
+	}
+}
+
+// TestPrivateData: the messages fill a datagram exactly, with the sizes of
+// private data that chapter 12 gives them.
+func TestPrivateData(t *testing.T) {
+	for name, n := range map[string][2]int{
+		"REQ": {len(REQ{}.Private), 92}, "MRA": {len(MRA{}.Private), 222}, "REJ": {len(REJ{}.Private), 148},
+		"REP": {len(REP{}.Private), 196}, "RTU": {len(RTU{}.Private), 224}, "DREQ": {len(DREQ{}.Private), 220},
+		"DREP": {len(DREP{}.Private), 224}, "SIDR_REQ": {len(SIDRREQ{}.Private), 216}, "SIDR_REP": {len(SIDRREP{}.Private), 136},
+		"LAP": {len(LAP{}.Private), 168}, "APR": {len(APR{}.Private), 148},
+	} {
+		if n[0] != n[1] {
+			t.Errorf("%s has %d bytes of private data, want %d", name, n[0], n[1])
+		}
+	}
+	for _, a := range allAttributes {
+		if n := len(newMessage(a).Append(nil)); n != DataLen {
+			t.Errorf("%v has %d bytes, want %d", a, n, DataLen)
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	for _, c := range []struct {
+		code Timeout
+		d    time.Duration
+	}{{0, 4096}, {1, 8192}, {14, 67108864}, {20, 4294967296}, {31, 4096 << 31}} {
+		if got := c.code.Duration(); got != c.d {
+			t.Errorf("%d stands for %v, want %v", c.code, got, c.d)
+		}
+		if got := TimeoutFor(c.d); got != c.code {
+			t.Errorf("TimeoutFor(%v) = %d, want %d", c.d, got, c.code)
+		}
+	}
+	if TimeoutFor(0) != 0 || TimeoutFor(4097) != 1 || TimeoutFor(1<<62) != 31 {
+		t.Error("TimeoutFor does not round up within its range")
+	}
+}
+
+func TestIPService(t *testing.T) {
+	if s := IPService(PortSpaceTCP, 7174); s != 0x1061c06 || s.Port() != 7174 || s.PortSpace() != PortSpaceTCP || s&IPServiceMask != 0x1060000 {
+		t.Errorf("rping's service ID is %#x", uint64(s))
+	}
+	six := netip.MustParseAddr("fe80::1")
+	h := NewIPAddress(netip.AddrPortFrom(six, 9), six)
+	if h.IPVersion != 6 || h.SrcAddr().Addr() != six || h.DstAddr() != six || h.SrcAddr().Port() != 9 {
+		t.Errorf("IPv6: %+v", h)
+	}
+	for _, bad := range []IPAddress{{Version: 0x10, IPVersion: 4}, {IPVersion: 5}, {}} {
+		if bad.Valid() || bad.SrcAddr().IsValid() || bad.DstAddr().IsValid() {
+			t.Errorf("%+v is valid", bad)
+		}
+	}
+}
+
+func TestStrings(t *testing.T) {
+	for r, want := range map[Reason]string{
+		RejInvalidServiceID: "invalid service ID", RejStaleConnection: "stale connection", RejConsumer: "consumer reject",
+		RejVendorOptionUnsupported: "vendor option not supported", 0: "reserved reason 0", 34: "reserved reason 34", 65535: "reserved reason 65535",
+	} {
+		if r.String() != want {
+			t.Errorf("reason %d is %q, want %q", uint16(r), r, want)
+		}
+	}
+	for r := RejNoQP; r <= RejAlternateFlowLabel; r++ {
+		if strings.HasPrefix(r.String(), "reserved") {
+			t.Errorf("reason %d has no text", uint16(r))
+		}
+	}
+	for _, a := range allAttributes {
+		if a.String()[0] == 'a' {
+			t.Errorf("attribute %#x has no name", uint16(a))
+		}
+	}
+}
+
+// FuzzMessages: whatever bytes come, they decode or not, and encode back.
+func FuzzMessages(f *testing.F) {
+	for _, d := range readDatagrams(f, "roce-mtu1024.pcap") {
+		f.Add(d.bytes)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h Header
+		if !h.Decode(b) {
+			if len(b) >= HeaderLen {
+				t.Fatal("a whole header was refused")
+			}
+			return
+		}
+		if got := h.Append(nil); !bytes.Equal(got, b[:HeaderLen]) {
+			t.Fatalf("header encodes to %x, was %x", got, b[:HeaderLen])
+		}
+		for _, a := range allAttributes {
+			m := newMessage(a)
+			ok := m.Decode(b[HeaderLen:])
+			if ok != (len(b) >= Size) {
+				t.Fatalf("%v of %d bytes: %v", a, len(b), ok)
+			}
+			if ok && !bytes.Equal(m.Append(nil), b[HeaderLen:Size]) {
+				t.Fatalf("%v does not encode back", a)
+			}
+		}
+		var ip IPAddress
+		if ip.Decode(b) && !bytes.Equal(ip.Append(nil), b[:IPAddressLen]) {
+			t.Fatal("address header does not encode back")
+		}
+		if ip.Valid() && (!ip.SrcAddr().IsValid() || !ip.DstAddr().IsValid()) {
+			t.Fatal("a valid header without addresses")
+		}
+	})
+}
