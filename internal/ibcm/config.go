@@ -29,12 +29,6 @@ type Config struct {
 	MaxConnections int
 }
 
-// A listener waits for requests for a service.
-type listener struct {
-	ListenParams
-	pending int // requests that were not answered yet
-}
-
 // ListenParams describe a listener.
 type ListenParams struct {
 	Service mad.ServiceID
@@ -45,7 +39,7 @@ type ListenParams struct {
 	// answered yet; what exceeds it is refused with [mad.RejNoResources]; 0: 128.
 	Backlog int
 	// ServiceTimeout is what an MRA promises to a peer that repeats its request while the
-	// program thinks (IBTA 12.7.25); 0: 24, which is 69 s.
+	// program thinks (IBTA 12.7.25); 0: 21, which is 8.6 s.
 	ServiceTimeout mad.Timeout
 }
 

@@ -3,89 +3,165 @@
 package ibcm
 
 import (
+	"time"
+
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// Defaults, and bounds of what peers may ask for.
+const (
+	defaultResponse       = mad.Timeout(18) // 1.07 s
+	defaultRetries        = 15              // the most that a REQ can name; Linux asks for as many
+	defaultAckTimeout     = mad.Timeout(17) // what Linux computes for RoCE: 0.54 s
+	defaultAckDelay       = mad.Timeout(15) // as Linux
+	defaultBacklog        = 128
+	defaultServiceTimeout = mad.Timeout(21) // 8.6 s
+	defaultConnections    = 65536
+
+	minResponse    = mad.Timeout(12) // 17 ms: peers that promise to answer faster get some time too
+	maxTimeWait    = mad.Timeout(22) // 17 s
+	maxPatience    = Time(5 * time.Minute)
+	patientRepeats = Time(4300 * time.Millisecond) // how often to ask while an MRA holds
 )
 
 // Engine is a connection manager. Its zero value is of no use, see [New]. It
 // must not be used by several goroutines at once.
 type Engine struct {
-	config    Config
-	listeners []*listener
+	config Config
+	nextID uint32
+
+	services map[mad.ServiceID]*listener // listeners for one service
+	ranges   []*listener                 // listeners with a mask, the narrowest first
+
+	byID      map[mad.CommID]*conn
+	byRemote  map[remoteID]*conn
+	byQP      map[remoteQP]*conn
+	deadlines deadlines
+	graves    []*conn // see bury
+
+	out    queue[Out]
+	events queue[Event]
 }
 
 // New returns an engine without listeners and connections.
-func New(config Config) *Engine { return &Engine{config: config} }
-
-// Listen makes a listener. [ErrInUse]: there is one with the same service and
-// mask.
-func (e *Engine) Listen(p ListenParams) error { return ErrNotFound }
-
-// Unlisten removes the listener of this service and mask, and rejects the
-// requests that it announced and nobody answered: they are forgotten, without
-// an event.
-func (e *Engine) Unlisten(now Time, service, mask mad.ServiceID) error { return ErrNotFound }
-
-// Connect sends a REQ. Errors: [verbs.ErrInvalid] (private data too long, a
-// field out of its range), [verbs.ErrNoMemory] (MaxConnections).
-func (e *Engine) Connect(now Time, p *ConnectParams) (mad.CommID, error) { return 0, ErrNotFound }
-
-// Accept answers EventRequest with a REP. Errors of this and the following
-// commands: [ErrNotFound], [verbs.ErrState] where the connection is not where
-// the command fits, [verbs.ErrInvalid].
-func (e *Engine) Accept(now Time, id mad.CommID, p *AcceptParams) error { return ErrNotFound }
-
-// Ready answers EventReply with an RTU: the connection is established.
-func (e *Engine) Ready(now Time, id mad.CommID, private []byte) error { return ErrNotFound }
-
-// Reject answers EventRequest or EventReply with a REJ, and forgets the
-// connection.
-func (e *Engine) Reject(now Time, id mad.CommID, p *RejectParams) error { return ErrNotFound }
-
-// MRA asks the peer of an EventRequest or EventReply for patience: the answer
-// will come within the time. It is sent by itself where the peer repeats its
-// request, so a program seldom needs it.
-func (e *Engine) MRA(now Time, id mad.CommID, t mad.Timeout, private []byte) error {
-	return ErrNotFound
+func New(config Config) *Engine {
+	if config.AckDelay == 0 {
+		config.AckDelay = defaultAckDelay
+	}
+	if config.MaxConnections <= 0 {
+		config.MaxConnections = defaultConnections
+	}
+	return &Engine{
+		config:   config,
+		nextID:   uint32(config.Seed),
+		services: map[mad.ServiceID]*listener{},
+		byID:     map[mad.CommID]*conn{},
+		byRemote: map[remoteID]*conn{},
+		byQP:     map[remoteQP]*conn{},
+	}
 }
-
-// Established tells that data arrived on the QP of an accepted connection
-// before the RTU did (IBTA 12.9.7: communication established); its event
-// follows. Where the RTU was faster, nothing happens.
-func (e *Engine) Established(now Time, id mad.CommID) error { return ErrNotFound }
-
-// Disconnect sends a DREQ. EventDisconnected follows when the peer answers, or
-// does not; where the peer was faster, nothing happens.
-func (e *Engine) Disconnect(now Time, id mad.CommID, private []byte) error { return ErrNotFound }
-
-// Release forgets a connection or a resolution in any state: what is not
-// answered is rejected or withdrawn, what is established is disconnected. No
-// event comes for it any more.
-func (e *Engine) Release(now Time, id mad.CommID) error { return ErrNotFound }
-
-// Resolve sends a SIDR_REQ; EventService or EventUnreachable follows.
-func (e *Engine) Resolve(now Time, p *ResolveParams) (mad.CommID, error) { return 0, ErrNotFound }
-
-// Serve answers EventServiceRequest with a SIDR_REP, and forgets the request.
-func (e *Engine) Serve(now Time, id mad.CommID, p *ServiceParams) error { return ErrNotFound }
 
 // HandleMAD takes a datagram that arrived at queue pair 1; from is the way
 // back. The bytes are the caller's again on return. Whatever is malformed or
 // of another class is ignored.
-func (e *Engine) HandleMAD(now Time, from verbs.AHAttr, b []byte) {}
-
-// HandleTimeout does what was due until now.
-func (e *Engine) HandleTimeout(now Time) {}
+func (e *Engine) HandleMAD(now Time, from verbs.AHAttr, b []byte) {
+	var h mad.Header
+	if len(b) < mad.Size || !h.Decode(b) || h.BaseVersion != mad.BaseVersion || h.Class != mad.ClassCM || h.Method != mad.MethodSend {
+		return
+	}
+	b = b[mad.HeaderLen:]
+	if h.ClassVersion != mad.ClassCMVersion {
+		e.refuseVersion(from, &h, b)
+		return
+	}
+	switch h.Attribute {
+	case mad.AttrREQ:
+		e.handleREQ(now, from, h.TID, b)
+	case mad.AttrMRA:
+		e.handleMRA(now, from, b)
+	case mad.AttrREJ:
+		e.handleREJ(now, from, b)
+	case mad.AttrREP:
+		e.handleREP(now, from, h.TID, b)
+	case mad.AttrRTU:
+		e.handleRTU(from, b)
+	case mad.AttrDREQ:
+		e.handleDREQ(now, from, h.TID, b)
+	case mad.AttrDREP:
+		e.handleDREP(now, from, b)
+	case mad.AttrSIDRREQ:
+		e.handleSIDRREQ(from, h.TID, b)
+	case mad.AttrSIDRREP:
+		e.handleSIDRREP(from, b)
+	case mad.AttrLAP:
+		e.handleLAP(from, h.TID, b)
+	}
+}
 
 // Deadline returns when HandleTimeout is due; 0: never.
-func (e *Engine) Deadline() Time { return 0 }
+func (e *Engine) Deadline() (t Time) {
+	if len(e.deadlines) > 0 {
+		t = e.deadlines[0].deadline
+	}
+	if len(e.graves) > 0 && (t == 0 || e.graves[0].deadline < t) {
+		t = e.graves[0].deadline
+	}
+	return t
+}
 
-// NextMAD takes the next datagram to send; false where there is none.
-func (e *Engine) NextMAD(o *Out) bool { return false }
+// HandleTimeout does what was due until now.
+func (e *Engine) HandleTimeout(now Time) {
+	for len(e.graves) > 0 && e.graves[0].deadline <= now {
+		e.forget(e.graves[0])
+		e.graves = e.graves[1:]
+	}
+	for len(e.deadlines) > 0 && e.deadlines[0].deadline <= now {
+		c := e.deadlines[0]
+		switch {
+		case c.state == timeWait:
+			e.emit(c, Event{Kind: EventTimeWaitExit})
+			e.forget(c)
+		case now < c.patience:
+			e.again(c)
+			e.deadlines.set(c, now+max(c.interval, patientRepeats))
+		case c.retries > 0:
+			c.retries--
+			e.again(c)
+			e.deadlines.set(c, now+c.interval)
+		default:
+			e.giveUp(now, c)
+		}
+	}
+}
 
-// NextEvent takes the next event; false where there is none.
-func (e *Engine) NextEvent(ev *Event) bool { return false }
+// giveUp ends c because the peer does not answer. It is told so, in case that
+// only its answers are lost (IBTA 12.9.8.2).
+func (e *Engine) giveUp(now Time, c *conn) {
+	switch c.state {
+	case reqSent:
+		e.rejectTimeout(c)
+		e.emit(c, Event{Kind: EventUnreachable, Message: mad.AttrREQ})
+		e.forget(c)
+	case repSent:
+		e.rejectTimeout(c)
+		e.emit(c, Event{Kind: EventUnreachable, Message: mad.AttrREP})
+		e.bury(now, c)
+	case sidrSent:
+		e.emit(c, Event{Kind: EventUnreachable, Message: mad.AttrSIDRREQ})
+		e.forget(c)
+	case dreqSent:
+		e.emit(c, Event{Kind: EventDisconnected})
+		e.enterTimeWait(now, c)
+	}
+}
 
 // Connections returns how many connections and resolutions the engine holds,
 // time wait included.
-func (e *Engine) Connections() int { return 0 }
+func (e *Engine) Connections() int { return len(e.byID) - len(e.graves) }
+
+// pace sets how often c repeats what it asks.
+func (c *conn) pace(t mad.Timeout, retries uint8) {
+	c.interval = Time(max(minResponse, t).Duration())
+	c.maxRetries = retries
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcm
+
+import (
+	"math/bits"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// state is where a connection or a resolution stands (IBTA 12.9.5 and 12.9.6).
+type state uint8
+
+const (
+	reqSent     state = iota // active: waits for the REP
+	repRcvd                  // active: the program has to answer
+	reqRcvd                  // passive: the program has to answer
+	repSent                  // passive: waits for the RTU
+	established              // both
+	dreqSent                 // waits for the DREP
+	timeWait                 // ended; packets may be under way still
+	refused                  // rejected or answered: only answers repetitions, see grave
+	sidrSent                 // asks for a service
+	sidrRcvd                 // is asked: the program has to answer
+)
+
+// conn is one side of a connection, or of a service ID resolution.
+type conn struct {
+	id     mad.CommID
+	remote mad.CommID // 0: not known yet
+	tid    uint64     // of the REQ: all messages of the set-up have it
+	to     verbs.AHAttr
+
+	state     state
+	sidr      bool // a resolution: another space of remote IDs
+	xrc       bool // the target's QPN travels as an EE context
+	alternate bool // the REQ had an alternate path
+	quiet     bool // released: no events
+	patient   bool // the program has heard of the peer's MRA
+
+	localQPN  ib.QPN
+	remoteQPN ib.QPN
+	wait      mad.Timeout   // how long time wait lasts
+	listener  *listener     // of requests that are not answered yet
+	service   mad.ServiceID // of resolutions: what was asked for
+
+	last       *[mad.Size]byte // the message to repeat
+	interval   Time            // after which it is repeated
+	patience   Time            // until then repetitions do not count
+	retries    uint8           // repetitions left
+	maxRetries uint8
+	deadline   Time
+	place      int // in deadlines, from 1
+}
+
+// peer identifies who is at the other end of an address.
+type peer struct {
+	gid ib.GID
+	lid uint16
+}
+
+func peerOf(to *verbs.AHAttr) peer { return peer{to.DGID, to.DLID} }
+
+// remoteID is what a peer calls its side of a connection.
+type remoteID struct {
+	peer
+	id   mad.CommID
+	sidr bool
+}
+
+// remoteQP is a peer's end of a connection.
+type remoteQP struct {
+	peer
+	qpn ib.QPN
+}
+
+func (c *conn) remoteID() remoteID { return remoteID{peerOf(&c.to), c.remote, c.sidr} }
+func (c *conn) remoteQP() remoteQP { return remoteQP{peerOf(&c.to), c.remoteQPN} }
+
+// open gives c an ID; nil where there is no room.
+func (e *Engine) open(c conn) *conn {
+	if e.Connections() >= e.config.MaxConnections || len(e.byID)+1 >= 1<<bits.OnesCount32(^e.config.IDMask) {
+		return nil
+	}
+	for {
+		e.nextID++
+		c.id = mad.CommID(e.config.IDBase | e.nextID&^e.config.IDMask)
+		if c.id != 0 && e.byID[c.id] == nil {
+			e.byID[c.id] = &c
+			return &c
+		}
+	}
+}
+
+// meet enters the peer's names for c.
+func (e *Engine) meet(c *conn) {
+	e.byRemote[c.remoteID()] = c
+	if !c.sidr {
+		e.byQP[c.remoteQP()] = c
+	}
+}
+
+// partFromQP lets the peer use its QP for another connection.
+func (e *Engine) partFromQP(c *conn) {
+	if k := c.remoteQP(); e.byQP[k] == c {
+		delete(e.byQP, k)
+	}
+}
+
+// answered says that the program has dealt with a request.
+func (c *conn) answered() {
+	if c.listener != nil {
+		c.listener.pending--
+		c.listener = nil
+	}
+}
+
+// forget drops c from everything.
+func (e *Engine) forget(c *conn) {
+	c.answered()
+	e.deadlines.set(c, 0)
+	e.partFromQP(c)
+	if k := c.remoteID(); e.byRemote[k] == c {
+		delete(e.byRemote, k)
+	}
+	delete(e.byID, c.id)
+}
+
+// find returns the connection that a message of an established conversation
+// belongs to.
+func (e *Engine) find(from *verbs.AHAttr, local, remote mad.CommID) *conn {
+	c := e.byID[local]
+	if c == nil || c.sidr || c.remote != remote || peerOf(&c.to) != peerOf(from) {
+		return nil
+	}
+	return c
+}
+
+// command returns the connection that the program means.
+func (e *Engine) command(op string, id mad.CommID) (*conn, error) {
+	c := e.byID[id]
+	if c == nil || c.quiet || c.state == refused {
+		return nil, opErr(op, ErrNotFound, "no connection has this communication ID, or its last event was delivered")
+	}
+	return c, nil
+}
+
+// enterTimeWait ends c; its ID stays known until nothing of it is under way
+// any more (IBTA 12.9.8.4). The peer's QP is free at once, as with Linux.
+func (e *Engine) enterTimeWait(now Time, c *conn) {
+	c.state = timeWait
+	e.partFromQP(c)
+	e.deadlines.set(c, now+Time(c.wait.Duration()))
+}
+
+const (
+	graveTime = Time(20e9) // ns; as long as repetitions of a request can be expected
+	maxGraves = 1024
+)
+
+// bury forgets c for the program, but answers repetitions with its last
+// message, if it has any, for a while. All graves last equally long, so the
+// first in the queue is the first to go.
+func (e *Engine) bury(now Time, c *conn) {
+	c.answered()
+	c.state = refused
+	e.partFromQP(c)
+	e.deadlines.set(c, 0)
+	c.deadline = now + graveTime
+	if len(e.graves) == maxGraves {
+		e.forget(e.graves[0])
+		e.graves = e.graves[1:]
+	}
+	e.graves = append(e.graves, c)
+}
+
+// exhume forgets a buried connection before its time.
+func (e *Engine) exhume(c *conn) {
+	e.forget(c)
+	for i, g := range e.graves {
+		if g == c {
+			e.graves = append(e.graves[:i], e.graves[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcm
+
+import (
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// NextMAD takes the next datagram to send; false where there is none.
+func (e *Engine) NextMAD(o *Out) bool { return e.out.next(o) }
+
+// NextEvent takes the next event; false where there is none.
+func (e *Engine) NextEvent(ev *Event) bool { return e.events.next(ev) }
+
+// queue is drained after every input, so it starts over whenever it is empty.
+type queue[T any] struct {
+	items []T
+	taken int
+}
+
+func (q *queue[T]) put(v T) { q.items = append(q.items, v) }
+
+func (q *queue[T]) next(v *T) bool {
+	if q.taken == len(q.items) {
+		return false
+	}
+	var none T
+	*v, q.items[q.taken] = q.items[q.taken], none
+	if q.taken++; q.taken == len(q.items) {
+		q.items, q.taken = q.items[:0], 0
+	}
+	return true
+}
+
+// emit tells the program of an event of c.
+func (e *Engine) emit(c *conn, ev Event) {
+	if !c.quiet {
+		ev.ID = c.id
+		e.events.put(ev)
+	}
+}
+
+type message interface{ Append(b []byte) []byte }
+
+func encode(a mad.Attribute, tid uint64, m message) *[mad.Size]byte {
+	var b [mad.Size]byte
+	h := mad.CMHeader(a, tid)
+	m.Append(h.Append(b[:0]))
+	return &b
+}
+
+// reply sends a message that is not repeated.
+func (e *Engine) reply(to verbs.AHAttr, a mad.Attribute, tid uint64, m message) {
+	e.out.put(Out{to, *encode(a, tid, m)})
+}
+
+// say sends a message that is kept, to be repeated when the peer repeats its.
+func (e *Engine) say(c *conn, a mad.Attribute, tid uint64, m message) {
+	c.last = encode(a, tid, m)
+	e.again(c)
+}
+
+// again repeats the last message, if there is one.
+func (e *Engine) again(c *conn) {
+	if c.last != nil {
+		e.out.put(Out{c.to, *c.last})
+	}
+}
+
+// ask sends a message that is repeated until it is answered.
+func (e *Engine) ask(now Time, c *conn, a mad.Attribute, tid uint64, m message) {
+	e.say(c, a, tid, m)
+	c.retries, c.patience = c.maxRetries, 0
+	e.deadlines.set(c, now+c.interval)
+}
+
+// tid returns the transaction ID of what c asks. Replies to it find this
+// process by the low half.
+func (e *Engine) tid(c *conn) uint64 {
+	return e.config.Seed&^0xffff_ffff | uint64(c.id)
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcm
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// Reject answers EventRequest or EventReply with a REJ, and forgets the
+// connection.
+func (e *Engine) Reject(now Time, id mad.CommID, p *RejectParams) error {
+	const op = "reject"
+	c, err := e.command(op, id)
+	switch {
+	case err != nil:
+		return err
+	case c.state != reqRcvd && c.state != repRcvd:
+		return wrongState(op, "there is no EventRequest and no EventReply to answer")
+	case len(p.PrivateData) > mad.REJPrivateLen:
+		return tooLong(op, len(p.PrivateData), "a REJ", mad.REJPrivateLen)
+	case len(p.Info) > mad.ARILen:
+		return invalid(op, "additional reject information of more than 72 bytes")
+	}
+	e.reject(now, c, p)
+	return nil
+}
+
+// reject refuses what the peer asks with c.
+func (e *Engine) reject(now Time, c *conn, p *RejectParams) {
+	rej := mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageOther, Reason: p.Reason, ARILen: uint8(len(p.Info))}
+	switch c.state {
+	case reqRcvd:
+		rej.LocalCommID, rej.Message = 0, mad.MessageREQ
+	case repRcvd:
+		rej.Message = mad.MessageREP
+	}
+	def(&rej.Reason, mad.RejConsumer)
+	copy(rej.ARI[:], p.Info)
+	copy(rej.Private[:], p.PrivateData)
+	e.say(c, mad.AttrREJ, c.tid, &rej)
+	e.bury(now, c)
+}
+
+// rejectTimeout tells the peer that we do not wait for it any more. It knows
+// the connection by our ID and our CA GUID, as it may not have told its own ID
+// (IBTA 12.6.7.2).
+func (e *Engine) rejectTimeout(c *conn) {
+	rej := mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageOther, Reason: mad.RejTimeout, ARILen: 8}
+	binary.BigEndian.PutUint64(rej.ARI[:], e.config.CAGUID)
+	e.say(c, mad.AttrREJ, c.tid, &rej)
+}
+
+// refuse rejects a message for which there is no connection.
+func (e *Engine) refuse(to verbs.AHAttr, tid uint64, rej mad.REJ) {
+	e.reply(to, mad.AttrREJ, tid, &rej)
+}
+
+// refuseVersion rejects a REQ of another version of the class; the additional
+// information says which one would do (IBTA 12.6.7.2).
+func (e *Engine) refuseVersion(to verbs.AHAttr, h *mad.Header, b []byte) {
+	if h.Attribute == mad.AttrREQ {
+		rej := mad.REJ{RemoteCommID: mad.CommID(binary.BigEndian.Uint32(b)), Message: mad.MessageREQ,
+			Reason: mad.RejInvalidClassVersion, ARILen: 1}
+		rej.ARI[0] = mad.ClassCMVersion
+		e.refuse(to, h.TID, rej)
+	}
+}
+
+// drop ends a connection that the peer does not know any more.
+func (e *Engine) drop(now Time, c *conn) {
+	switch c.state {
+	case repSent, repRcvd, established:
+		e.disconnect(now, c, nil)
+	case reqRcvd:
+		e.emit(c, Event{Kind: EventRejected, REJ: &mad.REJ{RemoteCommID: c.id, LocalCommID: c.remote, Reason: mad.RejStaleConnection}})
+		e.forget(c)
+	}
+}
+
+// rejected finds what a REJ is about. A REQ is rejected by managers that have
+// no ID for us yet, and withdrawn by such that do not know ours.
+func (e *Engine) rejected(from *verbs.AHAttr, rej *mad.REJ) *conn {
+	switch c := e.byID[rej.RemoteCommID]; {
+	case c == nil && rej.Reason == mad.RejTimeout:
+		return e.byRemote[remoteID{peer: peerOf(from), id: rej.LocalCommID}]
+	case c == nil || c.sidr || peerOf(&c.to) != peerOf(from):
+		return nil
+	case c.state == reqSent || c.remote == rej.LocalCommID:
+		return c
+	}
+	return nil
+}
+
+// handleREJ: the peer refuses, or does not know what we speak of (IBTA 12.9.8).
+func (e *Engine) handleREJ(now Time, from verbs.AHAttr, b []byte) {
+	rej := new(mad.REJ)
+	if !rej.Decode(b) {
+		return
+	}
+	c := e.rejected(&from, rej)
+	if c == nil {
+		return
+	}
+	ev := Event{Kind: EventRejected, REJ: rej, Private: rej.Private[:]}
+	switch c.state {
+	case reqSent:
+		e.emit(c, ev)
+		e.forget(c)
+	case reqRcvd, repSent:
+		e.emit(c, ev)
+		c.last = nil
+		e.bury(now, c) // a repetition of the REQ may be under way
+	case repRcvd, established:
+		e.emit(c, ev)
+		c.quiet, c.last = true, nil
+		e.enterTimeWait(now, c)
+	case dreqSent: // the peer is through with it
+		c.last = nil
+		e.emit(c, Event{Kind: EventDisconnected})
+		e.enterTimeWait(now, c)
+	}
+}
+
+// MRA asks the peer of an EventRequest or EventReply for patience: the answer
+// will come within the time. It is sent by itself where the peer repeats its
+// request, so a program seldom needs it.
+func (e *Engine) MRA(now Time, id mad.CommID, t mad.Timeout, private []byte) error {
+	const op = "mra"
+	c, err := e.command(op, id)
+	switch {
+	case err != nil:
+		return err
+	case c.state != reqRcvd && c.state != repRcvd:
+		return wrongState(op, "there is no EventRequest and no EventReply to answer")
+	case t > 31:
+		return invalid(op, "timeouts have five bits")
+	case len(private) > mad.MRAPrivateLen:
+		return tooLong(op, len(private), "an MRA", mad.MRAPrivateLen)
+	}
+	mra := mad.MRA{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageREQ, ServiceTimeout: t}
+	if c.state == repRcvd {
+		mra.Message = mad.MessageREP
+	}
+	copy(mra.Private[:], private)
+	e.reply(c.to, mad.AttrMRA, c.tid, &mra)
+	return nil
+}
+
+// handleMRA: the peer needs more time. We go on asking, at leisure and without
+// counting: if its answer is lost, it is not missed for the whole time that it
+// asked for, which may be minutes.
+func (e *Engine) handleMRA(now Time, from verbs.AHAttr, b []byte) {
+	mra := new(mad.MRA)
+	if !mra.Decode(b) {
+		return
+	}
+	c := e.byID[mra.RemoteCommID]
+	if c == nil || c.sidr || peerOf(&c.to) != peerOf(&from) ||
+		!(c.state == reqSent && mra.Message == mad.MessageREQ) &&
+			!(c.state == repSent && mra.Message == mad.MessageREP && c.remote == mra.LocalCommID) {
+		return
+	}
+	extra := min(Time(mra.ServiceTimeout.Duration()), maxPatience)
+	c.patience = now + extra
+	e.deadlines.set(c, now+min(extra+c.interval, max(c.interval, patientRepeats)))
+	if !c.patient {
+		c.patient = true
+		e.emit(c, Event{Kind: EventPatience, Private: mra.Private[:]})
+	}
+}
