@@ -39,7 +39,10 @@ func (p *port) Send(b *ibta.Batch) error {
 		if !t.Begin(size) {
 			panic("roce: a batch that is no train") // ibta.Batch has the same rules
 		}
-		state := ib.ICRCHeader(r.flow.Seed(udpHeaderLen+size, p.identification(i)), pkt.Head)
+		state := r.flow.AfterBTH(udpHeaderLen+size, p.identification(i), pkt.Head)
+		if rest := pkt.Head[ib.BTHLen:]; len(rest) > 0 {
+			state = ib.ICRCUpdate(state, rest)
+		}
 		t.Add(pkt.Head)
 		for _, piece := range pkt.Payload {
 			state = ib.ICRCUpdate(state, piece)

@@ -98,19 +98,41 @@ func contribution(n int, at ...int) *be16Table {
 	return t
 }
 
+// fieldTables are the contributions of the fields that differ, to the state so
+// many bytes behind the pseudo header.
+type fieldTables struct {
+	ipv4Len, ipv4UDP, ipv4ID *be16Table
+	ipv6Len                  *be16Table // the UDP length is there twice: as the payload length, too
+}
+
+func newFieldTables(behind int) *fieldTables {
+	n4, n6 := ipv4PseudoLen+behind, ipv6PseudoLen+behind
+	return &fieldTables{
+		ipv4Len: contribution(n4, ipv4TotalLenAt),
+		ipv4UDP: contribution(n4, ipv4UDPLenAt),
+		ipv4ID:  contribution(n4, ipv4IDAt),
+		ipv6Len: contribution(n6, ipv6PayloadLenAt, ipv6UDPLenAt),
+	}
+}
+
 var (
-	contribIPv4Len = contribution(ipv4PseudoLen, ipv4TotalLenAt)
-	contribIPv4UDP = contribution(ipv4PseudoLen, ipv4UDPLenAt)
-	contribIPv4ID  = contribution(ipv4PseudoLen, ipv4IDAt)
-	// IPv6 has the UDP length twice, as the payload length and in the UDP header.
-	contribIPv6Len = contribution(ipv6PseudoLen, ipv6PayloadLenAt, ipv6UDPLenAt)
+	fieldsAtBTH    = newFieldTables(0)
+	fieldsAfterBTH = newFieldTables(BTHLen)
+	// bthWords are the contributions of the six 16-bit words of a BTH to the state after it.
+	bthWords = func() (t [BTHLen / 2]*be16Table) {
+		for i := range t {
+			t[i] = contribution(ipv4PseudoLen+BTHLen, ipv4PseudoLen+2*i)
+		}
+		return t
+	}()
 )
 
 // Flow is what the ICRC needs of one direction between two UDP endpoints. It
-// is constant once made, eight bytes large, and may be shared and copied.
+// is constant once made, twelve bytes large, and may be shared and copied.
 type Flow struct {
-	base uint32 // state after the pseudo header with lengths and identification zero
-	ipv6 bool
+	base  uint32 // state after the pseudo header with lengths and identification zero
+	after uint32 // and after a BTH of zeroes behind it, its byte 4 as ones
+	ipv6  bool
 }
 
 // NewFlow returns the flow of packets from src to dst, two addresses of one
@@ -144,7 +166,9 @@ func NewFlow(src, dst netip.AddrPort, df bool) Flow {
 	binary.BigEndian.PutUint16(udp, src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
 	udp[6], udp[7] = 0xff, 0xff
-	return Flow{base: crcIEEE(crcInit, b[:8+len(ip)+len(udp)]), ipv6: v6}
+	base := crcIEEE(crcInit, b[:8+len(ip)+len(udp)])
+	var bth [BTHLen]byte
+	return Flow{base: base, after: ICRCHeader(base, bth[:]), ipv6: v6}
 }
 
 // Seed returns the ICRC's state after the IP and UDP headers of a packet with
@@ -152,11 +176,27 @@ func NewFlow(src, dst netip.AddrPort, df bool) Flow {
 // identification, which IPv6 ignores. Segments of one GSO send differ in id
 // only: 0, 1, 2, and so on.
 func (f *Flow) Seed(udpLength int, id uint16) uint32 {
+	return f.base ^ f.fields(fieldsAtBTH, udpLength, id)
+}
+
+func (f *Flow) fields(t *fieldTables, udpLength int, id uint16) uint32 {
 	n := uint16(udpLength)
 	if f.ipv6 {
-		return f.base ^ contribIPv6Len.of(n)
+		return t.ipv6Len.of(n)
 	}
-	return f.base ^ contribIPv4Len.of(n+ipv4Len) ^ contribIPv4UDP.of(n) ^ contribIPv4ID.of(id)
+	return t.ipv4Len.of(n+ipv4Len) ^ t.ipv4UDP.of(n) ^ t.ipv4ID.of(id)
+}
+
+// AfterBTH returns the state after the BTH of such a packet, for [ICRCUpdate] over
+// what follows. It is [Flow.Seed] and [ICRCHeader] in one, without running
+// through twelve bytes one after the other.
+func (f *Flow) AfterBTH(udpLength int, id uint16, bth []byte) uint32 {
+	_ = bth[BTHLen-1]
+	w := &bthWords
+	return f.after ^ f.fields(fieldsAfterBTH, udpLength, id) ^
+		w[0][0][bth[0]] ^ w[0][1][bth[1]] ^ w[1][0][bth[2]] ^ w[1][1][bth[3]] ^
+		w[2][1][bth[5]] ^ w[3][0][bth[6]] ^ w[3][1][bth[7]] ^ // byte 4 counts as ones
+		w[4][0][bth[8]] ^ w[4][1][bth[9]] ^ w[5][0][bth[10]] ^ w[5][1][bth[11]]
 }
 
 // ICRCHeader goes on from the seed over a packet's transport headers, which

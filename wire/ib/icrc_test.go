@@ -84,6 +84,24 @@ func TestICRCReference(t *testing.T) {
 	}
 }
 
+// The state after the BTH is the same, found byte after byte or in one.
+func TestAfterBTH(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, a := range []string{"192.0.2.1", "2001:db8::1"} {
+		f := NewFlow(netip.AddrPortFrom(netip.MustParseAddr(a), 49152), netip.AddrPortFrom(netip.MustParseAddr(a).Next(), UDPPort), true)
+		for range 1000 {
+			var bth [BTHLen]byte
+			for i := range bth {
+				bth[i] = byte(rng.Uint32())
+			}
+			n, id := int(rng.Uint32N(1<<16)), uint16(rng.Uint32())
+			if got, want := f.AfterBTH(n, id, bth[:]), ICRCHeader(f.Seed(n, id), bth[:]); got != want {
+				t.Fatalf("%s: length %d, identification %d, BTH %x: state %08x, want %08x", a, n, id, bth, got, want)
+			}
+		}
+	}
+}
+
 func TestFlowMapsAddresses(t *testing.T) {
 	c := icrcFlows[0]
 	mapped := func(a netip.AddrPort) netip.AddrPort {
