@@ -57,15 +57,18 @@ func (c *EventChannel) TryGet() (*Event, bool) {
 	return e, true
 }
 
-// put adds events. They vanish with a channel that is closed.
-func (c *EventChannel) put(events ...*Event) {
+// put adds events. They vanish where the channel is closed.
+func (c *EventChannel) put(events ...*Event) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || len(events) == 0 {
-		return
+	if c.closed {
+		return false
 	}
-	c.queue = append(c.queue, events...)
-	c.signal()
+	if len(events) > 0 {
+		c.queue = append(c.queue, events...)
+		c.signal()
+	}
+	return true
 }
 
 func (c *EventChannel) signal() {
@@ -89,14 +92,21 @@ func (c *EventChannel) take(match func(*Event) bool) (taken []*Event) {
 	return taken
 }
 
-// Close closes the channel: Get returns ErrClosed, and further events of its ids vanish
-// (rdma_destroy_event_channel). The ids stay open.
+// Close closes the channel: Get returns ErrClosed, requests that nobody has fetched are
+// rejected, and further events of its ids vanish (rdma_destroy_event_channel). The ids stay
+// open.
 func (c *EventChannel) Close() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	queue := c.queue
 	if !c.closed {
 		c.closed, c.queue = true, nil
 		close(c.done)
+	}
+	c.mu.Unlock()
+	for _, e := range queue {
+		if e.Type == ConnectRequest {
+			e.ID.Close()
+		}
 	}
 	return nil
 }

@@ -3,8 +3,11 @@
 package cm
 
 import (
-	"context"
+	"errors"
+	"fmt"
 	"net/netip"
+	"sync"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -12,56 +15,150 @@ import (
 // Conn is a connection. Several goroutines may use it at once: each call waits for its own
 // completion. It owns its queue pair and completion queue, and no goroutine: whoever waits
 // polls, also for the others.
-type Conn struct{}
+type Conn struct {
+	id    *ID
+	qp    *verbs.QP
+	pd    *verbs.PD
+	asked ConnParam // what the peer said
+	local netip.AddrPort
+	peer  netip.AddrPort
 
-// ID returns the connection's id, QP its queue pair, PD its protection domain.
-func (c *Conn) ID() *ID       { return nil }
-func (c *Conn) QP() *verbs.QP { return nil }
-func (c *Conn) PD() *verbs.PD { return nil }
+	ended  chan struct{} // closed when the connection has ended
+	over   chan struct{} // closed when the manager has nothing more to tell
+	finish sync.Once
+	gone   sync.Once
 
-// CQ returns the queue where sends and receives complete; nil with [WithSetup]. Programs
-// that post on QP themselves use [WithSetup]: completions of this queue are the Conn's.
-func (c *Conn) CQ() *verbs.CQ { return nil }
+	closing sync.Once
+	queues  *queues // nil with WithSetup
+}
 
-// LocalAddr and PeerAddr return the addresses of both sides.
-func (c *Conn) LocalAddr() netip.AddrPort { return netip.AddrPort{} }
-func (c *Conn) PeerAddr() netip.AddrPort  { return netip.AddrPort{} }
+// errSetup is what calls that need the Conn's own queues return where it has none.
+func errSetup(op string) error {
+	return opErr(op, verbs.ErrNotSupported, "the connection was made with WithSetup: use its QP")
+}
+
+// setUp makes what the connection needs, before it is asked for or accepted.
+func (c *Conn) setUp(o *options, p *ConnParam) error {
+	c.ended, c.over = make(chan struct{}), make(chan struct{})
+	if o.setup != nil {
+		if err := o.setup(c.id, p); err != nil {
+			return err
+		}
+		c.qp, c.pd = c.id.QP(), o.pd
+		return nil
+	}
+	q, err := newQueues(c, o)
+	c.queues = q
+	return err
+}
+
+// answer accepts what the peer asked for.
+func (c *Conn) answer(o *options) error {
+	if err := c.id.tune(o); err != nil {
+		return err
+	}
+	p := o.param
+	if err := c.setUp(o, &p); err != nil {
+		return err
+	}
+	return c.id.Accept(&p)
+}
+
+// begin starts the connection's life: from here on its events come to it.
+func (c *Conn) begin(e *Event) error {
+	if len(e.Conn.PrivateData) > 0 && len(c.asked.PrivateData) == 0 {
+		c.asked.PrivateData = e.Conn.PrivateData
+	}
+	private := c.asked.PrivateData
+	c.asked = e.Conn
+	c.asked.PrivateData = private
+	c.local, c.peer = c.id.LocalAddr(), c.id.PeerAddr()
+	return c.id.migrate((*connEvents)(c))
+}
+
+// drop gives up a connection that was never the program's.
+func (c *Conn) drop() {
+	c.id.Close()
+	if c.queues != nil {
+		c.queues.close()
+	}
+}
+
+// retired says whether an error means that a request has become void, because the peer gave
+// up or the listener was closed.
+func retired(err error) bool {
+	return errors.Is(err, ErrDisconnected) || errors.Is(err, verbs.ErrClosed) || errors.Is(err, verbs.ErrNotFound)
+}
+
+// connEvents is a Conn as the receiver of its id's events.
+type connEvents Conn
+
+func (c *connEvents) put(events ...*Event) bool {
+	for _, e := range events {
+		switch e.Type {
+		case Disconnected, DeviceRemoval:
+			c.finish.Do(func() { close(c.ended) })
+			c.gone.Do(func() { close(c.over) })
+		}
+	}
+	return true
+}
+
+func (c *connEvents) take(func(*Event) bool) []*Event { return nil }
+
+// ID returns the connection's id.
+func (c *Conn) ID() *ID { return c.id }
+
+// QP returns the connection's queue pair.
+func (c *Conn) QP() *verbs.QP { return c.qp }
+
+// PD returns the protection domain of the queue pair, where memory for Write and Read has to
+// be registered; nil with [WithSetup], unless [WithPD] named one.
+func (c *Conn) PD() *verbs.PD { return c.pd }
+
+// LocalAddr returns this side's address and port.
+func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
+
+// PeerAddr returns the other side's address and port.
+func (c *Conn) PeerAddr() netip.AddrPort { return c.peer }
 
 // Param returns what the peer said when the connection was made: its private data, and the
 // depths that were agreed on, seen from here.
-func (c *Conn) Param() ConnParam { return ConnParam{} }
-
-// Send sends one message. It copies p, which is the caller's again on return, also if ctx
-// ended before: the message may go out then or not. It waits until the peer has received
-// it.
-func (c *Conn) Send(ctx context.Context, p []byte) error { return nil }
-
-// SendFrom sends one message out of registered memory, without a copy. The memory is the
-// device's until SendFrom returns nil or the connection is closed.
-func (c *Conn) SendFrom(ctx context.Context, sgl ...verbs.SGE) error { return nil }
-
-// Recv returns the next message, in a buffer that the caller releases. io.EOF after the
-// peer has closed the connection and all messages have been returned.
-func (c *Conn) Recv(ctx context.Context) (*Buffer, error) { return nil, nil }
-
-// Write writes registered memory to the peer's (RDMA WRITE) and waits for its completion.
-// The memory is the device's until Write returns nil or the connection is closed.
-func (c *Conn) Write(ctx context.Context, local verbs.SGE, remote verbs.Remote) error { return nil }
-
-// Read reads the peer's memory into registered memory (RDMA READ) and waits for its
-// completion. The memory is the device's until Read returns nil or the connection is closed.
-func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.Remote) error { return nil }
-
-// Do posts any work request and waits for its completion; the request's ID and its Signaled
-// flag are the Conn's.
-func (c *Conn) Do(ctx context.Context, wr *verbs.SendWR) (verbs.WC, error) { return verbs.WC{}, nil }
-
-// Pool returns the connection's registered buffers.
-func (c *Conn) Pool() *Pool { return nil }
+func (c *Conn) Param() ConnParam { return c.asked }
 
 // Done is closed when the connection has ended, from either side.
-func (c *Conn) Done() <-chan struct{} { return nil }
+func (c *Conn) Done() <-chan struct{} { return c.ended }
 
-// Close ends the connection: what was sent before has arrived, as each Send waits; what is
-// in flight fails with ErrDisconnected; the peer is told. It does not wait for the peer.
-func (c *Conn) Close() error { return nil }
+// closeWait bounds how long Close waits for the peer's answer. What is left then the
+// manager does behind the program's back.
+const closeWait = time.Second
+
+// Close ends the connection. What Send and Write have returned for is at the peer; what is
+// in flight fails with ErrDisconnected; messages that were not fetched are gone. The peer is
+// told, and Close waits for its answer for a second at most.
+func (c *Conn) Close() error {
+	var err error
+	c.closing.Do(func() {
+		if e := c.id.Disconnect(); e != nil && !retired(e) {
+			err = e
+		}
+		c.finish.Do(func() { close(c.ended) })
+		t := time.NewTimer(closeWait)
+		select {
+		case <-c.over:
+		case <-t.C:
+		}
+		t.Stop()
+		if c.queues != nil {
+			c.queues.stop()
+		}
+		err = errors.Join(err, c.id.Close())
+		if c.queues != nil {
+			err = errors.Join(err, c.queues.close())
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("cm: closing the connection to %v: %w", c.peer, err)
+	}
+	return nil
+}

@@ -4,61 +4,145 @@ package cm
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"strconv"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Resolve finds the addresses of "host:port", those that dev can reach first. The host may
-// be missing: the device's own address. The port is a number.
+// Resolve finds the address of "host:port" that dev can reach: one of its own family. The
+// host may be empty: the device's own address. The port is a number. ErrNoAddr if there is
+// none.
 func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.AddrPort, error) {
-	return netip.AddrPort{}, nil
+	const op = "resolve_addr"
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return netip.AddrPort{}, opErr(op, verbs.ErrInvalid, "%q is not host:port: %v", address, err)
+	}
+	port, err := strconv.ParseUint(service, 10, 16)
+	if err != nil {
+		return netip.AddrPort{}, opErr(op, verbs.ErrInvalid, "%q: the port is a number from 0 to 65535", address)
+	}
+	gids, err := dev.GIDs(1)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	if len(gids) == 0 {
+		return netip.AddrPort{}, opErr(op, verbs.ErrNotSupported, "%s has no address", dev.Name())
+	}
+	own := gids[0].GID.Addr()
+	if host == "" {
+		return netip.AddrPortFrom(own, uint16(port)), nil
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return netip.AddrPortFrom(a, uint16(port)), nil
+	}
+	network := "ip6"
+	if own.Is4() {
+		network = "ip4"
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, network, host)
+	switch {
+	case ctx.Err() != nil:
+		return netip.AddrPort{}, ctx.Err()
+	case err != nil:
+		return netip.AddrPort{}, opErr(op, ErrNoAddr, "%s: %v", address, err)
+	}
+	return netip.AddrPortFrom(found[0].Unmap(), uint16(port)), nil
 }
 
-// Dial connects to whoever listens at "host:port".
+// Dial connects to whoever listens at "host:port". The error is a [*RejectError] if the
+// peer said no, ErrTimeout if it did not answer, ErrNoAddr if there is no such address or
+// no way to it, and ctx.Err() as soon as ctx ends.
 func Dial(ctx context.Context, dev *verbs.Device, address string, opts ...Option) (*Conn, error) {
-	return nil, nil
+	o := newOptions(opts)
+	limit, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	c, err := dial(limit, dev, address, o)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, opErr("connect", ErrTimeout, "%s: after %v", address, o.timeout)
+	}
+	return c, err
 }
 
-// Listen takes connections at "host:port". The host is the device's address or empty; port
-// 0 stands for any that is free, see [Listener.Addr].
-func Listen(dev *verbs.Device, address string, opts ...Option) (*Listener, error) { return nil, nil }
+func dial(ctx context.Context, dev *verbs.Device, address string, o *options) (*Conn, error) {
+	to, err := Resolve(ctx, dev, address)
+	if err != nil {
+		return nil, err
+	}
+	events := NewEventChannel()
+	id, err := NewID(events, dev, TCP)
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect(ctx, id, events, to, o)
+	if err != nil {
+		c.drop()
+		return nil, err
+	}
+	return c, nil
+}
 
-// Listener takes connections.
-type Listener struct{}
+// connect brings an id to an established connection. The Conn is never nil.
+func connect(ctx context.Context, id *ID, events *EventChannel, to netip.AddrPort, o *options) (*Conn, error) {
+	c := &Conn{id: id}
+	left := time.Duration(0) // no bound of its own
+	if end, ok := ctx.Deadline(); ok {
+		left = time.Until(end)
+	}
+	if err := id.tune(o); err != nil {
+		return c, err
+	}
+	if err := id.ResolveAddr(netip.AddrPort{}, to, left); err != nil {
+		return c, err
+	}
+	if _, err := next(ctx, events, AddrResolved); err != nil {
+		return c, err
+	}
+	if err := id.ResolveRoute(left); err != nil {
+		return c, err
+	}
+	if _, err := next(ctx, events, RouteResolved); err != nil {
+		return c, err
+	}
+	param := o.param
+	if err := c.setUp(o, &param); err != nil {
+		return c, err
+	}
+	if err := id.Connect(&param); err != nil {
+		return c, err
+	}
+	e, err := next(ctx, events, Established)
+	if err != nil {
+		return c, err
+	}
+	return c, c.begin(e)
+}
 
-// Addr returns the address and port that peers dial.
-func (l *Listener) Addr() netip.AddrPort { return netip.AddrPort{} }
+// tune sets the id's options.
+func (id *ID) tune(o *options) error {
+	if o.tos != 0 {
+		if err := id.SetTOS(o.tos); err != nil {
+			return err
+		}
+	}
+	return id.SetAckTimeout(o.ackTime)
+}
 
-// ID returns the listening id.
-func (l *Listener) ID() *ID { return nil }
-
-// Accept waits for a connection and takes it, with the listener's options. What fails for
-// reasons of a single peer (it went away meanwhile) is not returned: Accept waits for the
-// next.
-func (l *Listener) Accept(ctx context.Context) (*Conn, error) { return nil, nil }
-
-// Next waits for a request that the program wants to look at before it accepts or rejects.
-func (l *Listener) Next(ctx context.Context) (*Request, error) { return nil, nil }
-
-// Close stops listening. Connections that were accepted stay; those that wait are rejected.
-func (l *Listener) Close() error { return nil }
-
-// Request is a connection that a peer wants. Exactly one of Accept and Reject ends it.
-type Request struct{}
-
-// ID returns the id of the connection to be.
-func (r *Request) ID() *ID { return nil }
-
-// Param returns what the peer said, its private data among it.
-func (r *Request) Param() ConnParam { return ConnParam{} }
-
-// PeerAddr returns who asks.
-func (r *Request) PeerAddr() netip.AddrPort { return netip.AddrPort{} }
-
-// Accept takes the connection, with the listener's options and further ones, and waits
-// until it stands.
-func (r *Request) Accept(ctx context.Context, opts ...Option) (*Conn, error) { return nil, nil }
-
-// Reject turns it down; at most MaxRejectData bytes tell why.
-func (r *Request) Reject(privateData []byte) error { return nil }
+// next waits for an event that must be of a type.
+func next(ctx context.Context, events *EventChannel, want EventType) (*Event, error) {
+	e, err := events.Get(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.Type == want:
+		return e, nil
+	case e.Err != nil:
+		return nil, e.Err
+	}
+	return nil, fmt.Errorf("cm: waiting for %q: %w: %v", want, ErrDisconnected, e.Type)
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // Sentinels of this package, found with errors.Is.
@@ -17,21 +18,19 @@ var (
 	ErrNoAddr       = errors.New("no such address")
 )
 
-// RejectReason is why a peer turned a connection down (IBTA 12.6.7.2, table 110).
-type RejectReason uint16
+// RejectReason is why a peer turned a connection down (IBTA 12.6.7.2); its String is the
+// reason in words.
+type RejectReason = mad.Reason
 
+// The reasons that programs meet most; package mad has the others.
 const (
-	ReasonNoQP           RejectReason = 1
-	ReasonNoResources    RejectReason = 3
-	ReasonTimeout        RejectReason = 4
-	ReasonUnsupported    RejectReason = 5
-	ReasonInvalidService RejectReason = 8 // nobody listens there
-	ReasonStale          RejectReason = 10
-	ReasonInvalidMTU     RejectReason = 26
-	ReasonConsumer       RejectReason = 28 // the program said no: see PrivateData
+	ReasonInvalidService RejectReason = mad.RejInvalidServiceID // nobody listens there
+	ReasonConsumer       RejectReason = mad.RejConsumer         // the program said no: see PrivateData
+	ReasonNoResources    RejectReason = mad.RejNoResources      // too many wait at the listener
+	ReasonTimeout        RejectReason = mad.RejTimeout
+	ReasonStale          RejectReason = mad.RejStaleConnection
+	ReasonInvalidMTU     RejectReason = mad.RejInvalidPathMTU
 )
-
-func (r RejectReason) String() string { return fmt.Sprintf("reason %d", uint16(r)) }
 
 // RejectError is the answer of a peer that does not want the connection.
 type RejectError struct {
@@ -42,7 +41,7 @@ type RejectError struct {
 
 func (e *RejectError) Error() string {
 	if e.Reason == ReasonInvalidService {
-		return "cm: " + e.Address + ": connection refused: nobody listens there (" + e.Reason.String() + ")"
+		return "cm: " + e.Address + ": connection refused: no listener (" + e.Reason.String() + ")"
 	}
 	return "cm: " + e.Address + ": connection rejected: " + e.Reason.String()
 }

@@ -4,7 +4,7 @@ package cm
 
 import (
 	"net/netip"
-	"time"
+	"sync"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -13,116 +13,208 @@ import (
 // calls start something and return; what becomes of it arrives as events. All of them may
 // be made from several goroutines.
 type ID struct {
-	dev *verbs.Device
-	ps  PortSpace
+	m     *manager
+	ps    PortSpace
+	calls sync.Mutex // held during those calls that may have to wait for other processes
+
+	// The manager's lock covers the rest.
+	sink        sink
+	state       state
+	local, peer netip.AddrPort
+	port        *port
+	reuse       bool
+	tos         uint8
+	ackTimeout  uint8
+	qp          *verbs.QP // made by CreateQP
+	srq         bool      // it has a shared receive queue
+	groups      []netip.Addr
+	ib          *ibConn
 }
+
+// sink is where events go. put does not block; false: they vanished.
+type sink interface {
+	put(events ...*Event) bool
+	take(match func(*Event) bool) []*Event
+}
+
+// state is how far an id has come.
+type state uint8
+
+const (
+	idle state = iota
+	bound
+	addrResolved
+	routeResolved
+	listening
+	connecting    // Connect was called
+	replied       // the peer accepted, the program brings its queue pair to RTS
+	requested     // a peer asks
+	accepting     // Accept was called
+	established   // the connection stands, or a datagram service was found or offered
+	disconnecting // Disconnect was called
+	disconnected  //
+	failed        // the connection was not made
+	removed       // the device is gone
+	closed
+)
+
+func (s state) String() string {
+	return [...]string{"not bound", "bound", "resolved to an address", "resolved to a route", "listening", "connecting",
+		"answered by the peer", "asked by a peer", "accepting", "connected", "disconnecting", "disconnected", "failed",
+		"removed with its device", "closed"}[s]
+}
+
+// DefaultAckTimeout is the acknowledgement timeout of both sides' queue pairs unless
+// SetAckTimeout changes it: 4.096 µs × 2^16, which is 0.27 s.
+const DefaultAckTimeout = 16
 
 // NewID makes an id of a device whose events go to ch (rdma_create_id). ErrNotSupported if
 // the device has no connection manager, ErrBusy if another part of this process uses it.
 func NewID(ch *EventChannel, dev *verbs.Device, ps PortSpace) (*ID, error) {
-	return nil, opErr("create_id", verbs.ErrNotSupported, "")
+	return newID(ch, dev, ps)
+}
+
+func newID(s sink, dev *verbs.Device, ps PortSpace) (*ID, error) {
+	if ps.String() == "unknown" {
+		return nil, opErr("create_id", verbs.ErrInvalid, "port space %#x: TCP, UDP, IB or IPoIB", uint16(ps))
+	}
+	id := &ID{ps: ps, sink: s, ackTimeout: DefaultAckTimeout}
+	if err := enter(id, dev); err != nil {
+		return nil, err
+	}
+	return id, nil
 }
 
 // Device returns the device of the id.
-func (id *ID) Device() *verbs.Device { return id.dev }
+func (id *ID) Device() *verbs.Device { return id.m.dev }
 
 // PortSpace returns what the id was made for.
 func (id *ID) PortSpace() PortSpace { return id.ps }
 
-// Bind gives the id a local address (rdma_bind_addr). An address that is not set or
-// unspecified (0.0.0.0, ::) stands for the device's; port 0 for any port that is free.
-// ErrNoAddr if the address is not the device's, ErrAddrInUse if the port is taken.
-func (id *ID) Bind(addr netip.AddrPort) error { return nil }
-
-// ResolveAddr finds the way to an address (rdma_resolve_addr), and binds the id if that has
-// not happened: to src, or to any port if src is not set. AddrResolved or AddrError follows.
-func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error { return nil }
-
-// ResolveRoute finds the path to the resolved address (rdma_resolve_route). RouteResolved
-// or RouteError follows.
-func (id *ID) ResolveRoute(timeout time.Duration) error { return nil }
-
-// Listen makes the id take connections to its address (rdma_listen), of which at most
-// backlog wait to be accepted; more are rejected for lack of resources. 0 or less stands
-// for 1024. Each arrives as a ConnectRequest, on the listener's channel.
-func (id *ID) Listen(backlog int) error { return nil }
-
-// Connect asks the resolved address for a connection, or, in the datagram port spaces, for
-// the number of the queue pair behind it (rdma_connect). nil stands for DefaultConnParam.
-//
-// Established, Rejected, Unreachable or ConnectError follows; if the program owns the
-// queue pair, ConnectResponse instead of the first.
-func (id *ID) Connect(p *ConnParam) error { return nil }
-
-// Accept takes the connection of a ConnectRequest (rdma_accept). nil stands for the
-// peer's own wishes, as far as the device can. Depths are brought down to what the peer
-// can do. Established follows.
-func (id *ID) Accept(p *ConnParam) error { return nil }
-
-// Reject turns the connection of a ConnectRequest down and tells the peer why
-// (rdma_reject).
-func (id *ID) Reject(privateData []byte) error { return nil }
-
-// Establish completes a connection after ConnectResponse, once the program has brought its
-// queue pair to RTS (rdma_establish).
-func (id *ID) Establish() error { return nil }
-
-// Notify tells the manager of an event of the queue pair that the program owns
-// (rdma_notify): EventCommEstablished means that the peer is sending already, whatever
-// became of its last message. Queue pairs that the id made need no such call.
-func (id *ID) Notify(ev verbs.EventType) error { return nil }
-
-// Disconnect ends the connection: the queue pair goes to the error state, work requests
-// are flushed, and the peer is told (rdma_disconnect). Disconnected follows on both sides;
-// here once the peer has answered or does not.
-func (id *ID) Disconnect() error { return nil }
-
-// CreateQP makes a queue pair that the manager takes through its states: INIT now, so that
-// receives can be posted, RTR and RTS as the connection is made, ERR when it ends
-// (rdma_create_qp). init.Type 0 stands for what the port space needs. Closing the id closes
-// it.
-func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) { return nil, nil }
-
-// QP returns the queue pair that CreateQP made, nil: none.
-func (id *ID) QP() *verbs.QP { return nil }
-
-// InitQPAttr returns what a queue pair that the program owns needs for its next state:
-// Init, RTR or RTS (rdma_init_qp_attr).
-func (id *ID) InitQPAttr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
-	return verbs.QPAttr{}, 0, nil
+// LocalAddr returns the id's own address and port, not valid: it has none yet.
+func (id *ID) LocalAddr() netip.AddrPort {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	return id.local
 }
 
-// LocalAddr returns the id's own address and port, not valid: it has none yet.
-func (id *ID) LocalAddr() netip.AddrPort { return netip.AddrPort{} }
-
 // PeerAddr returns the other side's address and port, not valid: there is none.
-func (id *ID) PeerAddr() netip.AddrPort { return netip.AddrPort{} }
+func (id *ID) PeerAddr() netip.AddrPort {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	return id.peer
+}
 
-// SetTOS sets the type of service of the connection's packets (RDMA_OPTION_ID_TOS). To be
-// called before Connect or Accept.
-func (id *ID) SetTOS(tos uint8) error { return nil }
+// in takes the manager's lock and makes sure that the id is in one of the states. After an
+// error the lock is not held.
+func (id *ID) in(op string, states ...state) error {
+	id.m.mu.Lock()
+	for _, s := range states {
+		if id.state == s {
+			return nil
+		}
+	}
+	err := id.wrongState(op)
+	id.m.unlock()
+	return err
+}
 
-// SetReuseAddr lets a port be bound that is bound already, unless somebody listens there
-// (RDMA_OPTION_ID_REUSEADDR).
-func (id *ID) SetReuseAddr(on bool) error { return nil }
+func (id *ID) wrongState(op string) error {
+	switch id.state {
+	case closed:
+		return opErr(op, verbs.ErrClosed, "the id is closed")
+	case removed:
+		return opErr(op, verbs.ErrClosed, "the device is closed")
+	case failed, disconnected:
+		return opErr(op, ErrDisconnected, "%s", id.where())
+	}
+	return opErr(op, verbs.ErrState, "the id is %v%s", id.state, id.where())
+}
 
-// SetAckTimeout sets the local acknowledgement timeout, 4.096 µs × 2^t, of both sides'
-// queue pairs (RDMA_OPTION_ID_ACK_TIMEOUT). To be called before Connect.
-func (id *ID) SetAckTimeout(t uint8) error { return nil }
+// where names the addresses for errors.
+func (id *ID) where() string {
+	switch {
+	case id.peer.IsValid():
+		return " (" + id.local.String() + " to " + id.peer.String() + ")"
+	case id.local.IsValid():
+		return " (" + id.local.String() + ")"
+	}
+	return ""
+}
 
-// JoinMulticast joins a group on behalf of the id's queue pair, if it has one
-// (rdma_join_multicast); MulticastJoin or MulticastError follows. group is an IPv4 or IPv6
-// multicast address.
-func (id *ID) JoinMulticast(group netip.Addr) error { return nil }
+// datagrams says whether the id is about datagram services.
+func (ps PortSpace) datagrams() bool { return ps == UDP || ps == IPoIB }
 
-// LeaveMulticast leaves a group (rdma_leave_multicast).
-func (id *ID) LeaveMulticast(group netip.Addr) error { return nil }
+// tell hands an event to whoever watches the id.
+func (id *ID) tell(e *Event) bool { return id.sink.put(e) }
+
+// end tells of the end of what the id was doing.
+func (id *ID) end(s state, e *Event) {
+	id.state = s
+	id.breakQP()
+	e.ID = id
+	id.tell(e)
+}
 
 // Migrate moves the id and its events that nobody has fetched to another channel
 // (rdma_migrate_id). It waits for nobody.
-func (id *ID) Migrate(ch *EventChannel) error { return nil }
+func (id *ID) Migrate(ch *EventChannel) error { return id.migrate(ch) }
+
+func (id *ID) migrate(to sink) error {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	if id.state == closed {
+		return id.wrongState("migrate_id")
+	}
+	if to == id.sink {
+		return nil
+	}
+	events := id.sink.take(func(e *Event) bool { return e.ID == id || e.Listener == id })
+	id.sink = to
+	to.put(events...)
+	return nil
+}
 
 // Close ends whatever the id does: a listener stops, with what waits to be accepted; a
 // connection is disconnected without waiting for the peer; a request is rejected. Its queue
 // pair is closed (rdma_destroy_id, rdma_destroy_qp). Closing twice is harmless.
-func (id *ID) Close() error { return nil }
+//
+// The device's manager sees to it that the peer learns of the end, also after the last id
+// has been closed; closing the device ends that.
+func (id *ID) Close() error {
+	id.calls.Lock()
+	defer id.calls.Unlock()
+	id.m.mu.Lock()
+	defer id.m.unlock()
+	return id.close()
+}
+
+// close is Close with the lock held.
+func (id *ID) close() error {
+	if id.state == closed {
+		return nil
+	}
+	dead := id.state == removed
+	if id.state == listening {
+		id.m.proto.unlisten(id)
+	}
+	if !dead {
+		id.m.proto.release(id)
+	}
+	for _, e := range id.sink.take(func(e *Event) bool { return e.ID == id || e.Listener == id }) {
+		if e.ID != id {
+			e.ID.close() // a request that nobody has seen
+		}
+	}
+	id.m.leave(id)
+	id.state = closed
+	delete(id.m.ids, id)
+	if id.qp == nil {
+		return nil
+	}
+	for _, g := range id.groups {
+		id.qp.DetachMulticast(groupID(g), 0)
+	}
+	id.groups = nil
+	return id.qp.Close()
+}

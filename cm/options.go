@@ -11,7 +11,7 @@ import (
 // Option tunes [Dial], [Listen] and [Request.Accept].
 type Option func(*options)
 
-// options is what Options set; zero values stand for the defaults.
+// options is what Options set.
 type options struct {
 	param     ConnParam
 	timeout   time.Duration
@@ -20,11 +20,32 @@ type options struct {
 	recvSize  int
 	backlog   int
 	pd        *verbs.PD
-	srq       *verbs.SRQ
 	spin      time.Duration
 	ackTime   uint8
 	tos       uint8
 	setup     func(id *ID, p *ConnParam) error
+}
+
+// Defaults of Dial and Listen.
+const (
+	DefaultTimeout   = 30 * time.Second
+	DefaultSendDepth = 64
+	DefaultRecvDepth = 16
+	DefaultRecvSize  = 4096
+)
+
+func newOptions(opts []Option) *options {
+	return (&options{param: DefaultConnParam, timeout: DefaultTimeout, sendDepth: DefaultSendDepth,
+		recvDepth: DefaultRecvDepth, recvSize: DefaultRecvSize, ackTime: DefaultAckTimeout}).with(opts)
+}
+
+// with returns a copy that further options have changed.
+func (o *options) with(opts []Option) *options {
+	c := *o
+	for _, f := range opts {
+		f(&c)
+	}
+	return &c
 }
 
 // WithPrivateData tells the peer something along with the connection: at most
@@ -45,40 +66,43 @@ func WithRetries(retry, rnr uint8) Option {
 	return func(o *options) { o.param.RetryCount, o.param.RNRRetryCount = retry, rnr }
 }
 
-// WithDepth sets how many sends may be in flight, and how many receives are posted.
-// Default: 64, 16.
+// WithDepth sets how many sends may be in flight, and how many receives are posted: at
+// least 1 each. Default: DefaultSendDepth, DefaultRecvDepth.
 func WithDepth(send, recv int) Option {
 	return func(o *options) { o.sendDepth, o.recvDepth = send, recv }
 }
 
-// WithRecvSize sets the longest message that can be received, in bytes. Default: 4096.
+// WithRecvSize sets the longest message that can be received, in bytes. Default:
+// DefaultRecvSize.
 func WithRecvSize(n int) Option { return func(o *options) { o.recvSize = n } }
 
 // WithPD makes the connection in a protection domain of the program. Default: one that all
-// connections of the device without this option share.
+// connections of the device without this option share, so that a key of one of them that
+// becomes known to another's peer is good there too.
 func WithPD(pd *verbs.PD) Option { return func(o *options) { o.pd = pd } }
 
 // WithSpin sets how long a goroutine polls before it sleeps until something completes.
 // Default: verbs.DefaultSpin; negative: it sleeps at once.
 func WithSpin(d time.Duration) Option { return func(o *options) { o.spin = d } }
 
-// WithTimeout bounds how long making a connection takes, also if the context does not.
-// Default: 30 s for Dial; Accept has none but the context's.
+// WithTimeout bounds how long Dial takes, whatever its context says. Default:
+// DefaultTimeout.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
-// WithAckTimeout sets the acknowledgement timeout of both sides: 4.096 µs × 2^t. Default:
-// 16, which is 0.27 s.
+// WithAckTimeout sets the acknowledgement timeout of both sides when dialing:
+// 4.096 µs × 2^t. Default: DefaultAckTimeout.
 func WithAckTimeout(t uint8) Option { return func(o *options) { o.ackTime = t } }
 
 // WithTOS sets the type of service of the connection's packets.
 func WithTOS(tos uint8) Option { return func(o *options) { o.tos = tos } }
 
-// WithBacklog sets how many connections may wait for [Listener.Accept]. Default: 1024.
+// WithBacklog sets how many connections may wait for [Listener.Accept]. Default:
+// DefaultBacklog.
 func WithBacklog(n int) Option { return func(o *options) { o.backlog = n } }
 
 // WithSetup leaves the queue pair to f, which makes one with [ID.CreateQP], posts receives,
 // and may change p, in particular the private data. When accepting, what the peer said is
-// in [Request]. The Conn has then no queues of its own: Send, Recv, Read, Write and Pool
-// are for those without this option, and the program uses [Conn.QP]. If f returns an error,
-// the connection is given up (rejected) and Dial or Accept returns it.
+// in [Request]. The Conn has then no queues of its own: Send, Recv, Read, Write, Do and
+// Pool are for those without this option, and the program uses [Conn.QP]. If f returns an
+// error, the connection is given up and Dial or Accept returns the error.
 func WithSetup(f func(id *ID, p *ConnParam) error) Option { return func(o *options) { o.setup = f } }

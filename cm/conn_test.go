@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func TestSendRecv(t *testing.T) {
+	client, server := pair(t)
+	ctx := within(t)
+	for _, n := range []int{0, 1, 100, 1000, cm.DefaultRecvSize} {
+		want := bytes.Repeat([]byte{byte(n)}, n)
+		ok(t, client.Send(ctx, want))
+		b, err := server.Recv(ctx)
+		ok(t, err)
+		if !bytes.Equal(b.Bytes(), want) {
+			t.Fatalf("%d bytes arrived as %d others", n, len(b.Bytes()))
+		}
+		ok(t, server.SendFrom(ctx, b.SGE(n)))
+		b.Release()
+		b, err = client.Recv(ctx)
+		ok(t, err)
+		if !bytes.Equal(b.Bytes(), want) {
+			t.Fatalf("%d bytes came back as %d others", n, len(b.Bytes()))
+		}
+		b.Release()
+	}
+}
+
+func TestReadWrite(t *testing.T) {
+	client, server := pair(t)
+	ctx := within(t)
+	const all = verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RemoteAtomic
+	theirs, err := server.PD().RegMR(make([]byte, 1<<16), all)
+	ok(t, err)
+	mine, err := client.PD().RegMR(make([]byte, 1<<16), all)
+	ok(t, err)
+	defer theirs.Close()
+	defer mine.Close()
+	copy(mine.Bytes(), "written by the peer")
+	ok(t, client.Write(ctx, mine.SGE(0, 19), theirs.Remote().At(100)))
+	ok(t, client.Read(ctx, mine.SGE(1000, 19), theirs.Remote().At(100)))
+	if got := mine.Bytes()[1000:1019]; string(got) != "written by the peer" {
+		t.Fatalf("read %q", got)
+	}
+	wc, err := client.Do(ctx, &verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{mine.SGE(0, 5)}, Remote: theirs.Remote(), Imm: 77})
+	ok(t, err)
+	if wc.Status != verbs.Success {
+		t.Fatal(wc.Status)
+	}
+	b, err := server.Recv(ctx)
+	ok(t, err)
+	if b.WC.Imm != 77 || len(b.Bytes()) != 0 {
+		t.Errorf("%+v, %d bytes", b.WC, len(b.Bytes()))
+	}
+	b.Release()
+
+	// What is not allowed breaks the connection, on both sides.
+	err = client.Write(ctx, mine.SGE(0, 5), verbs.Remote{Addr: 0, Key: 1})
+	if !errors.Is(err, verbs.RemoteAccessError.Err()) {
+		t.Errorf("a forbidden write: %v", err)
+	}
+	_, err = server.Recv(ctx)
+	if err == nil {
+		t.Error("received after the end")
+	}
+	<-client.Done()
+	<-server.Done()
+	fails(t, client.Send(ctx, nil), verbs.RemoteAccessError.Err(), client.PeerAddr().String())
+}
+
+// Several goroutines at once, each with its own request and answer.
+func TestConcurrentUse(t *testing.T) {
+	client, server := pair(t, cm.WithDepth(8, 8))
+	ctx := within(t)
+	const workers, each = 8, 50
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() { // echoes
+			for range each {
+				b, err := server.Recv(ctx)
+				if err == nil {
+					err = server.Send(ctx, b.Bytes())
+					b.Release()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for i := range each {
+				if err := client.Send(ctx, fmt.Append(nil, "message ", i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range each {
+				b, err := client.Recv(ctx)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				b.Release()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestCloseEndsBothSides(t *testing.T) {
+	for _, first := range []string{"client", "server"} {
+		t.Run(first, func(t *testing.T) {
+			client, server := pair(t)
+			ctx := within(t)
+			if first == "server" {
+				client, server = server, client
+			}
+			ok(t, client.Send(ctx, []byte("last words")))
+			ok(t, client.Close())
+			<-server.Done()
+			b, err := server.Recv(ctx)
+			ok(t, err)
+			if string(b.Bytes()) != "last words" {
+				t.Errorf("%q", b.Bytes())
+			}
+			b.Release()
+			if _, err := server.Recv(ctx); err != io.EOF {
+				t.Errorf("after the last message: %v", err)
+			}
+			fails(t, server.Send(ctx, []byte("too late")), cm.ErrDisconnected, server.PeerAddr().String())
+			fails(t, client.Send(ctx, nil), cm.ErrDisconnected)
+			ok(t, server.Close())
+			ok(t, server.Close())
+		})
+	}
+}
+
+// Whoever waits is woken by Close.
+func TestCloseWhileWaiting(t *testing.T) {
+	client, _ := pair(t)
+	ctx := within(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if _, err := client.Recv(ctx); err != io.EOF {
+				t.Errorf("Recv of a closed connection: %v", err)
+			}
+		})
+	}
+	wg.Go(func() {
+		for {
+			if err := client.Send(ctx, make([]byte, 100)); err != nil {
+				if !errors.Is(err, cm.ErrDisconnected) {
+					t.Error(err)
+				}
+				return
+			}
+		}
+	})
+	ok(t, client.Close())
+	wg.Wait()
+}
+
+func TestRecvCancelled(t *testing.T) {
+	client, server := pair(t)
+	ctx, cancel := context.WithCancel(within(t))
+	done := make(chan error)
+	go func() {
+		_, err := client.Recv(ctx)
+		done <- err
+	}()
+	cancel()
+	if err := <-done; err != context.Canceled {
+		t.Fatal(err)
+	}
+	ok(t, server.Send(within(t), []byte("later")))
+	b, err := client.Recv(within(t))
+	ok(t, err)
+	b.Release()
+}
+
+// Sends whose context ends go on without their caller, and their buffers come back.
+func TestSendCancelled(t *testing.T) {
+	client, server := pair(t, cm.WithDepth(2, 1))
+	ctx, cancel := context.WithCancel(within(t))
+	cancel()
+	for range 20 {
+		if err := client.Send(ctx, make([]byte, 3000)); err != nil && err != context.Canceled {
+			t.Fatal(err)
+		}
+	}
+	ok(t, server.Send(within(t), nil))
+	ok(t, client.Close())
+}

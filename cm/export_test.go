@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Lossy makes the managers that start from now on lose and repeat the datagrams that they
+// send, with the probabilities given, until the function it returns is called.
+func Lossy(lose, repeat float64, seed uint64) (stop func()) {
+	plain := openGSI
+	openGSI = func(dev *verbs.Device) (gsi, error) {
+		g, err := plain(dev)
+		if err != nil {
+			return nil, err
+		}
+		return &lossyGSI{gsi: g, lose: lose, repeat: repeat, rand: rand.New(rand.NewPCG(seed, 1))}, nil
+	}
+	return func() { openGSI = plain }
+}
+
+type lossyGSI struct {
+	gsi
+	lose, repeat float64
+	mu           sync.Mutex
+	rand         *rand.Rand
+}
+
+func (g *lossyGSI) Send(to verbs.AHAttr, mad []byte) error {
+	g.mu.Lock()
+	lose, repeat := g.rand.Float64() < g.lose, g.rand.Float64() < g.repeat
+	g.mu.Unlock()
+	if lose {
+		return nil
+	}
+	if repeat {
+		g.gsi.Send(to, mad)
+	}
+	return g.gsi.Send(to, mad)
+}
+
+func (g *lossyGSI) Recv(ctx context.Context, mad []byte) (int, verbs.AHAttr, error) {
+	return g.gsi.Recv(ctx, mad)
+}
+
+// Managers returns how many devices have a manager.
+func Managers() int {
+	managers.Lock()
+	defer managers.Unlock()
+	return len(managers.of)
+}

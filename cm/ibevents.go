@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibcm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// handle turns an event of the engine into what it means for an id.
+func (p *ibProtocol) handle(e *ibcm.Event) {
+	switch e.Kind {
+	case ibcm.EventRequest, ibcm.EventServiceRequest:
+		p.requested(e)
+		return
+	}
+	id := p.conns[e.ID]
+	if id == nil {
+		return
+	}
+	if e.Kind.Final() {
+		p.forget(id)
+	}
+	switch e.Kind {
+	case ibcm.EventReply:
+		p.replied(id, e.REP)
+	case ibcm.EventEstablished:
+		if id.state == accepting {
+			id.state = established
+			id.tell(&Event{Type: Established, ID: id, Conn: id.ib.seen(e.Private)})
+		}
+	case ibcm.EventRejected:
+		p.rejected(id, e.REJ)
+	case ibcm.EventUnreachable:
+		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not answer the %v", id.peer, e.Message)})
+	case ibcm.EventDisconnected:
+		id.end(disconnected, &Event{Type: Disconnected})
+	case ibcm.EventTimeWaitExit:
+		id.tell(&Event{Type: TimewaitExit, ID: id})
+	case ibcm.EventService:
+		p.served(id, e.SIDRREP)
+	}
+}
+
+// requested makes the id of a connection or service that a peer asks for.
+func (p *ibProtocol) requested(e *ibcm.Event) {
+	listener := p.listeners[e.Listener]
+	if listener == nil {
+		p.engine.Release(p.now(), e.ID)
+		return
+	}
+	id := &ID{ps: listener.ps, sink: listener.sink, state: requested, tos: listener.tos, ackTimeout: listener.ackTimeout,
+		ib: &ibConn{comm: e.ID, sqPSN: randomPSN(), to: e.From}}
+	c := id.ib
+	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
+	why := mad.Reason(0)
+	var header mad.IPAddress
+	if e.Kind == ibcm.EventServiceRequest {
+		header.Decode(e.SIDRREQ.Private[:])
+		event.UD.PrivateData = e.SIDRREQ.Private[mad.IPAddressLen:]
+	} else {
+		r := e.REQ
+		header.Decode(r.Private[:])
+		path := &r.Primary
+		c.to = verbs.AHAttr{DGID: path.LocalGID, TrafficClass: path.TrafficClass, FlowLabel: path.FlowLabel, SL: path.SL}
+		if id.tos != 0 {
+			c.to.TrafficClass = id.tos
+		}
+		c.qpn, c.rqPSN, c.mtu = r.LocalQPN, r.StartingPSN, verbs.MTU(r.PathMTU)
+		c.ackTime, c.retries, c.rnr = uint8(path.AckTimeout), r.RetryCount, r.RNRRetryCount
+		c.responder = depth(r.InitiatorDepth, p.attr1.MaxQPRdAtomic, Unlimited)
+		c.initiator = depth(r.ResponderResources, p.attr1.MaxQPInitRdAtom, Unlimited)
+		event.Conn = c.seen(r.Private[mad.IPAddressLen:])
+		event.Conn.FlowControl, event.Conn.SRQ, event.Conn.QPNum = r.FlowControl, r.SRQ, r.LocalQPN
+		why = p.unacceptable(listener, r)
+	}
+	id.m = p.m
+	if why == 0 && !header.Valid() {
+		why = mad.RejUnsupportedRequest
+	}
+	if why != 0 {
+		p.refuse(id, why, nil)
+		return
+	}
+	id.local = netip.AddrPortFrom(listener.local.Addr(), e.Listener.Port())
+	id.peer = header.SrcAddr()
+	if !listener.tell(event) {
+		p.engine.Release(p.now(), e.ID)
+		return
+	}
+	p.m.add(id)
+	c.live = true
+	p.conns[c.comm] = id
+}
+
+// unacceptable says what of a request this side cannot do; 0: nothing.
+func (p *ibProtocol) unacceptable(listener *ID, r *mad.REQ) mad.Reason {
+	connected := r.Transport == mad.TransportRC || r.Transport == mad.TransportUC && listener.ps == IB
+	switch mtu := verbs.MTU(r.PathMTU); {
+	case !connected:
+		return mad.RejInvalidTransportType
+	case !mtu.Valid() || mtu > p.mtu:
+		return mad.RejInvalidPathMTU
+	}
+	return 0
+}
+
+// seen is what the peer said, seen from this side.
+func (c *ibConn) seen(private []byte) ConnParam {
+	return ConnParam{PrivateData: private, ResponderResources: c.responder, InitiatorDepth: c.initiator, RetryCount: c.retries,
+		RNRRetryCount: c.rnr, QPNum: c.qpn}
+}
+
+// replied goes on with a connection that the peer has accepted.
+func (p *ibProtocol) replied(id *ID, r *mad.REP) {
+	c := id.ib
+	c.qpn, c.rqPSN, c.rnr = r.LocalQPN, r.StartingPSN, r.RNRRetryCount
+	c.responder, c.initiator = min(c.responder, r.InitiatorDepth), min(c.initiator, r.ResponderResources)
+	event := &Event{Type: ConnectResponse, ID: id, Conn: c.seen(r.Private[:])}
+	event.Conn.FlowControl, event.Conn.SRQ = r.FlowControl, r.SRQ
+	if id.qp == nil {
+		id.state = replied
+		id.tell(event)
+		return
+	}
+	err := id.raise(id.qp, verbs.RTR, verbs.RTS)
+	if err == nil {
+		err = p.ready(id)
+	}
+	if err != nil {
+		p.refuse(id, mad.RejConsumer, nil)
+		p.forget(id)
+		id.end(failed, &Event{Type: ConnectError, Err: fmt.Errorf("cm: connecting %v to %v: %w", id.local, id.peer, err)})
+		return
+	}
+	id.state = established
+	event.Type = Established
+	id.tell(event)
+}
+
+// rejected ends an attempt, or a connection that the peer does not know.
+func (p *ibProtocol) rejected(id *ID, r *mad.REJ) {
+	if id.state >= established {
+		id.end(disconnected, &Event{Type: Disconnected})
+		return
+	}
+	id.end(failed, &Event{Type: Rejected, Conn: ConnParam{PrivateData: r.Private[:]},
+		Err: &RejectError{Address: id.peer.String(), Reason: r.Reason, PrivateData: r.Private[:]}})
+}
+
+// served tells of the answer of a datagram service. Where it is no, that is an Unreachable,
+// as librdmacm has it.
+func (p *ibProtocol) served(id *ID, r *mad.SIDRREP) {
+	if r.Status == mad.SIDRValid {
+		id.state = established
+		id.tell(&Event{Type: Established, ID: id, UD: UDParam{PrivateData: r.Private[:], QPN: r.QPN, QKey: r.QKey,
+			AH: verbs.AHAttr{DGID: ib.GIDFromAddr(id.peer.Addr()), TrafficClass: id.tos}}})
+		return
+	}
+	why := RejectReason(mad.RejConsumer)
+	switch r.Status {
+	case mad.SIDRUnsupported:
+		why = mad.RejInvalidServiceID
+	case mad.SIDRNoQP:
+		why = mad.RejNoQP
+	}
+	id.end(failed, &Event{Type: Unreachable, UD: UDParam{PrivateData: r.Private[:]},
+		Err: &RejectError{Address: id.peer.String(), Reason: why, PrivateData: r.Private[:]}})
+}

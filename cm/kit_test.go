@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// patience bounds a wait for something that must happen.
+const patience = 20 * time.Second
+
+// addresses counts the loopback addresses that tests have taken. Other processes start
+// elsewhere; who meets a used one goes on to the next.
+var addresses atomic.Uint32
+
+func init() { addresses.Store(uint32(os.Getpid()) << 10) }
+
+// open opens a device of a loopback address of its own.
+func open(t testing.TB) *verbs.Device {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
+	}
+	for {
+		n := addresses.Add(1)
+		addr := netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
+		dev, err := roce.Open(addr.String(), nil)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		return dev
+	}
+}
+
+// within returns a context that ends after patience.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fails ends the test unless err is want and its text has all of words.
+func fails(t testing.TB, err, want error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got error %v, want one of: %v", err, want)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Fatalf("error %q does not name %q", err, w)
+		}
+	}
+}
+
+// eventually polls for a condition.
+func eventually(t testing.TB, cond func() bool, what string) {
+	t.Helper()
+	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// listen makes a listener, which is closed with the test.
+func listen(t testing.TB, dev *verbs.Device, opts ...cm.Option) *cm.Listener {
+	t.Helper()
+	l, err := cm.Listen(dev, ":0", opts...)
+	ok(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// accepted is what a listener's Accept returned.
+type accepted struct {
+	c   *cm.Conn
+	err error
+}
+
+// accept accepts one connection in a goroutine.
+func accept(t testing.TB, l *cm.Listener) <-chan accepted {
+	ch := make(chan accepted, 1)
+	ctx := within(t)
+	go func() {
+		c, err := l.Accept(ctx)
+		ch <- accepted{c, err}
+	}()
+	return ch
+}
+
+// pair returns two connected ends, which are closed with the test.
+func pair(t testing.TB, opts ...cm.Option) (client, server *cm.Conn) {
+	t.Helper()
+	a, b := open(t), open(t)
+	l := listen(t, b, opts...)
+	in := accept(t, l)
+	client, err := cm.Dial(within(t), a, l.Addr().String(), opts...)
+	ok(t, err)
+	got := <-in
+	ok(t, got.err)
+	t.Cleanup(func() { client.Close(); got.c.Close() })
+	return client, got.c
+}
+
+// event waits for a channel's next event and checks its type.
+func event(t testing.TB, ch *cm.EventChannel, want cm.EventType) *cm.Event {
+	t.Helper()
+	e, err := ch.Get(within(t))
+	if err != nil {
+		t.Fatalf("waiting for %q: %v", want, err)
+	}
+	if e.Type != want {
+		t.Fatalf("event %q (%v), want %q", e.Type, e.Err, want)
+	}
+	return e
+}

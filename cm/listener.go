@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Listener takes connections.
+type Listener struct {
+	id     *ID
+	events *EventChannel
+	opts   *options
+
+	mu      sync.Mutex
+	pending map[*ID]*Conn // accepted, and not established yet
+}
+
+// Listen takes connections at "host:port". The host is the device's address or empty; port
+// 0 stands for any that is free, see [Listener.Addr]. ErrNoAddr if the address is not the
+// device's, ErrAddrInUse if somebody listens there.
+func Listen(dev *verbs.Device, address string, opts ...Option) (*Listener, error) {
+	at, err := Resolve(context.Background(), dev, address)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{events: NewEventChannel(), opts: newOptions(opts), pending: map[*ID]*Conn{}}
+	if l.id, err = NewID(l.events, dev, TCP); err != nil {
+		return nil, err
+	}
+	if err := l.id.tune(l.opts); err == nil {
+		err = l.id.Bind(at)
+	}
+	if err == nil {
+		err = l.id.Listen(l.opts.backlog)
+	}
+	if err != nil {
+		l.id.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Addr returns the address and port that peers dial.
+func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
+
+// ID returns the listening id.
+func (l *Listener) ID() *ID { return l.id }
+
+// Accept waits for a connection and takes it, with the listener's options. What fails for
+// reasons of a single peer, such as that it went away meanwhile, is not returned: Accept
+// waits for the next. Several connections may be on their way at once. ErrClosed after
+// Close.
+//
+// A program uses either Accept or Next on a listener.
+func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	for {
+		e, err := l.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if e.Type == ConnectRequest {
+			c := &Conn{id: e.ID, asked: e.Conn}
+			l.mu.Lock()
+			l.pending[e.ID] = c
+			l.mu.Unlock()
+			if err := c.answer(l.opts); err != nil {
+				l.take(e.ID)
+				c.drop()
+				if retired(err) {
+					continue
+				}
+				return nil, err
+			}
+			continue
+		}
+		c := l.take(e.ID)
+		switch {
+		case c == nil:
+			e.ID.Close()
+		case e.Type == Established && c.begin(e) == nil:
+			return c, nil
+		default:
+			c.drop()
+		}
+	}
+}
+
+// next returns the listener's next event but for those that end it.
+func (l *Listener) next(ctx context.Context) (*Event, error) {
+	e, err := l.events.Get(ctx)
+	if err == nil && e.ID == l.id {
+		err = opErr("accept", verbs.ErrClosed, "%v: the device is closed", l.id.LocalAddr())
+	}
+	return e, err
+}
+
+// take removes a connection from those that are on their way.
+func (l *Listener) take(id *ID) *Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.pending[id]
+	delete(l.pending, id)
+	return c
+}
+
+// Next waits for a request that the program wants to look at before it accepts or rejects.
+func (l *Listener) Next(ctx context.Context) (*Request, error) {
+	for {
+		e, err := l.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if e.Type != ConnectRequest {
+			e.ID.Close()
+			continue
+		}
+		r := &Request{conn: &Conn{id: e.ID, asked: e.Conn}, events: NewEventChannel(), opts: l.opts}
+		if r.conn.id.Migrate(r.events) == nil {
+			return r, nil
+		}
+	}
+}
+
+// Close stops listening. Connections that Accept or Request.Accept has returned stay; those
+// that wait are rejected.
+func (l *Listener) Close() error {
+	err := l.id.Close()
+	l.mu.Lock()
+	pending := l.pending
+	l.pending = map[*ID]*Conn{}
+	l.mu.Unlock()
+	for _, c := range pending {
+		c.drop()
+	}
+	l.events.Close()
+	return err
+}
+
+// Request is a connection that a peer wants. Exactly one of Accept and Reject ends it.
+type Request struct {
+	conn   *Conn
+	events *EventChannel
+	opts   *options
+}
+
+// ID returns the id of the connection to be.
+func (r *Request) ID() *ID { return r.conn.id }
+
+// Param returns what the peer said, its private data among it.
+func (r *Request) Param() ConnParam { return r.conn.asked }
+
+// PeerAddr returns who asks.
+func (r *Request) PeerAddr() netip.AddrPort { return r.conn.id.PeerAddr() }
+
+// Accept takes the connection, with the listener's options and further ones, and waits
+// until it stands. If ctx ends before, the connection is given up.
+func (r *Request) Accept(ctx context.Context, opts ...Option) (*Conn, error) {
+	c := r.conn
+	err := c.answer(r.opts.with(opts))
+	var e *Event
+	if err == nil {
+		e, err = next(ctx, r.events, Established)
+	}
+	if err == nil {
+		err = c.begin(e)
+	}
+	if err != nil {
+		c.drop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Reject turns it down; at most MaxRejectData bytes tell why.
+func (r *Request) Reject(privateData []byte) error {
+	if err := r.conn.id.Reject(privateData); err != nil {
+		return err
+	}
+	return r.conn.id.Close()
+}

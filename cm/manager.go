@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// manager is what all ids of a device share.
+//
+// One lock covers it, its protocol and all of its ids. It is taken before those of event
+// channels, and before the device's own.
+type manager struct {
+	dev   *verbs.Device
+	addrs []netip.Addr // the device's, the first one stands for those that are not specified
+
+	mu      sync.Mutex
+	proto   protocol
+	ids     map[*ID]struct{}
+	ports   map[portKey]*port
+	shared  shared
+	stopped bool
+	failure error // why the device is of no use any more
+}
+
+// managers has the manager of each device that has ids.
+var managers = struct {
+	sync.Mutex
+	of map[*verbs.Device]*manager
+}{of: map[*verbs.Device]*manager{}}
+
+// enter makes id one of its device's manager, which starts with the first.
+func enter(id *ID, dev *verbs.Device) error {
+	managers.Lock()
+	defer managers.Unlock()
+	if m := managers.of[dev]; m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.stopped && m.failure == nil {
+			m.add(id)
+			return nil
+		}
+	}
+	m, err := newManager(dev)
+	if err != nil {
+		return err
+	}
+	managers.of[dev] = m
+	m.add(id)
+	return nil
+}
+
+// openGSI is replaced by tests that lose datagrams.
+var openGSI = func(dev *verbs.Device) (gsi, error) {
+	g, err := dev.OpenGSI()
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+func newManager(dev *verbs.Device) (*manager, error) {
+	gids, err := dev.GIDs(1)
+	if err != nil {
+		return nil, err
+	}
+	m := &manager{dev: dev, ids: map[*ID]struct{}{}, ports: map[portKey]*port{}}
+	for _, g := range gids {
+		m.addrs = append(m.addrs, g.GID.Addr())
+	}
+	if len(m.addrs) == 0 {
+		return nil, opErr("create_id", verbs.ErrNotSupported, "%s has no address", dev.Name())
+	}
+	g, err := openGSI(dev)
+	if err != nil {
+		return nil, err
+	}
+	m.proto = newIBProtocol(m, g)
+	return m, nil
+}
+
+func (m *manager) add(id *ID) {
+	id.m = m
+	m.ids[id] = struct{}{}
+}
+
+// unlock gives up the lock once what is due has been sent and told, and ends the manager
+// when there is nothing left to do.
+func (m *manager) unlock() {
+	if !m.stopped {
+		m.proto.flush()
+		if len(m.ids) == 0 && m.proto.idle() {
+			m.stop()
+		}
+	}
+	stopped := m.stopped
+	m.mu.Unlock()
+	if !stopped {
+		return
+	}
+	managers.Lock()
+	if managers.of[m.dev] == m {
+		delete(managers.of, m.dev)
+	}
+	managers.Unlock()
+}
+
+func (m *manager) stop() {
+	m.stopped = true
+	m.proto.close()
+	m.shared.close()
+}
+
+// fail tells all ids that the device is gone.
+func (m *manager) fail(err error) {
+	m.mu.Lock()
+	if !m.stopped && m.failure == nil {
+		m.failure = err
+		for _, id := range slices.Collect(maps.Keys(m.ids)) {
+			id.state = removed
+			id.tell(&Event{Type: DeviceRemoval, ID: id, Err: err})
+		}
+	}
+	m.unlock()
+}
+
+// local says which of the device's addresses is meant.
+func (m *manager) local(a netip.Addr) (netip.Addr, error) {
+	a = a.Unmap().WithZone("")
+	if !a.IsValid() || a.IsUnspecified() {
+		return m.addrs[0], nil
+	}
+	if !slices.Contains(m.addrs, a) {
+		return a, fmt.Errorf("%w: %v is not an address of %s", ErrNoAddr, a, m.dev.Name())
+	}
+	return a, nil
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// CreateQP makes a queue pair that the manager takes through its states: INIT now, so that
+// receives can be posted, RTR and RTS as the connection is made, ERR when it ends
+// (rdma_create_qp). Those of datagram services go to RTS at once. init.Type 0 stands for
+// what the port space needs. Closing the id closes it.
+func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) {
+	const op = "create_qp"
+	if pd == nil || pd.Device() != id.m.dev {
+		return nil, opErr(op, verbs.ErrInvalid, "the protection domain is not of %s", id.m.dev.Name())
+	}
+	if init.Type == 0 {
+		init.Type = verbs.RC
+		if id.ps.datagrams() {
+			init.Type = verbs.UD
+		}
+	}
+	if (init.Type == verbs.UD) != id.ps.datagrams() {
+		return nil, opErr(op, verbs.ErrInvalid, "a queue pair of type %v in port space %v", init.Type, id.ps)
+	}
+	if err := id.in(op, idle, bound, addrResolved, routeResolved, requested); err != nil {
+		return nil, err
+	}
+	defer id.m.unlock()
+	if id.qp != nil {
+		return nil, opErr(op, verbs.ErrBusy, "the id has a queue pair already")
+	}
+	qp, err := pd.CreateQP(init)
+	if err != nil {
+		return nil, err
+	}
+	if id.ps.datagrams() {
+		err = qp.StartUD(UDPQKey)
+	} else {
+		err = id.raise(qp, verbs.Init)
+	}
+	if err != nil {
+		qp.Close()
+		return nil, err
+	}
+	id.qp, id.srq = qp, init.SRQ != nil
+	return qp, nil
+}
+
+// QP returns the queue pair that CreateQP made, nil: none.
+func (id *ID) QP() *verbs.QP {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	return id.qp
+}
+
+// InitQPAttr returns what a queue pair that the program owns needs for its next state
+// (rdma_init_qp_attr): Init at any time, RTR and RTS after a ConnectRequest or a
+// ConnectResponse.
+func (id *ID) InitQPAttr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
+	const op = "init_qp_attr"
+	if id.ps.datagrams() {
+		return verbs.QPAttr{}, 0, opErr(op, verbs.ErrNotSupported, "datagram queue pairs need no attributes of a peer: see verbs.QP.StartUD")
+	}
+	var err error
+	switch next {
+	case verbs.Init:
+		err = id.in(op, idle, bound, addrResolved, routeResolved, connecting, replied, requested, accepting, established)
+	case verbs.RTR, verbs.RTS:
+		err = id.in(op, replied, requested, accepting, established)
+	default:
+		return verbs.QPAttr{}, 0, opErr(op, verbs.ErrInvalid, "state %v: Init, RTR or RTS", next)
+	}
+	if err != nil {
+		return verbs.QPAttr{}, 0, err
+	}
+	defer id.m.unlock()
+	return id.m.proto.attr(id, next)
+}
+
+// raise brings a queue pair to the next states.
+func (id *ID) raise(qp *verbs.QP, states ...verbs.QPState) error {
+	for _, s := range states {
+		attr, mask, err := id.m.proto.attr(id, s)
+		if err != nil {
+			return err
+		}
+		if err := qp.Modify(attr, mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// breakQP puts the id's queue pair, if it has one, into the error state: everything that
+// was posted is flushed. It has no effect on datagram services, which have no peer to lose.
+func (id *ID) breakQP() {
+	if id.qp != nil && !id.ps.datagrams() {
+		id.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState) // fails if the program has closed it
+	}
+}
