@@ -35,6 +35,7 @@ var layers = map[string][]string{
 	"internal/conformance": {"verbs", "wire/", "internal/ibta", "internal/netio", "internal/softdev"},
 	"internal/sim":         {"internal/ibta", "internal/memory", "internal/queue", "trace", "verbs", "wire/"},
 	"internal/perf":        {"", "internal/netio/baseline", "trace", "verbs"},
+	"rnet":                 {"cm", "internal/rsocket", "verbs"},
 	"internal/rsocket":     {},
 	"cmd/ramjet":           {"", "internal/", "roce", "trace", "verbs", "wire/"},
 

@@ -53,7 +53,6 @@ func enter(id *ID, dev *verbs.Device) error {
 	}
 	managers.of[dev] = m
 	m.add(id)
-	m.proto.run()
 	return nil
 }
 

@@ -35,13 +35,13 @@ func (s *Stream) MappedRoom() (off, n int) {
 	if s.ctrl.want != open || s.ctrl.peer == disconnected || s.free() <= 0 {
 		return 0, 0
 	}
-	return w.head, min(MaxTransfer, w.size-w.used, w.size-w.head)
+	return w.head, min(MaxTransfer, w.room())
 }
 
 // WriteMapped puts a WRITE of n bytes to the mapped offset into p; m is its entry and
 // MappedRoom has allowed it. It goes through the ring, whatever its length.
 func (s *Stream) WriteMapped(m IOMap, offset uint64, n int, p *Post) {
-	*p = Post{Msg: NewMessage(OpWrite, uint32(n)), Off: s.send.head, Len: n,
+	*p = Post{Msg: NewMessage(OpWrite, uint32(n)), Off: s.send.head, Len: n, InRing: true,
 		Remote: Region{m.Addr + offset - m.Offset, m.Key}}
 	s.send.use(n)
 	s.track(p, n)

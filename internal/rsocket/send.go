@@ -77,10 +77,16 @@ func (s *Stream) free() int {
 // Room returns where in the send ring the data of the next message goes and how many bytes
 // it may have; 0: it has to wait for the peer or for completions. A message of at most
 // Config.Inline bytes does not need the ring: InlineRoom.
-func (s *Stream) Room() (off, n int) {
-	w := &s.send
-	n = min(s.InlineRoom(), w.size-w.used, w.size-w.head)
-	return w.head, n
+func (s *Stream) Room() (off, n int) { return s.send.head, min(s.InlineRoom(), s.send.room()) }
+
+// room is how much of the ring can be used next. A ring that is nearly full counts as full,
+// so that a long write does not end in many short messages: completions of three quarters
+// of it are always to come.
+func (w *sendState) room() int {
+	if w.size-w.used < w.size/8 {
+		return 0
+	}
+	return min(w.size-w.used, w.size-w.head)
 }
 
 // InlineRoom is how many bytes the next message may have as far as the peer and the queue
@@ -107,7 +113,7 @@ func (s *Stream) Send(n int, p *Post) {
 	w.seq++
 	bytes := 0
 	if n > s.cfg.Inline {
-		p.Off, bytes = w.head, n
+		p.Off, p.InRing, bytes = w.head, true, n
 		w.use(n)
 	}
 	s.track(p, bytes)

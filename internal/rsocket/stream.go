@@ -97,7 +97,8 @@ type Post struct {
 	ID       uint64 // of the completion, for HandleCompletion
 	Signaled bool
 	Msg      Message // OpWrite: none
-	Off, Len int     // of the send ring; data of at most Config.Inline bytes: of the program's memory
+	Off, Len int     // data of the program, at Off if InRing
+	InRing   bool    // it is in the send ring; shorter messages go out of the program's memory
 	Inline   [IOMapSize]byte
 	NInline  int // bytes of Inline that are written instead
 	Remote   Region
@@ -146,6 +147,9 @@ type ctrlState struct {
 // Shutdown says that nothing more is sent. Disconnect says that nothing is received either.
 func (s *Stream) Shutdown()   { s.ctrl.want = max(s.ctrl.want, shut) }
 func (s *Stream) Disconnect() { s.ctrl.want = disconnected }
+
+// ShutDown reports whether one of both was called.
+func (s *Stream) ShutDown() bool { return s.ctrl.want != open }
 
 // EOF reports whether nothing more will arrive.
 func (s *Stream) EOF() bool { return s.ctrl.peer >= shut }

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// link is the connection under a Conn. Close ends it and destroys the queue
+// pair.
+type link interface {
+	LocalAddr() netip.AddrPort
+	PeerAddr() netip.AddrPort
+	Close() error
+}
+
+// Conn is a stream connection: a net.Conn.
+type Conn struct {
+	ep            *endpoint
+	link          link
+	local, remote *net.TCPAddr
+
+	readMu, writeMu sync.Mutex // held for a whole Read, Write; before mu
+
+	mu      sync.Mutex // guards what follows
+	stream  *rsocket.Stream
+	poll    poller
+	read    side
+	write   side
+	closing side
+	err     error // the connection is broken
+	closed  bool
+	maps    []*verbs.MR // what the peer may write to, by its index; nil: free. writeMu guards it
+
+	post rsocket.Post
+	wr   verbs.SendWR
+	sge  [1]verbs.SGE
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// newConn makes a Conn of an endpoint that link connects, with a peer that told peer. If it
+// fails both stay the caller's.
+func newConn(ep *endpoint, l link, peer []byte) (*Conn, error) {
+	stream, err := newStream(ep.cfg, peer)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{ep: ep, link: l, stream: stream,
+		local: net.TCPAddrFromAddrPort(l.LocalAddr()), remote: net.TCPAddrFromAddrPort(l.PeerAddr())}
+	c.poll.init(c)
+	c.read.init(c, c.readable)
+	c.write.init(c, c.writable)
+	c.closing.init(c, c.flushed)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.control()
+	return c, c.err
+}
+
+func newStream(cfg rsocket.Config, peer []byte) (*rsocket.Stream, error) {
+	var data rsocket.ConnData
+	if !data.Decode(peer) {
+		return nil, fmt.Errorf("%w: no rsocket: its private data has %d bytes", rsocket.ErrProtocol, len(peer))
+	}
+	return rsocket.NewStream(cfg, &data)
+}
+
+// LocalAddr returns this side's address and port, a *net.TCPAddr: the ports are those of
+// the connection manager's TCP port space, not of the host's TCP.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr returns the other side's address and port, a *net.TCPAddr.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// Read reads what has arrived. io.EOF once the peer has closed its side and everything was
+// read.
+func (c *Conn) Read(b []byte) (int, error) {
+	n, err := c.readSome(b)
+	if err != nil && err != io.EOF {
+		err = c.opError("read", err)
+	}
+	return n, err
+}
+
+func (c *Conn) readSome(b []byte) (n int, err error) {
+	c.readMu.Lock()
+	defer c.readMu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(b) == 0 {
+		return 0, c.usable(&c.read)
+	}
+	if err := c.await(&c.read); err != nil {
+		return 0, err
+	}
+	ring := c.ep.recv.Bytes()
+	for n < len(b) {
+		off, k := c.stream.Readable()
+		if k = min(k, len(b)-n); k == 0 {
+			break
+		}
+		c.mu.Unlock()
+		copy(b[n:], ring[off:off+k])
+		c.mu.Lock()
+		c.stream.Consume(k)
+		n += k
+		c.control()
+	}
+	switch {
+	case n > 0:
+		return n, nil
+	case c.stream.EOF():
+		return 0, io.EOF
+	}
+	return 0, c.err
+}
+
+// Write writes b. It returns when all of it is on its way; the peer may have received none
+// of it yet.
+func (c *Conn) Write(b []byte) (n int, err error) {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n < len(b) {
+		if err := c.await(&c.write); err != nil {
+			return n, c.opError("write", err)
+		}
+		k, err := c.writeSome(b[n:])
+		n += k
+		if err != nil {
+			return n, c.opError("write", err)
+		}
+	}
+	if len(b) == 0 {
+		if err := c.usable(&c.write); err != nil {
+			return 0, c.opError("write", err)
+		}
+	}
+	return n, nil
+}
+
+// writeSome posts one message. It may return 0: there is no room any more.
+func (c *Conn) writeSome(b []byte) (int, error) {
+	if err := c.writeErr(); err != nil {
+		return 0, err
+	}
+	if len(b) <= c.ep.cfg.Inline {
+		n := min(len(b), c.stream.InlineRoom())
+		if n > 0 {
+			c.stream.Send(n, &c.post)
+			c.postNow(b[:n])
+		}
+		return n, nil
+	}
+	off, n := c.stream.Room()
+	if n = min(n, len(b), maxMessage); n == 0 {
+		return 0, nil
+	}
+	c.mu.Unlock()
+	copy(c.ep.send.Bytes()[off:], b[:n])
+	c.mu.Lock()
+	if err := c.writeErr(); err != nil { // meanwhile
+		return 0, err
+	}
+	c.stream.Send(n, &c.post)
+	c.postNow(b[:n])
+	return n, nil
+}
+
+// maxMessage is how many bytes Write copies and posts at a time: while one piece is on its
+// way, the next one is copied.
+const maxMessage = rsocket.MaxTransfer
+
+// CloseWrite says that nothing more is written: the peer reads io.EOF behind what was. Read
+// goes on.
+func (c *Conn) CloseWrite() error {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return c.opError("close", net.ErrClosed)
+	}
+	c.stream.Shutdown()
+	c.control()
+	return nil
+}
+
+// postNow posts c.post, whose data is the program's if it goes inline.
+func (c *Conn) postNow(data []byte) {
+	p, wr := &c.post, &c.wr
+	*wr = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg),
+		Remote: verbs.Remote{Addr: p.Remote.Addr, Key: verbs.Key(p.Remote.Key)}}
+	switch {
+	case p.Msg.Op() == rsocket.OpWrite:
+		wr.Op, wr.Imm = verbs.Write, 0
+	case p.NInline > 0:
+		wr.Inline = p.Inline[:p.NInline]
+	}
+	if p.Len > 0 {
+		if p.InRing {
+			c.sge[0] = c.ep.send.SGE(p.Off, p.Len)
+			wr.SGL = c.sge[:]
+		} else {
+			wr.Inline = data
+		}
+	}
+	if p.Signaled {
+		wr.Flags = verbs.Signaled
+	}
+	if err := c.ep.qp.PostSend(wr); err != nil {
+		c.fail(err)
+	}
+}
+
+// control posts the messages that are due on their own.
+func (c *Conn) control() {
+	for c.err == nil && c.stream.NextControl(&c.post) {
+		c.postNow(nil)
+	}
+}
+
+// fail breaks the connection.
+func (c *Conn) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+func (c *Conn) readable() bool {
+	_, n := c.stream.Readable()
+	return n > 0 || c.stream.EOF() || c.err != nil
+}
+
+func (c *Conn) writable() bool {
+	if c.stream.InlineRoom() == 0 {
+		return c.writeErr() != nil
+	}
+	_, n := c.stream.Room()
+	return n > 0 || c.writeErr() != nil
+}
+
+func (c *Conn) flushed() bool { return c.stream.Flushed() || c.stream.PeerGone() || c.err != nil }
+
+// writeErr says why nothing can be written any more.
+func (c *Conn) writeErr() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.stream.PeerGone() || c.stream.ShutDown():
+		return syscall.EPIPE
+	}
+	return c.err
+}
+
+// usable says why a side can do nothing, not even wait.
+func (c *Conn) usable(s *side) error {
+	switch {
+	case c.closed && s != &c.closing:
+		return net.ErrClosed
+	case s.expired:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+func (c *Conn) opError(op string, err error) error {
+	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: err}
+}
+
+// Close closes the connection. It waits until the peer has received what was written, for
+// [Options.Linger] at most; the peer then reads io.EOF. Reads and Writes that wait return
+// net.ErrClosed at once.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return c.opError("close", net.ErrClosed)
+	}
+	c.closed = true
+	c.read.wakeUp()
+	c.write.wakeUp()
+	c.stream.Disconnect()
+	c.control()
+	c.closing.setDeadline(time.Now().Add(c.ep.opt.Linger))
+	err := c.await(&c.closing)
+	c.closing.setDeadline(time.Time{})
+	c.mu.Unlock()
+	if err != nil {
+		err = c.opError("close", err)
+	}
+	// Nobody is in the rings or at the queue pair any more once both locks are ours.
+	c.readMu.Lock()
+	defer c.readMu.Unlock()
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	for _, f := range []func() error{c.link.Close, c.closeMaps, c.ep.close} {
+		if e := f(); e != nil && err == nil {
+			err = c.opError("close", e)
+		}
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Dial connects to whoever listens at "host:port": an rnet.Listener, or a program on
+// rsockets.
+func Dial(ctx context.Context, dev *verbs.Device, address string) (*Conn, error) {
+	return (&Dialer{Device: dev}).dial(ctx, address)
+}
+
+// Dialer dials with options. Its methods fit where package net's Dialer does:
+// http.Transport.DialContext, grpc.WithContextDialer and the like.
+type Dialer struct {
+	Device  *verbs.Device
+	Timeout time.Duration // of making a connection; 0: the context's and the manager's
+	Options Options
+}
+
+// Dial is DialContext without a context.
+func (d *Dialer) Dial(network, address string) (net.Conn, error) {
+	return d.DialContext(context.Background(), network, address)
+}
+
+// DialContext connects to "host:port". The network is "rdma", or a TCP one, which stands for
+// it.
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	switch network {
+	case "rdma", "tcp", "tcp4", "tcp6":
+	default:
+		return nil, &net.OpError{Op: "dial", Net: network, Err: net.UnknownNetworkError(network)}
+	}
+	c, err := d.dial(ctx, address)
+	if err != nil {
+		return nil, err // not a nil *Conn
+	}
+	return c, nil
+}
+
+func (d *Dialer) dial(ctx context.Context, address string) (*Conn, error) {
+	if d.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+	}
+	var s setup
+	l, err := cm.Dial(ctx, d.Device, address, cm.WithSetup(s.run(d.Device, d.Options)))
+	if err == nil {
+		var c *Conn
+		if c, err = newConn(s.ep, l, l.Param().PrivateData); err == nil {
+			return c, nil
+		}
+		l.Close()
+	}
+	s.undo()
+	return nil, &net.OpError{Op: "dial", Net: "rdma", Err: err}
+}
+
+// setup makes the endpoint of a connection that is being made.
+type setup struct{ ep *endpoint }
+
+// run is the function for cm.WithSetup.
+func (s *setup) run(dev *verbs.Device, o Options) func(*cm.ID, *cm.ConnParam) error {
+	return func(id *cm.ID, p *cm.ConnParam) (err error) {
+		s.undo() // of an attempt at another address
+		if s.ep, err = newEndpoint(dev, o, id.CreateQP); err != nil {
+			s.ep = nil
+			return err
+		}
+		if err := s.ep.postReceives(); err != nil {
+			return err
+		}
+		p.PrivateData = s.ep.connData()
+		// No READs nor atomics; what finds no receive is repeated for ever, as the protocol
+		// relies on it.
+		p.ResponderResources, p.InitiatorDepth = 0, 0
+		p.RetryCount, p.RNRRetryCount = 7, 7
+		return nil
+	}
+}
+
+// undo frees the endpoint once the queue pair is gone with its id.
+func (s *setup) undo() {
+	if s.ep != nil {
+		s.ep.close()
+		s.ep = nil
+	}
+}
+
+// Listen takes connections at "host:port". The host is the device's address or empty; port
+// 0 stands for any that is free.
+func Listen(dev *verbs.Device, address string) (*Listener, error) {
+	return (&ListenConfig{Device: dev}).Listen(address)
+}
+
+// ListenConfig listens with options.
+type ListenConfig struct {
+	Device  *verbs.Device
+	Backlog int // connections that may wait for Accept; default DefaultBacklog
+	Options Options
+}
+
+// Listen takes connections at "host:port".
+func (lc *ListenConfig) Listen(address string) (*Listener, error) {
+	o, err := lc.Options.withDefaults(lc.Device)
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: err}
+	}
+	backlog := lc.Backlog
+	if backlog <= 0 {
+		backlog = DefaultBacklog
+	}
+	inner, err := cm.Listen(lc.Device, address, cm.WithBacklog(backlog))
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: err}
+	}
+	l := &Listener{inner: inner, dev: lc.Device, opt: o, addr: net.TCPAddrFromAddrPort(inner.Addr()),
+		ready: make(chan *Conn), slots: make(chan struct{}, backlog), changed: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
+	l.running.Add(1)
+	go l.serve()
+	return l, nil
+}

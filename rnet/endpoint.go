@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"errors"
+
+	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// spareReceives are posted beyond the credits, for messages that need none: the peer's
+// credits, receive buffers, shutdown and disconnect, as far as it can send them while this
+// side does not poll. A message that meets no receive costs a whole RNR delay.
+const spareReceives = 64
+
+// repostBatch is how many receives are gone before they are posted again, together.
+const repostBatch = spareReceives / 2
+
+// endpoint is what a connection is made of: its queue pair and its memory. The queue pair
+// goes with whoever connects it, the rest with close.
+type endpoint struct {
+	opt  Options
+	cfg  rsocket.Config
+	pd   *verbs.PD
+	cq   *verbs.CQ
+	qp   *verbs.QP
+	send *verbs.MR // the send ring
+	recv *verbs.MR // the receive ring
+	tab  *verbs.MR // target list and mapped buffers of the peer
+}
+
+// newEndpoint makes an endpoint; create makes the queue pair.
+func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QPInit) (*verbs.QP, error)) (e *endpoint, err error) {
+	e = &endpoint{}
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	if e.opt, err = opt.withDefaults(dev); err != nil {
+		return e, err
+	}
+	o := &e.opt
+	if e.pd, err = dev.AllocPD(); err != nil {
+		return e, err
+	}
+	if e.send, err = e.pd.AllocMR(o.SendBuffer, 0); err != nil {
+		return e, err
+	}
+	if e.recv, err = e.pd.AllocMR(o.RecvBuffer, verbs.LocalWrite|verbs.RemoteWrite); err != nil {
+		return e, err
+	}
+	e.cfg = rsocket.Config{SendBuf: o.SendBuffer, SendQueue: o.SendQueue, RecvBuf: o.RecvBuffer, Credits: o.RecvQueue,
+		IOMaps: o.IOMaps, Inline: o.Inline, Ring: rsocket.Region{Addr: e.recv.Addr(), Key: uint32(e.recv.RKey())}}
+	if e.tab, err = e.pd.RegMR(make([]byte, e.cfg.TableSize()), verbs.LocalWrite|verbs.RemoteWrite); err != nil {
+		return e, err
+	}
+	e.cfg.Table = rsocket.Region{Addr: e.tab.Addr(), Key: uint32(e.tab.RKey())}
+	receives := o.RecvQueue + spareReceives
+	if e.cq, err = dev.CreateCQ(o.SendQueue+receives, &verbs.CQOptions{Spin: -1}); err != nil {
+		return e, err
+	}
+	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: o.SendQueue, MaxRecvWR: receives,
+		MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: max(o.Inline, rsocket.IOMapSize)})
+	return e, err
+}
+
+var emptyReceives [repostBatch]verbs.RecvWR
+
+// postReceives posts all receives; the queue pair is in INIT or beyond.
+func (e *endpoint) postReceives() error {
+	for n := e.opt.RecvQueue + spareReceives; n > 0; {
+		k, err := e.qp.PostRecvList(emptyReceives[:min(n, repostBatch)])
+		if err != nil {
+			return err
+		}
+		n -= k
+	}
+	return nil
+}
+
+// connData is the private data for the peer.
+func (e *endpoint) connData() []byte { return e.cfg.ConnData().Append(nil) }
+
+// close frees what the endpoint has; the queue pair is gone or was never made.
+func (e *endpoint) close() error {
+	var errs []error
+	if e.cq != nil {
+		errs = append(errs, e.cq.Close())
+	}
+	for _, mr := range []*verbs.MR{e.send, e.recv, e.tab} {
+		if mr != nil {
+			errs = append(errs, mr.Close())
+		}
+	}
+	if e.pd != nil {
+		errs = append(errs, e.pd.Close())
+	}
+	return errors.Join(errs...)
+}

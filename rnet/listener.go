@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Listener takes stream connections: a net.Listener. As with TCP a connection stands before
+// Accept returns it; the backlog bounds how many wait.
+type Listener struct {
+	inner *cm.Listener
+	dev   *verbs.Device
+	opt   Options
+	addr  *net.TCPAddr
+
+	ctx     context.Context // ends with Close
+	cancel  context.CancelCauseFunc
+	running sync.WaitGroup
+	slots   chan struct{} // one a connection that is being made or waits
+	ready   chan *Conn
+
+	mu       sync.Mutex
+	deadline time.Time
+	changed  chan struct{} // closed when deadline changes
+	closed   bool
+}
+
+var _ net.Listener = (*Listener)(nil)
+
+// serve takes requests, each in a goroutine of its own: a peer that is slow holds up nobody.
+func (l *Listener) serve() {
+	defer l.running.Done()
+	for {
+		select {
+		case l.slots <- struct{}{}:
+		case <-l.ctx.Done():
+			return
+		}
+		req, err := l.inner.Next(l.ctx)
+		if err != nil {
+			l.cancel(err)
+			return
+		}
+		l.running.Go(func() {
+			defer func() { <-l.slots }()
+			c, err := l.take(req)
+			if err != nil {
+				return // the peer's affair: it was rejected, or went away
+			}
+			select {
+			case l.ready <- c:
+			case <-l.ctx.Done():
+				c.Close()
+			}
+		})
+	}
+}
+
+// acceptTimeout bounds how long a peer may take to confirm.
+const acceptTimeout = 30 * time.Second
+
+func (l *Listener) take(req *cm.Request) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, acceptTimeout)
+	defer cancel()
+	said := req.Param().PrivateData
+	if _, err := newStream(rsocket.Config{SendQueue: 1}, said); err != nil {
+		req.Reject(nil)
+		return nil, err
+	}
+	var s setup
+	inner, err := req.Accept(ctx, cm.WithSetup(s.run(l.dev, l.opt)))
+	if err != nil {
+		s.undo()
+		return nil, err
+	}
+	c, err := newConn(s.ep, inner, said)
+	if err != nil {
+		inner.Close()
+		s.undo()
+	}
+	return c, err
+}
+
+// Accept returns the next connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.AcceptConn()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// AcceptConn returns the next connection as what it is.
+func (l *Listener) AcceptConn() (*Conn, error) {
+	for {
+		l.mu.Lock()
+		deadline, changed := l.deadline, l.changed
+		l.mu.Unlock()
+		var expired <-chan time.Time
+		if !deadline.IsZero() {
+			d := time.Until(deadline)
+			if d <= 0 {
+				return nil, l.opError("accept", os.ErrDeadlineExceeded)
+			}
+			timer := time.NewTimer(d)
+			defer timer.Stop()
+			expired = timer.C
+		}
+		select {
+		case c := <-l.ready:
+			return c, nil
+		case <-l.ctx.Done():
+			return nil, l.opError("accept", context.Cause(l.ctx))
+		case <-expired:
+		case <-changed:
+		}
+	}
+}
+
+// SetDeadline sets when Accept gives up; the zero time: never.
+func (l *Listener) SetDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deadline = t
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return nil
+}
+
+// Addr returns the address and port that peers dial, a *net.TCPAddr.
+func (l *Listener) Addr() net.Addr { return l.addr }
+
+// Close stops listening. Connections that Accept has returned stay.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	closed := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if closed {
+		return l.opError("close", net.ErrClosed)
+	}
+	l.cancel(net.ErrClosed)
+	err := l.inner.Close()
+	l.running.Wait()
+	if err != nil {
+		return l.opError("close", err)
+	}
+	return nil
+}
+
+func (l *Listener) opError(op string, err error) error {
+	return &net.OpError{Op: op, Net: "rdma", Addr: l.addr, Err: err}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Map lets the peer write straight into buf (riomap): its WriteAt, or riowrite, of the
+// offset writes to the first byte, and so on. The peer must have room for it, see
+// [Options.IOMaps]; it hears of it before it can read what is written after Map.
+//
+// Nothing tells this side of such a write. Either the peer says so in the stream
+// afterwards, or [verbs.MR.WaitFor] of the region sees it. The region goes with the Conn,
+// or with Unmap.
+func (c *Conn) Map(buf []byte, offset int64) (*verbs.MR, error) {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.awaitRoom(); err != nil {
+		return nil, c.opError("map", err)
+	}
+	if c.maps == nil {
+		c.maps = make([]*verbs.MR, c.stream.PeerMaps())
+	}
+	index := -1
+	for i, mr := range c.maps {
+		if mr == nil {
+			index = i
+			break
+		}
+	}
+	if index < 0 {
+		return nil, c.opError("map", fmt.Errorf("%w: the peer has room for %d mapped buffers", verbs.ErrNoMemory, len(c.maps)))
+	}
+	mr, err := c.ep.pd.RegMR(buf, verbs.LocalWrite|verbs.RemoteWrite)
+	if err != nil {
+		return nil, c.opError("map", err)
+	}
+	c.maps[index] = mr
+	m := rsocket.IOMap{Offset: uint64(offset), SGE: rsocket.SGE{Addr: mr.Addr(), Key: uint32(mr.RKey()), Length: uint32(mr.Len())}}
+	c.stream.SendIOMap(index, m, &c.post)
+	c.postNow(nil)
+	return mr, c.err
+}
+
+// Unmap ends Map: after it returns, the peer does not touch the memory. The peer is not
+// told; what it still writes breaks the connection.
+func (c *Conn) Unmap(mr *verbs.MR) error {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	for i, m := range c.maps {
+		if m == mr && mr != nil {
+			c.maps[i] = nil
+			return mr.Close()
+		}
+	}
+	return c.opError("unmap", verbs.ErrNotFound)
+}
+
+// WriteAt writes b to memory that the peer has mapped (riowrite), in the order of Writes
+// before and after it. It returns when all of it is on its way.
+func (c *Conn) WriteAt(b []byte, off int64) (n int, err error) {
+	c.writeMu.Lock()
+	defer c.writeMu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n < len(b) {
+		if err := c.awaitRoom(); err != nil {
+			return n, c.opError("write", err)
+		}
+		at := uint64(off) + uint64(n)
+		var m rsocket.IOMap
+		var ok bool
+		c.ep.tab.Do(func(table []byte) { m, ok = c.stream.FindIOMap(table, at) })
+		if !ok {
+			return n, c.opError("write", fmt.Errorf("%w: the peer has mapped no memory at %d", verbs.ErrNotFound, at))
+		}
+		start, k := c.stream.MappedRoom()
+		k = int(min(uint64(k), uint64(len(b)-n), m.Offset+uint64(m.Length)-at))
+		copy(c.ep.send.Bytes()[start:], b[n:n+k])
+		c.stream.WriteMapped(m, at, k, &c.post)
+		c.postNow(nil)
+		if n += k; c.err != nil {
+			return n, c.opError("write", c.err)
+		}
+	}
+	return n, nil
+}
+
+// awaitRoom waits until a message can be posted.
+func (c *Conn) awaitRoom() error {
+	if err := c.await(&c.write); err != nil {
+		return err
+	}
+	return c.writeErr()
+}
+
+// closeMaps deregisters what Map has registered.
+func (c *Conn) closeMaps() (err error) {
+	for _, mr := range c.maps {
+		if mr != nil {
+			if e := mr.Close(); e != nil {
+				err = e
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Defaults of Options. The sizes of buffers and queues are those of librdmacm's rsockets.
+const (
+	DefaultBuffer  = 128 << 10
+	DefaultQueue   = 384
+	DefaultInline  = 256
+	DefaultLinger  = 5 * time.Second
+	DefaultBacklog = 128
+)
+
+// Busy as [Options.Spin] polls without ever sleeping: the lowest latency, for a processor.
+const Busy time.Duration = math.MaxInt64
+
+// Options tune connections. Zero values stand for the defaults.
+type Options struct {
+	SendBuffer int // bytes that may be on their way to the peer; default DefaultBuffer
+	RecvBuffer int // bytes that the peer may send before they are read; default DefaultBuffer
+	SendQueue  int // messages in flight to the peer, at least 16; default DefaultQueue
+	RecvQueue  int // messages in flight from the peer, 16 to 16384; default DefaultQueue
+
+	// Inline is how many bytes Write sends out of the caller's memory without going through
+	// the send buffer. Default DefaultInline, or what the device can; negative: none.
+	Inline int
+
+	// IOMaps is how many buffers the peer may map for [Conn.WriteAt]. Default none.
+	IOMaps int
+
+	// Spin is how long a goroutine polls before it sleeps. Default verbs.DefaultSpin;
+	// negative: it sleeps at once; Busy: it never does.
+	Spin time.Duration
+
+	// Linger bounds how long Close waits for the peer to have received what was written.
+	// Default DefaultLinger.
+	Linger time.Duration
+}
+
+// withDefaults returns what o stands for on a device.
+func (o Options) withDefaults(dev *verbs.Device) (Options, error) {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	attr := dev.Query()
+	def(&o.SendBuffer, DefaultBuffer)
+	def(&o.RecvBuffer, DefaultBuffer)
+	def(&o.SendQueue, min(DefaultQueue, attr.MaxQPWR))
+	def(&o.RecvQueue, min(DefaultQueue, attr.MaxQPWR-spareReceives))
+	def(&o.Inline, min(DefaultInline, attr.MaxInline))
+	o.Inline = max(o.Inline, 0)
+	if o.Spin == 0 {
+		o.Spin = verbs.DefaultSpin
+	}
+	if o.Linger == 0 {
+		o.Linger = DefaultLinger
+	}
+	for _, f := range []struct {
+		name     string
+		v        int
+		min, max int
+	}{
+		{"SendBuffer", o.SendBuffer, 1 << 10, 1 << 30},
+		{"RecvBuffer", o.RecvBuffer, 1 << 10, 1 << 30},
+		{"SendQueue", o.SendQueue, 16, attr.MaxQPWR},
+		{"RecvQueue", o.RecvQueue, 16, min(rsocket.MaxCredits, attr.MaxQPWR-spareReceives)},
+		{"Inline", o.Inline, 0, attr.MaxInline},
+		{"IOMaps", o.IOMaps, 0, 127 << 8},
+	} {
+		if f.v < f.min || f.v > f.max {
+			return o, &verbs.OpError{Op: "rnet", Err: verbs.ErrInvalid,
+				Detail: fmt.Sprintf("%s is %d, it has to be from %d to %d", f.name, f.v, f.min, f.max)}
+		}
+	}
+	o.RecvBuffer &^= 1
+	o.IOMaps = rsocket.UnscaleIOMaps(rsocket.ScaleIOMaps(o.IOMaps))
+	return o, nil
+}

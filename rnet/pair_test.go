@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// addresses counts the loopback addresses that tests have taken. Other processes start
+// elsewhere; who meets a used one goes on to the next.
+var addresses atomic.Uint32
+
+func init() { addresses.Store(uint32(os.Getpid()) << 10) }
+
+// open opens a device of a loopback address of its own.
+func open(t testing.TB) (*verbs.Device, netip.Addr) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
+	}
+	for {
+		n := addresses.Add(1)
+		addr := netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
+		dev, err := roce.Open(addr.String(), nil)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		return dev, addr
+	}
+}
+
+// handLink connects two queue pairs without a connection manager.
+type handLink struct {
+	qp          *verbs.QP
+	local, peer netip.AddrPort
+}
+
+func (l *handLink) LocalAddr() netip.AddrPort { return l.local }
+func (l *handLink) PeerAddr() netip.AddrPort  { return l.peer }
+func (l *handLink) Close() error              { return l.qp.Close() }
+
+// byHand returns two connected Conns of two devices, which nobody closes.
+func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mk := func(dev *verbs.Device, o Options) (*endpoint, verbs.Endpoint) {
+		e, err := newEndpoint(dev, o, func(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) { return pd.CreateQP(init) })
+		must(err)
+		end, err := e.qp.Endpoint(0)
+		must(err)
+		return e, end
+	}
+	ea, enda := mk(da, oa)
+	eb, endb := mk(db, ob)
+	must(ea.qp.Connect(enda, endb, nil))
+	must(eb.qp.Connect(endb, enda, nil))
+	must(ea.postReceives())
+	must(eb.postReceives())
+	addr := func(e verbs.Endpoint) netip.AddrPort {
+		return netip.AddrPortFrom(netip.AddrFrom16(e.GID).Unmap(), uint16(e.QPN))
+	}
+	a, err := newConn(ea, &handLink{ea.qp, addr(enda), addr(endb)}, eb.connData())
+	must(err)
+	b, err = newConn(eb, &handLink{eb.qp, addr(endb), addr(enda)}, ea.connData())
+	must(err)
+	return a, b
+}
+
+// testPair returns two connected Conns of two new devices.
+func testPair(t testing.TB, o Options) (a, b *Conn) {
+	da, _ := open(t)
+	db, _ := open(t)
+	a, b = byHand(t, da, db, o, o)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
+}

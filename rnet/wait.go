@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// side is one direction of a Conn: what a Read or a Write waits for.
+type side struct {
+	conn     *Conn
+	ready    func() bool
+	wake     chan struct{} // one element: look again
+	waiting  bool          // for somebody else, who polls
+	deadline time.Time
+	timer    *time.Timer
+	expired  bool
+}
+
+func (s *side) init(c *Conn, ready func() bool) {
+	*s = side{conn: c, ready: ready, wake: make(chan struct{}, 1)}
+}
+
+func (s *side) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// setDeadline sets when waiting ends; the zero time: never. Conn.mu is held.
+func (s *side) setDeadline(t time.Time) {
+	s.deadline, s.expired = t, false
+	d := time.Until(t)
+	switch {
+	case t.IsZero():
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+	case d <= 0:
+		s.expired = true
+	case s.timer == nil:
+		s.timer = time.AfterFunc(d, s.timeout)
+	default:
+		s.timer.Reset(d)
+	}
+	s.wakeUp()
+}
+
+// timeout runs when the timer fires, perhaps for a deadline that was moved since.
+func (s *side) timeout() {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	if !s.deadline.IsZero() && time.Until(s.deadline) <= 0 {
+		s.expired = true
+		s.wakeUp()
+	}
+}
+
+// SetDeadline sets when Read and Write give up with os.ErrDeadlineExceeded, also those that
+// wait already; the zero time: never.
+func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, &c.read, &c.write) }
+
+// SetReadDeadline sets when Read gives up.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.read) }
+
+// SetWriteDeadline sets when Write gives up. What it has written until then is on its way.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.write) }
+
+func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.usable(&side{}); err != nil {
+		return c.opError("set", err)
+	}
+	for _, s := range sides {
+		s.setDeadline(t)
+	}
+	return nil
+}
+
+// poller is whoever polls the completion queue for all sides: one at a time, as completions
+// are to be handled in their order.
+type poller struct {
+	conn    *Conn
+	busy    bool // somebody polls
+	missing int  // receives that are to be posted again
+	wcs     [16]verbs.WC
+	msg     rsocket.Message
+	inTable func([]byte)
+}
+
+func (p *poller) init(c *Conn) {
+	p.conn = c
+	p.inTable = func(table []byte) {
+		if err := c.stream.HandleMessage(p.msg, table); err != nil {
+			c.fail(err)
+		}
+	}
+}
+
+// await waits until a side is ready. Conn.mu is held, and given up while waiting.
+func (c *Conn) await(s *side) error {
+	for {
+		if err := c.usable(s); err != nil {
+			c.pass(s)
+			return err
+		}
+		if s.ready() {
+			c.pass(s)
+			return nil
+		}
+		if c.poll.busy {
+			s.waiting = true
+			c.mu.Unlock()
+			<-s.wake
+			c.mu.Lock()
+			s.waiting = false
+			continue
+		}
+		c.poll.busy = true
+		c.mu.Unlock()
+		n, err := c.poll.wait(s)
+		c.mu.Lock()
+		c.poll.busy = false
+		if err != nil {
+			c.fail(err)
+		}
+		c.handle(c.poll.wcs[:n], s)
+	}
+}
+
+// pass lets somebody else poll who waits.
+func (c *Conn) pass(s *side) {
+	if c.poll.busy {
+		return
+	}
+	for _, o := range [...]*side{&c.closing, &c.write, &c.read} {
+		if o != s && o.waiting {
+			o.wakeUp()
+			return
+		}
+	}
+}
+
+// errWoken ends a wait for completions because a side was woken.
+var errWoken = errors.New("woken")
+
+// waker is a side as the context of [verbs.CQ.Wait], which ends with the next wake-up. It
+// can be used again.
+type waker struct{ side *side }
+
+func (w waker) Done() <-chan struct{}       { return w.side.wake }
+func (w waker) Err() error                  { return errWoken }
+func (w waker) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (w waker) Value(any) any               { return nil }
+
+var _ context.Context = waker{}
+
+// wait polls and then sleeps until there are completions or s is woken.
+func (p *poller) wait(s *side) (int, error) {
+	cq, wcs, spin := p.conn.ep.cq, p.wcs[:], p.conn.ep.opt.Spin
+	if n := cq.Poll(wcs); n > 0 {
+		return n, nil
+	}
+	if spin > 0 {
+		for start := time.Now(); time.Since(start) < spin; {
+			for range 16 {
+				if n := cq.Poll(wcs); n > 0 {
+					return n, nil
+				}
+			}
+			select {
+			case <-s.wake:
+				return 0, nil
+			default:
+			}
+		}
+	}
+	n, err := cq.Wait(waker{s}, wcs)
+	if err == errWoken {
+		err = nil
+	}
+	return n, err
+}
+
+// handle takes completions that s has polled to the engine, and tells the other sides.
+func (c *Conn) handle(wcs []verbs.WC, s *side) {
+	for i := range wcs {
+		switch wc := &wcs[i]; {
+		case wc.Status != verbs.Success:
+			c.fail(statusErr(wc.Status))
+		case wc.Op == verbs.WCRecvWriteImm:
+			c.poll.missing++
+			c.message(rsocket.Message(wc.Imm))
+		default:
+			c.stream.HandleCompletion(wc.ID)
+		}
+	}
+	if c.poll.missing >= repostBatch && c.err == nil {
+		n, err := c.ep.qp.PostRecvList(emptyReceives[:repostBatch])
+		c.poll.missing -= n
+		if err != nil {
+			c.fail(err)
+		}
+	}
+	c.control()
+	for _, o := range [...]*side{&c.read, &c.write, &c.closing} {
+		if o != s && o.waiting && (o.ready() || c.usable(o) != nil) {
+			o.wakeUp()
+		}
+	}
+}
+
+func (c *Conn) message(m rsocket.Message) {
+	if op := m.Op(); op == rsocket.OpSGL {
+		c.poll.msg = m
+		c.ep.tab.Do(c.poll.inTable) // while the peer does not write to it
+		return
+	}
+	if err := c.stream.HandleMessage(m, nil); err != nil {
+		c.fail(err)
+	}
+}
+
+// statusErr says what a failed work request means for the connection.
+func statusErr(s verbs.Status) error {
+	switch s {
+	case verbs.WRFlushError:
+		return syscall.ECONNRESET
+	case verbs.RetryExceeded, verbs.RNRRetryExceeded:
+		return fmt.Errorf("%w: %w", syscall.ETIMEDOUT, s.Err())
+	}
+	return fmt.Errorf("%w: %w", syscall.ECONNRESET, s.Err())
+}
