@@ -28,6 +28,8 @@ type port struct {
 type route struct {
 	to   netip.AddrPort
 	flow ib.Flow // of what goes there
+
+	ttl, tos uint8 // 0: the system's default
 }
 
 func newPort(sock *netio.Socket, local netip.AddrPort, l link, t *trace.Writer) *port {
@@ -82,7 +84,7 @@ func (p *port) Resolve(attr *verbs.AHAttr) (any, error) {
 		to = to.WithZone(p.link.name)
 	}
 	dst := netip.AddrPortFrom(to, ib.UDPPort)
-	return &route{to: dst, flow: ib.NewFlow(p.local, dst, true)}, nil
+	return &route{to: dst, flow: ib.NewFlow(p.local, dst, true), ttl: attr.HopLimit, tos: attr.TrafficClass}, nil
 }
 
 // WantHeaders makes arrivals carry what a GRH needs.

@@ -33,6 +33,7 @@ func (p *port) Send(b *ibta.Batch) error {
 	r := b.To.Route.(*route)
 	t := p.train
 	t.Reset(r.to)
+	t.Mark(r.ttl, r.tos)
 	for i := range b.Len() {
 		pkt := b.Packet(i)
 		size := b.PacketSize(i)
@@ -78,11 +79,14 @@ func (s *sender) identification(i int) uint16 {
 
 // traceBatch writes a sent batch to the trace.
 func (p *port) traceBatch(b *ibta.Batch, r *route) {
-	now := time.Now()
+	now, ttl := time.Now(), r.ttl
+	if ttl == 0 {
+		ttl = 64
+	}
 	for i := range b.Len() {
 		pkt := b.Packet(i)
 		parts := append(append([][]byte{pkt.Head}, pkt.Payload...), pkt.Tail)
-		p.trace.WriteUDP(&trace.UDP{At: now, Src: p.local, Dst: r.to, ID: p.identification(i), DontFragment: true, TTL: 64,
+		p.trace.WriteUDP(&trace.UDP{At: now, Src: p.local, Dst: r.to, ID: p.identification(i), DontFragment: true, TTL: ttl, TOS: r.tos,
 			Direction: trace.Outbound}, parts...)
 	}
 }

@@ -16,6 +16,7 @@ const (
 	Datagrams   Ability = "UD queue pairs"
 	Multicast   Ability = "multicast"
 	IPHeaders   Ability = "a GRH of the IP header" // in front of received datagrams
+	MarkedSends Ability = "the hop limit and traffic class of an address vector"
 	SharedRecvs Ability = "shared receive queues"
 	XRC         Ability = "XRC"
 	Windows     Ability = "memory windows"

@@ -12,6 +12,7 @@ import (
 var datagramTests = []test{
 	{name: "UD/Send", run: testDatagram, needs: []Ability{Datagrams}},
 	{name: "UD/GRH", run: testGRH, needs: []Ability{Datagrams, IPHeaders}},
+	{name: "UD/HopLimit", run: testHopLimit, needs: []Ability{Datagrams, IPHeaders, MarkedSends}},
 	{name: "UD/Reply", run: testReply, needs: []Ability{Datagrams}},
 	{name: "UD/QKey", run: testQKey, needs: []Ability{Datagrams}},
 	{name: "UD/TooLong", run: testDatagramTooLong, needs: []Ability{Datagrams}},
@@ -96,6 +97,31 @@ func testGRH(t *T) {
 	}
 	if sum = sum>>16 + sum&0xffff; sum>>16+sum&0xffff != 0xffff {
 		t.Errorf("the header's checksum is wrong: % x", ip)
+	}
+}
+
+// testHopLimit sends with the hop limit and the traffic class of an address vector.
+func testHopLimit(t *T) {
+	a, b, _ := datagramPair(t)
+	for _, want := range []verbs.AHAttr{{HopLimit: 7, TrafficClass: 0x28}, {HopLimit: 255}, {TrafficClass: 0xb8}, {}} {
+		want.DGID = b.ep.GID
+		ah := value(a.pd.CreateAH(want))(t)
+		b.recv(1, 0, 1000)
+		a.do(a.datagram(ah, b, 10))
+		b.received(verbs.Success)
+		grh := make([]byte, grhLen)
+		b.mr.Do(func(p []byte) { copy(grh, p) })
+		hops, class := grh[20+8], grh[20+1]
+		if !want.DGID.Addr().Is4() {
+			hops, class = grh[7], grh[0]<<4|grh[1]>>4
+		}
+		if want.HopLimit != 0 && hops != want.HopLimit || want.HopLimit == 0 && hops < 32 {
+			t.Errorf("hop limit %d of %+v", hops, want)
+		}
+		if class != want.TrafficClass {
+			t.Errorf("traffic class %#x of %+v", class, want)
+		}
+		t.ok(ah.Close())
 	}
 }
 

@@ -12,17 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// segmentControl is the control message that makes a train of one send: cmsg
-// header and the segment size (UDP_SEGMENT, Linux 4.18).
-type segmentControl struct {
-	header unix.Cmsghdr
-	size   uint16
-	_      [6]byte
-}
-
-// cmsgLen is the length of a control message with n bytes of data.
-func cmsgLen(n int) int { return unix.SizeofCmsghdr + n }
-
 func (s *batched) send(t *Train) error {
 	if t.count == 0 {
 		return nil
@@ -56,31 +45,37 @@ func (s *batched) sendTrain(t *Train) error {
 		return err
 	}
 	fd := (*s.ports.Load())[0].fd
+	var control sendControl
+	s.mark(&control, t)
 	if t.count > 1 && (!s.feats.GSO || s.noGSO.Load() || t.sent > 0) {
-		return sendSingly(fd, &to, length, t)
+		return sendSingly(fd, &to, length, t, &control)
 	}
-	switch errno := sendPieces(fd, &to, length, t.pieces, t.count, t.segment); {
+	whole := control
+	if t.count > 1 {
+		whole.add(unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2, uint32(t.segment))
+	}
+	switch errno := sendPieces(fd, &to, length, t.pieces, &whole); {
 	case errno == 0:
 		return nil
 	case t.count > 1 && errno == unix.EIO:
 		// The network device has no checksum offload and never will.
 		s.noGSO.Store(true)
-		return sendSingly(fd, &to, length, t)
+		return sendSingly(fd, &to, length, t, &control)
 	case t.count > 1 && errno == unix.EINVAL:
 		// Some kernels' word for a segment longer than the MTU. Sent alone,
 		// it gets the proper one.
-		return sendSingly(fd, &to, length, t)
+		return sendSingly(fd, &to, length, t, &control)
 	default:
 		return sendError(errno)
 	}
 }
 
 // sendSingly sends what is left of the train, a datagram a call.
-func sendSingly(fd int, to *rawAddr, length uint32, t *Train) error {
+func sendSingly(fd int, to *rawAddr, length uint32, t *Train, control *sendControl) error {
 	var cut []piece
 	for t.sent < t.count {
 		cut = t.cut(t.sent, cut[:0])
-		if errno := sendPieces(fd, to, length, cut, 1, 0); errno != 0 {
+		if errno := sendPieces(fd, to, length, cut, control); errno != 0 {
 			return sendError(errno)
 		}
 		t.sent++
@@ -92,27 +87,22 @@ func sendSingly(fd int, to *rawAddr, length uint32, t *Train) error {
 // sendPieces is one sendmsg or sendto. It goes around the Go scheduler, which would let
 // others run, and be slow to come back, for what is done in a few
 // microseconds.
-func sendPieces(fd int, to *rawAddr, length uint32, pieces []piece, count, segment int) syscall.Errno {
-	if count == 1 && len(pieces) == 1 {
+func sendPieces(fd int, to *rawAddr, length uint32, pieces []piece, control *sendControl) syscall.Errno {
+	if control.used == 0 && len(pieces) == 1 {
 		// The kernel is 0.1 µs quicker without a header to read.
 		_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(pieces[0].base)), uintptr(pieces[0].len),
 			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(to)), uintptr(length))
 		return errno
 	}
-	var control segmentControl
 	hdr := unix.Msghdr{
 		Name:    (*byte)(unsafe.Pointer(to)),
 		Namelen: length,
 		Iov:     (*unix.Iovec)(unsafe.Pointer(unsafe.SliceData(pieces))),
 	}
 	hdr.SetIovlen(len(pieces))
-	if count > 1 {
-		control.header.Level = unix.IPPROTO_UDP
-		control.header.Type = unix.UDP_SEGMENT
-		control.header.SetLen(cmsgLen(2))
-		control.size = uint16(segment)
-		hdr.Control = (*byte)(unsafe.Pointer(&control))
-		hdr.SetControllen(unix.CmsgSpace(2))
+	if control.used > 0 {
+		hdr.Control = (*byte)(unsafe.Pointer(&control.memory))
+		hdr.SetControllen(control.used)
 	}
 	_, _, errno := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	return errno

@@ -23,6 +23,7 @@ type batched struct {
 	files  *descriptors
 	local  netip.AddrPort
 	feats  Features
+	ttl    int         // that packets have unless told otherwise
 	noGSO  atomic.Bool // the device below refused it
 
 	ports   atomic.Pointer[[]port] // first the socket itself, then one per group
@@ -65,6 +66,7 @@ func listenBatched(local netip.AddrPort, o Options) (transport, netip.AddrPort, 
 	}
 	s.ports.Store(&[]port{p})
 	s.feats = probe(fd)
+	s.ttl = defaultTTL(fd, local.Addr().Is4())
 	s.rx.init()
 	if s.waiter, err = newWaiter(); err != nil {
 		unix.Close(fd)

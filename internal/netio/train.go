@@ -41,6 +41,8 @@ type Train struct {
 	filled  int  // bytes added
 	sealed  bool // a shorter datagram has ended the train
 	sent    int  // datagrams that left already, in a send that was cut short
+
+	ttl, tos uint8
 }
 
 // piece is memory to gather from. It has the layout of struct iovec.
@@ -54,6 +56,11 @@ func (t *Train) Reset(to netip.AddrPort) {
 	clear(t.pieces) // hold on to nobody's memory
 	*t = Train{to: to, pieces: t.pieces[:0], limit: t.limit}
 }
+
+// Mark sets the time to live and type of service, or hop limit and traffic class, that
+// the train's packets have; 0 leaves the system's default. Systems without batched sends
+// use their default always.
+func (t *Train) Mark(ttl, tos uint8) { t.ttl, t.tos = ttl, tos }
 
 // To is the train's destination.
 func (t *Train) To() netip.AddrPort { return t.to }
