@@ -164,8 +164,10 @@ func (e *Engine) handleMRA(now Time, from verbs.AHAttr, b []byte) {
 		return
 	}
 	extra := min(Time(mra.ServiceTimeout.Duration()), maxPatience)
+	if now >= c.patience {
+		e.deadlines.set(c, now+min(extra+c.interval, max(c.interval, patientRepeats)))
+	}
 	c.patience = now + extra
-	e.deadlines.set(c, now+min(extra+c.interval, max(c.interval, patientRepeats)))
 	if !c.patient {
 		c.patient = true
 		e.emit(c, Event{Kind: EventPatience, Private: mra.Private[:]})
