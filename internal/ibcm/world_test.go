@@ -143,6 +143,9 @@ func (w *world) run() {
 		for _, h := range w.hosts {
 			h.e.HandleTimeout(w.now)
 			h.drain()
+			if err := consistent(h.e); err != nil {
+				w.fail("%s: %v", h.name, err)
+			}
 		}
 	}
 }
