@@ -151,13 +151,18 @@ func (b *Batch) add(to *Vector, p *ib.Packet, from *memory.Cursor, n int) bool {
 // repeat is add for a packet that differs from the last one only in PSN and AckReq, and has
 // no header but the BTH.
 func (b *Batch) repeat(p *ib.Packet, from *memory.Cursor, n int) bool {
+	return b.gather(b.To, b.repeatHeader(p), from, n)
+}
+
+// repeatHeader returns the batch's memory with the last packet's BTH once more behind it.
+func (b *Batch) repeatHeader(p *ib.Packet) []byte {
 	start := 0
 	if i := len(b.packets) - 2; i >= 0 {
 		start = b.packets[i].tail
 	}
 	buf := append(b.buf, b.buf[start:start+ib.BTHLen]...)
 	ib.PatchBTH(buf[len(buf)-ib.BTHLen:], p.AckReq, p.PSN)
-	return b.gather(b.To, buf, from, n)
+	return buf
 }
 
 // gather closes a packet whose headers end buf with the next n bytes of from.
@@ -208,9 +213,18 @@ func (b *Batch) finish(to *Vector, buf []byte, start, payload int) {
 // addSpan appends a packet that fits; its payload is n bytes of s from off on. False: the
 // span's region has ended, and the packet was not added.
 func (b *Batch) addSpan(to *Vector, p *ib.Packet, s *memory.Span, off, n int) bool {
-	start := len(b.buf)
 	p.PadCount = ib.PadFor(n)
-	buf := p.AppendHeader(b.buf)
+	return b.cut(to, p.AppendHeader(b.buf), s, off, n)
+}
+
+// repeatSpan is to addSpan what repeat is to add.
+func (b *Batch) repeatSpan(p *ib.Packet, s *memory.Span, off, n int) bool {
+	return b.cut(b.To, b.repeatHeader(p), s, off, n)
+}
+
+// cut closes a packet whose headers end buf with n bytes of s from off on.
+func (b *Batch) cut(to *Vector, buf []byte, s *memory.Span, off, n int) bool {
+	start := len(b.buf)
 	if n > 0 {
 		if !s.Valid() {
 			return false

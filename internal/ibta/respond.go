@@ -142,7 +142,7 @@ func (q *QP) respond(b *Batch) {
 	r, before := &q.resp, b.Len()
 	for r.replies.queue.Len() > 0 {
 		a := r.replies.queue.Front()
-		if !q.responsePacket(a, b) {
+		if !q.responsePacket(a, b) || !q.responseMiddles(a, b) {
 			return
 		}
 		if a.sent == a.packets {
@@ -156,7 +156,7 @@ func (q *QP) respond(b *Batch) {
 
 // responsePacket appends the next packet of a; false: it does not fit.
 func (q *QP) responsePacket(a *reply, b *Batch) bool {
-	r, h, mtu := &q.resp, &q.req.header, q.mtu()
+	h, mtu := &q.req.header, q.mtu()
 	first, last := a.sent == 0, a.sent+1 == a.packets
 	op := ib.OpReadResponseMiddle
 	switch {
@@ -177,10 +177,31 @@ func (q *QP) responsePacket(a *reply, b *Batch) bool {
 	if !b.fits(q.path, packetSize(h.Opcode, n), h.DestQP) {
 		return false
 	}
-	if !b.addSpan(q.path, h, &a.source, off, n) {
-		// The region went while it was being read.
-		r.replies.queue.Clear()
-		r.ack.nak(a.psn.Add(a.sent), ib.NAK(ib.NAKRemoteOperationalError))
+	return q.responded(a, n, b.addSpan(q.path, h, &a.source, off, n))
+}
+
+// responseMiddles appends packets of a for as long as they differ from the one before in
+// their PSN only; false: the region went.
+func (q *QP) responseMiddles(a *reply, b *Batch) bool {
+	h, mtu := &q.req.header, q.mtu()
+	if h.Opcode.Operation() != ib.OpReadResponseMiddle {
+		return true
+	}
+	for size := packetSize(h.Opcode, mtu); a.sent < a.packets-1 && b.fits(q.path, size, h.DestQP); {
+		h.PSN = h.PSN.Next()
+		if !q.responded(a, mtu, b.repeatSpan(h, &a.source, a.sent*mtu, mtu)) {
+			return false
+		}
+	}
+	return true
+}
+
+// responded notes that a packet of a with n bytes was added. It was not if the region went
+// while it was being read.
+func (q *QP) responded(a *reply, n int, added bool) bool {
+	if !added {
+		q.resp.replies.queue.Clear()
+		q.resp.ack.nak(a.psn.Add(a.sent), ib.NAK(ib.NAKRemoteOperationalError))
 		q.Device.Counters.RemoteErrors++
 		q.enterError()
 		return false
