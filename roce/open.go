@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/netio"
 	"github.com/ramjet-rdma/ramjet/internal/softdev"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -24,7 +23,8 @@ type Options struct {
 // Open opens the RoCEv2 device of a local address, such as "192.0.2.7" or "fd09::1".
 //
 // Any address of 127.0.0.0/8 is local on Linux, so that every process of a machine can
-// have one of its own.
+// have one of its own. There several processes of one user can open the same address as
+// well; elsewhere it is one process's at a time.
 func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt == nil {
 		opt = &Options{}
@@ -42,16 +42,21 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		return nil, err
 	}
 	local := netip.AddrPortFrom(addr, ib.UDPPort)
-	sock, err := netio.Listen(local, netio.Options{Plain: opt.Plain})
+	p := &port{local: local, link: link, trace: opt.Trace}
+	err = p.listen(opt.Plain)
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("roce: %v is no address of this host: %w", addr, err)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("roce: UDP port %d of %v is in use by another process or by a kernel device: "+
-			"use another address, on Linux any of 127.0.0.0/8: %w", ib.UDPPort, addr, err)
+		why := "in use by a process that does not share it or by a kernel device"
+		if refused := (*refusedError)(nil); errors.As(err, &refused) {
+			why = refused.why
+		}
+		return nil, fmt.Errorf("roce: UDP port %d of %v is %s: use another address, on Linux any of 127.0.0.0/8: %w",
+			ib.UDPPort, addr, why, syscall.EADDRINUSE)
 	case err != nil:
 		return nil, fmt.Errorf("roce: opening %v: %w", addr, err)
 	}
-	p := newPort(sock, local, link, opt.Trace)
+	p.init()
 	return verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p)), nil
 }

@@ -21,6 +21,7 @@ type port struct {
 	link  link
 	sender
 	receiver
+	sharing
 	trace *trace.Writer
 }
 
@@ -32,12 +33,12 @@ type route struct {
 	ttl, tos uint8 // 0: the system's default
 }
 
-func newPort(sock *netio.Socket, local netip.AddrPort, l link, t *trace.Writer) *port {
-	p := &port{sock: sock, local: local, link: l, trace: t}
-	f := sock.Features()
-	p.sender.init(sock, f)
-	p.receiver.init(local, f)
-	return p
+// init readies a port that has its socket.
+func (p *port) init() {
+	f := p.sock.Features()
+	p.sender.init(p.sock, f)
+	p.receiver.init(p.local, f)
+	p.prefix = ib.QPN(p.Slot())
 }
 
 // Attr returns the port's attributes and its GID table, which has one entry.
@@ -102,4 +103,12 @@ func (p *port) Wait(writable bool) error {
 
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
 func (p *port) Wake()                   { p.sock.Wake() }
-func (p *port) Close() error            { return p.sock.Close() }
+
+// Close frees the socket before the place among those that share it.
+func (p *port) Close() error {
+	err := p.sock.Close()
+	if p.group != nil {
+		p.group.Close()
+	}
+	return err
+}

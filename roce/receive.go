@@ -61,6 +61,9 @@ func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *softdev.Arriv
 	for i := range p.bufs[:n] {
 		p.take(&p.bufs[i], c, deliver)
 	}
+	if p.pending.Load() {
+		n += p.takeForwarded(c, deliver)
+	}
 	return n, err
 }
 
@@ -110,6 +113,9 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 			continue
 		}
 		p.arrival.Length = n
+		if q := p.packet.DestQP; (q>>prefixShift != p.prefix || q <= ib.QP1) && p.passesOn(c, frame, src, got) {
+			continue
+		}
 		deliver(&p.packet, &p.arrival)
 	}
 }

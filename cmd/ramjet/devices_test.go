@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/ramjet-rdma/ramjet"
 )
 
 func TestDevicesList(t *testing.T) {
@@ -30,11 +28,7 @@ func TestDevicesList(t *testing.T) {
 }
 
 func TestDevicesInUse(t *testing.T) {
-	dev, err := ramjet.Open("roce:127.0.0.1")
-	if err != nil {
-		t.Skipf("127.0.0.1 is used by others: %v", err)
-	}
-	defer dev.Close()
+	defer hold(t, "roce:127.0.0.1").Close()
 	r := ramjetCmd(t, "devices")
 	r.wantSuccess(t)
 	if !strings.Contains(r.stdout, "no: roce: UDP port 4791 of 127.0.0.1 is in use") {

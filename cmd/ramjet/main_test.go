@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // program is the command, built once.
@@ -173,13 +173,19 @@ func TestUsageErrorsOfDevice(t *testing.T) {
 	}
 }
 
+// hold takes a device's port as a program does that shares it with nobody.
+func hold(t *testing.T, name string) *net.UDPConn {
+	t.Helper()
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(strings.TrimPrefix(name, "roce:")), Port: ib.UDPPort})
+	if err != nil {
+		t.Skip(err)
+	}
+	return c
+}
+
 func TestPortInUse(t *testing.T) {
 	name := testDevice(t)
-	dev, err := ramjet.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.Close()
+	defer hold(t, name).Close()
 	ramjetCmd(t, "pingpong", "rc", "-d", name).wantError(t, exitUsage, "UDP port 4791")
 	ramjetCmd(t, "devices", name).wantError(t, exitUsage, "is in use")
 

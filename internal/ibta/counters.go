@@ -24,13 +24,14 @@ const (
 	DropAddress              // not from the address that the queue pair is connected to
 	DropMalformed            // no packet of the transport
 	DropICRC                 // invariant CRC mismatch
+	DropForward              // for another process of the address, which takes no more
 	NumReasons
 )
 
 func (r Reason) String() string {
 	return [...]string{"taken", "bad_state", "wrong_transport", "pkey_mismatch", "qkey_mismatch", "out_of_sequence", "duplicate",
 		"no_receive_posted", "unexpected_response", "bad_length", "invalid_request", "access_denied", "no_such_qp",
-		"wrong_source_address", "malformed", "icrc_error"}[r]
+		"wrong_source_address", "malformed", "icrc_error", "not_forwarded"}[r]
 }
 
 // Counters count what happened on a device.
@@ -52,6 +53,7 @@ type Counters struct {
 	Rewinds       uint64 // times a requester went back
 	Timeouts      uint64
 	RetryExceeded uint64
+	Forwarded     uint64 // to other processes of the address
 	Dropped       [NumReasons]uint64
 }
 
@@ -75,6 +77,7 @@ func (c *Counters) List() []verbs.Counter {
 		{Name: "rewinds", Value: c.Rewinds},
 		{Name: "timeouts", Value: c.Timeouts},
 		{Name: "retry_exceeded_err", Value: c.RetryExceeded},
+		{Name: "forwarded_pkts", Value: c.Forwarded},
 	}
 	for r := Taken + 1; r < NumReasons; r++ {
 		list = append(list, verbs.Counter{Name: "dropped_" + r.String(), Value: c.Dropped[r]})

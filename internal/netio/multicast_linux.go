@@ -52,7 +52,7 @@ func (s *batched) openGroup(group netip.Addr, ifi *net.Interface) (int, error) {
 	}
 	// The first socket's buffers, as the kernel reports them, are twice what
 	// was asked for.
-	fd, err := s.open(netip.AddrPortFrom(bind, s.local.Port()), Options{RecvBuffer: s.feats.RecvBuffer / 2, SendBuffer: s.feats.SendBuffer / 2}, true)
+	fd, err := s.open(netip.AddrPortFrom(bind, s.local.Port()), Options{RecvBuffer: s.feats.RecvBuffer / 2, SendBuffer: s.feats.SendBuffer / 2}, unix.SO_REUSEADDR)
 	if err != nil {
 		return -1, err
 	}

@@ -50,37 +50,44 @@ func listenBatched(local netip.AddrPort, o Options) (transport, netip.AddrPort, 
 		return nil, netip.AddrPort{}, os.NewSyscallError("eventfd", err)
 	}
 	s := &batched{files: &descriptors{}}
-	fd, err := s.open(local, o, false)
+	fd, err := s.open(local, o, 0)
 	if err != nil {
 		return nil, netip.AddrPort{}, err
 	}
+	if err := s.start(fd, local.Addr()); err != nil {
+		unix.Close(fd)
+		return nil, netip.AddrPort{}, err
+	}
+	return s, s.local, nil
+}
+
+// start makes a socket that is bound to addr the first that recv and wait serve.
+func (s *batched) start(fd int, addr netip.Addr) error {
 	sa, err := unix.Getsockname(fd)
 	if err != nil {
-		unix.Close(fd)
-		return nil, netip.AddrPort{}, os.NewSyscallError("getsockname", err)
+		return os.NewSyscallError("getsockname", err)
 	}
-	s.local = netip.AddrPortFrom(local.Addr(), portOf(sa))
+	s.local = netip.AddrPortFrom(addr, portOf(sa))
 	p := port{fd: fd}
-	if !local.Addr().IsUnspecified() {
-		p.to = local.Addr()
+	if !addr.IsUnspecified() {
+		p.to = addr
 	}
 	s.ports.Store(&[]port{p})
 	s.feats = probe(fd)
-	s.ttl = defaultTTL(fd, local.Addr().Is4())
+	s.ttl = defaultTTL(fd, addr.Is4())
 	s.rx.init()
 	if s.waiter, err = newWaiter(); err != nil {
-		unix.Close(fd)
-		return nil, netip.AddrPort{}, err
+		return err
 	}
 	s.files.event = s.waiter.event
 	s.files.add(fd)
 	runtime.AddCleanup(s, (*descriptors).free, s.files)
-	return s, s.local, nil
+	return nil
 }
 
 // open makes a non-blocking socket with this package's options, bound to an
-// address.
-func (s *batched) open(local netip.AddrPort, o Options, shared bool) (int, error) {
+// address. reuse is the socket option that lets several have it, or 0.
+func (s *batched) open(local netip.AddrPort, o Options, reuse int) (int, error) {
 	family := unix.AF_INET
 	if local.Addr().Is6() {
 		family = unix.AF_INET6
@@ -89,7 +96,7 @@ func (s *batched) open(local netip.AddrPort, o Options, shared bool) (int, error
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
-	if err := s.prepare(fd, local, o, shared); err != nil {
+	if err := s.prepare(fd, local, o, reuse); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -97,7 +104,7 @@ func (s *batched) open(local netip.AddrPort, o Options, shared bool) (int, error
 }
 
 // prepare sets a socket's options and binds it.
-func (s *batched) prepare(fd int, local netip.AddrPort, o Options, shared bool) error {
+func (s *batched) prepare(fd int, local netip.AddrPort, o Options, reuse int) error {
 	var err error
 	set := func(name string, level, option, value int) {
 		if err == nil {
@@ -112,8 +119,8 @@ func (s *batched) prepare(fd int, local netip.AddrPort, o Options, shared bool) 
 		// Linux's RoCEv2 sends UDP checksum 0 over IPv6 also (RFC 6936).
 		set("UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1)
 	}
-	if shared {
-		set("SO_REUSEADDR", unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if reuse != 0 {
+		set("SO_REUSEADDR or SO_REUSEPORT", unix.SOL_SOCKET, reuse, 1)
 	}
 	set("SO_RCVBUF", unix.SOL_SOCKET, unix.SO_RCVBUF, o.RecvBuffer)
 	set("SO_SNDBUF", unix.SOL_SOCKET, unix.SO_SNDBUF, o.SendBuffer)

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portshare
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// board is what the processes of an address know in common: a file in memory. Which slots
+// are taken, and who may write, are locks on bytes behind its contents; the kernel releases
+// them when their holder is gone, however that came about.
+//
+//	 0        8                  32                  56
+//	+--------+------------------+------------------+----
+//	| claims | claim            | claim            | …
+//	+--------+------------------+------------------+----
+//
+// The first word is the number of claims. A process has the file open on its own, as
+// locks belong to whoever opened it.
+type board struct{ file *os.File }
+
+// claim is a claimed service id.
+type claim struct {
+	service, mask uint64
+	slot          int
+}
+
+const (
+	claimsAt  = 8
+	claimSize = 24
+	maxClaims = 1 << 14
+
+	slotLocks = 1 << 40 // the first slot's
+	writeLock = slotLocks + Slots
+
+	// lockPatience bounds the wait for other processes, which write for some
+	// microseconds unless they are stopped just then.
+	lockPatience = time.Second
+)
+
+var (
+	errClaimed = errors.New("claimed already")
+	errFull    = errors.New("no room for more")
+)
+
+// newBoard makes an empty board and returns its descriptor.
+func newBoard() (int, error) {
+	fd, err := unix.MemfdCreate("ramjet-address", unix.MFD_CLOEXEC)
+	if err == nil {
+		err = unix.Ftruncate(fd, claimsAt)
+	}
+	return fd, os.NewSyscallError("memfd_create", err)
+}
+
+// openBoard opens the board of a descriptor once more, for locks of its own.
+func openBoard(fd int) (*board, error) {
+	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &board{f}, nil
+}
+
+func (b *board) close() { b.file.Close() }
+
+// lock locks or unlocks a byte, without waiting.
+func (b *board) lock(at int64, kind int16) bool {
+	l := unix.Flock_t{Type: kind, Start: at, Len: 1}
+	return unix.FcntlFlock(b.file.Fd(), unix.F_OFD_SETLK, &l) == nil
+}
+
+// take takes a free slot for as long as the board is open.
+func (b *board) take() (slot int, err error) {
+	for slot := range Slots {
+		if b.lock(slotLocks+int64(slot), unix.F_WRLCK) {
+			return slot, b.keep(func(c claim) bool { return c.slot != slot })
+		}
+	}
+	return 0, ErrFull
+}
+
+// taken says whether another board has taken a slot.
+func (b *board) taken(slot int) bool {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: slotLocks + int64(slot), Len: 1}
+	return unix.FcntlFlock(b.file.Fd(), unix.F_OFD_GETLK, &l) == nil && l.Type != unix.F_UNLCK
+}
+
+// claim adds a claim, unless it overlaps with one of a process that lives.
+func (b *board) claim(c claim) error {
+	return b.update(func(claims []claim) ([]claim, error) {
+		kept := claims[:0]
+		for _, o := range claims {
+			if (o.service^c.service)&o.mask&c.mask == 0 {
+				if o.slot == c.slot || b.taken(o.slot) {
+					return nil, errClaimed
+				}
+				continue
+			}
+			kept = append(kept, o)
+		}
+		if len(kept) == maxClaims {
+			return nil, errFull
+		}
+		return append(kept, c), nil
+	})
+}
+
+// keep drops the claims that f does not hold for.
+func (b *board) keep(f func(claim) bool) error {
+	return b.update(func(claims []claim) ([]claim, error) {
+		kept := claims[:0]
+		for _, c := range claims {
+			if f(c) {
+				kept = append(kept, c)
+			}
+		}
+		return kept, nil
+	})
+}
+
+// owner returns the slot that has claimed a service id. It takes no lock: a claim that is
+// just being made or dropped may be missed.
+func (b *board) owner(service uint64) (slot int, ok bool) {
+	claims, err := b.read()
+	if err != nil {
+		return 0, false
+	}
+	for _, c := range claims {
+		if (c.service^service)&c.mask == 0 {
+			return c.slot, true
+		}
+	}
+	return 0, false
+}
+
+// update changes the claims while nobody else does.
+func (b *board) update(f func([]claim) ([]claim, error)) error {
+	for until := time.Now().Add(lockPatience); !b.lock(writeLock, unix.F_WRLCK); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(until) {
+			return errors.New("another process of the address holds its board and does not go on")
+		}
+	}
+	defer b.lock(writeLock, unix.F_UNLCK)
+	claims, err := b.read()
+	if err != nil {
+		return err
+	}
+	if claims, err = f(claims); err != nil {
+		return err
+	}
+	return b.write(claims)
+}
+
+func (b *board) read() ([]claim, error) {
+	var head [claimsAt]byte
+	if _, err := b.file.ReadAt(head[:], 0); err != nil {
+		return nil, err
+	}
+	n := min(binary.NativeEndian.Uint64(head[:]), maxClaims)
+	body := make([]byte, n*claimSize)
+	got, _ := b.file.ReadAt(body, claimsAt) // shorter if claims were just dropped
+	claims := make([]claim, 0, n+1)
+	for body = body[:got]; len(body) >= claimSize; body = body[claimSize:] {
+		claims = append(claims, claim{binary.NativeEndian.Uint64(body), binary.NativeEndian.Uint64(body[8:]),
+			int(binary.NativeEndian.Uint64(body[16:]) % Slots)})
+	}
+	return claims, nil
+}
+
+func (b *board) write(claims []claim) error {
+	data := binary.NativeEndian.AppendUint64(nil, uint64(len(claims)))
+	for _, c := range claims {
+		data = binary.NativeEndian.AppendUint64(data, c.service)
+		data = binary.NativeEndian.AppendUint64(data, c.mask)
+		data = binary.NativeEndian.AppendUint64(data, uint64(c.slot))
+	}
+	_, err := b.file.WriteAt(data, 0)
+	return err
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/netio"
+	"github.com/ramjet-rdma/ramjet/internal/portshare"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// joinPatience is how long an address that is in use may seem not to be shared: another
+// process may be between binding it and opening its door, or an earlier leader just gone.
+const joinPatience = time.Second
+
+// listen binds the port's address, or joins the processes that have it already.
+func (p *port) listen(plain bool) error {
+	for until := time.Now().Add(joinPatience); ; time.Sleep(2 * time.Millisecond) {
+		sock, err := netio.Listen(p.local, netio.Options{Plain: plain})
+		if err == nil {
+			p.sock = sock
+			if !plain {
+				p.found(until)
+			}
+			return nil
+		}
+		if plain || !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+		m, joinErr := portshare.Join(p.shared())
+		if joinErr == nil {
+			p.group = processes{m, p.local}
+			return nil
+		}
+		if !errors.Is(joinErr, portshare.ErrNobody) {
+			return &refusedError{joinErr.Error()}
+		}
+		if time.Now().After(until) {
+			return err
+		}
+	}
+}
+
+// shared says how the address is shared.
+func (p *port) shared() portshare.Config {
+	return portshare.Config{
+		Name:    "roce/" + p.local.String(),
+		Group:   func() ([]int, error) { return p.sock.Group(ibta.PrefixBits) },
+		Steer:   func(socket, slot int) error { return netio.Steer(socket, ibta.PrefixBits, slot) },
+		Adopt:   func(socket int) (err error) { p.sock, err = netio.Adopt(socket, p.local); return err },
+		Receive: p.putForwarded,
+	}
+}
+
+// found opens the door to an address that was just bound. Where that is not possible, the
+// device works, but no other can join it.
+func (p *port) found(until time.Time) {
+	for {
+		m, err := portshare.Found(p.shared())
+		if err == nil {
+			p.group = processes{m, p.local}
+			return
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+			return
+		}
+		time.Sleep(2 * time.Millisecond) // whoever had the address before is about to close it
+	}
+}
+
+// processes are those that share an address.
+type processes struct {
+	*portshare.Member
+	local netip.AddrPort
+}
+
+// Claim tells what is wrong in the words of verbs.
+func (s processes) Claim(service, mask uint64) error {
+	err := s.Member.Claim(service, mask)
+	switch {
+	case portshare.Claimed(err):
+		return &verbs.OpError{Op: "claim_service", Err: verbs.ErrBusy, Detail: fmt.Sprintf(
+			"service id %#x of %v has a listener in another process: use another port or service id", service, s.local.Addr())}
+	case err != nil:
+		return &verbs.OpError{Op: "claim_service", Err: verbs.ErrNoMemory, Detail: err.Error()}
+	}
+	return nil
+}
+
+// Release undoes Claim.
+func (s processes) Release(service, mask uint64) { _ = s.Member.Release(service, mask) } // gone with the process at last
