@@ -86,7 +86,6 @@ func New(name, kind string, guid uint64, port Port) *Device {
 			verbs.CapOnDemand | verbs.CapUDMulticast | verbs.CapUC | verbs.CapUD,
 	}
 	d.progress.init(d, lim)
-	d.deliver = d.demultiplex
 	go d.loop()
 	return d
 }

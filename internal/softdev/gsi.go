@@ -53,14 +53,13 @@ func (d *Device) OpenGSI() (verbs.GSIDriver, error) {
 	return g, nil
 }
 
-// demultiplex takes a packet to QP1 or to its queue pair; the device's lock is held.
-func (d *Device) demultiplex(p *ib.Packet, from *Arrival) {
-	if p.DestQP != ib.QP1 {
-		d.receive(p, from)
-		return
+// receiveOther takes a packet that is for no queue pair; the device's lock is held.
+func (d *Device) receiveOther(p *ib.Packet, from *Arrival) {
+	r := ibta.DropNoDestination
+	if p.DestQP == ib.QP1 {
+		r = d.receiveMAD(p, from)
 	}
-	d.engine.Counters.RecvPackets++
-	if r := d.receiveMAD(p, from); r != ibta.Taken {
+	if r != ibta.Taken {
 		d.engine.Counters.Dropped[r]++
 	}
 }

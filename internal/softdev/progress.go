@@ -79,7 +79,7 @@ func (d *Device) receive(p *ib.Packet, from *Arrival) {
 	q := d.last
 	if q == nil || q.engine.Num != p.DestQP {
 		if q = d.qps[p.DestQP]; q == nil {
-			d.engine.Counters.Dropped[ibta.DropNoDestination]++
+			d.receiveOther(p, from)
 			return
 		}
 		d.last = q
