@@ -20,7 +20,9 @@ const (
 	// EventEstablished: an accepted connection is established, by an RTU (Event.Private has
 	// its private data) or by Established.
 	EventEstablished
-	// EventRejected: a REJ came; Event.REJ has it.
+	// EventRejected: a REJ came; Event.REJ has it. Or one that says "stale connection" was sent,
+	// as the peer spoke of this connection's QP in another: then Event.REJ is what it would
+	// have said.
 	EventRejected
 	// EventUnreachable: the peer does not answer a REQ, a REP or a SIDR_REQ: Event.Message
 	// says which.

@@ -214,10 +214,32 @@ func TestStaleREQ(t *testing.T) {
 	req := request()
 	req.LocalCommID++
 	s.says(mad.AttrREQ, reqTID+1, req)
-	s.wants(mad.AttrREJ, &mad.REJ{})
+	for range 2 {
+		var rej mad.REJ
+		if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREQ {
+			t.Errorf("REJ %+v", rej)
+		}
+	}
 	if ev := s.event(EventRejected); ev.ID != id || ev.REJ.Reason != mad.RejStaleConnection {
 		t.Errorf("rejected %+v", ev)
 	}
+	s.gone()
+
+	// Nor the program of a connection that we asked for.
+	s, id, _, tid := connecting(t)
+	s.ok(s.e.Listen(ListenParams{Service: testService}))
+	s.says(mad.AttrREP, tid, reply(id))
+	s.event(EventReply)
+	req = request()
+	req.LocalCommID++
+	s.says(mad.AttrREQ, reqTID, req)
+	s.wants(mad.AttrREJ, &mad.REJ{})
+	var rej mad.REJ
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREP || rej.RemoteCommID != peerID {
+		t.Errorf("REJ %+v", rej)
+	}
+	s.event(EventRejected)
+	s.fails(s.e.Ready(s.now, id, nil), ErrNotFound)
 	s.gone()
 }
 

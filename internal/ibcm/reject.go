@@ -69,14 +69,15 @@ func (e *Engine) refuseVersion(to verbs.AHAttr, h *mad.Header, b []byte) {
 	}
 }
 
-// drop ends a connection that the peer does not know any more.
+// drop ends a connection that the peer does not know any more. What the program
+// has not answered yet ends at once, so that there is nothing to answer.
 func (e *Engine) drop(now Time, c *conn) {
 	switch c.state {
-	case repSent, repRcvd, established:
+	case repSent, established:
 		e.disconnect(now, c, nil)
-	case reqRcvd:
+	case reqRcvd, repRcvd:
 		e.emit(c, Event{Kind: EventRejected, REJ: &mad.REJ{RemoteCommID: c.id, LocalCommID: c.remote, Reason: mad.RejStaleConnection}})
-		e.forget(c)
+		e.reject(now, c, &RejectParams{Reason: mad.RejStaleConnection})
 	}
 }
 
