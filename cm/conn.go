@@ -52,16 +52,13 @@ func (c *Conn) setUp(o *options, p *ConnParam) error {
 	return err
 }
 
-// answer accepts what the peer asked for.
-func (c *Conn) answer(o *options) error {
+// prepare makes what accepting needs.
+func (c *Conn) prepare(o *options) (*ConnParam, error) {
 	if err := c.id.tune(o); err != nil {
-		return err
+		return nil, err
 	}
 	p := o.param
-	if err := c.setUp(o, &p); err != nil {
-		return err
-	}
-	return c.id.Accept(&p)
+	return &p, c.setUp(o, &p)
 }
 
 // begin starts the connection's life: from here on its events come to it.
@@ -82,12 +79,6 @@ func (c *Conn) drop() {
 	if c.queues != nil {
 		c.queues.close()
 	}
-}
-
-// retired says whether an error means that a request has become void, because the peer gave
-// up or the listener was closed.
-func retired(err error) bool {
-	return errors.Is(err, ErrDisconnected) || errors.Is(err, verbs.ErrClosed) || errors.Is(err, verbs.ErrNotFound)
 }
 
 // connEvents is a Conn as the receiver of its id's events.
@@ -139,9 +130,7 @@ const closeWait = time.Second
 func (c *Conn) Close() error {
 	var err error
 	c.closing.Do(func() {
-		if e := c.id.Disconnect(); e != nil && !retired(e) {
-			err = e
-		}
+		c.id.Disconnect() // fails if the device is gone
 		c.finish.Do(func() { close(c.ended) })
 		t := time.NewTimer(closeWait)
 		select {

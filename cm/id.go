@@ -142,6 +142,13 @@ func (id *ID) where() string {
 	return ""
 }
 
+// asks says whether a peer still waits for an answer.
+func (id *ID) asks() bool {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	return id.state == requested
+}
+
 // datagrams says whether the id is about datagram services.
 func (ps PortSpace) datagrams() bool { return ps == UDP || ps == IPoIB }
 

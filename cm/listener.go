@@ -64,16 +64,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 		if e.Type == ConnectRequest {
-			c := &Conn{id: e.ID, asked: e.Conn}
-			l.mu.Lock()
-			l.pending[e.ID] = c
-			l.mu.Unlock()
-			if err := c.answer(l.opts); err != nil {
-				l.take(e.ID)
-				c.drop()
-				if retired(err) {
-					continue
-				}
+			if err := l.answer(&Conn{id: e.ID, asked: e.Conn}); err != nil {
 				return nil, err
 			}
 			continue
@@ -88,6 +79,27 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 			c.drop()
 		}
 	}
+}
+
+// answer accepts a request; what comes of it is an event. The error is one of this side's.
+func (l *Listener) answer(c *Conn) error {
+	p, err := c.prepare(l.opts)
+	if err == nil {
+		l.mu.Lock()
+		l.pending[c.id] = c
+		l.mu.Unlock()
+		if err = c.id.Accept(p); err == nil {
+			return nil
+		}
+		if l.take(c.id) == nil {
+			return nil // whoever has it closes it: the peer gave up
+		}
+	}
+	if !c.id.asks() {
+		err = nil
+	}
+	c.drop()
+	return err
 }
 
 // next returns the listener's next event but for those that end it.
@@ -161,7 +173,10 @@ func (r *Request) PeerAddr() netip.AddrPort { return r.conn.id.PeerAddr() }
 // until it stands. If ctx ends before, the connection is given up.
 func (r *Request) Accept(ctx context.Context, opts ...Option) (*Conn, error) {
 	c := r.conn
-	err := c.answer(r.opts.with(opts))
+	p, err := c.prepare(r.opts.with(opts))
+	if err == nil {
+		err = c.id.Accept(p)
+	}
 	var e *Event
 	if err == nil {
 		e, err = next(ctx, r.events, Established)

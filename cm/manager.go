@@ -25,8 +25,7 @@ type manager struct {
 	ids     map[*ID]struct{}
 	ports   map[portKey]*port
 	shared  shared
-	stopped bool
-	failure error // why the device is of no use any more
+	stopped bool // all that is left is that ids can be closed
 }
 
 // managers has the manager of each device that has ids.
@@ -42,7 +41,7 @@ func enter(id *ID, dev *verbs.Device) error {
 	if m := managers.of[dev]; m != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if !m.stopped && m.failure == nil {
+		if !m.stopped {
 			m.add(id)
 			return nil
 		}
@@ -117,15 +116,15 @@ func (m *manager) stop() {
 	m.shared.close()
 }
 
-// fail tells all ids that the device is gone.
+// fail ends the manager of a device that is gone, and tells all ids.
 func (m *manager) fail(err error) {
 	m.mu.Lock()
-	if !m.stopped && m.failure == nil {
-		m.failure = err
+	if !m.stopped {
 		for _, id := range slices.Collect(maps.Keys(m.ids)) {
 			id.state = removed
 			id.tell(&Event{Type: DeviceRemoval, ID: id, Err: err})
 		}
+		m.stop()
 	}
 	m.unlock()
 }

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func TestDialPrivateData(t *testing.T) {
+	a, b := open(t), open(t)
+	l := listen(t, b, cm.WithPrivateData([]byte("from the server")))
+	in := accept(t, l)
+	c, err := cm.Dial(within(t), a, l.Addr().String(), cm.WithPrivateData([]byte("from the client")), cm.WithReads(3, 2))
+	ok(t, err)
+	defer c.Close()
+	s := <-in
+	ok(t, s.err)
+	defer s.c.Close()
+	holds(t, "server's", c.Param().PrivateData, "from the server", cm.MaxAcceptData)
+	holds(t, "client's", s.c.Param().PrivateData, "from the client", cm.MaxConnectData)
+	if p := s.c.Param(); p.ResponderResources != 2 || p.InitiatorDepth != 3 {
+		t.Errorf("the server has depths %d, %d", p.ResponderResources, p.InitiatorDepth)
+	}
+	if c.PeerAddr() != l.Addr() || s.c.PeerAddr() != c.LocalAddr() || s.c.LocalAddr() != l.Addr() {
+		t.Errorf("%v to %v, %v to %v", c.LocalAddr(), c.PeerAddr(), s.c.LocalAddr(), s.c.PeerAddr())
+	}
+	_, err = cm.Dial(within(t), a, l.Addr().String(), cm.WithPrivateData(make([]byte, cm.MaxConnectData+1)))
+	fails(t, err, verbs.ErrInvalid, "private data", l.Addr().String())
+}
+
+// A program that looks at requests first.
+func TestRequests(t *testing.T) {
+	a, b := open(t), open(t)
+	l := listen(t, b)
+	ctx := within(t)
+	for _, welcome := range []bool{true, false} {
+		done := make(chan error)
+		go func() {
+			c, err := cm.Dial(ctx, a, l.Addr().String(), cm.WithPrivateData([]byte("let me in")))
+			if err == nil {
+				holds(t, "server's", c.Param().PrivateData, "come in", cm.MaxAcceptData)
+				err = c.Close()
+			}
+			done <- err
+		}()
+		r, err := l.Next(ctx)
+		ok(t, err)
+		holds(t, "request", r.Param().PrivateData, "let me in", cm.MaxConnectData)
+		if welcome {
+			c, err := r.Accept(ctx, cm.WithPrivateData([]byte("come in")))
+			ok(t, err)
+			ok(t, <-done)
+			<-c.Done()
+			ok(t, c.Close())
+			continue
+		}
+		ok(t, r.Reject([]byte("not today")))
+		var why *cm.RejectError
+		if err := <-done; !errors.As(err, &why) || why.Reason != cm.ReasonConsumer || !bytes.HasPrefix(why.PrivateData, []byte("not today")) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// Queue pairs that the program sets up itself.
+func TestWithSetup(t *testing.T) {
+	a, b := open(t), open(t)
+	setup := func(dev *verbs.Device) (*verbs.CQ, cm.Option) {
+		pd, err := dev.AllocPD()
+		ok(t, err)
+		cq, err := dev.CreateCQ(16, nil)
+		ok(t, err)
+		return cq, cm.WithSetup(func(id *cm.ID, p *cm.ConnParam) error {
+			p.PrivateData = fmt.Append(nil, "I am ", id.Device().Name())
+			_, err := id.CreateQP(pd, verbs.QPInit{SendCQ: cq, RecvCQ: cq})
+			return err
+		})
+	}
+	_, serve := setup(b)
+	l := listen(t, b, serve)
+	in := accept(t, l)
+	cq, call := setup(a)
+	c, err := cm.Dial(within(t), a, l.Addr().String(), call)
+	ok(t, err)
+	s := <-in
+	ok(t, s.err)
+	holds(t, "client's", s.c.Param().PrivateData, "I am "+a.Name(), cm.MaxConnectData)
+	ok(t, c.QP().PostSend(&verbs.SendWR{ID: 5, Op: verbs.Write, Flags: verbs.Signaled}))
+	var wc [1]verbs.WC
+	if _, err := cq.Wait(within(t), wc[:]); err != nil || wc[0].Status != verbs.Success {
+		t.Errorf("%v, %v", err, wc[0].Status)
+	}
+	fails(t, c.Send(within(t), nil), verbs.ErrNotSupported)
+	_, err = c.Recv(within(t))
+	fails(t, err, verbs.ErrNotSupported)
+	ok(t, c.Close())
+	ok(t, s.c.Close())
+
+	oops := errors.New("no memory for you")
+	_, err = cm.Dial(within(t), a, l.Addr().String(), cm.WithSetup(func(*cm.ID, *cm.ConnParam) error { return oops }))
+	fails(t, err, oops)
+}
+
+func TestDialErrors(t *testing.T) {
+	a, b := open(t), open(t)
+	ctx := within(t)
+	to := b.Name()[len("roce:"):]
+	l := listen(t, b) // so that somebody answers
+	_, err := cm.Dial(ctx, a, to+":1")
+	var why *cm.RejectError
+	if !errors.As(err, &why) || why.Reason != cm.ReasonInvalidService {
+		t.Errorf("nobody listens: %v", err)
+	}
+	fails(t, err, err, to+":1", "refused")
+	_, err = cm.Dial(ctx, a, "192.0.2.1:7471")
+	fails(t, err, cm.ErrNoAddr, "192.0.2.1")
+	_, err = cm.Dial(ctx, a, "[fd00::1]:7471")
+	fails(t, err, cm.ErrNoAddr, "fd00::1")
+	_, err = cm.Dial(ctx, a, "nobody.invalid:7471")
+	fails(t, err, cm.ErrNoAddr, "nobody.invalid")
+	_, err = cm.Dial(ctx, a, to)
+	fails(t, err, verbs.ErrInvalid, to, "host:port")
+	_, err = cm.Dial(ctx, a, to+":rdma")
+	fails(t, err, verbs.ErrInvalid, "port is a number")
+	_, err = cm.Dial(ctx, a, to+":0")
+	fails(t, err, verbs.ErrInvalid, to+":0")
+	_, err = cm.Dial(ctx, a, l.Addr().String(), cm.WithDepth(0, 1))
+	fails(t, err, verbs.ErrInvalid, "depths")
+
+	_, err = cm.Listen(b, "192.0.2.1:0")
+	fails(t, err, cm.ErrNoAddr, "192.0.2.1")
+	_, err = cm.Listen(b, l.Addr().String())
+	fails(t, err, cm.ErrAddrInUse, l.Addr().Addr().String(), fmt.Sprint(l.Addr().Port()))
+	_, err = cm.Listen(b, ":99999")
+	fails(t, err, verbs.ErrInvalid)
+}
+
+// silent returns an address that takes datagrams and answers none.
+func silent(t *testing.T) string {
+	t.Helper()
+	dev := open(t)
+	addr := dev.Name()[len("roce:"):]
+	dev.Close()
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 4791)))
+	ok(t, err)
+	t.Cleanup(func() { c.Close() })
+	return addr + ":7471"
+}
+
+func TestDialTimeout(t *testing.T) {
+	a, to := open(t), silent(t)
+	_, err := cm.Dial(within(t), a, to, cm.WithTimeout(20*time.Millisecond))
+	fails(t, err, cm.ErrTimeout, to, "20ms")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err = cm.Dial(ctx, a, to); err != context.DeadlineExceeded {
+		t.Error(err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	a, to := open(t), silent(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	l := listen(t, open(t))
+	ended := make(chan error)
+	for _, f := range []func() error{
+		func() error { _, err := cm.Dial(ctx, a, to); return err },
+		func() error { _, err := l.Accept(ctx); return err },
+		func() error { _, err := l.Next(ctx); return err },
+		func() error { _, err := cm.NewEventChannel().Get(ctx); return err },
+	} {
+		go func() { ended <- f() }()
+	}
+	cancel()
+	for range 4 {
+		if err := <-ended; err != context.Canceled {
+			t.Error(err)
+		}
+	}
+}
+
+// The backlog bounds who waits; who comes too late is told.
+func TestBacklog(t *testing.T) {
+	a, b := open(t), open(t)
+	l := listen(t, b, cm.WithBacklog(2))
+	ctx := within(t)
+	results := make(chan error)
+	for range 3 {
+		go func() {
+			c, err := cm.Dial(ctx, a, l.Addr().String())
+			if err == nil {
+				err = c.Close()
+			}
+			results <- err
+		}()
+	}
+	var why *cm.RejectError
+	if err := <-results; !errors.As(err, &why) || why.Reason != cm.ReasonNoResources {
+		t.Errorf("one too many: %v", err)
+	}
+	for range 2 {
+		c, err := l.Accept(ctx)
+		ok(t, err)
+		defer c.Close()
+		ok(t, <-results)
+	}
+}
+
+func TestListenerClose(t *testing.T) {
+	a, b := open(t), open(t)
+	l := listen(t, b)
+	in := accept(t, l)
+	ok(t, l.Close())
+	fails(t, (<-in).err, verbs.ErrClosed)
+	ok(t, l.Close())
+
+	// Those who wait are turned away, those who are in stay, and the port is free again.
+	at := l.Addr().String()
+	l, err := cm.Listen(b, at)
+	ok(t, err)
+	in = accept(t, l)
+	c, err := cm.Dial(within(t), a, at)
+	ok(t, err)
+	defer c.Close()
+	s := <-in
+	ok(t, s.err)
+	defer s.c.Close()
+	late := make(chan error)
+	go func() { _, err := cm.Dial(within(t), a, at); late <- err }()
+	_, err = l.Next(within(t))
+	ok(t, err)
+	ok(t, l.Close())
+	var why *cm.RejectError
+	if err := <-late; !errors.As(err, &why) {
+		t.Errorf("%v", err)
+	}
+	ok(t, c.Send(within(t), []byte("still here")))
+}
+
+// A peer that does not finish what it began does not keep others waiting.
+func TestAcceptPassesTheSlow(t *testing.T) {
+	a, b := open(t), open(t)
+	l := listen(t, b)
+	slow := newSide(t, a, cm.TCP)
+	qp, err := slow.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: slow.cq, RecvCQ: slow.cq})
+	ok(t, err)
+	slow.resolve(l.Addr())
+	ok(t, slow.id.Connect(&cm.ConnParam{QPNum: qp.Num()}))
+	in := accept(t, l)
+	slow.event(cm.ConnectResponse) // and nothing more
+	c, err := cm.Dial(within(t), a, l.Addr().String())
+	ok(t, err)
+	defer c.Close()
+	s := <-in
+	ok(t, s.err)
+	if s.c.PeerAddr() != c.LocalAddr() {
+		t.Error("the slow one was accepted")
+	}
+	s.c.Close()
+}
+
+func TestSeveralListeners(t *testing.T) {
+	a, b := open(t), open(t)
+	ctx := within(t)
+	var wg sync.WaitGroup
+	for i := range 10 {
+		l := listen(t, b)
+		wg.Go(func() {
+			s, err := l.Accept(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if err := s.Send(ctx, fmt.Append(nil, l.Addr())); err != nil {
+				t.Error(i, err)
+			}
+		})
+		wg.Go(func() {
+			c, err := cm.Dial(ctx, a, l.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			m, err := c.Recv(ctx)
+			if err != nil || string(m.Bytes()) != l.Addr().String() {
+				t.Errorf("%v from %v", err, l.Addr())
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A device can call itself.
+func TestSelf(t *testing.T) {
+	dev := open(t)
+	l := listen(t, dev)
+	in := accept(t, l)
+	c, err := cm.Dial(within(t), dev, fmt.Sprint(":", l.Addr().Port()))
+	ok(t, err)
+	s := <-in
+	ok(t, s.err)
+	ok(t, c.Send(within(t), []byte("to myself")))
+	ok(t, c.Close())
+	ok(t, s.c.Close())
+}
+
+// Nothing is left when everything was closed, in the middle of whatever.
+func TestNothingIsLeft(t *testing.T) {
+	a, b := open(t), open(t)
+	eventually(t, func() bool { return cm.Managers() == 0 }, "managers of earlier tests have ended")
+	start := runtime.NumGoroutine()
+	l := listen(t, b)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if c, err := l.Accept(ctx); err == nil {
+					c.Close()
+				}
+			}
+		})
+		wg.Go(func() {
+			for i := range 30 {
+				limit, stop := context.WithTimeout(ctx, time.Duration(i)*100*time.Microsecond)
+				if c, err := cm.Dial(limit, a, l.Addr().String()); err == nil {
+					c.Send(limit, []byte("hello"))
+					c.Close()
+				}
+				stop()
+			}
+		})
+	}
+	time.AfterFunc(100*time.Millisecond, cancel)
+	wg.Wait()
+	ok(t, l.Close())
+	eventually(t, func() bool { return cm.Managers() == 0 }, "the managers end")
+	eventually(t, func() bool { return runtime.NumGoroutine() <= start }, "the goroutines end")
+	for _, dev := range []*verbs.Device{a, b} {
+		pd, err := dev.AllocPD()
+		ok(t, err)
+		ok(t, pd.Close())
+		ok(t, dev.Close())
+	}
+}
