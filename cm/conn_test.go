@@ -204,3 +204,24 @@ func TestSendCancelled(t *testing.T) {
 	ok(t, server.Send(within(t), nil))
 	ok(t, client.Close())
 }
+
+// A peer that dies without a word is noticed by what is not acknowledged.
+func TestPeerDies(t *testing.T) {
+	a, b := open(t), open(t)
+	l := listen(t, b)
+	in := accept(t, l)
+	ctx := within(t)
+	client, err := cm.Dial(ctx, a, l.Addr().String(), cm.WithAckTimeout(8), cm.WithRetries(2, 7))
+	ok(t, err)
+	server := <-in
+	ok(t, server.err)
+	go b.Close()
+	<-server.c.Done()
+	err = client.Send(ctx, []byte("is anybody there?"))
+	fails(t, err, verbs.RetryExceeded.Err(), l.Addr().String())
+	<-client.Done()
+	_, err = client.Recv(ctx)
+	fails(t, err, verbs.RetryExceeded.Err())
+	server.c.Close()
+	ok(t, client.Close())
+}

@@ -63,9 +63,10 @@ func newIBProtocol(m *manager, g gsi) *ibProtocol {
 	p.engine = ibcm.New(c)
 	p.timer = time.AfterFunc(time.Hour, p.timeout)
 	p.timer.Stop()
-	go p.receive()
 	return p
 }
+
+func (p *ibProtocol) run() { go p.receive() }
 
 func (p *ibProtocol) now() ibcm.Time { return ibcm.Time(time.Since(p.start)) + 1 }
 

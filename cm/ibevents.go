@@ -39,7 +39,9 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 	case ibcm.EventUnreachable:
 		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not answer the %v", id.peer, e.Message)})
 	case ibcm.EventDisconnected:
-		id.end(disconnected, &Event{Type: Disconnected})
+		if id.state != disconnected {
+			id.end(disconnected, &Event{Type: Disconnected})
+		}
 	case ibcm.EventTimeWaitExit:
 		id.tell(&Event{Type: TimewaitExit, ID: id})
 	case ibcm.EventService:
@@ -89,13 +91,12 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	}
 	id.local = netip.AddrPortFrom(listener.local.Addr(), e.Listener.Port())
 	id.peer = header.SrcAddr()
-	if !listener.tell(event) {
-		p.engine.Release(p.now(), e.ID)
-		return
-	}
 	p.m.add(id)
 	c.live = true
 	p.conns[c.comm] = id
+	if !listener.tell(event) {
+		id.close() // nobody will
+	}
 }
 
 // unacceptable says what of a request this side cannot do; 0: nothing.
@@ -146,7 +147,9 @@ func (p *ibProtocol) replied(id *ID, r *mad.REP) {
 // rejected ends an attempt, or a connection that the peer does not know.
 func (p *ibProtocol) rejected(id *ID, r *mad.REJ) {
 	if id.state >= established {
-		id.end(disconnected, &Event{Type: Disconnected})
+		if id.state != disconnected {
+			id.end(disconnected, &Event{Type: Disconnected})
+		}
 		return
 	}
 	id.end(failed, &Event{Type: Rejected, Conn: ConnParam{PrivateData: r.Private[:]},

@@ -32,7 +32,8 @@ func Listen(dev *verbs.Device, address string, opts ...Option) (*Listener, error
 	if l.id, err = NewID(l.events, dev, TCP); err != nil {
 		return nil, err
 	}
-	if err := l.id.tune(l.opts); err == nil {
+	err = l.id.tune(l.opts)
+	if err == nil {
 		err = l.id.Bind(at)
 	}
 	if err == nil {

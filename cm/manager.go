@@ -52,6 +52,7 @@ func enter(id *ID, dev *verbs.Device) error {
 	}
 	managers.of[dev] = m
 	m.add(id)
+	m.proto.run()
 	return nil
 }
 

@@ -13,6 +13,8 @@ import (
 //
 // The protocol keeps what it knows of a connection in ID.ib, or in a field of its own.
 type protocol interface {
+	// run starts what receives, once the manager is complete.
+	run()
 	// claim reserves the id's port among the processes of the address; alone of all calls it may
 	// wait, and it is made without the lock.
 	claim(id *ID) error

@@ -43,6 +43,9 @@ func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) {
 		return nil, err
 	}
 	id.qp, id.srq = qp, init.SRQ != nil
+	if !id.ps.datagrams() {
+		qp.Watch(id.watch)
+	}
 	return qp, nil
 }
 
@@ -97,4 +100,26 @@ func (id *ID) breakQP() {
 	if id.qp != nil && !id.ps.datagrams() {
 		id.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState) // fails if the program has closed it
 	}
+}
+
+// watch hears of the queue pair's events, with the device's lock held.
+func (id *ID) watch(t verbs.EventType) {
+	switch t {
+	case verbs.EventQPBroken, verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
+		go id.broken()
+	case verbs.EventCommEstablished:
+		go id.Notify(t) // an error means that it comes too late
+	}
+}
+
+// broken ends a connection whose queue pair has failed, because the peer is gone or did
+// what it may not: the program is told at once, the peer if it can be reached.
+func (id *ID) broken() {
+	id.m.mu.Lock()
+	defer id.m.unlock()
+	if id.state != accepting && id.state != established {
+		return
+	}
+	id.m.proto.disconnect(id) // fails if the peer was faster
+	id.end(disconnected, &Event{Type: Disconnected})
 }

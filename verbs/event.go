@@ -31,13 +31,16 @@ const (
 	EventQPLastWQEReached
 	EventClientReregister
 	EventGIDChange
+	// EventQPBroken: an error of the queue pair's own sends took it to ERR. Its completions say
+	// so to the program; this event is for [QP.Watch] only.
+	EventQPBroken
 )
 
 func (t EventType) String() string {
 	return name([]string{"CQ error", "local work queue catastrophic error", "invalid request local work queue error",
 		"local access violation work queue error", "communication established", "send queue drained", "path migrated",
 		"path migration request error", "local catastrophic error", "port active", "port error", "LID change", "PKey change",
-		"SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached", "client reregistration", "GID table change"}, t)
+		"SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached", "client reregistration", "GID table change", "queue pair broken"}, t)
 }
 
 // Event is an asynchronous event; the object that it is about is set, the others are nil.

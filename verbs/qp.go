@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 	"weak"
 )
@@ -50,9 +51,10 @@ const (
 // QP is a queue pair (IBTA 10.2.4).
 type QP struct {
 	object
-	dev  *Device
-	drv  QPDriver
-	init QPInit
+	dev   *Device
+	drv   QPDriver
+	init  QPInit
+	watch *atomic.Pointer[func(EventType)]
 }
 
 // CreateQP creates a queue pair in the RESET state.
@@ -68,7 +70,8 @@ func newQP(dev *Device, init QPInit, create func(QPSpec) (QPDriver, error), owne
 	if err := checkQPInit(op, dev, &init); err != nil {
 		return nil, err
 	}
-	qp := &QP{dev: dev, init: init}
+	watch := &atomic.Pointer[func(EventType)]{}
+	qp := &QP{dev: dev, init: init, watch: watch}
 	deps := []*object{owner}
 	spec := QPSpec{QPInit: init}
 	if init.SendCQ != nil {
@@ -87,7 +90,14 @@ func newQP(dev *Device, init QPInit, create func(QPSpec) (QPDriver, error), owne
 		return nil, err
 	}
 	self, events := weak.Make(qp), dev.events
-	spec.Events = func(t EventType) { events.put(queuedEvent{typ: t, qp: self}) }
+	spec.Events = func(t EventType) {
+		if t != EventQPBroken {
+			events.put(queuedEvent{typ: t, qp: self})
+		}
+		if f := watch.Load(); f != nil {
+			(*f)(t)
+		}
+	}
 	var err error
 	if qp.drv, err = create(spec); err != nil {
 		qp.unuse()
@@ -217,11 +227,25 @@ func (qp *QP) DetachMulticast(gid GID, lid uint16) error {
 	return wrap("detach_mcast", qp.drv.DetachMulticast(gid, lid))
 }
 
+// Watch has f called with the queue pair's asynchronous events, which [Device.Event] returns
+// none the less, and with EventQPBroken. f must neither block nor call into the device. It
+// is for whoever looks after queue pairs of others, as package cm does; nil ends it.
+func (qp *QP) Watch(f func(EventType)) {
+	if f == nil {
+		qp.watch.Store(nil)
+		return
+	}
+	qp.watch.Store(&f)
+}
+
 // Close destroys the queue pair. Work requests that have not completed vanish without a
 // completion, as do completions of it that were not polled; ErrBusy while it is attached
 // to a multicast group.
 func (qp *QP) Close() error {
-	return qp.close("destroy_qp", func() error { return wrap("destroy_qp", qp.drv.Destroy()) })
+	return qp.close("destroy_qp", func() error {
+		qp.Watch(nil)
+		return wrap("destroy_qp", qp.drv.Destroy())
+	})
 }
 
 // one is wr as a list of one, without a copy, and hidden from escape analysis: drivers keep

@@ -195,6 +195,7 @@ func (q *QP) fail(status verbs.Status) {
 	}
 	if q.reliable() {
 		q.enterError()
+		q.Device.Outbox.event(verbs.EventQPBroken, q)
 		return
 	}
 	q.state = verbs.SQE
