@@ -40,7 +40,7 @@ type ibConn struct {
 
 	to        verbs.AHAttr // the peer
 	qpn       verbs.QPN    // its queue pair
-	sqPSN     verbs.PSN
+	sqPSN     verbs.PSN    // each side tells the other where to begin
 	rqPSN     verbs.PSN
 	mtu       verbs.MTU
 	ackTime   uint8
@@ -170,7 +170,7 @@ func (p *ibProtocol) limits(id *ID) (connect, accept, reject int) {
 // conn returns the id's connection.
 func (p *ibProtocol) conn(id *ID) *ibConn {
 	if id.ib == nil {
-		id.ib = &ibConn{sqPSN: randomPSN()}
+		id.ib = &ibConn{rqPSN: randomPSN()}
 	}
 	return id.ib
 }
@@ -200,7 +200,7 @@ func (p *ibProtocol) connect(id *ID, param *ConnParam) error {
 		c.responder = depth(param.ResponderResources, p.attr1.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(param.InitiatorDepth, p.attr1.MaxQPInitRdAtom, Unlimited)
 		q := ibcm.ConnectParams{To: c.to, LocalGID: ib.GIDFromAddr(id.local.Addr()), Service: s, QPN: param.QPNum, SRQ: param.SRQ,
-			StartingPSN: c.sqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
+			StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
 			RetryCount: c.retries, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
 			AckTimeout: mad.Timeout(c.ackTime), PrivateData: private}
 		if id.qp != nil {
@@ -234,7 +234,7 @@ func (p *ibProtocol) accept(id *ID, param *ConnParam) error {
 	}
 	c.responder = depth(param.ResponderResources, p.attr1.MaxQPRdAtomic, c.responder)
 	c.initiator = depth(param.InitiatorDepth, p.attr1.MaxQPInitRdAtom, c.initiator)
-	a := ibcm.AcceptParams{QPN: param.QPNum, SRQ: param.SRQ, StartingPSN: c.sqPSN, ResponderResources: c.responder,
+	a := ibcm.AcceptParams{QPN: param.QPNum, SRQ: param.SRQ, StartingPSN: c.rqPSN, ResponderResources: c.responder,
 		InitiatorDepth: c.initiator, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
 		PrivateData: param.PrivateData}
 	if id.qp != nil {

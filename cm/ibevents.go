@@ -57,7 +57,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		return
 	}
 	id := &ID{ps: listener.ps, sink: listener.sink, state: requested, tos: listener.tos, ackTimeout: listener.ackTimeout,
-		ib: &ibConn{comm: e.ID, sqPSN: randomPSN(), to: e.From}}
+		ib: &ibConn{comm: e.ID, rqPSN: randomPSN(), to: e.From}}
 	c := id.ib
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
 	why := mad.Reason(0)
@@ -73,7 +73,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		if id.tos != 0 {
 			c.to.TrafficClass = id.tos
 		}
-		c.qpn, c.rqPSN, c.mtu = r.LocalQPN, r.StartingPSN, verbs.MTU(r.PathMTU)
+		c.qpn, c.sqPSN, c.mtu = r.LocalQPN, r.StartingPSN, verbs.MTU(r.PathMTU)
 		c.ackTime, c.retries, c.rnr = uint8(path.AckTimeout), r.RetryCount, r.RNRRetryCount
 		c.responder = depth(r.InitiatorDepth, p.attr1.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(r.ResponderResources, p.attr1.MaxQPInitRdAtom, Unlimited)
@@ -120,7 +120,7 @@ func (c *ibConn) seen(private []byte) ConnParam {
 // replied goes on with a connection that the peer has accepted.
 func (p *ibProtocol) replied(id *ID, r *mad.REP) {
 	c := id.ib
-	c.qpn, c.rqPSN, c.rnr = r.LocalQPN, r.StartingPSN, r.RNRRetryCount
+	c.qpn, c.sqPSN, c.rnr = r.LocalQPN, r.StartingPSN, r.RNRRetryCount
 	c.responder, c.initiator = min(c.responder, r.InitiatorDepth), min(c.initiator, r.ResponderResources)
 	event := &Event{Type: ConnectResponse, ID: id, Conn: c.seen(r.Private[:])}
 	event.Conn.FlowControl, event.Conn.SRQ = r.FlowControl, r.SRQ

@@ -54,7 +54,7 @@ type ConnectParams struct {
 	SRQ                bool
 	Transport          mad.Transport // the zero value is RC
 	ExtendedTransport  uint8         // where Transport is [mad.TransportExtended]
-	StartingPSN        ib.PSN
+	StartingPSN        ib.PSN        // where the receiver of the message begins to send
 	PathMTU            verbs.MTU
 	PKey               ib.PKey // 0: the default partition
 	ResponderResources uint8   // READs and atomics that we answer at once
@@ -78,10 +78,10 @@ type ConnectParams struct {
 type AcceptParams struct {
 	QPN                ib.QPN
 	SRQ                bool
-	StartingPSN        ib.PSN
-	ResponderResources uint8 // READs and atomics that we answer at once
-	InitiatorDepth     uint8 // READs and atomics that we want in flight
-	RNRRetryCount      uint8 // of the peer's QP, 0 to 7
+	StartingPSN        ib.PSN // where the receiver of the message begins to send
+	ResponderResources uint8  // READs and atomics that we answer at once
+	InitiatorDepth     uint8  // READs and atomics that we want in flight
+	RNRRetryCount      uint8  // of the peer's QP, 0 to 7
 	FlowControl        bool
 	PrivateData        []byte // at most mad.REPPrivateLen
 }

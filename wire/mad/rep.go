@@ -45,7 +45,7 @@ type REP struct {
 	Resv15             uint8
 	LocalEECN          uint32 // 24 bits, RD only
 	Resv19             uint8
-	StartingPSN        ib.PSN
+	StartingPSN        ib.PSN // where the receiver of the message begins to send
 	Resv23             uint8
 	ResponderResources uint8   // READs and atomics that the sender answers at once
 	InitiatorDepth     uint8   // READs and atomics that the sender wants in flight

@@ -129,8 +129,8 @@ type REQ struct {
 	RemoteEECN         uint32  // 24 bits, RD only
 	RemoteTimeout      Timeout // remote CM response timeout: within it the receiver should answer
 	Transport          Transport
-	FlowControl        bool // the sender's QP gives end-to-end credits
-	StartingPSN        ib.PSN
+	FlowControl        bool    // the sender's QP gives end-to-end credits
+	StartingPSN        ib.PSN  // where the receiver of the message begins to send
 	LocalTimeout       Timeout // local CM response timeout: within it the sender will answer
 	RetryCount         uint8   // 3 bits: of the receiver's QP
 	PKey               ib.PKey
