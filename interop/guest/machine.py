@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands on the guest as a machine: programs, packet loss, counters."""
 
+import json
 import os
 import signal
 import subprocess
@@ -29,6 +30,13 @@ def listening(port):
             if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
                 return True
     return False
+
+
+def cm_listening(port):
+    """Whether a program listens on a port of the RDMA connection manager."""
+    shown = subprocess.run("rdma -j resource show cm_id".split(), capture_output=True, text=True, check=True).stdout
+    ids = json.loads(shown or "[]")
+    return any(i["state"] == "LISTEN" and i["src-addr"].rpartition(":")[2] == str(port) for i in ids)
 
 
 class Job:
@@ -74,15 +82,15 @@ class Machine:
     def run(self, argv, timeout_ms=10000):
         return Job(argv).result(timeout_ms)
 
-    def spawn(self, argv, listen=0, timeout_ms=10000):
-        """Starts a program; with listen, returns once it listens on that TCP port."""
+    def spawn(self, argv, listen=0, cm_listen=0, timeout_ms=10000):
+        """Starts a program; returns once it listens on a TCP port, or one of the connection manager."""
         job = Job(argv)
         name = f"job{len(self._jobs) + 1}"
         self._jobs[name] = job
         deadline = time.monotonic() + timeout_ms / 1000
-        while listen and not listening(listen):
+        while listen and not listening(listen) or cm_listen and not cm_listening(cm_listen):
             if job.process.poll() is not None or time.monotonic() > deadline:
-                raise OSError(f"{argv[0]} does not listen on {listen}: {job.result(0)}")
+                raise OSError(f"{argv[0]} does not listen on {listen or cm_listen}: {job.result(0)}")
             time.sleep(0.02)
         return {"job": name}
 

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build interop
+
+package interop
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// matose is what ucmatose does with any number of connections at once: the server sends
+// on all of them, the client answers, and the server ends them. With migrate both move
+// their ids to another channel before the end.
+type matose struct {
+	connections, size, count int
+	migrate                  bool
+}
+
+const matosePort = 7471
+
+func (c matose) argv(more ...string) []string {
+	argv := append([]string{"ucmatose", "-c", strconv.Itoa(c.connections), "-S", strconv.Itoa(c.size), "-C", strconv.Itoa(c.count)}, more...)
+	if c.migrate {
+		argv = append(argv, "-m")
+	}
+	return argv
+}
+
+// serve is Ramjet as ucmatose's server; client starts the peer once it can connect.
+func (c matose) serve(m *manager, client func()) {
+	m.t.Helper()
+	listener := m.listen(cm.TCP, matosePort)
+	client()
+	var ends []*endpoint
+	for established := 0; established < c.connections; {
+		e, err := m.ch.Get(m.ctx)
+		must(m.t, e, err)
+		switch e.Type {
+		case cm.ConnectRequest:
+			if e.Conn.ResponderResources != 1 || e.Conn.InitiatorDepth != 1 || e.Conn.RetryCount != 5 {
+				m.t.Errorf("ucmatose asks for %+v", e.Conn)
+			}
+			end := m.endpoint(e.ID, c.size, c.count)
+			m.ok(e.ID.Accept(nil))
+			ends = append(ends, end)
+		case cm.Established:
+			established++
+		default:
+			m.t.Fatalf("event %q: %v", e.Type, e.Err)
+		}
+	}
+	for _, end := range ends {
+		end.post(verbs.SendWR{Op: verbs.Send})
+	}
+	for _, end := range ends {
+		end.sent()
+		end.received(0)
+	}
+	if c.migrate {
+		m.migrate(listener, ends)
+	}
+	for _, end := range ends {
+		m.ok(end.id.Disconnect())
+	}
+	for range ends {
+		m.event(cm.Disconnected)
+	}
+	for _, end := range ends {
+		end.close()
+	}
+	m.ok(listener.Close())
+}
+
+// connect is Ramjet as ucmatose's client.
+func (c matose) connect(m *manager) {
+	m.t.Helper()
+	var ends []*endpoint
+	for range c.connections {
+		end := m.endpoint(m.resolve(cm.TCP, matosePort), c.size, c.count)
+		ends = append(ends, end)
+	}
+	for _, end := range ends {
+		m.ok(end.id.Connect(&cm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 5}))
+	}
+	for range ends {
+		m.event(cm.Established)
+	}
+	for _, end := range ends {
+		end.received(0)
+		end.post(verbs.SendWR{Op: verbs.Send})
+	}
+	for _, end := range ends {
+		end.sent()
+	}
+	if c.migrate {
+		m.migrate(nil, ends)
+	}
+	for range ends {
+		m.ok(m.event(cm.Disconnected).ID.Disconnect())
+	}
+	for _, end := range ends {
+		end.close()
+	}
+}
+
+// migrate moves everything to a new channel and closes the old one.
+func (m *manager) migrate(listener *cm.ID, ends []*endpoint) {
+	m.t.Helper()
+	to := cm.NewEventChannel()
+	if listener != nil {
+		m.ok(listener.Migrate(to))
+	}
+	for _, end := range ends {
+		m.ok(end.id.Migrate(to))
+	}
+	m.ok(m.ch.Close())
+	m.ch = to
+}
+
+const matoseDone = "return status 0"
+
+// matoses are what TestUcmatose runs over each family of addresses.
+var matoses = map[string][]matose{
+	"IPv4": {{1, 100, 10, false}, {1, 100, 10, true}, {10, 70_000, 3, false}, {100, 100, 10, false}, {100, 100, 10, true}},
+	"IPv6": {{1, 100, 10, false}, {10, 9000, 5, true}, {100, 100, 10, false}},
+}
+
+// TestUcmatose connects Ramjet with rdma-core's ucmatose, many connections at once, with
+// either side as the server: connections are made, carry data both ways, move to another
+// event channel, and end on both sides.
+func TestUcmatose(t *testing.T) {
+	for _, f := range families {
+		for _, c := range matoses[f.name] {
+			name := f.name + "/" + strconv.Itoa(c.connections) + "x" + strconv.Itoa(c.size)
+			if c.migrate {
+				name += "/migrate"
+			}
+			t.Run("ramjet→rxe/"+name, func(t *testing.T) {
+				g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+				server := g.spawnCM(matosePort, c.argv("-b", f.guest)...)
+				c.connect(m)
+				wantProgram(t, "server", server.wait(programTimeout), "disconnected", matoseDone)
+			})
+			t.Run("rxe→ramjet/"+name, func(t *testing.T) {
+				g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+				var client *job
+				c.serve(m, func() { client = g.spawn(0, c.argv("-s", f.host)...) })
+				wantProgram(t, "client", client.wait(programTimeout), matoseDone)
+			})
+		}
+	}
+}
