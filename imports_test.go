@@ -38,7 +38,7 @@ var layers = map[string][]string{
 	"internal/perf":        {"", "internal/netio/baseline", "trace", "verbs"},
 	"rnet":                 {"cm", "internal/rsocket", "verbs"},
 	"internal/rsocket":     {},
-	"cmd/ramjet":           {"", "internal/", "roce", "trace", "verbs", "wire/"},
+	"cmd/ramjet":           {"", "cm", "internal/", "roce", "trace", "verbs", "wire/"},
 
 	"internal/netio/baseline": {"internal/netio"},
 }

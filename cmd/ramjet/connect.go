@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// connectTime bounds how long a client waits for a connection.
+const connectTime = 10 * time.Second
+
+// addTimeoutFlag adds --timeout to a command that dials.
+func addTimeoutFlag(c *cobra.Command, d *time.Duration) {
+	c.Flags().DurationVar(d, "timeout", connectTime, "client: how long to wait for the connection")
+}
+
+// dialError explains why there is no connection; server is what has to run at the other side.
+func dialError(err error, server string) error {
+	reject := (*cm.RejectError)(nil)
+	switch {
+	case errors.Is(err, cm.ErrNoAddr), errors.Is(err, verbs.ErrInvalid):
+		return usageError{err}
+	case errors.As(err, &reject) && reject.Reason == cm.ReasonInvalidService:
+		return fmt.Errorf("%w: start %s there first", err, server)
+	case errors.Is(err, cm.ErrTimeout):
+		return fmt.Errorf("%w: is the address right, does %s run there, does UDP port 4791 get through?", err, server)
+	}
+	return err
+}
+
+// listenError explains why a port cannot be listened on: a fault of the command line.
+func listenError(err error) error { return usageError{err} }

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// running is a command that has said that it is ready.
+type running struct {
+	interrupt func()
+	wait      func() result
+}
+
+// startReady starts a command and returns once it has written a line with text.
+func startReady(t *testing.T, text string, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	cmd, end := command(ctx, args...)
+	all := cmd.Stdout.(*bytes.Buffer)
+	cmd.Stdout = nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready, ended := make(chan bool, 1), make(chan error, 1)
+	go func() { // all the time, so that the command never waits for its reader
+		for lines, said := bufio.NewReader(out), false; ; {
+			line, err := lines.ReadString('\n')
+			all.WriteString(line)
+			if now := strings.Contains(line, text); !said && (now || err != nil) {
+				ready <- now
+				said = true
+			}
+			if err != nil {
+				ended <- cmd.Wait()
+				return
+			}
+		}
+	}()
+	wait := sync.OnceValue(func() result {
+		defer cancel()
+		return end(t, <-ended)
+	})
+	t.Cleanup(func() { cmd.Process.Kill(); wait() })
+	if !<-ready {
+		t.Fatalf("ramjet %v does not say %q: %+v", args, text, wait())
+	}
+	return &running{interrupt: func() { cmd.Process.Signal(os.Interrupt) }, wait: wait}
+}
+
+// host is the address of a device.
+func host(device string) string { return strings.TrimPrefix(device, "roce:") }
+
+func TestPing(t *testing.T) {
+	for _, c := range []struct {
+		size, pings string
+		n           int
+	}{
+		{"26", "3", 3}, {"64", "70", 70}, {"4097", "5", 5}, {"65535", "10", 10},
+	} {
+		t.Run(c.size, func(t *testing.T) {
+			at := testDevice(t)
+			pcap := filepath.Join(t.TempDir(), "server.pcapng")
+			server := startReady(t, "waiting for clients", "ping", "-s", "-v", "-V", "-d", at, "--pcap", pcap)
+			client := ramjetCmd(t, "ping", "-c", "-d", testDevice(t), "-a", host(at), "-S", c.size, "-C", c.pings, "-v", "-V")
+			client.wantSuccess(t)
+			s := server.wait()
+			s.wantSuccess(t)
+			figures := regexp.MustCompile(`(?m)^--- .* ping statistics ---\n` + c.pings + ` pings, \d+ bytes each way, every byte compared, \d+\.\d{3} s$`)
+			for _, r := range []result{client, s} {
+				if !figures.MatchString(r.stdout) || strings.Count(r.stdout, "ping data: rdma-ping-") != c.n {
+					t.Errorf("%s", r.stdout)
+				}
+			}
+			if !regexp.MustCompile(`(?m)^round trip .*: [\d.]+/[\d.]+/[\d.]+/[\d.]+/[\d.]+ µs\n\z`).MatchString(client.stdout) {
+				t.Errorf("%s", client.stdout)
+			}
+			if frames := verifyRecording(t, pcap); frames < 4*c.n {
+				t.Errorf("%d frames recorded", frames)
+			}
+		})
+	}
+}
+
+func TestPingPersistent(t *testing.T) {
+	at := testDevice(t)
+	server := startReady(t, "waiting for clients", "ping", "-s", "-P", "-a", host(at))
+	var wg sync.WaitGroup
+	for range 3 {
+		client := testDevice(t)
+		wg.Go(func() { ramjetCmd(t, "ping", "-c", "-d", client, "-a", host(at), "-C", "20", "-V").wantSuccess(t) })
+	}
+	wg.Wait()
+	server.interrupt()
+	r := server.wait()
+	r.wantSuccess(t)
+	if n := strings.Count(r.stdout, "20 pings, 1280 bytes each way"); n != 3 {
+		t.Errorf("%s", r.stdout)
+	}
+}
+
+// Interrupted, both sides say how far they came.
+func TestPingInterrupted(t *testing.T) {
+	at := testDevice(t)
+	server := startReady(t, "waiting for clients", "ping", "-s", "-d", at)
+	client := startReady(t, "ping data: rdma-ping-3:", "ping", "-c", "-v", "-d", testDevice(t), "-a", host(at))
+	client.interrupt()
+	for _, r := range []result{client.wait(), server.wait()} {
+		r.wantSuccess(t)
+		if !strings.Contains(r.stdout, "ping statistics") {
+			t.Errorf("%s", r.stdout)
+		}
+	}
+	waiting := startReady(t, "waiting for clients", "ping", "-s", "-d", at)
+	waiting.interrupt()
+	r := waiting.wait()
+	r.stdout = ""
+	r.wantError(t, exitInterrupted, "interrupted")
+}
+
+func TestPingErrors(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		text string
+	}{
+		{"", "[server client]"},
+		{"-s -c", "[server client]"},
+		{"-c", "give it with --addr"},
+		{"-c -a 127.0.0.1 -P", "--persistent"},
+		{"-c -a 127.0.0.1 -S 25", "--size 25: give 26 to 65535 bytes"},
+		{"-c -a 127.0.0.1 -S 64K", "--size 65536"},
+		{"-c -a 127.0.0.1 -C -1", "--count -1"},
+		{"-c -a 127.0.0.1 -p 0", "--port 0"},
+		{"-s -a 203.0.113.77", "203.0.113.77 is no address of this host"},
+		{"-s more", "unknown command"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			ramjetCmd(t, append([]string{"ping"}, strings.Fields(c.args)...)...).wantError(t, exitUsage, c.text)
+		})
+	}
+	here := testDevice(t)
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "::1").wantError(t, exitUsage, "::1")
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "no.such.host.invalid").wantError(t, exitUsage, "no.such.host.invalid")
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(testDevice(t)), "--timeout", "300ms").wantError(t, exitFailed, ":7174: ")
+
+	at := testDevice(t)
+	startReady(t, "waiting for clients", "ping", "-s", "-d", at)
+	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(at), "-p", "7").wantError(t, exitFailed, "connection refused: no listener")
+}
+
+// openDeviceOf opens a device in the test's own process.
+func openDeviceOf(t *testing.T, name string) *verbs.Device {
+	t.Helper()
+	dev, err := ramjet.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// A server that returns other data than it read.
+func TestPingValidates(t *testing.T) {
+	at := testDevice(t)
+	l, err := cm.Listen(openDeviceOf(t, at), ":7174", (&pingFlags{timeout: connectTime}).options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	done := make(chan error)
+	go func() { done <- answerWrong(t.Context(), l) }()
+	r := ramjetCmd(t, "ping", "-c", "-V", "-C", "3", "-S", "100", "-d", testDevice(t), "-a", host(at))
+	if !strings.Contains(r.stdout, "1 pings, 100 bytes each way") {
+		t.Errorf("%s", r.stdout)
+	}
+	r.stdout = ""
+	r.wantError(t, exitFailed, "ping 0: the data is not what was sent: byte 17 of 100")
+	if err := <-done; !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+func answerWrong(ctx context.Context, l *cm.Listener) error {
+	conn, err := l.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	p := (&pingFlags{}).newPinger(ctx, conn, io.Discard)
+	mr, err := p.register(verbs.LocalWrite)
+	if err != nil {
+		return err
+	}
+	defer mr.Close()
+	if _, err := p.receive(); err != nil {
+		return err
+	}
+	mr.Do(func(b []byte) {
+		fillPing(b[:100], 0)
+		b[17]++
+	})
+	if err := p.send(pingMessage{}); err != nil {
+		return err
+	}
+	m, err := p.receive()
+	if err != nil {
+		return err
+	}
+	if err := conn.Write(ctx, mr.SGE(0, 100), m.Remote); err != nil {
+		return err
+	}
+	if err := p.send(pingMessage{}); err != nil {
+		return err
+	}
+	_, err = p.receive()
+	return err
+}
+
+// What rping writes for pings 0, 1 and 58 of 40 bytes.
+func TestPingData(t *testing.T) {
+	for n, want := range map[int]string{
+		0:  "rdma-ping-0: ABCDEFGHIJKLMNOPQRSTUVWXYZ\x00",
+		1:  "rdma-ping-1: BCDEFGHIJKLMNOPQRSTUVWXYZ[\x00",
+		57: "rdma-ping-57: zABCDEFGHIJKLMNOPQRSTUVWX\x00",
+		58: "rdma-ping-58: ABCDEFGHIJKLMNOPQRSTUVWXY\x00",
+	} {
+		b := make([]byte, 40)
+		if fillPing(b, n); string(b) != want {
+			t.Errorf("%q, want %q", b, want)
+		}
+	}
+}
+
+func FuzzPingMessage(f *testing.F) {
+	f.Add([]byte("\x00\x00\x7f\x12\x34\x56\x78\x90\x00\x00\x12\x34\x00\x00\x00\x40"))
+	f.Add([]byte{1, 2, 3})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m pingMessage
+		if err := m.decode(b); (err == nil) != (len(b) == 16) {
+			t.Fatal(err)
+		} else if err == nil && !bytes.Equal(m.append(nil), b) {
+			t.Errorf("%x is %+v, and that is %x", b, m, m.append(nil))
+		}
+	})
+}
