@@ -3,13 +3,23 @@
 package roce_test
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/netio"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // TestConformanceShared runs the suite between devices that all have one address.
@@ -31,4 +41,244 @@ func TestConformanceShared(t *testing.T) {
 	}
 	f.Missing = withoutMulticast(t, f)
 	conformance.Run(t, f)
+}
+
+// sharedAddress returns addresses for a test of several processes: of IPv4 one of its own.
+func sharedAddress(t *testing.T, v6 bool) string {
+	if v6 {
+		openLoopback6(t).Close()
+		return "::1"
+	}
+	dev, addr := open(t, nil)
+	dev.Close()
+	return addr.String()
+}
+
+// request is a REQ of the connection manager for a service id.
+func request(service uint64) []byte {
+	h := mad.CMHeader(mad.AttrREQ, 1)
+	b := append(h.Append(nil), make([]byte, mad.DataLen)...)
+	binary.BigEndian.PutUint64(b[mad.HeaderLen+8:], service)
+	return b
+}
+
+// TestProcesses lets processes of one address talk to each other, kills the first of them
+// in the middle of that, and adds another.
+func TestProcesses(t *testing.T) {
+	for name, v6 := range map[string]bool{"IPv4": false, "IPv6": true} {
+		t.Run(name, func(t *testing.T) { testProcesses(t, sharedAddress(t, v6)) })
+	}
+}
+
+func testProcesses(t *testing.T, address string) {
+	nothing := func() {}
+	first, a, b := startChild(t, address, nil), startChild(t, address, nil), startChild(t, address, nil)
+	slots := map[uint32]bool{}
+	for _, c := range []*child{first, a, b} {
+		if c.open.Err != "" {
+			t.Fatal(c.open.Err)
+		}
+		if slot := c.open.IDs >> 28; slots[slot] || uint32(c.open.Endpoint.QPN)>>20 != slot || uint32(c.open.UD)>>20 != slot {
+			t.Fatalf("IDs %#x, queue pairs %#x and %#x: not a slot of its own", c.open.IDs, c.open.Endpoint.QPN, c.open.UD)
+		} else {
+			slots[slot] = true
+		}
+	}
+	joinChildren(a, b)
+	transfer(a, b, 1000, "", nothing)
+	transfer(b, a, 1000, "", nothing)
+	transfer(a, b, 40, "UD", nothing)
+	transfer(b, first, 40, "UD", nothing)
+
+	const service = 0x01061234
+	a.tell(order{Op: "claim", Service: service})
+	a.ok(false)
+	for _, c := range []*child{first, b} {
+		c.tell(order{Op: "claim", Service: service})
+		if r := c.wait(); !strings.Contains(r.Err, "0x1061234") || !strings.Contains(r.Err, "another process") {
+			t.Errorf("claiming a service of another process: %+v", r)
+		}
+	}
+	askUntilHeard(t, address, a, service)
+
+	transfer(a, b, 20000, "", first.kill)
+	askUntilHeard(t, address, a, service)
+
+	late := startChild(t, address, nil)
+	if late.open.Err != "" || late.open.IDs != first.open.IDs {
+		t.Fatalf("after one was killed: %+v, want IDs %#x", late.open, first.open.IDs)
+	}
+	transfer(late, b, 40, "UD", nothing)
+	transfer(b, late, 40, "UD", nothing)
+	a.kill()
+	b.tell(order{Op: "claim", Service: service}) // of one who is gone
+	b.ok(false)
+	askUntilHeard(t, address, b, service)
+}
+
+// askUntilHeard sends a REQ from another device of the address until the child has it, as
+// a manager does: it may get lost while there is no leader.
+func askUntilHeard(t *testing.T, address string, c *child, service uint64) {
+	t.Helper()
+	dev, err := roce.Open(address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	g, err := dev.OpenGSI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.tell(order{Op: "mad", Service: service})
+	heard := make(chan report, 1)
+	go func() {
+		var r report
+		c.out.Decode(&r)
+		heard <- r
+	}()
+	to := verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}
+	for tries := 0; ; tries++ {
+		if err := g.Send(to, request(service)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case r := <-heard:
+			if r.Err != "" {
+				t.Fatal(r.Err)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+			if tries == 100 {
+				t.Fatal("nobody hears requests for a claimed service")
+			}
+		}
+	}
+}
+
+// TestOtherUser opens an address that another user has.
+func TestOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to become somebody else")
+	}
+	dev, addr := open(t, nil)
+	defer dev.Close()
+	c := startChild(t, addr.String(), &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
+	if !strings.Contains(c.open.Err, "in use by another user (uid 0)") || !strings.Contains(c.open.Err, addr.String()) {
+		t.Errorf("got %q", c.open.Err)
+	}
+}
+
+// TestShareLeaksNothing joins and leaves an address many times.
+func TestShareLeaksNothing(t *testing.T) {
+	address := sharedAddress(t, false)
+	holder, err := openParty(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.dev.Close()
+	var sockets, goroutines int
+	for i := range 101 {
+		if i == 1 {
+			sockets, goroutines = countSockets(t), runtime.NumGoroutine()
+		}
+		dev, err := roce.Open(address, nil)
+		if err != nil {
+			t.Fatalf("time %d: %v", i, err)
+		}
+		if err := dev.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); countSockets(t) > sockets || runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d sockets and %d goroutines, before it were %d and %d", countSockets(t), runtime.NumGoroutine(), sockets, goroutines)
+		}
+	}
+}
+
+func countSockets(t *testing.T) (n int) {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, f := range files {
+		if to, _ := os.Readlink("/proc/self/fd/" + f.Name()); strings.HasPrefix(to, "socket:") || strings.HasPrefix(to, "/memfd:") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestMixedTrain sends one train with packets for two devices of an address: the one that
+// gets it forwards what is the other's.
+func TestMixedTrain(t *testing.T) {
+	address := sharedAddress(t, false)
+	var parties [2]*party
+	for i := range parties {
+		p, err := openParty(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.dev.Close()
+		parties[i] = p
+	}
+	var sock *netio.Socket
+	for sock == nil {
+		sock, _ = netio.Listen(netip.AddrPortFrom(nextAddress(), ib.UDPPort), netio.Options{})
+	}
+	defer sock.Close()
+	to := netip.AddrPortFrom(netip.MustParseAddr(address), ib.UDPPort)
+	flow := ib.NewFlow(sock.LocalAddr(), to, true)
+	train := sock.NewTrain()
+	train.Reset(to)
+	const each = 5
+	for i := range 2 * each {
+		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: parties[i%2].ud.Num()},
+			DETH: ib.DETH{QKey: shareQKey, SrcQP: 77}, Payload: make([]byte, 1000)}
+		stamp(p.Payload, i/2)
+		b := p.Append(nil)
+		b = ib.AppendICRC(b, 0, flow.Seed(8+len(b)+ib.ICRCLen, uint16(i)))
+		train.Begin(len(b))
+		train.Add(b)
+	}
+	done := make(chan error, 2)
+	posted := make(chan bool, 8)
+	for _, p := range parties {
+		p.out = json.NewEncoder(notify(posted))
+		go func() { done <- p.receive(t.Context(), each, p.ud, 40) }()
+		<-posted
+	}
+	if err := sock.Send(train); err != nil {
+		t.Fatal(err)
+	}
+	for range parties {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("not all has arrived")
+		}
+	}
+	forwarded := uint64(0)
+	for _, p := range parties {
+		for _, c := range p.dev.Counters() {
+			if c.Name == "forwarded_pkts" {
+				forwarded += c.Value
+			}
+		}
+	}
+	if forwarded != each {
+		t.Errorf("%d packets were forwarded, want %d", forwarded, each)
+	}
+}
+
+// notify is a writer that tells of each write.
+type notify chan bool
+
+func (n notify) Write(b []byte) (int, error) {
+	n <- true
+	return len(b), nil
 }
