@@ -203,12 +203,12 @@ func (f *Flow) AfterBTH(udpLength int, id uint16, bth []byte) uint32 {
 // start with the BTH, or over a contiguous packet that does; it takes byte 4 of
 // the BTH as ones. It returns the state for [ICRCUpdate].
 func ICRCHeader(seed uint32, header []byte) uint32 {
-	return crc32.Update(seed^maskByte4[header[4]], crc32.IEEETable, header)
+	return crcUpdate(seed^maskByte4[header[4]], header)
 }
 
 // ICRCUpdate goes on over the payload or the pad.
 func ICRCUpdate(state uint32, data []byte) uint32 {
-	return crc32.Update(state, crc32.IEEETable, data)
+	return crcUpdate(state, data)
 }
 
 // ICRCFinish appends the ICRC, which the state now is, to b.

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !purego
+
+package ib
+
+import "hash/crc32"
+
+// A CRC is the message's residue mod P, so any block of the message may move forward by d
+// bits if it is multiplied by x^d mod P, which is short: A·x^d + B and A·(x^d mod P) + B have
+// one residue. 128 bits, in two halves H·x^64 + L, take two carry-less multiplications of
+// 64 bits for that, by x^(d+64) and x^d; VPCLMULQDQ does four at once, hash/crc32 one
+// (docs/decisions/0007-crc.md).
+//
+// In a register the lowest bit is the highest power, and then the product of two halves
+// stands one power too high in 128 bits: the constants are one power less.
+
+// foldTable is what the assembly multiplies by.
+type foldTable struct {
+	// lanes move the halves of 512 bits to the end of the message and multiply by x^32, as a
+	// CRC does, which leaves 96 bits: x^(128i+95) and x^(128i+31), i from 3 to 0.
+	lanes [8]uint64
+	// These move a block by so many bytes: x^(8n+63) and x^(8n-1), in the upper half as
+	// their lowest power is the highest bit.
+	by64, by128, by192, by256 [2]uint64
+	positions                 [64]byte  // 0, 1, 2, …
+	barrett                   [2]uint64 // the quotient x^95 / P, and P with its x^32
+}
+
+var crcConstants = foldTable{
+	lanes: [8]uint64{0x1d9513d7, 0x3db1ecdc, 0xaf449247, 0xf1da05aa, 0x81256527, 0xae689191, 0xccaa009e, 0x00000001},
+	by64:  [2]uint64{0x653d9822 << 32, 0xcad38e8f << 32},
+	by128: [2]uint64{0x7d657a10 << 32, 0x7406fa95 << 32},
+	by192: [2]uint64{0x67f79476 << 32, 0xc56d9496 << 32},
+	by256: [2]uint64{0x7cc8e1e7 << 32, 0x03f9f863 << 32},
+	positions: [64]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+		16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+		32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+		48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63},
+	barrett: [2]uint64{0xb4e5b025f7011641, 0x1db710641},
+}
+
+// foldMin is the least that crcFold takes.
+const foldMin = 64
+
+// crcFold is crcUpdate for at least foldMin bytes, where canFold.
+//
+//go:noescape
+func crcFold(state uint32, data []byte) uint32
+
+// crcUpdate is [crc32.Update] with the IEEE table, faster where the processor can.
+func crcUpdate(state uint32, data []byte) uint32 {
+	if canFold && len(data) >= foldMin {
+		return crcFold(state, data)
+	}
+	return crc32.Update(state, crc32.IEEETable, data)
+}
+
+// cpuid returns what the processor says of itself on a leaf, subleaf 0; xgetbv which
+// registers the operating system keeps, if cpuid has osxsave.
+func cpuid(leaf uint32) (a, b, c uint32)
+func xgetbv() uint32
+
+// canFold says whether the processor has, and the operating system keeps, what crcFold uses.
+var canFold = func() bool {
+	const (
+		leaf1C = 1<<1 | 1<<27           // PCLMULQDQ, OSXSAVE
+		leaf7B = 1<<5 | 1<<16 | 1<<30   // AVX2, AVX512F, AVX512BW
+		leaf7C = 1<<1 | 1<<10           // AVX512_VBMI, VPCLMULQDQ
+		kept   = 1<<1 | 1<<2 | 0b111<<5 // SSE, AVX, the three states of AVX-512
+	)
+	if last, _, _ := cpuid(0); last < 7 {
+		return false
+	}
+	if _, _, c := cpuid(1); c&leaf1C != leaf1C || xgetbv()&kept != kept {
+		return false
+	}
+	_, b, c := cpuid(7)
+	return b&leaf7B == leaf7B && c&leaf7C == leaf7C
+}()

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ib
+
+import (
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"testing"
+)
+
+func testBytes(n int) []byte {
+	r := rand.NewChaCha8([32]byte{'c', 'r', 'c'})
+	b := make([]byte, n)
+	r.Read(b)
+	return b
+}
+
+// checkCRC compares crcUpdate with the standard library.
+func checkCRC(t *testing.T, state uint32, data []byte) {
+	t.Helper()
+	if got, want := crcUpdate(state, data), crc32.Update(state, crc32.IEEETable, data); got != want {
+		t.Fatalf("state %08x, %d bytes: %08x, want %08x", state, len(data), got, want)
+	}
+}
+
+func TestCRC(t *testing.T) {
+	b := testBytes(64 + 1<<16)
+	for n := range 601 {
+		checkCRC(t, 0, b[:n])
+		checkCRC(t, 0xffff_ffff, b[n:2*n])
+	}
+	// Whatever follows does not count, at every alignment.
+	for at := range 64 {
+		for range 60 {
+			n := rand.IntN(len(b) - at)
+			checkCRC(t, rand.Uint32(), b[at:at+n])
+			checkCRC(t, rand.Uint32(), b[at:at+n>>6])
+		}
+	}
+}
+
+// Every bit of every block counts in its place.
+func TestCRCSingleBits(t *testing.T) {
+	for _, n := range []int{64, 100, 256, 512 + 37} {
+		b := make([]byte, n)
+		for i := range 8 * n {
+			b[i/8] = 1 << (i % 8)
+			checkCRC(t, 0, b)
+			b[i/8] = 0
+		}
+	}
+}
+
+func TestCRCSplit(t *testing.T) {
+	b := testBytes(1100)
+	want := crc32.ChecksumIEEE(b)
+	for i := range len(b) + 1 {
+		if got := crcUpdate(crcUpdate(0, b[:i]), b[i:]); got != want {
+			t.Fatalf("split at %d: %08x, want %08x", i, got, want)
+		}
+	}
+}
+
+func FuzzCRC(f *testing.F) {
+	for _, n := range []int{0, 1, 63, 64, 65, 255, 256, 1040, 4112} {
+		f.Add(uint32(n), testBytes(n), uint16(n/3))
+	}
+	f.Fuzz(func(t *testing.T, state uint32, data []byte, split uint16) {
+		checkCRC(t, state, data)
+		i := min(int(split), len(data))
+		if got, want := crcUpdate(crcUpdate(state, data[:i]), data[i:]), crcUpdate(state, data); got != want {
+			t.Fatalf("%d bytes split at %d: %08x, want %08x", len(data), i, got, want)
+		}
+	})
+}
+
+func BenchmarkCRC(b *testing.B) {
+	data := testBytes(61920 + 12)[12:]
+	for _, n := range []int{64, 80, 1024, 1040, 4096, 4112, 61920} {
+		for _, f := range []struct {
+			name string
+			f    func(uint32, []byte) uint32
+		}{
+			{"ours", crcUpdate},
+			{"std", func(s uint32, d []byte) uint32 { return crc32.Update(s, crc32.IEEETable, d) }},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", f.name, n), func(b *testing.B) {
+				b.SetBytes(int64(n))
+				var s uint32
+				for b.Loop() {
+					s = f.f(s, data[:n])
+				}
+			})
+		}
+	}
+}
