@@ -3,68 +3,157 @@
 package rnet
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
+	"time"
 )
 
-// transports are what the benchmarks compare: the same program over both.
-var transports = []struct {
-	name string
-	pair func(testing.TB, Options) (net.Conn, net.Conn)
-}{
-	{"ramjet", func(t testing.TB, o Options) (net.Conn, net.Conn) { return testPair(t, o) }},
-	{"tcp", func(t testing.TB, _ Options) (net.Conn, net.Conn) { return tcpPair(t) }},
+// The benchmarks' other end is a process of its own, as in life: this test binary with
+// these variables set.
+const (
+	peerNetwork = "RNET_BENCH_NETWORK" // "ramjet" or "tcp"
+	peerOptions = "RNET_BENCH_OPTIONS" // JSON
+)
+
+func TestMain(m *testing.M) {
+	if network := os.Getenv(peerNetwork); network != "" {
+		if err := runPeer(network); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
 }
 
-func tcpPair(t testing.TB) (net.Conn, net.Conn) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// runPeer tells its address on standard output and serves one connection at a time until
+// standard input ends. The first byte of a connection says what it is for.
+func runPeer(network string) error {
+	var o Options
+	if err := json.Unmarshal([]byte(os.Getenv(peerOptions)), &o); err != nil {
+		return err
 	}
-	defer l.Close()
-	a, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	var l net.Listener
+	var err error
+	if network == "tcp" {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	} else {
+		dev, _ := open(&testing.B{})
+		l, err = (&ListenConfig{Device: dev, Options: o}).Listen(":0")
 	}
-	b, err := l.Accept()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	t.Cleanup(func() { a.Close(); b.Close() })
-	return a, b
+	fmt.Println(l.Addr())
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serve(c)
+			c.Close()
+		}
+	}()
+	io.Copy(io.Discard, os.Stdin)
+	return nil
 }
 
-// BenchmarkStream is one way: writes of a size, read into a buffer of 64 KiB. Both ends are
-// in one process here.
+func serve(c net.Conn) {
+	buf := make([]byte, 64<<10)
+	if _, err := io.ReadFull(c, buf[:1]); err != nil {
+		return
+	}
+	if buf[0] == 'e' {
+		for {
+			if _, err := io.ReadFull(c, buf[:64]); err != nil {
+				return
+			}
+			if _, err := c.Write(buf[:64]); err != nil {
+				return
+			}
+		}
+	}
+	for {
+		if _, err := c.Read(buf); err != nil {
+			c.Write(buf[:1]) // everything has been received
+			return
+		}
+	}
+}
+
+// dialPeer starts a peer and connects to it.
+func dialPeer(b *testing.B, network string, o Options, purpose byte) net.Conn {
+	b.Helper()
+	options, err := json.Marshal(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), peerNetwork+"="+network, peerOptions+"="+string(options))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { in.Close(); cmd.Wait() })
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	address = strings.TrimSpace(address)
+	var c net.Conn
+	if network == "tcp" {
+		c, err = net.Dial("tcp", address)
+	} else {
+		dev, _ := open(b)
+		c, err = (&Dialer{Device: dev, Timeout: 20 * time.Second, Options: o}).Dial("rdma", address)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close() })
+	if _, err := c.Write([]byte{purpose}); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+var networks = []string{"ramjet", "tcp"}
+
+// BenchmarkStream is one way: writes of a size, read into a buffer of 64 KiB.
 func BenchmarkStream(b *testing.B) {
 	for _, size := range []int{64, 4 << 10, 64 << 10} {
-		for _, tr := range transports {
-			b.Run(fmt.Sprintf("%s/%d", tr.name, size), func(b *testing.B) {
-				w, r := tr.pair(b, Options{})
-				buf, done := make([]byte, size), make(chan error, 1)
+		for _, network := range networks {
+			b.Run(fmt.Sprintf("%s/%d", network, size), func(b *testing.B) {
+				c := dialPeer(b, network, Options{}, 's')
+				buf := make([]byte, size)
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
 				b.ResetTimer()
-				go func() {
-					in, left := make([]byte, 64<<10), b.N*size
-					for left > 0 {
-						n, err := r.Read(in)
-						if err != nil {
-							done <- err
-							return
-						}
-						left -= n
-					}
-					done <- nil
-				}()
 				for range b.N {
-					if _, err := w.Write(buf); err != nil {
+					if _, err := c.Write(buf); err != nil {
 						b.Fatal(err)
 					}
 				}
-				if err := <-done; err != nil {
+				if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(c, buf[:1]); err != nil {
 					b.Fatal(err)
 				}
 			})
@@ -72,29 +161,18 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkPingPong is 64 bytes there and back.
+// BenchmarkPingPong is 64 bytes there and back, with both ends polling where they can.
 func BenchmarkPingPong(b *testing.B) {
-	for _, tr := range transports {
-		b.Run(tr.name, func(b *testing.B) {
-			x, y := tr.pair(b, Options{Spin: Busy})
-			go func() {
-				buf := make([]byte, 64)
-				for {
-					if _, err := io.ReadFull(y, buf); err != nil {
-						return
-					}
-					if _, err := y.Write(buf); err != nil {
-						return
-					}
-				}
-			}()
+	for _, network := range networks {
+		b.Run(network, func(b *testing.B) {
+			c := dialPeer(b, network, Options{Spin: Busy}, 'e')
 			buf := make([]byte, 64)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := x.Write(buf); err != nil {
+				if _, err := c.Write(buf); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := io.ReadFull(x, buf); err != nil {
+				if _, err := io.ReadFull(c, buf); err != nil {
 					b.Fatal(err)
 				}
 			}

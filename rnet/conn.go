@@ -44,7 +44,7 @@ type Conn struct {
 
 	post rsocket.Post
 	wr   verbs.SendWR
-	sge  [1]verbs.SGE
+	sge  [2]verbs.SGE
 }
 
 var _ net.Conn = (*Conn)(nil)
@@ -159,7 +159,7 @@ func (c *Conn) writeSome(b []byte) (int, error) {
 	if len(b) <= c.ep.cfg.Inline {
 		n := min(len(b), c.stream.InlineRoom())
 		if n > 0 {
-			c.stream.Send(n, &c.post)
+			c.stream.Send(n, false, &c.post)
 			c.postNow(b[:n])
 		}
 		return n, nil
@@ -169,13 +169,13 @@ func (c *Conn) writeSome(b []byte) (int, error) {
 		return 0, nil
 	}
 	c.mu.Unlock()
-	copy(c.ep.send.Bytes()[off:], b[:n])
+	c.ep.fill(off, b[:n])
 	c.mu.Lock()
 	if err := c.writeErr(); err != nil { // meanwhile
 		return 0, err
 	}
-	c.stream.Send(n, &c.post)
-	c.postNow(b[:n])
+	c.stream.Send(n, true, &c.post)
+	c.postNow(nil)
 	return n, nil
 }
 
@@ -209,13 +209,17 @@ func (c *Conn) postNow(data []byte) {
 	case p.NInline > 0:
 		wr.Inline = p.Inline[:p.NInline]
 	}
-	if p.Len > 0 {
-		if p.InRing {
-			c.sge[0] = c.ep.send.SGE(p.Off, p.Len)
+	switch {
+	case p.InRing:
+		first := min(p.Len, c.ep.cfg.SendBuf-p.Off)
+		c.sge[0] = c.ep.send.SGE(p.Off, first)
+		wr.SGL = c.sge[:1]
+		if first < p.Len {
+			c.sge[1] = c.ep.send.SGE(0, p.Len-first)
 			wr.SGL = c.sge[:]
-		} else {
-			wr.Inline = data
 		}
+	case p.Len > 0:
+		wr.Inline = data
 	}
 	if p.Signaled {
 		wr.Flags = verbs.Signaled

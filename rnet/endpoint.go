@@ -62,7 +62,7 @@ func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QP
 		return e, err
 	}
 	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: o.SendQueue, MaxRecvWR: receives,
-		MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: max(o.Inline, rsocket.IOMapSize)})
+		MaxSendSGE: 2, MaxRecvSGE: 1, MaxInline: max(o.Inline, rsocket.IOMapSize)})
 	return e, err
 }
 
@@ -78,6 +78,12 @@ func (e *endpoint) postReceives() error {
 		n -= k
 	}
 	return nil
+}
+
+// fill copies b into the send ring, from off on.
+func (e *endpoint) fill(off int, b []byte) {
+	ring := e.send.Bytes()
+	copy(ring, b[copy(ring[off:], b):])
 }
 
 // connData is the private data for the peer.

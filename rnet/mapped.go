@@ -82,7 +82,7 @@ func (c *Conn) WriteAt(b []byte, off int64) (n int, err error) {
 		}
 		start, k := c.stream.MappedRoom()
 		k = int(min(uint64(k), uint64(len(b)-n), m.Offset+uint64(m.Length)-at))
-		copy(c.ep.send.Bytes()[start:], b[n:n+k])
+		c.ep.fill(start, b[n:n+k])
 		c.stream.WriteMapped(m, at, k, &c.post)
 		c.postNow(nil)
 		if n += k; c.err != nil {

@@ -75,8 +75,9 @@ func (s *Stream) free() int {
 }
 
 // Room returns where in the send ring the data of the next message goes and how many bytes
-// it may have; 0: it has to wait for the peer or for completions. A message of at most
-// Config.Inline bytes does not need the ring: InlineRoom.
+// it may have, from there on and then from the ring's beginning; 0: it has to wait for the
+// peer or for completions. A message of at most Config.Inline bytes can do without the ring:
+// InlineRoom.
 func (s *Stream) Room() (off, n int) { return s.send.head, min(s.InlineRoom(), s.send.room()) }
 
 // room is how much of the ring can be used next. A ring that is nearly full counts as full,
@@ -86,7 +87,7 @@ func (w *sendState) room() int {
 	if w.size-w.used < w.size/8 {
 		return 0
 	}
-	return min(w.size-w.used, w.size-w.head)
+	return w.size - w.used
 }
 
 // InlineRoom is how many bytes the next message may have as far as the peer and the queue
@@ -99,9 +100,9 @@ func (s *Stream) InlineRoom() int {
 	return min(MaxTransfer, int(w.targets[0].Length))
 }
 
-// Send puts a message of n bytes into p, which Room or, up to Config.Inline, InlineRoom has
-// allowed.
-func (s *Stream) Send(n int, p *Post) {
+// Send puts a message of n bytes into p: out of the ring, where Room has said, or of at
+// most Config.Inline bytes that InlineRoom has allowed.
+func (s *Stream) Send(n int, inRing bool, p *Post) {
 	w := &s.send
 	t := &w.targets[0]
 	*p = Post{Msg: NewMessage(OpData, uint32(n)), Len: n, Remote: Region{t.Addr, t.Key}}
@@ -112,7 +113,7 @@ func (s *Stream) Send(n int, p *Post) {
 	}
 	w.seq++
 	bytes := 0
-	if n > s.cfg.Inline {
+	if inRing {
 		p.Off, p.InRing, bytes = w.head, true, n
 		w.use(n)
 	}
@@ -129,8 +130,8 @@ func (s *Stream) track(p *Post, bytes int) {
 
 func (w *sendState) use(n int) {
 	w.used += n
-	if w.head += n; w.head == w.size {
-		w.head = 0
+	if w.head += n; w.head >= w.size {
+		w.head -= w.size
 	}
 }
 

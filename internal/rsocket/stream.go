@@ -98,7 +98,7 @@ type Post struct {
 	Signaled bool
 	Msg      Message // OpWrite: none
 	Off, Len int     // data of the program, at Off if InRing
-	InRing   bool    // it is in the send ring; shorter messages go out of the program's memory
+	InRing   bool    // they are in the send ring, which wraps; else in the program's memory
 	Inline   [IOMapSize]byte
 	NInline  int // bytes of Inline that are written instead
 	Remote   Region

@@ -94,8 +94,8 @@ func (e *end) write(t testing.TB, peer *end, n int, next func() byte) {
 		data[i] = next()
 	}
 	var p Post
-	e.Send(n, &p)
-	if n > e.cfg.Inline && p.Off != off {
+	e.Send(n, !inline, &p)
+	if !inline && p.Off != off {
 		t.Fatalf("Room said %d, the message is at %d", off, p.Off)
 	}
 	e.sent = append(e.sent, data...)
