@@ -43,7 +43,7 @@ type Conn struct {
 	maps    []*verbs.MR // what the peer may write to, by its index; nil: free. writeMu guards it
 
 	post rsocket.Post
-	wr   verbs.SendWR
+	wrs  [2]verbs.SendWR
 	sge  [2]verbs.SGE
 }
 
@@ -56,6 +56,8 @@ func newConn(ep *endpoint, l link, peer []byte) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	attr, _ := ep.qp.Query()
+	ep.mtu = attr.PathMTU.Bytes()
 	c := &Conn{ep: ep, link: l, stream: stream,
 		local: net.TCPAddrFromAddrPort(l.LocalAddr()), remote: net.TCPAddrFromAddrPort(l.PeerAddr())}
 	c.poll.init(c)
@@ -198,17 +200,16 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// postNow posts c.post, whose data is the program's if it goes inline.
+// postNow posts c.post; data is what it names of the program's memory.
+//
+// Data that ends with a full packet goes as a WRITE, and its message as an empty WRITE with
+// immediate behind it: the immediate data would make the last packet longer than those
+// before it, and it could not leave in one send with them. The peer sees no difference.
 func (c *Conn) postNow(data []byte) {
-	p, wr := &c.post, &c.wr
-	*wr = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg),
+	p, wrs := &c.post, c.wrs[:1]
+	c.wrs[0] = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg),
 		Remote: verbs.Remote{Addr: p.Remote.Addr, Key: verbs.Key(p.Remote.Key)}}
-	switch {
-	case p.Msg.Op() == rsocket.OpWrite:
-		wr.Op, wr.Imm = verbs.Write, 0
-	case p.NInline > 0:
-		wr.Inline = p.Inline[:p.NInline]
-	}
+	wr := &wrs[0]
 	switch {
 	case p.InRing:
 		first := min(p.Len, c.ep.cfg.SendBuf-p.Off)
@@ -220,14 +221,27 @@ func (c *Conn) postNow(data []byte) {
 		}
 	case p.Len > 0:
 		wr.Inline = data
+	case p.NInline > 0:
+		wr.Inline = p.Inline[:p.NInline]
+	}
+	switch {
+	case p.Msg.Op() == rsocket.OpWrite:
+		wr.Op, wr.Imm = verbs.Write, 0
+	case p.Len > c.ep.mtu && (p.Len-1)%c.ep.mtu >= c.ep.mtu-immSize:
+		wr.Op, wr.Imm = verbs.Write, 0
+		c.wrs[1] = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg), Remote: wr.Remote}
+		wrs = c.wrs[:]
 	}
 	if p.Signaled {
-		wr.Flags = verbs.Signaled
+		wrs[len(wrs)-1].Flags = verbs.Signaled
 	}
-	if err := c.ep.qp.PostSend(wr); err != nil {
+	if _, err := c.ep.qp.PostSendList(wrs); err != nil {
 		c.fail(err)
 	}
 }
+
+// immSize is how much longer immediate data makes a packet, in bytes.
+const immSize = 4
 
 // control posts the messages that are due on their own.
 func (c *Conn) control() {

@@ -22,6 +22,7 @@ const repostBatch = spareReceives / 2
 type endpoint struct {
 	opt  Options
 	cfg  rsocket.Config
+	mtu  int // of the path, bytes; 0: not known yet
 	pd   *verbs.PD
 	cq   *verbs.CQ
 	qp   *verbs.QP
@@ -61,7 +62,7 @@ func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QP
 	if e.cq, err = dev.CreateCQ(o.SendQueue+receives, &verbs.CQOptions{Spin: -1}); err != nil {
 		return e, err
 	}
-	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: o.SendQueue, MaxRecvWR: receives,
+	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 2 * o.SendQueue, MaxRecvWR: receives,
 		MaxSendSGE: 2, MaxRecvSGE: 1, MaxInline: max(o.Inline, rsocket.IOMapSize)})
 	return e, err
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Defaults of Options. The sizes of buffers and queues are those of librdmacm's rsockets.
+// Defaults of Options. Queues are as long as those of librdmacm's rsockets. Buffers are four
+// times as large: with less, a sender in software often waits for the news that some was
+// read. Memory that was never used takes none.
 const (
-	DefaultBuffer  = 128 << 10
+	DefaultBuffer  = 512 << 10
 	DefaultQueue   = 384
 	DefaultInline  = 256
 	DefaultLinger  = 5 * time.Second
@@ -56,7 +58,7 @@ func (o Options) withDefaults(dev *verbs.Device) (Options, error) {
 	attr := dev.Query()
 	def(&o.SendBuffer, DefaultBuffer)
 	def(&o.RecvBuffer, DefaultBuffer)
-	def(&o.SendQueue, min(DefaultQueue, attr.MaxQPWR))
+	def(&o.SendQueue, min(DefaultQueue, attr.MaxQPWR/2))
 	def(&o.RecvQueue, min(DefaultQueue, attr.MaxQPWR-spareReceives))
 	def(&o.Inline, min(DefaultInline, attr.MaxInline))
 	o.Inline = max(o.Inline, 0)
@@ -73,7 +75,7 @@ func (o Options) withDefaults(dev *verbs.Device) (Options, error) {
 	}{
 		{"SendBuffer", o.SendBuffer, 1 << 10, 1 << 30},
 		{"RecvBuffer", o.RecvBuffer, 1 << 10, 1 << 30},
-		{"SendQueue", o.SendQueue, 16, attr.MaxQPWR},
+		{"SendQueue", o.SendQueue, 16, attr.MaxQPWR / 2}, // a message may be two work requests
 		{"RecvQueue", o.RecvQueue, 16, min(rsocket.MaxCredits, attr.MaxQPWR-spareReceives)},
 		{"Inline", o.Inline, 0, attr.MaxInline},
 		{"IOMaps", o.IOMaps, 0, 127 << 8},

@@ -227,6 +227,30 @@ func TestCredits(t *testing.T) {
 	}
 }
 
+// Neither the end of the ring nor a single odd byte cuts data into small messages.
+func TestFewMessages(t *testing.T) {
+	x, y := pair(t, Config{SendBuf: 4096, SendQueue: 64, RecvBuf: 8192, Credits: 60}, Config{RecvBuf: 8192, Credits: 60, SendQueue: 16, SendBuf: 1})
+	size, messages := 1, 0
+	for len(x.sent) < 100000 {
+		before := len(x.sent)
+		x.write(t, y, size, func() byte { return 1 })
+		if size = 1000; len(x.sent) > before {
+			messages++
+		}
+		for len(y.queue) > 0 {
+			y.deliver(t)
+		}
+		y.read(8192)
+		y.control(t, x)
+		x.deliver(t)
+		x.complete()
+		y.complete()
+	}
+	if messages > 2*100 {
+		t.Errorf("%d messages for 100000 bytes in writes of 1000", messages)
+	}
+}
+
 // The sequence numbers have 16 bits.
 func TestManyMessages(t *testing.T) {
 	x, y := pair(t, small, small)
