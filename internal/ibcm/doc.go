@@ -50,6 +50,20 @@
 // [Engine.Release]: commands answer [ErrNotFound] from there on. What the
 // wire needs of it (time wait, repeated answers) the engine keeps by itself.
 //
+// # Linux peers
+//
+// With the same parameters, messages equal those of Linux byte for byte, but
+// for the low half of transaction IDs. The defaults differ where Linux is slow
+// to notice a loss: messages are sent again after 1.07 s, not 4.3 s and more,
+// and while an MRA holds, every 4.3 s. Linux answers both with an MRA, or with
+// what it answered before. What it does not answer are repeated DREQs while its
+// program has not reacted to the first; those end after all repetitions.
+//
+// Linux keeps no trace of what it rejected; this engine repeats its REJ for
+// 20 s. Linux lets a REQ that it does not understand time out; here it is
+// rejected. Both free the peer's QP number with the DREP, and not after time
+// wait.
+//
 // # Limits
 //
 // No alternate paths: a LAP is refused. No peer-to-peer set-up, in which both

@@ -4,6 +4,7 @@ package mad
 
 import (
 	"bytes"
+	"encoding/hex"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -126,10 +127,36 @@ func TestStrings(t *testing.T) {
 			t.Errorf("reason %d has no text", uint16(r))
 		}
 	}
+	for st := SIDRValid; st <= SIDRUnsupportedVersion; st++ {
+		if strings.HasPrefix(st.String(), "reserved") {
+			t.Errorf("SIDR status %d has no text", uint8(st))
+		}
+	}
+	if SIDRStatus(9).String() != "reserved SIDR status 9" {
+		t.Errorf("status 9 is %q", SIDRStatus(9))
+	}
 	for _, a := range allAttributes {
 		if a.String()[0] == 'a' {
 			t.Errorf("attribute %#x has no name", uint16(a))
 		}
+	}
+}
+
+// The captures hold no REJ. This one Linux 6.12 sent for a service ID without a
+// listener; what follows is zeros.
+func TestKernelREJ(t *testing.T) {
+	b := make([]byte, Size)
+	hex.Decode(b, []byte("0107020300000000d20afa200362be150012000000000000"+"000000000362be150000000800000000"))
+	var h Header
+	var rej REJ
+	if !h.Decode(b) || h != CMHeader(AttrREJ, 0xd20afa200362be15) || !rej.Decode(b[HeaderLen:]) {
+		t.Fatalf("header %+v", h)
+	}
+	if want := (REJ{RemoteCommID: 0x0362be15, Message: MessageREQ, Reason: RejInvalidServiceID}); rej != want {
+		t.Errorf("REJ %+v, want %+v", rej, want)
+	}
+	if !bytes.Equal(rej.Append(h.Append(nil)), b) {
+		t.Error("does not encode back")
 	}
 }
 
