@@ -2,10 +2,7 @@
 
 package ib
 
-import (
-	"encoding/binary"
-	"hash/crc32"
-)
+import "hash/crc32"
 
 // Verified says how far a packet's ICRC has been verified.
 type Verified uint8
@@ -53,8 +50,8 @@ const maxTransport = MaxMTU + BTHLen + XRCETHLen + AtomicETHLen
 const polyIEEE = crc32.IEEE
 
 // unshift holds x^-(8n+32) mod P for each length from the identification to the
-// end of the packet; packets are multiples of four bytes long.
-var unshift = func() (t [maxTransport/4 + 1]uint32) {
+// end of the packet or its ICRC; packets are multiples of four bytes long.
+var unshift = func() (t [(maxTransport+ICRCLen)/4 + 1]uint32) {
 	v := divX(1<<31, afterID*8+32) // 1<<31 is x^0
 	for i := range t {
 		t[i] = v
@@ -114,13 +111,10 @@ func (f *Flow) Verify(transport []byte, predictedID uint16) (id uint16, how Veri
 		return 0, NotVerified
 	}
 	seed := f.Seed(udpLen+len(transport), predictedID)
-	// The CRC of a message that its own CRC follows is always the same. Full packets are
-	// then a multiple of 16 bytes long, which the processor takes in one go.
-	if ICRCHeader(seed, transport) == residue {
-		return predictedID, VerifiedWhole
-	}
-	state := ICRCHeader(seed, transport[:n])
-	return f.judge(state^binary.LittleEndian.Uint32(transport[n:]), n, predictedID)
+	// The CRC of a message that its own CRC follows is always the same. A difference before
+	// them passes through the four bytes of the CRC like through any others. Full packets are
+	// then a multiple of 16 bytes long, which hash/crc32 takes in one go.
+	return f.judge(ICRCHeader(seed, transport)^residue, len(transport), predictedID)
 }
 
 // judge says what the residual r of a packet means whose CRC covers n bytes from the BTH on.
@@ -139,7 +133,7 @@ func (f *Flow) judge(r uint32, n int, predictedID uint16) (id uint16, how Verifi
 }
 
 // solveID returns the difference of identifications that explains the residual
-// r of a packet of n bytes without its ICRC, if one does.
+// r of a packet whose CRC covers n bytes from the BTH on, if one does.
 func solveID(r uint32, n int) (diff uint16, ok bool) {
 	d := mulP(r, unshift[n/4])
 	// Degree below 16 is the top half of the reflected form; its first byte on
