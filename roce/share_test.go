@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// FuzzForwarded decodes what does not come from another device.
+func FuzzForwarded(f *testing.F) {
+	for _, from := range []string{"127.0.0.1:4791", "[fd00::1]:1"} {
+		a := netip.MustParseAddrPort(from)
+		b := appendForwarded(nil, &forwarded{from: a, to: a.Addr(), id: 7, tos: 8, ttl: 9, frame: make([]byte, 20)})
+		f.Add(b)
+		f.Add(b[:len(b)-5])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m forwarded
+		if m.decode(b) && (!bytes.Equal(appendForwarded(nil, &m), b) || len(m.frame) < ib.BTHLen+ib.ICRCLen) {
+			t.Errorf("%x is not what it was decoded to: %+v", b, m)
+		}
+	})
+}
+
+// threeSlots is a group whose devices are in slots 0 to 2; number 1 is asked.
+type threeSlots struct{ group }
+
+func (threeSlots) Slot() int                        { return 1 }
+func (threeSlots) Lives(slot int) bool              { return slot < 3 }
+func (threeSlots) Owner(service uint64) (int, bool) { return int(service), service < 5 }
+
+// TestManagerOf asks for the device that each message of the connection manager is for.
+func TestManagerOf(t *testing.T) {
+	const own, dead = 1, 4
+	for _, c := range []struct {
+		attr mad.Attribute
+		slot uint32 // of what the message names
+		want int
+	}{
+		{mad.AttrREQ, 2, 2}, {mad.AttrREQ, 0, 0}, {mad.AttrREQ, dead, own}, {mad.AttrREQ, 7, own},
+		{mad.AttrSIDRREQ, 2, 2}, {mad.AttrSIDRREQ, 7, own},
+		{mad.AttrREP, 2, 2}, {mad.AttrRTU, 0, 0}, {mad.AttrREJ, 2, 2}, {mad.AttrMRA, 2, 2}, {mad.AttrDREQ, 2, 2}, {mad.AttrDREP, 0, 0},
+		{mad.AttrLAP, 2, 2}, {mad.AttrAPR, 2, 2}, {mad.AttrRTU, dead, own}, {mad.AttrSIDRREP, 2, 2},
+	} {
+		h := mad.CMHeader(c.attr, 1)
+		b := append(h.Append(nil), make([]byte, mad.DataLen)...)
+		data := b[mad.HeaderLen:]
+		switch c.attr {
+		case mad.AttrREQ, mad.AttrSIDRREQ:
+			binary.BigEndian.PutUint64(data[8:], uint64(c.slot))
+		case mad.AttrSIDRREP:
+			binary.BigEndian.PutUint32(data, c.slot<<28|77)
+		default:
+			binary.BigEndian.PutUint32(data[4:], c.slot<<28|77)
+		}
+		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI}, Payload: b}
+		if got := managerOf(threeSlots{}, p); got != c.want {
+			t.Errorf("%v of slot %d: for device %d, want %d", c.attr, c.slot, got, c.want)
+		}
+		for _, spoil := range []func(*ib.Packet){
+			func(p *ib.Packet) { p.DestQP = ib.QP0 },
+			func(p *ib.Packet) { p.DETH.QKey++ },
+			func(p *ib.Packet) { p.Payload = p.Payload[:verbs.MADLen-4] },
+			func(p *ib.Packet) { p.Payload = append([]byte{1, 4}, p.Payload[2:]...) },
+		} {
+			q := *p
+			if spoil(&q); managerOf(threeSlots{}, &q) != own {
+				t.Errorf("%v that is none was for another", c.attr)
+			}
+		}
+	}
+}
