@@ -60,9 +60,7 @@
 // program has not reacted to the first; those end after all repetitions.
 //
 // Linux keeps no trace of what it rejected; this engine repeats its REJ for
-// 20 s. Linux lets a REQ that it does not understand time out; here it is
-// rejected. Both free the peer's QP number with the DREP, and not after time
-// wait.
+// 20 s. Both free the peer's QP number with the DREP, and not after time wait.
 //
 // # Limits
 //

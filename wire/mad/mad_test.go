@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -142,21 +143,34 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// The captures hold no REJ. This one Linux 6.12 sent for a service ID without a
-// listener; what follows is zeros.
-func TestKernelREJ(t *testing.T) {
-	b := make([]byte, Size)
-	hex.Decode(b, []byte("0107020300000000d20afa200362be150012000000000000"+"000000000362be150000000800000000"))
-	var h Header
-	var rej REJ
-	if !h.Decode(b) || h != CMHeader(AttrREJ, 0xd20afa200362be15) || !rej.Decode(b[HeaderLen:]) {
-		t.Fatalf("header %+v", h)
-	}
-	if want := (REJ{RemoteCommID: 0x0362be15, Message: MessageREQ, Reason: RejInvalidServiceID}); rej != want {
-		t.Errorf("REJ %+v, want %+v", rej, want)
-	}
-	if !bytes.Equal(rej.Append(h.Append(nil)), b) {
-		t.Error("does not encode back")
+// The captures hold no REJ and no MRA. These Linux 6.12 sent, for a service ID
+// without a listener, and to a REQ that came again while its program was
+// stopped; what follows is zeros.
+func TestKernelAnswers(t *testing.T) {
+	for _, c := range []struct {
+		bytes     string
+		header    Header
+		got, want message
+	}{
+		{"0107020300000000d20afa200362be150012000000000000" + "000000000362be150000000800000000",
+			CMHeader(AttrREJ, 0xd20afa200362be15),
+			&REJ{}, &REJ{RemoteCommID: 0x0362be15, Message: MessageREQ, Reason: RejInvalidServiceID}},
+		{"0107020300000000217e40c7098ba5980011000000000000" + "de8ebb77098ba59800c0000000000000",
+			CMHeader(AttrMRA, 0x217e40c7098ba598),
+			&MRA{}, &MRA{LocalCommID: 0xde8ebb77, RemoteCommID: 0x098ba598, Message: MessageREQ, ServiceTimeout: 24}},
+	} {
+		b := make([]byte, Size)
+		hex.Decode(b, []byte(c.bytes))
+		var h Header
+		if !h.Decode(b) || h != c.header || !c.got.Decode(b[HeaderLen:]) {
+			t.Fatalf("header %+v, want %+v", h, c.header)
+		}
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%v %+v, want %+v", h.Attribute, c.got, c.want)
+		}
+		if !bytes.Equal(c.want.Append(h.Append(nil)), b) {
+			t.Errorf("%v does not encode back", h.Attribute)
+		}
 	}
 }
 
