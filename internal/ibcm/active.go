@@ -93,8 +93,8 @@ func (e *Engine) accepted(now Time, c *conn, tid uint64, rep *mad.REP) {
 		c.remoteQPN = ib.QPN(rep.LocalEECN)
 	}
 	stale := e.byQP[c.remoteQP()]
-	if stale == nil {
-		stale = e.byRemote[c.remoteID()]
+	if other := e.byRemote[c.remoteID()]; other != nil && other.state != timeWait && other.state != refused {
+		stale = other
 	}
 	if stale != nil { // the peer has lost a connection that we still hold: IBTA 12.9.8.3.1
 		rej := &mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageREP, Reason: mad.RejStaleConnection}

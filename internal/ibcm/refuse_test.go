@@ -269,6 +269,31 @@ func TestStaleREP(t *testing.T) {
 	s.gone()
 }
 
+// A REP with the ID of a connection that has ended is a REP like others: the
+// peer may give its IDs again at once.
+func TestRepeatedRemoteID(t *testing.T) {
+	s, id, tid := connected(t)
+	s.says(mad.AttrDREQ, 5, &mad.DREQ{LocalCommID: peerID, RemoteCommID: id, RemoteQPN: 0x11})
+	s.event(EventDisconnected)
+	s.wants(mad.AttrDREP, &mad.DREP{})
+	id, err := s.e.Connect(s.now, params())
+	s.ok(err)
+	s.wants(mad.AttrREQ, &mad.REQ{})
+	s.says(mad.AttrREP, tid, reply(id))
+	s.event(EventReply)
+	s.ok(s.e.Ready(s.now, id, nil))
+	s.wants(mad.AttrRTU, &mad.RTU{})
+	s.passes(time.Second)
+	s.event(EventTimeWaitExit)
+	if err := consistent(s.e); err != nil || s.e.byRemote[s.e.byID[id].remoteID()] == nil {
+		t.Errorf("the old connection took the new one's ID along: %v", err)
+	}
+	s.ok(s.e.Release(s.now, id))
+	s.wants(mad.AttrDREQ, &mad.DREQ{})
+	s.says(mad.AttrDREP, tid, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
+	s.gone()
+}
+
 // Release withdraws, rejects or disconnects, and no event follows.
 func TestRelease(t *testing.T) {
 	var rej mad.REJ
