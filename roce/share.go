@@ -22,6 +22,7 @@ type group interface {
 	Shared() bool // there have been others
 	Lives(slot int) bool
 	Owner(service uint64) (slot int, ok bool)
+	Manager() (slot int)
 	Forward(slot int, msg []byte) bool
 	Close() error
 }
@@ -69,6 +70,13 @@ func (s *sharing) Claim(service, mask uint64) error {
 	return s.group.Claim(service, mask)
 }
 
+// Manage notes whether the device has a connection manager.
+func (s *sharing) Manage(yes bool) {
+	if s.group != nil {
+		s.group.Manage(yes)
+	}
+}
+
 // Release undoes Claim.
 func (s *sharing) Release(service, mask uint64) {
 	if s.group != nil {
@@ -103,12 +111,14 @@ func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) 
 
 // managerOf returns the slot of the device whose connection manager a packet to QP1 is for
 // (IBTA 12.6): the one that listens to its service id, or that gave out its communication
-// id. Where there is none, it is the device that found the packet.
+// id. Where there is none, any manager can say so.
 func managerOf(g group, pkt *ib.Packet) int {
-	own := g.Slot()
 	var h mad.Header
-	if pkt.DestQP != ib.QP1 || ibta.CheckMAD(pkt, verbs.MADLen) != ibta.Taken || !h.Decode(pkt.Payload) || h.Class != mad.ClassCM {
-		return own
+	if pkt.DestQP != ib.QP1 || ibta.CheckMAD(pkt, verbs.MADLen) != ibta.Taken || !h.Decode(pkt.Payload) {
+		return g.Slot() // which counts it
+	}
+	if h.Class != mad.ClassCM {
+		return g.Manager()
 	}
 	data := pkt.Payload[mad.HeaderLen:]
 	id := binary.BigEndian.Uint32(data[4:]) // the receiver's
@@ -117,14 +127,14 @@ func managerOf(g group, pkt *ib.Packet) int {
 		if slot, ok := g.Owner(binary.BigEndian.Uint64(data[8:])); ok && g.Lives(slot) {
 			return slot
 		}
-		return own
+		return g.Manager()
 	case mad.AttrSIDRREP:
 		id = binary.BigEndian.Uint32(data)
 	}
 	if slot := int(id >> (32 - ibta.PrefixBits)); g.Lives(slot) {
 		return slot
 	}
-	return own
+	return g.Manager()
 }
 
 // forwarded is a packet that another device of the address received and verified.

@@ -3,6 +3,7 @@
 package roce_test
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -152,6 +153,40 @@ func askUntilHeard(t *testing.T, address string, c *child, service uint64) {
 				t.Fatal("nobody hears requests for a claimed service")
 			}
 		}
+	}
+}
+
+// TestUnclaimed asks for a service that nobody has claimed, where the device that leads has
+// no connection manager: one that has hears of it.
+func TestUnclaimed(t *testing.T) {
+	address := sharedAddress(t, false)
+	leader, err := roce.Open(address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	var g [2]*verbs.GSI
+	for i := range g {
+		dev, err := roce.Open(address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		if g[i], err = dev.OpenGSI(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}
+	for _, hears := range []*verbs.GSI{g[0], g[1]} {
+		if err := g[1].Send(to, request(42)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, _, err := hears.Recv(ctx, make([]byte, verbs.MADLen)); err != nil {
+			t.Fatal(err)
+		}
+		g[0].Close()
 	}
 }
 

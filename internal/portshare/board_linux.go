@@ -36,8 +36,9 @@ const (
 	claimSize = 24
 	maxClaims = 1 << 14
 
-	slotLocks = 1 << 40 // the first slot's
-	writeLock = slotLocks + Slots
+	slotLocks    = 1 << 40           // the first slot's
+	managerLocks = slotLocks + Slots // likewise: its process has a connection manager
+	writeLock    = managerLocks + Slots
 
 	// lockPatience bounds the wait for other processes, which write for some
 	// microseconds unless they are stopped just then.
@@ -85,9 +86,31 @@ func (b *board) take() (slot int, err error) {
 	return 0, ErrFull
 }
 
-// taken says whether another board has taken a slot.
-func (b *board) taken(slot int) bool {
-	l := unix.Flock_t{Type: unix.F_WRLCK, Start: slotLocks + int64(slot), Len: 1}
+// taken says whether another process has taken a slot.
+func (b *board) taken(slot int) bool { return b.locked(slotLocks + int64(slot)) }
+
+// manages notes whether the process in a slot has a connection manager.
+func (b *board) manages(slot int, yes bool) {
+	kind := int16(unix.F_UNLCK)
+	if yes {
+		kind = unix.F_WRLCK
+	}
+	b.lock(managerLocks+int64(slot), kind)
+}
+
+// manager returns the slot of another process that has a connection manager.
+func (b *board) manager() (slot int, ok bool) {
+	for slot := range Slots {
+		if b.locked(managerLocks + int64(slot)) {
+			return slot, true
+		}
+	}
+	return 0, false
+}
+
+// locked says whether another process has locked a byte.
+func (b *board) locked(at int64) bool {
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
 	return unix.FcntlFlock(b.file.Fd(), unix.F_OFD_GETLK, &l) == nil && l.Type != unix.F_UNLCK
 }
 

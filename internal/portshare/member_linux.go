@@ -36,7 +36,8 @@ type Member struct {
 	Config
 	slot int
 
-	common atomic.Pointer[common] // nil: alone so far
+	common  atomic.Pointer[common] // nil: alone so far
+	manages atomic.Bool            // has a connection manager; changed under mu
 
 	mu     sync.Mutex
 	claims map[uint64]uint64 // masks by service id
@@ -125,6 +126,27 @@ func (m *Member) Owner(service uint64) (slot int, ok bool) {
 	return c.board.owner(service)
 }
 
+// Manage notes whether the process has a connection manager.
+func (m *Member) Manage(yes bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.manages.Store(yes)
+	if c := m.common.Load(); c != nil && !m.closed {
+		c.board.manages(m.slot, yes)
+	}
+}
+
+// Manager returns the slot of a process that has a connection manager: this one's if it
+// has one, or if nobody has.
+func (m *Member) Manager() int {
+	if c := m.common.Load(); c != nil && !m.manages.Load() {
+		if slot, ok := c.board.manager(); ok {
+			return slot
+		}
+	}
+	return m.slot
+}
+
 // Claim claims service ids for the process: those that equal service in the bits of mask.
 func (m *Member) Claim(service, mask uint64) error {
 	m.mu.Lock()
@@ -195,6 +217,7 @@ func (m *Member) grow() (*common, error) {
 			err = c.board.claim(claim{service, mask, slot})
 		}
 	}
+	c.board.manages(slot, m.manages.Load())
 	if err == nil {
 		err = m.share(c)
 	}

@@ -50,6 +50,7 @@ func (d *Device) OpenGSI() (verbs.GSIDriver, error) {
 	}
 	g := &gsi{dev: d, psn: ib.PSN(random32()) & ib.PSNMask, ready: make(chan struct{}, 1)}
 	d.gsi = g
+	d.manage(true)
 	return g, nil
 }
 
@@ -165,6 +166,7 @@ func (g *gsi) Close() error {
 	g.dev.mu.Lock()
 	if g.dev.gsi == g {
 		g.dev.gsi = nil
+		g.dev.manage(false)
 	}
 	g.dev.mu.Unlock()
 	g.end()

@@ -12,7 +12,7 @@ import (
 )
 
 // Sharer is a Port whose address several devices can share, mostly those of several
-// processes. Its methods come without the device's lock.
+// processes. Its methods come without the device's lock, but for Manage.
 type Sharer interface {
 	// Slot is the device's number among those that share the address, below
 	// 1 << ibta.PrefixBits. It is the prefix of the device's queue pair numbers and ids.
@@ -20,6 +20,9 @@ type Sharer interface {
 	// Claim reserves service ids among all devices of the address; see verbs.GSI.
 	Claim(service, mask uint64) error
 	Release(service, mask uint64)
+	// Manage notes whether the device's QP1 is open: a management datagram that is for
+	// nobody in particular goes to one whose is.
+	Manage(open bool)
 }
 
 // slot returns the prefix of the device's queue pair numbers.
@@ -100,6 +103,13 @@ func (g *gsi) release(service, mask uint64) {
 	delete(g.claims.masks, service)
 	if s, ok := g.dev.port.(Sharer); ok {
 		s.Release(service, mask)
+	}
+}
+
+// manage tells the port whether QP1 is open; the device's lock is held, for the order.
+func (d *Device) manage(open bool) {
+	if s, ok := d.port.(Sharer); ok {
+		s.Manage(open)
 	}
 }
 
