@@ -29,13 +29,9 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt == nil {
 		opt = &Options{}
 	}
-	addr, err := netip.ParseAddr(address)
+	addr, err := parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("roce: %q is no IP address: give one of this host, such as roce:127.0.0.1", address)
-	}
-	addr = addr.Unmap()
-	if addr.IsUnspecified() || addr.IsMulticast() {
-		return nil, fmt.Errorf("roce: %v stands for no single address: give one of this host", addr)
+		return nil, err
 	}
 	link, err := findLink(addr)
 	if err != nil {
@@ -59,4 +55,31 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	p.init()
 	return verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p)), nil
+}
+
+// GUID returns the globally unique identifier that the device of a local address has, open
+// or not.
+func GUID(address string) (uint64, error) {
+	addr, err := parse(address)
+	if err != nil {
+		return 0, err
+	}
+	link, err := findLink(addr)
+	if err != nil {
+		return 0, err
+	}
+	return link.guid(addr), nil
+}
+
+// parse reads the address of a device.
+func parse(address string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return addr, fmt.Errorf("roce: %q is no IP address: give one of this host, such as roce:127.0.0.1", address)
+	}
+	addr = addr.Unmap()
+	if addr.IsUnspecified() || addr.IsMulticast() {
+		return addr, fmt.Errorf("roce: %v stands for no single address: give one of this host", addr)
+	}
+	return addr, nil
 }

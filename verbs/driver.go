@@ -47,6 +47,11 @@ type PDDriver interface {
 	Dealloc() error
 }
 
+// IOVARegistrar is a [PDDriver] whose regions may have any address in SGEs and at peers.
+type IOVARegistrar interface {
+	RegMRAt(buf []byte, iova uint64, access Access) (MRDriver, error)
+}
+
 // XRCDDriver is an XRC domain of a driver.
 type XRCDDriver interface {
 	CreateTargetQP(init QPSpec) (QPDriver, error)

@@ -21,6 +21,17 @@ func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	return pd.newMR("reg_mr", access, func() (MRDriver, error) { return pd.drv.RegMR(buf, access) })
 }
 
+// RegMRAt registers buf so that its first byte has the address iova in SGEs and at peers
+// (ibv_reg_mr_iova). ErrNotSupported: the device cannot do so.
+func (pd *PD) RegMRAt(buf []byte, iova uint64, access Access) (*MR, error) {
+	return pd.newMR("reg_mr_iova", access, func() (MRDriver, error) {
+		if r, ok := pd.drv.(IOVARegistrar); ok {
+			return r.RegMRAt(buf, iova, access)
+		}
+		return nil, ErrNotSupported
+	})
+}
+
 // AllocMR registers size bytes of memory that the device allocates: page-aligned, outside
 // the Go heap, in huge pages if access has HugePages. [MR.Bytes] is the memory; it goes
 // with the region, and touching it after [MR.Close] crashes the program.

@@ -94,6 +94,21 @@ func (t *Table) Register(pd PD, buf []byte, access verbs.Access) (*Region, error
 	return r, nil
 }
 
+// RegisterAt is Register for a region whose first byte has the address iova.
+func (t *Table) RegisterAt(pd PD, buf []byte, iova uint64, access verbs.Access) (*Region, error) {
+	if iova+uint64(len(buf)) < iova {
+		return nil, &verbs.OpError{Op: "reg_mr", Err: verbs.ErrInvalid, Detail: "the addresses go round"}
+	}
+	r, err := t.Register(pd, buf, access)
+	if err != nil {
+		return nil, err
+	}
+	if access&verbs.ZeroBased == 0 {
+		r.base = iova
+	}
+	return r, nil
+}
+
 // Allocate makes a region of new memory outside the Go heap.
 func (t *Table) Allocate(pd PD, size int, access verbs.Access) (*Region, error) {
 	buf, unmap, err := allocate(size, access&verbs.HugePages != 0)
@@ -139,11 +154,14 @@ func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte,
 	if flags&verbs.ReregPD != 0 {
 		r.pd = pd
 	}
+	based := r.access & verbs.ZeroBased
 	if flags&verbs.ReregAccess != 0 {
 		r.access = access
 	}
 	r.gen++
-	r.setBase()
+	if flags&verbs.ReregTranslation != 0 || r.access&verbs.ZeroBased != based {
+		r.setBase()
+	}
 	return nil
 }
 

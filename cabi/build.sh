@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# build.sh DIR: builds libibverbs.so.1, librdmacm.so.1 and libramjet.so into DIR, for
+# `ramjet run`. Needs Go, gcc, and the headers of libibverbs-dev and librdmacm-dev.
+set -euo pipefail
+[[ $# == 1 ]] || { echo "usage: $0 DIR" >&2; exit 2; }
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+cd "$(dirname "$0")"
+cc=${CC:-gcc}
+for header in infiniband/verbs.h rdma/rdma_cma.h; do
+	echo "#include <$header>" | "$cc" -fsyntax-only -xc - 2>/dev/null ||
+		{ echo "$0: $cc finds no <$header>: on Debian, apt-get install gcc libc6-dev libibverbs-dev librdmacm-dev" >&2; exit 1; }
+done
+
+cflags=(-O2 -g -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -fPIC -fvisibility=hidden -pthread)
+# The dynamic linker must not bind one library's calls to another's symbols of the same name.
+ldflags=(-shared -Wl,-z,relro,-z,now,-z,defs -Wl,-Bsymbolic-functions)
+
+CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared -ldflags='-s -w' -o "$out/libramjet.so" .
+rm -f "$out/libramjet.h"
+"$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibverbs.so.1 -Wl,--version-script=c/ibverbs.map \
+	-o "$out/libibverbs.so.1" c/load.c c/device.c c/memory.c c/queues.c c/extended.c c/names.c c/private.c -ldl
+ls -l "$out"/lib*.so*

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Loads libramjet.so, the Go half. It comes with a runtime that has threads, so it is loaded
+ * when a program first asks for devices and not before: a program that forks first, as
+ * daemons do, has it in the child. A child of a process that has loaded it already gets a
+ * copy of its own, whose runtime starts anew; the parent's objects mean nothing to it. */
+
+#define _GNU_SOURCE
+#include "ramjet.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const struct rj_calls *rj_loaded;
+
+static struct rj_calls table;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+static int loaded_before; /* by a process that this one was forked from */
+
+static void in_child(void)
+{
+	loaded_before |= rj_loaded != NULL;
+	rj_loaded = NULL;
+	pthread_mutex_init(&loading, NULL);
+}
+
+/* path finds the Go library beside the one that this function is in. */
+static int path(char *out, size_t room)
+{
+	Dl_info info;
+	const char *slash;
+
+	if (!dladdr((void *)rj_load, &info) || !(slash = strrchr(info.dli_fname, '/')))
+		return -1;
+	return snprintf(out, room, "%.*s/libramjet.so", (int)(slash - info.dli_fname), info.dli_fname) < (int)room ? 0 : -1;
+}
+
+/* copy puts a file into memory under a name of its own, so that it is loaded once more. */
+static int copy(char *name, size_t room)
+{
+	struct stat st;
+	off_t at = 0;
+	int from = open(name, O_RDONLY | O_CLOEXEC), to = memfd_create("libramjet.so", MFD_CLOEXEC);
+
+	if (from < 0 || to < 0 || fstat(from, &st))
+		return -1;
+	while (at < st.st_size)
+		if (sendfile(to, from, &at, st.st_size - at) <= 0)
+			return -1;
+	close(from);
+	snprintf(name, room, "/proc/self/fd/%d", to); /* stays open: debuggers look there */
+	return 0;
+}
+
+static int load(void)
+{
+	char name[PATH_MAX];
+	void *lib;
+
+	if (path(name, sizeof name) || (loaded_before && copy(name, sizeof name)))
+		return -1;
+	lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!lib) {
+		fprintf(stderr, "ramjet: %s\n", dlerror());
+		return -1;
+	}
+#define CALL(result, name, parameters) if (!(table.name = (result(*) parameters)dlsym(lib, "rj_" #name))) return -1;
+#include "calls.h"
+#include "cmcalls.h"
+#undef CALL
+	return 0;
+}
+
+EXPORT const struct rj_calls *rj_load(void)
+{
+	static int registered;
+	int err = 0;
+
+	pthread_mutex_lock(&loading);
+	if (!registered) {
+		pthread_atfork(NULL, NULL, in_child);
+		registered = 1;
+	}
+	if (!rj_loaded) {
+		err = load();
+		if (!err)
+			__atomic_store_n(&rj_loaded, &table, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&loading);
+	if (err) {
+		errno = ENOSYS;
+		return NULL;
+	}
+	return &table;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The objects that programs get: what rdma-core's headers say of them, and behind it what
+ * Ramjet needs: the handle of its Go part, and the counts that destroying waits for. */
+#ifndef RAMJET_OBJECTS_H
+#define RAMJET_OBJECTS_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+struct rj_device_info {
+	char name[IBV_SYSFS_NAME_MAX]; /* for C programs: roce_192.0.2.7 */
+	uint64_t guid;                 /* network byte order */
+};
+
+struct rj_context {
+	struct verbs_context v;
+	uint64_t handle;
+};
+
+struct rj_pd {
+	struct ibv_pd pd;
+	uint64_t handle;
+	struct ibv_pd *parent; /* of a parent domain: what it stands for */
+	int children;          /* parent domains */
+};
+
+struct rj_mr {
+	struct ibv_mr mr;
+	uint64_t handle;
+};
+
+struct rj_mw {
+	struct ibv_mw mw;
+	uint64_t handle;
+};
+
+struct rj_ah {
+	struct ibv_ah ah;
+	uint64_t handle;
+};
+
+struct rj_channel {
+	struct ibv_comp_channel channel;
+	uint64_t handle;
+};
+
+struct rj_xrcd {
+	struct ibv_xrcd xrcd;
+	uint64_t handle;
+};
+
+struct rj_cq {
+	struct ibv_cq_ex cq; /* begins as struct ibv_cq */
+	uint64_t handle;
+	uint32_t comp_events_reported;
+	uint32_t async_events_reported;
+	pthread_mutex_t polling; /* from ibv_start_poll to ibv_end_poll */
+	struct ibv_wc wc;        /* of the poll under way */
+	uint64_t timestamp;
+};
+
+struct rj_srq {
+	struct ibv_srq srq;
+	uint64_t handle;
+	uint32_t num; /* XRC */
+	uint32_t async_events_reported;
+};
+
+/* A work request that ibv_wr_* is putting together, and room for its list. */
+struct rj_builder;
+
+struct rj_qp {
+	struct ibv_qp_ex qp; /* begins as struct ibv_qp */
+	uint64_t handle;
+	uint32_t async_events_reported;
+	struct rj_builder *builder; /* NULL: not made for ibv_wr_* */
+};
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the files of the C libraries share. */
+#ifndef RAMJET_H
+#define RAMJET_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objects.h"
+
+struct rj_calls {
+#define CALL(result, name, parameters) result(*name) parameters;
+#include "calls.h"
+#include "cmcalls.h"
+#undef CALL
+};
+
+extern const struct rj_calls *rj_loaded; /* NULL: not in this process */
+const struct rj_calls *rj_load(void);
+
+/* rj returns the Go library's functions, loaded when first needed. NULL with errno set if it
+ * cannot be. */
+static inline const struct rj_calls *rj(void)
+{
+	const struct rj_calls *c = __atomic_load_n(&rj_loaded, __ATOMIC_ACQUIRE);
+	return __builtin_expect(c != NULL, 1) ? c : rj_load();
+}
+
+/* TRY is the result of a call, an errno. */
+#define TRY(call) ({ const struct rj_calls *r_ = rj(); r_ ? r_->call : EIO; })
+
+#define EXPORT __attribute__((visibility("default")))
+
+static inline struct rj_context *rj_context(struct ibv_context *c)
+{
+	return (struct rj_context *)((char *)c - offsetof(struct rj_context, v.context));
+}
+
+#define HANDLE(type, p) (((struct type *)(p))->handle)
+
+/* fail sets errno and frees what could not become an object. */
+static inline void *rj_fail(void *p, int err)
+{
+	free(p);
+	errno = err;
+	return NULL;
+}
+
+void rj_fill_context(struct rj_context *c); /* the operation tables */
+void rj_wait_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *done, uint32_t *reported);
+
+/* Operations that the headers call through tables. */
+int rj_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int rj_fill_qp(struct rj_qp *qp, uint64_t ops);
+void rj_free_builder(struct rj_qp *qp);
+void rj_fill_cq(struct rj_cq *cq, uint64_t wc_flags);
+struct ibv_cq_ex *rj_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+struct ibv_srq *rj_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+struct ibv_qp *rj_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_mw *rj_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int rj_dealloc_mw(struct ibv_mw *mw);
+int rj_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+struct ibv_td *rj_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int rj_dealloc_td(struct ibv_td *td);
+struct ibv_pd *rj_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
+
+#endif

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "objects.h"
+import "C"
+
+import (
+	"context"
+	"sync"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// channel is a completion channel behind a file descriptor.
+type channel struct {
+	*verbs.CompChannel
+	events *fdQueue[unsafe.Pointer] // C's queues
+	stop   context.CancelFunc
+	mu     sync.Mutex
+	queues map[*verbs.CQ]unsafe.Pointer
+}
+
+// cq is a completion queue with room for what a poll finds.
+type cq struct {
+	*verbs.CQ
+	context *deviceContext
+	channel *channel
+	c       unsafe.Pointer
+	mu      sync.Mutex
+	wcs     [64]verbs.WC
+}
+
+var (
+	channels table[channel]
+	cqs      table[cq]
+)
+
+//export rj_create_channel
+func rj_create_channel(h C.uint64_t, out *C.uint64_t, fd *C.int) C.int {
+	c := contexts.get(uint64(h))
+	if c == nil {
+		return einval
+	}
+	v, err := c.dev.CreateCompChannel()
+	if err != nil {
+		return errno(err)
+	}
+	q, err := newFDQueue[unsafe.Pointer]()
+	if err != nil {
+		v.Close()
+		return errno(err)
+	}
+	ch := &channel{CompChannel: v, events: q, queues: map[*verbs.CQ]unsafe.Pointer{}}
+	var ctx context.Context
+	ctx, ch.stop = context.WithCancel(context.Background())
+	go ch.watch(ctx)
+	*out, *fd = C.uint64_t(channels.put(ch)), C.int(q.fd)
+	return ok
+}
+
+// watch brings completion events to the file descriptor.
+func (ch *channel) watch(ctx context.Context) {
+	for {
+		q, err := ch.Wait(ctx)
+		if err != nil {
+			return
+		}
+		ch.mu.Lock()
+		if c := ch.queues[q]; c != nil {
+			ch.events.push(c)
+		}
+		ch.mu.Unlock()
+	}
+}
+
+//export rj_next_completion
+func rj_next_completion(h C.uint64_t) unsafe.Pointer {
+	ch := channels.get(uint64(h))
+	if ch == nil {
+		return nil
+	}
+	c, _ := ch.events.pop()
+	return c
+}
+
+//export rj_destroy_channel
+func rj_destroy_channel(h C.uint64_t) C.int {
+	ch := channels.get(uint64(h))
+	if ch == nil {
+		return einval
+	}
+	if err := ch.Close(); err != nil {
+		return errno(err)
+	}
+	ch.stop()
+	ch.events.close()
+	channels.drop(uint64(h))
+	return ok
+}
+
+//export rj_create_cq
+func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, out *C.struct_rj_cq) C.int {
+	c := contexts.get(uint64(h))
+	if c == nil || cqe < 1 || int(cqe) > c.dev.Query().MaxCQE {
+		return einval
+	}
+	opt := &verbs.CQOptions{}
+	var ch *channel
+	if chh != 0 {
+		if ch = channels.get(uint64(chh)); ch == nil {
+			return einval
+		}
+		opt.Channel = ch.CompChannel
+	}
+	v, err := c.dev.CreateCQ(int(cqe), opt)
+	if err != nil {
+		return errno(err)
+	}
+	q := &cq{CQ: v, context: c, channel: ch, c: unsafe.Pointer(out)}
+	if ch != nil {
+		ch.mu.Lock()
+		ch.queues[v] = q.c
+		ch.mu.Unlock()
+	}
+	objects.put(v, c, q.c)
+	out.handle = C.uint64_t(cqs.put(q))
+	out.cq.cqe = C.int(v.Capacity())
+	return ok
+}
+
+//export rj_resize_cq
+func rj_resize_cq(out *C.struct_rj_cq, cqe C.int) C.int {
+	q := cqs.get(uint64(out.handle))
+	if q == nil || cqe < 1 {
+		return einval
+	}
+	if err := q.Resize(int(cqe)); err != nil {
+		return errno(err)
+	}
+	out.cq.cqe = C.int(q.Capacity())
+	return ok
+}
+
+//export rj_destroy_cq
+func rj_destroy_cq(h C.uint64_t) C.int {
+	q := cqs.get(uint64(h))
+	if q == nil {
+		return einval
+	}
+	if err := q.Close(); err != nil {
+		return errno(err)
+	}
+	if ch := q.channel; ch != nil {
+		ch.mu.Lock()
+		delete(ch.queues, q.CQ)
+		ch.events.remove(func(c unsafe.Pointer) bool { return c == q.c })
+		ch.mu.Unlock()
+	}
+	objects.drop(q.CQ)
+	cqs.drop(uint64(h))
+	return ok
+}
+
+//export rj_req_notify
+func rj_req_notify(h C.uint64_t, solicited C.int) C.int {
+	q := cqs.get(uint64(h))
+	if q == nil {
+		return einval
+	}
+	return errno(q.ReqNotify(solicited != 0))
+}
+
+// cWC is struct ibv_wc.
+type cWC struct {
+	id        uint64
+	status    uint32
+	opcode    uint32
+	vendorErr uint32
+	byteLen   uint32
+	imm       uint32 // network byte order, or the key that was invalidated
+	qpNum     uint32
+	srcQP     uint32
+	flags     uint32
+	pkeyIndex uint16
+	slid      uint16
+	sl        uint8
+	pathBits  uint8
+}
+
+var _ [0]byte = [unsafe.Sizeof(cWC{}) - C.sizeof_struct_ibv_wc]byte{}
+
+// wcOpcode is C's number for what a completion is of.
+var wcOpcode = [...]uint32{
+	verbs.WCSend:         C.IBV_WC_SEND,
+	verbs.WCWrite:        C.IBV_WC_RDMA_WRITE,
+	verbs.WCRead:         C.IBV_WC_RDMA_READ,
+	verbs.WCCompareSwap:  C.IBV_WC_COMP_SWAP,
+	verbs.WCFetchAdd:     C.IBV_WC_FETCH_ADD,
+	verbs.WCBindMW:       C.IBV_WC_BIND_MW,
+	verbs.WCLocalInv:     C.IBV_WC_LOCAL_INV,
+	verbs.WCAtomicWrite:  C.IBV_WC_ATOMIC_WRITE,
+	verbs.WCFlush:        8, // IBV_WC_FLUSH of newer headers
+	verbs.WCRecv:         C.IBV_WC_RECV,
+	verbs.WCRecvWriteImm: C.IBV_WC_RECV_RDMA_WITH_IMM,
+}
+
+func (c *cWC) set(w *verbs.WC) {
+	*c = cWC{id: w.ID, status: uint32(w.Status), opcode: wcOpcode[w.Op], vendorErr: w.VendorErr, byteLen: w.ByteLen,
+		qpNum: uint32(w.QPN), srcQP: uint32(w.SrcQPN), pkeyIndex: w.PKeyIndex, sl: w.SL}
+	if w.Flags == 0 {
+		return
+	}
+	if w.Flags&verbs.WithGRH != 0 {
+		c.flags |= C.IBV_WC_GRH
+	}
+	if w.Flags&verbs.WithImm != 0 {
+		c.flags |= C.IBV_WC_WITH_IMM
+		c.imm = be32(w.Imm)
+	}
+	if w.Flags&verbs.WithInv != 0 {
+		c.flags |= C.IBV_WC_WITH_INV
+		c.imm = uint32(w.InvKey)
+	}
+}
+
+//export rj_poll
+func rj_poll(h C.uint64_t, room C.int, out *C.struct_ibv_wc) C.int {
+	q := cqs.get(uint64(h))
+	if q == nil || room < 0 {
+		return -einval
+	}
+	wcs := unsafe.Slice((*cWC)(unsafe.Pointer(out)), int(room))
+	q.mu.Lock()
+	n := 0
+	for n < len(wcs) {
+		want := min(len(wcs)-n, len(q.wcs))
+		got := q.Poll(q.wcs[:want])
+		for i := range got {
+			wcs[n+i].set(&q.wcs[i])
+		}
+		if n += got; got < want {
+			break
+		}
+	}
+	q.mu.Unlock()
+	return C.int(n)
+}
+
+//export rj_poll_one
+func rj_poll_one(h C.uint64_t, out *C.struct_ibv_wc, timestamp *C.uint64_t) C.int {
+	q := cqs.get(uint64(h))
+	if q == nil {
+		return -einval
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.Poll(q.wcs[:1]) == 0 {
+		return 0
+	}
+	(*cWC)(unsafe.Pointer(out)).set(&q.wcs[0])
+	*timestamp = C.uint64_t(q.wcs[0].Timestamp)
+	return 1
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "objects.h"
+import "C"
+
+import (
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// pd is a protection domain of a context.
+type pd struct {
+	*verbs.PD
+	context *deviceContext
+}
+
+var (
+	pds table[pd]
+	mrs table[verbs.MR]
+	mws table[verbs.MW]
+)
+
+//export rj_alloc_pd
+func rj_alloc_pd(h C.uint64_t, out *C.uint64_t) C.int {
+	c := contexts.get(uint64(h))
+	if c == nil {
+		return einval
+	}
+	p, err := c.dev.AllocPD()
+	if err != nil {
+		return errno(err)
+	}
+	*out = C.uint64_t(pds.put(&pd{p, c}))
+	return ok
+}
+
+//export rj_dealloc_pd
+func rj_dealloc_pd(h C.uint64_t) C.int {
+	p := pds.get(uint64(h))
+	if p == nil {
+		return einval
+	}
+	if err := p.Close(); err != nil {
+		return errno(err)
+	}
+	pds.drop(uint64(h))
+	return ok
+}
+
+// Access flags of C beyond verbs.HugePages, which have the same bits up to there.
+const (
+	optionalFirst = C.IBV_ACCESS_RELAXED_ORDERING
+	optionalRange = 0x3ff << 20 // those that a device may ignore
+)
+
+// access converts flags; false: there is one that is not known.
+func access(flags uint32) (verbs.Access, bool) {
+	a := verbs.Access(flags & (uint32(verbs.HugePages)<<1 - 1))
+	if flags&optionalFirst != 0 {
+		a |= verbs.RelaxedOrdering
+	}
+	return a, flags&^(uint32(verbs.HugePages)<<1-1|optionalRange) == 0
+}
+
+//export rj_reg_mr
+func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, flags C.uint, out *C.struct_rj_mr) C.int {
+	p := pds.get(uint64(h))
+	a, known := access(uint32(flags))
+	if p == nil || !known || length == 0 {
+		return einval
+	}
+	if err := mapped(uintptr(addr), uint64(length), a&verbs.LocalWrite != 0); err != nil {
+		return errno(err)
+	}
+	buf := unsafe.Slice((*byte)(addr), int(length))
+	var mr *verbs.MR
+	var err error
+	if uint64(iova) == uint64(uintptr(addr)) || a&verbs.ZeroBased != 0 {
+		mr, err = p.RegMR(buf, a)
+	} else {
+		mr, err = p.RegMRAt(buf, uint64(iova), a)
+	}
+	if err != nil {
+		return errno(err)
+	}
+	out.handle = C.uint64_t(mrs.put(mr))
+	out.mr.lkey, out.mr.rkey = C.uint32_t(mr.LKey()), C.uint32_t(mr.RKey())
+	return ok
+}
+
+//export rj_rereg_mr
+func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Pointer, length C.size_t, acc C.uint) C.int {
+	mr := mrs.get(uint64(out.handle))
+	a, known := access(uint32(acc))
+	if mr == nil || !known {
+		return einval
+	}
+	f := verbs.ReregFlags(flags) // the same bits
+	var to *verbs.PD
+	if f&verbs.ReregPD != 0 {
+		p := pds.get(uint64(h))
+		if p == nil {
+			return einval
+		}
+		to = p.PD
+	}
+	var buf []byte
+	if f&verbs.ReregTranslation != 0 {
+		if length == 0 {
+			return einval
+		}
+		if err := mapped(uintptr(addr), uint64(length), f&verbs.ReregAccess != 0 && a&verbs.LocalWrite != 0); err != nil {
+			return errno(err)
+		}
+		buf = unsafe.Slice((*byte)(addr), int(length))
+	}
+	if err := mr.Rereg(f, to, buf, a); err != nil {
+		return errno(err)
+	}
+	out.mr.lkey, out.mr.rkey = C.uint32_t(mr.LKey()), C.uint32_t(mr.RKey())
+	return ok
+}
+
+//export rj_dereg_mr
+func rj_dereg_mr(h C.uint64_t) C.int {
+	mr := mrs.get(uint64(h))
+	if mr == nil {
+		return einval
+	}
+	if err := mr.Close(); err != nil {
+		return errno(err)
+	}
+	mrs.drop(uint64(h))
+	return ok
+}
+
+//export rj_alloc_mw
+func rj_alloc_mw(h C.uint64_t, typ C.int, out *C.struct_rj_mw) C.int {
+	p := pds.get(uint64(h))
+	if p == nil {
+		return einval
+	}
+	mw, err := p.AllocMW(verbs.MWType(typ)) // the same numbers
+	if err != nil {
+		return errno(err)
+	}
+	out.handle, out.mw.rkey = C.uint64_t(mws.put(mw)), C.uint32_t(mw.RKey())
+	return ok
+}
+
+// rj_bind_mw binds a type 1 window. Its next key is known now: the device counts it up.
+//
+//export rj_bind_mw
+func rj_bind_mw(h C.uint64_t, w *C.struct_rj_mw, bind *C.struct_ibv_mw_bind) C.int {
+	q := qps.get(uint64(h))
+	mw := mws.get(uint64(w.handle))
+	if q == nil || mw == nil {
+		return einval
+	}
+	info, known := bindInfo(mw, 0, (*cBindInfo)(unsafe.Pointer(&bind.bind_info)))
+	if !known {
+		return einval
+	}
+	if err := q.BindMW(uint64(bind.wr_id), sendFlags(uint32(bind.send_flags)), info); err != nil {
+		return errno(err)
+	}
+	w.mw.rkey = C.uint32_t(uint32(w.mw.rkey)&^0xff | (uint32(w.mw.rkey)+1)&0xff)
+	return ok
+}
+
+func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
+	a, known := access(b.access)
+	info := verbs.MWBindInfo{MW: mw, RKey: verbs.Key(key), Addr: b.addr, Length: b.length, Access: a}
+	if b.mr != nil {
+		info.MR = mrs.get(uint64((*C.struct_rj_mr)(b.mr).handle))
+		known = known && info.MR != nil
+	}
+	return info, known
+}
+
+//export rj_dealloc_mw
+func rj_dealloc_mw(h C.uint64_t) C.int {
+	mw := mws.get(uint64(h))
+	if mw == nil {
+		return einval
+	}
+	if err := mw.Close(); err != nil {
+		return errno(err)
+	}
+	mws.drop(uint64(h))
+	return ok
+}
+
+var efault = &verbs.OpError{Op: "reg_mr", Err: syscall.EFAULT}

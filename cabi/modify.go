@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "objects.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// rateLimit is the one bit of the attribute mask that C has elsewhere.
+const rateLimit = C.IBV_QP_RATE_LIMIT
+
+func qpMask(m uint32) (verbs.QPMask, bool) {
+	const same = uint32(verbs.MaskRateLimit) - 1
+	v := verbs.QPMask(m & same)
+	if m&rateLimit != 0 {
+		v |= verbs.MaskRateLimit
+	}
+	return v, m&^(same|rateLimit) == 0
+}
+
+func ahAttr(a *C.struct_ibv_ah_attr) verbs.AHAttr {
+	return verbs.AHAttr{DGID: verbs.GID(a.grh.dgid), SGIDIndex: int(a.grh.sgid_index), HopLimit: uint8(a.grh.hop_limit),
+		TrafficClass: uint8(a.grh.traffic_class), FlowLabel: uint32(a.grh.flow_label), SL: uint8(a.sl), DLID: uint16(a.dlid),
+		Port: int(a.port_num)}
+}
+
+func setAH(c *C.struct_ibv_ah_attr, a *verbs.AHAttr) {
+	*c = C.struct_ibv_ah_attr{dlid: C.uint16_t(a.DLID), sl: C.uint8_t(a.SL), port_num: C.uint8_t(max(a.Port, 1))}
+	if a.DGID == (verbs.GID{}) {
+		return
+	}
+	c.is_global = 1
+	c.grh.dgid = a.DGID
+	c.grh.flow_label, c.grh.sgid_index = C.uint32_t(a.FlowLabel), C.uint8_t(a.SGIDIndex)
+	c.grh.hop_limit, c.grh.traffic_class = C.uint8_t(a.HopLimit), C.uint8_t(a.TrafficClass)
+}
+
+// qpAttr reads what the mask names.
+func qpAttr(c *C.struct_ibv_qp_attr) verbs.QPAttr {
+	return verbs.QPAttr{State: verbs.QPState(c.qp_state), CurState: verbs.QPState(c.cur_qp_state),
+		SQDAsyncNotify: c.en_sqd_async_notify != 0, Access: verbs.Access(c.qp_access_flags), PKeyIndex: uint16(c.pkey_index),
+		Port: int(c.port_num), QKey: verbs.QKey(c.qkey), AH: ahAttr(&c.ah_attr), PathMTU: verbs.MTU(c.path_mtu),
+		Timeout: uint8(c.timeout), RetryCount: uint8(c.retry_cnt), RNRRetry: uint8(c.rnr_retry), RQPSN: verbs.PSN(c.rq_psn),
+		SQPSN: verbs.PSN(c.sq_psn), MaxRdAtomic: uint8(c.max_rd_atomic), MaxDestRdAtomic: uint8(c.max_dest_rd_atomic),
+		MinRNRTimer: uint8(c.min_rnr_timer), DestQPN: verbs.QPN(c.dest_qp_num), AltAH: ahAttr(&c.alt_ah_attr),
+		MigState: uint8(c.path_mig_state), RateLimit: uint32(c.rate_limit)}
+}
+
+func setAttr(c *C.struct_ibv_qp_attr, a *verbs.QPAttr) {
+	*c = C.struct_ibv_qp_attr{qp_state: uint32(a.State), cur_qp_state: uint32(a.State), qp_access_flags: C.uint(a.Access),
+		pkey_index: C.uint16_t(a.PKeyIndex), port_num: C.uint8_t(max(a.Port, 1)), qkey: C.uint32_t(a.QKey),
+		path_mtu: uint32(a.PathMTU), timeout: C.uint8_t(a.Timeout), retry_cnt: C.uint8_t(a.RetryCount),
+		rnr_retry: C.uint8_t(a.RNRRetry), rq_psn: C.uint32_t(a.RQPSN), sq_psn: C.uint32_t(a.SQPSN),
+		max_rd_atomic: C.uint8_t(a.MaxRdAtomic), max_dest_rd_atomic: C.uint8_t(a.MaxDestRdAtomic),
+		min_rnr_timer: C.uint8_t(a.MinRNRTimer), dest_qp_num: C.uint32_t(a.DestQPN), path_mig_state: C.IBV_MIG_MIGRATED}
+	setAH(&c.ah_attr, &a.AH)
+	setCaps(&c.cap, a.Cap)
+}
+
+//export rj_modify_qp
+func rj_modify_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, mask C.int) C.int {
+	q := qps.get(uint64(out.handle))
+	m, known := qpMask(uint32(mask))
+	if q == nil || !known {
+		return einval
+	}
+	if err := q.Modify(qpAttr(attr), m); err != nil {
+		return errno(err)
+	}
+	if m&verbs.MaskState != 0 {
+		out.qp.qp_base.state = attr.qp_state
+	}
+	return ok
+}
+
+//export rj_query_qp
+func rj_query_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, init *C.struct_ibv_qp_init_attr) C.int {
+	q := qps.get(uint64(out.handle))
+	if q == nil {
+		return einval
+	}
+	a, caps := q.Query()
+	a.Cap = caps
+	setAttr(attr, &a)
+	*init = q.init
+	init.qp_context = unsafe.Pointer(out.qp.qp_base.qp_context)
+	out.qp.qp_base.state = uint32(a.State)
+	return ok
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "objects.h"
+import "C"
+
+import (
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// qp is a queue pair with room for lists of work requests.
+type qp struct {
+	*verbs.QP
+	init C.struct_ibv_qp_init_attr
+
+	sendMu sync.Mutex
+	sends  []verbs.SendWR
+	data   []byte // inline
+
+	recvMu sync.Mutex
+	recvs  []verbs.RecvWR
+}
+
+var (
+	qps table[qp]
+	ahs table[verbs.AH]
+)
+
+// qpTypes are verbs' types by C's.
+var qpTypes = map[uint32]verbs.QPType{C.IBV_QPT_RC: verbs.RC, C.IBV_QPT_UC: verbs.UC, C.IBV_QPT_UD: verbs.UD,
+	C.IBV_QPT_XRC_SEND: verbs.XRCIni, C.IBV_QPT_XRC_RECV: verbs.XRCTgt}
+
+//export rj_create_qp
+func rj_create_qp(ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) C.int {
+	typ, known := qpTypes[attr.qp_type]
+	if !known {
+		return C.int(syscall.EOPNOTSUPP)
+	}
+	p, x := pds.get(uint64(ph)), xrcds.get(uint64(xh))
+	if typ == verbs.XRCTgt && x == nil || typ != verbs.XRCTgt && p == nil {
+		return einval
+	}
+	init, c, errn := qpInit(typ, attr)
+	if errn != 0 {
+		return errn
+	}
+	var v *verbs.QP
+	var err error
+	if typ == verbs.XRCTgt {
+		v, err = x.CreateTargetQP(init)
+	} else {
+		c = p.context
+		v, err = p.CreateQP(init)
+	}
+	if err != nil {
+		return errno(err)
+	}
+	q := &qp{QP: v}
+	_, caps := v.Query()
+	setCaps(&attr.cap, caps)
+	q.init = *(*C.struct_ibv_qp_init_attr)(unsafe.Pointer(attr)) // the one begins as the other
+	if c == nil {
+		c = contexts.get(uint64(contextOf(out.qp.qp_base.context).handle))
+	}
+	objects.put(v, c, unsafe.Pointer(out))
+	out.handle = C.uint64_t(qps.put(q))
+	out.qp.qp_base.qp_num = C.uint32_t(v.Num())
+	return ok
+}
+
+func contextOf(c *C.struct_ibv_context) *C.struct_rj_context {
+	var rc C.struct_rj_context
+	return (*C.struct_rj_context)(unsafe.Add(unsafe.Pointer(c), -int(unsafe.Offsetof(rc.v)+unsafe.Offsetof(rc.v.context))))
+}
+
+func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QPInit, c *deviceContext, errn C.int) {
+	init = verbs.QPInit{Type: typ, SignalAll: attr.sq_sig_all != 0, MaxSendWR: int(attr.cap.max_send_wr),
+		MaxRecvWR: int(attr.cap.max_recv_wr), MaxSendSGE: int(attr.cap.max_send_sge), MaxRecvSGE: int(attr.cap.max_recv_sge),
+		MaxInline: int(attr.cap.max_inline_data)}
+	queue := func(p *C.struct_ibv_cq) *verbs.CQ {
+		if p == nil {
+			return nil
+		}
+		q := cqs.get(uint64((*C.struct_rj_cq)(unsafe.Pointer(p)).handle))
+		if q == nil {
+			errn = einval
+			return nil
+		}
+		return q.CQ
+	}
+	if typ != verbs.XRCTgt {
+		init.SendCQ = queue(attr.send_cq)
+	}
+	if typ <= verbs.UD {
+		init.RecvCQ = queue(attr.recv_cq)
+	}
+	if attr.srq != nil && typ <= verbs.UD {
+		s := srqs.get(uint64((*C.struct_rj_srq)(unsafe.Pointer(attr.srq)).handle))
+		if s == nil {
+			return init, nil, einval
+		}
+		init.SRQ = s.SRQ
+	}
+	if attr.comp_mask&C.IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 {
+		if attr.create_flags&^C.IBV_QP_CREATE_BLOCK_SELF_MCAST_LB != 0 {
+			return init, nil, C.int(syscall.EOPNOTSUPP)
+		}
+		if attr.create_flags != 0 {
+			init.CreateFlags = verbs.QPBlockSelfMulticast
+		}
+	}
+	return init, nil, errn
+}
+
+func setCaps(c *C.struct_ibv_qp_cap, caps verbs.QPCap) {
+	*c = C.struct_ibv_qp_cap{max_send_wr: C.uint32_t(caps.MaxSendWR), max_recv_wr: C.uint32_t(caps.MaxRecvWR),
+		max_send_sge: C.uint32_t(caps.MaxSendSGE), max_recv_sge: C.uint32_t(caps.MaxRecvSGE), max_inline_data: C.uint32_t(caps.MaxInline)}
+}
+
+//export rj_destroy_qp
+func rj_destroy_qp(h C.uint64_t) C.int {
+	q := qps.get(uint64(h))
+	if q == nil {
+		return einval
+	}
+	if err := q.Close(); err != nil {
+		return errno(err)
+	}
+	objects.drop(q.QP)
+	qps.drop(uint64(h))
+	return ok
+}
+
+//export rj_post_send
+func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_send_wr) C.int {
+	q := qps.get(uint64(h))
+	if q == nil {
+		return einval
+	}
+	q.sendMu.Lock()
+	defer q.sendMu.Unlock()
+	first := (*cSendWR)(unsafe.Pointer(wr))
+	q.sends, q.data = q.sends[:0], q.data[:0]
+	valid := true
+	for w := first; w != nil && valid; w = w.next {
+		var to verbs.SendWR
+		if valid = q.convert(w, &to); valid {
+			q.sends = append(q.sends, to)
+		}
+	}
+	var n int
+	var err error
+	if len(q.sends) > 0 {
+		n, err = q.PostSendList(q.sends)
+	}
+	if err == nil && valid {
+		return ok
+	}
+	*bad = (*C.struct_ibv_send_wr)(unsafe.Pointer(first.at(n)))
+	if err == nil {
+		return einval
+	}
+	return errno(err)
+}
+
+//export rj_post_recv
+func rj_post_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
+	q := qps.get(uint64(h))
+	if q == nil {
+		return einval
+	}
+	q.recvMu.Lock()
+	defer q.recvMu.Unlock()
+	first := (*cRecvWR)(unsafe.Pointer(wr))
+	q.recvs = recvList(q.recvs[:0], first)
+	n, err := q.PostRecvList(q.recvs)
+	if err != nil {
+		*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first.at(n)))
+	}
+	return errno(err)
+}
+
+func gidAt(p *C.uint8_t) (g verbs.GID) { return *(*verbs.GID)(unsafe.Pointer(p)) }
+
+//export rj_attach_mcast
+func rj_attach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
+	q := qps.get(uint64(h))
+	if q == nil {
+		return einval
+	}
+	return errno(q.AttachMulticast(gidAt(gid), uint16(lid)))
+}
+
+//export rj_detach_mcast
+func rj_detach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
+	q := qps.get(uint64(h))
+	if q == nil {
+		return einval
+	}
+	return errno(q.DetachMulticast(gidAt(gid), uint16(lid)))
+}
+
+//export rj_create_ah
+func rj_create_ah(h C.uint64_t, attr *C.struct_ibv_ah_attr, out *C.uint64_t) C.int {
+	p := pds.get(uint64(h))
+	if p == nil || attr.is_global == 0 { // a RoCE address is a GID (IBTA A16.4.4)
+		return einval
+	}
+	a, err := p.CreateAH(ahAttr(attr))
+	if err != nil {
+		return errno(err)
+	}
+	*out = C.uint64_t(ahs.put(a))
+	return ok
+}
+
+//export rj_destroy_ah
+func rj_destroy_ah(h C.uint64_t) C.int {
+	a := ahs.get(uint64(h))
+	if a == nil {
+		return einval
+	}
+	if err := a.Close(); err != nil {
+		return errno(err)
+	}
+	ahs.drop(uint64(h))
+	return ok
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// fdQueue is a queue of events behind a file descriptor that a program can wait on. Each
+// event is worth one read of 8 bytes, which blocks or not as the program has set up the
+// descriptor; the event itself is then taken with pop.
+type fdQueue[E any] struct {
+	fd     int // an eventfd that counts down by one a read
+	mu     sync.Mutex
+	events []E
+}
+
+func newFDQueue[E any]() (*fdQueue[E], error) {
+	fd, err := unix.Eventfd(0, unix.EFD_SEMAPHORE|unix.EFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	return &fdQueue[E]{fd: fd}, nil
+}
+
+func (q *fdQueue[E]) push(e E) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.fd < 0 {
+		return
+	}
+	q.events = append(q.events, e)
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	syscall.Write(q.fd, one[:]) // fails only beyond 2^64 events
+}
+
+// pop takes the oldest event after a read; false: it was removed meanwhile.
+func (q *fdQueue[E]) pop() (e E, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.events) == 0 {
+		return e, false
+	}
+	e = q.events[0]
+	q.events = slices.Delete(q.events, 0, 1)
+	return e, true
+}
+
+// remove takes out the events of an object that goes.
+func (q *fdQueue[E]) remove(match func(E) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := len(q.events)
+	q.events = slices.DeleteFunc(q.events, match)
+	var b [8]byte
+	for range n - len(q.events) {
+		// Without blocking, whatever the program has set: a reader may have been faster.
+		unix.Preadv2(q.fd, [][]byte{b[:]}, -1, unix.RWF_NOWAIT)
+	}
+}
+
+func (q *fdQueue[E]) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	syscall.Close(q.fd)
+	q.fd = -1
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "objects.h"
+import "C"
+
+import (
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// inode names the file that stands for an XRC domain that several contexts share.
+type inode struct{ dev, ino uint64 }
+
+// xrcd is an XRC domain. Those of one file are one domain, within this process.
+type xrcd struct {
+	*verbs.XRCD
+	dev   *device
+	file  inode
+	users int
+}
+
+// srq is a shared receive queue with room for a list of work requests.
+type srq struct {
+	*verbs.SRQ
+	mu  sync.Mutex
+	wrs []verbs.RecvWR
+}
+
+var (
+	xrcds table[xrcd]
+	srqs  table[srq]
+)
+
+//export rj_open_xrcd
+func rj_open_xrcd(h C.uint64_t, fd, oflags C.int, out *C.uint64_t) C.int {
+	c := contexts.get(uint64(h))
+	if c == nil {
+		return einval
+	}
+	var file inode
+	if fd >= 0 {
+		var st syscall.Stat_t
+		if err := syscall.Fstat(int(fd), &st); err != nil {
+			return errno(err)
+		}
+		file = inode{st.Dev, st.Ino}
+	} else if oflags&syscall.O_CREAT == 0 {
+		return einval
+	}
+	d := c.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if x := d.xrcds[file]; x != nil && fd >= 0 {
+		if oflags&syscall.O_EXCL != 0 {
+			return einval
+		}
+		x.users++
+		*out = C.uint64_t(xrcds.put(x))
+		return ok
+	}
+	if oflags&syscall.O_CREAT == 0 {
+		return C.int(syscall.ENOENT)
+	}
+	v, err := d.OpenXRCD()
+	if err != nil {
+		return errno(err)
+	}
+	x := &xrcd{XRCD: v, dev: d, file: file, users: 1}
+	if fd >= 0 {
+		d.xrcds[file] = x
+	}
+	*out = C.uint64_t(xrcds.put(x))
+	return ok
+}
+
+//export rj_close_xrcd
+func rj_close_xrcd(h C.uint64_t) C.int {
+	x := xrcds.get(uint64(h))
+	if x == nil {
+		return einval
+	}
+	x.dev.mu.Lock()
+	defer x.dev.mu.Unlock()
+	if x.users == 1 {
+		if err := x.Close(); err != nil {
+			return errno(err)
+		}
+		if x.dev.xrcds[x.file] == x {
+			delete(x.dev.xrcds, x.file)
+		}
+	}
+	x.users--
+	xrcds.drop(uint64(h))
+	return ok
+}
+
+//export rj_create_srq
+func rj_create_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, xh, ch C.uint64_t, out *C.struct_rj_srq) C.int {
+	p := pds.get(uint64(h))
+	if p == nil {
+		return einval
+	}
+	init := verbs.SRQInit{MaxWR: int(attr.max_wr), MaxSGE: int(attr.max_sge)}
+	if xh != 0 {
+		x, q := xrcds.get(uint64(xh)), cqs.get(uint64(ch))
+		if x == nil || q == nil {
+			return einval
+		}
+		init.XRCD, init.CQ = x.XRCD, q.CQ
+	}
+	v, err := p.CreateSRQ(init)
+	if err != nil {
+		return errno(err)
+	}
+	a := v.Query()
+	attr.max_wr, attr.max_sge = C.uint32_t(a.MaxWR), C.uint32_t(a.MaxSGE)
+	objects.put(v, p.context, unsafe.Pointer(out))
+	out.handle, out.num = C.uint64_t(srqs.put(&srq{SRQ: v})), C.uint32_t(v.Num())
+	return ok
+}
+
+//export rj_modify_srq
+func rj_modify_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, mask C.int) C.int {
+	s := srqs.get(uint64(h))
+	if s == nil {
+		return einval
+	}
+	a := verbs.SRQAttr{MaxWR: int(attr.max_wr), Limit: int(attr.srq_limit)}
+	return errno(s.Modify(a, verbs.SRQMask(mask))) // the same bits
+}
+
+//export rj_query_srq
+func rj_query_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr) C.int {
+	s := srqs.get(uint64(h))
+	if s == nil {
+		return einval
+	}
+	a := s.Query()
+	*attr = C.struct_ibv_srq_attr{max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE), srq_limit: C.uint32_t(a.Limit)}
+	return ok
+}
+
+//export rj_destroy_srq
+func rj_destroy_srq(h C.uint64_t) C.int {
+	s := srqs.get(uint64(h))
+	if s == nil {
+		return einval
+	}
+	if err := s.Close(); err != nil {
+		return errno(err)
+	}
+	objects.drop(s.SRQ)
+	srqs.drop(uint64(h))
+	return ok
+}
+
+//export rj_post_srq_recv
+func rj_post_srq_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
+	s := srqs.get(uint64(h))
+	if s == nil {
+		return einval
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := (*cRecvWR)(unsafe.Pointer(wr))
+	s.wrs = recvList(s.wrs[:0], first)
+	n, err := s.PostRecvList(s.wrs)
+	if err != nil {
+		*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first.at(n)))
+	}
+	return errno(err)
+}

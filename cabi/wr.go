@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "objects.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// cSendWR is struct ibv_send_wr. Its scatter list has the layout of verbs.SGE, and is used
+// where it lies.
+type cSendWR struct {
+	id     uint64
+	next   *cSendWR
+	sgl    *verbs.SGE
+	numSGE int32
+	opcode uint32
+	flags  uint32
+	imm    uint32 // network byte order, or the key to be invalidated
+	remote [4]uint64
+	srqn   uint32
+	mw     unsafe.Pointer
+	mwKey  uint32
+	bind   cBindInfo
+}
+
+// cBindInfo is struct ibv_mw_bind_info.
+type cBindInfo struct {
+	mr     unsafe.Pointer
+	addr   uint64
+	length uint64
+	access uint32
+}
+
+// cRecvWR is struct ibv_recv_wr.
+type cRecvWR struct {
+	id     uint64
+	next   *cRecvWR
+	sgl    *verbs.SGE
+	numSGE int32
+}
+
+// The compiler holds them to the headers' sizes.
+var (
+	_ [0]byte = [unsafe.Sizeof(cSendWR{}) - C.sizeof_struct_ibv_send_wr]byte{}
+	_ [0]byte = [unsafe.Sizeof(cBindInfo{}) - C.sizeof_struct_ibv_mw_bind_info]byte{}
+	_ [0]byte = [unsafe.Sizeof(cRecvWR{}) - C.sizeof_struct_ibv_recv_wr]byte{}
+	_ [0]byte = [unsafe.Sizeof(verbs.SGE{}) - C.sizeof_struct_ibv_sge]byte{}
+)
+
+func (w *cSendWR) at(n int) *cSendWR {
+	for ; n > 0; n-- {
+		w = w.next
+	}
+	return w
+}
+
+func (w *cRecvWR) at(n int) *cRecvWR {
+	for ; n > 0; n-- {
+		w = w.next
+	}
+	return w
+}
+
+// sgl is a scatter list where C has it.
+func sgl(p *verbs.SGE, n int32) []verbs.SGE {
+	if n <= 0 {
+		return nil
+	}
+	return unsafe.Slice(p, int(n))
+}
+
+func recvList(wrs []verbs.RecvWR, w *cRecvWR) []verbs.RecvWR {
+	for ; w != nil; w = w.next {
+		wrs = append(wrs, verbs.RecvWR{ID: w.id, SGL: sgl(w.sgl, w.numSGE)})
+	}
+	return wrs
+}
+
+// sendOp is the operation of C's number. 0: there is none here.
+var sendOp = [16]verbs.SendOp{
+	C.IBV_WR_RDMA_WRITE:           verbs.Write,
+	C.IBV_WR_RDMA_WRITE_WITH_IMM:  verbs.WriteImm,
+	C.IBV_WR_SEND:                 verbs.Send,
+	C.IBV_WR_SEND_WITH_IMM:        verbs.SendImm,
+	C.IBV_WR_RDMA_READ:            verbs.Read,
+	C.IBV_WR_ATOMIC_CMP_AND_SWP:   verbs.CompareSwap,
+	C.IBV_WR_ATOMIC_FETCH_AND_ADD: verbs.FetchAdd,
+	C.IBV_WR_LOCAL_INV:            verbs.LocalInv,
+	C.IBV_WR_BIND_MW:              verbs.BindMW,
+	C.IBV_WR_SEND_WITH_INV:        verbs.SendInv,
+	C.IBV_WR_ATOMIC_WRITE:         verbs.AtomicWrite,
+}
+
+func sendFlags(f uint32) (s verbs.SendFlags) {
+	if f&C.IBV_SEND_SIGNALED != 0 {
+		s |= verbs.Signaled
+	}
+	if f&C.IBV_SEND_SOLICITED != 0 {
+		s |= verbs.Solicited
+	}
+	if f&C.IBV_SEND_FENCE != 0 {
+		s |= verbs.Fence
+	}
+	return s
+}
+
+// convert reads a work request; false: it cannot be one for q.
+func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
+	if w.opcode >= uint32(len(sendOp)) || w.numSGE < 0 || w.numSGE > maxSGL {
+		return false
+	}
+	*to = verbs.SendWR{ID: w.id, Op: sendOp[w.opcode], Flags: sendFlags(w.flags), SGL: sgl(w.sgl, w.numSGE), SRQN: w.srqn}
+	if w.flags&C.IBV_SEND_INLINE != 0 {
+		to.Inline = q.inline(to.SGL)
+		to.SGL = nil
+	}
+	switch to.Op {
+	case verbs.SendImm, verbs.WriteImm:
+		to.Imm = be32(w.imm)
+	case verbs.SendInv, verbs.LocalInv:
+		to.InvKey = verbs.Key(w.imm)
+	}
+	low := func(i int) uint32 { return *(*uint32)(unsafe.Pointer(&w.remote[i])) }
+	switch to.Op {
+	case verbs.Write, verbs.WriteImm, verbs.Read, verbs.AtomicWrite:
+		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(1))}
+	case verbs.CompareSwap:
+		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(3))}
+		to.Compare, to.Swap = w.remote[1], w.remote[2]
+	case verbs.FetchAdd:
+		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(3))}
+		to.Swap = w.remote[1]
+	case verbs.BindMW:
+		mw := (*C.struct_rj_mw)(w.mw)
+		if mw == nil {
+			return false
+		}
+		info, known := bindInfo(mws.get(uint64(mw.handle)), w.mwKey, &w.bind)
+		if !known || info.MW == nil {
+			return false
+		}
+		to.Bind = &info
+		mw.mw.rkey = C.uint32_t(w.mwKey)
+	default:
+		if q.Type() != verbs.UD {
+			break
+		}
+		ah := (*C.struct_rj_ah)(*(*unsafe.Pointer)(unsafe.Pointer(&w.remote[0])))
+		if ah == nil {
+			return false
+		}
+		to.AH = ahs.get(uint64(ah.handle))
+		ud := (*[2]uint32)(unsafe.Pointer(&w.remote[1]))
+		to.RemoteQPN, to.RemoteQKey = verbs.QPN(ud[0]&0xffffff), verbs.QKey(ud[1])
+	}
+	return true
+}
+
+// maxSGL is beyond what any queue pair takes.
+const maxSGL = 1 << 10
+
+// inline is the data of a work request that is copied when it is posted.
+func (q *qp) inline(list []verbs.SGE) []byte {
+	if len(list) == 1 {
+		return bytesAt(list[0].Addr, list[0].Length)
+	}
+	start := len(q.data)
+	for _, s := range list {
+		q.data = append(q.data, bytesAt(s.Addr, s.Length)...)
+	}
+	return q.data[start:len(q.data):len(q.data)]
+}
+
+// bytesAt is memory of the program.
+func bytesAt(addr uint64, n uint32) []byte {
+	if n == 0 {
+		return []byte{}
+	}
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), int(n))
+}
