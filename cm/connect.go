@@ -26,8 +26,7 @@ func (id *ID) Listen(backlog int) error {
 	if err := id.in(op, idle, bound); err != nil {
 		return err
 	}
-	anyPort := id.state == idle
-	if anyPort {
+	if id.state == idle {
 		if err := id.bind(netip.AddrPort{}); err != nil {
 			id.m.unlock()
 			return err
@@ -38,28 +37,42 @@ func (id *ID) Listen(backlog int) error {
 		id.m.unlock()
 		return inUse(op, id.ps, at)
 	}
-	id.port.listening = true
-	id.m.unlock()
-
-	err := id.m.proto.claim(id)
-
-	id.m.mu.Lock()
+	err := id.claim()
 	defer id.m.unlock()
+	for tries := 0; tries < 16 && errors.Is(err, verbs.ErrBusy) && id.anyPort; tries++ {
+		id.port.listening = false
+		id.m.leave(id)
+		if err = id.m.take(id, netip.AddrPortFrom(id.local.Addr(), 0)); err == nil {
+			err = id.claim() // the port was another process's
+		}
+	}
 	if err == nil && id.state != bound {
 		err = id.wrongState(op) // the device went away
 	}
 	if err == nil {
 		err = id.m.proto.listen(id, backlog)
 	}
-	if err != nil {
-		id.port.listening = false
-		if errors.Is(err, verbs.ErrBusy) {
-			return inUse(op, id.ps, id.local)
-		}
-		return err
+	if err == nil {
+		id.state = listening
+		return nil
 	}
-	id.state = listening
-	return nil
+	if id.port != nil {
+		id.port.listening = false
+	}
+	if errors.Is(err, verbs.ErrBusy) {
+		return inUse(op, id.ps, id.local)
+	}
+	return err
+}
+
+// claim reserves the id's port among the processes of its address, which may take a while:
+// the lock is given up meanwhile.
+func (id *ID) claim() error {
+	id.port.listening = true
+	id.m.unlock()
+	err := id.m.proto.claim(id)
+	id.m.mu.Lock()
+	return err
 }
 
 // Connect asks the resolved address for a connection, or, in the datagram port spaces, for

@@ -70,6 +70,9 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		header.Decode(r.Private[:])
 		path := &r.Primary
 		c.to = verbs.AHAttr{DGID: path.LocalGID, TrafficClass: path.TrafficClass, FlowLabel: path.FlowLabel, SL: path.SL}
+		if path.AckTimeout == 0 {
+			path.AckTimeout = DefaultAckTimeout // without one a peer that dies is never noticed
+		}
 		if id.tos != 0 {
 			c.to.TrafficClass = id.tos
 		}
@@ -102,9 +105,12 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 // unacceptable says what of a request this side cannot do; 0: nothing.
 func (p *ibProtocol) unacceptable(listener *ID, r *mad.REQ) mad.Reason {
 	connected := r.Transport == mad.TransportRC || r.Transport == mad.TransportUC && listener.ps == IB
+	peer := r.Primary.LocalGID.Addr()
 	switch mtu := verbs.MTU(r.PathMTU); {
 	case !connected:
 		return mad.RejInvalidTransportType
+	case peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != listener.local.Addr().Is4():
+		return mad.RejPrimaryGID
 	case !mtu.Valid() || mtu > p.mtu:
 		return mad.RejInvalidPathMTU
 	}

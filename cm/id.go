@@ -22,6 +22,7 @@ type ID struct {
 	state       state
 	local, peer netip.AddrPort
 	port        *port
+	anyPort     bool // the program did not choose it
 	reuse       bool
 	tos         uint8
 	ackTimeout  uint8

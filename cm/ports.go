@@ -46,6 +46,7 @@ func (m *manager) take(id *ID, at netip.AddrPort) error {
 	}
 	p.users++
 	p.reuse = p.reuse && id.reuse
+	id.anyPort = at.Port() == 0
 	id.local, id.port = netip.AddrPortFrom(at.Addr(), n), p
 	return nil
 }
