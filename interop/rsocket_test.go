@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/rnet"
+)
+
+const rsocketPort = 7481
+
+// rstream is what rdma-core's rsocket programs do: in turns, count times size bytes each
+// way. Bytes count up from 0, through all that a side sends.
+type rstream struct {
+	size, count, turns int
+	buffer             int // of the guest's sockets; 0: the program's choice
+}
+
+var rstreams = []rstream{
+	{size: 64, count: 500, turns: 2},
+	{size: 1000, count: 100, turns: 2, buffer: 4096},
+	{size: 100000, count: 10, turns: 3},
+	{size: 1 << 20, count: 2, turns: 2},
+}
+
+func (tr rstream) String() string {
+	return fmt.Sprintf("%d×%d,buffer=%d", tr.count, tr.size, tr.buffer)
+}
+
+// argv is the command line of rstream or riostream, which verifies what it gets.
+func (tr rstream) argv(program string, more ...string) []string {
+	argv := []string{program, "-p", strconv.Itoa(rsocketPort), "-S", strconv.Itoa(tr.size), "-C", strconv.Itoa(tr.count),
+		"-I", strconv.Itoa(tr.turns), "-T", "b", "-T", "v"}
+	if tr.buffer > 0 {
+		argv = append(argv, "-B", strconv.Itoa(tr.buffer))
+	}
+	return append(argv, more...)
+}
+
+// counting makes and checks bytes that count up.
+type counting struct{ next byte }
+
+func (c *counting) fill(b []byte) {
+	for i := range b {
+		b[i] = c.next
+		c.next++
+	}
+}
+
+func (c *counting) check(t testing.TB, b []byte) {
+	t.Helper()
+	for i := range b {
+		if b[i] != c.next {
+			t.Fatalf("byte %d of %d is %d, want %d", i, len(b), b[i], c.next)
+		}
+		c.next++
+	}
+}
+
+// stream is Ramjet's side of rstream.
+func (tr rstream) stream(t testing.TB, c *rnet.Conn, client bool) {
+	t.Helper()
+	var out, in counting
+	send := func(n int) {
+		b := make([]byte, n)
+		out.fill(b)
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recv := func(n int) {
+		b := make([]byte, n)
+		if _, err := io.ReadFull(c, b); err != nil {
+			t.Fatal(err)
+		}
+		in.check(t, b)
+	}
+	turn := func(size, count int) {
+		first, second := recv, send
+		if client {
+			first, second = send, recv
+		}
+		for range count {
+			first(size)
+		}
+		for range count {
+			second(size)
+		}
+	}
+	turn(16, 1)
+	for range tr.turns {
+		turn(tr.size, tr.count)
+	}
+}
+
+// mapped is Ramjet's side of riostream: each side writes to memory that the other has
+// mapped, and marks the last transfer of a turn in its last byte.
+func (tr rstream) mapped(t testing.TB, c *rnet.Conn, client bool) {
+	t.Helper()
+	var out, in counting
+	buf := make([]byte, tr.size)
+	mr, err := c.Map(buf, 0)
+	must(t, mr, err)
+	mr.Do(func(b []byte) { b[tr.size-1] = 255 })
+	sync := make([]byte, 16)
+	if client {
+		_, err = c.Write(sync)
+		must(t, c, err)
+	}
+	_, err = io.ReadFull(c, sync)
+	must(t, c, err)
+	if !client {
+		_, err = c.Write(sync)
+		must(t, c, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), programTimeout)
+	defer cancel()
+	marker := byte(0)
+	data := make([]byte, tr.size)
+	write := func() {
+		if _, err := c.WriteAt(data, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send := func() {
+		for range tr.count - 1 {
+			mr.Do(func(b []byte) { copy(data, b) })
+			write()
+		}
+		out.fill(data[:tr.size-1])
+		data[tr.size-1] = marker
+		write()
+	}
+	recv := func() {
+		if err := mr.WaitFor(ctx, func(b []byte) bool { return b[tr.size-1] == marker }); err != nil {
+			t.Fatalf("marker %d: %v", marker, err)
+		}
+		mr.Do(func(b []byte) { in.check(t, b[:tr.size-1]) })
+	}
+	first, second := recv, send
+	if client {
+		first, second = send, recv
+	}
+	for range tr.turns {
+		first()
+		marker++
+		second()
+		marker++
+	}
+}
+
+// TestRsocketPrograms runs rstream and riostream of librdmacm against rnet, both roles. (Its
+// udpong runs against nothing here, itself included: librdmacm's datagram sockets make an
+// address handle without a GRH, which RoCE devices refuse.)
+func TestRsocketPrograms(t *testing.T) {
+	for _, p := range []struct {
+		name string
+		side func(rstream, testing.TB, *rnet.Conn, bool)
+	}{{"rstream", rstream.stream}, {"riostream", rstream.mapped}} {
+		for _, f := range families {
+			for _, tr := range rstreams {
+				if f.ipv6 && tr.buffer == 0 {
+					continue // one is enough
+				}
+				name := fmt.Sprintf("%s/%s/%v/", p.name, f.name, tr)
+				end := func(t *testing.T, c *rnet.Conn, who string, wait func() jobResult) {
+					rest, err := io.ReadAll(c)
+					if err != nil || len(rest) > 0 {
+						t.Errorf("behind the last transfer: %d bytes, %v", len(rest), err)
+					}
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+					wantProgram(t, who, wait())
+				}
+				options := rnet.Options{IOMaps: 1}
+				t.Run(name+"rxe→ramjet", func(t *testing.T) {
+					m, g := openManager(t, f.ipv6), dialGuest(t, f.ipv6)
+					l, err := (&rnet.ListenConfig{Device: m.dev, Options: options}).Listen(net.JoinHostPort(f.host, strconv.Itoa(rsocketPort)))
+					must(t, l, err)
+					defer l.Close()
+					client := g.spawn(0, tr.argv(p.name, "-s", f.host)...)
+					l.SetDeadline(time.Now().Add(programTimeout))
+					c, err := l.AcceptConn()
+					must(t, c, err)
+					defer c.Close()
+					c.SetDeadline(time.Now().Add(programTimeout))
+					p.side(tr, t, c, false)
+					end(t, c, "client", func() jobResult { return client.wait(10 * time.Second) })
+				})
+				t.Run(name+"ramjet→rxe", func(t *testing.T) {
+					m, g := openManager(t, f.ipv6), dialGuest(t, f.ipv6)
+					server := g.spawnCM(rsocketPort, tr.argv(p.name, "-b", f.guest)...)
+					d := rnet.Dialer{Device: m.dev, Options: options}
+					nc, err := d.DialContext(m.ctx, "rdma", net.JoinHostPort(f.guest, strconv.Itoa(rsocketPort)))
+					must(t, nc, err)
+					c := nc.(*rnet.Conn)
+					defer c.Close()
+					c.SetDeadline(time.Now().Add(programTimeout))
+					p.side(tr, t, c, true)
+					end(t, c, "server", func() jobResult { return server.wait(10 * time.Second) })
+				})
+			}
+		}
+	}
+}
