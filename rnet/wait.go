@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"syscall"
 	"time"
 
@@ -14,9 +13,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// side is one direction of a connection: what a Read or a Write waits for.
+// side is one direction of a Conn: what a Read or a Write waits for.
 type side struct {
-	mu       *sync.Mutex // of the connection, guards what follows
+	conn     *Conn
 	ready    func() bool
 	wake     chan struct{} // one element: look again
 	waiting  bool          // for somebody else, who polls
@@ -25,8 +24,8 @@ type side struct {
 	expired  bool
 }
 
-func (s *side) init(mu *sync.Mutex, ready func() bool) {
-	*s = side{mu: mu, ready: ready, wake: make(chan struct{}, 1)}
+func (s *side) init(c *Conn, ready func() bool) {
+	*s = side{conn: c, ready: ready, wake: make(chan struct{}, 1)}
 }
 
 func (s *side) wakeUp() {
@@ -36,7 +35,7 @@ func (s *side) wakeUp() {
 	}
 }
 
-// setDeadline sets when waiting ends; the zero time: never. mu is held.
+// setDeadline sets when waiting ends; the zero time: never. Conn.mu is held.
 func (s *side) setDeadline(t time.Time) {
 	s.deadline, s.expired = t, false
 	d := time.Until(t)
@@ -57,8 +56,8 @@ func (s *side) setDeadline(t time.Time) {
 
 // timeout runs when the timer fires, perhaps for a deadline that was moved since.
 func (s *side) timeout() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	if !s.deadline.IsZero() && time.Until(s.deadline) <= 0 {
 		s.expired = true
 		s.wakeUp()
@@ -90,6 +89,7 @@ func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
 // poller is whoever polls the completion queue for all sides: one at a time, as completions
 // are to be handled in their order.
 type poller struct {
+	conn    *Conn
 	busy    bool // somebody polls
 	missing int  // receives that are to be posted again
 	wcs     [16]verbs.WC
@@ -98,6 +98,7 @@ type poller struct {
 }
 
 func (p *poller) init(c *Conn) {
+	p.conn = c
 	p.inTable = func(table []byte) {
 		if err := c.stream.HandleMessage(p.msg, table); err != nil {
 			c.fail(err)
@@ -126,7 +127,7 @@ func (c *Conn) await(s *side) error {
 		}
 		c.poll.busy = true
 		c.mu.Unlock()
-		n, err := s.wait(c.ep.cq, c.poll.wcs[:], c.ep.opt.Spin)
+		n, err := c.poll.wait(s)
 		c.mu.Lock()
 		c.poll.busy = false
 		if err != nil {
@@ -163,8 +164,9 @@ func (w waker) Value(any) any               { return nil }
 
 var _ context.Context = waker{}
 
-// wait polls and then sleeps until there are completions or s is woken. mu is not held.
-func (s *side) wait(cq *verbs.CQ, wcs []verbs.WC, spin time.Duration) (int, error) {
+// wait polls and then sleeps until there are completions or s is woken.
+func (p *poller) wait(s *side) (int, error) {
+	cq, wcs, spin := p.conn.ep.cq, p.wcs[:], p.conn.ep.opt.Spin
 	if n := cq.Poll(wcs); n > 0 {
 		return n, nil
 	}

@@ -99,8 +99,11 @@ class Machine:
 
     # Packet loss, on RoCEv2's frames alone: the control connection stays clean.
 
-    def netem(self, direction, args):
-        """Puts netem with args (as of tc-netem(8)) on what the guest sends ("out") or receives ("in")."""
+    def netem(self, direction, args, qpn=None):
+        """Puts netem with args (as of tc-netem(8)) on what the guest sends ("out") or receives ("in").
+
+        With qpn, on packets to queue pairs of this number alone; 1 is where connection managers listen.
+        """
         self._netem = True
         if direction == "out":
             tc(*f"qdisc add dev {NIC} root handle 1: prio bands 4 priomap".split(), *["0"] * 16)
@@ -114,10 +117,11 @@ class Machine:
             target = f"dev {NIC} parent ffff:", "action mirred egress redirect dev ifb0"
         else:
             raise ValueError("direction is out or in")
-        for priority, (protocol, match) in enumerate((("ip", "ip"), ("ipv6", "ip6")), 1):
+        for priority, (protocol, match, header) in enumerate((("ip", "ip", 20), ("ipv6", "ip6", 40)), 1):
+            only = "" if qpn is None else f"match u32 {qpn} 0xffffff at {header + 8 + 4}"  # in the BTH, behind UDP
             tc(
                 *f"filter add {target[0]} protocol {protocol} prio {priority} u32".split(),
-                *f"match {match} dport {ROCE_PORT} 0xffff {target[1]}".split(),
+                *f"match {match} dport {ROCE_PORT} 0xffff {only} {target[1]}".split(),
             )
 
     def netem_off(self):
