@@ -10,6 +10,7 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -17,6 +18,11 @@ import (
 func errno(err error) C.int {
 	if err == nil {
 		return 0
+	}
+	for _, e := range cmErrnos {
+		if errors.Is(err, e.err) {
+			return C.int(e.errno)
+		}
 	}
 	var op *verbs.OpError
 	if errors.As(err, &op) {
@@ -27,6 +33,17 @@ func errno(err error) C.int {
 		return C.int(n)
 	}
 	return C.int(syscall.EINVAL)
+}
+
+// cmErrnos are those of package cm's errors.
+var cmErrnos = []struct {
+	err   error
+	errno syscall.Errno
+}{
+	{cm.ErrAddrInUse, syscall.EADDRINUSE},
+	{cm.ErrNoAddr, syscall.EADDRNOTAVAIL},
+	{cm.ErrTimeout, syscall.ETIMEDOUT},
+	{cm.ErrDisconnected, syscall.ENOTCONN},
 }
 
 const (

@@ -47,32 +47,35 @@ func rj_create_qp(ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.
 	if typ == verbs.XRCTgt && x == nil || typ != verbs.XRCTgt && p == nil {
 		return einval
 	}
-	init, c, errn := qpInit(typ, attr)
+	init, errn := qpInit(typ, attr)
 	if errn != 0 {
 		return errn
 	}
-	var v *verbs.QP
-	var err error
 	if typ == verbs.XRCTgt {
-		v, err = x.CreateTargetQP(init)
-	} else {
-		c = p.context
-		v, err = p.CreateQP(init)
+		v, err := x.CreateTargetQP(init)
+		if err != nil {
+			return errno(err)
+		}
+		finishQP(v, contexts.get(uint64(contextOf(out.qp.qp_base.context).handle)), attr, out)
+		return ok
 	}
+	v, err := p.CreateQP(init)
 	if err != nil {
 		return errno(err)
 	}
+	finishQP(v, p.context, attr, out)
+	return ok
+}
+
+// finishQP tells C of a queue pair that was created.
+func finishQP(v *verbs.QP, c *deviceContext, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) {
 	q := &qp{QP: v}
 	_, caps := v.Query()
 	setCaps(&attr.cap, caps)
 	q.init = *(*C.struct_ibv_qp_init_attr)(unsafe.Pointer(attr)) // the one begins as the other
-	if c == nil {
-		c = contexts.get(uint64(contextOf(out.qp.qp_base.context).handle))
-	}
 	objects.put(v, c, unsafe.Pointer(out))
 	out.handle = C.uint64_t(qps.put(q))
 	out.qp.qp_base.qp_num = C.uint32_t(v.Num())
-	return ok
 }
 
 func contextOf(c *C.struct_ibv_context) *C.struct_rj_context {
@@ -80,7 +83,7 @@ func contextOf(c *C.struct_ibv_context) *C.struct_rj_context {
 	return (*C.struct_rj_context)(unsafe.Add(unsafe.Pointer(c), -int(unsafe.Offsetof(rc.v)+unsafe.Offsetof(rc.v.context))))
 }
 
-func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QPInit, c *deviceContext, errn C.int) {
+func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QPInit, errn C.int) {
 	init = verbs.QPInit{Type: typ, SignalAll: attr.sq_sig_all != 0, MaxSendWR: int(attr.cap.max_send_wr),
 		MaxRecvWR: int(attr.cap.max_recv_wr), MaxSendSGE: int(attr.cap.max_send_sge), MaxRecvSGE: int(attr.cap.max_recv_sge),
 		MaxInline: int(attr.cap.max_inline_data)}
@@ -104,19 +107,19 @@ func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QP
 	if attr.srq != nil && typ <= verbs.UD {
 		s := srqs.get(uint64((*C.struct_rj_srq)(unsafe.Pointer(attr.srq)).handle))
 		if s == nil {
-			return init, nil, einval
+			return init, einval
 		}
 		init.SRQ = s.SRQ
 	}
 	if attr.comp_mask&C.IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 {
 		if attr.create_flags&^C.IBV_QP_CREATE_BLOCK_SELF_MCAST_LB != 0 {
-			return init, nil, C.int(syscall.EOPNOTSUPP)
+			return init, C.int(syscall.EOPNOTSUPP)
 		}
 		if attr.create_flags != 0 {
 			init.CreateFlags = verbs.QPBlockSelfMulticast
 		}
 	}
-	return init, nil, errn
+	return init, errn
 }
 
 func setCaps(c *C.struct_ibv_qp_cap, caps verbs.QPCap) {

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const struct rj_calls *rj_loaded;
+EXPORT const struct rj_calls *rj_loaded;
 
 static struct rj_calls table;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;

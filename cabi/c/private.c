@@ -81,3 +81,7 @@ CALL(ibv_cmd_reg_mr)
 CALL(ibv_cmd_req_notify_cq)
 CALL(ibv_cmd_rereg_mr)
 CALL(ibv_cmd_resize_cq)
+
+/* A flag that libraries of drivers set. */
+EXPORT extern _Bool verbs_allow_disassociate_destroy;
+_Bool verbs_allow_disassociate_destroy;

@@ -187,7 +187,9 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 	return 0;
 }
 
-struct ibv_qp *rj_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+/* rj_create_cm_qp creates a queue pair for an id of the connection manager, or, with id 0, one
+ * of the program's own. */
+EXPORT struct ibv_qp *rj_create_cm_qp(struct ibv_context *context, uint64_t id, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
@@ -216,13 +218,21 @@ struct ibv_qp *rj_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 		if (err)
 			return rj_fail(q, err);
 	}
-	err = TRY(create_qp(pd ? HANDLE(rj_pd, pd) : 0, xrcd ? HANDLE(rj_xrcd, xrcd) : 0, attr, q));
+	if (id)
+		err = pd ? TRY(cm_create_qp(id, HANDLE(rj_pd, pd), attr, q)) : EINVAL;
+	else
+		err = TRY(create_qp(pd ? HANDLE(rj_pd, pd) : 0, xrcd ? HANDLE(rj_xrcd, xrcd) : 0, attr, q));
 	if (err) {
 		rj_free_builder(q);
 		return rj_fail(q, err);
 	}
 	q->qp.qp_base.handle = (uint32_t)q->handle;
 	return &q->qp.qp_base;
+}
+
+struct ibv_qp *rj_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	return rj_create_cm_qp(context, 0, attr);
 }
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)

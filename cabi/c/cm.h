@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the files of librdmacm.so.1 share. */
+#ifndef RAMJET_CM_H
+#define RAMJET_CM_H
+
+struct ibv_context *rj_cm_context(const char *device); /* open for as long as the process lives */
+struct ibv_pd *rj_cm_pd(struct ibv_context *context);  /* of ids that bring none */
+void rj_cm_wait(struct rj_cm_id *id);                  /* until all events are acknowledged */
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The connection manager's objects. */
+#ifndef RAMJET_CMOBJECTS_H
+#define RAMJET_CMOBJECTS_H
+
+#include "objects.h"
+#include <rdma/rdma_cma.h>
+
+struct rj_cm_channel {
+	struct rdma_event_channel channel;
+	uint64_t handle;
+};
+
+/* A multicast group that an id has joined, with what the program calls it. */
+struct rj_cm_group {
+	struct rj_cm_group *next;
+	uint8_t addr[16];
+	void *context;
+};
+
+struct rj_cm_id {
+	struct rdma_cm_id id;
+	uint64_t handle;
+	int sync; /* made without a channel: calls wait */
+	struct ibv_sa_path_rec path;
+	struct rj_cm_group *groups;
+	struct ibv_qp_init_attr *requests_qp; /* rdma_create_ep: for the ids of requests */
+	struct ibv_pd *requests_pd;
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	uint32_t events_completed, events_reported;
+};
+
+struct rj_cm_event {
+	struct rdma_cm_event event;
+	struct rj_cm_id *owner; /* whose count it is in */
+	uint64_t handle;        /* CONNECT_REQUEST: of the new id */
+	uint8_t group[16];      /* MULTICAST_*: which */
+	uint8_t data[256];      /* private data */
+};
+
+#endif

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "cmobjects.h"
+import "C"
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+)
+
+// cmChannel is an event channel behind a file descriptor.
+type cmChannel struct {
+	*cm.EventChannel
+	events *fdQueue[*cm.Event]
+	stop   context.CancelFunc
+}
+
+// cmID is a struct rdma_cm_id. It has no device until it is bound, and, bound to no address
+// in particular, an id of each device.
+type cmID struct {
+	c  unsafe.Pointer // C's struct
+	ps cm.PortSpace
+
+	mu      sync.Mutex
+	channel *cmChannel
+	ids     []*cm.ID
+	devices []*device
+	wild    bool // bound to every device
+	setup   []func(*cm.ID) error
+}
+
+var (
+	cmChannels table[cmChannel]
+	cmIDs      table[cmID]
+
+	// cmOwners finds the struct of package cm's ids.
+	cmOwners sync.Map // *cm.ID to *cmID
+)
+
+//export rj_cm_create_channel
+func rj_cm_create_channel(h *C.uint64_t, fd *C.int) C.int {
+	q, err := newFDQueue[*cm.Event]()
+	if err != nil {
+		return errno(err)
+	}
+	ch := &cmChannel{EventChannel: cm.NewEventChannel(), events: q}
+	var ctx context.Context
+	ctx, ch.stop = context.WithCancel(context.Background())
+	go func() {
+		for {
+			e, err := ch.Get(ctx)
+			if err != nil {
+				return
+			}
+			ch.events.push(e)
+		}
+	}()
+	*h, *fd = C.uint64_t(cmChannels.put(ch)), C.int(q.fd)
+	return ok
+}
+
+//export rj_cm_destroy_channel
+func rj_cm_destroy_channel(h C.uint64_t) C.int {
+	ch := cmChannels.get(uint64(h))
+	if ch == nil {
+		return einval
+	}
+	ch.stop()
+	ch.Close()
+	ch.events.remove(dropRequest)
+	ch.events.close()
+	cmChannels.drop(uint64(h))
+	return ok
+}
+
+// dropRequest ends the request that an event tells of: nobody will.
+func dropRequest(e *cm.Event) bool {
+	if e.Type == cm.ConnectRequest {
+		e.ID.Close()
+	}
+	return true
+}
+
+//export rj_cm_create_id
+func rj_cm_create_id(chh C.uint64_t, c *C.struct_rj_cm_id, ps C.int, h *C.uint64_t) C.int {
+	ch := cmChannels.get(uint64(chh))
+	if ch == nil {
+		return einval
+	}
+	switch cm.PortSpace(ps) {
+	case cm.TCP, cm.UDP, cm.IB, cm.IPoIB:
+	default:
+		return C.int(syscall.EPROTONOSUPPORT)
+	}
+	*h = C.uint64_t(cmIDs.put(&cmID{c: unsafe.Pointer(c), ps: cm.PortSpace(ps), channel: ch}))
+	return ok
+}
+
+//export rj_cm_adopt
+func rj_cm_adopt(c *C.struct_rj_cm_id) C.int {
+	id := cmIDs.get(uint64(c.handle))
+	if id == nil {
+		return einval
+	}
+	id.mu.Lock()
+	id.c = unsafe.Pointer(c)
+	id.mu.Unlock()
+	return ok
+}
+
+//export rj_cm_destroy_id
+func rj_cm_destroy_id(h C.uint64_t) C.int {
+	id := cmIDs.get(uint64(h))
+	if id == nil {
+		return einval
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	for _, i := range id.ids {
+		i.Close()
+	}
+	id.channel.events.remove(func(e *cm.Event) bool { return id.about(e) && dropRequest(e) })
+	for i, one := range id.ids {
+		cmOwners.Delete(one)
+		id.devices[i].release()
+	}
+	cmIDs.drop(uint64(h))
+	return ok
+}
+
+// about says whether an event is one of the id's.
+func (id *cmID) about(e *cm.Event) bool {
+	for _, i := range id.ids {
+		if e.ID == i || e.Listener == i {
+			return true
+		}
+	}
+	return false
+}
+
+// open makes the id one of a device. Its lock is held.
+func (id *cmID) open(name string) (*cm.ID, error) {
+	d, err := acquire(name)
+	if err != nil {
+		return nil, err
+	}
+	one, err := cm.NewID(id.channel.EventChannel, d.Device, id.ps)
+	if err != nil {
+		d.release()
+		return nil, err
+	}
+	for _, f := range id.setup {
+		if err := f(one); err != nil {
+			one.Close()
+			d.release()
+			return nil, err
+		}
+	}
+	id.add(one, d)
+	return one, nil
+}
+
+func (id *cmID) add(one *cm.ID, d *device) {
+	id.ids = append(id.ids, one)
+	id.devices = append(id.devices, d)
+	cmOwners.Store(one, id)
+}
+
+// forget undoes open.
+func (id *cmID) forget() {
+	for i, one := range id.ids {
+		cmOwners.Delete(one)
+		one.Close()
+		id.devices[i].release()
+	}
+	id.ids, id.devices = nil, nil
+}
+
+// cmCall calls f with the one id that c stands for.
+func cmCall(h C.uint64_t, f func(*cmID, *cm.ID) error) C.int {
+	id := cmIDs.get(uint64(h))
+	if id == nil {
+		return einval
+	}
+	id.mu.Lock()
+	var one *cm.ID
+	if len(id.ids) > 0 {
+		one = id.ids[0]
+	}
+	id.mu.Unlock()
+	if one == nil {
+		return einval
+	}
+	return errno(f(id, one))
+}
+
+//export rj_cm_migrate
+func rj_cm_migrate(h, chh C.uint64_t) C.int {
+	id, ch := cmIDs.get(uint64(h)), cmChannels.get(uint64(chh))
+	if id == nil || ch == nil {
+		return einval
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	from := id.channel
+	id.channel = ch
+	for _, one := range id.ids {
+		if err := one.Migrate(ch.EventChannel); err != nil {
+			return errno(err)
+		}
+	}
+	if from != ch {
+		from.events.remove(func(e *cm.Event) bool {
+			mine := id.about(e)
+			if mine {
+				ch.events.push(e)
+			}
+			return mine
+		})
+	}
+	return ok
+}
+
+//export rj_cm_bind
+func rj_cm_bind(h C.uint64_t, addr *C.struct_sockaddr) C.int {
+	id := cmIDs.get(uint64(h))
+	at, valid := addrPort(addr)
+	if id == nil || !valid {
+		return einval
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if len(id.ids) > 0 {
+		return einval
+	}
+	if err := id.bind(at); err != nil {
+		id.forget()
+		return errno(err)
+	}
+	return ok
+}
+
+// bind binds the id to an address, which no address in particular makes that of every
+// device of the family.
+func (id *cmID) bind(at netip.AddrPort) error {
+	if !at.Addr().IsUnspecified() {
+		one, err := id.openAddr(at.Addr())
+		if err != nil {
+			return err
+		}
+		return one.Bind(at)
+	}
+	id.wild = true
+	var failed error = syscall.ENODEV
+	for _, name := range listed() {
+		addr, ok := addrOf(name)
+		if !ok || addr.Is4() != at.Addr().Is4() && at.Addr().Is4() { // :: stands for both
+			continue
+		}
+		one, err := id.open(cName(name))
+		if err != nil {
+			failed = err // an address may be taken by others
+			continue
+		}
+		if err := one.Bind(netip.AddrPortFrom(addr, at.Port())); err != nil {
+			return err
+		}
+		at = netip.AddrPortFrom(at.Addr(), one.LocalAddr().Port())
+	}
+	if len(id.ids) == 0 {
+		return failed
+	}
+	return nil
+}
+
+// openAddr makes the id one of the device of an address.
+func (id *cmID) openAddr(addr netip.Addr) (*cm.ID, error) {
+	for _, name := range listed() {
+		if a, ok := addrOf(name); ok && a == addr.WithZone("") {
+			return id.open(cName(name))
+		}
+	}
+	return nil, syscall.ENODEV
+}
+
+//export rj_cm_resolve_addr
+func rj_cm_resolve_addr(h C.uint64_t, src, dst *C.struct_sockaddr, timeout C.int) C.int {
+	id := cmIDs.get(uint64(h))
+	to, valid := addrPort(dst)
+	if id == nil || !valid {
+		return einval
+	}
+	var from netip.AddrPort
+	if src != nil {
+		if from, valid = addrPort(src); !valid {
+			return einval
+		}
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if len(id.ids) == 0 || id.wild {
+		if err := id.route(from, to); err != nil {
+			return errno(err)
+		}
+	}
+	return errno(id.ids[0].ResolveAddr(from, to, milliseconds(timeout)))
+}
+
+// route gives the id the device that leads to an address.
+func (id *cmID) route(from, to netip.AddrPort) error {
+	if id.wild { // keep the port
+		from = netip.AddrPortFrom(from.Addr(), id.ids[0].LocalAddr().Port())
+		id.forget()
+		id.wild = false
+	}
+	if from.IsValid() && from.Addr().IsValid() && !from.Addr().IsUnspecified() {
+		_, err := id.openAddr(from.Addr())
+		return err
+	}
+	name, err := deviceTo(to.Addr())
+	if err != nil {
+		return err
+	}
+	one, err := id.open(name)
+	if err != nil || from.Port() == 0 {
+		return err
+	}
+	return one.Bind(netip.AddrPortFrom(netip.Addr{}, from.Port()))
+}
+
+func milliseconds(n C.int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+//export rj_cm_resolve_route
+func rj_cm_resolve_route(h C.uint64_t, timeout C.int) C.int {
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.ResolveRoute(milliseconds(timeout)) })
+}
+
+//export rj_cm_listen
+func rj_cm_listen(h C.uint64_t, backlog C.int) C.int {
+	id := cmIDs.get(uint64(h))
+	if id == nil {
+		return einval
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if len(id.ids) == 0 { // not bound: any port of all devices
+		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
+			id.forget()
+			return errno(err)
+		}
+	}
+	for _, one := range id.ids {
+		if err := one.Listen(int(backlog)); err != nil {
+			return errno(err)
+		}
+	}
+	return ok
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "cmobjects.h"
+// #include <netinet/in.h>
+import "C"
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// addrPort reads a socket address; false: it is not one of IP.
+func addrPort(p *C.struct_sockaddr) (netip.AddrPort, bool) {
+	if p == nil {
+		return netip.AddrPort{}, false
+	}
+	switch p.sa_family {
+	case C.AF_INET:
+		b := (*[8]byte)(unsafe.Pointer(p))
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), binary.BigEndian.Uint16(b[2:])), true
+	case C.AF_INET6:
+		b := (*[28]byte)(unsafe.Pointer(p))
+		a := netip.AddrFrom16([16]byte(b[8:24])).Unmap()
+		if zone := binary.NativeEndian.Uint32(b[24:]); zone != 0 && a.Is6() {
+			a = a.WithZone(strconv.Itoa(int(zone)))
+		}
+		return netip.AddrPortFrom(a, binary.BigEndian.Uint16(b[2:])), true
+	}
+	return netip.AddrPort{}, false
+}
+
+// setAddr fills a struct sockaddr_storage.
+func setAddr(p unsafe.Pointer, a netip.AddrPort) {
+	b := unsafe.Slice((*byte)(p), 28)
+	clear(b)
+	if !a.Addr().IsValid() {
+		return
+	}
+	binary.BigEndian.PutUint16(b[2:], a.Port())
+	if a.Addr().Is4() {
+		binary.NativeEndian.PutUint16(b, C.AF_INET)
+		copy(b[4:], a.Addr().AsSlice())
+		return
+	}
+	binary.NativeEndian.PutUint16(b, C.AF_INET6)
+	copy(b[8:], a.Addr().AsSlice())
+}
+
+// addrOf is the address of a listed device.
+func addrOf(name string) (netip.Addr, bool) {
+	kind, rest, _ := strings.Cut(name, ":")
+	a, err := netip.ParseAddr(rest)
+	return a.Unmap().WithZone(""), err == nil && kind == "roce"
+}
+
+// deviceTo finds the device that leads to an address: the one from whose address the system
+// would send, or else the first that could.
+func deviceTo(to netip.Addr) (string, error) {
+	var from netip.Addr
+	if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9))); err == nil {
+		from = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")
+		c.Close()
+	}
+	first := ""
+	for _, name := range listed() {
+		a, ok := addrOf(name)
+		if !ok || a.Is4() != to.Is4() {
+			continue
+		}
+		if a == from {
+			return cName(name), nil
+		}
+		if first == "" && a.IsLoopback() == to.IsLoopback() {
+			first = cName(name)
+		}
+	}
+	if first == "" {
+		return "", syscall.ENODEV
+	}
+	return first, nil
+}
+
+//export rj_cm_describe
+func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
+	id := cmIDs.get(uint64(h))
+	if id == nil {
+		return einval
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	*name = 0
+	if len(id.ids) == 0 {
+		return ok
+	}
+	one := id.ids[0]
+	local, peer := one.LocalAddr(), one.PeerAddr()
+	if id.wild {
+		any := netip.IPv4Unspecified()
+		if local.Addr().Is6() {
+			any = netip.IPv6Unspecified()
+		}
+		local = netip.AddrPortFrom(any, local.Port())
+	} else {
+		text(unsafe.Slice(name, C.IBV_SYSFS_NAME_MAX), id.devices[0].name)
+	}
+	addr := &out.id.route.addr
+	setAddr(unsafe.Pointer(&addr.anon0), local)
+	setAddr(unsafe.Pointer(&addr.anon1), peer)
+	gids := (*C.struct_rdma_ib_addr)(unsafe.Pointer(&addr.addr))
+	if local.Addr().IsValid() {
+		gids.sgid = ib.GIDFromAddr(local.Addr())
+	}
+	gids.pkey = C.__be16(be16(uint16(ib.DefaultPKey)))
+	path := &out.path
+	*path = C.struct_ibv_sa_path_rec{}
+	if peer.Addr().IsValid() {
+		gids.dgid = ib.GIDFromAddr(peer.Addr())
+		path.sgid, path.dgid, path.pkey = gids.sgid, gids.dgid, gids.pkey
+		path.reversible, path.numb_path, path.hop_limit = 1, 1, 64
+		path.packet_life_time, path.packet_life_time_selector, path.mtu_selector = 16, 2, 2
+		if p, err := id.devices[0].Port(1); err == nil {
+			path.mtu = C.uint8_t(p.ActiveMTU)
+		}
+	}
+	return ok
+}

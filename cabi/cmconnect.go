@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include "cmobjects.h"
+import "C"
+
+import (
+	"errors"
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// connParam reads what one side says. nil stays nil.
+func connParam(p *C.struct_rdma_conn_param) *cm.ConnParam {
+	if p == nil {
+		return nil
+	}
+	c := &cm.ConnParam{ResponderResources: uint8(p.responder_resources), InitiatorDepth: uint8(p.initiator_depth),
+		FlowControl: p.flow_control != 0, RetryCount: uint8(p.retry_count) & 7, RNRRetryCount: uint8(p.rnr_retry_count) & 7,
+		SRQ: p.srq != 0, QPNum: verbs.QPN(p.qp_num)}
+	if p.private_data != nil {
+		c.PrivateData = C.GoBytes(p.private_data, C.int(p.private_data_len))
+	}
+	return c
+}
+
+//export rj_cm_connect
+func rj_cm_connect(h C.uint64_t, p *C.struct_rdma_conn_param) C.int {
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Connect(connParam(p)) })
+}
+
+//export rj_cm_accept
+func rj_cm_accept(h C.uint64_t, p *C.struct_rdma_conn_param) C.int {
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Accept(connParam(p)) })
+}
+
+//export rj_cm_reject
+func rj_cm_reject(h C.uint64_t, data unsafe.Pointer, n C.int) C.int {
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Reject(C.GoBytes(data, n)) })
+}
+
+//export rj_cm_establish
+func rj_cm_establish(h C.uint64_t) C.int {
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Establish() })
+}
+
+//export rj_cm_notify
+func rj_cm_notify(h C.uint64_t, event C.int) C.int {
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Notify(verbs.EventType(event)) })
+}
+
+//export rj_cm_disconnect
+func rj_cm_disconnect(h C.uint64_t) C.int {
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Disconnect() })
+}
+
+//export rj_cm_join
+func rj_cm_join(h C.uint64_t, group *C.struct_sockaddr) C.int {
+	at, valid := addrPort(group)
+	if !valid {
+		return einval
+	}
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.JoinMulticast(at.Addr()) })
+}
+
+//export rj_cm_leave
+func rj_cm_leave(h C.uint64_t, group *C.struct_sockaddr) C.int {
+	at, valid := addrPort(group)
+	if !valid {
+		return einval
+	}
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.LeaveMulticast(at.Addr()) })
+}
+
+// rj_cm_set_option sets an option now, and in the ids that come to be when it is bound.
+//
+//export rj_cm_set_option
+func rj_cm_set_option(h C.uint64_t, level, name C.int, value unsafe.Pointer, n C.size_t) C.int {
+	id := cmIDs.get(uint64(h))
+	if id == nil || value == nil || n == 0 {
+		return einval
+	}
+	if level != C.RDMA_OPTION_ID {
+		return C.int(syscall.EOPNOTSUPP)
+	}
+	b := *(*uint8)(value)
+	var set func(*cm.ID) error
+	switch name {
+	case C.RDMA_OPTION_ID_TOS:
+		set = func(one *cm.ID) error { return one.SetTOS(b) }
+	case C.RDMA_OPTION_ID_REUSEADDR:
+		set = func(one *cm.ID) error { return one.SetReuseAddr(b != 0) }
+	case C.RDMA_OPTION_ID_ACK_TIMEOUT:
+		set = func(one *cm.ID) error { return one.SetAckTimeout(b) }
+	case C.RDMA_OPTION_ID_AFONLY:
+		return ok // a device has one family
+	default:
+		return C.int(syscall.EOPNOTSUPP)
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	for _, one := range id.ids {
+		if err := set(one); err != nil {
+			return errno(err)
+		}
+	}
+	id.setup = append(id.setup, set)
+	return ok
+}
+
+//export rj_cm_init_qp_attr
+func rj_cm_init_qp_attr(h C.uint64_t, attr *C.struct_ibv_qp_attr, mask *C.int) C.int {
+	return cmCall(h, func(id *cmID, one *cm.ID) error {
+		next := verbs.QPState(attr.qp_state)
+		var a verbs.QPAttr
+		var m verbs.QPMask
+		if id.ps == cm.UDP || id.ps == cm.IPoIB {
+			a, m = verbs.QPAttr{State: next, Port: 1, QKey: cm.UDPQKey}, verbs.MaskState
+			switch next {
+			case verbs.Init:
+				m |= verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey
+			case verbs.RTS:
+				m |= verbs.MaskSQPSN
+			}
+		} else {
+			var err error
+			if a, m, err = one.InitQPAttr(next); err != nil {
+				return err
+			}
+		}
+		a.State = next
+		setAttr(attr, &a)
+		*mask = C.int(m) // the same bits, but for the rate limit
+		return nil
+	})
+}
+
+//export rj_cm_create_qp
+func rj_cm_create_qp(h, ph C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) C.int {
+	p := pds.get(uint64(ph))
+	typ, known := qpTypes[attr.qp_type]
+	if p == nil || !known {
+		return einval
+	}
+	init, errn := qpInit(typ, attr)
+	if errn != 0 {
+		return errn
+	}
+	return cmCall(h, func(_ *cmID, one *cm.ID) error {
+		v, err := one.CreateQP(p.PD, init)
+		if err != nil {
+			return err
+		}
+		finishQP(v, p.context, attr, out)
+		return nil
+	})
+}
+
+//export rj_cm_next
+func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
+	ch := cmChannels.get(uint64(h))
+	if ch == nil {
+		return 0
+	}
+	e, found := ch.events.pop()
+	if !found {
+		return 0
+	}
+	to := e.ID
+	if e.Type == cm.ConnectRequest {
+		to = e.Listener
+	}
+	o, found := cmOwners.Load(to)
+	if !found {
+		if e.Type == cm.ConnectRequest {
+			e.ID.Close()
+		}
+		return 0
+	}
+	owner := o.(*cmID)
+	*out = C.struct_rj_cm_event{}
+	out.owner = (*C.struct_rj_cm_id)(owner.c)
+	out.event.event = uint32(e.Type) // the same order
+	out.event.status = C.int(status(e))
+	if e.Type == cm.ConnectRequest {
+		out.event.listen_id = &out.owner.id
+		out.handle = C.uint64_t(request(owner, e.ID))
+	} else {
+		out.event.id = &out.owner.id
+	}
+	setParam(out, owner, e)
+	if e.Group.IsValid() {
+		g := e.Group.As16()
+		for i, b := range g {
+			out.group[i] = C.uint8_t(b)
+		}
+	}
+	return 1
+}
+
+// request makes the id of a peer's request one that C knows.
+func request(listener *cmID, one *cm.ID) uint64 {
+	id := &cmID{ps: listener.ps, channel: listener.channel}
+	for i, l := range listener.ids {
+		if l.Device() == one.Device() {
+			d := listener.devices[i]
+			devicesMu.Lock()
+			d.users++
+			devicesMu.Unlock()
+			id.add(one, d)
+		}
+	}
+	return cmIDs.put(id)
+}
+
+// status is the number that goes with an event: a reason, or a negative errno.
+func status(e *cm.Event) int {
+	if e.Err == nil {
+		return 0
+	}
+	var r *cm.RejectError
+	if errors.As(e.Err, &r) {
+		return int(r.Reason)
+	}
+	if e.Type == cm.Unreachable {
+		return -int(syscall.ETIMEDOUT)
+	}
+	return -int(errno(e.Err))
+}
+
+func setParam(out *C.struct_rj_cm_event, owner *cmID, e *cm.Event) {
+	data := e.Conn.PrivateData
+	datagrams := owner.ps == cm.UDP || owner.ps == cm.IPoIB
+	if datagrams {
+		data = e.UD.PrivateData
+	}
+	var r *cm.RejectError
+	if errors.As(e.Err, &r) {
+		data = r.PrivateData
+	}
+	n := min(len(data), len(out.data)-1)
+	for i := range n {
+		out.data[i] = C.uint8_t(data[i])
+	}
+	var at unsafe.Pointer
+	if n > 0 {
+		at = unsafe.Pointer(&out.data)
+	}
+	if datagrams {
+		u := (*C.struct_rdma_ud_param)(unsafe.Pointer(&out.event.param))
+		u.private_data, u.private_data_len = at, C.uint8_t(n)
+		setAH(&u.ah_attr, &e.UD.AH)
+		u.qp_num, u.qkey = C.uint32_t(e.UD.QPN), C.uint32_t(e.UD.QKey)
+		return
+	}
+	c := (*C.struct_rdma_conn_param)(unsafe.Pointer(&out.event.param))
+	c.private_data, c.private_data_len = at, C.uint8_t(n)
+	c.responder_resources, c.initiator_depth = C.uint8_t(e.Conn.ResponderResources), C.uint8_t(e.Conn.InitiatorDepth)
+	c.retry_count, c.rnr_retry_count = C.uint8_t(e.Conn.RetryCount), C.uint8_t(e.Conn.RNRRetryCount)
+	if e.Conn.FlowControl {
+		c.flow_control = 1
+	}
+	if e.Conn.SRQ {
+		c.srq = 1
+	}
+	c.qp_num = C.uint32_t(e.Conn.QPNum)
+}
