@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	"verbs":                {"wire/"},
 	"wire/ib":              {},
 	"wire/mad":             {"wire/ib"},
+	"wire/iwarp":           {},
 	"trace":                {},
 	"cm":                   {"internal/ibcm", "verbs", "wire/"},
 	"roce":                 {"internal/ibta", "internal/netio", "internal/portshare", "internal/softdev", "trace", "verbs", "wire/"},
@@ -48,6 +49,7 @@ var layers = map[string][]string{
 var forbidden = map[string][]string{
 	"wire/ib":         {"github.com/", "golang.org/"},
 	"wire/mad":        {"golang.org/"},
+	"wire/iwarp":      {"github.com/", "golang.org/"},
 	"internal/ibta":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/ibcm":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/memory": {"net", "os/exec", "math/rand", "sync"},
@@ -106,7 +108,7 @@ func checkImports(t *testing.T, p pkg) {
 // The engine's packages may use package time for durations, but not its clock.
 func TestEngineHasNoClock(t *testing.T) {
 	clock := regexp.MustCompile(`\btime\.(Now|Since|Until|After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\(`)
-	for _, dir := range []string{"internal/ibta", "internal/memory", "internal/queue", "internal/ibcm", "wire/ib", "wire/mad"} {
+	for _, dir := range []string{"internal/ibta", "internal/memory", "internal/queue", "internal/ibcm", "wire/ib", "wire/mad", "wire/iwarp"} {
 		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no files: %v", dir, err)

@@ -225,3 +225,24 @@ func TestPeerDies(t *testing.T) {
 	server.c.Close()
 	ok(t, client.Close())
 }
+
+// Whoever waits on a connection of a device that is closed learns of it.
+func TestDeviceClosedUnderConnection(t *testing.T) {
+	client, _ := pair(t)
+	done := make(chan error)
+	for range 2 {
+		go func() {
+			_, err := client.Recv(within(t))
+			done <- err
+		}()
+	}
+	ok(t, client.ID().Device().Close())
+	<-client.Done()
+	for range 2 {
+		if err := <-done; err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Recv: %v", err)
+		}
+	}
+	fails(t, client.Send(within(t), nil), cm.ErrDisconnected)
+	ok(t, client.Close())
+}

@@ -29,7 +29,7 @@ type ibProtocol struct {
 	deadline  ibcm.Time // what the timer is set to
 	listeners map[mad.ServiceID]*ID
 	conns     map[mad.CommID]*ID
-	attr1     verbs.DeviceAttr
+	device    verbs.DeviceAttr
 	mtu       verbs.MTU
 }
 
@@ -54,11 +54,11 @@ func newIBProtocol(m *manager, g gsi) *ibProtocol {
 	var seed [8]byte
 	rand.Read(seed[:])
 	p := &ibProtocol{m: m, gsi: g, start: time.Now(), listeners: map[mad.ServiceID]*ID{}, conns: map[mad.CommID]*ID{}, mtu: verbs.MTU1024}
-	p.attr1 = m.dev.Query()
+	p.device = m.dev.Query()
 	if port, err := m.dev.Port(1); err == nil {
 		p.mtu = port.ActiveMTU
 	}
-	c := ibcm.Config{CAGUID: p.attr1.NodeGUID, Seed: binary.NativeEndian.Uint64(seed[:])}
+	c := ibcm.Config{CAGUID: p.device.NodeGUID, Seed: binary.NativeEndian.Uint64(seed[:])}
 	c.IDBase, c.IDMask = g.IDs()
 	p.engine = ibcm.New(c)
 	p.timer = time.AfterFunc(time.Hour, p.timeout)
@@ -197,8 +197,8 @@ func (p *ibProtocol) connect(id *ID, param *ConnParam) error {
 		c.comm, err = p.engine.Resolve(p.now(), &ibcm.ResolveParams{To: c.to, Service: s, PrivateData: private})
 	} else {
 		c.mtu, c.ackTime, c.retries = p.mtu, id.ackTimeout, min(param.RetryCount, 7)
-		c.responder = depth(param.ResponderResources, p.attr1.MaxQPRdAtomic, Unlimited)
-		c.initiator = depth(param.InitiatorDepth, p.attr1.MaxQPInitRdAtom, Unlimited)
+		c.responder = depth(param.ResponderResources, p.device.MaxQPRdAtomic, Unlimited)
+		c.initiator = depth(param.InitiatorDepth, p.device.MaxQPInitRdAtom, Unlimited)
 		q := ibcm.ConnectParams{To: c.to, LocalGID: ib.GIDFromAddr(id.local.Addr()), Service: s, QPN: param.QPNum, SRQ: param.SRQ,
 			StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
 			RetryCount: c.retries, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
@@ -232,8 +232,8 @@ func (p *ibProtocol) accept(id *ID, param *ConnParam) error {
 		}
 		return err
 	}
-	c.responder = depth(param.ResponderResources, p.attr1.MaxQPRdAtomic, c.responder)
-	c.initiator = depth(param.InitiatorDepth, p.attr1.MaxQPInitRdAtom, c.initiator)
+	c.responder = depth(param.ResponderResources, p.device.MaxQPRdAtomic, c.responder)
+	c.initiator = depth(param.InitiatorDepth, p.device.MaxQPInitRdAtom, c.initiator)
 	a := ibcm.AcceptParams{QPN: param.QPNum, SRQ: param.SRQ, StartingPSN: c.rqPSN, ResponderResources: c.responder,
 		InitiatorDepth: c.initiator, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
 		PrivateData: param.PrivateData}

@@ -78,8 +78,8 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		}
 		c.qpn, c.sqPSN, c.mtu = r.LocalQPN, r.StartingPSN, verbs.MTU(r.PathMTU)
 		c.ackTime, c.retries, c.rnr = uint8(path.AckTimeout), r.RetryCount, r.RNRRetryCount
-		c.responder = depth(r.InitiatorDepth, p.attr1.MaxQPRdAtomic, Unlimited)
-		c.initiator = depth(r.ResponderResources, p.attr1.MaxQPInitRdAtom, Unlimited)
+		c.responder = depth(r.InitiatorDepth, p.device.MaxQPRdAtomic, Unlimited)
+		c.initiator = depth(r.ResponderResources, p.device.MaxQPInitRdAtom, Unlimited)
 		event.Conn = c.seen(r.Private[mad.IPAddressLen:])
 		event.Conn.FlowControl, event.Conn.SRQ, event.Conn.QPNum = r.FlowControl, r.SRQ, r.LocalQPN
 		why = p.unacceptable(listener, r)

@@ -468,3 +468,48 @@ func TestDeviceRemoval(t *testing.T) {
 	ok(t, server.id.Close())
 	_ = client
 }
+
+// Either side closes at each station; the other learns of it, and nothing is left.
+func TestCloseAnywhere(t *testing.T) {
+	for station, name := range []string{"asked", "queue pair", "accepted", "established", "disconnecting"} {
+		for _, who := range []string{"client", "server"} {
+			t.Run(name+"/"+who, func(t *testing.T) {
+				client, server := sides(t, cm.TCP)
+				client.addQP(client.id)
+				ok(t, client.id.Connect(nil))
+				in := server.event(cm.ConnectRequest).ID
+				for i, step := range []func(){
+					func() {},
+					func() { server.addQP(in) },
+					func() { ok(t, in.Accept(nil)) },
+					func() { client.event(cm.Established); server.event(cm.Established) },
+					func() { ok(t, client.id.Disconnect()) },
+				} {
+					if step(); i == station {
+						break
+					}
+				}
+				gone, left := client.id, server
+				if who == "server" {
+					gone, left = in, client
+				}
+				ok(t, gone.Close())
+				ok(t, gone.Close())
+				for { // events of the way there may come before
+					e, err := left.ch.Get(within(t))
+					ok(t, err)
+					if e.Type == cm.Rejected || e.Type == cm.Disconnected {
+						break
+					}
+					if e.Type != cm.Established {
+						t.Fatalf("event %q: %v", e.Type, e.Err)
+					}
+				}
+				ok(t, in.Close())
+				ok(t, client.id.Close())
+				ok(t, server.id.Close())
+				eventually(t, func() bool { return cm.Managers() == 0 }, "the managers end")
+			})
+		}
+	}
+}

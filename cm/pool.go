@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// slabSize is about how much memory a pool registers at once. Pages that no message has
+// slabSize is about how much memory a pool of a program registers at once. Pages that no message has
 // touched cost nothing.
 const slabSize = 1 << 20
 
@@ -17,6 +17,7 @@ const slabSize = 1 << 20
 type Pool struct {
 	pd     *verbs.PD
 	size   int
+	slab   int // bytes that are registered at once
 	access verbs.Access
 
 	mu     sync.Mutex
@@ -29,7 +30,7 @@ type Pool struct {
 // NewPool makes a pool of buffers of size bytes, registered in pd with access and
 // LocalWrite. It takes memory as it is needed, in regions of about 1 MiB.
 func NewPool(pd *verbs.PD, size int, access verbs.Access) *Pool {
-	return &Pool{pd: pd, size: max(size, 1), access: access | verbs.LocalWrite}
+	return &Pool{pd: pd, size: max(size, 1), slab: slabSize, access: access | verbs.LocalWrite}
 }
 
 // Get returns a buffer of n bytes: one of the pool's if n is at most their size, otherwise
@@ -63,7 +64,7 @@ func (p *Pool) Get(n int) (*Buffer, error) {
 // grow registers one more slab.
 func (p *Pool) grow() error {
 	stride := (p.size + 63) &^ 63 // no two buffers share a cache line
-	count := max(1, slabSize/stride)
+	count := max(1, p.slab/stride)
 	mr, err := p.pd.AllocMR(count*stride, p.access)
 	if err != nil {
 		return err

@@ -83,7 +83,9 @@ func newQueues(c *Conn, o *options) (*queues, error) {
 // resources returns the protection domain and the buffers that a connection shall use.
 func (m *manager) resources(o *options) (*verbs.PD, *Pool, error) {
 	if o.pd != nil {
-		return o.pd, NewPool(o.pd, o.recvSize, 0), nil
+		pool := NewPool(o.pd, o.recvSize, 0) // goes with the connection, so that the program can close its domain
+		pool.slab = min(pool.slab, 2*o.recvDepth*o.recvSize)
+		return o.pd, pool, nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -199,6 +200,9 @@ func (c *Conn) explain(op string, err error) error {
 		if err = ErrDisconnected; q.failure != nil {
 			err = q.failure
 		}
+	}
+	if errors.Is(err, verbs.ErrClosed) {
+		err = fmt.Errorf("%w: the device is closed", ErrDisconnected)
 	}
 	return fmt.Errorf("cm: %s, connection to %v: %w", op, c.peer, err)
 }

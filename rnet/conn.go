@@ -61,9 +61,9 @@ func newConn(ep *endpoint, l link, peer []byte) (*Conn, error) {
 	c := &Conn{ep: ep, link: l, stream: stream,
 		local: net.TCPAddrFromAddrPort(l.LocalAddr()), remote: net.TCPAddrFromAddrPort(l.PeerAddr())}
 	c.poll.init(c)
-	c.read.init(c, c.readable)
-	c.write.init(c, c.writable)
-	c.closing.init(c, c.flushed)
+	c.read.init(&c.mu, c.readable)
+	c.write.init(&c.mu, c.writable)
+	c.closing.init(&c.mu, c.flushed)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.control()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// side is one direction of a Conn: what a Read or a Write waits for.
+// side is one direction of a connection: what a Read or a Write waits for.
 type side struct {
-	conn     *Conn
+	mu       *sync.Mutex // of the connection, guards what follows
 	ready    func() bool
 	wake     chan struct{} // one element: look again
 	waiting  bool          // for somebody else, who polls
@@ -24,8 +25,8 @@ type side struct {
 	expired  bool
 }
 
-func (s *side) init(c *Conn, ready func() bool) {
-	*s = side{conn: c, ready: ready, wake: make(chan struct{}, 1)}
+func (s *side) init(mu *sync.Mutex, ready func() bool) {
+	*s = side{mu: mu, ready: ready, wake: make(chan struct{}, 1)}
 }
 
 func (s *side) wakeUp() {
@@ -35,7 +36,7 @@ func (s *side) wakeUp() {
 	}
 }
 
-// setDeadline sets when waiting ends; the zero time: never. Conn.mu is held.
+// setDeadline sets when waiting ends; the zero time: never. mu is held.
 func (s *side) setDeadline(t time.Time) {
 	s.deadline, s.expired = t, false
 	d := time.Until(t)
@@ -56,8 +57,8 @@ func (s *side) setDeadline(t time.Time) {
 
 // timeout runs when the timer fires, perhaps for a deadline that was moved since.
 func (s *side) timeout() {
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.deadline.IsZero() && time.Until(s.deadline) <= 0 {
 		s.expired = true
 		s.wakeUp()
@@ -89,7 +90,6 @@ func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
 // poller is whoever polls the completion queue for all sides: one at a time, as completions
 // are to be handled in their order.
 type poller struct {
-	conn    *Conn
 	busy    bool // somebody polls
 	missing int  // receives that are to be posted again
 	wcs     [16]verbs.WC
@@ -98,7 +98,6 @@ type poller struct {
 }
 
 func (p *poller) init(c *Conn) {
-	p.conn = c
 	p.inTable = func(table []byte) {
 		if err := c.stream.HandleMessage(p.msg, table); err != nil {
 			c.fail(err)
@@ -127,7 +126,7 @@ func (c *Conn) await(s *side) error {
 		}
 		c.poll.busy = true
 		c.mu.Unlock()
-		n, err := c.poll.wait(s)
+		n, err := s.wait(c.ep.cq, c.poll.wcs[:], c.ep.opt.Spin)
 		c.mu.Lock()
 		c.poll.busy = false
 		if err != nil {
@@ -164,9 +163,8 @@ func (w waker) Value(any) any               { return nil }
 
 var _ context.Context = waker{}
 
-// wait polls and then sleeps until there are completions or s is woken.
-func (p *poller) wait(s *side) (int, error) {
-	cq, wcs, spin := p.conn.ep.cq, p.wcs[:], p.conn.ep.opt.Spin
+// wait polls and then sleeps until there are completions or s is woken. mu is not held.
+func (s *side) wait(cq *verbs.CQ, wcs []verbs.WC, spin time.Duration) (int, error) {
 	if n := cq.Poll(wcs); n > 0 {
 		return n, nil
 	}

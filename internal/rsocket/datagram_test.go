@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rsocket
+
+import (
+	"bytes"
+	"encoding/hex"
+	"net/netip"
+	"testing"
+)
+
+func TestDatagramHeaders(t *testing.T) {
+	v4, v6 := netip.MustParseAddrPort("10.9.0.2:7471"), netip.MustParseAddrPort("[fd09::2]:7471")
+	for _, c := range []struct {
+		name string
+		got  []byte
+		want string
+	}{
+		{"IPv4", Header{v4}.Append(nil), "04081d2f0a090002"},
+		{"IPv6", Header{v6}.Append(nil), "06181d2f00000000fd090000000000000000000000000002"},
+		{"UDP IPv4", UDPHeader{UDPData, 0x123456, v4.Addr()}.Append(nil), "5555555504001000001234560a090002"},
+		{"UDP IPv6", UDPHeader{UDPCtrl, 0x123456, v6.Addr()}.Append(nil), "5555555506071c0000123456fd090000000000000000000000000002"},
+	} {
+		if got := hex.EncodeToString(c.got); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		for n := range c.got {
+			var h Header
+			var u UDPHeader
+			if h.Decode(c.got[:n]) != 0 || u.Decode(c.got[:n]) != 0 {
+				t.Errorf("%s: %d bytes decode", c.name, n)
+			}
+		}
+	}
+}
+
+func FuzzDatagram(f *testing.F) {
+	v4, v6 := netip.MustParseAddrPort("10.9.0.2:7471"), netip.MustParseAddrPort("[fd09::2]:7471")
+	f.Add(Header{v4}.Append(nil))
+	f.Add(Header{v6}.Append(nil))
+	f.Add(UDPHeader{UDPData, 1, v4.Addr()}.Append(nil))
+	f.Add(UDPHeader{UDPCtrl, 1, v6.Addr()}.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h, h2 Header
+		if n := h.Decode(b); n > 0 && (h2.Decode(h.Append(nil)) != n || h2 != h) {
+			t.Errorf("% x: %v becomes %v", b, h, h2)
+		}
+		var u UDPHeader
+		if n := u.Decode(b); n > 0 {
+			want := bytes.Clone(b[:n])
+			want[7], want[8] = 0, 0 // reserved
+			if got := u.Append(nil); !bytes.Equal(got, want) {
+				t.Errorf("% x becomes % x", want, got)
+			}
+		}
+	})
+}

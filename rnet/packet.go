@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// PacketConn sends and receives datagrams: a net.PacketConn that speaks the protocol of
+// rsockets' datagram sockets. Datagrams go from UD queue pair to UD queue pair; only the
+// first to an address goes over a UDP socket of the same address and port, whose answer
+// tells the number of the queue pair there. They may be lost, come twice, or change their
+// order, as with UDP.
+type PacketConn struct {
+	dev   *verbs.Device
+	opt   Options
+	local netip.AddrPort
+	sgid  int // row of the GID table
+	udp   *net.UDPConn
+
+	pd             *verbs.PD
+	sendCQ, recvCQ *verbs.CQ
+	qp             *verbs.QP
+	mr             *verbs.MR // slots of slotSize bytes: receives, then sends
+
+	readMu, writeMu sync.Mutex // held for a whole ReadFrom, WriteTo; before mu
+	service         sync.WaitGroup
+
+	mu     sync.Mutex
+	read   side
+	write  side
+	closed bool
+	peers  map[netip.AddrPort]*packetPeer
+	early  []packet // received by UDP
+	free   []int    // send slots
+	rwcs   [16]verbs.WC
+	got    []verbs.WC // of rwcs, not yet read
+	swcs   [16]verbs.WC
+}
+
+var _ net.PacketConn = (*PacketConn)(nil)
+
+// packetPeer is an address whose queue pair is known.
+type packetPeer struct {
+	ah   *verbs.AH
+	qpn  verbs.QPN
+	seen time.Time // when it last told
+}
+
+type packet struct {
+	from netip.AddrPort
+	data []byte
+}
+
+const (
+	grhSize  = 40
+	slotSize = grhSize + rsocket.MaxDatagram
+	// refresh is how old the knowledge of a peer's queue pair may be: a program that was
+	// started anew has another one.
+	refresh = 5 * time.Second
+	// maxPeers and maxEarly bound what others can make this side remember.
+	maxPeers = 4096
+	maxEarly = 64
+)
+
+// ListenPacket receives datagrams at "host:port" and sends them from there. The host is the
+// device's address or empty; port 0 stands for any that is free. The port is one of UDP: it
+// is in use in the host's own network stack, too.
+func ListenPacket(dev *verbs.Device, address string) (*PacketConn, error) {
+	return (&ListenConfig{Device: dev}).ListenPacket(address)
+}
+
+// ListenPacket is like the function, with options: of these, the queues' sizes and Spin.
+func (lc *ListenConfig) ListenPacket(address string) (*PacketConn, error) {
+	p, err := newPacketConn(lc.Device, address, lc.Options)
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: err}
+	}
+	return p, nil
+}
+
+func newPacketConn(dev *verbs.Device, address string, opt Options) (p *PacketConn, err error) {
+	p = &PacketConn{dev: dev, peers: map[netip.AddrPort]*packetPeer{}}
+	p.read.init(&p.mu, nil)
+	p.write.init(&p.mu, nil)
+	if p.opt, err = opt.withDefaults(dev); err != nil {
+		return nil, err
+	}
+	at, err := p.find(address)
+	if err != nil {
+		return nil, err
+	}
+	if p.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)); err != nil {
+		return nil, err
+	}
+	p.local = netip.AddrPortFrom(at.Addr(), p.udp.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+	if err = p.open(); err != nil {
+		p.destroy()
+		return nil, err
+	}
+	p.service.Go(p.serve)
+	return p, nil
+}
+
+// find returns the address to bind, which is one of the device's.
+func (p *PacketConn) find(address string) (netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	number, err := net.LookupPort("udp", port)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	gids, err := p.dev.GIDs(1)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	for _, g := range gids {
+		a := netip.AddrFrom16(g.GID).Unmap()
+		if host == "" || host == a.String() {
+			p.sgid = g.Index
+			return netip.AddrPortFrom(a, uint16(number)), nil
+		}
+	}
+	return netip.AddrPort{}, &verbs.OpError{Op: "listen", Err: verbs.ErrNotFound, Detail: host + " is no address of " + p.dev.Name()}
+}
+
+// open makes the queue pair and posts the receives.
+func (p *PacketConn) open() (err error) {
+	sends, recvs := p.opt.SendQueue, p.opt.RecvQueue
+	if p.pd, err = p.dev.AllocPD(); err != nil {
+		return err
+	}
+	if p.sendCQ, err = p.dev.CreateCQ(sends, &verbs.CQOptions{Spin: -1}); err != nil {
+		return err
+	}
+	if p.recvCQ, err = p.dev.CreateCQ(recvs, &verbs.CQOptions{Spin: -1}); err != nil {
+		return err
+	}
+	if p.mr, err = p.pd.AllocMR(slotSize*(sends+recvs), verbs.LocalWrite); err != nil {
+		return err
+	}
+	p.qp, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: p.sendCQ, RecvCQ: p.recvCQ, MaxSendWR: sends, MaxRecvWR: recvs,
+		MaxSendSGE: 1, MaxRecvSGE: 1})
+	if err != nil {
+		return err
+	}
+	if err = p.qp.StartUD(cm.UDPQKey); err != nil {
+		return err
+	}
+	for i := range recvs {
+		if err = p.postRecv(i); err != nil {
+			return err
+		}
+	}
+	for i := range sends {
+		p.free = append(p.free, recvs+i)
+	}
+	return nil
+}
+
+func (p *PacketConn) postRecv(slot int) error {
+	return p.qp.PostRecv(&verbs.RecvWR{ID: uint64(slot), SGL: []verbs.SGE{p.mr.SGE(slot*slotSize, slotSize)}})
+}
+
+func (p *PacketConn) slot(i int) []byte { return p.mr.Bytes()[i*slotSize:][:slotSize] }
+
+// LocalAddr returns the address and port that others send to, a *net.UDPAddr.
+func (p *PacketConn) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(p.local) }
+
+// MaxPayload is how many bytes a datagram may have.
+func (p *PacketConn) MaxPayload() int {
+	if p.local.Addr().Is6() {
+		return rsocket.MaxDatagram - rsocket.UDPHeaderSize6
+	}
+	return rsocket.MaxDatagram - rsocket.UDPHeaderSize4
+}
+
+// usable says why a side can do nothing.
+func (p *PacketConn) usable(s *side) error {
+	switch {
+	case p.closed:
+		return net.ErrClosed
+	case s.expired:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// ReadFrom receives a datagram. What b has no room for is lost.
+func (p *PacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
+	n, from, err := p.ReadFromAddrPort(b)
+	if err != nil {
+		return 0, nil, err
+	}
+	return n, net.UDPAddrFromAddrPort(from), nil
+}
+
+// ReadFromAddrPort is ReadFrom without an allocation.
+func (p *PacketConn) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
+	p.readMu.Lock()
+	defer p.readMu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if err := p.usable(&p.read); err != nil {
+			return 0, netip.AddrPort{}, p.opError("read", nil, err)
+		}
+		if len(p.early) > 0 {
+			e := p.early[0]
+			p.early = append(p.early[:0], p.early[1:]...)
+			return copy(b, e.data), e.from, nil
+		}
+		for len(p.got) > 0 {
+			wc := p.got[0]
+			p.got = p.got[1:]
+			if n, from, ok := p.take(b, &wc); ok {
+				return n, from, nil
+			}
+		}
+		p.mu.Unlock()
+		n, err := p.read.wait(p.recvCQ, p.rwcs[:], p.opt.Spin)
+		p.mu.Lock()
+		if err != nil {
+			return 0, netip.AddrPort{}, p.opError("read", nil, err)
+		}
+		p.got = p.rwcs[:n]
+	}
+}
+
+// take copies a received datagram out of its slot, which can then receive again.
+func (p *PacketConn) take(b []byte, wc *verbs.WC) (n int, from netip.AddrPort, ok bool) {
+	slot := int(wc.ID)
+	if wc.Status == verbs.Success && wc.ByteLen >= grhSize {
+		data := p.slot(slot)[grhSize:wc.ByteLen]
+		var h rsocket.Header
+		if k := h.Decode(data); k > 0 {
+			n, from, ok = copy(b, data[k:]), h.From, true
+		}
+	}
+	p.postRecv(slot) // fails only in the error state, where nothing arrives
+	return n, from, ok
+}
+
+// WriteTo sends a datagram to a *net.UDPAddr. syscall.EMSGSIZE if it is longer than
+// MaxPayload.
+func (p *PacketConn) WriteTo(b []byte, addr net.Addr) (int, error) {
+	u, ok := addr.(*net.UDPAddr)
+	if !ok {
+		return 0, p.opError("write", addr, fmt.Errorf("%w: a %T is no *net.UDPAddr", verbs.ErrInvalid, addr))
+	}
+	return p.WriteToAddrPort(b, u.AddrPort())
+}
+
+// WriteToAddrPort is WriteTo without an allocation.
+func (p *PacketConn) WriteToAddrPort(b []byte, to netip.AddrPort) (int, error) {
+	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	err := p.writeTo(b, to)
+	if err != nil {
+		return 0, p.opError("write", net.UDPAddrFromAddrPort(to), err)
+	}
+	return len(b), nil
+}
+
+func (p *PacketConn) writeTo(b []byte, to netip.AddrPort) error {
+	p.writeMu.Lock()
+	defer p.writeMu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if err := p.usable(&p.write); err != nil {
+			return err
+		}
+		if len(b) > p.MaxPayload() {
+			return syscall.EMSGSIZE
+		}
+		peer := p.peers[to]
+		if peer == nil || time.Since(peer.seen) > refresh {
+			_, err := p.udp.WriteToUDPAddrPort(append(p.udpHeader(rsocket.UDPData), b...), to)
+			return err
+		}
+		if len(p.free) > 0 {
+			return p.send(b, peer)
+		}
+		p.mu.Unlock()
+		n, err := p.write.wait(p.sendCQ, p.swcs[:], p.opt.Spin)
+		p.mu.Lock()
+		if err != nil {
+			return err
+		}
+		for _, wc := range p.swcs[:n] {
+			p.free = append(p.free, int(wc.ID))
+		}
+	}
+}
+
+// send posts a datagram out of a free slot.
+func (p *PacketConn) send(b []byte, peer *packetPeer) error {
+	slot := p.free[len(p.free)-1]
+	data := rsocket.Header{From: p.local}.Append(p.slot(slot)[:0])
+	data = append(data, b...)
+	sge := [1]verbs.SGE{p.mr.SGE(slot*slotSize, len(data))}
+	wr := verbs.SendWR{ID: uint64(slot), Op: verbs.Send, Flags: verbs.Signaled, SGL: sge[:],
+		AH: peer.ah, RemoteQPN: peer.qpn, RemoteQKey: cm.UDPQKey}
+	if err := p.qp.PostSend(&wr); err != nil {
+		return err
+	}
+	p.free = p.free[:len(p.free)-1]
+	return nil
+}
+
+// SetDeadline sets when ReadFrom and WriteTo give up with os.ErrDeadlineExceeded, also those
+// that wait already; the zero time: never.
+func (p *PacketConn) SetDeadline(t time.Time) error { return p.setDeadlines(t, &p.read, &p.write) }
+
+// SetReadDeadline sets when ReadFrom gives up.
+func (p *PacketConn) SetReadDeadline(t time.Time) error { return p.setDeadlines(t, &p.read) }
+
+// SetWriteDeadline sets when WriteTo gives up.
+func (p *PacketConn) SetWriteDeadline(t time.Time) error { return p.setDeadlines(t, &p.write) }
+
+func (p *PacketConn) setDeadlines(t time.Time, sides ...*side) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return p.opError("set", nil, net.ErrClosed)
+	}
+	for _, s := range sides {
+		s.setDeadline(t)
+	}
+	return nil
+}
+
+// Close ends receiving and sending. ReadFrom and WriteTo that wait return net.ErrClosed.
+func (p *PacketConn) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return p.opError("close", nil, net.ErrClosed)
+	}
+	p.closed = true
+	p.read.wakeUp()
+	p.write.wakeUp()
+	p.mu.Unlock()
+	p.readMu.Lock()
+	defer p.readMu.Unlock()
+	p.writeMu.Lock()
+	defer p.writeMu.Unlock()
+	if err := p.destroy(); err != nil {
+		return p.opError("close", nil, err)
+	}
+	return nil
+}
+
+// destroy frees what there is.
+func (p *PacketConn) destroy() error {
+	errs := []error{p.udp.Close()}
+	p.service.Wait()
+	for _, peer := range p.peers {
+		errs = append(errs, peer.ah.Close())
+	}
+	if p.qp != nil {
+		errs = append(errs, p.qp.Close())
+	}
+	for _, cq := range []*verbs.CQ{p.sendCQ, p.recvCQ} {
+		if cq != nil {
+			errs = append(errs, cq.Close())
+		}
+	}
+	if p.mr != nil {
+		errs = append(errs, p.mr.Close())
+	}
+	if p.pd != nil {
+		errs = append(errs, p.pd.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (p *PacketConn) opError(op string, to net.Addr, err error) error {
+	return &net.OpError{Op: op, Net: "rdma", Source: p.LocalAddr(), Addr: to, Err: err}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// An FPDU is what MPA makes of a DDP segment (RFC 5044 section 4.1):
+//
+//	+-------------------------------+
+//	|  ULPDU_Length (2)  |  ULPDU … |
+//	+-------------------------------+
+//	|  … |  pad (0 to 3)            |
+//	+-------------------------------+
+//	|  CRC (4)                      |
+//	+-------------------------------+
+//
+// Its length is a multiple of 4.
+const (
+	LengthLen = 2
+	CRCLen    = 4
+	MaxULPDU  = 1<<16 - 1 // bytes that ULPDU_Length can say
+)
+
+// PadLen returns the bytes between a ULPDU of n bytes and the CRC.
+func PadLen(n int) int { return -(LengthLen + n) & 3 }
+
+// FPDULen returns the bytes of the FPDU of a ULPDU of n bytes, without markers.
+func FPDULen(n int) int { return LengthLen + n + PadLen(n) + CRCLen }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// UpdateCRC continues a CRC32C over b; it begins with 0 and covers an FPDU from
+// ULPDU_Length, or from the marker right before it, up to its CRC (RFC 5044 section 4.4).
+func UpdateCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+
+// PutCRC stores a CRC as it stands on the wire: the least significant byte first, as in
+// iSCSI (RFC 3720 section 12.1).
+func PutCRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
+
+// GetCRC reads what PutCRC stored.
+func GetCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+
+// Markers stand at every 512th byte of the stream, the first of them before its first
+// FPDU (RFC 5044 section 4.3).
+const (
+	MarkerInterval = 512
+	MarkerLen      = 4
+)
+
+// Marker points back from a marker to the ULPDU_Length field of the FPDU that it stands
+// in: bytes of the stream, other markers included. 0: an FPDU begins right after it.
+type Marker uint16
+
+// Decode reads a marker.
+func (m *Marker) Decode(b []byte) bool {
+	if len(b) < MarkerLen {
+		return false
+	}
+	*m = Marker(binary.BigEndian.Uint16(b[2:]))
+	return true
+}
+
+// Append appends a marker.
+func (m Marker) Append(b []byte) []byte {
+	return binary.BigEndian.AppendUint16(append(b, 0, 0), uint16(m))
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Cause is why a stream is terminated: layer, error type and error code, as the 16 bits
+// that begin a Terminate (RFC 5040 section 4.8, RFC 5041 section 7.2, RFC 5044 section 8,
+// RFC 6581 section 8; IANA registry "RDDP").
+type Cause uint16
+
+const (
+	LocalCatastrophic Cause = 0x0000
+
+	ProtectionSTag       Cause = 0x0100 // of reads and atomics
+	ProtectionBounds     Cause = 0x0101
+	ProtectionAccess     Cause = 0x0102
+	ProtectionStream     Cause = 0x0103
+	ProtectionWrap       Cause = 0x0104
+	ProtectionInvalidate Cause = 0x0109
+
+	OperationVersion      Cause = 0x0205
+	OperationOpcode       Cause = 0x0206
+	OperationCatastrophic Cause = 0x0207
+	OperationGlobal       Cause = 0x0208
+	OperationUnspecified  Cause = 0x02ff
+
+	DDPCatastrophic Cause = 0x1000
+
+	TaggedSTag    Cause = 0x1100
+	TaggedBounds  Cause = 0x1101
+	TaggedStream  Cause = 0x1102
+	TaggedWrap    Cause = 0x1103
+	TaggedVersion Cause = 0x1104
+
+	UntaggedQueue    Cause = 0x1201
+	UntaggedNoBuffer Cause = 0x1202
+	UntaggedMSN      Cause = 0x1203
+	UntaggedMO       Cause = 0x1204
+	UntaggedTooLong  Cause = 0x1205
+	UntaggedVersion  Cause = 0x1206
+
+	MPAClosed          Cause = 0x2001
+	MPACRC             Cause = 0x2002
+	MPAMarker          Cause = 0x2003
+	MPAFrame           Cause = 0x2004
+	MPALocal           Cause = 0x2005
+	MPAInsufficientIRD Cause = 0x2006
+	MPANoRTR           Cause = 0x2007
+)
+
+var causes = map[Cause]string{
+	LocalCatastrophic:     "local catastrophic error",
+	ProtectionSTag:        "invalid steering tag",
+	ProtectionBounds:      "base or bounds violation",
+	ProtectionAccess:      "access rights violation",
+	ProtectionStream:      "steering tag not of this stream",
+	ProtectionWrap:        "tagged offset wraps",
+	ProtectionInvalidate:  "steering tag cannot be invalidated",
+	OperationVersion:      "invalid RDMAP version",
+	OperationOpcode:       "unexpected opcode",
+	OperationCatastrophic: "catastrophic error of the stream",
+	OperationGlobal:       "catastrophic error of the device",
+	OperationUnspecified:  "unspecified remote error",
+	DDPCatastrophic:       "catastrophic error in DDP",
+	TaggedSTag:            "tagged buffer: invalid steering tag",
+	TaggedBounds:          "tagged buffer: base or bounds violation",
+	TaggedStream:          "tagged buffer: steering tag not of this stream",
+	TaggedWrap:            "tagged buffer: tagged offset wraps",
+	TaggedVersion:         "tagged buffer: invalid DDP version",
+	UntaggedQueue:         "untagged buffer: invalid queue number",
+	UntaggedNoBuffer:      "untagged buffer: no buffer is posted",
+	UntaggedMSN:           "untagged buffer: invalid message sequence number",
+	UntaggedMO:            "untagged buffer: invalid message offset",
+	UntaggedTooLong:       "untagged buffer: message too long",
+	UntaggedVersion:       "untagged buffer: invalid DDP version",
+	MPAClosed:             "TCP connection closed, terminated or lost",
+	MPACRC:                "CRC error",
+	MPAMarker:             "marker and ULPDU_Length do not match",
+	MPAFrame:              "invalid MPA request or reply frame",
+	MPALocal:              "local error in setting up",
+	MPAInsufficientIRD:    "not enough inbound reads",
+	MPANoRTR:              "no ready-to-receive message in common",
+}
+
+func (c Cause) String() string {
+	if s := causes[c]; s != "" {
+		return s
+	}
+	return fmt.Sprintf("cause %#04x", uint16(c))
+}
+
+// MaxTerminate is the longest Terminate, bytes.
+const MaxTerminate = 4 + 2 + UntaggedLen + AtomicRequestLen
+
+// Terminate says why a stream ends, and shows the headers of what was wrong (RFC 5040
+// section 4.8).
+//
+//	 0               1               2               3
+//	+-------+-------+---------------+-----+-------------------------+
+//	| layer | etype |     code      |M D R|        reserved         |
+//	+-------+-------+---------------+-----+-------------------------+
+//	|    DDP segment length, if M   |   DDP header, if D …          |
+//	|   RDMAP header, if R …                                        |
+type Terminate struct {
+	Cause      Cause
+	Control    uint16 // M, D, R and the reserved bits, as they came; Append sets M, D and R
+	SegmentLen uint16 // bytes of the DDP segment
+	HasLen     bool
+	DDP        []byte // its DDP header; of Decode: part of the bytes decoded
+	RDMAP      []byte // its RDMAP header, if it has one of its own
+}
+
+// Decode reads a Terminate; false: it is too short for what it says.
+func (t *Terminate) Decode(b []byte) bool {
+	if len(b) < 4 {
+		return false
+	}
+	*t = Terminate{Cause: Cause(binary.BigEndian.Uint16(b)), Control: binary.BigEndian.Uint16(b[2:])}
+	b = b[4:]
+	if t.Control&0x8000 != 0 {
+		if len(b) < 2 {
+			return false
+		}
+		t.HasLen, t.SegmentLen = true, binary.BigEndian.Uint16(b)
+		b = b[2:]
+	}
+	if t.Control&0x4000 != 0 {
+		if len(b) < 1 || len(b) < HeaderLen(b[0]) {
+			return false
+		}
+		n := HeaderLen(b[0])
+		t.DDP, b = b[:n], b[n:]
+	}
+	if t.Control&0x2000 != 0 {
+		t.RDMAP, b = b, nil
+	}
+	return len(b) == 0
+}
+
+// Append appends a Terminate.
+func (t *Terminate) Append(b []byte) []byte {
+	control := t.Control &^ 0xe000
+	if t.HasLen {
+		control |= 0x8000
+	}
+	if t.DDP != nil {
+		control |= 0x4000
+	}
+	if t.RDMAP != nil {
+		control |= 0x2000
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(t.Cause))
+	b = binary.BigEndian.AppendUint16(b, control)
+	if t.HasLen {
+		b = binary.BigEndian.AppendUint16(b, t.SegmentLen)
+	}
+	return append(append(b, t.DDP...), t.RDMAP...)
+}
