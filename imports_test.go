@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"internal/perf":        {"", "internal/netio/baseline", "trace", "verbs"},
 	"rnet":                 {"cm", "internal/rsocket", "verbs"},
 	"internal/rsocket":     {},
+	"internal/filecopy":    {"cm", "verbs"},
 	"cmd/ramjet":           {"", "cm", "internal/", "roce", "trace", "verbs", "wire/"},
 
 	"internal/netio/baseline": {"internal/netio"},

@@ -34,7 +34,8 @@ func main() {
 func newRootCmd() *cobra.Command {
 	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
 	root.SilenceUsage, root.SilenceErrors = true, true
-	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newPingCmd())
+	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newPingCmd(),
+		newCpCmd(), newServeCmd())
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

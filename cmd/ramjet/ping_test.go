@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -23,8 +24,29 @@ import (
 
 // running is a command that has said that it is ready.
 type running struct {
-	interrupt func()
-	wait      func() result
+	interrupt, kill func()
+	wait            func() result
+}
+
+// startNow starts a command that does not say when it is ready.
+func startNow(t *testing.T, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	cmd, end := command(ctx, args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return newRunning(t, cmd, func() result {
+		defer cancel()
+		return end(t, cmd.Wait())
+	})
+}
+
+// newRunning is for a command that has been started. It is killed with the test.
+func newRunning(t *testing.T, cmd *exec.Cmd, wait func() result) *running {
+	r := &running{interrupt: func() { cmd.Process.Signal(os.Interrupt) }, kill: func() { cmd.Process.Kill() }, wait: sync.OnceValue(wait)}
+	t.Cleanup(func() { r.kill(); r.wait() })
+	return r
 }
 
 // startReady starts a command and returns once it has written a line with text.
@@ -56,15 +78,14 @@ func startReady(t *testing.T, text string, args ...string) *running {
 			}
 		}
 	}()
-	wait := sync.OnceValue(func() result {
+	r := newRunning(t, cmd, func() result {
 		defer cancel()
 		return end(t, <-ended)
 	})
-	t.Cleanup(func() { cmd.Process.Kill(); wait() })
 	if !<-ready {
-		t.Fatalf("ramjet %v does not say %q: %+v", args, text, wait())
+		t.Fatalf("ramjet %v does not say %q: %+v", args, text, r.wait())
 	}
-	return &running{interrupt: func() { cmd.Process.Signal(os.Interrupt) }, wait: wait}
+	return r
 }
 
 // host is the address of a device.
@@ -158,6 +179,7 @@ func TestPingErrors(t *testing.T) {
 		})
 	}
 	here := testDevice(t)
+	ramjetCmd(t, "ping", "-s", "-d", here, "-a", "127.0.0.1").wantError(t, exitUsage, "127.0.0.1 is not an address of "+here)
 	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "::1").wantError(t, exitUsage, "::1")
 	ramjetCmd(t, "ping", "-c", "-d", here, "-a", "no.such.host.invalid").wantError(t, exitUsage, "no.such.host.invalid")
 	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(testDevice(t)), "--timeout", "300ms").wantError(t, exitFailed, ":7174: ")

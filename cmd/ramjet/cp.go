@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+)
+
+// cpFlags are what the command line says.
+type cpFlags struct {
+	dev       deviceFlags
+	recursive bool
+	verbose   bool
+	timeout   time.Duration
+}
+
+func newCpCmd() *cobra.Command {
+	f := &cpFlags{}
+	c := &cobra.Command{
+		Use:   "cp [-r] SOURCE... HOST[:PORT]:PATH",
+		Short: "Copy files and directories to a `ramjet serve`",
+		Long: "PATH is below the directory that is served; empty, it is that directory. Every file is checked with a SHA-256\n" +
+			"of the whole of it, and has its name only when it is complete. An interrupted copy continues where it stopped\n" +
+			"when it is started again. Permissions and modification times are kept. Symbolic links and special files below\n" +
+			"a SOURCE are left out.",
+		Example: "  ramjet cp -d roce:192.0.2.9 image.iso 192.0.2.7:\n" +
+			"  ramjet cp -r photos notes.txt [2001:db8::7]:7175:backup/",
+		Args: cobra.MinimumNArgs(2),
+	}
+	f.dev.add(c)
+	c.Flags().BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show the SHA-256 of each file")
+	addTimeoutFlag(c, &f.timeout)
+	return leaf(c, func(c *cobra.Command, args []string) (err error) {
+		last := len(args) - 1
+		address, path, err := parseTarget(args[last])
+		if err != nil {
+			return err
+		}
+		plan, err := planCopy(args[:last], f.recursive)
+		if err != nil {
+			return err
+		}
+		dev, done, err := f.dev.open(c.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if derr := done(); err == nil {
+				err = derr
+			}
+		}()
+		client, err := filecopy.Dial(c.Context(), dev, address, f.timeout)
+		if err != nil {
+			return dialError(err, "`ramjet serve`")
+		}
+		defer client.Close()
+		run := &copyRun{client: client, plan: plan, verbose: f.verbose, out: c.OutOrStdout(), log: c.ErrOrStderr()}
+		return run.run(c.Context(), path)
+	})
+}
+
+// parseTarget takes HOST:PATH, HOST:PORT:PATH or the same with [an IPv6 address] apart.
+func parseTarget(text string) (address, path string, err error) {
+	bad := usagef("%q is no target: give HOST:PATH, HOST:PORT:PATH or [IPV6]:PATH", text)
+	host, rest, ok := strings.Cut(text, ":")
+	if inner, bracket := strings.CutPrefix(text, "["); bracket {
+		if host, rest, ok = strings.Cut(inner, "]:"); !ok {
+			return "", "", bad
+		}
+	}
+	if !ok || host == "" {
+		return "", "", bad
+	}
+	port := servePort
+	if digits, after, ok := strings.Cut(rest, ":"); ok {
+		n, err := strconv.ParseUint(digits, 10, 16)
+		if err == nil && n == 0 {
+			return "", "", bad
+		}
+		if err == nil {
+			port, rest = int(n), after
+		} else if digits != "" && strings.Trim(digits, "0123456789") == "" {
+			return "", "", usagef("%q: %s is no port: give 1 to 65535", text, digits)
+		}
+	}
+	if strings.HasPrefix(rest, ":") && !strings.HasPrefix(text, "[") {
+		return "", "", fmt.Errorf("%w (IPv6 addresses in brackets)", bad)
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port)), rest, nil
+}

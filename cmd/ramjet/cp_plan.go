@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// copyPlan is what is to be copied, in this order.
+type copyPlan struct {
+	items   []copyItem
+	sources int // given on the command line
+	files   int
+	bytes   int64
+	skipped []string // neither files nor directories
+}
+
+// copyItem is a file or directory.
+type copyItem struct {
+	local string
+	base  string // name of the source that it belongs to
+	below string // path within the source, "." for the source itself
+	info  fs.FileInfo
+}
+
+// name is the item's at the server: target names the directory that the sources go to, or,
+// if as, the source itself.
+func (i *copyItem) name(target string, as bool) string {
+	if as {
+		return path.Join(target, i.below)
+	}
+	return path.Join(target, i.base, i.below)
+}
+
+// planCopy looks at the sources, and at what is in them.
+func planCopy(sources []string, recursive bool) (*copyPlan, error) {
+	p := &copyPlan{sources: len(sources)}
+	for _, source := range sources {
+		info, err := os.Stat(source) // follows a link that is named itself
+		if err != nil {
+			return nil, usageError{err}
+		}
+		whole, err := filepath.Abs(source)
+		if err != nil {
+			return nil, err
+		}
+		base := filepath.Base(whole)
+		switch {
+		case info.Mode().IsRegular():
+			p.add(copyItem{source, base, ".", info})
+		case !info.IsDir():
+			return nil, usagef("%s is neither a file nor a directory", source)
+		case !recursive:
+			return nil, usagef("%s is a directory: give --recursive (-r) to copy it", source)
+		default:
+			if err := p.walk(source, base); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *copyPlan) add(i copyItem) {
+	p.items = append(p.items, i)
+	if !i.info.IsDir() {
+		p.files++
+		p.bytes += i.info.Size()
+	}
+}
+
+// walk adds a directory with all that is in it.
+func (p *copyPlan) walk(source, base string) error {
+	root := filepath.Clean(source)
+	if info, err := os.Lstat(root); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		root += string(filepath.Separator) // WalkDir does not follow a link
+	}
+	return filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !e.IsDir() && !e.Type().IsRegular() {
+			p.skipped = append(p.skipped, name)
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		p.add(copyItem{name, base, filepath.ToSlash(below), info})
+		return nil
+	})
+}

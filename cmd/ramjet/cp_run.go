@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+)
+
+// copyRun carries out a plan.
+type copyRun struct {
+	client  *filecopy.Client
+	plan    *copyPlan
+	verbose bool
+	out     io.Writer
+	log     io.Writer
+
+	bar         *copyBar
+	files       int
+	bytes, kept int64
+	failed      int
+}
+
+// run copies everything to path at the server. A file that fails does not keep the others
+// from being copied.
+func (r *copyRun) run(ctx context.Context, path string) error {
+	target, as, err := r.target(ctx, path)
+	if err != nil {
+		return err
+	}
+	for _, name := range r.plan.skipped {
+		fmt.Fprintf(r.log, "%s: left out: neither a file nor a directory\n", name)
+	}
+	start := time.Now()
+	r.bar = newCopyBar(r.log, r.plan.bytes)
+	err = r.items(ctx, target, as)
+	r.bar.stop()
+	r.summary(time.Since(start))
+	switch {
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(r.log, "the same command continues where this one stopped")
+		return err
+	case errors.Is(err, filecopy.ErrLost):
+		return fmt.Errorf("%w: the same command continues where this one stopped", err)
+	case err != nil:
+		return err
+	case r.failed > 0:
+		return fmt.Errorf("%d of %d files and directories were not copied", r.failed, len(r.plan.items))
+	}
+	return nil
+}
+
+// target says where the sources go: into a directory, or, if as, to this name.
+func (r *copyRun) target(ctx context.Context, path string) (target string, as bool, err error) {
+	if path == "" {
+		return ".", false, nil
+	}
+	target = strings.TrimRight(path, "/")
+	if target == "" {
+		target = "/" // which the server refuses
+	}
+	kind, err := r.client.Stat(ctx, target)
+	switch {
+	case err != nil:
+		return "", false, fmt.Errorf("%s: %w", path, err)
+	case kind == filecopy.Dir:
+		return target, false, nil
+	case r.plan.sources > 1 || target != path:
+		return "", false, usagef("%s is no directory at the server", path)
+	case kind != filecopy.None && r.plan.items[0].info.IsDir():
+		return "", false, usagef("%s is a file at the server, and %s a directory", path, r.plan.items[0].local)
+	}
+	return target, true, nil
+}
+
+// items copies the plan's items, and gives directories their permissions and times in the end.
+func (r *copyRun) items(ctx context.Context, target string, as bool) error {
+	var dirs []*copyItem
+	for i := range r.plan.items {
+		item := &r.plan.items[i]
+		name := item.name(target, as)
+		var err error
+		if item.info.IsDir() {
+			err = r.client.Mkdir(ctx, name)
+			dirs = append(dirs, item)
+		} else {
+			err = r.file(ctx, item, name)
+		}
+		if err := r.note(ctx, item, err); err != nil {
+			return err
+		}
+	}
+	for _, item := range slices.Backward(dirs) { // those inside first
+		if err := r.note(ctx, item, r.client.SetAttr(ctx, item.name(target, as), item.info)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note counts what failed; what ends everything is returned.
+func (r *copyRun) note(ctx context.Context, item *copyItem, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, filecopy.ErrLost) {
+		return err
+	}
+	r.failed++
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err // the name stands before it
+	}
+	fmt.Fprintf(r.bar.log(r.log), "%s: %v\n", item.local, err)
+	return nil
+}
+
+func (r *copyRun) file(ctx context.Context, item *copyItem, name string) error {
+	r.bar.file(item.local)
+	got, err := r.client.Put(ctx, item.local, name, r.bar.add)
+	if err != nil {
+		return err
+	}
+	r.files++
+	r.bytes += got.Size
+	r.kept += got.Kept
+	if r.verbose {
+		fmt.Fprintf(r.bar.log(r.out), "%x  %s\n", got.Sum, item.local)
+	}
+	return nil
+}
+
+func (r *copyRun) summary(took time.Duration) {
+	fmt.Fprintf(r.out, "%d of %d files copied and verified, %d bytes in %.2f s", r.files, r.plan.files, r.bytes, took.Seconds())
+	if r.kept > 0 {
+		fmt.Fprintf(r.out, ", %d bytes were there already", r.kept)
+	}
+	if sent := r.bytes - r.kept; sent > 0 {
+		fmt.Fprintf(r.out, ", %.1f MB/s", float64(sent)/took.Seconds()/1e6)
+	}
+	fmt.Fprintln(r.out)
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serveDir starts a server of a new directory.
+func serveDir(t *testing.T, args ...string) (dir, address string, server *running) {
+	t.Helper()
+	dir, at := t.TempDir(), testDevice(t)
+	return dir, host(at), startReady(t, ": serving ", append([]string{"serve", "-v", "-d", at, dir}, args...)...)
+}
+
+// writeRandom makes a file.
+func writeRandom(t *testing.T, path string, size int) {
+	t.Helper()
+	b := make([]byte, size)
+	rand.NewChaCha8([32]byte{byte(size)}).Read(b)
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree describes everything below a directory: names, permissions, times, contents.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var text strings.Builder
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		below, _ := filepath.Rel(dir, name)
+		fmt.Fprint(&text, below, info.Mode(), info.ModTime().UnixNano())
+		if !e.IsDir() {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&text, " %x", sha256.Sum256(b))
+		}
+		fmt.Fprintln(&text)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+func TestCp(t *testing.T) {
+	dir, at, server := serveDir(t)
+	src := filepath.Join(t.TempDir(), "src")
+	writeRandom(t, filepath.Join(src, "big"), 20<<20+7)
+	writeRandom(t, filepath.Join(src, "deep/er/small"), 1)
+	writeRandom(t, filepath.Join(src, "deep/empty"), 0)
+	for _, err := range []error{os.Mkdir(filepath.Join(src, "nothing"), 0o755), os.Symlink("big", filepath.Join(src, "link")),
+		os.Chtimes(filepath.Join(src, "deep"), time.Time{}, time.Unix(1_500_000_000, 5)), os.Chmod(filepath.Join(src, "deep/er"), 0o550)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		os.Chmod(filepath.Join(src, "deep/er"), 0o750)
+		os.Chmod(filepath.Join(dir, "src/deep/er"), 0o750)
+	})
+	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "other/deep/er"), 0o750) })
+	want := tree(t, src)
+	for to, name := range map[string]string{"": "src", "other": "other"} {
+		r := ramjetCmd(t, "cp", "-r", "-v", "-d", testDevice(t), src, at+":"+to)
+		r.wantSuccess(t)
+		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20971528 bytes") || !strings.Contains(r.stderr, "link: left out") {
+			t.Errorf("%s%s", r.stdout, r.stderr)
+		}
+		if got := tree(t, filepath.Join(dir, name)); got != want {
+			t.Errorf("%q: got\n%s\nwant\n%s", to, got, want)
+		}
+	}
+	files := []string{filepath.Join(src, "big"), filepath.Join(src, "deep/empty")}
+	r := ramjetCmd(t, append(append([]string{"cp", "-d", testDevice(t)}, files...), at+":7175:src/nothing/")...)
+	r.wantSuccess(t)
+	r = ramjetCmd(t, "cp", "-d", testDevice(t), files[0], at+":src/nothing")
+	r.wantSuccess(t)
+	if !strings.Contains(r.stdout, "20971527 bytes were there already") {
+		t.Errorf("%s", r.stdout)
+	}
+	server.interrupt()
+	r = server.wait()
+	r.wantSuccess(t)
+	if !strings.Contains(r.stdout, "9 files, 83886110 bytes from 4 connections, 0 incomplete") {
+		t.Errorf("%s", r.stdout)
+	}
+}
+
+// One side is killed in the middle; the same command goes on from there.
+func TestCpInterrupted(t *testing.T) {
+	src := filepath.Join(t.TempDir(), "file")
+	writeRandom(t, src, 300<<20)
+	for _, victim := range []string{"client", "server"} {
+		t.Run(victim, func(t *testing.T) {
+			dir, at, server := serveDir(t)
+			partial := filepath.Join(dir, ".file.ramjet-partial")
+			client := startNow(t, "cp", "-d", testDevice(t), src, at+":")
+			for {
+				if info, err := os.Stat(partial); err == nil && info.Size() > 64<<20 {
+					break
+				}
+				if t.Context().Err() != nil {
+					t.Fatal(t.Context().Err())
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if victim == "client" {
+				client.interrupt()
+				r := client.wait()
+				if r.status != exitInterrupted || !strings.Contains(r.stderr, "continues where this one stopped") {
+					t.Errorf("%+v", r)
+				}
+			} else {
+				server.kill()
+				r := client.wait()
+				if r.status != exitFailed || !strings.Contains(r.stderr, "the connection is lost") {
+					t.Errorf("%+v", r)
+				}
+				server.wait()
+				server = startReady(t, ": serving ", "serve", "-d", "roce:"+at, dir)
+			}
+			again := ramjetCmd(t, "cp", "-d", testDevice(t), src, at+":")
+			again.wantSuccess(t)
+			if !strings.Contains(again.stdout, "bytes were there already") {
+				t.Errorf("%s", again.stdout)
+			}
+			a, err := os.ReadFile(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || !bytes.Equal(a, b) {
+				t.Errorf("%d bytes arrived as %d others, %v", len(a), len(b), err)
+			}
+			if left, _ := os.ReadDir(dir); len(left) != 1 {
+				t.Errorf("%v", left)
+			}
+		})
+	}
+}
+
+// A file that cannot be copied does not keep the others from it.
+func TestCpSomeFail(t *testing.T) {
+	dir, at, _ := serveDir(t)
+	src := filepath.Join(t.TempDir(), "src")
+	writeRandom(t, filepath.Join(src, "a"), 10)
+	writeRandom(t, filepath.Join(src, "huge"), 0)
+	writeRandom(t, filepath.Join(src, "z"), 10)
+	if err := os.Truncate(filepath.Join(src, "huge"), 8<<40); err != nil {
+		t.Skip(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "src", "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := ramjetCmd(t, "cp", "-r", "-d", testDevice(t), src, at+":")
+	if r.status != exitFailed {
+		t.Errorf("status %d", r.status)
+	}
+	for _, text := range []string{"/a: the server says: there is a directory of this name\n", "/huge: the server says: no space left on device",
+		"\nramjet cp: 2 of 4 files and directories were not copied\n"} {
+		if !strings.Contains(r.stderr, text) {
+			t.Errorf("%q is not in\n%s", text, r.stderr)
+		}
+	}
+	if !strings.Contains(r.stdout, "1 of 3 files copied and verified, 10 bytes") {
+		t.Errorf("%s", r.stdout)
+	}
+}
+
+func TestCpErrors(t *testing.T) {
+	dir, at, _ := serveDir(t)
+	here, file := testDevice(t), filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 10)
+	writeRandom(t, filepath.Join(dir, "there"), 10)
+	for _, c := range []struct {
+		args   []string
+		status int
+		text   string
+	}{
+		{[]string{file}, exitUsage, "requires at least 2 arg(s)"},
+		{[]string{file, "nowhere"}, exitUsage, `"nowhere" is no target: give HOST:PATH`},
+		{[]string{file, ":x"}, exitUsage, "is no target"},
+		{[]string{file, "[::1:x"}, exitUsage, "is no target"},
+		{[]string{file, "fd00::1:x"}, exitUsage, "IPv6 addresses in brackets"},
+		{[]string{file, at + ":70000:x"}, exitUsage, "70000 is no port"},
+		{[]string{file + "s", at + ":"}, exitUsage, "no such file or directory"},
+		{[]string{filepath.Dir(file), at + ":"}, exitUsage, "give --recursive (-r)"},
+		{[]string{file, "no.such.host.invalid:"}, exitUsage, "no.such.host.invalid"},
+		{[]string{file, file, at + ":there"}, exitUsage, "there is no directory at the server"},
+		{[]string{file, at + ":missing/"}, exitUsage, "missing/ is no directory at the server"},
+		{[]string{"-r", filepath.Dir(file), at + ":there"}, exitUsage, "there is a file at the server"},
+		{[]string{file, at + ":../x"}, exitFailed, "leaves the served directory"},
+		{[]string{file, at + ":/x"}, exitFailed, "no name below the served directory"},
+		{[]string{file, at + ":7:"}, exitFailed, "no listener"},
+		{[]string{"--timeout", "300ms", file, host(testDevice(t)) + ":"}, exitFailed, ":7175: "},
+	} {
+		t.Run(strings.Join(c.args[len(c.args)-1:], " "), func(t *testing.T) {
+			ramjetCmd(t, append([]string{"cp", "-d", here}, c.args...)...).wantError(t, c.status, c.text)
+		})
+	}
+	ramjetCmd(t, "serve").wantError(t, exitUsage, "accepts 1 arg(s)")
+	ramjetCmd(t, "serve", file).wantError(t, exitUsage, "not a directory")
+	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, exitUsage, "203.0.113.77 is no address of this host")
+}
+
+func TestParseTarget(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"host:":            {"host:7175", ""},
+		"host:dir/file":    {"host:7175", "dir/file"},
+		"host:7:":          {"host:7", ""},
+		"host:7:a:b":       {"host:7", "a:b"},
+		"host:7":           {"host:7175", "7"},
+		"host:7x:y":        {"host:7175", "7x:y"},
+		"[fd00::1]:x":      {"[fd00::1]:7175", "x"},
+		"[fd00::1]:9:x::y": {"[fd00::1]:9", "x::y"},
+	} {
+		if address, path, err := parseTarget(text); err != nil || [2]string{address, path} != want {
+			t.Errorf("%q is %q %q, %v", text, address, path, err)
+		}
+	}
+}

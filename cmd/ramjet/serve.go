@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+)
+
+// servePort is the port of `ramjet serve`.
+const servePort = 7175
+
+func newServeCmd() *cobra.Command {
+	var dev deviceFlags
+	var port uint16
+	var verbose bool
+	c := &cobra.Command{
+		Use:   "serve DIR",
+		Short: "Take files that `ramjet cp` copies into a directory",
+		Long: "Whoever reaches the address may write below DIR, and only there: there are no passwords and nothing is\n" +
+			"encrypted. What is there may be replaced; it cannot be read, except that a client that has the same file\n" +
+			"learns so.",
+		Example: "  ramjet serve -d roce:192.0.2.7 /srv/incoming",
+		Args:    cobra.ExactArgs(1),
+	}
+	dev.add(c)
+	c.Flags().Uint16VarP(&port, "port", "p", servePort, "`port` to listen on, 0: any")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show each file")
+	return leaf(c, func(c *cobra.Command, args []string) (err error) {
+		root, err := os.OpenRoot(args[0])
+		if err != nil {
+			return usageError{err}
+		}
+		defer root.Close()
+		d, done, err := dev.open(c.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if derr := done(); err == nil {
+				err = derr
+			}
+		}()
+		l, err := filecopy.Listen(d, net.JoinHostPort("", strconv.Itoa(int(port))))
+		if err != nil {
+			return listenError(err)
+		}
+		defer l.Close()
+		out := c.OutOrStdout()
+		fmt.Fprintf(out, "%s: serving %s at %v\n", d.Name(), args[0], l.Addr())
+		log := serveLog{w: out, verbose: verbose}
+		err = (&filecopy.Server{Root: root, Report: log.report}).Serve(c.Context(), l)
+		if errors.Is(err, context.Canceled) {
+			fmt.Fprintf(out, "%d files, %d bytes from %d connections, %d incomplete\n", log.files, log.bytes, log.clients, log.failed)
+			return nil
+		}
+		return err
+	})
+}
+
+// serveLog writes what happens at a server, and counts.
+type serveLog struct {
+	mu      sync.Mutex
+	w       io.Writer
+	verbose bool
+
+	files, bytes, clients, failed int64
+}
+
+func (l *serveLog) report(e filecopy.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case e.Name == "" && e.Err == nil:
+		l.clients++
+		return
+	case e.Name == "":
+		fmt.Fprintf(l.w, "%v: %v\n", e.Peer, e.Err)
+	case e.Err != nil:
+		l.failed++
+		fmt.Fprintf(l.w, "%v: %s: not complete: %v\n", e.Peer, e.Name, e.Err)
+	default:
+		l.files++
+		l.bytes += e.Size
+		if l.verbose {
+			fmt.Fprintf(l.w, "%v: %s: %d bytes, %d of them were there\n", e.Peer, e.Name, e.Size, e.Kept)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filecopy
+
+import "errors"
+
+// Sentinels, found with errors.Is.
+var (
+	// ErrChanged: the source is not what it was when the copy began. Copy it again.
+	ErrChanged = errors.New("the file changed during the copy")
+	// ErrLost: the connection is gone. The same copy, started again, continues.
+	ErrLost = errors.New("the connection is lost")
+)
+
+// ServerError is what the server says about a file; the connection goes on.
+type ServerError struct{ Text string }
+
+func (e *ServerError) Error() string { return "the server says: " + e.Text }
