@@ -5,12 +5,8 @@
 package interop
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,47 +134,35 @@ func TestGuestPingpong(t *testing.T) {
 
 // TestPingpong runs "ramjet pingpong" against the program of the same kind in the guest.
 func TestPingpong(t *testing.T) {
-	ramjet := filepath.Join(t.TempDir(), "ramjet")
-	if out, err := exec.Command("go", "build", "-o", ramjet, "../cmd/ramjet").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	// command is Ramjet's side; it is killed when the test ends.
-	command := func(t *testing.T, kind string, l link, argv []string, server ...string) (*exec.Cmd, *bytes.Buffer) {
+	ramjet := buildRamjet(t)
+	command := func(t *testing.T, kind string, l link, argv []string, server ...string) *program {
 		address := hostIPv4
 		if l.ipv6 {
 			address = hostIPv6
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
-		t.Cleanup(cancel)
-		c := exec.CommandContext(ctx, ramjet, slices.Concat([]string{"pingpong", kind, "-d", "roce:" + address}, argv, server)...)
-		out := &bytes.Buffer{}
-		c.Stdout, c.Stderr = out, out
-		return c, out
-	}
-	result := func(c *exec.Cmd, out *bytes.Buffer) jobResult {
-		return jobResult{Exit: c.ProcessState.ExitCode(), Output: out.String()}
+		return newProgram(t, ramjet, slices.Concat([]string{"pingpong", kind, "-d", "roce:" + address}, argv, server)...)
 	}
 	t.Run("ramjet→rxe", func(t *testing.T) {
 		eachPingpong(t, func(t *testing.T, kind string, l link, argv []string) {
 			g := dialGuest(t, l.ipv6)
 			server := g.spawn(pingpongPort, g.pingpong(kind, argv)...)
-			c, out := command(t, kind, l, argv, guestIPv4)
+			c := command(t, kind, l, argv, guestIPv4)
 			c.Run()
-			wantPingpong(t, "client", result(c, out))
+			wantPingpong(t, "client", c.result())
 			wantPingpong(t, "server", server.wait(10*time.Second))
 		})
 	})
 	t.Run("rxe→ramjet", func(t *testing.T) {
 		eachPingpong(t, func(t *testing.T, kind string, l link, argv []string) {
 			g := dialGuest(t, l.ipv6)
-			c, out := command(t, kind, l, argv)
+			c := command(t, kind, l, argv)
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
 			waitForListener(t, pingpongPort)
 			wantPingpong(t, "client", g.run(30*time.Second, g.pingpong(kind, argv, hostIPv4)...))
 			c.Wait()
-			wantPingpong(t, "server", result(c, out))
+			wantPingpong(t, "server", c.result())
 		})
 	})
 }
