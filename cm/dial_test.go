@@ -323,8 +323,9 @@ func TestSelf(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	a, b := open(t), open(t)
 	eventually(t, func() bool { return cm.Managers() == 0 }, "managers of earlier tests have ended")
+	ok(t, listen(t, a).Close())
+	l := listen(t, b) // both have a manager now
 	start := runtime.NumGoroutine()
-	l := listen(t, b)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range 8 {
@@ -349,7 +350,7 @@ func TestNothingIsLeft(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, cancel)
 	wg.Wait()
 	ok(t, l.Close())
-	eventually(t, func() bool { return cm.Managers() == 0 }, "the managers end")
+	eventually(t, cm.Idle, "the managers have nothing left")
 	eventually(t, func() bool { return runtime.NumGoroutine() <= start }, "the goroutines end")
 	for _, dev := range []*verbs.Device{a, b} {
 		pd, err := dev.AllocPD()
@@ -357,4 +358,5 @@ func TestNothingIsLeft(t *testing.T) {
 		ok(t, pd.Close())
 		ok(t, dev.Close())
 	}
+	eventually(t, func() bool { return cm.Managers() == 0 }, "the managers end with their devices")
 }

@@ -23,9 +23,10 @@
 //
 // # The manager
 //
-// All ids of one device share one manager, which runs while at least one of them is open:
-// it owns the device's general services interface. What protocol it speaks depends on the
-// device: management datagrams on QP1 for RoCEv2 and InfiniBand.
+// All ids of one device share one manager, which runs from the first of them until the
+// device is closed: it owns the device's general services interface, and answers peers that
+// have not heard of a connection's end after all ids are closed. What protocol it speaks
+// depends on the device: management datagrams on QP1 for RoCEv2 and InfiniBand.
 //
 // # Errors
 //

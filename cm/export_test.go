@@ -54,3 +54,18 @@ func Managers() int {
 	defer managers.Unlock()
 	return len(managers.of)
 }
+
+// Idle says whether the managers have nothing left to do, and hold nothing for connections.
+func Idle() bool {
+	managers.Lock()
+	defer managers.Unlock()
+	for _, m := range managers.of {
+		m.mu.Lock()
+		busy := !m.stopped && (len(m.ids) > 0 || !m.proto.idle() || m.shared.pd != nil)
+		m.mu.Unlock()
+		if busy {
+			return false
+		}
+	}
+	return true
+}

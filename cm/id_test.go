@@ -508,7 +508,7 @@ func TestCloseAnywhere(t *testing.T) {
 				ok(t, in.Close())
 				ok(t, client.id.Close())
 				ok(t, server.id.Close())
-				eventually(t, func() bool { return cm.Managers() == 0 }, "the managers end")
+				eventually(t, cm.Idle, "nothing is left")
 			})
 		}
 	}

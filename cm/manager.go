@@ -28,13 +28,14 @@ type manager struct {
 	stopped bool // all that is left is that ids can be closed
 }
 
-// managers has the manager of each device that has ids.
+// managers has the manager of each device that has had ids.
 var managers = struct {
 	sync.Mutex
 	of map[*verbs.Device]*manager
 }{of: map[*verbs.Device]*manager{}}
 
-// enter makes id one of its device's manager, which starts with the first.
+// enter makes id one of its device's manager, which starts with the first and ends with
+// the device.
 func enter(id *ID, dev *verbs.Device) error {
 	managers.Lock()
 	defer managers.Unlock()
@@ -90,13 +91,16 @@ func (m *manager) add(id *ID) {
 	m.ids[id] = struct{}{}
 }
 
-// unlock gives up the lock once what is due has been sent and told, and ends the manager
-// when there is nothing left to do.
+// unlock gives up the lock once what is due has been sent and told, and gives back what
+// connections share when there are none. The manager stays: a peer that our last word did not
+// reach repeats its own for longer than anything of its connection is left here, and wants
+// to be answered, if only that there is no such connection.
 func (m *manager) unlock() {
 	if !m.stopped {
 		m.proto.flush()
 		if len(m.ids) == 0 && m.proto.idle() {
-			m.stop()
+			m.shared.close()
+			m.shared = shared{}
 		}
 	}
 	stopped := m.stopped

@@ -39,7 +39,7 @@ type protocol interface {
 
 	// flush sends and tells what is due; it is called before the lock is given up.
 	flush()
-	// idle says whether nothing is left that a peer has to be told.
+	// idle says whether no connection is left, nor one's time wait.
 	idle() bool
 	close()
 }
