@@ -176,6 +176,7 @@ func rj_bind_mw(h C.uint64_t, w *C.struct_rj_mw, bind *C.struct_ibv_mw_bind) C.i
 
 func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
 	a, known := access(b.access)
+	a &^= verbs.LocalWrite // which means nothing for a window
 	info := verbs.MWBindInfo{MW: mw, RKey: verbs.Key(key), Addr: b.addr, Length: b.length, Access: a}
 	if b.mr != nil {
 		info.MR = mrs.get(uint64((*C.struct_rj_mr)(b.mr).handle))

@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"cmp"
 	"math/bits"
 	"net"
 	"syscall"
@@ -24,6 +25,10 @@ const (
 	physDisabled                                 = 3
 )
 
+// noVendor is the vendor id of devices that nobody has made, as the kernel's rxe has it:
+// some programs take 0 for a failure.
+const noVendor = 0xffffff
+
 //export rj_query_device
 func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	c := contexts.get(uint64(h))
@@ -36,7 +41,7 @@ func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	text(o.fw_ver[:], a.Firmware)
 	o.node_guid, o.sys_image_guid = C.__be64(be64(a.NodeGUID)), C.__be64(be64(a.SysImageGUID))
 	o.max_mr_size, o.page_size_cap = C.uint64_t(a.MaxMRSize), C.uint64_t(a.PageSizes)
-	o.vendor_id, o.vendor_part_id, o.hw_ver = C.uint32_t(a.VendorID), C.uint32_t(a.VendorPartID), C.uint32_t(a.HWVersion)
+	o.vendor_id, o.vendor_part_id, o.hw_ver = C.uint32_t(cmp.Or(a.VendorID, noVendor)), C.uint32_t(a.VendorPartID), C.uint32_t(a.HWVersion)
 	o.max_qp, o.max_qp_wr = C.int(a.MaxQP), C.int(a.MaxQPWR)
 	o.device_cap_flags = C.uint(capFlags(a.Caps))
 	o.max_sge, o.max_sge_rd = C.int(a.MaxSGE), C.int(a.MaxSGERead)

@@ -4,7 +4,7 @@
 
 #include "ramjet.h"
 
-#include <endian.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -110,7 +110,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	((struct rj_device *)device)->users++;
 	pthread_mutex_unlock(&lock);
 	c->v.context.device = device;
-	c->v.context.cmd_fd = -1;
+	c->v.context.cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* some programs look whether there is one */
 	c->v.context.num_comp_vectors = 1;
 	pthread_mutex_init(&c->v.context.mutex, NULL);
 	c->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -124,6 +124,7 @@ EXPORT int ibv_close_device(struct ibv_context *context)
 	struct rj_context *c = rj_context(context);
 
 	TRY(close(c->handle));
+	close(context->cmd_fd);
 	put(context->device);
 	free(c);
 	return 0;

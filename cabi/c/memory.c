@@ -166,6 +166,8 @@ int rj_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	return TRY(bind_mw(HANDLE(rj_qp, qp), (struct rj_mw *)mw, bind));
 }
 
+/* The program's allocators, if it has any, are for the memory of queues that driver and device
+ * share. There is none here, so they are never called. */
 struct ibv_pd *rj_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
@@ -173,8 +175,6 @@ struct ibv_pd *rj_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
 
 	if (!attr->pd || attr->comp_mask & ~known)
 		return rj_fail(NULL, attr->pd ? EOPNOTSUPP : EINVAL);
-	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) /* the queues are in Go's memory */
-		return rj_fail(NULL, EOPNOTSUPP);
 	p = calloc(1, sizeof *p);
 	if (!p)
 		return NULL;
