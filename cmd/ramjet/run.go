@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// runLibs are the libraries that `ramjet run` puts before the system's.
+var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libramjet.so"}
+
+func newRunCmd() *cobra.Command {
+	var libs string
+	var devices []string
+	c := &cobra.Command{
+		Use:   "run [flags] -- PROGRAM [ARGUMENTS...]",
+		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
+		Long: "Run starts a program as it is, with Ramjet's libibverbs.so.1 and librdmacm.so.1 in place of the system's.\n" +
+			"It finds them in --libs, in $RAMJET_LIBS, or in a folder lib beside this command; cabi/build.sh builds them.\n" +
+			"The program sees a device for each address of this machine, or those of --device or $RAMJET_DEVICES.",
+		Example: "  ramjet run -- ibv_devinfo\n" +
+			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
+			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1",
+		Args: cobra.MinimumNArgs(1),
+	}
+	c.Flags().StringVar(&libs, "libs", "", "`folder` of the libraries")
+	c.Flags().StringSliceVarP(&devices, "device", "d", nil, "`device` that the program sees, such as roce:192.0.2.7; may be repeated")
+	c.Flags().SetInterspersed(false)
+	return leaf(c, func(c *cobra.Command, args []string) error {
+		dir, err := findLibs(libs)
+		if err != nil {
+			return usageError{err}
+		}
+		program, err := exec.LookPath(args[0])
+		if err != nil {
+			return usageError{err}
+		}
+		return execProgram(program, args, runEnv(os.Environ(), dir, devices))
+	})
+}
+
+// findLibs returns the folder of the libraries; dir is where they must be, if it is not
+// empty.
+func findLibs(dir string) (string, error) {
+	candidates := []string{dir}
+	if dir == "" {
+		candidates = []string{os.Getenv("RAMJET_LIBS")}
+		if self, err := os.Executable(); err == nil && candidates[0] == "" {
+			at := filepath.Dir(self)
+			candidates = []string{filepath.Join(at, "lib"), filepath.Join(at, "..", "lib", "ramjet")}
+		}
+	}
+	var missing string
+	for _, d := range candidates {
+		d, err := filepath.Abs(d)
+		if err != nil {
+			return "", err
+		}
+		if missing = missingLib(d); missing == "" {
+			return d, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not in %s: build the libraries with `cabi/build.sh FOLDER` and name the folder with --libs",
+		missing, strings.Join(candidates, " or "))
+}
+
+func missingLib(dir string) string {
+	for _, l := range runLibs {
+		if _, err := os.Stat(filepath.Join(dir, l)); err != nil {
+			return l
+		}
+	}
+	return ""
+}
+
+// runEnv is env with the libraries' folder first, and devices if there are any.
+func runEnv(env []string, dir string, devices []string) []string {
+	path := dir
+	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
+		path += ":" + old
+	}
+	env = append(env, "LD_LIBRARY_PATH="+path)
+	if len(devices) > 0 {
+		env = append(env, "RAMJET_DEVICES="+strings.Join(devices, " "))
+	}
+	return env
+}
