@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	"wire/iwarp":           {},
 	"trace":                {},
 	"cm":                   {"internal/ibcm", "verbs", "wire/"},
-	"roce":                 {"internal/ibta", "internal/netio", "internal/portshare", "internal/softdev", "trace", "verbs", "wire/"},
+	"roce":                 {"internal/ibta", "internal/memory", "internal/netio", "internal/portshare", "internal/softdev", "trace", "verbs", "wire/"},
 	"internal/memory":      {"verbs"},
 	"internal/queue":       {"verbs"},
 	"internal/ibta":        {"internal/memory", "internal/queue", "verbs", "wire/"},

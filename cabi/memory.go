@@ -79,13 +79,7 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 		return errno(err)
 	}
 	buf := unsafe.Slice((*byte)(addr), int(length))
-	var mr *verbs.MR
-	var err error
-	if uint64(iova) == uint64(uintptr(addr)) || a&verbs.ZeroBased != 0 {
-		mr, err = p.RegMR(buf, a)
-	} else {
-		mr, err = p.RegMRAt(buf, uint64(iova), a)
-	}
+	mr, err := p.RegExternal(buf, uint64(iova), a)
 	if err != nil {
 		return errno(err)
 	}

@@ -5,9 +5,11 @@ package roce
 import (
 	"encoding/binary"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/memory"
 	"github.com/ramjet-rdma/ramjet/internal/netio"
 	"github.com/ramjet-rdma/ramjet/internal/softdev"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -30,6 +32,25 @@ const udpHeaderLen = 8
 // Send puts the ICRCs into a batch's packets and sends them in one call. The kernel gives
 // the segments of one send the identifications 0, 1, 2, …, and 0 to what is sent alone.
 func (p *port) Send(b *ibta.Batch) error {
+	if !p.seal(b) {
+		return errGone
+	}
+	err := p.sock.Send(p.train)
+	if p.trace != nil && !errors.Is(err, netio.ErrAgain) {
+		p.traceBatch(b, b.To.Route.(*route))
+	}
+	if errors.Is(err, netio.ErrAgain) {
+		return softdev.ErrAgain
+	}
+	return err
+}
+
+var errGone = errors.New("roce: memory to be sent has been unmapped")
+
+// seal puts the ICRCs into a batch's packets and gathers them into a train. False: memory of
+// theirs is not there any more.
+func (p *port) seal(b *ibta.Batch) (ok bool) {
+	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
 	r := b.To.Route.(*route)
 	t := p.train
 	t.Reset(r.to)
@@ -59,14 +80,7 @@ func (p *port) Send(b *ibta.Batch) error {
 		binary.LittleEndian.PutUint32(crc, state)
 		t.Add(pkt.Tail)
 	}
-	err := p.sock.Send(t)
-	if p.trace != nil && !errors.Is(err, netio.ErrAgain) {
-		p.traceBatch(b, r)
-	}
-	if errors.Is(err, netio.ErrAgain) {
-		return softdev.ErrAgain
-	}
-	return err
+	return true
 }
 
 // identification returns the IPv4 identification that segment i of a send will have.
@@ -77,8 +91,9 @@ func (s *sender) identification(i int) uint16 {
 	return uint16(i)
 }
 
-// traceBatch writes a sent batch to the trace.
-func (p *port) traceBatch(b *ibta.Batch, r *route) {
+// traceBatch writes a sent batch to the trace. False: memory of it is not there any more.
+func (p *port) traceBatch(b *ibta.Batch, r *route) (ok bool) {
+	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
 	now, ttl := time.Now(), r.ttl
 	if ttl == 0 {
 		ttl = 64
@@ -89,4 +104,5 @@ func (p *port) traceBatch(b *ibta.Batch, r *route) {
 		p.trace.WriteUDP(&trace.UDP{At: now, Src: p.local, Dst: r.to, ID: p.identification(i), DontFragment: true, TTL: ttl, TOS: r.tos,
 			Direction: trace.Outbound}, parts...)
 	}
+	return true
 }

@@ -47,9 +47,10 @@ type PDDriver interface {
 	Dealloc() error
 }
 
-// IOVARegistrar is a [PDDriver] whose regions may have any address in SGEs and at peers.
-type IOVARegistrar interface {
-	RegMRAt(buf []byte, iova uint64, access Access) (MRDriver, error)
+// ExternalRegistrar is a [PDDriver] that copes with memory that vanishes, see
+// [PD.RegExternal].
+type ExternalRegistrar interface {
+	RegExternal(buf []byte, iova uint64, access Access) (MRDriver, error)
 }
 
 // XRCDDriver is an XRC domain of a driver.

@@ -21,12 +21,14 @@ func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	return pd.newMR("reg_mr", access, func() (MRDriver, error) { return pd.drv.RegMR(buf, access) })
 }
 
-// RegMRAt registers buf so that its first byte has the address iova in SGEs and at peers
-// (ibv_reg_mr_iova). ErrNotSupported: the device cannot do so.
-func (pd *PD) RegMRAt(buf []byte, iova uint64, access Access) (*MR, error) {
+// RegExternal registers memory that Go does not keep alive, such as that of a C program or of
+// a mapped file: it may vanish while it is registered, which is an access error of whatever
+// uses it then. Its first byte has the address iova in SGEs and at peers (ibv_reg_mr_iova).
+// ErrNotSupported: the device cannot do so.
+func (pd *PD) RegExternal(buf []byte, iova uint64, access Access) (*MR, error) {
 	return pd.newMR("reg_mr_iova", access, func() (MRDriver, error) {
-		if r, ok := pd.drv.(IOVARegistrar); ok {
-			return r.RegMRAt(buf, iova, access)
+		if r, ok := pd.drv.(ExternalRegistrar); ok {
+			return r.RegExternal(buf, iova, access)
 		}
 		return nil, ErrNotSupported
 	})

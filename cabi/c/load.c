@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -61,11 +62,19 @@ static int copy(char *name, size_t room)
 static int load(void)
 {
 	char name[PATH_MAX];
+	sigset_t block, old;
 	void *lib;
 
 	if (path(name, sizeof name) || (loaded_before && copy(name, sizeof name)))
 		return -1;
+	/* The program's signals are for its own threads, not for Go's, whose stacks are small.
+	 * What is blocked while the runtime starts is blocked in all of its threads, but for what
+	 * it needs itself: faults, and SIGURG, by which it interrupts its own. */
+	sigfillset(&block);
+	sigdelset(&block, SIGURG);
+	pthread_sigmask(SIG_SETMASK, &block, &old);
 	lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!lib) {
 		fprintf(stderr, "ramjet: %s\n", dlerror());
 		return -1;

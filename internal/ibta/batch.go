@@ -3,8 +3,6 @@
 package ibta
 
 import (
-	"bytes"
-
 	"github.com/ramjet-rdma/ramjet/internal/memory"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -106,11 +104,16 @@ func (b *Batch) Reset() {
 }
 
 // Detach copies the payload that lies in the program's memory, for a batch that cannot be
-// sent before the program gets that memory back.
-func (b *Batch) Detach() {
+// sent before the program gets that memory back. False: some of it is not there any more,
+// and the batch cannot be sent.
+func (b *Batch) Detach() bool {
 	for i, piece := range b.pieces {
-		b.pieces[i] = bytes.Clone(piece)
+		b.pieces[i] = make([]byte, len(piece))
+		if !memory.Copy(b.pieces[i], piece) {
+			return false
+		}
 	}
+	return true
 }
 
 // fits says whether a packet of size bytes to a destination may join.
@@ -168,6 +171,13 @@ func (b *Batch) repeatHeader(p *ib.Packet) []byte {
 // gather closes a packet whose headers end buf with the next n bytes of from.
 func (b *Batch) gather(to *Vector, buf []byte, from *memory.Cursor, n int) bool {
 	start, pieces := len(b.buf), len(b.pieces)
+	if n <= copyBelow {
+		buf, ok := from.Append(buf, n)
+		if ok {
+			b.finish(to, buf, start, n)
+		}
+		return ok
+	}
 	for left := n; left > 0; {
 		part, ok := from.Next(left)
 		if !ok {
@@ -176,19 +186,10 @@ func (b *Batch) gather(to *Vector, buf []byte, from *memory.Cursor, n int) bool 
 			return false
 		}
 		left -= len(part)
-		buf = b.place(buf, part, n)
+		b.pieces = append(b.pieces, part)
 	}
 	b.finish(to, buf, start, n)
 	return true
-}
-
-// place adds a part of a payload of n bytes: beside its header in buf, or where it lies.
-func (b *Batch) place(buf, part []byte, n int) []byte {
-	if n <= copyBelow {
-		return append(buf, part...)
-	}
-	b.pieces = append(b.pieces, part)
-	return buf
 }
 
 // finish closes a packet whose headers and copied payload end with buf.
@@ -225,11 +226,18 @@ func (b *Batch) repeatSpan(p *ib.Packet, s *memory.Span, off, n int) bool {
 // cut closes a packet whose headers end buf with n bytes of s from off on.
 func (b *Batch) cut(to *Vector, buf []byte, s *memory.Span, off, n int) bool {
 	start := len(b.buf)
-	if n > 0 {
-		if !s.Valid() {
+	switch {
+	case n > copyBelow:
+		part, ok := s.Part(off, n)
+		if !ok {
 			return false
 		}
-		buf = b.place(buf, s.Bytes()[off:off+n], n)
+		b.pieces = append(b.pieces, part)
+	case n > 0:
+		var ok bool
+		if buf, ok = s.Append(buf, off, n); !ok {
+			return false
+		}
 	}
 	b.finish(to, buf, start, n)
 	return true

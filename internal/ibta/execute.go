@@ -254,10 +254,14 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 		return invalidRequest
 	}
 	var orig uint64
+	var ok bool
 	if p.Opcode.Operation() == ib.OpCompareSwap {
-		orig = s.CompareSwap(p.AtomicETH.Compare, p.AtomicETH.Swap)
+		orig, ok = s.CompareSwap(p.AtomicETH.Compare, p.AtomicETH.Swap)
 	} else {
-		orig = s.FetchAdd(p.AtomicETH.Swap)
+		orig, ok = s.FetchAdd(p.AtomicETH.Swap)
+	}
+	if !ok {
+		return remoteAccess
 	}
 	q.Device.Memory.Written(&s)
 	q.replyOnce(reply{kind: replyAtomic, psn: p.PSN, packets: 1, msn: q.resp.msn + 1, orig: orig})
@@ -276,7 +280,9 @@ func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
 	if !s.Aligned8() {
 		return invalidRequest
 	}
-	s.Store(p.Payload)
+	if !s.Store(p.Payload) {
+		return remoteAccess
+	}
 	q.Device.Memory.Written(&s)
 	q.replyOnce(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
 	return accept

@@ -82,7 +82,10 @@ func (c *Cursor) Write(t *Table, b []byte) bool {
 		if !s.Valid() {
 			return false
 		}
-		n := copy(s.mem[c.off:], b)
+		n := min(len(b), len(s.mem)-c.off)
+		if !s.copy(s.mem[c.off:c.off+n], b[:n]) {
+			return false
+		}
 		t.Written(s)
 		c.advance(n)
 		b = b[n:]
@@ -94,11 +97,24 @@ func (c *Cursor) Write(t *Table, b []byte) bool {
 // region of the list has ended.
 func (c *Cursor) Next(n int) ([]byte, bool) {
 	s := &c.spans[c.index]
-	if !s.Valid() {
-		return nil, false
+	b, ok := s.Part(c.off, min(n, len(s.mem)-c.off))
+	if ok {
+		c.advance(len(b))
 	}
-	b := s.mem[c.off:]
-	b = b[:min(n, len(b)):len(b)]
-	c.advance(len(b))
-	return b, true
+	return b, ok
+}
+
+// Append appends the next n bytes to buf, and walks past them. False: a region of the list
+// has ended.
+func (c *Cursor) Append(buf []byte, n int) (_ []byte, ok bool) {
+	for n > 0 {
+		s := &c.spans[c.index]
+		step := min(n, len(s.mem)-c.off)
+		if buf, ok = s.Append(buf, c.off, step); !ok {
+			return buf, false
+		}
+		c.advance(step)
+		n -= step
+	}
+	return buf, true
 }

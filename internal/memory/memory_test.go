@@ -277,10 +277,10 @@ func TestAtomics(t *testing.T) {
 	if !ok || !s.Aligned8() {
 		t.Fatal("an aligned word is none")
 	}
-	if old := s.FetchAdd(^uint64(0)); old != 0 || words[1] != ^uint64(0) {
+	if old, _ := s.FetchAdd(^uint64(0)); old != 0 || words[1] != ^uint64(0) {
 		t.Errorf("%x, %x", old, words[1])
 	}
-	if old := s.CompareSwap(1, 2); old != ^uint64(0) || words[1] != old {
+	if old, _ := s.CompareSwap(1, 2); old != ^uint64(0) || words[1] != old {
 		t.Error("swapped although it was not equal")
 	}
 	if s.CompareSwap(^uint64(0), 7); words[1] != 7 || words[0] != 0 {

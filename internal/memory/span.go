@@ -4,6 +4,8 @@ package memory
 
 import (
 	"encoding/binary"
+	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 )
@@ -22,6 +24,28 @@ func Inline(b []byte) Span { return Span{mem: b} }
 // Valid says whether the key that the span was found by still stands for it.
 func (s *Span) Valid() bool { return s.entry == nil || s.entry.gen == s.gen }
 
+// foreign says whether the memory may vanish.
+func (s *Span) foreign() bool { return s.entry != nil && s.entry.foreign }
+
+// copy is copy with memory of the span; false: it is not there.
+func (s *Span) copy(dst, src []byte) bool {
+	if s.foreign() {
+		return Copy(dst, src)
+	}
+	copy(dst, src)
+	return true
+}
+
+// Append appends n bytes from off on to buf. False: the region has ended.
+func (s *Span) Append(buf []byte, off, n int) ([]byte, bool) {
+	if !s.Valid() {
+		return buf, false
+	}
+	start := len(buf)
+	buf = slices.Grow(buf, n)[:start+n]
+	return buf, s.copy(buf[start:], s.mem[off:off+n])
+}
+
 // Len returns the length in bytes.
 func (s *Span) Len() int { return len(s.mem) }
 
@@ -30,8 +54,12 @@ func (s *Span) Sub(off, n int) Span {
 	return Span{mem: s.mem[off : off+n : off+n], entry: s.entry, gen: s.gen}
 }
 
-// Bytes returns the memory, for a gathering send. Nobody keeps it past the call.
-func (s *Span) Bytes() []byte { return s.mem }
+// Part returns n bytes from off on, for a gathering send. Nobody keeps them past it. False:
+// the region has ended.
+func (s *Span) Part(off, n int) ([]byte, bool) {
+	b := s.mem[off : off+n : off+n]
+	return b, s.Valid() && (!s.foreign() || present(b))
+}
 
 // Aligned8 says whether the span's memory is eight bytes at a multiple of eight.
 func (s *Span) Aligned8() bool {
@@ -41,28 +69,42 @@ func (s *Span) Aligned8() bool {
 func (s *Span) word() *uint64 { return (*uint64)(unsafe.Pointer(unsafe.SliceData(s.mem))) }
 
 // CompareSwap stores swap if the word equals compare, and returns what it was before. It
-// is atomic against sync/atomic of the program; the span must be Aligned8.
-func (s *Span) CompareSwap(compare, swap uint64) uint64 {
+// is atomic against sync/atomic of the program; the span must be Aligned8. False: the memory
+// is not there.
+func (s *Span) CompareSwap(compare, swap uint64) (old uint64, ok bool) {
+	if s.foreign() {
+		defer Recover(debug.SetPanicOnFault(true), &ok)
+	}
 	for {
-		old := atomic.LoadUint64(s.word())
+		old = atomic.LoadUint64(s.word())
 		if old != compare || atomic.CompareAndSwapUint64(s.word(), old, swap) {
-			return old
+			return old, true
 		}
 	}
 }
 
 // FetchAdd adds to the word and returns what it was before, under the same conditions.
-func (s *Span) FetchAdd(add uint64) uint64 { return atomic.AddUint64(s.word(), add) - add }
+func (s *Span) FetchAdd(add uint64) (old uint64, ok bool) {
+	if s.foreign() {
+		defer Recover(debug.SetPanicOnFault(true), &ok)
+	}
+	return atomic.AddUint64(s.word(), add) - add, true
+}
 
 // Store writes 8 bytes at once, under the same conditions.
-func (s *Span) Store(b []byte) { atomic.StoreUint64(s.word(), binary.NativeEndian.Uint64(b)) }
+func (s *Span) Store(b []byte) (ok bool) {
+	if s.foreign() {
+		defer Recover(debug.SetPanicOnFault(true), &ok)
+	}
+	atomic.StoreUint64(s.word(), binary.NativeEndian.Uint64(b))
+	return true
+}
 
 // Write copies b into the span at off. False: the region has ended.
 func (s *Span) Write(t *Table, off int, b []byte) bool {
-	if !s.Valid() {
+	if !s.Valid() || !s.copy(s.mem[off:off+len(b)], b) {
 		return false
 	}
-	copy(s.mem[off:off+len(b)], b)
 	t.Written(s)
 	return true
 }

@@ -27,14 +27,15 @@ type Table struct {
 
 // entry is what a key names: a region, or a window onto one.
 type entry struct {
-	key    verbs.Key
-	gen    uint32 // counts up when what the key stands for ends or changes
-	pd     PD
-	access verbs.Access
-	base   uint64 // address of mem's first byte, as peers and SGEs count
-	mem    []byte // nil: a window that is not bound
-	region *Region
-	window *Window
+	key     verbs.Key
+	gen     uint32 // counts up when what the key stands for ends or changes
+	pd      PD
+	access  verbs.Access
+	foreign bool   // the memory may vanish
+	base    uint64 // address of mem's first byte, as peers and SGEs count
+	mem     []byte // nil: a window that is not bound
+	region  *Region
+	window  *Window
 }
 
 // Region is a memory region.
@@ -94,8 +95,9 @@ func (t *Table) Register(pd PD, buf []byte, access verbs.Access) (*Region, error
 	return r, nil
 }
 
-// RegisterAt is Register for a region whose first byte has the address iova.
-func (t *Table) RegisterAt(pd PD, buf []byte, iova uint64, access verbs.Access) (*Region, error) {
+// RegisterExternal is Register for memory that may vanish, in a region whose first byte has
+// the address iova.
+func (t *Table) RegisterExternal(pd PD, buf []byte, iova uint64, access verbs.Access) (*Region, error) {
 	if iova+uint64(len(buf)) < iova {
 		return nil, &verbs.OpError{Op: "reg_mr", Err: verbs.ErrInvalid, Detail: "the addresses go round"}
 	}
@@ -103,6 +105,7 @@ func (t *Table) RegisterAt(pd PD, buf []byte, iova uint64, access verbs.Access) 
 	if err != nil {
 		return nil, err
 	}
+	r.foreign = true
 	if access&verbs.ZeroBased == 0 {
 		r.base = iova
 	}

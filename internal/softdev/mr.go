@@ -21,8 +21,8 @@ func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
 	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) })
 }
 
-func (p *pd) RegMRAt(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
-	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterAt(p.num, buf, iova, access) })
+func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
+	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) })
 }
 
 func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {

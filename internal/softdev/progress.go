@@ -207,8 +207,11 @@ func (d *Device) send() bool {
 	if err != nil && !d.stalled {
 		d.engine.Counters.SendErrors++
 	}
+	if d.stalled && !d.batch.Detach() {
+		d.stalled = false // as if it were lost: sending it again will tell
+		d.engine.Counters.SendErrors++
+	}
 	if d.stalled {
-		d.batch.Detach()
 		if d.waiting {
 			d.port.Wake() // it is to wait for room
 		}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The program's signals reach its own handlers in its own threads, whose masks stay as they
+ * are; its handler of faults gets those that are its own. */
+
+#include "kit.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <sys/time.h>
+
+static volatile sig_atomic_t ticks;
+static volatile int elsewhere;
+static pthread_t me;
+static sigjmp_buf back;
+
+static void tick(int sig)
+{
+	char deep[16384]; /* more than a goroutine's stack has */
+
+	(void)sig;
+	memset(deep, 1, sizeof deep);
+	__asm__ volatile("" ::"r"(deep) : "memory");
+	ticks++;
+	if (!pthread_equal(pthread_self(), me))
+		elsewhere = 1;
+}
+
+static void fault(int sig)
+{
+	(void)sig;
+	siglongjmp(back, 1);
+}
+
+int main(void)
+{
+	struct sigaction tick_action = { .sa_handler = tick }, fault_action = { .sa_handler = fault }, got;
+	struct itimerval every = { { 0, 1000 }, { 0, 1000 } }, off = { 0 };
+	sigset_t mask, after;
+	int i;
+
+	me = pthread_self();
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR2);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &mask, NULL));
+	CHECK(!sigaction(SIGALRM, &tick_action, NULL));
+	CHECK(!sigaction(SIGSEGV, &fault_action, NULL));
+	open_device();
+	CHECK(!sigaction(SIGALRM, NULL, &got) && got.sa_handler == tick);
+	CHECK(!setitimer(ITIMER_REAL, &every, NULL));
+	for (i = 0; i < 200 || ticks < 20; i++)
+		exchange();
+	CHECK(!setitimer(ITIMER_REAL, &off, NULL));
+	CHECK(!elsewhere);
+	CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &after));
+	CHECK(sigismember(&after, SIGUSR2) && !sigismember(&after, SIGALRM) && !sigismember(&after, SIGTERM));
+	if (!sigsetjmp(back, 1)) {
+		*(volatile int *)16 = 1;
+		CHECK(!"the fault was not noticed");
+	}
+	exchange();
+	return 0;
+}
