@@ -94,8 +94,6 @@ func TestCapture(t *testing.T) {
 		*Stream
 		table []byte
 		told  ConnData
-		maps  []IOMap
-		end   Message
 	}
 	sides := map[bool]*side{}
 	for _, isServer := range []bool{false, true} {
