@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"rnet":                 {"cm", "internal/rsocket", "verbs"},
 	"internal/rsocket":     {},
 	"internal/filecopy":    {"cm", "verbs"},
-	"cmd/ramjet":           {"", "cm", "internal/", "roce", "trace", "verbs", "wire/"},
+	"cmd/ramjet":           {"", "cm", "internal/", "rnet", "roce", "trace", "verbs", "wire/"},
 
 	"internal/netio/baseline": {"internal/netio"},
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/rnet"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// pipeFlags are what the command line says.
+type pipeFlags struct {
+	dev     deviceFlags
+	listen  bool
+	verbose bool
+	timeout time.Duration
+}
+
+func newPipeCmd() *cobra.Command {
+	f := &pipeFlags{}
+	c := &cobra.Command{
+		Use:   "pipe {HOST PORT | -l [ADDR:]PORT}",
+		Short: "Connect standard input and output with a peer's: netcat over RDMA",
+		Long: "What comes in goes to the peer, what the peer sends comes out. The end of the input closes that direction\n" +
+			"only; the command ends when both are closed. The stream speaks the protocol of rsockets, so the other side may\n" +
+			"be any program on rsockets.",
+		Example: "  ramjet pipe -l 7000 >copy                               # one side\n" +
+			"  ramjet pipe -d roce:127.0.0.2 127.0.0.1 7000 <original  # the other",
+		Args: cobra.RangeArgs(1, 2),
+	}
+	f.dev.add(c)
+	c.Flags().BoolVarP(&f.listen, "listen", "l", false, "wait for a peer; the address chooses the device too")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell of the connection on standard error")
+	addTimeoutFlag(c, &f.timeout)
+	return leaf(c, func(c *cobra.Command, args []string) (err error) {
+		address, err := f.address(c, args)
+		if err != nil {
+			return err
+		}
+		log := io.Discard
+		if f.verbose {
+			log = c.ErrOrStderr()
+		}
+		dev, done, err := f.dev.open(c.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if derr := done(); err == nil {
+				err = derr
+			}
+		}()
+		conn, err := f.connect(c.Context(), dev, address, log)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(log, "connected with %v\n", conn.RemoteAddr())
+		return runPipe(c.Context(), conn, c.InOrStdin(), c.OutOrStdout())
+	})
+}
+
+// address takes the arguments apart: where to listen or whom to dial.
+func (f *pipeFlags) address(c *cobra.Command, args []string) (string, error) {
+	host, port := args[0], args[len(args)-1]
+	switch {
+	case f.listen && len(args) == 2:
+		return "", usagef("--listen takes one argument: PORT or ADDR:PORT")
+	case !f.listen && len(args) == 1:
+		return "", usagef("give HOST and PORT of the peer, or --listen")
+	case f.listen:
+		host = ""
+		if h, p, err := net.SplitHostPort(port); err == nil {
+			host, port = h, p
+		}
+		if host != "" && !c.Flags().Changed("device") {
+			f.dev.device = "roce:" + host
+		}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", usagef("%q is no port: give 1 to 65535", port)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// connect dials, or waits for one peer.
+func (f *pipeFlags) connect(ctx context.Context, dev *verbs.Device, address string, log io.Writer) (*rnet.Conn, error) {
+	if !f.listen {
+		limit, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		conn, err := rnet.Dial(limit, dev, address)
+		switch {
+		case err == nil:
+			return conn, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			err = fmt.Errorf("%s: %w after %v", address, cm.ErrTimeout, f.timeout)
+		}
+		return nil, dialError(err, "`ramjet pipe -l` or a program on rsockets")
+	}
+	l, err := rnet.Listen(dev, address)
+	if err != nil {
+		return nil, listenError(err)
+	}
+	defer l.Close()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	fmt.Fprintf(log, "waiting at %v\n", l.Addr())
+	conn, err := l.AcceptConn()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return conn, err
+}
+
+// runPipe copies both ways until both are closed, or one fails.
+func runPipe(ctx context.Context, conn *rnet.Conn, in io.Reader, out io.Writer) error {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	ended := make(chan error, 2) // whoever reads a terminal stays behind
+	go func() {
+		err := copyStream(conn, in)
+		if err == nil {
+			err = conn.CloseWrite()
+		}
+		ended <- err
+	}()
+	go func() { ended <- copyStream(out, conn) }()
+	for range 2 {
+		err := <-ended
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyStream is io.Copy with a larger buffer.
+func copyStream(to io.Writer, from io.Reader) error {
+	const size = 256 << 10
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, size))
+	return err
+}

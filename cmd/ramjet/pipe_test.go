@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/rnet"
+)
+
+// startPipe starts a pipe with an input of its own, which ends when the returned writer is
+// closed. With -l and -v it returns once the pipe listens.
+func startPipe(t *testing.T, args ...string) (*running, io.WriteCloser) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	cmd, end := command(ctx, append([]string{"pipe"}, args...)...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listening := make(chan struct{})
+	cmd.Stderr = io.MultiWriter(cmd.Stderr, &watcher{text: "waiting at", seen: listening})
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := newRunning(t, cmd, func() result {
+		defer cancel()
+		return end(t, waitOnly(cmd))
+	})
+	if args[0] != "-l" {
+		return r, in
+	}
+	select {
+	case <-listening:
+	case <-ctx.Done():
+		t.Fatal(ctx.Err())
+	}
+	return r, in
+}
+
+// watcher closes seen when a line has text.
+type watcher struct {
+	text string
+	seen chan struct{}
+	got  []byte
+}
+
+func (w *watcher) Write(b []byte) (int, error) {
+	before := bytes.Contains(w.got, []byte(w.text))
+	w.got = append(w.got, b...)
+	if !before && bytes.Contains(w.got, []byte(w.text)) {
+		close(w.seen)
+	}
+	return len(b), nil
+}
+
+// waitOnly is cmd.Wait, for which an input that nobody took is no fault.
+func waitOnly(cmd *exec.Cmd) error {
+	err := cmd.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}
+
+// Both sides send while they receive; each hears of the other's end and goes on.
+func TestPipe(t *testing.T) {
+	for _, n := range []int{0, 1, 5 << 20} {
+		at, data := testDevice(t), make([]byte, n)
+		rand.NewChaCha8([32]byte{byte(n)}).Read(data)
+		server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
+		client, clientIn := startPipe(t, "-d", testDevice(t), "-v", host(at), "7000")
+		for _, in := range []io.WriteCloser{clientIn, serverIn} {
+			if _, err := in.Write(data); err != nil {
+				t.Error(err)
+			}
+			in.Close()
+		}
+		for name, r := range map[string]result{"client": client.wait(), "server": server.wait()} {
+			if r.status != 0 || r.stdout != string(data) {
+				t.Errorf("%s of %d bytes: status %d, %d bytes, %s", name, n, r.status, len(r.stdout), r.stderr)
+			}
+			if name == "client" && !strings.Contains(r.stderr, "connected with "+host(at)+":7000") {
+				t.Errorf("%s", r.stderr)
+			}
+		}
+	}
+}
+
+// An answer that is written after the question has ended.
+func TestPipeHalfClose(t *testing.T) {
+	at := testDevice(t)
+	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	question := make(chan []byte, 1)
+	go func() {
+		c, err := l.AcceptConn()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		b, _ := io.ReadAll(c)
+		question <- b
+		c.Write(bytes.ToUpper(b))
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd, end := command(ctx, "pipe", "-d", testDevice(t), host(at), "7000")
+	cmd.Stdin = strings.NewReader("question")
+	r := end(t, cmd.Run())
+	r.wantSuccess(t)
+	if r.stdout != "QUESTION" || string(<-question) != "question" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPipeInterrupted(t *testing.T) {
+	at := testDevice(t)
+	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, clientIn := startPipe(t, "-d", testDevice(t), host(at), "7000")
+	if _, err := io.WriteString(clientIn, "x"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.AcceptConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	client.interrupt()
+	client.wait().wantError(t, exitInterrupted, "interrupted")
+	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+func TestPipePeerKilled(t *testing.T) {
+	at := testDevice(t)
+	server, _ := startPipe(t, "-l", "-v", host(at)+":7000")
+	client, clientIn := startPipe(t, "-v", "-d", testDevice(t), host(at), "7000")
+	if _, err := clientIn.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	server.kill()
+	if r := client.wait(); r.status != exitFailed || !strings.Contains(r.stderr, "ramjet pipe: ") {
+		t.Errorf("after the peer's death: %+v", r)
+	}
+}
+
+func TestPipeErrors(t *testing.T) {
+	here := testDevice(t)
+	for _, c := range []struct {
+		args   string
+		status int
+		text   string
+	}{
+		{"", exitUsage, "accepts between 1 and 2 arg(s)"},
+		{"127.0.0.1", exitUsage, "give HOST and PORT"},
+		{"127.0.0.1 x", exitUsage, `"x" is no port`},
+		{"127.0.0.1 70000", exitUsage, `"70000" is no port`},
+		{"-l 127.0.0.1 7000", exitUsage, "--listen takes one argument"},
+		{"-l 0", exitUsage, `"0" is no port`},
+		{"-l 203.0.113.77:7000", exitUsage, "203.0.113.77 is no address of this host"},
+		{"-d " + here + " -l 127.0.0.1:7000", exitUsage, "127.0.0.1 is not an address of " + here},
+		{"-d " + here + " no.such.host.invalid 7000", exitUsage, "no.such.host.invalid"},
+		{"-d " + here + " --timeout 300ms " + host(testDevice(t)) + " 7000", exitFailed, ":7000: "},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			ramjetCmd(t, append([]string{"pipe"}, strings.Fields(c.args)...)...).wantError(t, c.status, c.text)
+		})
+	}
+	at := testDevice(t)
+	l, err := cm.Listen(openDeviceOf(t, at), ":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ramjetCmd(t, "pipe", "-d", here, host(at), "7001").wantError(t, exitFailed, "no listener")
+}
