@@ -75,7 +75,7 @@ type remoteState struct {
 // NewStream makes the engine of a connection whose peer said peer.
 func NewStream(cfg Config, peer *ConnData) (*Stream, error) {
 	if peer.Version != Version {
-		return nil, fmt.Errorf("rsocket: the peer speaks version %d, not %d", peer.Version, Version)
+		return nil, fmt.Errorf("%w: it speaks version %d, not %d", ErrProtocol, peer.Version, Version)
 	}
 	if peer.Target.Length == 0 || peer.Data.Length == 0 {
 		return nil, fmt.Errorf("%w: it offers no memory", ErrProtocol)
