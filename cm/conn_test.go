@@ -119,6 +119,71 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
+// Two wait, two messages come in one packet train: each gets one, with nothing else
+// happening on the connection.
+func TestEachMessageWakesOne(t *testing.T) {
+	const rounds = 200
+	client, server := pair(t, cm.WithDepth(2*rounds, 16))
+	ctx := within(t)
+	wr := verbs.SendWR{Op: verbs.Send, Inline: []byte("one of two")}
+	for range rounds {
+		var wg, started sync.WaitGroup
+		started.Add(2)
+		for range 2 {
+			wg.Go(func() {
+				started.Done()
+				b, err := server.Recv(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b.Release()
+			})
+		}
+		started.Wait()
+		if _, err := client.QP().PostSendList([]verbs.SendWR{wr, wr}); err != nil {
+			t.Fatal(err)
+		}
+		if wg.Wait(); t.Failed() {
+			return
+		}
+	}
+}
+
+// Close while messages arrive and are fetched: Recv ends with io.EOF.
+func TestCloseWhileReceiving(t *testing.T) {
+	for range 20 {
+		client, server := pair(t, cm.WithDepth(4, 4))
+		ctx := within(t)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				for client.Send(ctx, []byte("message")) == nil {
+				}
+			})
+			wg.Go(func() {
+				for {
+					b, err := server.Recv(ctx)
+					if err == io.EOF {
+						return
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					b.Release()
+				}
+			})
+		}
+		b, err := server.Recv(ctx)
+		ok(t, err)
+		b.Release()
+		ok(t, server.Close())
+		wg.Wait()
+		ok(t, client.Close())
+	}
+}
+
 func TestCloseEndsBothSides(t *testing.T) {
 	for _, first := range []string{"client", "server"} {
 		t.Run(first, func(t *testing.T) {

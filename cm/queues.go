@@ -22,15 +22,15 @@ type queues struct {
 	inline int           // bytes that a work request takes along
 	turn   chan struct{} // who has put something in it polls
 	slots  chan struct{} // has one element for each free place in the send queue
-	mail   chan struct{} // one element: look at arrived again
+	mail   chan struct{} // one element for each of arrived; closed when no more will come
 	shut   chan struct{} // closed by close
 
 	mu      sync.Mutex
 	last    uint64 // ID of the last work request
 	ops     map[uint64]*op
 	posted  []*Buffer // receives, by their ID less recvID; nil: it has completed
-	waiting int       // how many of them are posted
 	arrived []*Buffer
+	drained bool  // a receive was flushed: all that had arrived came before it
 	failure error // what broke the queue pair
 	closed  bool
 }
@@ -61,7 +61,7 @@ func newQueues(c *Conn, o *options) (*queues, error) {
 		return nil, err
 	}
 	q := &queues{c: c, cq: cq, pool: pool, own: o.pd != nil, turn: make(chan struct{}, 1), slots: make(chan struct{}, o.sendDepth),
-		mail: make(chan struct{}, 1), shut: make(chan struct{}), ops: map[uint64]*op{}, posted: make([]*Buffer, o.recvDepth)}
+		mail: make(chan struct{}, o.recvDepth), shut: make(chan struct{}), ops: map[uint64]*op{}, posted: make([]*Buffer, o.recvDepth)}
 	for range o.sendDepth {
 		q.slots <- struct{}{}
 	}
@@ -103,14 +103,15 @@ func (q *queues) postRecv(place uint64) error {
 		return err
 	}
 	q.mu.Lock()
-	q.posted[place] = b
-	q.waiting++
+	err = ErrDisconnected
+	if !q.closed {
+		err = q.c.qp.PostRecv(&verbs.RecvWR{ID: recvID | place, SGL: []verbs.SGE{b.SGE(q.pool.size)}})
+	}
+	if err == nil {
+		q.posted[place] = b
+	}
 	q.mu.Unlock()
-	if err = q.c.qp.PostRecv(&verbs.RecvWR{ID: recvID | place, SGL: []verbs.SGE{b.SGE(q.pool.size)}}); err != nil {
-		q.mu.Lock()
-		q.posted[place] = nil
-		q.waiting--
-		q.mu.Unlock()
+	if err != nil {
 		b.Release()
 	}
 	return err
@@ -202,38 +203,31 @@ func (q *queues) completed(wc *verbs.WC) {
 	o.done <- struct{}{}
 }
 
-// received puts a message with those that Recv returns.
+// received puts a message with those that Recv returns. Only who polls calls it, so that one
+// who waits is woken by what it has polled, or not polling.
 func (q *queues) received(wc *verbs.WC) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed {
-		q.mu.Unlock()
 		return
 	}
 	place := wc.ID &^ recvID
 	b := q.posted[place]
 	q.posted[place] = nil
-	q.waiting--
-	if wc.Status == verbs.Success {
+	switch {
+	case wc.Status == verbs.Success:
 		b.WC, b.n = *wc, int(wc.ByteLen)
 		if wc.Op == verbs.WCRecvWriteImm {
 			b.n = 0 // the bytes are where the peer wrote them
 		}
 		q.arrived = append(q.arrived, b)
-		b = nil
+		q.mail <- struct{}{} // has room for as many as are posted
+		return
+	case !q.drained:
+		q.drained = true
+		close(q.mail)
 	}
-	q.mu.Unlock()
-	if b != nil {
-		b.Release()
-	}
-	q.ring()
-}
-
-// ring makes one who waits for a message look.
-func (q *queues) ring() {
-	select {
-	case q.mail <- struct{}{}:
-	default:
-	}
+	b.Release()
 }
 
 // fail keeps the first error of the queue pair, and tells the peer that the connection is

@@ -138,42 +138,33 @@ func (c *Conn) Recv(ctx context.Context) (*Buffer, error) {
 	if q == nil {
 		return nil, errSetup("recv")
 	}
-	for {
-		b, over := q.fetch()
-		switch {
-		case b != nil:
-			if err := q.postRecv(b.WC.ID &^ recvID); err != nil {
-				q.fail(err)
-			}
-			return b, nil
-		case over:
-			q.ring() // for others who wait
-			return nil, c.explain("recv", q.ending())
+	if err := q.until(ctx, q.mail); err != nil {
+		if err == ErrDisconnected {
+			err = io.EOF
 		}
-		if err := q.until(ctx, q.mail); err != nil {
-			if err == ErrDisconnected {
-				err = io.EOF
-			}
-			return nil, c.explain("recv", err)
-		}
+		return nil, c.explain("recv", err)
 	}
+	b := q.fetch()
+	if b == nil {
+		return nil, c.explain("recv", q.ending())
+	}
+	if err := q.postRecv(b.WC.ID &^ recvID); err != nil {
+		q.fail(err)
+	}
+	return b, nil
 }
 
-// fetch takes the oldest message; over says that no more will come.
-func (q *queues) fetch() (b *Buffer, over bool) {
+// fetch takes the oldest message; nil: no more will come.
+func (q *queues) fetch() *Buffer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	over = q.closed || q.waiting == 0 && len(q.arrived) == 0
 	if len(q.arrived) == 0 {
-		return nil, over
+		return nil
 	}
-	b = q.arrived[0]
+	b := q.arrived[0]
 	q.arrived[0] = nil
 	q.arrived = q.arrived[1:]
-	if len(q.arrived) > 0 {
-		q.ring()
-	}
-	return b, over
+	return b
 }
 
 // ending is why no more messages come.
