@@ -39,25 +39,25 @@ func (id *ID) Listen(backlog int) error {
 	}
 	err := id.claim()
 	defer id.m.unlock()
-	for tries := 0; tries < 16 && errors.Is(err, verbs.ErrBusy) && id.anyPort; tries++ {
-		id.port.listening = false
-		id.m.leave(id)
+	for tries := 0; tries < 16 && errors.Is(err, verbs.ErrBusy) && id.anyPort && id.state == listening; tries++ {
+		id.m.leave(id) // the port is another process's
 		if err = id.m.take(id, netip.AddrPortFrom(id.local.Addr(), 0)); err == nil {
-			err = id.claim() // the port was another process's
+			err = id.claim()
 		}
 	}
-	if err == nil && id.state != bound {
-		err = id.wrongState(op) // the device went away
+	if id.state != listening {
+		return id.wrongState(op) // the device went away
 	}
 	if err == nil {
 		err = id.m.proto.listen(id, backlog)
 	}
-	if err == nil {
-		id.state = listening
+	switch {
+	case err == nil:
 		return nil
-	}
-	if id.port != nil {
-		id.port.listening = false
+	case id.port == nil:
+		id.state, id.local = idle, netip.AddrPort{}
+	default:
+		id.state, id.port.listening = bound, false
 	}
 	if errors.Is(err, verbs.ErrBusy) {
 		return inUse(op, id.ps, id.local)
@@ -65,10 +65,10 @@ func (id *ID) Listen(backlog int) error {
 	return err
 }
 
-// claim reserves the id's port among the processes of its address, which may take a while:
-// the lock is given up meanwhile.
+// claim makes the id a listener, as far as this process is concerned, and reserves its port
+// among the processes of its address. That may take a while: the lock is given up meanwhile.
 func (id *ID) claim() error {
-	id.port.listening = true
+	id.state, id.port.listening = listening, true
 	id.m.unlock()
 	err := id.m.proto.claim(id)
 	id.m.mu.Lock()

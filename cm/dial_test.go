@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -72,6 +73,16 @@ func TestRequests(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+	// A no with more than the message has room for is a no.
+	done := make(chan error)
+	go func() {
+		_, err := cm.Dial(ctx, a, l.Addr().String())
+		done <- err
+	}()
+	r, err := l.Next(ctx)
+	ok(t, err)
+	fails(t, r.Reject(make([]byte, cm.MaxRejectData+1)), verbs.ErrInvalid)
+	fails(t, <-done, syscall.ECONNREFUSED)
 }
 
 // Queue pairs that the program sets up itself.
@@ -123,7 +134,7 @@ func TestDialErrors(t *testing.T) {
 	if !errors.As(err, &why) || why.Reason != cm.ReasonInvalidService {
 		t.Errorf("nobody listens: %v", err)
 	}
-	fails(t, err, err, to+":1", "refused")
+	fails(t, err, syscall.ECONNREFUSED, to+":1", "refused")
 	_, err = cm.Dial(ctx, a, "192.0.2.1:7471")
 	fails(t, err, cm.ErrNoAddr, "192.0.2.1")
 	_, err = cm.Dial(ctx, a, "[fd00::1]:7471")
@@ -143,6 +154,7 @@ func TestDialErrors(t *testing.T) {
 	fails(t, err, cm.ErrNoAddr, "192.0.2.1")
 	_, err = cm.Listen(b, l.Addr().String())
 	fails(t, err, cm.ErrAddrInUse, l.Addr().Addr().String(), fmt.Sprint(l.Addr().Port()))
+	fails(t, err, syscall.EADDRINUSE)
 	_, err = cm.Listen(b, ":99999")
 	fails(t, err, verbs.ErrInvalid)
 }

@@ -5,18 +5,28 @@ package cm
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// Sentinels of this package, found with errors.Is.
+// Sentinels of this package, found with errors.Is; some of them also as what a system says.
 var (
-	ErrTimeout      = errors.New("no answer in time")
-	ErrDisconnected = errors.New("the connection has ended")
-	ErrAddrInUse    = errors.New("address and port are in use")
-	ErrNoAddr       = errors.New("no such address")
+	ErrTimeout      error = &sentinel{"no answer in time", syscall.ETIMEDOUT}
+	ErrDisconnected       = errors.New("the connection has ended")
+	ErrAddrInUse    error = &sentinel{"address and port are in use", syscall.EADDRINUSE}
+	ErrNoAddr       error = &sentinel{"no such address", syscall.EADDRNOTAVAIL}
 )
+
+// sentinel is an error that is also an errno.
+type sentinel struct {
+	text  string
+	errno syscall.Errno
+}
+
+func (e *sentinel) Error() string        { return e.text }
+func (e *sentinel) Is(target error) bool { return target == e.errno }
 
 // RejectReason is why a peer turned a connection down (IBTA 12.6.7.2); its String is the
 // reason in words.
@@ -32,7 +42,8 @@ const (
 	ReasonInvalidMTU     RejectReason = mad.RejInvalidPathMTU
 )
 
-// RejectError is the answer of a peer that does not want the connection.
+// RejectError is the answer of a peer that does not want the connection. errors.Is finds
+// syscall.ECONNREFUSED in it.
 type RejectError struct {
 	Address     string // whom we asked
 	Reason      RejectReason
@@ -45,6 +56,9 @@ func (e *RejectError) Error() string {
 	}
 	return "cm: " + e.Address + ": connection rejected: " + e.Reason.String()
 }
+
+// Is makes it the error that programs on sockets know.
+func (e *RejectError) Is(target error) bool { return target == syscall.ECONNREFUSED }
 
 func opErr(op string, err error, format string, a ...any) error {
 	return &verbs.OpError{Op: op, Err: err, Detail: fmt.Sprintf(format, a...)}

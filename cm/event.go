@@ -22,14 +22,14 @@ const (
 	DeviceRemoval                    // the device was closed: so are all its ids
 	MulticastJoin                    // the group is joined; Event.UD says how to send to it
 	MulticastError                   // it could not be joined, or was lost
-	AddrChange                       // the device's address has changed
+	_                                // librdmacm's change of address: a device in software keeps its own
 	TimewaitExit                     // the connection's numbers can be used again: the queue pair may be
 )
 
 func (t EventType) String() string {
 	names := [...]string{"address resolved", "address error", "route resolved", "route error", "connect request",
 		"connect response", "connect error", "unreachable", "rejected", "established", "disconnected", "device removal",
-		"multicast join", "multicast error", "address change", "time wait exit"}
+		"multicast join", "multicast error", "unknown", "time wait exit"}
 	if int(t) < len(names) {
 		return names[t]
 	}

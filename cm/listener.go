@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
 
@@ -192,10 +193,9 @@ func (r *Request) Accept(ctx context.Context, opts ...Option) (*Conn, error) {
 	return c, nil
 }
 
-// Reject turns it down; at most MaxRejectData bytes tell why.
+// Reject turns it down; at most MaxRejectData bytes tell why. With more it returns
+// ErrInvalid, and the peer learns nothing but the no.
 func (r *Request) Reject(privateData []byte) error {
-	if err := r.conn.id.Reject(privateData); err != nil {
-		return err
-	}
-	return r.conn.id.Close()
+	err := r.conn.id.Reject(privateData)
+	return errors.Join(err, r.conn.id.Close())
 }

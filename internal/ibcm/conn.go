@@ -81,7 +81,7 @@ func (c *conn) remoteQP() remoteQP { return remoteQP{peerOf(&c.to), c.remoteQPN}
 
 // open gives c an ID; nil where there is no room.
 func (e *Engine) open(c conn) *conn {
-	if e.Connections() >= e.config.MaxConnections || len(e.byID)+1 >= 1<<bits.OnesCount32(^e.config.IDMask) {
+	if e.Connections() >= e.config.MaxConnections || uint64(len(e.byID)+1) >= 1<<bits.OnesCount32(^e.config.IDMask) {
 		return nil
 	}
 	for {
