@@ -80,6 +80,7 @@ type serveLog struct {
 func (l *serveLog) report(e filecopy.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	name := filecopy.Printable(e.Name)
 	switch {
 	case e.Name == "" && e.Err == nil:
 		l.clients++
@@ -88,12 +89,12 @@ func (l *serveLog) report(e filecopy.Event) {
 		fmt.Fprintf(l.w, "%v: %v\n", e.Peer, e.Err)
 	case e.Err != nil:
 		l.failed++
-		fmt.Fprintf(l.w, "%v: %s: not complete: %v\n", e.Peer, e.Name, e.Err)
+		fmt.Fprintf(l.w, "%v: %s: not complete: %v\n", e.Peer, name, e.Err)
 	default:
 		l.files++
 		l.bytes += e.Size
 		if l.verbose {
-			fmt.Fprintf(l.w, "%v: %s: %d bytes, %d of them were there\n", e.Peer, e.Name, e.Size, e.Kept)
+			fmt.Fprintf(l.w, "%v: %s: %d bytes, %d of them were there\n", e.Peer, name, e.Size, e.Kept)
 		}
 	}
 }

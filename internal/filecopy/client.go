@@ -27,7 +27,7 @@ func Dial(ctx context.Context, dev *verbs.Device, address string, timeout time.D
 	if err != nil {
 		reject := (*cm.RejectError)(nil)
 		if errors.As(err, &reject) && reject.Reason == cm.ReasonConsumer {
-			return nil, fmt.Errorf("%w: %s", err, strings.TrimRight(string(reject.PrivateData), "\x00"))
+			return nil, fmt.Errorf("%w: %s", err, Printable(strings.TrimRight(string(reject.PrivateData), "\x00")))
 		}
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (c *Client) answer(ctx context.Context, file uint32) (message, error) {
 		switch m := m.(type) {
 		case failure:
 			if m.File == file {
-				return nil, &ServerError{m.Text}
+				return nil, &ServerError{Printable(m.Text)}
 			}
 			continue
 		case done:

@@ -2,7 +2,11 @@
 
 package filecopy
 
-import "errors"
+import (
+	"errors"
+	"strings"
+	"unicode"
+)
 
 // Sentinels, found with errors.Is.
 var (
@@ -11,6 +15,16 @@ var (
 	// ErrLost: the connection is gone. The same copy, started again, continues.
 	ErrLost = errors.New("the connection is lost")
 )
+
+// Printable returns what a peer said with nothing in it that a terminal would obey.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
 
 // ServerError is what the server says about a file; the connection goes on.
 type ServerError struct{ Text string }

@@ -62,6 +62,12 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
+func TestPrintable(t *testing.T) {
+	if got := Printable("plain \x1b[31mtext\nnäxt\xff"); got != "plain ?[31mtext?näxt?" && got != "plain ?[31mtext?näxt\ufffd" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestSegments(t *testing.T) {
 	for size, want := range map[int64]int{0: 0, 1: 1, segmentSize: 1, segmentSize + 1: 2} {
 		if got := segments(size); got != want {
