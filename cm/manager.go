@@ -100,7 +100,6 @@ func (m *manager) unlock() {
 		m.proto.flush()
 		if len(m.ids) == 0 && m.proto.idle() {
 			m.shared.close()
-			m.shared = shared{}
 		}
 	}
 	stopped := m.stopped

@@ -35,12 +35,14 @@ func (s *shared) pool(size int) *Pool {
 	return p
 }
 
-// close gives back what no program uses any more. What it does use goes with the device.
+// close gives back what is not in use any more. A domain that is, by memory of a program's
+// own or by buffers on their way back, stays for the connections to come.
 func (s *shared) close() {
 	for _, p := range s.pools {
 		p.Close()
 	}
-	if s.pd != nil {
-		s.pd.Close()
+	s.pools = nil
+	if s.pd != nil && s.pd.Close() == nil {
+		s.pd = nil
 	}
 }
