@@ -17,15 +17,15 @@ import (
 )
 
 // TestCMLoss drops 5% of what the connection managers say to each other, in both
-// directions, and nothing else: every message is repeated until it is answered, and no
-// message that comes twice does harm.
+// directions, lets 10% come twice and some overtake others, and leaves all else alone: every
+// message is repeated until it is answered, and none that comes twice or late does harm.
 func TestCMLoss(t *testing.T) {
-	const loss = "5%"
+	disturbance := []string{"loss", "5%", "duplicate", "10%", "delay", "2ms", "3ms"}
 	c := matose{connections: 40, size: 100, count: 10}
 	disturb := func(t *testing.T) {
 		g := dialGuest(t, false)
 		for _, direction := range []string{"out", "in"} {
-			g.call("netem", args{"direction": direction, "args": []string{"loss", loss}, "qpn": 1}, nil)
+			g.call("netem", args{"direction": direction, "args": disturbance, "qpn": 1}, nil)
 		}
 		t.Cleanup(func() { // before its connection is closed
 			for _, direction := range []string{"out", "in"} {
