@@ -6,9 +6,11 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -211,5 +213,39 @@ func TestRsocketPrograms(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestRsocketPeerKilled kills rstream in the middle of what it sends: reading and writing
+// end, and say so.
+func TestRsocketPeerKilled(t *testing.T) {
+	tr := rstream{size: 100000, count: 10000, turns: 1}
+	m, g := openManager(t, false), dialGuest(t, false)
+	l, err := rnet.Listen(m.dev, net.JoinHostPort(hostIPv4, strconv.Itoa(rsocketPort)))
+	must(t, l, err)
+	defer l.Close()
+	client := g.spawn(0, tr.argv("rstream", "-s", hostIPv4)...)
+	l.SetDeadline(time.Now().Add(programTimeout))
+	c, err := l.AcceptConn()
+	must(t, c, err)
+	c.SetDeadline(time.Now().Add(programTimeout))
+	n, err := io.CopyN(c, c, 16) // they keep step before they begin
+	must(t, n, err)
+	n, err = io.CopyN(io.Discard, c, 3*int64(tr.size))
+	must(t, n, err)
+	client.kill()
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("reading waits for the peer that was killed")
+	}
+	for { // as much as there is room for
+		if _, err = c.Write(make([]byte, tr.size)); err != nil {
+			break
+		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("writing waits for the peer that was killed")
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 }

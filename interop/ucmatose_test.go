@@ -18,6 +18,7 @@ import (
 type matose struct {
 	connections, size, count int
 	migrate                  bool
+	ib                       bool // in port space IB; otherwise TCP
 }
 
 const matosePort = 7471
@@ -27,13 +28,23 @@ func (c matose) argv(more ...string) []string {
 	if c.migrate {
 		argv = append(argv, "-m")
 	}
+	if c.ib {
+		argv = append(argv, "-P", "ib")
+	}
 	return argv
+}
+
+func (c matose) portSpace() cm.PortSpace {
+	if c.ib {
+		return cm.IB
+	}
+	return cm.TCP
 }
 
 // serve is Ramjet as ucmatose's server; client starts the peer once it can connect.
 func (c matose) serve(m *manager, client func()) {
 	m.t.Helper()
-	listener := m.listen(cm.TCP, matosePort)
+	listener := m.listen(c.portSpace(), matosePort)
 	client()
 	var ends []*endpoint
 	for established := 0; established < c.connections; {
@@ -80,7 +91,7 @@ func (c matose) connect(m *manager) {
 	m.t.Helper()
 	var ends []*endpoint
 	for range c.connections {
-		end := m.endpoint(m.resolve(cm.TCP, matosePort), c.size, c.count)
+		end := m.endpoint(m.resolve(c.portSpace(), matosePort), c.size, c.count)
 		ends = append(ends, end)
 	}
 	for _, end := range ends {
@@ -125,8 +136,19 @@ const matoseDone = "return status 0"
 
 // matoses are what TestUcmatose runs over each family of addresses.
 var matoses = map[string][]matose{
-	"IPv4": {{1, 100, 10, false}, {1, 100, 10, true}, {10, 70_000, 3, false}, {100, 100, 10, false}, {100, 100, 10, true}},
-	"IPv6": {{1, 100, 10, false}, {10, 9000, 5, true}, {100, 100, 10, false}},
+	"IPv4": {
+		{connections: 1, size: 100, count: 10},
+		{connections: 1, size: 100, count: 10, migrate: true},
+		{connections: 10, size: 70_000, count: 3},
+		{connections: 10, size: 100, count: 10, ib: true},
+		{connections: 100, size: 100, count: 10},
+		{connections: 100, size: 100, count: 10, migrate: true},
+	},
+	"IPv6": {
+		{connections: 1, size: 100, count: 10},
+		{connections: 10, size: 9000, count: 5, migrate: true},
+		{connections: 100, size: 100, count: 10},
+	},
 }
 
 // TestUcmatose connects Ramjet with rdma-core's ucmatose, many connections at once, with
@@ -138,6 +160,9 @@ func TestUcmatose(t *testing.T) {
 			name := f.name + "/" + strconv.Itoa(c.connections) + "x" + strconv.Itoa(c.size)
 			if c.migrate {
 				name += "/migrate"
+			}
+			if c.ib {
+				name += "/IB"
 			}
 			t.Run("ramjet→rxe/"+name, func(t *testing.T) {
 				g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
