@@ -28,8 +28,9 @@ var layers = map[string][]string{
 	"cm":                   {"internal/ibcm", "verbs", "wire/"},
 	"roce":                 {"internal/ibta", "internal/memory", "internal/netio", "internal/portshare", "internal/softdev", "trace", "verbs", "wire/"},
 	"internal/memory":      {"verbs"},
-	"internal/queue":       {"verbs"},
+	"internal/queue":       {"internal/memory", "verbs"},
 	"internal/ibta":        {"internal/memory", "internal/queue", "verbs", "wire/"},
+	"internal/rdmap":       {"internal/memory", "internal/queue", "verbs", "wire/"},
 	"internal/ibcm":        {"verbs", "wire/"},
 	"internal/softdev":     {"internal/ibta", "internal/memory", "internal/queue", "verbs", "wire/"},
 	"internal/netio":       {},
@@ -52,6 +53,7 @@ var forbidden = map[string][]string{
 	"wire/mad":        {"golang.org/"},
 	"wire/iwarp":      {"github.com/", "golang.org/"},
 	"internal/ibta":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
+	"internal/rdmap":  {"net", "os", "sync", "time", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/ibcm":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/memory": {"net", "os/exec", "math/rand", "sync"},
 	"verbs":           {"net", "os", "golang.org/"},
@@ -109,7 +111,7 @@ func checkImports(t *testing.T, p pkg) {
 // The engine's packages may use package time for durations, but not its clock.
 func TestEngineHasNoClock(t *testing.T) {
 	clock := regexp.MustCompile(`\btime\.(Now|Since|Until|After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\(`)
-	for _, dir := range []string{"internal/ibta", "internal/memory", "internal/queue", "internal/ibcm", "wire/ib", "wire/mad", "wire/iwarp"} {
+	for _, dir := range []string{"internal/ibta", "internal/memory", "internal/queue", "internal/rdmap", "internal/ibcm", "wire/ib", "wire/mad", "wire/iwarp"} {
 		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no files: %v", dir, err)

@@ -22,7 +22,7 @@ func (q *QP) receiveDatagram(p *ib.Packet, from Arrival) Reason {
 		return DropNoReceive
 	}
 	m := &q.resp.msg
-	if !m.scatter.Set(q.Device.Memory, m.queue.PD, m.recv.sgl, true) {
+	if !m.scatter.Set(q.Device.Memory, m.queue.PD, m.recv.SGL, true) {
 		q.completeRecvError(verbs.LocalProtectionError)
 		q.enterError()
 		return DropAccess

@@ -28,5 +28,5 @@
 //	responder.go, execute.go  the checks of a request, and what it does
 //	respond.go                acknowledgements and responses on their way out
 //	datagram.go               UD
-//	batch.go, outbox.go       what comes out
+//	batch.go                  what comes out
 package ibta

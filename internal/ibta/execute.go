@@ -69,11 +69,11 @@ func (q *QP) takeRecv(p *ib.Packet) (outcome, bool) {
 	if rq == nil || rq.Len() == 0 {
 		return receiverNotReady, false
 	}
-	rq.take(&m.recv)
+	rq.Take(&m.recv)
 	m.queue, m.hasRecv = rq, true
 	if rq.Limit > 0 && rq.Len() < rq.Limit {
 		rq.Limit = 0 // the event disarms it (IBTA 10.2.9.1)
-		q.Device.Outbox.Events = append(q.Device.Outbox.Events, Event{Type: verbs.EventSRQLimitReached, Owner: rq.Owner})
+		q.Device.Outbox.Raise(verbs.EventSRQLimitReached, rq.Owner)
 	}
 	return accept, true
 }
@@ -89,17 +89,17 @@ func (q *QP) recvCQ() *queue.CQ {
 // completeRecvError completes the receive under way with an error.
 func (q *QP) completeRecvError(s verbs.Status) {
 	m := &q.resp.msg
-	c := q.Device.Outbox.complete(q.recvCQ())
-	c.WC = verbs.WC{ID: m.recv.id, Status: s, Op: verbs.WCRecv, QPN: q.Num}
+	c := q.Device.Outbox.Complete(q.recvCQ())
+	c.WC = verbs.WC{ID: m.recv.ID, Status: s, Op: verbs.WCRecv, QPN: q.Num}
 	m.hasRecv = false
 }
 
 // completeRecv completes the receive under way with a message of n bytes.
 func (q *QP) completeRecv(p *ib.Packet, info *ib.OpInfo, op verbs.WCOp, n int) *verbs.WC {
 	m := &q.resp.msg
-	c := q.Device.Outbox.complete(q.recvCQ())
+	c := q.Device.Outbox.Complete(q.recvCQ())
 	c.Solicited = p.SolicitedEvent
-	c.WC = verbs.WC{ID: m.recv.id, Op: op, QPN: q.Num, ByteLen: uint32(n), PKeyIndex: q.attr.PKeyIndex}
+	c.WC = verbs.WC{ID: m.recv.ID, Op: op, QPN: q.Num, ByteLen: uint32(n), PKeyIndex: q.attr.PKeyIndex}
 	if info.Imm {
 		c.WC.Flags |= verbs.WithImm
 		c.WC.Imm = uint32(p.Imm)
@@ -119,7 +119,7 @@ func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
 		if v, ok := q.takeRecv(p); !ok {
 			return v
 		}
-		if !m.scatter.Set(q.Device.Memory, m.queue.PD, m.recv.sgl, true) {
+		if !m.scatter.Set(q.Device.Memory, m.queue.PD, m.recv.SGL, true) {
 			q.completeRecvError(verbs.LocalProtectionError)
 			return q.recvFailed(remoteOperational)
 		}

@@ -95,7 +95,7 @@ func (q *QP) reset() {
 		q.RecvCQ.Forget(q.Num)
 	}
 	if q.Recv != nil && !q.Shared {
-		q.Recv.clear()
+		q.Recv.Clear()
 	}
 	q.req, q.resp = requester{sq: q.req.sq}, responder{}
 	q.req.sq.Clear()
@@ -124,6 +124,6 @@ func (q *QP) checkDrained() {
 	}
 	if r := &q.req; r.next == 0 && (r.sq.Len() == 0 || !q.begun(r.sq.Front())) {
 		q.req.draining = false
-		q.Device.Outbox.event(verbs.EventSQDrained, q)
+		q.Device.Outbox.Raise(verbs.EventSQDrained, q.Owner)
 	}
 }

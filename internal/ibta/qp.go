@@ -40,7 +40,7 @@ type Arrival interface {
 // Device is what the queue pairs of one device share.
 type Device struct {
 	Memory   *memory.Table
-	Outbox   Outbox
+	Outbox   queue.Outbox
 	Counters Counters
 	PKeys    []verbs.PKey
 	// Resolve makes an address vector of its attributes.
@@ -195,7 +195,7 @@ func (q *QP) fail(status verbs.Status) {
 	}
 	if q.reliable() {
 		q.enterError()
-		q.Device.Outbox.event(verbs.EventQPBroken, q)
+		q.Device.Outbox.Raise(verbs.EventQPBroken, q.Owner)
 		return
 	}
 	q.state = verbs.SQE

@@ -4,6 +4,7 @@ package ibta
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -30,7 +31,7 @@ type message struct {
 
 	hasRecv bool // recv was taken for it
 	queue   *RecvQueue
-	recv    recvWQE
+	recv    queue.RecvWQE
 	scatter memory.Cursor
 }
 
@@ -57,7 +58,7 @@ func (q *QP) handleRequest(p *ib.Packet) Reason {
 	if !r.heard {
 		r.heard = true
 		if q.state == verbs.RTR {
-			q.Device.Outbox.event(verbs.EventCommEstablished, q)
+			q.Device.Outbox.Raise(verbs.EventCommEstablished, q.Owner)
 		}
 	}
 	if p.PSN != r.psn {
@@ -159,7 +160,7 @@ func (q *QP) refuse(v outcome) Reason {
 	}
 	q.Device.Counters.RemoteErrors++
 	r.ack.nak(r.psn, ib.NAK(code))
-	q.Device.Outbox.event(event, q)
+	q.Device.Outbox.Raise(event, q.Owner)
 	q.enterError()
 	if v == remoteAccess {
 		return DropAccess

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
 	"github.com/ramjet-rdma/ramjet/internal/sim"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -28,8 +29,8 @@ type script struct {
 
 	batch *ibta.Batch
 	out   []ib.Packet
-	wcs   []ibta.Completion
-	evs   []ibta.Event
+	wcs   []queue.Completion
+	evs   []queue.Event
 }
 
 const (

@@ -238,7 +238,7 @@ func (q *QP) completeSend(w *sendWQE, status verbs.Status) {
 	if status == verbs.Success && !q.SignalAll && w.flags&verbs.Signaled == 0 {
 		return
 	}
-	c := q.Device.Outbox.complete(q.SendCQ)
+	c := q.Device.Outbox.Complete(q.SendCQ)
 	c.WC = verbs.WC{ID: w.id, Status: status, Op: w.row().wc, QPN: q.Num}
 	if status == verbs.Success && w.row().writesLocal {
 		c.WC.ByteLen = w.length

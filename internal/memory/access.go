@@ -64,3 +64,28 @@ func (t *Table) Written(s *Span) {
 		t.changed = true
 	}
 }
+
+// Refusal is why Remote found nothing.
+type Refusal uint8
+
+const (
+	NoKey    Refusal = iota // no such key, or it stands for nothing now
+	NotOwner                // it is of another protection domain or queue pair
+	Outside                 // the range is not within its memory
+	NoRight                 // it does not allow that
+)
+
+// Refused says why Remote returned false for the same arguments.
+func (t *Table) Refused(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) Refusal {
+	e := t.entries[key>>8]
+	if e == nil || e.key != key || e.mem == nil {
+		return NoKey
+	}
+	if w := e.window; e.pd != pd || w != nil && w.typ == verbs.MWType2 && w.qpn != qpn {
+		return NotOwner
+	}
+	if _, ok := e.span(addr, n); !ok {
+		return Outside
+	}
+	return NoRight
+}

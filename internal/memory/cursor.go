@@ -118,3 +118,51 @@ func (c *Cursor) Append(buf []byte, n int) (_ []byte, ok bool) {
 	}
 	return buf, true
 }
+
+// Room appends the next n bytes to pieces, as they lie in memory, without walking past
+// them: where a socket shall put what it receives. False: the list is shorter, or a region
+// of it has ended.
+func (c *Cursor) Room(pieces [][]byte, n int) ([][]byte, bool) {
+	for i, off := c.index, c.off; n > 0; i, off = i+1, 0 {
+		if i == len(c.spans) || !c.spans[i].Valid() {
+			return pieces, false
+		}
+		b := c.spans[i].mem[off:]
+		b = b[:min(n, len(b)):len(b)]
+		pieces = append(pieces, b)
+		n -= len(b)
+	}
+	return pieces, true
+}
+
+// Filled walks past the first piece, up to n bytes, of what Room returned and something was
+// written to.
+func (c *Cursor) Filled(t *Table, n int) []byte {
+	s := &c.spans[c.index]
+	b := s.mem[c.off:]
+	b = b[:min(n, len(b))]
+	t.Written(s)
+	c.advance(len(b))
+	return b
+}
+
+// Ready says whether the next n bytes, which the list has, can be read.
+func (c *Cursor) Ready(n int) bool {
+	for i, off := c.index, c.off; n > 0; i, off = i+1, 0 {
+		s := &c.spans[i]
+		step := min(n, len(s.mem)-off)
+		if _, ok := s.Part(off, step); !ok {
+			return false
+		}
+		n -= step
+	}
+	return true
+}
+
+// NextSpan returns the next up to n bytes that lie together, and walks past them.
+func (c *Cursor) NextSpan(n int) Span {
+	s := &c.spans[c.index]
+	part := s.Sub(c.off, min(n, len(s.mem)-c.off))
+	c.advance(len(part.mem))
+	return part
+}

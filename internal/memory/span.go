@@ -108,3 +108,18 @@ func (s *Span) Write(t *Table, off int, b []byte) bool {
 	t.Written(s)
 	return true
 }
+
+// Update replaces the word by what f makes of it, unless f says no, and returns what it was
+// before, under the same conditions. f may be called several times.
+func (s *Span) Update(f func(old uint64) (next uint64, change bool)) (old uint64, ok bool) {
+	if s.foreign() {
+		defer Recover(debug.SetPanicOnFault(true), &ok)
+	}
+	for {
+		old = atomic.LoadUint64(s.word())
+		next, change := f(old)
+		if !change || atomic.CompareAndSwapUint64(s.word(), old, next) {
+			return old, true
+		}
+	}
+}

@@ -9,13 +9,13 @@ import (
 
 // cq is a completion queue.
 type cq struct {
-	dev    *Device
+	dev    *core
 	q      *queue.CQ
 	events verbs.CQEvents
 }
 
 // CreateCQ creates a completion queue.
-func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
+func (d *core) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	if cqe > maxCQE {
 		return nil, verbs.ErrInvalid
 	}

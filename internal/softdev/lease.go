@@ -19,7 +19,7 @@ type pollers struct {
 }
 
 // polled notes a poll that found nothing in its queue.
-func (d *Device) polled() {
+func (d *core) polled() {
 	if d.pollers.count.Add(1)%16 == 0 {
 		d.pollers.recent.Store(int64(d.now()))
 	}
@@ -27,7 +27,7 @@ func (d *Device) polled() {
 
 // worked notes a poll that moved a lot of data, which took as long as many polls that find
 // nothing.
-func (d *Device) worked() {
+func (d *core) worked() {
 	d.pollers.count.Add(busyPolls / 2)
 	d.pollers.recent.Store(int64(d.now()))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // loop is the device's goroutine: it moves data while no program polls.
-func (d *Device) loop() {
+func (d *core) loop() {
 	defer close(d.done)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -33,8 +33,8 @@ func (d *Device) loop() {
 			d.mu.Unlock()
 			return
 		}
-		n := d.pass(false)
-		if n > 0 || d.ready.Len() > 0 && !d.stalled {
+		n := d.mover.pass(false)
+		if n > 0 || d.mover.pending() {
 			idleSince = 0
 			d.mu.Unlock()
 			runtime.Gosched() // whoever was just woken may answer
@@ -43,18 +43,18 @@ func (d *Device) loop() {
 		if idleSince == 0 {
 			idleSince = now
 		}
-		if now-idleSince < spin && !d.stalled {
+		if now-idleSince < spin && !d.mover.stalled() {
 			d.mu.Unlock()
 			runtime.Gosched()
 			continue
 		}
 		idleSince = 0
 		d.waiting = true
-		d.waitUntil = d.nextDue()
-		d.port.SetDeadline(d.timeOf(d.waitUntil))
-		writable := d.stalled
+		d.waitUntil = d.mover.nextDue()
+		d.mover.setDeadline(d.timeOf(d.waitUntil))
+		writable := d.mover.stalled()
 		d.mu.Unlock()
-		if d.port.Wait(writable) != nil {
+		if d.mover.wait(writable) != nil {
 			return // closed
 		}
 		d.lock()
@@ -65,7 +65,7 @@ func (d *Device) loop() {
 
 // lock takes the device's lock on behalf of its goroutine, which does not queue for it
 // unless it has to.
-func (d *Device) lock() {
+func (d *core) lock() {
 	for range 200 {
 		if d.mu.TryLock() {
 			return
@@ -76,7 +76,7 @@ func (d *Device) lock() {
 }
 
 // timeOf turns the engine's time into the clock's; zero stays zero.
-func (d *Device) timeOf(t ibta.Time) time.Time {
+func (d *core) timeOf(t ibta.Time) time.Time {
 	if t == 0 {
 		return time.Time{}
 	}
@@ -84,20 +84,20 @@ func (d *Device) timeOf(t ibta.Time) time.Time {
 }
 
 // wakeForTimer makes the goroutine's Wait end no later than the next timer.
-func (d *Device) wakeForTimer() { d.wakeBy(d.nextDue()) }
+func (d *core) wakeForTimer() { d.wakeBy(d.mover.nextDue()) }
 
 // wakeBy makes the goroutine's Wait end no later than t; zero: never mind.
-func (d *Device) wakeBy(t ibta.Time) {
+func (d *core) wakeBy(t ibta.Time) {
 	if d.waiting && t != 0 && (d.waitUntil == 0 || t < d.waitUntil) {
 		d.waitUntil = t
-		d.port.SetDeadline(d.timeOf(t))
+		d.mover.setDeadline(d.timeOf(t))
 	}
 }
 
 // endLease gives the data back to the goroutine: the program is going to sleep.
-func (d *Device) endLease() {
+func (d *core) endLease() {
 	d.pollers.recent.Store(0)
-	d.flushAcks()
+	d.mover.flush()
 	if d.leased.Swap(false) {
 		select {
 		case d.unlease <- struct{}{}:
@@ -106,20 +106,11 @@ func (d *Device) endLease() {
 	}
 }
 
-// flushAcks sends the acknowledgements that are held back.
-func (d *Device) flushAcks() {
-	if len(d.heldAcks) > 0 {
-		d.passNow = 0
-		d.releaseAcks()
-		d.transmit(true)
-	}
-}
-
 // wakeLoop makes the goroutine look around, whatever it does.
-func (d *Device) wakeLoop() {
+func (d *core) wakeLoop() {
 	select {
 	case d.unlease <- struct{}{}:
 	default:
 	}
-	d.port.Wake()
+	d.mover.wake()
 }

@@ -13,29 +13,29 @@ import (
 
 // mr is a memory region.
 type mr struct {
-	dev    *Device
+	dev    *core
 	region *memory.Region
 }
 
-func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
+func (p *domain) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
 	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) })
 }
 
-func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
+func (p *domain) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
 	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) })
 }
 
-func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
+func (p *domain) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
 	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) })
 }
 
-func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (verbs.MRDriver, error) {
+func (p *domain) newMR(make func(*memory.Table) (*memory.Region, error)) (verbs.MRDriver, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
 	if p.dev.closed {
 		return nil, verbs.ErrClosed
 	}
-	r, err := make(p.dev.engine.Memory)
+	r, err := make(p.dev.memory)
 	if err != nil {
 		return nil, err
 	}
@@ -55,15 +55,15 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	defer m.dev.mu.Unlock()
 	var num memory.PD
 	if to != nil {
-		num = to.(*pd).num
+		num = to.(domainDriver).number()
 	}
-	return m.dev.engine.Memory.Reregister(m.region, flags, num, buf, access)
+	return m.dev.memory.Reregister(m.region, flags, num, buf, access)
 }
 
 func (m *mr) Dereg() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
-	err := m.dev.engine.Memory.Deregister(m.region)
+	err := m.dev.memory.Deregister(m.region)
 	if err == nil {
 		m.dev.watch.notify() // whoever waits for the region sees that it is gone
 	}
@@ -109,7 +109,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 			d.mu.Lock()
 			continue
 		}
-		d.engine.Memory.Watch(m.region, 1)
+		d.memory.Watch(m.region, 1)
 		changed := d.watch.channel()
 		d.endLease()
 		d.mu.Unlock()
@@ -118,7 +118,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		case <-ctx.Done():
 		}
 		d.mu.Lock()
-		d.engine.Memory.Watch(m.region, -1)
+		d.memory.Watch(m.region, -1)
 		spinUntil = time.Time{}
 	}
 }
@@ -142,17 +142,17 @@ func (w *watch) notify() {
 
 // mw is a memory window.
 type mw struct {
-	dev    *Device
+	dev    *core
 	window *memory.Window
 }
 
-func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
+func (p *domain) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
 	if p.dev.closed {
 		return nil, verbs.ErrClosed
 	}
-	return &mw{p.dev, p.dev.engine.Memory.AllocWindow(p.num, t)}, nil
+	return &mw{p.dev, p.dev.memory.AllocWindow(p.num, t)}, nil
 }
 
 // Window returns the engine's part.
@@ -167,6 +167,6 @@ func (m *mw) RKey() verbs.Key {
 func (m *mw) Dealloc() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
-	m.dev.engine.Memory.FreeWindow(m.window)
+	m.dev.memory.FreeWindow(m.window)
 	return nil
 }

@@ -8,14 +8,35 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// pd is a protection domain.
-type pd struct {
-	dev *Device
+// domain is a protection domain, as far as it is no engine's business.
+type domain struct {
+	dev *core
 	num memory.PD
 }
 
+// domainDriver is a domain of any device of this package.
+type domainDriver interface{ number() memory.PD }
+
+func (d *core) newDomain() (domain, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return domain{}, verbs.ErrClosed
+	}
+	d.nextPD++
+	return domain{dev: d, num: d.nextPD}, nil
+}
+
+func (p *domain) number() memory.PD { return p.num }
+
 // Dealloc has nothing to free: what was made from the domain is gone.
-func (p *pd) Dealloc() error { return nil }
+func (p *domain) Dealloc() error { return nil }
+
+// pd is a protection domain.
+type pd struct {
+	domain
+	dev *Device
+}
 
 // ah is an address handle.
 type ah struct{ vector *ibta.Vector }

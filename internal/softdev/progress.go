@@ -4,7 +4,6 @@ package softdev
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
@@ -37,25 +36,16 @@ const (
 type progress struct {
 	deliver     func(*ib.Packet, *Arrival) // d.receive, made once
 	batch       *ibta.Batch
-	stalled     bool      // the port took no more: batch is to be sent again
+	isStalled   bool      // the port took no more: batch is to be sent again
 	passNow     ibta.Time // of the pass under way; zero: the clock was not read yet
 	passPackets int       // received in it
 	sentBatches int       // sent in it
-
-	leased    atomic.Bool // a program polls; the goroutine keeps away
-	pollers   pollers
-	passes    uint
-	waitUntil ibta.Time // deadline of the goroutine's Wait; zero: none
-	waiting   bool
-	unlease   chan struct{} // ends the goroutine's lease early
-	done      chan struct{}
+	passes      uint
 }
 
 func (p *progress) init(d *Device, lim Limits) {
 	p.deliver = d.receive
 	p.batch = ibta.NewBatch(lim.MaxPackets, lim.MaxBytes)
-	p.unlease = make(chan struct{}, 1)
-	p.done = make(chan struct{})
 }
 
 // passTime returns the time of the pass under way.
@@ -124,7 +114,7 @@ func (d *Device) pass(polling bool) int {
 			d.releaseAcks()
 		}
 	}
-	if d.stalled || d.ready.Len() > 0 {
+	if d.isStalled || d.ready.Len() > 0 {
 		d.transmit(!hold)
 	}
 	if len(d.heldAcks) > 0 {
@@ -137,9 +127,6 @@ func (d *Device) pass(polling bool) int {
 
 // poll is a pass on behalf of a polling program.
 func (d *Device) poll() int {
-	if d.closed {
-		return 0
-	}
 	n := d.pass(true)
 	if n > 0 && d.sentBatches+d.passPackets > bulk {
 		d.worked()
@@ -161,7 +148,7 @@ func (d *Device) runTimers() {
 // transmit sends what ready queue pairs have, one send of each in turn. Those that have
 // little share a send.
 func (d *Device) transmit(acks bool) {
-	if d.stalled && !d.send() {
+	if d.isStalled && !d.send() {
 		return
 	}
 	now := d.passTime()
@@ -203,20 +190,20 @@ func (d *Device) rest(q *qp) {
 func (d *Device) send() bool {
 	err := d.port.Send(d.batch)
 	d.sentBatches++
-	d.stalled = errors.Is(err, ErrAgain)
-	if err != nil && !d.stalled {
+	d.isStalled = errors.Is(err, ErrAgain)
+	if err != nil && !d.isStalled {
 		d.engine.Counters.SendErrors++
 	}
-	if d.stalled && !d.batch.Detach() {
-		d.stalled = false // as if it were lost: sending it again will tell
+	if d.isStalled && !d.batch.Detach() {
+		d.isStalled = false // as if it were lost: sending it again will tell
 		d.engine.Counters.SendErrors++
 	}
-	if d.stalled {
+	if d.isStalled {
 		if d.waiting {
 			d.port.Wake() // it is to wait for room
 		}
 	}
-	return !d.stalled
+	return !d.isStalled
 }
 
 // kick sends what was just posted to q, unless it can join a send that is about to leave.
@@ -238,24 +225,7 @@ func (d *Device) deliverOutbox() {
 	if len(out.Completions) == 0 && len(out.Events) == 0 {
 		return
 	}
-	now := uint64(d.passTime())
-	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
-		c := &out.Completions[i]
-		c.WC.Timestamp = now
-		qpn := c.WC.QPN
-		if !c.CQ.Push(&c.WC, c.Solicited) {
-			d.overflowed(qpn)
-		}
-	}
-	for _, e := range out.Events {
-		switch o := e.Owner.(type) {
-		case *qp:
-			o.events(e.Type)
-		case *srq:
-			o.events(e.Type)
-		}
-	}
-	out.Reset()
+	d.core.deliverOutbox(out, d.passTime(), d.overflowed)
 }
 
 // overflowed puts the queue pair whose completion was lost into the error state.
@@ -266,3 +236,20 @@ func (d *Device) overflowed(n verbs.QPN) {
 		q.events(verbs.EventQPFatal)
 	}
 }
+
+// flushAcks sends the acknowledgements that are held back.
+func (d *Device) flushAcks() {
+	if len(d.heldAcks) > 0 {
+		d.passNow = 0
+		d.releaseAcks()
+		d.transmit(true)
+	}
+}
+
+func (d *Device) flush()                   { d.flushAcks() }
+func (d *Device) pending() bool            { return d.ready.Len() > 0 && !d.isStalled }
+func (d *Device) stalled() bool            { return d.isStalled }
+func (d *Device) nextDue() ibta.Time       { return d.schedule.nextDue() }
+func (d *Device) setDeadline(t time.Time)  { d.port.SetDeadline(t) }
+func (d *Device) wait(writable bool) error { return d.port.Wait(writable) }
+func (d *Device) wake()                    { d.port.Wake() }

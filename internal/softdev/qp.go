@@ -63,6 +63,8 @@ func (d *Device) createQP(domain memory.PD, xrc *ibta.Domain, spec *verbs.QPSpec
 	return q, nil
 }
 
+func (q *qp) raise(t verbs.EventType) { q.events(t) }
+
 func (q *qp) Num() verbs.QPN { return q.engine.Num }
 
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {

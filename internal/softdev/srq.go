@@ -4,18 +4,35 @@ package softdev
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // srq is a shared receive queue.
 type srq struct {
-	dev    *Device
-	queue  ibta.RecvQueue
+	dev    *core
+	queue  queue.RecvQueue
 	domain *ibta.Domain // XRC
 	events func(verbs.EventType)
 }
 
 func (p *pd) CreateSRQ(spec verbs.SRQSpec) (verbs.SRQDriver, error) {
+	s, err := p.createSRQ(&spec)
+	if err != nil || spec.XRCD == nil {
+		return s, err
+	}
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	s.domain = &spec.XRCD.(*xrcd).domain
+	s.queue.CQ = spec.CQ.(*cq).q
+	for s.queue.Num == 0 || s.domain.Queues[s.queue.Num] != nil {
+		s.queue.Num = random32() & 0xffffff
+	}
+	s.domain.Queues[s.queue.Num] = &s.queue
+	return s, nil
+}
+
+func (p *domain) createSRQ(spec *verbs.SRQSpec) (*srq, error) {
 	if spec.MaxWR > maxSRQWR || spec.MaxSGE > maxSGE {
 		return nil, verbs.ErrInvalid
 	}
@@ -26,17 +43,11 @@ func (p *pd) CreateSRQ(spec verbs.SRQSpec) (verbs.SRQDriver, error) {
 		return nil, verbs.ErrClosed
 	}
 	s := &srq{dev: d, events: spec.Events}
-	s.queue = ibta.RecvQueue{PD: p.num, MaxWR: spec.MaxWR, MaxSGE: spec.MaxSGE, Shared: true, Owner: s}
-	if spec.XRCD != nil {
-		s.domain = &spec.XRCD.(*xrcd).domain
-		s.queue.CQ = spec.CQ.(*cq).q
-		for s.queue.Num == 0 || s.domain.Queues[s.queue.Num] != nil {
-			s.queue.Num = random32() & 0xffffff
-		}
-		s.domain.Queues[s.queue.Num] = &s.queue
-	}
+	s.queue = queue.RecvQueue{PD: p.num, MaxWR: spec.MaxWR, MaxSGE: spec.MaxSGE, Shared: true, Owner: s}
 	return s, nil
 }
+
+func (s *srq) raise(t verbs.EventType) { s.events(t) }
 
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	s.dev.mu.Lock()

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ibta
+package queue
 
-import (
-	"github.com/ramjet-rdma/ramjet/internal/queue"
-	"github.com/ramjet-rdma/ramjet/verbs"
-)
+import "github.com/ramjet-rdma/ramjet/verbs"
 
 // Outbox gathers what the queue pairs of a device have to tell the program.
 type Outbox struct {
@@ -17,24 +14,25 @@ type Outbox struct {
 // its time.
 type Completion struct {
 	WC        verbs.WC
-	CQ        *queue.CQ
+	CQ        *CQ
 	Solicited bool
 }
 
 // Event is an asynchronous event of a queue pair or of a shared receive queue.
 type Event struct {
 	Type  verbs.EventType
-	Owner any // Config.Owner of the queue pair or RecvQueue.Owner
+	Owner any // the device's own
 }
 
-// complete makes room for a completion and returns it to be filled in.
-func (o *Outbox) complete(cq *queue.CQ) *Completion {
+// Complete makes room for a completion and returns it to be filled in.
+func (o *Outbox) Complete(cq *CQ) *Completion {
 	o.Completions = append(o.Completions, Completion{CQ: cq})
 	return &o.Completions[len(o.Completions)-1]
 }
 
-func (o *Outbox) event(t verbs.EventType, q *QP) {
-	o.Events = append(o.Events, Event{Type: t, Owner: q.Owner})
+// Raise adds an event.
+func (o *Outbox) Raise(t verbs.EventType, owner any) {
+	o.Events = append(o.Events, Event{Type: t, Owner: owner})
 }
 
 // Reset empties the outbox.

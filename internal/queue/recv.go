@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// RecvWQE is a receive that is posted.
+type RecvWQE struct {
+	ID  uint64
+	SGL []verbs.SGE
+}
+
+// RecvQueue holds posted receives: of one queue pair, or shared by several.
+type RecvQueue struct {
+	PD     memory.PD
+	MaxWR  int
+	MaxSGE int
+
+	// Of a shared receive queue.
+	Shared bool
+	Limit  int    // event once fewer receives are posted; 0: off
+	Num    uint32 // XRC: the number that senders name
+	CQ     *CQ    // XRC: where receives complete
+	Owner  any    // the device's own
+
+	ring Ring[RecvWQE]
+}
+
+// Post adds receives in order and returns how many.
+func (r *RecvQueue) Post(wrs []verbs.RecvWR) (int, error) {
+	for i := range wrs {
+		wr := &wrs[i]
+		if len(wr.SGL) > r.MaxSGE {
+			return i, verbs.ErrInvalid
+		}
+		if r.ring.Len() >= r.MaxWR {
+			return i, verbs.ErrQueueFull
+		}
+		w := r.ring.PushBack()
+		w.ID = wr.ID
+		w.SGL = append(w.SGL[:0], wr.SGL...)
+	}
+	return len(wrs), nil
+}
+
+// Len returns the number of receives posted.
+func (r *RecvQueue) Len() int { return r.ring.Len() }
+
+// Clear drops all receives.
+func (r *RecvQueue) Clear() { r.ring.Clear() }
+
+// Take moves the oldest receive into w, whose memory it uses.
+func (r *RecvQueue) Take(w *RecvWQE) {
+	f := r.ring.Front()
+	w.ID, w.SGL = f.ID, append(w.SGL[:0], f.SGL...)
+	r.ring.PopFront()
+}

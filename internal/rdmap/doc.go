@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rdmap is the iWARP engine: MPA, DDP and RDMAP over a stream of bytes (RFC 5044,
+// RFC 5041, RFC 5040, with the extensions of RFC 6581 and RFC 7306). It is pure: it has no
+// goroutine, lock, socket or clock. Who runs it gives it bytes and takes bytes out.
+//
+// A stream begins with [Setup], which reads the one frame that the peer sends, and the
+// functions that make frames; what both sides agreed on is [Params]. [QP.Begin] hands the
+// stream to a queue pair. From then on
+//
+//	Into, Received    where the next bytes of the stream go, and that they are there
+//	NextFPDUs, Sent   what is to be sent next, and how much of it TCP took
+//	Ending            nothing follows what was sent: close the stream
+//
+// Bytes of a long message whose header has been checked go straight to the memory that it
+// names; everything else passes through one buffer of the device.
+//
+// # Files
+//
+//	setup.go                  MPA's frames, what they agree on
+//	qp.go, modify.go          the queue pair, its states
+//	sendqueue.go              work requests
+//	sender.go, respond.go     from work requests, and from the peer's reads, to FPDUs
+//	batch.go                  what comes out
+//	receiver.go               from bytes to checked segments
+//	place.go, messages.go     where they go, and what they do
+//	terminate.go              errors, both ways
+package rdmap

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// endSegment does what follows when a segment is where it belongs.
+func (q *QP) endSegment() {
+	r := &q.rx
+	h := &r.h
+	q.Device.Counters.RecvFPDUs++
+	q.tx.await = false
+	first := !r.midway
+	r.midway, r.op = !h.Last, h.Opcode
+	switch op := h.Opcode; {
+	case op == iwarp.OpWrite:
+		if first {
+			r.written = 0
+		}
+		r.written += uint32(r.n)
+		r.wrote = h.Last
+		return
+	case op == iwarp.OpReadResponse:
+		q.endReadResponse(h.Last)
+		return
+	case op.IsSend():
+		r.mo += uint32(r.n)
+		if h.Last {
+			q.endSend(h)
+		}
+	case op == iwarp.OpImmediate, op == iwarp.OpImmediateSE:
+		q.endImmediate(h)
+	}
+	r.wrote = false
+}
+
+// endSend completes the receive of a SEND.
+func (q *QP) endSend(h *iwarp.Header) {
+	r := &q.rx
+	r.sendMSN++
+	if h.Opcode.Invalidates() && !q.Device.Memory.Invalidate(q.PD, q.Num, verbs.Key(h.STag)) {
+		q.completeRecv(verbs.RemoteAccessError)
+		q.violated(iwarp.ProtectionInvalidate, nil, nil, 0)
+		return
+	}
+	wc := q.completeRecv(verbs.Success)
+	wc.ByteLen = r.mo
+	if h.Opcode.Invalidates() {
+		wc.Flags, wc.InvKey = verbs.WithInv, verbs.Key(h.STag)
+	}
+}
+
+// endImmediate completes the receive of immediate data, which belong to the WRITE before
+// them.
+func (q *QP) endImmediate(*iwarp.Header) {
+	r := &q.rx
+	r.sendMSN++
+	wc := q.completeRecv(verbs.Success)
+	wc.Flags, wc.Imm = verbs.WithImm, r.imm
+	if r.wrote {
+		wc.Op, wc.ByteLen = verbs.WCRecvWriteImm, r.written
+	}
+}
+
+// completeRecv completes the receive under way and returns the completion to be filled in.
+func (q *QP) completeRecv(s verbs.Status) *verbs.WC {
+	r := &q.rx
+	r.hasRecv = false
+	c := q.Device.Outbox.Complete(q.RecvCQ)
+	c.Solicited = r.h.Opcode.Solicited()
+	c.WC = verbs.WC{ID: r.recv.ID, Status: s, Op: verbs.WCRecv, QPN: q.Num}
+	return &c.WC
+}
+
+// endReadResponse counts what came of the oldest READ.
+func (q *QP) endReadResponse(last bool) {
+	op := q.reads.Front()
+	op.got += uint32(q.rx.n)
+	if last {
+		q.answered()
+	}
+}
+
+// answered ends the oldest READ or atomic request.
+func (q *QP) answered() {
+	op := q.reads.Front()
+	q.sq.At(int(op.wqe-q.popped)).answered++
+	op.span = memory.Span{}
+	q.reads.PopFront()
+	q.retire()
+}
+
+// failRead fails the work request of the oldest READ, and with it the queue pair.
+func (q *QP) failRead(s verbs.Status) {
+	for first := q.reads.Front().wqe; q.popped < first; {
+		q.completeSend(q.sq.Front(), verbs.WRFlushError)
+		q.popFront()
+	}
+	q.fail(s)
+}
+
+// request0 takes a READ or atomic request, whose message is all of the segment.
+func (q *QP) request0(h *iwarp.Header, head, body []byte) bool {
+	if q.tx.resp.Len() >= int(q.IRD) || q.tx.resp.Len() >= int(q.attr.MaxDestRdAtomic) {
+		return q.terminate(iwarp.UntaggedNoBuffer, head, body, len(body))
+	}
+	ok := false
+	if h.Opcode == iwarp.OpReadRequest {
+		ok = q.readRequest(head, body)
+	} else {
+		ok = q.atomicRequest(head, body)
+	}
+	if ok {
+		q.rx.readMSN++
+	}
+	return ok
+}
+
+func (q *QP) readRequest(head, body []byte) bool {
+	var r iwarp.ReadRequest
+	r.Decode(body)
+	resp := response{stag: r.SinkSTag, to: r.SinkTO}
+	if r.Size > 0 {
+		if r.SrcTO > math.MaxUint64-uint64(r.Size) || r.SinkTO > math.MaxUint64-uint64(r.Size) {
+			return q.violated(iwarp.ProtectionWrap, head, body, len(body))
+		}
+		s, cause := q.source(verbs.Key(r.SrcSTag), r.SrcTO, uint64(r.Size), verbs.RemoteRead)
+		if cause != 0 {
+			return q.violated(cause, head, body, len(body))
+		}
+		resp.span = s
+	}
+	*q.tx.resp.PushBack() = resp
+	return true
+}
+
+func (q *QP) atomicRequest(head, body []byte) bool {
+	var r iwarp.AtomicRequest
+	r.Decode(body)
+	s, cause := q.source(verbs.Key(r.STag), r.TO, 8, verbs.RemoteAtomic)
+	if cause != 0 {
+		return q.violated(cause, head, body, len(body))
+	}
+	if !s.Aligned8() {
+		return q.terminate(iwarp.OperationUnspecified, head, body, len(body))
+	}
+	resp := response{atomic: true, id: r.ID}
+	there := false
+	switch r.Op {
+	case iwarp.FetchAdd:
+		resp.original, there = s.Update(func(old uint64) (uint64, bool) { return maskedAdd(old, r.Data, r.Mask), true })
+	case iwarp.CompareSwap:
+		resp.original, there = s.Update(func(old uint64) (uint64, bool) {
+			return old&^r.Mask | r.Data&r.Mask, old&r.CompareMask == r.Compare&r.CompareMask
+		})
+	default:
+		return q.terminate(iwarp.OperationOpcode, head, body, len(body))
+	}
+	if !there {
+		return q.violated(iwarp.ProtectionBounds, head, body, len(body))
+	}
+	q.Device.Memory.Written(&s)
+	*q.tx.resp.PushBack() = resp
+	return true
+}
+
+// maskedAdd adds in fields: a bit of the mask ends one, so that it carries no further
+// (RFC 7306 section 5.1.1).
+func maskedAdd(a, b, mask uint64) uint64 {
+	return (a&^mask + b&^mask) ^ (a^b)&mask
+}
+
+// source finds memory that a peer reads or works on.
+func (q *QP) source(key verbs.Key, addr, n uint64, need verbs.Access) (memory.Span, iwarp.Cause) {
+	if q.attr.Access&need == 0 {
+		return memory.Span{}, iwarp.ProtectionAccess
+	}
+	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, n, need)
+	if ok {
+		return s, 0
+	}
+	return s, [...]iwarp.Cause{memory.NoKey: iwarp.ProtectionSTag, memory.NotOwner: iwarp.ProtectionStream, memory.Outside: iwarp.ProtectionBounds,
+		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, n, need)]
+}
+
+// taggedCause says why a WRITE is refused.
+func (q *QP) taggedCause(key verbs.Key, addr uint64, n int) iwarp.Cause {
+	return [...]iwarp.Cause{memory.NoKey: iwarp.TaggedSTag, memory.NotOwner: iwarp.TaggedStream, memory.Outside: iwarp.TaggedBounds,
+		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, uint64(n), verbs.RemoteWrite)]
+}
+
+// atomicResponse takes the answer to the oldest atomic request.
+func (q *QP) atomicResponse(head, body []byte) bool {
+	var r iwarp.AtomicResponse
+	r.Decode(body)
+	if q.reads.Len() == 0 || !q.reads.Front().atomic || q.reads.Front().id != r.ID {
+		return q.terminate(iwarp.OperationOpcode, head, nil, len(body))
+	}
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], r.Original)
+	if !q.reads.Front().span.Write(q.Device.Memory, 0, b[:]) {
+		q.terminateLocal()
+		q.failRead(verbs.LocalProtectionError)
+		return false
+	}
+	q.rx.atomicMSN++
+	q.answered()
+	return true
+}

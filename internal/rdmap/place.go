@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// begin checks the header of a segment with n bytes of payload and finds out where they
+// go. body is the payload, where the whole segment is there. False: the segment waits for a
+// receive, or the stream has been terminated.
+func (q *QP) begin(h *iwarp.Header, head []byte, n int, body []byte) bool {
+	r := &q.rx
+	r.n = n
+	r.land.Reset()
+	op := h.Opcode
+	versions, protocol := h.DDP == iwarp.DDPVersion, h.RDMAP == iwarp.RDMAPVersion
+	var cause iwarp.Cause
+	switch {
+	case !versions && h.Tagged:
+		cause = iwarp.TaggedVersion
+	case !versions:
+		cause = iwarp.UntaggedVersion
+	case !protocol:
+		cause = iwarp.OperationVersion
+	case !op.Valid() || h.Tagged != op.Tagged():
+		cause = iwarp.OperationOpcode
+	case !h.Tagged && h.Queue != op.Queue():
+		cause = iwarp.UntaggedQueue
+	case r.midway && op != r.op:
+		cause = iwarp.OperationOpcode // messages do not mix
+	case op.Fixed() != 0 && (n != op.Fixed() || !h.Last), op == iwarp.OpTerminate && (body == nil || !h.Last):
+		cause = iwarp.OperationCatastrophic
+	default:
+		return q.find(h, head, n, body)
+	}
+	return q.terminate(cause, head, nil, n)
+}
+
+// find is the part of begin that depends on the message.
+func (q *QP) find(h *iwarp.Header, head []byte, n int, body []byte) bool {
+	switch op := h.Opcode; {
+	case op == iwarp.OpWrite:
+		return q.findWrite(h, head, n)
+	case op == iwarp.OpReadResponse:
+		return q.findReadResponse(h, head, n)
+	case op.IsSend():
+		return q.findReceive(h, head, n)
+	case op == iwarp.OpImmediate, op == iwarp.OpImmediateSE:
+		q.rx.imm = binary.BigEndian.Uint32(body)
+		return q.checkNumber(h, q.rx.sendMSN, head, n) && q.takeReceive()
+	case op == iwarp.OpReadRequest, op == iwarp.OpAtomicRequest:
+		return q.checkNumber(h, q.rx.readMSN, head, n) && q.request0(h, head, body)
+	case op == iwarp.OpAtomicResponse:
+		return q.checkNumber(h, q.rx.atomicMSN, head, n) && q.atomicResponse(head, body)
+	}
+	return q.terminated(h, head, body)
+}
+
+// checkNumber holds a one-segment message to its place in the queue.
+func (q *QP) checkNumber(h *iwarp.Header, want uint32, head []byte, n int) bool {
+	switch {
+	case h.MSN != want:
+		return q.terminate(iwarp.UntaggedMSN, head, nil, n)
+	case h.MO != 0:
+		return q.terminate(iwarp.UntaggedMO, head, nil, n)
+	}
+	return true
+}
+
+func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
+	if n == 0 {
+		return true // names no memory (RFC 5040 section 5.1)
+	}
+	key := verbs.Key(h.STag)
+	if h.TO > math.MaxUint64-uint64(n) {
+		return q.violated(iwarp.TaggedWrap, head, nil, n)
+	}
+	if q.attr.Access&verbs.RemoteWrite == 0 {
+		return q.violated(iwarp.ProtectionAccess, head, nil, n)
+	}
+	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, h.TO, uint64(n), verbs.RemoteWrite)
+	if !ok {
+		return q.violated(q.taggedCause(key, h.TO, n), head, nil, n)
+	}
+	q.rx.land.Add(s)
+	return true
+}
+
+// findReadResponse matches a response with the oldest request.
+func (q *QP) findReadResponse(h *iwarp.Header, head []byte, n int) bool {
+	if q.reads.Len() == 0 || q.reads.Front().atomic || q.reads.Front().stag != h.STag {
+		return q.terminate(iwarp.TaggedSTag, head, nil, n)
+	}
+	op := q.reads.Front()
+	if h.TO != op.to+uint64(op.got) || uint64(n) > uint64(op.size-op.got) || h.Last != (op.got+uint32(n) == op.size) {
+		return q.terminate(iwarp.TaggedBounds, head, nil, n)
+	}
+	if n == 0 {
+		return true
+	}
+	if !op.span.Valid() {
+		q.placeFailed()
+		return false
+	}
+	q.rx.land.Add(op.span.Sub(int(op.got), n))
+	return true
+}
+
+// findReceive finds the place of a SEND's segment in the receive that it goes to.
+func (q *QP) findReceive(h *iwarp.Header, head []byte, n int) bool {
+	r := &q.rx
+	switch {
+	case h.MSN != r.sendMSN:
+		return q.terminate(iwarp.UntaggedMSN, head, nil, n)
+	case r.midway && h.MO != r.mo, !r.midway && h.MO != 0:
+		return q.terminate(iwarp.UntaggedMO, head, nil, n)
+	}
+	if !r.midway {
+		if !q.takeReceive() {
+			return false
+		}
+		r.mo = 0
+	}
+	if !r.land.Set(q.Device.Memory, q.Recv.PD, r.recv.SGL, true) {
+		q.completeRecv(verbs.LocalProtectionError)
+		return q.terminate(iwarp.LocalCatastrophic, head, nil, n)
+	}
+	if uint64(r.mo)+uint64(n) > uint64(r.land.Len()) {
+		q.completeRecv(verbs.LocalLengthError)
+		return q.terminate(iwarp.UntaggedTooLong, head, nil, n)
+	}
+	r.land.Seek(int(r.mo))
+	return true
+}
+
+// takeReceive takes the oldest receive for a message. Where there is none the message
+// waits, and the stream with it: RFC 5041 section 7.2 would have it terminated, which a
+// program that is slow for a moment does not deserve.
+func (q *QP) takeReceive() bool {
+	if q.rx.hasRecv {
+		return true
+	}
+	rq := q.Recv
+	if rq.Len() == 0 {
+		q.rx.paused = true
+		return false
+	}
+	rq.Take(&q.rx.recv)
+	q.rx.hasRecv = true
+	if rq.Shared && rq.Limit > 0 && rq.Len() < rq.Limit {
+		rq.Limit = 0
+		q.Device.Outbox.Raise(verbs.EventSRQLimitReached, rq.Owner)
+	}
+	return true
+}
+
+// place copies payload to where it goes.
+func (q *QP) place(b []byte) bool {
+	if q.rx.land.Len() == 0 {
+		return true // what it says was taken by begin
+	}
+	if !q.rx.land.Write(q.Device.Memory, b) {
+		q.placeFailed()
+		return false
+	}
+	return true
+}
+
+// placeFailed ends a stream whose next bytes have no place any more, as their region was
+// deregistered meanwhile.
+func (q *QP) placeFailed() {
+	switch op := q.rx.h.Opcode; {
+	case op.IsSend():
+		q.completeRecv(verbs.LocalProtectionError)
+		q.terminate(iwarp.LocalCatastrophic, nil, nil, 0)
+	case op == iwarp.OpReadResponse:
+		q.terminateLocal()
+		q.failRead(verbs.LocalProtectionError)
+	default:
+		q.violated(iwarp.TaggedSTag, nil, nil, 0)
+	}
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+const (
+	// scratchBytes is what is received at once: FPDUs that are short, and heads of long ones.
+	scratchBytes = 96 << 10
+	// directLimit is the shortest ULPDU whose payload goes to its memory before the whole
+	// FPDU is there. Shorter ones are placed after their CRC was checked.
+	directLimit = 4 << 10
+	// headRoom is what is received behind the payload of a segment that others follow: its
+	// CRC and the next header, so that the next payload can go straight to its place too.
+	headRoom = 64
+)
+
+// receiver takes the peer's stream apart.
+type receiver struct {
+	part   []byte // of an FPDU that is not complete, or not taken yet
+	pos    uint64 // of part's first byte in the stream, with markers
+	paused bool   // the next message has no receive
+
+	// The FPDU whose payload is placed as it comes.
+	direct bool
+	left   int // bytes of payload to come
+	ulen   int
+	crc    uint32
+	h      iwarp.Header
+
+	land memory.Cursor // where the payload of the segment under way goes
+	n    int           // bytes of that payload
+
+	// The message under way.
+	midway  bool
+	op      iwarp.Opcode
+	mo      uint32
+	written uint32 // bytes of the last WRITE
+	wrote   bool   // the last message was a WRITE
+	recv    queue.RecvWQE
+	hasRecv bool
+	imm     uint32
+
+	sendMSN, readMSN, atomicMSN uint32 // expected next
+
+	marked []byte // an FPDU without its markers
+}
+
+func (r *receiver) stop() {
+	r.part, r.direct, r.paused, r.midway, r.left = r.part[:0], false, false, false, 0
+	r.land.Reset()
+}
+
+// Into appends to pieces where the next bytes of the stream go. None: nothing can be taken
+// now. Whoever calls it receives into them and calls Received before anything else happens
+// on the device.
+func (q *QP) Into(pieces [][]byte) [][]byte {
+	r := &q.rx
+	if !q.up || r.paused || q.state < verbs.RTR || q.state == verbs.Err {
+		return pieces
+	}
+	s := q.Device.buffer()
+	if !r.direct || r.left == 0 {
+		n := copy(s, r.part)
+		return append(pieces, s[n:])
+	}
+	pieces, ok := r.land.Room(pieces, r.left)
+	if !ok {
+		q.placeFailed()
+		return pieces[:0]
+	}
+	if !r.h.Last {
+		s = s[:headRoom]
+	}
+	return append(pieces, s)
+}
+
+func (d *Device) buffer() []byte {
+	if d.scratch == nil {
+		d.scratch = make([]byte, scratchBytes)
+	}
+	return d.scratch
+}
+
+// Received takes n bytes that are where Into said.
+func (q *QP) Received(n int) {
+	r := &q.rx
+	q.Device.Counters.RecvBytes += uint64(n)
+	s := q.Device.scratch
+	if r.direct && r.left > 0 {
+		placed := min(n, r.left)
+		n -= placed
+		r.left -= placed
+		for placed > 0 {
+			b := r.land.Filled(q.Device.Memory, placed)
+			if q.CRC {
+				r.crc = iwarp.UpdateCRC(r.crc, b)
+			}
+			placed -= len(b)
+		}
+		q.take(s[:n])
+		return
+	}
+	q.take(s[:len(r.part)+n])
+}
+
+// Resume goes on with what was received before there was a receive for it.
+func (q *QP) Resume() {
+	r := &q.rx
+	if !r.paused || q.Recv.Len() == 0 {
+		return
+	}
+	r.paused = false
+	s := q.Device.buffer()
+	q.take(s[:copy(s, r.part)])
+}
+
+// Paused says whether a message waits for a receive to be posted.
+func (q *QP) Paused() bool { return q.rx.paused }
+
+// take takes bytes that begin where the receiver stands, and keeps what is not a whole.
+func (q *QP) take(b []byte) {
+	r := &q.rx
+	rest := q.consume(b)
+	if q.term != nil || q.state == verbs.Err {
+		rest = nil
+	}
+	r.pos += uint64(len(b) - len(rest))
+	r.part = append(r.part[:0], rest...)
+}
+
+// consume takes FPDUs and parts of them from b and returns what is left.
+func (q *QP) consume(b []byte) []byte {
+	r := &q.rx
+	begin := r.pos
+	size := len(b)
+	for q.term == nil && q.state != verbs.Err {
+		switch {
+		case r.direct && r.left > 0:
+			if len(b) == 0 {
+				return b
+			}
+			n := min(len(b), r.left)
+			if q.CRC {
+				r.crc = iwarp.UpdateCRC(r.crc, b[:n])
+			}
+			if !q.place(b[:n]) {
+				return nil
+			}
+			r.left -= n
+			b = b[n:]
+		case r.direct:
+			n := iwarp.PadLen(r.ulen) + iwarp.CRCLen
+			if len(b) < n {
+				return b
+			}
+			if q.CRC && iwarp.UpdateCRC(r.crc, b[:n-iwarp.CRCLen]) != iwarp.GetCRC(b[n-iwarp.CRCLen:]) {
+				q.badCRC()
+				return nil
+			}
+			r.direct = false
+			b = b[n:]
+			q.endSegment()
+		case q.MarkersIn:
+			rest, more := q.consumeMarked(b, begin+uint64(size-len(b)))
+			if b = rest; !more {
+				return b
+			}
+		default:
+			rest, more := q.consumePlain(b)
+			if b = rest; !more {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// consumePlain takes one FPDU of a stream without markers, or begins with a long one.
+func (q *QP) consumePlain(b []byte) (rest []byte, more bool) {
+	if len(b) < 2*iwarp.LengthLen {
+		return b, false
+	}
+	r := &q.rx
+	ulen := int(binary.BigEndian.Uint16(b))
+	head := iwarp.HeaderLen(b[iwarp.LengthLen])
+	if ulen < head {
+		q.terminate(iwarp.MPAMarker, nil, nil, 0) // no segment is that short
+		return nil, false
+	}
+	if all := iwarp.FPDULen(ulen); len(b) >= all {
+		end := all - iwarp.CRCLen
+		if q.CRC && iwarp.UpdateCRC(0, b[:end]) != iwarp.GetCRC(b[end:]) {
+			q.badCRC()
+			return nil, false
+		}
+		if !q.whole(b[iwarp.LengthLen:][:ulen]) {
+			return b, false
+		}
+		return b[all:], true
+	}
+	if ulen <= directLimit || len(b) < iwarp.LengthLen+head {
+		return b, false
+	}
+	body := b[iwarp.LengthLen:][:head]
+	r.h.Decode(body)
+	if !q.begin(&r.h, body, ulen-head, nil) {
+		return b, false
+	}
+	r.direct, r.left, r.ulen = true, ulen-head, ulen
+	if q.CRC {
+		r.crc = iwarp.UpdateCRC(0, b[:iwarp.LengthLen+head])
+	}
+	return b[iwarp.LengthLen+head:], true
+}
+
+// whole takes a whole segment; false: it waits for a receive, or the stream has ended.
+func (q *QP) whole(b []byte) bool {
+	r := &q.rx
+	r.h.Decode(b)
+	head := r.h.Len()
+	if !q.begin(&r.h, b[:head], len(b)-head, b[head:]) {
+		return false
+	}
+	if !q.place(b[head:]) {
+		return false
+	}
+	q.endSegment()
+	return true
+}
+
+// consumeMarked takes one FPDU of a stream with markers, as a whole. pos is where b begins
+// in the stream.
+func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
+	r := &q.rx
+	at := func(i int) bool { return (pos+uint64(i))%iwarp.MarkerInterval == 0 }
+	i, start := 0, 0
+	if at(0) {
+		if len(b) < iwarp.MarkerLen {
+			return b, false
+		}
+		i, start = iwarp.MarkerLen, iwarp.MarkerLen
+	}
+	var length int
+	r.marked = r.marked[:0]
+	for want := iwarp.LengthLen; len(r.marked) < want; {
+		if at(i) && i != start {
+			var m iwarp.Marker
+			if !m.Decode(b[i:]) {
+				return b, false
+			}
+			if int(m) != i-start {
+				q.terminate(iwarp.MPAMarker, nil, nil, 0)
+				return nil, false
+			}
+			i += iwarp.MarkerLen
+		}
+		n := want - len(r.marked)
+		if toMarker := iwarp.MarkerInterval - int((pos+uint64(i))%iwarp.MarkerInterval); n > toMarker {
+			n = toMarker
+		}
+		if len(b) < i+n {
+			return b, false
+		}
+		r.marked = append(r.marked, b[i:i+n]...)
+		i += n
+		if length == 0 && len(r.marked) == iwarp.LengthLen {
+			length = int(binary.BigEndian.Uint16(r.marked))
+			if length < iwarp.TaggedLen {
+				q.terminate(iwarp.MPAMarker, nil, nil, 0)
+				return nil, false
+			}
+			want = iwarp.LengthLen + length + iwarp.PadLen(length)
+		}
+	}
+	if at(i) && i != start {
+		var m iwarp.Marker
+		if !m.Decode(b[i:]) {
+			return b, false
+		}
+		if int(m) != i-start {
+			q.terminate(iwarp.MPAMarker, nil, nil, 0)
+			return nil, false
+		}
+		i += iwarp.MarkerLen
+	}
+	if len(b) < i+iwarp.CRCLen {
+		return b, false
+	}
+	if q.CRC && iwarp.UpdateCRC(0, b[:i]) != iwarp.GetCRC(b[i:]) {
+		q.badCRC()
+		return nil, false
+	}
+	seg := r.marked[iwarp.LengthLen:][:length]
+	if len(seg) < iwarp.HeaderLen(seg[0]) {
+		q.terminate(iwarp.MPAMarker, nil, nil, 0)
+		return nil, false
+	}
+	if !q.whole(seg) {
+		return b, false
+	}
+	return b[i+iwarp.CRCLen:], true
+}
+
+func (q *QP) badCRC() {
+	q.Device.Counters.CRCErrors++
+	q.terminate(iwarp.MPACRC, nil, nil, 0)
+}

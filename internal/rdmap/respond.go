@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/memory"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// response answers a READ or an atomic request of the peer.
+type response struct {
+	stag iwarp.STag  // READ: where the peer wants the data
+	to   uint64      //
+	span memory.Span // READ: what was asked for
+	off  int         // bytes of it that are in FPDUs
+
+	atomic   bool
+	id       uint32
+	original uint64
+}
+
+// respond continues the oldest response; false: there is no room.
+//
+// With CRCs the data are copied before the CRC is made: they may change at any time, as
+// nothing says to the program that a peer is reading, and a CRC that does not match ends
+// the stream.
+func (q *QP) respond(b *Batch) bool {
+	t := &q.tx
+	r := t.resp.Front()
+	if r.atomic {
+		if !b.room(copyLimit) {
+			return false
+		}
+		var data [iwarp.AtomicResponseLen]byte
+		a := iwarp.AtomicResponse{ID: r.id, Original: r.original}
+		h := iwarp.Header{Last: true, Opcode: iwarp.OpAtomicResponse, Queue: iwarp.QueueAtomicResponse, MSN: t.msn[iwarp.QueueAtomicResponse]}
+		t.msn[iwarp.QueueAtomicResponse]++
+		q.message(b, h, a.Append(data[:0]))
+		t.resp.PopFront()
+		return true
+	}
+	h := iwarp.Header{Tagged: true, Opcode: iwarp.OpReadResponse, STag: r.stag, TO: r.to + uint64(r.off)}
+	n := min(r.span.Len()-r.off, q.Segment-h.Len())
+	h.Last = r.off+n == r.span.Len()
+	copied := q.CRC || q.MarkersOut || n <= copyLimit
+	need := q.copied()
+	if copied {
+		need = max(need, n)
+	}
+	if !b.room(need) {
+		return false
+	}
+	if _, ok := r.span.Part(r.off, n); !ok {
+		q.terminateLocal()
+		q.fatal()
+		return false
+	}
+	t.answering = true
+	t.one.Reset()
+	t.one.Add(r.span.Sub(r.off, n))
+	q.segmentOf(b, h, &t.one, n, copied)
+	r.off += n
+	if h.Last {
+		t.answering = false
+		*r = response{}
+		t.resp.PopFront()
+	}
+	return true
+}

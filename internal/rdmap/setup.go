@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// Wishes are what one side brings to the set-up of a stream.
+type Wishes struct {
+	CRC      bool   // CRCs, which are used if either side wants them
+	Markers  bool   // markers in what we receive
+	Segment  int    // bytes of a ULPDU that we send at most
+	MSS      int    // bytes of a TCP segment
+	IRD, ORD uint16 // reads and atomics that we answer at once, and that we have in flight
+}
+
+// Params are what both sides agreed on.
+type Params struct {
+	CRC        bool
+	MarkersIn  bool
+	MarkersOut bool
+	Segment    int // bytes of a ULPDU that we send at most
+	IRD, ORD   uint16
+	SayReady   bool // the initiator's first message says that it is ready (RFC 6581 section 4)
+	AwaitReady bool // nothing may be sent before the peer's first FPDU
+}
+
+// Setup reads the frame that the peer sends.
+type Setup struct {
+	Frame   iwarp.Frame
+	Depths  iwarp.Enhanced // of an enhanced frame
+	Private []byte         // the program's
+
+	buf  [iwarp.FrameHeaderLen + iwarp.MaxPrivateData]byte
+	have int
+}
+
+// Into returns where the next bytes of the frame go: as many as are known to belong to it.
+func (s *Setup) Into() []byte {
+	if s.have < iwarp.FrameHeaderLen {
+		return s.buf[s.have:iwarp.FrameHeaderLen]
+	}
+	return s.buf[s.have : iwarp.FrameHeaderLen+int(s.Frame.PrivateLen)]
+}
+
+// Received takes n bytes. done: the frame is complete; !ok: it is none of the wanted kind.
+func (s *Setup) Received(n int, want iwarp.FrameKind) (done, ok bool) {
+	before := s.have
+	s.have += n
+	if s.have < iwarp.FrameHeaderLen {
+		return false, true
+	}
+	if before < iwarp.FrameHeaderLen {
+		f := &s.Frame
+		if !f.Decode(s.buf[:]) || f.Kind != want || f.Revision < 1 || f.Revision > 2 {
+			return false, false
+		}
+	}
+	end := iwarp.FrameHeaderLen + int(s.Frame.PrivateLen)
+	if s.have < end {
+		return false, true
+	}
+	s.Private = s.buf[iwarp.FrameHeaderLen:end]
+	if s.enhanced() {
+		if !s.Depths.Decode(s.Private) {
+			return false, false
+		}
+		s.Private = s.Private[iwarp.EnhancedLen:]
+	}
+	return true, true
+}
+
+func (s *Setup) enhanced() bool {
+	return s.Frame.Revision == 2 && s.Frame.Flags&iwarp.FlagEnhanced != 0
+}
+
+// Rejected says whether the frame is a reply that turns the connection down.
+func (s *Setup) Rejected() bool { return s.Frame.Flags&iwarp.FlagReject != 0 }
+
+// MaxPrivate is how many bytes of the program's private data fit into a frame.
+const MaxPrivate = iwarp.MaxPrivateData - iwarp.EnhancedLen
+
+func (w *Wishes) flags() iwarp.FrameFlags {
+	f := iwarp.FlagLarge
+	if w.CRC {
+		f |= iwarp.FlagCRC
+	}
+	if w.Markers {
+		f |= iwarp.FlagMarkers
+	}
+	return f
+}
+
+// AppendRequest appends the frame of an initiator.
+func AppendRequest(b []byte, w *Wishes, private []byte) []byte {
+	f := iwarp.Frame{Kind: iwarp.Request, Flags: w.flags() | iwarp.FlagEnhanced, Revision: 2, PrivateLen: uint16(iwarp.EnhancedLen + len(private))}
+	e := iwarp.Enhanced{PeerToPeer: true, RTRWrite: true, IRD: w.IRD, ORD: w.ORD}
+	return append(e.Append(f.Append(b)), private...)
+}
+
+// params is what the flags of both frames and the depths of the peer lead to.
+func (s *Setup) params(w *Wishes) Params {
+	f := s.Frame.Flags
+	p := Params{CRC: w.CRC || f&iwarp.FlagCRC != 0, MarkersIn: w.Markers, MarkersOut: f&iwarp.FlagMarkers != 0, IRD: w.IRD, ORD: w.ORD}
+	if s.enhanced() {
+		p.ORD = min(w.ORD, s.Depths.IRD)
+	}
+	p.Segment = w.segment(f&iwarp.FlagLarge != 0, p.MarkersOut)
+	return p
+}
+
+// markedSegment bounds ULPDUs with markers, whose FPDUs are put together in one buffer.
+const markedSegment = 16 << 10
+
+// segment returns how long ULPDUs can be. A peer that does not say that it takes large
+// FPDUs gets those that fit a TCP segment (RFC 5044 section 4.5).
+func (w *Wishes) segment(large, marked bool) int {
+	n := min(w.Segment, maxSegment)
+	if !large || marked {
+		n = min(n, SegmentOf(max(w.MSS, 536)))
+		if marked {
+			n = min(n, markedSegment)
+			n -= (n/iwarp.MarkerInterval + 2) * iwarp.MarkerLen
+		}
+	}
+	return n
+}
+
+// SegmentOf returns the longest ULPDU whose FPDU has no more than n bytes.
+func SegmentOf(n int) int { return min(n&^3-iwarp.LengthLen-iwarp.CRCLen, maxSegment) }
+
+// Large is the longest ULPDU that this engine makes.
+const Large = maxSegment
+
+// Replied returns what follows from the reply, for the initiator. A cause other than zero
+// means that the stream cannot be used.
+func (s *Setup) Replied(w *Wishes) (Params, iwarp.Cause) {
+	p := s.params(w)
+	if s.enhanced() {
+		if s.Depths.ORD > w.IRD && s.Depths.ORD != iwarp.MaxDepth {
+			return p, iwarp.MPAInsufficientIRD
+		}
+		if s.Depths.PeerToPeer && !s.Depths.RTRWrite {
+			return p, iwarp.MPANoRTR
+		}
+		p.SayReady = s.Depths.PeerToPeer
+	}
+	return p, 0
+}
+
+// Accept appends the reply of a responder that takes the connection. False: there is no
+// ready-to-receive message that both sides know, and the reply is a rejection.
+//
+// A responder may not send before the initiator has (RFC 5044 section 7.1.3). Peers that
+// do not use the peer-to-peer model of RFC 6581 do not hold to that, and neither do we to
+// them, whose first message may have to be ours.
+func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, bool) {
+	p := s.params(w)
+	f := iwarp.Frame{Kind: iwarp.Reply, Flags: w.flags(), Revision: s.Frame.Revision, PrivateLen: uint16(len(private))}
+	if p.CRC {
+		f.Flags |= iwarp.FlagCRC
+	}
+	if !s.enhanced() {
+		return append(f.Append(b), private...), p, true
+	}
+	e := iwarp.Enhanced{IRD: w.IRD, ORD: p.ORD}
+	if d := &s.Depths; d.PeerToPeer {
+		e.PeerToPeer, e.RTRWrite, e.RTRRead = true, d.RTRWrite, !d.RTRWrite && d.RTRRead
+		if !e.RTRWrite && !e.RTRRead {
+			return s.Reject(b, nil), p, false
+		}
+		p.AwaitReady = true
+	}
+	f.Flags |= iwarp.FlagEnhanced
+	f.PrivateLen += iwarp.EnhancedLen
+	return append(e.Append(f.Append(b)), private...), p, true
+}
+
+// Reject appends the reply of a responder that does not.
+func (s *Setup) Reject(b []byte, private []byte) []byte {
+	f := iwarp.Frame{Kind: iwarp.Reply, Flags: iwarp.FlagReject, Revision: s.Frame.Revision, PrivateLen: uint16(len(private))}
+	if s.enhanced() {
+		f.Flags |= iwarp.FlagEnhanced
+		f.PrivateLen += iwarp.EnhancedLen
+		return append((&iwarp.Enhanced{}).Append(f.Append(b)), private...)
+	}
+	return append(f.Append(b), private...)
+}
