@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -130,14 +131,31 @@ func (p *pinger) send(m pingMessage) error {
 	return p.conn.Send(p.ctx, m.append(make([]byte, 0, pingMessageLen)))
 }
 
+// pingSilence is how long a side waits for a message before it makes sure that the peer
+// still lives.
+const pingSilence = 3 * time.Second
+
 // receive waits for a message; io.EOF when the peer has ended the connection.
 func (p *pinger) receive() (m pingMessage, err error) {
-	b, err := p.conn.Recv(p.ctx)
-	if err != nil {
+	for {
+		limit, cancel := context.WithTimeout(p.ctx, pingSilence)
+		b, err := p.conn.Recv(limit)
+		cancel()
+		if err == nil {
+			defer b.Release()
+			return m, m.decode(b.Bytes())
+		}
+		if p.ctx.Err() != nil {
+			return m, p.ctx.Err()
+		}
+		if errors.Is(err, context.DeadlineExceeded) { // a WRITE of nothing is acknowledged by whoever is there
+			if _, err = p.conn.Do(p.ctx, &verbs.SendWR{Op: verbs.Write}); err == nil {
+				continue
+			}
+			err = fmt.Errorf("the peer does not answer any more: %w", err)
+		}
 		return m, err
 	}
-	defer b.Release()
-	return m, m.decode(b.Bytes())
 }
 
 // show prints the text of a ping.

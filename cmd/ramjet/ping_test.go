@@ -189,6 +189,31 @@ func TestPingErrors(t *testing.T) {
 	ramjetCmd(t, "ping", "-c", "-d", here, "-a", host(at), "-p", "7").wantError(t, exitFailed, "connection refused: no listener")
 }
 
+// A peer that dies without a word is noticed by the side that only waits.
+func TestPingPeerKilled(t *testing.T) {
+	at := testDevice(t)
+	l, err := cm.Listen(openDeviceOf(t, at), ":7174", (&pingFlags{timeout: connectTime}).options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client := startNow(t, "ping", "-c", "-d", testDevice(t), "-a", host(at))
+	conn, err := l.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p := (&pingFlags{}).newPinger(t.Context(), conn, io.Discard)
+	if _, err := p.receive(); err != nil {
+		t.Fatal(err)
+	}
+	client.kill()
+	client.wait()
+	if _, err := p.receive(); err == nil || !strings.Contains(err.Error(), "does not answer any more") {
+		t.Error(err)
+	}
+}
+
 // openDeviceOf opens a device in the test's own process.
 func openDeviceOf(t *testing.T, name string) *verbs.Device {
 	t.Helper()
