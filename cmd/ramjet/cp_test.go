@@ -140,7 +140,7 @@ func TestCpInterrupted(t *testing.T) {
 					t.Errorf("%+v", r)
 				}
 				server.wait()
-				server = startReady(t, ": serving ", "serve", "-d", "roce:"+at, dir)
+				startReady(t, ": serving ", "serve", "-d", "roce:"+at, dir)
 			}
 			again := ramjetCmd(t, "cp", "-d", testDevice(t), src, at+":")
 			again.wantSuccess(t)
