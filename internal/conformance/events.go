@@ -87,7 +87,9 @@ func testSolicited(t *T) {
 	a.message(0)
 	t.noEvent(ch)
 	a.message(verbs.Solicited)
-	value(ch.Wait(t.within()))(t)
+	if cq := value(ch.Wait(t.within()))(t); cq != b.rcq { // which keeps it: events of queues that nobody has vanish
+		t.Fatalf("event of %p, want %p", cq, b.rcq)
+	}
 }
 
 func testSolicitedError(t *T) {
