@@ -96,8 +96,8 @@ func WithAckTimeout(t uint8) Option { return func(o *options) { o.ackTime = t } 
 // WithTOS sets the type of service of the connection's packets.
 func WithTOS(tos uint8) Option { return func(o *options) { o.tos = tos } }
 
-// WithBacklog sets how many connections may wait for [Listener.Accept]. Default:
-// DefaultBacklog.
+// WithBacklog sets how many connections may wait for [Listener.Accept]. Those that it has
+// answered, and whose peers have not confirmed yet, do not count. Default: DefaultBacklog.
 func WithBacklog(n int) Option { return func(o *options) { o.backlog = n } }
 
 // WithSetup leaves the queue pair to f, which makes one with [ID.CreateQP], posts receives,
