@@ -14,6 +14,7 @@ type srq struct {
 	queue  queue.RecvQueue
 	domain *ibta.Domain // XRC
 	events func(verbs.EventType)
+	posted func(*srq) // nil: nobody waits for receives
 }
 
 func (p *pd) CreateSRQ(spec verbs.SRQSpec) (verbs.SRQDriver, error) {
@@ -55,7 +56,11 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if s.dev.closed {
 		return 0, verbs.ErrClosed
 	}
-	return s.queue.Post(wrs)
+	n, err := s.queue.Post(wrs)
+	if s.posted != nil {
+		s.posted(s)
+	}
+	return n, err
 }
 
 func (s *srq) Modify(attr verbs.SRQAttr, mask verbs.SRQMask) error {

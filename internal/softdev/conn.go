@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// phase is how far a connection has come.
+type phase uint8
+
+const (
+	dialing phase = iota // the link is being made
+	asking               // our request is on its way
+	hearing              // the peer's request is
+	asked                // somebody has to answer it
+	running              // the queue pair has it
+	ending               // nothing more is sent; what the peer still sends is dropped
+	gone
+)
+
+// Bounds of what peers can make us wait.
+const (
+	setupTime  = ibta.Time(10 * time.Second) // of a set-up frame
+	answerTime = ibta.Time(60 * time.Second) // of the program's answer
+	endTime    = ibta.Time(2 * time.Second)  // of the peer's end of a stream
+	maxHearing = 1024                        // links whose request has not come
+)
+
+// conn is a connection: a link and what is done with it.
+type conn struct {
+	dev    *StreamDevice
+	link   Link
+	phase  phase
+	setup  *rdmap.Setup
+	wishes rdmap.Wishes
+	out    []byte // set-up frame that is being sent
+	qp     *streamQP
+	batch  *rdmap.Batch // is partly sent: goes first
+	bound  alarm
+	ready  bool
+
+	listener *streamListener         // took it
+	seeker   bool                    // queue pairs meet by their numbers
+	tell     func(verbs.StreamEvent) // hears of it; nil: nobody
+	private  []byte                  // of our request
+	failed   func(err error)         // of a seeker: another attempt is to be made
+}
+
+func (d *StreamDevice) newConn(l Link, p phase) *conn {
+	c := &conn{dev: d, link: l, phase: p, setup: &rdmap.Setup{}, wishes: d.net.Wishes()}
+	c.bound.do = c.late
+	d.conns[c] = struct{}{}
+	d.alarms.set(&c.bound, d.passTime()+setupTime)
+	l.Own(c)
+	return c
+}
+
+// addReady notes that c may have something to send.
+func (d *StreamDevice) addReady(c *conn) {
+	if !c.ready && c.phase == running {
+		c.ready = true
+		*d.ready.PushBack() = c
+	}
+}
+
+// inform tells whoever hears of the connection.
+func (c *conn) inform(e verbs.StreamEvent) {
+	if f := c.tell; f != nil {
+		e.Stream = (*stream)(c)
+		c.dev.news.tell(func() { f(e) })
+	}
+}
+
+// late ends what has taken too long.
+func (c *conn) late() {
+	switch c.phase {
+	case ending:
+		c.end(false)
+	default:
+		c.fail(errTooLate)
+	}
+}
+
+var errTooLate = errors.New("the peer does not answer")
+
+// handle does what can be done.
+func (c *conn) handle(read, write bool) {
+	switch c.phase {
+	case dialing:
+		err := c.link.Connected()
+		if errors.Is(err, ErrAgain) {
+			return
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		c.phase = asking
+		c.wishes.MSS = c.link.MSS()
+		c.out = rdmap.AppendRequest(nil, &c.wishes, c.private)
+		c.flush()
+	case asking, hearing:
+		if write {
+			c.flush()
+		}
+		if read {
+			c.hear()
+		}
+	case asked:
+		if read {
+			c.fail(errors.New("the peer closed the connection, or sent before it was answered"))
+		}
+	case running:
+		if write {
+			c.watch()
+			c.dev.addReady(c)
+		}
+		if read {
+			c.receive()
+		}
+	case ending:
+		c.drop()
+	}
+}
+
+// flush sends what is left of a set-up frame.
+func (c *conn) flush() {
+	if len(c.out) > 0 {
+		n, err := c.link.Write([][]byte{c.out})
+		if err != nil && !errors.Is(err, ErrAgain) {
+			c.fail(err)
+			return
+		}
+		c.out = c.out[n:]
+	}
+	c.link.Watch(true, len(c.out) > 0)
+}
+
+// hear reads the peer's set-up frame.
+func (c *conn) hear() {
+	want := iwarp.Request
+	if c.phase == asking {
+		want = iwarp.Reply
+	}
+	for {
+		n, err := c.link.Read([][]byte{c.setup.Into()})
+		if errors.Is(err, ErrAgain) {
+			return
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		done, ok := c.setup.Received(n, want)
+		switch {
+		case !ok:
+			c.fail(errors.New("what the peer sends is no MPA frame: it does not speak iWARP there"))
+			return
+		case done && c.phase == asking:
+			c.replied()
+			return
+		case done:
+			c.heard()
+			return
+		}
+	}
+}
+
+// said is what the peer told in its frame.
+func (c *conn) said() verbs.StreamParam {
+	p := verbs.StreamParam{PrivateData: bytes.Clone(c.setup.Private), IRD: c.setup.Depths.ORD, ORD: c.setup.Depths.IRD}
+	return p
+}
+
+// replied goes on with the peer's reply.
+func (c *conn) replied() {
+	if c.setup.Rejected() {
+		if c.failed != nil {
+			c.fail(errors.New("rejected"))
+			return
+		}
+		c.inform(verbs.StreamEvent{Type: verbs.StreamRejected, Param: c.said()})
+		c.end(false)
+		return
+	}
+	p, cause := c.setup.Replied(&c.wishes)
+	if cause != 0 {
+		c.fail(errors.New("set-up: " + cause.String()))
+		return
+	}
+	c.begin(c.qp, p)
+}
+
+// heard goes on with the peer's request.
+func (c *conn) heard() {
+	l := c.listener
+	l.hearing--
+	c.phase = asked
+	c.dev.alarms.set(&c.bound, c.dev.passTime()+answerTime)
+	l.heard(c)
+}
+
+// reply sends a set-up frame that is the last.
+func (c *conn) reply(frame []byte) bool {
+	n, err := c.link.Write([][]byte{frame})
+	return err == nil && n == len(frame) // it is short, and the link has sent nothing yet
+}
+
+// accept takes the connection for a queue pair.
+func (c *conn) accept(q *streamQP, private []byte) error {
+	c.wishes.MSS = c.link.MSS()
+	frame, p, ok := c.setup.Accept(nil, &c.wishes, private)
+	if !c.reply(frame) || !ok {
+		c.fail(errors.New("the reply could not be sent"))
+		return verbs.ErrClosed
+	}
+	c.begin(q, p)
+	return nil
+}
+
+func (c *conn) reject(private []byte) {
+	c.reply(c.setup.Reject(nil, private))
+	c.finish()
+}
+
+// begin gives the stream to the queue pair.
+func (c *conn) begin(q *streamQP, p rdmap.Params) {
+	d := c.dev
+	if q == nil || q.conn != nil && q.conn != c || !q.engine.Begin(p) {
+		c.qp = nil
+		c.fail(errors.New("the queue pair is in a state that takes no connection"))
+		return
+	}
+	c.qp, q.conn, c.phase = q, c, running
+	said := c.said()
+	said.IRD, said.ORD = p.IRD, p.ORD
+	c.setup, c.out, c.failed = nil, nil, nil
+	d.alarms.stop(&c.bound)
+	q.leave()
+	d.hot = append(d.hot, c)
+	c.watch()
+	d.addReady(c)
+	c.inform(verbs.StreamEvent{Type: verbs.StreamEstablished, Param: said})
+}
+
+// watch has Ready report what the connection waits for.
+func (c *conn) watch() { c.link.Watch(!c.qp.engine.Paused(), c.batch != nil) }
+
+// receive takes what has arrived and returns how often there was something.
+func (c *conn) receive() (got int) {
+	d, q := c.dev, c.qp.engine
+	for range turns {
+		d.pieces = q.Into(d.pieces[:0])
+		if len(d.pieces) == 0 {
+			if q.Paused() {
+				c.watch()
+			}
+			break
+		}
+		size := 0
+		for _, p := range d.pieces {
+			size += len(p)
+		}
+		n, err := c.link.Read(d.pieces)
+		if err != nil {
+			if !errors.Is(err, ErrAgain) {
+				c.lost(err)
+			}
+			break
+		}
+		got++
+		d.engine.Counters.Reads++
+		q.Received(n)
+		if n < size {
+			break // that was all
+		}
+	}
+	if got > 0 {
+		d.addReady(c)
+	}
+	return got
+}
+
+// transmit sends what the queue pair has.
+func (c *conn) transmit() {
+	if c.phase != running {
+		return
+	}
+	d, q := c.dev, c.qp.engine
+	if c.batch != nil {
+		if !c.write(c.batch) {
+			return
+		}
+		d.spare = append(d.spare, c.batch)
+		c.batch = nil
+		d.stuck--
+		c.watch()
+	}
+	for range turns {
+		d.batch.Reset()
+		if !q.NextFPDUs(d.batch) {
+			if q.Ending() {
+				c.finish()
+			}
+			return
+		}
+		if c.write(d.batch) {
+			continue
+		}
+		if c.phase == running { // the rest goes first when there is room
+			c.batch = d.batch
+			d.stuck++
+			c.watch()
+			if n := len(d.spare); n > 0 {
+				d.batch, d.spare = d.spare[n-1], d.spare[:n-1]
+			} else {
+				d.batch = rdmap.NewBatch()
+			}
+		}
+		return
+	}
+	d.addReady(c)
+}
+
+// write sends a batch; false: some of it is left, or the connection is lost.
+func (c *conn) write(b *rdmap.Batch) bool {
+	d, q := c.dev, c.qp.engine
+	if !b.Valid() {
+		c.lost(verbs.ErrFault)
+		return false
+	}
+	n, err := c.link.Write(b.Pieces)
+	if err != nil && !errors.Is(err, ErrAgain) {
+		c.lost(err)
+		return false
+	}
+	d.engine.Counters.Writes++
+	d.engine.Counters.SentBytes += uint64(n)
+	whole := n == b.Len()
+	if n > 0 {
+		b.Sent(n)
+		q.Sent(n)
+	}
+	return whole
+}
+
+// lost ends a stream that the peer has closed or that broke.
+func (c *conn) lost(err error) {
+	q := c.qp
+	q.engine.Lost(errors.Is(err, io.EOF))
+	c.end(!errors.Is(err, io.EOF))
+}
+
+// detach takes the connection from its queue pair.
+func (c *conn) detach() {
+	d := c.dev
+	if c.phase == running {
+		for i, o := range d.hot {
+			if o == c {
+				d.hot[i] = d.hot[len(d.hot)-1]
+				d.hot[len(d.hot)-1] = nil
+				d.hot = d.hot[:len(d.hot)-1]
+				break
+			}
+		}
+		if c.batch != nil {
+			d.stuck--
+			d.spare = append(d.spare, c.batch)
+			c.batch = nil
+		}
+	}
+	if c.qp != nil && c.qp.conn == c {
+		c.qp.conn = nil
+	}
+	c.qp = nil
+}
+
+// finish says that nothing more is sent, and waits for the peer to do the same: closing
+// while it still sends would make it lose what we sent.
+func (c *conn) finish() {
+	c.detach()
+	c.phase = ending
+	c.link.Shutdown()
+	c.link.Watch(true, false)
+	c.dev.alarms.set(&c.bound, c.dev.passTime()+endTime)
+	c.drop()
+}
+
+// drop reads what is not wanted any more.
+func (c *conn) drop() {
+	var b [4096]byte
+	for range turns {
+		if _, err := c.link.Read([][]byte{b[:]}); err != nil {
+			if !errors.Is(err, ErrAgain) {
+				c.end(false)
+			}
+			return
+		}
+	}
+}
+
+// fail ends a connection that could not be made.
+func (c *conn) fail(err error) {
+	if c.phase == hearing {
+		c.listener.hearing--
+	}
+	failed := c.failed
+	if c.phase != running {
+		c.inform(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
+		c.tell = nil
+	}
+	c.end(true)
+	if failed != nil {
+		failed(err)
+	}
+}
+
+// end closes the link.
+func (c *conn) end(abort bool) {
+	if c.phase == gone {
+		return
+	}
+	c.detach()
+	established := c.phase == running || c.phase == ending
+	c.phase = gone
+	c.dev.meet.forget(c)
+	c.dev.alarms.stop(&c.bound)
+	delete(c.dev.conns, c)
+	c.link.Close(abort)
+	if established {
+		c.inform(verbs.StreamEvent{Type: verbs.StreamClosed})
+	}
+	if l := c.listener; l != nil && l.waiting[c] {
+		delete(l.waiting, c)
+	}
+}
+
+// stream is a conn as package cm has it.
+type stream conn
+
+func (s *stream) LocalAddr() netip.AddrPort { return s.link.LocalAddr() }
+func (s *stream) PeerAddr() netip.AddrPort  { return s.link.PeerAddr() }

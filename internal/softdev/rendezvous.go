@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Queue pairs that are connected by their numbers, as programs for InfiniBand do, meet at a
+// TCP port of their device: the one with the lower address and number asks, in an MPA
+// request whose private data name both.
+//
+// Devices of one address, mostly those of several processes, have a slot each: the top bits
+// of their queue pair numbers, and the number of their port from meetPort on.
+const (
+	meetPort  = 47910
+	slotBits  = 4
+	meetMagic = "RamjetQP"
+	meetLen   = len(meetMagic) + 16
+	maxEarly  = 1024                              // requests for queue pairs that are not ready for them
+	redialMin = ibta.Time(time.Millisecond)       // time between attempts, doubled
+	redialMax = ibta.Time(256 * time.Millisecond) // up to this
+)
+
+// rendezvous is where queue pairs meet.
+type rendezvous struct {
+	slot     int
+	addr     netip.Addr
+	listener *streamListener
+	early    map[meeting]*conn
+}
+
+// meeting names two queue pairs.
+type meeting struct {
+	to, from verbs.QPN
+	peer     netip.Addr // of from
+}
+
+func (r *rendezvous) open(d *StreamDevice) error {
+	_, gids := d.net.Attr()
+	r.addr, r.early = gids[0].GID.Addr(), make(map[meeting]*conn)
+	for r.slot = range 1 << slotBits {
+		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(meetPort+r.slot)), 128)
+		if err == nil {
+			l.heard = d.met
+			r.listener = l
+			return nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+	return fmt.Errorf("TCP ports %d to %d of %v are in use: close some of the devices that have this address: %w",
+		meetPort, meetPort+1<<slotBits-1, r.addr, syscall.EADDRINUSE)
+}
+
+func (r *rendezvous) close() {
+	if r.listener != nil {
+		r.listener.acc.Close()
+	}
+}
+
+// newQPN returns a random number that is free and has the device's prefix.
+func (r *rendezvous) newQPN(d *StreamDevice) verbs.QPN {
+	const bits = 24 - slotBits
+	for {
+		n := verbs.QPN(r.slot<<bits) | verbs.QPN(random32()&(1<<bits-1))
+		if n > 1 && n != ib.QPNMulticast && d.qps[n] == nil {
+			return n
+		}
+	}
+}
+
+// names is what the private data of a request say.
+type names struct {
+	to, from       verbs.QPN
+	toPSN, fromPSN verbs.PSN // first packets, which iWARP has none of: they tell connections apart
+}
+
+func (n *names) append(b []byte) []byte {
+	b = append(b, meetMagic...)
+	for _, v := range [...]uint32{uint32(n.to), uint32(n.from), uint32(n.toPSN), uint32(n.fromPSN)} {
+		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	return b
+}
+
+func (n *names) decode(b []byte) bool {
+	if len(b) != meetLen || string(b[:len(meetMagic)]) != meetMagic {
+		return false
+	}
+	b = b[len(meetMagic):]
+	*n = names{to: verbs.QPN(binary.BigEndian.Uint32(b)), from: verbs.QPN(binary.BigEndian.Uint32(b[4:])),
+		toPSN: verbs.PSN(binary.BigEndian.Uint32(b[8:])), fromPSN: verbs.PSN(binary.BigEndian.Uint32(b[12:]))}
+	return true
+}
+
+// seek goes to meet the peer, or looks whether it has come.
+func (q *streamQP) seek() {
+	d, a, e := q.dev, q.engine.Attr(), q.engine
+	if s := e.State(); s != verbs.RTR && s != verbs.RTS || e.Up() || q.conn != nil || a.DestQPN == 0 {
+		return
+	}
+	peer := a.AH.DGID.Addr()
+	switch order := d.meet.addr.Compare(peer); {
+	case order == 0 && q.Num() == a.DestQPN: // itself: nobody comes
+	case order < 0 || order == 0 && q.Num() < a.DestQPN:
+		if e.State() == verbs.RTR && q.attempt == 0 {
+			q.again(nil) // RTS, with the number that the peer was told, is mostly near
+			break
+		}
+		q.dial(peer)
+	default:
+		if c := d.meet.early[meeting{to: q.Num(), from: a.DestQPN, peer: peer}]; c != nil {
+			d.match(c)
+		}
+	}
+	q.await()
+}
+
+// dial asks the peer's device for the peer.
+func (q *streamQP) dial(peer netip.Addr) {
+	d, a := q.dev, q.engine.Attr()
+	port := meetPort + uint16(a.DestQPN>>(24-slotBits))
+	link, err := d.net.Dial(netip.AddrPortFrom(d.meet.addr, 0), netip.AddrPortFrom(peer, port), a.AH.TrafficClass)
+	if err != nil {
+		q.again(err)
+		return
+	}
+	c := d.newConn(link, dialing)
+	c.qp, q.conn, c.seeker = q, c, true
+	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
+	n := names{to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
+	c.private = n.append(nil)
+	c.failed = q.again
+	link.Watch(false, true)
+	d.wakeForTimer()
+}
+
+// unknownPSN stands for a number that is not known before RTS.
+const unknownPSN verbs.PSN = 1 << 24
+
+// firstPSN is what the peer was told.
+func (q *streamQP) firstPSN() verbs.PSN {
+	if q.engine.State() != verbs.RTS {
+		return unknownPSN
+	}
+	return q.engine.Attr().SQPSN
+}
+
+// again makes another attempt a little later.
+func (q *streamQP) again(error) {
+	if s := q.engine.State(); s != verbs.RTR && s != verbs.RTS {
+		return
+	}
+	d := q.dev
+	d.alarms.set(&q.redial, d.passTime()+min(redialMin<<min(q.attempt, 10), redialMax))
+	q.attempt++
+	d.wakeForTimer()
+}
+
+// met takes a request that names queue pairs.
+func (d *StreamDevice) met(c *conn) {
+	var n names
+	if !n.decode(c.setup.Private) || d.qps[n.to] == nil || len(d.meet.early) >= maxEarly {
+		c.reject(nil)
+		return
+	}
+	m := meeting{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
+	if old := d.meet.early[m]; old != nil {
+		old.end(true)
+	}
+	d.meet.early[m] = c
+	d.match(c)
+}
+
+// match gives a request to its queue pair, if that is ready for it.
+func (d *StreamDevice) match(c *conn) {
+	var n names
+	n.decode(c.setup.Private)
+	q := d.qps[n.to]
+	if q == nil || q.engine.State() == verbs.Err {
+		c.reject(nil)
+		d.meet.forget(c)
+		return
+	}
+	a, s := q.engine.Attr(), q.engine.State()
+	if s != verbs.RTR && s != verbs.RTS || q.conn != nil || a.DestQPN != n.from || a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
+		n.fromPSN != unknownPSN && a.RQPSN != n.fromPSN {
+		return // it waits
+	}
+	d.meet.forget(c)
+	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
+	c.accept(q, nil)
+}
+
+// forget takes a connection out of those that came early.
+func (r *rendezvous) forget(c *conn) {
+	if c.listener != r.listener || c.setup == nil {
+		return
+	}
+	var n names
+	if n.decode(c.setup.Private) {
+		m := meeting{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
+		if r.early[m] == c {
+			delete(r.early, m)
+		}
+	}
+}

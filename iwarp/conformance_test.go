@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp_test
+
+import (
+	"net/netip"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/conformance"
+	"github.com/ramjet-rdma/ramjet/iwarp"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// addresses counts the loopback addresses that tests have taken.
+var addresses atomic.Uint32
+
+func init() { addresses.Store(uint32(os.Getpid()) << 10) }
+
+// nextAddress returns an address of 127.128.0.0/10 that no other test of the process has.
+func nextAddress() netip.Addr {
+	n := addresses.Add(1)
+	return netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
+}
+
+// open opens a device of a loopback address of its own.
+func open(t testing.TB, opt *iwarp.Options) *verbs.Device {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("iWARP needs Linux")
+	}
+	dev, err := iwarp.Open(nextAddress().String(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// missing is what iWARP is without.
+var missing = map[conformance.Ability]string{
+	conformance.Datagrams:       "iWARP runs over a reliable stream: RC only",
+	conformance.Multicast:       "iWARP has no datagrams",
+	conformance.IPHeaders:       "iWARP has no datagrams",
+	conformance.MarkedSends:     "iWARP has no datagrams",
+	conformance.XRC:             "RFC 5040 has no such service",
+	conformance.AtomicFlush:     "neither RFC 5040 nor RFC 7306 has them",
+	conformance.GeneralServices: "iWARP connects by TCP ports, without management datagrams",
+}
+
+func TestConformance(t *testing.T) {
+	conformance.Run(t, conformance.Fixture{Open: func(t testing.TB) *verbs.Device { return open(t, nil) }, Missing: missing})
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// maxDepth is how many READs and atomics a stream answers at once, and has in flight.
+const maxDepth = 128
+
+// local is the part of a device's network that is the same everywhere.
+type local struct {
+	addr  netip.Addr
+	dev   string // network interface
+	mtu   int
+	speed int64
+	opt   Options
+}
+
+func newLocal(addr netip.Addr, opt *Options) local {
+	l := local{addr: addr, opt: *opt, mtu: 1500}
+	ifs, err := net.Interfaces()
+	if err != nil {
+		return l // a name and a size for information only
+	}
+	for _, i := range ifs {
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range addrs {
+			p, err := netip.ParsePrefix(a.String())
+			if err == nil && (p.Addr().Unmap() == addr || i.Flags&net.FlagLoopback != 0 && p.Contains(addr)) {
+				l.dev, l.mtu = i.Name, i.MTU
+				return l
+			}
+		}
+	}
+	return l
+}
+
+// Attr returns the attributes of the port. The path MTU says nothing about a stream.
+func (l *local) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
+	mtu := verbs.MTU1024
+	if l.mtu > 4096 {
+		mtu = verbs.MTU4096
+	}
+	return verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, NetDev: l.dev, MaxMTU: verbs.MTU4096, ActiveMTU: mtu, LinkMTU: l.mtu,
+		SpeedMbps: l.speed}, []verbs.GIDEntry{{GID: ib.GIDFromAddr(l.addr), Type: verbs.GIDiWARP, NetDev: l.dev}}
+}
+
+// Resolve checks an address vector.
+func (l *local) Resolve(a *verbs.AHAttr) error {
+	to := a.DGID.Addr()
+	switch {
+	case a.SGIDIndex != 0:
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("SGIDIndex is %d, the GID table has row 0 only", a.SGIDIndex)}
+	case a.DGID == verbs.GID{} || to.IsUnspecified() || to.IsMulticast():
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("DGID %v is no address of a host", to)}
+	case to.Is4() != l.addr.Is4():
+		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("DGID %v cannot be reached from %v: one is IPv4, the other IPv6", to, l.addr)}
+	}
+	return nil
+}
+
+// Wishes are what the device brings to the set-up of streams.
+func (l *local) Wishes() rdmap.Wishes {
+	w := rdmap.Wishes{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, Segment: rdmap.Large, IRD: maxDepth, ORD: maxDepth}
+	if l.opt.FPDU != 0 {
+		w.Segment = rdmap.SegmentOf(l.opt.FPDU)
+	}
+	return w
+}

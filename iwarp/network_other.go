@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package iwarp
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// newNetwork refuses: readiness of many sockets is asked for with epoll.
+func newNetwork(netip.Addr, *Options) (softdev.Network, error) {
+	return nil, fmt.Errorf("iWARP needs Linux, this is %s: %w", runtime.GOOS, verbs.ErrNotSupported)
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Options are what else Open can be told; nil stands for the zero value.
+type Options struct {
+	NoCRC      bool   // agree to streams without CRCs, if the peer does not ask for them either
+	Markers    bool   // ask peers for markers in what they send
+	FPDU       int    // bytes of an FPDU at most; 0: 64 KiB where the peer takes that, and else what a TCP segment holds
+	Congestion string // congestion control of TCP, such as "cubic"; empty: the system's
+}
+
+// Open opens the iWARP device of a local address, such as "192.0.2.7" or "fd09::1".
+//
+// Up to 16 devices can have one address, mostly in several processes.
+func Open(address string, opt *Options) (*verbs.Device, error) {
+	if opt == nil {
+		opt = &Options{}
+	}
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return nil, fmt.Errorf("iwarp: %q is no IP address: give one of this host, such as iwarp:127.0.0.1", address)
+	}
+	addr = addr.Unmap()
+	if addr.IsUnspecified() || addr.IsMulticast() {
+		return nil, fmt.Errorf("iwarp: %v stands for no single address: give one of this host", addr)
+	}
+	if opt.FPDU != 0 && (opt.FPDU < 128 || opt.FPDU > 1<<16) {
+		return nil, fmt.Errorf("iwarp: FPDUs of %d bytes: 128 to 65536", opt.FPDU)
+	}
+	n, err := newNetwork(addr, opt)
+	if err != nil {
+		return nil, fmt.Errorf("iwarp: opening %v: %w", addr, err)
+	}
+	d, err := softdev.NewStream("iwarp:"+addr.String(), "iwarp", guid(addr), n)
+	if err != nil {
+		n.Close()
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return nil, fmt.Errorf("iwarp: %v is no address of this host: %w", addr, err)
+		}
+		return nil, fmt.Errorf("iwarp: opening %v: %w", addr, err)
+	}
+	return verbs.NewDevice(d), nil
+}
+
+// guid makes an EUI-64 of an address, marked as one that nobody assigned.
+func guid(a netip.Addr) uint64 {
+	b := a.As16()
+	g := uint64(0x02)
+	for _, v := range b[9:] {
+		g = g<<8 | uint64(v)
+	}
+	return g
+}
