@@ -19,7 +19,7 @@ const module = "github.com/ramjet-rdma/ramjet"
 // within the module; a trailing slash stands for everything below. The picture is in
 // ARCHITECTURE.md.
 var layers = map[string][]string{
-	"":                     {"roce", "trace", "verbs"},
+	"":                     {"iwarp", "roce", "trace", "verbs"},
 	"verbs":                {"wire/"},
 	"wire/ib":              {},
 	"wire/mad":             {"wire/ib"},

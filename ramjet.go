@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -26,6 +27,7 @@ func WithTrace(w *trace.Writer) Option { return func(o *options) { o.trace = w }
 //
 //	roce:192.0.2.7   RoCEv2 on a local IPv4 address
 //	roce:fd09::1     RoCEv2 on a local IPv6 address
+//	iwarp:192.0.2.7  iWARP over TCP on a local address
 func Open(name string, opts ...Option) (*verbs.Device, error) {
 	var o options
 	for _, opt := range opts {
@@ -38,6 +40,11 @@ func Open(name string, opts ...Option) (*verbs.Device, error) {
 	switch kind {
 	case "roce":
 		return roce.Open(rest, &roce.Options{Trace: o.trace})
+	case "iwarp":
+		if o.trace != nil {
+			return nil, fmt.Errorf("ramjet: %q: %w: an iWARP device has no packets of its own to trace: capture its TCP connections", name, verbs.ErrNotSupported)
+		}
+		return iwarp.Open(rest, nil)
 	}
-	return nil, fmt.Errorf("ramjet: %q: no device kind %q: there is roce", name, kind)
+	return nil, fmt.Errorf("ramjet: %q: no device kind %q: there are roce and iwarp", name, kind)
 }

@@ -8,7 +8,7 @@ var flushTests = []test{
 	{name: "Flush/Order", run: testFlushOrder},
 	{name: "Flush/Unsignaled", run: testFlushUnsignaled},
 	{name: "Flush/AfterFailure", run: testFlushAfterFailure},
-	{name: "Flush/SQE", run: testSQE},
+	{name: "Flush/SQE", run: testSQE, needs: []Ability{Unreliable}},
 	{name: "Drain/Waits", run: testDrain},
 	{name: "Drain/Notify", run: testDrainNotify},
 	{name: "Drain/Idle", run: testDrainIdle},

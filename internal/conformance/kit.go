@@ -302,14 +302,21 @@ func (e *end) same(off int, want []byte) {
 	e.t.Helper()
 	var at int
 	var equal bool
-	e.mr.Do(func(b []byte) {
-		b = b[off:]
-		if equal = bytes.Equal(b[:len(want)], want); !equal {
-			for at = 0; b[at] == want[at]; at++ {
+	compare := func() bool {
+		e.mr.Do(func(b []byte) {
+			b = b[off:]
+			if equal = bytes.Equal(b[:len(want)], want); !equal {
+				for at = 0; b[at] == want[at]; at++ {
+				}
 			}
+		})
+		return equal
+	}
+	if _, late := e.t.f.Missing[Acknowledged]; late {
+		for end := time.Now().Add(patience); !compare() && time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
 		}
-	})
-	if !equal {
+	}
+	if !compare() {
 		e.t.Fatalf("region differs from what is expected at byte %d of %d", at, len(want))
 	}
 }

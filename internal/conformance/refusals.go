@@ -11,7 +11,7 @@ var refusalTests = []test{
 	{name: "Refused/Local", run: testLocalRefused},
 	{name: "Refused/Receive", run: testReceiveRefused},
 	{name: "Refused/ReceiveTooSmall", run: testReceiveTooSmall},
-	{name: "Refused/UC", run: testUCRefused},
+	{name: "Refused/UC", run: testUCRefused, needs: []Ability{Unreliable}},
 }
 
 // refused posts a work request that the peer must refuse, and checks both sides.

@@ -10,7 +10,7 @@ import (
 
 var stateTests = []test{
 	{name: "State/RC", run: func(t *T) { testStates(t, verbs.RC) }},
-	{name: "State/UC", run: func(t *T) { testStates(t, verbs.UC) }},
+	{name: "State/UC", run: func(t *T) { testStates(t, verbs.UC) }, needs: []Ability{Unreliable}},
 	{name: "State/UD", run: func(t *T) { testStates(t, verbs.UD) }, needs: []Ability{Datagrams}},
 	{name: "State/XRC_INI", run: func(t *T) { testStates(t, verbs.XRCIni) }, needs: []Ability{XRC}},
 	{name: "State/XRC_TGT", run: func(t *T) { testStates(t, verbs.XRCTgt) }, needs: []Ability{XRC}},

@@ -17,6 +17,10 @@ func (q *QP) endSegment() {
 	h := &r.h
 	q.Device.Counters.RecvFPDUs++
 	q.tx.await = false
+	if q.state == verbs.RTR && !r.heard {
+		r.heard = true
+		q.Device.Outbox.Raise(verbs.EventCommEstablished, q.Owner)
+	}
 	first := !r.midway
 	r.midway, r.op = !h.Last, h.Opcode
 	switch op := h.Opcode; {
@@ -149,7 +153,7 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 		return q.violated(cause, head, body, len(body))
 	}
 	if !s.Aligned8() {
-		return q.terminate(iwarp.OperationUnspecified, head, body, len(body))
+		return q.terminate(iwarp.OperationCatastrophic, head, body, len(body))
 	}
 	resp := response{atomic: true, id: r.ID}
 	there := false

@@ -31,7 +31,7 @@ func (q *QP) begin(h *iwarp.Header, head []byte, n int, body []byte) bool {
 		cause = iwarp.OperationOpcode
 	case !h.Tagged && h.Queue != op.Queue():
 		cause = iwarp.UntaggedQueue
-	case r.midway && op != r.op:
+	case r.midway && op != r.op && op != iwarp.OpTerminate:
 		cause = iwarp.OperationOpcode // messages do not mix
 	case op.Fixed() != 0 && (n != op.Fixed() || !h.Last), op == iwarp.OpTerminate && (body == nil || !h.Last):
 		cause = iwarp.OperationCatastrophic

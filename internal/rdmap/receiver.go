@@ -27,6 +27,7 @@ type receiver struct {
 	part   []byte // of an FPDU that is not complete, or not taken yet
 	pos    uint64 // of part's first byte in the stream, with markers
 	paused bool   // the next message has no receive
+	heard  bool   // something came before RTS
 
 	// The FPDU whose payload is placed as it comes.
 	direct bool

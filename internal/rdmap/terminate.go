@@ -75,7 +75,7 @@ func statusOf(c iwarp.Cause) verbs.Status {
 	switch c {
 	case iwarp.UntaggedNoBuffer:
 		return verbs.RNRRetryExceeded
-	case iwarp.OperationOpcode, iwarp.OperationVersion, iwarp.UntaggedTooLong, iwarp.UntaggedMO, iwarp.UntaggedMSN, iwarp.UntaggedQueue:
+	case iwarp.OperationOpcode, iwarp.OperationVersion, iwarp.OperationCatastrophic, iwarp.UntaggedTooLong, iwarp.UntaggedMO, iwarp.UntaggedMSN, iwarp.UntaggedQueue:
 		return verbs.RemoteInvalidRequestError
 	case iwarp.MPACRC, iwarp.MPAMarker, iwarp.MPAClosed:
 		return verbs.RetryExceeded

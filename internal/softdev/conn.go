@@ -262,8 +262,8 @@ func (c *conn) receive() (got int) {
 	for range turns {
 		d.pieces = q.Into(d.pieces[:0])
 		if len(d.pieces) == 0 {
-			if q.Paused() {
-				c.watch()
+			if c.watch(); !q.Paused() {
+				d.addReady(c) // for the Terminate
 			}
 			break
 		}

@@ -77,6 +77,12 @@ func (d *StreamDevice) GIDs(port int) ([]verbs.GIDEntry, error) {
 	return gids, checkPort(port)
 }
 
+func (d *StreamDevice) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
 // Counters returns what happened so far.
 func (d *StreamDevice) Counters() []verbs.Counter {
 	d.mu.Lock()
@@ -101,6 +107,9 @@ func (d *StreamDevice) AllocPD() (verbs.PDDriver, error) {
 
 // CreateAH refuses: there are no datagrams.
 func (p *streamPD) CreateAH(verbs.AHAttr) (verbs.AHDriver, error) {
+	if p.dev.isClosed() {
+		return nil, verbs.ErrClosed
+	}
 	return nil, &verbs.OpError{Op: "create_ah", Err: verbs.ErrNotSupported, Detail: "iWARP has no datagrams: use RC queue pairs"}
 }
 

@@ -74,6 +74,7 @@ func (q *streamQP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return err
 	}
 	before := q.engine.State()
+	d.transmit() // what was posted before has begun
 	if err := q.engine.Modify(attr, mask); err != nil {
 		return err
 	}
@@ -226,6 +227,9 @@ func (q *streamQP) Destroy() error {
 }
 
 func (q *streamQP) AttachMulticast(verbs.GID, uint16) error {
+	if q.dev.isClosed() {
+		return verbs.ErrClosed
+	}
 	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "iWARP has no datagrams, and with them no multicast"}
 }
 
