@@ -30,6 +30,7 @@ type ID struct {
 	srq         bool      // it has a shared receive queue
 	groups      []netip.Addr
 	ib          *ibConn
+	stream      verbs.Stream // where connections are streams
 }
 
 // sink is where events go. put does not block; false: they vanished.

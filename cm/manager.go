@@ -78,6 +78,10 @@ func newManager(dev *verbs.Device) (*manager, error) {
 	if len(m.addrs) == 0 {
 		return nil, opErr("create_id", verbs.ErrNotSupported, "%s has no address", dev.Name())
 	}
+	if drv, ok := dev.Driver().(verbs.StreamDriver); ok {
+		m.proto = newStreamProtocol(m, drv)
+		return m, nil
+	}
 	g, err := openGSI(dev)
 	if err != nil {
 		return nil, err

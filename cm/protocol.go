@@ -11,7 +11,7 @@ import (
 // protocol is how devices of one kind make connections. The manager calls it with its lock
 // held, so nothing here blocks; what comes of a call is told by the calls of manager.
 //
-// The protocol keeps what it knows of a connection in ID.ib, or in a field of its own.
+// The protocol keeps what it knows of a connection in ID.ib or ID.stream.
 type protocol interface {
 	// run starts what receives, once the manager is complete.
 	run()

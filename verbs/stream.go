@@ -14,6 +14,8 @@ type StreamDriver interface {
 	// ListenStream takes connections, of which at most backlog wait for an answer. f hears
 	// of each, as a StreamAsked. An error of the system says that the port is taken.
 	ListenStream(at netip.AddrPort, backlog int, f func(StreamEvent)) (StreamListener, error)
+	// StreamsDone is closed with the device.
+	StreamsDone() <-chan struct{}
 	// DialStream asks for a connection of a queue pair in INIT. f hears what becomes of it.
 	DialStream(qp QPDriver, from, to netip.AddrPort, p StreamParam, f func(StreamEvent)) (Stream, error)
 }

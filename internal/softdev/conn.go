@@ -4,7 +4,9 @@ package softdev
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"time"
@@ -91,7 +93,7 @@ func (c *conn) late() {
 	}
 }
 
-var errTooLate = errors.New("the peer does not answer")
+var errTooLate = fmt.Errorf("the peer does not answer: %w", context.DeadlineExceeded)
 
 // handle does what can be done.
 func (c *conn) handle(read, write bool) {

@@ -50,5 +50,8 @@ func (n *news) run() {
 	}
 }
 
+// StreamsDone is closed with the device.
+func (d *StreamDevice) StreamsDone() <-chan struct{} { return d.news.ended }
+
 // stop ends the goroutine; whoever is being told something may still be at it.
 func (n *news) stop() { close(n.ended) }

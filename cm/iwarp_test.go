@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/iwarp"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+var iwarpAddress atomic.Uint32
+
+// openIWARP opens an iWARP device of an address of its own.
+func openIWARP(t *testing.T) *verbs.Device {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("iWARP needs Linux")
+	}
+	n := iwarpAddress.Add(1)
+	dev, err := iwarp.Open(netip.AddrFrom4([4]byte{127, 200, byte(n >> 8), byte(n)}).String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestIWARP connects over iWARP, talks both ways, and ends the connection.
+func TestIWARP(t *testing.T) {
+	ctx := bounded(t)
+	a, b := openIWARP(t), openIWARP(t)
+	l, err := cm.Listen(b, ":0", cm.WithPrivateData([]byte("welcome")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan *cm.Conn, 1)
+	go func() {
+		c, err := l.Accept(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- c
+	}()
+	x, err := cm.Dial(ctx, a, l.Addr().String(), cm.WithPrivateData([]byte("hello")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := <-accepted
+	if y == nil {
+		t.FailNow()
+	}
+	if got := string(x.Param().PrivateData); got != "welcome" {
+		t.Errorf("private data %q", got)
+	}
+	if got := string(y.Param().PrivateData); got != "hello" {
+		t.Errorf("private data %q", got)
+	}
+	if x.PeerAddr() != l.Addr() || y.PeerAddr() != x.LocalAddr() {
+		t.Errorf("addresses %v %v %v %v", x.LocalAddr(), x.PeerAddr(), y.LocalAddr(), y.PeerAddr())
+	}
+	for i := range 100 {
+		from, to := x, y
+		if i%2 == 1 {
+			from, to = y, x
+		}
+		msg := bytes.Repeat([]byte{byte(i)}, 1+i*37)
+		if err := from.Send(ctx, msg); err != nil {
+			t.Fatal(err)
+		}
+		m, err := to.Recv(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(m.Bytes(), msg) {
+			t.Fatalf("message %d is not what was sent", i)
+		}
+		m.Release()
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-y.Done():
+	case <-ctx.Done():
+		t.Error("the peer does not hear of the end")
+	}
+	y.Close()
+}
+
+// TestIWARPRefused asks where nobody listens, and a listener that does not want.
+func TestIWARPRefused(t *testing.T) {
+	ctx := bounded(t)
+	a, b := openIWARP(t), openIWARP(t)
+	gids, err := b.GIDs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rej *cm.RejectError
+	if _, err := cm.Dial(ctx, a, fmt.Sprintf("%v:7", gids[0].GID.Addr())); !errors.As(err, &rej) || rej.Reason != cm.ReasonInvalidService {
+		t.Errorf("dialing where nobody listens: %v", err)
+	}
+	l, err := cm.Listen(b, ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := cm.Listen(b, l.Addr().String()); !errors.Is(err, cm.ErrAddrInUse) {
+		t.Errorf("listening twice: %v", err)
+	}
+	go func() {
+		r, err := l.Next(ctx)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r.Reject([]byte("not today"))
+	}()
+	if _, err := cm.Dial(ctx, a, l.Addr().String()); !errors.As(err, &rej) || string(rej.PrivateData) != "not today" {
+		t.Errorf("dialing somebody who does not want: %v", err)
+	}
+	if _, err := cm.NewID(cm.NewEventChannel(), a, cm.UDP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIWARPPeerGone has a peer's device close under a connection.
+func TestIWARPPeerGone(t *testing.T) {
+	ctx := bounded(t)
+	a, b := openIWARP(t), openIWARP(t)
+	l, err := cm.Listen(b, ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go l.Accept(ctx)
+	x, err := cm.Dial(ctx, a, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	select {
+	case <-x.Done():
+	case <-ctx.Done():
+		t.Error("nobody tells of the end")
+	}
+	x.Close()
+}
