@@ -26,7 +26,8 @@
 // All ids of one device share one manager, which runs from the first of them until the
 // device is closed: it owns the device's general services interface, and answers peers that
 // have not heard of a connection's end after all ids are closed. What protocol it speaks
-// depends on the device: management datagrams on QP1 for RoCEv2 and InfiniBand.
+// depends on the device: management datagrams on QP1 for RoCEv2 and InfiniBand, and for iWARP the
+// set-up of MPA on a TCP connection, whose port is the connection's.
 //
 // # Errors
 //
