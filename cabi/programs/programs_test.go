@@ -134,13 +134,13 @@ var pairs = []pair{
 	{server: "ib_send_lat -e -n 100 -p PORT", client: "ib_send_lat -e -n 100 -p PORT SERVER", want: table},
 	{server: "ib_send_lat -c UD -n 100 -p PORT", client: "ib_send_lat -c UD -n 100 -p PORT SERVER", want: table},
 	{server: "ib_write_bw -c UC -n 100 -s 4096 -p PORT", client: "ib_write_bw -c UC -n 100 -s 4096 -p PORT SERVER", want: table},
-	{server: "ib_send_bw -a -n 20 -p PORT", client: "ib_send_bw -a -n 20 -p PORT SERVER", want: "8388608"},
+	{server: "ib_send_bw -a -n 5 -p PORT", client: "ib_send_bw -a -n 5 -p PORT SERVER", want: "8388608"},
 	{server: "ib_send_bw -R -n 100 -p PORT", client: "ib_send_bw -R -n 100 -p PORT SERVER", want: table},
 	{server: "ib_read_lat -R -n 100 -p PORT", client: "ib_read_lat -R -n 100 -p PORT SERVER", want: table},
 
 	{server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
 	{server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT", want: "return status 0"},
-	{server: "udaddy -b SERVER -p PORT", client: "udaddy -s SERVER -p PORT", want: "return status 0"},
+	{server: "udaddy -b SERVER", client: "udaddy -s SERVER", want: "return status 0"},
 	{server: "rdma_server -p PORT", client: "rdma_client -s SERVER -p PORT", want: "rdma_client: end 0"},
 	{server: "cmtime -b SERVER -c 20 -p PORT", client: "cmtime -s SERVER -c 20 -p PORT", want: "us / conn", endless: true},
 }
