@@ -66,6 +66,12 @@ func (r *requester) outstanding() bool { return r.next > 0 || r.sent > r.acked }
 // ackComing says whether an acknowledgement of something under way was asked for.
 func (r *requester) ackComing() bool { return r.unacked().Before(r.askedEnd) }
 
+// AwaitsAck says whether all that a program can be waiting for at a completion queue is the
+// end of what it has posted to send.
+func (q *QP) AwaitsAck(cq *queue.CQ) bool {
+	return q.SendCQ == cq && q.req.sq.Len() > 0 && (q.RecvCQ != cq || q.Recv == nil || q.Recv.Len() == 0)
+}
+
 // Eager says whether a message posted now should leave at once. While many packets are
 // under way and less than a full send waits, it can join the next send.
 func (q *QP) Eager() bool {

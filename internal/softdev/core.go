@@ -48,8 +48,9 @@ type mover interface {
 	// pass moves data once and returns how much was received. polling says that a program
 	// does this, which will come again.
 	pass(polling bool) int
-	// poll is a pass on behalf of a polling program.
-	poll() int
+	// poll is a pass on behalf of a polling program, which found from empty; nil: it waits
+	// for its memory.
+	poll(from *queue.CQ) int
 	// flush sends what is held back for the next poll: the program is going to sleep.
 	flush()
 	// pending says whether something can be sent at once, and stalled whether something
@@ -128,11 +129,11 @@ func (d *core) SetEventSink(f func(verbs.EventType, int)) {
 }
 
 // poll moves data for a program that polls; the lock is held.
-func (d *core) poll() int {
+func (d *core) poll(from *queue.CQ) int {
 	if d.closed {
 		return 0
 	}
-	return d.mover.poll()
+	return d.mover.poll(from)
 }
 
 // deliverOutbox hands completions to their queues and events to the program. overflowed is

@@ -39,7 +39,7 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 	if !d.mu.TryLock() {
 		return 0 // somebody else moves data
 	}
-	d.poll()
+	d.poll(c.q)
 	d.mu.Unlock()
 	return c.q.Poll(wcs)
 }

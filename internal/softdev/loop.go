@@ -15,6 +15,7 @@ func (d *core) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var idleSince ibta.Time
+	polled := false // a program did so a moment ago
 	for {
 		now := d.now()
 		if d.pollers.busy(now) {
@@ -24,7 +25,7 @@ func (d *core) loop() {
 			case <-timer.C:
 			case <-d.unlease:
 			}
-			idleSince = 0
+			idleSince, polled = 0, true
 			continue
 		}
 		d.lock()
@@ -33,7 +34,7 @@ func (d *core) loop() {
 			d.mu.Unlock()
 			return
 		}
-		n := d.mover.pass(false)
+		n := d.mover.pass(polled)
 		if n > 0 || d.mover.pending() {
 			idleSince = 0
 			d.mu.Unlock()
@@ -48,7 +49,7 @@ func (d *core) loop() {
 			runtime.Gosched()
 			continue
 		}
-		idleSince = 0
+		idleSince, polled = 0, false
 		d.waiting = true
 		d.waitUntil = d.mover.nextDue()
 		d.mover.setDeadline(d.timeOf(d.waitUntil))

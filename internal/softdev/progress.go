@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -41,6 +42,7 @@ type progress struct {
 	passPackets int       // received in it
 	sentBatches int       // sent in it
 	passes      uint
+	patience    patience
 }
 
 func (p *progress) init(d *Device, lim Limits) {
@@ -126,7 +128,10 @@ func (d *Device) pass(polling bool) int {
 }
 
 // poll is a pass on behalf of a polling program.
-func (d *Device) poll() int {
+func (d *Device) poll(from *queue.CQ) int {
+	if from != nil && d.last != nil && d.last.engine.AwaitsAck(from) {
+		d.patience.polls++
+	}
 	n := d.pass(true)
 	if n > 0 && d.sentBatches+d.passPackets > bulk {
 		d.worked()
@@ -213,7 +218,7 @@ func (d *Device) kick(q *qp) {
 	if d.leased.Load() && !q.engine.Eager() {
 		return // the poll that follows sends it
 	}
-	d.transmit(!d.leased.Load())
+	d.transmit(d.patience.posted() || !d.leased.Load())
 	if d.acksDue() {
 		d.flushAcks()
 	}
