@@ -192,7 +192,7 @@ func (d *StreamDevice) handleReady(owner any, read, write bool) {
 }
 
 // poll is a pass on behalf of a polling program.
-func (d *StreamDevice) poll() int {
+func (d *StreamDevice) poll(*queue.CQ) int {
 	n := d.pass(true)
 	if n > 1 {
 		d.worked()
