@@ -284,6 +284,31 @@ func TestAcceptPassesTheSlow(t *testing.T) {
 	s.c.Close()
 }
 
+// Peers that do not finish what they began hold as many places as the backlog has: those who
+// come then wait, and get their turn when one goes.
+func TestAcceptBoundsTheSlow(t *testing.T) {
+	a, b := open(t), open(t)
+	l := listen(t, b, cm.WithBacklog(1))
+	begin := func() *side {
+		s := newSide(t, a, cm.TCP)
+		qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
+		ok(t, err)
+		s.resolve(l.Addr())
+		ok(t, s.id.Connect(&cm.ConnParam{QPNum: qp.Num()}))
+		return s
+	}
+	accept(t, l)
+	first := begin()
+	first.event(cm.ConnectResponse) // and nothing more
+	second, third := begin(), begin()
+	var why *cm.RejectError
+	if e := third.event(cm.Rejected); !errors.As(e.Err, &why) || why.Reason != cm.ReasonNoResources {
+		t.Errorf("one too many: %v", e.Err)
+	}
+	ok(t, first.id.Close())
+	second.event(cm.ConnectResponse)
+}
+
 func TestSeveralListeners(t *testing.T) {
 	a, b := open(t), open(t)
 	ctx := within(t)

@@ -19,6 +19,7 @@ type Listener struct {
 
 	mu      sync.Mutex
 	pending map[*ID]*Conn // accepted, and not established yet
+	waiting []*Event      // requests while as many are pending as the backlog allows
 }
 
 // Listen takes connections at "host:port". The host is the device's address or empty; port
@@ -61,14 +62,19 @@ func (l *Listener) ID() *ID { return l.id }
 // A program uses either Accept or Next on a listener.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	for {
+		for e := l.turn(); e != nil; e = l.turn() {
+			if err := l.answer(&Conn{id: e.ID, asked: e.Conn}); err != nil {
+				return nil, err
+			}
+		}
 		e, err := l.next(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if e.Type == ConnectRequest {
-			if err := l.answer(&Conn{id: e.ID, asked: e.Conn}); err != nil {
-				return nil, err
-			}
+			l.mu.Lock()
+			l.waiting = append(l.waiting, e)
+			l.mu.Unlock()
 			continue
 		}
 		c := l.take(e.ID)
@@ -81,6 +87,19 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 			c.drop()
 		}
 	}
+}
+
+// turn takes a request that is to be answered; nil: there is none, or too many peers have
+// not confirmed yet. The manager counts those that wait, and refuses what exceeds the backlog.
+func (l *Listener) turn() *Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 || len(l.pending) >= l.opts.backlog {
+		return nil
+	}
+	e := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	return e
 }
 
 // answer accepts a request; what comes of it is an event. The error is one of this side's.
@@ -145,11 +164,14 @@ func (l *Listener) Next(ctx context.Context) (*Request, error) {
 func (l *Listener) Close() error {
 	err := l.id.Close()
 	l.mu.Lock()
-	pending := l.pending
-	l.pending = map[*ID]*Conn{}
+	pending, waiting := l.pending, l.waiting
+	l.pending, l.waiting = map[*ID]*Conn{}, nil
 	l.mu.Unlock()
 	for _, c := range pending {
 		c.drop()
+	}
+	for _, e := range waiting {
+		e.ID.Close()
 	}
 	l.events.Close()
 	return err

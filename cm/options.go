@@ -36,7 +36,7 @@ const (
 
 func newOptions(opts []Option) *options {
 	return (&options{param: DefaultConnParam, timeout: DefaultTimeout, sendDepth: DefaultSendDepth,
-		recvDepth: DefaultRecvDepth, recvSize: DefaultRecvSize, ackTime: DefaultAckTimeout}).with(opts)
+		recvDepth: DefaultRecvDepth, recvSize: DefaultRecvSize, backlog: DefaultBacklog, ackTime: DefaultAckTimeout}).with(opts)
 }
 
 // with returns a copy that further options have changed.
@@ -96,9 +96,15 @@ func WithAckTimeout(t uint8) Option { return func(o *options) { o.ackTime = t } 
 // WithTOS sets the type of service of the connection's packets.
 func WithTOS(tos uint8) Option { return func(o *options) { o.tos = tos } }
 
-// WithBacklog sets how many connections may wait for [Listener.Accept]. Those that it has
-// answered, and whose peers have not confirmed yet, do not count. Default: DefaultBacklog.
-func WithBacklog(n int) Option { return func(o *options) { o.backlog = n } }
+// WithBacklog sets how many connections may wait for [Listener.Accept], and how many that it
+// has answered may wait for the peer to confirm. Default: DefaultBacklog.
+func WithBacklog(n int) Option {
+	return func(o *options) {
+		if o.backlog = n; n <= 0 {
+			o.backlog = DefaultBacklog
+		}
+	}
+}
 
 // WithSetup leaves the queue pair to f, which makes one with [ID.CreateQP], posts receives,
 // and may change p, in particular the private data. When accepting, what the peer said is
