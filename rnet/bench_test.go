@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The benchmarks' other end is a process of its own, as in life: this test binary with
+// The other end of benchmarks, and of a test that kills it, is a process of its own, as in life: this test binary with
 // these variables set.
 const (
 	peerNetwork = "RNET_BENCH_NETWORK" // "ramjet" or "tcp"
@@ -90,7 +90,14 @@ func serve(c net.Conn) {
 }
 
 // dialPeer starts a peer and connects to it.
-func dialPeer(b *testing.B, network string, o Options, purpose byte) net.Conn {
+func dialPeer(b testing.TB, network string, o Options, purpose byte) net.Conn {
+	b.Helper()
+	c, _ := startPeer(b, network, o, purpose)
+	return c
+}
+
+// startPeer is dialPeer for who wants to kill the peer.
+func startPeer(b testing.TB, network string, o Options, purpose byte) (net.Conn, *os.Process) {
 	b.Helper()
 	var d Dialer
 	if network == "ramjet" {
@@ -134,7 +141,7 @@ func dialPeer(b *testing.B, network string, o Options, purpose byte) net.Conn {
 	if _, err := c.Write([]byte{purpose}); err != nil {
 		b.Fatal(err)
 	}
-	return c
+	return c, cmd.Process
 }
 
 var networks = []string{"ramjet", "tcp"}

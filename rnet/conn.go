@@ -35,6 +35,7 @@ type Conn struct {
 	mu      sync.Mutex // guards what follows
 	stream  *rsocket.Stream
 	poll    poller
+	alive   keepAlive
 	read    side
 	write   side
 	closing side
@@ -61,6 +62,7 @@ func newConn(ep *endpoint, l link, peer []byte) (*Conn, error) {
 	c := &Conn{ep: ep, link: l, stream: stream,
 		local: net.TCPAddrFromAddrPort(l.LocalAddr()), remote: net.TCPAddrFromAddrPort(l.PeerAddr())}
 	c.poll.init(c)
+	c.alive = keepAlive{period: ep.opt.KeepAlive, heard: time.Now(), probe: c.probe}
 	c.read.init(&c.mu, c.readable)
 	c.write.init(&c.mu, c.writable)
 	c.closing.init(&c.mu, c.flushed)
@@ -308,6 +310,7 @@ func (c *Conn) Close() error {
 		return c.opError("close", net.ErrClosed)
 	}
 	c.closed = true
+	c.alive.stop()
 	c.read.wakeUp()
 	c.write.wakeUp()
 	c.stream.Disconnect()

@@ -5,6 +5,7 @@ package rnet
 import (
 	"net"
 	"testing"
+	"time"
 
 	"golang.org/x/net/nettest"
 )
@@ -15,6 +16,7 @@ func TestNetTest(t *testing.T) {
 	for name, o := range map[string]Options{
 		"default":   {},
 		"sleeping":  {Spin: -1},
+		"probing":   {Spin: -1, KeepAlive: time.Microsecond},
 		"small":     {SendBuffer: 1 << 10, RecvBuffer: 1 << 10, SendQueue: 16, RecvQueue: 16, Inline: -1},
 		"long ring": {SendBuffer: 3 << 20, RecvBuffer: 5 << 20},
 	} {

@@ -17,8 +17,9 @@
 //
 // A [Conn] has no goroutine. Whoever waits in Read or Write polls the completion queue, for
 // [Options.Spin] at first, and then sleeps; what it finds for the other direction it hands
-// over. What nobody waits for stays where it is: a program that never reads does not learn
-// that its peer has gone, as with a socket.
+// over. While somebody waits, a peer of which nothing is heard is probed every
+// [Options.KeepAlive]. What nobody waits for stays where it is: a program that only holds a
+// connection does not learn that its peer has gone.
 //
 // # Concurrency
 //

@@ -15,11 +15,12 @@ import (
 // times as large: with less, a sender in software often waits for the news that some was
 // read. Memory that was never used takes none.
 const (
-	DefaultBuffer  = 512 << 10
-	DefaultQueue   = 384
-	DefaultInline  = 256
-	DefaultLinger  = 5 * time.Second
-	DefaultBacklog = 128
+	DefaultBuffer    = 512 << 10
+	DefaultQueue     = 384
+	DefaultInline    = 256
+	DefaultLinger    = 5 * time.Second
+	DefaultKeepAlive = 15 * time.Second
+	DefaultBacklog   = 128
 )
 
 // Busy as [Options.Spin] polls without ever sleeping: the lowest latency, for a processor.
@@ -46,6 +47,12 @@ type Options struct {
 	// Linger bounds how long Close waits for the peer to have received what was written.
 	// Default DefaultLinger.
 	Linger time.Duration
+
+	// KeepAlive is how long nothing may be heard of the peer while a Read or Write waits,
+	// before it is probed; one that does not answer breaks the connection, with
+	// syscall.ETIMEDOUT. Default DefaultKeepAlive; negative: it is not probed. Nobody probes
+	// while nobody waits.
+	KeepAlive time.Duration
 }
 
 // withDefaults returns what o stands for on a device.
@@ -67,6 +74,9 @@ func (o Options) withDefaults(dev *verbs.Device) (Options, error) {
 	}
 	if o.Linger == 0 {
 		o.Linger = DefaultLinger
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = DefaultKeepAlive
 	}
 	for _, f := range []struct {
 		name     string

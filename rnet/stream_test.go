@@ -32,6 +32,7 @@ func TestBothWays(t *testing.T) {
 		"default": {},
 		"odd":     {SendBuffer: 12345, RecvBuffer: 23456, SendQueue: 17, RecvQueue: 19, Inline: 100},
 		"busy":    {Spin: Busy},
+		"probing": {KeepAlive: time.Microsecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := testPair(t, o)

@@ -125,6 +125,7 @@ func (c *Conn) await(s *side) error {
 			continue
 		}
 		c.poll.busy = true
+		c.alive.await()
 		c.mu.Unlock()
 		n, err := s.wait(c.ep.cq, c.poll.wcs[:], c.ep.opt.Spin)
 		c.mu.Lock()
@@ -191,6 +192,9 @@ func (s *side) wait(cq *verbs.CQ, wcs []verbs.WC, spin time.Duration) (int, erro
 
 // handle takes completions that s has polled to the engine, and tells the other sides.
 func (c *Conn) handle(wcs []verbs.WC, s *side) {
+	if len(wcs) > 0 {
+		c.alive.heard = time.Now()
+	}
 	for i := range wcs {
 		switch wc := &wcs[i]; {
 		case wc.Status != verbs.Success:

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,6 +165,32 @@ func TestPipePeerKilled(t *testing.T) {
 	server.kill()
 	if r := client.wait(); r.status != exitFailed || !strings.Contains(r.stderr, "ramjet pipe: ") {
 		t.Errorf("after the peer's death: %+v", r)
+	}
+}
+
+// The same with nothing on its way: only the connection's probes tell.
+func TestPipeSilentPeerKilled(t *testing.T) {
+	at := testDevice(t)
+	server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
+	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: 30 * time.Second, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
+	c, err := d.Dial("rdma", host(at)+":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(serverIn, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	server.kill()
+	server.wait()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	in, end := io.Pipe()
+	defer end.Close()
+	if err := runPipe(ctx, c.(*rnet.Conn), in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("after the peer's death: %v", err)
 	}
 }
 

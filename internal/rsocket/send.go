@@ -19,6 +19,7 @@ type sendState struct {
 	size       int
 
 	posted, completed uint64 // work requests
+	signaled          uint64 // the last one that is
 	entries           []sendEntry
 	quietRequests     int // since the last signaled one
 	quietBytes        int
@@ -142,6 +143,7 @@ func (w *sendState) track(p *Post, kind wrKind, bytes int) {
 	w.quietRequests++
 	w.quietBytes += bytes
 	if p.Signaled {
+		w.signaled = w.posted
 		w.quietRequests, w.quietBytes = 0, 0
 	}
 }

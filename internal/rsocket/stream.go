@@ -51,7 +51,7 @@ func (c *Config) ConnData() ConnData {
 
 // Stream is one side of a connection. It is not safe for concurrent use.
 //
-// Commands are Send, SendIOMap, WriteMapped, Consume, Shutdown and Disconnect, inputs are
+// Commands are Send, SendIOMap, WriteMapped, Probe, Consume, Shutdown and Disconnect, inputs are
 // HandleMessage and HandleCompletion. After each of them NextControl is to be drained, until
 // it returns false. Posts are posted in the order in which they were made.
 type Stream struct {
@@ -191,6 +191,20 @@ func (s *Stream) NextControl(p *Post) bool {
 	}
 	s.ctrl.inFlight++
 	s.send.track(p, wrControl, 0)
+	return true
+}
+
+// Probe puts an empty WRITE into p, which the peer's device acknowledges and its program does
+// not see. It returns false if there is no need, as something is on its way whose completion
+// will tell as much, or if either side has disconnected.
+func (s *Stream) Probe(p *Post) bool {
+	w := &s.send
+	if w.signaled > w.completed || s.ctrl.want == disconnected || s.ctrl.peer == disconnected {
+		return false
+	}
+	*p = Post{Signaled: true, Msg: NewMessage(OpWrite, 0)}
+	s.ctrl.inFlight++
+	w.track(p, wrControl, 0)
 	return true
 }
 

@@ -79,6 +79,20 @@ func (e *end) control(t testing.TB, peer *end) {
 	}
 }
 
+// probe asks whether the peer is there, if nothing is on its way that does.
+func (e *end) probe(t testing.TB, peer *end) bool {
+	t.Helper()
+	var p Post
+	if !e.Probe(&p) {
+		return false
+	}
+	if !p.Signaled || p.Msg.Op() != OpWrite || p.Len > 0 || p.NInline > 0 {
+		t.Errorf("a probe is %+v", p)
+	}
+	e.post(t, peer, &p, nil)
+	return true
+}
+
 // write sends one message of at most n bytes, if it may.
 func (e *end) write(t testing.TB, peer *end, n int, next func() byte) {
 	off, room := e.Room()
@@ -162,6 +176,9 @@ func TestStreams(t *testing.T) {
 				e.read(1 + rng.IntN(2000))
 			case 3:
 				e.complete()
+			}
+			if rng.IntN(50) == 0 {
+				e.probe(t, peer)
 			}
 			e.control(t, peer)
 		}
@@ -338,6 +355,45 @@ func TestDisconnect(t *testing.T) {
 	}
 	if n := y.InlineRoom(); n != 0 {
 		t.Errorf("room for %d bytes to a peer that is gone", n)
+	}
+}
+
+// A probe goes out when nothing else tells whether the peer is there, costs no credit, and
+// is sent by a side that is half closed too.
+func TestProbe(t *testing.T) {
+	x, y := pair(t, small, small)
+	x.write(t, y, 10, func() byte { return 1 }) // not signaled: nothing would be heard of it
+	credits := x.Stream.send.seq
+	if !x.probe(t, y) || x.probe(t, y) {
+		t.Error("want one probe, and no other while it is on its way")
+	}
+	if x.complete(); x.Stream.send.posted != x.Stream.send.completed || x.Stream.send.seq != credits {
+		t.Errorf("after the probe: %+v", x.Stream.send)
+	}
+	x.Shutdown()
+	x.control(t, y)
+	if x.probe(t, y) {
+		t.Error("probes though the shutdown is on its way")
+	}
+	for len(x.unsent) > 0 {
+		x.complete()
+	}
+	for len(y.queue) > 0 {
+		y.deliver(t)
+	}
+	if !x.probe(t, y) || !y.probe(t, x) {
+		t.Error("a connection that is half closed is not probed")
+	}
+	x.complete()
+	y.complete()
+	y.Disconnect()
+	y.control(t, x)
+	y.complete()
+	for len(x.queue) > 0 {
+		x.deliver(t)
+	}
+	if x.probe(t, y) || y.probe(t, x) {
+		t.Error("probes behind a disconnect")
 	}
 }
 

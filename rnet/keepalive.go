@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import "time"
+
+// keepAlive probes a peer of which nothing was heard while somebody waits. The probe is an
+// empty WRITE, as librdmacm's is: the peer's device acknowledges it, its program sees
+// nothing; that of a dead peer fails after the transport's retries and breaks the connection.
+//
+// A timer runs only while there is somebody who waits, and not anew for each wait: when it
+// fires it looks how long the silence was.
+type keepAlive struct {
+	period time.Duration // of silence; not above 0: no probes
+	heard  time.Time     // the last completion
+	timer  *time.Timer
+	armed  bool
+	probe  func() // the timer's: Conn.probe
+}
+
+// await makes sure that the timer runs, for a wait that begins. Conn.mu is held.
+func (k *keepAlive) await() {
+	if k.period > 0 && !k.armed {
+		k.arm(k.left())
+	}
+}
+
+// left is how much longer the silence has to last.
+func (k *keepAlive) left() time.Duration { return max(0, k.period-time.Since(k.heard)) }
+
+func (k *keepAlive) arm(d time.Duration) {
+	k.armed = true
+	if k.timer == nil {
+		k.timer = time.AfterFunc(d, k.probe)
+	} else {
+		k.timer.Reset(d)
+	}
+}
+
+// stop ends the timer for good.
+func (k *keepAlive) stop() {
+	if k.period = 0; k.timer != nil {
+		k.timer.Stop()
+	}
+}
+
+// probe runs when the timer fires.
+func (c *Conn) probe() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := &c.alive
+	k.armed = false
+	if !c.poll.busy || c.closed || c.err != nil {
+		return // the next one who waits arms the timer
+	}
+	left := k.left()
+	if left == 0 {
+		if left = k.period; c.stream.Probe(&c.post) {
+			c.postNow(nil)
+		}
+	}
+	if k.arm(left); c.err != nil {
+		c.read.wakeUp()
+		c.write.wakeUp()
+	}
+}
