@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -184,7 +185,7 @@ func TestRsocketPrograms(t *testing.T) {
 					}
 					wantProgram(t, who, wait())
 				}
-				options := rnet.Options{IOMaps: 1}
+				options := rnet.Options{IOMaps: 1, KeepAlive: time.Millisecond} // with many probes
 				t.Run(name+"rxe→ramjet", func(t *testing.T) {
 					m, g := openManager(t, f.ipv6), dialGuest(t, f.ipv6)
 					l, err := (&rnet.ListenConfig{Device: m.dev, Options: options}).Listen(net.JoinHostPort(f.host, strconv.Itoa(rsocketPort)))
@@ -248,4 +249,27 @@ func TestRsocketPeerKilled(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRsocketCutOff cuts the link while nothing is on its way: the probe of a side that only
+// reads finds out.
+func TestRsocketCutOff(t *testing.T) {
+	m, g := openManager(t, false), dialGuest(t, false)
+	server := g.spawnCM(rsocketPort, rstream{size: 64, count: 1, turns: 1}.argv("rstream", "-b", guestIPv4)...)
+	d := rnet.Dialer{Device: m.dev, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
+	c, err := d.DialContext(m.ctx, "rdma", net.JoinHostPort(guestIPv4, strconv.Itoa(rsocketPort)))
+	must(t, c, err)
+	c.SetDeadline(time.Now().Add(time.Second)) // many probes to a peer that is there
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("reading what was not sent: %v", err)
+	}
+	g.netem("in", "loss", "100%")
+	c.SetDeadline(time.Now().Add(programTimeout))
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("reading over the cut: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	server.wait(time.Millisecond)
 }
