@@ -20,6 +20,7 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -100,11 +101,16 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 	n := 0
 	for _, name := range listed() {
 		kind, addr, _ := strings.Cut(name, ":")
-		if kind != "roce" {
-			fmt.Fprintf(os.Stderr, "ramjet: RAMJET_DEVICES: %q: C programs can use devices of kind roce\n", name)
-			continue
+		var guid uint64
+		var err error
+		switch kind {
+		case "roce":
+			guid, err = roce.GUID(addr)
+		case "iwarp":
+			guid, err = iwarp.GUID(addr)
+		default:
+			err = fmt.Errorf("%q: C programs can use devices of the kinds roce and iwarp", name)
 		}
-		guid, err := roce.GUID(addr)
 		if err != nil {
 			if asked {
 				fmt.Fprintf(os.Stderr, "ramjet: RAMJET_DEVICES: %v\n", err)
@@ -114,6 +120,9 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 		if n < len(out) {
 			text(out[n].name[:], cName(name))
 			out[n].guid = C.uint64_t(be64(guid))
+			if kind == "iwarp" {
+				out[n].iwarp = 1
+			}
 		}
 		n++
 	}

@@ -53,6 +53,15 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	return verbs.NewDevice(d), nil
 }
 
+// GUID returns the globally unique identifier that the device of an address has, open or not.
+func GUID(address string) (uint64, error) {
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return 0, fmt.Errorf("iwarp: %q is no IP address: give one of this host, such as iwarp:127.0.0.1", address)
+	}
+	return guid(addr.Unmap()), nil
+}
+
 // guid makes an EUI-64 of an address, marked as one that nobody assigned.
 func guid(a netip.Addr) uint64 {
 	b := a.As16()

@@ -40,8 +40,8 @@ static struct ibv_device *new_device(const struct rj_device_info *info, int inde
 
 	if (!r)
 		return NULL;
-	r->device.node_type = IBV_NODE_CA;
-	r->device.transport_type = IBV_TRANSPORT_IB;
+	r->device.node_type = info->iwarp ? IBV_NODE_RNIC : IBV_NODE_CA;
+	r->device.transport_type = info->iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
 	memcpy(r->device.name, info->name, sizeof r->device.name);
 	snprintf(r->device.dev_name, sizeof r->device.dev_name, "uverbs%d", index);
 	snprintf(r->device.dev_path, sizeof r->device.dev_path, "/sys/class/infiniband_verbs/uverbs%d", index);

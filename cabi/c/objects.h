@@ -11,6 +11,7 @@
 struct rj_device_info {
 	char name[IBV_SYSFS_NAME_MAX]; /* for C programs: roce_192.0.2.7 */
 	uint64_t guid;                 /* network byte order */
+	int iwarp;
 };
 
 struct rj_context {
