@@ -52,6 +52,18 @@ func (t *table[T]) get(h uint64) *T {
 	return (*slots)[h].Load()
 }
 
+// find returns an object that matches; nil: there is none.
+func (t *table[T]) find(match func(*T) bool) *T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for h := uint64(1); h <= t.next; h++ {
+		if v := (*t.slots.Load())[h].Load(); v != nil && match(v) {
+			return v
+		}
+	}
+	return nil
+}
+
 func (t *table[T]) drop(h uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

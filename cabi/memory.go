@@ -8,8 +8,11 @@ package main
 import "C"
 
 import (
+	"os"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -75,8 +78,12 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 	if p == nil || !known || length == 0 {
 		return einval
 	}
-	if err := mapped(uintptr(addr), uint64(length), a&verbs.LocalWrite != 0); err != nil {
-		return errno(err)
+	if a&verbs.OnDemand == 0 {
+		if err := mapped(uintptr(addr), uint64(length), a&verbs.LocalWrite != 0); err != nil {
+			return errno(err)
+		}
+	} else if uint64(length) >= 1<<47-uint64(uintptr(addr)) { // beyond what there can be; the implicit region too
+		return C.int(syscall.EOPNOTSUPP)
 	}
 	buf := unsafe.Slice((*byte)(addr), int(length))
 	mr, err := p.RegExternal(buf, uint64(iova), a)
@@ -118,6 +125,43 @@ func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Poi
 		return errno(err)
 	}
 	out.mr.lkey, out.mr.rkey = C.uint32_t(mr.LKey()), C.uint32_t(mr.RKey())
+	return ok
+}
+
+// rj_advise_mr brings pages of regions into memory before they are used.
+//
+//export rj_advise_mr
+func rj_advise_mr(advice C.int, list *C.struct_ibv_sge, n C.int) C.int {
+	how := unix.MADV_POPULATE_READ
+	switch advice {
+	case C.IBV_ADVISE_MR_ADVICE_PREFETCH:
+	case C.IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:
+		how = unix.MADV_POPULATE_WRITE
+	case C.IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: // pages that are there need nothing
+		return ok
+	default:
+		return C.int(syscall.EOPNOTSUPP)
+	}
+	for _, s := range unsafe.Slice((*verbs.SGE)(unsafe.Pointer(list)), int(n)) {
+		mr := mrs.find(func(m *verbs.MR) bool { return m.LKey() == s.LKey })
+		if mr == nil {
+			return C.int(syscall.ENOENT)
+		}
+		off := s.Addr - mr.Addr()
+		if s.Addr < mr.Addr() || off > uint64(mr.Len()) || uint64(s.Length) > uint64(mr.Len())-off {
+			return einval
+		}
+		if s.Length == 0 {
+			continue
+		}
+		b := mr.Bytes()[off : off+uint64(s.Length)]
+		into := uintptr(unsafe.Pointer(&b[0])) % uintptr(os.Getpagesize())
+		pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&b[0]), -int(into))), len(b)+int(into))
+		// A kernel that does not know the advice lets the pages come when they are used.
+		if err := unix.Madvise(pages, how); err != nil && err != unix.EINVAL {
+			return C.int(syscall.EFAULT)
+		}
+	}
 	return ok
 }
 

@@ -42,10 +42,14 @@ func setAH(c *C.struct_ibv_ah_attr, a *verbs.AHAttr) {
 	c.grh.hop_limit, c.grh.traffic_class = C.uint8_t(a.HopLimit), C.uint8_t(a.TrafficClass)
 }
 
+// regionOnly are access flags that say something of regions; programs give them to queue
+// pairs too, where they have no meaning.
+const regionOnly = verbs.MWBind | verbs.ZeroBased | verbs.OnDemand | verbs.HugePages
+
 // qpAttr reads what the mask names.
 func qpAttr(c *C.struct_ibv_qp_attr) verbs.QPAttr {
 	return verbs.QPAttr{State: verbs.QPState(c.qp_state), CurState: verbs.QPState(c.cur_qp_state),
-		SQDAsyncNotify: c.en_sqd_async_notify != 0, Access: verbs.Access(c.qp_access_flags), PKeyIndex: uint16(c.pkey_index),
+		SQDAsyncNotify: c.en_sqd_async_notify != 0, Access: verbs.Access(c.qp_access_flags) &^ regionOnly, PKeyIndex: uint16(c.pkey_index),
 		Port: int(c.port_num), QKey: verbs.QKey(c.qkey), AH: ahAttr(&c.ah_attr), PathMTU: verbs.MTU(c.path_mtu),
 		Timeout: uint8(c.timeout), RetryCount: uint8(c.retry_cnt), RNRRetry: uint8(c.rnr_retry), RQPSN: verbs.PSN(c.rq_psn),
 		SQPSN: verbs.PSN(c.sq_psn), MaxRdAtomic: uint8(c.max_rd_atomic), MaxDestRdAtomic: uint8(c.max_dest_rd_atomic),

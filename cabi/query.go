@@ -59,6 +59,18 @@ func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	}
 	o.phys_port_cnt = C.uint8_t(a.Ports)
 
+	if a.Caps&verbs.CapOnDemand != 0 { // nothing is ever pinned
+		const ud = C.IBV_ODP_SUPPORT_SEND | C.IBV_ODP_SUPPORT_RECV | C.IBV_ODP_SUPPORT_SRQ_RECV
+		const rc = ud | C.IBV_ODP_SUPPORT_WRITE | C.IBV_ODP_SUPPORT_READ | C.IBV_ODP_SUPPORT_ATOMIC
+		out.odp_caps.general_caps = C.IBV_ODP_SUPPORT
+		out.odp_caps.per_transport_caps.rc_odp_caps, out.xrc_odp_caps = rc, rc
+		if a.Caps&verbs.CapUC != 0 {
+			out.odp_caps.per_transport_caps.uc_odp_caps = ud | C.IBV_ODP_SUPPORT_WRITE
+		}
+		if a.Caps&verbs.CapUD != 0 {
+			out.odp_caps.per_transport_caps.ud_odp_caps = ud
+		}
+	}
 	out.completion_timestamp_mask = 1<<64 - 1
 	out.hca_core_clock = 1e6 // kHz: nanoseconds
 	out.device_cap_flags_ex = C.uint64_t(o.device_cap_flags)

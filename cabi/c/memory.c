@@ -126,6 +126,14 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 	return 0;
 }
 
+int rj_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list, uint32_t n)
+{
+	(void)pd;
+	if (flags & ~IBV_ADVISE_MR_FLAG_FLUSH) /* it is always done at once */
+		return EINVAL;
+	return TRY(advise_mr(advice, list, n));
+}
+
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	int err = TRY(dereg_mr(HANDLE(rj_mr, mr)));

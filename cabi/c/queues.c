@@ -411,6 +411,7 @@ void rj_fill_context(struct rj_context *c)
 	o->post_recv = post_recv;
 
 	c->v.query_port = query_port;
+	c->v.advise_mr = rj_advise_mr;
 	c->v.query_device_ex = query_device_ex;
 	c->v.query_rt_values = query_rt_values;
 	c->v.create_cq_ex = rj_create_cq_ex;

@@ -60,6 +60,7 @@ struct ibv_cq_ex *rj_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 struct ibv_srq *rj_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 struct ibv_qp *rj_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *rj_create_cm_qp(struct ibv_context *context, uint64_t id, struct ibv_qp_init_attr_ex *attr);
+int rj_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list, uint32_t n);
 struct ibv_mw *rj_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int rj_dealloc_mw(struct ibv_mw *mw);
 int rj_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);

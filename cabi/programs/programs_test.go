@@ -260,7 +260,7 @@ func TestGuests(t *testing.T) {
 
 // minPyverbs is how many of rdma-core's own tests must pass; see docs/c-programs.md for
 // those that are skipped.
-const minPyverbs = 100
+const minPyverbs = 113
 
 func TestPyverbs(t *testing.T) {
 	const python, from = "/usr/bin/python3", "/usr/share/doc/rdma-core/tests"
