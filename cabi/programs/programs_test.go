@@ -9,8 +9,10 @@ package programs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -76,10 +78,13 @@ func need(t *testing.T, programs ...string) (dir string) {
 	return dir
 }
 
-// command prepares a program that sees one device.
+// command prepares a program that sees one device: of an address, or of a kind and address.
 func command(ctx context.Context, dir, addr string, args ...string) *exec.Cmd {
+	if !strings.Contains(addr, ":") {
+		addr = "roce:" + addr
+	}
 	c := exec.CommandContext(ctx, args[0], args[1:]...)
-	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "RAMJET_DEVICES=roce:"+addr)
+	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir, "RAMJET_DEVICES="+addr)
 	c.WaitDelay = time.Second
 	return c
 }
@@ -102,11 +107,13 @@ func start(t *testing.T, ctx context.Context, dir, addr string, args ...string) 
 	return s
 }
 
-// pair is a program that has two sides. PORT and SERVER in the arguments stand for a free
+// pair is a program that has two sides, on RoCEv2 devices or others. PORT and SERVER in the arguments stand for a free
 // TCP port and the server's address.
 type pair struct {
+	kind           string // of device; empty: roce
 	server, client string
 	endless        bool // the server never ends by itself
+	again          bool // the client can be faster than the server's second listener, and does not survive it
 	want           string
 }
 
@@ -135,68 +142,100 @@ var pairs = []pair{
 	{server: "ib_send_lat -c UD -n 100 -p PORT", client: "ib_send_lat -c UD -n 100 -p PORT SERVER", want: table},
 	{server: "ib_write_bw -c UC -n 100 -s 4096 -p PORT", client: "ib_write_bw -c UC -n 100 -s 4096 -p PORT SERVER", want: table},
 	{server: "ib_send_bw -a -n 5 -p PORT", client: "ib_send_bw -a -n 5 -p PORT SERVER", want: "8388608"},
-	{server: "ib_send_bw -R -n 100 -p PORT", client: "ib_send_bw -R -n 100 -p PORT SERVER", want: table},
-	{server: "ib_read_lat -R -n 100 -p PORT", client: "ib_read_lat -R -n 100 -p PORT SERVER", want: table},
+	{server: "ib_send_bw -R -n 100 -p PORT", client: "ib_send_bw -R -n 100 -p PORT SERVER", again: true, want: table},
+	{server: "ib_read_lat -R -n 100 -p PORT", client: "ib_read_lat -R -n 100 -p PORT SERVER", again: true, want: table},
 
 	{server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
 	{server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT", want: "return status 0"},
 	{server: "udaddy -b SERVER", client: "udaddy -s SERVER", want: "return status 0"},
 	{server: "rdma_server -p PORT", client: "rdma_client -s SERVER -p PORT", want: "rdma_client: end 0"},
+	{kind: "iwarp", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
+	{kind: "iwarp", server: "ib_send_bw -R -n 100 -p PORT", client: "ib_send_bw -R -n 100 -p PORT SERVER", again: true, want: table},
 	{server: "cmtime -b SERVER -c 20 -p PORT", client: "cmtime -s SERVER -c 20 -p PORT", want: "us / conn", endless: true},
 }
 
 func TestPairs(t *testing.T) {
 	for _, p := range pairs {
 		name := strings.NewReplacer(" -p PORT", "", " SERVER", "", " -g 0", "").Replace(p.client)
+		if p.kind != "" {
+			name = p.kind + " " + name
+		}
 		t.Run(name, func(t *testing.T) { p.run(t) })
 	}
 }
 
 func (p pair) run(t *testing.T) {
 	dir := need(t, strings.Fields(p.server)[0], strings.Fields(p.client)[0])
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	attempts, each := 1, 90*time.Second
+	if p.again {
+		attempts, each = 8, 12*time.Second
+	}
+	for i := range attempts {
+		err := p.attempt(t, dir, each)
+		if err == nil {
+			return
+		}
+		if i == attempts-1 {
+			t.Error(err)
+		}
+	}
+}
+
+// attempt runs both sides once.
+func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
+	kind := cmp.Or(p.kind, "roce") + ":"
 	fill := strings.NewReplacer("PORT", freePort(t), "SERVER", serverAddr)
-	server := start(t, ctx, dir, serverAddr, strings.Fields(fill.Replace(p.server))...)
-	client := p.connect(t, ctx, dir, server, strings.Fields(fill.Replace(p.client)))
+	server := start(t, ctx, dir, kind+serverAddr, strings.Fields(fill.Replace(p.server))...)
+	client, err := p.connect(t, ctx, dir, server, kind+clientAddr, strings.Fields(fill.Replace(p.client)))
+	if err != nil {
+		return err
+	}
 	if p.endless {
 		server.cmd.Process.Kill()
 		<-server.done
 	} else if err := <-server.done; err != nil {
-		t.Errorf("server: %v\n%s", err, server.out.String())
+		return fmt.Errorf("server: %w\n%s", err, server.out.String())
 	}
 	if !strings.Contains(client, p.want) {
-		t.Errorf("the client did not say %q:\n%s", p.want, client)
+		return fmt.Errorf("the client did not say %q:\n%s", p.want, client)
 	}
+	return nil
 }
 
 // connect runs the client again until the server listens, and returns what it said.
-func (p pair) connect(t *testing.T, ctx context.Context, dir string, server *side, args []string) string {
+func (p pair) connect(t *testing.T, ctx context.Context, dir string, server *side, device string, args []string) (string, error) {
 	t.Helper()
 	for {
-		client := start(t, ctx, dir, clientAddr, args...)
+		client := start(t, ctx, dir, device, args...)
 		err := <-client.done
 		if err == nil {
-			return client.out.String()
+			return client.out.String(), nil
 		}
 		select {
 		case serr := <-server.done:
-			t.Fatalf("client: %v\n%s\nserver: %v\n%s", err, client.out.String(), serr, server.out.String())
+			return "", fmt.Errorf("client: %w\n%s\nserver: %w\n%s", err, client.out.String(), serr, server.out.String())
 		case <-ctx.Done():
-			t.Fatalf("client: %v\n%s\nthe server did not end", err, client.out.String())
+			<-server.done
+			return "", fmt.Errorf("client: %w\n%s\nthe server did not end", err, client.out.String())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
+// freePort returns a TCP port that nobody listens at, below those that the system gives out.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(20000 + rand.IntN(10000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no free port")
+	return ""
 }
 
 // Both sides of a multicast group wait for each other's datagrams.
@@ -260,11 +299,11 @@ func TestGuests(t *testing.T) {
 
 // minPyverbs is how many of rdma-core's own tests must pass; see docs/c-programs.md for
 // those that are skipped.
-const minPyverbs = 113
+const minPyverbs = 123
 
 func TestPyverbs(t *testing.T) {
 	const python, from = "/usr/bin/python3", "/usr/share/doc/rdma-core/tests"
-	dir := need(t, python)
+	dir := need(t, python, "ip")
 	if err := exec.Command(python, "-c", "import pyverbs").Run(); err != nil {
 		t.Skip("python3-pyverbs is not installed")
 	}
@@ -275,9 +314,24 @@ func TestPyverbs(t *testing.T) {
 	if out, err := exec.Command("sh", "-c", "cp -r "+from+" "+tests+" && gunzip -f "+tests+"/tests/*.gz").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	// The tests of librdmacm look up the device's network interface in sysfs, and the
+	// interface's first address is the one they use. A folder stands in for sysfs.
+	const device = "roce_127.0.0.1"
+	base := filepath.Join(tests, "tests", "base.py")
+	script, err := os.ReadFile(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script = bytes.ReplaceAll(script, []byte("/sys/class/infiniband/"), []byte(tests+"/sys/"))
+	if err := os.WriteFile(base, script, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(tests, "sys", device, "device", "net", "lo"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	out, err := command(ctx, dir, serverAddr, python, tests+"/tests/run_tests.py", "--dev", "roce_"+serverAddr, "-v").CombinedOutput()
+	out, err := command(ctx, dir, "127.0.0.1", python, tests+"/tests/run_tests.py", "--dev", device, "-v").CombinedOutput()
 	passed := len(regexp.MustCompile(`\.\.\. ok\n`).FindAll(out, -1))
 	if err != nil || passed < minPyverbs {
 		t.Errorf("%d of rdma-core's tests passed, %d must: %v\n%s", passed, minPyverbs, err, out)
