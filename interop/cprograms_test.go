@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build interop
+
+package interop
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	cTimeout = 20 * time.Second // for one program
+	cPort    = 18600            // the first port: each pair of programs has one of its own
+)
+
+// cKind is a kind of programs of which one runs on each side: how a server and a client are
+// told, and what each says when it is done (a regular expression). In arguments SERVER stands
+// for the server's address, PORT for its port and GID for the row of the guest's table.
+type cKind struct {
+	server, client         string
+	host, guest            string // what the program needs on this machine
+	onCM                   bool   // the server listens with the connection manager, not with TCP
+	port                   int    // unless 0, where it always listens
+	late                   bool   // its server listens a second time, and its client does not wait for that
+	serverSays, clientSays string
+}
+
+// The kinds. What pingpongs and perftest exchange over TCP goes over IPv4; the GID says what
+// the messages go over.
+var (
+	cPingpong = &cKind{server: "-c -n 50 -p PORT", client: "-c -n 50 -p PORT SERVER", host: "-g 0", guest: "-d rxe0 -g GID",
+		serverSays: "50 iters in", clientSays: "50 iters in"}
+	cPerf = &cKind{server: "-F -n 50 -p PORT", client: "-F -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID",
+		clientSays: `(?m)^ \d+ +50 +\d`}
+	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID",
+		onCM: true, late: true, clientSays: `(?m)^ \d+ +50 +\d`}
+	cRping = &cKind{server: "-s -v -V -p PORT -a SERVER", client: "-c -v -V -C 5 -p PORT -a SERVER",
+		onCM: true, serverSays: "rdma-ping-4:", clientSays: "rdma-ping-4:"}
+	cMatose = &cKind{server: "-p PORT -b SERVER", client: "-p PORT -s SERVER",
+		onCM: true, serverSays: matoseDone, clientSays: matoseDone}
+	cUdaddy = &cKind{server: "-b SERVER", client: "-s SERVER", onCM: true, port: udaddyPort,
+		serverSays: "return status 0", clientSays: "return status 0"}
+)
+
+// cPrograms are what TestCPrograms runs, with the programs' own options.
+var cPrograms = []struct {
+	*cKind
+	argv string
+	ipv6 bool // also over IPv6
+}{
+	{cPingpong, "ibv_rc_pingpong -s 9000 -m 1024", true},
+	{cPingpong, "ibv_rc_pingpong -s 9000 -m 4096 -e", true},
+	{cPingpong, "ibv_uc_pingpong -s 9000 -m 1024 -e", false},
+	{cPingpong, "ibv_uc_pingpong -s 9000 -m 4096", true},
+	{cPingpong, "ibv_ud_pingpong -s 1000", true},
+	{cPingpong, "ibv_ud_pingpong -s 1000 -e", false},
+	{cPingpong, "ibv_srq_pingpong -s 9000 -m 1024", false},
+	{cPingpong, "ibv_srq_pingpong -s 9000 -m 4096 -e", true},
+	{cPerf, "ib_send_bw -s 65536", true},
+	{cPerf, "ib_send_bw -c UD -s 1024", false},
+	{cPerf, "ib_write_bw -s 65536", true},
+	{cPerf, "ib_write_bw -c UC -s 4096", false},
+	{cPerf, "ib_read_bw -s 65536", true},
+	{cPerf, "ib_atomic_bw -A FETCH_AND_ADD", true},
+	{cPerf, "ib_atomic_bw -A CMP_AND_SWAP", false},
+	{cPerf, "ib_send_lat -s 64", true},
+	{cPerf, "ib_send_lat -s 9001 -e", false},
+	{cPerf, "ib_write_lat -s 64", false},
+	{cPerf, "ib_read_lat -s 64", false},
+	{cPerf, "ib_atomic_lat", false},
+	{cPerfOnCM, "ib_send_bw -s 65536", false},
+	{cPerfOnCM, "ib_write_bw -s 65536", false},
+	{cPerfOnCM, "ib_read_bw -s 65536", false},
+	{cPerfOnCM, "ib_atomic_bw", false},
+	{cPerfOnCM, "ib_send_lat -s 64", false},
+	{cRping, "rping -S 64", true},
+	{cRping, "rping -S 9001", true},
+	{cMatose, "ucmatose -c 1 -S 70000", false},
+	{cMatose, "ucmatose -c 20 -S 9000", true},
+	{cUdaddy, "udaddy -c 1", false},
+	{cUdaddy, "udaddy -c 20", true},
+}
+
+// TestCPrograms runs rdma-core's examples and perftest as Debian has them on Ramjet's
+// libibverbs and librdmacm, each against the same program on rxe. The programs' versions on
+// the two sides are those of two releases of Debian.
+func TestCPrograms(t *testing.T) {
+	libs := cLibraries(t)
+	for i, p := range cPrograms {
+		for _, f := range families {
+			if f.ipv6 && !p.ipv6 {
+				continue
+			}
+			c := cPair{cKind: p.cKind, program: strings.Fields(p.argv), ipv6: f.ipv6, libs: libs, at: cPort + i}
+			if p.port != 0 {
+				c.at = p.port
+			}
+			name := p.argv
+			if p.cKind == cPerfOnCM {
+				name += " -R"
+			}
+			t.Run("ramjet→rxe/"+name+"/"+f.name, c.toGuest)
+			t.Run("rxe→ramjet/"+name+"/"+f.name, c.fromGuest)
+		}
+	}
+}
+
+// cLibraries builds Ramjet's C libraries for the test and returns their folder. Where that is
+// not possible the test is skipped.
+func cLibraries(t *testing.T) string {
+	t.Helper()
+	probe := exec.Command("gcc", "-fsyntax-only", "-xc", "-")
+	probe.Stdin = strings.NewReader("#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n")
+	if err := probe.Run(); err != nil {
+		t.Skip("Ramjet's C libraries need gcc, libc6-dev, libibverbs-dev and librdmacm-dev")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("../cabi/build.sh", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// cPair is a program on this host and the same one in the guest.
+type cPair struct {
+	*cKind
+	program []string
+	ipv6    bool
+	libs    string // the folder of Ramjet's libraries
+	at      int    // the server's port
+}
+
+// toGuest has the server in the guest.
+func (c cPair) toGuest(t *testing.T) {
+	g := dialGuest(t, c.ipv6)
+	if c.late {
+		g.netem("out", "delay", "50ms") // perftest's last word before it listens
+	}
+	address := c.pick(guestIPv4, guestIPv6)
+	argv := c.argv(c.guest, c.server, address, g)
+	var server *job
+	if c.onCM {
+		server = g.spawnCM(uint16(c.at), argv...)
+	} else {
+		server = g.spawn(c.at, argv...)
+	}
+	client := c.onRamjet(t, c.argv(c.host, c.client, address, g))
+	client.Run()
+	c.wantSaid(t, "client on Ramjet", client.result(), c.clientSays)
+	if !t.Failed() {
+		c.wantSaid(t, "server on rxe", server.wait(cTimeout), c.serverSays)
+	}
+}
+
+// fromGuest has the server on this host.
+func (c cPair) fromGuest(t *testing.T) {
+	g := dialGuest(t, c.ipv6)
+	address := c.pick(hostIPv4, hostIPv6)
+	server := c.onRamjet(t, c.argv(c.host, c.server, address, g))
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !c.onCM {
+		waitForListener(t, c.at)
+	}
+	argv := c.argv(c.guest, c.client, address, g)
+	client := g.run(cTimeout, argv...)
+	// Nothing on this host tells that a program listens with the connection manager.
+	for end := time.Now().Add(cTimeout); c.onCM && refused.MatchString(client.Output) && time.Now().Before(end); {
+		client = g.run(cTimeout, argv...)
+	}
+	c.wantSaid(t, "client on rxe", client, c.clientSays)
+	if t.Failed() {
+		server.Process.Kill()
+	}
+	server.Wait()
+	c.wantSaid(t, "server on Ramjet", server.result(), c.serverSays)
+}
+
+// pick returns the address where the client finds the server.
+func (c cPair) pick(ipv4, ipv6 string) string {
+	if c.ipv6 && c.onCM {
+		return ipv6
+	}
+	return ipv4
+}
+
+// argv is the command line of one side.
+func (c cPair) argv(machine, role, server string, g *guest) []string {
+	if strings.Contains(machine, "GID") {
+		machine = strings.ReplaceAll(machine, "GID", strconv.Itoa(g.gidIndex()))
+	}
+	fill := strings.NewReplacer("SERVER", server, "PORT", strconv.Itoa(c.at))
+	return append(append(append([]string{}, c.program...), strings.Fields(machine)...), strings.Fields(fill.Replace(role))...)
+}
+
+// onRamjet is a program of this host on Ramjet's libraries, with one device.
+func (c cPair) onRamjet(t *testing.T, argv []string) *program {
+	t.Helper()
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		t.Skipf("%s is not installed: it is in Debian's ibverbs-utils, rdmacm-utils or perftest", argv[0])
+	}
+	device := "roce:" + hostIPv4
+	if c.ipv6 {
+		device = "roce:" + hostIPv6
+	}
+	p := newProgram(t, argv[0], argv[1:]...)
+	limit := time.AfterFunc(cTimeout, func() { p.Process.Kill() })
+	t.Cleanup(func() { limit.Stop() })
+	p.Env = append(os.Environ(), "LD_LIBRARY_PATH="+c.libs, "RAMJET_DEVICES="+device)
+	return p
+}
+
+// refused is what clients say where nobody listens.
+var refused = regexp.MustCompile(`RDMA_CM_EVENT_(REJECTED|UNREACHABLE)|Unexpected CM event bl blka 8`)
+
+// complaint is what they say about data or completions that are not as they should be,
+// even where they end with 0.
+var complaint = regexp.MustCompile(`(?i)mismatch|invalid data|failed status|completion with|wrong state`)
+
+// wantSaid fails the test unless a program ended well, complained of nothing and said what it
+// says when it is done.
+func (c cPair) wantSaid(t *testing.T, who string, r jobResult, says string) {
+	t.Helper()
+	if r.Exit != 0 || r.TimedOut || complaint.MatchString(r.Output) || !regexp.MustCompile(says).MatchString(r.Output) {
+		t.Errorf("%s: exit %d, timed out %v, want %q:\n%s", who, r.Exit, r.TimedOut, says, r.Output)
+	}
+}
