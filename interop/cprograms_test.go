@@ -24,10 +24,11 @@ const (
 // for the server's address, PORT for its port and GID for the row of the guest's table.
 type cKind struct {
 	server, client         string
+	clientName             string // of its program, where that is another one
 	host, guest            string // what the program needs on this machine
 	onCM                   bool   // the server listens with the connection manager, not with TCP
 	port                   int    // unless 0, where it always listens
-	late                   bool   // its server listens a second time, and its client does not wait for that
+	late                   bool   // its server listens again in the middle, and its client takes that for granted
 	serverSays, clientSays string
 }
 
@@ -44,6 +45,8 @@ var (
 		onCM: true, serverSays: "rdma-ping-4:", clientSays: "rdma-ping-4:"}
 	cMatose = &cKind{server: "-p PORT -b SERVER", client: "-p PORT -s SERVER",
 		onCM: true, serverSays: matoseDone, clientSays: matoseDone}
+	cServerClient = &cKind{server: "-p PORT", client: "-p PORT -s SERVER", clientName: "rdma_client",
+		onCM: true, serverSays: "end 0", clientSays: "end 0"}
 	cUdaddy = &cKind{server: "-b SERVER", client: "-s SERVER", onCM: true, port: udaddyPort,
 		serverSays: "return status 0", clientSays: "return status 0"}
 )
@@ -63,7 +66,6 @@ var cPrograms = []struct {
 	{cPingpong, "ibv_srq_pingpong -s 9000 -m 1024", false},
 	{cPingpong, "ibv_srq_pingpong -s 9000 -m 4096 -e", true},
 	{cPerf, "ib_send_bw -s 65536", true},
-	{cPerf, "ib_send_bw -c UD -s 1024", false},
 	{cPerf, "ib_write_bw -s 65536", true},
 	{cPerf, "ib_write_bw -c UC -s 4096", false},
 	{cPerf, "ib_read_bw -s 65536", true},
@@ -71,6 +73,7 @@ var cPrograms = []struct {
 	{cPerf, "ib_atomic_bw -A CMP_AND_SWAP", false},
 	{cPerf, "ib_send_lat -s 64", true},
 	{cPerf, "ib_send_lat -s 9001 -e", false},
+	{cPerf, "ib_send_lat -c UD -s 1000", false},
 	{cPerf, "ib_write_lat -s 64", false},
 	{cPerf, "ib_read_lat -s 64", false},
 	{cPerf, "ib_atomic_lat", false},
@@ -81,6 +84,7 @@ var cPrograms = []struct {
 	{cPerfOnCM, "ib_send_lat -s 64", false},
 	{cRping, "rping -S 64", true},
 	{cRping, "rping -S 9001", true},
+	{cServerClient, "rdma_server", false},
 	{cMatose, "ucmatose -c 1 -S 70000", false},
 	{cMatose, "ucmatose -c 20 -S 9000", true},
 	{cUdaddy, "udaddy -c 1", false},
@@ -109,6 +113,38 @@ func TestCPrograms(t *testing.T) {
 			t.Run("rxe→ramjet/"+name+"/"+f.name, c.fromGuest)
 		}
 	}
+	c := cPair{libs: libs}
+	t.Run("ramjet→rxe/mckey", c.mckeyToGuest)
+	t.Run("rxe→ramjet/mckey", c.mckeyFromGuest)
+}
+
+// mckeyToGuest and mckeyFromGuest have a sender and a receiver of a multicast group. A sender
+// ends without waiting for what it has posted, which may then be dropped, and a receiver wants
+// all its messages: so there are more than it wants.
+func (c cPair) mckeyToGuest(t *testing.T) {
+	const group = "239.1.2.5"
+	g := dialGuest(t, false)
+	receiver := g.spawn(0, "mckey", "-b", guestIPv4, "-m", group)
+	g.waitJoined(group)
+	sender := c.onRamjet(t, []string{"mckey", "-b", hostIPv4, "-m", group, "-s", "-c", "10"})
+	sender.Run()
+	c.wantSaid(t, "sender on Ramjet", sender.result(), "return status 0")
+	c.wantSaid(t, "receiver on rxe", receiver.wait(cTimeout), "return status 0")
+}
+
+func (c cPair) mckeyFromGuest(t *testing.T) {
+	const group = "239.1.2.6"
+	g := dialGuest(t, false)
+	receiver := c.onRamjet(t, []string{"mckey", "-b", hostIPv4, "-m", group})
+	if err := receiver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- receiver.Wait() }()
+	for len(ended) == 0 { // until it has joined the group
+		c.wantSaid(t, "sender on rxe", g.run(cTimeout, "mckey", "-b", guestIPv4, "-m", group, "-s", "-c", "10"), "return status 0")
+	}
+	c.wantSaid(t, "receiver on Ramjet", receiver.result(), "return status 0")
 }
 
 // cLibraries builds Ramjet's C libraries for the test and returns their folder. Where that is
@@ -140,7 +176,8 @@ type cPair struct {
 func (c cPair) toGuest(t *testing.T) {
 	g := dialGuest(t, c.ipv6)
 	if c.late {
-		g.netem("out", "delay", "50ms") // perftest's last word before it listens
+		g.t.Cleanup(func() { g.call("netem_off", nil, nil) })
+		g.call("netem", args{"direction": "in", "args": []string{"delay", "400ms"}, "qpn": 1}, nil) // what goes to its manager
 	}
 	address := c.pick(guestIPv4, guestIPv6)
 	argv := c.argv(c.guest, c.server, address, g)
@@ -150,12 +187,14 @@ func (c cPair) toGuest(t *testing.T) {
 	} else {
 		server = g.spawn(c.at, argv...)
 	}
-	client := c.onRamjet(t, c.argv(c.host, c.client, address, g))
+	client := c.onRamjet(t, c.forClient().argv(c.host, c.client, address, g))
 	client.Run()
 	c.wantSaid(t, "client on Ramjet", client.result(), c.clientSays)
-	if !t.Failed() {
-		c.wantSaid(t, "server on rxe", server.wait(cTimeout), c.serverSays)
+	limit := cTimeout
+	if t.Failed() {
+		limit = time.Second // for what it has said
 	}
+	c.wantSaid(t, "server on rxe", server.wait(limit), c.serverSays)
 }
 
 // fromGuest has the server on this host.
@@ -169,7 +208,7 @@ func (c cPair) fromGuest(t *testing.T) {
 	if !c.onCM {
 		waitForListener(t, c.at)
 	}
-	argv := c.argv(c.guest, c.client, address, g)
+	argv := c.forClient().argv(c.guest, c.client, address, g)
 	client := g.run(cTimeout, argv...)
 	// Nothing on this host tells that a program listens with the connection manager.
 	for end := time.Now().Add(cTimeout); c.onCM && refused.MatchString(client.Output) && time.Now().Before(end); {
@@ -189,6 +228,14 @@ func (c cPair) pick(ipv4, ipv6 string) string {
 		return ipv6
 	}
 	return ipv4
+}
+
+// forClient is c with the client's program.
+func (c cPair) forClient() cPair {
+	if c.clientName != "" {
+		c.program = []string{c.clientName}
+	}
+	return c
 }
 
 // argv is the command line of one side.
