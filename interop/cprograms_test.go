@@ -14,10 +14,8 @@ import (
 	"time"
 )
 
-const (
-	cTimeout = 20 * time.Second // for one program
-	cPort    = 18600            // the first port: each pair of programs has one of its own
-)
+// cPort is the first of the programs' ports: each pair has one of its own.
+const cPort = 18600
 
 // cKind is a kind of programs of which one runs on each side: how a server and a client are
 // told, and what each says when it is done (a regular expression). In arguments SERVER stands
@@ -129,7 +127,7 @@ func (c cPair) mckeyToGuest(t *testing.T) {
 	sender := c.onRamjet(t, []string{"mckey", "-b", hostIPv4, "-m", group, "-s", "-c", "10"})
 	sender.Run()
 	c.wantSaid(t, "sender on Ramjet", sender.result(), "return status 0")
-	c.wantSaid(t, "receiver on rxe", receiver.wait(cTimeout), "return status 0")
+	c.wantSaid(t, "receiver on rxe", receiver.wait(programTimeout), "return status 0")
 }
 
 func (c cPair) mckeyFromGuest(t *testing.T) {
@@ -142,7 +140,7 @@ func (c cPair) mckeyFromGuest(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- receiver.Wait() }()
 	for len(ended) == 0 { // until it has joined the group
-		c.wantSaid(t, "sender on rxe", g.run(cTimeout, "mckey", "-b", guestIPv4, "-m", group, "-s", "-c", "10"), "return status 0")
+		c.wantSaid(t, "sender on rxe", g.run(programTimeout, "mckey", "-b", guestIPv4, "-m", group, "-s", "-c", "10"), "return status 0")
 	}
 	c.wantSaid(t, "receiver on Ramjet", receiver.result(), "return status 0")
 }
@@ -190,7 +188,7 @@ func (c cPair) toGuest(t *testing.T) {
 	client := c.onRamjet(t, c.forClient().argv(c.host, c.client, address, g))
 	client.Run()
 	c.wantSaid(t, "client on Ramjet", client.result(), c.clientSays)
-	limit := cTimeout
+	limit := programTimeout
 	if t.Failed() {
 		limit = time.Second // for what it has said
 	}
@@ -209,10 +207,10 @@ func (c cPair) fromGuest(t *testing.T) {
 		waitForListener(t, c.at)
 	}
 	argv := c.forClient().argv(c.guest, c.client, address, g)
-	client := g.run(cTimeout, argv...)
+	client := g.run(programTimeout, argv...)
 	// Nothing on this host tells that a program listens with the connection manager.
-	for end := time.Now().Add(cTimeout); c.onCM && refused.MatchString(client.Output) && time.Now().Before(end); {
-		client = g.run(cTimeout, argv...)
+	for end := time.Now().Add(programTimeout); c.onCM && refused.MatchString(client.Output) && time.Now().Before(end); {
+		client = g.run(programTimeout, argv...)
 	}
 	c.wantSaid(t, "client on rxe", client, c.clientSays)
 	if t.Failed() {
@@ -258,8 +256,6 @@ func (c cPair) onRamjet(t *testing.T, argv []string) *program {
 		device = "roce:" + hostIPv6
 	}
 	p := newProgram(t, argv[0], argv[1:]...)
-	limit := time.AfterFunc(cTimeout, func() { p.Process.Kill() })
-	t.Cleanup(func() { limit.Stop() })
 	p.Env = append(os.Environ(), "LD_LIBRARY_PATH="+c.libs, "RAMJET_DEVICES="+device)
 	return p
 }
