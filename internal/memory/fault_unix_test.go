@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -75,7 +77,7 @@ func TestUnmapped(t *testing.T) {
 		}
 	}
 	// As good as unmapped, and nothing else can be mapped there meanwhile.
-	if err := syscall.Mprotect(buf, syscall.PROT_NONE); err != nil {
+	if err := unix.Mprotect(buf, unix.PROT_NONE); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Munmap(buf) })
