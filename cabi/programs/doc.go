@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package programs runs unmodified C programs on Ramjet's libibverbs.so.1 and librdmacm.so.1.
+// What it needs of Debian: gcc libc6-dev libibverbs-dev librdmacm-dev ibverbs-utils
+// rdmacm-utils perftest python3-pyverbs. Programs that are not installed are skipped.
+package programs
