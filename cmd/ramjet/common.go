@@ -108,6 +108,11 @@ func (f *deviceFlags) open(log io.Writer) (dev *verbs.Device, done func() error,
 	return openDevice(f.device, f.pcap, log)
 }
 
+// kindOnly says whether the device is named by its kind alone, such as "iwarp:".
+func (f *deviceFlags) kindOnly() bool {
+	return strings.HasSuffix(f.device, ":") && strings.Count(f.device, ":") == 1
+}
+
 // openDevice is deviceFlags.open for a device and a recording of the caller's choice; pcap
 // is empty for none.
 func openDevice(name, pcap string, log io.Writer) (dev *verbs.Device, done func() error, err error) {

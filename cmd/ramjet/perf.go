@@ -86,8 +86,11 @@ type perfDevice struct {
 }
 
 func (d *perfDevice) open(name string) (*verbs.Device, error) {
-	if d.flags.device != "" {
+	if d.flags.device != "" && !d.flags.kindOnly() {
 		name = d.flags.device
+	} else if d.flags.device != "" { // that kind of the same address
+		_, addr, _ := strings.Cut(name, ":")
+		name = d.flags.device + addr
 	}
 	dev, done, err := openDevice(name, d.flags.pcap, d.log)
 	if err != nil {
@@ -125,7 +128,8 @@ func (f *perfFlags) localFor(ctx context.Context, host string) netip.Addr {
 
 // both runs the client here and the server in a second process.
 func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
-	peer, err := startPerfPeer(c.ErrOrStderr(), f.profile)
+	kind, _, _ := strings.Cut(f.device.device, ":")
+	peer, err := startPerfPeer(c.ErrOrStderr(), f.profile, kind)
 	if err != nil {
 		return err
 	}
@@ -166,7 +170,7 @@ func (f *perfFlags) server(c *cobra.Command) (err error) {
 	defer func() { err = d.close(err) }()
 	opt := perf.Options{Open: d.open, Accept: f.accept}
 	var host string
-	if f.device.device != "" { // a wrong name is told at once
+	if f.device.device != "" && !f.device.kindOnly() { // a wrong name is told at once
 		if opt.Device, err = d.open(""); err != nil {
 			return err
 		}
@@ -210,6 +214,7 @@ const perfPeerName = "peer"
 func newPerfPeerCmd() *cobra.Command {
 	c := &cobra.Command{Use: perfPeerName, Short: "The second process of --loopback", Hidden: true, Args: cobra.NoArgs}
 	profile := addProfileFlag(c)
+	kind := c.Flags().String("device", "", "kind of device, with a colon")
 	return leaf(c, func(c *cobra.Command, _ []string) error {
 		signal.Ignore(os.Interrupt) // the first process decides when it is over
 		stop, err := startProfile(*profile)
@@ -217,13 +222,14 @@ func newPerfPeerCmd() *cobra.Command {
 			return err
 		}
 		defer stop()
-		d := &perfDevice{log: io.Discard}
+		d := &perfDevice{flags: deviceFlags{device: *kind}, log: io.Discard}
 		return perf.RunPeer(context.WithoutCancel(c.Context()), perf.LoopbackAddress(), perf.Options{Open: d.open}, c.InOrStdin(), c.OutOrStdout())
 	})
 }
 
-// startPerfPeer starts the second process; profile is the first one's.
-func startPerfPeer(stderr io.Writer, profile string) (*perf.Peer, error) {
+// startPerfPeer starts the second process, with a kind of device, empty: the default;
+// profile is the first one's.
+func startPerfPeer(stderr io.Writer, profile, kind string) (*perf.Peer, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -231,6 +237,9 @@ func startPerfPeer(stderr io.Writer, profile string) (*perf.Peer, error) {
 	args := []string{"perf", perfPeerName}
 	if profile != "" {
 		args = append(args, "--cpuprofile", profile+".peer")
+	}
+	if kind != "" {
+		args = append(args, "--device", kind+":")
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Stderr = stderr

@@ -39,7 +39,7 @@ type perfFlags struct {
 func (f *perfFlags) add(c *cobra.Command) {
 	fl, cfg := c.Flags(), &f.config
 	lat := cfg.Mode == perf.Latency
-	fl.StringVarP(&f.device.device, "device", "d", "", "`device` to open (default: that of the address that reaches the other side)")
+	fl.StringVarP(&f.device.device, "device", "d", "", "`device` to open, or a kind such as iwarp: (default: RoCEv2 on the address that reaches the other side)")
 	addPcapFlag(c, &f.device.pcap)
 	fl.IntVarP(&f.port, "port", "p", perfPort, "TCP port of the control connection")
 	fl.BoolVar(&f.loopback, "loopback", false, "run both sides here, on loopback addresses")

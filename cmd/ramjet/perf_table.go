@@ -96,7 +96,7 @@ func (t *perfTable) run(ctx context.Context, figures []perf.Figure, out, log io.
 
 // measure measures a figure with a second process of its own.
 func (t *perfTable) measure(ctx context.Context, f *perf.Figure, log io.Writer) (v perf.Values, err error) {
-	peer, err := startPerfPeer(log, t.profile)
+	peer, err := startPerfPeer(log, t.profile, "")
 	if err != nil {
 		return v, err
 	}
