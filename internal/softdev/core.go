@@ -35,6 +35,7 @@ type core struct {
 	mover     mover
 	leased    atomic.Bool // a program polls; the goroutine keeps away
 	pollers   pollers
+	allPolls  bool      // polls that find something count as polls too
 	waitUntil ibta.Time // deadline of the goroutine's wait; zero: none
 	waiting   bool
 	unlease   chan struct{} // ends the goroutine's lease early

@@ -31,10 +31,13 @@ func (d *core) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 
 // Poll takes completions; if there are none it moves data and looks again.
 func (c *cq) Poll(wcs []verbs.WC) int {
+	d := c.dev
 	if n := c.q.Poll(wcs); n > 0 {
+		if d.allPolls {
+			d.polled()
+		}
 		return n
 	}
-	d := c.dev
 	d.polled()
 	if !d.mu.TryLock() {
 		return 0 // somebody else moves data

@@ -50,7 +50,7 @@ func NewStream(name, kind string, guid uint64, net Network) (*StreamDevice, erro
 	pattr, _ := net.Attr()
 	d := &StreamDevice{net: net, qps: make(map[verbs.QPN]*streamQP), conns: make(map[*conn]struct{}), batch: rdmap.NewBatch()}
 	d.core = newCore(d)
-	d.handle = d.handleReady
+	d.handle, d.allPolls = d.handleReady, true
 	d.engine = rdmap.Device{Memory: d.memory, PKeys: len(pKeys), Resolve: net.Resolve, MTU: pattr.ActiveMTU.Bytes(), MaxMsgSize: maxMessage}
 	d.attr = attrOf(name, kind, guid)
 	if err := d.meet.open(d); err != nil {

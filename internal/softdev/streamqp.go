@@ -19,8 +19,10 @@ type streamQP struct {
 	srq    *srq
 	events func(verbs.EventType)
 	conn   *conn
-	posts  uint // since the pass that burstOf names
+	posts  uint // since pass
 	pass   uint
+	polls  uint32 // when the first of them was posted
+	polled bool   // the program polled before it
 
 	redial  alarm // makes another attempt to meet the peer
 	giveUp  alarm // ends the wait of work requests for a stream
@@ -138,13 +140,18 @@ func (q *streamQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	d.addReady(q.conn)
 	// What is posted right after something else joins the next write.
 	if q.pass != d.passes {
+		polls := d.pollers.count.Load()
+		q.polled, q.polls = polls != q.polls, polls
 		q.pass, q.posts = d.passes, 0
 	}
 	q.posts++
-	if d.leased.Load() && q.posts > 1 && q.posts%burst != 0 {
+	d.passNow = 0
+	if leased := d.leased.Load(); (leased || q.polled) && q.posts > 1 && q.posts%burst != 0 {
+		if !leased {
+			d.wakeBy(d.passTime() + ibta.Time(lease)) // the program may never poll again
+		}
 		return n, err
 	}
-	d.passNow = 0
 	d.transmit()
 	return n, err
 }
