@@ -3,6 +3,7 @@
 package iwarp_test
 
 import (
+	"maps"
 	"net/netip"
 	"os"
 	"runtime"
@@ -68,11 +69,15 @@ var differs = map[string]string{
 	"MR/DeregReceive": noAck, "MR/ReregDomain": noAck, "MR/Overlap": noAck, "MR/DeregUnderWrite": noAck, "Refused/ReceiveTooSmall": noAck,
 	"Refused/Receive": noAck, "Refused/OtherDomain": noAck, "Refused/Remote": noAck,
 	"SRQ/RNR": noRNR, "RNR/WriteImm": noRNR, "RNR/Late": noRNR, "RNR/Exceeded": noRNR,
-	"MR/ReregMemory": noAck, "MR/ZeroBased": noAck, "CQ/Resize": noStream, "Retry/PeerErrs": noSilence,
+	"MR/ReregMemory": noAck, "MR/ZeroBased": noAck, "CQ/Resize": noStream, "Retry/PeerErrs": noSilence, "Retry/PeerCloses": noAck,
 	"Op/Self": noSelf, "Refused/QPAccess": noRight,
 }
 
-func TestConformance(t *testing.T) {
-	conformance.Run(t, conformance.Fixture{Open: func(t testing.TB) *verbs.Device { return open(t, nil) }, Missing: missing, Differs: differs,
+func TestConformance(t *testing.T) { suite(t, nil, nil) }
+
+func suite(t *testing.T, opt *iwarp.Options, more map[string]string) {
+	differs := maps.Clone(differs)
+	maps.Copy(differs, more)
+	conformance.Run(t, conformance.Fixture{Open: func(t testing.TB) *verbs.Device { return open(t, opt) }, Missing: missing, Differs: differs,
 		Group: func() verbs.GID { return verbs.GID{0: 0xff} }})
 }

@@ -58,9 +58,7 @@ func (n *network) Ready(f func(owner any, read, write bool)) int {
 	for i := range n.events[:count] {
 		e := &n.events[i]
 		if int(e.Fd) == n.wakeup {
-			var b [8]byte
-			unix.Read(n.wakeup, b[:])
-			continue
+			continue // it is for Wait, which would sleep on if it were taken here
 		}
 		if owner := n.owners[e.Fd]; owner != nil { // it may have been closed by an earlier one
 			found++
@@ -84,6 +82,8 @@ func (n *network) Wait() error {
 	if _, err := unix.EpollWait(n.epoll, one[:], timeout); err != nil && !errors.Is(err, unix.EINTR) {
 		return err
 	}
+	var b [8]byte
+	unix.Read(n.wakeup, b[:]) // fails if something else has ended it
 	return nil
 }
 

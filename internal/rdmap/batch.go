@@ -15,7 +15,7 @@ const (
 	copyLimit = 2 << 10
 	// batchBytes is when a batch is full, and arenaBytes what it can hold of its own.
 	batchBytes = 256 << 10
-	arenaBytes = 192 << 10
+	arenaBytes = 330 << 10
 	maxPieces  = 256
 	// overhead is more than an FPDU has beside its payload, without markers.
 	overhead = 64 + iwarp.AtomicRequestLen

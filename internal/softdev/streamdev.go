@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
@@ -24,24 +25,28 @@ type StreamDevice struct {
 
 	ready   queue.Ring[*conn] // may have something to send
 	hot     []*conn           // have a queue pair
+	bulk    bool              // much completed at once: the program keeps its queues full
 	stuck   int               // of them wait for the network to take more
 	batch   *rdmap.Batch
 	spare   []*rdmap.Batch
 	pieces  [][]byte
 	passNow ibta.Time // of the pass under way; zero: the clock was not read yet
 	passes  uint
+	woken   atomic.Bool // the goroutine's wait has ended
 	handle  func(owner any, read, write bool)
 }
 
 const (
-	// few is how many streams are looked at one by one while a program polls; with more the
-	// network is asked which of them have something.
+	// few is how many streams are looked at one by one; with more the network is asked which
+	// of them have something, which costs those who send to us too.
 	few = 4
 	// turns is how many reads or writes a stream gets before the next one.
 	turns = 8
 	// burst is how many posts since the last poll wait for the next one, so that their
 	// messages leave in one write.
-	burst = 48
+	burst = 64
+	// many completions at once are those of a full queue, whose messages need not leave at once.
+	many = 8
 )
 
 // NewStream makes a device of a network and starts its goroutines. name is what the program
@@ -164,11 +169,12 @@ func (d *StreamDevice) pass(polling bool) int {
 	d.passes++
 	d.passNow = 0
 	n := 0
-	if polling && len(d.hot) <= few && d.stuck == 0 && d.passes%64 != 0 {
+	if hot := len(d.hot); hot > 0 && hot <= few && hot == len(d.conns) && d.stuck == 0 && d.passes%32 != 0 && !d.woken.Load() {
 		for i := 0; i < len(d.hot); i++ {
 			n += d.hot[i].receive()
 		}
 	} else {
+		d.woken.Store(false)
 		n = d.net.Ready(d.handle)
 	}
 	if len(d.alarms) > 0 && (n > 0 || !polling || d.passes%16 == 0) {
@@ -217,7 +223,8 @@ func (d *StreamDevice) transmit() {
 // deliver hands completions to their queues and events to the program.
 func (d *StreamDevice) deliver() {
 	out := &d.engine.Outbox
-	if len(out.Completions) > 0 || len(out.Events) > 0 {
+	if n := len(out.Completions); n > 0 || len(out.Events) > 0 {
+		d.bulk = n >= many
 		d.deliverOutbox(out, d.passTime(), d.overflowed)
 	}
 }
@@ -236,5 +243,11 @@ func (d *StreamDevice) pending() bool           { return d.ready.Len() > 0 }
 func (d *StreamDevice) stalled() bool           { return false }
 func (d *StreamDevice) nextDue() ibta.Time      { return d.alarms.next() }
 func (d *StreamDevice) setDeadline(t time.Time) { d.net.SetDeadline(t) }
-func (d *StreamDevice) wait(bool) error         { return d.net.Wait() }
-func (d *StreamDevice) wake()                   { d.net.Wake() }
+
+// wait has the next pass ask what woke it.
+func (d *StreamDevice) wait(bool) error {
+	err := d.net.Wait()
+	d.woken.Store(true)
+	return err
+}
+func (d *StreamDevice) wake() { d.net.Wake() }

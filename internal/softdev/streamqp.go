@@ -146,7 +146,7 @@ func (q *streamQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	}
 	q.posts++
 	d.passNow = 0
-	if leased := d.leased.Load(); (leased || q.polled) && q.posts > 1 && q.posts%burst != 0 {
+	if leased := d.leased.Load(); (leased || q.polled) && (q.posts > 1 || d.bulk) && q.posts%burst != 0 {
 		if !leased {
 			d.wakeBy(d.passTime() + ibta.Time(lease)) // the program may never poll again
 		}
