@@ -49,7 +49,7 @@ func (r *rendezvous) open(d *StreamDevice) error {
 	_, gids := d.net.Attr()
 	r.addr, r.early = gids[0].GID.Addr(), make(map[meeting]*conn)
 	for r.slot = range 1 << slotBits {
-		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(meetPort+r.slot)), 128)
+		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(meetPort+r.slot)), 4096)
 		if err == nil {
 			l.heard = d.met
 			r.listener = l
