@@ -32,8 +32,6 @@ type sender struct {
 
 	ready bool // say ready first
 	await bool // send nothing before the peer does
-
-	h iwarp.Header // scratch
 }
 
 func (t *sender) begin(p *Params) {
