@@ -148,7 +148,7 @@ func (c *Conn) Recv(ctx context.Context) (*Buffer, error) {
 	if b == nil {
 		return nil, c.explain("recv", q.ending())
 	}
-	if err := q.postRecv(b.WC.ID &^ recvID); err != nil {
+	if err := q.postRecv(b.WC.ID &^ recvID); err != nil && err != ErrDisconnected { // closed meanwhile
 		q.fail(err)
 	}
 	return b, nil
