@@ -5,16 +5,12 @@ package cm_test
 import (
 	"context"
 	"errors"
-	"net/netip"
-	"os"
-	"runtime"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -22,31 +18,11 @@ import (
 // patience bounds a wait for something that must happen.
 const patience = 20 * time.Second
 
-// addresses counts the loopback addresses that tests have taken. Other processes start
-// elsewhere; who meets a used one goes on to the next.
-var addresses atomic.Uint32
-
-func init() { addresses.Store(uint32(os.Getpid()) << 10) }
-
 // open opens a device of a loopback address of its own.
 func open(t testing.TB) *verbs.Device {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
-	}
-	for {
-		n := addresses.Add(1)
-		addr := netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
-		dev, err := roce.Open(addr.String(), nil)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		return dev
-	}
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
+	return dev
 }
 
 // within returns a context that ends after patience.

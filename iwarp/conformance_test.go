@@ -4,39 +4,18 @@ package iwarp_test
 
 import (
 	"maps"
-	"net/netip"
-	"os"
-	"runtime"
-	"sync/atomic"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// addresses counts the loopback addresses that tests have taken.
-var addresses atomic.Uint32
-
-func init() { addresses.Store(uint32(os.Getpid()) << 10) }
-
-// nextAddress returns an address of 127.128.0.0/10 that no other test of the process has.
-func nextAddress() netip.Addr {
-	n := addresses.Add(1)
-	return netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
-}
-
 // open opens a device of a loopback address of its own.
 func open(t testing.TB, opt *iwarp.Options) *verbs.Device {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("iWARP needs Linux")
-	}
-	dev, err := iwarp.Open(nextAddress().String(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, opt) })
 	return dev
 }
 

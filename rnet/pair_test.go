@@ -3,43 +3,18 @@
 package rnet
 
 import (
-	"errors"
 	"net/netip"
-	"os"
-	"runtime"
-	"sync/atomic"
-	"syscall"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// addresses counts the loopback addresses that tests have taken. Other processes start
-// elsewhere; who meets a used one goes on to the next.
-var addresses atomic.Uint32
-
-func init() { addresses.Store(uint32(os.Getpid()) << 10) }
-
 // open opens a device of a loopback address of its own.
 func open(t testing.TB) (*verbs.Device, netip.Addr) {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
-	}
-	for {
-		n := addresses.Add(1)
-		addr := netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
-		dev, err := roce.Open(addr.String(), nil)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		return dev, addr
-	}
+	return loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
 }
 
 // handLink connects two queue pairs without a connection manager.

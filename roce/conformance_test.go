@@ -6,49 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// addresses counts the loopback addresses that tests have taken. Other processes start
-// elsewhere; who meets a used one goes on to the next.
-var addresses atomic.Uint32
-
-func init() { addresses.Store(uint32(os.Getpid()) << 10) }
-
-// nextAddress returns an address of 127.64.0.0/10 that no other test of the process has.
-func nextAddress() netip.Addr {
-	n := addresses.Add(1)
-	return netip.AddrFrom4([4]byte{127, 64 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
-}
-
 // open opens a device of a loopback address of its own.
 func open(t testing.TB, opt *roce.Options) (*verbs.Device, netip.Addr) {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
-	}
-	for {
-		addr := nextAddress()
-		dev, err := roce.Open(addr.String(), opt)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		return dev, addr
-	}
+	return loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, opt) })
 }
+
+// addresses6 counts the IPv6 addresses that were added to the namespace.
+var addresses6 atomic.Uint32
 
 // groups counts the multicast groups that tests have taken.
 var groups atomic.Uint32
@@ -113,7 +89,7 @@ func openLoopback6(t testing.TB) *verbs.Device {
 // open6 opens a device of an address that it adds to the namespace.
 func open6(t testing.TB) *verbs.Device {
 	t.Helper()
-	n := addresses.Add(1)
+	n := addresses6.Add(1)
 	addr := netip.MustParseAddr(fmt.Sprintf("fd00::%x:%x", n>>16, n&0xffff))
 	if err := addAddress(addr); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -57,7 +58,7 @@ func newForger(t *testing.T) *forger {
 func (f *forger) socket() (*net.UDPConn, ib.Flow) {
 	f.t.Helper()
 	for {
-		from := netip.AddrPortFrom(nextAddress(), ib.UDPPort)
+		from := netip.AddrPortFrom(loopback.Next(), ib.UDPPort)
 		sock, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(from))
 		if err != nil {
 			continue

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/netio"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -260,7 +261,7 @@ func TestMixedTrain(t *testing.T) {
 	}
 	var sock *netio.Socket
 	for sock == nil {
-		sock, _ = netio.Listen(netip.AddrPortFrom(nextAddress(), ib.UDPPort), netio.Options{})
+		sock, _ = netio.Listen(netip.AddrPortFrom(loopback.Next(), ib.UDPPort), netio.Options{})
 	}
 	defer sock.Close()
 	to := netip.AddrPortFrom(netip.MustParseAddr(address), ib.UDPPort)

@@ -21,6 +21,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 )
 
 // The devices of the two sides.
@@ -285,22 +287,6 @@ func TestGuests(t *testing.T) {
 // those that are skipped.
 const minPyverbs = 123
 
-// ownLoopback waits until no other package's test has use for UDP port 4791 of 127.0.0.1 alone: who
-// does holds the TCP port of that number.
-func ownLoopback(t *testing.T) {
-	t.Helper()
-	for until := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		l, err := net.Listen("tcp", "127.0.0.1:4791")
-		if err == nil {
-			t.Cleanup(func() { l.Close() })
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestPyverbs(t *testing.T) {
 	const python, from = "/usr/bin/python3", "/usr/share/doc/rdma-core/tests"
 	dir := need(t, python, "ip")
@@ -329,7 +315,7 @@ func TestPyverbs(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(tests, "sys", device, "device", "net", "lo"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	ownLoopback(t)
+	loopback.Alone(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	out, err := command(ctx, dir, "127.0.0.1", python, tests+"/tests/run_tests.py", "--dev", device, "-v").CombinedOutput()

@@ -4,10 +4,11 @@ package main
 
 import (
 	"encoding/json"
-	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 )
 
 func TestDevicesList(t *testing.T) {
@@ -29,28 +30,12 @@ func TestDevicesList(t *testing.T) {
 }
 
 func TestDevicesInUse(t *testing.T) {
-	ownLoopback(t)
+	loopback.Alone(t)
 	defer hold(t, "roce:127.0.0.1").Close()
 	r := ramjetCmd(t, "devices")
 	r.wantSuccess(t)
 	if !strings.Contains(r.stdout, "no: roce: UDP port 4791 of 127.0.0.1 is in use") {
 		t.Errorf("does not say that 127.0.0.1 is in use:\n%s", r.stdout)
-	}
-}
-
-// ownLoopback waits until no other package's test has use for UDP port 4791 of 127.0.0.1 alone: who
-// does holds the TCP port of that number.
-func ownLoopback(t *testing.T) {
-	t.Helper()
-	for until := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		l, err := net.Listen("tcp", "127.0.0.1:4791")
-		if err == nil {
-			t.Cleanup(func() { l.Close() })
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatal(err)
-		}
 	}
 }
 

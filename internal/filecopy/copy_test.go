@@ -10,43 +10,24 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-var addresses atomic.Uint32
-
-func init() { addresses.Store(uint32(os.Getpid()) << 8) }
-
 // device opens a device of a loopback address of its own.
 func device(t *testing.T) *verbs.Device {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("needs more than one loopback address, which only Linux has from the start")
-	}
-	for {
-		n := addresses.Add(1)
-		dev, err := roce.Open(netip.AddrFrom4([4]byte{127, 64 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))}).String(), nil)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { dev.Close() })
-		return dev
-	}
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
+	return dev
 }
 
 // bench is a server with its directory, and a place for sources.
