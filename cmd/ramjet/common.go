@@ -101,11 +101,19 @@ func addPcapFlag(c *cobra.Command, file *string) {
 	c.MarkFlagFilename("pcap", "pcapng", "pcap")
 }
 
-// open opens the device, and the recording if one is wanted. done closes both and says on
-// log how many packets were recorded; its error is that of the recording. Calling it twice
-// is harmless.
-func (f *deviceFlags) open(log io.Writer) (dev *verbs.Device, done func() error, err error) {
-	return openDevice(f.device, f.pcap, log)
+// with calls run with the device, and closes it and the recording, if one is wanted, after
+// that.
+func (f *deviceFlags) with(log io.Writer, run func(dev *verbs.Device) error) (err error) {
+	dev, done, err := openDevice(f.device, f.pcap, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if derr := done(); err == nil {
+			err = derr
+		}
+	}()
+	return run(dev)
 }
 
 // kindOnly says whether the device is named by its kind alone, such as "iwarp:".
@@ -113,8 +121,9 @@ func (f *deviceFlags) kindOnly() bool {
 	return strings.HasSuffix(f.device, ":") && strings.Count(f.device, ":") == 1
 }
 
-// openDevice is deviceFlags.open for a device and a recording of the caller's choice; pcap
-// is empty for none.
+// openDevice opens a device, and a recording if pcap is not empty. done closes both and says
+// on log how many packets were recorded; its error is that of the recording. Calling it twice
+// is harmless.
 func openDevice(name, pcap string, log io.Writer) (dev *verbs.Device, done func() error, err error) {
 	rec, err := newRecording(pcap, name)
 	if err != nil {

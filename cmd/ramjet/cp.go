@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // cpFlags are what the command line says.
@@ -39,7 +40,7 @@ func newCpCmd() *cobra.Command {
 	c.Flags().BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show the SHA-256 of each file")
 	addTimeoutFlag(c, &f.timeout)
-	return leaf(c, func(c *cobra.Command, args []string) (err error) {
+	return leaf(c, func(c *cobra.Command, args []string) error {
 		last := len(args) - 1
 		address, path, err := parseTarget(args[last])
 		if err != nil {
@@ -49,22 +50,15 @@ func newCpCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		dev, done, err := f.dev.open(c.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if derr := done(); err == nil {
-				err = derr
+		return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
+			client, err := filecopy.Dial(c.Context(), dev, address, f.timeout)
+			if err != nil {
+				return dialError(err, "`ramjet serve`")
 			}
-		}()
-		client, err := filecopy.Dial(c.Context(), dev, address, f.timeout)
-		if err != nil {
-			return dialError(err, "`ramjet serve`")
-		}
-		defer client.Close()
-		run := &copyRun{client: client, plan: plan, verbose: f.verbose, out: c.OutOrStdout(), log: c.ErrOrStderr()}
-		return run.run(c.Context(), path)
+			defer client.Close()
+			run := &copyRun{client: client, plan: plan, verbose: f.verbose, out: c.OutOrStdout(), log: c.ErrOrStderr()}
+			return run.run(c.Context(), path)
+		})
 	})
 }
 

@@ -58,23 +58,16 @@ func newPingCmd() *cobra.Command {
 	addTimeoutFlag(c, &f.timeout)
 	c.MarkFlagsMutuallyExclusive("server", "client")
 	c.MarkFlagsOneRequired("server", "client")
-	return leaf(c, func(c *cobra.Command, _ []string) (err error) {
+	return leaf(c, func(c *cobra.Command, _ []string) error {
 		if err := f.check(c); err != nil {
 			return err
 		}
-		dev, done, err := f.dev.open(c.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if derr := done(); err == nil {
-				err = derr
+		return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
+			if f.server {
+				return f.serve(c.Context(), dev, c.OutOrStdout())
 			}
-		}()
-		if f.server {
-			return f.serve(c.Context(), dev, c.OutOrStdout())
-		}
-		return f.ping(c.Context(), dev, c.OutOrStdout())
+			return f.ping(c.Context(), dev, c.OutOrStdout())
+		})
 	})
 }
 

@@ -72,22 +72,15 @@ func newPingpongKindCmd(k pingpongKind) *cobra.Command {
 	if k.srq {
 		fl.IntVarP(&f.numQP, "num-qp", "q", 16, "number of queue pairs")
 	}
-	return leaf(c, func(c *cobra.Command, args []string) (err error) {
-		dev, done, err := f.dev.open(c.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if derr := done(); err == nil {
-				err = derr
+	return leaf(c, func(c *cobra.Command, args []string) error {
+		return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
+			p, err := newPingpong(k, f, dev)
+			if err != nil {
+				return err
 			}
-		}()
-		p, err := newPingpong(k, f, dev)
-		if err != nil {
-			return err
-		}
-		host := strings.Join(args, "")
-		return p.run(c.Context(), c.OutOrStdout(), host)
+			host := strings.Join(args, "")
+			return p.run(c.Context(), c.OutOrStdout(), host)
+		})
 	})
 }
 

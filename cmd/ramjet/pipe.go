@@ -42,7 +42,7 @@ func newPipeCmd() *cobra.Command {
 	c.Flags().BoolVarP(&f.listen, "listen", "l", false, "wait for a peer; the address chooses the device too")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell of the connection on standard error")
 	addTimeoutFlag(c, &f.timeout)
-	return leaf(c, func(c *cobra.Command, args []string) (err error) {
+	return leaf(c, func(c *cobra.Command, args []string) error {
 		address, err := f.address(c, args)
 		if err != nil {
 			return err
@@ -51,21 +51,14 @@ func newPipeCmd() *cobra.Command {
 		if f.verbose {
 			log = c.ErrOrStderr()
 		}
-		dev, done, err := f.dev.open(c.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if derr := done(); err == nil {
-				err = derr
+		return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
+			conn, err := f.connect(c.Context(), dev, address, log)
+			if err != nil {
+				return err
 			}
-		}()
-		conn, err := f.connect(c.Context(), dev, address, log)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(log, "connected with %v\n", conn.RemoteAddr())
-		return runPipe(c.Context(), conn, c.InOrStdin(), c.OutOrStdout())
+			fmt.Fprintf(log, "connected with %v\n", conn.RemoteAddr())
+			return runPipe(c.Context(), conn, c.InOrStdin(), c.OutOrStdout())
+		})
 	})
 }
 

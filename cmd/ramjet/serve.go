@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // servePort is the port of `ramjet serve`.
@@ -36,35 +37,28 @@ func newServeCmd() *cobra.Command {
 	dev.add(c)
 	c.Flags().Uint16VarP(&port, "port", "p", servePort, "`port` to listen on, 0: any")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show each file")
-	return leaf(c, func(c *cobra.Command, args []string) (err error) {
+	return leaf(c, func(c *cobra.Command, args []string) error {
 		root, err := os.OpenRoot(args[0])
 		if err != nil {
 			return usageError{err}
 		}
 		defer root.Close()
-		d, done, err := dev.open(c.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if derr := done(); err == nil {
-				err = derr
+		return dev.with(c.ErrOrStderr(), func(d *verbs.Device) error {
+			l, err := filecopy.Listen(d, net.JoinHostPort("", strconv.Itoa(int(port))))
+			if err != nil {
+				return listenError(err)
 			}
-		}()
-		l, err := filecopy.Listen(d, net.JoinHostPort("", strconv.Itoa(int(port))))
-		if err != nil {
-			return listenError(err)
-		}
-		defer l.Close()
-		out := c.OutOrStdout()
-		fmt.Fprintf(out, "%s: serving %s at %v\n", d.Name(), args[0], l.Addr())
-		log := serveLog{w: out, verbose: verbose}
-		err = (&filecopy.Server{Root: root, Report: log.report}).Serve(c.Context(), l)
-		if errors.Is(err, context.Canceled) {
-			fmt.Fprintf(out, "%d files, %d bytes from %d connections, %d incomplete\n", log.files, log.bytes, log.clients, log.failed)
-			return nil
-		}
-		return err
+			defer l.Close()
+			out := c.OutOrStdout()
+			fmt.Fprintf(out, "%s: serving %s at %v\n", d.Name(), args[0], l.Addr())
+			log := serveLog{w: out, verbose: verbose}
+			err = (&filecopy.Server{Root: root, Report: log.report}).Serve(c.Context(), l)
+			if errors.Is(err, context.Canceled) {
+				fmt.Fprintf(out, "%d files, %d bytes from %d connections, %d incomplete\n", log.files, log.bytes, log.clients, log.failed)
+				return nil
+			}
+			return err
+		})
 	})
 }
 
