@@ -14,7 +14,7 @@ import (
 )
 
 // A group is several sockets that share an address, for several processes. A program of
-// five instructions in the kernel gives each datagram to one of them, by the top bits of
+// six instructions in the kernel gives each datagram to one of them, by the top bits of
 // the number in bytes 5 to 7 of its payload. The sockets of a group are numbered in the
 // order in which they were bound. As long as all of them are open somewhere, in
 // whichever process, that order does not change.
@@ -54,7 +54,7 @@ func (s *batched) group(bits int) (fds []int, err error) {
 		return nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
 	}
 	fds = append(fds, fd)
-	o := Options{RecvBuffer: s.feats.RecvBuffer / 2, SendBuffer: s.feats.SendBuffer / 2}
+	o := s.ownBuffers()
 	for len(fds) < 1<<bits {
 		fd, err := s.open(s.local, o, unix.SO_REUSEPORT)
 		if err != nil {

@@ -50,9 +50,7 @@ func (s *batched) openGroup(group netip.Addr, ifi *net.Interface) (int, error) {
 	if group.Is6() && (group.IsLinkLocalMulticast() || group.IsInterfaceLocalMulticast()) {
 		bind = group.WithZone(ifi.Name)
 	}
-	// The first socket's buffers, as the kernel reports them, are twice what
-	// was asked for.
-	fd, err := s.open(netip.AddrPortFrom(bind, s.local.Port()), Options{RecvBuffer: s.feats.RecvBuffer / 2, SendBuffer: s.feats.SendBuffer / 2}, unix.SO_REUSEADDR)
+	fd, err := s.open(netip.AddrPortFrom(bind, s.local.Port()), s.ownBuffers(), unix.SO_REUSEADDR)
 	if err != nil {
 		return -1, err
 	}

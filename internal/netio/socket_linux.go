@@ -85,6 +85,12 @@ func (s *batched) start(fd int, addr netip.Addr) error {
 	return nil
 }
 
+// ownBuffers asks for buffers like the first socket's: as the kernel reports them, they are
+// twice what was asked for.
+func (s *batched) ownBuffers() Options {
+	return Options{RecvBuffer: s.feats.RecvBuffer / 2, SendBuffer: s.feats.SendBuffer / 2}
+}
+
 // open makes a non-blocking socket with this package's options, bound to an
 // address. reuse is the socket option that lets several have it, or 0.
 func (s *batched) open(local netip.AddrPort, o Options, reuse int) (int, error) {
