@@ -5,12 +5,11 @@ package roce_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/captured"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -64,9 +63,9 @@ func TestCapturedMADs(t *testing.T) {
 	defer cancel()
 	total := 0
 	for _, name := range []string{"roce-mtu1024.pcap", "roce-mtu4096.pcap"} {
-		for _, transport := range captured(t, filepath.Join("..", "wire", "ib", "testdata", name)) {
+		for _, c := range captured.RoCE(t, filepath.Join("..", "wire", "ib", "testdata", name)) {
 			var p ib.Packet
-			if p.Decode(transport) != nil || p.DestQP != ib.QP1 {
+			if p.Decode(c.Transport[:len(c.Transport)-ib.ICRCLen]) != nil || p.DestQP != ib.QP1 {
 				continue
 			}
 			total++
@@ -80,22 +79,4 @@ func TestCapturedMADs(t *testing.T) {
 	if total != 34 {
 		t.Errorf("%d management datagrams in the captures, want 34", total)
 	}
-}
-
-// captured returns the RoCEv2 packets of a capture of IPv4 over Ethernet, from BTH to payload.
-func captured(t *testing.T, name string) (packets [][]byte) {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for b = b[24:]; len(b) > 0; {
-		n := binary.LittleEndian.Uint32(b[8:])
-		eth := b[16 : 16+n]
-		b = b[16+n:]
-		if ip := eth[14:]; binary.BigEndian.Uint16(eth[12:]) == 0x0800 && ip[9] == 17 && binary.BigEndian.Uint16(ip[22:]) == ib.UDPPort {
-			ip = ip[:binary.BigEndian.Uint16(ip[2:])]
-			packets = append(packets, ip[28:len(ip)-ib.ICRCLen])
-		}
-	}
-	return packets
 }

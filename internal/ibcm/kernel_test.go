@@ -3,56 +3,41 @@
 package ibcm
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/bits"
-	"net/netip"
-	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/captured"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // A datagram that the kernel sent.
-type captured struct {
+type heard struct {
 	name     string
 	from, to verbs.AHAttr
 	mad.Header
 	bytes []byte
 }
 
-func (c *captured) body() []byte { return c.bytes[mad.HeaderLen:] }
+func (c *heard) body() []byte { return c.bytes[mad.HeaderLen:] }
 
-func capturedDatagrams(t *testing.T, name string) (out []captured) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "wire", "ib", "testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b = b[24:]
-	for num := 1; len(b) > 0; num++ {
-		n := int(binary.LittleEndian.Uint32(b[8:]))
-		eth := b[16 : 16+n]
-		b = b[16+n:]
-		ip := eth[14:]
-		if binary.BigEndian.Uint16(eth[12:]) != 0x0800 || ip[9] != 17 || binary.BigEndian.Uint16(ip[22:]) != ib.UDPPort {
-			continue
-		}
-		transport := ip[28:binary.BigEndian.Uint16(ip[2:])]
+func capturedDatagrams(t *testing.T, name string) (out []heard) {
+	for _, f := range captured.RoCE(t, filepath.Join("..", "..", "wire", "ib", "testdata", name)) {
 		var p ib.Packet
-		if err := p.Decode(transport[:len(transport)-ib.ICRCLen]); err != nil {
+		if err := p.Decode(f.Transport[:len(f.Transport)-ib.ICRCLen]); err != nil {
 			t.Fatal(err)
 		}
 		if p.Opcode != ib.UDSendOnly || p.DestQP != ib.QP1 {
 			continue
 		}
-		c := captured{bytes: p.Payload, from: addr(netip.AddrFrom4([4]byte(ip[12:])).String()), to: addr(netip.AddrFrom4([4]byte(ip[16:])).String())}
+		c := heard{bytes: p.Payload, from: addr(f.Src.Addr().String()), to: addr(f.Dst.Addr().String())}
 		if !c.Decode(p.Payload) {
-			t.Fatalf("frame %d", num)
+			t.Fatalf("frame %d", f.Num)
 		}
-		c.name = fmt.Sprintf("%s frame %d, %v", name, num, c.Attribute)
+		c.name = fmt.Sprintf("%s frame %d, %v", name, f.Num, c.Attribute)
 		out = append(out, c)
 	}
 	return out
@@ -72,7 +57,7 @@ func newDouble(t *testing.T, guid, tid uint64, id mad.CommID) *double {
 	return &double{t: t, e: New(Config{CAGUID: guid, Seed: tid&^0xffff_ffff | uint64(uint32(id)-1)}), id: id}
 }
 
-func (d *double) hears(c captured, kinds ...EventKind) (ev Event) {
+func (d *double) hears(c heard, kinds ...EventKind) (ev Event) {
 	d.t.Helper()
 	d.e.HandleMAD(1, c.from, c.bytes)
 	for _, k := range kinds {
@@ -85,7 +70,7 @@ func (d *double) hears(c captured, kinds ...EventKind) (ev Event) {
 
 // does checks the outcome of a command, and compares the datagram that it
 // sends with the kernel's.
-func (d *double) does(err error, c captured) {
+func (d *double) does(err error, c heard) {
 	d.t.Helper()
 	var o Out
 	if err != nil || !d.e.NextMAD(&o) {
@@ -111,7 +96,7 @@ func (d *double) does(err error, c captured) {
 func TestKernelDoubles(t *testing.T) {
 	for _, name := range []string{"roce-mtu1024.pcap", "roce-mtu4096.pcap"} {
 		var active, passive *double
-		var asked captured
+		var asked heard
 		compared := 0
 		for _, c := range capturedDatagrams(t, name) {
 			compared++

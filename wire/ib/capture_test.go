@@ -16,47 +16,47 @@ func TestCaptures(t *testing.T) {
 	for _, c := range captures {
 		for _, f := range readFrames(t, c.name) {
 			total++
-			body := f.transport[:len(f.transport)-ICRCLen]
+			body := f.Transport[:len(f.Transport)-ICRCLen]
 			var p Packet
 			if err := p.Decode(body); err != nil {
-				t.Fatalf("%s frame %d: %v", c.name, f.num, err)
+				t.Fatalf("%s frame %d: %v", c.name, f.Num, err)
 			}
 			seen[p.Opcode]++
 			if !p.Opcode.Info().Payload.Fits(len(p.Payload), c.mtu) {
-				t.Errorf("%s frame %d: %v with %d bytes of payload", c.name, f.num, p.Opcode, len(p.Payload))
+				t.Errorf("%s frame %d: %v with %d bytes of payload", c.name, f.Num, p.Opcode, len(p.Payload))
 			}
 			if got := PadFor(len(p.Payload)); got != p.PadCount {
-				t.Errorf("%s frame %d: PadFor(%d) = %d, frame has %d", c.name, f.num, len(p.Payload), got, p.PadCount)
+				t.Errorf("%s frame %d: PadFor(%d) = %d, frame has %d", c.name, f.Num, len(p.Payload), got, p.PadCount)
 			}
 			if got := p.Append(nil); !bytes.Equal(got, body) {
-				t.Errorf("%s frame %d: encodes to\n%x, was\n%x", c.name, f.num, got, body)
+				t.Errorf("%s frame %d: encodes to\n%x, was\n%x", c.name, f.Num, got, body)
 			}
 
-			flow := NewFlow(f.src, f.dst, f.df)
-			before := bytes.Clone(f.transport)
-			if id, how := flow.Verify(f.transport, f.id); id != f.id || how != VerifiedWhole {
-				t.Errorf("%s frame %d, right id: id %#x, %d", c.name, f.num, id, how)
+			flow := NewFlow(f.Src, f.Dst, f.DF)
+			before := bytes.Clone(f.Transport)
+			if id, how := flow.Verify(f.Transport, f.ID); id != f.ID || how != VerifiedWhole {
+				t.Errorf("%s frame %d, right id: id %#x, %d", c.name, f.Num, id, how)
 			}
-			for _, guess := range []uint16{f.id + 1, f.id ^ 0xffff, 0} {
+			for _, guess := range []uint16{f.ID + 1, f.ID ^ 0xffff, 0} {
 				want := VerifiedSolved
-				if guess == f.id {
+				if guess == f.ID {
 					want = VerifiedWhole
 				}
-				if id, how := flow.Verify(f.transport, guess); id != f.id || how != want {
-					t.Errorf("%s frame %d, guess %#x: id %#x, %d; want %#x, %d", c.name, f.num, guess, id, how, f.id, want)
+				if id, how := flow.Verify(f.Transport, guess); id != f.ID || how != want {
+					t.Errorf("%s frame %d, guess %#x: id %#x, %d; want %#x, %d", c.name, f.Num, guess, id, how, f.ID, want)
 				}
 			}
-			if !bytes.Equal(before, f.transport) {
-				t.Fatalf("%s frame %d: Verify left its mark", c.name, f.num)
+			if !bytes.Equal(before, f.Transport) {
+				t.Fatalf("%s frame %d: Verify left its mark", c.name, f.Num)
 			}
-			seed := flow.Seed(8+len(f.transport), f.id)
-			if got := AppendICRC(bytes.Clone(body), 0, seed); !bytes.Equal(got, f.transport) {
-				t.Errorf("%s frame %d: AppendICRC gives %x", c.name, f.num, got[len(body):])
+			seed := flow.Seed(8+len(f.Transport), f.ID)
+			if got := AppendICRC(bytes.Clone(body), 0, seed); !bytes.Equal(got, f.Transport) {
+				t.Errorf("%s frame %d: AppendICRC gives %x", c.name, f.Num, got[len(body):])
 			}
 			n := p.Opcode.Info().HeaderLen
 			state := ICRCUpdate(ICRCHeader(seed, body[:n]), body[n:])
-			if got := ICRCFinish(nil, state); !bytes.Equal(got, f.transport[len(body):]) {
-				t.Errorf("%s frame %d: in parts the ICRC is %x", c.name, f.num, got)
+			if got := ICRCFinish(nil, state); !bytes.Equal(got, f.Transport[len(body):]) {
+				t.Errorf("%s frame %d: in parts the ICRC is %x", c.name, f.Num, got)
 			}
 		}
 	}
@@ -80,26 +80,26 @@ func TestCaptures(t *testing.T) {
 func TestCapturesTruncated(t *testing.T) {
 	for _, c := range captures {
 		for _, f := range readFrames(t, c.name) {
-			body := f.transport[:len(f.transport)-ICRCLen]
+			body := f.Transport[:len(f.Transport)-ICRCLen]
 			info := Opcode(body[0]).Info()
-			flow := NewFlow(f.src, f.dst, f.df)
+			flow := NewFlow(f.Src, f.Dst, f.DF)
 			for n := range body {
 				var p Packet
 				err := p.Decode(body[:n:n])
 				switch {
 				case n < info.HeaderLen && err != ErrShort:
-					t.Fatalf("%s frame %d cut to %d: %v, want %v", c.name, f.num, n, err, ErrShort)
+					t.Fatalf("%s frame %d cut to %d: %v, want %v", c.name, f.Num, n, err, ErrShort)
 				case n >= info.HeaderLen && n&3 != 0 && err != ErrPad:
-					t.Fatalf("%s frame %d cut to %d: %v, want %v", c.name, f.num, n, err, ErrPad)
+					t.Fatalf("%s frame %d cut to %d: %v, want %v", c.name, f.Num, n, err, ErrPad)
 				case info.Payload == PayloadMTU && err == nil && !validMTU(n-info.HeaderLen):
-					t.Fatalf("%s frame %d cut to %d: accepted", c.name, f.num, n)
+					t.Fatalf("%s frame %d cut to %d: accepted", c.name, f.Num, n)
 				case err == nil && !bytes.Equal(p.Append(nil), body[:n]):
-					t.Fatalf("%s frame %d cut to %d: does not encode back", c.name, f.num, n)
+					t.Fatalf("%s frame %d cut to %d: does not encode back", c.name, f.Num, n)
 				}
 			}
-			for n := range f.transport {
-				if _, how := flow.Verify(f.transport[:n:n], f.id); how == VerifiedWhole {
-					t.Fatalf("%s frame %d cut to %d: verified whole", c.name, f.num, n)
+			for n := range f.Transport {
+				if _, how := flow.Verify(f.Transport[:n:n], f.ID); how == VerifiedWhole {
+					t.Fatalf("%s frame %d cut to %d: verified whole", c.name, f.Num, n)
 				}
 			}
 		}

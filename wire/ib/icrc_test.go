@@ -308,8 +308,8 @@ func TestInfiniBandICRC(t *testing.T) {
 func FuzzVerify(f *testing.F) {
 	for _, c := range captures {
 		for _, fr := range readFrames(f, c.name) {
-			if len(fr.transport) < 300 {
-				f.Add(fr.transport, fr.id)
+			if len(fr.Transport) < 300 {
+				f.Add(fr.Transport, fr.ID)
 			}
 		}
 	}

@@ -358,8 +358,8 @@ func FuzzPacket(f *testing.F) {
 	}
 	for _, c := range captures {
 		for _, fr := range readFrames(f, c.name) {
-			if len(fr.transport) < 300 {
-				f.Add(fr.transport[:len(fr.transport)-ICRCLen])
+			if len(fr.Transport) < 300 {
+				f.Add(fr.Transport[:len(fr.Transport)-ICRCLen])
 			}
 		}
 	}

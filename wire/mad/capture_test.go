@@ -4,12 +4,11 @@ package mad
 
 import (
 	"bytes"
-	"encoding/binary"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/captured"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -57,30 +56,16 @@ type datagram struct {
 	bytes    []byte
 }
 
-// readDatagrams returns what arrives at queue pairs 1 in a classic pcap file of
-// Ethernet and IPv4, of the captures of package ib.
+// readDatagrams returns what arrives at queue pairs 1 in one of package ib's captures.
 func readDatagrams(tb testing.TB, name string) (out []datagram) {
 	tb.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "ib", "testdata", name))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	b = b[24:]
-	for num := 1; len(b) > 0; num++ {
-		n := int(binary.LittleEndian.Uint32(b[8:]))
-		eth := b[16 : 16+n]
-		b = b[16+n:]
-		ip := eth[14:]
-		if binary.BigEndian.Uint16(eth[12:]) != 0x0800 || ip[9] != 17 || binary.BigEndian.Uint16(ip[22:]) != ib.UDPPort {
-			continue
-		}
-		transport := ip[28:binary.BigEndian.Uint16(ip[2:])]
+	for _, f := range captured.RoCE(tb, filepath.Join("..", "ib", "testdata", name)) {
 		var p ib.Packet
-		if err := p.Decode(transport[:len(transport)-ib.ICRCLen]); err != nil {
-			tb.Fatalf("%s: frame %d: %v", name, num, err)
+		if err := p.Decode(f.Transport[:len(f.Transport)-ib.ICRCLen]); err != nil {
+			tb.Fatalf("%s: frame %d: %v", name, f.Num, err)
 		}
 		if p.Opcode == ib.UDSendOnly && p.DestQP == ib.QP1 {
-			out = append(out, datagram{num, netip.AddrFrom4([4]byte(ip[12:])), netip.AddrFrom4([4]byte(ip[16:])), p.Payload})
+			out = append(out, datagram{f.Num, f.Src.Addr(), f.Dst.Addr(), p.Payload})
 		}
 	}
 	return out
