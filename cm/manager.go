@@ -118,6 +118,12 @@ func (m *manager) unlock() {
 	managers.Unlock()
 }
 
+// tidy is called after something that connections shared was given back.
+func (m *manager) tidy() {
+	m.mu.Lock()
+	m.unlock()
+}
+
 func (m *manager) stop() {
 	m.stopped = true
 	m.proto.close()
