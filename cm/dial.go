@@ -63,10 +63,7 @@ func Dial(ctx context.Context, dev *verbs.Device, address string, opts ...Option
 	limit, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	c, err := dial(limit, dev, address, o)
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, opErr("connect", ErrTimeout, "%s: after %v", address, o.timeout)
-	}
-	return c, err
+	return c, timedOut(ctx, err, address, o)
 }
 
 func dial(ctx context.Context, dev *verbs.Device, address string, o *options) (*Conn, error) {
@@ -74,9 +71,27 @@ func dial(ctx context.Context, dev *verbs.Device, address string, o *options) (*
 	if err != nil {
 		return nil, err
 	}
-	events := NewEventChannel()
-	id, err := NewID(events, dev, TCP)
+	id, err := NewID(NewEventChannel(), dev, TCP)
 	if err != nil {
+		return nil, err
+	}
+	return dialID(ctx, id, to, o)
+}
+
+// DialID is Dial with an id that the program has made, and perhaps bound to an address and port.
+// It is the connection's from then on, and closed if there is none.
+func DialID(ctx context.Context, id *ID, to netip.AddrPort, opts ...Option) (*Conn, error) {
+	o := newOptions(opts)
+	limit, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	c, err := dialID(limit, id, to, o)
+	return c, timedOut(ctx, err, to.String(), o)
+}
+
+func dialID(ctx context.Context, id *ID, to netip.AddrPort, o *options) (*Conn, error) {
+	events := NewEventChannel()
+	if err := id.Migrate(events); err != nil {
+		id.Close()
 		return nil, err
 	}
 	c, err := connect(ctx, id, events, to, o)
@@ -85,6 +100,14 @@ func dial(ctx context.Context, dev *verbs.Device, address string, o *options) (*
 		return nil, err
 	}
 	return c, nil
+}
+
+// timedOut is the error for what took longer than the options allow; ctx is the program's.
+func timedOut(ctx context.Context, err error, address string, o *options) error {
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return opErr("connect", ErrTimeout, "%s: after %v", address, o.timeout)
+	}
+	return err
 }
 
 // connect brings an id to an established connection. The Conn is never nil.

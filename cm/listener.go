@@ -30,19 +30,30 @@ func Listen(dev *verbs.Device, address string, opts ...Option) (*Listener, error
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{events: NewEventChannel(), opts: newOptions(opts), pending: map[*ID]*Conn{}}
-	if l.id, err = NewID(l.events, dev, TCP); err != nil {
+	id, err := NewID(NewEventChannel(), dev, TCP)
+	if err != nil {
 		return nil, err
 	}
-	err = l.id.tune(l.opts)
+	if err = id.Bind(at); err != nil {
+		id.Close()
+		return nil, err
+	}
+	return ListenID(id, opts...)
+}
+
+// ListenID is Listen with an id that the program has made and bound. It is the listener's
+// from then on, and closed if there is none.
+func ListenID(id *ID, opts ...Option) (*Listener, error) {
+	l := &Listener{id: id, events: NewEventChannel(), opts: newOptions(opts), pending: map[*ID]*Conn{}}
+	err := id.Migrate(l.events)
 	if err == nil {
-		err = l.id.Bind(at)
+		err = id.tune(l.opts)
 	}
 	if err == nil {
-		err = l.id.Listen(l.opts.backlog)
+		err = id.Listen(l.opts.backlog)
 	}
 	if err != nil {
-		l.id.Close()
+		id.Close()
 		return nil, err
 	}
 	return l, nil

@@ -41,6 +41,7 @@ type Conn struct {
 	closing side
 	err     error // the connection is broken
 	closed  bool
+	armed   bool        // see Arm
 	maps    []*verbs.MR // what the peer may write to, by its index; nil: free. writeMu guards it
 
 	post rsocket.Post
@@ -108,6 +109,11 @@ func (c *Conn) readSome(b []byte) (n int, err error) {
 	if err := c.await(&c.read); err != nil {
 		return 0, err
 	}
+	return c.take(b)
+}
+
+// take reads of what there is. readMu and mu are held.
+func (c *Conn) take(b []byte) (n int, err error) {
 	ring := c.ep.recv.Bytes()
 	for n < len(b) {
 		off, k := c.stream.Readable()
@@ -256,6 +262,7 @@ func (c *Conn) control() {
 func (c *Conn) fail(err error) {
 	if c.err == nil {
 		c.err = err
+		c.ep.notify.call()
 	}
 }
 
@@ -313,11 +320,7 @@ func (c *Conn) Close() error {
 	c.alive.stop()
 	c.read.wakeUp()
 	c.write.wakeUp()
-	c.stream.Disconnect()
-	c.control()
-	c.closing.setDeadline(time.Now().Add(c.ep.opt.Linger))
-	err := c.await(&c.closing)
-	c.closing.setDeadline(time.Time{})
+	err := c.disconnect()
 	c.mu.Unlock()
 	if err != nil {
 		err = c.opError("close", err)
@@ -332,5 +335,16 @@ func (c *Conn) Close() error {
 			err = c.opError("close", e)
 		}
 	}
+	return err
+}
+
+// disconnect tells the peer that nothing more is sent or received, and waits until it has
+// what was written.
+func (c *Conn) disconnect() error {
+	c.stream.Disconnect()
+	c.control()
+	c.closing.setDeadline(time.Now().Add(c.ep.opt.Linger))
+	err := c.await(&c.closing)
+	c.closing.setDeadline(time.Time{})
 	return err
 }

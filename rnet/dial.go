@@ -53,15 +53,11 @@ func (d *Dialer) dial(ctx context.Context, address string) (*Conn, error) {
 	}
 	var s setup
 	l, err := cm.Dial(ctx, d.Device, address, cm.WithSetup(s.run(d.Device, d.Options)))
-	if err == nil {
-		var c *Conn
-		if c, err = newConn(s.ep, l, l.Param().PrivateData); err == nil {
-			return c, nil
-		}
-		l.Close()
+	c, err := s.finish(l, err)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "rdma", Err: err}
 	}
-	s.undo()
-	return nil, &net.OpError{Op: "dial", Net: "rdma", Err: err}
+	return c, nil
 }
 
 // setup makes the endpoint of a connection that is being made.

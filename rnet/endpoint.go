@@ -29,11 +29,13 @@ type endpoint struct {
 	send *verbs.MR // the send ring
 	recv *verbs.MR // the receive ring
 	tab  *verbs.MR // target list and mapped buffers of the peer
+
+	notify *notifier
 }
 
 // newEndpoint makes an endpoint; create makes the queue pair.
 func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QPInit) (*verbs.QP, error)) (e *endpoint, err error) {
-	e = &endpoint{}
+	e = &endpoint{notify: &notifier{}}
 	defer func() {
 		if err != nil {
 			e.close()
@@ -59,7 +61,7 @@ func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QP
 	}
 	e.cfg.Table = rsocket.Region{Addr: e.tab.Addr(), Key: uint32(e.tab.RKey())}
 	receives := o.RecvQueue + spareReceives
-	if e.cq, err = dev.CreateCQ(o.SendQueue+receives, &verbs.CQOptions{Spin: -1}); err != nil {
+	if e.cq, err = dev.CreateCQ(o.SendQueue+receives, &verbs.CQOptions{Spin: -1, Notify: e.notify.call}); err != nil {
 		return e, err
 	}
 	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 2 * o.SendQueue, MaxRecvWR: receives,

@@ -37,6 +37,14 @@ func (k *keepAlive) arm(d time.Duration) {
 	}
 }
 
+// setPeriod changes it, also for who waits already. Conn.mu is held.
+func (k *keepAlive) setPeriod(d time.Duration) {
+	k.period = d
+	if k.armed && d > 0 {
+		k.arm(k.left())
+	}
+}
+
 // stop ends the timer for good.
 func (k *keepAlive) stop() {
 	if k.period = 0; k.timer != nil {
@@ -50,8 +58,8 @@ func (c *Conn) probe() {
 	defer c.mu.Unlock()
 	k := &c.alive
 	k.armed = false
-	if !c.poll.busy || c.closed || c.err != nil {
-		return // the next one who waits arms the timer
+	if !c.poll.busy && !c.armed || c.closed || c.err != nil {
+		return // the next one who waits starts the timer
 	}
 	left := k.left()
 	if left == 0 {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -71,23 +70,7 @@ const acceptTimeout = 30 * time.Second
 func (l *Listener) take(req *cm.Request) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, acceptTimeout)
 	defer cancel()
-	said := req.Param().PrivateData
-	if _, err := newStream(rsocket.Config{SendQueue: 1}, said); err != nil {
-		req.Reject(nil)
-		return nil, err
-	}
-	var s setup
-	inner, err := req.Accept(ctx, cm.WithSetup(s.run(l.dev, l.opt)))
-	if err != nil {
-		s.undo()
-		return nil, err
-	}
-	c, err := newConn(s.ep, inner, said)
-	if err != nil {
-		inner.Close()
-		s.undo()
-	}
-	return c, err
+	return AcceptRequest(ctx, req, l.opt)
 }
 
 // Accept returns the next connection.

@@ -24,6 +24,13 @@ func (c *Conn) Map(buf []byte, offset int64) (*verbs.MR, error) {
 	if err := c.awaitRoom(); err != nil {
 		return nil, c.opError("map", err)
 	}
+	return c.mapNow(offset, func() (*verbs.MR, error) { return c.ep.pd.RegMR(buf, mapAccess) })
+}
+
+const mapAccess = verbs.LocalWrite | verbs.RemoteWrite
+
+// mapNow tells the peer of a region. There is room for the message.
+func (c *Conn) mapNow(offset int64, register func() (*verbs.MR, error)) (*verbs.MR, error) {
 	if c.maps == nil {
 		c.maps = make([]*verbs.MR, c.stream.PeerMaps())
 	}
@@ -37,7 +44,7 @@ func (c *Conn) Map(buf []byte, offset int64) (*verbs.MR, error) {
 	if index < 0 {
 		return nil, c.opError("map", fmt.Errorf("%w: the peer has room for %d mapped buffers", verbs.ErrNoMemory, len(c.maps)))
 	}
-	mr, err := c.ep.pd.RegMR(buf, verbs.LocalWrite|verbs.RemoteWrite)
+	mr, err := register()
 	if err != nil {
 		return nil, c.opError("map", err)
 	}
@@ -73,23 +80,31 @@ func (c *Conn) WriteAt(b []byte, off int64) (n int, err error) {
 		if err := c.awaitRoom(); err != nil {
 			return n, c.opError("write", err)
 		}
-		at := uint64(off) + uint64(n)
-		var m rsocket.IOMap
-		var ok bool
-		c.ep.tab.Do(func(table []byte) { m, ok = c.stream.FindIOMap(table, at) })
-		if !ok {
-			return n, c.opError("write", fmt.Errorf("%w: the peer has mapped no memory at %d", verbs.ErrNotFound, at))
-		}
-		start, k := c.stream.MappedRoom()
-		k = int(min(uint64(k), uint64(len(b)-n), m.Offset+uint64(m.Length)-at))
-		c.ep.fill(start, b[n:n+k])
-		c.stream.WriteMapped(m, at, k, &c.post)
-		c.postNow(nil)
-		if n += k; c.err != nil {
-			return n, c.opError("write", c.err)
+		k, err := c.writeMapped(b[n:], uint64(off)+uint64(n))
+		n += k
+		if err != nil {
+			return n, c.opError("write", err)
 		}
 	}
 	return n, nil
+}
+
+// writeMapped posts one WRITE to the offset. It may return 0: there is no room any more.
+func (c *Conn) writeMapped(b []byte, at uint64) (int, error) {
+	var m rsocket.IOMap
+	var ok bool
+	c.ep.tab.Do(func(table []byte) { m, ok = c.stream.FindIOMap(table, at) })
+	if !ok {
+		return 0, fmt.Errorf("%w: the peer has mapped no memory at %d", verbs.ErrNotFound, at)
+	}
+	start, k := c.stream.MappedRoom()
+	if k = int(min(uint64(k), uint64(len(b)), m.Offset+uint64(m.Length)-at)); k == 0 {
+		return 0, nil
+	}
+	c.ep.fill(start, b[:k])
+	c.stream.WriteMapped(m, at, k, &c.post)
+	c.postNow(nil)
+	return k, c.err
 }
 
 // awaitRoom waits until a message can be posted.

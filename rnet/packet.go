@@ -47,6 +47,7 @@ type PacketConn struct {
 	rwcs   [16]verbs.WC
 	got    []verbs.WC // of rwcs, not yet read
 	swcs   [16]verbs.WC
+	notify notifier
 }
 
 var _ net.PacketConn = (*PacketConn)(nil)
@@ -143,10 +144,11 @@ func (p *PacketConn) open() (err error) {
 	if p.pd, err = p.dev.AllocPD(); err != nil {
 		return err
 	}
-	if p.sendCQ, err = p.dev.CreateCQ(sends, &verbs.CQOptions{Spin: -1}); err != nil {
+	opt := &verbs.CQOptions{Spin: -1, Notify: p.notify.call}
+	if p.sendCQ, err = p.dev.CreateCQ(sends, opt); err != nil {
 		return err
 	}
-	if p.recvCQ, err = p.dev.CreateCQ(recvs, &verbs.CQOptions{Spin: -1}); err != nil {
+	if p.recvCQ, err = p.dev.CreateCQ(recvs, opt); err != nil {
 		return err
 	}
 	if p.mr, err = p.pd.AllocMR(slotSize*(sends+recvs), verbs.LocalWrite); err != nil {
@@ -218,17 +220,8 @@ func (p *PacketConn) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 		if err := p.usable(&p.read); err != nil {
 			return 0, netip.AddrPort{}, p.opError("read", nil, err)
 		}
-		if len(p.early) > 0 {
-			e := p.early[0]
-			p.early = append(p.early[:0], p.early[1:]...)
-			return copy(b, e.data), e.from, nil
-		}
-		for len(p.got) > 0 {
-			wc := p.got[0]
-			p.got = p.got[1:]
-			if n, from, ok := p.take(b, &wc); ok {
-				return n, from, nil
-			}
+		if n, from, ok := p.next(b); ok {
+			return n, from, nil
 		}
 		p.mu.Unlock()
 		n, err := p.read.wait(p.recvCQ, p.rwcs[:], p.opt.Spin)
@@ -238,6 +231,23 @@ func (p *PacketConn) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 		}
 		p.got = p.rwcs[:n]
 	}
+}
+
+// next takes the next datagram of those that were received.
+func (p *PacketConn) next(b []byte) (int, netip.AddrPort, bool) {
+	if len(p.early) > 0 {
+		e := p.early[0]
+		p.early = append(p.early[:0], p.early[1:]...)
+		return copy(b, e.data), e.from, true
+	}
+	for len(p.got) > 0 {
+		wc := p.got[0]
+		p.got = p.got[1:]
+		if n, from, ok := p.take(b, &wc); ok {
+			return n, from, true
+		}
+	}
+	return 0, netip.AddrPort{}, false
 }
 
 // take copies a received datagram out of its slot, which can then receive again.
@@ -286,13 +296,8 @@ func (p *PacketConn) writeTo(b []byte, to netip.AddrPort) error {
 		if len(b) > p.MaxPayload() {
 			return syscall.EMSGSIZE
 		}
-		peer := p.peers[to]
-		if peer == nil || time.Since(peer.seen) > refresh {
-			_, err := p.udp.WriteToUDPAddrPort(append(p.udpHeader(rsocket.UDPData), b...), to)
+		if sent, err := p.sendNow(b, to); sent {
 			return err
-		}
-		if len(p.free) > 0 {
-			return p.send(b, peer)
 		}
 		p.mu.Unlock()
 		n, err := p.write.wait(p.sendCQ, p.swcs[:], p.opt.Spin)
@@ -300,9 +305,27 @@ func (p *PacketConn) writeTo(b []byte, to netip.AddrPort) error {
 		if err != nil {
 			return err
 		}
-		for _, wc := range p.swcs[:n] {
-			p.free = append(p.free, int(wc.ID))
-		}
+		p.sent(n)
+	}
+}
+
+// sendNow sends a datagram, if there is a slot for it.
+func (p *PacketConn) sendNow(b []byte, to netip.AddrPort) (sent bool, err error) {
+	peer := p.peers[to]
+	if peer == nil || time.Since(peer.seen) > refresh {
+		_, err := p.udp.WriteToUDPAddrPort(append(p.udpHeader(rsocket.UDPData), b...), to)
+		return true, err
+	}
+	if len(p.free) > 0 {
+		return true, p.send(b, peer)
+	}
+	return false, nil
+}
+
+// sent takes back the slots of n sends that have completed.
+func (p *PacketConn) sent(n int) {
+	for _, wc := range p.swcs[:n] {
+		p.free = append(p.free, int(wc.ID))
 	}
 }
 

@@ -38,6 +38,7 @@ func (p *PacketConn) serve() {
 		if len(p.early) < maxEarly {
 			p.early = append(p.early, packet{from, append([]byte(nil), buf[k:n]...)})
 			p.read.wakeUp()
+			p.notify.call()
 		}
 		p.mu.Unlock()
 	}

@@ -214,6 +214,10 @@ func (c *Conn) handle(wcs []verbs.WC, s *side) {
 		}
 	}
 	c.control()
+	if c.armed && len(wcs) > 0 {
+		c.armed = false
+		c.ep.notify.call()
+	}
 	for _, o := range [...]*side{&c.read, &c.write, &c.closing} {
 		if o != s && o.waiting && (o.ready() || c.usable(o) != nil) {
 			o.wakeUp()

@@ -18,6 +18,11 @@ const DefaultSpin = 50 * time.Microsecond
 type CQOptions struct {
 	Channel *CompChannel  // where completion events go; nil: only Wait notices them
 	Spin    time.Duration // of Wait; 0: DefaultSpin, negative: sleep at once
+
+	// Notify is called at a completion event, after [CQ.ReqNotify], for programs that wait by
+	// means of their own. It runs where the completion came to be: it may neither block nor
+	// use the device.
+	Notify func()
 }
 
 // CQ is a completion queue (IBTA 10.2.6).
@@ -33,6 +38,7 @@ type CQ struct {
 type cqSignal struct {
 	wake    chan struct{} // closed queues are woken too
 	channel *cqEvents     // nil: none
+	notify  func()        // nil: none
 	self    weak.Pointer[CQ]
 	closed  atomic.Bool
 }
@@ -41,6 +47,9 @@ func (s *cqSignal) completion() {
 	s.wakeUp()
 	if s.channel != nil {
 		s.channel.put(s.self)
+	}
+	if s.notify != nil {
+		s.notify()
 	}
 }
 
@@ -60,7 +69,7 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 	if opt == nil {
 		opt = &CQOptions{}
 	}
-	cq := &CQ{dev: d, spin: opt.Spin, sig: &cqSignal{wake: make(chan struct{}, 1)}}
+	cq := &CQ{dev: d, spin: opt.Spin, sig: &cqSignal{wake: make(chan struct{}, 1), notify: opt.Notify}}
 	if cq.spin == 0 {
 		cq.spin = DefaultSpin
 	}

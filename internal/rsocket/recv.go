@@ -86,3 +86,10 @@ func (s *Stream) Consume(n int) {
 		r.head = 0
 	}
 }
+
+// Wrapped returns how many bytes can be read behind those that Readable returns, from the
+// ring's beginning on.
+func (s *Stream) Wrapped() int {
+	r := &s.recv
+	return max(0, r.avail-(r.size-r.head))
+}

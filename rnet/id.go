@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+)
+
+// DialID is [Dialer.Dial] with an id of package cm that the program has made, and perhaps
+// bound to an address and port. The id is the connection's from then on, and closed if there
+// is none. A deadline of ctx stands for the manager's own bound, cm.DefaultTimeout.
+func DialID(ctx context.Context, id *cm.ID, to netip.AddrPort, o Options) (*Conn, error) {
+	var s setup
+	opts := []cm.Option{cm.WithSetup(s.run(id.Device(), o))}
+	if end, ok := ctx.Deadline(); ok {
+		opts = append(opts, cm.WithTimeout(time.Until(end)))
+	}
+	l, err := cm.DialID(ctx, id, to, opts...)
+	c, err := s.finish(l, err)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "rdma", Addr: net.TCPAddrFromAddrPort(to), Err: err}
+	}
+	return c, nil
+}
+
+// finish makes the Conn of a connection that was dialed.
+func (s *setup) finish(l *cm.Conn, err error) (*Conn, error) {
+	if err == nil {
+		var c *Conn
+		if c, err = newConn(s.ep, l, l.Param().PrivateData); err == nil {
+			return c, nil
+		}
+		l.Close()
+	}
+	s.undo()
+	return nil, err
+}
+
+// AcceptRequest takes a request of a cm.Listener, for programs that choose the options, or
+// when to answer, for each connection. It waits until the connection stands. A peer that is no rsocket
+// is rejected.
+func AcceptRequest(ctx context.Context, req *cm.Request, o Options) (*Conn, error) {
+	said := req.Param().PrivateData
+	if _, err := newStream(rsocket.Config{SendQueue: 1}, said); err != nil {
+		req.Reject(nil)
+		return nil, err
+	}
+	var s setup
+	inner, err := req.Accept(ctx, cm.WithSetup(s.run(req.ID().Device(), o)))
+	if err != nil {
+		s.undo()
+		return nil, err
+	}
+	c, err := newConn(s.ep, inner, said)
+	if err != nil {
+		inner.Close()
+		s.undo()
+	}
+	return c, err
+}
