@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh [-m MTU] [-t SECONDS] [-p CAPTURE.pcap] [-v] [-- TEST_FLAG...]
+# run.sh [-m MTU] [-t SECONDS] [-p CAPTURE.pcap] [-P CAPTURE.pcap] [-v] [-- TEST_FLAG...]
 #
 # Runs the interop tests: boots the peer machine once and gives the compiled tests its
 # link. The options are pair.sh's; what follows -- goes to the tests, as "-test.run=TestRC"
@@ -8,7 +8,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 options=()
-while getopts m:t:p:v option; do
+while getopts m:t:p:P:v option; do
   case $option in
     v) options+=(-v) ;;
     \?) exit 2 ;;

@@ -5,8 +5,10 @@
 # The default queue, fq_codel, drops what waited for more than 5 ms, which is nothing on this
 # machine. What is lost here is lost because a test says so.
 echo pfifo_fast >/proc/sys/net/core/default_qdisc
-ip link set "$NIC" txqueuelen 10000
-tc qdisc add dev "$NIC" root pfifo # and the default takes its place
-tc qdisc del dev "$NIC" root
+for nic in "$NIC" "$IWNIC"; do
+	ip link set "$nic" txqueuelen 10000
+	tc qdisc add dev "$nic" root pfifo # and the default takes its place
+	tc qdisc del dev "$nic" root
+done
 
 exec python3 /peer/peer.py

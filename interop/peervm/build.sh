@@ -4,7 +4,7 @@
 #
 # The guest is Debian 13 on any Debian host from 12 up: its kernel is 6.12 and its
 # rdma-core is recent enough for atomic write and flush. Everything comes from Debian's
-# packages. The result stays in $PEERVM_CACHE (~/.cache/peervm) under a hash of the files
+# packages, and siw from the source of its kernel (siw.sh). The result stays in $PEERVM_CACHE (~/.cache/peervm) under a hash of the files
 # it was made from, so that a second call only prints. Needs root.
 #
 #   PEERVM_CACHE   where to keep the result
@@ -14,7 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${PEERVM_CACHE:-$HOME/.cache/peervm}
 mirror=${PEERVM_MIRROR:-}
-stamp=$(cat "$here/build.sh" "$here/init" | sha256sum | cut -c1-16)
+stamp=$(cat "$here/build.sh" "$here/siw.sh" "$here/init" | sha256sum | cut -c1-16)
 image=$cache/$stamp
 
 say() { echo "peervm: $*" >&2; }
@@ -32,7 +32,7 @@ fi
 packages=(busybox-static ibverbs-providers ibverbs-utils iproute2 kmod perftest python3-pyverbs rdmacm-utils)
 # (rdma_rxe asks the crypto layer for crc32 by name, ext4 for crc32c: no dependency says so.)
 root_modules=(virtio_blk ext4 crc32c_generic)
-modules=(virtio_net 9p 9pnet_virtio ib_uverbs rdma_ucm rdma_rxe crc32_generic
+modules=(virtio_net 9p 9pnet_virtio ib_uverbs rdma_ucm rdma_rxe crc32_generic siw
   sch_netem sch_prio sch_ingress cls_u32 cls_matchall act_mirred ifb)
 
 tools=(qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap cpio:cpio mkfs.ext4:e2fsprogs
@@ -75,6 +75,10 @@ WORK=$work mmdebstrap --quiet --mode=root --variant=essential --include="${packa
 dpkg -x linux-image-*.deb kernel
 [[ -e kernel/lib ]] || ln -s usr/lib kernel/lib
 release=$(basename kernel/lib/modules/*)
+say "building siw"
+"$here/siw.sh" "$work" "$release" "$mirror"
+mkdir "kernel/lib/modules/$release/updates"
+mv siw.ko "kernel/lib/modules/$release/updates/"
 depmod -b kernel "$release"
 
 # Copies modules and what they depend on into folder $1, unpacked (the guest's processor

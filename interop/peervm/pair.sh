@@ -1,29 +1,34 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# pair.sh [-m MTU] [-t SECONDS] [-p CAPTURE.pcap] [-v] GUEST_FOLDER HOST_COMMAND [ARG...]
+# pair.sh [-m MTU] [-t SECONDS] [-p CAPTURE.pcap] [-P CAPTURE.pcap] [-v] GUEST_FOLDER HOST_COMMAND [ARG...]
 #
-# Boots the peer machine on a private link and runs HOST_COMMAND on the host's end of it.
-# Host: 10.9.0.1 and fd09::1 on "tap0", in a network namespace of this run's own.
-# Guest: 10.9.0.2 and fd09::2, no other network; rdma_rxe on it as "rxe0".
+# Boots the peer machine on two private links and runs HOST_COMMAND on the host's end of them.
+# Host: 10.9.0.1 and fd09::1 on "tap0", 10.9.1.1 and fd09:1::1 on "tap1", in a network namespace
+# of this run's own. Guest: .2 and ::2 on the same links, no other network; rdma_rxe on the
+# first as "rxe0", siw on the second as "siw0".
 # The guest runs GUEST_FOLDER/guest.sh (the folder is copied to /peer there), and the host
 # command starts when that script prints "peer: ready". The command finds the addresses in
-# PEERVM_HOST4, PEERVM_HOST6, PEERVM_GUEST4 and PEERVM_GUEST6.
+# PEERVM_HOST4, PEERVM_HOST6, PEERVM_GUEST4 and PEERVM_GUEST6, those of the second link in
+# PEERVM_IWHOST4 and so on.
 #
-#   -m  the link's MTU (9000, so that a path MTU of 4096 fits)
+#   -m  the links' MTU (9000, so that a path MTU of 4096 fits)
 #   -t  seconds that the host command may take (600)
-#   -p  capture the link's frames
+#   -p  capture the first link's frames
+#   -P  capture the second link's frames
 #   -v  print the guest's console at the end; without it, only when the command failed
 #
 # Exit status: the host command's; 4 where the guest did not come up. Needs root.
 # The guest runs under software emulation: it says what is right, never what is fast.
 set -euo pipefail
 
-mtu=9000 limit=600 capture='' verbose=''
-while getopts m:t:p:v option; do
+mtu=9000 limit=600 verbose=''
+declare -A captures=()
+while getopts m:t:p:P:v option; do
   case $option in
     m) mtu=$OPTARG ;;
     t) limit=$OPTARG ;;
-    p) capture=$OPTARG ;;
+    p) captures[tap0]=$OPTARG ;;
+    P) captures[tap1]=$OPTARG ;;
     v) verbose=1 ;;
     *) exit 2 ;;
   esac
@@ -61,22 +66,28 @@ show_console() { tr -d '\r' <"$console" | sed 's/^/guest| /' >&2; }
 
 ip netns add "$ns"
 on ip link set lo up
-on ip tuntap add dev tap0 mode tap
-# The queue holds a message of 4 MiB: UC has nothing else to wait for the slow guest.
-on ip link set tap0 mtu "$mtu" txqueuelen 10000 up
-on ip addr add 10.9.0.1/24 dev tap0
-on ip -6 addr add fd09::1/64 dev tap0 nodad
-if [[ -n $capture ]]; then
-  ip netns exec "$ns" tcpdump -q -s 0 -U --immediate-mode -Z root -i tap0 -w "$capture" 2>/dev/null &
+link() { # INTERFACE ADDRESS ADDRESS6
+  on ip tuntap add dev "$1" mode tap
+  # The queue holds a message of 4 MiB: UC has nothing else to wait for the slow guest.
+  on ip link set "$1" mtu "$mtu" txqueuelen 10000 up
+  on ip addr add "$2/24" dev "$1"
+  on ip -6 addr add "$3/64" dev "$1" nodad
+}
+link tap0 10.9.0.1 fd09::1
+link tap1 10.9.1.1 fd09:1::1
+for tap in "${!captures[@]}"; do
+  ip netns exec "$ns" tcpdump -q -s 0 -U --immediate-mode -Z root -i "$tap" -w "${captures[$tap]}" 2>/dev/null &
   children+=($!)
-fi
+done
 
 ip netns exec "$ns" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m 1024 -smp 1 -nographic -no-reboot \
   -kernel "$image/vmlinuz" -initrd "$image/initrd.gz" \
-  -append "console=ttyS0 panic=-1 quiet mitigations=off ADDR=10.9.0.2 ADDR6=fd09::2 MTU=$mtu" \
+  -append "console=ttyS0 panic=-1 quiet mitigations=off ADDR=10.9.0.2 ADDR6=fd09::2 IWADDR=10.9.1.2 IWADDR6=fd09:1::2 MTU=$mtu" \
   -drive "file=$image/disk.img,format=raw,if=virtio,snapshot=on" \
   -netdev tap,id=n0,ifname=tap0,script=no,downscript=no \
-  -device "virtio-net-pci,netdev=n0,romfile=,host_mtu=$mtu" \
+  -device "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01,romfile=,host_mtu=$mtu" \
+  -netdev tap,id=n1,ifname=tap1,script=no,downscript=no \
+  -device "virtio-net-pci,netdev=n1,mac=52:54:00:00:00:02,romfile=,host_mtu=$mtu" \
   -device virtio-rng-pci \
   -virtfs "local,path=$share,mount_tag=peer,security_model=none" </dev/null >"$console" 2>&1 &
 vm=$!
@@ -92,6 +103,7 @@ if ! grep -q 'peer: ready' "$console"; then
 fi
 
 export PEERVM_HOST4=10.9.0.1 PEERVM_HOST6=fd09::1 PEERVM_GUEST4=10.9.0.2 PEERVM_GUEST6=fd09::2
+export PEERVM_IWHOST4=10.9.1.1 PEERVM_IWHOST6=fd09:1::1 PEERVM_IWGUEST4=10.9.1.2 PEERVM_IWGUEST6=fd09:1::2
 status=0
 ip netns exec "$ns" timeout -k 5 "$limit" "$@" || status=$?
 if [[ $status != 0 || -n $verbose ]]; then show_console; fi
