@@ -64,8 +64,112 @@ func dialRaw(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(2 * time.Minute))
 	return c
+}
+
+// ask sends an MPA request and waits for the reply.
+func ask(t *testing.T, conn net.Conn, request []byte) {
+	t.Helper()
+	if _, err := conn.Write(request); err != nil {
+		t.Fatal(err)
+	}
+	var s rdmap.Setup
+	for done := false; !done; {
+		n, err := conn.Read(s.Into())
+		if err != nil {
+			t.Fatalf("no reply: %v", err)
+		}
+		var ok bool
+		if done, ok = s.Received(n, wire.Reply); !ok {
+			t.Fatal("no MPA reply")
+		}
+	}
+	if s.Rejected() {
+		t.Fatal("rejected")
+	}
+}
+
+// TestQuietInitiator does not use the peer-to-peer model, and never says anything: what the
+// program has for it comes, after a pause.
+func TestQuietInitiator(t *testing.T) {
+	dev := open(t, nil)
+	l, err := cm.Listen(dev, ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() {
+		c, err := l.Accept(ctx)
+		if err != nil {
+			sent <- err
+			return
+		}
+		sent <- c.Send(ctx, []byte("hello"))
+		<-ctx.Done()
+		c.Close()
+	}()
+	conn := dialRaw(t, l.Addr().String())
+	ask(t, conn, append((&wire.Frame{Kind: wire.Request, Revision: 2, Flags: wire.FlagEnhanced, PrivateLen: wire.EnhancedLen}).Append(nil),
+		(&wire.Enhanced{IRD: 1, ORD: 1}).Append(nil)...))
+	var h wire.Header
+	got := make([]byte, wire.LengthLen+wire.UntaggedLen+5)
+	if _, err := io.ReadFull(conn, got); err != nil || !h.Decode(got[wire.LengthLen:]) || string(got[wire.LengthLen+wire.UntaggedLen:]) != "hello" {
+		t.Errorf("got % x, %v", got, err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	cancel()
+}
+
+// TestQuietResponder takes the connection and then hears nothing, until it is prompted.
+func TestQuietResponder(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	heard := make(chan []byte, 1)
+	go func() {
+		defer close(heard)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(time.Minute))
+		var s rdmap.Setup
+		for done, ok := false, true; !done && ok; {
+			n, err := c.Read(s.Into())
+			if err != nil {
+				return
+			}
+			done, ok = s.Received(n, wire.Request)
+		}
+		reply, _, _ := s.Accept(nil, &rdmap.Wishes{IRD: 1, ORD: 1, Segment: rdmap.Large}, nil)
+		c.Write(reply)
+		b := make([]byte, 3*(wire.FPDULen(wire.TaggedLen)))
+		n, _ := io.ReadFull(c, b)
+		heard <- b[:n]
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := cm.Dial(ctx, open(t, nil), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b := <-heard
+	for n := wire.FPDULen(wire.TaggedLen); len(b) > 0; b = b[n:] {
+		var h wire.Header
+		if len(b) < n || !h.Decode(b[wire.LengthLen:]) || h.Opcode != wire.OpWrite || b[1] != wire.TaggedLen {
+			t.Fatalf("got % x, want WRITEs of no bytes", b)
+		}
+	}
 }
 
 // TestNoFrame sends what is no request: the link is closed.
@@ -115,24 +219,7 @@ func TestTerminate(t *testing.T) {
 		"atomic too far": {seg(wire.Header{Last: true, Opcode: wire.OpAtomicRequest, Queue: 1, MSN: 1}, (&wire.AtomicRequest{STag: 1}).Append(nil)...), 0, wire.ProtectionSTag},
 	} {
 		conn := dialRaw(t, address)
-		w := rdmap.Wishes{CRC: true, IRD: 4, ORD: 4}
-		if _, err := conn.Write(rdmap.AppendRequest(nil, &w, nil)); err != nil {
-			t.Fatal(err)
-		}
-		var s rdmap.Setup
-		for done := false; !done; {
-			n, err := conn.Read(s.Into())
-			if err != nil {
-				t.Fatalf("%s: no reply: %v", name, err)
-			}
-			var ok bool
-			if done, ok = s.Received(n, wire.Reply); !ok {
-				t.Fatalf("%s: no MPA reply", name)
-			}
-		}
-		if s.Rejected() {
-			t.Fatalf("%s: rejected", name)
-		}
+		ask(t, conn, rdmap.AppendRequest(nil, &rdmap.Wishes{CRC: true, IRD: 4, ORD: 4}, nil))
 		f := []byte{byte(len(c.ulpdu) >> 8), byte(len(c.ulpdu))}
 		f = append(f, c.ulpdu...)
 		f = append(f, make([]byte, wire.PadLen(len(c.ulpdu)))...)

@@ -19,6 +19,7 @@
 //
 //	setup.go                  MPA's frames, what they agree on
 //	qp.go, modify.go          the queue pair, its states
+//	prompt.go                 peers that miss what comes first
 //	sendqueue.go              work requests
 //	sender.go, respond.go     from work requests, and from the peer's reads, to FPDUs
 //	batch.go                  what comes out

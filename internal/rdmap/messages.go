@@ -16,7 +16,7 @@ func (q *QP) endSegment() {
 	r := &q.rx
 	h := &r.h
 	q.Device.Counters.RecvFPDUs++
-	q.tx.await = false
+	q.tx.await, r.began = false, true
 	if q.state == verbs.RTR && !r.heard {
 		r.heard = true
 		q.Device.Outbox.Raise(verbs.EventCommEstablished, q.Owner)

@@ -28,6 +28,7 @@ type receiver struct {
 	pos    uint64 // of part's first byte in the stream, with markers
 	paused bool   // the next message has no receive
 	heard  bool   // something came before RTS
+	began  bool   // something came
 
 	// The FPDU whose payload is placed as it comes.
 	direct bool

@@ -30,14 +30,14 @@ type sender struct {
 	answering bool // the first response has begun
 	turn      bool // a response goes next
 
-	ready bool // say ready first
+	ready bool // say ready: a WRITE of no bytes
 	await bool // send nothing before the peer does
 }
 
 func (t *sender) begin(p *Params) {
 	resp := t.resp
 	resp.Clear()
-	*t = sender{gather: t.gather, one: t.one, resp: resp, ready: p.SayReady, await: p.AwaitReady}
+	*t = sender{gather: t.gather, one: t.one, resp: resp, ready: p.SayReady, await: p.AwaitReady || p.Pause}
 	for i := range t.msn {
 		t.msn[i] = 1
 	}
@@ -56,7 +56,7 @@ func (q *QP) NextFPDUs(b *Batch) bool {
 	if !q.up || t.await && q.term == nil {
 		return false
 	}
-	if t.ready {
+	if t.ready && !t.midway && !t.answering {
 		t.ready = false
 		q.segment(b, iwarp.Header{Tagged: true, Last: true, Opcode: iwarp.OpWrite}, nil, 0)
 	}

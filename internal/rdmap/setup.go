@@ -24,6 +24,7 @@ type Params struct {
 	IRD, ORD   uint16
 	SayReady   bool // the initiator's first message says that it is ready (RFC 6581 section 4)
 	AwaitReady bool // nothing may be sent before the peer's first FPDU
+	Pause      bool // nothing is sent before that or the first Prompt
 }
 
 // Setup reads the frame that the peer sends.
@@ -154,7 +155,8 @@ func (s *Setup) Replied(w *Wishes) (Params, iwarp.Cause) {
 //
 // A responder may not send before the initiator has (RFC 5044 section 7.1.3). Peers that
 // do not use the peer-to-peer model of RFC 6581 do not hold to that, and neither do we to
-// them, whose first message may have to be ours.
+// them, whose first message may have to be ours: after a pause, since they may not be ready
+// to receive before they have seen the reply.
 func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, bool) {
 	p := s.params(w)
 	f := iwarp.Frame{Kind: iwarp.Reply, Flags: w.flags(), Revision: s.Frame.Revision, PrivateLen: uint16(len(private))}
@@ -162,6 +164,7 @@ func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, boo
 		f.Flags |= iwarp.FlagCRC
 	}
 	if !s.enhanced() {
+		p.Pause = true
 		return append(f.Append(b), private...), p, true
 	}
 	e := iwarp.Enhanced{IRD: w.IRD, ORD: p.ORD}
@@ -172,6 +175,7 @@ func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, boo
 		}
 		p.AwaitReady = true
 	}
+	p.Pause = !p.AwaitReady
 	f.Flags |= iwarp.FlagEnhanced
 	f.PrivateLen += iwarp.EnhancedLen
 	return append(e.Append(f.Append(b)), private...), p, true

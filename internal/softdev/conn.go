@@ -32,10 +32,13 @@ const (
 
 // Bounds of what peers can make us wait.
 const (
-	setupTime  = ibta.Time(10 * time.Second) // of a set-up frame
-	answerTime = ibta.Time(60 * time.Second) // of the program's answer
-	endTime    = ibta.Time(2 * time.Second)  // of the peer's end of a stream
-	maxHearing = 1024                        // links whose request has not come
+	setupTime  = ibta.Time(10 * time.Second)       // of a set-up frame
+	answerTime = ibta.Time(60 * time.Second)       // of the program's answer
+	endTime    = ibta.Time(2 * time.Second)        // of the peer's end of a stream
+	maxHearing = 1024                              // links whose request has not come
+	promptTime = ibta.Time(10 * time.Millisecond)  // until an initiator prompts a quiet peer; then twice as long each time
+	pauseTime  = ibta.Time(200 * time.Millisecond) // until a responder does
+	promptEnd  = ibta.Time(5 * time.Second)        // and no longer than that
 )
 
 // conn is a connection: a link and what is done with it.
@@ -49,6 +52,7 @@ type conn struct {
 	qp     *streamQP
 	batch  *rdmap.Batch // is partly sent: goes first
 	bound  alarm
+	quiet  ibta.Time // until the peer is prompted again
 	ready  bool
 
 	listener *streamListener         // took it
@@ -88,6 +92,8 @@ func (c *conn) late() {
 	switch c.phase {
 	case ending:
 		c.end(false)
+	case running:
+		c.prompt()
 	default:
 		c.fail(errTooLate)
 	}
@@ -247,12 +253,26 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	said := c.said()
 	said.IRD, said.ORD = p.IRD, p.ORD
 	c.setup, c.out, c.failed = nil, nil, nil
-	d.alarms.stop(&c.bound)
+	c.quiet = promptTime
+	if p.Pause {
+		c.quiet = pauseTime
+	}
+	d.alarms.set(&c.bound, d.passTime()+c.quiet)
 	q.leave()
 	d.hot = append(d.hot, c)
 	c.watch()
 	d.addReady(c)
 	c.inform(verbs.StreamEvent{Type: verbs.StreamEstablished, Param: said})
+}
+
+// prompt has a peer look again that has sent nothing yet.
+func (c *conn) prompt() {
+	if c.qp.engine.Quiet() && c.quiet < promptEnd {
+		c.qp.engine.Prompt()
+		c.quiet *= 2
+		c.dev.alarms.set(&c.bound, c.dev.passTime()+c.quiet)
+		c.dev.addReady(c)
+	}
 }
 
 // watch has Ready report what the connection waits for.
