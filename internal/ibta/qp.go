@@ -156,6 +156,14 @@ func (q *QP) AppendPackets(now Time, b *Batch) bool {
 	return b.Len() > before
 }
 
+// AppendAck adds the acknowledgement that may leave to a batch of q's own packets, which it
+// then ends.
+func (q *QP) AppendAck(b *Batch) {
+	if b.Acks {
+		q.acknowledge(b)
+	}
+}
+
 // HasAck says whether an acknowledgement waits for Batch.Acks.
 func (q *QP) HasAck() bool { return q.resp.ack.pending }
 

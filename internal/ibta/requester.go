@@ -67,9 +67,11 @@ func (r *requester) outstanding() bool { return r.next > 0 || r.sent > r.acked }
 func (r *requester) ackComing() bool { return r.unacked().Before(r.askedEnd) }
 
 // AwaitsAck says whether all that a program can be waiting for at a completion queue is the
-// end of what it has posted to send.
+// end of what it has posted to send, and whether the queue will tell of its last post.
 func (q *QP) AwaitsAck(cq *queue.CQ) bool {
-	return q.SendCQ == cq && q.req.sq.Len() > 0 && (q.RecvCQ != cq || q.Recv == nil || q.Recv.Len() == 0)
+	n := q.req.sq.Len()
+	return q.SendCQ == cq && n > 0 && (q.RecvCQ != cq || q.Recv == nil || q.Recv.Len() == 0) &&
+		(q.SignalAll || q.req.sq.At(n-1).flags&verbs.Signaled != 0)
 }
 
 // Eager says whether a message posted now should leave at once. While many packets are

@@ -652,3 +652,44 @@ func TestHeldAcks(t *testing.T) {
 	s.wantAETH(202, ib.RNRNAK(12))
 	s.idle()
 }
+
+// An acknowledgement leaves with a message that is not shorter than itself.
+func TestAppendAck(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(8, 1, 2)
+	s.batch.Acks = false
+	s.in(s.packet(ib.OpSendOnly, 200, 1))
+	s.wantWC(1, verbs.Success)
+	send := func(n, packets int) {
+		t.Helper()
+		if _, err := s.q.PostSend([]verbs.SendWR{s.send(7, n)}); err != nil {
+			t.Fatal(err)
+		}
+		if !s.q.NextPackets(s.now, s.batch) {
+			t.Fatal("nothing to send")
+		}
+		s.q.AppendAck(s.batch)
+		if got := s.batch.Len(); got != packets {
+			t.Fatalf("%d packets, want %d", got, packets)
+		}
+	}
+	send(64, 1)
+	s.batch.Acks = true
+	send(64, 2)
+	if p := s.batch.Packet(1); ib.Opcode(p.Head[0]).Operation() != ib.OpAck || s.batch.PacketSize(1) >= s.batch.PacketSize(0) {
+		t.Errorf("operation %#x behind the message", p.Head[0])
+	}
+	if s.q.HasAck() {
+		t.Error("the acknowledgement waits")
+	}
+	s.batch.Acks = false
+	s.in(s.packet(ib.OpSendOnly, 201, 1))
+	s.wantWC(2, verbs.Success)
+	s.batch.Acks = true
+	send(0, 1)
+	s.drain()
+	s.wantAETH(201, okAck)
+	s.ack(102)
+	s.wcs = nil
+	s.idle()
+}

@@ -44,29 +44,3 @@ func (p *pollers) busy(now ibta.Time) bool {
 	}
 	return false
 }
-
-const (
-	// awaiting polls for nothing but an acknowledgement, between two posts, say that the
-	// program waits for it; less may be a look in passing.
-	awaiting = 4
-	// impatient is for how many posts that is believed of its kind.
-	impatient = 64
-)
-
-// patience knows whether the program waits for its sends to be acknowledged before it does
-// anything else, as latency tests do. Its peer's program probably does so too, and should
-// not wait for an acknowledgement of ours that is held back.
-type patience struct {
-	polls int // since the last post, for nothing but an acknowledgement
-	left  int // posts for which acknowledgements go along
-}
-
-// posted says whether acknowledgements go along with what has just been posted.
-func (p *patience) posted() bool {
-	if p.polls >= awaiting {
-		p.left = impatient
-	}
-	p.polls = 0
-	p.left = max(0, p.left-1)
-	return p.left > 0
-}

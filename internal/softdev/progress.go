@@ -164,6 +164,9 @@ func (d *Device) transmit(acks bool) {
 			continue
 		}
 		others := d.ready.Len()
+		if others == 0 {
+			q.engine.AppendAck(d.batch)
+		}
 		d.addReady(q)
 		for ; others > 0 && !d.batch.Full(); others-- {
 			if q := d.nextReady(); q.engine.AppendPackets(now, d.batch) || d.batch.Full() {
