@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"internal/conformance": {"verbs", "wire/", "internal/ibta", "internal/netio", "internal/softdev"},
 	"internal/loopback":    {"verbs"},
 	"internal/captured":    {},
+	"internal/localca":     {},
 	"internal/sim":         {"internal/ibta", "internal/memory", "internal/queue", "trace", "verbs", "wire/"},
 	"internal/perf":        {"", "internal/netio/baseline", "trace", "verbs"},
 	"rnet":                 {"cm", "internal/rsocket", "verbs"},

@@ -52,11 +52,16 @@ var differs = map[string]string{
 	"Op/Self": noSelf, "Refused/QPAccess": noRight,
 }
 
-func TestConformance(t *testing.T) { suite(t, nil, nil) }
+func TestConformance(t *testing.T) { suite(t, opener(nil), nil) }
 
-func suite(t *testing.T, opt *iwarp.Options, more map[string]string) {
+// opener opens devices with the same options.
+func opener(opt *iwarp.Options) func(testing.TB) *verbs.Device {
+	return func(t testing.TB) *verbs.Device { return open(t, opt) }
+}
+
+func suite(t *testing.T, open func(testing.TB) *verbs.Device, more map[string]string) {
 	differs := maps.Clone(differs)
 	maps.Copy(differs, more)
-	conformance.Run(t, conformance.Fixture{Open: func(t testing.TB) *verbs.Device { return open(t, opt) }, Missing: missing, Differs: differs,
+	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs,
 		Group: func() verbs.GID { return verbs.GID{0: 0xff} }})
 }

@@ -3,6 +3,7 @@
 package iwarp
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -18,6 +19,15 @@ type Options struct {
 	Markers    bool   // ask peers for markers in what they send
 	FPDU       int    // bytes of an FPDU at most; 0: 64 KiB where the peer takes that, and else what a TCP segment holds
 	Congestion string // congestion control of TCP, such as "cubic"; empty: the system's
+
+	// TLS has the device speak iWARP inside TLS 1.3. It needs Certificates and RootCAs; see
+	// [LoadTLS]. Certificates are asked for from both sides. That of a peer that is dialed has to
+	// name the address that was dialed; both kinds of peers are checked against RootCAs, those
+	// that dial against ClientCAs if there are any.
+	TLS *tls.Config
+	// Refused hears of peers that dialed and were turned away by TLS. It may be called by
+	// several goroutines at once.
+	Refused func(peer netip.AddrPort, err error)
 }
 
 // Open opens the iWARP device of a local address, such as "192.0.2.7" or "fd09::1".
@@ -42,7 +52,17 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("iwarp: opening %v: %w", addr, err)
 	}
-	d, err := softdev.NewStream("iwarp:"+addr.String(), "iwarp", guid(addr), n)
+	kind := "iwarp"
+	if opt.TLS != nil {
+		kind = "iwarps"
+		t, err := newTLSNetwork(n, opt)
+		if err != nil {
+			n.Close()
+			return nil, fmt.Errorf("iwarp: opening %v: %w", addr, err)
+		}
+		n = t
+	}
+	d, err := softdev.NewStream(kind+":"+addr.String(), "iwarp", guid(addr), n)
 	if err != nil {
 		n.Close()
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {

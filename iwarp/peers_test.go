@@ -28,7 +28,7 @@ func TestModes(t *testing.T) {
 		"Markers": {iwarp.Options{Markers: true}, map[string]string{"Measure/IdleQP": "a stream with markers has a buffer of its own"}},
 		"MSS1460": {iwarp.Options{FPDU: 1460}, nil},
 	} {
-		t.Run(name, func(t *testing.T) { suite(t, &mode.Options, mode.differs) })
+		t.Run(name, func(t *testing.T) { suite(t, opener(&mode.Options), mode.differs) })
 	}
 }
 

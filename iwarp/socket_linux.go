@@ -137,6 +137,9 @@ func (l *link) Connected() error {
 	return nil
 }
 
+// Starting is false: TCP needs nothing else.
+func (l *link) Starting() bool { return false }
+
 // vector makes the header of a call that takes pieces.
 func (l *link) vector(pieces [][]byte) *unix.Msghdr {
 	l.iov = l.iov[:0]

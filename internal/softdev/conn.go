@@ -165,6 +165,9 @@ func (c *conn) hear() {
 		if errors.Is(err, ErrAgain) {
 			return
 		}
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("the peer ended the connection before it said anything (one of iwarps: wants TLS): %w", err)
+		}
 		if err != nil {
 			c.fail(err)
 			return

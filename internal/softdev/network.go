@@ -51,6 +51,8 @@ type Link interface {
 	Watch(read, write bool)
 	// Connected returns ErrAgain while the link is being made, and why it could not be.
 	Connected() error
+	// Starting says that the peer answers, but the link takes more than that, as TLS does.
+	Starting() bool
 	// Read fills pieces one after the other, with what is there. ErrAgain: nothing is;
 	// io.EOF: nothing follows.
 	Read(pieces [][]byte) (int, error)

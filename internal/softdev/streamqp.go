@@ -169,8 +169,16 @@ func (q *streamQP) await() {
 	q.dev.wakeForTimer()
 }
 
-// abandon fails what waits for a stream that does not come.
+// abandon fails what waits for a stream that does not come. One that is about to come is
+// waited for: its set-up is bounded by itself.
 func (q *streamQP) abandon() {
+	peer := q.engine.Attr().AH.DGID.Addr()
+	for c := range q.dev.conns {
+		if (c.phase == dialing || c.phase == hearing) && c.link.Starting() && c.link.PeerAddr().Addr().Unmap() == peer {
+			q.await()
+			return
+		}
+	}
 	if q.engine.Waiting() {
 		q.engine.Lost(false)
 		q.follow()

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"crypto/tls"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+)
+
+// tlsNetwork is a network whose links speak TLS 1.3 over those of another.
+//
+// crypto/tls does a handshake in one call that blocks: it has a goroutine, and a pipe in
+// memory from and to the device. After that it is called by the device, which holds its lock
+// then, and finds a connection that has something or says that it has not.
+type tlsNetwork struct {
+	softdev.Network
+	client, server *tls.Config
+	refused        func(peer netip.AddrPort, err error)
+
+	more    map[*tlsLink]struct{} // may have bytes that TCP has no more, and somebody who wants them
+	waiting atomic.Int32          // how many they are
+	buffers [][]byte              // free, each of bufferBytes
+	stage   []byte                // one record that is put together
+	take    func(owner any, read, write bool)
+	tell    func(owner any, read, write bool)
+	found   int
+
+	mu     sync.Mutex
+	kicked []*tlsLink // their handshakes went on
+	closed bool
+}
+
+const (
+	// recordBytes is the payload of a record (RFC 8446 section 5.1).
+	recordBytes = 16 << 10
+	// bufferBytes is what is read from TCP, and encrypted for it, at once.
+	bufferBytes = 128 << 10
+)
+
+func newTLSNetwork(n softdev.Network, opt *Options) (softdev.Network, error) {
+	client, server, err := tlsConfigs(opt.TLS)
+	if err != nil {
+		return nil, err
+	}
+	t := &tlsNetwork{Network: n, client: client, server: server, refused: opt.Refused, more: make(map[*tlsLink]struct{}),
+		stage: make([]byte, 0, recordBytes)}
+	t.take = t.happened
+	return t, nil
+}
+
+// buffer returns a buffer, which release takes back.
+func (n *tlsNetwork) buffer() []byte {
+	if last := len(n.buffers) - 1; last >= 0 {
+		b := n.buffers[last]
+		n.buffers = n.buffers[:last]
+		return b
+	}
+	return make([]byte, bufferBytes)
+}
+
+func (n *tlsNetwork) release(b []byte) {
+	const keep = 8
+	if len(n.buffers) < keep {
+		n.buffers = append(n.buffers, b[:bufferBytes])
+	}
+}
+
+// Dial begins to connect.
+func (n *tlsNetwork) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error) {
+	tcp, err := n.Network.Dial(from, to, tos)
+	if err != nil {
+		return nil, err
+	}
+	l := n.newLink(tcp, true)
+	return l, nil
+}
+
+// tlsAcceptor takes links.
+type tlsAcceptor struct {
+	softdev.Acceptor
+	net   *tlsNetwork
+	owner any
+}
+
+// Listen takes connections.
+func (n *tlsNetwork) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
+	tcp, err := n.Network.Listen(at, backlog)
+	if err != nil {
+		return nil, err
+	}
+	a := &tlsAcceptor{Acceptor: tcp, net: n}
+	tcp.Own(a)
+	return a, nil
+}
+
+func (a *tlsAcceptor) Own(owner any) { a.owner = owner }
+
+func (a *tlsAcceptor) Accept() (softdev.Link, error) {
+	tcp, err := a.Acceptor.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return a.net.newLink(tcp, false), nil
+}
+
+// Ready reports what can be done: on TCP, in handshakes, and with what was read before.
+func (n *tlsNetwork) Ready(f func(owner any, read, write bool)) int {
+	n.tell, n.found = f, 0
+	n.Network.Ready(n.take)
+	n.mu.Lock()
+	kicked := n.kicked
+	n.kicked = nil
+	n.mu.Unlock()
+	for _, l := range kicked {
+		l.happened(true, true)
+	}
+	for l := range n.more {
+		n.report(l.owner, l.probe(), false)
+	}
+	return n.found
+}
+
+func (n *tlsNetwork) report(owner any, read, write bool) {
+	if owner != nil && (read || write) {
+		n.found++
+		n.tell(owner, read, write)
+	}
+}
+
+func (n *tlsNetwork) happened(owner any, read, write bool) {
+	switch o := owner.(type) {
+	case *tlsLink:
+		o.happened(read, write)
+	case *tlsAcceptor:
+		n.report(o.owner, read, write)
+	}
+}
+
+// Wait blocks until Ready has something to report.
+func (n *tlsNetwork) Wait() error {
+	if n.waiting.Load() > 0 {
+		return nil
+	}
+	return n.Network.Wait()
+}
+
+// kick has Ready look at a link whose handshake went on. Any goroutine may call it.
+func (n *tlsNetwork) kick(l *tlsLink) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.closed {
+		n.kicked = append(n.kicked, l)
+		n.Network.Wake()
+	}
+}
+
+// Close closes what is left.
+func (n *tlsNetwork) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	return n.Network.Close()
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+)
+
+// handshake is the connection that crypto/tls has. Until the handshake is done it is a pipe
+// between the goroutine of run, which blocks, and the device; from then on what the device
+// makes of its link, with the device's lock held.
+type handshake struct {
+	link *tlsLink
+
+	mu      sync.Mutex
+	arrived sync.Cond // there is something in in, or end is set
+	in, out []byte
+	end     error // of in
+	done    bool  // run has ended
+	err     error // so
+	over    bool  // run is past: Read and Write go to the link
+}
+
+// shakeBytes is what is kept at most of what a peer sends in a handshake.
+const shakeBytes = 64 << 10
+
+var errFlood = errors.New("more data in the handshake than there can be")
+
+func newHandshake(l *tlsLink) *handshake {
+	h := &handshake{link: l}
+	h.arrived.L = &h.mu
+	return h
+}
+
+// run does the handshake. It ends with it, or with the link.
+func (h *handshake) run(c *tls.Conn) {
+	err := c.Handshake()
+	h.mu.Lock()
+	h.done, h.err = true, err
+	h.mu.Unlock()
+	h.link.net.kick(h.link)
+}
+
+// outgoing takes what is to be sent, and says whether the handshake is done.
+func (h *handshake) outgoing() (out []byte, done bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out, h.out = h.out, nil
+	return out, h.done, h.err
+}
+
+// incoming hands over what the peer sent. False: that is more than there can be.
+func (h *handshake) incoming(b []byte) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arrived.Signal()
+	if len(h.in) > shakeBytes {
+		h.end = errFlood
+		return false
+	}
+	h.in = append(h.in, b...)
+	return true
+}
+
+// left takes what the handshake did not read, when it is done.
+func (h *handshake) left() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	in := h.in
+	h.in, h.over = nil, true
+	return in
+}
+
+// abort ends a handshake, if it is not done.
+func (h *handshake) abort(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.end == nil {
+		h.end = err
+	}
+	h.arrived.Signal()
+}
+
+func (h *handshake) Read(b []byte) (int, error) {
+	h.mu.Lock()
+	if h.over {
+		h.mu.Unlock()
+		return h.link.fill(b)
+	}
+	defer h.mu.Unlock()
+	for len(h.in) == 0 && h.end == nil {
+		h.arrived.Wait()
+	}
+	if len(h.in) == 0 {
+		return 0, h.end
+	}
+	n := copy(b, h.in)
+	h.in = h.in[n:]
+	return n, nil
+}
+
+func (h *handshake) Write(b []byte) (int, error) {
+	h.mu.Lock()
+	if h.over {
+		h.mu.Unlock()
+		h.link.append(b)
+		return len(b), nil
+	}
+	h.out = append(h.out, b...)
+	h.mu.Unlock()
+	h.link.net.kick(h.link)
+	return len(b), nil
+}
+
+func (h *handshake) Close() error                     { return nil }
+func (h *handshake) LocalAddr() net.Addr              { return nil }
+func (h *handshake) RemoteAddr() net.Addr             { return nil }
+func (h *handshake) SetDeadline(time.Time) error      { return nil }
+func (h *handshake) SetReadDeadline(time.Time) error  { return nil }
+func (h *handshake) SetWriteDeadline(time.Time) error { return nil }
+
+// tlsAgain is ErrAgain for crypto/tls, which reads on after errors that are temporary.
+type tlsAgain struct{}
+
+func (tlsAgain) Error() string   { return softdev.ErrAgain.Error() }
+func (tlsAgain) Timeout() bool   { return true }
+func (tlsAgain) Temporary() bool { return true }
+func (tlsAgain) Unwrap() error   { return softdev.ErrAgain }
