@@ -6,7 +6,10 @@
 package ramjet
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net/netip"
+	"os"
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet/iwarp"
@@ -18,16 +21,32 @@ import (
 // Option tunes Open.
 type Option func(*options)
 
-type options struct{ trace *trace.Writer }
+type options struct {
+	trace   *trace.Writer
+	tls     *tls.Config
+	refused func(netip.AddrPort, error)
+}
 
 // WithTrace writes every packet of the device to w.
 func WithTrace(w *trace.Writer) Option { return func(o *options) { o.trace = w } }
+
+// WithTLS is what devices of kind iwarps need: a certificate with its key, and RootCAs; see
+// [iwarp.Options]. Without it the files are used that the environment names in
+// RAMJET_TLS_CERT, RAMJET_TLS_KEY and RAMJET_TLS_CA.
+func WithTLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
+
+// WithRefused has f hear of peers that dialed a device of kind iwarps and were turned away by
+// TLS. Several goroutines may call it at once.
+func WithRefused(f func(peer netip.AddrPort, err error)) Option {
+	return func(o *options) { o.refused = f }
+}
 
 // Open opens a device by name: its kind, a colon, and what that kind needs.
 //
 //	roce:192.0.2.7   RoCEv2 on a local IPv4 address
 //	roce:fd09::1     RoCEv2 on a local IPv6 address
 //	iwarp:192.0.2.7  iWARP over TCP on a local address
+//	iwarps:192.0.2.7 the same inside TLS 1.3, with certificates on both sides
 func Open(name string, opts ...Option) (*verbs.Device, error) {
 	var o options
 	for _, opt := range opts {
@@ -40,11 +59,23 @@ func Open(name string, opts ...Option) (*verbs.Device, error) {
 	switch kind {
 	case "roce":
 		return roce.Open(rest, &roce.Options{Trace: o.trace})
-	case "iwarp":
-		if o.trace != nil {
-			return nil, fmt.Errorf("ramjet: %q: %w: an iWARP device has no packets of its own to trace: capture its TCP connections", name, verbs.ErrNotSupported)
-		}
-		return iwarp.Open(rest, nil)
+	case "iwarp", "iwarps":
+		return openIWARP(name, kind, rest, &o)
 	}
-	return nil, fmt.Errorf("ramjet: %q: no device kind %q: there are roce and iwarp", name, kind)
+	return nil, fmt.Errorf("ramjet: %q: no device kind %q: there are roce, iwarp and iwarps", name, kind)
+}
+
+func openIWARP(name, kind, address string, o *options) (_ *verbs.Device, err error) {
+	if o.trace != nil {
+		return nil, fmt.Errorf("ramjet: %q: %w: an iWARP device has no packets of its own to trace: capture its TCP connections", name, verbs.ErrNotSupported)
+	}
+	opt := &iwarp.Options{Refused: o.refused}
+	if kind == "iwarps" {
+		if opt.TLS = o.tls; opt.TLS == nil {
+			if opt.TLS, err = iwarp.LoadTLS(os.Getenv("RAMJET_TLS_CERT"), os.Getenv("RAMJET_TLS_KEY"), os.Getenv("RAMJET_TLS_CA")); err != nil {
+				return nil, fmt.Errorf("ramjet: %q: %w (RAMJET_TLS_CERT, RAMJET_TLS_KEY and RAMJET_TLS_CA name the files)", name, err)
+			}
+		}
+	}
+	return iwarp.Open(address, opt)
 }

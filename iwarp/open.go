@@ -15,7 +15,7 @@ import (
 
 // Options are what else Open can be told; nil stands for the zero value.
 type Options struct {
-	NoCRC      bool   // agree to streams without CRCs, if the peer does not ask for them either
+	NoCRC      bool   // agree to streams without CRCs, if the peer does not ask for them either; so with TLS anyhow
 	Markers    bool   // ask peers for markers in what they send
 	FPDU       int    // bytes of an FPDU at most; 0: 64 KiB where the peer takes that, and else what a TCP segment holds
 	Congestion string // congestion control of TCP, such as "cubic"; empty: the system's

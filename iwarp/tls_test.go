@@ -102,7 +102,8 @@ func TestTLSConformance(t *testing.T) {
 	suite(t, func(t testing.TB) *verbs.Device {
 		dev, _ := openTLS(t, ca, nil)
 		return dev
-	}, map[string]string{"Measure/Allocations": "crypto/tls allocates for each record", "Measure/IdleQP": "TLS has state of its own"})
+	}, map[string]string{"Measure/Allocations": "crypto/tls allocates for each record", "Measure/IdleQP": "TLS has state of its own",
+		"MR/DeregUnderRead": noCopy})
 }
 
 // TestTLS sends messages both ways.

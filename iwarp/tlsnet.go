@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ramjet-rdma/ramjet/internal/rdmap"
 	"github.com/ramjet-rdma/ramjet/internal/softdev"
 )
 
@@ -50,6 +51,13 @@ func newTLSNetwork(n softdev.Network, opt *Options) (softdev.Network, error) {
 		stage: make([]byte, 0, recordBytes)}
 	t.take = t.happened
 	return t, nil
+}
+
+// Wishes are without CRCs: TLS finds every change.
+func (n *tlsNetwork) Wishes() rdmap.Wishes {
+	w := n.Network.Wishes()
+	w.CRC = false
+	return w
 }
 
 // buffer returns a buffer, which release takes back.

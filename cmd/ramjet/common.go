@@ -129,7 +129,10 @@ func openDevice(name, pcap string, log io.Writer) (dev *verbs.Device, done func(
 	if err != nil {
 		return nil, nil, err
 	}
-	dev, err = ramjet.Open(name, rec.options()...)
+	opts, err := tlsOptions(name, log)
+	if err == nil {
+		dev, err = ramjet.Open(name, append(opts, rec.options()...)...)
+	}
 	if err != nil {
 		rec.discard()
 		return nil, nil, usageError{err}

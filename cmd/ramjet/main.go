@@ -36,6 +36,7 @@ func newRootCmd() *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newPingCmd(),
 		newCpCmd(), newServeCmd(), newPipeCmd(), newRunCmd())
+	addTLSFlags(root)
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -129,6 +129,9 @@ func (f *perfFlags) localFor(ctx context.Context, host string) netip.Addr {
 // both runs the client here and the server in a second process.
 func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
 	kind, _, _ := strings.Cut(f.device.device, ":")
+	if err := trustThisMachine(kind); err != nil {
+		return err
+	}
 	peer, err := startPerfPeer(c.ErrOrStderr(), f.profile, kind)
 	if err != nil {
 		return err
