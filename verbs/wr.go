@@ -32,10 +32,15 @@ const (
 	Signaled  SendFlags = 1 << iota // completes with a WC even on success
 	Solicited                       // raises a solicited event at the receiver
 	Fence                           // starts after all earlier READs and atomics of the queue have completed
+
+	// Divisible lets a WRITE of RC go as messages of one packet each, which then all have one
+	// length and leave faster. If it has immediate data, the receive completion at the peer
+	// counts the bytes of the last one only.
+	Divisible
 )
 
 func (f SendFlags) String() string {
-	return flagNames(uint32(f), "SIGNALED", "SOLICITED", "FENCE")
+	return flagNames(uint32(f), "SIGNALED", "SOLICITED", "FENCE", "DIVISIBLE")
 }
 
 // SGE is one piece of registered memory (IBTA 11.4.1.1). [MR.SGE] makes one.

@@ -151,13 +151,14 @@ func (b *Batch) add(to *Vector, p *ib.Packet, from *memory.Cursor, n int) bool {
 	return b.gather(to, p.AppendHeader(b.buf), from, n)
 }
 
-// repeat is add for a packet that differs from the last one only in PSN and AckReq, and has
-// no header but the BTH.
+// repeat is add for a packet that differs from the last one only in PSN, AckReq and RETH, and has
+// no other headers.
 func (b *Batch) repeat(p *ib.Packet, from *memory.Cursor, n int) bool {
 	return b.gather(b.To, b.repeatHeader(p), from, n)
 }
 
-// repeatHeader returns the batch's memory with the last packet's BTH once more behind it.
+// repeatHeader returns the batch's memory with the last packet's BTH once more behind it, and
+// the packet's RETH if it has one.
 func (b *Batch) repeatHeader(p *ib.Packet) []byte {
 	start := 0
 	if i := len(b.packets) - 2; i >= 0 {
@@ -165,6 +166,9 @@ func (b *Batch) repeatHeader(p *ib.Packet) []byte {
 	}
 	buf := append(b.buf, b.buf[start:start+ib.BTHLen]...)
 	ib.PatchBTH(buf[len(buf)-ib.BTHLen:], p.AckReq, p.PSN)
+	if p.Opcode.Info().Headers&ib.HasRETH != 0 {
+		buf = p.RETH.Append(buf)
+	}
 	return buf
 }
 

@@ -256,11 +256,15 @@ func (q *QP) mtuFor(w *sendWQE) int {
 }
 
 // requestMiddles appends packets of w for as long as they differ from the one before in
-// their PSN only: the middle of a long message, which is most of it.
+// their PSN only, or in their address too: the middle of a long message, which is most of it.
 func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 	r, mtu := &q.req, q.mtuFor(w)
 	h := &r.header
-	if w.row().response || h.Opcode.Operation() != w.row().middle || h.Opcode.Info().Headers != 0 {
+	if w.divided {
+		if h.Opcode.Operation() != ib.OpWriteOnly {
+			return
+		}
+	} else if w.row().response || h.Opcode.Operation() != w.row().middle || h.Opcode.Info().Headers != 0 {
 		return
 	}
 	size := packetSize(h.Opcode, mtu)
@@ -269,6 +273,7 @@ func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 			return // requestPacket, which comes next, waits for it
 		}
 		h.PSN = h.PSN.Next()
+		h.RETH.VA += uint64(mtu) // if it has one
 		h.AckReq = q.reliable() && q.wantAck(w, h, mtu, b.ends(size))
 		if !b.repeat(h, &r.gather, mtu) {
 			w.status = verbs.LocalProtectionError
@@ -358,8 +363,10 @@ func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
 	first, last := i == 0, i+packets == w.packets
 	op := row.middle
 	switch {
-	case first && last || row.response:
+	case last && (first || w.divided) || row.response:
 		op = row.only
+	case w.divided:
+		op = ib.OpWriteOnly
 	case first:
 		op = row.first
 	case last:
@@ -376,8 +383,12 @@ func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
 	}
 	switch w.op {
 	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite, verbs.Read, verbs.Flush:
-		if first || w.op == verbs.Read {
-			h.RETH = ib.RETH{VA: w.remote.Addr + uint64(w.bytesBefore(i, q.mtu())), RKey: w.remote.Key, DMALen: w.length}
+		before := w.bytesBefore(i, q.mtu())
+		if first || w.op == verbs.Read || w.divided {
+			h.RETH = ib.RETH{VA: w.remote.Addr + uint64(before), RKey: w.remote.Key, DMALen: w.length}
+		}
+		if w.divided {
+			h.RETH.DMALen = uint32(w.bytesBefore(i+1, q.mtu()) - before)
 		}
 		if w.op == verbs.Flush {
 			h.FETH = ib.FETH{Placement: ib.Placement(w.flush.level), Selectivity: ib.Selectivity(w.flush.scope)}
@@ -412,7 +423,7 @@ func (q *QP) followed() bool {
 func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	r, f := &q.req, q.path.Flow
 	r.sinceAck += n + packetOverhead
-	last := h.Opcode.Info().Last
+	last := h.Opcode.Info().Last && (!w.divided || h.PSN == w.first.Add(w.packets-1))
 	often := f.fullSend()
 	if !f.Waiting() {
 		often = max(often, (f.window-(f.inflight-r.inflight))/4)

@@ -37,6 +37,59 @@ func TestSegmentation(t *testing.T) {
 	s.idle()
 }
 
+// A divisible WRITE goes as messages of one packet each, of which the last has the immediate
+// data, and is one work request nevertheless.
+func TestDivisible(t *testing.T) {
+	s := start(t, verbs.RC)
+	wr := s.wr(verbs.WriteImm, 1, 5*mtu-4)
+	wr.Flags |= verbs.Divisible
+	wr.Imm = 0xabc
+	s.post(wr)
+	sizes := []int{mtu, mtu, mtu, mtu, mtu - 4}
+	check := func(from int) {
+		t.Helper()
+		for i := from; i < len(sizes); i++ {
+			op := ib.OpWriteOnly
+			if i == 4 {
+				op = ib.OpWriteOnlyImm
+			}
+			p := s.want(op, sendPSN.Add(i))
+			if want := (ib.RETH{VA: 0x1000 + uint64(i)*mtu, RKey: 0x77, DMALen: uint32(sizes[i])}); p.RETH != want || len(p.Payload) != sizes[i] {
+				t.Errorf("packet %d has %d bytes for %+v, want %d for %+v", i, len(p.Payload), p.RETH, sizes[i], want)
+			}
+			if i > 0 && p.AckReq != (i == 4) {
+				t.Errorf("packet %d: AckReq is %v", i, p.AckReq)
+			}
+			if i == 4 && p.Imm != 0xabc {
+				t.Errorf("immediate data %#x", p.Imm)
+			}
+		}
+		s.silence()
+	}
+	check(0)
+	// From the lost one on they are sent again.
+	s.nak(102, ib.NAK(ib.NAKPSNSequenceError))
+	check(2)
+	s.ack(104)
+	s.wantWC(1, verbs.Success)
+	// One of a single packet is what it always is.
+	wr = s.wr(verbs.Write, 2, mtu)
+	wr.Flags |= verbs.Divisible
+	s.post(wr)
+	s.want(ib.OpWriteOnly, 105)
+	s.ack(105)
+	s.wantWC(2, verbs.Success)
+	// Other operations are not divided.
+	wr = s.send(3, 2*mtu)
+	wr.Flags |= verbs.Divisible
+	s.post(wr)
+	s.want(ib.OpSendFirst, 106)
+	s.want(ib.OpSendLast, 107)
+	s.ack(107)
+	s.wantWC(3, verbs.Success)
+	s.idle()
+}
+
 // The acknowledgement of the last message is for all; those that are not signaled don't
 // complete (IBTA 10.8.2).
 func TestCoalescedAck(t *testing.T) {

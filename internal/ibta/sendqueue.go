@@ -18,6 +18,7 @@ type sendWQE struct {
 	status  verbs.Status // not Success: fails when it is the oldest
 	done    bool         // a local operation that was carried out
 	again   bool         // sent an odd number of times
+	divided bool         // a WRITE whose packets are messages of their own
 	length  uint32       // bytes of the message
 	packets int          // PSNs that it takes; 0: a local operation
 	chunk   int          // READ: responses that one request asks for; what is asked for again must be part of one
@@ -229,6 +230,7 @@ func (q *QP) number(w *sendWQE, length uint64) {
 	default:
 		w.packets = max(1, (int(length)+mtu-1)/mtu)
 	}
+	w.divided = w.flags&verbs.Divisible != 0 && w.packets > 1 && (w.op == verbs.Write || w.op == verbs.WriteImm) && q.Type == verbs.RC
 	w.first = q.req.nextPSN
 	q.req.nextPSN = w.first.Add(w.packets)
 }

@@ -138,6 +138,9 @@ func (p *planner) add() {
 	if p.IntN(8) == 0 {
 		s.flags |= verbs.Solicited
 	}
+	if s.op == verbs.Write && p.IntN(4) == 0 {
+		s.flags |= verbs.Divisible
+	}
 	s.inline = s.length <= maxInline && p.IntN(2) == 0
 	switch s.op {
 	case verbs.Send, verbs.SendImm:
