@@ -36,6 +36,7 @@ type Conn struct {
 	stream  *rsocket.Stream
 	poll    poller
 	alive   keepAlive
+	held    hold
 	read    side
 	write   side
 	closing side
@@ -54,12 +55,12 @@ var _ net.Conn = (*Conn)(nil)
 // newConn makes a Conn of an endpoint that link connects, with a peer that told peer. If it
 // fails both stay the caller's.
 func newConn(ep *endpoint, l link, peer []byte) (*Conn, error) {
+	attr, _ := ep.qp.Query()
+	ep.shape(attr.PathMTU.Bytes())
 	stream, err := newStream(ep.cfg, peer)
 	if err != nil {
 		return nil, err
 	}
-	attr, _ := ep.qp.Query()
-	ep.mtu = attr.PathMTU.Bytes()
 	c := &Conn{ep: ep, link: l, stream: stream,
 		local: net.TCPAddrFromAddrPort(l.LocalAddr()), remote: net.TCPAddrFromAddrPort(l.PeerAddr())}
 	c.poll.init(c)
@@ -143,55 +144,56 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	defer c.writeMu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for n < len(b) {
-		if err := c.await(&c.write); err != nil {
-			return n, c.opError("write", err)
-		}
-		k, err := c.writeSome(b[n:])
-		n += k
-		if err != nil {
-			return n, c.opError("write", err)
+	hold := c.holds()
+	for n < len(b) && err == nil {
+		if err = c.await(&c.write); err == nil {
+			var k int
+			k, err = c.writeSome(b[n:], hold)
+			n += k
 		}
 	}
 	if len(b) == 0 {
-		if err := c.usable(&c.write); err != nil {
-			return 0, c.opError("write", err)
-		}
+		err = c.usable(&c.write)
 	}
-	return n, nil
+	c.keep()
+	if err != nil {
+		err = c.opError("write", err)
+	}
+	return n, err
 }
 
-// writeSome posts one message. It may return 0: there is no room any more.
-func (c *Conn) writeSome(b []byte) (int, error) {
+// writeSome takes what one message has room for, and posts the message unless more can go with it. It
+// may return 0: there is no room any more.
+func (c *Conn) writeSome(b []byte, hold bool) (int, error) {
 	if err := c.writeErr(); err != nil {
 		return 0, err
 	}
-	if len(b) <= c.ep.cfg.Inline {
+	if len(b) <= c.ep.cfg.Inline && c.stream.Staged() == 0 && !hold {
 		n := min(len(b), c.stream.InlineRoom())
 		if n > 0 {
-			c.stream.Send(n, false, &c.post)
+			c.stream.SendInline(n, &c.post)
 			c.postNow(b[:n])
 		}
 		return n, nil
 	}
 	off, n := c.stream.Room()
-	if n = min(n, len(b), maxMessage); n == 0 {
+	if n = min(n, len(b)); n <= 0 {
 		return 0, nil
 	}
+	c.held.copying = true
 	c.mu.Unlock()
 	c.ep.fill(off, b[:n])
 	c.mu.Lock()
+	c.held.copying = false
 	if err := c.writeErr(); err != nil { // meanwhile
 		return 0, err
 	}
-	c.stream.Send(n, true, &c.post)
-	c.postNow(nil)
+	c.stream.Stage(n)
+	if n < len(b) || !hold || c.held.due || c.stream.Full() {
+		c.postStaged()
+	}
 	return n, nil
 }
-
-// maxMessage is how many bytes Write copies and posts at a time: while one piece is on its
-// way, the next one is copied.
-const maxMessage = rsocket.MaxTransfer
 
 // CloseWrite says that nothing more is written: the peer reads io.EOF behind what was. Read
 // goes on.
@@ -203,6 +205,7 @@ func (c *Conn) CloseWrite() error {
 	if c.closed {
 		return c.opError("close", net.ErrClosed)
 	}
+	c.flush()
 	c.stream.Shutdown()
 	c.control()
 	return nil
@@ -210,9 +213,9 @@ func (c *Conn) CloseWrite() error {
 
 // postNow posts c.post; data is what it names of the program's memory.
 //
-// Data that ends with a full packet goes as a WRITE, and its message as an empty WRITE with
-// immediate behind it: the immediate data would make the last packet longer than those
-// before it, and it could not leave in one send with them. The peer sees no difference.
+// Where the immediate data would make the last packet longer than those before it, and it
+// could not leave in one send with them, the message is an empty WRITE with immediate behind
+// the data. The peer sees no difference.
 func (c *Conn) postNow(data []byte) {
 	p, wrs := &c.post, c.wrs[:1]
 	c.wrs[0] = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg),
@@ -227,6 +230,7 @@ func (c *Conn) postNow(data []byte) {
 			c.sge[1] = c.ep.send.SGE(0, p.Len-first)
 			wr.SGL = c.sge[:]
 		}
+		wr.Flags = verbs.Divisible
 	case p.Len > 0:
 		wr.Inline = data
 	case p.NInline > 0:
@@ -241,7 +245,7 @@ func (c *Conn) postNow(data []byte) {
 		wrs = c.wrs[:]
 	}
 	if p.Signaled {
-		wrs[len(wrs)-1].Flags = verbs.Signaled
+		wrs[len(wrs)-1].Flags |= verbs.Signaled
 	}
 	if _, err := c.ep.qp.PostSendList(wrs); err != nil {
 		c.fail(err)
@@ -318,6 +322,9 @@ func (c *Conn) Close() error {
 	}
 	c.closed = true
 	c.alive.stop()
+	if c.held.timer != nil {
+		c.held.timer.Stop()
+	}
 	c.read.wakeUp()
 	c.write.wakeUp()
 	err := c.disconnect()
@@ -341,6 +348,7 @@ func (c *Conn) Close() error {
 // disconnect tells the peer that nothing more is sent or received, and waits until it has
 // what was written.
 func (c *Conn) disconnect() error {
+	c.postStaged()
 	c.stream.Disconnect()
 	c.control()
 	c.closing.setDeadline(time.Now().Add(c.ep.opt.Linger))

@@ -20,8 +20,9 @@ const repostBatch = spareReceives / 2
 // endpoint is what a connection is made of: its queue pair and its memory. The queue pair
 // goes with whoever connects it, the rest with close.
 type endpoint struct {
-	opt  Options
-	cfg  rsocket.Config
+	opt Options
+	cfg rsocket.Config
+
 	mtu  int // of the path, bytes; 0: not known yet
 	pd   *verbs.PD
 	cq   *verbs.CQ
@@ -67,6 +68,17 @@ func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QP
 	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 2 * o.SendQueue, MaxRecvWR: receives,
 		MaxSendSGE: 2, MaxRecvSGE: 1, MaxInline: max(o.Inline, rsocket.IOMapSize)})
 	return e, err
+}
+
+// shape makes the largest message fill one send of a device in software: a UDP datagram, segmented or
+// not, of packets that are all of one size.
+func (e *endpoint) shape(mtu int) {
+	const (
+		maxSend = 65507
+		headers = 12 + 16 + 4 // BTH, RETH, ICRC
+	)
+	e.mtu = mtu
+	e.cfg.Chunk = min(maxSend/(mtu+headers)*mtu-immSize, rsocket.MaxTransfer)
 }
 
 var emptyReceives [repostBatch]verbs.RecvWR

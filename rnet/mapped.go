@@ -107,8 +107,9 @@ func (c *Conn) writeMapped(b []byte, at uint64) (int, error) {
 	return k, c.err
 }
 
-// awaitRoom waits until a message can be posted.
+// awaitRoom waits until a message can be posted, behind what is held back.
 func (c *Conn) awaitRoom() error {
+	c.flush()
 	if err := c.await(&c.write); err != nil {
 		return err
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Defaults of Options. Queues are as long as those of librdmacm's rsockets. Buffers are four
+// Defaults of Options. Queues are as long as those of librdmacm's rsockets. Buffers are seven
 // times as large: with less, a sender in software often waits for the news that some was
-// read. Memory that was never used takes none.
+// read. They have room for 16 messages of the longest kind at a path MTU of 4096, so that none is cut short
+// at their ends. Memory that was never used takes none.
 const (
-	DefaultBuffer    = 512 << 10
+	DefaultBuffer    = 16 * 61436
 	DefaultQueue     = 384
 	DefaultInline    = 256
 	DefaultLinger    = 5 * time.Second

@@ -55,6 +55,7 @@ func (c *Conn) Arm() Readiness {
 		return c.readiness()
 	}
 	c.armed = true
+	c.flush()
 	c.alive.await()
 	if err := c.ep.cq.ReqNotify(false); err != nil {
 		c.fail(err)
@@ -137,7 +138,7 @@ func (c *Conn) peek(b []byte) (int, error) {
 
 // TryWrite writes as much of b as there is room for; syscall.EAGAIN if there is none.
 func (c *Conn) TryWrite(b []byte) (int, error) {
-	return c.tryWrite(b, func(b []byte, _ int) (int, error) { return c.writeSome(b) })
+	return c.tryWrite(b, func(b []byte, _ int) (int, error) { return c.writeSome(b, false) })
 }
 
 // TryWriteAt is WriteAt that does not wait.
@@ -150,6 +151,7 @@ func (c *Conn) tryWrite(b []byte, post func(b []byte, done int) (int, error)) (n
 	defer c.writeMu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.flush()
 	err = c.usable(&c.write)
 	for err == nil && n < len(b) {
 		var k int
@@ -185,6 +187,7 @@ func (c *Conn) TryMap(buf []byte, offset int64) (*verbs.MR, error) {
 	defer c.writeMu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.flush()
 	if !c.hasRoom() {
 		return nil, syscall.EAGAIN
 	}

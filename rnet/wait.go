@@ -107,7 +107,7 @@ func (p *poller) init(c *Conn) {
 
 // await waits until a side is ready. Conn.mu is held, and given up while waiting.
 func (c *Conn) await(s *side) error {
-	for {
+	for first := true; ; first = false {
 		if err := c.usable(s); err != nil {
 			c.pass(s)
 			return err
@@ -115,6 +115,9 @@ func (c *Conn) await(s *side) error {
 		if s.ready() {
 			c.pass(s)
 			return nil
+		}
+		if first {
+			c.flush()
 		}
 		if c.poll.busy {
 			s.waiting = true
@@ -217,6 +220,9 @@ func (c *Conn) handle(wcs []verbs.WC, s *side) {
 	if c.armed && len(wcs) > 0 {
 		c.armed = false
 		c.ep.notify.call()
+	}
+	if c.stream.Staged() > 0 && !c.stream.Busy() {
+		c.flush()
 	}
 	for _, o := range [...]*side{&c.read, &c.write, &c.closing} {
 		if o != s && o.waiting && (o.ready() || c.usable(o) != nil) {

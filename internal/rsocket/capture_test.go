@@ -128,7 +128,7 @@ func TestCapture(t *testing.T) {
 			m.Get(f.payload, binary.LittleEndian)
 			from.SendIOMap(int(f.imm.Data()), m, &p)
 		case op == OpData:
-			from.Send(int(f.imm.Data()), false, &p)
+			from.SendInline(int(f.imm.Data()), &p)
 		case op == OpControl:
 			from.Disconnect()
 			fallthrough

@@ -58,7 +58,7 @@ func FuzzPeer(f *testing.F) {
 				x.Consume(n)
 			case 1:
 				if off, n := x.Room(); n > 0 {
-					if x.Send(n, true, &p); off > small.SendBuf || n > small.SendBuf {
+					if x.Stage(n); !x.SendStaged(&p) || off > small.SendBuf || n > small.SendBuf {
 						t.Fatalf("sends %d bytes at %d of the ring", n, off)
 					}
 				}

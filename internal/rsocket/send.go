@@ -16,7 +16,9 @@ type sendState struct {
 	slot    int          // entry of our table that the peer writes next
 
 	head, used int // of the ring, bytes
+	staged     int // bytes behind those in use that were not sent yet
 	size       int
+	chunk      int // bytes of a message at most
 
 	posted, completed uint64 // work requests
 	signaled          uint64 // the last one that is
@@ -39,7 +41,10 @@ const (
 )
 
 func (w *sendState) init(cfg *Config, peer *ConnData) {
-	w.limit, w.size = peer.Credits, cfg.SendBuf
+	w.limit, w.size, w.chunk = peer.Credits, cfg.SendBuf, cfg.Chunk
+	if w.chunk == 0 {
+		w.chunk = MaxTransfer
+	}
 	w.targets[0] = peer.Data
 	w.slot = 1 % SGLSize
 	w.entries = make([]sendEntry, cfg.SendQueue)
@@ -75,20 +80,26 @@ func (s *Stream) free() int {
 	return len(s.send.entries) - CtrlSize - (int(s.send.posted-s.send.completed) - s.ctrl.inFlight)
 }
 
-// Room returns where in the send ring the data of the next message goes and how many bytes
-// it may have, from there on and then from the ring's beginning; 0: it has to wait for the
-// peer or for completions. A message of at most Config.Inline bytes can do without the ring:
-// InlineRoom.
-func (s *Stream) Room() (off, n int) { return s.send.head, min(s.InlineRoom(), s.send.room()) }
+// Room returns where in the send ring the program's next bytes go and how many there may be, from
+// there on and then from the ring's beginning; 0: they have to wait for the peer or for
+// completions, after what is staged was sent. What was put there is staged with Stage. Data of at
+// most Config.Inline bytes can do without the ring: InlineRoom.
+func (s *Stream) Room() (off, n int) {
+	w := &s.send
+	if off = w.head + w.staged; off >= w.size {
+		off -= w.size
+	}
+	return off, min(s.messageRoom()-w.staged, w.room())
+}
 
 // room is how much of the ring can be used next. A ring that is nearly full counts as full,
 // so that a long write does not end in many short messages: completions of three quarters
 // of it are always to come.
 func (w *sendState) room() int {
-	if w.size-w.used < w.size/8 {
-		return 0
+	if n := w.size - w.used - w.staged; n >= w.size/8 {
+		return n
 	}
-	return w.size - w.used
+	return 0
 }
 
 // InlineRoom is how many bytes the next message may have as far as the peer and the queue
@@ -101,9 +112,50 @@ func (s *Stream) InlineRoom() int {
 	return min(MaxTransfer, int(w.targets[0].Length))
 }
 
-// Send puts a message of n bytes into p: out of the ring, where Room has said, or of at
-// most Config.Inline bytes that InlineRoom has allowed.
-func (s *Stream) Send(n int, inRing bool, p *Post) {
+func (s *Stream) messageRoom() int { return min(s.send.chunk, s.InlineRoom()) }
+
+// SendInline puts a message of n bytes into p that are not in the ring. InlineRoom has allowed
+// it, it has at most Config.Inline bytes, and nothing is staged.
+func (s *Stream) SendInline(n int, p *Post) {
+	s.data(n, p)
+	s.track(p, 0)
+}
+
+// Stage notes that n bytes were put where Room said. They go with the next SendStaged, which
+// is allowed until then.
+func (s *Stream) Stage(n int) { s.send.staged += n }
+
+// Staged returns how many bytes were staged and not sent.
+func (s *Stream) Staged() int { return s.send.staged }
+
+// Full reports whether a message that is sent now cannot become longer by waiting.
+func (s *Stream) Full() bool { return s.send.staged >= s.messageRoom() }
+
+// Busy reports whether half a full message or more is under way, and a completion that will
+// tell of it is to come.
+func (s *Stream) Busy() bool {
+	w := &s.send
+	return w.signaled > w.completed && w.used >= w.chunk/2
+}
+
+// SendStaged puts a message of what is staged into p. False: there is nothing, or nothing can be sent
+// any more.
+func (s *Stream) SendStaged(p *Post) bool {
+	w := &s.send
+	n := w.staged
+	if n == 0 || n > s.InlineRoom() {
+		return false
+	}
+	s.data(n, p)
+	p.Off, p.InRing = w.head, true
+	w.staged = 0
+	w.use(n)
+	s.track(p, n)
+	return true
+}
+
+// data makes p a message of n bytes.
+func (s *Stream) data(n int, p *Post) {
 	w := &s.send
 	t := &w.targets[0]
 	*p = Post{Msg: NewMessage(OpData, uint32(n)), Len: n, Remote: Region{t.Addr, t.Key}}
@@ -113,19 +165,14 @@ func (s *Stream) Send(n int, inRing bool, p *Post) {
 		w.targets[SGLSize-1] = SGE{}
 	}
 	w.seq++
-	bytes := 0
-	if inRing {
-		p.Off, p.InRing, bytes = w.head, true, n
-		w.use(n)
-	}
-	s.track(p, bytes)
 }
 
 // track signals what has to be: enough that neither ring nor queue runs full of work
-// requests that nothing will be heard of.
+// requests that nothing will be heard of, and full messages, so that Busy is true while they
+// are under way.
 func (s *Stream) track(p *Post, bytes int) {
 	w := &s.send
-	p.Signaled = w.quietRequests+1 >= (len(w.entries)-CtrlSize+3)/4 || w.quietBytes+bytes >= w.size/4
+	p.Signaled = w.quietRequests+1 >= (len(w.entries)-CtrlSize+3)/4 || w.quietBytes+bytes >= min(w.size/4, w.chunk)
 	w.track(p, wrData, bytes)
 }
 

@@ -26,6 +26,7 @@ type Config struct {
 	Credits   int    // data messages that the peer may send before it needs more, up to MaxCredits
 	IOMaps    int    // entries of the table of mapped buffers that the peer may fill
 	Inline    int    // bytes that are sent out of the caller's memory, without the ring
+	Chunk     int    // bytes of a message at most, up to MaxTransfer, which 0 stands for
 	Ring      Region // the receive ring, as the peer names it
 	Table     Region // TableSize bytes, as the peer names it
 }
@@ -51,7 +52,7 @@ func (c *Config) ConnData() ConnData {
 
 // Stream is one side of a connection. It is not safe for concurrent use.
 //
-// Commands are Send, SendIOMap, WriteMapped, Probe, Consume, Shutdown and Disconnect, inputs are
+// Commands are SendInline, Stage and SendStaged, SendIOMap, WriteMapped, Probe, Consume, Shutdown and Disconnect, inputs are
 // HandleMessage and HandleCompletion. After each of them NextControl is to be drained, until
 // it returns false. Posts are posted in the order in which they were made.
 type Stream struct {

@@ -93,26 +93,58 @@ func (e *end) probe(t testing.TB, peer *end) bool {
 	return true
 }
 
-// write sends one message of at most n bytes, if it may.
+// write sends one message of at most n bytes, and what is staged before them, if it may.
 func (e *end) write(t testing.TB, peer *end, n int, next func() byte) {
-	off, room := e.Room()
-	inline := n <= e.cfg.Inline
-	if inline {
-		room = e.InlineRoom()
-	}
-	if n = min(n, room); n == 0 {
+	if n > e.cfg.Inline || e.Staged() > 0 {
+		e.stage(n, next)
+		e.flush(t, peer)
 		return
 	}
+	if n = min(n, e.InlineRoom()); n == 0 {
+		return
+	}
+	data := e.make(n, next)
+	var p Post
+	e.SendInline(n, &p)
+	e.post(t, peer, &p, data)
+}
+
+// stage puts n bytes into the ring, if they may go there.
+func (e *end) stage(n int, next func() byte) {
+	off, room := e.Room()
+	if n = min(n, room); n <= 0 {
+		return
+	}
+	for i, b := range e.make(n, next) {
+		e.send[(off+i)%len(e.send)] = b
+	}
+	e.Stage(n)
+}
+
+// make makes n bytes that are to arrive.
+func (e *end) make(n int, next func() byte) []byte {
 	data := make([]byte, n)
 	for i := range data {
 		data[i] = next()
 	}
-	var p Post
-	e.Send(n, !inline, &p)
-	if !inline && p.Off != off {
-		t.Fatalf("Room said %d, the message is at %d", off, p.Off)
-	}
 	e.sent = append(e.sent, data...)
+	return data
+}
+
+// flush sends what is staged, which is always allowed.
+func (e *end) flush(t testing.TB, peer *end) {
+	t.Helper()
+	var p Post
+	if n := e.Staged(); !e.SendStaged(&p) {
+		if n > 0 {
+			t.Fatalf("%d bytes are staged and may not be sent", n)
+		}
+		return
+	}
+	data := make([]byte, p.Len)
+	for i := range data {
+		data[i] = e.send[(p.Off+i)%len(e.send)]
+	}
 	e.post(t, peer, &p, data)
 }
 
@@ -156,7 +188,7 @@ func TestStreams(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		random := func() Config {
-			return Config{SendBuf: 1 + rng.IntN(5000), SendQueue: CtrlSize + 1 + rng.IntN(40), RecvBuf: 2 * (1 + rng.IntN(3000)),
+			return Config{SendBuf: 1 + rng.IntN(5000), SendQueue: CtrlSize + 1 + rng.IntN(40), RecvBuf: 2 * (1 + rng.IntN(3000)), Chunk: rng.IntN(2) * (1 + rng.IntN(3000)),
 				Credits: 1 + rng.IntN(20), Inline: rng.IntN(100), IOMaps: rng.IntN(3)}
 		}
 		x, y := pair(t, random(), random())
@@ -167,9 +199,13 @@ func TestStreams(t *testing.T) {
 			}
 		}
 		step := func(e, peer *end) {
-			switch rng.IntN(4) {
+			switch rng.IntN(5) {
 			case 0:
 				e.write(t, peer, 1+rng.IntN(2000), next)
+			case 4:
+				if e.stage(1+rng.IntN(2000), next); e.Full() {
+					e.flush(t, peer)
+				}
 			case 1:
 				check(e.deliver(t))
 			case 2:
@@ -186,6 +222,8 @@ func TestStreams(t *testing.T) {
 			step(x, y)
 			step(y, x)
 		}
+		x.flush(t, y)
+		y.flush(t, x)
 		x.Shutdown()
 		y.Shutdown()
 		for i := 0; !x.Flushed() || !y.Flushed() || len(x.got) < len(y.sent) || len(y.got) < len(x.sent) || !x.EOF() || !y.EOF(); i++ {
@@ -413,5 +451,28 @@ func TestBigEndianPeer(t *testing.T) {
 	got.Get(p.Inline[:], binary.BigEndian)
 	if want := (SGE{x.cfg.Ring.Addr + 2048, x.cfg.Ring.Key, 2048}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// While full messages are under way, and only then, there is something to wait for.
+func TestBusy(t *testing.T) {
+	x, y := pair(t, Config{SendBuf: 4096, SendQueue: 64, RecvBuf: 8192, Credits: 60, Chunk: 1000},
+		Config{RecvBuf: 8192, Credits: 60, SendQueue: 16, SendBuf: 1})
+	one := func() byte { return 1 }
+	x.write(t, y, 400, one)
+	if x.Busy() {
+		t.Error("busy with a small message, of which nothing will be heard")
+	}
+	x.stage(2000, one)
+	if x.Staged() != 1000 || !x.Full() {
+		t.Errorf("%d bytes are staged for a message of 1000", x.Staged())
+	}
+	x.flush(t, y)
+	if !x.Busy() || x.Staged() != 0 {
+		t.Error("not busy with a full message")
+	}
+	x.complete()
+	if x.Busy() {
+		t.Error("busy though all has arrived")
 	}
 }
