@@ -21,8 +21,12 @@ func Dial(ctx context.Context, dev *verbs.Device, address string) (*Conn, error)
 // http.Transport.DialContext, grpc.WithContextDialer and the like.
 type Dialer struct {
 	Device  *verbs.Device
-	Timeout time.Duration // of making a connection; 0: the context's and the manager's
 	Options Options
+
+	// Timeout bounds how long making a connection takes, beside the context. Default:
+	// cm.DefaultTimeout. A host that does not answer at all is given up after about 17 s, when
+	// the connection manager has asked often enough; both are errors whose Timeout is true.
+	Timeout time.Duration
 }
 
 // Dial is DialContext without a context.
@@ -46,16 +50,15 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 }
 
 func (d *Dialer) dial(ctx context.Context, address string) (*Conn, error) {
-	if d.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d.Timeout)
-		defer cancel()
-	}
 	var s setup
-	l, err := cm.Dial(ctx, d.Device, address, cm.WithSetup(s.run(d.Device, d.Options)))
+	opts := []cm.Option{cm.WithSetup(s.run(d.Device, d.Options))}
+	if d.Timeout > 0 {
+		opts = append(opts, cm.WithTimeout(d.Timeout))
+	}
+	l, err := cm.Dial(ctx, d.Device, address, opts...)
 	c, err := s.finish(l, err)
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "rdma", Err: err}
+		return nil, &net.OpError{Op: "dial", Net: "rdma", Err: withTimeout(err)}
 	}
 	return c, nil
 }

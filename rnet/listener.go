@@ -88,24 +88,33 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 		l.mu.Lock()
 		deadline, changed := l.deadline, l.changed
 		l.mu.Unlock()
-		var expired <-chan time.Time
-		if !deadline.IsZero() {
-			d := time.Until(deadline)
-			if d <= 0 {
-				return nil, l.opError("accept", os.ErrDeadlineExceeded)
-			}
-			timer := time.NewTimer(d)
-			defer timer.Stop()
-			expired = timer.C
+		c, err := l.acceptUntil(deadline, changed)
+		if c != nil || err != nil {
+			return c, err
 		}
-		select {
-		case c := <-l.ready:
-			return c, nil
-		case <-l.ctx.Done():
-			return nil, l.opError("accept", context.Cause(l.ctx))
-		case <-expired:
-		case <-changed:
+	}
+}
+
+// acceptUntil waits until changed is closed, and returns nothing then.
+func (l *Listener) acceptUntil(deadline time.Time, changed <-chan struct{}) (*Conn, error) {
+	var expired <-chan time.Time
+	if !deadline.IsZero() {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		expired = timer.C
+		if time.Until(deadline) <= 0 {
+			return nil, l.opError("accept", os.ErrDeadlineExceeded)
 		}
+	}
+	select {
+	case c := <-l.ready:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, l.opError("accept", context.Cause(l.ctx))
+	case <-expired:
+		return nil, l.opError("accept", os.ErrDeadlineExceeded)
+	case <-changed:
+		return nil, nil
 	}
 }
 

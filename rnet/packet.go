@@ -41,6 +41,7 @@ type PacketConn struct {
 	read   side
 	write  side
 	closed bool
+	onUDP  bool // a WriteTo is at the UDP socket
 	peers  map[netip.AddrPort]*packetPeer
 	early  []packet // received by UDP
 	free   []int    // send slots
@@ -313,13 +314,31 @@ func (p *PacketConn) writeTo(b []byte, to netip.AddrPort) error {
 func (p *PacketConn) sendNow(b []byte, to netip.AddrPort) (sent bool, err error) {
 	peer := p.peers[to]
 	if peer == nil || time.Since(peer.seen) > refresh {
-		_, err := p.udp.WriteToUDPAddrPort(append(p.udpHeader(rsocket.UDPData), b...), to)
-		return true, err
+		return true, p.sendUDP(append(p.udpHeader(rsocket.UDPData), b...), to)
 	}
 	if len(p.free) > 0 {
 		return true, p.send(b, peer)
 	}
 	return false, nil
+}
+
+// sendUDP sends a datagram over UDP, which may have to wait for the socket. writeMu and mu are held,
+// mu is given up meanwhile.
+func (p *PacketConn) sendUDP(b []byte, to netip.AddrPort) error {
+	p.onUDP = true
+	p.udp.SetWriteDeadline(p.write.deadline)
+	p.mu.Unlock()
+	_, err := p.udp.WriteToUDPAddrPort(b, to)
+	p.mu.Lock()
+	p.onUDP = false
+	switch {
+	case p.closed:
+		return net.ErrClosed
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = os.ErrDeadlineExceeded
+	}
+	p.udp.SetWriteDeadline(time.Time{}) // for what serve answers
+	return err
 }
 
 // sent takes back the slots of n sends that have completed.
@@ -361,7 +380,9 @@ func (p *PacketConn) setDeadlines(t time.Time, sides ...*side) error {
 		return p.opError("set", nil, net.ErrClosed)
 	}
 	for _, s := range sides {
-		s.setDeadline(t)
+		if s.setDeadline(t); s == &p.write && p.onUDP {
+			p.udp.SetWriteDeadline(t)
+		}
 	}
 	return nil
 }
@@ -374,8 +395,9 @@ func (p *PacketConn) Close() error {
 		return p.opError("close", nil, net.ErrClosed)
 	}
 	p.closed = true
-	p.read.wakeUp()
-	p.write.wakeUp()
+	p.read.setDeadline(time.Time{})
+	p.write.setDeadline(time.Time{})
+	p.udp.SetWriteDeadline(time.Now()) // of a WriteTo that waits for the socket
 	p.mu.Unlock()
 	p.readMu.Lock()
 	defer p.readMu.Unlock()
@@ -412,5 +434,5 @@ func (p *PacketConn) destroy() error {
 }
 
 func (p *PacketConn) opError(op string, to net.Addr, err error) error {
-	return &net.OpError{Op: op, Net: "rdma", Source: p.LocalAddr(), Addr: to, Err: err}
+	return &net.OpError{Op: op, Net: "rdma", Source: p.LocalAddr(), Addr: to, Err: withTimeout(err)}
 }

@@ -15,14 +15,18 @@ import (
 // serve takes what arrives over UDP until the socket is closed.
 func (p *PacketConn) serve() {
 	buf := make([]byte, rsocket.MaxDatagram)
+	failed := 0 // times in a row
 	for {
 		n, from, err := p.udp.ReadFromUDPAddrPort(buf)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil:
-			continue // what became of an earlier datagram: a port that nobody has
+		case err != nil: // what became of an earlier datagram, or something that may last
+			failed = min(failed+1, 100)
+			time.Sleep(time.Duration(failed) * time.Millisecond)
+			continue
 		}
+		failed = 0
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
 		var h rsocket.UDPHeader
 		k := h.Decode(buf[:n])

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
+)
+
+func TestTimeouts(t *testing.T) {
+	for err, want := range map[error]bool{
+		os.ErrDeadlineExceeded: true, context.DeadlineExceeded: true, cm.ErrTimeout: true, syscall.ETIMEDOUT: true,
+		fmt.Errorf("%w: the peer", syscall.ETIMEDOUT): true, io.EOF: false, syscall.ECONNREFUSED: false, net.ErrClosed: false,
+	} {
+		var e net.Error = &net.OpError{Op: "read", Err: withTimeout(err)}
+		if e.Timeout() != want || !errors.Is(e, err) {
+			t.Errorf("%v: Timeout is %v", err, e.Timeout())
+		}
+	}
+	dev, _ := open(t)
+	d := Dialer{Device: dev, Timeout: time.Millisecond}
+	_, err := d.Dial("rdma", net.JoinHostPort(loopback.Next().String(), "1"))
+	if e, ok := err.(net.Error); !ok || !e.Timeout() {
+		t.Errorf("dialing an address of nobody: %v", err)
+	}
+}
+
+// The write deadline also holds for what goes over UDP, and Close does not wait for it.
+func TestPacketWriteDeadline(t *testing.T) {
+	dev, _ := open(t)
+	p, err := ListenPacket(dev, ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	to := p.LocalAddr()
+	p.SetWriteDeadline(time.Now().Add(-time.Second))
+	if _, err := p.WriteTo([]byte("late"), to); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("after the deadline: %v", err)
+	}
+	p.SetWriteDeadline(time.Now().Add(time.Minute))
+	if _, err := p.WriteTo([]byte("in time"), to); err != nil {
+		t.Error(err)
+	}
+	buf := make([]byte, 100)
+	p.SetReadDeadline(time.Now().Add(time.Minute))
+	if n, _, err := p.ReadFrom(buf); err != nil || string(buf[:n]) != "in time" {
+		t.Errorf("%q, %v", buf[:n], err)
+	}
+}
