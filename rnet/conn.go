@@ -48,6 +48,7 @@ type Conn struct {
 	post rsocket.Post
 	wrs  [2]verbs.SendWR
 	sge  [2]verbs.SGE
+	out  [rsocket.WordSize]byte
 }
 
 var _ net.Conn = (*Conn)(nil)
@@ -212,16 +213,12 @@ func (c *Conn) CloseWrite() error {
 }
 
 // postNow posts c.post; data is what it names of the program's memory.
-//
-// Where the immediate data would make the last packet longer than those before it, and it
-// could not leave in one send with them, the message is an empty WRITE with immediate behind
-// the data. The peer sees no difference.
 func (c *Conn) postNow(data []byte) {
-	p, wrs := &c.post, c.wrs[:1]
-	c.wrs[0] = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg),
-		Remote: verbs.Remote{Addr: p.Remote.Addr, Key: verbs.Key(p.Remote.Key)}}
-	wr := &wrs[0]
-	switch {
+	p := &c.post
+	remote := verbs.Remote{Addr: p.Remote.Addr, Key: verbs.Key(p.Remote.Key)}
+	c.wrs[0] = verbs.SendWR{ID: p.ID, Op: verbs.Write, Remote: remote}
+	n := 1
+	switch wr := &c.wrs[0]; {
 	case p.InRing:
 		first := min(p.Len, c.ep.cfg.SendBuf-p.Off)
 		c.sge[0] = c.ep.send.SGE(p.Off, first)
@@ -235,21 +232,39 @@ func (c *Conn) postNow(data []byte) {
 		wr.Inline = data
 	case p.NInline > 0:
 		wr.Inline = p.Inline[:p.NInline]
+	case p.Msg.Op() != rsocket.OpWrite:
+		n = 0
 	}
-	switch {
-	case p.Msg.Op() == rsocket.OpWrite:
-		wr.Op, wr.Imm = verbs.Write, 0
-	case p.Len > c.ep.mtu && (p.Len-1)%c.ep.mtu >= c.ep.mtu-immSize:
-		wr.Op, wr.Imm = verbs.Write, 0
-		c.wrs[1] = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg), Remote: wr.Remote}
-		wrs = c.wrs[:]
+	if p.Msg.Op() != rsocket.OpWrite {
+		n = c.addMessage(n, remote)
 	}
 	if p.Signaled {
-		wrs[len(wrs)-1].Flags |= verbs.Signaled
+		c.wrs[n-1].Flags |= verbs.Signaled
 	}
-	if _, err := c.ep.qp.PostSendList(wrs); err != nil {
+	if _, err := c.ep.qp.PostSendList(c.wrs[:n]); err != nil {
 		c.fail(err)
 	}
+}
+
+// addMessage adds the message of c.post to n work requests that write its data, none or one, and
+// returns how many there are then.
+//
+// Where the immediate data would make the last packet longer than those before it, and it
+// could not leave in one send with them, the message is an empty WRITE with immediate behind
+// the data. The peer sees no difference.
+func (c *Conn) addMessage(n int, remote verbs.Remote) int {
+	p, mtu := &c.post, c.ep.mtu
+	switch {
+	case c.ep.cfg.Sends:
+		c.stream.PutWord(c.out[:], p.Msg)
+		c.wrs[n] = verbs.SendWR{ID: p.ID, Op: verbs.Send, Inline: c.out[:]}
+		return n + 1
+	case n == 0 || p.Len > mtu && (p.Len-1)%mtu >= mtu-immSize:
+		c.wrs[n] = verbs.SendWR{ID: p.ID, Op: verbs.WriteImm, Imm: uint32(p.Msg), Remote: remote}
+		return n + 1
+	}
+	c.wrs[0].Op, c.wrs[0].Imm = verbs.WriteImm, uint32(p.Msg)
+	return n
 }
 
 // immSize is how much longer immediate data makes a packet, in bytes.
@@ -308,7 +323,7 @@ func (c *Conn) usable(s *side) error {
 }
 
 func (c *Conn) opError(op string, err error) error {
-	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: err}
+	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: withTimeout(err)}
 }
 
 // Close closes the connection. It waits until the peer has received what was written, for
@@ -325,8 +340,8 @@ func (c *Conn) Close() error {
 	if c.held.timer != nil {
 		c.held.timer.Stop()
 	}
-	c.read.wakeUp()
-	c.write.wakeUp()
+	c.read.setDeadline(time.Time{}) // wakes it up, too
+	c.write.setDeadline(time.Time{})
 	err := c.disconnect()
 	c.mu.Unlock()
 	if err != nil {

@@ -30,6 +30,7 @@ type endpoint struct {
 	send *verbs.MR // the send ring
 	recv *verbs.MR // the receive ring
 	tab  *verbs.MR // target list and mapped buffers of the peer
+	in   receives
 
 	notify *notifier
 }
@@ -57,6 +58,11 @@ func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QP
 	}
 	e.cfg = rsocket.Config{SendBuf: o.SendBuffer, SendQueue: o.SendQueue, RecvBuf: o.RecvBuffer, Credits: o.RecvQueue,
 		IOMaps: o.IOMaps, Inline: o.Inline, Ring: rsocket.Region{Addr: e.recv.Addr(), Key: uint32(e.recv.RKey())}}
+	if e.cfg.Sends = needsSends(dev); e.cfg.Sends {
+		if err = e.in.init(e.pd, o.RecvQueue+spareReceives); err != nil {
+			return e, err
+		}
+	}
 	if e.tab, err = e.pd.RegMR(make([]byte, e.cfg.TableSize()), verbs.LocalWrite|verbs.RemoteWrite); err != nil {
 		return e, err
 	}
@@ -77,16 +83,17 @@ func (e *endpoint) shape(mtu int) {
 		maxSend = 65507
 		headers = 12 + 16 + 4 // BTH, RETH, ICRC
 	)
+	if e.cfg.Sends {
+		return // there are no packets
+	}
 	e.mtu = mtu
 	e.cfg.Chunk = min(maxSend/(mtu+headers)*mtu-immSize, rsocket.MaxTransfer)
 }
 
-var emptyReceives [repostBatch]verbs.RecvWR
-
 // postReceives posts all receives; the queue pair is in INIT or beyond.
 func (e *endpoint) postReceives() error {
 	for n := e.opt.RecvQueue + spareReceives; n > 0; {
-		k, err := e.qp.PostRecvList(emptyReceives[:min(n, repostBatch)])
+		k, err := e.qp.PostRecvList(e.in.next(min(n, repostBatch)))
 		if err != nil {
 			return err
 		}
@@ -110,7 +117,7 @@ func (e *endpoint) close() error {
 	if e.cq != nil {
 		errs = append(errs, e.cq.Close())
 	}
-	for _, mr := range []*verbs.MR{e.send, e.recv, e.tab} {
+	for _, mr := range []*verbs.MR{e.send, e.recv, e.tab, e.in.words} {
 		if mr != nil {
 			errs = append(errs, mr.Close())
 		}

@@ -63,6 +63,11 @@ func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
 func testPair(t testing.TB, o Options) (a, b *Conn) {
 	da, _ := open(t)
 	db, _ := open(t)
+	return pairOf(t, da, db, o)
+}
+
+// pairOf returns two connected Conns, which are closed with the test.
+func pairOf(t testing.TB, da, db *verbs.Device, o Options) (a, b *Conn) {
 	a, b = byHand(t, da, db, o, o)
 	t.Cleanup(func() { a.Close(); b.Close() })
 	return a, b

@@ -36,56 +36,60 @@ func TestBothWays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := testPair(t, o)
-			deadline(t, a, b)
-			const total = 3 << 20
-			type result struct {
-				sum []byte
-				err error
-			}
-			send := func(c *Conn, seed uint64, ch chan<- result) {
-				rng, h := rand.New(rand.NewPCG(seed, 2)), sha256.New()
-				buf := make([]byte, 200<<10)
-				for left := total; left > 0; {
-					n := min(left, 1+rng.IntN(len(buf)))
-					if rng.IntN(2) == 0 {
-						n = min(n, 300)
-					}
-					for i := range buf[:n] {
-						buf[i] = byte(rng.Uint32())
-					}
-					h.Write(buf[:n])
-					if k, err := c.Write(buf[:n]); k != n || err != nil {
-						ch <- result{err: err}
-						return
-					}
-					left -= n
-				}
-				ch <- result{h.Sum(nil), c.CloseWrite()}
-			}
-			recv := func(c *Conn, ch chan<- result) {
-				h := sha256.New()
-				n, err := io.Copy(h, c)
-				if err == nil && n != total {
-					err = io.ErrUnexpectedEOF
-				}
-				ch <- result{h.Sum(nil), err}
-			}
-			sent, got := [2]chan result{}, [2]chan result{}
-			for i, c := range []*Conn{a, b} {
-				sent[i], got[i] = make(chan result, 1), make(chan result, 1)
-				go send(c, uint64(i), sent[i])
-				go recv(c, got[i])
-			}
-			for i := range 2 {
-				s, g := <-sent[i], <-got[1-i]
-				if s.err != nil || g.err != nil {
-					t.Fatal(s.err, g.err)
-				}
-				if !bytes.Equal(s.sum, g.sum) {
-					t.Errorf("direction %d: other bytes arrived", i)
-				}
-			}
+			bothWays(t, a, b)
 		})
+	}
+}
+
+func bothWays(t *testing.T, a, b *Conn) {
+	deadline(t, a, b)
+	const total = 3 << 20
+	type result struct {
+		sum []byte
+		err error
+	}
+	send := func(c *Conn, seed uint64, ch chan<- result) {
+		rng, h := rand.New(rand.NewPCG(seed, 2)), sha256.New()
+		buf := make([]byte, 200<<10)
+		for left := total; left > 0; {
+			n := min(left, 1+rng.IntN(len(buf)))
+			if rng.IntN(2) == 0 {
+				n = min(n, 300)
+			}
+			for i := range buf[:n] {
+				buf[i] = byte(rng.Uint32())
+			}
+			h.Write(buf[:n])
+			if k, err := c.Write(buf[:n]); k != n || err != nil {
+				ch <- result{err: err}
+				return
+			}
+			left -= n
+		}
+		ch <- result{h.Sum(nil), c.CloseWrite()}
+	}
+	recv := func(c *Conn, ch chan<- result) {
+		h := sha256.New()
+		n, err := io.Copy(h, c)
+		if err == nil && n != total {
+			err = io.ErrUnexpectedEOF
+		}
+		ch <- result{h.Sum(nil), err}
+	}
+	sent, got := [2]chan result{}, [2]chan result{}
+	for i, c := range []*Conn{a, b} {
+		sent[i], got[i] = make(chan result, 1), make(chan result, 1)
+		go send(c, uint64(i), sent[i])
+		go recv(c, got[i])
+	}
+	for i := range 2 {
+		s, g := <-sent[i], <-got[1-i]
+		if s.err != nil || g.err != nil {
+			t.Fatal(s.err, g.err)
+		}
+		if !bytes.Equal(s.sum, g.sum) {
+			t.Errorf("direction %d: other bytes arrived", i)
+		}
 	}
 }
 
@@ -223,6 +227,11 @@ func TestPeerVanishes(t *testing.T) {
 
 func TestMapped(t *testing.T) {
 	a, b := testPair(t, Options{IOMaps: 1})
+	mapped(t, a, b)
+}
+
+// mapped has b write to memory of a, for which it has room once.
+func mapped(t *testing.T, a, b *Conn) {
 	deadline(t, a, b)
 	buf := make([]byte, 100000)
 	mr, err := a.Map(buf, 1000)

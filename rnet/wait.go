@@ -205,12 +205,15 @@ func (c *Conn) handle(wcs []verbs.WC, s *side) {
 		case wc.Op == verbs.WCRecvWriteImm:
 			c.poll.missing++
 			c.message(rsocket.Message(wc.Imm))
+		case wc.Op == verbs.WCRecv:
+			c.poll.missing++
+			c.word(wc)
 		default:
 			c.stream.HandleCompletion(wc.ID)
 		}
 	}
 	if c.poll.missing >= repostBatch && c.err == nil {
-		n, err := c.ep.qp.PostRecvList(emptyReceives[:repostBatch])
+		n, err := c.ep.qp.PostRecvList(c.ep.in.next(repostBatch))
 		c.poll.missing -= n
 		if err != nil {
 			c.fail(err)

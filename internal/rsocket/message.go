@@ -4,8 +4,8 @@ package rsocket
 
 import "fmt"
 
-// Message is the immediate data of a WRITE, or the four bytes of a SEND where a transport
-// has no WRITE with immediate.
+// Message is the immediate data of a WRITE, or the bytes of a SEND where a transport has no
+// WRITE with immediate.
 //
 //	 31  29 28                                             0
 //	+------+------------------------------------------------+
@@ -74,3 +74,12 @@ func (m Message) String() string {
 	}
 	return fmt.Sprintf("%v %d", m.Op(), m.Data())
 }
+
+// WordSize is the length of a message that is a SEND, in bytes.
+const WordSize = 4
+
+// PutWord writes a message that is a SEND, in the peer's byte order.
+func (s *Stream) PutWord(b []byte, m Message) { s.remote.order.PutUint32(b, uint32(m)) }
+
+// Word reads one. The order is that of whoever sent it: peers do not look.
+func (s *Stream) Word(b []byte) Message { return Message(s.remote.order.Uint32(b)) }

@@ -11,6 +11,7 @@ const MaxTransfer = 1 << 16
 type sendState struct {
 	seq   uint16 // data messages sent
 	limit uint16 // seq may not go beyond
+	spare uint16 // credits that are not used
 
 	targets [SGLSize]SGE // receive buffers of the peer, the one in use first
 	slot    int          // entry of our table that the peer writes next
@@ -41,7 +42,12 @@ const (
 )
 
 func (w *sendState) init(cfg *Config, peer *ConnData) {
-	w.limit, w.size, w.chunk = peer.Credits, cfg.SendBuf, cfg.Chunk
+	if cfg.Sends {
+		// The peer may have receives for its credits and no more. A message that needs none would end
+		// the connection if there were no receive for it.
+		w.spare = min(2*CtrlSize, peer.Credits/4)
+	}
+	w.limit, w.size, w.chunk = peer.Credits-w.spare, cfg.SendBuf, cfg.Chunk
 	if w.chunk == 0 {
 		w.chunk = MaxTransfer
 	}

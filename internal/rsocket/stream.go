@@ -29,6 +29,10 @@ type Config struct {
 	Chunk     int    // bytes of a message at most, up to MaxTransfer, which 0 stands for
 	Ring      Region // the receive ring, as the peer names it
 	Table     Region // TableSize bytes, as the peer names it
+
+	// Sends says that messages are SENDs of WordSize bytes, as the transport has no WRITE with
+	// immediate data; what comes with one is a WRITE before it.
+	Sends bool
 }
 
 // MaxCredits is the most that sequence numbers of 16 bits allow.
@@ -115,7 +119,7 @@ func (s *Stream) HandleMessage(m Message, table []byte) error {
 	case OpIOMap:
 		return s.recv.message() // it counts as data does, and carries none
 	case OpSGL:
-		s.send.limit = uint16(m.Data())
+		s.send.limit = uint16(m.Data()) - s.send.spare
 		s.send.takeTargets(table)
 	case OpControl:
 		switch Control(m.Data()) {
