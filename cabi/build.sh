@@ -16,7 +16,8 @@ done
 
 cflags=(-O2 -g -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -fPIC -fvisibility=hidden -pthread)
 # The dynamic linker must not bind one library's calls to another's symbols of the same name.
-ldflags=(-shared '-Wl,-z,relro,-z,now,-z,defs' '-Wl,-Bsymbolic-functions')
+# The libraries stay loaded after dlclose, as Go's does: its threads are still there.
+ldflags=(-shared '-Wl,-z,relro,-z,now,-z,defs,-z,nodelete' '-Wl,-Bsymbolic-functions')
 
 CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared -ldflags='-s -w' -o "$out/libramjet.so" .
 rm -f "$out/libramjet.h"

@@ -39,6 +39,11 @@ type cmID struct {
 	setup   []func(*cm.ID) error
 }
 
+// askAgain is for how long a request is repeated that meets no listener at a port to which
+// another connection stands. perftest's client with -R goes on to its second connection
+// without waiting for the server to listen again, and does not survive a refusal.
+const askAgain = 5 * time.Second
+
 var (
 	cmChannels table[cmChannel]
 	cmIDs      table[cmID]
@@ -159,6 +164,7 @@ func (id *cmID) open(name string) (*cm.ID, error) {
 		d.release()
 		return nil, err
 	}
+	one.SetAskAgain(askAgain)
 	for _, f := range id.setup {
 		if err := f(one); err != nil {
 			one.Close()

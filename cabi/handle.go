@@ -64,6 +64,17 @@ func (t *table[T]) find(match func(*T) bool) *T {
 	return nil
 }
 
+// each calls f with every object.
+func (t *table[T]) each(f func(*T)) {
+	if slots := t.slots.Load(); slots != nil {
+		for i := range *slots {
+			if v := (*slots)[i].Load(); v != nil {
+				f(v)
+			}
+		}
+	}
+}
+
 func (t *table[T]) drop(h uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -99,6 +99,7 @@ func (id *ID) Connect(p *ConnParam) error {
 		return err
 	}
 	id.state = connecting
+	id.again.starts(p)
 	return nil
 }
 

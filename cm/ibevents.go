@@ -158,6 +158,9 @@ func (p *ibProtocol) rejected(id *ID, r *mad.REJ) {
 		}
 		return
 	}
+	if r.Reason == mad.RejInvalidServiceID && id.asksAgain() {
+		return
+	}
 	id.end(failed, &Event{Type: Rejected, Conn: ConnParam{PrivateData: r.Private[:]},
 		Err: &RejectError{Address: id.peer.String(), Reason: r.Reason, PrivateData: r.Private[:]}})
 }
@@ -175,6 +178,9 @@ func (p *ibProtocol) served(id *ID, r *mad.SIDRREP) {
 	switch r.Status {
 	case mad.SIDRUnsupported:
 		why = mad.RejInvalidServiceID
+		if id.asksAgain() {
+			return
+		}
 	case mad.SIDRNoQP:
 		why = mad.RejNoQP
 	}

@@ -31,6 +31,7 @@ type ID struct {
 	groups      []netip.Addr
 	ib          *ibConn
 	stream      verbs.Stream // where connections are streams
+	again       another
 }
 
 // sink is where events go. put does not block; false: they vanished.

@@ -155,7 +155,9 @@ func (p *streamProtocol) refused(id *ID, why RejectReason, private []byte) {
 func (p *streamProtocol) failed(id *ID, err error) {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		p.refused(id, ReasonInvalidService, nil)
+		if !id.asksAgain() {
+			p.refused(id, ReasonInvalidService, nil)
+		}
 	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, context.DeadlineExceeded):
 		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not answer: %v", id.peer, err)})
 	default:

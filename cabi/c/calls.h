@@ -16,6 +16,8 @@ CALL(int, query_pkey, (uint64_t context, int port, int index, uint16_t *pkey))
 CALL(int, resolve_mac, (uint64_t context, struct ibv_ah_attr *attr, uint8_t *mac))
 CALL(uint64_t, clock, (uint64_t context)) /* nanoseconds */
 
+CALL(int, leave, (void)) /* the process ends */
+
 /* memory */
 CALL(int, alloc_pd, (uint64_t context, uint64_t *pd))
 CALL(int, dealloc_pd, (uint64_t pd))

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 EXPORT const struct rj_calls *rj_loaded;
@@ -84,6 +85,36 @@ static int load(void)
 #include "cmcalls.h"
 #undef CALL
 	return 0;
+}
+
+static void *say_goodbye(void *calls)
+{
+	((const struct rj_calls *)calls)->leave();
+	return NULL;
+}
+
+/* When the program exits, Go says what peers are owed. A thread of its own calls it: exit may
+ * be called in the middle of anything, which may hold what the thread needs, so that it is
+ * not waited for without end. */
+__attribute__((destructor)) static void leave(void)
+{
+	const struct rj_calls *calls = rj_loaded;
+	sigset_t block, old;
+	struct timespec until;
+	pthread_t thread;
+	int err;
+
+	if (!calls)
+		return;
+	sigfillset(&block);
+	pthread_sigmask(SIG_SETMASK, &block, &old);
+	err = pthread_create(&thread, NULL, say_goodbye, (void *)calls);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	pthread_timedjoin_np(thread, NULL, &until);
 }
 
 EXPORT const struct rj_calls *rj_load(void)

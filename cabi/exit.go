@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+import "C"
+
+// rj_leave says what peers are owed before the process goes: the acknowledgements that were
+// held back, and that its connections end. A kernel would do that for its processes.
+//
+//export rj_leave
+func rj_leave() C.int {
+	cqs.each(func(q *cq) { q.ReqNotify(false) }) // sends what waits for the program's next poll
+	cmIDs.each(func(id *cmID) {
+		if !id.mu.TryLock() {
+			return // a call of another thread is under way
+		}
+		defer id.mu.Unlock()
+		for _, one := range id.ids {
+			one.Disconnect()
+		}
+	})
+	return ok
+}

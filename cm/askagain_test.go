@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// A server that is between two listeners does not refuse who knows it, if they ask again.
+func TestAskAgain(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		open  func(*testing.T) *verbs.Device
+		ps    cm.PortSpace // of what comes after a connection
+		wants cm.EventType // where nobody listens
+	}{
+		{"roce", func(t *testing.T) *verbs.Device { return open(t) }, cm.TCP, cm.Rejected},
+		{"datagrams", func(t *testing.T) *verbs.Device { return open(t) }, cm.UDP, cm.Unreachable},
+		{"iwarp", openIWARP, cm.TCP, cm.Rejected},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := c.open(t), c.open(t)
+			server, client := listening(t, b, cm.TCP), newSide(t, a, cm.TCP)
+			at := server.id.LocalAddr()
+			client.resolve(at)
+			client.addQP(client.id)
+			ok(t, client.id.Connect(nil))
+			in := server.event(cm.ConnectRequest).ID
+			defer in.Close()
+			server.addQP(in)
+			ok(t, in.Accept(nil))
+			client.event(cm.Established)
+			server.id.Close()
+
+			again, once := newSide(t, a, c.ps), newSide(t, a, c.ps)
+			fails(t, again.id.SetAskAgain(-1), verbs.ErrInvalid, "-1")
+			ok(t, again.id.SetAskAgain(patience))
+			for _, s := range []*side{again, once} {
+				s.resolve(at)
+				s.addQP(s.id)
+				ok(t, s.id.Connect(nil))
+			}
+			var why *cm.RejectError
+			if e := once.event(c.wants); !errors.As(e.Err, &why) || why.Reason != cm.ReasonInvalidService {
+				t.Error(e.Err)
+			}
+			server = newSide(t, b, c.ps)
+			ok(t, server.id.Bind(at))
+			ok(t, server.id.Listen(0))
+			in = server.event(cm.ConnectRequest).ID
+			defer in.Close()
+			server.addQP(in)
+			ok(t, in.Accept(nil))
+			again.event(cm.Established)
+		})
+	}
+}
+
+// Who asks again gives up in the end, and does not ask again where it knows nobody.
+func TestAskAgainInVain(t *testing.T) {
+	a, b := open(t), open(t)
+	server := listening(t, b, cm.TCP)
+	at := server.id.LocalAddr()
+	for _, known := range []bool{false, true} {
+		if known {
+			client := newSide(t, a, cm.TCP)
+			client.resolve(at)
+			client.addQP(client.id)
+			ok(t, client.id.Connect(nil))
+			in := server.event(cm.ConnectRequest).ID
+			defer in.Close()
+			server.addQP(in)
+			ok(t, in.Accept(nil))
+			client.event(cm.Established)
+			server.id.Close()
+		}
+		s := newSide(t, a, cm.TCP)
+		limit := time.Hour
+		to := netip.AddrPortFrom(at.Addr(), 1)
+		if known {
+			limit, to = 100*time.Millisecond, at
+		}
+		ok(t, s.id.SetAskAgain(limit))
+		s.resolve(to)
+		s.addQP(s.id)
+		ok(t, s.id.Connect(nil))
+		s.event(cm.Rejected)
+	}
+}
