@@ -47,6 +47,8 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 //	roce:fd09::1     RoCEv2 on a local IPv6 address
 //	iwarp:192.0.2.7  iWARP over TCP on a local address
 //	iwarps:192.0.2.7 the same inside TLS 1.3, with certificates on both sides
+//	iwarp:192.0.2.7?congestion=cubic&fpdu=1460
+//	                 the same with options; package iwarp says which
 func Open(name string, opts ...Option) (*verbs.Device, error) {
 	var o options
 	for _, opt := range opts {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/internal/softdev"
@@ -30,12 +32,19 @@ type Options struct {
 	Refused func(peer netip.AddrPort, err error)
 }
 
-// Open opens the iWARP device of a local address, such as "192.0.2.7" or "fd09::1".
+// Open opens the iWARP device of a local address, such as "192.0.2.7" or "fd09::1". Options
+// can stand behind it, as "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on"; they go
+// before those in opt.
 //
 // Up to 16 devices can have one address, mostly in several processes.
 func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt == nil {
 		opt = &Options{}
+	}
+	address, query, _ := strings.Cut(address, "?")
+	opt, err := opt.with(query)
+	if err != nil {
+		return nil, err
 	}
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
@@ -73,8 +82,44 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	return verbs.NewDevice(d), nil
 }
 
+// with returns o with the options of a device's name.
+func (o *Options) with(query string) (*Options, error) {
+	c := *o
+	for _, option := range strings.Split(query, "&") {
+		name, value, _ := strings.Cut(option, "=")
+		var err error
+		switch name {
+		case "":
+		case "congestion":
+			c.Congestion = value
+		case "fpdu":
+			c.FPDU, err = strconv.Atoi(value)
+		case "crc":
+			err = onOff(value, &c.NoCRC)
+			c.NoCRC = !c.NoCRC
+		case "markers":
+			err = onOff(value, &c.Markers)
+		default:
+			err = errors.New("there are congestion, fpdu, crc and markers")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("iwarp: option %q of the device's name: %w", option, err)
+		}
+	}
+	return &c, nil
+}
+
+func onOff(value string, to *bool) error {
+	if value != "on" && value != "off" {
+		return errors.New("it is on or off")
+	}
+	*to = value == "on"
+	return nil
+}
+
 // GUID returns the globally unique identifier that the device of an address has, open or not.
 func GUID(address string) (uint64, error) {
+	address, _, _ = strings.Cut(address, "?")
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
 		return 0, fmt.Errorf("iwarp: %q is no IP address: give one of this host, such as iwarp:127.0.0.1", address)

@@ -116,9 +116,24 @@ func (f *deviceFlags) with(log io.Writer, run func(dev *verbs.Device) error) (er
 	return run(dev)
 }
 
-// kindOnly says whether the device is named by its kind alone, such as "iwarp:".
+// kindOnly says whether the device is named by its kind alone, such as "iwarp:", or with
+// options, "iwarp:?congestion=cubic".
 func (f *deviceFlags) kindOnly() bool {
-	return strings.HasSuffix(f.device, ":") && strings.Count(f.device, ":") == 1
+	kind, options := f.kind()
+	return f.device == kind+options
+}
+
+// kind returns the kind of the device with its colon, and its options with their question
+// mark; empty: the default.
+func (f *deviceFlags) kind() (kind, options string) {
+	if f.device == "" {
+		return "", ""
+	}
+	kind, rest, _ := strings.Cut(f.device, ":")
+	if i := strings.IndexByte(rest, '?'); i >= 0 {
+		options = rest[i:]
+	}
+	return kind + ":", options
 }
 
 // openDevice opens a device, and a recording if pcap is not empty. done closes both and says

@@ -90,7 +90,8 @@ func (d *perfDevice) open(name string) (*verbs.Device, error) {
 		name = d.flags.device
 	} else if d.flags.device != "" { // that kind of the same address
 		_, addr, _ := strings.Cut(name, ":")
-		name = d.flags.device + addr
+		kind, options := d.flags.kind()
+		name = kind + addr + options
 	}
 	dev, done, err := openDevice(name, d.flags.pcap, d.log)
 	if err != nil {
@@ -115,6 +116,7 @@ func (d *perfDevice) close(err error) error {
 // devices of one machine cannot share an address, so a loopback host is not met on its own.
 func (f *perfFlags) localFor(ctx context.Context, host string) netip.Addr {
 	if _, addr, ok := strings.Cut(f.device.device, ":"); ok {
+		addr, _, _ = strings.Cut(addr, "?")
 		if a, err := netip.ParseAddr(addr); err == nil {
 			return a
 		}
@@ -128,11 +130,11 @@ func (f *perfFlags) localFor(ctx context.Context, host string) netip.Addr {
 
 // both runs the client here and the server in a second process.
 func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
-	kind, _, _ := strings.Cut(f.device.device, ":")
-	if err := trustThisMachine(kind); err != nil {
+	kind, options := f.device.kind()
+	if err := trustThisMachine(strings.TrimSuffix(kind, ":")); err != nil {
 		return err
 	}
-	peer, err := startPerfPeer(c.ErrOrStderr(), f.profile, kind)
+	peer, err := startPerfPeer(c.ErrOrStderr(), f.profile, kind+options)
 	if err != nil {
 		return err
 	}
@@ -217,7 +219,7 @@ const perfPeerName = "peer"
 func newPerfPeerCmd() *cobra.Command {
 	c := &cobra.Command{Use: perfPeerName, Short: "The second process of --loopback", Hidden: true, Args: cobra.NoArgs}
 	profile := addProfileFlag(c)
-	kind := c.Flags().String("device", "", "kind of device, with a colon")
+	kind := c.Flags().String("device", "", "kind of device, with a colon, and options")
 	return leaf(c, func(c *cobra.Command, _ []string) error {
 		signal.Ignore(os.Interrupt) // the first process decides when it is over
 		stop, err := startProfile(*profile)
@@ -230,9 +232,9 @@ func newPerfPeerCmd() *cobra.Command {
 	})
 }
 
-// startPerfPeer starts the second process, with a kind of device, empty: the default;
-// profile is the first one's.
-func startPerfPeer(stderr io.Writer, profile, kind string) (*perf.Peer, error) {
+// startPerfPeer starts the second process, with a kind of device and its options, empty: the
+// default; profile is the first one's.
+func startPerfPeer(stderr io.Writer, profile, device string) (*perf.Peer, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -241,8 +243,8 @@ func startPerfPeer(stderr io.Writer, profile, kind string) (*perf.Peer, error) {
 	if profile != "" {
 		args = append(args, "--cpuprofile", profile+".peer")
 	}
-	if kind != "" {
-		args = append(args, "--device", kind+":")
+	if device != "" {
+		args = append(args, "--device", device)
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Stderr = stderr
