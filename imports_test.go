@@ -21,9 +21,10 @@ const module = "github.com/ramjet-rdma/ramjet"
 var layers = map[string][]string{
 	"":                     {"iwarp", "roce", "trace", "verbs"},
 	"verbs":                {"wire/"},
-	"wire/ib":              {},
+	"wire/crc":             {},
+	"wire/ib":              {"wire/crc"},
 	"wire/mad":             {"wire/ib"},
-	"wire/iwarp":           {},
+	"wire/iwarp":           {"wire/crc"},
 	"trace":                {},
 	"cm":                   {"internal/ibcm", "verbs", "wire/"},
 	"iwarp":                {"internal/rdmap", "internal/softdev", "verbs", "wire/"},
@@ -57,9 +58,10 @@ var layers = map[string][]string{
 // forbidden is what some packages may not import of the standard library, nor of others:
 // wire depends on nothing, and the engine has no clock, lock or socket.
 var forbidden = map[string][]string{
-	"wire/ib":         {"github.com/", "golang.org/"},
+	"wire/crc":        {"github.com/", "golang.org/"},
+	"wire/ib":         {"golang.org/"},
 	"wire/mad":        {"golang.org/"},
-	"wire/iwarp":      {"github.com/", "golang.org/"},
+	"wire/iwarp":      {"golang.org/"},
 	"internal/ibta":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/rdmap":  {"net", "os", "sync", "time", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/ibcm":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},

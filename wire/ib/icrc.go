@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/wire/crc"
 )
 
 // ICRCLen is the length of the invariant CRC at the end of every packet.
@@ -203,12 +205,12 @@ func (f *Flow) AfterBTH(udpLength int, id uint16, bth []byte) uint32 {
 // start with the BTH, or over a contiguous packet that does; it takes byte 4 of
 // the BTH as ones. It returns the state for [ICRCUpdate].
 func ICRCHeader(seed uint32, header []byte) uint32 {
-	return crcUpdate(seed^maskByte4[header[4]], header)
+	return crc.UpdateIEEE(seed^maskByte4[header[4]], header)
 }
 
 // ICRCUpdate goes on over the payload or the pad.
 func ICRCUpdate(state uint32, data []byte) uint32 {
-	return crcUpdate(state, data)
+	return crc.UpdateIEEE(state, data)
 }
 
 // ICRCFinish appends the ICRC, which the state now is, to b.

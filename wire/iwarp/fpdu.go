@@ -4,7 +4,8 @@ package iwarp
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+
+	"github.com/ramjet-rdma/ramjet/wire/crc"
 )
 
 // An FPDU is what MPA makes of a DDP segment (RFC 5044 section 4.1):
@@ -30,15 +31,13 @@ func PadLen(n int) int { return -(LengthLen + n) & 3 }
 // FPDULen returns the bytes of the FPDU of a ULPDU of n bytes, without markers.
 func FPDULen(n int) int { return LengthLen + n + PadLen(n) + CRCLen }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // UpdateCRC continues a CRC32C over b; it begins with 0 and covers an FPDU from
 // ULPDU_Length, or from the marker right before it, up to its CRC (RFC 5044 section 4.4).
-func UpdateCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+func UpdateCRC(state uint32, b []byte) uint32 { return crc.UpdateCastagnoli(state, b) }
 
 // PutCRC stores a CRC as it stands on the wire: the least significant byte first, as in
 // iSCSI (RFC 3720 section 12.1).
-func PutCRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
+func PutCRC(b []byte, sum uint32) { binary.LittleEndian.PutUint32(b, sum) }
 
 // GetCRC reads what PutCRC stored.
 func GetCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }

@@ -2,7 +2,7 @@
 
 //go:build !purego
 
-package ib
+package crc
 
 import "hash/crc32"
 
@@ -27,33 +27,53 @@ type foldTable struct {
 	barrett                   [2]uint64 // the quotient x^95 / P, and P with its x^32
 }
 
-var crcConstants = foldTable{
-	lanes: [8]uint64{0x1d9513d7, 0x3db1ecdc, 0xaf449247, 0xf1da05aa, 0x81256527, 0xae689191, 0xccaa009e, 0x00000001},
-	by64:  [2]uint64{0x653d9822 << 32, 0xcad38e8f << 32},
-	by128: [2]uint64{0x7d657a10 << 32, 0x7406fa95 << 32},
-	by192: [2]uint64{0x67f79476 << 32, 0xc56d9496 << 32},
-	by256: [2]uint64{0x7cc8e1e7 << 32, 0x03f9f863 << 32},
-	positions: [64]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-		16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-		32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
-		48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63},
-	barrett: [2]uint64{0xb4e5b025f7011641, 0x1db710641},
+var positions = [64]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+	32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+	48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63}
+
+var ieee = foldTable{
+	lanes:     [8]uint64{0x1d9513d7, 0x3db1ecdc, 0xaf449247, 0xf1da05aa, 0x81256527, 0xae689191, 0xccaa009e, 0x00000001},
+	by64:      [2]uint64{0x653d9822 << 32, 0xcad38e8f << 32},
+	by128:     [2]uint64{0x7d657a10 << 32, 0x7406fa95 << 32},
+	by192:     [2]uint64{0x67f79476 << 32, 0xc56d9496 << 32},
+	by256:     [2]uint64{0x7cc8e1e7 << 32, 0x03f9f863 << 32},
+	positions: positions,
+	barrett:   [2]uint64{0xb4e5b025f7011641, 0x1db710641},
 }
 
-// foldMin is the least that crcFold takes.
+var castagnoli = foldTable{
+	lanes:     [8]uint64{0x9e4addf8, 0x1c291d04, 0xddc0152b, 0x3da6d0cb, 0xba4fc28e, 0xf20c0dfe, 0x493c7d27, 0x00000001},
+	by64:      [2]uint64{0x1c19243b << 32, 0x75bba45b << 32},
+	by128:     [2]uint64{0x6577b245 << 32, 0x7417153f << 32},
+	by192:     [2]uint64{0x7ccbbbf2 << 32, 0x31c94608 << 32},
+	by256:     [2]uint64{0xe9a5d8be << 32, 0x1426a815 << 32},
+	positions: positions,
+	barrett:   [2]uint64{0x4869ec38dea713f1, 0x105ec76f1},
+}
+
+// foldMin is the least that fold takes.
 const foldMin = 64
 
-// crcFold is crcUpdate for at least foldMin bytes, where canFold.
+// fold continues a CRC over at least foldMin bytes, where canFold.
 //
 //go:noescape
-func crcFold(state uint32, data []byte) uint32
+func fold(table *foldTable, state uint32, data []byte) uint32
 
-// crcUpdate is [crc32.Update] with the IEEE table, faster where the processor can.
-func crcUpdate(state uint32, data []byte) uint32 {
+// UpdateIEEE is [crc32.Update] with the IEEE table.
+func UpdateIEEE(state uint32, data []byte) uint32 {
 	if canFold && len(data) >= foldMin {
-		return crcFold(state, data)
+		return fold(&ieee, state, data)
 	}
 	return crc32.Update(state, crc32.IEEETable, data)
+}
+
+// UpdateCastagnoli is [crc32.Update] with the Castagnoli table.
+func UpdateCastagnoli(state uint32, data []byte) uint32 {
+	if canFold && len(data) >= foldMin {
+		return fold(&castagnoli, state, data)
+	}
+	return crc32.Update(state, castagnoliTable, data)
 }
 
 // cpuid returns what the processor says of itself on a leaf, subleaf 0; xgetbv which
@@ -61,7 +81,7 @@ func crcUpdate(state uint32, data []byte) uint32 {
 func cpuid(leaf uint32) (a, b, c uint32)
 func xgetbv() uint32
 
-// canFold says whether the processor has, and the operating system keeps, what crcFold uses.
+// canFold says whether the processor has, and the operating system keeps, what fold uses.
 var canFold = func() bool {
 	const (
 		leaf1C = 1<<1 | 1<<27           // PCLMULQDQ, OSXSAVE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package ib
+package crc
 
 import (
 	"fmt"
@@ -16,11 +16,20 @@ func testBytes(n int) []byte {
 	return b
 }
 
-// checkCRC compares crcUpdate with the standard library.
+// kinds are the CRCs, with the tables of the standard library.
+var kinds = []struct {
+	name   string
+	update func(uint32, []byte) uint32
+	table  *crc32.Table
+}{{"IEEE", UpdateIEEE, crc32.IEEETable}, {"Castagnoli", UpdateCastagnoli, castagnoliTable}}
+
+// checkCRC compares both CRCs with the standard library.
 func checkCRC(t *testing.T, state uint32, data []byte) {
 	t.Helper()
-	if got, want := crcUpdate(state, data), crc32.Update(state, crc32.IEEETable, data); got != want {
-		t.Fatalf("state %08x, %d bytes: %08x, want %08x", state, len(data), got, want)
+	for _, k := range kinds {
+		if got, want := k.update(state, data), crc32.Update(state, k.table, data); got != want {
+			t.Fatalf("%s: state %08x, %d bytes: %08x, want %08x", k.name, state, len(data), got, want)
+		}
 	}
 }
 
@@ -54,10 +63,12 @@ func TestCRCSingleBits(t *testing.T) {
 
 func TestCRCSplit(t *testing.T) {
 	b := testBytes(1100)
-	want := crc32.ChecksumIEEE(b)
-	for i := range len(b) + 1 {
-		if got := crcUpdate(crcUpdate(0, b[:i]), b[i:]); got != want {
-			t.Fatalf("split at %d: %08x, want %08x", i, got, want)
+	for _, k := range kinds {
+		want := crc32.Checksum(b, k.table)
+		for i := range len(b) + 1 {
+			if got := k.update(k.update(0, b[:i]), b[i:]); got != want {
+				t.Fatalf("%s: split at %d: %08x, want %08x", k.name, i, got, want)
+			}
 		}
 	}
 }
@@ -69,8 +80,10 @@ func FuzzCRC(f *testing.F) {
 	f.Fuzz(func(t *testing.T, state uint32, data []byte, split uint16) {
 		checkCRC(t, state, data)
 		i := min(int(split), len(data))
-		if got, want := crcUpdate(crcUpdate(state, data[:i]), data[i:]), crcUpdate(state, data); got != want {
-			t.Fatalf("%d bytes split at %d: %08x, want %08x", len(data), i, got, want)
+		for _, k := range kinds {
+			if got, want := k.update(k.update(state, data[:i]), data[i:]), k.update(state, data); got != want {
+				t.Fatalf("%s: %d bytes split at %d: %08x, want %08x", k.name, len(data), i, got, want)
+			}
 		}
 	})
 }
@@ -78,20 +91,18 @@ func FuzzCRC(f *testing.F) {
 func BenchmarkCRC(b *testing.B) {
 	data := testBytes(61920 + 12)[12:]
 	for _, n := range []int{64, 80, 1024, 1040, 4096, 4112, 61920} {
-		for _, f := range []struct {
-			name string
-			f    func(uint32, []byte) uint32
-		}{
-			{"ours", crcUpdate},
-			{"std", func(s uint32, d []byte) uint32 { return crc32.Update(s, crc32.IEEETable, d) }},
-		} {
-			b.Run(fmt.Sprintf("%s/%d", f.name, n), func(b *testing.B) {
-				b.SetBytes(int64(n))
-				var s uint32
-				for b.Loop() {
-					s = f.f(s, data[:n])
-				}
-			})
+		for _, k := range kinds {
+			bench := func(name string, update func(uint32, []byte) uint32) {
+				b.Run(fmt.Sprintf("%s/%s/%d", k.name, name, n), func(b *testing.B) {
+					b.SetBytes(int64(n))
+					var s uint32
+					for b.Loop() {
+						s = update(s, data[:n])
+					}
+				})
+			}
+			bench("ours", k.update)
+			bench("std", func(s uint32, d []byte) uint32 { return crc32.Update(s, k.table, d) })
 		}
 	}
 }

@@ -11,12 +11,12 @@
 	VPCLMULQDQ $0x11, k, acc, acc   \
 	VPTERNLOGQ $0x96, there, t, acc // the sum of the three
 
-// func crcFold(state uint32, data []byte) uint32
-TEXT ·crcFold(SB), NOSPLIT, $0-36
-	MOVL            state+0(FP), AX
-	MOVQ            data_base+8(FP), SI
-	MOVQ            data_len+16(FP), CX
-	LEAQ            ·crcConstants(SB), DX
+// func fold(table *foldTable, state uint32, data []byte) uint32
+TEXT ·fold(SB), NOSPLIT, $0-44
+	MOVQ            table+0(FP), DX
+	MOVL            state+8(FP), AX
+	MOVQ            data_base+16(FP), SI
+	MOVQ            data_len+24(FP), CX
 	VBROADCASTI32X4 foldTable_by64(DX), Z9
 	NOTL            AX
 	VMOVD           AX, X0
@@ -100,7 +100,7 @@ reduce:
 
 	// SSE instructions are slow while upper halves are in use, and so are task switches.
 	VZEROUPPER
-	MOVL       AX, ret+32(FP)
+	MOVL       AX, ret+40(FP)
 	RET
 
 // func cpuid(leaf uint32) (a, b, c uint32)
