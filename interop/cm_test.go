@@ -7,10 +7,12 @@ package interop
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -18,33 +20,61 @@ import (
 // programTimeout bounds one of rdma-core's programs, and Ramjet's part in its exchange.
 const programTimeout = 60 * time.Second
 
-// families are the ways to reach the peer as the connection manager knows them. The path
-// MTU is its business: that of the ports.
-var families = []struct {
+// A family is a way to reach the peer as the connection manager knows them. The path MTU is
+// its business: that of the ports.
+type family struct {
 	name        string
 	ipv6        bool
 	host, guest string
-}{{"IPv4", false, hostIPv4, guestIPv4}, {"IPv6", true, hostIPv6, guestIPv6}}
+	device      string // Ramjet's, but for the address
+	peer        string // the guest's, but for its number
+}
+
+// families are those of RoCEv2, iwFamilies those of iWARP.
+var (
+	families   = []family{{"IPv4", false, hostIPv4, guestIPv4, "roce:", "rxe"}, {"IPv6", true, hostIPv6, guestIPv6, "roce:", "rxe"}}
+	iwFamilies = []family{{"IPv4", false, iwHostIPv4, iwGuestIPv4, "iwarp:", "siw"}, {"IPv6", true, iwHostIPv6, iwGuestIPv6, "iwarp:", "siw"}}
+	both       = slices.Concat(families, iwFamilies)
+)
+
+func (f family) iwarp() bool { return f.peer == "siw" }
+
+// toGuest and fromGuest name tests by who has the active side.
+func (f family) toGuest() string   { return "ramjet→" + f.peer }
+func (f family) fromGuest() string { return f.peer + "→ramjet" }
 
 // manager is Ramjet's side of a test of connections: a device, and a channel where the
 // events of all its ids arrive.
 type manager struct {
 	*device
-	ctx         context.Context // bounds every wait
-	ch          *cm.EventChannel
-	host, guest netip.Addr
+	family
+	ctx context.Context // bounds every wait
+	ch  *cm.EventChannel
 }
 
-// openManager opens Ramjet's device until the test ends.
+// openManager opens Ramjet's RoCEv2 device until the test ends.
 func openManager(t testing.TB, ipv6 bool) *manager {
 	t.Helper()
-	f := families[0]
 	if ipv6 {
-		f = families[1]
+		return families[1].open(t)
 	}
+	return families[0].open(t)
+}
+
+// open opens Ramjet's device until the test ends.
+func (f family) open(t testing.TB) *manager {
+	t.Helper()
+	dev, err := ramjet.Open(f.device + f.host)
+	must(t, dev, err)
+	return f.manage(t, dev)
+}
+
+// manage closes a device when the test ends.
+func (f family) manage(t testing.TB, dev *verbs.Device) *manager {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), programTimeout)
 	t.Cleanup(cancel)
-	return &manager{openRamjet(t, link{ipv6: ipv6}).(*device), ctx, cm.NewEventChannel(), netip.MustParseAddr(f.host), netip.MustParseAddr(f.guest)}
+	return &manager{newDevice(t, dev, f.host), f, ctx, cm.NewEventChannel()}
 }
 
 func (m *manager) id(ps cm.PortSpace) *cm.ID {
@@ -57,7 +87,7 @@ func (m *manager) id(ps cm.PortSpace) *cm.ID {
 func (m *manager) listen(ps cm.PortSpace, port uint16) *cm.ID {
 	m.t.Helper()
 	id := m.id(ps)
-	m.ok(id.Bind(netip.AddrPortFrom(m.host, port)))
+	m.ok(id.Bind(netip.AddrPortFrom(netip.MustParseAddr(m.host), port)))
 	m.ok(id.Listen(0))
 	return id
 }
@@ -66,7 +96,7 @@ func (m *manager) listen(ps cm.PortSpace, port uint16) *cm.ID {
 func (m *manager) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	m.t.Helper()
 	id := m.id(ps)
-	m.ok(id.ResolveAddr(netip.AddrPort{}, netip.AddrPortFrom(m.guest, port), 2*time.Second))
+	m.ok(id.ResolveAddr(netip.AddrPort{}, netip.AddrPortFrom(netip.MustParseAddr(m.guest), port), 2*time.Second))
 	m.event(cm.AddrResolved)
 	m.ok(id.ResolveRoute(2 * time.Second))
 	m.event(cm.RouteResolved)

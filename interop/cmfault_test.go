@@ -89,7 +89,7 @@ func (m *manager) ends(conn *cm.Conn) {
 // port.
 func TestConnectionPeerKilled(t *testing.T) {
 	const size = 32 << 10
-	argv := []string{"ucmatose", "-C", "3000", "-S", strconv.Itoa(size)}
+	argv := []string{"ucmatose", "-p", strconv.Itoa(matosePort), "-C", "3000", "-S", strconv.Itoa(size)}
 	options := []cm.Option{cm.WithRecvSize(size), cm.WithDepth(4, 64)}
 	for _, f := range families {
 		t.Run("server/"+f.name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestConnectionPeerKilled(t *testing.T) {
 // connection is told as ended, and closing it does not wait for the peer for ever.
 func TestConnectionCutOff(t *testing.T) {
 	g, m := dialGuest(t, false), openManager(t, false)
-	server := g.spawnCM(matosePort, "ucmatose", "-b", guestIPv4, "-C", "100", "-S", "1000")
+	server := g.spawnCM(matosePort, "ucmatose", "-p", strconv.Itoa(matosePort), "-b", guestIPv4, "-C", "100", "-S", "1000")
 	conn, err := cm.Dial(m.ctx, m.dev, net.JoinHostPort(guestIPv4, strconv.Itoa(matosePort)),
 		cm.WithAckTimeout(12), cm.WithRetries(3, 7)) // 17 ms, three times again
 	must(t, conn, err)

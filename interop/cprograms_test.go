@@ -24,6 +24,7 @@ type cKind struct {
 	server, client         string
 	clientName             string // of its program, where that is another one
 	host, guest            string // what the program needs on this machine
+	iwGuest                string // and for siw
 	onCM                   bool   // the server listens with the connection manager, not with TCP
 	port                   int    // unless 0, where it always listens
 	late                   bool   // its server listens again in the middle, and its client takes that for granted
@@ -37,7 +38,7 @@ var (
 		serverSays: "50 iters in", clientSays: "50 iters in"}
 	cPerf = &cKind{server: "-F -n 50 -p PORT", client: "-F -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID",
 		clientSays: `(?m)^ \d+ +50 +\d`}
-	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID",
+	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID", iwGuest: "-d siw0",
 		onCM: true, late: true, clientSays: `(?m)^ \d+ +50 +\d`}
 	cRping = &cKind{server: "-s -v -V -p PORT -a SERVER", client: "-c -v -V -C 5 -p PORT -a SERVER",
 		onCM: true, serverSays: "rdma-ping-4:", clientSays: "rdma-ping-4:"}
@@ -49,44 +50,53 @@ var (
 		serverSays: "return status 0", clientSays: "return status 0"}
 )
 
+// The families of addresses that a program is run over: IPv4 always.
+const (
+	cIPv6 = 1 << iota
+	cIWARP
+	cIWARPv6
+)
+
 // cPrograms are what TestCPrograms runs, with the programs' own options.
 var cPrograms = []struct {
 	*cKind
 	argv string
-	ipv6 bool // also over IPv6
+	also int
 }{
-	{cPingpong, "ibv_rc_pingpong -s 9000 -m 1024", true},
-	{cPingpong, "ibv_rc_pingpong -s 9000 -m 4096 -e", true},
-	{cPingpong, "ibv_uc_pingpong -s 9000 -m 1024 -e", false},
-	{cPingpong, "ibv_uc_pingpong -s 9000 -m 4096", true},
-	{cPingpong, "ibv_ud_pingpong -s 1000", true},
-	{cPingpong, "ibv_ud_pingpong -s 1000 -e", false},
-	{cPingpong, "ibv_srq_pingpong -s 9000 -m 1024", false},
-	{cPingpong, "ibv_srq_pingpong -s 9000 -m 4096 -e", true},
-	{cPerf, "ib_send_bw -s 65536", true},
-	{cPerf, "ib_write_bw -s 65536", true},
-	{cPerf, "ib_write_bw -c UC -s 4096", false},
-	{cPerf, "ib_read_bw -s 65536", true},
-	{cPerf, "ib_atomic_bw -A FETCH_AND_ADD", true},
-	{cPerf, "ib_atomic_bw -A CMP_AND_SWAP", false},
-	{cPerf, "ib_send_lat -s 64", true},
-	{cPerf, "ib_send_lat -s 9001 -e", false},
-	{cPerf, "ib_send_lat -c UD -s 1000", false},
-	{cPerf, "ib_write_lat -s 64", false},
-	{cPerf, "ib_read_lat -s 64", false},
-	{cPerf, "ib_atomic_lat", false},
-	{cPerfOnCM, "ib_send_bw -s 65536", false},
-	{cPerfOnCM, "ib_write_bw -s 65536", false},
-	{cPerfOnCM, "ib_read_bw -s 65536", false},
-	{cPerfOnCM, "ib_atomic_bw", false},
-	{cPerfOnCM, "ib_send_lat -s 64", false},
-	{cRping, "rping -S 64", true},
-	{cRping, "rping -S 9001", true},
-	{cServerClient, "rdma_server", false},
-	{cMatose, "ucmatose -c 1 -S 70000", false},
-	{cMatose, "ucmatose -c 20 -S 9000", true},
-	{cUdaddy, "udaddy -c 1", false},
-	{cUdaddy, "udaddy -c 20", true},
+	{cPingpong, "ibv_rc_pingpong -s 9000 -m 1024", cIPv6},
+	{cPingpong, "ibv_rc_pingpong -s 9000 -m 4096 -e", cIPv6},
+	{cPingpong, "ibv_uc_pingpong -s 9000 -m 1024 -e", 0},
+	{cPingpong, "ibv_uc_pingpong -s 9000 -m 4096", cIPv6},
+	{cPingpong, "ibv_ud_pingpong -s 1000", cIPv6},
+	{cPingpong, "ibv_ud_pingpong -s 1000 -e", 0},
+	{cPingpong, "ibv_srq_pingpong -s 9000 -m 1024", 0},
+	{cPingpong, "ibv_srq_pingpong -s 9000 -m 4096 -e", cIPv6},
+	{cPerf, "ib_send_bw -s 65536", cIPv6},
+	{cPerf, "ib_write_bw -s 65536", cIPv6},
+	{cPerf, "ib_write_bw -c UC -s 4096", 0},
+	{cPerf, "ib_read_bw -s 65536", cIPv6},
+	{cPerf, "ib_atomic_bw -A FETCH_AND_ADD", cIPv6},
+	{cPerf, "ib_atomic_bw -A CMP_AND_SWAP", 0},
+	{cPerf, "ib_send_lat -s 64", cIPv6},
+	{cPerf, "ib_send_lat -s 9001 -e", 0},
+	{cPerf, "ib_send_lat -c UD -s 1000", 0},
+	{cPerf, "ib_write_lat -s 64", 0},
+	{cPerf, "ib_read_lat -s 64", 0},
+	{cPerf, "ib_atomic_lat", 0},
+	{cPerfOnCM, "ib_send_bw -s 65536", cIWARP},
+	{cPerfOnCM, "ib_write_bw -s 65536", cIWARP},
+	{cPerfOnCM, "ib_read_bw -s 65536", cIWARP},
+	{cPerfOnCM, "ib_atomic_bw", 0},
+	{cPerfOnCM, "ib_send_lat -s 64", cIWARP},
+	{cPerfOnCM, "ib_write_lat -s 64", cIWARP},
+	{cPerfOnCM, "ib_read_lat -s 64", cIWARP},
+	{cRping, "rping -S 64", cIPv6 | cIWARP},
+	{cRping, "rping -S 9001", cIPv6 | cIWARP | cIWARPv6},
+	{cServerClient, "rdma_server", cIWARP},
+	{cMatose, "ucmatose -c 1 -S 70000", cIWARP},
+	{cMatose, "ucmatose -c 20 -S 9000", cIPv6 | cIWARPv6},
+	{cUdaddy, "udaddy -c 1", 0},
+	{cUdaddy, "udaddy -c 20", cIPv6},
 }
 
 // TestCPrograms runs rdma-core's examples and perftest as Debian has them on Ramjet's
@@ -95,11 +105,11 @@ var cPrograms = []struct {
 func TestCPrograms(t *testing.T) {
 	libs := cLibraries(t)
 	for i, p := range cPrograms {
-		for _, f := range families {
-			if f.ipv6 && !p.ipv6 {
+		for j, f := range both {
+			if j > 0 && p.also&(1<<(j-1)) == 0 {
 				continue
 			}
-			c := cPair{cKind: p.cKind, program: strings.Fields(p.argv), ipv6: f.ipv6, libs: libs, at: cPort + i}
+			c := cPair{cKind: p.cKind, program: strings.Fields(p.argv), family: f, libs: libs, at: cPort + i}
 			if p.port != 0 {
 				c.at = p.port
 			}
@@ -107,11 +117,11 @@ func TestCPrograms(t *testing.T) {
 			if p.cKind == cPerfOnCM {
 				name += " -R"
 			}
-			t.Run("ramjet→rxe/"+name+"/"+f.name, c.toGuest)
-			t.Run("rxe→ramjet/"+name+"/"+f.name, c.fromGuest)
+			t.Run(f.toGuest()+"/"+name+"/"+f.name, c.toGuest)
+			t.Run(f.fromGuest()+"/"+name+"/"+f.name, c.fromGuest)
 		}
 	}
-	c := cPair{libs: libs}
+	c := cPair{family: families[0], libs: libs}
 	t.Run("ramjet→rxe/mckey", c.mckeyToGuest)
 	t.Run("rxe→ramjet/mckey", c.mckeyFromGuest)
 }
@@ -164,8 +174,8 @@ func cLibraries(t *testing.T) string {
 // cPair is a program on this host and the same one in the guest.
 type cPair struct {
 	*cKind
+	family
 	program []string
-	ipv6    bool
 	libs    string // the folder of Ramjet's libraries
 	at      int    // the server's port
 }
@@ -175,44 +185,48 @@ func (c cPair) toGuest(t *testing.T) {
 	g := dialGuest(t, c.ipv6)
 	if c.late {
 		g.t.Cleanup(func() { g.call("netem_off", nil, nil) })
-		g.call("netem", args{"direction": "in", "args": []string{"delay", "400ms"}, "qpn": 1}, nil) // what goes to its manager
+		a := args{"direction": "in", "args": []string{"delay", "400ms"}, "qpn": 1} // what goes to its manager
+		if c.iwarp() {
+			a["iwarp"] = "syn"
+		}
+		g.call("netem", a, nil)
 	}
-	address := c.pick(guestIPv4, guestIPv6)
-	argv := c.argv(c.guest, c.server, address, g)
+	address := c.pick(c.family.guest, guestIPv4)
+	argv := c.argv(c.onGuest(), c.server, address, g)
 	var server *job
 	if c.onCM {
 		server = g.spawnCM(uint16(c.at), argv...)
 	} else {
 		server = g.spawn(c.at, argv...)
 	}
-	client := c.onRamjet(t, c.forClient().argv(c.host, c.client, address, g))
+	client := c.onRamjet(t, c.forClient().argv(c.onHost(), c.client, address, g))
 	client.Run()
 	c.wantSaid(t, "client on Ramjet", client.result(), c.clientSays)
 	limit := programTimeout
 	if t.Failed() {
 		limit = time.Second // for what it has said
 	}
-	c.wantSaid(t, "server on rxe", server.wait(limit), c.serverSays)
+	c.wantSaid(t, "server on "+c.peer, server.wait(limit), c.serverSays)
 }
 
 // fromGuest has the server on this host.
 func (c cPair) fromGuest(t *testing.T) {
 	g := dialGuest(t, c.ipv6)
-	address := c.pick(hostIPv4, hostIPv6)
-	server := c.onRamjet(t, c.argv(c.host, c.server, address, g))
+	address := c.pick(c.family.host, hostIPv4)
+	server := c.onRamjet(t, c.argv(c.onHost(), c.server, address, g))
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if !c.onCM {
 		waitForListener(t, c.at)
 	}
-	argv := c.forClient().argv(c.guest, c.client, address, g)
+	argv := c.forClient().argv(c.onGuest(), c.client, address, g)
 	client := g.run(programTimeout, argv...)
 	// Nothing on this host tells that a program listens with the connection manager.
 	for end := time.Now().Add(programTimeout); c.onCM && refused.MatchString(client.Output) && time.Now().Before(end); {
 		client = g.run(programTimeout, argv...)
 	}
-	c.wantSaid(t, "client on rxe", client, c.clientSays)
+	c.wantSaid(t, "client on "+c.peer, client, c.clientSays)
 	if t.Failed() {
 		server.Process.Kill()
 	}
@@ -220,12 +234,23 @@ func (c cPair) fromGuest(t *testing.T) {
 	c.wantSaid(t, "server on Ramjet", server.result(), c.serverSays)
 }
 
-// pick returns the address where the client finds the server.
-func (c cPair) pick(ipv4, ipv6 string) string {
-	if c.ipv6 && c.onCM {
-		return ipv6
+// pick returns the address where the client finds the server: not that of the device where
+// they meet over TCP.
+func (c cPair) pick(onCM, tcp string) string {
+	if c.onCM {
+		return onCM
 	}
-	return ipv4
+	return tcp
+}
+
+// onHost and onGuest are what the program needs there.
+func (c cPair) onHost() string { return c.cKind.host }
+
+func (c cPair) onGuest() string {
+	if c.iwarp() {
+		return c.iwGuest
+	}
+	return c.cKind.guest
 }
 
 // forClient is c with the client's program.
@@ -251,10 +276,7 @@ func (c cPair) onRamjet(t *testing.T, argv []string) *program {
 	if _, err := exec.LookPath(argv[0]); err != nil {
 		t.Skipf("%s is not installed: it is in Debian's ibverbs-utils, rdmacm-utils or perftest", argv[0])
 	}
-	device := "roce:" + hostIPv4
-	if c.ipv6 {
-		device = "roce:" + hostIPv6
-	}
+	device := c.device + c.family.host
 	p := newProgram(t, argv[0], argv[1:]...)
 	p.Env = append(os.Environ(), "LD_LIBRARY_PATH="+c.libs, "RAMJET_DEVICES="+device)
 	return p

@@ -113,7 +113,7 @@ func TestMckey(t *testing.T) {
 	g, m := dialGuest(t, false), openManager(t, false)
 	join := func(group string) (*endpoint, cm.UDParam) {
 		id := m.id(cm.UDP)
-		m.ok(id.Bind(netip.AddrPortFrom(m.host, 0)))
+		m.ok(id.Bind(netip.AddrPortFrom(netip.MustParseAddr(m.host), 0)))
 		end := m.endpoint(id, datagramSize, datagramCount)
 		m.ok(id.JoinMulticast(netip.MustParseAddr(group)))
 		return end, m.event(cm.MulticastJoin).UD

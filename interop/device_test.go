@@ -30,6 +30,12 @@ func openRamjet(t testing.TB, l link) side {
 	}
 	dev, err := roce.Open(address, nil)
 	must(t, dev, err)
+	return newDevice(t, dev, address)
+}
+
+// newDevice is the side of a device, which is closed when the test ends.
+func newDevice(t testing.TB, dev *verbs.Device, address string) *device {
+	t.Helper()
 	t.Cleanup(func() { dev.Close() })
 	want := netip.MustParseAddr(address)
 	gids, err := dev.GIDs(1)

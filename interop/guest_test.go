@@ -19,12 +19,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// The addresses of the link, which pair.sh sets.
+// The addresses of the links, which pair.sh sets: RoCEv2's and iWARP's.
 var (
 	hostIPv4  = os.Getenv("PEERVM_HOST4")
 	hostIPv6  = os.Getenv("PEERVM_HOST6")
 	guestIPv4 = os.Getenv("PEERVM_GUEST4")
 	guestIPv6 = os.Getenv("PEERVM_GUEST6")
+
+	iwHostIPv4  = os.Getenv("PEERVM_IWHOST4")
+	iwHostIPv6  = os.Getenv("PEERVM_IWHOST6")
+	iwGuestIPv4 = os.Getenv("PEERVM_IWGUEST4")
+	iwGuestIPv6 = os.Getenv("PEERVM_IWGUEST6")
 )
 
 const (

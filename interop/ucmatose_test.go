@@ -21,10 +21,10 @@ type matose struct {
 	ib                       bool // in port space IB; otherwise TCP
 }
 
-const matosePort = 7471
+const matosePort = 7472 // its own, 7471, is that of the control program, which matters to iWARP
 
 func (c matose) argv(more ...string) []string {
-	argv := append([]string{"ucmatose", "-c", strconv.Itoa(c.connections), "-S", strconv.Itoa(c.size), "-C", strconv.Itoa(c.count)}, more...)
+	argv := append([]string{"ucmatose", "-p", strconv.Itoa(matosePort), "-c", strconv.Itoa(c.connections), "-S", strconv.Itoa(c.size), "-C", strconv.Itoa(c.count)}, more...)
 	if c.migrate {
 		argv = append(argv, "-m")
 	}
@@ -44,6 +44,10 @@ func (c matose) portSpace() cm.PortSpace {
 // serve is Ramjet as ucmatose's server; client starts the peer once it can connect.
 func (c matose) serve(m *manager, client func()) {
 	m.t.Helper()
+	retries := uint8(5)
+	if m.iwarp() {
+		retries = 7 // MPA does not say, and TCP retries
+	}
 	listener := m.listen(c.portSpace(), matosePort)
 	client()
 	var ends []*endpoint
@@ -52,7 +56,7 @@ func (c matose) serve(m *manager, client func()) {
 		must(m.t, e, err)
 		switch e.Type {
 		case cm.ConnectRequest:
-			if e.Conn.ResponderResources != 1 || e.Conn.InitiatorDepth != 1 || e.Conn.RetryCount != 5 {
+			if e.Conn.ResponderResources != 1 || e.Conn.InitiatorDepth != 1 || e.Conn.RetryCount != retries {
 				m.t.Errorf("ucmatose asks for %+v", e.Conn)
 			}
 			end := m.endpoint(e.ID, c.size, c.count)
@@ -134,9 +138,9 @@ func (m *manager) migrate(listener *cm.ID, ends []*endpoint) {
 
 const matoseDone = "return status 0"
 
-// matoses are what TestUcmatose runs over each family of addresses.
+// matoses are what TestUcmatose runs over each kind of device and family of addresses.
 var matoses = map[string][]matose{
-	"IPv4": {
+	"rxe/IPv4": {
 		{connections: 1, size: 100, count: 10},
 		{connections: 1, size: 100, count: 10, migrate: true},
 		{connections: 10, size: 70_000, count: 3},
@@ -144,7 +148,15 @@ var matoses = map[string][]matose{
 		{connections: 100, size: 100, count: 10},
 		{connections: 100, size: 100, count: 10, migrate: true},
 	},
-	"IPv6": {
+	"siw/IPv4": {
+		{connections: 1, size: 100, count: 10},
+		{connections: 10, size: 70_000, count: 3},
+		{connections: 30, size: 100, count: 10, migrate: true},
+	},
+	"siw/IPv6": {
+		{connections: 10, size: 9000, count: 5},
+	},
+	"rxe/IPv6": {
 		{connections: 1, size: 100, count: 10},
 		{connections: 10, size: 9000, count: 5, migrate: true},
 		{connections: 100, size: 100, count: 10},
@@ -155,8 +167,8 @@ var matoses = map[string][]matose{
 // either side as the server: connections are made, carry data both ways, move to another
 // event channel, and end on both sides.
 func TestUcmatose(t *testing.T) {
-	for _, f := range families {
-		for _, c := range matoses[f.name] {
+	for _, f := range both {
+		for _, c := range matoses[f.peer+"/"+f.name] {
 			name := f.name + "/" + strconv.Itoa(c.connections) + "x" + strconv.Itoa(c.size)
 			if c.migrate {
 				name += "/migrate"
@@ -164,14 +176,14 @@ func TestUcmatose(t *testing.T) {
 			if c.ib {
 				name += "/IB"
 			}
-			t.Run("ramjet→rxe/"+name, func(t *testing.T) {
-				g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+			t.Run(f.toGuest()+"/"+name, func(t *testing.T) {
+				g, m := dialGuest(t, f.ipv6), f.open(t)
 				server := g.spawnCM(matosePort, c.argv("-b", f.guest)...)
 				c.connect(m)
 				wantProgram(t, "server", server.wait(programTimeout), "disconnected", matoseDone)
 			})
-			t.Run("rxe→ramjet/"+name, func(t *testing.T) {
-				g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+			t.Run(f.fromGuest()+"/"+name, func(t *testing.T) {
+				g, m := dialGuest(t, f.ipv6), f.open(t)
 				var client *job
 				c.serve(m, func() { client = g.spawn(0, c.argv("-s", f.host)...) })
 				wantProgram(t, "client", client.wait(programTimeout), matoseDone)

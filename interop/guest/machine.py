@@ -9,9 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-NIC = os.environ["NIC"]
+NIC, IWNIC, MTU = os.environ["NIC"], os.environ["IWNIC"], os.environ["MTU"]
 DEVICE = Path("/sys/class/infiniband", os.environ["DEV"])
 ROCE_PORT = "4791"
+SIW_SETTINGS = Path("/sys/module/siw/parameters")
 OUTPUT_LIMIT = 64 << 10  # bytes of a program's output that are returned
 
 
@@ -70,12 +71,17 @@ class Machine:
     def __init__(self):
         self._jobs = {}
         self._netem = False
+        self._settings = {}
+        self._mtu = False
 
     def _close(self):
         for job in self._jobs.values():
             job.kill()
         if self._netem:
             self.netem_off()
+        self.siw(**self._settings)
+        if self._mtu:
+            self.mtu(MTU)
 
     # Programs.
 
@@ -97,43 +103,63 @@ class Machine:
     def wait(self, job, timeout_ms=10000):
         return self._jobs[job].result(timeout_ms)
 
-    # Packet loss, on RoCEv2's frames alone: the control connection stays clean.
+    # The link of iWARP.
 
-    def netem(self, direction, args, qpn=None):
+    def siw(self, **settings):
+        """Sets siw's parameters, for streams that begin from now on, until the connection closes."""
+        for name, value in settings.items():
+            path = SIW_SETTINGS / name
+            self._settings.setdefault(name, path.read_text().strip())
+            path.write_text(str(value))
+
+    def mtu(self, mtu):
+        """Sets the MTU of iWARP's link, until the connection closes."""
+        self._mtu = True
+        subprocess.run(["ip", "link", "set", IWNIC, "mtu", str(mtu)], check=True)
+
+    # Packet loss, on RDMA's frames alone: the control connection stays clean.
+
+    def netem(self, direction, args, qpn=None, iwarp=None):
         """Puts netem with args (as of tc-netem(8)) on what the guest sends ("out") or receives ("in").
 
-        With qpn, on packets to queue pairs of this number alone; 1 is where connection managers listen.
+        RoCEv2's packets get it; with qpn, those to queue pairs of this number alone; 1 is where connection
+        managers listen. With iwarp, TCP segments on iWARP's link: "all", or "syn" for those that begin connections.
         """
         self._netem = True
+        nic = IWNIC if iwarp else NIC
         if direction == "out":
-            tc(*f"qdisc add dev {NIC} root handle 1: prio bands 4 priomap".split(), *["0"] * 16)
-            tc(*f"qdisc add dev {NIC} parent 1:4 netem".split(), *args)
-            target = f"dev {NIC} parent 1:", "flowid 1:4"
+            tc(*f"qdisc add dev {nic} root handle 1: prio bands 4 priomap".split(), *["0"] * 16)
+            tc(*f"qdisc add dev {nic} parent 1:4 netem".split(), *args)
+            target = f"dev {nic} parent 1:", "flowid 1:4"
         elif direction == "in":
             subprocess.run(["ip", "link", "add", "ifb0", "type", "ifb"], check=True)
             subprocess.run(["ip", "link", "set", "ifb0", "up"], check=True)
             tc(*"qdisc add dev ifb0 root netem".split(), *args)
-            tc(*f"qdisc add dev {NIC} ingress".split())
-            target = f"dev {NIC} parent ffff:", "action mirred egress redirect dev ifb0"
+            tc(*f"qdisc add dev {nic} ingress".split())
+            target = f"dev {nic} parent ffff:", "action mirred egress redirect dev ifb0"
         else:
             raise ValueError("direction is out or in")
         for priority, (protocol, match, header) in enumerate((("ip", "ip", 20), ("ipv6", "ip6", 40)), 1):
-            only = "" if qpn is None else f"match u32 {qpn} 0xffffff at {header + 8 + 4}"  # in the BTH, behind UDP
-            tc(
-                *f"filter add {target[0]} protocol {protocol} prio {priority} u32".split(),
-                *f"match {match} dport {ROCE_PORT} 0xffff {only} {target[1]}".split(),
-            )
+            only = f"match {match} dport {ROCE_PORT} 0xffff"
+            if qpn is not None:
+                only += f" match u32 {qpn} 0xffffff at {header + 8 + 4}"  # in the BTH, behind UDP
+            if iwarp:
+                only = f"match {match} protocol 6 0xff"
+            if iwarp == "syn":
+                only += f" match u8 0x02 0x12 at {header + 13}"  # and not ACK
+            tc(*f"filter add {target[0]} protocol {protocol} prio {priority} u32 {only} {target[1]}".split())
 
     def netem_off(self):
-        for args in (f"qdisc del dev {NIC} root", f"qdisc del dev {NIC} ingress"):
-            subprocess.run(["tc", *args.split()], stderr=subprocess.DEVNULL)
+        for nic in (NIC, IWNIC):
+            for args in (f"qdisc del dev {nic} root", f"qdisc del dev {nic} ingress"):
+                subprocess.run(["tc", *args.split()], stderr=subprocess.DEVNULL)
         subprocess.run(["ip", "link", "del", "ifb0"], stderr=subprocess.DEVNULL)
         self._netem = False
 
     def netem_stats(self):
         """Packets that each netem passed and dropped."""
         stats = {}
-        for device, direction in ((NIC, "out"), ("ifb0", "in")):
+        for device, direction in ((NIC, "out"), (IWNIC, "out"), ("ifb0", "in")):
             if not Path("/sys/class/net", device).exists():
                 continue
             words = tc("-s", "qdisc", "show", "dev", device).split("qdisc netem", 1)

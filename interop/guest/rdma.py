@@ -14,14 +14,16 @@ import socket
 import time
 
 import pyverbs.enums as e
+import pyverbs.cm_enums as ce
 from pyverbs.addr import AH, AHAttr, GID, GlobalRoute
+from pyverbs.cmid import CMID, AddrInfo, CMEvent, CMEventChannel, ConnParam
 from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
-from pyverbs.qp import QPAttr, QPCap, QPEx, QPInitAttrEx
+from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
-from pyverbs.wr import RecvWR, SGE
+from pyverbs.wr import RecvWR, SendWR, SGE
 
 PORT = 1
 GIDS = 8  # entries of the GID table that are looked at
@@ -79,15 +81,19 @@ class Queue:
 
 class Verbs:
     def __init__(self):
-        self._ctx = Context(name=os.environ["DEV"])
-        self._pd = PD(self._ctx)
         self._objects = {}
         self._ah = {}
+        self.use(os.environ["DEV"])
 
     def _add(self, kind, obj):
         name = f"{kind}{len(self._objects) + 1}"
         self._objects[name] = obj
         return name
+
+    def use(self, device):
+        """Opens another device, for what is made from now on."""
+        self._ctx = Context(name=device)
+        self._pd = PD(self._ctx)
 
     def ping(self):
         return {}
@@ -216,6 +222,65 @@ class Verbs:
             mask |= e.IBV_QP_TIMEOUT | e.IBV_QP_RETRY_CNT | e.IBV_QP_RNR_RETRY | e.IBV_QP_MAX_QP_RD_ATOMIC
         queue.qp.modify(attr, mask)
 
+    # Connections of iWARP: a queue pair has a stream, which the connection manager makes.
+
+    def iw_create(self, srq=None, access=("LOCAL_WRITE",), max_wr=128, max_sge=4, max_inline=64):
+        """Makes a queue pair in INIT, with a completion queue that both of its sides share."""
+        cq = CQ(self._ctx, 2 * max_wr)
+        cap = QPCap(max_wr, 0 if srq else max_wr, max_sge, 0 if srq else max_sge, max_inline)
+        qp = QP(self._pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, srq=self._objects[srq] if srq else None, cap=cap))
+        attr = QPAttr(qp_state=e.IBV_QPS_INIT, port_num=PORT)
+        attr.qp_access_flags = flags("IBV_ACCESS_", access)
+        qp.modify(attr, e.IBV_QP_STATE | e.IBV_QP_ACCESS_FLAGS)
+        return {"qp": self._add("qp", Queue(qp, "iWARP", cq, 0, 0)), "qpn": qp.qp_num}
+
+    def _event(self, *names):
+        """Waits for the next event, which must be one of names, and returns it."""
+        event = CMEvent(self._channel)
+        name = event.event_str().removeprefix("RDMA_CM_EVENT_")
+        if names and name not in names:
+            event.close()
+            raise OSError(f"event {name}, want one of {names}")
+        return event
+
+    def _param(self, qp, ird, ord):
+        return ConnParam(resources=ird, depth=ord, qp_num=self._objects[qp].qp.qp_num)
+
+    def iw_listen(self, address, port):
+        self._channel = CMEventChannel()
+        self._listener = CMID(creator=self._channel, port_space=ce.RDMA_PS_TCP)
+        where = AddrInfo(src=address, src_service=str(port), port_space=ce.RDMA_PS_TCP, flags=ce.RAI_PASSIVE)
+        self._listener.bind_addr(where)
+        self._listener.listen(1)
+
+    def iw_accept(self, qp, ird=16, ord=16):
+        """Takes the next connection that a peer asks for, and returns when it is made."""
+        event = self._event("CONNECT_REQUEST")
+        self._id = CMID(creator=event, listen_id=self._listener)
+        event.close()
+        self._id.accept(self._param(qp, ird, ord))
+        self._event("ESTABLISHED").close()
+
+    def iw_connect(self, qp, address, port, ird=16, ord=16):
+        """Asks for a connection."""
+        self._channel = CMEventChannel()
+        self._id = CMID(creator=self._channel, port_space=ce.RDMA_PS_TCP)
+        self._id.resolve_addr(AddrInfo(dst=address, dst_service=str(port), port_space=ce.RDMA_PS_TCP))
+        self._event("ADDR_RESOLVED").close()
+        self._id.resolve_route()
+        self._event("ROUTE_RESOLVED").close()
+        self._id.connect(self._param(qp, ird, ord))
+
+    def iw_event(self):
+        """Waits for what comes next of a connection, and returns the event's name."""
+        event = self._event()
+        name = event.event_str().removeprefix("RDMA_CM_EVENT_")
+        event.close()
+        return {"event": name}
+
+    def iw_disconnect(self):
+        self._id.disconnect()
+
     def _route(self, gid, gid_index):
         route = GlobalRoute(dgid=GID(expand(gid)), sgid_index=gid_index, hop_limit=64)
         return AHAttr(is_global=1, port_num=PORT, gr=route)
@@ -249,6 +314,10 @@ class Verbs:
         """Posts a list of work requests in one call; returns the rkey that the last bind made."""
         queue = self._objects[qp]
         rkey = 0
+        if queue.kind == "iWARP":
+            for wr in wrs:
+                self._post(queue.qp, wr)
+            return {"rkey": 0}
         queue.qp.wr_start()
         try:
             for wr in wrs:
@@ -264,6 +333,21 @@ class Verbs:
             raise
         queue.qp.wr_complete()
         return {"rkey": rkey}
+
+    def _post(self, qp, wr):
+        """Posts a work request in the older way: siw's library knows no other."""
+        sges = self._sges(wr.get("sge", ()))
+        send = SendWR(
+            wr_id=wr.get("wr_id", 0),
+            num_sge=max(len(sges), 1),
+            sg=sges or [SGE(0, 0, 0)],
+            opcode=int(getattr(e, "IBV_WR_" + wr["op"])),
+            send_flags=flags("IBV_SEND_", wr.get("flags", [])),
+        )
+        send.num_sge = len(sges)
+        # The key that a send invalidates is read from here too.
+        send.set_wr_rdma(wr.get("rkey", 0) or wr.get("invalidate_rkey", 0), wr.get("remote_addr", 0))
+        qp.post_send(send)
 
     def _build(self, queue, wr):
         qp, op = queue.qp, wr["op"]
