@@ -39,6 +39,14 @@ var (
 
 func (f family) iwarp() bool { return f.peer == "siw" }
 
+// answer is the guest's event that has what a passive side answers.
+func (f family) answer() string {
+	if f.iwarp() {
+		return "ESTABLISHED"
+	}
+	return "CONNECT_RESPONSE"
+}
+
 // toGuest and fromGuest name tests by who has the active side.
 func (f family) toGuest() string   { return "ramjet→" + f.peer }
 func (f family) fromGuest() string { return f.peer + "→ramjet" }

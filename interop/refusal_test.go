@@ -22,19 +22,23 @@ const (
 	nobodysPort = "7999"
 	dataPort    = "7490"
 	dataPortNum = 7490
+	iwMaxData   = 251
 )
 
 // TestRefused connects to ports where nobody listens: both sides say no at once, and say
 // why.
 func TestRefused(t *testing.T) {
-	for _, f := range families {
-		t.Run("ramjet→rxe/"+f.name, func(t *testing.T) {
-			m := openManager(t, f.ipv6)
+	for _, f := range both {
+		t.Run(f.toGuest()+"/"+f.name, func(t *testing.T) {
+			m := f.open(t)
 			address := net.JoinHostPort(f.guest, nobodysPort)
 			_, err := cm.Dial(m.ctx, m.dev, address)
 			var refused *cm.RejectError
 			if !errors.As(err, &refused) || refused.Reason != cm.ReasonInvalidService || !strings.Contains(err.Error(), address) {
 				t.Errorf("dialing: %v", err)
+			}
+			if f.iwarp() {
+				return
 			}
 			id := m.resolve(cm.UDP, 7999)
 			m.ok(id.Connect(&cm.ConnParam{}))
@@ -43,9 +47,16 @@ func TestRefused(t *testing.T) {
 			}
 			m.ok(id.Close())
 		})
-		t.Run("rxe→ramjet/"+f.name, func(t *testing.T) {
-			g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+		t.Run(f.fromGuest()+"/"+f.name, func(t *testing.T) {
+			g, m := dialGuest(t, f.ipv6), f.open(t)
 			other := m.listen(cm.TCP, 7998) // a device without listeners has no manager either
+			if f.iwarp() {                  // which waits for TCP's answer
+				r := g.run(programTimeout, "ucmatose", "-s", f.host, "-p", nobodysPort)
+				if !strings.Contains(r.Output, "Connection refused") {
+					t.Errorf("ucmatose: exit %d:\n%s", r.Exit, r.Output)
+				}
+				return
+			}
 			r := g.run(programTimeout, "rping", "-c", "-a", f.host, "-p", nobodysPort)
 			if !strings.Contains(r.Output, "RDMA_CM_EVENT_REJECTED, error 8") { // invalid service ID
 				t.Errorf("rping: exit %d:\n%s", r.Exit, r.Output)
@@ -99,30 +110,44 @@ func eventData(t testing.TB, r jobResult, event string) []byte {
 // TestPrivateData accepts and rejects connections, with as much private data in every
 // message as fits.
 func TestPrivateData(t *testing.T) {
-	ask, accept, reject := text(cm.MaxConnectData), text(cm.MaxAcceptData), text(cm.MaxRejectData)
-	for _, f := range families {
+	for _, f := range both {
+		ask, accept, reject := text(cm.MaxConnectData), text(cm.MaxAcceptData), text(cm.MaxRejectData)
+		if f.iwarp() { // what the kernel counts in a byte, with 4 of the frame's own
+			ask, accept, reject = text(iwMaxData), text(iwMaxData), text(iwMaxData)
+		}
 		connectPy := func(role string, argv ...string) []string {
 			address := f.guest
 			if role == "connect" {
 				address = f.host
 			}
-			return append([]string{"python3", "/peer/connect.py", role, address, dataPort}, argv...)
+			line := []string{"python3", "/peer/connect.py", role, address, dataPort}
+			if f.iwarp() {
+				line = append(line, "--iwarp")
+			}
+			return append(line, argv...)
 		}
 		guest := net.JoinHostPort(f.guest, dataPort)
 
-		t.Run("ramjet→rxe/accept/"+f.name, func(t *testing.T) {
-			g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+		t.Run(f.toGuest()+"/accept/"+f.name, func(t *testing.T) {
+			g, m := dialGuest(t, f.ipv6), f.open(t)
 			server := g.spawnCM(dataPortNum, connectPy("listen", "accept", hex.EncodeToString(accept))...)
 			conn, err := cm.Dial(m.ctx, m.dev, guest, m.setup(ask))
 			must(t, conn, err)
 			carries(t, conn.Param().PrivateData, accept)
+			if f.iwarp() {
+				select {
+				case <-conn.Done():
+				case <-m.ctx.Done():
+					t.Error("the peer has ended the connection, and nobody says so")
+				}
+			}
 			m.ok(conn.Close())
 			r := server.wait(programTimeout)
 			carries(t, eventData(t, r, "CONNECT_REQUEST"), ask)
 			wantProgram(t, "connect.py", r, "ESTABLISHED", "DISCONNECTED")
 		})
-		t.Run("ramjet→rxe/reject/"+f.name, func(t *testing.T) {
-			g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+		t.Run(f.toGuest()+"/reject/"+f.name, func(t *testing.T) {
+			g, m := dialGuest(t, f.ipv6), f.open(t)
 			server := g.spawnCM(dataPortNum, connectPy("listen", "reject", hex.EncodeToString(reject))...)
 			_, err := cm.Dial(m.ctx, m.dev, guest, m.setup(ask))
 			var rejected *cm.RejectError
@@ -132,8 +157,8 @@ func TestPrivateData(t *testing.T) {
 			carries(t, rejected.PrivateData, reject)
 			carries(t, eventData(t, server.wait(programTimeout), "CONNECT_REQUEST"), ask)
 		})
-		t.Run("rxe→ramjet/accept/"+f.name, func(t *testing.T) {
-			g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+		t.Run(f.fromGuest()+"/accept/"+f.name, func(t *testing.T) {
+			g, m := dialGuest(t, f.ipv6), f.open(t)
 			l, err := cm.Listen(m.dev, ":"+dataPort, m.setup(accept))
 			must(t, l, err)
 			client := g.spawn(0, connectPy("connect", hex.EncodeToString(ask))...)
@@ -149,13 +174,13 @@ func TestPrivateData(t *testing.T) {
 				t.Error("the peer has ended the connection, and nobody says so")
 			}
 			r := client.wait(programTimeout)
-			carries(t, eventData(t, r, "CONNECT_RESPONSE"), accept)
+			carries(t, eventData(t, r, f.answer()), accept)
 			wantProgram(t, "connect.py", r, "DISCONNECTED")
 			m.ok(conn.Close())
 			m.ok(l.Close())
 		})
-		t.Run("rxe→ramjet/reject/"+f.name, func(t *testing.T) {
-			g, m := dialGuest(t, f.ipv6), openManager(t, f.ipv6)
+		t.Run(f.fromGuest()+"/reject/"+f.name, func(t *testing.T) {
+			g, m := dialGuest(t, f.ipv6), f.open(t)
 			l, err := cm.Listen(m.dev, ":"+dataPort)
 			must(t, l, err)
 			client := g.spawn(0, connectPy("connect", hex.EncodeToString(ask))...)

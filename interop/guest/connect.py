@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """One connection with private data, over librdmacm. Prints the events that come, with their data.
 
-    connect.py listen ADDRESS PORT accept|reject HEX
-    connect.py connect ADDRESS PORT HEX
+    connect.py [--iwarp] listen ADDRESS PORT accept|reject HEX
+    connect.py [--iwarp] connect ADDRESS PORT HEX
 
-There is no queue pair behind the number that it gives: nothing is sent over the connection. A
-client ends it at once, a server waits for that.
+There is no queue pair behind the number that it gives, but for iWARP, whose connections are those
+of queue pairs. Nothing is sent over the connection. A client ends it at once, a server waits for
+that; with iWARP it ends it itself, as siw takes a client that is gone before its server is ready
+for a bug in the kernel.
 """
 
 import sys
 
 import pyverbs.cm_enums as ce
+import pyverbs.enums as e
 from pyverbs.cmid import CMID, AddrInfo, CMEvent, CMEventChannel, ConnParam
+from pyverbs.qp import QPCap, QPInitAttr
 
 QPN = 0x4711
 
@@ -20,6 +24,11 @@ def param(data):
     p = ConnParam(qp_num=QPN, data_len=len(data))
     p.set_private_data(data)
     return p
+
+
+def give_qp(cmid):
+    if IWARP:
+        cmid.create_qp(QPInitAttr(qp_type=e.IBV_QPT_RC, cap=QPCap(1, 1, 1, 1, 0)))
 
 
 def event(channel, names=(), what=lambda e: None):
@@ -34,7 +43,9 @@ def event(channel, names=(), what=lambda e: None):
     return name, made
 
 
-DATA = ("CONNECT_REQUEST", "CONNECT_RESPONSE", "REJECTED")  # have the peer's
+IWARP = "--iwarp" in sys.argv
+ANSWER = "ESTABLISHED" if IWARP else "CONNECT_RESPONSE"
+DATA = ("CONNECT_REQUEST", ANSWER, "REJECTED")  # have the peer's
 
 
 def listen(address, port, answer, data):
@@ -46,8 +57,13 @@ def listen(address, port, answer, data):
     if answer == "reject":
         child.reject(bytes.fromhex(data))
         return
+    give_qp(child)
     child.accept(param(bytes.fromhex(data)))
     event(channel, ["ESTABLISHED"])
+    if IWARP:
+        child.disconnect()
+        event(channel, ["DISCONNECTED"])
+        return
     event(channel, ["DISCONNECTED"])
     child.disconnect()
 
@@ -59,13 +75,16 @@ def connect(address, port, data):
     event(channel, ["ADDR_RESOLVED"])
     client.resolve_route()
     event(channel, ["ROUTE_RESOLVED"])
+    give_qp(client)
     client.connect(param(bytes.fromhex(data)))
-    name, _ = event(channel, ["CONNECT_RESPONSE", "REJECTED"])
+    name, _ = event(channel, [ANSWER, "REJECTED"])
     if name == "REJECTED":
         return
-    client.establish()
+    if not IWARP:
+        client.establish()
     client.disconnect()
     event(channel, ["DISCONNECTED"])
 
 
-{"listen": listen, "connect": connect}[sys.argv[1]](*sys.argv[2:])
+words = [word for word in sys.argv[1:] if word != "--iwarp"]
+{"listen": listen, "connect": connect}[words[0]](*words[1:])
