@@ -105,14 +105,33 @@ const MaxTerminate = 4 + 2 + UntaggedLen + AtomicRequestLen
 //	+-------+-------+---------------+-----+-------------------------+
 //	|    DDP segment length, if M   |   DDP header, if D …          |
 //	|   RDMAP header, if R …                                        |
+//
+// Linux siw counts bits from the other end of each of the first three bytes (its structure has
+// bit fields, and the machine is little-endian): etype before layer, and R D M in the three
+// lowest bits of the third byte. Those bits, which are reserved, or a cause that only makes
+// sense that way, tell such a Terminate.
 type Terminate struct {
 	Cause      Cause
 	Control    uint16 // M, D, R and the reserved bits, as they came; Append sets M, D and R
 	SegmentLen uint16 // bytes of the DDP segment
 	HasLen     bool
+	Swapped    bool   // layer and etype, and the flags, stand as siw has them
 	DDP        []byte // its DDP header; of Decode: part of the bytes decoded
 	RDMAP      []byte // its RDMAP header, if it has one of its own
 }
+
+// controlFlags are M, D and R.
+type controlFlags struct{ m, d, r uint16 }
+
+func (f controlFlags) all() uint16 { return f.m | f.d | f.r }
+
+var (
+	terminateFlags = controlFlags{0x8000, 0x4000, 0x2000}
+	siwFlags       = controlFlags{0x0100, 0x0200, 0x0400}
+)
+
+// swap exchanges layer and error type.
+func (c Cause) swap() Cause { return c>>4&0x0f00 | c<<4&0xf000 | c&0xff }
 
 // Decode reads a Terminate; false: it is too short for what it says.
 func (t *Terminate) Decode(b []byte) bool {
@@ -121,21 +140,25 @@ func (t *Terminate) Decode(b []byte) bool {
 	}
 	*t = Terminate{Cause: Cause(binary.BigEndian.Uint16(b)), Control: binary.BigEndian.Uint16(b[2:])}
 	b = b[4:]
-	if t.Control&0x8000 != 0 {
+	f := terminateFlags
+	if t.Control&f.all() == 0 && (t.Control&siwFlags.all() != 0 || t.Control == 0 && causes[t.Cause] == "" && causes[t.Cause.swap()] != "") {
+		t.Swapped, t.Cause, f = true, t.Cause.swap(), siwFlags
+	}
+	if t.Control&f.m != 0 {
 		if len(b) < 2 {
 			return false
 		}
 		t.HasLen, t.SegmentLen = true, binary.BigEndian.Uint16(b)
 		b = b[2:]
 	}
-	if t.Control&0x4000 != 0 {
+	if t.Control&f.d != 0 {
 		if len(b) < 1 || len(b) < HeaderLen(b[0]) {
 			return false
 		}
 		n := HeaderLen(b[0])
 		t.DDP, b = b[:n], b[n:]
 	}
-	if t.Control&0x2000 != 0 {
+	if t.Control&f.r != 0 {
 		t.RDMAP, b = b, nil
 	}
 	return len(b) == 0
@@ -143,17 +166,21 @@ func (t *Terminate) Decode(b []byte) bool {
 
 // Append appends a Terminate.
 func (t *Terminate) Append(b []byte) []byte {
-	control := t.Control &^ 0xe000
+	cause, f := t.Cause, terminateFlags
+	if t.Swapped {
+		cause, f = cause.swap(), siwFlags
+	}
+	control := t.Control &^ f.all()
 	if t.HasLen {
-		control |= 0x8000
+		control |= f.m
 	}
 	if t.DDP != nil {
-		control |= 0x4000
+		control |= f.d
 	}
 	if t.RDMAP != nil {
-		control |= 0x2000
+		control |= f.r
 	}
-	b = binary.BigEndian.AppendUint16(b, uint16(t.Cause))
+	b = binary.BigEndian.AppendUint16(b, uint16(cause))
 	b = binary.BigEndian.AppendUint16(b, control)
 	if t.HasLen {
 		b = binary.BigEndian.AppendUint16(b, t.SegmentLen)

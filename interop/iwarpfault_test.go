@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build interop
+
+package interop
+
+import (
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	wire "github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+var gotTerminate = regexp.MustCompile(`got TERMINATE\. layer (\d+), type (\d+), code (\d+)`)
+
+// wantTerminate fails the test unless the last Terminate that siw got has this cause.
+func (g *guest) wantTerminate(t testing.TB, want wire.Cause) {
+	t.Helper()
+	all := gotTerminate.FindAllStringSubmatch(g.run(commandTimeout, "dmesg").Output, -1)
+	if len(all) == 0 {
+		t.Fatalf("siw got no Terminate, want %v", want)
+	}
+	var got wire.Cause
+	for i, digits := range all[len(all)-1][1:] {
+		n, err := strconv.ParseUint(digits, 10, 8)
+		must(t, n, err)
+		got |= wire.Cause(n << [...]int{12, 8, 0}[i])
+	}
+	if got != want {
+		t.Errorf("siw got a Terminate with %q (%#04x), want %q", got, uint16(got), want)
+	}
+}
+
+// counter is one of Ramjet's.
+func (m *manager) counter(name string) uint64 {
+	for _, c := range m.dev.Counters() {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	m.t.Fatalf("no counter %s", name)
+	return 0
+}
+
+// TestIWARPTerminate has each side break every rule that a program can break. Ramjet's
+// Terminates have the cause of the RFCs, as siw reads it; siw's make the oldest work request of
+// Ramjet's that has not completed fail with the status that the cause stands for: a READ, which
+// completes late. On both sides the connection and what is posted end.
+func TestIWARPTerminate(t *testing.T) {
+	const n = 1000
+	for name, c := range map[string]struct {
+		op     verbs.SendOp
+		access verbs.Access // of the responder's region
+		wrong  func(*verbs.SendWR)
+		recv   int          // bytes of the responder's receive; -1: there is none
+		cause  wire.Cause   // Ramjet's
+		status verbs.Status // of Ramjet's work request, from siw's cause
+		lost   verbs.Status // of the responder's receive
+	}{
+		"WRITE, steering tag": {op: verbs.Write, access: verbs.RemoteWrite, wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
+			cause: wire.TaggedSTag, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
+		"WRITE, access": {op: verbs.Write, access: verbs.RemoteRead, cause: wire.ProtectionAccess, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
+		"WRITE, bounds": {op: verbs.Write, access: verbs.RemoteWrite, wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
+			cause: wire.TaggedBounds, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
+		"READ, steering tag": {op: verbs.Read, access: verbs.RemoteRead, wrong: func(w *verbs.SendWR) { w.Remote.Key ^= 0x5a5a00 },
+			cause: wire.ProtectionSTag, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
+		"READ, access": {op: verbs.Read, access: verbs.RemoteWrite, cause: wire.ProtectionAccess, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
+		"READ, bounds": {op: verbs.Read, access: verbs.RemoteRead, wrong: func(w *verbs.SendWR) { w.Remote.Addr += 1 },
+			cause: wire.ProtectionBounds, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
+		"SEND, too long": {op: verbs.Send, recv: n - 1, cause: wire.UntaggedTooLong, status: verbs.RNRRetryExceeded, lost: verbs.LocalLengthError},
+		"SEND, invalidates what is not there": {op: verbs.SendInv, recv: n, wrong: func(w *verbs.SendWR) { w.InvKey = 0x77777700 },
+			cause: wire.ProtectionInvalidate, status: verbs.RemoteOperationError, lost: verbs.RemoteInvalidRequestError},
+	} {
+		for i, who := range []string{iwFamilies[0].toGuest(), iwFamilies[0].fromGuest()} {
+			t.Run(name+"/"+who, func(t *testing.T) {
+				s := openIW(t, iwFamilies[0], nil, i == 0).stream()
+				d := s.directions()[i]
+				from, to := d[0], d[1]
+				ra, rb := from.region(2*n, verbs.LocalWrite|verbs.RemoteRead), to.region(n, verbs.LocalWrite|c.access)
+				good := to.region(n, verbs.LocalWrite|verbs.RemoteRead)
+				mail := to.region(2*n, verbs.LocalWrite)
+				if c.recv >= 0 {
+					to.recv(verbs.RecvWR{ID: 7, SGL: []verbs.SGE{mail.sge(0, max(c.recv, 1))}})
+				}
+				bad := verbs.SendWR{ID: 1, Op: c.op, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(0, n)}}
+				if c.op == verbs.Write || c.op == verbs.Read {
+					bad.Remote = rb.remote()
+				}
+				if c.wrong != nil {
+					c.wrong(&bad)
+				}
+				from.send(work{SendWR: bad},
+					work{SendWR: verbs.SendWR{ID: 2, Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{ra.sge(n, n)}, Remote: good.remote()}})
+				status := c.status
+				if from.name == "siw" {
+					status = verbs.WRFlushError // whatever the cause
+				}
+				wcs := from.wait(2)
+				if wcs[0].Status == verbs.Success && c.op != verbs.Read { // TCP had taken it
+					wcs = wcs[1:]
+				}
+				wantStatus(t, wcs[0], wcs[0].ID, status)
+				if len(wcs) > 1 {
+					wantStatus(t, wcs[1], 2, verbs.WRFlushError)
+				}
+				lost := c.lost
+				if to.name == "ramjet" && lost == verbs.RemoteInvalidRequestError {
+					lost = verbs.RemoteAccessError
+				}
+				wantStatus(t, to.wait(1)[0], 7, lost)
+				s.ended(t)
+				if from.name == "siw" {
+					s.g.wantTerminate(t, c.cause)
+					if got := s.m.counter("sent_terminates"); got != 1 {
+						t.Errorf("%d Terminates sent", got)
+					}
+				} else if got := s.m.counter("rcvd_terminates"); got != 1 {
+					t.Errorf("%d Terminates came", got)
+				}
+				for i, b := range rb.bytes(0, n) {
+					if b != 0 {
+						t.Fatalf("byte %d was written", i)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestIWARPBadStream says to siw what no program can make a device say, and reads its
+// Terminates: what siw makes of it is what Ramjet makes of it (iwarp.TestTerminate).
+func TestIWARPBadStream(t *testing.T) {
+	seg := func(h wire.Header, payload ...byte) []byte {
+		if h.DDP == 0 {
+			h.DDP = 1
+		}
+		h.RDMAP = 1
+		return append(h.Append(nil), payload...)
+	}
+	for name, c := range map[string]struct {
+		ulpdu []byte
+		crc   uint32 // what is wrong with it
+		want  wire.Cause
+	}{
+		"CRC":         {seg(wire.Header{Tagged: true, Last: true}), 1, wire.MPACRC},
+		"opcode":      {seg(wire.Header{Last: true, Opcode: 15}), 0, wire.OperationOpcode},
+		"DDP version": {seg(wire.Header{Tagged: true, Last: true, DDP: 2}), 0, wire.TaggedVersion},
+		"queue":       {seg(wire.Header{Last: true, Opcode: wire.OpSend, Queue: 7, MSN: 1}, 1), 0, wire.UntaggedQueue},
+		"MSN":         {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 2}, 1), 0, wire.UntaggedMSN},
+		"MO":          {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 1, MO: 4}, 1), 0, wire.UntaggedMO},
+		"no receive":  {seg(wire.Header{Last: true, Opcode: wire.OpSend, MSN: 1}, 1), 0, wire.UntaggedNoBuffer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := dialGuest(t, false)
+			g.call("use", args{"device": "siw0"}, nil)
+			port := 18700 + int(iwPort.Add(1))
+			b := &guestQueue{g: g, typ: verbs.RC}
+			g.call("iw_create", nil, b)
+			if name != "no receive" {
+				b.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{g.region(64, verbs.LocalWrite).sge(0, 64)}})
+			}
+			g.call("iw_listen", args{"address": iwGuestIPv4, "port": port}, nil)
+			conn, err := net.DialTimeout("tcp", net.JoinHostPort(iwGuestIPv4, strconv.Itoa(port)), programTimeout)
+			must(t, conn, err)
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(programTimeout))
+			// Without the peer-to-peer model, so that siw is up when it has replied.
+			request := (&wire.Frame{Kind: wire.Request, Revision: 2, Flags: wire.FlagEnhanced | wire.FlagCRC, PrivateLen: wire.EnhancedLen}).Append(nil)
+			k, err := conn.Write((&wire.Enhanced{IRD: 1, ORD: 1}).Append(request))
+			must(t, k, err)
+			g.call("iw_accept", args{"qp": b.Handle, "ird": 1, "ord": 1}, nil)
+			var s rdmap.Setup
+			for done, ok := false, true; !done; {
+				k, err := conn.Read(s.Into())
+				must(t, k, err)
+				if done, ok = s.Received(k, wire.Reply); !ok || done && s.Rejected() {
+					t.Fatalf("siw replies %+v", s.Frame)
+				}
+			}
+			f := append([]byte{0, byte(len(c.ulpdu))}, c.ulpdu...)
+			f = append(f, make([]byte, wire.PadLen(len(c.ulpdu)))...)
+			sum := make([]byte, wire.CRCLen)
+			wire.PutCRC(sum, wire.UpdateCRC(0, f)^c.crc)
+			k, err = conn.Write(append(f, sum...))
+			must(t, k, err)
+			head := make([]byte, wire.LengthLen+wire.UntaggedLen)
+			k, err = io.ReadFull(conn, head)
+			must(t, k, err)
+			var h wire.Header
+			rest := make([]byte, int(head[0])<<8+int(head[1])-wire.UntaggedLen)
+			k, err = io.ReadFull(conn, rest)
+			must(t, k, err)
+			var term wire.Terminate
+			if !h.Decode(head[wire.LengthLen:]) || h.Opcode != wire.OpTerminate || !term.Decode(rest) {
+				t.Fatalf("siw answers % x % x", head, rest)
+			}
+			if term.Cause != c.want {
+				t.Errorf("siw terminates with %q, want %q", term.Cause, c.want)
+			}
+		})
+	}
+}
+
+// TestIWARPPeerKilled ends the guest's process in the middle of what Ramjet does: its work
+// requests end, and everything can be closed.
+func TestIWARPPeerKilled(t *testing.T) {
+	const size, count = 1 << 20, 64
+	for name, op := range map[string]verbs.SendOp{"WRITE": verbs.Write, "READ": verbs.Read} {
+		t.Run(name, func(t *testing.T) {
+			s := openIW(t, iwFamilies[0], nil, true).stream()
+			mine := s.m.region(size, verbs.LocalWrite).(*deviceRegion)
+			theirs := s.g.region(size, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
+			for id := range uint64(count) {
+				s.a.send(work{SendWR: verbs.SendWR{ID: id, Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, size)}, Remote: theirs.remote()}})
+			}
+			if wc := s.a.wait(1)[0]; wc.Status != verbs.Success {
+				t.Fatal(wc.Status)
+			}
+			s.g.conn.Close()
+			failed := false
+			for i, wc := range s.a.wait(count - 1) {
+				switch {
+				case wc.ID != uint64(i+1):
+					t.Fatalf("completion of %d, want %d", wc.ID, i+1)
+				case wc.Status == verbs.Success && !failed:
+				case wc.Status == verbs.WRFlushError:
+					failed = true
+				case !failed && (wc.Status == verbs.RetryExceeded || wc.Status == verbs.RemoteAccessError || wc.Status == verbs.RemoteOperationError):
+					failed = true
+				default:
+					t.Fatalf("completion %d: %v", wc.ID, wc.Status)
+				}
+			}
+			if !failed {
+				t.Error("all that was posted succeeded")
+			}
+			s.ended(t)
+			for _, err := range []error{s.id.Close(), s.a.cq.Close(), mine.mr.Close(), s.m.pd.Close(), s.m.dev.Close()} {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
