@@ -269,7 +269,9 @@ func TestIWARPSolicited(t *testing.T) {
 // both sides.
 func TestIWARPSharedReceives(t *testing.T) {
 	eachIW(t, func(t *testing.T, p *iwPair) {
-		p.srqM, p.srqG = p.m.sharedQueue(), p.g.sharedQueue()
+		theirQueue := &guestSRQ{g: p.g}
+		p.g.call("srq_create", args{"max_sge": 4}, theirQueue)
+		p.srqM, p.srqG = p.m.sharedQueue(), theirQueue
 		const n = 3000
 		mine, theirs := p.m.region(8*n, verbs.LocalWrite), p.g.region(8*n, verbs.LocalWrite)
 		for i := range 8 {
@@ -305,7 +307,7 @@ func TestIWARPInvalidate(t *testing.T) {
 		box := s.g.region(n, verbs.LocalWrite)
 		s.b.recv(verbs.RecvWR{ID: 1, SGL: []verbs.SGE{box.sge(0, n)}})
 		s.a.send(work{SendWR: verbs.SendWR{ID: 1, Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, n)}, Remote: theirs.remote()}},
-			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.SendInv, Flags: verbs.Signaled, SGL: []verbs.SGE{mine.sge(0, n)}, InvKey: theirs.remote().Key}})
+			work{SendWR: verbs.SendWR{ID: 2, Op: verbs.SendInv, Flags: verbs.Signaled | verbs.Fence, SGL: []verbs.SGE{mine.sge(0, n)}, InvKey: theirs.remote().Key}})
 		want(t, s.a.wait(1)[0], 1, verbs.WCRead)
 		want(t, s.a.wait(1)[0], 2, verbs.WCSend)
 		wc := s.b.wait(1)[0]

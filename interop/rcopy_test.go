@@ -94,58 +94,60 @@ func TestRcopy(t *testing.T) {
 		return strings.Fields(r.Output)[0]
 	}
 
-	t.Run("ramjet→rxe", func(t *testing.T) {
-		const path = "/tmp/copied"
-		g, m := dialGuest(t, false), openManager(t, false)
-		server := g.spawnCM(rcopyPort, "rcopy")
-		conn, err := rnet.Dial(m.ctx, m.dev, net.JoinHostPort(guestIPv4, strconv.Itoa(rcopyPort)))
-		c := rcopyConn{must(t, conn, err), t}
-		deadline(c.Conn)
-		data := pattern(3, size)
-		c.ask(rcopyOpen, 0o600, append([]byte(path), 0), nil)
-		c.ask(rcopyWrite, 0, binary.LittleEndian.AppendUint64(nil, size), data)
-		c.ask(rcopyClose, 0, nil, nil)
-		m.ok(c.Close())
-		want := sha256.Sum256(data)
-		if got := sum(g, path); got != hex.EncodeToString(want[:]) {
-			t.Errorf("the copy has the sum %s, want %x", got, want)
-		}
-		server.kill()
-	})
+	for _, f := range []family{families[0], iwFamilies[0]} {
+		t.Run(f.toGuest(), func(t *testing.T) {
+			const path = "/tmp/copied"
+			g, m := dialGuest(t, false), f.open(t)
+			server := g.spawnCM(rcopyPort, "rcopy")
+			conn, err := rnet.Dial(m.ctx, m.dev, net.JoinHostPort(f.guest, strconv.Itoa(rcopyPort)))
+			c := rcopyConn{must(t, conn, err), t}
+			deadline(c.Conn)
+			data := pattern(3, size)
+			c.ask(rcopyOpen, 0o600, append([]byte(path), 0), nil)
+			c.ask(rcopyWrite, 0, binary.LittleEndian.AppendUint64(nil, size), data)
+			c.ask(rcopyClose, 0, nil, nil)
+			m.ok(c.Close())
+			want := sha256.Sum256(data)
+			if got := sum(g, path); got != hex.EncodeToString(want[:]) {
+				t.Errorf("the copy has the sum %s, want %x", got, want)
+			}
+			server.kill()
+		})
 
-	t.Run("rxe→ramjet", func(t *testing.T) {
-		g, m := dialGuest(t, false), openManager(t, false)
-		l, err := rnet.Listen(m.dev, net.JoinHostPort(hostIPv4, strconv.Itoa(rcopyPort)))
-		must(t, l, err)
-		defer l.Close()
-		l.SetDeadline(time.Now().Add(programTimeout))
-		r := g.run(programTimeout, "dd", "if=/dev/urandom", "of=/tmp/source", "bs="+strconv.Itoa(size), "count=1", "iflag=fullblock")
-		wantProgram(t, "dd", r)
-		client := g.spawn(0, "rcopy", "/tmp/source", hostIPv4+":/where/it/goes")
-		conn, err := l.AcceptConn()
-		c := rcopyConn{must(t, conn, err), t}
-		deadline(c.Conn)
-		if _, path := c.receive(rcopyOpen); strings.TrimRight(string(path), "\x00") != "/where/it/goes" {
-			t.Errorf("it wants to open %q", path)
-		}
-		c.send(rcopyOpen|rcopyAnswer, 0, nil)
-		_, length := c.receive(rcopyWrite)
-		if n := binary.LittleEndian.Uint64(length); n != size {
-			t.Errorf("it wants to write %d bytes", n)
-		}
-		got := sha256.New()
-		n, err := io.CopyN(got, c, size)
-		must(t, n, err)
-		c.send(rcopyWrite|rcopyAnswer, 0, nil)
-		c.receive(rcopyClose)
-		c.send(rcopyClose|rcopyAnswer, 0, nil)
-		if n, err := io.Copy(io.Discard, c); n > 0 || err != nil {
-			t.Errorf("behind the end: %d bytes, %v", n, err)
-		}
-		m.ok(c.Close())
-		wantProgram(t, "client", client.wait(programTimeout), strconv.Itoa(size)+" bytes in")
-		if want := sum(g, "/tmp/source"); hex.EncodeToString(got.Sum(nil)) != want {
-			t.Errorf("what came has the sum %x, want %s", got.Sum(nil), want)
-		}
-	})
+		t.Run(f.fromGuest(), func(t *testing.T) {
+			g, m := dialGuest(t, false), f.open(t)
+			l, err := rnet.Listen(m.dev, net.JoinHostPort(f.host, strconv.Itoa(rcopyPort)))
+			must(t, l, err)
+			defer l.Close()
+			l.SetDeadline(time.Now().Add(programTimeout))
+			r := g.run(programTimeout, "dd", "if=/dev/urandom", "of=/tmp/source", "bs="+strconv.Itoa(size), "count=1", "iflag=fullblock")
+			wantProgram(t, "dd", r)
+			client := g.spawn(0, "rcopy", "/tmp/source", f.host+":/where/it/goes")
+			conn, err := l.AcceptConn()
+			c := rcopyConn{must(t, conn, err), t}
+			deadline(c.Conn)
+			if _, path := c.receive(rcopyOpen); strings.TrimRight(string(path), "\x00") != "/where/it/goes" {
+				t.Errorf("it wants to open %q", path)
+			}
+			c.send(rcopyOpen|rcopyAnswer, 0, nil)
+			_, length := c.receive(rcopyWrite)
+			if n := binary.LittleEndian.Uint64(length); n != size {
+				t.Errorf("it wants to write %d bytes", n)
+			}
+			got := sha256.New()
+			n, err := io.CopyN(got, c, size)
+			must(t, n, err)
+			c.send(rcopyWrite|rcopyAnswer, 0, nil)
+			c.receive(rcopyClose)
+			c.send(rcopyClose|rcopyAnswer, 0, nil)
+			if n, err := io.Copy(io.Discard, c); n > 0 || err != nil {
+				t.Errorf("behind the end: %d bytes, %v", n, err)
+			}
+			m.ok(c.Close())
+			wantProgram(t, "client", client.wait(programTimeout), strconv.Itoa(size)+" bytes in")
+			if want := sum(g, "/tmp/source"); hex.EncodeToString(got.Sum(nil)) != want {
+				t.Errorf("what came has the sum %x, want %s", got.Sum(nil), want)
+			}
+		})
+	}
 }

@@ -169,7 +169,7 @@ func TestRsocketPrograms(t *testing.T) {
 		name string
 		side func(rstream, testing.TB, *rnet.Conn, bool)
 	}{{"rstream", rstream.stream}, {"riostream", rstream.mapped}} {
-		for _, f := range families {
+		for _, f := range both {
 			for _, tr := range rstreams {
 				if f.ipv6 && tr.buffer == 0 {
 					continue // one is enough
@@ -186,8 +186,8 @@ func TestRsocketPrograms(t *testing.T) {
 					wantProgram(t, who, wait())
 				}
 				options := rnet.Options{IOMaps: 1, KeepAlive: time.Millisecond} // with many probes
-				t.Run(name+"rxe→ramjet", func(t *testing.T) {
-					m, g := openManager(t, f.ipv6), dialGuest(t, f.ipv6)
+				t.Run(name+f.fromGuest(), func(t *testing.T) {
+					m, g := f.open(t), dialGuest(t, f.ipv6)
 					l, err := (&rnet.ListenConfig{Device: m.dev, Options: options}).Listen(net.JoinHostPort(f.host, strconv.Itoa(rsocketPort)))
 					must(t, l, err)
 					defer l.Close()
@@ -200,8 +200,8 @@ func TestRsocketPrograms(t *testing.T) {
 					p.side(tr, t, c, false)
 					end(t, c, "client", func() jobResult { return client.wait(10 * time.Second) })
 				})
-				t.Run(name+"ramjet→rxe", func(t *testing.T) {
-					m, g := openManager(t, f.ipv6), dialGuest(t, f.ipv6)
+				t.Run(name+f.toGuest(), func(t *testing.T) {
+					m, g := f.open(t), dialGuest(t, f.ipv6)
 					server := g.spawnCM(rsocketPort, tr.argv(p.name, "-b", f.guest)...)
 					d := rnet.Dialer{Device: m.dev, Options: options}
 					nc, err := d.DialContext(m.ctx, "rdma", net.JoinHostPort(f.guest, strconv.Itoa(rsocketPort)))
