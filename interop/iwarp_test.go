@@ -63,15 +63,16 @@ type iwStream struct {
 // stream makes a connection.
 func (p *iwPair) stream() *iwStream {
 	p.g.t.Helper()
-	s, err := p.tryStream()
+	s, err := p.tryStream(false)
 	if err != nil {
 		p.g.t.Fatal(err)
 	}
 	return s
 }
 
-// tryStream makes a connection, or returns what Ramjet's side, or else siw's, says.
-func (p *iwPair) tryStream() (*iwStream, error) {
+// tryStream makes a connection, or returns what Ramjet's side, or else siw's, says. With
+// refused, siw is to refuse what Ramjet asks for, so that its program never hears of it.
+func (p *iwPair) tryStream(refused bool) (*iwStream, error) {
 	m, g := p.m, p.g
 	g.t.Helper()
 	port := 18700 + uint16(iwPort.Add(1))
@@ -88,15 +89,12 @@ func (p *iwPair) tryStream() (*iwStream, error) {
 		id := m.resolve(cm.TCP, port)
 		s := p.made(id, b)
 		m.ok(id.Connect(param))
-		accepted := g.try("iw_accept", depths, nil)
+		if !refused {
+			g.call("iw_accept", depths, nil)
+		}
 		e, err := m.ch.Get(m.ctx)
 		must(m.t, e, err)
-		if e.Type == cm.Established {
-			err = accepted
-		} else {
-			err = e.Err
-		}
-		return s, err
+		return s, e.Err
 	}
 	l := m.listen(cm.TCP, port)
 	m.t.Cleanup(func() { l.Close() })
