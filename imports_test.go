@@ -51,7 +51,7 @@ var layers = map[string][]string{
 	"internal/netio/baseline": {"internal/netio"},
 
 	// Built with the tag cabi only, into a library: see cabi/build.sh.
-	"cabi":          {"", "cm", "iwarp", "roce", "verbs", "wire/"},
+	"cabi":          {"", "cm", "iwarp", "rnet", "roce", "verbs", "wire/"},
 	"cabi/programs": {},
 }
 

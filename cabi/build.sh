@@ -24,5 +24,5 @@ rm -f "$out/libramjet.h"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibverbs.so.1 -Wl,--version-script=c/ibverbs.map \
 	-o "$out/libibverbs.so.1" c/load.c c/device.c c/memory.c c/queues.c c/extended.c c/names.c c/private.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
-	-o "$out/librdmacm.so.1" c/cm.c c/cmqueues.c c/rsocket.c "$out/libibverbs.so.1"
+	-o "$out/librdmacm.so.1" c/cm.c c/cmqueues.c c/rsocket.c c/rspoll.c "$out/libibverbs.so.1"
 ls -l "$out"/lib*.so*

@@ -17,8 +17,8 @@ type Readiness uint8
 const (
 	Readable Readiness = 1 << iota // data, the end, or an error can be read
 	Writable                       // something can be written, or an error is to be had
-	PeerGone                       // the peer has closed the connection
-	Broken                         // the connection has failed
+	PeerGone                       // the peer has closed the connection, and all was read
+	Broken                         // the connection has failed otherwise, and all was read
 )
 
 // notifier calls the function of Notify, once there is one.
@@ -71,10 +71,13 @@ func (c *Conn) readiness() (r Readiness) {
 	if c.writable() {
 		r |= Writable
 	}
-	if c.stream.PeerGone() {
-		r |= PeerGone
+	if _, n := c.stream.Readable(); n > 0 {
+		return r
 	}
-	if c.err != nil {
+	switch {
+	case c.stream.PeerGone(): // what became of the connection then is no news
+		r |= PeerGone
+	case c.err != nil:
 		r |= Broken
 	}
 	return r

@@ -83,6 +83,7 @@ static int load(void)
 #define CALL(result, name, parameters) if (!(table.name = (result(*) parameters)dlsym(lib, "rj_" #name))) return -1;
 #include "calls.h"
 #include "cmcalls.h"
+#include "rscalls.h"
 #undef CALL
 	return 0;
 }

@@ -5,8 +5,11 @@
 #define RAMJET_H
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "cmobjects.h"
 
@@ -14,6 +17,7 @@ struct rj_calls {
 #define CALL(result, name, parameters) result(*name) parameters;
 #include "calls.h"
 #include "cmcalls.h"
+#include "rscalls.h"
 #undef CALL
 };
 

@@ -263,12 +263,12 @@ func TestGuests(t *testing.T) {
 	for _, src := range sources {
 		t.Run(strings.TrimSuffix(filepath.Base(src), ".c"), func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "program")
-			out, err := exec.Command("gcc", "-O1", "-g", "-Wall", "-Werror", "-o", program, src, filepath.Join(dir, "libibverbs.so.1"),
-				"-pthread").CombinedOutput()
+			out, err := exec.Command("gcc", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Werror", "-o", program, src,
+				filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1"), "-pthread").CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			if out, err := command(ctx, dir, serverAddr, program).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* librdmacm.so.1: waiting for rsockets, and for other file descriptors with them. */
+
+#include "rsocket.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a thread polls before it sleeps: waking a processor that has gone idle takes longer
+ * than a round trip. */
+#define SPIN_NS 50000
+
+static __thread int waker = -1;
+static pthread_key_t waker_key;
+static pthread_once_t waker_once = PTHREAD_ONCE_INIT;
+
+static void close_waker(void *unused)
+{
+	(void)unused;
+	close(waker);
+	waker = -1;
+}
+
+/* The parent's sockets would write to it. */
+static void in_child(void)
+{
+	if (waker >= 0)
+		close_waker(NULL);
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&waker_key, close_waker);
+	pthread_atfork(NULL, NULL, in_child);
+}
+
+/* my_waker returns this thread's eventfd, -1 with errno set if there can be none. */
+static int my_waker(void)
+{
+	if (waker < 0) {
+		pthread_once(&waker_once, make_key);
+		waker = eventfd(0, EFD_CLOEXEC);
+		if (waker >= 0)
+			pthread_setspecific(waker_key, &waker_key);
+	}
+	return waker;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* How often it may ask in vain before it does. */
+#define PATIENCE 100
+
+void rj_rs_found(int something)
+{
+	static __thread unsigned int asked;
+
+	if (something)
+		asked = 0;
+	else if (++asked > PATIENCE)
+		sched_yield();
+}
+
+/* rj_rs_sleep sleeps in read, which goes on after a signal if the program has said so. */
+int rj_rs_sleep(int fd, short events)
+{
+	const struct rj_calls *c = rj_rs();
+	struct pollfd p = { fd, events, 0 };
+	int64_t end = now_ns() + SPIN_NS;
+	uint64_t count;
+	int rest, err = 0;
+
+	if (!c)
+		return -1;
+	do {
+		if (c->rs_poll(&p, 1, -1, &rest) || rest)
+			return 0;
+	} while (now_ns() < end);
+	if (my_waker() < 0)
+		return -1;
+	if (!c->rs_poll(&p, 1, waker, &rest) && !rest)
+		err = read(waker, &count, sizeof count) < 0 ? errno : 0;
+	c->rs_disarm(&p, 1, waker);
+	errno = err;
+	return err ? -1 : 0;
+}
+
+/* look finds out what is ready now. others are the same but for rsockets, which are -1 there. */
+static int look(struct pollfd *fds, nfds_t n, struct pollfd *others, int with)
+{
+	int rest, ready = rj_rs()->rs_poll(fds, n, with, &rest);
+	nfds_t i;
+
+	if (!rest || poll(others, n, 0) <= 0)
+		return ready;
+	for (i = 0; i < n; i++)
+		if (others[i].revents) {
+			fds[i].revents = others[i].revents;
+			ready++;
+		}
+	return ready;
+}
+
+/* remaining is how many milliseconds are left until end, rounded up. */
+static int remaining(int64_t end, int timeout)
+{
+	int64_t left = end - now_ns();
+
+	return timeout < 0 ? -1 : left <= 0 ? 0 : (left + 999999) / 1000000;
+}
+
+static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int timeout)
+{
+	const struct rj_calls *c = rj_rs();
+	int64_t start = now_ns(), end = start + timeout * 1000000LL;
+	uint64_t count;
+	int ready, r = 1, err = 0;
+
+	do {
+		ready = look(fds, n, others, -1);
+		if (ready || !timeout)
+			return ready;
+	} while (now_ns() < start + SPIN_NS);
+	if (my_waker() < 0)
+		return -1;
+	while (!ready && r > 0) {
+		ready = look(fds, n, others, waker);
+		if (!ready) {
+			others[n] = (struct pollfd){ waker, POLLIN, 0 };
+			r = poll(others, n + 1, remaining(end, timeout));
+			err = errno;
+			if (r > 0 && others[n].revents && read(waker, &count, sizeof count) < 0)
+				err = errno;
+		}
+		c->rs_disarm(fds, n, waker);
+		if (!ready && r >= 0)
+			ready = look(fds, n, others, -1);
+	}
+	if (!ready && r < 0) {
+		errno = err;
+		return -1;
+	}
+	return ready;
+}
+
+EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	const struct rj_calls *c = __atomic_load_n(&rj_loaded, __ATOMIC_ACQUIRE);
+	struct pollfd few[65], *others = few;
+	int rest = 0, ready;
+
+	if (!c)
+		return poll(fds, n, timeout);
+	ready = c->rs_poll(fds, n, -1, &rest);
+	if ((nfds_t)rest == n)
+		return poll(fds, n, timeout);
+	if (!rest && (ready || !timeout)) {
+		rj_rs_found(ready);
+		return ready;
+	}
+	if (n + 1 > sizeof few / sizeof *few && !(others = calloc(n + 1, sizeof *others))) {
+		errno = ENOMEM;
+		return -1;
+	}
+	c->rs_split(fds, n, others);
+	ready = wait_for_all(fds, n, others, timeout);
+	if (others != few)
+		free(others);
+	return ready;
+}
+
+EXPORT int rselect(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, struct timeval *timeout)
+{
+	struct pollfd *fds = calloc(n > 0 ? n : 1, sizeof *fds);
+	int fd, count = 0, ready, i;
+
+	if (!fds || n < 0) {
+		free(fds);
+		errno = n < 0 ? EINVAL : ENOMEM;
+		return -1;
+	}
+	for (fd = 0; fd < n; fd++) {
+		int in = readers && FD_ISSET(fd, readers), out = writers && FD_ISSET(fd, writers);
+
+		if (in || out || (exceptions && FD_ISSET(fd, exceptions)))
+			fds[count++] = (struct pollfd){ fd, (in ? POLLIN : 0) | (out ? POLLOUT : 0) | POLLPRI, 0 };
+	}
+	ready = rpoll(fds, count, timeout ? timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000 : -1);
+	for (i = 0; ready > 0 && i < count; i++)
+		if (fds[i].revents & POLLNVAL) {
+			ready = -1;
+			errno = EBADF;
+		}
+	if (ready < 0) {
+		free(fds);
+		return -1;
+	}
+	for (ready = i = 0; i < count; i++) {
+		short got = fds[i].revents;
+
+#define ANSWER(set, bits) do { \
+		if ((set) && FD_ISSET(fds[i].fd, (set))) { \
+			if (got & (bits)) \
+				ready++; \
+			else \
+				FD_CLR(fds[i].fd, (set)); \
+		} } while (0)
+		ANSWER(readers, POLLIN | POLLHUP | POLLERR);
+		ANSWER(writers, POLLOUT | POLLERR);
+		ANSWER(exceptions, POLLPRI);
+	}
+	free(fds);
+	return ready;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && !race
+
+package programs
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rsocketModes are what rstream and riostream can be told, the same on both sides.
+var rsocketModes = map[string][]string{
+	"rstream": {
+		"", "-T b", "-T a", "-T a -T b", "-T n -T v", "-T r -T v", "-T b -T v -B 4096", "-T s", "-T f", "-k 5 -i 0",
+	},
+	"riostream": {"", "-T b", "-T a", "-T a -T b", "-T v", "-T b -T v -B 4096"},
+}
+
+func TestRsocketStreams(t *testing.T) {
+	for program, modes := range rsocketModes {
+		for _, mode := range modes {
+			for _, size := range []string{"-S 64 -I 100 -C 1", "-S 20000 -I 2 -C 50"} {
+				t.Run(strings.Join([]string{program, mode, size}, " "), func(t *testing.T) {
+					args := strings.Join([]string{mode, size, "-p PORT"}, " ")
+					if mode == "-T s" || mode == "-T f" { // over TCP, which is the kernel's
+						args += " -f ip"
+					}
+					server := program + " -b SERVER " + args
+					pair{server: server, client: program + " -s SERVER " + args, want: "custom"}.run(t)
+				})
+			}
+		}
+	}
+}
+
+func TestRcopy(t *testing.T) {
+	dir := need(t, "rcopy")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	port := freePort(t)
+	server := start(t, ctx, dir, serverAddr, "rcopy", "-p", port) // never ends by itself
+	for _, size := range []int{1, 100_000, 5_000_000} {
+		data := make([]byte, size)
+		for i := range data {
+			data[i] = byte(rand.Uint32())
+		}
+		from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+		if err := os.WriteFile(from, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		p := pair{}
+		out, err := p.connect(t, ctx, dir, server, "roce:"+clientAddr, []string{"rcopy", from, serverAddr + ":" + to, "-p", port})
+		if err != nil || !strings.Contains(out, "bytes in") {
+			t.Fatal(err, out)
+		}
+		if got, err := os.ReadFile(to); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%d bytes were copied, not the %d that were there: %v", len(got), size, err)
+		}
+	}
+	server.cmd.Process.Kill()
+	<-server.done
+}

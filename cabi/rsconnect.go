@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include <sys/socket.h>
+import "C"
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/rnet"
+)
+
+// Bounds of making a connection. Peers answer when their programs call raccept.
+const (
+	rsConnectTimeout = 2 * time.Minute
+	rsAcceptTimeout  = 30 * time.Second
+)
+
+// rsDevices stay open as long as the process: the peers of a socket may still ask when it
+// was closed.
+var rsDevices = struct {
+	sync.Mutex
+	m map[*device]bool
+}{m: map[*device]bool{}}
+
+func (d *device) keep() {
+	rsDevices.Lock()
+	defer rsDevices.Unlock()
+	if !rsDevices.m[d] {
+		rsDevices.m[d] = true
+		devicesMu.Lock()
+		d.users++
+		devicesMu.Unlock()
+	}
+}
+
+// newID makes what a stream is bound with.
+func (s *rsock) newID() *cmID {
+	id := &cmID{ps: cm.TCP, channel: &cmChannel{EventChannel: cm.NewEventChannel()}}
+	if s.opt.reuse {
+		id.setup = append(id.setup, func(one *cm.ID) error { return one.SetReuseAddr(true) })
+	}
+	return id
+}
+
+//export rj_rs_bind
+func rj_rs_bind(fd C.int, addr *C.struct_sockaddr) C.int {
+	return withRsock(fd, func(s *rsock) error {
+		at, err := s.address(addr)
+		if err != nil {
+			return err
+		}
+		if s.state != rsOpen || s.id != nil || len(s.packets) > 0 {
+			return syscall.EINVAL
+		}
+		return s.bind(at)
+	})
+}
+
+func (s *rsock) bind(at netip.AddrPort) error {
+	if !s.stream {
+		return s.bindPackets(at)
+	}
+	id := s.newID()
+	err := id.bind(at)
+	for _, d := range id.devices {
+		d.keep()
+	}
+	if err != nil {
+		id.forget()
+		return noSuchAddr(err)
+	}
+	s.id = id
+	return nil
+}
+
+// noSuchAddr is what sockets call the error for an address of no device.
+func noSuchAddr(err error) error {
+	if errors.Is(err, syscall.ENODEV) {
+		return syscall.EADDRNOTAVAIL
+	}
+	return err
+}
+
+//export rj_rs_listen
+func rj_rs_listen(fd, backlog C.int) C.int {
+	return withRsock(fd, func(s *rsock) error {
+		if !s.stream {
+			return syscall.EOPNOTSUPP
+		}
+		if s.state == rsListening {
+			return nil
+		}
+		if s.state != rsOpen {
+			return syscall.EINVAL
+		}
+		if s.id == nil {
+			if err := s.bind(s.localAddr()); err != nil {
+				return err
+			}
+		}
+		for _, one := range s.id.ids {
+			l, err := cm.ListenID(one, cm.WithBacklog(int(backlog)))
+			if err != nil {
+				s.stopListening()
+				s.unbind()
+				return err
+			}
+			s.listen.listeners = append(s.listen.listeners, l)
+		}
+		s.state = rsListening
+		for _, l := range s.listen.listeners {
+			s.going.Go(func() { s.requests(l) })
+		}
+		return nil
+	})
+}
+
+// requests takes those that a listener gets, for raccept.
+func (s *rsock) requests(l *cm.Listener) {
+	for {
+		req, err := l.Next(context.Background())
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.state == rsListening {
+			s.listen.requests = append(s.listen.requests, req)
+			req = nil
+		}
+		s.mu.Unlock()
+		if req != nil {
+			req.Reject(nil)
+		}
+		s.wake()
+	}
+}
+
+func (s *rsock) stopListening() {
+	for _, l := range s.listen.listeners {
+		l.Close()
+	}
+	for _, r := range s.listen.requests {
+		r.Reject(nil)
+	}
+	s.listen = rsListen{}
+}
+
+// rj_rs_accept takes a connection. With a socket that blocks it waits for the peer to
+// confirm; else the new socket is one that is still connecting.
+//
+//export rj_rs_accept
+func rj_rs_accept(fd C.int) C.int {
+	for {
+		var req *cm.Request
+		var blocks bool
+		var opt rsOptions
+		var family int
+		if r := withRsock(fd, func(s *rsock) error {
+			if !s.stream {
+				return syscall.EOPNOTSUPP
+			}
+			if s.state != rsListening {
+				return syscall.EINVAL
+			}
+			err := s.again(0)
+			blocks = err == errWait
+			if len(s.listen.requests) == 0 {
+				return err
+			}
+			req = s.listen.requests[0]
+			s.listen.requests = slices.Delete(s.listen.requests, 0, 1)
+			opt, family = s.opt, s.family
+			return nil
+		}); r != 0 {
+			return r
+		}
+		s, err := newRsock(family, true)
+		if err != nil {
+			req.Reject(nil)
+			return -rsErrno(err)
+		}
+		s.mu.Lock()
+		s.opt, s.announced = opt, true
+		s.local, s.peer = req.ID().LocalAddr(), req.PeerAddr()
+		done := s.connecting(rsAcceptTimeout, func(ctx context.Context) (*rnet.Conn, error) {
+			return rnet.AcceptRequest(ctx, req, opt.fit(req.ID().Device()))
+		})
+		s.mu.Unlock()
+		if blocks && <-done != nil {
+			s.close() // the peer went away: the next one
+			continue
+		}
+		return C.int(s.fd)
+	}
+}
+
+// connecting runs what makes the connection, and tells the channel how it ended. The lock is
+// held.
+func (s *rsock) connecting(timeout time.Duration, f func(context.Context) (*rnet.Conn, error)) <-chan error {
+	var ctx context.Context
+	ctx, s.stop = context.WithTimeout(context.Background(), timeout)
+	stop, done := s.stop, make(chan error, 1)
+	s.state = rsConnecting
+	s.going.Go(func() {
+		defer stop()
+		c, err := f(ctx)
+		s.mu.Lock()
+		switch {
+		case s.state != rsConnecting: // closed meanwhile
+			if err == nil {
+				defer c.Close()
+			}
+		case err != nil:
+			s.state, s.err = rsFailed, err
+		default:
+			s.state, s.conn = rsConnected, c
+			s.local, s.peer = c.LocalAddr().(*net.TCPAddr).AddrPort(), c.RemoteAddr().(*net.TCPAddr).AddrPort()
+			c.Notify(s.wake)
+		}
+		s.mu.Unlock()
+		s.wake()
+		done <- err
+	})
+	return done
+}
+
+// rj_rs_connect begins to connect, or tells what came of it.
+//
+//export rj_rs_connect
+func rj_rs_connect(fd C.int, addr *C.struct_sockaddr) C.int {
+	return withRsock(fd, func(s *rsock) error {
+		if !s.stream {
+			return s.connectPackets(addr)
+		}
+		switch s.state {
+		case rsListening:
+			return syscall.EINVAL
+		case rsConnecting:
+			if err := s.again(0); err == errWait {
+				return err
+			}
+			return syscall.EALREADY
+		case rsConnected:
+			if s.announced {
+				return syscall.EISCONN
+			}
+			s.announced = true
+			return nil
+		case rsFailed:
+			if err := s.err; err != nil {
+				s.err = nil
+				return err
+			}
+			s.unbind() // and try again
+		}
+		to, err := s.address(addr)
+		if err != nil {
+			return err
+		}
+		if to.Addr().IsUnspecified() { // this host, as with TCP
+			to = netip.AddrPortFrom(loopbackLike(to.Addr()), to.Port())
+		}
+		if err := s.connect(to); err != nil {
+			return err
+		}
+		if err := s.again(0); err == errWait {
+			return err
+		}
+		return syscall.EINPROGRESS
+	})
+}
+
+func loopbackLike(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.IPv6Loopback()
+}
+
+func (s *rsock) connect(to netip.AddrPort) error {
+	if s.id == nil {
+		s.id = s.newID()
+	}
+	if len(s.id.ids) == 0 || s.id.wild {
+		if err := s.id.route(netip.AddrPort{}, to); err != nil {
+			s.unbind()
+			if errors.Is(err, syscall.ENODEV) {
+				return syscall.ENETUNREACH
+			}
+			return err
+		}
+		s.id.devices[0].keep()
+	}
+	s.peer, s.announced = to, false
+	one, opt := s.id.ids[0], s.opt.fit(s.id.devices[0].Device)
+	s.connecting(rsConnectTimeout, func(ctx context.Context) (*rnet.Conn, error) {
+		return rnet.DialID(ctx, one, to, opt)
+	})
+	return nil
+}
+
+// unbind gives back what the socket was bound to.
+func (s *rsock) unbind() {
+	if s.id != nil {
+		s.id.forget()
+	}
+	s.id, s.state, s.local, s.peer = nil, rsOpen, netip.AddrPort{}, netip.AddrPort{}
+}
+
+//export rj_rs_shutdown
+func rj_rs_shutdown(fd, how C.int) C.int {
+	var conn *rnet.Conn
+	var read, write bool
+	if r := withRsock(fd, func(s *rsock) error {
+		if how != syscall.SHUT_RD && how != syscall.SHUT_WR && how != syscall.SHUT_RDWR {
+			return syscall.EINVAL
+		}
+		if s.stream && s.state != rsConnected || !s.stream && !s.peer.IsValid() {
+			return syscall.ENOTCONN
+		}
+		s.readShut = s.readShut || how != syscall.SHUT_WR
+		s.writeShut = s.writeShut || how != syscall.SHUT_RD
+		conn, read, write = s.conn, s.readShut, s.writeShut
+		return nil
+	}); r != 0 {
+		return r
+	}
+	switch {
+	case conn == nil:
+	case read && write:
+		conn.Disconnect() // what it cannot say, the peer has no more use for
+	case write:
+		conn.CloseWrite()
+	}
+	if s := rsocks.get(fd); s != nil {
+		s.wake()
+	}
+	return 0
+}
+
+//export rj_rs_close
+func rj_rs_close(fd C.int) C.int {
+	s := rsocks.get(fd)
+	if s == nil || !s.close() {
+		return -C.int(syscall.EBADF)
+	}
+	return 0
+}
+
+// close ends the socket; false: somebody else has.
+func (s *rsock) close() bool {
+	if !rsocks.drop(s) {
+		return false
+	}
+	s.mu.Lock()
+	s.state = rsClosed
+	if s.stop != nil {
+		s.stop()
+	}
+	conn, packets := s.conn, s.packets
+	s.stopListening()
+	s.mu.Unlock()
+	s.bury()
+	s.going.Wait()
+	if conn != nil {
+		conn.Close()
+	}
+	if s.id != nil {
+		s.id.forget()
+	}
+	for _, p := range packets {
+		p.Close()
+	}
+	syscall.Close(s.fd)
+	return true
+}
+
+// rsExitTimeout bounds how long closing what is open takes at exit.
+const rsExitTimeout = 2 * time.Second
+
+// rj_rs_exit closes all sockets.
+//
+//export rj_rs_exit
+func rj_rs_exit() {
+	slots := rsocks.slots.Load()
+	if slots == nil {
+		return
+	}
+	var all sync.WaitGroup
+	for i := range *slots {
+		if s := (*slots)[i].Load(); s != nil {
+			all.Go(func() { s.close() })
+		}
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(rsExitTimeout):
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include <sys/socket.h>
+// #include <sys/uio.h>
+import "C"
+
+import (
+	"io"
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/rnet"
+)
+
+// pieces calls f with the memory of a list but for its first bytes, until f does less than
+// it was given.
+func pieces(iov *C.struct_iovec, n C.int, skip C.size_t, f func([]byte) (int, error)) (done int, err error) {
+	for _, v := range unsafe.Slice(iov, int(n)) {
+		if skip >= v.iov_len && v.iov_len > 0 {
+			skip -= v.iov_len
+			continue
+		}
+		b := unsafe.Slice((*byte)(v.iov_base), int(v.iov_len))[skip:]
+		skip = 0
+		if len(b) == 0 {
+			continue
+		}
+		k, err := f(b)
+		done += k
+		if err != nil || k < len(b) {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// size is how many bytes a list has.
+func size(iov *C.struct_iovec, n C.int) (total int) {
+	for _, v := range unsafe.Slice(iov, int(n)) {
+		total += int(v.iov_len)
+	}
+	return total
+}
+
+// established returns the connection of a stream, or why there is none to use now.
+func (s *rsock) established(flags C.int) (*rnet.Conn, error) {
+	switch s.state {
+	case rsConnected:
+		return s.conn, nil
+	case rsConnecting:
+		return nil, s.again(flags)
+	case rsFailed:
+		if err := s.err; err != nil {
+			s.err = nil
+			return nil, err
+		}
+	case rsClosed:
+		return nil, syscall.EBADF
+	}
+	return nil, syscall.ENOTCONN
+}
+
+//export rj_rs_recv
+func rj_rs_recv(fd C.int, iov *C.struct_iovec, n C.int, skip C.size_t, flags C.int, from *C.struct_sockaddr_storage,
+	length *C.socklen_t) C.ssize_t {
+	s := rsocks.get(fd)
+	if s == nil {
+		return -C.ssize_t(syscall.EBADF)
+	}
+	got, err := s.recv(iov, n, skip, flags, from, length)
+	if err != nil {
+		return -C.ssize_t(rsErrno(err))
+	}
+	return C.ssize_t(got)
+}
+
+func (s *rsock) recv(iov *C.struct_iovec, n C.int, skip C.size_t, flags C.int, from *C.struct_sockaddr_storage,
+	length *C.socklen_t) (int, error) {
+	s.mu.Lock()
+	if flags&syscall.MSG_OOB != 0 {
+		s.mu.Unlock()
+		return 0, syscall.EOPNOTSUPP
+	}
+	if !s.stream {
+		defer s.mu.Unlock()
+		return s.recvPacket(iov, n, flags, from, length)
+	}
+	conn, err := s.established(flags)
+	again, shut := s.again(flags), s.readShut
+	if err == nil && from != nil {
+		*length = s.setName(from, s.peer)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	read := conn.TryRead
+	if flags&syscall.MSG_PEEK != 0 {
+		read = conn.TryPeek
+		n = min(n, 1)
+	}
+	got, err := pieces(iov, n, skip, read)
+	switch {
+	case got > 0 || err == io.EOF || err == syscall.EAGAIN && shut:
+		return got, nil
+	case err == syscall.EAGAIN:
+		return 0, again
+	}
+	return 0, err
+}
+
+//export rj_rs_send
+func rj_rs_send(fd C.int, iov *C.struct_iovec, n C.int, skip C.size_t, flags C.int, to *C.struct_sockaddr) C.ssize_t {
+	s := rsocks.get(fd)
+	if s == nil {
+		return -C.ssize_t(syscall.EBADF)
+	}
+	if flags&syscall.MSG_OOB != 0 {
+		return -C.ssize_t(syscall.EOPNOTSUPP)
+	}
+	if !s.stream {
+		done, err := s.sendPacket(iov, n, flags, to)
+		if err != nil {
+			return -C.ssize_t(rsErrno(err))
+		}
+		return C.ssize_t(done)
+	}
+	if to != nil {
+		return -C.ssize_t(syscall.EISCONN)
+	}
+	return s.write(flags, func(conn *rnet.Conn) (int, error) { return pieces(iov, n, skip, conn.TryWrite) })
+}
+
+// write calls f with the connection, after the peer was told of what riomap has mapped.
+func (s *rsock) write(flags C.int, f func(*rnet.Conn) (int, error)) C.ssize_t {
+	s.mu.Lock()
+	conn, err := s.established(flags)
+	if err == nil {
+		err = s.tellMaps()
+	}
+	again := s.again(flags)
+	s.mu.Unlock()
+	var done int
+	if err == nil {
+		done, err = f(conn)
+	}
+	switch {
+	case done > 0 || err == nil:
+		return C.ssize_t(done)
+	case err == syscall.EAGAIN:
+		err = again
+	}
+	return -C.ssize_t(rsErrno(err))
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include <sys/socket.h>
+// #include <sys/uio.h>
+import "C"
+
+import (
+	"net/netip"
+	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/rnet"
+)
+
+// rsPackets is a socket's datagrams at one device.
+type rsPackets struct {
+	*rnet.PacketConn
+	addr   netip.AddrPort
+	device string // C's name
+}
+
+// bindPackets binds a socket for datagrams: to no address in particular means to that of
+// every device of the family.
+func (s *rsock) bindPackets(at netip.AddrPort) error {
+	s.wild = at.Addr().IsUnspecified()
+	var failed error = syscall.EADDRNOTAVAIL
+	for _, name := range listed() {
+		addr, ok := addrOf(name)
+		if !ok || !s.wild && addr != at.Addr().WithZone("") || s.wild && addr.Is4() != at.Addr().Is4() && at.Addr().Is4() {
+			continue
+		}
+		p, err := s.openPackets(cName(name), netip.AddrPortFrom(addr, at.Port()))
+		if err != nil {
+			failed = err // an address may be taken by others
+			continue
+		}
+		at = netip.AddrPortFrom(at.Addr(), p.addr.Port())
+	}
+	if len(s.packets) == 0 {
+		return failed
+	}
+	return nil
+}
+
+func (s *rsock) openPackets(name string, at netip.AddrPort) (*rsPackets, error) {
+	d, err := acquire(name)
+	if err != nil {
+		return nil, err
+	}
+	d.keep()
+	defer d.release()
+	o := s.opt.fit(d.Device)
+	conn, err := (&rnet.ListenConfig{Device: d.Device, Options: rnet.Options{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue}}).
+		ListenPacket(at.String())
+	if err != nil {
+		return nil, err
+	}
+	conn.Notify(s.wake)
+	bound, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	p := &rsPackets{conn, bound, name}
+	s.packets = append(s.packets, p)
+	return p, nil
+}
+
+// bound makes sure that the socket has an address.
+func (s *rsock) bound() error {
+	if len(s.packets) > 0 {
+		return nil
+	}
+	return s.bindPackets(s.localAddr())
+}
+
+func (s *rsock) connectPackets(addr *C.struct_sockaddr) error {
+	if addr.sa_family == syscall.AF_UNSPEC {
+		s.peer = netip.AddrPort{}
+		return nil
+	}
+	to, err := s.address(addr)
+	if err == nil {
+		err = s.bound()
+	}
+	if err == nil {
+		_, err = s.through(to)
+	}
+	if err == nil {
+		s.peer = to
+	}
+	return err
+}
+
+// through finds the device that leads to an address.
+func (s *rsock) through(to netip.AddrPort) (*rsPackets, error) {
+	if len(s.packets) == 1 {
+		return s.packets[0], nil
+	}
+	if p := s.routes[to.Addr()]; p != nil {
+		return p, nil
+	}
+	name, err := deviceTo(to.Addr())
+	if err != nil {
+		return nil, syscall.ENETUNREACH
+	}
+	for _, p := range s.packets {
+		if p.device == name {
+			if s.routes == nil || len(s.routes) >= 1024 {
+				s.routes = map[netip.Addr]*rsPackets{}
+			}
+			s.routes[to.Addr()] = p
+			return p, nil
+		}
+	}
+	return nil, syscall.ENETUNREACH
+}
+
+// recvPacket takes a datagram. The lock is held.
+func (s *rsock) recvPacket(iov *C.struct_iovec, n, flags C.int, from *C.struct_sockaddr_storage, length *C.socklen_t) (int, error) {
+	if s.readShut {
+		return 0, nil
+	}
+	if err := s.bound(); err != nil {
+		return 0, err
+	}
+	var buf []byte
+	one := func(b []byte) (int, error) { buf = b; return 0, nil }
+	if n != 1 {
+		buf = make([]byte, size(iov, n))
+	} else {
+		pieces(iov, 1, 0, one) // where it belongs at once
+	}
+	for range s.packets {
+		s.recvTurn++
+		p := s.packets[s.recvTurn%len(s.packets)]
+		read := p.TryReadFrom
+		if flags&syscall.MSG_PEEK != 0 {
+			read = p.TryPeekFrom
+		}
+		got, at, err := read(buf)
+		if err == syscall.EAGAIN {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if n != 1 {
+			left := buf[:got]
+			pieces(iov, n, 0, func(b []byte) (int, error) {
+				k := copy(b, left)
+				left = left[k:]
+				return k, nil
+			})
+		}
+		if from != nil {
+			*length = s.setName(from, at)
+		}
+		return got, nil
+	}
+	return 0, s.again(flags)
+}
+
+// sendPacket sends a datagram.
+func (s *rsock) sendPacket(iov *C.struct_iovec, n, flags C.int, addr *C.struct_sockaddr) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := s.peer
+	if addr != nil {
+		var err error
+		if to, err = s.address(addr); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case s.state == rsClosed:
+		return 0, syscall.EBADF
+	case s.writeShut:
+		return 0, syscall.EPIPE
+	case !to.IsValid():
+		return 0, syscall.EDESTADDRREQ
+	}
+	if err := s.bound(); err != nil {
+		return 0, err
+	}
+	p, err := s.through(to)
+	if err != nil {
+		return 0, err
+	}
+	var data []byte
+	pieces(iov, n, 0, func(b []byte) (int, error) {
+		if n == 1 {
+			data = b
+		} else {
+			data = append(data, b...)
+		}
+		return len(b), nil
+	})
+	sent, err := p.TryWriteTo(data, to)
+	if err == syscall.EAGAIN {
+		err = s.again(flags)
+	}
+	return sent, err
+}
+
+func (s *rsock) pollPackets(arm bool) (got int) {
+	if s.readShut {
+		got |= pollIn
+	}
+	if len(s.packets) == 0 {
+		return got | pollOut
+	}
+	for _, p := range s.packets {
+		can := p.Ready
+		if arm {
+			can = p.Arm
+		}
+		r := can()
+		if r&rnet.Readable != 0 {
+			got |= pollIn
+		}
+		if r&rnet.Writable != 0 {
+			got |= pollOut
+		}
+	}
+	return got
+}

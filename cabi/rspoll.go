@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+// #include <poll.h>
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/rnet"
+)
+
+//export rj_rs_poll
+func rj_rs_poll(fds *C.struct_pollfd, n, waker C.int, rest *C.int) C.int {
+	ready := C.int(0)
+	*rest = 0
+	list := unsafe.Slice(fds, int(n))
+	for i := range list {
+		p := &list[i]
+		p.revents = 0
+		if p.fd < 0 {
+			continue
+		}
+		s := rsocks.get(p.fd)
+		if s == nil {
+			*rest++
+			continue
+		}
+		if waker >= 0 {
+			s.addWaker(int(waker))
+		}
+		if p.revents = C.short(s.poll(int(p.events), waker >= 0)); p.revents != 0 {
+			ready++
+		}
+	}
+	return ready
+}
+
+//export rj_rs_split
+func rj_rs_split(fds *C.struct_pollfd, n C.int, others *C.struct_pollfd) {
+	out := unsafe.Slice(others, int(n))
+	for i, p := range unsafe.Slice(fds, int(n)) {
+		out[i] = p
+		out[i].revents = 0
+		if rsocks.get(p.fd) != nil {
+			out[i].fd = -1
+		}
+	}
+}
+
+//export rj_rs_disarm
+func rj_rs_disarm(fds *C.struct_pollfd, n, waker C.int) {
+	for _, p := range unsafe.Slice(fds, int(n)) {
+		if s := rsocks.get(p.fd); s != nil {
+			s.removeWaker(int(waker))
+		}
+	}
+}
+
+const (
+	pollIn  = C.POLLIN | C.POLLRDNORM
+	pollOut = C.POLLOUT | C.POLLWRNORM
+)
+
+// poll returns what of events is ready, and what is always told.
+func (s *rsock) poll(events int, arm bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stream {
+		return s.pollPackets(arm) & events
+	}
+	switch s.state {
+	case rsListening:
+		if len(s.listen.requests) > 0 {
+			return pollIn & events
+		}
+		return 0
+	case rsFailed:
+		return (pollIn|pollOut)&events | C.POLLERR
+	case rsConnected:
+	default:
+		return 0
+	}
+	var can rnet.Readiness
+	if arm {
+		can = s.conn.Arm()
+	} else {
+		can = s.conn.Ready()
+	}
+	got := 0
+	if can&rnet.Readable != 0 || s.readShut {
+		got |= pollIn
+	}
+	if can&rnet.Writable != 0 {
+		got |= pollOut
+	}
+	got &= events
+	if can&(rnet.PeerGone|rnet.Broken) != 0 {
+		got |= C.POLLHUP
+	}
+	if can&rnet.Broken != 0 {
+		got |= C.POLLERR
+	}
+	return got
+}
