@@ -66,6 +66,7 @@ func newConn(ep *endpoint, l link, peer []byte) (*Conn, error) {
 		local: net.TCPAddrFromAddrPort(l.LocalAddr()), remote: net.TCPAddrFromAddrPort(l.PeerAddr())}
 	c.poll.init(c)
 	c.alive = keepAlive{period: ep.opt.KeepAlive, heard: time.Now(), probe: c.probe}
+	c.held.release = c.release
 	c.read.init(&c.mu, c.readable)
 	c.write.init(&c.mu, c.writable)
 	c.closing.init(&c.mu, c.flushed)
@@ -190,7 +191,10 @@ func (c *Conn) writeSome(b []byte, hold bool) (int, error) {
 		return 0, err
 	}
 	c.stream.Stage(n)
-	if n < len(b) || !hold || c.held.due || c.stream.Full() {
+	if full := c.stream.Full(); full || n < len(b) || !hold || c.held.due {
+		if full {
+			c.held.full++
+		}
 		c.postStaged()
 	}
 	return n, nil

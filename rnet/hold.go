@@ -4,18 +4,28 @@ package rnet
 
 import "time"
 
-// holdTime bounds how long the end of a Write waits for the next one.
-const holdTime = 500 * time.Microsecond
+const (
+	// holdTime bounds how long the end of a Write waits for the next one, once the next ones have
+	// failed to come.
+	holdTime = time.Millisecond
+	// While flowing full messages and more are sent before the timer fires, it runs longer, up to
+	// longHold: waking up a processor just to see that all is well costs more than a send.
+	flowing  = 8
+	longHold = 4 * holdTime
+)
 
 // hold keeps back the end of a Write that fills no message, while messages before it are under way:
 // the next Write fills it, and the device has fewer and fuller messages to send. A Write that finds
 // nothing much under way is never kept back.
 //
 // What is held leaves when what was under way has arrived, when the program waits for anything, before
-// whatever else it sends, and after holdTime: nobody may be there to see the completions.
+// whatever else it sends, and when a timer fires: nobody may be there to see the completions.
 type hold struct {
 	timer   *time.Timer
+	release func() // the timer's: Conn.release
 	armed   bool
+	period  time.Duration
+	full    int  // messages sent since the timer was armed that were full
 	copying bool // a Write fills the ring behind what is held
 	due     bool // what is held was to leave meanwhile
 }
@@ -33,13 +43,17 @@ func (c *Conn) holds() bool {
 
 // keep holds back what is staged, after a Write.
 func (c *Conn) keep() {
-	if h := &c.held; c.stream.Staged() > 0 && !h.armed {
-		h.armed = true
-		if h.timer == nil {
-			h.timer = time.AfterFunc(holdTime, c.release)
-		} else {
-			h.timer.Reset(holdTime)
-		}
+	if c.stream.Staged() > 0 && !c.held.armed {
+		c.held.arm(holdTime)
+	}
+}
+
+func (h *hold) arm(d time.Duration) {
+	h.armed, h.period, h.full = true, d, 0
+	if h.timer == nil {
+		h.timer = time.AfterFunc(d, h.release)
+	} else {
+		h.timer.Reset(d)
 	}
 }
 
@@ -47,7 +61,12 @@ func (c *Conn) keep() {
 func (c *Conn) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held.armed = false
+	h := &c.held
+	if h.full >= flowing && !c.closed {
+		h.arm(min(2*h.period, longHold))
+		return
+	}
+	h.armed = false
 	c.flush()
 }
 
