@@ -224,7 +224,7 @@ func (p *pingpong) bounce(ctx context.Context, client bool) error {
 		if err != nil {
 			return err
 		}
-		for i := range n {
+		for i := 0; i < n && (p.recvd < p.iters || p.sent < p.iters); i++ { // a peer that has finished may end its stream, and flush ours
 			if err := p.handle(&p.wcs[i]); err != nil {
 				return err
 			}
