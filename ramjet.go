@@ -47,6 +47,7 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 //	roce:fd09::1     RoCEv2 on a local IPv6 address
 //	iwarp:192.0.2.7  iWARP over TCP on a local address
 //	iwarps:192.0.2.7 the same inside TLS 1.3, with certificates on both sides
+//	iwarp+sctp:192.0.2.7  iWARP over SCTP in UDP
 //	iwarp:192.0.2.7?congestion=cubic&fpdu=1460
 //	                 the same with options; package iwarp says which
 func Open(name string, opts ...Option) (*verbs.Device, error) {
@@ -61,17 +62,17 @@ func Open(name string, opts ...Option) (*verbs.Device, error) {
 	switch kind {
 	case "roce":
 		return roce.Open(rest, &roce.Options{Trace: o.trace})
-	case "iwarp", "iwarps":
+	case "iwarp", "iwarps", "iwarp+sctp":
 		return openIWARP(name, kind, rest, &o)
 	}
-	return nil, fmt.Errorf("ramjet: %q: no device kind %q: there are roce, iwarp and iwarps", name, kind)
+	return nil, fmt.Errorf("ramjet: %q: no device kind %q: there are roce, iwarp, iwarps and iwarp+sctp", name, kind)
 }
 
 func openIWARP(name, kind, address string, o *options) (_ *verbs.Device, err error) {
 	if o.trace != nil {
-		return nil, fmt.Errorf("ramjet: %q: %w: an iWARP device has no packets of its own to trace: capture its TCP connections", name, verbs.ErrNotSupported)
+		return nil, fmt.Errorf("ramjet: %q: %w: an iWARP device has no packets of its own to trace: capture its connections", name, verbs.ErrNotSupported)
 	}
-	opt := &iwarp.Options{Refused: o.refused}
+	opt := &iwarp.Options{Refused: o.refused, SCTP: kind == "iwarp+sctp"}
 	if kind == "iwarps" {
 		if opt.TLS = o.tls; opt.TLS == nil {
 			if opt.TLS, err = iwarp.LoadTLS(os.Getenv("RAMJET_TLS_CERT"), os.Getenv("RAMJET_TLS_KEY"), os.Getenv("RAMJET_TLS_CA")); err != nil {

@@ -22,6 +22,9 @@ type Options struct {
 	FPDU       int    // bytes of an FPDU at most; 0: 64 KiB where the peer takes that, and else what a TCP segment holds
 	Congestion string // congestion control of TCP, such as "cubic"; empty: the system's
 
+	// SCTP has the device speak iWARP over SCTP in UDP (RFC 5043, RFC 6951) and not over TCP.
+	// NoCRC, Markers and Congestion mean nothing then, and TLS is refused.
+	SCTP bool
 	// TLS has the device speak iWARP inside TLS 1.3. It needs Certificates and RootCAs; see
 	// [LoadTLS]. Certificates are asked for from both sides. That of a peer that is dialed has to
 	// name the address that was dialed; both kinds of peers are checked against RootCAs, those
@@ -57,19 +60,9 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt.FPDU != 0 && (opt.FPDU < 128 || opt.FPDU > 1<<16) {
 		return nil, fmt.Errorf("iwarp: FPDUs of %d bytes: 128 to 65536", opt.FPDU)
 	}
-	n, err := newNetwork(addr, opt)
+	kind, n, err := openNetwork(addr, opt)
 	if err != nil {
 		return nil, fmt.Errorf("iwarp: opening %v: %w", addr, err)
-	}
-	kind := "iwarp"
-	if opt.TLS != nil {
-		kind = "iwarps"
-		t, err := newTLSNetwork(n, opt)
-		if err != nil {
-			n.Close()
-			return nil, fmt.Errorf("iwarp: opening %v: %w", addr, err)
-		}
-		n = t
 	}
 	d, err := softdev.NewStream(kind+":"+addr.String(), "iwarp", guid(addr), n)
 	if err != nil {
@@ -115,6 +108,25 @@ func onOff(value string, to *bool) error {
 	}
 	*to = value == "on"
 	return nil
+}
+
+// openNetwork makes what the options ask for; kind is the name of such devices.
+func openNetwork(addr netip.Addr, opt *Options) (kind string, n softdev.Network, err error) {
+	if opt.SCTP {
+		if opt.TLS != nil {
+			return "", nil, &verbs.OpError{Op: "open", Err: verbs.ErrNotSupported, Detail: "TLS over SCTP: choose one of them"}
+		}
+		n, err = newSCTPNetwork(addr, opt)
+		return "iwarp+sctp", n, err
+	}
+	if n, err = newNetwork(addr, opt); err != nil || opt.TLS == nil {
+		return "iwarp", n, err
+	}
+	t, err := newTLSNetwork(n, opt)
+	if err != nil {
+		n.Close()
+	}
+	return "iwarps", t, err
 }
 
 // GUID returns the globally unique identifier that the device of an address has, open or not.

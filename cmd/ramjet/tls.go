@@ -80,6 +80,7 @@ func tlsOptions(name string, log io.Writer) ([]ramjet.Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", machineCA, err)
 	}
+	addr, _, _ = strings.Cut(addr, "?")
 	a, err := netip.ParseAddr(addr)
 	if err != nil {
 		return opts, nil // Open says it

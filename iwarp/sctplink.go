@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/pion/logging"
+	"github.com/pion/sctp"
+
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+)
+
+const (
+	// sctpReceive is what a link holds at most of what came; SCTP's window closes behind it.
+	sctpReceive = 512 << 10
+	// sctpSend is what is handed over for sending at most, and not acknowledged.
+	sctpSend = 1 << 20
+	// sctpMessage is the longest user message.
+	sctpMessage = 1 << 16
+)
+
+// errDead is the end of an association that nobody announced.
+var errDead = errors.New("the association has ended")
+
+// sctpLink is one association with one stream, number 0, in order both ways. Towards the
+// device it is a stream of MPA without CRCs and markers, which never leaves this process.
+type sctpLink struct {
+	net      *sctpNetwork
+	packets  *sctpPackets
+	from, to netip.AddrPort
+
+	assoc  *sctp.Association // once it is up
+	stream *sctp.Stream
+	out    sctpWriter
+
+	// Guarded by net.mu.
+	owner   any
+	reading bool
+	writing bool
+	listed  bool
+	up      bool
+	err     error    // of reading
+	in      [][]byte // bytes of MPA
+	inBytes int
+	full    bool // SCTP takes no more now
+	closed  bool
+	room    chan struct{} // in has room again
+}
+
+func newSCTPLink(n *sctpNetwork, p *sctpPackets) *sctpLink {
+	return &sctpLink{net: n, packets: p, from: netip.AddrPortFrom(n.addr, p.key.localPort),
+		to: netip.AddrPortFrom(p.key.peer.Addr(), p.key.peerPort), room: make(chan struct{}, 1)}
+}
+
+func (l *sctpLink) options() sctp.Config {
+	return sctp.Config{NetConn: l.packets, MTU: uint32(l.net.packetBytes()), MaxMessageSize: sctpMessage, MaxReceiveBufferSize: 4 << 20,
+		LoggerFactory: &logging.DefaultLoggerFactory{Writer: io.Discard, DefaultLogLevel: logging.LogLevelDisabled}}
+}
+
+// dial makes the association.
+func (l *sctpLink) dial() {
+	ctx, cancel := context.WithTimeout(context.Background(), sctpTime)
+	defer cancel()
+	a, err := sctp.ClientContext(ctx, l.options())
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("connecting to %v: %w", l.to, syscall.ECONNREFUSED)
+	} else if err != nil {
+		err = fmt.Errorf("connecting to %v: %w", l.to, syscall.ETIMEDOUT)
+	}
+	l.begin(a, err)
+}
+
+// serve makes the association that a peer asks for.
+func (l *sctpLink) serve(to *sctpAcceptor) {
+	late := time.AfterFunc(sctpTime, func() { l.packets.Close() })
+	a, err := sctp.ServerWithOptions(l.options())
+	late.Stop()
+	l.begin(a, err)
+	n := l.net
+	n.mu.Lock()
+	n.starting--
+	taken := err == nil && to.add(l)
+	n.mu.Unlock()
+	if !taken {
+		l.Close(true)
+	}
+}
+
+// begin has the association work.
+func (l *sctpLink) begin(a *sctp.Association, err error) {
+	var s *sctp.Stream
+	if err == nil {
+		s, err = a.OpenStream(0, sctp.PayloadTypeUnknown)
+	}
+	n := l.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err == nil {
+		l.assoc, l.stream = a, s
+		l.packets.assoc.Store(a)
+		s.SetBufferedAmountLowThreshold(sctpSend / 2)
+		s.OnBufferedAmountLow(l.drained)
+		switch {
+		case !l.closed:
+			l.up = true
+			go l.receive()
+		case !n.closed:
+			n.enders.Go(func() { a.Abort(""); l.packets.Close() })
+		}
+	}
+	if l.err == nil {
+		l.err = err
+	}
+	l.again()
+}
+
+// drained takes note of room for sending. The association's lock is held.
+func (l *sctpLink) drained() {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	l.full = false
+	l.again()
+}
+
+// receive takes messages until the association ends.
+func (l *sctpLink) receive() {
+	var r sctpReader
+	var b []byte
+	for {
+		if b == nil {
+			b = make([]byte, sctpMessage+8)
+		}
+		n, ppid, err := l.stream.ReadSCTP(b[:sctpMessage])
+		var mpa []byte
+		if err == nil {
+			mpa, err = r.next(b[:n], uint32(ppid))
+		} else {
+			err = fmt.Errorf("%w: %w", errDead, err)
+			if errors.Is(err, io.EOF) {
+				err = errDead
+			}
+		}
+		const small = 4 << 10 // does not hold on to a large buffer
+		if len(mpa) < small {
+			mpa = bytes.Clone(mpa)
+		} else {
+			b = nil
+		}
+		if !l.arrived(mpa, err) {
+			return
+		}
+	}
+}
+
+// arrived hands over bytes, or the end, and waits for room. False: nothing more is wanted.
+func (l *sctpLink) arrived(b []byte, err error) bool {
+	n := l.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil && l.err == nil {
+		l.err = err
+	}
+	if len(b) > 0 {
+		l.in = append(l.in, b)
+		l.inBytes += len(b)
+	}
+	l.again()
+	for l.inBytes > sctpReceive && !l.closed {
+		n.mu.Unlock()
+		<-l.room
+		n.mu.Lock()
+	}
+	return l.err == nil && !l.closed
+}
+
+// can says what can be done. net.mu is held.
+func (l *sctpLink) can() (read, write bool) {
+	failed := l.err != nil
+	return l.reading && (len(l.in) > 0 || failed), l.writing && (l.up && !l.full || failed)
+}
+
+func (l *sctpLink) take() (owner any, read, write bool) {
+	l.listed = false
+	read, write = l.can()
+	return l.owner, read, write
+}
+
+func (l *sctpLink) again() {
+	if read, write := l.can(); (read || write) && !l.listed && !l.closed {
+		l.listed = true
+		l.net.list(l)
+	}
+}
+
+func (l *sctpLink) Own(owner any) {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	l.owner = owner
+}
+
+func (l *sctpLink) Watch(read, write bool) {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	l.reading, l.writing = read, write
+	l.again()
+}
+
+// Connected returns ErrAgain until the association is up.
+func (l *sctpLink) Connected() error {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	switch {
+	case l.up:
+		return nil
+	case l.err != nil:
+		return l.err
+	}
+	return softdev.ErrAgain
+}
+
+// Starting is false: that the peer answers is known when the association is up.
+func (l *sctpLink) Starting() bool { return false }
+
+// Read fills pieces with what has come.
+func (l *sctpLink) Read(pieces [][]byte) (int, error) {
+	n := l.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(l.in) == 0 {
+		if l.err != nil {
+			return 0, l.err
+		}
+		n.mu.Unlock()
+		n.yield()
+		n.mu.Lock()
+	}
+	total := 0
+	for _, p := range pieces {
+		for len(p) > 0 && len(l.in) > 0 {
+			k := copy(p, l.in[0])
+			total += k
+			p = p[k:]
+			if l.in[0] = l.in[0][k:]; len(l.in[0]) == 0 {
+				l.in[0] = nil
+				l.in = l.in[1:]
+			}
+		}
+	}
+	if total == 0 {
+		return 0, softdev.ErrAgain
+	}
+	l.inBytes -= total
+	l.hasRoom()
+	return total, nil
+}
+
+// hasRoom lets receive go on.
+func (l *sctpLink) hasRoom() {
+	select {
+	case l.room <- struct{}{}:
+	default:
+	}
+}
+
+// Write hands messages over, as many as there is room for.
+func (l *sctpLink) Write(pieces [][]byte) (total int, err error) {
+	l.net.mu.Lock()
+	ok, err := l.up && !l.full && !l.closed, l.err
+	l.net.mu.Unlock()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	if !ok {
+		return 0, softdev.ErrAgain
+	}
+	for _, p := range pieces {
+		for len(p) > 0 {
+			if l.out.between() && !l.roomy() {
+				return total, nil
+			}
+			k, msg, ppid := l.out.take(p)
+			total += k
+			p = p[k:]
+			if msg == nil {
+				continue
+			}
+			if _, err := l.stream.WriteSCTP(msg, sctp.PayloadProtocolIdentifier(ppid)); err != nil {
+				return total, fmt.Errorf("%w: %w", errDead, err)
+			}
+		}
+	}
+	return total, nil
+}
+
+// roomy says whether SCTP takes another message.
+func (l *sctpLink) roomy() bool {
+	if l.stream.BufferedAmount() < sctpSend {
+		return true
+	}
+	l.net.mu.Lock()
+	l.full = true
+	l.net.mu.Unlock()
+	if l.stream.BufferedAmount() > sctpSend/2 {
+		return false // drained is going to be called
+	}
+	l.net.mu.Lock()
+	l.full = false
+	l.net.mu.Unlock()
+	return true
+}
+
+// Shutdown says that nothing more is written: the session ends.
+func (l *sctpLink) Shutdown() {
+	l.net.mu.Lock()
+	ok := l.up && !l.closed
+	l.net.mu.Unlock()
+	if ok {
+		l.stream.WriteSCTP(l.out.end(), sctp.PayloadProtocolIdentifier(ppidSession)) // fails if the association has ended
+	}
+}
+
+// Close ends the link.
+func (l *sctpLink) Close(abort bool) {
+	n := l.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	l.in, l.inBytes = nil, 0
+	l.hasRoom()
+	a := l.assoc
+	if a == nil {
+		l.packets.Close() // dial or serve ends
+		return
+	}
+	if n.closed {
+		return
+	}
+	n.enders.Go(func() {
+		defer l.packets.Close()
+		if !abort {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if a.Shutdown(ctx) == nil {
+				return
+			}
+		}
+		a.Abort("")
+	})
+}
+
+// MSS is that of packets, which do not bound segments: SCTP takes messages apart itself.
+func (l *sctpLink) MSS() int                  { return l.net.packetBytes() }
+func (l *sctpLink) LocalAddr() netip.AddrPort { return l.from }
+func (l *sctpLink) PeerAddr() netip.AddrPort  { return l.to }

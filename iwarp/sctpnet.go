@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
+)
+
+// sctpNetwork is links over SCTP (RFC 5043), which pion/sctp does in UDP (RFC 6951).
+//
+// An association has goroutines of its own. What they bring, and what they have room for,
+// stands in its link, and the link in a list if somebody waits for that.
+type sctpNetwork struct {
+	local
+	mux     *sctpMux
+	wakeup  chan struct{}
+	closing chan struct{}
+	beats   sync.WaitGroup
+	enders  sync.WaitGroup // associations that are being ended
+
+	deadline atomic.Int64 // Unix nanoseconds; zero: none
+
+	mu        sync.Mutex // guards what follows, and the state of links and acceptors
+	ready     []sctpReady
+	acceptors map[uint16]*sctpAcceptor
+	starting  int // associations of peers that are not set up
+	closed    bool
+}
+
+// sctpReady is a link or an acceptor.
+type sctpReady interface {
+	// take says what can be done; net.mu is held.
+	take() (owner any, read, write bool)
+	// again puts it into the list again, if something is left.
+	again()
+}
+
+const (
+	// sctpStarting bounds how many associations of peers are being set up.
+	sctpStarting = 1024
+	// sctpTime bounds how long that takes.
+	sctpTime = 10 * time.Second
+	// A peer that is silent for sctpBeat is asked whether it is there, and is gone after
+	// sctpSilence (RFC 9260 section 8.3).
+	sctpBeat    = 5 * time.Second
+	sctpSilence = 30 * time.Second
+)
+
+func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
+	n := &sctpNetwork{local: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}), acceptors: make(map[uint16]*sctpAcceptor)}
+	var err error
+	if n.mux, err = newSCTPMux(addr, n.asked); err != nil {
+		return nil, fmt.Errorf("UDP port %d, which is SCTP's (another device with SCTP may have it): %w", sctpPort, err)
+	}
+	n.beats.Go(n.beat)
+	return n, nil
+}
+
+// Wishes are without CRCs and markers: SCTP has checksums and messages.
+func (n *sctpNetwork) Wishes() rdmap.Wishes {
+	w := n.local.Wishes()
+	w.CRC, w.Markers = false, false
+	return w
+}
+
+// packetBytes is what an SCTP packet may have.
+func (n *sctpNetwork) packetBytes() int {
+	headers := 20 + 8
+	if n.addr.Is6() {
+		headers = 40 + 8
+	}
+	return min(n.mtu-headers, maxPacket)
+}
+
+// Dial begins to connect.
+func (n *sctpNetwork) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
+	p := n.mux.dial(from.Port(), to)
+	if p == nil {
+		return nil, fmt.Errorf("SCTP port %d to %v: %w", from.Port(), to, syscall.EADDRINUSE)
+	}
+	l := newSCTPLink(n, p)
+	go l.dial()
+	return l, nil
+}
+
+// asked takes the packets of a peer that wants an association.
+func (n *sctpNetwork) asked(p *sctpPackets) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a := n.acceptors[p.key.localPort]
+	if a == nil || n.closed || n.starting >= sctpStarting {
+		return false
+	}
+	n.starting++
+	l := newSCTPLink(n, p)
+	go l.serve(a)
+	return true
+}
+
+// sctpAcceptor takes links.
+type sctpAcceptor struct {
+	net    *sctpNetwork
+	at     netip.AddrPort
+	owner  any
+	links  []*sctpLink
+	listed bool
+	closed bool
+}
+
+// Listen takes connections.
+func (n *sctpNetwork) Listen(at netip.AddrPort, _ int) (softdev.Acceptor, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	port := at.Port()
+	for i := 0; at.Port() == 0 && i < 1<<14; i++ {
+		if port = ephemeral(); n.acceptors[port] == nil {
+			break
+		}
+	}
+	if n.acceptors[port] != nil {
+		return nil, fmt.Errorf("SCTP port %d: %w", port, syscall.EADDRINUSE)
+	}
+	a := &sctpAcceptor{net: n, at: netip.AddrPortFrom(n.addr, port)}
+	n.acceptors[port] = a
+	return a, nil
+}
+
+func (a *sctpAcceptor) Own(owner any) {
+	a.net.mu.Lock()
+	defer a.net.mu.Unlock()
+	a.owner = owner
+}
+
+// add gives the acceptor a link. False: it is closed. net.mu is held.
+func (a *sctpAcceptor) add(l *sctpLink) bool {
+	if a.closed {
+		return false
+	}
+	a.links = append(a.links, l)
+	a.again()
+	return true
+}
+
+func (a *sctpAcceptor) take() (owner any, read, write bool) {
+	a.listed = false
+	return a.owner, len(a.links) > 0, false
+}
+
+func (a *sctpAcceptor) again() {
+	if len(a.links) > 0 && !a.listed {
+		a.listed = true
+		a.net.list(a)
+	}
+}
+
+// Accept returns the next link that a peer has made.
+func (a *sctpAcceptor) Accept() (softdev.Link, error) {
+	a.net.mu.Lock()
+	defer a.net.mu.Unlock()
+	if len(a.links) == 0 {
+		return nil, softdev.ErrAgain
+	}
+	l := a.links[0]
+	a.links = a.links[1:]
+	return l, nil
+}
+
+func (a *sctpAcceptor) Addr() netip.AddrPort { return a.at }
+
+func (a *sctpAcceptor) Close() error {
+	n := a.net
+	n.mu.Lock()
+	delete(n.acceptors, a.at.Port())
+	links := a.links
+	a.links, a.closed = nil, true
+	n.mu.Unlock()
+	for _, l := range links {
+		l.Close(true)
+	}
+	return nil
+}
+
+// list puts something into the list that Ready goes through. net.mu is held.
+func (n *sctpNetwork) list(r sctpReady) {
+	n.ready = append(n.ready, r)
+	n.Wake()
+}
+
+// yield lets the goroutines of associations run: a program that polls would keep them from it.
+func (n *sctpNetwork) yield() {
+	n.mux.poll()
+	runtime.Gosched()
+}
+
+// Ready reports what can be done.
+func (n *sctpNetwork) Ready(f func(owner any, read, write bool)) (found int) {
+	n.yield()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ready := n.ready
+	n.ready = nil
+	for _, r := range ready {
+		owner, read, write := r.take()
+		if owner == nil || !read && !write {
+			continue
+		}
+		found++
+		n.mu.Unlock()
+		f(owner, read, write)
+		n.mu.Lock()
+		r.again()
+	}
+	return found
+}
+
+// Wait blocks until Ready has something to report.
+func (n *sctpNetwork) Wait() error {
+	var late <-chan time.Time
+	if d := n.deadline.Load(); d != 0 {
+		t := time.NewTimer(time.Until(time.Unix(0, d)))
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-n.wakeup:
+	case <-late:
+	case <-n.closing:
+		return syscall.EBADF
+	}
+	return nil
+}
+
+// SetDeadline sets when Wait ends at the latest.
+func (n *sctpNetwork) SetDeadline(t time.Time) {
+	var d int64
+	if !t.IsZero() {
+		d = t.UnixNano()
+	}
+	if old := n.deadline.Swap(d); d != 0 && (old == 0 || d < old) {
+		n.Wake()
+	}
+}
+
+// Wake ends Wait.
+func (n *sctpNetwork) Wake() {
+	select {
+	case n.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// beat asks silent peers whether they are there.
+func (n *sctpNetwork) beat() {
+	tick := time.NewTicker(sctpBeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.closing:
+			return
+		case now := <-tick.C:
+			n.mux.each(func(p *sctpPackets) {
+				switch silent := now.Sub(time.Unix(0, p.heard.Load())); {
+				case silent > sctpSilence:
+					p.Close() // the association ends with it
+				case silent > sctpBeat:
+					if a := p.assoc.Load(); a != nil {
+						a.ActiveHeartbeat()
+					}
+				}
+			})
+		}
+	}
+}
+
+// Close closes what is left. Peers hear of it, if they listen.
+func (n *sctpNetwork) Close() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
+	}
+	n.closed = true
+	n.mu.Unlock()
+	close(n.closing)
+	n.enders.Wait() // each is bounded
+	n.beats.Wait()
+	return n.mux.close()
+}

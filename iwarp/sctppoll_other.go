@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package iwarp
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+)
+
+// receive hands packets to their associations until the socket is closed.
+func (m *sctpMux) receive() {
+	defer close(m.done)
+	for {
+		n, from, err := m.udp.ReadFromUDPAddrPort(m.packet)
+		switch {
+		case err == nil:
+			m.take(m.packet[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
+		case errors.Is(err, net.ErrClosed):
+			return
+		}
+	}
+}
+
+// poll does nothing: the socket has its goroutine only.
+func (m *sctpMux) poll() {}
