@@ -19,7 +19,7 @@ func forKinds(t *testing.T, run func(t *testing.T, kind, a, b string)) {
 	if runtime.GOOS != "linux" {
 		t.Skip("iWARP over TCP needs Linux")
 	}
-	for _, kind := range []string{"iwarp:", "iwarps:"} {
+	for _, kind := range []string{"iwarp:", "iwarps:", "iwarp+sctp:"} {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
 			a, b := host(testDevice(t)), host(testDevice(t))
 			cert, key, ca := tlsFilesFor(t, a, b)
