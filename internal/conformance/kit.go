@@ -232,6 +232,33 @@ func (e *end) received(want verbs.Status) verbs.WC {
 	return e.t.status(e.rcq, want)
 }
 
+// late says whether completions say nothing of the peer, who may refuse what succeeded.
+func (t *T) late() bool {
+	_, late := t.f.Missing[Acknowledged]
+	return late
+}
+
+// turnedDown waits until the peer has refused the end's last work request: with one of these
+// statuses or, if it comes too late for that, with the end of the connection.
+func (e *end) turnedDown(want ...verbs.Status) {
+	e.t.Helper()
+	wc := e.t.next(e.scq)
+	if wc.Status == verbs.Success && e.t.late() {
+		e.state(verbs.Err)
+	} else if !slices.Contains(want, wc.Status) {
+		e.t.Fatalf("%v %d completed with %q, want %q", wc.Op, wc.ID, wc.Status, want)
+	}
+}
+
+// waits makes sure that nothing that was posted completes for a moment, where completions
+// say that the peer has the data.
+func (e *end) waits() {
+	e.t.Helper()
+	if !e.t.late() {
+		e.t.none(e.scq)
+	}
+}
+
 func (t *T) status(cq *verbs.CQ, want verbs.Status) verbs.WC {
 	t.Helper()
 	wc := t.next(cq)
@@ -312,7 +339,7 @@ func (e *end) same(off int, want []byte) {
 		})
 		return equal
 	}
-	if _, late := e.t.f.Missing[Acknowledged]; late {
+	if e.t.late() {
 		for end := time.Now().Add(patience); !compare() && time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
 		}
 	}

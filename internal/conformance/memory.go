@@ -103,7 +103,7 @@ func testZeroBased(t *T) {
 	b.sent(verbs.Success)
 	a.holds(50, 10, 1)
 	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 10), Remote: verbs.Remote{Addr: 91, Key: mr.RKey()}})
-	a.sent(verbs.RemoteAccessError)
+	a.turnedDown(verbs.RemoteAccessError)
 }
 
 // testOnDemand registers with hints: they change nothing that a program can see.
@@ -147,7 +147,7 @@ func testOverlap(t *T) {
 	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(100, 64), Remote: ro.Remote()})
 	a.holds(100, 64, 1)
 	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 64), Remote: ro.Remote()})
-	a.sent(verbs.RemoteAccessError)
+	a.turnedDown(verbs.RemoteAccessError)
 }
 
 func testReregMemory(t *T) {
@@ -162,7 +162,7 @@ func testReregMemory(t *T) {
 	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 4096), Remote: b.at(0)})
 	b.holds(0, 4096, 1)
 	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: old})
-	a.sent(verbs.RemoteAccessError)
+	a.turnedDown(verbs.RemoteAccessError)
 }
 
 func testReregAccess(t *T) {
@@ -179,7 +179,7 @@ func testReregDomain(t *T) {
 	t.ok(b.mr.Rereg(verbs.ReregPD, other, nil, 0))
 	t.fails(other.Close(), verbs.ErrBusy)
 	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)})
-	a.sent(verbs.RemoteAccessError)
+	a.turnedDown(verbs.RemoteAccessError)
 	t.ok(b.qp.Close())
 	t.ok(old.Close()) // the region does not depend on it any more
 	b.pd = other
@@ -242,7 +242,7 @@ func testDeregReceive(t *T) {
 	t.ok(b.mr.Close())
 	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 10)})
 	b.received(verbs.LocalProtectionError)
-	a.sent(verbs.RemoteOperationError)
+	a.turnedDown(verbs.RemoteOperationError)
 }
 
 // testDeregUnder deregisters memory that the device allocated while a peer works on it:
@@ -256,6 +256,10 @@ func testDeregUnder(t *T, op verbs.SendOp) {
 	}
 	a.sent(verbs.Success)
 	t.ok(mr.Close())
+	if op == verbs.Write && t.late() {
+		a.state(verbs.Err)
+		return
+	}
 	for wc := t.next(a.scq); wc.Status != verbs.RemoteAccessError && wc.Status != verbs.RemoteOperationError; wc = t.next(a.scq) {
 		if wc.Status != verbs.Success {
 			t.Fatalf("completed with %v", wc.Status)

@@ -60,6 +60,7 @@ func testPoll(t *T) {
 
 func testResize(t *T) {
 	a, b := t.pair(setup{cqe: 4})
+	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)}) // they have met
 	a.writes(b, 0, 4)
 	t.ok(a.scq.Resize(64))
 	if c := a.scq.Capacity(); c < 64 {

@@ -21,9 +21,8 @@ func refused(t *T, name string, access verbs.Access, want verbs.Status, event ve
 	b.fill(0, 1<<16, 1)
 	a.fill(0, 1<<16, 2)
 	a.post(wr(a, b))
-	if wc := t.next(a.scq); wc.Status != want {
-		t.Errorf("%s: %v, want %v", name, wc.Status, want)
-	}
+	t.Logf("%s", name)
+	a.turnedDown(want)
 	a.state(verbs.Err)
 	b.state(verbs.Err)
 	if ev, err := b.dev.Event(t.within()); err != nil || ev.Type != event || ev.QP != b.qp {
@@ -58,9 +57,13 @@ func testRemoteRefused(t *T) {
 			return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)}
 		})
 	}
+	n := size
+	if t.late() {
+		n = 1000 // each segment of a longer one is refused or placed on its own
+	}
 	for name, op := range map[string]verbs.SendOp{"write": verbs.Write, "read": verbs.Read} {
 		refused(t, name+": one byte too far", all, verbs.RemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
-			return verbs.SendWR{Op: op, SGL: a.sgl(0, size), Remote: b.at(1)}
+			return verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: b.at(size - n + 1)}
 		})
 	}
 }
@@ -84,7 +87,7 @@ func testOtherDomain(t *T) {
 	a, b := t.pair(setup{})
 	c := t.newEnd(b.dev, setup{})
 	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: c.at(0)})
-	a.sent(verbs.RemoteAccessError)
+	a.turnedDown(verbs.RemoteAccessError)
 	a, b = t.pair(setup{})
 	c = t.newEnd(a.dev, setup{})
 	a.post(verbs.SendWR{Op: verbs.Write, SGL: c.sgl(0, 8), Remote: b.at(0)})
@@ -125,7 +128,7 @@ func testReceiveRefused(t *T) {
 	a, b := t.pair(setup{access: verbs.RemoteRead})
 	b.recv(3, 0, 64)
 	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)})
-	a.sent(verbs.RemoteOperationError)
+	a.turnedDown(verbs.RemoteOperationError)
 	if wc := b.received(verbs.LocalProtectionError); wc.ID != 3 {
 		t.Errorf("failed receive is %d, want 3", wc.ID)
 	}
@@ -137,7 +140,7 @@ func testReceiveTooSmall(t *T) {
 		a, b := t.pair(setup{})
 		b.recv(4, 0, n-1)
 		a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
-		a.sent(verbs.RemoteInvalidRequestError)
+		a.turnedDown(verbs.RemoteInvalidRequestError)
 		if wc := b.received(verbs.LocalLengthError); wc.ID != 4 {
 			t.Errorf("failed receive is %d, want 4", wc.ID)
 		}

@@ -47,7 +47,7 @@ func testRNRLate(t *T) {
 	for i := range 3 {
 		a.post(verbs.SendWR{ID: uint64(i), Op: verbs.Send, SGL: a.sgl(0, 6000)})
 	}
-	t.none(a.scq)
+	a.waits()
 	for i := range 3 {
 		b.recv(uint64(i), 0, 6000)
 	}
@@ -66,7 +66,7 @@ func testRNRWriteImm(t *T) {
 	a, b := t.pair(setup{connect: verbs.ConnectOptions{MinRNRTimer: 1}})
 	a.fill(0, 20000, 3)
 	a.post(verbs.SendWR{Op: verbs.WriteImm, Imm: 5, SGL: a.sgl(0, 20000), Remote: b.at(0)})
-	t.none(a.scq)
+	a.waits()
 	b.recv(1, 0, 0)
 	a.sent(verbs.Success)
 	if wc := b.received(verbs.Success); wc.Imm != 5 || wc.ByteLen != 20000 {
