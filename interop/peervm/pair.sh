@@ -12,7 +12,7 @@
 # PEERVM_IWHOST4 and so on.
 #
 #   -m  the links' MTU (9000, so that a path MTU of 4096 fits)
-#   -t  seconds that the host command may take (600)
+#   -t  seconds that the host command may take (1500)
 #   -p  capture the first link's frames
 #   -P  capture the second link's frames
 #   -v  print the guest's console at the end; without it, only when the command failed
@@ -21,7 +21,7 @@
 # The guest runs under software emulation: it says what is right, never what is fast.
 set -euo pipefail
 
-mtu=9000 limit=600 verbose=''
+mtu=9000 limit=1500 verbose=''
 declare -A captures=()
 while getopts m:t:p:P:v option; do
   case $option in
