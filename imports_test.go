@@ -46,12 +46,13 @@ var layers = map[string][]string{
 	"rnet":                 {"cm", "internal/rsocket", "verbs"},
 	"internal/rsocket":     {},
 	"internal/filecopy":    {"cm", "verbs"},
+	"internal/cdevices":    {"verbs"},
 	"cmd/ramjet":           {"", "cm", "internal/", "rnet", "roce", "trace", "verbs", "wire/"},
 
 	"internal/netio/baseline": {"internal/netio"},
 
 	// Built with the tag cabi only, into a library: see cabi/build.sh.
-	"cabi":          {"", "cm", "iwarp", "rnet", "roce", "verbs", "wire/"},
+	"cabi":          {"", "cm", "internal/cdevices", "iwarp", "rnet", "roce", "verbs", "wire/"},
 	"cabi/programs": {},
 }
 

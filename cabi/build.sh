@@ -25,4 +25,5 @@ rm -f "$out/libramjet.h"
 	-o "$out/libibverbs.so.1" c/load.c c/device.c c/memory.c c/queues.c c/extended.c c/names.c c/private.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
 	-o "$out/librdmacm.so.1" c/cm.c c/cmqueues.c c/rsocket.c c/rspoll.c "$out/libibverbs.so.1"
+"$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/sysfs.c -ldl
 ls -l "$out"/lib*.so*

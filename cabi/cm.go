@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/cdevices"
 )
 
 // cmChannel is an event channel behind a file descriptor.
@@ -268,12 +269,12 @@ func (id *cmID) bind(at netip.AddrPort) error {
 	}
 	id.wild = true
 	var failed error = syscall.ENODEV
-	for _, name := range listed() {
+	for _, name := range cdevices.Listed() {
 		addr, ok := addrOf(name)
 		if !ok || addr.Is4() != at.Addr().Is4() && at.Addr().Is4() { // :: stands for both
 			continue
 		}
-		one, err := id.open(cName(name))
+		one, err := id.open(cdevices.Name(name))
 		if err != nil {
 			failed = err // an address may be taken by others
 			continue
@@ -291,9 +292,9 @@ func (id *cmID) bind(at netip.AddrPort) error {
 
 // openAddr makes the id one of the device of an address.
 func (id *cmID) openAddr(addr netip.Addr) (*cm.ID, error) {
-	for _, name := range listed() {
+	for _, name := range cdevices.Listed() {
 		if a, ok := addrOf(name); ok && a == addr.WithZone("") {
-			return id.open(cName(name))
+			return id.open(cdevices.Name(name))
 		}
 	}
 	return nil, syscall.ENODEV

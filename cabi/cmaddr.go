@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/ramjet-rdma/ramjet/internal/cdevices"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -61,7 +62,7 @@ func setAddr(p unsafe.Pointer, a netip.AddrPort) {
 func addrOf(name string) (netip.Addr, bool) {
 	kind, rest, _ := strings.Cut(name, ":")
 	a, err := netip.ParseAddr(rest)
-	return a.Unmap().WithZone(""), err == nil && (kind == "roce" || kind == "iwarp")
+	return a.Unmap().WithZone(""), err == nil && (kind == "roce" || kind == "iwarp" || kind == "iwarps")
 }
 
 // deviceTo finds the device that leads to an address: the one from whose address the system
@@ -73,16 +74,16 @@ func deviceTo(to netip.Addr) (string, error) {
 		c.Close()
 	}
 	first := ""
-	for _, name := range listed() {
+	for _, name := range cdevices.Listed() {
 		a, ok := addrOf(name)
 		if !ok || a.Is4() != to.Is4() {
 			continue
 		}
 		if a == from {
-			return cName(name), nil
+			return cdevices.Name(name), nil
 		}
 		if first == "" && a.IsLoopback() == to.IsLoopback() {
-			first = cName(name)
+			first = cdevices.Name(name)
 		}
 	}
 	if first == "" {

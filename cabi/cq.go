@@ -30,8 +30,20 @@ type cq struct {
 	context *deviceContext
 	channel *channel
 	c       unsafe.Pointer
+	packet  uint8 // what the device's datagrams are, see packetType
 	mu      sync.Mutex
 	wcs     [64]verbs.WC
+}
+
+// packetType is what the completion of a datagram says of its packet in the place of the
+// service level, which RoCE has not: IPv4 or IPv6 (IBTA A17.4.5.1, and the numbers of mlx5,
+// by which UCX tells where in front of the payload the addresses are).
+func packetType(d *device) uint8 {
+	const ipv6, ipv4 = 1, 2
+	if gids, err := d.GIDs(1); err == nil && len(gids) > 0 && gids[0].GID.Addr().Is4() {
+		return ipv4
+	}
+	return ipv6
 }
 
 var (
@@ -120,7 +132,7 @@ func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, out *C.struct_rj_cq) 
 	if err != nil {
 		return errno(err)
 	}
-	q := &cq{CQ: v, context: c, channel: ch, c: unsafe.Pointer(out)}
+	q := &cq{CQ: v, context: c, channel: ch, c: unsafe.Pointer(out), packet: packetType(c.dev)}
 	if ch != nil {
 		ch.mu.Lock()
 		ch.queues[v] = q.c
@@ -208,7 +220,7 @@ var wcOpcode = [...]uint32{
 	verbs.WCRecvWriteImm: C.IBV_WC_RECV_RDMA_WITH_IMM,
 }
 
-func (c *cWC) set(w *verbs.WC) {
+func (c *cWC) set(w *verbs.WC, packet uint8) {
 	*c = cWC{id: w.ID, status: uint32(w.Status), opcode: wcOpcode[w.Op], vendorErr: w.VendorErr, byteLen: w.ByteLen,
 		qpNum: uint32(w.QPN), srcQP: uint32(w.SrcQPN), pkeyIndex: w.PKeyIndex, sl: w.SL}
 	if w.Flags == 0 {
@@ -216,6 +228,7 @@ func (c *cWC) set(w *verbs.WC) {
 	}
 	if w.Flags&verbs.WithGRH != 0 {
 		c.flags |= C.IBV_WC_GRH
+		c.sl = packet
 	}
 	if w.Flags&verbs.WithImm != 0 {
 		c.flags |= C.IBV_WC_WITH_IMM
@@ -240,7 +253,7 @@ func rj_poll(h C.uint64_t, room C.int, out *C.struct_ibv_wc) C.int {
 		want := min(len(wcs)-n, len(q.wcs))
 		got := q.Poll(q.wcs[:want])
 		for i := range got {
-			wcs[n+i].set(&q.wcs[i])
+			wcs[n+i].set(&q.wcs[i], q.packet)
 		}
 		if n += got; got < want {
 			break
@@ -261,7 +274,7 @@ func rj_poll_one(h C.uint64_t, out *C.struct_ibv_wc, timestamp *C.uint64_t) C.in
 	if q.Poll(q.wcs[:1]) == 0 {
 		return 0
 	}
-	(*cWC)(unsafe.Pointer(out)).set(&q.wcs[0])
+	(*cWC)(unsafe.Pointer(out)).set(&q.wcs[0], q.packet)
 	*timestamp = C.uint64_t(q.wcs[0].Timestamp)
 	return 1
 }

@@ -11,8 +11,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -20,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/internal/cdevices"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -58,58 +57,25 @@ var (
 	devices   = map[string]*device{} // by C's name
 )
 
-// listed returns the devices that programs may open, as package ramjet names them:
-// RAMJET_DEVICES, or one of each address.
-func listed() []string {
-	if names, set := os.LookupEnv("RAMJET_DEVICES"); set {
-		return strings.FieldsFunc(names, func(r rune) bool { return r == ' ' || r == ',' })
-	}
-	var names []string
-	ifs, err := net.Interfaces()
-	if err != nil {
-		return nil
-	}
-	for _, i := range ifs {
-		if i.Flags&net.FlagUp == 0 {
-			continue
-		}
-		addrs, err := i.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, a := range addrs {
-			p, err := netip.ParsePrefix(a.String())
-			if err != nil || p.Addr().IsLinkLocalUnicast() && p.Addr().Is6() {
-				continue // a link-local address is good for its link only
-			}
-			names = append(names, "roce:"+p.Addr().Unmap().String())
-		}
-	}
-	return names
-}
-
-// cName is what C programs call a device. Many give a colon a meaning of their own.
-func cName(name string) string { return strings.NewReplacer(":", "_", "%", "_").Replace(name) }
-
 // rj_devices lists the devices. One that cannot exist is left out, with a word on stderr if
 // the program's user has asked for it.
 //
 //export rj_devices
 func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
-	_, asked := os.LookupEnv("RAMJET_DEVICES")
+	_, asked := os.LookupEnv(cdevices.Environment)
 	out := unsafe.Slice(list, int(room))
 	n := 0
-	for _, name := range listed() {
+	for _, name := range cdevices.Listed() {
 		kind, addr, _ := strings.Cut(name, ":")
 		var guid uint64
 		var err error
 		switch kind {
 		case "roce":
 			guid, err = roce.GUID(addr)
-		case "iwarp":
+		case "iwarp", "iwarps":
 			guid, err = iwarp.GUID(addr)
 		default:
-			err = fmt.Errorf("%q: C programs can use devices of the kinds roce and iwarp", name)
+			err = fmt.Errorf("%q: C programs can use devices of the kinds roce, iwarp and iwarps", name)
 		}
 		if err != nil {
 			if asked {
@@ -118,9 +84,9 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 			continue
 		}
 		if n < len(out) {
-			text(out[n].name[:], cName(name))
+			text(out[n].name[:], cdevices.Name(name))
 			out[n].guid = C.uint64_t(be64(guid))
-			if kind == "iwarp" {
+			if kind != "roce" {
 				out[n].iwarp = 1
 			}
 		}
@@ -181,8 +147,8 @@ func acquire(name string) (*device, error) {
 		d.users++
 		return d, nil
 	}
-	for _, l := range listed() {
-		if cName(l) != name {
+	for _, l := range cdevices.Listed() {
+		if cdevices.Name(l) != name {
 			continue
 		}
 		v, err := ramjet.Open(l)

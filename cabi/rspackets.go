@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"github.com/ramjet-rdma/ramjet/internal/cdevices"
 	"github.com/ramjet-rdma/ramjet/rnet"
 )
 
@@ -27,12 +28,12 @@ type rsPackets struct {
 func (s *rsock) bindPackets(at netip.AddrPort) error {
 	s.wild = at.Addr().IsUnspecified()
 	var failed error = syscall.EADDRNOTAVAIL
-	for _, name := range listed() {
+	for _, name := range cdevices.Listed() {
 		addr, ok := addrOf(name)
 		if !ok || !s.wild && addr != at.Addr().WithZone("") || s.wild && addr.Is4() != at.Addr().Is4() && at.Addr().Is4() {
 			continue
 		}
-		p, err := s.openPackets(cName(name), netip.AddrPortFrom(addr, at.Port()))
+		p, err := s.openPackets(cdevices.Name(name), netip.AddrPortFrom(addr, at.Port()))
 		if err != nil {
 			failed = err // an address may be taken by others
 			continue

@@ -245,7 +245,7 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct
 
 	memset(attr, 0, sizeof *attr);
 	attr->dlid = wc->slid;
-	attr->sl = wc->sl;
+	attr->sl = 0; /* wc->sl says of which kind the packet was */
 	attr->src_path_bits = wc->dlid_path_bits;
 	attr->port_num = port;
 	if (!(wc->wc_flags & IBV_WC_GRH))

@@ -13,7 +13,10 @@ import (
 )
 
 // runLibs are the libraries that `ramjet run` puts before the system's.
-var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libramjet.so"}
+var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libramjet.so", sysfsLib}
+
+// sysfsLib is loaded before all others: it shows programs the devices in /sys and /dev.
+const sysfsLib = "libramjet-sysfs.so"
 
 func newRunCmd() *cobra.Command {
 	var libs string
@@ -41,7 +44,13 @@ func newRunCmd() *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		return execProgram(program, args, runEnv(os.Environ(), dir, devices))
+		env := runEnv(os.Environ(), dir, devices)
+		if root, err := describeDevices(env); err != nil {
+			fmt.Fprintf(os.Stderr, "ramjet run: programs that look into /sys find no devices: %v\n", err)
+		} else {
+			env = append(env, "RAMJET_SYSFS="+root, preload(env, filepath.Join(dir, sysfsLib)))
+		}
+		return execProgram(program, args, env)
 	})
 }
 

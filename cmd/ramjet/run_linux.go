@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,4 +24,14 @@ func dedup(env []string) []string {
 		last[name] = e
 	}
 	return slices.Collect(maps.Values(last))
+}
+
+// isOurs says whether there is a folder that nobody but this user can have written to.
+func isOurs(dir string) bool {
+	fi, err := os.Lstat(dir)
+	if err != nil || !fi.IsDir() || fi.Mode().Perm() != 0o700 {
+		return false
+	}
+	st, is := fi.Sys().(*syscall.Stat_t)
+	return is && int(st.Uid) == os.Getuid()
 }

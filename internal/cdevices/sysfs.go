@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cdevices
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Sysfs is what the kernel would say of devices in /sys and /dev, by path. What is not known
+// of a device has no file.
+type Sysfs map[string]string
+
+const (
+	class   = "sys/class/infiniband/"
+	uverbs  = "sys/class/infiniband_verbs/"
+	devices = "dev/infiniband/"
+)
+
+// NewSysfs returns a description of no device.
+func NewSysfs() Sysfs {
+	return Sysfs{
+		class + ".":                            "",
+		uverbs + "abi_version":                 "6\n",
+		"sys/class/infiniband_mad/abi_version": "5\n",
+		devices + "rdma_cm":                    "",
+	}
+}
+
+// Add describes the device that is number index of those that programs see.
+func (s Sysfs) Add(index int, name string, dev *verbs.Device) error {
+	p, err := dev.Port(1)
+	if err != nil {
+		return err
+	}
+	gids, err := dev.GIDs(1)
+	if err != nil {
+		return err
+	}
+	keys, err := dev.PKeys(1)
+	if err != nil {
+		return err
+	}
+	a := dev.Query()
+	d := class + name + "/"
+	s[d+"node_type"] = "1: CA\n"
+	if a.Kind == "iwarp" {
+		s[d+"node_type"] = "4: RNIC\n"
+	}
+	s[d+"node_desc"] = "Ramjet\n"
+	s[d+"fw_ver"] = a.Firmware + "\n"
+	s[d+"hw_rev"] = "0\n"
+	s[d+"hca_type"] = "Ramjet " + a.Kind + "\n"
+	s[d+"node_guid"], s[d+"sys_image_guid"] = guid(a.NodeGUID), guid(a.SysImageGUID)
+	s[d+"device/numa_node"] = "-1\n"
+	if p.NetDev != "" {
+		s[d+"device/net/"+p.NetDev+"/."] = ""
+	}
+
+	port := d + "ports/1/"
+	s[port+"state"], s[port+"phys_state"] = "1: DOWN\n", "3: Disabled\n"
+	if p.State == verbs.PortActive {
+		s[port+"state"], s[port+"phys_state"] = "4: ACTIVE\n", "5: LinkUp\n"
+	}
+	s[port+"link_layer"] = "Ethernet\n"
+	s[port+"rate"] = fmt.Sprintf("%g Gb/sec\n", float64(max(p.SpeedMbps, 2500))/1000)
+	s[port+"lid"], s[port+"sm_lid"] = "0x0\n", "0x0\n"
+	s[port+"lid_mask_count"], s[port+"sm_sl"] = "0\n", "0\n"
+	s[port+"cap_mask"] = "0x04010000\n" // a connection manager; GIDs of IP addresses
+	for _, g := range gids {
+		i := fmt.Sprint(g.Index)
+		s[port+"gids/"+i] = address(g.GID)
+		s[port+"gid_attrs/ndevs/"+i] = g.NetDev + "\n"
+		s[port+"gid_attrs/types/"+i] = "IB/RoCE v1\n"
+		if g.Type == verbs.GIDRoCEv2 {
+			s[port+"gid_attrs/types/"+i] = "RoCE v2\n"
+		}
+	}
+	for i, k := range keys {
+		s[port+"pkeys/"+fmt.Sprint(i)] = fmt.Sprintf("0x%04x\n", uint16(k))
+	}
+
+	node := fmt.Sprintf("uverbs%d", index)
+	s[uverbs+node+"/ibdev"], s[uverbs+node+"/abi_version"] = name+"\n", "1\n"
+	s[devices+node] = ""
+	return nil
+}
+
+func guid(g uint64) string {
+	return fmt.Sprintf("%04x:%04x:%04x:%04x\n", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
+}
+
+func address(g verbs.GID) string {
+	s := ""
+	for i := 0; i < len(g); i += 2 {
+		s += fmt.Sprintf(":%04x", binary.BigEndian.Uint16(g[i:]))
+	}
+	return s[1:] + "\n"
+}
+
+// Write makes the files below root. A path that ends in a dot is a folder. Devices are such
+// that do nothing: programs look whether they may open them.
+func (s Sysfs) Write(root string) error {
+	for path, text := range s {
+		to := filepath.Join(root, filepath.FromSlash(path)) // drops the dot
+		if strings.HasSuffix(path, "/.") {
+			if err := os.MkdirAll(to, 0o700); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		write := func() error { return os.WriteFile(to, []byte(text), 0o600) }
+		if strings.HasPrefix(path, devices) {
+			write = func() error { return os.Symlink(os.DevNull, to) }
+		}
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
