@@ -33,10 +33,25 @@ func TestRsocketStreams(t *testing.T) {
 						args += " -f ip"
 					}
 					server := program + " -b SERVER " + args
-					pair{server: server, client: program + " -s SERVER " + args, want: "custom"}.run(t)
+					p := pair{server: server, client: program + " -s SERVER " + args, want: "custom"}
+					p.run(t)
+					if strings.Contains(mode, "-T b") {
+						p.kind = "iwarp"
+						p.run(t)
+					}
 				})
 			}
 		}
+	}
+}
+
+// udpong's server never ends by itself.
+func TestUdpong(t *testing.T) {
+	for _, mode := range []string{"", "-T b", "-T a", "-T e"} {
+		t.Run("udpong "+mode, func(t *testing.T) {
+			args := mode + " -S 1000 -C 100 -p PORT"
+			pair{server: "udpong -b SERVER " + args, client: "udpong -s SERVER " + args, want: "custom", endless: true}.run(t)
+		})
 	}
 }
 

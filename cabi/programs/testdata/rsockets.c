@@ -392,16 +392,28 @@ static void count(int sig)
 }
 
 static pthread_t waiting;
+static volatile int returned;
 
+/* interrupt sends signals until the call has returned: the first may come before it waits. */
 static int interrupt(int fd)
 {
-	int i, before = signals;
-
-	for (i = 0; signals == before; i++) {
+	(void)fd;
+	while (!returned) {
 		pthread_kill(waiting, SIGUSR1);
 		usleep(20000);
 	}
-	return fd < 0 || send_one(fd);
+	return 1;
+}
+
+static int send_after_signals(int fd)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		pthread_kill(waiting, SIGUSR1);
+		usleep(20000);
+	}
+	return send_one(fd);
 }
 
 /* A signal ends a wait unless the program has said that calls go on. */
@@ -417,16 +429,20 @@ static void test_signals(void)
 	waiting = pthread_self();
 	CHECK(!sigaction(SIGUSR1, &action, NULL));
 	later = (struct later){ -1, interrupt };
+	returned = 0;
 	CHECK(!pthread_create(&thread, NULL, acts, &later));
 	FAILS(rrecv(a, &c, 1, 0), EINTR);
+	returned = 1;
 	CHECK(!pthread_join(thread, NULL));
+	returned = 0;
 	CHECK(!pthread_create(&thread, NULL, acts, &later));
 	FAILS(rpoll(&(struct pollfd){ a, POLLIN, 0 }, 1, -1), EINTR);
+	returned = 1;
 	CHECK(!pthread_join(thread, NULL));
 
 	action.sa_flags = SA_RESTART;
 	CHECK(!sigaction(SIGUSR1, &action, NULL));
-	later = (struct later){ b, interrupt };
+	later = (struct later){ b, send_after_signals };
 	CHECK(!pthread_create(&thread, NULL, acts, &later));
 	CHECK(rrecv(a, &c, 1, 0) == 1);
 	CHECK(!pthread_join(thread, NULL));
@@ -493,6 +509,16 @@ static void test_datagrams(void)
 	close_pair(a, b);
 }
 
+static void *sends_on(void *arg)
+{
+	static char p[BIG];
+
+	while (rsend(*(int *)arg, p, BIG, 0) > 0)
+		;
+	for (;;)
+		pause(); /* until the process has ended */
+}
+
 /* A process of its own: what it is to do arrives with the port to connect to. */
 static void child(int orders)
 {
@@ -506,7 +532,7 @@ static void child(int orders)
 		CHECK(!rconnect(s, (struct sockaddr *)&o.to, sizeof o.to));
 		CHECK(rsend(s, "up", 2, 0) == 2);
 		if (o.what == 'x') { /* exit in the middle of a transfer */
-			CHECK(!pthread_create(&thread, NULL, sends_all, &s));
+			CHECK(!pthread_create(&thread, NULL, sends_on, &s));
 			CHECK(rrecv(s, data, 1, 0) == 1);
 			exit(0);
 		}
@@ -559,6 +585,7 @@ int main(void)
 	pid_t peers[2];
 	int orders[2], fds[2], i;
 
+	alarm(170); /* whatever happens */
 	here = (struct sockaddr_in){ .sin_family = AF_INET };
 	CHECK(inet_pton(AF_INET, device, &here.sin_addr) == 1);
 	for (i = 0; i < 2; i++) {
