@@ -515,8 +515,8 @@ static void *sends_on(void *arg)
 
 	while (rsend(*(int *)arg, p, BIG, 0) > 0)
 		;
-	for (;;)
-		pause(); /* until the process has ended */
+	pause(); /* until the process has ended */
+	return NULL;
 }
 
 /* A process of its own: what it is to do arrives with the port to connect to. */
