@@ -174,6 +174,9 @@ func (a *sctpAcceptor) Accept() (softdev.Link, error) {
 	return l, nil
 }
 
+// Watch has nothing to do: what Accept returns is there already.
+func (a *sctpAcceptor) Watch(bool) {}
+
 func (a *sctpAcceptor) Addr() netip.AddrPort { return a.at }
 
 func (a *sctpAcceptor) Close() error {

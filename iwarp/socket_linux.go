@@ -244,7 +244,11 @@ func (a *acceptor) Own(owner any) { a.net.owners[int32(a.fd)] = owner }
 
 func (a *acceptor) Accept() (softdev.Link, error) {
 	fd, sa, err := unix.Accept4(a.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-	if err != nil {
+	switch err {
+	case nil:
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+		return nil, os.NewSyscallError("accept", err)
+	default: // also of a link that has ended already
 		return nil, softdev.ErrAgain
 	}
 	l, err := a.net.newLink(fd, addrPort(sa))
@@ -252,6 +256,17 @@ func (a *acceptor) Accept() (softdev.Link, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+func (a *acceptor) Watch(on bool) {
+	if a.fd < 0 {
+		return
+	}
+	var events uint32
+	if on {
+		events = unix.EPOLLIN
+	}
+	a.net.control(unix.EPOLL_CTL_MOD, a.fd, events) // cannot fail: the socket is in it
 }
 
 func (a *acceptor) Addr() netip.AddrPort { return a.at }

@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	// maxSegment bounds ULPDUs so that payloads begin at a multiple of 64 bytes of a message.
-	maxSegment = 1023*64 + iwarp.TaggedLen
+	// maxSegment bounds ULPDUs so that payloads begin at a multiple of 64 bytes of a message, and
+	// an FPDU fits a segment of the loopback interface (65,464 bytes with IPv6): what is over
+	// would cost as much as a segment that is full.
+	maxSegment = 1022*64 + iwarp.TaggedLen
 	// copyLimit is the longest payload that is copied beside its header: a piece of its own
 	// in the gathering send costs more than that.
 	copyLimit = 2 << 10

@@ -37,6 +37,7 @@ type Counters struct {
 	CRCErrors                      uint64
 	Lost                           uint64 // streams
 	Writes, Reads                  uint64 // system calls
+	NoRoom                         uint64 // times that the system had no room for a link that a peer has made
 }
 
 // List returns the counters by name.
@@ -47,6 +48,7 @@ func (c *Counters) List() []verbs.Counter {
 		{Name: "sent_terminates", Value: c.SentTerminates}, {Name: "rcvd_terminates", Value: c.RecvTerminates},
 		{Name: "crc_errors", Value: c.CRCErrors}, {Name: "lost_streams", Value: c.Lost},
 		{Name: "stream_writes", Value: c.Writes}, {Name: "stream_reads", Value: c.Reads},
+		{Name: "accept_no_room", Value: c.NoRoom},
 	}
 }
 

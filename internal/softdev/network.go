@@ -38,8 +38,11 @@ type Network interface {
 type Acceptor interface {
 	// Own says whom Ready reports it to.
 	Own(owner any)
-	// Accept returns the next link that a peer has made, or ErrAgain.
+	// Accept returns the next link that a peer has made, or ErrAgain. Another error says that
+	// the system has no room for it: the link waits.
 	Accept() (Link, error)
+	// Watch says whether Ready reports it, as it does from the beginning.
+	Watch(on bool)
 	Addr() netip.AddrPort
 	Close() error
 }

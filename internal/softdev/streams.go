@@ -5,7 +5,9 @@ package softdev
 import (
 	"errors"
 	"net/netip"
+	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
@@ -19,7 +21,12 @@ type streamListener struct {
 	waiting map[*conn]bool // connections that the program has to answer
 	heard   func(*conn)    // what to do with a request
 	tell    func(verbs.StreamEvent)
+	again   alarm // takes links again, after the system had no room for one
 }
+
+// acceptPause is how long links wait when the system has no room for one, mostly no file
+// descriptor: the acceptor would be ready all the time.
+const acceptPause = ibta.Time(100 * time.Millisecond)
 
 func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, error) {
 	acc, err := d.net.Listen(at, backlog)
@@ -27,6 +34,7 @@ func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, 
 		return nil, err
 	}
 	l := &streamListener{dev: d, acc: acc, backlog: backlog, waiting: make(map[*conn]bool)}
+	l.again.do = func() { acc.Watch(true) }
 	acc.Own(l)
 	return l, nil
 }
@@ -36,6 +44,12 @@ func (l *streamListener) accept() {
 	for {
 		link, err := l.acc.Accept()
 		if err != nil {
+			if !errors.Is(err, ErrAgain) {
+				l.dev.engine.Counters.NoRoom++
+				l.acc.Watch(false)
+				l.dev.alarms.set(&l.again, l.dev.passTime()+acceptPause)
+				l.dev.wakeForTimer()
+			}
 			return
 		}
 		if l.hearing >= maxHearing {
@@ -91,6 +105,7 @@ func (l *streamListener) Close() error {
 	for c := range l.waiting {
 		c.reject(nil)
 	}
+	l.dev.alarms.stop(&l.again)
 	return l.acc.Close()
 }
 
