@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -153,9 +154,10 @@ func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_sen
 	q.sends, q.data = q.sends[:0], q.data[:0]
 	valid := true
 	for w := first; w != nil && valid; w = w.next {
-		var to verbs.SendWR
-		if valid = q.convert(w, &to); valid {
-			q.sends = append(q.sends, to)
+		i := len(q.sends)
+		q.sends = slices.Grow(q.sends, 1)[:i+1]
+		if valid = q.convert(w, &q.sends[i]); !valid {
+			q.sends = q.sends[:i]
 		}
 	}
 	var n int

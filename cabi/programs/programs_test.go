@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 var built bool
 
 // need skips the test where the libraries cannot be built or a program is missing.
-func need(t *testing.T, programs ...string) (dir string) {
+func need(t testing.TB, programs ...string) (dir string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds C libraries")
@@ -96,7 +96,7 @@ type side struct {
 	done chan error
 }
 
-func start(t *testing.T, ctx context.Context, dir, addr string, args ...string) *side {
+func start(t testing.TB, ctx context.Context, dir, addr string, args ...string) *side {
 	t.Helper()
 	s := &side{cmd: command(ctx, dir, addr, args...), done: make(chan error, 1)}
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
@@ -185,7 +185,7 @@ func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
 }
 
 // connect runs the client again until the server listens, and returns what it said.
-func (p pair) connect(t *testing.T, ctx context.Context, dir string, server *side, device string, args []string) (string, error) {
+func (p pair) connect(t testing.TB, ctx context.Context, dir string, server *side, device string, args []string) (string, error) {
 	t.Helper()
 	for {
 		client := start(t, ctx, dir, device, args...)
@@ -205,7 +205,7 @@ func (p pair) connect(t *testing.T, ctx context.Context, dir string, server *sid
 }
 
 // freePort returns a TCP port that nobody listens at, below those that the system gives out.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		port := strconv.Itoa(20000 + rand.IntN(10000))

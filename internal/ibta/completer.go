@@ -84,7 +84,7 @@ func nakStatus(c ib.NAKCode) verbs.Status {
 // and the requester went back (IBTA 9.7.5.2.1, implied NAK).
 func (q *QP) ackedTo(now Time, psn ib.PSN) bool {
 	r := &q.req
-	moved := false
+	moved, waiting := false, r.sq.Len()
 	for r.sq.Len() > 0 {
 		w := r.sq.Front()
 		if w.packets == 0 {
@@ -116,6 +116,9 @@ func (q *QP) ackedTo(now Time, psn ib.PSN) bool {
 			break
 		}
 		q.popSend(verbs.Success)
+	}
+	if moved {
+		r.together = waiting - r.sq.Len()
 	}
 	q.progressIf(now, moved)
 	return true

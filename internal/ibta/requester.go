@@ -32,6 +32,7 @@ type requester struct {
 	extra    bool        // the present packet leaves out of turn
 	sending  bool        // something was added to the present send
 	draining bool        // raise SQDrained
+	together int         // work requests that the last acknowledgement completed
 
 	sinceAck int    // cost of packets since the last with AckReq
 	askedEnd ib.PSN // beyond that one
@@ -75,12 +76,18 @@ func (q *QP) AwaitsAck(cq *queue.CQ) bool {
 }
 
 // Eager says whether a message posted now should leave at once. While many packets are
-// under way and less than a full send waits, it can join the next send.
+// under way and less than a full send waits, it can join the next send. A program that had
+// many messages acknowledged together is about to post many: where one is under way, the
+// others can wait for company.
 func (q *QP) Eager() bool {
 	r := &q.req
-	const few, many = 8, 64
 	if r.sq.Len() == 0 || !q.reliable() {
 		return true
+	}
+	const many = 64
+	few := 8
+	if r.together >= many/4 {
+		few = 1
 	}
 	cur := r.nextPSN
 	if r.next < r.sq.Len() {

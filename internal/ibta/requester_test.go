@@ -710,3 +710,42 @@ func TestReset(t *testing.T) {
 	s.inWant(ibta.DropNoReceive, s.packet(ib.OpSendOnly, 7, 1)) // the old receive is gone
 	s.wantAETH(7, ib.RNRNAK(0))
 }
+
+// A program that had many messages acknowledged together is expected to post many: the first
+// one leaves at once, the others wait for company.
+func TestEager(t *testing.T) {
+	s := start(t, verbs.RC, func(o *options) { o.config.Caps.MaxSendWR = 128 })
+	fill := func(n int) (eager int) {
+		t.Helper()
+		for range n {
+			if _, err := s.q.PostSend([]verbs.SendWR{s.send(0, 8)}); err != nil {
+				t.Fatal(err)
+			}
+			if s.q.Eager() {
+				eager++
+				s.drain()
+			}
+		}
+		s.drain()
+		s.out = nil
+		return eager
+	}
+	end := ib.PSN(sendPSN - 1)
+	for i, want := range []int{8 + 1, 1 + 1, 1 + 1} {
+		if got := fill(100); got != want {
+			t.Errorf("round %d: %d of 100 posts leave at once, want %d", i, got, want)
+		}
+		end = end.Add(100)
+		s.ack(end)
+		s.wcs = nil
+	}
+	for i, want := range []int{1, 2} { // one by one from now on
+		if got := fill(want); got != want {
+			t.Errorf("lone messages %d: %d of %d leave at once", i, got, want)
+		}
+		end = end.Add(want)
+		s.ack(end)
+		s.wcs = nil
+	}
+	s.idle()
+}

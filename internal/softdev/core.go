@@ -35,7 +35,6 @@ type core struct {
 	mover     mover
 	leased    atomic.Bool // a program polls; the goroutine keeps away
 	pollers   pollers
-	allPolls  bool      // polls that find something count as polls too
 	waitUntil ibta.Time // deadline of the goroutine's wait; zero: none
 	waiting   bool
 	unlease   chan struct{} // ends the goroutine's lease early
@@ -50,8 +49,8 @@ type mover interface {
 	// does this, which will come again.
 	pass(polling bool) int
 	// poll is a pass on behalf of a polling program, which found from empty; nil: it waits
-	// for its memory.
-	poll(from *queue.CQ) int
+	// for its memory. long says that it moved a lot of data.
+	poll(from *queue.CQ) (n int, long bool)
 	// flush sends what is held back for the next poll: the program is going to sleep.
 	flush()
 	// pending says whether something can be sent at once, and stalled whether something
@@ -134,7 +133,11 @@ func (d *core) poll(from *queue.CQ) int {
 	if d.closed {
 		return 0
 	}
-	return d.mover.poll(from)
+	n, long := d.mover.poll(from)
+	if long {
+		d.polled(longPoll)
+	}
+	return n
 }
 
 // deliverOutbox hands completions to their queues and events to the program. overflowed is

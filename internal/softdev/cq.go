@@ -32,13 +32,10 @@ func (d *core) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 // Poll takes completions; if there are none it moves data and looks again.
 func (c *cq) Poll(wcs []verbs.WC) int {
 	d := c.dev
+	d.polled(1)
 	if n := c.q.Poll(wcs); n > 0 {
-		if d.allPolls {
-			d.polled()
-		}
 		return n
 	}
-	d.polled()
 	if !d.mu.TryLock() {
 		return 0 // somebody else moves data
 	}

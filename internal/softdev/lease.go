@@ -18,18 +18,15 @@ type pollers struct {
 	seenAt ibta.Time
 }
 
-// polled notes a poll that found nothing in its queue.
-func (d *core) polled() {
-	if d.pollers.count.Add(1)%16 == 0 {
+// longPoll is how many polls one counts for that moved a lot of data, and so took as long as
+// many that find nothing.
+const longPoll = busyPolls / 2
+
+// polled notes polls: one, or what a long one counts for.
+func (d *core) polled(n uint32) {
+	if d.pollers.count.Add(n)%longPoll < n {
 		d.pollers.recent.Store(int64(d.now()))
 	}
-}
-
-// worked notes a poll that moved a lot of data, which took as long as many polls that find
-// nothing.
-func (d *core) worked() {
-	d.pollers.count.Add(busyPolls / 2)
-	d.pollers.recent.Store(int64(d.now()))
 }
 
 // busy says whether a program has polled a lot of late. The device's goroutine calls it.

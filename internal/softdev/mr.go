@@ -98,7 +98,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		}
 		if now.Before(spinUntil) {
 			for range 16 {
-				d.polled()
+				d.polled(1)
 				if d.poll(nil) > 0 {
 					spinUntil = now.Add(verbs.DefaultSpin)
 					break

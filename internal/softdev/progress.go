@@ -128,15 +128,12 @@ func (d *Device) pass(polling bool) int {
 }
 
 // poll is a pass on behalf of a polling program.
-func (d *Device) poll(from *queue.CQ) int {
+func (d *Device) poll(from *queue.CQ) (n int, long bool) {
 	if from != nil && d.last != nil && d.last.engine.AwaitsAck(from) {
 		d.patience.polls++
 	}
-	n := d.pass(true)
-	if n > 0 && d.sentBatches+d.passPackets > bulk {
-		d.worked()
-	}
-	return n
+	n = d.pass(true)
+	return n, n > 0 && d.sentBatches+d.passPackets > bulk
 }
 
 func (d *Device) runTimers() {

@@ -55,7 +55,7 @@ func NewStream(name, kind string, guid uint64, net Network) (*StreamDevice, erro
 	pattr, _ := net.Attr()
 	d := &StreamDevice{net: net, qps: make(map[verbs.QPN]*streamQP), conns: make(map[*conn]struct{}), batch: rdmap.NewBatch()}
 	d.core = newCore(d)
-	d.handle, d.allPolls = d.handleReady, true
+	d.handle = d.handleReady
 	d.engine = rdmap.Device{Memory: d.memory, PKeys: len(pKeys), Resolve: net.Resolve, MTU: pattr.ActiveMTU.Bytes(), MaxMsgSize: maxMessage}
 	d.attr = attrOf(name, kind, guid)
 	if err := d.meet.open(d); err != nil {
@@ -198,12 +198,9 @@ func (d *StreamDevice) handleReady(owner any, read, write bool) {
 }
 
 // poll is a pass on behalf of a polling program.
-func (d *StreamDevice) poll(*queue.CQ) int {
-	n := d.pass(true)
-	if n > 1 {
-		d.worked()
-	}
-	return n
+func (d *StreamDevice) poll(*queue.CQ) (n int, long bool) {
+	n = d.pass(true)
+	return n, n > 1
 }
 
 // transmit sends what there is to send, a few writes of each stream in turn, and tells the
