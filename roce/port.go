@@ -22,7 +22,8 @@ type port struct {
 	sender
 	receiver
 	sharing
-	trace *trace.Writer
+	queues netio.Queues
+	trace  *trace.Writer
 }
 
 // route is the way to one peer.
@@ -88,6 +89,9 @@ func (p *port) Resolve(attr *verbs.AHAttr) (any, error) {
 	return &route{to: dst, flow: ib.NewFlow(p.local, dst, true), ttl: attr.HopLimit, tos: attr.TrafficClass}, nil
 }
 
+// Backlog asks the system, which knows of peers on the same host.
+func (p *port) Backlog(to any) (int, bool) { return p.queues.Received(p.local, to.(*route).to) }
+
 // WantHeaders makes arrivals carry what a GRH needs.
 func (p *port) WantHeaders() { p.sock.RecvHeaders(true) } // without it the GRH has defaults
 
@@ -107,6 +111,7 @@ func (p *port) Wake()                   { p.sock.Wake() }
 // Close frees the socket before the place among those that share it.
 func (p *port) Close() error {
 	err := p.sock.Close()
+	p.queues.Close()
 	if p.group != nil {
 		p.group.Close()
 	}

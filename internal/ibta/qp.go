@@ -17,6 +17,8 @@ type Vector struct {
 	Attr  verbs.AHAttr
 	Flow  *Flow // what is under way to that host
 	Route any   // the port's own
+
+	fullSince Time // when its peer's buffer was found full; 0: it was not
 }
 
 // same says whether packets to v and to w can leave in one send.
@@ -45,6 +47,7 @@ type Device struct {
 	PKeys    []verbs.PKey
 	// Resolve makes an address vector of its attributes.
 	Resolve    func(verbs.AHAttr) (*Vector, error)
+	Pace       Pace
 	MTU        int    // bytes of a datagram's payload
 	MaxMsgSize uint32 // bytes of a message
 	grh        []byte // scratch

@@ -222,6 +222,8 @@ func (q *QP) requestPacket(now Time, w *sendWQE, b *Batch) bool {
 		if readBytes > 0 && !q.admit(forReads, readBytes, readBytes) || !q.admit(forRequests, n+packetOverhead, q.firstNeed(w, n)) {
 			return false
 		}
+	} else if q.overruns(now, to, n) {
+		return false
 	}
 	h := q.requestHeader(w, r.sent, packets)
 	size := packetSize(h.Opcode, n)
@@ -288,6 +290,8 @@ func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 		}
 		if q.reliable() {
 			q.account(now, w, h, 1, 0)
+		} else {
+			q.Device.Pace.unseen += mtu + packetOverhead
 		}
 		r.sent++
 		q.Device.Counters.SentPackets++

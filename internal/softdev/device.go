@@ -53,6 +53,7 @@ func New(name, kind string, guid uint64, port Port) *Device {
 		Memory:     d.memory,
 		PKeys:      pKeys,
 		Resolve:    d.resolve,
+		Pace:       ibta.Pace{Limit: lim.Window / 2, Full: d.full},
 		MTU:        pattr.ActiveMTU.Bytes(),
 		MaxMsgSize: maxMessage,
 	}
@@ -95,6 +96,12 @@ func (d *Device) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
 		return nil, err
 	}
 	return &ibta.Vector{Attr: attr, Flow: d.flow(attr.DGID), Route: route}, nil
+}
+
+// full says whether a peer's socket buffer is half full or more, as far as the port can tell.
+func (d *Device) full(to *ibta.Vector) bool {
+	used, ok := d.port.Backlog(to.Route)
+	return ok && used >= 2*d.port.Limits().Window
 }
 
 // flow returns what is under way to one host.

@@ -23,6 +23,9 @@ type Port interface {
 	Limits() Limits
 	// Resolve checks an address vector and returns the port's route for it.
 	Resolve(attr *verbs.AHAttr) (route any, err error)
+	// Backlog says how many bytes of a route's socket buffer are in use; false: nobody can
+	// tell. What Limits.Window allows takes a quarter of that buffer at most.
+	Backlog(route any) (bytes int, ok bool)
 
 	// Send transmits a batch, or returns ErrAgain. Other errors mean that it is lost.
 	Send(b *ibta.Batch) error

@@ -120,6 +120,9 @@ func (p *memPort) Receive(_ *ibta.Counters, deliver func(*ib.Packet, *Arrival)) 
 	return len(got), nil
 }
 
+// Backlog knows nothing.
+func (p *memPort) Backlog(any) (int, bool) { return 0, false }
+
 func (p *memPort) WantHeaders()               {}
 func (p *memPort) JoinGroup(verbs.GID) error  { return nil }
 func (p *memPort) LeaveGroup(verbs.GID) error { return nil }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/netio"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// TestPace holds that UC waits for a peer on this host whose device is held up, so that its
+// socket's buffer is not overrun.
+func TestPace(t *testing.T) {
+	a, from := open(t, nil)
+	b, to := open(t, nil)
+	var queues netio.Queues
+	defer queues.Close()
+	if _, ok := queues.Received(netip.AddrPortFrom(from, 4791), netip.AddrPortFrom(to, 4791)); !ok {
+		t.Skip("this system does not tell how full a socket's buffer is")
+	}
+	type side struct {
+		cq *verbs.CQ
+		mr *verbs.MR
+		qp *verbs.QP
+	}
+	const size, depth, count = 64 << 10, 64, 512 // 32 MiB, more than any buffer here
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	make1 := func(d *verbs.Device) (s side) {
+		pd, err := d.AllocPD()
+		ok(err)
+		s.cq, err = d.CreateCQ(2*depth, nil)
+		ok(err)
+		s.mr, err = pd.RegMR(make([]byte, size), verbs.LocalWrite|verbs.RemoteWrite)
+		ok(err)
+		s.qp, err = pd.CreateQP(verbs.QPInit{Type: verbs.UC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: depth, MaxRecvWR: 1})
+		ok(err)
+		return s
+	}
+	x, y := make1(a), make1(b)
+	ex, err := x.qp.Endpoint(0)
+	ok(err)
+	ey, err := y.qp.Endpoint(0)
+	ok(err)
+	ok(x.qp.Connect(ex, ey, nil))
+	ok(y.qp.Connect(ey, ex, nil))
+
+	var wcs [depth]verbs.WC
+	posted, done := 0, 0
+	send := func() {
+		t.Helper()
+		for posted < count && posted-done < depth {
+			ok(x.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, size)}, Remote: y.mr.Remote()}))
+			posted++
+		}
+		for _, wc := range wcs[:x.cq.Poll(wcs[:])] {
+			if wc.Status != verbs.Success {
+				t.Fatal(wc.Status)
+			}
+			done++
+		}
+	}
+	start, early := time.Now(), 0
+	y.mr.Do(func([]byte) { // nothing is received meanwhile
+		for done < count && time.Since(start) < 20*time.Millisecond {
+			send()
+		}
+		early = done
+	})
+	if early == count && time.Since(start) < 50*time.Millisecond { // else it may have given up
+		t.Errorf("%d messages of %d bytes were sent to a socket that nobody read", count, size)
+	}
+	for done < count {
+		send()
+	}
+}
