@@ -30,7 +30,7 @@ func dialError(err error, server string) error {
 	case errors.As(err, &reject) && reject.Reason == cm.ReasonInvalidService:
 		return fmt.Errorf("%w: start %s there first", err, server)
 	case errors.Is(err, cm.ErrTimeout):
-		return fmt.Errorf("%w: is the address right, does %s run there, does UDP port 4791 get through?", err, server)
+		return fmt.Errorf("%w: is the address right, does %s run there, with the same kind of device, does its port get through (UDP 4791 of roce:)?", err, server)
 	}
 	return err
 }

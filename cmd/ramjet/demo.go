@@ -11,12 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,15 +34,23 @@ func newDemoCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show RDMA between two processes of this machine, every byte verified",
-		Long: "Demo starts a second process, connects the two over RoCEv2 on two loopback addresses, and does each\n" +
-			"kind of operation with real data. Both processes compare every byte. TCP between the same addresses,\n" +
-			"polled too, is measured in the same run.",
-		Args: cobra.NoArgs,
+		Long: "Demo starts a second process, connects the two over RoCEv2, or what --device names, on two loopback addresses,\n" +
+			"and does each kind of operation with real data. Both processes compare every byte. TCP between the same\n" +
+			"addresses, polled too, is measured in the same run.",
+		Example: "  ramjet demo\n  ramjet demo -d iwarp",
+		Args:    cobra.NoArgs,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the results as JSON")
+	device := c.Flags().StringP("device", "d", "roce", "`kind` of the devices: "+strings.Join(slices.Sorted(maps.Keys(demoKinds)), ", "))
 	addPcapFlag(c, &pcap)
 	return leaf(c, func(c *cobra.Command, _ []string) error {
-		d := &demo{log: c.ErrOrStderr(), pcap: pcap}
+		d := &demo{log: c.ErrOrStderr(), pcap: pcap, kind: strings.TrimSuffix(*device, ":")}
+		if demoKinds[d.kind] == "" {
+			return usagef("--device %s: give one of %s; the demo chooses the addresses", *device, strings.Join(slices.Sorted(maps.Keys(demoKinds)), ", "))
+		}
+		if err := trustThisMachine(d.kind); err != nil {
+			return err
+		}
 		report, err := d.run(c.Context())
 		if err != nil {
 			return err
@@ -50,6 +60,14 @@ func newDemoCmd() *cobra.Command {
 		}
 		return report.write(c.OutOrStdout(), isTerminal(c.OutOrStdout()))
 	})
+}
+
+// demoKinds are the kinds of devices that the demo can show, as people say them.
+var demoKinds = map[string]string{
+	"roce":       "RoCEv2: UDP port 4791",
+	"iwarp":      "iWARP: TCP",
+	"iwarps":     "iWARP: inside TLS 1.3, with certificates for this run",
+	"iwarp+sctp": "iWARP: over SCTP in UDP port 9899",
 }
 
 // isTerminal says whether w is a terminal.
@@ -62,6 +80,7 @@ func isTerminal(w io.Writer) bool {
 type demo struct {
 	log  io.Writer // for what is no result
 	pcap string
+	kind string // of devices
 	side *side
 	pipe *pipe
 }
@@ -87,15 +106,15 @@ const (
 	minStreams = 3                      // repetitions whatever they take
 )
 
-// rows are what the demo does, in order.
-func (e effort) rows() []step {
+// rows are what the demo does, in order, with devices that have streams only, or all.
+func (e effort) rows(streams bool) []step {
 	lone := func(op verbs.SendOp, qp verbs.QPType, size int) step {
 		return step{Op: op, QP: qp, Size: size, Count: e.messages}
 	}
 	stream := func(op verbs.SendOp) step {
 		return step{Op: op, QP: verbs.RC, Size: streamSize, Count: e.window, Stream: true}
 	}
-	return []step{
+	all := []step{
 		lone(verbs.Send, verbs.RC, smallSize),
 		lone(verbs.SendImm, verbs.RC, smallSize),
 		lone(verbs.Write, verbs.RC, smallSize),
@@ -110,6 +129,10 @@ func (e effort) rows() []step {
 		stream(verbs.Write),
 		stream(verbs.Read),
 	}
+	if streams {
+		all = slices.DeleteFunc(all, func(st step) bool { return st.QP != verbs.RC || st.Op == verbs.SendImm })
+	}
+	return all
 }
 
 // run does the demo.
@@ -121,7 +144,7 @@ func (d *demo) run(ctx context.Context) (report *demoReport, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dev, err := openFirst(addrs, d.pcap, d.log)
+	dev, err := openFirst(d.kind, addrs, d.pcap, d.log)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +171,7 @@ func (d *demo) run(ctx context.Context) (report *demoReport, err error) {
 
 // talk connects to the second process and does all steps.
 func (d *demo) talk(ctx context.Context, rest []netip.Addr) (*demoReport, error) {
-	d.side.local.Candidates = rest
+	d.side.local.Candidates, d.side.local.Kind = rest, d.kind
 	answer, err := d.pipe.ask(ctx, message{Ask: askHello, Hello: &d.side.local}, nil)
 	if err != nil {
 		return nil, err
@@ -163,13 +186,13 @@ func (d *demo) talk(ctx context.Context, rest []netip.Addr) (*demoReport, error)
 	if err != nil {
 		return nil, err
 	}
-	report := &demoReport{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, PathMTU: port.ActiveMTU.Bytes(),
+	report := &demoReport{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Over: demoKinds[d.kind], PathMTU: port.ActiveMTU.Bytes(),
 		Recorded: d.pcap != ""}
 	tcp := newTCPMeasure(d)
 	e := d.effort()
 	status := newStatusLine(d.log)
 	defer status.end()
-	for _, st := range e.rows() {
+	for _, st := range e.rows(d.side.streams) {
 		status.show(fmt.Sprintf("%s over %v, %s", opName(st.Op), st.QP, formatSize(st.Size)))
 		row, err := d.row(ctx, &st, e.streams)
 		if err != nil {

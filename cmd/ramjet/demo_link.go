@@ -36,6 +36,7 @@ const (
 // hello is what one side has to know of the other.
 type hello struct {
 	Candidates []netip.Addr // first process: addresses for the second one to try
+	Kind       string       // first process: of device
 	Device     string
 	RC, UC, UD verbs.Endpoint
 	In, Out    verbs.Remote

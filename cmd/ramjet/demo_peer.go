@@ -87,7 +87,7 @@ func serveDemo(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // greet opens a device on one of the addresses offered and connects it.
 func greet(h *hello) (*side, error) {
-	dev, err := openFirst(h.Candidates, "", io.Discard)
+	dev, err := openFirst(h.Kind, h.Candidates, "", io.Discard)
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +134,11 @@ type demoDevice struct {
 }
 
 // openFirst opens the first address that is free.
-func openFirst(addrs []netip.Addr, pcap string, log io.Writer) (*demoDevice, error) {
+func openFirst(kind string, addrs []netip.Addr, pcap string, log io.Writer) (*demoDevice, error) {
 	err := errors.New("no address to use: the demo needs two IPv4 addresses of this host")
 	for i, a := range addrs {
 		d := &demoDevice{rest: addrs[i+1:]}
-		if d.Device, d.done, err = openDevice("roce:"+a.String(), pcap, log); err == nil {
+		if d.Device, d.done, err = openDevice(kind+":"+a.String(), pcap, log); err == nil {
 			return d, nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 // demoReport is what the demo found.
 type demoReport struct {
 	Devices  [2]string `json:"devices"`
+	Over     string    `json:"over"`
 	PathMTU  int       `json:"path_mtu"`
 	Rows     []demoRow `json:"operations"`
 	Seconds  float64   `json:"seconds"`
@@ -44,8 +45,8 @@ func (r *demoReport) verified() (n int64) {
 
 // write writes the report for people.
 func (r *demoReport) write(w io.Writer, terminal bool) error {
-	_, err := fmt.Fprintf(w, "Two processes, %s and %s, over RoCEv2: UDP port 4791, path MTU %d, no RDMA hardware, no root.\n\n%s\n\n%s",
-		r.Devices[0], r.Devices[1], r.PathMTU, r.table(terminal), r.summary())
+	_, err := fmt.Fprintf(w, "Two processes, %s and %s, over %s, path MTU %d, no RDMA hardware, no root.\n\n%s\n\n%s",
+		r.Devices[0], r.Devices[1], r.Over, r.PathMTU, r.table(terminal), r.summary())
 	return err
 }
 
@@ -108,6 +109,7 @@ func (r *demoReport) summary() string {
 	return s + fmt.Sprintf("Next: %[1]s devices -v                  what can be opened here\n"+
 		"      %[1]s perf send bw --loopback     more about speed\n"+
 		"      %[1]s pingpong --help             with another machine\n"+
+		"      %[1]s demo -d iwarp               the same over iWARP\n"+
 		"      %[1]s demo --pcap demo.pcapng     every packet, for Wireshark\n", programName())
 }
 

@@ -30,6 +30,7 @@ const (
 type side struct {
 	role           role
 	dev            *verbs.Device
+	streams        bool // the device has RC only, and WRITEs complete before they have arrived
 	pd             *verbs.PD
 	cq             *verbs.CQ
 	rc, uc, ud     *verbs.QP
@@ -44,7 +45,7 @@ type side struct {
 
 // newSide makes everything that a side needs from its device. The device owns it.
 func newSide(r role, dev *verbs.Device) (s *side, err error) {
-	s = &side{role: r, dev: dev}
+	s = &side{role: r, dev: dev, streams: dev.Query().Kind == "iwarp"}
 	if s.pd, err = dev.AllocPD(); err != nil {
 		return nil, err
 	}
@@ -66,6 +67,9 @@ func newSide(r role, dev *verbs.Device) (s *side, err error) {
 		qp  **verbs.QP
 		ep  *verbs.Endpoint
 	}{{verbs.RC, &s.rc, &s.local.RC}, {verbs.UC, &s.uc, &s.local.UC}, {verbs.UD, &s.ud, &s.local.UD}} {
+		if s.streams && q.typ != verbs.RC {
+			continue
+		}
 		*q.qp, err = s.pd.CreateQP(verbs.QPInit{Type: q.typ, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: maxSends, MaxRecvWR: maxRecvs})
 		if err != nil {
 			return nil, err
@@ -80,7 +84,7 @@ func newSide(r role, dev *verbs.Device) (s *side, err error) {
 // connect takes the queue pairs to RTS.
 func (s *side) connect(remote *hello) (err error) {
 	s.remote = *remote
-	if err := s.rc.Connect(s.local.RC, remote.RC, nil); err != nil {
+	if err := s.rc.Connect(s.local.RC, remote.RC, nil); err != nil || s.streams {
 		return err
 	}
 	if err := s.uc.Connect(s.local.UC, remote.UC, nil); err != nil {
@@ -241,7 +245,7 @@ func (s *side) arrived(ctx context.Context, st *step, i int, want []byte) error 
 func (s *side) echo(ctx context.Context, st *step) error {
 	switch {
 	case st.Stream && st.receives(s.role):
-		return s.sleepUntil(ctx, st, &s.received)
+		return s.sleepUntil(ctx, st, &s.received, st.Count)
 	case !st.echoed():
 		return nil // moving data is all it needs, which the wait for the next message does
 	}
@@ -293,13 +297,20 @@ func (s *side) stream(ctx context.Context, st *step) ([]time.Duration, error) {
 			return nil, err
 		}
 	}
-	err := s.sleepUntil(ctx, st, &s.completed)
+	count := st.Count
+	if s.streams && st.Op == verbs.Write { // a READ behind the WRITEs tells that they have arrived
+		count++
+		if err := s.rc.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{s.words.SGE(0, 8)}, Remote: s.remote.Words}); err != nil {
+			return nil, err
+		}
+	}
+	err := s.sleepUntil(ctx, st, &s.completed, count)
 	return []time.Duration{time.Since(start)}, err
 }
 
-// sleepUntil waits until all messages of a stream have completed, without polling for long.
-func (s *side) sleepUntil(ctx context.Context, st *step, count *int) error {
-	for *count < st.Count {
+// sleepUntil waits until so many messages of a stream have completed, without polling for long.
+func (s *side) sleepUntil(ctx context.Context, st *step, count *int, want int) error {
+	for *count < want {
 		wait, cancel := context.WithTimeout(ctx, maxSilence)
 		n, err := s.cq.Wait(wait, s.wcs[:])
 		cancel()

@@ -152,7 +152,7 @@ func twoSides(t *testing.T, between func(*message)) (*demo, context.Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev, err := openFirst(addrs, "", io.Discard)
+	dev, err := openFirst("roce", addrs, "", io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,12 +162,12 @@ func twoSides(t *testing.T, between func(*message)) (*demo, context.Context) {
 		dev.Close()
 		cancel(nil)
 	})
-	d := &demo{log: io.Discard, pcap: "as little as with a recording"}
+	d := &demo{log: io.Discard, kind: "roce", pcap: "as little as with a recording"}
 	if d.side, err = newSide(first, dev.Device); err != nil {
 		t.Fatal(err)
 	}
 	d.pipe = newPipe(fromSecond, toMiddle, cancel)
-	d.side.local.Candidates = dev.rest
+	d.side.local.Candidates, d.side.local.Kind = dev.rest, "roce"
 	return d, ctx
 }
 

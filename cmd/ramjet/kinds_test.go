@@ -85,9 +85,6 @@ func TestKindsPipe(t *testing.T) {
 
 func TestKindsPerf(t *testing.T) {
 	forKinds(t, func(t *testing.T, kind, _, _ string) {
-		os.Unsetenv("RAMJET_TLS_CERT") // forKinds puts them back
-		os.Unsetenv("RAMJET_TLS_KEY")
-		os.Unsetenv("RAMJET_TLS_CA")
 		for _, op := range []string{"send lat", "write bw", "read bw", "atomic lat"} {
 			args := append(append([]string{"perf"}, strings.Fields(op)...), "--loopback", "-n", "100", "-d", kind)
 			if !strings.HasPrefix(op, "atomic") {
@@ -95,6 +92,18 @@ func TestKindsPerf(t *testing.T) {
 			}
 			ramjetCmd(t, args...).wantSuccess(t)
 		}
+	})
+}
+
+func TestKindsDemo(t *testing.T) {
+	forKinds(t, func(t *testing.T, kind, _, _ string) {
+		r := ramjetCmd(t, "demo", "-d", kind)
+		r.wantSuccess(t)
+		if !strings.Contains(r.stdout, "over iWARP: ") || !strings.Contains(r.stdout, "both compared every byte: no error") {
+			t.Errorf("%s", r.stdout)
+		}
+		ramjetCmd(t, "demo", "-d", kind, "--pcap", filepath.Join(t.TempDir(), "x")).wantError(t, exitUsage, "capture its")
+		ramjetCmd(t, "demo", "-d", kind+"127.0.0.1").wantError(t, exitUsage, "chooses the addresses")
 	})
 }
 
