@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/localca"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -36,15 +38,42 @@ func openIWARP(t *testing.T) *verbs.Device {
 }
 
 func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // TestIWARP connects over iWARP, talks both ways, and ends the connection.
-func TestIWARP(t *testing.T) {
+func TestIWARP(t *testing.T) { overIWARP(t, openIWARP) }
+
+// TestTLS is TestIWARP inside TLS, TestSCTP over SCTP.
+func TestTLS(t *testing.T) {
+	ca, err := localca.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overIWARP(t, func(t *testing.T) *verbs.Device {
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) {
+			c, err := ca.Config(netip.MustParseAddr(addr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return iwarp.Open(addr, &iwarp.Options{TLS: c})
+		})
+		return dev
+	})
+}
+
+func TestSCTP(t *testing.T) {
+	overIWARP(t, func(t *testing.T) *verbs.Device {
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, &iwarp.Options{SCTP: true}) })
+		return dev
+	})
+}
+
+func overIWARP(t *testing.T, open func(*testing.T) *verbs.Device) {
 	ctx := bounded(t)
-	a, b := openIWARP(t), openIWARP(t)
+	a, b := open(t), open(t)
 	l, err := cm.Listen(b, ":0", cm.WithPrivateData([]byte("welcome")))
 	if err != nil {
 		t.Fatal(err)

@@ -253,7 +253,7 @@ func TestHalfOpen(t *testing.T) {
 		dialRaw(t, address)
 	}
 	other := open(t, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	c, err := cm.Dial(ctx, other, address)
 	if err != nil {

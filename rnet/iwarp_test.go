@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/localca"
 	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/rsocket"
 	"github.com/ramjet-rdma/ramjet/iwarp"
@@ -23,8 +25,35 @@ func openIWARP(t testing.TB) *verbs.Device {
 	return dev
 }
 
-func TestIWARP(t *testing.T) {
-	da, db := openIWARP(t), openIWARP(t)
+func TestIWARP(t *testing.T) { overIWARP(t, openIWARP) }
+
+// TestTLS is TestIWARP inside TLS, TestSCTP over SCTP.
+func TestTLS(t *testing.T) {
+	ca, err := localca.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overIWARP(t, func(t testing.TB) *verbs.Device {
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) {
+			c, err := ca.Config(netip.MustParseAddr(addr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return iwarp.Open(addr, &iwarp.Options{TLS: c})
+		})
+		return dev
+	})
+}
+
+func TestSCTP(t *testing.T) {
+	overIWARP(t, func(t testing.TB) *verbs.Device {
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, &iwarp.Options{SCTP: true}) })
+		return dev
+	})
+}
+
+func overIWARP(t *testing.T, open func(testing.TB) *verbs.Device) {
+	da, db := open(t), open(t)
 	for name, o := range map[string]Options{
 		"default": {},
 		"odd":     {SendBuffer: 12345, RecvBuffer: 23456, SendQueue: 17, RecvQueue: 19, Inline: 100},
