@@ -62,7 +62,7 @@ func setAddr(p unsafe.Pointer, a netip.AddrPort) {
 func addrOf(name string) (netip.Addr, bool) {
 	kind, rest, _ := strings.Cut(name, ":")
 	a, err := netip.ParseAddr(rest)
-	return a.Unmap().WithZone(""), err == nil && (kind == "roce" || kind == "iwarp" || kind == "iwarps")
+	return a.Unmap().WithZone(""), err == nil && (kind == "roce" || strings.HasPrefix(kind, "iwarp"))
 }
 
 // deviceTo finds the device that leads to an address: the one from whose address the system

@@ -72,10 +72,10 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 		switch kind {
 		case "roce":
 			guid, err = roce.GUID(addr)
-		case "iwarp", "iwarps":
+		case "iwarp", "iwarps", "iwarp+sctp":
 			guid, err = iwarp.GUID(addr)
 		default:
-			err = fmt.Errorf("%q: C programs can use devices of the kinds roce, iwarp and iwarps", name)
+			err = fmt.Errorf("%q: C programs can use devices of the kinds roce, iwarp, iwarps and iwarp+sctp", name)
 		}
 		if err != nil {
 			if asked {
