@@ -241,7 +241,7 @@ func (c *conn) accept(q *streamQP, private []byte) error {
 
 func (c *conn) reject(private []byte) {
 	c.reply(c.setup.Reject(nil, private))
-	c.finish()
+	c.linger() // it ends the link: Linux siw misses a reply whose link has ended by the time it looks
 }
 
 // begin gives the stream to the queue pair.
@@ -413,9 +413,14 @@ func (c *conn) detach() {
 // finish says that nothing more is sent, and waits for the peer to do the same: closing
 // while it still sends would make it lose what we sent.
 func (c *conn) finish() {
+	c.link.Shutdown()
+	c.linger()
+}
+
+// linger waits for the peer to end the link.
+func (c *conn) linger() {
 	c.detach()
 	c.phase = ending
-	c.link.Shutdown()
 	c.link.Watch(true, false)
 	c.dev.alarms.set(&c.bound, c.dev.passTime()+endTime)
 	c.drop()
