@@ -185,17 +185,23 @@ func Figures(d time.Duration) []Figure {
 			Config:  c.Deep(),
 			Against: []Reference{{Name: "sendmmsg/recvmmsg", Baseline: base(baseline.UDPPackets, small, ""), Want: want}}})
 	}
-	for _, c := range []Config{{Op: Write, Size: mib}, {Op: Send, Size: small}} {
+	for _, c := range []Config{{Op: Write, Size: mib}, {Op: Write, Size: mib / 16}, {Op: Send, Size: small}} {
 		c.Mode, c.Duration = Bandwidth, d
-		unit, size := BytesPerSecond, "1 MiB"
-		if c.Size == small {
+		unit, size := BytesPerSecond, "64 KiB"
+		against := []Reference{{Name: "one queue pair", Config: &c, Want: 1}}
+		switch c.Size {
+		case small:
 			c, unit, size = c.Deep(), MessagesPerSecond, "64 B"
 			c.TxDepth, c.RxDepth = 128, 512
+		case mib:
+			size = "1 MiB"
+			alike := c // touches as much memory as all of them
+			alike.Size = 16 * mib
+			against = append(against, Reference{Name: "one queue pair, 16 MiB messages", Config: &alike, Want: 1})
 		}
 		many := c
 		many.QPs = 16
-		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %s, 16 queue pairs together", c.Op, size), Unit: unit, Config: many,
-			Against: []Reference{{Name: "one queue pair", Config: &c, Want: 1}}})
+		figures = append(figures, Figure{Name: fmt.Sprintf("RC %v, %s, 16 queue pairs together", c.Op, size), Unit: unit, Config: many, Against: against})
 	}
 	return figures
 }
