@@ -31,7 +31,7 @@ func waitForAnswers(t *testing.T, c *Conn, n int) {
 // waitUntil waits until what is guarded by c.mu is as it should be.
 func waitUntil(t *testing.T, c *Conn, is func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		c.mu.Lock()
 		ok := is()
 		c.mu.Unlock()

@@ -24,7 +24,7 @@ func packetConn(t testing.TB, o Options) *PacketConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	p.SetReadDeadline(time.Now().Add(20 * time.Second))
+	p.SetReadDeadline(time.Now().Add(time.Minute))
 	return p
 }
 
@@ -32,7 +32,7 @@ func packetConn(t testing.TB, o Options) *PacketConn {
 func exchange(t *testing.T, from, to *PacketConn, data []byte) {
 	t.Helper()
 	buf := make([]byte, rsocket.MaxDatagram)
-	defer to.SetReadDeadline(time.Now().Add(20 * time.Second))
+	defer to.SetReadDeadline(time.Now().Add(time.Minute))
 	for range 20 {
 		if n, err := from.WriteTo(data, to.LocalAddr()); n != len(data) || err != nil {
 			t.Fatal(n, err)

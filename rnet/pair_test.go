@@ -45,8 +45,10 @@ func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
 	}
 	ea, enda := mk(da, oa)
 	eb, endb := mk(db, ob)
-	must(ea.qp.Connect(enda, endb, nil))
-	must(eb.qp.Connect(endb, enda, nil))
+	// A peer in this process may get no processor for seconds on a busy machine.
+	patient := &verbs.ConnectOptions{Timeout: 18} // 1.07 s, and as much for each retry
+	must(ea.qp.Connect(enda, endb, patient))
+	must(eb.qp.Connect(endb, enda, patient))
 	must(ea.postReceives())
 	must(eb.postReceives())
 	addr := func(e verbs.Endpoint) netip.AddrPort {

@@ -20,7 +20,7 @@ import (
 // deadline keeps a test that is stuck from waiting for ever.
 func deadline(t testing.TB, cs ...*Conn) {
 	for _, c := range cs {
-		if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
