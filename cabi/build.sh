@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh DIR: builds libibverbs.so.1, librdmacm.so.1 and libramjet.so into DIR, for
+# build.sh DIR: builds libibverbs.so.1, librdmacm.so.1, librspreload.so and libramjet.so into DIR, for
 # `ramjet run`. Needs Go, gcc, and the headers of libibverbs-dev and librdmacm-dev.
 set -euo pipefail
 [[ $# == 1 ]] || { echo "usage: $0 DIR" >&2; exit 2; }
@@ -26,4 +26,6 @@ rm -f "$out/libramjet.h"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
 	-o "$out/librdmacm.so.1" c/cm.c c/cmqueues.c c/rsocket.c c/rspoll.c "$out/libibverbs.so.1"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/sysfs.c -ldl
+"$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librspreload.so.1 \
+	-o "$out/librspreload.so" c/preload.c "$out/librdmacm.so.1" "$out/libibverbs.so.1" -ldl
 ls -l "$out"/lib*.so*

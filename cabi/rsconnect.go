@@ -351,16 +351,26 @@ func rj_rs_shutdown(fd, how C.int) C.int {
 }
 
 //export rj_rs_close
-func rj_rs_close(fd C.int) C.int {
+func rj_rs_close(fd, keep C.int) C.int {
 	s := rsocks.get(fd)
-	if s == nil || !s.close() {
+	if s == nil || !s.end() {
 		return -C.int(syscall.EBADF)
+	}
+	if keep == 0 {
+		syscall.Close(s.fd)
 	}
 	return 0
 }
 
-// close ends the socket; false: somebody else has.
-func (s *rsock) close() bool {
+// close ends the socket and gives its number back.
+func (s *rsock) close() {
+	if s.end() {
+		syscall.Close(s.fd)
+	}
+}
+
+// end ends the socket; false: somebody else has.
+func (s *rsock) end() bool {
 	if !rsocks.drop(s) {
 		return false
 	}
@@ -383,7 +393,6 @@ func (s *rsock) close() bool {
 	for _, p := range packets {
 		p.Close()
 	}
-	syscall.Close(s.fd)
 	return true
 }
 
@@ -401,7 +410,7 @@ func rj_rs_exit() {
 	var all sync.WaitGroup
 	for i := range *slots {
 		if s := (*slots)[i].Load(); s != nil {
-			all.Go(func() { s.close() })
+			all.Go(s.close)
 		}
 	}
 	done := make(chan struct{})

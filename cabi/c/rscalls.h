@@ -11,7 +11,7 @@ CALL(int, rs_listen, (int fd, int backlog))
 CALL(int, rs_accept, (int fd))
 CALL(int, rs_connect, (int fd, struct sockaddr *addr))
 CALL(int, rs_shutdown, (int fd, int how))
-CALL(int, rs_close, (int fd))
+CALL(int, rs_close, (int fd, int keep)) /* keep: the number goes on to mean something else */
 CALL(void, rs_exit, (void))
 CALL(int, rs_name, (int fd, int peer, struct sockaddr_storage *addr, socklen_t *length))
 

@@ -44,7 +44,7 @@ EXPORT int rshutdown(int fd, int how)
 
 EXPORT int rclose(int fd)
 {
-	return CALL(rs_close(fd));
+	return CALL(rs_close(fd, 0));
 }
 
 /* At exit sockets are closed, as a system closes its own: peers need not find out by themselves. */

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* librspreload.so: with LD_PRELOAD, a program's TCP sockets are rsockets. A socket that cannot be
+ * bound or connected as one becomes a TCP socket of the same number. */
+
+#include "rsocket.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a peer's rsocket may take to answer, in milliseconds, before TCP is tried. */
+#define PATIENCE 5000
+
+/* Which numbers are rsockets'. */
+static unsigned char ours[1 << 16];
+
+/* The libraries below call what is replaced here, too: they mean the system's. */
+static __thread int inside;
+
+static int is_ours(int fd)
+{
+	return !inside && fd >= 0 && (size_t)fd < sizeof ours && __atomic_load_n(&ours[fd], __ATOMIC_RELAXED);
+}
+
+static int own(int fd)
+{
+	if (fd >= 0 && (size_t)fd < sizeof ours)
+		__atomic_store_n(&ours[fd], 1, __ATOMIC_RELAXED);
+	return fd;
+}
+
+static void disown(int fd)
+{
+	__atomic_store_n(&ours[fd], 0, __ATOMIC_RELAXED);
+}
+
+/* SYSTEM is the system's function. WITHIN is a call of the libraries below. */
+#define SYSTEM(name) ({ static __typeof__(&name) f_; if (!f_) f_ = (__typeof__(f_))dlsym(RTLD_NEXT, #name); f_; })
+#define WITHIN(call) ({ inside++; __typeof__(call) r_ = (call); inside--; r_; })
+#define EITHER(fd, mine, name, ...) (is_ours(fd) ? WITHIN(mine) : SYSTEM(name)(__VA_ARGS__))
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+	int fd = -1;
+
+	if (!inside && (domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM &&
+	    (!protocol || protocol == IPPROTO_TCP))
+		fd = own(WITHIN(rsocket(domain, type, protocol)));
+	return fd < 0 || (size_t)fd >= sizeof ours ? SYSTEM(socket)(domain, type, protocol) : fd;
+}
+
+/* become_tcp puts a TCP socket in an rsocket's place. */
+static int become_tcp(int fd)
+{
+	static const struct { int level, name; } options[] = { { SOL_SOCKET, SO_REUSEADDR }, { SOL_SOCKET, SO_KEEPALIVE },
+		{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_IPV6, IPV6_V6ONLY } };
+	struct sockaddr_storage at;
+	socklen_t length = sizeof at, size;
+	int tcp, v, flags = rfcntl(fd, F_GETFL), err = errno;
+	size_t i;
+
+	if (rgetsockname(fd, (struct sockaddr *)&at, &length))
+		return -1;
+	tcp = SYSTEM(socket)(at.ss_family, SOCK_STREAM, 0);
+	if (tcp < 0)
+		return -1;
+	for (i = 0; i < sizeof options / sizeof *options; i++)
+		if (size = sizeof v, !rgetsockopt(fd, options[i].level, options[i].name, &v, &size) && v)
+			SYSTEM(setsockopt)(tcp, options[i].level, options[i].name, &v, sizeof v);
+	if (((struct sockaddr_in *)&at)->sin_port)
+		SYSTEM(bind)(tcp, (struct sockaddr *)&at, length);
+	if (flags & O_NONBLOCK)
+		SYSTEM(fcntl)(tcp, F_SETFL, O_NONBLOCK);
+	if (SYSTEM(dup2)(tcp, fd) < 0) {
+		SYSTEM(close)(tcp);
+		return -1;
+	}
+	SYSTEM(close)(tcp);
+	disown(fd);
+	rj_rs()->rs_close(fd, 1);
+	errno = err;
+	return 0;
+}
+
+EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t length)
+{
+	int r;
+
+	if (!is_ours(fd))
+		return SYSTEM(bind)(fd, addr, length);
+	r = WITHIN(rbind(fd, addr, length));
+	if (!r || (errno != EADDRNOTAVAIL && errno != ENODEV) || WITHIN(become_tcp(fd)))
+		return r;
+	return SYSTEM(bind)(fd, addr, length);
+}
+
+static int try_connect(int fd, const struct sockaddr *addr, socklen_t length)
+{
+	struct pollfd p = { fd, POLLOUT, 0 };
+	int flags = rfcntl(fd, F_GETFL), r, err;
+
+	rfcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	r = rconnect(fd, addr, length);
+	if (r && errno == EINPROGRESS)
+		r = rpoll(&p, 1, PATIENCE) > 0 ? rconnect(fd, addr, length) : -1;
+	err = errno;
+	rfcntl(fd, F_SETFL, flags);
+	errno = err;
+	return r;
+}
+
+/* connect waits for the rsocket also if the program's socket does not block: there is no other
+ * way to know in time that it has to be a TCP socket. */
+EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t length)
+{
+	int r;
+
+	if (!is_ours(fd))
+		return SYSTEM(connect)(fd, addr, length);
+	r = WITHIN(try_connect(fd, addr, length));
+	if (!r || errno == EISCONN || errno == EINVAL || errno == EAFNOSUPPORT || WITHIN(become_tcp(fd)))
+		return r;
+	return SYSTEM(connect)(fd, addr, length);
+}
+
+EXPORT int listen(int fd, int backlog)
+{
+	return EITHER(fd, rlisten(fd, backlog), listen, fd, backlog);
+}
+
+EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *length, int flags)
+{
+	int s;
+
+	if (!is_ours(fd))
+		return SYSTEM(accept4)(fd, addr, length, flags);
+	s = own(WITHIN(raccept(fd, addr, length)));
+	if (s >= 0 && flags & SOCK_NONBLOCK)
+		WITHIN(rfcntl(s, F_SETFL, O_NONBLOCK));
+	return s;
+}
+
+EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *length)
+{
+	return is_ours(fd) ? accept4(fd, addr, length, 0) : SYSTEM(accept)(fd, addr, length);
+}
+
+EXPORT int shutdown(int fd, int how)
+{
+	return EITHER(fd, rshutdown(fd, how), shutdown, fd, how);
+}
+
+EXPORT int close(int fd)
+{
+	if (!is_ours(fd))
+		return SYSTEM(close)(fd);
+	disown(fd);
+	return WITHIN(rclose(fd));
+}
+
+/* dup2 ends an rsocket whose number is taken. An rsocket itself has one number only. */
+EXPORT int dup2(int from, int to)
+{
+	if (is_ours(from)) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	if (is_ours(to))
+		close(to);
+	return SYSTEM(dup2)(from, to);
+}
+
+EXPORT int dup(int fd)
+{
+	if (is_ours(fd)) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	return SYSTEM(dup)(fd);
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t length, int flags)
+{
+	return EITHER(fd, rrecv(fd, buf, length, flags), recv, fd, buf, length, flags);
+}
+
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t length, int flags, struct sockaddr *from, socklen_t *room)
+{
+	return EITHER(fd, rrecvfrom(fd, buf, length, flags, from, room), recvfrom, fd, buf, length, flags, from, room);
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	return EITHER(fd, rrecvmsg(fd, msg, flags), recvmsg, fd, msg, flags);
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t length)
+{
+	return EITHER(fd, rread(fd, buf, length), read, fd, buf, length);
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
+{
+	return EITHER(fd, rreadv(fd, iov, n), readv, fd, iov, n);
+}
+
+EXPORT ssize_t send(int fd, const void *buf, size_t length, int flags)
+{
+	return EITHER(fd, rsend(fd, buf, length, flags), send, fd, buf, length, flags);
+}
+
+EXPORT ssize_t sendto(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t room)
+{
+	return EITHER(fd, rsendto(fd, buf, length, flags, to, room), sendto, fd, buf, length, flags, to, room);
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return EITHER(fd, rsendmsg(fd, msg, flags), sendmsg, fd, msg, flags);
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t length)
+{
+	return EITHER(fd, rwrite(fd, buf, length), write, fd, buf, length);
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
+{
+	return EITHER(fd, rwritev(fd, iov, n), writev, fd, iov, n);
+}
+
+EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
+{
+	char buf[65536];
+	ssize_t n, sent;
+
+	if (!is_ours(to))
+		return SYSTEM(sendfile)(to, from, offset, count);
+	if (count > sizeof buf)
+		count = sizeof buf;
+	n = offset ? pread(from, buf, count, *offset) : pread(from, buf, count, lseek(from, 0, SEEK_CUR));
+	if (n <= 0)
+		return n;
+	sent = WITHIN(rsend(to, buf, n, 0));
+	if (sent > 0 && offset)
+		*offset += sent;
+	else if (sent > 0)
+		lseek(from, sent, SEEK_CUR);
+	return sent;
+}
+
+EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	return inside ? SYSTEM(poll)(fds, n, timeout) : WITHIN(rpoll(fds, n, timeout));
+}
+
+EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	sigset_t old;
+	nfds_t i;
+	int r, err;
+
+	for (i = 0; i < n && !is_ours(fds[i].fd); i++)
+		;
+	if (i == n)
+		return SYSTEM(ppoll)(fds, n, timeout, mask);
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, mask, &old);
+	r = poll(fds, n, timeout ? timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000 : -1);
+	err = errno;
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = err;
+	return r;
+}
+
+EXPORT int select(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, struct timeval *timeout)
+{
+	int fd;
+
+	for (fd = 0; fd < n; fd++)
+		if (is_ours(fd) && ((readers && FD_ISSET(fd, readers)) || (writers && FD_ISSET(fd, writers)) ||
+				    (exceptions && FD_ISSET(fd, exceptions))))
+			return WITHIN(rselect(n, readers, writers, exceptions, timeout));
+	return SYSTEM(select)(n, readers, writers, exceptions, timeout);
+}
+
+/* epoll_ctl says of an rsocket what it says of files that cannot be waited for. */
+EXPORT int epoll_ctl(int ep, int op, int fd, struct epoll_event *event)
+{
+	if (is_ours(fd)) {
+		errno = EPERM;
+		return -1;
+	}
+	return SYSTEM(epoll_ctl)(ep, op, fd, event);
+}
+
+EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *length)
+{
+	return EITHER(fd, rgetpeername(fd, addr, length), getpeername, fd, addr, length);
+}
+
+EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *length)
+{
+	return EITHER(fd, rgetsockname(fd, addr, length), getsockname, fd, addr, length);
+}
+
+EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	return EITHER(fd, rsetsockopt(fd, level, name, value, length), setsockopt, fd, level, name, value, length);
+}
+
+EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+	return EITHER(fd, rgetsockopt(fd, level, name, value, length), getsockopt, fd, level, name, value, length);
+}
+
+EXPORT int fcntl(int fd, int command, ...)
+{
+	va_list args;
+	void *value;
+
+	va_start(args, command);
+	value = va_arg(args, void *);
+	va_end(args);
+	return EITHER(fd, rfcntl(fd, command, value), fcntl, fd, command, value);
+}
+
+EXPORT int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+	void *value;
+	int flags;
+
+	va_start(args, request);
+	value = va_arg(args, void *);
+	va_end(args);
+	if (!is_ours(fd))
+		return SYSTEM(ioctl)(fd, request, value);
+	if (request != FIONBIO) {
+		errno = ENOTTY;
+		return -1;
+	}
+	flags = WITHIN(rfcntl(fd, F_GETFL)) & ~O_NONBLOCK;
+	return WITHIN(rfcntl(fd, F_SETFL, flags | (*(int *)value ? O_NONBLOCK : 0)));
+}
+
+/* What compilers call in place of some when they know how much room there is. */
+#define CHECKED __attribute__((visibility("default"), used))
+CHECKED ssize_t __read_chk(int fd, void *buf, size_t length, size_t room);
+CHECKED ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags);
+CHECKED ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from, socklen_t *size);
+CHECKED int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
+
+ssize_t __read_chk(int fd, void *buf, size_t length, size_t room)
+{
+	return length > room ? abort(), -1 : read(fd, buf, length);
+}
+
+ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags)
+{
+	return length > room ? abort(), -1 : recv(fd, buf, length, flags);
+}
+
+ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from, socklen_t *size)
+{
+	return length > room ? abort(), -1 : recvfrom(fd, buf, length, flags, from, size);
+}
+
+int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
+{
+	return n * sizeof *fds > room ? abort(), -1 : poll(fds, n, timeout);
+}
