@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,4 +82,45 @@ func TestRcopy(t *testing.T) {
 	}
 	server.cmd.Process.Kill()
 	<-server.done
+}
+
+// A web server and its client, of which nothing is on rsockets but by librspreload.so.
+func TestPreload(t *testing.T) {
+	const python = "/usr/bin/python3"
+	dir := need(t, python, "env")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	data := make([]byte, 3_000_000)
+	for i := range data {
+		data[i] = byte(rand.Uint32())
+	}
+	www := t.TempDir()
+	if err := os.WriteFile(filepath.Join(www, "file"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	preload := []string{"env", "LD_PRELOAD=" + filepath.Join(dir, "librspreload.so")}
+	const fetch = "import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1]).read())"
+	for name, rdma := range map[string]bool{"rsockets": true, "TCP": false} {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			args := []string{python, "-m", "http.server", "-b", serverAddr, "-d", www, port}
+			if rdma {
+				args = append(preload, args...)
+			}
+			server := start(t, ctx, dir, serverAddr, args...)
+			defer func() { server.cmd.Process.Kill(); <-server.done }()
+			client := append(preload, python, "-c", fetch, "http://"+serverAddr+":"+port+"/file")
+			got, err := pair{}.connect(t, ctx, dir, server, "roce:"+clientAddr, client)
+			if err != nil || got != string(data) {
+				t.Fatalf("%d bytes, %v, are not those that were served", len(got), err)
+			}
+			c, err := net.Dial("tcp", net.JoinHostPort(serverAddr, port))
+			if err == nil {
+				c.Close()
+			}
+			if rdma != (err != nil) {
+				t.Errorf("dialing the server over TCP: %v", err)
+			}
+		})
+	}
 }

@@ -13,7 +13,10 @@ import (
 )
 
 // runLibs are the libraries that `ramjet run` puts before the system's.
-var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libramjet.so", sysfsLib}
+var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libramjet.so", sysfsLib, socketsLib}
+
+// socketsLib makes a program's TCP sockets rsockets.
+const socketsLib = "librspreload.so"
 
 // sysfsLib is loaded before all others: it shows programs the devices in /sys and /dev.
 const sysfsLib = "libramjet-sysfs.so"
@@ -21,6 +24,7 @@ const sysfsLib = "libramjet-sysfs.so"
 func newRunCmd() *cobra.Command {
 	var libs string
 	var devices []string
+	var sockets bool
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARGUMENTS...]",
 		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
@@ -29,11 +33,13 @@ func newRunCmd() *cobra.Command {
 			"The program sees a device for each address of this machine, or those of --device or $RAMJET_DEVICES.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
-			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1",
+			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1\n" +
+			"  ramjet run --sockets -- curl http://192.0.2.7:8000/",
 		Args: cobra.MinimumNArgs(1),
 	}
 	c.Flags().StringVar(&libs, "libs", "", "`folder` of the libraries")
 	c.Flags().StringSliceVarP(&devices, "device", "d", nil, "`device` that the program sees, such as roce:192.0.2.7; may be repeated")
+	c.Flags().BoolVar(&sockets, "sockets", false, "make the program's TCP sockets rsockets, where the other side has one")
 	c.Flags().SetInterspersed(false)
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		dir, err := findLibs(libs)
@@ -49,6 +55,9 @@ func newRunCmd() *cobra.Command {
 			fmt.Fprintf(os.Stderr, "ramjet run: programs that look into /sys find no devices: %v\n", err)
 		} else {
 			env = append(env, "RAMJET_SYSFS="+root, preload(env, filepath.Join(dir, sysfsLib)))
+		}
+		if sockets {
+			env = append(env, preload(env, filepath.Join(dir, socketsLib)))
 		}
 		return execProgram(program, args, env)
 	})
