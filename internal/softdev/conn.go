@@ -305,6 +305,7 @@ func (c *conn) receive() (got int) {
 		}
 		got++
 		d.engine.Counters.Reads++
+		d.moved(n)
 		q.Received(n)
 		if n < size {
 			break // that was all
@@ -371,6 +372,7 @@ func (c *conn) write(b *rdmap.Batch) bool {
 	}
 	d.engine.Counters.Writes++
 	d.engine.Counters.SentBytes += uint64(n)
+	d.moved(n)
 	whole := n == b.Len()
 	if n > 0 {
 		b.Sent(n)

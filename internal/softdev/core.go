@@ -35,7 +35,8 @@ type core struct {
 	mover     mover
 	leased    atomic.Bool // a program polls; the goroutine keeps away
 	pollers   pollers
-	waitUntil ibta.Time // deadline of the goroutine's wait; zero: none
+	heavy     atomic.Bool // much has been moved since the last poll
+	waitUntil ibta.Time   // deadline of the goroutine's wait; zero: none
 	waiting   bool
 	unlease   chan struct{} // ends the goroutine's lease early
 	done      chan struct{}

@@ -32,7 +32,7 @@ func (d *core) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 // Poll takes completions; if there are none it moves data and looks again.
 func (c *cq) Poll(wcs []verbs.WC) int {
 	d := c.dev
-	d.polled(1)
+	d.noted()
 	if n := c.q.Poll(wcs); n > 0 {
 		return n
 	}
@@ -42,6 +42,16 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 	d.poll(c.q)
 	d.mu.Unlock()
 	return c.q.Poll(wcs)
+}
+
+// noted notes a poll.
+func (d *core) noted() {
+	if d.heavy.Load() {
+		d.heavy.Store(false)
+		d.toiled()
+		return
+	}
+	d.polled(1)
 }
 
 // ReqNotify asks for an event: the program is going to sleep, so the device's goroutine

@@ -29,6 +29,14 @@ func (d *core) polled(n uint32) {
 	}
 }
 
+// toiled notes a poll of a program that moved so much since the one before that it cannot poll
+// often. It is believed to come again within a lease: with the device's goroutine there would
+// be three threads for the data of two.
+func (d *core) toiled() {
+	d.pollers.count.Add(busyPolls)
+	d.pollers.recent.Store(int64(d.now() + ibta.Time(lease)))
+}
+
 // busy says whether a program has polled a lot of late. The device's goroutine calls it.
 func (p *pollers) busy(now ibta.Time) bool {
 	n := p.count.Load()

@@ -26,6 +26,7 @@ type StreamDevice struct {
 	ready   queue.Ring[*conn] // may have something to send
 	hot     []*conn           // have a queue pair
 	bulk    bool              // much completed at once: the program keeps its queues full
+	load    int               // bytes moved that heavy does not know of
 	stuck   int               // of them wait for the network to take more
 	batch   *rdmap.Batch
 	spare   []*rdmap.Batch
@@ -45,6 +46,8 @@ const (
 	// burst is how many posts since the last poll wait for the next one, so that their
 	// messages leave in one write.
 	burst = 64
+	// heavyLoad is how many bytes between two polls make them rare: some 50 µs of copying.
+	heavyLoad = 256 << 10
 	// many completions at once are those of a full queue, whose messages need not leave at once.
 	many = 8
 )
@@ -154,6 +157,14 @@ func (d *StreamDevice) Close() error {
 	d.hot, d.alarms, d.ready, d.pieces = nil, nil, queue.Ring[*conn]{}, nil
 	d.memory.Close()
 	return d.net.Close()
+}
+
+// moved notes bytes that were read or written.
+func (d *StreamDevice) moved(n int) {
+	if d.load += n; d.load >= heavyLoad {
+		d.load = 0
+		d.heavy.Store(true)
+	}
 }
 
 // passTime returns the time of the pass under way.
