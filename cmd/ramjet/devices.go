@@ -108,8 +108,13 @@ func localDevices() ([]deviceInfo, error) {
 			if addr.Is6() && addr.IsLinkLocalUnicast() {
 				addr = addr.WithZone(i.Name)
 			}
-			found = append(found, deviceInfo{Name: "roce:" + addr.String(), NetDev: i.Name, LinkMTU: i.MTU,
-				Up: i.Flags&net.FlagUp != 0, GID: gidText(ib.GIDFromAddr(addr))})
+			d := deviceInfo{Name: "roce:" + addr.String(), NetDev: i.Name, LinkMTU: i.MTU, Up: i.Flags&net.FlagUp != 0,
+				GID: gidText(ib.GIDFromAddr(addr))}
+			found = append(found, d)
+			if runtime.GOOS == "linux" && addr.Zone() == "" { // elsewhere there is no iWARP over TCP
+				d.Name = "iwarp:" + addr.String()
+				found = append(found, d)
+			}
 		}
 	}
 	return found, nil
@@ -164,7 +169,8 @@ func writeDeviceList(out io.Writer, found []deviceInfo, all bool) error {
 		return err
 	}
 	if all && runtime.GOOS == "linux" {
-		fmt.Fprintln(out, "\nEvery other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine.")
+		fmt.Fprintln(out, "\nEvery other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine.\n"+
+			"What is iwarp: here can be iwarps:, inside TLS (see --tls-cert), and iwarp+sctp:, over SCTP.")
 	}
 	return nil
 }

@@ -108,6 +108,11 @@ func TestKindsDemo(t *testing.T) {
 }
 
 func TestKindsDevices(t *testing.T) {
+	if runtime.GOOS == "linux" {
+		if r := ramjetCmd(t, "devices"); !strings.Contains(r.stdout, "\niwarp:127.0.0.1 ") {
+			t.Errorf("%s", r.stdout)
+		}
+	}
 	forKinds(t, func(t *testing.T, kind, a, _ string) {
 		r := ramjetCmd(t, "devices", "-v", kind+a)
 		r.wantSuccess(t)
