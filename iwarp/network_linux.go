@@ -48,6 +48,9 @@ func (n *network) control(op, fd int, events uint32) error {
 	return unix.EpollCtl(n.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
+// Arriving is false: the system sets links up.
+func (n *network) Arriving() bool { return false }
+
 // Ready reports what epoll says is ready now.
 func (n *network) Ready(f func(owner any, read, write bool)) int {
 	count, err := pollNow(n.epoll, n.events)

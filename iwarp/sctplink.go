@@ -226,8 +226,12 @@ func (l *sctpLink) Connected() error {
 	return softdev.ErrAgain
 }
 
-// Starting is false: that the peer answers is known when the association is up.
-func (l *sctpLink) Starting() bool { return false }
+// Starting says that the association is not up.
+func (l *sctpLink) Starting() bool {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	return !l.up && l.err == nil
+}
 
 // Read fills pieces with what has come.
 func (l *sctpLink) Read(pieces [][]byte) (int, error) {

@@ -106,6 +106,13 @@ func (n *sctpNetwork) asked(p *sctpPackets) bool {
 	return true
 }
 
+// Arriving says that peers set associations up.
+func (n *sctpNetwork) Arriving() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.starting > 0
+}
+
 // sctpAcceptor takes links.
 type sctpAcceptor struct {
 	net    *sctpNetwork

@@ -96,6 +96,9 @@ func (d *demo) effort() effort {
 	if d.pcap != "" {
 		return effort{messages: 50, streams: 1, window: 4} // a file that can be read
 	}
+	if d.kind == "iwarp+sctp" {
+		return effort{messages: 300, streams: 10, window: 4} // it is slow, and the demo is not to take long
+	}
 	return effort{messages: 1000, streams: 20, window: 16}
 }
 

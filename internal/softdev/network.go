@@ -20,6 +20,9 @@ type Network interface {
 	// Wishes are what the device brings to the set-up of streams; MSS is filled in.
 	Wishes() rdmap.Wishes
 
+	// Arriving says that peers are setting links up that no Acceptor has yet.
+	Arriving() bool
+
 	Dial(from, to netip.AddrPort, tos uint8) (Link, error)
 	Listen(at netip.AddrPort, backlog int) (Acceptor, error)
 
@@ -54,7 +57,8 @@ type Link interface {
 	Watch(read, write bool)
 	// Connected returns ErrAgain while the link is being made, and why it could not be.
 	Connected() error
-	// Starting says that the peer answers, but the link takes more than that, as TLS does.
+	// Starting says that the link is still being set up although the peer may have answered, as
+	// with TLS and SCTP.
 	Starting() bool
 	// Read fills pieces one after the other, with what is there. ErrAgain: nothing is;
 	// io.EOF: nothing follows.

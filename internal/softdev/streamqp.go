@@ -173,6 +173,10 @@ func (q *streamQP) await() {
 // waited for: its set-up is bounded by itself.
 func (q *streamQP) abandon() {
 	peer := q.engine.Attr().AH.DGID.Addr()
+	if q.dev.net.Arriving() {
+		q.await()
+		return
+	}
 	for c := range q.dev.conns {
 		if (c.phase == dialing || c.phase == hearing) && c.link.Starting() && c.link.PeerAddr().Addr().Unmap() == peer {
 			q.await()
