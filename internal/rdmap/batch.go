@@ -15,8 +15,9 @@ const (
 	// copyLimit is the longest payload that is copied beside its header: a piece of its own
 	// in the gathering send costs more than that.
 	copyLimit = 2 << 10
-	// batchBytes is when a batch is full, and arenaBytes what it can hold of its own.
-	batchBytes = 256 << 10
+	// batchBytes is when a batch is full: at 16 long FPDUs, as a write costs some 10 µs beside
+	// its bytes while the peer reads. arenaBytes is what a batch can hold of its own.
+	batchBytes = 992 << 10
 	arenaBytes = 330 << 10
 	maxPieces  = 256
 	// overhead is more than an FPDU has beside its payload, without markers.

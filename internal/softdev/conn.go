@@ -332,7 +332,8 @@ func (c *conn) transmit() {
 		d.stuck--
 		c.watch()
 	}
-	for range turns {
+	sent := 0
+	for i := 0; i < turns && sent < turnBytes; i++ {
 		d.batch.Reset()
 		if !q.NextFPDUs(d.batch) {
 			if q.Ending() {
@@ -340,6 +341,7 @@ func (c *conn) transmit() {
 			}
 			return
 		}
+		sent += d.batch.Len()
 		if c.write(d.batch) {
 			continue
 		}

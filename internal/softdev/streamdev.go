@@ -41,8 +41,10 @@ const (
 	// few is how many streams are looked at one by one; with more the network is asked which
 	// of them have something, which costs those who send to us too.
 	few = 4
-	// turns is how many reads or writes a stream gets before the next one.
-	turns = 8
+	// turns is how many reads or writes a stream gets before the next one, and turnBytes after
+	// how many bytes its writes are enough.
+	turns     = 8
+	turnBytes = 2 << 20
 	// burst is how many posts since the last poll wait for the next one, so that their
 	// messages leave in one write.
 	burst = 64
