@@ -85,7 +85,7 @@ func ExampleEventChannel() {
 	server, client := must(roce.Open("127.0.12.5", nil)), must(roce.Open("127.0.12.6", nil))
 	defer server.Close()
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	createQP := func(id *cm.ID) {
 		pd, cq := must(id.Device().AllocPD()), must(id.Device().CreateCQ(16, nil))

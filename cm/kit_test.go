@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds a wait for something that must happen.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // open opens a device of a loopback address of its own.
 func open(t testing.TB) *verbs.Device {

@@ -31,7 +31,7 @@ func listen(t testing.TB) (*Listener, *verbs.Device) {
 
 func dial(t testing.TB, dev *verbs.Device, l *Listener) *Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	c, err := Dial(ctx, dev, l.Addr().String())
 	if err != nil {

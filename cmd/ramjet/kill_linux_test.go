@@ -17,7 +17,7 @@ import (
 // startDemo starts the demo and returns once its second process runs.
 func startDemo(t *testing.T) (cmd *exec.Cmd, child int, wait func() result) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	cmd, end := command(ctx, "demo")
 	if err := cmd.Start(); err != nil {
@@ -44,12 +44,11 @@ func startDemo(t *testing.T) (cmd *exec.Cmd, child int, wait func() result) {
 // wantGone fails the test unless a process ends.
 func wantGone(t *testing.T, pid int) {
 	t.Helper()
-	for range 1000 {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil || strings.Contains(string(status), "\nState:\tZ") {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("process %d is left over", pid)
 }
@@ -77,15 +76,9 @@ func TestDemoPeerKilled(t *testing.T) {
 
 func TestPingpongInterrupted(t *testing.T) {
 	for _, args := range [][]string{{}, {"-e"}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		cmd, end := command(ctx, append([]string{"pingpong", "rc", "-d", testDevice(t), "-p", freePort(t)}, args...)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(300 * time.Millisecond)
-		cmd.Process.Signal(os.Interrupt)
-		r := end(t, cmd.Wait())
+		server := startReady(t, "local address", append([]string{"pingpong", "rc", "-d", testDevice(t), "-p", freePort(t)}, args...)...)
+		server.interrupt()
+		r := server.wait()
 		r.stdout = ""
 		r.wantError(t, exitInterrupted, "interrupted")
 	}

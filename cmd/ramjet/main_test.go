@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -48,12 +49,20 @@ type result struct {
 	stdout, stderr string
 }
 
-// command prepares a run of the command.
+// patience bounds a run of the command, which slow machines take long for.
+const patience = 3 * time.Minute
+
+// command prepares a run of the command. One that dials has as much time as it needs, unless
+// args say otherwise.
 func command(ctx context.Context, args ...string) (cmd *exec.Cmd, end func(t *testing.T, err error) result) {
+	dials := slices.IndexFunc(args, func(a string) bool { return a == "ping" || a == "cp" || a == "pipe" })
+	if dials >= 0 && !slices.Contains(args, "--timeout") {
+		args = slices.Insert(slices.Clone(args), dials+1, "--timeout", patience.String())
+	}
 	var stdout, stderr bytes.Buffer
 	cmd = exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = time.Minute
 	return cmd, func(t *testing.T, err error) (r result) {
 		t.Helper()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -67,7 +76,7 @@ func command(ctx context.Context, args ...string) (cmd *exec.Cmd, end func(t *te
 // ramjetCmd runs the command.
 func ramjetCmd(t *testing.T, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd, end := command(ctx, args...)
 	return end(t, cmd.Run())

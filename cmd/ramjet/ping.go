@@ -42,7 +42,12 @@ func newPingCmd() *cobra.Command {
 			"Connections are made by the connection manager. The other side may be rping, whose flags these are.",
 		Example: "  ramjet ping -s -d roce:127.0.0.1                          # the server\n" +
 			"  ramjet ping -c -d roce:127.0.0.2 -a 127.0.0.1 -V -C 10    # its client",
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q is no flag: give the server's address with --addr (-a)", args[0])
+			}
+			return nil
+		},
 	}
 	f.dev.add(c)
 	fl := c.Flags()

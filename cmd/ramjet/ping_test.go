@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/cm"
@@ -31,7 +30,7 @@ type running struct {
 // startNow starts a command that does not say when it is ready.
 func startNow(t *testing.T, args ...string) *running {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	cmd, end := command(ctx, args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -52,7 +51,7 @@ func newRunning(t *testing.T, cmd *exec.Cmd, wait func() result) *running {
 // startReady starts a command and returns once it has written a line with text.
 func startReady(t *testing.T, text string, args ...string) *running {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	cmd, end := command(ctx, args...)
 	all := cmd.Stdout.(*bytes.Buffer)
 	cmd.Stdout = nil
@@ -172,7 +171,8 @@ func TestPingErrors(t *testing.T) {
 		{"-c -a 127.0.0.1 -C -1", "--count -1"},
 		{"-c -a 127.0.0.1 -p 0", "--port 0"},
 		{"-s -a 203.0.113.77", "203.0.113.77 is no address of this host"},
-		{"-s more", "unknown command"},
+		{"-s more", `"more" is no flag`},
+		{"-c 192.0.2.1", "give the server's address with --addr"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			ramjetCmd(t, append([]string{"ping"}, strings.Fields(c.args)...)...).wantError(t, exitUsage, c.text)

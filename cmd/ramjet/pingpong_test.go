@@ -30,7 +30,7 @@ func TestPingpong(t *testing.T) {
 		{"srq -e -q 3 -r 10 -s 64", 3, 64},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			const iters = 100
 			args := append([]string{"pingpong"}, strings.Fields(c.args)...)

@@ -22,7 +22,7 @@ import (
 // closed. With -l and -v it returns once the pipe listens.
 func startPipe(t *testing.T, args ...string) (*running, io.WriteCloser) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	cmd, end := command(ctx, append([]string{"pipe"}, args...)...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -117,7 +117,7 @@ func TestPipeHalfClose(t *testing.T) {
 		question <- b
 		c.Write(bytes.ToUpper(b))
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd, end := command(ctx, "pipe", "-d", testDevice(t), host(at), "7000")
 	cmd.Stdin = strings.NewReader("question")
@@ -144,7 +144,7 @@ func TestPipeInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(30 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestPipePeerKilled(t *testing.T) {
 func TestPipeSilentPeerKilled(t *testing.T) {
 	at := testDevice(t)
 	server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
-	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: 30 * time.Second, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
+	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
 	c, err := d.Dial("rdma", host(at)+":7000")
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestPipeSilentPeerKilled(t *testing.T) {
 	}
 	server.kill()
 	server.wait()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	in, end := io.Pipe()
 	defer end.Close()

@@ -43,7 +43,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	b := &bench{T: t, ctx: ctx, from: t.TempDir(), to: t.TempDir(), dev: device(t), events: make(chan Event, 100)}
 	l, err := Listen(device(t), ":0")
 	b.ok(err)
@@ -72,7 +72,7 @@ func (b *bench) ok(err error) {
 
 func (b *bench) dial() *Client {
 	b.Helper()
-	c, err := Dial(b.ctx, b.dev, b.addr, 10*time.Second)
+	c, err := Dial(b.ctx, b.dev, b.addr, 2*time.Minute)
 	b.ok(err)
 	b.Cleanup(func() { c.Close() })
 	return c

@@ -84,7 +84,7 @@ func (s *site) make(f func(Config) (*Member, error)) *Member {
 
 func (s *site) eventually(what string, cond func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(2 * time.Minute); !cond(); time.Sleep(100 * time.Microsecond) {
 		if time.Now().After(end) {
 			s.t.Fatal("never: " + what)
 		}
