@@ -157,6 +157,11 @@ func TestDialErrors(t *testing.T) {
 	fails(t, err, syscall.EADDRINUSE)
 	_, err = cm.Listen(b, ":99999")
 	fails(t, err, verbs.ErrInvalid)
+
+	closed := open(t)
+	ok(t, closed.Close())
+	_, err = cm.Dial(ctx, closed, l.Addr().String())
+	fails(t, err, verbs.ErrClosed, closed.Name())
 }
 
 // silent returns an address that takes datagrams and answers none.

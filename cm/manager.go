@@ -49,7 +49,7 @@ func enter(id *ID, dev *verbs.Device) error {
 	}
 	m, err := newManager(dev)
 	if err != nil {
-		return err
+		return fmt.Errorf("cm: %s: %w", dev.Name(), err)
 	}
 	managers.of[dev] = m
 	m.add(id)

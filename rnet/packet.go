@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -117,13 +118,16 @@ func newPacketConn(dev *verbs.Device, address string, opt Options) (p *PacketCon
 
 // find returns the address to bind, which is one of the device's.
 func (p *PacketConn) find(address string) (netip.AddrPort, error) {
+	invalid := func(why string) error {
+		return &verbs.OpError{Op: "listen", Err: verbs.ErrInvalid, Detail: strconv.Quote(address) + " " + why}
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return netip.AddrPort{}, err
+		return netip.AddrPort{}, invalid("is not host:port")
 	}
 	number, err := net.LookupPort("udp", port)
 	if err != nil {
-		return netip.AddrPort{}, err
+		return netip.AddrPort{}, invalid("has no port: " + err.Error())
 	}
 	gids, err := p.dev.GIDs(1)
 	if err != nil {

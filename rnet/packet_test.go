@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -216,7 +218,9 @@ func TestListenPacketErrors(t *testing.T) {
 	if _, err := ListenPacket(a.dev, "192.0.2.1:0"); !errors.Is(err, verbs.ErrNotFound) {
 		t.Errorf("an address of others: %v", err)
 	}
-	if _, err := ListenPacket(a.dev, "nonsense"); err == nil {
-		t.Error("an address without a port")
+	for _, address := range []string{"nonsense", "", ":99999", ":nonsense"} {
+		if _, err := ListenPacket(a.dev, address); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), strconv.Quote(address)) {
+			t.Errorf("%q: %v", address, err)
+		}
 	}
 }
