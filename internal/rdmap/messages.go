@@ -95,7 +95,9 @@ func (q *QP) endReadResponse(last bool) {
 // answered ends the oldest READ or atomic request.
 func (q *QP) answered() {
 	op := q.reads.Front()
-	q.sq.At(int(op.wqe-q.popped)).answered++
+	if !op.ready {
+		q.sq.At(int(op.wqe-q.popped)).answered++
+	}
 	op.span = memory.Span{}
 	q.reads.PopFront()
 	q.retire()

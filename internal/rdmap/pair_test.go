@@ -59,7 +59,7 @@ func pair(t testing.TB, size int, p Params) (a, b *host) {
 	}
 	p.IRD, p.ORD = 8, 8
 	pa, pb := p, p
-	pa.SayReady, pb.AwaitReady = true, true
+	pa.SayReady, pb.AwaitReady = ReadyWrite, true
 	if !a.qp.Begin(pa) || !b.qp.Begin(pb) {
 		t.Fatal("a stream cannot begin")
 	}

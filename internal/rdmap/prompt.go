@@ -19,6 +19,6 @@ func (q *QP) Prompt() {
 	case t.await:
 		t.await = q.AwaitReady
 	case t.queued > 0 && !t.midway && !t.answering:
-		t.ready = true
+		t.ready = ReadyWrite
 	}
 }

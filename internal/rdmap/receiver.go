@@ -192,6 +192,9 @@ func (q *QP) consumePlain(b []byte) (rest []byte, more bool) {
 	}
 	r := &q.rx
 	ulen := int(binary.BigEndian.Uint16(b))
+	if ulen == 0 && !r.began {
+		return q.consumeEmpty(b)
+	}
 	head := iwarp.HeaderLen(b[iwarp.LengthLen])
 	if ulen < head {
 		q.terminate(iwarp.MPAMarker, nil, nil, 0) // no segment is that short
@@ -223,6 +226,25 @@ func (q *QP) consumePlain(b []byte) (rest []byte, more bool) {
 	return b[iwarp.LengthLen+head:], true
 }
 
+// consumeEmpty takes an FPDU of no ULPDU, with which a peer can say that it is ready.
+func (q *QP) consumeEmpty(b []byte) (rest []byte, more bool) {
+	all := iwarp.FPDULen(0)
+	if len(b) < all {
+		return b, false
+	}
+	if end := all - iwarp.CRCLen; q.CRC && iwarp.UpdateCRC(0, b[:end]) != iwarp.GetCRC(b[end:]) {
+		q.badCRC()
+		return nil, false
+	}
+	q.heardReady()
+	return b[all:], true
+}
+
+func (q *QP) heardReady() {
+	q.Device.Counters.RecvFPDUs++
+	q.tx.await, q.rx.began = false, true
+}
+
 // whole takes a whole segment; false: it waits for a receive, or the stream has ended.
 func (q *QP) whole(b []byte) bool {
 	r := &q.rx
@@ -250,7 +272,7 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 		}
 		i, start = iwarp.MarkerLen, iwarp.MarkerLen
 	}
-	var length int
+	length := -1
 	r.marked = r.marked[:0]
 	for want := iwarp.LengthLen; len(r.marked) < want; {
 		if at(i) && i != start {
@@ -273,9 +295,9 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 		}
 		r.marked = append(r.marked, b[i:i+n]...)
 		i += n
-		if length == 0 && len(r.marked) == iwarp.LengthLen {
+		if length < 0 && len(r.marked) == iwarp.LengthLen {
 			length = int(binary.BigEndian.Uint16(r.marked))
-			if length < iwarp.TaggedLen {
+			if length < iwarp.TaggedLen && (length > 0 || r.began) {
 				q.terminate(iwarp.MPAMarker, nil, nil, 0)
 				return nil, false
 			}
@@ -299,6 +321,10 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 	if q.CRC && iwarp.UpdateCRC(0, b[:i]) != iwarp.GetCRC(b[i:]) {
 		q.badCRC()
 		return nil, false
+	}
+	if length == 0 {
+		q.heardReady()
+		return b[i+iwarp.CRCLen:], true
 	}
 	seg := r.marked[iwarp.LengthLen:][:length]
 	if len(seg) < iwarp.HeaderLen(seg[0]) {

@@ -30,8 +30,8 @@ type sender struct {
 	answering bool // the first response has begun
 	turn      bool // a response goes next
 
-	ready bool // say ready: a WRITE of no bytes
-	await bool // send nothing before the peer does
+	ready Ready // what is to be said
+	await bool  // send nothing before the peer does
 }
 
 func (t *sender) begin(p *Params) {
@@ -45,7 +45,7 @@ func (t *sender) begin(p *Params) {
 
 func (t *sender) stop() {
 	t.resp.Clear()
-	t.answering, t.midway, t.gathering, t.ready = false, false, false, false
+	t.answering, t.midway, t.gathering, t.ready = false, false, false, NotReady
 	t.gather.Reset()
 }
 
@@ -56,9 +56,8 @@ func (q *QP) NextFPDUs(b *Batch) bool {
 	if !q.up || t.await && q.term == nil {
 		return false
 	}
-	if t.ready && !t.midway && !t.answering {
-		t.ready = false
-		q.segment(b, iwarp.Header{Tagged: true, Last: true, Opcode: iwarp.OpWrite}, nil, 0)
+	if t.ready != NotReady && !t.midway && !t.answering {
+		q.sayReady(b)
 	}
 	for q.term == nil && q.state >= verbs.RTR && q.state <= verbs.SQD {
 		answer := t.resp.Len() > 0 && !t.midway && (t.answering || t.turn || !q.canRequest())
@@ -82,6 +81,25 @@ func (q *QP) NextFPDUs(b *Batch) bool {
 		q.sendTerminate(b)
 	}
 	return b.Len() > before
+}
+
+// sayReady appends the message that RFC 6581 has come first.
+func (q *QP) sayReady(b *Batch) {
+	t := &q.tx
+	if t.ready == ReadyWrite {
+		q.segment(b, iwarp.Header{Tagged: true, Last: true, Opcode: iwarp.OpWrite}, nil, 0)
+	} else {
+		*q.reads.PushBack() = readOp{ready: true}
+		q.message(b, t.readHeader(), (&iwarp.ReadRequest{}).Append(nil))
+	}
+	t.ready = NotReady
+}
+
+// readHeader is that of the next READ.
+func (t *sender) readHeader() iwarp.Header {
+	h := iwarp.Header{Last: true, Opcode: iwarp.OpReadRequest, Queue: iwarp.QueueReadRequest, MSN: t.msn[iwarp.QueueReadRequest]}
+	t.msn[iwarp.QueueReadRequest]++
+	return h
 }
 
 // Sent takes note of n bytes that TCP took.
@@ -287,9 +305,7 @@ func (q *QP) requestRead(b *Batch, w *sendWQE) bool {
 	op.stag, op.to, op.size = r.SinkSTag, r.SinkTO, r.Size
 	*q.reads.PushBack() = op
 	var data [iwarp.ReadRequestLen]byte
-	h := iwarp.Header{Last: true, Opcode: iwarp.OpReadRequest, Queue: iwarp.QueueReadRequest, MSN: t.msn[iwarp.QueueReadRequest]}
-	t.msn[iwarp.QueueReadRequest]++
-	q.message(b, h, r.Append(data[:0]))
+	q.message(b, t.readHeader(), r.Append(data[:0]))
 	w.asked++
 	if w.asked >= len(w.sgl) {
 		q.finish(w)

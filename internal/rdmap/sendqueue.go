@@ -58,6 +58,7 @@ type bindArgs struct {
 // readOp is a READ or atomic request whose response is outstanding.
 type readOp struct {
 	wqe    uint64 // its work request: how many had left the queue when it was the oldest
+	ready  bool   // of no work request: it said that we are ready
 	atomic bool
 	id     uint32      // atomic
 	stag   iwarp.STag  // READ: the sink

@@ -15,6 +15,15 @@ type Wishes struct {
 	IRD, ORD uint16 // reads and atomics that we answer at once, and that we have in flight
 }
 
+// Ready is a kind of ready-to-receive message that an initiator sends.
+type Ready uint8
+
+const (
+	NotReady   Ready = iota // none
+	ReadyWrite              // an RDMA Write of no bytes
+	ReadyRead               // an RDMA Read of no bytes, whose response goes nowhere
+)
+
 // Params are what both sides agreed on.
 type Params struct {
 	CRC        bool
@@ -22,9 +31,9 @@ type Params struct {
 	MarkersOut bool
 	Segment    int // bytes of a ULPDU that we send at most
 	IRD, ORD   uint16
-	SayReady   bool // the initiator's first message says that it is ready (RFC 6581 section 4)
-	AwaitReady bool // nothing may be sent before the peer's first FPDU
-	Pause      bool // nothing is sent before that or the first Prompt
+	SayReady   Ready // the initiator's first message, which says that it is ready (RFC 6581 section 4)
+	AwaitReady bool  // nothing may be sent before the peer's first FPDU
+	Pause      bool  // nothing is sent before that or the first Prompt
 }
 
 // Setup reads the frame that the peer sends.
@@ -96,7 +105,7 @@ func (w *Wishes) flags() iwarp.FrameFlags {
 // AppendRequest appends the frame of an initiator.
 func AppendRequest(b []byte, w *Wishes, private []byte) []byte {
 	f := iwarp.Frame{Kind: iwarp.Request, Flags: w.flags() | iwarp.FlagEnhanced, Revision: 2, PrivateLen: uint16(iwarp.EnhancedLen + len(private))}
-	e := iwarp.Enhanced{PeerToPeer: true, RTRWrite: true, IRD: w.IRD, ORD: w.ORD}
+	e := iwarp.Enhanced{PeerToPeer: true, RTRWrite: true, RTRRead: w.ORD > 0, IRD: w.IRD, ORD: w.ORD}
 	return append(e.Append(f.Append(b)), private...)
 }
 
@@ -142,10 +151,15 @@ func (s *Setup) Replied(w *Wishes) (Params, iwarp.Cause) {
 		if s.Depths.ORD > w.IRD && s.Depths.ORD != iwarp.MaxDepth {
 			return p, iwarp.MPAInsufficientIRD
 		}
-		if s.Depths.PeerToPeer && !s.Depths.RTRWrite {
+		switch d := &s.Depths; {
+		case !d.PeerToPeer:
+		case d.RTRWrite:
+			p.SayReady = ReadyWrite
+		case d.RTRRead && p.ORD > 0:
+			p.SayReady = ReadyRead
+		default:
 			return p, iwarp.MPANoRTR
 		}
-		p.SayReady = s.Depths.PeerToPeer
 	}
 	return p, 0
 }
@@ -169,8 +183,15 @@ func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, boo
 	}
 	e := iwarp.Enhanced{IRD: w.IRD, ORD: p.ORD}
 	if d := &s.Depths; d.PeerToPeer {
-		e.PeerToPeer, e.RTRWrite, e.RTRRead = true, d.RTRWrite, !d.RTRWrite && d.RTRRead
-		if !e.RTRWrite && !e.RTRRead {
+		e.PeerToPeer = true
+		switch {
+		case d.RTRWrite:
+			e.RTRWrite = true
+		case d.RTRRead && w.IRD > 0:
+			e.RTRRead = true
+		case d.RTRSend:
+			e.RTRSend = true
+		default:
 			return s.Reject(b, nil), p, false
 		}
 		p.AwaitReady = true

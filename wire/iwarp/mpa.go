@@ -88,7 +88,7 @@ const MaxDepth = 1<<14 - 1
 //	+---+---------------------------+---+---------------------------+
 type Enhanced struct {
 	PeerToPeer bool // A: the initiator sends a ready-to-receive message first
-	RTRSend    bool // B: a Send of no bytes may be that message
+	RTRSend    bool // B: an FPDU of no ULPDU may be that message, or a Send of no bytes
 	RTRWrite   bool // C: an RDMA Write of no bytes
 	RTRRead    bool // D: an RDMA Read of no bytes
 	IRD        uint16

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// negotiate has a responder answer an initiator whose request offers what e says.
+func negotiate(t *testing.T, e iwarp.Enhanced, ird uint16) (reply Setup, p Params, ok bool) {
+	t.Helper()
+	var asked Setup
+	f := (&iwarp.Frame{Kind: iwarp.Request, Revision: 2, Flags: iwarp.FlagEnhanced, PrivateLen: iwarp.EnhancedLen}).Append(nil)
+	arriveFrame(t, &asked, e.Append(f), iwarp.Request)
+	b, p, ok := asked.Accept(nil, &Wishes{IRD: ird, ORD: 4, Segment: Large}, nil)
+	arriveFrame(t, &reply, b, iwarp.Reply)
+	return reply, p, ok
+}
+
+func arriveFrame(t *testing.T, s *Setup, b []byte, want iwarp.FrameKind) {
+	t.Helper()
+	for done := false; !done; {
+		n := copy(s.Into(), b)
+		b = b[n:]
+		var ok bool
+		if done, ok = s.Received(n, want); !ok || n == 0 && !done {
+			t.Fatal("no frame")
+		}
+	}
+}
+
+// TestReadyKinds has both sides agree on each kind of ready-to-receive message, and none
+// (RFC 6581 section 9).
+func TestReadyKinds(t *testing.T) {
+	for name, c := range map[string]struct {
+		offer       iwarp.Enhanced
+		ird         uint16 // of the responder
+		write, read bool   // what it takes
+		send        bool
+		ready       Ready // what an initiator of ours says then
+		cause       iwarp.Cause
+	}{
+		"all":            {offer: iwarp.Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true}, ird: 4, write: true, ready: ReadyWrite},
+		"read":           {offer: iwarp.Enhanced{RTRRead: true}, ird: 4, read: true, ready: ReadyRead},
+		"read or send":   {offer: iwarp.Enhanced{RTRRead: true, RTRSend: true}, ird: 0, send: true, cause: iwarp.MPANoRTR},
+		"send":           {offer: iwarp.Enhanced{RTRSend: true}, ird: 4, send: true, cause: iwarp.MPANoRTR},
+		"none":           {offer: iwarp.Enhanced{}, ird: 4},
+		"read, no depth": {offer: iwarp.Enhanced{RTRRead: true}, ird: 0},
+	} {
+		c.offer.PeerToPeer, c.offer.IRD, c.offer.ORD = true, 4, 4
+		reply, p, ok := negotiate(t, c.offer, c.ird)
+		d := reply.Depths
+		if ok != (c.write || c.read || c.send) || reply.Rejected() == ok || d.RTRWrite != c.write || d.RTRRead != c.read || d.RTRSend != c.send || ok && !p.AwaitReady {
+			t.Errorf("%s: %v, %+v, %+v", name, ok, d, p)
+		}
+		if !ok {
+			continue
+		}
+		if p, cause := reply.Replied(&Wishes{IRD: 4, ORD: 4, Segment: Large}); cause != c.cause || p.SayReady != c.ready {
+			t.Errorf("%s: the initiator says %v, %v", name, p.SayReady, cause)
+		}
+	}
+}
+
+// TestReadyRead begins with a READ of no bytes, with work requests behind it.
+func TestReadyRead(t *testing.T) {
+	a, b := newHost(t, 1, 4096), newHost(t, 2, 4096)
+	p := Params{CRC: true, Segment: Large, IRD: 2, ORD: 2}
+	pa, pb := p, p
+	pa.SayReady, pb.AwaitReady = ReadyRead, true
+	if !a.qp.Begin(pa) || !b.qp.Begin(pb) {
+		t.Fatal("a stream cannot begin")
+	}
+	fill(b.mem[:3000], 1)
+	b.post(verbs.SendWR{ID: 7, Op: verbs.Write, SGL: []verbs.SGE{b.sge(0, 10)}, Remote: a.at(4000)})
+	if b.transmit() {
+		t.Fatal("the responder speaks first")
+	}
+	for id := range uint64(3) {
+		a.post(verbs.SendWR{ID: id, Op: verbs.Read, SGL: []verbs.SGE{a.sge(int(id)*1000, 1000)}, Remote: b.at(int(id) * 1000)})
+	}
+	run(a, b, whole)
+	for id := range uint64(3) {
+		if wc := a.next(verbs.Success); wc.ID != id {
+			t.Errorf("completion of %d, want %d", wc.ID, id)
+		}
+	}
+	b.next(verbs.Success)
+	if !bytes.Equal(a.mem[:3000], b.mem[:3000]) || !bytes.Equal(a.mem[4000:4010], b.mem[:10]) {
+		t.Error("not what was read and written")
+	}
+	if len(a.events)+len(b.events) > 0 || a.qp.reads.Len() > 0 {
+		t.Errorf("events %v %v, %d READs", a.events, b.events, a.qp.reads.Len())
+	}
+}
+
+// TestReadyEmpty begins with an FPDU of no ULPDU, cut anywhere. A later one is an error.
+func TestReadyEmpty(t *testing.T) {
+	for name, p := range modes {
+		for cut := range 12 {
+			b := newHost(t, 2, 4096)
+			p.Segment, p.IRD, p.ORD, p.AwaitReady, p.MarkersOut = Large, 2, 2, true, false
+			if !b.qp.Begin(p) {
+				t.Fatal("a stream cannot begin")
+			}
+			b.post(verbs.SendWR{Op: verbs.Write})
+			var empty []byte
+			if p.MarkersIn {
+				empty = iwarp.Marker(0).Append(empty)
+			}
+			empty = append(empty, 0, 0, 0, 0)
+			sum := make([]byte, iwarp.CRCLen)
+			if p.CRC {
+				iwarp.PutCRC(sum, iwarp.UpdateCRC(0, empty))
+			}
+			again := append([]byte{0, 0, 0, 0}, make([]byte, iwarp.CRCLen)...)
+			if p.CRC {
+				iwarp.PutCRC(again[4:], iwarp.UpdateCRC(0, again[:4]))
+			}
+			empty = append(empty, sum...)
+			b.arriveAll(empty[:min(cut, len(empty)-1)])
+			if b.transmit() {
+				t.Fatalf("%s: the responder speaks too early", name)
+			}
+			b.arriveAll(empty[min(cut, len(empty)-1):])
+			if !b.transmit() || b.qp.State() == verbs.Err {
+				t.Fatalf("%s, cut at %d: the responder is silent, state %v", name, cut, b.qp.State())
+			}
+			b.drain()
+			b.next(verbs.Success)
+			b.arriveAll(again)
+			if b.qp.State() != verbs.Err {
+				t.Errorf("%s: an empty FPDU in a stream is taken", name)
+			}
+		}
+	}
+}
