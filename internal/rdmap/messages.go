@@ -17,7 +17,7 @@ func (q *QP) endSegment() {
 	h := &r.h
 	q.Device.Counters.RecvFPDUs++
 	q.tx.await, r.began = false, true
-	if q.state == verbs.RTR && !r.heard {
+	if q.state == verbs.RTR && !r.heard && (h.Opcode != iwarp.OpWrite || r.n > 0) { // not of what says only that the peer is ready
 		r.heard = true
 		q.Device.Outbox.Raise(verbs.EventCommEstablished, q.Owner)
 	}
