@@ -62,17 +62,22 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	kind, n, err := openNetwork(addr, opt)
 	if err != nil {
-		return nil, fmt.Errorf("iwarp: opening %v: %w", addr, err)
+		return nil, failed(addr, err)
 	}
 	d, err := softdev.NewStream(kind+":"+addr.String(), "iwarp", guid(addr), n)
 	if err != nil {
 		n.Close()
-		if errors.Is(err, syscall.EADDRNOTAVAIL) {
-			return nil, fmt.Errorf("iwarp: %v is no address of this host: %w", addr, err)
-		}
-		return nil, fmt.Errorf("iwarp: opening %v: %w", addr, err)
+		return nil, failed(addr, err)
 	}
 	return verbs.NewDevice(d), nil
+}
+
+// failed says why an address cannot be opened.
+func failed(addr netip.Addr, err error) error {
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return fmt.Errorf("iwarp: %v is no address of this host: %w", addr, err)
+	}
+	return fmt.Errorf("iwarp: opening %v: %w", addr, err)
 }
 
 // with returns o with the options of a device's name.

@@ -364,6 +364,9 @@ func (l *sctpLink) Close(abort bool) {
 }
 
 // MSS is that of packets, which do not bound segments: SCTP takes messages apart itself.
-func (l *sctpLink) MSS() int                  { return l.net.packetBytes() }
+func (l *sctpLink) MSS() int { return l.net.packetBytes() }
+
+// Silent is false: the association breaks by itself, see sctpSilence.
+func (l *sctpLink) Silent() bool              { return false }
 func (l *sctpLink) LocalAddr() netip.AddrPort { return l.from }
 func (l *sctpLink) PeerAddr() netip.AddrPort  { return l.to }

@@ -17,6 +17,14 @@ import (
 // maxPieces is how many pieces one system call takes (UIO_MAXIOV is 1024).
 const maxPieces = 512
 
+// A peer that is silent for keepBeat seconds is asked whether it is there, and is gone after
+// keepSilence. The system asks only while nothing is to be acknowledged; for the rest there is
+// Silent, as TCP_USER_TIMEOUT would end connections too whose peer answers that it has no room.
+const (
+	keepBeat    = 5
+	keepSilence = 30
+)
+
 // link is a TCP connection.
 type link struct {
 	net      *network
@@ -68,9 +76,17 @@ func (n *network) socket(at netip.AddrPort) (int, error) {
 
 // newLink takes a connected or connecting socket.
 func (n *network) newLink(fd int, to netip.AddrPort) (*link, error) {
-	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
-		unix.Close(fd)
-		return nil, os.NewSyscallError("setsockopt", err)
+	for _, o := range [...]struct{ level, name, value int }{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepBeat},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepBeat},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepSilence/keepBeat - 1},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+	} {
+		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+			unix.Close(fd)
+			return nil, os.NewSyscallError("setsockopt", err)
+		}
 	}
 	l := &link{net: n, fd: fd, to: to}
 	if sa, err := unix.Getsockname(fd); err == nil {
@@ -199,6 +215,13 @@ func (l *link) Close(abort bool) {
 	delete(l.net.owners, int32(l.fd))
 	unix.Close(l.fd)
 	l.fd = -1
+}
+
+// Silent says whether nothing that was sent has been acknowledged for keepSilence. A peer that
+// has said that it has no room is asked less and less often: the system gives it up by itself.
+func (l *link) Silent() bool {
+	i, err := unix.GetsockoptTCPInfo(l.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err == nil && i.Unacked > 0 && i.Snd_wnd > 0 && i.Last_ack_recv >= keepSilence*1000
 }
 
 // MSS returns the bytes of a TCP segment.

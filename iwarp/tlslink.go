@@ -396,6 +396,7 @@ func (l *tlsLink) Close(abort bool) {
 	l.tcp, l.in, l.buf, l.out, l.obuf, l.failed = nil, nil, nil, nil, nil, net.ErrClosed
 }
 
+func (l *tlsLink) Silent() bool              { return l.tcp != nil && l.tcp.Silent() }
 func (l *tlsLink) MSS() int                  { return l.tcp.MSS() }
 func (l *tlsLink) LocalAddr() netip.AddrPort { return l.from }
 func (l *tlsLink) PeerAddr() netip.AddrPort  { return l.to }

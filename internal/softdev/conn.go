@@ -39,6 +39,7 @@ const (
 	promptTime = ibta.Time(10 * time.Millisecond)  // until an initiator prompts a quiet peer; then twice as long each time
 	pauseTime  = ibta.Time(200 * time.Millisecond) // until a responder does
 	promptEnd  = ibta.Time(5 * time.Second)        // and no longer than that
+	lookTime   = ibta.Time(10 * time.Second)       // between looks whether the peer of a stream is still there
 )
 
 // conn is a connection: a link and what is done with it.
@@ -93,11 +94,17 @@ func (c *conn) late() {
 	case ending:
 		c.end(false)
 	case running:
+		if c.link.Silent() {
+			c.lost(errGone)
+			return
+		}
 		c.prompt()
 	default:
 		c.fail(errTooLate)
 	}
 }
+
+var errGone = errors.New("the peer acknowledges nothing")
 
 var errTooLate = fmt.Errorf("the peer does not answer: %w", context.DeadlineExceeded)
 
@@ -270,12 +277,14 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 
 // prompt has a peer look again that has sent nothing yet.
 func (c *conn) prompt() {
+	next := lookTime
 	if c.qp.engine.Quiet() && c.quiet < promptEnd {
 		c.qp.engine.Prompt()
 		c.quiet *= 2
-		c.dev.alarms.set(&c.bound, c.dev.passTime()+c.quiet)
+		next = c.quiet
 		c.dev.addReady(c)
 	}
+	c.dev.alarms.set(&c.bound, c.dev.passTime()+next)
 }
 
 // watch has Ready report what the connection waits for.

@@ -69,6 +69,9 @@ type Link interface {
 	Shutdown()
 	// Close ends the link; abort drops what has not arrived and tells the peer so.
 	Close(abort bool)
+	// Silent says that the peer has acknowledged nothing for so long that it is gone. Links that
+	// find that out by themselves, and break, say false.
+	Silent() bool
 	MSS() int
 	LocalAddr() netip.AddrPort
 	PeerAddr() netip.AddrPort
