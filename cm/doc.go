@@ -2,7 +2,7 @@
 
 // Package cm connects queue pairs by address and port: the connection manager, in the
 // shape of librdmacm. Its peers are other programs on this package, and programs on
-// librdmacm over any RoCEv2 device.
+// librdmacm over any RoCEv2 or iWARP device.
 //
 // # Two layers
 //
