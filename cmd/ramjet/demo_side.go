@@ -23,7 +23,7 @@ const (
 	sideQKey   = verbs.QKey(0x0ddba11)
 	maxSends   = 128
 	maxRecvs   = 1024
-	maxSilence = 5 * time.Second // of the peer, before a side gives up
+	maxSilence = 30 * time.Second // of the peer, before a side gives up
 )
 
 // side is one process's half of the demo.

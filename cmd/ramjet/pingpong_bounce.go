@@ -15,7 +15,7 @@ const (
 	pingpongQKey    = verbs.QKey(0x11111111)
 	pingpongFill    = 0x7b
 	pingpongPage    = 4096
-	pingpongSilence = 10 * time.Second // of the peer, before a side gives up
+	pingpongSilence = 30 * time.Second // of the peer, before a side gives up
 	grhLen          = 40
 
 	sendID, recvID = 1, 2 // of work requests, and bits of what a queue pair waits for

@@ -24,7 +24,7 @@ const (
 	// srqAddresses is how many addresses ibv_srq_pingpong exchanges, however many it uses.
 	srqAddresses = 256
 	doneText     = "done\x00"
-	exchangeTime = 10 * time.Second
+	exchangeTime = 30 * time.Second
 )
 
 // appendAddress appends an endpoint as it goes over the wire.
