@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds a wait for something that must happen.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // moment is how long tests look out for something that must not happen.
 const moment = 20 * time.Millisecond

@@ -29,7 +29,7 @@ func TestDropped(t *testing.T) {
 		var h hub
 		port := h.newPort()
 		func() { use(t, verbs.NewDevice(New("test", "test", 1, port))) }()
-		for end := time.Now().Add(10 * time.Second); !port.isClosed(); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); !port.isClosed(); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("a device with %s was not freed", name)
 			}

@@ -224,7 +224,7 @@ func (s *side) write(to *side, n int) {
 // eventually polls for a condition that must come true.
 func (s *side) eventually(cond func() bool, what string) {
 	s.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !cond(); time.Sleep(50 * time.Microsecond) {
+	for end := time.Now().Add(2 * time.Minute); !cond(); time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(end) {
 			s.t.Fatal("never: " + what)
 		}
