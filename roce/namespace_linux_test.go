@@ -105,7 +105,7 @@ func addAddress(addr netip.Addr) error {
 	if err := assignAddress(addr); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
 		if reachesItself(addr) {
 			return nil
 		}

@@ -150,7 +150,7 @@ func askUntilHeard(t *testing.T, address string, c *child, service uint64) {
 			}
 			return
 		case <-time.After(100 * time.Millisecond):
-			if tries == 100 {
+			if tries == 1200 {
 				t.Fatal("nobody hears requests for a claimed service")
 			}
 		}
@@ -182,7 +182,7 @@ func TestUnclaimed(t *testing.T) {
 		if err := g[1].Send(to, request(42)); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		if _, _, err := hears.Recv(ctx, make([]byte, verbs.MADLen)); err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestShareLeaksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); countSockets(t) > sockets || runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); countSockets(t) > sockets || runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d sockets and %d goroutines, before it were %d and %d", countSockets(t), runtime.NumGoroutine(), sockets, goroutines)
 		}
@@ -294,7 +294,7 @@ func TestMixedTrain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatal("not all has arrived")
 		}
 	}

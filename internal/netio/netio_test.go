@@ -22,7 +22,7 @@ var (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 func listen(t testing.TB, addr netip.Addr, o Options) *Socket {
 	t.Helper()
