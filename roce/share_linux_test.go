@@ -67,9 +67,12 @@ func request(service uint64) []byte {
 // TestProcesses lets processes of one address talk to each other, kills the first of them
 // in the middle of that, and adds another.
 func TestProcesses(t *testing.T) {
-	for name, v6 := range map[string]bool{"IPv4": false, "IPv6": true} {
-		t.Run(name, func(t *testing.T) { testProcesses(t, sharedAddress(t, v6)) })
-	}
+	t.Run("IPv4", func(t *testing.T) { testProcesses(t, sharedAddress(t, false)) })
+	t.Run("IPv6", func(t *testing.T) {
+		if inNamespace(t) { // where ::1 is nobody else's
+			testProcesses(t, sharedAddress(t, true))
+		}
+	})
 }
 
 func testProcesses(t *testing.T, address string) {
