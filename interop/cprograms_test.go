@@ -41,6 +41,8 @@ var (
 		clientSays: `(?m)^ \d+ +50 +\d`}
 	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID", iwGuest: "-d siw0",
 		onCM: true, late: true, clientSays: `(?m)^ \d+ +50 +\d`}
+	cPerfAll = &cKind{server: "-F -a -n 5 -p PORT", client: "-F -a -n 5 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID",
+		clientSays: `(?m)^ 8388608 +5 +\d`}
 	cRping = &cKind{server: "-s -v -V -p PORT -a SERVER", client: "-c -v -V -C 5 -p PORT -a SERVER",
 		onCM: true, serverSays: "rdma-ping-4:", clientSays: "rdma-ping-4:"}
 	cMatose = &cKind{server: "-p PORT -b SERVER", client: "-p PORT -s SERVER",
@@ -89,6 +91,19 @@ var cPrograms = []struct {
 	{cPerf, "ib_write_lat -s 64", 0},
 	{cPerf, "ib_read_lat -s 64", 0},
 	{cPerf, "ib_atomic_lat", 0},
+	{cPerf, "ib_send_bw -s 65536 -e", 0},
+	{cPerf, "ib_send_bw -c UC -s 1000", 0},
+	{cPerf, "ib_send_bw -c UD -s 1000 -e", 0},
+	{cPerf, "ib_send_lat -c UC -s 1000 -e", 0},
+	{cPerf, "ib_write_lat -c UC -s 1000", 0},
+	{cPerf, "ib_read_bw -s 65536 -e", 0},
+	{cPerf, "ib_read_lat -s 64 -e", 0},
+	{cPerf, "ib_atomic_bw -e", 0},
+	{cPerf, "ib_atomic_lat -e", 0},
+	{cPerfAll, "ib_send_bw", 0},
+	{cPerfAll, "ib_write_bw", 0},
+	{cPerfAll, "ib_write_lat", 0},
+	{cPerfAll, "ib_read_bw", 0},
 	{cPerfOnCM, "ib_send_bw -s 65536", cIWARP},
 	{cPerfOnCM, "ib_write_bw -s 65536", cIWARP},
 	{cPerfOnCM, "ib_read_bw -s 65536", cIWARP},
@@ -96,6 +111,11 @@ var cPrograms = []struct {
 	{cPerfOnCM, "ib_send_lat -s 64", cIWARP},
 	{cPerfOnCM, "ib_write_lat -s 64", cIWARP},
 	{cPerfOnCM, "ib_read_lat -s 64", cIWARP},
+	{cPerfOnCM, "ib_atomic_lat", 0},
+	{cPerfOnCM, "ib_send_lat -s 64 -e", 0},
+	{cPerfOnCM, "ib_read_bw -s 65536 -e", 0},
+	{cPerfOnCM, "ib_send_bw -c UD -s 1000", 0},
+	{cPerfOnCM, "ib_send_lat -c UD -s 1000 -e", 0},
 	{cRping, "rping -S 64", cIPv6 | cIWARP},
 	{cRping, "rping -S 9001", cIPv6 | cIWARP | cIWARPv6},
 	{cServerClient, "rdma_server", cIWARP},
@@ -125,8 +145,11 @@ func TestCPrograms(t *testing.T) {
 				c.at = p.port
 			}
 			name := p.argv
-			if p.cKind == cPerfOnCM {
+			switch p.cKind {
+			case cPerfOnCM:
 				name += " -R"
+			case cPerfAll:
+				name += " -a"
 			}
 			t.Run(f.toGuest()+"/"+name+"/"+f.name, c.toGuest)
 			if !p.guestServes {
