@@ -3,6 +3,8 @@
 package rdmap
 
 import (
+	"encoding/binary"
+
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
@@ -162,6 +164,23 @@ func (s *Setup) Replied(w *Wishes) (Params, iwarp.Cause) {
 		}
 	}
 	return p, 0
+}
+
+// AppendTerminate appends the Terminate of an initiator that cannot use the stream
+// (RFC 6581 section 9).
+func AppendTerminate(b []byte, p *Params, cause iwarp.Cause) []byte {
+	h := iwarp.Header{DDP: iwarp.DDPVersion, RDMAP: iwarp.RDMAPVersion, Last: true, Opcode: iwarp.OpTerminate, Queue: iwarp.QueueTerminate, MSN: 1}
+	body := (&iwarp.Terminate{Cause: cause}).Append(nil)
+	start, n := len(b), h.Len()+len(body)
+	if p.MarkersOut {
+		b = iwarp.Marker(0).Append(b)
+	}
+	b = append(h.Append(binary.BigEndian.AppendUint16(b, uint16(n))), body...)
+	b = append(b, make([]byte, iwarp.PadLen(n)+iwarp.CRCLen)...)
+	if end := len(b) - iwarp.CRCLen; p.CRC {
+		iwarp.PutCRC(b[end:], iwarp.UpdateCRC(0, b[start:end]))
+	}
+	return b
 }
 
 // Accept appends the reply of a responder that takes the connection. False: there is no

@@ -213,7 +213,14 @@ func (c *conn) replied() {
 	}
 	p, cause := c.setup.Replied(&c.wishes)
 	if cause != 0 {
-		c.fail(errors.New("set-up: " + cause.String()))
+		c.reply(rdmap.AppendTerminate(nil, &p, cause))
+		err, failed := errors.New("set-up: "+cause.String()), c.failed
+		c.inform(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
+		c.tell = nil
+		c.finish()
+		if failed != nil {
+			failed(err)
+		}
 		return
 	}
 	c.begin(c.qp, p)
