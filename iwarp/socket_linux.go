@@ -25,6 +25,10 @@ const (
 	keepSilence = 30
 )
 
+// unwatched has epoll report a socket that broke once, and not until it is watched again: it
+// would end each Wait.
+const unwatched = unix.EPOLLONESHOT
+
 // link is a TCP connection.
 type link struct {
 	net      *network
@@ -88,11 +92,11 @@ func (n *network) newLink(fd int, to netip.AddrPort) (*link, error) {
 			return nil, os.NewSyscallError("setsockopt", err)
 		}
 	}
-	l := &link{net: n, fd: fd, to: to}
+	l := &link{net: n, fd: fd, events: unwatched, to: to}
 	if sa, err := unix.Getsockname(fd); err == nil {
 		l.from = addrPort(sa)
 	}
-	if err := n.control(unix.EPOLL_CTL_ADD, fd, 0); err != nil {
+	if err := n.control(unix.EPOLL_CTL_ADD, fd, unwatched); err != nil {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("epoll_ctl", err)
 	}
@@ -133,6 +137,9 @@ func (l *link) Watch(read, write bool) {
 	}
 	if write {
 		events |= unix.EPOLLOUT
+	}
+	if events == 0 {
+		events = unwatched
 	}
 	if events != l.events {
 		l.events = events
