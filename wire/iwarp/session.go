@@ -4,7 +4,7 @@ package iwarp
 
 import "encoding/binary"
 
-// Payload protocol identifiers of DDP over SCTP (RFC 5043 section 5.2).
+// Payload protocol identifiers of DDP over SCTP (RFC 5043, and IANA's list of SCTP's).
 const (
 	PPIDSegment = 16 // a DDP segment
 	PPIDSession = 17 // Session
@@ -16,8 +16,9 @@ const SSNLen = 2
 // SessionLen is the length of a Session without its private data.
 const SessionLen = SSNLen + 2
 
-// SessionFunction is what a session control message says (RFC 5043 section 6, RFC 6581
-// section 7).
+// SessionFunction is what a session control message says. Initiate to Terminate are those of
+// RFC 6580 section 3.5, which lists RFC 5043's. The enhanced ones are RFC 6581's; their numbers
+// have not been compared with IANA's list.
 type SessionFunction uint16
 
 const (
@@ -30,7 +31,9 @@ const (
 	SessionEnhancedReject
 )
 
-// Session is a session control message of DDP over SCTP. Private data follow.
+// Session is a session control message of DDP over SCTP. Private data follow. That the function
+// code has 16 bits is RFC 6580's word (section 3.5); the order of the fields has not been
+// compared with another implementation, as there is none to be had.
 //
 //	 0               1               2               3
 //	+-------------------------------+-------------------------------+
