@@ -327,10 +327,16 @@ func (e *end) holds(off, n, seed int) {
 // same checks bytes of the end's region.
 func (e *end) same(off int, want []byte) {
 	e.t.Helper()
+	e.t.same(e.mr, off, want)
+}
+
+// same checks bytes of a region: it waits for them where completions do not say that they are there.
+func (t *T) same(mr *verbs.MR, off int, want []byte) {
+	t.Helper()
 	var at int
 	var equal bool
 	compare := func() bool {
-		e.mr.Do(func(b []byte) {
+		mr.Do(func(b []byte) {
 			b = b[off:]
 			if equal = bytes.Equal(b[:len(want)], want); !equal {
 				for at = 0; b[at] == want[at]; at++ {
@@ -339,11 +345,11 @@ func (e *end) same(off int, want []byte) {
 		})
 		return equal
 	}
-	if e.t.late() {
+	if t.late() {
 		for end := time.Now().Add(patience); !compare() && time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
 		}
 	}
 	if !compare() {
-		e.t.Fatalf("region differs from what is expected at byte %d of %d", at, len(want))
+		t.Fatalf("region differs from what is expected at byte %d of %d", at, len(want))
 	}
 }

@@ -99,6 +99,9 @@ func testZeroBased(t *T) {
 	}
 	a.fill(0, 10, 1)
 	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 10), Remote: verbs.Remote{Addr: 90, Key: mr.RKey()}})
+	want := make([]byte, 10)
+	pattern(want, 1)
+	t.same(mr, 90, want) // before it goes back
 	b.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{mr.SGE(90, 10)}, Remote: a.at(50)})
 	b.sent(verbs.Success)
 	a.holds(50, 10, 1)
