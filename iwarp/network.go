@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -14,6 +15,9 @@ import (
 
 // maxDepth is how many READs and atomics a stream answers at once, and has in flight.
 const maxDepth = 128
+
+// setupTime is how long work requests wait for TLS and SCTP at least.
+const setupTime = 10 * time.Second
 
 // local is the part of a device's network that is the same everywhere.
 type local struct {

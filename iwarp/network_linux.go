@@ -51,6 +51,9 @@ func (n *network) control(op, fd int, events uint32) error {
 // Arriving is false: the system sets links up.
 func (n *network) Arriving() bool { return false }
 
+// SetupTime is zero: so it does at once.
+func (n *network) SetupTime() time.Duration { return 0 }
+
 // Ready reports what epoll says is ready now.
 func (n *network) Ready(f func(owner any, read, write bool)) int {
 	count, err := pollNow(n.epoll, n.events)

@@ -113,6 +113,10 @@ func (n *sctpNetwork) Arriving() bool {
 	return n.starting > 0
 }
 
+// SetupTime is that of associations, one of whose packets may be lost: the library sends it
+// again after 1 to 3 s.
+func (n *sctpNetwork) SetupTime() time.Duration { return setupTime }
+
 // sctpAcceptor takes links.
 type sctpAcceptor struct {
 	net    *sctpNetwork

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/rdmap"
 	"github.com/ramjet-rdma/ramjet/internal/softdev"
@@ -76,6 +77,9 @@ func (n *tlsNetwork) release(b []byte) {
 		n.buffers = append(n.buffers, b[:bufferBytes])
 	}
 }
+
+// SetupTime is that of handshakes, which take processors that may be busy.
+func (n *tlsNetwork) SetupTime() time.Duration { return setupTime }
 
 // Dial begins to connect.
 func (n *tlsNetwork) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error) {

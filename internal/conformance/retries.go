@@ -80,13 +80,17 @@ var quick = verbs.ConnectOptions{Timeout: 8, RetryCount: 1}
 
 func testRetryAbsent(t *T) {
 	dev, _ := t.devices()
-	for _, op := range []verbs.SendOp{verbs.Send, verbs.Write, verbs.Read, verbs.FetchAdd} {
+	ends := map[verbs.SendOp]*end{verbs.Send: nil, verbs.Write: nil, verbs.Read: nil, verbs.FetchAdd: nil}
+	for op := range ends {
 		e := t.newEnd(dev, setup{})
+		ends[op] = e
 		e.addQP(verbs.QPInit{})
 		t.ok(e.qp.Connect(e.ep, absent(e), &quick))
 		e.recv(2, 0, 8)
 		e.post(verbs.SendWR{ID: 1, Op: op, SGL: e.sgl(0, 8), Remote: e.at(0)})
 		e.post(verbs.SendWR{ID: 2, Op: op, SGL: e.sgl(0, 8), Remote: e.at(0)})
+	}
+	for op, e := range ends {
 		if wc := t.next(e.scq); wc.Status != verbs.RetryExceeded || wc.ID != 1 {
 			t.Errorf("%v: %d completed with %v", op, wc.ID, wc.Status)
 		}

@@ -22,6 +22,9 @@ type Network interface {
 
 	// Arriving says that peers are setting links up that no Acceptor has yet.
 	Arriving() bool
+	// SetupTime is how long work requests wait for a link at least. Zero: no longer than their
+	// queue pair retries, as the system sets links up in next to no time.
+	SetupTime() time.Duration
 
 	Dial(from, to netip.AddrPort, tos uint8) (Link, error)
 	Listen(at netip.AddrPort, backlog int) (Acceptor, error)

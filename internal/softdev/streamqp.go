@@ -156,7 +156,8 @@ func (q *streamQP) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, err
 }
 
-// await bounds the time that work requests wait for a stream, as retries would.
+// await bounds the time that work requests wait for a stream: as retries would, if a link is
+// set up in that time.
 func (q *streamQP) await() {
 	if !q.engine.Waiting() || q.giveUp.index > 0 {
 		return
@@ -165,7 +166,8 @@ func (q *streamQP) await() {
 	if a.Timeout == 0 {
 		return
 	}
-	q.dev.alarms.set(&q.giveUp, q.dev.passTime()+(4096*ibta.Time(a.RetryCount+1))<<a.Timeout)
+	retries := (4096 * ibta.Time(a.RetryCount+1)) << a.Timeout
+	q.dev.alarms.set(&q.giveUp, q.dev.passTime()+max(retries, ibta.Time(q.dev.net.SetupTime())))
 	q.dev.wakeForTimer()
 }
 
