@@ -33,10 +33,18 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	return err ? rj_fail(c, err) : &c->channel;
 }
 
+/* A thread that has acknowledged the last event may be on its way back to rdma_get_cm_event while
+ * another destroys the channel: rping's is. It is to find a channel at which nothing happens any
+ * more, as if it had been there already, and no freed memory. So a channel goes with the next. */
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	TRY(cm_destroy_channel(HANDLE(rj_cm_channel, channel)));
-	free(channel);
+	static struct rdma_event_channel *latest;
+	struct rdma_event_channel *before = __atomic_exchange_n(&latest, channel, __ATOMIC_ACQ_REL);
+
+	if (!before)
+		return;
+	TRY(cm_destroy_channel(HANDLE(rj_cm_channel, before)));
+	free(before);
 }
 
 static struct rj_cm_id *new_id(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps)

@@ -204,11 +204,16 @@ func (x *session) loop(s *side) (Report, *hdrhistogram.Histogram, error) {
 	}
 	n, arrives := s.arrived()
 	if arrives && n > 0 {
-		if err := s.verify(n); err != nil && s.Transport == RC {
-			return r, trips, err
-		} else if err == nil {
-			r.Verified = true
+		err := s.verify(n)
+		for end := time.Now().Add(arrival); err != nil && s.Transport != RC && s.Op == Write && time.Now().Before(end); err = s.verify(n) {
+			if s.cq.Poll(s.wcs[:]) == 0 {
+				time.Sleep(time.Millisecond)
+			}
 		}
+		if err != nil && s.Transport == RC {
+			return r, trips, err
+		}
+		r.Verified = err == nil
 	}
 	return r, trips, nil
 }

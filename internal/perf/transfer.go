@@ -12,6 +12,10 @@ import (
 // settle is how long a side without acknowledgements waits for the last messages.
 const settle = 5 * time.Millisecond
 
+// arrival bounds how long data that no completion tells of may take to arrive after the peer
+// has sent the last of them.
+const arrival = 2 * time.Second
+
 // mark finds the best stretch of a transfer.
 type mark struct {
 	every, next uint64 // messages

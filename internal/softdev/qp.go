@@ -80,6 +80,10 @@ func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if q.ackHeld {
 		d.flushAcks()
 	}
+	if mask&verbs.MaskState != 0 && attr.State == verbs.SQD {
+		d.passNow = 0
+		d.transmit(false) // what was posted before is not to wait for the program's next poll
+	}
 	path := q.engine.Path()
 	err := q.engine.Modify(attr, mask)
 	if path != q.engine.Path() {
