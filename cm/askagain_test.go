@@ -28,15 +28,7 @@ func TestAskAgain(t *testing.T) {
 			a, b := c.open(t), c.open(t)
 			server, client := listening(t, b, cm.TCP), newSide(t, a, cm.TCP)
 			at := server.id.LocalAddr()
-			client.resolve(at)
-			client.addQP(client.id)
-			ok(t, client.id.Connect(nil))
-			in := server.event(cm.ConnectRequest).ID
-			defer in.Close()
-			server.addQP(in)
-			ok(t, in.Accept(nil))
-			client.event(cm.Established)
-			server.id.Close()
+			client.meet(server)
 
 			again, once := newSide(t, a, c.ps), newSide(t, a, c.ps)
 			fails(t, again.id.SetAskAgain(-1), verbs.ErrInvalid, "-1")
@@ -53,7 +45,7 @@ func TestAskAgain(t *testing.T) {
 			server = newSide(t, b, c.ps)
 			ok(t, server.id.Bind(at))
 			ok(t, server.id.Listen(0))
-			in = server.event(cm.ConnectRequest).ID
+			in := server.event(cm.ConnectRequest).ID
 			defer in.Close()
 			server.addQP(in)
 			ok(t, in.Accept(nil))
@@ -70,15 +62,7 @@ func TestAskAgainInVain(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		if known {
 			client := newSide(t, a, cm.TCP)
-			client.resolve(at)
-			client.addQP(client.id)
-			ok(t, client.id.Connect(nil))
-			in := server.event(cm.ConnectRequest).ID
-			defer in.Close()
-			server.addQP(in)
-			ok(t, in.Accept(nil))
-			client.event(cm.Established)
-			server.id.Close()
+			client.meet(server)
 		}
 		s := newSide(t, a, cm.TCP)
 		limit := time.Hour
@@ -92,4 +76,18 @@ func TestAskAgainInVain(t *testing.T) {
 		ok(t, s.id.Connect(nil))
 		s.event(cm.Rejected)
 	}
+}
+
+// meet connects s to a listener, which then goes.
+func (s *side) meet(server *side) {
+	s.t.Helper()
+	s.resolve(server.id.LocalAddr())
+	s.addQP(s.id)
+	ok(s.t, s.id.Connect(nil))
+	in := server.event(cm.ConnectRequest).ID
+	s.t.Cleanup(func() { in.Close() })
+	server.addQP(in)
+	ok(s.t, in.Accept(nil))
+	s.event(cm.Established)
+	server.id.Close()
 }

@@ -51,20 +51,7 @@ func TestSCTP(t *testing.T) {
 	if c.PeerAddr().String() != address {
 		t.Errorf("connected to %v, not %v", c.PeerAddr(), address)
 	}
-	for n := 1; n <= cm.DefaultRecvSize; n *= 2 {
-		msg := bytes.Repeat([]byte{byte(n), 3}, n/2+1)[:n]
-		if err := c.Send(ctx, msg); err != nil {
-			t.Fatal(err)
-		}
-		m, err := c.Recv(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(m.Bytes(), msg) {
-			t.Fatalf("%d bytes: not what was sent", n)
-		}
-		m.Release()
-	}
+	echoes(ctx, t, c)
 }
 
 // TestSCTPRefused dials where nobody listens, somebody who does not want, and nobody.

@@ -96,6 +96,25 @@ func serve(t testing.TB, dev *verbs.Device) string {
 	return l.Addr().String()
 }
 
+// echoes sends messages of many lengths to a peer of serve, and wants them back.
+func echoes(ctx context.Context, t *testing.T, c *cm.Conn) {
+	t.Helper()
+	for n := 1; n <= cm.DefaultRecvSize; n *= 2 {
+		msg := bytes.Repeat([]byte{byte(n), 3}, n/2+1)[:n]
+		if err := c.Send(ctx, msg); err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.Recv(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(m.Bytes(), msg) {
+			t.Fatalf("%d bytes: not what was sent", n)
+		}
+		m.Release()
+	}
+}
+
 // TestTLSConformance runs the suite inside TLS.
 func TestTLSConformance(t *testing.T) {
 	ca := newCA(t)
@@ -120,20 +139,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for n := 1; n <= cm.DefaultRecvSize; n *= 2 {
-		msg := bytes.Repeat([]byte{byte(n), 3}, n/2+1)[:n]
-		if err := c.Send(ctx, msg); err != nil {
-			t.Fatal(err)
-		}
-		m, err := c.Recv(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(m.Bytes(), msg) {
-			t.Fatalf("%d bytes: not what was sent", n)
-		}
-		m.Release()
-	}
+	echoes(ctx, t, c)
 }
 
 // TestTLSRefused has handshakes fail, and says why on both sides.
