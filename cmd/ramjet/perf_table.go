@@ -141,16 +141,24 @@ func (t *perfTable) write(w io.Writer, results []perfFigure) {
 			for _, x := range ratios {
 				low, high = min(low, x), max(high, x)
 			}
-			bound, reached := "at least", "no"
-			if f.Unit == perf.RoundTripTime {
-				bound = "at most"
-			}
-			if f.Reached(i, ratio) {
-				reached = "yes"
-			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %.2f to %.2f | %s %.2f | %s |\n", name, value, ref.Name, f.Unit.Format(theirs),
-				ratio, low, high, bound, ref.Want, reached)
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %.2f to %.2f | %s |\n", name, value, ref.Name, f.Unit.Format(theirs),
+				ratio, low, high, wanted(f, i, ratio))
 			name, value = "", " | "
 		}
 	}
+}
+
+// wanted is the table's last two columns for a ratio: what is wanted, and whether it is reached.
+func wanted(f *perf.Figure, ref int, ratio float64) string {
+	if f.Against[ref].Want == 0 {
+		return " | "
+	}
+	bound, reached := "at least", "no"
+	if f.Unit == perf.RoundTripTime {
+		bound = "at most"
+	}
+	if f.Reached(ref, ratio) {
+		reached = "yes"
+	}
+	return fmt.Sprintf("%s %.2f | %s", bound, f.Against[ref].Want, reached)
 }

@@ -44,7 +44,7 @@ func benchmark(b *testing.B, c *Client, f Figure) {
 		if ref.Baseline != nil {
 			cfg := *ref.Baseline
 			cfg.Count = b.N
-			if cfg.Kind == baseline.UDPPackets {
+			if cfg.Kind == baseline.UDPPackets || cfg.Kind == baseline.UDPTrains {
 				cfg.Count, cfg.Duration = 0, max(r.Elapsed, 5*time.Millisecond)
 			}
 			br, err := c.Baseline(b.Context(), cfg)

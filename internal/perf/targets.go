@@ -35,7 +35,7 @@ type Reference struct {
 	Name     string
 	Baseline *baseline.Config // bare sockets, or else:
 	Config   *Config          // verbs in another way
-	Want     float64          // at least, for RoundTripTime at most
+	Want     float64          // at least, for RoundTripTime at most; 0: nothing is wanted, it stands there to compare
 }
 
 // Reached says whether a ratio is as good as it should be.
@@ -133,7 +133,7 @@ func (c Config) Deep() Config {
 
 // Figures returns all figures, each of its measurements d long.
 func Figures(d time.Duration) []Figure {
-	const mib, small = 1 << 20, 64
+	const mib, small, overhead = 1 << 20, 64, 12 + 4 // the BTH and the ICRC of a packet
 	base := func(k baseline.Kind, size int, cc string) *baseline.Config {
 		return &baseline.Config{Kind: k, Size: size, Duration: d, Congestion: cc}
 	}
@@ -151,7 +151,8 @@ func Figures(d time.Duration) []Figure {
 				Name: fmt.Sprintf("RC %v, 1 MiB, MTU %d", op, mtu), Unit: BytesPerSecond,
 				Config: Config{Op: op, Mode: Bandwidth, Size: mib, MTU: mtu, Duration: d},
 				Against: []Reference{{Name: "TCP", Baseline: base(baseline.TCPStream, mib, ""), Want: system},
-					{Name: "TCP cubic", Baseline: base(baseline.TCPStream, mib, "cubic"), Want: cubic}},
+					{Name: "TCP cubic", Baseline: base(baseline.TCPStream, mib, "cubic"), Want: cubic},
+					{Name: "UDP, bare GSO sends of such packets", Baseline: base(baseline.UDPTrains, mtu+overhead, "")}},
 			})
 		}
 	}

@@ -39,9 +39,12 @@ const (
 	TCPSleeping
 	// TCPStream is a stream of writes to a net.Conn, read in pieces of 1 MiB.
 	TCPStream
+	// UDPTrains is a stream of datagrams, as many in a GSO send as it takes, received with
+	// GRO, both sides polling, with a window of 1 MiB where the buffers hold that. Linux only.
+	UDPTrains
 )
 
-var names = [...]string{"UDP polled round trip", "UDP sleeping round trip", "UDP packets", "TCP polled round trip", "TCP sleeping round trip", "TCP stream"}
+var names = [...]string{"UDP polled round trip", "UDP sleeping round trip", "UDP packets", "TCP polled round trip", "TCP sleeping round trip", "TCP stream", "UDP trains"}
 
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(names) {
@@ -92,7 +95,7 @@ const stop = 0xff
 
 func (c Config) check() error {
 	switch {
-	case c.Size < 1, c.Size > 65507 && (c.Kind == UDPPolled || c.Kind == UDPSleeping || c.Kind == UDPPackets):
+	case c.Size < 1, c.Size > 65507 && (c.Kind == UDPPolled || c.Kind == UDPSleeping || c.Kind == UDPPackets || c.Kind == UDPTrains):
 		return fmt.Errorf("baseline: %v: size %d is out of range", c.Kind, c.Size)
 	case c.Duration <= 0 && (c.Count <= 0 || c.Kind == UDPPackets):
 		return fmt.Errorf("baseline: %v: needs a duration or a count", c.Kind)

@@ -147,6 +147,12 @@ func (s *Server) listenRaw(local netip.AddrPort) error {
 		s.serve = func(ctx context.Context) error { return serveUDPPolled(ctx, raw, s.config.Size) }
 	case UDPPackets:
 		s.serve = func(ctx context.Context) error { return servePackets(ctx, raw, s.config.Size) }
+	case UDPTrains:
+		if err := unix.SetsockoptInt(raw.fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1); err != nil {
+			raw.close()
+			return os.NewSyscallError("setsockopt UDP_GRO", err)
+		}
+		s.serve = func(ctx context.Context) error { return serveTrains(ctx, raw) }
 	case TCPPolled:
 		if err := unix.Listen(raw.fd, 1); err != nil {
 			raw.close()
@@ -172,6 +178,9 @@ func runRaw(ctx context.Context, c Config, local, remote netip.AddrPort) (Result
 		return runUDPPolled(ctx, raw, c, remote)
 	case UDPPackets:
 		return runPackets(ctx, raw, c, remote)
+	case UDPTrains:
+		to := rawAddress(remote)
+		return runTrains(ctx, raw, c, &to)
 	}
 	return runTCPPolled(ctx, raw, c, remote)
 }
