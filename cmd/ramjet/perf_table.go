@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ type perfTable struct {
 	runs     int
 	duration perfDuration
 	only     string
+	device   string
 	json     bool
 	profile  string
 }
@@ -27,10 +29,11 @@ func newPerfTableCmd() *cobra.Command {
 	t := &perfTable{duration: perfDuration(500 * time.Millisecond)}
 	c := &cobra.Command{Use: "table", Short: "Measure all figures of docs/performance.md, as its table", Args: cobra.NoArgs,
 		Long: "Measure every figure that this project holds itself to, as a ratio to sockets in the same run, between two\n" +
-			"processes on loopback addresses, and write them as a Markdown table."}
+			"processes on loopback addresses, and write them as a Markdown table. --device iwarp: measures those of iWARP only."}
 	c.Flags().IntVar(&t.runs, "runs", 5, "repeat so many times; the table has the medians")
 	c.Flags().VarP(&t.duration, "duration", "D", "`time` of each measurement, in seconds or such as 500ms")
 	c.Flags().StringVar(&t.only, "only", "", "measure only figures with this `text` in their name")
+	c.Flags().StringVarP(&t.device, "device", "d", "", "measure only figures of this `kind` of device, roce: or iwarp:")
 	c.Flags().BoolVar(&t.json, "json", false, "write JSON")
 	profile := addProfileFlag(c)
 	return leaf(c, func(c *cobra.Command, _ []string) error {
@@ -38,13 +41,13 @@ func newPerfTableCmd() *cobra.Command {
 			return usagef("--runs is %d: it has to be 1 or more", t.runs)
 		}
 		var figures []perf.Figure
-		for _, f := range perf.Figures(time.Duration(t.duration)) {
-			if strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
+		for _, f := range append(perf.Figures(time.Duration(t.duration)), perf.IWARPFigures(time.Duration(t.duration))...) {
+			if strings.HasPrefix(cmp.Or(f.Device, "roce:"), t.device) && strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
 				figures = append(figures, f)
 			}
 		}
 		if len(figures) == 0 {
-			return usagef("--only: no figure has %q in its name", t.only)
+			return usagef("no figure has %q in its name and %q as its device", t.only, t.device)
 		}
 		stop, err := startProfile(*profile)
 		if err != nil {
@@ -96,12 +99,12 @@ func (t *perfTable) run(ctx context.Context, figures []perf.Figure, out, log io.
 
 // measure measures a figure with a second process of its own.
 func (t *perfTable) measure(ctx context.Context, f *perf.Figure, log io.Writer) (v perf.Values, err error) {
-	peer, err := startPerfPeer(log, t.profile, "")
+	peer, err := startPerfPeer(log, t.profile, f.Device)
 	if err != nil {
 		return v, err
 	}
 	defer peer.Close()
-	d := &perfDevice{log: log}
+	d := &perfDevice{flags: deviceFlags{device: f.Device}, log: log}
 	client, err := perf.Dial(ctx, peer.Address, perf.LoopbackAddress(), perf.Options{Open: d.open})
 	if err != nil {
 		return v, err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -252,17 +253,23 @@ func TestPerfOtherCommand(t *testing.T) {
 
 func TestPerfTable(t *testing.T) {
 	t.Setenv(perfPeerEnv, "1")
-	out, err := runPerf(t.Context(), io.Discard, "table", "--runs", "2", "-D", "5ms", "--only", "RC SEND, 64 B, round trip, polling")
-	if err != nil {
-		t.Fatal(err)
+	tables := map[string][]string{"roce:": {"--only", "RC SEND, 64 B, round trip, polling"}}
+	if runtime.GOOS == "linux" {
+		tables["iwarp:"] = []string{"--only", "one deep queue"}
 	}
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) != 6 { // what was measured, an empty line, two of head, two references
-		t.Fatalf("output:\n%s", out)
-	}
-	for _, l := range lines[2:] {
-		if n := strings.Count(l, "|"); n != 10 {
-			t.Errorf("%d bars: %s", n, l)
+	for device, args := range tables {
+		out, err := runPerf(t.Context(), io.Discard, append([]string{"table", "--runs", "2", "-D", "5ms", "-d", device}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if want := map[string]int{"roce:": 6, "iwarp:": 5}[device]; len(lines) != want { // what was measured, an empty line, two of head, the references
+			t.Fatalf("output:\n%s", out)
+		}
+		for _, l := range lines[2:] {
+			if n := strings.Count(l, "|"); n != 10 || strings.Contains(l, "failed") {
+				t.Errorf("%d bars: %s", n, l)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package perf
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +18,12 @@ import (
 //
 // Ratios need runs of at least some 100 ms: with -benchtime 1x they say nothing.
 func BenchmarkFigures(b *testing.B) {
-	for _, f := range Figures(0) {
+	for _, f := range append(Figures(0), IWARPFigures(0)...) {
 		b.Run(strings.NewReplacer(" ", "_", ",", "").Replace(f.Name), func(b *testing.B) {
-			benchmark(b, dial(b), f)
+			if f.Device != "" && runtime.GOOS != "linux" {
+				b.Skip("iWARP over TCP is there on Linux only")
+			}
+			benchmark(b, dial(b, f.Device), f)
 		})
 	}
 }
@@ -41,7 +45,8 @@ func benchmark(b *testing.B, c *Client, f Figure) {
 	}
 	for _, ref := range f.Against {
 		var against float64
-		if ref.Baseline != nil {
+		switch {
+		case ref.Baseline != nil:
 			cfg := *ref.Baseline
 			cfg.Count = b.N
 			if cfg.Kind == baseline.UDPPackets || cfg.Kind == baseline.UDPTrains {
@@ -53,12 +58,14 @@ func benchmark(b *testing.B, c *Client, f Figure) {
 				continue
 			}
 			against = f.Unit.OfBaseline(br)
-		} else {
+		case ref.Config != nil:
 			r, err := c.Run(b.Context(), limit(*ref.Config))
 			if err != nil {
 				b.Fatal(err)
 			}
 			against = f.Unit.Of(r)
+		default:
+			against = ref.Fixed
 		}
 		b.ReportMetric(value/against, "x_"+strings.ReplaceAll(ref.Name, " ", "_"))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,26 +15,40 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// peerEnv makes the test binary the second process.
+// peerEnv makes the test binary the second process, with the kind of device that it names.
 const peerEnv = "RAMJET_PERF_PEER"
 
-func open(name string) (*verbs.Device, error) { return ramjet.Open(name) }
+// opener opens devices of a kind, with its options, at the addresses of those that it is asked
+// for, which are RoCEv2's.
+func opener(device string) func(name string) (*verbs.Device, error) {
+	kind, options, more := strings.Cut(device, "?")
+	if more {
+		options = "?" + options
+	}
+	return func(name string) (*verbs.Device, error) {
+		return ramjet.Open(kind + strings.TrimPrefix(name, "roce:") + options)
+	}
+}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(peerEnv) == "" {
+	device := os.Getenv(peerEnv)
+	if device == "" {
 		os.Exit(m.Run())
 	}
-	if err := RunPeer(context.Background(), LoopbackAddress(), Options{Open: open}, os.Stdin, os.Stdout); err != nil {
+	if err := RunPeer(context.Background(), LoopbackAddress(), Options{Open: opener(device)}, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// dial starts a second process and connects to it.
-func dial(t testing.TB) *Client {
+// dial starts a second process and connects to it; device is their kind, empty: RoCEv2.
+func dial(t testing.TB, device string) *Client {
 	t.Helper()
+	if device == "" {
+		device = "roce:"
+	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), peerEnv+"=1")
+	cmd.Env = append(os.Environ(), peerEnv+"="+device)
 	p, err := StartPeer(cmd)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +58,7 @@ func dial(t testing.TB) *Client {
 			t.Errorf("second process: %v", err)
 		}
 	})
-	c, err := Dial(context.Background(), p.Address, LoopbackAddress(), Options{Open: open})
+	c, err := Dial(context.Background(), p.Address, LoopbackAddress(), Options{Open: opener(device)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +68,7 @@ func dial(t testing.TB) *Client {
 
 // Every operation, transport and mode between two processes; the data is compared.
 func TestEverything(t *testing.T) {
-	c := dial(t)
+	c := dial(t, "")
 	for _, mode := range []Mode{Bandwidth, Latency} {
 		for _, op := range []Op{Send, Write, Read, FetchAdd, CompareSwap} {
 			for _, tr := range []Transport{RC, UC, UD} {
@@ -113,7 +128,7 @@ func checkResult(t *testing.T, r *Result) {
 
 // What the other options do.
 func TestOptions(t *testing.T) {
-	c := dial(t)
+	c := dial(t, "")
 	for name, cfg := range map[string]Config{
 		"several queue pairs":   {Op: Write, Mode: Bandwidth, QPs: 5, Iters: 100, Size: 100},
 		"receives of many":      {Op: Send, Mode: Bandwidth, QPs: 5, Iters: 300, Size: 100, RxDepth: 20, TxDepth: 16},

@@ -16,6 +16,7 @@ import (
 type Figure struct {
 	Name    string
 	Unit    Unit
+	Device  string // kind, with options; empty: RoCEv2
 	Config  Config
 	Against []Reference
 }
@@ -34,7 +35,8 @@ const (
 type Reference struct {
 	Name     string
 	Baseline *baseline.Config // bare sockets, or else:
-	Config   *Config          // verbs in another way
+	Config   *Config          // verbs in another way, or else:
+	Fixed    float64          // a value that is to be had on any machine
 	Want     float64          // at least, for RoundTripTime at most; 0: nothing is wanted, it stands there to compare
 }
 
@@ -97,18 +99,21 @@ func (c *Client) Measure(ctx context.Context, f *Figure) (v Values, err error) {
 	v.Value, v.Allocs, v.Count = f.Unit.Of(r), r.Local.Allocs+r.Peer.Allocs, r.Messages
 	for _, ref := range f.Against {
 		var a float64
-		if ref.Baseline != nil {
+		switch {
+		case ref.Baseline != nil:
 			b, err := c.Baseline(ctx, *ref.Baseline)
 			if err != nil {
 				return v, fmt.Errorf("%s: %s: %w", f.Name, ref.Name, err)
 			}
 			a = f.Unit.OfBaseline(b)
-		} else {
+		case ref.Config != nil:
 			r, err := c.Run(ctx, *ref.Config)
 			if err != nil {
 				return v, fmt.Errorf("%s: %s: %w", f.Name, ref.Name, err)
 			}
 			a = f.Unit.Of(r)
+		default:
+			a = ref.Fixed
 		}
 		v.Against = append(v.Against, a)
 		v.Ratios = append(v.Ratios, v.Value/a)
@@ -131,7 +136,7 @@ func (c Config) Deep() Config {
 	return c
 }
 
-// Figures returns all figures, each of its measurements d long.
+// Figures returns the figures of RoCEv2, each of their measurements d long.
 func Figures(d time.Duration) []Figure {
 	const mib, small, overhead = 1 << 20, 64, 12 + 4 // the BTH and the ICRC of a packet
 	base := func(k baseline.Kind, size int, cc string) *baseline.Config {
