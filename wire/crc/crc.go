@@ -4,6 +4,33 @@
 // CRC-32 of InfiniBand's packets and the CRC32C of iWARP's FPDUs.
 package crc
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+	"unsafe"
+)
 
 var castagnoliTable = crc32.MakeTable(crc32.Castagnoli)
+
+// CopyIEEE and CopyCastagnoli copy src to dst, which has the same length, and continue a CRC over
+// what is then there: it fits the copy even if src changes meanwhile, as each byte is read once.
+// dst may be src; they panic where the memory overlaps otherwise or the lengths differ.
+func CopyIEEE(state uint32, dst, src []byte) uint32 {
+	checkCopy(dst, src)
+	return copyIEEE(state, dst, src)
+}
+
+// CopyCastagnoli is CopyIEEE for the CRC32C.
+func CopyCastagnoli(state uint32, dst, src []byte) uint32 {
+	checkCopy(dst, src)
+	return copyCastagnoli(state, dst, src)
+}
+
+func checkCopy(dst, src []byte) {
+	if len(dst) != len(src) {
+		panic("crc: a copy between slices of different lengths")
+	}
+	d := uintptr(unsafe.Pointer(unsafe.SliceData(dst))) - uintptr(unsafe.Pointer(unsafe.SliceData(src)))
+	if d != 0 && len(src) > 0 && (d < uintptr(len(src)) || -d < uintptr(len(src))) {
+		panic("crc: a copy between slices that overlap")
+	}
+}

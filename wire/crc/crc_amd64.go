@@ -4,7 +4,10 @@
 
 package crc
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+	"unsafe"
+)
 
 // A CRC is the message's residue mod P, so any block of the message may move forward by d
 // bits if it is multiplied by x^d mod P, which is short: A·x^d + B and A·(x^d mod P) + B have
@@ -60,6 +63,11 @@ const foldMin = 64
 //go:noescape
 func fold(table *foldTable, state uint32, data []byte) uint32
 
+// copyFold is fold that stores what it reads at dst too, of which nothing is read.
+//
+//go:noescape
+func copyFold(table *foldTable, state uint32, dst *byte, src []byte) uint32
+
 // UpdateIEEE is [crc32.Update] with the IEEE table.
 func UpdateIEEE(state uint32, data []byte) uint32 {
 	if canFold && len(data) >= foldMin {
@@ -74,6 +82,24 @@ func UpdateCastagnoli(state uint32, data []byte) uint32 {
 		return fold(&castagnoli, state, data)
 	}
 	return crc32.Update(state, castagnoliTable, data)
+}
+
+// copyIEEE is CopyIEEE for slices that it has checked.
+func copyIEEE(state uint32, dst, src []byte) uint32 {
+	if canFold && len(src) >= foldMin {
+		return copyFold(&ieee, state, unsafe.SliceData(dst), src)
+	}
+	copy(dst, src)
+	return crc32.Update(state, crc32.IEEETable, dst)
+}
+
+// copyCastagnoli is CopyCastagnoli for slices that it has checked.
+func copyCastagnoli(state uint32, dst, src []byte) uint32 {
+	if canFold && len(src) >= foldMin {
+		return copyFold(&castagnoli, state, unsafe.SliceData(dst), src)
+	}
+	copy(dst, src)
+	return crc32.Update(state, castagnoliTable, dst)
 }
 
 // cpuid returns what the processor says of itself on a leaf, subleaf 0; xgetbv which

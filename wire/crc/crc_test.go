@@ -3,6 +3,7 @@
 package crc
 
 import (
+	"bytes"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -20,8 +21,9 @@ func testBytes(n int) []byte {
 var kinds = []struct {
 	name   string
 	update func(uint32, []byte) uint32
+	copy   func(uint32, []byte, []byte) uint32
 	table  *crc32.Table
-}{{"IEEE", UpdateIEEE, crc32.IEEETable}, {"Castagnoli", UpdateCastagnoli, castagnoliTable}}
+}{{"IEEE", UpdateIEEE, CopyIEEE, crc32.IEEETable}, {"Castagnoli", UpdateCastagnoli, CopyCastagnoli, castagnoliTable}}
 
 // checkCRC compares both CRCs with the standard library.
 func checkCRC(t *testing.T, state uint32, data []byte) {
@@ -73,6 +75,76 @@ func TestCRCSplit(t *testing.T) {
 	}
 }
 
+// checkCopies compares both copies with copy and the standard library, and wants the bytes
+// around the copy as they were.
+func checkCopies(t *testing.T, state uint32, src []byte, at int) {
+	t.Helper()
+	const around = 70
+	room := make([]byte, at+len(src)+2*around)
+	for _, k := range kinds {
+		for i := range room {
+			room[i] = 0xa5
+		}
+		dst := room[around+at:][:len(src)]
+		want := crc32.Update(state, k.table, src)
+		if got := k.copy(state, dst, src); got != want {
+			t.Fatalf("%s: state %08x, %d bytes: %08x, want %08x", k.name, state, len(src), got, want)
+		}
+		if !bytes.Equal(dst, src) {
+			t.Fatalf("%s: %d bytes are not as they were", k.name, len(src))
+		}
+		if got := k.copy(state, dst, dst); got != want || !bytes.Equal(dst, src) {
+			t.Fatalf("%s: %d bytes onto themselves: %08x, want %08x", k.name, len(src), got, want)
+		}
+		for i, b := range room {
+			if b != 0xa5 && (i < around+at || i >= around+at+len(src)) {
+				t.Fatalf("%s: %d bytes to %d: byte %d was written", k.name, len(src), around+at, i)
+			}
+		}
+	}
+}
+
+func TestCopy(t *testing.T) {
+	b := testBytes(1<<16 + 64)
+	for n := range 700 {
+		for at := range 9 {
+			checkCopies(t, 0, b[at:at+n], at*7%9)
+		}
+		checkCopies(t, rand.Uint32(), b[n%64:][:n], n*13%64)
+	}
+	for at := range 64 {
+		n := rand.IntN(len(b) - at)
+		checkCopies(t, rand.Uint32(), b[at:at+n], rand.IntN(64))
+	}
+}
+
+func TestCopyRefuses(t *testing.T) {
+	b := make([]byte, 300)
+	for _, c := range []struct {
+		dst, src []byte
+		ok       bool
+	}{
+		{b[:100], b[100:200], true}, {b[200:], b[100:200], true}, {nil, nil, true}, {b[:0], b[:0], true},
+		{b[:100], b[:100], true}, {b[:100], b[99:199], false}, {b[99:199], b[:100], false}, {b[:100], b[100:199], false},
+	} {
+		func() {
+			defer func() {
+				if r := recover(); (r == nil) != c.ok {
+					t.Errorf("%d to %d bytes: %v", len(c.src), len(c.dst), r)
+				}
+			}()
+			CopyCastagnoli(0, c.dst, c.src)
+		}()
+	}
+}
+
+func FuzzCopy(f *testing.F) {
+	for _, n := range []int{0, 1, 63, 64, 65, 255, 256, 1440} {
+		f.Add(uint32(n), testBytes(n), uint8(n))
+	}
+	f.Fuzz(func(t *testing.T, state uint32, data []byte, at uint8) { checkCopies(t, state, data, int(at)) })
+}
+
 func FuzzCRC(f *testing.F) {
 	for _, n := range []int{0, 1, 63, 64, 65, 255, 256, 1040, 4112} {
 		f.Add(uint32(n), testBytes(n), uint16(n/3))
@@ -90,7 +162,7 @@ func FuzzCRC(f *testing.F) {
 
 func BenchmarkCRC(b *testing.B) {
 	data := testBytes(61920 + 12)[12:]
-	for _, n := range []int{64, 80, 1024, 1040, 4096, 4112, 61920} {
+	for _, n := range []int{64, 80, 1024, 1040, 1440, 4096, 4112, 61920} {
 		for _, k := range kinds {
 			bench := func(name string, update func(uint32, []byte) uint32) {
 				b.Run(fmt.Sprintf("%s/%s/%d", k.name, name, n), func(b *testing.B) {
@@ -102,6 +174,9 @@ func BenchmarkCRC(b *testing.B) {
 				})
 			}
 			bench("ours", k.update)
+			to := make([]byte, n+24)[24:]
+			bench("copied", func(s uint32, d []byte) uint32 { return k.copy(s, to, d) })
+			bench("copied first", func(s uint32, d []byte) uint32 { copy(to, d); return k.update(s, to) })
 			bench("std", func(s uint32, d []byte) uint32 { return crc32.Update(s, k.table, d) })
 		}
 	}
