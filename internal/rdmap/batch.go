@@ -16,9 +16,10 @@ const (
 	// in the gathering send costs more than that.
 	copyLimit = 2 << 10
 	// batchBytes is when a batch is full: at 16 long FPDUs, as a write costs some 10 µs beside
-	// its bytes while the peer reads. arenaBytes is what a batch can hold of its own.
+	// its bytes while the peer reads. arenaBytes is what a batch can hold of its own: all of that,
+	// and the FPDU that goes beyond.
 	batchBytes = 992 << 10
-	arenaBytes = 330 << 10
+	arenaBytes = batchBytes + 64<<10 + 4<<10
 	maxPieces  = 256
 	// overhead is more than an FPDU has beside its payload, without markers.
 	overhead = 64 + iwarp.AtomicRequestLen

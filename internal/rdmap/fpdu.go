@@ -66,8 +66,8 @@ func (f *fpdu) put(s []byte) {
 
 func (f *fpdu) copy(s []byte) {
 	to := f.b.grab(len(s))
-	copy(to, s)
-	f.raw(to)
+	f.q.tx.queued += uint64(len(s))
+	f.crc = f.q.copy(f.crc, to, s)
 }
 
 // refer takes memory into the FPDU without a copy.
@@ -90,20 +90,34 @@ func (f *fpdu) close() {
 	f.q.Device.Counters.SentFPDUs++
 }
 
+// copy copies bytes and continues a CRC over the copy.
+func (q *QP) copy(crc uint32, to, from []byte) uint32 {
+	if q.CRC {
+		return iwarp.CopyCRC(crc, to, from)
+	}
+	copy(to, from)
+	return 0
+}
+
 // segment appends an FPDU with the next n bytes of a gathering. False: a region of it has
 // ended, and nothing was appended.
 func (q *QP) segment(b *Batch, h iwarp.Header, from *memory.Cursor, n int) bool {
-	return q.segmentOf(b, h, from, n, n <= copyLimit || q.MarkersOut)
+	return q.segmentOf(b, &h, from, n, n <= copyLimit)
 }
 
-func (q *QP) segmentOf(b *Batch, h iwarp.Header, from *memory.Cursor, n int, copied bool) bool {
+// segmentOf is segment that copies the payload, or has it leave from where it is.
+func (q *QP) segmentOf(b *Batch, h *iwarp.Header, from *memory.Cursor, n int, copied bool) bool {
 	if n > 0 && !from.Ready(n) {
 		return false
 	}
-	f := q.open(b, &h, n)
+	if copied && !q.MarkersOut {
+		q.compact(b, h, from, n)
+		return true
+	}
+	f := q.open(b, h, n)
 	for n > 0 {
 		s := from.NextSpan(n)
-		if copied {
+		if q.MarkersOut {
 			b, _ := s.Part(0, s.Len())
 			f.put(b)
 		} else {
@@ -113,4 +127,33 @@ func (q *QP) segmentOf(b *Batch, h iwarp.Header, from *memory.Cursor, n int, cop
 	}
 	f.close()
 	return true
+}
+
+// compact appends an FPDU without markers in one piece, with a copy of the next n bytes.
+func (q *QP) compact(b *Batch, h *iwarp.Header, from *memory.Cursor, n int) {
+	ulen := h.Len() + n
+	s := b.grab(iwarp.FPDULen(ulen))
+	q.tx.queued += uint64(len(s))
+	q.Device.Counters.SentFPDUs++
+	h.DDP, h.RDMAP = iwarp.DDPVersion, iwarp.RDMAPVersion
+	binary.BigEndian.PutUint16(s, uint16(ulen))
+	at := iwarp.LengthLen + h.Len()
+	h.Append(s[:iwarp.LengthLen])
+	var crc uint32
+	if q.CRC {
+		crc = iwarp.UpdateCRC(0, s[:at])
+	}
+	for n > 0 {
+		p, _ := from.Next(n) // it is Ready
+		crc = q.copy(crc, s[at:at+len(p)], p)
+		at += len(p)
+		n -= len(p)
+	}
+	if pad := s[at : len(s)-iwarp.CRCLen]; len(pad) > 0 {
+		clear(pad)
+		if q.CRC {
+			crc = iwarp.UpdateCRC(crc, pad)
+		}
+	}
+	iwarp.PutCRC(s[len(s)-iwarp.CRCLen:], crc) // zero without CRCs
 }

@@ -21,7 +21,7 @@ type response struct {
 
 // respond continues the oldest response; false: there is no room.
 //
-// With CRCs the data are copied before the CRC is made: they may change at any time, as
+// With CRCs the data are copied as the CRC is made: they may change at any time, as
 // nothing says to the program that a peer is reading, and a CRC that does not match ends
 // the stream.
 func (q *QP) respond(b *Batch) bool {
@@ -58,7 +58,7 @@ func (q *QP) respond(b *Batch) bool {
 	t.answering = true
 	t.one.Reset()
 	t.one.Add(r.span.Sub(r.off, n))
-	q.segmentOf(b, h, &t.one, n, copied)
+	q.segmentOf(b, &h, &t.one, n, copied)
 	r.off += n
 	if h.Last {
 		t.answering = false

@@ -35,6 +35,10 @@ func FPDULen(n int) int { return LengthLen + n + PadLen(n) + CRCLen }
 // ULPDU_Length, or from the marker right before it, up to its CRC (RFC 5044 section 4.4).
 func UpdateCRC(state uint32, b []byte) uint32 { return crc.UpdateCastagnoli(state, b) }
 
+// CopyCRC is UpdateCRC over what it copies from src to dst: the CRC fits the copy even if src
+// changes meanwhile.
+func CopyCRC(state uint32, dst, src []byte) uint32 { return crc.CopyCastagnoli(state, dst, src) }
+
 // PutCRC stores a CRC as it stands on the wire: the least significant byte first, as in
 // iSCSI (RFC 3720 section 12.1).
 func PutCRC(b []byte, sum uint32) { binary.LittleEndian.PutUint32(b, sum) }
