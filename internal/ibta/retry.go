@@ -53,10 +53,14 @@ func (m *roundTrip) answered(now Time, psn ib.PSN) {
 
 // Packets are sent again for the first time after a few round trips, and not before
 // firstWait, if the queue pair's own timeout is longer: a lost last packet need not cost the
-// whole timeout. Only whole timeouts count against the retries.
+// whole timeout, and it is sent again at least once a timeout from then on. What counts
+// against the retries is longerBy timeouts without progress, as long as the specification
+// allows one to take (IBTA 9.7.6.1.3): a peer in user space that has no processor for a while
+// is silent, and not gone.
 const (
 	firstWait  = Time(8 * time.Millisecond)
 	roundTrips = 4
+	longerBy   = 4
 )
 
 // timeout returns the queue pair's local acknowledgement timeout (IBTA 9.9.2.1.1); zero:
@@ -118,7 +122,7 @@ func (q *QP) retransmitTimeout(now Time) {
 	q.Device.Counters.Timeouts++
 	r.asked = false
 	t := q.timeout()
-	if t != 0 && now-r.progressAt >= t {
+	if t != 0 && now-r.progressAt >= longerBy*t {
 		r.progressAt = now
 		if r.retries++; r.retries > int(q.attr.RetryCount) {
 			q.Device.Counters.RetryExceeded++
@@ -131,7 +135,7 @@ func (q *QP) retransmitTimeout(now Time) {
 	q.path.Flow.silent()
 	r.wait *= 2
 	if t != 0 {
-		r.wait = min(r.wait, max(t-(now-since), Time(time.Millisecond)))
+		r.wait = min(r.wait, t, max(longerBy*t-(now-since), Time(time.Millisecond)))
 	}
 	r.wait = min(r.wait, Time(time.Second))
 	r.progressAt, r.retransmitAt = since, now+r.wait
