@@ -11,7 +11,7 @@
 // Every packet carries an ICRC and every received one is checked. Over IPv4 the ICRC covers
 // the IP header's identification field, which a socket sees of what it sends but not of
 // what it receives. The CRC is linear, so the field can be solved for: the device predicts
-// the identification from the packets before (peers count it up, or start each send at 0),
+// the identification from the packets before (peers count packets or sends, or start each send at 0),
 // and where the prediction holds all 32 bits of the ICRC are verified. Where it does not,
 // the 16 bits of the field are taken from the CRC and the other 16 verify the packet. The
 // counters tell how many packets were verified in which way. Over IPv6 there is no such

@@ -30,6 +30,7 @@ type port struct {
 type route struct {
 	to   netip.AddrPort
 	flow ib.Flow // of what goes there
+	way  *way    // nil: it goes by the socket that receives
 
 	ttl, tos uint8 // 0: the system's default
 }
@@ -37,7 +38,7 @@ type route struct {
 // init readies a port that has its socket.
 func (p *port) init() {
 	f := p.sock.Features()
-	p.sender.init(p.sock, f)
+	p.sender.init(p.sock)
 	p.receiver.init(p.local, f)
 	p.prefix = ib.QPN(p.Slot())
 }

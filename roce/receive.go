@@ -31,8 +31,42 @@ type source struct {
 	to     netip.Addr // ours, or a group's
 	gid    verbs.GID
 	flow   ib.Flow
-	lastID uint16
-	resets bool // each of its sends starts at identification 0
+	counts counting
+	first  uint16 // identification of the last buffer's first packet
+	last   uint16 // and of its last one
+}
+
+// counting is how a sender numbers its packets over IPv4, as far as it is known. The packets of one
+// send count up in any case.
+type counting uint8
+
+const (
+	fromZero counting = iota // each send starts at 0: unconnected sockets
+	bySend                   // each send starts one later than the one before: connected sockets
+	byPacket                 // each send goes on where the one before ended: rxe
+)
+
+// next predicts the identification of the next send.
+func (s *source) next() uint16 {
+	switch s.counts {
+	case bySend:
+		return s.first + 1
+	case byPacket:
+		return s.last + 1
+	}
+	return 0
+}
+
+// learn takes note of a send whose identification was not the predicted one.
+func (s *source) learn(id uint16) {
+	switch {
+	case id == 0:
+		s.counts = fromZero
+	case id == s.first+1 || s.counts == fromZero:
+		s.counts = bySend
+	case id == s.last+1:
+		s.counts = byPacket
+	}
 }
 
 // wholeTrain is the size from which on buffers are taken one by one: each is then still in
@@ -81,10 +115,7 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 	if d.To.IsValid() && d.To != p.local.Addr() {
 		p.arrival.Dst = ib.GIDFromAddr(d.To)
 	}
-	id := uint16(0)
-	if !src.resets {
-		id = src.lastID + 1
-	}
+	id := src.next()
 	first := true
 	for data := d.Data; len(data) > 0; {
 		n := min(d.SegmentSize, len(data))
@@ -104,10 +135,14 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 			continue
 		case ib.VerifiedSolved:
 			c.ICRCSolved++
-			src.resets = first && got == 0
+			if first {
+				src.learn(got)
+			}
 		}
-		first = false
-		src.lastID, id = got, got+1
+		if first {
+			src.first, first = got, false
+		}
+		src.last, id = got, got+1
 		if err := p.packet.Decode(frame[:n-ib.ICRCLen]); err != nil && err != ib.ErrLength { // that one is answered with a NAK
 			c.Dropped[ibta.DropMalformed]++
 			continue
@@ -134,7 +169,7 @@ func (p *port) sourceOf(d *netio.Datagrams) *source {
 		if len(p.sources) >= maxSources {
 			clear(p.sources)
 		}
-		s = &source{from: d.From, to: to, gid: ib.GIDFromAddr(d.From.Addr()), resets: true,
+		s = &source{from: d.From, to: to, gid: ib.GIDFromAddr(d.From.Addr()),
 			flow: ib.NewFlow(d.From, netip.AddrPortFrom(to, p.local.Port()), true)}
 		p.sources[d.From] = s
 	}

@@ -5,6 +5,7 @@ package roce
 import (
 	"encoding/binary"
 	"errors"
+	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -19,28 +20,57 @@ import (
 // sender is the sending half of a port.
 type sender struct {
 	train *netio.Train
-	gso   bool
+	ways  map[netip.AddrPort]*way
 }
 
-func (s *sender) init(sock *netio.Socket, f netio.Features) {
+func (s *sender) init(sock *netio.Socket) {
 	s.train = sock.NewTrain()
-	s.gso = f.GSO
+	s.ways = make(map[netip.AddrPort]*way)
 }
 
 const udpHeaderLen = 8
 
-// Send puts the ICRCs into a batch's packets and sends them in one call. The kernel gives
-// the segments of one send the identifications 0, 1, 2, …, and 0 to what is sent alone.
+// outgoing is what the headers of a send's packets have that the port chooses.
+type outgoing struct {
+	src  netip.AddrPort
+	flow *ib.Flow
+	id   uint16 // IPv4 identification of the first packet
+	step uint16 // from there to the next packet's
+}
+
+// Send puts the ICRCs into a batch's packets and sends them in one call.
 func (p *port) Send(b *ibta.Batch) error {
-	if !p.seal(b) {
+	r := b.To.Route.(*route)
+	if w := r.way; w != nil {
+		err := p.sendBy(w.sock, &outgoing{w.sock.LocalAddr(), &w.flow, w.sock.Identification(), 1}, b)
+		if err == nil || err == softdev.ErrAgain || err == errGone {
+			return err
+		}
+		// An earlier packet may have met nobody at the peer's port. This one goes the other way.
+		if w.sock.Recount() != nil {
+			p.dropWay(r)
+		}
+	}
+	// Here the kernel gives the segments of one send the identifications 0, 1, 2, …, and 0
+	// to what is sent alone.
+	out := outgoing{src: p.local, flow: &r.flow}
+	if p.sock.Features().GSO {
+		out.step = 1
+	}
+	return p.sendBy(p.sock, &out, b)
+}
+
+// sendBy sends a batch by one of the sockets.
+func (p *port) sendBy(sock interface{ Send(*netio.Train) error }, out *outgoing, b *ibta.Batch) error {
+	if !p.seal(b, out) {
 		return errGone
 	}
-	err := p.sock.Send(p.train)
-	if p.trace != nil && !errors.Is(err, netio.ErrAgain) {
-		p.traceBatch(b, b.To.Route.(*route))
-	}
+	err := sock.Send(p.train)
 	if errors.Is(err, netio.ErrAgain) {
 		return softdev.ErrAgain
+	}
+	if p.trace != nil {
+		p.traceBatch(b, out)
 	}
 	return err
 }
@@ -49,7 +79,7 @@ var errGone = errors.New("roce: memory to be sent has been unmapped")
 
 // seal puts the ICRCs into a batch's packets and gathers them into a train. False: memory of
 // theirs is not there any more.
-func (p *port) seal(b *ibta.Batch) (ok bool) {
+func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
 	r := b.To.Route.(*route)
 	t := p.train
@@ -61,7 +91,7 @@ func (p *port) seal(b *ibta.Batch) (ok bool) {
 		if !t.Begin(size) {
 			panic("roce: a batch that is no train") // ibta.Batch has the same rules
 		}
-		state := r.flow.AfterBTH(udpHeaderLen+size, p.identification(i), pkt.Head)
+		state := out.flow.AfterBTH(udpHeaderLen+size, out.identification(i), pkt.Head)
 		if rest := pkt.Head[ib.BTHLen:]; len(rest) > 0 {
 			state = ib.ICRCUpdate(state, rest)
 		}
@@ -83,17 +113,13 @@ func (p *port) seal(b *ibta.Batch) (ok bool) {
 	return true
 }
 
-// identification returns the IPv4 identification that segment i of a send will have.
-func (s *sender) identification(i int) uint16 {
-	if !s.gso {
-		return 0
-	}
-	return uint16(i)
-}
+// identification returns the IPv4 identification of packet i.
+func (o *outgoing) identification(i int) uint16 { return o.id + uint16(i)*o.step }
 
 // traceBatch writes a sent batch to the trace. False: memory of it is not there any more.
-func (p *port) traceBatch(b *ibta.Batch, r *route) (ok bool) {
+func (p *port) traceBatch(b *ibta.Batch, out *outgoing) (ok bool) {
 	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
+	r := b.To.Route.(*route)
 	now, ttl := time.Now(), r.ttl
 	if ttl == 0 {
 		ttl = 64
@@ -101,7 +127,7 @@ func (p *port) traceBatch(b *ibta.Batch, r *route) (ok bool) {
 	for i := range b.Len() {
 		pkt := b.Packet(i)
 		parts := append(append([][]byte{pkt.Head}, pkt.Payload...), pkt.Tail)
-		p.trace.WriteUDP(&trace.UDP{At: now, Src: p.local, Dst: r.to, ID: p.identification(i), DontFragment: true, TTL: ttl, TOS: r.tos,
+		p.trace.WriteUDP(&trace.UDP{At: now, Src: out.src, Dst: r.to, ID: out.identification(i), DontFragment: true, TTL: ttl, TOS: r.tos,
 			Direction: trace.Outbound}, parts...)
 	}
 	return true

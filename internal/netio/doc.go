@@ -9,6 +9,9 @@
 // The unit of receiving is [Datagrams], which is one such train, or a lone
 // datagram.
 //
+// A [Socket] sends to anybody and receives from anybody. [Connected] ones beside it send to
+// one peer each, for which the kernel has less to do.
+//
 // # Polling and sleeping
 //
 // Send and Recv never block and never involve the Go scheduler. A program that
@@ -18,7 +21,8 @@
 // # Ownership
 //
 // One goroutine at a time may call Recv, and one at a time Wait or
-// WaitWritable. Send may be called from several goroutines with a Train each.
+// WaitWritable. Send may be called from several goroutines with a Train each, but for a
+// Connected's.
 // All other methods may be called from any goroutine at any time, Close
 // included.
 //

@@ -48,7 +48,7 @@ func (s *batched) sendTrain(t *Train) error {
 	var control sendControl
 	s.mark(&control, t)
 	if t.count > 1 && (!s.feats.GSO || s.noGSO.Load() || t.sent > 0) {
-		return sendSingly(fd, &to, length, t, &control)
+		return s.sendSingly(fd, &to, length, t, &control)
 	}
 	whole := control
 	if t.count > 1 {
@@ -60,23 +60,23 @@ func (s *batched) sendTrain(t *Train) error {
 	case t.count > 1 && errno == unix.EIO:
 		// The network device has no checksum offload and never will.
 		s.noGSO.Store(true)
-		return sendSingly(fd, &to, length, t, &control)
+		return s.sendSingly(fd, &to, length, t, &control)
 	case t.count > 1 && errno == unix.EINVAL:
 		// Some kernels' word for a segment longer than the MTU. Sent alone,
 		// it gets the proper one.
-		return sendSingly(fd, &to, length, t, &control)
+		return s.sendSingly(fd, &to, length, t, &control)
 	default:
-		return sendError(errno)
+		return s.sendError(fd, errno)
 	}
 }
 
 // sendSingly sends what is left of the train, a datagram a call.
-func sendSingly(fd int, to *rawAddr, length uint32, t *Train, control *sendControl) error {
+func (s *batched) sendSingly(fd int, to *rawAddr, length uint32, t *Train, control *sendControl) error {
 	var cut []piece
 	for t.sent < t.count {
 		cut = t.cut(t.sent, cut[:0])
 		if errno := sendPieces(fd, to, length, cut, control); errno != 0 {
-			return sendError(errno)
+			return s.sendError(fd, errno)
 		}
 		t.sent++
 	}
@@ -84,7 +84,17 @@ func sendSingly(fd int, to *rawAddr, length uint32, t *Train, control *sendContr
 	return nil
 }
 
-// sendPieces is one sendmsg or sendto. It goes around the Go scheduler, which would let
+// sendError is the error for what a send on one of the sockets returned. It notes which one
+// to wait for.
+func (s *batched) sendError(fd int, errno syscall.Errno) error {
+	err := sendError(errno)
+	if err == ErrAgain {
+		s.full.Store(int32(fd))
+	}
+	return err
+}
+
+// sendPieces is one sendmsg or sendto, without an address on a connected socket. It goes around the Go scheduler, which would let
 // others run, and be slow to come back, for what is done in a few
 // microseconds.
 func sendPieces(fd int, to *rawAddr, length uint32, pieces []piece, control *sendControl) syscall.Errno {

@@ -23,8 +23,9 @@ type batched struct {
 	files  *descriptors
 	local  netip.AddrPort
 	feats  Features
-	ttl    int         // that packets have unless told otherwise
-	noGSO  atomic.Bool // the device below refused it
+	ttl    int          // that packets have unless told otherwise
+	noGSO  atomic.Bool  // the device below refused it
+	full   atomic.Int32 // the socket that could take no more; 0: none
 
 	ports   atomic.Pointer[[]port] // first the socket itself, then one per group
 	changes sync.Mutex             // held to change what follows, and to close
@@ -214,7 +215,13 @@ func (s *batched) features() Features {
 
 func (s *batched) wait(writable bool) error {
 	defer runtime.KeepAlive(s)
-	return s.waiter.wait(*s.ports.Load(), writable)
+	ports, full := *s.ports.Load(), 0
+	if writable {
+		if full = int(s.full.Load()); full == 0 {
+			full = ports[0].fd
+		}
+	}
+	return s.waiter.wait(ports, full)
 }
 
 func (s *batched) setDeadline(t time.Time) { s.waiter.setDeadline(t) }

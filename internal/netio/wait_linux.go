@@ -57,8 +57,9 @@ func newWaiter() (*waiter, error) {
 	return w, nil
 }
 
-// wait sleeps until a port is ready, the deadline, or wake.
-func (w *waiter) wait(ports []port, writable bool) error {
+// wait sleeps until a port is ready, the deadline, or wake; or until the socket full can take
+// more to send, unless that is 0.
+func (w *waiter) wait(ports []port, full int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
@@ -75,7 +76,7 @@ func (w *waiter) wait(ports []port, writable bool) error {
 		}
 		w.waiting = true
 		w.mu.Unlock()
-		ready, err := w.poll(ports, writable, left)
+		ready, err := w.poll(ports, full, left)
 		w.mu.Lock()
 		w.waiting = false
 		w.until = time.Time{}
@@ -141,14 +142,14 @@ func (w *waiter) observe() {
 	}
 }
 
-// poll is ppoll(2). It returns whether a port is ready.
-func (w *waiter) poll(ports []port, writable bool, left time.Duration) (bool, error) {
+// poll is ppoll(2). It returns whether a port is ready, or full.
+func (w *waiter) poll(ports []port, full int, left time.Duration) (bool, error) {
 	w.fds = append(w.fds[:0], unix.PollFd{Fd: int32(w.event), Events: unix.POLLIN})
 	for _, p := range ports {
 		w.fds = append(w.fds, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN})
 	}
-	if writable {
-		w.fds[1].Events |= unix.POLLOUT
+	if full > 0 {
+		w.fds = append(w.fds, unix.PollFd{Fd: int32(full), Events: unix.POLLOUT})
 	}
 	var timeout *unix.Timespec
 	if left >= 0 {

@@ -95,6 +95,7 @@ func (d *Device) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.port.Connect(route)
 	return &ibta.Vector{Attr: attr, Flow: d.flow(attr.DGID), Route: route}, nil
 }
 
@@ -118,6 +119,7 @@ func (d *Device) flow(to verbs.GID) *ibta.Flow {
 func (d *Device) dropFlow(v *ibta.Vector) {
 	if v != nil && v.Flow.Unused() && d.flows[v.Attr.DGID] == v.Flow {
 		delete(d.flows, v.Attr.DGID)
+		d.port.Disconnect(v.Route)
 	}
 }
 

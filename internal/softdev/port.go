@@ -15,14 +15,18 @@ import (
 // ErrAgain says that a port cannot take more now: the same batch is to be sent again.
 var ErrAgain = errors.New("port is full for now")
 
-// Port is the way of a device to its peers. Send, Receive and the group calls come with
-// the device's lock held; the others do not.
+// Port is the way of a device to its peers. Resolve, Connect, Disconnect, Send, Receive and
+// the group calls come with the device's lock held; the others do not.
 type Port interface {
 	// Attr returns what verbs tells of the port, with its GID table.
 	Attr() (verbs.PortAttr, []verbs.GIDEntry)
 	Limits() Limits
 	// Resolve checks an address vector and returns the port's route for it.
 	Resolve(attr *verbs.AHAttr) (route any, err error)
+	// Connect says that queue pairs are connected by a route, and Disconnect that none is
+	// connected any more to the host that it leads to.
+	Connect(route any)
+	Disconnect(route any)
 	// Backlog says how many bytes of a route's socket buffer are in use; false: nobody can
 	// tell. What Limits.Window allows takes a quarter of that buffer at most.
 	Backlog(route any) (bytes int, ok bool)

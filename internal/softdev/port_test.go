@@ -121,6 +121,9 @@ func (p *memPort) Receive(_ *ibta.Counters, deliver func(*ib.Packet, *Arrival)) 
 }
 
 // Backlog knows nothing.
+func (p *memPort) Connect(any)    {}
+func (p *memPort) Disconnect(any) {}
+
 func (p *memPort) Backlog(any) (int, bool) { return 0, false }
 
 func (p *memPort) WantHeaders()               {}
