@@ -18,7 +18,7 @@ import (
 )
 
 // programTimeout bounds one of rdma-core's programs, and Ramjet's part in its exchange.
-const programTimeout = 60 * time.Second
+const programTimeout = 3 * time.Minute
 
 // A family is a way to reach the peer as the connection manager knows them. The path MTU is
 // its business: that of the ports.

@@ -131,7 +131,7 @@ func TestConnectionCutOff(t *testing.T) {
 	g, m := dialGuest(t, false), openManager(t, false)
 	server := g.spawnCM(matosePort, "ucmatose", "-p", strconv.Itoa(matosePort), "-b", guestIPv4, "-C", "100", "-S", "1000")
 	conn, err := cm.Dial(m.ctx, m.dev, net.JoinHostPort(guestIPv4, strconv.Itoa(matosePort)),
-		cm.WithAckTimeout(12), cm.WithRetries(3, 7)) // 17 ms, three times again
+		cm.WithAckTimeout(15), cm.WithRetries(7, 7)) // 0.13 s, seven times again
 	must(t, conn, err)
 	b, err := conn.Recv(m.ctx)
 	must(t, b, err)

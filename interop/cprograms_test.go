@@ -37,11 +37,11 @@ type cKind struct {
 var (
 	cPingpong = &cKind{server: "-c -n 50 -p PORT", client: "-c -n 50 -p PORT SERVER", host: "-g 0", guest: "-d rxe0 -g GID",
 		serverSays: "50 iters in", clientSays: "50 iters in"}
-	cPerf = &cKind{server: "-F -n 50 -p PORT", client: "-F -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID",
+	cPerf = &cKind{server: "-F -n 50 -p PORT", client: "-F -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -u 18 -x GID",
 		clientSays: `(?m)^ \d+ +50 +\d`}
-	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID", iwGuest: "-d siw0",
+	cPerfOnCM = &cKind{server: "-F -R -n 50 -p PORT", client: "-F -R -n 50 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -u 18 -x GID", iwGuest: "-d siw0",
 		onCM: true, late: true, clientSays: `(?m)^ \d+ +50 +\d`}
-	cPerfAll = &cKind{server: "-F -a -n 5 -p PORT", client: "-F -a -n 5 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -x GID",
+	cPerfAll = &cKind{server: "-F -a -n 5 -p PORT", client: "-F -a -n 5 -p PORT SERVER", host: "-x 0", guest: "-d rxe0 -u 18 -x GID",
 		clientSays: `(?m)^ 8388608 +5 +\d`}
 	cRping = &cKind{server: "-s -v -V -p PORT -a SERVER", client: "-c -v -V -C 5 -p PORT -a SERVER",
 		onCM: true, serverSays: "rdma-ping-4:", clientSays: "rdma-ping-4:"}

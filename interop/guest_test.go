@@ -34,9 +34,9 @@ var (
 
 const (
 	controlPort    = "7471"
-	commandTimeout = 10 * time.Second // how long the guest may take where a command says nothing else
-	waitTimeout    = 60 * time.Second // how long a side waits for completions
-	answerSlack    = 40 * time.Second // how much later its answer may come: it bounds itself sooner
+	commandTimeout = time.Minute     // how long the guest may take where a command says nothing else
+	waitTimeout    = 2 * time.Minute // how long a side waits for completions
+	answerSlack    = 2 * time.Minute // how much later its answer may come: it bounds itself sooner
 )
 
 // guest is one control connection to the guest. Each has its own objects there.

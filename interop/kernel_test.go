@@ -45,7 +45,7 @@ func newResponderScript(t *testing.T) (*guest, *responderScript) {
 	raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_UDP, noCheck6, 1) })
 	must(t, raw, err)
 	qp := g.queue(queueInit{typ: verbs.RC}).(*guestQueue)
-	qp.connect(verbs.Endpoint{QPN: scriptQPN, PSN: 1, GID: mustGID(t, hostIPv6)}, verbs.ConnectOptions{MTU: verbs.MTU1024, Timeout: 16})
+	qp.connect(verbs.Endpoint{QPN: scriptQPN, PSN: 1, GID: mustGID(t, hostIPv6)}, verbs.ConnectOptions{MTU: verbs.MTU1024, Timeout: 18})
 	return g, &responderScript{t, conn, ib.NewFlow(from, to, true), to, qp}
 }
 

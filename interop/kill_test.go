@@ -36,8 +36,8 @@ func TestPeerGone(t *testing.T) {
 			for _, l := range links {
 				t.Run(l.name, func(t *testing.T) {
 					p := pair{l, openRamjet(t, l), openGuest(t, l)}
-					// 17 ms, three times again.
-					qa, _ := p.queues(verbs.RC, verbs.ConnectOptions{Timeout: 12, RetryCount: 3})
+					// 0.13 s, three times again: the guest may have no processor for a while.
+					qa, _ := p.queues(verbs.RC, verbs.ConnectOptions{Timeout: 15, RetryCount: 3})
 					a := qa.(*deviceQueue)
 					mine := p.a.region(size, verbs.LocalWrite).(*deviceRegion)
 					theirs := p.b.region(size, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)

@@ -38,7 +38,7 @@ func TestGuestNetem(t *testing.T) {
 	}{{"udp4", hostIPv4, guestIPv4}, {"udp6", hostIPv6, guestIPv6}} {
 		t.Run("out/"+family.network, func(t *testing.T) {
 			g := dialGuest(t, false)
-			g.netem("out", "loss", "30%", "delay", "1ms", "reorder", "50%")
+			g.netem("out", "loss", "30%", "delay", "20ms", "reorder", "50%")
 			conn, err := net.ListenPacket(family.network, net.JoinHostPort(family.host, "4791"))
 			if err != nil {
 				t.Fatal(err)
@@ -49,12 +49,18 @@ import socket, sys
 host, n = sys.argv[1], int(sys.argv[2])
 s = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
 for i in range(n): s.sendto(i.to_bytes(2, "big"), (host, 4791))`
-			if r := g.run(10*time.Second, "python3", "-c", script, family.host, "400"); r.Exit != 0 {
+			if r := g.run(programTimeout, "python3", "-c", script, family.host, "400"); r.Exit != 0 {
 				t.Fatal(r.Output)
 			}
+			_, lost := g.netemStats("out") // all have been sent, if not all have left
 			arrived, reordered, last := 0, 0, -1
 			buf := make([]byte, 100)
-			for conn.SetReadDeadline(time.Now().Add(time.Second)); ; arrived++ {
+			for ; ; arrived++ {
+				wait := waitTimeout
+				if arrived+lost == packets {
+					wait = time.Second // nothing is to come
+				}
+				conn.SetReadDeadline(time.Now().Add(wait))
 				if _, _, err := conn.ReadFrom(buf); err != nil {
 					break
 				}
@@ -64,7 +70,6 @@ for i in range(n): s.sendto(i.to_bytes(2, "big"), (host, 4791))`
 				}
 				last = i
 			}
-			_, lost := g.netemStats("out")
 			if arrived+lost != packets || lost == 0 || reordered == 0 {
 				t.Errorf("%d arrived, %d of them out of order; netem says %d of %d were lost", arrived, reordered, lost, packets)
 			}
@@ -80,7 +85,7 @@ for i in range(n): s.sendto(i.to_bytes(2, "big"), (host, 4791))`
 			for range packets {
 				conn.Write([]byte("no RoCE packet, but to its port"))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
 			for {
 				sent, lost := g.netemStats("in")

@@ -127,8 +127,8 @@ func TestGuestPingpong(t *testing.T) {
 		g := dialGuest(t, l.ipv6)
 		argv = append(argv, "-e") // two that poll have one processor
 		server := g.spawn(pingpongPort, g.pingpong(kind, argv)...)
-		wantPingpong(t, "client", g.run(30*time.Second, g.pingpong(kind, argv, guestIPv4)...))
-		wantPingpong(t, "server", server.wait(10*time.Second))
+		wantPingpong(t, "client", g.run(programTimeout, g.pingpong(kind, argv, guestIPv4)...))
+		wantPingpong(t, "server", server.wait(programTimeout))
 	})
 }
 
@@ -149,7 +149,7 @@ func TestPingpong(t *testing.T) {
 			c := command(t, kind, l, argv, guestIPv4)
 			c.Run()
 			wantPingpong(t, "client", c.result())
-			wantPingpong(t, "server", server.wait(10*time.Second))
+			wantPingpong(t, "server", server.wait(programTimeout))
 		})
 	})
 	t.Run("rxe→ramjet", func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestPingpong(t *testing.T) {
 				t.Fatal(err)
 			}
 			waitForListener(t, pingpongPort)
-			wantPingpong(t, "client", g.run(30*time.Second, g.pingpong(kind, argv, hostIPv4)...))
+			wantPingpong(t, "client", g.run(programTimeout, g.pingpong(kind, argv, hostIPv4)...))
 			c.Wait()
 			wantPingpong(t, "server", c.result())
 		})
@@ -172,7 +172,7 @@ func TestPingpong(t *testing.T) {
 func waitForListener(t *testing.T, port int) {
 	t.Helper()
 	want := fmt.Sprintf(":%04X ", port)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(commandTimeout); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			b, _ := os.ReadFile(table)
 			for line := range strings.Lines(string(b)) {

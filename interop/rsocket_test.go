@@ -198,7 +198,7 @@ func TestRsocketPrograms(t *testing.T) {
 					defer c.Close()
 					c.SetDeadline(time.Now().Add(programTimeout))
 					p.side(tr, t, c, false)
-					end(t, c, "client", func() jobResult { return client.wait(10 * time.Second) })
+					end(t, c, "client", func() jobResult { return client.wait(programTimeout) })
 				})
 				t.Run(name+f.toGuest(), func(t *testing.T) {
 					m, g := f.open(t), dialGuest(t, f.ipv6)
@@ -210,7 +210,7 @@ func TestRsocketPrograms(t *testing.T) {
 					defer c.Close()
 					c.SetDeadline(time.Now().Add(programTimeout))
 					p.side(tr, t, c, true)
-					end(t, c, "server", func() jobResult { return server.wait(10 * time.Second) })
+					end(t, c, "server", func() jobResult { return server.wait(programTimeout) })
 				})
 			}
 		}

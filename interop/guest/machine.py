@@ -85,10 +85,10 @@ class Machine:
 
     # Programs.
 
-    def run(self, argv, timeout_ms=10000):
+    def run(self, argv, timeout_ms=60000):
         return Job(argv).result(timeout_ms)
 
-    def spawn(self, argv, listen=0, cm_listen=0, timeout_ms=10000):
+    def spawn(self, argv, listen=0, cm_listen=0, timeout_ms=60000):
         """Starts a program; returns once it listens on a TCP port, or one of the connection manager."""
         job = Job(argv)
         name = f"job{len(self._jobs) + 1}"
@@ -100,7 +100,7 @@ class Machine:
             time.sleep(0.02)
         return {"job": name}
 
-    def wait(self, job, timeout_ms=10000):
+    def wait(self, job, timeout_ms=60000):
         return self._jobs[job].result(timeout_ms)
 
     # The link of iWARP.

@@ -198,7 +198,7 @@ class Verbs:
         name = self._add("qp", Queue(qp, type, cq, gid_index, psn))
         return {"qp": name, "qpn": qp.qp_num, "psn": psn, "gid": expand(address)}
 
-    def qp_connect(self, qp, qpn=0, psn=0, gid=None, path_mtu=1024, timeout=14, retry_cnt=7, rnr_retry=7,
+    def qp_connect(self, qp, qpn=0, psn=0, gid=None, path_mtu=1024, timeout=17, retry_cnt=7, rnr_retry=7,
                    min_rnr_timer=12, max_rd_atomic=16, max_dest_rd_atomic=16):  # fmt: skip
         """Takes a queue pair through RTR to RTS; qpn, psn and gid are the remote's (none of them for UD)."""
         queue = self._objects[qp]

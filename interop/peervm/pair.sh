@@ -12,7 +12,7 @@
 # PEERVM_IWHOST4 and so on.
 #
 #   -m  the links' MTU (9000, so that a path MTU of 4096 fits)
-#   -t  seconds that the host command may take (1500)
+#   -t  seconds that the host command may take (3000)
 #   -p  capture the first link's frames
 #   -P  capture the second link's frames
 #   -v  print the guest's console at the end; without it, only when the command failed
@@ -21,7 +21,7 @@
 # The guest runs under software emulation: it says what is right, never what is fast.
 set -euo pipefail
 
-mtu=9000 limit=1500 verbose=''
+mtu=9000 limit=3000 verbose=''
 declare -A captures=()
 while getopts m:t:p:P:v option; do
   case $option in
@@ -92,7 +92,7 @@ ip netns exec "$ns" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m 1024 
   -virtfs "local,path=$share,mount_tag=peer,security_model=none" </dev/null >"$console" 2>&1 &
 vm=$!
 children+=("$vm")
-for ((i = 0; i < 1200; i++)); do
+for ((i = 0; i < 3000; i++)); do
   grep -q 'peer: ready' "$console" && break
   kill -0 "$vm" 2>/dev/null || break
   sleep 0.1
