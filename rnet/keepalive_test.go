@@ -52,7 +52,7 @@ func wantDead(t *testing.T, what string, err <-chan error) {
 		if !errors.Is(err, syscall.ETIMEDOUT) {
 			t.Errorf("%s: %v", what, err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatalf("%s does not end", what)
 	}
 }

@@ -46,7 +46,7 @@ func byHand(t testing.TB, da, db *verbs.Device, oa, ob Options) (a, b *Conn) {
 	ea, enda := mk(da, oa)
 	eb, endb := mk(db, ob)
 	// A peer in this process may get no processor for seconds on a busy machine.
-	patient := &verbs.ConnectOptions{Timeout: 18} // 1.07 s, and as much for each retry
+	patient := &verbs.ConnectOptions{Timeout: 16} // 1.07 s, and as much for each retry
 	must(ea.qp.Connect(enda, endb, patient))
 	must(eb.qp.Connect(endb, enda, patient))
 	must(ea.postReceives())

@@ -214,7 +214,7 @@ func TestChild(t *testing.T) {
 	if address == "" {
 		t.Skip("for child processes of other tests")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	out := json.NewEncoder(os.NewFile(3, "reports"))
 	p, err := openParty(address)
@@ -310,7 +310,7 @@ func readable(t *testing.T, exe string) string {
 // wait returns the child's next report.
 func (c *child) wait() (r report) {
 	c.t.Helper()
-	timer := time.AfterFunc(time.Minute, func() { c.cmd.Process.Kill() })
+	timer := time.AfterFunc(3*time.Minute, func() { c.cmd.Process.Kill() })
 	defer timer.Stop()
 	if err := c.out.Decode(&r); err != nil {
 		c.t.Fatalf("child %d: %v", c.cmd.Process.Pid, err)
