@@ -26,20 +26,21 @@ func packetConn(t testing.TB, o Options) *PacketConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	p.SetReadDeadline(time.Now().Add(time.Minute))
+	p.SetReadDeadline(time.Now().Add(3 * time.Minute))
 	return p
 }
 
-// exchange sends a datagram until it arrives, as it may be lost.
+// exchange sends a datagram until it arrives, as it may be lost. It is not given up soon: the
+// next one would get what comes late.
 func exchange(t *testing.T, from, to *PacketConn, data []byte) {
 	t.Helper()
 	buf := make([]byte, rsocket.MaxDatagram)
-	defer to.SetReadDeadline(time.Now().Add(time.Minute))
+	defer func() { to.SetReadDeadline(time.Now().Add(3 * time.Minute)) }()
 	for range 100 {
 		if n, err := from.WriteTo(data, to.LocalAddr()); n != len(data) || err != nil {
 			t.Fatal(n, err)
 		}
-		to.SetReadDeadline(time.Now().Add(time.Second))
+		to.SetReadDeadline(time.Now().Add(20 * time.Second))
 		n, addr, err := to.ReadFrom(buf)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			continue
