@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -120,15 +121,18 @@ func testDevice(t *testing.T) string {
 	return fmt.Sprintf("roce:127.%d.%d.%d", 1+pid>>8%60, pid%256, hosts.Add(1))
 }
 
-// freePort returns a TCP port that nobody listens on.
+// freePort returns a TCP port that nobody listens on, below those that the system gives out.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(10000 + rand.IntN(10000))
+		if l, err := net.Listen("tcp", ":"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	t.Fatal("no free port")
+	return ""
 }
 
 func TestUsageErrors(t *testing.T) {
