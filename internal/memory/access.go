@@ -28,6 +28,28 @@ func (t *Table) Remote(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint6
 	return e.span(addr, n)
 }
 
+// Last is what a queue pair found with Remote last. As long as the key stands for the same, its
+// owner and right need no other look.
+type Last struct {
+	entry *entry
+	gen   uint32
+	key   verbs.Key
+	need  verbs.Access
+}
+
+// RemoteAfter is Remote for requests of one queue pair that mostly name what the one before
+// named.
+func (t *Table) RemoteAfter(l *Last, pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) (Span, bool) {
+	if e := l.entry; e != nil && e.gen == l.gen && l.key == key && l.need == need {
+		return e.span(addr, n)
+	}
+	s, ok := t.Remote(pd, qpn, key, addr, n, need)
+	if ok {
+		*l = Last{entry: s.entry, gen: s.gen, key: key, need: need}
+	}
+	return s, ok
+}
+
 // RemoteWhole is Remote for the whole region or window that key names.
 func (t *Table) RemoteWhole(pd PD, qpn verbs.QPN, key verbs.Key, need verbs.Access) (Span, bool) {
 	e := t.entries[key>>8]

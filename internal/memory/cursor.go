@@ -41,6 +41,17 @@ func (c *Cursor) Add(s Span) {
 	c.total += len(s.mem)
 }
 
+// One makes s the whole list.
+func (c *Cursor) One(s Span) {
+	if len(c.spans) != 1 {
+		c.Reset()
+		c.Add(s)
+		return
+	}
+	c.spans[0] = s
+	c.index, c.off, c.pos, c.total = 0, 0, 0, len(s.mem)
+}
+
 // Len returns the bytes of the whole list.
 func (c *Cursor) Len() int { return c.total }
 

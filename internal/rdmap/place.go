@@ -16,7 +16,6 @@ import (
 func (q *QP) begin(h *iwarp.Header, head []byte, n int, body []byte) bool {
 	r := &q.rx
 	r.n = n
-	r.land.Reset()
 	op := h.Opcode
 	versions, protocol := h.DDP == iwarp.DDPVersion, h.RDMAP == iwarp.RDMAPVersion
 	var cause iwarp.Cause
@@ -43,13 +42,17 @@ func (q *QP) begin(h *iwarp.Header, head []byte, n int, body []byte) bool {
 
 // find is the part of begin that depends on the message.
 func (q *QP) find(h *iwarp.Header, head []byte, n int, body []byte) bool {
-	switch op := h.Opcode; {
+	op := h.Opcode
+	switch {
 	case op == iwarp.OpWrite:
 		return q.findWrite(h, head, n)
 	case op == iwarp.OpReadResponse:
 		return q.findReadResponse(h, head, n)
 	case op.IsSend():
 		return q.findReceive(h, head, n)
+	}
+	q.rx.land.Reset()
+	switch {
 	case op == iwarp.OpImmediate, op == iwarp.OpImmediateSE:
 		q.rx.imm = binary.BigEndian.Uint32(body)
 		return q.checkNumber(h, q.rx.sendMSN, head, n) && q.takeReceive()
@@ -74,6 +77,7 @@ func (q *QP) checkNumber(h *iwarp.Header, want uint32, head []byte, n int) bool 
 
 func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 	if n == 0 {
+		q.rx.land.Reset()
 		return true // names no memory (RFC 5040 section 5.1)
 	}
 	key := verbs.Key(h.STag)
@@ -83,11 +87,11 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 	if q.attr.Access&verbs.RemoteWrite == 0 {
 		return q.violated(iwarp.ProtectionAccess, head, nil, n)
 	}
-	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, h.TO, uint64(n), verbs.RemoteWrite)
+	s, ok := q.Device.Memory.RemoteAfter(&q.rx.last, q.PD, q.Num, key, h.TO, uint64(n), verbs.RemoteWrite)
 	if !ok {
 		return q.violated(q.taggedCause(key, h.TO, n), head, nil, n)
 	}
-	q.rx.land.Add(s)
+	q.rx.land.One(s)
 	return true
 }
 
@@ -101,13 +105,14 @@ func (q *QP) findReadResponse(h *iwarp.Header, head []byte, n int) bool {
 		return q.terminate(iwarp.TaggedBounds, head, nil, n)
 	}
 	if n == 0 {
+		q.rx.land.Reset()
 		return true
 	}
 	if !op.span.Valid() {
 		q.placeFailed()
 		return false
 	}
-	q.rx.land.Add(op.span.Sub(int(op.got), n))
+	q.rx.land.One(op.span.Sub(int(op.got), n))
 	return true
 }
 
@@ -125,10 +130,10 @@ func (q *QP) findReceive(h *iwarp.Header, head []byte, n int) bool {
 			return false
 		}
 		r.mo = 0
-	}
-	if !r.land.Set(q.Device.Memory, q.Recv.PD, r.recv.SGL, true) {
-		q.completeRecv(verbs.LocalProtectionError)
-		return q.terminate(iwarp.LocalCatastrophic, head, nil, n)
+		if !r.land.Set(q.Device.Memory, q.Recv.PD, r.recv.SGL, true) {
+			q.completeRecv(verbs.LocalProtectionError)
+			return q.terminate(iwarp.LocalCatastrophic, head, nil, n)
+		}
 	}
 	if uint64(r.mo)+uint64(n) > uint64(r.land.Len()) {
 		q.completeRecv(verbs.LocalLengthError)

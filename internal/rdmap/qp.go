@@ -114,7 +114,7 @@ func (q *QP) Begin(p Params) bool {
 	}
 	q.up, q.Params = true, p
 	q.tx.begin(&p)
-	q.rx = receiver{part: q.rx.part[:0], sendMSN: 1, readMSN: 1, atomicMSN: 1, land: q.rx.land, recv: q.rx.recv}
+	q.rx = receiver{held: q.rx.held, sendMSN: 1, readMSN: 1, atomicMSN: 1, land: q.rx.land, recv: q.rx.recv}
 	return true
 }
 

@@ -13,7 +13,7 @@ import (
 
 const (
 	// scratchBytes is what is received at once: FPDUs that are short, and heads of long ones.
-	scratchBytes = 96 << 10
+	scratchBytes = 256 << 10
 	// directLimit is the shortest ULPDU whose payload goes to its memory before the whole
 	// FPDU is there. Shorter ones are placed after their CRC was checked.
 	directLimit = 4 << 10
@@ -24,7 +24,8 @@ const (
 
 // receiver takes the peer's stream apart.
 type receiver struct {
-	part   []byte // of an FPDU that is not complete, or not taken yet
+	part   []byte // of an FPDU that is not complete, or not taken yet: the end of held
+	held   []byte
 	pos    uint64 // of part's first byte in the stream, with markers
 	paused bool   // the next message has no receive
 	heard  bool   // something came before RTS
@@ -39,6 +40,7 @@ type receiver struct {
 
 	land memory.Cursor // where the payload of the segment under way goes
 	n    int           // bytes of that payload
+	last memory.Last   // what the last WRITE named
 
 	// The message under way.
 	midway  bool
@@ -56,7 +58,7 @@ type receiver struct {
 }
 
 func (r *receiver) stop() {
-	r.part, r.direct, r.paused, r.midway, r.left = r.part[:0], false, false, false, 0
+	r.part, r.direct, r.paused, r.midway, r.left = nil, false, false, false, 0
 	r.land.Reset()
 }
 
@@ -120,8 +122,9 @@ func (q *QP) Resume() {
 		return
 	}
 	r.paused = false
-	s := q.Device.buffer()
-	q.take(s[:copy(s, r.part)])
+	b := r.part
+	r.part = q.consumed(b)
+	r.pos += uint64(len(b) - len(r.part))
 }
 
 // Paused says whether a message waits for a receive to be posted.
@@ -130,12 +133,19 @@ func (q *QP) Paused() bool { return q.rx.paused }
 // take takes bytes that begin where the receiver stands, and keeps what is not a whole.
 func (q *QP) take(b []byte) {
 	r := &q.rx
+	rest := q.consumed(b)
+	r.pos += uint64(len(b) - len(rest))
+	r.held = append(r.held[:0], rest...)
+	r.part = r.held
+}
+
+// consumed is consume that drops what follows the end of the stream.
+func (q *QP) consumed(b []byte) []byte {
 	rest := q.consume(b)
 	if q.term != nil || q.state == verbs.Err {
-		rest = nil
+		return nil
 	}
-	r.pos += uint64(len(b) - len(rest))
-	r.part = append(r.part[:0], rest...)
+	return rest
 }
 
 // consume takes FPDUs and parts of them from b and returns what is left.
