@@ -15,6 +15,7 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -152,6 +153,9 @@ func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address stri
 	defer func() { err = d.close(err) }()
 	client, err := perf.Dial(c.Context(), address, local, perf.Options{Open: d.open})
 	if err != nil {
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return usagef("%v is no address of this host: `ramjet devices` lists those that can be opened", local)
+		}
 		if errors.As(err, new(*net.OpError)) {
 			return fmt.Errorf("%w: start `%s` there first", err, c.CommandPath())
 		}

@@ -47,7 +47,7 @@ func newPerfTableCmd() *cobra.Command {
 			}
 		}
 		if len(figures) == 0 {
-			return usagef("no figure has %q in its name and %q as its device", t.only, t.device)
+			return usagef("no figure has %q (--only) in its name, of those for --device %q: that is roce: or iwarp:", t.only, t.device)
 		}
 		stop, err := startProfile(*profile)
 		if err != nil {
