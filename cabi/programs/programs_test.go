@@ -221,7 +221,7 @@ func freePort(t testing.TB) string {
 // Both sides of a multicast group wait for each other's datagrams.
 func TestMckey(t *testing.T) {
 	dir := need(t, "mckey")
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	server := start(t, ctx, dir, serverAddr, "mckey", "-m", "239.83.0.1", "-b", serverAddr)
 	for { // datagrams to a group that nobody has joined are lost

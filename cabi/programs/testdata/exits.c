@@ -44,7 +44,7 @@ static int ends(int way)
 	child = fork();
 	CHECK(child >= 0);
 	if (!child) {
-		alarm(50);
+		alarm(170);
 		open_device();
 		started[1] = ready[1];
 		CHECK(!pthread_create(&thread, NULL, transfer, started));
@@ -78,7 +78,7 @@ static void kill_peer(void)
 	child = fork();
 	CHECK(child >= 0);
 	if (!child)
-		alarm(50);
+		alarm(170);
 	open_device();
 	create(&me);
 	mine.qpn = me.qp->qp_num;

@@ -12,7 +12,7 @@ static void in_child(void (*f)(void))
 
 	CHECK(child >= 0);
 	if (!child) {
-		alarm(20);
+		alarm(170);
 		f();
 		exit(0);
 	}
