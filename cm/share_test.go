@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 )
 
@@ -55,6 +56,7 @@ func TestSharedAddress(t *testing.T) {
 }
 
 func TestIPv6(t *testing.T) {
+	loopback.Alone(t)
 	dev, err := roce.Open("::1", nil)
 	if err != nil {
 		t.Skip(err)

@@ -67,6 +67,7 @@ func TestConformanceIPv6Self(t *testing.T) {
 	if raceDetector {
 		t.Skip("one test after the other takes long with the race detector, which sees the same code in the other runs")
 	}
+	loopback.Alone(t)
 	f := conformance.Fixture{Open: openLoopback6, Group: group6, Serial: true}
 	f.Missing = withoutMulticast(t, f)
 	f.Missing[conformance.TwoDevices] = "::1 is the only IPv6 address of the loopback interface"

@@ -51,7 +51,7 @@ func Open(t testing.TB, open func(addr string) (*verbs.Device, error)) (*verbs.D
 	}
 }
 
-// Alone waits until no other package's test has use for UDP port 4791 of 127.0.0.1 alone: who
+// Alone waits until no other package's test has use for UDP port 4791 of 127.0.0.1 or ::1 alone: who
 // does holds the TCP port of that number, as this one does then to its end.
 func Alone(t testing.TB) {
 	t.Helper()
