@@ -58,7 +58,7 @@ func StartPeer(cmd *exec.Cmd) (*Peer, error) {
 // Close ends the process: it sees its standard input end.
 func (p *Peer) Close() error {
 	p.stdin.Close()
-	kill := time.AfterFunc(5*time.Second, func() { p.cmd.Process.Kill() })
+	kill := time.AfterFunc(30*time.Second, func() { p.cmd.Process.Kill() })
 	defer kill.Stop()
 	return p.cmd.Wait()
 }
