@@ -17,7 +17,7 @@ import (
 
 // joinPatience is how long an address that is in use may seem not to be shared: another
 // process may be between binding it and opening its door, or an earlier leader just gone.
-const joinPatience = time.Second
+const joinPatience = 3 * time.Second
 
 // listen binds the port's address, or joins the processes that have it already.
 func (p *port) listen(plain bool) error {

@@ -42,7 +42,7 @@ const (
 
 	// lockPatience bounds the wait for other processes, which write for some
 	// microseconds unless they are stopped just then.
-	lockPatience = time.Second
+	lockPatience = 3 * time.Second
 )
 
 var (

@@ -31,7 +31,7 @@ const (
 )
 
 // handshake bounds what is said at the door.
-const handshake = time.Second
+const handshake = 3 * time.Second
 
 // doorOf is the name of the door to an address: in the abstract namespace, so that it is
 // gone with its process.
