@@ -88,35 +88,39 @@ static int load(void)
 	return 0;
 }
 
-static void *say_goodbye(void *calls)
+static void *call(void *f)
 {
-	((const struct rj_calls *)calls)->leave();
+	((void (*)(const struct rj_calls *))f)(rj_loaded);
 	return NULL;
 }
 
-/* When the program exits, Go says what peers are owed. A thread of its own calls it: exit may
- * be called in the middle of anything, which may hold what the thread needs, so that it is
- * not waited for without end. */
-__attribute__((destructor)) static void leave(void)
+/* rj_apart has a thread of its own call f: exit may be called in the middle of anything, also by
+ * the handler of a signal that came while its thread was in Go. What was going on may hold what
+ * f needs, so that it is not waited for without end. */
+EXPORT void rj_apart(void (*f)(const struct rj_calls *), int seconds)
 {
-	const struct rj_calls *calls = rj_loaded;
 	sigset_t block, old;
 	struct timespec until;
 	pthread_t thread;
 	int err;
 
-	if (!calls)
+	if (!rj_loaded)
 		return;
 	sigfillset(&block);
 	pthread_sigmask(SIG_SETMASK, &block, &old);
-	err = pthread_create(&thread, NULL, say_goodbye, (void *)calls);
+	err = pthread_create(&thread, NULL, call, (void *)f);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		return;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec++;
+	until.tv_sec += seconds;
 	pthread_timedjoin_np(thread, NULL, &until);
 }
+
+static void say_goodbye(const struct rj_calls *calls) { calls->leave(); }
+
+/* When the program exits, Go says what peers are owed. */
+__attribute__((destructor)) static void leave(void) { rj_apart(say_goodbye, 1); }
 
 EXPORT const struct rj_calls *rj_load(void)
 {

@@ -23,6 +23,7 @@ struct rj_calls {
 
 extern const struct rj_calls *rj_loaded; /* NULL: not in this process */
 const struct rj_calls *rj_load(void);
+void rj_apart(void (*f)(const struct rj_calls *), int seconds); /* for what is said at exit */
 
 /* rj returns the Go library's functions, loaded when first needed. NULL with errno set if it
  * cannot be. */

@@ -6,10 +6,13 @@
 
 #include <stdarg.h>
 
+static int used; /* there has been a socket */
+
 EXPORT int rsocket(int domain, int type, int protocol)
 {
 	const struct rj_calls *c = rj();
 
+	__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
 	return c ? rj_rs_result(c->rs_socket(domain, type, protocol)) : -1;
 }
 
@@ -47,13 +50,14 @@ EXPORT int rclose(int fd)
 	return CALL(rs_close(fd, 0));
 }
 
-/* At exit sockets are closed, as a system closes its own: peers need not find out by themselves. */
+static void close_all(const struct rj_calls *c) { c->rs_exit(); }
+
+/* At exit sockets are closed, as a system closes its own: peers need not find out by themselves.
+ * That may take as long as rs_exit says, and a little. */
 __attribute__((destructor)) static void at_exit(void)
 {
-	const struct rj_calls *c = __atomic_load_n(&rj_loaded, __ATOMIC_ACQUIRE);
-
-	if (c)
-		c->rs_exit();
+	if (used)
+		rj_apart(close_all, 3);
 }
 
 /* give_address gives the program an address, as much of it as it has room for. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Programs that end in the middle of a transfer, in every way: exit in one thread or another,
- * _exit, and a kill, of which the peer learns by the status of its work request. */
+/* Programs that end in the middle of a transfer, in every way: exit in one thread or another or
+ * in a signal handler, _exit, and a kill, of which the peer learns by the status of its work request. */
 
 #include "kit.h"
 
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <sys/time.h>
 
 static void *transfer(void *started)
 {
@@ -32,6 +34,27 @@ static void *leave(void *unused)
 	exit(7);
 }
 
+static void handler(int sig)
+{
+	(void)sig;
+	exit(7);
+}
+
+/* polls_on polls until a signal comes, most likely in the middle of a call. */
+static void polls_on(void)
+{
+	struct itimerval in = { { 0, 0 }, { 0, 50000 } };
+	struct side a, b;
+	struct ibv_wc wc;
+
+	CHECK(rdma_event_str(RDMA_CM_EVENT_ADDR_RESOLVED)); /* librdmacm has something to say at exit, too */
+	create_pair(&a, &b);
+	CHECK(signal(SIGALRM, handler) != SIG_ERR);
+	CHECK(!setitimer(ITIMER_REAL, &in, NULL));
+	for (;;)
+		CHECK(!ibv_poll_cq(a.cq, 1, &wc));
+}
+
 /* ends forks a program that transfers in a thread and ends in a way; it returns its status. */
 static int ends(int way)
 {
@@ -46,6 +69,8 @@ static int ends(int way)
 	if (!child) {
 		alarm(170);
 		open_device();
+		if (way == 3)
+			polls_on();
 		started[1] = ready[1];
 		CHECK(!pthread_create(&thread, NULL, transfer, started));
 		CHECK(read(ready[0], &one, 1) == 1);
@@ -111,7 +136,7 @@ int main(void)
 {
 	int way;
 
-	for (way = 0; way < 3; way++) {
+	for (way = 0; way < 4; way++) {
 		int status = ends(way);
 
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
