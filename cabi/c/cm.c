@@ -33,12 +33,22 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	return err ? rj_fail(c, err) : &c->channel;
 }
 
+static struct rdma_event_channel *latest; /* that was destroyed, see below */
+
+/* The parent's objects mean nothing to a child, see load.c. */
+static void in_child(void)
+{
+	latest = NULL;
+	rj_cm_new_process();
+}
+
+__attribute__((constructor)) static void at_start(void) { pthread_atfork(NULL, NULL, in_child); }
+
 /* A thread that has acknowledged the last event may be on its way back to rdma_get_cm_event while
  * another destroys the channel: rping's is. It is to find a channel at which nothing happens any
  * more, as if it had been there already, and no freed memory. So a channel goes with the next. */
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	static struct rdma_event_channel *latest;
 	struct rdma_event_channel *before = __atomic_exchange_n(&latest, channel, __ATOMIC_ACQ_REL);
 
 	if (!before)

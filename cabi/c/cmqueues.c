@@ -20,6 +20,12 @@ struct open_device {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct open_device *devices;
 
+void rj_cm_new_process(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	devices = NULL;
+}
+
 static struct open_device *find(const char *name)
 {
 	struct open_device *d;

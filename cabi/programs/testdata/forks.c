@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* A program that forks before it opens a device, one that forks and execs, and one whose
- * child opens a device after the parent did. */
+ * child opens a device, and connection manager's ids on it, after the parent did. */
 
 #include "kit.h"
+
+#include <poll.h>
+#include <rdma/rdma_cma.h>
 
 static void in_child(void (*f)(void))
 {
@@ -20,10 +23,33 @@ static void in_child(void (*f)(void))
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* manage uses librdmacm, which opens devices itself. */
+static void manage(void)
+{
+	struct rdma_event_channel *one = rdma_create_event_channel(), *two = rdma_create_event_channel();
+	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE | RAI_NUMERICHOST, .ai_port_space = RDMA_PS_TCP }, *at;
+	struct pollfd p = { .events = POLLIN };
+	struct ibv_device_attr attr;
+	struct rdma_cm_id *id;
+
+	CHECK(one && two);
+	CHECK(!rdma_getaddrinfo(strchr(getenv("RAMJET_DEVICES"), ':') + 1, "0", &hints, &at));
+	CHECK(!rdma_create_id(one, &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_bind_addr(id, at->ai_src_addr));
+	CHECK(id->pd && !ibv_query_device(id->verbs, &attr));
+	CHECK(!rdma_destroy_id(id));
+	rdma_freeaddrinfo(at);
+	rdma_destroy_event_channel(two);
+	p.fd = one->fd;
+	CHECK(!poll(&p, 1, 0)); /* it is another's end */
+	rdma_destroy_event_channel(one);
+}
+
 static void use(void)
 {
 	open_device();
 	exchange();
+	manage();
 }
 
 int main(void)
