@@ -14,7 +14,8 @@ for header in infiniband/verbs.h rdma/rdma_cma.h; do
 		{ echo "$0: $cc finds no <$header>: on Debian, apt-get install gcc libc6-dev libibverbs-dev librdmacm-dev" >&2; exit 1; }
 done
 
-cflags=(-O2 -g -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -fPIC -fvisibility=hidden -pthread)
+# With exceptions, so that threads can be cancelled: their stacks are unwound.
+cflags=(-O2 -g -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -fPIC -fvisibility=hidden -fexceptions -pthread)
 # The dynamic linker must not bind one library's calls to another's symbols of the same name.
 # The libraries stay loaded after dlclose, as Go's does: its threads are still there.
 ldflags=(-shared '-Wl,-z,relro,-z,now,-z,defs,-z,nodelete' '-Wl,-Bsymbolic-functions')

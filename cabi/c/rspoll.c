@@ -71,11 +71,26 @@ void rj_rs_found(int something)
 		sched_yield();
 }
 
+/* Sockets that write to a thread's waker, until disarm: also if the thread is cancelled while it
+ * waits, as the number of its waker means something else afterwards. */
+struct armed {
+	struct pollfd *fds;
+	nfds_t n;
+};
+
+static void disarm(void *arg)
+{
+	const struct armed *a = arg;
+
+	rj_rs()->rs_disarm(a->fds, a->n, waker);
+}
+
 /* rj_rs_sleep sleeps in read, which goes on after a signal if the program has said so. */
 int rj_rs_sleep(int fd, short events)
 {
 	const struct rj_calls *c = rj_rs();
 	struct pollfd p = { fd, events, 0 };
+	struct armed armed = { &p, 1 };
 	int64_t end = now_ns() + SPIN_NS;
 	uint64_t count;
 	int rest, err = 0;
@@ -88,9 +103,10 @@ int rj_rs_sleep(int fd, short events)
 	} while (now_ns() < end);
 	if (my_waker() < 0)
 		return -1;
+	pthread_cleanup_push(disarm, &armed);
 	if (!c->rs_poll(&p, 1, waker, &rest) && !rest)
 		err = read(waker, &count, sizeof count) < 0 ? errno : 0;
-	c->rs_disarm(&p, 1, waker);
+	pthread_cleanup_pop(1);
 	errno = err;
 	return err ? -1 : 0;
 }
@@ -121,7 +137,7 @@ static int remaining(int64_t end, int timeout)
 
 static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int timeout)
 {
-	const struct rj_calls *c = rj_rs();
+	struct armed armed = { fds, n };
 	int64_t start = now_ns(), end = start + timeout * 1000000LL;
 	uint64_t count;
 	int ready, r = 1, err = 0;
@@ -134,6 +150,7 @@ static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int
 	if (my_waker() < 0)
 		return -1;
 	while (!ready && r > 0) {
+		pthread_cleanup_push(disarm, &armed);
 		ready = look(fds, n, others, waker);
 		if (!ready) {
 			others[n] = (struct pollfd){ waker, POLLIN, 0 };
@@ -142,7 +159,7 @@ static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int
 			if (r > 0 && others[n].revents && read(waker, &count, sizeof count) < 0)
 				err = errno;
 		}
-		c->rs_disarm(fds, n, waker);
+		pthread_cleanup_pop(1);
 		if (!ready && r >= 0)
 			ready = look(fds, n, others, -1);
 	}
@@ -152,6 +169,8 @@ static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int
 	}
 	return ready;
 }
+
+static void free_others(void *others) { free(others); }
 
 EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 {
@@ -173,9 +192,9 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 		return -1;
 	}
 	c->rs_split(fds, n, others);
+	pthread_cleanup_push(free_others, others == few ? NULL : others);
 	ready = wait_for_all(fds, n, others, timeout);
-	if (others != few)
-		free(others);
+	pthread_cleanup_pop(1);
 	return ready;
 }
 

@@ -2,7 +2,7 @@
 
 /* What rsockets can do beyond what Debian's programs ask of them: readiness with timeouts and
  * other file descriptors, half close, connecting without waiting, errors, lists of buffers,
- * datagrams, signals, and peers that die. */
+ * datagrams, signals, cancelled threads, and peers that die. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -449,6 +450,37 @@ static void test_signals(void)
 	close_pair(a, b);
 }
 
+static void *accepts(void *l) { return (void *)(intptr_t)raccept(*(int *)l, NULL, NULL); }
+static void *polls(void *l) { return (void *)(intptr_t)ready(*(int *)l, POLLIN, -1); }
+
+/* A thread that is cancelled while it waits leaves nothing behind: what has its number later is
+ * not written to. */
+static void test_cancelled(void)
+{
+	void *(*waits[])(void *) = { accepts, polls };
+	int l, s, files[32], way, i, accepted;
+	struct sockaddr_in at;
+	pthread_t thread;
+	void *how;
+	char c;
+
+	for (way = 0; way < 2; way++) {
+		l = listener(&at);
+		CHECK(!pthread_create(&thread, NULL, waits[way], &l));
+		usleep(100000); /* for it to sleep: if it does not yet, that is tried next time */
+		CHECK(!pthread_cancel(thread) && !pthread_join(thread, &how) && how == PTHREAD_CANCELED);
+		for (i = 0; i < 32; i++)
+			CHECK((files[i] = memfd_create("file", MFD_CLOEXEC)) >= 0);
+		CHECK((s = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) >= 0);
+		FAILS(rconnect(s, (struct sockaddr *)&at, sizeof at), EINPROGRESS);
+		CHECK((accepted = raccept(l, NULL, NULL)) >= 0);
+		for (i = 0; i < 32; i++)
+			CHECK(!pread(files[i], &c, 1, 0) && !close(files[i]));
+		close_pair(s, accepted);
+		CHECK(!rclose(l));
+	}
+}
+
 static void test_mapped(void)
 {
 	struct sockaddr_in at;
@@ -605,6 +637,7 @@ int main(void)
 	test_mixed();
 	test_closing();
 	test_signals();
+	test_cancelled();
 	test_mapped();
 	test_datagrams();
 	test_peers(peers, orders);
