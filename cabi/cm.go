@@ -134,10 +134,10 @@ func rj_cm_destroy_id(h C.uint64_t) C.int {
 	defer id.mu.Unlock()
 	for _, i := range id.ids {
 		i.Close()
+		cmOwners.Delete(i) // from here on nobody counts an event of it
 	}
 	id.channel.events.remove(func(e *cm.Event) bool { return id.about(e) && dropRequest(e) })
-	for i, one := range id.ids {
-		cmOwners.Delete(one)
+	for i := range id.ids {
 		id.devices[i].release()
 	}
 	cmIDs.drop(uint64(h))

@@ -94,13 +94,13 @@ func deviceTo(to netip.Addr) (string, error) {
 
 //export rj_cm_describe
 func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
+	*name = 0
 	id := cmIDs.get(uint64(h))
-	if id == nil {
-		return einval
+	if id == nil { // another thread destroys it, which waits for this one's event
+		return ok
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	*name = 0
 	if len(id.ids) == 0 {
 		return ok
 	}

@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"errors"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -168,22 +169,24 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 	if ch == nil {
 		return 0
 	}
-	e, found := ch.events.pop()
-	if !found {
-		return 0
-	}
-	to := e.ID
-	if e.Type == cm.ConnectRequest {
-		to = e.Listener
-	}
-	o, found := cmOwners.Load(to)
-	if !found {
+	var owner *cmID
+	e, found := ch.events.pop(func(e *cm.Event) {
+		to := e.ID
 		if e.Type == cm.ConnectRequest {
-			e.ID.Close()
+			to = e.Listener
 		}
+		if o, ok := cmOwners.Load(to); ok {
+			owner = o.(*cmID)
+			atomic.AddUint32((*uint32)(&(*C.struct_rj_cm_id)(owner.c).events_reported), 1)
+		}
+	})
+	if !found {
 		return 0
 	}
-	owner := o.(*cmID)
+	if owner == nil {
+		dropRequest(e)
+		return 0
+	}
 	*out = C.struct_rj_cm_event{}
 	out.owner = (*C.struct_rj_cm_id)(owner.c)
 	out.event.event = uint32(e.Type) // the same order
@@ -206,6 +209,8 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 
 // request makes the id of a peer's request one that C knows.
 func request(listener *cmID, one *cm.ID) uint64 {
+	listener.mu.Lock()
+	defer listener.mu.Unlock()
 	id := &cmID{ps: listener.ps, channel: listener.channel}
 	for i, l := range listener.ids {
 		if l.Device() == one.Device() {

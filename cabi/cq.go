@@ -10,6 +10,7 @@ import "C"
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -95,7 +96,9 @@ func rj_next_completion(h C.uint64_t) unsafe.Pointer {
 	if ch == nil {
 		return nil
 	}
-	c, _ := ch.events.pop()
+	c, _ := ch.events.pop(func(c unsafe.Pointer) {
+		atomic.AddUint32((*uint32)(&(*C.struct_rj_cq)(c).comp_events_reported), 1)
+	})
 	return c
 }
 
@@ -138,7 +141,7 @@ func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, out *C.struct_rj_cq) 
 		ch.queues[v] = q.c
 		ch.mu.Unlock()
 	}
-	objects.put(v, c, q.c)
+	objects.put(v, object{c, q.c, (*uint32)(&out.async_events_reported)})
 	out.handle = C.uint64_t(cqs.put(q))
 	out.cq.cqe = C.int(v.Capacity())
 	return ok

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -45,9 +46,10 @@ type deviceContext struct {
 
 // asyncEvent is an event for C: its object's struct, or a port.
 type asyncEvent struct {
-	typ    verbs.EventType
-	object unsafe.Pointer
-	port   int
+	typ      verbs.EventType
+	object   unsafe.Pointer
+	reported *uint32 // its count
+	port     int
 }
 
 var (
@@ -183,24 +185,19 @@ func (d *device) watch(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		var o object
-		var found bool
 		switch {
 		case e.QP != nil:
-			o, found = objects.get(e.QP)
+			objects.push(e.QP, e.Type)
 		case e.CQ != nil:
-			o, found = objects.get(e.CQ)
+			objects.push(e.CQ, e.Type)
 		case e.SRQ != nil:
-			o, found = objects.get(e.SRQ)
+			objects.push(e.SRQ, e.Type)
 		case e.Port != 0 || e.Type == verbs.EventDeviceFatal:
 			d.mu.Lock()
 			for c := range d.contexts {
 				c.events.push(asyncEvent{typ: e.Type, port: e.Port})
 			}
 			d.mu.Unlock()
-		}
-		if found {
-			o.context.events.push(asyncEvent{typ: e.Type, object: o.c})
 		}
 	}
 }
@@ -226,7 +223,11 @@ func rj_next_async(h C.uint64_t, out *C.struct_ibv_async_event) C.int {
 	if c == nil {
 		return 0
 	}
-	e, found := c.events.pop()
+	e, found := c.events.pop(func(e asyncEvent) {
+		if e.reported != nil {
+			atomic.AddUint32(e.reported, 1)
+		}
+	})
 	if !found {
 		return 0
 	}

@@ -7,12 +7,15 @@ package main
 import (
 	"sync"
 	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // object is what events need of a queue that C knows.
 type object struct {
-	context *deviceContext
-	c       unsafe.Pointer // C's struct
+	context  *deviceContext
+	c        unsafe.Pointer // C's struct
+	reported *uint32        // in it: events that the program was given
 }
 
 // objectMap finds it by package verbs' object.
@@ -23,17 +26,19 @@ type objectMap struct {
 
 var objects = objectMap{m: map[any]object{}}
 
-func (o *objectMap) put(key any, context *deviceContext, c unsafe.Pointer) {
+func (o *objectMap) put(key any, v object) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.m[key] = object{context, c}
+	o.m[key] = v
 }
 
-func (o *objectMap) get(key any) (object, bool) {
+// push gives an event of an object to its context.
+func (o *objectMap) push(key any, typ verbs.EventType) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	v, ok := o.m[key]
-	return v, ok
+	if v, ok := o.m[key]; ok {
+		v.context.events.push(asyncEvent{typ: typ, object: v.c, reported: v.reported})
+	}
 }
 
 // drop forgets an object that was destroyed, and its events.

@@ -74,7 +74,7 @@ func finishQP(v *verbs.QP, c *deviceContext, attr *C.struct_ibv_qp_init_attr_ex,
 	_, caps := v.Query()
 	setCaps(&attr.cap, caps)
 	q.init = *(*C.struct_ibv_qp_init_attr)(unsafe.Pointer(attr)) // the one begins as the other
-	objects.put(v, c, unsafe.Pointer(out))
+	objects.put(v, object{c, unsafe.Pointer(out), (*uint32)(&out.async_events_reported)})
 	out.handle = C.uint64_t(qps.put(q))
 	out.qp.qp_base.qp_num = C.uint32_t(v.Num())
 }

@@ -42,8 +42,10 @@ func (q *fdQueue[E]) push(e E) {
 	syscall.Write(q.fd, one[:]) // fails only beyond 2^64 events
 }
 
-// pop takes the oldest event after a read; false: it was removed meanwhile.
-func (q *fdQueue[E]) pop() (e E, ok bool) {
+// pop takes the oldest event after a read; false: it was removed meanwhile. count counts it
+// for its object, which then waits to be destroyed until the program is done with it: an
+// event is either counted or removed.
+func (q *fdQueue[E]) pop(count func(E)) (e E, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.events) == 0 {
@@ -51,6 +53,7 @@ func (q *fdQueue[E]) pop() (e E, ok bool) {
 	}
 	e = q.events[0]
 	q.events = slices.Delete(q.events, 0, 1)
+	count(e)
 	return e, true
 }
 

@@ -121,7 +121,7 @@ func rj_create_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, xh, ch C.uint64_t,
 	}
 	a := v.Query()
 	attr.max_wr, attr.max_sge = C.uint32_t(a.MaxWR), C.uint32_t(a.MaxSGE)
-	objects.put(v, p.context, unsafe.Pointer(out))
+	objects.put(v, object{p.context, unsafe.Pointer(out), (*uint32)(&out.async_events_reported)})
 	out.handle, out.num = C.uint64_t(srqs.put(&srq{SRQ: v})), C.uint32_t(v.Num())
 	return ok
 }

@@ -8,7 +8,7 @@
 CALL(int, devices, (struct rj_device_info *list, int room)) /* how many there are */
 CALL(int, open, (char *name, uint64_t *context, int *async_fd))
 CALL(int, close, (uint64_t context))
-CALL(int, next_async, (uint64_t context, struct ibv_async_event *event)) /* 1: there was one */
+CALL(int, next_async, (uint64_t context, struct ibv_async_event *event)) /* 1: there was one, which is counted */
 CALL(int, query_device, (uint64_t context, struct ibv_device_attr_ex *attr))
 CALL(int, query_port, (uint64_t context, int port, struct ibv_port_attr *attr))
 CALL(int, query_gid, (uint64_t context, int port, int index, struct ibv_gid_entry *entry))
@@ -31,7 +31,7 @@ CALL(int, dealloc_mw, (uint64_t mw))
 
 /* completions */
 CALL(int, create_channel, (uint64_t context, uint64_t *channel, int *fd))
-CALL(void *, next_completion, (uint64_t channel)) /* the struct ibv_cq, or NULL */
+CALL(void *, next_completion, (uint64_t channel)) /* the struct ibv_cq, its event counted, or NULL */
 CALL(int, destroy_channel, (uint64_t channel))
 CALL(int, create_cq, (uint64_t context, int cqe, uint64_t channel, struct rj_cq *cq))
 CALL(int, resize_cq, (struct rj_cq *cq, int cqe))

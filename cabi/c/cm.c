@@ -29,6 +29,7 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 
 	if (!c)
 		return NULL;
+	pthread_mutex_init(&c->taking, NULL);
 	err = TRY(cm_create_channel(&c->handle, &c->channel.fd));
 	return err ? rj_fail(c, err) : &c->channel;
 }
@@ -323,13 +324,29 @@ static int request(struct rj_cm_event *e)
 {
 	struct rj_cm_id *l = e->owner, *i = new_id(l->id.channel, l->id.context, l->id.ps);
 
-	if (!i)
+	if (!i) {
+		TRY(cm_destroy_id(e->handle));
 		return ENOMEM;
+	}
 	i->handle = e->handle;
 	i->id.qp_type = l->id.qp_type;
 	e->event.id = &i->id;
 	TRY(cm_adopt(i));
-	return describe(i);
+	return 0;
+}
+
+/* take takes the next event if there still is one: 1. */
+static int take(struct rdma_event_channel *channel, struct rj_cm_event *e, int *err)
+{
+	struct rj_cm_channel *c = (struct rj_cm_channel *)channel;
+	int found;
+
+	pthread_mutex_lock(&c->taking);
+	found = TRY(cm_next(c->handle, e)) == 1;
+	if (found && e->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		*err = request(e);
+	pthread_mutex_unlock(&c->taking);
+	return found;
 }
 
 EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
@@ -337,7 +354,7 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 	struct rj_cm_event *e = calloc(1, sizeof *e);
 	struct rj_cm_group *g;
 	uint64_t one;
-	int err;
+	int err = 0;
 
 	if (!e)
 		return -1;
@@ -346,16 +363,20 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_
 			free(e);
 			return -1;
 		}
-	} while (TRY(cm_next(HANDLE(rj_cm_channel, channel), e)) != 1);
+	} while (!take(channel, e, &err));
 	pthread_mutex_lock(&e->owner->mutex);
-	e->owner->events_reported++;
 	for (g = e->owner->groups; g; g = g->next)
 		if (!memcmp(g->addr, e->group, 16))
 			e->event.param.ud.private_data = g->context;
 	pthread_mutex_unlock(&e->owner->mutex);
-	err = e->event.event == RDMA_CM_EVENT_CONNECT_REQUEST ? request(e) : describe(e->owner);
+	if (!err)
+		err = describe(of(e->event.id));
 	if (err) {
+		struct rdma_cm_id *new = e->event.event == RDMA_CM_EVENT_CONNECT_REQUEST ? e->event.id : NULL;
+
 		rdma_ack_cm_event(&e->event);
+		if (new)
+			rdma_destroy_id(new);
 		return fail(err);
 	}
 	*out = &e->event;
@@ -380,7 +401,7 @@ EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 void rj_cm_wait(struct rj_cm_id *i)
 {
 	pthread_mutex_lock(&i->mutex);
-	while (i->events_completed < i->events_reported)
+	while (i->events_completed != __atomic_load_n(&i->events_reported, __ATOMIC_SEQ_CST))
 		pthread_cond_wait(&i->cond, &i->mutex);
 	pthread_mutex_unlock(&i->mutex);
 }

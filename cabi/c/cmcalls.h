@@ -3,7 +3,7 @@
 /* The connection manager's part of calls.h. */
 CALL(int, cm_create_channel, (uint64_t *channel, int *fd))
 CALL(int, cm_destroy_channel, (uint64_t channel))
-CALL(int, cm_next, (uint64_t channel, struct rj_cm_event *event)) /* 1: there was one */
+CALL(int, cm_next, (uint64_t channel, struct rj_cm_event *event)) /* 1: there was one, which its owner has counted */
 CALL(int, cm_create_id, (uint64_t channel, struct rj_cm_id *id, int ps, uint64_t *handle))
 CALL(int, cm_adopt, (struct rj_cm_id *id)) /* gives the id of a request its struct */
 CALL(int, cm_destroy_id, (uint64_t id))

@@ -10,6 +10,7 @@
 struct rj_cm_channel {
 	struct rdma_event_channel channel;
 	uint64_t handle;
+	pthread_mutex_t taking; /* an event, and for a new id its struct, before the next event can be of that id */
 };
 
 /* A multicast group that an id has joined, with what the program calls it. */

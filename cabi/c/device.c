@@ -250,20 +250,6 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 		if (read(context->async_fd, &one, sizeof one) != sizeof one)
 			return -1;
 	} while (TRY(next_async(rj_context(context)->handle, event)) != 1);
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR:
-		__atomic_add_fetch(&((struct rj_cq *)event->element.cq)->async_events_reported, 1, __ATOMIC_SEQ_CST);
-		break;
-	case IBV_EVENT_QP_FATAL: case IBV_EVENT_QP_REQ_ERR: case IBV_EVENT_QP_ACCESS_ERR: case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED: case IBV_EVENT_PATH_MIG: case IBV_EVENT_PATH_MIG_ERR: case IBV_EVENT_QP_LAST_WQE_REACHED:
-		__atomic_add_fetch(&((struct rj_qp *)event->element.qp)->async_events_reported, 1, __ATOMIC_SEQ_CST);
-		break;
-	case IBV_EVENT_SRQ_ERR: case IBV_EVENT_SRQ_LIMIT_REACHED:
-		__atomic_add_fetch(&((struct rj_srq *)event->element.srq)->async_events_reported, 1, __ATOMIC_SEQ_CST);
-		break;
-	default:
-		break;
-	}
 	return 0;
 }
 

@@ -42,7 +42,6 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ou
 		if (read(channel->fd, &one, sizeof one) != sizeof one)
 			return -1;
 	} while (!(q = r->next_completion(HANDLE(rj_channel, channel))));
-	__atomic_add_fetch(&q->comp_events_reported, 1, __ATOMIC_SEQ_CST);
 	*out = (struct ibv_cq *)q;
 	*cq_context = q->cq.cq_context;
 	return 0;
