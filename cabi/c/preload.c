@@ -31,10 +31,20 @@ static int is_ours(int fd)
 	return !inside && fd >= 0 && (size_t)fd < sizeof ours && __atomic_load_n(&ours[fd], __ATOMIC_RELAXED);
 }
 
+/* WITHIN is a call of the libraries below. */
+#define WITHIN(call) ({ inside++; __typeof__(call) r_ = (call); inside--; r_; })
+
+/* own takes an rsocket, -1: there is none, or its number is too high. */
 static int own(int fd)
 {
-	if (fd >= 0 && (size_t)fd < sizeof ours)
-		__atomic_store_n(&ours[fd], 1, __ATOMIC_RELAXED);
+	if (fd < 0)
+		return -1;
+	if ((size_t)fd >= sizeof ours) {
+		WITHIN(rclose(fd));
+		errno = EMFILE;
+		return -1;
+	}
+	__atomic_store_n(&ours[fd], 1, __ATOMIC_RELAXED);
 	return fd;
 }
 
@@ -43,9 +53,8 @@ static void disown(int fd)
 	__atomic_store_n(&ours[fd], 0, __ATOMIC_RELAXED);
 }
 
-/* SYSTEM is the system's function. WITHIN is a call of the libraries below. */
+/* SYSTEM is the system's function. */
 #define SYSTEM(name) ({ static __typeof__(&name) f_; if (!f_) f_ = (__typeof__(f_))dlsym(RTLD_NEXT, #name); f_; })
-#define WITHIN(call) ({ inside++; __typeof__(call) r_ = (call); inside--; r_; })
 #define EITHER(fd, mine, name, ...) (is_ours(fd) ? WITHIN(mine) : SYSTEM(name)(__VA_ARGS__))
 
 EXPORT int socket(int domain, int type, int protocol)
@@ -55,7 +64,7 @@ EXPORT int socket(int domain, int type, int protocol)
 	if (!inside && (domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM &&
 	    (!protocol || protocol == IPPROTO_TCP))
 		fd = own(WITHIN(rsocket(domain, type, protocol)));
-	return fd < 0 || (size_t)fd >= sizeof ours ? SYSTEM(socket)(domain, type, protocol) : fd;
+	return fd < 0 ? SYSTEM(socket)(domain, type, protocol) : fd;
 }
 
 /* become_tcp puts a TCP socket in an rsocket's place. */
