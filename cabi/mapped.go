@@ -13,10 +13,10 @@ import (
 // mapped makes sure that memory is mapped, readable, and writable if need be: what pinning
 // it would find out. What is registered may be unmapped later; see package memory.
 func mapped(addr uintptr, length uint64, write bool) error {
-	end := uint64(addr) + length
-	if end < uint64(addr) {
+	if !addressable(addr, length) {
 		return efault
 	}
+	end := uint64(addr) + length
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return nil // no way to know
@@ -40,6 +40,12 @@ func mapped(addr uintptr, length uint64, write bool) error {
 		}
 	}
 	return efault
+}
+
+// addressable says whether there can be such memory in a program.
+func addressable(addr uintptr, length uint64) bool {
+	const most = 1 << 57
+	return uint64(addr) < most && length <= most-uint64(addr)
 }
 
 // mapping reads the beginning of a line of /proc/self/maps: 7f00-7f01 rw-p …

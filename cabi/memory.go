@@ -78,12 +78,15 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 	if p == nil || !known || length == 0 {
 		return einval
 	}
-	if a&verbs.OnDemand == 0 {
+	switch {
+	case a&verbs.OnDemand == 0:
 		if err := mapped(uintptr(addr), uint64(length), a&verbs.LocalWrite != 0); err != nil {
 			return errno(err)
 		}
-	} else if uint64(length) >= 1<<47-uint64(uintptr(addr)) { // beyond what there can be; the implicit region too
+	case addr == nil && uint64(length) == 1<<64-1: // the implicit region
 		return C.int(syscall.EOPNOTSUPP)
+	case !addressable(uintptr(addr), uint64(length)):
+		return errno(efault)
 	}
 	buf := unsafe.Slice((*byte)(addr), int(length))
 	mr, err := p.RegExternal(buf, uint64(iova), a)

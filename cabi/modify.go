@@ -25,7 +25,11 @@ func qpMask(m uint32) (verbs.QPMask, bool) {
 	return v, m&^(same|rateLimit) == 0
 }
 
+// ahAttr reads an address, which has no GID without a GRH.
 func ahAttr(a *C.struct_ibv_ah_attr) verbs.AHAttr {
+	if a.is_global == 0 {
+		return verbs.AHAttr{SL: uint8(a.sl), DLID: uint16(a.dlid), Port: int(a.port_num)}
+	}
 	return verbs.AHAttr{DGID: verbs.GID(a.grh.dgid), SGIDIndex: int(a.grh.sgid_index), HopLimit: uint8(a.grh.hop_limit),
 		TrafficClass: uint8(a.grh.traffic_class), FlowLabel: uint32(a.grh.flow_label), SL: uint8(a.sl), DLID: uint16(a.dlid),
 		Port: int(a.port_num)}

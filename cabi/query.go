@@ -157,6 +157,9 @@ func rj_query_gid(h C.uint64_t, port, index C.int, out *C.struct_ibv_gid_entry) 
 	if err != nil {
 		return errno(err)
 	}
+	if p, err := c.dev.Port(int(port)); err == nil && (index < 0 || int(index) >= p.GIDs) {
+		return einval // beyond the table; a row without an address is ENODATA
+	}
 	for _, g := range gids {
 		if g.Index != int(index) {
 			continue

@@ -20,28 +20,33 @@ import (
 // it was given.
 func pieces(iov *C.struct_iovec, n C.int, skip C.size_t, f func([]byte) (int, error)) (done int, err error) {
 	for _, v := range unsafe.Slice(iov, int(n)) {
-		if skip >= v.iov_len && v.iov_len > 0 {
+		if skip >= v.iov_len {
 			skip -= v.iov_len
 			continue
 		}
-		b := unsafe.Slice((*byte)(v.iov_base), int(v.iov_len))[skip:]
-		skip = 0
-		if len(b) == 0 {
-			continue
-		}
+		b := memory(unsafe.Add(v.iov_base, uintptr(skip)), v.iov_len-skip)
 		k, err := f(b)
 		done += k
-		if err != nil || k < len(b) {
+		if err != nil || k < len(b) || C.size_t(len(b)) < v.iov_len-skip {
 			return done, err
 		}
+		skip = 0
 	}
 	return done, nil
 }
 
-// size is how many bytes a list has.
+// memory is a program's, as much of it as one call moves at most. What programs say of its
+// length may be more than there can be.
+func memory(p unsafe.Pointer, length C.size_t) []byte {
+	const most = 1<<31 - 4096 // as with the system's calls
+	return unsafe.Slice((*byte)(p), int(min(length, most)))
+}
+
+// size is how many bytes a list has, as far as a datagram can have as many.
 func size(iov *C.struct_iovec, n C.int) (total int) {
+	const most = 1 << 16
 	for _, v := range unsafe.Slice(iov, int(n)) {
-		total += int(v.iov_len)
+		total = min(total+int(min(v.iov_len, most)), most)
 	}
 	return total
 }

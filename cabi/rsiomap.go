@@ -102,7 +102,7 @@ func rj_rs_iowrite(fd C.int, buf unsafe.Pointer, length C.size_t, offset C.int64
 		return -C.ssize_t(syscall.EBADF)
 	}
 	return s.write(flags, func(conn *rnet.Conn) (int, error) {
-		n, err := conn.TryWriteAt(unsafe.Slice((*byte)(buf), int(length)), int64(offset))
+		n, err := conn.TryWriteAt(memory(buf, length), int64(offset))
 		if errors.Is(err, verbs.ErrNotFound) {
 			return 0, nil // nothing is mapped there: as much was written
 		}

@@ -27,22 +27,19 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 	struct rj_pd *p = (struct rj_pd *)pd;
 	int err = 0;
 
+	if (__atomic_load_n(&p->children, __ATOMIC_SEQ_CST))
+		return EBUSY;
+	if (!p->parent)
+		err = TRY(dealloc_pd(p->handle));
+	if (err)
+		return err;
 	if (p->parent)
 		__atomic_sub_fetch(&((struct rj_pd *)p->parent)->children, 1, __ATOMIC_SEQ_CST);
-	else if (__atomic_load_n(&p->children, __ATOMIC_SEQ_CST))
-		return EBUSY;
-	else
-		err = TRY(dealloc_pd(p->handle));
-	if (!err)
-		free(p);
-	return err;
+	if (p->td)
+		__atomic_sub_fetch(&((struct rj_td *)p->td)->users, 1, __ATOMIC_SEQ_CST);
+	free(p);
+	return 0;
 }
-
-/* A thread domain is a promise of the program that needs nothing here. */
-struct rj_td {
-	struct ibv_td td;
-	int users;
-};
 
 struct ibv_td *rj_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
@@ -58,7 +55,7 @@ struct ibv_td *rj_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 
 int rj_dealloc_td(struct ibv_td *td)
 {
-	if (((struct rj_td *)td)->users)
+	if (__atomic_load_n(&((struct rj_td *)td)->users, __ATOMIC_SEQ_CST))
 		return EBUSY;
 	free(td);
 	return 0;
@@ -129,7 +126,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 int rj_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list, uint32_t n)
 {
 	(void)pd;
-	if (flags & ~IBV_ADVISE_MR_FLAG_FLUSH) /* it is always done at once */
+	if (flags & ~IBV_ADVISE_MR_FLAG_FLUSH || !list || !n || n > INT32_MAX) /* it is always done at once */
 		return EINVAL;
 	return TRY(advise_mr(advice, list, n));
 }
@@ -190,7 +187,10 @@ struct ibv_pd *rj_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
 	p->handle = HANDLE(rj_pd, attr->pd);
 	p->pd.handle = attr->pd->handle;
 	p->parent = attr->pd;
+	p->td = attr->td;
 	__atomic_add_fetch(&((struct rj_pd *)attr->pd)->children, 1, __ATOMIC_SEQ_CST);
+	if (p->td)
+		__atomic_add_fetch(&((struct rj_td *)p->td)->users, 1, __ATOMIC_SEQ_CST);
 	return &p->pd;
 }
 

@@ -71,6 +71,11 @@ static const struct {
 	} while (0)
 
 EXPORT int ibv_rate_to_mult(enum ibv_rate rate) { FIND(rate, rate, mult, -1); }
-EXPORT enum ibv_rate mult_to_ibv_rate(int mult) { FIND(mult, mult, rate, IBV_RATE_MAX); }
+EXPORT enum ibv_rate mult_to_ibv_rate(int mult)
+{
+	if (mult < 0) /* not -1 of those that are no multiple */
+		return IBV_RATE_MAX;
+	FIND(mult, mult, rate, IBV_RATE_MAX);
+}
 EXPORT int ibv_rate_to_mbps(enum ibv_rate rate) { FIND(rate, rate, mbps, -1); }
 EXPORT enum ibv_rate mbps_to_ibv_rate(int mbps) { FIND(mbps, mbps, rate, IBV_RATE_MAX); }

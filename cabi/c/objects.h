@@ -23,7 +23,14 @@ struct rj_pd {
 	struct ibv_pd pd;
 	uint64_t handle;
 	struct ibv_pd *parent; /* of a parent domain: what it stands for */
+	struct ibv_td *td;     /* of a parent domain: perhaps NULL */
 	int children;          /* parent domains */
+};
+
+/* A thread domain is a promise of the program that needs nothing here. */
+struct rj_td {
+	struct ibv_td td;
+	int users; /* parent domains */
 };
 
 struct rj_mr {

@@ -171,21 +171,29 @@ EXPORT ssize_t rread(int fd, void *buf, size_t length)
 
 EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int n)
 {
-	if (n < 0) {
+	if (n < 0 || n > UIO_MAXIOV) {
 		errno = EINVAL;
 		return -1;
 	}
 	return receive(fd, (struct iovec *)iov, n, 0, NULL, NULL);
 }
 
+/* refused refuses control messages, and lists that are too long. */
+static int refused(const struct msghdr *msg)
+{
+	int err = msg->msg_iovlen > UIO_MAXIOV ? EMSGSIZE : msg->msg_control && msg->msg_controllen ? ENOTSUP : 0;
+
+	if (err)
+		errno = err;
+	return err;
+}
+
 EXPORT ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
 {
 	ssize_t r;
 
-	if (msg->msg_control && msg->msg_controllen) {
-		errno = ENOTSUP;
+	if (refused(msg))
 		return -1;
-	}
 	r = receive(fd, msg->msg_iov, msg->msg_iovlen, flags, msg->msg_name, &msg->msg_namelen);
 	if (r >= 0)
 		msg->msg_flags = 0;
@@ -239,7 +247,7 @@ EXPORT ssize_t rwrite(int fd, const void *buf, size_t length)
 
 EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n)
 {
-	if (n < 0) {
+	if (n < 0 || n > UIO_MAXIOV) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -248,10 +256,8 @@ EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int n)
 
 EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	if (msg->msg_control && msg->msg_controllen) {
-		errno = ENOTSUP;
+	if (refused(msg))
 		return -1;
-	}
 	return transmit(fd, msg->msg_iov, msg->msg_iovlen, flags, msg->msg_name, msg->msg_namelen);
 }
 
