@@ -17,9 +17,12 @@ const (
 	// directLimit is the shortest ULPDU whose payload goes to its memory before the whole
 	// FPDU is there. Shorter ones are placed after their CRC was checked.
 	directLimit = 4 << 10
-	// headRoom is what is received behind the payload of a segment that others follow: its
+	// headRoom is what is received behind the payload of a long segment that others follow: its
 	// CRC and the next header, so that the next payload can go straight to its place too.
 	headRoom = 64
+	// nextRoom is what is received behind the last one of a message: the next message is as long
+	// in most cases, but a read is worth more than that if it is not.
+	nextRoom = 2 << 10
 )
 
 // receiver takes the peer's stream apart.
@@ -33,7 +36,8 @@ type receiver struct {
 
 	// The FPDU whose payload is placed as it comes.
 	direct bool
-	left   int // bytes of payload to come
+	long   bool // the last FPDU was such a one
+	left   int  // bytes of payload to come
 	ulen   int
 	crc    uint32
 	h      iwarp.Header
@@ -73,6 +77,9 @@ func (q *QP) Into(pieces [][]byte) [][]byte {
 	s := q.Device.buffer()
 	if !r.direct || r.left == 0 {
 		n := copy(s, r.part)
+		if r.long {
+			s = s[:n+nextRoom]
+		}
 		return append(pieces, s[n:])
 	}
 	pieces, ok := r.land.Room(pieces, r.left)
@@ -80,10 +87,10 @@ func (q *QP) Into(pieces [][]byte) [][]byte {
 		q.placeFailed()
 		return pieces[:0]
 	}
-	if !r.h.Last {
-		s = s[:headRoom]
+	if r.h.Last {
+		return append(pieces, s[:nextRoom])
 	}
-	return append(pieces, s)
+	return append(pieces, s[:headRoom])
 }
 
 func (d *Device) buffer() []byte {
@@ -211,6 +218,7 @@ func (q *QP) consumePlain(b []byte) (rest []byte, more bool) {
 		return nil, false
 	}
 	if all := iwarp.FPDULen(ulen); len(b) >= all {
+		r.long = false
 		end := all - iwarp.CRCLen
 		if q.CRC && iwarp.UpdateCRC(0, b[:end]) != iwarp.GetCRC(b[end:]) {
 			q.badCRC()
@@ -229,7 +237,7 @@ func (q *QP) consumePlain(b []byte) (rest []byte, more bool) {
 	if !q.begin(&r.h, body, ulen-head, nil) {
 		return b, false
 	}
-	r.direct, r.left, r.ulen = true, ulen-head, ulen
+	r.direct, r.long, r.left, r.ulen = true, true, ulen-head, ulen
 	if q.CRC {
 		r.crc = iwarp.UpdateCRC(0, b[:iwarp.LengthLen+head])
 	}
