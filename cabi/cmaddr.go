@@ -41,21 +41,24 @@ func addrPort(p *C.struct_sockaddr) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// setAddr fills a struct sockaddr_storage.
+// setAddr fills a struct sockaddr_storage. One that is right is not touched: another thread
+// may be reading it.
 func setAddr(p unsafe.Pointer, a netip.AddrPort) {
-	b := unsafe.Slice((*byte)(p), 28)
-	clear(b)
-	if !a.Addr().IsValid() {
-		return
-	}
-	binary.BigEndian.PutUint16(b[2:], a.Port())
-	if a.Addr().Is4() {
-		binary.NativeEndian.PutUint16(b, C.AF_INET)
+	var b [28]byte
+	switch {
+	case !a.Addr().IsValid():
+	case a.Addr().Is4():
+		binary.NativeEndian.PutUint16(b[:], C.AF_INET)
+		binary.BigEndian.PutUint16(b[2:], a.Port())
 		copy(b[4:], a.Addr().AsSlice())
-		return
+	default:
+		binary.NativeEndian.PutUint16(b[:], C.AF_INET6)
+		binary.BigEndian.PutUint16(b[2:], a.Port())
+		copy(b[8:], a.Addr().AsSlice())
 	}
-	binary.NativeEndian.PutUint16(b, C.AF_INET6)
-	copy(b[8:], a.Addr().AsSlice())
+	if to := (*[28]byte)(p); *to != b {
+		*to = b
+	}
 }
 
 // addrOf is the address of a listed device.
@@ -123,8 +126,7 @@ func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
 		gids.sgid = ib.GIDFromAddr(local.Addr())
 	}
 	gids.pkey = C.__be16(be16(uint16(ib.DefaultPKey)))
-	path := &out.path
-	*path = C.struct_ibv_sa_path_rec{}
+	var path C.struct_ibv_sa_path_rec
 	if peer.Addr().IsValid() {
 		gids.dgid = ib.GIDFromAddr(peer.Addr())
 		path.sgid, path.dgid, path.pkey = gids.sgid, gids.dgid, gids.pkey
@@ -133,6 +135,9 @@ func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
 		if p, err := id.devices[0].Port(1); err == nil {
 			path.mtu = C.uint8_t(p.ActiveMTU)
 		}
+	}
+	if out.path != path {
+		out.path = path
 	}
 	return ok
 }
