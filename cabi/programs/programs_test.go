@@ -39,6 +39,7 @@ var libs = sync.OnceValues(func() (string, error) {
 	}
 	out, err := exec.Command("../build.sh", dir).CombinedOutput()
 	if err != nil {
+		os.RemoveAll(dir)
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return dir, nil
@@ -46,8 +47,10 @@ var libs = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := libs(); built && err == nil {
-		os.RemoveAll(dir)
+	if built {
+		if dir, err := libs(); err == nil {
+			os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
