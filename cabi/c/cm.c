@@ -18,8 +18,6 @@ static int fail(int err)
 	return -1;
 }
 
-static int result(int err) { return err ? fail(err) : 0; }
-
 static struct rj_cm_id *of(struct rdma_cm_id *id) { return (struct rj_cm_id *)id; }
 
 EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
@@ -166,7 +164,7 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	int err = TRY(cm_bind(of(id)->handle, addr));
 
-	return result(err ? err : describe(of(id)));
+	return rj_failed(err ? err : describe(of(id)));
 }
 
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
@@ -185,7 +183,7 @@ EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
 	int err = TRY(cm_listen(of(id)->handle, backlog));
 
-	return result(err ? err : describe(of(id)));
+	return rj_failed(err ? err : describe(of(id)));
 }
 
 static int datagrams(struct rdma_cm_id *id) { return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB; }
@@ -200,13 +198,13 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	int err = TRY(cm_accept(of(id)->handle, param));
 
 	if (err || datagrams(id))
-		return result(err);
+		return rj_failed(err);
 	return complete(of(id));
 }
 
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t length)
 {
-	return result(TRY(cm_reject(of(id)->handle, (void *)data, length)));
+	return rj_failed(TRY(cm_reject(of(id)->handle, (void *)data, length)));
 }
 
 EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t length)
@@ -215,11 +213,11 @@ EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *data, uint8_t leng
 	return fail(EOPNOTSUPP);
 }
 
-EXPORT int rdma_establish(struct rdma_cm_id *id) { return result(TRY(cm_establish(of(id)->handle))); }
+EXPORT int rdma_establish(struct rdma_cm_id *id) { return rj_failed(TRY(cm_establish(of(id)->handle))); }
 
 EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-	return result(TRY(cm_notify(of(id)->handle, event)));
+	return rj_failed(TRY(cm_notify(of(id)->handle, event)));
 }
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
@@ -232,12 +230,12 @@ EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece) { (vo
 
 EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t length)
 {
-	return result(TRY(cm_set_option(of(id)->handle, level, name, value, length)));
+	return rj_failed(TRY(cm_set_option(of(id)->handle, level, name, value, length)));
 }
 
 EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	return result(TRY(cm_init_qp_attr(of(id)->handle, attr, mask)));
+	return rj_failed(TRY(cm_init_qp_attr(of(id)->handle, attr, mask)));
 }
 
 /* Multicast groups. */
@@ -315,7 +313,7 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 		err = TRY(cm_leave(of(id)->handle, addr));
 	if (!err)
 		forget(of(id), at);
-	return result(err);
+	return rj_failed(err);
 }
 
 /* Events. */

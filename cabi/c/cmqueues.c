@@ -274,7 +274,8 @@ EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 
 static int from(const struct addrinfo *a, int passive, struct rdma_addrinfo *r)
 {
-	struct sockaddr *copy = calloc(1, sizeof(struct sockaddr_storage));
+	const size_t least = sizeof(struct sockaddr_storage);
+	struct sockaddr *copy = calloc(1, a->ai_addrlen > least ? a->ai_addrlen : least);
 
 	if (!copy)
 		return EAI_MEMORY;

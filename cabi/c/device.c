@@ -156,12 +156,9 @@ EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, u
 	struct ibv_gid_entry e;
 	int err = TRY(query_gid(rj_context(context)->handle, port, index, &e));
 
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	*gid = e.gid;
-	return 0;
+	if (!err)
+		*gid = e.gid;
+	return rj_failed(err);
 }
 
 EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
@@ -211,23 +208,14 @@ EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigne
 	struct ibv_gid_entry e;
 	int err = TRY(query_gid(rj_context(context)->handle, port, index, &e));
 
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	*type = e.gid_type == IBV_GID_TYPE_ROCE_V2;
-	return 0;
+	if (!err)
+		*type = e.gid_type == IBV_GID_TYPE_ROCE_V2;
+	return rj_failed(err);
 }
 
 EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-	int err = TRY(query_pkey(rj_context(context)->handle, port, index, pkey));
-
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	return 0;
+	return rj_failed(TRY(query_pkey(rj_context(context)->handle, port, index, pkey)));
 }
 
 EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)

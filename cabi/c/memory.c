@@ -133,11 +133,7 @@ int rj_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	int err = TRY(dereg_mr(HANDLE(rj_mr, mr)));
-
-	if (!err)
-		free(mr);
-	return err;
+	return rj_gone(TRY(dereg_mr(HANDLE(rj_mr, mr))), mr);
 }
 
 struct ibv_mw *rj_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
@@ -159,11 +155,7 @@ struct ibv_mw *rj_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 int rj_dealloc_mw(struct ibv_mw *mw)
 {
-	int err = TRY(dealloc_mw(HANDLE(rj_mw, mw)));
-
-	if (!err)
-		free(mw);
-	return err;
+	return rj_gone(TRY(dealloc_mw(HANDLE(rj_mw, mw))), mw);
 }
 
 int rj_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
@@ -270,9 +262,5 @@ EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 
 EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
 {
-	int err = TRY(destroy_ah(HANDLE(rj_ah, ah)));
-
-	if (!err)
-		free(ah);
-	return err;
+	return rj_gone(TRY(destroy_ah(HANDLE(rj_ah, ah))), ah);
 }

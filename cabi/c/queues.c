@@ -23,11 +23,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	int err = TRY(destroy_channel(HANDLE(rj_channel, channel)));
-
-	if (!err)
-		free(channel);
-	return err;
+	return rj_gone(TRY(destroy_channel(HANDLE(rj_channel, channel))), channel);
 }
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out, void **cq_context)
@@ -312,11 +308,7 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 
 static int close_xrcd(struct ibv_xrcd *xrcd)
 {
-	int err = TRY(close_xrcd(HANDLE(rj_xrcd, xrcd)));
-
-	if (!err)
-		free(xrcd);
-	return err;
+	return rj_gone(TRY(close_xrcd(HANDLE(rj_xrcd, xrcd))), xrcd);
 }
 
 static int get_srq_num(struct ibv_srq *srq, uint32_t *num)

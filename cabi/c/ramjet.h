@@ -53,6 +53,23 @@ static inline void *rj_fail(void *p, int err)
 	return NULL;
 }
 
+/* rj_gone frees what Go has let go; err, of that, is an errno. */
+static inline int rj_gone(int err, void *p)
+{
+	if (!err)
+		free(p);
+	return err;
+}
+
+/* rj_failed tells of an errno as those calls do that return -1. */
+static inline int rj_failed(int err)
+{
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
 void rj_fill_context(struct rj_context *c); /* the operation tables */
 void rj_wait_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *done, uint32_t *reported);
 
