@@ -38,7 +38,7 @@ func (q *QP) overruns(now Time, to *Vector, n int) bool {
 		if to.fullSince == 0 {
 			to.fullSince = now
 		}
-		q.req.rnrUntil = now + breather
+		q.req.quietUntil = now + breather
 		return true
 	}
 	p.unseen = 0

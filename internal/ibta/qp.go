@@ -181,8 +181,8 @@ func (q *QP) AckedMessages() int {
 
 // HandleTimeout does what is due at now.
 func (q *QP) HandleTimeout(now Time) {
-	if t := q.req.rnrUntil; t != 0 && now >= t {
-		q.req.rnrUntil = 0
+	if t := q.req.quietUntil; t != 0 && now >= t {
+		q.req.quietUntil = 0
 	}
 	if t := q.req.retransmitAt; t != 0 && now >= t {
 		q.retransmitTimeout(now)
@@ -191,7 +191,7 @@ func (q *QP) HandleTimeout(now Time) {
 
 // Deadline returns when HandleTimeout is due; zero: not at all.
 func (q *QP) Deadline() Time {
-	if t := q.req.rnrUntil; t != 0 {
+	if t := q.req.quietUntil; t != 0 {
 		return t
 	}
 	return q.req.retransmitAt

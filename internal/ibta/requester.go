@@ -98,7 +98,7 @@ func (q *QP) Eager() bool {
 
 // request fills b with request packets.
 func (q *QP) request(now Time, b *Batch) {
-	if q.state != verbs.RTS && q.state != verbs.SQD || q.req.rnrUntil != 0 {
+	if q.state != verbs.RTS && q.state != verbs.SQD || q.req.quietUntil != 0 {
 		return
 	}
 	r := &q.req

@@ -12,7 +12,7 @@ import (
 // retry is what a requester knows of losses (IBTA 9.9.2).
 type retry struct {
 	retransmitAt Time // zero: nothing is outstanding
-	rnrUntil     Time // receiver not ready, or too slow: nothing is sent before
+	quietUntil     Time // receiver not ready, or too slow: nothing is sent before
 	progressAt   Time // when something was last acknowledged, or the timeout counted
 	wait         Time // present retransmission time
 	retries      int
@@ -165,7 +165,7 @@ func (q *QP) rnr(now Time, timer ib.RNRTimer) {
 	}
 	q.rewind()
 	r.retransmitAt = 0
-	r.rnrUntil = now + Time(timer.Duration())
+	r.quietUntil = now + Time(timer.Duration())
 }
 
 // rewind goes back to the oldest packet that is not acknowledged.
@@ -203,7 +203,7 @@ func (q *QP) leaveFlow() {
 // stopRequester ends all sending.
 func (q *QP) stopRequester() {
 	q.leaveFlow()
-	q.req.retransmitAt, q.req.rnrUntil = 0, 0
+	q.req.retransmitAt, q.req.quietUntil = 0, 0
 	q.req.gather.Reset()
 	q.req.landing.Reset()
 	q.req.gathering, q.req.landingOK = false, false
