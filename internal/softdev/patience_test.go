@@ -2,7 +2,11 @@
 
 package softdev
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
 
 // TestPatience holds that acknowledgements go along with posts only while each post is
 // waited for.
@@ -26,5 +30,40 @@ func TestPatience(t *testing.T) {
 		if post(awaiting) || post(awaiting-1) {
 			t.Fatal("some posts are not waited for")
 		}
+	}
+}
+
+// TestHeldAcks holds that an acknowledgement waits for the answer of a program that polls:
+// briefly where none comes, and for the next message where one came.
+func TestHeldAcks(t *testing.T) {
+	for _, answers := range []bool{false, true} {
+		a, b := newPair(t)
+		d := b.soft
+		d.mu.Lock() // the goroutine keeps away
+		d.leased.Store(true)
+		a.write(b, 8)
+		a.port.lose.Store(true)
+		b.port.lose.Store(true)
+		b.port.change(func() { b.port.arrived = b.port.arrived[:1] }) // without what may have been sent again
+		if d.pass(true) != 1 {
+			t.Fatal("no message")
+		}
+		want := briefPasses
+		if answers {
+			q := d.qps[b.qp.Num()]
+			if _, err := q.engine.PostSend([]verbs.SendWR{{Op: verbs.Write, Remote: a.mr.Remote()}}); err != nil {
+				t.Fatal(err)
+			}
+			d.kick(q)
+			want = holdPasses
+		}
+		passes := 0
+		for ; d.engine.Counters.AcksSent == 0 && passes < 1000; passes++ {
+			d.pass(true)
+		}
+		if passes != want {
+			t.Errorf("answers %v: acknowledged after %d passes, want %d", answers, passes, want)
+		}
+		d.mu.Unlock()
 	}
 }

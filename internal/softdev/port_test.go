@@ -120,10 +120,10 @@ func (p *memPort) Receive(_ *ibta.Counters, deliver func(*ib.Packet, *Arrival)) 
 	return len(got), nil
 }
 
-// Backlog knows nothing.
 func (p *memPort) Connect(any)    {}
 func (p *memPort) Disconnect(any) {}
 
+// Backlog knows nothing.
 func (p *memPort) Backlog(any) (int, bool) { return 0, false }
 
 func (p *memPort) WantHeaders()               {}

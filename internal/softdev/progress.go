@@ -22,12 +22,15 @@ const (
 	// bulk is how many packets received and sends make a poll a long one.
 	bulk = 4
 	// An acknowledgement for a lone message, of at most holdPackets packets, waits for the
-	// program's answer for holdPasses passes that find nothing, and may be for holdMessages
-	// messages.
+	// program's answer, which a program that has one posts before it polls again, or once
+	// more: briefPasses that find nothing. Where it answers, the acknowledgement waits for the
+	// next message too, for holdPasses in a row that find nothing, and is for holdMessages at
+	// most: with one more under way the peer would not send at once (ibta.QP.Eager).
 	holdPackets  = 2
-	holdPasses   = 16
+	briefPasses  = 2
+	holdPasses   = 24
 	holdTime     = ibta.Time(200 * time.Microsecond)
-	holdMessages = 4
+	holdMessages = 7
 	// spin is how long the device's goroutine polls after it had something to do: the
 	// next packet is mostly near, and waking an idle processor takes longer.
 	spin = ibta.Time(50 * time.Microsecond)
@@ -110,9 +113,11 @@ func (d *Device) pass(polling bool) int {
 		d.runTimers()
 	}
 	// What just arrived may be answered at once: the answer goes first.
-	hold := polling && n > 0 && d.passPackets <= holdPackets
-	if !hold && len(d.heldAcks) > 0 {
-		if d.heldPasses++; d.heldPasses >= holdPasses || n > 0 || !polling {
+	hold := polling && n > 0 && d.passPackets <= holdPackets && (d.answers || !d.acksDue())
+	if hold {
+		d.heldPasses = 0
+	} else if len(d.heldAcks) > 0 {
+		if d.heldPasses++; d.heldPasses >= d.holdsFor() || n > 0 || !polling {
 			d.releaseAcks()
 		}
 	}
@@ -215,6 +220,7 @@ func (d *Device) send() bool {
 func (d *Device) kick(q *qp) {
 	d.passNow = 0
 	d.addReady(q)
+	d.answers = d.answers || len(d.heldAcks) > 0
 	if d.leased.Load() && !q.engine.Eager() {
 		return // the poll that follows sends it
 	}

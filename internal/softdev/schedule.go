@@ -16,7 +16,8 @@ type schedule struct {
 	ready      queue.Ring[*qp]
 	crowded    []*ibta.Flow // for whose window queue pairs wait
 	heldAcks   []*qp        // whose acknowledgements wait for the program's answer
-	heldPasses int          // since the first of them waits
+	heldPasses int          // that found nothing since the last of them came
+	answers    bool         // the program posted while acknowledgements were held
 	timers     timers
 }
 
@@ -81,7 +82,15 @@ func (s *schedule) releaseAcks() {
 		s.heldAcks[i] = nil
 	}
 	s.heldAcks = s.heldAcks[:0]
-	s.heldPasses = 0
+	s.heldPasses, s.answers = 0, false
+}
+
+// holdsFor returns how many passes that find nothing held acknowledgements wait.
+func (s *schedule) holdsFor() int {
+	if s.answers {
+		return holdPasses
+	}
+	return briefPasses
 }
 
 // acksDue says whether one acknowledgement stands for enough messages by now.
