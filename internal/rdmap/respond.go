@@ -39,6 +39,20 @@ func (q *QP) respond(b *Batch) bool {
 		t.resp.PopFront()
 		return true
 	}
+	for q.respondPart(b, r) {
+		if r.off == r.span.Len() {
+			t.answering = false
+			*r = response{}
+			t.resp.PopFront()
+			return true
+		}
+	}
+	return false
+}
+
+// respondPart appends the next segment of the response to a READ; false: there is no room, or
+// its region has ended.
+func (q *QP) respondPart(b *Batch, r *response) bool {
 	h := iwarp.Header{Tagged: true, Opcode: iwarp.OpReadResponse, STag: r.stag, TO: r.to + uint64(r.off)}
 	n := min(r.span.Len()-r.off, q.Segment-h.Len())
 	h.Last = r.off+n == r.span.Len()
@@ -55,15 +69,9 @@ func (q *QP) respond(b *Batch) bool {
 		q.fatal()
 		return false
 	}
-	t.answering = true
-	t.one.Reset()
-	t.one.Add(r.span.Sub(r.off, n))
-	q.segmentOf(b, &h, &t.one, n, copied)
+	q.tx.answering = true
+	q.tx.one.One(r.span.Sub(r.off, n))
+	q.segmentOf(b, &h, &q.tx.one, n, copied)
 	r.off += n
-	if h.Last {
-		t.answering = false
-		*r = response{}
-		t.resp.PopFront()
-	}
 	return true
 }
