@@ -118,6 +118,15 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t length)
 	return rj_rs_result(r);
 }
 
+/* datagrams says that a socket is not one of streams. */
+static int datagrams(int fd)
+{
+	socklen_t size = sizeof(int);
+	int type;
+
+	return !CALL(rs_get_option(fd, SOL_SOCKET, SO_TYPE, &type, &size)) && type == SOCK_DGRAM;
+}
+
 static ssize_t receive(int fd, struct iovec *iov, int n, int flags, struct sockaddr *from, socklen_t *length)
 {
 	const struct rj_calls *c = rj_rs();
@@ -131,6 +140,8 @@ static ssize_t receive(int fd, struct iovec *iov, int n, int flags, struct socka
 		return -1;
 	for (i = 0; i < n; i++)
 		want += iov[i].iov_len;
+	if (flags & MSG_WAITALL && datagrams(fd))
+		flags &= ~MSG_WAITALL;
 	for (;;) {
 		r = c->rs_recv(fd, iov, n, done, flags, from ? &found : NULL, &known);
 		rj_rs_found(r != -EAGAIN);

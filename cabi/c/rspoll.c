@@ -210,9 +210,10 @@ EXPORT int rselect(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, 
 	}
 	for (fd = 0; fd < n; fd++) {
 		int in = readers && FD_ISSET(fd, readers), out = writers && FD_ISSET(fd, writers);
+		int urgent = exceptions && FD_ISSET(fd, exceptions);
 
-		if (in || out || (exceptions && FD_ISSET(fd, exceptions)))
-			fds[count++] = (struct pollfd){ fd, (in ? POLLIN : 0) | (out ? POLLOUT : 0) | POLLPRI, 0 };
+		if (in || out || urgent)
+			fds[count++] = (struct pollfd){ fd, (in ? POLLIN : 0) | (out ? POLLOUT : 0) | (urgent ? POLLPRI : 0), 0 };
 	}
 	ready = rpoll(fds, count, timeout ? timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000 : -1);
 	for (i = 0; ready > 0 && i < count; i++)
