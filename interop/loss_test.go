@@ -20,8 +20,10 @@ import (
 // each other, both ways. Every message must arrive, once, in order and whole.
 //
 // Where rxe is the requester, it must not get responses in another order than they were
-// sent in (TestKernelLateAck), and what fails is tried again if rxe has given its requests
-// other PSNs meanwhile (TestKernelRenumbers); any other failure is one.
+// sent in (TestKernelLateAck). What fails is tried again if rxe has given its requests other
+// PSNs meanwhile (TestKernelRenumbers), or has gone to ERR without an error: it does where a
+// response to a READ gets lost and a SEND from before it, sent twice, is acknowledged behind
+// that (TestKernelLateAck, once more). Any other failure is one.
 func TestLoss(t *testing.T) {
 	eachLinkedPair(t, func(t *testing.T, p pair) {
 		g := dialGuest(t, false)
@@ -32,16 +34,21 @@ func TestLoss(t *testing.T) {
 			}
 			g.netem(direction, options...)
 		}
+		const rare = 2 // how often rxe may go to ERR in silence: more often it is no accident
+		silences := 0
 		for end := time.Now().Add(programTimeout); ; {
 			requests := p.watchRequests(t)
-			err := p.lossy(t)
+			silent, err := p.lossy(t)
 			if err == nil {
 				break
 			}
-			if !requests.renumbered() || time.Now().After(end) {
+			if silent {
+				silences++
+			}
+			if !silent && !requests.renumbered() || silences > rare || time.Now().After(end) {
 				t.Fatal(err)
 			}
-			t.Logf("rxe changed the PSNs of its requests: %v", err)
+			t.Logf("rxe changed the PSNs of its requests, or took an old acknowledgement for an error (%v): %v", silent, err)
 		}
 		for _, direction := range []string{"out", "in"} {
 			if _, dropped := g.netemStats(direction); dropped == 0 {
@@ -51,10 +58,11 @@ func TestLoss(t *testing.T) {
 	})
 }
 
-// lossy sends, writes and reads 20 messages, and says what went wrong.
-func (p pair) lossy(t *testing.T) error {
+// lossy sends, writes and reads 20 messages, and says what went wrong; silent: the requester is
+// rxe, and in ERR although no completion has an error.
+func (p pair) lossy(t *testing.T) (silent bool, err error) {
 	const size, messages = 50_000, 20
-	a, b := p.queues(verbs.RC, verbs.ConnectOptions{Timeout: 14}) // rxe waits that long for what is lost at the end
+	a, b := p.queues(verbs.RC, verbs.ConnectOptions{Timeout: 15}) // rxe waits that long for what is lost at the end
 	from := p.a.region(size*messages, verbs.LocalWrite)
 	sent := p.b.region(size*messages+guard, verbs.LocalWrite)
 	written := p.b.region(size*messages+guard, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
@@ -73,25 +81,29 @@ func (p pair) lossy(t *testing.T) error {
 			work{SendWR: verbs.SendWR{ID: id + 2, Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{read.sge(off, size)}, Remote: remote}})
 	}
 	a.send(list...)
-	for i, wc := range a.wait(len(list)) {
+	wcs := a.wait(len(list))
+	silent = isKernel(p.a) && a.state() == verbs.Err && !slices.ContainsFunc(wcs, func(wc verbs.WC) bool {
+		return wc.Status != verbs.Success && wc.Status != verbs.WRFlushError
+	})
+	for i, wc := range wcs {
 		if op := []verbs.WCOp{verbs.WCSend, verbs.WCWrite, verbs.WCRead}[i%3]; wc.ID != uint64(i) || wc.Status != verbs.Success || wc.Op != op {
-			return fmt.Errorf("completion %d %v: %v, want %d %v: success", wc.ID, wc.Op, wc.Status, i, op)
+			return silent, fmt.Errorf("completion %d %v: %v, want %d %v: success", wc.ID, wc.Op, wc.Status, i, op)
 		}
 	}
 	for i, wc := range b.wait(messages) {
 		if wc.ID != uint64(i) || wc.Status != verbs.Success || wc.ByteLen != size {
-			return fmt.Errorf("receive %d of %d bytes: %v, want %d of %d: success", wc.ID, wc.ByteLen, wc.Status, i, size)
+			return silent, fmt.Errorf("receive %d of %d bytes: %v, want %d of %d: success", wc.ID, wc.ByteLen, wc.Status, i, size)
 		}
 	}
 	for name, r := range map[string]region{"sent": sent, "written": written, "read": read} {
 		if i := r.differs(77, 0, size*messages); i >= 0 {
-			return fmt.Errorf("byte %d of what was %s differs", i, name)
+			return silent, fmt.Errorf("byte %d of what was %s differs", i, name)
 		}
 		if i := slices.IndexFunc(r.bytes(size*messages, guard), func(b byte) bool { return b != 0 }); i >= 0 {
-			return fmt.Errorf("byte %d after what was %s was written", i, name)
+			return silent, fmt.Errorf("byte %d after what was %s was written", i, name)
 		}
 	}
-	return nil
+	return silent, nil
 }
 
 // requestWatch is a socket that gets a copy of each packet that comes from the guest.
