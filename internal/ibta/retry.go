@@ -12,7 +12,7 @@ import (
 // retry is what a requester knows of losses (IBTA 9.9.2).
 type retry struct {
 	retransmitAt Time // zero: nothing is outstanding
-	quietUntil     Time // receiver not ready, or too slow: nothing is sent before
+	quietUntil   Time // receiver not ready, or too slow: nothing is sent before
 	progressAt   Time // when something was last acknowledged, or the timeout counted
 	wait         Time // present retransmission time
 	retries      int
