@@ -11,21 +11,10 @@ import (
 
 var castagnoliTable = crc32.MakeTable(crc32.Castagnoli)
 
-// CopyIEEE and CopyCastagnoli copy src to dst, which has the same length, and continue a CRC over
-// what is then there: it fits the copy even if src changes meanwhile, as each byte is read once.
-// dst may be src; they panic where the memory overlaps otherwise or the lengths differ.
-func CopyIEEE(state uint32, dst, src []byte) uint32 {
-	checkCopy(dst, src)
-	return copyIEEE(state, dst, src)
-}
-
-// CopyCastagnoli is CopyIEEE for the CRC32C.
+// CopyCastagnoli copies src to dst, which has the same length, and continues a CRC32C over what
+// is then there: it fits the copy even if src changes meanwhile, as each byte is read once. dst
+// may be src; it panics where the memory overlaps otherwise or the lengths differ.
 func CopyCastagnoli(state uint32, dst, src []byte) uint32 {
-	checkCopy(dst, src)
-	return copyCastagnoli(state, dst, src)
-}
-
-func checkCopy(dst, src []byte) {
 	if len(dst) != len(src) {
 		panic("crc: a copy between slices of different lengths")
 	}
@@ -33,4 +22,5 @@ func checkCopy(dst, src []byte) {
 	if d != 0 && len(src) > 0 && (d < uintptr(len(src)) || -d < uintptr(len(src))) {
 		panic("crc: a copy between slices that overlap")
 	}
+	return copyCastagnoli(state, dst, src)
 }

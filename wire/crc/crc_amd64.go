@@ -84,15 +84,6 @@ func UpdateCastagnoli(state uint32, data []byte) uint32 {
 	return crc32.Update(state, castagnoliTable, data)
 }
 
-// copyIEEE is CopyIEEE for slices that it has checked.
-func copyIEEE(state uint32, dst, src []byte) uint32 {
-	if canFold && len(src) >= foldMin {
-		return copyFold(&ieee, state, unsafe.SliceData(dst), src)
-	}
-	copy(dst, src)
-	return crc32.Update(state, crc32.IEEETable, dst)
-}
-
 // copyCastagnoli is CopyCastagnoli for slices that it has checked.
 func copyCastagnoli(state uint32, dst, src []byte) uint32 {
 	if canFold && len(src) >= foldMin {
