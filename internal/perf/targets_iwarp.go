@@ -9,34 +9,35 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
 )
 
-// Devices that the figures of iWARP are measured on. TCP beside them has the same congestion
-// control: the one that paces least, as the system's may be one that does.
-const (
-	iwarpCubic = "iwarp:?congestion=cubic"
-	iwarpMSS   = "iwarp:?congestion=cubic&fpdu=1460" // FPDUs that fit a segment of Ethernet
-)
+const iwarpCubic = "iwarp:?congestion=cubic"
 
-// IWARPFigures returns the figures of iWARP, each of their measurements d long.
+// IWARPFigures returns the figures of iWARP, each of their measurements d long. TCP beside
+// them has the same congestion control: the system's, which may pace, and cubic.
 func IWARPFigures(d time.Duration) []Figure {
 	const mib, small = 1 << 20, 64
-	base := func(k baseline.Kind, size int) *baseline.Config {
-		return &baseline.Config{Kind: k, Size: size, Duration: d, Congestion: "cubic"}
+	base := func(k baseline.Kind, size int, cc string) *baseline.Config {
+		return &baseline.Config{Kind: k, Size: size, Duration: d, Congestion: cc}
 	}
 	var figures []Figure
 	for _, f := range []struct {
-		device, name string
-		want         float64
-	}{{iwarpCubic, "long FPDUs", 0.9}, {iwarpMSS, "FPDUs of 1460 B", 0.7}} {
+		device, fpdus, tcp, cc string
+		want                   float64
+	}{
+		{"iwarp:", "long FPDUs", "TCP", "", 0.9},
+		{iwarpCubic, "long FPDUs, cubic", "TCP cubic", "cubic", 0.9},
+		{"iwarp:?fpdu=1460", "FPDUs of 1460 B", "TCP", "", 0.7}, // they fit a segment of Ethernet
+		{iwarpCubic + "&fpdu=1460", "FPDUs of 1460 B, cubic", "TCP cubic", "cubic", 0.7},
+	} {
 		for _, op := range []Op{Write, Read, Send} {
-			figures = append(figures, Figure{Name: fmt.Sprintf("iWARP %v, 1 MiB, %s", op, f.name), Unit: BytesPerSecond, Device: f.device,
+			figures = append(figures, Figure{Name: fmt.Sprintf("iWARP %v, 1 MiB, %s", op, f.fpdus), Unit: BytesPerSecond, Device: f.device,
 				Config:  Config{Op: op, Mode: Bandwidth, Size: mib, Duration: d},
-				Against: []Reference{{Name: "TCP cubic", Baseline: base(baseline.TCPStream, mib), Want: f.want}}})
+				Against: []Reference{{Name: f.tcp, Baseline: base(baseline.TCPStream, mib, f.cc), Want: f.want}}})
 		}
 	}
 	for _, op := range []Op{Send, Write} {
 		figures = append(figures, Figure{Name: fmt.Sprintf("iWARP %v, %d B, round trip, polling", op, small), Unit: RoundTripTime, Device: iwarpCubic,
 			Config:  Config{Op: op, Mode: Latency, Size: small, Duration: d},
-			Against: []Reference{{Name: "TCP cubic polled", Baseline: base(baseline.TCPPolled, small), Want: 1.3}}})
+			Against: []Reference{{Name: "TCP cubic polled", Baseline: base(baseline.TCPPolled, small, "cubic"), Want: 1.3}}})
 	}
 	deep := Config{Op: Send, Mode: Bandwidth, Size: small, Duration: d}.Deep()
 	return append(figures, Figure{Name: fmt.Sprintf("iWARP %v, %d B, one deep queue", Send, small), Unit: MessagesPerSecond, Device: iwarpCubic,
