@@ -31,9 +31,10 @@ func perftests() []pair {
 						}
 						args := "ib_" + op.name + measured + " -c " + transport + cm + events + op.size
 						all = append(all, perftest("", args+" -n 20"))
-						if cm != "" && transport == "RC" && op.name != "atomic" {
-							// Over iWARP a SEND needs credit, of which no event tells: with
-							// events there must be more messages than the queue has room for.
+						// Over iWARP perftest's stream of SENDs needs credit, which comes by a WRITE that
+						// no event tells of: with events a client that outruns its server waits for ever.
+						stalls := op.name == "send" && measured == "_bw" && events != ""
+						if cm != "" && transport == "RC" && op.name != "atomic" && !stalls {
 							all = append(all, perftest("iwarp", args+" -n 1000"))
 						}
 					}

@@ -211,12 +211,13 @@ func (q *streamQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 
 // resume goes on with a stream that waited for a receive.
 func (q *streamQP) resume() {
+	d := q.dev
 	q.engine.Resume()
+	d.passNow = 0
 	if q.engine.Paused() || q.conn == nil {
+		d.deliver() // what it took: nothing else may happen on the device
 		return
 	}
-	d := q.dev
-	d.passNow = 0
 	q.conn.watch()
 	d.addReady(q.conn)
 	d.transmit()
