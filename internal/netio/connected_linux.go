@@ -149,27 +149,19 @@ func (c *Connected) send(t *Train) error {
 	if t.count > 1 && s.feats.GSO && !s.noGSO.Load() && t.sent == 0 {
 		control.add(unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2, uint32(t.segment))
 	} else if t.count > 1 {
-		return c.sendSingly(t, &control)
+		first := t.sent
+		err := s.sendSingly(c.fd, nil, 0, t, &control)
+		end := t.sent
+		if err == nil {
+			end = t.count
+		}
+		c.id += uint16(end - first)
+		return err
 	}
 	if errno := sendPieces(c.fd, nil, 0, t.pieces, &control); errno != 0 {
 		return s.sendError(c.fd, errno)
 	}
 	c.id++
-	return nil
-}
-
-// sendSingly sends what is left of the train, a datagram a call.
-func (c *Connected) sendSingly(t *Train, control *sendControl) error {
-	var cut []piece
-	for t.sent < t.count {
-		cut = t.cut(t.sent, cut[:0])
-		if errno := sendPieces(c.fd, nil, 0, cut, control); errno != 0 {
-			return c.socket.sendError(c.fd, errno)
-		}
-		c.id++
-		t.sent++
-	}
-	t.sent = 0
 	return nil
 }
 
