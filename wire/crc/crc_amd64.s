@@ -31,6 +31,15 @@
 	NOTL          crc                              \
 	VZEROUPPER
 
+// JOIN folds the four blocks in Z0 to Z3 onto one, Z0.
+#define JOIN(table) \
+	VBROADCASTI32X4 foldTable_by192(table), Z5 \
+	VBROADCASTI32X4 foldTable_by128(table), Z6 \
+	FOLD(Z5, Z3, Z0, Z4)                       \
+	FOLD(Z6, Z0, Z1, Z7)                       \
+	FOLD(Z9, Z1, Z2, Z8)                       \
+	VMOVDQA64       Z2, Z0
+
 // TAIL folds the n bytes left, 1 to 63, onto Z0. They and Z0 are two blocks, the first with
 // zeroes before it: Z0 turned by n ends with the first block's end, and starts with the start of
 // the second. from goes to their end; K1 are their places in Z1, which holds
@@ -79,13 +88,8 @@ next:
 	JMP  next
 
 join:
-	VBROADCASTI32X4 foldTable_by192(DX), Z5
-	VBROADCASTI32X4 foldTable_by128(DX), Z6
-	FOLD(Z5, Z3, Z0, Z4)
-	FOLD(Z6, Z0, Z1, Z7)
-	FOLD(Z9, Z1, Z2, Z8)
-	VMOVDQA64       Z2, Z0
-	JMP             single
+	JOIN(DX)
+	JMP single
 
 advance:
 	ADDQ $64, SI
@@ -149,13 +153,8 @@ next:
 	JMP  next
 
 join:
-	VBROADCASTI32X4 foldTable_by192(DX), Z5
-	VBROADCASTI32X4 foldTable_by128(DX), Z6
-	FOLD(Z5, Z3, Z0, Z4)
-	FOLD(Z6, Z0, Z1, Z7)
-	FOLD(Z9, Z1, Z2, Z8)
-	VMOVDQA64       Z2, Z0
-	JMP             single
+	JOIN(DX)
+	JMP single
 
 advance:
 	ADDQ $64, SI
