@@ -201,7 +201,8 @@ func (c *Conn) writeSome(b []byte, hold bool) (int, error) {
 }
 
 // CloseWrite says that nothing more is written: the peer reads io.EOF behind what was. Read
-// goes on.
+// goes on. It may have to wait for the peer's device to acknowledge what was sent before, until
+// the deadline of Write at most; what is to be said is said later then, by whoever waits next.
 func (c *Conn) CloseWrite() error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -213,6 +214,13 @@ func (c *Conn) CloseWrite() error {
 	c.flush()
 	c.stream.Shutdown()
 	c.control()
+	if c.writable() {
+		return nil
+	}
+	// Perhaps nobody reads any more, who would see completions and go on.
+	if err := c.await(&c.write); err != nil {
+		return c.opError("close", err)
+	}
 	return nil
 }
 
@@ -294,9 +302,10 @@ func (c *Conn) readable() bool {
 	return n > 0 || c.stream.EOF() || c.err != nil
 }
 
+// writable says whether Write has room or knows why not, and CloseWrite has nothing left to say.
 func (c *Conn) writable() bool {
 	if c.stream.InlineRoom() == 0 {
-		return c.writeErr() != nil
+		return c.writeErr() != nil && (c.err != nil || c.stream.Told())
 	}
 	_, n := c.stream.Room()
 	return n > 0 || c.writeErr() != nil

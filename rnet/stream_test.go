@@ -123,6 +123,62 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
+// CloseWrite may find as many messages under way as there may be, none of which anybody looks for
+// any more, as everything was read.
+func TestCloseWriteAfterRead(t *testing.T) {
+	const half, size = 8, 64
+	const messages = 2 * half
+	a, b := testPair(t, Options{RecvBuffer: messages * size, RecvQueue: messages, Inline: size})
+	deadline(t, a, b)
+	flushed := func(c *Conn) {
+		t.Helper()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err := c.await(&c.closing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flushed(a) // of what both say in the beginning
+	flushed(b)
+	a.Ready()
+	for range messages {
+		if _, err := b.Write(make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	flushed(b)
+	// Each half of the messages uses half of the credits, each half of the ring is to be told of
+	// again, and the completions of what that takes come behind those that are there already.
+	a.mu.Lock()
+	for _, n := range []int{half, half, 1} {
+		if k := a.ep.cq.Poll(a.poll.wcs[:n]); k != n {
+			t.Fatalf("%d completions, not %d", k, n)
+		}
+		a.handle(a.poll.wcs[:n], nil)
+	}
+	a.mu.Unlock()
+	for range 2 {
+		if n, err := a.Read(make([]byte, half*size)); n != half*size || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if n, err := a.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatal(n, err)
+	}
+	if err := a.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if !a.stream.Told() {
+		t.Fatal("CloseWrite has returned before the peer was told")
+	}
+	if n, err := b.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatal(n, err)
+	}
+}
+
 // What was written before Close arrives, though nobody reads yet.
 func TestCloseDelivers(t *testing.T) {
 	a, b := testPair(t, Options{})

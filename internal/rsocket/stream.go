@@ -156,6 +156,9 @@ func (s *Stream) Disconnect() { s.ctrl.want = disconnected }
 // ShutDown reports whether one of both was called.
 func (s *Stream) ShutDown() bool { return s.ctrl.want != open }
 
+// Told reports whether the peer knows of them, or has disconnected and need not.
+func (s *Stream) Told() bool { return s.ctrl.sent == s.ctrl.want || s.PeerGone() }
+
 // EOF reports whether nothing more will arrive.
 func (s *Stream) EOF() bool { return s.ctrl.peer >= shut }
 
