@@ -41,7 +41,7 @@ func newPerfTableCmd() *cobra.Command {
 			return usagef("--runs is %d: it has to be 1 or more", t.runs)
 		}
 		var figures []perf.Figure
-		for _, f := range append(perf.Figures(time.Duration(t.duration)), perf.IWARPFigures(time.Duration(t.duration))...) {
+		for _, f := range perf.Figures(time.Duration(t.duration)) {
 			if strings.HasPrefix(cmp.Or(f.Device, "roce:"), t.device) && strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
 				figures = append(figures, f)
 			}

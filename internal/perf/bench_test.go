@@ -18,7 +18,7 @@ import (
 //
 // Ratios need runs of at least some 100 ms: with -benchtime 1x they say nothing.
 func BenchmarkFigures(b *testing.B) {
-	for _, f := range append(Figures(0), IWARPFigures(0)...) {
+	for _, f := range Figures(0) {
 		b.Run(strings.NewReplacer(" ", "_", ",", "").Replace(f.Name), func(b *testing.B) {
 			if f.Device != "" && runtime.GOOS != "linux" {
 				b.Skip("iWARP over TCP is there on Linux only")

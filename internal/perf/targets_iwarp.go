@@ -11,13 +11,10 @@ import (
 
 const iwarpCubic = "iwarp:?congestion=cubic"
 
-// IWARPFigures returns the figures of iWARP, each of their measurements d long. TCP beside
-// them has the same congestion control: the system's, which may pace, and cubic.
-func IWARPFigures(d time.Duration) []Figure {
+// iwarpFigures returns the figures of iWARP. TCP beside them has the same congestion control:
+// the system's, which may pace, and cubic.
+func iwarpFigures(d time.Duration) []Figure {
 	const mib, small = 1 << 20, 64
-	base := func(k baseline.Kind, size int, cc string) *baseline.Config {
-		return &baseline.Config{Kind: k, Size: size, Duration: d, Congestion: cc}
-	}
 	var figures []Figure
 	for _, f := range []struct {
 		device, fpdus, tcp, cc string
@@ -31,13 +28,13 @@ func IWARPFigures(d time.Duration) []Figure {
 		for _, op := range []Op{Write, Read, Send} {
 			figures = append(figures, Figure{Name: fmt.Sprintf("iWARP %v, 1 MiB, %s", op, f.fpdus), Unit: BytesPerSecond, Device: f.device,
 				Config:  Config{Op: op, Mode: Bandwidth, Size: mib, Duration: d},
-				Against: []Reference{{Name: f.tcp, Baseline: base(baseline.TCPStream, mib, f.cc), Want: f.want}}})
+				Against: []Reference{{Name: f.tcp, Baseline: bare(d, baseline.TCPStream, mib, f.cc), Want: f.want}}})
 		}
 	}
 	for _, op := range []Op{Send, Write} {
 		figures = append(figures, Figure{Name: fmt.Sprintf("iWARP %v, %d B, round trip, polling", op, small), Unit: RoundTripTime, Device: iwarpCubic,
 			Config:  Config{Op: op, Mode: Latency, Size: small, Duration: d},
-			Against: []Reference{{Name: "TCP cubic polled", Baseline: base(baseline.TCPPolled, small, "cubic"), Want: 1.3}}})
+			Against: []Reference{{Name: "TCP cubic polled", Baseline: bare(d, baseline.TCPPolled, small, "cubic"), Want: 1.3}}})
 	}
 	deep := Config{Op: Send, Mode: Bandwidth, Size: small, Duration: d}.Deep()
 	return append(figures, Figure{Name: fmt.Sprintf("iWARP %v, %d B, one deep queue", Send, small), Unit: MessagesPerSecond, Device: iwarpCubic,
