@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"syscall"
@@ -142,6 +143,9 @@ func rj_destroy_qp(h C.uint64_t) C.int {
 	return ok
 }
 
+// rj_post_send posts a list up to the work request that cannot be posted, which bad gets;
+// without bad, all of them or none.
+//
 //export rj_post_send
 func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_send_wr) C.int {
 	q := qps.get(uint64(h))
@@ -160,13 +164,21 @@ func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_sen
 			q.sends = q.sends[:i]
 		}
 	}
-	var n int
-	var err error
-	if len(q.sends) > 0 {
+	n, err := 0, error(nil)
+	switch {
+	case bad != nil && len(q.sends) > 0:
 		n, err = q.PostSendList(q.sends)
+	case bad == nil && valid:
+		if err = q.PostSendAll(q.sends); err == nil {
+			n = len(q.sends)
+		}
 	}
 	if err == nil && valid {
 		return ok
+	}
+	first.at(n).unbind(len(q.sends) - n)
+	if bad == nil {
+		return cmp.Or(errno(err), einval)
 	}
 	*bad = (*C.struct_ibv_send_wr)(unsafe.Pointer(first.at(n)))
 	if err == nil {

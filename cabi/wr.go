@@ -61,6 +61,19 @@ func (w *cSendWR) at(n int) *cSendWR {
 	return w
 }
 
+// unbind takes back what convert has told windows: n work requests were not posted.
+func (w *cSendWR) unbind(n int) {
+	for ; n > 0; w, n = w.next, n-1 {
+		if sendOp[w.opcode] != verbs.BindMW {
+			continue
+		}
+		c := (*C.struct_rj_mw)(w.mw)
+		if mw := mws.get(uint64(c.handle)); mw != nil {
+			c.mw.rkey = C.uint32_t(mw.RKey())
+		}
+	}
+}
+
 func (w *cRecvWR) at(n int) *cRecvWR {
 	for ; n > 0; n-- {
 		w = w.next

@@ -114,6 +114,7 @@ type QPDriver interface {
 	Modify(attr *QPAttr, mask QPMask) error
 	Query() (QPAttr, QPCap)
 	PostSend(wrs []SendWR) (int, error)
+	PostSendAll(wrs []SendWR) error
 	PostRecv(wrs []RecvWR) (int, error)
 	AttachMulticast(gid GID, lid uint16) error
 	DetachMulticast(gid GID, lid uint16) error

@@ -194,6 +194,12 @@ func (qp *QP) PostSendList(wrs []SendWR) (int, error) {
 	return n, wrap("post_send", err)
 }
 
+// PostSendAll posts work requests in order, in one step; if one of them cannot be posted,
+// none is (ibv_wr_start to ibv_wr_complete).
+func (qp *QP) PostSendAll(wrs []SendWR) error {
+	return wrap("post_send", qp.drv.PostSendAll(wrs))
+}
+
 // PostRecv posts one receive.
 func (qp *QP) PostRecv(wr *RecvWR) error {
 	_, err := qp.drv.PostRecv(one(wr))

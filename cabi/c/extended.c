@@ -90,8 +90,8 @@ void rj_fill_cq(struct rj_cq *q, uint64_t fields)
 		c->read_completion_wallclock_ns = read_wallclock;
 }
 
-/* Work requests, put together call by call and posted as one list. While the arrays may
- * still move, a request's list is an index and its inline data an offset. */
+/* Work requests, put together call by call and posted as one list: all of them or none. While
+ * the arrays may still move, a request's list is an index and its inline data an offset. */
 
 struct rj_builder {
 	pthread_mutex_t lock; /* from ibv_wr_start to ibv_wr_complete or ibv_wr_abort */
@@ -308,7 +308,6 @@ static void wr_start(struct ibv_qp_ex *qp)
 static int wr_complete(struct ibv_qp_ex *qp)
 {
 	struct rj_builder *b = of(qp);
-	struct ibv_send_wr *bad;
 	int err = b->err;
 	size_t i;
 	int j;
@@ -322,7 +321,7 @@ static int wr_complete(struct ibv_qp_ex *qp)
 		w->next = i + 1 < b->nwrs ? w + 1 : NULL;
 	}
 	if (!err && b->nwrs)
-		err = rj_post_send(&qp->qp_base, b->wrs, &bad);
+		err = rj_post_send(&qp->qp_base, b->wrs, NULL);
 	pthread_mutex_unlock(&b->lock);
 	return err;
 }

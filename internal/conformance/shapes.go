@@ -13,6 +13,7 @@ var shapeTests = []test{
 	{name: "Shape/ReadScatter", run: testReadScatter},
 	{name: "Shape/TooManySGEs", run: testTooManySGEs},
 	{name: "Shape/List", run: testList},
+	{name: "Shape/AllOrNone", run: testAllOrNone},
 	{name: "Shape/QueueFull", run: testQueueFull},
 	{name: "Shape/Unsignaled", run: testUnsignaled},
 	{name: "Shape/SignalAll", run: testSignalAll},
@@ -95,6 +96,46 @@ func testList(t *T) {
 	if n, err := a.qp.PostSendList(nil); n != 0 || err != nil {
 		t.Errorf("an empty list: %d, %v", n, err)
 	}
+}
+
+// testAllOrNone holds that a list that is posted as a whole leaves nothing behind if it is
+// refused, neither a place in the queue nor a packet, and goes after what was posted before.
+func testAllOrNone(t *T) {
+	a, b := t.pair(setup{qp: verbs.QPInit{MaxSendWR: 4, MaxRecvWR: 16}})
+	_, lim := a.qp.Query()
+	list := func(n, size int) (sends []verbs.SendWR) {
+		for i := range n {
+			sends = append(sends, verbs.SendWR{ID: uint64(i), Op: verbs.Send, Flags: verbs.Signaled, SGL: a.sgl(0, size)})
+		}
+		return sends
+	}
+	a.fill(0, 5000, 1)
+	for round := range 3 {
+		bad := list(lim.MaxSendWR, 5000)
+		bad[len(bad)-1].Op = 0
+		t.fails(a.qp.PostSendAll(bad), verbs.ErrInvalid)
+		t.fails(a.qp.PostSendAll(list(lim.MaxSendWR+1, 5000)), verbs.ErrQueueFull)
+		good := list(lim.MaxSendWR, round+1)
+		for range good {
+			b.recv(0, 10000, 5000)
+		}
+		t.ok(a.qp.PostSendAll(good))
+		for i := range good {
+			if wc := a.sent(verbs.Success); wc.ID != uint64(i) {
+				t.Fatalf("completion of %d, want %d", wc.ID, i)
+			}
+			if wc := b.received(verbs.Success); wc.ByteLen != uint32(round+1) {
+				t.Fatalf("received %d bytes, want %d", wc.ByteLen, round+1)
+			}
+		}
+	}
+	t.none(a.scq)
+	t.ok(a.qp.PostSendAll(nil))
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	bad := list(2, 1)
+	bad[1].Op = 0
+	t.fails(a.qp.PostSendAll(bad), verbs.ErrInvalid)
+	t.none(a.scq)
 }
 
 func testQueueFull(t *T) {

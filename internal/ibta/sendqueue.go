@@ -106,7 +106,10 @@ func (w *sendWQE) cost(from, to, mtu int) int {
 }
 
 // PostSend adds work requests in order and returns how many.
-func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
+func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) { return q.Post(wrs, false) }
+
+// Post is PostSend; with all, none is added if one of them cannot be.
+func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	if q.state < verbs.RTS {
 		return 0, stateError(q.state)
 	}
@@ -116,6 +119,10 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 			break
 		}
 		n++
+	}
+	for ; all && err != nil && n > 0; n-- {
+		q.req.nextPSN = q.req.sq.At(q.req.sq.Len() - 1).first
+		q.req.sq.PopBack()
 	}
 	if q.state >= verbs.SQE {
 		q.flushSends()

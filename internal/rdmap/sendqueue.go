@@ -100,7 +100,10 @@ var lacking = map[verbs.SendOp]string{
 func (w *sendWQE) row() *opRow { return &opRows[w.op] }
 
 // PostSend adds work requests in order and returns how many.
-func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
+func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) { return q.Post(wrs, false) }
+
+// Post is PostSend; with all, none is added if one of them cannot be.
+func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	if q.state < verbs.RTS {
 		return 0, &verbs.OpError{Op: "post_send", Err: verbs.ErrState, Detail: q.state.String() + ": RTS is needed"}
 	}
@@ -110,6 +113,9 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) {
 			break
 		}
 		n++
+	}
+	for ; all && err != nil && n > 0; n-- {
+		q.sq.PopBack()
 	}
 	if q.state == verbs.Err {
 		q.flushSends()

@@ -120,14 +120,21 @@ func (q *streamQP) Query() (verbs.QPAttr, verbs.QPCap) {
 	return a, a.Cap
 }
 
-func (q *streamQP) PostSend(wrs []verbs.SendWR) (int, error) {
+func (q *streamQP) PostSend(wrs []verbs.SendWR) (int, error) { return q.post(wrs, false) }
+
+func (q *streamQP) PostSendAll(wrs []verbs.SendWR) error {
+	_, err := q.post(wrs, true)
+	return err
+}
+
+func (q *streamQP) post(wrs []verbs.SendWR, all bool) (int, error) {
 	d := q.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return 0, verbs.ErrClosed
 	}
-	n, err := q.engine.PostSend(wrs)
+	n, err := q.engine.Post(wrs, all)
 	if n == 0 {
 		return n, err
 	}
