@@ -380,7 +380,10 @@ func (c *Conn) disconnect() error {
 	c.stream.Disconnect()
 	c.control()
 	c.closing.setDeadline(time.Now().Add(c.ep.opt.Linger))
-	err := c.await(&c.closing)
+	if err := c.await(&c.closing); err != nil {
+		c.closing.wakeUp() // Close and Disconnect may both wait: the deadline is the other's, too
+		return err
+	}
 	c.closing.setDeadline(time.Time{})
-	return err
+	return nil
 }

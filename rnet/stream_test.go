@@ -179,6 +179,28 @@ func TestCloseWriteAfterRead(t *testing.T) {
 	}
 }
 
+// Close ends in time though Disconnect waits, too, for a peer that does not answer.
+func TestCloseDuringDisconnect(t *testing.T) {
+	c, _ := testPair(t, Options{Linger: 50 * time.Millisecond, KeepAlive: -1})
+	c.mu.Lock()
+	c.closing.ready = func() bool { return false }
+	c.mu.Unlock()
+	ended := make(chan error, 2)
+	go func() { ended <- c.Disconnect() }()
+	waitUntil(t, c, func() bool { return c.poll.busy })
+	go func() { ended <- c.Close() }()
+	for range 2 {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("one of both waits for ever")
+		}
+	}
+}
+
 // What was written before Close arrives, though nobody reads yet.
 func TestCloseDelivers(t *testing.T) {
 	a, b := testPair(t, Options{})
