@@ -37,10 +37,9 @@ func (k *keepAlive) arm(d time.Duration) {
 	}
 }
 
-// setPeriod changes it, also for who waits already. Conn.mu is held.
-func (k *keepAlive) setPeriod(d time.Duration) {
-	k.period = d
-	if k.armed && d > 0 {
+// setPeriod changes it; waits: also for somebody who waits already. Conn.mu is held.
+func (k *keepAlive) setPeriod(d time.Duration, waits bool) {
+	if k.period = d; d > 0 && waits {
 		k.arm(k.left())
 	}
 }
@@ -52,13 +51,16 @@ func (k *keepAlive) stop() {
 	}
 }
 
+// waits says whether somebody waits for the peer, or has promised to come back.
+func (c *Conn) waits() bool { return c.poll.busy || c.armed }
+
 // probe runs when the timer fires.
 func (c *Conn) probe() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := &c.alive
 	k.armed = false
-	if !c.poll.busy && !c.armed || c.closed || c.err != nil {
+	if !c.waits() || c.closed || c.err != nil || k.period <= 0 {
 		return // the next one who waits starts the timer
 	}
 	left := k.left()

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"testing"
@@ -153,5 +154,26 @@ func TestNoProbes(t *testing.T) {
 		if keepAlive < 0 && c.alive.timer != nil {
 			t.Error("a timer without probes")
 		}
+	}
+}
+
+// Probes end and begin again under a Read that waits.
+func TestProbesWhileReading(t *testing.T) {
+	c, _ := testPair(t, Options{KeepAlive: often})
+	deadline(t, c)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		ended <- err
+	}()
+	for range 3 {
+		waitForAnswers(t, c, 3)
+		c.SetKeepAlivePeriod(-1)
+		waitUntil(t, c, func() bool { return !c.alive.armed })
+		c.SetKeepAlivePeriod(often)
+	}
+	c.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
 	}
 }

@@ -221,6 +221,6 @@ func (c *Conn) SetKeepAlivePeriod(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
-		c.alive.setPeriod(d)
+		c.alive.setPeriod(d, c.waits())
 	}
 }
