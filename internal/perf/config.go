@@ -5,6 +5,7 @@ package perf
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -180,7 +181,7 @@ func (c *Config) Check() error {
 		v, min, max int
 	}{
 		{"size", c.Size, 1, MaxSize},
-		{"iterations", c.Iters, 0, 1 << 40},
+		{"iterations", c.Iters, 0, math.MaxInt},
 		{"warm-up", c.Warmup, 0, 1 << 30},
 		{"depth of the send queue", c.TxDepth, 1, 1 << 14},
 		{"depth of the receive queue", c.RxDepth, 1, 1 << 14},

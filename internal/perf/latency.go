@@ -3,6 +3,7 @@
 package perf
 
 import (
+	"math"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -11,7 +12,7 @@ import (
 // latency is one side of a latency measurement; sent is called once the client has done
 // all its round trips, with the number of messages.
 func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, err error) {
-	s.streams[0].limit = 1 << 62
+	s.streams[0].limit = math.MaxInt
 	s.CQMod = max(1, s.TxDepth/2)
 	if s.Op.fetches() {
 		s.CQMod = 1
@@ -36,7 +37,7 @@ func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, 
 	before := allocs()
 	limit := s.Iters
 	if s.Duration > 0 {
-		limit = 1 << 62
+		limit = math.MaxInt
 		defer time.AfterFunc(s.Duration, func() { s.halt.Or(timeUp) }).Stop()
 	}
 	start := time.Now()

@@ -349,7 +349,7 @@ func (s *side) postReceives() {
 	for s.posting < len(s.messages) && s.queue.Len() < s.c.RecvDepth {
 		off := s.recvOff[s.posting]
 		n := s.recvOff[s.posting+1] - off
-		wr := verbs.RecvWR{ID: uint64(1<<32 + s.posting)}
+		wr := verbs.RecvWR{ID: 1<<32 + uint64(s.posting)}
 		for len(wr.SGL) < maxPieces-1 && n > 1 {
 			k := s.c.Net.Rand.IntN(n)
 			wr.SGL = append(wr.SGL, s.recv.SGE(off, k))
@@ -403,7 +403,7 @@ func (s *side) got(wc *verbs.WC, solicited bool) {
 		s.c.Net.After(s.c.late(), s.postReceives)
 		return
 	}
-	if wc.ID != uint64(1<<32+s.received) || wc.Status != verbs.Success {
+	if wc.ID != 1<<32+uint64(s.received) || wc.Status != verbs.Success {
 		s.c.fail(s, "completion of receive %d with %v, want receive %d", wc.ID-1<<32, wc.Status, s.received)
 		return
 	}

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -187,7 +188,7 @@ func TestCrowdIsFair(t *testing.T) {
 				c.ack()
 			}
 		}
-		low, high := 1<<62, 0
+		low, high := math.MaxInt, 0
 		for _, q := range c.qps {
 			low, high = min(low, c.bytes[q]), max(high, c.bytes[q])
 		}
