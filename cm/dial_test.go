@@ -314,6 +314,39 @@ func TestAcceptBoundsTheSlow(t *testing.T) {
 	second.event(cm.ConnectResponse)
 }
 
+// Who waits for another to finish gets its turn from anybody in Accept: the one that it waited
+// with has returned, and does not come back.
+func TestAcceptPassesTheTurn(t *testing.T) {
+	a, b := open(t), open(t)
+	l := listen(t, b, cm.WithBacklog(1))
+	begin := func() *side {
+		s := newSide(t, a, cm.TCP)
+		qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
+		ok(t, err)
+		s.resolve(l.Addr())
+		ok(t, s.id.Connect(&cm.ConnParam{QPNum: qp.Num()}))
+		return s
+	}
+	in := [2]<-chan accepted{accept(t, l), accept(t, l)}
+	first := begin()
+	first.event(cm.ConnectResponse)
+	second, third := begin(), begin()
+	third.event(cm.Rejected) // so the second one waits
+	for _, s := range []*side{first, second} {
+		ok(t, s.id.Establish())
+		var got accepted
+		select {
+		case got = <-in[0]:
+		case got = <-in[1]:
+		}
+		ok(t, got.err)
+		defer got.c.Close()
+		if s == first {
+			second.event(cm.ConnectResponse)
+		}
+	}
+}
+
 func TestSeveralListeners(t *testing.T) {
 	a, b := open(t), open(t)
 	ctx := within(t)

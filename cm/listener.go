@@ -72,6 +72,7 @@ func (l *Listener) ID() *ID { return l.id }
 //
 // A program uses either Accept or Next on a listener.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
+	defer l.pass()
 	for {
 		for e := l.turn(); e != nil; e = l.turn() {
 			if err := l.answer(&Conn{id: e.ID, asked: e.Conn}); err != nil {
@@ -111,6 +112,21 @@ func (l *Listener) turn() *Event {
 	e := l.waiting[0]
 	l.waiting = l.waiting[1:]
 	return e
+}
+
+// pass leaves the requests that wait to others in Accept: nothing else may wake them, and this
+// one may not come back.
+func (l *Listener) pass() {
+	l.mu.Lock()
+	waiting := l.waiting
+	l.waiting = nil
+	l.mu.Unlock()
+	if l.events.put(waiting...) {
+		return
+	}
+	for _, e := range waiting {
+		e.ID.Close()
+	}
 }
 
 // answer accepts a request; what comes of it is an event. The error is one of this side's.
