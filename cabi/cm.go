@@ -24,6 +24,18 @@ type cmChannel struct {
 	*cm.EventChannel
 	events *fdQueue[*cm.Event]
 	stop   context.CancelFunc
+	moving sync.Mutex // held while an event goes from the one queue to the other
+}
+
+// pump brings events to the file descriptor.
+func (ch *cmChannel) pump(ctx context.Context) {
+	for ch.Wait(ctx) == nil {
+		ch.moving.Lock()
+		if e, ok := ch.TryGet(); ok {
+			ch.events.push(e)
+		}
+		ch.moving.Unlock()
+	}
 }
 
 // cmID is a struct rdma_cm_id. It has no device until it is bound, and, bound to no address
@@ -62,15 +74,7 @@ func rj_cm_create_channel(h *C.uint64_t, fd *C.int) C.int {
 	ch := &cmChannel{EventChannel: cm.NewEventChannel(), events: q}
 	var ctx context.Context
 	ctx, ch.stop = context.WithCancel(context.Background())
-	go func() {
-		for {
-			e, err := ch.Get(ctx)
-			if err != nil {
-				return
-			}
-			ch.events.push(e)
-		}
-	}()
+	go ch.pump(ctx)
 	*h, *fd = C.uint64_t(cmChannels.put(ch)), C.int(q.fd)
 	return ok
 }
@@ -83,8 +87,10 @@ func rj_cm_destroy_channel(h C.uint64_t) C.int {
 	}
 	ch.stop()
 	ch.Close()
+	ch.moving.Lock()
 	ch.events.remove(dropRequest)
 	ch.events.close()
+	ch.moving.Unlock()
 	cmChannels.drop(uint64(h))
 	return ok
 }
@@ -136,7 +142,9 @@ func rj_cm_destroy_id(h C.uint64_t) C.int {
 		i.Close()
 		cmOwners.Delete(i) // from here on nobody counts an event of it
 	}
+	id.channel.moving.Lock()
 	id.channel.events.remove(func(e *cm.Event) bool { return id.about(e) && dropRequest(e) })
+	id.channel.moving.Unlock()
 	for i := range id.ids {
 		id.devices[i].release()
 	}
@@ -211,6 +219,12 @@ func cmCall(h C.uint64_t, f func(*cmID, *cm.ID) error) C.int {
 	return errno(f(id, one))
 }
 
+// cmMigrating is held by who needs two channels.
+var cmMigrating sync.Mutex
+
+// rj_cm_migrate has the id's events come to another channel: also those that no program has
+// fetched, in their order, and with a listener's requests what follows them.
+//
 //export rj_cm_migrate
 func rj_cm_migrate(h, chh C.uint64_t) C.int {
 	id, ch := cmIDs.get(uint64(h)), cmChannels.get(uint64(chh))
@@ -220,21 +234,33 @@ func rj_cm_migrate(h, chh C.uint64_t) C.int {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	from := id.channel
-	id.channel = ch
+	if from == ch {
+		return ok
+	}
+	cmMigrating.Lock()
+	defer cmMigrating.Unlock()
+	from.moving.Lock()
+	defer from.moving.Unlock()
+	ch.moving.Lock()
+	defer ch.moving.Unlock()
 	for _, one := range id.ids {
 		if err := one.Migrate(ch.EventChannel); err != nil {
 			return errno(err)
 		}
 	}
-	if from != ch {
-		from.events.remove(func(e *cm.Event) bool {
-			mine := id.about(e)
-			if mine {
-				ch.events.push(e)
-			}
-			return mine
-		})
-	}
+	id.channel = ch
+	moved := map[*cm.ID]bool{}
+	from.events.remove(func(e *cm.Event) bool {
+		if !id.about(e) && !moved[e.ID] {
+			return false
+		}
+		if e.Type == cm.ConnectRequest {
+			moved[e.ID] = true
+			e.ID.Migrate(ch.EventChannel)
+		}
+		ch.events.push(e)
+		return true
+	})
 	return ok
 }
 

@@ -193,7 +193,7 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 	out.event.status = C.int(status(e))
 	if e.Type == cm.ConnectRequest {
 		out.event.listen_id = &out.owner.id
-		out.handle = C.uint64_t(request(owner, e.ID))
+		out.handle = C.uint64_t(request(owner, ch, e.ID))
 	} else {
 		out.event.id = &out.owner.id
 	}
@@ -207,11 +207,11 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 	return 1
 }
 
-// request makes the id of a peer's request one that C knows.
-func request(listener *cmID, one *cm.ID) uint64 {
+// request makes the id of a peer's request one that C knows. Its events come where it came.
+func request(listener *cmID, ch *cmChannel, one *cm.ID) uint64 {
 	listener.mu.Lock()
 	defer listener.mu.Unlock()
-	id := &cmID{ps: listener.ps, channel: listener.channel}
+	id := &cmID{ps: listener.ps, channel: ch}
 	for i, l := range listener.ids {
 		if l.Device() == one.Device() {
 			d := listener.devices[i]

@@ -31,13 +31,23 @@ func (c *EventChannel) Get(ctx context.Context) (*Event, error) {
 		if e, ok := c.TryGet(); ok {
 			return e, nil
 		}
-		select {
-		case <-c.ready:
-		case <-c.done:
-			return nil, opErr("get_cm_event", verbs.ErrClosed, "")
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := c.Wait(ctx); err != nil {
+			return nil, err
 		}
+	}
+}
+
+// Wait waits until TryGet may find an event, ctx ends, or the channel is closed: ErrClosed.
+// It is for those who take events under a lock of their own. Where several wait, one hears
+// of it, and is to call TryGet then, which tells the next.
+func (c *EventChannel) Wait(ctx context.Context) error {
+	select {
+	case <-c.ready:
+		return nil
+	case <-c.done:
+		return opErr("get_cm_event", verbs.ErrClosed, "")
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -179,9 +179,14 @@ func (id *ID) migrate(to sink) error {
 	if to == id.sink {
 		return nil
 	}
-	events := id.sink.take(func(e *Event) bool { return e.ID == id || e.Listener == id })
+	from := id.sink
 	id.sink = to
-	to.put(events...)
+	to.put(from.take(func(e *Event) bool {
+		if e.Listener == id {
+			e.ID.sink = to // what follows goes where the request is
+		}
+		return e.ID.m == id.m && e.ID.sink == to
+	})...)
 	return nil
 }
 

@@ -432,8 +432,12 @@ func TestMigrate(t *testing.T) {
 	second.addQP(second.id)
 	ok(t, second.id.Connect(nil))
 	ok(t, server.id.Migrate(other))
-	event(t, other, cm.ConnectRequest).ID.Close()
-	second.event(cm.Rejected)
+	in = event(t, other, cm.ConnectRequest).ID
+	defer in.Close()
+	server.addQP(in)
+	ok(t, in.Accept(nil))
+	second.event(cm.Established)
+	event(t, other, cm.Established) // and what follows comes there, too
 }
 
 // The id's events vanish with it, and with their channel.

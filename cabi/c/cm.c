@@ -318,9 +318,9 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 
 /* Events. */
 
-static int request(struct rj_cm_event *e)
+static int request(struct rdma_event_channel *channel, struct rj_cm_event *e)
 {
-	struct rj_cm_id *l = e->owner, *i = new_id(l->id.channel, l->id.context, l->id.ps);
+	struct rj_cm_id *l = e->owner, *i = new_id(channel, l->id.context, l->id.ps);
 
 	if (!i) {
 		TRY(cm_destroy_id(e->handle));
@@ -342,7 +342,7 @@ static int take(struct rdma_event_channel *channel, struct rj_cm_event *e, int *
 	pthread_mutex_lock(&c->taking);
 	found = TRY(cm_next(c->handle, e)) == 1;
 	if (found && e->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		*err = request(e);
+		*err = request(channel, e);
 	pthread_mutex_unlock(&c->taking);
 	return found;
 }
@@ -409,6 +409,8 @@ EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 	struct rj_cm_id *i = of(id);
 	int sync = !channel, err;
 
+	if (sync && i->sync)
+		return fail(EINVAL);
 	if (sync && !(channel = rdma_create_event_channel()))
 		return -1;
 	err = TRY(cm_migrate(i->handle, HANDLE(rj_cm_channel, channel)));
