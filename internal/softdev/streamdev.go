@@ -227,6 +227,9 @@ func (d *StreamDevice) transmit() {
 		c.transmit()
 	}
 	d.deliver()
+	if d.ready.Len() > 0 {
+		d.wakeBy(d.passTime() + ibta.Time(lease)) // the program may never poll again
+	}
 	d.wakeForTimer()
 }
 
@@ -248,7 +251,14 @@ func (d *StreamDevice) overflowed(n verbs.QPN) {
 	}
 }
 
-func (d *StreamDevice) flush()                  { d.transmit() }
+// flush leaves the rest of what has had its turn to the goroutine.
+func (d *StreamDevice) flush() {
+	d.transmit()
+	if d.ready.Len() > 0 {
+		d.wakeBy(d.passTime())
+	}
+}
+
 func (d *StreamDevice) pending() bool           { return d.ready.Len() > 0 }
 func (d *StreamDevice) stalled() bool           { return false }
 func (d *StreamDevice) nextDue() ibta.Time      { return d.alarms.next() }

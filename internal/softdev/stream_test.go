@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// soon is much less than the time after which a stream is looked at anyway (lookTime), and much
+// more than anything takes.
+const soon = 5 * time.Second
+
+// within waits for a condition that must come true because of something, and not because the
+// device looks at its streams now and then.
+func (s *streamSide) within(cond func() bool, what string) {
+	s.t.Helper()
+	for end := time.Now().Add(soon); !cond(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("not soon: " + what)
+		}
+	}
+}
+
+// post posts signaled work requests at once, whose memory is n bytes of the region.
+func (s *streamSide) post(qp *verbs.QP, to *streamSide, n int, ops ...verbs.SendOp) {
+	s.t.Helper()
+	var wrs []verbs.SendWR
+	for _, op := range ops {
+		wrs = append(wrs, verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, n)}, Remote: to.mr.Remote()})
+	}
+	_, err := qp.PostSendList(wrs)
+	s.ok(err)
+}
+
+// TestStreamRest posts more than one turn of a stream takes to a network that takes everything,
+// and does not come again: the rest leaves nevertheless.
+func TestStreamRest(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	qp, _ := a.join(b, nil)
+	a.rest()
+	const n = 32
+	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.Write}, n)...)
+	a.within(func() bool {
+		a.soft.mu.Lock()
+		defer a.soft.mu.Unlock()
+		return a.soft.ready.Len() == 0
+	}, "everything was sent")
+	for range n {
+		a.wait()
+	}
+}
