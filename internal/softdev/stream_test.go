@@ -54,3 +54,49 @@ func TestStreamRest(t *testing.T) {
 		a.wait()
 	}
 }
+
+// TestStreamAnswersWhilePaused has a READ stand between two SENDs, for the second of which there
+// is no receive: the READ is answered.
+func TestStreamAnswersWhilePaused(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	qa, qb := a.join(b, nil)
+	a.post(qa, b, 8, verbs.Send, verbs.Read, verbs.Send)
+	b.eventually(func() bool { return b.paused(qb) }, "the first SEND waits for a receive")
+	b.rest()
+	b.ok(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 64)}}))
+	var got []verbs.WC
+	a.within(func() bool {
+		var wcs [4]verbs.WC
+		got = append(got, wcs[:a.cq.Poll(wcs[:])]...)
+		return len(got) == 3
+	}, "the READ is answered")
+}
+
+// TestStreamWaitForWhilePaused has a WRITE stand behind a SEND that waits for a receive, and
+// somebody sleep until it changes the region.
+func TestStreamWaitForWhilePaused(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	qa, qb := a.join(b, nil)
+	a.mr.Do(func(p []byte) { p[0] = 1 })
+	a.post(qa, b, 1, verbs.Send, verbs.Write)
+	b.eventually(func() bool { return b.paused(qb) }, "the SEND waits for a receive")
+	done := make(chan error, 1)
+	go func() {
+		done <- b.mr.WaitFor(t.Context(), func(p []byte) bool { return p[0] != 0 })
+	}()
+	b.eventually(func() bool {
+		b.soft.mu.Lock()
+		defer b.soft.mu.Unlock()
+		return b.soft.watch.ch != nil
+	}, "it sleeps")
+	b.rest()
+	b.ok(qb.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(1, 1)}}))
+	select {
+	case err := <-done:
+		b.ok(err)
+	case <-time.After(soon):
+		t.Fatal("it sleeps on")
+	}
+}

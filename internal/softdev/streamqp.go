@@ -216,18 +216,22 @@ func (q *streamQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, err
 }
 
-// resume goes on with a stream that waited for a receive.
+// resume goes on with a stream that waited for a receive. Nothing else may happen on the device:
+// whoever hears of what was taken hears of it now, even if the stream waits again.
 func (q *streamQP) resume() {
 	d := q.dev
 	q.engine.Resume()
 	d.passNow = 0
-	if q.engine.Paused() || q.conn == nil {
-		d.deliver() // what it took: nothing else may happen on the device
-		return
+	if q.conn != nil {
+		if !q.engine.Paused() {
+			q.conn.watch()
+		}
+		d.addReady(q.conn) // a READ may have to be answered
 	}
-	q.conn.watch()
-	d.addReady(q.conn)
 	d.transmit()
+	if d.memory.TakeChanged() {
+		d.watch.notify()
+	}
 }
 
 // resumeAll is resume for all queue pairs of a shared receive queue.
