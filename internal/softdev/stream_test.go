@@ -100,3 +100,68 @@ func TestStreamWaitForWhilePaused(t *testing.T) {
 		t.Fatal("it sleeps on")
 	}
 }
+
+// TestStreamSharedReceives has several streams wait for receives of one queue. One of them ends
+// with the receive that it gets: the others get theirs nevertheless.
+func TestStreamSharedReceives(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	srq, err := b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 64})
+	b.ok(err)
+	const n = 4
+	var from, to [n]*verbs.QP
+	for i := range n {
+		from[i], to[i] = a.join(b, srq)
+	}
+	for i := range n {
+		size := 8
+		if i == 0 {
+			size = 100 // the receives are shorter
+		}
+		a.post(from[i], b, size, verbs.Send)
+		b.eventually(func() bool { return b.paused(to[i]) }, "it waits for a receive")
+	}
+	b.rest()
+	var wrs []verbs.RecvWR
+	for range n {
+		wrs = append(wrs, verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 64)}})
+	}
+	_, err = srq.PostRecvList(wrs)
+	b.ok(err)
+	good := 0
+	b.within(func() bool {
+		var wcs [n]verbs.WC
+		for _, wc := range wcs[:b.cq.Poll(wcs[:])] {
+			if wc.Status == verbs.Success {
+				good++
+			}
+		}
+		return good == n-1
+	}, "the other streams go on")
+}
+
+// TestStreamSharedFairly has two streams wait for receives that come one by one: each gets some.
+func TestStreamSharedFairly(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	srq, err := b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 64})
+	b.ok(err)
+	const n = 10
+	got := make(map[verbs.QPN]int)
+	for range 2 {
+		qa, qb := a.join(b, srq)
+		got[qb.Num()] = 0
+		a.post(qa, b, 8, slices.Repeat([]verbs.SendOp{verbs.Send}, n)...)
+		b.eventually(func() bool { return b.paused(qb) }, "it waits for a receive")
+	}
+	for range n {
+		b.rest()
+		b.ok(srq.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 64)}}))
+		got[b.wait().QPN]++
+	}
+	for q, k := range got {
+		if k == 0 {
+			t.Errorf("%v got none of %d receives", q, n)
+		}
+	}
+}

@@ -25,6 +25,7 @@ type StreamDevice struct {
 
 	ready   queue.Ring[*conn] // may have something to send
 	hot     []*conn           // have a queue pair
+	turn    int               // of them, whose was the last receive of a shared queue
 	bulk    bool              // much completed at once: the program keeps its queues full
 	load    int               // bytes moved that heavy does not know of
 	stuck   int               // of them wait for the network to take more

@@ -234,11 +234,16 @@ func (q *streamQP) resume() {
 	}
 }
 
-// resumeAll is resume for all queue pairs of a shared receive queue.
+// resumeAll is resume for all queue pairs of a shared receive queue. Each time it begins with
+// another one, so that none waits for ever.
 func (d *StreamDevice) resumeAll(s *srq) {
-	for _, c := range d.hot {
-		if q := c.qp; q != nil && q.srq == s && q.engine.Paused() && s.queue.Len() > 0 {
-			q.resume()
+	for left := len(d.hot); left > 0 && s.queue.Len() > 0; left-- {
+		n := len(d.hot)
+		d.turn = (d.turn + 1) % n
+		if q := d.hot[d.turn].qp; q.srq == s && q.engine.Paused() {
+			if q.resume(); len(d.hot) < n {
+				left = len(d.hot) + 1 // a stream has ended, and another one has its place
+			}
 		}
 	}
 }
