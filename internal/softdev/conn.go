@@ -150,7 +150,6 @@ func (c *conn) handle(read, write bool) {
 func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	d := c.dev
 	if q == nil || q.conn != nil && q.conn != c || !q.engine.Begin(p) {
-		c.qp = nil
 		c.fail(errors.New("the queue pair is in a state that takes no connection"))
 		return
 	}

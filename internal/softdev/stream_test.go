@@ -165,3 +165,47 @@ func TestStreamSharedFairly(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamAgainAfterError has a queue pair go to ERR while its request is on its way, and be
+// used anew after the reply has come.
+func TestStreamAgainAfterError(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	qa, ea := a.newQP(nil)
+	qb, eb := b.newQP(nil)
+	a.ok(qa.Connect(ea, eb, nil))
+	var link *memLink
+	a.eventually(func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(a.net.dialed) == 0 {
+			return false
+		}
+		link = a.net.dialed[0]
+		link.held = true
+		return true
+	}, "it dials")
+	b.ok(qb.Connect(eb, ea, nil))
+	a.eventually(func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(link.in) > 0
+	}, "the reply comes")
+	a.ok(qa.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	link.hold(false)
+	a.eventually(func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return link.closed
+	}, "the link ends")
+	a.ok(qa.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+	b.eventually(func() bool { return b.state(qb) == verbs.Err }, "the peer hears of it")
+	b.ok(qb.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+	ea, err := qa.Endpoint(0)
+	a.ok(err)
+	eb, err = qb.Endpoint(0)
+	b.ok(err)
+	a.ok(qa.Connect(ea, eb, nil))
+	b.ok(qb.Connect(eb, ea, nil))
+	a.within(func() bool { return a.up(qa) && b.up(qb) }, "they meet again")
+}
