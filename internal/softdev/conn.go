@@ -330,6 +330,7 @@ func (c *conn) linger() {
 	c.phase = ending
 	c.link.Watch(true, false)
 	c.dev.alarms.set(&c.bound, c.dev.passTime()+endTime)
+	c.dev.wakeForTimer()
 	c.drop()
 }
 

@@ -3,10 +3,12 @@
 package softdev
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -208,4 +210,32 @@ func TestStreamAgainAfterError(t *testing.T) {
 	a.ok(qa.Connect(ea, eb, nil))
 	b.ok(qb.Connect(eb, ea, nil))
 	a.within(func() bool { return a.up(qa) && b.up(qb) }, "they meet again")
+}
+
+// TestStreamLinger rejects a connection whose peer does not end it: the device does in time, as
+// its goroutine, asleep until the program's answer is due, hears of it.
+func TestStreamLinger(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	asked := make(chan verbs.StreamEvent, 1)
+	at := netip.AddrPortFrom(b.net.addr, 7)
+	l, err := b.soft.ListenStream(at, 1, func(e verbs.StreamEvent) { asked <- e })
+	b.ok(err)
+	defer l.Close()
+	a.soft.mu.Lock()
+	_, err = a.soft.net.Dial(netip.AddrPortFrom(a.net.addr, 0), at, 0)
+	a.soft.mu.Unlock()
+	a.ok(err)
+	request := rdmap.AppendRequest(nil, &rdmap.Wishes{}, nil)
+	_, err = a.net.dialed[0].Write([][]byte{request})
+	a.ok(err)
+	e := <-asked
+	b.eventually(func() bool { return b.net.waiting.Load() == 1 }, "the goroutine sleeps")
+	b.ok(e.Stream.Reject(nil))
+	w.mu.Lock()
+	deadline := b.net.deadline
+	w.mu.Unlock()
+	if left := time.Until(deadline); left > time.Duration(endTime) {
+		t.Errorf("the goroutine sleeps for %v, and the link is to end in %v", left, time.Duration(endTime))
+	}
 }
