@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -310,4 +311,36 @@ func TestDeviceClosedUnderConnection(t *testing.T) {
 	}
 	fails(t, client.Send(within(t), nil), cm.ErrDisconnected)
 	ok(t, client.Close())
+}
+
+// Who waits for a place in the send queue gets it also from a call that then posts nothing, and so
+// has nothing that completes.
+func TestPostFails(t *testing.T) {
+	c, s := pair(t, cm.WithDepth(1, 64))
+	ctx := within(t)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				c.Do(ctx, &verbs.SendWR{Op: 255})
+				runtime.Gosched()
+			}
+		}
+	})
+	wg.Go(func() {
+		for range 20 {
+			if m, err := s.Recv(ctx); err == nil {
+				m.Release()
+			}
+		}
+	})
+	for range 20 {
+		ok(t, c.Send(ctx, []byte("sent")))
+	}
+	close(done)
+	wg.Wait()
 }

@@ -33,6 +33,7 @@ type queues struct {
 	drained bool  // a receive was flushed: all that had arrived came before it
 	failure error // what broke the queue pair
 	closed  bool
+	nudge   context.CancelFunc // ends the sleep of who polls and waits for a slot; nil: nobody does
 }
 
 // op is a work request in flight.
@@ -156,7 +157,7 @@ func (q *queues) poll(ctx context.Context, ch <-chan struct{}) (bool, error) {
 			return false, ErrDisconnected
 		default:
 		}
-		n, err := q.cq.Wait(ctx, wcs[:])
+		n, err := q.sleep(ctx, ch, wcs[:])
 		if err != nil {
 			if ctx.Err() != nil {
 				return false, ctx.Err()
@@ -166,6 +167,37 @@ func (q *queues) poll(ctx context.Context, ch <-chan struct{}) (bool, error) {
 		for i := range wcs[:n] {
 			q.completed(&wcs[i])
 		}
+	}
+}
+
+// sleep waits for completions. It may return none: ch is to be looked at again.
+func (q *queues) sleep(ctx context.Context, ch <-chan struct{}, wcs []verbs.WC) (int, error) {
+	if ch != q.slots {
+		return q.cq.Wait(ctx, wcs)
+	}
+	// A slot may come back without a completion, and nothing else may be in flight.
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	q.mu.Lock()
+	q.nudge = cancel
+	q.mu.Unlock()
+	if len(q.slots) > 0 {
+		return 0, nil
+	}
+	n, err := q.cq.Wait(inner, wcs)
+	if err == context.Canceled && ctx.Err() == nil {
+		err = nil
+	}
+	return n, err
+}
+
+// giveBack takes back the slot of what was not posted.
+func (q *queues) giveBack() {
+	q.slots <- struct{}{}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.nudge != nil {
+		q.nudge()
 	}
 }
 

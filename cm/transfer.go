@@ -97,7 +97,7 @@ func (q *queues) do(ctx context.Context, wr *verbs.SendWR, buf *Buffer) (verbs.W
 	err := q.until(ctx, q.slots)
 	if err == nil {
 		if err = q.post(wr, o); err != nil {
-			q.slots <- struct{}{}
+			q.giveBack()
 		}
 	}
 	if err != nil {
