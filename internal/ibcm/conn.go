@@ -51,6 +51,7 @@ type conn struct {
 	patience   Time            // until then repetitions do not count
 	retries    uint8           // repetitions left
 	maxRetries uint8
+	hasty      uint8 // repetitions of a DREQ left that come sooner, and do not count
 	deadline   Time
 	place      int // in deadlines, from 1
 }

@@ -25,8 +25,13 @@ func (e *Engine) Disconnect(now Time, id mad.CommID, private []byte) error {
 	return nil
 }
 
+// hasty is how many DREQs follow the first at half the length of time wait. Linux answers one that it
+// has answered before only while its time wait lasts: where its DREP was lost, those that
+// come later are in vain.
+const hasty = 3
+
 func (e *Engine) disconnect(now Time, c *conn, private []byte) {
-	c.state = dreqSent
+	c.state, c.hasty = dreqSent, hasty
 	dreq := mad.DREQ{LocalCommID: c.id, RemoteCommID: c.remote, RemoteQPN: c.remoteQPN}
 	copy(dreq.Private[:], private)
 	e.ask(now, c, mad.AttrDREQ, e.tid(c), &dreq)

@@ -125,6 +125,10 @@ func (e *Engine) HandleTimeout(now Time) {
 		case now < c.patience:
 			e.again(c)
 			e.deadlines.set(c, now+max(c.interval, patientRepeats))
+		case c.hasty > 0:
+			c.hasty--
+			e.again(c)
+			e.deadlines.set(c, now+c.pause())
 		case c.retries > 0:
 			c.retries--
 			e.again(c)
@@ -159,6 +163,14 @@ func (e *Engine) giveUp(now Time, c *conn) {
 // Connections returns how many connections and resolutions the engine holds,
 // time wait included.
 func (e *Engine) Connections() int { return len(e.byID) - len(e.graves) }
+
+// pause is the time until c repeats what it asks.
+func (c *conn) pause() Time {
+	if c.hasty == 0 {
+		return c.interval
+	}
+	return min(c.interval, max(Time(c.wait.Duration())/2, Time(minResponse.Duration())))
+}
 
 // pace sets how often c repeats what it asks.
 func (c *conn) pace(t mad.Timeout, retries uint8) {

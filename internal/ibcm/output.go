@@ -72,7 +72,7 @@ func (e *Engine) again(c *conn) {
 func (e *Engine) ask(now Time, c *conn, a mad.Attribute, tid uint64, m message) {
 	e.say(c, a, tid, m)
 	c.retries, c.patience = c.maxRetries, 0
-	e.deadlines.set(c, now+c.interval)
+	e.deadlines.set(c, now+c.pause())
 }
 
 // tid returns the transaction ID of what c asks. Replies to it find this

@@ -187,6 +187,24 @@ func TestMRA(t *testing.T) {
 	s.gone()
 }
 
+// A peer that answers a DREQ again in its time wait, and not after it, as Linux: where its DREP
+// is lost, it is asked again in time, also if it took a while to answer.
+func TestDREPLost(t *testing.T) {
+	wait := mad.Timeout(17).Duration()
+	for _, answered := range []time.Duration{0, wait / 4, wait} { // how long after the DREQ
+		s, id, tid := connected(t)
+		s.ok(s.e.Disconnect(s.now, id, nil))
+		s.wants(mad.AttrDREQ, &mad.DREQ{})
+		s.passes(answered)
+		for o := (Out{}); s.e.NextMAD(&o); {
+		}
+		s.passes(wait - 1)
+		s.wants(mad.AttrDREQ, &mad.DREQ{})
+		s.says(mad.AttrDREP, tid, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
+		s.event(EventDisconnected)
+	}
+}
+
 // Both sides disconnect at once.
 func TestCrossingDREQ(t *testing.T) {
 	s, id, tid := connected(t)

@@ -315,6 +315,10 @@ func TestUnanswered(t *testing.T) {
 	s, id, _ := connected(t)
 	s.ok(s.e.Disconnect(s.now, id, nil))
 	s.wants(mad.AttrDREQ, &mad.DREQ{})
+	for range hasty {
+		s.passes(mad.Timeout(17).Duration() / 2)
+		s.wants(mad.AttrDREQ, &mad.DREQ{})
+	}
 	runs = append(runs, run{"DREQ", s, mad.AttrDREQ, 15, EventDisconnected})
 	s = newScript(t, Config{})
 	_, err := s.e.Resolve(s.now, &ResolveParams{To: peerAddr, Service: testService})
