@@ -69,6 +69,9 @@ const (
 func (s *rsock) poll(events int, arm bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.state == rsClosed { // since the caller has found it: nobody will wake it
+		return C.POLLNVAL
+	}
 	if !s.stream {
 		return s.pollPackets(arm) & events
 	}

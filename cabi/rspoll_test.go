@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cabi && linux
+
+package main
+
+import (
+	"syscall"
+	"testing"
+)
+
+// Who found a socket that is closed before it says that it wants to be woken is told so.
+func TestPollClosed(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		s, err := newRsock(syscall.AF_INET, stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.close()
+		s.addWaker(-1)
+		if s.poll(0, true) == 0 {
+			t.Error("nobody will wake it")
+		}
+	}
+}
