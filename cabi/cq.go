@@ -71,6 +71,7 @@ func rj_create_channel(h C.uint64_t, out *C.uint64_t, fd *C.int) C.int {
 	var ctx context.Context
 	ctx, ch.stop = context.WithCancel(context.Background())
 	go ch.watch(ctx)
+	objects.put(v, object{context: c})
 	*out, *fd = C.uint64_t(channels.put(ch)), C.int(q.fd)
 	return ok
 }
@@ -111,6 +112,7 @@ func rj_destroy_channel(h C.uint64_t) C.int {
 	if err := ch.Close(); err != nil {
 		return errno(err)
 	}
+	objects.drop(ch.CompChannel)
 	ch.stop()
 	ch.events.close()
 	channels.drop(uint64(h))

@@ -202,13 +202,25 @@ func (d *device) watch(ctx context.Context) {
 	}
 }
 
+// rj_close closes a context with all that is left of it, as the kernel does. left is then
+// not 0: C's objects still point to the context.
+//
 //export rj_close
-func rj_close(h C.uint64_t) C.int {
+func rj_close(h C.uint64_t, left *C.int) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
 		return einval
 	}
-	contexts.drop(uint64(h))
+	contexts.retire(uint64(h))
+	qps.each(func(q *qp) {
+		if q.context == c {
+			q.leaveGroups()
+		}
+	})
+	*left = C.int(objects.closeLeft(c))
+	if *left == 0 {
+		contexts.drop(uint64(h))
+	}
 	c.dev.mu.Lock()
 	delete(c.dev.contexts, c)
 	c.dev.mu.Unlock()

@@ -75,6 +75,13 @@ func (t *table[T]) each(f func(*T)) {
 	}
 }
 
+// retire drops an object whose handle C still has: it will stand for nothing else.
+func (t *table[T]) retire(h uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	(*t.slots.Load())[h].Store(nil)
+}
+
 func (t *table[T]) drop(h uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

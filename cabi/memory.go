@@ -39,6 +39,7 @@ func rj_alloc_pd(h C.uint64_t, out *C.uint64_t) C.int {
 	if err != nil {
 		return errno(err)
 	}
+	objects.put(p, object{context: c})
 	*out = C.uint64_t(pds.put(&pd{p, c}))
 	return ok
 }
@@ -52,6 +53,7 @@ func rj_dealloc_pd(h C.uint64_t) C.int {
 	if err := p.Close(); err != nil {
 		return errno(err)
 	}
+	objects.drop(p.PD)
 	pds.drop(uint64(h))
 	return ok
 }
@@ -93,6 +95,7 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 	if err != nil {
 		return errno(err)
 	}
+	objects.put(mr, object{context: p.context})
 	out.handle = C.uint64_t(mrs.put(mr))
 	out.mr.lkey, out.mr.rkey = C.uint32_t(mr.LKey()), C.uint32_t(mr.RKey())
 	return ok
@@ -177,6 +180,7 @@ func rj_dereg_mr(h C.uint64_t) C.int {
 	if err := mr.Close(); err != nil {
 		return errno(err)
 	}
+	objects.drop(mr)
 	mrs.drop(uint64(h))
 	return ok
 }
@@ -191,6 +195,7 @@ func rj_alloc_mw(h C.uint64_t, typ C.int, out *C.struct_rj_mw) C.int {
 	if err != nil {
 		return errno(err)
 	}
+	objects.put(mw, object{context: p.context})
 	out.handle, out.mw.rkey = C.uint64_t(mws.put(mw)), C.uint32_t(mw.RKey())
 	return ok
 }
@@ -235,6 +240,7 @@ func rj_dealloc_mw(h C.uint64_t) C.int {
 	if err := mw.Close(); err != nil {
 		return errno(err)
 	}
+	objects.drop(mw)
 	mws.drop(uint64(h))
 	return ok
 }

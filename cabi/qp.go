@@ -20,7 +20,8 @@ import (
 // qp is a queue pair with room for lists of work requests.
 type qp struct {
 	*verbs.QP
-	init C.struct_ibv_qp_init_attr
+	context *deviceContext
+	init    C.struct_ibv_qp_init_attr
 
 	sendMu sync.Mutex
 	sends  []verbs.SendWR
@@ -28,6 +29,25 @@ type qp struct {
 
 	recvMu sync.Mutex
 	recvs  []verbs.RecvWR
+
+	groupMu sync.Mutex
+	groups  []group
+}
+
+// group is a multicast group of a queue pair.
+type group struct {
+	gid verbs.GID
+	lid uint16
+}
+
+// leaveGroups is for a queue pair that goes though its program has not detached it.
+func (q *qp) leaveGroups() {
+	q.groupMu.Lock()
+	defer q.groupMu.Unlock()
+	for _, g := range q.groups {
+		q.DetachMulticast(g.gid, g.lid)
+	}
+	q.groups = nil
 }
 
 var (
@@ -71,7 +91,7 @@ func rj_create_qp(ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.
 
 // finishQP tells C of a queue pair that was created.
 func finishQP(v *verbs.QP, c *deviceContext, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) {
-	q := &qp{QP: v}
+	q := &qp{QP: v, context: c}
 	_, caps := v.Query()
 	setCaps(&attr.cap, caps)
 	q.init = *(*C.struct_ibv_qp_init_attr)(unsafe.Pointer(attr)) // the one begins as the other
@@ -212,7 +232,14 @@ func rj_attach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 	if q == nil {
 		return einval
 	}
-	return errno(q.AttachMulticast(gidAt(gid), uint16(lid)))
+	q.groupMu.Lock()
+	defer q.groupMu.Unlock()
+	g := group{gidAt(gid), uint16(lid)}
+	err := q.AttachMulticast(g.gid, g.lid)
+	if err == nil {
+		q.groups = append(q.groups, g)
+	}
+	return errno(err)
 }
 
 //export rj_detach_mcast
@@ -221,7 +248,14 @@ func rj_detach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 	if q == nil {
 		return einval
 	}
-	return errno(q.DetachMulticast(gidAt(gid), uint16(lid)))
+	q.groupMu.Lock()
+	defer q.groupMu.Unlock()
+	g := group{gidAt(gid), uint16(lid)}
+	err := q.DetachMulticast(g.gid, g.lid)
+	if i := slices.Index(q.groups, g); err == nil && i >= 0 {
+		q.groups = slices.Delete(q.groups, i, i+1)
+	}
+	return errno(err)
 }
 
 //export rj_create_ah
@@ -234,6 +268,7 @@ func rj_create_ah(h C.uint64_t, attr *C.struct_ibv_ah_attr, out *C.uint64_t) C.i
 	if err != nil {
 		return errno(err)
 	}
+	objects.put(a, object{context: p.context})
 	*out = C.uint64_t(ahs.put(a))
 	return ok
 }
@@ -247,6 +282,7 @@ func rj_destroy_ah(h C.uint64_t) C.int {
 	if err := a.Close(); err != nil {
 		return errno(err)
 	}
+	objects.drop(a)
 	ahs.drop(uint64(h))
 	return ok
 }

@@ -7,7 +7,7 @@
 /* devices */
 CALL(int, devices, (struct rj_device_info *list, int room)) /* how many there are */
 CALL(int, open, (char *name, uint64_t *context, int *async_fd))
-CALL(int, close, (uint64_t context))
+CALL(int, close, (uint64_t context, int *left))
 CALL(int, next_async, (uint64_t context, struct ibv_async_event *event)) /* 1: there was one, which is counted */
 CALL(int, query_device, (uint64_t context, struct ibv_device_attr_ex *attr))
 CALL(int, query_port, (uint64_t context, int port, struct ibv_port_attr *attr))

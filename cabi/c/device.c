@@ -119,14 +119,17 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &c->v.context;
 }
 
+/* Objects that the program has left find the operation tables in the context. */
 EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	struct rj_context *c = rj_context(context);
+	int left = 0;
 
-	TRY(close(c->handle));
+	TRY(close(c->handle, &left));
 	close(context->cmd_fd);
 	put(context->device);
-	free(c);
+	if (!left && !__atomic_load_n(&c->domains, __ATOMIC_SEQ_CST))
+		free(c);
 	return 0;
 }
 

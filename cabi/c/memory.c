@@ -33,8 +33,10 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 		err = TRY(dealloc_pd(p->handle));
 	if (err)
 		return err;
-	if (p->parent)
+	if (p->parent) {
 		__atomic_sub_fetch(&((struct rj_pd *)p->parent)->children, 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&rj_context(pd->context)->domains, 1, __ATOMIC_SEQ_CST);
+	}
 	if (p->td)
 		__atomic_sub_fetch(&((struct rj_td *)p->td)->users, 1, __ATOMIC_SEQ_CST);
 	free(p);
@@ -48,15 +50,18 @@ struct ibv_td *rj_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 	if (attr->comp_mask)
 		return rj_fail(NULL, EINVAL);
 	t = calloc(1, sizeof *t);
-	if (t)
-		t->td.context = context;
-	return t ? &t->td : NULL;
+	if (!t)
+		return NULL;
+	t->td.context = context;
+	__atomic_add_fetch(&rj_context(context)->domains, 1, __ATOMIC_SEQ_CST);
+	return &t->td;
 }
 
 int rj_dealloc_td(struct ibv_td *td)
 {
 	if (__atomic_load_n(&((struct rj_td *)td)->users, __ATOMIC_SEQ_CST))
 		return EBUSY;
+	__atomic_sub_fetch(&rj_context(td->context)->domains, 1, __ATOMIC_SEQ_CST);
 	free(td);
 	return 0;
 }
@@ -181,6 +186,7 @@ struct ibv_pd *rj_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
 	p->parent = attr->pd;
 	p->td = attr->td;
 	__atomic_add_fetch(&((struct rj_pd *)attr->pd)->children, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&rj_context(context)->domains, 1, __ATOMIC_SEQ_CST);
 	if (p->td)
 		__atomic_add_fetch(&((struct rj_td *)p->td)->users, 1, __ATOMIC_SEQ_CST);
 	return &p->pd;

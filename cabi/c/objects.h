@@ -17,6 +17,7 @@ struct rj_device_info {
 struct rj_context {
 	struct verbs_context v;
 	uint64_t handle;
+	int domains; /* thread domains and parent domains */
 };
 
 struct rj_pd {
