@@ -49,6 +49,9 @@ func (d *core) loop() {
 			runtime.Gosched()
 			continue
 		}
+		if polled {
+			d.mover.flush() // what was held back for a poll
+		}
 		idleSince, polled = 0, false
 		d.waiting = true
 		d.waitUntil = d.mover.nextDue()

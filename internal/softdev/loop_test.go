@@ -73,6 +73,46 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestAcksBeforeSleep holds that the goroutine does not go to sleep with acknowledgements that
+// are held back for a program that has polled, however few passes it made after that.
+func TestAcksBeforeSleep(t *testing.T) {
+	a, b := newPair(t)
+	held := func() (int, bool) {
+		b.soft.mu.Lock()
+		defer b.soft.mu.Unlock()
+		return len(b.soft.heldAcks), b.soft.answers && b.soft.leased.Load()
+	}
+	var sleeps chan int
+	b.eventually(func() bool {
+		b.port.slow.Store(0)
+		b.port.atWait.Store(nil)
+		a.write(b, 8)
+		b.port.Wake() // it looks around, and sees the polls
+		for range 1000 {
+			b.cq.Poll(make([]verbs.WC, 1))
+			if n, _ := held(); n > 0 && b.soft.leased.Load() {
+				break
+			}
+		}
+		b.write(a, 8)                  // as who answers does
+		b.port.slow.Store(int64(spin)) // one pass without anything is enough to go to sleep
+		first := make(chan int, 1)
+		b.port.atWait.Store(new(func() {
+			n, _ := held()
+			select {
+			case first <- n:
+			default:
+			}
+		}))
+		sleeps = first
+		n, so := held()
+		return n > 0 && so
+	}, "the acknowledgement is held back, and the goroutine leaves the program alone")
+	if n := <-sleeps; n > 0 {
+		t.Errorf("it sleeps with %d acknowledgements held back", n)
+	}
+}
+
 // TestPortFull holds that what a port does not take is sent later, in order and once.
 func TestPortFull(t *testing.T) {
 	a, b := newPair(t)

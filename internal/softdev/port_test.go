@@ -38,6 +38,8 @@ type memPort struct {
 	waits    atomic.Int32
 	waiting  atomic.Int32
 	receives atomic.Int32
+	slow     atomic.Int64 // nanoseconds that Receive takes
+	atWait   atomic.Pointer[func()]
 	packet   ib.Packet
 }
 
@@ -103,6 +105,7 @@ func (p *memPort) change(f func()) {
 
 func (p *memPort) Receive(_ *ibta.Counters, deliver func(*ib.Packet, *Arrival)) (int, error) {
 	p.receives.Add(1)
+	time.Sleep(time.Duration(p.slow.Load()))
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
@@ -132,6 +135,9 @@ func (p *memPort) LeaveGroup(verbs.GID) error { return nil }
 
 func (p *memPort) Wait(writable bool) error {
 	p.waits.Add(1)
+	if f := p.atWait.Load(); f != nil {
+		(*f)()
+	}
 	p.waiting.Add(1)
 	defer p.waiting.Add(-1)
 	for {
