@@ -213,6 +213,9 @@ func (c *conn) receive() (got int) {
 		if n < size {
 			break // that was all
 		}
+		if got == turns { // TLS may have the rest, and the program may never poll again
+			d.wakeBy(d.passTime())
+		}
 	}
 	if got > 0 {
 		d.addReady(c)

@@ -57,6 +57,33 @@ func TestStreamRest(t *testing.T) {
 	}
 }
 
+// TestStreamTakenInPart has a program poll once while more arrives than one turn of a stream takes,
+// and the goroutine does not see the rest, as when TLS has it: it is taken nevertheless.
+func TestStreamTakenInPart(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	qp, _ := a.join(b, nil)
+	b.rest()
+	w.change(func() { b.net.blind = true })
+	a.post(qp, b, 1<<20, slices.Repeat([]verbs.SendOp{verbs.Write}, 4)...)
+	a.eventually(func() bool {
+		a.soft.mu.Lock()
+		defer a.soft.mu.Unlock()
+		return a.soft.ready.Len() == 0
+	}, "everything was sent")
+	b.cq.Poll(make([]verbs.WC, 1))
+	b.within(func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for l := range b.net.links {
+			if len(l.in) > 0 {
+				return false
+			}
+		}
+		return true
+	}, "everything was taken")
+}
+
 // TestStreamAnswersWhilePaused has a READ stand between two SENDs, for the second of which there
 // is no receive: the READ is answered.
 func TestStreamAnswersWhilePaused(t *testing.T) {
