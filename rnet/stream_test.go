@@ -280,6 +280,37 @@ func TestDeadlineMoved(t *testing.T) {
 	}
 }
 
+// wantEnd waits for the end of a Read that nothing is sent to.
+func wantEnd(t *testing.T, c *Conn, want error, while func()) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		ended <- err
+	}()
+	waitUntil(t, c, func() bool { return c.poll.busy })
+	while()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	case <-time.After(time.Minute):
+		t.Error("Read does not end")
+	}
+}
+
+// A timer that fires too early, as the clock was set back, fires again.
+func TestDeadlineClockSetBack(t *testing.T) {
+	c, _ := testPair(t, Options{})
+	wantEnd(t, c, os.ErrDeadlineExceeded, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.read.setDeadline(time.Now().Add(time.Millisecond))
+		c.read.deadline = time.Now().Add(50 * time.Millisecond)
+	})
+}
+
 // A peer whose queue pair is gone without a word is noticed.
 func TestPeerVanishes(t *testing.T) {
 	a, b := testPair(t, Options{Linger: time.Millisecond})

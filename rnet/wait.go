@@ -55,14 +55,20 @@ func (s *side) setDeadline(t time.Time) {
 	s.wakeUp()
 }
 
-// timeout runs when the timer fires, perhaps for a deadline that was moved since.
+// timeout runs when the timer fires, perhaps for a deadline that was moved since, or too early as
+// the system's clock was set back.
 func (s *side) timeout() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.deadline.IsZero() && time.Until(s.deadline) <= 0 {
-		s.expired = true
-		s.wakeUp()
+	if s.deadline.IsZero() {
+		return
 	}
+	if d := time.Until(s.deadline); d > 0 {
+		s.timer.Reset(d)
+		return
+	}
+	s.expired = true
+	s.wakeUp()
 }
 
 // SetDeadline sets when Read and Write give up with os.ErrDeadlineExceeded, also those that
