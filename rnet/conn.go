@@ -289,11 +289,15 @@ func (c *Conn) control() {
 	}
 }
 
-// fail breaks the connection.
+// fail breaks the connection. Whoever waits may not be the one who notices.
 func (c *Conn) fail(err error) {
-	if c.err == nil {
-		c.err = err
-		c.ep.notify.call()
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	c.ep.notify.call()
+	for _, s := range [...]*side{&c.read, &c.write, &c.closing} {
+		s.wakeUp()
 	}
 }
 

@@ -69,8 +69,5 @@ func (c *Conn) probe() {
 			c.postNow(nil)
 		}
 	}
-	if k.arm(left); c.err != nil {
-		c.read.wakeUp()
-		c.write.wakeUp()
-	}
+	k.arm(left)
 }

@@ -311,6 +311,16 @@ func TestDeadlineClockSetBack(t *testing.T) {
 	})
 }
 
+// What one goroutine finds broken, another does not wait for.
+func TestBrokenElsewhere(t *testing.T) {
+	c, _ := testPair(t, Options{KeepAlive: -1, Linger: time.Millisecond})
+	wantEnd(t, c, syscall.EIO, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.fail(syscall.EIO)
+	})
+}
+
 // A peer whose queue pair is gone without a word is noticed.
 func TestPeerVanishes(t *testing.T) {
 	a, b := testPair(t, Options{Linger: time.Millisecond})
