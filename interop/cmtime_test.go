@@ -5,6 +5,7 @@
 package interop
 
 import (
+	"context"
 	"io"
 	"net"
 	"strconv"
@@ -18,11 +19,13 @@ import (
 const cmtimePort = 7480
 
 // cmtimeSync is the TCP connection on which the two sides of cmtime keep step: the client
-// says where it is, and the server repeats it when it is there too.
+// says where it is, and the server repeats it when it is there too. Its end ends the test's
+// waits: cmtime has given up, and nothing more will happen.
 type cmtimeSync struct {
 	t      testing.TB
 	conn   net.Conn
 	client bool
+	said   chan byte
 }
 
 // The steps that cmtime's two sides do together, by its numbers.
@@ -32,22 +35,41 @@ const (
 	cmtimeDisconnected = 14
 )
 
+func newCmtimeSync(m *manager, conn net.Conn, client bool) cmtimeSync {
+	s := cmtimeSync{m.t, conn, client, make(chan byte, 1)}
+	m.t.Cleanup(func() { conn.Close() })
+	var cancel context.CancelFunc
+	m.ctx, cancel = context.WithCancel(m.ctx)
+	conn.SetDeadline(time.Now().Add(programTimeout))
+	go func() {
+		defer cancel()
+		defer close(s.said)
+		for b := make([]byte, 1); ; {
+			if _, err := io.ReadFull(conn, b); err != nil {
+				return
+			}
+			s.said <- b[0]
+		}
+	}()
+	return s
+}
+
 func (s cmtimeSync) step(n byte) {
 	s.t.Helper()
-	s.conn.SetDeadline(time.Now().Add(programTimeout))
-	b := []byte{n}
-	if s.client {
-		if _, err := s.conn.Write(b); err != nil {
+	say := func() {
+		s.t.Helper()
+		if _, err := s.conn.Write([]byte{n}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	if _, err := io.ReadFull(s.conn, b); err != nil || b[0] != n {
-		s.t.Fatalf("the other side is at step %d, want %d: %v", b[0], n, err)
+	if s.client {
+		say()
+	}
+	if got, ok := <-s.said; !ok || got != n {
+		s.t.Fatalf("the other side is at step %d, want %d; it is still there: %v", got, n, ok)
 	}
 	if !s.client {
-		if _, err := s.conn.Write(b); err != nil {
-			s.t.Fatal(err)
-		}
+		say()
 	}
 }
 
@@ -102,6 +124,16 @@ func (c *timed) close() {
 	}
 }
 
+// tellsAtFailure prints what the program has said if the test fails before it looks itself.
+func (j *job) tellsAtFailure() {
+	j.g.t.Cleanup(func() {
+		if j.g.t.Failed() {
+			r := j.wait(time.Second)
+			j.g.t.Logf("cmtime: exit %d, ended by itself: %v:\n%s", r.Exit, !r.TimedOut, r.Output)
+		}
+	})
+}
+
 // cmtimeRounds are how cmtime goes through its connections: one to warm up, all of them, all
 // of them with no queue pair behind.
 func cmtimeRounds(connections int) []struct {
@@ -128,9 +160,9 @@ func TestCmtime(t *testing.T) {
 		cq, err := m.dev.CreateCQ(2, nil)
 		must(t, cq, err)
 		server := g.spawn(cmtimePort, append(argv, "-b", guestIPv4, "-q", "20000")...)
+		server.tellsAtFailure()
 		conn, err := net.DialTimeout("tcp4", address(guestIPv4), programTimeout)
-		sync := cmtimeSync{t, must(t, conn, err), true}
-		defer conn.Close()
+		sync := newCmtimeSync(m, must(t, conn, err), true)
 		for _, r := range cmtimeRounds(connections) {
 			sync.step(cmtimeStart)
 			conns := map[*cm.ID]*timed{}
@@ -171,10 +203,10 @@ func TestCmtime(t *testing.T) {
 		must(t, l, err)
 		defer l.Close()
 		client := g.spawn(0, append(argv, "-s", hostIPv4, "-q", "30000")...)
+		client.tellsAtFailure()
 		l.(*net.TCPListener).SetDeadline(time.Now().Add(programTimeout))
 		conn, err := l.Accept()
-		sync := cmtimeSync{t, must(t, conn, err), false}
-		defer conn.Close()
+		sync := newCmtimeSync(m, must(t, conn, err), false)
 		for _, r := range cmtimeRounds(connections) {
 			sync.step(cmtimeStart)
 			var conns []*timed
