@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -61,7 +62,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 		return opErr(op, ErrNoAddr, "%v cannot be reached from %v: one is IPv4, the other IPv6", to, id.local.Addr())
 	}
 	id.peer = netip.AddrPortFrom(to, dst.Port())
-	if err := id.reachable(); err != nil {
+	if err := id.reachable(dst.Addr().Zone()); err != nil {
 		id.tell(&Event{Type: AddrError, ID: id, Err: err})
 		return nil
 	}
@@ -71,14 +72,21 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 }
 
 // reachable asks the system whether there is a route from the device's address to the
-// peer's; nothing is sent.
-func (id *ID) reachable() error {
-	if a, err := id.m.dev.Port(1); err != nil || a.Link != verbs.LinkEthernet {
+// peer's, which may be said to be of a link; nothing is sent.
+func (id *ID) reachable(zone string) error {
+	port, err := id.m.dev.Port(1)
+	if err != nil || port.Link != verbs.LinkEthernet {
 		return err
 	}
 	from, to := id.local.Addr(), id.peer.Addr()
 	if to.Is6() && to.IsLinkLocalUnicast() {
-		return nil // of the device's own link
+		if zone == "" || zone == port.NetDev {
+			return nil // of the device's own link
+		}
+		if i, err := net.InterfaceByName(port.NetDev); err == nil && zone != strconv.Itoa(i.Index) {
+			return opErr("resolve_addr", ErrNoAddr, "%v is of the link %s, and %v of %s", to, zone, from, i.Name)
+		}
+		return nil
 	}
 	c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/rdmap"
@@ -21,20 +22,26 @@ const setupTime = 10 * time.Second
 
 // local is the part of a device's network that is the same everywhere.
 type local struct {
-	addr  netip.Addr
-	dev   string // network interface
+	addr  netip.Addr // without zone
+	dev   string     // network interface
+	index int        // its number
 	mtu   int
 	speed int64
 	opt   Options
 }
 
 func newLocal(addr netip.Addr, opt *Options) local {
+	zone := addr.Zone()
+	addr = addr.WithZone("")
 	l := local{addr: addr, opt: *opt, mtu: 1500}
 	ifs, err := net.Interfaces()
 	if err != nil {
 		return l // a name and a size for information only
 	}
 	for _, i := range ifs {
+		if zone != "" && zone != i.Name && zone != strconv.Itoa(i.Index) {
+			continue
+		}
 		addrs, err := i.Addrs()
 		if err != nil {
 			continue
@@ -42,12 +49,21 @@ func newLocal(addr netip.Addr, opt *Options) local {
 		for _, a := range addrs {
 			p, err := netip.ParsePrefix(a.String())
 			if err == nil && (p.Addr().Unmap() == addr || i.Flags&net.FlagLoopback != 0 && p.Contains(addr)) {
-				l.dev, l.mtu = i.Name, i.MTU
+				l.dev, l.index, l.mtu = i.Name, i.Index, i.MTU
 				return l
 			}
 		}
 	}
 	return l
+}
+
+// scoped is an address as sockets want it: one that is good for its link only is of the
+// device's link.
+func (l *local) scoped(a netip.Addr) netip.Addr {
+	if a.Is6() && a.IsLinkLocalUnicast() {
+		return a.WithZone(l.dev)
+	}
+	return a
 }
 
 // Attr returns the attributes of the port. The path MTU says nothing about a stream.

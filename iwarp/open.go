@@ -35,8 +35,8 @@ type Options struct {
 	Refused func(peer netip.AddrPort, err error)
 }
 
-// Open opens the iWARP device of a local address, such as "192.0.2.7" or "fd09::1". Options
-// can stand behind it, as "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on"; they go
+// Open opens the iWARP device of a local address, such as "192.0.2.7", "fd09::1" or
+// "fe80::1%eth0": peers' addresses that begin with fe80 are on that link. Options can stand behind it, as "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on"; they go
 // before those in opt.
 //
 // Up to 16 devices can have one address, mostly in several processes.
@@ -74,7 +74,8 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 
 // failed says why an address cannot be opened.
 func failed(addr netip.Addr, err error) error {
-	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+	// The system calls an address of a link invalid if the link is not known.
+	if errors.Is(err, syscall.EADDRNOTAVAIL) || addr.Is6() && addr.IsLinkLocalUnicast() && errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("iwarp: %v is no address of this host: %w", addr, err)
 	}
 	return fmt.Errorf("iwarp: opening %v: %w", addr, err)

@@ -33,7 +33,7 @@ const (
 
 // sctpKey tells associations apart.
 type sctpKey struct {
-	peer                netip.AddrPort // of UDP
+	peer                netip.AddrPort // of UDP, without zone
 	peerPort, localPort uint16         // of SCTP
 }
 
@@ -53,6 +53,7 @@ type sctpPackets struct {
 // sctpMux shares a UDP socket between associations.
 type sctpMux struct {
 	udp     *net.UDPConn
+	zone    string                    // of peers' addresses that are good for their link only
 	asked   func(p *sctpPackets) bool // a peer wants an association; false: nobody listens
 	mu      sync.Mutex
 	assocs  map[sctpKey]*sctpPackets
@@ -74,7 +75,7 @@ func newSCTPMux(addr netip.Addr, asked func(*sctpPackets) bool) (*sctpMux, error
 	}
 	udp.SetReadBuffer(4 << 20) // a wish
 	udp.SetWriteBuffer(4 << 20)
-	m := &sctpMux{udp: udp, asked: asked, assocs: make(map[sctpKey]*sctpPackets), done: make(chan struct{}), packet: make([]byte, maxPacket+1)}
+	m := &sctpMux{udp: udp, zone: addr.Zone(), asked: asked, assocs: make(map[sctpKey]*sctpPackets), done: make(chan struct{}), packet: make([]byte, maxPacket+1)}
 	if m.raw, err = udp.SyscallConn(); err != nil {
 		udp.Close()
 		return nil, err
@@ -99,7 +100,7 @@ func (m *sctpMux) take(b []byte, from netip.AddrPort) {
 	if len(b) < sctpHeaderLen+4 || len(b) > maxPacket || binary.LittleEndian.Uint32(b[8:]) != sctpSum(b) {
 		return
 	}
-	key := sctpKey{peer: from, peerPort: binary.BigEndian.Uint16(b), localPort: binary.BigEndian.Uint16(b[2:])}
+	key := sctpKey{peer: netip.AddrPortFrom(from.Addr().WithZone(""), from.Port()), peerPort: binary.BigEndian.Uint16(b), localPort: binary.BigEndian.Uint16(b[2:])}
 	m.mu.Lock()
 	p := m.assocs[key]
 	m.mu.Unlock()
@@ -141,7 +142,15 @@ func (m *sctpMux) refuse(init []byte, key sctpKey) {
 	copy(b[4:8], init[sctpHeaderLen+4:]) // the tag that it wants
 	b = append(b, chunkAbort, 0, 0, 4)
 	setPorts(b, key.localPort, key.peerPort)
-	m.udp.WriteToUDPAddrPort(b, key.peer)
+	m.send(b, key.peer)
+}
+
+// send sends a packet. Its loss is no error.
+func (m *sctpMux) send(b []byte, to netip.AddrPort) {
+	if a := to.Addr(); a.Is6() && a.IsLinkLocalUnicast() {
+		to = netip.AddrPortFrom(a.WithZone(m.zone), to.Port())
+	}
+	m.udp.WriteToUDPAddrPort(b, to)
 }
 
 // add makes the connection of an association; nil: there is one.
@@ -159,7 +168,7 @@ func (m *sctpMux) add(key sctpKey, dialed bool) *sctpPackets {
 
 // dial makes the connection of an association to a peer; local 0: of any port.
 func (m *sctpMux) dial(local uint16, to netip.AddrPort) *sctpPackets {
-	key := sctpKey{peer: netip.AddrPortFrom(to.Addr(), sctpPort), peerPort: to.Port(), localPort: local}
+	key := sctpKey{peer: netip.AddrPortFrom(to.Addr().WithZone(""), sctpPort), peerPort: to.Port(), localPort: local}
 	for range 1 << 14 {
 		if local == 0 {
 			key.localPort = ephemeral()
@@ -212,7 +221,7 @@ func (p *sctpPackets) Read(b []byte) (int, error) {
 	}
 }
 
-// Write sends a packet, which it may change. Its loss is no error.
+// Write sends a packet, which it may change.
 func (p *sctpPackets) Write(b []byte) (int, error) {
 	select {
 	case <-p.ended:
@@ -222,7 +231,7 @@ func (p *sctpPackets) Write(b []byte) (int, error) {
 	if p.dialed {
 		setPorts(b, p.key.localPort, p.key.peerPort)
 	}
-	p.mux.udp.WriteToUDPAddrPort(b, p.key.peer)
+	p.mux.send(b, p.key.peer)
 	return len(b), nil
 }
 

@@ -39,11 +39,15 @@ type link struct {
 	msg      unix.Msghdr
 }
 
-func sockaddr(a netip.AddrPort) (int, unix.Sockaddr) {
+func (n *network) sockaddr(a netip.AddrPort) (int, unix.Sockaddr) {
 	if a.Addr().Is4() {
 		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
 	}
-	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	sa := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	if a.Addr().IsLinkLocalUnicast() {
+		sa.ZoneId = uint32(n.index) // see scoped
+	}
+	return unix.AF_INET6, sa
 }
 
 func addrPort(sa unix.Sockaddr) netip.AddrPort {
@@ -58,7 +62,7 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 
 // socket makes a socket that is bound to an address.
 func (n *network) socket(at netip.AddrPort) (int, error) {
-	family, sa := sockaddr(at)
+	family, sa := n.sockaddr(at)
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
@@ -116,7 +120,7 @@ func (n *network) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error)
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, int(tos))
 		}
 	}
-	_, sa := sockaddr(to)
+	_, sa := n.sockaddr(to)
 	if err := unix.Connect(fd, sa); err != nil && err != unix.EINPROGRESS {
 		unix.Close(fd)
 		return nil, fmt.Errorf("connecting to %v: %w", to, err)

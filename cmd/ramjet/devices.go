@@ -111,7 +111,7 @@ func localDevices() ([]deviceInfo, error) {
 			d := deviceInfo{Name: "roce:" + addr.String(), NetDev: i.Name, LinkMTU: i.MTU, Up: i.Flags&net.FlagUp != 0,
 				GID: gidText(ib.GIDFromAddr(addr))}
 			found = append(found, d)
-			if runtime.GOOS == "linux" && addr.Zone() == "" { // elsewhere there is no iWARP over TCP
+			if runtime.GOOS == "linux" { // elsewhere there is no iWARP over TCP
 				d.Name = "iwarp:" + addr.String()
 				found = append(found, d)
 			}
