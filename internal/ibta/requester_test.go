@@ -245,7 +245,7 @@ func TestRetryExceeded(t *testing.T) {
 	if len(s.wcs) != 0 {
 		t.Fatal("it failed too early")
 	}
-	if n := len(s.out); n < 2*4*4 {
+	if n := len(s.out); n < 4*4 {
 		t.Errorf("%d packets sent, want those of once a timeout at least", n)
 	}
 	for _, p := range s.out {
@@ -261,6 +261,48 @@ func TestRetryExceeded(t *testing.T) {
 	s.wantState(verbs.Err)
 	if s.host.Device.Counters.RetryExceeded != 1 {
 		t.Error("not counted")
+	}
+	s.idle()
+}
+
+// A peer that is silent for a second time gets one packet, and no more of them before it has
+// acknowledged something: what it was sent before may be on its way to it still.
+func TestSilentTwice(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.post(s.wr(verbs.Write, 1, 3*mtu), s.send(2, 1), s.wr(verbs.Read, 3, 1))
+	whole := func() {
+		t.Helper()
+		s.want(ib.OpWriteFirst, 100)
+		s.want(ib.OpWriteMiddle, 101)
+		s.want(ib.OpWriteLast, 102)
+		s.want(ib.OpSendOnly, 103)
+		s.want(ib.OpReadRequest, 104)
+		s.silence()
+	}
+	whole()
+	s.pass(8 * time.Millisecond)
+	whole()
+	for wait := 16 * time.Millisecond; wait < 128*time.Millisecond; wait *= 2 {
+		s.pass(min(wait, 4096*time.Nanosecond<<14))
+		if p := s.want(ib.OpWriteFirst, 100); !p.AckReq {
+			t.Error("it asks for no acknowledgement")
+		}
+		s.post(s.send(4, 1))
+		s.silence()
+	}
+	s.ack(100)
+	s.want(ib.OpWriteMiddle, 101)
+	s.want(ib.OpWriteLast, 102)
+	s.want(ib.OpSendOnly, 103)
+	s.want(ib.OpReadRequest, 104)
+	for psn := ib.PSN(105); psn < 108; psn++ {
+		s.want(ib.OpSendOnly, psn)
+	}
+	s.silence()
+	s.in(s.packet(ib.OpReadResponseOnly, 104, 1))
+	s.ack(107)
+	for _, id := range []uint64{1, 2, 3, 4, 4, 4} {
+		s.wantWC(id, verbs.Success)
 	}
 	s.idle()
 }

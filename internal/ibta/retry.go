@@ -17,6 +17,7 @@ type retry struct {
 	wait         Time // present retransmission time
 	retries      int
 	rnrRetries   int
+	timeouts     int    // since something was last acknowledged
 	recover      ib.PSN // a loss before this PSN belongs to a loss already reacted to
 	asked        bool   // went back for a lost response; what follows it says nothing new
 	rtt          roundTrip
@@ -72,6 +73,11 @@ func (q *QP) timeout() Time {
 	return Time(4096) << q.attr.Timeout
 }
 
+// probing says whether one packet is sent and no other before it is acknowledged: the peer has been
+// silent for a second time, and may have a long queue of what was sent before, which it takes more
+// slowly than whole windows would come to it.
+func (r *retry) probing() bool { return r.timeouts > 1 }
+
 // armRetransmit starts the clock for what has just been sent, unless it runs.
 func (q *QP) armRetransmit(now Time) {
 	r := &q.req
@@ -97,7 +103,7 @@ func (q *QP) shortestWait() Time {
 // progress notes that something was acknowledged.
 func (q *QP) progress(now Time) {
 	r := &q.req
-	r.retries, r.rnrRetries, r.retransmitAt = 0, 0, 0
+	r.retries, r.rnrRetries, r.timeouts, r.retransmitAt = 0, 0, 0, 0
 	r.wait = max(r.wait/2, q.shortestWait()) // not at once: the acknowledgement may be of an early copy
 	r.asked = false
 	done := r.high.Add(-1)
@@ -120,6 +126,7 @@ func (q *QP) retransmitTimeout(now Time) {
 		return
 	}
 	q.Device.Counters.Timeouts++
+	r.timeouts++
 	r.asked = false
 	t := q.timeout()
 	if t != 0 && now-r.progressAt >= longerBy*t {
