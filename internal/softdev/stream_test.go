@@ -239,6 +239,31 @@ func TestStreamAgainAfterError(t *testing.T) {
 	a.within(func() bool { return a.up(qa) && b.up(qb) }, "they meet again")
 }
 
+// TestStreamAwaitedWhileStopped has the process stopped while work requests wait for a stream, so that
+// all of the time that they may wait passes at once: they go on waiting.
+func TestStreamAwaitedWhileStopped(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	qa, ea := a.newQP(nil)
+	qb, eb := b.newQP(nil)
+	a.ok(qa.Connect(ea, eb, nil))
+	a.post(qa, b, 8, verbs.Write)
+	a.soft.mu.Lock()
+	late := &a.soft.qps[qa.Num()].giveUp
+	a.soft.alarms.set(late, 1)
+	a.soft.mu.Unlock()
+	a.net.Wake()
+	a.eventually(func() bool {
+		a.soft.mu.Lock()
+		defer a.soft.mu.Unlock()
+		return late.at != 1 || late.index == 0
+	}, "it is noticed")
+	b.ok(qb.Connect(eb, ea, nil))
+	if wc := a.wait(); wc.Status != verbs.Success {
+		t.Error(wc.Status)
+	}
+}
+
 // TestStreamLinger rejects a connection whose peer does not end it: the device does in time, as
 // its goroutine, asleep until the program's answer is due, hears of it.
 func TestStreamLinger(t *testing.T) {

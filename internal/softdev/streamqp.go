@@ -26,6 +26,7 @@ type streamQP struct {
 
 	redial  alarm // makes another attempt to meet the peer
 	giveUp  alarm // ends the wait of work requests for a stream
+	looks   int   // how often it comes before it does
 	attempt uint
 }
 
@@ -163,24 +164,36 @@ func (q *streamQP) post(wrs []verbs.SendWR, all bool) (int, error) {
 	return n, err
 }
 
+// looks is how many parts the wait for a stream has: if the process is stopped for long, that is
+// one of them.
+const looks = 8
+
 // await bounds the time that work requests wait for a stream: as retries would, if a link is
 // set up in that time.
 func (q *streamQP) await() {
-	if !q.engine.Waiting() || q.giveUp.index > 0 {
-		return
+	if q.engine.Waiting() && q.giveUp.index == 0 && q.engine.Attr().Timeout != 0 {
+		q.looks = looks
+		q.look()
 	}
+}
+
+// look begins the next part of the wait.
+func (q *streamQP) look() {
 	a := q.engine.Attr()
-	if a.Timeout == 0 {
-		return
-	}
 	retries := (4096 * ibta.Time(a.RetryCount+1)) << a.Timeout
-	q.dev.alarms.set(&q.giveUp, q.dev.passTime()+max(retries, ibta.Time(q.dev.net.SetupTime())))
+	q.dev.alarms.set(&q.giveUp, q.dev.passTime()+max(retries, ibta.Time(q.dev.net.SetupTime()))/looks)
 	q.dev.wakeForTimer()
 }
 
 // abandon fails what waits for a stream that does not come. One that is about to come is
 // waited for: its set-up is bounded by itself.
 func (q *streamQP) abandon() {
+	if q.looks--; q.looks > 0 {
+		if q.engine.Waiting() {
+			q.look()
+		}
+		return
+	}
 	peer := q.engine.Attr().AH.DGID.Addr()
 	if q.dev.net.Arriving() {
 		q.await()
