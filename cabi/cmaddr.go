@@ -55,10 +55,25 @@ func setAddr(p unsafe.Pointer, a netip.AddrPort) {
 		binary.NativeEndian.PutUint16(b[:], C.AF_INET6)
 		binary.BigEndian.PutUint16(b[2:], a.Port())
 		copy(b[8:], a.Addr().AsSlice())
+		if i, err := net.InterfaceByName(a.Addr().Zone()); err == nil {
+			binary.NativeEndian.PutUint32(b[24:], uint32(i.Index))
+		}
 	}
 	if to := (*[28]byte)(p); *to != b {
 		*to = b
 	}
+}
+
+// ofLink gives an address that is good for its link only the device's link as zone.
+func (d *device) ofLink(a netip.AddrPort) netip.AddrPort {
+	if !a.Addr().Is6() || !a.Addr().IsLinkLocalUnicast() {
+		return a
+	}
+	p, err := d.Port(1)
+	if err != nil {
+		return a
+	}
+	return netip.AddrPortFrom(a.Addr().WithZone(p.NetDev), a.Port())
 }
 
 // addrOf is the address of a listed device.
@@ -108,7 +123,7 @@ func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
 		return ok
 	}
 	one := id.ids[0]
-	local, peer := one.LocalAddr(), one.PeerAddr()
+	local, peer := id.devices[0].ofLink(one.LocalAddr()), id.devices[0].ofLink(one.PeerAddr())
 	if id.wild {
 		any := netip.IPv4Unspecified()
 		if local.Addr().Is6() {
