@@ -217,7 +217,7 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 func (l *link) Shutdown() { unix.Shutdown(l.fd, unix.SHUT_WR) } // fails if the peer has closed it
 
 func (l *link) Close(abort bool) {
-	if l.fd < 0 {
+	if l.fd < 0 || l.net.closed.Load() { // which has closed it, and the number may be another's
 		return
 	}
 	if abort {
@@ -306,7 +306,7 @@ func (a *acceptor) Watch(on bool) {
 func (a *acceptor) Addr() netip.AddrPort { return a.at }
 
 func (a *acceptor) Close() error {
-	if a.fd < 0 {
+	if a.fd < 0 || a.net.closed.Load() { // as in link.Close
 		return nil
 	}
 	delete(a.net.owners, int32(a.fd))
