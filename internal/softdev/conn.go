@@ -53,6 +53,7 @@ type conn struct {
 	bound  alarm
 	quiet  ibta.Time // until the peer is prompted again
 	ready  bool
+	hurry  bool // bound is for the end of what is partly sent
 
 	listener *streamListener         // took it
 	seeker   bool                    // queue pairs meet by their numbers
@@ -92,11 +93,14 @@ func (c *conn) late() {
 	case ending:
 		c.end(false)
 	case running:
-		if c.link.Silent() {
+		switch {
+		case c.hurry:
+			c.end(false)
+		case c.link.Silent():
 			c.lost(errGone)
-			return
+		default:
+			c.prompt()
 		}
-		c.prompt()
 	default:
 		c.fail(errTooLate)
 	}
@@ -231,6 +235,7 @@ func (c *conn) transmit() {
 	d, q := c.dev, c.qp.engine
 	if c.batch != nil {
 		if !c.write(c.batch) {
+			c.stay()
 			return
 		}
 		d.spare = append(d.spare, c.batch)
@@ -260,10 +265,20 @@ func (c *conn) transmit() {
 			} else {
 				d.batch = rdmap.NewBatch()
 			}
+			c.stay()
 		}
 		return
 	}
 	d.addReady(c)
+}
+
+// stay has a stream that is to end wait no longer than for its peer's end until the rest of what
+// is partly sent can leave: the peer may not read.
+func (c *conn) stay() {
+	if c.phase == running && c.qp.engine.State() == verbs.Err && !c.hurry {
+		c.hurry = true
+		c.dev.alarms.set(&c.bound, c.dev.passTime()+endTime)
+	}
 }
 
 // write sends a batch; false: some of it is left, or the connection is lost.

@@ -213,11 +213,12 @@ type memLink struct {
 	writing  bool
 	closed   bool
 	held     bool // what arrives is not shown
+	full     bool // it takes nothing
 }
 
 // can says what Ready reports; the web's lock is held.
 func (l *memLink) can() (read, write bool) {
-	return l.reading && l.owner != nil && !l.held && (len(l.in) > 0 || l.end), l.writing && l.owner != nil
+	return l.reading && l.owner != nil && !l.held && (len(l.in) > 0 || l.end), l.writing && l.owner != nil && !l.full
 }
 
 func (l *memLink) Own(owner any) { l.net.web.change(func() { l.owner = owner }) }
@@ -251,12 +252,16 @@ func (l *memLink) Read(pieces [][]byte) (n int, err error) {
 
 func (l *memLink) Write(pieces [][]byte) (n int, err error) {
 	l.net.web.change(func() {
+		if l.full {
+			err = ErrAgain
+			return
+		}
 		for _, p := range pieces {
 			l.peer.in = append(l.peer.in, p...)
 			n += len(p)
 		}
 	})
-	return n, nil
+	return n, err
 }
 
 func (l *memLink) Shutdown() { l.net.web.change(func() { l.peer.end = true }) }

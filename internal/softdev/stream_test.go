@@ -291,3 +291,33 @@ func TestStreamLinger(t *testing.T) {
 		t.Errorf("the goroutine sleeps for %v, and the link is to end in %v", left, time.Duration(endTime))
 	}
 }
+
+// TestStreamEndsUnread ends a stream whose peer reads nothing, with a message that is on its way:
+// the link ends none the less.
+func TestStreamEndsUnread(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	qa, _ := a.join(b, nil)
+	link := a.net.dialed[0]
+	w.change(func() { link.full = true })
+	a.post(qa, b, 8, verbs.Write)
+	a.rest()
+	a.ok(qa.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	if wc := a.wait(); wc.Status != verbs.WRFlushError {
+		t.Error(wc.Status)
+	}
+	a.soft.mu.Lock()
+	c := a.soft.qps[qa.Num()].conn
+	left := c.bound.at - a.soft.now()
+	a.soft.alarms.set(&c.bound, 1) // as if it had come
+	a.soft.mu.Unlock()
+	if left > endTime {
+		t.Errorf("the link is to end in %v, at most %v was wanted", time.Duration(left), time.Duration(endTime))
+	}
+	a.net.Wake()
+	a.within(func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return link.closed
+	}, "the link ends")
+}
