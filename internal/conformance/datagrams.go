@@ -188,7 +188,14 @@ func testDatagramDropped(t *T) {
 	wr.RemoteQPN ^= 0x800000
 	a.do(wr)
 	a.do(a.datagram(ah, b, 8))
-	t.none(b.rcq)
+	// Another queue pair's receive says that it came, and went.
+	c := *b
+	c.rcq = value(b.dev.CreateCQ(16, nil))(t)
+	c.addQP(verbs.QPInit{Type: verbs.UD})
+	t.ok(c.qp.StartUD(qkey))
+	c.recv(1, 0, 100)
+	a.do(a.datagram(ah, &c, 8))
+	c.received(verbs.Success)
 	b.recv(1, 0, 100)
 	t.none(b.rcq)
 	a.do(a.datagram(ah, b, 8))

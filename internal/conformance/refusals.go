@@ -160,7 +160,10 @@ func testUCRefused(t *T) {
 	bad.Key ^= 0x10000
 	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 5000), Remote: bad})
 	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)}) // no receive
-	t.none(b.rcq)
+	const mark = 7                                       // a WRITE behind them says that they came, and went
+	a.mr.Do(func(p []byte) { p[0] = mark })
+	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 1), Remote: b.at(100)})
+	t.ok(b.mr.WaitFor(t.within(), func(p []byte) bool { return p[100] == mark }))
 	b.recv(6, 0, 64)
 	t.none(b.rcq)
 	a.fill(0, 8, 5)
