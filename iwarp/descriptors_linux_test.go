@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // TestNoDescriptors has a process run out of file descriptors while a peer connects: the
@@ -81,5 +82,36 @@ func TestNoDescriptors(t *testing.T) {
 	var b [1]byte
 	if _, err := file.Read(b[:]); err != nil {
 		t.Fatalf("no reply: %v", err)
+	}
+}
+
+// TestListenerOutlivesDevice closes a listener after its device, when its descriptor's number
+// is that of something else.
+func TestListenerOutlivesDevice(t *testing.T) {
+	dev := open(t, nil)
+	gids, err := dev.GIDs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(gids[0].GID.Addr(), 0)
+	l, err := dev.Driver().(verbs.StreamDriver).ListenStream(at, 1, func(verbs.StreamEvent) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev.Close()
+	var files []*os.File
+	for range 8 {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	l.Close()
+	for _, f := range files {
+		if _, err := f.Stat(); err != nil {
+			t.Error(err)
+		}
 	}
 }

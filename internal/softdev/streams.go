@@ -93,10 +93,14 @@ func (l *streamListener) ask(c *conn) {
 
 func (l *streamListener) Addr() netip.AddrPort { return l.acc.Addr() }
 
-// Close stops listening; what waits for an answer is rejected.
+// Close stops listening; what waits for an answer is rejected. A device that is closed has
+// done so already, and the listener's descriptor may be somebody else's.
 func (l *streamListener) Close() error {
 	l.dev.mu.Lock()
 	defer l.dev.mu.Unlock()
+	if l.dev.closed {
+		return nil
+	}
 	for c := range l.dev.conns {
 		if c.listener == l && c.phase == hearing {
 			c.end(true)
