@@ -37,19 +37,13 @@ func (id *ID) Listen(backlog int) error {
 		id.m.unlock()
 		return inUse(op, id.ps, at)
 	}
-	err := id.claim()
+	err := id.claim(backlog)
 	defer id.m.unlock()
-	for tries := 0; tries < 16 && errors.Is(err, verbs.ErrBusy) && id.anyPort && id.state == listening; tries++ {
-		id.m.leave(id) // the port is another process's
-		if err = id.m.take(id, netip.AddrPortFrom(id.local.Addr(), 0)); err == nil {
-			err = id.claim()
-		}
+	for tries := 1; tries < anyTries && errors.Is(err, verbs.ErrBusy) && id.state == listening && id.m.another(id); tries++ {
+		err = id.claim(backlog)
 	}
 	if id.state != listening {
 		return id.wrongState(op) // the device went away
-	}
-	if err == nil {
-		err = id.m.proto.listen(id, backlog)
 	}
 	switch {
 	case err == nil:
@@ -65,13 +59,16 @@ func (id *ID) Listen(backlog int) error {
 	return err
 }
 
-// claim makes the id a listener, as far as this process is concerned, and reserves its port
+// claim makes the id a listener, first as far as this process is concerned, and reserves its port
 // among the processes of its address. That may take a while: the lock is given up meanwhile.
-func (id *ID) claim() error {
+func (id *ID) claim(backlog int) error {
 	id.state, id.port.listening = listening, true
 	id.m.unlock()
 	err := id.m.proto.claim(id)
 	id.m.mu.Lock()
+	if err == nil && id.state == listening {
+		err = id.m.proto.listen(id, backlog)
+	}
 	return err
 }
 

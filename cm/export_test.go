@@ -48,6 +48,17 @@ func (g *lossyGSI) Recv(ctx context.Context, mad []byte) (int, verbs.AHAttr, err
 	return g.gsi.Recv(ctx, mad)
 }
 
+// PortsFrom makes ids that are bound to any port get p, and those after it in turn, until the
+// function it returns is called.
+func PortsFrom(p uint16) (stop func()) {
+	random := anyPort
+	anyPort = func(int) int {
+		p++
+		return int(p) - 1 - firstEphemeral
+	}
+	return func() { anyPort = random }
+}
+
 // Managers returns how many devices have a manager.
 func Managers() int {
 	managers.Lock()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"runtime"
 	"sync/atomic"
@@ -167,6 +168,44 @@ func TestIWARPRefused(t *testing.T) {
 	if _, err := cm.NewID(cm.NewEventChannel(), a, cm.UDP); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestIWARPPortTaken asks for any port where the one that comes first is in use by something else
+// of the system: it gets another.
+func TestIWARPPortTaken(t *testing.T) {
+	ctx := bounded(t)
+	take := func(dev *verbs.Device) (stop func()) {
+		gids, err := dev.GIDs(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(gids[0].GID.Addr(), 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { taken.Close() })
+		port := taken.Addr().(*net.TCPAddr).Port
+		if port < 32768 || port > 60900 {
+			t.Skipf("this system's ports are others than Linux's: %d", port)
+		}
+		return cm.PortsFrom(uint16(port))
+	}
+	a, b := openIWARP(t), openIWARP(t)
+	stop := take(b)
+	l, err := cm.Listen(b, ":0")
+	stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go l.Accept(ctx)
+	stop = take(a)
+	defer stop()
+	c, err := cm.Dial(ctx, a, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
 }
 
 // TestIWARPPeerGone has a peer's device close under a connection.

@@ -55,10 +55,26 @@ func inUse(op string, ps PortSpace, at netip.AddrPort) error {
 	return opErr(op, ErrAddrInUse, "%v port %d of %v: choose another, or port 0 for any", ps, at.Port(), at.Addr())
 }
 
+// another gives an id a port for which the program did not ask instead of the one that it has,
+// which is taken outside of this process; false: there is none.
+func (m *manager) another(id *ID) bool {
+	if !id.anyPort {
+		return false
+	}
+	m.leave(id)
+	return m.take(id, netip.AddrPortFrom(id.local.Addr(), 0)) == nil
+}
+
+// anyTries is how many ports are tried where the program asks for any.
+const anyTries = 16
+
+// anyPort is replaced by tests.
+var anyPort = rand.IntN
+
 // freePort looks for a port that nobody in this process has, from a random one on.
 func (m *manager) freePort(ps PortSpace) (uint16, bool) {
 	const n = lastEphemeral - firstEphemeral + 1
-	start := rand.IntN(n)
+	start := anyPort(n)
 	for i := range n {
 		p := uint16(firstEphemeral + (start+i)%n)
 		if m.ports[portKey{ps, p}] == nil {

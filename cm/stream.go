@@ -106,7 +106,12 @@ func (p *streamProtocol) connect(id *ID, c *ConnParam) error {
 	if err != nil {
 		return err
 	}
-	id.stream, err = p.drv.DialStream(qp, id.local, id.peer, p.param(id, c), func(e verbs.StreamEvent) { p.heard(id, &e) })
+	for tries := 1; ; tries++ {
+		id.stream, err = p.drv.DialStream(qp, id.local, id.peer, p.param(id, c), func(e verbs.StreamEvent) { p.heard(id, &e) })
+		if tries == anyTries || !errors.Is(err, syscall.EADDRINUSE) || !p.m.another(id) {
+			break
+		}
+	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return inUse("connect", id.ps, id.local)
 	}
