@@ -367,6 +367,14 @@ func (l *sctpLink) Close(abort bool) {
 func (l *sctpLink) MSS() int { return l.net.packetBytes() }
 
 // Silent is false: the association breaks by itself, see sctpSilence.
-func (l *sctpLink) Silent() bool              { return false }
+func (l *sctpLink) Silent() bool { return false }
+
+// Ended says that reading has come to its end.
+func (l *sctpLink) Ended() bool {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	return l.err != nil
+}
+
 func (l *sctpLink) LocalAddr() netip.AddrPort { return l.from }
 func (l *sctpLink) PeerAddr() netip.AddrPort  { return l.to }

@@ -235,6 +235,13 @@ func (l *link) Silent() bool {
 	return err == nil && i.Unacked > 0 && i.Snd_wnd > 0 && i.Last_ack_recv >= keepSilence*1000
 }
 
+// Ended says that the peer has closed the connection, or that there is none any more.
+func (l *link) Ended() bool {
+	const closed, closeWait = 7, 8 // TCP_CLOSE, TCP_CLOSE_WAIT
+	i, err := unix.GetsockoptTCPInfo(l.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err == nil && (i.State == closed || i.State == closeWait)
+}
+
 // MSS returns the bytes of a TCP segment.
 func (l *link) MSS() int {
 	n, err := unix.GetsockoptInt(l.fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG)

@@ -397,6 +397,7 @@ func (l *tlsLink) Close(abort bool) {
 }
 
 func (l *tlsLink) Silent() bool              { return l.tcp != nil && l.tcp.Silent() }
+func (l *tlsLink) Ended() bool               { return l.tcp != nil && l.tcp.Ended() }
 func (l *tlsLink) MSS() int                  { return l.tcp.MSS() }
 func (l *tlsLink) LocalAddr() netip.AddrPort { return l.from }
 func (l *tlsLink) PeerAddr() netip.AddrPort  { return l.to }

@@ -57,6 +57,9 @@ func TestUnwatched(t *testing.T) {
 	if count > 1 {
 		t.Errorf("reported %d times, and nobody watches", count)
 	}
+	if !l.Ended() {
+		t.Error("the link was not ended")
+	}
 	l.Watch(true, false)
 	if ready() != 1 {
 		t.Error("not reported, and somebody watches")

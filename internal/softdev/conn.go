@@ -30,14 +30,15 @@ const (
 
 // Bounds of what peers can make us wait.
 const (
-	setupTime  = ibta.Time(10 * time.Second)       // of a set-up frame
-	answerTime = ibta.Time(60 * time.Second)       // of the program's answer
-	endTime    = ibta.Time(2 * time.Second)        // of the peer's end of a stream
-	maxHearing = 1024                              // links whose request has not come
-	promptTime = ibta.Time(10 * time.Millisecond)  // until an initiator prompts a quiet peer; then twice as long each time
-	pauseTime  = ibta.Time(200 * time.Millisecond) // until a responder does
-	promptEnd  = ibta.Time(5 * time.Second)        // and no longer than that
-	lookTime   = ibta.Time(10 * time.Second)       // between looks whether the peer of a stream is still there
+	setupTime     = ibta.Time(10 * time.Second)       // of a set-up frame
+	answerTime    = ibta.Time(60 * time.Second)       // of the program's answer
+	endTime       = ibta.Time(2 * time.Second)        // of the peer's end of a stream
+	maxHearing    = 1024                              // links whose request has not come
+	promptTime    = ibta.Time(10 * time.Millisecond)  // until an initiator prompts a quiet peer; then twice as long each time
+	pauseTime     = ibta.Time(200 * time.Millisecond) // until a responder does
+	promptEnd     = ibta.Time(5 * time.Second)        // and no longer than that
+	lookTime      = ibta.Time(10 * time.Second)       // between looks whether the peer of a stream is still there
+	forsakenLooks = 3                                 // that find it gone while what it sent waits for a receive, until the stream ends
 )
 
 // conn is a connection: a link and what is done with it.
@@ -54,6 +55,7 @@ type conn struct {
 	quiet  ibta.Time // until the peer is prompted again
 	ready  bool
 	hurry  bool // bound is for the end of what is partly sent
+	looks  int  // in a row that found the peer gone, and the stream waiting for a receive
 
 	listener *streamListener         // took it
 	seeker   bool                    // queue pairs meet by their numbers
@@ -96,7 +98,7 @@ func (c *conn) late() {
 		switch {
 		case c.hurry:
 			c.end(false)
-		case c.link.Silent():
+		case c.link.Silent(), c.forsaken():
 			c.lost(errGone)
 		default:
 			c.prompt()
@@ -104,6 +106,17 @@ func (c *conn) late() {
 	default:
 		c.fail(errTooLate)
 	}
+}
+
+// forsaken says whether the peer ended the link long ago, and the program has since posted no
+// receive for what came before that: nobody would ever see the end.
+func (c *conn) forsaken() bool {
+	if !c.qp.engine.Paused() || !c.link.Ended() {
+		c.looks = 0
+		return false
+	}
+	c.looks++
+	return c.looks > forsakenLooks
 }
 
 var errGone = errors.New("the peer acknowledges nothing")

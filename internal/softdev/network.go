@@ -75,6 +75,8 @@ type Link interface {
 	// Silent says that the peer has acknowledged nothing for so long that it is gone. Links that
 	// find that out by themselves, and break, say false.
 	Silent() bool
+	// Ended says that the peer has ended the link, or that it broke, whatever is left to be read.
+	Ended() bool
 	MSS() int
 	LocalAddr() netip.AddrPort
 	PeerAddr() netip.AddrPort

@@ -228,7 +228,14 @@ func (l *memLink) Watch(read, write bool) {
 func (l *memLink) Connected() error { return nil }
 func (l *memLink) Starting() bool   { return false }
 func (l *memLink) Silent() bool     { return false }
-func (l *memLink) MSS() int         { return 1460 }
+
+func (l *memLink) Ended() bool {
+	l.net.web.mu.Lock()
+	defer l.net.web.mu.Unlock()
+	return l.end
+}
+
+func (l *memLink) MSS() int { return 1460 }
 
 func (l *memLink) Read(pieces [][]byte) (n int, err error) {
 	l.net.web.change(func() {

@@ -321,3 +321,35 @@ func TestStreamEndsUnread(t *testing.T) {
 		return link.closed
 	}, "the link ends")
 }
+
+// TestStreamForsaken has a peer end a stream with a message that waits for a receive, which the
+// program never posts, as it waits for a READ: it hears of the end after a while.
+func TestStreamForsaken(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	qa, qb := a.join(b, nil)
+	a.post(qa, b, 8, verbs.Send)
+	b.eventually(func() bool { return b.paused(qb) }, "the SEND waits for a receive")
+	a.net.dialed[0].hold(true) // it answers nothing any more
+	b.post(qb, a, 8, verbs.Read)
+	b.rest()
+	a.ok(qa.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+	for range forsakenLooks + 1 {
+		if wcs := make([]verbs.WC, 1); b.cq.Poll(wcs) > 0 {
+			t.Fatalf("too early: %v", wcs[0].Status)
+		}
+		b.soft.mu.Lock()
+		c := b.soft.qps[qb.Num()].conn
+		b.soft.alarms.set(&c.bound, 1) // as if the time for the next look had come
+		b.soft.mu.Unlock()
+		b.net.Wake()
+		b.eventually(func() bool {
+			b.soft.mu.Lock()
+			defer b.soft.mu.Unlock()
+			return c.bound.at != 1 || c.phase == gone
+		}, "it looks")
+	}
+	if wc := b.wait(); wc.Status != verbs.RetryExceeded {
+		t.Error(wc.Status)
+	}
+}

@@ -236,6 +236,7 @@ func (q *streamQP) resume() {
 	q.engine.Resume()
 	d.passNow = 0
 	if q.conn != nil {
+		q.conn.looks = 0
 		if !q.engine.Paused() {
 			q.conn.watch()
 		}
