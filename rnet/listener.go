@@ -97,6 +97,9 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 
 // acceptUntil waits until changed is closed, and returns nothing then.
 func (l *Listener) acceptUntil(deadline time.Time, changed <-chan struct{}) (*Conn, error) {
+	if l.ctx.Err() != nil { // whatever the deadline: who goes on after one would do so for ever
+		return nil, l.opError("accept", context.Cause(l.ctx))
+	}
 	var expired <-chan time.Time
 	if !deadline.IsZero() {
 		timer := time.NewTimer(time.Until(deadline))

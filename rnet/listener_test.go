@@ -131,6 +131,11 @@ func TestAcceptDeadline(t *testing.T) {
 	if err := <-done; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
+	l.SetDeadline(time.Now().Add(-time.Second))
+	l.Close()
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after Close and the deadline: %v", err)
+	}
 }
 
 // A connection that ends without rsocket's disconnect, as when the peer's process is killed
