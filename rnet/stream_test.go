@@ -187,7 +187,7 @@ func TestCloseDuringDisconnect(t *testing.T) {
 	c.mu.Unlock()
 	ended := make(chan error, 2)
 	go func() { ended <- c.Disconnect() }()
-	waitUntil(t, c, func() bool { return c.poll.busy })
+	waitUntil(t, c, func() bool { return !c.closing.deadline.IsZero() })
 	go func() { ended <- c.Close() }()
 	for range 2 {
 		select {
