@@ -14,7 +14,8 @@ import (
 )
 
 // Bind gives the id a local address (rdma_bind_addr). An address that is not set or
-// unspecified (0.0.0.0, ::) stands for the device's; port 0 for any port that is free.
+// unspecified (0.0.0.0, ::) stands for the device's; port 0 for any port that is free, which
+// is certain after Listen or Connect: others of the system may take it until then.
 // ErrNoAddr if the address is not the device's, ErrAddrInUse if the port is taken.
 func (id *ID) Bind(addr netip.AddrPort) error {
 	if err := id.in("bind_addr", idle); err != nil {
