@@ -131,13 +131,14 @@ func TestConnectionCutOff(t *testing.T) {
 	g, m := dialGuest(t, false), openManager(t, false)
 	server := g.spawnCM(matosePort, "ucmatose", "-p", strconv.Itoa(matosePort), "-b", guestIPv4, "-C", "100", "-S", "1000")
 	conn, err := cm.Dial(m.ctx, m.dev, net.JoinHostPort(guestIPv4, strconv.Itoa(matosePort)),
-		cm.WithAckTimeout(15), cm.WithRetries(3, 7)) // 0.13 s, three times again: rxe repeats for ever where it is seven
+		cm.WithAckTimeout(15), cm.WithRetries(3, 7), // 0.13 s, three times again: rxe repeats for ever where it is seven
+		cm.WithDepth(cm.DefaultSendDepth, 128)) // no RNR NAKs for rxe, see the README
 	must(t, conn, err)
 	b, err := conn.Recv(m.ctx)
 	must(t, b, err)
 	b.Release()
 	g.netem("in", "loss", "100%")
-	// The guest notices first if it has something under way, and then says so.
+	// If the guest has something under way yet, it notices first, and then says so.
 	over := func(err error) bool {
 		return errors.Is(err, io.EOF) || errors.Is(err, cm.ErrDisconnected) || errors.Is(err, verbs.RetryExceeded.Err())
 	}
