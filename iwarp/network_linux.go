@@ -22,7 +22,7 @@ type network struct {
 	wakeup   int // eventfd
 	owners   map[int32]any
 	events   []unix.EpollEvent
-	deadline atomic.Int64 // Unix nanoseconds; zero: none
+	deadline deadline
 	closed   atomic.Bool
 }
 
@@ -81,8 +81,8 @@ func (n *network) Wait() error {
 		return unix.EBADF
 	}
 	timeout := -1
-	if d := n.deadline.Load(); d != 0 {
-		timeout = int(max(0, (d-time.Now().UnixNano()+999_999)/1_000_000))
+	if d := n.deadline.get(); d != 0 {
+		timeout = int(max(0, (d.until()+999_999)/time.Millisecond))
 	}
 	var one [1]unix.EpollEvent
 	if _, err := unix.EpollWait(n.epoll, one[:], timeout); err != nil && !errors.Is(err, unix.EINTR) {
@@ -95,11 +95,7 @@ func (n *network) Wait() error {
 
 // SetDeadline sets when Wait ends at the latest.
 func (n *network) SetDeadline(t time.Time) {
-	var d int64
-	if !t.IsZero() {
-		d = t.UnixNano()
-	}
-	if old := n.deadline.Swap(d); d != 0 && (old == 0 || d < old) {
+	if n.deadline.set(t) {
 		n.Wake()
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,7 +26,7 @@ type sctpNetwork struct {
 	beats   sync.WaitGroup
 	enders  sync.WaitGroup // associations that are being ended
 
-	deadline atomic.Int64 // Unix nanoseconds; zero: none
+	deadline deadline
 
 	mu        sync.Mutex // guards what follows, and the state of links and acceptors
 	ready     []sctpReady
@@ -239,8 +238,8 @@ func (n *sctpNetwork) Ready(f func(owner any, read, write bool)) (found int) {
 // Wait blocks until Ready has something to report.
 func (n *sctpNetwork) Wait() error {
 	var late <-chan time.Time
-	if d := n.deadline.Load(); d != 0 {
-		t := time.NewTimer(time.Until(time.Unix(0, d)))
+	if d := n.deadline.get(); d != 0 {
+		t := time.NewTimer(d.until())
 		defer t.Stop()
 		late = t.C
 	}
@@ -255,11 +254,7 @@ func (n *sctpNetwork) Wait() error {
 
 // SetDeadline sets when Wait ends at the latest.
 func (n *sctpNetwork) SetDeadline(t time.Time) {
-	var d int64
-	if !t.IsZero() {
-		d = t.UnixNano()
-	}
-	if old := n.deadline.Swap(d); d != 0 && (old == 0 || d < old) {
+	if n.deadline.set(t) {
 		n.Wake()
 	}
 }
@@ -280,9 +275,9 @@ func (n *sctpNetwork) beat() {
 		select {
 		case <-n.closing:
 			return
-		case now := <-tick.C:
+		case <-tick.C:
 			n.mux.each(func(p *sctpPackets) {
-				switch silent := now.Sub(time.Unix(0, p.heard.Load())); {
+				switch silent := -instant(p.heard.Load()).until(); {
 				case silent > sctpSilence:
 					p.Close() // the association ends with it
 				case silent > sctpBeat:

@@ -43,7 +43,7 @@ type sctpPackets struct {
 	mux    *sctpMux
 	key    sctpKey
 	dialed bool
-	heard  atomic.Int64 // Unix nanoseconds
+	heard  atomic.Int64 // an instant
 	assoc  atomic.Pointer[sctp.Association]
 	in     chan []byte
 	ended  chan struct{}
@@ -117,7 +117,7 @@ func (m *sctpMux) take(b []byte, from netip.AddrPort) {
 			return
 		}
 	}
-	p.heard.Store(time.Now().UnixNano())
+	p.heard.Store(int64(now()))
 	if p.dialed {
 		setPorts(b, libraryPort, libraryPort)
 	}
@@ -161,7 +161,7 @@ func (m *sctpMux) add(key sctpKey, dialed bool) *sctpPackets {
 		return nil
 	}
 	p := &sctpPackets{mux: m, key: key, dialed: dialed, in: make(chan []byte, queuedPackets), ended: make(chan struct{})}
-	p.heard.Store(time.Now().UnixNano())
+	p.heard.Store(int64(now()))
 	m.assocs[key] = p
 	return p
 }

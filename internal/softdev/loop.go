@@ -59,7 +59,7 @@ func (d *core) loop() {
 		writable := d.mover.stalled()
 		d.mu.Unlock()
 		if d.mover.wait(writable) != nil {
-			return // closed
+			time.Sleep(lease) // the device is closed, or the system has no room for what waiting takes
 		}
 		d.lock()
 		d.waiting = false

@@ -40,6 +40,19 @@ func TestIdle(t *testing.T) {
 	}, "the port has rest")
 }
 
+// TestWaitFails holds that a device goes on while the system has no room for what waiting takes.
+func TestWaitFails(t *testing.T) {
+	a, b := newPair(t)
+	b.port.broken.Store(true)
+	waits := b.port.waits.Load()
+	b.port.Wake()
+	b.eventually(func() bool { return b.port.waits.Load() > waits }, "it wants to wait")
+	a.write(b, 8)
+	if wc := a.wait(); wc.Status != verbs.Success {
+		t.Error(wc.Status)
+	}
+}
+
 // TestLease holds that a program which polls has the port for itself, that the goroutine
 // takes over once it stops, and at once when it says that it goes to sleep.
 func TestLease(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type memPort struct {
 
 	full     atomic.Bool // Send returns ErrAgain
 	lose     atomic.Bool // Send loses everything
+	broken   atomic.Bool // Wait fails
 	waits    atomic.Int32
 	waiting  atomic.Int32
 	receives atomic.Int32
@@ -137,6 +139,9 @@ func (p *memPort) Wait(writable bool) error {
 	p.waits.Add(1)
 	if f := p.atWait.Load(); f != nil {
 		(*f)()
+	}
+	if p.broken.Load() {
+		return syscall.ENOMEM
 	}
 	p.waiting.Add(1)
 	defer p.waiting.Add(-1)
