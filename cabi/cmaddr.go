@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/cdevices"
+	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -65,7 +66,7 @@ func setAddr(p unsafe.Pointer, a netip.AddrPort) {
 }
 
 // ofLink gives an address that is good for its link only the device's link as zone.
-func (d *device) ofLink(a netip.AddrPort) netip.AddrPort {
+func ofLink(d *verbs.Device, a netip.AddrPort) netip.AddrPort {
 	if !a.Addr().Is6() || !a.Addr().IsLinkLocalUnicast() {
 		return a
 	}
@@ -123,7 +124,7 @@ func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
 		return ok
 	}
 	one := id.ids[0]
-	local, peer := id.devices[0].ofLink(one.LocalAddr()), id.devices[0].ofLink(one.PeerAddr())
+	local, peer := ofLink(id.devices[0].Device, one.LocalAddr()), ofLink(id.devices[0].Device, one.PeerAddr())
 	if id.wild {
 		any := netip.IPv4Unspecified()
 		if local.Addr().Is6() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/rnet"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // Bounds of making a connection. Peers answer when their programs call raccept.
@@ -193,9 +194,10 @@ func rj_rs_accept(fd C.int) C.int {
 		}
 		s.mu.Lock()
 		s.opt, s.announced = opt, true
-		s.local, s.peer = req.ID().LocalAddr(), req.PeerAddr()
-		done := s.connecting(rsAcceptTimeout, func(ctx context.Context) (*rnet.Conn, error) {
-			return rnet.AcceptRequest(ctx, req, opt.fit(req.ID().Device()))
+		dev := req.ID().Device()
+		s.local, s.peer = ofLink(dev, req.ID().LocalAddr()), ofLink(dev, req.PeerAddr())
+		done := s.connecting(dev, rsAcceptTimeout, func(ctx context.Context) (*rnet.Conn, error) {
+			return rnet.AcceptRequest(ctx, req, opt.fit(dev))
 		})
 		s.mu.Unlock()
 		if blocks && <-done != nil {
@@ -208,7 +210,7 @@ func rj_rs_accept(fd C.int) C.int {
 
 // connecting runs what makes the connection, and tells the channel how it ended. The lock is
 // held.
-func (s *rsock) connecting(timeout time.Duration, f func(context.Context) (*rnet.Conn, error)) <-chan error {
+func (s *rsock) connecting(dev *verbs.Device, timeout time.Duration, f func(context.Context) (*rnet.Conn, error)) <-chan error {
 	var ctx context.Context
 	ctx, s.stop = context.WithTimeout(context.Background(), timeout)
 	stop, done := s.stop, make(chan error, 1)
@@ -226,7 +228,8 @@ func (s *rsock) connecting(timeout time.Duration, f func(context.Context) (*rnet
 			s.state, s.err = rsFailed, err
 		default:
 			s.state, s.conn = rsConnected, c
-			s.local, s.peer = c.LocalAddr().(*net.TCPAddr).AddrPort(), c.RemoteAddr().(*net.TCPAddr).AddrPort()
+			s.local = ofLink(dev, c.LocalAddr().(*net.TCPAddr).AddrPort())
+			s.peer = ofLink(dev, c.RemoteAddr().(*net.TCPAddr).AddrPort())
 			c.Notify(s.wake)
 		}
 		s.mu.Unlock()
@@ -303,9 +306,10 @@ func (s *rsock) connect(to netip.AddrPort) error {
 		}
 		s.id.devices[0].keep()
 	}
-	s.peer, s.announced = to, false
-	one, opt := s.id.ids[0], s.opt.fit(s.id.devices[0].Device)
-	s.connecting(rsConnectTimeout, func(ctx context.Context) (*rnet.Conn, error) {
+	dev := s.id.devices[0].Device
+	s.peer, s.announced = ofLink(dev, to), false
+	one, opt := s.id.ids[0], s.opt.fit(dev)
+	s.connecting(dev, rsConnectTimeout, func(ctx context.Context) (*rnet.Conn, error) {
 		return rnet.DialID(ctx, one, to, opt)
 	})
 	return nil

@@ -268,7 +268,7 @@ func (s *rsock) localAddr() netip.AddrPort {
 	case s.local.IsValid():
 		return s.local
 	case s.id != nil && len(s.id.ids) > 0:
-		at := s.id.ids[0].LocalAddr()
+		at := ofLink(s.id.devices[0].Device, s.id.ids[0].LocalAddr())
 		if s.id.wild || !at.IsValid() {
 			return netip.AddrPortFrom(none, at.Port())
 		}
@@ -288,7 +288,9 @@ func (s *rsock) setName(out *C.struct_sockaddr_storage, at netip.AddrPort) C.soc
 	n := C.socklen_t(syscall.SizeofSockaddrInet4)
 	if s.family == syscall.AF_INET6 {
 		n = syscall.SizeofSockaddrInet6
-		at = netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port())
+		if !at.Addr().Is6() {
+			at = netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port())
+		}
 	}
 	setAddr(unsafe.Pointer(out), at)
 	return n

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Addresses that are good for their link only: programs name the link by sin6_scope_id, and find it in the
- * addresses of ids. */
+ * addresses of ids and sockets. */
 
 #include "kit.h"
 
+#include <fcntl.h>
 #include <ifaddrs.h>
+#include <poll.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
 
 static struct sockaddr_in6 here;
 
@@ -49,6 +52,31 @@ static struct rdma_cm_id *new_id(struct rdma_event_channel *channel)
 
 	CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
 	return id;
+}
+
+/* sockets: both ends of a connection of rsockets know both addresses. */
+static void sockets(void)
+{
+	struct sockaddr_in6 at;
+	struct pollfd p;
+	socklen_t size = sizeof at;
+	int l = rsocket(AF_INET6, SOCK_STREAM, 0), c = rsocket(AF_INET6, SOCK_STREAM, 0), s, i;
+
+	CHECK(l >= 0 && c >= 0 && !rbind(l, (struct sockaddr *)&here, sizeof here));
+	CHECK(!rgetsockname(l, (struct sockaddr *)&at, &size) && size == sizeof at && is_here((struct sockaddr *)&at));
+	CHECK(!rlisten(l, 1));
+	CHECK(!rfcntl(c, F_SETFL, O_NONBLOCK));
+	CHECK(rconnect(c, (struct sockaddr *)&at, size) < 0 && errno == EINPROGRESS);
+	CHECK(!rgetpeername(c, (struct sockaddr *)&at, &size) && is_here((struct sockaddr *)&at));
+	memset(&at, 0, sizeof at);
+	CHECK((s = raccept(l, (struct sockaddr *)&at, &size)) >= 0 && is_here((struct sockaddr *)&at));
+	p = (struct pollfd){ c, POLLOUT, 0 };
+	CHECK(rpoll(&p, 1, -1) == 1 && p.revents == POLLOUT);
+	for (i = 0; i < 2; i++) {
+		CHECK(!rgetsockname(i ? c : s, (struct sockaddr *)&at, &size) && is_here((struct sockaddr *)&at));
+		CHECK(!rgetpeername(i ? c : s, (struct sockaddr *)&at, &size) && is_here((struct sockaddr *)&at));
+	}
+	CHECK(!rclose(c) && !rclose(s) && !rclose(l));
 }
 
 int main(int argc, char **argv)
@@ -96,5 +124,6 @@ int main(int argc, char **argv)
 	rdma_ack_cm_event(expect(b, RDMA_CM_EVENT_REJECTED));
 	rdma_destroy_qp(id);
 	CHECK(!rdma_destroy_id(id) && !rdma_destroy_id(listener));
+	sockets();
 	return 0;
 }
