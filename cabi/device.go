@@ -211,16 +211,13 @@ func rj_close(h C.uint64_t, left *C.int) C.int {
 	if c == nil {
 		return einval
 	}
-	contexts.retire(uint64(h))
+	contexts.drop(uint64(h))
 	qps.each(func(q *qp) {
 		if q.context == c {
 			q.leaveGroups()
 		}
 	})
 	*left = C.int(objects.closeLeft(c))
-	if *left == 0 {
-		contexts.drop(uint64(h))
-	}
 	c.dev.mu.Lock()
 	delete(c.dev.contexts, c)
 	c.dev.mu.Unlock()
