@@ -26,6 +26,40 @@ type xrcd struct {
 	users int
 }
 
+// openXRCD is what a context has of an XRC domain.
+type openXRCD struct {
+	*xrcd
+	closed bool // under the device's lock
+}
+
+// Close gives the domain up; it ends with the last one who has it.
+func (x *openXRCD) Close() error {
+	x.dev.mu.Lock()
+	defer x.dev.mu.Unlock()
+	if x.closed {
+		return nil
+	}
+	if x.users == 1 {
+		if err := x.XRCD.Close(); err != nil {
+			return err
+		}
+		if x.dev.xrcds[x.file] == x.xrcd {
+			delete(x.dev.xrcds, x.file)
+		}
+	}
+	x.users--
+	x.closed = true
+	return nil
+}
+
+// open gives the domain to one context more.
+func (x *xrcd) open(c *deviceContext) C.uint64_t {
+	x.users++
+	o := &openXRCD{xrcd: x}
+	objects.put(o, object{context: c})
+	return C.uint64_t(xrcds.put(o))
+}
+
 // srq is a shared receive queue with room for a list of work requests.
 type srq struct {
 	*verbs.SRQ
@@ -34,7 +68,7 @@ type srq struct {
 }
 
 var (
-	xrcds table[xrcd]
+	xrcds table[openXRCD]
 	srqs  table[srq]
 )
 
@@ -61,8 +95,7 @@ func rj_open_xrcd(h C.uint64_t, fd, oflags C.int, out *C.uint64_t) C.int {
 		if oflags&syscall.O_EXCL != 0 {
 			return einval
 		}
-		x.users++
-		*out = C.uint64_t(xrcds.put(x))
+		*out = x.open(c)
 		return ok
 	}
 	if oflags&syscall.O_CREAT == 0 {
@@ -72,11 +105,11 @@ func rj_open_xrcd(h C.uint64_t, fd, oflags C.int, out *C.uint64_t) C.int {
 	if err != nil {
 		return errno(err)
 	}
-	x := &xrcd{XRCD: v, dev: d, file: file, users: 1}
+	x := &xrcd{XRCD: v, dev: d, file: file}
 	if fd >= 0 {
 		d.xrcds[file] = x
 	}
-	*out = C.uint64_t(xrcds.put(x))
+	*out = x.open(c)
 	return ok
 }
 
@@ -86,17 +119,10 @@ func rj_close_xrcd(h C.uint64_t) C.int {
 	if x == nil {
 		return einval
 	}
-	x.dev.mu.Lock()
-	defer x.dev.mu.Unlock()
-	if x.users == 1 {
-		if err := x.Close(); err != nil {
-			return errno(err)
-		}
-		if x.dev.xrcds[x.file] == x {
-			delete(x.dev.xrcds, x.file)
-		}
+	if err := x.Close(); err != nil {
+		return errno(err)
 	}
-	x.users--
+	objects.drop(x)
 	xrcds.drop(uint64(h))
 	return ok
 }

@@ -107,6 +107,34 @@ static void out_of_reach(void)
 	CHECK(!ibv_dereg_mr(from) && !ibv_dealloc_pd(pd) && !ibv_close_device(context));
 }
 
+/* domains: those of XRC end with their context, too, unless others have them. */
+static void domains(void)
+{
+	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
+	struct ibv_context *contexts[3];
+	struct ibv_xrcd *xrcds[3];
+	int i;
+
+	CHECK((attr.fd = memfd_create("domain", MFD_CLOEXEC)) >= 0);
+	for (i = 0; i < 3; i++) {
+		open_device();
+		CHECK(!ibv_dealloc_pd(pd));
+		contexts[i] = context;
+	}
+	attr.oflags = O_CREAT | O_EXCL;
+	CHECK((xrcds[0] = ibv_open_xrcd(contexts[0], &attr)));
+	attr.oflags = 0;
+	CHECK((xrcds[1] = ibv_open_xrcd(contexts[1], &attr)));
+	CHECK(!ibv_close_device(contexts[0]));
+	CHECK((xrcds[2] = ibv_open_xrcd(contexts[2], &attr)));
+	CHECK(!ibv_close_device(contexts[1]) && !ibv_close_xrcd(xrcds[2]));
+	CHECK(!ibv_open_xrcd(contexts[2], &attr) && errno == ENOENT);
+	attr.oflags = O_CREAT | O_EXCL;
+	CHECK((xrcds[2] = ibv_open_xrcd(contexts[2], &attr)));
+	CHECK(!ibv_close_xrcd(xrcds[0]) && !ibv_close_xrcd(xrcds[1]) && !ibv_close_xrcd(xrcds[2]));
+	CHECK(!ibv_close_device(contexts[2]) && !close(attr.fd));
+}
+
 int main(void)
 {
 	struct objects o;
@@ -124,6 +152,7 @@ int main(void)
 		fill(&o);
 		CHECK(!ibv_close_device(o.context));
 	}
+	domains();
 	out_of_reach();
 	open_device(); /* which is as good as new */
 	exchange();
