@@ -105,7 +105,7 @@ func (q *QP) request(now Time, b *Batch) {
 	r.sending = false
 	for r.next < r.sq.Len() {
 		w := r.sq.At(r.next)
-		if w.status != verbs.Success || r.sent == 0 && !q.mayBegin(w) || r.probing() && r.outstanding() {
+		if w.status != verbs.Success || r.sent == 0 && !q.mayBegin(w) || r.slow() && r.enough(w.first.Add(r.sent)) {
 			break
 		}
 		if w.packets == 0 {
@@ -269,7 +269,7 @@ func (q *QP) mtuFor(w *sendWQE) int {
 func (q *QP) requestMiddles(now Time, w *sendWQE, b *Batch) {
 	r, mtu := &q.req, q.mtuFor(w)
 	h := &r.header
-	if r.probing() {
+	if r.slow() {
 		return
 	}
 	if w.divided {
@@ -445,8 +445,8 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	fills := !f.room(n + q.mtu() + 2*packetOverhead)
 	ends = ends || fills || f.Waiting() && r.turn < n+q.mtu()+2*packetOverhead
 	ask := last && (!q.followed() || w.flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
-		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.extra || r.probing() ||
-		fills && !r.ackComing()
+		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.extra ||
+		r.slow() && r.enough(h.PSN.Next()) || fills && !r.ackComing()
 	if ask {
 		r.sinceAck, r.askedEnd = 0, h.PSN.Next()
 	}

@@ -17,7 +17,8 @@ type retry struct {
 	wait         Time // present retransmission time
 	retries      int
 	rnrRetries   int
-	timeouts     int    // since something was last acknowledged
+	timeouts     int    // since something was acknowledged, or a slow peer has kept up
+	silentAt     ib.PSN // the oldest packet under way when it timed out last
 	recover      ib.PSN // a loss before this PSN belongs to a loss already reacted to
 	asked        bool   // went back for a lost response; what follows it says nothing new
 	rtt          roundTrip
@@ -73,10 +74,20 @@ func (q *QP) timeout() Time {
 	return Time(4096) << q.attr.Timeout
 }
 
-// probing says whether one packet is sent and no other before it is acknowledged: the peer has been
-// silent for a second time, and may have a long queue of what was sent before, which it takes more
-// slowly than whole windows would come to it.
-func (r *retry) probing() bool { return r.timeouts > 1 }
+// slow says whether the peer has been silent for a second time. It may have a long queue of what was
+// sent before, which it takes more slowly than whole windows would come to it.
+func (r *retry) slow() bool { return r.timeouts > 1 }
+
+// keepsUp is how many packets a slow peer acknowledges between two timeouts before it is slow no
+// longer: no fewer than a window that silence has closed holds.
+const keepsUp = minWindow / packetOverhead
+
+// enough says whether no packet from psn on may be under way to a slow peer: one is to begin with,
+// and as many more as it has acknowledged since, which doubles them in a round trip.
+func (r *requester) enough(psn ib.PSN) bool {
+	oldest := r.unacked()
+	return psn.Sub(oldest) > oldest.Sub(r.silentAt)
+}
 
 // armRetransmit starts the clock for what has just been sent, unless it runs.
 func (q *QP) armRetransmit(now Time) {
@@ -103,12 +114,15 @@ func (q *QP) shortestWait() Time {
 // progress notes that something was acknowledged.
 func (q *QP) progress(now Time) {
 	r := &q.req
-	r.retries, r.rnrRetries, r.timeouts, r.retransmitAt = 0, 0, 0, 0
+	r.retries, r.rnrRetries, r.retransmitAt = 0, 0, 0
 	r.wait = max(r.wait/2, q.shortestWait()) // not at once: the acknowledgement may be of an early copy
 	r.asked = false
 	done := r.high.Add(-1)
 	if r.sq.Len() > 0 {
 		done = r.unacked().Add(-1)
+	}
+	if !r.slow() || done.Sub(r.silentAt) >= keepsUp {
+		r.timeouts = 0
 	}
 	if r.recover.Before(done) {
 		r.recover = done // keeps up, so that it stays within half the circle
@@ -127,6 +141,7 @@ func (q *QP) retransmitTimeout(now Time) {
 	}
 	q.Device.Counters.Timeouts++
 	r.timeouts++
+	r.silentAt = r.unacked()
 	r.asked = false
 	t := q.timeout()
 	if t != 0 && now-r.progressAt >= longerBy*t {
