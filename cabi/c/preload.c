@@ -3,10 +3,12 @@
 /* librspreload.so: with LD_PRELOAD, a program's TCP sockets are rsockets. A socket that cannot be
  * bound or connected as one becomes a TCP socket of the same number. */
 
+#define _GNU_SOURCE
 #include "rsocket.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -188,6 +190,17 @@ EXPORT int dup2(int from, int to)
 	return SYSTEM(dup2)(from, to);
 }
 
+EXPORT int dup3(int from, int to, int flags)
+{
+	if (is_ours(from)) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	if (is_ours(to))
+		close(to);
+	return SYSTEM(dup3)(from, to, flags);
+}
+
 EXPORT int dup(int fd)
 {
 	if (is_ours(fd)) {
@@ -267,40 +280,79 @@ EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
 	return sent;
 }
 
+_Static_assert(sizeof(off_t) == sizeof(off64_t), "all files are large");
+EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t count) __attribute__((alias("sendfile")));
+
+/* The mask of signals of a ppoll or pselect under way: it is for the sleep below, as a signal that
+ * comes just before it must end it. */
+static __thread const sigset_t *during;
+
 EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	return inside ? SYSTEM(poll)(fds, n, timeout) : WITHIN(rpoll(fds, n, timeout));
+	struct timespec t = { timeout / 1000, timeout % 1000 * 1000000L };
+
+	if (!inside)
+		return WITHIN(rpoll(fds, n, timeout));
+	if (!during || !timeout)
+		return SYSTEM(poll)(fds, n, timeout);
+	return SYSTEM(ppoll)(fds, n, timeout < 0 ? NULL : &t, during);
+}
+
+/* signalled takes signals that are blocked but by a mask after a call that did not sleep. */
+static int signalled(int r, const struct timespec *timeout, const sigset_t *mask)
+{
+	static const struct timespec none;
+
+	during = NULL;
+	if (!r && mask && timeout && !timeout->tv_sec && !timeout->tv_nsec)
+		return SYSTEM(ppoll)(NULL, 0, &none, mask);
+	return r;
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	sigset_t old;
+	const time_t most = INT_MAX / 1000 - 1;
+	int milliseconds = -1;
 	nfds_t i;
-	int r, err;
 
 	for (i = 0; i < n && !is_ours(fds[i].fd); i++)
 		;
 	if (i == n)
 		return SYSTEM(ppoll)(fds, n, timeout, mask);
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, mask, &old);
-	r = poll(fds, n, timeout ? timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000 : -1);
-	err = errno;
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-	errno = err;
-	return r;
+	if (timeout)
+		milliseconds = timeout->tv_sec > most ? INT_MAX : timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000;
+	during = mask;
+	return signalled(poll(fds, n, milliseconds), timeout, mask);
+}
+
+/* any_ours says whether there is an rsocket in a set. */
+static int any_ours(int n, fd_set *set)
+{
+	int fd;
+
+	for (fd = 0; set && fd < n; fd++)
+		if (FD_ISSET(fd, set) && is_ours(fd))
+			return 1;
+	return 0;
 }
 
 EXPORT int select(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, struct timeval *timeout)
 {
-	int fd;
-
-	for (fd = 0; fd < n; fd++)
-		if (is_ours(fd) && ((readers && FD_ISSET(fd, readers)) || (writers && FD_ISSET(fd, writers)) ||
-				    (exceptions && FD_ISSET(fd, exceptions))))
-			return WITHIN(rselect(n, readers, writers, exceptions, timeout));
+	if (any_ours(n, readers) || any_ours(n, writers) || any_ours(n, exceptions))
+		return WITHIN(rselect(n, readers, writers, exceptions, timeout));
 	return SYSTEM(select)(n, readers, writers, exceptions, timeout);
+}
+
+EXPORT int pselect(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, const struct timespec *timeout, const sigset_t *mask)
+{
+	struct timeval t;
+
+	if (!any_ours(n, readers) && !any_ours(n, writers) && !any_ours(n, exceptions))
+		return SYSTEM(pselect)(n, readers, writers, exceptions, timeout, mask);
+	if (timeout)
+		t = (struct timeval){ timeout->tv_sec, (timeout->tv_nsec + 999) / 1000 };
+	during = mask;
+	return signalled(WITHIN(rselect(n, readers, writers, exceptions, timeout ? &t : NULL)), timeout, mask);
 }
 
 /* epoll_ctl says of an rsocket what it says of files that cannot be waited for. */
@@ -371,6 +423,7 @@ CHECKED ssize_t __read_chk(int fd, void *buf, size_t length, size_t room);
 CHECKED ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags);
 CHECKED ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from, socklen_t *size);
 CHECKED int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
+CHECKED int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t room);
 
 ssize_t __read_chk(int fd, void *buf, size_t length, size_t room)
 {
@@ -390,4 +443,9 @@ ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags,
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
 {
 	return n * sizeof *fds > room ? abort(), -1 : poll(fds, n, timeout);
+}
+
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t room)
+{
+	return n * sizeof *fds > room ? abort(), -1 : ppoll(fds, n, timeout, mask);
 }
