@@ -22,7 +22,8 @@
 /* How long a peer's rsocket may take to answer, in milliseconds, before TCP is tried. */
 #define PATIENCE 5000
 
-/* Which numbers are rsockets'. */
+/* Which numbers are rsockets', and what become_tcp needs to know of them. */
+enum { OURS = 1, CLOSE_ON_EXEC = 2 };
 static unsigned char ours[1 << 16];
 
 /* The libraries below call what is replaced here, too: they mean the system's. */
@@ -36,8 +37,9 @@ static int is_ours(int fd)
 /* WITHIN is a call of the libraries below. */
 #define WITHIN(call) ({ inside++; __typeof__(call) r_ = (call); inside--; r_; })
 
-/* own takes an rsocket, -1: there is none, or its number is too high. */
-static int own(int fd)
+/* own takes an rsocket that was asked for with flags of type; -1: there is none, or its number is
+ * too high. */
+static int own(int fd, int type)
 {
 	if (fd < 0)
 		return -1;
@@ -46,7 +48,7 @@ static int own(int fd)
 		errno = EMFILE;
 		return -1;
 	}
-	__atomic_store_n(&ours[fd], 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&ours[fd], type & SOCK_CLOEXEC ? OURS | CLOSE_ON_EXEC : OURS, __ATOMIC_RELAXED);
 	return fd;
 }
 
@@ -65,7 +67,7 @@ EXPORT int socket(int domain, int type, int protocol)
 
 	if (!inside && (domain == AF_INET || domain == AF_INET6) && (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM &&
 	    (!protocol || protocol == IPPROTO_TCP))
-		fd = own(WITHIN(rsocket(domain, type, protocol)));
+		fd = own(WITHIN(rsocket(domain, type, protocol)), type);
 	return fd < 0 ? SYSTEM(socket)(domain, type, protocol) : fd;
 }
 
@@ -91,7 +93,7 @@ static int become_tcp(int fd)
 		SYSTEM(bind)(tcp, (struct sockaddr *)&at, length);
 	if (flags & O_NONBLOCK)
 		SYSTEM(fcntl)(tcp, F_SETFL, O_NONBLOCK);
-	if (SYSTEM(dup2)(tcp, fd) < 0) {
+	if (SYSTEM(dup3)(tcp, fd, ours[fd] & CLOSE_ON_EXEC ? O_CLOEXEC : 0) < 0) {
 		SYSTEM(close)(tcp);
 		return -1;
 	}
@@ -117,12 +119,20 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t length)
 static int try_connect(int fd, const struct sockaddr *addr, socklen_t length)
 {
 	struct pollfd p = { fd, POLLOUT, 0 };
-	int flags = rfcntl(fd, F_GETFL), r, err;
+	int flags = rfcntl(fd, F_GETFL), left = PATIENCE, r, err;
+	struct timespec start, now;
 
+	clock_gettime(CLOCK_MONOTONIC, &start);
 	rfcntl(fd, F_SETFL, flags | O_NONBLOCK);
 	r = rconnect(fd, addr, length);
-	if (r && errno == EINPROGRESS)
-		r = rpoll(&p, 1, PATIENCE) > 0 ? rconnect(fd, addr, length) : -1;
+	if (r && errno == EINPROGRESS) {
+		while ((r = rpoll(&p, 1, left)) < 0 && errno == EINTR) { /* which says nothing of the peer */
+			clock_gettime(CLOCK_MONOTONIC, &now);
+			left = PATIENCE - (now.tv_sec - start.tv_sec) * 1000;
+			left = left > 0 ? left : 0;
+		}
+		r = r > 0 ? rconnect(fd, addr, length) : -1;
+	}
 	err = errno;
 	rfcntl(fd, F_SETFL, flags);
 	errno = err;
@@ -154,7 +164,7 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *length, int flags)
 
 	if (!is_ours(fd))
 		return SYSTEM(accept4)(fd, addr, length, flags);
-	s = own(WITHIN(raccept(fd, addr, length)));
+	s = own(WITHIN(raccept(fd, addr, length)), flags);
 	if (s >= 0 && flags & SOCK_NONBLOCK)
 		WITHIN(rfcntl(s, F_SETFL, O_NONBLOCK));
 	return s;
@@ -393,6 +403,8 @@ EXPORT int fcntl(int fd, int command, ...)
 	va_start(args, command);
 	value = va_arg(args, void *);
 	va_end(args);
+	if (is_ours(fd) && command == F_SETFD)
+		__atomic_store_n(&ours[fd], (uintptr_t)value & FD_CLOEXEC ? OURS | CLOSE_ON_EXEC : OURS, __ATOMIC_RELAXED);
 	return EITHER(fd, rfcntl(fd, command, value), fcntl, fd, command, value);
 }
 

@@ -74,6 +74,20 @@ static void sending(int from, int to)
 	CHECK(!close(file));
 }
 
+/* becoming: what becomes a TCP socket is closed on exec as it would have been. */
+static void becoming(void)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int i, s;
+
+	for (i = 0; i < 3; i++) {
+		CHECK((s = socket(AF_INET, SOCK_STREAM | (i == 1 ? SOCK_CLOEXEC : 0), 0)) >= 0);
+		CHECK(i < 2 || !fcntl(s, F_SETFD, FD_CLOEXEC));
+		CHECK(!bind(s, (struct sockaddr *)&any, sizeof any));
+		CHECK(fcntl(s, F_GETFD) == (i ? FD_CLOEXEC : 0) && !close(s));
+	}
+}
+
 static struct sockaddr_in at = { .sin_family = AF_INET };
 static int a;
 
@@ -99,11 +113,18 @@ int main(int argc, char **argv)
 	CHECK(inet_pton(AF_INET, argv[2], &at.sin_addr) == 1);
 	CHECK((listener = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && !bind(listener, (struct sockaddr *)&at, size));
 	CHECK(!listen(listener, 1) && !getsockname(listener, (struct sockaddr *)&at, &size));
+	CHECK(!sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = catch, .sa_flags = SA_RESTART }, NULL));
 	CHECK(!pthread_create(&thread, NULL, dial, NULL));
 	p.fd = listener;
-	CHECK(ppoll(&p, 1, NULL, NULL) == 1 && (b = accept(listener, NULL, NULL)) >= 0);
+	CHECK(ppoll(&p, 1, NULL, NULL) == 1);
+	nanosleep(&(struct timespec){ 0, 10000000 }, NULL); /* it sleeps by now, as a rule */
+	CHECK(!pthread_kill(thread, SIGUSR2));
+	while (!caught)
+		sched_yield();
+	CHECK((b = accept(listener, NULL, NULL)) >= 0);
 	CHECK(!pthread_join(thread, NULL));
 
+	becoming();
 	waiting(b);
 	p.fd = b;
 	CHECK(send(a, "x", 1, 0) == 1 && ppoll(&p, 1, NULL, NULL) == 1 && recv(b, &c, 1, 0) == 1);
