@@ -412,11 +412,15 @@ func TestOtherVersion(t *testing.T) {
 // Clients that do not keep to the protocol lose their connection, and nothing else happens.
 func TestBadClients(t *testing.T) {
 	b := newBench(t)
+	b.ok(os.WriteFile(filepath.Join(b.to, "there"), []byte("hello"), 0o644))
+	there, err := os.Stat(filepath.Join(b.to, "there"))
+	b.ok(err)
 	for name, messages := range map[string][]message{
 		"not a client's":    {done{}},
 		"opened twice":      {open{File: 1, Size: 5, Name: "a"}, open{File: 2, Size: 5, Name: "b"}},
 		"started twice":     {open{File: 1, Size: 5, Name: "a"}, start{1, 0}},
 		"started too far":   {open{File: 1, Size: 5, Name: "a"}, start{1, 7}},
+		"started nowhere":   {open{File: 1, Size: 5, Name: "there", attr: attrOf(there)}, start{1, 1 << 31}},
 		"not granted":       {open{File: 1, Size: 5, Name: "a"}, written{1, 1}},
 		"written twice":     {open{File: 1, Size: 5, Name: "a"}, written{1, 0}, written{1, 0}},
 		"no message at all": {raw("nonsense")},

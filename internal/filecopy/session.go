@@ -217,7 +217,7 @@ func (c *session) offer(ctx context.Context) error {
 // begin makes room for what comes from a segment on, and grants the first of it.
 func (c *session) begin(ctx context.Context, first int) error {
 	in := c.in
-	if in.begun || in.failure != nil || first > in.offered {
+	if in.begun || in.failure != nil || first < 0 || first > in.offered { // negative where int is short
 		return fmt.Errorf("%w: a start at segment %d", errMessage, first)
 	}
 	if err := in.begin(first); err != nil {
