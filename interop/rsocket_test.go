@@ -25,7 +25,7 @@ const rsocketPort = 7481
 // way. Bytes count up from 0, through all that a side sends.
 type rstream struct {
 	size, count, turns int
-	buffer             int // of the guest's sockets; 0: the program's choice
+	buffer             int  // of the guest's sockets; 0: the program's choice
 	hush               bool // Ramjet sends nothing of its own accord once the guest has the last turn
 }
 
