@@ -139,7 +139,7 @@ func TestPortFull(t *testing.T) {
 		a.write(b, 1<<20)
 	}
 	a.asleep() // until the port takes more
-	a.port.change(func() { a.port.full.Store(false) })
+	a.port.in.change(func() { a.port.full.Store(false) })
 	for range 5 {
 		if wc := a.wait(); wc.Status != verbs.Success {
 			t.Fatal(wc.Status)

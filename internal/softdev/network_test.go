@@ -4,10 +4,7 @@ package softdev
 
 import (
 	"io"
-	"net"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,44 +16,31 @@ import (
 
 // web joins networks in memory, whose links hold as many bytes as are written.
 type web struct {
-	mu        sync.Mutex // guards all that is in it
-	changed   chan struct{}
+	changes   // guards all that is in it
 	nets      int
 	acceptors map[netip.AddrPort]*memAcceptor
 }
 
 // memNet is a network of a web.
 type memNet struct {
-	web      *web
-	addr     netip.Addr
-	links    map[*memLink]bool
-	takers   map[*memAcceptor]bool
-	deadline time.Time
-	woken    bool
-	closed   bool
-	blind    bool // Wait does not see what has arrived
-	waiting  atomic.Int32
-	dialed   []*memLink // all that it ever dialed
+	memWaiter
+	web    *web
+	addr   netip.Addr
+	links  map[*memLink]bool
+	takers map[*memAcceptor]bool
+	blind  bool       // Wait does not see what has arrived
+	dialed []*memLink // all that it ever dialed
 }
 
 // newNet adds a network to the web.
 func (w *web) newNet() *memNet {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.changed == nil {
-		w.changed, w.acceptors = make(chan struct{}), make(map[netip.AddrPort]*memAcceptor)
+	if w.acceptors == nil {
+		w.acceptors = make(map[netip.AddrPort]*memAcceptor)
 	}
 	w.nets++
-	return &memNet{web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
-}
-
-// change wakes whoever waits.
-func (w *web) change(f func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f()
-	close(w.changed)
-	w.changed = make(chan struct{})
+	return &memNet{memWaiter: memWaiter{in: &w.changes}, web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
 }
 
 func (n *memNet) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
@@ -141,34 +125,8 @@ func (n *memNet) isReady() bool {
 }
 
 func (n *memNet) Wait() error {
-	n.waiting.Add(1)
-	defer n.waiting.Add(-1)
-	for {
-		n.web.mu.Lock()
-		changed, deadline, closed := n.web.changed, n.deadline, n.closed
-		ready := n.woken || !n.blind && n.isReady() || !deadline.IsZero() && !time.Now().Before(deadline)
-		n.woken = false
-		n.web.mu.Unlock()
-		if closed {
-			return net.ErrClosed
-		}
-		if ready {
-			return nil
-		}
-		var expired <-chan time.Time
-		if !deadline.IsZero() {
-			expired = time.After(time.Until(deadline))
-		}
-		select {
-		case <-changed:
-		case <-expired:
-		}
-	}
+	return n.wait(func() bool { return !n.blind && n.isReady() })
 }
-
-func (n *memNet) SetDeadline(t time.Time) { n.web.change(func() { n.deadline = t }) }
-func (n *memNet) Wake()                   { n.web.change(func() { n.woken = true }) }
-func (n *memNet) Close() error            { n.web.change(func() { n.closed = true }); return nil }
 
 // memAcceptor takes the links of a memNet.
 type memAcceptor struct {

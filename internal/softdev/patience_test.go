@@ -44,7 +44,7 @@ func TestHeldAcks(t *testing.T) {
 		a.write(b, 8)
 		a.port.lose.Store(true)
 		b.port.lose.Store(true)
-		b.port.change(func() { b.port.arrived = b.port.arrived[:1] }) // without what may have been sent again
+		b.port.in.change(func() { b.port.arrived = b.port.arrived[:1] }) // without what may have been sent again
 		if d.pass(true) != 1 {
 			t.Fatal("no message")
 		}

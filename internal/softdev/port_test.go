@@ -24,21 +24,15 @@ type hub struct {
 
 // memPort is a port of a hub that counts what the device does with it.
 type memPort struct {
-	hub *hub
-	gid verbs.GID
-
-	mu       sync.Mutex
-	arrived  []arrived
-	changed  chan struct{} // closed at the next change
-	deadline time.Time
-	woken    bool
-	closed   bool
+	memWaiter
+	hub     *hub
+	gid     verbs.GID
+	arrived []arrived // in.mu guards it
 
 	full     atomic.Bool // Send returns ErrAgain
 	lose     atomic.Bool // Send loses everything
 	broken   atomic.Bool // Wait fails
 	waits    atomic.Int32
-	waiting  atomic.Int32
 	receives atomic.Int32
 	slow     atomic.Int64 // nanoseconds that Receive takes
 	atWait   atomic.Pointer[func()]
@@ -58,7 +52,7 @@ func (h *hub) newPort() *memPort {
 		h.ports = make(map[verbs.GID]*memPort)
 	}
 	addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(len(h.ports) + 1)})
-	p := &memPort{hub: h, gid: ib.GIDFromAddr(addr), changed: make(chan struct{})}
+	p := &memPort{memWaiter: memWaiter{in: &changes{}}, hub: h, gid: ib.GIDFromAddr(addr)}
 	h.ports[p.gid] = p
 	return p
 }
@@ -92,30 +86,21 @@ func (p *memPort) Send(b *ibta.Batch) error {
 		frame = append(frame, pkt.Tail...)
 		frames = append(frames, arrived{frame[:len(frame)-ib.ICRCLen], p.gid})
 	}
-	to.change(func() { to.arrived = append(to.arrived, frames...) })
+	to.in.change(func() { to.arrived = append(to.arrived, frames...) })
 	return nil
-}
-
-// change wakes whoever waits at the port.
-func (p *memPort) change(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f()
-	close(p.changed)
-	p.changed = make(chan struct{})
 }
 
 func (p *memPort) Receive(_ *ibta.Counters, deliver func(*ib.Packet, *Arrival)) (int, error) {
 	p.receives.Add(1)
 	time.Sleep(time.Duration(p.slow.Load()))
-	p.mu.Lock()
+	p.in.mu.Lock()
 	if p.closed {
-		p.mu.Unlock()
+		p.in.mu.Unlock()
 		return 0, net.ErrClosed
 	}
 	got := p.arrived
 	p.arrived = nil
-	p.mu.Unlock()
+	p.in.mu.Unlock()
 	for _, a := range got {
 		if err := p.packet.Decode(a.frame); err != nil {
 			panic(err)
@@ -143,39 +128,12 @@ func (p *memPort) Wait(writable bool) error {
 	if p.broken.Load() {
 		return syscall.ENOMEM
 	}
-	p.waiting.Add(1)
-	defer p.waiting.Add(-1)
-	for {
-		p.mu.Lock()
-		changed, deadline := p.changed, p.deadline
-		ready := p.woken || len(p.arrived) > 0 || writable && !p.full.Load() || !deadline.IsZero() && !time.Now().Before(deadline)
-		p.woken = false
-		closed := p.closed
-		p.mu.Unlock()
-		if closed {
-			return net.ErrClosed
-		}
-		if ready {
-			return nil
-		}
-		var expired <-chan time.Time
-		if !deadline.IsZero() {
-			expired = time.After(time.Until(deadline))
-		}
-		select {
-		case <-changed:
-		case <-expired:
-		}
-	}
+	return p.wait(func() bool { return len(p.arrived) > 0 || writable && !p.full.Load() })
 }
 
-func (p *memPort) SetDeadline(t time.Time) { p.change(func() { p.deadline = t }) }
-func (p *memPort) Wake()                   { p.change(func() { p.woken = true }) }
-func (p *memPort) Close() error            { p.change(func() { p.closed = true }); return nil }
-
 func (p *memPort) isClosed() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
 	return p.closed
 }
 
