@@ -57,11 +57,10 @@ func newLocal(addr netip.Addr, opt *Options) local {
 	return l
 }
 
-// scoped is an address as sockets want it: one that is good for its link only is of the
-// device's link.
-func (l *local) scoped(a netip.Addr) netip.Addr {
+// onLink gives an address that is good for its link only the link as zone, as sockets want it.
+func onLink(a netip.Addr, link string) netip.Addr {
 	if a.Is6() && a.IsLinkLocalUnicast() {
-		return a.WithZone(l.dev)
+		return a.WithZone(link)
 	}
 	return a
 }

@@ -57,7 +57,7 @@ const (
 func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 	n := &sctpNetwork{local: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}), acceptors: make(map[uint16]*sctpAcceptor)}
 	var err error
-	if n.mux, err = newSCTPMux(n.scoped(n.addr), n.asked); err != nil {
+	if n.mux, err = newSCTPMux(onLink(n.addr, n.dev), n.asked); err != nil {
 		return nil, fmt.Errorf("UDP port %d, which is SCTP's (another device with SCTP may have it): %w", sctpPort, err)
 	}
 	n.beats.Go(n.beat)

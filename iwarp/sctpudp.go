@@ -147,10 +147,7 @@ func (m *sctpMux) refuse(init []byte, key sctpKey) {
 
 // send sends a packet. Its loss is no error.
 func (m *sctpMux) send(b []byte, to netip.AddrPort) {
-	if a := to.Addr(); a.Is6() && a.IsLinkLocalUnicast() {
-		to = netip.AddrPortFrom(a.WithZone(m.zone), to.Port())
-	}
-	m.udp.WriteToUDPAddrPort(b, to)
+	m.udp.WriteToUDPAddrPort(b, netip.AddrPortFrom(onLink(to.Addr(), m.zone), to.Port()))
 }
 
 // add makes the connection of an association; nil: there is one.

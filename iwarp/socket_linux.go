@@ -45,7 +45,7 @@ func (n *network) sockaddr(a netip.AddrPort) (int, unix.Sockaddr) {
 	}
 	sa := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
 	if a.Addr().IsLinkLocalUnicast() {
-		sa.ZoneId = uint32(n.index) // see scoped
+		sa.ZoneId = uint32(n.index) // as onLink does
 	}
 	return unix.AF_INET6, sa
 }
