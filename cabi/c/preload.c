@@ -8,7 +8,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -321,18 +320,14 @@ static int signalled(int r, const struct timespec *timeout, const sigset_t *mask
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	const time_t most = INT_MAX / 1000 - 1;
-	int milliseconds = -1;
 	nfds_t i;
 
 	for (i = 0; i < n && !is_ours(fds[i].fd); i++)
 		;
 	if (i == n)
 		return SYSTEM(ppoll)(fds, n, timeout, mask);
-	if (timeout)
-		milliseconds = timeout->tv_sec > most ? INT_MAX : timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000;
 	during = mask;
-	return signalled(poll(fds, n, milliseconds), timeout, mask);
+	return signalled(poll(fds, n, timeout ? rj_rs_timeout(timeout->tv_sec, timeout->tv_nsec) : -1), timeout, mask);
 }
 
 /* any_ours says whether there is an rsocket in a set. */

@@ -6,7 +6,9 @@
 
 #include "ramjet.h"
 
+#include <limits.h>
 #include <rdma/rsocket.h>
+#include <time.h>
 
 /* No call into Go waits: a thread that has to wait sleeps here, on an eventfd of its own that
  * the sockets it waits for write to. */
@@ -33,6 +35,14 @@ static inline ssize_t rj_rs_result(ssize_t r)
 		return r;
 	errno = -r;
 	return -1;
+}
+
+/* rj_rs_timeout is a timeout in poll's milliseconds, not less than it is, or as long as can be said. */
+static inline int rj_rs_timeout(time_t seconds, long nanoseconds)
+{
+	const time_t most = INT_MAX / 1000 - 1;
+
+	return seconds > most ? INT_MAX : seconds * 1000 + (nanoseconds + 999999) / 1000000;
 }
 
 #endif

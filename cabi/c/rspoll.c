@@ -5,7 +5,6 @@
 #include "rsocket.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -202,8 +201,7 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 EXPORT int rselect(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, struct timeval *timeout)
 {
 	struct pollfd *fds = calloc(n > 0 ? n : 1, sizeof *fds);
-	const time_t most = INT_MAX / 1000 - 1;
-	int fd, count = 0, ready, i, milliseconds = -1;
+	int fd, count = 0, ready, i;
 
 	if (!fds || n < 0) {
 		free(fds);
@@ -217,9 +215,7 @@ EXPORT int rselect(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, 
 		if (in || out || urgent)
 			fds[count++] = (struct pollfd){ fd, (in ? POLLIN : 0) | (out ? POLLOUT : 0) | (urgent ? POLLPRI : 0), 0 };
 	}
-	if (timeout)
-		milliseconds = timeout->tv_sec > most ? INT_MAX : timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000;
-	ready = rpoll(fds, count, milliseconds);
+	ready = rpoll(fds, count, timeout ? rj_rs_timeout(timeout->tv_sec, timeout->tv_usec * 1000) : -1);
 	for (i = 0; ready > 0 && i < count; i++)
 		if (fds[i].revents & POLLNVAL) {
 			ready = -1;
