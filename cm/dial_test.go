@@ -289,19 +289,23 @@ func TestAcceptPassesTheSlow(t *testing.T) {
 	s.c.Close()
 }
 
+// begin asks a listener for a connection and leaves the rest to the test.
+func begin(t *testing.T, dev *verbs.Device, l *cm.Listener) *side {
+	t.Helper()
+	s := newSide(t, dev, cm.TCP)
+	qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
+	ok(t, err)
+	s.resolve(l.Addr())
+	ok(t, s.id.Connect(&cm.ConnParam{QPNum: qp.Num()}))
+	return s
+}
+
 // Peers that do not finish what they began hold as many places as the backlog has: those who
 // come then wait, and get their turn when one goes.
 func TestAcceptBoundsTheSlow(t *testing.T) {
 	a, b := open(t), open(t)
 	l := listen(t, b, cm.WithBacklog(1))
-	begin := func() *side {
-		s := newSide(t, a, cm.TCP)
-		qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
-		ok(t, err)
-		s.resolve(l.Addr())
-		ok(t, s.id.Connect(&cm.ConnParam{QPNum: qp.Num()}))
-		return s
-	}
+	begin := func() *side { return begin(t, a, l) }
 	accept(t, l)
 	first := begin()
 	first.event(cm.ConnectResponse) // and nothing more
@@ -319,14 +323,7 @@ func TestAcceptBoundsTheSlow(t *testing.T) {
 func TestAcceptPassesTheTurn(t *testing.T) {
 	a, b := open(t), open(t)
 	l := listen(t, b, cm.WithBacklog(1))
-	begin := func() *side {
-		s := newSide(t, a, cm.TCP)
-		qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
-		ok(t, err)
-		s.resolve(l.Addr())
-		ok(t, s.id.Connect(&cm.ConnParam{QPNum: qp.Num()}))
-		return s
-	}
+	begin := func() *side { return begin(t, a, l) }
 	in := [2]<-chan accepted{accept(t, l), accept(t, l)}
 	first := begin()
 	first.event(cm.ConnectResponse)

@@ -33,7 +33,7 @@ type queues struct {
 	drained bool  // a receive was flushed: all that had arrived came before it
 	failure error // what broke the queue pair
 	closed  bool
-	nudge   context.CancelFunc // ends the sleep of who polls and waits for a slot; nil: nobody does
+	nudge   context.CancelFunc // ends the sleep of who polls and waits for a slot, the last of them; nil: nobody ever did
 }
 
 // op is a work request in flight.
