@@ -125,7 +125,7 @@ func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, out *C.struct_rj_cq) 
 	if c == nil || cqe < 1 || int(cqe) > c.dev.Query().MaxCQE {
 		return einval
 	}
-	opt := &verbs.CQOptions{}
+	opt := &verbs.CQOptions{LockedThread: true}
 	var ch *channel
 	if chh != 0 {
 		if ch = channels.get(uint64(chh)); ch == nil {

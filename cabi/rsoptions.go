@@ -52,6 +52,8 @@ func (o *rsOptions) fit(dev *verbs.Device) rnet.Options {
 		RecvQueue:  clamp(o.recvQueue, 16, min(1<<14, attr.MaxQPWR/2)),
 		Inline:     min(o.inline, attr.MaxInline),
 		IOMaps:     o.maps,
+
+		LockedThread: true,
 	}
 	if r.Inline == 0 {
 		r.Inline = -1

@@ -54,8 +54,8 @@ func (s *rsock) openPackets(name string, at netip.AddrPort) (*rsPackets, error) 
 	d.keep()
 	defer d.release()
 	o := s.opt.fit(d.Device)
-	conn, err := (&rnet.ListenConfig{Device: d.Device, Options: rnet.Options{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue}}).
-		ListenPacket(at.String())
+	opt := rnet.Options{SendQueue: o.SendQueue, RecvQueue: o.RecvQueue, LockedThread: o.LockedThread}
+	conn, err := (&rnet.ListenConfig{Device: d.Device, Options: opt}).ListenPacket(at.String())
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,8 @@ func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QP
 	}
 	e.cfg.Table = rsocket.Region{Addr: e.tab.Addr(), Key: uint32(e.tab.RKey())}
 	receives := o.RecvQueue + spareReceives
-	if e.cq, err = dev.CreateCQ(o.SendQueue+receives, &verbs.CQOptions{Spin: -1, Notify: e.notify.call}); err != nil {
+	cqOpt := &verbs.CQOptions{Spin: -1, Notify: e.notify.call, LockedThread: o.LockedThread}
+	if e.cq, err = dev.CreateCQ(o.SendQueue+receives, cqOpt); err != nil {
 		return e, err
 	}
 	e.qp, err = create(e.pd, verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 2 * o.SendQueue, MaxRecvWR: receives,

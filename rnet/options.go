@@ -45,6 +45,10 @@ type Options struct {
 	// negative: it sleeps at once; Busy: it never does.
 	Spin time.Duration
 
+	// LockedThread says that the goroutines that read and write are locked to their threads,
+	// see verbs.CQOptions.
+	LockedThread bool
+
 	// Linger bounds how long Close waits for the peer to have received what was written.
 	// Default DefaultLinger.
 	Linger time.Duration

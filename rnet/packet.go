@@ -84,7 +84,7 @@ func ListenPacket(dev *verbs.Device, address string) (*PacketConn, error) {
 	return (&ListenConfig{Device: dev}).ListenPacket(address)
 }
 
-// ListenPacket is like the function, with options: of these, the queues' sizes and Spin.
+// ListenPacket is like the function, with options: of these, the queues' sizes, Spin and LockedThread.
 func (lc *ListenConfig) ListenPacket(address string) (*PacketConn, error) {
 	p, err := newPacketConn(lc.Device, address, lc.Options)
 	if err != nil {
@@ -149,7 +149,7 @@ func (p *PacketConn) open() (err error) {
 	if p.pd, err = p.dev.AllocPD(); err != nil {
 		return err
 	}
-	opt := &verbs.CQOptions{Spin: -1, Notify: p.notify.call}
+	opt := &verbs.CQOptions{Spin: -1, Notify: p.notify.call, LockedThread: p.opt.LockedThread}
 	if p.sendCQ, err = p.dev.CreateCQ(sends, opt); err != nil {
 		return err
 	}

@@ -23,6 +23,11 @@ type CQOptions struct {
 	// means of their own. It runs where the completion came to be: it may neither block nor
 	// use the device.
 	Notify func()
+
+	// LockedThread says that the goroutines that poll are locked to their threads, as after
+	// [runtime.LockOSThread] and in functions that C calls. Poll then does not let other
+	// goroutines run, which takes such a thread tens of microseconds.
+	LockedThread bool
 }
 
 // CQ is a completion queue (IBTA 10.2.6).
@@ -32,6 +37,8 @@ type CQ struct {
 	drv  CQDriver
 	sig  *cqSignal
 	spin time.Duration
+
+	yields yielder
 }
 
 // cqSignal is what a driver wakes. It keeps neither the CQ nor the device alive.
@@ -69,7 +76,7 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 	if opt == nil {
 		opt = &CQOptions{}
 	}
-	cq := &CQ{dev: d, spin: opt.Spin, sig: &cqSignal{wake: make(chan struct{}, 1), notify: opt.Notify}}
+	cq := &CQ{dev: d, spin: opt.Spin, yields: yielder{every: yieldsEvery(opt.LockedThread)}, sig: &cqSignal{wake: make(chan struct{}, 1), notify: opt.Notify}}
 	if cq.spin == 0 {
 		cq.spin = DefaultSpin
 	}
@@ -108,8 +115,17 @@ func (cq *CQ) Device() *Device { return cq.dev }
 func (cq *CQ) Driver() CQDriver { return cq.drv }
 
 // Poll takes up to len(wcs) completions and returns how many. It never blocks. On devices
-// in software it also moves data: a program that polls needs no other thread to do so.
-func (cq *CQ) Poll(wcs []WC) int { return cq.drv.Poll(wcs) }
+// in software it also moves data: a program that polls needs no other thread to do so. Once in
+// a while a poll that finds nothing lets other goroutines run, see [CQOptions].LockedThread.
+func (cq *CQ) Poll(wcs []WC) int {
+	n := cq.drv.Poll(wcs)
+	if n > 0 {
+		cq.yields.found()
+	} else {
+		cq.yields.foundNothing()
+	}
+	return n
+}
 
 // Err returns ErrOverflow once completions were lost because the queue was full. Its
 // queue pairs are then in the error state.
@@ -118,13 +134,13 @@ func (cq *CQ) Err() error { return wrap("poll_cq", cq.drv.Err()) }
 // Wait takes at least one and up to len(wcs) completions; it polls for a while and then
 // sleeps until one arrives or ctx ends. One goroutine at a time may wait.
 func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
-	if n := cq.drv.Poll(wcs); n > 0 {
+	if n := cq.Poll(wcs); n > 0 {
 		return n, nil
 	}
 	if cq.spin > 0 {
 		for start := time.Now(); time.Since(start) < cq.spin; {
 			for range 16 {
-				if n := cq.drv.Poll(wcs); n > 0 {
+				if n := cq.Poll(wcs); n > 0 {
 					return n, nil
 				}
 			}

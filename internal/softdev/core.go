@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +36,6 @@ type core struct {
 	leased    atomic.Bool // a program polls; the goroutine keeps away
 	pollers   pollers
 	heavy     atomic.Bool // much has been moved since the last poll
-	single    bool        // Go had one processor when the device was opened
 	waitUntil ibta.Time   // deadline of the goroutine's wait; zero: none
 	waiting   bool
 	unlease   chan struct{} // ends the goroutine's lease early
@@ -73,7 +71,6 @@ type mover interface {
 func newCore(m mover) core {
 	return core{
 		mover:   m,
-		single:  runtime.GOMAXPROCS(0) == 1,
 		start:   time.Now().Add(-time.Second), // no time of the engine is zero
 		memory:  memory.NewTable(random32),
 		cqs:     make(map[*cq]struct{}),

@@ -3,8 +3,6 @@
 package softdev
 
 import (
-	"runtime"
-
 	"github.com/ramjet-rdma/ramjet/internal/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -39,24 +37,11 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 		return n
 	}
 	if !d.mu.TryLock() {
-		d.yield()
 		return 0 // somebody else moves data
 	}
-	n := d.poll(c.q)
+	d.poll(c.q)
 	d.mu.Unlock()
-	if n == 0 {
-		d.yield()
-	}
 	return c.q.Poll(wcs)
-}
-
-// yield lets others run after a poll that found nothing, where there is one processor: the peer may
-// be a goroutine of this program, and would wait until Go takes the processor away, 10 ms for each
-// goroutine that polls.
-func (d *core) yield() {
-	if d.single {
-		runtime.Gosched()
-	}
 }
 
 // noted notes a poll.
