@@ -294,13 +294,8 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 	r.marked = r.marked[:0]
 	for want := iwarp.LengthLen; len(r.marked) < want; {
 		if at(i) && i != start {
-			var m iwarp.Marker
-			if !m.Decode(b[i:]) {
-				return b, false
-			}
-			if int(m) != i-start {
-				q.terminate(iwarp.MPAMarker, nil, nil, 0)
-				return nil, false
+			if rest, ok := q.checkMarker(b, i, start); !ok {
+				return rest, false
 			}
 			i += iwarp.MarkerLen
 		}
@@ -323,13 +318,8 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 		}
 	}
 	if at(i) && i != start {
-		var m iwarp.Marker
-		if !m.Decode(b[i:]) {
-			return b, false
-		}
-		if int(m) != i-start {
-			q.terminate(iwarp.MPAMarker, nil, nil, 0)
-			return nil, false
+		if rest, ok := q.checkMarker(b, i, start); !ok {
+			return rest, false
 		}
 		i += iwarp.MarkerLen
 	}
@@ -353,6 +343,20 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 		return b, false
 	}
 	return b[i+iwarp.CRCLen:], true
+}
+
+// checkMarker checks the marker at i of b, whose FPDU begins at start. If it is wrong or not there
+// yet, consumeMarked returns what checkMarker does.
+func (q *QP) checkMarker(b []byte, i, start int) (rest []byte, ok bool) {
+	var m iwarp.Marker
+	switch {
+	case !m.Decode(b[i:]):
+		return b, false
+	case int(m) != i-start:
+		q.terminate(iwarp.MPAMarker, nil, nil, 0)
+		return nil, false
+	}
+	return b, true
 }
 
 func (q *QP) badCRC() {
