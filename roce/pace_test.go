@@ -21,43 +21,18 @@ func TestPace(t *testing.T) {
 	if _, ok := queues.Received(netip.AddrPortFrom(from, 4791), netip.AddrPortFrom(to, 4791)); !ok {
 		t.Skip("this system does not tell how full a socket's buffer is")
 	}
-	type side struct {
-		cq *verbs.CQ
-		mr *verbs.MR
-		qp *verbs.QP
-	}
 	const size, depth, count = 64 << 10, 64, 512 // 32 MiB, more than any buffer here
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	make1 := func(d *verbs.Device) (s side) {
-		pd, err := d.AllocPD()
-		ok(err)
-		s.cq, err = d.CreateCQ(2*depth, nil)
-		ok(err)
-		s.mr, err = pd.RegMR(make([]byte, size), verbs.LocalWrite|verbs.RemoteWrite)
-		ok(err)
-		s.qp, err = pd.CreateQP(verbs.QPInit{Type: verbs.UC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: depth, MaxRecvWR: 1})
-		ok(err)
-		return s
-	}
-	x, y := make1(a), make1(b)
-	ex, err := x.qp.Endpoint(0)
-	ok(err)
-	ey, err := y.qp.Endpoint(0)
-	ok(err)
-	ok(x.qp.Connect(ex, ey, nil))
-	ok(y.qp.Connect(ey, ex, nil))
+	ends := connect(t, a, b, verbs.UC, size, depth)
+	x, y := ends[0], ends[1]
 
 	var wcs [depth]verbs.WC
 	posted, done := 0, 0
 	send := func() {
 		t.Helper()
 		for posted < count && posted-done < depth {
-			ok(x.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, size)}, Remote: y.mr.Remote()}))
+			if err := x.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, size)}, Remote: y.mr.Remote()}); err != nil {
+				t.Fatal(err)
+			}
 			posted++
 		}
 		for _, wc := range wcs[:x.cq.Poll(wcs[:])] {

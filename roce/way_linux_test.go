@@ -208,38 +208,15 @@ func TestTraceBothSides(t *testing.T) {
 // exchange sends short and long messages in both directions.
 func exchange(t *testing.T, devs [2]*verbs.Device) {
 	t.Helper()
-	type side struct {
-		qp *verbs.QP
-		cq *verbs.CQ
-		mr *verbs.MR
-		at verbs.Endpoint
-	}
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	const size = 1 << 20
-	var s [2]side
-	for i, dev := range devs {
-		pd, err := dev.AllocPD()
-		ok(err)
-		s[i].cq, err = dev.CreateCQ(64, nil)
-		ok(err)
-		s[i].mr, err = pd.RegMR(make([]byte, size), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
-		ok(err)
-		s[i].qp, err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s[i].cq, RecvCQ: s[i].cq, MaxSendWR: 16})
-		ok(err)
-		s[i].at, err = s[i].qp.Endpoint(0)
-		ok(err)
-	}
-	ok(s[0].qp.Connect(s[0].at, s[1].at, nil))
-	ok(s[1].qp.Connect(s[1].at, s[0].at, nil))
+	s := connect(t, devs[0], devs[1], verbs.RC, size, 16)
 	for round, n := range []int{8, 5000, 8, 8, 40_000, 100, size, 8, 70_000} {
 		for i := range s {
 			for _, op := range []verbs.SendOp{verbs.Write, verbs.Read} {
-				ok(s[i].qp.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s[i].mr.SGE(0, n)}, Remote: s[1-i].mr.Remote()}))
+				err := s[i].qp.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s[i].mr.SGE(0, n)}, Remote: s[1-i].mr.Remote()})
+				if err != nil {
+					t.Fatal(err)
+				}
 				var wcs [1]verbs.WC
 				for end := time.Now().Add(2 * time.Minute); s[i].cq.Poll(wcs[:]) == 0; s[1-i].cq.Poll(nil) {
 					if time.Now().After(end) {

@@ -10,7 +10,7 @@ import (
 // Polls in a row that find nothing let other goroutines run after the first so many, after
 // twice as many, and so on, until it is once in lastYield.
 const (
-	firstYield = 16
+	firstYield = 32
 	lastYield  = 1024 // a power of two
 )
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// BenchmarkPolling has goroutines that poll for one 64-byte WRITE after the other, each between two
+// devices of its own, in one process: their peers need the processors too.
+func BenchmarkPolling(b *testing.B) {
+	for _, n := range []int{1, 2, 3} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var pairs [][2]end
+			for range n {
+				here, _ := open(b, nil)
+				there, _ := open(b, nil)
+				pairs = append(pairs, connect(b, here, there, verbs.RC, 64, 4))
+			}
+			var all sync.WaitGroup
+			b.ResetTimer()
+			for i, p := range pairs {
+				all.Go(func() { writeAndPoll(b, p, (b.N+i)/n) })
+			}
+			all.Wait()
+		})
+	}
+}
+
+func writeAndPoll(b *testing.B, p [2]end, count int) {
+	var wcs [1]verbs.WC
+	wr := verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{p[0].mr.SGE(0, 64)}, Remote: p[1].mr.Remote()}
+	for range count {
+		if err := p[0].qp.PostSend(&wr); err != nil {
+			b.Error(err)
+			return
+		}
+		for p[0].cq.Poll(wcs[:]) == 0 {
+			continue
+		}
+		if wcs[0].Status != verbs.Success {
+			b.Error(wcs[0].Status)
+			return
+		}
+	}
+}
