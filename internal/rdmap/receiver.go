@@ -285,8 +285,8 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 	at := func(i int) bool { return (pos+uint64(i))%iwarp.MarkerInterval == 0 }
 	i, start := 0, 0
 	if at(0) {
-		if len(b) < iwarp.MarkerLen {
-			return b, false
+		if rest, ok := q.checkMarker(b, 0, 0); !ok {
+			return rest, false
 		}
 		i, start = iwarp.MarkerLen, iwarp.MarkerLen
 	}
@@ -345,14 +345,15 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 	return b[i+iwarp.CRCLen:], true
 }
 
-// checkMarker checks the marker at i of b, whose FPDU begins at start. If it is wrong or not there
-// yet, consumeMarked returns what checkMarker does.
+// checkMarker checks the marker at i of b, whose FPDU begins at start; the marker before an FPDU
+// stands for its begin. Its two lowest bits do not count (RFC 5044 section 4.3). If it is wrong or
+// not there yet, consumeMarked returns what checkMarker does.
 func (q *QP) checkMarker(b []byte, i, start int) (rest []byte, ok bool) {
 	var m iwarp.Marker
 	switch {
 	case !m.Decode(b[i:]):
 		return b, false
-	case int(m) != i-start:
+	case int(m&^3) != i-start:
 		q.terminate(iwarp.MPAMarker, nil, nil, 0)
 		return nil, false
 	}
