@@ -126,7 +126,11 @@ func (p *streamProtocol) accept(id *ID, c *ConnParam) error {
 	if err != nil {
 		return err
 	}
-	return id.stream.Accept(qp, p.param(id, c), func(e verbs.StreamEvent) { p.heard(id, &e) })
+	err = id.stream.Accept(qp, p.param(id, c), func(e verbs.StreamEvent) { p.heard(id, &e) })
+	if errors.Is(err, verbs.ErrState) {
+		id.state = failed // the peer has gone, or wants what cannot be: it asks no more
+	}
+	return err
 }
 
 func (p *streamProtocol) reject(id *ID, private []byte) error { return id.stream.Reject(private) }

@@ -29,6 +29,7 @@ type StreamListener interface {
 // Stream is a connection to be, or that stands.
 type Stream interface {
 	// Accept takes a connection that was asked for, for a queue pair in INIT, RTR or RTS.
+	// ErrState: the stream has ended, or the peer wants what cannot be.
 	Accept(qp QPDriver, p StreamParam, f func(StreamEvent)) error
 	Reject(private []byte) error
 	// Disconnect ends it in an orderly way: the peer reads all that was sent.

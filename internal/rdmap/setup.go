@@ -74,7 +74,7 @@ func (s *Setup) Received(n int, want iwarp.FrameKind) (done, ok bool) {
 		return false, true
 	}
 	s.Private = s.buf[iwarp.FrameHeaderLen:end]
-	if s.enhanced() {
+	if s.Enhanced() {
 		if !s.Depths.Decode(s.Private) {
 			return false, false
 		}
@@ -83,7 +83,8 @@ func (s *Setup) Received(n int, want iwarp.FrameKind) (done, ok bool) {
 	return true, true
 }
 
-func (s *Setup) enhanced() bool {
+// Enhanced says whether the frame has Depths: what stands there in frames of revision 1 means nothing.
+func (s *Setup) Enhanced() bool {
 	return s.Frame.Revision == 2 && s.Frame.Flags&iwarp.FlagEnhanced != 0
 }
 
@@ -115,7 +116,7 @@ func AppendRequest(b []byte, w *Wishes, private []byte) []byte {
 func (s *Setup) params(w *Wishes) Params {
 	f := s.Frame.Flags
 	p := Params{CRC: w.CRC || f&iwarp.FlagCRC != 0, MarkersIn: w.Markers, MarkersOut: f&iwarp.FlagMarkers != 0, IRD: w.IRD, ORD: w.ORD}
-	if s.enhanced() {
+	if s.Enhanced() {
 		p.ORD = min(w.ORD, s.Depths.IRD)
 	}
 	p.Segment = w.segment(f&iwarp.FlagLarge != 0, p.MarkersOut)
@@ -149,7 +150,7 @@ const Large = maxSegment
 // means that the stream cannot be used.
 func (s *Setup) Replied(w *Wishes) (Params, iwarp.Cause) {
 	p := s.params(w)
-	if s.enhanced() {
+	if s.Enhanced() {
 		if s.Depths.ORD > w.IRD && s.Depths.ORD != iwarp.MaxDepth {
 			return p, iwarp.MPAInsufficientIRD
 		}
@@ -196,7 +197,7 @@ func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, boo
 	if p.CRC {
 		f.Flags |= iwarp.FlagCRC
 	}
-	if !s.enhanced() {
+	if !s.Enhanced() {
 		p.Pause = true
 		return append(f.Append(b), private...), p, true
 	}
@@ -224,7 +225,7 @@ func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, boo
 // Reject appends the reply of a responder that does not.
 func (s *Setup) Reject(b []byte, private []byte) []byte {
 	f := iwarp.Frame{Kind: iwarp.Reply, Flags: iwarp.FlagReject, Revision: s.Frame.Revision, PrivateLen: uint16(len(private))}
-	if s.enhanced() {
+	if s.Enhanced() {
 		f.Flags |= iwarp.FlagEnhanced
 		f.PrivateLen += iwarp.EnhancedLen
 		return append((&iwarp.Enhanced{}).Append(f.Append(b)), private...)

@@ -109,9 +109,15 @@ func (c *conn) reply(frame []byte) bool {
 func (c *conn) accept(q *streamQP, private []byte) error {
 	c.wishes.MSS = c.link.MSS()
 	frame, p, ok := c.setup.Accept(nil, &c.wishes, private)
-	if !c.reply(frame) || !ok {
-		c.fail(errors.New("the reply could not be sent"))
-		return verbs.ErrClosed
+	sent := c.reply(frame)
+	if !ok {
+		c.linger() // as after every rejection
+		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: iwarp.MPANoRTR.String()}
+	}
+	if !sent {
+		err := errors.New("the reply could not be sent")
+		c.fail(err)
+		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: err.Error()}
 	}
 	c.begin(q, p)
 	return nil

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
 // streamListener takes links at an address and port.
@@ -172,7 +171,7 @@ func (s *stream) Accept(qp verbs.QPDriver, p verbs.StreamParam, f func(verbs.Str
 	delete(c.listener.waiting, c)
 	c.tell = f
 	c.limit(p)
-	if ird := c.setup.Depths.ORD; c.setup.Frame.Flags&iwarp.FlagEnhanced != 0 && ird < c.wishes.IRD {
+	if ird := c.setup.Depths.ORD; c.setup.Enhanced() && ird < c.wishes.IRD {
 		c.wishes.IRD = ird
 	}
 	err = c.accept(q, p.PrivateData)

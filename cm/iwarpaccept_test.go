@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	wire "github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// request sends an MPA request, without speaking iWARP otherwise.
+func request(t *testing.T, ctx context.Context, to string, frame []byte) *net.TCPConn {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	end, _ := ctx.Deadline()
+	conn.SetDeadline(end)
+	if _, err := conn.Write(frame); err != nil {
+		t.Fatal(err)
+	}
+	return conn.(*net.TCPConn)
+}
+
+// enhanced is a request of revision 2 that says what e does.
+func enhanced(e wire.Enhanced) []byte {
+	f := wire.Frame{Kind: wire.Request, Revision: 2, Flags: wire.FlagEnhanced, PrivateLen: wire.EnhancedLen}
+	return e.Append(f.Append(nil))
+}
+
+// acceptsFrom accepts until the connection of a dialer comes: none of the others ends that.
+func acceptsFrom(t *testing.T, ctx context.Context, l *cm.Listener, dev *verbs.Device) {
+	t.Helper()
+	dialed := make(chan *cm.Conn, 1)
+	go func() {
+		defer close(dialed)
+		c, err := cm.Dial(ctx, dev, l.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		dialed <- c
+	}()
+	from, err := dev.GIDs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for good := false; !good; {
+		c, err := l.Accept(ctx)
+		if err != nil {
+			l.Close() // or the dialer would wait
+			t.Error(err)
+			break
+		}
+		good = c.PeerAddr().Addr() == from[0].GID.Addr()
+		defer c.Close()
+	}
+	if c := <-dialed; c != nil {
+		c.Close()
+	}
+}
+
+// TestIWARPAcceptGone has a peer ask, and go away before anybody accepts: who accepts does not
+// hear of it.
+func TestIWARPAcceptGone(t *testing.T) {
+	ctx := bounded(t)
+	a, b := openIWARP(t), openIWARP(t)
+	l, err := cm.Listen(b, ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn := request(t, ctx, l.Addr().String(), enhanced(wire.Enhanced{PeerToPeer: true, RTRWrite: true}))
+	conn.SetLinger(0)
+	conn.Close()
+	acceptsFrom(t, ctx, l, a)
+}
+
+// TestIWARPAcceptUnusable has a peer ask for what cannot be: a ready-to-receive message, and it
+// knows none. It is turned down, and who accepts does not hear of it.
+func TestIWARPAcceptUnusable(t *testing.T) {
+	ctx := bounded(t)
+	a, b := openIWARP(t), openIWARP(t)
+	l, err := cm.Listen(b, ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn := request(t, ctx, l.Addr().String(), enhanced(wire.Enhanced{PeerToPeer: true}))
+	acceptsFrom(t, ctx, l, a)
+	var f wire.Frame
+	reply := make([]byte, wire.FrameHeaderLen)
+	if _, err := io.ReadFull(conn, reply); err != nil || !f.Decode(reply) || f.Flags&wire.FlagReject == 0 {
+		t.Errorf("the reply is %+v, %v", f, err)
+	}
+}
+
+// TestIWARPReservedFlag has a peer of revision 1 set a flag that means something since revision 2 only:
+// it does not count (RFC 5044 section 7.1), and the peer may READ.
+func TestIWARPReservedFlag(t *testing.T) {
+	ctx := bounded(t)
+	l, err := cm.Listen(openIWARP(t), ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	request(t, ctx, l.Addr().String(), (&wire.Frame{Kind: wire.Request, Revision: 1, Flags: wire.FlagEnhanced}).Append(nil))
+	c, err := l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if p := c.Param(); p.ResponderResources == 0 {
+		t.Errorf("no READs are answered: %+v", p)
+	}
+}
