@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -38,15 +41,56 @@ func (e usageError) Unwrap() error { return e.error }
 // usagef makes a usageError.
 func usagef(format string, a ...any) error { return usageError{fmt.Errorf(format, a...)} }
 
+// isUsage says whether an error of Execute is the command line's fault.
+func isUsage(err error) bool {
+	return errors.As(err, new(usageError)) || !errors.As(err, new(runError))
+}
+
 // exitStatus returns the exit status for what Execute returned.
 func exitStatus(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, new(usageError)), !errors.As(err, new(runError)):
+	case isUsage(err):
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// output is standard output. It keeps the first error, so that a command whose results did
+// not get out fails.
+type output struct {
+	file *os.File
+	mu   sync.Mutex
+	err  error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.file.Write(b)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.err == nil {
+			o.err = err
+		}
+	}
+	return n, err
+}
+
+// failure returns the first error of a write.
+func (o *output) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// isTerminal says whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	if o, ok := w.(*output); ok {
+		w = o.file
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // group is a command that has subcommands only.

@@ -16,9 +16,28 @@ import (
 // connectTime bounds how long a client waits for a connection.
 const connectTime = 10 * time.Second
 
+// waitTime is a flag: how long something may take.
+type waitTime time.Duration
+
+func (w *waitTime) String() string { return time.Duration(*w).String() }
+
+// Type is the word for the value in a command's help.
+func (w *waitTime) Type() string { return "duration" }
+
+// Set parses text such as 500ms, 10s, 2m.
+func (w *waitTime) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is no time to wait: give such as 500ms or 10s", text)
+	}
+	*w = waitTime(d)
+	return nil
+}
+
 // addTimeoutFlag adds --timeout to a command that dials.
 func addTimeoutFlag(c *cobra.Command, d *time.Duration) {
-	c.Flags().DurationVar(d, "timeout", connectTime, "client: how long to wait for the connection")
+	*d = connectTime
+	c.Flags().Var((*waitTime)(d), "timeout", "client: how long to wait for the connection")
 }
 
 // dialError explains why there is no connection; server is what has to run at the other side.

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -68,12 +67,6 @@ var demoKinds = map[string]string{
 	"iwarp":      "iWARP: TCP",
 	"iwarps":     "iWARP: inside TLS 1.3, with certificates for this run",
 	"iwarp+sctp": "iWARP: over SCTP in UDP port 9899",
-}
-
-// isTerminal says whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // demo is the first process's part: it starts the second one, asks and measures.

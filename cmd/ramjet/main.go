@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -18,7 +19,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	c, err := newRootCmd().ExecuteContextC(ctx)
+	out := &output{file: os.Stdout}
+	c, err := newRootCmd(out).ExecuteContextC(ctx)
+	if lost := out.failure(); lost != nil && !errors.Is(err, context.Canceled) {
+		err = runError{lost}
+	}
 	if err == nil {
 		return
 	}
@@ -26,14 +31,19 @@ func main() {
 		fmt.Fprintf(os.Stderr, "%s: interrupted\n", c.CommandPath())
 		os.Exit(exitInterrupted)
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s\n", c.CommandPath(), strings.TrimPrefix(err.Error(), "ramjet: "))
+	hint := ""
+	if isUsage(err) && !errors.As(err, new(usageError)) { // cobra found it, which does not say what to do
+		hint = fmt.Sprintf(": `%s --help` shows what it takes", c.CommandPath())
+	}
+	fmt.Fprintf(os.Stderr, "%s: %s%s\n", c.CommandPath(), strings.TrimPrefix(err.Error(), "ramjet: "), hint)
 	os.Exit(exitStatus(err))
 }
 
-// newRootCmd builds the tree of commands.
-func newRootCmd() *cobra.Command {
+// newRootCmd builds the tree of commands, which write to out.
+func newRootCmd(out io.Writer) *cobra.Command {
 	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
 	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SetOut(out)
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newPingCmd(),
 		newCpCmd(), newServeCmd(), newPipeCmd(), newRunCmd())
 	addTLSFlags(root)

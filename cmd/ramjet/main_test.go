@@ -154,7 +154,10 @@ func TestUsageErrors(t *testing.T) {
 		{"demo --pcap /nowhere/to/be/found", "--pcap"},
 		{"pingpong rx", `did you mean rc`},
 		{"pingpong rc -d roce:203.0.113.77", "203.0.113.77 is no address of this host"},
-		{"pingpong rc one two", "accepts at most 1 arg(s)"},
+		{"pingpong rc one two", "accepts at most 1 arg(s), received 2: `ramjet pingpong rc --help` shows"},
+		{"serve", "`ramjet serve --help` shows"},
+		{"ping -c -a 127.0.0.1 --timeout 0", `"0" is no time to wait`},
+		{"cp main.go 127.0.0.1: --timeout -5s", `"-5s" is no time to wait`},
 		{"pingpong rc -p 70000", "70000"},
 		{"pingpong rc -s 12q", `"12q" is no size`},
 	} {
@@ -234,6 +237,20 @@ func TestHelpAndCompletion(t *testing.T) {
 		if strings.Contains(r.stdout, demoPeerName) {
 			t.Errorf("ramjet %s shows the hidden command", args)
 		}
+	}
+}
+
+// A command fails when its results do not get out.
+func TestOutputLost(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	for _, args := range []string{"--help", "completion bash", "devices -v " + testDevice(t)} {
+		cmd, end := command(t.Context(), strings.Fields(args)...)
+		cmd.Stdout = full
+		end(t, cmd.Run()).wantError(t, exitFailed, "no space left on device")
 	}
 }
 

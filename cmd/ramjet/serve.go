@@ -28,9 +28,9 @@ func newServeCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve DIR",
 		Short: "Take files that `ramjet cp` copies into a directory",
-		Long: "Whoever reaches the address may write below DIR, and only there: there are no passwords and nothing is\n" +
-			"encrypted. What is there may be replaced; it cannot be read, except that a client that has the same file\n" +
-			"learns so.",
+		Long: "Whoever reaches the address may write below DIR, and only there: there are no passwords, and only an\n" +
+			"iwarps: device encrypts. What is there may be replaced; it cannot be read, except that a client that has the\n" +
+			"same file learns so.",
 		Example: "  ramjet serve -d roce:192.0.2.7 /srv/incoming",
 		Args:    cobra.ExactArgs(1),
 	}
