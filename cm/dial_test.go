@@ -135,8 +135,8 @@ func TestDialErrors(t *testing.T) {
 		t.Errorf("nobody listens: %v", err)
 	}
 	fails(t, err, syscall.ECONNREFUSED, to+":1", "refused")
-	_, err = cm.Dial(ctx, a, "192.0.2.1:7471")
-	fails(t, err, cm.ErrNoAddr, "192.0.2.1")
+	_, err = cm.Dial(ctx, a, "203.0.113.77:7471")
+	fails(t, err, cm.ErrNoAddr, "203.0.113.77")
 	_, err = cm.Dial(ctx, a, "[fd00::1]:7471")
 	fails(t, err, cm.ErrNoAddr, "fd00::1")
 	_, err = cm.Dial(ctx, a, "nobody.invalid:7471")
@@ -150,8 +150,8 @@ func TestDialErrors(t *testing.T) {
 	_, err = cm.Dial(ctx, a, l.Addr().String(), cm.WithDepth(0, 1))
 	fails(t, err, verbs.ErrInvalid, "depths")
 
-	_, err = cm.Listen(b, "192.0.2.1:0")
-	fails(t, err, cm.ErrNoAddr, "192.0.2.1")
+	_, err = cm.Listen(b, "203.0.113.77:0")
+	fails(t, err, cm.ErrNoAddr, "203.0.113.77")
 	_, err = cm.Listen(b, l.Addr().String())
 	fails(t, err, cm.ErrAddrInUse, l.Addr().Addr().String(), fmt.Sprint(l.Addr().Port()))
 	fails(t, err, syscall.EADDRINUSE)

@@ -338,7 +338,7 @@ func TestBind(t *testing.T) {
 	dev := open(t)
 	at := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 	a := newSide(t, dev, cm.TCP)
-	fails(t, a.id.Bind(at("192.0.2.1:5000")), cm.ErrNoAddr, "192.0.2.1", dev.Name())
+	fails(t, a.id.Bind(at("203.0.113.77:5000")), cm.ErrNoAddr, "203.0.113.77", dev.Name())
 	ok(t, a.id.Bind(at("0.0.0.0:5000")))
 	own := a.id.LocalAddr()
 	if own.Port() != 5000 || "roce:"+own.Addr().String() != dev.Name() {
@@ -381,9 +381,9 @@ func TestResolveRefusals(t *testing.T) {
 	fails(t, s.id.Connect(nil), verbs.ErrState, "not bound")
 	fails(t, s.id.ResolveAddr(none, none, time.Second), verbs.ErrInvalid)
 	fails(t, s.id.ResolveAddr(none, netip.MustParseAddrPort("[fd00::1]:7"), time.Second), cm.ErrNoAddr, "fd00::1")
-	ok(t, s.id.ResolveAddr(none, netip.MustParseAddrPort("192.0.2.1:7"), time.Second))
+	ok(t, s.id.ResolveAddr(none, netip.MustParseAddrPort("203.0.113.77:7"), time.Second))
 	e := s.event(cm.AddrError)
-	fails(t, e.Err, cm.ErrNoAddr, "192.0.2.1")
+	fails(t, e.Err, cm.ErrNoAddr, "203.0.113.77")
 	ok(t, s.id.ResolveAddr(none, netip.MustParseAddrPort("0.0.0.0:7"), time.Second))
 	s.event(cm.AddrResolved)
 	if got := s.id.PeerAddr().Addr(); got != s.id.LocalAddr().Addr() {

@@ -216,7 +216,7 @@ func TestListenPacketErrors(t *testing.T) {
 	if _, err := ListenPacket(a.dev, a.local.String()); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a port in use: %v", err)
 	}
-	if _, err := ListenPacket(a.dev, "192.0.2.1:0"); !errors.Is(err, verbs.ErrNotFound) {
+	if _, err := ListenPacket(a.dev, "203.0.113.77:0"); !errors.Is(err, verbs.ErrNotFound) {
 		t.Errorf("an address of others: %v", err)
 	}
 	for _, address := range []string{"nonsense", "", ":99999", ":nonsense"} {

@@ -59,8 +59,8 @@ func TestPollingWakesNobody(t *testing.T) {
 
 	sender := listen(t, first, Options{})
 	tr := sender.NewTrain()
+	const packets = 1000
 	count := func(to netip.AddrPort, poll func() bool) int {
-		const packets = 1000
 		before := switches(t)
 		for range packets {
 			build(t, tr, to, []int{1}, []byte{1})
@@ -100,8 +100,10 @@ func TestPollingWakesNobody(t *testing.T) {
 	buffer := make([]byte, 16)
 	control := func(fd uintptr) { got, _, _ = syscall.Recvfrom(int(fd), buffer, syscall.MSG_DONTWAIT) }
 
-	// A busy machine may keep that thread from running, so try again.
+	// A busy machine may keep that thread from running, so try again. With one processor it
+	// hardly ever sleeps: then there is nothing to compare with.
 	var own, poller int
+	compared := false
 	for range 5 {
 		poller = count(known.LocalAddr().(*net.UDPAddr).AddrPort(), func() bool {
 			got = 0
@@ -118,6 +120,10 @@ func TestPollingWakesNobody(t *testing.T) {
 		if own < poller/4 {
 			return
 		}
+		compared = compared || poller > packets/2
+	}
+	if !compared {
+		t.Skip("this machine is too busy: there are few wake-ups with Go's poller, too")
 	}
 	t.Errorf("%d wake-ups in 1,000 polled packets; Go's poller has %d", own, poller)
 }

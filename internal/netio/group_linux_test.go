@@ -74,16 +74,8 @@ func TestGroup(t *testing.T) {
 				for _, n := range wants {
 					for _, count := range []int{1, 5} {
 						send(n, count)
-						got := 0
-						var d [8]Datagrams
-						for got < count {
-							k, err := s.Recv(d[:])
-							if err != nil || k == 0 {
-								t.Fatalf("%v, number %#x: socket %d has %d datagrams, want %d; %v", local, n, i, got, count, err)
-							}
-							for _, d := range d[:k] {
-								got += d.Len()
-							}
+						if got := len(receive(t, s, count)); got != count {
+							t.Fatalf("%v, number %#x: socket %d has %d datagrams, want %d", local, n, i, got, count)
 						}
 					}
 				}

@@ -292,8 +292,8 @@ func TestUnfilledTrainIsRefused(t *testing.T) {
 func TestErrorsAreReadable(t *testing.T) {
 	for _, o := range []Options{{}, {Plain: true}} {
 		t.Run(fmt.Sprintf("plain %v", o.Plain), func(t *testing.T) {
-			_, err := Listen(netip.MustParseAddrPort("192.0.2.7:4791"), o)
-			if !errors.Is(err, syscall.EADDRNOTAVAIL) || !strings.Contains(err.Error(), "192.0.2.7:4791") {
+			_, err := Listen(netip.MustParseAddrPort("203.0.113.77:4791"), o)
+			if !errors.Is(err, syscall.EADDRNOTAVAIL) || !strings.Contains(err.Error(), "203.0.113.77:4791") {
 				t.Errorf("an address of another host: %v", err)
 			}
 			s := listen(t, first, o)

@@ -5,6 +5,7 @@ package netio
 import (
 	"net/netip"
 	"testing"
+	"time"
 )
 
 // TestQueues asks for what waits at a socket before and after it is received.
@@ -25,6 +26,10 @@ func TestQueues(t *testing.T) {
 			train.Begin(5000)
 			train.Add(make([]byte, 5000))
 			if err := a.Send(train); err != nil {
+				t.Fatal(err)
+			}
+			b.SetDeadline(time.Now().Add(patience))
+			if err := b.Wait(); err != nil { // until it is there
 				t.Fatal(err)
 			}
 			if n, ok := q.Received(a.LocalAddr(), b.LocalAddr()); !ok || n < 5000 {
