@@ -112,7 +112,7 @@ func rj_cm_create_id(chh C.uint64_t, c *C.struct_rj_cm_id, ps C.int, h *C.uint64
 	switch cm.PortSpace(ps) {
 	case cm.TCP, cm.UDP, cm.IB, cm.IPoIB:
 	default:
-		return C.int(syscall.EPROTONOSUPPORT)
+		return einval
 	}
 	*h = C.uint64_t(cmIDs.put(&cmID{c: unsafe.Pointer(c), ps: cm.PortSpace(ps), channel: ch}))
 	return ok

@@ -23,9 +23,15 @@ type pd struct {
 	context *deviceContext
 }
 
+// mr is a region and what it allows.
+type mr struct {
+	*verbs.MR
+	access verbs.Access
+}
+
 var (
 	pds table[pd]
-	mrs table[verbs.MR]
+	mrs table[mr]
 	mws table[verbs.MW]
 )
 
@@ -80,25 +86,33 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 	if p == nil || !known || length == 0 {
 		return einval
 	}
-	switch {
-	case a&verbs.OnDemand == 0:
-		if err := mapped(uintptr(addr), uint64(length), a&verbs.LocalWrite != 0); err != nil {
-			return errno(err)
-		}
-	case addr == nil && uint64(length) == 1<<64-1: // the implicit region
+	if a&verbs.OnDemand != 0 && addr == nil && uint64(length) == 1<<64-1 { // the implicit region
 		return C.int(syscall.EOPNOTSUPP)
-	case !addressable(uintptr(addr), uint64(length)):
-		return errno(efault)
+	}
+	if err := pinnable(uintptr(addr), uint64(length), a); err != nil {
+		return errno(err)
 	}
 	buf := unsafe.Slice((*byte)(addr), int(length))
-	mr, err := p.RegExternal(buf, uint64(iova), a)
+	v, err := p.RegExternal(buf, uint64(iova), a)
 	if err != nil {
 		return errno(err)
 	}
-	objects.put(mr, object{context: p.context})
-	out.handle = C.uint64_t(mrs.put(mr))
-	out.mr.lkey, out.mr.rkey = C.uint32_t(mr.LKey()), C.uint32_t(mr.RKey())
+	objects.put(v, object{context: p.context})
+	out.handle = C.uint64_t(mrs.put(&mr{v, a}))
+	out.mr.lkey, out.mr.rkey = C.uint32_t(v.LKey()), C.uint32_t(v.RKey())
 	return ok
+}
+
+// pinnable says whether memory could be pinned for what a region allows. On demand, it may
+// come later.
+func pinnable(addr uintptr, length uint64, a verbs.Access) error {
+	if a&verbs.OnDemand == 0 {
+		return mapped(addr, length, a&verbs.LocalWrite != 0)
+	}
+	if !addressable(addr, length) {
+		return efault
+	}
+	return nil
 }
 
 //export rj_rereg_mr
@@ -117,19 +131,24 @@ func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Poi
 		}
 		to = p.PD
 	}
-	var buf []byte
-	if f&verbs.ReregTranslation != 0 {
-		if length == 0 {
-			return einval
-		}
-		if err := mapped(uintptr(addr), uint64(length), f&verbs.ReregAccess != 0 && a&verbs.LocalWrite != 0); err != nil {
+	if f&verbs.ReregAccess == 0 {
+		a = mr.access
+	}
+	if f&verbs.ReregTranslation == 0 {
+		addr, length = unsafe.Pointer(unsafe.SliceData(mr.Bytes())), C.size_t(mr.Len())
+	}
+	if length == 0 {
+		return einval
+	}
+	if f&(verbs.ReregTranslation|verbs.ReregAccess) != 0 {
+		if err := pinnable(uintptr(addr), uint64(length), a); err != nil {
 			return errno(err)
 		}
-		buf = unsafe.Slice((*byte)(addr), int(length))
 	}
-	if err := mr.Rereg(f, to, buf, a); err != nil {
+	if err := mr.Rereg(f, to, unsafe.Slice((*byte)(addr), int(length)), a); err != nil {
 		return errno(err)
 	}
+	mr.access = a
 	out.mr.lkey, out.mr.rkey = C.uint32_t(mr.LKey()), C.uint32_t(mr.RKey())
 	return ok
 }
@@ -149,7 +168,7 @@ func rj_advise_mr(advice C.int, list *C.struct_ibv_sge, n C.int) C.int {
 		return C.int(syscall.EOPNOTSUPP)
 	}
 	for _, s := range unsafe.Slice((*verbs.SGE)(unsafe.Pointer(list)), int(n)) {
-		mr := mrs.find(func(m *verbs.MR) bool { return m.LKey() == s.LKey })
+		mr := mrs.find(func(m *mr) bool { return m.LKey() == s.LKey })
 		if mr == nil {
 			return C.int(syscall.ENOENT)
 		}
@@ -180,7 +199,7 @@ func rj_dereg_mr(h C.uint64_t) C.int {
 	if err := mr.Close(); err != nil {
 		return errno(err)
 	}
-	objects.drop(mr)
+	objects.drop(mr.MR)
 	mrs.drop(uint64(h))
 	return ok
 }
@@ -225,8 +244,11 @@ func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
 	a &^= verbs.LocalWrite // which means nothing for a window
 	info := verbs.MWBindInfo{MW: mw, RKey: verbs.Key(key), Addr: b.addr, Length: b.length, Access: a}
 	if b.mr != nil {
-		info.MR = mrs.get(uint64((*C.struct_rj_mr)(b.mr).handle))
-		known = known && info.MR != nil
+		of := mrs.get(uint64((*C.struct_rj_mr)(b.mr).handle))
+		if of == nil {
+			return info, false
+		}
+		info.MR = of.MR
 	}
 	return info, known
 }

@@ -50,14 +50,18 @@ func setAH(c *C.struct_ibv_ah_attr, a *verbs.AHAttr) {
 // pairs too, where they have no meaning.
 const regionOnly = verbs.MWBind | verbs.ZeroBased | verbs.OnDemand | verbs.HugePages
 
+// low24 are the bits of a PSN and of a queue pair's number. Drivers drop what is above them,
+// and programs begin with any random number.
+const low24 = 1<<24 - 1
+
 // qpAttr reads what the mask names.
 func qpAttr(c *C.struct_ibv_qp_attr) verbs.QPAttr {
 	return verbs.QPAttr{State: verbs.QPState(c.qp_state), CurState: verbs.QPState(c.cur_qp_state),
 		SQDAsyncNotify: c.en_sqd_async_notify != 0, Access: verbs.Access(c.qp_access_flags) &^ regionOnly, PKeyIndex: uint16(c.pkey_index),
 		Port: int(c.port_num), QKey: verbs.QKey(c.qkey), AH: ahAttr(&c.ah_attr), PathMTU: verbs.MTU(c.path_mtu),
-		Timeout: uint8(c.timeout), RetryCount: uint8(c.retry_cnt), RNRRetry: uint8(c.rnr_retry), RQPSN: verbs.PSN(c.rq_psn),
-		SQPSN: verbs.PSN(c.sq_psn), MaxRdAtomic: uint8(c.max_rd_atomic), MaxDestRdAtomic: uint8(c.max_dest_rd_atomic),
-		MinRNRTimer: uint8(c.min_rnr_timer), DestQPN: verbs.QPN(c.dest_qp_num), AltAH: ahAttr(&c.alt_ah_attr),
+		Timeout: uint8(c.timeout), RetryCount: uint8(c.retry_cnt), RNRRetry: uint8(c.rnr_retry), RQPSN: verbs.PSN(c.rq_psn & low24),
+		SQPSN: verbs.PSN(c.sq_psn & low24), MaxRdAtomic: uint8(c.max_rd_atomic), MaxDestRdAtomic: uint8(c.max_dest_rd_atomic),
+		MinRNRTimer: uint8(c.min_rnr_timer), DestQPN: verbs.QPN(c.dest_qp_num & low24), AltAH: ahAttr(&c.alt_ah_attr),
 		MigState: uint8(c.path_mig_state), RateLimit: uint32(c.rate_limit)}
 }
 
@@ -76,7 +80,7 @@ func setAttr(c *C.struct_ibv_qp_attr, a *verbs.QPAttr) {
 func rj_modify_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, mask C.int) C.int {
 	q := qps.get(uint64(out.handle))
 	m, known := qpMask(uint32(mask))
-	if q == nil || !known {
+	if q == nil || !known || m&verbs.MaskAH != 0 && attr.ah_attr.port_num == 0 {
 		return einval
 	}
 	if err := q.Modify(qpAttr(attr), m); err != nil {

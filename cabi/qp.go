@@ -261,7 +261,7 @@ func rj_detach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 //export rj_create_ah
 func rj_create_ah(h C.uint64_t, attr *C.struct_ibv_ah_attr, out *C.uint64_t) C.int {
 	p := pds.get(uint64(h))
-	if p == nil || attr.is_global == 0 { // a RoCE address is a GID (IBTA A16.4.4)
+	if p == nil || attr.port_num == 0 || attr.is_global == 0 { // a RoCE address is a GID (IBTA A16.4.4)
 		return einval
 	}
 	a, err := p.CreateAH(ahAttr(attr))

@@ -81,13 +81,18 @@ func (w *cRecvWR) at(n int) *cRecvWR {
 	return w
 }
 
-// sgl is a scatter list where C has it.
+// sgl is a scatter list where C has it. One of less than nothing is one that no queue takes.
 func sgl(p *verbs.SGE, n int32) []verbs.SGE {
-	if n <= 0 {
+	if n < 0 {
+		return tooLong[:]
+	}
+	if n == 0 {
 		return nil
 	}
 	return unsafe.Slice(p, int(n))
 }
+
+var tooLong [maxSGL + 1]verbs.SGE
 
 func recvList(wrs []verbs.RecvWR, w *cRecvWR) []verbs.RecvWR {
 	for ; w != nil; w = w.next {
@@ -131,7 +136,10 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 	}
 	*to = verbs.SendWR{ID: w.id, Op: sendOp[w.opcode], Flags: sendFlags(w.flags), SGL: sgl(w.sgl, w.numSGE), SRQN: w.srqn}
 	if w.flags&C.IBV_SEND_INLINE != 0 {
-		to.Inline = q.inline(to.SGL)
+		var fits bool
+		if to.Inline, fits = q.inline(to.SGL); !fits {
+			return false
+		}
 		to.SGL = nil
 	}
 	switch to.Op {
@@ -179,16 +187,22 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 // maxSGL is beyond what any queue pair takes.
 const maxSGL = 1 << 10
 
-// inline is the data of a work request that is copied when it is posted.
-func (q *qp) inline(list []verbs.SGE) []byte {
+// inline is the data of a work request that is copied when it is posted; false: it is more than
+// q takes, and is not looked at.
+func (q *qp) inline(list []verbs.SGE) ([]byte, bool) {
 	if len(list) == 1 {
-		return bytesAt(list[0].Addr, list[0].Length)
+		return bytesAt(list[0].Addr, list[0].Length), true
 	}
+	room := uint64(q.init.cap.max_inline_data)
 	start := len(q.data)
 	for _, s := range list {
+		if uint64(s.Length) > room {
+			return nil, false
+		}
+		room -= uint64(s.Length)
 		q.data = append(q.data, bytesAt(s.Addr, s.Length)...)
 	}
-	return q.data[start:len(q.data):len(q.data)]
+	return q.data[start:len(q.data):len(q.data)], true
 }
 
 // bytesAt is memory of the program.

@@ -149,7 +149,8 @@ struct ibv_srq *rj_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	const uint32_t need = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TYPE;
 
 	(void)context;
-	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_TM)
+	if (attr->comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED ||
+	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_TM))
 		return rj_fail(NULL, EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd)
 		return rj_fail(NULL, EINVAL);

@@ -5,6 +5,7 @@
 #include "kit.h"
 
 #include <arpa/inet.h>
+#include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
 #include <sys/uio.h>
 
@@ -28,6 +29,43 @@ static void regions(void)
 	FAILS(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 1), EINVAL);
 }
 
+/* What a region allows, its memory must allow, also after it was changed. */
+static void rereg(void)
+{
+	char *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *reads = ibv_reg_mr(pd, page, 4096, IBV_ACCESS_REMOTE_READ), *writes = new_region(4096);
+	struct ibv_pd *other = ibv_alloc_pd(context);
+
+	CHECK(page != MAP_FAILED && reads && other);
+	CHECK(ibv_rereg_mr(reads, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) == IBV_REREG_MR_ERR_CMD);
+	CHECK(errno == EFAULT);
+	CHECK(ibv_rereg_mr(writes, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, page, 4096, 0) == IBV_REREG_MR_ERR_CMD);
+	CHECK(errno == EFAULT);
+	CHECK(!ibv_rereg_mr(writes, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0));
+	CHECK(!ibv_rereg_mr(writes, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, page, 4096, 0));
+	CHECK(ibv_rereg_mr(writes, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) == IBV_REREG_MR_ERR_CMD);
+	CHECK(!ibv_dereg_mr(reads) && !ibv_dereg_mr(writes) && !ibv_dealloc_pd(other));
+}
+
+static void requests(void)
+{
+	static char data[8];
+	struct ibv_sge list[2] = { { (uintptr_t)data, 8, 0 }, { (uintptr_t)data, UINT32_MAX, 0 } };
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE, .sg_list = list, .num_sge = 2 }, *bad;
+	struct ibv_recv_wr recv = { .sg_list = list, .num_sge = -1 }, *bad_recv;
+	struct ibv_srq_init_attr_ex srq = { .attr = { 4, 1 }, .comp_mask = IBV_SRQ_INIT_ATTR_PD | 1 << 20, .pd = pd };
+	struct side a, b;
+
+	create_pair(&a, &b);
+	FAILS(ibv_post_send(a.qp, &send, &bad), EINVAL); /* more than memory has */
+	CHECK(bad == &send);
+	FAILS(ibv_post_recv(a.qp, &recv, &bad_recv), EINVAL);
+	CHECK(bad_recv == &recv);
+	destroy(&a);
+	destroy(&b);
+	CHECK(!ibv_create_srq_ex(context, &srq) && errno == EOPNOTSUPP);
+}
+
 static void domains(void)
 {
 	struct ibv_td_init_attr init = { 0 };
@@ -47,6 +85,7 @@ static void domains(void)
 static void addresses(void)
 {
 	struct ibv_qp_attr to = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp_init_attr init;
 	union ibv_gid gid;
 	struct side s;
 
@@ -61,8 +100,31 @@ static void addresses(void)
 	to.ah_attr.grh.dgid = gid; /* but there is no GRH */
 	FAILS(ibv_modify_qp(s.qp, &to, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), EINVAL);
+	to.ah_attr.is_global = 1;
+	to.ah_attr.port_num = 0;
+	FAILS(ibv_modify_qp(s.qp, &to, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), EINVAL);
+	CHECK(!ibv_create_ah(pd, &to.ah_attr) && errno == EINVAL);
+	to.ah_attr.port_num = 1;
+	to.dest_qp_num = 0xff000005; /* of which 24 bits count, as of PSNs */
+	to.rq_psn = 0xff000006;
+	CHECK(!ibv_modify_qp(s.qp, &to, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	to.qp_state = IBV_QPS_RTS;
+	to.sq_psn = 0xff000007;
+	CHECK(!ibv_modify_qp(s.qp, &to, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		IBV_QP_MAX_QP_RD_ATOMIC));
+	CHECK(!ibv_query_qp(s.qp, &to, IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_SQ_PSN, &init));
+	CHECK(to.dest_qp_num == 5 && to.rq_psn == 6 && to.sq_psn == 7);
 	destroy(&s);
 	CHECK(mult_to_ibv_rate(-1) == IBV_RATE_MAX);
+}
+
+static void ids(void)
+{
+	struct rdma_cm_id *id;
+
+	CHECK(rdma_create_id(NULL, &id, NULL, 0x7777) == -1 && errno == EINVAL);
 }
 
 static void sockets(void)
@@ -96,8 +158,11 @@ int main(void)
 	alarm(60);
 	open_device();
 	regions();
+	rereg();
+	requests();
 	domains();
 	addresses();
+	ids();
 	sockets();
 	return 0;
 }
