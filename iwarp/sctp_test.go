@@ -158,3 +158,46 @@ func TestSCTPJunk(t *testing.T) {
 	}
 	c.Close()
 }
+
+// TestSCTPLastWords has a program close its device as soon as its last message has completed: the
+// message arrives, as it does over TCP.
+func TestSCTPLastWords(t *testing.T) {
+	ctx := bounded(t)
+	for range 4 {
+		a, _ := openSCTP(t)
+		b, _ := openSCTP(t)
+		l, err := cm.Listen(b, ":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted := make(chan *cm.Conn, 1)
+		go func() {
+			defer close(accepted)
+			if c, err := l.Accept(ctx); err == nil {
+				accepted <- c
+			}
+		}()
+		from, err := cm.Dial(ctx, a, l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := <-accepted
+		if to == nil {
+			t.Fatal("not accepted")
+		}
+		if err := from.Send(ctx, []byte("farewell")); err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+		m, err := to.Recv(ctx)
+		if err != nil {
+			t.Fatalf("the last message: %v", err)
+		}
+		if string(m.Bytes()) != "farewell" {
+			t.Errorf("the last message is %q", m.Bytes())
+		}
+		to.Close()
+		l.Close()
+		b.Close()
+	}
+}

@@ -25,6 +25,8 @@ const (
 	sctpSend = 1 << 20
 	// sctpMessage is the longest user message.
 	sctpMessage = 1 << 16
+	// sctpEnd is how long what was handed over has to arrive when a link is closed.
+	sctpEnd = 2 * time.Second
 )
 
 // errDead is the end of an association that nobody announced.
@@ -350,10 +352,12 @@ func (l *sctpLink) Close(abort bool) {
 	if n.closed {
 		return
 	}
+	broken := l.err != nil
 	n.enders.Go(func() {
 		defer l.packets.Close()
-		if !abort {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		// An ABORT would overtake what was handed over and not sent yet, whose work requests have completed.
+		if !abort || !broken && l.stream.BufferedAmount() > 0 {
+			ctx, cancel := context.WithTimeout(context.Background(), sctpEnd)
 			defer cancel()
 			if a.Shutdown(ctx) == nil {
 				return
