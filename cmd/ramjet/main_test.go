@@ -16,10 +16,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -108,17 +108,13 @@ func (r result) wantError(t *testing.T, status int, text string) {
 	}
 }
 
-// hosts numbers the loopback addresses of this test process.
-var hosts atomic.Uint32
-
 // testDevice returns the name of a device that no other test uses.
 func testDevice(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("needs more than one loopback address, which only Linux has from the start")
 	}
-	pid := os.Getpid()
-	return fmt.Sprintf("roce:127.%d.%d.%d", 1+pid>>8%60, pid%256, hosts.Add(1))
+	return "roce:" + loopback.Next().String()
 }
 
 // freePort returns a TCP port that nobody listens on, below those that the system gives out.
