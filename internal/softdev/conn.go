@@ -394,6 +394,12 @@ func (c *conn) fail(err error) {
 	}
 }
 
+// wanted says whether the program has not ended the stream: if it has, the peer may still take what
+// was sent, and the system sees to that when the link is closed.
+func (c *conn) wanted() bool {
+	return c.phase != ending && (c.phase != running || c.qp.engine.State() != verbs.Err)
+}
+
 // end closes the link.
 func (c *conn) end(abort bool) {
 	if c.phase == gone {

@@ -170,6 +170,7 @@ type memLink struct {
 	reading  bool
 	writing  bool
 	closed   bool
+	aborted  bool // so
 	held     bool // what arrives is not shown
 	full     bool // it takes nothing
 }
@@ -231,8 +232,8 @@ func (l *memLink) Write(pieces [][]byte) (n int, err error) {
 
 func (l *memLink) Shutdown() { l.net.web.change(func() { l.peer.end = true }) }
 
-func (l *memLink) Close(bool) {
-	l.net.web.change(func() { l.peer.end, l.closed = true, true; delete(l.net.links, l) })
+func (l *memLink) Close(abort bool) {
+	l.net.web.change(func() { l.peer.end, l.closed, l.aborted = true, true, abort; delete(l.net.links, l) })
 }
 
 func (l *memLink) LocalAddr() netip.AddrPort { return l.from }

@@ -353,3 +353,40 @@ func TestStreamForsaken(t *testing.T) {
 		t.Error(wc.Status)
 	}
 }
+
+// TestStreamClosedWhileEnding closes the device, or the queue pair, of a stream that the program has
+// ended and whose peer has not taken all that was sent: it may still take it. A stream that is in use
+// is aborted.
+func TestStreamClosedWhileEnding(t *testing.T) {
+	for name, c := range map[string]struct {
+		end, full bool
+		close     func(*streamSide, *verbs.QP) error
+		aborted   bool
+	}{
+		"in use":               {close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }, aborted: true},
+		"ended":                {end: true, close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }},
+		"ended, not sent":      {end: true, full: true, close: func(s *streamSide, _ *verbs.QP) error { return s.dev.Close() }},
+		"queue pair in use":    {close: func(_ *streamSide, q *verbs.QP) error { return q.Close() }, aborted: true},
+		"queue pair, not sent": {end: true, full: true, close: func(_ *streamSide, q *verbs.QP) error { return q.Close() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w web
+			a, b := w.newSide(t), w.newSide(t)
+			qa, _ := a.join(b, nil)
+			link := a.net.dialed[0]
+			link.peer.hold(true) // it does not hear of the end
+			w.change(func() { link.full = c.full })
+			a.post(qa, b, 8, verbs.Write)
+			a.rest()
+			if c.end {
+				a.ok(qa.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+			}
+			a.ok(c.close(a, qa))
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if !link.closed || link.aborted != c.aborted {
+				t.Errorf("closed: %v, aborted: %v", link.closed, link.aborted)
+			}
+		})
+	}
+}

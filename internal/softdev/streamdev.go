@@ -142,7 +142,7 @@ func (d *StreamDevice) Close() error {
 	}
 	d.closed = true
 	for c := range d.conns {
-		c.link.Close(true)
+		c.link.Close(c.wanted())
 	}
 	d.meet.close()
 	cqs := d.cqs

@@ -271,7 +271,7 @@ func (q *streamQP) Destroy() error {
 	}
 	q.leave()
 	if q.conn != nil {
-		q.conn.end(true)
+		q.conn.end(q.conn.wanted())
 	}
 	q.engine.Destroy()
 	delete(d.qps, q.engine.Num)
