@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,20 +19,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-var iwarpAddress atomic.Uint32
-
 // openIWARP opens an iWARP device of an address of its own.
 func openIWARP(t *testing.T) *verbs.Device {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("iWARP needs Linux")
-	}
-	n := iwarpAddress.Add(1)
-	dev, err := iwarp.Open(netip.AddrFrom4([4]byte{127, 200, byte(n >> 8), byte(n)}).String(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dev.Close() })
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, nil) })
 	return dev
 }
 

@@ -146,6 +146,8 @@ func TestCpInterrupted(t *testing.T) {
 				if r = client.wait(); r.status != 0 {
 					break
 				}
+				server.kill()
+				os.RemoveAll(dir) // disks have room for some copies only
 			}
 			if victim == "client" {
 				if r.status != exitInterrupted || !strings.Contains(r.stderr, "continues where this one stopped") {
