@@ -8,6 +8,9 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // mapped makes sure that memory is mapped, readable, and writable if need be: what pinning
@@ -16,17 +19,52 @@ func mapped(addr uintptr, length uint64, write bool) error {
 	if !addressable(addr, length) {
 		return efault
 	}
-	end := uint64(addr) + length
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
-		return nil // no way to know
+		return present(addr, length)
 	}
 	defer f.Close()
+	for at, end := uint64(addr), uint64(addr)+length; at < end; {
+		q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), addr: at}
+		switch _, _, e := unix.Syscall(unix.SYS_IOCTL, f.Fd(), procmapIoctl, uintptr(unsafe.Pointer(&q))); e {
+		case 0:
+		case unix.ENOENT:
+			return efault
+		default: // a kernel older than 6.11
+			return listed(f, addr, length, write)
+		}
+		if q.flags&procmapReadable == 0 || write && q.flags&procmapWritable == 0 {
+			return efault
+		}
+		at = q.to
+	}
+	return nil
+}
+
+// procmapQuery is struct procmap_query of <linux/fs.h>: it asks which mapping an address is in.
+// That takes no longer in a process that has many.
+type procmapQuery struct {
+	size, query, addr     uint64
+	from, to, flags       uint64
+	pageSize, off, inode  uint64
+	major, minor          uint32
+	nameSize, buildIDSize uint32
+	name, buildID         uint64
+}
+
+const (
+	procmapIoctl    = 3<<30 | unsafe.Sizeof(procmapQuery{})<<16 | 'f'<<8 | 17 // _IOWR
+	procmapReadable = 1
+	procmapWritable = 2
+)
+
+// listed finds the mappings in the list of all.
+func listed(f io.Reader, addr uintptr, length uint64, write bool) error {
 	text, err := io.ReadAll(f)
 	if err != nil {
-		return nil
+		return present(addr, length)
 	}
-	at := uint64(addr)
+	at, end := uint64(addr), uint64(addr)+length
 	for line := range bytes.Lines(text) {
 		from, to, mode, ok := mapping(line)
 		if !ok || to <= at {
@@ -40,6 +78,17 @@ func mapped(addr uintptr, length uint64, write bool) error {
 		}
 	}
 	return efault
+}
+
+// present makes sure that memory is mapped, where there is no way to know for what: without
+// /proc, or a descriptor to spare.
+func present(addr uintptr, length uint64) error {
+	into := addr % uintptr(os.Getpagesize())
+	// Asynchronous, which starts nothing and only looks.
+	if _, _, e := unix.Syscall(unix.SYS_MSYNC, addr-into, uintptr(length)+into, unix.MS_ASYNC); e == unix.ENOMEM {
+		return efault
+	}
+	return nil
 }
 
 // addressable says whether there can be such memory in a program.

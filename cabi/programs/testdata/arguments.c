@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #define FAILS(x, e) do { int r_ = (x); if (r_ != (e)) { \
@@ -27,6 +28,21 @@ static void regions(void)
 	FAILS(reg_errno(4096, SIZE_MAX, 0), EFAULT);
 	FAILS(reg_errno((uintptr_t)&errno, 0, 0), EINVAL);
 	FAILS(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 1), EINVAL);
+}
+
+/* Memory is looked at also where no descriptor is left to look with. */
+static void no_descriptors(void)
+{
+	struct rlimit old, none;
+	char c;
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &old));
+	none = old;
+	none.rlim_cur = 0;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &none));
+	FAILS(reg_errno(4096, 4096, 0), EFAULT);
+	CHECK(!ibv_dereg_mr(ibv_reg_mr(pd, &c, 1, IBV_ACCESS_LOCAL_WRITE)));
+	CHECK(!setrlimit(RLIMIT_NOFILE, &old));
 }
 
 /* What a region allows, its memory must allow, also after it was changed. */
@@ -158,6 +174,7 @@ int main(void)
 	alarm(60);
 	open_device();
 	regions();
+	no_descriptors();
 	rereg();
 	requests();
 	domains();
