@@ -124,9 +124,9 @@ func (c *Conn) Done() <-chan struct{} { return c.ended }
 // manager does behind the program's back.
 const closeWait = time.Second
 
-// Close ends the connection. What Send and Write have returned for is at the peer; what is
-// in flight fails with ErrDisconnected; messages that were not fetched are gone. The peer is
-// told, and Close waits for its answer for a second at most.
+// Close ends the connection. What Send and Write have returned for is at the peer, or over iWARP
+// with TCP, which goes on after Close; what is in flight fails with ErrDisconnected; messages that
+// were not fetched are gone. The peer is told, and Close waits for its answer for a second at most.
 func (c *Conn) Close() error {
 	var err error
 	c.closing.Do(func() {

@@ -29,9 +29,10 @@ func (c *Conn) Pool() *Pool {
 	return c.queues.pool
 }
 
-// Send sends one message and waits until the peer has received it. It copies p, which is
-// the caller's again on return, also if ctx ended before: then the message may still arrive.
-// What is longer than the peer's receives breaks the connection.
+// Send sends one message and waits until the peer has received it, or over iWARP, until TCP
+// has it (docs/iwarp.md). It copies p, which is the caller's again on return, also if ctx ended
+// before: then the message may still arrive. What is longer than the peer's receives breaks the
+// connection.
 func (c *Conn) Send(ctx context.Context, p []byte) error {
 	q := c.queues
 	if q == nil {
@@ -54,9 +55,8 @@ func (c *Conn) Send(ctx context.Context, p []byte) error {
 	return c.explain("send", err)
 }
 
-// SendFrom sends one message out of registered memory, without a copy, and waits until the
-// peer has received it. The memory is the device's until SendFrom returns nil or the
-// connection is closed.
+// SendFrom sends one message out of registered memory, without a copy, and waits as Send does.
+// The memory is the device's until SendFrom returns nil or the connection is closed.
 func (c *Conn) SendFrom(ctx context.Context, sgl ...verbs.SGE) error {
 	_, err := c.perform(ctx, "send", &verbs.SendWR{Op: verbs.Send, SGL: sgl})
 	return err
