@@ -92,7 +92,9 @@ func (o *Options) with(query string) (*Options, error) {
 		case "congestion":
 			c.Congestion = value
 		case "fpdu":
-			c.FPDU, err = strconv.Atoi(value)
+			if c.FPDU, err = strconv.Atoi(value); err != nil {
+				err = errors.New("it is a number of bytes, such as 1460")
+			}
 		case "crc":
 			err = onOff(value, &c.NoCRC)
 			c.NoCRC = !c.NoCRC

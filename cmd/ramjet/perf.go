@@ -131,6 +131,10 @@ func (f *perfFlags) localFor(ctx context.Context, host string) netip.Addr {
 
 // both runs the client here and the server in a second process.
 func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
+	local := f.localFor(c.Context(), "127.0.0.1")
+	if local.Unmap().Is6() {
+		return usagef("--loopback needs a device of an IPv4 address, not %v, or a kind such as iwarp:, as the other side's is one", local)
+	}
 	kind, options := f.device.kind()
 	if err := trustThisMachine(strings.TrimSuffix(kind, ":")); err != nil {
 		return err
@@ -144,7 +148,7 @@ func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
 			err = perr
 		}
 	}()
-	return f.client(c, configs, peer.Address, f.localFor(c.Context(), "127.0.0.1"))
+	return f.client(c, configs, peer.Address, local)
 }
 
 // client measures against the server at address.

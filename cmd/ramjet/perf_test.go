@@ -79,6 +79,7 @@ func TestPerfUsage(t *testing.T) {
 		"send bw --runs 0":                          "--runs is 0",
 		"send bw -p 70000":                          "--port is 70000",
 		"send bw --loopback 127.0.0.1":              "--loopback and a host exclude each other",
+		"send bw --loopback -d iwarp:::1":           "--loopback needs",
 		"send bw -d shmm":                           "no device name",
 		"send bw 127.0.0.1 -d roce:203.0.113.77":    "203.0.113.77 is no address of this host",
 		"send bw -d roce:203.0.113.77 -p 0":         "no address of this host",
