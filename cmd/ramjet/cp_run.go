@@ -89,8 +89,9 @@ func (r *copyRun) items(ctx context.Context, target string, as bool) error {
 		name := item.name(target, as)
 		var err error
 		if item.info.IsDir() {
-			err = r.client.Mkdir(ctx, name)
-			dirs = append(dirs, item)
+			if err = r.client.Mkdir(ctx, name); err == nil {
+				dirs = append(dirs, item)
+			}
 		} else {
 			err = r.file(ctx, item, name)
 		}

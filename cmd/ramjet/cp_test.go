@@ -179,6 +179,18 @@ func TestCpInterrupted(t *testing.T) {
 	}
 }
 
+// A directory that cannot be made fails once, as does each thing in it.
+func TestCpDirectoryInTheWay(t *testing.T) {
+	dir, at, _ := serveDir(t)
+	src := filepath.Join(t.TempDir(), "src")
+	writeRandom(t, filepath.Join(src, "sub", "a"), 10)
+	writeRandom(t, filepath.Join(dir, "src"), 10) // a file of that name
+	r := ramjetCmd(t, "cp", "-r", "-d", testDevice(t), src, at+":")
+	if r.status != exitFailed || !strings.HasSuffix(r.stderr, "\nramjet cp: 3 of 3 files and directories were not copied\n") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A file that cannot be copied does not keep the others from it.
 func TestCpSomeFail(t *testing.T) {
 	dir, at, _ := serveDir(t)
