@@ -7,7 +7,7 @@ import "github.com/ramjet-rdma/ramjet/verbs"
 // CreateQP makes a queue pair that the manager takes through its states: INIT now, so that
 // receives can be posted, RTR and RTS as the connection is made, ERR when it ends
 // (rdma_create_qp). Those of datagram services go to RTS at once. init.Type 0 stands for
-// what the port space needs. Closing the id closes it.
+// what the port space needs; XRC is ErrNotSupported. Closing the id closes it.
 func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) {
 	const op = "create_qp"
 	if pd == nil || pd.Device() != id.m.dev {
@@ -18,6 +18,9 @@ func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) {
 		if id.ps.datagrams() {
 			init.Type = verbs.UD
 		}
+	}
+	if init.Type > verbs.UD {
+		return nil, opErr(op, verbs.ErrNotSupported, "connections are made for RC and UC queue pairs, not for %v", init.Type)
 	}
 	if (init.Type == verbs.UD) != id.ps.datagrams() {
 		return nil, opErr(op, verbs.ErrInvalid, "a queue pair of type %v in port space %v", init.Type, id.ps)

@@ -138,9 +138,15 @@ static void addresses(void)
 
 static void ids(void)
 {
+	struct ibv_qp_init_attr attr = { .cap = { 1, 1, 1, 1, 0 }, .qp_type = IBV_QPT_XRC_SEND };
+	struct sockaddr_in here = { .sin_family = AF_INET };
 	struct rdma_cm_id *id;
 
 	CHECK(rdma_create_id(NULL, &id, NULL, 0x7777) == -1 && errno == EINVAL);
+	CHECK(inet_pton(AF_INET, strchr(getenv("RAMJET_DEVICES"), ':') + 1, &here.sin_addr) == 1);
+	CHECK(!rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) && !rdma_bind_addr(id, (struct sockaddr *)&here));
+	CHECK(rdma_create_qp(id, NULL, &attr) == -1 && errno == EOPNOTSUPP);
+	CHECK(!rdma_destroy_id(id));
 }
 
 static void sockets(void)
