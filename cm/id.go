@@ -129,7 +129,7 @@ func (id *ID) wrongState(op string) error {
 	case removed:
 		return opErr(op, verbs.ErrClosed, "the device is closed")
 	case failed, disconnected:
-		return opErr(op, ErrDisconnected, "%s", id.where())
+		return opErr(op, ErrDisconnected, "%v to %v", id.local, id.peer)
 	}
 	return opErr(op, verbs.ErrState, "the id is %v%s", id.state, id.where())
 }

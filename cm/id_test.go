@@ -206,7 +206,7 @@ func TestReject(t *testing.T) {
 	if !errors.As(got.Err, &why) || why.Reason != cm.ReasonConsumer || why.Address != server.id.LocalAddr().String() {
 		t.Errorf("%v", got.Err)
 	}
-	fails(t, e.ID.Accept(nil), cm.ErrDisconnected)
+	fails(t, e.ID.Accept(nil), cm.ErrDisconnected, "has ended: "+e.ID.LocalAddr().String()+" to "+e.ID.PeerAddr().String())
 	fails(t, client.id.Disconnect(), cm.ErrDisconnected)
 	ok(t, e.ID.Close())
 }

@@ -4,6 +4,7 @@ package rnet
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
@@ -58,6 +59,9 @@ func (d *Dialer) dial(ctx context.Context, address string) (*Conn, error) {
 	l, err := cm.Dial(ctx, d.Device, address, opts...)
 	c, err := s.finish(l, err)
 	if err != nil {
+		if err == ctx.Err() {
+			err = fmt.Errorf("%s: %w", address, err)
+		}
 		return nil, &net.OpError{Op: "dial", Net: "rdma", Err: withTimeout(err)}
 	}
 	return c, nil

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -32,6 +33,23 @@ func TestTimeouts(t *testing.T) {
 	_, err := d.Dial("rdma", net.JoinHostPort(loopback.Next().String(), "1"))
 	if e, ok := err.(net.Error); !ok || !e.Timeout() {
 		t.Errorf("dialing an address of nobody: %v", err)
+	}
+}
+
+// What ends with its context says whom it was about.
+func TestDialContextEnds(t *testing.T) {
+	dev, _ := open(t)
+	at := net.JoinHostPort(loopback.Next().String(), "1")
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for _, ctx := range []context.Context{canceled, late} {
+		_, err := Dial(ctx, dev, at)
+		var e net.Error
+		if !errors.Is(err, ctx.Err()) || !errors.As(err, &e) || e.Timeout() != (ctx == late) || !strings.Contains(err.Error(), at) {
+			t.Errorf("%v: %v", ctx.Err(), err)
+		}
 	}
 }
 

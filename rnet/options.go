@@ -32,7 +32,7 @@ type Options struct {
 	SendBuffer int // bytes that may be on their way to the peer; default DefaultBuffer
 	RecvBuffer int // bytes that the peer may send before they are read; default DefaultBuffer
 	SendQueue  int // messages in flight to the peer, at least 16; default DefaultQueue
-	RecvQueue  int // messages in flight from the peer, 16 to 16384; default DefaultQueue
+	RecvQueue  int // messages in flight from the peer, at least 16; default DefaultQueue
 
 	// Inline is how many bytes Write sends out of the caller's memory without going through
 	// the send buffer. Default DefaultInline, or what the device can; negative: none.
