@@ -162,6 +162,7 @@ func TestSCTPJunk(t *testing.T) {
 // TestSCTPLastWords has a program close its device as soon as its last message has completed: the
 // message arrives, as it does over TCP.
 func TestSCTPLastWords(t *testing.T) {
+	iwarp.PatientSCTP(t)
 	ctx := bounded(t)
 	for range 4 {
 		a, _ := openSCTP(t)

@@ -25,9 +25,10 @@ const (
 	sctpSend = 1 << 20
 	// sctpMessage is the longest user message.
 	sctpMessage = 1 << 16
-	// sctpEnd is how long what was handed over has to arrive when a link is closed.
-	sctpEnd = 2 * time.Second
 )
+
+// sctpEnd is how long what was handed over has to arrive when a link is closed.
+var sctpEnd = 2 * time.Second
 
 // errDead is the end of an association that nobody announced.
 var errDead = errors.New("the association has ended")

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iwarp
+
+import (
+	"testing"
+	"time"
+)
+
+// PatientSCTP gives what was handed over any time to arrive, for tests on machines that are busy.
+func PatientSCTP(t *testing.T) {
+	was := sctpEnd
+	sctpEnd = time.Minute
+	t.Cleanup(func() { sctpEnd = was })
+}
