@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,6 +59,7 @@ func newPipeCmd() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(log, "connected with %v\n", conn.RemoteAddr())
+			signal.Ignore(syscall.SIGPIPE) // the peer is told, too, when nobody takes the output any more
 			return runPipe(c.Context(), conn, c.InOrStdin(), c.OutOrStdout())
 		})
 	})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -22,11 +23,20 @@ import (
 // closed. With -l and -v it returns once the pipe listens.
 func startPipe(t *testing.T, args ...string) (*running, io.WriteCloser) {
 	t.Helper()
+	return startPipeTo(t, nil, args...)
+}
+
+// startPipeTo is startPipe with an output other than the result's, unless that is nil.
+func startPipeTo(t *testing.T, out *os.File, args ...string) (*running, io.WriteCloser) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	cmd, end := command(ctx, append([]string{"pipe"}, args...)...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
+	}
+	if out != nil {
+		cmd.Stdout = out
 	}
 	listening := make(chan struct{})
 	cmd.Stderr = io.MultiWriter(cmd.Stderr, &watcher{text: "waiting at", seen: listening})
@@ -191,6 +201,33 @@ func TestPipeSilentPeerKilled(t *testing.T) {
 	defer end.Close()
 	if err := runPipe(ctx, c.(*rnet.Conn), in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Errorf("after the peer's death: %v", err)
+	}
+}
+
+// Whoever took the output is gone, as with `| head`: the peer is told.
+func TestPipeOutputClosed(t *testing.T) {
+	at := testDevice(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	server, _ := startPipeTo(t, w, "-l", "-v", host(at)+":7000")
+	w.Close()
+	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
+	c, err := d.Dial("rdma", host(at)+":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if got := server.wait(); got.status != exitFailed || !strings.Contains(got.stderr, "\nramjet pipe: write ") {
+		t.Errorf("%+v", got)
 	}
 }
 
