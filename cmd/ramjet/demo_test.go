@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -32,7 +33,7 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		`^Two processes, roce:127\.\d+\.\d+\.1 and roce:127\.\d+\.\d+\.2, over RoCEv2`,
 		`(?m)^operation +transport +size +verified in both +round trip +TCP +bandwidth +TCP`,
-		`(?m)^SEND +RC +64 B +2000 × 64 B, all bytes +\d+\.\d µs +\d+\.\d µs *$`,
+		fmt.Sprintf(`(?m)^SEND +RC +64 B +%d × 64 B, all bytes +\d+\.\d µs +\d+\.\d µs *$`, 2*(&demo{}).effort().messages),
 		`(?m)^SEND with immediate +RC +64 B`,
 		`(?m)^WRITE +RC +64 B`,
 		`(?m)^WRITE with immediate +RC +64 B`,
