@@ -20,7 +20,8 @@ cflags=(-O2 -g -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -fPIC -f
 # The libraries stay loaded after dlclose, as Go's does: its threads are still there.
 ldflags=(-shared '-Wl,-z,relro,-z,now,-z,defs,-z,nodelete' '-Wl,-Bsymbolic-functions')
 
-CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared -ldflags='-s -w' -o "$out/libramjet.so" .
+# The runtime must not interrupt threads by SIGURG, which is the program's: see c/load.c.
+CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared -ldflags='-s -w -X=runtime.godebugDefault=asyncpreemptoff=1' -o "$out/libramjet.so" .
 rm -f "$out/libramjet.h"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibverbs.so.1 -Wl,--version-script=c/ibverbs.map \
 	-o "$out/libibverbs.so.1" c/load.c c/device.c c/memory.c c/queues.c c/extended.c c/names.c c/private.c -ldl

@@ -63,17 +63,18 @@ static int copy(char *name, size_t room)
 static int load(void)
 {
 	char name[PATH_MAX];
+	struct sigaction urgent;
 	sigset_t block, old;
 	void *lib;
 
 	if (path(name, sizeof name) || (loaded_before && copy(name, sizeof name)))
 		return -1;
 	/* The program's signals are for its own threads, not for Go's, whose stacks are small.
-	 * What is blocked while the runtime starts is blocked in all of its threads, but for what
-	 * it needs itself: faults, and SIGURG, by which it interrupts its own. */
+	 * What is blocked while the runtime starts is blocked in all of its threads, but for the
+	 * faults, which it needs itself. */
 	sigfillset(&block);
-	sigdelset(&block, SIGURG);
 	pthread_sigmask(SIG_SETMASK, &block, &old);
+	sigaction(SIGURG, NULL, &urgent);
 	lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!lib) {
@@ -85,6 +86,8 @@ static int load(void)
 #include "cmcalls.h"
 #include "rscalls.h"
 #undef CALL
+	table.clock(0); /* returns when the runtime has started, and set up its handlers */
+	sigaction(SIGURG, &urgent, NULL); /* it has one for what build.sh turns off, and passes nothing on */
 	return 0;
 }
 

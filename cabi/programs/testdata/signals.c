@@ -26,6 +26,14 @@ static void tick(int sig)
 		elsewhere = 1;
 }
 
+static volatile sig_atomic_t urgent;
+
+static void urge(int sig)
+{
+	(void)sig;
+	urgent++;
+}
+
 static void fault(int sig)
 {
 	(void)sig;
@@ -34,7 +42,8 @@ static void fault(int sig)
 
 int main(void)
 {
-	struct sigaction tick_action = { .sa_handler = tick }, fault_action = { .sa_handler = fault }, got;
+	struct sigaction tick_action = { .sa_handler = tick }, fault_action = { .sa_handler = fault },
+		urge_action = { .sa_handler = urge }, got;
 	struct itimerval every = { { 0, 1000 }, { 0, 1000 } }, off = { 0 };
 	sigset_t mask, after;
 	int i;
@@ -45,13 +54,16 @@ int main(void)
 	CHECK(!pthread_sigmask(SIG_SETMASK, &mask, NULL));
 	CHECK(!sigaction(SIGALRM, &tick_action, NULL));
 	CHECK(!sigaction(SIGSEGV, &fault_action, NULL));
+	CHECK(!sigaction(SIGURG, &urge_action, NULL));
 	open_device();
 	CHECK(!sigaction(SIGALRM, NULL, &got) && got.sa_handler == tick);
+	CHECK(!sigaction(SIGURG, NULL, &got) && got.sa_handler == urge);
+	CHECK(!raise(SIGURG) && urgent == 1);
 	CHECK(!setitimer(ITIMER_REAL, &every, NULL));
 	for (i = 0; i < 200 || ticks < 20; i++)
 		exchange();
 	CHECK(!setitimer(ITIMER_REAL, &off, NULL));
-	CHECK(!elsewhere);
+	CHECK(!elsewhere && urgent == 1);
 	CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &after));
 	CHECK(sigismember(&after, SIGUSR2) && !sigismember(&after, SIGALRM) && !sigismember(&after, SIGTERM));
 	if (!sigsetjmp(back, 1)) {
