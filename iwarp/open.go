@@ -36,10 +36,11 @@ type Options struct {
 }
 
 // Open opens the iWARP device of a local address, such as "192.0.2.7", "fd09::1" or
-// "fe80::1%eth0": peers' addresses that begin with fe80 are on that link. Options can stand behind it, as "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on"; they go
-// before those in opt.
+// "fe80::1%eth0": peers' addresses that begin with fe80 are on that link. Options can stand behind
+// it, as "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on"; they go before those in opt.
 //
-// Up to 16 devices can have one address, mostly in several processes.
+// Up to 16 devices can have one address, mostly in several processes; over SCTP, one. Systems
+// other than Linux have iWARP over SCTP only, and ErrNotSupported for the rest.
 func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt == nil {
 		opt = &Options{}
