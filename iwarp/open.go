@@ -55,7 +55,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		return nil, fmt.Errorf("iwarp: %q is no IP address: give one of this host, such as iwarp:127.0.0.1", address)
 	}
 	addr = addr.Unmap()
-	if addr.IsUnspecified() || addr.IsMulticast() {
+	if addr.IsUnspecified() || addr.IsMulticast() || addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
 		return nil, fmt.Errorf("iwarp: %v stands for no single address: give one of this host", addr)
 	}
 	if opt.FPDU != 0 && (opt.FPDU < 128 || opt.FPDU > 1<<16) {
