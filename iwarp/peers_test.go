@@ -265,7 +265,7 @@ func TestHalfOpen(t *testing.T) {
 
 // TestAddresses opens what cannot be.
 func TestAddresses(t *testing.T) {
-	for _, a := range []string{"", "nowhere", "0.0.0.0", "224.0.0.1", "203.0.113.77"} {
+	for _, a := range []string{"", "nowhere", "0.0.0.0", "224.0.0.1", "255.255.255.255", "203.0.113.77"} {
 		if dev, err := iwarp.Open(a, nil); err == nil {
 			dev.Close()
 			t.Errorf("%q could be opened", a)
