@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -64,6 +65,7 @@ static int load(void)
 {
 	char name[PATH_MAX];
 	struct sigaction urgent;
+	struct rlimit files;
 	sigset_t block, old;
 	void *lib;
 
@@ -75,6 +77,7 @@ static int load(void)
 	sigfillset(&block);
 	pthread_sigmask(SIG_SETMASK, &block, &old);
 	sigaction(SIGURG, NULL, &urgent);
+	getrlimit(RLIMIT_NOFILE, &files);
 	lib = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!lib) {
@@ -86,8 +89,9 @@ static int load(void)
 #include "cmcalls.h"
 #include "rscalls.h"
 #undef CALL
-	table.clock(0); /* returns when the runtime has started, and set up its handlers */
-	sigaction(SIGURG, &urgent, NULL); /* it has one for what build.sh turns off, and passes nothing on */
+	table.clock(0); /* returns when the runtime has started, and done what is undone here */
+	sigaction(SIGURG, &urgent, NULL); /* its handler is for what build.sh turns off, and passes nothing on */
+	setrlimit(RLIMIT_NOFILE, &files); /* it raises the limit, and select is good for 1024 only */
 	return 0;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The program's signals reach its own handlers in its own threads, whose masks stay as they
- * are; its handler of faults gets those that are its own. */
+ * are; its handler of faults gets those that are its own. Its limit of descriptors stays, too. */
 
 #include "kit.h"
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 
 static volatile sig_atomic_t ticks;
@@ -45,6 +46,7 @@ int main(void)
 	struct sigaction tick_action = { .sa_handler = tick }, fault_action = { .sa_handler = fault },
 		urge_action = { .sa_handler = urge }, got;
 	struct itimerval every = { { 0, 1000 }, { 0, 1000 } }, off = { 0 };
+	struct rlimit files, files_after;
 	sigset_t mask, after;
 	int i;
 
@@ -55,10 +57,14 @@ int main(void)
 	CHECK(!sigaction(SIGALRM, &tick_action, NULL));
 	CHECK(!sigaction(SIGSEGV, &fault_action, NULL));
 	CHECK(!sigaction(SIGURG, &urge_action, NULL));
+	CHECK(!getrlimit(RLIMIT_NOFILE, &files));
+	files.rlim_cur = 256;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &files));
 	open_device();
 	CHECK(!sigaction(SIGALRM, NULL, &got) && got.sa_handler == tick);
 	CHECK(!sigaction(SIGURG, NULL, &got) && got.sa_handler == urge);
 	CHECK(!raise(SIGURG) && urgent == 1);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &files_after) && files_after.rlim_cur == files.rlim_cur);
 	CHECK(!setitimer(ITIMER_REAL, &every, NULL));
 	for (i = 0; i < 200 || ticks < 20; i++)
 		exchange();
