@@ -8,15 +8,18 @@
 #define _GNU_SOURCE
 #include "ramjet.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,6 +64,49 @@ static int copy(char *name, size_t room)
 	return 0;
 }
 
+union name {
+	struct sockaddr any;
+	struct sockaddr_in in; /* whose port is where that of IPv6 is */
+	struct sockaddr_un un;
+	struct sockaddr_storage room;
+};
+
+/* ours says whether a socket is one of RoCEv2's port, or of the processes that share an address. */
+static int ours(int fd, const union name *at, socklen_t size)
+{
+	static const char door[8] = "\0ramjet/";
+	int type = 0;
+	socklen_t n = sizeof type;
+
+	switch (at->any.sa_family) {
+	case AF_INET: case AF_INET6:
+		return at->in.sin_port == htons(4791) && !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) && type == SOCK_DGRAM;
+	case AF_UNIX:
+		return size > offsetof(struct sockaddr_un, sun_path) + sizeof door && !memcmp(at->un.sun_path, door, sizeof door);
+	}
+	return 0;
+}
+
+/* close_inherited closes what was the parent's sockets. Nobody serves them here, and while they
+ * are open nobody else can have the addresses of a parent that has ended. */
+static void close_inherited(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		int fd = e->d_name[0] == '.' ? -1 : atoi(e->d_name);
+		union name here, there;
+		socklen_t nhere = sizeof here, nthere = sizeof there;
+
+		if ((!getsockname(fd, &here.any, &nhere) && ours(fd, &here, nhere)) ||
+		    (!getpeername(fd, &there.any, &nthere) && there.any.sa_family == AF_UNIX && ours(fd, &there, nthere)))
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 static int load(void)
 {
 	char name[PATH_MAX];
@@ -71,6 +117,8 @@ static int load(void)
 
 	if (path(name, sizeof name) || (loaded_before && copy(name, sizeof name)))
 		return -1;
+	if (loaded_before)
+		close_inherited();
 	/* The program's signals are for its own threads, not for Go's, whose stacks are small.
 	 * What is blocked while the runtime starts is blocked in all of its threads, but for the
 	 * faults, which it needs itself. */

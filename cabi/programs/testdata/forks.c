@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <rdma/rdma_cma.h>
+#include <sys/prctl.h>
 
 static void in_child(void (*f)(void))
 {
@@ -52,8 +53,29 @@ static void use(void)
 	manage();
 }
 
+static int go[2];
+
+/* orphan ends, and leaves a child that then uses the address that it had itself. */
+static void orphan(void)
+{
+	char c;
+
+	open_device();
+	if (fork())
+		return;
+	alarm(170);
+	CHECK(read(go[0], &c, 1) == 1);
+	use();
+}
+
 int main(void)
 {
+	int status;
+
+	CHECK(!prctl(PR_SET_CHILD_SUBREAPER, 1) && !pipe(go));
+	in_child(orphan);
+	CHECK(write(go[1], "", 1) == 1);
+	CHECK(wait(&status) > 0 && status == 0);
 	CHECK(!ibv_fork_init());
 	in_child(use); /* as daemons do */
 	use();
