@@ -214,6 +214,7 @@ func TestHelpAndCompletion(t *testing.T) {
 	for args, text := range map[string]string{
 		"":                     "pingpong",
 		"--help":               "devices",
+		"--version":            "ramjet version ",
 		"help demo":            "--pcap",
 		"pingpong":             "ibv_rc_pingpong",
 		"pingpong rc --help":   "--rx-depth",
