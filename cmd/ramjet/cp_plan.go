@@ -24,6 +24,7 @@ type copyItem struct {
 	base  string // name of the source that it belongs to
 	below string // path within the source, "." for the source itself
 	info  fs.FileInfo
+	err   error // why not all is known that belongs to it; without info nothing is
 }
 
 // name is the item's at the server: target names the directory that the sources go to, or,
@@ -50,7 +51,7 @@ func planCopy(sources []string, recursive bool) (*copyPlan, error) {
 		base := filepath.Base(whole)
 		switch {
 		case info.Mode().IsRegular():
-			p.add(copyItem{source, base, ".", info})
+			p.add(copyItem{local: source, base: base, below: ".", info: info})
 		case !info.IsDir():
 			return nil, usagef("%s is neither a file nor a directory", source)
 		case !recursive:
@@ -66,35 +67,36 @@ func planCopy(sources []string, recursive bool) (*copyPlan, error) {
 
 func (p *copyPlan) add(i copyItem) {
 	p.items = append(p.items, i)
-	if !i.info.IsDir() {
+	if i.info != nil && !i.info.IsDir() {
 		p.files++
 		p.bytes += i.info.Size()
 	}
 }
 
-// walk adds a directory with all that is in it.
+// walk adds a directory with all that is in it. What cannot be read keeps nothing else from it.
 func (p *copyPlan) walk(source, base string) error {
 	root := filepath.Clean(source)
 	if info, err := os.Lstat(root); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		root += string(filepath.Separator) // WalkDir does not follow a link
 	}
 	return filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
+		switch {
+		case e == nil:
 			return err
+		case err != nil: // of the directory that was added a moment ago
+			p.items[len(p.items)-1].err = err
+			return nil
 		}
 		if !e.IsDir() && !e.Type().IsRegular() {
 			p.skipped = append(p.skipped, name)
 			return nil
 		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
 		below, err := filepath.Rel(root, name)
 		if err != nil {
 			return err
 		}
-		p.add(copyItem{name, base, filepath.ToSlash(below), info})
+		info, err := e.Info()
+		p.add(copyItem{name, base, filepath.ToSlash(below), info, err})
 		return nil
 	})
 }

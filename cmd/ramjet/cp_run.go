@@ -87,12 +87,16 @@ func (r *copyRun) items(ctx context.Context, target string, as bool) error {
 	for i := range r.plan.items {
 		item := &r.plan.items[i]
 		name := item.name(target, as)
-		var err error
-		if item.info.IsDir() {
-			if err = r.client.Mkdir(ctx, name); err == nil {
+		err := item.err
+		switch {
+		case item.info == nil:
+		case item.info.IsDir():
+			if failed := r.client.Mkdir(ctx, name); failed != nil {
+				err = failed
+			} else {
 				dirs = append(dirs, item)
 			}
-		} else {
+		default:
 			err = r.file(ctx, item, name)
 		}
 		if err := r.note(ctx, item, err); err != nil {

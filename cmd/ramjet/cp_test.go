@@ -219,6 +219,39 @@ func TestCpSomeFail(t *testing.T) {
 	}
 }
 
+// Nor does a directory that cannot be read: here those whose paths are longer than the system takes.
+func TestCpUnreadable(t *testing.T) {
+	dir, at, _ := serveDir(t)
+	src := filepath.Join(t.TempDir(), "src")
+	writeRandom(t, filepath.Join(src, "a"), 10)
+	writeRandom(t, filepath.Join(src, "z"), 10)
+	root, err := os.OpenRoot(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := root.MkdirAll("long"+strings.Repeat("/"+strings.Repeat("x", 250), 17), 0o700); err != nil {
+		t.Skip(err)
+	}
+	r := ramjetCmd(t, "cp", "-r", "-d", testDevice(t), src, at+":")
+	if r.status != exitFailed || !strings.Contains(r.stderr, "name too long") || !strings.Contains(r.stderr, "files and directories were not copied") {
+		t.Errorf("%+v", r)
+	}
+	for _, name := range []string{"a", "z"} {
+		if _, err := os.Stat(filepath.Join(dir, "src", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What listens there is no server of files.
+func TestCpToPipe(t *testing.T) {
+	at, file := testDevice(t), filepath.Join(t.TempDir(), "file")
+	writeRandom(t, file, 10)
+	startPipe(t, "-l", "-v", host(at)+":7000")
+	ramjetCmd(t, "cp", "-d", testDevice(t), file, host(at)+":7000:").wantError(t, exitFailed, "no reason was given")
+}
+
 func TestCpErrors(t *testing.T) {
 	dir, at, _ := serveDir(t)
 	here, file := testDevice(t), filepath.Join(t.TempDir(), "file")

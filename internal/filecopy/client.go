@@ -3,6 +3,7 @@
 package filecopy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,8 @@ func Dial(ctx context.Context, dev *verbs.Device, address string, timeout time.D
 	if err != nil {
 		reject := (*cm.RejectError)(nil)
 		if errors.As(err, &reject) && reject.Reason == cm.ReasonConsumer {
-			return nil, fmt.Errorf("%w: %s", err, Printable(strings.TrimRight(string(reject.PrivateData), "\x00")))
+			why := strings.TrimRight(string(reject.PrivateData), "\x00")
+			return nil, fmt.Errorf("%w: %s", err, cmp.Or(Printable(why), "no reason was given: is it `ramjet serve`?"))
 		}
 		return nil, err
 	}
