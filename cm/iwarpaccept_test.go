@@ -13,11 +13,17 @@ import (
 	wire "github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// request sends an MPA request, without speaking iWARP otherwise.
-func request(t *testing.T, ctx context.Context, to string, frame []byte) *net.TCPConn {
+// listenAsked returns a listener, and the connection of a peer that has sent it an MPA request
+// and does not speak iWARP otherwise.
+func listenAsked(t *testing.T, ctx context.Context, frame []byte) (*cm.Listener, *net.TCPConn) {
 	t.Helper()
+	l, err := cm.Listen(openIWARP(t), ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", to)
+	conn, err := d.DialContext(ctx, "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +33,7 @@ func request(t *testing.T, ctx context.Context, to string, frame []byte) *net.TC
 	if _, err := conn.Write(frame); err != nil {
 		t.Fatal(err)
 	}
-	return conn.(*net.TCPConn)
+	return l, conn.(*net.TCPConn)
 }
 
 // enhanced is a request of revision 2 that says what e does.
@@ -72,30 +78,18 @@ func acceptsFrom(t *testing.T, ctx context.Context, l *cm.Listener, dev *verbs.D
 // hear of it.
 func TestIWARPAcceptGone(t *testing.T) {
 	ctx := bounded(t)
-	a, b := openIWARP(t), openIWARP(t)
-	l, err := cm.Listen(b, ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	conn := request(t, ctx, l.Addr().String(), enhanced(wire.Enhanced{PeerToPeer: true, RTRWrite: true}))
+	l, conn := listenAsked(t, ctx, enhanced(wire.Enhanced{PeerToPeer: true, RTRWrite: true}))
 	conn.SetLinger(0)
 	conn.Close()
-	acceptsFrom(t, ctx, l, a)
+	acceptsFrom(t, ctx, l, openIWARP(t))
 }
 
 // TestIWARPAcceptUnusable has a peer ask for what cannot be: a ready-to-receive message, and it
 // knows none. It is turned down, and who accepts does not hear of it.
 func TestIWARPAcceptUnusable(t *testing.T) {
 	ctx := bounded(t)
-	a, b := openIWARP(t), openIWARP(t)
-	l, err := cm.Listen(b, ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	conn := request(t, ctx, l.Addr().String(), enhanced(wire.Enhanced{PeerToPeer: true}))
-	acceptsFrom(t, ctx, l, a)
+	l, conn := listenAsked(t, ctx, enhanced(wire.Enhanced{PeerToPeer: true}))
+	acceptsFrom(t, ctx, l, openIWARP(t))
 	var f wire.Frame
 	reply := make([]byte, wire.FrameHeaderLen)
 	if _, err := io.ReadFull(conn, reply); err != nil || !f.Decode(reply) || f.Flags&wire.FlagReject == 0 {
@@ -107,12 +101,7 @@ func TestIWARPAcceptUnusable(t *testing.T) {
 // it does not count (RFC 5044 section 7.1), and the peer may READ.
 func TestIWARPReservedFlag(t *testing.T) {
 	ctx := bounded(t)
-	l, err := cm.Listen(openIWARP(t), ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	request(t, ctx, l.Addr().String(), (&wire.Frame{Kind: wire.Request, Revision: 1, Flags: wire.FlagEnhanced}).Append(nil))
+	l, _ := listenAsked(t, ctx, (&wire.Frame{Kind: wire.Request, Revision: 1, Flags: wire.FlagEnhanced}).Append(nil))
 	c, err := l.Accept(ctx)
 	if err != nil {
 		t.Fatal(err)
