@@ -4,18 +4,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
 )
 
 func main() {
@@ -45,9 +45,7 @@ func main() {
 func newRootCmd(out io.Writer) *cobra.Command {
 	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
 	root.SilenceUsage, root.SilenceErrors = true, true
-	if info, ok := debug.ReadBuildInfo(); ok {
-		root.Version = cmp.Or(info.Main.Version, "(devel)")
-	}
+	root.Version = softdev.Version()
 	root.SetOut(out)
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newPingCmd(),
 		newCpCmd(), newServeCmd(), newPipeCmd(), newRunCmd())

@@ -83,7 +83,7 @@ func newCore(m mover) core {
 // attrOf returns the attributes that all devices have in common.
 func attrOf(name, kind string, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
-		Name: name, Kind: kind, Firmware: version(), NodeGUID: guid, SysImageGUID: guid, Ports: 1,
+		Name: name, Kind: kind, Firmware: Version(), NodeGUID: guid, SysImageGUID: guid, Ports: 1,
 		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: maxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE,
 		MaxInline: maxInline, MaxCQ: maxObjects, MaxCQE: maxCQE, MaxMR: maxObjects, MaxMW: maxObjects, MaxPD: maxObjects,
 		MaxSRQ: maxObjects, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,

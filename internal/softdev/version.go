@@ -7,7 +7,9 @@ import (
 	"sync"
 )
 
-// version is the module's version, which devices give as that of their firmware.
+// Version returns the module's version, which devices give as that of their firmware.
+func Version() string { return version() }
+
 var version = sync.OnceValue(func() string {
 	const path = "github.com/ramjet-rdma/ramjet"
 	if info, ok := debug.ReadBuildInfo(); ok {
