@@ -27,7 +27,10 @@ func init() { taken.Store(uint32(os.Getpid()) << 10) }
 // Next returns an address of 127.128.0.0/10 that no other test of the process has.
 func Next() netip.Addr {
 	n := taken.Add(1)
-	return netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), max(1, byte(n))})
+	for byte(n) == 0 { // a host's part of zeros is not used
+		n = taken.Add(1)
+	}
+	return netip.AddrFrom4([4]byte{127, 128 | byte(n>>16)&63, byte(n >> 8), byte(n)})
 }
 
 // Open opens a device of an address of its own, and closes it with the test, which it skips
