@@ -17,6 +17,7 @@ var datagramTests = []test{
 	{name: "UD/QKey", run: testQKey, needs: []Ability{Datagrams}},
 	{name: "UD/TooLong", run: testDatagramTooLong, needs: []Ability{Datagrams}},
 	{name: "UD/ReceiveTooSmall", run: testDatagramRecvSmall, needs: []Ability{Datagrams}},
+	{name: "UD/ReceiveTooSmall/SRQ", run: testDatagramRecvSmallSRQ, needs: []Ability{Datagrams, SharedRecvs}},
 	{name: "UD/Dropped", run: testDatagramDropped, needs: []Ability{Datagrams}},
 	{name: "UD/AH", run: testAH, needs: []Ability{Datagrams}},
 	{name: "UD/Multicast", run: testMulticast, needs: []Ability{Datagrams, Multicast}},
@@ -174,11 +175,37 @@ func testDatagramTooLong(t *T) {
 	b.received(verbs.Success)
 }
 
+// testDatagramRecvSmall sends datagrams that are longer than the receive: they are dropped, and the
+// receive is there for the next one.
 func testDatagramRecvSmall(t *T) {
 	a, b, ah := datagramPair(t)
 	b.recv(1, 0, grhLen+9)
-	a.do(a.datagram(ah, b, 10))
-	b.received(verbs.LocalLengthError)
+	a.dropsTooLong(b, ah)
+}
+
+func testDatagramRecvSmallSRQ(t *T) {
+	a, b, ah := datagramPair(t)
+	srq := value(b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 4, MaxSGE: 1}))(t)
+	b.addQP(verbs.QPInit{Type: verbs.UD, SRQ: srq})
+	t.ok(b.qp.StartUD(qkey))
+	t.ok(srq.PostRecv(&verbs.RecvWR{ID: 1, SGL: b.sgl(0, grhLen+9)}))
+	a.dropsTooLong(b, ah)
+}
+
+// dropsTooLong sends datagrams that do not fit the only receive of b, and one that does.
+func (a *end) dropsTooLong(b *end, ah *verbs.AH) {
+	t := a.t
+	t.Helper()
+	for range 3 {
+		a.do(a.datagram(ah, b, 10))
+	}
+	a.fill(0, 9, 7)
+	a.do(a.datagram(ah, b, 9))
+	if wc := b.received(verbs.Success); wc.ID != 1 || wc.ByteLen != grhLen+9 {
+		t.Errorf("receive completion %+v", wc)
+	}
+	b.holds(grhLen, 9, 7)
+	b.state(verbs.RTS)
 }
 
 // testDatagramDropped sends to nobody, and to a queue pair without a receive.

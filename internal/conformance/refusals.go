@@ -12,6 +12,7 @@ var refusalTests = []test{
 	{name: "Refused/Receive", run: testReceiveRefused},
 	{name: "Refused/ReceiveTooSmall", run: testReceiveTooSmall},
 	{name: "Refused/UC", run: testUCRefused, needs: []Ability{Unreliable}},
+	{name: "Refused/UC/ReceiveTooSmall", run: testUCReceiveTooSmall, needs: []Ability{Unreliable}},
 }
 
 // refused posts a work request that the peer must refuse, and checks both sides.
@@ -154,6 +155,28 @@ func testReceiveTooSmall(t *T) {
 }
 
 // testUCRefused holds that UC drops in silence what RC would refuse (IBTA 9.8.3).
+// testUCReceiveTooSmall sends messages that are longer than the receive over UC: they are dropped,
+// and the receive is there for the next one.
+func testUCReceiveTooSmall(t *T) {
+	a, b := t.pair(setup{qp: verbs.QPInit{Type: verbs.UC}})
+	b.recv(1, 0, 5000)
+	for _, n := range []int{5001, 60000} {
+		a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
+	}
+	a.fill(0, 5000, 7)
+	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 5000)})
+	if wc := b.received(verbs.Success); wc.ID != 1 || wc.ByteLen != 5000 {
+		t.Errorf("receive completion %+v", wc)
+	}
+	b.holds(0, 5000, 7)
+	b.mr.Do(func(p []byte) {
+		if p[5000] != 0 {
+			t.Error("written past the receive")
+		}
+	})
+	b.state(verbs.RTS)
+}
+
 func testUCRefused(t *T) {
 	a, b := t.pair(setup{qp: verbs.QPInit{Type: verbs.UC}})
 	bad := b.at(0)

@@ -17,7 +17,8 @@ const (
 	DropDuplicate            // seen before
 	DropNoReceive            // no receive was posted
 	DropGhost                // response to nothing that is outstanding
-	DropLength               // longer than the receive
+	DropLength               // of a length that no such packet has
+	DropTooLong              // UC, UD: the message is longer than the receive, which stays posted
 	DropInvalid              // a request that the specification does not allow here
 	DropAccess               // key or access mismatch
 	DropNoDestination        // no such queue pair
@@ -30,7 +31,7 @@ const (
 
 func (r Reason) String() string {
 	return [...]string{"taken", "bad_state", "wrong_transport", "pkey_mismatch", "qkey_mismatch", "out_of_sequence", "duplicate",
-		"no_receive_posted", "unexpected_response", "bad_length", "invalid_request", "access_denied", "no_such_qp",
+		"no_receive_posted", "unexpected_response", "bad_length", "longer_than_receive", "invalid_request", "access_denied", "no_such_qp",
 		"wrong_source_address", "malformed", "icrc_error", "not_forwarded"}[r]
 }
 

@@ -10,13 +10,17 @@ import (
 // grhLen is what a datagram leaves in front of its payload (IBTA 11.4.1.2).
 const grhLen = 40
 
-// receiveDatagram takes a UD packet (IBTA 9.8.3).
+// receiveDatagram takes a UD packet (IBTA 9.8.3). Anybody can send one: what does not fit the
+// oldest receive is dropped and leaves it posted, as other errors of the sender do.
 func (q *QP) receiveDatagram(p *ib.Packet, from Arrival) Reason {
 	if p.DETH.QKey != q.attr.QKey {
 		return DropQKey
 	}
 	if len(p.Payload) > q.Device.MTU {
 		return DropLength
+	}
+	if rq := q.Recv; rq.Len() > 0 && uint64(grhLen+len(p.Payload)) > rq.NextLen() {
+		return DropTooLong
 	}
 	if _, ok := q.takeRecv(p); !ok {
 		return DropNoReceive
@@ -26,11 +30,6 @@ func (q *QP) receiveDatagram(p *ib.Packet, from Arrival) Reason {
 		q.completeRecvError(verbs.LocalProtectionError)
 		q.enterError()
 		return DropAccess
-	}
-	if grhLen+len(p.Payload) > m.scatter.Len() {
-		q.completeRecvError(verbs.LocalLengthError)
-		q.enterError()
-		return DropLength
 	}
 	t := q.Device.Memory
 	q.Device.grh = from.AppendGRH(q.Device.grh[:0])

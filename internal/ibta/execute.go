@@ -126,6 +126,9 @@ func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
 		m.class, m.off = ib.ClassSend, 0
 	}
 	if len(p.Payload) > m.scatter.Len()-m.scatter.Pos() {
+		if q.Type == verbs.UC && !q.Shared {
+			return tooLong
+		}
 		q.completeRecvError(verbs.LocalLengthError)
 		return q.recvFailed(invalidRequest)
 	}

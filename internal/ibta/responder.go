@@ -46,6 +46,7 @@ const (
 	remoteAccess              // NAK remote access error
 	remoteOperational         // NAK remote operational error
 	receiverNotReady          // RNR NAK
+	tooLong                   // UC: drop the message, keep its receive for the next one (class D)
 	silent                    // drop without a word
 )
 
@@ -134,6 +135,8 @@ func (q *QP) refuse(v outcome) Reason {
 		switch v {
 		case receiverNotReady:
 			return DropNoReceive
+		case tooLong:
+			return DropTooLong
 		case remoteAccess:
 			return DropAccess
 		}

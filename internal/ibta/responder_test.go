@@ -537,14 +537,45 @@ func TestUnreliableConnection(t *testing.T) {
 	s.inWant(ibta.DropInvalid, s.packet(0x0c, 214, 0)) // a READ does not exist here
 	s.wantState(verbs.RTS)
 	s.idle()
-	// A receive that is too short ends the receiving.
-	s.inWant(ibta.Taken, s.packet(ib.OpSendFirst, 215, mtu))
-	for i := range 2 {
-		s.inWant(ibta.Taken, s.packet(ib.OpSendMiddle, ib.PSN(216+i), mtu))
+}
+
+// UC: a message that is longer than the receive is dropped as a whole, and the next one has
+// its receive (IBTA 9.9.3, class D).
+func TestUnreliableTooLong(t *testing.T) {
+	s := start(t, verbs.UC)
+	s.receives(3*mtu, 1)
+	psn := recvPSN
+	for range 3 {
+		s.inWant(ibta.Taken, s.packet(ib.OpSendFirst, psn, mtu))
+		for i := range 2 {
+			s.inWant(ibta.Taken, s.packet(ib.OpSendMiddle, psn.Add(1+i), mtu))
+		}
+		s.inWant(ibta.DropTooLong, s.packet(ib.OpSendMiddle, psn.Add(3), mtu))
+		s.inWant(ibta.DropInvalid, s.packet(ib.OpSendLast, psn.Add(4), 1)) // of the same
+		psn = psn.Add(5)
+		s.wantState(verbs.RTS)
+		s.silence()
 	}
-	s.inWant(ibta.DropInvalid, s.packet(ib.OpSendLast, 218, 1))
-	s.wantWC(2, verbs.LocalLengthError)
+	s.inWant(ibta.Taken, s.packet(ib.OpSendOnly, psn, 3))
+	if wc := s.wantWC(1, verbs.Success); wc.ByteLen != 3 {
+		t.Errorf("%d bytes", wc.ByteLen)
+	}
+	s.idle()
+}
+
+// UC: a receive of a shared queue, where others have taken the next ones, completes with the
+// error (IBTA 9.9.3, class E).
+func TestUnreliableTooLongShared(t *testing.T) {
+	srq := &ibta.RecvQueue{PD: 1, MaxWR: 8, MaxSGE: 1, Shared: true}
+	s := start(t, verbs.UC, func(o *options) { o.config.Recv, o.config.Shared = srq, true })
+	srq.PD = s.q.PD
+	if _, err := srq.Post([]verbs.RecvWR{{ID: 1, SGL: []verbs.SGE{s.mr.SGE(0, 8)}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.in(s.packet(ib.OpSendOnly, recvPSN, 9))
+	s.wantWC(1, verbs.LocalLengthError)
 	s.wantState(verbs.Err)
+	s.wantEvent(verbs.EventQPLastWQEReached)
 	s.idle()
 }
 
@@ -598,12 +629,32 @@ func TestDatagrams(t *testing.T) {
 	s.wantWC(3, verbs.LocalLengthError)
 	s.wantState(verbs.SQE)
 	s.idle()
-	// A receive that is too short for the GRH and the message.
-	s.receives(64, 4)
-	s.inWant(ibta.DropLength, s.packet(ib.OpSendOnly, 0, 25))
-	s.wantWC(4, verbs.LocalLengthError)
-	s.wantState(verbs.Err)
-	s.idle()
+}
+
+// UD: a datagram that is longer than the receive, with the GRH in front of it, is dropped, and
+// the next one has its receive (IBTA 9.9.3, class D). That of a shared queue is not lost either.
+func TestDatagramTooLong(t *testing.T) {
+	own := func(*options) {}
+	srq := &ibta.RecvQueue{MaxWR: 8, MaxSGE: 1, Shared: true, Limit: 1}
+	shared := func(o *options) { o.config.Recv, o.config.Shared = srq, true }
+	for name, queue := range map[string]func(*options){"own queue": own, "shared queue": shared} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, verbs.UD, queue)
+			srq.PD = s.q.PD
+			if _, err := s.q.Recv.Post([]verbs.RecvWR{{ID: 1, SGL: []verbs.SGE{s.mr.SGE(0, 64)}}}); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				s.inWant(ibta.DropTooLong, s.packet(ib.OpSendOnly, 0, 25))
+				s.silence()
+			}
+			s.wantState(verbs.RTS)
+			s.inWant(ibta.Taken, s.packet(ib.OpSendOnly, 0, 24))
+			if wc := s.wantWC(1, verbs.Success); wc.ByteLen != 64 {
+				t.Errorf("%d bytes", wc.ByteLen)
+			}
+		})
+	}
 }
 
 // SEND with invalidate ends the window that it names, of this queue pair (IBTA 9.4.1.1).

@@ -49,6 +49,15 @@ func (r *RecvQueue) Post(wrs []verbs.RecvWR) (int, error) {
 // Len returns the number of receives posted.
 func (r *RecvQueue) Len() int { return r.ring.Len() }
 
+// NextLen returns how many bytes the oldest receive has room for. The queue must not be empty.
+func (r *RecvQueue) NextLen() uint64 {
+	n := uint64(0)
+	for _, sge := range r.ring.Front().SGL {
+		n += uint64(sge.Length)
+	}
+	return n
+}
+
 // Clear drops all receives.
 func (r *RecvQueue) Clear() { r.ring.Clear() }
 
