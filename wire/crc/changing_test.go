@@ -13,7 +13,9 @@ import (
 )
 
 // The sum is that of the copy, whatever somebody else writes into the source meanwhile.
-func TestCopyOfWhatChanges(t *testing.T) {
+func TestCopyOfWhatChanges(t *testing.T) { eachWidth(t, func(int) { testCopyOfWhatChanges(t) }) }
+
+func testCopyOfWhatChanges(t *testing.T) {
 	src, dst := testBytes(9000), make([]byte, 9000)
 	done := make(chan struct{})
 	var gone sync.WaitGroup

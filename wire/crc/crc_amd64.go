@@ -55,63 +55,69 @@ var castagnoli = foldTable{
 	barrett:   [2]uint64{0x4869ec38dea713f1, 0x105ec76f1},
 }
 
-// foldMin is the least that fold takes.
+// lastBytes has, from byte n on, a mask of 64 bytes that takes the last n.
+var lastBytes = func() (m [128]byte) {
+	for i := 64; i < len(m); i++ {
+		m[i] = 0xff
+	}
+	return m
+}()
+
+// foldMin is the least that the functions in assembly take.
 const foldMin = 64
 
-// fold continues a CRC over at least foldMin bytes, where canFold.
+// fold512 and fold256 continue a CRC over at least foldMin bytes; the processor has to be
+// one of that width. The functions that copy store what they read at dst too, of which
+// nothing is read.
 //
 //go:noescape
-func fold(table *foldTable, state uint32, data []byte) uint32
+func fold512(table *foldTable, state uint32, data []byte) uint32
 
-// copyFold is fold that stores what it reads at dst too, of which nothing is read.
-//
 //go:noescape
-func copyFold(table *foldTable, state uint32, dst *byte, src []byte) uint32
+func copyFold512(table *foldTable, state uint32, dst *byte, src []byte) uint32
+
+//go:noescape
+func fold256(table *foldTable, state uint32, data []byte) uint32
+
+//go:noescape
+func copyFold256(table *foldTable, state uint32, dst *byte, src []byte) uint32
 
 // UpdateIEEE is [crc32.Update] with the IEEE table.
 func UpdateIEEE(state uint32, data []byte) uint32 {
-	if canFold && len(data) >= foldMin {
-		return fold(&ieee, state, data)
+	if len(data) >= foldMin {
+		switch processor {
+		case width512:
+			return fold512(&ieee, state, data)
+		case width256:
+			return fold256(&ieee, state, data)
+		}
 	}
 	return crc32.Update(state, crc32.IEEETable, data)
 }
 
 // UpdateCastagnoli is [crc32.Update] with the Castagnoli table.
 func UpdateCastagnoli(state uint32, data []byte) uint32 {
-	if canFold && len(data) >= foldMin {
-		return fold(&castagnoli, state, data)
+	if len(data) >= foldMin {
+		switch processor {
+		case width512:
+			return fold512(&castagnoli, state, data)
+		case width256:
+			return fold256(&castagnoli, state, data)
+		}
 	}
 	return crc32.Update(state, castagnoliTable, data)
 }
 
 // copyCastagnoli is CopyCastagnoli for slices that it has checked.
 func copyCastagnoli(state uint32, dst, src []byte) uint32 {
-	if canFold && len(src) >= foldMin {
-		return copyFold(&castagnoli, state, unsafe.SliceData(dst), src)
+	if len(src) >= foldMin {
+		switch processor {
+		case width512:
+			return copyFold512(&castagnoli, state, unsafe.SliceData(dst), src)
+		case width256:
+			return copyFold256(&castagnoli, state, unsafe.SliceData(dst), src)
+		}
 	}
 	copy(dst, src)
 	return crc32.Update(state, castagnoliTable, dst)
 }
-
-// cpuid returns what the processor says of itself on a leaf, subleaf 0; xgetbv which
-// registers the operating system keeps, if cpuid has osxsave.
-func cpuid(leaf uint32) (a, b, c uint32)
-func xgetbv() uint32
-
-// canFold says whether the processor has, and the operating system keeps, what fold uses.
-var canFold = func() bool {
-	const (
-		leaf1C = 1<<1 | 1<<27           // PCLMULQDQ, OSXSAVE
-		leaf7B = 1<<5 | 1<<16 | 1<<30   // AVX2, AVX512F, AVX512BW
-		leaf7C = 1<<1 | 1<<10           // AVX512_VBMI, VPCLMULQDQ
-		kept   = 1<<1 | 1<<2 | 0b111<<5 // SSE, AVX, the three states of AVX-512
-	)
-	if last, _, _ := cpuid(0); last < 7 {
-		return false
-	}
-	if _, _, c := cpuid(1); c&leaf1C != leaf1C || xgetbv()&kept != kept {
-		return false
-	}
-	_, b, c := cpuid(7)
-	return b&leaf7B == leaf7B && c&leaf7C == leaf7C
-}()

@@ -34,7 +34,9 @@ func checkCRC(t *testing.T, state uint32, data []byte) {
 	}
 }
 
-func TestCRC(t *testing.T) {
+func TestCRC(t *testing.T) { eachWidth(t, func(int) { testCRC(t) }) }
+
+func testCRC(t *testing.T) {
 	b := testBytes(64 + 1<<16)
 	for n := range 601 {
 		checkCRC(t, 0, b[:n])
@@ -51,7 +53,9 @@ func TestCRC(t *testing.T) {
 }
 
 // Every bit of every block counts in its place.
-func TestCRCSingleBits(t *testing.T) {
+func TestCRCSingleBits(t *testing.T) { eachWidth(t, func(int) { testCRCSingleBits(t) }) }
+
+func testCRCSingleBits(t *testing.T) {
 	for _, n := range []int{64, 100, 256, 512 + 37} {
 		b := make([]byte, n)
 		for i := range 8 * n {
@@ -62,7 +66,9 @@ func TestCRCSingleBits(t *testing.T) {
 	}
 }
 
-func TestCRCSplit(t *testing.T) {
+func TestCRCSplit(t *testing.T) { eachWidth(t, func(int) { testCRCSplit(t) }) }
+
+func testCRCSplit(t *testing.T) {
 	b := testBytes(1100)
 	for _, k := range kinds {
 		want := crc32.Checksum(b, k.table)
@@ -98,7 +104,9 @@ func checkCopy(t *testing.T, state uint32, src []byte, at int) {
 	}
 }
 
-func TestCopy(t *testing.T) {
+func TestCopy(t *testing.T) { eachWidth(t, func(int) { testCopy(t) }) }
+
+func testCopy(t *testing.T) {
 	b := testBytes(1<<16 + 64)
 	for n := range 700 {
 		for at := range 9 {
@@ -136,7 +144,9 @@ func FuzzCopy(f *testing.F) {
 	for _, n := range []int{0, 1, 63, 64, 65, 255, 256, 1440} {
 		f.Add(uint32(n), testBytes(n), uint8(n))
 	}
-	f.Fuzz(func(t *testing.T, state uint32, data []byte, at uint8) { checkCopy(t, state, data, int(at)) })
+	f.Fuzz(func(t *testing.T, state uint32, data []byte, at uint8) {
+		eachWidth(t, func(int) { checkCopy(t, state, data, int(at)) })
+	})
 }
 
 func FuzzCRC(f *testing.F) {
@@ -144,13 +154,15 @@ func FuzzCRC(f *testing.F) {
 		f.Add(uint32(n), testBytes(n), uint16(n/3))
 	}
 	f.Fuzz(func(t *testing.T, state uint32, data []byte, split uint16) {
-		checkCRC(t, state, data)
-		i := min(int(split), len(data))
-		for _, k := range kinds {
-			if got, want := k.update(k.update(state, data[:i]), data[i:]), k.update(state, data); got != want {
-				t.Fatalf("%s: %d bytes split at %d: %08x, want %08x", k.name, len(data), i, got, want)
+		eachWidth(t, func(int) {
+			checkCRC(t, state, data)
+			i := min(int(split), len(data))
+			for _, k := range kinds {
+				if got, want := k.update(k.update(state, data[:i]), data[i:]), k.update(state, data); got != want {
+					t.Fatalf("%s: %d bytes split at %d: %08x, want %08x", k.name, len(data), i, got, want)
+				}
 			}
-		}
+		})
 	})
 }
 
@@ -167,13 +179,13 @@ func BenchmarkCRC(b *testing.B) {
 					}
 				})
 			}
-			bench("ours", k.update)
-			bench("std", func(s uint32, d []byte) uint32 { return crc32.Update(s, k.table, d) })
-			if k.name == "Castagnoli" {
-				to := make([]byte, n+24)[24:]
-				bench("copied", func(s uint32, d []byte) uint32 { return CopyCastagnoli(s, to, d) })
-				bench("copied first", func(s uint32, d []byte) uint32 { copy(to, d); return k.update(s, to) })
-			}
+			eachWidth(b, func(bits int) {
+				bench(fmt.Sprint(bits), k.update)
+				if k.name == "Castagnoli" {
+					to := make([]byte, n+24)[24:]
+					bench(fmt.Sprint("copied ", bits), func(s uint32, d []byte) uint32 { return CopyCastagnoli(s, to, d) })
+				}
+			})
 		}
 	}
 }

@@ -57,8 +57,8 @@
 	VMOVDQU8     -64(from), K1, Z1                   \
 	FOLD(Z9, Z1, Z0, Z4)
 
-// func fold(table *foldTable, state uint32, data []byte) uint32
-TEXT ·fold(SB), NOSPLIT, $0-44
+// func fold512(table *foldTable, state uint32, data []byte) uint32
+TEXT ·fold512(SB), NOSPLIT, $0-44
 	MOVQ            table+0(FP), DX
 	MOVL            state+8(FP), AX
 	MOVQ            data_base+16(FP), SI
@@ -117,8 +117,8 @@ reduce:
 	VMOVDQU64 block, off(DI) \
 	FOLD(k, block, acc, t)
 
-// func copyFold(table *foldTable, state uint32, dst *byte, src []byte) uint32
-TEXT ·copyFold(SB), NOSPLIT, $0-52
+// func copyFold512(table *foldTable, state uint32, dst *byte, src []byte) uint32
+TEXT ·copyFold512(SB), NOSPLIT, $0-52
 	MOVQ            table+0(FP), DX
 	MOVL            state+8(FP), AX
 	MOVQ            dst+16(FP), DI
@@ -177,21 +177,4 @@ rest:
 reduce:
 	REDUCE(DX, AX)
 	MOVL AX, ret+48(FP)
-	RET
-
-// func cpuid(leaf uint32) (a, b, c uint32)
-TEXT ·cpuid(SB), NOSPLIT, $0-20
-	MOVL leaf+0(FP), AX
-	XORL CX, CX
-	CPUID
-	MOVL AX, a+8(FP)
-	MOVL BX, b+12(FP)
-	MOVL CX, c+16(FP)
-	RET
-
-// func xgetbv() uint32
-TEXT ·xgetbv(SB), NOSPLIT, $0-4
-	XORL CX, CX
-	XGETBV
-	MOVL AX, ret+0(FP)
 	RET
