@@ -9,7 +9,7 @@ import "github.com/ramjet-rdma/ramjet/wire/ib"
 func (b *Batch) SetDatagram(to *Vector, p *ib.Packet) {
 	b.Reset()
 	p.PadCount = ib.PadFor(len(p.Payload))
-	b.finish(to, append(p.AppendHeader(b.buf), p.Payload...), 0, len(p.Payload))
+	b.finish(to, append(p.AppendHeader(b.buf), p.Payload...), 0, len(p.Payload), 0)
 }
 
 // CheckMAD says whether a packet to QP1 is one to take: a management datagram of size

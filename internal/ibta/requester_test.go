@@ -797,3 +797,37 @@ func TestEager(t *testing.T) {
 	}
 	s.idle()
 }
+
+// However many entries work requests have, a batch has no more pieces than a socket takes in one
+// send.
+func TestBatchPieces(t *testing.T) {
+	s := start(t, verbs.RC, func(o *options) {
+		o.config.Caps.MaxSendWR, o.config.Caps.MaxSendSGE = 64, 32
+		o.attr.PathMTU = verbs.MTU4096
+	})
+	mr := s.register(32*300, everything)
+	for _, size := range []int{32, 33, 36, 64, 128, 256} {
+		var sgl []verbs.SGE
+		for j := range min(32, 4096/size) {
+			sgl = append(sgl, mr.SGE(j*300, size))
+		}
+		wrs := make([]verbs.SendWR, 64)
+		for i := range wrs {
+			wrs[i] = verbs.SendWR{Op: verbs.Write, SGL: sgl}
+		}
+		if _, err := s.q.PostSend(wrs); err != nil {
+			t.Fatal(err)
+		}
+		for s.q.NextPackets(s.now, s.batch) {
+			pieces := 0
+			for i := range s.batch.Len() {
+				pieces += len(s.batch.Packet(i).Payload)
+			}
+			if pieces > 64 {
+				t.Errorf("%d pieces of %d bytes each in one batch", pieces, size)
+			}
+		}
+		s.ack(s.q.Query().SQPSN.Add(-1))
+		s.wcs = nil
+	}
+}

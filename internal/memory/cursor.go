@@ -115,6 +115,17 @@ func (c *Cursor) Next(n int) ([]byte, bool) {
 	return b, ok
 }
 
+// Pieces returns in how many pieces the next n bytes lie, which the list has.
+func (c *Cursor) Pieces(n int) int {
+	pieces, off := 0, c.off
+	for i := c.index; n > 0; i++ {
+		n -= len(c.spans[i].mem) - off
+		off = 0
+		pieces++
+	}
+	return pieces
+}
+
 // Append appends the next n bytes to buf, and walks past them. False: a region of the list
 // has ended.
 func (c *Cursor) Append(buf []byte, n int) (_ []byte, ok bool) {

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// The lengths of messages in scattered tests lie around those up to which devices copy what they
+// would gather otherwise.
+var (
+	scatteredLengths = []int{1023, 1024, 1025, 1056, 1152, 2047, 2048, 2049, 4096}
+	datagramLengths  = []int{1023, 1024, 1025, 1056, 1152}
+)
+
+var scatteredTests = []test{
+	{name: "Scattered/Write", run: func(t *T) { testScattered(t, verbs.Write, verbs.RC, scatteredLengths) }},
+	{name: "Scattered/Read", run: func(t *T) { testScattered(t, verbs.Read, verbs.RC, scatteredLengths) }},
+	{name: "Scattered/Send", run: func(t *T) { testScattered(t, verbs.Send, verbs.RC, scatteredLengths) }},
+	{name: "Scattered/SRQ", run: testScatteredSRQ, needs: []Ability{SharedRecvs}},
+	{name: "Scattered/UC", run: func(t *T) { testScattered(t, verbs.Send, verbs.UC, datagramLengths) }, needs: []Ability{Unreliable}},
+	{name: "Scattered/UD", run: testScatteredDatagrams, needs: []Ability{Datagrams}},
+}
+
+const (
+	scatteredMessages = 64  // posted together: more than a device sends at once
+	scatteredSGEs     = 32  // of a message, where the device takes so many
+	scatteredStride   = 160 // from one piece to the next; they do not touch
+)
+
+// scattered returns n bytes of the end's region in as many pieces as the device takes: those of
+// message i.
+func (e *end) scattered(i, n int) (sgl []verbs.SGE) {
+	count := e.scatter()
+	for j := range count {
+		part := n / (count - j)
+		sgl = append(sgl, e.mr.SGE((i*count+j)*scatteredStride, part))
+		n -= part
+	}
+	return sgl
+}
+
+// scatter is how many pieces messages have.
+func (e *end) scatter() int { return min(scatteredSGEs, e.dev.Query().MaxSGE) }
+
+// gathered returns the bytes of message i.
+func (e *end) gathered(i, n int) (all []byte) {
+	e.mr.Do(func(b []byte) {
+		for _, s := range e.scattered(i, n) {
+			off := s.Addr - e.mr.Addr()
+			all = append(all, b[off:off+uint64(s.Length)]...)
+		}
+	})
+	return all
+}
+
+// testScattered has many messages under way at once, each of which has many pieces on both
+// sides of a SEND, and on the requester's of others.
+func testScattered(t *T, op verbs.SendOp, typ verbs.QPType, lengths []int) {
+	d, _ := t.devices()
+	s := scatteredSetup(d)
+	s.qp.Type = typ
+	a, b := t.pair(s)
+	for _, n := range lengths {
+		a.fill(0, s.size, n)
+		b.fill(0, s.size, n+1)
+		a.exchange(b, op, func(i int) verbs.SendWR {
+			return verbs.SendWR{Op: op, SGL: a.scattered(i, n), Remote: b.at(i * n)}
+		}, func(i int) verbs.RecvWR {
+			return verbs.RecvWR{SGL: b.scattered(i, n)}
+		})
+		for i := range scatteredMessages {
+			want := a.gathered(i, n)
+			if op != verbs.Send {
+				b.same(i*n, want)
+			} else if !bytes.Equal(b.gathered(i, n), want) {
+				t.Fatalf("message %d of %d bytes is not what was sent", i, n)
+			}
+		}
+	}
+}
+
+// scatteredSetup fits queue pairs and regions to these tests.
+func scatteredSetup(dev *verbs.Device) setup {
+	sges := min(scatteredSGEs, dev.Query().MaxSGE)
+	return setup{size: scatteredMessages * scatteredSGEs * scatteredStride, qp: verbs.QPInit{
+		MaxSendWR: scatteredMessages, MaxRecvWR: scatteredMessages, MaxSendSGE: sges, MaxRecvSGE: sges}}
+}
+
+// exchange posts the receives, if it takes any, and all messages at once, and waits for them.
+func (a *end) exchange(b *end, op verbs.SendOp, message func(i int) verbs.SendWR, receive func(i int) verbs.RecvWR) {
+	t := a.t
+	t.Helper()
+	list := make([]verbs.SendWR, scatteredMessages)
+	for i := range list {
+		list[i] = message(i)
+		list[i].Flags |= verbs.Signaled
+		if op == verbs.Send {
+			wr := receive(i)
+			t.ok(b.qp.PostRecv(&wr))
+		}
+	}
+	t.ok(a.qp.PostSendAll(list))
+	for range list {
+		a.sent(verbs.Success)
+		if op == verbs.Send {
+			b.received(verbs.Success)
+		}
+	}
+}
+
+func testScatteredSRQ(t *T) {
+	da, db := t.devices()
+	s := scatteredSetup(da)
+	a, b := t.newEnd(da, s), t.newEnd(db, s)
+	srq := value(b.pd.CreateSRQ(verbs.SRQInit{MaxWR: s.qp.MaxRecvWR, MaxSGE: s.qp.MaxRecvSGE}))(t)
+	a.addQP(s.qp)
+	b.addQP(verbs.QPInit{SRQ: srq})
+	t.join(a, b, verbs.ConnectOptions{})
+	const n = 1152
+	a.fill(0, s.size, 1)
+	for i := range scatteredMessages {
+		t.ok(srq.PostRecv(&verbs.RecvWR{SGL: b.scattered(i, n)}))
+	}
+	for i := range scatteredMessages {
+		a.post(verbs.SendWR{Op: verbs.Send, SGL: a.scattered(i, n)})
+	}
+	for i := range scatteredMessages {
+		a.sent(verbs.Success)
+		b.received(verbs.Success)
+		if !bytes.Equal(b.gathered(i, n), a.gathered(i, n)) {
+			t.Fatalf("message %d is not what was sent", i)
+		}
+	}
+}
+
+func testScatteredDatagrams(t *T) {
+	da, db := t.devices()
+	s := scatteredSetup(da)
+	a, b := t.newEnd(da, s), t.newEnd(db, s)
+	s.qp.Type = verbs.UD
+	for _, e := range []*end{a, b} {
+		e.addQP(s.qp)
+		t.ok(e.qp.StartUD(qkey))
+	}
+	ah := value(a.pd.CreateAH(verbs.AHAttr{DGID: b.ep.GID}))(t)
+	for _, n := range datagramLengths {
+		a.fill(0, s.size, n)
+		a.exchange(b, verbs.Send, func(i int) verbs.SendWR {
+			wr := a.datagram(ah, b, 0)
+			wr.SGL = a.scattered(i, n)
+			return wr
+		}, func(i int) verbs.RecvWR {
+			return verbs.RecvWR{SGL: b.sgl(i*(grhLen+n), grhLen+n)}
+		})
+		for i := range scatteredMessages {
+			b.same(i*(grhLen+n)+grhLen, a.gathered(i, n))
+		}
+	}
+}
