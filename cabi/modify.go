@@ -16,6 +16,14 @@ import (
 // rateLimit is the one bit of the attribute mask that C has elsewhere.
 const rateLimit = C.IBV_QP_RATE_LIMIT
 
+// ofOtherSide are the attributes of an XRC queue pair's other side, which has no responder or no
+// requester (IBTA annex A14.2.3). Programs set them for every reliable queue pair, and the kernel
+// takes no notice of them.
+var ofOtherSide = map[verbs.QPType]verbs.QPMask{
+	verbs.XRCIni: verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer,
+	verbs.XRCTgt: verbs.MaskMaxRdAtomic | verbs.MaskRetryCount | verbs.MaskRNRRetry,
+}
+
 func qpMask(m uint32) (verbs.QPMask, bool) {
 	const same = uint32(verbs.MaskRateLimit) - 1
 	v := verbs.QPMask(m & same)
@@ -83,7 +91,7 @@ func rj_modify_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, mask C.int) C
 	if q == nil || !known || m&verbs.MaskAH != 0 && attr.ah_attr.port_num == 0 {
 		return einval
 	}
-	if err := q.Modify(qpAttr(attr), m); err != nil {
+	if err := q.Modify(qpAttr(attr), m&^ofOtherSide[q.Type()]); err != nil {
 		return errno(err)
 	}
 	if m&verbs.MaskState != 0 {

@@ -8,7 +8,7 @@ import "testing"
 
 // perftests is the matrix of perftest: each operation with bandwidth and latency, over each
 // transport that it has, with and without librdmacm, polling and with events. perftest itself
-// refuses UC over librdmacm, and events for WRITE, which nobody is told of.
+// refuses UC and XRC over librdmacm, and events for WRITE, which nobody is told of.
 func perftests() []pair {
 	var all []pair
 	for _, op := range []struct {
@@ -17,16 +17,16 @@ func perftests() []pair {
 		size       string // atomics have one
 		events     bool
 	}{
-		{"send", []string{"RC", "UC", "UD"}, " -s 1000", true},
-		{"write", []string{"RC", "UC"}, " -s 1000", false},
-		{"read", []string{"RC"}, " -s 1000", true},
-		{"atomic", []string{"RC"}, "", true},
+		{"send", []string{"RC", "UC", "UD", "XRC"}, " -s 1000", true},
+		{"write", []string{"RC", "UC", "XRC"}, " -s 1000", false},
+		{"read", []string{"RC", "XRC"}, " -s 1000", true},
+		{"atomic", []string{"RC", "XRC"}, "", true},
 	} {
 		for _, measured := range []string{"_bw", "_lat"} {
 			for _, transport := range op.transports {
 				for _, cm := range []string{"", " -R"} {
 					for _, events := range []string{"", " -e"} {
-						if transport == "UC" && cm != "" || events != "" && !op.events {
+						if (transport == "UC" || transport == "XRC") && cm != "" || events != "" && !op.events {
 							continue
 						}
 						args := "ib_" + op.name + measured + " -c " + transport + cm + events + op.size
