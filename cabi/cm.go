@@ -9,6 +9,8 @@ import "C"
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -38,8 +40,8 @@ func (ch *cmChannel) pump(ctx context.Context) {
 	}
 }
 
-// cmID is a struct rdma_cm_id. It has no device until it is bound, and, bound to no address
-// in particular, an id of each device.
+// cmID is a struct rdma_cm_id. It has no device until it is bound to the address of one. Bound
+// to an address that stands for several devices, or for none, it has an id of each of them.
 type cmID struct {
 	c  unsafe.Pointer // C's struct
 	ps cm.PortSpace
@@ -48,7 +50,10 @@ type cmID struct {
 	channel *cmChannel
 	ids     []*cm.ID
 	devices []*device
-	wild    bool // bound to every device
+	several netip.AddrPort // bound to this, which is no device's; not valid: it is not
+	only6   bool           // :: does not stand for devices of IPv4
+	listens bool
+	noID    *cm.ID // whom an event is about that comes before there is a device; nil: none did
 	setup   []func(*cm.ID) error
 }
 
@@ -142,6 +147,9 @@ func rj_cm_destroy_id(h C.uint64_t) C.int {
 		i.Close()
 		cmOwners.Delete(i) // from here on nobody counts an event of it
 	}
+	if id.noID != nil {
+		cmOwners.Delete(id.noID)
+	}
 	id.channel.moving.Lock()
 	id.channel.events.remove(func(e *cm.Event) bool { return id.about(e) && dropRequest(e) })
 	id.channel.moving.Unlock()
@@ -159,7 +167,7 @@ func (id *cmID) about(e *cm.Event) bool {
 			return true
 		}
 	}
-	return false
+	return id.noID != nil && e.ID == id.noID
 }
 
 // open makes the id one of a device. Its lock is held.
@@ -198,7 +206,7 @@ func (id *cmID) forget() {
 		one.Close()
 		id.devices[i].release()
 	}
-	id.ids, id.devices = nil, nil
+	id.ids, id.devices, id.several = nil, nil, netip.AddrPort{}
 }
 
 // cmCall calls f with the one id that c stands for.
@@ -273,31 +281,49 @@ func rj_cm_bind(h C.uint64_t, addr *C.struct_sockaddr) C.int {
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if len(id.ids) > 0 {
+	if len(id.ids) > 0 || id.several.IsValid() {
 		return einval
 	}
-	if err := id.bind(at); err != nil {
-		id.forget()
-		return errno(err)
+	err := id.bind(at)
+	if at.Addr().IsLoopback() && errors.Is(err, syscall.ENODEV) {
+		err = id.bindSeveral(at)
 	}
-	return ok
+	if (at.Addr().IsLoopback() || at.Addr().IsUnspecified()) && errors.Is(err, syscall.ENODEV) {
+		// As the kernel does, which only takes a port then: programs look how their own host can
+		// be addressed, and listen elsewhere.
+		if at.Port() == 0 {
+			at = netip.AddrPortFrom(at.Addr(), firstEphemeral+uint16(rand.IntN(1<<16-firstEphemeral)))
+		}
+		id.several, err = at, nil
+	}
+	if err != nil {
+		id.forget()
+	}
+	return errno(err)
 }
 
-// bind binds the id to an address, which no address in particular makes that of every
-// device of the family.
+// firstEphemeral is where the ports begin that are given to who asks for none in particular.
+const firstEphemeral = 32768
+
+// bind binds the id to the address of a device, or to all devices that no address in particular
+// stands for. ENODEV: there is none.
 func (id *cmID) bind(at netip.AddrPort) error {
-	if !at.Addr().IsUnspecified() {
-		one, err := id.openAddr(at.Addr())
-		if err != nil {
-			return err
-		}
-		return one.Bind(at)
+	if at.Addr().IsUnspecified() {
+		return id.bindSeveral(at)
 	}
-	id.wild = true
+	one, err := id.openAddr(at.Addr())
+	if err != nil {
+		return err
+	}
+	return one.Bind(at)
+}
+
+// bindSeveral binds the id to one port of all devices that an address stands for.
+func (id *cmID) bindSeveral(at netip.AddrPort) error {
 	var failed error = syscall.ENODEV
 	for _, name := range cdevices.Listed() {
 		addr, ok := addrOf(name)
-		if !ok || addr.Is4() != at.Addr().Is4() && at.Addr().Is4() { // :: stands for both
+		if !ok || !standsFor(at.Addr(), addr, id.only6) {
 			continue
 		}
 		one, err := id.open(cdevices.Name(name))
@@ -313,17 +339,46 @@ func (id *cmID) bind(at netip.AddrPort) error {
 	if len(id.ids) == 0 {
 		return failed
 	}
+	id.several = at
 	return nil
+}
+
+// standsFor reports whether an address that is no device's stands for the one of a device: no
+// address in particular for those of its family, :: also for IPv4 unless only6 is set, and a
+// loopback address for the devices of the loopback interface.
+func standsFor(at, device netip.Addr, only6 bool) bool {
+	same := at.Is4() == device.Is4()
+	if at.IsLoopback() {
+		return same && device.IsLoopback()
+	}
+	return at.IsUnspecified() && (same || at.Is6() && !only6)
 }
 
 // openAddr makes the id one of the device of an address.
 func (id *cmID) openAddr(addr netip.Addr) (*cm.ID, error) {
-	for _, name := range cdevices.Listed() {
-		if a, ok := addrOf(name); ok && a == addr.WithZone("") {
-			return id.open(cdevices.Name(name))
-		}
+	name, err := deviceOf(addr)
+	if err != nil {
+		return nil, err
 	}
-	return nil, syscall.ENODEV
+	return id.open(name)
+}
+
+// setOnly6 says whether :: stands for IPv6 alone, also if the id is bound to it already.
+func (id *cmID) setOnly6(on bool) error {
+	if id.listens {
+		return syscall.EINVAL
+	}
+	id.only6 = on
+	if !id.several.Addr().Is6() || id.several.Addr().IsLoopback() {
+		return nil
+	}
+	at := id.several
+	id.forget()
+	if err := id.bindSeveral(at); err != nil && !errors.Is(err, syscall.ENODEV) {
+		return err
+	}
+	id.several = at
+	return nil
 }
 
 //export rj_cm_resolve_addr
@@ -341,31 +396,46 @@ func rj_cm_resolve_addr(h C.uint64_t, src, dst *C.struct_sockaddr, timeout C.int
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if len(id.ids) == 0 || id.wild {
-		if err := id.route(from, to); err != nil {
+	if len(id.ids) == 0 || id.several.IsValid() {
+		err := id.route(from, to)
+		if errors.Is(err, syscall.ENODEV) { // there is a way, but no device there
+			id.tellError(cm.AddrError, err)
+			return ok
+		}
+		if err != nil {
 			return errno(err)
 		}
 	}
 	return errno(id.ids[0].ResolveAddr(from, to, milliseconds(timeout)))
 }
 
+// tellError has the program hear of what failed for lack of a device.
+func (id *cmID) tellError(t cm.EventType, err error) {
+	if id.noID == nil {
+		id.noID = new(cm.ID) // never used but to find the owner
+		cmOwners.Store(id.noID, id)
+	}
+	id.channel.events.push(&cm.Event{Type: t, ID: id.noID, Err: err})
+}
+
 // route gives the id the device that leads to an address.
 func (id *cmID) route(from, to netip.AddrPort) error {
-	if id.wild { // keep the port
-		from = netip.AddrPortFrom(from.Addr(), id.ids[0].LocalAddr().Port())
-		id.forget()
-		id.wild = false
+	var name string
+	var err error
+	if from.Addr().IsValid() && !from.Addr().IsUnspecified() {
+		name, err = deviceOf(from.Addr())
+	} else {
+		name, err = deviceTo(to.Addr())
 	}
-	if from.IsValid() && from.Addr().IsValid() && !from.Addr().IsUnspecified() {
-		_, err := id.openAddr(from.Addr())
-		return err
-	}
-	name, err := deviceTo(to.Addr())
 	if err != nil {
 		return err
 	}
+	if id.several.IsValid() { // keep the port
+		from = netip.AddrPortFrom(netip.Addr{}, id.several.Port())
+		id.forget()
+	}
 	one, err := id.open(name)
-	if err != nil || from.Port() == 0 {
+	if err != nil || from.Port() == 0 || from.Addr().IsValid() && !from.Addr().IsUnspecified() {
 		return err
 	}
 	return one.Bind(netip.AddrPortFrom(netip.Addr{}, from.Port()))
@@ -386,6 +456,9 @@ func rj_cm_listen(h C.uint64_t, backlog C.int) C.int {
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	if len(id.ids) == 0 && id.several.IsValid() {
+		return C.int(syscall.ENODEV) // nobody could ask
+	}
 	if len(id.ids) == 0 { // not bound: any port of all devices
 		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
 			id.forget()
@@ -397,5 +470,6 @@ func rj_cm_listen(h C.uint64_t, backlog C.int) C.int {
 			return errno(err)
 		}
 	}
+	id.listens = true
 	return ok
 }

@@ -84,13 +84,30 @@ func addrOf(name string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil && (kind == "roce" || strings.HasPrefix(kind, "iwarp"))
 }
 
+// deviceOf finds the device of an address; ENODEV: there is none.
+func deviceOf(addr netip.Addr) (string, error) {
+	for _, name := range cdevices.Listed() {
+		if a, ok := addrOf(name); ok && a == addr.WithZone("") {
+			return cdevices.Name(name), nil
+		}
+	}
+	return "", syscall.ENODEV
+}
+
 // deviceTo finds the device that leads to an address: the one from whose address the system
-// would send, or else the first that could.
+// would send, or else the first that could. To no address in particular, which stands for the
+// device's own, that is any. ENODEV: the system has a route and no device there; else its error.
 func deviceTo(to netip.Addr) (string, error) {
 	var from netip.Addr
-	if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9))); err == nil {
-		from = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")
-		c.Close()
+	if !to.IsUnspecified() {
+		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))
+		switch {
+		case err == nil:
+			from = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")
+			c.Close()
+		case !to.Is6() || !to.IsLinkLocalUnicast() || to.Zone() != "": // without a link, any may lead there
+			return "", err
+		}
 	}
 	first := ""
 	for _, name := range cdevices.Listed() {
@@ -101,7 +118,7 @@ func deviceTo(to netip.Addr) (string, error) {
 		if a == from {
 			return cdevices.Name(name), nil
 		}
-		if first == "" && a.IsLoopback() == to.IsLoopback() {
+		if first == "" && (to.IsUnspecified() || a.IsLoopback() == to.IsLoopback()) {
 			first = cdevices.Name(name)
 		}
 	}
@@ -120,20 +137,16 @@ func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	if id.several.IsValid() {
+		setAddr(unsafe.Pointer(&out.id.route.addr.anon0), id.several)
+		return ok
+	}
 	if len(id.ids) == 0 {
 		return ok
 	}
 	one := id.ids[0]
 	local, peer := ofLink(id.devices[0].Device, one.LocalAddr()), ofLink(id.devices[0].Device, one.PeerAddr())
-	if id.wild {
-		any := netip.IPv4Unspecified()
-		if local.Addr().Is6() {
-			any = netip.IPv6Unspecified()
-		}
-		local = netip.AddrPortFrom(any, local.Port())
-	} else {
-		text(unsafe.Slice(name, C.IBV_SYSFS_NAME_MAX), id.devices[0].name)
-	}
+	text(unsafe.Slice(name, C.IBV_SYSFS_NAME_MAX), id.devices[0].name)
 	addr := &out.id.route.addr
 	setAddr(unsafe.Pointer(&addr.anon0), local)
 	setAddr(unsafe.Pointer(&addr.anon1), peer)

@@ -84,28 +84,41 @@ func rj_cm_leave(h C.uint64_t, group *C.struct_sockaddr) C.int {
 //export rj_cm_set_option
 func rj_cm_set_option(h C.uint64_t, level, name C.int, value unsafe.Pointer, n C.size_t) C.int {
 	id := cmIDs.get(uint64(h))
-	if id == nil || value == nil || n == 0 {
+	if id == nil || value == nil {
 		return einval
 	}
-	if level != C.RDMA_OPTION_ID {
+	var number uint8
+	switch {
+	case level != C.RDMA_OPTION_ID:
 		return C.int(syscall.EOPNOTSUPP)
-	}
-	b := *(*uint8)(value)
-	var set func(*cm.ID) error
-	switch name {
-	case C.RDMA_OPTION_ID_TOS:
-		set = func(one *cm.ID) error { return one.SetTOS(b) }
-	case C.RDMA_OPTION_ID_REUSEADDR:
-		set = func(one *cm.ID) error { return one.SetReuseAddr(b != 0) }
-	case C.RDMA_OPTION_ID_ACK_TIMEOUT:
-		set = func(one *cm.ID) error { return one.SetAckTimeout(b) }
-	case C.RDMA_OPTION_ID_AFONLY:
-		return ok // a device has one family
+	case name == C.RDMA_OPTION_ID_TOS || name == C.RDMA_OPTION_ID_ACK_TIMEOUT:
+		if n != 1 {
+			return einval
+		}
+		number = *(*uint8)(value)
+	case name == C.RDMA_OPTION_ID_REUSEADDR || name == C.RDMA_OPTION_ID_AFONLY:
+		if n != C.sizeof_int {
+			return einval
+		}
+		if *(*C.int)(value) != 0 {
+			number = 1
+		}
 	default:
 		return C.int(syscall.EOPNOTSUPP)
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
+	var set func(*cm.ID) error
+	switch name {
+	case C.RDMA_OPTION_ID_TOS:
+		set = func(one *cm.ID) error { return one.SetTOS(number) }
+	case C.RDMA_OPTION_ID_REUSEADDR:
+		set = func(one *cm.ID) error { return one.SetReuseAddr(number != 0) }
+	case C.RDMA_OPTION_ID_ACK_TIMEOUT:
+		set = func(one *cm.ID) error { return one.SetAckTimeout(number) }
+	case C.RDMA_OPTION_ID_AFONLY:
+		return errno(id.setOnly6(number != 0))
+	}
 	for _, one := range id.ids {
 		if err := set(one); err != nil {
 			return errno(err)

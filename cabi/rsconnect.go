@@ -48,7 +48,7 @@ func (d *device) keep() {
 
 // newID makes what a stream is bound with.
 func (s *rsock) newID() *cmID {
-	id := &cmID{ps: cm.TCP, channel: &cmChannel{EventChannel: cm.NewEventChannel()}}
+	id := &cmID{ps: cm.TCP, channel: &cmChannel{EventChannel: cm.NewEventChannel()}, only6: s.opt.only6}
 	if s.opt.reuse {
 		id.setup = append(id.setup, func(one *cm.ID) error { return one.SetReuseAddr(true) })
 	}
@@ -296,7 +296,7 @@ func (s *rsock) connect(to netip.AddrPort) error {
 	if s.id == nil {
 		s.id = s.newID()
 	}
-	if len(s.id.ids) == 0 || s.id.wild {
+	if len(s.id.ids) == 0 || s.id.several.IsValid() {
 		if err := s.id.route(netip.AddrPort{}, to); err != nil {
 			s.unbind()
 			if errors.Is(err, syscall.ENODEV) {

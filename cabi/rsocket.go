@@ -269,7 +269,7 @@ func (s *rsock) localAddr() netip.AddrPort {
 		return s.local
 	case s.id != nil && len(s.id.ids) > 0:
 		at := ofLink(s.id.devices[0].Device, s.id.ids[0].LocalAddr())
-		if s.id.wild || !at.IsValid() {
+		if s.id.several.IsValid() || !at.IsValid() {
 			return netip.AddrPortFrom(none, at.Port())
 		}
 		return at

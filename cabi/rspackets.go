@@ -30,7 +30,7 @@ func (s *rsock) bindPackets(at netip.AddrPort) error {
 	var failed error = syscall.EADDRNOTAVAIL
 	for _, name := range cdevices.Listed() {
 		addr, ok := addrOf(name)
-		if !ok || !s.wild && addr != at.Addr().WithZone("") || s.wild && addr.Is4() != at.Addr().Is4() && at.Addr().Is4() {
+		if !ok || addr != at.Addr().WithZone("") && !(s.wild && standsFor(at.Addr(), addr, s.opt.only6)) {
 			continue
 		}
 		p, err := s.openPackets(cdevices.Name(name), netip.AddrPortFrom(addr, at.Port()))
