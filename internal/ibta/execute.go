@@ -141,8 +141,11 @@ func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
 		return accept
 	}
 	if info.Inv && !q.Device.Memory.Invalidate(q.PD, q.Num, p.IETH.RKey) {
-		q.completeRecvError(verbs.MWBindError)
-		return remoteAccess
+		// The data has arrived and the key is this side's: no NAK says so to the peer
+		// (IBTA 9.9.6.3, class J; Linux rxe does the same).
+		q.completeRecvError(verbs.RemoteInvalidRequestError)
+		q.enterError()
+		return silent
 	}
 	q.completeRecv(p, info, verbs.WCRecv, m.off)
 	return accept

@@ -192,8 +192,7 @@ func TestRefusals(t *testing.T) {
 			s.mr = s.register(64, verbs.LocalWrite|verbs.RemoteWrite)
 			return s.reth(s.packet(ib.OpFlush, 200, 0), 0, 8)
 		})},
-		"SEND with a key to invalidate that is none": {access, acc, verbs.MWBindError, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendOnlyInv, 200, 1) })},
-		"unknown operation":                          {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(0x1f, 200, 0) })},
+		"unknown operation": {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(0x1f, 200, 0) })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, verbs.RC)
@@ -747,6 +746,19 @@ func TestSendInvalidate(t *testing.T) {
 	s.in(w)
 	s.wantAETH(201, ib.NAK(ib.NAKRemoteAccessError))
 	s.wantEvent(verbs.EventQPAccessError)
+	s.idle()
+}
+
+// A SEND whose key cannot be invalidated has arrived none the less: its receive completes in
+// error, and the peer hears nothing (IBTA 9.9.6.3, class J).
+func TestSendInvalidateRefused(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(8, 1, 2)
+	s.inWant(ibta.DropInvalid, s.packet(ib.OpSendOnlyInv, 200, 1))
+	s.wantWC(1, verbs.RemoteInvalidRequestError)
+	s.wantWC(2, verbs.WRFlushError)
+	s.wantState(verbs.Err)
+	s.inWant(ibta.DropState, s.packet(ib.OpSendOnlyInv, 200, 1))
 	s.idle()
 }
 
