@@ -333,6 +333,13 @@ func (c *child) ok(more bool) {
 	}
 }
 
+func (c *child) signal(s syscall.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 func (c *child) kill() {
 	c.cmd.Process.Kill()
 	c.cmd.Wait()

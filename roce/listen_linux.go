@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // joinPatience is how long an address that is in use may seem not to be shared: another
-// process may be between binding it and opening its door, or an earlier leader just gone.
+// process may be between binding it and opening its door.
 const joinPatience = 3 * time.Second
 
 // listen binds the port's address, or joins the processes that have it already.
@@ -26,17 +27,24 @@ func (p *port) listen(plain bool) error {
 		if err == nil {
 			p.sock = sock
 			if !plain {
-				p.found(until)
+				p.found()
 			}
 			return nil
 		}
 		if plain || !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
+		if uid, ok := netio.Owner(p.local); ok && uid != os.Geteuid() {
+			return &refusedError{fmt.Sprintf("in use by another user (uid %d)", uid)}
+		}
 		m, joinErr := portshare.Join(p.shared())
 		if joinErr == nil {
 			p.group = processes{m, p.local}
 			return nil
+		}
+		if p.sock != nil {
+			p.sock.Close()
+			p.sock = nil
 		}
 		if !errors.Is(joinErr, portshare.ErrNobody) {
 			return &refusedError{joinErr.Error()}
@@ -58,19 +66,11 @@ func (p *port) shared() portshare.Config {
 	}
 }
 
-// found opens the door to an address that was just bound. Where that is not possible, the
-// device works, but no other can join it.
-func (p *port) found(until time.Time) {
-	for {
-		m, err := portshare.Found(p.shared())
-		if err == nil {
-			p.group = processes{m, p.local}
-			return
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
-			return
-		}
-		time.Sleep(2 * time.Millisecond) // whoever had the address before is about to close it
+// found opens the door to an address that was just bound. Where that is not possible, such
+// as for want of descriptors, the device works, but no other can join it.
+func (p *port) found() {
+	if m, err := portshare.Found(p.shared()); err == nil {
+		p.group = processes{m, p.local}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"runtime"
@@ -119,6 +120,52 @@ func testProcesses(t *testing.T, address string) {
 	b.tell(order{Op: "claim", Service: service}) // of one who is gone
 	b.ok(false)
 	askUntilHeard(t, address, b, service)
+}
+
+// TestStoppedProcess stops the process that leads: the others reach each other's connection
+// managers, and newcomers join. When it goes on, it is one of them.
+func TestStoppedProcess(t *testing.T) {
+	address := sharedAddress(t, false)
+	first := startChild(t, address, nil)
+	a, b := startChild(t, address, nil), startChild(t, address, nil)
+	for _, c := range []*child{first, a, b} {
+		if c.open.Err != "" {
+			t.Fatal(c.open.Err)
+		}
+	}
+	const service = 0x01064321
+	a.tell(order{Op: "claim", Service: service})
+	a.ok(false)
+	joinChildren(a, b)
+
+	first.signal(syscall.SIGSTOP)
+	askUntilHeard(t, address, a, service) // by a newcomer
+	transfer(a, b, 40, "", func() {})
+	first.signal(syscall.SIGCONT)
+	first.tell(order{Op: "claim", Service: service + 1})
+	first.ok(false)
+	askUntilHeard(t, address, first, service+1)
+	askUntilHeard(t, address, a, service)
+}
+
+// TestStoppedAlone opens the address of a process that is stopped.
+func TestStoppedAlone(t *testing.T) {
+	address := sharedAddress(t, false)
+	c := startChild(t, address, nil)
+	c.signal(syscall.SIGSTOP)
+	dev, err := roce.Open(address, nil)
+	if err == nil {
+		dev.Close()
+	}
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("process %d, which does not answer", c.cmd.Process.Pid)) {
+		t.Fatalf("opening the address of a process that is stopped: %v", err)
+	}
+	c.signal(syscall.SIGCONT)
+	dev, err = roce.Open(address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev.Close()
 }
 
 // askUntilHeard sends a REQ from another device of the address until the child has it, as

@@ -29,12 +29,27 @@ const (
 	diagRequestLen   = 16 + 56
 	diagSockID       = 16 + 8 // in the request
 	diagRQueue       = 16 + 56
+	diagUID          = diagRQueue + 8
 )
 
 // Received returns how many bytes of the kernel's memory wait to be received by the socket
 // that takes datagrams from one address and port to another. False: there is none on this
 // host, or the system does not tell.
 func (q *Queues) Received(from, to netip.AddrPort) (bytes int, ok bool) {
+	return q.field(diagRQueue, from, to)
+}
+
+// Owner returns the user who has the UDP socket of a local address and port. False: there is
+// none, or the system does not tell.
+func Owner(local netip.AddrPort) (uid int, ok bool) {
+	var q Queues
+	defer q.Close()
+	return q.field(diagUID, netip.AddrPortFrom(local.Addr(), 0), local)
+}
+
+// field returns a word of what the system says of the socket that takes datagrams from one
+// address and port to another.
+func (q *Queues) field(at int, from, to netip.AddrPort) (word int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.fd == 0 && !q.closed {
@@ -50,10 +65,10 @@ func (q *Queues) Received(from, to netip.AddrPort) (bytes int, ok bool) {
 	}
 	// The kernel has answered when the request is sent.
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(q.fd), uintptr(unsafe.Pointer(&q.buf)), uintptr(len(q.buf)), 0, 0, 0)
-	if errno != 0 || n < diagRQueue+4 || binary.NativeEndian.Uint16(q.buf[4:]) != sockDiagByFamily || binary.NativeEndian.Uint32(q.buf[8:]) != q.seq {
+	if errno != 0 || int(n) < at+4 || binary.NativeEndian.Uint16(q.buf[4:]) != sockDiagByFamily || binary.NativeEndian.Uint32(q.buf[8:]) != q.seq {
 		return 0, false
 	}
-	return int(binary.NativeEndian.Uint32(q.buf[diagRQueue:])), true
+	return int(binary.NativeEndian.Uint32(q.buf[at:])), true
 }
 
 // ask writes a request.

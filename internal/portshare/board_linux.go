@@ -16,13 +16,14 @@ import (
 // are taken, and who may write, are locks on bytes behind its contents; the kernel releases
 // them when their holder is gone, however that came about.
 //
-//	 0        8                  32                  56
-//	+--------+------------------+------------------+----
-//	| claims | claim            | claim            | …
-//	+--------+------------------+------------------+----
+//	 0        8        16                 144              168
+//	+--------+--------+-- … --+--------+----------------+----
+//	| claims | leader | door of slot 0 … | claim          | …
+//	+--------+--------+-- … --+--------+----------------+----
 //
-// The first word is the number of claims. A process has the file open on its own, as
-// locks belong to whoever opened it.
+// The first word is the number of claims, the second the slot of the leader; then come the
+// numbers of the members' doors. A process has the file open on its own, as locks belong to
+// whoever opened it.
 type board struct{ file *os.File }
 
 // claim is a claimed service id.
@@ -32,7 +33,9 @@ type claim struct {
 }
 
 const (
-	claimsAt  = 8
+	leaderAt  = 8
+	doorsAt   = 16
+	claimsAt  = doorsAt + 8*Slots
 	claimSize = 24
 	maxClaims = 1 << 14
 
@@ -86,7 +89,7 @@ func (b *board) take() (slot int, err error) {
 	return 0, ErrFull
 }
 
-// taken says whether another process has taken a slot.
+// taken reports whether another process has taken a slot.
 func (b *board) taken(slot int) bool { return b.locked(slotLocks + int64(slot)) }
 
 // manages notes whether the process in a slot has a connection manager.
@@ -108,7 +111,7 @@ func (b *board) manager() (slot int, ok bool) {
 	return 0, false
 }
 
-// locked says whether another process has locked a byte.
+// locked reports whether another process has locked a byte.
 func (b *board) locked(at int64) bool {
 	l := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
 	return unix.FcntlFlock(b.file.Fd(), unix.F_OFD_GETLK, &l) == nil && l.Type != unix.F_UNLCK
@@ -162,14 +165,66 @@ func (b *board) owner(service uint64) (slot int, ok bool) {
 	return 0, false
 }
 
-// update changes the claims while nobody else does.
-func (b *board) update(f func([]claim) ([]claim, error)) error {
+// leader returns the slot of the leader.
+func (b *board) leader() (slot int, err error) {
+	word, err := b.word(leaderAt)
+	return int(word % Slots), err
+}
+
+// lead makes a slot the leader's in the place of another one's, and calls then while nobody
+// else can do the same. False: another is the leader already.
+func (b *board) lead(slot, was int, then func()) bool {
+	led := false
+	_ = b.exclusively(func() error {
+		now, err := b.leader()
+		if err != nil || now != was {
+			return err
+		}
+		led = b.setWord(leaderAt, uint64(slot)) == nil
+		if led {
+			then()
+		}
+		return nil
+	})
+	return led
+}
+
+// door returns the number of the door of a slot.
+func (b *board) door(slot int) (uint64, error) { return b.word(doorsAt + 8*int64(slot)) }
+
+// setDoor notes the number of the door of a slot.
+func (b *board) setDoor(slot int, number uint64) error {
+	return b.setWord(doorsAt+8*int64(slot), number)
+}
+
+func (b *board) word(at int64) (uint64, error) {
+	var w [8]byte
+	_, err := b.file.ReadAt(w[:], at)
+	return binary.NativeEndian.Uint64(w[:]), err
+}
+
+func (b *board) setWord(at int64, word uint64) error {
+	_, err := b.file.WriteAt(binary.NativeEndian.AppendUint64(nil, word), at)
+	return err
+}
+
+// exclusively calls f while no other process is in it.
+func (b *board) exclusively(f func() error) error {
 	for until := time.Now().Add(lockPatience); !b.lock(writeLock, unix.F_WRLCK); time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(until) {
-			return errors.New("another process of the address holds its board and does not go on")
+			return errors.New("another process of the address was stopped while it changed what all have in common: let it go on or end it")
 		}
 	}
 	defer b.lock(writeLock, unix.F_UNLCK)
+	return f()
+}
+
+// update changes the claims while nobody else does.
+func (b *board) update(f func([]claim) ([]claim, error)) error {
+	return b.exclusively(func() error { return b.change(f) })
+}
+
+func (b *board) change(f func([]claim) ([]claim, error)) error {
 	claims, err := b.read()
 	if err != nil {
 		return err
@@ -181,11 +236,11 @@ func (b *board) update(f func([]claim) ([]claim, error)) error {
 }
 
 func (b *board) read() ([]claim, error) {
-	var head [claimsAt]byte
-	if _, err := b.file.ReadAt(head[:], 0); err != nil {
+	count, err := b.word(0)
+	if err != nil {
 		return nil, err
 	}
-	n := min(binary.NativeEndian.Uint64(head[:]), maxClaims)
+	n := min(count, maxClaims)
 	body := make([]byte, n*claimSize)
 	got, _ := b.file.ReadAt(body, claimsAt) // shorter if claims were just dropped
 	claims := make([]claim, 0, n+1)
@@ -197,12 +252,14 @@ func (b *board) read() ([]claim, error) {
 }
 
 func (b *board) write(claims []claim) error {
-	data := binary.NativeEndian.AppendUint64(nil, uint64(len(claims)))
+	var data []byte
 	for _, c := range claims {
 		data = binary.NativeEndian.AppendUint64(data, c.service)
 		data = binary.NativeEndian.AppendUint64(data, c.mask)
 		data = binary.NativeEndian.AppendUint64(data, uint64(c.slot))
 	}
-	_, err := b.file.WriteAt(data, 0)
-	return err
+	if _, err := b.file.WriteAt(data, claimsAt); err != nil {
+		return err
+	}
+	return b.setWord(0, uint64(len(claims)))
 }

@@ -12,12 +12,17 @@
 // which others forward what came to the wrong one, and a [board] that knows which slots
 // are taken and who has claimed which service id.
 //
-// # The door
+// # Doors
 //
-// One member is the leader: it has the door, an abstract Unix socket named after the
-// address, at which newcomers get all descriptors, and the others wait for its end. Then
-// one of them opens the door anew. The leader also gets what is for no process in
-// particular. There is nothing else that only it knows or does.
+// Each member has a door, an abstract Unix socket at which newcomers get all descriptors.
+// Newcomers find the doors in the kernel's list of Unix sockets, and ask at all of them: a
+// member that is stopped keeps nobody out. A process alone has a door, and makes the rest
+// when a second one comes.
 //
-// A process alone has a door, and makes the rest when a second one comes.
+// # The leader
+//
+// One member is the leader: it gets what is for no process in particular. The board says
+// who it is. The others ping it at its door, and one of them takes its place when it is
+// gone or does not answer. To take it from one that was only slow does no
+// harm: that one is a member like the others then.
 package portshare

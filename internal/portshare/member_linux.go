@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Config says what a member shares. The functions may be called from any goroutine until
@@ -25,7 +24,7 @@ type Config struct {
 	// the group.
 	Steer func(socket, slot int) error
 	// Adopt gets the socket of the slot of a member that joins, a descriptor that stays the
-	// member's. It is called before all others.
+	// member's. It is called before all others; Join may fail after it.
 	Adopt func(socket int) error
 	// Receive takes what another member forwarded to this one.
 	Receive func(msg []byte)
@@ -41,8 +40,9 @@ type Member struct {
 
 	mu     sync.Mutex
 	claims map[uint64]uint64 // masks by service id
-	door   *net.UnixListener // the leader's
-	conns  map[*net.UnixConn]struct{}
+	door   *net.UnixListener
+	number uint64                     // the door's
+	conns  map[*net.UnixConn]struct{} // at its door, and at the leader's
 	inbox  *os.File
 	closed bool
 	quit   chan struct{} // closed with it
@@ -54,58 +54,63 @@ func newMember(c Config) *Member {
 }
 
 // Found makes the process that has just bound the address its first member, in slot 0.
-// An error that wraps EADDRINUSE says that the door is not free, or not yet.
-func Found(c Config) (*Member, error) {
-	m := newMember(c)
-	door, err := openDoor(c.Name)
-	if err != nil {
+func Found(c Config) (m *Member, err error) {
+	m = newMember(c)
+	if m.door, m.number, err = openDoor(m.Name); err != nil {
 		return nil, err
 	}
-	m.lead(door)
+	m.done.Add(1)
+	go m.serve(m.door)
 	return m, nil
 }
 
 // Join makes the process a member of an address that others have bound.
 func Join(c Config) (*Member, error) {
-	conn, err := knock(c.Name, toJoin)
+	fds, err := ask(c.Name)
 	if err != nil {
-		return nil, err
-	}
-	fds, err := receive(conn, descriptors)
-	if err != nil {
-		conn.Close()
 		return nil, err
 	}
 	m := newMember(c)
 	shared := &common{fds: fds}
 	if err := shared.open(); err != nil {
-		conn.Close()
 		return nil, err
 	}
-	if m.slot, err = shared.board.take(); err == nil {
-		err = c.Adopt(fds[m.slot])
-	}
-	if err == nil {
-		err = m.share(shared)
-	}
-	if err != nil {
-		conn.Close()
+	if err := m.enter(shared); err != nil {
+		if m.door != nil {
+			m.door.Close()
+		}
 		shared.close()
 		return nil, err
 	}
-	m.conns[conn] = struct{}{}
-	m.done.Add(1)
-	go m.follow(conn)
 	return m, nil
+}
+
+// enter makes the member one of those who share c.
+func (m *Member) enter(c *common) (err error) {
+	if m.slot, err = c.board.take(); err != nil {
+		return err
+	}
+	if err := m.Adopt(c.fds[m.slot]); err != nil {
+		return err
+	}
+	if m.door, m.number, err = openDoor(m.Name); err != nil {
+		return err
+	}
+	if err := m.share(c); err != nil {
+		return err
+	}
+	m.done.Add(1)
+	go m.serve(m.door) // not before: who is alone makes what is shared
+	return nil
 }
 
 // Slot returns the number of the process, which does not change.
 func (m *Member) Slot() int { return m.slot }
 
-// Shared says whether there have been others.
+// Shared reports whether there have been others.
 func (m *Member) Shared() bool { return m.common.Load() != nil }
 
-// Lives says whether a process has a slot.
+// Lives reports whether a process has a slot.
 func (m *Member) Lives(slot int) bool {
 	c := m.common.Load()
 	return slot == m.slot || c != nil && c.board.taken(slot)
@@ -160,7 +165,7 @@ func (m *Member) Claim(service, mask uint64) error {
 	return nil
 }
 
-// Claimed says whether an error of Claim means that another has one of the service ids.
+// Claimed reports whether an error of Claim means that another has one of the service ids.
 func Claimed(err error) bool { return errors.Is(err, errClaimed) }
 
 // Release undoes Claim.
@@ -180,9 +185,14 @@ func (m *Member) share(c *common) (err error) {
 	if m.inbox, err = c.inbox(m.slot); err != nil {
 		return err
 	}
+	if err = c.board.setDoor(m.slot, m.number); err != nil {
+		m.inbox.Close()
+		return err
+	}
 	m.common.Store(c)
-	m.done.Add(1)
+	m.done.Add(2)
 	go m.receive(m.inbox)
+	go m.watch(c)
 	return nil
 }
 
@@ -228,126 +238,6 @@ func (m *Member) grow() (*common, error) {
 	return c, nil
 }
 
-// lead makes the member the leader, which has opened the door.
-func (m *Member) lead(door *net.UnixListener) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		door.Close()
-		return
-	}
-	if c := m.common.Load(); c != nil {
-		_ = m.Steer(c.fds[m.slot], m.slot) // fails for lack of kernel memory only
-	}
-	m.door = door
-	m.done.Add(1)
-	go m.serve(door)
-}
-
-// serve answers at the door.
-func (m *Member) serve(door *net.UnixListener) {
-	defer m.done.Done()
-	for {
-		c, err := door.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // such as too many open files
-			select {
-			case <-m.quit:
-				return
-			case <-time.After(10 * time.Millisecond):
-			}
-			continue
-		}
-		m.mu.Lock()
-		if m.closed {
-			m.mu.Unlock()
-			c.Close()
-			return
-		}
-		m.conns[c] = struct{}{}
-		m.done.Add(1)
-		m.mu.Unlock()
-		go m.host(c)
-	}
-}
-
-// host serves one member until it is gone.
-func (m *Member) host(c *net.UnixConn) {
-	defer m.done.Done()
-	defer m.forget(c)
-	want, ok := answer(c)
-	if !ok || want == toJoin && m.admit(c) != nil {
-		return
-	}
-	c.SetDeadline(time.Time{})
-	c.Read(make([]byte, 1))
-}
-
-func (m *Member) admit(conn *net.UnixConn) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return net.ErrClosed
-	}
-	c, err := m.grow()
-	if err != nil {
-		return err
-	}
-	return give(conn, c.fds)
-}
-
-func (m *Member) forget(c *net.UnixConn) {
-	m.mu.Lock()
-	delete(m.conns, c)
-	m.mu.Unlock()
-	c.Close()
-}
-
-// follow waits for the end of leaders, until this member becomes the leader.
-func (m *Member) follow(c *net.UnixConn) {
-	defer m.done.Done()
-	for c != nil {
-		c.SetDeadline(time.Time{})
-		c.Read(make([]byte, 1))
-		m.forget(c)
-		c = m.succeed()
-	}
-}
-
-// succeed opens the door anew, or finds the one who has; nil: this member leads, or is
-// closed.
-func (m *Member) succeed() *net.UnixConn {
-	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		m.mu.Lock()
-		closed := m.closed
-		m.mu.Unlock()
-		if closed {
-			return nil
-		}
-		if door, err := openDoor(m.Name); err == nil {
-			m.lead(door)
-			return nil
-		}
-		if c, err := knock(m.Name, toFollow); err == nil {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if m.closed {
-				c.Close()
-				return nil
-			}
-			m.conns[c] = struct{}{}
-			return c
-		}
-		select {
-		case <-m.quit:
-			return nil
-		case <-time.After(pause):
-		}
-	}
-}
-
 // Close leaves the address. Descriptors that others have stay open there.
 func (m *Member) Close() error {
 	m.mu.Lock()
@@ -361,13 +251,9 @@ func (m *Member) Close() error {
 	if c != nil {
 		m.inbox.Close()
 		_ = c.board.keep(func(o claim) bool { return o.slot != m.slot }) // else whoever takes the slot does it
-		if m.door != nil {
-			m.handOver(c)
-		}
+		m.handOver(c)
 	}
-	if m.door != nil {
-		m.door.Close()
-	}
+	m.door.Close()
 	for conn := range m.conns {
 		conn.Close()
 	}
@@ -377,15 +263,4 @@ func (m *Member) Close() error {
 		c.close()
 	}
 	return nil
-}
-
-// handOver makes what is for nobody in particular go to another member until the next
-// leader takes it.
-func (m *Member) handOver(c *common) {
-	for slot := range Slots {
-		if slot != m.slot && c.board.taken(slot) {
-			_ = m.Steer(c.fds[slot], slot)
-			return
-		}
-	}
 }

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -92,9 +93,12 @@ func (s *site) eventually(what string, cond func() bool) {
 }
 
 func (s *site) leads(m *Member) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.door != nil
+	c := m.common.Load()
+	if c == nil {
+		return true
+	}
+	slot, err := c.board.leader()
+	return err == nil && slot == m.slot
 }
 
 func TestForward(t *testing.T) {
@@ -227,9 +231,6 @@ func TestSuccession(t *testing.T) {
 func TestFull(t *testing.T) {
 	s := newSite(t)
 	s.found()
-	if _, err := Found(s.config(new(*Member))); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("a second founder: %v", err)
-	}
 	var last *Member
 	for range Slots - 1 {
 		last = s.join()
@@ -247,20 +248,119 @@ func TestFull(t *testing.T) {
 // TestNoise has strangers at the door who say nothing, or nothing of sense.
 func TestNoise(t *testing.T) {
 	s := newSite(t)
-	s.found()
+	m := s.found()
 	for _, say := range []string{"", "x", "\x02j", "jjjjjjjj", "\x01z"} {
 		c, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer unix.Close(c)
-		if err := unix.Connect(c, &unix.SockaddrUnix{Name: doorOf(s.name).Name}); err != nil {
+		if err := unix.Connect(c, &unix.SockaddrUnix{Name: doorAddr(s.name, m.number).Name}); err != nil {
 			t.Fatal(err)
 		}
 		if say != "" {
 			unix.Write(c, []byte(say))
 		}
 	}
+	if m := s.join(); m.Slot() != 1 {
+		t.Errorf("slot %d", m.Slot())
+	}
+}
+
+// silence stands for a member that is stopped: the kernel lets others connect to its door,
+// and nobody answers.
+func (s *site) silence() (number uint64) {
+	s.t.Helper()
+	door, number, err := openDoor(s.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { door.Close() })
+	return number
+}
+
+// TestSilentDoors has newcomers come by members that answer, whatever others do.
+func TestSilentDoors(t *testing.T) {
+	s := newSite(t)
+	s.silence()
+	s.found()
+	s.silence()
+	if m := s.join(); m.Slot() != 1 {
+		t.Errorf("slot %d", m.Slot())
+	}
+}
+
+// TestNobodyAnswers tells a newcomer who it is that does not answer.
+func TestNobodyAnswers(t *testing.T) {
+	s := newSite(t)
+	s.silence()
+	_, err := Join(s.config(new(*Member)))
+	if !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), fmt.Sprintf("process %d,", os.Getpid())) {
+		t.Errorf("joining a process that is stopped: %v", err)
+	}
+}
+
+// TestSilentLeader has a leader that does not answer who follows it: that one gets what is
+// for nobody then, and the others follow it.
+func TestSilentLeader(t *testing.T) {
+	s := newSite(t)
+	a, b := s.found(), s.join()
+	if err := a.common.Load().board.setDoor(a.slot, s.silence()); err != nil {
+		t.Fatal(err)
+	}
+	members := []*Member{a, b, s.join()}
+	leads := func(m *Member) bool { return s.leads(m) && int(s.steered.Load()) == m.slot }
+	s.eventually("another leads", func() bool { return slices.ContainsFunc(members[1:], leads) })
+	i := slices.IndexFunc(members, leads)
+	members[i].Close()
+	members = slices.Delete(members, i, i+1)
+	s.eventually("one of the others leads", func() bool { return slices.ContainsFunc(members, leads) })
+}
+
+// squat takes names of doors as another user.
+func (s *site) squat(names int) {
+	s.t.Helper()
+	if os.Getuid() != 0 {
+		s.t.Skip("needs root to become somebody else")
+	}
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread is another user's from here on
+		const nobody = 65534
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			failed <- errno
+			return
+		}
+		for number := range names {
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+			if err == nil {
+				s.t.Cleanup(func() { unix.Close(fd) })
+				err = unix.Bind(fd, &unix.SockaddrUnix{Name: doorAddr(s.name, uint64(number)).Name})
+			}
+			if err == nil {
+				err = unix.Listen(fd, 1)
+			}
+			if err != nil {
+				failed <- err
+				return
+			}
+		}
+		failed <- nil
+	}()
+	if err := <-failed; err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestSquatters has another user take names as doors have them: nobody is asked there, and
+// doors are found all the same.
+func TestSquatters(t *testing.T) {
+	s := newSite(t)
+	s.squat(4 * maxKnocks)
+	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNobody) {
+		t.Errorf("joining another user: %v", err)
+	}
+	s.found()
 	if m := s.join(); m.Slot() != 1 {
 		t.Errorf("slot %d", m.Slot())
 	}
