@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -403,6 +404,30 @@ func TestWindowType2(t *testing.T) {
 	m.Close()
 	if m.Len() != 0 {
 		t.Error("keys are left")
+	}
+}
+
+// A program may touch its memory while the device is closed: the memory goes with its region.
+func TestCloseKeepsMemory(t *testing.T) {
+	m := newTable()
+	r, err := m.Allocate(pd, 100, everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := r.Bytes()
+	m.Close()
+	buf[0] = 1
+	runtime.GC()
+	if len(r.Bytes()) != 100 || r.Bytes()[0] != 1 {
+		t.Fatal("the memory went with the table")
+	}
+	if _, ok := m.Remote(pd, qpn, r.Key(), r.Addr(), 1, verbs.RemoteWrite); ok {
+		t.Error("the key is still good")
+	}
+	for range 2 {
+		if err := m.Deregister(r); err != nil || r.Bytes() != nil {
+			t.Errorf("deregistered: %v, %d bytes", err, len(r.Bytes()))
+		}
 	}
 }
 

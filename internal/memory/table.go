@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"runtime"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -44,6 +45,7 @@ type Region struct {
 	windows  int // bound to it
 	watchers int
 	unmap    func()
+	orphaned runtime.Cleanup // calls unmap for a region whose table is closed
 }
 
 // NewTable makes an empty table. random must be unpredictable to peers.
@@ -181,6 +183,7 @@ func (t *Table) Deregister(r *Region) error {
 	t.free(&r.entry)
 	r.mem = nil
 	if r.unmap != nil {
+		r.orphaned.Stop()
 		r.unmap()
 		r.unmap = nil
 	}
@@ -199,7 +202,8 @@ func (r *Region) Bytes() []byte { return r.mem }
 // Len returns how many keys are in use.
 func (t *Table) Len() int { return len(t.entries) }
 
-// Close ends all regions and windows.
+// Close ends all regions and windows. The memory of a region stays until Deregister, or else
+// until nobody has the region any more: the program may be in the middle of a copy.
 func (t *Table) Close() {
 	for _, e := range t.entries {
 		if e.window != nil {
@@ -207,6 +211,9 @@ func (t *Table) Close() {
 		}
 	}
 	for _, e := range t.entries {
-		t.Deregister(e.region) // cannot be busy: no window is left
+		t.free(e)
+		if r := e.region; r.unmap != nil {
+			r.orphaned = runtime.AddCleanup(r, func(unmap func()) { unmap() }, r.unmap)
+		}
 	}
 }
