@@ -57,7 +57,7 @@ func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.Addr
 
 // Dial connects to whoever listens at "host:port". The error is a [*RejectError] if the
 // peer said no, ErrTimeout if it did not answer, ErrNoAddr if there is no such address or
-// no way to it, and ctx.Err() as soon as ctx ends.
+// no way to it, and one that is ctx.Err() as soon as ctx ends.
 func Dial(ctx context.Context, dev *verbs.Device, address string, opts ...Option) (*Conn, error) {
 	o := newOptions(opts)
 	limit, cancel := context.WithTimeout(ctx, o.timeout)
@@ -102,9 +102,14 @@ func dialID(ctx context.Context, id *ID, to netip.AddrPort, o *options) (*Conn, 
 	return c, nil
 }
 
-// timedOut is the error for what took longer than the options allow; ctx is the program's.
+// timedOut names the address in the errors of what was given up: by the program, whose context
+// ctx is, or because it took longer than the options allow.
 func timedOut(ctx context.Context, err error, address string, o *options) error {
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case err == nil:
+	case err == ctx.Err():
+		return fmt.Errorf("cm: %s: %w", address, err)
+	case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
 		return opErr("connect", ErrTimeout, "%s: after %v", address, o.timeout)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -183,7 +184,7 @@ func TestDialTimeout(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err = cm.Dial(ctx, a, to); err != context.DeadlineExceeded {
+	if _, err = cm.Dial(ctx, a, to); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), to) {
 		t.Error(err)
 	}
 }
@@ -203,7 +204,7 @@ func TestCancel(t *testing.T) {
 	}
 	cancel()
 	for range 4 {
-		if err := <-ended; err != context.Canceled {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}

@@ -340,7 +340,7 @@ func (c *Conn) usable(s *side) error {
 }
 
 func (c *Conn) opError(op string, err error) error {
-	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: withTimeout(err)}
+	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: netError(err)}
 }
 
 // Close closes the connection. It waits until the peer has received what was written, for

@@ -4,7 +4,6 @@ package rnet
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"time"
 
@@ -59,10 +58,7 @@ func (d *Dialer) dial(ctx context.Context, address string) (*Conn, error) {
 	l, err := cm.Dial(ctx, d.Device, address, opts...)
 	c, err := s.finish(l, err)
 	if err != nil {
-		if err == ctx.Err() {
-			err = fmt.Errorf("%s: %w", address, err)
-		}
-		return nil, &net.OpError{Op: "dial", Net: "rdma", Err: withTimeout(err)}
+		return nil, &net.OpError{Op: "dial", Net: "rdma", Err: netError(err)}
 	}
 	return c, nil
 }
@@ -115,7 +111,7 @@ type ListenConfig struct {
 func (lc *ListenConfig) Listen(address string) (*Listener, error) {
 	o, err := lc.Options.withDefaults(lc.Device)
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: err}
+		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: netError(err)}
 	}
 	backlog := lc.Backlog
 	if backlog <= 0 {
@@ -123,7 +119,7 @@ func (lc *ListenConfig) Listen(address string) (*Listener, error) {
 	}
 	inner, err := cm.Listen(lc.Device, address, cm.WithBacklog(backlog))
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: err}
+		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: netError(err)}
 	}
 	l := &Listener{inner: inner, dev: lc.Device, opt: o, addr: net.TCPAddrFromAddrPort(inner.Addr()),
 		ready: make(chan *Conn), slots: make(chan struct{}, backlog), changed: make(chan struct{})}

@@ -5,8 +5,11 @@ package rnet
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // timeoutError is an error of something that took too long, for [net.Error].
@@ -16,9 +19,13 @@ func (timeoutError) Timeout() bool   { return true }
 func (timeoutError) Temporary() bool { return true }
 func (e timeoutError) Unwrap() error { return e.error }
 
-// withTimeout gives err the method Timeout if it is about something that took too long:
-// [net.OpError] asks the error that it holds for it, and not those behind.
-func withTimeout(err error) error {
+// netError makes err what programs of package net look for. An error about something that took
+// too long gets the method Timeout: [net.OpError] asks the error that it holds for it, and not
+// those behind. What a closed device returns is also net.ErrClosed.
+func netError(err error) error {
+	if errors.Is(err, verbs.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+		return closedError{err}
+	}
 	if t, ok := err.(interface{ Timeout() bool }); ok && t.Timeout() {
 		return err
 	}
@@ -29,3 +36,9 @@ func withTimeout(err error) error {
 	}
 	return err
 }
+
+// closedError is an error of a device that was closed beneath.
+type closedError struct{ error }
+
+func (e closedError) Unwrap() error        { return e.error }
+func (e closedError) Is(target error) bool { return target == net.ErrClosed }

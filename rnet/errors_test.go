@@ -23,7 +23,7 @@ func TestTimeouts(t *testing.T) {
 		os.ErrDeadlineExceeded: true, context.DeadlineExceeded: true, cm.ErrTimeout: true, syscall.ETIMEDOUT: true,
 		fmt.Errorf("%w: the peer", syscall.ETIMEDOUT): true, io.EOF: false, syscall.ECONNREFUSED: false, net.ErrClosed: false,
 	} {
-		var e net.Error = &net.OpError{Op: "read", Err: withTimeout(err)}
+		var e net.Error = &net.OpError{Op: "read", Err: netError(err)}
 		if e.Timeout() != want || !errors.Is(e, err) {
 			t.Errorf("%v: Timeout is %v", err, e.Timeout())
 		}

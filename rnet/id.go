@@ -24,7 +24,7 @@ func DialID(ctx context.Context, id *cm.ID, to netip.AddrPort, o Options) (*Conn
 	l, err := cm.DialID(ctx, id, to, opts...)
 	c, err := s.finish(l, err)
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "rdma", Addr: net.TCPAddrFromAddrPort(to), Err: withTimeout(err)}
+		return nil, &net.OpError{Op: "dial", Net: "rdma", Addr: net.TCPAddrFromAddrPort(to), Err: netError(err)}
 	}
 	return c, nil
 }

@@ -153,5 +153,5 @@ func (l *Listener) Close() error {
 }
 
 func (l *Listener) opError(op string, err error) error {
-	return &net.OpError{Op: op, Net: "rdma", Addr: l.addr, Err: err}
+	return &net.OpError{Op: op, Net: "rdma", Addr: l.addr, Err: netError(err)}
 }

@@ -23,11 +23,16 @@ import (
 // first to an address goes over a UDP socket of the same address and port, whose answer
 // tells the number of the queue pair there. They may be lost, come twice, or change their
 // order, as with UDP.
+//
+// A datagram whose send fails is reported by the WriteTo that finds out, which may be a later
+// one; sending goes on after that. Once the queue pair has failed, or the device is closed,
+// ReadFrom and WriteTo return the reason for good.
 type PacketConn struct {
 	dev   *verbs.Device
 	opt   Options
 	local netip.AddrPort
 	sgid  int // row of the GID table
+	most  int // bytes that a datagram may have, its header included
 	udp   *net.UDPConn
 
 	pd             *verbs.PD
@@ -42,7 +47,9 @@ type PacketConn struct {
 	read   side
 	write  side
 	closed bool
-	onUDP  bool // a WriteTo is at the UDP socket
+	err    error // why the queue pair can do nothing any more
+	failed error // of a send, until a WriteTo returns it
+	onUDP  bool  // a WriteTo is at the UDP socket
 	peers  map[netip.AddrPort]*packetPeer
 	early  []packet // received by UDP
 	free   []int    // send slots
@@ -88,7 +95,7 @@ func ListenPacket(dev *verbs.Device, address string) (*PacketConn, error) {
 func (lc *ListenConfig) ListenPacket(address string) (*PacketConn, error) {
 	p, err := newPacketConn(lc.Device, address, lc.Options)
 	if err != nil {
-		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: err}
+		return nil, &net.OpError{Op: "listen", Net: "rdma", Err: netError(err)}
 	}
 	return p, nil
 }
@@ -146,6 +153,12 @@ func (p *PacketConn) find(address string) (netip.AddrPort, error) {
 // open makes the queue pair and posts the receives.
 func (p *PacketConn) open() (err error) {
 	sends, recvs := p.opt.SendQueue, p.opt.RecvQueue
+	port, err := p.dev.Port(1)
+	if err != nil {
+		return err
+	}
+	// A UD message is one packet, of the path MTU at most (IBTA 9.8.3).
+	p.most = min(rsocket.MaxDatagram, port.ActiveMTU.Bytes())
 	if p.pd, err = p.dev.AllocPD(); err != nil {
 		return err
 	}
@@ -187,15 +200,17 @@ func (p *PacketConn) slot(i int) []byte { return p.mr.Bytes()[i*slotSize:][:slot
 // LocalAddr returns the address and port that others send to, a *net.UDPAddr.
 func (p *PacketConn) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(p.local) }
 
-// MaxPayload is how many bytes a datagram may have.
+// MaxPayload returns how many bytes a datagram may have: what the device's path MTU and the
+// buffers of rsockets have room for.
 func (p *PacketConn) MaxPayload() int {
+	udp, ud := rsocket.UDPHeaderSize4, rsocket.HeaderSize4
 	if p.local.Addr().Is6() {
-		return rsocket.MaxDatagram - rsocket.UDPHeaderSize6
+		udp, ud = rsocket.UDPHeaderSize6, rsocket.HeaderSize6
 	}
-	return rsocket.MaxDatagram - rsocket.UDPHeaderSize4
+	return min(rsocket.MaxDatagram-udp, p.most-ud)
 }
 
-// usable says why a side can do nothing.
+// usable returns why a side can do nothing.
 func (p *PacketConn) usable(s *side) error {
 	switch {
 	case p.closed:
@@ -228,11 +243,14 @@ func (p *PacketConn) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 		if n, from, ok := p.next(b); ok {
 			return n, from, nil
 		}
+		if p.err != nil {
+			return 0, netip.AddrPort{}, p.opError("read", nil, p.err)
+		}
 		p.mu.Unlock()
 		n, err := p.read.wait(p.recvCQ, p.rwcs[:], p.opt.Spin)
 		p.mu.Lock()
 		if err != nil {
-			return 0, netip.AddrPort{}, p.opError("read", nil, err)
+			p.fail(err)
 		}
 		p.got = p.rwcs[:n]
 	}
@@ -258,14 +276,20 @@ func (p *PacketConn) next(b []byte) (int, netip.AddrPort, bool) {
 // take copies a received datagram out of its slot, which can then receive again.
 func (p *PacketConn) take(b []byte, wc *verbs.WC) (n int, from netip.AddrPort, ok bool) {
 	slot := int(wc.ID)
-	if wc.Status == verbs.Success && wc.ByteLen >= grhSize {
+	if wc.Status != verbs.Success {
+		p.lost(wc.Status)
+	} else if wc.ByteLen >= grhSize {
 		data := p.slot(slot)[grhSize:wc.ByteLen]
 		var h rsocket.Header
 		if k := h.Decode(data); k > 0 {
 			n, from, ok = copy(b, data[k:]), h.From, true
 		}
 	}
-	p.postRecv(slot) // fails only in the error state, where nothing arrives
+	if p.err == nil {
+		if err := p.postRecv(slot); err != nil {
+			p.fail(err)
+		}
+	}
 	return n, from, ok
 }
 
@@ -295,11 +319,8 @@ func (p *PacketConn) writeTo(b []byte, to netip.AddrPort) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		if err := p.usable(&p.write); err != nil {
+		if err := p.writeErr(len(b)); err != nil {
 			return err
-		}
-		if len(b) > p.MaxPayload() {
-			return syscall.EMSGSIZE
 		}
 		if sent, err := p.sendNow(b, to); sent {
 			return err
@@ -308,10 +329,23 @@ func (p *PacketConn) writeTo(b []byte, to netip.AddrPort) error {
 		n, err := p.write.wait(p.sendCQ, p.swcs[:], p.opt.Spin)
 		p.mu.Lock()
 		if err != nil {
-			return err
+			p.fail(err)
 		}
-		p.sent(n)
+		p.sent(p.swcs[:n])
 	}
+}
+
+// writeErr returns why a datagram of n bytes cannot be sent.
+func (p *PacketConn) writeErr(n int) error {
+	switch err := p.usable(&p.write); {
+	case err != nil:
+		return err
+	case p.err != nil:
+		return p.err
+	case n > p.MaxPayload():
+		return syscall.EMSGSIZE
+	}
+	return p.failure()
 }
 
 // sendNow sends a datagram, if there is a slot for it.
@@ -345,13 +379,6 @@ func (p *PacketConn) sendUDP(b []byte, to netip.AddrPort) error {
 	return err
 }
 
-// sent takes back the slots of n sends that have completed.
-func (p *PacketConn) sent(n int) {
-	for _, wc := range p.swcs[:n] {
-		p.free = append(p.free, int(wc.ID))
-	}
-}
-
 // send posts a datagram out of a free slot.
 func (p *PacketConn) send(b []byte, peer *packetPeer) error {
 	slot := p.free[len(p.free)-1]
@@ -364,7 +391,8 @@ func (p *PacketConn) send(b []byte, peer *packetPeer) error {
 		return err
 	}
 	p.free = p.free[:len(p.free)-1]
-	return nil
+	p.reclaim() // a device in software has sent it by now
+	return p.failure()
 }
 
 // SetDeadline sets when ReadFrom and WriteTo give up with os.ErrDeadlineExceeded, also those
@@ -438,5 +466,5 @@ func (p *PacketConn) destroy() error {
 }
 
 func (p *PacketConn) opError(op string, to net.Addr, err error) error {
-	return &net.OpError{Op: op, Net: "rdma", Source: p.LocalAddr(), Addr: to, Err: withTimeout(err)}
+	return &net.OpError{Op: op, Net: "rdma", Source: p.LocalAddr(), Addr: to, Err: netError(err)}
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // Notify is what [Conn.Notify] is.
@@ -26,11 +27,17 @@ func (p *PacketConn) Ready() (r Readiness) {
 		return Readable | Writable
 	}
 	p.receive()
-	if len(p.early) > 0 || len(p.got) > 0 {
+	if len(p.free) == 0 {
+		p.reclaim()
+	}
+	if len(p.early) > 0 || len(p.got) > 0 || p.err != nil {
 		r |= Readable
 	}
-	if p.reclaim(); len(p.free) > 0 {
+	if len(p.free) > 0 || p.failed != nil || p.err != nil {
 		r |= Writable
+	}
+	if p.err != nil {
+		r |= Broken
 	}
 	return r
 }
@@ -39,8 +46,11 @@ func (p *PacketConn) Ready() (r Readiness) {
 func (p *PacketConn) Arm() Readiness {
 	p.mu.Lock()
 	if !p.closed {
-		p.recvCQ.ReqNotify(false) // fails if the device is gone: nothing arrives
-		p.sendCQ.ReqNotify(false)
+		for _, cq := range []*verbs.CQ{p.recvCQ, p.sendCQ} {
+			if err := cq.ReqNotify(false); err != nil {
+				p.fail(err)
+			}
+		}
 	}
 	p.mu.Unlock()
 	return p.Ready()
@@ -50,13 +60,6 @@ func (p *PacketConn) Arm() Readiness {
 func (p *PacketConn) receive() {
 	if len(p.got) == 0 {
 		p.got = p.rwcs[:p.recvCQ.Poll(p.rwcs[:])]
-	}
-}
-
-// reclaim polls for sends that are done if no slot is free. writeMu and mu are held.
-func (p *PacketConn) reclaim() {
-	if len(p.free) == 0 {
-		p.sent(p.sendCQ.Poll(p.swcs[:]))
 	}
 }
 
@@ -92,10 +95,13 @@ func (p *PacketConn) tryReadFrom(next func() (int, netip.AddrPort, bool)) (int, 
 		p.receive()
 		n, from, ok = next()
 	}
-	if !ok {
-		return 0, netip.AddrPort{}, syscall.EAGAIN
+	switch {
+	case ok:
+		return n, from, nil
+	case p.err != nil:
+		return 0, netip.AddrPort{}, p.opError("read", nil, p.err)
 	}
-	return n, from, nil
+	return 0, netip.AddrPort{}, syscall.EAGAIN
 }
 
 // TryWriteTo is WriteToAddrPort that does not wait: syscall.EAGAIN if too many are on their
@@ -106,13 +112,12 @@ func (p *PacketConn) TryWriteTo(b []byte, to netip.AddrPort) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
-	err := p.usable(&p.write)
-	if err == nil && len(b) > p.MaxPayload() {
-		err = syscall.EMSGSIZE
+	if len(p.free) == 0 {
+		p.reclaim()
 	}
+	err := p.writeErr(len(b))
 	var sent bool
 	if err == nil {
-		p.reclaim()
 		sent, err = p.sendNow(b, to)
 	}
 	switch {

@@ -3,64 +3,32 @@
 package roce_test
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 )
 
-// namespaceVar tells a process that it was started in a namespace of its own.
-const namespaceVar = "RAMJET_TEST_NAMESPACE"
-
-// inNamespace says whether this process has a network namespace of its own. If it has not,
-// it runs the test again in one that has, with its flags, and takes over the result.
+// inNamespace is [loopback.InNamespace] with one more interface, see namespaceLink.
 func inNamespace(t *testing.T) bool {
-	if os.Getenv(namespaceVar) != "" {
-		if err := setUpNamespace(); err != nil {
-			t.Fatal(err)
-		}
-		return true
+	if !loopback.InNamespace(t, 65536) {
+		return false
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"-test.run=^" + regexp.QuoteMeta(t.Name()) + "$"}
-	for _, a := range os.Args[1:] {
-		if a == "-test.v=true" || strings.HasPrefix(a, "-test.short") || strings.HasPrefix(a, "-test.timeout") {
-			args = append(args, a)
+	for _, args := range []string{"link add left mtu 9000 type veth peer name right", "link set left up", "link set right up"} {
+		if exec.Command("ip", strings.Fields(args)...).Run() != nil {
+			return true
 		}
 	}
-	cmd := exec.Command(exe, args...)
-	cmd.Env = append(os.Environ(), namespaceVar+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if uid, gid := os.Getuid(), os.Getgid(); uid != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	if len(out) > 0 {
-		t.Logf("in a network namespace:\n%s", out)
-	}
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		t.Errorf("in a network namespace: %v", err)
-	case err != nil:
-		t.Skipf("no network namespace can be made here: %v", err)
-	}
-	return false
+	namespaceLink = "left"
+	return true
 }
 
 // ioctl6 makes an ioctl on an IPv6 socket.
@@ -79,25 +47,6 @@ func ioctl6(request uintptr, arg unsafe.Pointer) error {
 // namespaceLink is the interface of the namespace that addresses are added to: one that
 // carries multicast, if such a one can be made, and otherwise the loopback interface.
 var namespaceLink = "lo"
-
-// setUpNamespace brings the namespace's interfaces up.
-func setUpNamespace() error {
-	ifr, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := ioctl6(unix.SIOCSIFFLAGS, unsafe.Pointer(ifr)); err != nil {
-		return fmt.Errorf("bringing up lo: %w", err)
-	}
-	for _, args := range []string{"link add left mtu 9000 type veth peer name right", "link set left up", "link set right up"} {
-		if exec.Command("ip", strings.Fields(args)...).Run() != nil {
-			return nil
-		}
-	}
-	namespaceLink = "left"
-	return nil
-}
 
 // addAddress gives the namespace one more address, and waits until it receives: Linux adds
 // the route to an IPv6 address a little later than the address.

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loopback
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaceVar tells a process that it was started in a namespace of its own.
+const namespaceVar = "RAMJET_TEST_NAMESPACE"
+
+// InNamespace reports whether this process has a network namespace of its own, whose loopback
+// interface is up and has that MTU. If it has none, it runs the test again in a process that
+// has one, with this one's flags, and takes over the result. The test is skipped where no
+// namespace can be made.
+func InNamespace(t *testing.T, mtu int) bool {
+	t.Helper()
+	if os.Getenv(namespaceVar) != "" {
+		if err := setUpLoopback(mtu); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-test.run=^" + regexp.QuoteMeta(t.Name()) + "$"}
+	for _, a := range os.Args[1:] {
+		if a == "-test.v=true" || strings.HasPrefix(a, "-test.short") || strings.HasPrefix(a, "-test.timeout") {
+			args = append(args, a)
+		}
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append(os.Environ(), namespaceVar+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if uid, gid := os.Getuid(), os.Getgid(); uid != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if len(out) > 0 {
+		t.Logf("in a network namespace:\n%s", out)
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		t.Errorf("in a network namespace: %v", err)
+	case err != nil:
+		t.Skipf("no network namespace can be made here: %v", err)
+	}
+	return false
+}
+
+// setUpLoopback brings the loopback interface up.
+func setUpLoopback(mtu int) error {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	set := func(request uintptr) error {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(ifr))); errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	ifr.SetUint32(uint32(mtu))
+	if err := set(unix.SIOCSIFMTU); err != nil {
+		return fmt.Errorf("an MTU of %d on lo: %w", mtu, err)
+	}
+	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := set(unix.SIOCSIFFLAGS); err != nil {
+		return fmt.Errorf("bringing up lo: %w", err)
+	}
+	return nil
+}
