@@ -4,6 +4,7 @@
 
 package main
 
+// #include <poll.h>
 // #include <sys/socket.h>
 // #include <sys/uio.h>
 import "C"
@@ -225,6 +226,9 @@ func (s *rsock) pollPackets(arm bool) (got int) {
 		}
 		if r&rnet.Writable != 0 {
 			got |= pollOut
+		}
+		if r&rnet.Broken != 0 {
+			got |= C.POLLERR
 		}
 	}
 	return got

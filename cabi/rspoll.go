@@ -73,7 +73,7 @@ func (s *rsock) poll(events int, arm bool) int {
 		return C.POLLNVAL
 	}
 	if !s.stream {
-		return s.pollPackets(arm) & events
+		return s.pollPackets(arm) & (events | C.POLLERR)
 	}
 	switch s.state {
 	case rsListening:
