@@ -17,7 +17,9 @@ type Endpoint struct {
 }
 
 // ConnectOptions tune [QP.Connect]; zero values stand for the defaults that are named. A
-// program that wants no retries or no timeout at all uses [QP.Modify].
+// program that wants no retries or no timeout at all uses [QP.Modify]. A peer that is silent
+// is given up after 1 + RetryCount timeouts, each of which may take up to four times its value
+// (IBTA 9.7.6.1.3); with the defaults, Ramjet's devices do so after 2.1 s.
 type ConnectOptions struct {
 	SGIDIndex   int
 	Access      Access // 0: everything that peers can do

@@ -16,7 +16,7 @@ func (q *QP) handleResponse(now Time, p *ib.Packet) Reason {
 	if q.state < verbs.RTS || r.sq.Len() == 0 || !p.PSN.Before(r.high) || p.PSN.Sub(r.unacked()) < -1 {
 		return DropGhost
 	}
-	r.rtt.answered(now, p.PSN)
+	q.measure(now, p.PSN)
 	if p.Opcode.Info().Class == ib.ClassAck {
 		return q.handleAck(now, p)
 	}
@@ -101,13 +101,14 @@ func (q *QP) ackedTo(now Time, psn ib.PSN) bool {
 		if w.row().response {
 			q.progressIf(now, moved)
 			if !r.asked {
+				q.reactToLoss()
 				q.rewind()
 				r.asked = true
 			}
 			return false
 		}
 		moved = true
-		q.releaseWindow(w.cost(r.acked, n, q.mtu()))
+		q.releaseWindow(now, w.cost(r.acked, n, q.mtu()))
 		r.acked = n
 		if r.next == 0 {
 			r.sent = max(r.sent, n)
@@ -145,11 +146,11 @@ func (q *QP) popSend(status verbs.Status) {
 	}
 }
 
-func (q *QP) releaseWindow(cost int) {
+func (q *QP) releaseWindow(now Time, cost int) {
 	r := &q.req
 	cost = min(cost, r.inflight) // after going back, packets that are not counted can be acknowledged
 	r.inflight -= cost
-	q.path.Flow.acked(cost)
+	q.path.Flow.acked(now, cost)
 }
 
 // land takes the next response of the oldest work request.
@@ -192,11 +193,11 @@ func (q *QP) land(now Time, p *ib.Packet) {
 	f := q.path.Flow
 	if len(r.reads) > 0 {
 		n := min(want, r.reads[0].bytes)
-		f.came(n)
+		f.came(now, n)
 		r.reads[0].bytes -= n
 		if !p.PSN.Before(r.reads[0].last) {
-			q.releaseWindow(packetOverhead)
-			f.came(r.reads[0].bytes)
+			q.releaseWindow(now, packetOverhead)
+			f.came(now, r.reads[0].bytes)
 			n := copy(r.reads, r.reads[1:])
 			r.reads = r.reads[:n]
 		}

@@ -2,19 +2,27 @@
 
 package ibta
 
-import "github.com/ramjet-rdma/ramjet/internal/queue"
+import (
+	"math"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/queue"
+)
 
 // Flow bounds what all queue pairs of a device have under way to one host, so that its
 // socket buffer is not overrun for long: requests by bytes that are not acknowledged,
 // READs by bytes that have not come back. The window halves on a loss and grows again with
-// what is acknowledged or has come. Queue pairs for which there is no room wait in line.
+// what is acknowledged or has come, up to what the socket buffers and the path hold. Queue
+// pairs for which there is no room wait in line.
 type Flow struct {
-	max      int // bytes: what the socket buffers allow
-	window   int
-	inflight int
-	reads    int // bytes of READ responses asked for
-	lines    [numLines]queue.Ring[*QP]
-	users    int // queue pairs connected to that host
+	max       int // bytes: what the socket buffers allow
+	window    int
+	threshold int // below, the window doubles in a round trip
+	path      path
+	inflight  int
+	reads     int // bytes of READ responses asked for
+	lines     [numLines]queue.Ring[*QP]
+	users     int // queue pairs connected to that host
 }
 
 // line is what a queue pair waits for.
@@ -39,7 +47,7 @@ const (
 // NewFlow makes a flow for a peer whose socket buffer is believed to hold max bytes.
 func NewFlow(limit int) *Flow {
 	limit = max(limit, minWindow)
-	return &Flow{max: limit, window: limit}
+	return &Flow{max: limit, window: limit, threshold: math.MaxInt}
 }
 
 // Unused says that no queue pair is connected to that host any more.
@@ -68,30 +76,82 @@ func (f *Flow) fits(l line, n int) bool {
 func (f *Flow) fullSend() int { return min(longSend, f.window/4) }
 
 // acked gives the room of n bytes of requests back.
-func (f *Flow) acked(n int) {
+func (f *Flow) acked(now Time, n int) {
 	f.inflight -= n
-	f.grow(n)
+	f.grow(now, n)
 }
 
 // came gives the room of n bytes of READ responses back.
-func (f *Flow) came(n int) {
+func (f *Flow) came(now Time, n int) {
 	f.reads -= n
-	f.grow(n)
+	f.grow(now, n)
 }
 
-// grow opens the window a little.
-func (f *Flow) grow(n int) {
-	if f.window < f.max {
-		f.window = min(f.max, f.window+n/8)
+// grow opens the window for n bytes that have arrived: by as much until it is as large as
+// it was at half the last loss, then by an eighth.
+func (f *Flow) grow(now Time, n int) {
+	limit := f.max + f.path.arrived(now, n)
+	if f.window >= limit {
+		return
 	}
+	if f.window >= f.threshold {
+		n /= 8
+	}
+	f.window = min(limit, f.window+n)
 }
 
 // lost halves the window.
-func (f *Flow) lost() { f.window = max(f.window/2, minWindow) }
+func (f *Flow) lost() {
+	f.window = max(f.window/2, minWindow)
+	f.threshold = f.window
+}
 
 // silent closes the window: a peer that does not answer in time may be slow, and more
-// copies of the same packets would make it slower.
-func (f *Flow) silent() { f.window = minWindow }
+// copies of the same packets would make it slower. It may also be further away than it was.
+func (f *Flow) silent() {
+	if f.window > minWindow && f.path.rtt != 0 { // else it may be nothing but a long path
+		f.threshold = f.window / 2
+	}
+	f.window = minWindow
+	f.path = path{}
+}
+
+// sample takes a round trip that was measured.
+func (f *Flow) sample(rtt Time) { f.path.sample(rtt) }
+
+// path estimates the bytes that are on their way at any time, and so in nobody's buffer:
+// the rate at which they arrive times the shortest round trip.
+type path struct {
+	rtt   Time // the shortest round trip; zero: unknown
+	since Time // when counting bytes began
+	bytes int  // that have arrived since
+	holds int
+}
+
+// shortPath is the round trip below which a path holds nothing worth counting.
+const shortPath = Time(100 * time.Microsecond)
+
+func (p *path) sample(rtt Time) {
+	if p.rtt == 0 || rtt < p.rtt {
+		p.rtt = rtt
+	}
+}
+
+// arrived notes that n bytes have arrived, and returns how many more than a socket buffer
+// holds may be under way. That is half as much again as arrived in a round trip, so that
+// the rate can be found out.
+func (p *path) arrived(now Time, n int) int {
+	if p.rtt < shortPath {
+		return 0
+	}
+	p.bytes += n
+	if took := now - p.since; took >= p.rtt/8*7 {
+		arrived := int(float64(p.bytes) * float64(p.rtt) / float64(took))
+		p.holds = max(arrived+arrived/2, p.holds-p.holds/8)
+		p.since, p.bytes = now, 0
+	}
+	return p.holds
+}
 
 // wait puts q in line until there is room for need bytes.
 func (f *Flow) wait(q *QP, l line, need int) {

@@ -54,7 +54,7 @@ type readRange struct {
 }
 
 func (r *requester) start(psn ib.PSN) {
-	r.nextPSN, r.high, r.recover, r.askedEnd = psn, psn, psn, psn
+	r.nextPSN, r.high, r.recover, r.once, r.askedEnd = psn, psn, psn, psn, psn
 }
 
 // unacked returns the PSN of the oldest packet that is not acknowledged; valid with a
@@ -440,7 +440,7 @@ func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
 	last := h.Opcode.Info().Last && (!w.divided || h.PSN == w.first.Add(w.packets-1))
 	often := f.fullSend()
 	if !f.Waiting() {
-		often = max(often, (f.window-(f.inflight-r.inflight))/4)
+		often = max(often, (min(f.window, f.max)-(f.inflight-r.inflight))/4)
 	}
 	fills := !f.room(n + q.mtu() + 2*packetOverhead)
 	ends = ends || fills || f.Waiting() && r.turn < n+q.mtu()+2*packetOverhead

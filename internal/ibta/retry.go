@@ -13,56 +13,77 @@ import (
 type retry struct {
 	retransmitAt Time // zero: nothing is outstanding
 	quietUntil   Time // receiver not ready, or too slow: nothing is sent before
-	progressAt   Time // when something was last acknowledged, or the timeout counted
+	progressAt   Time // when something was last acknowledged
 	wait         Time // present retransmission time
-	retries      int
+	atLeast      Time // no retransmission time is shorter until what was sent once is acknowledged
+	retries      int  // NAKs without progress
 	rnrRetries   int
 	timeouts     int    // since something was acknowledged, or a slow peer has kept up
 	silentAt     ib.PSN // the oldest packet under way when it timed out last
 	recover      ib.PSN // a loss before this PSN belongs to a loss already reacted to
+	once         ib.PSN // packets from here on were sent only once
 	asked        bool   // went back for a lost response; what follows it says nothing new
 	rtt          roundTrip
 }
 
 // roundTrip estimates the time until an acknowledgement comes, from packets that asked for
-// one and were sent only once.
+// one. Only what was sent once is a sample: nobody can tell which copy is acknowledged
+// (Karn's algorithm, RFC 6298 section 3).
 type roundTrip struct {
-	sentAt   Time // zero: none is being measured
-	psn      ib.PSN
-	smoothed Time
+	sentAt    Time // of the packet that is being measured; zero: none is
+	psn       ib.PSN
+	again     bool // it was sent again since
+	smoothed  Time // zero: no sample yet
+	variation Time
 }
 
 // sent begins a measurement unless one is under way.
 func (m *roundTrip) sent(now Time, psn ib.PSN) {
 	if m.sentAt == 0 {
-		m.sentAt, m.psn = now, psn
+		m.sentAt, m.psn, m.again = now, psn, false
 	}
 }
 
-// answered ends the measurement if psn covers its packet.
-func (m *roundTrip) answered(now Time, psn ib.PSN) {
+// answered ends the measurement if psn covers its packet, and returns the time it took;
+// zero: it goes on. Where the packet was sent more than once that is no sample, but no
+// less than the round trip.
+func (m *roundTrip) answered(now Time, psn ib.PSN) (took Time, sample bool) {
 	if m.sentAt == 0 || psn.Before(m.psn) {
-		return
+		return 0, false
 	}
-	sample := now - m.sentAt
+	took = max(now-m.sentAt, 1)
 	m.sentAt = 0
-	if m.smoothed == 0 {
-		m.smoothed = sample
-		return
+	if m.again {
+		return took, false
 	}
-	m.smoothed += (sample - m.smoothed) / 8
+	if m.smoothed == 0 {
+		m.smoothed, m.variation = took, took/2
+		return took, true
+	}
+	off := took - m.smoothed
+	m.smoothed += off / 8
+	m.variation += (max(off, -off) - m.variation) / 4
+	return took, true
 }
 
-// Packets are sent again for the first time after a few round trips, and not before
-// firstWait, if the queue pair's own timeout is longer: a lost last packet need not cost the
-// whole timeout, and it is sent again at least once a timeout from then on. What counts
-// against the retries is longerBy timeouts without progress, as long as the specification
-// allows one to take (IBTA 9.7.6.1.3): a peer in user space that has no processor for a while
-// is silent, and not gone.
+// timeout returns how long to wait for an acknowledgement: zero before the first sample.
+// It is RFC 6298's, but no less than two round trips, as acknowledgements are asked for
+// and answered in clumps.
+func (m *roundTrip) timeout() Time { return m.smoothed + max(m.smoothed, 4*m.variation) }
+
 const (
-	firstWait  = Time(8 * time.Millisecond)
-	roundTrips = 4
+	// firstWait is the shortest time after which packets are sent again, if the queue
+	// pair's own timeout is not shorter: a lost last packet need not cost that whole
+	// timeout, and the packet is sent again at least once a timeout from then on.
+	firstWait = Time(8 * time.Millisecond)
+	// longestWait is the longest, unless the round trip is longer.
+	longestWait = Time(time.Second)
+	// A timeout may take longer than its value, four times as long at most (IBTA
+	// 9.7.6.1.3): a peer in user space that has no processor for a while is silent, and
+	// not gone. No timeout is made longer than longerUpTo by that, which leaves such a peer
+	// two seconds with seven retries.
 	longerBy   = 4
+	longerUpTo = longerBy * (Time(4096) << 14)
 )
 
 // timeout returns the queue pair's local acknowledgement timeout (IBTA 9.9.2.1.1); zero:
@@ -72,6 +93,13 @@ func (q *QP) timeout() Time {
 		return 0
 	}
 	return Time(4096) << q.attr.Timeout
+}
+
+// patience returns how long the peer may be silent until its queue pair is given up: one
+// timeout, and RetryCount more; zero: without end.
+func (q *QP) patience() Time {
+	t := q.timeout()
+	return Time(1+q.attr.RetryCount) * max(t, min(longerBy*t, longerUpTo))
 }
 
 // slow says whether the peer has been silent for a second time. It may have a long queue of what was
@@ -99,29 +127,58 @@ func (q *QP) armRetransmit(now Time) {
 		r.wait = q.shortestWait()
 	}
 	r.progressAt = now
+	q.retransmitAfter(now)
+}
+
+// retransmitAfter sets the clock to the present retransmission time, and to no later than
+// when the peer is given up.
+func (q *QP) retransmitAfter(now Time) {
+	r := &q.req
 	r.retransmitAt = now + r.wait
+	if p := q.patience(); p != 0 {
+		r.retransmitAt = min(r.retransmitAt, r.progressAt+p)
+	}
 }
 
 // shortestWait returns the retransmission time while nothing is lost.
 func (q *QP) shortestWait() Time {
-	wait := max(firstWait, roundTrips*q.req.rtt.smoothed)
+	wait := firstWait
 	if t := q.timeout(); t != 0 {
 		wait = min(wait, t)
 	}
-	return wait
+	return max(wait, q.req.rtt.timeout())
 }
 
-// progress notes that something was acknowledged.
+// measure ends the measurement of a round trip that an acknowledgement of psn covers. As
+// long as only packets that were sent again are acknowledged, the round trip may be as
+// long as that took, and nothing is sent again sooner.
+func (q *QP) measure(now Time, psn ib.PSN) {
+	took, sample := q.req.rtt.answered(now, psn)
+	switch {
+	case sample:
+		q.path.Flow.sample(took)
+	case took != 0:
+		q.req.atLeast = min(took+took/4, longestWait)
+	}
+}
+
+// progress notes that something was acknowledged. The retransmission time shrinks
+// gradually, as the acknowledgement may be of an early copy, until it is of a packet that
+// was sent only once.
 func (q *QP) progress(now Time) {
 	r := &q.req
 	r.retries, r.rnrRetries, r.retransmitAt = 0, 0, 0
-	r.wait = max(r.wait/2, q.shortestWait()) // not at once: the acknowledgement may be of an early copy
 	r.asked = false
 	done := r.high.Add(-1)
 	if r.sq.Len() > 0 {
 		done = r.unacked().Add(-1)
 	}
-	if !r.slow() || done.Sub(r.silentAt) >= keepsUp {
+	sentOnce := !done.Before(r.once)
+	if sentOnce {
+		r.once, r.wait, r.atLeast = done, 0, 0
+	}
+	r.wait = max(r.wait/2, r.atLeast, q.shortestWait())
+	if sentOnce || !r.slow() || done.Sub(r.silentAt) >= keepsUp {
 		r.timeouts = 0
 	}
 	if r.recover.Before(done) {
@@ -143,24 +200,20 @@ func (q *QP) retransmitTimeout(now Time) {
 	r.timeouts++
 	r.silentAt = r.unacked()
 	r.asked = false
-	t := q.timeout()
-	if t != 0 && now-r.progressAt >= longerBy*t {
-		r.progressAt = now
-		if r.retries++; r.retries > int(q.attr.RetryCount) {
-			q.Device.Counters.RetryExceeded++
-			q.fail(verbs.RetryExceeded)
-			return
-		}
+	if p := q.patience(); p != 0 && now-r.progressAt >= p {
+		q.Device.Counters.RetryExceeded++
+		q.fail(verbs.RetryExceeded)
+		return
 	}
-	since := r.progressAt
+	r.recover = r.high
 	q.rewind()
 	q.path.Flow.silent()
-	r.wait *= 2
-	if t != 0 {
-		r.wait = min(r.wait, t, max(longerBy*t-(now-since), Time(time.Millisecond)))
+	longest := longestWait
+	if t := q.timeout(); t != 0 {
+		longest = min(longest, t)
 	}
-	r.wait = min(r.wait, Time(time.Second))
-	r.progressAt, r.retransmitAt = since, now+r.wait
+	r.wait = max(r.wait, min(2*r.wait, longest))
+	q.retransmitAfter(now)
 }
 
 // sequenceError handles a NAK for a packet that the peer misses.
@@ -172,6 +225,7 @@ func (q *QP) sequenceError(now Time) {
 		q.fail(verbs.RetryExceeded)
 		return
 	}
+	q.reactToLoss()
 	q.rewind()
 }
 
@@ -185,26 +239,32 @@ func (q *QP) rnr(now Time, timer ib.RNRTimer) {
 			return
 		}
 	}
+	q.reactToLoss()
 	q.rewind()
 	r.retransmitAt = 0
 	r.quietUntil = now + Time(timer.Duration())
+}
+
+// reactToLoss makes the window smaller, once for all that was under way.
+func (q *QP) reactToLoss() {
+	r := &q.req
+	if r.sq.Len() > 0 && !r.unacked().Before(r.recover) {
+		q.path.Flow.lost()
+		r.recover = r.high
+	}
 }
 
 // rewind goes back to the oldest packet that is not acknowledged.
 func (q *QP) rewind() {
 	r := &q.req
 	q.Device.Counters.Rewinds++
-	if r.sq.Len() > 0 && !r.unacked().Before(r.recover) {
-		q.path.Flow.lost()
-		r.recover = r.high
-	}
 	r.next, r.sent = 0, r.acked
 	r.gathering = false
 	r.sinceAck = 0
 	if r.sq.Len() > 0 {
 		r.askedEnd = r.unacked()
 	}
-	r.rtt.sentAt = 0
+	r.once, r.rtt.again = r.high, true
 	q.leaveFlow()
 }
 

@@ -66,7 +66,7 @@ func TestSlowPeer(t *testing.T) {
 		n = len(s.out)
 		s.out = nil
 	}
-	s.pass(8 * time.Millisecond)
+	s.pass(32 * time.Millisecond) // backed off twice, and only what was sent again is acknowledged
 	if n := len(s.out); n < 128 {
 		t.Errorf("%d packets sent again, want a window of them", n)
 	}
@@ -80,7 +80,7 @@ func TestSlowPeerSilent(t *testing.T) {
 	s.wantFrom(101, 2)
 	s.ack(102)
 	s.wantFrom(103, 4)
-	s.pass(8 * time.Millisecond)
+	s.pass(32 * time.Millisecond)
 	s.wantFrom(103, 1)
 	s.ack(104)
 	s.wantFrom(105, 3)

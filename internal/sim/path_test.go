@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+var whole = flag.Bool("whole", false, "whole tables of goodput, which take minutes")
+
+// overPath runs WRITEs or READs of 1 MiB over a link of 1 Gb/s with a round trip of rtt.
+func overPath(t *testing.T, op verbs.SendOp, rtt time.Duration, loss float64) Result {
+	t.Helper()
+	p := Defaults
+	p.RdAtomic = 16
+	tr := Transfer{Op: op, Length: 1 << 20, Depth: 64, Window: 1 << 20, Params: p, Link: Link{Rate: 1e9, Delay: ibta.Time(rtt / 2), Loss: loss}}
+	r, err := Goodput(1, tr, max(time.Second, 40*rtt))
+	if err != nil || r.Err != verbs.Success {
+		t.Fatalf("%v over %v with %.2f %% loss: %v, %v", op, rtt, 100*loss, r.Err, err)
+	}
+	t.Logf("%v %6v  loss %.2f %%  %6.1f Mb/s  %7d packets  %5d times back  %4d timeouts",
+		op, rtt, 100*loss, r.Goodput/1e6, r.Stats.Packets, r.Rewinds, r.Timeouts)
+	return r
+}
+
+// TestPaths has a path without loss filled, however long it is: the share of the link over
+// the first 40 round trips (and no less than a second) includes the time that the
+// requester takes to find out what the round trip is, and what the path holds.
+// With -whole it prints the table of docs/performance.md.
+func TestPaths(t *testing.T) {
+	paths := []struct {
+		rtt         time.Duration
+		write, read float64 // least share of the link
+	}{
+		{100 * time.Microsecond, 0.93, 0.93},
+		{time.Millisecond, 0.93, 0.93},
+		{8 * time.Millisecond, 0.9, 0.9},
+		{40 * time.Millisecond, 0.75, 0.75},
+		{100 * time.Millisecond, 0.7, 0.7},
+		{200 * time.Millisecond, 0.6, 0.45}, // 16 READs of 1 MiB are 0.67 of this path
+	}
+	losses := []float64{0}
+	if *whole {
+		losses = []float64{0, 0.0001, 0.001, 0.01}
+	}
+	for _, op := range []verbs.SendOp{verbs.Write, verbs.Read} {
+		t.Run(op.String(), func(t *testing.T) {
+			t.Parallel()
+			for _, c := range paths {
+				want := c.write
+				if op == verbs.Read {
+					want = c.read
+				}
+				for _, loss := range losses {
+					r := overPath(t, op, c.rtt, loss)
+					if loss == 0 && r.Goodput < want*1e9 {
+						t.Errorf("%v over %v: %.1f Mb/s of 1000, want %.0f or more", op, c.rtt, r.Goodput/1e6, 1000*want)
+					}
+				}
+			}
+		})
+	}
+}
