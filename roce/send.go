@@ -77,8 +77,8 @@ func (p *port) sendBy(sock interface{ Send(*netio.Train) error }, out *outgoing,
 
 var errGone = errors.New("roce: memory to be sent has been unmapped")
 
-// seal puts the ICRCs into a batch's packets and gathers them into a train. False: memory of
-// theirs is not there any more.
+// seal copies a batch's payload from the program's memory, puts the ICRCs of what it copied
+// into the packets, and makes a train of them. False: memory of theirs is not there any more.
 func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
 	r := b.To.Route.(*route)
@@ -95,10 +95,10 @@ func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 		if rest := pkt.Head[ib.BTHLen:]; len(rest) > 0 {
 			state = ib.ICRCUpdate(state, rest)
 		}
-		t.Add(pkt.Head)
-		for _, piece := range pkt.Payload {
-			state = ib.ICRCUpdate(state, piece)
-			t.Add(piece)
+		for room := pkt.Room; len(pkt.Payload) > 0; pkt.Payload = pkt.Payload[1:] {
+			piece := pkt.Payload[0]
+			state = ib.ICRCCopy(state, room[:len(piece)], piece)
+			room = room[len(piece):]
 		}
 		if pkt.Again && ib.Opcode(pkt.Head[0]) == ib.RCFlush {
 			state = ib.ICRCFlushOfRxe(state, pkt.Head)
@@ -108,6 +108,8 @@ func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 			state = ib.ICRCUpdate(state, pad)
 		}
 		binary.LittleEndian.PutUint32(crc, state)
+		t.Add(pkt.Head) // the three are one piece, and so is the whole batch
+		t.Add(pkt.Room)
 		t.Add(pkt.Tail)
 	}
 	return true
@@ -116,9 +118,8 @@ func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 // identification returns the IPv4 identification of packet i.
 func (o *outgoing) identification(i int) uint16 { return o.id + uint16(i)*o.step }
 
-// traceBatch writes a sent batch to the trace. False: memory of it is not there any more.
-func (p *port) traceBatch(b *ibta.Batch, out *outgoing) (ok bool) {
-	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
+// traceBatch writes a sent batch to the trace.
+func (p *port) traceBatch(b *ibta.Batch, out *outgoing) {
 	r := b.To.Route.(*route)
 	now, ttl := time.Now(), r.ttl
 	if ttl == 0 {
@@ -126,9 +127,7 @@ func (p *port) traceBatch(b *ibta.Batch, out *outgoing) (ok bool) {
 	}
 	for i := range b.Len() {
 		pkt := b.Packet(i)
-		parts := append(append([][]byte{pkt.Head}, pkt.Payload...), pkt.Tail)
 		p.trace.WriteUDP(&trace.UDP{At: now, Src: out.src, Dst: r.to, ID: out.identification(i), DontFragment: true, TTL: ttl, TOS: r.tos,
-			Direction: trace.Outbound}, parts...)
+			Direction: trace.Outbound}, pkt.Head, pkt.Room, pkt.Tail)
 	}
-	return true
 }

@@ -24,7 +24,7 @@ type MW struct {
 type MWBindInfo struct {
 	MW     *MW
 	MR     *MR
-	RKey   Key // type 2: the key that the window gets; its upper 24 bits are the window's own
+	RKey   Key // type 2: its low 8 bits become those of the window's key, its other bits mean nothing
 	Addr   uint64
 	Length uint64
 	Access Access

@@ -15,8 +15,8 @@ type PD struct {
 // Device returns the device of the domain.
 func (pd *PD) Device() *Device { return pd.dev }
 
-// RegMR registers buf, which may be any memory of the program, of any length and
-// alignment. The region keeps buf alive until it is closed.
+// RegMR registers buf, which may be any memory of the program, of any length, 0 included, and
+// any alignment. The region keeps buf alive until it is closed.
 func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	return pd.newMR("reg_mr", access, func() (MRDriver, error) { return pd.drv.RegMR(buf, access) })
 }

@@ -13,6 +13,7 @@ var memoryTests = []test{
 	{name: "MR/AnySlice", run: testAnySlice},
 	{name: "MR/Allocated", run: func(t *T) { testAllocated(t, 0) }},
 	{name: "MR/HugePages", run: func(t *T) { testAllocated(t, verbs.HugePages) }},
+	{name: "MR/Empty", run: testRegEmpty},
 	{name: "MR/Refused", run: testRegRefused},
 	{name: "MR/ZeroBased", run: testZeroBased},
 	{name: "MR/OnDemand", run: testOnDemand},
@@ -71,23 +72,42 @@ func testAllocated(t *T, access verbs.Access) {
 	t.ok(mr.Close())
 }
 
+// testRegEmpty holds that a region may have no bytes, and then allows none.
+func testRegEmpty(t *T) {
+	a, b := t.pair(setup{})
+	for _, buf := range [][]byte{nil, {}, b.mr.Bytes()[8:8]} {
+		mr := value(b.pd.RegMR(buf, everything))(t)
+		if mr.Len() != 0 || mr.LKey() == 0 {
+			t.Errorf("a region of %d bytes with key %#x", mr.Len(), mr.LKey())
+		}
+		a.do(verbs.SendWR{Op: verbs.Write, Remote: mr.Remote()})
+		b.do(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{mr.SGE(0, 0)}, Remote: a.mr.Remote()})
+		t.ok(mr.Rereg(verbs.ReregTranslation, nil, make([]byte, 8), 0))
+		a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: mr.Remote()})
+		t.ok(mr.Rereg(verbs.ReregTranslation, nil, buf, 0))
+		t.ok(mr.Close())
+		t.fails(mr.Rereg(verbs.ReregTranslation, nil, make([]byte, 8), 0), verbs.ErrClosed)
+	}
+	mr := value(b.pd.RegMR(nil, everything))(t)
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 1), Remote: mr.Remote()})
+	a.sent(verbs.RemoteAccessError)
+}
+
 func testRegRefused(t *T) {
 	dev, _ := t.devices()
 	pd := value(dev.AllocPD())(t)
-	_, err := pd.RegMR(nil, verbs.LocalWrite)
-	t.fails(err, verbs.ErrInvalid)
 	for _, n := range []int{0, -1} {
-		_, err = pd.AllocMR(n, verbs.LocalWrite)
+		_, err := pd.AllocMR(n, verbs.LocalWrite)
 		t.fails(err, verbs.ErrInvalid)
 	}
 	for _, a := range []verbs.Access{verbs.RemoteWrite, verbs.RemoteAtomic, verbs.RemoteRead | verbs.RemoteWrite, 1 << 30} {
-		_, err = pd.RegMR(make([]byte, 8), a)
+		_, err := pd.RegMR(make([]byte, 8), a)
 		t.fails(err, verbs.ErrInvalid)
 		_, err = pd.AllocMR(8, a)
 		t.fails(err, verbs.ErrInvalid)
 	}
 	t.ok(pd.Close())
-	_, err = pd.RegMR(make([]byte, 8), 0)
+	_, err := pd.RegMR(make([]byte, 8), 0)
 	t.fails(err, verbs.ErrClosed)
 }
 
@@ -213,7 +233,6 @@ func testReregRefused(t *T) {
 	for _, f := range []verbs.ReregFlags{0, 8, 0xff} {
 		t.fails(e.mr.Rereg(f, e.pd, make([]byte, 8), 0), verbs.ErrInvalid)
 	}
-	t.fails(e.mr.Rereg(verbs.ReregTranslation, nil, nil, 0), verbs.ErrInvalid)
 	t.fails(e.mr.Rereg(verbs.ReregPD, nil, nil, 0), verbs.ErrInvalid)
 	t.fails(e.mr.Rereg(verbs.ReregAccess, nil, nil, verbs.RemoteWrite), verbs.ErrInvalid)
 	if foreign != dev {

@@ -3,6 +3,8 @@
 package ibta
 
 import (
+	"slices"
+
 	"github.com/ramjet-rdma/ramjet/internal/memory"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -10,10 +12,8 @@ import (
 const (
 	// icrcLen is the room that follows each packet for its invariant CRC.
 	icrcLen = 4
-	// copyBelow is the length up to which copying a piece of payload beside its header is
-	// cheaper than gathering it from where it lies. What is gathered is longer on average, so
-	// that a batch has maxBatchBytes / copyBelow pieces at most, however many entries the work
-	// requests have: a socket takes 1,024, headers included.
+	// copyBelow is the length up to which a piece of payload is copied beside its header at
+	// once: computing the ICRC of many short pieces takes longer than that of one long one.
 	copyBelow = 1024
 	// PrefixBits are the top bits of a queue pair number that stand for a process, where
 	// several share an address: the kernel looks only at the first packet of a send.
@@ -23,9 +23,11 @@ const (
 )
 
 // Batch is a run of packets to one destination that can leave in one send: all of one
-// size, but for the last, which may be shorter. Headers lie in the batch's own memory;
-// payload that is worth it stays where the program has it. A Batch is used again and
-// again and does not allocate.
+// size, but for the last, which may be shorter. They lie one behind the other in the batch's
+// own memory. Short payload is copied there at once; for longer payload there is room, and the
+// port copies it from where the program has it while it computes the ICRC: what the ICRC was
+// computed over does not change any more (docs/decisions/0011-payload-that-changes.md). A Batch
+// is used again and again and does not allocate.
 type Batch struct {
 	To *Vector
 
@@ -49,16 +51,20 @@ type Batch struct {
 // packetEnd is where a packet ends in the batch's memory.
 type packetEnd struct {
 	head   int // end of the headers and of copied payload, in buf
+	room   int // end of the room for payload that is not copied yet, in buf
 	tail   int // end of the pad and the ICRC, in buf
 	pieces int // end of its payload pieces
 	again  bool
 }
 
 // OutPacket is one packet of a batch: Head, then the pieces of Payload, then Tail, whose
-// last four bytes are for the ICRC.
+// last four bytes are for the ICRC. Room is what lies between Head and Tail in the batch's
+// memory, and as long as the pieces together: after they were copied there, Head, Room and Tail
+// are the packet in one piece.
 type OutPacket struct {
 	Head    []byte
-	Payload [][]byte
+	Room    []byte
+	Payload [][]byte // of the program, which may change it at any time
 	Tail    []byte
 	Again   bool // a FLUSH that was sent an odd number of times before
 }
@@ -81,8 +87,9 @@ func (b *Batch) Packet(i int) OutPacket {
 	p := b.packets[i]
 	return OutPacket{
 		Head:    b.buf[from.tail:p.head:p.head],
+		Room:    b.buf[p.head:p.room:p.room],
 		Payload: b.pieces[from.pieces:p.pieces:p.pieces],
-		Tail:    b.buf[p.head:p.tail:p.tail],
+		Tail:    b.buf[p.room:p.tail:p.tail],
 		Again:   p.again,
 	}
 }
@@ -109,10 +116,14 @@ func (b *Batch) Reset() {
 // sent before the program gets that memory back. False: some of it is not there any more,
 // and the batch cannot be sent.
 func (b *Batch) Detach() bool {
-	for i, piece := range b.pieces {
-		b.pieces[i] = make([]byte, len(piece))
-		if !memory.Copy(b.pieces[i], piece) {
-			return false
+	for i := range b.packets {
+		p := b.Packet(i)
+		for j, piece := range p.Payload {
+			to := p.Room[:len(piece):len(piece)]
+			if !memory.Copy(to, piece) {
+				return false
+			}
+			p.Payload[j], p.Room = to, p.Room[len(piece):]
 		}
 	}
 	return true
@@ -198,21 +209,22 @@ func (b *Batch) gather(to *Vector, buf []byte, from *memory.Cursor, n int) bool 
 	return true
 }
 
-// finish closes a packet whose headers and copied payload end with buf; the last bytes of its
-// payload are gathered.
-func (b *Batch) finish(to *Vector, buf []byte, start, payload, gathered int) {
+// finish closes a packet whose headers and copied payload end with buf, and for whose
+// payload so many bytes of room follow.
+func (b *Batch) finish(to *Vector, buf []byte, start, payload, room int) {
 	head := len(buf)
 	var zero [3 + icrcLen]byte
+	buf = slices.Grow(buf, room)[:head+room]
 	buf = append(buf, zero[:int(ib.PadFor(payload))+icrcLen]...)
 	b.buf = buf
-	size := len(buf) - start + gathered
+	size := len(buf) - start
 	if len(b.packets) == 0 {
 		b.To, b.segment = to, size
 	} else if size < b.segment {
 		b.sealed = true
 	}
 	b.size += size
-	b.packets = append(b.packets, packetEnd{head: head, tail: len(buf), pieces: len(b.pieces)})
+	b.packets = append(b.packets, packetEnd{head: head, room: head + room, tail: len(buf), pieces: len(b.pieces)})
 }
 
 // addSpan appends a packet that fits; its payload is n bytes of s from off on. False: the
@@ -229,20 +241,21 @@ func (b *Batch) repeatSpan(p *ib.Packet, s *memory.Span, off, n int) bool {
 
 // cut closes a packet whose headers end buf with n bytes of s from off on.
 func (b *Batch) cut(to *Vector, buf []byte, s *memory.Span, off, n int) bool {
-	start, gathered := len(b.buf), 0
+	start, room := len(b.buf), 0
 	switch {
 	case n > copyBelow:
 		part, ok := s.Part(off, n)
 		if !ok {
 			return false
 		}
-		b.pieces, gathered = append(b.pieces, part), n
+		b.pieces = append(b.pieces, part)
+		room = n
 	case n > 0:
 		var ok bool
 		if buf, ok = s.Append(buf, off, n); !ok {
 			return false
 		}
 	}
-	b.finish(to, buf, start, n, gathered)
+	b.finish(to, buf, start, n, room)
 	return true
 }

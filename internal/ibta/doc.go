@@ -26,6 +26,7 @@
 //	completer.go, retry.go    acknowledgements, responses, losses, time
 //	recvqueue.go              receive queues, shared or not
 //	responder.go, execute.go  the checks of a request, and what it does
+//	duplicate.go              requests that come again
 //	respond.go                acknowledgements and responses on their way out
 //	datagram.go               UD
 //	batch.go                  what comes out

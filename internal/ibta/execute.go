@@ -141,8 +141,11 @@ func (q *QP) executeSend(p *ib.Packet, info *ib.OpInfo) outcome {
 		return accept
 	}
 	if info.Inv && !q.Device.Memory.Invalidate(q.PD, q.Num, p.IETH.RKey) {
-		q.completeRecvError(verbs.MWBindError)
-		return remoteAccess
+		// The data has arrived and the key is this side's: no NAK says so to the peer
+		// (IBTA 9.9.6.3, class J; Linux rxe does the same).
+		q.completeRecvError(verbs.RemoteInvalidRequestError)
+		q.enterError()
+		return silent
 	}
 	q.completeRecv(p, info, verbs.WCRecv, m.off)
 	return accept
@@ -231,8 +234,8 @@ func (q *QP) executeRead(p *ib.Packet) (outcome, int) {
 	if v != accept {
 		return v, 0
 	}
-	packets := max(1, (int(n)+q.mtu()-1)/q.mtu())
-	q.resp.reply(reply{kind: replyRead, psn: p.PSN, packets: packets, msn: q.resp.msn + 1, source: s})
+	packets := responses(n, q.mtu())
+	q.replyAndSave(reply{kind: replyRead, psn: p.PSN, packets: packets, msn: q.resp.msn + 1, asked: p.RETH, source: s})
 	return accept, packets
 }
 
@@ -267,7 +270,7 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 		return remoteAccess
 	}
 	q.Device.Memory.Written(&s)
-	q.replyOnce(reply{kind: replyAtomic, psn: p.PSN, packets: 1, msn: q.resp.msn + 1, orig: orig})
+	q.replyAndSave(reply{kind: replyAtomic, psn: p.PSN, packets: 1, msn: q.resp.msn + 1, orig: orig})
 	return accept
 }
 
@@ -287,7 +290,7 @@ func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
 		return remoteAccess
 	}
 	q.Device.Memory.Written(&s)
-	q.replyOnce(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
+	q.replyAndSave(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
 	return accept
 }
 
@@ -318,6 +321,6 @@ func (q *QP) executeFlush(p *ib.Packet) outcome {
 	if !ok {
 		return remoteAccess
 	}
-	q.replyOnce(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
+	q.replyAndSave(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
 	return accept
 }

@@ -798,8 +798,7 @@ func TestEager(t *testing.T) {
 	s.idle()
 }
 
-// However many entries work requests have, a batch has no more pieces than a socket takes in one
-// send.
+// However many entries work requests have, a batch has no more pieces than it has KiB.
 func TestBatchPieces(t *testing.T) {
 	s := start(t, verbs.RC, func(o *options) {
 		o.config.Caps.MaxSendWR, o.config.Caps.MaxSendSGE = 64, 32

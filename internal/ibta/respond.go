@@ -36,7 +36,7 @@ type replyKind uint8
 
 const (
 	replyRead   replyKind = iota
-	replyAtomic           // the word before the operation
+	replyAtomic           // to a compare-and-swap or fetch-and-add
 	replyEmpty            // a READ response without data: atomic write, flush
 )
 
@@ -48,15 +48,16 @@ type reply struct {
 	sent    int
 	again   bool // to a duplicate: the requester may have got the first answer, and gone on
 	msn     uint32
-	source  memory.Span
-	orig    uint64
+	asked   ib.RETH     // READ: what the request named
+	source  memory.Span // READ: what it stands for
+	orig    uint64      // atomic: the word before the operation
 }
 
-// replies are the responses that are to go out, in order, and those of atomics that are
-// kept in case they get lost.
+// replies are the responses that are to go out, in order, and what was answered last, in case
+// responses get lost.
 type replies struct {
 	queue queue.Ring[reply]
-	saved queue.Ring[reply]
+	saved queue.Ring[reply] // oldest first, MaxDestRdAtomic at most
 }
 
 // room says whether one more request may be outstanding (IBTA 9.7.3.1, responder resources).
@@ -78,50 +79,6 @@ func (r *responder) reply(a reply) {
 	*r.replies.queue.PushBack() = a
 	if r.ack.pending && !r.ack.urgent && r.ack.psn.Before(a.psn) {
 		r.ack.pending = false // the response acknowledges what is before it
-	}
-}
-
-// replyOnce answers an operation that must not run twice, and keeps the answer as long as
-// the requester may ask again.
-func (q *QP) replyOnce(a reply) {
-	a.msn &= 0xffffff
-	saved := &q.resp.replies.saved
-	if saved.Len() >= int(q.attr.MaxDestRdAtomic) {
-		saved.PopFront()
-	}
-	*saved.PushBack() = a
-	q.resp.reply(a)
-}
-
-// answerAgain sends the saved answer of a duplicate request, if there is one.
-func (q *QP) answerAgain(psn ib.PSN) {
-	r := &q.resp
-	for i := r.replies.saved.Len() - 1; i >= 0; i-- {
-		if a := r.replies.saved.At(i); a.psn == psn {
-			r.replies.dropFrom(psn)
-			answer := *a
-			answer.again = true
-			r.reply(answer)
-			return
-		}
-	}
-}
-
-// readAgain answers a duplicate READ, which may ask for the rest of the first one only. The
-// requester has gone back: what was to follow will be asked for again.
-func (q *QP) readAgain(p *ib.Packet) {
-	r := &q.resp
-	packets := max(1, (int(p.RETH.DMALen)+q.mtu()-1)/q.mtu())
-	if p.RETH.DMALen > q.Device.MaxMsgSize || p.PSN.Add(packets).After(r.psn) {
-		return
-	}
-	s, v := q.readable(p)
-	if v != accept {
-		return
-	}
-	r.replies.dropFrom(p.PSN)
-	if r.replies.queue.Len() < int(q.attr.MaxDestRdAtomic) {
-		r.reply(reply{kind: replyRead, psn: p.PSN, packets: packets, again: true, msn: r.msn, source: s})
 	}
 }
 

@@ -170,22 +170,3 @@ func (q *QP) refuse(v outcome) Reason {
 	}
 	return DropInvalid
 }
-
-// duplicate handles a request that was carried out before: its answer was lost, or is late
-// (IBTA 9.7.5.1.4). SENDs and WRITEs are acknowledged again, READs run again, atomics get
-// the saved result.
-func (q *QP) duplicate(p *ib.Packet) Reason {
-	r := &q.resp
-	q.Device.Counters.Duplicates++
-	switch class := p.Opcode.Info().Class; {
-	case class == ib.ClassReadRequest:
-		q.readAgain(p)
-	case answered(class):
-		q.answerAgain(p.PSN)
-	case p.AckReq || p.Opcode.Info().Last:
-		// Not beyond the last SEND or WRITE: a READ behind it may lack responses, and rxe
-		// takes an acknowledgement of a READ's last PSN for the READ's completion.
-		r.ack.acknowledge(r.plain)
-	}
-	return DropDuplicate
-}

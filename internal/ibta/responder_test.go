@@ -192,8 +192,7 @@ func TestRefusals(t *testing.T) {
 			s.mr = s.register(64, verbs.LocalWrite|verbs.RemoteWrite)
 			return s.reth(s.packet(ib.OpFlush, 200, 0), 0, 8)
 		})},
-		"SEND with a key to invalidate that is none": {access, acc, verbs.MWBindError, one(func(s *script) *ib.Packet { return s.packet(ib.OpSendOnlyInv, 200, 1) })},
-		"unknown operation":                          {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(0x1f, 200, 0) })},
+		"unknown operation": {invalid, req, flushed, one(func(s *script) *ib.Packet { return s.packet(0x1f, 200, 0) })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, verbs.RC)
@@ -264,8 +263,8 @@ func TestAnswerReads(t *testing.T) {
 	s.want(ib.OpReadResponseFirst, 201)
 	s.want(ib.OpReadResponseLast, 202)
 	// More than there was is not answered.
-	s.inWant(ibta.DropDuplicate, s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu))
-	s.inWant(ibta.DropDuplicate, s.reth(s.packet(ib.OpReadRequest, 201, 0), 16<<10, 8))
+	s.inWant(ibta.DropAccess, s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu))
+	s.inWant(ibta.DropAccess, s.reth(s.packet(ib.OpReadRequest, 201, 0), 16<<10, 8))
 	s.silence()
 	s.in(s.packet(ib.OpSendOnly, 203, 0))
 	s.wantAETH(203, ib.RNRNAK(12))
@@ -358,6 +357,73 @@ func TestReadAgainFromTheMiddle(t *testing.T) {
 		s.want(ib.OpReadResponseMiddle, ib.PSN(202+i))
 	}
 	s.want(ib.OpReadResponseLast, 205)
+	s.idle()
+}
+
+// A duplicate READ is answered as a part of one of the last MaxDestRdAtomic READs that were
+// answered, with its key and at its addresses (IBTA 9.7.5.1.4). Everything else that looks like one is
+// dropped: it would be a READ that no check of the queue pair ever allowed, or a way to try keys
+// without an end.
+func TestForgedDuplicateReads(t *testing.T) {
+	for name, c := range map[string]struct {
+		want   ibta.Reason
+		forged func(s *script) *ib.Packet
+	}{
+		"of a SEND": {ibta.DropDuplicate, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, 8) }},
+		"of an atomic": {ibta.DropDuplicate, func(s *script) *ib.Packet {
+			s.in(s.reth(s.packet(ib.OpFetchAdd, 204, 0), 0, 8))
+			s.want(ib.OpAtomicAck, 204)
+			return s.reth(s.packet(ib.OpReadRequest, 204, 0), 0, 8)
+		}},
+		"of a READ before the last two": {ibta.DropDuplicate, func(s *script) *ib.Packet {
+			for psn := ib.PSN(204); psn < 206; psn++ {
+				s.in(s.reth(s.packet(ib.OpReadRequest, psn, 0), 0, 8))
+				s.want(ib.OpReadResponseOnly, psn)
+			}
+			return s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu)
+		}},
+		"with another key": {ibta.DropAccess, func(s *script) *ib.Packet {
+			p := s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu)
+			p.RETH.RKey = s.register(16<<10, everything).RKey()
+			return p
+		}},
+		"from another address":     {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 201, 0), 0, 3*mtu) }},
+		"of the wrong part":        {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 202, 0), mtu, mtu) }},
+		"beyond the end":           {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 203, 0), 3*mtu, mtu+1) }},
+		"of nothing, past the end": {ibta.DropAccess, func(s *script) *ib.Packet { return s.reth(s.packet(ib.OpReadRequest, 203, 0), 4*mtu, 0) }},
+		"that is not allowed any more": {ibta.DropAccess, func(s *script) *ib.Packet {
+			s.modify(verbs.QPAttr{State: verbs.RTS, Access: verbs.RemoteWrite}, verbs.MaskAccess)
+			return s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu)
+		}},
+		"whose region is gone": {ibta.DropAccess, func(s *script) *ib.Packet {
+			p := s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu)
+			s.mr.Close()
+			return p
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, verbs.RC)
+			s.receives(0, 1)
+			s.in(s.packet(ib.OpSendOnly, 200, 0))
+			s.wantWC(1, verbs.Success)
+			s.wantAETH(200, okAck)
+			s.in(s.reth(s.packet(ib.OpReadRequest, 201, 0), mtu, 3*mtu))
+			for i := range 3 {
+				s.want([]ib.Operation{ib.OpReadResponseFirst, ib.OpReadResponseMiddle, ib.OpReadResponseLast}[i], ib.PSN(201+i))
+			}
+			s.inWant(c.want, c.forged(s))
+			s.wantState(verbs.RTS)
+			s.idle()
+		})
+	}
+}
+
+// A queue pair that never allowed a READ answers no duplicate of one.
+func TestDuplicateReadOfQueuePairWithoutAccess(t *testing.T) {
+	s := start(t, verbs.RC, func(o *options) { o.attr.Access = verbs.RemoteWrite })
+	s.in(s.reth(s.packet(ib.OpWriteOnly, 200, 8), 0, 8))
+	s.wantAETH(200, okAck)
+	s.inWant(ibta.DropDuplicate, s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, 8))
 	s.idle()
 }
 
@@ -680,6 +746,19 @@ func TestSendInvalidate(t *testing.T) {
 	s.in(w)
 	s.wantAETH(201, ib.NAK(ib.NAKRemoteAccessError))
 	s.wantEvent(verbs.EventQPAccessError)
+	s.idle()
+}
+
+// A SEND whose key cannot be invalidated has arrived none the less: its receive completes in
+// error, and the peer hears nothing (IBTA 9.9.6.3, class J).
+func TestSendInvalidateRefused(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(8, 1, 2)
+	s.inWant(ibta.DropInvalid, s.packet(ib.OpSendOnlyInv, 200, 1))
+	s.wantWC(1, verbs.RemoteInvalidRequestError)
+	s.wantWC(2, verbs.WRFlushError)
+	s.wantState(verbs.Err)
+	s.inWant(ibta.DropState, s.packet(ib.OpSendOnlyInv, 200, 1))
 	s.idle()
 }
 

@@ -34,7 +34,7 @@ type entry struct {
 	access  verbs.Access
 	foreign bool   // the memory may vanish
 	base    uint64 // address of mem's first byte, as peers and SGEs count
-	mem     []byte // nil: a window that is not bound
+	mem     []byte // nil: a window that is not bound, or a region that has ended
 	region  *Region
 	window  *Window
 }
@@ -85,16 +85,21 @@ func (t *Table) free(e *entry) {
 	t.oldest = (t.oldest + 1) % quarantine
 }
 
-// Register makes a region of buf, which stays alive as long as the region.
+// Register makes a region of buf, which stays alive as long as the region. It may have 0 bytes.
 func (t *Table) Register(pd PD, buf []byte, access verbs.Access) (*Region, error) {
-	if len(buf) == 0 {
-		return nil, &verbs.OpError{Op: "reg_mr", Err: verbs.ErrInvalid, Detail: "a region of 0 bytes"}
-	}
 	r := &Region{}
-	r.entry = entry{key: t.newKey(), pd: pd, access: access, mem: buf, region: r}
+	r.entry = entry{key: t.newKey(), pd: pd, access: access, mem: notNil(buf), region: r}
 	r.setBase()
 	t.entries[r.key>>8] = &r.entry
 	return r, nil
+}
+
+// notNil returns buf, of which nil would say that there is no memory at all.
+func notNil(buf []byte) []byte {
+	if buf == nil {
+		return []byte{}
+	}
+	return buf
 }
 
 // RegisterExternal is Register for memory that may vanish, in a region whose first byte has
@@ -145,16 +150,13 @@ func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte,
 		return verbs.ErrBusy
 	}
 	if flags&verbs.ReregTranslation != 0 {
-		if len(buf) == 0 {
-			return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "a region of 0 bytes"}
-		}
 		if r.unmap != nil {
 			return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory was allocated by the device: it goes with the region"}
 		}
 		t.free(&r.entry)
 		r.key = t.newKey()
 		t.entries[r.key>>8] = &r.entry
-		r.mem = buf
+		r.mem = notNil(buf)
 	}
 	if flags&verbs.ReregPD != 0 {
 		r.pd = pd

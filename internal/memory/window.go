@@ -41,14 +41,15 @@ func (w *Window) unbind() {
 	w.region, w.mem, w.access, w.qpn = nil, nil, 0, 0
 }
 
-// Bind binds w to n bytes at addr of r, with the checks of IBTA 10.6.7.2. The key of a
-// type 2 window takes its low 8 bits from key; that of type 1 counts up. It reports
-// whether the binding was allowed.
+// Bind binds w to n bytes at addr of r, with the checks of IBTA 10.6.7.2. The low 8 bits of
+// a type 2 window's key become those of key, whose other bits mean nothing, as the index is the
+// device's (IBTA 10.6.7.2.2); the key of type 1 counts up. It reports whether the binding was
+// allowed.
 func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, addr, n uint64, access verbs.Access) bool {
 	if w.freed || w.pd != pd || t.entries[w.key>>8] != &w.entry { // the last: of another device
 		return false
 	}
-	if w.typ == verbs.MWType2 && (w.region != nil || key>>8 != w.key>>8 || n == 0) {
+	if w.typ == verbs.MWType2 && (w.region != nil || n == 0) {
 		return false
 	}
 	if n == 0 { // type 1: unbind
@@ -65,6 +66,9 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 	if access&^(verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic|verbs.ZeroBased|verbs.FlushGlobal|verbs.FlushPersistent) != 0 {
 		return false
 	}
+	if flush := access & (verbs.FlushGlobal | verbs.FlushPersistent); flush&^r.access != 0 {
+		return false // what the region was not registered for cannot be kept (IBTA annex A19)
+	}
 	s, ok := r.span(addr, n)
 	if !ok {
 		return false
@@ -76,7 +80,7 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 		w.base = 0
 	}
 	if w.typ == verbs.MWType2 {
-		w.key = key
+		w.key = w.key&^keyPortion | key&keyPortion
 	} else {
 		w.key = nextKey(w.key)
 	}
@@ -84,8 +88,11 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 	return true
 }
 
-// nextKey counts the low 8 bits up.
-func nextKey(k verbs.Key) verbs.Key { return k&^0xff | (k+1)&0xff }
+// keyPortion are the bits of a window's key that are not the device's (IBTA 10.6.7.2).
+const keyPortion = 0xff
+
+// nextKey counts the key portion up.
+func nextKey(k verbs.Key) verbs.Key { return k&^keyPortion | (k+1)&keyPortion }
 
 // Invalidate ends the binding of a type 2 window, by a LocalInv work request or by a
 // peer's SEND with invalidate (IBTA 10.6.7.2.5).

@@ -34,8 +34,9 @@ func testCopyOfWhatChanges(t *testing.T) {
 	})
 	for n := range 2000 {
 		d := dst[:len(dst)-n%100]
-		if got, want := CopyCastagnoli(0, d, src[:len(d)]), crc32.Checksum(d, castagnoliTable); got != want {
-			t.Errorf("%d bytes: %08x, the copy's is %08x", len(d), got, want)
+		k := kinds[n/100%2]
+		if got, want := k.copy(0, d, src[:len(d)]), crc32.Checksum(d, k.table); got != want {
+			t.Errorf("%s, %d bytes: %08x, the copy's is %08x", k.name, len(d), got, want)
 			break
 		}
 	}

@@ -15,6 +15,18 @@ var castagnoliTable = crc32.MakeTable(crc32.Castagnoli)
 // is then there: it fits the copy even if src changes meanwhile, as each byte is read once. dst
 // may be src; it panics where the memory overlaps otherwise or the lengths differ.
 func CopyCastagnoli(state uint32, dst, src []byte) uint32 {
+	checkCopy(dst, src)
+	return copyCastagnoli(state, dst, src)
+}
+
+// CopyIEEE is [CopyCastagnoli] with the CRC-32.
+func CopyIEEE(state uint32, dst, src []byte) uint32 {
+	checkCopy(dst, src)
+	return copyIEEE(state, dst, src)
+}
+
+// checkCopy panics where src cannot be copied to dst in one pass.
+func checkCopy(dst, src []byte) {
 	if len(dst) != len(src) {
 		panic("crc: a copy between slices of different lengths")
 	}
@@ -22,5 +34,4 @@ func CopyCastagnoli(state uint32, dst, src []byte) uint32 {
 	if d != 0 && len(src) > 0 && (d < uintptr(len(src)) || -d < uintptr(len(src))) {
 		panic("crc: a copy between slices that overlap")
 	}
-	return copyCastagnoli(state, dst, src)
 }

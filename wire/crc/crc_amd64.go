@@ -110,14 +110,23 @@ func UpdateCastagnoli(state uint32, data []byte) uint32 {
 
 // copyCastagnoli is CopyCastagnoli for slices that it has checked.
 func copyCastagnoli(state uint32, dst, src []byte) uint32 {
+	return copyUpdate(&castagnoli, castagnoliTable, state, dst, src)
+}
+
+// copyIEEE is CopyIEEE for slices that it has checked.
+func copyIEEE(state uint32, dst, src []byte) uint32 {
+	return copyUpdate(&ieee, crc32.IEEETable, state, dst, src)
+}
+
+func copyUpdate(table *foldTable, std *crc32.Table, state uint32, dst, src []byte) uint32 {
 	if len(src) >= foldMin {
 		switch processor {
 		case width512:
-			return copyFold512(&castagnoli, state, unsafe.SliceData(dst), src)
+			return copyFold512(table, state, unsafe.SliceData(dst), src)
 		case width256:
-			return copyFold256(&castagnoli, state, unsafe.SliceData(dst), src)
+			return copyFold256(table, state, unsafe.SliceData(dst), src)
 		}
 	}
 	copy(dst, src)
-	return crc32.Update(state, castagnoliTable, dst)
+	return crc32.Update(state, std, dst)
 }

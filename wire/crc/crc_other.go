@@ -21,3 +21,9 @@ func copyCastagnoli(state uint32, dst, src []byte) uint32 {
 	copy(dst, src)
 	return crc32.Update(state, castagnoliTable, dst)
 }
+
+// copyIEEE is CopyIEEE for slices that it has checked.
+func copyIEEE(state uint32, dst, src []byte) uint32 {
+	copy(dst, src)
+	return crc32.Update(state, crc32.IEEETable, dst)
+}

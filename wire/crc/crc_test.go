@@ -21,8 +21,9 @@ func testBytes(n int) []byte {
 var kinds = []struct {
 	name   string
 	update func(uint32, []byte) uint32
+	copy   func(state uint32, dst, src []byte) uint32
 	table  *crc32.Table
-}{{"IEEE", UpdateIEEE, crc32.IEEETable}, {"Castagnoli", UpdateCastagnoli, castagnoliTable}}
+}{{"IEEE", UpdateIEEE, CopyIEEE, crc32.IEEETable}, {"Castagnoli", UpdateCastagnoli, CopyCastagnoli, castagnoliTable}}
 
 // checkCRC compares both CRCs with the standard library.
 func checkCRC(t *testing.T, state uint32, data []byte) {
@@ -80,26 +81,28 @@ func testCRCSplit(t *testing.T) {
 	}
 }
 
-// checkCopy compares CopyCastagnoli with copy and the standard library, and wants the bytes
-// around the copy as they were.
-func checkCopy(t *testing.T, state uint32, src []byte, at int) {
+// compareCopy compares the copies of both CRCs with copy and the standard library, and wants the
+// bytes around the copy as they were.
+func compareCopy(t *testing.T, state uint32, src []byte, at int) {
 	t.Helper()
 	const around = 70
-	room := bytes.Repeat([]byte{0xa5}, at+len(src)+2*around)
-	dst := room[around+at:][:len(src)]
-	want := crc32.Update(state, castagnoliTable, src)
-	if got := CopyCastagnoli(state, dst, src); got != want {
-		t.Fatalf("state %08x, %d bytes: %08x, want %08x", state, len(src), got, want)
-	}
-	if !bytes.Equal(dst, src) {
-		t.Fatalf("%d bytes are not as they were", len(src))
-	}
-	if got := CopyCastagnoli(state, dst, dst); got != want || !bytes.Equal(dst, src) {
-		t.Fatalf("%d bytes onto themselves: %08x, want %08x", len(src), got, want)
-	}
-	for i, b := range room {
-		if b != 0xa5 && (i < around+at || i >= around+at+len(src)) {
-			t.Fatalf("%d bytes to %d: byte %d was written", len(src), around+at, i)
+	for _, k := range kinds {
+		room := bytes.Repeat([]byte{0xa5}, at+len(src)+2*around)
+		dst := room[around+at:][:len(src)]
+		want := crc32.Update(state, k.table, src)
+		if got := k.copy(state, dst, src); got != want {
+			t.Fatalf("%s: state %08x, %d bytes: %08x, want %08x", k.name, state, len(src), got, want)
+		}
+		if !bytes.Equal(dst, src) {
+			t.Fatalf("%d bytes are not as they were", len(src))
+		}
+		if got := k.copy(state, dst, dst); got != want || !bytes.Equal(dst, src) {
+			t.Fatalf("%s: %d bytes onto themselves: %08x, want %08x", k.name, len(src), got, want)
+		}
+		for i, b := range room {
+			if b != 0xa5 && (i < around+at || i >= around+at+len(src)) {
+				t.Fatalf("%d bytes to %d: byte %d was written", len(src), around+at, i)
+			}
 		}
 	}
 }
@@ -110,13 +113,13 @@ func testCopy(t *testing.T) {
 	b := testBytes(1<<16 + 64)
 	for n := range 700 {
 		for at := range 9 {
-			checkCopy(t, 0, b[at:at+n], at*7%9)
+			compareCopy(t, 0, b[at:at+n], at*7%9)
 		}
-		checkCopy(t, rand.Uint32(), b[n%64:][:n], n*13%64)
+		compareCopy(t, rand.Uint32(), b[n%64:][:n], n*13%64)
 	}
 	for at := range 64 {
 		n := rand.IntN(len(b) - at)
-		checkCopy(t, rand.Uint32(), b[at:at+n], rand.IntN(64))
+		compareCopy(t, rand.Uint32(), b[at:at+n], rand.IntN(64))
 	}
 }
 
@@ -129,14 +132,16 @@ func TestCopyRefuses(t *testing.T) {
 		{b[:100], b[100:200], true}, {b[200:], b[100:200], true}, {nil, nil, true}, {b[:0], b[:0], true},
 		{b[:100], b[:100], true}, {b[:100], b[99:199], false}, {b[99:199], b[:100], false}, {b[:100], b[100:199], false},
 	} {
-		func() {
-			defer func() {
-				if r := recover(); (r == nil) != c.ok {
-					t.Errorf("%d to %d bytes: %v", len(c.src), len(c.dst), r)
-				}
+		for _, k := range kinds {
+			func() {
+				defer func() {
+					if r := recover(); (r == nil) != c.ok {
+						t.Errorf("%s: %d to %d bytes: %v", k.name, len(c.src), len(c.dst), r)
+					}
+				}()
+				k.copy(0, c.dst, c.src)
 			}()
-			CopyCastagnoli(0, c.dst, c.src)
-		}()
+		}
 	}
 }
 
@@ -145,7 +150,7 @@ func FuzzCopy(f *testing.F) {
 		f.Add(uint32(n), testBytes(n), uint8(n))
 	}
 	f.Fuzz(func(t *testing.T, state uint32, data []byte, at uint8) {
-		eachWidth(t, func(int) { checkCopy(t, state, data, int(at)) })
+		eachWidth(t, func(int) { compareCopy(t, state, data, int(at)) })
 	})
 }
 
@@ -181,10 +186,8 @@ func BenchmarkCRC(b *testing.B) {
 			}
 			eachWidth(b, func(bits int) {
 				bench(fmt.Sprint(bits), k.update)
-				if k.name == "Castagnoli" {
-					to := make([]byte, n+24)[24:]
-					bench(fmt.Sprint("copied ", bits), func(s uint32, d []byte) uint32 { return CopyCastagnoli(s, to, d) })
-				}
+				to := make([]byte, n+24)[24:]
+				bench(fmt.Sprint("copied ", bits), func(s uint32, d []byte) uint32 { return k.copy(s, to, d) })
 			})
 		}
 	}

@@ -213,6 +213,12 @@ func ICRCUpdate(state uint32, data []byte) uint32 {
 	return crc.UpdateIEEE(state, data)
 }
 
+// ICRCCopy copies src to dst, which has the same length, and goes on over what is then there,
+// also if somebody changes src meanwhile. dst may be src.
+func ICRCCopy(state uint32, dst, src []byte) uint32 {
+	return crc.CopyIEEE(state, dst, src)
+}
+
 // ICRCFinish appends the ICRC, which the state now is, to b.
 func ICRCFinish(b []byte, state uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, state)
