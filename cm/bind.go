@@ -40,15 +40,15 @@ func (id *ID) bind(addr netip.AddrPort) error {
 // ResolveAddr finds the way to an address (rdma_resolve_addr), and binds the id if that has
 // not happened: to src, or to any port if src is not set. AddrResolved or AddrError follows,
 // for a device over IP at once; an address that cannot be reached by the device's is also
-// refused at once.
+// refused at once. A port is needed to connect only.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	const op = "resolve_addr"
 	if err := id.in(op, idle, bound); err != nil {
 		return err
 	}
 	defer id.m.unlock()
-	if !dst.IsValid() || dst.Port() == 0 && !id.ps.datagrams() {
-		return opErr(op, verbs.ErrInvalid, "%v is no address and port", dst)
+	if !dst.IsValid() {
+		return opErr(op, verbs.ErrInvalid, "%v is no address", dst)
 	}
 	if id.state == idle {
 		if err := id.bind(src); err != nil {

@@ -76,7 +76,8 @@ func (id *ID) claim(backlog int) error {
 // the number of the queue pair behind it (rdma_connect). nil stands for DefaultConnParam.
 //
 // Established, Rejected, Unreachable or ConnectError follows; if the program owns the
-// queue pair, ConnectResponse instead of the first.
+// queue pair, ConnectResponse instead of the first. ErrInvalid if the address was resolved
+// without a port.
 func (id *ID) Connect(p *ConnParam) error {
 	if p == nil {
 		p = &DefaultConnParam
@@ -91,6 +92,9 @@ func (id *ID) Connect(p *ConnParam) error {
 	}
 	if id.qp == nil && p.QPNum == 0 && !id.ps.datagrams() {
 		return opErr("connect", verbs.ErrInvalid, "no queue pair: CreateQP, or ConnParam.QPNum")
+	}
+	if id.peer.Port() == 0 && !id.ps.datagrams() {
+		return opErr("connect", verbs.ErrInvalid, "%v has no port to connect to", id.peer)
 	}
 	if err := id.m.proto.connect(id, p); err != nil {
 		return err

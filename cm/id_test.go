@@ -442,6 +442,16 @@ func TestMigrate(t *testing.T) {
 	event(t, other, cm.Established) // and what follows comes there, too
 }
 
+// The way to an address has no port; a connection has.
+func TestResolveWithoutPort(t *testing.T) {
+	dev := open(t)
+	s := newSide(t, dev, cm.TCP)
+	to := netip.MustParseAddrPort(dev.Name()[len("roce:"):] + ":0")
+	s.resolve(to)
+	s.addQP(s.id)
+	fails(t, s.id.Connect(nil), verbs.ErrInvalid, to.String())
+}
+
 // The id's events vanish with it, and with their channel.
 func TestCloseDropsEvents(t *testing.T) {
 	dev := open(t)

@@ -128,6 +128,20 @@ static void no_way(void)
 	CHECK(!rdma_destroy_id(id));
 }
 
+/* The way to an address can be asked for without a port, but nobody be connected to. */
+static void no_port(void)
+{
+	struct rdma_conn_param param = { .qp_num = 1 };
+	struct rdma_cm_id *id = new_id();
+
+	CHECK(!rdma_resolve_addr(id, NULL, address(here, 0), 1000));
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK(id->verbs && !rdma_resolve_route(id, 1000));
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	CHECK(rdma_connect(id, &param) == -1 && errno == EINVAL);
+	CHECK(!rdma_destroy_id(id));
+}
+
 static void of_ipv6(void)
 {
 	struct rdma_cm_id *id = bound("0.0.0.0");
@@ -194,6 +208,7 @@ int main(void)
 	with(mine, loopback);
 	with(mine, any);
 	with(mine, no_way);
+	with(mine, no_port);
 	with("roce:::1", of_ipv6);
 	with(both, one_family);
 	with(mine, lengths);
