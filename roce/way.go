@@ -36,14 +36,20 @@ func (p *port) Connect(to any) {
 
 // Disconnect undoes Connect: no queue pair is connected to that host any more.
 func (p *port) Disconnect(to any) {
-	if r := to.(*route); p.ways[r.to] != nil {
-		p.dropWay(r)
-	}
-}
-
-func (p *port) dropWay(r *route) {
+	r := to.(*route)
 	if w := p.ways[r.to]; w != nil {
 		w.sock.Close()
+		delete(p.ways, r.to)
+	}
+	r.way = nil
+}
+
+// dropWay is called where a route's way fails for good: packets leave by the socket that receives.
+// The other routes of the way find out for themselves, and by then others to the same host may have
+// another one.
+func (p *port) dropWay(r *route) {
+	r.way.sock.Close()
+	if p.ways[r.to] == r.way {
 		delete(p.ways, r.to)
 	}
 	r.way = nil

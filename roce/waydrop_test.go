@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"net"
+	"net/netip"
+	"runtime"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// A way that fails for good is lost for its routes alone, one after the other as they send: that
+// which others to the same host have by then stays.
+func TestDroppedWay(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("127.0.0.0/8 is local as a whole on Linux only")
+	}
+	addr := loopback.Next()
+	link, err := findLink(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &port{local: netip.AddrPortFrom(addr, ib.UDPPort), link: link}
+	if err := p.listen(false); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.init()
+	host, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback.Next(), ib.UDPPort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	gid := ib.GIDFromAddr(host.LocalAddr().(*net.UDPAddr).AddrPort().Addr())
+	connected := func() *route {
+		to, err := p.Resolve(&verbs.AHAttr{DGID: gid})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Connect(to)
+		return to.(*route)
+	}
+	// port returns where a packet of a route comes from.
+	port := func(r *route) uint16 {
+		var b ibta.Batch
+		b.SetDatagram(&ibta.Vector{Route: r}, &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, DestQP: 5}, Payload: make([]byte, 8)})
+		if err := p.Send(&b); err != nil {
+			t.Fatal(err)
+		}
+		var got [256]byte
+		_, from, err := host.ReadFromUDPAddrPort(got[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return from.Port()
+	}
+	first, second := connected(), connected()
+	way := first.way
+	if way == nil {
+		t.Skip("no connected sockets here")
+	}
+	if second.way != way || port(first) != way.sock.LocalAddr().Port() || port(second) != port(first) {
+		t.Fatal("two routes to a host have two ways")
+	}
+	way.sock.Close() // as where the system has no way to learn its identification any more
+	if port(first) != ib.UDPPort || first.way != nil {
+		t.Error("the first route still has its way")
+	}
+	third := connected()
+	if third.way == way || third.way == nil {
+		t.Fatal("a new route got the lost way")
+	}
+	if port(second) != ib.UDPPort || second.way != nil {
+		t.Error("the second route still has its way")
+	}
+	if p.ways[third.to] != third.way || port(third) != third.way.sock.LocalAddr().Port() {
+		t.Error("the new way went with the old one")
+	}
+	p.Disconnect(first)
+	if len(p.ways) != 0 {
+		t.Error("a way is left")
+	}
+}
