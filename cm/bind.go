@@ -134,8 +134,9 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return nil
 }
 
-// SetAckTimeout sets the local acknowledgement timeout, 4.096 µs × 2^t, of both sides'
-// queue pairs (RDMA_OPTION_ID_ACK_TIMEOUT). To be called before Connect.
+// SetAckTimeout sets the local acknowledgement timeout, 4.096 µs × 2^t
+// (RDMA_OPTION_ID_ACK_TIMEOUT): before Connect that of both sides' queue pairs, before Accept that
+// of this side's, also for all requests to a listening id.
 func (id *ID) SetAckTimeout(t uint8) error {
 	if t == 0 || t > 31 {
 		return opErr("set_option", verbs.ErrInvalid, "acknowledgement timeout %d: 1 to 31", t)

@@ -13,9 +13,15 @@ import (
 const DefaultBacklog = 1024
 
 // Listen makes the id take connections to its address (rdma_listen), of which at most
-// backlog wait to be accepted; more are rejected for lack of resources. 0 or less stands
-// for DefaultBacklog. Each arrives as a ConnectRequest, on the listener's channel. An id
-// that is not bound gets any port.
+// backlog wait to be accepted. 0 or less stands for DefaultBacklog. Each arrives as a
+// ConnectRequest, on the listener's channel. An id that is not bound gets any port.
+//
+// A request that finds no room takes the place of one whose peer was silent for 10 s, or of one of
+// an address that has most of the places. Where there is none it is dropped: honest peers ask
+// again. As many connections as the backlog says, and at least 128, may be accepted and not
+// confirmed by their peers; of these the one that was silent for longest gives way to new requests,
+// if that is a quarter of a second or more. What gives way ends with Unreachable, or without a
+// word if nobody has fetched the request.
 func (id *ID) Listen(backlog int) error {
 	const op = "listen"
 	id.calls.Lock()

@@ -158,7 +158,10 @@ func (id *ID) tune(o *options) error {
 			return err
 		}
 	}
-	return id.SetAckTimeout(o.ackTime)
+	if o.ackTime != 0 {
+		return id.SetAckTimeout(o.ackTime)
+	}
+	return nil
 }
 
 // next waits for an event that must be of a type.

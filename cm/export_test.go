@@ -80,3 +80,36 @@ func Idle() bool {
 	}
 	return true
 }
+
+// SetRoom sets how many accepted connections may wait for their peers to confirm.
+func (l *Listener) SetRoom(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.room = n
+}
+
+// Waiting returns how many requests wait for room.
+func (l *Listener) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting)
+}
+
+// Requests returns how many ids ask at a listening id.
+func (id *ID) Requests() (n int) {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	for other := range id.m.ids {
+		if other.state == requested && other.local.Port() == id.local.Port() {
+			n++
+		}
+	}
+	return n
+}
+
+// QueuedEvents returns how many events of a listener nobody has fetched.
+func (l *Listener) QueuedEvents() int {
+	l.events.mu.Lock()
+	defer l.events.mu.Unlock()
+	return len(l.events.queue)
+}

@@ -51,14 +51,13 @@ type ibConn struct {
 }
 
 func newIBProtocol(m *manager, g gsi) *ibProtocol {
-	var seed [8]byte
-	rand.Read(seed[:])
 	p := &ibProtocol{m: m, gsi: g, start: time.Now(), listeners: map[mad.ServiceID]*ID{}, conns: map[mad.CommID]*ID{}, mtu: verbs.MTU1024}
 	p.device = m.dev.Query()
 	if port, err := m.dev.Port(1); err == nil {
 		p.mtu = port.ActiveMTU
 	}
-	c := ibcm.Config{CAGUID: p.device.NodeGUID, Seed: binary.NativeEndian.Uint64(seed[:])}
+	c := ibcm.Config{CAGUID: p.device.NodeGUID}
+	rand.Read(c.Key[:])
 	c.IDBase, c.IDMask = g.IDs()
 	p.engine = ibcm.New(c)
 	p.timer = time.AfterFunc(time.Hour, p.timeout)
@@ -197,6 +196,9 @@ func (p *ibProtocol) connect(id *ID, param *ConnParam) error {
 		c.comm, err = p.engine.Resolve(p.now(), &ibcm.ResolveParams{To: c.to, Service: s, PrivateData: private})
 	} else {
 		c.mtu, c.ackTime, c.retries = p.mtu, id.ackTimeout, min(param.RetryCount, 7)
+		if c.ackTime == 0 {
+			c.ackTime = DefaultAckTimeout
+		}
 		c.responder = depth(param.ResponderResources, p.device.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(param.InitiatorDepth, p.device.MaxQPInitRdAtom, Unlimited)
 		q := ibcm.ConnectParams{To: c.to, LocalGID: ib.GIDFromAddr(id.local.Addr()), Service: s, QPN: param.QPNum, SRQ: param.SRQ,
@@ -231,6 +233,9 @@ func (p *ibProtocol) accept(id *ID, param *ConnParam) error {
 			p.forget(id)
 		}
 		return err
+	}
+	if id.ackTimeout != 0 {
+		c.ackTime = id.ackTimeout
 	}
 	c.responder = depth(param.ResponderResources, p.device.MaxQPRdAtomic, c.responder)
 	c.initiator = depth(param.InitiatorDepth, p.device.MaxQPInitRdAtom, c.initiator)

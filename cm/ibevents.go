@@ -37,7 +37,11 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 	case ibcm.EventRejected:
 		p.rejected(id, e.REJ)
 	case ibcm.EventUnreachable:
-		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not answer the %v", id.peer, e.Message)})
+		what := "does not answer the " + e.Message.String()
+		if e.Message == 0 {
+			what = "was not heard any more, and another request has its place in the backlog"
+		}
+		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v %s", id.peer, what)})
 	case ibcm.EventDisconnected:
 		if id.state != disconnected {
 			id.end(disconnected, &Event{Type: Disconnected})
@@ -61,15 +65,15 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	c := id.ib
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
 	why := mad.Reason(0)
-	var header mad.IPAddress
+	var private []byte
 	if e.Kind == ibcm.EventServiceRequest {
-		header.Decode(e.SIDRREQ.Private[:])
-		event.UD.PrivateData = e.SIDRREQ.Private[mad.IPAddressLen:]
+		private = e.SIDRREQ.Private[:]
+		event.UD.PrivateData = private[mad.IPAddressLen:]
 	} else {
 		r := e.REQ
-		header.Decode(r.Private[:])
+		private = r.Private[:]
 		path := &r.Primary
-		c.to = verbs.AHAttr{DGID: path.LocalGID, TrafficClass: path.TrafficClass, FlowLabel: path.FlowLabel, SL: path.SL}
+		c.to = verbs.AHAttr{DGID: e.From.DGID, TrafficClass: path.TrafficClass, FlowLabel: path.FlowLabel, SL: path.SL}
 		if path.AckTimeout == 0 {
 			path.AckTimeout = DefaultAckTimeout // without one a peer that dies is never noticed
 		}
@@ -77,16 +81,18 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 			c.to.TrafficClass = id.tos
 		}
 		c.qpn, c.sqPSN, c.mtu = r.LocalQPN, r.StartingPSN, verbs.MTU(r.PathMTU)
-		c.ackTime, c.retries, c.rnr = uint8(path.AckTimeout), r.RetryCount, r.RNRRetryCount
+		c.ackTime, c.retries, c.rnr = min(uint8(path.AckTimeout), MaxPeerAckTimeout), r.RetryCount, r.RNRRetryCount
 		c.responder = depth(r.InitiatorDepth, p.device.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(r.ResponderResources, p.device.MaxQPInitRdAtom, Unlimited)
-		event.Conn = c.seen(r.Private[mad.IPAddressLen:])
+		event.Conn = c.seen(private[mad.IPAddressLen:])
 		event.Conn.FlowControl, event.Conn.SRQ, event.Conn.QPNum = r.FlowControl, r.SRQ, r.LocalQPN
-		why = p.unacceptable(listener, r)
+		why = p.unacceptable(listener, &e.From, r)
 	}
+	var header mad.IPAddress
+	header.Decode(private)
 	id.m = p.m
-	if why == 0 && !header.Valid() {
-		why = mad.RejUnsupportedRequest
+	if why == 0 {
+		why = impostor(&header, &e.From)
 	}
 	if why != 0 {
 		p.refuse(id, why, nil)
@@ -102,14 +108,29 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	}
 }
 
-// unacceptable says what of a request this side cannot do; 0: nothing.
-func (p *ibProtocol) unacceptable(listener *ID, r *mad.REQ) mad.Reason {
+// impostor says whether the address in front of a request's private data (annex A11.2.3) is not
+// the one that the datagram came from; 0: it is. Over IP the GID of a port is its address, so
+// that whoever could name another would be taken for it, and answered there. Zones of IPv6
+// link-local addresses are not in any of them.
+func impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
+	switch {
+	case !h.Valid():
+		return mad.RejUnsupportedRequest
+	case ib.GIDFromAddr(h.SrcAddr().Addr()) != from.DGID:
+		return mad.RejPrimaryGID
+	}
+	return 0
+}
+
+// unacceptable says what of a request this side cannot do; 0: nothing. The GID where the
+// connection is to end is that where the request came from: a connection is with who asks for it.
+func (p *ibProtocol) unacceptable(listener *ID, from *verbs.AHAttr, r *mad.REQ) mad.Reason {
 	connected := r.Transport == mad.TransportRC || r.Transport == mad.TransportUC && listener.ps == IB
 	peer := r.Primary.LocalGID.Addr()
 	switch mtu := verbs.MTU(r.PathMTU); {
 	case !connected:
 		return mad.RejInvalidTransportType
-	case peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != listener.local.Addr().Is4():
+	case r.Primary.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != listener.local.Addr().Is4():
 		return mad.RejPrimaryGID
 	case !mtu.Valid() || mtu > p.mtu:
 		return mad.RejInvalidPathMTU

@@ -25,7 +25,7 @@ type ID struct {
 	anyPort     bool // the program did not choose it
 	reuse       bool
 	tos         uint8
-	ackTimeout  uint8
+	ackTimeout  uint8     // 0: not set
 	qp          *verbs.QP // made by CreateQP
 	srq         bool      // it has a shared receive queue
 	groups      []netip.Addr
@@ -67,9 +67,16 @@ func (s state) String() string {
 		"removed with its device", "closed"}[s]
 }
 
-// DefaultAckTimeout is the acknowledgement timeout of both sides' queue pairs unless
-// SetAckTimeout changes it: 4.096 µs × 2^16, which is 0.27 s.
-const DefaultAckTimeout = 16
+// Acknowledgement timeouts (IBTA 12.7.34), 4.096 µs × 2^t: how long a queue pair waits before it
+// sends again. After some eight of them without an answer it fails.
+const (
+	// DefaultAckTimeout is what both sides have unless SetAckTimeout changes it: 0.27 s.
+	DefaultAckTimeout = 16
+	// MaxPeerAckTimeout is the longest that a peer who asks for a connection can give our queue
+	// pair: 8.6 s. It names the timeout of both sides; with the longest that the message has, a
+	// queue pair would notice after most of a day that its peer is gone.
+	MaxPeerAckTimeout = 21
+)
 
 // NewID makes an id of a device whose events go to ch (rdma_create_id). ErrNotSupported if
 // the device has no connection manager, ErrBusy if another part of this process uses it.
@@ -81,7 +88,7 @@ func newID(s sink, dev *verbs.Device, ps PortSpace) (*ID, error) {
 	if ps.String() == "unknown" {
 		return nil, opErr("create_id", verbs.ErrInvalid, "port space %#x: TCP, UDP, IB or IPoIB", uint16(ps))
 	}
-	id := &ID{ps: ps, sink: s, ackTimeout: DefaultAckTimeout}
+	id := &ID{ps: ps, sink: s}
 	if err := enter(id, dev); err != nil {
 		return nil, err
 	}
@@ -158,8 +165,13 @@ func (ps PortSpace) datagrams() bool { return ps == UDP || ps == IPoIB }
 // tell hands an event to whoever watches the id.
 func (id *ID) tell(e *Event) bool { return id.sink.put(e) }
 
-// end tells of the end of what the id was doing.
+// end tells of the end of what the id was doing. Of a request that nobody has seen nobody needs to
+// hear; it would take memory for as long as nobody looks.
 func (id *ID) end(s state, e *Event) {
+	if id.state == requested && len(id.sink.take(func(e *Event) bool { return e.ID == id })) > 0 {
+		id.close()
+		return
+	}
 	id.state = s
 	id.breakQP()
 	e.ID = id

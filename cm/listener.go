@@ -18,8 +18,9 @@ type Listener struct {
 	opts   *options
 
 	mu      sync.Mutex
+	room    int           // for pending ones
 	pending map[*ID]*Conn // accepted, and not established yet
-	waiting []*Event      // requests while as many are pending as the backlog allows
+	waiting []*Event      // requests while there is no room
 }
 
 // Listen takes connections at "host:port". The host is the device's address or empty; port
@@ -45,6 +46,7 @@ func Listen(dev *verbs.Device, address string, opts ...Option) (*Listener, error
 // from then on, and closed if there is none.
 func ListenID(id *ID, opts ...Option) (*Listener, error) {
 	l := &Listener{id: id, events: NewEventChannel(), opts: newOptions(opts), pending: map[*ID]*Conn{}}
+	l.room = max(l.opts.backlog, minPending)
 	err := id.Migrate(l.events)
 	if err == nil {
 		err = id.tune(l.opts)
@@ -58,6 +60,10 @@ func ListenID(id *ID, opts ...Option) (*Listener, error) {
 	}
 	return l, nil
 }
+
+// minPending is how many accepted connections may wait for the peer to confirm with the smallest
+// backlog.
+const minPending = 128
 
 // Addr returns the address and port that peers dial.
 func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
@@ -102,11 +108,11 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 }
 
 // turn takes a request that is to be answered; nil: there is none, or too many peers have
-// not confirmed yet. The manager counts those that wait, and refuses what exceeds the backlog.
+// not confirmed yet. The manager counts those that wait.
 func (l *Listener) turn() *Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) == 0 || len(l.pending) >= l.opts.backlog {
+	if len(l.waiting) == 0 || len(l.pending) >= l.room {
 		return nil
 	}
 	e := l.waiting[0]

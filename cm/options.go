@@ -36,7 +36,7 @@ const (
 
 func newOptions(opts []Option) *options {
 	return (&options{param: DefaultConnParam, timeout: DefaultTimeout, sendDepth: DefaultSendDepth,
-		recvDepth: DefaultRecvDepth, recvSize: DefaultRecvSize, backlog: DefaultBacklog, ackTime: DefaultAckTimeout}).with(opts)
+		recvDepth: DefaultRecvDepth, recvSize: DefaultRecvSize, backlog: DefaultBacklog}).with(opts)
 }
 
 // with returns a copy that further options have changed.
@@ -89,15 +89,17 @@ func WithSpin(d time.Duration) Option { return func(o *options) { o.spin = d } }
 // DefaultTimeout.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
-// WithAckTimeout sets the acknowledgement timeout of both sides when dialing:
-// 4.096 µs × 2^t. Default: DefaultAckTimeout.
+// WithAckTimeout sets the acknowledgement timeout, 4.096 µs × 2^t: of both sides when dialing, of
+// this side when listening. Default: DefaultAckTimeout when dialing, and what the peer asks for,
+// at most MaxPeerAckTimeout, when listening.
 func WithAckTimeout(t uint8) Option { return func(o *options) { o.ackTime = t } }
 
 // WithTOS sets the type of service of the connection's packets.
 func WithTOS(tos uint8) Option { return func(o *options) { o.tos = tos } }
 
-// WithBacklog sets how many connections may wait for [Listener.Accept], and how many that it
-// has answered may wait for the peer to confirm. Default: DefaultBacklog.
+// WithBacklog sets how many connections may wait for [Listener.Accept], and, if it is more than
+// 128, how many that it has answered may wait for the peer to confirm; see [ID.Listen]. Default:
+// DefaultBacklog.
 func WithBacklog(n int) Option {
 	return func(o *options) {
 		if o.backlog = n; n <= 0 {

@@ -71,6 +71,9 @@ func (e *Engine) handleREP(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 		return
 	}
 	c := e.byID[rep.RemoteCommID]
+	if c != nil && c.tid != tid {
+		return
+	}
 	if c == nil || c.sidr || peerOf(&c.to) != peerOf(&from) || rep.LocalCommID == 0 || c.remote != 0 && c.remote != rep.LocalCommID {
 		e.refuse(from, tid, mad.REJ{LocalCommID: rep.RemoteCommID, RemoteCommID: rep.LocalCommID,
 			Message: mad.MessageREP, Reason: mad.RejInvalidCommID})
@@ -92,11 +95,7 @@ func (e *Engine) accepted(now Time, c *conn, tid uint64, rep *mad.REP) {
 	if c.xrc {
 		c.remoteQPN = ib.QPN(rep.LocalEECN)
 	}
-	stale := e.byQP[c.remoteQP()]
-	if other := e.byRemote[c.remoteID()]; other != nil && other.state != timeWait && other.state != refused {
-		stale = other
-	}
-	if stale != nil { // the peer has lost a connection that we still hold: IBTA 12.9.8.3.1
+	if stale := e.byQP[c.remoteQP()]; stale != nil { // the peer has lost a connection that we still hold: IBTA 12.9.8.3.1
 		rej := &mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageREP, Reason: mad.RejStaleConnection}
 		e.say(c, mad.AttrREJ, tid, rej)
 		e.emit(c, Event{Kind: EventRejected, REJ: rej})
@@ -104,8 +103,8 @@ func (e *Engine) accepted(now Time, c *conn, tid uint64, rep *mad.REP) {
 		e.drop(now, stale)
 		return
 	}
-	e.meet(c)
-	c.state, c.last = repRcvd, nil
+	e.confirmed(now, c)
+	c.state, c.repeat.last = repRcvd, nil
 	c.wait = min(max(c.wait, rep.AckDelay+1), maxTimeWait)
 	e.deadlines.set(c, 0)
 	e.emit(c, Event{Kind: EventReply, REP: rep, Private: rep.Private[:]})

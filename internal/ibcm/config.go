@@ -17,11 +17,13 @@ type Config struct {
 	// CAGUID identifies the adapter to peers (IBTA 12.7.9).
 	CAGUID uint64
 	// IDBase and IDMask confine the local communication IDs, and the low halves of the
-	// transaction IDs, to IDBase|(x&^IDMask): several managers share an address.
+	// transaction IDs, to IDBase|(x&^IDMask), where IDMask has leading bits: several managers
+	// share an address.
 	IDBase, IDMask uint32
-	// Seed is a random number: where communication IDs start. An engine that takes another's
-	// place at the same address must not begin with the same IDs.
-	Seed uint64
+	// Key makes communication and transaction IDs that nobody can guess who does not have it,
+	// and that those of an engine differ from that was at the same address before: it is random
+	// and secret.
+	Key [16]byte
 	// AckDelay is how long the adapter may take to acknowledge (IBTA 12.7.33); 0: 15, which
 	// is 134 ms.
 	AckDelay mad.Timeout
@@ -36,7 +38,10 @@ type ListenParams struct {
 	// that match, the one with the most bits gets the request.
 	Mask mad.ServiceID
 	// Backlog bounds the requests (REQ and SIDR_REQ) that were announced by an event and not
-	// answered yet; what exceeds it is refused with [mad.RejNoResources]; 0: 128.
+	// answered yet, and, if it is more than 128, the connections that were accepted and not
+	// confirmed yet; 0: 128. A request that finds no room takes the place of one whose peer has
+	// been silent for long, or of one from an address that has most of the places. Where there is
+	// none it is dropped, and comes again.
 	Backlog int
 	// ServiceTimeout is what an MRA promises to a peer that repeats its request while the
 	// program thinks (IBTA 12.7.25); 0: 21, which is 8.6 s.

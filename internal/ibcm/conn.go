@@ -3,8 +3,6 @@
 package ibcm
 
 import (
-	"math/bits"
-
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -34,26 +32,22 @@ type conn struct {
 	to     verbs.AHAttr
 
 	state     state
-	sidr      bool // a resolution: another space of remote IDs
+	sidr      bool // a resolution
+	asked     bool // the peer asked, with a REQ or a SIDR_REQ
 	xrc       bool // the target's QPN travels as an EE context
 	alternate bool // the REQ had an alternate path
 	quiet     bool // released: no events
-	patient   bool // the program has heard of the peer's MRA
 
 	localQPN  ib.QPN
 	remoteQPN ib.QPN
+	guid      uint64        // the peer's CA GUID, where it asked
 	wait      mad.Timeout   // how long time wait lasts
-	listener  *listener     // of requests that are not answered yet
 	service   mad.ServiceID // of resolutions: what was asked for
 
-	last       *[mad.Size]byte // the message to repeat
-	interval   Time            // after which it is repeated
-	patience   Time            // until then repetitions do not count
-	retries    uint8           // repetitions left
-	maxRetries uint8
-	hasty      uint8 // repetitions of a DREQ left that come sooner, and do not count
-	deadline   Time
-	place      int // in deadlines, from 1
+	place    place // in a listener's backlog
+	repeat   repeat
+	deadline Time
+	due      int // its place in deadlines, from 1
 }
 
 // peer identifies who is at the other end of an address.
@@ -64,10 +58,11 @@ type peer struct {
 
 func peerOf(to *verbs.AHAttr) peer { return peer{to.DGID, to.DLID} }
 
-// remoteID is what a peer calls its side of a connection.
-type remoteID struct {
+// requestKey is what the repetitions of a REQ or of a SIDR_REQ have in common.
+type requestKey struct {
 	peer
-	id   mad.CommID
+	id   mad.CommID // the peer's
+	tid  uint64
 	sidr bool
 }
 
@@ -77,29 +72,34 @@ type remoteQP struct {
 	qpn ib.QPN
 }
 
-func (c *conn) remoteID() remoteID { return remoteID{peerOf(&c.to), c.remote, c.sidr} }
-func (c *conn) remoteQP() remoteQP { return remoteQP{peerOf(&c.to), c.remoteQPN} }
+func (c *conn) requestKey() requestKey { return requestKey{peerOf(&c.to), c.remote, c.tid, c.sidr} }
+func (c *conn) remoteQP() remoteQP     { return remoteQP{peerOf(&c.to), c.remoteQPN} }
 
 // open gives c an ID; nil where there is no room.
 func (e *Engine) open(c conn) *conn {
-	if e.Connections() >= e.config.MaxConnections || uint64(len(e.byID)+1) >= 1<<bits.OnesCount32(^e.config.IDMask) {
+	if e.Connections() >= e.config.MaxConnections || uint64(len(e.byID)+1) >= 1<<freeBits(e.config.IDMask) {
 		return nil
 	}
 	for {
-		e.nextID++
-		c.id = mad.CommID(e.config.IDBase | e.nextID&^e.config.IDMask)
+		c.id = mad.CommID(e.config.IDBase | e.nextID()&^e.config.IDMask)
 		if c.id != 0 && e.byID[c.id] == nil {
 			e.byID[c.id] = &c
+			if c.asked {
+				e.requests[c.requestKey()] = &c
+			}
 			return &c
 		}
 	}
 }
 
-// meet enters the peer's names for c.
-func (e *Engine) meet(c *conn) {
-	e.byRemote[c.remoteID()] = c
-	if !c.sidr {
-		e.byQP[c.remoteQP()] = c
+// confirmed says that the peer has answered what only we can have sent to it: c is the connection
+// of its QP. Another one that was is stale, as the peer has lost it (IBTA 12.9.8.3.1).
+func (e *Engine) confirmed(now Time, c *conn) {
+	k := c.remoteQP()
+	stale := e.byQP[k]
+	e.byQP[k] = c
+	if stale != nil && stale != c {
+		e.drop(now, stale)
 	}
 }
 
@@ -110,21 +110,13 @@ func (e *Engine) partFromQP(c *conn) {
 	}
 }
 
-// answered says that the program has dealt with a request.
-func (c *conn) answered() {
-	if c.listener != nil {
-		c.listener.pending--
-		c.listener = nil
-	}
-}
-
 // forget drops c from everything.
 func (e *Engine) forget(c *conn) {
-	c.answered()
+	c.place.leave()
 	e.deadlines.set(c, 0)
 	e.partFromQP(c)
-	if k := c.remoteID(); e.byRemote[k] == c {
-		delete(e.byRemote, k)
+	if c.asked {
+		delete(e.requests, c.requestKey())
 	}
 	delete(e.byID, c.id)
 }
@@ -151,6 +143,7 @@ func (e *Engine) command(op string, id mad.CommID) (*conn, error) {
 // enterTimeWait ends c; its ID stays known until nothing of it is under way
 // any more (IBTA 12.9.8.4). The peer's QP is free at once, as with Linux.
 func (e *Engine) enterTimeWait(now Time, c *conn) {
+	c.place.leave()
 	c.state = timeWait
 	e.partFromQP(c)
 	e.deadlines.set(c, now+Time(c.wait.Duration()))
@@ -165,7 +158,7 @@ const (
 // message, if it has any, for a while. All graves last equally long, so the
 // first in the queue is the first to go.
 func (e *Engine) bury(now Time, c *conn) {
-	c.answered()
+	c.place.leave()
 	c.state = refused
 	e.partFromQP(c)
 	e.deadlines.set(c, 0)
@@ -175,15 +168,4 @@ func (e *Engine) bury(now Time, c *conn) {
 		e.graves = e.graves[1:]
 	}
 	e.graves = append(e.graves, c)
-}
-
-// exhume forgets a buried connection before its time.
-func (e *Engine) exhume(c *conn) {
-	e.forget(c)
-	for i, g := range e.graves {
-		if g == c {
-			e.graves = append(e.graves[:i], e.graves[i+1:]...)
-			return
-		}
-	}
 }

@@ -10,24 +10,24 @@ type deadlines []*conn
 func (h *deadlines) set(c *conn, t Time) {
 	c.deadline = t
 	switch {
-	case t == 0 && c.place == 0:
+	case t == 0 && c.due == 0:
 	case t == 0:
 		h.remove(c)
-	case c.place == 0:
+	case c.due == 0:
 		*h = append(*h, c)
-		c.place = len(*h)
-		h.up(c.place - 1)
+		c.due = len(*h)
+		h.up(c.due - 1)
 	default:
-		h.down(h.up(c.place - 1))
+		h.down(h.up(c.due - 1))
 	}
 }
 
 func (h *deadlines) remove(c *conn) {
-	i, last := c.place-1, len(*h)-1
+	i, last := c.due-1, len(*h)-1
 	h.swap(i, last)
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	c.place = 0
+	c.due = 0
 	if i < last {
 		h.down(h.up(i))
 	}
@@ -61,5 +61,5 @@ func (h *deadlines) down(i int) {
 func (h *deadlines) swap(i, j int) {
 	s := *h
 	s[i], s[j] = s[j], s[i]
-	s[i].place, s[j].place = i+1, j+1
+	s[i].due, s[j].due = i+1, j+1
 }

@@ -31,7 +31,8 @@ func (e *Engine) Disconnect(now Time, id mad.CommID, private []byte) error {
 const hasty = 3
 
 func (e *Engine) disconnect(now Time, c *conn, private []byte) {
-	c.state, c.hasty = dreqSent, hasty
+	c.place.leave()
+	c.state, c.repeat.hasty = dreqSent, hasty
 	dreq := mad.DREQ{LocalCommID: c.id, RemoteCommID: c.remote, RemoteQPN: c.remoteQPN}
 	copy(dreq.Private[:], private)
 	e.ask(now, c, mad.AttrDREQ, e.tid(c), &dreq)
@@ -64,13 +65,13 @@ func (e *Engine) handleDREQ(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 }
 
 // handleDREP: the peer knows that the connection has ended.
-func (e *Engine) handleDREP(now Time, from verbs.AHAttr, b []byte) {
+func (e *Engine) handleDREP(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 	drep := new(mad.DREP)
 	if !drep.Decode(b) {
 		return
 	}
-	if c := e.find(&from, drep.RemoteCommID, drep.LocalCommID); c != nil && c.state == dreqSent {
-		c.last = nil
+	if c := e.find(&from, drep.RemoteCommID, drep.LocalCommID); c != nil && c.state == dreqSent && c.repeat.tid == tid {
+		c.repeat.last = nil
 		e.emit(c, Event{Kind: EventDisconnected, Private: drep.Private[:]})
 		e.enterTimeWait(now, c)
 	}

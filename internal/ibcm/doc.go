@@ -65,6 +65,21 @@
 // Linux keeps no trace of what it rejected; this engine repeats its REJ for
 // 20 s. Both free the peer's QP number with the DREP, and not after time wait.
 //
+// # Whom it believes
+//
+// Whoever can send a datagram can put any address on it. What ends or changes a connection must
+// therefore name what only those know who see its messages: both communication IDs and the
+// transaction ID of the set-up, of which each engine draws 28 to 32 and 32 bits (a DREQ, which
+// begins a transaction, names the IDs and the QPN). A REQ proves nothing. Where it comes from the
+// QP of a connection that stands, the specification has that one be dropped as stale (IBTA
+// 12.9.8.3.1); here it is dropped once the RTU of the new one shows that the peer sees what is sent
+// to it. Two requests of a peer with one communication ID are two where their transaction IDs
+// differ.
+//
+// A listener's backlog has room for whoever asks again, however many requests are forged: see
+// [ListenParams.Backlog]. An MRA is given five minutes in all for a REQ, and a minute and a half
+// for a REP, whatever it asks for.
+//
 // # Limits
 //
 // No alternate paths: a LAP is refused. No peer-to-peer set-up, in which both

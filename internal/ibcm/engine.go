@@ -19,9 +19,8 @@ const (
 	defaultServiceTimeout = mad.Timeout(21) // 8.6 s
 	defaultConnections    = 65536
 
-	minResponse    = mad.Timeout(12) // 17 ms: peers that promise to answer faster get some time too
-	maxTimeWait    = mad.Timeout(22) // 17 s
-	maxPatience    = Time(5 * time.Minute)
+	minResponse    = mad.Timeout(12)               // 17 ms: peers that promise to answer faster get some time too
+	maxTimeWait    = mad.Timeout(22)               // 17 s
 	patientRepeats = Time(4300 * time.Millisecond) // how often to ask while an MRA holds
 )
 
@@ -29,14 +28,15 @@ const (
 // must not be used by several goroutines at once.
 type Engine struct {
 	config Config
-	nextID uint32
+	nextID func() uint32 // of communication IDs, see names
+	tidTop func() uint32 // of transaction IDs: their high halves
 
 	services map[mad.ServiceID]*listener // listeners for one service
 	ranges   []*listener                 // listeners with a mask, the narrowest first
 
 	byID      map[mad.CommID]*conn
-	byRemote  map[remoteID]*conn
-	byQP      map[remoteQP]*conn
+	requests  map[requestKey]*conn // what peers asked for
+	byQP      map[remoteQP]*conn   // whose peers have confirmed
 	deadlines deadlines
 	graves    []*conn // see bury
 
@@ -52,12 +52,14 @@ func New(config Config) *Engine {
 	if config.MaxConnections <= 0 {
 		config.MaxConnections = defaultConnections
 	}
+	n := newNames(config.Key, freeBits(config.IDMask))
 	return &Engine{
 		config:   config,
-		nextID:   uint32(config.Seed),
+		nextID:   n.id,
+		tidTop:   n.tid,
 		services: map[mad.ServiceID]*listener{},
 		byID:     map[mad.CommID]*conn{},
-		byRemote: map[remoteID]*conn{},
+		requests: map[requestKey]*conn{},
 		byQP:     map[remoteQP]*conn{},
 	}
 }
@@ -79,21 +81,21 @@ func (e *Engine) HandleMAD(now Time, from verbs.AHAttr, b []byte) {
 	case mad.AttrREQ:
 		e.handleREQ(now, from, h.TID, b)
 	case mad.AttrMRA:
-		e.handleMRA(now, from, b)
+		e.handleMRA(now, from, h.TID, b)
 	case mad.AttrREJ:
-		e.handleREJ(now, from, b)
+		e.handleREJ(now, from, h.TID, b)
 	case mad.AttrREP:
 		e.handleREP(now, from, h.TID, b)
 	case mad.AttrRTU:
-		e.handleRTU(from, b)
+		e.handleRTU(now, from, h.TID, b)
 	case mad.AttrDREQ:
 		e.handleDREQ(now, from, h.TID, b)
 	case mad.AttrDREP:
-		e.handleDREP(now, from, b)
+		e.handleDREP(now, from, h.TID, b)
 	case mad.AttrSIDRREQ:
-		e.handleSIDRREQ(from, h.TID, b)
+		e.handleSIDRREQ(now, from, h.TID, b)
 	case mad.AttrSIDRREP:
-		e.handleSIDRREP(from, b)
+		e.handleSIDRREP(from, h.TID, b)
 	case mad.AttrLAP:
 		e.handleLAP(from, h.TID, b)
 	}
@@ -118,29 +120,18 @@ func (e *Engine) HandleTimeout(now Time) {
 	}
 	for len(e.deadlines) > 0 && e.deadlines[0].deadline <= now {
 		c := e.deadlines[0]
-		switch {
-		case c.state == timeWait:
+		if c.state == timeWait {
 			e.emit(c, Event{Kind: EventTimeWaitExit})
 			e.forget(c)
-		case now < c.patience:
-			e.again(c)
-			e.deadlines.set(c, now+max(c.interval, patientRepeats))
-		case c.hasty > 0:
-			c.hasty--
-			e.again(c)
-			e.deadlines.set(c, now+c.pause())
-		case c.retries > 0:
-			c.retries--
-			e.again(c)
-			e.deadlines.set(c, now+c.interval)
-		default:
-			e.giveUp(now, c)
+		} else {
+			e.repeatLast(now, c)
 		}
 	}
 }
 
-// giveUp ends c because the peer does not answer. It is told so, in case that
-// only its answers are lost (IBTA 12.9.8.2).
+// giveUp ends c because the peer does not answer, or was not heard while others want its place. It
+// is told so where it was told anything before, in case that only its answers are lost (IBTA
+// 12.9.8.2).
 func (e *Engine) giveUp(now Time, c *conn) {
 	switch c.state {
 	case reqSent:
@@ -154,6 +145,9 @@ func (e *Engine) giveUp(now Time, c *conn) {
 	case sidrSent:
 		e.emit(c, Event{Kind: EventUnreachable, Message: mad.AttrSIDRREQ})
 		e.forget(c)
+	case reqRcvd, sidrRcvd:
+		e.emit(c, Event{Kind: EventUnreachable})
+		e.forget(c)
 	case dreqSent:
 		e.emit(c, Event{Kind: EventDisconnected})
 		e.enterTimeWait(now, c)
@@ -163,17 +157,3 @@ func (e *Engine) giveUp(now Time, c *conn) {
 // Connections returns how many connections and resolutions the engine holds,
 // time wait included.
 func (e *Engine) Connections() int { return len(e.byID) - len(e.graves) }
-
-// pause is the time until c repeats what it asks.
-func (c *conn) pause() Time {
-	if c.hasty == 0 {
-		return c.interval
-	}
-	return min(c.interval, max(Time(c.wait.Duration())/2, Time(minResponse.Duration())))
-}
-
-// pace sets how often c repeats what it asks.
-func (c *conn) pace(t mad.Timeout, retries uint8) {
-	c.interval = Time(max(minResponse, t).Duration())
-	c.maxRetries = retries
-}

@@ -25,7 +25,8 @@ const (
 	// have said.
 	EventRejected
 	// EventUnreachable: the peer does not answer a REQ, a REP or a SIDR_REQ: Event.Message
-	// says which.
+	// says which. Message is 0 where a request of the peer was not answered, and has given its
+	// place in the backlog to another.
 	EventUnreachable
 	// EventDisconnected: a DREQ or a DREP came, or no answer to our DREQ. The QP belongs into
 	// the error state. Event.Private has the DREQ's or the DREP's private data.
@@ -92,7 +93,7 @@ type Event struct {
 	SIDRREQ *mad.SIDRREQ // of EventServiceRequest
 	SIDRREP *mad.SIDRREP // of EventService
 
-	Message mad.Attribute // of EventUnreachable: what was not answered
+	Message mad.Attribute // of EventUnreachable: what was not answered; 0: nothing was said yet
 	Private []byte        // the message's private data, all bytes of it that the wire has; may be nil
 }
 

@@ -14,19 +14,23 @@ import (
 
 // consistent checks what must hold of an engine at any time.
 func consistent(e *Engine) error {
-	pending := map[*listener]int{}
+	unanswered, halfOpen := map[*listener]int{}, map[*listener]int{}
 	for id, c := range e.byID {
 		waits := c.state == reqSent || c.state == repSent || c.state == dreqSent || c.state == timeWait || c.state == sidrSent
 		switch {
 		case c.id != id:
 			return fmt.Errorf("%x is filed as %x", c.id, id)
-		case waits != (c.place > 0) || c.place > 0 && e.deadlines[c.place-1] != c:
-			return fmt.Errorf("%x in state %d has place %d among the deadlines", id, c.state, c.place)
-		case (c.state == reqRcvd || c.state == sidrRcvd) != (c.listener != nil):
-			return fmt.Errorf("%x in state %d: listener %v", id, c.state, c.listener)
+		case waits != (c.due > 0) || c.due > 0 && e.deadlines[c.due-1] != c:
+			return fmt.Errorf("%x in state %d has place %d among the deadlines", id, c.state, c.due)
+		case (c.state == reqRcvd || c.state == sidrRcvd || c.state == repSent) != (c.place.listener != nil):
+			return fmt.Errorf("%x in state %d: listener %v", id, c.state, c.place.listener)
+		case c.place.listener != nil && (c.place.halfOpen != (c.state == repSent) || c.place.all.Value != c || c.place.own.Value != c):
+			return fmt.Errorf("%x in state %d: place %+v", id, c.state, c.place)
 		}
-		if c.listener != nil {
-			pending[c.listener]++
+		if c.place.halfOpen {
+			halfOpen[c.place.listener]++
+		} else if c.place.listener != nil {
+			unanswered[c.place.listener]++
 		}
 	}
 	for i, c := range e.deadlines {
@@ -34,9 +38,9 @@ func consistent(e *Engine) error {
 			return fmt.Errorf("deadline %d of %x in state %d", i, c.id, c.state)
 		}
 	}
-	for k, c := range e.byRemote {
-		if e.byID[c.id] != c || c.remoteID() != k {
-			return fmt.Errorf("remote ID %+v leads to %x", k, c.id)
+	for k, c := range e.requests {
+		if e.byID[c.id] != c || c.requestKey() != k || !c.asked {
+			return fmt.Errorf("request %+v leads to %x", k, c.id)
 		}
 	}
 	for k, c := range e.byQP {
@@ -54,9 +58,25 @@ func consistent(e *Engine) error {
 		return fmt.Errorf("%d graves, %d refused", len(e.graves), graves)
 	}
 	for _, l := range e.services {
-		if l.pending != pending[l] || l.pending > l.Backlog {
-			return fmt.Errorf("listener has %d pending requests, %d are", l.pending, pending[l])
+		if err := l.consistent(unanswered[l], halfOpen[l]); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (l *listener) consistent(unanswered, halfOpen int) error {
+	if l.unanswered.Len() != unanswered || l.halfOpen.Len() != halfOpen || unanswered > l.limit || halfOpen > l.room()+l.limit {
+		return fmt.Errorf("listener has %d unanswered and %d half-open connections, %d and %d are", l.unanswered.Len(), l.halfOpen.Len(), unanswered, halfOpen)
+	}
+	for p, s := range l.sources {
+		if n := s.unanswered.Len() + s.halfOpen.Len(); n == 0 || s.peer != p {
+			return fmt.Errorf("source %v, filed as %v, has %d places", s.peer, p, n)
+		}
+		unanswered, halfOpen = unanswered-s.unanswered.Len(), halfOpen-s.halfOpen.Len()
+	}
+	if unanswered != 0 || halfOpen != 0 || l.most != nil && l.sources[l.most.peer] != l.most {
+		return fmt.Errorf("%d unanswered and %d half-open connections have no source, most has %v", unanswered, halfOpen, l.most)
 	}
 	return nil
 }
@@ -82,7 +102,7 @@ func FuzzConversation(f *testing.F) {
 		if len(steps) > 600 {
 			steps = steps[:600]
 		}
-		e := New(Config{CAGUID: 5, Seed: 7, MaxConnections: 40})
+		e := New(Config{CAGUID: 5, Key: [16]byte{7}, MaxConnections: 40})
 		if err := e.Listen(ListenParams{Service: testService, Backlog: 10}); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +206,7 @@ func FuzzConversation(f *testing.F) {
 				e.HandleTimeout(now)
 			}
 		}
-		if len(e.byID)+len(e.byRemote)+len(e.byQP) != 0 {
+		if len(e.byID)+len(e.requests)+len(e.byQP) != 0 {
 			t.Fatalf("%d connections are left", len(e.byID))
 		}
 	})

@@ -54,7 +54,9 @@ type double struct {
 // newDouble returns a double whose next communication ID is id, and whose
 // transaction IDs begin as the kernel's do.
 func newDouble(t *testing.T, guid, tid uint64, id mad.CommID) *double {
-	return &double{t: t, e: New(Config{CAGUID: guid, Seed: tid&^0xffff_ffff | uint64(uint32(id)-1)}), id: id}
+	e := New(Config{CAGUID: guid})
+	e.nextID, e.tidTop = func() uint32 { return uint32(id) }, func() uint32 { return uint32(tid >> 32) }
+	return &double{t: t, e: e, id: id}
 }
 
 func (d *double) hears(c heard, kinds ...EventKind) (ev Event) {
@@ -87,6 +89,11 @@ func (d *double) does(err error, c heard) {
 		if o.MAD[i] != c.bytes[i] {
 			d.t.Errorf("%s: byte %d is %#02x, the kernel's %#02x", c.name, i, o.MAD[i], c.bytes[i])
 		}
+	}
+	// The kernel's peer will answer the kernel's transaction ID.
+	k := d.e.byID[d.id]
+	if k.repeat.tid = c.TID; !k.asked {
+		k.tid = c.TID
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // A listener waits for requests for a service.
 type listener struct {
 	ListenParams
-	pending int // requests that were not answered yet
+	backlog
 }
 
 const allServiceBits = ^mad.ServiceID(0)
@@ -34,7 +34,7 @@ func (e *Engine) Listen(p ListenParams) error {
 	if e.listener(p.Service, p.Mask) != nil {
 		return opErr("listen", ErrInUse, fmt.Sprintf("service ID 0x%x, mask 0x%x", uint64(p.Service), uint64(p.Mask)))
 	}
-	l := &listener{ListenParams: p}
+	l := &listener{ListenParams: p, backlog: backlog{limit: p.Backlog, sources: map[peer]*source{}}}
 	if p.Mask == allServiceBits {
 		e.services[p.Service] = l
 		return nil
@@ -61,13 +61,8 @@ func (e *Engine) Unlisten(now Time, service, mask mad.ServiceID) error {
 		delete(e.services, service)
 	}
 	e.ranges = slices.DeleteFunc(e.ranges, func(r *listener) bool { return r == l })
-	if l.pending == 0 {
-		return nil
-	}
-	for _, c := range e.byID {
-		if c.listener == l {
-			e.release(now, c)
-		}
+	for f := l.unanswered.Front(); f != nil; f = l.unanswered.Front() {
+		e.release(now, f.Value.(*conn))
 	}
 	return nil
 }

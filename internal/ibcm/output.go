@@ -57,26 +57,25 @@ func (e *Engine) reply(to verbs.AHAttr, a mad.Attribute, tid uint64, m message) 
 
 // say sends a message that is kept, to be repeated when the peer repeats its.
 func (e *Engine) say(c *conn, a mad.Attribute, tid uint64, m message) {
-	c.last = encode(a, tid, m)
+	c.repeat.last = encode(a, tid, m)
 	e.again(c)
 }
 
 // again repeats the last message, if there is one.
 func (e *Engine) again(c *conn) {
-	if c.last != nil {
-		e.out.put(Out{c.to, *c.last})
+	if c.repeat.last != nil {
+		e.out.put(Out{c.to, *c.repeat.last})
 	}
 }
 
 // ask sends a message that is repeated until it is answered.
 func (e *Engine) ask(now Time, c *conn, a mad.Attribute, tid uint64, m message) {
 	e.say(c, a, tid, m)
-	c.retries, c.patience = c.maxRetries, 0
+	r := &c.repeat
+	r.tid, r.retries, r.patience = tid, r.max, patience{told: r.patience.told}
 	e.deadlines.set(c, now+c.pause())
 }
 
-// tid returns the transaction ID of what c asks. Replies to it find this
-// process by the low half.
-func (e *Engine) tid(c *conn) uint64 {
-	return e.config.Seed&^0xffff_ffff | uint64(c.id)
-}
+// tid returns the transaction ID of what c asks next. Its low half names this process among those
+// of the address; the high half is one that whoever does not see the message cannot know.
+func (e *Engine) tid(c *conn) uint64 { return uint64(e.tidTop())<<32 | uint64(c.id) }

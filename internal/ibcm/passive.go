@@ -21,31 +21,18 @@ func (e *Engine) handleREQ(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 		reject(mad.RejInvalidCommID)
 		return
 	}
-	n := conn{to: from, state: reqRcvd, remote: req.LocalCommID, remoteQPN: req.LocalQPN, tid: tid,
+	n := conn{to: from, state: reqRcvd, asked: true, remote: req.LocalCommID, remoteQPN: req.LocalQPN, tid: tid, guid: req.LocalCAGUID,
 		alternate: req.Alternate != mad.Path{}, wait: min(req.Primary.AckTimeout, maxTimeWait)}
 	n.xrc = req.Transport == mad.TransportExtended && req.ExtendedTransport == mad.ExtendedXRC
 	n.pace(min(req.LocalTimeout, defaultResponse), req.MaxCMRetries)
 	def(&n.wait, defaultAckTimeout)
 
-	if old := e.byRemote[n.remoteID()]; old != nil {
-		switch {
-		case old.tid == tid && old.remoteQPN == req.LocalQPN:
-			e.repeatedREQ(old)
-			return
-		case old.state == refused:
-			e.exhume(old)
-		case old.state == timeWait:
-			e.emit(old, Event{Kind: EventTimeWaitExit})
-			e.forget(old)
-		default: // the peer started over, and counts as it did before
+	if old := e.requests[n.requestKey()]; old != nil {
+		if old.remoteQPN == req.LocalQPN {
+			e.repeatedREQ(now, old)
+		} else {
 			reject(mad.RejDuplicateLocalCommID)
-			e.drop(now, old)
-			return
 		}
-	}
-	if old := e.byQP[n.remoteQP()]; old != nil { // IBTA 12.9.8.3.1
-		reject(mad.RejStaleConnection)
-		e.drop(now, old)
 		return
 	}
 	l := e.match(req.ServiceID)
@@ -59,8 +46,7 @@ func (e *Engine) handleREQ(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 	case !verbs.MTU(req.PathMTU).Valid():
 		reject(mad.RejInvalidPathMTU)
 		return
-	case l.pending >= l.Backlog:
-		reject(mad.RejNoResources)
+	case !e.admits(now, &l.backlog, &from, true):
 		return
 	}
 	c := e.open(n)
@@ -68,18 +54,17 @@ func (e *Engine) handleREQ(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 		reject(mad.RejNoResources)
 		return
 	}
-	c.listener = l
-	l.pending++
-	e.meet(c)
+	l.join(now, c, false)
 	e.emit(c, Event{Kind: EventRequest, Listener: l.Service, From: from, REQ: req, Private: req.Private[:]})
 }
 
 // repeatedREQ: our answer was lost, or takes too long.
-func (e *Engine) repeatedREQ(c *conn) {
+func (e *Engine) repeatedREQ(now Time, c *conn) {
+	c.place.hear(now)
 	switch c.state {
 	case reqRcvd:
 		e.reply(c.to, mad.AttrMRA, c.tid, &mad.MRA{LocalCommID: c.id, RemoteCommID: c.remote,
-			Message: mad.MessageREQ, ServiceTimeout: c.listener.ServiceTimeout})
+			Message: mad.MessageREQ, ServiceTimeout: c.place.listener.ServiceTimeout})
 	case repSent, refused:
 		e.again(c)
 	case timeWait:
@@ -106,7 +91,7 @@ func (e *Engine) Accept(now Time, id mad.CommID, p *AcceptParams) error {
 	case p.RNRRetryCount > 7:
 		return invalid(op, "RNRRetryCount goes to 7")
 	}
-	c.answered()
+	c.place.accepted(now, c)
 	c.state, c.localQPN = repSent, p.QPN
 	rep := mad.REP{LocalCommID: c.id, RemoteCommID: c.remote, LocalQPN: p.QPN, StartingPSN: p.StartingPSN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, AckDelay: e.config.AckDelay,
@@ -126,16 +111,16 @@ func (e *Engine) Accept(now Time, id mad.CommID, p *AcceptParams) error {
 const failoverNotSupported = 1
 
 // handleRTU: the active side is ready.
-func (e *Engine) handleRTU(from verbs.AHAttr, b []byte) {
+func (e *Engine) handleRTU(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 	rtu := new(mad.RTU)
 	if !rtu.Decode(b) {
 		return
 	}
 	c := e.find(&from, rtu.RemoteCommID, rtu.LocalCommID)
 	switch {
-	case c == nil:
+	case c == nil || c.tid != tid:
 	case c.state == repSent:
-		e.establish(c, rtu.Private[:])
+		e.establish(now, c, rtu.Private[:])
 	case c.state == refused: // rejected meanwhile
 		e.again(c)
 	}
@@ -151,15 +136,17 @@ func (e *Engine) Established(now Time, id mad.CommID) error {
 	case err != nil:
 		return err
 	case c.state == repSent:
-		e.establish(c, nil)
+		e.establish(now, c, nil)
 	case c.state == reqSent || c.state == repRcvd || c.state == reqRcvd || c.sidr:
 		return wrongState(op, "the connection was not accepted")
 	}
 	return nil
 }
 
-func (e *Engine) establish(c *conn, private []byte) {
-	c.state, c.last = established, nil
+func (e *Engine) establish(now Time, c *conn, private []byte) {
+	c.place.leave()
+	c.state, c.repeat.last = established, nil
 	e.deadlines.set(c, 0)
+	e.confirmed(now, c)
 	e.emit(c, Event{Kind: EventEstablished, Private: private})
 }

@@ -3,6 +3,7 @@
 package ibcm
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func TestRefusedVersion(t *testing.T) {
 	s.gone()
 }
 
-// A full backlog refuses; an answer makes room.
+// A full backlog drops requests, so that they come again; an answer makes room.
 func TestBacklog(t *testing.T) {
 	s := newScript(t, Config{})
 	s.ok(s.e.Listen(ListenParams{Service: testService, Backlog: 2}))
@@ -74,18 +75,15 @@ func TestBacklog(t *testing.T) {
 		ids = append(ids, s.event(EventRequest).ID)
 	}
 	ask(2)
-	var rej mad.REJ
-	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejNoResources {
-		t.Errorf("REJ %+v", rej)
-	}
+	s.quiet()
 	s.ok(s.e.Accept(s.now, ids[0], &AcceptParams{}))
 	s.wants(mad.AttrREP, &mad.REP{})
 	ask(2)
 	s.event(EventRequest)
 	ask(3)
-	s.wants(mad.AttrREJ, &rej)
+	s.quiet()
 	// A peer that gives up makes room too.
-	s.says(mad.AttrREJ, reqTID+1, &mad.REJ{LocalCommID: peerID + 1, Message: mad.MessageOther, Reason: mad.RejTimeout, ARILen: 8})
+	s.says(mad.AttrREJ, reqTID+1, withdrawal(peerID+1))
 	if ev := s.event(EventRejected); ev.ID != ids[1] || ev.REJ.Reason != mad.RejTimeout {
 		t.Errorf("rejected %+v", ev)
 	}
@@ -93,6 +91,7 @@ func TestBacklog(t *testing.T) {
 	s.event(EventRequest)
 	// Without its listener, the rest is rejected.
 	s.ok(s.e.Unlisten(s.now, testService, 0))
+	var rej mad.REJ
 	for range 2 {
 		s.wants(mad.AttrREJ, &rej)
 	}
@@ -102,9 +101,17 @@ func TestBacklog(t *testing.T) {
 	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejInvalidServiceID {
 		t.Errorf("REJ %+v", rej)
 	}
-	s.says(mad.AttrREJ, 0, &mad.REJ{LocalCommID: peerID, RemoteCommID: ids[0], Message: mad.MessageREP, Reason: mad.RejConsumer})
+	s.says(mad.AttrREJ, reqTID, &mad.REJ{LocalCommID: peerID, RemoteCommID: ids[0], Message: mad.MessageREP, Reason: mad.RejConsumer})
 	s.event(EventRejected)
 	s.gone()
+}
+
+// withdrawal is the REJ of a peer that does not wait for the answer to its REQ any more, and does
+// not know our ID.
+func withdrawal(id mad.CommID) *mad.REJ {
+	rej := &mad.REJ{LocalCommID: id, Message: mad.MessageOther, Reason: mad.RejTimeout, ARILen: 8}
+	binary.BigEndian.PutUint64(rej.ARI[:], request().LocalCAGUID)
+	return rej
 }
 
 // Listeners with masks: the narrowest that matches gets the request.
@@ -148,7 +155,7 @@ func TestRejected(t *testing.T) {
 	s.gone()
 
 	s, id = accepting(t)
-	s.says(mad.AttrREJ, tid, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP, Reason: mad.RejNoQP})
+	s.says(mad.AttrREJ, reqTID, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP, Reason: mad.RejNoQP})
 	s.event(EventRejected)
 	s.says(mad.AttrREQ, reqTID, request()) // was late
 	s.gone()
@@ -168,92 +175,105 @@ func TestRejected(t *testing.T) {
 	s.gone()
 }
 
-// A REQ from a QP, or with an ID, that belongs to a connection: the peer has
-// lost that one.
+// A REQ from a QP that belongs to a connection: the peer has lost that one, if it is the peer who
+// asks. That is certain once it has confirmed the new connection.
 func TestStaleREQ(t *testing.T) {
-	for _, c := range []struct {
-		reason mad.Reason
-		change func(*mad.REQ)
-	}{
-		{mad.RejStaleConnection, func(m *mad.REQ) { m.LocalCommID++ }},
-		{mad.RejDuplicateLocalCommID, func(m *mad.REQ) { m.LocalQPN++ }},
-		{mad.RejDuplicateLocalCommID, func(m *mad.REQ) {}}, // another transaction
-	} {
-		s, id := accepted(t)
-		req := request()
-		c.change(req)
-		s.says(mad.AttrREQ, reqTID+5, req)
-		var rej mad.REJ
-		if s.wants(mad.AttrREJ, &rej); rej.Reason != c.reason || rej.Message != mad.MessageREQ || rej.RemoteCommID != req.LocalCommID {
-			t.Errorf("REJ %+v", rej)
-		}
-		var dreq mad.DREQ
-		if s.wants(mad.AttrDREQ, &dreq); dreq.LocalCommID != id {
-			t.Errorf("DREQ %+v", dreq)
-		}
-		s.says(mad.AttrDREP, 1, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
-		s.event(EventDisconnected)
-		// Now there is room for it, even before time wait is over.
-		s.says(mad.AttrREQ, reqTID+5, req)
-		if req.LocalCommID == peerID {
-			s.event(EventTimeWaitExit)
-		}
-		s.ok(s.e.Release(s.now, s.event(EventRequest).ID))
-		s.wants(mad.AttrREJ, &rej)
-		s.passes(time.Second)
-		if req.LocalCommID != peerID {
-			s.event(EventTimeWaitExit)
-		}
-		s.gone()
-	}
-
-	// The program had not even answered.
-	s := listening(t)
-	s.says(mad.AttrREQ, reqTID, request())
-	id := s.event(EventRequest).ID
+	s, old := accepted(t)
 	req := request()
 	req.LocalCommID++
-	s.says(mad.AttrREQ, reqTID+1, req)
-	for range 2 {
-		var rej mad.REJ
-		if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREQ {
-			t.Errorf("REJ %+v", rej)
-		}
+	s.says(mad.AttrREQ, reqTID+5, req)
+	id := s.event(EventRequest).ID
+	s.ok(s.e.Accept(s.now, id, &AcceptParams{QPN: 0x12}))
+	s.wants(mad.AttrREP, &mad.REP{})
+	s.quiet()
+	s.says(mad.AttrRTU, reqTID+5, &mad.RTU{LocalCommID: req.LocalCommID, RemoteCommID: id})
+	if ev := s.event(EventEstablished); ev.ID != id {
+		t.Errorf("established %+v", ev)
 	}
-	if ev := s.event(EventRejected); ev.ID != id || ev.REJ.Reason != mad.RejStaleConnection {
-		t.Errorf("rejected %+v", ev)
+	var dreq mad.DREQ
+	h := s.wants(mad.AttrDREQ, &dreq)
+	if dreq.LocalCommID != old || dreq.RemoteCommID != peerID {
+		t.Errorf("DREQ %+v", dreq)
 	}
-	s.gone()
+	s.says(mad.AttrDREP, h.TID, &mad.DREP{LocalCommID: peerID, RemoteCommID: old})
+	if ev := s.event(EventDisconnected); ev.ID != old {
+		t.Errorf("disconnected %+v", ev)
+	}
+	s.passes(time.Second)
+	s.event(EventTimeWaitExit)
+	s.passes(time.Hour) // the new connection stands
+	s.quiet()
+	if c := s.e.byQP[s.e.byID[id].remoteQP()]; c == nil || c.id != id {
+		t.Errorf("the peer's QP leads to %+v", c)
+	}
 
-	// Nor the program of a connection that we asked for.
-	s, id, _, tid := connecting(t)
-	s.ok(s.e.Listen(ListenParams{Service: testService}))
-	s.says(mad.AttrREP, tid, reply(id))
-	s.event(EventReply)
+	// The program had not even answered the first request: who confirms first has the QP.
+	s = listening(t)
+	s.says(mad.AttrREQ, reqTID, request())
+	old = s.event(EventRequest).ID
+	s.says(mad.AttrREQ, reqTID+1, req)
+	id = s.event(EventRequest).ID
+	s.ok(s.e.Accept(s.now, id, &AcceptParams{QPN: 0x12}))
+	s.wants(mad.AttrREP, &mad.REP{})
+	s.says(mad.AttrRTU, reqTID+1, &mad.RTU{LocalCommID: req.LocalCommID, RemoteCommID: id})
+	s.event(EventEstablished)
+	s.ok(s.e.Accept(s.now, old, &AcceptParams{QPN: 0x13}))
+	s.wants(mad.AttrREP, &mad.REP{})
+	s.passes(time.Hour)
+	for o := (Out{}); s.e.NextMAD(&o); {
+	}
+	if ev := s.event(EventUnreachable); ev.ID != old {
+		t.Errorf("unreachable %+v", ev)
+	}
+	s.quiet()
+
+	// One with the ID and the transaction ID of another request, and another QP, is neither.
+	s, _ = accepted(t)
 	req = request()
+	req.LocalQPN++
+	s.says(mad.AttrREQ, reqTID, req)
+	var rej mad.REJ
+	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejDuplicateLocalCommID || rej.Message != mad.MessageREQ || rej.RemoteCommID != peerID {
+		t.Errorf("REJ %+v", rej)
+	}
+	s.quiet()
+}
+
+// A REQ from the QP of a connection that we asked for, while the program has not answered its REP.
+func TestStaleREQBeforeRTU(t *testing.T) {
+	s, old, _, tid := connecting(t)
+	s.ok(s.e.Listen(ListenParams{Service: testService}))
+	s.says(mad.AttrREP, tid, reply(old))
+	s.event(EventReply)
+	req := request()
 	req.LocalCommID++
 	s.says(mad.AttrREQ, reqTID, req)
-	s.wants(mad.AttrREJ, &mad.REJ{})
+	id := s.event(EventRequest).ID
+	s.ok(s.e.Accept(s.now, id, &AcceptParams{QPN: 0x12}))
+	s.wants(mad.AttrREP, &mad.REP{})
+	s.says(mad.AttrRTU, reqTID, &mad.RTU{LocalCommID: req.LocalCommID, RemoteCommID: id})
 	var rej mad.REJ
 	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREP || rej.RemoteCommID != peerID {
 		t.Errorf("REJ %+v", rej)
 	}
-	s.event(EventRejected)
-	s.fails(s.e.Ready(s.now, id, nil), ErrNotFound)
-	s.gone()
+	if ev := s.event(EventRejected); ev.ID != old || ev.REJ.Reason != mad.RejStaleConnection {
+		t.Errorf("rejected %+v", ev)
+	}
+	s.event(EventEstablished)
+	s.fails(s.e.Ready(s.now, old, nil), ErrNotFound)
 }
 
 // A REP from a QP that belongs to a connection.
 func TestStaleREP(t *testing.T) {
-	s, old, tid := connected(t)
+	s, old, _ := connected(t)
 	p := params()
 	p.QPN++
 	id, err := s.e.Connect(s.now, p)
 	s.ok(err)
-	s.wants(mad.AttrREQ, &mad.REQ{})
+	req := s.wants(mad.AttrREQ, &mad.REQ{})
 	rep := reply(id)
 	rep.LocalCommID++
-	s.says(mad.AttrREP, tid, rep)
+	s.says(mad.AttrREP, req.TID, rep)
 	var rej mad.REJ
 	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejStaleConnection || rej.Message != mad.MessageREP || rej.RemoteCommID != rep.LocalCommID {
 		t.Errorf("REJ %+v", rej)
@@ -261,8 +281,8 @@ func TestStaleREP(t *testing.T) {
 	if ev := s.event(EventRejected); ev.ID != id || ev.REJ.Reason != mad.RejStaleConnection {
 		t.Errorf("rejected %+v", ev)
 	}
-	s.wants(mad.AttrDREQ, &mad.DREQ{})
-	s.says(mad.AttrDREP, tid, &mad.DREP{LocalCommID: peerID, RemoteCommID: old})
+	dreq := s.wants(mad.AttrDREQ, &mad.DREQ{})
+	s.says(mad.AttrDREP, dreq.TID, &mad.DREP{LocalCommID: peerID, RemoteCommID: old})
 	s.event(EventDisconnected)
 	s.passes(time.Second)
 	s.event(EventTimeWaitExit)
@@ -272,25 +292,25 @@ func TestStaleREP(t *testing.T) {
 // A REP with the ID of a connection that has ended is a REP like others: the
 // peer may give its IDs again at once.
 func TestRepeatedRemoteID(t *testing.T) {
-	s, id, tid := connected(t)
+	s, id, _ := connected(t)
 	s.says(mad.AttrDREQ, 5, &mad.DREQ{LocalCommID: peerID, RemoteCommID: id, RemoteQPN: 0x11})
 	s.event(EventDisconnected)
 	s.wants(mad.AttrDREP, &mad.DREP{})
 	id, err := s.e.Connect(s.now, params())
 	s.ok(err)
-	s.wants(mad.AttrREQ, &mad.REQ{})
-	s.says(mad.AttrREP, tid, reply(id))
+	req := s.wants(mad.AttrREQ, &mad.REQ{})
+	s.says(mad.AttrREP, req.TID, reply(id))
 	s.event(EventReply)
 	s.ok(s.e.Ready(s.now, id, nil))
 	s.wants(mad.AttrRTU, &mad.RTU{})
 	s.passes(time.Second)
 	s.event(EventTimeWaitExit)
-	if err := consistent(s.e); err != nil || s.e.byRemote[s.e.byID[id].remoteID()] == nil {
-		t.Errorf("the old connection took the new one's ID along: %v", err)
+	if err := consistent(s.e); err != nil || s.e.byQP[s.e.byID[id].remoteQP()] == nil {
+		t.Errorf("the old connection took the new one's QP along: %v", err)
 	}
 	s.ok(s.e.Release(s.now, id))
-	s.wants(mad.AttrDREQ, &mad.DREQ{})
-	s.says(mad.AttrDREP, tid, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
+	dreq := s.wants(mad.AttrDREQ, &mad.DREQ{})
+	s.says(mad.AttrDREP, dreq.TID, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
 	s.gone()
 }
 
@@ -320,9 +340,9 @@ func TestRelease(t *testing.T) {
 
 	s, id = accepted(t)
 	s.ok(s.e.Release(s.now, id))
-	s.wants(mad.AttrDREQ, &mad.DREQ{})
+	dreq := s.wants(mad.AttrDREQ, &mad.DREQ{})
 	s.fails(s.e.Disconnect(s.now, id, nil), ErrNotFound)
-	s.says(mad.AttrDREP, 0, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
+	s.says(mad.AttrDREP, dreq.TID, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
 	s.gone()
 
 	s, id, _ = connected(t)
@@ -373,9 +393,9 @@ func TestXRC(t *testing.T) {
 	p.Transport, p.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC
 	id, err := s.e.Connect(s.now, p)
 	s.ok(err)
-	s.wants(mad.AttrREQ, req)
+	h := s.wants(mad.AttrREQ, req)
 	rep.LocalCommID, rep.RemoteCommID = peerID, id
-	s.says(mad.AttrREP, 1, &rep)
+	s.says(mad.AttrREP, h.TID, &rep)
 	s.event(EventReply)
 	s.ok(s.e.Ready(s.now, id, nil))
 	s.wants(mad.AttrRTU, &mad.RTU{})

@@ -81,27 +81,35 @@ func (e *Engine) drop(now Time, c *conn) {
 	}
 }
 
-// rejected finds what a REJ is about. A REQ is rejected by managers that have
-// no ID for us yet, and withdrawn by such that do not know ours.
-func (e *Engine) rejected(from *verbs.AHAttr, rej *mad.REJ) *conn {
-	switch c := e.byID[rej.RemoteCommID]; {
-	case c == nil && rej.Reason == mad.RejTimeout:
-		return e.byRemote[remoteID{peer: peerOf(from), id: rej.LocalCommID}]
+// rejected finds what a REJ is about. It has the transaction ID of the set-up, or of the DREQ that
+// it answers. A REQ is rejected by managers that have no ID for us yet, and withdrawn by such that
+// do not know ours: those give their CA GUID (IBTA 12.6.7.2).
+func (e *Engine) rejected(from *verbs.AHAttr, tid uint64, rej *mad.REJ) *conn {
+	c := e.byID[rej.RemoteCommID]
+	if c == nil && rej.Reason == mad.RejTimeout {
+		c = e.requests[requestKey{peer: peerOf(from), id: rej.LocalCommID, tid: tid}]
+		if c != nil && (rej.ARILen < 8 || binary.BigEndian.Uint64(rej.ARI[:]) != c.guid) {
+			return nil
+		}
+	}
+	switch {
 	case c == nil || c.sidr || peerOf(&c.to) != peerOf(from):
 		return nil
-	case c.state == reqSent || c.remote == rej.LocalCommID:
-		return c
+	case c.tid != tid && (c.state != dreqSent || c.repeat.tid != tid):
+		return nil
+	case c.state != reqSent && c.remote != rej.LocalCommID:
+		return nil
 	}
-	return nil
+	return c
 }
 
 // handleREJ: the peer refuses, or does not know what we speak of (IBTA 12.9.8).
-func (e *Engine) handleREJ(now Time, from verbs.AHAttr, b []byte) {
+func (e *Engine) handleREJ(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 	rej := new(mad.REJ)
 	if !rej.Decode(b) {
 		return
 	}
-	c := e.rejected(&from, rej)
+	c := e.rejected(&from, tid, rej)
 	if c == nil {
 		return
 	}
@@ -112,14 +120,14 @@ func (e *Engine) handleREJ(now Time, from verbs.AHAttr, b []byte) {
 		e.forget(c)
 	case reqRcvd, repSent:
 		e.emit(c, ev)
-		c.last = nil
+		c.repeat.last = nil
 		e.bury(now, c) // a repetition of the REQ may be under way
 	case repRcvd, established:
 		e.emit(c, ev)
-		c.quiet, c.last = true, nil
+		c.quiet, c.repeat.last = true, nil
 		e.enterTimeWait(now, c)
 	case dreqSent: // the peer is through with it
-		c.last = nil
+		c.repeat.last = nil
 		e.emit(c, Event{Kind: EventDisconnected})
 		e.enterTimeWait(now, c)
 	}
@@ -153,24 +161,33 @@ func (e *Engine) MRA(now Time, id mad.CommID, t mad.Timeout, private []byte) err
 // handleMRA: the peer needs more time. We go on asking, at leisure and without
 // counting: if its answer is lost, it is not missed for the whole time that it
 // asked for, which may be minutes.
-func (e *Engine) handleMRA(now Time, from verbs.AHAttr, b []byte) {
+func (e *Engine) handleMRA(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 	mra := new(mad.MRA)
 	if !mra.Decode(b) {
 		return
 	}
 	c := e.byID[mra.RemoteCommID]
-	if c == nil || c.sidr || peerOf(&c.to) != peerOf(&from) ||
+	if c == nil || c.sidr || c.tid != tid || peerOf(&c.to) != peerOf(&from) ||
 		!(c.state == reqSent && mra.Message == mad.MessageREQ) &&
 			!(c.state == repSent && mra.Message == mad.MessageREP && c.remote == mra.LocalCommID) {
 		return
 	}
-	extra := min(Time(mra.ServiceTimeout.Duration()), maxPatience)
-	if now >= c.patience {
-		e.deadlines.set(c, now+min(extra+c.interval, max(c.interval, patientRepeats)))
+	total := maxPatienceREQ
+	if c.state == repSent {
+		total = maxPatienceREP
 	}
-	c.patience = now + extra
-	if !c.patient {
-		c.patient = true
+	r := &c.repeat
+	held := now < r.patience.until
+	extra := r.patience.extend(now, Time(mra.ServiceTimeout.Duration()), total)
+	if extra == 0 {
+		return
+	}
+	c.place.hear(now)
+	if !held {
+		e.deadlines.set(c, now+min(extra+r.interval, max(r.interval, patientRepeats)))
+	}
+	if !r.patience.told {
+		r.patience.told = true
 		e.emit(c, Event{Kind: EventPatience, Private: mra.Private[:]})
 	}
 }

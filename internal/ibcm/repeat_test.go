@@ -94,6 +94,8 @@ func TestRepeatedREP(t *testing.T) {
 	// A REP from another, or with another ID, is none for this connection.
 	other := reply(id)
 	other.LocalCommID++
+	s.says(mad.AttrREP, tid+1, other)
+	s.quiet()
 	s.says(mad.AttrREP, tid, other)
 	var rej mad.REJ
 	if s.wants(mad.AttrREJ, &rej); rej.Reason != mad.RejInvalidCommID || rej.Message != mad.MessageREP || rej.RemoteCommID != other.LocalCommID {
@@ -101,8 +103,8 @@ func TestRepeatedREP(t *testing.T) {
 	}
 	s.quiet()
 	s.ok(s.e.Release(s.now, id))
-	s.wants(mad.AttrDREQ, &mad.DREQ{})
-	s.says(mad.AttrDREP, tid, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
+	dreq := s.wants(mad.AttrDREQ, &mad.DREQ{})
+	s.says(mad.AttrDREP, dreq.TID, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
 	s.gone()
 }
 
@@ -167,24 +169,60 @@ func TestMRA(t *testing.T) {
 	s.fails(s.e.MRA(s.now, id, 32, nil), verbs.ErrInvalid)
 	s.fails(s.e.MRA(s.now, id, 2, make([]byte, 223)), verbs.ErrInvalid)
 
-	// A REP's MRA; and the time that a peer may ask for is bounded.
+	// A REP's MRA, and none that answers something else.
 	s, id = accepting(t)
 	s.fails(s.e.MRA(s.now, id, 22, nil), verbs.ErrState)
 	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREQ, ServiceTimeout: 31})
+	s.says(mad.AttrMRA, reqTID+1, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP, ServiceTimeout: 31})
+	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID + 1, RemoteCommID: id, Message: mad.MessageREP, ServiceTimeout: 31})
 	s.quiet()
 	s.says(mad.AttrMRA, reqTID, &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageREP, ServiceTimeout: 31})
 	s.event(EventPatience)
-	start := s.now
-	for s.e.Connections() > 0 && s.now < start+Time(time.Hour) {
-		s.passes(time.Second)
-		for o := (Out{}); s.e.NextMAD(&o); {
+}
+
+// However long an MRA asks for, and however often: there is an end, on both sides.
+func TestPatienceEnds(t *testing.T) {
+	for _, c := range []struct {
+		message  mad.Message
+		every    time.Duration
+		timeout  mad.Timeout
+		patience Time
+	}{
+		{message: mad.MessageREQ, every: time.Second, timeout: 24, patience: maxPatienceREQ},
+		{message: mad.MessageREQ, every: time.Hour, timeout: 31, patience: maxPatienceREQ},
+		{message: mad.MessageREP, every: time.Second, timeout: 12, patience: maxPatienceREP},
+		{message: mad.MessageREP, every: time.Minute, timeout: 31, patience: maxPatienceREP},
+	} {
+		var s *script
+		var id mad.CommID
+		tid, retries := uint64(reqTID), Time(request().MaxCMRetries)
+		if c.message == mad.MessageREQ {
+			s, id, _, tid = connecting(t)
+			retries = defaultRetries
+		} else {
+			s, id = accepting(t)
 		}
+		mra := &mad.MRA{LocalCommID: peerID, RemoteCommID: id, Message: c.message, ServiceTimeout: c.timeout}
+		s.says(mad.AttrMRA, tid, mra)
+		s.event(EventPatience)
+		start, said := s.now, s.now
+		for s.e.byID[id] != nil && s.e.byID[id].state != refused && s.now < start+Time(time.Hour) {
+			s.passes(100 * time.Millisecond)
+			for o := (Out{}); s.e.NextMAD(&o); {
+			}
+			if s.now-said >= Time(c.every) {
+				s.says(mad.AttrMRA, tid, mra)
+				said = s.now
+			}
+		}
+		s.event(EventUnreachable)
+		// The last repetition of the patient ones may be half through.
+		retry := Time(mad.Timeout(18).Duration())
+		if d := s.now - start; d < c.patience || d > c.patience+patientRepeats+(retries+2)*retry {
+			t.Errorf("%+v: gave up after %v", c, time.Duration(d))
+		}
+		s.gone()
 	}
-	if d := time.Duration(s.now - start); d < 5*time.Minute || d > 6*time.Minute {
-		t.Errorf("gave up after %v", d)
-	}
-	s.event(EventUnreachable)
-	s.gone()
 }
 
 // A peer that answers a DREQ again in its time wait, and not after it, as Linux: where its DREP
@@ -192,9 +230,9 @@ func TestMRA(t *testing.T) {
 func TestDREPLost(t *testing.T) {
 	wait := mad.Timeout(17).Duration()
 	for _, answered := range []time.Duration{0, wait / 4, wait} { // how long after the DREQ
-		s, id, tid := connected(t)
+		s, id, _ := connected(t)
 		s.ok(s.e.Disconnect(s.now, id, nil))
-		s.wants(mad.AttrDREQ, &mad.DREQ{})
+		tid := s.wants(mad.AttrDREQ, &mad.DREQ{}).TID
 		s.passes(answered)
 		for o := (Out{}); s.e.NextMAD(&o); {
 		}

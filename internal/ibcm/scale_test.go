@@ -23,7 +23,7 @@ type pair struct {
 }
 
 func newPair(tb testing.TB) *pair {
-	p := &pair{tb: tb, a: New(Config{Seed: 1 << 32}), b: New(Config{Seed: 1<<33 | 1<<20}), addrs: [2]verbs.AHAttr{addr("192.0.2.1"), addr("192.0.2.2")},
+	p := &pair{tb: tb, a: New(Config{Key: [16]byte{1}}), b: New(Config{Key: [16]byte{2}}), addrs: [2]verbs.AHAttr{addr("192.0.2.1"), addr("192.0.2.2")},
 		now: 1e9, counts: map[EventKind]int{}}
 	if err := p.b.Listen(ListenParams{Service: testService}); err != nil {
 		tb.Fatal(err)

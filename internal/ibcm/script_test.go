@@ -36,7 +36,7 @@ func newScript(t *testing.T, c Config) *script {
 	if c.CAGUID == 0 {
 		c.CAGUID = 0xabc
 	}
-	c.Seed |= 1<<40 | 100
+	c.Key[0] = 1
 	return &script{T: t, e: New(c), now: 1e9}
 }
 
@@ -125,13 +125,13 @@ func (s *script) gone() {
 	s.passes(time.Hour)
 	s.quiet()
 	e := s.e
-	if len(e.byID)+len(e.byRemote)+len(e.byQP)+len(e.deadlines)+len(e.graves) != 0 || e.Connections() != 0 || e.Deadline() != 0 {
-		s.Fatalf("left over: %d IDs, %d remote IDs, %d remote QPs, %d deadlines, %d graves",
-			len(e.byID), len(e.byRemote), len(e.byQP), len(e.deadlines), len(e.graves))
+	if len(e.byID)+len(e.requests)+len(e.byQP)+len(e.deadlines)+len(e.graves) != 0 || e.Connections() != 0 || e.Deadline() != 0 {
+		s.Fatalf("left over: %d IDs, %d requests, %d remote QPs, %d deadlines, %d graves",
+			len(e.byID), len(e.requests), len(e.byQP), len(e.deadlines), len(e.graves))
 	}
 	for _, l := range e.services {
-		if l.pending != 0 {
-			s.Fatalf("listener has %d pending requests", l.pending)
+		if n := l.unanswered.Len() + l.halfOpen.Len() + len(l.sources); n != 0 || l.most != nil {
+			s.Fatalf("a listener's backlog has %d places and sources", n)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestActive(t *testing.T) {
 	if req != want {
 		t.Errorf("REQ %+v, want %+v", req, want)
 	}
-	if tid != 1<<40|uint64(id) {
+	if mad.CommID(tid) != id || tid>>32 == 0 {
 		t.Errorf("TID %#x of ID %#x", tid, id)
 	}
 	s.quiet()
@@ -232,10 +232,11 @@ func TestActive(t *testing.T) {
 	s.quiet()
 	s.ok(s.e.Disconnect(s.now, id, []byte("bye")))
 	var dreq mad.DREQ
-	if h := s.wants(mad.AttrDREQ, &dreq); h.TID>>32 != tid>>32 || mad.CommID(h.TID) != id || dreq.RemoteQPN != 0x22 || dreq.RemoteCommID != peerID || string(dreq.Private[:3]) != "bye" {
+	h := s.wants(mad.AttrDREQ, &dreq)
+	if h.TID == tid || mad.CommID(h.TID) != id || dreq.RemoteQPN != 0x22 || dreq.RemoteCommID != peerID || string(dreq.Private[:3]) != "bye" {
 		t.Errorf("DREQ %+v", dreq)
 	}
-	s.says(mad.AttrDREP, tid, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
+	s.says(mad.AttrDREP, h.TID, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
 	s.event(EventDisconnected)
 	s.ok(s.e.Disconnect(s.now, id, nil)) // too late, not wrong
 	s.quiet()

@@ -34,13 +34,13 @@ func (e *Engine) Resolve(now Time, p *ResolveParams) (mad.CommID, error) {
 }
 
 // handleSIDRREP: a service was found, or not (IBTA 12.11).
-func (e *Engine) handleSIDRREP(from verbs.AHAttr, b []byte) {
+func (e *Engine) handleSIDRREP(from verbs.AHAttr, tid uint64, b []byte) {
 	rep := new(mad.SIDRREP)
 	if !rep.Decode(b) {
 		return
 	}
 	c := e.byID[rep.RequestID]
-	if c == nil || c.state != sidrSent || peerOf(&c.to) != peerOf(&from) {
+	if c == nil || c.state != sidrSent || c.tid != tid || peerOf(&c.to) != peerOf(&from) {
 		return
 	}
 	e.emit(c, Event{Kind: EventService, SIDRREP: rep, Private: rep.Private[:]})
@@ -48,37 +48,27 @@ func (e *Engine) handleSIDRREP(from verbs.AHAttr, b []byte) {
 }
 
 // handleSIDRREQ: a peer looks for a service.
-func (e *Engine) handleSIDRREQ(from verbs.AHAttr, tid uint64, b []byte) {
+func (e *Engine) handleSIDRREQ(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 	req := new(mad.SIDRREQ)
 	if !req.Decode(b) {
 		return
 	}
-	n := conn{to: from, state: sidrRcvd, sidr: true, remote: req.RequestID, tid: tid, service: req.ServiceID}
-	if old := e.byRemote[n.remoteID()]; old != nil {
-		if old.tid == tid {
-			if old.state == refused {
-				e.again(old)
-			}
-			return
-		}
-		if old.state == refused {
-			e.exhume(old)
-		} else {
-			e.emit(old, Event{Kind: EventUnreachable, Message: mad.AttrSIDRREP})
-			e.forget(old)
-		}
+	n := conn{to: from, state: sidrRcvd, sidr: true, asked: true, remote: req.RequestID, tid: tid, service: req.ServiceID}
+	if old := e.requests[n.requestKey()]; old != nil {
+		old.place.hear(now)
+		e.again(old)
+		return
 	}
 	status := mad.SIDRUnsupported
 	if l := e.match(req.ServiceID); l != nil {
+		if !e.admits(now, &l.backlog, &from, false) {
+			return
+		}
 		status = mad.SIDRNoQP
-		if l.pending < l.Backlog {
-			if c := e.open(n); c != nil {
-				c.listener = l
-				l.pending++
-				e.meet(c)
-				e.emit(c, Event{Kind: EventServiceRequest, Listener: l.Service, From: from, SIDRREQ: req, Private: req.Private[:]})
-				return
-			}
+		if c := e.open(n); c != nil {
+			l.join(now, c, false)
+			e.emit(c, Event{Kind: EventServiceRequest, Listener: l.Service, From: from, SIDRREQ: req, Private: req.Private[:]})
+			return
 		}
 	}
 	e.reply(from, mad.AttrSIDRREP, tid, &mad.SIDRREP{RequestID: req.RequestID, Status: status, ServiceID: req.ServiceID})

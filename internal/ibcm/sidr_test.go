@@ -69,15 +69,13 @@ func TestServe(t *testing.T) {
 	s.fails(s.e.Serve(s.now, ev.ID, &ServiceParams{}), ErrNotFound)
 	// The same ID in another transaction is another request.
 	s.says(mad.AttrSIDRREQ, 8, serviceRequest())
-	id := s.event(EventServiceRequest).ID
 	s.says(mad.AttrSIDRREQ, 9, serviceRequest())
-	if ev := s.event(EventUnreachable); ev.ID != id || ev.Message != mad.AttrSIDRREP {
-		t.Errorf("unreachable %+v", ev)
-	}
-	s.ok(s.e.Release(s.now, s.event(EventServiceRequest).ID))
-	var rep mad.SIDRREP
-	if s.wants(mad.AttrSIDRREP, &rep); rep.Status != mad.SIDRReject {
-		t.Errorf("SIDR_REP %+v", rep)
+	for range 2 {
+		s.ok(s.e.Release(s.now, s.event(EventServiceRequest).ID))
+		var rep mad.SIDRREP
+		if s.wants(mad.AttrSIDRREP, &rep); rep.Status != mad.SIDRReject {
+			t.Errorf("SIDR_REP %+v", rep)
+		}
 	}
 	s.gone()
 }
@@ -97,8 +95,5 @@ func TestServeRefused(t *testing.T) {
 	req = serviceRequest()
 	req.RequestID++
 	s.says(mad.AttrSIDRREQ, 8, req)
-	if s.wants(mad.AttrSIDRREP, &rep); rep.Status != mad.SIDRNoQP {
-		t.Errorf("SIDR_REP %+v", rep)
-	}
-	s.quiet()
+	s.quiet() // no room: it comes again
 }

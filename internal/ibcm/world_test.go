@@ -75,7 +75,7 @@ var after = map[EventKind][]phase{
 	EventReply:        {asking},
 	EventEstablished:  {waiting},
 	EventRejected:     {asking, asked, replied, waiting, up},
-	EventUnreachable:  {asking, waiting, resolves, serves},
+	EventUnreachable:  {asking, asked, waiting, resolves, serves},
 	EventDisconnected: {replied, waiting, up, leaving},
 	EventTimeWaitExit: {down},
 	EventPatience:     {asking, waiting},
@@ -86,7 +86,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), now: 1e9, delay: 5 * time.Millisecond}
 	for i, name := range []string{"A", "B"} {
 		h := &host{w: w, name: name, addr: addr(fmt.Sprintf("192.0.2.%d", i+1)), conns: map[mad.CommID]*program{}, ended: map[string]int{}, qpn: ib.QPN(0x100 * (i + 1))}
-		h.e = New(Config{CAGUID: uint64(i + 1), Seed: uint64(i+1) << 40})
+		h.e = New(Config{CAGUID: uint64(i + 1), Key: [16]byte{byte(i + 1)}})
 		if err := h.e.Listen(ListenParams{Service: testService}); err != nil {
 			t.Fatal(err)
 		}
@@ -339,13 +339,13 @@ func (w *world) finish() {
 	w.t.Helper()
 	for _, h := range w.hosts {
 		e := h.e
-		if len(h.conns)+len(e.byID)+len(e.byRemote)+len(e.byQP)+len(e.deadlines)+len(e.graves) != 0 {
-			w.fail("%s is left with %d programs, %d IDs, %d remote IDs, %d remote QPs, %d deadlines, %d graves", h.name,
-				len(h.conns), len(e.byID), len(e.byRemote), len(e.byQP), len(e.deadlines), len(e.graves))
+		if len(h.conns)+len(e.byID)+len(e.requests)+len(e.byQP)+len(e.deadlines)+len(e.graves) != 0 {
+			w.fail("%s is left with %d programs, %d IDs, %d requests, %d remote QPs, %d deadlines, %d graves", h.name,
+				len(h.conns), len(e.byID), len(e.requests), len(e.byQP), len(e.deadlines), len(e.graves))
 		}
 		for _, l := range e.services {
-			if l.pending != 0 {
-				w.fail("%s: listener has %d pending requests", h.name, l.pending)
+			if n := l.unanswered.Len() + l.halfOpen.Len() + len(l.sources); n != 0 {
+				w.fail("%s: the listener's backlog has %d places and sources", h.name, n)
 			}
 		}
 	}
