@@ -27,7 +27,7 @@ type network struct {
 }
 
 func newNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
-	n := &network{local: newLocal(addr, opt), owners: make(map[int32]any), events: make([]unix.EpollEvent, 256)}
+	n := &network{local: newLocal(addr, opt), owners: make(map[int32]any), events: make([]unix.EpollEvent, 64)}
 	var err error
 	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, err

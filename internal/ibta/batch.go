@@ -78,6 +78,9 @@ func NewBatch(maxPackets, maxBytes int) *Batch {
 // Len returns the number of packets.
 func (b *Batch) Len() int { return len(b.packets) }
 
+// Bytes returns the bytes of all packets.
+func (b *Batch) Bytes() int { return b.size }
+
 // Packet returns packet i. Its memory is the batch's.
 func (b *Batch) Packet(i int) OutPacket {
 	var from packetEnd

@@ -204,7 +204,8 @@ func (c *conn) watch() { c.link.Watch(!c.qp.engine.Paused(), c.batch != nil) }
 // receive takes what has arrived and returns how often there was something.
 func (c *conn) receive() (got int) {
 	d, q := c.dev, c.qp.engine
-	for range turns {
+	reads := max(1, min(streamTurns, streamReads/max(1, len(d.hot))))
+	for range reads {
 		d.pieces = q.Into(d.pieces[:0])
 		if len(d.pieces) == 0 {
 			if c.watch(); !q.Paused() {
@@ -230,7 +231,7 @@ func (c *conn) receive() (got int) {
 		if n < size {
 			break // that was all
 		}
-		if got == turns { // TLS may have the rest, and the program may never poll again
+		if got == reads { // TLS may have the rest, and the program may never poll again
 			d.wakeBy(d.passTime())
 		}
 	}
@@ -256,8 +257,7 @@ func (c *conn) transmit() {
 		d.stuck--
 		c.watch()
 	}
-	sent := 0
-	for i := 0; i < turns && sent < turnBytes; i++ {
+	for i := 0; i < streamTurns && !d.sends.over; i++ {
 		d.batch.Reset()
 		if !q.NextFPDUs(d.batch) {
 			if q.Ending() {
@@ -265,7 +265,6 @@ func (c *conn) transmit() {
 			}
 			return
 		}
-		sent += d.batch.Len()
 		if c.write(d.batch) {
 			continue
 		}
@@ -309,6 +308,7 @@ func (c *conn) write(b *rdmap.Batch) bool {
 	d.engine.Counters.Writes++
 	d.engine.Counters.SentBytes += uint64(n)
 	d.moved(n)
+	d.sends.sent(n, streamTurnBytes, d.now())
 	whole := n == b.Len()
 	if n > 0 {
 		b.Sent(n)
@@ -368,7 +368,7 @@ func (c *conn) linger() {
 // drop reads what is not wanted any more.
 func (c *conn) drop() {
 	var b [4096]byte
-	for range turns {
+	for range streamTurns {
 		if _, err := c.link.Read([][]byte{b[:]}); err != nil {
 			if !errors.Is(err, ErrAgain) {
 				c.end(false)

@@ -139,7 +139,13 @@ func (d *Device) Close() error {
 		d.mu.Unlock()
 		return nil
 	}
-	d.flushAcks()
+	for range lastTurns {
+		if d.flushAcks(); !d.pending() {
+			break
+		}
+		d.passNow = 0
+		d.transmit(true)
+	}
 	d.closed = true
 	gsi := d.gsi
 	d.gsi = nil

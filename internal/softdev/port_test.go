@@ -36,6 +36,7 @@ type memPort struct {
 	receives atomic.Int32
 	slow     atomic.Int64 // nanoseconds that Receive takes
 	atWait   atomic.Pointer[func()]
+	atSend   atomic.Pointer[func(*ibta.Batch)]
 	packet   ib.Packet
 }
 
@@ -69,6 +70,9 @@ func (p *memPort) Resolve(attr *verbs.AHAttr) (any, error) { return attr.DGID, n
 func (p *memPort) Send(b *ibta.Batch) error {
 	if p.full.Load() {
 		return ErrAgain
+	}
+	if f := p.atSend.Load(); f != nil {
+		(*f)(b)
 	}
 	p.hub.mu.Lock()
 	to := p.hub.ports[b.To.Route.(verbs.GID)]

@@ -98,6 +98,7 @@ func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {
 // which will answer and poll again, or leave what is held back to the device's goroutine.
 func (d *Device) pass(polling bool) int {
 	d.passes++
+	busy := d.pending() // with what the turn before has left: passes take long
 	d.passNow, d.passPackets, d.sentBatches = 0, 0, 0
 	n, err := d.port.Receive(&d.engine.Counters, d.deliver)
 	if err != nil {
@@ -109,15 +110,15 @@ func (d *Device) pass(polling bool) int {
 			d.watch.notify()
 		}
 	}
-	if len(d.timers) > 0 && (n > 0 || d.passes%16 == 0) {
+	if len(d.timers) > 0 && (n > 0 || busy || d.passes%16 == 0) {
 		d.runTimers()
 	}
 	// What just arrived may be answered at once: the answer goes first.
-	hold := polling && n > 0 && d.passPackets <= holdPackets && (d.answers || !d.acksDue())
+	hold := polling && n > 0 && !busy && d.passPackets <= holdPackets && (d.answers || !d.acksDue())
 	if hold {
 		d.heldPasses = 0
 	} else if len(d.heldAcks) > 0 {
-		if d.heldPasses++; d.heldPasses >= d.holdsFor() || n > 0 || !polling {
+		if d.heldPasses++; d.heldPasses >= d.holdsFor() || n > 0 || !polling || busy {
 			d.releaseAcks()
 		}
 	}
@@ -138,12 +139,17 @@ func (d *Device) poll(from *queue.CQ) (n int, long bool) {
 		d.patience.polls++
 	}
 	n = d.pass(true)
-	return n, n > 0 && d.sentBatches+d.passPackets > bulk
+	return n, d.sentBatches+d.passPackets > bulk
 }
 
+// runTimers does what is due; what is left of it is done by the next pass.
 func (d *Device) runTimers() {
 	now := d.passTime()
-	for q := d.popDue(now); q != nil; q = d.popDue(now) {
+	for range turnTimers {
+		q := d.popDue(now)
+		if q == nil {
+			return
+		}
 		if due := q.engine.Deadline(); due != 0 && due <= now {
 			q.engine.HandleTimeout(now)
 			d.addReady(q)
@@ -152,13 +158,24 @@ func (d *Device) runTimers() {
 	}
 }
 
-// transmit sends what ready queue pairs have, one send of each in turn. Those that have
-// little share a send.
+// transmit sends what ready queue pairs have, as much as a turn may take, and tells the program
+// what came of all that happened. What is left goes with the next turn.
 func (d *Device) transmit(acks bool) {
-	if d.isStalled && !d.send() {
-		return
+	if !d.isStalled || d.send() {
+		d.sendReady(acks)
 	}
+	d.deliverOutbox()
+	if d.pending() {
+		d.wakeBy(d.passTime()) // the program may never poll again
+	}
+	d.wakeForTimer()
+}
+
+// sendReady sends what ready queue pairs have, one send of each after the other. Those that
+// have little share a send.
+func (d *Device) sendReady(acks bool) {
 	now := d.passTime()
+	turn := turn{start: now}
 	d.batch.Acks = acks
 	for q := d.nextReady(); q != nil; q = d.nextReady() {
 		if !q.engine.NextPackets(now, d.batch) {
@@ -177,12 +194,34 @@ func (d *Device) transmit(acks bool) {
 				d.rest(q)
 			}
 		}
+		n := d.batch.Bytes()
 		if !d.send() {
-			break
+			return
+		}
+		if turn.sent(n, turnBytes, d.now()); turn.over {
+			return
+		}
+	}
+}
+
+// settle brings to an end what happened to q before it changes: it sends what q owes its peer, which
+// would wait for it in vain, as far as a turn goes, and delivers its completions.
+func (d *Device) settle(q *qp) {
+	d.passNow = 0
+	if !d.isStalled && (q.ready || q.ackHeld) {
+		turn := turn{start: d.passTime()}
+		d.batch.Acks = true
+		for q.engine.NextPackets(turn.start, d.batch) {
+			n := d.batch.Bytes()
+			if !d.send() {
+				break
+			}
+			if turn.sent(n, turnBytes, d.now()); turn.over {
+				break
+			}
 		}
 	}
 	d.deliverOutbox()
-	d.wakeForTimer()
 }
 
 // rest notes what q waits for, which has nothing to send now.
@@ -257,7 +296,16 @@ func (d *Device) flushAcks() {
 	}
 }
 
-func (d *Device) flush()                   { d.flushAcks() }
+// flush sends the acknowledgements that are held back, and leaves what else there is to the
+// device's goroutine.
+func (d *Device) flush() {
+	d.flushAcks()
+	if d.pending() {
+		d.passNow = 0
+		d.wakeBy(d.passTime())
+	}
+}
+
 func (d *Device) pending() bool            { return d.ready.Len() > 0 && !d.isStalled }
 func (d *Device) stalled() bool            { return d.isStalled }
 func (d *Device) nextDue() ibta.Time       { return d.schedule.nextDue() }

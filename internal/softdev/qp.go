@@ -77,9 +77,7 @@ func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if err := checkDepth(attr, mask); err != nil {
 		return err
 	}
-	if q.ackHeld {
-		d.flushAcks()
-	}
+	d.settle(q)
 	if mask&verbs.MaskState != 0 && attr.State == verbs.SQD {
 		d.passNow = 0
 		d.transmit(false) // what was posted before is not to wait for the program's next poll
@@ -158,9 +156,7 @@ func (q *qp) Destroy() error {
 	if d.closed {
 		return nil
 	}
-	if q.ackHeld {
-		d.flushAcks() // the peer would wait for it in vain
-	}
+	d.settle(q)
 	path := q.engine.Path()
 	q.engine.Destroy()
 	d.unschedule(q)

@@ -15,6 +15,8 @@ import (
 type schedule struct {
 	ready      queue.Ring[*qp]
 	crowded    []*ibta.Flow // for whose window queue pairs wait
+	fromFlow   *qp          // the last one that had waited for a window; it is sent to its end before the next one
+	flowsNext  bool         // such a one goes next
 	heldAcks   []*qp        // whose acknowledgements wait for the program's answer
 	heldPasses int          // that found nothing since the last of them came
 	answers    bool         // the program posted while acknowledgements were held
@@ -53,12 +55,16 @@ func (s *schedule) nextWaiting() *qp {
 	return nil
 }
 
-// nextReady takes the one that has been ready longest, and after them those that waited
-// for a window; nil: there is none.
+// nextReady takes the one that has been ready longest, and in turn with these one that waited
+// for a window; nil: there is none. While some are always ready, those that wait are not left out.
 func (s *schedule) nextReady() *qp {
-	if s.ready.Len() == 0 {
-		return s.nextWaiting()
+	if s.ready.Len() == 0 || s.flowsNext && (s.fromFlow == nil || !s.fromFlow.ready) {
+		s.flowsNext, s.fromFlow = false, s.nextWaiting()
+		if s.fromFlow != nil || s.ready.Len() == 0 {
+			return s.fromFlow
+		}
 	}
+	s.flowsNext = true
 	q := *s.ready.Front()
 	*s.ready.Front() = nil
 	s.ready.PopFront()
@@ -151,6 +157,9 @@ func (s *schedule) unschedule(q *qp) {
 			}
 		}
 		q.ready = false
+	}
+	if s.fromFlow == q {
+		s.fromFlow = nil
 	}
 	if q.ackHeld {
 		s.heldAcks = slices.DeleteFunc(s.heldAcks, func(o *qp) bool { return o == q })

@@ -26,9 +26,10 @@ type StreamDevice struct {
 	ready   queue.Ring[*conn] // may have something to send
 	hot     []*conn           // have a queue pair
 	turn    int               // of them, whose was the last receive of a shared queue
-	bulk    bool              // much completed at once: the program keeps its queues full
-	load    int               // bytes moved that heavy does not know of
-	stuck   int               // of them wait for the network to take more
+	sends   turn
+	bulk    bool // much completed at once: the program keeps its queues full
+	load    int  // bytes moved that heavy does not know of
+	stuck   int  // of them wait for the network to take more
 	batch   *rdmap.Batch
 	spare   []*rdmap.Batch
 	pieces  [][]byte
@@ -42,10 +43,6 @@ const (
 	// few is how many streams are looked at one by one; with more the network is asked which
 	// of them have something, which costs those who send to us too.
 	few = 4
-	// turns is how many reads or writes a stream gets before the next one, and turnBytes after
-	// how many bytes its writes are enough.
-	turns     = 8
-	turnBytes = 2 << 20
 	// burst is how many posts since the last poll wait for the next one, so that their
 	// messages leave in one write.
 	burst = 64
@@ -217,10 +214,11 @@ func (d *StreamDevice) poll(*queue.CQ) (n int, long bool) {
 	return n, n > 1
 }
 
-// transmit sends what there is to send, a few writes of each stream in turn, and tells the
-// program what came of all that happened.
+// transmit sends what there is to send, a few writes of each stream after the other and as much as a
+// turn may take, and tells the program what came of all that happened.
 func (d *StreamDevice) transmit() {
-	for n := d.ready.Len(); n > 0; n-- {
+	d.sends = turn{start: d.passTime()}
+	for n := d.ready.Len(); n > 0 && !d.sends.over; n-- {
 		c := *d.ready.Front()
 		*d.ready.Front() = nil
 		d.ready.PopFront()
