@@ -40,7 +40,8 @@ type sharing struct {
 	pending atomic.Bool // inbox is not empty
 	mu      sync.Mutex
 	inbox   [][]byte
-	taken   [][]byte // what is being delivered; of Receive
+	taken   [][]byte // what is being delivered, of Receive; what was delivered is nil
+	next    int      // of taken
 }
 
 // refusedError says why one cannot join those who have an address.
@@ -53,6 +54,9 @@ const prefixShift = 24 - ibta.PrefixBits
 
 // maxInbox bounds what others forwarded and nobody has taken yet.
 const maxInbox = 4096
+
+// forwardedAtOnce bounds what one Receive takes of it.
+const forwardedAtOnce = 256
 
 // Slot returns the device's number among those of the address.
 func (s *sharing) Slot() int {
@@ -180,15 +184,19 @@ func (p *port) putForwarded(msg []byte) {
 	p.sock.Wake()
 }
 
-// takeForwarded delivers what others forwarded.
+// takeForwarded delivers some of what others forwarded.
 func (p *port) takeForwarded(c *ibta.Counters, deliver func(*ib.Packet, *softdev.Arrival)) int {
 	p.sharing.mu.Lock()
-	p.taken, p.inbox = p.inbox, p.taken[:0]
-	p.pending.Store(false)
+	if p.next == len(p.taken) {
+		p.taken, p.inbox, p.next = p.inbox, p.taken[:0], 0
+	}
+	first := p.next
+	p.next = min(first+forwardedAtOnce, len(p.taken))
+	p.pending.Store(p.next < len(p.taken) || len(p.inbox) > 0)
 	p.sharing.mu.Unlock()
-	n := len(p.taken)
-	for i, msg := range p.taken {
-		p.taken[i] = nil
+	now := p.taken[first:p.next]
+	for i, msg := range now {
+		now[i] = nil
 		var f forwarded
 		if !f.decode(msg) || p.packet.Decode(f.frame[:len(f.frame)-ib.ICRCLen]) != nil {
 			c.Dropped[ibta.DropMalformed]++
@@ -202,5 +210,5 @@ func (p *port) takeForwarded(c *ibta.Counters, deliver func(*ib.Packet, *softdev
 		}
 		deliver(&p.packet, &p.arrival)
 	}
-	return n
+	return len(now)
 }

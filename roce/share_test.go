@@ -6,8 +6,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/softdev"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -75,5 +78,31 @@ func TestManagerOf(t *testing.T) {
 				t.Errorf("%v that is none was for another", c.attr)
 			}
 		}
+	}
+}
+
+// TestForwardedInTurns holds that what others forwarded is delivered in order, and not all at once.
+func TestForwardedInTurns(t *testing.T) {
+	from := netip.MustParseAddrPort("127.0.0.1:4791")
+	var p port
+	const n = 3*forwardedAtOnce + 7
+	var want, got []ib.PSN
+	for i := range n {
+		pkt := ib.Packet{BTH: ib.BTH{Opcode: ib.RCAck, PSN: ib.PSN(i)}}
+		frame := append(pkt.AppendHeader(nil), make([]byte, ib.ICRCLen)...)
+		p.inbox = append(p.inbox, appendForwarded(nil, &forwarded{from: from, to: from.Addr(), frame: frame}))
+		want = append(want, ib.PSN(i))
+	}
+	p.pending.Store(true)
+	var c ibta.Counters
+	for p.pending.Load() {
+		before := len(got)
+		count := p.takeForwarded(&c, func(pkt *ib.Packet, _ *softdev.Arrival) { got = append(got, pkt.PSN) })
+		if count != len(got)-before || count > forwardedAtOnce {
+			t.Fatalf("%d delivered at once, %d reported", len(got)-before, count)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%d packets delivered, want %d in order", len(got), n)
 	}
 }

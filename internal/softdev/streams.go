@@ -38,9 +38,12 @@ func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, 
 	return l, nil
 }
 
-// accept takes the links that are there. Those of a flood are closed at once.
+// acceptsAtOnce is how many links are taken in a turn.
+const acceptsAtOnce = 64
+
+// accept takes links that are there. Those of a flood are closed at once.
 func (l *streamListener) accept() {
-	for {
+	for range acceptsAtOnce {
 		link, err := l.acc.Accept()
 		if err != nil {
 			if !errors.Is(err, ErrAgain) {
