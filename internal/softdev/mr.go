@@ -53,6 +53,9 @@ func (m *mr) Bytes() []byte   { return m.region.Bytes() }
 func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
+	if m.dev.closed {
+		return verbs.ErrClosed
+	}
 	var num memory.PD
 	if to != nil {
 		num = to.(domainDriver).number()
