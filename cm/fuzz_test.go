@@ -31,6 +31,8 @@ func (g *wireGSI) Send(_ verbs.AHAttr, b []byte) error {
 	return nil
 }
 
+func (g *wireGSI) Refused(context.Context, verbs.AHAttr) error { return verbs.ErrNotSupported }
+
 func (g *wireGSI) Recv(_ context.Context, b []byte) (int, verbs.AHAttr, error) {
 	select {
 	case m := <-g.in:

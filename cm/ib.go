@@ -29,6 +29,7 @@ type ibProtocol struct {
 	deadline  ibcm.Time // what the timer is set to
 	listeners map[mad.ServiceID]*ID
 	conns     map[mad.CommID]*ID
+	watches   map[verbs.GID]*watch
 	device    verbs.DeviceAttr
 	mtu       verbs.MTU
 }
@@ -37,6 +38,8 @@ type ibProtocol struct {
 type ibConn struct {
 	comm mad.CommID
 	live bool // the engine knows it
+
+	watched bool // see watch
 
 	to        verbs.AHAttr // the peer
 	qpn       verbs.QPN    // its queue pair
@@ -51,7 +54,7 @@ type ibConn struct {
 }
 
 func newIBProtocol(m *manager, g gsi) *ibProtocol {
-	p := &ibProtocol{m: m, gsi: g, start: time.Now(), listeners: map[mad.ServiceID]*ID{}, conns: map[mad.CommID]*ID{}, mtu: verbs.MTU1024}
+	p := &ibProtocol{m: m, gsi: g, start: time.Now(), listeners: map[mad.ServiceID]*ID{}, conns: map[mad.CommID]*ID{}, watches: map[verbs.GID]*watch{}, mtu: verbs.MTU1024}
 	p.device = m.dev.Query()
 	if port, err := m.dev.Port(1); err == nil {
 		p.mtu = port.ActiveMTU
@@ -125,6 +128,9 @@ func (p *ibProtocol) idle() bool { return p.engine.Connections() == 0 }
 
 func (p *ibProtocol) close() {
 	p.timer.Stop()
+	for _, w := range p.watches {
+		w.cancel()
+	}
 	p.gsi.Close()
 }
 
@@ -218,6 +224,7 @@ func (p *ibProtocol) connect(id *ID, param *ConnParam) error {
 	}
 	c.live = true
 	p.conns[c.comm] = id
+	p.awaits(id)
 	return nil
 }
 
@@ -285,6 +292,7 @@ func (p *ibProtocol) forget(id *ID) {
 	if id.ib.live {
 		id.ib.live = false
 		delete(p.conns, id.ib.comm)
+		p.answered(id)
 	}
 }
 

@@ -146,6 +146,7 @@ func (c *ibConn) seen(private []byte) ConnParam {
 
 // replied goes on with a connection that the peer has accepted.
 func (p *ibProtocol) replied(id *ID, r *mad.REP) {
+	p.answered(id)
 	c := id.ib
 	c.qpn, c.sqPSN, c.rnr = r.LocalQPN, r.StartingPSN, r.RNRRetryCount
 	c.responder, c.initiator = min(c.responder, r.InitiatorDepth), min(c.initiator, r.ResponderResources)

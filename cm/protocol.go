@@ -48,6 +48,7 @@ type protocol interface {
 type gsi interface {
 	Send(to verbs.AHAttr, mad []byte) error
 	Recv(ctx context.Context, mad []byte) (n int, from verbs.AHAttr, err error)
+	Refused(ctx context.Context, to verbs.AHAttr) error
 	Claim(service, mask uint64) error
 	Release(service uint64)
 	IDs() (base, mask uint32)

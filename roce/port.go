@@ -3,6 +3,7 @@
 package roce
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"time"
@@ -92,6 +93,11 @@ func (p *port) Resolve(attr *verbs.AHAttr) (any, error) {
 
 // Backlog asks the system, which knows of peers on the same host.
 func (p *port) Backlog(to any) (int, bool) { return p.queues.Received(p.local, to.(*route).to) }
+
+// Refused asks the host whether anybody has its RoCEv2 port.
+func (p *port) Refused(ctx context.Context, to any) error {
+	return p.sock.Refused(ctx, to.(*route).to)
+}
 
 // WantHeaders makes arrivals carry what a GRH needs.
 func (p *port) WantHeaders() { p.sock.RecvHeaders(true) } // without it the GRH has defaults

@@ -38,6 +38,11 @@ type GSIDriver interface {
 	Close() error
 }
 
+// GSIRefuser is a [GSIDriver] whose network says where nobody receives.
+type GSIRefuser interface {
+	Refused(ctx context.Context, to AHAttr) error
+}
+
 // OpenGSI gives access to QP1. ErrNotSupported: the device has none; ErrBusy: it is open
 // already, it can be so once for each Device.
 func (d *Device) OpenGSI() (*GSI, error) {
@@ -83,6 +88,23 @@ func (g *GSI) Recv(ctx context.Context, mad []byte) (n int, from AHAttr, err err
 		return n, from, err
 	}
 	return n, from, wrap(op, err)
+}
+
+// Refused waits until the network says that nobody receives what is sent to an address, and
+// returns what it said: syscall.ECONNREFUSED where the host has no device at that address, or
+// EHOSTUNREACH or ENETUNREACH. Silence means nothing: then it waits until ctx ends, and returns
+// its error. ErrNotSupported: the device does not hear of such things.
+func (g *GSI) Refused(ctx context.Context, to AHAttr) error {
+	const op = "await_refusal"
+	d, ok := g.drv.(GSIRefuser)
+	if !ok {
+		return opErr(op, ErrNotSupported, "the network of this device does not say it")
+	}
+	err := d.Refused(ctx, to)
+	if err != nil && err == ctx.Err() {
+		return err
+	}
+	return wrap(op, err)
 }
 
 // Claim makes requests for the service ids that equal service in the bits of mask come to

@@ -161,6 +161,22 @@ func (g *gsi) Send(to verbs.AHAttr, b []byte) error {
 	return nil
 }
 
+// Refused waits until the port says that nobody receives at an address.
+func (g *gsi) Refused(ctx context.Context, to verbs.AHAttr) error {
+	d := g.dev
+	r, ok := d.port.(Refuser)
+	if !ok {
+		return verbs.ErrNotSupported
+	}
+	d.mu.Lock()
+	route, err := d.port.Resolve(&to)
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return r.Refused(ctx, route)
+}
+
 // Close ends it.
 func (g *gsi) Close() error {
 	g.dev.mu.Lock()

@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -47,6 +48,13 @@ type Port interface {
 	SetDeadline(t time.Time)
 	Wake()
 	Close() error
+}
+
+// Refuser is a Port whose network says where nobody receives.
+type Refuser interface {
+	// Refused waits for that, or until ctx ends; see [verbs.GSI.Refused]. The device's lock is
+	// not held.
+	Refused(ctx context.Context, route any) error
 }
 
 // Limits are what a port can take.

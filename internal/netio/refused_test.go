@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netio
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A port that nobody has is told; one that somebody has is waited for.
+func TestRefused(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has another error for it")
+	}
+	for _, kind := range kinds {
+		for _, addr := range []string{"127.0.0.1", "::1"} {
+			s := listen(t, netip.MustParseAddr(addr), kind.a)
+			there, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)))
+			if err != nil {
+				t.Skip(err)
+			}
+			to := there.LocalAddr().(*net.UDPAddr).AddrPort()
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			if err := s.Refused(ctx, to); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: somebody is there: %v", to, err)
+			}
+			cancel()
+			there.Close()
+			if err := s.Refused(t.Context(), to); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%s: nobody is there: %v", to, err)
+			}
+		}
+	}
+}
