@@ -24,9 +24,9 @@ ldflags=(-shared '-Wl,-z,relro,-z,now,-z,defs,-z,nodelete' '-Wl,-Bsymbolic-funct
 CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared -ldflags='-s -w -X=runtime.godebugDefault=asyncpreemptoff=1' -o "$out/libramjet.so" .
 rm -f "$out/libramjet.h"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibverbs.so.1 -Wl,--version-script=c/ibverbs.map \
-	-o "$out/libibverbs.so.1" c/load.c c/device.c c/memory.c c/queues.c c/extended.c c/names.c c/private.c -ldl
+	-o "$out/libibverbs.so.1" c/load.c c/device.c c/memory.c c/queues.c c/extended.c c/names.c c/recent.c c/kern.c c/private.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
-	-o "$out/librdmacm.so.1" c/cm.c c/cmqueues.c c/rsocket.c c/rspoll.c "$out/libibverbs.so.1"
+	-o "$out/librdmacm.so.1" c/cm.c c/cmqueues.c c/cmrecent.c c/rsocket.c c/rspoll.c "$out/libibverbs.so.1"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/sysfs.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librspreload.so.1 \
 	-o "$out/librspreload.so" c/preload.c "$out/librdmacm.so.1" "$out/libibverbs.so.1" -ldl

@@ -24,9 +24,18 @@ import (
 // cmChannel is an event channel behind a file descriptor.
 type cmChannel struct {
 	*cm.EventChannel
-	events *fdQueue[*cm.Event]
+	events *fdQueue[cmEvent]
 	stop   context.CancelFunc
 	moving sync.Mutex // held while an event goes from the one queue to the other
+}
+
+// cmEvent is an event for a program: of package cm, or one that is about an id without one of a
+// device.
+type cmEvent struct {
+	*cm.Event
+	about  *cmID // whom it concerns; nil: the Event says so
+	status int   // of events that are about somebody
+	arg    uint64
 }
 
 // pump brings events to the file descriptor.
@@ -34,7 +43,7 @@ func (ch *cmChannel) pump(ctx context.Context) {
 	for ch.Wait(ctx) == nil {
 		ch.moving.Lock()
 		if e, ok := ch.TryGet(); ok {
-			ch.events.push(e)
+			ch.events.push(cmEvent{Event: e})
 		}
 		ch.moving.Unlock()
 	}
@@ -53,7 +62,6 @@ type cmID struct {
 	several netip.AddrPort // bound to this, which is no device's; not valid: it is not
 	only6   bool           // :: does not stand for devices of IPv4
 	listens bool
-	noID    *cm.ID // whom an event is about that comes before there is a device; nil: none did
 	setup   []func(*cm.ID) error
 }
 
@@ -63,8 +71,8 @@ type cmID struct {
 const askAgain = 5 * time.Second
 
 var (
-	cmChannels table[cmChannel]
-	cmIDs      table[cmID]
+	cmChannels = newTable[cmChannel]()
+	cmIDs      = newTable[cmID]()
 
 	// cmOwners finds the struct of package cm's ids.
 	cmOwners sync.Map // *cm.ID to *cmID
@@ -72,7 +80,7 @@ var (
 
 //export rj_cm_create_channel
 func rj_cm_create_channel(h *C.uint64_t, fd *C.int) C.int {
-	q, err := newFDQueue[*cm.Event]()
+	q, err := newFDQueue[cmEvent]()
 	if err != nil {
 		return errno(err)
 	}
@@ -88,7 +96,7 @@ func rj_cm_create_channel(h *C.uint64_t, fd *C.int) C.int {
 func rj_cm_destroy_channel(h C.uint64_t) C.int {
 	ch := cmChannels.get(uint64(h))
 	if ch == nil {
-		return einval
+		return enoent
 	}
 	ch.stop()
 	ch.Close()
@@ -101,7 +109,7 @@ func rj_cm_destroy_channel(h C.uint64_t) C.int {
 }
 
 // dropRequest ends the request that an event tells of: nobody will.
-func dropRequest(e *cm.Event) bool {
+func dropRequest(e cmEvent) bool {
 	if e.Type == cm.ConnectRequest {
 		e.ID.Close()
 	}
@@ -112,7 +120,7 @@ func dropRequest(e *cm.Event) bool {
 func rj_cm_create_id(chh C.uint64_t, c *C.struct_rj_cm_id, ps C.int, h *C.uint64_t) C.int {
 	ch := cmChannels.get(uint64(chh))
 	if ch == nil {
-		return einval
+		return enoent
 	}
 	switch cm.PortSpace(ps) {
 	case cm.TCP, cm.UDP, cm.IB, cm.IPoIB:
@@ -127,7 +135,7 @@ func rj_cm_create_id(chh C.uint64_t, c *C.struct_rj_cm_id, ps C.int, h *C.uint64
 func rj_cm_adopt(c *C.struct_rj_cm_id) C.int {
 	id := cmIDs.get(uint64(c.handle))
 	if id == nil {
-		return einval
+		return enoent
 	}
 	id.mu.Lock()
 	id.c = unsafe.Pointer(c)
@@ -139,7 +147,7 @@ func rj_cm_adopt(c *C.struct_rj_cm_id) C.int {
 func rj_cm_destroy_id(h C.uint64_t) C.int {
 	id := cmIDs.get(uint64(h))
 	if id == nil {
-		return einval
+		return enoent
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -147,11 +155,8 @@ func rj_cm_destroy_id(h C.uint64_t) C.int {
 		i.Close()
 		cmOwners.Delete(i) // from here on nobody counts an event of it
 	}
-	if id.noID != nil {
-		cmOwners.Delete(id.noID)
-	}
 	id.channel.moving.Lock()
-	id.channel.events.remove(func(e *cm.Event) bool { return id.about(e) && dropRequest(e) })
+	id.channel.events.remove(func(e cmEvent) bool { return id.concerns(e) && dropRequest(e) })
 	id.channel.moving.Unlock()
 	for i := range id.ids {
 		id.devices[i].release()
@@ -160,14 +165,14 @@ func rj_cm_destroy_id(h C.uint64_t) C.int {
 	return ok
 }
 
-// about says whether an event is one of the id's.
-func (id *cmID) about(e *cm.Event) bool {
+// concerns reports whether an event is one of the id's.
+func (id *cmID) concerns(e cmEvent) bool {
 	for _, i := range id.ids {
 		if e.ID == i || e.Listener == i {
 			return true
 		}
 	}
-	return id.noID != nil && e.ID == id.noID
+	return e.about == id
 }
 
 // open makes the id one of a device. Its lock is held.
@@ -213,7 +218,7 @@ func (id *cmID) forget() {
 func cmCall(h C.uint64_t, f func(*cmID, *cm.ID) error) C.int {
 	id := cmIDs.get(uint64(h))
 	if id == nil {
-		return einval
+		return enoent
 	}
 	id.mu.Lock()
 	var one *cm.ID
@@ -237,7 +242,7 @@ var cmMigrating sync.Mutex
 func rj_cm_migrate(h, chh C.uint64_t) C.int {
 	id, ch := cmIDs.get(uint64(h)), cmChannels.get(uint64(chh))
 	if id == nil || ch == nil {
-		return einval
+		return enoent
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -258,8 +263,8 @@ func rj_cm_migrate(h, chh C.uint64_t) C.int {
 	}
 	id.channel = ch
 	moved := map[*cm.ID]bool{}
-	from.events.remove(func(e *cm.Event) bool {
-		if !id.about(e) && !moved[e.ID] {
+	from.events.remove(func(e cmEvent) bool {
+		if !id.concerns(e) && !moved[e.ID] {
 			return false
 		}
 		if e.Type == cm.ConnectRequest {
@@ -399,7 +404,7 @@ func rj_cm_resolve_addr(h C.uint64_t, src, dst *C.struct_sockaddr, timeout C.int
 	if len(id.ids) == 0 || id.several.IsValid() {
 		err := id.route(from, to)
 		if errors.Is(err, syscall.ENODEV) { // there is a way, but no device there
-			id.tellError(cm.AddrError, err)
+			id.tell(cm.AddrError, -int(errno(err)), 0)
 			return ok
 		}
 		if err != nil {
@@ -409,13 +414,24 @@ func rj_cm_resolve_addr(h C.uint64_t, src, dst *C.struct_sockaddr, timeout C.int
 	return errno(id.ids[0].ResolveAddr(from, to, milliseconds(timeout)))
 }
 
-// tellError has the program hear of what failed for lack of a device.
-func (id *cmID) tellError(t cm.EventType, err error) {
-	if id.noID == nil {
-		id.noID = new(cm.ID) // never used but to find the owner
-		cmOwners.Store(id.noID, id)
+// tell has the program hear of something that is not of a device. The id's lock is held.
+func (id *cmID) tell(t cm.EventType, status int, arg uint64) {
+	id.channel.events.push(cmEvent{Event: &cm.Event{Type: t}, about: id, status: status, arg: arg})
+}
+
+//export rj_cm_write_event
+func rj_cm_write_event(h C.uint64_t, typ, status C.int, arg C.uint64_t) C.int {
+	id := cmIDs.get(uint64(h))
+	if id == nil {
+		return enoent
 	}
-	id.channel.events.push(&cm.Event{Type: t, ID: id.noID, Err: err})
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if cmIDs.get(uint64(h)) == nil {
+		return enoent // destroyed meanwhile
+	}
+	id.tell(cm.EventType(typ), int(status), uint64(arg))
+	return ok
 }
 
 // route gives the id the device that leads to an address.
@@ -452,7 +468,7 @@ func rj_cm_resolve_route(h C.uint64_t, timeout C.int) C.int {
 func rj_cm_listen(h C.uint64_t, backlog C.int) C.int {
 	id := cmIDs.get(uint64(h))
 	if id == nil {
-		return einval
+		return enoent
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()

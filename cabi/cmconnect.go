@@ -183,13 +183,16 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 		return 0
 	}
 	var owner *cmID
-	e, found := ch.events.pop(func(e *cm.Event) {
+	e, found := ch.events.pop(func(e cmEvent) {
 		to := e.ID
 		if e.Type == cm.ConnectRequest {
 			to = e.Listener
 		}
+		owner = e.about
 		if o, ok := cmOwners.Load(to); ok {
 			owner = o.(*cmID)
+		}
+		if owner != nil {
 			atomic.AddUint32((*uint32)(&(*C.struct_rj_cm_id)(owner.c).events_reported), 1)
 		}
 	})
@@ -203,14 +206,19 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 	*out = C.struct_rj_cm_event{}
 	out.owner = (*C.struct_rj_cm_id)(owner.c)
 	out.event.event = uint32(e.Type) // the same order
-	out.event.status = C.int(status(e))
+	out.event.status = C.int(status(e.Event))
 	if e.Type == cm.ConnectRequest {
 		out.event.listen_id = &out.owner.id
 		out.handle = C.uint64_t(request(owner, ch, e.ID))
 	} else {
 		out.event.id = &out.owner.id
 	}
-	setParam(out, owner, e)
+	if e.about != nil {
+		out.event.status = C.int(e.status)
+		*(*uint64)(unsafe.Pointer(&out.event.param)) = e.arg
+		return 1
+	}
+	setParam(out, owner, e.Event)
 	if e.Group.IsValid() {
 		g := e.Group.As16()
 		for i, b := range g {

@@ -48,15 +48,15 @@ func packetType(d *device) uint8 {
 }
 
 var (
-	channels table[channel]
-	cqs      table[cq]
+	channels = newTable[channel]()
+	cqs      = newTable[cq]()
 )
 
 //export rj_create_channel
 func rj_create_channel(h C.uint64_t, out *C.uint64_t, fd *C.int) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	v, err := c.dev.CreateCompChannel()
 	if err != nil {
@@ -107,7 +107,7 @@ func rj_next_completion(h C.uint64_t) unsafe.Pointer {
 func rj_destroy_channel(h C.uint64_t) C.int {
 	ch := channels.get(uint64(h))
 	if ch == nil {
-		return einval
+		return enoent
 	}
 	if err := ch.Close(); err != nil {
 		return errno(err)
@@ -122,14 +122,17 @@ func rj_destroy_channel(h C.uint64_t) C.int {
 //export rj_create_cq
 func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, out *C.struct_rj_cq) C.int {
 	c := contexts.get(uint64(h))
-	if c == nil || cqe < 1 || int(cqe) > c.dev.Query().MaxCQE {
+	if c == nil {
+		return enoent
+	}
+	if cqe < 1 || int(cqe) > c.dev.Query().MaxCQE {
 		return einval
 	}
 	opt := &verbs.CQOptions{LockedThread: true}
 	var ch *channel
 	if chh != 0 {
 		if ch = channels.get(uint64(chh)); ch == nil {
-			return einval
+			return enoent
 		}
 		opt.Channel = ch.CompChannel
 	}
@@ -151,8 +154,11 @@ func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, out *C.struct_rj_cq) 
 
 //export rj_resize_cq
 func rj_resize_cq(out *C.struct_rj_cq, cqe C.int) C.int {
-	q := cqs.get(uint64(out.handle))
-	if q == nil || cqe < 1 {
+	q := cqs.get(handleOf(out.handle, out.cq.handle))
+	if q == nil {
+		return enoent
+	}
+	if cqe < 1 {
 		return einval
 	}
 	if err := q.Resize(int(cqe)); err != nil {
@@ -166,7 +172,7 @@ func rj_resize_cq(out *C.struct_rj_cq, cqe C.int) C.int {
 func rj_destroy_cq(h C.uint64_t) C.int {
 	q := cqs.get(uint64(h))
 	if q == nil {
-		return einval
+		return enoent
 	}
 	if err := q.Close(); err != nil {
 		return errno(err)
@@ -186,7 +192,7 @@ func rj_destroy_cq(h C.uint64_t) C.int {
 func rj_req_notify(h C.uint64_t, solicited C.int) C.int {
 	q := cqs.get(uint64(h))
 	if q == nil {
-		return einval
+		return enoent
 	}
 	return errno(q.ReqNotify(solicited != 0))
 }
@@ -248,7 +254,10 @@ func (c *cWC) set(w *verbs.WC, packet uint8) {
 //export rj_poll
 func rj_poll(h C.uint64_t, room C.int, out *C.struct_ibv_wc) C.int {
 	q := cqs.get(uint64(h))
-	if q == nil || room < 0 {
+	if q == nil {
+		return -enoent
+	}
+	if room < 0 {
 		return -einval
 	}
 	wcs := unsafe.Slice((*cWC)(unsafe.Pointer(out)), int(room))
@@ -272,7 +281,7 @@ func rj_poll(h C.uint64_t, room C.int, out *C.struct_ibv_wc) C.int {
 func rj_poll_one(h C.uint64_t, out *C.struct_ibv_wc, timestamp *C.uint64_t) C.int {
 	q := cqs.get(uint64(h))
 	if q == nil {
-		return -einval
+		return -enoent
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -53,7 +53,7 @@ type asyncEvent struct {
 }
 
 var (
-	contexts table[deviceContext]
+	contexts = newTable[deviceContext]()
 
 	devicesMu sync.Mutex
 	devices   = map[string]*device{} // by C's name
@@ -209,7 +209,7 @@ func (d *device) watch(ctx context.Context) {
 func rj_close(h C.uint64_t, left *C.int) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	contexts.drop(uint64(h))
 	qps.each(func(q *qp) {

@@ -49,4 +49,5 @@ var cmErrnos = []struct {
 const (
 	ok     = C.int(0)
 	einval = C.int(syscall.EINVAL)
+	enoent = C.int(syscall.ENOENT) // there is no such object
 )

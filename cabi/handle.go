@@ -4,25 +4,48 @@
 
 package main
 
+// #include <stdint.h>
+import "C"
+
 import (
 	"sync"
 	"sync/atomic"
 )
 
+// handleOf is the handle in a struct that has a part of it once more where programs see it. If
+// that is not the same, it is the handle of nothing.
+func handleOf(h C.uint64_t, seen C.uint32_t) uint64 {
+	if C.uint32_t(h) != seen {
+		return 0
+	}
+	return uint64(h)
+}
+
 // table gives out the handles by which C knows Go's objects. Looking one up takes no lock.
 // Handle 0 stands for no object, and that of an object that was dropped for no other one: a
-// thread may still use what another destroys.
+// thread may still use what another destroys. Nor does the handle of one table stand for
+// anything in another: the memory of an object may have become that of one of another kind.
 type table[T any] struct {
+	kind  uint64 // the highest 8 bits of its handles
 	mu    sync.Mutex
 	slots atomic.Pointer[[]*slot[T]]
 	free  []uint64
 	next  uint64
 }
 
+var kinds atomic.Uint64
+
+func newTable[T any]() *table[T] { return &table[T]{kind: kinds.Add(1)} }
+
 // slot is where an object is found by the low 32 bits of its handle.
 type slot[T any] struct {
 	v atomic.Pointer[T]
-	n atomic.Uint32 // objects that it had before: the high 32 bits
+	n atomic.Uint32 // objects that it had before: the 24 bits above them
+}
+
+// handle is that of the object in a slot.
+func (t *table[T]) handle(i uint64, s *slot[T]) uint64 {
+	return t.kind<<56 | uint64(s.n.Load()&(1<<24-1))<<32 | i
 }
 
 func (t *table[T]) put(v *T) uint64 {
@@ -33,7 +56,7 @@ func (t *table[T]) put(v *T) uint64 {
 		t.free = t.free[:n-1]
 		s := (*t.slots.Load())[i]
 		s.v.Store(v)
-		return uint64(s.n.Load())<<32 | i
+		return t.handle(i, s)
 	}
 	t.next++
 	slots := t.slots.Load()
@@ -50,8 +73,9 @@ func (t *table[T]) put(v *T) uint64 {
 		t.slots.Store(&grown)
 		slots = &grown
 	}
-	(*slots)[t.next].v.Store(v)
-	return t.next
+	s := (*slots)[t.next]
+	s.v.Store(v)
+	return t.handle(t.next, s)
 }
 
 // get returns nil for a handle that stands for nothing.
@@ -63,7 +87,7 @@ func (t *table[T]) get(h uint64) *T {
 	}
 	s := (*slots)[i]
 	v := s.v.Load()
-	if uint64(s.n.Load()) != h>>32 { // counted before another comes
+	if t.handle(i, s) != h { // counted before another comes
 		return nil
 	}
 	return v
@@ -96,7 +120,7 @@ func (t *table[T]) drop(h uint64) {
 	defer t.mu.Unlock()
 	i := h & (1<<32 - 1)
 	s := (*t.slots.Load())[i]
-	if uint64(s.n.Load()) != h>>32 || s.v.Load() == nil {
+	if t.handle(i, s) != h || s.v.Load() == nil {
 		return
 	}
 	s.n.Add(1)

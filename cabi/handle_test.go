@@ -11,7 +11,7 @@ import (
 
 // A handle stands for one object only, ever.
 func TestHandles(t *testing.T) {
-	var objects table[int]
+	objects := newTable[int]()
 	old := map[uint64]bool{0: true}
 	for i := range 1000 {
 		v := i
@@ -33,11 +33,15 @@ func TestHandles(t *testing.T) {
 	if objects.get(1<<40) != nil || objects.get(999) != nil {
 		t.Error("handles that were never given out")
 	}
+	v := 0
+	if h := objects.put(&v); newTable[int]().get(h) != nil || objects.get(h) != &v {
+		t.Error("a handle of another table")
+	}
 }
 
 // Who looks up a handle while it is dropped finds its object or nothing.
 func TestHandleDropped(t *testing.T) {
-	var objects table[int]
+	objects := newTable[int]()
 	var wg sync.WaitGroup
 	for i := range 1000 {
 		v, other := i, -1

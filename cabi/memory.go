@@ -30,16 +30,16 @@ type mr struct {
 }
 
 var (
-	pds table[pd]
-	mrs table[mr]
-	mws table[verbs.MW]
+	pds = newTable[pd]()
+	mrs = newTable[mr]()
+	mws = newTable[verbs.MW]()
 )
 
 //export rj_alloc_pd
 func rj_alloc_pd(h C.uint64_t, out *C.uint64_t) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	p, err := c.dev.AllocPD()
 	if err != nil {
@@ -54,7 +54,7 @@ func rj_alloc_pd(h C.uint64_t, out *C.uint64_t) C.int {
 func rj_dealloc_pd(h C.uint64_t) C.int {
 	p := pds.get(uint64(h))
 	if p == nil {
-		return einval
+		return enoent
 	}
 	if err := p.Close(); err != nil {
 		return errno(err)
@@ -82,8 +82,11 @@ func access(flags uint32) (verbs.Access, bool) {
 //export rj_reg_mr
 func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, flags C.uint, out *C.struct_rj_mr) C.int {
 	p := pds.get(uint64(h))
+	if p == nil {
+		return enoent
+	}
 	a, known := access(uint32(flags))
-	if p == nil || !known || length == 0 {
+	if !known || length == 0 {
 		return einval
 	}
 	if a&verbs.OnDemand != 0 && addr == nil && uint64(length) == 1<<64-1 { // the implicit region
@@ -117,9 +120,12 @@ func pinnable(addr uintptr, length uint64, a verbs.Access) error {
 
 //export rj_rereg_mr
 func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Pointer, length C.size_t, acc C.uint) C.int {
-	mr := mrs.get(uint64(out.handle))
+	mr := mrs.get(handleOf(out.handle, out.mr.handle))
+	if mr == nil {
+		return enoent
+	}
 	a, known := access(uint32(acc))
-	if mr == nil || !known {
+	if !known {
 		return einval
 	}
 	f := verbs.ReregFlags(flags) // the same bits
@@ -127,7 +133,7 @@ func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Poi
 	if f&verbs.ReregPD != 0 {
 		p := pds.get(uint64(h))
 		if p == nil {
-			return einval
+			return enoent
 		}
 		to = p.PD
 	}
@@ -194,7 +200,7 @@ func rj_advise_mr(advice C.int, list *C.struct_ibv_sge, n C.int) C.int {
 func rj_dereg_mr(h C.uint64_t) C.int {
 	mr := mrs.get(uint64(h))
 	if mr == nil {
-		return einval
+		return enoent
 	}
 	if err := mr.Close(); err != nil {
 		return errno(err)
@@ -208,7 +214,7 @@ func rj_dereg_mr(h C.uint64_t) C.int {
 func rj_alloc_mw(h C.uint64_t, typ C.int, out *C.struct_rj_mw) C.int {
 	p := pds.get(uint64(h))
 	if p == nil {
-		return einval
+		return enoent
 	}
 	mw, err := p.AllocMW(verbs.MWType(typ)) // the same numbers
 	if err != nil {
@@ -224,9 +230,9 @@ func rj_alloc_mw(h C.uint64_t, typ C.int, out *C.struct_rj_mw) C.int {
 //export rj_bind_mw
 func rj_bind_mw(h C.uint64_t, w *C.struct_rj_mw, bind *C.struct_ibv_mw_bind) C.int {
 	q := qps.get(uint64(h))
-	mw := mws.get(uint64(w.handle))
+	mw := mws.get(handleOf(w.handle, w.mw.handle))
 	if q == nil || mw == nil {
-		return einval
+		return enoent
 	}
 	info, known := bindInfo(mw, 0, (*cBindInfo)(unsafe.Pointer(&bind.bind_info)))
 	if !known {
@@ -244,7 +250,8 @@ func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
 	a &^= verbs.LocalWrite // which means nothing for a window
 	info := verbs.MWBindInfo{MW: mw, RKey: verbs.Key(key), Addr: b.addr, Length: b.length, Access: a}
 	if b.mr != nil {
-		of := mrs.get(uint64((*C.struct_rj_mr)(b.mr).handle))
+		c := (*C.struct_rj_mr)(b.mr)
+		of := mrs.get(handleOf(c.handle, c.mr.handle))
 		if of == nil {
 			return info, false
 		}
@@ -257,7 +264,7 @@ func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
 func rj_dealloc_mw(h C.uint64_t) C.int {
 	mw := mws.get(uint64(h))
 	if mw == nil {
-		return einval
+		return enoent
 	}
 	if err := mw.Close(); err != nil {
 		return errno(err)

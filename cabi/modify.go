@@ -86,9 +86,12 @@ func setAttr(c *C.struct_ibv_qp_attr, a *verbs.QPAttr) {
 
 //export rj_modify_qp
 func rj_modify_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, mask C.int) C.int {
-	q := qps.get(uint64(out.handle))
+	q := qps.get(handleOf(out.handle, out.qp.qp_base.handle))
+	if q == nil {
+		return enoent
+	}
 	m, known := qpMask(uint32(mask))
-	if q == nil || !known || m&verbs.MaskAH != 0 && attr.ah_attr.port_num == 0 {
+	if !known || m&verbs.MaskAH != 0 && attr.ah_attr.port_num == 0 {
 		return einval
 	}
 	if err := q.Modify(qpAttr(attr), m&^ofOtherSide[q.Type()]); err != nil {
@@ -102,9 +105,9 @@ func rj_modify_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, mask C.int) C
 
 //export rj_query_qp
 func rj_query_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, init *C.struct_ibv_qp_init_attr) C.int {
-	q := qps.get(uint64(out.handle))
+	q := qps.get(handleOf(out.handle, out.qp.qp_base.handle))
 	if q == nil {
-		return einval
+		return enoent
 	}
 	a, caps := q.Query()
 	a.Cap = caps

@@ -51,8 +51,8 @@ func (q *qp) leaveGroups() {
 }
 
 var (
-	qps table[qp]
-	ahs table[verbs.AH]
+	qps = newTable[qp]()
+	ahs = newTable[verbs.AH]()
 )
 
 // qpTypes are verbs' types by C's.
@@ -113,9 +113,9 @@ func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QP
 		if p == nil {
 			return nil
 		}
-		q := cqs.get(uint64((*C.struct_rj_cq)(unsafe.Pointer(p)).handle))
+		q := cqs.get(handleOf((*C.struct_rj_cq)(unsafe.Pointer(p)).handle, p.handle))
 		if q == nil {
-			errn = einval
+			errn = enoent
 			return nil
 		}
 		return q.CQ
@@ -127,9 +127,9 @@ func qpInit(typ verbs.QPType, attr *C.struct_ibv_qp_init_attr_ex) (init verbs.QP
 		init.RecvCQ = queue(attr.recv_cq)
 	}
 	if attr.srq != nil && typ <= verbs.UD {
-		s := srqs.get(uint64((*C.struct_rj_srq)(unsafe.Pointer(attr.srq)).handle))
+		s := srqs.get(handleOf((*C.struct_rj_srq)(unsafe.Pointer(attr.srq)).handle, attr.srq.handle))
 		if s == nil {
-			return init, einval
+			return init, enoent
 		}
 		init.SRQ = s.SRQ
 	}
@@ -153,7 +153,7 @@ func setCaps(c *C.struct_ibv_qp_cap, caps verbs.QPCap) {
 func rj_destroy_qp(h C.uint64_t) C.int {
 	q := qps.get(uint64(h))
 	if q == nil {
-		return einval
+		return enoent
 	}
 	if err := q.Close(); err != nil {
 		return errno(err)
@@ -170,7 +170,7 @@ func rj_destroy_qp(h C.uint64_t) C.int {
 func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_send_wr) C.int {
 	q := qps.get(uint64(h))
 	if q == nil {
-		return einval
+		return enoent
 	}
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
@@ -211,7 +211,7 @@ func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_sen
 func rj_post_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
 	q := qps.get(uint64(h))
 	if q == nil {
-		return einval
+		return enoent
 	}
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()
@@ -230,7 +230,7 @@ func gidAt(p *C.uint8_t) (g verbs.GID) { return *(*verbs.GID)(unsafe.Pointer(p))
 func rj_attach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 	q := qps.get(uint64(h))
 	if q == nil {
-		return einval
+		return enoent
 	}
 	q.groupMu.Lock()
 	defer q.groupMu.Unlock()
@@ -246,7 +246,7 @@ func rj_attach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 func rj_detach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 	q := qps.get(uint64(h))
 	if q == nil {
-		return einval
+		return enoent
 	}
 	q.groupMu.Lock()
 	defer q.groupMu.Unlock()
@@ -261,7 +261,10 @@ func rj_detach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 //export rj_create_ah
 func rj_create_ah(h C.uint64_t, attr *C.struct_ibv_ah_attr, out *C.uint64_t) C.int {
 	p := pds.get(uint64(h))
-	if p == nil || attr.port_num == 0 || attr.is_global == 0 { // a RoCE address is a GID (IBTA A16.4.4)
+	if p == nil {
+		return enoent
+	}
+	if attr.port_num == 0 || attr.is_global == 0 { // a RoCE address is a GID (IBTA A16.4.4)
 		return einval
 	}
 	a, err := p.CreateAH(ahAttr(attr))
@@ -277,7 +280,7 @@ func rj_create_ah(h C.uint64_t, attr *C.struct_ibv_ah_attr, out *C.uint64_t) C.i
 func rj_destroy_ah(h C.uint64_t) C.int {
 	a := ahs.get(uint64(h))
 	if a == nil {
-		return einval
+		return enoent
 	}
 	if err := a.Close(); err != nil {
 		return errno(err)

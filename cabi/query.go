@@ -33,7 +33,7 @@ const noVendor = 0xffffff
 func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	a := c.dev.Query()
 	*out = C.struct_ibv_device_attr_ex{}
@@ -101,7 +101,7 @@ func capFlags(c verbs.DeviceCap) (f uint32) {
 func rj_query_port(h C.uint64_t, port C.int, out *C.struct_ibv_port_attr) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	p, err := c.dev.Port(int(port))
 	if err != nil {
@@ -147,11 +147,28 @@ func linkSpeed(mbps int64) (width, speed C.uint8_t) {
 	return width4x, speedHDR
 }
 
+// rj_query_speed tells the port's speed in units of 100 Mbit/s; what is unknown is what
+// rj_query_port says of it.
+//
+//export rj_query_speed
+func rj_query_speed(h C.uint64_t, port C.int, out *C.uint64_t) C.int {
+	c := contexts.get(uint64(h))
+	if c == nil {
+		return enoent
+	}
+	p, err := c.dev.Port(int(port))
+	if err != nil {
+		return errno(err)
+	}
+	*out = C.uint64_t(cmp.Or(p.SpeedMbps, 2500) / 100)
+	return ok
+}
+
 //export rj_query_gid
 func rj_query_gid(h C.uint64_t, port, index C.int, out *C.struct_ibv_gid_entry) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	gids, err := c.dev.GIDs(int(port))
 	if err != nil {
@@ -181,7 +198,7 @@ func rj_query_gid(h C.uint64_t, port, index C.int, out *C.struct_ibv_gid_entry) 
 func rj_query_pkey(h C.uint64_t, port, index C.int, pkey *C.uint16_t) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	keys, err := c.dev.PKeys(int(port))
 	if err != nil {
@@ -201,7 +218,7 @@ func rj_query_pkey(h C.uint64_t, port, index C.int, pkey *C.uint16_t) C.int {
 func rj_resolve_mac(h C.uint64_t, attr *C.struct_ibv_ah_attr, mac *C.uint8_t) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	p, err := c.dev.Port(1)
 	if err != nil {

@@ -68,15 +68,15 @@ type srq struct {
 }
 
 var (
-	xrcds table[openXRCD]
-	srqs  table[srq]
+	xrcds = newTable[openXRCD]()
+	srqs  = newTable[srq]()
 )
 
 //export rj_open_xrcd
 func rj_open_xrcd(h C.uint64_t, fd, oflags C.int, out *C.uint64_t) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
-		return einval
+		return enoent
 	}
 	var file inode
 	if fd >= 0 {
@@ -117,7 +117,7 @@ func rj_open_xrcd(h C.uint64_t, fd, oflags C.int, out *C.uint64_t) C.int {
 func rj_close_xrcd(h C.uint64_t) C.int {
 	x := xrcds.get(uint64(h))
 	if x == nil {
-		return einval
+		return enoent
 	}
 	if err := x.Close(); err != nil {
 		return errno(err)
@@ -131,13 +131,13 @@ func rj_close_xrcd(h C.uint64_t) C.int {
 func rj_create_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, xh, ch C.uint64_t, out *C.struct_rj_srq) C.int {
 	p := pds.get(uint64(h))
 	if p == nil {
-		return einval
+		return enoent
 	}
 	init := verbs.SRQInit{MaxWR: int(attr.max_wr), MaxSGE: int(attr.max_sge)}
 	if xh != 0 {
 		x, q := xrcds.get(uint64(xh)), cqs.get(uint64(ch))
 		if x == nil || q == nil {
-			return einval
+			return enoent
 		}
 		init.XRCD, init.CQ = x.XRCD, q.CQ
 	}
@@ -156,7 +156,7 @@ func rj_create_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, xh, ch C.uint64_t,
 func rj_modify_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, mask C.int) C.int {
 	s := srqs.get(uint64(h))
 	if s == nil {
-		return einval
+		return enoent
 	}
 	a := verbs.SRQAttr{MaxWR: int(attr.max_wr), Limit: int(attr.srq_limit)}
 	return errno(s.Modify(a, verbs.SRQMask(mask))) // the same bits
@@ -166,7 +166,7 @@ func rj_modify_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, mask C.int) C.int 
 func rj_query_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr) C.int {
 	s := srqs.get(uint64(h))
 	if s == nil {
-		return einval
+		return enoent
 	}
 	a := s.Query()
 	*attr = C.struct_ibv_srq_attr{max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE), srq_limit: C.uint32_t(a.Limit)}
@@ -177,7 +177,7 @@ func rj_query_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr) C.int {
 func rj_destroy_srq(h C.uint64_t) C.int {
 	s := srqs.get(uint64(h))
 	if s == nil {
-		return einval
+		return enoent
 	}
 	if err := s.Close(); err != nil {
 		return errno(err)
@@ -191,7 +191,7 @@ func rj_destroy_srq(h C.uint64_t) C.int {
 func rj_post_srq_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
 	s := srqs.get(uint64(h))
 	if s == nil {
-		return einval
+		return enoent
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

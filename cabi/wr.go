@@ -68,7 +68,7 @@ func (w *cSendWR) unbind(n int) {
 			continue
 		}
 		c := (*C.struct_rj_mw)(w.mw)
-		if mw := mws.get(uint64(c.handle)); mw != nil {
+		if mw := mws.get(handleOf(c.handle, c.mw.handle)); mw != nil {
 			c.mw.rkey = C.uint32_t(mw.RKey())
 		}
 	}
@@ -163,7 +163,7 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 		if mw == nil {
 			return false
 		}
-		info, known := bindInfo(mws.get(uint64(mw.handle)), w.mwKey, &w.bind)
+		info, known := bindInfo(mws.get(handleOf(mw.handle, mw.mw.handle)), w.mwKey, &w.bind)
 		if !known || info.MW == nil {
 			return false
 		}
@@ -177,7 +177,7 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 		if ah == nil {
 			return false
 		}
-		to.AH = ahs.get(uint64(ah.handle))
+		to.AH = ahs.get(handleOf(ah.handle, ah.ah.handle))
 		ud := (*[2]uint32)(unsafe.Pointer(&w.remote[1]))
 		to.RemoteQPN, to.RemoteQKey = verbs.QPN(ud[0]&0xffffff), verbs.QKey(ud[1])
 	}

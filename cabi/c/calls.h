@@ -11,6 +11,7 @@ CALL(int, close, (uint64_t context, int *left))
 CALL(int, next_async, (uint64_t context, struct ibv_async_event *event)) /* 1: there was one, which is counted */
 CALL(int, query_device, (uint64_t context, struct ibv_device_attr_ex *attr))
 CALL(int, query_port, (uint64_t context, int port, struct ibv_port_attr *attr))
+CALL(int, query_speed, (uint64_t context, int port, uint64_t *speed)) /* 100 Mbit/s */
 CALL(int, query_gid, (uint64_t context, int port, int index, struct ibv_gid_entry *entry))
 CALL(int, query_pkey, (uint64_t context, int port, int index, uint16_t *pkey))
 CALL(int, resolve_mac, (uint64_t context, struct ibv_ah_attr *attr, uint8_t *mac))

@@ -52,7 +52,7 @@ EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 
 	if (!before)
 		return;
-	TRY(cm_destroy_channel(HANDLE(rj_cm_channel, before)));
+	TRY(cm_destroy_channel(HIDDEN_HANDLE(rj_cm_channel, before)));
 	free(before);
 }
 
@@ -79,7 +79,7 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	if (sync && !(channel = rdma_create_event_channel()))
 		return -1;
 	i = new_id(channel, context, ps);
-	err = i ? TRY(cm_create_id(HANDLE(rj_cm_channel, channel), i, ps, &i->handle)) : ENOMEM;
+	err = i ? TRY(cm_create_id(HIDDEN_HANDLE(rj_cm_channel, channel), i, ps, &i->handle)) : ENOMEM;
 	if (err) {
 		free(i);
 		if (sync)
@@ -109,6 +109,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 		i->groups = g->next;
 		free(g);
 	}
+	rdma_freeaddrinfo(i->found);
 	free(i->requests_qp);
 	free(i);
 	return 0;
@@ -158,7 +159,7 @@ static int complete(struct rj_cm_id *i)
 	return fail(status < 0 ? -status : status);
 }
 
-static int called(struct rj_cm_id *i, int err) { return err ? fail(err) : complete(i); }
+int rj_cm_called(struct rj_cm_id *i, int err) { return err ? fail(err) : complete(i); }
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
@@ -171,12 +172,12 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct
 {
 	int err = TRY(cm_resolve_addr(of(id)->handle, src, dst, timeout_ms));
 
-	return called(of(id), err);
+	return rj_cm_called(of(id), err);
 }
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
-	return called(of(id), TRY(cm_resolve_route(of(id)->handle, timeout_ms)));
+	return rj_cm_called(of(id), TRY(cm_resolve_route(of(id)->handle, timeout_ms)));
 }
 
 EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
@@ -190,7 +191,7 @@ static int datagrams(struct rdma_cm_id *id) { return id->ps == RDMA_PS_UDP || id
 
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
-	return called(of(id), TRY(cm_connect(of(id)->handle, param)));
+	return rj_cm_called(of(id), TRY(cm_connect(of(id)->handle, param)));
 }
 
 EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
@@ -222,7 +223,7 @@ EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
-	return called(of(id), TRY(cm_disconnect(of(id)->handle)));
+	return rj_cm_called(of(id), TRY(cm_disconnect(of(id)->handle)));
 }
 
 EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece) { (void)id, (void)ece; return fail(EOPNOTSUPP); }
@@ -292,7 +293,7 @@ EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, voi
 	err = TRY(cm_join(i->handle, addr));
 	if (err)
 		forget(i, at);
-	return called(i, err);
+	return rj_cm_called(i, err);
 }
 
 EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
@@ -340,7 +341,7 @@ static int take(struct rdma_event_channel *channel, struct rj_cm_event *e, int *
 	int found;
 
 	pthread_mutex_lock(&c->taking);
-	found = TRY(cm_next(c->handle, e)) == 1;
+	found = ASK(cm_next(c->handle, e)) == 1;
 	if (found && e->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		*err = request(channel, e);
 	pthread_mutex_unlock(&c->taking);
@@ -413,7 +414,7 @@ EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 		return fail(EINVAL);
 	if (sync && !(channel = rdma_create_event_channel()))
 		return -1;
-	err = TRY(cm_migrate(i->handle, HANDLE(rj_cm_channel, channel)));
+	err = TRY(cm_migrate(i->handle, HIDDEN_HANDLE(rj_cm_channel, channel)));
 	if (err) {
 		if (sync)
 			rdma_destroy_event_channel(channel);
@@ -477,7 +478,7 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
 {
 #define EVENT(name) case name: return #name;
-	switch (event) {
+	switch ((int)event) {
 	EVENT(RDMA_CM_EVENT_ADDR_RESOLVED) EVENT(RDMA_CM_EVENT_ADDR_ERROR)
 	EVENT(RDMA_CM_EVENT_ROUTE_RESOLVED) EVENT(RDMA_CM_EVENT_ROUTE_ERROR)
 	EVENT(RDMA_CM_EVENT_CONNECT_REQUEST) EVENT(RDMA_CM_EVENT_CONNECT_RESPONSE)
@@ -486,6 +487,9 @@ EXPORT const char *rdma_event_str(enum rdma_cm_event_type event)
 	EVENT(RDMA_CM_EVENT_DISCONNECTED) EVENT(RDMA_CM_EVENT_DEVICE_REMOVAL)
 	EVENT(RDMA_CM_EVENT_MULTICAST_JOIN) EVENT(RDMA_CM_EVENT_MULTICAST_ERROR)
 	EVENT(RDMA_CM_EVENT_ADDR_CHANGE) EVENT(RDMA_CM_EVENT_TIMEWAIT_EXIT)
+	case RJ_CM_EVENT_ADDRINFO_RESOLVED: return "RDMA_CM_EVENT_ADDRINFO_RESOLVED";
+	case RJ_CM_EVENT_ADDRINFO_ERROR: return "RDMA_CM_EVENT_ADDRINFO_ERROR";
+	case RJ_CM_EVENT_USER: return "RDMA_CM_EVENT_USER";
 	}
 	return "UNKNOWN EVENT";
 }

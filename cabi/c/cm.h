@@ -9,4 +9,6 @@ struct ibv_pd *rj_cm_pd(struct ibv_context *context);  /* of ids that bring none
 void rj_cm_new_process(void);                          /* forgets the parent's devices */
 void rj_cm_wait(struct rj_cm_id *id);                  /* until all events are acknowledged */
 
+int rj_cm_called(struct rj_cm_id *id, int err);        /* waits for the event of a call that has begun, if the id is synchronous */
+
 #endif

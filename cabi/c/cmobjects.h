@@ -7,6 +7,9 @@
 #include "objects.h"
 #include <rdma/rdma_cma.h>
 
+/* Events that came after rdma-core 44. */
+enum { RJ_CM_EVENT_ADDRINFO_RESOLVED = RDMA_CM_EVENT_TIMEWAIT_EXIT + 1, RJ_CM_EVENT_ADDRINFO_ERROR, RJ_CM_EVENT_USER };
+
 struct rj_cm_channel {
 	struct rdma_event_channel channel;
 	uint64_t handle;
@@ -28,6 +31,7 @@ struct rj_cm_id {
 	struct rj_cm_group *groups;
 	struct ibv_qp_init_attr *requests_qp; /* rdma_create_ep: for the ids of requests */
 	struct ibv_pd *requests_pd;
+	struct rdma_addrinfo *found; /* by rdma_resolve_addrinfo, until the program asks */
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
 	uint32_t events_completed, events_reported;

@@ -171,7 +171,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 	int err;
 
 	if (flags)
-		return EOPNOTSUPP;
+		return rj_errno(EOPNOTSUPP);
 	err = TRY(query_gid(rj_context(context)->handle, port, index, &e));
 	if (err)
 		return err;
@@ -205,17 +205,6 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 	return n;
 }
 
-/* The private call of rdma-core's own libraries: RoCE v1 and InfiniBand are 0, RoCE v2 is 1. */
-EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type)
-{
-	struct ibv_gid_entry e;
-	int err = TRY(query_gid(rj_context(context)->handle, port, index, &e));
-
-	if (!err)
-		*type = e.gid_type == IBV_GID_TYPE_ROCE_V2;
-	return rj_failed(err);
-}
-
 EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
 	return rj_failed(TRY(query_pkey(rj_context(context)->handle, port, index, pkey)));
@@ -240,7 +229,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 	do {
 		if (read(context->async_fd, &one, sizeof one) != sizeof one)
 			return -1;
-	} while (TRY(next_async(rj_context(context)->handle, event)) != 1);
+	} while (ASK(next_async(rj_context(context)->handle, event)) != 1);
 	return 0;
 }
 
@@ -334,5 +323,5 @@ EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t h) { (void)pd, (
 EXPORT void ibv_unimport_mr(struct ibv_mr *mr) { (void)mr; }
 EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *c, uint32_t h) { (void)c, (void)h; return rj_fail(NULL, EOPNOTSUPP); }
 EXPORT void ibv_unimport_dm(struct ibv_dm *dm) { (void)dm; }
-EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece) { (void)qp, (void)ece; return EOPNOTSUPP; }
-EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece) { (void)qp; memset(ece, 0, sizeof *ece); return EOPNOTSUPP; }
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece) { (void)qp, (void)ece; return rj_errno(EOPNOTSUPP); }
+EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece) { (void)qp; memset(ece, 0, sizeof *ece); return rj_errno(EOPNOTSUPP); }

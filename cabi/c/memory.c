@@ -17,7 +17,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	err = TRY(alloc_pd(rj_context(context)->handle, &p->handle));
 	if (err)
 		return rj_fail(p, err);
-	p->pd.context = context;
+	p->pd.context = p->context = context;
 	p->pd.handle = (uint32_t)p->handle;
 	return &p->pd;
 }
@@ -28,7 +28,9 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 	int err = 0;
 
 	if (__atomic_load_n(&p->children, __ATOMIC_SEQ_CST))
-		return EBUSY;
+		return rj_errno(EBUSY);
+	if (!rj_pd_handle(pd))
+		return rj_errno(ENOENT);
 	if (!p->parent)
 		err = TRY(dealloc_pd(p->handle));
 	if (err)
@@ -60,7 +62,7 @@ struct ibv_td *rj_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 int rj_dealloc_td(struct ibv_td *td)
 {
 	if (__atomic_load_n(&((struct rj_td *)td)->users, __ATOMIC_SEQ_CST))
-		return EBUSY;
+		return rj_errno(EBUSY);
 	__atomic_sub_fetch(&rj_context(td->context)->domains, 1, __ATOMIC_SEQ_CST);
 	free(td);
 	return 0;
@@ -73,7 +75,7 @@ struct ibv_mr *rj_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iov
 
 	if (!m)
 		return NULL;
-	err = TRY(reg_mr(HANDLE(rj_pd, pd), addr, length, iova, access, m));
+	err = TRY(reg_mr(rj_pd_handle(pd), addr, length, iova, access, m));
 	if (err)
 		return rj_fail(m, err);
 	m->mr.context = pd->context;
@@ -114,11 +116,9 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	err = TRY(rereg_mr((struct rj_mr *)mr, flags, pd ? HANDLE(rj_pd, pd) : 0, addr, length, access));
-	if (err) {
-		errno = err;
+	err = TRY(rereg_mr((struct rj_mr *)mr, flags, pd ? rj_pd_handle(pd) : 0, addr, length, access));
+	if (err)
 		return IBV_REREG_MR_ERR_CMD;
-	}
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		mr->pd = pd;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
@@ -132,7 +132,7 @@ int rj_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 {
 	(void)pd;
 	if (flags & ~IBV_ADVISE_MR_FLAG_FLUSH || !list || !n || n > INT32_MAX) /* it is always done at once */
-		return EINVAL;
+		return rj_errno(EINVAL);
 	return TRY(advise_mr(advice, list, n));
 }
 
@@ -148,7 +148,7 @@ struct ibv_mw *rj_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 	if (!w)
 		return NULL;
-	err = TRY(alloc_mw(HANDLE(rj_pd, pd), type, w));
+	err = TRY(alloc_mw(rj_pd_handle(pd), type, w));
 	if (err)
 		return rj_fail(w, err);
 	w->mw.context = pd->context;
@@ -158,9 +158,23 @@ struct ibv_mw *rj_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	return &w->mw;
 }
 
+/* A window that is gone may still be named: what the headers look at in it stays for a while, so
+ * that the answer is an error. */
+static void *late(void *window)
+{
+	static void *gone[256];
+	static unsigned n;
+
+	return __atomic_exchange_n(&gone[__atomic_fetch_add(&n, 1, __ATOMIC_RELAXED) % 256], window, __ATOMIC_ACQ_REL);
+}
+
 int rj_dealloc_mw(struct ibv_mw *mw)
 {
-	return rj_gone(TRY(dealloc_mw(HANDLE(rj_mw, mw))), mw);
+	int err = TRY(dealloc_mw(HANDLE(rj_mw, mw)));
+
+	if (!err)
+		free(late(mw));
+	return err;
 }
 
 int rj_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
@@ -177,11 +191,13 @@ struct ibv_pd *rj_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
 
 	if (!attr->pd || attr->comp_mask & ~known)
 		return rj_fail(NULL, attr->pd ? EOPNOTSUPP : EINVAL);
+	if (!rj_pd_handle(attr->pd))
+		return rj_fail(NULL, ENOENT);
 	p = calloc(1, sizeof *p);
 	if (!p)
 		return NULL;
-	p->pd.context = context;
-	p->handle = HANDLE(rj_pd, attr->pd);
+	p->pd.context = p->context = context;
+	p->handle = rj_pd_handle(attr->pd);
 	p->pd.handle = attr->pd->handle;
 	p->parent = attr->pd;
 	p->td = attr->td;
@@ -199,7 +215,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 	if (!a)
 		return NULL;
-	err = TRY(create_ah(HANDLE(rj_pd, pd), attr, &a->handle));
+	err = TRY(create_ah(rj_pd_handle(pd), attr, &a->handle));
 	if (err)
 		return rj_fail(a, err);
 	a->ah.context = pd->context;

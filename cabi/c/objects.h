@@ -23,6 +23,7 @@ struct rj_context {
 struct rj_pd {
 	struct ibv_pd pd;
 	uint64_t handle;
+	struct ibv_context *context; /* as in pd, where programs can change it */
 	struct ibv_pd *parent; /* of a parent domain: what it stands for */
 	struct ibv_td *td;     /* of a parent domain: perhaps NULL */
 	int children;          /* parent domains */

@@ -2,86 +2,69 @@
 
 /* What rdma-core's libraries of hardware drivers, such as libmlx5.so.1, want of libibverbs in
  * private. Programs are linked with them (perftest, pyverbs), but here they have no device:
- * they must load, and whatever they might ask answers that it is not supported. */
+ * they must load, and whatever they might ask answers that it is not supported.
+ *
+ * A driver's library asks for the symbols in the version of the release that it came with. All of
+ * them are here side by side, as none of them does anything. */
 
-#include <errno.h>
-#include <stddef.h>
+#include "ramjet.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define CALL(name) EXPORT int name(void); EXPORT int name(void) { errno = EOPNOTSUPP; return EOPNOTSUPP; }
-#define OBJECT(name) EXPORT void *name(void); EXPORT void *name(void) { errno = EOPNOTSUPP; return NULL; }
-#define NOTHING(name) EXPORT void name(void); EXPORT void name(void) { }
+/* The assembler gives the stand-ins their names, and the linker's script hides their own. */
+#define STAND_IN(result) EXPORT __attribute__((used)) result
 
-NOTHING(verbs_register_driver_34)
-NOTHING(ibv_register_driver)
-NOTHING(verbs_set_ops)
-NOTHING(verbs_uninit_context)
-NOTHING(verbs_init_cq)
-NOTHING(__verbs_log)
-OBJECT(verbs_open_device)
-OBJECT(_verbs_init_and_alloc_context)
-CALL(__ioctl_final_num_attrs)
-CALL(execute_ioctl)
-CALL(ibv_cmd_advise_mr)
-CALL(ibv_cmd_alloc_dm)
-CALL(ibv_cmd_alloc_mw)
-CALL(ibv_cmd_alloc_pd)
-CALL(ibv_cmd_attach_mcast)
-CALL(ibv_cmd_close_xrcd)
-CALL(ibv_cmd_create_ah)
-CALL(ibv_cmd_create_counters)
-CALL(ibv_cmd_create_cq)
-CALL(ibv_cmd_create_cq_ex)
-CALL(ibv_cmd_create_flow)
-CALL(ibv_cmd_create_flow_action_esp)
-CALL(ibv_cmd_create_qp)
-CALL(ibv_cmd_create_qp_ex)
-CALL(ibv_cmd_create_qp_ex2)
-CALL(ibv_cmd_create_rwq_ind_table)
-CALL(ibv_cmd_create_srq)
-CALL(ibv_cmd_create_srq_ex)
-CALL(ibv_cmd_create_wq)
-CALL(ibv_cmd_dealloc_mw)
-CALL(ibv_cmd_dealloc_pd)
-CALL(ibv_cmd_dereg_mr)
-CALL(ibv_cmd_destroy_ah)
-CALL(ibv_cmd_destroy_counters)
-CALL(ibv_cmd_destroy_cq)
-CALL(ibv_cmd_destroy_flow)
-CALL(ibv_cmd_destroy_flow_action)
-CALL(ibv_cmd_destroy_qp)
-CALL(ibv_cmd_destroy_rwq_ind_table)
-CALL(ibv_cmd_destroy_srq)
-CALL(ibv_cmd_destroy_wq)
-CALL(ibv_cmd_detach_mcast)
-CALL(ibv_cmd_free_dm)
-CALL(ibv_cmd_get_context)
-CALL(ibv_cmd_modify_cq)
-CALL(ibv_cmd_modify_flow_action_esp)
-CALL(ibv_cmd_modify_qp)
-CALL(ibv_cmd_modify_qp_ex)
-CALL(ibv_cmd_modify_srq)
-CALL(ibv_cmd_modify_wq)
-CALL(ibv_cmd_open_qp)
-CALL(ibv_cmd_open_xrcd)
-CALL(ibv_cmd_poll_cq)
-CALL(ibv_cmd_post_recv)
-CALL(ibv_cmd_post_send)
-CALL(ibv_cmd_post_srq_recv)
-CALL(ibv_cmd_query_context)
-CALL(ibv_cmd_query_device_any)
-CALL(ibv_cmd_query_mr)
-CALL(ibv_cmd_query_port)
-CALL(ibv_cmd_query_qp)
-CALL(ibv_cmd_query_srq)
-CALL(ibv_cmd_read_counters)
-CALL(ibv_cmd_reg_dm_mr)
-CALL(ibv_cmd_reg_dmabuf_mr)
-CALL(ibv_cmd_reg_mr)
-CALL(ibv_cmd_req_notify_cq)
-CALL(ibv_cmd_rereg_mr)
-CALL(ibv_cmd_resize_cq)
+STAND_IN(int) rj_private_call(void) { return errno = EOPNOTSUPP; }
+STAND_IN(void *) rj_private_object(void) { return rj_fail(NULL, EOPNOTSUPP); }
+STAND_IN(void) rj_private_nothing(void) { }
 
-/* A flag that libraries of drivers set. */
-EXPORT extern _Bool verbs_allow_disassociate_destroy;
-_Bool verbs_allow_disassociate_destroy;
+/* A flag that they set. */
+EXPORT _Bool rj_private_allow_disassociate_destroy;
+
+/* RoCE v1 and InfiniBand are 0, RoCE v2 is 1. */
+STAND_IN(int) rj_private_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type)
+{
+	struct ibv_gid_entry e;
+	int err = TRY(query_gid(rj_context(context)->handle, port, index, &e));
+
+	if (!err)
+		*type = e.gid_type == IBV_GID_TYPE_ROCE_V2;
+	return rj_failed(err);
+}
+
+STAND_IN(const char *) rj_private_wr_opcode_str(enum ibv_wr_opcode op)
+{
+	static const char *const names[] = { "IBV_WR_RDMA_WRITE", "IBV_WR_RDMA_WRITE_WITH_IMM", "IBV_WR_SEND", "IBV_WR_SEND_WITH_IMM",
+		"IBV_WR_RDMA_READ", "IBV_WR_ATOMIC_CMP_AND_SWP", "IBV_WR_ATOMIC_FETCH_AND_ADD", "IBV_WR_LOCAL_INV", "IBV_WR_BIND_MW",
+		"IBV_WR_SEND_WITH_INV", "IBV_WR_TSO", "IBV_WR_DRIVER1", NULL, NULL, "IBV_WR_FLUSH", "IBV_WR_ATOMIC_WRITE" };
+
+	return (unsigned)op < sizeof names / sizeof *names && names[op] ? names[op] : "unknown";
+}
+
+#define SYMBOL(stand_in, name, at, release)                                              \
+	__asm__(".set rj_" #release "_" #name ", rj_private_" #stand_in "\n"             \
+		".globl rj_" #release "_" #name "\n"                                     \
+		".symver rj_" #release "_" #name ", " #name at "IBVERBS_PRIVATE_" #release);
+
+/* The releases whose private versions differ, from 22 on. One is the default, as a linker wants. */
+#define PRIVATE(stand_in, name)             \
+	SYMBOL(stand_in, name, "@", 22)     \
+	SYMBOL(stand_in, name, "@", 25)     \
+	SYMBOL(stand_in, name, "@", 33)     \
+	SYMBOL(stand_in, name, "@@", 34)    \
+	SYMBOL(stand_in, name, "@", 57)     \
+	SYMBOL(stand_in, name, "@", 59)     \
+	SYMBOL(stand_in, name, "@", 64)     \
+	SYMBOL(stand_in, name, "@", 65)
+#include "private.h"
+
+SYMBOL(nothing, verbs_register_driver_22, "@", 22)
+SYMBOL(nothing, verbs_register_driver_25, "@", 25)
+SYMBOL(nothing, verbs_register_driver_33, "@", 33)
+SYMBOL(nothing, verbs_register_driver_34, "@@", 34)
+SYMBOL(nothing, verbs_register_driver_57, "@", 57)
+SYMBOL(nothing, verbs_register_driver_59, "@", 59)
+SYMBOL(nothing, verbs_register_driver_64, "@", 64)
+SYMBOL(nothing, verbs_register_driver_65, "@", 65)
+
+/* Drivers of before that, which have a symbol of the public version. */
+EXPORT void ibv_register_driver(void);
+EXPORT void ibv_register_driver(void) { }

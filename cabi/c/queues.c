@@ -23,7 +23,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	return rj_gone(TRY(destroy_channel(HANDLE(rj_channel, channel))), channel);
+	return rj_gone(TRY(destroy_channel(HIDDEN_HANDLE(rj_channel, channel))), channel);
 }
 
 EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out, void **cq_context)
@@ -37,7 +37,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ou
 	do {
 		if (read(channel->fd, &one, sizeof one) != sizeof one)
 			return -1;
-	} while (!(q = r->next_completion(HANDLE(rj_channel, channel))));
+	} while (!(q = r->next_completion(HIDDEN_HANDLE(rj_channel, channel))));
 	*out = (struct ibv_cq *)q;
 	*cq_context = q->cq.cq_context;
 	return 0;
@@ -60,7 +60,7 @@ static struct rj_cq *create_cq(struct ibv_context *context, int cqe, void *cq_co
 	q->cq.context = context;
 	q->cq.channel = channel;
 	q->cq.cq_context = cq_context;
-	err = TRY(create_cq(rj_context(context)->handle, cqe, channel ? HANDLE(rj_channel, channel) : 0, q));
+	err = TRY(create_cq(rj_context(context)->handle, cqe, channel ? HIDDEN_HANDLE(rj_channel, channel) : 0, q));
 	if (err)
 		return rj_fail(q, err);
 	q->cq.handle = (uint32_t)q->handle;
@@ -105,7 +105,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	struct rj_cq *q = (struct rj_cq *)cq;
 	struct ibv_comp_channel *channel = cq->channel;
-	int err = TRY(destroy_cq(q->handle));
+	int err = TRY(destroy_cq(HANDLE(rj_cq, cq)));
 
 	if (err)
 		return err;
@@ -132,7 +132,7 @@ static struct ibv_srq *create_srq(struct ibv_pd *pd, void *srq_context, struct i
 	s->srq.context = pd->context;
 	s->srq.srq_context = srq_context;
 	s->srq.pd = pd;
-	err = TRY(create_srq(HANDLE(rj_pd, pd), attr, xrcd, cq, s));
+	err = TRY(create_srq(rj_pd_handle(pd), attr, xrcd, cq, s));
 	if (err)
 		return rj_fail(s, err);
 	s->srq.handle = (uint32_t)s->handle;
@@ -158,7 +158,7 @@ struct ibv_srq *rj_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 		return create_srq(attr->pd, attr->srq_context, &attr->attr, 0, 0);
 	if ((attr->comp_mask & need) != need || attr->srq_type != IBV_SRQT_XRC || !attr->xrcd || !attr->cq)
 		return rj_fail(NULL, EINVAL);
-	return create_srq(attr->pd, attr->srq_context, &attr->attr, HANDLE(rj_xrcd, attr->xrcd), HANDLE(rj_cq, attr->cq));
+	return create_srq(attr->pd, attr->srq_context, &attr->attr, HIDDEN_HANDLE(rj_xrcd, attr->xrcd), HANDLE(rj_cq, attr->cq));
 }
 
 EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
@@ -174,7 +174,7 @@ EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 {
 	struct rj_srq *s = (struct rj_srq *)srq;
-	int err = TRY(destroy_srq(s->handle));
+	int err = TRY(destroy_srq(HANDLE(rj_srq, srq)));
 
 	if (err)
 		return err;
@@ -196,6 +196,8 @@ EXPORT struct ibv_qp *rj_create_cm_qp(struct ibv_context *context, uint64_t id, 
 
 	if (attr->comp_mask & ~known)
 		return rj_fail(NULL, EOPNOTSUPP);
+	if (pd && !rj_pd_handle(pd))
+		return rj_fail(NULL, ENOENT);
 	q = calloc(1, sizeof *q);
 	if (!q)
 		return NULL;
@@ -215,9 +217,9 @@ EXPORT struct ibv_qp *rj_create_cm_qp(struct ibv_context *context, uint64_t id, 
 			return rj_fail(q, err);
 	}
 	if (id)
-		err = pd ? TRY(cm_create_qp(id, HANDLE(rj_pd, pd), attr, q)) : EINVAL;
+		err = pd ? TRY(cm_create_qp(id, rj_pd_handle(pd), attr, q)) : EINVAL;
 	else
-		err = TRY(create_qp(pd ? HANDLE(rj_pd, pd) : 0, xrcd ? HANDLE(rj_xrcd, xrcd) : 0, attr, q));
+		err = TRY(create_qp(pd ? rj_pd_handle(pd) : 0, xrcd ? HIDDEN_HANDLE(rj_xrcd, xrcd) : 0, attr, q));
 	if (err) {
 		rj_free_builder(q);
 		return rj_fail(q, err);
@@ -264,7 +266,7 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	struct rj_qp *q = (struct rj_qp *)qp;
-	int err = TRY(destroy_qp(q->handle));
+	int err = TRY(destroy_qp(HANDLE(rj_qp, qp)));
 
 	if (err)
 		return err;
@@ -309,13 +311,13 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 
 static int close_xrcd(struct ibv_xrcd *xrcd)
 {
-	return rj_gone(TRY(close_xrcd(HANDLE(rj_xrcd, xrcd))), xrcd);
+	return rj_gone(TRY(close_xrcd(HIDDEN_HANDLE(rj_xrcd, xrcd))), xrcd);
 }
 
 static int get_srq_num(struct ibv_srq *srq, uint32_t *num)
 {
 	*num = ((struct rj_srq *)srq)->num;
-	return *num ? 0 : EOPNOTSUPP;
+	return *num ? 0 : rj_errno(EOPNOTSUPP);
 }
 
 /* The hot calls: one crossing each, however long the list. */
@@ -354,7 +356,7 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
 	int err;
 
 	if (input && input->comp_mask)
-		return EINVAL;
+		return rj_errno(EINVAL);
 	err = TRY(query_device(rj_context(context)->handle, &a));
 	if (err)
 		return err;

@@ -33,17 +33,35 @@ static inline const struct rj_calls *rj(void)
 	return __builtin_expect(c != NULL, 1) ? c : rj_load();
 }
 
-/* TRY is the result of a call, an errno. */
-#define TRY(call) ({ const struct rj_calls *r_ = rj(); r_ ? r_->call : EIO; })
+/* ASK is the result of a call, and TRY that of one whose result is an errno, which errno has too. */
+#define ASK(call) ({ const struct rj_calls *r_ = rj(); r_ ? r_->call : EIO; })
+#define TRY(call) rj_errno(ASK(call))
 
 #define EXPORT __attribute__((visibility("default")))
+
+static inline int rj_errno(int err)
+{
+	if (__builtin_expect(err, 0))
+		errno = err;
+	return err;
+}
 
 static inline struct rj_context *rj_context(struct ibv_context *c)
 {
 	return (struct rj_context *)((char *)c - offsetof(struct rj_context, v.context));
 }
 
-#define HANDLE(type, p) (((struct type *)(p))->handle)
+/* HANDLE is the handle of an object that has one of its own in the struct that programs see. If
+ * that is not the same, somebody has changed it, or memory is taken for an object that is none: it
+ * is the handle of nothing then. */
+#define HANDLE(type, p) ({ struct type *p_ = (struct type *)(p); (uint32_t)p_->handle == (p)->handle ? p_->handle : 0; })
+#define HIDDEN_HANDLE(type, p) (((struct type *)(p))->handle) /* of the others */
+
+/* rj_pd_handle is that of a protection domain, whose context must be its own, too. */
+static inline uint64_t rj_pd_handle(struct ibv_pd *pd)
+{
+	return ((struct rj_pd *)pd)->context == pd->context ? HANDLE(rj_pd, pd) : 0;
+}
 
 /* fail sets errno and frees what could not become an object. */
 static inline void *rj_fail(void *p, int err)
@@ -64,16 +82,14 @@ static inline int rj_gone(int err, void *p)
 /* rj_failed tells of an errno as those calls do that return -1. */
 static inline int rj_failed(int err)
 {
-	if (!err)
-		return 0;
-	errno = err;
-	return -1;
+	return rj_errno(err) ? -1 : 0;
 }
 
 void rj_fill_context(struct rj_context *c); /* the operation tables */
 void rj_wait_events(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *done, uint32_t *reported);
 
 /* Operations that the headers call through tables. */
+struct ibv_mr *rj_reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access);
 int rj_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int rj_fill_qp(struct rj_qp *qp, uint64_t ops);
 void rj_free_builder(struct rj_qp *qp);
