@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/pion/sctp"
+
+	"github.com/ramjet-rdma/ramjet/internal/forkmark"
 )
 
 // sctpPort is where SCTP comes in UDP (RFC 6951).
@@ -73,6 +75,7 @@ func newSCTPMux(addr netip.Addr, asked func(*sctpPackets) bool) (*sctpMux, error
 	if err != nil {
 		return nil, err
 	}
+	forkmark.SetConn(udp)
 	udp.SetReadBuffer(4 << 20) // a wish
 	udp.SetWriteBuffer(4 << 20)
 	m := &sctpMux{udp: udp, zone: addr.Zone(), asked: asked, assocs: make(map[sctpKey]*sctpPackets), done: make(chan struct{}), packet: make([]byte, maxPacket+1)}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/forkmark"
 	"github.com/ramjet-rdma/ramjet/internal/softdev"
 )
 
@@ -67,6 +68,7 @@ func (n *network) socket(at netip.AddrPort) (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
+	forkmark.Set(fd)
 	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err == nil {
 		err = unix.Bind(fd, sa)
 	}

@@ -8,18 +8,16 @@
 #define _GNU_SOURCE
 #include "ramjet.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/un.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,13 +26,6 @@ EXPORT const struct rj_calls *rj_loaded;
 static struct rj_calls table;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static int loaded_before; /* by a process that this one was forked from */
-
-static void in_child(void)
-{
-	loaded_before |= rj_loaded != NULL;
-	rj_loaded = NULL;
-	pthread_mutex_init(&loading, NULL);
-}
 
 /* path finds the Go library beside the one that this function is in. */
 static int path(char *out, size_t room)
@@ -64,47 +55,64 @@ static int copy(char *name, size_t room)
 	return 0;
 }
 
-union name {
-	struct sockaddr any;
-	struct sockaddr_in in; /* whose port is where that of IPv6 is */
-	struct sockaddr_un un;
-	struct sockaddr_storage room;
-};
+/* mark is the receive timeout of Ramjet's sockets, see internal/forkmark. */
+enum { mark = 1470911 };
 
-/* ours says whether a socket is one of RoCEv2's port, or of the processes that share an address. */
-static int ours(int fd, const union name *at, socklen_t size)
+/* inherited says whether a descriptor is a socket of Ramjet, or holds a place among the
+ * processes that share an address. */
+static int inherited(const char *fd)
 {
-	static const char door[8] = "\0ramjet/";
-	int type = 0;
-	socklen_t n = sizeof type;
+	static const char board[] = "/memfd:ramjet-address";
+	char path[32], to[64];
+	struct timeval t;
+	socklen_t n = sizeof t;
 
-	switch (at->any.sa_family) {
-	case AF_INET: case AF_INET6:
-		return at->in.sin_port == htons(4791) && !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) && type == SOCK_DGRAM;
-	case AF_UNIX:
-		return size > offsetof(struct sockaddr_un, sun_path) + sizeof door && !memcmp(at->un.sun_path, door, sizeof door);
-	}
-	return 0;
+	if (!getsockopt(atoi(fd), SOL_SOCKET, SO_RCVTIMEO, &t, &n))
+		return t.tv_sec == mark;
+	snprintf(path, sizeof path, "/proc/self/fd/%s", fd);
+	return readlink(path, to, sizeof to) >= (ssize_t)sizeof board - 1 && !memcmp(to, board, sizeof board - 1);
 }
 
-/* close_inherited closes what was the parent's sockets. Nobody serves them here, and while they
- * are open nobody else can have the addresses of a parent that has ended. */
+struct dirent64_of_kernel { /* of getdents64(2) */
+	uint64_t ino;
+	int64_t off;
+	unsigned short reclen;
+	unsigned char type;
+	char name[];
+};
+
+/* close_inherited closes what was the parent's. Nobody serves it here, and while it is open
+ * nobody else can have the addresses of a parent that has ended, and its peers do not hear of
+ * its end. It runs in a child of a process with threads, so it allocates nothing. */
 static void close_inherited(void)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *e;
+	int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	union {
+		struct dirent64_of_kernel first;
+		char room[4096];
+	} entries;
+	long size, at;
 
-	while (dir && (e = readdir(dir))) {
-		int fd = e->d_name[0] == '.' ? -1 : atoi(e->d_name);
-		union name here, there;
-		socklen_t nhere = sizeof here, nthere = sizeof there;
+	while (dir >= 0 && (size = syscall(SYS_getdents64, dir, &entries, sizeof entries)) > 0)
+		for (at = 0; at < size;) {
+			const struct dirent64_of_kernel *e = (const void *)(entries.room + at);
 
-		if ((!getsockname(fd, &here.any, &nhere) && ours(fd, &here, nhere)) ||
-		    (!getpeername(fd, &there.any, &nthere) && there.any.sa_family == AF_UNIX && ours(fd, &there, nthere)))
-			close(fd);
+			if (e->name[0] != '.' && atoi(e->name) != dir && inherited(e->name))
+				close(atoi(e->name));
+			at += e->reclen;
+		}
+	if (dir >= 0)
+		close(dir);
+}
+
+static void in_child(void)
+{
+	if (rj_loaded) {
+		loaded_before = 1;
+		close_inherited();
 	}
-	if (dir)
-		closedir(dir);
+	rj_loaded = NULL;
+	pthread_mutex_init(&loading, NULL);
 }
 
 static int load(void)
@@ -117,8 +125,6 @@ static int load(void)
 
 	if (path(name, sizeof name) || (loaded_before && copy(name, sizeof name)))
 		return -1;
-	if (loaded_before)
-		close_inherited();
 	/* The program's signals are for its own threads, not for Go's, whose stacks are small.
 	 * What is blocked while the runtime starts is blocked in all of its threads, but for the
 	 * faults, which it needs itself. */

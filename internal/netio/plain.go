@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/forkmark"
 )
 
 // plainSlots is how many datagrams the plain socket holds for Recv; further
@@ -63,6 +65,7 @@ func listenPlain(local netip.AddrPort, o Options) (transport, netip.AddrPort, er
 	if err != nil {
 		return nil, netip.AddrPort{}, err
 	}
+	forkmark.SetConn(conn)
 	p := &plain{
 		conn:   conn,
 		feats:  Features{MaxSegments: defaultSegments, Batch: plainSlots},

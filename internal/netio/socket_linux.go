@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/forkmark"
 )
 
 // batched is a socket that Go's network poller does not know.
@@ -103,6 +105,7 @@ func (s *batched) open(local netip.AddrPort, o Options, reuse int) (int, error) 
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
+	forkmark.Set(fd)
 	if err := s.prepare(fd, local, o, reuse); err != nil {
 		unix.Close(fd)
 		return -1, err

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/forkmark"
 )
 
 const (
@@ -39,6 +41,8 @@ func newCommon(sockets []int) (*common, error) {
 			c.close()
 			return nil, os.NewSyscallError("socketpair", err)
 		}
+		forkmark.Set(pair[0])
+		forkmark.Set(pair[1])
 		_ = unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUF, boxSize) // may give less
 		c.fds[Slots+slot], c.fds[2*Slots+slot] = pair[0], pair[1]
 	}

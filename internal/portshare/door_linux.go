@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/forkmark"
 )
 
 var (
@@ -56,7 +58,9 @@ func openDoor(name string) (door *net.UnixListener, number uint64, err error) {
 	var random [8]byte
 	rand.Read(random[:])
 	number = binary.NativeEndian.Uint64(random[:])
-	door, err = net.ListenUnix("unixpacket", doorAddr(name, number))
+	if door, err = net.ListenUnix("unixpacket", doorAddr(name, number)); err == nil {
+		forkmark.SetConn(door)
+	}
 	return door, number, err
 }
 
@@ -92,6 +96,7 @@ func knock(name string, number uint64, want byte) (c *net.UnixConn, pid int, err
 	if err != nil {
 		return nil, 0, ErrNobody
 	}
+	forkmark.SetConn(c)
 	cred, err := credentials(c)
 	if err != nil || int(cred.Uid) != os.Geteuid() {
 		c.Close()
