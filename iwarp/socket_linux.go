@@ -68,7 +68,6 @@ func (n *network) socket(at netip.AddrPort) (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
-	forkmark.Set(fd)
 	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err == nil {
 		err = unix.Bind(fd, sa)
 	}
@@ -86,6 +85,7 @@ func (n *network) socket(at netip.AddrPort) (int, error) {
 
 // newLink takes a connected or connecting socket.
 func (n *network) newLink(fd int, to netip.AddrPort) (*link, error) {
+	forkmark.Set(fd)
 	for _, o := range [...]struct{ level, name, value int }{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepBeat},
@@ -269,6 +269,7 @@ func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, erro
 	if err != nil {
 		return nil, err
 	}
+	forkmark.Set(fd)
 	if err = unix.Listen(fd, backlog); err == nil {
 		err = n.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN)
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // seconds is the mark: a receive timeout that nobody sets, of sockets that do not block and so
-// have no use for one. What a listening socket accepts has it too.
+// have no use for one. Accepted sockets do not have
+// their listener's.
 const seconds = 1_470_911
 
 // Set marks a socket that does not block. Should that fail, a forked child keeps it.
