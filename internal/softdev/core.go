@@ -29,6 +29,7 @@ type core struct {
 	memory *memory.Table
 	cqs    map[*cq]struct{}
 	nextPD memory.PD
+	counts counts
 	closed bool
 	event  func(verbs.EventType, int)
 

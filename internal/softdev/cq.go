@@ -24,6 +24,9 @@ func (d *core) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	if d.closed {
 		return nil, verbs.ErrClosed
 	}
+	if len(d.cqs) >= maxObjects {
+		return nil, errTooMany
+	}
 	c := &cq{dev: d, q: queue.NewCQ(cqe, ev), events: ev}
 	d.cqs[c] = struct{}{}
 	return c, nil

@@ -9,19 +9,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Limits of every device in software.
-const (
-	maxQP      = 1 << 16
-	maxWR      = 1 << 14
-	maxSGE     = 32
-	maxInline  = 1 << 12
-	maxCQE     = 1 << 22
-	maxSRQWR   = 1 << 16
-	maxObjects = 1 << 20
-	maxAtomics = 128
-	maxMessage = 1 << 31
-)
-
 // Device is a verbs device: an engine and a port.
 type Device struct {
 	core

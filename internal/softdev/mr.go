@@ -35,8 +35,12 @@ func (p *domain) newMR(make func(*memory.Table) (*memory.Region, error)) (verbs.
 	if p.dev.closed {
 		return nil, verbs.ErrClosed
 	}
+	if err := p.dev.counts.regions.add(); err != nil {
+		return nil, err
+	}
 	r, err := make(p.dev.memory)
 	if err != nil {
+		p.dev.counts.regions.remove()
 		return nil, err
 	}
 	return &mr{p.dev, r}, nil
@@ -68,6 +72,7 @@ func (m *mr) Dereg() error {
 	defer m.dev.mu.Unlock()
 	err := m.dev.memory.Deregister(m.region)
 	if err == nil {
+		m.dev.counts.regions.remove()
 		m.dev.watch.notify() // whoever waits for the region sees that it is gone
 	}
 	return err
@@ -155,6 +160,9 @@ func (p *domain) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 	if p.dev.closed {
 		return nil, verbs.ErrClosed
 	}
+	if err := p.dev.counts.windows.add(); err != nil {
+		return nil, err
+	}
 	return &mw{p.dev, p.dev.memory.AllocWindow(p.num, t)}, nil
 }
 
@@ -171,5 +179,6 @@ func (m *mw) Dealloc() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
 	m.dev.memory.FreeWindow(m.window)
+	m.dev.counts.windows.remove()
 	return nil
 }

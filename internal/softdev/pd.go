@@ -23,14 +23,22 @@ func (d *core) newDomain() (domain, error) {
 	if d.closed {
 		return domain{}, verbs.ErrClosed
 	}
+	if err := d.counts.domains.add(); err != nil {
+		return domain{}, err
+	}
 	d.nextPD++
 	return domain{dev: d, num: d.nextPD}, nil
 }
 
 func (p *domain) number() memory.PD { return p.num }
 
-// Dealloc has nothing to free: what was made from the domain is gone.
-func (p *domain) Dealloc() error { return nil }
+// Dealloc has little to free: what was made from the domain is gone.
+func (p *domain) Dealloc() error {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	p.dev.counts.domains.remove()
+	return nil
+}
 
 // pd is a protection domain.
 type pd struct {
@@ -39,7 +47,10 @@ type pd struct {
 }
 
 // ah is an address handle.
-type ah struct{ vector *ibta.Vector }
+type ah struct {
+	dev    *Device
+	vector *ibta.Vector
+}
 
 func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	p.dev.mu.Lock()
@@ -51,14 +62,22 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ah{&ibta.Vector{Attr: attr, Route: route}}, nil
+	if err := p.dev.counts.handles.add(); err != nil {
+		return nil, err
+	}
+	return &ah{p.dev, &ibta.Vector{Attr: attr, Route: route}}, nil
 }
 
 // Vector returns the resolved address vector.
 func (a *ah) Vector() *ibta.Vector { return a.vector }
 
-// Destroy has nothing to free: datagrams that were posted hold the vector.
-func (a *ah) Destroy() error { return nil }
+// Destroy frees the handle; datagrams that were posted hold the vector.
+func (a *ah) Destroy() error {
+	a.dev.mu.Lock()
+	defer a.dev.mu.Unlock()
+	a.dev.counts.handles.remove()
+	return nil
+}
 
 // xrcd is an XRC domain.
 type xrcd struct {
@@ -73,6 +92,9 @@ func (d *Device) OpenXRCD() (verbs.XRCDDriver, error) {
 	if d.closed {
 		return nil, verbs.ErrClosed
 	}
+	if err := d.counts.xrcDomains.add(); err != nil {
+		return nil, err
+	}
 	return &xrcd{dev: d, domain: ibta.Domain{Queues: make(map[uint32]*ibta.RecvQueue)}}, nil
 }
 
@@ -80,4 +102,9 @@ func (x *xrcd) CreateTargetQP(spec verbs.QPSpec) (verbs.QPDriver, error) {
 	return x.dev.createQP(0, &x.domain, &spec)
 }
 
-func (x *xrcd) Close() error { return nil }
+func (x *xrcd) Close() error {
+	x.dev.mu.Lock()
+	defer x.dev.mu.Unlock()
+	x.dev.counts.xrcDomains.remove()
+	return nil
+}

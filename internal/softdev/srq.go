@@ -43,6 +43,9 @@ func (p *domain) createSRQ(spec *verbs.SRQSpec) (*srq, error) {
 	if d.closed {
 		return nil, verbs.ErrClosed
 	}
+	if err := d.counts.queues.add(); err != nil {
+		return nil, err
+	}
 	s := &srq{dev: d, events: spec.Events}
 	s.queue = queue.RecvQueue{PD: p.num, MaxWR: spec.MaxWR, MaxSGE: spec.MaxSGE, Shared: true, Owner: s}
 	return s, nil
@@ -94,6 +97,7 @@ func (s *srq) Num() uint32 { return s.queue.Num }
 func (s *srq) Destroy() error {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
+	s.dev.counts.queues.remove()
 	if s.domain != nil {
 		delete(s.domain.Queues, s.queue.Num)
 	}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// The limits that a device tells are those that it has: one object more is ErrNoMemory, and
+// there is room again when one is closed.
+func TestLimits(t *testing.T) {
+	var h hub
+	dev := verbs.NewDevice(New("test", "test", 1, h.newPort()))
+	defer dev.Close()
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr, self := dev.Query(), h.newPort().gid
+	for _, c := range []struct {
+		kind   string
+		limit  int
+		others int // of this kind that there are already
+		create func() (io.Closer, error)
+	}{
+		{"PD", attr.MaxPD, 1, func() (io.Closer, error) { return dev.AllocPD() }},
+		{"MR", attr.MaxMR, 0, func() (io.Closer, error) { return pd.RegMR(nil, 0) }},
+		{"MW", attr.MaxMW, 0, func() (io.Closer, error) { return pd.AllocMW(verbs.MWType2) }},
+		{"CQ", attr.MaxCQ, 0, func() (io.Closer, error) { return dev.CreateCQ(1, nil) }},
+		{"SRQ", attr.MaxSRQ, 0, func() (io.Closer, error) { return pd.CreateSRQ(verbs.SRQInit{MaxWR: 1}) }},
+		{"AH", attr.MaxAH, 0, func() (io.Closer, error) { return pd.CreateAH(verbs.AHAttr{DGID: self}) }},
+		{"XRCD", attr.MaxXRCD, 0, func() (io.Closer, error) { return dev.OpenXRCD() }},
+	} {
+		var all []io.Closer
+		for range c.limit - c.others {
+			o, err := c.create()
+			if err != nil {
+				t.Fatalf("%s %d of %d: %v", c.kind, len(all), c.limit, err)
+			}
+			all = append(all, o)
+		}
+		if _, err := c.create(); !errors.Is(err, verbs.ErrNoMemory) {
+			t.Errorf("%s: one more than %d: %v", c.kind, c.limit, err)
+		}
+		if err := all[0].Close(); err != nil {
+			t.Error(err)
+		}
+		if all[0], err = c.create(); err != nil {
+			t.Errorf("%s: after one was closed: %v", c.kind, err)
+		}
+		for _, o := range all {
+			if err := o.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
