@@ -64,21 +64,6 @@ func rj_dealloc_pd(h C.uint64_t) C.int {
 	return ok
 }
 
-// Access flags of C beyond verbs.HugePages, which have the same bits up to there.
-const (
-	optionalFirst = C.IBV_ACCESS_RELAXED_ORDERING
-	optionalRange = 0x3ff << 20 // those that a device may ignore
-)
-
-// access converts flags; false: there is one that is not known.
-func access(flags uint32) (verbs.Access, bool) {
-	a := verbs.Access(flags & (uint32(verbs.HugePages)<<1 - 1))
-	if flags&optionalFirst != 0 {
-		a |= verbs.RelaxedOrdering
-	}
-	return a, flags&^(uint32(verbs.HugePages)<<1-1|optionalRange) == 0
-}
-
 //export rj_reg_mr
 func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, flags C.uint, out *C.struct_rj_mr) C.int {
 	p := pds.get(uint64(h))
@@ -86,7 +71,7 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 		return enoent
 	}
 	a, known := access(uint32(flags))
-	if !known || length == 0 {
+	if !known {
 		return einval
 	}
 	if a&verbs.OnDemand != 0 && addr == nil && uint64(length) == 1<<64-1 { // the implicit region
@@ -109,6 +94,9 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 // pinnable says whether memory could be pinned for what a region allows. On demand, it may
 // come later.
 func pinnable(addr uintptr, length uint64, a verbs.Access) error {
+	if length == 0 {
+		return nil
+	}
 	if a&verbs.OnDemand == 0 {
 		return mapped(addr, length, a&verbs.LocalWrite != 0)
 	}
@@ -142,9 +130,6 @@ func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Poi
 	}
 	if f&verbs.ReregTranslation == 0 {
 		addr, length = unsafe.Pointer(unsafe.SliceData(mr.Bytes())), C.size_t(mr.Len())
-	}
-	if length == 0 {
-		return einval
 	}
 	if f&(verbs.ReregTranslation|verbs.ReregAccess) != 0 {
 		if err := pinnable(uintptr(addr), uint64(length), a); err != nil {
@@ -247,7 +232,7 @@ func rj_bind_mw(h C.uint64_t, w *C.struct_rj_mw, bind *C.struct_ibv_mw_bind) C.i
 
 func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
 	a, known := access(b.access)
-	a &^= verbs.LocalWrite // which means nothing for a window
+	a &^= verbs.LocalWrite | verbs.RelaxedOrdering // which mean nothing for a window
 	info := verbs.MWBindInfo{MW: mw, RKey: verbs.Key(key), Addr: b.addr, Length: b.length, Access: a}
 	if b.mr != nil {
 		c := (*C.struct_rj_mr)(b.mr)

@@ -54,18 +54,14 @@ func setAH(c *C.struct_ibv_ah_attr, a *verbs.AHAttr) {
 	c.grh.hop_limit, c.grh.traffic_class = C.uint8_t(a.HopLimit), C.uint8_t(a.TrafficClass)
 }
 
-// regionOnly are access flags that say something of regions; programs give them to queue
-// pairs too, where they have no meaning.
-const regionOnly = verbs.MWBind | verbs.ZeroBased | verbs.OnDemand | verbs.HugePages
-
 // low24 are the bits of a PSN and of a queue pair's number. Drivers drop what is above them,
 // and programs begin with any random number.
 const low24 = 1<<24 - 1
 
-// qpAttr reads what the mask names.
-func qpAttr(c *C.struct_ibv_qp_attr) verbs.QPAttr {
+// qpAttr reads what the mask names, but for the access flags.
+func qpAttr(c *C.struct_ibv_qp_attr, access verbs.Access) verbs.QPAttr {
 	return verbs.QPAttr{State: verbs.QPState(c.qp_state), CurState: verbs.QPState(c.cur_qp_state),
-		SQDAsyncNotify: c.en_sqd_async_notify != 0, Access: verbs.Access(c.qp_access_flags) &^ regionOnly, PKeyIndex: uint16(c.pkey_index),
+		SQDAsyncNotify: c.en_sqd_async_notify != 0, Access: access, PKeyIndex: uint16(c.pkey_index),
 		Port: int(c.port_num), QKey: verbs.QKey(c.qkey), AH: ahAttr(&c.ah_attr), PathMTU: verbs.MTU(c.path_mtu),
 		Timeout: uint8(c.timeout), RetryCount: uint8(c.retry_cnt), RNRRetry: uint8(c.rnr_retry), RQPSN: verbs.PSN(c.rq_psn & low24),
 		SQPSN: verbs.PSN(c.sq_psn & low24), MaxRdAtomic: uint8(c.max_rd_atomic), MaxDestRdAtomic: uint8(c.max_dest_rd_atomic),
@@ -74,7 +70,7 @@ func qpAttr(c *C.struct_ibv_qp_attr) verbs.QPAttr {
 }
 
 func setAttr(c *C.struct_ibv_qp_attr, a *verbs.QPAttr) {
-	*c = C.struct_ibv_qp_attr{qp_state: uint32(a.State), cur_qp_state: uint32(a.State), qp_access_flags: C.uint(a.Access),
+	*c = C.struct_ibv_qp_attr{qp_state: uint32(a.State), cur_qp_state: uint32(a.State), qp_access_flags: accessOf(a.Access),
 		pkey_index: C.uint16_t(a.PKeyIndex), port_num: C.uint8_t(max(a.Port, 1)), qkey: C.uint32_t(a.QKey),
 		path_mtu: uint32(a.PathMTU), timeout: C.uint8_t(a.Timeout), retry_cnt: C.uint8_t(a.RetryCount),
 		rnr_retry: C.uint8_t(a.RNRRetry), rq_psn: C.uint32_t(a.RQPSN), sq_psn: C.uint32_t(a.SQPSN),
@@ -91,10 +87,11 @@ func rj_modify_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, mask C.int) C
 		return enoent
 	}
 	m, known := qpMask(uint32(mask))
-	if !known || m&verbs.MaskAH != 0 && attr.ah_attr.port_num == 0 {
+	access, allowed := qpAccess(uint32(attr.qp_access_flags))
+	if !known || m&verbs.MaskAH != 0 && attr.ah_attr.port_num == 0 || m&verbs.MaskAccess != 0 && !allowed {
 		return einval
 	}
-	if err := q.Modify(qpAttr(attr), m&^ofOtherSide[q.Type()]); err != nil {
+	if err := q.Modify(qpAttr(attr, access), m&^ofOtherSide[q.Type()]); err != nil {
 		return errno(err)
 	}
 	if m&verbs.MaskState != 0 {

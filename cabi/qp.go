@@ -177,7 +177,8 @@ func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_sen
 	first := (*cSendWR)(unsafe.Pointer(wr))
 	q.sends, q.data = q.sends[:0], q.data[:0]
 	valid := true
-	for w := first; w != nil && valid; w = w.next {
+	maxWR := int(q.init.cap.max_send_wr) // a list that is longer is read one further only: it may be a circle
+	for w := first; w != nil && valid && len(q.sends) <= maxWR; w = w.next {
 		i := len(q.sends)
 		q.sends = slices.Grow(q.sends, 1)[:i+1]
 		if valid = q.convert(w, &q.sends[i]); !valid {
@@ -216,7 +217,7 @@ func rj_post_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv_rec
 	q.recvMu.Lock()
 	defer q.recvMu.Unlock()
 	first := (*cRecvWR)(unsafe.Pointer(wr))
-	q.recvs = recvList(q.recvs[:0], first)
+	q.recvs = recvList(q.recvs[:0], first, int(q.init.cap.max_recv_wr))
 	n, err := q.PostRecvList(q.recvs)
 	if err != nil {
 		*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first.at(n)))

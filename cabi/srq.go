@@ -187,6 +187,9 @@ func rj_destroy_srq(h C.uint64_t) C.int {
 	return ok
 }
 
+// maxSRQList is more than any shared receive queue has room for.
+const maxSRQList = 1 << 16
+
 //export rj_post_srq_recv
 func rj_post_srq_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
 	s := srqs.get(uint64(h))
@@ -196,7 +199,7 @@ func rj_post_srq_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := (*cRecvWR)(unsafe.Pointer(wr))
-	s.wrs = recvList(s.wrs[:0], first)
+	s.wrs = recvList(s.wrs[:0], first, maxSRQList)
 	n, err := s.PostRecvList(s.wrs)
 	if err != nil {
 		*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first.at(n)))

@@ -94,8 +94,10 @@ func sgl(p *verbs.SGE, n int32) []verbs.SGE {
 
 var tooLong [maxSGL + 1]verbs.SGE
 
-func recvList(wrs []verbs.RecvWR, w *cRecvWR) []verbs.RecvWR {
-	for ; w != nil; w = w.next {
+// recvList reads a list of receives, and of one that is longer than its queue only one more:
+// a list may be a circle.
+func recvList(wrs []verbs.RecvWR, w *cRecvWR, maxWR int) []verbs.RecvWR {
+	for ; w != nil && len(wrs) <= maxWR; w = w.next {
 		wrs = append(wrs, verbs.RecvWR{ID: w.id, SGL: sgl(w.sgl, w.numSGE)})
 	}
 	return wrs
@@ -168,7 +170,7 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 			return false
 		}
 		to.Bind = &info
-		mw.mw.rkey = C.uint32_t(w.mwKey)
+		mw.mw.rkey = mw.mw.rkey&^0xff | C.uint32_t(w.mwKey)&0xff // as the device does
 	default:
 		if q.Type() != verbs.UD {
 			break

@@ -51,13 +51,27 @@ READ(uint8_t, read_sl, wc.sl)
 READ(uint8_t, read_dlid_path_bits, wc.dlid_path_bits)
 READ(uint64_t, read_timestamp, timestamp)
 
+/* The two clocks cannot be read at once, so their distance is one of many that are all a little
+ * wrong. It is kept until it is wrong by more than the reading explains. Times of completions go
+ * backwards only where the wall clock was set back. */
 static uint64_t read_wallclock(struct ibv_cq_ex *cq)
 {
+	const int64_t millisecond = 1000000, second = 1000000000;
 	struct rj_cq *q = (struct rj_cq *)cq;
 	struct timespec now;
+	int64_t distance;
+	uint64_t t;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec - (rj()->clock(rj_context(q->cq.context)->handle) - q->timestamp);
+	distance = now.tv_sec * second + now.tv_nsec - (int64_t)rj()->clock(rj_context(q->cq.context)->handle);
+	if (llabs(distance - q->wall_distance) > second)
+		q->wall_time = 0;
+	if (llabs(distance - q->wall_distance) > millisecond)
+		q->wall_distance = distance;
+	t = q->timestamp + (uint64_t)q->wall_distance;
+	if (t > q->wall_time)
+		q->wall_time = t;
+	return q->wall_time;
 }
 
 void rj_fill_cq(struct rj_cq *q, uint64_t fields)

@@ -68,6 +68,8 @@ struct rj_cq {
 	pthread_mutex_t polling; /* from ibv_start_poll to ibv_end_poll */
 	struct ibv_wc wc;        /* of the poll under way */
 	uint64_t timestamp;
+	int64_t wall_distance;   /* from timestamps to the wall clock */
+	uint64_t wall_time;      /* of the last completion that was asked for it */
 };
 
 struct rj_srq {
