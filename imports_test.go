@@ -29,7 +29,7 @@ var layers = map[string][]string{
 	"cm":                   {"internal/ibcm", "verbs", "wire/"},
 	"iwarp":                {"internal/forkmark", "internal/rdmap", "internal/softdev", "verbs", "wire/"},
 	"roce":                 {"internal/ibta", "internal/memory", "internal/netio", "internal/portshare", "internal/softdev", "trace", "verbs", "wire/"},
-	"internal/memory":      {"verbs"},
+	"internal/memory":      {"verbs", "wire/crc"},
 	"internal/queue":       {"internal/memory", "verbs"},
 	"internal/ibta":        {"internal/memory", "internal/queue", "verbs", "wire/"},
 	"internal/rdmap":       {"internal/memory", "internal/queue", "verbs", "wire/"},

@@ -39,7 +39,6 @@ const (
 	noRNR     = "a message without a receive waits in the stream, while its work request has completed"
 	noSilence = "a queue pair in ERR is not silent: its stream has ended"
 	noSelf    = "a stream has two ends: a queue pair cannot be both"
-	noCopy    = "a response that was not copied cannot be ended by a Terminate once its memory is gone: the stream is reset"
 	noRight   = "RFC 5040 reports what a queue pair does not allow as an access violation"
 )
 

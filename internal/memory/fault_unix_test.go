@@ -57,6 +57,15 @@ func TestUnmapped(t *testing.T) {
 			_, ok := gather.Next(4096)
 			return ok
 		},
+		"read": func() bool {
+			gather.Seek(0)
+			return gather.Read(make([]byte, 5000))
+		},
+		"read with a CRC": func() bool {
+			gather.Seek(0)
+			_, ok := gather.ReadCRC(make([]byte, 5000), 0)
+			return ok
+		},
 		"scatter": func() bool {
 			gather.Seek(0)
 			return gather.Write(table, make([]byte, 8000))

@@ -12,8 +12,9 @@
 //	NextFPDUs, Sent   what is to be sent next, and how much of it TCP took
 //	Ending            nothing follows what was sent: close the stream
 //
-// Bytes of a long message whose header has been checked go straight to the memory that it
-// names; everything else passes through one buffer of the device.
+// All bytes pass through memory of the device's own, both ways. The program's memory is read
+// once, when an FPDU is made of it, and written once, when the FPDU's CRC has been checked: it
+// may change at any time, or vanish (docs/decisions/0011-copies-of-streams.md).
 //
 // # Files
 //

@@ -20,140 +20,108 @@ type fpdu struct {
 
 // open begins an FPDU of a segment with n bytes of payload.
 func (q *QP) open(b *Batch, h *iwarp.Header, n int) fpdu {
-	f := fpdu{q: q, b: b, ulen: h.Len() + n}
+	f := fpdu{q: q, b: b, ulen: h.Len() + n, start: q.tx.queued}
+	if f.atMarker() {
+		f.start += iwarp.MarkerLen // the one before an FPDU points to its begin
+	}
 	h.DDP, h.RDMAP = iwarp.DDPVersion, iwarp.RDMAPVersion
-	if q.MarkersOut && q.tx.queued%iwarp.MarkerInterval == 0 {
-		f.raw(iwarp.Marker(0).Append(b.grab(iwarp.MarkerLen)[:0]))
-	}
-	f.start = q.tx.queued
-	if q.MarkersOut {
-		var head [iwarp.LengthLen + iwarp.UntaggedLen]byte
-		binary.BigEndian.PutUint16(head[:], uint16(f.ulen))
-		f.put(h.Append(head[:iwarp.LengthLen]))
-	} else {
-		head := b.grab(iwarp.LengthLen + h.Len())
-		binary.BigEndian.PutUint16(head, uint16(f.ulen))
-		h.Append(head[:iwarp.LengthLen])
-		f.raw(head)
-	}
+	var head [iwarp.LengthLen + iwarp.UntaggedLen]byte
+	binary.BigEndian.PutUint16(head[:], uint16(f.ulen))
+	f.put(h.Append(head[:iwarp.LengthLen]))
 	return f
 }
 
-// raw counts bytes of the batch into the stream and the CRC.
-func (f *fpdu) raw(s []byte) {
-	f.q.tx.queued += uint64(len(s))
+// atMarker reports whether a marker comes next in the stream (RFC 5044 section 4.3).
+func (f *fpdu) atMarker() bool {
+	return f.q.MarkersOut && f.q.tx.queued%iwarp.MarkerInterval == 0
+}
+
+// marker appends a marker.
+func (f *fpdu) marker() {
+	at := f.q.tx.queued
+	m := iwarp.Marker(0)
+	if at > f.start {
+		m = iwarp.Marker(at - f.start)
+	}
+	s := f.b.grab(iwarp.MarkerLen)
+	m.Append(s[:0])
+	f.q.tx.queued += iwarp.MarkerLen
 	if f.q.CRC {
 		f.crc = iwarp.UpdateCRC(f.crc, s)
 	}
 }
 
-// put copies bytes into the FPDU, with markers between them.
+// room appends up to n bytes, as many as there are before the next marker, for the caller to
+// fill.
+func (f *fpdu) room(n int) []byte {
+	if f.atMarker() {
+		f.marker()
+	}
+	if f.q.MarkersOut {
+		n = min(n, iwarp.MarkerInterval-int(f.q.tx.queued%iwarp.MarkerInterval))
+	}
+	f.q.tx.queued += uint64(n)
+	return f.b.grab(n)
+}
+
+// put appends bytes of the engine's own.
 func (f *fpdu) put(s []byte) {
-	for f.q.MarkersOut && len(s) > 0 {
-		at := int(f.q.tx.queued % iwarp.MarkerInterval)
-		if at == 0 {
-			f.raw(iwarp.Marker(f.q.tx.queued - f.start).Append(f.b.grab(iwarp.MarkerLen)[:0]))
-			at = iwarp.MarkerLen
+	for len(s) > 0 {
+		to := f.room(len(s))
+		copy(to, s)
+		if f.q.CRC {
+			f.crc = iwarp.UpdateCRC(f.crc, to)
 		}
-		n := min(len(s), iwarp.MarkerInterval-at)
-		f.copy(s[:n])
-		s = s[n:]
-	}
-	if len(s) > 0 {
-		f.copy(s)
+		s = s[len(to):]
 	}
 }
 
-func (f *fpdu) copy(s []byte) {
-	to := f.b.grab(len(s))
-	f.q.tx.queued += uint64(len(s))
-	f.crc = f.q.copy(f.crc, to, s)
-}
-
-// refer takes memory into the FPDU without a copy.
-func (f *fpdu) refer(s memory.Span) {
-	b, _ := s.Part(0, s.Len())
-	f.b.refer(s, b)
-	f.raw(b)
+// gather appends the next n bytes of registered memory. The CRC is made of what was copied, in
+// the same pass. False: memory of it is not there any more.
+func (f *fpdu) gather(from *memory.Cursor, n int) (ok bool) {
+	for n > 0 {
+		to := f.room(n)
+		if f.q.CRC {
+			f.crc, ok = from.ReadCRC(to, f.crc)
+		} else {
+			ok = from.Read(to)
+		}
+		if !ok {
+			return false
+		}
+		n -= len(to)
+	}
+	return true
 }
 
 // close ends the FPDU with its pad and CRC.
 func (f *fpdu) close() {
 	var zero [3]byte
 	f.put(zero[:iwarp.PadLen(f.ulen)])
-	if f.q.MarkersOut && f.q.tx.queued%iwarp.MarkerInterval == 0 {
-		f.raw(iwarp.Marker(f.q.tx.queued - f.start).Append(f.b.grab(iwarp.MarkerLen)[:0]))
+	if f.atMarker() {
+		f.marker()
 	}
-	sum := f.b.grab(iwarp.CRCLen)
 	f.q.tx.queued += iwarp.CRCLen
-	iwarp.PutCRC(sum, f.crc) // zero without CRCs
+	iwarp.PutCRC(f.b.grab(iwarp.CRCLen), f.crc) // zero without CRCs
 	f.q.Device.Counters.SentFPDUs++
 }
 
-// copy copies bytes and continues a CRC over the copy.
-func (q *QP) copy(crc uint32, to, from []byte) uint32 {
-	if q.CRC {
-		return iwarp.CopyCRC(crc, to, from)
-	}
-	copy(to, from)
-	return 0
-}
-
-// segment appends an FPDU with the next n bytes of a gathering. False: a region of it has
-// ended, and nothing was appended.
+// segment appends an FPDU with the next n bytes of registered memory. False: memory of it is not
+// there any more, and nothing was appended.
 func (q *QP) segment(b *Batch, h iwarp.Header, from *memory.Cursor, n int) bool {
-	return q.segmentOf(b, &h, from, n, n <= copyLimit)
-}
-
-// segmentOf is segment that copies the payload, or has it leave from where it is.
-func (q *QP) segmentOf(b *Batch, h *iwarp.Header, from *memory.Cursor, n int, copied bool) bool {
-	if n > 0 && !from.Ready(n) {
+	size, queued := len(b.buf), q.tx.queued
+	f := q.open(b, &h, n)
+	if !f.gather(from, n) {
+		b.buf, q.tx.queued = b.buf[:size], queued
 		return false
-	}
-	if copied && !q.MarkersOut {
-		q.compact(b, h, from, n)
-		return true
-	}
-	f := q.open(b, h, n)
-	for n > 0 {
-		s := from.NextSpan(n)
-		if q.MarkersOut {
-			b, _ := s.Part(0, s.Len())
-			f.put(b)
-		} else {
-			f.refer(s)
-		}
-		n -= s.Len()
 	}
 	f.close()
 	return true
 }
 
-// compact appends an FPDU without markers in one piece, with a copy of the next n bytes.
-func (q *QP) compact(b *Batch, h *iwarp.Header, from *memory.Cursor, n int) {
-	ulen := h.Len() + n
-	s := b.grab(iwarp.FPDULen(ulen))
-	q.tx.queued += uint64(len(s))
-	q.Device.Counters.SentFPDUs++
-	h.DDP, h.RDMAP = iwarp.DDPVersion, iwarp.RDMAPVersion
-	binary.BigEndian.PutUint16(s, uint16(ulen))
-	at := iwarp.LengthLen + h.Len()
-	h.Append(s[:iwarp.LengthLen])
-	var crc uint32
-	if q.CRC {
-		crc = iwarp.UpdateCRC(0, s[:at])
-	}
-	for n > 0 {
-		p, _ := from.Next(n) // it is Ready
-		crc = q.copy(crc, s[at:at+len(p)], p)
-		at += len(p)
-		n -= len(p)
-	}
-	if pad := s[at : len(s)-iwarp.CRCLen]; len(pad) > 0 {
-		clear(pad)
-		if q.CRC {
-			crc = iwarp.UpdateCRC(crc, pad)
-		}
-	}
-	iwarp.PutCRC(s[len(s)-iwarp.CRCLen:], crc) // zero without CRCs
+// message appends a message of one short untagged segment.
+func (q *QP) message(b *Batch, h iwarp.Header, data []byte) {
+	f := q.open(b, &h, len(data))
+	f.put(data)
+	f.close()
 }

@@ -29,7 +29,6 @@ type host struct {
 	region *memory.Region
 	wire   []byte // what was sent and has not arrived
 	batch  *Batch
-	pieces [][]byte
 	events []verbs.EventType
 }
 
@@ -99,9 +98,7 @@ func (h *host) transmit() bool {
 			return any
 		}
 		any = true
-		for _, p := range h.batch.Pieces {
-			h.wire = append(h.wire, p...)
-		}
+		h.wire = append(h.wire, h.batch.Bytes()...)
 		n := h.batch.Len()
 		h.batch.Sent(n)
 		h.qp.Sent(n)
@@ -110,11 +107,7 @@ func (h *host) transmit() bool {
 
 // arrive gives the queue pair the first n bytes of b, and returns how many it took.
 func (h *host) arrive(b []byte) int {
-	h.pieces = h.qp.Into(h.pieces[:0])
-	n := 0
-	for _, p := range h.pieces {
-		n += copy(p, b[n:])
-	}
+	n := copy(h.qp.Into(), b)
 	if n > 0 {
 		h.qp.Received(n)
 	}

@@ -10,11 +10,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// begin checks the header of a segment with n bytes of payload and finds out where they
-// go. body is the payload, where the whole segment is there. False: the segment waits for a
-// receive, or the stream has been terminated.
-func (q *QP) begin(h *iwarp.Header, head []byte, n int, body []byte) bool {
-	r := &q.rx
+// begin checks the header of a segment, head, and finds out where its payload, body, goes. False:
+// the segment waits for a receive, or the stream has been terminated.
+func (q *QP) begin(h *iwarp.Header, head, body []byte) bool {
+	r, n := &q.rx, len(body)
 	r.n = n
 	op := h.Opcode
 	versions, protocol := h.DDP == iwarp.DDPVersion, h.RDMAP == iwarp.RDMAPVersion
@@ -32,17 +31,17 @@ func (q *QP) begin(h *iwarp.Header, head []byte, n int, body []byte) bool {
 		cause = iwarp.UntaggedQueue
 	case r.midway && op != r.op && op != iwarp.OpTerminate:
 		cause = iwarp.OperationOpcode // messages do not mix
-	case op.Fixed() != 0 && (n != op.Fixed() || !h.Last), op == iwarp.OpTerminate && (body == nil || !h.Last):
+	case op.Fixed() != 0 && (n != op.Fixed() || !h.Last), op == iwarp.OpTerminate && !h.Last:
 		cause = iwarp.OperationCatastrophic
 	default:
-		return q.find(h, head, n, body)
+		return q.find(h, head, body)
 	}
 	return q.terminate(cause, head, nil, n)
 }
 
 // find is the part of begin that depends on the message.
-func (q *QP) find(h *iwarp.Header, head []byte, n int, body []byte) bool {
-	op := h.Opcode
+func (q *QP) find(h *iwarp.Header, head, body []byte) bool {
+	op, n := h.Opcode, len(body)
 	switch {
 	case op == iwarp.OpWrite:
 		return q.findWrite(h, head, n)

@@ -37,9 +37,7 @@ func TestPrompt(t *testing.T) {
 	a.post(verbs.SendWR{ID: 1, Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 1<<20)}})
 	a.batch.Reset()
 	a.qp.NextFPDUs(a.batch) // full before the message is whole
-	for _, p := range a.batch.Pieces {
-		a.wire = append(a.wire, p...)
-	}
+	a.wire = append(a.wire, a.batch.Bytes()...)
 	a.qp.Sent(a.batch.Len())
 	a.qp.Prompt()
 	a.transmit()

@@ -11,21 +11,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-const (
-	// scratchBytes is what is received at once: FPDUs that are short, and heads of long ones.
-	scratchBytes = 256 << 10
-	// directLimit is the shortest ULPDU whose payload goes to its memory before the whole
-	// FPDU is there. Shorter ones are placed after their CRC was checked.
-	directLimit = 4 << 10
-	// headRoom is what is received behind the payload of a long segment that others follow: its
-	// CRC and the next header, so that the next payload can go straight to its place too.
-	headRoom = 64
-	// nextRoom is what is received behind the last one of a message: the next message is as long
-	// in most cases, but a read is worth more than that if it is not.
-	nextRoom = 2 << 10
-)
+// scratchBytes is what is received at once. It stays in the processor's second-level cache, so
+// that the copy from there to where the payload goes costs little.
+const scratchBytes = 256 << 10
 
 // receiver takes the peer's stream apart.
+//
+// What arrives goes to memory of the device's own first. An FPDU is taken when all of it is
+// there: its CRC is checked over bytes that only the network wrote, and nothing of it is placed
+// before that (RFC 5044 section 8). The program may store to the memory that the payload goes to
+// at any time, or unmap it.
 type receiver struct {
 	part   []byte // of an FPDU that is not complete, or not taken yet: the end of held
 	held   []byte
@@ -34,15 +29,9 @@ type receiver struct {
 	heard  bool   // something came before RTS
 	began  bool   // something came
 
-	// The FPDU whose payload is placed as it comes.
-	direct bool
-	long   bool // the last FPDU was such a one
-	left   int  // bytes of payload to come
-	ulen   int
-	crc    uint32
-	h      iwarp.Header
-
-	land memory.Cursor // where the payload of the segment under way goes
+	// The segment under way.
+	h    iwarp.Header
+	land memory.Cursor // where its payload goes
 	n    int           // bytes of that payload
 	last memory.Last   // what the last WRITE named
 
@@ -62,35 +51,19 @@ type receiver struct {
 }
 
 func (r *receiver) stop() {
-	r.part, r.direct, r.paused, r.midway, r.left = nil, false, false, false, 0
+	r.part, r.paused, r.midway = nil, false, false
 	r.land.Reset()
 }
 
-// Into appends to pieces where the next bytes of the stream go. None: nothing can be taken
-// now. Whoever calls it receives into them and calls Received before anything else happens
-// on the device.
-func (q *QP) Into(pieces [][]byte) [][]byte {
+// Into returns where the next bytes of the stream go; nil: nothing can be taken now. Whoever
+// calls it receives into that and calls Received before anything else happens on the device.
+func (q *QP) Into() []byte {
 	r := &q.rx
 	if !q.up || r.paused || q.state < verbs.RTR || q.state == verbs.Err {
-		return pieces
+		return nil
 	}
 	s := q.Device.buffer()
-	if !r.direct || r.left == 0 {
-		n := copy(s, r.part)
-		if r.long {
-			s = s[:n+nextRoom]
-		}
-		return append(pieces, s[n:])
-	}
-	pieces, ok := r.land.Room(pieces, r.left)
-	if !ok {
-		q.placeFailed()
-		return pieces[:0]
-	}
-	if r.h.Last {
-		return append(pieces, s[:nextRoom])
-	}
-	return append(pieces, s[:headRoom])
+	return s[copy(s, r.part):]
 }
 
 func (d *Device) buffer() []byte {
@@ -102,24 +75,8 @@ func (d *Device) buffer() []byte {
 
 // Received takes n bytes that are where Into said.
 func (q *QP) Received(n int) {
-	r := &q.rx
 	q.Device.Counters.RecvBytes += uint64(n)
-	s := q.Device.scratch
-	if r.direct && r.left > 0 {
-		placed := min(n, r.left)
-		n -= placed
-		r.left -= placed
-		for placed > 0 {
-			b := r.land.Filled(q.Device.Memory, placed)
-			if q.CRC {
-				r.crc = iwarp.UpdateCRC(r.crc, b)
-			}
-			placed -= len(b)
-		}
-		q.take(s[:n])
-		return
-	}
-	q.take(s[:len(r.part)+n])
+	q.take(q.Device.scratch[:len(q.rx.part)+n])
 }
 
 // Resume goes on with what was received before there was a receive for it.
@@ -155,93 +112,50 @@ func (q *QP) consumed(b []byte) []byte {
 	return rest
 }
 
-// consume takes FPDUs and parts of them from b and returns what is left.
+// consume takes FPDUs from b and returns what is left.
 func (q *QP) consume(b []byte) []byte {
 	r := &q.rx
 	begin := r.pos
 	size := len(b)
 	for q.term == nil && q.state != verbs.Err {
-		switch {
-		case r.direct && r.left > 0:
-			if len(b) == 0 {
-				return b
-			}
-			n := min(len(b), r.left)
-			if q.CRC {
-				r.crc = iwarp.UpdateCRC(r.crc, b[:n])
-			}
-			if !q.place(b[:n]) {
-				return nil
-			}
-			r.left -= n
-			b = b[n:]
-		case r.direct:
-			n := iwarp.PadLen(r.ulen) + iwarp.CRCLen
-			if len(b) < n {
-				return b
-			}
-			if q.CRC && iwarp.UpdateCRC(r.crc, b[:n-iwarp.CRCLen]) != iwarp.GetCRC(b[n-iwarp.CRCLen:]) {
-				q.badCRC()
-				return nil
-			}
-			r.direct = false
-			b = b[n:]
-			q.endSegment()
-		case q.MarkersIn:
-			rest, more := q.consumeMarked(b, begin+uint64(size-len(b)))
-			if b = rest; !more {
-				return b
-			}
-		default:
-			rest, more := q.consumePlain(b)
-			if b = rest; !more {
-				return b
-			}
+		var more bool
+		if q.MarkersIn {
+			b, more = q.consumeMarked(b, begin+uint64(size-len(b)))
+		} else {
+			b, more = q.consumePlain(b)
+		}
+		if !more {
+			return b
 		}
 	}
 	return nil
 }
 
-// consumePlain takes one FPDU of a stream without markers, or begins with a long one.
+// consumePlain takes one FPDU of a stream without markers.
 func (q *QP) consumePlain(b []byte) (rest []byte, more bool) {
 	if len(b) < 2*iwarp.LengthLen {
 		return b, false
 	}
-	r := &q.rx
 	ulen := int(binary.BigEndian.Uint16(b))
-	if ulen == 0 && !r.began {
+	if ulen == 0 && !q.rx.began {
 		return q.consumeEmpty(b)
 	}
-	head := iwarp.HeaderLen(b[iwarp.LengthLen])
-	if ulen < head {
+	if ulen < iwarp.HeaderLen(b[iwarp.LengthLen]) {
 		q.terminate(iwarp.MPAMarker, nil, nil, 0) // no segment is that short
 		return nil, false
 	}
-	if all := iwarp.FPDULen(ulen); len(b) >= all {
-		r.long = false
-		end := all - iwarp.CRCLen
-		if q.CRC && iwarp.UpdateCRC(0, b[:end]) != iwarp.GetCRC(b[end:]) {
-			q.badCRC()
-			return nil, false
-		}
-		if !q.whole(b[iwarp.LengthLen:][:ulen]) {
-			return b, false
-		}
-		return b[all:], true
-	}
-	if ulen <= directLimit || len(b) < iwarp.LengthLen+head {
+	all := iwarp.FPDULen(ulen)
+	if len(b) < all {
 		return b, false
 	}
-	body := b[iwarp.LengthLen:][:head]
-	r.h.Decode(body)
-	if !q.begin(&r.h, body, ulen-head, nil) {
+	if end := all - iwarp.CRCLen; q.CRC && iwarp.UpdateCRC(0, b[:end]) != iwarp.GetCRC(b[end:]) {
+		q.badCRC()
+		return nil, false
+	}
+	if !q.whole(b[iwarp.LengthLen:][:ulen]) {
 		return b, false
 	}
-	r.direct, r.long, r.left, r.ulen = true, true, ulen-head, ulen
-	if q.CRC {
-		r.crc = iwarp.UpdateCRC(0, b[:iwarp.LengthLen+head])
-	}
-	return b[iwarp.LengthLen+head:], true
+	return b[all:], true
 }
 
 // consumeEmpty takes an FPDU of no ULPDU, with which a peer can say that it is ready.
@@ -268,10 +182,7 @@ func (q *QP) whole(b []byte) bool {
 	r := &q.rx
 	r.h.Decode(b)
 	head := r.h.Len()
-	if !q.begin(&r.h, b[:head], len(b)-head, b[head:]) {
-		return false
-	}
-	if !q.place(b[head:]) {
+	if !q.begin(&r.h, b[:head], b[head:]) || !q.place(b[head:]) {
 		return false
 	}
 	q.endSegment()

@@ -20,15 +20,11 @@ type response struct {
 }
 
 // respond continues the oldest response; false: there is no room.
-//
-// With CRCs the data are copied as the CRC is made: they may change at any time, as
-// nothing says to the program that a peer is reading, and a CRC that does not match ends
-// the stream.
 func (q *QP) respond(b *Batch) bool {
 	t := &q.tx
 	r := t.resp.Front()
 	if r.atomic {
-		if !b.room(copyLimit) {
+		if b.full() {
 			return false
 		}
 		var data [iwarp.AtomicResponseLen]byte
@@ -51,27 +47,21 @@ func (q *QP) respond(b *Batch) bool {
 }
 
 // respondPart appends the next segment of the response to a READ; false: there is no room, or
-// its region has ended.
+// its memory is not there any more.
 func (q *QP) respondPart(b *Batch, r *response) bool {
+	if b.full() {
+		return false
+	}
 	h := iwarp.Header{Tagged: true, Opcode: iwarp.OpReadResponse, STag: r.stag, TO: r.to + uint64(r.off)}
 	n := min(r.span.Len()-r.off, q.Segment-h.Len())
 	h.Last = r.off+n == r.span.Len()
-	copied := q.CRC || q.MarkersOut || n <= copyLimit
-	need := q.copied()
-	if copied {
-		need = max(need, n)
-	}
-	if !b.room(need) {
-		return false
-	}
-	if _, ok := r.span.Part(r.off, n); !ok {
+	q.tx.one.One(r.span.Sub(r.off, n))
+	if !r.span.Valid() || !q.segment(b, h, &q.tx.one, n) {
 		q.terminateLocal()
 		q.fatal()
 		return false
 	}
 	q.tx.answering = true
-	q.tx.one.One(r.span.Sub(r.off, n))
-	q.segmentOf(b, &h, &q.tx.one, n, copied)
 	r.off += n
 	return true
 }

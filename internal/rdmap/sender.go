@@ -69,7 +69,7 @@ func (q *QP) NextFPDUs(b *Batch) bool {
 			continue
 		}
 		if !q.request(b) {
-			if t.resp.Len() > 0 && !t.midway && b.room(q.copied()) && q.canAnswer() {
+			if t.resp.Len() > 0 && !t.midway && !b.full() && q.canAnswer() {
 				t.turn = true
 				continue
 			}
@@ -77,7 +77,7 @@ func (q *QP) NextFPDUs(b *Batch) bool {
 		}
 		t.turn = !t.midway
 	}
-	if q.term != nil && b.room(iwarp.MaxTerminate) {
+	if q.term != nil && !b.full() {
 		q.sendTerminate(b)
 	}
 	return b.Len() > before
@@ -119,14 +119,6 @@ func (q *QP) canRequest() bool {
 	return w.status == verbs.Success && (w.begun || q.mayBegin(w)) && (!w.row().response || q.reads.Len() < q.depth())
 }
 
-// copied is the most that an FPDU of a work request copies into a batch.
-func (q *QP) copied() int {
-	if q.MarkersOut {
-		return q.Segment + (q.Segment/iwarp.MarkerInterval+3)*iwarp.MarkerLen
-	}
-	return copyLimit
-}
-
 // canAnswer says whether the first response could be sent now, whatever room there is.
 func (q *QP) canAnswer() bool { return !q.canRequest() }
 
@@ -141,7 +133,7 @@ func (q *QP) mayBegin(w *sendWQE) bool {
 
 // request continues work request next; false: nothing of it can be sent now.
 func (q *QP) request(b *Batch) bool {
-	if !q.canRequest() || !b.room(q.copied()) {
+	if !q.canRequest() || b.full() {
 		if q.next < q.sq.Len() && q.next == 0 {
 			q.retire() // it may have to fail
 		}
@@ -217,7 +209,7 @@ func (q *QP) sendMessage(b *Batch, w *sendWQE) bool {
 		return false
 	}
 	tagged := w.op == verbs.Write || w.op == verbs.WriteImm
-	for b.room(q.copied()) {
+	for !b.full() {
 		h := iwarp.Header{Tagged: tagged}
 		if tagged {
 			h.STag, h.TO = iwarp.STag(w.remote.Key), w.remote.Addr+uint64(t.off)
@@ -271,13 +263,6 @@ func (q *QP) immediate(b *Batch, w *sendWQE) {
 	var data [iwarp.ImmediateLen]byte
 	binary.BigEndian.PutUint32(data[:], w.imm)
 	q.message(b, h, data[:])
-}
-
-// message appends a message of one short untagged segment.
-func (q *QP) message(b *Batch, h iwarp.Header, data []byte) {
-	f := q.open(b, &h, len(data))
-	f.put(data)
-	f.close()
 }
 
 // requestRead appends the request for the next piece of a READ's memory: the data of one

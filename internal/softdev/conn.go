@@ -206,18 +206,15 @@ func (c *conn) receive() (got int) {
 	d, q := c.dev, c.qp.engine
 	reads := max(1, min(streamTurns, streamReads/max(1, len(d.hot))))
 	for range reads {
-		d.pieces = q.Into(d.pieces[:0])
-		if len(d.pieces) == 0 {
+		into := q.Into()
+		if into == nil {
 			if c.watch(); !q.Paused() {
 				d.addReady(c) // for the Terminate
 			}
 			break
 		}
-		size := 0
-		for _, p := range d.pieces {
-			size += len(p)
-		}
-		n, err := c.link.Read(d.pieces)
+		d.pieces[0] = into
+		n, err := c.link.Read(d.pieces[:])
 		if err != nil {
 			if !errors.Is(err, ErrAgain) {
 				c.lost(err)
@@ -228,7 +225,7 @@ func (c *conn) receive() (got int) {
 		d.engine.Counters.Reads++
 		d.moved(n)
 		q.Received(n)
-		if n < size {
+		if n < len(into) {
 			break // that was all
 		}
 		if got == reads { // TLS may have the rest, and the program may never poll again
@@ -296,11 +293,8 @@ func (c *conn) stay() {
 // write sends a batch; false: some of it is left, or the connection is lost.
 func (c *conn) write(b *rdmap.Batch) bool {
 	d, q := c.dev, c.qp.engine
-	if !b.Valid() {
-		c.lost(verbs.ErrFault)
-		return false
-	}
-	n, err := c.link.Write(b.Pieces)
+	d.pieces[0] = b.Bytes()
+	n, err := c.link.Write(d.pieces[:])
 	if err != nil && !errors.Is(err, ErrAgain) {
 		c.lost(err)
 		return false

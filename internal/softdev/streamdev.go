@@ -32,7 +32,7 @@ type StreamDevice struct {
 	stuck   int  // of them wait for the network to take more
 	batch   *rdmap.Batch
 	spare   []*rdmap.Batch
-	pieces  [][]byte
+	pieces  [1][]byte // what is read or written
 	passNow ibta.Time // of the pass under way; zero: the clock was not read yet
 	passes  uint
 	woken   atomic.Bool // the goroutine's wait has ended
@@ -154,7 +154,7 @@ func (d *StreamDevice) Close() error {
 	defer d.mu.Unlock()
 	clear(d.qps)
 	clear(d.conns)
-	d.hot, d.alarms, d.ready, d.pieces = nil, nil, queue.Ring[*conn]{}, nil
+	d.hot, d.alarms, d.ready = nil, nil, queue.Ring[*conn]{}
 	d.memory.Close()
 	return d.net.Close()
 }
