@@ -89,7 +89,7 @@ func (l *sctpLink) serve(to *sctpAcceptor) {
 	l.begin(a, err)
 	n := l.net
 	n.mu.Lock()
-	n.starting--
+	n.starting.Remove(l.to.Addr(), l)
 	taken := err == nil && to.add(l)
 	n.mu.Unlock()
 	if !taken {

@@ -31,7 +31,7 @@ type sctpNetwork struct {
 	mu        sync.Mutex // guards what follows, and the state of links and acceptors
 	ready     []sctpReady
 	acceptors map[uint16]*sctpAcceptor
-	starting  int // associations of peers that are not set up
+	starting  *softdev.HalfOpen[*sctpLink] // associations of peers that are not set up
 	closed    bool
 }
 
@@ -55,7 +55,8 @@ const (
 )
 
 func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
-	n := &sctpNetwork{local: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}), acceptors: make(map[uint16]*sctpAcceptor)}
+	n := &sctpNetwork{local: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}), acceptors: make(map[uint16]*sctpAcceptor),
+		starting: softdev.NewHalfOpen[*sctpLink](sctpStarting)}
 	var err error
 	if n.mux, err = newSCTPMux(onLink(n.addr, n.dev), n.asked); err != nil {
 		return nil, fmt.Errorf("UDP port %d, which is SCTP's (another device with SCTP may have it): %w", sctpPort, err)
@@ -96,11 +97,16 @@ func (n *sctpNetwork) asked(p *sctpPackets) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.acceptors[p.key.localPort]
-	if a == nil || n.closed || n.starting >= sctpStarting {
+	if a == nil || n.closed {
 		return false
 	}
-	n.starting++
 	l := newSCTPLink(n, p)
+	n.starting.Add(l.to.Addr(), l)
+	if n.starting.Full() {
+		oldest, _ := n.starting.Oldest()
+		n.starting.Remove(oldest.to.Addr(), oldest)
+		oldest.packets.Close() // serve ends
+	}
 	go l.serve(a)
 	return true
 }
@@ -109,7 +115,7 @@ func (n *sctpNetwork) asked(p *sctpPackets) bool {
 func (n *sctpNetwork) Arriving() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.starting > 0
+	return n.starting.Len() > 0
 }
 
 // SetupTime is that of associations, one of whose packets may be lost: the library sends it

@@ -207,7 +207,7 @@ func (q *QP) atomicResponse(head, body []byte) bool {
 	var r iwarp.AtomicResponse
 	r.Decode(body)
 	if q.reads.Len() == 0 || !q.reads.Front().atomic || q.reads.Front().id != r.ID {
-		return q.terminate(iwarp.OperationOpcode, head, nil, len(body))
+		return q.lied(iwarp.OperationOpcode, head, len(body))
 	}
 	var b [8]byte
 	binary.NativeEndian.PutUint64(b[:], r.Original)

@@ -97,11 +97,11 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 // findReadResponse matches a response with the oldest request.
 func (q *QP) findReadResponse(h *iwarp.Header, head []byte, n int) bool {
 	if q.reads.Len() == 0 || q.reads.Front().atomic || q.reads.Front().stag != h.STag {
-		return q.terminate(iwarp.TaggedSTag, head, nil, n)
+		return q.lied(iwarp.TaggedSTag, head, n)
 	}
 	op := q.reads.Front()
 	if h.TO != op.to+uint64(op.got) || uint64(n) > uint64(op.size-op.got) || h.Last != (op.got+uint32(n) == op.size) {
-		return q.terminate(iwarp.TaggedBounds, head, nil, n)
+		return q.lied(iwarp.TaggedBounds, head, n)
 	}
 	if n == 0 {
 		q.rx.land.Reset()

@@ -38,6 +38,7 @@ type Counters struct {
 	Lost                           uint64 // streams
 	Writes, Reads                  uint64 // system calls
 	NoRoom                         uint64 // times that the system had no room for a link that a peer has made
+	Dropped                        uint64 // links that said nothing, and had to go for others
 }
 
 // List returns the counters by name.
@@ -48,7 +49,7 @@ func (c *Counters) List() []verbs.Counter {
 		{Name: "sent_terminates", Value: c.SentTerminates}, {Name: "rcvd_terminates", Value: c.RecvTerminates},
 		{Name: "crc_errors", Value: c.CRCErrors}, {Name: "lost_streams", Value: c.Lost},
 		{Name: "stream_writes", Value: c.Writes}, {Name: "stream_reads", Value: c.Reads},
-		{Name: "accept_no_room", Value: c.NoRoom},
+		{Name: "accept_no_room", Value: c.NoRoom}, {Name: "accept_dropped", Value: c.Dropped},
 	}
 }
 
@@ -120,8 +121,9 @@ func (q *QP) Begin(p Params) bool {
 
 // Lost ends a stream that broke, or that could not be made: the oldest work request gets
 // RetryExceeded, as nothing is known of what the peer did. A stream that the peer closed in
-// an orderly way just flushes.
+// an orderly way, which is not in the middle of a message, just flushes.
 func (q *QP) Lost(orderly bool) {
+	orderly = orderly && !q.rx.midway && len(q.rx.part) == 0
 	q.up = false
 	if q.state == verbs.Err || q.state == verbs.Reset {
 		return

@@ -25,9 +25,24 @@ func (q *QP) end(cause iwarp.Cause, head, body []byte, n int, event verbs.EventT
 	if q.term != nil || q.fin {
 		return false
 	}
-	q.term = &iwarp.Terminate{Cause: cause, HasLen: head != nil, SegmentLen: uint16(len(head) + n), DDP: bytes.Clone(head), RDMAP: bytes.Clone(body)}
+	q.term = terminateOf(cause, head, body, n)
 	q.enterError()
 	q.Device.Outbox.Raise(event, q.Owner)
+	return false
+}
+
+func terminateOf(cause iwarp.Cause, head, body []byte, n int) *iwarp.Terminate {
+	return &iwarp.Terminate{Cause: cause, HasLen: head != nil, SegmentLen: uint16(len(head) + n), DDP: bytes.Clone(head), RDMAP: bytes.Clone(body)}
+}
+
+// lied is terminate for a response that is not what was asked for: the oldest READ or atomic has
+// failed for it, if there is one.
+func (q *QP) lied(cause iwarp.Cause, head []byte, n int) bool {
+	if q.reads.Len() == 0 || q.reads.Front().ready || q.term != nil || q.fin {
+		return q.terminate(cause, head, nil, n)
+	}
+	q.term = terminateOf(cause, head, nil, n)
+	q.failRead(verbs.BadResponseError)
 	return false
 }
 

@@ -374,9 +374,6 @@ func (c *conn) drop() {
 
 // fail ends a connection that could not be made.
 func (c *conn) fail(err error) {
-	if c.phase == hearing {
-		c.listener.hearing--
-	}
 	failed := c.failed
 	if c.phase != running {
 		c.inform(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
@@ -400,6 +397,9 @@ func (c *conn) end(abort bool) {
 		return
 	}
 	c.detach()
+	if c.phase == hearing {
+		c.listener.silent.Remove(c.link.PeerAddr().Addr(), c)
+	}
 	established := c.phase == running || c.phase == ending
 	c.phase = gone
 	c.dev.meet.forget(c)

@@ -93,7 +93,7 @@ func (c *conn) replied() {
 // heard goes on with the peer's request.
 func (c *conn) heard() {
 	l := c.listener
-	l.hearing--
+	l.silent.Remove(c.link.PeerAddr().Addr(), c)
 	c.phase = asked
 	c.dev.alarms.set(&c.bound, c.dev.passTime()+answerTime)
 	l.heard(c)

@@ -22,8 +22,8 @@ type Network interface {
 
 	// Arriving says that peers are setting links up that no Acceptor has yet.
 	Arriving() bool
-	// SetupTime is how long work requests wait for a link at least. Zero: no longer than their
-	// queue pair retries, as the system sets links up in next to no time.
+	// SetupTime is how long work requests wait for a link at least, whatever their queue pair's
+	// retries say.
 	SetupTime() time.Duration
 
 	Dial(from, to netip.AddrPort, tos uint8) (Link, error)

@@ -37,6 +37,7 @@ type rendezvous struct {
 	addr     netip.Addr
 	listener *streamListener
 	early    map[meeting]*conn
+	waiting  *HalfOpen[*conn] // those in early
 }
 
 // meeting names two queue pairs.
@@ -48,6 +49,7 @@ type meeting struct {
 func (r *rendezvous) open(d *StreamDevice) error {
 	_, gids := d.net.Attr()
 	r.addr, r.early = gids[0].GID.Addr(), make(map[meeting]*conn)
+	r.waiting = NewHalfOpen[*conn](maxEarly)
 	for r.slot = range 1 << slotBits {
 		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(meetPort+r.slot)), 4096)
 		if err == nil {
@@ -171,7 +173,7 @@ func (q *streamQP) again(error) {
 // met takes a request that names queue pairs.
 func (d *StreamDevice) met(c *conn) {
 	var n names
-	if !n.decode(c.setup.Private) || d.qps[n.to] == nil || len(d.meet.early) >= maxEarly {
+	if !n.decode(c.setup.Private) || d.qps[n.to] == nil {
 		c.reject(nil)
 		return
 	}
@@ -180,7 +182,12 @@ func (d *StreamDevice) met(c *conn) {
 		old.end(true)
 	}
 	d.meet.early[m] = c
-	d.match(c)
+	d.meet.waiting.Add(m.peer, c)
+	if d.match(c); d.meet.waiting.Full() {
+		oldest, _ := d.meet.waiting.Oldest()
+		d.meet.forget(oldest)
+		oldest.reject(nil)
+	}
 }
 
 // match gives a request to its queue pair, if that is ready for it.
@@ -213,6 +220,7 @@ func (r *rendezvous) forget(c *conn) {
 		m := meeting{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
 		if r.early[m] == c {
 			delete(r.early, m)
+			r.waiting.Remove(m.peer, c)
 		}
 	}
 }

@@ -16,9 +16,9 @@ type streamListener struct {
 	dev     *StreamDevice
 	acc     Acceptor
 	backlog int
-	hearing int            // links whose request has not come
-	waiting map[*conn]bool // connections that the program has to answer
-	heard   func(*conn)    // what to do with a request
+	silent  *HalfOpen[*conn] // links whose request has not come
+	waiting map[*conn]bool   // connections that the program has to answer
+	heard   func(*conn)      // what to do with a request
 	tell    func(verbs.StreamEvent)
 	again   alarm // takes links again, after the system had no room for one
 }
@@ -32,7 +32,7 @@ func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, 
 	if err != nil {
 		return nil, err
 	}
-	l := &streamListener{dev: d, acc: acc, backlog: backlog, waiting: make(map[*conn]bool)}
+	l := &streamListener{dev: d, acc: acc, backlog: backlog, silent: NewHalfOpen[*conn](maxHearing), waiting: make(map[*conn]bool)}
 	l.again.do = func() { acc.Watch(true) }
 	acc.Own(l)
 	return l, nil
@@ -41,27 +41,43 @@ func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, 
 // acceptsAtOnce is how many links are taken in a turn.
 const acceptsAtOnce = 64
 
-// accept takes links that are there. Those of a flood are closed at once.
+// accept takes links that are there. A flood of links that say nothing keeps none out that does.
 func (l *streamListener) accept() {
 	for range acceptsAtOnce {
 		link, err := l.acc.Accept()
-		if err != nil {
-			if !errors.Is(err, ErrAgain) {
-				l.dev.engine.Counters.NoRoom++
-				l.acc.Watch(false)
-				l.dev.alarms.set(&l.again, l.dev.passTime()+acceptPause)
-				l.dev.wakeForTimer()
-			}
+		if errors.Is(err, ErrAgain) {
 			return
 		}
-		if l.hearing >= maxHearing {
-			link.Close(true)
-			continue
+		if err != nil {
+			l.dev.engine.Counters.NoRoom++
+			if l.silent.Len() > acceptsAtOnce {
+				l.dropOldest() // it has what the system lacks
+				continue
+			}
+			l.acc.Watch(false)
+			l.dev.alarms.set(&l.again, l.dev.passTime()+acceptPause)
+			l.dev.wakeForTimer()
+			return
 		}
 		c := l.dev.newConn(link, hearing)
 		c.listener = l
-		l.hearing++
+		l.silent.Add(link.PeerAddr().Addr(), c)
 		link.Watch(true, false)
+		c.hear() // the request may be there
+		if l.silent.Full() {
+			l.dropOldest()
+		}
+	}
+}
+
+// dropOldest ends the link that has been silent for longest, of the peer that has the most such
+// links. It is asked once more: after a pause of this process all requests may be there.
+func (l *streamListener) dropOldest() {
+	if c, ok := l.silent.Oldest(); ok {
+		if c.hear(); c.phase == hearing {
+			l.dev.engine.Counters.Dropped++
+			c.end(true)
+		}
 	}
 }
 
