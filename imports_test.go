@@ -67,8 +67,12 @@ var forbidden = map[string][]string{
 	"internal/ibta":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/rdmap":  {"net", "os", "sync", "time", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 	"internal/ibcm":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
-	"internal/memory": {"net", "os/exec", "math/rand", "sync"},
-	"verbs":           {"net", "os", "golang.org/"},
+	"internal/memory": {"net", "os/exec", "math/rand", "math/rand/v2", "sync"},
+	"verbs":           {"net", "os", "math/rand", "math/rand/v2", "golang.org/"},
+
+	// What draws the numbers that peers must not guess has one source of them, crypto/rand.
+	"internal/softdev": {"math/rand", "math/rand/v2"},
+	"roce":             {"math/rand", "math/rand/v2"},
 
 	"internal/rsocket": {"net", "os", "sync", "time", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
 }

@@ -59,7 +59,7 @@ func Run(t *testing.T, f Fixture) {
 		t.Run(c.name, func(t *testing.T) { c.start(t, &f) })
 	}
 	for _, group := range [][]test{attributeTests, queueTests, eventTests, memoryTests, windowTests, sharedTests, stateTests, flushTests,
-		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, retryTests, datagramTests, gsiTests, closingTests, waitTests, concurrencyTests} {
+		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, retryTests, datagramTests, gsiTests, closingTests, waitTests, concurrencyTests, numberTests} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				if !f.Serial {
