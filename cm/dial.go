@@ -16,7 +16,7 @@ import (
 
 // Resolve finds the address of "host:port" that dev can reach: one of its own family. The
 // host may be empty: the device's own address. The port is a number. ErrNoAddr if there is
-// none.
+// none, with the resolver's *net.DNSError in it.
 func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.AddrPort, error) {
 	const op = "resolve_addr"
 	host, service, err := net.SplitHostPort(address)
@@ -50,7 +50,7 @@ func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.Addr
 	case ctx.Err() != nil:
 		return netip.AddrPort{}, ctx.Err()
 	case err != nil:
-		return netip.AddrPort{}, opErr(op, ErrNoAddr, "%s: %v", address, err)
+		return netip.AddrPort{}, &verbs.OpError{Op: op, Err: fmt.Errorf("%w: %s: %w", ErrNoAddr, address, err)}
 	}
 	return netip.AddrPortFrom(found[0].Unmap(), uint16(port)), nil
 }

@@ -433,3 +433,25 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	eventually(t, func() bool { return cm.Managers() == 0 }, "the managers end with their devices")
 }
+
+// A listener that could make no connection says so at once.
+func TestListenChecksDepths(t *testing.T) {
+	dev := open(t)
+	for _, o := range []cm.Option{cm.WithDepth(0, 1), cm.WithDepth(1, 0), cm.WithRecvSize(0), cm.WithDepth(1<<30, 1), cm.WithDepth(1, 1<<30)} {
+		_, err := cm.Listen(dev, ":0", o)
+		fails(t, err, verbs.ErrInvalid, "create_qp")
+	}
+	l, err := cm.Listen(dev, ":0", cm.WithDepth(0, 0), cm.WithSetup(func(*cm.ID, *cm.ConnParam) error { return nil }))
+	ok(t, err)
+	ok(t, l.Close())
+}
+
+// A name that cannot be found is an error of this package, and the resolver's.
+func TestResolveError(t *testing.T) {
+	_, err := cm.Resolve(within(t), open(t), "host.invalid:7471")
+	fails(t, err, cm.ErrNoAddr, "host.invalid:7471")
+	var dns *net.DNSError
+	if !errors.As(err, &dns) {
+		t.Errorf("%v is no *net.DNSError", err)
+	}
+}

@@ -47,7 +47,10 @@ func Listen(dev *verbs.Device, address string, opts ...Option) (*Listener, error
 func ListenID(id *ID, opts ...Option) (*Listener, error) {
 	l := &Listener{id: id, events: NewEventChannel(), opts: newOptions(opts), pending: map[*ID]*Conn{}}
 	l.room = max(l.opts.backlog, minPending)
-	err := id.Migrate(l.events)
+	err := l.opts.check(id.Device())
+	if err == nil {
+		err = id.Migrate(l.events)
+	}
 	if err == nil {
 		err = id.tune(l.opts)
 	}

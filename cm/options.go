@@ -48,6 +48,20 @@ func (o *options) with(opts []Option) *options {
 	return &c
 }
 
+// check makes sure that the device can have the queues that a connection is to get.
+func (o *options) check(dev *verbs.Device) error {
+	attr := dev.Query()
+	switch {
+	case o.setup != nil:
+	case o.sendDepth < 1 || o.recvDepth < 1 || o.recvSize < 1:
+		return opErr("create_qp", verbs.ErrInvalid, "depths of %d and %d, messages of %d bytes: at least 1 each",
+			o.sendDepth, o.recvDepth, o.recvSize)
+	case o.sendDepth > attr.MaxQPWR || o.recvDepth > attr.MaxQPWR:
+		return opErr("create_qp", verbs.ErrInvalid, "depths of %d and %d: %s has at most %d", o.sendDepth, o.recvDepth, dev.Name(), attr.MaxQPWR)
+	}
+	return nil
+}
+
 // WithPrivateData tells the peer something along with the connection: at most
 // MaxConnectData bytes when dialing, MaxAcceptData when accepting.
 func WithPrivateData(b []byte) Option { return func(o *options) { o.param.PrivateData = b } }

@@ -48,11 +48,10 @@ const recvID = 1 << 63
 
 // newQueues makes the queues and the queue pair of a connection, and posts its receives.
 func newQueues(c *Conn, o *options) (*queues, error) {
-	if o.sendDepth < 1 || o.recvDepth < 1 || o.recvSize < 1 {
-		return nil, opErr("create_qp", verbs.ErrInvalid, "depths of %d and %d, messages of %d bytes: at least 1 each",
-			o.sendDepth, o.recvDepth, o.recvSize)
-	}
 	dev := c.id.Device()
+	if err := o.check(dev); err != nil {
+		return nil, err
+	}
 	pd, pool, err := c.id.m.resources(o)
 	if err != nil {
 		return nil, err
