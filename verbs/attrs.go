@@ -70,18 +70,19 @@ const (
 	CapRNRNak
 	CapSRQResize
 	CapResizeCQ
-	CapFlush
+	CapFlush // to global visibility
 	CapAtomicWrite
 	CapTimestamp
 	CapOnDemand
 	CapUDMulticast
 	CapUC
 	CapUD
+	CapFlushPersistent // FLUSH to persistence, of memory that is mapped from a file
 )
 
 func (c DeviceCap) String() string {
 	return flagNames(uint32(c), "SRQ", "XRC", "MEM_WINDOW_TYPE_1", "MEM_WINDOW_TYPE_2B", "SEND_WITH_INV", "RC_RNR_NAK_GEN",
-		"SRQ_RESIZE", "RESIZE_CQ", "FLUSH", "ATOMIC_WRITE", "TIMESTAMP", "ON_DEMAND", "UD_MULTICAST", "UC", "UD")
+		"SRQ_RESIZE", "RESIZE_CQ", "FLUSH", "ATOMIC_WRITE", "TIMESTAMP", "ON_DEMAND", "UD_MULTICAST", "UC", "UD", "FLUSH_PERSISTENT")
 }
 
 // PortState is the state of a port (IBTA 7.2.7).

@@ -76,7 +76,7 @@ const (
 	HugePages                          // the memory is, or shall be, in huge pages
 	RelaxedOrdering                    // a hint; order is never weaker here
 	FlushGlobal                        // FLUSH to global visibility is allowed (IBTA annex A19)
-	FlushPersistent                    // FLUSH to persistence is allowed
+	FlushPersistent                    // FLUSH to persistence is allowed; the memory must be mapped from a file, see [CapFlushPersistent]
 )
 
 func (a Access) String() string {

@@ -27,6 +27,7 @@
 //	recvqueue.go              receive queues, shared or not
 //	responder.go, execute.go  the checks of a request, and what it does
 //	duplicate.go              requests that come again
+//	flush.go                  FLUSH
 //	respond.go                acknowledgements and responses on their way out
 //	datagram.go               UD
 //	batch.go                  what comes out

@@ -293,34 +293,3 @@ func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
 	q.replyAndSave(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
 	return accept
 }
-
-// executeFlush answers a FLUSH. What was written before it is in ordinary memory already,
-// visible to all processors; memory that keeps it through a power failure is known only to
-// regions registered for that (IBTA annex A19).
-func (q *QP) executeFlush(p *ib.Packet) outcome {
-	var need verbs.Access
-	if p.FETH.Placement&ib.PlacementGlobal != 0 {
-		need |= verbs.FlushGlobal
-	}
-	if p.FETH.Placement&ib.PlacementPersistent != 0 {
-		need |= verbs.FlushPersistent
-	}
-	if need == 0 || q.attr.Access&need != need || p.FETH.Selectivity > ib.SelectRegion || !q.resp.replies.room(q.attr.MaxDestRdAtomic) {
-		return invalidRequest
-	}
-	pd, ok := q.domain(p)
-	if !ok {
-		return invalidRequest
-	}
-	t := q.Device.Memory
-	if p.FETH.Selectivity == ib.SelectRegion {
-		_, ok = t.RemoteWhole(pd, q.Num, p.RETH.RKey, need)
-	} else {
-		_, ok = t.Remote(pd, q.Num, p.RETH.RKey, p.RETH.VA, uint64(p.RETH.DMALen), need)
-	}
-	if !ok {
-		return remoteAccess
-	}
-	q.replyAndSave(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
-	return accept
-}

@@ -46,7 +46,10 @@ type Device struct {
 	Counters Counters
 	PKeys    []verbs.PKey
 	// Resolve makes an address vector of its attributes.
-	Resolve    func(verbs.AHAttr) (*Vector, error)
+	Resolve func(verbs.AHAttr) (*Vector, error)
+	// Persist begins to make memory persistent, and calls Flush.Done later. Regions allow
+	// FLUSH to persistence only on devices that have it.
+	Persist    func(*Flush)
 	Pace       Pace
 	MTU        int    // bytes of a datagram's payload
 	MaxMsgSize uint32 // bytes of a message

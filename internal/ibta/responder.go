@@ -17,6 +17,7 @@ type responder struct {
 	told    bool   // a NAK for psn was sent: silence until it comes
 	heard   bool   // something arrived in RTR
 	msg     message
+	flush   *Flush // at psn, being carried out; nil: none is
 	ack     ackState
 	replies replies
 }
@@ -48,6 +49,7 @@ const (
 	receiverNotReady          // RNR NAK
 	tooLong                   // UC: drop the message, keep its receive for the next one (class D)
 	silent                    // drop without a word
+	underWay                  // a FLUSH: Flush.Done goes on
 )
 
 // handleRequest takes a request packet: the order of the checks is that of IBTA 9.7.4.1.
@@ -61,6 +63,9 @@ func (q *QP) handleRequest(p *ib.Packet) Reason {
 		if q.state == verbs.RTR {
 			q.Device.Outbox.Raise(verbs.EventCommEstablished, q.Owner)
 		}
+	}
+	if r.flush != nil && !p.PSN.Before(r.psn) {
+		return q.duringFlush(p)
 	}
 	if p.PSN != r.psn {
 		if !q.reliable() {
@@ -86,6 +91,9 @@ func (q *QP) handleRequest(p *ib.Packet) Reason {
 				r.ack.acknowledge(p.PSN)
 			}
 		}
+		return Taken
+	}
+	if verdict == underWay {
 		return Taken
 	}
 	return q.refuse(verdict)
@@ -118,11 +126,17 @@ func (q *QP) ahead() Reason {
 	r := &q.resp
 	q.Device.Counters.OutOfSequence++
 	if !r.told {
-		r.told = true
-		q.Device.Counters.NAKSent++
-		r.ack.nak(r.psn, ib.NAK(ib.NAKPSNSequenceError))
+		q.tellMissing()
 	}
 	return DropSequence
+}
+
+// tellMissing sends a NAK for the expected request.
+func (q *QP) tellMissing() {
+	r := &q.resp
+	r.told = true
+	q.Device.Counters.NAKSent++
+	r.ack.nak(r.psn, ib.NAK(ib.NAKPSNSequenceError))
 }
 
 // refuse answers a request that was not carried out.

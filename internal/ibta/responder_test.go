@@ -823,3 +823,87 @@ func TestAppendAck(t *testing.T) {
 	s.wcs = nil
 	s.idle()
 }
+
+// A FLUSH to persistence is answered when the device has carried it out, and nothing that
+// follows it is carried out before (IBTA annex A19).
+func TestFlushPersistent(t *testing.T) {
+	var jobs []*ibta.Flush
+	begin := func() (*script, *ib.Packet) {
+		s := start(t, verbs.RC)
+		s.host.Device.Persist = func(f *ibta.Flush) { jobs = append(jobs, f) }
+		s.receives(8, 1)
+		p := s.reth(s.packet(ib.OpFlush, 200, 0), 100, 8)
+		p.FETH.Placement = ib.PlacementPersistent
+		s.inWant(ibta.Taken, p)
+		s.silence()
+		if len(jobs) != 1 || &jobs[0].Memory()[0] != &s.mr.Bytes()[100] || len(jobs[0].Memory()) != 8 {
+			t.Fatalf("%d to carry out", len(jobs))
+		}
+		return s, p
+	}
+	done := func(ok, more bool) {
+		t.Helper()
+		f := jobs[0]
+		jobs = jobs[1:]
+		if f.Done(ok) != more {
+			t.Errorf("the queue pair has something to send: %v", !more)
+		}
+	}
+
+	s, flush := begin()
+	s.inWant(ibta.DropDuplicate, flush)
+	s.inWant(ibta.DropSequence, s.packet(ib.OpSendOnly, 201, 1))
+	s.silence()
+	done(true, true)
+	s.drain()
+	if p := s.want(ib.OpReadResponseOnly, 200); p.AETH.MSN != 1 {
+		t.Errorf("MSN %d", p.AETH.MSN)
+	}
+	s.wantAETH(201, ib.NAK(ib.NAKPSNSequenceError)) // what was dropped is wanted now
+	s.inWant(ibta.Taken, s.packet(ib.OpSendOnly, 201, 1))
+	s.wantWC(1, verbs.Success)
+	s.wantAETH(201, okAck)
+	s.inWant(ibta.DropDuplicate, flush)
+	s.want(ib.OpReadResponseOnly, 200)
+	s.idle()
+
+	// Nothing came meanwhile: nothing is missing.
+	s, _ = begin()
+	done(true, true)
+	s.drain()
+	s.want(ib.OpReadResponseOnly, 200)
+	s.idle()
+
+	// It cannot be done, or its region went.
+	for code, spoil := range map[ib.NAKCode]func(*script){
+		ib.NAKRemoteOperationalError: func(*script) {},
+		ib.NAKRemoteAccessError:      func(s *script) { s.mr.Close() },
+	} {
+		s, _ = begin()
+		spoil(s)
+		done(false, true)
+		s.drain()
+		s.wantAETH(200, ib.NAK(code))
+		s.wantState(verbs.Err)
+	}
+
+	// The queue pair has forgotten it.
+	for _, state := range []verbs.QPState{verbs.Err, verbs.Reset} {
+		s, _ = begin()
+		s.state(state)
+		s.wcs = nil
+		done(true, false)
+		s.drain()
+		s.idle()
+	}
+
+	// A device that cannot make memory persistent does not say that it has.
+	s = start(t, verbs.RC)
+	s.host.Device.Persist = nil
+	p := s.reth(s.packet(ib.OpFlush, 200, 0), 100, 8)
+	p.FETH.Placement = ib.PlacementPersistent | ib.PlacementGlobal
+	s.in(p)
+	s.wantAETH(200, ib.NAK(ib.NAKRemoteOperationalError))
+	s.wantEvent(verbs.EventQPFatal)
+	s.idle()
+}

@@ -49,6 +49,10 @@ func (s *Span) Append(buf []byte, off, n int) ([]byte, bool) {
 // Len returns the length in bytes.
 func (s *Span) Len() int { return len(s.mem) }
 
+// Bytes returns the memory, for others than readers and writers: they check that the span is
+// valid, as Part does.
+func (s *Span) Bytes() []byte { return s.mem }
+
 // Sub returns n bytes from off on.
 func (s *Span) Sub(off, n int) Span {
 	return Span{mem: s.mem[off : off+n : off+n], entry: s.entry, gen: s.gen}

@@ -196,6 +196,9 @@ func (r *Region) Addr() uint64 { return r.base }
 // Key returns the region's key, which is both its local and its remote one.
 func (r *Region) Key() verbs.Key { return r.key }
 
+// Access returns what the region allows.
+func (r *Region) Access() verbs.Access { return r.access }
+
 // Bytes returns the memory.
 func (r *Region) Bytes() []byte { return r.mem }
 

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/memory"
@@ -56,7 +57,7 @@ func (n *Net) NewHost(window int) *Host {
 	h := &Host{Net: n, num: len(n.hosts), window: window, Burst: 1, links: make(map[verbs.GID]*link),
 		flows: make(map[verbs.GID]*ibta.Flow), qps: make(map[verbs.QPN]*QP), batch: ibta.NewBatch(64, 65507)}
 	h.Device = &ibta.Device{Memory: memory.NewTable(n.Rand.Uint32), PKeys: []verbs.PKey{ib.DefaultPKey}, Resolve: h.resolve,
-		MTU: 4096, MaxMsgSize: 1 << 31}
+		Persist: h.persist, MTU: 4096, MaxMsgSize: 1 << 31}
 	h.PD = newPD(h)
 	n.hosts = append(n.hosts, h)
 	return h
@@ -118,6 +119,18 @@ func (h *Host) add(q *QP) {
 		q.isDue = true
 		h.ready = append(h.ready, q)
 	}
+}
+
+// persistTime is how long a host takes to make memory persistent.
+const persistTime = ibta.Time(50 * time.Microsecond)
+
+func (h *Host) persist(f *ibta.Flush) {
+	h.Net.After(persistTime, func() {
+		if q := h.qps[f.QP().Num]; f.Done(true) && q != nil {
+			h.add(q)
+			h.pump()
+		}
+	})
 }
 
 // receive takes a packet from the network.

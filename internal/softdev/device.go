@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -40,6 +41,7 @@ func New(name, kind string, guid uint64, port Port) *Device {
 		Memory:     d.memory,
 		PKeys:      pKeys,
 		Resolve:    d.resolve,
+		Persist:    d.persist,
 		Pace:       ibta.Pace{Limit: lim.Window / 2, Full: d.full},
 		MTU:        pattr.ActiveMTU.Bytes(),
 		MaxMsgSize: maxMessage,
@@ -48,6 +50,9 @@ func New(name, kind string, guid uint64, port Port) *Device {
 	d.attr.MaxAH, d.attr.MaxXRCD, d.attr.MaxMcastGroups, d.attr.MaxMcastQP = maxObjects, maxObjects, maxObjects, maxQP
 	d.attr.LocalCAAckNs = 16 * time.Millisecond
 	d.attr.Caps |= verbs.CapXRC | verbs.CapRNRNak | verbs.CapFlush | verbs.CapAtomicWrite | verbs.CapUDMulticast | verbs.CapUC | verbs.CapUD
+	if memory.CanPersist {
+		d.attr.Caps |= verbs.CapFlushPersistent
+	}
 	d.progress.init(d, lim)
 	go d.loop()
 	return d

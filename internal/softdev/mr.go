@@ -18,15 +18,32 @@ type mr struct {
 }
 
 func (p *domain) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
+	if err := keeps(buf, access); err != nil {
+		return nil, err
+	}
 	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) })
 }
 
 func (p *domain) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
+	if err := keeps(buf, access); err != nil {
+		return nil, err
+	}
 	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) })
 }
 
 func (p *domain) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
+	if access&verbs.FlushPersistent != 0 {
+		return nil, &verbs.OpError{Op: "alloc_mr", Err: verbs.ErrNotSupported, Detail: "FlushPersistent: the memory of the device is in no file"}
+	}
 	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) })
+}
+
+// keeps returns why a region cannot allow what access says.
+func keeps(buf []byte, access verbs.Access) error {
+	if access&verbs.FlushPersistent == 0 {
+		return nil
+	}
+	return memory.Persistable(buf)
 }
 
 func (p *domain) newMR(make func(*memory.Table) (*memory.Region, error)) (verbs.MRDriver, error) {
@@ -55,6 +72,20 @@ func (m *mr) RKey() verbs.Key { return m.region.Key() }
 func (m *mr) Bytes() []byte   { return m.region.Bytes() }
 
 func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
+	m.dev.mu.Lock()
+	mem, allows := m.region.Bytes(), m.region.Access()
+	m.dev.mu.Unlock()
+	if flags&verbs.ReregTranslation != 0 {
+		mem = buf
+	}
+	if flags&verbs.ReregAccess != 0 {
+		allows = access
+	}
+	if flags&(verbs.ReregTranslation|verbs.ReregAccess) != 0 {
+		if err := keeps(mem, allows); err != nil {
+			return err
+		}
+	}
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
 	if m.dev.closed {
