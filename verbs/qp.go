@@ -67,6 +67,9 @@ func (pd *PD) CreateQP(init QPInit) (*QP, error) {
 
 func newQP(dev *Device, init QPInit, create func(QPSpec) (QPDriver, error), owner *object) (*QP, error) {
 	const op = "create_qp"
+	if init.CreateFlags&^QPBlockSelfMulticast != 0 {
+		return nil, opErr(op, ErrNotSupported, fmt.Sprintf("there are no CreateFlags %#x", uint32(init.CreateFlags)))
+	}
 	if err := checkQPInit(op, dev, &init); err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ type QPAttr struct {
 	AltAH           AHAttr // alternate paths are not supported by devices in software
 	MigState        uint8
 	Cap             QPCap
-	RateLimit       uint32
+	RateLimit       uint32 // not supported by devices in software
 }
 
 // QPMask names attributes of QPAttr.

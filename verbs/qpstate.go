@@ -116,6 +116,9 @@ func CheckTransition(t QPType, cur QPState, attr *QPAttr, mask QPMask) (QPState,
 	if mask&altAttrs != 0 {
 		return cur, opErr("modify_qp", ErrNotSupported, fmt.Sprintf("no alternate paths (attribute %v)", mask&altAttrs))
 	}
+	if mask&MaskRateLimit != 0 {
+		return cur, opErr("modify_qp", ErrNotSupported, "sending is not paced (attribute RateLimit)")
+	}
 	if name, why := outOfRange(attr, mask); name != "" {
 		return bad("%s %s", name, why)
 	}

@@ -53,7 +53,7 @@ func TestTransitionAttributes(t *testing.T) {
 				mask := MaskState | tr.required
 				var want error
 				switch {
-				case bit == MaskCap, bit&altAttrs&(tr.required|tr.optional) != 0:
+				case bit == MaskCap, bit&(altAttrs|MaskRateLimit)&(tr.required|tr.optional) != 0:
 					want, mask = ErrNotSupported, mask|bit
 				case tr.required&bit != 0:
 					want, mask = ErrInvalid, mask&^bit

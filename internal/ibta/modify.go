@@ -76,7 +76,6 @@ func (q *QP) apply(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		{verbs.MaskMaxDestRdAtomic, func() { q.attr.MaxDestRdAtomic = attr.MaxDestRdAtomic }},
 		{verbs.MaskMinRNRTimer, func() { q.attr.MinRNRTimer = attr.MinRNRTimer }},
 		{verbs.MaskDestQPN, func() { q.attr.DestQPN = attr.DestQPN }},
-		{verbs.MaskRateLimit, func() { q.attr.RateLimit = attr.RateLimit }},
 	} {
 		if mask&f.mask != 0 {
 			f.set()

@@ -4,6 +4,7 @@ package softdev
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
@@ -67,7 +68,9 @@ func (d *Device) receive(p *ib.Packet, from *Arrival) {
 	d.passPackets++
 	if p.DestQP == ib.QPNMulticast {
 		for _, q := range d.groups[from.Dst] {
-			d.receiveAt(q, p, from)
+			if !q.deaf || p.DETH.SrcQP != q.engine.Num || !d.isOwn(from.Src) {
+				d.receiveAt(q, p, from)
+			}
 		}
 		return
 	}
@@ -80,6 +83,13 @@ func (d *Device) receive(p *ib.Packet, from *Arrival) {
 		d.last = q
 	}
 	d.receiveAt(q, p, from)
+}
+
+// isOwn says whether a datagram from an address is one of this device, or of another process
+// that shares the address and has other queue pair numbers.
+func (d *Device) isOwn(from verbs.GID) bool {
+	_, gids := d.port.Attr()
+	return slices.ContainsFunc(gids, func(g verbs.GIDEntry) bool { return g.GID == from })
 }
 
 func (d *Device) receiveAt(q *qp, p *ib.Packet, from *Arrival) {

@@ -18,6 +18,7 @@ type qp struct {
 	recv   ibta.RecvQueue
 	events func(verbs.EventType)
 	groups []verbs.GID // multicast groups that it is attached to
+	deaf   bool        // to the multicasts that it sends itself (verbs.QPBlockSelfMulticast)
 
 	due     ibta.Time // when it is in the timer heap; zero: it is not
 	index   int       // within the heap
@@ -38,7 +39,7 @@ func (d *Device) createQP(domain memory.PD, xrc *ibta.Domain, spec *verbs.QPSpec
 	if len(d.qps) >= maxQP {
 		return nil, verbs.ErrNoMemory
 	}
-	q := &qp{dev: d, events: spec.Events}
+	q := &qp{dev: d, events: spec.Events, deaf: spec.CreateFlags&verbs.QPBlockSelfMulticast != 0}
 	c := ibta.Config{Device: &d.engine, Num: d.newQPN(), Type: spec.Type, PD: domain, Domain: xrc, SignalAll: spec.SignalAll, Owner: q,
 		Caps: verbs.QPCap{MaxSendWR: spec.MaxSendWR, MaxRecvWR: spec.MaxRecvWR, MaxSendSGE: spec.MaxSendSGE,
 			MaxRecvSGE: spec.MaxRecvSGE, MaxInline: spec.MaxInline}}
