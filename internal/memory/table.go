@@ -172,22 +172,32 @@ func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte,
 	return nil
 }
 
-// Deregister ends a region; ErrBusy while a window is bound to it.
+// Deregister ends a region and gives its memory back; ErrBusy while a window is bound to it.
 func (t *Table) Deregister(r *Region) error {
+	unmap, err := t.Detach(r)
+	if err == nil {
+		unmap()
+	}
+	return err
+}
+
+// Detach is Deregister that leaves it to the caller to give the memory back, which takes the
+// system some 50 ms for a GiB.
+func (t *Table) Detach(r *Region) (unmap func(), err error) {
+	unmap = func() {}
 	if r.mem == nil {
-		return nil
+		return unmap, nil
 	}
 	if r.windows > 0 {
-		return verbs.ErrBusy
+		return nil, verbs.ErrBusy
 	}
 	t.free(&r.entry)
 	r.mem = nil
 	if r.unmap != nil {
 		r.orphaned.Stop()
-		r.unmap()
-		r.unmap = nil
+		unmap, r.unmap = r.unmap, nil
 	}
-	return nil
+	return unmap, nil
 }
 
 // Addr returns the address of the first byte, as SGEs and peers count.

@@ -99,14 +99,21 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 }
 
 func (m *mr) Dereg() error {
+	unmap, err := m.detach()
+	if err == nil {
+		unmap() // others can have the device meanwhile
+	}
+	return err
+}
+
+func (m *mr) detach() (unmap func(), err error) {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
-	err := m.dev.memory.Deregister(m.region)
-	if err == nil {
+	if unmap, err = m.dev.memory.Detach(m.region); err == nil {
 		m.dev.counts.regions.remove()
 		m.dev.watch.notify() // whoever waits for the region sees that it is gone
 	}
-	return err
+	return unmap, err
 }
 
 func (m *mr) Do(f func([]byte)) {

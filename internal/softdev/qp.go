@@ -112,7 +112,9 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 	return a, a.Cap
 }
 
-func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) { return q.post(wrs, false) }
+func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
+	return inTurns(wrs, func(part []verbs.SendWR) (int, error) { return q.post(part, false) })
+}
 
 func (q *qp) PostSendAll(wrs []verbs.SendWR) error {
 	_, err := q.post(wrs, true)
@@ -133,7 +135,9 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 	return n, err
 }
 
-func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
+func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) { return inTurns(wrs, q.postRecv) }
+
+func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	d := q.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()

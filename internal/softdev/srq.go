@@ -53,7 +53,9 @@ func (p *domain) createSRQ(spec *verbs.SRQSpec) (*srq, error) {
 
 func (s *srq) raise(t verbs.EventType) { s.events(t) }
 
-func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
+func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) { return inTurns(wrs, s.postRecv) }
+
+func (s *srq) postRecv(wrs []verbs.RecvWR) (int, error) {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
 	if s.dev.closed {

@@ -121,7 +121,9 @@ func (q *streamQP) Query() (verbs.QPAttr, verbs.QPCap) {
 	return a, a.Cap
 }
 
-func (q *streamQP) PostSend(wrs []verbs.SendWR) (int, error) { return q.post(wrs, false) }
+func (q *streamQP) PostSend(wrs []verbs.SendWR) (int, error) {
+	return inTurns(wrs, func(part []verbs.SendWR) (int, error) { return q.post(part, false) })
+}
 
 func (q *streamQP) PostSendAll(wrs []verbs.SendWR) error {
 	_, err := q.post(wrs, true)
@@ -211,7 +213,9 @@ func (q *streamQP) abandon() {
 	}
 }
 
-func (q *streamQP) PostRecv(wrs []verbs.RecvWR) (int, error) {
+func (q *streamQP) PostRecv(wrs []verbs.RecvWR) (int, error) { return inTurns(wrs, q.postRecv) }
+
+func (q *streamQP) postRecv(wrs []verbs.RecvWR) (int, error) {
 	d := q.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -25,6 +25,9 @@ const (
 	streamTurns = 8
 	// turnTime is for when the bytes take longer than they should.
 	turnTime = ibta.Time(time.Millisecond)
+	// turnPosts is how many work requests of a list are posted in a turn, if the list need not be
+	// posted as a whole: their inline data are copied.
+	turnPosts = 512
 	// turnTimers is how many timers run in a turn.
 	turnTimers = 1024
 	// lastTurns is how many turns a device has to send the rest before it is closed.
@@ -42,4 +45,14 @@ type turn struct {
 func (t *turn) sent(n, limit int, now ibta.Time) {
 	t.bytes += n
 	t.over = t.over || t.bytes >= limit || now-t.start >= turnTime
+}
+
+// inTurns posts a list in parts, each of which takes the device's lock by itself.
+func inTurns[WR any](wrs []WR, post func([]WR) (int, error)) (n int, err error) {
+	for {
+		posted, err := post(wrs[n:min(n+turnPosts, len(wrs))])
+		if n += posted; err != nil || n >= len(wrs) {
+			return n, err
+		}
+	}
 }

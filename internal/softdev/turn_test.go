@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -232,5 +233,32 @@ func TestStreamTurns(t *testing.T) {
 	}, "all READs are answered")
 	if limit := uint64(streamTurnBytes + 1<<20); most > limit { // the last write may go beyond
 		t.Errorf("%d bytes were sent in one turn, want %d at most", most, limit)
+	}
+}
+
+// TestPostsInTurns posts a list that is longer than a turn's, and one that does not fit: what fits
+// is posted.
+func TestPostsInTurns(t *testing.T) {
+	var h hub
+	s := h.newSide(t)
+	const room = 2*turnPosts + 3
+	qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxRecvWR: room, MaxSendWR: room})
+	s.ok(err)
+	ep, err := qp.Endpoint(0)
+	s.ok(err)
+	s.ok(qp.Connect(ep, verbs.Endpoint{QPN: 0x777, GID: s.ep.GID, MTU: verbs.MTU1024}, nil))
+	_, lim := qp.Query()
+	list := make([]verbs.SendWR, lim.MaxSendWR+turnPosts)
+	for i := range list {
+		list[i] = verbs.SendWR{Op: verbs.Send}
+	}
+	if n, err := qp.PostSendList(list); n != lim.MaxSendWR || !errors.Is(err, verbs.ErrQueueFull) {
+		t.Errorf("posted %d sends of %d: %v", n, lim.MaxSendWR, err)
+	}
+	if n, err := qp.PostRecvList(make([]verbs.RecvWR, lim.MaxRecvWR)); n != lim.MaxRecvWR || err != nil {
+		t.Errorf("posted %d receives of %d: %v", n, lim.MaxRecvWR, err)
+	}
+	if n, err := qp.PostRecvList(make([]verbs.RecvWR, 1)); n != 0 || !errors.Is(err, verbs.ErrQueueFull) {
+		t.Errorf("posted %d receives to a full queue: %v", n, err)
 	}
 }
