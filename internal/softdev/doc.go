@@ -17,4 +17,6 @@
 // One mutex a device covers its engine, its port's sends and receives, and all data
 // memory. Completion queues have a lock of their own, taken inside it. Callbacks to
 // package verbs do not block.
+//
+// It is held for a turn at a time, however much there is to do: see turn.go.
 package softdev
