@@ -118,21 +118,42 @@ func (f *pipeFlags) connect(ctx context.Context, dev *verbs.Device, address stri
 	return conn, err
 }
 
-// runPipe copies both ways until both are closed, or one fails.
+// closeTime bounds how long an interrupted pipe waits for the peer to have what was written.
+const closeTime = time.Second
+
+// runPipe copies both ways until both are closed, or one fails, or the peer is gone.
 func runPipe(ctx context.Context, conn *rnet.Conn, in io.Reader, out io.Writer) error {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	ended := make(chan error, 2) // whoever reads a terminal stays behind
-	go func() {
+	defer closePipe(ctx, conn)
+	sent, received, gone := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	go func() { // stays behind in a read of a terminal
 		err := copyStream(conn, in)
 		if err == nil {
 			err = conn.CloseWrite()
 		}
-		ended <- err
+		sent <- err
 	}()
-	go func() { ended <- copyStream(out, conn) }()
-	for range 2 {
-		err := <-ended
+	go func() { received <- copyStream(out, conn) }()
+	for sent != nil || received != nil {
+		var err error
+		select {
+		case err = <-sent:
+			sent = nil
+		case err = <-received:
+			received = nil
+			if err == nil && sent != nil { // nobody waits for the peer any more
+				stop := make(chan struct{})
+				defer close(stop)
+				go func() { gone <- awaitEnd(conn, stop) }()
+			}
+		case err = <-gone:
+			select {
+			case err = <-sent: // says the same, or that there was nothing left to send
+			default:
+			}
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -141,6 +162,51 @@ func runPipe(ctx context.Context, conn *rnet.Conn, in io.Reader, out io.Writer) 
 		}
 	}
 	return nil
+}
+
+// closePipe closes a connection. What was written is waited for, but not for long after an
+// interruption.
+func closePipe(ctx context.Context, conn *rnet.Conn) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		conn.Close()
+	}()
+	select {
+	case <-closed:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-closed:
+	case <-time.After(closeTime):
+	}
+}
+
+// awaitEnd waits until the peer has closed the connection, or does not answer the probes any
+// more, and returns that as an error. It ends with nil when stop is closed.
+func awaitEnd(conn *rnet.Conn, stop <-chan struct{}) error {
+	news := make(chan struct{}, 1)
+	conn.Notify(func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	})
+	for {
+		switch r := conn.Arm(); {
+		case r&rnet.PeerGone != 0:
+			return fmt.Errorf("%v has closed the connection, and takes no more input: %w", conn.RemoteAddr(), syscall.EPIPE)
+		case r&rnet.Broken != 0:
+			_, err := conn.Write([]byte{0}) // says why it cannot be sent
+			return err
+		}
+		select {
+		case <-news:
+		case <-stop:
+			return nil
+		}
+	}
 }
 
 // copyStream is io.Copy with a larger buffer.

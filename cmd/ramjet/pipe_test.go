@@ -204,6 +204,84 @@ func TestPipeSilentPeerKilled(t *testing.T) {
 	}
 }
 
+// The same once the peer has nothing more to say: nobody reads from it any more.
+func TestPipeHalfClosedPeerKilled(t *testing.T) {
+	at := testDevice(t)
+	server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
+	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
+	c, err := d.Dial("rdma", host(at)+":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serverIn.Close()
+	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatal(n, err)
+	}
+	server.kill()
+	server.wait()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	in, end := io.Pipe()
+	defer end.Close()
+	if err := runPipe(ctx, c.(*rnet.Conn), in, io.Discard); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("after the peer's death: %v", err)
+	}
+}
+
+// A peer that closes the connection, not one direction of it, ends the pipe though its input is open.
+func TestPipePeerCloses(t *testing.T) {
+	at := testDevice(t)
+	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, _ := startPipe(t, "-d", testDevice(t), host(at), "7000")
+	c, err := l.AcceptConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	client.wait().wantError(t, exitFailed, "has closed the connection")
+}
+
+// An interruption is heard whatever the pipe waits for: its input, as the peer has nothing more
+// to say; somebody to take its output; a peer that does not take what is sent.
+func TestPipeInterruptedAnywhere(t *testing.T) {
+	for name, prepare := range map[string]func(c *rnet.Conn, in io.Writer){
+		"input":  func(c *rnet.Conn, _ io.Writer) { c.CloseWrite() },
+		"output": func(c *rnet.Conn, _ io.Writer) { go c.Write(make([]byte, 4<<20)) },
+		"peer":   func(_ *rnet.Conn, in io.Writer) { go in.Write(make([]byte, 8<<20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := testDevice(t)
+			l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			r, w, err := os.Pipe() // which nobody reads
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			client, in := startPipeTo(t, w, "-d", testDevice(t), host(at), "7000")
+			w.Close()
+			c, err := l.AcceptConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			prepare(c, in)
+			time.Sleep(300 * time.Millisecond) // until it most likely waits there; it is heard before, too
+			client.interrupt()
+			client.wait().wantError(t, exitInterrupted, "interrupted")
+		})
+	}
+}
+
 // Whoever took the output is gone, as with `| head`: the peer is told.
 func TestPipeOutputClosed(t *testing.T) {
 	at := testDevice(t)
