@@ -127,6 +127,14 @@ func leaf(c *cobra.Command, run func(c *cobra.Command, args []string) error) *co
 	return c
 }
 
+// noArgs is for commands that take flags only.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%q is too much: %s takes no arguments, only flags", args[0], c.CommandPath())
+	}
+	return nil
+}
+
 // deviceFlags are the flags of the commands that open one device.
 type deviceFlags struct {
 	device string

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,9 @@ func newCpCmd() *cobra.Command {
 		last := len(args) - 1
 		address, path, err := parseTarget(args[last])
 		if err != nil {
+			if isRemote(args[0]) {
+				return usagef("%s: files are copied to a `ramjet serve` only: run `ramjet serve DIR` here, and `ramjet cp` there", args[0])
+			}
 			return err
 		}
 		plan, err := planCopy(args[:last], f.recursive)
@@ -53,13 +57,23 @@ func newCpCmd() *cobra.Command {
 		return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
 			client, err := filecopy.Dial(c.Context(), dev, address, f.timeout)
 			if err != nil {
-				return dialError(err, "`ramjet serve`")
+				return dialError(err, dev, "`ramjet serve`")
 			}
 			defer client.Close()
 			run := &copyRun{client: client, plan: plan, verbose: f.verbose, out: c.OutOrStdout(), log: c.ErrOrStderr()}
 			return run.run(c.Context(), path)
 		})
 	})
+}
+
+// isRemote reports whether a source looks like a target, and is no file here.
+func isRemote(source string) bool {
+	_, _, err := parseTarget(source)
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat(source)
+	return err != nil
 }
 
 // parseTarget takes HOST:PATH, HOST:PORT:PATH or the same with [an IPv6 address] apart.

@@ -37,7 +37,7 @@ func newDemoCmd() *cobra.Command {
 			"and does each kind of operation with real data. Both processes compare every byte. TCP between the same\n" +
 			"addresses, polled too, is measured in the same run.",
 		Example: "  ramjet demo\n  ramjet demo -d iwarp",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the results as JSON")
 	device := c.Flags().StringP("device", "d", "roce", "`kind` of the devices: "+strings.Join(slices.Sorted(maps.Keys(demoKinds)), ", "))

@@ -160,10 +160,7 @@ func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address stri
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return usagef("%v is no address of this host: `ramjet devices` lists those that can be opened", local)
 		}
-		if errors.As(err, new(*net.OpError)) {
-			return fmt.Errorf("%w: start `%s` there first", err, c.CommandPath())
-		}
-		return err
+		return controlError(err, c.CommandPath())
 	}
 	defer client.Close()
 	out := newPerfOutput(c.OutOrStdout(), f, client)

@@ -27,7 +27,7 @@ type perfTable struct {
 
 func newPerfTableCmd() *cobra.Command {
 	t := &perfTable{duration: perfDuration(500 * time.Millisecond)}
-	c := &cobra.Command{Use: "table", Short: "Measure all figures of docs/performance.md, as its table", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "table", Short: "Measure all figures of docs/performance.md, as its table", Args: noArgs,
 		Long: "Measure every figure that this project holds itself to, as a ratio to sockets in the same run, between two\n" +
 			"processes on loopback addresses, and write them as a Markdown table. --device iwarp: measures those of iWARP only."}
 	c.Flags().IntVar(&t.runs, "runs", 5, "repeat so many times; the table has the medians")

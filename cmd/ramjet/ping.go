@@ -55,7 +55,7 @@ func newPingCmd() *cobra.Command {
 	fl.BoolVarP(&f.client, "client", "c", false, "ping a server")
 	fl.BoolVarP(&f.persistent, "persistent", "P", false, "server: serve many clients, until interrupted")
 	fl.StringVarP(&f.addr, "addr", "a", "", "client: the server's `address`; server: the address to listen on, which also chooses the device")
-	fl.Uint16VarP(&f.port, "port", "p", 7174, "`port` of the server")
+	addPortFlag(c, &f.port, 7174, "`port` of the server", false)
 	fl.IntVarP(&f.count, "count", "C", 0, "client: `number` of pings, 0: until interrupted")
 	fl.VarP(&f.size, "size", "S", fmt.Sprintf("client: `bytes` of a ping, %d to %d", pingMinSize, pingMaxSize))
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show the data of each ping")
@@ -87,8 +87,6 @@ func (f *pingFlags) check(c *cobra.Command) error {
 		return usagef("--count %d: give a number of pings, or 0", f.count)
 	case f.size < pingMinSize || f.size > pingMaxSize:
 		return usagef("--size %d: give %d to %d bytes", f.size, pingMinSize, pingMaxSize)
-	case f.port == 0:
-		return usagef("--port 0: give 1 to 65535")
 	}
 	if f.server && f.addr != "" && !c.Flags().Changed("device") {
 		f.dev.device = "roce:" + f.addr
@@ -150,10 +148,18 @@ func (p *pinger) receive() (m pingMessage, err error) {
 			if _, err = p.conn.Do(p.ctx, &verbs.SendWR{Op: verbs.Write}); err == nil {
 				continue
 			}
-			err = fmt.Errorf("the peer does not answer any more: %w", err)
 		}
 		return m, err
 	}
+}
+
+// pingError says of a peer that has vanished that it did, whichever message noticed it.
+func pingError(err error) error {
+	var s *verbs.StatusError
+	if errors.As(err, &s) && s.Status == verbs.RetryExceeded {
+		return fmt.Errorf("the peer does not answer any more: %w", err)
+	}
+	return err
 }
 
 // show prints the text of a ping.

@@ -17,11 +17,11 @@ import (
 func (f *pingFlags) ping(ctx context.Context, dev *verbs.Device, out io.Writer) error {
 	conn, err := cm.Dial(ctx, dev, f.address(), f.options()...)
 	if err != nil {
-		return dialError(err, "`ramjet ping -s` or rping -s")
+		return dialError(err, dev, "`ramjet ping -s` or rping -s")
 	}
 	defer conn.Close()
 	p := f.newPinger(ctx, conn, out)
-	err = p.pingAll()
+	err = pingError(p.pingAll())
 	if p.stats.pings > 0 {
 		fmt.Fprintf(out, "--- %s ping statistics ---\n", f.address())
 		p.stats.print(out, f.validate)

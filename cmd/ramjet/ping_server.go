@@ -53,7 +53,7 @@ func (f *pingFlags) serve(ctx context.Context, dev *verbs.Device, out io.Writer)
 func (f *pingFlags) servePeer(ctx context.Context, conn *cm.Conn, out io.Writer) error {
 	defer conn.Close()
 	p := f.newPinger(ctx, conn, out)
-	err := p.answerAll()
+	err := pingError(p.answerAll())
 	var text bytes.Buffer // at once, for many clients share the output
 	fmt.Fprintf(&text, "--- %v ping statistics ---\n", conn.PeerAddr())
 	p.stats.print(&text, f.validate)

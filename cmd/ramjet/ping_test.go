@@ -169,7 +169,7 @@ func TestPingErrors(t *testing.T) {
 		{"-c -a 127.0.0.1 -S 25", "--size 25: give 26 to 65535 bytes"},
 		{"-c -a 127.0.0.1 -S 64K", "--size 65536"},
 		{"-c -a 127.0.0.1 -C -1", "--count -1"},
-		{"-c -a 127.0.0.1 -p 0", "--port 0"},
+		{"-c -a 127.0.0.1 -p 0", `"0" is no port`},
 		{"-s -a 203.0.113.77", "203.0.113.77 is no address of this host"},
 		{"-s more", `"more" is no flag`},
 		{"-c 192.0.2.1", "give the server's address with --addr"},
@@ -209,8 +209,11 @@ func TestPingPeerKilled(t *testing.T) {
 	}
 	client.kill()
 	client.wait()
-	if _, err := p.receive(); err == nil || !strings.Contains(err.Error(), "does not answer any more") {
+	if _, err := p.receive(); err == nil || !strings.Contains(pingError(err).Error(), "does not answer any more") {
 		t.Error(err)
+	}
+	if err := p.send(pingMessage{}); err == nil || !strings.Contains(pingError(err).Error(), "does not answer any more") {
+		t.Errorf("sending: %v", err)
 	}
 }
 

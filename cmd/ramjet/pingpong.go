@@ -59,7 +59,7 @@ func newPingpongKindCmd(k pingpongKind) *cobra.Command {
 	}
 	f.dev.add(c)
 	fl := c.Flags()
-	fl.Uint16VarP(&f.port, "port", "p", 18515, "listen on or connect to TCP `port`")
+	addPortFlag(c, &f.port, 18515, "listen on or connect to TCP `port`", true)
 	fl.VarP(&f.size, "size", "s", "`bytes` of a message")
 	fl.IntVarP(&f.rxDepth, "rx-depth", "r", 500, "receives to post at a time")
 	fl.IntVarP(&f.iters, "iters", "n", 1000, "number of exchanges")

@@ -102,7 +102,7 @@ func (f *pipeFlags) connect(ctx context.Context, dev *verbs.Device, address stri
 		case errors.Is(err, context.DeadlineExceeded):
 			err = fmt.Errorf("%s: %w after %v", address, cm.ErrTimeout, f.timeout)
 		}
-		return nil, dialError(err, "`ramjet pipe -l` or a program on rsockets")
+		return nil, dialError(err, dev, "`ramjet pipe -l` or a program on rsockets")
 	}
 	l, err := rnet.Listen(dev, address)
 	if err != nil {

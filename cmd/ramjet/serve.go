@@ -35,7 +35,7 @@ func newServeCmd() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	dev.add(c)
-	c.Flags().Uint16VarP(&port, "port", "p", servePort, "`port` to listen on, 0: any")
+	addPortFlag(c, &port, servePort, "`port` to listen on, 0: any", true)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show each file")
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		root, err := os.OpenRoot(args[0])

@@ -14,6 +14,8 @@ var (
 	ErrChanged = errors.New("the file changed during the copy")
 	// ErrLost: the connection is gone. The same copy, started again, continues.
 	ErrLost = errors.New("the connection is lost")
+
+	errStopped = errors.New("the server was stopped")
 )
 
 // Printable returns what a peer said with nothing in it that a terminal would obey.

@@ -72,12 +72,17 @@ func (s *Server) serve(ctx context.Context, r *cm.Request) error {
 	}
 	defer pd.Close()
 	conn, err := r.Accept(ctx, cm.WithPD(pd))
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	s.tell(Event{Peer: conn.PeerAddr()})
 	c := &session{link: link{conn}, srv: s, pd: pd}
-	err = c.run(ctx)
+	if err = c.run(ctx); ctx.Err() != nil {
+		err = errStopped
+	}
 	conn.Close()
 	if c.in != nil {
 		c.in.interrupted()

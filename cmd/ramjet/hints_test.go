@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is wrong is said in the words of the command line, with what to do about it.
+func TestHints(t *testing.T) {
+	nobody, here := testDevice(t), testDevice(t)
+	for _, c := range []struct {
+		args   string
+		status int
+		text   string
+	}{
+		{"demo extra", exitUsage, `"extra" is too much`},
+		{"perf table extra", exitUsage, `"extra" is too much`},
+		{"cp 192.0.2.7:file here", exitUsage, "run `ramjet serve DIR` here, and `ramjet cp` there"},
+		{"ping -c -a 127.0.0.1 -p 70000", exitUsage, `"70000" is no port: give 1 to 65535`},
+		{"ping -c -a 127.0.0.1 -p 0", exitUsage, `"0" is no port: give 1 to 65535`},
+		{"serve -p x .", exitUsage, `"x" is no port: give 0 to 65535`},
+		{"perf send bw no.such.host.invalid", exitUsage, "give a name that resolves"},
+		{"perf send bw " + host(nobody), exitFailed, "start `ramjet perf send bw` there first"},
+		{"ping -c -d " + here + " -a " + host(nobody), exitFailed, "with -d roce:" + host(nobody)},
+		{"ping -c -d iwarp:" + host(here) + " -a " + host(nobody), exitFailed, "with -d iwarp:" + host(nobody)},
+		{"pipe -d " + here + " " + host(nobody) + " 7000", exitFailed, "refused: no listener"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			ramjetCmd(t, strings.Fields(c.args)...).wantError(t, c.status, c.text)
+		})
+	}
+}
