@@ -16,3 +16,5 @@ func inNamespace(t *testing.T) bool {
 }
 
 func addAddress(netip.Addr) error { return errors.ErrUnsupported }
+
+const namespaceLink = ""

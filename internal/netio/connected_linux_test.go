@@ -13,14 +13,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
 )
 
 func connect(t *testing.T, s *Socket, to netip.AddrPort) *Connected {
 	t.Helper()
-	c, err := s.Connect(to)
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOPROTOOPT) {
-		t.Skipf("this system does not tell the identification: %v", err) // a kernel before 5.14, or tstamp_allow_data is off
+	if err := loopback.TellsIdentification(); err != nil {
+		t.Skip(err)
 	}
+	c, err := s.Connect(to)
 	if err != nil {
 		t.Fatal(err)
 	}
