@@ -326,12 +326,12 @@ func (id *cmID) bind(at netip.AddrPort) error {
 // bindSeveral binds the id to one port of all devices that an address stands for.
 func (id *cmID) bindSeveral(at netip.AddrPort) error {
 	var failed error = syscall.ENODEV
-	for _, name := range cdevices.Listed() {
-		addr, ok := addrOf(name)
+	for _, d := range cdevices.Listed() {
+		addr, ok := addrOf(d)
 		if !ok || !standsFor(at.Addr(), addr, id.only6) {
 			continue
 		}
-		one, err := id.open(cdevices.Name(name))
+		one, err := id.open(d.Name)
 		if err != nil {
 			failed = err // an address may be taken by others
 			continue

@@ -78,17 +78,17 @@ func ofLink(d *verbs.Device, a netip.AddrPort) netip.AddrPort {
 }
 
 // addrOf is the address of a listed device.
-func addrOf(name string) (netip.Addr, bool) {
-	kind, rest, _ := strings.Cut(name, ":")
+func addrOf(d cdevices.Device) (netip.Addr, bool) {
+	kind, rest, _ := strings.Cut(d.Address, ":")
 	a, err := netip.ParseAddr(rest)
 	return a.Unmap().WithZone(""), err == nil && (kind == "roce" || strings.HasPrefix(kind, "iwarp"))
 }
 
 // deviceOf finds the device of an address; ENODEV: there is none.
 func deviceOf(addr netip.Addr) (string, error) {
-	for _, name := range cdevices.Listed() {
-		if a, ok := addrOf(name); ok && a == addr.WithZone("") {
-			return cdevices.Name(name), nil
+	for _, d := range cdevices.Listed() {
+		if a, ok := addrOf(d); ok && a == addr.WithZone("") {
+			return d.Name, nil
 		}
 	}
 	return "", syscall.ENODEV
@@ -110,16 +110,16 @@ func deviceTo(to netip.Addr) (string, error) {
 		}
 	}
 	first := ""
-	for _, name := range cdevices.Listed() {
-		a, ok := addrOf(name)
+	for _, d := range cdevices.Listed() {
+		a, ok := addrOf(d)
 		if !ok || a.Is4() != to.Is4() {
 			continue
 		}
 		if a == from {
-			return cdevices.Name(name), nil
+			return d.Name, nil
 		}
 		if first == "" && (to.IsUnspecified() || a.IsLoopback() == to.IsLoopback()) {
-			first = cdevices.Name(name)
+			first = d.Name
 		}
 	}
 	if first == "" {

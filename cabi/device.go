@@ -67,8 +67,12 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 	_, asked := os.LookupEnv(cdevices.Environment)
 	out := unsafe.Slice(list, int(room))
 	n := 0
-	for _, name := range cdevices.Listed() {
-		kind, addr, _ := strings.Cut(name, ":")
+	listed, err := cdevices.List(os.LookupEnv(cdevices.Environment))
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "ramjet: RAMJET_DEVICES: %v\n", err)
+	}
+	for _, d := range listed {
+		kind, addr, _ := strings.Cut(d.Address, ":")
 		var guid uint64
 		var err error
 		switch kind {
@@ -77,7 +81,7 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 		case "iwarp", "iwarps", "iwarp+sctp":
 			guid, err = iwarp.GUID(addr)
 		default:
-			err = fmt.Errorf("%q: C programs can use devices of the kinds roce, iwarp, iwarps and iwarp+sctp", name)
+			err = fmt.Errorf("%q: C programs can use devices of the kinds roce, iwarp, iwarps and iwarp+sctp", d.Address)
 		}
 		if err != nil {
 			if asked {
@@ -86,7 +90,7 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 			continue
 		}
 		if n < len(out) {
-			text(out[n].name[:], cdevices.Name(name))
+			text(out[n].name[:], d.Name)
 			out[n].guid = C.uint64_t(be64(guid))
 			if kind != "roce" {
 				out[n].iwarp = 1
@@ -150,10 +154,10 @@ func acquire(name string) (*device, error) {
 		return d, nil
 	}
 	for _, l := range cdevices.Listed() {
-		if cdevices.Name(l) != name {
+		if l.Name != name {
 			continue
 		}
-		v, err := ramjet.Open(l)
+		v, err := ramjet.Open(l.Address)
 		if err != nil {
 			return nil, err
 		}

@@ -49,7 +49,9 @@ func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	o.max_mr, o.max_pd, o.max_mw, o.max_ah = C.int(a.MaxMR), C.int(a.MaxPD), C.int(a.MaxMW), C.int(a.MaxAH)
 	o.max_qp_rd_atom, o.max_qp_init_rd_atom = C.int(a.MaxQPRdAtomic), C.int(a.MaxQPInitRdAtom)
 	o.max_res_rd_atom = C.int(a.MaxQPRdAtomic * a.MaxQP)
-	o.atomic_cap = uint32(a.Atomic)
+	// Atomic also against the processors, which is more than atomic among queue pairs. Programs that
+	// know hardware look for the latter only.
+	o.atomic_cap = min(uint32(a.Atomic), C.IBV_ATOMIC_HCA)
 	o.max_mcast_grp, o.max_mcast_qp_attach = C.int(a.MaxMcastGroups), C.int(a.MaxMcastQP)
 	o.max_total_mcast_qp_attach = C.int(min(a.MaxMcastGroups*a.MaxMcastQP, 1<<31-1))
 	o.max_srq, o.max_srq_wr, o.max_srq_sge = C.int(a.MaxSRQ), C.int(a.MaxSRQWR), C.int(a.MaxSRQSGE)

@@ -29,12 +29,12 @@ type rsPackets struct {
 func (s *rsock) bindPackets(at netip.AddrPort) error {
 	s.wild = at.Addr().IsUnspecified()
 	var failed error = syscall.EADDRNOTAVAIL
-	for _, name := range cdevices.Listed() {
-		addr, ok := addrOf(name)
+	for _, d := range cdevices.Listed() {
+		addr, ok := addrOf(d)
 		if !ok || addr != at.Addr().WithZone("") && !(s.wild && standsFor(at.Addr(), addr, s.opt.only6)) {
 			continue
 		}
-		p, err := s.openPackets(cdevices.Name(name), netip.AddrPortFrom(addr, at.Port()))
+		p, err := s.openPackets(d.Name, netip.AddrPortFrom(addr, at.Port()))
 		if err != nil {
 			failed = err // an address may be taken by others
 			continue

@@ -5,10 +5,16 @@
 package programs
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // ramjet builds the command.
@@ -33,6 +39,11 @@ func TestSysfs(t *testing.T) {
 		{"find /sys/class/infiniband -name node_guid", "roce_" + serverAddr + "/node_guid\n"},
 		{"cat /sys/class/net/lo/mtu", "\n"}, // others are what they are
 		{"ibstat", "State: Active"},
+		{"ls -l /sys/class/infiniband", "roce_" + serverAddr},
+		{"realpath /sys/class/infiniband/roce_" + serverAddr + "/device", "/ffff:00:00.0\n"},
+		{"rdma link show -j", `"ifname":"roce_` + serverAddr + `","state":"ACTIVE","physical_state":"LINK_UP","netdev":"lo"`},
+		{"rdma res", "0: roce_" + serverAddr},
+		{"rdma -j statistic show", `[{"ifname":"roce_` + serverAddr + `","port":1}]`},
 	} {
 		args := strings.Fields(c.args)
 		t.Run(args[0], func(t *testing.T) {
@@ -45,6 +56,100 @@ func TestSysfs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Programs that tell their peers the names of their devices have the same names on both sides.
+func TestDeviceNames(t *testing.T) {
+	dir := need(t, "ibv_devinfo")
+	for devices, want := range map[string]string{
+		"rdma0=roce:" + serverAddr + " rdma1=iwarp:" + serverAddr: "hca_id:	rdma0",
+		"rdma0=roce:" + serverAddr + " rdma0=roce:" + clientAddr:  "there is one of that name already",
+		"a/b=roce:" + serverAddr + " rdma0=roce:" + serverAddr:    "is no name for a device",
+	} {
+		out, err := command(t.Context(), dir, devices, "ibv_devinfo").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "hca_id:	rdma0") {
+			t.Errorf("%s: %v, and not %q:\n%s", devices, err, want, out)
+		}
+	}
+}
+
+// However a program ends, nothing is left of the folder that shows it /sys; and not before all have
+// ended that it has started.
+func TestRunLeavesNothing(t *testing.T) {
+	dir := need(t)
+	ramjet, tmp := ramjet(t), t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	folders := func() []string {
+		all, err := filepath.Glob(filepath.Join(tmp, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	gone := func() {
+		t.Helper()
+		for ctx, cancel := context.WithTimeout(t.Context(), time.Minute); len(folders()) > 0; time.Sleep(10 * time.Millisecond) {
+			defer cancel()
+			if ctx.Err() != nil {
+				t.Fatalf("left: %q", folders())
+			}
+		}
+	}
+	// started runs a shell that says when it is there, and then waits for a line.
+	started := func(script string) (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
+		c := command(t.Context(), dir, serverAddr, ramjet, "run", "--libs", dir, "--", "sh", "-c", script)
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		from := bufio.NewReader(out)
+		if line, err := from.ReadString('\n'); err != nil || line != "here\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+		return c, in, from
+	}
+	const wait = "echo here; read line; cat /sys/class/infiniband_verbs/uverbs0/ibdev"
+
+	a, in, out := started(wait)
+	b, _, _ := started(wait)
+	if all := folders(); len(all) != 1 { // which both share
+		t.Errorf("folders: %q", all)
+	}
+	b.Process.Kill()
+	b.Wait()
+	in.Write([]byte("\n"))
+	if line, err := out.ReadString('\n'); err != nil || line != "roce_"+serverAddr+"\n" {
+		t.Errorf("one of two has ended, and the other sees %q, %v", line, err)
+	}
+	if err := a.Wait(); err != nil {
+		t.Error(err)
+	}
+	gone()
+
+	c, in, out := started("(exec 3<&0; " + wait + " <&3) <&0 & exit 0")
+	defer c.Wait()
+	for { // until the shell has ended, but not its child
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/cmdline", c.Process.Pid)); err != nil {
+			break
+		}
+		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.Process.Pid)); err != nil || len(text) == 0 {
+			break // it waits to be waited for
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	in.Write([]byte("\n"))
+	if line, err := out.ReadString('\n'); err != nil || line != "roce_"+serverAddr+"\n" {
+		t.Errorf("the program has ended, and its child sees %q, %v", line, err)
+	}
+	gone()
 }
 
 // UCX wants to find its devices in /dev, and the kinds of their addresses in /sys.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -19,6 +20,13 @@ import (
 )
 
 func main() {
+	if filepath.Base(os.Args[0]) == filepath.Base(rdmaTool) {
+		if err := rdma(os.Args[1:], os.Getenv(sysfsVariable), os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintf(os.Stderr, "rdma: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	out := &output{file: os.Stdout}
@@ -49,6 +57,7 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.SetOut(out)
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newPingCmd(),
 		newCpCmd(), newServeCmd(), newPipeCmd(), newRunCmd())
+	root.AddCommand(runHelpers()...)
 	addTLSFlags(root)
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultCompletionCmd()

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/cdevices"
 )
 
 // runLibs are the libraries that `ramjet run` puts before the system's.
@@ -30,7 +32,8 @@ func newRunCmd() *cobra.Command {
 		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
 		Long: "Run starts a program as it is, with Ramjet's libibverbs.so.1 and librdmacm.so.1 in place of the system's.\n" +
 			"It finds them in --libs, in $RAMJET_LIBS, or in a folder lib beside this command; cabi/build.sh builds them.\n" +
-			"The program sees a device for each address of this machine, or those of --device or $RAMJET_DEVICES.",
+			"The program sees a device for each address of this machine, or those of --device or $RAMJET_DEVICES.\n" +
+			"It calls roce:192.0.2.7 roce_192.0.2.7, and what is given as NAME=roce:192.0.2.7 as NAME says.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
 			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1\n" +
@@ -38,7 +41,7 @@ func newRunCmd() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 	}
 	c.Flags().StringVar(&libs, "libs", "", "`folder` of the libraries")
-	c.Flags().StringSliceVarP(&devices, "device", "d", nil, "`device` that the program sees, such as roce:192.0.2.7; may be repeated")
+	c.Flags().StringSliceVarP(&devices, "device", "d", nil, "`device` that the program sees, such as roce:192.0.2.7, or NAME=roce:192.0.2.7; may be repeated")
 	c.Flags().BoolVar(&sockets, "sockets", false, "make the program's TCP sockets rsockets, where the other side has one")
 	c.Flags().SetInterspersed(false)
 	return leaf(c, func(c *cobra.Command, args []string) error {
@@ -51,15 +54,10 @@ func newRunCmd() *cobra.Command {
 			return usageError{err}
 		}
 		env := runEnv(os.Environ(), dir, devices)
-		if root, err := describeDevices(env); err != nil {
-			fmt.Fprintf(os.Stderr, "ramjet run: programs that look into /sys find no devices: %v\n", err)
-		} else {
-			env = append(env, "RAMJET_SYSFS="+root, preload(env, filepath.Join(dir, sysfsLib)))
+		if _, err := cdevices.List(lookup(env, cdevices.Environment)); err != nil {
+			return usageError{err}
 		}
-		if sockets {
-			env = append(env, preload(env, filepath.Join(dir, socketsLib)))
-		}
-		return execProgram(program, args, env)
+		return execProgram(program, args, env, dir, sockets)
 	})
 }
 
@@ -99,13 +97,9 @@ func missingLib(dir string) string {
 
 // runEnv is env with the libraries' folder first, and devices if there are any.
 func runEnv(env []string, dir string, devices []string) []string {
-	path := dir
-	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
-		path += ":" + old
-	}
-	env = append(env, "LD_LIBRARY_PATH="+path)
+	env = append(env, before(env, "LD_LIBRARY_PATH", dir))
 	if len(devices) > 0 {
-		env = append(env, "RAMJET_DEVICES="+strings.Join(devices, " "))
+		env = append(env, cdevices.Environment+"="+strings.Join(devices, " "))
 	}
 	return env
 }

@@ -6,14 +6,43 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
-// execProgram becomes another program; it returns only if that fails.
-func execProgram(path string, args, env []string) error {
+// execProgram becomes another program, which finds the libraries in a folder; it returns only if
+// that fails.
+func execProgram(path string, args, env []string, libs string, sockets bool) error {
+	if root, err := showDevices(env); err != nil {
+		fmt.Fprintf(os.Stderr, "ramjet run: programs that look into /sys find no devices: %v\n", err)
+	} else {
+		if args[0] == filepath.Base(rdmaTool) {
+			path = filepath.Join(root, rdmaTool)
+		}
+		env = append(env, sysfsVariable+"="+root, before(env, "LD_PRELOAD", filepath.Join(libs, sysfsLib)),
+			before(env, "PATH", filepath.Join(root, filepath.Dir(rdmaTool))))
+	}
+	if sockets {
+		env = append(env, before(env, "LD_PRELOAD", filepath.Join(libs, socketsLib)))
+	}
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, args, dedup(env)))
+}
+
+// showDevices puts what sysfs would say of an environment's devices where the program finds it.
+func showDevices(env []string) (root string, err error) {
+	s, err := describe(env)
+	if err != nil {
+		return "", err
+	}
+	f, err := folderOf(s)
+	if err != nil {
+		return "", err
+	}
+	return f.root, f.keep()
 }
 
 // dedup keeps the last value of each variable: the dynamic linker takes the first.
@@ -26,12 +55,5 @@ func dedup(env []string) []string {
 	return slices.Collect(maps.Values(last))
 }
 
-// isOurs says whether there is a folder that nobody but this user can have written to.
-func isOurs(dir string) bool {
-	fi, err := os.Lstat(dir)
-	if err != nil || !fi.IsDir() || fi.Mode().Perm() != 0o700 {
-		return false
-	}
-	st, is := fi.Sys().(*syscall.Stat_t)
-	return is && int(st.Uid) == os.Getuid()
-}
+// runHelpers are the commands that this one is started with again.
+func runHelpers() []*cobra.Command { return []*cobra.Command{newSweeperCmd()} }

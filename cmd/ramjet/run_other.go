@@ -4,11 +4,15 @@
 
 package main
 
-import "runtime"
+import (
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
 
 // execProgram has no libraries to offer here.
-func execProgram(string, []string, []string) error {
+func execProgram(string, []string, []string, string, bool) error {
 	return usagef("C programs run on Ramjet on Linux only, not on %s", runtime.GOOS)
 }
 
-func isOurs(string) bool { return false }
+func runHelpers() []*cobra.Command { return nil }

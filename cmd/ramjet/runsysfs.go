@@ -3,58 +3,43 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/internal/cdevices"
 )
 
-// describeDevices writes what sysfs would say of the devices of an environment, and returns
-// where. The folder stays, as there is nobody to remove it when the program ends; programs
-// that see the same devices share one.
-func describeDevices(env []string) (string, error) {
-	names, set := lookup(env, cdevices.Environment)
+// sysfsVariable names the folder that stands for /sys and /dev.
+const sysfsVariable = "RAMJET_SYSFS"
+
+// rdmaTool is where in that folder this command is, under the name of iproute2's rdma: programs ask
+// it for their devices.
+const rdmaTool = "bin/rdma"
+
+// describe is what sysfs would say of the devices of an environment.
+func describe(env []string) (*cdevices.Sysfs, error) {
+	listed, err := cdevices.List(lookup(env, cdevices.Environment))
+	if err != nil {
+		return nil, err
+	}
 	s := cdevices.NewSysfs()
-	for i, name := range cdevices.List(names, set) {
-		dev, err := ramjet.Open(name)
+	for i, d := range listed {
+		dev, err := ramjet.Open(d.Address)
 		if err != nil {
 			continue // the program will say so if it matters
 		}
-		err = s.Add(i, cdevices.Name(name), dev)
+		err = s.Add(i, d.Name, dev)
 		dev.Close()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return "", err
+	self, err := os.Executable()
+	if err == nil {
+		s.Links[rdmaTool] = self
 	}
-	sum := sha256.Sum256(text)
-	root := filepath.Join(os.TempDir(), fmt.Sprintf("ramjet-sysfs-%d-%x", os.Getuid(), sum[:8]))
-	if isOurs(root) {
-		return root, nil
-	}
-	made, err := os.MkdirTemp(os.TempDir(), "ramjet-sysfs-")
-	if err != nil {
-		return "", err
-	}
-	if err := s.Write(made); err != nil {
-		os.RemoveAll(made)
-		return "", err
-	}
-	if os.Rename(made, root) != nil { // another process was faster, or it is somebody else's
-		if !isOurs(root) {
-			return made, nil
-		}
-		os.RemoveAll(made)
-	}
-	return root, nil
+	return s, nil
 }
 
 // lookup finds the last value of a variable, which is the one that counts.
@@ -67,10 +52,10 @@ func lookup(env []string, name string) (value string, set bool) {
 	return value, set
 }
 
-// preload is LD_PRELOAD with one more library.
-func preload(env []string, lib string) string {
-	if old, _ := lookup(env, "LD_PRELOAD"); old != "" {
-		lib += ":" + old
+// before is a variable of paths with one more in front.
+func before(env []string, name, path string) string {
+	if old, _ := lookup(env, name); old != "" {
+		path += ":" + old
 	}
-	return "LD_PRELOAD=" + lib
+	return name + "=" + path
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/loopback"
@@ -14,24 +15,33 @@ import (
 )
 
 func TestList(t *testing.T) {
-	if got := List("roce:192.0.2.7, iwarp:fd09::1", true); !slices.Equal(got, []string{"roce:192.0.2.7", "iwarp:fd09::1"}) {
-		t.Errorf("%q", got)
+	long := strings.Repeat("x", MaxName)
+	for _, c := range []struct {
+		names string
+		want  []Device
+		wrong string
+	}{
+		{"roce:192.0.2.7, iwarp:fd09::1", []Device{{"roce_192.0.2.7", "roce:192.0.2.7"}, {"iwarp_fd09__1", "iwarp:fd09::1"}}, ""},
+		{"rdma0=roce:192.0.2.7,roce:fe80::1%eth0", []Device{{"rdma0", "roce:192.0.2.7"}, {"roce_fe80__1_eth0", "roce:fe80::1%eth0"}}, ""},
+		{long + "=roce:::1", []Device{{long, "roce:::1"}}, ""},
+		{"a=roce:::1 a=roce:::2", []Device{{"a", "roce:::1"}}, "a=roce:::2"},
+		{"=roce:::1 ../a=roce:::2 x" + long + "=roce:::3 b=roce:::4", []Device{{"b", "roce:::4"}}, `""`},
+		{"", nil, ""},
+	} {
+		got, err := List(c.names, true)
+		if !slices.Equal(got, c.want) || (err != nil) != (c.wrong != "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%q: %q, %v", c.names, got, err)
+		}
 	}
-	if got := List("", true); len(got) != 0 {
-		t.Errorf("no devices are %q", got)
-	}
-	if got := List("", false); !slices.Contains(got, "roce:127.0.0.1") {
-		t.Logf("without a list: %q", got)
-	}
-	if got := Name("roce:fe80::1%eth0"); got != "roce_fe80__1_eth0" {
-		t.Errorf("%q", got)
+	if got, err := List("", false); err != nil || !slices.Contains(got, Device{"roce_127.0.0.1", "roce:127.0.0.1"}) {
+		t.Logf("without a list: %q, %v", got, err)
 	}
 }
 
 func TestSysfs(t *testing.T) {
 	dev, addr := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
 	s := NewSysfs()
-	name := Name("roce:" + addr.String())
+	name := nameOf("roce:" + addr.String())
 	if err := s.Add(3, name, dev); err != nil {
 		t.Fatal(err)
 	}
@@ -54,5 +64,9 @@ func TestSysfs(t *testing.T) {
 	}
 	if fi, err := os.Stat(filepath.Join(root, "sys/class/infiniband", name, "device/net/lo")); err != nil || !fi.IsDir() {
 		t.Error("its network interface is not there:", err)
+	}
+	at, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband", name, "device"))
+	if filepath.Base(at) != "ffff:00:03.0" {
+		t.Errorf("it is at %q, which is no PCI address: %v", at, err)
 	}
 }

@@ -12,28 +12,35 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Sysfs is what the kernel would say of devices in /sys and /dev, by path. What is not known
-// of a device has no file.
-type Sysfs map[string]string
+// Sysfs is what the kernel would say of devices in /sys and /dev. What is not known of a device
+// has no file.
+type Sysfs struct {
+	Files map[string]string // text by path; a path that ends in a dot is a folder
+	Links map[string]string // where a symbolic link leads
+}
 
 const (
 	class   = "sys/class/infiniband/"
 	uverbs  = "sys/class/infiniband_verbs/"
 	devices = "dev/infiniband/"
+	bus     = "sys/devices/pciffff:00/"
 )
 
 // NewSysfs returns a description of no device.
-func NewSysfs() Sysfs {
-	return Sysfs{
-		class + ".":                            "",
-		uverbs + "abi_version":                 "6\n",
-		"sys/class/infiniband_mad/abi_version": "5\n",
-		devices + "rdma_cm":                    "",
+func NewSysfs() *Sysfs {
+	return &Sysfs{
+		Files: map[string]string{
+			class + ".":                            "",
+			uverbs + "abi_version":                 "6\n",
+			"sys/class/infiniband_mad/abi_version": "5\n",
+		},
+		// Devices that do nothing: programs look whether they may open them.
+		Links: map[string]string{devices + "rdma_cm": os.DevNull},
 	}
 }
 
 // Add describes the device that is number index of those that programs see.
-func (s Sysfs) Add(index int, name string, dev *verbs.Device) error {
+func (sys *Sysfs) Add(index int, name string, dev *verbs.Device) error {
 	p, err := dev.Port(1)
 	if err != nil {
 		return err
@@ -47,6 +54,7 @@ func (s Sysfs) Add(index int, name string, dev *verbs.Device) error {
 		return err
 	}
 	a := dev.Query()
+	s := sys.Files
 	d := class + name + "/"
 	s[d+"node_type"] = "1: CA\n"
 	if a.Kind == "iwarp" {
@@ -57,9 +65,13 @@ func (s Sysfs) Add(index int, name string, dev *verbs.Device) error {
 	s[d+"hw_rev"] = "0\n"
 	s[d+"hca_type"] = "Ramjet " + a.Kind + "\n"
 	s[d+"node_guid"], s[d+"sys_image_guid"] = guid(a.NodeGUID), guid(a.SysImageGUID)
-	s[d+"device/numa_node"] = "-1\n"
+	// Programs take the device's place in the tree for a PCI address, whose domain is the one that
+	// no machine has.
+	at := fmt.Sprintf("ffff:%02x:%02x.0", index>>5, index&0x1f)
+	sys.Links[d+"device"] = "../../../../" + bus + at
+	s[bus+at+"/numa_node"] = "-1\n"
 	if p.NetDev != "" {
-		s[d+"device/net/"+p.NetDev+"/."] = ""
+		s[bus+at+"/net/"+p.NetDev+"/."] = ""
 	}
 
 	port := d + "ports/1/"
@@ -87,7 +99,7 @@ func (s Sysfs) Add(index int, name string, dev *verbs.Device) error {
 
 	node := fmt.Sprintf("uverbs%d", index)
 	s[uverbs+node+"/ibdev"], s[uverbs+node+"/abi_version"] = name+"\n", "1\n"
-	s[devices+node] = ""
+	sys.Links[devices+node] = os.DevNull
 	return nil
 }
 
@@ -103,25 +115,27 @@ func address(g verbs.GID) string {
 	return s[1:] + "\n"
 }
 
-// Write makes the files below root. A path that ends in a dot is a folder. Devices are such
-// that do nothing: programs look whether they may open them.
-func (s Sysfs) Write(root string) error {
-	for path, text := range s {
+// Write makes the files below root.
+func (sys *Sysfs) Write(root string) error {
+	make := func(path string, f func(to string) error) error {
 		to := filepath.Join(root, filepath.FromSlash(path)) // drops the dot
-		if strings.HasSuffix(path, "/.") {
-			if err := os.MkdirAll(to, 0o700); err != nil {
-				return err
-			}
-			continue
-		}
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err
 		}
-		write := func() error { return os.WriteFile(to, []byte(text), 0o600) }
-		if strings.HasPrefix(path, devices) {
-			write = func() error { return os.Symlink(os.DevNull, to) }
+		return f(to)
+	}
+	for path, text := range sys.Files {
+		if err := make(path, func(to string) error {
+			if strings.HasSuffix(path, "/.") {
+				return os.MkdirAll(to, 0o700)
+			}
+			return os.WriteFile(to, []byte(text), 0o600)
+		}); err != nil {
+			return err
 		}
-		if err := write(); err != nil {
+	}
+	for path, target := range sys.Links {
+		if err := make(path, func(to string) error { return os.Symlink(target, to) }); err != nil {
 			return err
 		}
 	}
