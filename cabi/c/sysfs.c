@@ -23,7 +23,7 @@
 static const char *place(const char *path, char *buf)
 {
 	static const char *const ours[] = { "/sys/class/infiniband", "/sys/class/infiniband_verbs", "/sys/class/infiniband_mad",
-		"/dev/infiniband" };
+		"/dev/infiniband", "/sys/devices/pciffff:00" /* where cdevices puts them */ };
 	const char *root;
 	size_t i, n;
 
