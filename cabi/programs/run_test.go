@@ -89,8 +89,9 @@ func TestRunLeavesNothing(t *testing.T) {
 	}
 	gone := func() {
 		t.Helper()
-		for ctx, cancel := context.WithTimeout(t.Context(), time.Minute); len(folders()) > 0; time.Sleep(10 * time.Millisecond) {
-			defer cancel()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for ; len(folders()) > 0; time.Sleep(10 * time.Millisecond) {
 			if ctx.Err() != nil {
 				t.Fatalf("left: %q", folders())
 			}
