@@ -13,6 +13,9 @@ import (
 // (IBTA 9.7.5.1.2, 9.7.6.2).
 func (q *QP) handleResponse(now Time, p *ib.Packet) Reason {
 	r := &q.req
+	if r.early != nil && p.Opcode.Info().Class != ib.ClassAck && p.PSN.Before(r.high) {
+		r.early.gap.follows(p.PSN, r.expected())
+	}
 	if q.state < verbs.RTS || r.sq.Len() == 0 || !p.PSN.Before(r.high) || p.PSN.Sub(r.unacked()) < -1 {
 		return DropGhost
 	}
@@ -24,12 +27,15 @@ func (q *QP) handleResponse(now Time, p *ib.Packet) Reason {
 		return DropDuplicate
 	}
 	if !q.ackedTo(now, p.PSN.Add(-1)) {
-		return DropSequence
+		return q.responseAhead(now, p)
 	}
 	if r.sq.Len() == 0 || r.unacked() != p.PSN || !r.sq.Front().row().response {
 		return DropGhost
 	}
 	q.land(now, p)
+	if r.early != nil {
+		q.landEarly(now)
+	}
 	q.afterAck()
 	return Taken
 }
@@ -40,7 +46,9 @@ func (q *QP) handleAck(now Time, p *ib.Packet) Reason {
 	c := &q.Device.Counters
 	c.AcksReceived++
 	if s.IsACK() {
-		q.ackedTo(now, p.PSN)
+		if !q.ackedTo(now, p.PSN) {
+			q.ackAhead(now, p.PSN)
+		}
 		q.afterAck()
 		return Taken
 	}
@@ -48,7 +56,11 @@ func (q *QP) handleAck(now Time, p *ib.Packet) Reason {
 		return DropDuplicate
 	}
 	// A NAK acknowledges everything before it.
-	if !q.ackedTo(now, p.PSN.Add(-1)) || q.req.sq.Len() == 0 {
+	if !q.ackedTo(now, p.PSN.Add(-1)) {
+		q.responseLost()
+		return Taken
+	}
+	if q.req.sq.Len() == 0 {
 		return Taken
 	}
 	switch {
@@ -80,8 +92,7 @@ func nakStatus(c ib.NAKCode) verbs.Status {
 }
 
 // ackedTo completes what an acknowledgement of all packets up to and including psn covers.
-// False: it covers a READ or an atomic whose response has not come. The response was lost,
-// and the requester went back (IBTA 9.7.5.2.1, implied NAK).
+// False: it covers a READ or an atomic whose response has not come.
 func (q *QP) ackedTo(now Time, psn ib.PSN) bool {
 	r := &q.req
 	moved, waiting := false, r.sq.Len()
@@ -100,11 +111,6 @@ func (q *QP) ackedTo(now Time, psn ib.PSN) bool {
 		}
 		if w.row().response {
 			q.progressIf(now, moved)
-			if !r.asked {
-				q.reactToLoss()
-				q.rewind()
-				r.asked = true
-			}
 			return false
 		}
 		moved = true
@@ -206,6 +212,107 @@ func (q *QP) land(now Time, p *ib.Packet) {
 		q.popSend(verbs.Success)
 	}
 	q.progress(now)
+}
+
+// responseAhead keeps a response that came before another one.
+func (q *QP) responseAhead(now Time, p *ib.Packet) Reason {
+	r := &q.req
+	if r.early == nil {
+		r.early = &early{gap: gap{high: p.PSN}}
+	}
+	kept := r.responds(p.PSN) && r.early.keep(&q.Device.early, p)
+	if r.early.gap.miss(now, r.unacked()) {
+		q.responseLost()
+	}
+	if !kept {
+		return DropSequence
+	}
+	q.Device.Counters.Early++
+	return Taken
+}
+
+// ackAhead keeps an acknowledgement that came before a response.
+func (q *QP) ackAhead(now Time, psn ib.PSN) {
+	r := &q.req
+	if r.early == nil {
+		r.early = &early{gap: gap{high: r.unacked()}}
+	}
+	if e := r.early; !e.ack || psn.After(e.acked) {
+		e.ack, e.acked = true, psn
+	}
+	if r.early.gap.miss(now, r.unacked()) {
+		q.responseLost()
+	}
+}
+
+// responseLost goes back for a response that is missing: what came behind it says that its
+// request has arrived (IBTA 9.7.5.2.1, implied NAK).
+func (q *QP) responseLost() {
+	if r := &q.req; !r.asked && r.sq.Len() > 0 {
+		q.reactToLoss()
+		q.rewind()
+		r.asked = true
+	}
+}
+
+// responds reports whether a packet that was sent is answered with a response at psn.
+func (r *requester) responds(psn ib.PSN) bool {
+	low, high := 0, r.sq.Len()-1 // the last work request that begins at psn or before
+	for low < high {
+		if mid := (low + high + 1) / 2; r.sq.At(mid).first.After(psn) {
+			high = mid - 1
+		} else {
+			low = mid
+		}
+	}
+	return r.sq.At(low).row().response
+}
+
+// expected returns the PSN of the oldest packet that is not acknowledged, or of the next one.
+func (r *requester) expected() ib.PSN {
+	if r.sq.Len() == 0 {
+		return r.high
+	}
+	return r.unacked()
+}
+
+// nextResponse returns the PSN of the response that comes next; false: none does.
+func (r *requester) nextResponse() (ib.PSN, bool) {
+	for i := range r.sq.Len() {
+		if w := r.sq.At(i); w.row().response && i == 0 {
+			return r.unacked(), true
+		} else if w.row().response {
+			return w.first, true
+		}
+	}
+	return 0, false
+}
+
+// landEarly takes what had come before the response that just came.
+func (q *QP) landEarly(now Time) {
+	r, m := &q.req, &q.Device.early
+	e := r.early
+	told := e.gap.came(now)
+	for len(e.kept) > 0 {
+		psn, ok := r.nextResponse()
+		if !ok {
+			break
+		}
+		k := e.take(m, psn)
+		if k == nil {
+			break
+		}
+		if q.ackedTo(now, psn.Add(-1)) {
+			q.land(now, &k.Packet)
+		}
+		m.put(k)
+	}
+	if e.ack && (r.sq.Len() == 0 || q.ackedTo(now, e.acked)) {
+		e.ack = false
+	}
+	if !told && (len(e.kept) > 0 || e.ack) && r.sq.Len() > 0 && e.gap.miss(now, r.unacked()) {
+		q.responseLost()
+	}
 }
 
 // afterAck does what progress allows: local operations that were done in their turn, and

@@ -44,6 +44,7 @@ type Counters struct {
 	ICRCSolved    uint64 // of these, those whose IPv4 identification was not predicted
 	Duplicates    uint64 // requests
 	OutOfSequence uint64 // requests ahead of the expected PSN
+	Early         uint64 // requests and responses that were kept until what belongs before them came
 	AcksSent      uint64 // NAKs included
 	AcksReceived  uint64
 	NAKSent       uint64 // sequence errors
@@ -68,6 +69,7 @@ func (c *Counters) List() []verbs.Counter {
 		{Name: "rcvd_pkts_icrc_id_solved", Value: c.ICRCSolved},
 		{Name: "duplicate_request", Value: c.Duplicates},
 		{Name: "out_of_seq_request", Value: c.OutOfSequence},
+		{Name: "early_pkts", Value: c.Early},
 		{Name: "sent_acks", Value: c.AcksSent},
 		{Name: "rcvd_acks", Value: c.AcksReceived},
 		{Name: "sent_seq_err", Value: c.NAKSent},

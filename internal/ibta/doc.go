@@ -28,6 +28,7 @@
 //	responder.go, execute.go  the checks of a request, and what it does
 //	duplicate.go              requests that come again
 //	flush.go                  FLUSH
+//	early.go                  packets that came before their turn
 //	respond.go                acknowledgements and responses on their way out
 //	datagram.go               UD
 //	batch.go                  what comes out

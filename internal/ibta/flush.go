@@ -46,7 +46,7 @@ func (f *Flush) Done(ok bool) bool {
 	q.replyAndSave(reply{kind: replyEmpty, psn: r.psn, packets: 1, msn: r.msn + 1})
 	r.psn = r.psn.Next()
 	r.msn = (r.msn + 1) & 0xffffff
-	if f.missed {
+	if f.missed || r.early != nil && len(r.early.kept) > 0 {
 		q.tellMissing()
 	}
 	return true

@@ -87,6 +87,7 @@ func (q *QP) apply(attr *verbs.QPAttr, mask verbs.QPMask) error {
 // reset drops everything, without completions, as RESET does.
 func (q *QP) reset() {
 	q.stopRequester()
+	q.forgetEarly()
 	if q.SendCQ != nil {
 		q.SendCQ.Forget(q.Num)
 	}

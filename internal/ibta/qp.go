@@ -54,6 +54,7 @@ type Device struct {
 	MTU        int    // bytes of a datagram's payload
 	MaxMsgSize uint32 // bytes of a message
 	grh        []byte // scratch
+	early      earlyMemory
 }
 
 // Config is what does not change in the life of a queue pair.
@@ -138,7 +139,7 @@ func (q *QP) HandlePacket(now Time, p *ib.Packet, from Arrival) Reason {
 	case ib.ClassAck, ib.ClassReadResponse, ib.ClassAtomicAck:
 		return q.handleResponse(now, p)
 	}
-	return q.handleRequest(p)
+	return q.handleRequest(now, p)
 }
 
 // NextPackets fills b with what q has to send next, all to one destination; it returns
@@ -190,14 +191,26 @@ func (q *QP) HandleTimeout(now Time) {
 	if t := q.req.retransmitAt; t != 0 && now >= t {
 		q.retransmitTimeout(now)
 	}
+	if e := q.resp.early; e != nil && e.gap.due(now) {
+		q.tellMissing()
+	}
+	if e := q.req.early; e != nil && e.gap.due(now) {
+		q.responseLost()
+	}
 }
 
 // Deadline returns when HandleTimeout is due; zero: not at all.
 func (q *QP) Deadline() Time {
-	if t := q.req.quietUntil; t != 0 {
-		return t
+	due := q.req.quietUntil
+	if due == 0 {
+		due = q.req.retransmitAt
 	}
-	return q.req.retransmitAt
+	for _, e := range [2]*early{q.resp.early, q.req.early} {
+		if e != nil && e.gap.tellAt != 0 && (due == 0 || e.gap.tellAt < due) {
+			due = e.gap.tellAt
+		}
+	}
+	return due
 }
 
 // fail completes the oldest send work request with a status and moves to the state that
@@ -225,4 +238,11 @@ func (q *QP) enterError() {
 	q.flushSends()
 	q.flushReceives()
 	q.stopRequester()
+	q.forgetEarly()
+}
+
+// forgetEarly drops what came before its turn.
+func (q *QP) forgetEarly() {
+	q.resp.early.clear(&q.Device.early)
+	q.req.early.clear(&q.Device.early)
 }

@@ -44,6 +44,7 @@ type requester struct {
 	landingOK bool
 
 	retry
+	early  *early    // responses that came before others; nil: there never were any
 	header ib.Packet // scratch
 }
 

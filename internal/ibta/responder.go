@@ -18,6 +18,7 @@ type responder struct {
 	heard   bool   // something arrived in RTR
 	msg     message
 	flush   *Flush // at psn, being carried out; nil: none is
+	early   *early // requests ahead of psn; nil: there never were any
 	ack     ackState
 	replies replies
 }
@@ -53,7 +54,7 @@ const (
 )
 
 // handleRequest takes a request packet: the order of the checks is that of IBTA 9.7.4.1.
-func (q *QP) handleRequest(p *ib.Packet) Reason {
+func (q *QP) handleRequest(now Time, p *ib.Packet) Reason {
 	r := &q.resp
 	if q.Type == verbs.XRCIni {
 		return DropInvalid
@@ -67,19 +68,35 @@ func (q *QP) handleRequest(p *ib.Packet) Reason {
 	if r.flush != nil && !p.PSN.Before(r.psn) {
 		return q.duringFlush(p)
 	}
+	if r.early != nil {
+		r.early.gap.follows(p.PSN, r.psn)
+	}
 	if p.PSN != r.psn {
 		if !q.reliable() {
-			return q.resynchronize(p)
+			return q.resynchronize(now, p)
 		}
 		if p.PSN.Before(r.psn) {
 			return q.duplicate(p)
 		}
-		return q.ahead()
+		return q.ahead(now, p)
 	}
+	reason := q.carryOut(p)
+	if r.early != nil && reason == Taken {
+		q.catchUp(now)
+	}
+	return reason
+}
+
+// carryOut takes the request packet that is next in sequence.
+func (q *QP) carryOut(p *ib.Packet) Reason {
+	r := &q.resp
 	r.told = false
 	info := p.Opcode.Info()
 	verdict, packets := q.execute(p, info)
 	if verdict == accept {
+		if r.early != nil { // a FLUSH may have held up what was kept
+			r.early.forget(&q.Device.early, r.psn, packets)
+		}
 		r.psn = r.psn.Add(packets)
 		if info.Last {
 			r.msn = (r.msn + 1) & 0xffffff
@@ -110,7 +127,7 @@ func answered(c ib.Class) bool {
 
 // resynchronize handles a gap in UC: the message under way is lost, and a message can only
 // begin with its first packet (IBTA 9.8.2.2).
-func (q *QP) resynchronize(p *ib.Packet) Reason {
+func (q *QP) resynchronize(now Time, p *ib.Packet) Reason {
 	r := &q.resp
 	r.msg.class = 0
 	if !p.Opcode.Info().First {
@@ -118,17 +135,26 @@ func (q *QP) resynchronize(p *ib.Packet) Reason {
 		return DropSequence
 	}
 	r.psn = p.PSN
-	return q.handleRequest(p)
+	return q.handleRequest(now, p)
 }
 
-// ahead handles a request beyond the expected one: something was lost (IBTA 9.7.5.1.1).
-func (q *QP) ahead() Reason {
+// ahead keeps a request beyond the expected one, and asks for what is missing: it is lost, or
+// late (IBTA 9.7.5.1.1).
+func (q *QP) ahead(now Time, p *ib.Packet) Reason {
 	r := &q.resp
 	q.Device.Counters.OutOfSequence++
-	if !r.told {
+	if r.early == nil {
+		r.early = &early{gap: gap{high: p.PSN}}
+	}
+	kept := r.early.keep(&q.Device.early, p)
+	if !r.told && r.early.gap.miss(now, r.psn) {
 		q.tellMissing()
 	}
-	return DropSequence
+	if !kept {
+		return DropSequence
+	}
+	q.Device.Counters.Early++
+	return Taken
 }
 
 // tellMissing sends a NAK for the expected request.
@@ -137,6 +163,33 @@ func (q *QP) tellMissing() {
 	r.told = true
 	q.Device.Counters.NAKSent++
 	r.ack.nak(r.psn, ib.NAK(ib.NAKPSNSequenceError))
+}
+
+// catchUp carries out what had come before the request that just came. A requester that was
+// told, and has gone back, hears at once how far it need not.
+func (q *QP) catchUp(now Time) {
+	r, m := &q.resp, &q.Device.early
+	e := r.early
+	told, from := e.gap.came(now), r.psn
+	for {
+		k := e.take(m, r.psn)
+		if k == nil {
+			break
+		}
+		reason := q.carryOut(&k.Packet)
+		m.put(k)
+		if reason != Taken {
+			q.Device.Counters.Dropped[reason]++
+			return
+		}
+	}
+	switch {
+	case r.flush != nil: // it goes on when that is done
+	case told && r.psn != from:
+		r.ack.acknowledge(r.plain)
+	case !told && len(e.kept) > 0 && e.gap.miss(now, r.psn):
+		q.tellMissing()
+	}
 }
 
 // refuse answers a request that was not carried out.

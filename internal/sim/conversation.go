@@ -68,6 +68,9 @@ func RandomSetup(n *Net, typ verbs.QPType) Setup {
 	}
 	if r.IntN(2) == 0 {
 		l.Reorder, l.Jitter = r.Float64()*0.1, ibta.Time(1+r.IntN(int(300*time.Microsecond)))
+		if r.IntN(4) == 0 {
+			l.Reorder, l.Jitter = 5*l.Reorder, 10*l.Jitter
+		}
 	}
 	if r.IntN(3) == 0 {
 		l.Buffer = 32<<10 + r.IntN(256<<10)
@@ -567,6 +570,9 @@ func (c *Conversation) Close() error {
 		for _, q := range h.qps {
 			q.Destroy()
 			h.Kick(q)
+		}
+		if n := h.Device.Early(); n != 0 {
+			return fmt.Errorf("host %d: with all queue pairs gone %d bytes of packets are kept", i, n)
 		}
 		f := h.Flow(c.Hosts[1-i].GID())
 		if requests, reads := f.InFlight(); requests != 0 || reads != 0 || !f.Unused() || f.Next() != nil {

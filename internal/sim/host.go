@@ -3,7 +3,9 @@
 package sim
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/ibta"
@@ -100,6 +102,9 @@ func (h *Host) NewQP(c ibta.Config) *QP {
 	h.qps[c.Num] = q
 	return q
 }
+
+// QPs returns the queue pairs of the host.
+func (h *Host) QPs() []*QP { return slices.Collect(maps.Values(h.qps)) }
 
 // Post posts send work requests and lets the queue pair send.
 func (q *QP) Post(wrs ...verbs.SendWR) (int, error) {

@@ -4,6 +4,7 @@ package sim
 
 import (
 	"flag"
+	"math"
 	"testing"
 	"time"
 
@@ -23,9 +24,25 @@ func overPath(t *testing.T, op verbs.SendOp, rtt time.Duration, loss float64) Re
 	if err != nil || r.Err != verbs.Success {
 		t.Fatalf("%v over %v with %.2f %% loss: %v, %v", op, rtt, 100*loss, r.Err, err)
 	}
-	t.Logf("%v %6v  loss %.2f %%  %6.1f Mb/s  %7d packets  %5d times back  %4d timeouts",
-		op, rtt, 100*loss, r.Goodput/1e6, r.Stats.Packets, r.Rewinds, r.Timeouts)
+	t.Logf("%v %6v  loss %.2f %%  %6.1f Mb/s  %7d packets  %5d times back  %4d timeouts; model of TCP: %.1f Mb/s",
+		op, rtt, 100*loss, r.Goodput/1e6, r.Stats.Packets, r.Rewinds, r.Timeouts, tcpModel(rtt, loss)/1e6)
 	return r
+}
+
+// tcpModel is what one TCP connection with CUBIC comes to on a link of 1 Gb/s in the long run,
+// in bits per second, by the response functions of the literature and not by measurement: the
+// larger of CUBIC's (RFC 9438 section 5.1, with C = 0.4 and beta = 0.7) and Reno's (Mathis et
+// al. 1997) average window, in segments of 1460 bytes, a round trip. The functions know
+// nothing of queues, of retransmission timeouts or of how a connection begins.
+func tcpModel(rtt time.Duration, loss float64) float64 {
+	const mss, frame = 1460, 1460 + 40 + 14
+	link := 1e9 * mss / frame
+	if loss == 0 {
+		return link
+	}
+	cubic := math.Pow(0.4*(3+0.7)/(4*(1-0.7)), 0.25) * math.Pow(rtt.Seconds()/loss, 0.75)
+	reno := math.Sqrt(3 / (2 * loss))
+	return min(link, max(cubic, reno)*mss*8/rtt.Seconds())
 }
 
 // TestPaths has a path without loss filled, however long it is: the share of the link over

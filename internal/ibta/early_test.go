@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// message is a SEND of the peer with one byte of payload.
+func (s *script) message(psn ib.PSN) *ib.Packet {
+	p := s.packet(ib.OpSendOnly, psn, 1)
+	p.AckReq = false
+	return p
+}
+
+// late has request 200 come after 201, and that followed by something new.
+func late(t *testing.T) *script {
+	t.Helper()
+	s := start(t, verbs.RC)
+	s.receives(8, 200, 201, 202, 203, 204, 205, 206, 207)
+	s.in(s.message(201))
+	s.wantAETH(200, ib.NAK(ib.NAKPSNSequenceError))
+	s.pass(time.Millisecond)
+	s.in(s.message(200))
+	s.wantAETH(201, okAck)
+	s.in(s.message(202))
+	for id := range uint64(3) {
+		s.wantWC(200+id, verbs.Success)
+	}
+	s.silence()
+	return s
+}
+
+// As soon as a request turns out to have been late and not lost, as what follows it is new,
+// the next one that is missing is given twice that time before a NAK (IBTA 9.7.5.1.1).
+func TestLateRequest(t *testing.T) {
+	s := late(t)
+	s.in(s.message(204))
+	s.pass(2*time.Millisecond - 1)
+	s.silence()
+	s.in(s.message(203))
+	s.wantWC(203, verbs.Success)
+	s.wantWC(204, verbs.Success)
+	s.silence()
+	// This one does not come.
+	s.in(s.message(206))
+	s.pass(4*time.Millisecond - 3)
+	s.silence()
+	s.pass(1)
+	s.wantAETH(205, ib.NAK(ib.NAKPSNSequenceError))
+	s.pass(time.Second)
+	s.in(s.message(205))
+	s.wantWC(205, verbs.Success)
+	s.wantWC(206, verbs.Success)
+	s.wantAETH(206, okAck)
+	s.idle()
+}
+
+// A requester that has gone back sends again what follows what was lost: that is no reason to
+// wait the next time.
+func TestLostRequest(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(8, 200, 201, 202, 203, 204)
+	s.in(s.message(201))
+	s.wantAETH(200, ib.NAK(ib.NAKPSNSequenceError))
+	s.pass(time.Millisecond)
+	s.in(s.message(200))
+	s.wantAETH(201, okAck)
+	s.inWant(ibta.DropDuplicate, s.message(201))
+	s.out = nil // acknowledged again
+	s.in(s.message(202))
+	s.in(s.message(204))
+	s.wantAETH(203, ib.NAK(ib.NAKPSNSequenceError))
+}
+
+// A program sees requests in the order in which they were sent, whatever order they come in:
+// a WRITE's data is not there before the SEND in front of it has completed (IBTA 9.5).
+func TestEarlyRequestsInOrder(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(8, 1, 2)
+	write := s.reth(s.packet(ib.OpWriteOnly, 201, 4), 100, 4)
+	read := s.reth(s.packet(ib.OpReadRequest, 202, 0), 100, 4)
+	for _, p := range []*ib.Packet{s.packet(ib.OpSendOnly, 203, 1), read, write} {
+		s.inWant(ibta.Taken, p)
+	}
+	if n := s.host.Device.Early(); n < 5 {
+		t.Errorf("%d bytes are kept", n)
+	}
+	s.wantAETH(200, ib.NAK(ib.NAKPSNSequenceError))
+	s.silence()
+	if s.mr.Bytes()[100] != 0 {
+		t.Fatal("a WRITE was carried out before what it follows")
+	}
+	s.in(s.packet(ib.OpSendOnly, 200, 1))
+	s.wantWC(1, verbs.Success)
+	s.wantWC(2, verbs.Success)
+	if p := s.want(ib.OpReadResponseOnly, 202); !slices.Equal(p.Payload, []byte{201, 201, 201, 201}) {
+		t.Errorf("the READ brought %v, want what was written before it", p.Payload)
+	}
+	s.wantAETH(203, okAck)
+	if n := s.host.Device.Early(); n != 0 {
+		t.Errorf("%d bytes are kept still", n)
+	}
+	s.idle()
+}
+
+// Responses and acknowledgements that come before a response are kept too. As soon as one was
+// late, the next is given time before its READ is asked for again.
+func TestLateResponse(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.post(s.wr(verbs.Read, 1, 3*mtu), s.wr(verbs.FetchAdd, 2, 8))
+	s.want(ib.OpReadRequest, 100)
+	s.want(ib.OpFetchAdd, 103)
+	s.in(s.packet(ib.OpReadResponseMiddle, 101, mtu))
+	s.want(ib.OpReadRequest, 100) // at first it is taken for lost
+	s.want(ib.OpFetchAdd, 103)
+	s.pass(time.Millisecond)
+	s.in(s.packet(ib.OpReadResponseFirst, 100, mtu))
+	s.in(s.packet(ib.OpReadResponseLast, 102, mtu))
+	s.wantWC(1, verbs.Success)
+	s.post(s.send(3, 0))
+	s.want(ib.OpSendOnly, 104)
+	s.ack(104)
+	s.pass(2*time.Millisecond - 1)
+	s.silence()
+	s.in(s.packet(ib.OpAtomicAck, 103, 0))
+	s.wantWC(2, verbs.Success)
+	s.wantWC(3, verbs.Success)
+	s.idle()
+}
+
+// Atomics and READs behind a response that is missing are kept with WRITEs between them.
+func TestEarlyResponsesInOrder(t *testing.T) {
+	s := start(t, verbs.RC, func(o *options) { o.attr.MaxRdAtomic = 4 })
+	s.post(s.wr(verbs.Read, 1, 1), s.wr(verbs.Write, 2, 1), s.wr(verbs.FetchAdd, 3, 8), s.wr(verbs.Read, 4, 2*mtu))
+	s.out = nil
+	s.in(s.packet(ib.OpReadResponseFirst, 103, mtu))
+	s.in(s.packet(ib.OpAtomicAck, 102, 0))
+	s.in(s.packet(ib.OpReadResponseLast, 104, mtu))
+	s.inWant(ibta.DropSequence, s.packet(ib.OpReadResponseOnly, 101, 0)) // a WRITE has none
+	s.out = nil
+	if len(s.wcs) != 0 {
+		t.Fatal("something has completed before the first READ")
+	}
+	s.in(s.packet(ib.OpReadResponseOnly, 100, 1))
+	for id := range uint64(4) {
+		s.wantWC(1+id, verbs.Success)
+	}
+	if n := s.host.Device.Early(); n != 0 {
+		t.Errorf("%d bytes are kept still", n)
+	}
+	s.idle()
+}
+
+// What a queue pair keeps is bounded, and so is what all of a device keep; it is given back
+// when they end.
+func TestEarlyBounds(t *testing.T) {
+	s := start(t, verbs.RC)
+	ahead := func() (n int) {
+		for psn := recvPSN.Next(); ; psn = psn.Next() {
+			p := s.packet(ib.OpSendMiddle, psn, mtu)
+			if s.q.HandlePacket(s.now, p, nil) != ibta.Taken {
+				return n
+			}
+			n += mtu
+		}
+	}
+	total, pairs := 0, 0
+	for pairs = range 100 {
+		n := ahead()
+		if n > 2<<20 || pairs == 0 && n < 1<<20 {
+			t.Fatalf("%d bytes of payload are kept, want up to 2 MiB", n)
+		}
+		total += n
+		if n == 0 {
+			break
+		}
+		c := s.q.Config
+		c.Num, c.Recv = 0, nil
+		s.q = s.host.NewQP(c)
+		s.up(s.attr, verbs.RTS)
+	}
+	if total > 32<<20 || s.host.Device.Early() > 32<<20 || pairs < 16 {
+		t.Errorf("%d queue pairs keep %d bytes of payload, want up to 32 MiB", pairs, total)
+	}
+	for _, q := range s.host.QPs() {
+		q.Destroy()
+	}
+	if n := s.host.Device.Early(); n != 0 {
+		t.Errorf("%d bytes are kept of queue pairs that are gone", n)
+	}
+}
+
+// Packets that come early again and again take no new memory.
+func TestEarlyAllocations(t *testing.T) {
+	s := start(t, verbs.RC)
+	psn := recvPSN
+	write := func(psn ib.PSN) *ib.Packet {
+		p := s.reth(s.packet(ib.OpWriteOnly, psn, mtu), 0, mtu)
+		p.AckReq = false
+		return p
+	}
+	packets := []*ib.Packet{write(0), write(0), write(0), write(0)}
+	allocations := testing.AllocsPerRun(1000, func() {
+		s.now++
+		for _, i := range []int{1, 3, 2, 0} {
+			packets[i].PSN = psn.Add(i)
+			s.q.HandlePacket(s.now, packets[i], nil)
+		}
+		for s.q.NextPackets(s.now, s.batch) {
+		}
+		psn = psn.Add(4)
+	})
+	if allocations != 0 || verbs.PSN(psn) != s.q.Query().RQPSN {
+		t.Errorf("%v allocations for three packets that come early", allocations)
+	}
+}
