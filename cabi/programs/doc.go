@@ -2,5 +2,6 @@
 
 // Package programs runs unmodified C programs on Ramjet's libibverbs.so.1 and librdmacm.so.1.
 // What it needs of Debian: gcc libc6-dev libibverbs-dev librdmacm-dev ibverbs-utils
-// rdmacm-utils perftest python3-pyverbs. Programs that are not installed are skipped.
+// rdmacm-utils perftest python3-pyverbs ucx-utils infiniband-diags fio qemu-system-x86.
+// Programs that are not installed are skipped.
 package programs

@@ -95,8 +95,26 @@ func command(ctx context.Context, dir, addr string, args ...string) *exec.Cmd {
 // side is a program that has been started.
 type side struct {
 	cmd  *exec.Cmd
-	out  bytes.Buffer
+	out  output
 	done chan error
+}
+
+// output is what a program has said so far.
+type output struct {
+	mu   sync.Mutex
+	said bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.said.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.said.String()
 }
 
 func start(t testing.TB, ctx context.Context, dir, addr string, args ...string) *side {
@@ -115,7 +133,8 @@ func start(t testing.TB, ctx context.Context, dir, addr string, args ...string) 
 type pair struct {
 	kind           string // of device; empty: roce
 	server, client string
-	endless        bool // the server never ends by itself
+	endless        bool   // the server never ends by itself
+	ready          string // what the server says when clients may come; empty: they come until it listens
 	want           string
 }
 
@@ -171,6 +190,13 @@ func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
 	kind := cmp.Or(p.kind, "roce") + ":"
 	fill := strings.NewReplacer("PORT", freePort(t), "SERVER", serverAddr)
 	server := start(t, ctx, dir, kind+serverAddr, strings.Fields(fill.Replace(p.server))...)
+	for p.ready != "" && !strings.Contains(server.out.String(), p.ready) {
+		select {
+		case err := <-server.done:
+			return fmt.Errorf("server: %w\n%s", err, server.out.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 	client, err := p.connect(t, ctx, dir, server, kind+clientAddr, strings.Fields(fill.Replace(p.client)))
 	if err != nil {
 		return err

@@ -167,6 +167,7 @@ func TestUCX(t *testing.T) {
 		{"rc_verbs,ud_verbs", "-t ucp_am_bw -n 100 -s 9000"},
 		{"rc_verbs,ud_verbs", "-t stream_bw -n 100 -s 1000"},
 		{"ud_verbs", "-t tag_lat -n 100 -s 100"},
+		{"rc_v", "-t tag_lat -n 100 -s 100"},
 	} {
 		args := strings.NewReplacer("TRANSPORTS", c.transports, "TEST", c.test).Replace(run)
 		t.Run(c.transports+" "+c.test, pair{server: args, client: args + " 127.0.0.1", want: "Final:"}.run)
