@@ -59,7 +59,7 @@ func List(names string, set bool) ([]Device, error) {
 // check says what is wrong with a device's name, which stands in paths.
 func check(name string) error {
 	if name == "" || len(name) > MaxName || name == "." || name == ".." || strings.ContainsAny(name, "/:") {
-		return fmt.Errorf("%q is no name for a device: 1 to %d bytes, without / and :", name, MaxName)
+		return fmt.Errorf("%q is no name for a device: it has 1 to %d bytes and neither / nor a colon", name, MaxName)
 	}
 	return nil
 }
