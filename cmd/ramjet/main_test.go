@@ -146,7 +146,7 @@ func TestUsageErrors(t *testing.T) {
 		{"devices nonsense:1", `no device kind "nonsense"`},
 		{"devices roce:here", `"here" is no IP address`},
 		{"devices roce:203.0.113.77", "203.0.113.77 is no address of this host"},
-		{"demo now", `unknown command "now"`},
+		{"demo now", `"now" is too much`},
 		{"demo --pcap /nowhere/to/be/found", "--pcap"},
 		{"pingpong rx", `did you mean rc`},
 		{"pingpong rc -d roce:203.0.113.77", "203.0.113.77 is no address of this host"},
