@@ -12,14 +12,16 @@ import (
 // embedded interface is nil.
 type driver struct {
 	verbs.Driver
-	host *Host
+	host *Host // nil once it has its domain
 }
 
 func newPD(h *Host) *verbs.PD {
-	pd, err := verbs.NewDevice(&driver{host: h}).AllocPD()
+	d := &driver{host: h}
+	pd, err := verbs.NewDevice(d).AllocPD()
 	if err != nil {
 		panic(err) // the driver below refuses nothing
 	}
+	d.host = nil // else the Device would never be released: what closes it has the driver
 	return pd
 }
 
