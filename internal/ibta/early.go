@@ -113,13 +113,21 @@ func (m *earlyMemory) put(k *earlyPacket) {
 	}
 }
 
-// forget drops what was kept of n PSNs from psn on: they stand for something else.
+// forget drops what was kept of n PSNs from psn on: they stand for something else. The responses
+// of a READ take millions of them, and few packets are kept: it looks at the fewer.
 func (e *early) forget(m *earlyMemory, psn ib.PSN, n int) {
-	for ; n > 0 && len(e.kept) > 0; n-- {
-		if k := e.take(m, psn); k != nil {
+	if n > len(e.kept) {
+		for kept := range e.kept {
+			if off := kept.Sub(psn); off >= 0 && off < n {
+				m.put(e.take(m, kept))
+			}
+		}
+		return
+	}
+	for i := range n {
+		if k := e.take(m, psn.Add(i)); k != nil {
 			m.put(k)
 		}
-		psn = psn.Next()
 	}
 }
 

@@ -221,3 +221,55 @@ func TestEarlyAllocations(t *testing.T) {
 		t.Errorf("%v allocations for three packets that come early", allocations)
 	}
 }
+
+// What came early, was held up by a FLUSH and is asked for again then does not count beside what
+// comes in its place: nothing is carried out during the FLUSH that does (IBTA annex A19).
+func TestEarlyRequestBehindFlush(t *testing.T) {
+	var flushes []*ibta.Flush
+	s := start(t, verbs.RC)
+	s.host.Device.Persist = func(f *ibta.Flush) { flushes = append(flushes, f) }
+	s.receives(8, 1)
+	flush := func(psn ib.PSN) *ib.Packet {
+		p := s.reth(s.packet(ib.OpFlush, psn, 0), 0, 8)
+		p.FETH.Placement = ib.PlacementPersistent
+		return p
+	}
+	s.in(s.message(201))
+	s.wantAETH(200, ib.NAK(ib.NAKPSNSequenceError))
+	s.in(flush(200))
+	flushes[0].Done(true)
+	s.drain()
+	s.want(ib.OpReadResponseOnly, 200)
+	s.wantAETH(201, ib.NAK(ib.NAKPSNSequenceError))
+	s.in(flush(201))
+	s.silence()
+	if !flushes[1].Done(true) {
+		t.Fatal("the second FLUSH was forgotten")
+	}
+	s.drain()
+	s.want(ib.OpReadResponseOnly, 201)
+	s.in(s.message(202))
+	s.wantWC(1, verbs.Success)
+	s.idle()
+}
+
+// The PSNs of a READ's responses stand for nothing else: what was kept of them is dropped, and
+// what follows them is not.
+func TestEarlyRequestsWithinRead(t *testing.T) {
+	for _, n := range []int{2, 12} { // more packets are kept than the READ has responses, and fewer
+		s := start(t, verbs.RC)
+		s.receives(8, 1, 2, 3)
+		end := recvPSN.Add(n)
+		for _, psn := range []ib.PSN{201, end, end + 1, end + 2} {
+			s.in(s.message(psn))
+		}
+		s.out = nil // a NAK
+		s.in(s.reth(s.packet(ib.OpReadRequest, 200, 0), 0, uint32(n*mtu)))
+		for id := range uint64(3) {
+			s.wantWC(1+id, verbs.Success)
+		}
+		if n := s.host.Device.Early(); n != 0 {
+			t.Errorf("%d bytes are kept still", n)
+		}
+	}
+}

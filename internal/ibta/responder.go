@@ -93,10 +93,10 @@ func (q *QP) carryOut(p *ib.Packet) Reason {
 	r.told = false
 	info := p.Opcode.Info()
 	verdict, packets := q.execute(p, info)
+	if r.early != nil && (verdict == accept || verdict == underWay) {
+		r.early.forget(&q.Device.early, r.psn, packets) // a FLUSH may have held up what was kept
+	}
 	if verdict == accept {
-		if r.early != nil { // a FLUSH may have held up what was kept
-			r.early.forget(&q.Device.early, r.psn, packets)
-		}
 		r.psn = r.psn.Add(packets)
 		if info.Last {
 			r.msn = (r.msn + 1) & 0xffffff
