@@ -20,10 +20,10 @@ func TellsIdentification() error {
 	release := unix.ByteSliceToString(name.Release[:])
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		return fmt.Errorf("Linux %q: %w", release, err)
+		return fmt.Errorf("kernel %q: %w", release, err)
 	}
 	if major < 5 || major == 5 && minor < 14 {
-		return fmt.Errorf("Linux %s: it takes 5.14", release)
+		return fmt.Errorf("kernel %s: it takes Linux 5.14", release)
 	}
 	const allow = "/proc/sys/net/core/tstamp_allow_data"
 	if b, err := os.ReadFile(allow); err == nil && string(bytes.TrimSpace(b)) != "1" { // a network namespace may not have it

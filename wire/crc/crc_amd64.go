@@ -56,6 +56,8 @@ var castagnoli = foldTable{
 }
 
 // lastBytes has, from byte n on, a mask of 64 bytes that takes the last n.
+//
+//lint:ignore U1000 fold256_amd64.s has it
 var lastBytes = func() (m [128]byte) {
 	for i := 64; i < len(m); i++ {
 		m[i] = 0xff
