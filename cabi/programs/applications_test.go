@@ -25,9 +25,9 @@ import (
 func TestFio(t *testing.T) {
 	const block = 64 << 10
 	const common = "fio --thread --ioengine=rdma --port=PORT --bs=64k --size=1m --name=job"
+	dir := need(t, "fio")
 	run := func(p pair) error {
 		p.ready = "waiting for connection" // without a server fio's client neither ends nor asks again
-		dir := need(t, "fio")
 		return p.attempt(t, dir, time.Minute) // after an error of a completion, fio waits without end
 	}
 	t.Run("write", func(t *testing.T) {

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
 	"github.com/ramjet-rdma/ramjet/internal/perf"
 )
 
@@ -23,13 +25,15 @@ type perfTable struct {
 	device   string
 	json     bool
 	profile  string
+	leftOut  []error // why figures and columns are missing
 }
 
 func newPerfTableCmd() *cobra.Command {
 	t := &perfTable{duration: perfDuration(500 * time.Millisecond)}
 	c := &cobra.Command{Use: "table", Short: "Measure all figures of docs/performance.md, as its table", Args: noArgs,
 		Long: "Measure every figure that this project holds itself to, as a ratio to sockets in the same run, between two\n" +
-			"processes on loopback addresses, and write them as a Markdown table. --device iwarp: measures those of iWARP only."}
+			"processes on loopback addresses, and write them as a Markdown table. --device iwarp: measures those of iWARP only.\n" +
+			"Where only root may choose cubic as TCP's congestion control, what needs it is left out, and the table says so."}
 	c.Flags().IntVar(&t.runs, "runs", 5, "repeat so many times; the table has the medians")
 	c.Flags().VarP(&t.duration, "duration", "D", "`time` of each measurement, in seconds or such as 500ms")
 	c.Flags().StringVar(&t.only, "only", "", "measure only figures with this `text` in their name")
@@ -48,6 +52,9 @@ func newPerfTableCmd() *cobra.Command {
 		}
 		if len(figures) == 0 {
 			return usagef("no figure has %q (--only) in its name, of those for --device %q: that is roce: or iwarp:", t.only, t.device)
+		}
+		if figures, t.leftOut = perf.Permitted(figures, baseline.PermitsCongestion); len(figures) == 0 {
+			return fmt.Errorf("none of these figures can be measured: %w", errors.Join(t.leftOut...))
 		}
 		stop, err := startProfile(*profile)
 		if err != nil {
@@ -70,6 +77,9 @@ type perfFigure struct {
 // run measures all figures once, then all again: what changes on the machine over minutes
 // meets all of them.
 func (t *perfTable) run(ctx context.Context, figures []perf.Figure, out, log io.Writer) error {
+	for _, err := range t.leftOut {
+		fmt.Fprintf(log, "left out is what needs %v\n", err)
+	}
 	results := make([]perfFigure, len(figures))
 	for i := range figures {
 		results[i] = perfFigure{Name: figures[i].Name, figure: &figures[i]}
@@ -117,6 +127,9 @@ func (t *perfTable) measure(ctx context.Context, f *perf.Figure, log io.Writer) 
 func (t *perfTable) write(w io.Writer, results []perfFigure) {
 	fmt.Fprintf(w, "Medians of %d runs, %v each; the ratio is the median of the runs' ratios, its spread their lowest and highest.\n\n",
 		t.runs, time.Duration(t.duration))
+	for _, err := range t.leftOut {
+		fmt.Fprintf(w, "Left out is what needs %v.\n\n", err)
+	}
 	fmt.Fprintln(w, "| figure | ours | allocations | beside | theirs | ratio | spread | wanted | |")
 	fmt.Fprintln(w, "| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | --- |")
 	for _, r := range results {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
 	"github.com/ramjet-rdma/ramjet/internal/perf"
 )
 
@@ -255,20 +256,33 @@ func TestPerfOtherCommand(t *testing.T) {
 
 func TestPerfTable(t *testing.T) {
 	t.Setenv(perfPeerEnv, "1")
-	tables := map[string][]string{"roce:": {"--only", "RC SEND, 64 B, round trip, polling"}}
-	if runtime.GOOS == "linux" {
-		tables["iwarp:"] = []string{"--only", "one deep queue"}
+	type table struct {
+		device, only string
+		lines        int // references, without cubic's
+		cubic        int // those of cubic
 	}
-	for device, args := range tables {
-		out, err := runPerf(t.Context(), io.Discard, append([]string{"table", "--runs", "2", "-D", "5ms", "-d", device}, args...)...)
+	tables := []table{{"roce:", "RC SEND, 64 B, round trip, polling", 2, 0}}
+	if runtime.GOOS == "linux" {
+		tables = append(tables, table{"roce:", "RC SEND, 1 MiB, MTU 4096", 2, 1}, table{"iwarp:", "SEND, 1 MiB, long FPDUs", 1, 1})
+	}
+	refused := baseline.PermitsCongestion("cubic")
+	for _, c := range tables {
+		out, err := runPerf(t.Context(), io.Discard, "table", "--runs", "2", "-D", "5ms", "-d", c.device, "--only", c.only)
 		if err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSpace(out), "\n")
-		if want := map[string]int{"roce:": 6, "iwarp:": 5}[device]; len(lines) != want { // what was measured, an empty line, two of head, the references
-			t.Fatalf("output:\n%s", out)
+		want, head := 4+c.lines+c.cubic, 2 // what was measured, an empty line, two of head, the references
+		if refused != nil {
+			if !strings.Contains(out, "\nLeft out is what needs congestion control \"cubic\": ") {
+				t.Errorf("%v, and the table does not say so:\n%s", refused, out)
+			}
+			want, head = 6+c.lines, 4
 		}
-		for _, l := range lines[2:] {
+		if len(lines) != want {
+			t.Fatalf("%d lines, want %d:\n%s", len(lines), want, out)
+		}
+		for _, l := range lines[head:] {
 			if n := strings.Count(l, "|"); n != 10 || strings.Contains(l, "failed") {
 				t.Errorf("%d bars: %s", n, l)
 			}

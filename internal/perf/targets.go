@@ -3,6 +3,8 @@
 package perf
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
@@ -10,6 +12,45 @@ import (
 
 // Figures returns all figures, each of their measurements d long.
 func Figures(d time.Duration) []Figure { return append(roceFigures(d), iwarpFigures(d)...) }
+
+// Permitted returns figures without what needs a congestion control that permitted refuses, and
+// why: figures of such devices are left out, and the columns of such sockets. Each reason stands
+// once.
+func Permitted(figures []Figure, permitted func(congestion string) error) (rest []Figure, reasons []error) {
+	answers := map[string]error{"": nil}
+	ok := func(congestion string) bool {
+		err, asked := answers[congestion]
+		if !asked {
+			err = permitted(congestion)
+			answers[congestion] = err
+			if err != nil {
+				reasons = append(reasons, err)
+			}
+		}
+		return err == nil
+	}
+	for _, f := range figures {
+		if !ok(congestionOf(f.Device)) {
+			continue
+		}
+		f.Against = slices.DeleteFunc(slices.Clone(f.Against), func(r Reference) bool {
+			return r.Baseline != nil && !ok(r.Baseline.Congestion)
+		})
+		rest = append(rest, f)
+	}
+	return rest, reasons
+}
+
+// congestionOf returns the congestion control that the name of a device asks for.
+func congestionOf(device string) string {
+	_, options, _ := strings.Cut(device, "?")
+	for option := range strings.SplitSeq(options, "&") {
+		if value, ok := strings.CutPrefix(option, "congestion="); ok {
+			return value
+		}
+	}
+	return ""
+}
 
 // bare is what bare sockets do, with the system's congestion control if cc is empty.
 func bare(d time.Duration, k baseline.Kind, size int, cc string) *baseline.Config {

@@ -5,6 +5,7 @@ package baseline
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 )
@@ -52,6 +53,14 @@ func TestEveryKind(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What cannot be had is said, with why.
+func TestPermitsCongestion(t *testing.T) {
+	err := PermitsCongestion("no-such-thing")
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "no-such-thing") {
+		t.Errorf("%v", err)
 	}
 }
 

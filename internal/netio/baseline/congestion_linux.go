@@ -10,6 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// PermitsCongestion returns nil if this process may have TCP use the congestion control that is
+// called name, and otherwise an error that says why not and wraps [errors.ErrUnsupported]: the
+// system does not have it, or permits it to root alone.
+func PermitsCongestion(name string) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return setCongestion(fd, name)
+}
+
 // congestionControl sets TCP_CONGESTION on a socket before it is used.
 func congestionControl(name string) func(network, address string, c syscall.RawConn) error {
 	if name == "" {
@@ -25,7 +37,11 @@ func congestionControl(name string) func(network, address string, c syscall.RawC
 }
 
 func setCongestion(fd int, name string) error {
-	if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name); err != nil {
+	err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	switch {
+	case err == unix.EPERM:
+		return fmt.Errorf("congestion control %q: %w for users other than root (net.ipv4.tcp_allowed_congestion_control): %w", name, errors.ErrUnsupported, err)
+	case err != nil:
 		return fmt.Errorf("congestion control %q: %w: %w", name, errors.ErrUnsupported, err)
 	}
 	return nil

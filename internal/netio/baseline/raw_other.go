@@ -20,11 +20,15 @@ func runRaw(context.Context, Config, netip.AddrPort, netip.AddrPort) (Result, er
 	return Result{}, errNotHere
 }
 
+// PermitsCongestion returns an error that wraps [errors.ErrUnsupported]: congestion control is
+// chosen on Linux only.
+func PermitsCongestion(name string) error {
+	return fmt.Errorf("congestion control %q: %w", name, errNotHere)
+}
+
 func congestionControl(name string) func(network, address string, c syscall.RawConn) error {
 	if name == "" {
 		return nil
 	}
-	return func(string, string, syscall.RawConn) error {
-		return fmt.Errorf("congestion control %q: %w", name, errNotHere)
-	}
+	return func(string, string, syscall.RawConn) error { return PermitsCongestion(name) }
 }
