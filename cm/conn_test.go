@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -343,4 +344,32 @@ func TestPostFails(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
+}
+
+// An atomic at an address that is no multiple of eight is refused with the address and the rule;
+// one that is refused for another reason does not blame the address.
+func TestUnalignedAtomic(t *testing.T) {
+	for _, c := range []struct {
+		op     verbs.SendOp
+		off    uint64
+		status verbs.Status
+		words  []string
+	}{
+		{verbs.FetchAdd, 12, verbs.RemoteInvalidRequestError, []string{"ATOMIC_FETCH_AND_ADD", "multiple of 8"}},
+		{verbs.CompareSwap, 7, verbs.RemoteInvalidRequestError, []string{"ATOMIC_CMP_AND_SWP", "multiple of 8"}},
+		{verbs.AtomicWrite, 4, verbs.RemoteInvalidRequestError, []string{"ATOMIC_WRITE", "multiple of 8"}},
+		{verbs.FetchAdd, 1 << 20, verbs.RemoteAccessError, nil},
+	} {
+		client, server := pair(t)
+		theirs, err := server.PD().AllocMR(64, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic)
+		ok(t, err)
+		mine, err := client.PD().AllocMR(8, verbs.LocalWrite)
+		ok(t, err)
+		remote := theirs.Remote().At(c.off)
+		_, err = client.Do(within(t), &verbs.SendWR{Op: c.op, SGL: []verbs.SGE{mine.SGE(0, 8)}, Remote: remote})
+		fails(t, err, c.status.Err(), c.words...)
+		if says := strings.Contains(err.Error(), fmt.Sprintf("%#x", remote.Addr)); says != (c.words != nil) {
+			t.Errorf("%v at %#x: %v", c.op, remote.Addr, err)
+		}
+	}
 }

@@ -87,7 +87,22 @@ func (c *Conn) perform(ctx context.Context, op string, wr *verbs.SendWR) (verbs.
 		return verbs.WC{}, errSetup(op)
 	}
 	wc, err := c.queues.do(ctx, wr, nil)
-	return wc, c.explain(op, err)
+	return wc, c.explain(op, unaligned(wr, err))
+}
+
+// unaligned adds the reason to the error of an atomic operation that was refused because its
+// remote address is no multiple of eight (IBTA 9.4.5, annex A19; RFC 7306 section 5): the
+// status alone says that the request was invalid.
+func unaligned(wr *verbs.SendWR, err error) error {
+	switch wr.Op {
+	case verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite:
+	default:
+		return err
+	}
+	if wr.Remote.Addr%8 == 0 || !errors.Is(err, verbs.RemoteInvalidRequestError.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %v at the remote address %#x, which has to be a multiple of 8", err, wr.Op, wr.Remote.Addr)
 }
 
 // do posts a work request when there is room, and waits until it has completed. It sees to

@@ -12,7 +12,7 @@ const (
 	Write
 	WriteImm
 	Read
-	CompareSwap
+	CompareSwap // like the next two on 8 bytes, whose remote address is a multiple of 8: any other is refused with RemoteInvalidRequestError (IBTA 9.4.5)
 	FetchAdd
 	AtomicWrite // 8 bytes, written at once (IBTA annex A19)
 	Flush       // makes earlier writes visible or persistent at the peer (IBTA annex A19)
