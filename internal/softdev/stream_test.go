@@ -195,6 +195,45 @@ func TestStreamSharedFairly(t *testing.T) {
 	}
 }
 
+// TestStreamSharedTurn has receives of a shared queue let several streams go on that have much to
+// send: what they send while the device's lock is held is one turn for all of them.
+func TestStreamSharedTurn(t *testing.T) {
+	var w web
+	a, b := w.newSide(t), w.newSide(t)
+	shared, err := b.pd.CreateSRQ(verbs.SRQInit{MaxWR: 64})
+	b.ok(err)
+	const n = 6
+	var qps []*streamQP
+	for range n {
+		qa, qb := a.join(b, shared)
+		a.post(qa, b, 8, verbs.Send)
+		b.eventually(func() bool { return b.paused(qb) }, "it waits for a receive")
+		qps = append(qps, qb.Driver().(*streamQP))
+	}
+	d := b.soft
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range qps {
+		for range 8 {
+			_, err := q.engine.Post([]verbs.SendWR{{Op: verbs.Write, SGL: []verbs.SGE{b.mr.SGE(0, 1<<20)}, Remote: a.mr.Remote()}}, false)
+			b.ok(err)
+		}
+	}
+	queue := qps[0].srq
+	_, err = queue.queue.Post(slices.Repeat([]verbs.RecvWR{{SGL: []verbs.SGE{b.mr.SGE(0, 64)}}}, n))
+	b.ok(err)
+	before := d.engine.Counters.SentBytes
+	d.resumeAll(queue)
+	if sent := d.engine.Counters.SentBytes - before; sent == 0 || sent > streamTurnBytes+1<<20 {
+		t.Errorf("%d bytes were sent with the lock held, want a turn of %d", sent, streamTurnBytes)
+	}
+	for _, q := range qps {
+		if q.engine.Paused() {
+			t.Error("a stream still waits, and there were receives for all")
+		}
+	}
+}
+
 // TestStreamAgainAfterError has a queue pair go to ERR while its request is on its way, and be
 // used anew after the reply has come.
 func TestStreamAgainAfterError(t *testing.T) {

@@ -225,6 +225,7 @@ func (q *streamQP) postRecv(wrs []verbs.RecvWR) (int, error) {
 	n, err := q.engine.PostRecv(wrs)
 	if q.engine.Paused() {
 		q.resume()
+		d.resumed()
 	}
 	if q.engine.State() == verbs.Err {
 		d.passNow = 0
@@ -233,19 +234,22 @@ func (q *streamQP) postRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, err
 }
 
-// resume goes on with a stream that waited for a receive. Nothing else may happen on the device:
-// whoever hears of what was taken hears of it now, even if the stream waits again.
+// resume goes on with a stream that waited for a receive. What comes of it is for resumed.
 func (q *streamQP) resume() {
-	d := q.dev
 	q.engine.Resume()
-	d.passNow = 0
 	if q.conn != nil {
 		q.conn.looks = 0
 		if !q.engine.Paused() {
 			q.conn.watch()
 		}
-		d.addReady(q.conn) // a READ may have to be answered
+		q.dev.addReady(q.conn) // a READ may have to be answered
 	}
+}
+
+// resumed sends and tells what came of streams that went on, in one turn. Nothing else may happen
+// on the device: whoever hears of what was taken hears of it now, even if the streams wait again.
+func (d *StreamDevice) resumed() {
+	d.passNow = 0
 	d.transmit()
 	if d.memory.TakeChanged() {
 		d.watch.notify()
@@ -255,14 +259,19 @@ func (q *streamQP) resume() {
 // resumeAll is resume for all queue pairs of a shared receive queue. Each time it begins with
 // another one, so that none waits for ever.
 func (d *StreamDevice) resumeAll(s *srq) {
-	for left := len(d.hot); left > 0 && s.queue.Len() > 0; left-- {
-		n := len(d.hot)
-		d.turn = (d.turn + 1) % n
-		if q := d.hot[d.turn].qp; q.srq == s && q.engine.Paused() {
-			if q.resume(); len(d.hot) < n {
-				left = len(d.hot) + 1 // a stream has ended, and another one has its place
-			}
+	went := false
+	for range d.hot {
+		if s.queue.Len() == 0 {
+			break
 		}
+		d.turn = (d.turn + 1) % len(d.hot)
+		if q := d.hot[d.turn].qp; q.srq == s && q.engine.Paused() {
+			q.resume()
+			went = true
+		}
+	}
+	if went {
+		d.resumed()
 	}
 }
 
