@@ -5,6 +5,7 @@ package roce_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -52,6 +53,21 @@ func TestForgedMADs(t *testing.T) {
 	before = f.counter("dropped_no_such_qp")
 	f.send(frame(good(), f.flow))
 	f.counts("dropped_no_such_qp", before, 1)
+}
+
+// TestRefusedAfterClose asks a QP1 that was closed who receives: like all else it is closed.
+func TestRefusedAfterClose(t *testing.T) {
+	f := newForger(t)
+	g, err := f.dev.OpenGSI()
+	f.ok(err)
+	f.ok(g.Close())
+	gids, err := f.dev.GIDs(1)
+	f.ok(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := g.Refused(ctx, verbs.AHAttr{DGID: gids[0].GID}); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
 }
 
 // TestCapturedMADs sends a device the management datagrams that Linux rxe sent to another.

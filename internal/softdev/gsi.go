@@ -168,13 +168,22 @@ func (g *gsi) Refused(ctx context.Context, to verbs.AHAttr) error {
 	if !ok {
 		return verbs.ErrNotSupported
 	}
-	d.mu.Lock()
-	route, err := d.port.Resolve(&to)
-	d.mu.Unlock()
+	route, err := g.resolve(&to)
 	if err != nil {
 		return err
 	}
 	return r.Refused(ctx, route)
+}
+
+// resolve finds the way to an address, for what goes on without the device's lock.
+func (g *gsi) resolve(to *verbs.AHAttr) (route any, err error) {
+	d := g.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.gsi != g {
+		return nil, verbs.ErrClosed
+	}
+	return d.port.Resolve(to)
 }
 
 // Close ends it.

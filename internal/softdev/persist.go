@@ -14,6 +14,7 @@ func (d *Device) persist(f *ibta.Flush) {
 		err := memory.Persist(f.Memory())
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		d.passNow = 0 // it took as long as the disk does
 		if q := f.QP().Owner.(*qp); !d.closed && f.Done(err == nil) && d.qps[q.engine.Num] == q {
 			d.deliverOutbox()
 			d.kick(q)
