@@ -47,6 +47,9 @@ func (e *Engine) Connect(now Time, p *ConnectParams) (mad.CommID, error) {
 		StartingPSN: q.StartingPSN, RetryCount: q.RetryCount, RNRRetryCount: q.RNRRetryCount, PKey: q.PKey, PathMTU: uint8(q.PathMTU),
 		Primary: primaryPath(&q),
 	}
+	if c.xrc { // annex A14: an initiator receives nothing, so there is nothing to say of how it would
+		req.ResponderResources, req.RetryCount, req.RNRRetryCount, req.SRQ = 0, 0, 0, false
+	}
 	copy(req.Private[:], q.PrivateData)
 	e.ask(now, c, mad.AttrREQ, c.tid, &req)
 	return c.id, nil

@@ -49,7 +49,8 @@ type ListenParams struct {
 }
 
 // ConnectParams describe a connection that is asked for. Its names are those
-// of the fields of a REQ.
+// of the fields of a REQ. Of an XRC initiator, which receives nothing, no SRQ,
+// ResponderResources and retry counts are told (annex A14).
 type ConnectParams struct {
 	To       verbs.AHAttr // the peer's queue pair 1
 	LocalGID ib.GID
@@ -58,7 +59,7 @@ type ConnectParams struct {
 	QPN                ib.QPN
 	SRQ                bool
 	Transport          mad.Transport // the zero value is RC
-	ExtendedTransport  uint8         // where Transport is [mad.TransportExtended]
+	ExtendedTransport  uint8         // where Transport is [mad.TransportExtended]: [mad.ExtendedXRC]
 	StartingPSN        ib.PSN        // where the receiver of the message begins to send
 	PathMTU            verbs.MTU
 	PKey               ib.PKey // 0: the default partition
@@ -79,7 +80,8 @@ type ConnectParams struct {
 }
 
 // AcceptParams describe our side of a connection that is accepted. Its names
-// are those of the fields of a REP.
+// are those of the fields of a REP. Of an XRC target, which sends nothing, no
+// InitiatorDepth and FlowControl are told, and it always has an SRQ (annex A14).
 type AcceptParams struct {
 	QPN                ib.QPN
 	SRQ                bool

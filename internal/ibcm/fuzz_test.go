@@ -89,6 +89,7 @@ func FuzzConversation(f *testing.F) {
 	deliver, command := byte(0), byte(1)
 	f.Add([]byte{2, 0, deliver, 0, command, 1, deliver, 0, command, 2, deliver, 0, command, 4, deliver, 0, deliver, 0, 4, 200, 4, 255})
 	f.Add([]byte{2, 0, deliver, 0, deliver, 64, command, 3, deliver, 0, 4, 255})
+	f.Add([]byte{2, 2, deliver, 0, command, 1, deliver, 0, command, 2, deliver, 0, command, 4, deliver, 0, deliver, 0, 4, 200, 4, 255}) // XRC
 	f.Add([]byte{2, 1, deliver, 0, command, 6, deliver, 0, 4, 255})
 	f.Add([]byte{2, 0, deliver, 0, 3, 17, 3, 40, command, 1, 3, 24, 3, 33, deliver, 128, 3, 255, command, 5, 4, 255})
 	for seed := range 20 {
@@ -155,10 +156,15 @@ func FuzzConversation(f *testing.F) {
 				}
 			case 2:
 				qpn++
-				if arg%4 == 1 {
+				p := ConnectParams{To: peerAddr, Service: testService, QPN: qpn, PathMTU: verbs.MTU256}
+				switch arg % 4 {
+				case 1:
 					e.Resolve(now, &ResolveParams{To: peerAddr, Service: testService})
-				} else {
-					e.Connect(now, &ConnectParams{To: peerAddr, Service: testService, QPN: qpn, PathMTU: verbs.MTU256})
+				case 2:
+					p.Transport, p.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC
+					fallthrough
+				default:
+					e.Connect(now, &p)
 				}
 			case 4:
 				now += Time(arg) * Time(arg) * Time(time.Millisecond)

@@ -23,7 +23,7 @@ func (e *Engine) handleREQ(now Time, from verbs.AHAttr, tid uint64, b []byte) {
 	}
 	n := conn{to: from, state: reqRcvd, asked: true, remote: req.LocalCommID, remoteQPN: req.LocalQPN, tid: tid, guid: req.LocalCAGUID,
 		alternate: req.Alternate != mad.Path{}, wait: min(req.Primary.AckTimeout, maxTimeWait)}
-	n.xrc = req.Transport == mad.TransportExtended && req.ExtendedTransport == mad.ExtendedXRC
+	n.xrc = req.XRC()
 	n.pace(min(req.LocalTimeout, defaultResponse), req.MaxCMRetries)
 	def(&n.wait, defaultAckTimeout)
 
@@ -99,8 +99,9 @@ func (e *Engine) Accept(now Time, id mad.CommID, p *AcceptParams) error {
 	if c.alternate {
 		rep.Failover = failoverNotSupported
 	}
-	if c.xrc { // annex A14: the target's number travels as an EE context
+	if c.xrc { // annex A14: the target's number travels as an EE context, and a target sends nothing
 		rep.LocalQPN, rep.LocalEECN, rep.SRQ = 0, uint32(p.QPN), true
+		rep.InitiatorDepth, rep.FlowControl = 0, false
 	}
 	copy(rep.Private[:], p.PrivateData)
 	e.ask(now, c, mad.AttrREP, c.tid, &rep)

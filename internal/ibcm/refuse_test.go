@@ -383,17 +383,22 @@ func TestXRC(t *testing.T) {
 	req := request()
 	req.Transport, req.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC
 	s.says(mad.AttrREQ, reqTID, req)
-	s.ok(s.e.Accept(s.now, s.event(EventRequest).ID, &AcceptParams{QPN: 0x33}))
+	s.ok(s.e.Accept(s.now, s.event(EventRequest).ID, &AcceptParams{QPN: 0x33, ResponderResources: 4, InitiatorDepth: 5, FlowControl: true}))
 	var rep mad.REP
-	if s.wants(mad.AttrREP, &rep); rep.LocalEECN != 0x33 || rep.LocalQPN != 0 || !rep.SRQ {
+	s.wants(mad.AttrREP, &rep)
+	if rep.LocalEECN != 0x33 || rep.LocalQPN != 0 || !rep.SRQ || rep.ResponderResources != 4 || rep.InitiatorDepth != 0 || rep.FlowControl {
 		t.Errorf("REP %+v", rep)
 	}
 	s = newScript(t, Config{})
 	p := params()
 	p.Transport, p.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC
+	p.SRQ, p.ResponderResources, p.InitiatorDepth, p.RetryCount, p.RNRRetryCount = true, 4, 5, 6, 7
 	id, err := s.e.Connect(s.now, p)
 	s.ok(err)
 	h := s.wants(mad.AttrREQ, req)
+	if !req.XRC() || req.SRQ || req.ResponderResources != 0 || req.InitiatorDepth != 5 || req.RetryCount != 0 || req.RNRRetryCount != 0 {
+		t.Errorf("REQ %+v", req)
+	}
 	rep.LocalCommID, rep.RemoteCommID = peerID, id
 	s.says(mad.AttrREP, h.TID, &rep)
 	s.event(EventReply)

@@ -174,11 +174,43 @@ func TestKernelAnswers(t *testing.T) {
 	}
 }
 
+// TestXRC: where the messages have what is of XRC (table 106, table 110, annex A14).
+func TestXRC(t *testing.T) {
+	for _, c := range []struct {
+		m    message
+		want map[int]byte // by offset; all else is zeros
+	}{
+		{&REQ{Transport: TransportExtended, ExtendedTransport: ExtendedXRC}, map[int]byte{43: 3 << 1, 51: 1}},
+		{&REQ{Transport: TransportExtended, ExtendedTransport: 7, MaxCMRetries: 15, SRQ: true}, map[int]byte{43: 3 << 1, 51: 0xff}},
+		{&REQ{Transport: TransportUC, ExtendedTransport: ExtendedXRC}, map[int]byte{43: 1 << 1, 51: 1}},
+		{&REP{LocalEECN: 0x123456, SRQ: true}, map[int]byte{16: 0x12, 17: 0x34, 18: 0x56, 27: 1 << 4}},
+	} {
+		want := make([]byte, DataLen)
+		for i, b := range c.want {
+			want[i] = b
+		}
+		if got := c.m.Append(nil); !bytes.Equal(got, want) {
+			t.Errorf("%+v encodes to\n%x, want\n%x", c.m, got, want)
+		}
+		got := reflect.New(reflect.TypeOf(c.m).Elem()).Interface().(message)
+		if !got.Decode(want) || !reflect.DeepEqual(got, c.m) {
+			t.Errorf("decodes to %+v, want %+v", got, c.m)
+		}
+		if q, ok := got.(*REQ); ok && q.XRC() != (c.want[43] == 3<<1 && c.want[51] == 1) {
+			t.Errorf("%+v: XRC %v", q, q.XRC())
+		}
+	}
+}
+
 // FuzzMessages: whatever bytes come, they decode or not, and encode back.
 func FuzzMessages(f *testing.F) {
 	for _, d := range readDatagrams(f, "roce-mtu1024.pcap") {
 		f.Add(d.bytes)
 	}
+	header := CMHeader(AttrREQ, 1)
+	f.Add((&REQ{Transport: TransportExtended, ExtendedTransport: ExtendedXRC}).Append(header.Append(nil)))
+	header = CMHeader(AttrREP, 1)
+	f.Add((&REP{LocalEECN: 0xffffff, SRQ: true}).Append(header.Append(nil)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h Header
 		if !h.Decode(b) {

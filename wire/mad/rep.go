@@ -41,9 +41,9 @@ type REP struct {
 	LocalCommID        CommID
 	RemoteCommID       CommID
 	LocalQKey          ib.QKey // RD only
-	LocalQPN           ib.QPN
+	LocalQPN           ib.QPN  // 0 with XRC
 	Resv15             uint8
-	LocalEECN          uint32 // 24 bits, RD only
+	LocalEECN          uint32 // 24 bits: RD, and the target's QPN where the REQ was one of XRC (annex A14)
 	Resv19             uint8
 	StartingPSN        ib.PSN // where the receiver of the message begins to send
 	Resv23             uint8

@@ -145,6 +145,12 @@ type REQ struct {
 	Private            [REQPrivateLen]byte
 }
 
+// XRC reports whether the sender's queue pair is an XRC initiator, which asks for a target
+// (annex A14).
+func (m *REQ) XRC() bool {
+	return m.Transport == TransportExtended && m.ExtendedTransport == ExtendedXRC
+}
+
 // Decode reads the message in b; false where b is shorter than DataLen.
 func (m *REQ) Decode(b []byte) bool {
 	if len(b) < DataLen {
