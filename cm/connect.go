@@ -32,6 +32,10 @@ func (id *ID) Listen(backlog int) error {
 	if err := id.in(op, idle, bound); err != nil {
 		return err
 	}
+	if id.qpType == verbs.XRCIni {
+		id.m.unlock()
+		return opErr(op, verbs.ErrInvalid, "an XRC initiator asks for connections: requests go to ids of type %v", verbs.XRCTgt)
+	}
 	if id.state == idle {
 		if err := id.bind(netip.AddrPort{}); err != nil {
 			id.m.unlock()
@@ -95,6 +99,9 @@ func (id *ID) Connect(p *ConnParam) error {
 	max, _, _ := id.m.proto.limits(id)
 	if err := id.fits("connect", p.PrivateData, max); err != nil {
 		return err
+	}
+	if id.qpType == verbs.XRCTgt {
+		return opErr("connect", verbs.ErrInvalid, "an XRC target is asked for connections: Connect is for ids of type %v", verbs.XRCIni)
 	}
 	if id.qp == nil && p.QPNum == 0 && !id.ps.datagrams() {
 		return opErr("connect", verbs.ErrInvalid, "no queue pair: CreateQP, or ConnParam.QPNum")

@@ -40,6 +40,8 @@ const (
 	ReasonTimeout        RejectReason = mad.RejTimeout
 	ReasonStale          RejectReason = mad.RejStaleConnection
 	ReasonInvalidMTU     RejectReason = mad.RejInvalidPathMTU
+	// ReasonInvalidTransport: who listens there has queue pairs of another type, see ID.SetQPType.
+	ReasonInvalidTransport RejectReason = mad.RejInvalidTransportType
 )
 
 // RejectError is the answer of a peer that does not want the connection. errors.Is finds

@@ -73,6 +73,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte{0, 24 + 48 + 2, 0xff})                                // path MTU
 	f.Add([]byte{0, 24 + 52 + 4, 0xff, 0, 24 + 52 + 5, 0x12})          // the caller's GID
 	f.Add([]byte{0, 24 + 40 + 3, 0x0e})                                // transport
+	f.Add([]byte{0, 24 + 40 + 3, 0x06, 0, 24 + 51, 0xf1})              // XRC
 	f.Add([]byte{0, 24 + 140 + 1, 0x70})                               // IP version
 	f.Add([]byte{1, 17, 0x14, 1, 24, 9})                               // an RTU out of nowhere
 	f.Add([]byte{0, 24 + 52 + 43, 0, 0, 24 + 35, 0xff, 0, 24 + 39, 0}) // timeout, depths

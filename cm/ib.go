@@ -213,9 +213,12 @@ func (p *ibProtocol) connect(id *ID, param *ConnParam) error {
 			AckTimeout: mad.Timeout(c.ackTime), PrivateData: private}
 		if id.qp != nil {
 			q.QPN, q.SRQ = id.qp.Num(), id.srq
-			if id.qp.Type() == verbs.UC {
-				q.Transport = mad.TransportUC
-			}
+		}
+		switch id.qpType {
+		case verbs.UC:
+			q.Transport = mad.TransportUC
+		case verbs.XRCIni:
+			q.Transport, q.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC
 		}
 		c.comm, err = p.engine.Connect(p.now(), &q)
 	}
@@ -296,11 +299,15 @@ func (p *ibProtocol) forget(id *ID) {
 	}
 }
 
-// attr: what each state needs (IBTA 12.9.8, 11.2.5.2).
+func (p *ibProtocol) connects(t verbs.QPType) bool { return t >= verbs.RC && t <= verbs.XRCTgt }
+
+// attr: what each state needs (IBTA 12.9.8, 11.2.5.2). Of XRC queue pairs the initiator has only
+// what requests need, the target only what answers need (annex A14).
 func (p *ibProtocol) attr(id *ID, next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	c := p.conn(id)
 	a := verbs.QPAttr{State: next}
-	rc := id.qp == nil || id.qp.Type() != verbs.UC
+	reliable := id.qpType != verbs.UC
+	asks, answers := reliable && id.qpType != verbs.XRCTgt, reliable && id.qpType != verbs.XRCIni
 	switch next {
 	case verbs.Init:
 		a.Port = 1
@@ -309,7 +316,7 @@ func (p *ibProtocol) attr(id *ID, next verbs.QPState) (verbs.QPAttr, verbs.QPMas
 	case verbs.RTR:
 		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = c.to, c.mtu, c.qpn, c.rqPSN
 		m := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN
-		if rc {
+		if answers {
 			a.MaxDestRdAtomic, a.MinRNRTimer = c.responder, minRNRTimer
 			m |= verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
 		}
@@ -317,9 +324,13 @@ func (p *ibProtocol) attr(id *ID, next verbs.QPState) (verbs.QPAttr, verbs.QPMas
 	}
 	a.SQPSN = c.sqPSN
 	m := verbs.MaskState | verbs.MaskSQPSN
-	if rc {
-		a.Timeout, a.RetryCount, a.RNRRetry, a.MaxRdAtomic = c.ackTime, c.retries, c.rnr, c.initiator
-		m |= verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic
+	if reliable {
+		a.Timeout = c.ackTime
+		m |= verbs.MaskTimeout
+	}
+	if asks {
+		a.RetryCount, a.RNRRetry, a.MaxRdAtomic = c.retries, c.rnr, c.initiator
+		m |= verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic
 	}
 	return a, m, nil
 }

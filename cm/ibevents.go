@@ -61,7 +61,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		return
 	}
 	id := &ID{ps: listener.ps, sink: listener.sink, state: requested, tos: listener.tos, ackTimeout: listener.ackTimeout,
-		ib: &ibConn{comm: e.ID, rqPSN: randomPSN(), to: e.From}}
+		qpType: listener.qpType, ib: &ibConn{comm: e.ID, rqPSN: randomPSN(), to: e.From}}
 	c := id.ib
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
 	why := mad.Reason(0)
@@ -125,10 +125,9 @@ func impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
 // unacceptable says what of a request this side cannot do; 0: nothing. The GID where the
 // connection is to end is that where the request came from: a connection is with who asks for it.
 func (p *ibProtocol) unacceptable(listener *ID, from *verbs.AHAttr, r *mad.REQ) mad.Reason {
-	connected := r.Transport == mad.TransportRC || r.Transport == mad.TransportUC && listener.ps == IB
 	peer := r.Primary.LocalGID.Addr()
 	switch mtu := verbs.MTU(r.PathMTU); {
-	case !connected:
+	case !listener.serves(r):
 		return mad.RejInvalidTransportType
 	case r.Primary.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != listener.local.Addr().Is4():
 		return mad.RejPrimaryGID
@@ -136,6 +135,20 @@ func (p *ibProtocol) unacceptable(listener *ID, from *verbs.AHAttr, r *mad.REQ) 
 		return mad.RejInvalidPathMTU
 	}
 	return 0
+}
+
+// serves reports whether the listener's queue pairs are of the type that a request needs: XRC only
+// if its program has said so, as an initiator reaches nothing but a target.
+func (id *ID) serves(r *mad.REQ) bool {
+	switch {
+	case r.XRC():
+		return id.qpType == verbs.XRCTgt
+	case r.Transport == mad.TransportRC:
+		return id.qpType == 0 || id.qpType == verbs.RC
+	case r.Transport == mad.TransportUC:
+		return id.ps == IB && (id.qpType == 0 || id.qpType == verbs.UC)
+	}
+	return false
 }
 
 // seen is what the peer said, seen from this side.
@@ -149,6 +162,9 @@ func (p *ibProtocol) replied(id *ID, r *mad.REP) {
 	p.answered(id)
 	c := id.ib
 	c.qpn, c.sqPSN, c.rnr = r.LocalQPN, r.StartingPSN, r.RNRRetryCount
+	if id.qpType == verbs.XRCIni {
+		c.qpn = verbs.QPN(r.LocalEECN) // annex A14
+	}
 	c.responder, c.initiator = min(c.responder, r.InitiatorDepth), min(c.initiator, r.ResponderResources)
 	event := &Event{Type: ConnectResponse, ID: id, Conn: c.seen(r.Private[:])}
 	event.Conn.FlowControl, event.Conn.SRQ = r.FlowControl, r.SRQ

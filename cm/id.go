@@ -25,9 +25,10 @@ type ID struct {
 	anyPort     bool // the program did not choose it
 	reuse       bool
 	tos         uint8
-	ackTimeout  uint8     // 0: not set
-	qp          *verbs.QP // made by CreateQP
-	srq         bool      // it has a shared receive queue
+	ackTimeout  uint8        // 0: not set
+	qp          *verbs.QP    // made by CreateQP
+	srq         bool         // it has a shared receive queue
+	qpType      verbs.QPType // of the queue pairs to connect; 0: not set
 	groups      []netip.Addr
 	ib          *ibConn
 	stream      verbs.Stream // where connections are streams

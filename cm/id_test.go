@@ -395,7 +395,7 @@ func TestResolveRefusals(t *testing.T) {
 	ok(t, s.id.ResolveRoute(time.Second))
 	fails(t, s.id.Connect(nil), verbs.ErrInvalid, "queue pair")
 	_, err := s.id.CreateQP(s.pd, verbs.QPInit{Type: verbs.XRCIni, SendCQ: s.cq})
-	fails(t, err, verbs.ErrNotSupported, "XRC")
+	fails(t, err, verbs.ErrInvalid, "XRC", "port space TCP")
 	fails(t, s.id.Accept(nil), verbs.ErrState)
 	ok(t, s.id.Close())
 	ok(t, s.id.Close())

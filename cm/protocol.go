@@ -34,6 +34,8 @@ type protocol interface {
 	release(id *ID)
 	// attr returns what the id's queue pair needs for its next state.
 	attr(id *ID, next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error)
+	// connects reports whether it makes connections of queue pairs of a type.
+	connects(t verbs.QPType) bool
 	// limits returns how many bytes of private data Connect, Accept and Reject have room for.
 	limits(id *ID) (connect, accept, reject int)
 

@@ -7,24 +7,32 @@ import "github.com/ramjet-rdma/ramjet/verbs"
 // CreateQP makes a queue pair that the manager takes through its states: INIT now, so that
 // receives can be posted, RTR and RTS as the connection is made, ERR when it ends
 // (rdma_create_qp). Those of datagram services go to RTS at once. init.Type 0 stands for
-// what the port space needs; XRC is ErrNotSupported. Closing the id closes it.
+// what SetQPType said, or else for what the port space needs. Closing the id closes it.
+//
+// ErrInvalid if the type is not that of SetQPType or none of the port space, ErrNotSupported if
+// the device connects no such queue pairs. An XRC target is made by CreateTargetQP.
 func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) {
 	const op = "create_qp"
 	if pd == nil || pd.Device() != id.m.dev {
 		return nil, opErr(op, verbs.ErrInvalid, "the protection domain is not of %s", id.m.dev.Name())
 	}
-	if init.Type == 0 {
-		init.Type = verbs.RC
-		if id.ps.datagrams() {
-			init.Type = verbs.UD
-		}
+	return id.createQP(op, init, pd.CreateQP)
+}
+
+// CreateTargetQP makes the XRC target of a request as CreateQP makes other queue pairs: the
+// listener's SetQPType was called with XRCTgt. What arrives goes to the shared receive queues of
+// the domain. Their numbers the peer has to learn, by ConnParam.PrivateData for example: the
+// messages have no field for them.
+func (id *ID) CreateTargetQP(x *verbs.XRCD, init verbs.QPInit) (*verbs.QP, error) {
+	const op = "create_qp"
+	if x == nil || x.Device() != id.m.dev {
+		return nil, opErr(op, verbs.ErrInvalid, "the XRC domain is not of %s", id.m.dev.Name())
 	}
-	if init.Type > verbs.UD {
-		return nil, opErr(op, verbs.ErrNotSupported, "connections are made for RC and UC queue pairs, not for %v", init.Type)
-	}
-	if (init.Type == verbs.UD) != id.ps.datagrams() {
-		return nil, opErr(op, verbs.ErrInvalid, "a queue pair of type %v in port space %v", init.Type, id.ps)
-	}
+	init.Type = verbs.XRCTgt
+	return id.createQP(op, init, x.CreateTargetQP)
+}
+
+func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (*verbs.QP, error)) (*verbs.QP, error) {
 	if err := id.in(op, idle, bound, addrResolved, routeResolved, requested); err != nil {
 		return nil, err
 	}
@@ -32,7 +40,13 @@ func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) {
 	if id.qp != nil {
 		return nil, opErr(op, verbs.ErrBusy, "the id has a queue pair already")
 	}
-	qp, err := pd.CreateQP(init)
+	if init.Type == 0 {
+		init.Type = id.usualType()
+	}
+	if err := id.fitsType(op, init.Type); err != nil {
+		return nil, err
+	}
+	qp, err := create(init)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +59,7 @@ func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) {
 		qp.Close()
 		return nil, err
 	}
-	id.qp, id.srq = qp, init.SRQ != nil
+	id.qp, id.srq, id.qpType = qp, init.SRQ != nil, init.Type
 	if !id.ps.datagrams() {
 		qp.Watch(id.watch)
 	}

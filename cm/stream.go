@@ -70,7 +70,7 @@ func (p *streamProtocol) asked(listener *ID, e verbs.StreamEvent) {
 		e.Stream.Close()
 		return
 	}
-	id := &ID{ps: listener.ps, sink: listener.sink, state: requested, tos: listener.tos, ackTimeout: listener.ackTimeout, stream: e.Stream}
+	id := &ID{ps: listener.ps, sink: listener.sink, state: requested, tos: listener.tos, ackTimeout: listener.ackTimeout, stream: e.Stream, qpType: listener.qpType}
 	id.local, id.peer = listener.local, e.Stream.PeerAddr()
 	p.m.add(id)
 	if !listener.tell(&Event{Type: ConnectRequest, ID: id, Listener: listener, Conn: said(&e.Param)}) {
@@ -198,6 +198,9 @@ func (p *streamProtocol) attr(id *ID, next verbs.QPState) (verbs.QPAttr, verbs.Q
 	a := verbs.QPAttr{State: next, Port: 1, Access: verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic}
 	return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil
 }
+
+// connects: MPA has no word for other services (RFC 5044 section 7).
+func (p *streamProtocol) connects(t verbs.QPType) bool { return t == verbs.RC }
 
 func (p *streamProtocol) limits(*ID) (connect, accept, reject int) {
 	return verbs.MaxStreamData, verbs.MaxStreamData, verbs.MaxStreamData

@@ -13,7 +13,7 @@ const (
 	IPoIB PortSpace = 0x0002 // datagrams to IPoIB's multicast groups: UD
 	TCP   PortSpace = 0x0106 // connections: RC
 	UDP   PortSpace = 0x0111 // datagrams: UD
-	IB    PortSpace = 0x013f // connections: RC or UC
+	IB    PortSpace = 0x013f // connections: RC, UC or XRC
 )
 
 func (p PortSpace) String() string {

@@ -24,6 +24,9 @@ func (d *Device) OpenXRCD() (*XRCD, error) {
 	return x, nil
 }
 
+// Device returns the device of the domain.
+func (x *XRCD) Device() *Device { return x.dev }
+
 // CreateTargetQP creates the target side of an XRC connection. It belongs to no
 // protection domain: what arrives is checked against the domain of the shared receive
 // queue that the sender names.

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// SetQPType says of what type the queue pairs are that the id connects (the type of rdma_create_ep):
+// a listener rejects requests for others, and Connect asks for this type though the program owns
+// its queue pair. XRCTgt is for listeners, XRCIni for ids that connect; both need port space IB.
+// Without it connections are for RC, in port space IB also for UC.
+//
+// ErrInvalid if the port space has no such queue pairs or the id has one of another type,
+// ErrNotSupported if the device cannot connect them.
+func (id *ID) SetQPType(t verbs.QPType) error {
+	const op = "set_qp_type"
+	if err := id.in(op, idle, bound, addrResolved, routeResolved); err != nil {
+		return err
+	}
+	defer id.m.unlock()
+	if !id.ps.carries(t) {
+		return opErr(op, verbs.ErrInvalid, "queue pairs of type %v in port space %v", t, id.ps)
+	}
+	if !id.m.proto.connects(t) {
+		return opErr(op, verbs.ErrNotSupported, "%s connects no queue pairs of type %v", id.m.dev.Name(), t)
+	}
+	if id.qp != nil && id.qpType != t {
+		return opErr(op, verbs.ErrInvalid, "the id has a queue pair of type %v, not %v", id.qpType, t)
+	}
+	id.qpType = t
+	return nil
+}
+
+// carries reports whether connections or services of queue pairs of a type belong into the port space.
+func (ps PortSpace) carries(t verbs.QPType) bool {
+	switch t {
+	case verbs.RC:
+		return !ps.datagrams()
+	case verbs.UC, verbs.XRCIni, verbs.XRCTgt:
+		return ps == IB
+	case verbs.UD:
+		return ps.datagrams()
+	}
+	return false
+}
+
+// usualType is that of queue pairs whose program leaves it open.
+func (id *ID) usualType() verbs.QPType {
+	switch {
+	case id.qpType != 0:
+		return id.qpType
+	case id.ps.datagrams():
+		return verbs.UD
+	}
+	return verbs.RC
+}
+
+// fitsType reports why a queue pair of a type cannot be the id's. The two ends of XRC are no
+// equals: the initiator asks, and only a listener that said so has targets (IBTA annex A14).
+func (id *ID) fitsType(op string, t verbs.QPType) error {
+	switch {
+	case id.qpType != 0 && t != id.qpType:
+		return opErr(op, verbs.ErrInvalid, "a queue pair of type %v%s, which connects type %v", t, id.where(), id.qpType)
+	case t > verbs.UD && !id.m.proto.connects(t):
+		return opErr(op, verbs.ErrNotSupported, "%s connects no queue pairs of type %v", id.m.dev.Name(), t)
+	case (t == verbs.UD) != id.ps.datagrams(), t > verbs.UD && !id.ps.carries(t):
+		return opErr(op, verbs.ErrInvalid, "a queue pair of type %v in port space %v", t, id.ps)
+	case t == verbs.XRCTgt && id.state != requested:
+		return opErr(op, verbs.ErrInvalid, "%v is for requests, and the id is %v", t, id.state)
+	case t == verbs.XRCIni && id.state == requested:
+		return opErr(op, verbs.ErrInvalid, "%v asks for connections: a listener's requests have it with SetQPType(%v)", t, verbs.XRCTgt)
+	}
+	return nil
+}
