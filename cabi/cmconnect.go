@@ -119,13 +119,31 @@ func rj_cm_set_option(h C.uint64_t, level, name C.int, value unsafe.Pointer, n C
 	case C.RDMA_OPTION_ID_AFONLY:
 		return errno(id.setOnly6(number != 0))
 	}
+	return errno(id.set(set))
+}
+
+// set changes something of all of the id's, also of those that come to be when it is bound. The
+// id's lock is held.
+func (id *cmID) set(f func(*cm.ID) error) error {
 	for _, one := range id.ids {
-		if err := set(one); err != nil {
-			return errno(err)
+		if err := f(one); err != nil {
+			return err
 		}
 	}
-	id.setup = append(id.setup, set)
-	return ok
+	id.setup = append(id.setup, f)
+	return nil
+}
+
+//export rj_cm_set_qp_type
+func rj_cm_set_qp_type(h C.uint64_t, typ C.int) C.int {
+	id := cmIDs.get(uint64(h))
+	t, known := qpTypes[uint32(typ)]
+	if id == nil || !known {
+		return einval
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return errno(id.set(func(one *cm.ID) error { return one.SetQPType(t) }))
 }
 
 //export rj_cm_init_qp_attr
@@ -156,10 +174,10 @@ func rj_cm_init_qp_attr(h C.uint64_t, attr *C.struct_ibv_qp_attr, mask *C.int) C
 }
 
 //export rj_cm_create_qp
-func rj_cm_create_qp(h, ph C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) C.int {
-	p := pds.get(uint64(ph))
+func rj_cm_create_qp(h, ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) C.int {
+	p, x := pds.get(uint64(ph)), xrcds.get(uint64(xh))
 	typ, known := qpTypes[attr.qp_type]
-	if p == nil || !known {
+	if !known || typ == verbs.XRCTgt && x == nil || typ != verbs.XRCTgt && p == nil {
 		return einval
 	}
 	init, errn := qpInit(typ, attr)
@@ -167,6 +185,14 @@ func rj_cm_create_qp(h, ph C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *
 		return errn
 	}
 	return cmCall(h, func(_ *cmID, one *cm.ID) error {
+		if typ == verbs.XRCTgt {
+			v, err := one.CreateTargetQP(x.XRCD, init)
+			if err != nil {
+				return err
+			}
+			finishQP(v, contexts.get(uint64(contextOf(out.qp.qp_base.context).handle)), attr, out)
+			return nil
+		}
 		v, err := one.CreateQP(p.PD, init)
 		if err != nil {
 			return err

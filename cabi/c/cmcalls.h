@@ -22,6 +22,7 @@ CALL(int, cm_join, (uint64_t id, struct sockaddr *group))
 CALL(int, cm_leave, (uint64_t id, struct sockaddr *group))
 CALL(int, cm_set_option, (uint64_t id, int level, int name, void *value, size_t length))
 CALL(int, cm_init_qp_attr, (uint64_t id, struct ibv_qp_attr *attr, int *mask))
-CALL(int, cm_create_qp, (uint64_t id, uint64_t pd, struct ibv_qp_init_attr_ex *attr, struct rj_qp *qp))
+CALL(int, cm_set_qp_type, (uint64_t id, int type)) /* of the queue pairs that it connects, and its requests */
+CALL(int, cm_create_qp, (uint64_t id, uint64_t pd, uint64_t xrcd, struct ibv_qp_init_attr_ex *attr, struct rj_qp *qp))
 CALL(int, cm_write_event, (uint64_t id, int type, int status, uint64_t arg))
 CALL(int, cm_describe, (uint64_t id, struct rj_cm_id *out, char *device)) /* addresses; the device's name, or "" */

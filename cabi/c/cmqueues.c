@@ -4,17 +4,19 @@
 
 #include "ramjet.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 
 #include <rdma/rdma_verbs.h>
 
 #include "cm.h"
 
-/* A device that ids use is open, with a protection domain, until the process ends. */
+/* A device that ids use is open, with a protection domain and an XRC domain, until the process ends. */
 struct open_device {
 	struct open_device *next;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -86,6 +88,19 @@ struct ibv_pd *rj_cm_pd(struct ibv_context *context)
 		d->pd = ibv_alloc_pd(d->context);
 	pthread_mutex_unlock(&lock);
 	return d ? d->pd : NULL;
+}
+
+struct ibv_xrcd *rj_cm_xrcd(struct ibv_context *context)
+{
+	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT };
+	struct open_device *d;
+
+	pthread_mutex_lock(&lock);
+	d = find(context->device->name);
+	if (d && !d->xrcd)
+		d->xrcd = ibv_open_xrcd(d->context, &attr);
+	pthread_mutex_unlock(&lock);
+	return d ? d->xrcd : rj_fail(NULL, ENODEV);
 }
 
 EXPORT struct ibv_context **rdma_get_devices(int *num)
@@ -182,7 +197,14 @@ EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *
 		errno = EINVAL;
 		return -1;
 	}
-	if (create_cqs(id, attr->send_cq ? 0 : attr->cap.max_send_wr, attr->recv_cq || attr->srq ? 0 : attr->cap.max_recv_wr))
+	if (attr->qp_type == IBV_QPT_XRC_RECV && (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
+		attr->xrcd = rj_cm_xrcd(id->verbs);
+		if (!attr->xrcd)
+			return -1;
+		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	}
+	if (create_cqs(id, attr->send_cq || id->send_cq ? 0 : attr->cap.max_send_wr,
+		       attr->recv_cq || id->recv_cq || attr->srq ? 0 : attr->cap.max_recv_wr)) /* its XRC queue may have made one */
 		goto fail;
 	if (!attr->send_cq)
 		attr->send_cq = id->send_cq;
@@ -232,8 +254,28 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 	destroy_cqs(id);
 }
 
+/* complete_xrc gives a shared receive queue of XRC the domain and the completion queue that its program
+ * does not bring: those of the id's target. */
+static int complete_xrc(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)
+		attr->xrcd = rj_cm_xrcd(id->verbs);
+	if (!attr->xrcd)
+		return -1;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq) {
+		if (!id->recv_cq && create_cqs(id, 0, attr->attr.max_wr))
+			return -1;
+		if ((uint32_t)id->recv_cq->cqe < attr->attr.max_wr && (errno = ibv_resize_cq(id->recv_cq, attr->attr.max_wr)))
+			return -1;
+		attr->cq = id->recv_cq;
+	}
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	return 0;
+}
+
 EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
+	int err, made = !id->recv_cq;
 	struct ibv_srq *srq;
 
 	if (id->srq || !id->verbs) {
@@ -244,18 +286,27 @@ EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex
 		attr->pd = id->pd;
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 	}
+	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_XRC && complete_xrc(id, attr))
+		goto fail;
 	srq = ibv_create_srq_ex(id->verbs, attr);
 	if (!srq)
-		return -1;
+		goto fail;
 	id->srq = srq;
 	id->pd = srq->pd;
 	return 0;
+fail:
+	err = errno;
+	if (made)
+		destroy_cqs(id);
+	errno = err;
+	return -1;
 }
 
 EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct ibv_srq_init_attr_ex ex = { .srq_context = attr->srq_context, .attr = attr->attr,
-		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, .srq_type = IBV_SRQT_BASIC, .pd = pd ? pd : id->pd };
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, .pd = pd ? pd : id->pd,
+		.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC };
 	int ret = rdma_create_srq_ex(id, &ex);
 
 	if (!ret)
@@ -373,6 +424,8 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, st
 		return -1;
 	i = (struct rj_cm_id *)id;
 	id->qp_type = res->ai_qp_type;
+	if (res->ai_port_space == RDMA_PS_IB && (errno = TRY(cm_set_qp_type(i->handle, res->ai_qp_type))))
+		goto fail;
 	if (res->ai_flags & RAI_PASSIVE) {
 		if (rdma_bind_addr(id, res->ai_src_addr))
 			goto fail;

@@ -217,7 +217,7 @@ EXPORT struct ibv_qp *rj_create_cm_qp(struct ibv_context *context, uint64_t id, 
 			return rj_fail(q, err);
 	}
 	if (id)
-		err = pd ? TRY(cm_create_qp(id, rj_pd_handle(pd), attr, q)) : EINVAL;
+		err = TRY(cm_create_qp(id, pd ? rj_pd_handle(pd) : 0, xrcd ? HIDDEN_HANDLE(rj_xrcd, xrcd) : 0, attr, q));
 	else
 		err = TRY(create_qp(pd ? rj_pd_handle(pd) : 0, xrcd ? HIDDEN_HANDLE(rj_xrcd, xrcd) : 0, attr, q));
 	if (err) {

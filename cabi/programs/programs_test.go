@@ -155,6 +155,8 @@ var pairs = []pair{
 	{server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT", want: "return status 0"},
 	{server: "udaddy -b SERVER", client: "udaddy -s SERVER", want: "return status 0"},
 	{server: "rdma_server -p PORT", client: "rdma_client -s SERVER -p PORT", want: "rdma_client: end 0"},
+	{server: "rdma_xserver -p PORT", client: "rdma_xclient -s SERVER -p PORT", want: "rdma_xclient: end 0"},
+	{server: "rdma_xserver -c x -p PORT", client: "rdma_xclient -c x -s SERVER -p PORT", want: "rdma_xclient: end 0"},
 	{kind: "iwarp", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
 	{kind: "iwarp", server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT", want: "return status 0"},
 	{kind: "iwarp", server: "rdma_server -p PORT", client: "rdma_client -s SERVER -p PORT", want: "rdma_client: end 0"},
