@@ -255,17 +255,18 @@ func (q *QP) responseLost() {
 	}
 }
 
-// responds reports whether a packet that was sent is answered with a response at psn.
+// responds reports whether a packet that was sent is answered with a response at psn. It counts
+// from the oldest on: the send queue may have more PSNs than can be compared, which is half of 2^24.
 func (r *requester) responds(psn ib.PSN) bool {
-	low, high := 0, r.sq.Len()-1 // the last work request that begins at psn or before
-	for low < high {
-		if mid := (low + high + 1) / 2; r.sq.At(mid).first.After(psn) {
-			high = mid - 1
-		} else {
-			low = mid
+	off := psn.Sub(r.sq.Front().first)
+	for i := range r.sq.Len() {
+		w := r.sq.At(i)
+		if off < w.packets {
+			return w.row().response
 		}
+		off -= w.packets
 	}
-	return r.sq.At(low).row().response
+	return false
 }
 
 // expected returns the PSN of the oldest packet that is not acknowledged, or of the next one.

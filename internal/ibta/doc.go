@@ -27,9 +27,11 @@
 //	recvqueue.go              receive queues, shared or not
 //	responder.go, execute.go  the checks of a request, and what it does
 //	duplicate.go              requests that come again
-//	flush.go                  FLUSH
+//	flush.go                  FLUSH, which the device carries out
 //	early.go                  packets that came before their turn
 //	respond.go                acknowledgements and responses on their way out
-//	datagram.go               UD
+//	datagram.go, mad.go       UD, and the datagrams of QP1
+//	pace.go                   what nobody acknowledges does not overrun buffers
 //	batch.go                  what comes out
+//	counters.go               what happened, and why packets were dropped
 package ibta

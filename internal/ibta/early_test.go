@@ -273,3 +273,21 @@ func TestEarlyRequestsWithinRead(t *testing.T) {
 		}
 	}
 }
+
+// A response that comes early is kept however much waits behind its READ, even if that has more
+// PSNs than can be compared, which is half of 2^24.
+func TestEarlyResponseBeforeMuch(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.post(s.wr(verbs.Read, 1, 3*mtu), s.wr(verbs.FetchAdd, 2, 8))
+	s.want(ib.OpReadRequest, 100)
+	s.want(ib.OpFetchAdd, 103)
+	for id := range uint64(8) {
+		much := s.wr(verbs.Write, 3+id, 8)
+		much.SGL = nil
+		for range 4 {
+			much.SGL = append(much.SGL, verbs.SGE{Length: 1 << 28})
+		}
+		s.post(much)
+	}
+	s.inWant(ibta.Taken, s.packet(ib.OpReadResponseMiddle, 101, mtu))
+}

@@ -14,7 +14,7 @@
 //
 // All bytes pass through memory of the device's own, both ways. The program's memory is read
 // once, when an FPDU is made of it, and written once, when the FPDU's CRC has been checked: it
-// may change at any time, or vanish (docs/decisions/0011-copies-of-streams.md).
+// may change at any time, or vanish (docs/decisions/0012-copies-of-streams.md).
 //
 // # Files
 //

@@ -18,5 +18,19 @@
 // memory. Completion queues have a lock of their own, taken inside it. Callbacks to
 // package verbs do not block.
 //
-// It is held for a turn at a time, however much there is to do: see turn.go.
+// It is held for a turn at a time, however much there is to do: see turn.go. What can take as
+// long as the system likes is done without it: a FLUSH to a file, and giving memory back.
+//
+// # Where things are
+//
+//	core.go, cq.go, mr.go, pd.go, srq.go    what devices of both kinds have
+//	loop.go, lease.go, turn.go              the device's goroutine, and who moves data for how long
+//	limits.go                               how many objects there may be
+//	halfopen.go                             what peers begin and do not go on with
+//	device.go, qp.go, port.go               [Device]: queue pairs over a port for packets
+//	progress.go, schedule.go, patience.go   receiving, sending, timers, held acknowledgements
+//	gsi.go, share.go, persist.go            QP1, addresses that several devices have, FLUSH
+//	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
+//	conn.go, connsetup.go, alarm.go         a stream from its link to its end
+//	streams.go, news.go, rendezvous.go      streams for package cm, and for queue pairs by number
 package softdev
