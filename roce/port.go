@@ -96,7 +96,8 @@ func (p *port) Backlog(to any) (int, bool) { return p.queues.Received(p.local, t
 
 // Refused asks the host whether anybody has its RoCEv2 port.
 func (p *port) Refused(ctx context.Context, to any) error {
-	return p.sock.Refused(ctx, to.(*route).to)
+	host := to.(*route).to
+	return p.sock.Refused(ctx, host, func(from netip.AddrPort) []byte { return question(from, host) })
 }
 
 // WantHeaders makes arrivals carry what a GRH needs.

@@ -25,9 +25,9 @@ const (
 // syscall.ECONNREFUSED (nobody has the port), EHOSTUNREACH or ENETUNREACH. Where nothing is
 // said it waits until ctx ends, and returns its error.
 //
-// It asks with empty datagrams from a port of its own, which RoCEv2 receivers drop as they
-// are too short for a header.
-func (s *Socket) Refused(ctx context.Context, to netip.AddrPort) error {
+// It asks from a port of its own with datagrams that question makes, given that port: those
+// who receive them have to drop them.
+func (s *Socket) Refused(ctx context.Context, to netip.AddrPort, question func(from netip.AddrPort) []byte) error {
 	local := net.UDPAddrFromAddrPort(netip.AddrPortFrom(s.local.Addr(), 0))
 	c, err := net.DialUDP("udp", local, net.UDPAddrFromAddrPort(to))
 	if err != nil {
@@ -37,11 +37,12 @@ func (s *Socket) Refused(ctx context.Context, to netip.AddrPort) error {
 	if err := besideSocket(c, s.impl); err != nil {
 		return err
 	}
+	datagram := question(c.LocalAddr().(*net.UDPAddr).AddrPort())
 	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
 	said, pause := error(nil), firstAsk
 	for ctx.Err() == nil {
 		c.SetReadDeadline(time.Now().Add(pause))
-		_, err := c.Write(nil)
+		_, err := c.Write(datagram)
 		for err == nil && ctx.Err() == nil { // what may arrive here is no answer
 			_, err = c.Read(make([]byte, 1))
 		}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce
+
+import (
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// question is a packet that whoever receives at a RoCEv2 port drops: it is for queue pair 0,
+// which belongs to subnet management, and that does not exist over Ethernet (annex A17). It has
+// all headers all the same: Linux rxe (6.12) looks for its queue pair in memory that it has not
+// written when it drops what is shorter than a BTH, and the host crashes.
+//
+// The ICRC is right but for the IPv4 identification, which nobody gets to look at.
+func question(from, to netip.AddrPort) []byte {
+	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP0}}
+	b := p.Append(nil)
+	flow := ib.NewFlow(from, to, true)
+	return ib.AppendICRC(b, 0, flow.Seed(8+len(b)+ib.ICRCLen, 0))
+}
