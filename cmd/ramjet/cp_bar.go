@@ -3,84 +3,103 @@
 package main
 
 import (
+	"fmt"
 	"io"
-	"os"
-	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/progress"
-	"golang.org/x/term"
+	"github.com/ramjet-rdma/ramjet/internal/filecopy"
 )
+
+// barPause is how long a bar stands before it is written again.
+const barPause = 100 * time.Millisecond
 
 // copyBar shows how far a copy is, on a terminal; nil elsewhere.
 type copyBar struct {
-	w       progress.Writer
-	tracker *progress.Tracker
-	ended   chan struct{}
+	line  *barLine
+	total int64 // bytes
+	done  atomic.Int64
+	name  atomic.Pointer[string]
+	began time.Time
+
+	quit, ended chan struct{}
 }
 
 // newCopyBar starts a bar for a number of bytes.
 func newCopyBar(w io.Writer, bytes int64) *copyBar {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || bytes == 0 {
+	line := newBarLine(w)
+	if line == nil || bytes == 0 {
 		return nil
 	}
-	b := &copyBar{w: progress.NewWriter(), tracker: &progress.Tracker{Total: bytes, Units: progress.UnitsBytes, AutoStopDisabled: true}, ended: make(chan struct{})}
-	b.w.SetOutputWriter(w)
-	b.w.SetUpdateFrequency(100 * time.Millisecond)
-	b.w.SetTrackerPosition(progress.PositionRight)
-	b.w.SetMessageLength(30)
-	b.w.SetTrackerLength(25)
-	b.w.SetStyle(progress.StyleBlocks)
-	b.w.Style().Visibility.ETA = true
-	b.w.Style().Visibility.Speed = true
-	b.w.AppendTracker(b.tracker)
-	go func() {
-		defer close(b.ended)
-		b.w.Render()
-	}()
+	b := &copyBar{line: line, total: bytes, began: time.Now(), quit: make(chan struct{}), ended: make(chan struct{})}
+	go b.run()
 	return b
+}
+
+func (b *copyBar) run() {
+	defer close(b.ended)
+	tick := time.NewTicker(barPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			b.draw()
+		case <-b.quit:
+			return
+		}
+	}
+}
+
+func (b *copyBar) draw() {
+	name, done := "", b.done.Load()
+	if n := b.name.Load(); n != nil {
+		name = *n
+	}
+	b.line.show(func(width int) string {
+		return barText(width, name, done, b.total, fmt.Sprintf("%.1f of %.1f MB", float64(done)/1e6, float64(b.total)/1e6),
+			fmt.Sprintf("%.1f MB/s", float64(done)/1e6/time.Since(b.began).Seconds()), timeLeft(b.began, done, b.total))
+	})
 }
 
 // file says which file is on its way.
 func (b *copyBar) file(name string) {
 	if b != nil {
-		b.tracker.UpdateMessage(name)
+		name = filecopy.Printable(name)
+		b.name.Store(&name)
 	}
 }
 
 // add counts bytes.
 func (b *copyBar) add(n int64) {
 	if b != nil {
-		b.tracker.Increment(n)
+		b.done.Add(n)
 	}
 }
 
-// log returns a writer of lines that do not disturb the bar.
+// log returns a writer of lines to w that do not disturb the bar.
 func (b *copyBar) log(w io.Writer) io.Writer {
 	if b == nil {
 		return w
 	}
-	return barLog{b}
+	return barLog{b.line, w}
 }
 
-type barLog struct{ *copyBar }
-
-func (l barLog) Write(p []byte) (int, error) {
-	l.w.Log("%s", strings.TrimSuffix(string(p), "\n"))
-	return len(p), nil
+type barLog struct {
+	line *barLine
+	w    io.Writer
 }
 
-// stop shows the last state, and waits until it has been written.
+func (l barLog) Write(p []byte) (n int, err error) {
+	l.line.aside(func() { n, err = l.w.Write(p) })
+	return n, err
+}
+
+// stop takes the bar away: the summary says what came of it.
 func (b *copyBar) stop() {
 	if b == nil {
 		return
 	}
-	if b.tracker.Value() < b.tracker.Total {
-		b.tracker.MarkAsErrored()
-	} else {
-		b.tracker.MarkAsDone()
-	}
-	b.w.Stop()
+	close(b.quit)
 	<-b.ended
+	b.line.aside(func() {})
 }

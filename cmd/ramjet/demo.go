@@ -189,10 +189,14 @@ func (d *demo) talk(ctx context.Context, rest []netip.Addr) (*demoReport, error)
 		Recorded: d.pcap != ""}
 	tcp := newTCPMeasure(d)
 	e := d.effort()
-	status := newStatusLine(d.log)
-	defer status.end()
+	status := newBarLine(d.log)
+	if status != nil {
+		defer status.aside(func() {})
+	}
 	for _, st := range e.rows(d.side.streams) {
-		status.show(fmt.Sprintf("%s over %v, %s", opName(st.Op), st.QP, formatSize(st.Size)))
+		if status != nil {
+			status.show(func(int) string { return fmt.Sprintf("%s over %v, %s", opName(st.Op), st.QP, formatSize(st.Size)) })
+		}
 		row, err := d.row(ctx, &st, e.streams)
 		if err != nil {
 			return nil, fmt.Errorf("%s over %v, %s: %w", opName(st.Op), st.QP, formatSize(st.Size), err)
@@ -400,30 +404,4 @@ func (p *peerProcess) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %s", err, cmp.Or(string(text), p.cmd.ProcessState.String()))
 	}
 	return err
-}
-
-// statusLine is one line on a terminal that says what is being done.
-type statusLine struct {
-	w     io.Writer // nil: no terminal
-	shown bool
-}
-
-func newStatusLine(w io.Writer) *statusLine {
-	if !isTerminal(w) {
-		w = nil
-	}
-	return &statusLine{w: w}
-}
-
-func (p *statusLine) show(text string) {
-	if p.w != nil {
-		fmt.Fprintf(p.w, "\r\033[K%s", text)
-		p.shown = true
-	}
-}
-
-func (p *statusLine) end() {
-	if p.shown {
-		fmt.Fprint(p.w, "\r\033[K")
-	}
 }

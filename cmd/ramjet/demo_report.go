@@ -27,7 +27,7 @@ type demoReport struct {
 type demoRow struct {
 	Operation         string  `json:"operation"`
 	Transport         string  `json:"transport"`
-	Size              int     `json:"size"` // bytes
+	Size              int     `json:"size_bytes"`
 	Messages          int     `json:"messages"`
 	VerifiedBytes     int64   `json:"verified_bytes"`
 	RoundTripUs       float64 `json:"round_trip_us,omitempty"` // median

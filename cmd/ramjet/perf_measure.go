@@ -6,11 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"github.com/jedib0t/go-pretty/v6/progress"
-	"golang.org/x/term"
 
 	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
 	"github.com/ramjet-rdma/ramjet/internal/perf"
@@ -152,8 +148,7 @@ const maxDatagram = 4096
 func perfBaselines(cfg perf.Config) (compare []perfComparison, against []baseline.Config) {
 	add := func(name string, unit perf.Unit, b baseline.Config) {
 		b.Duration = cfg.Duration
-		unitName := map[perf.Unit]string{perf.BytesPerSecond: "bytes/s", perf.MessagesPerSecond: "messages/s", perf.RoundTripTime: "s"}[unit]
-		compare, against = append(compare, perfComparison{Name: name, Unit: unitName, unit: unit}), append(against, b)
+		compare, against = append(compare, perfComparison{Name: name, Unit: unit.String(), unit: unit}), append(against, b)
 	}
 	udp := min(cfg.Size, maxDatagram)
 	switch {
@@ -182,32 +177,25 @@ type perfBar struct {
 }
 
 func startPerfBar(log io.Writer, label string, cfg perf.Config, runs int, client *perf.Client) *perfBar {
-	file, ok := log.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	line := newBarLine(log)
+	if line == nil {
 		return nil
 	}
 	b := &perfBar{quit: make(chan struct{}), gone: make(chan struct{}), runs: make(chan struct{}, runs)}
-	go b.show(file, label, cfg, runs, client)
+	go b.show(line, label, cfg, runs, client)
 	return b
 }
 
-func (b *perfBar) show(file *os.File, label string, cfg perf.Config, runs int, client *perf.Client) {
+func (b *perfBar) show(line *barLine, label string, cfg perf.Config, runs int, client *perf.Client) {
 	defer close(b.gone)
 	select {
 	case <-time.After(500 * time.Millisecond):
 	case <-b.quit:
 		return
 	}
+	defer line.aside(func() {}) // its place is for the table's next line
 	const whole = 1000
-	w, tr := progress.NewWriter(), &progress.Tracker{Message: label, Total: int64(whole * runs)}
-	w.SetOutputWriter(file)
-	w.SetAutoStop(false)
-	w.SetUpdateFrequency(100 * time.Millisecond)
-	w.Style().Visibility.Value = false
-	w.AppendTracker(tr)
-	rendered := make(chan struct{})
-	go func() { w.Render(); close(rendered) }()
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(barPause)
 	defer tick.Stop()
 	for done, began := 0, time.Now(); ; {
 		select {
@@ -215,16 +203,14 @@ func (b *perfBar) show(file *os.File, label string, cfg perf.Config, runs int, c
 			done, began = done+1, time.Now()
 		case <-tick.C:
 		case <-b.quit:
-			w.Stop()
-			<-rendered
-			fmt.Fprint(file, "\x1b[1A\x1b[2K\r") // the bar's line is for the table's next one
 			return
 		}
 		part := float64(client.Progress()) / float64(max(cfg.Iters*cfg.QPs, 1))
 		if cfg.Duration > 0 {
 			part = float64(time.Since(began)) / float64(cfg.Duration)
 		}
-		tr.SetValue(int64(whole*done) + int64(whole*min(part, 0.99)))
+		now := int64(whole*done) + int64(whole*min(part, 0.99))
+		line.show(func(width int) string { return barText(width, label, now, int64(whole*runs)) })
 	}
 }
 

@@ -69,6 +69,8 @@ func newPerfTableCmd() *cobra.Command {
 // perfFigure is what all runs of a figure gave.
 type perfFigure struct {
 	Name   string        `json:"name"`
+	Unit   string        `json:"unit"`   // of all values: "bytes/s", "messages/s" or "s", a round trip
+	Beside []string      `json:"beside"` // what each of Against is of
 	Runs   []perf.Values `json:"runs"`
 	Errors []string      `json:"errors,omitempty"`
 	figure *perf.Figure
@@ -82,7 +84,11 @@ func (t *perfTable) run(ctx context.Context, figures []perf.Figure, out, log io.
 	}
 	results := make([]perfFigure, len(figures))
 	for i := range figures {
-		results[i] = perfFigure{Name: figures[i].Name, figure: &figures[i]}
+		f := &figures[i]
+		results[i] = perfFigure{Name: f.Name, Unit: f.Unit.String(), figure: f}
+		for _, ref := range f.Against {
+			results[i].Beside = append(results[i].Beside, ref.Name)
+		}
 	}
 	for n := range t.runs {
 		for i := range results {

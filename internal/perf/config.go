@@ -82,12 +82,12 @@ type Config struct {
 	Mode      Mode      `json:"mode"`
 	Transport Transport `json:"transport"` // empty: RC
 
-	Size     int           `json:"size"`               // bytes of a message; 0: 65536, 2 for latency, 8 for atomics
-	Iters    int           `json:"iters,omitempty"`    // messages per queue pair, or round trips
-	Duration time.Duration `json:"duration,omitempty"` // in nanoseconds; instead of Iters
-	Warmup   int           `json:"warmup,omitempty"`   // messages or round trips before the clock starts
+	Size     int           `json:"size_bytes"`            // bytes of a message; 0: 65536, 2 for latency, 8 for atomics
+	Iters    int           `json:"iters,omitempty"`       // messages per queue pair, or round trips
+	Duration time.Duration `json:"duration_ns,omitempty"` // instead of Iters
+	Warmup   int           `json:"warmup,omitempty"`      // messages or round trips before the clock starts
 
-	Inline   int  `json:"inline"`        // messages of up to so many bytes are posted inline; -1: none, 0: the default
+	Inline   int  `json:"inline_bytes"`  // messages of up to so many bytes are posted inline; -1: none, 0: the default
 	TxDepth  int  `json:"tx_depth"`      // sends outstanding
 	RxDepth  int  `json:"rx_depth"`      // receives posted
 	QPs      int  `json:"qps"`           // queue pairs

@@ -30,6 +30,11 @@ const (
 	RoundTripTime // seconds, both ways together, the median
 )
 
+// String is what JSON calls the unit.
+func (u Unit) String() string {
+	return [...]string{BytesPerSecond: "bytes/s", MessagesPerSecond: "messages/s", RoundTripTime: "s"}[u]
+}
+
 // Reference is what a figure is compared with, and the ratio to be reached.
 type Reference struct {
 	Name     string
@@ -82,7 +87,7 @@ func (u Unit) Format(v float64) string {
 
 // Values are what one run of a figure gave.
 type Values struct {
-	Value   float64   `json:"value"`
+	Value   float64   `json:"value"` // in the figure's unit, as Against is
 	Against []float64 `json:"against"`
 	Ratios  []float64 `json:"ratios"` // value to each of Against
 	Allocs  uint64    `json:"allocs"` // heap objects, both processes

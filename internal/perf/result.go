@@ -10,26 +10,26 @@ import (
 
 // Report is what one side saw of a measurement.
 type Report struct {
-	Sent     uint64        `json:"sent"`     // messages that this side sent and that completed
-	Elapsed  time.Duration `json:"elapsed"`  // of sending them, to the last completion, in nanoseconds
-	Peak     float64       `json:"peak"`     // bytes per second of the best stretch of four queue depths
-	Received uint64        `json:"received"` // messages that arrived here, warm-up included; SEND only
-	Arriving time.Duration `json:"arriving"` // from the first to the last of them, in nanoseconds
-	Allocs   uint64        `json:"allocs"`   // heap objects that the whole process allocated meanwhile
-	Verified bool          `json:"verified"` // the data that arrived here is what was sent
+	Sent     uint64        `json:"sent"`                  // messages that this side sent and that completed
+	Elapsed  time.Duration `json:"elapsed_ns"`            // of sending them, to the last completion
+	Peak     float64       `json:"peak_bytes_per_second"` // bytes per second of the best stretch of four queue depths
+	Received uint64        `json:"received"`              // messages that arrived here, warm-up included; SEND only
+	Arriving time.Duration `json:"arriving_ns"`           // from the first to the last of them
+	Allocs   uint64        `json:"allocs"`                // heap objects that the whole process allocated meanwhile
+	Verified bool          `json:"verified"`              // the data that arrived here is what was sent
 }
 
 // RoundTrip is a distribution of round trips in nanoseconds, whatever the operation:
 // perftest halves those of SEND and WRITE.
 type RoundTrip struct {
 	Trips int64         `json:"trips"`
-	Min   time.Duration `json:"min"`
-	Max   time.Duration `json:"max"`
-	P50   time.Duration `json:"p50"`
-	P99   time.Duration `json:"p99"`
-	P999  time.Duration `json:"p99_9"`
-	Mean  float64       `json:"mean"`
-	Stdev float64       `json:"stdev"`
+	Min   time.Duration `json:"min_ns"`
+	Max   time.Duration `json:"max_ns"`
+	P50   time.Duration `json:"p50_ns"`
+	P99   time.Duration `json:"p99_ns"`
+	P999  time.Duration `json:"p99_9_ns"`
+	Mean  float64       `json:"mean_ns"`
+	Stdev float64       `json:"stdev_ns"`
 }
 
 // Result is the outcome of one measurement.
@@ -38,7 +38,7 @@ type Result struct {
 	MTU               int           `json:"mtu"`      // path MTU in bytes
 	Messages          uint64        `json:"messages"` // both directions together; arrived ones where that is known
 	Lost              uint64        `json:"lost"`     // UC and UD SEND: sent and not arrived
-	Elapsed           time.Duration `json:"elapsed"`  // nanoseconds
+	Elapsed           time.Duration `json:"elapsed_ns"`
 	BytesPerSecond    float64       `json:"bytes_per_second"`
 	PeakPerSecond     float64       `json:"peak_bytes_per_second"`
 	MessagesPerSecond float64       `json:"messages_per_second"`

@@ -20,7 +20,7 @@ import (
 )
 
 // version is of what goes over the control connection.
-const version = 1
+const version = 2
 
 // message is a line of JSON on the control connection; one of its fields is set.
 type message struct {
