@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -34,6 +35,8 @@ type demoRow struct {
 	TCPRoundTripUs    float64 `json:"tcp_round_trip_us,omitempty"`
 	BytesPerSecond    float64 `json:"bytes_per_second,omitempty"` // median of the repetitions
 	TCPBytesPerSecond float64 `json:"tcp_bytes_per_second,omitempty"`
+	Disturbed         bool    `json:"disturbed"` // the machine was too busy for the figures to mean anything
+	TCPDisturbed      bool    `json:"tcp_disturbed"`
 }
 
 func (r *demoReport) verified() (n int64) {
@@ -73,8 +76,8 @@ func (r *demoReport) table(terminal bool) string {
 			t.AppendSeparator()
 		}
 		t.AppendRow(table.Row{row.Operation, row.Transport, formatSize(row.Size), row.verifiedText(),
-			roundTripText(row.RoundTripUs), roundTripText(row.TCPRoundTripUs),
-			bandwidthText(row.BytesPerSecond), bandwidthText(row.TCPBytesPerSecond)})
+			doubt(roundTripText(row.RoundTripUs), row.Disturbed), doubt(roundTripText(row.TCPRoundTripUs), row.TCPDisturbed),
+			doubt(bandwidthText(row.BytesPerSecond), row.Disturbed), doubt(bandwidthText(row.TCPBytesPerSecond), row.TCPDisturbed)})
 	}
 	return t.Render()
 }
@@ -82,6 +85,17 @@ func (r *demoReport) table(terminal bool) string {
 // verifiedText says how much was compared.
 func (r *demoRow) verifiedText() string {
 	return fmt.Sprintf("%d × %s, all bytes", r.Messages, formatSize(r.Size))
+}
+
+// doubtful stands before figures that mean nothing.
+const doubtful = "busy? "
+
+// doubt marks a figure, if there is one, that was disturbed.
+func doubt(figure string, disturbed bool) string {
+	if figure == "" || !disturbed {
+		return figure
+	}
+	return doubtful + figure
 }
 
 func roundTripText(us float64) string {
@@ -103,6 +117,10 @@ func (r *demoReport) summary() string {
 	s := fmt.Sprintf("%d operations moved %.1f MB between the memories of the two processes in %.1f s; both compared every byte: no error.\n",
 		len(r.Rows), float64(r.verified())/1e6, r.Seconds)
 	s += "Figures are medians; round trips with both processes polling, for TCP too, between the same addresses in the same run.\n"
+	if slices.ContainsFunc(r.Rows, func(row demoRow) bool { return row.Disturbed || row.TCPDisturbed }) {
+		s += fmt.Sprintf("Those after %q mean nothing: the machine was busy, and the two processes, which need a processor each, waited for one.\n",
+			strings.TrimSpace(doubtful))
+	}
 	if r.Recorded {
 		s += "Packets were recorded, so less was sent, and more slowly: run without --pcap for figures.\n"
 	}

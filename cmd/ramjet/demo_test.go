@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -33,7 +33,7 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		`^Two processes, roce:127\.\d+\.\d+\.1 and roce:127\.\d+\.\d+\.2, over RoCEv2`,
 		`(?m)^operation +transport +size +verified in both +round trip +TCP +bandwidth +TCP`,
-		fmt.Sprintf(`(?m)^SEND +RC +64 B +%d × 64 B, all bytes +\d+\.\d µs +\d+\.\d µs *$`, 2*(&demo{}).effort().messages),
+		`(?m)^SEND +RC +64 B +[1-9]\d*00 × 64 B, all bytes +(busy\? )?\d+\.\d µs +(busy\? )?\d+\.\d µs *$`,
 		`(?m)^SEND with immediate +RC +64 B`,
 		`(?m)^WRITE +RC +64 B`,
 		`(?m)^WRITE with immediate +RC +64 B`,
@@ -43,7 +43,7 @@ func TestDemo(t *testing.T) {
 		`(?m)^SEND +UC +64 B`,
 		`(?m)^WRITE +UC +64 B`,
 		`(?m)^SEND +UD +64 B`,
-		`(?m)^SEND +RC +1 MiB +\d+ × 1 MiB, all bytes +\d+\.\d\d GB/s +\d+\.\d\d GB/s *$`,
+		`(?m)^SEND +RC +1 MiB +\d+ × 1 MiB, all bytes +(busy\? )?\d+\.\d\d GB/s +(busy\? )?\d+\.\d\d GB/s *$`,
 		`(?m)^WRITE +RC +1 MiB`,
 		`(?m)^READ +RC +1 MiB`,
 		`(?m)^13 operations moved .* both compared every byte: no error\.$`,
@@ -81,6 +81,32 @@ func TestDemoRecorded(t *testing.T) {
 	said := regexp.MustCompile(`: (\d+) packets written, \d+ left out\n$`).FindStringSubmatch(r.stderr)
 	if said == nil || said[1] != jsonNumber(frames) {
 		t.Errorf("standard error %q, and %d frames are in the file", r.stderr, frames)
+	}
+}
+
+// Figures of processes that had to wait for a processor are marked, and explained.
+func TestDemoDisturbed(t *testing.T) {
+	for _, c := range []struct {
+		shortest, median time.Duration
+		stream, want     bool
+	}{
+		{6 * time.Microsecond, 9 * time.Microsecond, false, false},
+		{6 * time.Microsecond, 40 * time.Microsecond, false, true},
+		{4 * time.Millisecond, 7 * time.Millisecond, false, true},
+		{8 * time.Millisecond, 9 * time.Millisecond, true, false},
+		{8 * time.Millisecond, 50 * time.Millisecond, true, true},
+	} {
+		if got := disturbed(c.shortest, c.median, c.stream); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	r := demoReport{Rows: []demoRow{{Operation: "SEND", Size: 64, RoundTripUs: 8, TCPRoundTripUs: 7}}}
+	if text := r.table(false) + r.summary(); strings.Contains(text, "busy") {
+		t.Errorf("an idle machine is called busy:\n%s", text)
+	}
+	r.Rows[0].Disturbed = true
+	if text := r.table(false) + r.summary(); !strings.Contains(text, "busy? 8.0 µs ") || strings.Contains(text, "busy? 7") || !strings.Contains(text, "mean nothing") {
+		t.Errorf("the marks of a busy machine:\n%s", text)
 	}
 }
 
