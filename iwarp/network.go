@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/linkwatch"
 	"github.com/ramjet-rdma/ramjet/internal/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -28,15 +29,28 @@ type local struct {
 	mtu   int
 	speed int64
 	opt   Options
+	watch *linkwatch.Watch
 }
 
+// newLocal finds what is to be known of an address, and begins to watch its interface:
+// StopFollowing ends that.
 func newLocal(addr netip.Addr, opt *Options) local {
+	l, isUp := findLocal(addr, opt)
+	index := 0
+	if l.addr.Is6() && l.addr.IsLinkLocalUnicast() {
+		index = l.index
+	}
+	l.watch = linkwatch.New(l.addr, index, isUp)
+	return l
+}
+
+func findLocal(addr netip.Addr, opt *Options) (l local, isUp bool) {
 	zone := addr.Zone()
 	addr = addr.WithZone("")
-	l := local{addr: addr, opt: *opt, mtu: 1500}
+	l = local{addr: addr, opt: *opt, mtu: 1500}
 	ifs, err := net.Interfaces()
 	if err != nil {
-		return l // a name and a size for information only
+		return l, true // a name and a size for information only
 	}
 	for _, i := range ifs {
 		if zone != "" && zone != i.Name && zone != strconv.Itoa(i.Index) {
@@ -50,11 +64,12 @@ func newLocal(addr netip.Addr, opt *Options) local {
 			p, err := netip.ParsePrefix(a.String())
 			if err == nil && (p.Addr().Unmap() == addr || i.Flags&net.FlagLoopback != 0 && p.Contains(addr)) {
 				l.dev, l.index, l.mtu = i.Name, i.Index, i.MTU
-				return l
+				const up = net.FlagUp | net.FlagRunning
+				return l, i.Flags&up == up
 			}
 		}
 	}
-	return l
+	return l, true
 }
 
 // onLink gives an address that is good for its link only the link as zone, as sockets want it.
@@ -71,9 +86,15 @@ func (l *local) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
 	if l.mtu > 4096 {
 		mtu = verbs.MTU4096
 	}
-	return verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, NetDev: l.dev, MaxMTU: verbs.MTU4096, ActiveMTU: mtu, LinkMTU: l.mtu,
+	return verbs.PortAttr{State: l.watch.PortState(), Link: verbs.LinkEthernet, NetDev: l.dev, MaxMTU: verbs.MTU4096, ActiveMTU: mtu, LinkMTU: l.mtu,
 		SpeedMbps: l.speed}, []verbs.GIDEntry{{GID: ib.GIDFromAddr(l.addr), Type: verbs.GIDiWARP, NetDev: l.dev}}
 }
+
+// Follow has raise called when the address or its interface goes or comes back.
+func (l *local) Follow(raise func(verbs.EventType)) { l.watch.Follow(raise) }
+
+// StopFollowing ends Follow, and the watch with it.
+func (l *local) StopFollowing() { l.watch.Close() }
 
 // Resolve checks an address vector.
 func (l *local) Resolve(a *verbs.AHAttr) error {

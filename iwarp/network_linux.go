@@ -27,7 +27,7 @@ type network struct {
 }
 
 func newNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
-	n := &network{local: newLocal(addr, opt), owners: make(map[int32]any), events: make([]unix.EpollEvent, 64)}
+	n := &network{owners: make(map[int32]any), events: make([]unix.EpollEvent, 64)}
 	var err error
 	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, err
@@ -41,6 +41,7 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 		unix.Close(n.wakeup)
 		return nil, err
 	}
+	n.local = newLocal(addr, opt)
 	return n, nil
 }
 
@@ -116,5 +117,6 @@ func (n *network) Close() error {
 		unix.Close(int(fd))
 	}
 	clear(n.owners)
+	n.StopFollowing()
 	return errors.Join(unix.Close(n.wakeup), unix.Close(n.epoll))
 }

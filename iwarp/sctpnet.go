@@ -59,6 +59,7 @@ func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 		starting: softdev.NewHalfOpen[*sctpLink](sctpStarting)}
 	var err error
 	if n.mux, err = newSCTPMux(onLink(n.addr, n.dev), n.asked); err != nil {
+		n.StopFollowing()
 		return nil, fmt.Errorf("UDP port %d, which is SCTP's (another device with SCTP may have it): %w", sctpPort, err)
 	}
 	n.beats.Go(n.beat)
@@ -308,5 +309,6 @@ func (n *sctpNetwork) Close() error {
 	close(n.closing)
 	n.enders.Wait() // each is bounded
 	n.beats.Wait()
+	n.StopFollowing()
 	return n.mux.close()
 }

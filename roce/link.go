@@ -8,15 +8,17 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/ramjet-rdma/ramjet/internal/linkwatch"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // link is the network interface that carries an address.
 type link struct {
-	name string
-	mtu  int // bytes of an IP packet
-	mac  net.HardwareAddr
-	up   bool
+	name  string
+	index int
+	mtu   int // bytes of an IP packet
+	mac   net.HardwareAddr
+	up    bool // and its cable is in
 }
 
 // headers is what a RoCEv2 packet has around its payload at most: IPv6, UDP, BTH, RETH,
@@ -45,11 +47,22 @@ func findLink(addr netip.Addr) (link, error) {
 				whole = whole && (addr.Zone() == "" || addr.Zone() == i.Name)
 			}
 			if whole || i.Flags&net.FlagLoopback != 0 && addr.Is4() && p.Masked().Contains(addr) {
-				return link{name: i.Name, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&net.FlagUp != 0}, nil
+				const up = net.FlagUp | net.FlagRunning
+				return link{name: i.Name, index: i.Index, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&up == up}, nil
 			}
 		}
 	}
 	return link{}, fmt.Errorf("roce: %v is no address of this host: `ramjet devices` lists those that can be opened", addr)
+}
+
+// watch follows the link of an address, or any that the address moves to: one of a link
+// cannot move.
+func (l *link) watch(addr netip.Addr) *linkwatch.Watch {
+	index := 0
+	if addr.Is6() && addr.IsLinkLocalUnicast() {
+		index = l.index
+	}
+	return linkwatch.New(addr, index, l.up)
 }
 
 // pathMTU is the largest path MTU that the link carries.

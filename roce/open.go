@@ -53,6 +53,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	case err != nil:
 		return nil, fmt.Errorf("roce: opening %v: %w", addr, err)
 	}
+	p.watch = link.watch(addr)
 	p.init()
 	return verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p)), nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/linkwatch"
 	"github.com/ramjet-rdma/ramjet/internal/netio"
 	"github.com/ramjet-rdma/ramjet/internal/softdev"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -20,6 +21,7 @@ type port struct {
 	sock  *netio.Socket
 	local netip.AddrPort
 	link  link
+	watch *linkwatch.Watch
 	sender
 	receiver
 	sharing
@@ -46,14 +48,13 @@ func (p *port) init() {
 
 // Attr returns the port's attributes and its GID table, which has one entry.
 func (p *port) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
-	state := verbs.PortActive
-	if !p.link.up {
-		state = verbs.PortDown
-	}
-	return verbs.PortAttr{State: state, Link: verbs.LinkEthernet, NetDev: p.link.name, MaxMTU: verbs.MTU4096,
+	return verbs.PortAttr{State: p.watch.PortState(), Link: verbs.LinkEthernet, NetDev: p.link.name, MaxMTU: verbs.MTU4096,
 			ActiveMTU: p.link.pathMTU(), LinkMTU: p.link.mtu},
 		[]verbs.GIDEntry{{Index: 0, GID: ib.GIDFromAddr(p.local.Addr()), Type: verbs.GIDRoCEv2, NetDev: p.link.name}}
 }
+
+// Follow has raise called when the address or its interface goes or comes back.
+func (p *port) Follow(raise func(verbs.EventType)) { p.watch.Follow(raise) }
 
 // Limits returns what one send can carry, and how much may be under way to one peer: its
 // socket buffer is believed to be as large as ours, of which the kernel's own overhead
@@ -116,8 +117,9 @@ func (p *port) Wait(writable bool) error {
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
 func (p *port) Wake()                   { p.sock.Wake() }
 
-// Close frees the socket before the place among those that share it.
+// Close ends what raises events, and frees the socket before the place among those that share it.
 func (p *port) Close() error {
+	p.watch.Close()
 	err := p.sock.Close()
 	p.queues.Close()
 	if p.group != nil {

@@ -24,7 +24,7 @@ func TestDroppedWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &port{local: netip.AddrPortFrom(addr, ib.UDPPort), link: link}
+	p := &port{local: netip.AddrPortFrom(addr, ib.UDPPort), link: link, watch: link.watch(addr)}
 	if err := p.listen(false); err != nil {
 		t.Fatal(err)
 	}

@@ -114,6 +114,9 @@ func (l LinkLayer) String() string {
 
 // PortAttr are the attributes of a port (IBTA 11.2.1.2, ibv_query_port).
 type PortAttr struct {
+	// State is PortActive while the interface that has the port's address is up and has its
+	// link, and otherwise PortDown. On Linux it follows them, and EventPortActive and
+	// EventPortError tell of it; elsewhere it is that of the time when the device was opened.
 	State     PortState
 	Link      LinkLayer
 	NetDev    string // the network interface, if there is one

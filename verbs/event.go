@@ -8,29 +8,31 @@ import (
 	"weak"
 )
 
-// EventType is the kind of an asynchronous event (IBTA 11.6.3).
+// EventType is the kind of an asynchronous event (IBTA 11.6.3). All are declared, as programs
+// have a case for each; those that nothing in a device in software can bring about are never
+// raised.
 type EventType uint8
 
 const (
-	EventCQError EventType = iota
-	EventQPFatal
-	EventQPRequestError
-	EventQPAccessError
-	EventCommEstablished
-	EventSQDrained
-	EventPathMigrated
-	EventPathMigrateError
-	EventDeviceFatal
-	EventPortActive
-	EventPortError
-	EventLIDChange
-	EventPKeyChange
-	EventSMChange
-	EventSRQError
-	EventSRQLimitReached
-	EventQPLastWQEReached
-	EventClientReregister
-	EventGIDChange
+	EventCQError          EventType = iota // the completion queue overflowed
+	EventQPFatal                           // the queue pair went to ERR, and no completion says why
+	EventQPRequestError                    // a peer asked for what is invalid
+	EventQPAccessError                     // a peer asked for what it may not
+	EventCommEstablished                   // the first packet has come, in RTR
+	EventSQDrained                         // in SQD, if [QPAttr.SQDAsyncNotify] asked for it
+	EventPathMigrated                      // never raised: there are no alternate paths
+	EventPathMigrateError                  // never raised, as the one before
+	EventDeviceFatal                       // never raised: a device in software does not fail as a whole
+	EventPortActive                        // the port is active again
+	EventPortError                         // the port is down; see [PortAttr.State]
+	EventLIDChange                         // never raised: IP has no LIDs
+	EventPKeyChange                        // never raised: the table has the default partition only
+	EventSMChange                          // never raised: IP has no subnet manager
+	EventSRQError                          // never raised: a shared receive queue does not fail
+	EventSRQLimitReached                   // fewer receives are left than its limit
+	EventQPLastWQEReached                  // a queue pair in ERR takes no more of its shared receive queue
+	EventClientReregister                  // never raised: IP has no subnet manager
+	EventGIDChange                         // the port's address has gone, or has come back
 	// EventQPBroken: an error of the queue pair's own sends took it to ERR. Its completions say
 	// so to the program; this event is for [QP.Watch] only.
 	EventQPBroken

@@ -21,6 +21,7 @@ var datagramTests = []test{
 	{name: "UD/Dropped", run: testDatagramDropped, needs: []Ability{Datagrams}},
 	{name: "UD/AH", run: testAH, needs: []Ability{Datagrams}},
 	{name: "UD/Multicast", run: testMulticast, needs: []Ability{Datagrams, Multicast}},
+	{name: "UD/MulticastToSelf", run: testMulticastToSelf, needs: []Ability{Datagrams, Multicast}},
 	{name: "UD/MulticastRefused", run: testMulticastRefused, needs: []Ability{Datagrams}},
 }
 
@@ -276,6 +277,40 @@ func testMulticast(t *T) {
 	t.ok(c.qp.DetachMulticast(group, 0))
 	t.ok(b.qp.Close())
 	t.ok(c.qp.Close())
+}
+
+// A group's members on the sender's own device hear it too, and so does the sender, unless it
+// was created not to.
+func testMulticastToSelf(t *T) {
+	a, _, _ := datagramPair(t)
+	deaf, other := *a, *a
+	group := t.f.Group()
+	for e, flags := range map[*end]verbs.QPCreateFlags{&deaf: verbs.QPBlockSelfMulticast, &other: 0} {
+		e.rcq = value(e.dev.CreateCQ(16, nil))(t)
+		e.addQP(verbs.QPInit{Type: verbs.UD, CreateFlags: flags})
+		t.ok(e.qp.StartUD(qkey))
+		t.ok(e.qp.AttachMulticast(group, 0))
+	}
+	ah := value(a.pd.CreateAH(verbs.AHAttr{DGID: group}))(t)
+	a.fill(0, 30, 1)
+	send := func(e *end) {
+		wr := e.datagram(ah, e, 30)
+		wr.RemoteQPN = 0xffffff
+		e.do(wr)
+	}
+	deaf.recv(1, 1000, 100)
+	other.recv(1, 2000, 100)
+	send(&deaf)
+	other.received(verbs.Success)
+	t.none(deaf.rcq)
+	other.recv(2, 2000, 100)
+	send(&other)
+	other.received(verbs.Success)
+	deaf.received(verbs.Success)
+	for _, e := range []*end{&deaf, &other} {
+		t.ok(e.qp.DetachMulticast(group, 0))
+		t.ok(e.qp.Close())
+	}
 }
 
 func testMulticastRefused(t *T) {

@@ -130,6 +130,14 @@ func (d *core) SetEventSink(f func(verbs.EventType, int)) {
 	d.event = f
 }
 
+// raisePort tells the program of an event of port 1. The lock is not held.
+func (d *core) raisePort(t verbs.EventType) {
+	d.mu.Lock()
+	event := d.event
+	d.mu.Unlock()
+	event(t, 1)
+}
+
 // poll moves data for a program that polls; the lock is held.
 func (d *core) poll(from *queue.CQ) int {
 	if d.closed {

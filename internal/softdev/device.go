@@ -54,6 +54,7 @@ func New(name, kind string, guid uint64, port Port) *Device {
 		d.attr.Caps |= verbs.CapFlushPersistent
 	}
 	d.progress.init(d, lim)
+	port.Follow(d.raisePort)
 	go d.loop()
 	return d
 }

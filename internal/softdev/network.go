@@ -15,6 +15,10 @@ import (
 type Network interface {
 	// Attr returns what verbs tells of the port, with its GID table.
 	Attr() (verbs.PortAttr, []verbs.GIDEntry)
+	// Follow has raise called for each event of the port, by another goroutine, until StopFollowing
+	// returns. The device's lock is held in neither.
+	Follow(raise func(verbs.EventType))
+	StopFollowing()
 	// Resolve checks an address vector.
 	Resolve(attr *verbs.AHAttr) error
 	// Wishes are what the device brings to the set-up of streams; MSS is filled in.

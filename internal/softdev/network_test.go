@@ -43,6 +43,9 @@ func (w *web) newNet() *memNet {
 	return &memNet{memWaiter: memWaiter{in: &w.changes}, web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
 }
 
+func (n *memNet) Follow(func(verbs.EventType)) {}
+func (n *memNet) StopFollowing()               {}
+
 func (n *memNet) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
 	return verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
 		[]verbs.GIDEntry{{GID: ib.GIDFromAddr(n.addr), Type: verbs.GIDiWARP}}

@@ -21,6 +21,9 @@ var ErrAgain = errors.New("port is full for now")
 type Port interface {
 	// Attr returns what verbs tells of the port, with its GID table.
 	Attr() (verbs.PortAttr, []verbs.GIDEntry)
+	// Follow has raise called for each event of the port, by another goroutine, until Close. The
+	// device's lock is not held.
+	Follow(raise func(verbs.EventType))
 	Limits() Limits
 	// Resolve checks an address vector and returns the port's route for it.
 	Resolve(attr *verbs.AHAttr) (route any, err error)

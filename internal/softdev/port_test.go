@@ -58,6 +58,8 @@ func (h *hub) newPort() *memPort {
 	return p
 }
 
+func (p *memPort) Follow(func(verbs.EventType)) {}
+
 func (p *memPort) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
 	return verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
 		[]verbs.GIDEntry{{GID: p.gid, Type: verbs.GIDRoCEv2}}

@@ -65,6 +65,7 @@ func NewStream(name, kind string, guid uint64, net Network) (*StreamDevice, erro
 		return nil, err
 	}
 	d.news.start()
+	net.Follow(d.raisePort)
 	go d.loop()
 	return d, nil
 }
@@ -150,6 +151,7 @@ func (d *StreamDevice) Close() error {
 	d.wakeLoop()
 	<-d.done
 	d.news.stop()
+	d.net.StopFollowing()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.qps)

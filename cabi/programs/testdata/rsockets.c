@@ -167,6 +167,8 @@ static void test_options(void)
 	CHECK(!rsetsockopt(s, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
 	CHECK(!rgetsockopt(s, SOL_SOCKET, SO_LINGER, &got, &n) && got.l_onoff == 1 && got.l_linger == 3);
 	FAILS(rsetsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &v, sizeof v), ENOTSUP);
+	FAILS(rsetsockopt(s, IPPROTO_IP, IP_MULTICAST_LOOP, &v, sizeof v), ENOTSUP);
+	FAILS(rsetsockopt(s, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &v, sizeof v), ENOTSUP);
 	v = 0;
 	FAILS(rsetsockopt(s, IPPROTO_TCP, TCP_KEEPIDLE, &v, sizeof v), EINVAL);
 	FAILS(rsetsockopt(s, SOL_SOCKET, SO_REUSEADDR, &v, 1), EINVAL);

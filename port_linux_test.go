@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ramjet_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/internal/localca"
+	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const patience = 2 * time.Minute // of a machine that does much else
+
+func ip(t *testing.T, command string) {
+	t.Helper()
+	if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v: %s", command, err, out)
+	}
+}
+
+// vethPair makes the interfaces left and right, one the other's peer, in a namespace of the
+// test's own. False: the test runs elsewhere.
+func vethPair(t *testing.T) bool {
+	t.Helper()
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip(err)
+	}
+	if !loopback.InNamespace(t, 65536) {
+		return false
+	}
+	if out, err := exec.Command("ip", "link", "add", "left", "type", "veth", "peer", "name", "right").CombinedOutput(); err != nil {
+		t.Skipf("no pair of interfaces can be made: %v: %s", err, out)
+	}
+	ip(t, "link set left up")
+	ip(t, "link set right up")
+	return true
+}
+
+// running waits until an interface has its link.
+func running(t *testing.T, name string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i.Flags&net.FlagRunning != 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s has no link", name)
+		}
+	}
+}
+
+// resources counts the goroutines and sockets of the process.
+func resources(t *testing.T) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := runtime.NumGoroutine()
+	for _, fd := range fds {
+		if to, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
+}
+
+// A port's state and events follow the address and its interface.
+func TestPortEvents(t *testing.T) {
+	if !vethPair(t) {
+		return
+	}
+	ca, err := localca.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tls, err := ca.Config(netip.MustParseAddr("10.78.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"roce", "iwarp", "iwarps", "iwarp+sctp"} {
+		t.Run(kind, func(t *testing.T) {
+			ip(t, "addr add 10.78.0.1/24 dev left")
+			ip(t, "addr add fd78::1/64 dev left nodad")
+			running(t, "left")
+			t.Cleanup(func() {
+				ip(t, "addr flush dev left")
+				ip(t, "addr flush dev right")
+			})
+			testPortEvents(t, kind, []ramjet.Option{ramjet.WithTLS(tls)})
+		})
+	}
+}
+
+func testPortEvents(t *testing.T, kind string, opts []ramjet.Option) {
+	open := func(addr string) *verbs.Device {
+		dev, err := ramjet.Open(kind+":"+addr, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		return dev
+	}
+	before := resources(t)
+	dev, dev6 := open("10.78.0.1"), open("fd78::1")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	type events = []verbs.EventType
+	const lost, found, gid = verbs.EventPortError, verbs.EventPortActive, verbs.EventGIDChange
+	for _, step := range []struct {
+		commands []string
+		want     events
+		state    verbs.PortState
+		want6    events
+		state6   verbs.PortState
+	}{
+		{[]string{"link set right down"}, events{lost}, verbs.PortDown, events{lost}, verbs.PortDown}, // left's cable is out
+		{[]string{"link set right up"}, events{found}, verbs.PortActive, events{found}, verbs.PortActive},
+		{[]string{"addr del 10.78.0.1/24 dev left"}, events{gid, lost}, verbs.PortDown, nil, verbs.PortActive},
+		{[]string{"addr add 10.78.0.1/24 dev right"}, events{gid, found}, verbs.PortActive, nil, verbs.PortActive}, // it has moved
+		// Right's cable is out, and left loses its IPv6 addresses.
+		{[]string{"link set left down"}, events{lost}, verbs.PortDown, events{gid, lost}, verbs.PortDown},
+		{[]string{"link set left up", "addr add fd78::1/64 dev left nodad"}, events{found}, verbs.PortActive, events{gid, found}, verbs.PortActive},
+	} {
+		for _, c := range step.commands {
+			ip(t, c)
+		}
+		check := func(dev *verbs.Device, want events, state verbs.PortState) {
+			t.Helper()
+			var got events
+			for range want {
+				e, err := dev.Event(ctx)
+				if err != nil {
+					t.Fatalf("%s: %v: after %v: %v, want %v", dev.Name(), step.commands, got, err, want)
+				}
+				if e.Port != 1 {
+					t.Errorf("%s: %v: %v of port %d", dev.Name(), step.commands, e.Type, e.Port)
+				}
+				got = append(got, e.Type)
+			}
+			slices.Sort(got) // which comes first is the system's affair
+			slices.Sort(want)
+			if p, err := dev.Port(1); err != nil || p.State != state || !slices.Equal(got, want) {
+				t.Fatalf("%s: %v: events %v, state %v, %v; want %v, %v", dev.Name(), step.commands, got, p.State, err, want, state)
+			}
+		}
+		check(dev, step.want, step.state)
+		check(dev6, step.want6, step.state6)
+	}
+	dev.Close()
+	dev6.Close()
+	for end := time.Now().Add(patience); resources(t) > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines and sockets, %d before", resources(t), before)
+		}
+	}
+}
+
+// While a port is down its packets are lost, as with a cable that is pulled: what is posted
+// then completes when the port is back before its retries have run out.
+func TestPortDownLosesPackets(t *testing.T) {
+	if !vethPair(t) {
+		return
+	}
+	ip(t, "addr add 10.78.0.1/32 dev left")
+	ip(t, "addr add 10.78.0.2/32 dev left")
+	running(t, "left")
+	for _, kind := range []string{"roce", "iwarp"} {
+		t.Run(kind, func(t *testing.T) {
+			var devs [2]*verbs.Device
+			var qps [2]*verbs.QP
+			var cqs [2]*verbs.CQ
+			var mrs [2]*verbs.MR
+			var pds [2]*verbs.PD
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, addr := range []string{"10.78.0.1", "10.78.0.2"} {
+				var err error
+				devs[i], err = ramjet.Open(kind + ":" + addr)
+				must(err)
+				defer devs[i].Close()
+				pds[i], err = devs[i].AllocPD()
+				must(err)
+				cqs[i], err = devs[i].CreateCQ(16, nil)
+				must(err)
+				mrs[i], err = pds[i].RegMR(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite)
+				must(err)
+				qps[i], err = pds[i].CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cqs[i], RecvCQ: cqs[i]})
+				must(err)
+			}
+			var eps [2]verbs.Endpoint
+			for i, q := range qps {
+				var err error
+				eps[i], err = q.Endpoint(0)
+				must(err)
+			}
+			for i, q := range qps {
+				must(q.Connect(eps[i], eps[1-i], &verbs.ConnectOptions{Timeout: 20})) // 4.3 s, and that several times
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			write := func() {
+				must(qps[0].PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{mrs[0].SGE(0, 64)},
+					Remote: mrs[1].Remote()}))
+			}
+			done := func() {
+				t.Helper()
+				var wc [1]verbs.WC
+				_, err := cqs[0].Wait(ctx, wc[:])
+				must(err)
+				if wc[0].Status != verbs.Success {
+					t.Fatal(wc[0].Status)
+				}
+			}
+			event := func(want verbs.EventType) {
+				t.Helper()
+				for {
+					e, err := devs[0].Event(ctx)
+					must(err)
+					if e.Type == want {
+						return
+					}
+				}
+			}
+			write()
+			done()
+			for _, c := range [][2]string{{"link set left down", "link set left up"},
+				{"addr del 10.78.0.1/32 dev left", "addr add 10.78.0.1/32 dev left"}} {
+				ip(t, c[0])
+				event(verbs.EventPortError)
+				write()
+				ip(t, c[1])
+				event(verbs.EventPortActive)
+				done()
+			}
+		})
+	}
+}
