@@ -61,6 +61,7 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	addTLSFlags(root)
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultCompletionCmd()
+	addCompletions(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" { // cobra's prints its help for an unknown shell, and succeeds
 			c.Args, c.RunE, c.SuggestionsMinimumDistance = cobra.ArbitraryArgs, root.RunE, root.SuggestionsMinimumDistance

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// hostsFile has the names that are completed as hosts.
+const hostsFile = "/etc/hosts"
+
+// addCompletions tells shells the values of all flags and arguments below root. Files are
+// offered only where a command takes one.
+func addCompletions(root *cobra.Command) {
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	eachCommand(root, func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if complete := flagValues(c, f.Name); complete != nil {
+				c.RegisterFlagCompletionFunc(f.Name, complete) // fails where one is registered already
+			}
+		})
+		if complete := argumentValues(c); complete != nil {
+			c.ValidArgsFunction = complete
+		}
+	})
+}
+
+func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		eachCommand(sub, do)
+	}
+}
+
+// flagValues returns the completion of a flag's values; nil: there is nothing to offer.
+func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
+	fixed := func(values ...string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	}
+	switch flag {
+	case "device":
+		switch {
+		case c.Name() == "demo":
+			return fixed(slices.Sorted(maps.Keys(demoKinds))...)
+		case c.Name() == "table":
+			return fixed("iwarp:", "roce:")
+		}
+		return completeDevices
+	case "mtu":
+		return fixed("256", "512", "1024", "2048", "4096")
+	case "connection":
+		if strings.Contains(c.CommandPath(), " write ") {
+			return fixed("RC", "UC")
+		}
+		return fixed("RC", "UC", "UD")
+	case "atomic-type":
+		return fixed("FETCH_AND_ADD", "CMP_AND_SWAP")
+	case "addr":
+		return completeHosts
+	case "tls-cert", "tls-key", "tls-ca", "cpuprofile":
+		return completeFiles
+	case "libs":
+		return completeDirs
+	}
+	return nil
+}
+
+// argumentValues returns the completion of a command's arguments; nil: there is nothing to offer.
+func argumentValues(c *cobra.Command) cobra.CompletionFunc {
+	switch {
+	case c.Name() == "devices":
+		return completeDevices
+	case c.Name() == "serve":
+		return onlyFirst(completeDirs)
+	case c.Name() == "cp", c.Name() == "run":
+		return completeFiles
+	case strings.HasSuffix(c.Use, "[HOST]"), c.Name() == "pipe":
+		return onlyFirst(completeHosts)
+	}
+	return nil
+}
+
+// onlyFirst offers what complete does for the first argument, and nothing after that.
+func onlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(c, args, text)
+	}
+}
+
+// completeDevices offers this host's devices.
+func completeDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	found, err := localDevices()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, d := range found {
+		names = append(names, cobra.CompletionWithDesc(d.Name, d.NetDev))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeHosts offers the names of /etc/hosts.
+func completeHosts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	text, err := os.ReadFile(hostsFile)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return hostNames(string(text)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// hostNames returns the names in a file of the format of hosts(5).
+func hostNames(text string) []string {
+	var names []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if fields := strings.Fields(line); len(fields) > 1 {
+			names = append(names, fields[1:]...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}

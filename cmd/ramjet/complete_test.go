@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// What shells are offered, and whether files are too.
+func TestCompletionValues(t *testing.T) {
+	const files, noFiles, dirs, extensions = ":0", ":4", ":16", ":8"
+	for _, c := range []struct {
+		args, offers, directive string
+	}{
+		{"devices ", "roce:127.0.0.1", noFiles},
+		{"ping -d ", "roce:127.0.0.1", noFiles},
+		{"demo -d iw", "iwarp+sctp", noFiles},
+		{"perf send bw -d ", "roce:127.0.0.1", noFiles},
+		{"perf send bw -c ", "UD", noFiles},
+		{"perf send lat -m ", "4096", noFiles},
+		{"perf atomic lat -A ", "CMP_AND_SWAP", noFiles},
+		{"perf table -d ", "iwarp:", noFiles},
+		{"perf send ", "lat", noFiles},
+		{"perf send bw --size ", "", noFiles},
+		{"perf send bw somewhere ", "", noFiles},
+		{"serve ", "", dirs},
+		{"run --libs ", "", dirs},
+		{"cp ", "", files},
+		{"devices --tls-key ", "", files},
+		{"demo --pcap ", "pcapng", extensions},
+	} {
+		args := strings.Split(c.args, " ")
+		var out bytes.Buffer
+		root := newRootCmd(&out)
+		root.SetErr(&bytes.Buffer{})
+		root.SetArgs(append([]string{cobra.ShellCompNoDescRequestCmd}, args...))
+		if err := root.Execute(); err != nil {
+			t.Errorf("%s: %v", c.args, err)
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if last := lines[len(lines)-1]; last != c.directive {
+			t.Errorf("%s: directive %s, want %s: %q", c.args, last, c.directive, lines)
+		}
+		if c.offers != "" && !slices.Contains(lines, c.offers) {
+			t.Errorf("%s: no %s in %q", c.args, c.offers, lines)
+		}
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	got := hostNames("127.0.0.1 localhost\n# 10.0.0.9 gone\n\n10.0.0.7\tnode7 seven # the seventh\n::1 localhost\n10.0.0.8\n")
+	if want := []string{"localhost", "node7", "seven"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
