@@ -164,7 +164,7 @@ func TestForgedFrames(t *testing.T) {
 		{"P_Key", "dropped_pkey_mismatch", func(p *ib.Packet) { p.PKey = 0x1234 }},
 		{"UC's opcode", "dropped_wrong_transport", func(p *ib.Packet) { p.Opcode = ib.TransportUC.Join(ib.OpWriteOnly) }},
 		{"duplicate", "dropped_duplicate", func(p *ib.Packet) { p.PSN = p.PSN.Add(-1) }},
-		{"ahead", "dropped_out_of_sequence", func(p *ib.Packet) { p.PSN = p.PSN.Add(5) }},
+		{"far ahead", "dropped_out_of_sequence", func(p *ib.Packet) { p.PSN = p.PSN.Add(5000) }},
 		{"far behind", "dropped_duplicate", func(p *ib.Packet) { p.PSN = p.PSN.Add(-1 << 22) }},
 		{"answer to nothing", "dropped_unexpected_response", func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpAck); p.Payload = nil }},
 		{"data for nothing", "dropped_unexpected_response", func(p *ib.Packet) { p.Opcode = ib.TransportRC.Join(ib.OpReadResponseOnly) }},

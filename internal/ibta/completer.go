@@ -16,10 +16,21 @@ func (q *QP) handleResponse(now Time, p *ib.Packet) Reason {
 	if r.early != nil && p.Opcode.Info().Class != ib.ClassAck && p.PSN.Before(r.high) {
 		r.early.gap.follows(p.PSN, r.expected())
 	}
-	if q.state < verbs.RTS || r.sq.Len() == 0 || !p.PSN.Before(r.high) || p.PSN.Sub(r.unacked()) < -1 {
+	psn := p.PSN
+	unsent := psn == r.high && p.Opcode.Info().Class == ib.ClassAck && p.AETH.Syndrome == ib.NAK(ib.NAKPSNSequenceError)
+	if unsent {
+		psn = psn.Add(-1)
+	}
+	if q.state < verbs.RTS || r.sq.Len() == 0 || !psn.Before(r.high) || psn.Sub(r.unacked()) < -1 {
 		return DropGhost
 	}
-	q.measure(now, p.PSN)
+	q.measure(now, psn)
+	if unsent {
+		// A responder that somebody else's packet has reached asks for what was not sent yet. That
+		// acknowledges all that was (IBTA 9.7.5.1.2: a NAK does what is before its PSN).
+		q.acked(now, psn)
+		return Taken
+	}
 	if p.Opcode.Info().Class == ib.ClassAck {
 		return q.handleAck(now, p)
 	}
@@ -46,10 +57,7 @@ func (q *QP) handleAck(now Time, p *ib.Packet) Reason {
 	c := &q.Device.Counters
 	c.AcksReceived++
 	if s.IsACK() {
-		if !q.ackedTo(now, p.PSN) {
-			q.ackAhead(now, p.PSN)
-		}
-		q.afterAck()
+		q.acked(now, p.PSN)
 		return Taken
 	}
 	if p.PSN.Before(q.req.unacked()) {
@@ -76,6 +84,14 @@ func (q *QP) handleAck(now Time, p *ib.Packet) Reason {
 	}
 	q.afterAck()
 	return Taken
+}
+
+// acked takes the acknowledgement of all packets up to and including psn.
+func (q *QP) acked(now Time, psn ib.PSN) {
+	if !q.ackedTo(now, psn) {
+		q.ackAhead(now, psn)
+	}
+	q.afterAck()
 }
 
 // nakStatus is the completion status for a NAK that cannot be retried (IBTA 9.7.5.2).

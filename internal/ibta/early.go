@@ -22,6 +22,9 @@ const (
 	maxEarly = 2 << 20
 	// maxEarlyDevice bounds those of all queue pairs of a device.
 	maxEarlyDevice = 32 << 20
+	// maxAhead is how far before its turn a request may come to be kept. Who forges requests
+	// must not have an easy guess at the PSN.
+	maxAhead = 1024
 	// earlyOverhead is what a packet that is kept costs beyond its payload.
 	earlyOverhead = 256
 	// maxSpare bounds the memory that is kept for the next packet that comes early.

@@ -162,13 +162,14 @@ func TestEarlyResponsesInOrder(t *testing.T) {
 // when they end.
 func TestEarlyBounds(t *testing.T) {
 	s := start(t, verbs.RC)
+	const full = 4096 // what is kept is looked at in its turn
 	ahead := func() (n int) {
 		for psn := recvPSN.Next(); ; psn = psn.Next() {
-			p := s.packet(ib.OpSendMiddle, psn, mtu)
+			p := s.packet(ib.OpSendMiddle, psn, full)
 			if s.q.HandlePacket(s.now, p, nil) != ibta.Taken {
 				return n
 			}
-			n += mtu
+			n += full
 		}
 	}
 	total, pairs := 0, 0
@@ -195,6 +196,38 @@ func TestEarlyBounds(t *testing.T) {
 	if n := s.host.Device.Early(); n != 0 {
 		t.Errorf("%d bytes are kept of queue pairs that are gone", n)
 	}
+}
+
+// A request of somebody else, whose PSN is far ahead, is not kept: it would be carried out some
+// day in the place of the peer's.
+func TestForgedEarlyRequest(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(8, 200, 201)
+	s.inWant(ibta.DropSequence, s.message(recvPSN.Add(1025)))
+	s.wantAETH(recvPSN, ib.NAK(ib.NAKPSNSequenceError))
+	for i := range 2 {
+		p := s.message(recvPSN.Add(i))
+		p.AckReq = true
+		s.in(p)
+		s.wantAETH(recvPSN.Add(i), okAck)
+		s.wantWC(200+uint64(i), verbs.Success)
+	}
+	s.idle()
+}
+
+// A responder that has got such a request not so far ahead asks for what the requester has not
+// sent yet: so it has all that was sent.
+func TestNAKForWhatWasNotSent(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.post(s.send(1, 1), s.send(2, 1))
+	s.want(ib.OpSendOnly, 100)
+	s.want(ib.OpSendOnly, 101)
+	s.nak(102, ib.NAK(ib.NAKPSNSequenceError))
+	s.wantWC(1, verbs.Success)
+	s.wantWC(2, verbs.Success)
+	s.post(s.send(3, 1))
+	s.want(ib.OpSendOnly, 102)
+	s.inWant(ibta.DropGhost, s.packet(ib.OpAck, 103, 0)) // an ACK of it says nothing
 }
 
 // Packets that come early again and again take no new memory.

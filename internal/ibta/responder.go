@@ -146,7 +146,7 @@ func (q *QP) ahead(now Time, p *ib.Packet) Reason {
 	if r.early == nil {
 		r.early = &early{gap: gap{high: p.PSN}}
 	}
-	kept := r.early.keep(&q.Device.early, p)
+	kept := p.PSN.Sub(r.psn) <= maxAhead && r.early.keep(&q.Device.early, p)
 	if !r.told && r.early.gap.miss(now, r.psn) {
 		q.tellMissing()
 	}
