@@ -44,7 +44,7 @@ func testAllocations(t *T) {
 		},
 	} {
 		var wcs [4]verbs.WC
-		allocs := testing.AllocsPerRun(300, func() {
+		operation := func() {
 			if err := post(); err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,15 @@ func testAllocations(t *T) {
 					t.Fatalf("%s: no completion", name)
 				}
 			}
-		})
+		}
+		// What goroutines of earlier tests allocate on their way out counts too: the operation's
+		// own allocations are there each time.
+		allocs := testing.AllocsPerRun(300, operation)
+		for range 4 {
+			if allocs != 0 {
+				allocs = min(allocs, testing.AllocsPerRun(300, operation))
+			}
+		}
 		if allocs != 0 {
 			t.Errorf("%s: %v allocations an operation", name, allocs)
 		}
