@@ -37,7 +37,7 @@ func TestSecurityRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := filepath.Glob(filepath.Join("internal", "conformance", "*.go"))
+	rows, err := filepath.Glob(filepath.Join("internal", "testkit", "conformance", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

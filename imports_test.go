@@ -3,7 +3,9 @@
 package ramjet_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,123 +21,266 @@ const module = "github.com/ramjet-rdma/ramjet"
 // within the module; a trailing slash stands for everything below. The picture is in
 // ARCHITECTURE.md.
 var layers = map[string][]string{
-	"":                     {"iwarp", "roce", "trace", "verbs"},
-	"verbs":                {"wire/"},
-	"wire/crc":             {},
-	"wire/ib":              {"wire/crc"},
-	"wire/mad":             {"wire/ib"},
-	"wire/iwarp":           {"wire/crc"},
-	"trace":                {},
-	"cm":                   {"internal/ibcm", "verbs", "wire/"},
-	"iwarp":                {"internal/forkmark", "internal/linkwatch", "internal/rdmap", "internal/softdev", "verbs", "wire/"},
-	"roce":                 {"internal/ibta", "internal/linkwatch", "internal/memory", "internal/netio", "internal/portshare", "internal/softdev", "trace", "verbs", "wire/"},
-	"internal/memory":      {"verbs", "wire/crc"},
-	"internal/queue":       {"internal/memory", "verbs"},
-	"internal/ibta":        {"internal/memory", "internal/queue", "verbs", "wire/"},
-	"internal/rdmap":       {"internal/memory", "internal/queue", "verbs", "wire/"},
-	"internal/ibcm":        {"verbs", "wire/"},
-	"internal/softdev":     {"internal/ibta", "internal/rdmap", "internal/memory", "internal/queue", "verbs", "wire/"},
-	"internal/forkmark":    {},
-	"internal/linkwatch":   {"internal/forkmark", "verbs"},
-	"internal/netio":       {"internal/forkmark"},
-	"internal/portshare":   {"internal/forkmark"},
-	"internal/conformance": {"verbs", "wire/", "internal/ibta", "internal/netio", "internal/softdev"},
-	"internal/loopback":    {"verbs"},
-	"internal/captured":    {},
-	"internal/localca":     {},
-	"internal/sim":         {"internal/ibta", "internal/memory", "internal/queue", "trace", "verbs", "wire/"},
-	"internal/perf":        {"", "internal/netio/baseline", "trace", "verbs"},
-	"rnet":                 {"cm", "internal/rsocket", "verbs"},
-	"internal/rsocket":     {},
-	"internal/filecopy":    {"cm", "verbs"},
-	"internal/cdevices":    {"verbs"},
-	"cmd/ramjet":           {"", "cm", "internal/", "rnet", "roce", "trace", "verbs", "wire/"},
+	"":                             {"internal/device/kinds", "trace", "verbs"},
+	"internal/device/kinds":        {"iwarp", "roce", "trace", "verbs", "wire/"},
+	"verbs":                        {"wire/"},
+	"wire/crc":                     {},
+	"wire/ib":                      {"wire/crc"},
+	"wire/mad":                     {"wire/ib"},
+	"wire/iwarp":                   {"wire/crc"},
+	"trace":                        {},
+	"cm":                           {"internal/core/clock", "internal/engine/ibcm", "verbs", "wire/"},
+	"iwarp":                        {"internal/system/forkmark", "internal/system/linkwatch", "internal/engine/rdmap", "internal/core/softdev", "trace", "verbs", "wire/"},
+	"roce":                         {"internal/engine/ibta", "internal/system/linkwatch", "internal/core/memory", "internal/system/netio", "internal/system/portshare", "internal/core/softdev", "trace", "verbs", "wire/"},
+	"internal/core/memory":         {"verbs", "wire/crc"},
+	"internal/core/queue":          {"internal/core/memory", "verbs"},
+	"internal/engine/ibta":         {"internal/core/clock", "internal/core/memory", "internal/core/queue", "verbs", "wire/"},
+	"internal/engine/rdmap":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/"},
+	"internal/engine/ibcm":         {"internal/core/clock", "verbs", "wire/"},
+	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/rdmap", "internal/core/memory", "internal/core/queue", "verbs", "wire/"},
+	"internal/core/clock":          {},
+	"internal/system/forkmark":     {},
+	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
+	"internal/system/netio":        {"internal/system/forkmark"},
+	"internal/system/portshare":    {"internal/system/forkmark"},
+	"internal/testkit/conformance": {"verbs", "wire/", "internal/testkit/loopback", "internal/testkit/testrun"},
+	"internal/testkit/loopback":    {"verbs"},
+	"internal/testkit/captured":    {},
+	"internal/testkit/testrun":     {},
+	"internal/app/localca":         {},
+	"internal/testkit/simnet":      {"internal/engine/ibta", "internal/core/memory", "internal/engine/rdmap", "internal/core/softdev", "trace", "verbs", "wire/"},
+	"internal/app/perf":            {"internal/app/perf/baseline", "verbs"},
+	"rnet":                         {"cm", "internal/engine/rsocket", "verbs"},
+	"internal/engine/rsocket":      {},
+	"internal/app/filecopy":        {"cm", "verbs"},
+	"internal/app/ping":            {"cm", "verbs"},
+	"internal/app/pingpong":        {"internal/app/usage", "verbs"},
+	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
+	"internal/app/bytesize":        {},
+	"internal/app/usage":           {},
+	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
+	"cmd/ramjet":                   {"", "cm", "internal/app/", "internal/core/softdev", "internal/device/", "rnet", "trace", "verbs"},
 
-	"internal/netio/baseline": {"internal/netio"},
+	"internal/app/perf/baseline": {},
 
 	// Built with the tag cabi only, into a library: see cabi/build.sh.
-	"cabi":          {"", "cm", "internal/cdevices", "iwarp", "rnet", "roce", "verbs", "wire/"},
+	"cabi":          {"", "cm", "internal/device/cdevices", "internal/device/kinds", "rnet", "verbs", "wire/"},
 	"cabi/programs": {},
 }
 
-// forbidden is what some packages may not import of the standard library, nor of others:
-// wire depends on nothing, and the engine has no clock, lock or socket.
-var forbidden = map[string][]string{
-	"wire/crc":        {"github.com/", "golang.org/"},
-	"wire/ib":         {"golang.org/"},
-	"wire/mad":        {"golang.org/"},
-	"wire/iwarp":      {"golang.org/"},
-	"internal/ibta":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
-	"internal/rdmap":  {"net", "os", "sync", "time", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
-	"internal/ibcm":   {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
-	"internal/memory": {"net", "os/exec", "math/rand", "math/rand/v2", "sync"},
-	"verbs":           {"net", "os", "math/rand", "math/rand/v2", "golang.org/"},
-
-	// What draws the numbers that peers must not guess has one source of them, crypto/rand.
-	"internal/softdev": {"math/rand", "math/rand/v2"},
-	"roce":             {"math/rand", "math/rand/v2"},
-
-	"internal/rsocket": {"net", "os", "sync", "time", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
+// rooms says who may import from a room of internal, whatever layers permits: product code nothing
+// from testkit, engines nothing of the device around them, nobody but commands the applications.
+var rooms = map[string][]string{
+	"internal/app/":         {"cmd/ramjet", "internal/app/"},
+	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
+	"internal/core/":        {"cm", "cmd/ramjet", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce"},
+	"internal/core/softdev": {"cmd/ramjet", "internal/testkit/", "iwarp", "roce"},
+	"internal/engine/":      {"cm", "internal/core/softdev", "internal/testkit/", "iwarp", "rnet", "roce"},
+	"internal/system/":      {"internal/system/", "iwarp", "roce"},
+	"internal/testkit/":     {"internal/testkit/"},
 }
 
+// forbidden is what some packages, or all below a folder, may not import of the standard library, nor
+// of others: wire depends on nothing, and engines have no clock, lock or socket.
+var forbidden = map[string][]string{
+	"wire/":                   {"github.com/", "golang.org/"},
+	"internal/engine/":        {"net", "os", "sync", "math/rand", "math/rand/v2", "crypto/rand", "context", "golang.org/"},
+	"internal/engine/rdmap":   {"time"},
+	"internal/engine/rsocket": {"time"},
+	"internal/core/memory":    {"net", "os/exec", "math/rand", "math/rand/v2", "sync"},
+	"verbs":                   {"net", "os", "math/rand", "math/rand/v2", "golang.org/"},
+
+	// What draws the numbers that peers must not guess has one source of them, crypto/rand.
+	"internal/core/softdev": {"math/rand", "math/rand/v2"},
+	"roce":                  {"math/rand", "math/rand/v2"},
+}
+
+// reach is what packages may depend on beyond this module, themselves or through others: modules,
+// by their paths, and packages of the standard library that only some may reach. What stands in no
+// row reaches none of these.
+var reach = map[string][]string{
+	"":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"cm":   {"net"},
+	"rnet": {"net"},
+
+	"iwarp":                 {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"roce":                  {"net", "golang.org/x/sys"},
+	"internal/device/kinds": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+
+	"internal/core/memory":      {"golang.org/x/sys"}, // files that are made persistent
+	"internal/engine/ibta":      {"golang.org/x/sys"}, // by internal/core/memory
+	"internal/engine/rdmap":     {"golang.org/x/sys"},
+	"internal/core/queue":       {"golang.org/x/sys"},
+	"internal/core/softdev":     {"golang.org/x/sys"},
+	"internal/system/forkmark":  {"golang.org/x/sys"},
+	"internal/system/linkwatch": {"net", "golang.org/x/sys"},
+	"internal/system/netio":     {"net", "golang.org/x/sys"},
+	"internal/system/portshare": {"net", "golang.org/x/sys"},
+
+	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
+	"internal/app/ping":            {"net", "github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/app/pingpong":        {"net"},
+	"internal/app/localca":         {"net", "crypto/tls"},
+	"internal/app/perf":            {"net", "os/exec", "golang.org/x/sys", "github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/app/perf/baseline":   {"net", "golang.org/x/sys"},
+	"internal/testkit/conformance": {"testing", "net", "os/exec", "golang.org/x/sys"}, // by internal/testkit/loopback
+	"internal/testkit/loopback":    {"testing", "net", "os/exec", "golang.org/x/sys"},
+	"internal/testkit/captured":    {"testing"},
+	"internal/testkit/testrun":     {"testing"},
+	"internal/testkit/simnet":      {"testing", "net", "golang.org/x/sys"},
+	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/HdrHistogram/hdrhistogram-go",
+		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-runewidth", "github.com/rivo/uniseg", "github.com/spf13/", "github.com/inconshreveable/mousetrap"},
+	"cabi": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+}
+
+// scarce are the packages of the standard library that need a place in reach.
+var scarce = []string{"net", "crypto/tls", "os/exec", "testing"}
+
+// pkg is what `go list` says of a package, on all systems together; tests are not part of it.
 type pkg struct {
 	ImportPath string
+	Standard   bool
+	Module     *struct{ Path string }
 	Imports    []string
+	Deps       []string // at any depth
 	CgoFiles   []string
 }
 
-func TestImports(t *testing.T) {
-	// cgo is allowed in cabi, which is for Linux; listing packages needs no C compiler.
-	for _, args := range [][]string{{}, {"-tags", "cabi"}} {
-		list := exec.Command("go", append(append([]string{"list", "-json=ImportPath,Imports,CgoFiles"}, args...), "./...")...)
-		if len(args) > 0 {
-			list.Env = append(os.Environ(), "CGO_ENABLED=1", "GOOS=linux")
-		}
+// packages returns all packages of the module and all that they depend on, by path.
+func packages(t *testing.T) map[string]*pkg {
+	t.Helper()
+	all := make(map[string]*pkg)
+	for _, c := range []struct{ os, cgo, tags string }{{"linux", "0", ""}, {"linux", "1", "cabi"}, {"darwin", "0", ""}, {"windows", "0", ""}} {
+		list := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Module,Imports,Deps,CgoFiles", "-tags", c.tags, "./...")
+		list.Env = append(os.Environ(), "GOOS="+c.os, "CGO_ENABLED="+c.cgo) // listing needs no C compiler
 		out, err := list.Output()
 		if err != nil {
-			t.Fatalf("go list %v: %v", args, err)
+			t.Fatalf("%v: %v", list, err)
 		}
-		for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 			var p pkg
 			if err := dec.Decode(&p); err != nil {
 				t.Fatal(err)
 			}
-			checkImports(t, p)
+			had := all[p.ImportPath]
+			if had == nil {
+				all[p.ImportPath] = &p
+				continue
+			}
+			had.Imports, had.Deps = append(had.Imports, p.Imports...), append(had.Deps, p.Deps...)
+			had.CgoFiles = append(had.CgoFiles, p.CgoFiles...)
+		}
+	}
+	return all
+}
+
+// ours returns a package's path within the module.
+func ours(path string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(path, module)
+	if !ok || rest != "" && rest[0] != '/' {
+		return "", false
+	}
+	return strings.TrimPrefix(rest, "/"), true
+}
+
+// allows reports whether a permission is for a path.
+func allows(permission, path string) bool {
+	return permission == path || strings.HasSuffix(permission, "/") && strings.HasPrefix(path, permission)
+}
+
+// checkTable compares what packages need with what a table permits them; what it permits and nobody
+// needs is as wrong.
+func checkTable(t *testing.T, table map[string][]string, verb string, needs map[string]map[string]bool) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
+		for _, need := range slices.Sorted(maps.Keys(needs[name])) {
+			if !slices.ContainsFunc(table[name], func(p string) bool { return allows(p, need) }) {
+				t.Errorf("%q may not %s %q", name, verb, need)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		for _, p := range table[name] {
+			used := false
+			for need := range needs[name] {
+				used = used || allows(p, need)
+			}
+			if !used {
+				t.Errorf("%q does not %s %q: take the permission away", name, verb, p)
+			}
 		}
 	}
 }
 
-func checkImports(t *testing.T, p pkg) {
-	name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-	allowed, known := layers[name]
-	if !known {
-		if name != "interop" { // tests only
+func TestImports(t *testing.T) {
+	all := packages(t)
+	imports, reached := make(map[string]map[string]bool), make(map[string]map[string]bool)
+	serves := make(map[string]map[string]bool) // by room: who imports from it
+	for room := range rooms {
+		serves[room] = make(map[string]bool)
+	}
+	for path, p := range all {
+		name, ok := ours(path)
+		if !ok {
+			continue
+		}
+		if _, known := layers[name]; !known && len(p.Imports) > 0 {
 			t.Errorf("package %q stands in no layer: give it a row here and a place in ARCHITECTURE.md", name)
 		}
-		return
-	}
-	if len(p.CgoFiles) > 0 && name != "cabi" {
-		t.Errorf("%s uses cgo", name)
-	}
-	for _, i := range p.Imports {
-		if rest, ours := strings.CutPrefix(i, module); ours {
-			rest = strings.TrimPrefix(rest, "/")
-			if !slices.ContainsFunc(allowed, func(a string) bool { return a == rest || strings.HasSuffix(a, "/") && strings.HasPrefix(rest, a) }) {
-				t.Errorf("%q may not import %q", name, rest)
+		inRoom := func(room string) bool { return allows(room, name) }
+		if strings.HasPrefix(name, "internal/") && !slices.ContainsFunc(slices.Collect(maps.Keys(rooms)), inRoom) {
+			t.Errorf("package %q is in no room of internal", name)
+		}
+		if len(p.CgoFiles) > 0 && name != "cabi" {
+			t.Errorf("%s uses cgo", name)
+		}
+		imports[name], reached[name] = make(map[string]bool), make(map[string]bool)
+		for _, i := range p.Imports {
+			of, module := ours(i)
+			if !module {
+				for key, refused := range forbidden {
+					if allows(key, name) && slices.ContainsFunc(refused, func(f string) bool { return allows(f, i) }) {
+						t.Errorf("%q may not import %s", name, i)
+					}
+				}
+				continue
+			}
+			imports[name][of] = true
+			for room := range rooms {
+				if allows(room, of) {
+					serves[room][name] = true
+				}
 			}
 		}
-		for _, f := range forbidden[name] {
-			if i == f || strings.HasSuffix(f, "/") && strings.HasPrefix(i, f) && !strings.HasPrefix(i, module) {
-				t.Errorf("%q may not import %s", name, i)
+		for _, d := range p.Deps {
+			of := all[d]
+			switch {
+			case of == nil: // such as C
+			case of.Standard:
+				if slices.Contains(scarce, d) {
+					reached[name][d] = true
+				}
+			case of.Module != nil && of.Module.Path != module:
+				reached[name][of.Module.Path] = true
 			}
 		}
 	}
+	for name := range layers {
+		if imports[name] == nil {
+			t.Errorf("there is no package %q: take its row away", name)
+		}
+	}
+	checkTable(t, layers, "import", imports)
+	checkTable(t, rooms, "serve", serves)
+	checkTable(t, reach, "depend on", reached)
 }
 
 // The engine's packages may use package time for durations, but not its clock.
 func TestEngineHasNoClock(t *testing.T) {
 	clock := regexp.MustCompile(`\btime\.(Now|Since|Until|After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\(`)
-	for _, dir := range []string{"internal/ibta", "internal/memory", "internal/queue", "internal/rdmap", "internal/ibcm", "wire/ib", "wire/mad", "wire/iwarp"} {
+	for _, dir := range []string{"internal/engine/*", "internal/core/memory", "internal/core/queue", "wire/*"} {
 		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no files: %v", dir, err)

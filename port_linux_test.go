@@ -10,13 +10,14 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet"
-	"github.com/ramjet-rdma/ramjet/internal/localca"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/app/localca"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -104,6 +105,91 @@ func TestPortEvents(t *testing.T) {
 			})
 			testPortEvents(t, kind, []ramjet.Option{ramjet.WithTLS(tls)})
 		})
+	}
+}
+
+// A port's MTU follows the interface, as that of Linux' devices does, without an event; what is sent from
+// then on may be as long.
+func TestPortMTU(t *testing.T) {
+	if !vethPair(t) {
+		return
+	}
+	ip(t, "addr add 10.78.0.1/24 dev left")
+	running(t, "left")
+	for _, kind := range []string{"roce", "iwarp"} {
+		dev, err := ramjet.Open(kind + ":10.78.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		mtu := func() (a verbs.PortAttr) {
+			if a, err = dev.Port(1); err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		for _, want := range []struct {
+			link   string
+			active verbs.MTU
+		}{{"9000", verbs.MTU4096}, {"1500", verbs.MTU1024}} {
+			ip(t, "link set left mtu "+want.link)
+			for end := time.Now().Add(patience); mtu().ActiveMTU != want.active || strconv.Itoa(mtu().LinkMTU) != want.link; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%s: MTU %v of a link of %s bytes, which has %d, it says", kind, mtu().ActiveMTU, want.link, mtu().LinkMTU)
+				}
+			}
+			if kind == "roce" {
+				testDatagramBound(t, dev, want.active.Bytes())
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for _, next := range []struct {
+			command string
+			want    verbs.EventType
+		}{{"down", verbs.EventPortError}, {"up", verbs.EventPortActive}} {
+			ip(t, "link set right "+next.command)
+			if e, err := dev.Event(ctx); err != nil || e.Type != next.want {
+				t.Errorf("%s: %v, %v: the first event is to be %v", kind, e.Type, err, next.want)
+			}
+		}
+	}
+}
+
+// testDatagramBound sends datagrams of n bytes and of one more, which is one too many. The device
+// hears of the port's MTU just after the port has it.
+func testDatagramBound(t *testing.T, dev *verbs.Device, n int) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pd, err := dev.AllocPD()
+	must(err)
+	mr, err := pd.RegMR(make([]byte, n+1), verbs.LocalWrite)
+	must(err)
+	cq, err := dev.CreateCQ(8, nil)
+	must(err)
+	gids, err := dev.GIDs(1)
+	must(err)
+	ah, err := pd.CreateAH(verbs.AHAttr{DGID: gids[0].GID, Port: 1})
+	must(err)
+	sends := func(n int) verbs.Status {
+		qp, err := pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: cq, RecvCQ: cq})
+		must(err)
+		defer qp.Close()
+		must(qp.StartUD(1))
+		must(qp.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, AH: ah, RemoteQPN: 2, RemoteQKey: 1, SGL: []verbs.SGE{mr.SGE(0, n)}}))
+		var wc [1]verbs.WC
+		for cq.Poll(wc[:]) == 0 {
+		}
+		return wc[0].Status
+	}
+	for end := time.Now().Add(patience); sends(n) != verbs.Success || sends(n+1) != verbs.LocalLengthError; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes: %v, one more: %v", n, sends(n), sends(n+1))
+		}
 	}
 }
 

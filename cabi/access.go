@@ -15,12 +15,12 @@ const (
 	accessFlushPersistent = 1 << 9
 )
 
-// accessFlags has one row for each access flag of C (enum ibv_access_flags). Their bits are not
-// those of package verbs.
+// accessFlags has one row for each access flag of C (enum ibv_access_flags). Package verbs has
+// other bits for them.
 var accessFlags = [...]struct {
 	c     uint32
 	verbs verbs.Access
-	qp    bool // means something for a queue pair
+	qp    bool // applies to queue pairs
 }{
 	{C.IBV_ACCESS_LOCAL_WRITE, verbs.LocalWrite, true},
 	{C.IBV_ACCESS_REMOTE_WRITE, verbs.RemoteWrite, true},
@@ -38,7 +38,7 @@ var accessFlags = [...]struct {
 // optionalAccess are the flags that a device may ignore (IBV_ACCESS_OPTIONAL_RANGE).
 const optionalAccess = 0x3ff << 20
 
-// access converts the flags of a region or window; false: there is one that is not known.
+// access converts the flags of a region or window. It returns false if one is unknown.
 func access(flags uint32) (a verbs.Access, known bool) {
 	for _, f := range accessFlags {
 		if flags&f.c != 0 {
@@ -49,8 +49,8 @@ func access(flags uint32) (a verbs.Access, known bool) {
 	return a, flags&^optionalAccess == 0
 }
 
-// qpAccess converts the flags of a queue pair; false: there is one that is not known. Those that
-// say something of regions have no meaning there, though programs give them.
+// qpAccess converts the flags of a queue pair. It returns false if one is unknown. Programs also
+// give flags that concern regions; these are ignored.
 func qpAccess(flags uint32) (a verbs.Access, known bool) {
 	a, known = access(flags)
 	for _, f := range accessFlags {

@@ -23,10 +23,14 @@ ldflags=(-shared '-Wl,-z,relro,-z,now,-z,defs,-z,nodelete' '-Wl,-Bsymbolic-funct
 # The runtime must not interrupt threads by SIGURG, which is the program's: see c/load.c.
 CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared -ldflags='-s -w -X=runtime.godebugDefault=asyncpreemptoff=1' -o "$out/libramjet.so" .
 rm -f "$out/libramjet.h"
+
+# Each C file calls only those that are named before it: a test of cabi/programs holds this.
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibverbs.so.1 -Wl,--version-script=c/ibverbs.map \
-	-o "$out/libibverbs.so.1" c/load.c c/device.c c/memory.c c/queues.c c/extended.c c/names.c c/recent.c c/kern.c c/private.c -ldl
+	-o "$out/libibverbs.so.1" c/load.c c/names.c c/kern.c c/absent.c c/private.c c/events.c c/data.c c/cqpoll.c c/builder.c \
+	c/query.c c/memory.c c/ah.c c/cq.c c/srq.c c/qp.c c/device.c c/recent.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
-	-o "$out/librdmacm.so.1" c/cm.c c/cmqueues.c c/cmrecent.c c/rsocket.c c/rspoll.c "$out/libibverbs.so.1"
+	-o "$out/librdmacm.so.1" c/cmdevices.c c/cmaddr.c c/cmchannel.c c/cmid.c c/cmevents.c c/cmconnect.c c/cmmulticast.c \
+	c/cmqueues.c c/cmep.c c/cmrecent.c c/rspoll.c c/rsocket.c "$out/libibverbs.so.1"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/sysfs.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librspreload.so.1 \
 	-o "$out/librspreload.so" c/preload.c "$out/librdmacm.so.1" "$out/libibverbs.so.1" -ldl

@@ -18,7 +18,6 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/cdevices"
 )
 
 // cmChannel is an event channel behind a file descriptor.
@@ -26,15 +25,14 @@ type cmChannel struct {
 	*cm.EventChannel
 	events *fdQueue[cmEvent]
 	stop   context.CancelFunc
-	moving sync.Mutex // held while an event goes from the one queue to the other
+	moving sync.Mutex // held while an event moves from one queue to the other
 }
 
-// cmEvent is an event for a program: of package cm, or one that is about an id without one of a
-// device.
+// cmEvent is an event for a program: one of package cm, or one of an id that has no device.
 type cmEvent struct {
 	*cm.Event
-	about  *cmID // whom it concerns; nil: the Event says so
-	status int   // of events that are about somebody
+	about  *cmID // the id concerned; nil: the Event names it
+	status int   // if about is set
 	arg    uint64
 }
 
@@ -49,8 +47,8 @@ func (ch *cmChannel) pump(ctx context.Context) {
 	}
 }
 
-// cmID is a struct rdma_cm_id. It has no device until it is bound to the address of one. Bound
-// to an address that stands for several devices, or for none, it has an id of each of them.
+// cmID is a struct rdma_cm_id. It has no device until it is bound to a device's address. Bound to
+// an address that stands for several devices, or for none, it has an id for each of them.
 type cmID struct {
 	c  unsafe.Pointer // C's struct
 	ps cm.PortSpace
@@ -59,22 +57,22 @@ type cmID struct {
 	channel *cmChannel
 	ids     []*cm.ID
 	devices []*device
-	several netip.AddrPort // bound to this, which is no device's; not valid: it is not
+	several netip.AddrPort // bound to this address, which is no device's; not valid: it is not
 	only6   bool           // :: does not stand for devices of IPv4
 	listens bool
 	setup   []func(*cm.ID) error
 }
 
-// askAgain is for how long a request is repeated that meets no listener at a port to which
-// another connection stands. perftest's client with -R goes on to its second connection
-// without waiting for the server to listen again, and does not survive a refusal.
+// askAgain is how long a request is repeated if nobody listens at a port to which another
+// connection is established. perftest's client with -R opens its second connection without waiting
+// for the server to listen again, and does not survive a rejection.
 const askAgain = 5 * time.Second
 
 var (
 	cmChannels = newTable[cmChannel]()
 	cmIDs      = newTable[cmID]()
 
-	// cmOwners finds the struct of package cm's ids.
+	// cmOwners maps package cm's ids to C's structs.
 	cmOwners sync.Map // *cm.ID to *cmID
 )
 
@@ -108,7 +106,7 @@ func rj_cm_destroy_channel(h C.uint64_t) C.int {
 	return ok
 }
 
-// dropRequest ends the request that an event tells of: nobody will.
+// dropRequest ends the request of an event that nobody will fetch.
 func dropRequest(e cmEvent) bool {
 	if e.Type == cm.ConnectRequest {
 		e.ID.Close()
@@ -153,7 +151,7 @@ func rj_cm_destroy_id(h C.uint64_t) C.int {
 	defer id.mu.Unlock()
 	for _, i := range id.ids {
 		i.Close()
-		cmOwners.Delete(i) // from here on nobody counts an event of it
+		cmOwners.Delete(i) // from here on its events are not counted
 	}
 	id.channel.moving.Lock()
 	id.channel.events.remove(func(e cmEvent) bool { return id.concerns(e) && dropRequest(e) })
@@ -175,7 +173,7 @@ func (id *cmID) concerns(e cmEvent) bool {
 	return e.about == id
 }
 
-// open makes the id one of a device. Its lock is held.
+// open opens the id's counterpart on a device. Its lock is held.
 func (id *cmID) open(name string) (*cm.ID, error) {
 	d, err := acquire(name)
 	if err != nil {
@@ -214,7 +212,7 @@ func (id *cmID) forget() {
 	id.ids, id.devices, id.several = nil, nil, netip.AddrPort{}
 }
 
-// cmCall calls f with the one id that c stands for.
+// cmCall calls f with the only id of C's id.
 func cmCall(h C.uint64_t, f func(*cmID, *cm.ID) error) C.int {
 	id := cmIDs.get(uint64(h))
 	if id == nil {
@@ -229,14 +227,24 @@ func cmCall(h C.uint64_t, f func(*cmID, *cm.ID) error) C.int {
 	if one == nil {
 		return einval
 	}
-	return errno(f(id, one))
+	err := f(id, one)
+	follow(one)
+	return errno(err)
 }
 
-// cmMigrating is held by who needs two channels.
+// follow copies the state to which package cm has brought an id's queue pair to its struct, as
+// librdmacm's ibv_modify_qp does.
+func follow(one *cm.ID) {
+	if q := one.QP(); q != nil {
+		objects.follow(q)
+	}
+}
+
+// cmMigrating is held by a call that needs two channels.
 var cmMigrating sync.Mutex
 
-// rj_cm_migrate has the id's events come to another channel: also those that no program has
-// fetched, in their order, and with a listener's requests what follows them.
+// rj_cm_migrate moves the id's events to another channel, including those that no program has
+// fetched, in order, and with a listener's requests the events that follow them.
 //
 //export rj_cm_migrate
 func rj_cm_migrate(h, chh C.uint64_t) C.int {
@@ -294,8 +302,8 @@ func rj_cm_bind(h C.uint64_t, addr *C.struct_sockaddr) C.int {
 		err = id.bindSeveral(at)
 	}
 	if (at.Addr().IsLoopback() || at.Addr().IsUnspecified()) && errors.Is(err, syscall.ENODEV) {
-		// As the kernel does, which only takes a port then: programs look how their own host can
-		// be addressed, and listen elsewhere.
+		// As in the kernel, this only takes a port: programs try how their own host can be
+		// addressed, and listen elsewhere.
 		if at.Port() == 0 {
 			at = netip.AddrPortFrom(at.Addr(), firstEphemeral+uint16(rand.IntN(1<<16-firstEphemeral)))
 		}
@@ -307,11 +315,11 @@ func rj_cm_bind(h C.uint64_t, addr *C.struct_sockaddr) C.int {
 	return errno(err)
 }
 
-// firstEphemeral is where the ports begin that are given to who asks for none in particular.
+// firstEphemeral is the first of the ports that are assigned if a program does not ask for one.
 const firstEphemeral = 32768
 
-// bind binds the id to the address of a device, or to all devices that no address in particular
-// stands for. ENODEV: there is none.
+// bind binds the id to the address of a device, or to all devices that a wildcard stands for. It
+// returns ENODEV if there is none.
 func (id *cmID) bind(at netip.AddrPort) error {
 	if at.Addr().IsUnspecified() {
 		return id.bindSeveral(at)
@@ -326,14 +334,14 @@ func (id *cmID) bind(at netip.AddrPort) error {
 // bindSeveral binds the id to one port of all devices that an address stands for.
 func (id *cmID) bindSeveral(at netip.AddrPort) error {
 	var failed error = syscall.ENODEV
-	for _, d := range cdevices.Listed() {
+	for _, d := range listedDevices() {
 		addr, ok := addrOf(d)
 		if !ok || !standsFor(at.Addr(), addr, id.only6) {
 			continue
 		}
 		one, err := id.open(d.Name)
 		if err != nil {
-			failed = err // an address may be taken by others
+			failed = err // others may have the address
 			continue
 		}
 		if err := one.Bind(netip.AddrPortFrom(addr, at.Port())); err != nil {
@@ -348,9 +356,9 @@ func (id *cmID) bindSeveral(at netip.AddrPort) error {
 	return nil
 }
 
-// standsFor reports whether an address that is no device's stands for the one of a device: no
-// address in particular for those of its family, :: also for IPv4 unless only6 is set, and a
-// loopback address for the devices of the loopback interface.
+// standsFor reports whether an address that is no device's stands for a device's: a wildcard for
+// those of its family, :: also for IPv4 unless only6 is set, and a loopback address for the devices
+// of the loopback interface.
 func standsFor(at, device netip.Addr, only6 bool) bool {
 	same := at.Is4() == device.Is4()
 	if at.IsLoopback() {
@@ -359,7 +367,7 @@ func standsFor(at, device netip.Addr, only6 bool) bool {
 	return at.IsUnspecified() && (same || at.Is6() && !only6)
 }
 
-// openAddr makes the id one of the device of an address.
+// openAddr opens the id's counterpart on the device of an address.
 func (id *cmID) openAddr(addr netip.Addr) (*cm.ID, error) {
 	name, err := deviceOf(addr)
 	if err != nil {
@@ -368,7 +376,7 @@ func (id *cmID) openAddr(addr netip.Addr) (*cm.ID, error) {
 	return id.open(name)
 }
 
-// setOnly6 says whether :: stands for IPv6 alone, also if the id is bound to it already.
+// setOnly6 sets whether :: stands for IPv6 alone, even if the id is already bound to it.
 func (id *cmID) setOnly6(on bool) error {
 	if id.listens {
 		return syscall.EINVAL
@@ -403,7 +411,7 @@ func rj_cm_resolve_addr(h C.uint64_t, src, dst *C.struct_sockaddr, timeout C.int
 	defer id.mu.Unlock()
 	if len(id.ids) == 0 || id.several.IsValid() {
 		err := id.route(from, to)
-		if errors.Is(err, syscall.ENODEV) { // there is a way, but no device there
+		if errors.Is(err, syscall.ENODEV) { // there is a route, but no device on it
 			id.tell(cm.AddrError, -int(errno(err)), 0)
 			return ok
 		}
@@ -414,7 +422,7 @@ func rj_cm_resolve_addr(h C.uint64_t, src, dst *C.struct_sockaddr, timeout C.int
 	return errno(id.ids[0].ResolveAddr(from, to, milliseconds(timeout)))
 }
 
-// tell has the program hear of something that is not of a device. The id's lock is held.
+// tell delivers an event that is not a device's. The id's lock is held.
 func (id *cmID) tell(t cm.EventType, status int, arg uint64) {
 	id.channel.events.push(cmEvent{Event: &cm.Event{Type: t}, about: id, status: status, arg: arg})
 }
@@ -434,7 +442,7 @@ func rj_cm_write_event(h C.uint64_t, typ, status C.int, arg C.uint64_t) C.int {
 	return ok
 }
 
-// route gives the id the device that leads to an address.
+// route gives the id the device on the route to an address.
 func (id *cmID) route(from, to netip.AddrPort) error {
 	var name string
 	var err error
@@ -473,7 +481,7 @@ func rj_cm_listen(h C.uint64_t, backlog C.int) C.int {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if len(id.ids) == 0 && id.several.IsValid() {
-		return C.int(syscall.ENODEV) // nobody could ask
+		return C.int(syscall.ENODEV) // no peer could reach it
 	}
 	if len(id.ids) == 0 { // not bound: any port of all devices
 		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {

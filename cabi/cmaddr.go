@@ -13,16 +13,16 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"syscall"
 	"unsafe"
 
-	"github.com/ramjet-rdma/ramjet/internal/cdevices"
+	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// addrPort reads a socket address; false: it is not one of IP.
+// addrPort reads a socket address. It returns false if that is not an IP address.
 func addrPort(p *C.struct_sockaddr) (netip.AddrPort, bool) {
 	if p == nil {
 		return netip.AddrPort{}, false
@@ -42,8 +42,8 @@ func addrPort(p *C.struct_sockaddr) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// setAddr fills a struct sockaddr_storage. One that is right is not touched: another thread
-// may be reading it.
+// setAddr fills a struct sockaddr_storage. It does not write if the contents are already right,
+// because another thread may be reading them.
 func setAddr(p unsafe.Pointer, a netip.AddrPort) {
 	var b [28]byte
 	switch {
@@ -65,7 +65,7 @@ func setAddr(p unsafe.Pointer, a netip.AddrPort) {
 	}
 }
 
-// ofLink gives an address that is good for its link only the device's link as zone.
+// ofLink adds the device's link as the zone of a link-local address.
 func ofLink(d *verbs.Device, a netip.AddrPort) netip.AddrPort {
 	if !a.Addr().Is6() || !a.Addr().IsLinkLocalUnicast() {
 		return a
@@ -77,16 +77,19 @@ func ofLink(d *verbs.Device, a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().WithZone(p.NetDev), a.Port())
 }
 
-// addrOf is the address of a listed device.
+// addrOf returns the address of a listed device, if it has one.
 func addrOf(d cdevices.Device) (netip.Addr, bool) {
-	kind, rest, _ := strings.Cut(d.Address, ":")
-	a, err := netip.ParseAddr(rest)
-	return a.Unmap().WithZone(""), err == nil && (kind == "roce" || strings.HasPrefix(kind, "iwarp"))
+	n, err := kinds.Parse(d.Address)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	a, ok := n.IP()
+	return a.WithZone(""), ok
 }
 
-// deviceOf finds the device of an address; ENODEV: there is none.
+// deviceOf finds the device of an address. It returns ENODEV if there is none.
 func deviceOf(addr netip.Addr) (string, error) {
-	for _, d := range cdevices.Listed() {
+	for _, d := range listedDevices() {
 		if a, ok := addrOf(d); ok && a == addr.WithZone("") {
 			return d.Name, nil
 		}
@@ -94,9 +97,10 @@ func deviceOf(addr netip.Addr) (string, error) {
 	return "", syscall.ENODEV
 }
 
-// deviceTo finds the device that leads to an address: the one from whose address the system
-// would send, or else the first that could. To no address in particular, which stands for the
-// device's own, that is any. ENODEV: the system has a route and no device there; else its error.
+// deviceTo finds the device on the route to an address: the one from whose address the system would
+// send, or else the first that could. To a wildcard, which stands for the device's own address, any
+// device will do. It returns ENODEV if the system has a route but no device on it, otherwise the
+// system's error.
 func deviceTo(to netip.Addr) (string, error) {
 	var from netip.Addr
 	if !to.IsUnspecified() {
@@ -105,12 +109,12 @@ func deviceTo(to netip.Addr) (string, error) {
 		case err == nil:
 			from = c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")
 			c.Close()
-		case !to.Is6() || !to.IsLinkLocalUnicast() || to.Zone() != "": // without a link, any may lead there
+		case !to.Is6() || !to.IsLinkLocalUnicast() || to.Zone() != "": // without a zone, any may be on the route
 			return "", err
 		}
 	}
 	first := ""
-	for _, d := range cdevices.Listed() {
+	for _, d := range listedDevices() {
 		a, ok := addrOf(d)
 		if !ok || a.Is4() != to.Is4() {
 			continue
@@ -132,7 +136,7 @@ func deviceTo(to netip.Addr) (string, error) {
 func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
 	*name = 0
 	id := cmIDs.get(uint64(h))
-	if id == nil { // another thread destroys it, which waits for this one's event
+	if id == nil { // another thread is destroying it, and waits for this event
 		return ok
 	}
 	id.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// connParam reads what one side says. nil stays nil.
+// connParam converts one side's parameters. nil stays nil.
 func connParam(p *C.struct_rdma_conn_param) *cm.ConnParam {
 	if p == nil {
 		return nil
@@ -79,7 +79,7 @@ func rj_cm_leave(h C.uint64_t, group *C.struct_sockaddr) C.int {
 	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.LeaveMulticast(at.Addr()) })
 }
 
-// rj_cm_set_option sets an option now, and in the ids that come to be when it is bound.
+// rj_cm_set_option sets an option now, and in ids that are created when the id is bound.
 //
 //export rj_cm_set_option
 func rj_cm_set_option(h C.uint64_t, level, name C.int, value unsafe.Pointer, n C.size_t) C.int {
@@ -122,8 +122,8 @@ func rj_cm_set_option(h C.uint64_t, level, name C.int, value unsafe.Pointer, n C
 	return errno(id.set(set))
 }
 
-// set changes something of all of the id's, also of those that come to be when it is bound. The
-// id's lock is held.
+// set changes an option in all of the id's counterparts, including those that are created when it
+// is bound. The id's lock is held.
 func (id *cmID) set(f func(*cm.ID) error) error {
 	for _, one := range id.ids {
 		if err := f(one); err != nil {
@@ -168,7 +168,7 @@ func rj_cm_init_qp_attr(h C.uint64_t, attr *C.struct_ibv_qp_attr, mask *C.int) C
 		}
 		a.State = next
 		setAttr(attr, &a)
-		*mask = C.int(m) // the same bits, but for the rate limit
+		*mask = C.int(m) // the same bits, except for the rate limit
 		return nil
 	})
 }
@@ -231,7 +231,7 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 	}
 	*out = C.struct_rj_cm_event{}
 	out.owner = (*C.struct_rj_cm_id)(owner.c)
-	out.event.event = uint32(e.Type) // the same order
+	out.event.event = uint32(e.Type) // in the same order
 	out.event.status = C.int(status(e.Event))
 	if e.Type == cm.ConnectRequest {
 		out.event.listen_id = &out.owner.id
@@ -245,6 +245,9 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 		return 1
 	}
 	setParam(out, owner, e.Event)
+	if e.ID != nil {
+		follow(e.ID)
+	}
 	if e.Group.IsValid() {
 		g := e.Group.As16()
 		for i, b := range g {
@@ -254,7 +257,7 @@ func rj_cm_next(h C.uint64_t, out *C.struct_rj_cm_event) C.int {
 	return 1
 }
 
-// request makes the id of a peer's request one that C knows. Its events come where it came.
+// request makes the id of a peer's request known to C. Its events go to the channel of the request.
 func request(listener *cmID, ch *cmChannel, one *cm.ID) uint64 {
 	listener.mu.Lock()
 	defer listener.mu.Unlock()
@@ -271,7 +274,7 @@ func request(listener *cmID, ch *cmChannel, one *cm.ID) uint64 {
 	return cmIDs.put(id)
 }
 
-// status is the number that goes with an event: a reason, or a negative errno.
+// status returns the status of an event: a reason, or a negative errno.
 func status(e *cm.Event) int {
 	if e.Err == nil {
 		return 0

@@ -25,22 +25,25 @@ type channel struct {
 	queues map[*verbs.CQ]unsafe.Pointer
 }
 
-// cq is a completion queue with room for what a poll finds.
+// cq is a completion queue with room for the results of a poll.
 type cq struct {
 	*verbs.CQ
 	context *deviceContext
 	channel *channel
 	c       unsafe.Pointer
-	packet  uint8 // what the device's datagrams are, see packetType
+	packet  uint8 // kind of the device's datagrams, see packetType; 0: completions have a service level
 	mu      sync.Mutex
 	wcs     [64]verbs.WC
 }
 
-// packetType is what the completion of a datagram says of its packet in the place of the
-// service level, which RoCE has not: IPv4 or IPv6 (IBTA A17.4.5.1, and the numbers of mlx5,
-// by which UCX tells where in front of the payload the addresses are).
+// packetType tells the kind of a datagram's packet. Completions have it in place of the service
+// level, which RoCE lacks: IPv4 or IPv6 (IBTA A17.4.5.1, with the numbers of mlx5, by which UCX
+// knows where the addresses are in front of the payload).
 func packetType(d *device) uint8 {
 	const ipv6, ipv4 = 1, 2
+	if p, err := d.Port(1); err != nil || p.Link != verbs.LinkEthernet {
+		return 0
+	}
 	if gids, err := d.GIDs(1); err == nil && len(gids) > 0 && gids[0].GID.Addr().Is4() {
 		return ipv4
 	}
@@ -76,7 +79,7 @@ func rj_create_channel(h C.uint64_t, out *C.uint64_t, fd *C.int) C.int {
 	return ok
 }
 
-// watch brings completion events to the file descriptor.
+// watch forwards completion events to the file descriptor.
 func (ch *channel) watch(ctx context.Context) {
 	for {
 		q, err := ch.Wait(ctx)
@@ -204,7 +207,7 @@ type cWC struct {
 	opcode    uint32
 	vendorErr uint32
 	byteLen   uint32
-	imm       uint32 // network byte order, or the key that was invalidated
+	imm       uint32 // network byte order; or the invalidated key
 	qpNum     uint32
 	srcQP     uint32
 	flags     uint32
@@ -216,7 +219,7 @@ type cWC struct {
 
 var _ [0]byte = [unsafe.Sizeof(cWC{}) - C.sizeof_struct_ibv_wc]byte{}
 
-// wcOpcode is C's number for what a completion is of.
+// wcOpcode is C's number of a completed operation.
 var wcOpcode = [...]uint32{
 	verbs.WCSend:         C.IBV_WC_SEND,
 	verbs.WCWrite:        C.IBV_WC_RDMA_WRITE,
@@ -233,13 +236,15 @@ var wcOpcode = [...]uint32{
 
 func (c *cWC) set(w *verbs.WC, packet uint8) {
 	*c = cWC{id: w.ID, status: uint32(w.Status), opcode: wcOpcode[w.Op], vendorErr: w.VendorErr, byteLen: w.ByteLen,
-		qpNum: uint32(w.QPN), srcQP: uint32(w.SrcQPN), pkeyIndex: w.PKeyIndex, sl: w.SL}
+		qpNum: uint32(w.QPN), srcQP: uint32(w.SrcQPN), pkeyIndex: w.PKeyIndex, slid: w.SLID, sl: w.SL, pathBits: w.DLIDPathBits}
 	if w.Flags == 0 {
 		return
 	}
 	if w.Flags&verbs.WithGRH != 0 {
 		c.flags |= C.IBV_WC_GRH
-		c.sl = packet
+		if packet != 0 {
+			c.sl = packet
+		}
 	}
 	if w.Flags&verbs.WithImm != 0 {
 		c.flags |= C.IBV_WC_WITH_IMM

@@ -4,6 +4,7 @@
 
 package main
 
+// #include <stdlib.h>
 // #include "objects.h"
 import "C"
 
@@ -12,24 +13,22 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet"
-	"github.com/ramjet-rdma/ramjet/internal/cdevices"
-	"github.com/ramjet-rdma/ramjet/iwarp"
-	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// device is an open device, which all contexts of the process share: an address can be
+// device is an open device, which all contexts of the process share, because an address can be
 // opened only once in a process.
 type device struct {
 	*verbs.Device
-	name  string // as C knows it
+	name  string // C's name
 	users int
 	stop  context.CancelFunc // ends watch
 
@@ -44,11 +43,11 @@ type deviceContext struct {
 	events *fdQueue[asyncEvent]
 }
 
-// asyncEvent is an event for C: its object's struct, or a port.
+// asyncEvent is an event for C: the struct of its object, or a port.
 type asyncEvent struct {
 	typ      verbs.EventType
 	object   unsafe.Pointer
-	reported *uint32 // its count
+	reported *uint32 // its event count
 	port     int
 }
 
@@ -59,29 +58,23 @@ var (
 	devices   = map[string]*device{} // by C's name
 )
 
-// rj_devices lists the devices. One that cannot exist is left out, with a word on stderr if
-// the program's user has asked for it.
+// rj_devices lists the devices. It omits one that cannot exist, with a message on stderr if the
+// program's user has named it.
 //
 //export rj_devices
 func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
-	_, asked := os.LookupEnv(cdevices.Environment)
+	names, asked := environment(cdevices.Environment)
 	out := unsafe.Slice(list, int(room))
 	n := 0
-	listed, err := cdevices.List(os.LookupEnv(cdevices.Environment))
+	all, err := cdevices.List(names, asked)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ramjet: RAMJET_DEVICES: %v\n", err)
 	}
-	for _, d := range listed {
-		kind, addr, _ := strings.Cut(d.Address, ":")
+	for _, d := range all {
 		var guid uint64
-		var err error
-		switch kind {
-		case "roce":
-			guid, err = roce.GUID(addr)
-		case "iwarp", "iwarps", "iwarp+sctp":
-			guid, err = iwarp.GUID(addr)
-		default:
-			err = fmt.Errorf("%q: C programs can use devices of the kinds roce, iwarp, iwarps and iwarp+sctp", d.Address)
+		name, err := kinds.Parse(d.Address)
+		if err == nil {
+			guid, err = name.GUID()
 		}
 		if err != nil {
 			if asked {
@@ -92,13 +85,35 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 		if n < len(out) {
 			text(out[n].name[:], d.Name)
 			out[n].guid = C.uint64_t(be64(guid))
-			if kind != "roce" {
-				out[n].iwarp = 1
-			}
+			out[n].node, out[n].transport = nodeOf(name.Kind.Transport)
 		}
 		n++
 	}
 	return C.int(n)
+}
+
+// nodeOf returns the node type and transport type that C programs see for a transport.
+func nodeOf(t verbs.Transport) (node C.enum_ibv_node_type, transport C.enum_ibv_transport_type) {
+	if t == verbs.TransportIWARP {
+		return C.IBV_NODE_RNIC, C.IBV_TRANSPORT_IWARP
+	}
+	return C.IBV_NODE_CA, C.IBV_TRANSPORT_IB
+}
+
+// environment returns a variable of the program's environment. Go uses the memory where the
+// environment was when the process started, which programs that change their title overwrite
+// (setproctitle).
+func environment(name string) (value string, set bool) {
+	c := C.CString(name)
+	defer C.free(unsafe.Pointer(c))
+	v := C.getenv(c)
+	return C.GoString(v), v != nil
+}
+
+// listedDevices returns the program's devices, without errors in its environment.
+func listedDevices() []cdevices.Device {
+	all, _ := cdevices.List(environment(cdevices.Environment))
+	return all
 }
 
 // text fills a C string.
@@ -110,7 +125,7 @@ func text(dst []C.char, s string) {
 	dst[n] = 0
 }
 
-// be64 is v as a number whose bytes in memory are those of v in network byte order.
+// be64 returns v as a number whose bytes in memory are those of v in network byte order.
 func be64(v uint64) uint64 {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], v)
@@ -145,7 +160,7 @@ func rj_open(name *C.char, h *C.uint64_t, fd *C.int) C.int {
 	return ok
 }
 
-// acquire opens a device, or finds it open.
+// acquire opens a device, or finds it already open.
 func acquire(name string) (*device, error) {
 	devicesMu.Lock()
 	defer devicesMu.Unlock()
@@ -153,7 +168,7 @@ func acquire(name string) (*device, error) {
 		d.users++
 		return d, nil
 	}
-	for _, l := range cdevices.Listed() {
+	for _, l := range listedDevices() {
 		if l.Name != name {
 			continue
 		}
@@ -182,7 +197,7 @@ func (d *device) release() {
 	d.Close()
 }
 
-// watch brings the device's asynchronous events to the contexts that they are for.
+// watch forwards the device's asynchronous events to their contexts.
 func (d *device) watch(ctx context.Context) {
 	for {
 		e, err := d.Event(ctx)
@@ -206,7 +221,7 @@ func (d *device) watch(ctx context.Context) {
 	}
 }
 
-// rj_close closes a context with all that is left of it, as the kernel does. left is then
+// rj_close closes a context with everything that is left of it, as the kernel does. left is then
 // not 0: C's objects still point to the context.
 //
 //export rj_close
@@ -244,7 +259,7 @@ func rj_next_async(h C.uint64_t, out *C.struct_ibv_async_event) C.int {
 	if !found {
 		return 0
 	}
-	out.event_type = uint32(e.typ) // the same order
+	out.event_type = uint32(e.typ) // in the same order
 	out.element = [8]byte{}
 	if e.object != nil {
 		*(*unsafe.Pointer)(unsafe.Pointer(&out.element)) = e.object

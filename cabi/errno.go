@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// errno is what C gets for an error.
+// errno returns the errno of an error.
 func errno(err error) C.int {
 	if err == nil {
 		return 0
@@ -49,5 +49,5 @@ var cmErrnos = []struct {
 const (
 	ok     = C.int(0)
 	einval = C.int(syscall.EINVAL)
-	enoent = C.int(syscall.ENOENT) // there is no such object
+	enoent = C.int(syscall.ENOENT) // no such object
 )

@@ -6,15 +6,15 @@ package main
 
 import "C"
 
-// rj_leave says what peers are owed before the process goes: the acknowledgements that were
-// held back, and that its connections end. A kernel would do that for its processes.
+// rj_leave sends what peers are owed before the process exits: delayed acknowledgements, and the
+// ends of its connections. A kernel would do that for its processes.
 //
 //export rj_leave
 func rj_leave() C.int {
 	cqs.each(func(q *cq) { q.ReqNotify(false) }) // sends what waits for the program's next poll
 	cmIDs.each(func(id *cmID) {
 		if !id.mu.TryLock() {
-			return // a call of another thread is under way
+			return // another thread is in a call
 		}
 		defer id.mu.Unlock()
 		for _, one := range id.ids {

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// handleOf is the handle in a struct that has a part of it once more where programs see it. If
-// that is not the same, it is the handle of nothing.
+// handleOf returns the handle of a struct that repeats a part of it where programs see it. If the
+// copy differs, it is the handle of nothing.
 func handleOf(h C.uint64_t, seen C.uint32_t) uint64 {
 	if C.uint32_t(h) != seen {
 		return 0
@@ -21,10 +21,10 @@ func handleOf(h C.uint64_t, seen C.uint32_t) uint64 {
 	return uint64(h)
 }
 
-// table gives out the handles by which C knows Go's objects. Looking one up takes no lock.
-// Handle 0 stands for no object, and that of an object that was dropped for no other one: a
-// thread may still use what another destroys. Nor does the handle of one table stand for
-// anything in another: the memory of an object may have become that of one of another kind.
+// table issues the handles by which C knows Go's objects. Looking one up takes no lock. Handle 0
+// stands for no object. The handle of a dropped object is not reused, because a thread may still
+// use what another destroys. Nor is a handle of one table valid in another: the memory of an object
+// may have become that of another kind of object.
 type table[T any] struct {
 	kind  uint64 // the highest 8 bits of its handles
 	mu    sync.Mutex
@@ -33,17 +33,17 @@ type table[T any] struct {
 	next  uint64
 }
 
-var kinds atomic.Uint64
+var tables atomic.Uint64
 
-func newTable[T any]() *table[T] { return &table[T]{kind: kinds.Add(1)} }
+func newTable[T any]() *table[T] { return &table[T]{kind: tables.Add(1)} }
 
-// slot is where an object is found by the low 32 bits of its handle.
+// slot holds the object with the low 32 bits of a handle.
 type slot[T any] struct {
 	v atomic.Pointer[T]
-	n atomic.Uint32 // objects that it had before: the 24 bits above them
+	n atomic.Uint32 // number of objects it had before: the 24 bits above them
 }
 
-// handle is that of the object in a slot.
+// handle returns the handle of the object in a slot.
 func (t *table[T]) handle(i uint64, s *slot[T]) uint64 {
 	return t.kind<<56 | uint64(s.n.Load()&(1<<24-1))<<32 | i
 }
@@ -78,7 +78,7 @@ func (t *table[T]) put(v *T) uint64 {
 	return t.handle(t.next, s)
 }
 
-// get returns nil for a handle that stands for nothing.
+// get returns nil for a handle that is not valid.
 func (t *table[T]) get(h uint64) *T {
 	slots := t.slots.Load()
 	i := h & (1<<32 - 1)
@@ -87,13 +87,13 @@ func (t *table[T]) get(h uint64) *T {
 	}
 	s := (*slots)[i]
 	v := s.v.Load()
-	if t.handle(i, s) != h { // counted before another comes
+	if t.handle(i, s) != h { // the count changes before another object comes
 		return nil
 	}
 	return v
 }
 
-// find returns an object that matches; nil: there is none.
+// find returns an object that matches, or nil.
 func (t *table[T]) find(match func(*T) bool) (found *T) {
 	t.each(func(v *T) {
 		if found == nil && match(v) {
@@ -114,7 +114,7 @@ func (t *table[T]) each(f func(*T)) {
 	}
 }
 
-// drop forgets an object. A second call for the handle does nothing.
+// drop invalidates a handle. A second call for it does nothing.
 func (t *table[T]) drop(h uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

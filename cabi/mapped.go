@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped makes sure that memory is mapped, readable, and writable if need be: what pinning
-// it would find out. What is registered may be unmapped later; see package memory.
+// mapped checks that memory is mapped, readable, and writable if need be, as pinning it would.
+// Registered memory may be unmapped later; see package memory.
 func mapped(addr uintptr, length uint64, write bool) error {
 	if !addressable(addr, length) {
 		return efault
@@ -41,8 +41,8 @@ func mapped(addr uintptr, length uint64, write bool) error {
 	return nil
 }
 
-// procmapQuery is struct procmap_query of <linux/fs.h>: it asks which mapping an address is in.
-// That takes no longer in a process that has many.
+// procmapQuery is struct procmap_query of <linux/fs.h>: it requests the mapping of an address. It
+// is fast even in a process with many mappings.
 type procmapQuery struct {
 	size, query, addr     uint64
 	from, to, flags       uint64
@@ -58,7 +58,7 @@ const (
 	procmapWritable = 2
 )
 
-// listed finds the mappings in the list of all.
+// listed finds the mappings in the list of all mappings.
 func listed(f io.Reader, addr uintptr, length uint64, write bool) error {
 	text, err := io.ReadAll(f)
 	if err != nil {
@@ -80,24 +80,24 @@ func listed(f io.Reader, addr uintptr, length uint64, write bool) error {
 	return efault
 }
 
-// present makes sure that memory is mapped, where there is no way to know for what: without
-// /proc, or a descriptor to spare.
+// present checks that memory is mapped if access rights cannot be found out: without /proc, or a
+// free descriptor.
 func present(addr uintptr, length uint64) error {
 	into := addr % uintptr(os.Getpagesize())
-	// Asynchronous, which starts nothing and only looks.
+	// Asynchronous: this starts nothing and only checks.
 	if _, _, e := unix.Syscall(unix.SYS_MSYNC, addr-into, uintptr(length)+into, unix.MS_ASYNC); e == unix.ENOMEM {
 		return efault
 	}
 	return nil
 }
 
-// addressable says whether there can be such memory in a program.
+// addressable reports whether a program can have such memory.
 func addressable(addr uintptr, length uint64) bool {
 	const most = 1 << 57
 	return uint64(addr) < most && length <= most-uint64(addr)
 }
 
-// mapping reads the beginning of a line of /proc/self/maps: 7f00-7f01 rw-p …
+// mapping parses the beginning of a line of /proc/self/maps: 7f00-7f01 rw-p …
 func mapping(line []byte) (from, to uint64, mode []byte, ok bool) {
 	a, rest, ok1 := bytes.Cut(line, []byte("-"))
 	b, rest, ok2 := bytes.Cut(rest, []byte(" "))

@@ -23,7 +23,7 @@ type pd struct {
 	context *deviceContext
 }
 
-// mr is a region and what it allows.
+// mr is a region and its access flags.
 type mr struct {
 	*verbs.MR
 	access verbs.Access
@@ -91,8 +91,8 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 	return ok
 }
 
-// pinnable says whether memory could be pinned for what a region allows. On demand, it may
-// come later.
+// pinnable checks that memory could be pinned for a region with the given access. With on-demand
+// paging it may be mapped later.
 func pinnable(addr uintptr, length uint64, a verbs.Access) error {
 	if length == 0 {
 		return nil
@@ -153,7 +153,7 @@ func rj_advise_mr(advice C.int, list *C.struct_ibv_sge, n C.int) C.int {
 	case C.IBV_ADVISE_MR_ADVICE_PREFETCH:
 	case C.IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:
 		how = unix.MADV_POPULATE_WRITE
-	case C.IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: // pages that are there need nothing
+	case C.IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: // pages that are present need nothing
 		return ok
 	default:
 		return C.int(syscall.EOPNOTSUPP)
@@ -173,7 +173,7 @@ func rj_advise_mr(advice C.int, list *C.struct_ibv_sge, n C.int) C.int {
 		b := mr.Bytes()[off : off+uint64(s.Length)]
 		into := uintptr(unsafe.Pointer(&b[0])) % uintptr(os.Getpagesize())
 		pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(&b[0]), -int(into))), len(b)+int(into))
-		// A kernel that does not know the advice lets the pages come when they are used.
+		// On a kernel that does not know the advice, pages come when they are used.
 		if err := unix.Madvise(pages, how); err != nil && err != unix.EINVAL {
 			return C.int(syscall.EFAULT)
 		}
@@ -210,7 +210,7 @@ func rj_alloc_mw(h C.uint64_t, typ C.int, out *C.struct_rj_mw) C.int {
 	return ok
 }
 
-// rj_bind_mw binds a type 1 window. Its next key is known now: the device counts it up.
+// rj_bind_mw binds a type 1 window. Its next key is already known: the device increments it.
 //
 //export rj_bind_mw
 func rj_bind_mw(h C.uint64_t, w *C.struct_rj_mw, bind *C.struct_ibv_mw_bind) C.int {
@@ -232,7 +232,7 @@ func rj_bind_mw(h C.uint64_t, w *C.struct_rj_mw, bind *C.struct_ibv_mw_bind) C.i
 
 func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
 	a, known := access(b.access)
-	a &^= verbs.LocalWrite | verbs.RelaxedOrdering // which mean nothing for a window
+	a &^= verbs.LocalWrite | verbs.RelaxedOrdering // which have no meaning for a window
 	info := verbs.MWBindInfo{MW: mw, RKey: verbs.Key(key), Addr: b.addr, Length: b.length, Access: a}
 	if b.mr != nil {
 		c := (*C.struct_rj_mr)(b.mr)

@@ -13,12 +13,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// rateLimit is the one bit of the attribute mask that C has elsewhere.
+// rateLimit is the only bit of the attribute mask that differs in C.
 const rateLimit = C.IBV_QP_RATE_LIMIT
 
-// ofOtherSide are the attributes of an XRC queue pair's other side, which has no responder or no
-// requester (IBTA annex A14.2.3). Programs set them for every reliable queue pair, and the kernel
-// takes no notice of them.
+// ofOtherSide are the attributes of the other side of an XRC queue pair, which has no responder or
+// no requester (IBTA annex A14.2.3). Programs set them for every reliable queue pair, and the
+// kernel ignores them.
 var ofOtherSide = map[verbs.QPType]verbs.QPMask{
 	verbs.XRCIni: verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer,
 	verbs.XRCTgt: verbs.MaskMaxRdAtomic | verbs.MaskRetryCount | verbs.MaskRNRRetry,
@@ -33,19 +33,20 @@ func qpMask(m uint32) (verbs.QPMask, bool) {
 	return v, m&^(same|rateLimit) == 0
 }
 
-// ahAttr reads an address, which has no GID without a GRH.
+// ahAttr converts an address vector. Without a GRH it has no GID.
 func ahAttr(a *C.struct_ibv_ah_attr) verbs.AHAttr {
-	if a.is_global == 0 {
-		return verbs.AHAttr{SL: uint8(a.sl), DLID: uint16(a.dlid), Port: int(a.port_num)}
+	to := verbs.AHAttr{SL: uint8(a.sl), DLID: uint16(a.dlid), SrcPathBits: uint8(a.src_path_bits), Port: int(a.port_num)}
+	if a.is_global != 0 {
+		to.DGID, to.SGIDIndex, to.HopLimit = verbs.GID(a.grh.dgid), int(a.grh.sgid_index), uint8(a.grh.hop_limit)
+		to.TrafficClass, to.FlowLabel = uint8(a.grh.traffic_class), uint32(a.grh.flow_label)
 	}
-	return verbs.AHAttr{DGID: verbs.GID(a.grh.dgid), SGIDIndex: int(a.grh.sgid_index), HopLimit: uint8(a.grh.hop_limit),
-		TrafficClass: uint8(a.grh.traffic_class), FlowLabel: uint32(a.grh.flow_label), SL: uint8(a.sl), DLID: uint16(a.dlid),
-		Port: int(a.port_num)}
+	return to
 }
 
 func setAH(c *C.struct_ibv_ah_attr, a *verbs.AHAttr) {
-	*c = C.struct_ibv_ah_attr{dlid: C.uint16_t(a.DLID), sl: C.uint8_t(a.SL), port_num: C.uint8_t(max(a.Port, 1))}
-	if a.DGID == (verbs.GID{}) {
+	*c = C.struct_ibv_ah_attr{dlid: C.uint16_t(a.DLID), sl: C.uint8_t(a.SL), src_path_bits: C.uint8_t(a.SrcPathBits),
+		port_num: C.uint8_t(max(a.Port, 1))}
+	if !a.Global() {
 		return
 	}
 	c.is_global = 1
@@ -54,11 +55,11 @@ func setAH(c *C.struct_ibv_ah_attr, a *verbs.AHAttr) {
 	c.grh.hop_limit, c.grh.traffic_class = C.uint8_t(a.HopLimit), C.uint8_t(a.TrafficClass)
 }
 
-// low24 are the bits of a PSN and of a queue pair's number. Drivers drop what is above them,
-// and programs begin with any random number.
+// low24 masks a PSN or a queue pair number. Drivers drop the bits above, and programs start with
+// any random number.
 const low24 = 1<<24 - 1
 
-// qpAttr reads what the mask names, but for the access flags.
+// qpAttr converts the attributes that the mask names, except the access flags.
 func qpAttr(c *C.struct_ibv_qp_attr, access verbs.Access) verbs.QPAttr {
 	return verbs.QPAttr{State: verbs.QPState(c.qp_state), CurState: verbs.QPState(c.cur_qp_state),
 		SQDAsyncNotify: c.en_sqd_async_notify != 0, Access: access, PKeyIndex: uint16(c.pkey_index),

@@ -4,6 +4,9 @@
 
 package main
 
+// #include "objects.h"
+import "C"
+
 import (
 	"io"
 	"slices"
@@ -13,14 +16,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// object says whose an object is, and, of a queue, what events need.
+// object records the context of an object, and what the events of a queue need.
 type object struct {
 	context  *deviceContext
 	c        unsafe.Pointer // C's struct; nil: no queue
-	reported *uint32        // in it: events that the program was given
+	reported *uint32        // in it: the number of events the program was given
 }
 
-// objectMap finds it by package verbs' object.
+// objectMap finds C's objects by package verbs' objects.
 type objectMap struct {
 	mu sync.Mutex
 	m  map[io.Closer]object
@@ -34,7 +37,7 @@ func (o *objectMap) put(key io.Closer, v object) {
 	o.m[key] = v
 }
 
-// push gives an event of an object to its context.
+// push queues an event of an object at its context.
 func (o *objectMap) push(key io.Closer, typ verbs.EventType) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -43,7 +46,17 @@ func (o *objectMap) push(key io.Closer, typ verbs.EventType) {
 	}
 }
 
-// drop forgets an object that was destroyed, and its events.
+// follow writes the state of a queue pair into its struct. It is called by whoever changes the
+// state for the program, such as the connection manager.
+func (o *objectMap) follow(q *verbs.QP) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if v, ok := o.m[q]; ok { // not yet destroyed and freed
+		(*C.struct_rj_qp)(v.c).qp.qp_base.state = uint32(q.State())
+	}
+}
+
+// drop removes a destroyed object, and its events.
 func (o *objectMap) drop(key io.Closer) {
 	o.mu.Lock()
 	v, ok := o.m[key]
@@ -54,8 +67,8 @@ func (o *objectMap) drop(key io.Closer) {
 	}
 }
 
-// closeLeft closes what the program has left of a context that it closes, and returns how
-// much that was. The handles go on: C may destroy the objects later, which does nothing more.
+// closeLeft closes the objects that the program has left of a context that it closes, and returns
+// their number. The handles stay valid: C may destroy the objects later, which does nothing more.
 func (o *objectMap) closeLeft(c *deviceContext) int {
 	var left []io.Closer
 	o.mu.Lock()
@@ -66,7 +79,7 @@ func (o *objectMap) closeLeft(c *deviceContext) int {
 	}
 	o.mu.Unlock()
 	n := len(left)
-	for before := n + 1; len(left) < before; { // what others depend on comes in a later round
+	for before := n + 1; len(left) < before; { // objects that others depend on come in a later round
 		before = len(left)
 		left = slices.DeleteFunc(left, func(key io.Closer) bool { return key.Close() == nil })
 	}

@@ -25,7 +25,7 @@ type qp struct {
 
 	sendMu sync.Mutex
 	sends  []verbs.SendWR
-	data   []byte // inline
+	data   []byte // inline data
 
 	recvMu sync.Mutex
 	recvs  []verbs.RecvWR
@@ -34,13 +34,13 @@ type qp struct {
 	groups  []group
 }
 
-// group is a multicast group of a queue pair.
+// group is a multicast group joined by a queue pair.
 type group struct {
 	gid verbs.GID
 	lid uint16
 }
 
-// leaveGroups is for a queue pair that goes though its program has not detached it.
+// leaveGroups detaches a queue pair that is destroyed without being detached.
 func (q *qp) leaveGroups() {
 	q.groupMu.Lock()
 	defer q.groupMu.Unlock()
@@ -55,7 +55,7 @@ var (
 	ahs = newTable[verbs.AH]()
 )
 
-// qpTypes are verbs' types by C's.
+// qpTypes maps C's types to package verbs'.
 var qpTypes = map[uint32]verbs.QPType{C.IBV_QPT_RC: verbs.RC, C.IBV_QPT_UC: verbs.UC, C.IBV_QPT_UD: verbs.UD,
 	C.IBV_QPT_XRC_SEND: verbs.XRCIni, C.IBV_QPT_XRC_RECV: verbs.XRCTgt}
 
@@ -89,12 +89,12 @@ func rj_create_qp(ph, xh C.uint64_t, attr *C.struct_ibv_qp_init_attr_ex, out *C.
 	return ok
 }
 
-// finishQP tells C of a queue pair that was created.
+// finishQP fills in C's struct of a new queue pair.
 func finishQP(v *verbs.QP, c *deviceContext, attr *C.struct_ibv_qp_init_attr_ex, out *C.struct_rj_qp) {
 	q := &qp{QP: v, context: c}
 	_, caps := v.Query()
 	setCaps(&attr.cap, caps)
-	q.init = *(*C.struct_ibv_qp_init_attr)(unsafe.Pointer(attr)) // the one begins as the other
+	q.init = *(*C.struct_ibv_qp_init_attr)(unsafe.Pointer(attr)) // they begin alike
 	objects.put(v, object{c, unsafe.Pointer(out), (*uint32)(&out.async_events_reported)})
 	out.handle = C.uint64_t(qps.put(q))
 	out.qp.qp_base.qp_num = C.uint32_t(v.Num())
@@ -163,8 +163,8 @@ func rj_destroy_qp(h C.uint64_t) C.int {
 	return ok
 }
 
-// rj_post_send posts a list up to the work request that cannot be posted, which bad gets;
-// without bad, all of them or none.
+// rj_post_send posts a list up to the work request that cannot be posted, which is returned in bad.
+// If bad is nil, it posts all of them or none.
 //
 //export rj_post_send
 func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_send_wr) C.int {
@@ -177,7 +177,7 @@ func rj_post_send(h C.uint64_t, wr *C.struct_ibv_send_wr, bad **C.struct_ibv_sen
 	first := (*cSendWR)(unsafe.Pointer(wr))
 	q.sends, q.data = q.sends[:0], q.data[:0]
 	valid := true
-	maxWR := int(q.init.cap.max_send_wr) // a list that is longer is read one further only: it may be a circle
+	maxWR := int(q.init.cap.max_send_wr) // of a longer list only one more is read: it may be circular
 	for w := first; w != nil && valid && len(q.sends) <= maxWR; w = w.next {
 		i := len(q.sends)
 		q.sends = slices.Grow(q.sends, 1)[:i+1]
@@ -265,7 +265,7 @@ func rj_create_ah(h C.uint64_t, attr *C.struct_ibv_ah_attr, out *C.uint64_t) C.i
 	if p == nil {
 		return enoent
 	}
-	if attr.port_num == 0 || attr.is_global == 0 { // a RoCE address is a GID (IBTA A16.4.4)
+	if attr.port_num == 0 {
 		return einval
 	}
 	a, err := p.CreateAH(ahAttr(attr))

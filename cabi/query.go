@@ -14,10 +14,11 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// What ibv_query_port says of link speeds (IBTA 14.2.5.6): lanes and the rate of one.
+// Link speeds of ibv_query_port (IBTA 14.2.5.6): the number of lanes and the rate of one.
 const (
 	width1x, width2x, width4x, width8x, width12x = 1, 16, 2, 4, 8
 	speedSDR, speedQDR, speedEDR, speedHDR       = 1, 4, 32, 64
@@ -25,8 +26,8 @@ const (
 	physDisabled                                 = 3
 )
 
-// noVendor is the vendor id of devices that nobody has made, as the kernel's rxe has it:
-// some programs take 0 for a failure.
+// noVendor is the vendor id of devices without a vendor, as in the kernel's rxe. Some programs take
+// 0 for a failure.
 const noVendor = 0xffffff
 
 //export rj_query_device
@@ -49,8 +50,8 @@ func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	o.max_mr, o.max_pd, o.max_mw, o.max_ah = C.int(a.MaxMR), C.int(a.MaxPD), C.int(a.MaxMW), C.int(a.MaxAH)
 	o.max_qp_rd_atom, o.max_qp_init_rd_atom = C.int(a.MaxQPRdAtomic), C.int(a.MaxQPInitRdAtom)
 	o.max_res_rd_atom = C.int(a.MaxQPRdAtomic * a.MaxQP)
-	// Atomic also against the processors, which is more than atomic among queue pairs. Programs that
-	// know hardware look for the latter only.
+	// Atomic also with respect to the processors, which is more than among queue pairs. Programs
+	// written for hardware check for the latter only.
 	o.atomic_cap = min(uint32(a.Atomic), C.IBV_ATOMIC_HCA)
 	o.max_mcast_grp, o.max_mcast_qp_attach = C.int(a.MaxMcastGroups), C.int(a.MaxMcastQP)
 	o.max_total_mcast_qp_attach = C.int(min(a.MaxMcastGroups*a.MaxMcastQP, 1<<31-1))
@@ -75,7 +76,7 @@ func rj_query_device(h C.uint64_t, out *C.struct_ibv_device_attr_ex) C.int {
 	}
 	out.completion_timestamp_mask = 1<<64 - 1
 	out.hca_core_clock = 1e6 // kHz: nanoseconds
-	out.device_cap_flags_ex = C.uint64_t(o.device_cap_flags)
+	out.device_cap_flags_ex = C.uint64_t(o.device_cap_flags) | capFlagsEx(a.Caps)
 	out.phys_port_cnt_ex = C.uint32_t(a.Ports)
 	return ok
 }
@@ -99,6 +100,20 @@ func capFlags(c verbs.DeviceCap) (f uint32) {
 	return f | C.IBV_DEVICE_CURR_QP_STATE_MOD | C.IBV_DEVICE_SYS_IMAGE_GUID
 }
 
+// capFlagsEx returns the capabilities above the first 32 bits, with the kernel's values (enum
+// ib_uverbs_device_cap_flags).
+func capFlagsEx(c verbs.DeviceCap) (f C.uint64_t) {
+	for _, m := range []struct {
+		cap verbs.DeviceCap
+		bit int
+	}{{verbs.CapFlush, 38}, {verbs.CapFlushPersistent, 39}, {verbs.CapAtomicWrite, 40}} {
+		if c&m.cap != 0 {
+			f |= 1 << m.bit
+		}
+	}
+	return f
+}
+
 //export rj_query_port
 func rj_query_port(h C.uint64_t, port C.int, out *C.struct_ibv_port_attr) C.int {
 	c := contexts.get(uint64(h))
@@ -119,21 +134,21 @@ func rj_query_port(h C.uint64_t, port C.int, out *C.struct_ibv_port_attr) C.int 
 	out.gid_tbl_len, out.pkey_tbl_len = C.int(p.GIDs), C.uint16_t(p.PKeys)
 	out.max_msg_sz = C.uint32_t(min(p.MaxMsg, 1<<32-1))
 	out.lid, out.sm_lid, out.sm_sl = C.uint16_t(p.LID), C.uint16_t(p.SMLID), C.uint8_t(p.SL)
+	out.lmc = C.uint8_t(p.LMC)
 	out.max_vl_num = 1
 	out.port_cap_flags = C.IBV_PORT_CM_SUP | C.IBV_PORT_IP_BASED_GIDS
 	out.link_layer = C.IBV_LINK_LAYER_ETHERNET
 	if p.Link == verbs.LinkInfiniBand {
 		out.link_layer = C.IBV_LINK_LAYER_INFINIBAND
 	}
-	out.active_width, out.active_speed = linkSpeed(p.SpeedMbps)
+	out.active_width, out.active_speed = linkSpeed(cdevices.Speed(p.SpeedMbps))
 	return ok
 }
 
-// linkSpeed is the slowest link of the table that is as fast; what is unknown has the speed
-// of the kernel's rxe.
+// linkSpeed returns the slowest link of the table that is at least as fast.
 func linkSpeed(mbps int64) (width, speed C.uint8_t) {
 	switch {
-	case mbps == 0 || mbps <= 2500:
+	case mbps <= 2500:
 		return width1x, speedSDR
 	case mbps <= 10000:
 		return width4x, speedSDR
@@ -149,8 +164,7 @@ func linkSpeed(mbps int64) (width, speed C.uint8_t) {
 	return width4x, speedHDR
 }
 
-// rj_query_speed tells the port's speed in units of 100 Mbit/s; what is unknown is what
-// rj_query_port says of it.
+// rj_query_speed returns the port's speed in units of 100 Mbit/s.
 //
 //export rj_query_speed
 func rj_query_speed(h C.uint64_t, port C.int, out *C.uint64_t) C.int {
@@ -162,7 +176,7 @@ func rj_query_speed(h C.uint64_t, port C.int, out *C.uint64_t) C.int {
 	if err != nil {
 		return errno(err)
 	}
-	*out = C.uint64_t(cmp.Or(p.SpeedMbps, 2500) / 100)
+	*out = C.uint64_t(cdevices.Speed(p.SpeedMbps) / 100)
 	return ok
 }
 
@@ -213,8 +227,8 @@ func rj_query_pkey(h C.uint64_t, port, index C.int, pkey *C.uint16_t) C.int {
 	return ok
 }
 
-// rj_resolve_mac finds the link-layer address of a destination on the same link; only the
-// loopback interface has one that is always known.
+// rj_resolve_mac finds the link-layer address of a destination on the same link. Only that of the
+// loopback interface is always known.
 //
 //export rj_resolve_mac
 func rj_resolve_mac(h C.uint64_t, attr *C.struct_ibv_ah_attr, mac *C.uint8_t) C.int {

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fdQueue is a queue of events behind a file descriptor that a program can wait on. Each
-// event is worth one read of 8 bytes, which blocks or not as the program has set up the
-// descriptor; the event itself is then taken with pop.
+// fdQueue is a queue of events behind a file descriptor that a program can wait on. Each event is
+// worth one read of 8 bytes, which blocks or not as the program has set the descriptor. Then pop
+// takes the event itself.
 type fdQueue[E any] struct {
-	fd     int // an eventfd that counts down by one a read
+	fd     int // an eventfd in semaphore mode: each read counts down by one
 	mu     sync.Mutex
 	events []E
 }
@@ -42,9 +42,9 @@ func (q *fdQueue[E]) push(e E) {
 	syscall.Write(q.fd, one[:]) // fails only beyond 2^64 events
 }
 
-// pop takes the oldest event after a read; false: it was removed meanwhile. count counts it
-// for its object, which then waits to be destroyed until the program is done with it: an
-// event is either counted or removed.
+// pop takes the oldest event after a read. It returns false if the event was removed meanwhile.
+// count counts it for its object, whose destruction then waits until the program has acknowledged
+// it. An event is either counted or removed.
 func (q *fdQueue[E]) pop(count func(E)) (e E, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,7 +57,7 @@ func (q *fdQueue[E]) pop(count func(E)) (e E, ok bool) {
 	return e, true
 }
 
-// remove takes out the events of an object that goes.
+// remove removes the events of an object that is destroyed.
 func (q *fdQueue[E]) remove(match func(E) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +65,7 @@ func (q *fdQueue[E]) remove(match func(E) bool) {
 	q.events = slices.DeleteFunc(q.events, match)
 	var b [8]byte
 	for range n - len(q.events) {
-		// Without blocking, whatever the program has set: a reader may have been faster.
+		// Non-blocking, whatever the program has set: a reader may have been faster.
 		unix.Preadv2(q.fd, [][]byte{b[:]}, -1, unix.RWF_NOWAIT)
 	}
 }

@@ -22,14 +22,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Bounds of making a connection. Peers answer when their programs call raccept.
+// Limits of setting up a connection. Peers answer when their programs call raccept.
 const (
 	rsConnectTimeout = 2 * time.Minute
 	rsAcceptTimeout  = 30 * time.Second
 )
 
-// rsDevices stay open as long as the process: the peers of a socket may still ask when it
-// was closed.
+// rsDevices stay open as long as the process: the peers of a socket may still send requests after
+// it was closed.
 var rsDevices = struct {
 	sync.Mutex
 	m map[*device]bool
@@ -46,7 +46,7 @@ func (d *device) keep() {
 	}
 }
 
-// newID makes what a stream is bound with.
+// newID creates the id that a stream is bound with.
 func (s *rsock) newID() *cmID {
 	id := &cmID{ps: cm.TCP, channel: &cmChannel{EventChannel: cm.NewEventChannel()}, only6: s.opt.only6}
 	if s.opt.reuse {
@@ -86,7 +86,7 @@ func (s *rsock) bind(at netip.AddrPort) error {
 	return nil
 }
 
-// noSuchAddr is what sockets call the error for an address of no device.
+// noSuchAddr converts the error for an address of no device to that of sockets.
 func noSuchAddr(err error) error {
 	if errors.Is(err, syscall.ENODEV) {
 		return syscall.EADDRNOTAVAIL
@@ -122,13 +122,13 @@ func rj_rs_listen(fd, backlog C.int) C.int {
 		}
 		s.state = rsListening
 		for _, l := range s.listen.listeners {
-			s.going.Go(func() { s.requests(l) })
+			s.background.Go(func() { s.requests(l) })
 		}
 		return nil
 	})
 }
 
-// requests takes those that a listener gets, for raccept.
+// requests queues a listener's requests for raccept.
 func (s *rsock) requests(l *cm.Listener) {
 	for {
 		req, err := l.Next(context.Background())
@@ -158,8 +158,8 @@ func (s *rsock) stopListening() {
 	s.listen = rsListen{}
 }
 
-// rj_rs_accept takes a connection. With a socket that blocks it waits for the peer to
-// confirm; else the new socket is one that is still connecting.
+// rj_rs_accept accepts a connection. On a blocking socket it waits for the peer's confirmation.
+// Otherwise the new socket is still connecting.
 //
 //export rj_rs_accept
 func rj_rs_accept(fd C.int) C.int {
@@ -201,21 +201,20 @@ func rj_rs_accept(fd C.int) C.int {
 		})
 		s.mu.Unlock()
 		if blocks && <-done != nil {
-			s.close() // the peer went away: the next one
+			s.close() // the peer went away: try the next one
 			continue
 		}
 		return C.int(s.fd)
 	}
 }
 
-// connecting runs what makes the connection, and tells the channel how it ended. The lock is
-// held.
+// connecting runs the attempt to connect, and reports its outcome. The lock is held.
 func (s *rsock) connecting(dev *verbs.Device, timeout time.Duration, f func(context.Context) (*rnet.Conn, error)) <-chan error {
 	var ctx context.Context
 	ctx, s.stop = context.WithTimeout(context.Background(), timeout)
 	stop, done := s.stop, make(chan error, 1)
 	s.state = rsConnecting
-	s.going.Go(func() {
+	s.background.Go(func() {
 		defer stop()
 		c, err := f(ctx)
 		s.mu.Lock()
@@ -239,7 +238,7 @@ func (s *rsock) connecting(dev *verbs.Device, timeout time.Duration, f func(cont
 	return done
 }
 
-// rj_rs_connect begins to connect, or tells what came of it.
+// rj_rs_connect starts to connect, or returns the outcome.
 //
 //export rj_rs_connect
 func rj_rs_connect(fd C.int, addr *C.struct_sockaddr) C.int {
@@ -266,7 +265,7 @@ func rj_rs_connect(fd C.int, addr *C.struct_sockaddr) C.int {
 				s.err = nil
 				return err
 			}
-			s.unbind() // and try again
+			s.unbind() // retry
 		}
 		to, err := s.address(addr)
 		if err != nil {
@@ -315,7 +314,7 @@ func (s *rsock) connect(to netip.AddrPort) error {
 	return nil
 }
 
-// unbind gives back what the socket was bound to.
+// unbind releases the address of the socket.
 func (s *rsock) unbind() {
 	if s.id != nil {
 		s.id.forget()
@@ -344,7 +343,7 @@ func rj_rs_shutdown(fd, how C.int) C.int {
 	switch {
 	case conn == nil:
 	case read && write:
-		conn.Disconnect() // what it cannot say, the peer has no more use for
+		conn.Disconnect() // if it fails, the peer does not need it any more
 	case write:
 		conn.CloseWrite()
 	}
@@ -366,14 +365,14 @@ func rj_rs_close(fd, keep C.int) C.int {
 	return 0
 }
 
-// close ends the socket and gives its number back.
+// close closes the socket and frees its number.
 func (s *rsock) close() {
 	if s.end() {
 		syscall.Close(s.fd)
 	}
 }
 
-// end ends the socket; false: somebody else has.
+// end ends the socket. It returns false if somebody else has.
 func (s *rsock) end() bool {
 	if !rsocks.drop(s) {
 		return false
@@ -387,7 +386,7 @@ func (s *rsock) end() bool {
 	s.stopListening()
 	s.mu.Unlock()
 	s.bury()
-	s.going.Wait()
+	s.background.Wait()
 	if conn != nil {
 		conn.Close()
 	}
@@ -400,7 +399,7 @@ func (s *rsock) end() bool {
 	return true
 }
 
-// rsExitTimeout bounds how long closing what is open takes at exit.
+// rsExitTimeout limits how long closing open sockets takes at exit.
 const rsExitTimeout = 2 * time.Second
 
 // rj_rs_exit closes all sockets.

@@ -16,8 +16,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/rnet"
 )
 
-// pieces calls f with the memory of a list but for its first bytes, until f does less than
-// it was given.
+// pieces calls f with the memory of a list, without its first skip bytes, until f processes less
+// than it was given.
 func pieces(iov *C.struct_iovec, n C.int, skip C.size_t, f func([]byte) (int, error)) (done int, err error) {
 	for _, v := range unsafe.Slice(iov, int(n)) {
 		if skip >= v.iov_len {
@@ -35,14 +35,14 @@ func pieces(iov *C.struct_iovec, n C.int, skip C.size_t, f func([]byte) (int, er
 	return done, nil
 }
 
-// memory is a program's, as much of it as one call moves at most. What programs say of its
-// length may be more than there can be.
+// memory returns a program's memory, up to the most that one call moves. Programs may give a length
+// larger than their memory.
 func memory(p unsafe.Pointer, length C.size_t) []byte {
 	const most = 1<<31 - 4096 // as with the system's calls
 	return unsafe.Slice((*byte)(p), int(min(length, most)))
 }
 
-// size is how many bytes a list has, as far as a datagram can have as many.
+// size returns the number of bytes of a list, up to the size limit of a datagram.
 func size(iov *C.struct_iovec, n C.int) (total int) {
 	const most = 1 << 16
 	for _, v := range unsafe.Slice(iov, int(n)) {
@@ -51,7 +51,7 @@ func size(iov *C.struct_iovec, n C.int) (total int) {
 	return total
 }
 
-// established returns the connection of a stream, or why there is none to use now.
+// established returns the connection of a stream, or why it has none now.
 func (s *rsock) established(flags C.int) (*rnet.Conn, error) {
 	switch s.state {
 	case rsConnected:
@@ -140,7 +140,7 @@ func rj_rs_send(fd C.int, iov *C.struct_iovec, n C.int, skip C.size_t, flags C.i
 	return s.write(flags, func(conn *rnet.Conn) (int, error) { return pieces(iov, n, skip, conn.TryWrite) })
 }
 
-// write calls f with the connection, after the peer was told of what riomap has mapped.
+// write calls f with the connection, after the peer was told of riomap's mappings.
 func (s *rsock) write(flags C.int, f func(*rnet.Conn) (int, error)) C.ssize_t {
 	s.mu.Lock()
 	conn, err := s.established(flags)

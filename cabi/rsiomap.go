@@ -26,10 +26,10 @@ type rsMap struct {
 	length int
 	offset int64
 	remote bool      // the peer may write to it
-	mr     *verbs.MR // nil: it has not been told yet
+	mr     *verbs.MR // nil: the peer has not been told yet
 }
 
-// tellMaps tells the peer of what it has not heard of. The lock is held.
+// tellMaps tells the peer of new mappings. The lock is held.
 func (s *rsock) tellMaps() error {
 	for _, m := range s.maps {
 		if !m.remote || m.mr != nil {
@@ -63,7 +63,7 @@ func rj_rs_iomap(fd C.int, buf unsafe.Pointer, length C.size_t, prot C.int, offs
 		}
 		err := s.tellMaps()
 		if err == syscall.EAGAIN {
-			err = nil // the next one who sends does it
+			err = nil // the next call that sends does it
 		}
 		if err != nil {
 			s.maps = s.maps[:len(s.maps)-1]
@@ -104,7 +104,7 @@ func rj_rs_iowrite(fd C.int, buf unsafe.Pointer, length C.size_t, offset C.int64
 	return s.write(flags, func(conn *rnet.Conn) (int, error) {
 		n, err := conn.TryWriteAt(memory(buf, length), int64(offset))
 		if errors.Is(err, verbs.ErrNotFound) {
-			return 0, nil // nothing is mapped there: as much was written
+			return 0, nil // nothing is mapped there: nothing to write
 		}
 		return n, err
 	})

@@ -24,51 +24,56 @@ import (
 	"github.com/ramjet-rdma/ramjet/rnet"
 )
 
-// rsock is an rsocket. No call on it waits: those that have to return rsWait, and C sleeps
-// until the socket has news, see rs_poll.
+// rsock is an rsocket. No call on it waits. A call that would have to returns rsWait, and C sleeps
+// until the socket is woken, see rs_poll.
 type rsock struct {
-	fd     int // an eventfd that keeps the number
+	fd     int // an eventfd that reserves the number
 	family int
 	stream bool
 
 	mu        sync.Mutex
 	state     rsState
-	announced bool // rconnect has told how it ended
+	announced bool // rconnect has reported the outcome
 	flags     int  // of rfcntl
 	opt       rsOptions
 	err       error // for SO_ERROR
 	readShut  bool
 	writeShut bool
 	local     netip.AddrPort // of a connection
-	peer      netip.AddrPort // of a connection; of datagrams: where to
+	peer      netip.AddrPort // of a connection; of datagrams: the destination
 	conn      *rnet.Conn
 	maps      rsMaps
 
-	id       *cmID // what a stream is bound to, or its connection came from
-	listen   rsListen
-	packets  []*rsPackets
-	routes   map[netip.Addr]*rsPackets
-	stop     context.CancelFunc // ends what goes on
-	going    sync.WaitGroup
-	wild     bool // datagrams: bound to no address in particular
-	recvTurn int
+	id     *cmID // what a stream is bound to, or its connection came from
+	listen rsListen
+	rsDatagrams
+	stop       context.CancelFunc // ends the goroutines
+	background sync.WaitGroup
 
 	wakeMu sync.Mutex
-	wakers []int // eventfds of those who sleep
-	dead   bool
+	wakers []int // eventfds of sleeping threads
+	closed bool
 }
 
-// rsListen is what a socket that listens has.
+// rsListen is the state of a listening socket.
 type rsListen struct {
 	listeners []*cm.Listener
 	requests  []*cm.Request
 }
 
-// rsState is how far a stream is.
+// rsDatagrams is the state of a datagram socket.
+type rsDatagrams struct {
+	packets  []*rsPackets
+	routes   map[netip.Addr]*rsPackets // by the peer's address
+	wildcard bool                      // bound to a wildcard
+	lastRead int                       // index of the one that was read last
+}
+
+// rsState is the state of a stream.
 type rsState uint8
 
 const (
-	rsOpen rsState = iota // perhaps bound
+	rsOpen rsState = iota // and perhaps bound
 	rsListening
 	rsConnecting
 	rsConnected
@@ -112,7 +117,7 @@ func (t *rsTable) put(s *rsock) {
 	(*slots)[s.fd].Store(s)
 }
 
-// drop removes a socket; false: somebody else has.
+// drop removes a socket. It returns false if somebody else has.
 func (t *rsTable) drop(s *rsock) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,10 +175,10 @@ func withRsock(fd C.int, f func(*rsock) error) C.int {
 	return -rsErrno(f(s))
 }
 
-// errWait is the error that becomes RS_WAIT.
+// errWait is the error that is returned as RS_WAIT.
 var errWait = errors.New("wait")
 
-// rsErrno is errno for sockets.
+// rsErrno is errno for rsockets.
 func rsErrno(err error) C.int {
 	var n syscall.Errno
 	var reject *cm.RejectError
@@ -197,7 +202,7 @@ func rsErrno(err error) C.int {
 	return C.int(syscall.EPROTO)
 }
 
-// again is the error of a call that finds nothing to do. The lock is held.
+// again returns the error of a call that would block. The lock is held.
 func (s *rsock) again(flags C.int) error {
 	if s.flags&syscall.O_NONBLOCK != 0 || flags&syscall.MSG_DONTWAIT != 0 {
 		return syscall.EAGAIN
@@ -205,7 +210,7 @@ func (s *rsock) again(flags C.int) error {
 	return errWait
 }
 
-// wake wakes all who sleep. It may be called under the locks of a device.
+// wake wakes all sleeping threads. It may be called under the locks of a device.
 func (s *rsock) wake() {
 	s.wakeMu.Lock()
 	defer s.wakeMu.Unlock()
@@ -223,7 +228,7 @@ func (s *rsock) wakeAll() {
 func (s *rsock) addWaker(fd int) {
 	s.wakeMu.Lock()
 	defer s.wakeMu.Unlock()
-	if !s.dead && !slices.Contains(s.wakers, fd) {
+	if !s.closed && !slices.Contains(s.wakers, fd) {
 		s.wakers = append(s.wakers, fd)
 	}
 }
@@ -236,12 +241,12 @@ func (s *rsock) removeWaker(fd int) {
 	}
 }
 
-// bury wakes all who sleep for the last time.
+// bury wakes all sleeping threads for the last time.
 func (s *rsock) bury() {
 	s.wakeMu.Lock()
 	defer s.wakeMu.Unlock()
 	s.wakeAll()
-	s.wakers, s.dead = nil, true
+	s.wakers, s.closed = nil, true
 }
 
 //export rj_rs_name
@@ -258,7 +263,7 @@ func rj_rs_name(fd, peer C.int, out *C.struct_sockaddr_storage, length *C.sockle
 	})
 }
 
-// localAddr is the socket's address, 0.0.0.0:0 or its like as long as it has none.
+// localAddr returns the socket's address, or 0.0.0.0:0 or [::]:0 if it has none.
 func (s *rsock) localAddr() netip.AddrPort {
 	none := netip.IPv4Unspecified()
 	if s.family == syscall.AF_INET6 {
@@ -275,7 +280,7 @@ func (s *rsock) localAddr() netip.AddrPort {
 		return at
 	case len(s.packets) > 0:
 		at := s.packets[0].addr
-		if s.wild {
+		if s.wildcard {
 			return netip.AddrPortFrom(none, at.Port())
 		}
 		return at
@@ -296,7 +301,7 @@ func (s *rsock) setName(out *C.struct_sockaddr_storage, at netip.AddrPort) C.soc
 	return n
 }
 
-// address reads one that a program gave the socket.
+// address reads an address that a program gave to the socket.
 func (s *rsock) address(p *C.struct_sockaddr) (netip.AddrPort, error) {
 	at, ok := addrPort(p)
 	if !ok || s.family == syscall.AF_INET && p.sa_family != syscall.AF_INET {

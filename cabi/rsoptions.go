@@ -17,9 +17,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// rsOptions are what rsetsockopt has set. Sockets that raccept returns inherit them.
+// rsOptions are the options set by rsetsockopt. Sockets that raccept returns inherit them.
 type rsOptions struct {
-	sendBuf, recvBuf     int // bytes, twice what the program said, as elsewhere
+	sendBuf, recvBuf     int // bytes, twice what the program set, as with other sockets
 	sendQueue, recvQueue int
 	inline, maps         int
 	linger               C.struct_linger
@@ -40,8 +40,7 @@ func defaultRsOptions() rsOptions {
 		inline: rnet.DefaultInline, keepIdle: rsKeepIdle}
 }
 
-// fit returns the options as package rnet takes them: what is too much for the device, or too
-// little, becomes the most or the least there is.
+// fit converts the options to package rnet's. Values out of range become the nearest limit.
 func (o *rsOptions) fit(dev *verbs.Device) rnet.Options {
 	attr := dev.Query()
 	clamp := func(v, low, high int) int { return min(max(v, low), high) }
@@ -58,15 +57,15 @@ func (o *rsOptions) fit(dev *verbs.Device) rnet.Options {
 	if r.Inline == 0 {
 		r.Inline = -1
 	}
-	if o.linger.l_onoff != 0 { // 0 seconds: what has not arrived by now is lost
+	if o.linger.l_onoff != 0 { // 0 seconds: drop what has not arrived by now
 		r.Linger = max(time.Duration(o.linger.l_linger)*time.Second, time.Nanosecond)
 	}
 	r.KeepAlive = o.keepAlivePeriod()
 	return r
 }
 
-// keepAlivePeriod is that of SO_KEEPALIVE if it is shorter than the one that connections have
-// without it. They need one: with hardware, the kernel would tell of a peer's death.
+// keepAlivePeriod returns the period of SO_KEEPALIVE if it is shorter than the default. Connections
+// always need one: with hardware, the kernel would report the death of a peer.
 func (o *rsOptions) keepAlivePeriod() time.Duration {
 	if idle := time.Duration(o.keepIdle) * time.Second; o.keepAlive && idle < rnet.DefaultKeepAlive {
 		return idle
@@ -74,16 +73,16 @@ func (o *rsOptions) keepAlivePeriod() time.Duration {
 	return rnet.DefaultKeepAlive
 }
 
-// option is where an option is kept.
+// option is the place of an option.
 type option struct {
 	flag   *bool
 	number *int
-	low    int  // least that is valid
-	scale  bool // twice the value is kept
-	early  bool // before connecting only
+	low    int  // minimum
+	scale  bool // store twice the value
+	early  bool // only before connecting
 }
 
-// option finds one; false: it is not supported.
+// option finds an option. It returns false if the option is not supported.
 func (s *rsock) option(level, name C.int) (option, bool) {
 	o := &s.opt
 	switch level {
@@ -141,7 +140,7 @@ func rj_rs_set_option(fd, level, name C.int, value unsafe.Pointer, length C.sock
 		}
 		v := int(*(*C.int)(value))
 		if level == syscall.IPPROTO_TCP && (name == syscall.TCP_KEEPCNT || name == syscall.TCP_KEEPINTVL || name == syscall.TCP_MAXSEG) {
-			return nil // the transport's affair
+			return nil // up to the transport
 		}
 		o, known := s.option(level, name)
 		switch {
@@ -217,7 +216,7 @@ func (s *rsock) getOption(level, name C.int) (int, error) {
 	return 0, nil
 }
 
-// maxSegment is the path's MTU.
+// maxSegment returns the path's MTU.
 func (s *rsock) maxSegment() int {
 	if s.id != nil && len(s.id.devices) > 0 {
 		if p, err := s.id.devices[0].Port(1); err == nil {

@@ -13,30 +13,29 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/cdevices"
 	"github.com/ramjet-rdma/ramjet/rnet"
 )
 
-// rsPackets is a socket's datagrams at one device.
+// rsPackets is the datagrams of a socket on one device.
 type rsPackets struct {
 	*rnet.PacketConn
 	addr   netip.AddrPort
 	device string // C's name
 }
 
-// bindPackets binds a socket for datagrams: to no address in particular means to that of
-// every device of the family.
+// bindPackets binds a datagram socket. A wildcard stands for the addresses of all devices of the
+// family.
 func (s *rsock) bindPackets(at netip.AddrPort) error {
-	s.wild = at.Addr().IsUnspecified()
+	s.wildcard = at.Addr().IsUnspecified()
 	var failed error = syscall.EADDRNOTAVAIL
-	for _, d := range cdevices.Listed() {
+	for _, d := range listedDevices() {
 		addr, ok := addrOf(d)
-		if !ok || addr != at.Addr().WithZone("") && !(s.wild && standsFor(at.Addr(), addr, s.opt.only6)) {
+		if !ok || addr != at.Addr().WithZone("") && !(s.wildcard && standsFor(at.Addr(), addr, s.opt.only6)) {
 			continue
 		}
 		p, err := s.openPackets(d.Name, netip.AddrPortFrom(addr, at.Port()))
 		if err != nil {
-			failed = err // an address may be taken by others
+			failed = err // others may have the address
 			continue
 		}
 		at = netip.AddrPortFrom(at.Addr(), p.addr.Port())
@@ -97,7 +96,7 @@ func (s *rsock) connectPackets(addr *C.struct_sockaddr) error {
 	return err
 }
 
-// through finds the device that leads to an address.
+// through finds the device on the route to an address.
 func (s *rsock) through(to netip.AddrPort) (*rsPackets, error) {
 	if len(s.packets) == 1 {
 		return s.packets[0], nil
@@ -121,7 +120,7 @@ func (s *rsock) through(to netip.AddrPort) (*rsPackets, error) {
 	return nil, syscall.ENETUNREACH
 }
 
-// recvPacket takes a datagram. The lock is held.
+// recvPacket receives a datagram. The lock is held.
 func (s *rsock) recvPacket(iov *C.struct_iovec, n, flags C.int, from *C.struct_sockaddr_storage, length *C.socklen_t) (int, error) {
 	if s.readShut {
 		return 0, nil
@@ -134,11 +133,11 @@ func (s *rsock) recvPacket(iov *C.struct_iovec, n, flags C.int, from *C.struct_s
 	if n != 1 {
 		buf = make([]byte, size(iov, n))
 	} else {
-		pieces(iov, 1, 0, one) // where it belongs at once
+		pieces(iov, 1, 0, one) // directly into its place
 	}
 	for range s.packets {
-		s.recvTurn++
-		p := s.packets[s.recvTurn%len(s.packets)]
+		s.lastRead++
+		p := s.packets[s.lastRead%len(s.packets)]
 		read := p.TryReadFrom
 		if flags&syscall.MSG_PEEK != 0 {
 			read = p.TryPeekFrom

@@ -65,11 +65,11 @@ const (
 	pollOut = C.POLLOUT | C.POLLWRNORM
 )
 
-// poll returns what of events is ready, and what is always told.
+// poll returns which of events are ready, and those that are always reported.
 func (s *rsock) poll(events int, arm bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == rsClosed { // since the caller has found it: nobody will wake it
+	if s.state == rsClosed { // it was closed since the caller found it: nobody will wake it
 		return C.POLLNVAL
 	}
 	if !s.stream {

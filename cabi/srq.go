@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// inode names the file that stands for an XRC domain that several contexts share.
+// inode identifies the file of an XRC domain that several contexts share.
 type inode struct{ dev, ino uint64 }
 
 // xrcd is an XRC domain. Those of one file are one domain, within this process.
@@ -26,13 +26,13 @@ type xrcd struct {
 	users int
 }
 
-// openXRCD is what a context has of an XRC domain.
+// openXRCD is a context's reference to an XRC domain.
 type openXRCD struct {
 	*xrcd
 	closed bool // under the device's lock
 }
 
-// Close gives the domain up; it ends with the last one who has it.
+// Close releases the domain. The last reference closes it.
 func (x *openXRCD) Close() error {
 	x.dev.mu.Lock()
 	defer x.dev.mu.Unlock()
@@ -52,7 +52,7 @@ func (x *openXRCD) Close() error {
 	return nil
 }
 
-// open gives the domain to one context more.
+// open adds a context's reference to the domain.
 func (x *xrcd) open(c *deviceContext) C.uint64_t {
 	x.users++
 	o := &openXRCD{xrcd: x}
@@ -158,6 +158,9 @@ func rj_modify_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, mask C.int) C.int 
 	if s == nil {
 		return enoent
 	}
+	if mask&^(C.IBV_SRQ_MAX_WR|C.IBV_SRQ_LIMIT) != 0 {
+		return einval
+	}
 	a := verbs.SRQAttr{MaxWR: int(attr.max_wr), Limit: int(attr.srq_limit)}
 	return errno(s.Modify(a, verbs.SRQMask(mask))) // the same bits
 }
@@ -187,7 +190,7 @@ func rj_destroy_srq(h C.uint64_t) C.int {
 	return ok
 }
 
-// maxSRQList is more than any shared receive queue has room for.
+// maxSRQList is larger than any shared receive queue.
 const maxSRQList = 1 << 16
 
 //export rj_post_srq_recv

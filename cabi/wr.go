@@ -8,13 +8,14 @@ package main
 import "C"
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// cSendWR is struct ibv_send_wr. Its scatter list has the layout of verbs.SGE, and is used
-// where it lies.
+// cSendWR is struct ibv_send_wr. Its scatter list has the layout of verbs.SGE, and is used in
+// place.
 type cSendWR struct {
 	id     uint64
 	next   *cSendWR
@@ -46,7 +47,7 @@ type cRecvWR struct {
 	numSGE int32
 }
 
-// The compiler holds them to the headers' sizes.
+// The compiler checks them against the headers' sizes.
 var (
 	_ [0]byte = [unsafe.Sizeof(cSendWR{}) - C.sizeof_struct_ibv_send_wr]byte{}
 	_ [0]byte = [unsafe.Sizeof(cBindInfo{}) - C.sizeof_struct_ibv_mw_bind_info]byte{}
@@ -61,7 +62,7 @@ func (w *cSendWR) at(n int) *cSendWR {
 	return w
 }
 
-// unbind takes back what convert has told windows: n work requests were not posted.
+// unbind undoes the changes of convert to windows: n work requests were not posted.
 func (w *cSendWR) unbind(n int) {
 	for ; n > 0; w, n = w.next, n-1 {
 		if sendOp[w.opcode] != verbs.BindMW {
@@ -81,7 +82,7 @@ func (w *cRecvWR) at(n int) *cRecvWR {
 	return w
 }
 
-// sgl is a scatter list where C has it. One of less than nothing is one that no queue takes.
+// sgl returns a scatter list in C's memory. A negative length becomes one that no queue takes.
 func sgl(p *verbs.SGE, n int32) []verbs.SGE {
 	if n < 0 {
 		return tooLong[:]
@@ -94,8 +95,8 @@ func sgl(p *verbs.SGE, n int32) []verbs.SGE {
 
 var tooLong [maxSGL + 1]verbs.SGE
 
-// recvList reads a list of receives, and of one that is longer than its queue only one more:
-// a list may be a circle.
+// recvList converts a list of receives. Of a list longer than the queue it reads only one more,
+// because a list may be circular.
 func recvList(wrs []verbs.RecvWR, w *cRecvWR, maxWR int) []verbs.RecvWR {
 	for ; w != nil && len(wrs) <= maxWR; w = w.next {
 		wrs = append(wrs, verbs.RecvWR{ID: w.id, SGL: sgl(w.sgl, w.numSGE)})
@@ -103,7 +104,10 @@ func recvList(wrs []verbs.RecvWR, w *cRecvWR, maxWR int) []verbs.RecvWR {
 	return wrs
 }
 
-// sendOp is the operation of C's number. 0: there is none here.
+// wrFlush is IBV_WR_FLUSH, which headers before rdma-core 47 do not have.
+const wrFlush = 14
+
+// sendOp maps C's numbers to operations. 0 is not supported.
 var sendOp = [16]verbs.SendOp{
 	C.IBV_WR_RDMA_WRITE:           verbs.Write,
 	C.IBV_WR_RDMA_WRITE_WITH_IMM:  verbs.WriteImm,
@@ -115,6 +119,7 @@ var sendOp = [16]verbs.SendOp{
 	C.IBV_WR_LOCAL_INV:            verbs.LocalInv,
 	C.IBV_WR_BIND_MW:              verbs.BindMW,
 	C.IBV_WR_SEND_WITH_INV:        verbs.SendInv,
+	wrFlush:                       verbs.Flush,
 	C.IBV_WR_ATOMIC_WRITE:         verbs.AtomicWrite,
 }
 
@@ -131,7 +136,7 @@ func sendFlags(f uint32) (s verbs.SendFlags) {
 	return s
 }
 
-// convert reads a work request; false: it cannot be one for q.
+// convert converts a work request. It returns false if q cannot have it.
 func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 	if w.opcode >= uint32(len(sendOp)) || w.numSGE < 0 || w.numSGE > maxSGL {
 		return false
@@ -160,6 +165,12 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 	case verbs.FetchAdd:
 		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(3))}
 		to.Swap = w.remote[1]
+	case verbs.Flush: // as wr_flush of c/builder.c has it
+		if w.remote[1] > math.MaxUint32 {
+			return false
+		}
+		to.Remote = verbs.Remote{Addr: w.remote[0], Key: verbs.Key(low(3))}
+		to.FlushLen, to.FlushLevel, to.FlushScope = uint32(w.remote[1]), verbs.FlushLevel(w.remote[2]), verbs.FlushScope(w.remote[2]>>8)
 	case verbs.BindMW:
 		mw := (*C.struct_rj_mw)(w.mw)
 		if mw == nil {
@@ -186,11 +197,11 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 	return true
 }
 
-// maxSGL is beyond what any queue pair takes.
+// maxSGL is more than any queue pair takes.
 const maxSGL = 1 << 10
 
-// inline is the data of a work request that is copied when it is posted; false: it is more than
-// q takes, and is not looked at.
+// inline returns the inline data of a work request. It returns false, without reading the data, if
+// it is more than q takes.
 func (q *qp) inline(list []verbs.SGE) ([]byte, bool) {
 	if len(list) == 1 {
 		return bytesAt(list[0].Addr, list[0].Length), true
@@ -207,7 +218,7 @@ func (q *qp) inline(list []verbs.SGE) ([]byte, bool) {
 	return q.data[start:len(q.data):len(q.data)], true
 }
 
-// bytesAt is memory of the program.
+// bytesAt returns memory of the program.
 func bytesAt(addr uint64, n uint32) []byte {
 	if n == 0 {
 		return []byte{}

@@ -9,26 +9,26 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// firstPause is how long a refused request waits before it is sent again; each further pause
-// is twice as long, up to lastPause.
+// firstPause is how long a refused request waits before it is sent again. Each further pause is
+// twice as long, up to lastPause.
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 320 * time.Millisecond
 )
 
-// another is what it takes to ask again.
-type another struct {
+// askAgain is the state for repeating a refused request.
+type askAgain struct {
 	limit time.Duration // for how long; 0: never
 	until time.Time
 	pause time.Duration
 	param ConnParam // of Connect
 }
 
-// SetAskAgain lets Connect ask again for up to limit where nobody listens at the peer's port
-// any more, although this device has a connection that was made to it and stands: a server
-// that takes several connections with a listener for each is between two of them. Some
-// programs take for granted that it has the next one in time, as the kernel's managers are
-// slower to ask. Default: 0, never. To be called before Connect.
+// SetAskAgain lets Connect repeat a request for up to limit if nobody listens at the peer's port,
+// although this device has an established connection to it. Then the server takes several
+// connections with a listener for each, and is between two of them. Some programs rely on the next
+// listener being there in time, because the kernel's managers are slower to send requests. The
+// default is 0: never. It must be called before Connect.
 func (id *ID) SetAskAgain(limit time.Duration) error {
 	if limit < 0 {
 		return opErr("set_option", verbs.ErrInvalid, "a time of %v to ask again", limit)
@@ -41,8 +41,8 @@ func (id *ID) SetAskAgain(limit time.Duration) error {
 	return nil
 }
 
-// starts notes what Connect asks for.
-func (a *another) starts(p *ConnParam) {
+// record records what Connect requests.
+func (a *askAgain) record(p *ConnParam) {
 	if a.limit == 0 {
 		return
 	}
@@ -51,7 +51,7 @@ func (a *another) starts(p *ConnParam) {
 	a.until, a.pause = time.Now().Add(a.limit), firstPause
 }
 
-// asksAgain says whether a request that met no listener will be repeated.
+// asksAgain reports whether a request that met no listener will be repeated.
 func (id *ID) asksAgain() bool {
 	a := &id.again
 	if id.state != connecting || a.limit == 0 || time.Now().Add(a.pause).After(a.until) || !id.m.knows(id) {
@@ -68,12 +68,12 @@ func (id *ID) askAgain() {
 	if id.m.stopped || id.state != connecting {
 		return
 	}
-	if err := id.m.proto.connect(id, &id.again.param); err != nil {
+	if err := id.ep.connect(&id.again.param); err != nil {
 		id.end(failed, &Event{Type: ConnectError, Err: err})
 	}
 }
 
-// knows says whether another id has a connection that was made to the same port of the peer.
+// knows reports whether another id has an established connection to the same port of the peer.
 func (m *manager) knows(id *ID) bool {
 	for other := range m.ids {
 		if other != id && other.state == established && other.peer == id.peer {

@@ -3,20 +3,16 @@
 package cm
 
 import (
-	"errors"
-	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Bind gives the id a local address (rdma_bind_addr). An address that is not set or
-// unspecified (0.0.0.0, ::) stands for the device's; port 0 for any port that is free, which
-// is certain after Listen or Connect: others of the system may take it until then.
-// ErrNoAddr if the address is not the device's, ErrAddrInUse if the port is taken.
+// Bind gives the id a local address (rdma_bind_addr). An address that is not set or unspecified
+// (0.0.0.0, ::) stands for the device's; port 0 for any free port. That port is certain only after
+// Listen or Connect: other processes may take it until then. Bind returns ErrNoAddr if the address
+// is not the device's, ErrAddrInUse if the port is taken.
 func (id *ID) Bind(addr netip.AddrPort) error {
 	if err := id.in("bind_addr", idle); err != nil {
 		return err
@@ -37,10 +33,11 @@ func (id *ID) bind(addr netip.AddrPort) error {
 	return nil
 }
 
-// ResolveAddr finds the way to an address (rdma_resolve_addr), and binds the id if that has
-// not happened: to src, or to any port if src is not set. AddrResolved or AddrError follows,
-// for a device over IP at once; an address that cannot be reached by the device's is also
-// refused at once. A port is needed to connect only.
+// ResolveAddr resolves an address (rdma_resolve_addr), and binds the id if it is not bound: to src,
+// or to any port if src is not set. AddrResolved or AddrError follows: for a device over IP at
+// once, for others within timeout, or a minute if that is longer or 0. An address that cannot be in
+// the device's network is refused at once. After AddrError the id is bound. A port is required only
+// to connect.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	const op = "resolve_addr"
 	if err := id.in(op, idle, bound); err != nil {
@@ -63,56 +60,53 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 		return opErr(op, ErrNoAddr, "%v cannot be reached from %v: one is IPv4, the other IPv6", to, id.local.Addr())
 	}
 	id.peer = netip.AddrPortFrom(to, dst.Port())
-	if err := id.reachable(dst.Addr().Zone()); err != nil {
-		id.tell(&Event{Type: AddrError, ID: id, Err: err})
+	resolved := func(err error) {
+		if err != nil {
+			id.state = bound
+			id.tell(&Event{Type: AddrError, ID: id, Err: err})
+			return
+		}
+		id.state = addrResolved
+		id.tell(&Event{Type: AddrResolved, ID: id})
+	}
+	q, err := id.ep.resolveAddr(dst.Addr().Zone())
+	if err != nil {
+		resolved(err)
 		return nil
 	}
-	id.state = addrResolved
-	id.tell(&Event{Type: AddrResolved, ID: id})
+	id.state = addrQuery
+	id.ask(q, timeout, resolved)
 	return nil
 }
 
-// reachable asks the system whether there is a route from the device's address to the
-// peer's, which may be said to be of a link; nothing is sent.
-func (id *ID) reachable(zone string) error {
-	port, err := id.m.dev.Port(1)
-	if err != nil || port.Link != verbs.LinkEthernet {
-		return err
-	}
-	from, to := id.local.Addr(), id.peer.Addr()
-	if to.Is6() && to.IsLinkLocalUnicast() {
-		if zone == "" || zone == port.NetDev {
-			return nil // of the device's own link
-		}
-		if i, err := net.InterfaceByName(port.NetDev); err == nil && zone != strconv.Itoa(i.Index) {
-			return opErr("resolve_addr", ErrNoAddr, "%v is of the link %s, and %v of %s", to, zone, from, i.Name)
-		}
-		return nil
-	}
-	c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))
-	if err == nil {
-		return c.Close()
-	}
-	var sys *net.OpError
-	if errors.As(err, &sys) {
-		err = sys.Err
-	}
-	return &verbs.OpError{Op: "resolve_addr", Err: ErrNoAddr, Detail: fmt.Sprintf("no route from %v to %v: %v", from, to, err)}
-}
-
-// ResolveRoute finds the path to the resolved address (rdma_resolve_route). RouteResolved
-// or RouteError follows, for a device over IP at once.
+// ResolveRoute resolves the path to the resolved address (rdma_resolve_route). RouteResolved or
+// RouteError follows: for a device over IP at once, for others within timeout, or a minute if that
+// is longer or 0. After RouteError the id is as it was before.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	if err := id.in("resolve_route", addrResolved); err != nil {
 		return err
 	}
 	defer id.m.unlock()
-	id.state = routeResolved
-	id.tell(&Event{Type: RouteResolved, ID: id})
+	resolved := func(err error) {
+		if err != nil {
+			id.state = addrResolved
+			id.tell(&Event{Type: RouteError, ID: id, Err: err})
+			return
+		}
+		id.state = routeResolved
+		id.tell(&Event{Type: RouteResolved, ID: id})
+	}
+	q, err := id.ep.resolveRoute()
+	if err != nil {
+		resolved(err)
+		return nil
+	}
+	id.state = routeQuery
+	id.ask(q, timeout, resolved)
 	return nil
 }
 
-// SetTOS sets the type of service of the connection's packets (RDMA_OPTION_ID_TOS). To be
+// SetTOS sets the type of service of the connection's packets (RDMA_OPTION_ID_TOS). It must be
 // called before Connect or Accept.
 func (id *ID) SetTOS(tos uint8) error {
 	if err := id.in("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
@@ -123,8 +117,8 @@ func (id *ID) SetTOS(tos uint8) error {
 	return nil
 }
 
-// SetReuseAddr lets a port be bound that is bound already by ids that have it set too,
-// unless somebody listens there (RDMA_OPTION_ID_REUSEADDR). To be called before Bind.
+// SetReuseAddr allows binding a port that is bound by ids that have it set too, unless one of them
+// listens (RDMA_OPTION_ID_REUSEADDR). It must be called before Bind.
 func (id *ID) SetReuseAddr(on bool) error {
 	if err := id.in("set_option", idle); err != nil {
 		return err
@@ -135,8 +129,8 @@ func (id *ID) SetReuseAddr(on bool) error {
 }
 
 // SetAckTimeout sets the local acknowledgement timeout, 4.096 µs × 2^t
-// (RDMA_OPTION_ID_ACK_TIMEOUT): before Connect that of both sides' queue pairs, before Accept that
-// of this side's, also for all requests to a listening id.
+// (RDMA_OPTION_ID_ACK_TIMEOUT). Before Connect it is that of both sides' queue pairs, before Accept
+// that of this side's. On a listening id it holds for all requests.
 func (id *ID) SetAckTimeout(t uint8) error {
 	if t == 0 || t > 31 {
 		return opErr("set_option", verbs.ErrInvalid, "acknowledgement timeout %d: 1 to 31", t)

@@ -14,7 +14,7 @@ import (
 type EventChannel struct {
 	mu     sync.Mutex
 	queue  []*Event
-	ready  chan struct{} // one element: the queue may have something
+	ready  chan struct{} // one element: the queue may be non-empty
 	done   chan struct{}
 	closed bool
 }
@@ -24,8 +24,8 @@ func NewEventChannel() *EventChannel {
 	return &EventChannel{ready: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// Get returns the next event (rdma_get_cm_event), which is the caller's. It waits until
-// there is one, ctx ends, or the channel is closed: ErrClosed. Several goroutines may wait.
+// Get returns the next event (rdma_get_cm_event), which the caller owns. It waits until there is
+// one, ctx ends, or the channel is closed, which is ErrClosed. Several goroutines may wait.
 func (c *EventChannel) Get(ctx context.Context) (*Event, error) {
 	for {
 		if e, ok := c.TryGet(); ok {
@@ -37,9 +37,9 @@ func (c *EventChannel) Get(ctx context.Context) (*Event, error) {
 	}
 }
 
-// Wait waits until TryGet may find an event, ctx ends, or the channel is closed: ErrClosed.
-// It is for those who take events under a lock of their own. Where several wait, one hears
-// of it, and is to call TryGet then, which tells the next.
+// Wait waits until TryGet may find an event, ctx ends, or the channel is closed, which is
+// ErrClosed. It is for callers that take events under a lock of their own. If several wait, one is
+// woken; it must call TryGet, which wakes the next.
 func (c *EventChannel) Wait(ctx context.Context) error {
 	select {
 	case <-c.ready:
@@ -62,12 +62,12 @@ func (c *EventChannel) TryGet() (*Event, bool) {
 	c.queue[0] = nil
 	c.queue = c.queue[1:]
 	if len(c.queue) > 0 {
-		c.signal() // for others who wait
+		c.signal() // for other waiters
 	}
 	return e, true
 }
 
-// put adds events. They vanish where the channel is closed.
+// put adds events. It drops them if the channel is closed.
 func (c *EventChannel) put(events ...*Event) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,9 +102,8 @@ func (c *EventChannel) take(match func(*Event) bool) (taken []*Event) {
 	return taken
 }
 
-// Close closes the channel: Get returns ErrClosed, requests that nobody has fetched are
-// rejected, and further events of its ids vanish (rdma_destroy_event_channel). The ids stay
-// open.
+// Close closes the channel (rdma_destroy_event_channel). Get returns ErrClosed, requests that
+// nobody has fetched are rejected, and further events of its ids are dropped. The ids stay open.
 func (c *EventChannel) Close() error {
 	c.mu.Lock()
 	queue := c.queue

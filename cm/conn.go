@@ -13,18 +13,18 @@ import (
 )
 
 // Conn is a connection. Several goroutines may use it at once: each call waits for its own
-// completion. It owns its queue pair and completion queue, and no goroutine: whoever waits
-// polls, also for the others.
+// completion. It owns its queue pair and completion queue, but no goroutine: whoever waits polls,
+// also for the others.
 type Conn struct {
-	id    *ID
-	qp    *verbs.QP
-	pd    *verbs.PD
-	asked ConnParam // what the peer said
-	local netip.AddrPort
-	peer  netip.AddrPort
+	id        *ID
+	qp        *verbs.QP
+	pd        *verbs.PD
+	peerParam ConnParam // what the peer said
+	local     netip.AddrPort
+	peer      netip.AddrPort
 
 	ended  chan struct{} // closed when the connection has ended
-	over   chan struct{} // closed when the manager has nothing more to tell
+	over   chan struct{} // closed when no more events follow
 	finish sync.Once
 	gone   sync.Once
 
@@ -32,12 +32,12 @@ type Conn struct {
 	queues  *queues // nil with WithSetup
 }
 
-// errSetup is what calls that need the Conn's own queues return where it has none.
+// errSetup is the error of calls that need the Conn's own queues if it has none.
 func errSetup(op string) error {
 	return opErr(op, verbs.ErrNotSupported, "the connection was made with WithSetup: use its QP")
 }
 
-// setUp makes what the connection needs, before it is asked for or accepted.
+// setUp creates what the connection needs, before it is requested or accepted.
 func (c *Conn) setUp(o *options, p *ConnParam) error {
 	c.ended, c.over = make(chan struct{}), make(chan struct{})
 	if o.setup != nil {
@@ -52,7 +52,7 @@ func (c *Conn) setUp(o *options, p *ConnParam) error {
 	return err
 }
 
-// prepare makes what accepting needs.
+// prepare creates what accepting needs.
 func (c *Conn) prepare(o *options) (*ConnParam, error) {
 	if err := c.id.tune(o); err != nil {
 		return nil, err
@@ -61,19 +61,19 @@ func (c *Conn) prepare(o *options) (*ConnParam, error) {
 	return &p, c.setUp(o, &p)
 }
 
-// begin starts the connection's life: from here on its events come to it.
+// begin makes the connection receive its events.
 func (c *Conn) begin(e *Event) error {
-	if len(e.Conn.PrivateData) > 0 && len(c.asked.PrivateData) == 0 {
-		c.asked.PrivateData = e.Conn.PrivateData
+	if len(e.Conn.PrivateData) > 0 && len(c.peerParam.PrivateData) == 0 {
+		c.peerParam.PrivateData = e.Conn.PrivateData
 	}
-	private := c.asked.PrivateData
-	c.asked = e.Conn
-	c.asked.PrivateData = private
+	private := c.peerParam.PrivateData
+	c.peerParam = e.Conn
+	c.peerParam.PrivateData = private
 	c.local, c.peer = c.id.LocalAddr(), c.id.PeerAddr()
 	return c.id.migrate((*connEvents)(c))
 }
 
-// drop gives up a connection that was never the program's.
+// drop gives up a connection that the program never got.
 func (c *Conn) drop() {
 	c.id.Close()
 	if c.queues != nil {
@@ -103,8 +103,8 @@ func (c *Conn) ID() *ID { return c.id }
 // QP returns the connection's queue pair.
 func (c *Conn) QP() *verbs.QP { return c.qp }
 
-// PD returns the protection domain of the queue pair, where memory for Write and Read has to
-// be registered; nil with [WithSetup], unless [WithPD] named one.
+// PD returns the protection domain of the queue pair, in which memory for Write and Read must be
+// registered. It is nil with [WithSetup], unless [WithPD] named one.
 func (c *Conn) PD() *verbs.PD { return c.pd }
 
 // LocalAddr returns this side's address and port.
@@ -113,20 +113,21 @@ func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 // PeerAddr returns the other side's address and port.
 func (c *Conn) PeerAddr() netip.AddrPort { return c.peer }
 
-// Param returns what the peer said when the connection was made: its private data, and the
-// depths that were agreed on, seen from here.
-func (c *Conn) Param() ConnParam { return c.asked }
+// Param returns the peer's parameters: its private data, and the depths that were agreed on, seen
+// from this side.
+func (c *Conn) Param() ConnParam { return c.peerParam }
 
 // Done is closed when the connection has ended, from either side.
 func (c *Conn) Done() <-chan struct{} { return c.ended }
 
-// closeWait bounds how long Close waits for the peer's answer. What is left then the
-// manager does behind the program's back.
+// closeWait limits how long Close waits for the peer's answer. After that the manager finishes in
+// the background.
 const closeWait = time.Second
 
-// Close ends the connection. What Send and Write have returned for is at the peer, or over iWARP
-// with TCP, which goes on after Close; what is in flight fails with ErrDisconnected; messages that
-// were not fetched are gone. The peer is told, and Close waits for its answer for a second at most.
+// Close ends the connection. Data for which Send and Write have returned is at the peer, or over
+// iWARP with TCP, which carries on after Close. What is in flight fails with ErrDisconnected.
+// Messages that were not received are lost. The peer is told, and Close waits for its answer for at
+// most a second.
 func (c *Conn) Close() error {
 	var err error
 	c.closing.Do(func() {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -154,6 +155,7 @@ func TestEachMessageWakesOne(t *testing.T) {
 
 // Close while messages arrive and are fetched: Recv ends with io.EOF.
 func TestCloseWhileReceiving(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		client, server := pair(t, cm.WithDepth(4, 4))
 		ctx := within(t)
@@ -282,7 +284,7 @@ func TestPeerDies(t *testing.T) {
 	ok(t, err)
 	server := <-in
 	ok(t, server.err)
-	go b.Close()
+	go b.Driver().Close() // as if it were killed: Device.Close would tell the peer
 	<-server.c.Done()
 	err = client.Send(ctx, []byte("is anybody there?"))
 	fails(t, err, verbs.RetryExceeded.Err(), l.Addr().String())
@@ -371,5 +373,46 @@ func TestUnalignedAtomic(t *testing.T) {
 		if says := strings.Contains(err.Error(), fmt.Sprintf("%#x", remote.Addr)); says != (c.words != nil) {
 			t.Errorf("%v at %#x: %v", c.op, remote.Addr, err)
 		}
+	}
+}
+
+// A device that is closed tells the peers of its connections, who would notice only when they want
+// something, and then when their retries run out; what was sent before arrives.
+func TestDeviceClosed(t *testing.T) {
+	dev := open(t)
+	l := listen(t, dev, cm.WithAckTimeout(21)) // the retries take 69 s
+	var clients []*cm.Conn
+	for range 3 {
+		in := accept(t, l)
+		c, err := cm.Dial(within(t), open(t), l.Addr().String())
+		ok(t, err)
+		defer c.Close()
+		s := <-in
+		ok(t, s.err)
+		ok(t, s.c.QP().PostSend(&verbs.SendWR{Op: verbs.Send, Inline: []byte("the last word")}))
+		clients = append(clients, c)
+	}
+	asking := make(chan error, 1)
+	go func() { // nobody answers
+		_, err := cm.Dial(within(t), open(t), l.Addr().String())
+		asking <- err
+	}()
+	eventually(t, func() bool { return l.QueuedEvents() == 1 }, "the request arrives")
+	ok(t, dev.Close())
+	for _, c := range clients {
+		select {
+		case <-c.Done():
+		case <-time.After(30 * time.Second):
+			t.Fatal("the end of the peer's device is not heard of")
+		}
+		b, err := c.Recv(within(t))
+		ok(t, err)
+		if string(b.Bytes()) != "the last word" {
+			t.Errorf("%q arrives", b.Bytes())
+		}
+		b.Release()
+	}
+	if err := <-asking; !errors.As(err, new(*cm.RejectError)) {
+		t.Errorf("asking whose device was closed: %v", err)
 	}
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// DefaultBacklog is how many connections wait at a listener that does not say.
+// DefaultBacklog is the backlog of a listener that names none.
 const DefaultBacklog = 1024
 
-// Listen makes the id take connections to its address (rdma_listen), of which at most
-// backlog wait to be accepted. 0 or less stands for DefaultBacklog. Each arrives as a
-// ConnectRequest, on the listener's channel. An id that is not bound gets any port.
+// Listen makes the id accept connection requests to its address (rdma_listen). At most backlog of
+// them wait to be accepted; 0 or less stands for DefaultBacklog. Each arrives as a ConnectRequest
+// on the listener's channel. An id that is not bound gets any port.
 //
-// A request that finds no room takes the place of one whose peer was silent for 10 s, or of one of
-// an address that has most of the places. Where there is none it is dropped: honest peers ask
-// again. As many connections as the backlog says, and at least 128, may be accepted and not
-// confirmed by their peers; of these the one that was silent for longest gives way to new requests,
-// if that is a quarter of a second or more. What gives way ends with Unreachable, or without a
-// word if nobody has fetched the request.
+// A request that finds the backlog full replaces one whose peer was silent for 10 s, or one of an
+// address that has most of the places. Otherwise it is dropped: honest peers repeat it. As many
+// connections as the backlog, and at least 128, may be accepted and not confirmed by their peers.
+// Of these the one that was silent longest gives way to new requests, if that is a quarter of a
+// second or more. A request that gives way ends with Unreachable, or without an event if nobody has
+// fetched it.
 func (id *ID) Listen(backlog int) error {
 	const op = "listen"
 	id.calls.Lock()
@@ -49,7 +49,7 @@ func (id *ID) Listen(backlog int) error {
 	}
 	err := id.claim(backlog)
 	defer id.m.unlock()
-	for tries := 1; tries < anyTries && errors.Is(err, verbs.ErrBusy) && id.state == listening && id.m.another(id); tries++ {
+	for tries := 1; tries < anyTries && errors.Is(err, verbs.ErrBusy) && id.state == listening && id.m.takeAnotherPort(id); tries++ {
 		err = id.claim(backlog)
 	}
 	if id.state != listening {
@@ -69,25 +69,25 @@ func (id *ID) Listen(backlog int) error {
 	return err
 }
 
-// claim makes the id a listener, first as far as this process is concerned, and reserves its port
-// among the processes of its address. That may take a while: the lock is given up meanwhile.
+// claim makes the id a listener, first within this process, and reserves its port among the
+// processes of its address. That may take a while: the lock is released meanwhile.
 func (id *ID) claim(backlog int) error {
 	id.state, id.port.listening = listening, true
 	id.m.unlock()
-	err := id.m.proto.claim(id)
+	err := id.ep.claim()
 	id.m.mu.Lock()
 	if err == nil && id.state == listening {
-		err = id.m.proto.listen(id, backlog)
+		err = id.ep.listen(backlog)
 	}
 	return err
 }
 
-// Connect asks the resolved address for a connection, or, in the datagram port spaces, for
-// the number of the queue pair behind it (rdma_connect). nil stands for DefaultConnParam.
+// Connect requests a connection from the resolved address, or, in the datagram port spaces, the
+// number of the queue pair behind it (rdma_connect). nil stands for DefaultConnParam.
 //
-// Established, Rejected, Unreachable or ConnectError follows; if the program owns the
-// queue pair, ConnectResponse instead of the first. ErrInvalid if the address was resolved
-// without a port.
+// Established, Rejected, Unreachable or ConnectError follows. If the program owns the queue pair,
+// ConnectResponse follows instead of Established. Connect returns ErrInvalid if the address was
+// resolved without a port.
 func (id *ID) Connect(p *ConnParam) error {
 	if p == nil {
 		p = &DefaultConnParam
@@ -96,7 +96,7 @@ func (id *ID) Connect(p *ConnParam) error {
 		return err
 	}
 	defer id.m.unlock()
-	max, _, _ := id.m.proto.limits(id)
+	max, _, _ := id.ep.limits()
 	if err := id.fits("connect", p.PrivateData, max); err != nil {
 		return err
 	}
@@ -109,18 +109,17 @@ func (id *ID) Connect(p *ConnParam) error {
 	if id.peer.Port() == 0 && !id.ps.datagrams() {
 		return opErr("connect", verbs.ErrInvalid, "%v has no port to connect to", id.peer)
 	}
-	if err := id.m.proto.connect(id, p); err != nil {
+	if err := id.ep.connect(p); err != nil {
 		return err
 	}
 	id.state = connecting
-	id.again.starts(p)
+	id.again.record(p)
 	return nil
 }
 
-// Accept takes the connection of a ConnectRequest (rdma_accept). nil stands for the
-// peer's own wishes, as far as the device can. Depths are brought down to what the peer
-// can do. Established follows, for connections; a datagram service has been told
-// everything with Accept.
+// Accept accepts a ConnectRequest (rdma_accept). nil stands for the peer's own parameters, as far
+// as the device supports them. Depths are reduced to what the peer supports. For connections
+// Established follows; a datagram service is complete with Accept.
 func (id *ID) Accept(p *ConnParam) error {
 	if p == nil {
 		p = &DefaultConnParam
@@ -129,14 +128,14 @@ func (id *ID) Accept(p *ConnParam) error {
 		return err
 	}
 	defer id.m.unlock()
-	_, max, _ := id.m.proto.limits(id)
+	_, max, _ := id.ep.limits()
 	if err := id.fits("accept", p.PrivateData, max); err != nil {
 		return err
 	}
 	if id.qp == nil && p.QPNum == 0 {
 		return opErr("accept", verbs.ErrInvalid, "no queue pair: CreateQP, or ConnParam.QPNum")
 	}
-	if err := id.m.proto.accept(id, p); err != nil {
+	if err := id.ep.accept(p); err != nil {
 		return err
 	}
 	id.state = accepting
@@ -146,18 +145,18 @@ func (id *ID) Accept(p *ConnParam) error {
 	return nil
 }
 
-// Reject turns the connection of a ConnectRequest down, or that of a ConnectResponse, and
-// tells the peer why (rdma_reject).
+// Reject rejects a ConnectRequest or a ConnectResponse, with private data for the peer
+// (rdma_reject).
 func (id *ID) Reject(privateData []byte) error {
 	if err := id.in("reject", requested, replied); err != nil {
 		return err
 	}
 	defer id.m.unlock()
-	_, _, max := id.m.proto.limits(id)
+	_, _, max := id.ep.limits()
 	if err := id.fits("reject", privateData, max); err != nil {
 		return err
 	}
-	if err := id.m.proto.reject(id, privateData); err != nil {
+	if err := id.ep.reject(privateData); err != nil {
 		return err
 	}
 	id.state = failed
@@ -179,16 +178,16 @@ func (id *ID) Establish() error {
 		return err
 	}
 	defer id.m.unlock()
-	if err := id.m.proto.ready(id); err != nil {
+	if err := id.ep.ready(); err != nil {
 		return err
 	}
 	id.state = established
 	return nil
 }
 
-// Notify tells the manager of an event of the id's queue pair (rdma_notify):
-// EventCommEstablished means that the peer is sending already, whatever became of its last
-// message; Established follows if it has not come yet. Other events change nothing.
+// Notify tells the manager of an event of the id's queue pair (rdma_notify). EventCommEstablished
+// means that the peer is already sending, even if its last message was lost; Established follows if
+// it has not come yet. Other events change nothing.
 func (id *ID) Notify(ev verbs.EventType) error {
 	if err := id.in("notify", accepting, established, disconnecting, disconnected); err != nil {
 		return err
@@ -197,13 +196,12 @@ func (id *ID) Notify(ev verbs.EventType) error {
 	if ev != verbs.EventCommEstablished || id.state != accepting {
 		return nil
 	}
-	return id.m.proto.established(id)
+	return id.ep.established()
 }
 
-// Disconnect ends the connection: the queue pair goes to the error state, work requests
-// are flushed, and the peer is told (rdma_disconnect). Disconnected follows on both sides;
-// here once the peer has answered or does not. Disconnecting again, or after the peer did,
-// is harmless.
+// Disconnect ends the connection: the queue pair goes to the error state, work requests are
+// flushed, and the peer is told (rdma_disconnect). Disconnected follows on both sides, on this one
+// once the peer has answered or failed to. Disconnecting again, or after the peer did, is harmless.
 func (id *ID) Disconnect() error {
 	if err := id.in("disconnect", accepting, established, disconnecting, disconnected); err != nil {
 		return err
@@ -214,5 +212,5 @@ func (id *ID) Disconnect() error {
 	}
 	id.breakQP()
 	id.state = disconnecting
-	return id.m.proto.disconnect(id)
+	return id.ep.disconnect()
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Resolve finds the address of "host:port" that dev can reach: one of its own family. The
-// host may be empty: the device's own address. The port is a number. ErrNoAddr if there is
-// none, with the resolver's *net.DNSError in it.
+// Resolve finds the address of "host:port" that dev can reach: one of its own family. The host may
+// be empty, for the device's own address. The port is a number. If there is no such address the
+// error is ErrNoAddr, around the resolver's *net.DNSError.
 func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.AddrPort, error) {
 	const op = "resolve_addr"
 	host, service, err := net.SplitHostPort(address)
@@ -55,9 +55,9 @@ func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.Addr
 	return netip.AddrPortFrom(found[0].Unmap(), uint16(port)), nil
 }
 
-// Dial connects to whoever listens at "host:port". The error is a [*RejectError] if the
-// peer said no, ErrTimeout if it did not answer, ErrNoAddr if there is no such address or
-// no way to it, and one that is ctx.Err() as soon as ctx ends.
+// Dial connects to the listener at "host:port". The error is a [*RejectError] if the peer rejected
+// the connection, ErrTimeout if it did not answer, ErrNoAddr if there is no such address or no
+// route to it, and ctx.Err() as soon as ctx ends.
 func Dial(ctx context.Context, dev *verbs.Device, address string, opts ...Option) (*Conn, error) {
 	o := newOptions(opts)
 	limit, cancel := context.WithTimeout(ctx, o.timeout)
@@ -78,8 +78,8 @@ func dial(ctx context.Context, dev *verbs.Device, address string, o *options) (*
 	return dialID(ctx, id, to, o)
 }
 
-// DialID is Dial with an id that the program has made, and perhaps bound to an address and port.
-// It is the connection's from then on, and closed if there is none.
+// DialID is Dial with an id that the program has created, and perhaps bound to an address and port.
+// The connection owns the id from then on. If Dial fails the id is closed.
 func DialID(ctx context.Context, id *ID, to netip.AddrPort, opts ...Option) (*Conn, error) {
 	o := newOptions(opts)
 	limit, cancel := context.WithTimeout(ctx, o.timeout)
@@ -102,8 +102,8 @@ func dialID(ctx context.Context, id *ID, to netip.AddrPort, o *options) (*Conn, 
 	return c, nil
 }
 
-// timedOut names the address in the errors of what was given up: by the program, whose context
-// ctx is, or because it took longer than the options allow.
+// timedOut names the address in the error of an attempt that was given up, because ctx, the
+// program's context, ended, or because it took longer than the options allow.
 func timedOut(ctx context.Context, err error, address string, o *options) error {
 	switch {
 	case err == nil:
@@ -118,7 +118,7 @@ func timedOut(ctx context.Context, err error, address string, o *options) error 
 // connect brings an id to an established connection. The Conn is never nil.
 func connect(ctx context.Context, id *ID, events *EventChannel, to netip.AddrPort, o *options) (*Conn, error) {
 	c := &Conn{id: id}
-	left := time.Duration(0) // no bound of its own
+	left := time.Duration(0) // no timeout of its own
 	if end, ok := ctx.Deadline(); ok {
 		left = time.Until(end)
 	}
@@ -164,7 +164,7 @@ func (id *ID) tune(o *options) error {
 	return nil
 }
 
-// next waits for an event that must be of a type.
+// next waits for an event that must have the given type.
 func next(ctx context.Context, events *EventChannel, want EventType) (*Event, error) {
 	e, err := events.Get(ctx)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// Sentinels of this package, found with errors.Is; some of them also as what a system says.
+// Sentinels of this package, found with errors.Is. Some are also system errors.
 var (
 	ErrTimeout      error = &sentinel{"no answer in time", syscall.ETIMEDOUT}
 	ErrDisconnected       = errors.New("the connection has ended")
@@ -28,28 +28,27 @@ type sentinel struct {
 func (e *sentinel) Error() string        { return e.text }
 func (e *sentinel) Is(target error) bool { return target == e.errno }
 
-// RejectReason is why a peer turned a connection down (IBTA 12.6.7.2); its String is the
-// reason in words.
+// RejectReason is why a peer rejected a connection (IBTA 12.6.7.2). Its String is the reason in
+// words.
 type RejectReason = mad.Reason
 
-// The reasons that programs meet most; package mad has the others.
+// The most common reasons; package mad has the others.
 const (
 	ReasonInvalidService RejectReason = mad.RejInvalidServiceID // nobody listens there
-	ReasonConsumer       RejectReason = mad.RejConsumer         // the program said no: see PrivateData
-	ReasonNoResources    RejectReason = mad.RejNoResources      // too many wait at the listener
+	ReasonConsumer       RejectReason = mad.RejConsumer         // the program rejected it: see PrivateData
+	ReasonNoResources    RejectReason = mad.RejNoResources      // the listener's backlog is full
 	ReasonTimeout        RejectReason = mad.RejTimeout
 	ReasonStale          RejectReason = mad.RejStaleConnection
 	ReasonInvalidMTU     RejectReason = mad.RejInvalidPathMTU
-	// ReasonInvalidTransport: who listens there has queue pairs of another type, see ID.SetQPType.
+	// ReasonInvalidTransport: the listener has queue pairs of another type, see ID.SetQPType.
 	ReasonInvalidTransport RejectReason = mad.RejInvalidTransportType
 )
 
-// RejectError is the answer of a peer that does not want the connection. errors.Is finds
-// syscall.ECONNREFUSED in it.
+// RejectError is a peer's rejection of a connection. errors.Is finds syscall.ECONNREFUSED in it.
 type RejectError struct {
-	Address     string // whom we asked
+	Address     string // the address that was dialed
 	Reason      RejectReason
-	PrivateData []byte // what it said; not cut to what the program wrote: the message has a fixed length
+	PrivateData []byte // the peer's; not cut to the length that the peer's program gave: the message has a fixed length
 }
 
 func (e *RejectError) Error() string {
@@ -59,7 +58,7 @@ func (e *RejectError) Error() string {
 	return "cm: " + e.Address + ": connection rejected: " + e.Reason.String()
 }
 
-// Is makes it the error that programs on sockets know.
+// Is makes errors.Is find the error that programs on sockets know.
 func (e *RejectError) Is(target error) bool { return target == syscall.ECONNREFUSED }
 
 func opErr(op string, err error, format string, a ...any) error {

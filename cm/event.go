@@ -9,20 +9,20 @@ type EventType uint8
 
 const (
 	AddrResolved    EventType = iota // ResolveAddr has found the device and the peer's address
-	AddrError                        // it has not
+	AddrError                        // ResolveAddr failed
 	RouteResolved                    // ResolveRoute has found the path
-	RouteError                       // it has not
-	ConnectRequest                   // a peer wants to connect: Event.ID is new, Accept or Reject it
+	RouteError                       // ResolveRoute failed
+	ConnectRequest                   // a peer requests a connection: Event.ID is new, Accept or Reject it
 	ConnectResponse                  // the peer accepted; the program owns the queue pair and calls Establish
-	ConnectError                     // the connection could not be made, for a reason on this side
+	ConnectError                     // the connection could not be established, for a reason on this side
 	Unreachable                      // the peer does not answer
-	Rejected                         // the peer turned the connection down: Event.Err is a *RejectError
-	Established                      // the connection stands
+	Rejected                         // the peer rejected the connection: Event.Err is a *RejectError
+	Established                      // the connection is established
 	Disconnected                     // it has ended, by either side, or because the peer is gone
-	DeviceRemoval                    // the device was closed: so are all its ids
+	DeviceRemoval                    // the device was closed, and all its ids with it
 	MulticastJoin                    // the group is joined; Event.UD says how to send to it
 	MulticastError                   // it could not be joined, or was lost
-	_                                // librdmacm's change of address: a device in software keeps its own
+	_                                // librdmacm's change of address: a software device keeps its own
 	TimewaitExit                     // the connection's numbers can be used again: the queue pair may be
 )
 
@@ -39,7 +39,7 @@ func (t EventType) String() string {
 // Event is something that happened to an [ID] (rdma_cm_event).
 type Event struct {
 	Type     EventType
-	ID       *ID        // whom it concerns; ConnectRequest: the new one
+	ID       *ID        // the id concerned; ConnectRequest: the new one
 	Listener *ID        // ConnectRequest: the id that listens
 	Err      error      // of AddrError, RouteError, ConnectError, Unreachable, Rejected, MulticastError
 	Conn     ConnParam  // ConnectRequest, ConnectResponse, Established, Rejected, of connections: the peer's

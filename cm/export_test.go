@@ -3,49 +3,64 @@
 package cm
 
 import (
-	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
+	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Lossy makes the managers that start from now on lose and repeat the datagrams that they
-// send, with the probabilities given, until the function it returns is called.
-func Lossy(lose, repeat float64, seed uint64) (stop func()) {
-	plain := openGSI
-	openGSI = func(dev *verbs.Device) (gsi, error) {
-		g, err := plain(dev)
-		if err != nil {
-			return nil, err
+// lossy has what makes an agent lose datagrams, by the drivers of the devices where they do.
+var lossy sync.Map
+
+func init() {
+	plain := openMAD
+	openMAD = func(o verbs.MADDriver) (verbs.MADAgentDriver, error) {
+		g, err := plain(o)
+		if lossyOf, there := lossy.Load(o); there && err == nil {
+			g = lossyOf.(func(verbs.MADAgentDriver) verbs.MADAgentDriver)(g)
 		}
-		return &lossyGSI{gsi: g, lose: lose, repeat: repeat, rand: rand.New(rand.NewPCG(seed, 1))}, nil
+		return g, err
 	}
-	return func() { openGSI = plain }
 }
 
-type lossyGSI struct {
-	gsi
+// Lossy makes the manager of a device, which has not started, lose and repeat the datagrams that it
+// sends, with the probabilities given.
+func Lossy(t testing.TB, dev *verbs.Device, lose, repeat float64, seed uint64) {
+	l := &lossyAgent{lose: lose, repeat: repeat, rand: rand.New(rand.NewPCG(seed, 1))}
+	lossy.Store(dev.Driver(), func(g verbs.MADAgentDriver) verbs.MADAgentDriver {
+		l.MADAgentDriver = g
+		return l
+	})
+	t.Cleanup(func() {
+		lossy.Delete(dev.Driver())
+		if l.lost.Load() == 0 {
+			t.Error("no datagram was lost")
+		}
+	})
+}
+
+type lossyAgent struct {
+	verbs.MADAgentDriver
 	lose, repeat float64
+	lost         atomic.Int64
 	mu           sync.Mutex
 	rand         *rand.Rand
 }
 
-func (g *lossyGSI) Send(to verbs.AHAttr, mad []byte) error {
+func (g *lossyAgent) Send(to verbs.MADPath, mad []byte) error {
 	g.mu.Lock()
 	lose, repeat := g.rand.Float64() < g.lose, g.rand.Float64() < g.repeat
 	g.mu.Unlock()
 	if lose {
+		g.lost.Add(1)
 		return nil
 	}
 	if repeat {
-		g.gsi.Send(to, mad)
+		g.MADAgentDriver.Send(to, mad)
 	}
-	return g.gsi.Send(to, mad)
-}
-
-func (g *lossyGSI) Recv(ctx context.Context, mad []byte) (int, verbs.AHAttr, error) {
-	return g.gsi.Recv(ctx, mad)
+	return g.MADAgentDriver.Send(to, mad)
 }
 
 // PortsFrom makes ids that are bound to any port get p, and those after it in turn, until the
@@ -59,26 +74,32 @@ func PortsFrom(p uint16) (stop func()) {
 	return func() { anyPort = random }
 }
 
-// Managers returns how many devices have a manager.
-func Managers() int {
-	managers.Lock()
-	defer managers.Unlock()
-	return len(managers.of)
+// Managed reports whether a device has a manager that runs.
+func Managed(dev *verbs.Device) bool {
+	at := placeOf(dev)
+	at.Lock()
+	defer at.Unlock()
+	if at.m == nil {
+		return false
+	}
+	at.m.mu.Lock()
+	defer at.m.mu.Unlock()
+	return !at.m.stopped
 }
 
-// Idle says whether the managers have nothing left to do, and hold nothing for connections.
-func Idle() bool {
-	managers.Lock()
-	defer managers.Unlock()
-	for _, m := range managers.of {
-		m.mu.Lock()
-		busy := !m.stopped && (len(m.ids) > 0 || !m.proto.idle() || m.shared.pd != nil)
-		m.mu.Unlock()
-		if busy {
-			return false
-		}
+// Idle reports whether the manager of a device has nothing left to do, and holds nothing for
+// connections.
+func Idle(dev *verbs.Device) bool {
+	at := placeOf(dev)
+	at.Lock()
+	defer at.Unlock()
+	if at.m == nil {
+		return true
 	}
-	return true
+	m := at.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stopped || len(m.ids) == 0 && m.proto.idle() && m.shared.pd == nil
 }
 
 // SetRoom sets how many accepted connections may wait for their peers to confirm.
@@ -108,8 +129,11 @@ func (id *ID) Requests() (n int) {
 }
 
 // QueuedEvents returns how many events of a listener nobody has fetched.
-func (l *Listener) QueuedEvents() int {
-	l.events.mu.Lock()
-	defer l.events.mu.Unlock()
-	return len(l.events.queue)
+func (l *Listener) QueuedEvents() int { return l.events.Queued() }
+
+// Queued returns how many events nobody has fetched.
+func (c *EventChannel) Queued() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue)
 }

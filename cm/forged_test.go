@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -141,6 +141,7 @@ func TestImpostorOfService(t *testing.T) {
 // While 3,000 forged requests, of one address or of many, hold a listener's places, an honest peer
 // finds one: it is enough that it asks again.
 func TestForgedRequests(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	for name, addresses := range map[string]int{"one address": 1, "many addresses": 150} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +152,7 @@ func TestForgedRequests(t *testing.T) {
 			for range addresses {
 				from = append(from, newStranger(t, l.Addr().Addr(), 0))
 			}
-			received := func() uint64 { return counter(t, dev, "rcvd_pkts") }
+			received := func() uint64 { return loopback.Counter(t, dev, "rcvd_pkts") }
 			before := received()
 			for i := range n {
 				s := from[i%len(from)]
@@ -174,17 +175,6 @@ func TestForgedRequests(t *testing.T) {
 			}
 		})
 	}
-}
-
-func counter(t *testing.T, dev *verbs.Device, name string) uint64 {
-	t.Helper()
-	for _, c := range dev.Counters() {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	t.Fatalf("no counter %q", name)
-	return 0
 }
 
 // Requests that are withdrawn before a program looks at them take no memory until it does.

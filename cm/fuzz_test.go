@@ -8,22 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/ibcm"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// wireGSI is a general services interface whose peer is a test.
-type wireGSI struct {
+// wireAgent is an agent whose peer is a test.
+type wireAgent struct {
 	in   chan []byte
 	sent chan []byte
 	done chan struct{}
-	from verbs.AHAttr
+	from verbs.MADPath
 }
 
-func (g *wireGSI) Send(_ verbs.AHAttr, b []byte) error {
+func (g *wireAgent) Send(_ verbs.MADPath, b []byte) error {
 	select {
 	case g.sent <- append([]byte(nil), b...):
 	default:
@@ -31,21 +31,17 @@ func (g *wireGSI) Send(_ verbs.AHAttr, b []byte) error {
 	return nil
 }
 
-func (g *wireGSI) Refused(context.Context, verbs.AHAttr) error { return verbs.ErrNotSupported }
-
-func (g *wireGSI) Recv(_ context.Context, b []byte) (int, verbs.AHAttr, error) {
+func (g *wireAgent) Recv(_ context.Context, b []byte) (int, verbs.MADPath, error) {
 	select {
 	case m := <-g.in:
 		return copy(b, m), g.from, nil
 	case <-g.done:
-		return 0, verbs.AHAttr{}, verbs.ErrClosed
+		return 0, verbs.MADPath{}, verbs.ErrClosed
 	}
 }
 
-func (g *wireGSI) Claim(uint64, uint64) error { return nil }
-func (g *wireGSI) Release(uint64)             {}
-func (g *wireGSI) IDs() (base, mask uint32)   { return 0, 0 }
-func (g *wireGSI) Close() error               { close(g.done); return nil }
+func (g *wireAgent) Transactions() uint32 { return 1 }
+func (g *wireAgent) Close() error         { close(g.done); return nil }
 
 // request returns the REQ of an engine.
 func request(port uint16) []byte {
@@ -67,8 +63,8 @@ func FuzzRequest(f *testing.F) {
 		f.Skip(err)
 	}
 	defer dev.Close()
-	plain := openGSI
-	defer func() { openGSI = plain }()
+	plain := openMAD
+	defer func() { openMAD = plain }()
 	f.Add([]byte{})
 	f.Add([]byte{0, 24 + 48 + 2, 0xff})                                // path MTU
 	f.Add([]byte{0, 24 + 52 + 4, 0xff, 0, 24 + 52 + 5, 0x12})          // the caller's GID
@@ -78,9 +74,9 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte{1, 17, 0x14, 1, 24, 9})                               // an RTU out of nowhere
 	f.Add([]byte{0, 24 + 52 + 43, 0, 0, 24 + 35, 0xff, 0, 24 + 39, 0}) // timeout, depths
 	f.Fuzz(func(t *testing.T, changes []byte) {
-		g := &wireGSI{in: make(chan []byte), sent: make(chan []byte, 16), done: make(chan struct{}),
-			from: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("127.0.0.1"))}}
-		openGSI = func(*verbs.Device) (gsi, error) { return g, nil }
+		g := &wireAgent{in: make(chan []byte), sent: make(chan []byte, 16), done: make(chan struct{}),
+			from: verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("127.0.0.1"))}}}
+		openMAD = func(verbs.MADDriver) (verbs.MADAgentDriver, error) { return g, nil }
 		l, err := Listen(dev, ":7471", WithRecvSize(64), WithDepth(1, 1))
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/ramjet-rdma/ramjet/internal/ibcm"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -19,23 +19,24 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 		p.requested(e)
 		return
 	}
-	id := p.conns[e.ID]
-	if id == nil {
+	c := p.conns[e.ID]
+	if c == nil {
 		return
 	}
+	id := c.id
 	if e.Kind.Final() {
-		p.forget(id)
+		c.forget()
 	}
 	switch e.Kind {
 	case ibcm.EventReply:
-		p.replied(id, e.REP)
+		c.replied(e.REP)
 	case ibcm.EventEstablished:
 		if id.state == accepting {
 			id.state = established
-			id.tell(&Event{Type: Established, ID: id, Conn: id.ib.seen(e.Private)})
+			id.tell(&Event{Type: Established, ID: id, Conn: c.connParam(e.Private)})
 		}
 	case ibcm.EventRejected:
-		p.rejected(id, e.REJ)
+		id.rejected(e.REJ)
 	case ibcm.EventUnreachable:
 		what := "does not answer the " + e.Message.String()
 		if e.Message == 0 {
@@ -49,20 +50,19 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 	case ibcm.EventTimeWaitExit:
 		id.tell(&Event{Type: TimewaitExit, ID: id})
 	case ibcm.EventService:
-		p.served(id, e.SIDRREP)
+		id.served(e.SIDRREP)
 	}
 }
 
-// requested makes the id of a connection or service that a peer asks for.
+// requested creates the id of a connection or service that a peer requests.
 func (p *ibProtocol) requested(e *ibcm.Event) {
 	listener := p.listeners[e.Listener]
 	if listener == nil {
 		p.engine.Release(p.now(), e.ID)
 		return
 	}
-	id := &ID{ps: listener.ps, sink: listener.sink, state: requested, tos: listener.tos, ackTimeout: listener.ackTimeout,
-		qpType: listener.qpType, ib: &ibConn{comm: e.ID, rqPSN: randomPSN(), to: e.From}}
-	c := id.ib
+	id := listener.request()
+	c := &ibConn{ibProtocol: p, id: id, comm: e.ID, rqPSN: randomPSN(), to: e.From}
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
 	why := mad.Reason(0)
 	var private []byte
@@ -73,9 +73,9 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		r := e.REQ
 		private = r.Private[:]
 		path := &r.Primary
-		c.to = verbs.AHAttr{DGID: e.From.DGID, TrafficClass: path.TrafficClass, FlowLabel: path.FlowLabel, SL: path.SL}
+		c.to.TrafficClass, c.to.FlowLabel, c.to.SL = path.TrafficClass, path.FlowLabel, path.SL
 		if path.AckTimeout == 0 {
-			path.AckTimeout = DefaultAckTimeout // without one a peer that dies is never noticed
+			path.AckTimeout = DefaultAckTimeout // without one a peer that dies would never be noticed
 		}
 		if id.tos != 0 {
 			c.to.TrafficClass = id.tos
@@ -84,34 +84,33 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		c.ackTime, c.retries, c.rnr = min(uint8(path.AckTimeout), MaxPeerAckTimeout), r.RetryCount, r.RNRRetryCount
 		c.responder = depth(r.InitiatorDepth, p.device.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(r.ResponderResources, p.device.MaxQPInitRdAtom, Unlimited)
-		event.Conn = c.seen(private[mad.IPAddressLen:])
+		event.Conn = c.connParam(private[mad.IPAddressLen:])
 		event.Conn.FlowControl, event.Conn.SRQ, event.Conn.QPNum = r.FlowControl, r.SRQ, r.LocalQPN
 		why = p.unacceptable(listener, &e.From, r)
 	}
 	var header mad.IPAddress
 	header.Decode(private)
-	id.m = p.m
 	if why == 0 {
 		why = impostor(&header, &e.From)
 	}
 	if why != 0 {
-		p.refuse(id, why, nil)
+		c.refuse(why, nil)
 		return
 	}
 	id.local = netip.AddrPortFrom(listener.local.Addr(), e.Listener.Port())
 	id.peer = header.SrcAddr()
-	p.m.add(id)
+	p.m.add(id, c)
 	c.live = true
-	p.conns[c.comm] = id
+	p.conns[c.comm] = c
 	if !listener.tell(event) {
-		id.close() // nobody will
+		id.close() // nobody else will
 	}
 }
 
-// impostor says whether the address in front of a request's private data (annex A11.2.3) is not
-// the one that the datagram came from; 0: it is. Over IP the GID of a port is its address, so
-// that whoever could name another would be taken for it, and answered there. Zones of IPv6
-// link-local addresses are not in any of them.
+// impostor reports whether the address in a request's private data (annex A11.2.3) differs from the
+// datagram's source, by the reason to reject it with; 0 means that it does not. Over IP the GID of
+// a port is its address. A peer that could name another one would be taken for it, and the answer
+// would go there. Neither address has a zone, even if it is IPv6 link-local.
 func impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
 	switch {
 	case !h.Valid():
@@ -122,8 +121,9 @@ func impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
 	return 0
 }
 
-// unacceptable says what of a request this side cannot do; 0: nothing. The GID where the
-// connection is to end is that where the request came from: a connection is with who asks for it.
+// unacceptable returns the reason why this side cannot accept a request, or 0. The GID at which the
+// connection is to end must be the request's source: a connection is with the peer that requests
+// it.
 func (p *ibProtocol) unacceptable(listener *ID, from *verbs.AHAttr, r *mad.REQ) mad.Reason {
 	peer := r.Primary.LocalGID.Addr()
 	switch mtu := verbs.MTU(r.PathMTU); {
@@ -131,14 +131,15 @@ func (p *ibProtocol) unacceptable(listener *ID, from *verbs.AHAttr, r *mad.REQ) 
 		return mad.RejInvalidTransportType
 	case r.Primary.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != listener.local.Addr().Is4():
 		return mad.RejPrimaryGID
-	case !mtu.Valid() || mtu > p.mtu:
+	case !mtu.Valid() || mtu > p.mtu():
 		return mad.RejInvalidPathMTU
 	}
 	return 0
 }
 
-// serves reports whether the listener's queue pairs are of the type that a request needs: XRC only
-// if its program has said so, as an initiator reaches nothing but a target.
+// serves reports whether the listener's queue pairs have the type that a request needs. XRC is
+// served only if the listener's program asked for it, because an initiator reaches nothing but a
+// target.
 func (id *ID) serves(r *mad.REQ) bool {
 	switch {
 	case r.XRC():
@@ -151,22 +152,22 @@ func (id *ID) serves(r *mad.REQ) bool {
 	return false
 }
 
-// seen is what the peer said, seen from this side.
-func (c *ibConn) seen(private []byte) ConnParam {
+// connParam returns the peer's parameters, as seen from this side.
+func (c *ibConn) connParam(private []byte) ConnParam {
 	return ConnParam{PrivateData: private, ResponderResources: c.responder, InitiatorDepth: c.initiator, RetryCount: c.retries,
 		RNRRetryCount: c.rnr, QPNum: c.qpn}
 }
 
-// replied goes on with a connection that the peer has accepted.
-func (p *ibProtocol) replied(id *ID, r *mad.REP) {
-	p.answered(id)
-	c := id.ib
+// replied continues a connection that the peer has accepted.
+func (c *ibConn) replied(r *mad.REP) {
+	c.answered()
+	id := c.id
 	c.qpn, c.sqPSN, c.rnr = r.LocalQPN, r.StartingPSN, r.RNRRetryCount
 	if id.qpType == verbs.XRCIni {
 		c.qpn = verbs.QPN(r.LocalEECN) // annex A14
 	}
 	c.responder, c.initiator = min(c.responder, r.InitiatorDepth), min(c.initiator, r.ResponderResources)
-	event := &Event{Type: ConnectResponse, ID: id, Conn: c.seen(r.Private[:])}
+	event := &Event{Type: ConnectResponse, ID: id, Conn: c.connParam(r.Private[:])}
 	event.Conn.FlowControl, event.Conn.SRQ = r.FlowControl, r.SRQ
 	if id.qp == nil {
 		id.state = replied
@@ -175,11 +176,11 @@ func (p *ibProtocol) replied(id *ID, r *mad.REP) {
 	}
 	err := id.raise(id.qp, verbs.RTR, verbs.RTS)
 	if err == nil {
-		err = p.ready(id)
+		err = c.ready()
 	}
 	if err != nil {
-		p.refuse(id, mad.RejConsumer, nil)
-		p.forget(id)
+		c.refuse(mad.RejConsumer, nil)
+		c.forget()
 		id.end(failed, &Event{Type: ConnectError, Err: fmt.Errorf("cm: connecting %v to %v: %w", id.local, id.peer, err)})
 		return
 	}
@@ -188,8 +189,8 @@ func (p *ibProtocol) replied(id *ID, r *mad.REP) {
 	id.tell(event)
 }
 
-// rejected ends an attempt, or a connection that the peer does not know.
-func (p *ibProtocol) rejected(id *ID, r *mad.REJ) {
+// rejected ends an attempt, or a connection that the peer does not have.
+func (id *ID) rejected(r *mad.REJ) {
 	if id.state >= established {
 		if id.state != disconnected {
 			id.end(disconnected, &Event{Type: Disconnected})
@@ -203,9 +204,9 @@ func (p *ibProtocol) rejected(id *ID, r *mad.REJ) {
 		Err: &RejectError{Address: id.peer.String(), Reason: r.Reason, PrivateData: r.Private[:]}})
 }
 
-// served tells of the answer of a datagram service. Where it is no, that is an Unreachable,
-// as librdmacm has it.
-func (p *ibProtocol) served(id *ID, r *mad.SIDRREP) {
+// served handles the response of a datagram service. A rejection is an Unreachable, as in
+// librdmacm.
+func (id *ID) served(r *mad.SIDRREP) {
 	if r.Status == mad.SIDRValid {
 		id.state = established
 		id.tell(&Event{Type: Established, ID: id, UD: UDParam{PrivateData: r.Private[:], QPN: r.QPN, QKey: r.QKey,

@@ -3,19 +3,21 @@
 package cm
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// ID is one end of a connection to be, a listener, or a datagram service (rdma_cm_id). Its
-// calls start something and return; what becomes of it arrives as events. All of them may
-// be made from several goroutines.
+// ID is one end of a connection, a listener, or a datagram service (rdma_cm_id). Its calls start an
+// operation and return. The outcome arrives as an event. All of them may be called from several
+// goroutines.
 type ID struct {
+	dev   *verbs.Device // an open id keeps its device from being freed; the manager does not
 	m     *manager
 	ps    PortSpace
-	calls sync.Mutex // held during those calls that may have to wait for other processes
+	calls sync.Mutex // held during calls that may have to wait for other processes
 
 	// The manager's lock covers the rest.
 	sink        sink
@@ -26,61 +28,66 @@ type ID struct {
 	reuse       bool
 	tos         uint8
 	ackTimeout  uint8        // 0: not set
-	qp          *verbs.QP    // made by CreateQP
+	qp          *verbs.QP    // created by CreateQP
 	srq         bool         // it has a shared receive queue
 	qpType      verbs.QPType // of the queue pairs to connect; 0: not set
-	groups      []netip.Addr
-	ib          *ibConn
-	stream      verbs.Stream // where connections are streams
-	again       another
+	groups      []*membership
+	ep          endpoint // the protocol's part
+	again       askAgain
+
+	queries    context.Context // the context of pending queries; nil: there was none
+	endQueries context.CancelFunc
 }
 
-// sink is where events go. put does not block; false: they vanished.
+// sink receives events. put does not block. It returns false if it drops them.
 type sink interface {
 	put(events ...*Event) bool
 	take(match func(*Event) bool) []*Event
 }
 
-// state is how far an id has come.
+// state is the progress of an id.
 type state uint8
 
 const (
 	idle state = iota
 	bound
+	addrQuery // ResolveAddr waits for an answer
 	addrResolved
+	routeQuery // ResolveRoute waits for an answer
 	routeResolved
 	listening
 	connecting    // Connect was called
-	replied       // the peer accepted, the program brings its queue pair to RTS
-	requested     // a peer asks
+	replied       // the peer accepted; the program brings its queue pair to RTS
+	requested     // a peer requests a connection
 	accepting     // Accept was called
 	established   // the connection stands, or a datagram service was found or offered
 	disconnecting // Disconnect was called
 	disconnected  //
-	failed        // the connection was not made
+	failed        // the attempt failed
 	removed       // the device is gone
 	closed
 )
 
 func (s state) String() string {
-	return [...]string{"not bound", "bound", "resolved to an address", "resolved to a route", "listening", "connecting",
+	return [...]string{"not bound", "bound", "being resolved to an address", "resolved to an address", "being resolved to a route", "resolved to a route", "listening", "connecting",
 		"answered by the peer", "asked by a peer", "accepting", "connected", "disconnecting", "disconnected", "failed",
 		"removed with its device", "closed"}[s]
 }
 
-// Acknowledgement timeouts (IBTA 12.7.34), 4.096 µs × 2^t: how long a queue pair waits before it
-// sends again. After some eight of them without an answer it fails.
+// Acknowledgement timeouts, 4.096 µs × 2^t (IBTA 12.7.34): how long a queue pair waits before it
+// retransmits. After about eight of them without an answer it fails.
 const (
-	// DefaultAckTimeout is what both sides have unless SetAckTimeout changes it: 0.27 s.
+	// DefaultAckTimeout holds for both sides unless SetAckTimeout changes it: 0.27 s.
 	DefaultAckTimeout = 16
-	// MaxPeerAckTimeout is the longest that a peer who asks for a connection can give our queue
-	// pair: 8.6 s. It names the timeout of both sides; with the longest that the message has, a
-	// queue pair would notice after most of a day that its peer is gone.
+	// MaxPeerAckTimeout limits the timeout that a request can give our queue pair: 8.6 s. A request
+	// names the timeout of both sides. With the largest that the message can carry, a queue pair
+	// would take most of a day to notice that its peer is gone.
 	MaxPeerAckTimeout = 21
 )
 
-// NewID makes an id of a device whose events go to ch (rdma_create_id). ErrNotSupported if
-// the device has no connection manager, ErrBusy if another part of this process uses it.
+// NewID creates an id of a device whose events go to ch (rdma_create_id). It returns
+// ErrNotSupported if the device has no connection manager, ErrBusy if another part of this process
+// uses it.
 func NewID(ch *EventChannel, dev *verbs.Device, ps PortSpace) (*ID, error) {
 	return newID(ch, dev, ps)
 }
@@ -89,35 +96,40 @@ func newID(s sink, dev *verbs.Device, ps PortSpace) (*ID, error) {
 	if ps.String() == "unknown" {
 		return nil, opErr("create_id", verbs.ErrInvalid, "port space %#x: TCP, UDP, IB or IPoIB", uint16(ps))
 	}
-	id := &ID{ps: ps, sink: s}
-	if err := enter(id, dev); err != nil {
+	id := &ID{dev: dev, ps: ps, sink: s}
+	if err := enter(id); err != nil {
 		return nil, err
 	}
 	return id, nil
 }
 
-// Device returns the device of the id.
-func (id *ID) Device() *verbs.Device { return id.m.dev }
+// request returns a new id for a request to the listener id. It inherits the listener's options.
+func (id *ID) request() *ID {
+	return &ID{dev: id.dev, m: id.m, ps: id.ps, sink: id.sink, state: requested, tos: id.tos, ackTimeout: id.ackTimeout, qpType: id.qpType}
+}
 
-// PortSpace returns what the id was made for.
+// Device returns the device of the id.
+func (id *ID) Device() *verbs.Device { return id.dev }
+
+// PortSpace returns the port space that the id was created for.
 func (id *ID) PortSpace() PortSpace { return id.ps }
 
-// LocalAddr returns the id's own address and port, not valid: it has none yet.
+// LocalAddr returns the id's own address and port. It is not valid while there is none.
 func (id *ID) LocalAddr() netip.AddrPort {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	return id.local
 }
 
-// PeerAddr returns the other side's address and port, not valid: there is none.
+// PeerAddr returns the other side's address and port. It is not valid while there is none.
 func (id *ID) PeerAddr() netip.AddrPort {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	return id.peer
 }
 
-// in takes the manager's lock and makes sure that the id is in one of the states. After an
-// error the lock is not held.
+// in takes the manager's lock and checks that the id is in one of the states. After an error the
+// lock is not held.
 func (id *ID) in(op string, states ...state) error {
 	id.m.mu.Lock()
 	for _, s := range states {
@@ -142,7 +154,7 @@ func (id *ID) wrongState(op string) error {
 	return opErr(op, verbs.ErrState, "the id is %v%s", id.state, id.where())
 }
 
-// where names the addresses for errors.
+// where returns the addresses for error texts.
 func (id *ID) where() string {
 	switch {
 	case id.peer.IsValid():
@@ -153,21 +165,21 @@ func (id *ID) where() string {
 	return ""
 }
 
-// asks says whether a peer still waits for an answer.
+// asks reports whether a peer's request is still unanswered.
 func (id *ID) asks() bool {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	return id.state == requested
 }
 
-// datagrams says whether the id is about datagram services.
+// datagrams reports whether the port space is one of datagram services.
 func (ps PortSpace) datagrams() bool { return ps == UDP || ps == IPoIB }
 
-// tell hands an event to whoever watches the id.
+// tell delivers an event.
 func (id *ID) tell(e *Event) bool { return id.sink.put(e) }
 
-// end tells of the end of what the id was doing. Of a request that nobody has seen nobody needs to
-// hear; it would take memory for as long as nobody looks.
+// end reports the end of what the id was doing. A request that nobody has fetched vanishes without
+// an event, which would take memory for as long as nobody looks.
 func (id *ID) end(s state, e *Event) {
 	if id.state == requested && len(id.sink.take(func(e *Event) bool { return e.ID == id })) > 0 {
 		id.close()
@@ -179,8 +191,8 @@ func (id *ID) end(s state, e *Event) {
 	id.tell(e)
 }
 
-// Migrate moves the id and its events that nobody has fetched to another channel
-// (rdma_migrate_id). It waits for nobody.
+// Migrate moves the id and its unfetched events to another channel (rdma_migrate_id). It does not
+// wait.
 func (id *ID) Migrate(ch *EventChannel) error { return id.migrate(ch) }
 
 func (id *ID) migrate(to sink) error {
@@ -196,19 +208,19 @@ func (id *ID) migrate(to sink) error {
 	id.sink = to
 	to.put(from.take(func(e *Event) bool {
 		if e.Listener == id {
-			e.ID.sink = to // what follows goes where the request is
+			e.ID.sink = to // later events go where the request is
 		}
 		return e.ID.m == id.m && e.ID.sink == to
 	})...)
 	return nil
 }
 
-// Close ends whatever the id does: a listener stops, with what waits to be accepted; a
-// connection is disconnected without waiting for the peer; a request is rejected. Its queue
-// pair is closed (rdma_destroy_id, rdma_destroy_qp). Closing twice is harmless.
+// Close ends the id (rdma_destroy_id). A listener stops and rejects pending requests. A connection
+// is disconnected without waiting for the peer. A request is rejected. The id's queue pair is
+// destroyed (rdma_destroy_qp). Closing twice is harmless.
 //
-// The device's manager sees to it that the peer learns of the end, also after the last id
-// has been closed; closing the device ends that.
+// The device's manager makes sure that the peer learns of the end, even after the last id was
+// closed. Closing the device ends that.
 func (id *ID) Close() error {
 	id.calls.Lock()
 	defer id.calls.Unlock()
@@ -224,25 +236,28 @@ func (id *ID) close() error {
 	}
 	dead := id.state == removed
 	if id.state == listening {
-		id.m.proto.unlisten(id)
+		id.ep.unlisten()
 	}
 	if !dead {
-		id.m.proto.release(id)
+		id.ep.release()
 	}
 	for _, e := range id.sink.take(func(e *Event) bool { return e.ID == id || e.Listener == id }) {
 		if e.ID != id {
-			e.ID.close() // a request that nobody has seen
+			e.ID.close() // a request that nobody has fetched
 		}
 	}
 	id.m.leave(id)
 	id.state = closed
 	delete(id.m.ids, id)
+	if id.endQueries != nil {
+		id.endQueries()
+	}
+	for _, g := range id.groups {
+		id.leaveGroup(g)
+	}
+	id.groups = nil
 	if id.qp == nil {
 		return nil
 	}
-	for _, g := range id.groups {
-		id.qp.DetachMulticast(groupID(g), 0)
-	}
-	id.groups = nil
 	return id.qp.Close()
 }

@@ -404,6 +404,7 @@ func TestResolveRefusals(t *testing.T) {
 }
 
 func TestMigrate(t *testing.T) {
+	t.Parallel()
 	client, server := sides(t, cm.TCP)
 	client.addQP(client.id)
 	ok(t, client.id.Connect(nil))
@@ -413,6 +414,7 @@ func TestMigrate(t *testing.T) {
 	server.addQP(in)
 	ok(t, in.Accept(nil))
 	client.event(cm.Established)
+	eventually(t, func() bool { return server.ch.Queued() == 1 }, "established") // the DREQ could come before the RTU
 	ok(t, client.id.Disconnect())
 	client.event(cm.Disconnected)
 
@@ -487,6 +489,7 @@ func TestDeviceRemoval(t *testing.T) {
 
 // Either side closes at each station; the other learns of it, and nothing is left.
 func TestCloseAnywhere(t *testing.T) {
+	t.Parallel()
 	for station, name := range []string{"asked", "queue pair", "accepted", "established", "disconnecting"} {
 		for _, who := range []string{"client", "server"} {
 			t.Run(name+"/"+who, func(t *testing.T) {
@@ -524,7 +527,7 @@ func TestCloseAnywhere(t *testing.T) {
 				ok(t, in.Close())
 				ok(t, client.id.Close())
 				ok(t, server.id.Close())
-				eventually(t, cm.Idle, "nothing is left")
+				eventually(t, func() bool { return cm.Idle(client.id.Device()) && cm.Idle(server.id.Device()) }, "nothing is left")
 			})
 		}
 	}

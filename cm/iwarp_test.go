@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/localca"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/app/localca"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -54,6 +54,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestSCTP(t *testing.T) {
+	t.Parallel()
 	overIWARP(t, func(t *testing.T) *verbs.Device {
 		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, &iwarp.Options{SCTP: true}) })
 		return dev

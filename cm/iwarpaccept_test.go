@@ -4,6 +4,7 @@ package cm_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -100,6 +101,7 @@ func TestIWARPAcceptUnusable(t *testing.T) {
 // TestIWARPReservedFlag has a peer of revision 1 set a flag that means something since revision 2 only:
 // it does not count (RFC 5044 section 7.1), and the peer may READ.
 func TestIWARPReservedFlag(t *testing.T) {
+	t.Parallel()
 	ctx := bounded(t)
 	l, _ := listenAsked(t, ctx, (&wire.Frame{Kind: wire.Request, Revision: 1, Flags: wire.FlagEnhanced}).Append(nil))
 	c, err := l.Accept(ctx)
@@ -109,5 +111,30 @@ func TestIWARPReservedFlag(t *testing.T) {
 	defer c.Close()
 	if p := c.Param(); p.ResponderResources == 0 {
 		t.Errorf("no READs are answered: %+v", p)
+	}
+}
+
+// TestIWARPWithdrawnRequests has peers ask and go away at once: nothing is left of that in the program's queue.
+// Who has fetched the request hears that it is none any more.
+func TestIWARPWithdrawnRequests(t *testing.T) {
+	ctx := bounded(t)
+	frame := enhanced(wire.Enhanced{PeerToPeer: true, RTRWrite: true})
+	l, conn := listenAsked(t, ctx, frame)
+	for range 100 {
+		eventually(t, func() bool { return l.QueuedEvents() == 1 }, "the request arrives")
+		conn.Close()
+		eventually(t, func() bool { return l.QueuedEvents() == 0 && l.ID().Requests() == 0 }, "nothing is left of it")
+		next, err := net.Dial("tcp", l.Addr().String())
+		ok(t, err)
+		conn = next.(*net.TCPConn)
+		_, err = conn.Write(frame)
+		ok(t, err)
+	}
+	r, err := l.Next(ctx)
+	ok(t, err)
+	conn.Close()
+	eventually(t, func() bool { return l.ID().Requests() == 0 }, "it is heard of")
+	if _, err := r.Accept(ctx); !errors.Is(err, cm.ErrDisconnected) {
+		t.Errorf("accepting what was withdrawn: %v", err)
 	}
 }

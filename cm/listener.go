@@ -11,21 +11,21 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Listener takes connections.
+// Listener accepts connections.
 type Listener struct {
 	id     *ID
 	events *EventChannel
 	opts   *options
 
 	mu      sync.Mutex
-	room    int           // for pending ones
-	pending map[*ID]*Conn // accepted, and not established yet
-	waiting []*Event      // requests while there is no room
+	room    int           // for pending connections
+	pending map[*ID]*Conn // accepted, and not yet established
+	waiting []*Event      // requests that wait for room
 }
 
-// Listen takes connections at "host:port". The host is the device's address or empty; port
-// 0 stands for any that is free, see [Listener.Addr]. ErrNoAddr if the address is not the
-// device's, ErrAddrInUse if somebody listens there.
+// Listen listens at "host:port". The host is the device's address or empty. Port 0 stands for any
+// free port, see [Listener.Addr]. The error is ErrNoAddr if the address is not the device's,
+// ErrAddrInUse if somebody listens there.
 func Listen(dev *verbs.Device, address string, opts ...Option) (*Listener, error) {
 	at, err := Resolve(context.Background(), dev, address)
 	if err != nil {
@@ -42,8 +42,8 @@ func Listen(dev *verbs.Device, address string, opts ...Option) (*Listener, error
 	return ListenID(id, opts...)
 }
 
-// ListenID is Listen with an id that the program has made and bound. It is the listener's
-// from then on, and closed if there is none.
+// ListenID is Listen with an id that the program has created and bound. The listener owns the id
+// from then on. If ListenID fails the id is closed.
 func ListenID(id *ID, opts ...Option) (*Listener, error) {
 	l := &Listener{id: id, events: NewEventChannel(), opts: newOptions(opts), pending: map[*ID]*Conn{}}
 	l.room = max(l.opts.backlog, minPending)
@@ -64,8 +64,8 @@ func ListenID(id *ID, opts ...Option) (*Listener, error) {
 	return l, nil
 }
 
-// minPending is how many accepted connections may wait for the peer to confirm with the smallest
-// backlog.
+// minPending is the minimum number of accepted connections that may wait for the peer's
+// confirmation, however small the backlog.
 const minPending = 128
 
 // Addr returns the address and port that peers dial.
@@ -74,17 +74,16 @@ func (l *Listener) Addr() netip.AddrPort { return l.id.LocalAddr() }
 // ID returns the listening id.
 func (l *Listener) ID() *ID { return l.id }
 
-// Accept waits for a connection and takes it, with the listener's options. What fails for
-// reasons of a single peer, such as that it went away meanwhile, is not returned: Accept
-// waits for the next. Several connections may be on their way at once. ErrClosed after
-// Close.
+// Accept waits for a connection and accepts it, with the listener's options. Errors of a single
+// peer, such as one that has gone meanwhile, are not returned: Accept waits for the next. Several
+// connections may be pending at once. After Close the error is ErrClosed.
 //
 // A program uses either Accept or Next on a listener.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	defer l.pass()
 	for {
-		for e := l.turn(); e != nil; e = l.turn() {
-			if err := l.answer(&Conn{id: e.ID, asked: e.Conn}); err != nil {
+		for e := l.nextRequest(); e != nil; e = l.nextRequest() {
+			if err := l.answer(&Conn{id: e.ID, peerParam: e.Conn}); err != nil {
 				return nil, err
 			}
 		}
@@ -110,9 +109,9 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// turn takes a request that is to be answered; nil: there is none, or too many peers have
+// nextRequest takes a request that is to be answered; nil: there is none, or too many peers have
 // not confirmed yet. The manager counts those that wait.
-func (l *Listener) turn() *Event {
+func (l *Listener) nextRequest() *Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) == 0 || len(l.pending) >= l.room {
@@ -123,7 +122,7 @@ func (l *Listener) turn() *Event {
 	return e
 }
 
-// pass leaves the requests that wait to others in Accept: nothing else may wake them, and this
+// pass leaves waiting requests to other goroutines in Accept: nothing else may wake them, and this
 // one may not come back.
 func (l *Listener) pass() {
 	l.mu.Lock()
@@ -138,7 +137,7 @@ func (l *Listener) pass() {
 	}
 }
 
-// answer accepts a request; what comes of it is an event. The error is one of this side's.
+// answer accepts a request. The outcome is an event. The error is one of this side's.
 func (l *Listener) answer(c *Conn) error {
 	p, err := c.prepare(l.opts)
 	if err == nil {
@@ -149,7 +148,7 @@ func (l *Listener) answer(c *Conn) error {
 			return nil
 		}
 		if l.take(c.id) == nil {
-			return nil // whoever has it closes it: the peer gave up
+			return nil // its owner closes it: the peer gave up
 		}
 	}
 	if !c.id.asks() {
@@ -159,7 +158,7 @@ func (l *Listener) answer(c *Conn) error {
 	return err
 }
 
-// next returns the listener's next event but for those that end it.
+// next returns the listener's next event that does not end it.
 func (l *Listener) next(ctx context.Context) (*Event, error) {
 	e, err := l.events.Get(ctx)
 	if err == nil && e.ID == l.id {
@@ -168,7 +167,7 @@ func (l *Listener) next(ctx context.Context) (*Event, error) {
 	return e, err
 }
 
-// take removes a connection from those that are on their way.
+// take removes a pending connection.
 func (l *Listener) take(id *ID) *Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +176,7 @@ func (l *Listener) take(id *ID) *Conn {
 	return c
 }
 
-// Next waits for a request that the program wants to look at before it accepts or rejects.
+// Next waits for a request that the program wants to inspect before it accepts or rejects it.
 func (l *Listener) Next(ctx context.Context) (*Request, error) {
 	for {
 		e, err := l.next(ctx)
@@ -188,15 +187,15 @@ func (l *Listener) Next(ctx context.Context) (*Request, error) {
 			e.ID.Close()
 			continue
 		}
-		r := &Request{conn: &Conn{id: e.ID, asked: e.Conn}, events: NewEventChannel(), opts: l.opts}
+		r := &Request{conn: &Conn{id: e.ID, peerParam: e.Conn}, events: NewEventChannel(), opts: l.opts}
 		if r.conn.id.Migrate(r.events) == nil {
 			return r, nil
 		}
 	}
 }
 
-// Close stops listening. Connections that Accept or Request.Accept has returned stay; those
-// that wait are rejected.
+// Close stops listening. Connections that Accept or Request.Accept has returned stay; waiting
+// requests are rejected.
 func (l *Listener) Close() error {
 	err := l.id.Close()
 	l.mu.Lock()
@@ -213,24 +212,24 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// Request is a connection that a peer wants. Exactly one of Accept and Reject ends it.
+// Request is a peer's connection request. Exactly one of Accept and Reject ends it.
 type Request struct {
 	conn   *Conn
 	events *EventChannel
 	opts   *options
 }
 
-// ID returns the id of the connection to be.
+// ID returns the id of the requested connection.
 func (r *Request) ID() *ID { return r.conn.id }
 
-// Param returns what the peer said, its private data among it.
-func (r *Request) Param() ConnParam { return r.conn.asked }
+// Param returns the peer's parameters, including its private data.
+func (r *Request) Param() ConnParam { return r.conn.peerParam }
 
-// PeerAddr returns who asks.
+// PeerAddr returns the peer's address.
 func (r *Request) PeerAddr() netip.AddrPort { return r.conn.id.PeerAddr() }
 
-// Accept takes the connection, with the listener's options and further ones, and waits
-// until it stands. If ctx ends before, the connection is given up.
+// Accept accepts the connection, with the listener's options and further ones, and waits until it
+// is established. If ctx ends first, the connection is given up.
 func (r *Request) Accept(ctx context.Context, opts ...Option) (*Conn, error) {
 	c := r.conn
 	p, err := c.prepare(r.opts.with(opts))
@@ -251,8 +250,8 @@ func (r *Request) Accept(ctx context.Context, opts ...Option) (*Conn, error) {
 	return c, nil
 }
 
-// Reject turns it down; at most MaxRejectData bytes tell why. With more it returns
-// ErrInvalid, and the peer learns nothing but the no.
+// Reject rejects the request, with up to MaxRejectData bytes of private data. With more it returns
+// ErrInvalid, and the peer gets a rejection without data.
 func (r *Request) Reject(privateData []byte) error {
 	err := r.conn.id.Reject(privateData)
 	return errors.Join(err, r.conn.id.Close())

@@ -12,9 +12,10 @@ import (
 
 // Connections come up and go down, whatever datagrams the managers lose or repeat.
 func TestLossyDatagrams(t *testing.T) {
-	stop := cm.Lossy(0.05, 0.05, 7)
-	defer stop()
+	t.Parallel()
 	a, b := open(t), open(t)
+	cm.Lossy(t, a, 0.05, 0.05, 7)
+	cm.Lossy(t, b, 0.05, 0.05, 8)
 	l := listen(t, b)
 	ctx := within(t)
 	const workers, each = 10, 5

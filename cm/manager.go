@@ -10,60 +10,72 @@ import (
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// manager is what all ids of a device share.
+// manager is shared by all ids of a device.
 //
 // One lock covers it, its protocol and all of its ids. It is taken before those of event
 // channels, and before the device's own.
+//
+// The device keeps its manager alive, and not the other way around. A device whose ids are closed
+// is freed when the program drops it, though its manager still waits for datagrams.
 type manager struct {
-	dev   *verbs.Device
-	addrs []netip.Addr // the device's, the first one stands for those that are not specified
+	drv   verbs.Driver
+	name  string       // the device's
+	addrs []netip.Addr // the device's; the first stands for unspecified ones
 
 	mu      sync.Mutex
 	proto   protocol
 	ids     map[*ID]struct{}
 	ports   map[portKey]*port
 	shared  shared
-	stopped bool // all that is left is that ids can be closed
+	stopped bool // ids can only be closed
 }
 
-// managers has the manager of each device that has had ids.
-var managers = struct {
+// place is where a device keeps its manager.
+type place struct {
 	sync.Mutex
-	of map[*verbs.Device]*manager
-}{of: map[*verbs.Device]*manager{}}
+	m *manager
+}
 
-// enter makes id one of its device's manager, which starts with the first and ends with
-// the device.
-func enter(id *ID, dev *verbs.Device) error {
-	managers.Lock()
-	defer managers.Unlock()
-	if m := managers.of[dev]; m != nil {
+// placeKey is the key of a device's place; see verbs.Device.Local.
+type placeKey struct{}
+
+// placeOf returns the place of a device.
+func placeOf(dev *verbs.Device) *place {
+	return dev.Local(placeKey{}, func() any { return new(place) }).(*place)
+}
+
+// enter adds id to its device's manager, which starts with the first id and ends with the device.
+func enter(id *ID) error {
+	at := placeOf(id.dev)
+	at.Lock()
+	defer at.Unlock()
+	if m := at.m; m != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if !m.stopped {
-			m.add(id)
+			m.add(id, m.proto.newEndpoint(id))
 			return nil
 		}
 	}
-	m, err := newManager(dev)
+	m, err := newManager(id.dev)
 	if err != nil {
-		return fmt.Errorf("cm: %s: %w", dev.Name(), err)
+		return fmt.Errorf("cm: %s: %w", id.dev.Name(), err)
 	}
-	managers.of[dev] = m
-	m.add(id)
+	at.m = m
+	m.add(id, m.proto.newEndpoint(id))
 	m.proto.run()
 	return nil
 }
 
-// openGSI is replaced by tests that lose datagrams.
-var openGSI = func(dev *verbs.Device) (gsi, error) {
-	g, err := dev.OpenGSI()
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
+// openMAD is replaced by tests that lose datagrams. It opens the driver's agent, because a
+// *verbs.MADAgent keeps its device from being freed. The agent also gets datagrams of other
+// versions of the class, to refuse them.
+var openMAD = func(d verbs.MADDriver) (verbs.MADAgentDriver, error) {
+	return d.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 }
 
 func newManager(dev *verbs.Device) (*manager, error) {
@@ -71,34 +83,52 @@ func newManager(dev *verbs.Device) (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &manager{dev: dev, ids: map[*ID]struct{}{}, ports: map[portKey]*port{}}
+	m := &manager{drv: dev.Driver(), name: dev.Name(), ids: map[*ID]struct{}{}, ports: map[portKey]*port{}}
 	for _, g := range gids {
 		m.addrs = append(m.addrs, g.GID.Addr())
 	}
 	if len(m.addrs) == 0 {
 		return nil, opErr("create_id", verbs.ErrNotSupported, "%s has no address", dev.Name())
 	}
-	if drv, ok := dev.Driver().(verbs.StreamDriver); ok {
-		m.proto = newStreamProtocol(m, drv)
-		return m, nil
+	c, ok := m.drv.(verbs.ConnectionDriver)
+	if !ok {
+		return nil, opErr("create_id", verbs.ErrNotSupported, "%s has no connection manager", m.name)
 	}
-	g, err := openGSI(dev)
-	if err != nil {
+	if err := c.Connections(m); err != nil {
 		return nil, err
 	}
-	m.proto = newIBProtocol(m, g)
+	if err := dev.OnClose(m.lastWords); err != nil {
+		m.proto.close()
+		return nil, err
+	}
 	return m, nil
 }
 
-func (m *manager) add(id *ID) {
-	id.m = m
+// Datagrams is called by devices with a QP1 (verbs.ConnectionProtocols).
+func (m *manager) Datagrams(d verbs.MADDriver) error {
+	a, err := openMAD(d)
+	if err != nil {
+		return err
+	}
+	m.proto = newIBProtocol(m, a)
+	return nil
+}
+
+// Streams is called by devices whose connections are streams (verbs.ConnectionProtocols).
+func (m *manager) Streams(drv verbs.StreamDriver) error {
+	m.proto = newStreamProtocol(m, drv)
+	return nil
+}
+
+func (m *manager) add(id *ID, e endpoint) {
+	id.m, id.ep = m, e
 	m.ids[id] = struct{}{}
 }
 
-// unlock gives up the lock once what is due has been sent and told, and gives back what
-// connections share when there are none. The manager stays: a peer that our last word did not
-// reach repeats its own for longer than anything of its connection is left here, and wants
-// to be answered, if only that there is no such connection.
+// unlock sends and delivers what is due, and frees what connections share if there are none left.
+// Then it releases the lock. The manager stays: a peer that did not get our last message repeats
+// its own for longer than anything of its connection is left here. It expects an answer, if only
+// that there is no such connection.
 func (m *manager) unlock() {
 	if !m.stopped {
 		m.proto.flush()
@@ -106,19 +136,10 @@ func (m *manager) unlock() {
 			m.shared.close()
 		}
 	}
-	stopped := m.stopped
 	m.mu.Unlock()
-	if !stopped {
-		return
-	}
-	managers.Lock()
-	if managers.of[m.dev] == m {
-		delete(managers.of, m.dev)
-	}
-	managers.Unlock()
 }
 
-// tidy is called after something that connections shared was given back.
+// tidy is called after something that connections share was released.
 func (m *manager) tidy() {
 	m.mu.Lock()
 	m.unlock()
@@ -130,12 +151,27 @@ func (m *manager) stop() {
 	m.shared.close()
 }
 
+// lastWords tells all peers that their connections end, because the device is about to be closed
+// and nobody will answer them.
+func (m *manager) lastWords() {
+	say := func() {}
+	m.mu.Lock()
+	if !m.stopped {
+		say = m.proto.lastWords()
+	}
+	m.mu.Unlock()
+	say()
+}
+
 // fail ends the manager of a device that is gone, and tells all ids.
 func (m *manager) fail(err error) {
 	m.mu.Lock()
 	if !m.stopped {
 		for _, id := range slices.Collect(maps.Keys(m.ids)) {
 			id.state = removed
+			if id.endQueries != nil {
+				id.endQueries()
+			}
 			id.tell(&Event{Type: DeviceRemoval, ID: id, Err: err})
 		}
 		m.stop()
@@ -143,14 +179,14 @@ func (m *manager) fail(err error) {
 	m.unlock()
 }
 
-// local says which of the device's addresses is meant.
+// local returns the device's address that a stands for.
 func (m *manager) local(a netip.Addr) (netip.Addr, error) {
 	a = a.Unmap().WithZone("")
 	if !a.IsValid() || a.IsUnspecified() {
 		return m.addrs[0], nil
 	}
 	if !slices.Contains(m.addrs, a) {
-		return a, fmt.Errorf("%w: %v is not an address of %s", ErrNoAddr, a, m.dev.Name())
+		return a, fmt.Errorf("%w: %v is not an address of %s", ErrNoAddr, a, m.name)
 	}
 	return a, nil
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// JoinMulticast joins a group on behalf of the id's queue pair, which is of type UD
-// (rdma_join_multicast). group is an IPv4 or IPv6 multicast address; its GID is that address,
-// as RoCEv2 has it (IBTA annex A17.9). MulticastJoin follows, whose UD says how to send to
-// the group, or MulticastError. An id without a queue pair learns only how to send.
+// JoinMulticast joins a group for the id's queue pair, which is of type UD (rdma_join_multicast).
+// group is an IPv4 or IPv6 multicast address. MulticastJoin follows, whose UD has what is needed to
+// send to the group, or MulticastError: for a device over IP at once, for others within a minute.
+// An id without a queue pair joins send-only. ErrNotSupported means that the device has no
+// datagrams.
 func (id *ID) JoinMulticast(group netip.Addr) error {
 	const op = "join_multicast"
 	if err := id.in(op, bound, addrResolved, routeResolved, listening, established); err != nil {
@@ -28,22 +29,42 @@ func (id *ID) JoinMulticast(group netip.Addr) error {
 		return opErr(op, verbs.ErrInvalid, "%v is no multicast address", group)
 	case group.Is4() != id.local.Addr().Is4():
 		return opErr(op, ErrNoAddr, "%v cannot be joined from %v: one is IPv4, the other IPv6", group, id.local.Addr())
-	case slices.Contains(id.groups, group):
+	case id.member(group) >= 0:
 		return opErr(op, verbs.ErrBusy, "%v is joined already", group)
 	}
-	if id.qp != nil {
-		if err := id.qp.AttachMulticast(groupID(group), 0); err != nil {
-			id.tell(&Event{Type: MulticastError, ID: id, Group: group, Err: err})
-			return nil
-		}
+	g := &membership{group: group}
+	q, err := id.ep.join(g)
+	if err != nil {
+		return err
 	}
-	id.groups = append(id.groups, group)
-	id.tell(&Event{Type: MulticastJoin, ID: id, Group: group, UD: UDParam{QPN: ib.QPNMulticast, QKey: UDPQKey,
-		AH: verbs.AHAttr{DGID: groupID(group), TrafficClass: id.tos}}})
+	id.groups = append(id.groups, g)
+	g.cancel = id.ask(q, 0, func(err error) { id.joined(g, err) })
 	return nil
 }
 
-// LeaveMulticast leaves a group (rdma_leave_multicast).
+// joined continues a join once the group's address vector is known, unless the group was left
+// meanwhile.
+func (id *ID) joined(g *membership, err error) {
+	i := slices.Index(id.groups, g)
+	if i < 0 {
+		return
+	}
+	if err == nil && id.qp != nil {
+		if err = id.qp.AttachMulticast(g.to.DGID, 0); err != nil {
+			id.ep.leave(g)
+		}
+	}
+	if err != nil {
+		id.groups = slices.Delete(id.groups, i, i+1)
+		id.tell(&Event{Type: MulticastError, ID: id, Group: g.group, Err: err})
+		return
+	}
+	g.joined = true
+	id.tell(&Event{Type: MulticastJoin, ID: id, Group: g.group, UD: UDParam{QPN: ib.QPNMulticast, QKey: g.qkey, AH: g.to}})
+}
+
+// LeaveMulticast leaves a group (rdma_leave_multicast). A join in progress is abandoned without an
+// event.
 func (id *ID) LeaveMulticast(group netip.Addr) error {
 	const op = "leave_multicast"
 	if err := id.in(op, bound, addrResolved, routeResolved, listening, established); err != nil {
@@ -51,16 +72,29 @@ func (id *ID) LeaveMulticast(group netip.Addr) error {
 	}
 	defer id.m.unlock()
 	group = group.Unmap().WithZone("")
-	i := slices.Index(id.groups, group)
+	i := id.member(group)
 	if i < 0 {
 		return opErr(op, verbs.ErrNotFound, "%v was not joined", group)
 	}
+	g := id.groups[i]
 	id.groups = slices.Delete(id.groups, i, i+1)
 	id.sink.take(func(e *Event) bool { return e.ID == id && e.Group == group })
-	if id.qp == nil {
-		return nil
-	}
-	return id.qp.DetachMulticast(groupID(group), 0)
+	return id.leaveGroup(g)
 }
 
-func groupID(group netip.Addr) verbs.GID { return ib.GIDFromAddr(group) }
+// leaveGroup ends a membership.
+func (id *ID) leaveGroup(g *membership) (err error) {
+	if g.cancel != nil {
+		g.cancel()
+	}
+	if g.joined && id.qp != nil {
+		err = id.qp.DetachMulticast(g.to.DGID, 0)
+	}
+	id.ep.leave(g)
+	return err
+}
+
+// member returns the index of the group among the id's, or -1.
+func (id *ID) member(group netip.Addr) int {
+	return slices.IndexFunc(id.groups, func(g *membership) bool { return g.group == group })
+}

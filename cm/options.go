@@ -39,7 +39,7 @@ func newOptions(opts []Option) *options {
 		recvDepth: DefaultRecvDepth, recvSize: DefaultRecvSize, backlog: DefaultBacklog}).with(opts)
 }
 
-// with returns a copy that further options have changed.
+// with returns a copy of o, changed by further options.
 func (o *options) with(opts []Option) *options {
 	c := *o
 	for _, f := range opts {
@@ -48,7 +48,7 @@ func (o *options) with(opts []Option) *options {
 	return &c
 }
 
-// check makes sure that the device can have the queues that a connection is to get.
+// check checks that the device supports the queues that a connection is to get.
 func (o *options) check(dev *verbs.Device) error {
 	attr := dev.Query()
 	switch {
@@ -62,20 +62,20 @@ func (o *options) check(dev *verbs.Device) error {
 	return nil
 }
 
-// WithPrivateData tells the peer something along with the connection: at most
-// MaxConnectData bytes when dialing, MaxAcceptData when accepting.
+// WithPrivateData sends private data along with the connection: at most MaxConnectData bytes when
+// dialing, MaxAcceptData when accepting.
 func WithPrivateData(b []byte) Option { return func(o *options) { o.param.PrivateData = b } }
 
-// WithReads says how many READs and atomics of the peer are answered at once, and how many
-// may be in flight to it. Default: Unlimited.
+// WithReads sets how many READs and atomics of the peer are answered at once, and how many may be
+// in flight to it. Default: Unlimited.
 func WithReads(responderResources, initiatorDepth uint8) Option {
 	return func(o *options) {
 		o.param.ResponderResources, o.param.InitiatorDepth = responderResources, initiatorDepth
 	}
 }
 
-// WithRetries sets how often what is not acknowledged, and what met no receive, is repeated:
-// 0 to 7, where 7 receives stand for ever. Default: 7, 7.
+// WithRetries sets how often packets that are not acknowledged, and messages that find no receive,
+// are retransmitted: 0 to 7, where 7 RNR retries stand for unlimited. Default: 7, 7.
 func WithRetries(retry, rnr uint8) Option {
 	return func(o *options) { o.param.RetryCount, o.param.RNRRetryCount = retry, rnr }
 }
@@ -90,29 +90,28 @@ func WithDepth(send, recv int) Option {
 // DefaultRecvSize.
 func WithRecvSize(n int) Option { return func(o *options) { o.recvSize = n } }
 
-// WithPD makes the connection in a protection domain of the program. Default: one that all
-// connections of the device without this option share, so that a key of one of them that
-// becomes known to another's peer is good there too.
+// WithPD creates the connection's queue pair in a protection domain of the program. By default all
+// connections of the device without this option share one: a key of one of them that becomes known
+// to another's peer is valid there too.
 func WithPD(pd *verbs.PD) Option { return func(o *options) { o.pd = pd } }
 
-// WithSpin sets how long a goroutine polls before it sleeps until something completes.
-// Default: verbs.DefaultSpin; negative: it sleeps at once.
+// WithSpin sets how long a goroutine polls before it sleeps until something completes. Default:
+// verbs.DefaultSpin; negative: it sleeps at once.
 func WithSpin(d time.Duration) Option { return func(o *options) { o.spin = d } }
 
-// WithTimeout bounds how long Dial takes, whatever its context says. Default:
-// DefaultTimeout.
+// WithTimeout limits how long Dial takes, in addition to its context. Default: DefaultTimeout.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
 // WithAckTimeout sets the acknowledgement timeout, 4.096 µs × 2^t: of both sides when dialing, of
-// this side when listening. Default: DefaultAckTimeout when dialing, and what the peer asks for,
-// at most MaxPeerAckTimeout, when listening.
+// this side when listening. The default is DefaultAckTimeout when dialing, and the peer's value, at
+// most MaxPeerAckTimeout, when listening.
 func WithAckTimeout(t uint8) Option { return func(o *options) { o.ackTime = t } }
 
 // WithTOS sets the type of service of the connection's packets.
 func WithTOS(tos uint8) Option { return func(o *options) { o.tos = tos } }
 
-// WithBacklog sets how many connections may wait for [Listener.Accept], and, if it is more than
-// 128, how many that it has answered may wait for the peer to confirm; see [ID.Listen]. Default:
+// WithBacklog sets how many requests may wait for [Listener.Accept], and, if it is more than 128,
+// how many accepted ones may wait for the peer to confirm; see [ID.Listen]. Default:
 // DefaultBacklog.
 func WithBacklog(n int) Option {
 	return func(o *options) {
@@ -122,9 +121,9 @@ func WithBacklog(n int) Option {
 	}
 }
 
-// WithSetup leaves the queue pair to f, which makes one with [ID.CreateQP], posts receives,
-// and may change p, in particular the private data. When accepting, what the peer said is
-// in [Request]. The Conn has then no queues of its own: Send, Recv, Read, Write, Do and
-// Pool are for those without this option, and the program uses [Conn.QP]. If f returns an
-// error, the connection is given up and Dial or Accept returns the error.
+// WithSetup leaves the queue pair to f. It creates one with [ID.CreateQP], posts receives, and may
+// change p, in particular the private data. When accepting, the peer's parameters are in [Request].
+// The Conn then has no queues of its own: Send, Recv, Read, Write, Do and Pool do not work, and the
+// program uses [Conn.QP]. If f returns an error, the connection is given up and Dial or Accept
+// returns the error.
 func WithSetup(f func(id *ID, p *ConnParam) error) Option { return func(o *options) { o.setup = f } }

@@ -8,33 +8,33 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// slabSize is about how much memory a pool of a program registers at once. Pages that no message has
-// touched cost nothing.
+// slabSize is about how much memory a pool registers at once. Pages that no message has touched
+// cost nothing.
 const slabSize = 1 << 20
 
-// Pool has registered buffers of one protection domain, to send from and receive into. All
-// its calls may be made from several goroutines.
+// Pool holds registered buffers of one protection domain, to send from and receive into. All its
+// methods may be called from several goroutines.
 type Pool struct {
 	pd     *verbs.PD
 	size   int
-	slab   int // bytes that are registered at once
+	slab   int // bytes registered at once
 	access verbs.Access
 
 	mu     sync.Mutex
 	free   []*Buffer
 	slabs  []*verbs.MR
-	used   int // buffers that are not free
+	used   int // buffers in use
 	closed bool
 }
 
-// NewPool makes a pool of buffers of size bytes, registered in pd with access and
-// LocalWrite. It takes memory as it is needed, in regions of about 1 MiB.
+// NewPool creates a pool of buffers of size bytes, registered in pd with access and LocalWrite. It
+// allocates memory as needed, in regions of about 1 MiB.
 func NewPool(pd *verbs.PD, size int, access verbs.Access) *Pool {
 	return &Pool{pd: pd, size: max(size, 1), slab: slabSize, access: access | verbs.LocalWrite}
 }
 
-// Get returns a buffer of n bytes: one of the pool's if n is at most their size, otherwise
-// one made for it.
+// Get returns a buffer of n bytes: one of the pool's if n is at most their size, otherwise one of
+// its own.
 func (p *Pool) Get(n int) (*Buffer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,14 +72,14 @@ func (p *Pool) grow() error {
 	p.slabs = append(p.slabs, mr)
 	buffers := make([]Buffer, count)
 	for i := range buffers {
-		b := &buffers[count-1-i] // the first one is taken first
+		b := &buffers[count-1-i] // the first one is used first
 		b.pool, b.mr, b.off = p, mr, (count-1-i)*stride
 		p.free = append(p.free, b)
 	}
 	return nil
 }
 
-// Close gives the memory back, at once or when the last buffer is released.
+// Close frees the memory, at once or when the last buffer is released.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,19 +109,19 @@ type Buffer struct {
 	mr   *verbs.MR
 	off  int
 	n    int
-	own  bool // the region is this buffer's
+	own  bool // the buffer has a region of its own
 }
 
-// Bytes returns the buffer's bytes: those asked for, or the message received.
+// Bytes returns the buffer's bytes: those requested, or the message received.
 func (b *Buffer) Bytes() []byte { return b.mr.Bytes()[b.off : b.off+b.n : b.off+b.n] }
 
-// SGE names the first n bytes for a work request.
+// SGE returns the first n bytes for a work request.
 func (b *Buffer) SGE(n int) verbs.SGE { return b.mr.SGE(b.off, n) }
 
 // Remote is what a peer needs to reach the buffer, if the pool's access allows it.
 func (b *Buffer) Remote() verbs.Remote { return b.mr.Remote().At(uint64(b.off)) }
 
-// Release gives the buffer back to its pool; nobody may use it any more.
+// Release returns the buffer to its pool. It must not be used afterwards.
 func (b *Buffer) Release() {
 	p := b.pool
 	p.mu.Lock()

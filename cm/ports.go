@@ -3,7 +3,8 @@
 package cm
 
 import (
-	"math/rand/v2"
+	"crypto/rand"
+	"encoding/binary"
 	"net/netip"
 )
 
@@ -16,11 +17,11 @@ type portKey struct {
 // port is a port that ids are bound to.
 type port struct {
 	users     int
-	reuse     bool // all of them allow others
+	reuse     bool // all of them allow sharing it
 	listening bool
 }
 
-// Ports that are given out where a program asks for none in particular (Linux's range).
+// Ports that are assigned if a program does not ask for a particular one (Linux's range).
 const (
 	firstEphemeral = 32768
 	lastEphemeral  = 60999
@@ -55,9 +56,9 @@ func inUse(op string, ps PortSpace, at netip.AddrPort) error {
 	return opErr(op, ErrAddrInUse, "%v port %d of %v: choose another, or port 0 for any", ps, at.Port(), at.Addr())
 }
 
-// another gives an id a port for which the program did not ask instead of the one that it has,
-// which is taken outside of this process; false: there is none.
-func (m *manager) another(id *ID) bool {
+// takeAnotherPort gives an id whose program did not choose a port another one, because its port is taken
+// outside this process. It reports whether there is one.
+func (m *manager) takeAnotherPort(id *ID) bool {
 	if !id.anyPort {
 		return false
 	}
@@ -65,13 +66,17 @@ func (m *manager) another(id *ID) bool {
 	return m.take(id, netip.AddrPortFrom(id.local.Addr(), 0)) == nil
 }
 
-// anyTries is how many ports are tried where the program asks for any.
+// anyTries is how many ports are tried if the program asks for any.
 const anyTries = 16
 
-// anyPort is replaced by tests.
-var anyPort = rand.IntN
+// anyPort is replaced by tests. Its numbers come from the same source as all others that peers see.
+var anyPort = func(n int) int {
+	var b [4]byte
+	rand.Read(b[:])
+	return int(binary.NativeEndian.Uint32(b[:]) % uint32(n))
+}
 
-// freePort looks for a port that nobody in this process has, from a random one on.
+// freePort finds a port that is free in this process, starting at a random one.
 func (m *manager) freePort(ps PortSpace) (uint16, bool) {
 	const n = lastEphemeral - firstEphemeral + 1
 	start := anyPort(n)
@@ -84,7 +89,7 @@ func (m *manager) freePort(ps PortSpace) (uint16, bool) {
 	return 0, false
 }
 
-// leave gives up an id's port.
+// leave releases an id's port.
 func (m *manager) leave(id *ID) {
 	p := id.port
 	if p == nil {

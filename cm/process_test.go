@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/roce"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 		serve(addr)
 		return
 	}
+	testrun.Waits()
 	os.Exit(m.Run())
 }
 

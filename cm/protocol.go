@@ -4,55 +4,78 @@ package cm
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// protocol is how devices of one kind make connections. The manager calls it with its lock
-// held, so nothing here blocks; what comes of a call is told by the calls of manager.
-//
-// The protocol keeps what it knows of a connection in ID.ib or ID.stream.
+// protocol is how devices of one kind make connections. endpoint is its part of one id: what it
+// knows of the id, and what it does for it. Both are called with the manager's lock held unless a
+// method says otherwise, so nothing here blocks. Outcomes are reported by methods of ID and
+// manager.
 type protocol interface {
-	// run starts what receives, once the manager is complete.
+	// run starts receiving, once the manager is complete.
 	run()
-	// claim reserves the id's port among the processes of the address; alone of all calls it may
-	// wait, and it is made without the lock.
-	claim(id *ID) error
-	// listen takes requests to the claimed port; it gives the port back if it fails.
-	listen(id *ID, backlog int) error
-	unlisten(id *ID)
-	// connect asks id.peer for a connection, or for a datagram service.
-	connect(id *ID, p *ConnParam) error
-	accept(id *ID, p *ConnParam) error
-	reject(id *ID, private []byte) error
-	// ready ends the active side's part, once its queue pair can send.
-	ready(id *ID) error
-	// established: data came before the peer's last word did.
-	established(id *ID) error
-	disconnect(id *ID) error
-	// release forgets a connection in any state, and brings it to an end if it has none.
-	release(id *ID)
-	// attr returns what the id's queue pair needs for its next state.
-	attr(id *ID, next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error)
-	// connects reports whether it makes connections of queue pairs of a type.
+	// newEndpoint returns the endpoint of an id that the program has made.
+	newEndpoint(id *ID) endpoint
+	// connects reports whether the protocol connects queue pairs of a type.
 	connects(t verbs.QPType) bool
-	// limits returns how many bytes of private data Connect, Accept and Reject have room for.
-	limits(id *ID) (connect, accept, reject int)
-
-	// flush sends and tells what is due; it is called before the lock is given up.
+	// lastWords ends everything. The function that it returns tells the peers, without waiting for
+	// any. It is called without the lock, because the device may be busy.
+	lastWords() (say func())
+	// flush sends and delivers what is due. It is called before the lock is released.
 	flush()
-	// idle says whether no connection is left, nor one's time wait.
+	// idle reports whether no connection is left, not even in time wait.
 	idle() bool
 	close()
 }
 
-// gsi is the device's way to send and receive management datagrams: a *verbs.GSI.
-type gsi interface {
-	Send(to verbs.AHAttr, mad []byte) error
-	Recv(ctx context.Context, mad []byte) (n int, from verbs.AHAttr, err error)
-	Refused(ctx context.Context, to verbs.AHAttr) error
-	Claim(service, mask uint64) error
-	Release(service uint64)
-	IDs() (base, mask uint32)
-	Close() error
+type endpoint interface {
+	// resolveAddr finds out whether and how id.peer can be reached. zone is the peer's, or empty.
+	resolveAddr(zone string) (query, error)
+	// resolveRoute finds the path there.
+	resolveRoute() (query, error)
+	// join finds out how to send to g.group, and makes the device receive from the group. The
+	// result is in g once the query has ended.
+	join(g *membership) (query, error)
+	// leave undoes join, also while its query is running, whose context has ended by then.
+	leave(g *membership)
+
+	// claim reserves the id's port among the processes of the address. It may wait, and is called
+	// without the lock.
+	claim() error
+	// listen accepts requests to the claimed port. It releases the port if it fails.
+	listen(backlog int) error
+	unlisten()
+	// connect requests a connection, or a datagram service, from id.peer.
+	connect(p *ConnParam) error
+	accept(p *ConnParam) error
+	reject(private []byte) error
+	// ready completes the active side, once its queue pair can send.
+	ready() error
+	// established: data arrived before the peer's last message did.
+	established() error
+	disconnect() error
+	// release drops a connection in any state, and ends it if it has not ended.
+	release()
+	// attr returns the attributes that the id's queue pair needs for its next state.
+	attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error)
+	// limits returns how many bytes of private data Connect, Accept and Reject have room for.
+	limits() (connect, accept, reject int)
+}
+
+// query asks others and waits for their answer, such as the subnet administrator for a path record.
+// It runs in a goroutine of its own and without the lock, and returns soon after ctx has ended: the
+// id's time for it is over, or the id or the device is closed. Until it has returned, only release
+// is called on an endpoint that resolves, so the query may change the endpoint. nil stands for an
+// answer that is already known.
+type query func(ctx context.Context) error
+
+// membership is an id's membership in a multicast group.
+type membership struct {
+	group  netip.Addr
+	to     verbs.AHAttr // how to send to it
+	qkey   verbs.QKey
+	joined bool
+	cancel context.CancelFunc // cancels the query; nil: there is none
 }

@@ -4,29 +4,30 @@ package cm
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// CreateQP makes a queue pair that the manager takes through its states: INIT now, so that
-// receives can be posted, RTR and RTS as the connection is made, ERR when it ends
-// (rdma_create_qp). Those of datagram services go to RTS at once. init.Type 0 stands for
-// what SetQPType said, or else for what the port space needs. Closing the id closes it.
+// CreateQP creates a queue pair that the manager takes through its states (rdma_create_qp): INIT
+// now, so that receives can be posted, RTR and RTS as the connection is established, ERR when it
+// ends. Those of datagram services go to RTS at once. A zero init.Type stands for the type given to
+// SetQPType, or else for the port space's. Closing the id destroys the queue pair.
 //
-// ErrInvalid if the type is not that of SetQPType or none of the port space, ErrNotSupported if
-// the device connects no such queue pairs. An XRC target is made by CreateTargetQP.
+// The error is ErrInvalid if the type is not that of SetQPType or does not belong to the port
+// space, and ErrNotSupported if the device does not connect such queue pairs. CreateTargetQP
+// creates XRC targets.
 func (id *ID) CreateQP(pd *verbs.PD, init verbs.QPInit) (*verbs.QP, error) {
 	const op = "create_qp"
-	if pd == nil || pd.Device() != id.m.dev {
-		return nil, opErr(op, verbs.ErrInvalid, "the protection domain is not of %s", id.m.dev.Name())
+	if pd == nil || pd.Device() != id.dev {
+		return nil, opErr(op, verbs.ErrInvalid, "the protection domain is not of %s", id.dev.Name())
 	}
 	return id.createQP(op, init, pd.CreateQP)
 }
 
-// CreateTargetQP makes the XRC target of a request as CreateQP makes other queue pairs: the
-// listener's SetQPType was called with XRCTgt. What arrives goes to the shared receive queues of
-// the domain. Their numbers the peer has to learn, by ConnParam.PrivateData for example: the
-// messages have no field for them.
+// CreateTargetQP creates the XRC target of a request as CreateQP creates other queue pairs. The
+// listener's SetQPType was called with XRCTgt. Requests go to the shared receive queues of the
+// domain. The peer has to learn their numbers, for example by ConnParam.PrivateData: the messages
+// have no field for them.
 func (id *ID) CreateTargetQP(x *verbs.XRCD, init verbs.QPInit) (*verbs.QP, error) {
 	const op = "create_qp"
-	if x == nil || x.Device() != id.m.dev {
-		return nil, opErr(op, verbs.ErrInvalid, "the XRC domain is not of %s", id.m.dev.Name())
+	if x == nil || x.Device() != id.dev {
+		return nil, opErr(op, verbs.ErrInvalid, "the XRC domain is not of %s", id.dev.Name())
 	}
 	init.Type = verbs.XRCTgt
 	return id.createQP(op, init, x.CreateTargetQP)
@@ -66,7 +67,7 @@ func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (
 	return qp, nil
 }
 
-// QP returns the queue pair that CreateQP made, nil: none.
+// QP returns the queue pair that CreateQP created, or nil.
 func (id *ID) QP() *verbs.QP {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
@@ -94,13 +95,13 @@ func (id *ID) InitQPAttr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error)
 		return verbs.QPAttr{}, 0, err
 	}
 	defer id.m.unlock()
-	return id.m.proto.attr(id, next)
+	return id.ep.attr(next)
 }
 
-// raise brings a queue pair to the next states.
+// raise takes a queue pair through the next states.
 func (id *ID) raise(qp *verbs.QP, states ...verbs.QPState) error {
 	for _, s := range states {
-		attr, mask, err := id.m.proto.attr(id, s)
+		attr, mask, err := id.ep.attr(s)
 		if err != nil {
 			return err
 		}
@@ -119,24 +120,24 @@ func (id *ID) breakQP() {
 	}
 }
 
-// watch hears of the queue pair's events, with the device's lock held.
+// watch receives the queue pair's events, with the device's lock held.
 func (id *ID) watch(t verbs.EventType) {
 	switch t {
 	case verbs.EventQPBroken, verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
 		go id.broken()
 	case verbs.EventCommEstablished:
-		go id.Notify(t) // an error means that it comes too late
+		go id.Notify(t) // an error means that it is too late
 	}
 }
 
-// broken ends a connection whose queue pair has failed, because the peer is gone or did
-// what it may not: the program is told at once, the peer if it can be reached.
+// broken ends a connection whose queue pair has failed, because the peer is gone or broke the
+// rules. The program is told at once, the peer if it can be reached.
 func (id *ID) broken() {
 	id.m.mu.Lock()
 	defer id.m.unlock()
 	if id.state != accepting && id.state != established {
 		return
 	}
-	id.m.proto.disconnect(id) // fails if the peer was faster
+	id.ep.disconnect() // fails if the peer was first
 	id.end(disconnected, &Event{Type: Disconnected})
 }

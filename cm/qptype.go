@@ -4,13 +4,13 @@ package cm
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// SetQPType says of what type the queue pairs are that the id connects (the type of rdma_create_ep):
-// a listener rejects requests for others, and Connect asks for this type though the program owns
-// its queue pair. XRCTgt is for listeners, XRCIni for ids that connect; both need port space IB.
-// Without it connections are for RC, in port space IB also for UC.
+// SetQPType sets the type of the queue pairs that the id connects (as rdma_create_ep does). A
+// listener rejects requests for others. Connect requests this type even if the program owns its
+// queue pair. XRCTgt is for listeners, XRCIni for ids that connect; both need port space IB.
+// Without SetQPType connections are for RC, in port space IB also for UC.
 //
-// ErrInvalid if the port space has no such queue pairs or the id has one of another type,
-// ErrNotSupported if the device cannot connect them.
+// The error is ErrInvalid if the port space has no such queue pairs or the id has one of another
+// type, and ErrNotSupported if the device cannot connect them.
 func (id *ID) SetQPType(t verbs.QPType) error {
 	const op = "set_qp_type"
 	if err := id.in(op, idle, bound, addrResolved, routeResolved); err != nil {
@@ -21,7 +21,7 @@ func (id *ID) SetQPType(t verbs.QPType) error {
 		return opErr(op, verbs.ErrInvalid, "queue pairs of type %v in port space %v", t, id.ps)
 	}
 	if !id.m.proto.connects(t) {
-		return opErr(op, verbs.ErrNotSupported, "%s connects no queue pairs of type %v", id.m.dev.Name(), t)
+		return opErr(op, verbs.ErrNotSupported, "%s connects no queue pairs of type %v", id.dev.Name(), t)
 	}
 	if id.qp != nil && id.qpType != t {
 		return opErr(op, verbs.ErrInvalid, "the id has a queue pair of type %v, not %v", id.qpType, t)
@@ -30,7 +30,9 @@ func (id *ID) SetQPType(t verbs.QPType) error {
 	return nil
 }
 
-// carries reports whether connections or services of queue pairs of a type belong into the port space.
+// carries reports whether queue pairs of a type belong to the port space. Those of TCP are RC:
+// Linux's manager takes no other request there, and librdmacm cannot bring a UC queue pair of such
+// an id to RTR.
 func (ps PortSpace) carries(t verbs.QPType) bool {
 	switch t {
 	case verbs.RC:
@@ -43,7 +45,7 @@ func (ps PortSpace) carries(t verbs.QPType) bool {
 	return false
 }
 
-// usualType is that of queue pairs whose program leaves it open.
+// usualType is the type of queue pairs whose program does not choose one.
 func (id *ID) usualType() verbs.QPType {
 	switch {
 	case id.qpType != 0:
@@ -54,15 +56,15 @@ func (id *ID) usualType() verbs.QPType {
 	return verbs.RC
 }
 
-// fitsType reports why a queue pair of a type cannot be the id's. The two ends of XRC are no
-// equals: the initiator asks, and only a listener that said so has targets (IBTA annex A14).
+// fitsType reports why a queue pair of a type cannot be the id's. The two ends of XRC differ: the
+// initiator sends requests, and only a listener that asked for it has targets (IBTA annex A14).
 func (id *ID) fitsType(op string, t verbs.QPType) error {
 	switch {
 	case id.qpType != 0 && t != id.qpType:
 		return opErr(op, verbs.ErrInvalid, "a queue pair of type %v%s, which connects type %v", t, id.where(), id.qpType)
 	case t > verbs.UD && !id.m.proto.connects(t):
-		return opErr(op, verbs.ErrNotSupported, "%s connects no queue pairs of type %v", id.m.dev.Name(), t)
-	case (t == verbs.UD) != id.ps.datagrams(), t > verbs.UD && !id.ps.carries(t):
+		return opErr(op, verbs.ErrNotSupported, "%s connects no queue pairs of type %v", id.dev.Name(), t)
+	case !id.ps.carries(t):
 		return opErr(op, verbs.ErrInvalid, "a queue pair of type %v in port space %v", t, id.ps)
 	case t == verbs.XRCTgt && id.state != requested:
 		return opErr(op, verbs.ErrInvalid, "%v is for requests, and the id is %v", t, id.state)

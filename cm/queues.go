@@ -12,47 +12,47 @@ import (
 // queues is the part of a Conn that moves data: its completion queue, the work requests in
 // flight, and the messages that have arrived.
 //
-// Whoever waits for something takes the turn to poll, if it is free, and hands out what
-// completes; the others wait for their own completion, or for the turn.
+// Whoever waits for something polls, unless somebody does already, and hands out what completes.
+// The others wait for their own completion, or until they can poll themselves.
 type queues struct {
-	c      *Conn
-	cq     *verbs.CQ
-	pool   *Pool
-	own    bool          // the pool is this connection's
-	inline int           // bytes that a work request takes along
-	turn   chan struct{} // who has put something in it polls
-	slots  chan struct{} // has one element for each free place in the send queue
-	mail   chan struct{} // one element for each of arrived; closed when no more will come
-	shut   chan struct{} // closed by close
+	c       *Conn
+	cq      *verbs.CQ
+	pool    *Pool
+	own     bool          // the pool is this connection's
+	inline  int           // bytes that a work request takes along
+	polling chan struct{} // full while somebody polls
+	slots   chan struct{} // has one element for each free place in the send queue
+	inbox   chan struct{} // one element for each of arrived; closed when no more will come
+	shut    chan struct{} // closed by close
 
-	mu      sync.Mutex
-	last    uint64 // ID of the last work request
-	ops     map[uint64]*op
-	posted  []*Buffer // receives, by their ID less recvID; nil: it has completed
-	arrived []*Buffer
-	drained bool  // a receive was flushed: all that had arrived came before it
-	failure error // what broke the queue pair
-	closed  bool
-	nudge   context.CancelFunc // ends the sleep of who polls and waits for a slot, the last of them; nil: nobody ever did
+	mu         sync.Mutex
+	last       uint64 // ID of the last work request
+	ops        map[uint64]*op
+	posted     []*Buffer // receives, by their ID less recvID; nil: it has completed
+	arrived    []*Buffer
+	drained    bool  // a receive was flushed: all that had arrived came before it
+	failure    error // what broke the queue pair
+	closed     bool
+	wakePoller context.CancelFunc // ends the sleep of a poller that waits for a slot; nil: there was none yet
 }
 
 // op is a work request in flight.
 type op struct {
 	wc   verbs.WC
-	buf  *Buffer       // that it sends from; released when it completes
+	buf  *Buffer       // the buffer that it sends from; released when it completes
 	done chan struct{} // one element: wc is there
 }
 
 // recvID marks the work request IDs of receives.
 const recvID = 1 << 63
 
-// newQueues makes the queues and the queue pair of a connection, and posts its receives.
+// newQueues creates the queues and the queue pair of a connection, and posts its receives.
 func newQueues(c *Conn, o *options) (*queues, error) {
 	dev := c.id.Device()
 	if err := o.check(dev); err != nil {
 		return nil, err
 	}
-	pd, pool, err := c.id.m.resources(o)
+	pd, pool, err := c.id.m.resources(c.id.dev, o)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func newQueues(c *Conn, o *options) (*queues, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queues{c: c, cq: cq, pool: pool, own: o.pd != nil, turn: make(chan struct{}, 1), slots: make(chan struct{}, o.sendDepth),
-		mail: make(chan struct{}, o.recvDepth), shut: make(chan struct{}), ops: map[uint64]*op{}, posted: make([]*Buffer, o.recvDepth)}
+	q := &queues{c: c, cq: cq, pool: pool, own: o.pd != nil, polling: make(chan struct{}, 1), slots: make(chan struct{}, o.sendDepth),
+		inbox: make(chan struct{}, o.recvDepth), shut: make(chan struct{}), ops: map[uint64]*op{}, posted: make([]*Buffer, o.recvDepth)}
 	for range o.sendDepth {
 		q.slots <- struct{}{}
 	}
@@ -80,23 +80,23 @@ func newQueues(c *Conn, o *options) (*queues, error) {
 	return q, nil
 }
 
-// resources returns the protection domain and the buffers that a connection shall use.
-func (m *manager) resources(o *options) (*verbs.PD, *Pool, error) {
+// resources returns the protection domain and the buffers for a connection.
+func (m *manager) resources(dev *verbs.Device, o *options) (*verbs.PD, *Pool, error) {
 	if o.pd != nil {
-		pool := NewPool(o.pd, o.recvSize, 0) // goes with the connection, so that the program can close its domain
+		pool := NewPool(o.pd, o.recvSize, 0) // belongs to the connection, so that the program can close its domain
 		pool.slab = min(pool.slab, 2*o.recvDepth*o.recvSize)
 		return o.pd, pool, nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	pd, err := m.shared.domain(m.dev)
+	pd, err := m.shared.domain(dev)
 	if err != nil {
 		return nil, nil, err
 	}
 	return pd, m.shared.pool(o.recvSize), nil
 }
 
-// postRecv posts the receive of a place.
+// postRecv posts the receive of a slot.
 func (q *queues) postRecv(place uint64) error {
 	b, err := q.pool.Get(q.pool.size)
 	if err != nil {
@@ -128,9 +128,9 @@ func (q *queues) until(ctx context.Context, ch <-chan struct{}) error {
 		select {
 		case <-ch:
 			return nil
-		case q.turn <- struct{}{}:
+		case q.polling <- struct{}{}:
 			ready, err := q.poll(ctx, ch)
-			<-q.turn
+			<-q.polling
 			if err != nil {
 				return err
 			}
@@ -169,16 +169,16 @@ func (q *queues) poll(ctx context.Context, ch <-chan struct{}) (bool, error) {
 	}
 }
 
-// sleep waits for completions. It may return none: ch is to be looked at again.
+// sleep waits for completions. It may return none: then ch must be checked again.
 func (q *queues) sleep(ctx context.Context, ch <-chan struct{}, wcs []verbs.WC) (int, error) {
 	if ch != q.slots {
 		return q.cq.Wait(ctx, wcs)
 	}
-	// A slot may come back without a completion, and nothing else may be in flight.
+	// A slot may be freed without a completion, and nothing else may be in flight.
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	q.mu.Lock()
-	q.nudge = cancel
+	q.wakePoller = cancel
 	q.mu.Unlock()
 	if len(q.slots) > 0 {
 		return 0, nil
@@ -190,17 +190,17 @@ func (q *queues) sleep(ctx context.Context, ch <-chan struct{}, wcs []verbs.WC) 
 	return n, err
 }
 
-// giveBack takes back the slot of what was not posted.
+// giveBack frees the slot of a work request that was not posted.
 func (q *queues) giveBack() {
 	q.slots <- struct{}{}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.nudge != nil {
-		q.nudge()
+	if q.wakePoller != nil {
+		q.wakePoller()
 	}
 }
 
-// broken is the error for whoever cannot go on.
+// broken returns the error for a caller that cannot continue.
 func (q *queues) broken(err error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -210,7 +210,7 @@ func (q *queues) broken(err error) error {
 	return err
 }
 
-// completed hands a completion to whom it concerns.
+// completed hands a completion to its owner.
 func (q *queues) completed(wc *verbs.WC) {
 	if wc.Status != verbs.Success && wc.Status != verbs.WRFlushError {
 		q.fail(wc.Status.Err())
@@ -234,8 +234,8 @@ func (q *queues) completed(wc *verbs.WC) {
 	o.done <- struct{}{}
 }
 
-// received puts a message with those that Recv returns. Only who polls calls it, so that one
-// who waits is woken by what it has polled, or not polling.
+// received queues a message for Recv. Only the goroutine that polls calls it, so a waiter is woken
+// by what it has polled itself, or is not polling.
 func (q *queues) received(wc *verbs.WC) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -249,20 +249,19 @@ func (q *queues) received(wc *verbs.WC) {
 	case wc.Status == verbs.Success:
 		b.WC, b.n = *wc, int(wc.ByteLen)
 		if wc.Op == verbs.WCRecvWriteImm {
-			b.n = 0 // the bytes are where the peer wrote them
+			b.n = 0 // the peer wrote the bytes where they are
 		}
 		q.arrived = append(q.arrived, b)
-		q.mail <- struct{}{} // has room for as many as are posted
+		q.inbox <- struct{}{} // has room for as many as are posted
 		return
 	case !q.drained:
 		q.drained = true
-		close(q.mail)
+		close(q.inbox)
 	}
 	b.Release()
 }
 
-// fail keeps the first error of the queue pair, and tells the peer that the connection is
-// over.
+// fail records the first error of the queue pair, and tells the peer that the connection is over.
 func (q *queues) fail(err error) {
 	q.mu.Lock()
 	first := q.failure == nil
@@ -285,7 +284,7 @@ func (q *queues) stop() {
 	}
 }
 
-// close gives back what the queues hold, once, after the queue pair was closed.
+// close frees what the queues hold, once, after the queue pair was destroyed.
 func (q *queues) close() error {
 	q.stop()
 	q.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
 // An address whose host says that nobody receives there refuses at once, and not when the

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -65,9 +66,9 @@ func closeMany(t testing.TB, conns []*cm.Conn) {
 }
 
 func TestThousandsHeld(t *testing.T) {
-	n := 10000
-	if testing.Short() || raceDetector {
-		n = 500
+	n := 500
+	if testrun.Long() && !raceDetector {
+		n = 10000
 	}
 	a, b := open(t), open(t)
 	l := listen(t, b)

@@ -4,7 +4,7 @@ package cm
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// shared is what connections of a device use that bring nothing of their own.
+// shared is what connections of a device use that have no domain or pool of their own.
 type shared struct {
 	pd    *verbs.PD
 	pools map[int]*Pool // by the size of their buffers
@@ -35,8 +35,8 @@ func (s *shared) pool(size int) *Pool {
 	return p
 }
 
-// close gives back what is not in use any more. A domain that is, by memory of a program's
-// own or by buffers on their way back, stays for the connections to come.
+// close frees what is no longer in use. A domain in use, by memory of a program or by buffers not
+// yet released, stays for later connections.
 func (s *shared) close() {
 	for _, p := range s.pools {
 		p.Close()

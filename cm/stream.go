@@ -11,19 +11,29 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// streamProtocol makes connections of devices whose queue pairs are connected by streams:
-// iWARP, where a connection is a TCP connection with the set-up of MPA (RFC 5044, RFC 6581)
-// in front.
+// streamProtocol connects queue pairs by streams: iWARP, where a connection is a TCP connection
+// that begins with the set-up of MPA (RFC 5044, RFC 6581).
 type streamProtocol struct {
 	m         *manager
 	drv       verbs.StreamDriver
 	device    verbs.DeviceAttr
-	listeners map[*ID]verbs.StreamListener
+	listeners map[*streamConn]struct{}
+	requests  map[verbs.Stream]*ID // requests that the program has not answered
+}
+
+// streamConn is the endpoint of an id.
+type streamConn struct {
+	*streamProtocol
+	id       *ID
+	stream   verbs.Stream         // nil: neither connected nor requested
+	listener verbs.StreamListener // nil: does not listen
 }
 
 func newStreamProtocol(m *manager, drv verbs.StreamDriver) *streamProtocol {
-	return &streamProtocol{m: m, drv: drv, device: m.dev.Query(), listeners: map[*ID]verbs.StreamListener{}}
+	return &streamProtocol{m: m, drv: drv, device: m.drv.QueryDevice(), listeners: map[*streamConn]struct{}{}, requests: map[verbs.Stream]*ID{}}
 }
+
+func (p *streamProtocol) newEndpoint(id *ID) endpoint { return &streamConn{streamProtocol: p, id: id} }
 
 // run waits for the end of the device.
 func (p *streamProtocol) run() {
@@ -33,21 +43,30 @@ func (p *streamProtocol) run() {
 	}()
 }
 
-// claim has nothing to do: listen finds out whether the system has the port to give.
-func (p *streamProtocol) claim(*ID) error { return nil }
+// resolveAddr: the system knows the route to an address.
+func (c *streamConn) resolveAddr(zone string) (query, error) { return nil, c.id.checkRoute(zone) }
 
-func (p *streamProtocol) listen(id *ID, backlog int) error {
+func (c *streamConn) resolveRoute() (query, error)    { return nil, nil }
+func (c *streamConn) join(*membership) (query, error) { return nil, noDatagrams("join_multicast") }
+func (c *streamConn) leave(*membership)               {}
+
+// claim does nothing: listen finds out whether the system's port is free.
+func (c *streamConn) claim() error { return nil }
+
+func (c *streamConn) listen(backlog int) error {
+	id := c.id
 	if id.ps.datagrams() {
 		return noDatagrams("listen")
 	}
-	l, err := p.drv.ListenStream(id.local, backlog, func(e verbs.StreamEvent) { p.asked(id, e) })
+	l, err := c.drv.ListenStream(id.local, backlog, func(e verbs.StreamEvent) { c.asked(e) })
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return verbs.ErrBusy
 	case err != nil:
 		return opErr("listen", err, "%v", id.local)
 	}
-	p.listeners[id] = l
+	c.listener = l
+	c.listeners[c] = struct{}{}
 	return nil
 }
 
@@ -55,39 +74,56 @@ func noDatagrams(op string) error {
 	return opErr(op, verbs.ErrNotSupported, "iWARP has no datagrams: use port space TCP")
 }
 
-func (p *streamProtocol) unlisten(id *ID) {
-	if l := p.listeners[id]; l != nil {
-		l.Close()
-		delete(p.listeners, id)
+func (c *streamConn) unlisten() {
+	if c.listener != nil {
+		c.listener.Close()
+		c.listener = nil
+		delete(c.listeners, c)
 	}
 }
 
-// asked makes the id of a connection that a peer asks for.
-func (p *streamProtocol) asked(listener *ID, e verbs.StreamEvent) {
+// asked creates the id of a connection that a peer requests, or ends it if the request is
+// withdrawn.
+func (c *streamConn) asked(e verbs.StreamEvent) {
+	p, listener := c.streamProtocol, c.id
 	p.m.mu.Lock()
 	defer p.m.unlock()
+	if e.Type != verbs.StreamAsked {
+		p.withdrawn(e.Stream, e.Err)
+		return
+	}
 	if p.m.stopped || listener.state != listening {
 		e.Stream.Close()
 		return
 	}
-	id := &ID{ps: listener.ps, sink: listener.sink, state: requested, tos: listener.tos, ackTimeout: listener.ackTimeout, stream: e.Stream, qpType: listener.qpType}
+	id := listener.request()
 	id.local, id.peer = listener.local, e.Stream.PeerAddr()
-	p.m.add(id)
-	if !listener.tell(&Event{Type: ConnectRequest, ID: id, Listener: listener, Conn: said(&e.Param)}) {
-		id.close() // nobody will
+	p.m.add(id, &streamConn{streamProtocol: p, id: id, stream: e.Stream})
+	p.requests[e.Stream] = id
+	if !listener.tell(&Event{Type: ConnectRequest, ID: id, Listener: listener, Conn: connParamOf(&e.Param)}) {
+		id.close() // nobody else will
 	}
 }
 
-// said is what the peer said, as a program has it.
-func said(p *verbs.StreamParam) ConnParam {
+// withdrawn ends a request that was not answered.
+func (p *streamProtocol) withdrawn(s verbs.Stream, why error) {
+	id := p.requests[s]
+	delete(p.requests, s)
+	if id != nil && id.state == requested && !p.m.stopped {
+		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not wait for an answer any more: %v", id.peer, why)})
+	}
+}
+
+// connParamOf converts the peer's parameters to the program's form.
+func connParamOf(p *verbs.StreamParam) ConnParam {
 	return ConnParam{PrivateData: p.PrivateData, ResponderResources: uint8(min(p.IRD, Unlimited)), InitiatorDepth: uint8(min(p.ORD, Unlimited)),
 		RetryCount: 7, RNRRetryCount: 7}
 }
 
-// param is what we say.
-func (p *streamProtocol) param(id *ID, c *ConnParam) verbs.StreamParam {
-	return verbs.StreamParam{PrivateData: c.PrivateData, TOS: id.tos, IRD: uint16(depth(c.ResponderResources, p.device.MaxQPRdAtomic, Unlimited)),
-		ORD: uint16(depth(c.InitiatorDepth, p.device.MaxQPInitRdAtom, Unlimited))}
+// param converts our parameters to the stream's form.
+func (c *streamConn) param(p *ConnParam) verbs.StreamParam {
+	return verbs.StreamParam{PrivateData: p.PrivateData, TOS: c.id.tos, IRD: uint16(depth(p.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)),
+		ORD: uint16(depth(p.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited))}
 }
 
 // ownQP returns the queue pair of a connection, which the device takes to RTS.
@@ -101,14 +137,15 @@ func ownQP(op string, id *ID) (verbs.QPDriver, error) {
 	return id.qp.Driver(), nil
 }
 
-func (p *streamProtocol) connect(id *ID, c *ConnParam) error {
+func (c *streamConn) connect(p *ConnParam) error {
+	id := c.id
 	qp, err := ownQP("connect", id)
 	if err != nil {
 		return err
 	}
 	for tries := 1; ; tries++ {
-		id.stream, err = p.drv.DialStream(qp, id.local, id.peer, p.param(id, c), func(e verbs.StreamEvent) { p.heard(id, &e) })
-		if tries == anyTries || !errors.Is(err, syscall.EADDRINUSE) || !p.m.another(id) {
+		c.stream, err = c.drv.DialStream(qp, id.local, id.peer, c.param(p), func(e verbs.StreamEvent) { c.heard(&e) })
+		if tries == anyTries || !errors.Is(err, syscall.EADDRINUSE) || !c.m.takeAnotherPort(id) {
 			break
 		}
 	}
@@ -121,51 +158,59 @@ func (p *streamProtocol) connect(id *ID, c *ConnParam) error {
 	return nil
 }
 
-func (p *streamProtocol) accept(id *ID, c *ConnParam) error {
+func (c *streamConn) accept(p *ConnParam) error {
+	id := c.id
 	qp, err := ownQP("accept", id)
 	if err != nil {
 		return err
 	}
-	err = id.stream.Accept(qp, p.param(id, c), func(e verbs.StreamEvent) { p.heard(id, &e) })
+	err = c.stream.Accept(qp, c.param(p), func(e verbs.StreamEvent) { c.heard(&e) })
 	if errors.Is(err, verbs.ErrState) {
-		id.state = failed // the peer has gone, or wants what cannot be: it asks no more
+		id.state = failed // the peer has gone, or asks for the impossible: its request is over
+	}
+	if id.state == failed || err == nil {
+		delete(c.requests, c.stream)
 	}
 	return err
 }
 
-func (p *streamProtocol) reject(id *ID, private []byte) error { return id.stream.Reject(private) }
+func (c *streamConn) reject(private []byte) error {
+	delete(c.requests, c.stream)
+	return c.stream.Reject(private)
+}
 
-// heard goes on with what happened to a connection.
-func (p *streamProtocol) heard(id *ID, e *verbs.StreamEvent) {
-	p.m.mu.Lock()
-	defer p.m.unlock()
-	if p.m.stopped {
+// heard handles an event of a connection.
+func (c *streamConn) heard(e *verbs.StreamEvent) {
+	c.m.mu.Lock()
+	defer c.m.unlock()
+	if c.m.stopped {
 		return
 	}
+	id := c.id
 	switch {
 	case e.Type == verbs.StreamEstablished && (id.state == connecting || id.state == accepting):
 		id.state = established
-		id.tell(&Event{Type: Established, ID: id, Conn: said(&e.Param)})
+		id.tell(&Event{Type: Established, ID: id, Conn: connParamOf(&e.Param)})
 	case e.Type == verbs.StreamRejected && id.state == connecting:
-		p.refused(id, ReasonConsumer, e.Param.PrivateData)
+		id.refused(ReasonConsumer, e.Param.PrivateData)
 	case e.Type == verbs.StreamFailed && (id.state == connecting || id.state == accepting):
-		p.failed(id, e.Err)
+		id.attemptFailed(e.Err)
 	case e.Type == verbs.StreamClosed && (id.state == accepting || id.state == established || id.state == disconnecting):
 		id.end(disconnected, &Event{Type: Disconnected})
 	}
 }
 
-func (p *streamProtocol) refused(id *ID, why RejectReason, private []byte) {
+func (id *ID) refused(why RejectReason, private []byte) {
 	id.end(failed, &Event{Type: Rejected, Conn: ConnParam{PrivateData: private},
 		Err: &RejectError{Address: id.peer.String(), Reason: why, PrivateData: private}})
 }
 
-// failed ends an attempt.
-func (p *streamProtocol) failed(id *ID, err error) {
+// attemptFailed ends an attempt.
+func (id *ID) attemptFailed(err error) {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		if !id.asksAgain() {
-			p.refused(id, ReasonInvalidService, nil)
+			id.refused(ReasonInvalidService, nil)
 		}
 	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, context.DeadlineExceeded):
 		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v does not answer: %v", id.peer, err)})
@@ -174,24 +219,25 @@ func (p *streamProtocol) failed(id *ID, err error) {
 	}
 }
 
-// ready and established are of queue pairs that the program owns, and of messages that
-// overtake others: neither is there.
-func (p *streamProtocol) ready(id *ID) error {
-	return opErr("establish", verbs.ErrState, "%s", id.where())
+// ready and established are for queue pairs that the program owns, and for messages that overtake
+// others. Streams have neither.
+func (c *streamConn) ready() error {
+	return opErr("establish", verbs.ErrState, "%s", c.id.where())
 }
-func (p *streamProtocol) established(*ID) error { return nil }
-func (p *streamProtocol) disconnect(id *ID) error {
-	id.stream.Disconnect()
+func (c *streamConn) established() error { return nil }
+func (c *streamConn) disconnect() error {
+	c.stream.Disconnect()
 	return nil
 }
 
-func (p *streamProtocol) release(id *ID) {
-	if id.stream != nil {
-		id.stream.Close()
+func (c *streamConn) release() {
+	if c.stream != nil {
+		delete(c.requests, c.stream)
+		c.stream.Close()
 	}
 }
 
-func (p *streamProtocol) attr(id *ID, next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
+func (c *streamConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	if next != verbs.Init {
 		return verbs.QPAttr{}, 0, opErr("init_qp_attr", verbs.ErrNotSupported, "an iWARP device takes the queue pair of a connection to RTS itself")
 	}
@@ -199,18 +245,19 @@ func (p *streamProtocol) attr(id *ID, next verbs.QPState) (verbs.QPAttr, verbs.Q
 	return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil
 }
 
-// connects: MPA has no word for other services (RFC 5044 section 7).
+// connects: MPA has no field for other services (RFC 5044 section 7).
 func (p *streamProtocol) connects(t verbs.QPType) bool { return t == verbs.RC }
 
-func (p *streamProtocol) limits(*ID) (connect, accept, reject int) {
+func (c *streamConn) limits() (connect, accept, reject int) {
 	return verbs.MaxStreamData, verbs.MaxStreamData, verbs.MaxStreamData
 }
 
-func (p *streamProtocol) flush()     {}
-func (p *streamProtocol) idle() bool { return true }
+func (p *streamProtocol) lastWords() func() { return func() {} } // the system ends the streams
+func (p *streamProtocol) flush()            {}
+func (p *streamProtocol) idle() bool        { return true }
 
 func (p *streamProtocol) close() {
-	for id := range p.listeners {
-		p.unlisten(id)
+	for c := range p.listeners {
+		c.unlisten()
 	}
 }

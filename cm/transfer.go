@@ -12,7 +12,7 @@ import (
 )
 
 // CQ returns the queue where sends and receives complete; nil with [WithSetup]. It is for
-// looking at: completions are the Conn's.
+// inspection only: the Conn polls it.
 func (c *Conn) CQ() *verbs.CQ {
 	if c.queues == nil {
 		return nil
@@ -29,10 +29,9 @@ func (c *Conn) Pool() *Pool {
 	return c.queues.pool
 }
 
-// Send sends one message and waits until the peer has received it, or over iWARP, until TCP
-// has it (docs/iwarp.md). It copies p, which is the caller's again on return, also if ctx ended
-// before: then the message may still arrive. What is longer than the peer's receives breaks the
-// connection.
+// Send sends one message and waits until the peer has received it, or over iWARP, until TCP has it
+// (docs/iwarp.md). It copies p, which the caller may reuse on return, even if ctx ended first: then
+// the message may still arrive. A message longer than the peer's receives breaks the connection.
 func (c *Conn) Send(ctx context.Context, p []byte) error {
 	q := c.queues
 	if q == nil {
@@ -55,29 +54,29 @@ func (c *Conn) Send(ctx context.Context, p []byte) error {
 	return c.explain("send", err)
 }
 
-// SendFrom sends one message out of registered memory, without a copy, and waits as Send does.
-// The memory is the device's until SendFrom returns nil or the connection is closed.
+// SendFrom sends one message from registered memory, without a copy, and waits as Send does. The
+// memory belongs to the device until SendFrom returns nil or the connection is closed.
 func (c *Conn) SendFrom(ctx context.Context, sgl ...verbs.SGE) error {
 	_, err := c.perform(ctx, "send", &verbs.SendWR{Op: verbs.Send, SGL: sgl})
 	return err
 }
 
-// Write writes registered memory to the peer's (RDMA WRITE) and waits for its completion.
-// The memory is the device's until Write returns nil or the connection is closed.
+// Write writes registered memory to the peer's (RDMA WRITE) and waits for its completion. The
+// memory belongs to the device until Write returns nil or the connection is closed.
 func (c *Conn) Write(ctx context.Context, local verbs.SGE, remote verbs.Remote) error {
 	_, err := c.perform(ctx, "write", &verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{local}, Remote: remote})
 	return err
 }
 
-// Read reads the peer's memory into registered memory (RDMA READ) and waits for its
-// completion. The memory is the device's until Read returns nil or the connection is closed.
+// Read reads the peer's memory into registered memory (RDMA READ) and waits for its completion. The
+// memory belongs to the device until Read returns nil or the connection is closed.
 func (c *Conn) Read(ctx context.Context, local verbs.SGE, remote verbs.Remote) error {
 	_, err := c.perform(ctx, "read", &verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{local}, Remote: remote})
 	return err
 }
 
-// Do posts any work request and waits for its completion, whose Status is Success if the
-// error is nil. The request's ID and its Signaled flag are the Conn's.
+// Do posts any work request and waits for its completion, whose Status is Success if the error is
+// nil. The Conn sets the request's ID and its Signaled flag.
 func (c *Conn) Do(ctx context.Context, wr *verbs.SendWR) (verbs.WC, error) {
 	return c.perform(ctx, "post_send", wr)
 }
@@ -90,9 +89,9 @@ func (c *Conn) perform(ctx context.Context, op string, wr *verbs.SendWR) (verbs.
 	return wc, c.explain(op, unaligned(wr, err))
 }
 
-// unaligned adds the reason to the error of an atomic operation that was refused because its
-// remote address is no multiple of eight (IBTA 9.4.5, annex A19; RFC 7306 section 5): the
-// status alone says that the request was invalid.
+// unaligned adds the reason to the error of an atomic operation that was refused because its remote
+// address is not a multiple of eight (IBTA 9.4.5, annex A19; RFC 7306 section 5). The status alone
+// only says that the request was invalid.
 func unaligned(wr *verbs.SendWR, err error) error {
 	switch wr.Op {
 	case verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite:
@@ -105,8 +104,8 @@ func unaligned(wr *verbs.SendWR, err error) error {
 	return fmt.Errorf("%w: %v at the remote address %#x, which has to be a multiple of 8", err, wr.Op, wr.Remote.Addr)
 }
 
-// do posts a work request when there is room, and waits until it has completed. It sees to
-// the release of buf.
+// do posts a work request when there is room, and waits until it has completed. It makes sure that
+// buf is released.
 func (q *queues) do(ctx context.Context, wr *verbs.SendWR, buf *Buffer) (verbs.WC, error) {
 	o := &op{buf: buf, done: make(chan struct{}, 1)}
 	err := q.until(ctx, q.slots)
@@ -127,7 +126,7 @@ func (q *queues) do(ctx context.Context, wr *verbs.SendWR, buf *Buffer) (verbs.W
 	return o.wc, o.wc.Status.Err()
 }
 
-// post posts a work request of its own ID.
+// post posts a work request with an ID of its own.
 func (q *queues) post(wr *verbs.SendWR, o *op) error {
 	mine := *wr
 	mine.Flags |= verbs.Signaled
@@ -146,14 +145,14 @@ func (q *queues) post(wr *verbs.SendWR, o *op) error {
 	return err
 }
 
-// Recv returns the next message, in a buffer that the caller releases. io.EOF after the
+// Recv returns the next message, in a buffer that the caller releases. It returns io.EOF after the
 // connection has ended and all messages have been returned.
 func (c *Conn) Recv(ctx context.Context) (*Buffer, error) {
 	q := c.queues
 	if q == nil {
 		return nil, errSetup("recv")
 	}
-	if err := q.until(ctx, q.mail); err != nil {
+	if err := q.until(ctx, q.inbox); err != nil {
 		if err == ErrDisconnected {
 			err = io.EOF
 		}
@@ -169,7 +168,7 @@ func (c *Conn) Recv(ctx context.Context) (*Buffer, error) {
 	return b, nil
 }
 
-// fetch takes the oldest message; nil: no more will come.
+// fetch takes the oldest message, or returns nil if no more will come.
 func (q *queues) fetch() *Buffer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,7 +181,7 @@ func (q *queues) fetch() *Buffer {
 	return b
 }
 
-// ending is why no more messages come.
+// ending returns why no more messages come.
 func (q *queues) ending() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -192,8 +191,8 @@ func (q *queues) ending() error {
 	return io.EOF
 }
 
-// explain names the peer in errors, and says that the connection has ended where a flushed
-// work request means that.
+// explain names the peer in an error, and turns a flushed work request into ErrDisconnected if the
+// connection has ended.
 func (c *Conn) explain(op string, err error) error {
 	switch err {
 	case nil, io.EOF, context.Canceled, context.DeadlineExceeded:

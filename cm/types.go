@@ -4,9 +4,9 @@ package cm
 
 import "github.com/ramjet-rdma/ramjet/verbs"
 
-// PortSpace says what the ports of an [ID] count, and with it what kind of queue pair it
-// connects. The values are those of librdmacm (enum rdma_port_space), and go over the wire
-// in the service id (IBTA annex A11.2).
+// PortSpace says what kind of ports an [ID] has, and with it what kind of queue pair it connects.
+// The values are those of librdmacm (enum rdma_port_space), and go over the wire in the service id
+// (IBTA annex A11.2).
 type PortSpace uint16
 
 const (
@@ -30,8 +30,8 @@ func (p PortSpace) String() string {
 	return "unknown"
 }
 
-// Bytes of private data that fit each way (librdmacm's limits: what the messages of
-// IBTA 12.6 have, less the IP header of annex A11).
+// Limits of private data in bytes (librdmacm's: the space in the messages of IBTA 12.6, less the IP
+// header of annex A11).
 const (
 	MaxConnectData   = 56  // Connect of connections
 	MaxAcceptData    = 196 // Accept of connections
@@ -44,31 +44,31 @@ const (
 // say otherwise (RDMA_UDP_QKEY).
 const UDPQKey verbs.QKey = 0x01234567
 
-// Unlimited asks for as many READs and atomics as both devices can do
-// (RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH).
+// Unlimited requests as many READs and atomics as both devices support (RDMA_MAX_RESP_RES,
+// RDMA_MAX_INIT_DEPTH).
 const Unlimited = 0xff
 
 // ConnParam is what the two sides of a connection tell each other (rdma_conn_param). In
-// [ID.Connect] and [ID.Accept] it is what this side says, in an [Event] what the peer said,
-// seen from this side: its initiator depth is our ResponderResources.
+// [ID.Connect] and [ID.Accept] it holds this side's parameters, in an [Event] the peer's, seen from
+// this side: the peer's initiator depth is our ResponderResources.
 type ConnParam struct {
 	PrivateData        []byte
-	ResponderResources uint8     // READs and atomics of the peer that are answered at once; Unlimited: what the device can
-	InitiatorDepth     uint8     // READs and atomics in flight to the peer; Unlimited: what the device can
-	FlowControl        bool      // the device has end-to-end flow control (carried, and without effect)
-	RetryCount         uint8     // 0 to 7: how often the peer's and our queue pair repeat what is not acknowledged
-	RNRRetryCount      uint8     // 0 to 7, 7: for ever: how often the peer repeats when we have no receive posted
-	SRQ                bool      // the queue pair has a shared receive queue; ignored if the ID made the queue pair
-	QPNum              verbs.QPN // the queue pair; ignored if the ID made it
+	ResponderResources uint8     // READs and atomics of the peer that are answered at once; Unlimited: the device's maximum
+	InitiatorDepth     uint8     // READs and atomics in flight to the peer; Unlimited: the device's maximum
+	FlowControl        bool      // the device has end-to-end flow control (carried, without effect)
+	RetryCount         uint8     // 0 to 7: how often both queue pairs retransmit what is not acknowledged
+	RNRRetryCount      uint8     // 0 to 7, 7: unlimited: how often the peer retries when we have no receive posted
+	SRQ                bool      // the queue pair has a shared receive queue; ignored if the ID created the queue pair
+	QPNum              verbs.QPN // the queue pair; ignored if the ID created it
 }
 
 // DefaultConnParam is what a nil *ConnParam stands for.
 var DefaultConnParam = ConnParam{ResponderResources: Unlimited, InitiatorDepth: Unlimited, RetryCount: 7, RNRRetryCount: 7}
 
-// UDParam is what a datagram service told whoever asked for it (rdma_ud_param).
+// UDParam is what a datagram service told a peer that looked it up (rdma_ud_param).
 type UDParam struct {
 	PrivateData []byte
-	AH          verbs.AHAttr // the way to it, or to the multicast group
+	AH          verbs.AHAttr // the path to it, or to the multicast group
 	QPN         verbs.QPN
 	QKey        verbs.QKey
 }

@@ -220,7 +220,9 @@ func TestQPTypeErrors(t *testing.T) {
 		}
 		return err
 	}
-	fails(t, create(newSide(t, dev, cm.TCP).id, verbs.XRCIni), verbs.ErrInvalid, "port space TCP")
+	for _, typ := range []verbs.QPType{verbs.UC, verbs.UD, verbs.XRCIni} {
+		fails(t, create(newSide(t, dev, cm.TCP).id, typ), verbs.ErrInvalid, "port space TCP")
+	}
 	fails(t, create(s.id, verbs.XRCTgt), verbs.ErrInvalid, "for requests")
 	_, err = s.id.CreateTargetQP(nil, verbs.QPInit{})
 	fails(t, err, verbs.ErrInvalid, "XRC domain")

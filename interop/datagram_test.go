@@ -27,7 +27,7 @@ func (e *endpoint) reply(first verbs.WC) {
 	e.m.t.Helper()
 	var grh []byte
 	e.mr.Do(func(b []byte) { grh = append(grh, b[:grhSize]...) })
-	ah, err := e.m.pd.AHFromWC(&first, grh)
+	ah, err := e.m.pd.AHFromWC(1, &first, grh)
 	must(e.m.t, ah, err)
 	if first.Imm != uint32(first.SrcQPN) {
 		e.m.t.Fatalf("the datagram is from queue pair %#x and says %#x", first.SrcQPN, first.Imm)

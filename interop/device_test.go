@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -56,6 +57,9 @@ func newDevice(t testing.TB, dev *verbs.Device, address string) *device {
 }
 
 func (d *device) name() string { return "ramjet" }
+
+// counter is one of Ramjet's.
+func (d *device) counter(name string) uint64 { return loopback.Counter(d.t, d.dev, name) }
 
 // must returns v, and fails the test where there is an error.
 func must[T any](t testing.TB, v T, err error) T {

@@ -74,10 +74,5 @@ func measureGoodput(t *testing.T, loss string) (goodput, back float64) {
 	goodput = float64(done) / time.Since(start).Seconds()
 	a.wait(depth)
 	t.Logf("%.0f messages a second", goodput)
-	for _, c := range p.a.(*device).dev.Counters() {
-		if c.Name == "rewinds" {
-			back = float64(c.Value) / (float64(done) * size / (1 << 20))
-		}
-	}
-	return goodput, back
+	return goodput, float64(p.a.(*device).counter("rewinds")) / (float64(done) * size / (1 << 20))
 }

@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	wire "github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
@@ -38,15 +39,7 @@ func (g *guest) wantTerminate(t testing.TB, want wire.Cause) {
 }
 
 // counter is one of Ramjet's.
-func (m *manager) counter(name string) uint64 {
-	for _, c := range m.dev.Counters() {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	m.t.Fatalf("no counter %s", name)
-	return 0
-}
+func (m *manager) counter(name string) uint64 { return loopback.Counter(m.t, m.dev, name) }
 
 // TestIWARPTerminate has each side break every rule that a program can break. Ramjet's
 // Terminates have the cause of the RFCs, as siw reads it; siw flushes its work requests then,

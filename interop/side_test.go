@@ -140,7 +140,7 @@ func eachLink(t *testing.T, i int, test func(t *testing.T, p pair)) {
 	}
 }
 
-// isKernel says whether s is rxe, where a test has to expect what the kernel does although
+// isKernel reports whether s is rxe, where a test has to expect what the kernel does although
 // the specification has it otherwise. README.md lists these places.
 func isKernel(s side) bool { return s.name() == "rxe" }
 

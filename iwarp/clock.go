@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// began is where instants count from.
-var began = time.Now().Add(-time.Second) // none is zero
+// began is the origin of instants.
+var began = time.Now().Add(-time.Second) // so that no instant is zero
 
-// instant is a time that atomic variables can have, in nanoseconds. It goes on steadily while the
-// system's clock is set. Zero is none.
+// instant is a monotonic time in nanoseconds that fits in atomic variables. It is not affected by
+// changes of the system's clock. Zero means none.
 type instant int64
 
 func instantOf(t time.Time) instant {
@@ -23,15 +23,15 @@ func instantOf(t time.Time) instant {
 
 func now() instant { return instantOf(time.Now()) }
 
-// until is how long it is from now to i; negative: it is over.
+// until returns the time from now to i; it is negative if i has passed.
 func (i instant) until() time.Duration { return time.Duration(i - now()) }
 
-// deadline is when a wait ends at the latest.
+// deadline is the time when a wait ends at the latest.
 type deadline struct{ at atomic.Int64 }
 
 func (d *deadline) get() instant { return instant(d.at.Load()) }
 
-// set returns whether it is earlier than before: who waits has to know.
+// set reports whether t is earlier than the previous deadline: then a waiter has to be woken.
 func (d *deadline) set(t time.Time) (earlier bool) {
 	at := int64(instantOf(t))
 	old := d.at.Swap(at)

@@ -11,7 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -27,15 +28,7 @@ func TestNoDescriptors(t *testing.T) {
 		return
 	}
 	dev, address := listen(t)
-	noRoom := func() uint64 {
-		for _, c := range dev.Counters() {
-			if c.Name == "accept_no_room" {
-				return c.Value
-			}
-		}
-		t.Fatal("no counter accept_no_room")
-		return 0
-	}
+	noRoom := func() uint64 { return loopback.Counter(t, dev, "accept_no_room") }
 	peer, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

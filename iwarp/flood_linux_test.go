@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -59,7 +60,7 @@ func TestFlood(t *testing.T) {
 					c.Close()
 				}
 			}
-			for counterOf(t, server, "accept_dropped") == 0 {
+			for loopback.Counter(t, server, "accept_dropped") == 0 {
 				time.Sleep(time.Millisecond) // it has room for all of them
 			}
 		})
@@ -98,17 +99,6 @@ func TestSCTPFlood(t *testing.T) {
 	}
 	echoes(bounded(t), t, c)
 	c.Close()
-}
-
-func counterOf(t *testing.T, dev *verbs.Device, name string) uint64 {
-	t.Helper()
-	for _, c := range dev.Counters() {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	t.Fatalf("no counter %s", name)
-	return 0
 }
 
 func addrOf(t testing.TB, dev *verbs.Device) netip.Addr {
@@ -152,6 +142,7 @@ func deaf(t *testing.T, dev *verbs.Device) (end func()) {
 // TestLostSYN has the first packet of the connection between two queue pairs get lost, which TCP sends
 // again after a second: their work requests wait for that.
 func TestLostSYN(t *testing.T) {
+	t.Parallel()
 	var qps [2]*verbs.QP
 	var eps [2]verbs.Endpoint
 	var cqs [2]*verbs.CQ

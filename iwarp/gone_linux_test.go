@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	wire "github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
@@ -45,7 +46,8 @@ func vanish(t *testing.T, c net.Conn) {
 // TestGone has peers vanish, while nothing is under way and while something is, and one that
 // reads nothing for longer than that takes.
 func TestGone(t *testing.T) {
-	t.Parallel() // it waits for most of a minute
+	testrun.SkipUnlessLong(t, "waits half a minute for what the kernel takes to find a peer gone")
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dev := open(t, nil)

@@ -9,38 +9,38 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/linkwatch"
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// maxDepth is how many READs and atomics a stream answers at once, and has in flight.
+// maxDepth is how many READs and atomics a stream answers at once, and may have in flight.
 const maxDepth = 128
 
-// setupTime is how long work requests wait for TLS and SCTP at least.
+// setupTime is the minimum time that work requests wait for the set-up of TLS and SCTP.
 const setupTime = 10 * time.Second
 
-// local is the part of a device's network that is the same everywhere.
+// local is the part of a device's network that is the same for all networks.
 type local struct {
 	addr  netip.Addr // without zone
 	dev   string     // network interface
 	index int        // its number
 	mtu   int
-	speed int64
+	speed int64 // Mbit/s; 0: unknown
 	opt   Options
 	watch *linkwatch.Watch
 }
 
-// newLocal finds what is to be known of an address, and begins to watch its interface:
-// StopFollowing ends that.
+// newLocal finds the interface of an address, and begins to watch it until StopFollowing.
 func newLocal(addr netip.Addr, opt *Options) local {
 	l, isUp := findLocal(addr, opt)
 	index := 0
 	if l.addr.Is6() && l.addr.IsLinkLocalUnicast() {
 		index = l.index
 	}
-	l.watch = linkwatch.New(l.addr, index, isUp)
+	l.watch = linkwatch.New(l.addr, index, isUp, l.mtu)
 	return l
 }
 
@@ -50,7 +50,7 @@ func findLocal(addr netip.Addr, opt *Options) (l local, isUp bool) {
 	l = local{addr: addr, opt: *opt, mtu: 1500}
 	ifs, err := net.Interfaces()
 	if err != nil {
-		return l, true // a name and a size for information only
+		return l, true // only a name and an MTU, for information
 	}
 	for _, i := range ifs {
 		if zone != "" && zone != i.Name && zone != strconv.Itoa(i.Index) {
@@ -63,7 +63,7 @@ func findLocal(addr netip.Addr, opt *Options) (l local, isUp bool) {
 		for _, a := range addrs {
 			p, err := netip.ParsePrefix(a.String())
 			if err == nil && (p.Addr().Unmap() == addr || i.Flags&net.FlagLoopback != 0 && p.Contains(addr)) {
-				l.dev, l.index, l.mtu = i.Name, i.Index, i.MTU
+				l.dev, l.index, l.mtu, l.speed = i.Name, i.Index, i.MTU, linkwatch.Speed(i.Name)
 				const up = net.FlagUp | net.FlagRunning
 				return l, i.Flags&up == up
 			}
@@ -72,7 +72,7 @@ func findLocal(addr netip.Addr, opt *Options) (l local, isUp bool) {
 	return l, true
 }
 
-// onLink gives an address that is good for its link only the link as zone, as sockets want it.
+// onLink adds the link as the zone of a link-local address, as sockets require.
 func onLink(a netip.Addr, link string) netip.Addr {
 	if a.Is6() && a.IsLinkLocalUnicast() {
 		return a.WithZone(link)
@@ -80,20 +80,35 @@ func onLink(a netip.Addr, link string) netip.Addr {
 	return a
 }
 
-// Attr returns the attributes of the port. The path MTU says nothing about a stream.
-func (l *local) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
-	mtu := verbs.MTU1024
-	if l.mtu > 4096 {
+// Ports: an address is one port.
+func (l *local) Ports() int { return 1 }
+
+// Info returns the attributes of the port. The path MTU has no meaning for a stream.
+func (l *local) Info(int) softdev.PortInfo {
+	mtu, linkMTU := verbs.MTU1024, l.watch.MTU()
+	if linkMTU > 4096 {
 		mtu = verbs.MTU4096
 	}
-	return verbs.PortAttr{State: l.watch.PortState(), Link: verbs.LinkEthernet, NetDev: l.dev, MaxMTU: verbs.MTU4096, ActiveMTU: mtu, LinkMTU: l.mtu,
-		SpeedMbps: l.speed}, []verbs.GIDEntry{{GID: ib.GIDFromAddr(l.addr), Type: verbs.GIDiWARP, NetDev: l.dev}}
+	return softdev.PortInfo{
+		PortAttr: verbs.PortAttr{State: l.watch.PortState(), Link: verbs.LinkEthernet, NetDev: l.dev, MaxMTU: verbs.MTU4096, ActiveMTU: mtu,
+			LinkMTU: linkMTU, SpeedMbps: l.speed},
+		GIDTable:  []verbs.GIDEntry{{GID: ib.GIDFromAddr(l.addr), Type: verbs.GIDiWARP, NetDev: l.dev}},
+		PKeyTable: softdev.OnePartition,
+	}
 }
 
-// Follow has raise called when the address or its interface goes or comes back.
-func (l *local) Follow(raise func(verbs.EventType)) { l.watch.Follow(raise) }
+// Follow calls changed when the address or its interface goes away or comes back, and when the
+// interface's MTU changes.
+func (l *local) Follow(changed func(port int, events ...verbs.EventType)) {
+	l.watch.Follow(func(e verbs.EventType) { changed(1, e) }, func() { changed(1) })
+}
 
-// StopFollowing ends Follow, and the watch with it.
+// CheckRoute reports whether the system has a route to an address.
+func (l *local) CheckRoute(from, to netip.Addr) error {
+	return linkwatch.CheckRoute(l.dev, from, to)
+}
+
+// StopFollowing ends Follow, and the watch.
 func (l *local) StopFollowing() { l.watch.Close() }
 
 // Resolve checks an address vector.
@@ -110,7 +125,7 @@ func (l *local) Resolve(a *verbs.AHAttr) error {
 	return nil
 }
 
-// Wishes are what the device brings to the set-up of streams.
+// Wishes returns what the device requests in the set-up of streams.
 func (l *local) Wishes() rdmap.Wishes {
 	w := rdmap.Wishes{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, Segment: rdmap.Large, IRD: maxDepth, ORD: maxDepth}
 	if l.opt.FPDU != 0 {

@@ -10,12 +10,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
-// network is TCP sockets and the epoll instance that knows which of them are ready. The
-// instance is waited on by the device's goroutine, in a thread that blocks in the system
-// call: sockets in Go's own poller would wake a thread for each segment, polled or not.
+// network is TCP sockets and the epoll instance that reports which of them are ready. The device's
+// goroutine waits for the instance, and for what wakes it, in a thread that blocks in the system call.
+// Sockets in Go's own poller would wake a thread for each segment, polled or not.
 type network struct {
 	local
 	epoll    int
@@ -36,11 +36,6 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 		unix.Close(n.epoll)
 		return nil, err
 	}
-	if err = n.control(unix.EPOLL_CTL_ADD, n.wakeup, unix.EPOLLIN); err != nil {
-		unix.Close(n.epoll)
-		unix.Close(n.wakeup)
-		return nil, err
-	}
 	n.local = newLocal(addr, opt)
 	return n, nil
 }
@@ -49,14 +44,14 @@ func (n *network) control(op, fd int, events uint32) error {
 	return unix.EpollCtl(n.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
-// Arriving is false: the system sets links up.
+// Arriving returns false: the system sets up connections.
 func (n *network) Arriving() bool { return false }
 
-// SetupTime is that of a connection whose first packet is lost twice: TCP sends it again after 1 s,
-// and after 2 or 3 s (RFC 6298 section 2.1).
+// SetupTime covers a connection whose first packet is lost twice: TCP retransmits it after 1 s, and
+// again after 2 or 3 s (RFC 6298 section 2.1).
 func (n *network) SetupTime() time.Duration { return 4 * time.Second }
 
-// Ready reports what epoll says is ready now.
+// Ready reports the links that are ready now.
 func (n *network) Ready(f func(owner any, read, write bool)) int {
 	count, err := pollNow(n.epoll, n.events)
 	if err != 0 || count <= 0 {
@@ -65,10 +60,7 @@ func (n *network) Ready(f func(owner any, read, write bool)) int {
 	found := 0
 	for i := range n.events[:count] {
 		e := &n.events[i]
-		if int(e.Fd) == n.wakeup {
-			continue // it is for Wait, which would sleep on if it were taken here
-		}
-		if owner := n.owners[e.Fd]; owner != nil { // it may have been closed by an earlier one
+		if owner := n.owners[e.Fd]; owner != nil { // an earlier event may have closed it
 			found++
 			broken := e.Events&(unix.EPOLLERR|unix.EPOLLHUP) != 0
 			f(owner, e.Events&unix.EPOLLIN != 0 || broken, e.Events&unix.EPOLLOUT != 0 || broken)
@@ -82,30 +74,38 @@ func (n *network) Wait() error {
 	if n.closed.Load() {
 		return unix.EBADF
 	}
-	timeout := -1
+	var limit *unix.Timespec
 	if d := n.deadline.get(); d != 0 {
-		timeout = int(max(0, (d.until()+999_999)/time.Millisecond))
+		left := unix.NsecToTimespec(int64(max(0, d.until())))
+		limit = &left
 	}
-	var one [1]unix.EpollEvent
-	if _, err := unix.EpollWait(n.epoll, one[:], timeout); err != nil && !errors.Is(err, unix.EINTR) {
+	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
+	if _, err := unix.Ppoll(fds[:], limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
 		return err
 	}
 	var b [8]byte
-	unix.Read(n.wakeup, b[:]) // fails if something else has ended it
+	unix.Read(n.wakeup, b[:]) // fails if something else has ended the wait
 	return nil
 }
 
-// SetDeadline sets when Wait ends at the latest.
+// Doze waits until something is ready, or for the given time.
+func (n *network) Doze(d time.Duration) {
+	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}}
+	limit := unix.NsecToTimespec(int64(d))
+	unix.Ppoll(fds[:], &limit, nil) // whatever ends it
+}
+
+// SetDeadline sets when Wait returns at the latest.
 func (n *network) SetDeadline(t time.Time) {
 	if n.deadline.set(t) {
 		n.Wake()
 	}
 }
 
-// Wake ends Wait.
+// Wake wakes Wait.
 func (n *network) Wake() {
 	one := [8]byte{7: 1}
-	unix.Write(n.wakeup, one[:]) // fails when it is awake already
+	unix.Write(n.wakeup, one[:]) // fails if a wake-up is already pending
 }
 
 // Close closes what is left. Nobody waits any more.

@@ -11,36 +11,41 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Options are what else Open can be told; nil stands for the zero value.
+// Options are optional parameters of Open; nil stands for the zero value.
 type Options struct {
-	NoCRC      bool   // agree to streams without CRCs, if the peer does not ask for them either; so with TLS anyhow
-	Markers    bool   // ask peers for markers in what they send
-	FPDU       int    // bytes of an FPDU at most; 0: 64 KiB where the peer takes that, and else what a TCP segment holds
-	Congestion string // congestion control of TCP, such as "cubic"; empty: the system's
+	NoCRC      bool   // accept streams without CRCs if the peer does not request them either; always so with TLS
+	Markers    bool   // request markers in what peers send
+	FPDU       int    // length limit of an FPDU in bytes; 0: 64 KiB if the peer accepts that, otherwise what fits a TCP segment
+	Congestion string // TCP's congestion control, such as "cubic"; empty: the system's
 
-	// SCTP has the device speak iWARP over SCTP in UDP (RFC 5043, RFC 6951) and not over TCP.
-	// NoCRC, Markers and Congestion mean nothing then, and TLS is refused.
+	// SCTP selects iWARP over SCTP in UDP (RFC 5043, RFC 6951) instead of TCP. NoCRC, Markers and
+	// Congestion then have no effect, and TLS is refused.
 	SCTP bool
-	// TLS has the device speak iWARP inside TLS 1.3. It needs Certificates and RootCAs; see
-	// [LoadTLS]. Certificates are asked for from both sides. That of a peer that is dialed has to
-	// name the address that was dialed; both kinds of peers are checked against RootCAs, those
-	// that dial against ClientCAs if there are any.
+	// TLS selects iWARP inside TLS 1.3. It needs Certificates and RootCAs; see [LoadTLS]. Both
+	// sides must present a certificate. That of a peer that is dialed must name the address that
+	// was dialed. Peers are verified against RootCAs, those that dial against ClientCAs if there
+	// are any.
 	TLS *tls.Config
-	// Refused hears of peers that dialed and were turned away by TLS. It may be called by
-	// several goroutines at once.
+	// Trace receives every stream in both directions, as TCP segments with synthetic boundaries
+	// (see [trace.Stream]): over TLS what is inside, over SCTP the FPDUs that its messages stand
+	// for.
+	Trace *trace.Writer
+	// Refused is called with peers that dialed and failed in TLS. It may be called by several
+	// goroutines at once.
 	Refused func(peer netip.AddrPort, err error)
 }
 
-// Open opens the iWARP device of a local address, such as "192.0.2.7", "fd09::1" or
-// "fe80::1%eth0": peers' addresses that begin with fe80 are on that link. Options can stand behind
-// it, as "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on"; they go before those in opt.
+// Open opens the iWARP device of a local address, such as "192.0.2.7", "fd09::1" or "fe80::1%eth0":
+// peers' addresses that begin with fe80 are on that link. Options can follow the address, as in
+// "192.0.2.7?congestion=cubic&fpdu=1460&crc=off&markers=on". They override those in opt.
 //
-// Up to 16 devices can have one address, mostly in several processes; over SCTP, one. Systems
-// other than Linux have iWARP over SCTP only, and ErrNotSupported for the rest.
+// Up to 16 devices, usually in several processes, can have one address; over SCTP, one. Systems
+// other than Linux have iWARP over SCTP only, and return ErrNotSupported for the rest.
 func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt == nil {
 		opt = &Options{}
@@ -65,6 +70,9 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if err != nil {
 		return nil, failed(addr, err)
 	}
+	if opt.Trace != nil {
+		n = &tracedNetwork{n, opt.Trace}
+	}
 	d, err := softdev.NewStream(kind+":"+addr.String(), "iwarp", guid(addr), n)
 	if err != nil {
 		n.Close()
@@ -73,16 +81,16 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	return verbs.NewDevice(d), nil
 }
 
-// failed says why an address cannot be opened.
+// failed explains why an address cannot be opened.
 func failed(addr netip.Addr, err error) error {
-	// The system calls an address of a link invalid if the link is not known.
+	// The system calls a link-local address invalid if the link is not known.
 	if errors.Is(err, syscall.EADDRNOTAVAIL) || addr.Is6() && addr.IsLinkLocalUnicast() && errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("iwarp: %v is no address of this host: %w", addr, err)
 	}
 	return fmt.Errorf("iwarp: opening %v: %w", addr, err)
 }
 
-// with returns o with the options of a device's name.
+// with returns o with the options of a device's name applied.
 func (o *Options) with(query string) (*Options, error) {
 	c := *o
 	for _, option := range strings.Split(query, "&") {
@@ -119,7 +127,7 @@ func onOff(value string, to *bool) error {
 	return nil
 }
 
-// openNetwork makes what the options ask for; kind is the name of such devices.
+// openNetwork opens the network that the options select. kind is the name of such devices.
 func openNetwork(addr netip.Addr, opt *Options) (kind string, n softdev.Network, err error) {
 	if opt.SCTP {
 		if opt.TLS != nil {
@@ -138,7 +146,8 @@ func openNetwork(addr netip.Addr, opt *Options) (kind string, n softdev.Network,
 	return "iwarps", t, err
 }
 
-// GUID returns the globally unique identifier that the device of an address has, open or not.
+// GUID returns the globally unique identifier of the device of an address, whether it is open or
+// not.
 func GUID(address string) (uint64, error) {
 	address, _, _ = strings.Cut(address, "?")
 	addr, err := netip.ParseAddr(address)
@@ -148,7 +157,7 @@ func GUID(address string) (uint64, error) {
 	return guid(addr.Unmap()), nil
 }
 
-// guid makes an EUI-64 of an address, marked as one that nobody assigned.
+// guid makes an EUI-64 from an address, marked as locally assigned.
 func guid(a netip.Addr) uint64 {
 	b := a.As16()
 	g := uint64(0x02)

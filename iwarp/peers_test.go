@@ -11,25 +11,11 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	wire "github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
-
-// TestModes runs the suite over streams of other kinds than the default.
-func TestModes(t *testing.T) {
-	for name, mode := range map[string]struct {
-		iwarp.Options
-		differs map[string]string
-	}{
-		"NoCRC":   {iwarp.Options{NoCRC: true}, nil},
-		"Markers": {iwarp.Options{Markers: true}, map[string]string{"Measure/IdleQP": "a stream with markers has a buffer of its own"}},
-		"MSS1460": {iwarp.Options{FPDU: 1460}, nil},
-	} {
-		t.Run(name, func(t *testing.T) { suite(t, opener(&mode.Options), mode.differs) })
-	}
-}
 
 // listen opens a device and listens for connections, which it accepts and keeps.
 func listen(t *testing.T) (dev *verbs.Device, address string) {
@@ -92,6 +78,7 @@ func ask(t *testing.T, conn net.Conn, request []byte) {
 // TestQuietInitiator does not use the peer-to-peer model, and never says anything: what the
 // program has for it comes, after a pause.
 func TestQuietInitiator(t *testing.T) {
+	t.Parallel()
 	dev := open(t, nil)
 	l, err := cm.Listen(dev, ":0")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -35,6 +35,7 @@ func TestSCTPConformance(t *testing.T) {
 
 // TestSCTP sends messages both ways, and private data.
 func TestSCTP(t *testing.T) {
+	t.Parallel()
 	a, _ := openSCTP(t)
 	b, addr := openSCTP(t)
 	if want := "iwarp+sctp:" + addr.String(); b.Name() != want {
@@ -55,6 +56,7 @@ func TestSCTP(t *testing.T) {
 
 // TestSCTPRefused dials where nobody listens, somebody who does not want, and nobody.
 func TestSCTPRefused(t *testing.T) {
+	t.Parallel()
 	a, _ := openSCTP(t)
 	b, addr := openSCTP(t)
 	ctx := bounded(t)
@@ -96,6 +98,7 @@ func TestSCTPRefused(t *testing.T) {
 
 // TestSCTPGone has one side close its device.
 func TestSCTPGone(t *testing.T) {
+	t.Parallel()
 	a, _ := openSCTP(t)
 	b, _ := openSCTP(t)
 	ctx := bounded(t)

@@ -15,23 +15,23 @@ const (
 	ppidSession = iwarp.PPIDSession
 )
 
-// sctpWriter makes user messages of SCTP (RFC 5043 section 5.2) from a stream of MPA: the
-// set-up frame first, and then FPDUs.
+// sctpWriter converts a stream of MPA, the set-up frame followed by FPDUs, to user messages of SCTP
+// (RFC 5043 section 5.2).
 type sctpWriter struct {
-	ssn  uint16
-	past bool   // the set-up frame is through
-	buf  []byte // the frame or FPDU under way
-	want int    // bytes of it, as far as is known
+	ssn         uint16
+	established bool   // the set-up frame is complete
+	buf         []byte // the current frame or FPDU
+	want        int    // its length, as far as it is known
 }
 
-// between says whether no frame or FPDU is under way.
+// between reports whether the stream is between two frames or FPDUs.
 func (w *sctpWriter) between() bool { return len(w.buf) == 0 }
 
-// take takes bytes of b, and returns how many with the message that they complete. The
-// message is the caller's until the next call.
+// take takes bytes of b. It returns how many, and the message that they complete, which is valid
+// until the next call.
 func (w *sctpWriter) take(b []byte) (n int, msg []byte, ppid uint32) {
 	head := iwarp.LengthLen
-	if !w.past {
+	if !w.established {
 		head = iwarp.FrameHeaderLen
 	}
 	if len(w.buf) == 0 {
@@ -51,24 +51,24 @@ func (w *sctpWriter) take(b []byte) (n int, msg []byte, ppid uint32) {
 	return n, msg, ppid
 }
 
-// length returns how long what buf begins with is.
+// length returns the length of what buf begins with.
 func (w *sctpWriter) length() int {
-	if w.past {
+	if w.established {
 		return iwarp.FPDULen(int(binary.BigEndian.Uint16(w.buf)))
 	}
 	var f iwarp.Frame
-	f.Decode(w.buf) // the device made it
+	f.Decode(w.buf) // never fails: the device made it
 	return iwarp.FrameHeaderLen + int(f.PrivateLen)
 }
 
-// message makes a message of buf.
+// message converts buf to a message.
 func (w *sctpWriter) message() ([]byte, uint32) {
-	if w.past {
+	if w.established {
 		ulen := int(binary.BigEndian.Uint16(w.buf))
-		binary.BigEndian.PutUint16(w.buf, w.ssn) // in the place of the length
+		binary.BigEndian.PutUint16(w.buf, w.ssn) // in place of the length
 		return w.buf[:iwarp.SSNLen+ulen], ppidSegment
 	}
-	w.past = true
+	w.established = true
 	var f iwarp.Frame
 	f.Decode(w.buf)
 	s := iwarp.Session{SSN: w.ssn, Function: f.Session(), Private: w.buf[iwarp.FrameHeaderLen:]}
@@ -87,25 +87,25 @@ var (
 	errSession = errors.New("what the peer sends is no DDP over SCTP: it does not speak iWARP there")
 )
 
-// sctpReader makes a stream of MPA from user messages of SCTP.
+// sctpReader converts user messages of SCTP to a stream of MPA.
 type sctpReader struct {
-	ssn  uint16
-	past bool // the set-up is through
+	ssn         uint16
+	established bool // the set-up is complete
 }
 
-// next returns the bytes that a message stands for. It may have them in the message's
-// memory, behind which there have to be 8 bytes. io.EOF: the peer has ended the session.
+// next returns the bytes that a message stands for. They may be in the message's memory, which must
+// have 8 spare bytes after it. io.EOF means that the peer has ended the session.
 func (r *sctpReader) next(msg []byte, ppid uint32) ([]byte, error) {
 	if len(msg) < iwarp.SSNLen || binary.BigEndian.Uint16(msg) != r.ssn {
 		return nil, errSSN
 	}
 	r.ssn++
-	if ppid == ppidSegment && r.past {
+	if ppid == ppidSegment && r.established {
 		n := len(msg) - iwarp.SSNLen
 		binary.BigEndian.PutUint16(msg, uint16(n))
 		all := iwarp.FPDULen(n)
 		b := msg[:all]
-		clear(b[iwarp.LengthLen+n:]) // pad and CRC, which is not used
+		clear(b[iwarp.LengthLen+n:]) // pad and CRC, which is not checked
 		return b, nil
 	}
 	var s iwarp.Session
@@ -116,9 +116,9 @@ func (r *sctpReader) next(msg []byte, ppid uint32) ([]byte, error) {
 		return nil, io.EOF
 	}
 	f, ok := s.Frame()
-	if !ok || r.past {
+	if !ok || r.established {
 		return nil, errSession
 	}
-	r.past = true
+	r.established = true
 	return append(f.Append(nil), s.Private...), nil
 }

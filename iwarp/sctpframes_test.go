@@ -6,7 +6,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
@@ -95,7 +95,7 @@ func FuzzSCTPReader(f *testing.F) {
 			return
 		}
 		var r sctpReader
-		if out, err := r.next(append(bytes.Clone(a), make([]byte, 8)...)[:len(a)], pa); err != nil || !r.past || len(out) < iwarp.FrameHeaderLen {
+		if out, err := r.next(append(bytes.Clone(a), make([]byte, 8)...)[:len(a)], pa); err != nil || !r.established || len(out) < iwarp.FrameHeaderLen {
 			return
 		}
 		if out, err := r.next(append(bytes.Clone(b), make([]byte, 8)...)[:len(b)], pb); err == nil && len(out) != iwarp.FPDULen(len(b)-iwarp.SSNLen) {

@@ -15,26 +15,27 @@ import (
 	"github.com/pion/logging"
 	"github.com/pion/sctp"
 
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
 const (
-	// sctpReceive is what a link holds at most of what came; SCTP's window closes behind it.
+	// sctpReceive limits what a link has received and not yet delivered. SCTP's window closes
+	// behind it.
 	sctpReceive = 512 << 10
-	// sctpSend is what is handed over for sending at most, and not acknowledged.
+	// sctpSend limits what is handed to SCTP and not acknowledged.
 	sctpSend = 1 << 20
 	// sctpMessage is the longest user message.
 	sctpMessage = 1 << 16
 )
 
-// sctpEnd is how long what was handed over has to arrive when a link is closed.
+// sctpEnd is how long a link that is closed waits for what was handed over to arrive.
 var sctpEnd = 2 * time.Second
 
-// errDead is the end of an association that nobody announced.
+// errDead is the error of an association that ended without a shutdown.
 var errDead = errors.New("the association has ended")
 
-// sctpLink is one association with one stream, number 0, in order both ways. Towards the
-// device it is a stream of MPA without CRCs and markers, which never leaves this process.
+// sctpLink is one association with one stream, number 0, ordered in both directions. To the device
+// it is a stream of MPA without CRCs and markers, which never leaves this process.
 type sctpLink struct {
 	net      *sctpNetwork
 	packets  *sctpPackets
@@ -53,9 +54,9 @@ type sctpLink struct {
 	err     error    // of reading
 	in      [][]byte // bytes of MPA
 	inBytes int
-	full    bool // SCTP takes no more now
+	full    bool // SCTP takes no more for now
 	closed  bool
-	room    chan struct{} // in has room again
+	room    chan struct{} // signals that in has room again
 }
 
 func newSCTPLink(n *sctpNetwork, p *sctpPackets) *sctpLink {
@@ -68,7 +69,7 @@ func (l *sctpLink) options() sctp.Config {
 		LoggerFactory: &logging.DefaultLoggerFactory{Writer: io.Discard, DefaultLogLevel: logging.LogLevelDisabled}}
 }
 
-// dial makes the association.
+// dial establishes the association.
 func (l *sctpLink) dial() {
 	ctx, cancel := context.WithTimeout(context.Background(), sctpTime)
 	defer cancel()
@@ -81,7 +82,7 @@ func (l *sctpLink) dial() {
 	l.begin(a, err)
 }
 
-// serve makes the association that a peer asks for.
+// serve establishes an association that a peer requests.
 func (l *sctpLink) serve(to *sctpAcceptor) {
 	late := time.AfterFunc(sctpTime, func() { l.packets.Close() })
 	a, err := sctp.ServerWithOptions(l.options())
@@ -97,7 +98,7 @@ func (l *sctpLink) serve(to *sctpAcceptor) {
 	}
 }
 
-// begin has the association work.
+// begin starts using the association.
 func (l *sctpLink) begin(a *sctp.Association, err error) {
 	var s *sctp.Stream
 	if err == nil {
@@ -116,7 +117,7 @@ func (l *sctpLink) begin(a *sctp.Association, err error) {
 			l.up = true
 			go l.receive()
 		case !n.closed:
-			n.enders.Go(func() { a.Abort(""); l.packets.Close() })
+			n.closers.Go(func() { a.Abort(""); l.packets.Close() })
 		}
 	}
 	if l.err == nil {
@@ -125,7 +126,7 @@ func (l *sctpLink) begin(a *sctp.Association, err error) {
 	l.again()
 }
 
-// drained takes note of room for sending. The association's lock is held.
+// drained records that there is room for sending. The association's lock is held.
 func (l *sctpLink) drained() {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
@@ -133,7 +134,7 @@ func (l *sctpLink) drained() {
 	l.again()
 }
 
-// receive takes messages until the association ends.
+// receive receives messages until the association ends.
 func (l *sctpLink) receive() {
 	var r sctpReader
 	var b []byte
@@ -151,7 +152,7 @@ func (l *sctpLink) receive() {
 				err = errDead
 			}
 		}
-		const small = 4 << 10 // does not hold on to a large buffer
+		const small = 4 << 10 // so that a large buffer is not kept alive
 		if len(mpa) < small {
 			mpa = bytes.Clone(mpa)
 		} else {
@@ -163,7 +164,8 @@ func (l *sctpLink) receive() {
 	}
 }
 
-// arrived hands over bytes, or the end, and waits for room. False: nothing more is wanted.
+// arrived hands over bytes, or the end, and waits for room. It returns false if nothing more is
+// wanted.
 func (l *sctpLink) arrived(b []byte, err error) bool {
 	n := l.net
 	n.mu.Lock()
@@ -184,7 +186,7 @@ func (l *sctpLink) arrived(b []byte, err error) bool {
 	return l.err == nil && !l.closed
 }
 
-// can says what can be done. net.mu is held.
+// can returns whether the link can be read and written. net.mu is held.
 func (l *sctpLink) can() (read, write bool) {
 	failed := l.err != nil
 	return l.reading && (len(l.in) > 0 || failed), l.writing && (l.up && !l.full || failed)
@@ -229,14 +231,14 @@ func (l *sctpLink) Connected() error {
 	return softdev.ErrAgain
 }
 
-// Starting says that the association is not up.
+// Starting reports whether the association is still being established.
 func (l *sctpLink) Starting() bool {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
 	return !l.up && l.err == nil
 }
 
-// Read fills pieces with what has come.
+// Read fills pieces with what has arrived.
 func (l *sctpLink) Read(pieces [][]byte) (int, error) {
 	n := l.net
 	n.mu.Lock()
@@ -269,7 +271,7 @@ func (l *sctpLink) Read(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-// hasRoom lets receive go on.
+// hasRoom lets receive continue.
 func (l *sctpLink) hasRoom() {
 	select {
 	case l.room <- struct{}{}:
@@ -307,7 +309,7 @@ func (l *sctpLink) Write(pieces [][]byte) (total int, err error) {
 	return total, nil
 }
 
-// roomy says whether SCTP takes another message.
+// roomy reports whether SCTP takes another message.
 func (l *sctpLink) roomy() bool {
 	if l.stream.BufferedAmount() < sctpSend {
 		return true
@@ -316,7 +318,7 @@ func (l *sctpLink) roomy() bool {
 	l.full = true
 	l.net.mu.Unlock()
 	if l.stream.BufferedAmount() > sctpSend/2 {
-		return false // drained is going to be called
+		return false // drained will be called
 	}
 	l.net.mu.Lock()
 	l.full = false
@@ -324,7 +326,7 @@ func (l *sctpLink) roomy() bool {
 	return true
 }
 
-// Shutdown says that nothing more is written: the session ends.
+// Shutdown ends the session: nothing more is written.
 func (l *sctpLink) Shutdown() {
 	l.net.mu.Lock()
 	ok := l.up && !l.closed
@@ -347,16 +349,17 @@ func (l *sctpLink) Close(abort bool) {
 	l.hasRoom()
 	a := l.assoc
 	if a == nil {
-		l.packets.Close() // dial or serve ends
+		l.packets.Close() // makes dial or serve end
 		return
 	}
 	if n.closed {
 		return
 	}
 	broken := l.err != nil
-	n.enders.Go(func() {
+	n.closers.Go(func() {
 		defer l.packets.Close()
-		// An ABORT would overtake what was handed over and not sent yet, whose work requests have completed.
+		// An ABORT would overtake what was handed over and not sent yet, although its work requests
+		// have completed.
 		if !abort || !broken && l.stream.BufferedAmount() > 0 {
 			ctx, cancel := context.WithTimeout(context.Background(), sctpEnd)
 			defer cancel()
@@ -368,13 +371,13 @@ func (l *sctpLink) Close(abort bool) {
 	})
 }
 
-// MSS is that of packets, which do not bound segments: SCTP takes messages apart itself.
+// MSS returns the size of packets, which does not limit segments: SCTP fragments messages itself.
 func (l *sctpLink) MSS() int { return l.net.packetBytes() }
 
-// Silent is false: the association breaks by itself, see sctpSilence.
+// Silent returns false: SCTP detects a silent peer itself, see sctpSilence.
 func (l *sctpLink) Silent() bool { return false }
 
-// Ended says that reading has come to its end.
+// Ended reports whether everything was read.
 func (l *sctpLink) Ended() bool {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()

@@ -10,46 +10,46 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 )
 
-// sctpNetwork is links over SCTP (RFC 5043), which pion/sctp does in UDP (RFC 6951).
+// sctpNetwork provides links over SCTP (RFC 5043), which pion/sctp runs in UDP (RFC 6951).
 //
-// An association has goroutines of its own. What they bring, and what they have room for,
-// stands in its link, and the link in a list if somebody waits for that.
+// An association has goroutines of its own. They put what arrives, and what there is room for, into
+// its link. The link goes into a list if somebody waits for that.
 type sctpNetwork struct {
 	local
-	mux     *sctpMux
-	wakeup  chan struct{}
-	closing chan struct{}
-	beats   sync.WaitGroup
-	enders  sync.WaitGroup // associations that are being ended
+	mux        *sctpMux
+	wakeup     chan struct{}
+	closing    chan struct{}
+	heartbeats sync.WaitGroup
+	closers    sync.WaitGroup // associations that are being ended
 
 	deadline deadline
 
 	mu        sync.Mutex // guards what follows, and the state of links and acceptors
 	ready     []sctpReady
 	acceptors map[uint16]*sctpAcceptor
-	starting  *softdev.HalfOpen[*sctpLink] // associations of peers that are not set up
+	starting  *softdev.HalfOpen[*sctpLink] // associations of peers that are being established
 	closed    bool
 }
 
 // sctpReady is a link or an acceptor.
 type sctpReady interface {
-	// take says what can be done; net.mu is held.
+	// take returns what can be done; net.mu is held.
 	take() (owner any, read, write bool)
-	// again puts it into the list again, if something is left.
+	// again puts it back into the list if something is left.
 	again()
 }
 
 const (
-	// sctpStarting bounds how many associations of peers are being set up.
+	// sctpStarting limits how many associations of peers are being established.
 	sctpStarting = 1024
-	// sctpTime bounds how long that takes.
+	// sctpTime limits how long that takes.
 	sctpTime = 10 * time.Second
-	// A peer that is silent for sctpBeat is asked whether it is there, and is gone after
-	// sctpSilence (RFC 9260 section 8.3).
+	// A peer that is silent for sctpBeat gets a heartbeat, and is given up after sctpSilence (RFC
+	// 9260 section 8.3).
 	sctpBeat    = 5 * time.Second
 	sctpSilence = 30 * time.Second
 )
@@ -62,24 +62,24 @@ func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 		n.StopFollowing()
 		return nil, fmt.Errorf("UDP port %d, which is SCTP's (another device with SCTP may have it): %w", sctpPort, err)
 	}
-	n.beats.Go(n.beat)
+	n.heartbeats.Go(n.heartbeat)
 	return n, nil
 }
 
-// Wishes are without CRCs and markers: SCTP has checksums and messages.
+// Wishes requests no CRCs and markers: SCTP has checksums and messages.
 func (n *sctpNetwork) Wishes() rdmap.Wishes {
 	w := n.local.Wishes()
 	w.CRC, w.Markers = false, false
 	return w
 }
 
-// packetBytes is what an SCTP packet may have.
+// packetBytes returns the size limit of an SCTP packet.
 func (n *sctpNetwork) packetBytes() int {
 	headers := 20 + 8
 	if n.addr.Is6() {
 		headers = 40 + 8
 	}
-	return min(n.mtu-headers, maxPacket)
+	return min(n.watch.MTU()-headers, maxPacket)
 }
 
 // Dial begins to connect.
@@ -93,7 +93,7 @@ func (n *sctpNetwork) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, erro
 	return l, nil
 }
 
-// asked takes the packets of a peer that wants an association.
+// asked takes the packets of a peer that requests an association.
 func (n *sctpNetwork) asked(p *sctpPackets) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,24 +106,24 @@ func (n *sctpNetwork) asked(p *sctpPackets) bool {
 	if n.starting.Full() {
 		oldest, _ := n.starting.Oldest()
 		n.starting.Remove(oldest.to.Addr(), oldest)
-		oldest.packets.Close() // serve ends
+		oldest.packets.Close() // makes serve end
 	}
 	go l.serve(a)
 	return true
 }
 
-// Arriving says that peers set associations up.
+// Arriving reports whether peers are establishing associations.
 func (n *sctpNetwork) Arriving() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.starting.Len() > 0
 }
 
-// SetupTime is that of associations, one of whose packets may be lost: the library sends it
-// again after 1 to 3 s.
+// SetupTime covers an association that loses one of its packets: the library retransmits it after 1
+// to 3 s.
 func (n *sctpNetwork) SetupTime() time.Duration { return setupTime }
 
-// sctpAcceptor takes links.
+// sctpAcceptor accepts links.
 type sctpAcceptor struct {
 	net    *sctpNetwork
 	at     netip.AddrPort
@@ -133,7 +133,7 @@ type sctpAcceptor struct {
 	closed bool
 }
 
-// Listen takes connections.
+// Listen accepts connections.
 func (n *sctpNetwork) Listen(at netip.AddrPort, _ int) (softdev.Acceptor, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,7 +157,7 @@ func (a *sctpAcceptor) Own(owner any) {
 	a.owner = owner
 }
 
-// add gives the acceptor a link. False: it is closed. net.mu is held.
+// add gives the acceptor a link. It returns false if the acceptor is closed. net.mu is held.
 func (a *sctpAcceptor) add(l *sctpLink) bool {
 	if a.closed {
 		return false
@@ -179,7 +179,7 @@ func (a *sctpAcceptor) again() {
 	}
 }
 
-// Accept returns the next link that a peer has made.
+// Accept returns the next link from a peer.
 func (a *sctpAcceptor) Accept() (softdev.Link, error) {
 	a.net.mu.Lock()
 	defer a.net.mu.Unlock()
@@ -191,7 +191,7 @@ func (a *sctpAcceptor) Accept() (softdev.Link, error) {
 	return l, nil
 }
 
-// Watch has nothing to do: what Accept returns is there already.
+// Watch does nothing: what Accept returns is already there.
 func (a *sctpAcceptor) Watch(bool) {}
 
 func (a *sctpAcceptor) Addr() netip.AddrPort { return a.at }
@@ -209,13 +209,13 @@ func (a *sctpAcceptor) Close() error {
 	return nil
 }
 
-// list puts something into the list that Ready goes through. net.mu is held.
+// list adds r to the list that Ready goes through. net.mu is held.
 func (n *sctpNetwork) list(r sctpReady) {
 	n.ready = append(n.ready, r)
 	n.Wake()
 }
 
-// yield lets the goroutines of associations run: a program that polls would keep them from it.
+// yield lets the goroutines of associations run: a program that polls would keep them from running.
 func (n *sctpNetwork) yield() {
 	n.mux.poll()
 	runtime.Gosched()
@@ -259,14 +259,14 @@ func (n *sctpNetwork) Wait() error {
 	return nil
 }
 
-// SetDeadline sets when Wait ends at the latest.
+// SetDeadline sets when Wait returns at the latest.
 func (n *sctpNetwork) SetDeadline(t time.Time) {
 	if n.deadline.set(t) {
 		n.Wake()
 	}
 }
 
-// Wake ends Wait.
+// Wake wakes Wait.
 func (n *sctpNetwork) Wake() {
 	select {
 	case n.wakeup <- struct{}{}:
@@ -274,8 +274,8 @@ func (n *sctpNetwork) Wake() {
 	}
 }
 
-// beat asks silent peers whether they are there.
-func (n *sctpNetwork) beat() {
+// heartbeat sends heartbeats to silent peers.
+func (n *sctpNetwork) heartbeat() {
 	tick := time.NewTicker(sctpBeat)
 	defer tick.Stop()
 	for {
@@ -297,7 +297,7 @@ func (n *sctpNetwork) beat() {
 	}
 }
 
-// Close closes what is left. Peers hear of it, if they listen.
+// Close closes what is left. Peers are told, if they listen.
 func (n *sctpNetwork) Close() error {
 	n.mu.Lock()
 	if n.closed {
@@ -307,8 +307,8 @@ func (n *sctpNetwork) Close() error {
 	n.closed = true
 	n.mu.Unlock()
 	close(n.closing)
-	n.enders.Wait() // each is bounded
-	n.beats.Wait()
+	n.closers.Wait() // each is limited in time
+	n.heartbeats.Wait()
 	n.StopFollowing()
 	return n.mux.close()
 }

@@ -24,5 +24,5 @@ func (m *sctpMux) receive() {
 	}
 }
 
-// poll does nothing: the socket has its goroutine only.
+// poll does nothing: only the socket's goroutine reads it.
 func (m *sctpMux) poll() {}

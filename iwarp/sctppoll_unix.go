@@ -22,8 +22,8 @@ func (m *sctpMux) receive() {
 	})
 }
 
-// poll does the same with what is there, on behalf of a program that polls: Go's scheduler
-// would not look at the socket for milliseconds while a goroutine keeps it busy.
+// poll receives what is there, on behalf of a program that polls: Go's scheduler would not look at
+// the socket for milliseconds while a goroutine is busy polling.
 func (m *sctpMux) poll() {
 	if !m.reading.TryLock() {
 		return
@@ -36,11 +36,11 @@ func (m *sctpMux) poll() {
 	})
 }
 
-// receiveOne takes a packet. False: there is none.
+// receiveOne receives a packet. It returns false if there is none.
 func (m *sctpMux) receiveOne(fd uintptr) bool {
 	n, sa, err := unix.Recvfrom(int(fd), m.packet, unix.MSG_DONTWAIT)
 	if err != nil {
-		return err != unix.EAGAIN && err != unix.EBADF // others are about packets that were sent
+		return err != unix.EAGAIN && err != unix.EBADF // other errors concern packets that were sent
 	}
 	var from netip.AddrPort
 	switch a := sa.(type) {

@@ -16,31 +16,31 @@ import (
 
 	"github.com/pion/sctp"
 
-	"github.com/ramjet-rdma/ramjet/internal/forkmark"
+	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 )
 
-// sctpPort is where SCTP comes in UDP (RFC 6951).
+// sctpPort is the UDP port of SCTP (RFC 6951).
 const sctpPort = 9899
 
 const (
 	sctpHeaderLen = 12
-	// libraryPort is both ports of associations that pion/sctp dials. It has one association a
-	// connection, and knows no others; ports are put in here.
+	// libraryPort is both ports of associations that pion/sctp dials. The library has one
+	// association per connection, and knows no other ports; they are inserted here.
 	libraryPort = 5000
 	// Chunk types (RFC 9260 section 3.2).
 	chunkInit, chunkAbort = 1, 6
-	// queuedPackets is what is kept for an association that does not read.
+	// queuedPackets limits the packets kept for an association that does not read.
 	queuedPackets = 1024
 )
 
-// sctpKey tells associations apart.
+// sctpKey identifies an association.
 type sctpKey struct {
 	peer                netip.AddrPort // of UDP, without zone
 	peerPort, localPort uint16         // of SCTP
 }
 
-// sctpPackets is the connection of one association: its packets, which UDP carries. It is
-// what pion/sctp reads and writes.
+// sctpPackets is the connection of one association, carried by UDP. pion/sctp reads and writes its
+// packets.
 type sctpPackets struct {
 	mux    *sctpMux
 	key    sctpKey
@@ -55,8 +55,8 @@ type sctpPackets struct {
 // sctpMux shares a UDP socket between associations.
 type sctpMux struct {
 	udp     *net.UDPConn
-	zone    string                    // of peers' addresses that are good for their link only
-	asked   func(p *sctpPackets) bool // a peer wants an association; false: nobody listens
+	zone    string                    // of link-local addresses of peers
+	asked   func(p *sctpPackets) bool // a peer requests an association; false: nobody listens
 	mu      sync.Mutex
 	assocs  map[sctpKey]*sctpPackets
 	buffers sync.Pool
@@ -67,7 +67,7 @@ type sctpMux struct {
 	packet  []byte
 }
 
-// maxPacket is the longest SCTP packet that is taken, what pion/sctp has room for.
+// maxPacket is the longest SCTP packet that is accepted: the size of pion/sctp's buffer.
 const maxPacket = 8192
 
 func newSCTPMux(addr netip.Addr, asked func(*sctpPackets) bool) (*sctpMux, error) {
@@ -76,7 +76,7 @@ func newSCTPMux(addr netip.Addr, asked func(*sctpPackets) bool) (*sctpMux, error
 		return nil, err
 	}
 	forkmark.SetConn(udp)
-	udp.SetReadBuffer(4 << 20) // a wish
+	udp.SetReadBuffer(4 << 20) // best effort: the system may allow less
 	udp.SetWriteBuffer(4 << 20)
 	m := &sctpMux{udp: udp, zone: addr.Zone(), asked: asked, assocs: make(map[sctpKey]*sctpPackets), done: make(chan struct{}), packet: make([]byte, maxPacket+1)}
 	if m.raw, err = udp.SyscallConn(); err != nil {
@@ -90,7 +90,8 @@ func newSCTPMux(addr netip.Addr, asked func(*sctpPackets) bool) (*sctpMux, error
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sctpSum is the checksum of a packet: as if its own field were zero (RFC 9260 section 6.8).
+// sctpSum computes the checksum of a packet as if its checksum field were zero (RFC 9260 section
+// 6.8).
 func sctpSum(b []byte) uint32 {
 	var zero [4]byte
 	sum := crc32.Update(0, castagnoli, b[:8])
@@ -127,7 +128,7 @@ func (m *sctpMux) take(b []byte, from netip.AddrPort) {
 	buf := m.buffers.Get().(*[maxPacket]byte)
 	select {
 	case p.in <- buf[:copy(buf[:], b)]:
-	default: // as lost
+	default: // drop the packet, as if lost
 		m.buffers.Put(buf)
 	}
 }
@@ -139,21 +140,21 @@ func setPorts(b []byte, src, dst uint16) {
 	binary.LittleEndian.PutUint32(b[8:], sctpSum(b))
 }
 
-// refuse answers an INIT that nobody waits for (RFC 9260 section 8.4).
+// refuse answers an unexpected INIT with an ABORT (RFC 9260 section 8.4).
 func (m *sctpMux) refuse(init []byte, key sctpKey) {
 	b := make([]byte, sctpHeaderLen, sctpHeaderLen+4)
-	copy(b[4:8], init[sctpHeaderLen+4:]) // the tag that it wants
+	copy(b[4:8], init[sctpHeaderLen+4:]) // the tag that it asks for
 	b = append(b, chunkAbort, 0, 0, 4)
 	setPorts(b, key.localPort, key.peerPort)
 	m.send(b, key.peer)
 }
 
-// send sends a packet. Its loss is no error.
+// send sends a packet. Losing it is not an error.
 func (m *sctpMux) send(b []byte, to netip.AddrPort) {
 	m.udp.WriteToUDPAddrPort(b, netip.AddrPortFrom(onLink(to.Addr(), m.zone), to.Port()))
 }
 
-// add makes the connection of an association; nil: there is one.
+// add creates the connection of an association. It returns nil if there is one already.
 func (m *sctpMux) add(key sctpKey, dialed bool) *sctpPackets {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,7 +167,7 @@ func (m *sctpMux) add(key sctpKey, dialed bool) *sctpPackets {
 	return p
 }
 
-// dial makes the connection of an association to a peer; local 0: of any port.
+// dial creates the connection of an association to a peer; local 0 stands for any port.
 func (m *sctpMux) dial(local uint16, to netip.AddrPort) *sctpPackets {
 	key := sctpKey{peer: netip.AddrPortFrom(to.Addr().WithZone(""), sctpPort), peerPort: to.Port(), localPort: local}
 	for range 1 << 14 {
@@ -180,7 +181,7 @@ func (m *sctpMux) dial(local uint16, to netip.AddrPort) *sctpPackets {
 	return nil
 }
 
-// ephemeral returns a port that nobody asked for (RFC 6335).
+// ephemeral returns a port of the dynamic range (RFC 6335).
 func ephemeral() uint16 { return 49152 + uint16(rand.Uint32N(1<<14)) }
 
 // close closes the socket and all connections.
@@ -247,7 +248,7 @@ func (p *sctpPackets) Close() error {
 	return nil
 }
 
-// SetReadDeadline is called to end reading.
+// SetReadDeadline is called only to end reading.
 func (p *sctpPackets) SetReadDeadline(t time.Time) error {
 	if !t.IsZero() && !t.After(time.Now()) {
 		p.Close()

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
 // newMux makes a mux of an address of its own; nobody listens on it.

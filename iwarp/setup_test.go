@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	wire "github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 

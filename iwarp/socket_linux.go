@@ -11,23 +11,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/forkmark"
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 )
 
-// maxPieces is how many pieces one system call takes (UIO_MAXIOV is 1024).
+// maxPieces is how many pieces one system call takes (the limit, UIO_MAXIOV, is 1024).
 const maxPieces = 512
 
-// A peer that is silent for keepBeat seconds is asked whether it is there, and is gone after
-// keepSilence. The system asks only while nothing is to be acknowledged; for the rest there is
-// Silent, as TCP_USER_TIMEOUT would end connections too whose peer answers that it has no room.
+// A peer that is silent for keepBeat seconds is probed, and is given up after keepSilence. The
+// system probes only while nothing is unacknowledged. Silent covers the rest, because
+// TCP_USER_TIMEOUT would also end connections whose peer announces a zero window.
 const (
 	keepBeat    = 5
 	keepSilence = 30
 )
 
-// unwatched has epoll report a socket that broke once, and not until it is watched again: it
-// would end each Wait.
+// unwatched makes epoll report a broken socket once, and not again until it is watched: otherwise
+// it would end each Wait.
 const unwatched = unix.EPOLLONESHOT
 
 // link is a TCP connection.
@@ -61,7 +61,7 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// socket makes a socket that is bound to an address.
+// socket creates a socket that is bound to an address.
 func (n *network) socket(at netip.AddrPort) (int, error) {
 	family, sa := n.sockaddr(at)
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
@@ -83,7 +83,7 @@ func (n *network) socket(at netip.AddrPort) (int, error) {
 	return fd, nil
 }
 
-// newLink takes a connected or connecting socket.
+// newLink makes a link of a connected or connecting socket.
 func (n *network) newLink(fd int, to netip.AddrPort) (*link, error) {
 	forkmark.Set(fd)
 	for _, o := range [...]struct{ level, name, value int }{
@@ -117,7 +117,7 @@ func (n *network) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, error)
 	}
 	if tos != 0 {
 		if to.Addr().Is4() {
-			unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TOS, int(tos)) // a wish
+			unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TOS, int(tos)) // best effort
 		} else {
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, int(tos))
 		}
@@ -149,7 +149,7 @@ func (l *link) Watch(read, write bool) {
 	}
 	if events != l.events {
 		l.events = events
-		l.net.control(unix.EPOLL_CTL_MOD, l.fd, events) // cannot fail: the socket is in it
+		l.net.control(unix.EPOLL_CTL_MOD, l.fd, events) // cannot fail: the socket is in the instance
 	}
 }
 
@@ -166,10 +166,10 @@ func (l *link) Connected() error {
 	return nil
 }
 
-// Starting is false: TCP needs nothing else.
+// Starting returns false: TCP needs nothing else.
 func (l *link) Starting() bool { return false }
 
-// vector makes the header of a call that takes pieces.
+// vector returns the header of a system call that takes pieces.
 func (l *link) vector(pieces [][]byte) *unix.Msghdr {
 	l.iov = l.iov[:0]
 	for _, p := range pieces[:min(len(pieces), maxPieces)] {
@@ -184,7 +184,7 @@ func (l *link) vector(pieces [][]byte) *unix.Msghdr {
 	return &l.msg
 }
 
-// call makes a system call that does not block, without telling Go's scheduler.
+// call makes a non-blocking system call without telling Go's scheduler.
 func (l *link) call(nr uintptr, pieces [][]byte) (int, error) {
 	m := l.vector(pieces)
 	for {
@@ -219,7 +219,7 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 func (l *link) Shutdown() { unix.Shutdown(l.fd, unix.SHUT_WR) } // fails if the peer has closed it
 
 func (l *link) Close(abort bool) {
-	if l.fd < 0 || l.net.closed.Load() { // which has closed it, and the number may be another's
+	if l.fd < 0 || l.net.closed.Load() { // then the socket is closed, and its number may be another's
 		return
 	}
 	if abort {
@@ -230,21 +230,21 @@ func (l *link) Close(abort bool) {
 	l.fd = -1
 }
 
-// Silent says whether nothing that was sent has been acknowledged for keepSilence. A peer that
-// has said that it has no room is asked less and less often: the system gives it up by itself.
+// Silent reports whether nothing that was sent has been acknowledged for keepSilence. A peer with a
+// zero window is probed less and less often: the system gives it up by itself.
 func (l *link) Silent() bool {
 	i, err := unix.GetsockoptTCPInfo(l.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	return err == nil && i.Unacked > 0 && i.Snd_wnd > 0 && i.Last_ack_recv >= keepSilence*1000
 }
 
-// Ended says that the peer has closed the connection, or that there is none any more.
+// Ended reports whether the peer has closed the connection, or it is gone.
 func (l *link) Ended() bool {
 	const closed, closeWait = 7, 8 // TCP_CLOSE, TCP_CLOSE_WAIT
 	i, err := unix.GetsockoptTCPInfo(l.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	return err == nil && (i.State == closed || i.State == closeWait)
 }
 
-// MSS returns the bytes of a TCP segment.
+// MSS returns the size of a TCP segment in bytes.
 func (l *link) MSS() int {
 	n, err := unix.GetsockoptInt(l.fd, unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 	if err != nil {
@@ -256,14 +256,14 @@ func (l *link) MSS() int {
 func (l *link) LocalAddr() netip.AddrPort { return l.from }
 func (l *link) PeerAddr() netip.AddrPort  { return l.to }
 
-// acceptor is a socket that listens.
+// acceptor is a listening socket.
 type acceptor struct {
 	net *network
 	fd  int
 	at  netip.AddrPort
 }
 
-// Listen takes connections.
+// Listen accepts connections.
 func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
 	fd, err := n.socket(at)
 	if err != nil {
@@ -292,7 +292,7 @@ func (a *acceptor) Accept() (softdev.Link, error) {
 	case nil:
 	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
 		return nil, os.NewSyscallError("accept", err)
-	default: // also of a link that has ended already
+	default: // including a link that has already ended
 		return nil, softdev.ErrAgain
 	}
 	l, err := a.net.newLink(fd, addrPort(sa))
@@ -310,7 +310,7 @@ func (a *acceptor) Watch(on bool) {
 	if on {
 		events = unix.EPOLLIN
 	}
-	a.net.control(unix.EPOLL_CTL_MOD, a.fd, events) // cannot fail: the socket is in it
+	a.net.control(unix.EPOLL_CTL_MOD, a.fd, events) // cannot fail: the socket is in the instance
 }
 
 func (a *acceptor) Addr() netip.AddrPort { return a.at }

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// LoadTLS reads what [Options.TLS] needs from PEM files: a certificate with those between it
-// and its CA, its key, and the CAs whose certificates are taken from peers.
+// LoadTLS reads the configuration for [Options.TLS] from PEM files: a certificate with its
+// intermediates, its key, and the CAs that verify peers.
 func LoadTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 	for _, f := range []struct{ what, name string }{{"certificate", certFile}, {"key", keyFile}, {"CA", caFile}} {
 		if f.name == "" {
@@ -36,8 +36,8 @@ func LoadTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: pool}, nil
 }
 
-// tlsConfigs makes what this side uses towards peers that it dials, and that dial it: TLS 1.3,
-// and certificates on both sides.
+// tlsConfigs returns the configurations towards peers that this side dials, and that dial it: TLS
+// 1.3, with certificates on both sides.
 func tlsConfigs(c *tls.Config) (client, server *tls.Config, err error) {
 	switch {
 	case len(c.Certificates) == 0 && c.GetCertificate == nil:
@@ -58,11 +58,11 @@ func tlsConfigs(c *tls.Config) (client, server *tls.Config, err error) {
 	return client, server, nil
 }
 
-// errCut is the end of a TCP connection without one of TLS: anybody on the way could have
-// made it.
+// errCut is the end of a TCP connection without a close of TLS: anybody on the path could have
+// ended it.
 var errCut = errors.New("TCP ended before TLS did")
 
-// explainTLS says what a failure of TLS means, and what to do.
+// explainTLS says what a failure of TLS means, and what to do about it.
 func explainTLS(peer netip.AddrPort, dialed, up bool, err error) error {
 	var (
 		wrong  *tls.CertificateVerificationError
@@ -76,7 +76,7 @@ func explainTLS(peer netip.AddrPort, dialed, up bool, err error) error {
 	case errors.As(err, &wrong):
 		why = "TLS with %v: the peer's certificate: %w"
 	case errors.As(err, &alert) && alert.Op == "remote error":
-		if strings.Contains(alert.Err.Error(), "certificate") { // crypto/tls does not tell alerts apart otherwise
+		if strings.Contains(alert.Err.Error(), "certificate") { // crypto/tls does not export the kinds of alerts
 			why = "TLS with %v: the peer does not take this side's certificate: %w"
 		}
 	case !up && dialed:

@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
 // tlsLink is TLS over a TCP connection.
@@ -19,23 +19,23 @@ type tlsLink struct {
 	from, to netip.AddrPort
 	owner    any
 	dialed   bool
-	reading  bool // the owner waits for this
+	reading  bool // what the owner waits for
 	writing  bool
 
-	shake  *handshake // has begun
-	conn   *tls.Conn
-	up     bool  // the handshake is done
-	dying  bool  // it failed, and the peer is to hear why
-	failed error // it failed, or the link is closed
+	shake   *handshake // the handshake, once begun
+	conn    *tls.Conn
+	up      bool  // the handshake is done
+	refused bool  // it failed, and the peer is being told why
+	failed  error // why it failed, or that the link is closed
 
-	in    []byte // what was read from TCP and not by conn, in buf
+	in    []byte // read from TCP and not yet by conn, in buf
 	buf   []byte
-	out   []byte // records on their way to TCP, in obuf
+	out   []byte // records that wait for TCP, in obuf
 	obuf  []byte
 	ahead [1]byte // the next byte for the owner, if there is one
-	has   bool    // there is
-	more  bool    // ahead, conn or in may have something
-	shut  bool    // TCP is to be shut down once out is empty
+	has   bool    // ahead is valid
+	more  bool    // ahead, conn or in may have data
+	shut  bool    // shut TCP down once out is empty
 }
 
 func (n *tlsNetwork) newLink(tcp softdev.Link, dialed bool) *tlsLink {
@@ -54,10 +54,10 @@ func (l *tlsLink) Watch(read, write bool) {
 	}
 }
 
-// listed says whether there is something to read that TCP does not report.
+// listed reports whether there may be data to read that TCP does not report.
 func (l *tlsLink) listed() bool { return l.more && l.reading && (l.up || l.failed != nil) }
 
-// update has what is watched follow from what is waited for.
+// update watches TCP for what the owner and the handshake wait for.
 func (l *tlsLink) update() {
 	switch {
 	case l.tcp == nil:
@@ -76,7 +76,7 @@ func (l *tlsLink) update() {
 	l.net.waiting.Store(int32(len(l.net.more)))
 }
 
-// happened takes note of what TCP is ready for, or of a handshake that went on.
+// happened handles readiness of TCP, or progress of a handshake.
 func (l *tlsLink) happened(read, write bool) {
 	if l.tcp == nil {
 		return // closed
@@ -95,7 +95,7 @@ func (l *tlsLink) happened(read, write bool) {
 	}
 }
 
-// probe says whether Read has something: a record may be there in part, or be none of data.
+// probe reports whether Read has data: a record may be incomplete, or contain no data.
 func (l *tlsLink) probe() bool {
 	if l.has || l.failed != nil {
 		return true
@@ -118,12 +118,12 @@ func (l *tlsLink) Connected() error {
 	return nil
 }
 
-// Starting says that the handshake goes on.
+// Starting reports whether the handshake is still running.
 func (l *tlsLink) Starting() bool {
-	return (l.shake != nil || !l.dialed) && !l.up && l.failed == nil && !l.dying
+	return (l.shake != nil || !l.dialed) && !l.up && l.failed == nil && !l.refused
 }
 
-// advance goes on with what comes before data.
+// advance continues what comes before data.
 func (l *tlsLink) advance() {
 	if l.failed != nil {
 		return
@@ -163,10 +163,10 @@ func (l *tlsLink) pump() {
 	if len(out) > 0 {
 		l.append(out)
 	}
-	l.flush() // if TCP has ended, reading says so
+	l.flush() // if TCP has ended, reading reports it
 	switch {
-	case l.dying:
-		l.die()
+	case l.refused:
+		l.discardInput()
 		return
 	case done && err == nil:
 		l.up, l.more, l.in = true, true, h.left()
@@ -192,8 +192,8 @@ func (l *tlsLink) pump() {
 	}
 }
 
-// refuse ends a link whose handshake failed. A peer that dialed us hears why: closing TCP
-// before it does might take that from it.
+// refuse ends a link whose handshake failed. A peer that dialed us is told why: closing TCP before
+// it has read that might destroy it.
 func (l *tlsLink) refuse(err error) {
 	err = explainTLS(l.to, l.dialed, false, err)
 	l.shake.err = err
@@ -204,13 +204,13 @@ func (l *tlsLink) refuse(err error) {
 	if f := l.net.refused; f != nil {
 		go f(l.to, err)
 	}
-	l.dying, l.shut = true, true
+	l.refused, l.shut = true, true
 	l.flush()
-	l.die()
+	l.discardInput()
 }
 
-// die drops what the peer still sends.
-func (l *tlsLink) die() {
+// discardInput drops what the peer still sends.
+func (l *tlsLink) discardInput() {
 	var b [4096]byte
 	for range 16 {
 		_, err := l.tcp.Read([][]byte{b[:]})
@@ -224,7 +224,7 @@ func (l *tlsLink) die() {
 	}
 }
 
-// append adds records to those on their way to TCP.
+// append adds records to those that wait for TCP.
 func (l *tlsLink) append(b []byte) {
 	if l.obuf == nil {
 		l.obuf = l.net.buffer()
@@ -233,7 +233,7 @@ func (l *tlsLink) append(b []byte) {
 	l.out = append(l.out, b...)
 }
 
-// flush gives TCP what it takes.
+// flush writes as much as TCP takes.
 func (l *tlsLink) flush() error {
 	for len(l.out) > 0 {
 		n, err := l.tcp.Write([][]byte{l.out})
@@ -258,7 +258,7 @@ func (l *tlsLink) flush() error {
 	return nil
 }
 
-// Read fills pieces with what the peer sent.
+// Read fills pieces with the peer's data.
 func (l *tlsLink) Read(pieces [][]byte) (int, error) {
 	switch {
 	case l.failed != nil:
@@ -283,7 +283,7 @@ func (l *tlsLink) Read(pieces [][]byte) (int, error) {
 				l.update()
 			}
 			switch {
-			case total > 0: // what else is an error stays one
+			case total > 0: // any other error remains an error
 				return total, nil
 			case !l.more:
 				return 0, softdev.ErrAgain
@@ -299,7 +299,7 @@ func (l *tlsLink) Read(pieces [][]byte) (int, error) {
 	return total, nil
 }
 
-// fill reads for conn: what was read before, or from TCP, where what conn has no room for is
+// fill reads for conn: first what was read before, then from TCP. What conn has no room for is
 // kept.
 func (l *tlsLink) fill(b []byte) (int, error) {
 	if len(l.in) > 0 {
@@ -329,7 +329,7 @@ func (l *tlsLink) fill(b []byte) (int, error) {
 	return 0, err
 }
 
-// Write encrypts pieces, as much as TCP has room for.
+// Write encrypts as much of pieces as TCP has room for.
 func (l *tlsLink) Write(pieces [][]byte) (total int, err error) {
 	if l.failed != nil {
 		return 0, l.failed

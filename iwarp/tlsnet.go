@@ -9,37 +9,37 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/rdmap"
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 )
 
-// tlsNetwork is a network whose links speak TLS 1.3 over those of another.
+// tlsNetwork is a network whose links speak TLS 1.3 over those of another network.
 //
-// crypto/tls does a handshake in one call that blocks: it has a goroutine, and a pipe in
-// memory from and to the device. After that it is called by the device, which holds its lock
-// then, and finds a connection that has something or says that it has not.
+// crypto/tls does a handshake in one blocking call. So the handshake has a goroutine, and a pipe in
+// memory to and from the device. Afterwards the device calls crypto/tls with its lock held, and
+// reads never block.
 type tlsNetwork struct {
 	softdev.Network
 	client, server *tls.Config
 	refused        func(peer netip.AddrPort, err error)
 
-	more    map[*tlsLink]struct{} // may have bytes that TCP has no more, and somebody who wants them
-	waiting atomic.Int32          // how many they are
+	more    map[*tlsLink]struct{} // may have bytes that TCP has no more, and a waiting reader
+	waiting atomic.Int32          // number of these
 	buffers [][]byte              // free, each of bufferBytes
-	stage   []byte                // one record that is put together
+	stage   []byte                // assembles one record
 	take    func(owner any, read, write bool)
 	tell    func(owner any, read, write bool)
 	found   int
 
-	mu     sync.Mutex
-	kicked []*tlsLink // their handshakes went on
-	closed bool
+	mu       sync.Mutex
+	advanced []*tlsLink // their handshakes made progress
+	closed   bool
 }
 
 const (
 	// recordBytes is the payload of a record (RFC 8446 section 5.1).
 	recordBytes = 16 << 10
-	// bufferBytes is what is read from TCP, and encrypted for it, at once.
+	// bufferBytes is how much is read from TCP, and encrypted for it, at once.
 	bufferBytes = 128 << 10
 )
 
@@ -54,7 +54,7 @@ func newTLSNetwork(n softdev.Network, opt *Options) (softdev.Network, error) {
 	return t, nil
 }
 
-// Wishes are without CRCs: TLS finds every change.
+// Wishes requests no CRCs: TLS detects every change.
 func (n *tlsNetwork) Wishes() rdmap.Wishes {
 	w := n.Network.Wishes()
 	w.CRC = false
@@ -78,7 +78,7 @@ func (n *tlsNetwork) release(b []byte) {
 	}
 }
 
-// SetupTime is that of handshakes, which take processors that may be busy.
+// SetupTime covers handshakes, which take processors that may be busy.
 func (n *tlsNetwork) SetupTime() time.Duration { return setupTime }
 
 // Dial begins to connect.
@@ -91,14 +91,14 @@ func (n *tlsNetwork) Dial(from, to netip.AddrPort, tos uint8) (softdev.Link, err
 	return l, nil
 }
 
-// tlsAcceptor takes links.
+// tlsAcceptor accepts links.
 type tlsAcceptor struct {
 	softdev.Acceptor
 	net   *tlsNetwork
 	owner any
 }
 
-// Listen takes connections.
+// Listen accepts connections.
 func (n *tlsNetwork) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
 	tcp, err := n.Network.Listen(at, backlog)
 	if err != nil {
@@ -124,10 +124,10 @@ func (n *tlsNetwork) Ready(f func(owner any, read, write bool)) int {
 	n.tell, n.found = f, 0
 	n.Network.Ready(n.take)
 	n.mu.Lock()
-	kicked := n.kicked
-	n.kicked = nil
+	advanced := n.advanced
+	n.advanced = nil
 	n.mu.Unlock()
-	for _, l := range kicked {
+	for _, l := range advanced {
 		l.happened(true, true)
 	}
 	for l := range n.more {
@@ -160,12 +160,24 @@ func (n *tlsNetwork) Wait() error {
 	return n.Network.Wait()
 }
 
-// kick has Ready look at a link whose handshake went on. Any goroutine may call it.
+// CheckRoute asks the underlying network.
+func (n *tlsNetwork) CheckRoute(from, to netip.Addr) error {
+	return softdev.CheckRoute(n.Network, from, to)
+}
+
+// Doze waits until Ready may have something to report.
+func (n *tlsNetwork) Doze(d time.Duration) {
+	if tcp, ok := n.Network.(softdev.Dozer); ok && n.waiting.Load() == 0 {
+		tcp.Doze(d)
+	}
+}
+
+// kick makes Ready check a link whose handshake made progress. Any goroutine may call it.
 func (n *tlsNetwork) kick(l *tlsLink) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.closed {
-		n.kicked = append(n.kicked, l)
+		n.advanced = append(n.advanced, l)
 		n.Network.Wake()
 	}
 }

@@ -9,25 +9,25 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
-// handshake is the connection that crypto/tls has. Until the handshake is done it is a pipe
-// between the goroutine of run, which blocks, and the device; from then on what the device
-// makes of its link, with the device's lock held.
+// handshake is the connection that crypto/tls uses. Until the handshake is done it is a pipe
+// between the goroutine of run, which blocks, and the device. From then on it reads and writes the
+// link, with the device's lock held.
 type handshake struct {
 	link *tlsLink
 
 	mu      sync.Mutex
-	arrived sync.Cond // there is something in in, or end is set
+	arrived sync.Cond // in has data, or end is set
 	in, out []byte
 	end     error // of in
 	done    bool  // run has ended
-	err     error // so
-	over    bool  // run is past: Read and Write go to the link
+	err     error // with this error
+	over    bool  // after run: Read and Write go to the link
 }
 
-// shakeBytes is what is kept at most of what a peer sends in a handshake.
+// shakeBytes limits what is kept of what a peer sends in a handshake.
 const shakeBytes = 64 << 10
 
 var errFlood = errors.New("more data in the handshake than there can be")
@@ -38,7 +38,7 @@ func newHandshake(l *tlsLink) *handshake {
 	return h
 }
 
-// run does the handshake. It ends with it, or with the link.
+// run runs the handshake. It returns when the handshake is done or the link is closed.
 func (h *handshake) run(c *tls.Conn) {
 	err := c.Handshake()
 	h.mu.Lock()
@@ -47,7 +47,7 @@ func (h *handshake) run(c *tls.Conn) {
 	h.link.net.kick(h.link)
 }
 
-// outgoing takes what is to be sent, and says whether the handshake is done.
+// outgoing takes what is to be sent, and reports whether the handshake is done.
 func (h *handshake) outgoing() (out []byte, done bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +55,7 @@ func (h *handshake) outgoing() (out []byte, done bool, err error) {
 	return out, h.done, h.err
 }
 
-// incoming hands over what the peer sent. False: that is more than there can be.
+// incoming hands over what the peer sent. It returns false if that is more than a handshake can be.
 func (h *handshake) incoming(b []byte) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,7 @@ func (h *handshake) incoming(b []byte) bool {
 	return true
 }
 
-// left takes what the handshake did not read, when it is done.
+// left returns what the handshake did not read, once it is done.
 func (h *handshake) left() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +77,7 @@ func (h *handshake) left() []byte {
 	return in
 }
 
-// abort ends a handshake, if it is not done.
+// abort ends a handshake that is not done.
 func (h *handshake) abort(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +125,7 @@ func (h *handshake) SetDeadline(time.Time) error      { return nil }
 func (h *handshake) SetReadDeadline(time.Time) error  { return nil }
 func (h *handshake) SetWriteDeadline(time.Time) error { return nil }
 
-// tlsAgain is ErrAgain for crypto/tls, which reads on after errors that are temporary.
+// tlsAgain is ErrAgain for crypto/tls, which continues after temporary errors.
 type tlsAgain struct{}
 
 func (tlsAgain) Error() string   { return softdev.ErrAgain.Error() }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -94,14 +95,7 @@ func (v *vanishing) stop(who int) {
 
 // settle waits until who sends nothing more.
 func (v *vanishing) settle(who int) {
-	sent := func() (n uint64) {
-		for _, c := range v.devs[who].Counters() {
-			if c.Name == "sent_bytes" {
-				n = c.Value
-			}
-		}
-		return n
-	}
+	sent := func() uint64 { return loopback.Counter(v.t, v.devs[who], "sent_bytes") }
 	for before, same := uint64(0), 0; same < 5; time.Sleep(10 * time.Millisecond) {
 		if n := sent(); n == before && n > 1<<10 {
 			same++
@@ -208,6 +202,7 @@ var vanishCases = map[string]func(v *vanishing, sge func(who int) []verbs.SGE){
 // TestMemoryVanishes has memory that Go does not own vanish while messages from and to it are under
 // way: their work requests fail, and not the process.
 func TestMemoryVanishes(t *testing.T) {
+	t.Parallel()
 	const child = "RAMJET_TEST_VANISH"
 	ca := newCA(t)
 	carriers := map[string]func(testing.TB) *verbs.Device{

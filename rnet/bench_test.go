@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
 // The other end of benchmarks, and of a test that kills it, is a process of its own, as in life: this test binary with
@@ -30,6 +32,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	testrun.Waits()
 	os.Exit(m.Run())
 }
 

@@ -12,12 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// link is the connection under a Conn. Close ends it and destroys the queue
-// pair.
+// link is the connection under a Conn. Close ends it and destroys the queue pair.
 type link interface {
 	LocalAddr() netip.AddrPort
 	PeerAddr() netip.AddrPort
@@ -40,10 +39,10 @@ type Conn struct {
 	read    side
 	write   side
 	closing side
-	err     error // the connection is broken
+	err     error // why the connection is broken; nil: it is not
 	closed  bool
 	armed   bool        // see Arm
-	maps    []*verbs.MR // what the peer may write to, by its index; nil: free. writeMu guards it
+	maps    []*verbs.MR // memory that the peer may write to, by its index; nil: free. Guarded by writeMu
 
 	post rsocket.Post
 	wrs  [2]verbs.SendWR
@@ -53,8 +52,8 @@ type Conn struct {
 
 var _ net.Conn = (*Conn)(nil)
 
-// newConn makes a Conn of an endpoint that link connects, with a peer that told peer. If it
-// fails both stay the caller's.
+// newConn creates a Conn on an endpoint that link connects. peer is the peer's private data. If it
+// fails the caller still owns endpoint and link.
 func newConn(ep *endpoint, l link, peer []byte) (*Conn, error) {
 	attr, _ := ep.qp.Query()
 	ep.shape(attr.PathMTU.Bytes())
@@ -91,8 +90,8 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr returns the other side's address and port, a *net.TCPAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// Read reads what has arrived. io.EOF once the peer has closed its side and everything was
-// read.
+// Read reads what has arrived. It returns io.EOF once the peer has closed its side and everything
+// was read.
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.readSome(b)
 	if err != nil && err != io.EOF {
@@ -115,7 +114,7 @@ func (c *Conn) readSome(b []byte) (n int, err error) {
 	return c.take(b)
 }
 
-// take reads of what there is. readMu and mu are held.
+// take reads from what has arrived. readMu and mu are held.
 func (c *Conn) take(b []byte) (n int, err error) {
 	ring := c.ep.recv.Bytes()
 	for n < len(b) {
@@ -139,8 +138,8 @@ func (c *Conn) take(b []byte) (n int, err error) {
 	return 0, c.err
 }
 
-// Write writes b. It returns when all of it is on its way; the peer may have received none
-// of it yet.
+// Write writes b. It returns when all of it is in flight; the peer may have received none of it
+// yet.
 func (c *Conn) Write(b []byte) (n int, err error) {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -164,8 +163,8 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// writeSome takes what one message has room for, and posts the message unless more can go with it. It
-// may return 0: there is no room any more.
+// writeSome takes as much as one message has room for, and posts the message unless more can go
+// with it. It may return 0: there is no room any more.
 func (c *Conn) writeSome(b []byte, hold bool) (int, error) {
 	if err := c.writeErr(); err != nil {
 		return 0, err
@@ -187,7 +186,7 @@ func (c *Conn) writeSome(b []byte, hold bool) (int, error) {
 	c.ep.fill(off, b[:n])
 	c.mu.Lock()
 	c.held.copying = false
-	if err := c.writeErr(); err != nil { // meanwhile
+	if err := c.writeErr(); err != nil { // state may have changed meanwhile
 		return 0, err
 	}
 	c.stream.Stage(n)
@@ -200,9 +199,9 @@ func (c *Conn) writeSome(b []byte, hold bool) (int, error) {
 	return n, nil
 }
 
-// CloseWrite says that nothing more is written: the peer reads io.EOF behind what was. Read
-// goes on. It may have to wait for the peer's device to acknowledge what was sent before, until
-// the deadline of Write at most; what is to be said is said later then, by whoever waits next.
+// CloseWrite says that nothing more is written: the peer reads io.EOF after what was written.
+// Reading goes on. CloseWrite may have to wait for the peer's device to acknowledge what was sent
+// before, at most until the write deadline. Then the next caller that waits sends the message.
 func (c *Conn) CloseWrite() error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -217,14 +216,14 @@ func (c *Conn) CloseWrite() error {
 	if c.writable() {
 		return nil
 	}
-	// Perhaps nobody reads any more, who would see completions and go on.
+	// There may be no reader to see completions and continue.
 	if err := c.await(&c.write); err != nil {
 		return c.opError("close", err)
 	}
 	return nil
 }
 
-// postNow posts c.post; data is what it names of the program's memory.
+// postNow posts c.post. data is the program's memory that it refers to.
 func (c *Conn) postNow(data []byte) {
 	p := &c.post
 	remote := verbs.Remote{Addr: p.Remote.Addr, Key: verbs.Key(p.Remote.Key)}
@@ -259,11 +258,11 @@ func (c *Conn) postNow(data []byte) {
 }
 
 // addMessage adds the message of c.post to n work requests that write its data, none or one, and
-// returns how many there are then.
+// returns the new number.
 //
-// Where the immediate data would make the last packet longer than those before it, and it
-// could not leave in one send with them, the message is an empty WRITE with immediate behind
-// the data. The peer sees no difference.
+// If the immediate data would make the last packet longer than those before it, and it could not
+// leave in one send with them, the message is an empty WRITE with immediate behind the data. The
+// peer sees no difference.
 func (c *Conn) addMessage(n int, remote verbs.Remote) int {
 	p, mtu := &c.post, c.ep.mtu
 	switch {
@@ -289,7 +288,7 @@ func (c *Conn) control() {
 	}
 }
 
-// fail breaks the connection. Whoever waits may not be the one who notices.
+// fail breaks the connection. The goroutine that notices may not be the one that waits.
 func (c *Conn) fail(err error) {
 	if c.err != nil {
 		return
@@ -306,7 +305,8 @@ func (c *Conn) readable() bool {
 	return n > 0 || c.stream.EOF() || c.err != nil
 }
 
-// writable says whether Write has room or knows why not, and CloseWrite has nothing left to say.
+// writable reports whether Write has room or an error to return, and CloseWrite has sent
+// everything.
 func (c *Conn) writable() bool {
 	if c.stream.InlineRoom() == 0 {
 		return c.writeErr() != nil && (c.err != nil || c.stream.Told())
@@ -317,7 +317,7 @@ func (c *Conn) writable() bool {
 
 func (c *Conn) flushed() bool { return c.stream.Flushed() || c.stream.PeerGone() || c.err != nil }
 
-// writeErr says why nothing can be written any more.
+// writeErr returns why nothing can be written any more.
 func (c *Conn) writeErr() error {
 	switch {
 	case c.closed:
@@ -328,7 +328,7 @@ func (c *Conn) writeErr() error {
 	return c.err
 }
 
-// usable says why a side can do nothing, not even wait.
+// usable returns why a side can do nothing, not even wait.
 func (c *Conn) usable(s *side) error {
 	switch {
 	case c.closed && s != &c.closing:
@@ -343,9 +343,9 @@ func (c *Conn) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "rdma", Source: c.local, Addr: c.remote, Err: netError(err)}
 }
 
-// Close closes the connection. It waits until the peer has received what was written, for
-// [Options.Linger] at most; the peer then reads io.EOF. Reads and Writes that wait return
-// net.ErrClosed at once.
+// Close closes the connection. It waits until the peer has received what was written, for at most
+// [Options.Linger]; the peer then reads io.EOF. Pending Reads and Writes return net.ErrClosed at
+// once.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -357,14 +357,14 @@ func (c *Conn) Close() error {
 	if c.held.timer != nil {
 		c.held.timer.Stop()
 	}
-	c.read.setDeadline(time.Time{}) // wakes it up, too
+	c.read.setDeadline(time.Time{}) // wakes it up too
 	c.write.setDeadline(time.Time{})
 	err := c.disconnect()
 	c.mu.Unlock()
 	if err != nil {
 		err = c.opError("close", err)
 	}
-	// Nobody is in the rings or at the queue pair any more once both locks are ours.
+	// With both locks held nobody uses the rings or the queue pair any more.
 	c.readMu.Lock()
 	defer c.readMu.Unlock()
 	c.writeMu.Lock()
@@ -378,14 +378,14 @@ func (c *Conn) Close() error {
 }
 
 // disconnect tells the peer that nothing more is sent or received, and waits until it has
-// what was written.
+// everything that was written.
 func (c *Conn) disconnect() error {
 	c.postStaged()
 	c.stream.Disconnect()
 	c.control()
 	c.closing.setDeadline(time.Now().Add(c.ep.opt.Linger))
 	if err := c.await(&c.closing); err != nil {
-		c.closing.wakeUp() // Close and Disconnect may both wait: the deadline is the other's, too
+		c.closing.wakeUp() // Close and Disconnect may both wait: they share the deadline
 		return err
 	}
 	c.closing.setDeadline(time.Time{})

@@ -11,6 +11,7 @@ import (
 )
 
 func TestNetTest(t *testing.T) {
+	t.Parallel()
 	da, _ := open(t)
 	db, _ := open(t)
 	for name, o := range map[string]Options{
@@ -21,6 +22,7 @@ func TestNetTest(t *testing.T) {
 		"long ring": {SendBuffer: 3 << 20, RecvBuffer: 5 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
 				a, b := byHand(t, da, db, o, o)
 				return a, b, func() { a.Close(); b.Close() }, nil

@@ -11,21 +11,21 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Dial connects to whoever listens at "host:port": an rnet.Listener, or a program on
-// rsockets.
+// Dial connects to the listener at "host:port": an rnet.Listener, or a program on rsockets.
 func Dial(ctx context.Context, dev *verbs.Device, address string) (*Conn, error) {
 	return (&Dialer{Device: dev}).dial(ctx, address)
 }
 
-// Dialer dials with options. Its methods fit where package net's Dialer does:
+// Dialer dials with options. Its methods can be used like those of package net's Dialer:
 // http.Transport.DialContext, grpc.WithContextDialer and the like.
 type Dialer struct {
 	Device  *verbs.Device
 	Options Options
 
-	// Timeout bounds how long making a connection takes, beside the context. Default:
-	// cm.DefaultTimeout. A host that does not answer at all is given up after about 17 s, when
-	// the connection manager has asked often enough; both are errors whose Timeout is true.
+	// Timeout limits how long dialing takes, in addition to the context. The default is
+	// cm.DefaultTimeout. A host that does not answer at all is given up after about 17 s, when the
+	// connection manager's retries are exhausted. Both errors have a Timeout method that returns
+	// true.
 	Timeout time.Duration
 }
 
@@ -34,8 +34,8 @@ func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }
 
-// DialContext connects to "host:port". The network is "rdma", or a TCP one, which stands for
-// it.
+// DialContext connects to "host:port". The network is "rdma", or a TCP network, which means the
+// same.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	switch network {
 	case "rdma", "tcp", "tcp4", "tcp6":
@@ -63,13 +63,13 @@ func (d *Dialer) dial(ctx context.Context, address string) (*Conn, error) {
 	return c, nil
 }
 
-// setup makes the endpoint of a connection that is being made.
+// setup creates the endpoint of a connection that is being established.
 type setup struct{ ep *endpoint }
 
 // run is the function for cm.WithSetup.
 func (s *setup) run(dev *verbs.Device, o Options) func(*cm.ID, *cm.ConnParam) error {
 	return func(id *cm.ID, p *cm.ConnParam) (err error) {
-		s.undo() // of an attempt at another address
+		s.undo() // from an attempt at another address
 		if s.ep, err = newEndpoint(dev, o, id.CreateQP); err != nil {
 			s.ep = nil
 			return err
@@ -78,8 +78,7 @@ func (s *setup) run(dev *verbs.Device, o Options) func(*cm.ID, *cm.ConnParam) er
 			return err
 		}
 		p.PrivateData = s.ep.connData()
-		// No READs nor atomics; what finds no receive is repeated for ever, as the protocol
-		// relies on it.
+		// No READs or atomics. RNR retries are unlimited: the protocol relies on that.
 		p.ResponderResources, p.InitiatorDepth = 0, 0
 		p.RetryCount, p.RNRRetryCount = 7, 7
 		return nil
@@ -94,8 +93,8 @@ func (s *setup) undo() {
 	}
 }
 
-// Listen takes connections at "host:port". The host is the device's address or empty; port
-// 0 stands for any that is free.
+// Listen listens at "host:port". The host is the device's address or empty. Port 0 stands for any
+// free port.
 func Listen(dev *verbs.Device, address string) (*Listener, error) {
 	return (&ListenConfig{Device: dev}).Listen(address)
 }
@@ -103,11 +102,11 @@ func Listen(dev *verbs.Device, address string) (*Listener, error) {
 // ListenConfig listens with options.
 type ListenConfig struct {
 	Device  *verbs.Device
-	Backlog int // connections that may wait for Accept; default DefaultBacklog
+	Backlog int // connections that may wait for Accept; default cm.DefaultBacklog
 	Options Options
 }
 
-// Listen takes connections at "host:port".
+// Listen listens at "host:port".
 func (lc *ListenConfig) Listen(address string) (*Listener, error) {
 	o, err := lc.Options.withDefaults(lc.Device)
 	if err != nil {

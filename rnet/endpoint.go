@@ -5,25 +5,25 @@ package rnet
 import (
 	"errors"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// spareReceives are posted beyond the credits, for messages that need none: the peer's
-// credits, receive buffers, shutdown and disconnect, as far as it can send them while this
-// side does not poll. A message that meets no receive costs a whole RNR delay.
+// spareReceives are posted beyond the credits, for messages that need none: the peer's credits,
+// receive buffers, shutdown and disconnect, as many as it can send while this side does not poll. A
+// message that finds no receive costs a whole RNR delay.
 const spareReceives = 64
 
-// repostBatch is how many receives are gone before they are posted again, together.
+// repostBatch is how many receives are consumed before they are posted again, together.
 const repostBatch = spareReceives / 2
 
-// endpoint is what a connection is made of: its queue pair and its memory. The queue pair
-// goes with whoever connects it, the rest with close.
+// endpoint is the queue pair and the memory of a connection. Whoever connects the queue pair
+// destroys it; close frees the rest.
 type endpoint struct {
 	opt Options
 	cfg rsocket.Config
 
-	mtu  int // of the path, bytes; 0: not known yet
+	mtu  int // path MTU in bytes; 0: not known yet
 	pd   *verbs.PD
 	cq   *verbs.CQ
 	qp   *verbs.QP
@@ -35,7 +35,7 @@ type endpoint struct {
 	notify *notifier
 }
 
-// newEndpoint makes an endpoint; create makes the queue pair.
+// newEndpoint creates an endpoint; create creates the queue pair.
 func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QPInit) (*verbs.QP, error)) (e *endpoint, err error) {
 	e = &endpoint{notify: &notifier{}}
 	defer func() {
@@ -77,7 +77,7 @@ func newEndpoint(dev *verbs.Device, opt Options, create func(*verbs.PD, verbs.QP
 	return e, err
 }
 
-// shape makes the largest message fill one send of a device in software: a UDP datagram, segmented or
+// shape makes the largest message fill one send of a software device: a UDP datagram, segmented or
 // not, of packets that are all of one size.
 func (e *endpoint) shape(mtu int) {
 	const (
@@ -85,7 +85,7 @@ func (e *endpoint) shape(mtu int) {
 		headers = 12 + 16 + 4 // BTH, RETH, ICRC
 	)
 	if e.cfg.Sends {
-		return // there are no packets
+		return // a stream has no packets
 	}
 	e.mtu = mtu
 	e.cfg.Chunk = min(maxSend/(mtu+headers)*mtu-immSize, rsocket.MaxTransfer)
@@ -103,7 +103,7 @@ func (e *endpoint) postReceives() error {
 	return nil
 }
 
-// fill copies b into the send ring, from off on.
+// fill copies b into the send ring at off.
 func (e *endpoint) fill(off int, b []byte) {
 	ring := e.send.Bytes()
 	copy(ring, b[copy(ring[off:], b):])
@@ -112,7 +112,7 @@ func (e *endpoint) fill(off int, b []byte) {
 // connData is the private data for the peer.
 func (e *endpoint) connData() []byte { return e.cfg.ConnData().Append(nil) }
 
-// close frees what the endpoint has; the queue pair is gone or was never made.
+// close frees the endpoint. The queue pair was destroyed or never created.
 func (e *endpoint) close() error {
 	var errs []error
 	if e.cq != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// timeoutError is an error of something that took too long, for [net.Error].
+// timeoutError is a timeout as a [net.Error].
 type timeoutError struct{ error }
 
 func (timeoutError) Timeout() bool   { return true }
 func (timeoutError) Temporary() bool { return true }
 func (e timeoutError) Unwrap() error { return e.error }
 
-// netError makes err what programs of package net look for. An error about something that took
-// too long gets the method Timeout: [net.OpError] asks the error that it holds for it, and not
-// those behind. What a closed device returns is also net.ErrClosed.
+// netError converts err to what programs of package net look for. A timeout gets the method
+// Timeout: [net.OpError] asks the error that it holds for it, and not those behind it. What a
+// closed device returns is also net.ErrClosed.
 func netError(err error) error {
 	if errors.Is(err, verbs.ErrClosed) && !errors.Is(err, net.ErrClosed) {
 		return closedError{err}
@@ -37,7 +37,7 @@ func netError(err error) error {
 	return err
 }
 
-// closedError is an error of a device that was closed beneath.
+// closedError is the error of a device that was closed under the connection.
 type closedError struct{ error }
 
 func (e closedError) Unwrap() error        { return e.error }

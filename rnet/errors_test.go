@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
 func TestTimeouts(t *testing.T) {

@@ -5,37 +5,37 @@ package rnet
 import "time"
 
 const (
-	// holdTime bounds how long the end of a Write waits for the next one, once the next ones have
-	// failed to come.
+	// holdTime limits how long the end of a Write waits for the next Write.
 	holdTime = time.Millisecond
-	// While flowing full messages and more are sent before the timer fires, it runs longer, up to
-	// longHold: waking up a processor just to see that all is well costs more than a send.
+	// If at least flowing full messages are sent before the timer fires, it runs longer, up to
+	// longHold: waking a processor for nothing costs more than a send.
 	flowing  = 8
 	longHold = 4 * holdTime
 )
 
-// hold keeps back the end of a Write that fills no message, while messages before it are under way:
-// the next Write fills it, and the device has fewer and fuller messages to send. A Write that finds
-// nothing much under way is never kept back.
+// hold keeps back the end of a Write that fills no message, while messages before it are in flight.
+// The next Write fills it, so the device has fewer and fuller messages to send. A Write that finds
+// little in flight is never held back.
 //
-// What is held leaves when what was under way has arrived, when the program waits for anything, before
-// whatever else it sends, and when a timer fires: nobody may be there to see the completions.
+// What is held is sent when what was in flight has arrived, when the program waits for anything,
+// before whatever else it sends, and when a timer fires, because nobody may be there to see the
+// completions.
 type hold struct {
 	timer   *time.Timer
 	release func() // the timer's: Conn.release
 	armed   bool
 	period  time.Duration
-	full    int  // messages sent since the timer was armed that were full
-	copying bool // a Write fills the ring behind what is held
-	due     bool // what is held was to leave meanwhile
+	full    int  // full messages sent since the timer was armed
+	copying bool // a Write is filling the ring behind what is held
+	due     bool // what is held should have been sent meanwhile
 }
 
-// holds says whether the end of a Write that begins may be held back.
+// holds reports whether the end of a Write that begins now may be held back.
 func (c *Conn) holds() bool {
 	if c.stream.Staged() > 0 {
 		return true
 	}
-	if c.stream.Busy() && !c.poll.busy { // perhaps no longer, and nobody has looked
+	if c.stream.Busy() && !c.poll.busy { // perhaps no longer busy, and nobody has polled
 		c.handle(c.poll.wcs[:c.ep.cq.Poll(c.poll.wcs[:])], &c.write)
 	}
 	return c.stream.Busy()
@@ -70,7 +70,7 @@ func (c *Conn) release() {
 	c.flush()
 }
 
-// flush posts what is held. While a Write adds to it, that Write does.
+// flush posts what is held. While a Write adds to it, that Write posts it.
 func (c *Conn) flush() {
 	if c.held.copying {
 		c.held.due = true

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 )
 
-// DialID is [Dialer.Dial] with an id of package cm that the program has made, and perhaps
-// bound to an address and port. The id is the connection's from then on, and closed if there
-// is none. A deadline of ctx stands for the manager's own bound, cm.DefaultTimeout.
+// DialID is [Dialer.Dial] with an id of package cm that the program has created, and perhaps bound
+// to an address and port. The connection owns the id from then on. If DialID fails the id is
+// closed. A deadline of ctx replaces the manager's own timeout, cm.DefaultTimeout.
 func DialID(ctx context.Context, id *cm.ID, to netip.AddrPort, o Options) (*Conn, error) {
 	var s setup
 	opts := []cm.Option{cm.WithSetup(s.run(id.Device(), o))}
@@ -29,7 +29,7 @@ func DialID(ctx context.Context, id *cm.ID, to netip.AddrPort, o Options) (*Conn
 	return c, nil
 }
 
-// finish makes the Conn of a connection that was dialed.
+// finish creates the Conn of a connection that was dialed.
 func (s *setup) finish(l *cm.Conn, err error) (*Conn, error) {
 	if err == nil {
 		var c *Conn
@@ -42,9 +42,9 @@ func (s *setup) finish(l *cm.Conn, err error) (*Conn, error) {
 	return nil, err
 }
 
-// AcceptRequest takes a request of a cm.Listener, for programs that choose the options, or
-// when to answer, for each connection. It waits until the connection stands. A peer that is no rsocket
-// is rejected.
+// AcceptRequest accepts a request of a cm.Listener, for programs that choose the options, or when
+// to answer, for each connection. It waits until the connection is established. A peer that does
+// not speak the protocol of rsockets is rejected.
 func AcceptRequest(ctx context.Context, req *cm.Request, o Options) (*Conn, error) {
 	said := req.Param().PrivateData
 	if _, err := newStream(rsocket.Config{SendQueue: 1}, said); err != nil {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/localca"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/app/localca"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"golang.org/x/net/nettest"
@@ -29,6 +29,7 @@ func TestIWARP(t *testing.T) { overIWARP(t, openIWARP) }
 
 // TestTLS is TestIWARP inside TLS, TestSCTP over SCTP.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	ca, err := localca.New()
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +47,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestSCTP(t *testing.T) {
+	t.Parallel()
 	overIWARP(t, func(t testing.TB) *verbs.Device {
 		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, &iwarp.Options{SCTP: true}) })
 		return dev

@@ -4,28 +4,28 @@ package rnet
 
 import "time"
 
-// keepAlive probes a peer of which nothing was heard while somebody waits. The probe is an
-// empty WRITE, as librdmacm's is: the peer's device acknowledges it, its program sees
-// nothing; that of a dead peer fails after the transport's retries and breaks the connection.
+// keepAlive probes a silent peer while somebody waits. The probe is an empty WRITE, as librdmacm's
+// is. The peer's device acknowledges it, and its program notices nothing. The probe of a dead peer
+// fails after the transport's retries and breaks the connection.
 //
-// A timer runs only while there is somebody who waits, and not anew for each wait: when it
-// fires it looks how long the silence was.
+// The timer runs only while somebody waits. It is not restarted for each wait: when it fires it
+// checks how long the silence was.
 type keepAlive struct {
-	period time.Duration // of silence; not above 0: no probes
-	heard  time.Time     // the last completion
+	period time.Duration // of silence; 0 or less: no probes
+	heard  time.Time     // time of the last completion
 	timer  *time.Timer
 	armed  bool
 	probe  func() // the timer's: Conn.probe
 }
 
-// await makes sure that the timer runs, for a wait that begins. Conn.mu is held.
+// await makes sure that the timer runs for a wait that begins. Conn.mu is held.
 func (k *keepAlive) await() {
 	if k.period > 0 && !k.armed {
 		k.arm(k.left())
 	}
 }
 
-// left is how much longer the silence has to last.
+// left returns how much longer the silence has to last.
 func (k *keepAlive) left() time.Duration { return max(0, k.period-time.Since(k.heard)) }
 
 func (k *keepAlive) arm(d time.Duration) {
@@ -37,21 +37,21 @@ func (k *keepAlive) arm(d time.Duration) {
 	}
 }
 
-// setPeriod changes it; waits: also for somebody who waits already. Conn.mu is held.
+// setPeriod changes the period. waits says that somebody is already waiting. Conn.mu is held.
 func (k *keepAlive) setPeriod(d time.Duration, waits bool) {
 	if k.period = d; d > 0 && waits {
 		k.arm(k.left())
 	}
 }
 
-// stop ends the timer for good.
+// stop stops the timer for good.
 func (k *keepAlive) stop() {
 	if k.period = 0; k.timer != nil {
 		k.timer.Stop()
 	}
 }
 
-// waits says whether somebody waits for the peer, or has promised to come back.
+// waits reports whether somebody waits for the peer, or has promised to with Arm.
 func (c *Conn) waits() bool { return c.poll.busy || c.armed }
 
 // probe runs when the timer fires.
@@ -61,7 +61,7 @@ func (c *Conn) probe() {
 	k := &c.alive
 	k.armed = false
 	if !c.waits() || c.closed || c.err != nil || k.period <= 0 {
-		return // the next one who waits starts the timer
+		return // the next wait starts the timer
 	}
 	left := k.left()
 	if left == 0 {

@@ -62,6 +62,7 @@ const often = time.Millisecond // a KeepAlive that makes many probes
 
 // A side that only reads notices that the peer's process was killed.
 func TestPeerKilled(t *testing.T) {
+	t.Parallel()
 	nc, peer := startPeer(t, "ramjet", Options{KeepAlive: often}, 's')
 	c, ended := nc.(*Conn), make(chan error, 1)
 	go func() {
@@ -77,6 +78,7 @@ func TestPeerKilled(t *testing.T) {
 
 // A Write that waits for a peer that does not read notices its death too.
 func TestPeerVanishesFull(t *testing.T) {
+	t.Parallel()
 	a, b := testPair(t, Options{KeepAlive: often, Linger: often})
 	ended := make(chan error, 1)
 	go func() {

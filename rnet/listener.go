@@ -13,8 +13,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Listener takes stream connections: a net.Listener. As with TCP a connection stands before
-// Accept returns it; the backlog bounds how many wait.
+// Listener accepts stream connections: a net.Listener. As with TCP, a connection is established
+// before Accept returns it. The backlog limits how many wait.
 type Listener struct {
 	inner *cm.Listener
 	dev   *verbs.Device
@@ -24,7 +24,7 @@ type Listener struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelCauseFunc
 	running sync.WaitGroup
-	slots   chan struct{} // one a connection that is being made or waits
+	slots   chan struct{} // one element for each connection that is being established or waits
 	ready   chan *Conn
 
 	mu       sync.Mutex
@@ -35,7 +35,7 @@ type Listener struct {
 
 var _ net.Listener = (*Listener)(nil)
 
-// serve takes requests, each in a goroutine of its own: a peer that is slow holds up nobody.
+// serve handles requests, each in a goroutine of its own, so that a slow peer delays nobody.
 func (l *Listener) serve() {
 	defer l.running.Done()
 	for {
@@ -53,7 +53,7 @@ func (l *Listener) serve() {
 			defer func() { <-l.slots }()
 			c, err := l.take(req)
 			if err != nil {
-				return // the peer's affair: it was rejected, or went away
+				return // an error of the peer: it was rejected, or went away
 			}
 			select {
 			case l.ready <- c:
@@ -64,7 +64,7 @@ func (l *Listener) serve() {
 	}
 }
 
-// acceptTimeout bounds how long a peer may take to confirm.
+// acceptTimeout limits how long a peer may take to confirm.
 const acceptTimeout = 30 * time.Second
 
 func (l *Listener) take(req *cm.Request) (*Conn, error) {
@@ -82,7 +82,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// AcceptConn returns the next connection as what it is.
+// AcceptConn returns the next connection with its concrete type.
 func (l *Listener) AcceptConn() (*Conn, error) {
 	for {
 		l.mu.Lock()
@@ -95,9 +95,9 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 	}
 }
 
-// acceptUntil waits until changed is closed, and returns nothing then.
+// acceptUntil waits until changed is closed, and then returns nothing.
 func (l *Listener) acceptUntil(deadline time.Time, changed <-chan struct{}) (*Conn, error) {
-	if l.ctx.Err() != nil { // whatever the deadline: who goes on after one would do so for ever
+	if l.ctx.Err() != nil { // whatever the deadline: a caller that retries after a timeout would do so forever
 		return nil, l.opError("accept", context.Cause(l.ctx))
 	}
 	var expired <-chan time.Time

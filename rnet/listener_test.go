@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"golang.org/x/net/nettest"
 )
@@ -42,6 +42,7 @@ func dial(t testing.TB, dev *verbs.Device, l *Listener) *Conn {
 }
 
 func TestNetTestDialed(t *testing.T) {
+	t.Parallel()
 	l, _ := listen(t)
 	dev, _ := open(t)
 	nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {

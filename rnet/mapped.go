@@ -5,17 +5,16 @@ package rnet
 import (
 	"fmt"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Map lets the peer write straight into buf (riomap): its WriteAt, or riowrite, of the
-// offset writes to the first byte, and so on. The peer must have room for it, see
-// [Options.IOMaps]; it hears of it before it can read what is written after Map.
+// Map lets the peer write directly into buf (riomap). Its WriteAt, or riowrite, at offset writes to
+// the first byte, and so on. The peer must have room for the mapping, see [Options.IOMaps]. It
+// learns of the mapping before it can read anything written after Map.
 //
-// Nothing tells this side of such a write. Either the peer says so in the stream
-// afterwards, or [verbs.MR.WaitFor] of the region sees it. The region goes with the Conn,
-// or with Unmap.
+// This side is not notified of such a write. Either the peer says so in the stream afterwards, or
+// [verbs.MR.WaitFor] of the region sees it. The region is deregistered with the Conn, or by Unmap.
 func (c *Conn) Map(buf []byte, offset int64) (*verbs.MR, error) {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -29,7 +28,7 @@ func (c *Conn) Map(buf []byte, offset int64) (*verbs.MR, error) {
 
 const mapAccess = verbs.LocalWrite | verbs.RemoteWrite
 
-// mapNow tells the peer of a region. There is room for the message.
+// mapNow sends a region's mapping to the peer. There is room for the message.
 func (c *Conn) mapNow(offset int64, register func() (*verbs.MR, error)) (*verbs.MR, error) {
 	if c.maps == nil {
 		c.maps = make([]*verbs.MR, c.stream.PeerMaps())
@@ -55,8 +54,8 @@ func (c *Conn) mapNow(offset int64, register func() (*verbs.MR, error)) (*verbs.
 	return mr, c.err
 }
 
-// Unmap ends Map: after it returns, the peer does not touch the memory. The peer is not
-// told; what it still writes breaks the connection.
+// Unmap undoes Map: after it returns, the peer does not touch the memory. The peer is not told;
+// further writes of it break the connection.
 func (c *Conn) Unmap(mr *verbs.MR) error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()
@@ -69,8 +68,8 @@ func (c *Conn) Unmap(mr *verbs.MR) error {
 	return c.opError("unmap", verbs.ErrNotFound)
 }
 
-// WriteAt writes b to memory that the peer has mapped (riowrite), in the order of Writes
-// before and after it. It returns when all of it is on its way.
+// WriteAt writes b to memory that the peer has mapped (riowrite), in order with the Writes before
+// and after it. It returns when all of it is in flight.
 func (c *Conn) WriteAt(b []byte, off int64) (n int, err error) {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"math"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Defaults of Options. Queues are as long as those of librdmacm's rsockets. Buffers are seven
-// times as large: with less, a sender in software often waits for the news that some was
-// read. They have room for 16 messages of the longest kind at a path MTU of 4096, so that none is cut short
-// at their ends. Memory that was never used takes none.
+// Defaults of Options. Queues are as long as those of librdmacm's rsockets. Buffers are seven times
+// as large: with less, a software sender often waits to be told that some of it was read. They hold
+// 16 of the longest messages at a path MTU of 4096, so none is cut short at their ends. Memory that
+// was never used takes none.
 const (
 	DefaultBuffer    = 16 * 61436
 	DefaultQueue     = 384
@@ -24,18 +24,19 @@ const (
 	DefaultBacklog   = 128
 )
 
-// Busy as [Options.Spin] polls without ever sleeping: the lowest latency, for a processor.
+// Busy as [Options.Spin] polls without ever sleeping: the lowest latency, at the cost of a
+// processor.
 const Busy time.Duration = math.MaxInt64
 
 // Options tune connections. Zero values stand for the defaults.
 type Options struct {
-	SendBuffer int // bytes that may be on their way to the peer; default DefaultBuffer
+	SendBuffer int // bytes in flight to the peer; default DefaultBuffer
 	RecvBuffer int // bytes that the peer may send before they are read; default DefaultBuffer
 	SendQueue  int // messages in flight to the peer, at least 16; default DefaultQueue
 	RecvQueue  int // messages in flight from the peer, at least 16; default DefaultQueue
 
-	// Inline is how many bytes Write sends out of the caller's memory without going through
-	// the send buffer. Default DefaultInline, or what the device can; negative: none.
+	// Inline is how many bytes Write sends directly from the caller's memory, bypassing the send
+	// buffer. Default DefaultInline, or the device's maximum; negative: none.
 	Inline int
 
 	// IOMaps is how many buffers the peer may map for [Conn.WriteAt]. Default none.
@@ -49,18 +50,17 @@ type Options struct {
 	// see verbs.CQOptions.
 	LockedThread bool
 
-	// Linger bounds how long Close waits for the peer to have received what was written.
-	// Default DefaultLinger.
+	// Linger limits how long Close waits for the peer to receive what was written. Default
+	// DefaultLinger.
 	Linger time.Duration
 
-	// KeepAlive is how long nothing may be heard of the peer while a Read or Write waits,
-	// before it is probed; one that does not answer breaks the connection, with
-	// syscall.ETIMEDOUT. Default DefaultKeepAlive; negative: it is not probed. Nobody probes
-	// while nobody waits.
+	// KeepAlive is how long a peer may be silent while a Read or Write waits before it is probed.
+	// One that does not answer breaks the connection with syscall.ETIMEDOUT. Default
+	// DefaultKeepAlive; negative: never. There are no probes while nobody waits.
 	KeepAlive time.Duration
 }
 
-// withDefaults returns what o stands for on a device.
+// withDefaults returns o with the defaults of a device filled in.
 func (o Options) withDefaults(dev *verbs.Device) (Options, error) {
 	def := func(v *int, d int) {
 		if *v == 0 {

@@ -14,58 +14,68 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// PacketConn sends and receives datagrams: a net.PacketConn that speaks the protocol of
-// rsockets' datagram sockets. Datagrams go from UD queue pair to UD queue pair; only the
-// first to an address goes over a UDP socket of the same address and port, whose answer
-// tells the number of the queue pair there. They may be lost, come twice, or change their
-// order, as with UDP.
+// PacketConn sends and receives datagrams: a net.PacketConn that speaks the protocol of rsockets'
+// datagram sockets. Datagrams go from UD queue pair to UD queue pair. Only the first to an address
+// goes over a UDP socket of the same address and port. The answer tells the number of the queue
+// pair there. As with UDP, datagrams may be lost, duplicated or reordered.
 //
-// A datagram whose send fails is reported by the WriteTo that finds out, which may be a later
-// one; sending goes on after that. Once the queue pair has failed, or the device is closed,
-// ReadFrom and WriteTo return the reason for good.
+// A datagram whose send fails is reported by the WriteTo that finds out, which may be a later one.
+// Later sends are not affected. Once the queue pair has failed, or the device is closed, every
+// ReadFrom and WriteTo returns the reason.
 type PacketConn struct {
-	dev   *verbs.Device
-	opt   Options
-	local netip.AddrPort
-	sgid  int // row of the GID table
-	most  int // bytes that a datagram may have, its header included
-	udp   *net.UDPConn
+	dev        *verbs.Device
+	opt        Options
+	local      netip.AddrPort
+	sgid       int // row of the GID table
+	maxMessage int // length limit of a datagram with its header
+	udp        *net.UDPConn
 
-	pd             *verbs.PD
-	sendCQ, recvCQ *verbs.CQ
-	qp             *verbs.QP
-	mr             *verbs.MR // slots of slotSize bytes: receives, then sends
+	pd *verbs.PD
+	qp *verbs.QP
+	mr *verbs.MR // slots of slotSize bytes: receives, then sends
 
 	readMu, writeMu sync.Mutex // held for a whole ReadFrom, WriteTo; before mu
 	service         sync.WaitGroup
 
 	mu     sync.Mutex
-	read   side
-	write  side
+	read   packetReads
+	write  packetWrites
 	closed bool
 	err    error // why the queue pair can do nothing any more
+	peers  map[netip.AddrPort]*packetPeer
+	notify notifier
+}
+
+// packetReads is the receiving half of a PacketConn.
+type packetReads struct {
+	side
+	cq    *verbs.CQ
+	wcs   [16]verbs.WC
+	got   []verbs.WC // of wcs, not yet read
+	early []packet   // received by UDP
+}
+
+// packetWrites is the sending half of a PacketConn.
+type packetWrites struct {
+	side
+	cq     *verbs.CQ
+	wcs    [16]verbs.WC
+	free   []int // slots
 	failed error // of a send, until a WriteTo returns it
 	onUDP  bool  // a WriteTo is at the UDP socket
-	peers  map[netip.AddrPort]*packetPeer
-	early  []packet // received by UDP
-	free   []int    // send slots
-	rwcs   [16]verbs.WC
-	got    []verbs.WC // of rwcs, not yet read
-	swcs   [16]verbs.WC
-	notify notifier
 }
 
 var _ net.PacketConn = (*PacketConn)(nil)
 
-// packetPeer is an address whose queue pair is known.
+// packetPeer is an address with a known queue pair.
 type packetPeer struct {
 	ah   *verbs.AH
 	qpn  verbs.QPN
-	seen time.Time // when it last told
+	seen time.Time // when it was last confirmed
 }
 
 type packet struct {
@@ -76,22 +86,23 @@ type packet struct {
 const (
 	grhSize  = 40
 	slotSize = grhSize + rsocket.MaxDatagram
-	// refresh is how old the knowledge of a peer's queue pair may be: a program that was
-	// started anew has another one.
+	// refresh is how old the knowledge of a peer's queue pair may be: a restarted program has
+	// another one.
 	refresh = 5 * time.Second
-	// maxPeers and maxEarly bound what others can make this side remember.
+	// maxPeers and maxEarly limit the memory that peers can make this side use.
 	maxPeers = 4096
 	maxEarly = 64
 )
 
 // ListenPacket receives datagrams at "host:port" and sends them from there. The host is the
-// device's address or empty; port 0 stands for any that is free. The port is one of UDP: it
-// is in use in the host's own network stack, too.
+// device's address or empty. Port 0 stands for any free port. The port is a UDP port: it is in use
+// in the host's own network stack too.
 func ListenPacket(dev *verbs.Device, address string) (*PacketConn, error) {
 	return (&ListenConfig{Device: dev}).ListenPacket(address)
 }
 
-// ListenPacket is like the function, with options: of these, the queues' sizes, Spin and LockedThread.
+// ListenPacket is like the function, with options. Only the queues' sizes, Spin and LockedThread
+// are used.
 func (lc *ListenConfig) ListenPacket(address string) (*PacketConn, error) {
 	p, err := newPacketConn(lc.Device, address, lc.Options)
 	if err != nil {
@@ -123,7 +134,7 @@ func newPacketConn(dev *verbs.Device, address string, opt Options) (p *PacketCon
 	return p, nil
 }
 
-// find returns the address to bind, which is one of the device's.
+// find returns the address to bind: one of the device's.
 func (p *PacketConn) find(address string) (netip.AddrPort, error) {
 	invalid := func(why string) error {
 		return &verbs.OpError{Op: "listen", Err: verbs.ErrInvalid, Detail: strconv.Quote(address) + " " + why}
@@ -150,29 +161,29 @@ func (p *PacketConn) find(address string) (netip.AddrPort, error) {
 	return netip.AddrPort{}, &verbs.OpError{Op: "listen", Err: verbs.ErrNotFound, Detail: host + " is no address of " + p.dev.Name()}
 }
 
-// open makes the queue pair and posts the receives.
+// open creates the queue pair and posts the receives.
 func (p *PacketConn) open() (err error) {
 	sends, recvs := p.opt.SendQueue, p.opt.RecvQueue
 	port, err := p.dev.Port(1)
 	if err != nil {
 		return err
 	}
-	// A UD message is one packet, of the path MTU at most (IBTA 9.8.3).
-	p.most = min(rsocket.MaxDatagram, port.ActiveMTU.Bytes())
+	// A UD message is a single packet of at most the path MTU (IBTA 9.8.3).
+	p.maxMessage = min(rsocket.MaxDatagram, port.ActiveMTU.Bytes())
 	if p.pd, err = p.dev.AllocPD(); err != nil {
 		return err
 	}
 	opt := &verbs.CQOptions{Spin: -1, Notify: p.notify.call, LockedThread: p.opt.LockedThread}
-	if p.sendCQ, err = p.dev.CreateCQ(sends, opt); err != nil {
+	if p.write.cq, err = p.dev.CreateCQ(sends, opt); err != nil {
 		return err
 	}
-	if p.recvCQ, err = p.dev.CreateCQ(recvs, opt); err != nil {
+	if p.read.cq, err = p.dev.CreateCQ(recvs, opt); err != nil {
 		return err
 	}
 	if p.mr, err = p.pd.AllocMR(slotSize*(sends+recvs), verbs.LocalWrite); err != nil {
 		return err
 	}
-	p.qp, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: p.sendCQ, RecvCQ: p.recvCQ, MaxSendWR: sends, MaxRecvWR: recvs,
+	p.qp, err = p.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: p.write.cq, RecvCQ: p.read.cq, MaxSendWR: sends, MaxRecvWR: recvs,
 		MaxSendSGE: 1, MaxRecvSGE: 1})
 	if err != nil {
 		return err
@@ -186,7 +197,7 @@ func (p *PacketConn) open() (err error) {
 		}
 	}
 	for i := range sends {
-		p.free = append(p.free, recvs+i)
+		p.write.free = append(p.write.free, recvs+i)
 	}
 	return nil
 }
@@ -200,14 +211,14 @@ func (p *PacketConn) slot(i int) []byte { return p.mr.Bytes()[i*slotSize:][:slot
 // LocalAddr returns the address and port that others send to, a *net.UDPAddr.
 func (p *PacketConn) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(p.local) }
 
-// MaxPayload returns how many bytes a datagram may have: what the device's path MTU and the
-// buffers of rsockets have room for.
+// MaxPayload returns the largest payload of a datagram, given by the device's path MTU and the
+// buffers of rsockets.
 func (p *PacketConn) MaxPayload() int {
 	udp, ud := rsocket.UDPHeaderSize4, rsocket.HeaderSize4
 	if p.local.Addr().Is6() {
 		udp, ud = rsocket.UDPHeaderSize6, rsocket.HeaderSize6
 	}
-	return min(rsocket.MaxDatagram-udp, p.most-ud)
+	return min(rsocket.MaxDatagram-udp, p.maxMessage-ud)
 }
 
 // usable returns why a side can do nothing.
@@ -221,7 +232,7 @@ func (p *PacketConn) usable(s *side) error {
 	return nil
 }
 
-// ReadFrom receives a datagram. What b has no room for is lost.
+// ReadFrom receives a datagram. What does not fit in b is lost.
 func (p *PacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, from, err := p.ReadFromAddrPort(b)
 	if err != nil {
@@ -237,7 +248,7 @@ func (p *PacketConn) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		if err := p.usable(&p.read); err != nil {
+		if err := p.usable(&p.read.side); err != nil {
 			return 0, netip.AddrPort{}, p.opError("read", nil, err)
 		}
 		if n, from, ok := p.next(b); ok {
@@ -247,25 +258,25 @@ func (p *PacketConn) ReadFromAddrPort(b []byte) (int, netip.AddrPort, error) {
 			return 0, netip.AddrPort{}, p.opError("read", nil, p.err)
 		}
 		p.mu.Unlock()
-		n, err := p.read.wait(p.recvCQ, p.rwcs[:], p.opt.Spin)
+		n, err := p.read.wait(p.read.cq, p.read.wcs[:], p.opt.Spin)
 		p.mu.Lock()
 		if err != nil {
 			p.fail(err)
 		}
-		p.got = p.rwcs[:n]
+		p.read.got = p.read.wcs[:n]
 	}
 }
 
 // next takes the next datagram of those that were received.
 func (p *PacketConn) next(b []byte) (int, netip.AddrPort, bool) {
-	if len(p.early) > 0 {
-		e := p.early[0]
-		p.early = append(p.early[:0], p.early[1:]...)
+	if len(p.read.early) > 0 {
+		e := p.read.early[0]
+		p.read.early = append(p.read.early[:0], p.read.early[1:]...)
 		return copy(b, e.data), e.from, true
 	}
-	for len(p.got) > 0 {
-		wc := p.got[0]
-		p.got = p.got[1:]
+	for len(p.read.got) > 0 {
+		wc := p.read.got[0]
+		p.read.got = p.read.got[1:]
 		if n, from, ok := p.take(b, &wc); ok {
 			return n, from, true
 		}
@@ -273,7 +284,7 @@ func (p *PacketConn) next(b []byte) (int, netip.AddrPort, bool) {
 	return 0, netip.AddrPort{}, false
 }
 
-// take copies a received datagram out of its slot, which can then receive again.
+// take copies a received datagram out of its slot and reposts the slot.
 func (p *PacketConn) take(b []byte, wc *verbs.WC) (n int, from netip.AddrPort, ok bool) {
 	slot := int(wc.ID)
 	if wc.Status != verbs.Success {
@@ -293,7 +304,7 @@ func (p *PacketConn) take(b []byte, wc *verbs.WC) (n int, from netip.AddrPort, o
 	return n, from, ok
 }
 
-// WriteTo sends a datagram to a *net.UDPAddr. syscall.EMSGSIZE if it is longer than
+// WriteTo sends a datagram to a *net.UDPAddr. It returns syscall.EMSGSIZE if it is longer than
 // MaxPayload.
 func (p *PacketConn) WriteTo(b []byte, addr net.Addr) (int, error) {
 	u, ok := addr.(*net.UDPAddr)
@@ -326,18 +337,18 @@ func (p *PacketConn) writeTo(b []byte, to netip.AddrPort) error {
 			return err
 		}
 		p.mu.Unlock()
-		n, err := p.write.wait(p.sendCQ, p.swcs[:], p.opt.Spin)
+		n, err := p.write.wait(p.write.cq, p.write.wcs[:], p.opt.Spin)
 		p.mu.Lock()
 		if err != nil {
 			p.fail(err)
 		}
-		p.sent(p.swcs[:n])
+		p.sent(p.write.wcs[:n])
 	}
 }
 
 // writeErr returns why a datagram of n bytes cannot be sent.
 func (p *PacketConn) writeErr(n int) error {
-	switch err := p.usable(&p.write); {
+	switch err := p.usable(&p.write.side); {
 	case err != nil:
 		return err
 	case p.err != nil:
@@ -348,40 +359,40 @@ func (p *PacketConn) writeErr(n int) error {
 	return p.failure()
 }
 
-// sendNow sends a datagram, if there is a slot for it.
+// sendNow sends a datagram if there is a slot for it.
 func (p *PacketConn) sendNow(b []byte, to netip.AddrPort) (sent bool, err error) {
 	peer := p.peers[to]
 	if peer == nil || time.Since(peer.seen) > refresh {
 		return true, p.sendUDP(append(p.udpHeader(rsocket.UDPData), b...), to)
 	}
-	if len(p.free) > 0 {
+	if len(p.write.free) > 0 {
 		return true, p.send(b, peer)
 	}
 	return false, nil
 }
 
-// sendUDP sends a datagram over UDP, which may have to wait for the socket. writeMu and mu are held,
-// mu is given up meanwhile.
+// sendUDP sends a datagram over UDP, which may have to wait for the socket. writeMu and mu are
+// held; mu is released meanwhile.
 func (p *PacketConn) sendUDP(b []byte, to netip.AddrPort) error {
-	p.onUDP = true
+	p.write.onUDP = true
 	p.udp.SetWriteDeadline(p.write.deadline)
 	p.mu.Unlock()
 	_, err := p.udp.WriteToUDPAddrPort(b, to)
 	p.mu.Lock()
-	p.onUDP = false
+	p.write.onUDP = false
 	switch {
 	case p.closed:
 		return net.ErrClosed
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = os.ErrDeadlineExceeded
 	}
-	p.udp.SetWriteDeadline(time.Time{}) // for what serve answers
+	p.udp.SetWriteDeadline(time.Time{}) // for serve's answers
 	return err
 }
 
-// send posts a datagram out of a free slot.
+// send posts a datagram from a free slot.
 func (p *PacketConn) send(b []byte, peer *packetPeer) error {
-	slot := p.free[len(p.free)-1]
+	slot := p.write.free[len(p.write.free)-1]
 	data := rsocket.Header{From: p.local}.Append(p.slot(slot)[:0])
 	data = append(data, b...)
 	sge := [1]verbs.SGE{p.mr.SGE(slot*slotSize, len(data))}
@@ -390,20 +401,22 @@ func (p *PacketConn) send(b []byte, peer *packetPeer) error {
 	if err := p.qp.PostSend(&wr); err != nil {
 		return err
 	}
-	p.free = p.free[:len(p.free)-1]
+	p.write.free = p.write.free[:len(p.write.free)-1]
 	p.reclaim() // a device in software has sent it by now
 	return p.failure()
 }
 
 // SetDeadline sets when ReadFrom and WriteTo give up with os.ErrDeadlineExceeded, also those
 // that wait already; the zero time: never.
-func (p *PacketConn) SetDeadline(t time.Time) error { return p.setDeadlines(t, &p.read, &p.write) }
+func (p *PacketConn) SetDeadline(t time.Time) error {
+	return p.setDeadlines(t, &p.read.side, &p.write.side)
+}
 
 // SetReadDeadline sets when ReadFrom gives up.
-func (p *PacketConn) SetReadDeadline(t time.Time) error { return p.setDeadlines(t, &p.read) }
+func (p *PacketConn) SetReadDeadline(t time.Time) error { return p.setDeadlines(t, &p.read.side) }
 
 // SetWriteDeadline sets when WriteTo gives up.
-func (p *PacketConn) SetWriteDeadline(t time.Time) error { return p.setDeadlines(t, &p.write) }
+func (p *PacketConn) SetWriteDeadline(t time.Time) error { return p.setDeadlines(t, &p.write.side) }
 
 func (p *PacketConn) setDeadlines(t time.Time, sides ...*side) error {
 	p.mu.Lock()
@@ -412,14 +425,14 @@ func (p *PacketConn) setDeadlines(t time.Time, sides ...*side) error {
 		return p.opError("set", nil, net.ErrClosed)
 	}
 	for _, s := range sides {
-		if s.setDeadline(t); s == &p.write && p.onUDP {
+		if s.setDeadline(t); s == &p.write.side && p.write.onUDP {
 			p.udp.SetWriteDeadline(t)
 		}
 	}
 	return nil
 }
 
-// Close ends receiving and sending. ReadFrom and WriteTo that wait return net.ErrClosed.
+// Close ends receiving and sending. Pending ReadFrom and WriteTo calls return net.ErrClosed.
 func (p *PacketConn) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -429,7 +442,7 @@ func (p *PacketConn) Close() error {
 	p.closed = true
 	p.read.setDeadline(time.Time{})
 	p.write.setDeadline(time.Time{})
-	p.udp.SetWriteDeadline(time.Now()) // of a WriteTo that waits for the socket
+	p.udp.SetWriteDeadline(time.Now()) // for a WriteTo that waits for the socket
 	p.mu.Unlock()
 	p.readMu.Lock()
 	defer p.readMu.Unlock()
@@ -441,7 +454,7 @@ func (p *PacketConn) Close() error {
 	return nil
 }
 
-// destroy frees what there is.
+// destroy frees everything.
 func (p *PacketConn) destroy() error {
 	errs := []error{p.udp.Close()}
 	p.service.Wait()
@@ -451,7 +464,7 @@ func (p *PacketConn) destroy() error {
 	if p.qp != nil {
 		errs = append(errs, p.qp.Close())
 	}
-	for _, cq := range []*verbs.CQ{p.sendCQ, p.recvCQ} {
+	for _, cq := range []*verbs.CQ{p.write.cq, p.read.cq} {
 		if cq != nil {
 			errs = append(errs, cq.Close())
 		}

@@ -7,15 +7,15 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Notify is what [Conn.Notify] is.
+// Notify is like [Conn.Notify].
 func (p *PacketConn) Notify(f func()) { p.notify.f.Store(&f) }
 
-// Ready polls, and returns what can be done without waiting. A datagram that turns out to be
-// none makes the conn Readable, too.
+// Ready polls, and returns what can be done without waiting. A malformed datagram makes the conn
+// Readable too.
 func (p *PacketConn) Ready() (r Readiness) {
 	p.readMu.Lock()
 	defer p.readMu.Unlock()
@@ -27,13 +27,13 @@ func (p *PacketConn) Ready() (r Readiness) {
 		return Readable | Writable
 	}
 	p.receive()
-	if len(p.free) == 0 {
+	if len(p.write.free) == 0 {
 		p.reclaim()
 	}
-	if len(p.early) > 0 || len(p.got) > 0 || p.err != nil {
+	if len(p.read.early) > 0 || len(p.read.got) > 0 || p.err != nil {
 		r |= Readable
 	}
-	if len(p.free) > 0 || p.failed != nil || p.err != nil {
+	if len(p.write.free) > 0 || p.write.failed != nil || p.err != nil {
 		r |= Writable
 	}
 	if p.err != nil {
@@ -42,11 +42,11 @@ func (p *PacketConn) Ready() (r Readiness) {
 	return r
 }
 
-// Arm is what [Conn.Arm] is.
+// Arm is like [Conn.Arm].
 func (p *PacketConn) Arm() Readiness {
 	p.mu.Lock()
 	if !p.closed {
-		for _, cq := range []*verbs.CQ{p.recvCQ, p.sendCQ} {
+		for _, cq := range []*verbs.CQ{p.read.cq, p.write.cq} {
 			if err := cq.ReqNotify(false); err != nil {
 				p.fail(err)
 			}
@@ -58,13 +58,12 @@ func (p *PacketConn) Arm() Readiness {
 
 // receive polls for datagrams if none are left. readMu and mu are held.
 func (p *PacketConn) receive() {
-	if len(p.got) == 0 {
-		p.got = p.rwcs[:p.recvCQ.Poll(p.rwcs[:])]
+	if len(p.read.got) == 0 {
+		p.read.got = p.read.wcs[:p.read.cq.Poll(p.read.wcs[:])]
 	}
 }
 
-// TryReadFrom is ReadFromAddrPort that does not wait: syscall.EAGAIN if there is no
-// datagram.
+// TryReadFrom is a non-blocking ReadFromAddrPort: syscall.EAGAIN if there is no datagram.
 func (p *PacketConn) TryReadFrom(b []byte) (int, netip.AddrPort, error) {
 	return p.tryReadFrom(func() (int, netip.AddrPort, bool) { return p.next(b) })
 }
@@ -75,7 +74,7 @@ func (p *PacketConn) TryPeekFrom(b []byte) (int, netip.AddrPort, error) {
 		buf := make([]byte, rsocket.MaxDatagram)
 		n, from, ok := p.next(buf)
 		if ok {
-			p.early = append([]packet{{from, buf[:n]}}, p.early...)
+			p.read.early = append([]packet{{from, buf[:n]}}, p.read.early...)
 			n = copy(b, buf[:n])
 		}
 		return n, from, ok
@@ -87,7 +86,7 @@ func (p *PacketConn) tryReadFrom(next func() (int, netip.AddrPort, bool)) (int, 
 	defer p.readMu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.usable(&p.read); err != nil {
+	if err := p.usable(&p.read.side); err != nil {
 		return 0, netip.AddrPort{}, p.opError("read", nil, err)
 	}
 	n, from, ok := next()
@@ -104,15 +103,14 @@ func (p *PacketConn) tryReadFrom(next func() (int, netip.AddrPort, bool)) (int, 
 	return 0, netip.AddrPort{}, syscall.EAGAIN
 }
 
-// TryWriteTo is WriteToAddrPort that does not wait: syscall.EAGAIN if too many are on their
-// way.
+// TryWriteTo is a non-blocking WriteToAddrPort: syscall.EAGAIN if too many are in flight.
 func (p *PacketConn) TryWriteTo(b []byte, to netip.AddrPort) (int, error) {
 	p.writeMu.Lock()
 	defer p.writeMu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
-	if len(p.free) == 0 {
+	if len(p.write.free) == 0 {
 		p.reclaim()
 	}
 	err := p.writeErr(len(b))

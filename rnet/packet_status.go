@@ -10,35 +10,35 @@ import (
 )
 
 // reclaim polls for sends that are done. writeMu and mu are held.
-func (p *PacketConn) reclaim() { p.sent(p.swcs[:p.sendCQ.Poll(p.swcs[:])]) }
+func (p *PacketConn) reclaim() { p.sent(p.write.wcs[:p.write.cq.Poll(p.write.wcs[:])]) }
 
-// sent takes back the slots of sends that have completed, and keeps the first error for
-// WriteTo. What was flushed behind a send that failed is lost, as any datagram may be.
+// sent frees the slots of completed sends, and keeps the first error for WriteTo. What was flushed
+// behind a failed send is lost, as any datagram may be.
 func (p *PacketConn) sent(wcs []verbs.WC) {
 	for i := range wcs {
 		wc := &wcs[i]
-		p.free = append(p.free, int(wc.ID))
+		p.write.free = append(p.write.free, int(wc.ID))
 		if wc.Status == verbs.Success {
 			continue
 		}
-		if wc.Status != verbs.WRFlushError && p.failed == nil {
-			p.failed = datagramErr(wc.Status)
+		if wc.Status != verbs.WRFlushError && p.write.failed == nil {
+			p.write.failed = datagramErr(wc.Status)
 		}
 		p.lost(wc.Status)
 	}
 }
 
-// failure returns the error of a send that nobody has been told of.
+// failure returns the error of a send that was not reported yet.
 func (p *PacketConn) failure() error {
-	err := p.failed
-	p.failed = nil
+	err := p.write.failed
+	p.write.failed = nil
 	return err
 }
 
-// lost sees to the queue pair after a work request has failed. A send that fails stops the
-// sends of a UD queue pair and leaves it in SQE, where it still receives; RTS starts them
-// again (IBTA 10.3.1.5). Nothing leads out of ERR but a new beginning, with which peers'
-// datagrams would go astray: there the conn has failed.
+// lost handles the queue pair after a work request has failed. A failed send stops the sends of a
+// UD queue pair and leaves it in SQE, where it still receives; RTS starts them again (IBTA
+// 10.3.1.5). From ERR it could only be reset, and peers' datagrams would go astray: there the conn
+// has failed.
 func (p *PacketConn) lost(s verbs.Status) {
 	switch p.qp.State() {
 	case verbs.SQE:
@@ -50,7 +50,7 @@ func (p *PacketConn) lost(s verbs.Status) {
 	}
 }
 
-// fail makes all calls return err, and those that wait.
+// fail makes all calls return err, including pending ones.
 func (p *PacketConn) fail(err error) {
 	if p.err != nil {
 		return
@@ -61,7 +61,7 @@ func (p *PacketConn) fail(err error) {
 	p.write.wakeUp()
 }
 
-// datagramErr returns what a failed send means for its datagram.
+// datagramErr converts the status of a failed send to an error.
 func datagramErr(s verbs.Status) error {
 	if s == verbs.LocalLengthError {
 		return fmt.Errorf("%w: %w", syscall.EMSGSIZE, s.Err())

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -49,7 +49,7 @@ func TestPacketPathMTU(t *testing.T) {
 		a.writeMu.Lock()
 		a.mu.Lock()
 		err := a.send(make([]byte, a.MaxPayload()+1), peer)
-		free := len(a.free)
+		free := len(a.write.free)
 		a.mu.Unlock()
 		a.writeMu.Unlock()
 		if !errors.Is(err, syscall.EMSGSIZE) {
@@ -68,8 +68,8 @@ func TestPacketSendFails(t *testing.T) {
 	a, b := packetConn(t, Options{}), packetConn(t, Options{})
 	known(t, a, b)
 	a.mu.Lock()
-	slot := a.free[len(a.free)-1]
-	a.free = a.free[:len(a.free)-1]
+	slot := a.write.free[len(a.write.free)-1]
+	a.write.free = a.write.free[:len(a.write.free)-1]
 	wr := verbs.SendWR{ID: uint64(slot), Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{{Addr: 64, Length: 64, LKey: 1}},
 		AH: a.peers[b.local].ah, RemoteQPN: a.peers[b.local].qpn}
 	err := a.qp.PostSend(&wr)

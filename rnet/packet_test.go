@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -65,18 +66,18 @@ func TestPacketConn(t *testing.T) {
 		known = a.peers[b.local] != nil
 		a.mu.Unlock()
 	}
-	before := sent(a)
+	before := sent(t, a)
 	exchange(t, a, b, []byte("then from queue pair to queue pair"))
 	exchange(t, b, a, []byte("and back"))
 	exchange(t, a, b, nil)
 	exchange(t, a, b, bytes.Repeat([]byte("x"), a.MaxPayload()))
 	for range 100 { // on a slow machine what is known of b is too old now and then
-		if sent(a) != before {
+		if sent(t, a) != before {
 			break
 		}
 		exchange(t, a, b, []byte("again"))
 	}
-	if sent(a) == before {
+	if sent(t, a) == before {
 		t.Error("nothing went through the queue pair")
 	}
 	if _, err := a.WriteTo(make([]byte, a.MaxPayload()+1), b.LocalAddr()); !errors.Is(err, syscall.EMSGSIZE) {
@@ -94,14 +95,7 @@ func TestPacketConn(t *testing.T) {
 }
 
 // sent counts the packets of the device.
-func sent(p *PacketConn) uint64 {
-	for _, c := range p.dev.Counters() {
-		if c.Name == "sent_pkts" {
-			return c.Value
-		}
-	}
-	return 0
-}
+func sent(t *testing.T, p *PacketConn) uint64 { return loopback.Counter(t, p.dev, "sent_pkts") }
 
 // A socket can send to itself.
 func TestPacketToSelf(t *testing.T) {

@@ -8,20 +8,20 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// serve takes what arrives over UDP until the socket is closed.
+// serve handles what arrives over UDP until the socket is closed.
 func (p *PacketConn) serve() {
 	buf := make([]byte, rsocket.MaxDatagram)
-	failed := 0 // times in a row
+	failed := 0 // in a row
 	for {
 		n, from, err := p.udp.ReadFromUDPAddrPort(buf)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // what became of an earlier datagram, or something that may last
+		case err != nil: // the fate of an earlier datagram, or an error that may persist
 			failed = min(failed+1, 100)
 			time.Sleep(time.Duration(failed) * time.Millisecond)
 			continue
@@ -39,8 +39,8 @@ func (p *PacketConn) serve() {
 		}
 		p.udp.WriteToUDPAddrPort(p.udpHeader(rsocket.UDPCtrl), from)
 		p.mu.Lock()
-		if len(p.early) < maxEarly {
-			p.early = append(p.early, packet{from, append([]byte(nil), buf[k:n]...)})
+		if len(p.read.early) < maxEarly {
+			p.read.early = append(p.read.early, packet{from, append([]byte(nil), buf[k:n]...)})
 			p.read.wakeUp()
 			p.notify.call()
 		}
@@ -53,7 +53,7 @@ func (p *PacketConn) udpHeader(op rsocket.UDPOp) []byte {
 	return h.Append(make([]byte, 0, rsocket.MaxDatagram))
 }
 
-// learn notes the queue pair of an address.
+// learn records the queue pair of an address.
 func (p *PacketConn) learn(from netip.AddrPort, qpn verbs.QPN) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *PacketConn) learn(from netip.AddrPort, qpn verbs.QPN) {
 	if peer == nil {
 		ah, err := p.pd.CreateAH(verbs.AHAttr{DGID: verbs.GID(from.Addr().As16()), SGIDIndex: p.sgid})
 		if err != nil {
-			return // not reachable by the device: UDP goes on
+			return // not reachable by the device: it stays with UDP
 		}
 		if len(p.peers) >= maxPeers {
 			for a, old := range p.peers { // any: it will be learned again

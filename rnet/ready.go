@@ -16,12 +16,12 @@ type Readiness uint8
 
 const (
 	Readable Readiness = 1 << iota // data, the end, or an error can be read
-	Writable                       // something can be written, or an error is to be had
-	PeerGone                       // the peer has closed the connection, and all was read
-	Broken                         // the connection has failed otherwise, and all was read
+	Writable                       // something can be written, or a write returns an error
+	PeerGone                       // the peer has closed the connection, and everything was read
+	Broken                         // the connection has failed otherwise, and everything was read
 )
 
-// notifier calls the function of Notify, once there is one.
+// notifier calls the function set by Notify, if any.
 type notifier struct{ f atomic.Pointer[func()] }
 
 func (n *notifier) call() {
@@ -30,12 +30,12 @@ func (n *notifier) call() {
 	}
 }
 
-// Notify sets the function that is called once after each Arm, or more often, when Ready may
-// have something new to say. It runs where that came to be: it may neither block nor use the
-// connection or its device.
+// Notify sets the function that is called at least once after each Arm, when the result of Ready
+// may have changed. It runs where that happens: it must neither block nor use the connection or its
+// device.
 //
-// Notify, Arm and Ready, with the calls that begin with Try, are for programs that wait for
-// several things at once by means of their own, as poll and select do.
+// Notify, Arm and Ready, with the calls that begin with Try, are for programs that wait for several
+// things at once by means of their own, as poll and select do.
 func (c *Conn) Notify(f func()) { c.ep.notify.f.Store(&f) }
 
 // Ready polls, and returns what can be done without waiting.
@@ -46,8 +46,8 @@ func (c *Conn) Ready() Readiness {
 	return c.readiness()
 }
 
-// Arm asks for Notify's function to be called, and then does what Ready does. It is the same
-// promise to come back as a Read that waits: meanwhile the peer is probed after silence.
+// Arm requests a call of Notify's function, and then does what Ready does. Like a Read that waits
+// it promises to come back: meanwhile a silent peer is probed.
 func (c *Conn) Arm() Readiness {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *Conn) readiness() (r Readiness) {
 		return r
 	}
 	switch {
-	case c.stream.PeerGone(): // what became of the connection then is no news
+	case c.stream.PeerGone(): // what happens to the connection after that does not matter
 		r |= PeerGone
 	case c.err != nil:
 		r |= Broken
@@ -83,7 +83,7 @@ func (c *Conn) readiness() (r Readiness) {
 	return r
 }
 
-// progress handles what has completed, unless somebody else is about to. mu is held.
+// progress handles completions, unless somebody else is about to. mu is held.
 func (c *Conn) progress() {
 	for !c.poll.busy && !c.closed {
 		n := c.ep.cq.Poll(c.poll.wcs[:])
@@ -94,7 +94,7 @@ func (c *Conn) progress() {
 	}
 }
 
-// TryRead is Read that does not wait: syscall.EAGAIN if there is nothing to read.
+// TryRead is a non-blocking Read: syscall.EAGAIN if there is nothing to read.
 func (c *Conn) TryRead(b []byte) (int, error) { return c.tryRead(b, c.take) }
 
 // TryPeek is TryRead, but what it reads will be read again.
@@ -144,7 +144,7 @@ func (c *Conn) TryWrite(b []byte) (int, error) {
 	return c.tryWrite(b, func(b []byte, _ int) (int, error) { return c.writeSome(b, false) })
 }
 
-// TryWriteAt is WriteAt that does not wait.
+// TryWriteAt is a non-blocking WriteAt.
 func (c *Conn) TryWriteAt(b []byte, off int64) (int, error) {
 	return c.tryWrite(b, func(b []byte, done int) (int, error) { return c.writeMapped(b, uint64(off)+uint64(done)) })
 }
@@ -175,7 +175,7 @@ func (c *Conn) tryWrite(b []byte, post func(b []byte, done int) (int, error)) (n
 	return 0, syscall.EAGAIN
 }
 
-// hasRoom looks for room, or for why there will be none.
+// hasRoom waits for room, or for the reason why there will be none.
 func (c *Conn) hasRoom() bool {
 	if !c.writable() {
 		c.progress()
@@ -183,7 +183,7 @@ func (c *Conn) hasRoom() bool {
 	return c.writable()
 }
 
-// TryMap is Map that does not wait, for memory that is not Go's: see verbs.PD.RegExternal.
+// TryMap is a non-blocking Map, for memory that is not Go's: see verbs.PD.RegExternal. It returns
 // syscall.EAGAIN if there is no room for the message to the peer.
 func (c *Conn) TryMap(buf []byte, offset int64) (*verbs.MR, error) {
 	c.writeMu.Lock()
@@ -200,8 +200,8 @@ func (c *Conn) TryMap(buf []byte, offset int64) (*verbs.MR, error) {
 	return c.mapNow(offset, func() (*verbs.MR, error) { return c.ep.pd.RegExternal(buf, uint64(offset), mapAccess) })
 }
 
-// Disconnect does what Close does for the peer, which reads io.EOF and can write no more, and waits
-// as Close does. What was received can still be read.
+// Disconnect does to the peer what Close does: it reads io.EOF and can write no more. Disconnect
+// waits as Close does. What was received can still be read.
 func (c *Conn) Disconnect() error {
 	c.writeMu.Lock()
 	defer c.writeMu.Unlock()

@@ -229,6 +229,7 @@ func TestTry(t *testing.T) {
 
 // A side that sleeps in a loop of its own hears that its peer was killed.
 func TestReadyPeerKilled(t *testing.T) {
+	t.Parallel()
 	nc, peer := startPeer(t, "ramjet", Options{}, 's')
 	c := nc.(*Conn)
 	c.SetKeepAlivePeriod(often)

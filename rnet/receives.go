@@ -5,16 +5,16 @@ package rnet
 import (
 	"fmt"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// needsSends says whether messages have to be SENDs: the rsockets of iWARP know no WRITE with
-// immediate data, as RFC 5040 has none.
-func needsSends(dev *verbs.Device) bool { return dev.Query().Kind == "iwarp" }
+// needsSends reports whether messages have to be SENDs: rsockets over iWARP have no WRITE with
+// immediate data, because RFC 5040 has none.
+func needsSends(dev *verbs.Device) bool { return dev.Query().Transport == verbs.TransportIWARP }
 
-// receives makes the receives of a connection. Those for messages that are SENDs have places in
-// words, which are used in turn: receives complete in the order in which they were posted.
+// receives makes the receives of a connection. Those for messages that are SENDs have slots in
+// words, which are used in turn, because receives complete in the order in which they were posted.
 type receives struct {
 	words *verbs.MR // nil: messages are immediate data, and receives have no memory
 	slots int
@@ -31,7 +31,7 @@ func (r *receives) init(pd *verbs.PD, n int) (err error) {
 
 var emptyReceives [repostBatch]verbs.RecvWR
 
-// next returns the next n receives, repostBatch at most.
+// next returns the next n receives, at most repostBatch.
 func (r *receives) next(n int) []verbs.RecvWR {
 	if r.words == nil {
 		return emptyReceives[:n]

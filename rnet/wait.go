@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/rsocket"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -18,7 +18,7 @@ import (
 type side struct {
 	mu       *sync.Mutex // of the connection, guards what follows
 	ready    func() bool
-	wake     chan struct{} // one element: look again
+	wake     chan struct{} // one element: check again
 	waiting  bool          // for somebody else, who polls
 	deadline time.Time
 	timer    *time.Timer
@@ -36,7 +36,7 @@ func (s *side) wakeUp() {
 	}
 }
 
-// setDeadline sets when waiting ends; the zero time: never. mu is held.
+// setDeadline sets when a wait ends; the zero time: never. mu is held.
 func (s *side) setDeadline(t time.Time) {
 	s.deadline, s.expired = t, false
 	d := time.Until(t)
@@ -55,7 +55,7 @@ func (s *side) setDeadline(t time.Time) {
 	s.wakeUp()
 }
 
-// timeout runs when the timer fires, perhaps for a deadline that was moved since, or too early as
+// timeout runs when the timer fires, perhaps for a deadline that was moved since, or early because
 // the system's clock was set back.
 func (s *side) timeout() {
 	s.mu.Lock()
@@ -71,14 +71,14 @@ func (s *side) timeout() {
 	s.wakeUp()
 }
 
-// SetDeadline sets when Read and Write give up with os.ErrDeadlineExceeded, also those that
-// wait already; the zero time: never.
+// SetDeadline sets when Read and Write fail with os.ErrDeadlineExceeded, including pending calls;
+// the zero time: never.
 func (c *Conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, &c.read, &c.write) }
 
-// SetReadDeadline sets when Read gives up.
+// SetReadDeadline sets when Read fails.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.read) }
 
-// SetWriteDeadline sets when Write gives up. What it has written until then is on its way.
+// SetWriteDeadline sets when Write fails. What it has written until then is in flight.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.write) }
 
 func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
@@ -93,11 +93,11 @@ func (c *Conn) setDeadlines(t time.Time, sides ...*side) error {
 	return nil
 }
 
-// poller is whoever polls the completion queue for all sides: one at a time, as completions
-// are to be handled in their order.
+// poller is the goroutine that polls the completion queue for all sides: one at a time, because
+// completions have to be handled in order.
 type poller struct {
 	busy    bool // somebody polls
-	missing int  // receives that are to be posted again
+	missing int  // receives to be posted again
 	wcs     [16]verbs.WC
 	msg     rsocket.Message
 	inTable func([]byte)
@@ -111,7 +111,7 @@ func (p *poller) init(c *Conn) {
 	}
 }
 
-// await waits until a side is ready. Conn.mu is held, and given up while waiting.
+// await waits until a side is ready. Conn.mu is held, and released while waiting.
 func (c *Conn) await(s *side) error {
 	for first := true; ; first = false {
 		if err := c.usable(s); err != nil {
@@ -146,7 +146,7 @@ func (c *Conn) await(s *side) error {
 	}
 }
 
-// pass lets somebody else poll who waits.
+// pass hands polling over to another waiter.
 func (c *Conn) pass(s *side) {
 	if c.poll.busy {
 		return
@@ -162,8 +162,8 @@ func (c *Conn) pass(s *side) {
 // errWoken ends a wait for completions because a side was woken.
 var errWoken = errors.New("woken")
 
-// waker is a side as the context of [verbs.CQ.Wait], which ends with the next wake-up. It
-// can be used again.
+// waker is a side as the context of [verbs.CQ.Wait]. It ends with the next wake-up, and can be used
+// again.
 type waker struct{ side *side }
 
 func (w waker) Done() <-chan struct{}       { return w.side.wake }
@@ -199,7 +199,7 @@ func (s *side) wait(cq *verbs.CQ, wcs []verbs.WC, spin time.Duration) (int, erro
 	return n, err
 }
 
-// handle takes completions that s has polled to the engine, and tells the other sides.
+// handle passes completions that s has polled to the engine, and wakes the other sides.
 func (c *Conn) handle(wcs []verbs.WC, s *side) {
 	if len(wcs) > 0 {
 		c.alive.heard = time.Now()
@@ -251,7 +251,7 @@ func (c *Conn) message(m rsocket.Message) {
 	}
 }
 
-// statusErr says what a failed work request means for the connection.
+// statusErr converts the status of a failed work request to an error of the connection.
 func statusErr(s verbs.Status) error {
 	switch s {
 	case verbs.WRFlushError:

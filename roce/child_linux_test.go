@@ -10,12 +10,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // childVar has the address that a child process is to open.
@@ -47,7 +52,7 @@ const (
 // party is a device with an RC and a UD queue pair, in this process or in a child.
 type party struct {
 	dev     *verbs.Device
-	gsi     *verbs.GSI
+	agent   *verbs.MADAgent
 	pd      *verbs.PD
 	cq, rcq *verbs.CQ
 	mr      *verbs.MR
@@ -62,7 +67,7 @@ func openParty(address string) (p *party, err error) {
 	if p.dev, err = roce.Open(address, nil); err != nil {
 		return nil, err
 	}
-	if p.gsi, err = p.dev.OpenGSI(); err != nil {
+	if p.agent, err = p.dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
 		return nil, err
 	}
 	if p.pd, err = p.dev.AllocPD(); err != nil {
@@ -115,10 +120,10 @@ func (p *party) do(ctx context.Context, o *order) error {
 	case "receiveUD":
 		return p.receive(ctx, o.Count, p.ud, 40)
 	case "claim":
-		return p.gsi.Claim(o.Service, ^uint64(0))
+		return p.agent.Claim(o.Service, ^uint64(0))
 	case "mad":
 		for b := make([]byte, verbs.MADLen); ; { // on ::1 other programs' may come, too
-			if _, _, err := p.gsi.Recv(ctx, b); err != nil || string(b) == string(request(o.Service)) {
+			if _, _, err := p.agent.Recv(ctx, b); err != nil || string(b) == string(request(o.Service)) {
 				return err
 			}
 		}
@@ -223,7 +228,7 @@ func TestChild(t *testing.T) {
 		return
 	}
 	p.out = out
-	base, _ := p.gsi.IDs()
+	base, _ := p.agent.IDs()
 	out.Encode(report{Endpoint: p.ep, UD: p.ud.Num(), IDs: base})
 	in := json.NewDecoder(os.Stdin)
 	for {
@@ -337,6 +342,29 @@ func (c *child) signal(s syscall.Signal) {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil {
 		c.t.Fatal(err)
+	}
+}
+
+// stop stops the process, and returns when none of its threads runs any more.
+func (c *child) stop() {
+	c.t.Helper()
+	c.signal(syscall.SIGSTOP)
+	tasks := fmt.Sprintf("/proc/%d/task/*/stat", c.cmd.Process.Pid)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		stats, err := filepath.Glob(tasks)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(stats, func(path string) bool {
+			stat, err := os.ReadFile(path)
+			_, state, _ := strings.Cut(string(stat), ") ") // behind the name, proc_pid_stat(5)
+			return err == nil && !strings.HasPrefix(state, "T")
+		}) {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatal("the process does not stop")
+		}
 	}
 }
 

@@ -6,16 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/conformance"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
+
+func TestMain(m *testing.M) {
+	testrun.Waits()
+	os.Exit(m.Run())
+}
 
 // open opens a device of a loopback address of its own.
 func open(t testing.TB, opt *roce.Options) (*verbs.Device, netip.Addr) {

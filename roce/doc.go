@@ -8,12 +8,11 @@
 //
 // # What the invariant CRC guarantees here
 //
-// Every packet carries an ICRC and every received one is checked. Over IPv4 the ICRC covers
-// the IP header's identification field, which a socket sees of what it sends but not of
-// what it receives. The CRC is linear, so the field can be solved for: the device predicts
-// the identification from the packets before (peers count packets or sends, or start each send at 0),
-// and where the prediction holds all 32 bits of the ICRC are verified. Where it does not,
-// the 16 bits of the field are taken from the CRC and the other 16 verify the packet. The
-// counters tell how many packets were verified in which way. Over IPv6 there is no such
-// field.
+// Every packet carries an ICRC, and every received ICRC is checked. Over IPv4 the ICRC covers the
+// IP header's identification field, which a socket sees of what it sends but not of what it
+// receives. The CRC is linear, so the field can be solved for. The device predicts the
+// identification from the packets before it: peers count packets or sends, or start each send at 0.
+// If the prediction holds, all 32 bits of the ICRC are verified. If it does not, 16 bits serve to
+// find the field, and the other 16 verify the packet. Counters tell how many packets were verified
+// in which way. IPv6 has no such field.
 package roce

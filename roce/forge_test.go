@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -98,13 +98,7 @@ func (f *forger) send(b []byte) {
 
 func (f *forger) counter(name string) uint64 {
 	f.t.Helper()
-	for _, c := range f.dev.Counters() {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	f.t.Fatalf("no counter %q", name)
-	return 0
+	return loopback.Counter(f.t, f.dev, name)
 }
 
 // counts waits until a counter has grown by n.
@@ -233,7 +227,7 @@ func TestCorruptFrames(t *testing.T) {
 	}
 }
 
-// masked says whether the ICRC does not cover a bit: FECN, BECN and the reserved bits
+// masked reports whether the ICRC does not cover a bit: FECN, BECN and the reserved bits
 // beside them (IBTA A17.3).
 func masked(bit int) bool { return bit/8 == 4 }
 

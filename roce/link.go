@@ -8,7 +8,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/ramjet-rdma/ramjet/internal/linkwatch"
+	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -16,13 +16,14 @@ import (
 type link struct {
 	name  string
 	index int
-	mtu   int // bytes of an IP packet
+	mtu   int   // bytes of an IP packet
+	speed int64 // Mbit/s; 0: unknown
 	mac   net.HardwareAddr
-	up    bool // and its cable is in
+	up    bool // and has a carrier
 }
 
-// headers is what a RoCEv2 packet has around its payload at most: IPv6, UDP, BTH, RETH,
-// ICRC. Linux rxe takes the same.
+// headers is the most that surrounds the payload of a RoCEv2 packet: IPv6, UDP, BTH, RETH, ICRC.
+// Linux rxe reserves the same.
 const headers = 40 + 8 + 12 + 16 + 4
 
 // findLink finds the interface of a local address.
@@ -48,34 +49,34 @@ func findLink(addr netip.Addr) (link, error) {
 			}
 			if whole || i.Flags&net.FlagLoopback != 0 && addr.Is4() && p.Masked().Contains(addr) {
 				const up = net.FlagUp | net.FlagRunning
-				return link{name: i.Name, index: i.Index, mtu: i.MTU, mac: i.HardwareAddr, up: i.Flags&up == up}, nil
+				return link{name: i.Name, index: i.Index, mtu: i.MTU, speed: linkwatch.Speed(i.Name), mac: i.HardwareAddr, up: i.Flags&up == up}, nil
 			}
 		}
 	}
 	return link{}, fmt.Errorf("roce: %v is no address of this host: `ramjet devices` lists those that can be opened", addr)
 }
 
-// watch follows the link of an address, or any that the address moves to: one of a link
+// watch follows the link of an address, or any that the address moves to. A link-local address
 // cannot move.
 func (l *link) watch(addr netip.Addr) *linkwatch.Watch {
 	index := 0
 	if addr.Is6() && addr.IsLinkLocalUnicast() {
 		index = l.index
 	}
-	return linkwatch.New(addr, index, l.up)
+	return linkwatch.New(addr, index, l.up, l.mtu)
 }
 
-// pathMTU is the largest path MTU that the link carries.
-func (l *link) pathMTU() verbs.MTU {
+// pathMTU returns the largest path MTU on a link whose IP packets have mtu bytes.
+func pathMTU(mtu int) verbs.MTU {
 	m := verbs.MTU256
-	for m < verbs.MTU4096 && (m+1).Bytes()+headers <= l.mtu {
+	for m < verbs.MTU4096 && (m+1).Bytes()+headers <= mtu {
 		m++
 	}
 	return m
 }
 
-// guid makes the device's globally unique identifier: of the MAC address as EUI-64, or of
-// the IP address where there is none.
+// guid returns the device's globally unique identifier: an EUI-64 made from the MAC address, or
+// from the IP address if there is none.
 func (l *link) guid(addr netip.Addr) uint64 {
 	b := [8]byte{0x02, 0, 0xff, 0xfe}
 	if len(l.mac) == 6 && binary.BigEndian.Uint32(l.mac) != 0 {

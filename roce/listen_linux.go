@@ -10,14 +10,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/ibta"
-	"github.com/ramjet-rdma/ramjet/internal/netio"
-	"github.com/ramjet-rdma/ramjet/internal/portshare"
+	"github.com/ramjet-rdma/ramjet/internal/system/netio"
+	"github.com/ramjet-rdma/ramjet/internal/system/portshare"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// joinPatience is how long an address that is in use may seem not to be shared: another
-// process may be between binding it and opening its door.
+// joinPatience is how long an address in use is taken to be shared: another process may be between
+// binding it and opening its door.
 const joinPatience = 3 * time.Second
 
 // listen binds the port's address, or joins the processes that have it already.
@@ -55,19 +54,19 @@ func (p *port) listen(plain bool) error {
 	}
 }
 
-// shared says how the address is shared.
+// shared describes how the address is shared.
 func (p *port) shared() portshare.Config {
 	return portshare.Config{
 		Name:    "roce/" + p.local.String(),
-		Group:   func() ([]int, error) { return p.sock.Group(ibta.PrefixBits) },
-		Steer:   func(socket, slot int) error { return netio.Steer(socket, ibta.PrefixBits, slot) },
+		Group:   func() ([]int, error) { return p.sock.Group(prefixBits) },
+		Steer:   func(socket, slot int) error { return netio.Steer(socket, prefixBits, slot) },
 		Adopt:   func(socket int) (err error) { p.sock, err = netio.Adopt(socket, p.local); return err },
 		Receive: p.putForwarded,
 	}
 }
 
-// found opens the door to an address that was just bound. Where that is not possible, such
-// as for want of descriptors, the device works, but no other can join it.
+// found opens the door to an address that was just bound. If that fails, for example for lack of
+// descriptors, the device works, but no other process can join it.
 func (p *port) found() {
 	if m, err := portshare.Found(p.shared()); err == nil {
 		p.group = processes{m, p.local}
@@ -80,7 +79,7 @@ type processes struct {
 	local netip.AddrPort
 }
 
-// Claim tells what is wrong in the words of verbs.
+// Claim converts errors to those of package verbs.
 func (s processes) Claim(service, mask uint64) error {
 	err := s.Member.Claim(service, mask)
 	switch {
@@ -94,4 +93,4 @@ func (s processes) Claim(service, mask uint64) error {
 }
 
 // Release undoes Claim.
-func (s processes) Release(service, mask uint64) { _ = s.Member.Release(service, mask) } // gone with the process at last
+func (s processes) Release(service, mask uint64) { _ = s.Member.Release(service, mask) } // the process's end releases it in any case

@@ -4,9 +4,9 @@
 
 package roce
 
-import "github.com/ramjet-rdma/ramjet/internal/netio"
+import "github.com/ramjet-rdma/ramjet/internal/system/netio"
 
-// listen binds the port's address, which is one process's at a time here.
+// listen binds the port's address, which belongs to one process at a time here.
 func (p *port) listen(plain bool) (err error) {
 	p.sock, err = netio.Listen(p.local, netio.Options{Plain: plain})
 	return err

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
 // inNamespace is [loopback.InNamespace] with one more interface, see namespaceLink.
@@ -62,7 +62,7 @@ func addAddress(addr netip.Addr) error {
 	return fmt.Errorf("%v: what is sent to it does not arrive", addr)
 }
 
-// reachesItself says whether a datagram to addr arrives there.
+// reachesItself reports whether a datagram to addr arrives there.
 func reachesItself(addr netip.Addr) bool {
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
 	if err != nil {

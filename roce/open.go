@@ -8,23 +8,23 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Options are what else Open can be told; nil stands for the zero value.
+// Options are optional parameters of Open; nil stands for the zero value.
 type Options struct {
-	Trace *trace.Writer // gets every packet, both ways
-	Plain bool          // use the socket as systems without batching do
+	Trace *trace.Writer // receives every packet in both directions
+	Plain bool          // use the socket as on systems without batching
 }
 
 // Open opens the RoCEv2 device of a local address, such as "192.0.2.7" or "fd09::1".
 //
-// Any address of 127.0.0.0/8 is local on Linux, so that every process of a machine can
-// have one of its own. There several processes of one user can open the same address as
-// well; elsewhere it is one process's at a time.
+// Any address of 127.0.0.0/8 is local on Linux, so every process of a machine can have one of its
+// own. On Linux several processes of one user can also open the same address; elsewhere it belongs
+// to one process at a time.
 func Open(address string, opt *Options) (*verbs.Device, error) {
 	if opt == nil {
 		opt = &Options{}
@@ -58,7 +58,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	return verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p)), nil
 }
 
-// GUID returns the globally unique identifier that the device of a local address has, open
+// GUID returns the globally unique identifier of the device of a local address, whether it is open
 // or not.
 func GUID(address string) (uint64, error) {
 	addr, err := parse(address)
@@ -72,7 +72,7 @@ func GUID(address string) (uint64, error) {
 	return link.guid(addr), nil
 }
 
-// parse reads the address of a device.
+// parse parses the address of a device.
 func parse(address string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {

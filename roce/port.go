@@ -8,9 +8,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/linkwatch"
-	"github.com/ramjet-rdma/ramjet/internal/netio"
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
+	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -29,47 +30,70 @@ type port struct {
 	trace  *trace.Writer
 }
 
-// route is the way to one peer.
+// route is the path to one peer.
 type route struct {
+	port *port
 	to   netip.AddrPort
-	flow ib.Flow // of what goes there
-	way  *way    // nil: it goes by the socket that receives
+	key  ibta.PathKey
+	flow ib.Flow // of the packets to the peer
+	way  *way    // nil: packets leave through the receiving socket
 
 	ttl, tos uint8 // 0: the system's default
 }
 
-// init readies a port that has its socket.
+// init prepares a port that has its socket.
 func (p *port) init() {
 	f := p.sock.Features()
 	p.sender.init(p.sock)
 	p.receiver.init(p.local, f)
-	p.prefix = ib.QPN(p.Slot())
+	slot, _ := p.Prefix()
+	p.prefix = ib.QPN(slot)
 }
 
-// Attr returns the port's attributes and its GID table, which has one entry.
-func (p *port) Attr() (verbs.PortAttr, []verbs.GIDEntry) {
-	return verbs.PortAttr{State: p.watch.PortState(), Link: verbs.LinkEthernet, NetDev: p.link.name, MaxMTU: verbs.MTU4096,
-			ActiveMTU: p.link.pathMTU(), LinkMTU: p.link.mtu},
-		[]verbs.GIDEntry{{Index: 0, GID: ib.GIDFromAddr(p.local.Addr()), Type: verbs.GIDRoCEv2, NetDev: p.link.name}}
+// Ports: an address is one port.
+func (p *port) Ports() int { return 1 }
+
+// Info returns the port's attributes and its tables, which have one entry each.
+func (p *port) Info(int) softdev.PortInfo {
+	mtu := p.watch.MTU()
+	return softdev.PortInfo{
+		PortAttr: verbs.PortAttr{State: p.watch.PortState(), Link: verbs.LinkEthernet, NetDev: p.link.name, MaxMTU: verbs.MTU4096,
+			ActiveMTU: pathMTU(mtu), LinkMTU: mtu, SpeedMbps: p.link.speed},
+		GIDTable:  []verbs.GIDEntry{{Index: 0, GID: ib.GIDFromAddr(p.local.Addr()), Type: verbs.GIDRoCEv2, NetDev: p.link.name}},
+		PKeyTable: softdev.OnePartition,
+	}
 }
 
-// Follow has raise called when the address or its interface goes or comes back.
-func (p *port) Follow(raise func(verbs.EventType)) { p.watch.Follow(raise) }
+// Follow calls changed when the address or its interface goes away or comes back, and when the
+// interface's MTU changes.
+func (p *port) Follow(changed func(port int, events ...verbs.EventType)) {
+	p.watch.Follow(func(e verbs.EventType) { changed(1, e) }, func() { changed(1) })
+}
 
-// Limits returns what one send can carry, and how much may be under way to one peer: its
-// socket buffer is believed to be as large as ours, of which the kernel's own overhead
-// takes half.
-func (p *port) Limits() softdev.Limits {
+// CheckRoute reports whether the system has a route to an address.
+func (p *port) CheckRoute(from, to netip.Addr) error {
+	return linkwatch.CheckRoute(p.link.name, from, to)
+}
+
+// Limits returns what one send can carry, and how much may be in flight to one peer. The peer's
+// socket buffer is assumed to be as large as ours, half of which is the kernel's own overhead.
+func (p *port) Limits() ibta.Limits {
 	f := p.sock.Features()
-	return softdev.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: min(f.RecvBuffer/4, maxWindow)}
+	return ibta.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: p.window(), Overhead: packetOverhead, SteeringBits: prefixBits}
 }
 
-// maxWindow keeps what is under way in the processors' caches.
-const maxWindow = 1 << 20
+const (
+	// maxWindow keeps what is in flight in the processors' caches.
+	maxWindow = 1 << 20
+	// packetOverhead is the space that a packet takes in a socket buffer beyond its payload.
+	packetOverhead = 192
+)
 
-// Resolve finds the way to a GID.
-func (p *port) Resolve(attr *verbs.AHAttr) (any, error) {
-	bad := func(format string, a ...any) (any, error) {
+func (p *port) window() int { return min(p.sock.Features().RecvBuffer/4, maxWindow) }
+
+// Resolve resolves a GID to a path.
+func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
+	bad := func(format string, a ...any) (ibta.Path, error) {
 		return nil, &verbs.OpError{Op: "resolve_address", Err: verbs.ErrInvalid, Detail: fmt.Sprintf(format, a...)}
 	}
 	if attr.SGIDIndex != 0 {
@@ -89,23 +113,33 @@ func (p *port) Resolve(attr *verbs.AHAttr) (any, error) {
 		to = to.WithZone(p.link.name)
 	}
 	dst := netip.AddrPortFrom(to, ib.UDPPort)
-	return &route{to: dst, flow: ib.NewFlow(p.local, dst, true), ttl: attr.HopLimit, tos: attr.TrafficClass}, nil
+	return &route{port: p, to: dst, key: keyOf(to), flow: ib.NewFlow(p.local, dst, true), ttl: attr.HopLimit, tos: attr.TrafficClass}, nil
 }
 
-// Backlog asks the system, which knows of peers on the same host.
-func (p *port) Backlog(to any) (int, bool) { return p.queues.Received(p.local, to.(*route).to) }
+// keyOf tells peers apart by their addresses: any of their ports may send.
+func keyOf(a netip.Addr) ibta.PathKey { return ibta.PathKey{GID: ib.GIDFromAddr(a), Port: 1} }
 
-// Refused asks the host whether anybody has its RoCEv2 port.
-func (p *port) Refused(ctx context.Context, to any) error {
+// Key returns what tells the peer from others.
+func (r *route) Key() ibta.PathKey { return r.key }
+
+// Full asks the system, which knows the socket buffers of peers on the same host. What the window
+// allows takes at most a quarter of a buffer.
+func (r *route) Full() bool {
+	used, ok := r.port.queues.Received(r.port.local, r.to)
+	return ok && used >= 2*r.port.window()
+}
+
+// Refused asks the host whether anybody receives at its RoCEv2 port.
+func (p *port) Refused(ctx context.Context, to ibta.Path) error {
 	host := to.(*route).to
 	return p.sock.Refused(ctx, host, func(from netip.AddrPort) []byte { return question(from, host) })
 }
 
-// WantHeaders makes arrivals carry what a GRH needs.
-func (p *port) WantHeaders() { p.sock.RecvHeaders(true) } // without it the GRH has defaults
+// WantHeaders makes arrivals carry the fields of a GRH.
+func (p *port) WantHeaders() { p.sock.RecvHeaders(true) } // if it fails, the GRH has defaults
 
-func (p *port) JoinGroup(gid verbs.GID) error  { return p.sock.JoinGroup(gid.Addr()) }
-func (p *port) LeaveGroup(gid verbs.GID) error { return p.sock.LeaveGroup(gid.Addr()) }
+func (p *port) JoinGroup(_ int, gid verbs.GID, _ uint16) error  { return p.sock.JoinGroup(gid.Addr()) }
+func (p *port) LeaveGroup(_ int, gid verbs.GID, _ uint16) error { return p.sock.LeaveGroup(gid.Addr()) }
 
 func (p *port) Wait(writable bool) error {
 	if writable {
@@ -114,10 +148,13 @@ func (p *port) Wait(writable bool) error {
 	return p.sock.Wait()
 }
 
+// Doze waits for what the socket receives.
+func (p *port) Doze(d time.Duration)    { p.sock.Doze(d) }
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
 func (p *port) Wake()                   { p.sock.Wake() }
 
-// Close ends what raises events, and frees the socket before the place among those that share it.
+// Close stops raising events, and closes the socket before it gives up the slot among the processes
+// that share the address.
 func (p *port) Close() error {
 	p.watch.Close()
 	err := p.sock.Close()

@@ -8,12 +8,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// question is a packet that whoever receives at a RoCEv2 port drops: it is for queue pair 0,
-// which belongs to subnet management, and that does not exist over Ethernet (annex A17). It has
-// all headers all the same: Linux rxe (6.12) looks for its queue pair in memory that it has not
-// written when it drops what is shorter than a BTH, and the host crashes.
+// question is a packet that every RoCEv2 receiver drops: it is for queue pair 0, which belongs to
+// subnet management and does not exist over Ethernet (annex A17). It has all headers nevertheless.
+// When Linux rxe (6.12) drops a packet shorter than a BTH, it looks for the queue pair in memory
+// that it has not written, and the host crashes.
 //
-// The ICRC is right but for the IPv4 identification, which nobody gets to look at.
+// The ICRC is correct but for the IPv4 identification, which nobody checks.
 func question(from, to netip.AddrPort) []byte {
 	p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP0}}
 	b := p.Append(nil)

@@ -6,9 +6,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/ibta"
-	"github.com/ramjet-rdma/ramjet/internal/netio"
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -21,29 +20,30 @@ type receiver struct {
 	sources map[netip.AddrPort]*source
 	last    *source
 	packet  ib.Packet
-	arrival softdev.Arrival
-	dst     verbs.GID
+	arrival ibta.Arrival
+	header  ib.IPHeader // of the arrival
+	self    verbs.GID
 }
 
-// source is what is known of one sender's packets.
+// source is what is known of one sender's packets, for predicting their identification.
 type source struct {
 	from   netip.AddrPort
 	to     netip.Addr // ours, or a group's
-	gid    verbs.GID
+	key    ibta.PathKey
 	flow   ib.Flow
 	counts counting
 	first  uint16 // identification of the last buffer's first packet
 	last   uint16 // and of its last one
 }
 
-// counting is how a sender numbers its packets over IPv4, as far as it is known. The packets of one
-// send count up in any case.
+// counting is how a sender numbers its packets over IPv4, as far as it is known. Within one send
+// the numbers always count up.
 type counting uint8
 
 const (
 	fromZero counting = iota // each send starts at 0: unconnected sockets
 	bySend                   // each send starts one later than the one before: connected sockets
-	byPacket                 // each send goes on where the one before ended: rxe
+	byPacket                 // each send continues where the one before ended: rxe
 )
 
 // next predicts the identification of the next send.
@@ -57,7 +57,7 @@ func (s *source) next() uint16 {
 	return 0
 }
 
-// learn takes note of a send whose identification was not the predicted one.
+// learn records a send whose identification was not the predicted one.
 func (s *source) learn(id uint16) {
 	switch {
 	case id == 0:
@@ -69,22 +69,22 @@ func (s *source) learn(id uint16) {
 	}
 }
 
-// wholeTrain is the size from which on buffers are taken one by one: each is then still in
-// the first-level caches when its payload is verified and copied to its place.
+// wholeTrain is the size from which buffers are taken one by one: each is then still in the
+// first-level cache when its payload is verified and copied to its place.
 const wholeTrain = 16 << 10
 
-// maxSources bounds what forged senders can make us remember.
+// maxSources limits what forged senders can make us remember.
 const maxSources = 4096
 
 func (r *receiver) init(local netip.AddrPort, f netio.Features) {
 	r.bufs = make([]netio.Datagrams, f.Batch)
 	r.width = len(r.bufs)
 	r.sources = make(map[netip.AddrPort]*source)
-	r.dst = ib.GIDFromAddr(local.Addr())
+	r.self = ib.GIDFromAddr(local.Addr())
 }
 
-// Receive takes what the socket has.
-func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *softdev.Arrival)) (int, error) {
+// Receive takes what has arrived at the socket.
+func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (int, error) {
 	n, err := p.sock.Recv(p.bufs[:p.width])
 	if n > 0 {
 		p.width = len(p.bufs)
@@ -101,20 +101,22 @@ func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *softdev.Arriv
 	return n, err
 }
 
-// take goes through the datagrams of one receive buffer.
-func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packet, *softdev.Arrival)) {
+// take handles the datagrams of one receive buffer.
+func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) {
 	if d.Truncated {
 		c.Dropped[ibta.DropMalformed]++
 		return
 	}
 	src := p.sourceOf(d)
-	p.arrival = softdev.Arrival{Src: src.gid, Dst: p.dst, TTL: 64, IPv4: p.local.Addr().Is4()}
-	if d.HasHeaders {
-		p.arrival.TTL, p.arrival.TOS = d.TTL, d.TOS
-	}
+	dst := p.self
 	if d.To.IsValid() && d.To != p.local.Addr() {
-		p.arrival.Dst = ib.GIDFromAddr(d.To)
+		dst = ib.GIDFromAddr(d.To)
 	}
+	p.header = ib.IPHeader{Src: src.key.GID, Dst: dst, TOS: d.TOS, TTL: 64, IPv4: p.local.Addr().Is4()}
+	if d.HasHeaders {
+		p.header.TTL = d.TTL
+	}
+	p.arrival = ibta.Arrival{From: src.key, To: dst, Global: true, Header: &p.header, Marked: marked(d.TOS)}
 	id := src.next()
 	first := true
 	for data := d.Data; len(data) > 0; {
@@ -143,11 +145,11 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 			src.first, first = got, false
 		}
 		src.last, id = got, got+1
-		if err := p.packet.Decode(frame[:n-ib.ICRCLen]); err != nil && err != ib.ErrLength { // that one is answered with a NAK
+		if err := p.packet.Decode(frame[:n-ib.ICRCLen]); err != nil && err != ib.ErrLength { // that one gets a NAK
 			c.Dropped[ibta.DropMalformed]++
 			continue
 		}
-		p.arrival.Length = n
+		p.header.Length = n
 		if q := p.packet.DestQP; (q>>prefixShift != p.prefix || q <= ib.QP1) && p.passesOn(c, frame, src, got) {
 			continue
 		}
@@ -155,7 +157,7 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 	}
 }
 
-// sourceOf finds what is known of a sender.
+// sourceOf finds the source of a datagram.
 func (p *port) sourceOf(d *netio.Datagrams) *source {
 	to := p.local.Addr()
 	if d.To.IsValid() {
@@ -169,7 +171,7 @@ func (p *port) sourceOf(d *netio.Datagrams) *source {
 		if len(p.sources) >= maxSources {
 			clear(p.sources)
 		}
-		s = &source{from: d.From, to: to, gid: ib.GIDFromAddr(d.From.Addr()),
+		s = &source{from: d.From, to: to, key: keyOf(d.From.Addr()),
 			flow: ib.NewFlow(d.From, netip.AddrPortFrom(to, p.local.Port()), true)}
 		p.sources[d.From] = s
 	}
@@ -180,5 +182,5 @@ func (p *port) sourceOf(d *netio.Datagrams) *source {
 // traceFrame writes a received frame to the trace.
 func (p *port) traceFrame(frame []byte, s *source, id uint16) {
 	p.trace.WriteUDP(&trace.UDP{At: time.Now(), Src: s.from, Dst: netip.AddrPortFrom(s.to, p.local.Port()), ID: id,
-		DontFragment: true, TTL: p.arrival.TTL, TOS: p.arrival.TOS, Direction: trace.Inbound}, frame)
+		DontFragment: true, TTL: p.header.TTL, TOS: p.header.TOS, Direction: trace.Inbound}, frame)
 }

@@ -9,18 +9,19 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/ibta"
-	"github.com/ramjet-rdma/ramjet/internal/memory"
-	"github.com/ramjet-rdma/ramjet/internal/netio"
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // sender is the sending half of a port.
 type sender struct {
-	train *netio.Train
-	ways  map[netip.AddrPort]*way
+	train   *netio.Train
+	ways    map[netip.AddrPort]*way
+	flushes flushes
 }
 
 func (s *sender) init(sock *netio.Socket) {
@@ -30,29 +31,29 @@ func (s *sender) init(sock *netio.Socket) {
 
 const udpHeaderLen = 8
 
-// outgoing is what the headers of a send's packets have that the port chooses.
+// outgoing is the port's choices for the headers of a send.
 type outgoing struct {
 	src  netip.AddrPort
 	flow *ib.Flow
 	id   uint16 // IPv4 identification of the first packet
-	step uint16 // from there to the next packet's
+	step uint16 // difference to the next packet's
 }
 
-// Send puts the ICRCs into a batch's packets and sends them in one call.
+// Send puts the ICRCs into a batch's packets and sends them in one system call.
 func (p *port) Send(b *ibta.Batch) error {
-	r := b.To.Route.(*route)
+	r := b.To.Path.(*route)
 	if w := r.way; w != nil {
 		err := p.sendBy(w.sock, &outgoing{w.sock.LocalAddr(), &w.flow, w.sock.Identification(), 1}, b)
 		if err == nil || err == softdev.ErrAgain || err == errGone {
 			return err
 		}
-		// An earlier packet may have met nobody at the peer's port. This one goes the other way.
+		// An earlier packet may have met a closed port at the peer. This one leaves through the
+		// other socket.
 		if w.sock.Recount() != nil {
 			p.dropWay(r)
 		}
 	}
-	// Here the kernel gives the segments of one send the identifications 0, 1, 2, …, and 0
-	// to what is sent alone.
+	// On this socket the kernel numbers the segments of one send 0, 1, 2, …, and a lone datagram 0.
 	out := outgoing{src: p.local, flow: &r.flow}
 	if p.sock.Features().GSO {
 		out.step = 1
@@ -69,6 +70,7 @@ func (p *port) sendBy(sock interface{ Send(*netio.Train) error }, out *outgoing,
 	if errors.Is(err, netio.ErrAgain) {
 		return softdev.ErrAgain
 	}
+	p.flushes.sent()
 	if p.trace != nil {
 		p.traceBatch(b, out)
 	}
@@ -77,21 +79,15 @@ func (p *port) sendBy(sock interface{ Send(*netio.Train) error }, out *outgoing,
 
 var errGone = errors.New("roce: memory to be sent has been unmapped")
 
-// seal copies a batch's payload from the program's memory, puts the ICRCs of what it copied
-// into the packets, and makes a train of them. False: memory of theirs is not there any more.
+// seal copies a batch's payload from the program's memory, puts the ICRCs of the copy into the
+// packets, and makes a train of them. It returns false if some of the memory is no longer mapped.
 func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
-	r := b.To.Route.(*route)
-	t := p.train
-	t.Reset(r.to)
-	t.Mark(r.ttl, r.tos)
+	r := b.To.Path.(*route)
+	p.flushes.begin()
 	for i := range b.Len() {
 		pkt := b.Packet(i)
-		size := b.PacketSize(i)
-		if !t.Begin(size) {
-			panic("roce: a batch that is no train") // ibta.Batch has the same rules
-		}
-		state := out.flow.AfterBTH(udpHeaderLen+size, out.identification(i), pkt.Head)
+		state := out.flow.AfterBTH(udpHeaderLen+b.PacketSize(i), out.identification(i), pkt.Head)
 		if rest := pkt.Head[ib.BTHLen:]; len(rest) > 0 {
 			state = ib.ICRCUpdate(state, rest)
 		}
@@ -100,7 +96,7 @@ func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 			state = ib.ICRCCopy(state, room[:len(piece)], piece)
 			room = room[len(piece):]
 		}
-		if pkt.Again && ib.Opcode(pkt.Head[0]) == ib.RCFlush {
+		if ib.Opcode(pkt.Head[0]) == ib.RCFlush && p.flushes.isOdd(r, pkt.Head) {
 			state = ib.ICRCFlushOfRxe(state, pkt.Head)
 		}
 		crc := pkt.Tail[len(pkt.Tail)-ib.ICRCLen:]
@@ -108,9 +104,11 @@ func (p *port) seal(b *ibta.Batch, out *outgoing) (ok bool) {
 			state = ib.ICRCUpdate(state, pad)
 		}
 		binary.LittleEndian.PutUint32(crc, state)
-		t.Add(pkt.Head) // the three are one piece, and so is the whole batch
-		t.Add(pkt.Room)
-		t.Add(pkt.Tail)
+	}
+	p.train.Reset(r.to)
+	p.train.Mark(r.ttl, r.tos)
+	if !p.train.Fill(b.Memory()) {
+		panic("roce: a batch that is no train") // ibta.Batch has the same rules
 	}
 	return true
 }
@@ -120,7 +118,7 @@ func (o *outgoing) identification(i int) uint16 { return o.id + uint16(i)*o.step
 
 // traceBatch writes a sent batch to the trace.
 func (p *port) traceBatch(b *ibta.Batch, out *outgoing) {
-	r := b.To.Route.(*route)
+	r := b.To.Path.(*route)
 	now, ttl := time.Now(), r.ttl
 	if ttl == 0 {
 		ttl = 64

@@ -9,29 +9,31 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/internal/ibta"
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// group is the other devices of the same address, mostly those of other processes.
+// group is the other devices of the same address, usually in other processes.
 type group interface {
-	softdev.Sharer
-	Shared() bool // there have been others
+	Slot() int // of this device, below 1 << prefixBits
+	Claim(service, mask uint64) error
+	Release(service, mask uint64)
+	Serve(class uint8, yes bool)
+	Shared() bool // there are or were others
 	Lives(slot int) bool
 	Owner(service uint64) (slot int, ok bool)
-	Manager() (slot int)
+	Server(class uint8) (slot int)
 	Forward(slot int, msg []byte) bool
 	Close() error
 }
 
-// sharing is a port's part in an address that several devices have. The kernel gives each
-// device the packets to its queue pairs, and one of them those to QP1. What is for another
-// is forwarded: a management datagram to the device that has claimed the service id or
-// given out the communication id, and now and then a packet that GRO has joined with those
-// of another device.
+// sharing is a port's share of an address that several devices have. The kernel delivers to each
+// device the packets to its queue pairs, and to one of them those to QP1. What is for another
+// device is forwarded. A management datagram goes to the device that has claimed the service id,
+// issued the communication id or the transaction id, or has an agent for the class. A data packet
+// is forwarded when GRO has joined it with those of another device.
 type sharing struct {
 	group   group // nil: the address cannot be shared
 	prefix  ib.QPN
@@ -40,30 +42,34 @@ type sharing struct {
 	pending atomic.Bool // inbox is not empty
 	mu      sync.Mutex
 	inbox   [][]byte
-	taken   [][]byte // what is being delivered, of Receive; what was delivered is nil
-	next    int      // of taken
+	taken   [][]byte // what Receive is delivering; delivered elements are nil
+	next    int      // index into taken
 }
 
-// refusedError says why one cannot join those who have an address.
+// refusedError says why the processes that share an address refuse another one.
 type refusedError struct{ why string }
 
 func (e *refusedError) Error() string { return e.why }
 func (e *refusedError) Unwrap() error { return syscall.EADDRINUSE }
 
-const prefixShift = 24 - ibta.PrefixBits
+// prefixBits are the top bits of queue pair numbers and ids that name a device of the address. The
+// kernel looks only at those of the first packet of a send.
+const prefixBits = 4
 
-// maxInbox bounds what others forwarded and nobody has taken yet.
+const prefixShift = 24 - prefixBits
+
+// maxInbox limits the forwarded packets that wait for Receive.
 const maxInbox = 4096
 
-// forwardedAtOnce bounds what one Receive takes of it.
+// forwardedAtOnce limits how many of them one Receive delivers.
 const forwardedAtOnce = 256
 
-// Slot returns the device's number among those of the address.
-func (s *sharing) Slot() int {
+// Prefix returns the device's number among those of the address.
+func (s *sharing) Prefix() (slot uint32, bits int) {
 	if s.group == nil {
-		return 0
+		return 0, prefixBits
 	}
-	return s.group.Slot()
+	return uint32(s.group.Slot()), prefixBits
 }
 
 // Claim claims service ids among the devices of the address.
@@ -74,10 +80,10 @@ func (s *sharing) Claim(service, mask uint64) error {
 	return s.group.Claim(service, mask)
 }
 
-// Manage notes whether the device has a connection manager.
-func (s *sharing) Manage(yes bool) {
+// Serve records whether the device has an agent for a management class.
+func (s *sharing) Serve(class uint8, yes bool) {
 	if s.group != nil {
-		s.group.Manage(yes)
+		s.group.Serve(class, yes)
 	}
 }
 
@@ -88,8 +94,8 @@ func (s *sharing) Release(service, mask uint64) {
 	}
 }
 
-// passesOn forwards a verified packet that is for another device of the address; false: it
-// is for this one.
+// passesOn forwards a verified packet that is for another device of the address. It returns false
+// if the packet is for this one.
 func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) bool {
 	g := p.group
 	if g == nil || !g.Shared() || p.packet.DestQP == ib.QPNMulticast {
@@ -97,15 +103,15 @@ func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) 
 	}
 	slot := int(p.packet.DestQP >> prefixShift)
 	if p.packet.DestQP <= ib.QP1 {
-		slot = managerOf(g, &p.packet)
+		slot = agentOf(g, &p.packet)
 	}
 	if slot == g.Slot() {
 		return false
 	}
 	if p.packet.DestQP > ib.QP1 && !g.Lives(slot) {
-		return false // counted as a packet for no queue pair
+		return false // dropped and counted: no such queue pair
 	}
-	p.message = appendForwarded(p.message[:0], &forwarded{src.from, src.to, id, p.arrival.TOS, p.arrival.TTL, frame})
+	p.message = appendForwarded(p.message[:0], &forwarded{src.from, src.to, id, p.header.TOS, p.header.TTL, frame})
 	c.Forwarded++
 	if !g.Forward(slot, p.message) {
 		c.Dropped[ibta.DropForward]++
@@ -113,16 +119,24 @@ func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) 
 	return true
 }
 
-// managerOf returns the slot of the device whose connection manager a packet to QP1 is for
-// (IBTA 12.6): the one that listens to its service id, or that gave out its communication
-// id. Where there is none, any manager can say so.
-func managerOf(g group, pkt *ib.Packet) int {
+// agentOf returns the slot of the device whose agent a packet to QP1 is for. A response is for the
+// device that issued its transaction id. Of the messages of connection managers (IBTA 12.6), a
+// request is for the device that listens to its service id, and others for the one that issued the
+// communication id. Everything else is for any device that has an agent for the class.
+func agentOf(g group, pkt *ib.Packet) int {
 	var h mad.Header
 	if pkt.DestQP != ib.QP1 || ibta.CheckMAD(pkt, verbs.MADLen) != ibta.Taken || !h.Decode(pkt.Payload) {
 		return g.Slot() // which counts it
 	}
+	if h.Method.Answers() {
+		if slot := slotOf(uint32(h.TID >> 32)); g.Lives(slot) {
+			return slot
+		}
+		return g.Slot()
+	}
+	class := uint8(h.Class)
 	if h.Class != mad.ClassCM {
-		return g.Manager()
+		return g.Server(class)
 	}
 	data := pkt.Payload[mad.HeaderLen:]
 	id := binary.BigEndian.Uint32(data[4:]) // the receiver's
@@ -131,15 +145,18 @@ func managerOf(g group, pkt *ib.Packet) int {
 		if slot, ok := g.Owner(binary.BigEndian.Uint64(data[8:])); ok && g.Lives(slot) {
 			return slot
 		}
-		return g.Manager()
+		return g.Server(class)
 	case mad.AttrSIDRREP:
 		id = binary.BigEndian.Uint32(data)
 	}
-	if slot := int(id >> (32 - ibta.PrefixBits)); g.Lives(slot) {
+	if slot := slotOf(id); g.Lives(slot) {
 		return slot
 	}
-	return g.Manager()
+	return g.Server(class)
 }
+
+// slotOf returns the slot of the device that issued an id.
+func slotOf(id uint32) int { return int(id >> (32 - prefixBits)) }
 
 // forwarded is a packet that another device of the address received and verified.
 type forwarded struct {
@@ -173,7 +190,7 @@ func (f *forwarded) decode(b []byte) bool {
 	return true
 }
 
-// putForwarded keeps what another device forwarded until the next Receive.
+// putForwarded queues a forwarded packet for the next Receive.
 func (p *port) putForwarded(msg []byte) {
 	p.sharing.mu.Lock()
 	if len(p.inbox) < maxInbox {
@@ -184,8 +201,8 @@ func (p *port) putForwarded(msg []byte) {
 	p.sock.Wake()
 }
 
-// takeForwarded delivers some of what others forwarded.
-func (p *port) takeForwarded(c *ibta.Counters, deliver func(*ib.Packet, *softdev.Arrival)) int {
+// takeForwarded delivers some of the forwarded packets.
+func (p *port) takeForwarded(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) int {
 	p.sharing.mu.Lock()
 	if p.next == len(p.taken) {
 		p.taken, p.inbox, p.next = p.inbox, p.taken[:0], 0
@@ -203,8 +220,9 @@ func (p *port) takeForwarded(c *ibta.Counters, deliver func(*ib.Packet, *softdev
 			continue
 		}
 		src := &source{from: f.from, to: f.to}
-		p.arrival = softdev.Arrival{Src: ib.GIDFromAddr(f.from.Addr()), Dst: ib.GIDFromAddr(f.to), TOS: f.tos, TTL: f.ttl,
+		p.header = ib.IPHeader{Src: ib.GIDFromAddr(f.from.Addr()), Dst: ib.GIDFromAddr(f.to), TOS: f.tos, TTL: f.ttl,
 			Length: len(f.frame), IPv4: f.to.Is4()}
+		p.arrival = ibta.Arrival{From: keyOf(f.from.Addr()), To: p.header.Dst, Global: true, Header: &p.header, Marked: marked(f.tos)}
 		if p.trace != nil {
 			p.traceFrame(f.frame, src, f.id)
 		}

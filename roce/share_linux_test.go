@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/conformance"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
-	"github.com/ramjet-rdma/ramjet/internal/netio"
+	"github.com/ramjet-rdma/ramjet/internal/system/netio"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -27,13 +27,13 @@ import (
 
 // TestConformanceShared runs the suite between devices that all have one address.
 func TestConformanceShared(t *testing.T) {
-	_, addr := open(t, nil) // which nobody else uses
+	addr := sharedAddress(t, false)
 	f := conformance.Fixture{Group: group4, Serial: true}
 	f.Open = func(t testing.TB) *verbs.Device {
 		t.Helper()
-		dev, err := roce.Open(addr.String(), nil)
+		dev, err := roce.Open(addr, nil)
 		if errors.Is(err, syscall.EADDRINUSE) { // some tests open more devices than can have one address
-			_, addr = open(t, nil)
+			addr = sharedAddress(t, false)
 			return f.Open(t)
 		}
 		if err != nil {
@@ -47,7 +47,7 @@ func TestConformanceShared(t *testing.T) {
 }
 
 // sharedAddress returns addresses for a test of several processes: of IPv4 one of its own.
-func sharedAddress(t *testing.T, v6 bool) string {
+func sharedAddress(t testing.TB, v6 bool) string {
 	if v6 {
 		openLoopback6(t).Close()
 		return "::1"
@@ -68,6 +68,7 @@ func request(service uint64) []byte {
 // TestProcesses lets processes of one address talk to each other, kills the first of them
 // in the middle of that, and adds another.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	t.Run("IPv4", func(t *testing.T) { testProcesses(t, sharedAddress(t, false)) })
 	t.Run("IPv6", func(t *testing.T) {
 		if inNamespace(t) { // where ::1 is nobody else's
@@ -125,6 +126,7 @@ func testProcesses(t *testing.T, address string) {
 // TestStoppedProcess stops the process that leads: the others reach each other's connection
 // managers, and newcomers join. When it goes on, it is one of them.
 func TestStoppedProcess(t *testing.T) {
+	t.Parallel()
 	address := sharedAddress(t, false)
 	first := startChild(t, address, nil)
 	a, b := startChild(t, address, nil), startChild(t, address, nil)
@@ -138,7 +140,7 @@ func TestStoppedProcess(t *testing.T) {
 	a.ok(false)
 	joinChildren(a, b)
 
-	first.signal(syscall.SIGSTOP)
+	first.stop()
 	askUntilHeard(t, address, a, service) // by a newcomer
 	transfer(a, b, 40, "", func() {})
 	first.signal(syscall.SIGCONT)
@@ -150,9 +152,10 @@ func TestStoppedProcess(t *testing.T) {
 
 // TestStoppedAlone opens the address of a process that is stopped.
 func TestStoppedAlone(t *testing.T) {
+	t.Parallel()
 	address := sharedAddress(t, false)
 	c := startChild(t, address, nil)
-	c.signal(syscall.SIGSTOP)
+	c.stop()
 	dev, err := roce.Open(address, nil)
 	if err == nil {
 		dev.Close()
@@ -177,7 +180,7 @@ func askUntilHeard(t *testing.T, address string, c *child, service uint64) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	g, err := dev.OpenGSI()
+	g, err := dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +191,7 @@ func askUntilHeard(t *testing.T, address string, c *child, service uint64) {
 		c.out.Decode(&r)
 		heard <- r
 	}()
-	to := verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}
+	to := verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
 	for tries := 0; ; tries++ {
 		if err := g.Send(to, request(service)); err != nil {
 			t.Fatal(err)
@@ -216,19 +219,19 @@ func TestUnclaimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer leader.Close()
-	var g [2]*verbs.GSI
+	var g [2]*verbs.MADAgent
 	for i := range g {
 		dev, err := roce.Open(address, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer dev.Close()
-		if g[i], err = dev.OpenGSI(); err != nil {
+		if g[i], err = dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: mad.ClassCM, Methods: []mad.Method{mad.MethodSend}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	to := verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}
-	for _, hears := range []*verbs.GSI{g[0], g[1]} {
+	to := verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
+	for _, hears := range []*verbs.MADAgent{g[0], g[1]} {
 		if err := g[1].Send(to, request(42)); err != nil {
 			t.Fatal(err)
 		}
@@ -238,6 +241,65 @@ func TestUnclaimed(t *testing.T) {
 			t.Fatal(err)
 		}
 		g[0].Close()
+	}
+}
+
+// TestClasses has devices of one address with agents of different classes: what is for a class
+// reaches the device that has an agent for it, and an answer the one that asked.
+func TestClasses(t *testing.T) {
+	address := sharedAddress(t, false)
+	to := verbs.MADPath{AH: verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(address))}}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var devs [3]*verbs.Device
+	agent := func(i int, spec verbs.MADSpec) *verbs.MADAgent {
+		t.Helper()
+		a, err := devs[i].OpenMAD(1, ib.QP1, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	gets := verbs.MADSpec{Class: mad.ClassPerf, Version: 1, Methods: []mad.Method{mad.MethodGet}}
+	var servers []*verbs.MADAgent
+	for i := range devs {
+		var err error
+		if devs[i], err = roce.Open(address, nil); err != nil {
+			t.Fatal(err)
+		}
+		defer devs[i].Close()
+		switch i {
+		case 0: // alone at this time
+			servers = append(servers, agent(0, gets))
+		case 2:
+			servers = append(servers, agent(2, gets))
+		}
+	}
+	client := agent(1, verbs.MADSpec{Class: mad.ClassPerf, Version: 1})
+	b := make([]byte, verbs.MADLen)
+	for i, server := range servers {
+		h := mad.Header{BaseVersion: mad.BaseVersion, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, TID: uint64(i)}
+		copy(b, h.Append(nil))
+		if err := client.Send(to, b); err != nil {
+			t.Fatal(err)
+		}
+		_, from, err := server.Recv(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Decode(b)
+		h.Method = mad.MethodGetResp
+		copy(b, h.Append(nil))
+		if err := server.Send(from, b); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := client.Recv(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+		if h.Decode(b); h.TID != client.Transaction(uint32(i)) {
+			t.Errorf("answered with %+v", h)
+		}
+		server.Close() // the next one has to do
 	}
 }
 
@@ -350,11 +412,7 @@ func TestMixedTrain(t *testing.T) {
 	}
 	forwarded := uint64(0)
 	for _, p := range parties {
-		for _, c := range p.dev.Counters() {
-			if c.Name == "forwarded_pkts" {
-				forwarded += c.Value
-			}
-		}
+		forwarded += loopback.Counter(t, p.dev, "forwarded_pkts")
 	}
 	if forwarded != each {
 		t.Errorf("%d packets were forwarded, want %d", forwarded, each)

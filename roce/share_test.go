@@ -9,8 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/ibta"
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -35,13 +34,20 @@ func FuzzForwarded(f *testing.F) {
 // threeSlots is a group whose devices are in slots 0 to 2; number 1 is asked.
 type threeSlots struct{ group }
 
-func (threeSlots) Slot() int                        { return 1 }
-func (threeSlots) Manager() int                     { return 0 }
+func (threeSlots) Slot() int { return 1 }
+
+func (threeSlots) Server(class uint8) int {
+	if mad.Class(class) == mad.ClassPerf {
+		return 2
+	}
+	return 0
+}
+
 func (threeSlots) Lives(slot int) bool              { return slot < 3 }
 func (threeSlots) Owner(service uint64) (int, bool) { return int(service), service < 5 }
 
-// TestManagerOf asks for the device that each message of the connection manager is for.
-func TestManagerOf(t *testing.T) {
+// TestAgentOf asks for the device that each message of the connection manager is for.
+func TestAgentOf(t *testing.T) {
 	const own, any, dead = 1, 0, 4
 	for _, c := range []struct {
 		attr mad.Attribute
@@ -65,7 +71,7 @@ func TestManagerOf(t *testing.T) {
 			binary.BigEndian.PutUint32(data[4:], c.slot<<28|77)
 		}
 		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI}, Payload: b}
-		if got := managerOf(threeSlots{}, p); got != c.want {
+		if got := agentOf(threeSlots{}, p); got != c.want {
 			t.Errorf("%v of slot %d: for device %d, want %d", c.attr, c.slot, got, c.want)
 		}
 		for _, spoil := range []func(*ib.Packet){
@@ -74,11 +80,48 @@ func TestManagerOf(t *testing.T) {
 			func(p *ib.Packet) { p.Payload = p.Payload[:verbs.MADLen-4] },
 		} {
 			q := *p
-			if spoil(&q); managerOf(threeSlots{}, &q) != own {
+			if spoil(&q); agentOf(threeSlots{}, &q) != own {
 				t.Errorf("%v that is none was for another", c.attr)
 			}
 		}
 	}
+}
+
+// TestAgentOfOthers asks for the device that datagrams of other classes are for, and all answers.
+func TestAgentOfOthers(t *testing.T) {
+	const own, any, dead = 1, 0, 4
+	for _, c := range []struct {
+		class  mad.Class
+		method mad.Method
+		slot   uint64 // of the transaction
+		want   int
+	}{
+		{mad.ClassPerf, mad.MethodGet, 0, 2}, {mad.ClassPerf, mad.MethodGet, dead, 2}, {0x33, mad.MethodGet, 2, any}, {mad.ClassPerf, mad.MethodSend, 1, 2},
+		{mad.ClassPerf, mad.MethodGetResp, 0, 0}, {0x33, mad.MethodReportResp, 2, 2}, {0x33, mad.MethodTrapRepress, 2, 2},
+		{mad.ClassPerf, mad.MethodGetResp, dead, own}, {mad.ClassCM, mad.MethodGetResp, 2, 2},
+	} {
+		h := mad.Header{BaseVersion: mad.BaseVersion, Class: c.class, ClassVersion: 1, Method: c.method, TID: c.slot<<60 | 5}
+		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI},
+			Payload: append(h.Append(nil), make([]byte, mad.DataLen)...)}
+		if got := agentOf(threeSlots{}, p); got != c.want {
+			t.Errorf("class %#x, method %#x of slot %d: for device %d, want %d", c.class, c.method, c.slot, got, c.want)
+		}
+	}
+}
+
+// FuzzAgentOf asks whom what anybody may send is for: always one of those that live.
+func FuzzAgentOf(f *testing.F) {
+	h := mad.CMHeader(mad.AttrREQ, 1)
+	f.Add(append(h.Append(nil), make([]byte, mad.DataLen)...))
+	h.Method = mad.MethodGetResp
+	f.Add(append(h.Append(nil), make([]byte, mad.DataLen)...))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI}, Payload: b}
+		if slot := agentOf(threeSlots{}, p); !(threeSlots{}).Lives(slot) {
+			t.Errorf("%x is for device %d", b, slot)
+		}
+	})
 }
 
 // TestForwardedInTurns holds that what others forwarded is delivered in order, and not all at once.
@@ -97,7 +140,7 @@ func TestForwardedInTurns(t *testing.T) {
 	var c ibta.Counters
 	for p.pending.Load() {
 		before := len(got)
-		count := p.takeForwarded(&c, func(pkt *ib.Packet, _ *softdev.Arrival) { got = append(got, pkt.PSN) })
+		count := p.takeForwarded(&c, func(pkt *ib.Packet, _ *ibta.Arrival) { got = append(got, pkt.PSN) })
 		if count != len(got)-before || count > forwardedAtOnce {
 			t.Fatalf("%d delivered at once, %d reported", len(got)-before, count)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -100,11 +100,6 @@ func flood(b *testing.B, at netip.Addr, r *reader, depth int) {
 	b.Cleanup(func() { sock.Close(); <-done })
 }
 
-func sentBytes(dev *verbs.Device) uint64 {
-	list := dev.Counters()
-	return list[slices.IndexFunc(list, func(c verbs.Counter) bool { return c.Name == "sent_bytes" })].Value
-}
-
 // BenchmarkVictim measures READs of 8 bytes, alone and while a stranger wants gigabytes of the same
 // device.
 func BenchmarkVictim(b *testing.B) {
@@ -125,13 +120,13 @@ func BenchmarkVictim(b *testing.B) {
 				flood(b, at, newReader(b, server, 128<<20), bench.reads)
 			}
 			var trips []time.Duration
-			before := sentBytes(server)
+			before := loopback.Counter(b, server, "sent_bytes")
 			for b.Loop() {
 				start := time.Now()
 				victim.read(b, word)
 				trips = append(trips, time.Since(start))
 			}
-			b.ReportMetric(float64(sentBytes(server)-before)/1e3/float64(len(trips)), "kB-sent/op")
+			b.ReportMetric(float64(loopback.Counter(b, server, "sent_bytes")-before)/1e3/float64(len(trips)), "kB-sent/op")
 			slices.Sort(trips)
 			for _, p := range []struct {
 				name string

@@ -3,28 +3,43 @@
 package roce
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/netio"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// way is a socket that sends to one peer, for which the kernel has less work, and the flow
-// of what it sends. It has a source port of its own, which may be any in RoCEv2 (annex
-// A17): peers send to port 4791 always.
+// way is a socket that sends to one peer, which takes the kernel less work, and the flow of its
+// packets. It has a source port of its own. In RoCEv2 that may be any port (annex A17): peers
+// always send to port 4791.
 type way struct {
 	sock *netio.Connected
 	flow ib.Flow
 }
 
-// maxWays bounds the sockets of a device. What goes to further peers leaves by the socket
-// that receives.
+// ecn is the field of the TOS about congestion (RFC 3168 section 5): zero permits no marks, both bits are one.
+const ecn = 3
+
+// marked reports whether a packet with a TOS met congestion.
+func marked(tos uint8) bool { return tos&ecn == ecn }
+
+// maxWays limits the connected sockets of a device. Packets to further peers leave through the
+// receiving socket.
 const maxWays = 64
 
-// Connect prepares for packets of queue pairs that are connected by a route.
-func (p *port) Connect(to any) {
+// Connect prepares for packets of queue pairs that are connected by a route. The TTL and TOS of a
+// host's first route become the socket's own, at no cost per packet; those of other routes go with
+// each send.
+//
+// If congestion may be marked in a route's packets (RFC 3168), the peer's are taken to permit that too,
+// and arrivals tell it from then on. Nobody else pays for that.
+func (p *port) Connect(to ibta.Path) {
 	r := to.(*route)
+	if r.tos&ecn != 0 {
+		p.sock.RecvTOS() // without it nobody hears of congestion
+	}
 	w := p.ways[r.to]
 	if w == nil && len(p.ways) < maxWays {
-		sock, err := p.sock.Connect(r.to)
+		sock, err := p.sock.Connect(r.to, r.ttl, r.tos)
 		if err != nil {
 			return
 		}
@@ -35,7 +50,7 @@ func (p *port) Connect(to any) {
 }
 
 // Disconnect undoes Connect: no queue pair is connected to that host any more.
-func (p *port) Disconnect(to any) {
+func (p *port) Disconnect(to ibta.Path) {
 	r := to.(*route)
 	if w := p.ways[r.to]; w != nil {
 		w.sock.Close()
@@ -44,9 +59,9 @@ func (p *port) Disconnect(to any) {
 	r.way = nil
 }
 
-// dropWay is called where a route's way fails for good: packets leave by the socket that receives.
-// The other routes of the way find out for themselves, and by then others to the same host may have
-// another one.
+// dropWay is called when a route's way has failed for good: packets leave through the receiving
+// socket. The other routes of the way find out for themselves. By then others to the same host may
+// have a new one.
 func (p *port) dropWay(r *route) {
 	r.way.sock.Close()
 	if p.ways[r.to] == r.way {

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/ibta"
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -47,7 +47,7 @@ func TestDroppedWay(t *testing.T) {
 	// port returns where a packet of a route comes from.
 	port := func(r *route) uint16 {
 		var b ibta.Batch
-		b.SetDatagram(&ibta.Vector{Route: r}, &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, DestQP: 5}, Payload: make([]byte, 8)})
+		b.SetDatagram(&ibta.Vector{Path: r}, &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, DestQP: 5}, Payload: make([]byte, 8)})
 		if err := p.Send(&b); err != nil {
 			t.Fatal(err)
 		}

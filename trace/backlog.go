@@ -2,18 +2,18 @@
 
 package trace
 
-// backlog holds recorded bytes that wait to be written, in chunks that are used
-// again: it copies each byte once and, at its working size, allocates nothing.
+// backlog holds recorded bytes that wait to be written, in chunks that are reused. It copies each
+// byte once and, at its working size, allocates nothing.
 type backlog struct {
 	full  [][]byte // oldest first, at most maxChunks
 	last  []byte   // being filled
 	spare [][]byte
-	added uint64 // bytes, ever
+	added uint64 // bytes, in total
 }
 
 func (q *backlog) empty() bool { return len(q.full) == 0 && len(q.last) == 0 }
 
-// fits reports whether n more bytes have room in the last chunk.
+// fits reports whether the last chunk has room for n more bytes.
 func (q *backlog) fits(n int) bool { return n <= cap(q.last)-len(q.last) }
 
 // grow begins a new chunk. It reports false when maxChunks wait.

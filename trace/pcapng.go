@@ -151,7 +151,7 @@ func beginPacket(b []byte, nanos int64, n int) []byte {
 // packetOptions are the options of one packet; a zero one is not written.
 type packetOptions struct {
 	direction Direction
-	dropped   uint64 // packets left out between the last one and this
+	dropped   uint64 // packets dropped between the previous one and this
 	comment   string
 }
 
@@ -195,8 +195,8 @@ func packetSize(n int, o packetOptions) int {
 	return packetHeaderLen + pad4(n) + o.size() + blockTrailerLen
 }
 
-// appendStatistics appends the interface statistics block (section 4.6):
-// packets received counts those left out too.
+// appendStatistics appends the interface statistics block (section 4.6). The packets received
+// include the dropped ones.
 func appendStatistics(b []byte, nanos int64, received, dropped uint64) []byte {
 	start := len(b)
 	b = beginBlock(b, blockStatistics)

@@ -15,41 +15,43 @@ const (
 	// chunkLen is how many bytes go to the io.Writer at once. The longest
 	// packet fits with its comment.
 	chunkLen = 256 << 10
-	// maxChunks is how many full chunks may wait for the io.Writer.
+	// maxChunks limits the full chunks that wait for the io.Writer.
 	maxChunks = 64
 	// writeDelay is how long a packet waits for others to be written with it.
 	writeDelay = 100 * time.Millisecond
 )
+
+var errComment = fmt.Errorf("trace: comment is longer than %d bytes", maxOptionLen)
 
 // Writer writes packets as pcapng. Its methods may be called from several
 // goroutines at once; packets are recorded in the order of the calls.
 type Writer struct {
 	out   io.Writer
 	first chan struct{} // capacity 1: packets wait, where none did; closed by Close
-	hurry chan struct{} // capacity 1: don't wait for more
+	flush chan struct{} // capacity 1: write now, do not wait for more
 	done  chan struct{} // closed when the writing goroutine has ended
 
 	mu      sync.Mutex
 	wrote   *sync.Cond // broadcast when written has grown
 	backlog backlog
-	written uint64 // bytes of the backlog that were written
+	written uint64 // bytes of the backlog written so far
 	stats   stats
 	closed  bool
-	err     error // the io.Writer's first
+	err     error // first error of the io.Writer
 }
 
 // stats counts packets.
 type stats struct {
 	received uint64 // handed to the Writer
-	dropped  uint64 // and left out
-	gap      uint64 // left out since the last one that was kept
+	dropped  uint64 // of these, dropped
+	gap      uint64 // dropped since the last one that was kept
 }
 
-// NewWriter writes the head of a recording to out and returns a Writer for its
-// packets. iface names where they were seen, such as "roce:192.0.2.7". The
-// error is one of out, or says that iface is too long.
+// NewWriter writes the header of a recording to out and returns a Writer for its packets. iface
+// names where they were captured, such as "roce:192.0.2.7". The error is one of out, or says that
+// iface is too long.
 //
-// [Writer.Close] ends the recording; out stays the caller's to close after it.
+// [Writer.Close] ends the recording. The caller closes out after it.
 func NewWriter(out io.Writer, iface string) (*Writer, error) {
 	if len(iface) > maxOptionLen {
 		return nil, fmt.Errorf("trace: interface name is longer than %d bytes", maxOptionLen)
@@ -61,7 +63,7 @@ func NewWriter(out io.Writer, iface string) (*Writer, error) {
 	w := &Writer{
 		out:   out,
 		first: make(chan struct{}, 1),
-		hurry: make(chan struct{}, 1),
+		flush: make(chan struct{}, 1),
 		done:  make(chan struct{}),
 	}
 	w.wrote = sync.NewCond(&w.mu)
@@ -69,22 +71,11 @@ func NewWriter(out io.Writer, iface string) (*Writer, error) {
 	return w, nil
 }
 
-// WriteUDP records a UDP datagram whose payload is the concatenation of the
-// parts: for RoCEv2 the BTH up to and including the ICRC. Headers come from h;
-// the IPv4 header checksum and, over IPv6, the UDP checksum are computed. The
-// parts are the caller's again on return.
-//
-// A packet that finds the backlog full is left out; that is no error and
-// [Writer.Dropped] counts it. An error says that h or the payload cannot be
-// recorded, that the Writer is closed (fs.ErrClosed), or that the io.Writer
-// failed earlier.
-func (w *Writer) WriteUDP(h *UDP, payload ...[]byte) error {
-	d, err := newDatagram(h, payload)
-	if err != nil {
-		return err
+// write records a packet of n bytes that encode appends.
+func (w *Writer) write(at time.Time, dir Direction, comment string, n int, encode func([]byte) []byte) error {
+	if len(comment) > maxOptionLen {
+		return errComment
 	}
-	n := d.size()
-
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -94,7 +85,7 @@ func (w *Writer) WriteUDP(h *UDP, payload ...[]byte) error {
 		return fmt.Errorf("trace: write: %w", fs.ErrClosed)
 	}
 	w.stats.received++
-	opts := packetOptions{direction: h.Direction, dropped: w.stats.gap, comment: h.Comment}
+	opts := packetOptions{direction: dir, dropped: w.stats.gap, comment: comment}
 	if !w.reserve(packetSize(n, opts)) {
 		w.stats.dropped++
 		w.stats.gap++
@@ -103,9 +94,9 @@ func (w *Writer) WriteUDP(h *UDP, payload ...[]byte) error {
 	w.stats.gap = 0
 	w.backlog.add(func(b []byte) []byte {
 		start := len(b)
-		b = beginPacket(b, h.At.UnixNano(), n)
+		b = beginPacket(b, at.UnixNano(), n)
 		data := len(b)
-		b = appendPadding(d.append(b, h, payload), data)
+		b = appendPadding(encode(b), data)
 		return endBlock(opts.append(b), start)
 	})
 	return nil
@@ -116,23 +107,22 @@ func (w *Writer) WriteUDP(h *UDP, payload ...[]byte) error {
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	signal(w.hurry)
+	signal(w.flush)
 	for target := w.backlog.added; w.written < target && w.err == nil; {
 		w.wrote.Wait()
 	}
 	return w.err
 }
 
-// Dropped is the number of packets left out because the io.Writer was too slow.
+// Dropped returns the number of packets dropped because the io.Writer was too slow.
 func (w *Writer) Dropped() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stats.dropped
 }
 
-// Close writes what waits and the recording's statistics, and returns the
-// io.Writer's first error. It does not close the io.Writer. Closing twice is
-// harmless.
+// Close writes what is queued and the recording's statistics, and returns the io.Writer's first
+// error. It does not close the io.Writer. Closing twice is harmless.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if !w.closed {
@@ -140,7 +130,7 @@ func (w *Writer) Close() error {
 		w.backlog.add(func(b []byte) []byte {
 			return appendStatistics(b, time.Now().UnixNano(), w.stats.received, w.stats.dropped)
 		})
-		signal(w.hurry)
+		signal(w.flush)
 		close(w.first)
 	}
 	w.mu.Unlock()
@@ -148,14 +138,13 @@ func (w *Writer) Close() error {
 	return w.err // nobody changes it any more
 }
 
-// reserve makes room for n bytes in the backlog and sees to it that they will
-// be written.
+// reserve makes room for n bytes in the backlog and makes sure that they will be written.
 func (w *Writer) reserve(n int) bool {
 	switch {
 	case w.backlog.empty():
 		signal(w.first)
 	case !w.backlog.fits(n):
-		signal(w.hurry)
+		signal(w.flush)
 	}
 	return w.backlog.fits(n) || w.backlog.grow()
 }
@@ -165,7 +154,7 @@ func (w *Writer) run() {
 	defer close(w.done)
 	for range w.first {
 		select {
-		case <-w.hurry:
+		case <-w.flush:
 		case <-time.After(writeDelay):
 		}
 		w.drain()

@@ -2,17 +2,23 @@
 
 package verbs
 
-// AHAttr is an address vector: the way to a destination (IBTA 11.2.2).
+// AHAttr is an address vector: the path to a destination (IBTA 11.2.2). One with a DGID is global: its
+// packets have a GRH, or on Ethernet the IP header in its place, which the fields up to FlowLabel
+// describe. On fabrics with LIDs, one without a DGID leads to DLID in the same subnet.
 type AHAttr struct {
 	DGID         GID   // the destination
 	SGIDIndex    int   // row of our GID table
 	HopLimit     uint8 // IP time to live; 0: the system's default
 	TrafficClass uint8 // IP traffic class
 	FlowLabel    uint32
-	SL           uint8
-	DLID         uint16 // InfiniBand only
-	Port         int    // 0: the first
+	SL           uint8  // service level
+	DLID         uint16 // on fabrics that have LIDs
+	SrcPathBits  uint8  // low bits of our LID, of as many as [PortAttr.LMC] says
+	Port         int    // 0: that of the queue pair or agent that sends; of an address handle the first
 }
+
+// Global reports whether packets have a GRH, or what stands for one.
+func (a *AHAttr) Global() bool { return a.DGID != GID{} }
 
 // AH is an address handle: where a datagram goes.
 type AH struct {
@@ -34,27 +40,43 @@ func (pd *PD) CreateAH(attr AHAttr) (*AH, error) {
 	return ah, nil
 }
 
-// AHFromWC makes an address handle for an answer to the datagram of wc; grh is the first
-// 40 bytes of the buffer that it was received in (ibv_init_ah_from_wc).
-func (pd *PD) AHFromWC(wc *WC, grh []byte) (*AH, error) {
+// AHFromWC makes an address handle for replying to the datagram of wc, which a queue pair of a port
+// received. grh is the first 40 bytes of its receive buffer (ibv_init_ah_from_wc).
+func (pd *PD) AHFromWC(port int, wc *WC, grh []byte) (*AH, error) {
 	const op = "init_ah_from_wc"
-	if wc.Flags&WithGRH == 0 || len(grh) < 40 {
-		return nil, opErr(op, ErrInvalid, "the completion has no GRH")
+	attr := AHAttr{SL: wc.SL, DLID: wc.SLID, SrcPathBits: wc.DLIDPathBits, Port: port}
+	switch {
+	case wc.Flags&WithGRH == 0 && wc.SLID == 0:
+		return nil, opErr(op, ErrInvalid, "the completion has neither a GRH nor a LID")
+	case wc.Flags&WithGRH == 0:
+		return pd.CreateAH(attr)
+	case len(grh) < 40:
+		return nil, opErr(op, ErrInvalid, "a GRH has 40 bytes")
 	}
-	attr := AHAttr{SL: wc.SL, DGID: grhSource(grh)}
+	gids, err := pd.dev.GIDs(port)
+	if err != nil {
+		return nil, err
+	}
+	from, to := grhAddresses(grh)
+	attr.DGID = from
+	for _, g := range gids {
+		if g.GID == to { // else it was sent to a multicast group
+			attr.SGIDIndex = g.Index
+		}
+	}
 	return pd.CreateAH(attr)
 }
 
-// grhSource returns the sender of a received datagram. A RoCEv2 packet over IPv4 leaves
+// grhAddresses returns the sender and the receiver of a received datagram. A RoCEv2 packet over IPv4 leaves
 // its IP header in the last 20 of the 40 bytes (IBTA annex A17.4.5.1).
-func grhSource(grh []byte) (g GID) {
+func grhAddresses(grh []byte) (from, to GID) {
 	if grh[20]>>4 == 4 && grh[0]>>4 != 6 {
-		g[10], g[11] = 0xff, 0xff
-		copy(g[12:], grh[32:36])
-		return g
+		from[10], from[11], to[10], to[11] = 0xff, 0xff, 0xff, 0xff
+		copy(from[12:], grh[32:36])
+		copy(to[12:], grh[36:40])
+		return from, to
 	}
-	copy(g[:], grh[8:24])
-	return g
+	return GID(grh[8:24]), GID(grh[24:40])
 }
 
 // Driver returns what implements the handle.

@@ -9,19 +9,19 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// TestGRHSource finds the sender of a datagram in front of it, in both layouts
+// TestGRHAddresses finds the sender and the receiver of a datagram in front of it, in both layouts
 // (IBTA A17.4.5.1).
-func TestGRHSource(t *testing.T) {
+func TestGRHAddresses(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::4")
 	four := make([]byte, 40)
 	four[20] = 0x45
 	copy(four[32:], v4.AsSlice())
 	copy(four[36:], []byte{192, 0, 2, 9})
-	if g := grhSource(four); g.Addr() != v4 {
-		t.Errorf("IPv4: %v", g.Addr())
+	if from, to := grhAddresses(four); from.Addr() != v4 || to.Addr() != v4.Next().Next() {
+		t.Errorf("IPv4: from %v to %v", from.Addr(), to.Addr())
 	}
 	grh := ib.GRH{IPVer: 6, SGID: ib.GIDFromAddr(v6), DGID: ib.GIDFromAddr(v4)}
-	if g := grhSource(grh.Append(nil)); g.Addr() != v6 {
-		t.Errorf("IPv6: %v", g.Addr())
+	if from, to := grhAddresses(grh.Append(nil)); from.Addr() != v6 || to.Addr() != v4 {
+		t.Errorf("IPv6: from %v to %v", from.Addr(), to.Addr())
 	}
 }

@@ -4,7 +4,7 @@ package verbs
 
 import "time"
 
-// AtomicCap says between whom atomic operations are atomic (IBTA 11.2.1.2).
+// AtomicCap tells with respect to what atomic operations are atomic (IBTA 11.2.1.2).
 type AtomicCap uint8
 
 const (
@@ -17,10 +17,23 @@ func (a AtomicCap) String() string {
 	return name([]string{"ATOMIC_NONE", "ATOMIC_HCA", "ATOMIC_GLOB"}, a)
 }
 
+// Transport is the protocol that a device's queue pairs speak (ibv_transport_type). It implies what
+// no capability tells: which operations the protocol has, and what a completion says about the
+// peer.
+type Transport uint8
+
+const (
+	TransportIB    Transport = iota + 1 // InfiniBand's (IBTA chapter 9), which RoCE has too
+	TransportIWARP                      // RDMAP (RFC 5040, RFC 7306): a WRITE completes before it has arrived; no SEND with immediate
+)
+
+func (t Transport) String() string { return name([]string{"", "InfiniBand", "iWARP"}, t) }
+
 // DeviceAttr are the attributes and limits of a device (IBTA 11.2.1.2, ibv_query_device).
 type DeviceAttr struct {
 	Name         string
-	Kind         string // "roce", "iwarp", "infiniband", "shm", "kernel"
+	Kind         string // the fabric, for display: "roce", "iwarp"; programs ask Transport and Caps
+	Transport    Transport
 	Firmware     string // version of the implementation
 	NodeGUID     uint64
 	SysImageGUID uint64
@@ -78,6 +91,8 @@ const (
 	CapUC
 	CapUD
 	CapFlushPersistent // FLUSH to persistence, of memory that is mapped from a file
+	CapExclude         // [MR.Do] keeps the device from the region
+	CapWatch           // [MR.WaitFor] sleeps until a peer changes the region; without this it polls
 )
 
 func (c DeviceCap) String() string {
@@ -114,9 +129,9 @@ func (l LinkLayer) String() string {
 
 // PortAttr are the attributes of a port (IBTA 11.2.1.2, ibv_query_port).
 type PortAttr struct {
-	// State is PortActive while the interface that has the port's address is up and has its
-	// link, and otherwise PortDown. On Linux it follows them, and EventPortActive and
-	// EventPortError tell of it; elsewhere it is that of the time when the device was opened.
+	// State is PortActive while the interface that has the port's address is up and has a link, and
+	// otherwise PortDown. On Linux it follows the interface, and EventPortActive and EventPortError
+	// report changes. Elsewhere it is the state at the time when the device was opened.
 	State     PortState
 	Link      LinkLayer
 	NetDev    string // the network interface, if there is one
@@ -126,10 +141,11 @@ type PortAttr struct {
 	MaxMsg    uint64 // bytes
 	GIDs      int    // entries of the GID table
 	PKeys     int
-	LID       uint16
-	SMLID     uint16
-	SL        uint8
-	SpeedMbps int64 // 0: unknown
+	LID       uint16 // 0: the fabric has none, or the port has not got it yet
+	LMC       uint8  // so many low bits of a LID choose a path: the port has 1<<LMC LIDs
+	SMLID     uint16 // where the subnet manager is
+	SL        uint8  // by which it is reached
+	SpeedMbps int64  // 0: unknown
 }
 
 // GIDType says how packets of a GID table entry look on the wire.

@@ -16,8 +16,8 @@ type CompChannel struct {
 	events *cqEvents
 }
 
-// cqEvents are the events of a channel that nobody has taken. Drivers reach it through the
-// queues that use the channel, so that it keeps neither these nor the device alive.
+// cqEvents are the pending events of a channel. Drivers reach it through the queues that use the
+// channel, so it keeps neither these nor the device alive.
 type cqEvents struct {
 	mu    sync.Mutex
 	queue []weak.Pointer[CQ]
@@ -48,7 +48,7 @@ func (q *cqEvents) signal() {
 	}
 }
 
-// take returns the oldest event of a queue that still exists, nil: there is none.
+// take returns the oldest event of a queue that still exists, or nil.
 func (q *cqEvents) take() *CQ {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -59,15 +59,15 @@ func (q *cqEvents) take() *CQ {
 			continue
 		}
 		if len(q.queue) > 0 {
-			q.signal() // for others who wait
+			q.signal() // for other waiters
 		}
 		return cq
 	}
 	return nil
 }
 
-// Wait returns the next queue that had the event it was asked for with [CQ.ReqNotify].
-// ErrClosed once the channel or the device is closed.
+// Wait returns the next queue that had the event requested by [CQ.ReqNotify]. It returns ErrClosed
+// once the channel or the device is closed.
 func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 	for {
 		if cq := c.events.take(); cq != nil {

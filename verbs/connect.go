@@ -7,31 +7,32 @@ import (
 	"encoding/binary"
 )
 
-// Endpoint is what two queue pairs have to know of each other to be connected. Programs
-// bring it across by any means; package cm does so on the wire.
+// Endpoint is what two queue pairs have to know of each other to be connected. Programs exchange
+// endpoints by any means; package cm does so on the wire.
 type Endpoint struct {
 	QPN QPN
 	PSN PSN // of the first packet that this side sends
 	GID GID
-	MTU MTU // the largest path MTU that this side can use
+	LID uint16 // on fabrics that have LIDs: sides that have one are connected by it, and not by their GIDs
+	MTU MTU    // the largest path MTU that this side can use
 }
 
-// ConnectOptions tune [QP.Connect]; zero values stand for the defaults that are named. A
-// program that wants no retries or no timeout at all uses [QP.Modify]. A peer that is silent
-// is given up after 1 + RetryCount timeouts, each of which may take up to four times its value
-// (IBTA 9.7.6.1.3); with the defaults, Ramjet's devices do so after 2.1 s.
+// ConnectOptions tune [QP.Connect]. Zero values stand for the defaults that are named. A program
+// that wants no retries or no timeout at all uses [QP.Modify]. A silent peer is given up after 1 +
+// RetryCount timeouts, each of which may take up to four times its value (IBTA 9.7.6.1.3). With the
+// defaults, Ramjet's devices do so after 2.1 s.
 type ConnectOptions struct {
 	SGIDIndex   int
-	Access      Access // 0: everything that peers can do
+	Access      Access // 0: everything that peers can be allowed
 	MTU         MTU    // 0: the smaller of both sides'
 	Timeout     uint8  // 0: 14, which is 67 ms
 	RetryCount  uint8  // 0: 7
-	RNRRetry    uint8  // 0: 7, for ever
+	RNRRetry    uint8  // 0: 7, forever
 	MinRNRTimer uint8  // 0: 12, which is 0.64 ms
 	RdAtomic    uint8  // READs and atomics in flight each way; 0: 16
 }
 
-// Endpoint returns this side's part for a connection, with a random PSN.
+// Endpoint returns this side's endpoint of a connection, with a random PSN.
 func (qp *QP) Endpoint(sgidIndex int) (Endpoint, error) {
 	port, err := qp.dev.Port(1)
 	if err != nil {
@@ -45,7 +46,7 @@ func (qp *QP) Endpoint(sgidIndex int) (Endpoint, error) {
 		if g.Index == sgidIndex {
 			var b [4]byte
 			crand.Read(b[:])
-			return Endpoint{QPN: qp.Num(), PSN: PSN(binary.BigEndian.Uint32(b[:]) & 0xffffff), GID: g.GID, MTU: port.ActiveMTU}, nil
+			return Endpoint{QPN: qp.Num(), PSN: PSN(binary.BigEndian.Uint32(b[:]) & 0xffffff), GID: g.GID, LID: port.LID, MTU: port.ActiveMTU}, nil
 		}
 	}
 	return Endpoint{}, opErr("query_gid", ErrNotFound, "no such row of the GID table")
@@ -74,7 +75,11 @@ func (qp *QP) Connect(local, remote Endpoint, opt *ConnectOptions) error {
 	if o.MTU == 0 {
 		o.MTU = min(local.MTU, remote.MTU)
 	}
-	attr := QPAttr{Access: o.Access, Port: 1, AH: AHAttr{DGID: remote.GID, SGIDIndex: o.SGIDIndex}, PathMTU: o.MTU,
+	to := AHAttr{DGID: remote.GID, SGIDIndex: o.SGIDIndex}
+	if local.LID != 0 && remote.LID != 0 {
+		to = AHAttr{DLID: remote.LID}
+	}
+	attr := QPAttr{Access: o.Access, Port: 1, AH: to, PathMTU: o.MTU,
 		DestQPN: remote.QPN, RQPSN: remote.PSN, SQPSN: local.PSN, Timeout: o.Timeout, RetryCount: o.RetryCount,
 		RNRRetry: o.RNRRetry, MinRNRTimer: o.MinRNRTimer, MaxRdAtomic: o.RdAtomic, MaxDestRdAtomic: o.RdAtomic}
 	return qp.moveTo(attr, Init, RTR, RTS)

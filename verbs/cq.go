@@ -10,23 +10,23 @@ import (
 	"weak"
 )
 
-// DefaultSpin is how long [CQ.Wait] polls before it sleeps: waking a processor that has
-// gone idle takes longer than a round trip.
+// DefaultSpin is how long [CQ.Wait] polls before it sleeps. Waking an idle processor takes longer
+// than a round trip.
 const DefaultSpin = 50 * time.Microsecond
 
-// CQOptions are what else CreateCQ can be told; nil stands for the zero value.
+// CQOptions are optional parameters of CreateCQ; nil stands for the zero value.
 type CQOptions struct {
-	Channel *CompChannel  // where completion events go; nil: only Wait notices them
+	Channel *CompChannel  // where completion events go; nil: only Wait sees them
 	Spin    time.Duration // of Wait; 0: DefaultSpin, negative: sleep at once
 
-	// Notify is called at a completion event, after [CQ.ReqNotify], for programs that wait by
-	// means of their own. It runs where the completion came to be: it may neither block nor
-	// use the device.
+	// Notify is called at a completion event, after [CQ.ReqNotify], for programs that wait by means
+	// of their own. It runs where the completion is generated: it must neither block nor use the
+	// device.
 	Notify func()
 
 	// LockedThread says that the goroutines that poll are locked to their threads, as after
-	// [runtime.LockOSThread] and in functions that C calls. Poll then does not let other
-	// goroutines run, which takes such a thread tens of microseconds.
+	// [runtime.LockOSThread] and in functions called from C. Poll then never yields to other
+	// goroutines, which would cost such a thread tens of microseconds.
 	LockedThread bool
 }
 
@@ -41,17 +41,25 @@ type CQ struct {
 	yields yielder
 }
 
-// cqSignal is what a driver wakes. It keeps neither the CQ nor the device alive.
+// cqSignal is what a driver signals. It keeps neither the CQ nor the device alive.
 type cqSignal struct {
 	wake    chan struct{} // closed queues are woken too
 	channel *cqEvents     // nil: none
 	notify  func()        // nil: none
+	asked   atomic.Bool   // for an event, by the program: Wait asks the driver, too
 	self    weak.Pointer[CQ]
 	closed  atomic.Bool
 }
 
 func (s *cqSignal) completion() {
 	s.wakeUp()
+	if s.asked.Swap(false) {
+		s.event()
+	}
+}
+
+// event reports a completion event.
+func (s *cqSignal) event() {
 	if s.channel != nil {
 		s.channel.put(s.self)
 	}
@@ -98,12 +106,16 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 		Completion: sig.completion,
 		Error: func() {
 			events.put(queuedEvent{typ: EventCQError, cq: sig.self})
-			sig.completion()
+			sig.wakeUp()
+			sig.event()
 		},
 	})
 	if err != nil {
 		cq.unuse()
 		return nil, wrap(op, err)
+	}
+	if y, ok := cq.drv.(selfYielding); ok && y.Yields() {
+		cq.yields.every = 0
 	}
 	return cq, nil
 }
@@ -114,9 +126,11 @@ func (cq *CQ) Device() *Device { return cq.dev }
 // Driver returns what implements the queue.
 func (cq *CQ) Driver() CQDriver { return cq.drv }
 
-// Poll takes up to len(wcs) completions and returns how many. It never blocks. On devices
-// in software it also moves data: a program that polls needs no other thread to do so. Once in
-// a while a poll that finds nothing lets other goroutines run, see [CQOptions].LockedThread.
+// Poll takes up to len(wcs) completions and returns how many. On software devices it also moves data: a
+// program that polls needs no other thread for that. Now and then a poll that finds nothing yields to
+// other goroutines, see [CQOptions].LockedThread. While other processes compete for the processor, every
+// few polls in a row that find nothing one sleeps until something arrives, for at most 200 µs.
+// Otherwise Poll never blocks.
 func (cq *CQ) Poll(wcs []WC) int {
 	n := cq.drv.Poll(wcs)
 	if n > 0 {
@@ -127,12 +141,12 @@ func (cq *CQ) Poll(wcs []WC) int {
 	return n
 }
 
-// Err returns ErrOverflow once completions were lost because the queue was full. Its
-// queue pairs are then in the error state.
+// Err returns ErrOverflow once completions were lost because the queue was full. The queue pairs of
+// the queue are then in the error state.
 func (cq *CQ) Err() error { return wrap("poll_cq", cq.drv.Err()) }
 
-// Wait takes at least one and up to len(wcs) completions; it polls for a while and then
-// sleeps until one arrives or ctx ends. One goroutine at a time may wait.
+// Wait takes at least one and up to len(wcs) completions. It polls for a while and then sleeps
+// until one arrives or ctx ends. Only one goroutine at a time may wait.
 func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	if n := cq.Poll(wcs); n > 0 {
 		return n, nil
@@ -167,10 +181,11 @@ func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 	}
 }
 
-// ReqNotify asks for one event on the queue's channel at the next completion, or at the
-// next solicited or failed one. Completions that are already there raise none: poll again
-// after it.
+// ReqNotify requests one event on the queue's channel at the next completion, or at the next
+// solicited or failed one. Completions that are already in the queue raise none: poll again after
+// it.
 func (cq *CQ) ReqNotify(solicitedOnly bool) error {
+	cq.sig.asked.Store(true)
 	return wrap("req_notify_cq", cq.drv.ReqNotify(solicitedOnly))
 }
 

@@ -3,8 +3,10 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 	"runtime"
+	"slices"
 )
 
 // Device is an open RDMA device. It is what ramjet.Open and the Open functions of the
@@ -14,11 +16,14 @@ type Device struct {
 	drv    Driver
 	events *eventQueue
 	done   chan struct{} // closed with the device
+	gone   chan struct{} // closed once Close has finished
+	leave  []func()      // called before Close
+	locals locals
 }
 
 // NewDevice makes a Device of a driver. Device packages call it, programs do not.
 func NewDevice(drv Driver) *Device {
-	d := &Device{drv: drv, events: newEventQueue(), done: make(chan struct{})}
+	d := &Device{drv: drv, events: newEventQueue(), done: make(chan struct{}), gone: make(chan struct{})}
 	events := d.events // not d: the driver must not keep the Device alive
 	drv.SetEventSink(func(t EventType, port int) { events.put(queuedEvent{typ: t, port: port}) })
 	runtime.AddCleanup(d, func(drv Driver) { drv.Close() }, drv)
@@ -55,17 +60,25 @@ func (d *Device) PKeys(port int) ([]PKey, error) {
 // Clock returns the device's time, in the nanoseconds of [WC.Timestamp].
 func (d *Device) Clock() uint64 { return d.drv.Clock() }
 
-// Counter is a named count of something that happened on a device since it was opened.
-type Counter struct {
-	Name  string // as the kernel's drivers name it, where they have it
-	Value uint64
+// Metrics returns what is measured on the device since it was opened, such as packets sent,
+// retransmissions, and received packets that were dropped, by reason. The order is always the same.
+//
+// It waits for nothing that the device does: the values are some milliseconds old at most, while the
+// device has a processor. ErrNotSupported: the device measures nothing.
+func (d *Device) Metrics() ([]Metric, error) {
+	m, err := d.drv.Metrics()
+	return m, wrap("metrics", err)
 }
 
-// Counters returns what happened on the device, such as packets sent, retransmissions, and
-// received packets that were dropped, by reason. The order is always the same.
-func (d *Device) Counters() []Counter { return d.drv.Counters() }
+// QPStats returns the state and statistics of every queue pair of the device, in the order of their
+// numbers; see [QP.Stats].
+func (d *Device) QPStats() ([]QPStats, error) {
+	s, err := d.drv.QPStats()
+	slices.SortFunc(s, func(a, b QPStats) int { return cmp.Compare(a.QPN, b.QPN) })
+	return s, wrap("qp_stats", err)
+}
 
-// Event waits for the next asynchronous event of the device and of what was made from it.
+// Event waits for the next asynchronous event of the device and of the objects created on it.
 func (d *Device) Event(ctx context.Context) (Event, error) { return d.events.get(ctx) }
 
 // AllocPD allocates a protection domain.
@@ -82,18 +95,44 @@ func (d *Device) AllocPD() (*PD, error) {
 	return pd, nil
 }
 
-// Close frees the device and everything that was made from it: queue pairs vanish without
-// a word to their peers, who see their retries run out. Closing twice is harmless.
-func (d *Device) Close() error {
+// OnClose registers f to be called when the device is about to be closed. By then everything that
+// was posted has been sent as far as possible without waiting, and f may still send. It lets
+// connection managers say goodbye. f must neither wait nor call Close. OnClose returns ErrClosed if
+// the device is already closed.
+func (d *Device) OnClose(f func()) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
+		return opErr("on_close", ErrClosed, "")
+	}
+	d.leave = append(d.leave, f)
+	return nil
+}
+
+// Close frees the device and everything that was created on it. Peers of queue pairs that package
+// cm connected are told. All others hear nothing, and run into their retry limits. Closing twice is
+// harmless: a second call returns when the device is gone.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		<-d.gone
 		return nil
 	}
-	d.closed = true
+	defer close(d.gone)
+	d.closed = true // nothing new is created
+	leave := d.leave
+	d.leave = nil
+	d.mu.Unlock()
+	if l, ok := d.drv.(Leaver); ok && len(leave) > 0 {
+		l.Leave()
+	}
+	for _, f := range leave {
+		f()
+	}
 	d.events.close()
 	close(d.done)
-	return d.drv.Close()
+	return d.drv.Close() // waits, so without the lock: others are releasing what depends on the device
 }
 
 // wrap puts a driver's error into an OpError.

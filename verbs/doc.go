@@ -5,10 +5,10 @@
 // and address handles, with the semantics of IBTA volume 1 chapters 9 to 11 and names
 // that users of libibverbs know.
 //
-// The types here do what every kind of device shares: they keep track of who uses what
-// (closing an object that is in use is [ErrBusy], closing one twice is harmless), they
-// deliver events, and they hold the rules of the queue pair state machine. What moves
-// data is a [Driver]: RoCEv2, iWARP, InfiniBand, shared memory, or hardware.
+// The types here do what every kind of device shares. They track which object uses which: closing
+// an object in use is [ErrBusy], closing one twice is harmless. They deliver events, and they
+// implement the queue pair state machine. What moves data is a [Driver]: RoCEv2, iWARP, InfiniBand,
+// shared memory, or hardware.
 //
 // # Errors
 //
@@ -17,14 +17,14 @@
 //
 // # Concurrency
 //
-// All methods may be called from several goroutines at once. Completions of one queue
-// are delivered in order; two goroutines that poll the same queue share them out.
+// All methods may be called from several goroutines at once. Completions of one queue are delivered
+// in order. Each completion goes to one of the goroutines that poll the queue.
 //
 // # Memory
 //
-// The memory of a region belongs to the program and to its peers at the same time, as
-// with RDMA hardware. What the completion of a work request covers may be read and
-// written freely after the completion was polled. Memory that a peer reads or writes
-// one-sidedly while the program uses it is a data race, unless the program looks at it
-// through [MR.Do], [MR.WaitFor] and the helpers built on them.
+// The memory of a region belongs to the program and to its peers at the same time, as with RDMA
+// hardware. What the completion of a work request covers may be read and written freely after the
+// completion was polled. Memory that a peer reads or writes one-sidedly while the program uses it
+// is a data race, unless the program accesses it through [MR.Do], [MR.WaitFor] and the helpers
+// built on them.
 package verbs

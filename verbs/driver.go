@@ -7,24 +7,31 @@ import (
 	"time"
 )
 
-// Driver is what a kind of device implements; programs use [Device]. A driver checks
-// what only it can know (keys, queue space, limits) and returns the sentinels of this
-// package. Closing in the right order is seen to above it.
+// Driver is what a kind of device implements; programs use [Device]. A driver checks what only it
+// can know (keys, queue space, limits) and returns the sentinels of this package. Its caller takes
+// care of closing objects in the right order.
 //
-// A driver embeds [Unsupported] and overrides what it can do.
+// A driver embeds [Unsupported] and overrides what it supports; its objects embed [UnsupportedPD]
+// and so on. What not every device can do is an interface of its own that a driver's object may
+// implement, such as [Excluder]. Package verbs does without it where possible. docs/driver.md names
+// the call of libibverbs that would carry out each call here.
 type Driver interface {
 	QueryDevice() DeviceAttr
 	QueryPort(port int) (PortAttr, error)
 	GIDs(port int) ([]GIDEntry, error)
 	PKeys(port int) ([]PKey, error)
 	Clock() uint64 // now, in the nanoseconds of WC.Timestamp
-	Counters() []Counter
+	// Metrics may be called at any time, also by what a call of the driver has called, and does not
+	// wait for other calls.
+	Metrics() ([]Metric, error)
+	// QPStats tells of all queue pairs. It is called as Metrics is.
+	QPStats() ([]QPStats, error)
 
 	AllocPD() (PDDriver, error)
 	CreateCQ(cqe int, ev CQEvents) (CQDriver, error)
 	OpenXRCD() (XRCDDriver, error)
 
-	// SetEventSink says where events of the device as a whole go.
+	// SetEventSink sets the function that receives events of the device as a whole.
 	SetEventSink(func(EventType, int))
 	Close() error
 }
@@ -32,9 +39,13 @@ type Driver interface {
 // CQEvents are the calls that a driver makes for a completion queue. They do not block
 // and may come from any goroutine, also from within another call of the driver.
 type CQEvents struct {
-	Completion func() // a completion of the kind that was asked for has arrived
+	Completion func() // a completion of the requested kind has arrived
 	Error      func() // the queue overflowed
 }
+
+// Leaver is a [Driver] that sends in the background. Leave is called before Close, while the device
+// still works. It sends what can be sent at once.
+type Leaver interface{ Leave() }
 
 // PDDriver is a protection domain of a driver.
 type PDDriver interface {
@@ -42,20 +53,21 @@ type PDDriver interface {
 	AllocMR(size int, access Access) (MRDriver, error)
 	AllocMW(t MWType) (MWDriver, error)
 	CreateAH(attr AHAttr) (AHDriver, error)
-	CreateSRQ(init SRQSpec) (SRQDriver, error)
-	CreateQP(init QPSpec) (QPDriver, error)
+	// CreateSRQ and CreateQP report what happens to the queue by calling events, which does not
+	// block and may be called from any goroutine. The driver retains no reference to init.
+	CreateSRQ(init *SRQInit, events func(EventType)) (SRQDriver, error)
+	CreateQP(init *QPInit, events func(EventType)) (QPDriver, error)
 	Dealloc() error
 }
 
-// ExternalRegistrar is a [PDDriver] that copes with memory that vanishes, see
-// [PD.RegExternal].
+// ExternalRegistrar is a [PDDriver] that copes with memory that is unmapped, see [PD.RegExternal].
 type ExternalRegistrar interface {
 	RegExternal(buf []byte, iova uint64, access Access) (MRDriver, error)
 }
 
 // XRCDDriver is an XRC domain of a driver.
 type XRCDDriver interface {
-	CreateTargetQP(init QPSpec) (QPDriver, error)
+	CreateTargetQP(init *QPInit, events func(EventType)) (QPDriver, error)
 	Close() error
 }
 
@@ -65,16 +77,24 @@ type MRDriver interface {
 	LKey() Key
 	RKey() Key
 	Bytes() []byte
-	// Rereg changes what the flags name; pd is nil and buf is ignored where they do not.
+	// Rereg changes what the flags name; otherwise pd is nil and buf is ignored.
 	Rereg(flags ReregFlags, pd PDDriver, buf []byte, access Access) error
-	// Do runs f while the device touches no memory of the region.
-	Do(f func(b []byte))
-	// WaitFor runs cond as Do does, at first and then after remote accesses that
-	// changed the region, until it returns true.
-	WaitFor(ctx context.Context, cond func(b []byte) bool) error
 	// Dereg returns after the last access of the device to the region. ErrBusy while a
 	// memory window is bound to it.
 	Dereg() error
+}
+
+// Excluder is an [MRDriver] that can keep its device from memory ([CapExclude]).
+type Excluder interface {
+	// Do runs f while the device touches no memory of the region.
+	Do(f func(b []byte))
+}
+
+// Watcher is an [MRDriver] that learns of remote accesses ([CapWatch]).
+type Watcher interface {
+	// WaitFor runs cond, under exclusion as [Excluder] does, once at first and then after each
+	// remote access that changed the region, until it returns true.
+	WaitFor(ctx context.Context, cond func(b []byte) bool) error
 }
 
 // MWDriver is a memory window of a driver.
@@ -113,6 +133,7 @@ type QPDriver interface {
 	// Modify checks the transition with CheckTransition and carries it out.
 	Modify(attr *QPAttr, mask QPMask) error
 	Query() (QPAttr, QPCap)
+	Stats() (QPStats, error) // called as Driver.Metrics is
 	PostSend(wrs []SendWR) (int, error)
 	PostSendAll(wrs []SendWR) error
 	PostRecv(wrs []RecvWR) (int, error)
@@ -121,28 +142,46 @@ type QPDriver interface {
 	Destroy() error
 }
 
-// QPSpec is QPInit as drivers get it.
-type QPSpec struct {
-	QPInit
-	SendCQ, RecvCQ CQDriver
-	SRQ            SRQDriver // nil: none
-	Events         func(EventType)
-}
-
-// SRQSpec is SRQInit as drivers get it.
-type SRQSpec struct {
-	SRQInit
-	XRCD   XRCDDriver // nil: not an XRC queue
-	CQ     CQDriver   // XRC only
-	Events func(EventType)
-}
-
 // Unsupported answers every optional call of a Driver with ErrNotSupported.
 type Unsupported struct{}
 
 func (Unsupported) PKeys(int) ([]PKey, error)     { return nil, ErrNotSupported }
 func (Unsupported) OpenXRCD() (XRCDDriver, error) { return nil, ErrNotSupported }
 func (Unsupported) Clock() uint64                 { return uint64(time.Now().UnixNano()) }
-func (Unsupported) Counters() []Counter           { return nil }
+func (Unsupported) Metrics() ([]Metric, error)    { return nil, ErrNotSupported }
+func (Unsupported) QPStats() ([]QPStats, error)   { return nil, ErrNotSupported }
 func (Unsupported) SetEventSink(func(EventType, int)) {
 }
+
+// UnsupportedPD answers every optional call of a PDDriver with ErrNotSupported.
+type UnsupportedPD struct{}
+
+func (UnsupportedPD) AllocMR(int, Access) (MRDriver, error) { return nil, ErrNotSupported }
+func (UnsupportedPD) AllocMW(MWType) (MWDriver, error)      { return nil, ErrNotSupported }
+func (UnsupportedPD) CreateAH(AHAttr) (AHDriver, error)     { return nil, ErrNotSupported }
+func (UnsupportedPD) CreateSRQ(*SRQInit, func(EventType)) (SRQDriver, error) {
+	return nil, ErrNotSupported
+}
+
+// UnsupportedMR answers every optional call of an MRDriver with ErrNotSupported.
+type UnsupportedMR struct{}
+
+func (UnsupportedMR) Rereg(ReregFlags, PDDriver, []byte, Access) error { return ErrNotSupported }
+
+// UnsupportedCQ answers every optional call of a CQDriver with ErrNotSupported.
+type UnsupportedCQ struct{}
+
+func (UnsupportedCQ) Resize(int) error { return ErrNotSupported }
+
+// UnsupportedSRQ answers every optional call of an SRQDriver with ErrNotSupported; its queues are not for XRC.
+type UnsupportedSRQ struct{}
+
+func (UnsupportedSRQ) Modify(SRQAttr, SRQMask) error { return ErrNotSupported }
+func (UnsupportedSRQ) Num() uint32                   { return 0 }
+
+// UnsupportedQP answers every optional call of a QPDriver with ErrNotSupported.
+type UnsupportedQP struct{}
+
+func (UnsupportedQP) Stats() (QPStats, error)           { return QPStats{}, ErrNotSupported }
+func (UnsupportedQP) AttachMulticast(GID, uint16) error { return ErrNotSupported }
+func (UnsupportedQP) DetachMulticast(GID, uint16) error { return ErrNotSupported }

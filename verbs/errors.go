@@ -26,8 +26,8 @@ var (
 // OpError says which call failed and why.
 type OpError struct {
 	Op     string // the call: "post_send", "modify_qp", …
-	Err    error  // one of the sentinels of this package, or an error of the system
-	Detail string // what exactly is wrong and what to do; may be empty
+	Err    error  // one of the sentinels of this package, or a system error
+	Detail string // what exactly is wrong and how to fix it; may be empty
 }
 
 func (e *OpError) Error() string {

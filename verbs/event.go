@@ -8,33 +8,32 @@ import (
 	"weak"
 )
 
-// EventType is the kind of an asynchronous event (IBTA 11.6.3). All are declared, as programs
-// have a case for each; those that nothing in a device in software can bring about are never
-// raised.
+// EventType is the kind of an asynchronous event (IBTA 11.6.3). All are declared, because programs
+// have a case for each. Those that cannot occur on a software device are never raised.
 type EventType uint8
 
 const (
 	EventCQError          EventType = iota // the completion queue overflowed
-	EventQPFatal                           // the queue pair went to ERR, and no completion says why
-	EventQPRequestError                    // a peer asked for what is invalid
-	EventQPAccessError                     // a peer asked for what it may not
-	EventCommEstablished                   // the first packet has come, in RTR
-	EventSQDrained                         // in SQD, if [QPAttr.SQDAsyncNotify] asked for it
+	EventQPFatal                           // the queue pair went to ERR, and no completion tells why
+	EventQPRequestError                    // a peer sent an invalid request
+	EventQPAccessError                     // a peer requested an access that is not allowed
+	EventCommEstablished                   // the first packet has arrived, in RTR
+	EventSQDrained                         // in SQD, if [QPAttr.SQDAsyncNotify] requested it
 	EventPathMigrated                      // never raised: there are no alternate paths
 	EventPathMigrateError                  // never raised, as the one before
-	EventDeviceFatal                       // never raised: a device in software does not fail as a whole
+	EventDeviceFatal                       // never raised: a software device does not fail as a whole
 	EventPortActive                        // the port is active again
 	EventPortError                         // the port is down; see [PortAttr.State]
-	EventLIDChange                         // never raised: IP has no LIDs
-	EventPKeyChange                        // never raised: the table has the default partition only
-	EventSMChange                          // never raised: IP has no subnet manager
+	EventLIDChange                         // the port has another LID; never on Ethernet
+	EventPKeyChange                        // the port's partitions have changed; never on Ethernet
+	EventSMChange                          // the port has another subnet manager; never on Ethernet
 	EventSRQError                          // never raised: a shared receive queue does not fail
-	EventSRQLimitReached                   // fewer receives are left than its limit
-	EventQPLastWQEReached                  // a queue pair in ERR takes no more of its shared receive queue
-	EventClientReregister                  // never raised: IP has no subnet manager
-	EventGIDChange                         // the port's address has gone, or has come back
-	// EventQPBroken: an error of the queue pair's own sends took it to ERR. Its completions say
-	// so to the program; this event is for [QP.Watch] only.
+	EventSRQLimitReached                   // fewer receives are left than the limit
+	EventQPLastWQEReached                  // a queue pair in ERR takes no more receives from its shared receive queue
+	EventClientReregister                  // the subnet manager lost what it was told, such as joins; never on Ethernet
+	EventGIDChange                         // a GID of the port is new or gone: on Ethernet its address
+	// EventQPBroken: an error of the queue pair's own sends took it to ERR. The program learns of
+	// it from completions; this event is for [QP.Watch] only.
 	EventQPBroken
 )
 
@@ -45,8 +44,8 @@ func (t EventType) String() string {
 		"SM change", "SRQ catastrophic error", "SRQ limit reached", "last WQE reached", "client reregistration", "GID table change", "queue pair broken"}, t)
 }
 
-// Event is an asynchronous event; the object that it is about is set, the others are nil.
-// All are nil if the program has dropped the object meanwhile.
+// Event is an asynchronous event. The object that it concerns is set, the others are nil. All are
+// nil if the program has dropped the object meanwhile.
 type Event struct {
 	Type EventType
 	CQ   *CQ
@@ -55,11 +54,11 @@ type Event struct {
 	Port int
 }
 
-// maxEvents bounds the events that nobody has fetched; older ones make room for newer.
+// maxEvents limits the events that nobody has fetched. The oldest are dropped.
 const maxEvents = 1024
 
-// eventQueue holds the asynchronous events of a device until the program fetches them. The
-// driver reaches it, so that it keeps neither the objects nor the device alive.
+// eventQueue holds the asynchronous events of a device until the program fetches them. The driver
+// can reach it, so it keeps neither the objects nor the device alive.
 type eventQueue struct {
 	mu     sync.Mutex
 	events []queuedEvent
@@ -122,7 +121,7 @@ func (q *eventQueue) get(ctx context.Context) (Event, error) {
 		closed := q.closed
 		q.mu.Unlock()
 		if closed {
-			q.signal() // for others who wait
+			q.signal() // for other waiters
 			return Event{}, opErr("get_async_event", ErrClosed, "")
 		}
 		select {

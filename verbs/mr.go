@@ -5,6 +5,8 @@ package verbs
 import (
 	"context"
 	"encoding/binary"
+	"runtime"
+	"time"
 )
 
 // MR is a memory region (IBTA 10.6).
@@ -33,7 +35,7 @@ func (mr *MR) Bytes() []byte { return mr.drv.Bytes() }
 // Len returns the length in bytes.
 func (mr *MR) Len() int { return len(mr.drv.Bytes()) }
 
-// SGE names n bytes from off on. It does not check the bounds: the work request does.
+// SGE returns the n bytes from off on. It does not check the bounds: the work request does.
 func (mr *MR) SGE(off, n int) SGE {
 	return SGE{Addr: mr.drv.Addr() + uint64(off), Length: uint32(n), LKey: mr.drv.LKey()}
 }
@@ -50,9 +52,8 @@ const (
 	ReregAccess                             // the access flags
 )
 
-// Rereg changes the memory, protection domain or access of the region, as flags say
-// (IBTA 11.2.8.5). Keys change when the memory does. Nobody else may use the region during
-// the call.
+// Rereg changes the memory, protection domain or access of the region, as flags say (IBTA
+// 11.2.8.5). Keys change when the memory does. The region must not be used during the call.
 func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	const op = "rereg_mr"
 	if flags == 0 || flags > ReregTranslation|ReregPD|ReregAccess {
@@ -90,23 +91,70 @@ func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	return nil
 }
 
-// Do runs f while the device touches no memory of the region: what f reads and writes is
-// ordered with respect to everything that peers do to it. f must be short and must not
-// call into the device.
-func (mr *MR) Do(f func(b []byte)) { mr.drv.Do(f) }
+// Do runs f while the device touches no memory of the region: what f reads and writes is ordered
+// with respect to all remote accesses. f must be short and must not call into the device. A device
+// without [CapExclude], such as hardware, does not stop.
+func (mr *MR) Do(f func(b []byte)) {
+	if d, ok := mr.drv.(Excluder); ok {
+		d.Do(f)
+		return
+	}
+	f(mr.drv.Bytes())
+}
 
-// WaitFor waits until cond is true of the region's bytes: the way to learn that a
-// one-sided WRITE or atomic has arrived. cond runs as in [MR.Do].
+// WaitFor waits until cond is true of the region's bytes. It is the way to learn that a one-sided
+// WRITE or atomic has arrived. cond runs as in [MR.Do].
 //
-// The guarantee: what the peer wrote before it wrote the bytes that cond saw, on the same
-// queue pair, can be seen as soon as WaitFor returns. Bytes that one WRITE carries appear
-// in no order that can be relied on, except that a WRITE of at most 8 bytes that does not
-// cross an 8-byte boundary appears whole. A program that wants to learn of a long WRITE
-// sends a short one after it, or writes with immediate.
+// The guarantee: what the peer wrote before it wrote the bytes that cond saw, on the same queue
+// pair, is visible when WaitFor returns. The bytes of one WRITE appear in no particular order,
+// except that a WRITE of at most 8 bytes that does not cross an 8-byte boundary appears as a whole.
+// A program that wants to learn of a long WRITE sends a short one after it, or writes with
+// immediate.
 //
-// WaitFor polls the device for a while and then sleeps.
+// WaitFor polls the device for a while and then sleeps. On a device without [CapWatch] it polls the
+// memory, at growing intervals. It returns ErrClosed if the region is deregistered.
 func (mr *MR) WaitFor(ctx context.Context, cond func(b []byte) bool) error {
-	return mr.drv.WaitFor(ctx, cond)
+	if w, ok := mr.drv.(Watcher); ok {
+		return w.WaitFor(ctx, cond)
+	}
+	return mr.pollFor(ctx, cond)
+}
+
+// Intervals between polls of memory that nobody watches.
+const (
+	pollFirst = 10 * time.Microsecond
+	pollLast  = time.Millisecond
+)
+
+// pollFor polls the memory until cond is true: without a pause for [DefaultSpin], then with growing
+// pauses.
+func (mr *MR) pollFor(ctx context.Context, cond func(b []byte) bool) (err error) {
+	spin, pause := time.Now().Add(DefaultSpin), pollFirst
+	for {
+		done := false
+		mr.Do(func(b []byte) {
+			if b == nil {
+				err = ErrClosed
+				return
+			}
+			done = cond(b)
+		})
+		if done || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if time.Now().Before(spin) {
+			runtime.Gosched()
+			continue
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, pollLast)
+	}
 }
 
 // WaitByte waits until the byte at off differs from old and returns it.
@@ -128,9 +176,9 @@ func (mr *MR) WaitUint64(ctx context.Context, off int, old uint64) (v uint64, er
 	return v, err
 }
 
-// Close deregisters the region. After it returns the device touches no byte of it; work
-// requests that still name it complete with LocalProtectionError, and peers get a remote
-// access error. ErrBusy while a memory window is bound to it.
+// Close deregisters the region. After it returns the device touches no byte of it. Work requests
+// that still name the region complete with LocalProtectionError, and peers get a remote access
+// error. Close returns ErrBusy while a memory window is bound to it.
 func (mr *MR) Close() error {
 	return mr.close("dereg_mr", func() error { return wrap("dereg_mr", mr.drv.Dereg()) })
 }

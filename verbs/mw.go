@@ -12,8 +12,8 @@ const (
 
 func (t MWType) String() string { return name([]string{"", "1", "2B"}, t) }
 
-// MW is a memory window: a key to a part of a region that can be bound, and taken back,
-// without a registration (IBTA 10.6.7).
+// MW is a memory window: a key to a part of a region that can be bound and revoked without a
+// registration (IBTA 10.6.7).
 type MW struct {
 	object
 	typ MWType
@@ -24,7 +24,7 @@ type MW struct {
 type MWBindInfo struct {
 	MW     *MW
 	MR     *MR
-	RKey   Key // type 2: its low 8 bits become those of the window's key, its other bits mean nothing
+	RKey   Key // type 2: its low 8 bits become those of the window's key, its other bits are ignored
 	Addr   uint64
 	Length uint64
 	Access Access
@@ -50,10 +50,10 @@ func (pd *PD) AllocMW(t MWType) (*MW, error) {
 // Type returns the window's type.
 func (mw *MW) Type() MWType { return mw.typ }
 
-// RKey returns the window's present key.
+// RKey returns the window's current key.
 func (mw *MW) RKey() Key { return mw.drv.RKey() }
 
-// NextRKey returns the key with its low 8 bits, which are the program's, counted up.
+// NextRKey returns the key with its low 8 bits, which are the program's, incremented.
 func (mw *MW) NextRKey() Key {
 	k := mw.drv.RKey()
 	return k&^0xff | (k+1)&0xff

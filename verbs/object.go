@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// object is the part of every verbs object that knows its users: whoever was made from
-// it and is not closed yet.
+// object is the part of every verbs object that tracks its users: the objects that were created on
+// it and are not closed yet.
 type object struct {
 	mu     sync.Mutex
 	users  int
@@ -32,7 +32,7 @@ func (o *object) use(op string, deps ...*object) error {
 	return nil
 }
 
-// unuse gives up the dependencies of an object that could not be made.
+// unuse gives up the dependencies of an object that could not be created.
 func (o *object) unuse() {
 	release(o.deps)
 	o.deps = nil

@@ -4,7 +4,7 @@ package verbs
 
 import "fmt"
 
-// PD is a protection domain (IBTA 10.2.3): regions, windows and queue pairs work together
+// PD is a protection domain (IBTA 10.2.3): regions, windows and queue pairs can be used together
 // only within one.
 type PD struct {
 	object
@@ -15,16 +15,16 @@ type PD struct {
 // Device returns the device of the domain.
 func (pd *PD) Device() *Device { return pd.dev }
 
-// RegMR registers buf, which may be any memory of the program, of any length, 0 included, and
+// RegMR registers buf, which may be any memory of the program, with any length, including 0, and
 // any alignment. The region keeps buf alive until it is closed.
 func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) {
 	return pd.newMR("reg_mr", access, func() (MRDriver, error) { return pd.drv.RegMR(buf, access) })
 }
 
-// RegExternal registers memory that Go does not keep alive, such as that of a C program or of
-// a mapped file: it may vanish while it is registered, which is an access error of whatever
-// uses it then. Its first byte has the address iova in SGEs and at peers (ibv_reg_mr_iova).
-// ErrNotSupported: the device cannot do so.
+// RegExternal registers memory that Go does not keep alive, such as that of a C program or of a
+// mapped file. It may be unmapped while it is registered, which makes every later access an access
+// error. Its first byte has the address iova in SGEs and at peers (ibv_reg_mr_iova).
+// ErrNotSupported means that the device cannot do so.
 func (pd *PD) RegExternal(buf []byte, iova uint64, access Access) (*MR, error) {
 	return pd.newMR("reg_mr_iova", access, func() (MRDriver, error) {
 		if r, ok := pd.drv.(ExternalRegistrar); ok {
@@ -34,9 +34,9 @@ func (pd *PD) RegExternal(buf []byte, iova uint64, access Access) (*MR, error) {
 	})
 }
 
-// AllocMR registers size bytes of memory that the device allocates: page-aligned, outside
-// the Go heap, in huge pages if access has HugePages. [MR.Bytes] is the memory; it goes
-// with the region, and touching it after [MR.Close] crashes the program.
+// AllocMR registers size bytes of memory that the device allocates: page-aligned, outside the Go
+// heap, in huge pages if access has HugePages. [MR.Bytes] is the memory. It is freed with the
+// region, and touching it after [MR.Close] crashes the program.
 func (pd *PD) AllocMR(size int, access Access) (*MR, error) {
 	if size <= 0 {
 		return nil, opErr("alloc_mr", ErrInvalid, fmt.Sprintf("size is %d bytes", size))
@@ -60,8 +60,8 @@ func (pd *PD) newMR(op string, access Access, make func() (MRDriver, error)) (*M
 	return mr, nil
 }
 
-// checkAccess refuses flags that do not exist, and holds the rule that whoever lets a peer
-// write must let the device write.
+// checkAccess refuses flags that do not exist, and remote write access without local write access
+// (IBTA 10.6.3).
 func checkAccess(op string, a Access) error {
 	if unknown := a &^ (FlushPersistent<<1 - 1); unknown != 0 {
 		return opErr(op, ErrInvalid, fmt.Sprintf("there are no access flags %#x", uint32(unknown)))

@@ -25,7 +25,7 @@ type QPCap struct {
 	MaxInline  int // bytes
 }
 
-// QPInit says how a queue pair is to be. Zero sizes stand for the defaults.
+// QPInit has the parameters of a new queue pair. Zero sizes stand for the defaults.
 type QPInit struct {
 	Type        QPType
 	SendCQ      *CQ
@@ -40,11 +40,11 @@ type QPInit struct {
 	CreateFlags QPCreateFlags
 }
 
-// QPCreateFlags are rare wishes.
+// QPCreateFlags are optional properties of a queue pair (ibv_qp_create_flags).
 type QPCreateFlags uint32
 
 const (
-	// QPBlockSelfMulticast keeps a QP from receiving the multicasts it sends itself.
+	// QPBlockSelfMulticast keeps a QP from receiving its own multicasts.
 	QPBlockSelfMulticast QPCreateFlags = 1 << iota
 )
 
@@ -62,10 +62,10 @@ func (pd *PD) CreateQP(init QPInit) (*QP, error) {
 	if init.Type == XRCTgt {
 		return nil, opErr("create_qp", ErrInvalid, "an XRC target is created from its XRCD")
 	}
-	return newQP(pd.dev, init, func(s QPSpec) (QPDriver, error) { return pd.drv.CreateQP(s) }, &pd.object)
+	return newQP(pd.dev, init, pd.drv.CreateQP, &pd.object)
 }
 
-func newQP(dev *Device, init QPInit, create func(QPSpec) (QPDriver, error), owner *object) (*QP, error) {
+func newQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (QPDriver, error), owner *object) (*QP, error) {
 	const op = "create_qp"
 	if init.CreateFlags&^QPBlockSelfMulticast != 0 {
 		return nil, opErr(op, ErrNotSupported, fmt.Sprintf("there are no CreateFlags %#x", uint32(init.CreateFlags)))
@@ -76,33 +76,29 @@ func newQP(dev *Device, init QPInit, create func(QPSpec) (QPDriver, error), owne
 	watch := &atomic.Pointer[func(EventType)]{}
 	qp := &QP{dev: dev, init: init, watch: watch}
 	deps := []*object{owner}
-	spec := QPSpec{QPInit: init}
 	if init.SendCQ != nil {
 		deps = append(deps, &init.SendCQ.object)
-		spec.SendCQ = init.SendCQ.drv
 	}
 	if init.RecvCQ != nil {
 		deps = append(deps, &init.RecvCQ.object)
-		spec.RecvCQ = init.RecvCQ.drv
 	}
 	if init.SRQ != nil {
 		deps = append(deps, &init.SRQ.object)
-		spec.SRQ = init.SRQ.drv
 	}
 	if err := qp.use(op, deps...); err != nil {
 		return nil, err
 	}
-	self, events := weak.Make(qp), dev.events
-	spec.Events = func(t EventType) {
+	self, queue := weak.Make(qp), dev.events
+	events := func(t EventType) {
 		if t != EventQPBroken {
-			events.put(queuedEvent{typ: t, qp: self})
+			queue.put(queuedEvent{typ: t, qp: self})
 		}
 		if f := watch.Load(); f != nil {
 			(*f)(t)
 		}
 	}
 	var err error
-	if qp.drv, err = create(spec); err != nil {
+	if qp.drv, err = create(&init, events); err != nil {
 		qp.unuse()
 		return nil, wrap(op, err)
 	}
@@ -168,23 +164,30 @@ func (qp *QP) Device() *Device { return qp.dev }
 // Driver returns what implements the queue pair.
 func (qp *QP) Driver() QPDriver { return qp.drv }
 
-// Modify changes the attributes that mask names, and with them mostly the state
-// (IBTA 10.3.1, 11.2.5.2). An attribute that the transition needs and mask lacks, or does
-// not allow, is named in the error; nothing is changed then.
+// Modify changes the attributes that mask names, usually including the state (IBTA 10.3.1,
+// 11.2.5.2). If mask lacks an attribute that the transition requires, or has one that it does not
+// allow, the error names it and nothing is changed.
 func (qp *QP) Modify(attr QPAttr, mask QPMask) error {
 	return wrap("modify_qp", qp.drv.Modify(&attr, mask))
 }
 
-// Query returns the present attributes and the sizes of the queues.
+// Query returns the current attributes and the sizes of the queues.
 func (qp *QP) Query() (QPAttr, QPCap) { return qp.drv.Query() }
 
-// State returns the present state.
+// Stats returns the state of the queue pair and what was measured on it. Like [Device.Metrics] it waits for
+// nothing that the device does.
+func (qp *QP) Stats() (QPStats, error) {
+	s, err := qp.drv.Stats()
+	return s, wrap("qp_stats", err)
+}
+
+// State returns the current state.
 func (qp *QP) State() QPState {
 	attr, _ := qp.drv.Query()
 	return attr.State
 }
 
-// PostSend posts one send work request. A lone message leaves at once.
+// PostSend posts one send work request. A lone message is sent at once.
 func (qp *QP) PostSend(wr *SendWR) error {
 	_, err := qp.drv.PostSend(one(wr))
 	return wrap("post_send", err)
@@ -236,9 +239,9 @@ func (qp *QP) DetachMulticast(gid GID, lid uint16) error {
 	return wrap("detach_mcast", qp.drv.DetachMulticast(gid, lid))
 }
 
-// Watch has f called with the queue pair's asynchronous events, which [Device.Event] returns
-// none the less, and with EventQPBroken. f must neither block nor call into the device. It
-// is for whoever looks after queue pairs of others, as package cm does; nil ends it.
+// Watch has f called with the queue pair's asynchronous events, including EventQPBroken;
+// [Device.Event] still returns the others. f must neither block nor call into the device. It is for
+// packages that manage queue pairs of programs, as package cm does. nil ends it.
 func (qp *QP) Watch(f func(EventType)) {
 	if f == nil {
 		qp.watch.Store(nil)
@@ -247,9 +250,9 @@ func (qp *QP) Watch(f func(EventType)) {
 	qp.watch.Store(&f)
 }
 
-// Close destroys the queue pair. Work requests that have not completed vanish without a
-// completion, as do completions of it that were not polled; ErrBusy while it is attached
-// to a multicast group.
+// Close destroys the queue pair. Work requests that have not completed vanish without a completion,
+// and so do its completions that were not polled. It returns ErrBusy while the queue pair is
+// attached to a multicast group.
 func (qp *QP) Close() error {
 	return qp.close("destroy_qp", func() error {
 		qp.Watch(nil)
@@ -257,7 +260,7 @@ func (qp *QP) Close() error {
 	})
 }
 
-// one is wr as a list of one, without a copy, and hidden from escape analysis: drivers keep
+// one returns wr as a list of one, without a copy, and hidden from escape analysis: drivers retain
 // no reference to work requests, so those that programs write as literals stay on the stack.
 func one[T any](wr *T) []T {
 	p := uintptr(unsafe.Pointer(wr)) // nothing between here and the next line can move a stack

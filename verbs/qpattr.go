@@ -32,17 +32,17 @@ type QPAttr struct {
 	PathMTU         MTU
 	Timeout         uint8 // local acknowledgement timeout: 4.096 µs × 2^Timeout, 0: none (IBTA 9.9.2.1.1)
 	RetryCount      uint8 // 0 to 7
-	RNRRetry        uint8 // 0 to 6, 7: for ever
+	RNRRetry        uint8 // 0 to 6; 7: forever
 	RQPSN           PSN   // first packet expected
 	SQPSN           PSN   // first packet sent
 	MaxRdAtomic     uint8 // READs and atomics in flight
 	MaxDestRdAtomic uint8 // READs and atomics answered at once
 	MinRNRTimer     uint8 // code of the RNR timer table (IBTA 9.7.5.2.8)
 	DestQPN         QPN
-	AltAH           AHAttr // alternate paths are not supported by devices in software
+	AltAH           AHAttr // alternate paths are not supported by software devices
 	MigState        uint8
 	Cap             QPCap
-	RateLimit       uint32 // not supported by devices in software
+	RateLimit       uint32 // not supported by software devices
 }
 
 // QPMask names attributes of QPAttr.

@@ -4,8 +4,8 @@ package verbs
 
 import "fmt"
 
-// transition is what one change of state needs and what it may bring along
-// (IBTA 11.2.5.2, table 93 to 97).
+// transition is the attributes that one change of state requires and allows (IBTA 11.2.5.2, tables
+// 93 to 97).
 type transition struct {
 	required, optional QPMask
 }
@@ -20,8 +20,8 @@ const (
 	sendRetry = MaskTimeout | MaskRetryCount | MaskRNRRetry | MaskMaxRdAtomic
 )
 
-// transitions has one table a transport. Every state may go to RESET and to ERR, with no
-// attribute but the state, so that is not in it.
+// transitions has one table per transport. Every state may go to RESET and to ERR with no attribute
+// but the state, so these are not listed.
 var transitions = map[QPType]map[step]transition{
 	RC: {
 		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
@@ -79,9 +79,9 @@ var transitions = map[QPType]map[step]transition{
 	},
 }
 
-// CheckTransition says whether a queue pair of type t in state cur may be modified so, and
-// to which state that leads. Drivers call it with their lock held; the error names the
-// attribute that is missing, not allowed, or out of range.
+// CheckTransition reports whether a queue pair of type t in state cur may be modified so, and to
+// which state that leads. Drivers call it with their lock held. The error names the attribute that
+// is missing, not allowed, or out of range.
 func CheckTransition(t QPType, cur QPState, attr *QPAttr, mask QPMask) (QPState, error) {
 	bad := func(format string, a ...any) (QPState, error) {
 		return cur, opErr("modify_qp", ErrInvalid, fmt.Sprintf(format, a...))
@@ -125,7 +125,7 @@ func CheckTransition(t QPType, cur QPState, attr *QPAttr, mask QPMask) (QPState,
 	return next, nil
 }
 
-// outOfRange names the first attribute whose value the specification does not know.
+// outOfRange names the first attribute whose value the specification does not define.
 func outOfRange(a *QPAttr, mask QPMask) (name, why string) {
 	const max24 = 1<<24 - 1
 	for _, c := range []struct {

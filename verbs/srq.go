@@ -4,7 +4,7 @@ package verbs
 
 import "weak"
 
-// SRQInit says how a shared receive queue is to be.
+// SRQInit has the parameters of a new shared receive queue.
 type SRQInit struct {
 	MaxWR  int
 	MaxSGE int
@@ -52,23 +52,24 @@ func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 	}
 	s := &SRQ{dev: pd.dev, pd: pd}
 	deps := []*object{&pd.object}
-	spec := SRQSpec{SRQInit: init}
 	if init.XRCD != nil {
 		deps = append(deps, &init.XRCD.object, &init.CQ.object)
-		spec.XRCD, spec.CQ = init.XRCD.drv, init.CQ.drv
 	}
 	if err := s.use(op, deps...); err != nil {
 		return nil, err
 	}
-	self, events := weak.Make(s), pd.dev.events
-	spec.Events = func(t EventType) { events.put(queuedEvent{typ: t, srq: self}) }
+	self, queue := weak.Make(s), pd.dev.events
+	events := func(t EventType) { queue.put(queuedEvent{typ: t, srq: self}) }
 	var err error
-	if s.drv, err = pd.drv.CreateSRQ(spec); err != nil {
+	if s.drv, err = pd.drv.CreateSRQ(&init, events); err != nil {
 		s.unuse()
 		return nil, wrap(op, err)
 	}
 	return s, nil
 }
+
+// Driver returns what implements the queue.
+func (s *SRQ) Driver() SRQDriver { return s.drv }
 
 // PostRecv posts one receive.
 func (s *SRQ) PostRecv(wr *RecvWR) error {

@@ -4,19 +4,20 @@ package verbs
 
 import "net/netip"
 
-// StreamDriver is what a Driver is too whose queue pairs are connected by streams between
-// addresses and ports, as those of iWARP over TCP. Package cm sits on it there, as it sits on
-// [GSI] elsewhere; programs use package cm.
+// StreamDriver is a [Driver] whose queue pairs are connected by streams between addresses and
+// ports, such as those of iWARP over TCP. Package cm runs on it there, as it runs on [MADAgent]
+// elsewhere; programs use package cm.
 //
-// Functions that are handed over to hear of something are called from one goroutine, one
-// after the other and without a lock held; they may call back.
+// Callbacks are called from one goroutine, one after the other and without a lock held. They may
+// call back.
 type StreamDriver interface {
-	// ListenStream takes connections, of which at most backlog wait for an answer. f hears
-	// of each, as a StreamAsked. An error of the system says that the port is taken.
+	// ListenStream takes connections, of which at most backlog wait for an answer. f gets each as a
+	// StreamAsked event, and a StreamFailed event if it ends before it was answered. A system error
+	// means that the port is taken.
 	ListenStream(at netip.AddrPort, backlog int, f func(StreamEvent)) (StreamListener, error)
 	// StreamsDone is closed with the device.
 	StreamsDone() <-chan struct{}
-	// DialStream asks for a connection of a queue pair in INIT. f hears what becomes of it.
+	// DialStream requests a connection for a queue pair in INIT. f gets the outcome.
 	DialStream(qp QPDriver, from, to netip.AddrPort, p StreamParam, f func(StreamEvent)) (Stream, error)
 }
 
@@ -26,25 +27,24 @@ type StreamListener interface {
 	Close() error
 }
 
-// Stream is a connection to be, or that stands.
+// Stream is a connection, established or being set up.
 type Stream interface {
-	// Accept takes a connection that was asked for, for a queue pair in INIT, RTR or RTS.
-	// ErrState: the stream has ended, or the peer wants what cannot be.
+	// Accept accepts a requested connection for a queue pair in INIT, RTR or RTS. ErrState means
+	// that the stream has ended, or that the peer asks for the impossible.
 	Accept(qp QPDriver, p StreamParam, f func(StreamEvent)) error
 	Reject(private []byte) error
-	// Disconnect ends it in an orderly way: the peer reads all that was sent.
+	// Disconnect ends it in an orderly way: the peer reads everything that was sent.
 	Disconnect()
-	// Close forgets it, with Disconnect where that has not happened. Nothing is heard of it
-	// from then on.
+	// Close releases it, after Disconnect if that was not called. No events follow.
 	Close()
 	LocalAddr() netip.AddrPort
 	PeerAddr() netip.AddrPort
 }
 
-// StreamParam is what both sides of a stream tell each other, seen from this side.
+// StreamParam is what the two sides of a stream tell each other, seen from this side.
 type StreamParam struct {
 	PrivateData []byte
-	IRD, ORD    uint16 // READs and atomics that are answered at once, and in flight
+	IRD, ORD    uint16 // READs and atomics that are answered at once, and that are in flight
 	TOS         uint8
 }
 
@@ -52,10 +52,10 @@ type StreamParam struct {
 type StreamEventType uint8
 
 const (
-	StreamAsked       StreamEventType = iota // a peer wants a connection: Stream is new
+	StreamAsked       StreamEventType = iota // a peer requests a connection: Stream is new
 	StreamEstablished                        // the queue pair is in RTS
-	StreamRejected                           // the peer does not want it
-	StreamFailed                             // it could not be made
+	StreamRejected                           // the peer rejected it
+	StreamFailed                             // it could not be established
 	StreamClosed                             // it has ended, on both sides or because the peer is gone
 )
 
@@ -67,5 +67,5 @@ type StreamEvent struct {
 	Err    error       // of StreamFailed
 }
 
-// MaxStreamData is how many bytes of private data a stream's set-up has room for.
+// MaxStreamData is the limit of private data in a stream's set-up, in bytes.
 const MaxStreamData = 508

@@ -47,7 +47,7 @@ const (
 // Bytes returns the payload bytes of a full packet.
 func (m MTU) Bytes() int { return 128 << m }
 
-// Valid says whether m is one of the five path MTUs.
+// Valid reports whether m is one of the five path MTUs.
 func (m MTU) Valid() bool { return m >= MTU256 && m <= MTU4096 }
 
 func (m MTU) String() string { return name([]string{"", "256", "512", "1024", "2048", "4096"}, m) }
@@ -62,7 +62,7 @@ func MTUOf(n int) (MTU, bool) {
 	return 0, false
 }
 
-// Access is what a region, window or queue pair allows (IBTA 10.6.3).
+// Access is what a region, window or queue pair permits (IBTA 10.6.3).
 type Access uint32
 
 const (
@@ -72,9 +72,9 @@ const (
 	RemoteAtomic                       // needs LocalWrite
 	MWBind                             // memory windows may be bound to the region
 	ZeroBased                          // addresses of the region count from 0
-	OnDemand                           // nothing is pinned; pages are found when they are used
-	HugePages                          // the memory is, or shall be, in huge pages
-	RelaxedOrdering                    // a hint; order is never weaker here
+	OnDemand                           // nothing is pinned; pages are resolved when they are used
+	HugePages                          // the memory is, or is to be, in huge pages
+	RelaxedOrdering                    // a hint; ordering is never weaker here
 	FlushGlobal                        // FLUSH to global visibility is allowed (IBTA annex A19)
 	FlushPersistent                    // FLUSH to persistence is allowed; the memory must be mapped from a file, see [CapFlushPersistent]
 )

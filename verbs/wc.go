@@ -58,7 +58,7 @@ func (e *StatusError) Is(target error) bool {
 	return ok && t.Status == e.Status
 }
 
-// WCOp says what a completion is of.
+// WCOp is the operation that completed.
 type WCOp uint8
 
 const (
@@ -80,7 +80,7 @@ func (o WCOp) String() string {
 		"FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
 }
 
-// WCFlags say which optional fields of a completion hold something.
+// WCFlags say which optional fields of a completion are valid.
 type WCFlags uint8
 
 const (
@@ -98,13 +98,17 @@ type WC struct {
 	Status    Status
 	Op        WCOp
 	Flags     WCFlags
-	SL        uint8
+	SL        uint8 // UD: service level
 	PKeyIndex uint16
+	SLID      uint16 // UD, on fabrics that have LIDs: the sender's
 	ByteLen   uint32 // bytes received or read; UD: the 40 bytes of GRH included
 	Imm       uint32 // WithImm
 	InvKey    Key    // WithInv
 	QPN       QPN    // the local queue pair
 	SrcQPN    QPN    // UD: the sender
 	VendorErr uint32
-	Timestamp uint64 // nanoseconds of the device's clock, see [Device.Clock]
+	// DLIDPathBits are the low bits of the LID that a datagram was sent to, of as many as
+	// [PortAttr.LMC] says.
+	DLIDPathBits uint8
+	Timestamp    uint64 // nanoseconds of the device's clock, see [Device.Clock]
 }

@@ -12,7 +12,7 @@ const (
 	Write
 	WriteImm
 	Read
-	CompareSwap // like the next two on 8 bytes, whose remote address is a multiple of 8: any other is refused with RemoteInvalidRequestError (IBTA 9.4.5)
+	CompareSwap // like the next two on 8 bytes, at a remote address that is a multiple of 8: any other is refused with RemoteInvalidRequestError (IBTA 9.4.5)
 	FetchAdd
 	AtomicWrite // 8 bytes, written at once (IBTA annex A19)
 	Flush       // makes earlier writes visible or persistent at the peer (IBTA annex A19)
@@ -34,8 +34,8 @@ const (
 	Fence                           // starts after all earlier READs and atomics of the queue have completed
 
 	// Divisible lets a WRITE of RC go as messages of one packet each, which then all have one
-	// length and leave faster. If it has immediate data, the receive completion at the peer
-	// counts the bytes of the last one only.
+	// length and are sent faster. If it has immediate data, the receive completion at the peer
+	// counts only the bytes of the last one.
 	Divisible
 )
 
@@ -45,21 +45,21 @@ func (f SendFlags) String() string {
 
 // SGE is one piece of registered memory (IBTA 11.4.1.1). [MR.SGE] makes one.
 type SGE struct {
-	Addr   uint64 // as the region counts: the memory's address, or an offset if zero based
+	Addr   uint64 // in the region's addresses: the memory's address, or an offset if zero-based
 	Length uint32 // bytes
 	LKey   Key
 }
 
-// Remote is memory of the peer that a one-sided operation works on.
+// Remote is memory of the peer that a one-sided operation accesses.
 type Remote struct {
 	Addr uint64
 	Key  Key
 }
 
-// At returns the same region off bytes further on.
+// At returns the same region off bytes further.
 func (r Remote) At(off uint64) Remote { return Remote{Addr: r.Addr + off, Key: r.Key} }
 
-// FlushLevel says how far a FLUSH has to bring the data.
+// FlushLevel says how far a FLUSH has to push the data.
 type FlushLevel uint8
 
 const (
@@ -67,7 +67,7 @@ const (
 	FlushToPersistent                        // in the persistence domain
 )
 
-// FlushScope says what a FLUSH works on.
+// FlushScope says what a FLUSH covers.
 type FlushScope uint8
 
 const (
@@ -75,15 +75,15 @@ const (
 	FlushRegion                   // the whole region that Remote.Key names
 )
 
-// SendWR is a work request for a send queue. The queue keeps no reference to it or to its
-// slices after [QP.PostSend] returns; the memory that SGL names belongs to the device
-// until the work request has completed.
+// SendWR is a work request for a send queue. The queue retains no reference to it or to its slices
+// after [QP.PostSend] returns. The memory that SGL names belongs to the device until the work
+// request has completed.
 type SendWR struct {
 	ID     uint64
 	Op     SendOp
 	Flags  SendFlags
 	SGL    []SGE
-	Inline []byte // taken instead of SGL, copied when posted, needs no region
+	Inline []byte // used instead of SGL, copied when posted, needs no region
 
 	Imm    uint32 // immediate data, as a number: sent in network byte order
 	InvKey Key    // SendInv: the peer's key; LocalInv: ours

@@ -2,7 +2,7 @@
 
 package verbs
 
-// XRCD is an XRC domain: shared receive queues and target queue pairs that work together
+// XRCD is an XRC domain: shared receive queues and target queue pairs that can be used together
 // (IBTA annex A14).
 type XRCD struct {
 	object
@@ -24,15 +24,17 @@ func (d *Device) OpenXRCD() (*XRCD, error) {
 	return x, nil
 }
 
+// Driver returns what implements the domain.
+func (x *XRCD) Driver() XRCDDriver { return x.drv }
+
 // Device returns the device of the domain.
 func (x *XRCD) Device() *Device { return x.dev }
 
-// CreateTargetQP creates the target side of an XRC connection. It belongs to no
-// protection domain: what arrives is checked against the domain of the shared receive
-// queue that the sender names.
+// CreateTargetQP creates the target side of an XRC connection. It belongs to no protection domain:
+// requests are checked against the domain of the shared receive queue that the sender names.
 func (x *XRCD) CreateTargetQP(init QPInit) (*QP, error) {
 	init.Type = XRCTgt
-	return newQP(x.dev, init, func(s QPSpec) (QPDriver, error) { return x.drv.CreateTargetQP(s) }, &x.object)
+	return newQP(x.dev, init, x.drv.CreateTargetQP, &x.object)
 }
 
 // Close closes the domain; ErrBusy while queues of it are open.

@@ -4,8 +4,10 @@ package verbs
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // emptyCQ is the driver of a queue that never has a completion, or always.
@@ -16,7 +18,7 @@ type emptyCQ struct {
 
 func (d *emptyCQ) Poll([]WC) int { return d.n }
 
-// ranMeanwhile says whether another goroutine ran during some polls that found nothing.
+// ranMeanwhile reports whether another goroutine ran during some polls that found nothing.
 func ranMeanwhile(cq *CQ, drv *emptyCQ, polls int) bool {
 	var ran atomic.Bool
 	done := make(chan struct{})
@@ -64,4 +66,31 @@ func TestPollYields(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProcessorsBusy holds that polls yield where each processor is taken, and do not where one is
+// free.
+func TestProcessorsBusy(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	var stop atomic.Bool
+	var spinning sync.WaitGroup
+	defer spinning.Wait()
+	defer stop.Store(true)
+	becomes := func(want bool) {
+		t.Helper()
+		for until := time.Now().Add(10 * time.Second); processors.busy() != want; {
+			if time.Now().After(until) {
+				t.Fatalf("all processors busy: %v for 10 s", !want)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	becomes(false) // but for the runtime's own goroutines, only this one runs
+	for range 2 {
+		spinning.Go(func() {
+			for !stop.Load() {
+			}
+		})
+	}
+	becomes(true)
 }

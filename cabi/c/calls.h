@@ -5,7 +5,7 @@
  * pointers into Go's memory. */
 
 /* devices */
-CALL(int, devices, (struct rj_device_info *list, int room)) /* how many there are */
+CALL(int, devices, (struct rj_device_info *list, int room)) /* the number of devices */
 CALL(int, open, (char *name, uint64_t *context, int *async_fd))
 CALL(int, close, (uint64_t context, int *left))
 CALL(int, next_async, (uint64_t context, struct ibv_async_event *event)) /* 1: there was one, which is counted */

@@ -2,19 +2,17 @@
 
 /* Calls of librdmacm that came after rdma-core 44, whose headers need not be installed. */
 
-#include "ramjet.h"
+#include "cm.h"
 
 #include <netdb.h>
 #include <sys/epoll.h>
 
-#include "cm.h"
-
-/* rdma_write_cm_event puts an event of the program's own into the id's channel. */
+/* rdma_write_cm_event puts a user event into the id's channel. */
 EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg)
 {
 	if ((int)event != RJ_CM_EVENT_USER)
 		return rj_failed(EINVAL);
-	return rj_failed(TRY(cm_write_event(((struct rj_cm_id *)id)->handle, event, status, arg)));
+	return rj_failed(TRY(cm_write_event(rj_cm_id(id)->handle, event, status, arg)));
 }
 
 static int errno_of(int eai)
@@ -33,11 +31,11 @@ static int errno_of(int eai)
 EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints)
 {
 	enum { RESOLVE_SA = 0x10 };
-	struct rj_cm_id *i = (struct rj_cm_id *)id;
+	struct rj_cm_id *i = rj_cm_id(id);
 	struct rdma_addrinfo *found = NULL;
 	int err;
 
-	if (hints && hints->ai_flags & RESOLVE_SA) /* by the administration of an InfiniBand subnet */
+	if (hints && hints->ai_flags & RESOLVE_SA) /* by the subnet administrator */
 		return rj_failed(EOPNOTSUPP);
 	err = rdma_getaddrinfo(node, service, hints, &found);
 	pthread_mutex_lock(&i->mutex);
@@ -54,7 +52,7 @@ EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const 
 
 EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **out)
 {
-	struct rj_cm_id *i = (struct rj_cm_id *)id;
+	struct rj_cm_id *i = rj_cm_id(id);
 	struct rdma_addrinfo *found;
 
 	pthread_mutex_lock(&i->mutex);

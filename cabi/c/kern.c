@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The kernel's structures, field by field, as those of programs and back. */
+/* Conversions between the structs of the kernel's ABI and those of programs. */
 
 #include "ramjet.h"
 

@@ -6,13 +6,16 @@
  * copy of its own, whose runtime starts anew; the parent's objects mean nothing to it. */
 
 #define _GNU_SOURCE
-#include "ramjet.h"
+#include "load.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
@@ -25,9 +28,9 @@ EXPORT const struct rj_calls *rj_loaded;
 
 static struct rj_calls table;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
-static int loaded_before; /* by a process that this one was forked from */
+static int loaded_before; /* by an ancestor, before it forked */
 
-/* path finds the Go library beside the one that this function is in. */
+/* path returns the path of the Go library, in the directory of this one. */
 static int path(char *out, size_t room)
 {
 	Dl_info info;
@@ -38,7 +41,7 @@ static int path(char *out, size_t room)
 	return snprintf(out, room, "%.*s/libramjet.so", (int)(slash - info.dli_fname), info.dli_fname) < (int)room ? 0 : -1;
 }
 
-/* copy puts a file into memory under a name of its own, so that it is loaded once more. */
+/* copy copies a file into memory. Under its new name it is loaded again. */
 static int copy(char *name, size_t room)
 {
 	struct stat st;
@@ -55,10 +58,10 @@ static int copy(char *name, size_t room)
 	return 0;
 }
 
-/* mark is the receive timeout of Ramjet's sockets, see internal/forkmark. */
+/* mark is the receive timeout of Ramjet's sockets, see internal/system/forkmark. */
 enum { mark = 1470911 };
 
-/* inherited says whether a descriptor is a socket of Ramjet, or holds a place among the
+/* inherited reports whether a descriptor is a socket of Ramjet, or holds a place among the
  * processes that share an address. */
 static int inherited(const char *fd)
 {
@@ -143,9 +146,9 @@ static int load(void)
 #include "cmcalls.h"
 #include "rscalls.h"
 #undef CALL
-	table.clock(0); /* returns when the runtime has started, and done what is undone here */
-	sigaction(SIGURG, &urgent, NULL); /* its handler is for what build.sh turns off, and passes nothing on */
-	setrlimit(RLIMIT_NOFILE, &files); /* it raises the limit, and select is good for 1024 only */
+	table.clock(0); /* returns once the runtime has made the settings that are undone here */
+	sigaction(SIGURG, &urgent, NULL); /* its handler serves preemption, which build.sh turns off, and does not pass signals on */
+	setrlimit(RLIMIT_NOFILE, &files); /* the runtime raises the limit, and select only works below 1024 */
 	return 0;
 }
 
@@ -180,7 +183,7 @@ EXPORT void rj_apart(void (*f)(const struct rj_calls *), int seconds)
 
 static void say_goodbye(const struct rj_calls *calls) { calls->leave(); }
 
-/* When the program exits, Go says what peers are owed. */
+/* When the program exits, Go tells its peers. */
 __attribute__((destructor)) static void leave(void) { rj_apart(say_goodbye, 1); }
 
 EXPORT const struct rj_calls *rj_load(void)

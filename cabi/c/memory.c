@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Protection domains, regions, windows, address handles. */
+/* Protection domains, thread domains, regions, windows. */
 
 #include "ramjet.h"
 
@@ -45,7 +45,7 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 	return 0;
 }
 
-struct ibv_td *rj_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	struct rj_td *t;
 
@@ -59,7 +59,7 @@ struct ibv_td *rj_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 	return &t->td;
 }
 
-int rj_dealloc_td(struct ibv_td *td)
+static int dealloc_td(struct ibv_td *td)
 {
 	if (__atomic_load_n(&((struct rj_td *)td)->users, __ATOMIC_SEQ_CST))
 		return rj_errno(EBUSY);
@@ -128,10 +128,10 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 	return 0;
 }
 
-int rj_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list, uint32_t n)
+static int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *list, uint32_t n)
 {
 	(void)pd;
-	if (flags & ~IBV_ADVISE_MR_FLAG_FLUSH || !list || !n || n > INT32_MAX) /* it is always done at once */
+	if (flags & ~IBV_ADVISE_MR_FLAG_FLUSH || !list || !n || n > INT32_MAX) /* advice is always carried out at once */
 		return rj_errno(EINVAL);
 	return TRY(advise_mr(advice, list, n));
 }
@@ -141,7 +141,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 	return rj_gone(TRY(dereg_mr(HANDLE(rj_mr, mr))), mr);
 }
 
-struct ibv_mw *rj_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct rj_mw *w = calloc(1, sizeof *w);
 	int err;
@@ -168,7 +168,7 @@ static void *late(void *window)
 	return __atomic_exchange_n(&gone[__atomic_fetch_add(&n, 1, __ATOMIC_RELAXED) % 256], window, __ATOMIC_ACQ_REL);
 }
 
-int rj_dealloc_mw(struct ibv_mw *mw)
+static int dealloc_mw(struct ibv_mw *mw)
 {
 	int err = TRY(dealloc_mw(HANDLE(rj_mw, mw)));
 
@@ -177,14 +177,14 @@ int rj_dealloc_mw(struct ibv_mw *mw)
 	return err;
 }
 
-int rj_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	return TRY(bind_mw(HANDLE(rj_qp, qp), (struct rj_mw *)mw, bind));
 }
 
 /* The program's allocators, if it has any, are for the memory of queues that driver and device
  * share. There is none here, so they are never called. */
-struct ibv_pd *rj_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+static struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 	struct rj_pd *p;
@@ -208,81 +208,15 @@ struct ibv_pd *rj_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
 	return &p->pd;
 }
 
-EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+void rj_memory_ops(struct rj_context *c)
 {
-	struct rj_ah *a = calloc(1, sizeof *a);
-	int err;
+	struct ibv_context_ops *o = &c->v.context.ops;
 
-	if (!a)
-		return NULL;
-	err = TRY(create_ah(rj_pd_handle(pd), attr, &a->handle));
-	if (err)
-		return rj_fail(a, err);
-	a->ah.context = pd->context;
-	a->ah.pd = pd;
-	a->ah.handle = (uint32_t)a->handle;
-	return &a->ah;
-}
-
-/* A RoCEv2 packet over IPv4 leaves its IP header in the last 20 of the 40 bytes before a
- * datagram (IBTA annex A17.4.5.1). */
-static void sender(const struct ibv_grh *grh, struct ibv_global_route *route, union ibv_gid *mine)
-{
-	const uint8_t *b = (const uint8_t *)grh;
-	uint32_t word;
-
-	if (b[20] >> 4 == 4 && b[0] >> 4 != 6) {
-		static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
-
-		memcpy(route->dgid.raw, prefix, 12);
-		memcpy(route->dgid.raw + 12, b + 32, 4);
-		memcpy(mine->raw, prefix, 12);
-		memcpy(mine->raw + 12, b + 36, 4);
-		route->traffic_class = b[21];
-		route->hop_limit = b[28];
-		return;
-	}
-	memcpy(&word, b, 4);
-	word = __builtin_bswap32(word);
-	route->dgid = grh->sgid;
-	*mine = grh->dgid;
-	route->traffic_class = word >> 20;
-	route->flow_label = word & 0xfffff;
-	route->hop_limit = grh->hop_limit;
-}
-
-EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
-			       struct ibv_ah_attr *attr)
-{
-	union ibv_gid mine, gid;
-	int i;
-
-	memset(attr, 0, sizeof *attr);
-	attr->dlid = wc->slid;
-	attr->sl = 0; /* wc->sl says of which kind the packet was */
-	attr->src_path_bits = wc->dlid_path_bits;
-	attr->port_num = port;
-	if (!(wc->wc_flags & IBV_WC_GRH))
-		return 0;
-	attr->is_global = 1;
-	sender(grh, &attr->grh, &mine);
-	attr->grh.hop_limit = 255;
-	for (i = 0; !ibv_query_gid(context, port, i, &gid); i++)
-		if (!memcmp(&gid, &mine, sizeof gid))
-			attr->grh.sgid_index = i;
-	return 0;
-}
-
-EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
-{
-	struct ibv_ah_attr attr;
-
-	if (ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr))
-		return NULL;
-	return ibv_create_ah(pd, &attr);
-}
-
-EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
-{
-	return rj_gone(TRY(destroy_ah(HANDLE(rj_ah, ah))), ah);
+	o->alloc_mw = alloc_mw;
+	o->bind_mw = bind_mw;
+	o->dealloc_mw = dealloc_mw;
+	c->v.advise_mr = advise_mr;
+	c->v.alloc_td = alloc_td;
+	c->v.dealloc_td = dealloc_td;
+	c->v.alloc_parent_domain = alloc_parent_domain;
 }

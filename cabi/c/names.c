@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Names of numbers, and rates. */
+/* Names of constants, and conversions of rates. */
 
 #include "ramjet.h"
 
@@ -73,7 +73,7 @@ static const struct {
 EXPORT int ibv_rate_to_mult(enum ibv_rate rate) { FIND(rate, rate, mult, -1); }
 EXPORT enum ibv_rate mult_to_ibv_rate(int mult)
 {
-	if (mult < 0) /* not -1 of those that are no multiple */
+	if (mult < 0) /* the table has -1 for rates that are no multiple */
 		return IBV_RATE_MAX;
 	FIND(mult, mult, rate, IBV_RATE_MAX);
 }

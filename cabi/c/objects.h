@@ -11,7 +11,8 @@
 struct rj_device_info {
 	char name[IBV_SYSFS_NAME_MAX]; /* for C programs: roce_192.0.2.7 */
 	uint64_t guid;                 /* network byte order */
-	int iwarp;
+	enum ibv_node_type node;
+	enum ibv_transport_type transport;
 };
 
 struct rj_context {
@@ -29,7 +30,7 @@ struct rj_pd {
 	int children;          /* parent domains */
 };
 
-/* A thread domain is a promise of the program that needs nothing here. */
+/* A thread domain promises that one thread uses its objects, which makes no difference here. */
 struct rj_td {
 	struct ibv_td td;
 	int users; /* parent domains */
@@ -70,6 +71,7 @@ struct rj_cq {
 	uint64_t timestamp;
 	int64_t wall_distance;   /* from timestamps to the wall clock */
 	uint64_t wall_time;      /* of the last completion that was asked for it */
+	int wall_known;          /* wall_time is that of the completion that is being read */
 };
 
 struct rj_srq {
@@ -79,14 +81,15 @@ struct rj_srq {
 	uint32_t async_events_reported;
 };
 
-/* A work request that ibv_wr_* is putting together, and room for its list. */
+/* The work requests that ibv_wr_* is building. */
 struct rj_builder;
 
 struct rj_qp {
 	struct ibv_qp_ex qp; /* begins as struct ibv_qp */
+	void *newer[4];      /* fields of struct ibv_qp_ex in newer headers, see builder.c */
 	uint64_t handle;
 	uint32_t async_events_reported;
-	struct rj_builder *builder; /* NULL: not made for ibv_wr_* */
+	struct rj_builder *builder; /* NULL: created without ibv_wr_* */
 };
 
 #endif

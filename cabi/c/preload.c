@@ -4,7 +4,7 @@
  * bound or connected as one becomes a TCP socket of the same number. */
 
 #define _GNU_SOURCE
-#include "rsocket.h"
+#include "rs.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -21,11 +21,11 @@
 /* How long a peer's rsocket may take to answer, in milliseconds, before TCP is tried. */
 #define PATIENCE 5000
 
-/* Which numbers are rsockets', and what become_tcp needs to know of them. */
+/* Which descriptors are rsockets, with the flags that become_tcp needs. */
 enum { OURS = 1, CLOSE_ON_EXEC = 2 };
 static unsigned char ours[1 << 16];
 
-/* The libraries below call what is replaced here, too: they mean the system's. */
+/* Nonzero inside the libraries below, which call these functions too and mean the system's. */
 static __thread int inside;
 
 static int is_ours(int fd)
@@ -33,7 +33,7 @@ static int is_ours(int fd)
 	return !inside && fd >= 0 && (size_t)fd < sizeof ours && __atomic_load_n(&ours[fd], __ATOMIC_RELAXED);
 }
 
-/* WITHIN is a call of the libraries below. */
+/* WITHIN calls the libraries below. */
 #define WITHIN(call) ({ inside++; __typeof__(call) r_ = (call); inside--; r_; })
 
 /* own takes an rsocket that was asked for with flags of type; -1: there is none, or its number is
@@ -56,11 +56,14 @@ static void disown(int fd)
 	__atomic_store_n(&ours[fd], 0, __ATOMIC_RELAXED);
 }
 
+/* REPLACE begins the definition of a function that replaces the system's. */
+#define REPLACE(result, name, parameters) EXPORT result name parameters
+
 /* SYSTEM is the system's function. */
 #define SYSTEM(name) ({ static __typeof__(&name) f_; if (!f_) f_ = (__typeof__(f_))dlsym(RTLD_NEXT, #name); f_; })
 #define EITHER(fd, mine, name, ...) (is_ours(fd) ? WITHIN(mine) : SYSTEM(name)(__VA_ARGS__))
 
-EXPORT int socket(int domain, int type, int protocol)
+REPLACE(int, socket, (int domain, int type, int protocol))
 {
 	int fd = -1;
 
@@ -103,7 +106,7 @@ static int become_tcp(int fd)
 	return 0;
 }
 
-EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t length)
+REPLACE(int, bind, (int fd, const struct sockaddr *addr, socklen_t length))
 {
 	int r;
 
@@ -125,7 +128,7 @@ static int try_connect(int fd, const struct sockaddr *addr, socklen_t length)
 	rfcntl(fd, F_SETFL, flags | O_NONBLOCK);
 	r = rconnect(fd, addr, length);
 	if (r && errno == EINPROGRESS) {
-		while ((r = rpoll(&p, 1, left)) < 0 && errno == EINTR) { /* which says nothing of the peer */
+		while ((r = rpoll(&p, 1, left)) < 0 && errno == EINTR) { /* a signal, not an answer of the peer */
 			clock_gettime(CLOCK_MONOTONIC, &now);
 			left = PATIENCE - (now.tv_sec - start.tv_sec) * 1000;
 			left = left > 0 ? left : 0;
@@ -140,7 +143,7 @@ static int try_connect(int fd, const struct sockaddr *addr, socklen_t length)
 
 /* connect waits for the rsocket also if the program's socket does not block: there is no other
  * way to know in time that it has to be a TCP socket. */
-EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t length)
+REPLACE(int, connect, (int fd, const struct sockaddr *addr, socklen_t length))
 {
 	int r;
 
@@ -152,12 +155,12 @@ EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t length)
 	return SYSTEM(connect)(fd, addr, length);
 }
 
-EXPORT int listen(int fd, int backlog)
+REPLACE(int, listen, (int fd, int backlog))
 {
 	return EITHER(fd, rlisten(fd, backlog), listen, fd, backlog);
 }
 
-EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *length, int flags)
+REPLACE(int, accept4, (int fd, struct sockaddr *addr, socklen_t *length, int flags))
 {
 	int s;
 
@@ -169,17 +172,17 @@ EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *length, int flags)
 	return s;
 }
 
-EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *length)
+REPLACE(int, accept, (int fd, struct sockaddr *addr, socklen_t *length))
 {
 	return is_ours(fd) ? accept4(fd, addr, length, 0) : SYSTEM(accept)(fd, addr, length);
 }
 
-EXPORT int shutdown(int fd, int how)
+REPLACE(int, shutdown, (int fd, int how))
 {
 	return EITHER(fd, rshutdown(fd, how), shutdown, fd, how);
 }
 
-EXPORT int close(int fd)
+REPLACE(int, close, (int fd))
 {
 	if (!is_ours(fd))
 		return SYSTEM(close)(fd);
@@ -188,7 +191,7 @@ EXPORT int close(int fd)
 }
 
 /* dup2 ends an rsocket whose number is taken. An rsocket itself has one number only. */
-EXPORT int dup2(int from, int to)
+REPLACE(int, dup2, (int from, int to))
 {
 	if (is_ours(from)) {
 		errno = ENOTSUP;
@@ -199,7 +202,7 @@ EXPORT int dup2(int from, int to)
 	return SYSTEM(dup2)(from, to);
 }
 
-EXPORT int dup3(int from, int to, int flags)
+REPLACE(int, dup3, (int from, int to, int flags))
 {
 	if (is_ours(from)) {
 		errno = ENOTSUP;
@@ -210,7 +213,7 @@ EXPORT int dup3(int from, int to, int flags)
 	return SYSTEM(dup3)(from, to, flags);
 }
 
-EXPORT int dup(int fd)
+REPLACE(int, dup, (int fd))
 {
 	if (is_ours(fd)) {
 		errno = ENOTSUP;
@@ -219,57 +222,57 @@ EXPORT int dup(int fd)
 	return SYSTEM(dup)(fd);
 }
 
-EXPORT ssize_t recv(int fd, void *buf, size_t length, int flags)
+REPLACE(ssize_t, recv, (int fd, void *buf, size_t length, int flags))
 {
 	return EITHER(fd, rrecv(fd, buf, length, flags), recv, fd, buf, length, flags);
 }
 
-EXPORT ssize_t recvfrom(int fd, void *buf, size_t length, int flags, struct sockaddr *from, socklen_t *room)
+REPLACE(ssize_t, recvfrom, (int fd, void *buf, size_t length, int flags, struct sockaddr *from, socklen_t *room))
 {
 	return EITHER(fd, rrecvfrom(fd, buf, length, flags, from, room), recvfrom, fd, buf, length, flags, from, room);
 }
 
-EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+REPLACE(ssize_t, recvmsg, (int fd, struct msghdr *msg, int flags))
 {
 	return EITHER(fd, rrecvmsg(fd, msg, flags), recvmsg, fd, msg, flags);
 }
 
-EXPORT ssize_t read(int fd, void *buf, size_t length)
+REPLACE(ssize_t, read, (int fd, void *buf, size_t length))
 {
 	return EITHER(fd, rread(fd, buf, length), read, fd, buf, length);
 }
 
-EXPORT ssize_t readv(int fd, const struct iovec *iov, int n)
+REPLACE(ssize_t, readv, (int fd, const struct iovec *iov, int n))
 {
 	return EITHER(fd, rreadv(fd, iov, n), readv, fd, iov, n);
 }
 
-EXPORT ssize_t send(int fd, const void *buf, size_t length, int flags)
+REPLACE(ssize_t, send, (int fd, const void *buf, size_t length, int flags))
 {
 	return EITHER(fd, rsend(fd, buf, length, flags), send, fd, buf, length, flags);
 }
 
-EXPORT ssize_t sendto(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t room)
+REPLACE(ssize_t, sendto, (int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t room))
 {
 	return EITHER(fd, rsendto(fd, buf, length, flags, to, room), sendto, fd, buf, length, flags, to, room);
 }
 
-EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+REPLACE(ssize_t, sendmsg, (int fd, const struct msghdr *msg, int flags))
 {
 	return EITHER(fd, rsendmsg(fd, msg, flags), sendmsg, fd, msg, flags);
 }
 
-EXPORT ssize_t write(int fd, const void *buf, size_t length)
+REPLACE(ssize_t, write, (int fd, const void *buf, size_t length))
 {
 	return EITHER(fd, rwrite(fd, buf, length), write, fd, buf, length);
 }
 
-EXPORT ssize_t writev(int fd, const struct iovec *iov, int n)
+REPLACE(ssize_t, writev, (int fd, const struct iovec *iov, int n))
 {
 	return EITHER(fd, rwritev(fd, iov, n), writev, fd, iov, n);
 }
 
-EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
+REPLACE(ssize_t, sendfile, (int to, int from, off_t *offset, size_t count))
 {
 	char buf[65536];
 	ssize_t n, sent;
@@ -296,7 +299,7 @@ EXPORT ssize_t sendfile64(int to, int from, off64_t *offset, size_t count) __att
  * comes just before it must end it. */
 static __thread const sigset_t *during;
 
-EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
+REPLACE(int, poll, (struct pollfd *fds, nfds_t n, int timeout))
 {
 	struct timespec t = { timeout / 1000, timeout % 1000 * 1000000L };
 
@@ -318,7 +321,7 @@ static int signalled(int r, const struct timespec *timeout, const sigset_t *mask
 	return r;
 }
 
-EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+REPLACE(int, ppoll, (struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask))
 {
 	nfds_t i;
 
@@ -330,7 +333,7 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, c
 	return signalled(poll(fds, n, timeout ? rj_rs_timeout(timeout->tv_sec, timeout->tv_nsec) : -1), timeout, mask);
 }
 
-/* any_ours says whether there is an rsocket in a set. */
+/* any_ours reports whether there is an rsocket in a set. */
 static int any_ours(int n, fd_set *set)
 {
 	int fd;
@@ -341,14 +344,14 @@ static int any_ours(int n, fd_set *set)
 	return 0;
 }
 
-EXPORT int select(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, struct timeval *timeout)
+REPLACE(int, select, (int n, fd_set *readers, fd_set *writers, fd_set *exceptions, struct timeval *timeout))
 {
 	if (any_ours(n, readers) || any_ours(n, writers) || any_ours(n, exceptions))
 		return WITHIN(rselect(n, readers, writers, exceptions, timeout));
 	return SYSTEM(select)(n, readers, writers, exceptions, timeout);
 }
 
-EXPORT int pselect(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, const struct timespec *timeout, const sigset_t *mask)
+REPLACE(int, pselect, (int n, fd_set *readers, fd_set *writers, fd_set *exceptions, const struct timespec *timeout, const sigset_t *mask))
 {
 	struct timeval t;
 
@@ -360,8 +363,8 @@ EXPORT int pselect(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, 
 	return signalled(WITHIN(rselect(n, readers, writers, exceptions, timeout ? &t : NULL)), timeout, mask);
 }
 
-/* epoll_ctl says of an rsocket what it says of files that cannot be waited for. */
-EXPORT int epoll_ctl(int ep, int op, int fd, struct epoll_event *event)
+/* epoll_ctl refuses rsockets with the error for files that cannot be polled. */
+REPLACE(int, epoll_ctl, (int ep, int op, int fd, struct epoll_event *event))
 {
 	if (is_ours(fd)) {
 		errno = EPERM;
@@ -370,27 +373,27 @@ EXPORT int epoll_ctl(int ep, int op, int fd, struct epoll_event *event)
 	return SYSTEM(epoll_ctl)(ep, op, fd, event);
 }
 
-EXPORT int getpeername(int fd, struct sockaddr *addr, socklen_t *length)
+REPLACE(int, getpeername, (int fd, struct sockaddr *addr, socklen_t *length))
 {
 	return EITHER(fd, rgetpeername(fd, addr, length), getpeername, fd, addr, length);
 }
 
-EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *length)
+REPLACE(int, getsockname, (int fd, struct sockaddr *addr, socklen_t *length))
 {
 	return EITHER(fd, rgetsockname(fd, addr, length), getsockname, fd, addr, length);
 }
 
-EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+REPLACE(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length))
 {
 	return EITHER(fd, rsetsockopt(fd, level, name, value, length), setsockopt, fd, level, name, value, length);
 }
 
-EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+REPLACE(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *length))
 {
 	return EITHER(fd, rgetsockopt(fd, level, name, value, length), getsockopt, fd, level, name, value, length);
 }
 
-EXPORT int fcntl(int fd, int command, ...)
+REPLACE(int, fcntl, (int fd, int command, ...))
 {
 	va_list args;
 	void *value;
@@ -405,7 +408,7 @@ EXPORT int fcntl(int fd, int command, ...)
 
 EXPORT int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
 
-EXPORT int ioctl(int fd, unsigned long request, ...)
+REPLACE(int, ioctl, (int fd, unsigned long request, ...))
 {
 	va_list args;
 	void *value;
@@ -424,7 +427,7 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return WITHIN(rfcntl(fd, F_SETFL, flags | (*(int *)value ? O_NONBLOCK : 0)));
 }
 
-/* What compilers call in place of some when they know how much room there is. */
+/* Compilers call these variants where they know the size of the buffer. */
 #define CHECKED __attribute__((visibility("default"), used))
 CHECKED ssize_t __read_chk(int fd, void *buf, size_t length, size_t room);
 CHECKED ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int flags);

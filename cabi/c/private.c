@@ -16,7 +16,7 @@ STAND_IN(int) rj_private_call(void) { return errno = EOPNOTSUPP; }
 STAND_IN(void *) rj_private_object(void) { return rj_fail(NULL, EOPNOTSUPP); }
 STAND_IN(void) rj_private_nothing(void) { }
 
-/* A flag that they set. */
+/* A flag that drivers set. */
 EXPORT _Bool rj_private_allow_disassociate_destroy;
 
 /* RoCE v1 and InfiniBand are 0, RoCE v2 is 1. */
@@ -44,7 +44,7 @@ STAND_IN(const char *) rj_private_wr_opcode_str(enum ibv_wr_opcode op)
 		".globl rj_" #release "_" #name "\n"                                     \
 		".symver rj_" #release "_" #name ", " #name at "IBVERBS_PRIVATE_" #release);
 
-/* The releases whose private versions differ, from 22 on. One is the default, as a linker wants. */
+/* The releases with private versions of their own, from 22 on. Linkers need one of them as the default. */
 #define PRIVATE(stand_in, name)             \
 	SYMBOL(stand_in, name, "@", 22)     \
 	SYMBOL(stand_in, name, "@", 25)     \
@@ -65,6 +65,6 @@ SYMBOL(nothing, verbs_register_driver_59, "@", 59)
 SYMBOL(nothing, verbs_register_driver_64, "@", 64)
 SYMBOL(nothing, verbs_register_driver_65, "@", 65)
 
-/* Drivers of before that, which have a symbol of the public version. */
+/* Older drivers use a symbol of the public version. */
 EXPORT void ibv_register_driver(void);
 EXPORT void ibv_register_driver(void) { }

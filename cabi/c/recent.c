@@ -23,7 +23,7 @@ struct rj_mr_init_attr {
 
 enum { WITH_IOVA = 1, WITH_ADDR = 2, WITH_FD = 4, WITH_FD_OFFSET = 8, WITH_DMAH = 16, WITH_BUF = 32 };
 
-/* Memory of ibv_alloc_buf, which is any of the process. */
+/* Memory from ibv_alloc_buf: ordinary memory of the process. */
 struct ibv_buf {
 	void *addr;
 	size_t size, mapped;

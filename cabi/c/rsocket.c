@@ -2,11 +2,11 @@
 
 /* librdmacm.so.1: rsockets. */
 
-#include "rsocket.h"
+#include "rs.h"
 
 #include <stdarg.h>
 
-static int used; /* there has been a socket */
+static int used; /* a socket was created */
 
 EXPORT int rsocket(int domain, int type, int protocol)
 {
@@ -16,10 +16,10 @@ EXPORT int rsocket(int domain, int type, int protocol)
 	return c ? rj_rs_result(c->rs_socket(domain, type, protocol)) : -1;
 }
 
-/* CALL is a call that never waits. */
+/* CALL makes a call that never waits. */
 #define CALL(call) ({ const struct rj_calls *c_ = rj_rs(); c_ ? rj_rs_result(c_->call) : -1; })
 
-/* short_address refuses one that is shorter than its family's. */
+/* short_address refuses an address that is too short for its family. */
 static int short_address(const struct sockaddr *addr, socklen_t length)
 {
 	if (!addr || length < sizeof(addr->sa_family) || (addr->sa_family == AF_INET && length < sizeof(struct sockaddr_in)) ||
@@ -60,7 +60,7 @@ __attribute__((destructor)) static void at_exit(void)
 		rj_apart(close_all, 3);
 }
 
-/* give_address gives the program an address, as much of it as it has room for. */
+/* give_address copies an address to the program, as much of it as fits. */
 static void give_address(struct sockaddr *to, socklen_t *room, const struct sockaddr_storage *from, socklen_t length)
 {
 	if (!to || !room)
@@ -118,7 +118,7 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t length)
 	return rj_rs_result(r);
 }
 
-/* datagrams says that a socket is not one of streams. */
+/* datagrams reports whether a socket is a datagram socket. */
 static int datagrams(int fd)
 {
 	socklen_t size = sizeof(int);

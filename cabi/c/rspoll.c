@@ -2,7 +2,7 @@
 
 /* librdmacm.so.1: waiting for rsockets, and for other file descriptors with them. */
 
-#include "rsocket.h"
+#include "rs.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ static void close_waker(void *unused)
 	waker = -1;
 }
 
-/* The parent's sockets would write to it. */
+/* The parent's eventfd would be woken by the parent's sockets. */
 static void in_child(void)
 {
 	if (waker >= 0)
@@ -38,7 +38,7 @@ static void make_key(void)
 	pthread_atfork(NULL, NULL, in_child);
 }
 
-/* my_waker returns this thread's eventfd, -1 with errno set if there can be none. */
+/* my_waker returns this thread's eventfd, or -1 with errno set. */
 static int my_waker(void)
 {
 	if (waker < 0) {
@@ -58,7 +58,7 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* How often it may ask in vain before it does. */
+/* How many calls in a row may find nothing before the thread yields. */
 #define PATIENCE 100
 
 void rj_rs_found(int something)
@@ -111,7 +111,7 @@ int rj_rs_sleep(int fd, short events)
 	return err ? -1 : 0;
 }
 
-/* look finds out what is ready now. others are the same but for rsockets, which are -1 there. */
+/* look checks what is ready now. others is a copy of fds with -1 for rsockets. */
 static int look(struct pollfd *fds, nfds_t n, struct pollfd *others, int with)
 {
 	int rest, ready = rj_rs()->rs_poll(fds, n, with, &rest);

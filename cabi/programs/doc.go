@@ -2,6 +2,7 @@
 
 // Package programs runs unmodified C programs on Ramjet's libibverbs.so.1 and librdmacm.so.1.
 // What it needs of Debian: gcc libc6-dev libibverbs-dev librdmacm-dev ibverbs-utils
-// rdmacm-utils perftest python3-pyverbs ucx-utils infiniband-diags fio qemu-system-x86.
+// rdmacm-utils perftest python3-pyverbs ucx-utils infiniband-diags fio qemu-system-x86
+// openmpi-bin libopenmpi-dev.
 // Programs that are not installed are skipped.
 package programs

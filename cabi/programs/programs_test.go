@@ -22,7 +22,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
 // The devices of the two sides.
@@ -60,8 +61,8 @@ var built bool
 // need skips the test where the libraries cannot be built or a program is missing.
 func need(t testing.TB, programs ...string) (dir string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds C libraries")
+	if _, test := t.(*testing.T); test { // who asks for benchmarks gets them
+		testrun.SkipUnlessLong(t, "builds C libraries, and runs programs on them for minutes")
 	}
 	probe := exec.Command("gcc", "-fsyntax-only", "-xc", "-")
 	probe.Stdin = strings.NewReader("#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n")
@@ -301,8 +302,11 @@ func TestGuests(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			if out, err := command(ctx, dir, serverAddr, program).CombinedOutput(); err != nil {
+			out, err = command(ctx, dir, serverAddr, program).CombinedOutput()
+			if err != nil {
 				t.Errorf("%v\n%s", err, out)
+			} else if len(out) > 0 {
+				t.Logf("%s", out)
 			}
 		})
 	}

@@ -3,26 +3,27 @@
 package main
 
 import (
-	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
-// hostsFile has the names that are completed as hosts.
+// hostsFile has the host names for completion.
 const hostsFile = "/etc/hosts"
 
-// addCompletions tells shells the values of all flags and arguments below root. Files are
+// addCompletions adds completions for the values of all flags and arguments below root. Files are
 // offered only where a command takes one.
 func addCompletions(root *cobra.Command) {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	eachCommand(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if complete := flagValues(c, f.Name); complete != nil {
-				c.RegisterFlagCompletionFunc(f.Name, complete) // fails where one is registered already
+				c.RegisterFlagCompletionFunc(f.Name, complete) // fails if one is already registered
 			}
 		})
 		if complete := argumentValues(c); complete != nil {
@@ -38,7 +39,7 @@ func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// flagValues returns the completion of a flag's values; nil: there is nothing to offer.
+// flagValues returns the completion of a flag's values, or nil if there is none.
 func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 	fixed := func(values ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
@@ -47,9 +48,9 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 	case "device":
 		switch {
 		case c.Name() == "demo":
-			return fixed(slices.Sorted(maps.Keys(demoKinds))...)
+			return fixed(kinds.Names()...)
 		case c.Name() == "table":
-			return fixed("iwarp:", "roce:")
+			return fixed(figureKinds()...)
 		}
 		return completeDevices
 	case "mtu":
@@ -71,7 +72,7 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 	return nil
 }
 
-// argumentValues returns the completion of a command's arguments; nil: there is nothing to offer.
+// argumentValues returns the completion of a command's arguments, or nil if there is none.
 func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 	switch {
 	case c.Name() == "devices":
@@ -86,7 +87,7 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 	return nil
 }
 
-// onlyFirst offers what complete does for the first argument, and nothing after that.
+// onlyFirst completes the first argument, and nothing after it.
 func onlyFirst(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -104,7 +105,7 @@ func completeDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	}
 	var names []string
 	for _, d := range found {
-		names = append(names, cobra.CompletionWithDesc(d.Name, d.NetDev))
+		names = append(names, cobra.CompletionWithDesc(d.name.String(), d.NetDev))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// cpFlags are what the command line says.
+// cpFlags are the flags of cp.
 type cpFlags struct {
 	dev       deviceFlags
 	recursive bool
@@ -66,7 +66,7 @@ func newCpCmd() *cobra.Command {
 	})
 }
 
-// isRemote reports whether a source looks like a target, and is no file here.
+// isRemote reports whether a source looks like a target and is not a local file.
 func isRemote(source string) bool {
 	_, _, err := parseTarget(source)
 	if err != nil {
@@ -76,7 +76,7 @@ func isRemote(source string) bool {
 	return err != nil
 }
 
-// parseTarget takes HOST:PATH, HOST:PORT:PATH or the same with [an IPv6 address] apart.
+// parseTarget parses HOST:PATH or HOST:PORT:PATH, where HOST may be an IPv6 address in brackets.
 func parseTarget(text string) (address, path string, err error) {
 	bad := usagef("%q is no target: give HOST:PATH, HOST:PORT:PATH or [IPV6]:PATH", text)
 	host, rest, ok := strings.Cut(text, ":")

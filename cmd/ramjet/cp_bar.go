@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
 )
 
-// barPause is how long a bar stands before it is written again.
+// barPause is the minimum time between updates of the bar.
 const barPause = 100 * time.Millisecond
 
-// copyBar shows how far a copy is, on a terminal; nil elsewhere.
+// copyBar shows the progress of a copy on a terminal; it is nil elsewhere.
 type copyBar struct {
 	line  *barLine
 	total int64 // bytes
@@ -61,7 +61,7 @@ func (b *copyBar) draw() {
 	})
 }
 
-// file says which file is on its way.
+// file sets the current file.
 func (b *copyBar) file(name string) {
 	if b != nil {
 		name = filecopy.Printable(name)
@@ -94,7 +94,7 @@ func (l barLog) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// stop takes the bar away: the summary says what came of it.
+// stop removes the bar, before the summary.
 func (b *copyBar) stop() {
 	if b == nil {
 		return

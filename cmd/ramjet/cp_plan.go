@@ -3,13 +3,14 @@
 package main
 
 import (
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 )
 
-// copyPlan is what is to be copied, in this order.
+// copyPlan is what is to be copied, in order.
 type copyPlan struct {
 	items   []copyItem
 	sources int // given on the command line
@@ -21,14 +22,14 @@ type copyPlan struct {
 // copyItem is a file or directory.
 type copyItem struct {
 	local string
-	base  string // name of the source that it belongs to
+	base  string // base name of its source
 	below string // path within the source, "." for the source itself
 	info  fs.FileInfo
-	err   error // why not all is known that belongs to it; without info nothing is
+	err   error // why the item is incomplete; if info is not set, nothing is known of it
 }
 
-// name is the item's at the server: target names the directory that the sources go to, or,
-// if as, the source itself.
+// name returns the item's name at the server. target names the directory that the sources go to,
+// or, if as, the source itself.
 func (i *copyItem) name(target string, as bool) string {
 	if as {
 		return path.Join(target, i.below)
@@ -36,13 +37,13 @@ func (i *copyItem) name(target string, as bool) string {
 	return path.Join(target, i.base, i.below)
 }
 
-// planCopy looks at the sources, and at what is in them.
+// planCopy walks the sources.
 func planCopy(sources []string, recursive bool) (*copyPlan, error) {
 	p := &copyPlan{sources: len(sources)}
 	for _, source := range sources {
-		info, err := os.Stat(source) // follows a link that is named itself
+		info, err := os.Stat(source) // follows a symbolic link named as a source
 		if err != nil {
-			return nil, usageError{err}
+			return nil, usage.Of(err)
 		}
 		whole, err := filepath.Abs(source)
 		if err != nil {
@@ -73,7 +74,8 @@ func (p *copyPlan) add(i copyItem) {
 	}
 }
 
-// walk adds a directory with all that is in it. What cannot be read keeps nothing else from it.
+// walk adds a directory and everything in it. What cannot be read is recorded, and the walk goes
+// on.
 func (p *copyPlan) walk(source, base string) error {
 	root := filepath.Clean(source)
 	if info, err := os.Lstat(root); err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -83,7 +85,7 @@ func (p *copyPlan) walk(source, base string) error {
 		switch {
 		case e == nil:
 			return err
-		case err != nil: // of the directory that was added a moment ago
+		case err != nil: // of the directory just added
 			p.items[len(p.items)-1].err = err
 			return nil
 		}

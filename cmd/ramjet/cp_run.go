@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
 )
 
 // copyRun carries out a plan.
@@ -29,8 +29,7 @@ type copyRun struct {
 	failed      int
 }
 
-// run copies everything to path at the server. A file that fails does not keep the others
-// from being copied.
+// run copies everything to path at the server. A file that fails does not stop the others.
 func (r *copyRun) run(ctx context.Context, path string) error {
 	target, as, err := r.target(ctx, path)
 	if err != nil {
@@ -58,7 +57,7 @@ func (r *copyRun) run(ctx context.Context, path string) error {
 	return nil
 }
 
-// target says where the sources go: into a directory, or, if as, to this name.
+// target returns where the sources go: into a directory, or, if as, to this name.
 func (r *copyRun) target(ctx context.Context, path string) (target string, as bool, err error) {
 	if path == "" {
 		return ".", false, nil
@@ -81,7 +80,7 @@ func (r *copyRun) target(ctx context.Context, path string) (target string, as bo
 	return target, true, nil
 }
 
-// items copies the plan's items, and gives directories their permissions and times in the end.
+// items copies the plan's items, and finally sets the permissions and times of directories.
 func (r *copyRun) items(ctx context.Context, target string, as bool) error {
 	var dirs []*copyItem
 	for i := range r.plan.items {
@@ -103,7 +102,7 @@ func (r *copyRun) items(ctx context.Context, target string, as bool) error {
 			return err
 		}
 	}
-	for _, item := range slices.Backward(dirs) { // those inside first
+	for _, item := range slices.Backward(dirs) { // inner directories first
 		if err := r.note(ctx, item, r.client.SetAttr(ctx, item.name(target, as), item.info)); err != nil {
 			return err
 		}
@@ -111,14 +110,14 @@ func (r *copyRun) items(ctx context.Context, target string, as bool) error {
 	return nil
 }
 
-// note counts what failed; what ends everything is returned.
+// note counts a failure of an item. It returns errors that end everything.
 func (r *copyRun) note(ctx context.Context, item *copyItem, err error) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, filecopy.ErrLost) {
 		return err
 	}
 	r.failed++
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		err = p.Err // the name stands before it
+		err = p.Err // the item's name is printed before it
 	}
 	fmt.Fprintf(r.bar.log(r.log), "%s: %v\n", item.local, err)
 	return nil

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
 // serveDir starts a server of a new directory.
@@ -127,6 +129,7 @@ func waitBegun(t *testing.T, dir string) {
 
 // One side is killed in the middle; the same command goes on from there.
 func TestCpInterrupted(t *testing.T) {
+	testrun.SkipUnlessLong(t, "copies 300 MiB four times, so that there is a middle")
 	src := filepath.Join(t.TempDir(), "file")
 	writeRandom(t, src, 300<<20)
 	for _, victim := range []string{"client", "server"} {
@@ -253,6 +256,7 @@ func TestCpToPipe(t *testing.T) {
 }
 
 func TestCpErrors(t *testing.T) {
+	t.Parallel()
 	dir, at, _ := serveDir(t)
 	here, file := testDevice(t), filepath.Join(t.TempDir(), "file")
 	writeRandom(t, file, 10)

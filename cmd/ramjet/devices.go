@@ -6,16 +6,15 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
-	"runtime"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 func newDevicesCmd() *cobra.Command {
@@ -23,7 +22,7 @@ func newDevicesCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "devices [DEVICE...]",
 		Short: "List what could be opened here, with its attributes",
-		Long: "Devices lists every local address as the device that it could be opened as, and tries to open it.\n" +
+		Long: "Devices lists what could be opened on this host, every local address as each kind of device, and tries to open it.\n" +
 			"Named devices are shown alone, such as roce:127.0.0.2.",
 		Example: "  ramjet devices\n  ramjet devices -v roce:127.0.0.1\n  ramjet devices --json",
 	}
@@ -48,7 +47,7 @@ func newDevicesCmd() *cobra.Command {
 	})
 }
 
-// deviceInfo is what is known of a device that could be opened.
+// deviceInfo describes a device of this host.
 type deviceInfo struct {
 	Name     string `json:"name"`
 	Openable bool   `json:"openable"`
@@ -58,11 +57,11 @@ type deviceInfo struct {
 	Up       bool   `json:"up"`
 	GID      string `json:"gid"`
 
-	Attr *deviceAttr `json:"device,omitempty"` // of a device that was opened
+	Attr *deviceAttr `json:"device,omitempty"` // of an opened device
 	Port *portAttr   `json:"port,omitempty"`
 }
 
-// findDevices describes the named devices, or all that there are.
+// findDevices describes the named devices, or all devices.
 func findDevices(names []string) ([]deviceInfo, error) {
 	var found []deviceInfo
 	if len(names) == 0 {
@@ -70,57 +69,49 @@ func findDevices(names []string) ([]deviceInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range all {
-			if err := all[i].inspect(); err != nil {
-				all[i].Problem = err.Error()
+		for _, l := range all {
+			d := deviceInfo{Name: l.name.String(), NetDev: l.NetDev, LinkMTU: l.LinkMTU, Up: l.Up, GID: gidText(l.GID)}
+			if err := d.inspect(); err != nil {
+				d.Problem = err.Error()
 			}
+			found = append(found, d)
 		}
-		return all, nil
+		return found, nil
 	}
 	for _, name := range names {
 		d := deviceInfo{Name: name}
 		if err := d.inspect(); err != nil {
-			return nil, usageError{err}
+			return nil, usage.Of(err)
 		}
 		found = append(found, d)
 	}
 	return found, nil
 }
 
-// localDevices lists this host's addresses as devices, without opening them.
-func localDevices() ([]deviceInfo, error) {
-	ifs, err := net.Interfaces()
-	if err != nil {
-		return nil, fmt.Errorf("listing network interfaces: %w", err)
-	}
-	var found []deviceInfo
-	for _, i := range ifs {
-		nets, err := i.Addrs()
-		if err != nil {
-			return nil, fmt.Errorf("listing the addresses of %s: %w", i.Name, err)
+// localDevice is a device that this host could have.
+type localDevice struct {
+	name kinds.Name
+	kinds.Local
+}
+
+// localDevices lists what this host has of each kind, without opening anything.
+func localDevices() (found []localDevice, err error) {
+	for _, k := range kinds.Table {
+		if !k.Listed {
+			continue
 		}
-		for _, n := range nets {
-			p, err := netip.ParsePrefix(n.String())
-			if err != nil {
-				continue // no IP address
-			}
-			addr := p.Addr().Unmap()
-			if addr.Is6() && addr.IsLinkLocalUnicast() {
-				addr = addr.WithZone(i.Name)
-			}
-			d := deviceInfo{Name: "roce:" + addr.String(), NetDev: i.Name, LinkMTU: i.MTU, Up: i.Flags&net.FlagUp != 0,
-				GID: gidText(ib.GIDFromAddr(addr))}
-			found = append(found, d)
-			if runtime.GOOS == "linux" { // elsewhere there is no iWARP over TCP
-				d.Name = "iwarp:" + addr.String()
-				found = append(found, d)
-			}
+		local, err := k.Local()
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range local {
+			found = append(found, localDevice{kinds.Name{Kind: k, Address: l.Address}, l})
 		}
 	}
 	return found, nil
 }
 
-// inspect opens the device, asks for its attributes and closes it.
+// inspect opens the device, queries its attributes and closes it.
 func (d *deviceInfo) inspect() error {
 	dev, err := ramjet.Open(d.Name)
 	if err != nil {
@@ -148,10 +139,10 @@ func (d *deviceInfo) inspect() error {
 	return nil
 }
 
-// gidText writes a GID as the address that it is made of, an IPv4 address mapped into IPv6.
+// gidText formats a GID as an IP address, an IPv4 address in its mapped form.
 func gidText(g verbs.GID) string { return netip.AddrFrom16(g).String() }
 
-// writeDeviceList writes a line a device. all says that the list has every device.
+// writeDeviceList writes one line for each device. all says that the list is complete.
 func writeDeviceList(out io.Writer, found []deviceInfo, all bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "DEVICE\tSTATE\tNETDEV\tLINK MTU\tPATH MTU\tGID\tCAN BE OPENED")
@@ -168,9 +159,13 @@ func writeDeviceList(out io.Writer, found []deviceInfo, all bool) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if all && runtime.GOOS == "linux" {
-		fmt.Fprintln(out, "\nEvery other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine.\n"+
-			"What is iwarp: here can be iwarps:, inside TLS (see --tls-cert), and iwarp+sctp:, over SCTP.")
+	if all {
+		fmt.Fprintln(out)
+		for _, k := range kinds.Table {
+			if k.Beyond != "" {
+				fmt.Fprintln(out, k.Beyond)
+			}
+		}
 	}
 	return nil
 }

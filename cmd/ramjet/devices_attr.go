@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// deviceAttr are the attributes of a device under the names of ibv_query_device.
+// deviceAttr are the attributes of a device by their names in ibv_query_device.
 type deviceAttr struct {
 	Kind                string   `json:"kind"`
 	Transport           string   `json:"transport"`
@@ -53,11 +53,7 @@ type deviceAttr struct {
 }
 
 func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
-	transport := "InfiniBand (0)"
-	if a.Kind == "iwarp" {
-		transport = "iWARP (1)"
-	}
-	return &deviceAttr{Kind: a.Kind, Transport: transport, FwVer: a.Firmware, NodeGUID: guidText(a.NodeGUID),
+	return &deviceAttr{Kind: a.Kind, Transport: transportText(a.Transport), FwVer: a.Firmware, NodeGUID: guidText(a.NodeGUID),
 		SysImageGUID: guidText(a.SysImageGUID), VendorID: a.VendorID, VendorPartID: a.VendorPartID, HwVer: a.HWVersion,
 		PhysPortCnt: a.Ports, MaxMRSize: a.MaxMRSize, PageSizeCap: a.PageSizes, MaxQP: a.MaxQP, MaxQPWR: a.MaxQPWR,
 		DeviceCapFlags: strings.Split(a.Caps.String(), "|"), MaxSGE: a.MaxSGE, MaxSGERd: a.MaxSGERead, MaxInlineData: a.MaxInline,
@@ -66,6 +62,12 @@ func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
 		MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR,
 		MaxSRQSGE: a.MaxSRQSGE, MaxXRCD: a.MaxXRCD, MaxPKeys: a.MaxPKeys, LocalCAAckDelay: ackDelay(a.LocalCAAckNs),
 		MaxMsgSize: a.MaxMsgSize, CompletionTimestamp: a.Caps&verbs.CapTimestamp != 0}
+}
+
+// transportText formats a transport with its number, as ibv_devinfo does.
+func transportText(t verbs.Transport) string {
+	number := map[verbs.Transport]int{verbs.TransportIB: 0, verbs.TransportIWARP: 1}[t] // ibv_transport_type
+	return fmt.Sprintf("%v (%d)", t, number)
 }
 
 // ackDelay is the least n for which 4.096 µs × 2^n is at least d (IBTA 11.2.1.2).
@@ -80,7 +82,7 @@ func guidText(g uint64) string {
 	return fmt.Sprintf("%04x:%04x:%04x:%04x", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
 }
 
-// portAttr are the attributes of a port under the names of ibv_query_port.
+// portAttr are the attributes of a port by their names in ibv_query_port.
 type portAttr struct {
 	Port            int       `json:"port"`
 	State           string    `json:"state"`
@@ -123,8 +125,8 @@ func newPortAttr(p verbs.PortAttr, gids []verbs.GIDEntry, pkeys []verbs.PKey) *p
 	return a
 }
 
-// writeDeviceInfo writes a device in the words of ibv_devinfo -v, which programs and people
-// know. Attributes that only hardware has are left out.
+// writeDeviceInfo writes a device in the format of ibv_devinfo -v, which programs and people know.
+// Attributes that only hardware has are left out.
 func writeDeviceInfo(out io.Writer, d *deviceInfo) {
 	fmt.Fprintf(out, "hca_id:\t%s\n", d.Name)
 	if !d.Openable {

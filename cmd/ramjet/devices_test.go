@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
 func TestDevicesList(t *testing.T) {
@@ -30,6 +30,7 @@ func TestDevicesList(t *testing.T) {
 }
 
 func TestDevicesInUse(t *testing.T) {
+	t.Parallel()
 	loopback.Alone(t)
 	defer hold(t, "roce:127.0.0.1").Close()
 	r := ramjetCmd(t, "devices")

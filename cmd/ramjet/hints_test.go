@@ -9,6 +9,7 @@ import (
 
 // What is wrong is said in the words of the command line, with what to do about it.
 func TestHints(t *testing.T) {
+	t.Parallel()
 	nobody, here := testDevice(t), testDevice(t)
 	for _, c := range []struct {
 		args   string

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command ramjet shows, measures and tries out RDMA in user space.
+//
+// The files of a command begin with its name: demo.go and demo_report.go are `ramjet demo`. They have its
+// flags and its output. What its two sides say to each other is a package of its own below internal/app.
+// rdma.go is not a command of this program, but what `ramjet run` shows to its programs as rdma.
+//
+//	command.go         groups and leaves of the tree of commands, exit statuses
+//	flags*.go          flags that several commands have: the device, recordings, certificates, ports, times
+//	connect_errors.go  why there is no connection, and what to do about it
+//	output.go          standard output, and whether it is a terminal
+//	progress.go        the line at the bottom of a terminal
+//	complete.go        completion in shells
 package main
 
 import (
@@ -16,7 +27,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
 func main() {
@@ -37,19 +49,19 @@ func main() {
 	if err == nil {
 		return
 	}
-	if errors.Is(err, context.Canceled) { // by a signal to this process, or to its second one a moment earlier
+	if errors.Is(err, context.Canceled) { // by a signal to this process, or just before to its second process
 		fmt.Fprintf(os.Stderr, "%s: interrupted\n", c.CommandPath())
 		os.Exit(exitInterrupted)
 	}
 	hint := ""
-	if isUsage(err) && !errors.As(err, new(usageError)) { // cobra found it, which does not say what to do
+	if isUsage(err) && !errors.As(err, new(usage.Error)) { // cobra's own error, which does not say what to do
 		hint = fmt.Sprintf(": `%s --help` shows what it takes", c.CommandPath())
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s%s\n", c.CommandPath(), strings.TrimPrefix(err.Error(), "ramjet: "), hint)
 	os.Exit(exitStatus(err))
 }
 
-// newRootCmd builds the tree of commands, which write to out.
+// newRootCmd returns the tree of commands, which write to out.
 func newRootCmd(out io.Writer) *cobra.Command {
 	root := group("ramjet", "RDMA verbs in user space: no root, no kernel module, no NIC")
 	root.SilenceUsage, root.SilenceErrors = true, true
@@ -63,20 +75,20 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	addCompletions(root)
 	for _, c := range root.Commands() {
-		if c.Name() == "completion" { // cobra's prints its help for an unknown shell, and succeeds
+		if c.Name() == "completion" { // cobra's succeeds with its help for an unknown shell
 			c.Args, c.RunE, c.SuggestionsMinimumDistance = cobra.ArbitraryArgs, root.RunE, root.SuggestionsMinimumDistance
 		}
 	}
 	return root
 }
 
-// newHelpCmd is cobra's help command, except that an unknown command is an error.
+// newHelpCmd is cobra's help command, but an unknown command is an error.
 func newHelpCmd() *cobra.Command {
 	return leaf(&cobra.Command{Use: "help [command]", Short: "Help about any command"},
 		func(c *cobra.Command, args []string) error {
 			of, rest, err := c.Root().Find(args)
 			if err != nil {
-				return usageError{err}
+				return usage.Of(err)
 			}
 			if len(rest) > 0 && of.HasSubCommands() {
 				return unknownCommand(of, rest[0])

@@ -16,10 +16,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -39,6 +41,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "building the command: %v\n%s", err, out)
 		os.Exit(1)
 	}
+	testrun.Waits()
 	status := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(status)
@@ -196,10 +199,13 @@ func hold(t *testing.T, name string) *net.UDPConn {
 }
 
 func TestPortInUse(t *testing.T) {
+	t.Parallel()
 	name := testDevice(t)
 	defer hold(t, name).Close()
-	ramjetCmd(t, "pingpong", "rc", "-d", name).wantError(t, exitUsage, "UDP port 4791")
-	ramjetCmd(t, "devices", name).wantError(t, exitUsage, "is in use")
+	var both sync.WaitGroup // each asks for seconds whether the address is shared
+	defer both.Wait()
+	both.Go(func() { ramjetCmd(t, "pingpong", "rc", "-d", name).wantError(t, exitUsage, "UDP port 4791") })
+	both.Go(func() { ramjetCmd(t, "devices", name).wantError(t, exitUsage, "is in use") })
 
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
@@ -248,25 +254,5 @@ func TestOutputLost(t *testing.T) {
 		cmd, end := command(t.Context(), strings.Fields(args)...)
 		cmd.Stdout = full
 		end(t, cmd.Run()).wantError(t, exitFailed, "no space left on device")
-	}
-}
-
-func TestByteSize(t *testing.T) {
-	for text, want := range map[string]byteSize{"0": 0, "64": 64, "4K": 4096, "4k": 4096, "1MiB": 1 << 20, "1G": 1 << 30, "7B": 7} {
-		var s byteSize
-		if err := s.Set(text); err != nil || s != want {
-			t.Errorf("%q is %d, %v; want %d", text, s, err, want)
-		}
-	}
-	for _, text := range []string{"", "K", "-1", "1.5K", "4KK", "1T", "x", "99999999999G", "1iB"} {
-		var s byteSize
-		if err := s.Set(text); err == nil {
-			t.Errorf("%q is taken as %d", text, s)
-		}
-	}
-	for n, want := range map[int]string{0: "0 B", 64: "64 B", 1000: "1000 B", 4096: "4 KiB", 1 << 20: "1 MiB", 3 << 29: "1536 MiB", 1 << 30: "1 GiB"} {
-		if got := formatSize(n); got != want {
-			t.Errorf("%d bytes are %q, want %q", n, got, want)
-		}
 	}
 }

@@ -14,12 +14,13 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -34,7 +35,7 @@ connection is TCP on --port; the devices are those of the addresses that it conn
 MB/sec are 2^20 bytes a second. The time of SEND and WRITE is half a round trip, that of
 READ and atomics a whole one; --compare compares whole round trips.`
 
-// newPerfCmd makes `ramjet perf`.
+// newPerfCmd returns `ramjet perf`.
 func newPerfCmd() *cobra.Command {
 	c := group("perf", "Measure bandwidth and latency, in perftest's columns",
 		newPerfOpCmd("send", "SEND", perf.Send),
@@ -60,7 +61,7 @@ func newPerfModeCmd(what string, op perf.Op, mode perf.Mode) *cobra.Command {
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		configs, err := f.configs()
 		if err != nil {
-			return usageError{err}
+			return usage.Of(err)
 		}
 		stop, err := startProfile(f.profile)
 		if err != nil {
@@ -79,20 +80,23 @@ func newPerfModeCmd(what string, op perf.Op, mode perf.Mode) *cobra.Command {
 	})
 }
 
-// perfDevice opens the device of a side and remembers what there is to finish.
+// perfDevice is the device of one side, with what has to be closed.
 type perfDevice struct {
 	flags  deviceFlags
 	log    io.Writer
 	finish func() error
 }
 
-func (d *perfDevice) open(name string) (*verbs.Device, error) {
-	if d.flags.device != "" && !d.flags.kindOnly() {
-		name = d.flags.device
-	} else if d.flags.device != "" { // that kind of the same address
-		_, addr, _ := strings.Cut(name, ":")
-		kind, options := d.flags.kind()
-		name = kind + addr + options
+// open opens the device of the flags, or that of an address, with the kind and options of the
+// flags.
+func (d *perfDevice) open(local netip.Addr) (*verbs.Device, error) {
+	name := d.flags.device
+	if d.flags.kindOnly() {
+		kind, options, err := d.flags.kind()
+		if err != nil {
+			return nil, usage.Of(err)
+		}
+		name = kind.NameAt(local.String()).String() + options
 	}
 	dev, done, err := openDevice(name, d.flags.pcap, d.log)
 	if err != nil {
@@ -102,7 +106,7 @@ func (d *perfDevice) open(name string) (*verbs.Device, error) {
 	return dev, nil
 }
 
-// close completes what open began; err is what went wrong before.
+// close closes what open has opened. err is an earlier error.
 func (d *perfDevice) close(err error) error {
 	if d.finish == nil {
 		return err
@@ -113,12 +117,11 @@ func (d *perfDevice) close(err error) error {
 	return err
 }
 
-// localFor returns the address to connect from; the zero one leaves it to the system. Two
-// devices of one machine cannot share an address, so a loopback host is not met on its own.
+// localFor returns the address to connect from; the zero address leaves it to the system. Two
+// devices of one machine cannot share an address, so a loopback host is dialed from another one.
 func (f *perfFlags) localFor(ctx context.Context, host string) netip.Addr {
-	if _, addr, ok := strings.Cut(f.device.device, ":"); ok {
-		addr, _, _ = strings.Cut(addr, "?")
-		if a, err := netip.ParseAddr(addr); err == nil {
+	if n, err := kinds.Parse(f.device.device); err == nil {
+		if a, ok := n.IP(); ok {
 			return a
 		}
 	}
@@ -135,11 +138,14 @@ func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
 	if local.Unmap().Is6() {
 		return usagef("--loopback needs a device of an IPv4 address, not %v, or a kind such as iwarp:, as the other side's is one", local)
 	}
-	kind, options := f.device.kind()
-	if err := trustThisMachine(strings.TrimSuffix(kind, ":")); err != nil {
+	kind, options, err := f.device.kind()
+	if err != nil {
+		return usage.Of(err)
+	}
+	if err := trustThisMachine(kind); err != nil {
 		return err
 	}
-	peer, err := startPerfPeer(c.ErrOrStderr(), f.profile, kind+options)
+	peer, err := startPerfPeer(c.ErrOrStderr(), f.profile, kind.Name+":"+options)
 	if err != nil {
 		return err
 	}
@@ -171,17 +177,20 @@ func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address stri
 		}
 		out.row(row)
 	}
-	return out.end()
+	if err := out.end(); err != nil || !f.stats {
+		return err
+	}
+	return writeStats(c.ErrOrStderr(), client.Device(), out.lastQPs())
 }
 
-// server waits for one client and does what it asks for.
+// server waits for one client and runs its measurements.
 func (f *perfFlags) server(c *cobra.Command) (err error) {
 	d := &perfDevice{flags: f.device, log: c.ErrOrStderr()}
 	defer func() { err = d.close(err) }()
 	opt := perf.Options{Open: d.open, Accept: f.accept}
 	var host string
-	if f.device.device != "" && !f.device.kindOnly() { // a wrong name is told at once
-		if opt.Device, err = d.open(""); err != nil {
+	if !f.device.kindOnly() { // report a wrong name at once
+		if opt.Device, err = d.open(netip.Addr{}); err != nil {
 			return err
 		}
 		if a := f.localFor(c.Context(), ""); a.IsValid() {
@@ -209,7 +218,7 @@ func (f *perfFlags) server(c *cobra.Command) (err error) {
 	return out.end()
 }
 
-// accept refuses clients of another command.
+// accept rejects clients of another command.
 func (f *perfFlags) accept(c perf.Config) error {
 	same := c.Op == f.config.Op || c.Op == perf.CompareSwap && f.config.Op == perf.FetchAdd
 	if !same || c.Mode != f.config.Mode {
@@ -218,7 +227,7 @@ func (f *perfFlags) accept(c perf.Config) error {
 	return nil
 }
 
-// perfPeerName is the hidden command that is the second process.
+// perfPeerName is the hidden command of the second process.
 const perfPeerName = "peer"
 
 func newPerfPeerCmd() *cobra.Command {
@@ -226,7 +235,7 @@ func newPerfPeerCmd() *cobra.Command {
 	profile := addProfileFlag(c)
 	kind := c.Flags().String("device", "", "kind of device, with a colon, and options")
 	return leaf(c, func(c *cobra.Command, _ []string) error {
-		signal.Ignore(os.Interrupt) // the first process decides when it is over
+		signal.Ignore(os.Interrupt) // the first process decides when to end
 		stop, err := startProfile(*profile)
 		if err != nil {
 			return err
@@ -237,26 +246,23 @@ func newPerfPeerCmd() *cobra.Command {
 	})
 }
 
-// startPerfPeer starts the second process, with a kind of device and its options, empty: the
-// default; profile is the first one's.
+// startPerfPeer starts the second process, with a kind of device and its options. profile is the
+// first process's.
 func startPerfPeer(stderr io.Writer, profile, device string) (*perf.Peer, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"perf", perfPeerName}
+	args := []string{"perf", perfPeerName, "--device", device}
 	if profile != "" {
 		args = append(args, "--cpuprofile", profile+".peer")
-	}
-	if device != "" {
-		args = append(args, "--device", device)
 	}
 	cmd := exec.Command(exe, args...)
 	cmd.Stderr = stderr
 	return perf.StartPeer(cmd)
 }
 
-// addProfileFlag adds --cpuprofile, which is for those who work on this project.
+// addProfileFlag adds --cpuprofile, for developers of this project.
 func addProfileFlag(c *cobra.Command) *string {
 	file := c.Flags().String("cpuprofile", "", "write a CPU profile to `file`; the second process to file.peer")
 	c.Flags().MarkHidden("cpuprofile")

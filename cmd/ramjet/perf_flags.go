@@ -12,7 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf"
 )
 
 // perfPort is perftest's.
@@ -24,7 +25,7 @@ type perfFlags struct {
 	device   deviceFlags
 	port     int
 	loopback bool
-	size     byteSize
+	size     bytesize.Size
 	all      bool
 	duration perfDuration
 	atomic   string
@@ -32,8 +33,9 @@ type perfFlags struct {
 	runs     int
 	json     bool
 	compare  bool
+	stats    bool
 	profile  string
-	set      func(name string) bool // was the flag given?
+	set      func(name string) bool // reports whether the flag was given
 }
 
 func (f *perfFlags) add(c *cobra.Command) {
@@ -51,6 +53,7 @@ func (f *perfFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.runs, "runs", 1, "repeat so many times and show the medians")
 	fl.BoolVar(&f.json, "json", false, "write JSON")
 	fl.BoolVar(&f.compare, "compare", false, "measure the same over TCP and UDP sockets too, and show ratios")
+	fl.BoolVar(&f.stats, "stats", false, "then show what this side's device and queue pairs counted (client)")
 	f.profile = ""
 	fl.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to `file`; the second process of --loopback to file.peer")
 	fl.MarkHidden("cpuprofile")
@@ -58,7 +61,7 @@ func (f *perfFlags) add(c *cobra.Command) {
 	case perf.FetchAdd:
 		fl.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
 	default:
-		f.size = byteSize(65536)
+		f.size = bytesize.Size(65536)
 		if lat {
 			f.size = 2
 		}
@@ -83,7 +86,7 @@ func (f *perfFlags) add(c *cobra.Command) {
 	f.set = fl.Changed
 }
 
-// configs returns what the flags ask for: one measurement a size.
+// configs returns the measurements that the flags select, one for each size.
 func (f *perfFlags) configs() ([]perf.Config, error) {
 	c := f.config
 	for _, v := range []struct {
@@ -105,7 +108,7 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 	case f.set("size") && f.size == 0:
 		return nil, errors.New("--size is 0: it has to be 1 or more")
 	case f.set("size") && f.size > perf.MaxSize:
-		return nil, fmt.Errorf("--size is %d: it can be %s at most", f.size, formatSize(perf.MaxSize))
+		return nil, fmt.Errorf("--size is %d: it can be %s at most", f.size, bytesize.Text(perf.MaxSize))
 	case f.port < 0 || f.port > 65535:
 		return nil, fmt.Errorf("--port is %d: it can be 0 to 65535", f.port)
 	}
@@ -150,7 +153,7 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 	return slices.Clip(configs), nil
 }
 
-// perfDuration is a flag: seconds as perftest has them, or a duration with its unit.
+// perfDuration is a flag value: seconds as in perftest, or a duration with its unit.
 type perfDuration time.Duration
 
 func (d *perfDuration) String() string {
@@ -160,7 +163,7 @@ func (d *perfDuration) String() string {
 	return time.Duration(*d).String()
 }
 
-// Type is the word for the value in a command's help.
+// Type returns the name of the value in a command's help.
 func (d *perfDuration) Type() string { return "time" }
 
 // Set parses text such as 2, 0.5, 500ms.

@@ -8,11 +8,12 @@ import (
 	"io"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
-	"github.com/ramjet-rdma/ramjet/internal/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
 )
 
-// perfRow is a line of the output: one size.
+// perfRow is a line of output, for one size.
 type perfRow struct {
 	Config  perf.Config      `json:"config"`
 	Median  perfColumns      `json:"median"`
@@ -40,17 +41,17 @@ type perfColumns struct {
 type perfComparison struct {
 	Name  string    `json:"name"`
 	Unit  string    `json:"unit"`  // "bytes/s", "messages/s" or "s", a round trip
-	Value float64   `json:"value"` // the sockets', the median of all runs
+	Value float64   `json:"value"` // of the sockets: the median of all runs
 	Ours  float64   `json:"ours"`
-	Ratio float64   `json:"ratio"` // ours to the sockets', the median of the runs' ratios
+	Ratio float64   `json:"ratio"` // of ours to the sockets': the median of the runs' ratios
 	Error string    `json:"error,omitempty"`
 	unit  perf.Unit // of Value
 }
 
-// halves says whether perftest shows half a round trip.
+// halves reports whether perftest shows half a round trip.
 func halves(op perf.Op) bool { return op == perf.Send || op == perf.Write }
 
-// columnsOf are the columns of one run.
+// columnsOf returns the columns of one run.
 func columnsOf(r *perf.Result) perfColumns {
 	const mib = 1 << 20
 	c := perfColumns{Bytes: r.Config.Size, Iterations: r.Messages}
@@ -70,7 +71,7 @@ func columnsOf(r *perf.Result) perfColumns {
 	return c
 }
 
-// newPerfRow makes a line of runs: each column is the median.
+// newPerfRow makes a line from runs: each column is the median.
 func newPerfRow(runs []*perf.Result) perfRow {
 	row := perfRow{Config: runs[0].Config, Runs: runs, Median: columnsOf(runs[0])}
 	columns := make([]perfColumns, len(runs))
@@ -98,7 +99,7 @@ func newPerfRow(runs []*perf.Result) perfRow {
 
 // measure measures one size, and sockets beside it.
 func (f *perfFlags) measure(ctx context.Context, client *perf.Client, cfg perf.Config, log io.Writer) (perfRow, error) {
-	bar := startPerfBar(log, fmt.Sprintf("%v %s, %s", cfg.Op, cfg.Mode, formatSize(cfg.Size)), cfg, f.runs, client)
+	bar := startPerfBar(log, fmt.Sprintf("%v %s, %s", cfg.Op, cfg.Mode, bytesize.Text(cfg.Size)), cfg, f.runs, client)
 	defer bar.stop()
 	var compare []perfComparison
 	var against []baseline.Config
@@ -140,11 +141,10 @@ func (f *perfFlags) measure(ctx context.Context, client *perf.Client, cfg perf.C
 	return row, nil
 }
 
-// maxDatagram is what one UDP socket send is compared with at most: a packet of a
-// path MTU of 4096.
+// maxDatagram limits the UDP sends to compare with: a packet at a path MTU of 4096.
 const maxDatagram = 4096
 
-// perfBaselines are the socket transfers that are like cfg.
+// perfBaselines returns the socket transfers that correspond to cfg.
 func perfBaselines(cfg perf.Config) (compare []perfComparison, against []baseline.Config) {
 	add := func(name string, unit perf.Unit, b baseline.Config) {
 		b.Duration = cfg.Duration
@@ -170,7 +170,7 @@ func perfBaselines(cfg perf.Config) (compare []perfComparison, against []baselin
 	return compare, against
 }
 
-// perfBar shows how far a measurement is, once it takes a while and on a terminal only.
+// perfBar shows the progress of a longer measurement, only on a terminal.
 type perfBar struct {
 	quit, gone chan struct{}
 	runs       chan struct{}
@@ -193,7 +193,7 @@ func (b *perfBar) show(line *barLine, label string, cfg perf.Config, runs int, c
 	case <-b.quit:
 		return
 	}
-	defer line.aside(func() {}) // its place is for the table's next line
+	defer line.aside(func() {}) // the table's next line takes its place
 	const whole = 1000
 	tick := time.NewTicker(barPause)
 	defer tick.Stop()
@@ -214,14 +214,14 @@ func (b *perfBar) show(line *barLine, label string, cfg perf.Config, runs int, c
 	}
 }
 
-// ran says that one of the runs is over.
+// ran records that a run has ended.
 func (b *perfBar) ran() {
 	if b != nil {
 		b.runs <- struct{}{}
 	}
 }
 
-// stop takes the bar away.
+// stop removes the bar.
 func (b *perfBar) stop() {
 	if b != nil {
 		close(b.quit)

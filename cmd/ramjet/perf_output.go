@@ -7,10 +7,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/ramjet-rdma/ramjet/internal/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf"
 )
 
-// perfOutput writes results as they come, or all at the end as JSON.
+// perfOutput writes results as they arrive, or all at the end as JSON.
 type perfOutput struct {
 	w      io.Writer
 	flags  *perfFlags
@@ -18,7 +18,7 @@ type perfOutput struct {
 	rows   []perfRow
 }
 
-// newPerfOutput makes an output; client is nil at the server.
+// newPerfOutput returns an output; client is nil on the server.
 func newPerfOutput(w io.Writer, f *perfFlags, client *perf.Client) *perfOutput {
 	o := &perfOutput{w: w, flags: f}
 	if client != nil {
@@ -62,7 +62,7 @@ func (o *perfOutput) row(r perfRow) {
 	}
 }
 
-// title says in a line what is measured, and how.
+// title describes in one line what is measured, and how.
 func (o *perfOutput) title(r *perfRow) string {
 	c := &r.Config
 	parts := []string{fmt.Sprintf("%s %v %s", c.Transport, c.Op, c.Mode)}
@@ -95,7 +95,7 @@ func (o *perfOutput) title(r *perfRow) string {
 	return strings.Join(parts, ", ")
 }
 
-// end writes what comes after the last size.
+// end writes what follows the last size.
 func (o *perfOutput) end() error {
 	if o.flags.json {
 		return writeJSON(o.w, struct {

@@ -3,18 +3,18 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
-	"github.com/ramjet-rdma/ramjet/internal/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
 )
 
 // perfTable measures the figures that the project holds itself to.
@@ -37,7 +37,7 @@ func newPerfTableCmd() *cobra.Command {
 	c.Flags().IntVar(&t.runs, "runs", 5, "repeat so many times; the table has the medians")
 	c.Flags().VarP(&t.duration, "duration", "D", "`time` of each measurement, in seconds or such as 500ms")
 	c.Flags().StringVar(&t.only, "only", "", "measure only figures with this `text` in their name")
-	c.Flags().StringVarP(&t.device, "device", "d", "", "measure only figures of this `kind` of device, roce: or iwarp:")
+	c.Flags().StringVarP(&t.device, "device", "d", "", "measure only figures of this `kind` of device, "+strings.Join(figureKinds(), " or "))
 	c.Flags().BoolVar(&t.json, "json", false, "write JSON")
 	profile := addProfileFlag(c)
 	return leaf(c, func(c *cobra.Command, _ []string) error {
@@ -46,12 +46,12 @@ func newPerfTableCmd() *cobra.Command {
 		}
 		var figures []perf.Figure
 		for _, f := range perf.Figures(time.Duration(t.duration)) {
-			if strings.HasPrefix(cmp.Or(f.Device, "roce:"), t.device) && strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
+			if strings.HasPrefix(f.Device, t.device) && strings.Contains(strings.ToLower(f.Name), strings.ToLower(t.only)) {
 				figures = append(figures, f)
 			}
 		}
 		if len(figures) == 0 {
-			return usagef("no figure has %q (--only) in its name, of those for --device %q: that is roce: or iwarp:", t.only, t.device)
+			return usagef("no figure has %q (--only) in its name, of those for --device %q: that is %s", t.only, t.device, strings.Join(figureKinds(), " or "))
 		}
 		if figures, t.leftOut = perf.Permitted(figures, baseline.PermitsCongestion); len(figures) == 0 {
 			return fmt.Errorf("none of these figures can be measured: %w", errors.Join(t.leftOut...))
@@ -66,18 +66,28 @@ func newPerfTableCmd() *cobra.Command {
 	})
 }
 
-// perfFigure is what all runs of a figure gave.
+// figureKinds returns the kinds of device that have figures, with their colons.
+func figureKinds() (kinds []string) {
+	for _, f := range perf.Figures(0) {
+		kind, _, _ := strings.Cut(f.Device, ":")
+		kinds = append(kinds, kind+":")
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+// perfFigure is the results of all runs of a figure.
 type perfFigure struct {
 	Name   string        `json:"name"`
 	Unit   string        `json:"unit"`   // of all values: "bytes/s", "messages/s" or "s", a round trip
-	Beside []string      `json:"beside"` // what each of Against is of
+	Beside []string      `json:"beside"` // what each of Against is a ratio to
 	Runs   []perf.Values `json:"runs"`
 	Errors []string      `json:"errors,omitempty"`
 	figure *perf.Figure
 }
 
-// run measures all figures once, then all again: what changes on the machine over minutes
-// meets all of them.
+// run measures all figures once, then all again: changes of the machine over minutes affect all of
+// them.
 func (t *perfTable) run(ctx context.Context, figures []perf.Figure, out, log io.Writer) error {
 	for _, err := range t.leftOut {
 		fmt.Fprintf(log, "left out is what needs %v\n", err)
@@ -113,7 +123,7 @@ func (t *perfTable) run(ctx context.Context, figures []perf.Figure, out, log io.
 	return nil
 }
 
-// measure measures a figure with a second process of its own.
+// measure measures a figure in a second process of its own.
 func (t *perfTable) measure(ctx context.Context, f *perf.Figure, log io.Writer) (v perf.Values, err error) {
 	peer, err := startPerfPeer(log, t.profile, f.Device)
 	if err != nil {
@@ -170,7 +180,7 @@ func (t *perfTable) write(w io.Writer, results []perfFigure) {
 	}
 }
 
-// wanted is the table's last two columns for a ratio: what is wanted, and whether it is reached.
+// wanted returns the table's last two columns for a ratio: the target, and whether it is reached.
 func wanted(f *perf.Figure, ref int, ratio float64) string {
 	if f.Against[ref].Want == 0 {
 		return " | "

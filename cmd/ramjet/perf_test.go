@@ -17,8 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/netio/baseline"
-	"github.com/ramjet-rdma/ramjet/internal/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
 )
 
 // perfPeerEnv makes the test binary the second process of --loopback.
@@ -244,6 +244,20 @@ func TestPerfHost(t *testing.T) {
 	}
 	if info, err := os.Stat(pcap); err != nil || info.Size() < 40*60 {
 		t.Errorf("recording: %v, %v", info, err)
+	}
+}
+
+// --stats tells of the device and its queue pairs, and leaves out what is zero.
+func TestPerfStats(t *testing.T) {
+	r := ramjetCmd(t, "perf", "send", "bw", "--loopback", "-n", "100", "-s", "1000", "-q", "2", "--stats")
+	r.wantSuccess(t)
+	for _, want := range []string{`(?m)^roce:127\..*:$`, `(?m)^ sent_pkts +\d+ packets +packets sent$`, `(?m)^ qp_window +\d+ bytes `} {
+		if !regexp.MustCompile(want).MatchString(r.stderr) {
+			t.Errorf("no %q in\n%s", want, r.stderr)
+		}
+	}
+	if n := strings.Count(r.stderr, "\nqueue pair "); n != 2 || strings.Contains(r.stderr, " 0 ") {
+		t.Errorf("%d queue pairs, or zeros:\n%s", n, r.stderr)
 	}
 }
 

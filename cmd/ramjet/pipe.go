@@ -16,11 +16,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// pipeFlags are what the command line says.
+// pipeFlags are the flags of pipe.
 type pipeFlags struct {
 	dev     deviceFlags
 	listen  bool
@@ -59,13 +60,13 @@ func newPipeCmd() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(log, "connected with %v\n", conn.RemoteAddr())
-			signal.Ignore(syscall.SIGPIPE) // the peer is told, too, when nobody takes the output any more
+			signal.Ignore(syscall.SIGPIPE) // a failed write is reported to the peer too
 			return runPipe(c.Context(), conn, c.InOrStdin(), c.OutOrStdout())
 		})
 	})
 }
 
-// address takes the arguments apart: where to listen or whom to dial.
+// address returns the address to listen on or to dial.
 func (f *pipeFlags) address(c *cobra.Command, args []string) (string, error) {
 	host, port := args[0], args[len(args)-1]
 	switch {
@@ -79,7 +80,7 @@ func (f *pipeFlags) address(c *cobra.Command, args []string) (string, error) {
 			host, port = h, p
 		}
 		if host != "" && !c.Flags().Changed("device") {
-			f.dev.device = "roce:" + host
+			f.dev.device = kinds.Default().NameAt(host).String()
 		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
@@ -118,14 +119,14 @@ func (f *pipeFlags) connect(ctx context.Context, dev *verbs.Device, address stri
 	return conn, err
 }
 
-// closeTime bounds how long an interrupted pipe waits for the peer to have what was written.
+// closeTime limits how long an interrupted pipe waits for the peer to receive what was written.
 const closeTime = time.Second
 
 // runPipe copies both ways until both are closed, or one fails, or the peer is gone.
 func runPipe(ctx context.Context, conn *rnet.Conn, in io.Reader, out io.Writer) error {
 	defer closePipe(ctx, conn)
 	sent, received, gone := make(chan error, 1), make(chan error, 1), make(chan error, 1)
-	go func() { // stays behind in a read of a terminal
+	go func() { // may stay behind, in a read from a terminal
 		err := copyStream(conn, in)
 		if err == nil {
 			err = conn.CloseWrite()
@@ -147,7 +148,7 @@ func runPipe(ctx context.Context, conn *rnet.Conn, in io.Reader, out io.Writer) 
 			}
 		case err = <-gone:
 			select {
-			case err = <-sent: // says the same, or that there was nothing left to send
+			case err = <-sent: // the same error, or nothing was left to send
 			default:
 			}
 			return err
@@ -164,7 +165,7 @@ func runPipe(ctx context.Context, conn *rnet.Conn, in io.Reader, out io.Writer) 
 	return nil
 }
 
-// closePipe closes a connection. What was written is waited for, but not for long after an
+// closePipe closes a connection. It waits for what was written to arrive, but only briefly after an
 // interruption.
 func closePipe(ctx context.Context, conn *rnet.Conn) {
 	closed := make(chan struct{})
@@ -183,8 +184,8 @@ func closePipe(ctx context.Context, conn *rnet.Conn) {
 	}
 }
 
-// awaitEnd waits until the peer has closed the connection, or does not answer the probes any
-// more, and returns that as an error. It ends with nil when stop is closed.
+// awaitEnd waits until the peer has closed the connection, or does not answer the probes any more,
+// and returns that as an error. It returns nil when stop is closed.
 func awaitEnd(conn *rnet.Conn, stop <-chan struct{}) error {
 	news := make(chan struct{}, 1)
 	conn.Notify(func() {
@@ -198,7 +199,7 @@ func awaitEnd(conn *rnet.Conn, stop <-chan struct{}) error {
 		case r&rnet.PeerGone != 0:
 			return fmt.Errorf("%v has closed the connection, and takes no more input: %w", conn.RemoteAddr(), syscall.EPIPE)
 		case r&rnet.Broken != 0:
-			_, err := conn.Write([]byte{0}) // says why it cannot be sent
+			_, err := conn.Write([]byte{0}) // returns why it cannot be sent
 			return err
 		}
 		select {

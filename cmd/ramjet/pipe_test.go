@@ -166,6 +166,7 @@ func TestPipeInterrupted(t *testing.T) {
 }
 
 func TestPipePeerKilled(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	server, _ := startPipe(t, "-l", "-v", host(at)+":7000")
 	client, clientIn := startPipe(t, "-v", "-d", testDevice(t), host(at), "7000")
@@ -180,6 +181,7 @@ func TestPipePeerKilled(t *testing.T) {
 
 // The same with nothing on its way: only the connection's probes tell.
 func TestPipeSilentPeerKilled(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
 	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
@@ -206,6 +208,7 @@ func TestPipeSilentPeerKilled(t *testing.T) {
 
 // The same once the peer has nothing more to say: nobody reads from it any more.
 func TestPipeHalfClosedPeerKilled(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	server, serverIn := startPipe(t, "-l", "-v", host(at)+":7000")
 	d := rnet.Dialer{Device: openDeviceOf(t, testDevice(t)), Timeout: patience, Options: rnet.Options{KeepAlive: 10 * time.Millisecond}}
@@ -250,6 +253,7 @@ func TestPipePeerCloses(t *testing.T) {
 // An interruption is heard whatever the pipe waits for: its input, as the peer has nothing more
 // to say; somebody to take its output; a peer that does not take what is sent.
 func TestPipeInterruptedAnywhere(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(c *rnet.Conn, in io.Writer){
 		"input":  func(c *rnet.Conn, _ io.Writer) { c.CloseWrite() },
 		"output": func(c *rnet.Conn, _ io.Writer) { go c.Write(make([]byte, 4<<20)) },
@@ -310,6 +314,7 @@ func TestPipeOutputClosed(t *testing.T) {
 }
 
 func TestPipeErrors(t *testing.T) {
+	t.Parallel()
 	here := testDevice(t)
 	for _, c := range []struct {
 		args   string

@@ -15,11 +15,11 @@ import (
 	"strings"
 )
 
-// rdma is what this command does under the name of iproute2's rdma: it tells programs of `ramjet
-// run` what that tells of the kernel's devices, in its forms.
+// rdma is this command under the name of iproute2's rdma: it shows the programs of `ramjet run`
+// what that shows of the kernel's devices, in the same formats.
 func rdma(args []string, root string, out, log io.Writer) error {
 	asJSON := false
-	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { // which may stand anywhere
+	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { // which may be anywhere
 		asJSON = asJSON || a == "--json" || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.Contains(a, "j")
 		return strings.HasPrefix(a, "-")
 	})
@@ -69,7 +69,8 @@ func rdma(args []string, root string, out, log io.Writer) error {
 	return nil
 }
 
-// rdmaDevice is a row of `rdma dev`, rdmaLink one of `rdma link`. The others have nothing but names.
+// rdmaDevice is a row of `rdma dev`, rdmaLink one of `rdma link`. The other objects have only
+// names.
 type rdmaDevice struct {
 	Index    int    `json:"ifindex"`
 	Name     string `json:"ifname"`
@@ -100,7 +101,7 @@ type counters struct {
 	Port int    `json:"port"`
 }
 
-// rdmaDevices reads the devices of the folder that stands for /sys, or one of them.
+// rdmaDevices reads the devices, or only one, from the folder that stands for /sys.
 func rdmaDevices(root, only string) ([]rdmaDevice, error) {
 	if root == "" {
 		return nil, errors.New("there is no " + sysfsVariable + ": this command is for programs of `ramjet run`")
@@ -118,7 +119,7 @@ func rdmaDevices(root, only string) ([]rdmaDevice, error) {
 		if only != "" && only != name {
 			continue
 		}
-		get := func(file string) string { // what is not there is not known
+		get := func(file string) string { // a missing file is an unknown value
 			text, _ := read(class, name+"/"+file)
 			_, last, numbered := strings.Cut(text, ": ")
 			if numbered {

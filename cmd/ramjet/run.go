@@ -11,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/cdevices"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 )
 
-// runLibs are the libraries that `ramjet run` puts before the system's.
+// runLibs are the libraries that `ramjet run` puts in front of the system's.
 var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libramjet.so", sysfsLib, socketsLib}
 
-// socketsLib makes a program's TCP sockets rsockets.
+// socketsLib turns a program's TCP sockets into rsockets.
 const socketsLib = "librspreload.so"
 
 // sysfsLib is loaded before all others: it shows programs the devices in /sys and /dev.
@@ -47,22 +48,21 @@ func newRunCmd() *cobra.Command {
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		dir, err := findLibs(libs)
 		if err != nil {
-			return usageError{err}
+			return usage.Of(err)
 		}
 		program, err := exec.LookPath(args[0])
 		if err != nil {
-			return usageError{err}
+			return usage.Of(err)
 		}
 		env := runEnv(os.Environ(), dir, devices)
 		if _, err := cdevices.List(lookup(env, cdevices.Environment)); err != nil {
-			return usageError{err}
+			return usage.Of(err)
 		}
 		return execProgram(program, args, env, dir, sockets)
 	})
 }
 
-// findLibs returns the folder of the libraries; dir is where they must be, if it is not
-// empty.
+// findLibs returns the folder of the libraries. If dir is not empty they must be there.
 func findLibs(dir string) (string, error) {
 	candidates := []string{dir}
 	if dir == "" {
@@ -95,7 +95,7 @@ func missingLib(dir string) string {
 	return ""
 }
 
-// runEnv is env with the libraries' folder first, and devices if there are any.
+// runEnv returns env with the libraries' folder first, and the devices, if any.
 func runEnv(env []string, dir string, devices []string) []string {
 	env = append(env, before(env, "LD_LIBRARY_PATH", dir))
 	if len(devices) > 0 {

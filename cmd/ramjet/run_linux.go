@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// execProgram becomes another program, which finds the libraries in a folder; it returns only if
+// execProgram becomes another program, which finds the libraries in a folder. It returns only if
 // that fails.
 func execProgram(path string, args, env []string, libs string, sockets bool) error {
 	if root, err := showDevices(env); err != nil {
@@ -32,7 +32,7 @@ func execProgram(path string, args, env []string, libs string, sockets bool) err
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, args, dedup(env)))
 }
 
-// showDevices puts what sysfs would say of an environment's devices where the program finds it.
+// showDevices writes the sysfs description of an environment's devices for the program.
 func showDevices(env []string) (root string, err error) {
 	s, err := describe(env)
 	if err != nil {
@@ -55,5 +55,5 @@ func dedup(env []string) []string {
 	return slices.Collect(maps.Values(last))
 }
 
-// runHelpers are the commands that this one is started with again.
+// runHelpers are the hidden commands with which this one starts itself.
 func runHelpers() []*cobra.Command { return []*cobra.Command{newSweeperCmd()} }

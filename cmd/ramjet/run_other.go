@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// execProgram has no libraries to offer here.
+// execProgram fails: there are no libraries for this system.
 func execProgram(string, []string, []string, string, bool) error {
 	return usagef("C programs run on Ramjet on Linux only, not on %s", runtime.GOOS)
 }

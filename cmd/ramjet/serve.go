@@ -14,7 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -40,7 +41,7 @@ func newServeCmd() *cobra.Command {
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		root, err := os.OpenRoot(args[0])
 		if err != nil {
-			return usageError{err}
+			return usage.Of(err)
 		}
 		defer root.Close()
 		return dev.with(c.ErrOrStderr(), func(d *verbs.Device) error {
@@ -62,7 +63,7 @@ func newServeCmd() *cobra.Command {
 	})
 }
 
-// serveLog writes what happens at a server, and counts.
+// serveLog logs the events of a server, and counts them.
 type serveLog struct {
 	mu      sync.Mutex
 	w       io.Writer

@@ -17,7 +17,8 @@
 #   -P  capture the second link's frames
 #   -v  print the guest's console at the end; without it, only when the command failed
 #
-# Exit status: the host command's; 4 where the guest did not come up. Needs root.
+# Exit status: the host command's; 124 or 137 where it took too long; 4 where the guest did not
+# come up; 5 where the command failed and the guest's kernel answers nothing any more. Needs root.
 # The guest runs under software emulation: it says what is right, never what is fast.
 set -euo pipefail
 
@@ -49,12 +50,13 @@ ns=peervm-$$
 share=$(mktemp -d)
 cp -r "$folder/." "$share/"
 console=$share/console.log
+monitor=$share/monitor
 : >"$console"
 children=()
 # shellcheck disable=SC2317 # called by the trap
 finish() {
   set +e # what has ended by itself must not keep the rest
-  ((${#children[@]})) && kill "${children[@]}" 2>/dev/null
+  ((${#children[@]})) && kill "${children[@]}" 2>/dev/null && kill -CONT "${children[@]}" 2>/dev/null # also what somebody has stopped
   wait
   ip netns del "$ns" 2>/dev/null
   rm -rf "$share"
@@ -62,6 +64,19 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 on() { ip netns exec "$ns" "$@"; }
+# alive reports whether the guest's kernel still answers, for which it needs none of its programs.
+alive() { ip netns exec "$ns" timeout 60 bash -c 'exec 3<>/dev/tcp/10.9.0.2/7471' 2>/dev/null; }
+# registers shows where the guest's processor is.
+registers() {
+  timeout 10 python3 - "$monitor" <<'PYTHON' >&2
+import socket, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b"info registers\n")
+time.sleep(1)
+print(s.recv(1 << 16).decode(errors="replace").replace("\r", ""))
+PYTHON
+}
 show_console() { tr -d '\r' <"$console" | sed 's/^/guest| /' >&2; }
 
 ip netns add "$ns"
@@ -88,7 +103,7 @@ ip netns exec "$ns" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m 1024 
   -device "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01,romfile=,host_mtu=$mtu" \
   -netdev tap,id=n1,ifname=tap1,script=no,downscript=no \
   -device "virtio-net-pci,netdev=n1,mac=52:54:00:00:00:02,romfile=,host_mtu=$mtu" \
-  -device virtio-rng-pci \
+  -device virtio-rng-pci -monitor "unix:$monitor,server=on,wait=off" \
   -virtfs "local,path=$share,mount_tag=peer,security_model=none" </dev/null >"$console" 2>&1 &
 vm=$!
 children+=("$vm")
@@ -104,7 +119,15 @@ fi
 
 export PEERVM_HOST4=10.9.0.1 PEERVM_HOST6=fd09::1 PEERVM_GUEST4=10.9.0.2 PEERVM_GUEST6=fd09::2
 export PEERVM_IWHOST4=10.9.1.1 PEERVM_IWHOST6=fd09:1::1 PEERVM_IWGUEST4=10.9.1.2 PEERVM_IWGUEST6=fd09:1::2
-status=0
+status=0 begin=$SECONDS
 ip netns exec "$ns" timeout -k 5 "$limit" "$@" || status=$?
+if ((status == 124 || status == 137)) && ((SECONDS - begin >= limit)); then # timeout's TERM, or its KILL
+  echo "pair.sh: ended $1, which did not end within $limit seconds: -t gives it more" >&2
+fi
 if [[ $status != 0 || -n $verbose ]]; then show_console; fi
+if [[ $status != 0 ]] && ! alive; then
+  echo "pair.sh: the command ended with $status, and the guest's kernel answers nothing any more. Its processor is at:" >&2
+  registers || echo "pair.sh: QEMU's monitor does not answer either" >&2
+  exit 5
+fi
 exit "$status"

@@ -13,23 +13,22 @@ const (
 	width512 width = 512
 )
 
-// cpuid returns what the processor says of itself on a leaf, subleaf 0; xgetbv which
-// registers the operating system keeps, if cpuid has OSXSAVE.
+// cpuid executes CPUID with the given leaf and subleaf 0. xgetbv returns which registers the
+// operating system saves, if cpuid has OSXSAVE.
 func cpuid(leaf uint32) (a, b, c uint32)
 func xgetbv() uint32
 
-// processor is the greatest width that the processor has and whose registers the operating
-// system keeps.
+// processor is the greatest width that the processor supports and whose registers the operating
+// system saves.
 var processor = func() width {
 	const (
 		leaf1C = 1<<1 | 1<<27 // PCLMULQDQ, OSXSAVE
 
 		leaf7B256 = 1 << 5      // AVX2
-		leaf7C256 = 1 << 10     // VPCLMULQDQ
+		leaf7C    = 1 << 10     // VPCLMULQDQ
 		kept256   = 1<<1 | 1<<2 // SSE, AVX
 
 		leaf7B512 = leaf7B256 | 1<<16 | 1<<30 // AVX512F, AVX512BW
-		leaf7C512 = leaf7C256 | 1<<1          // AVX512_VBMI
 		kept512   = kept256 | 0b111<<5        // the three states of AVX-512
 	)
 	if last, _, _ := cpuid(0); last < 7 {
@@ -41,9 +40,9 @@ var processor = func() width {
 	kept := xgetbv()
 	_, b, c := cpuid(7)
 	switch {
-	case b&leaf7B512 == leaf7B512 && c&leaf7C512 == leaf7C512 && kept&kept512 == kept512:
+	case b&leaf7B512 == leaf7B512 && c&leaf7C == leaf7C && kept&kept512 == kept512:
 		return width512
-	case b&leaf7B256 == leaf7B256 && c&leaf7C256 == leaf7C256 && kept&kept256 == kept256:
+	case b&leaf7B256 == leaf7B256 && c&leaf7C == leaf7C && kept&kept256 == kept256:
 		return width256
 	}
 	return width128

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crc has the two CRCs of RDMA, faster than hash/crc32 where the processor can: the
+// Package crc computes the two CRCs of RDMA, faster than hash/crc32 where the processor can: the
 // CRC-32 of InfiniBand's packets and the CRC32C of iWARP's FPDUs.
 package crc
 
@@ -11,9 +11,9 @@ import (
 
 var castagnoliTable = crc32.MakeTable(crc32.Castagnoli)
 
-// CopyCastagnoli copies src to dst, which has the same length, and continues a CRC32C over what
-// is then there: it fits the copy even if src changes meanwhile, as each byte is read once. dst
-// may be src; it panics where the memory overlaps otherwise or the lengths differ.
+// CopyCastagnoli copies src to dst, which has the same length, and continues a CRC32C over what it
+// stores: the CRC fits the copy even if src changes meanwhile. dst may be src. It panics if the
+// memory overlaps otherwise or the lengths differ.
 func CopyCastagnoli(state uint32, dst, src []byte) uint32 {
 	checkCopy(dst, src)
 	return copyCastagnoli(state, dst, src)
@@ -25,7 +25,7 @@ func CopyIEEE(state uint32, dst, src []byte) uint32 {
 	return copyIEEE(state, dst, src)
 }
 
-// checkCopy panics where src cannot be copied to dst in one pass.
+// checkCopy panics if src cannot be copied to dst in one pass.
 func checkCopy(dst, src []byte) {
 	if len(dst) != len(src) {
 		panic("crc: a copy between slices of different lengths")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !amd64 || purego
+//go:build (!amd64 && !arm64) || purego
 
 package crc
 
@@ -14,16 +14,4 @@ func UpdateIEEE(state uint32, data []byte) uint32 {
 // UpdateCastagnoli is [crc32.Update] with the Castagnoli table.
 func UpdateCastagnoli(state uint32, data []byte) uint32 {
 	return crc32.Update(state, castagnoliTable, data)
-}
-
-// copyCastagnoli is CopyCastagnoli for slices that it has checked.
-func copyCastagnoli(state uint32, dst, src []byte) uint32 {
-	copy(dst, src)
-	return crc32.Update(state, castagnoliTable, dst)
-}
-
-// copyIEEE is CopyIEEE for slices that it has checked.
-func copyIEEE(state uint32, dst, src []byte) uint32 {
-	copy(dst, src)
-	return crc32.Update(state, crc32.IEEETable, dst)
 }

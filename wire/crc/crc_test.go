@@ -43,6 +43,10 @@ func testCRC(t *testing.T) {
 		checkCRC(t, 0, b[:n])
 		checkCRC(t, 0xffff_ffff, b[n:2*n])
 	}
+	// Every number of rounds and some runs of them, with rests of all sizes.
+	for n := 1000; n < 20000; n += 71 {
+		checkCRC(t, rand.Uint32(), b[n%64:][:n])
+	}
 	// Whatever follows does not count, at every alignment.
 	for at := range 64 {
 		for range 60 {
@@ -57,7 +61,7 @@ func testCRC(t *testing.T) {
 func TestCRCSingleBits(t *testing.T) { eachWidth(t, func(int) { testCRCSingleBits(t) }) }
 
 func testCRCSingleBits(t *testing.T) {
-	for _, n := range []int{64, 100, 256, 512 + 37} {
+	for _, n := range []int{64, 100, 256, 512 + 37, 1024 + 201} {
 		b := make([]byte, n)
 		for i := range 8 * n {
 			b[i/8] = 1 << (i % 8)
@@ -155,7 +159,7 @@ func FuzzCopy(f *testing.F) {
 }
 
 func FuzzCRC(f *testing.F) {
-	for _, n := range []int{0, 1, 63, 64, 65, 255, 256, 1040, 4112} {
+	for _, n := range []int{0, 1, 63, 64, 65, 255, 256, 1040, 1240, 4112} {
 		f.Add(uint32(n), testBytes(n), uint16(n/3))
 	}
 	f.Fuzz(func(t *testing.T, state uint32, data []byte, split uint16) {

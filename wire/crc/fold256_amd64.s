@@ -52,28 +52,47 @@
 	NOTL         crc                           \
 	VZEROUPPER
 
-// SPREAD writes 64 zeroes and Y0 and Y1 to the frame: from n bytes on they are the first of
-// two blocks that end n bytes behind Y1, and 64 bytes on starts the second.
-#define SPREAD \
-	VPXOR   Y2, Y2, Y2        \
-	VMOVDQU Y2, block-192(SP) \
-	VMOVDQU Y2, block-160(SP) \
-	VMOVDQU Y0, block-128(SP) \
-	VMOVDQU Y1, block-96(SP)
+// PART leaves of the 64 bytes in low and high the first n, from 1 to 63, and loads the constants k
+// that move a block by n bytes. n becomes 16n.
+#define PART(table, n, low, high, k, t) \
+	LEAQ           ·firstBytes+64(SB), t         \
+	SUBQ           n, t                          \
+	VPAND          (t), low, low                 \
+	VPAND          32(t), high, high             \
+	SHLQ           $4, n                         \
+	VBROADCASTI128 foldTable_by(table)(n*1), k
 
 // func fold256(table *foldTable, state uint32, data []byte) uint32
-TEXT ·fold256(SB), NOSPLIT, $192-44
+TEXT ·fold256(SB), NOSPLIT, $0-44
 	MOVQ           table+0(FP), DX
 	MOVL           state+8(FP), AX
 	MOVQ           data_base+16(FP), SI
 	MOVQ           data_len+24(FP), CX
 	VBROADCASTI128 foldTable_by64(DX), Y14
 	NOTL           AX
-	VMOVD          AX, X0
-	VPXOR          (SI), Y0, Y0            // the state adds to the first four bytes
+	VMOVD          AX, X2
+	VMOVDQU        (SI), Y0
 	VMOVDQU        32(SI), Y1
-	CMPQ           CX, $256
-	JB             advance
+	MOVQ           CX, R8
+	ANDQ           $63, R8
+	JZ             whole
+
+	// The message is cut behind its first 1 to 63 bytes, so that only whole blocks follow, and
+	// these are a block that moves by as many.
+	ADDQ R8, SI
+	SUBQ R8, CX
+	PART(DX, R8, Y0, Y1, Y15, BX)
+	VPXOR Y2, Y0, Y0
+	FOLD(Y15, (SI), Y0, Y8)
+	FOLD(Y15, 32(SI), Y1, Y9)
+	JMP  blocks
+
+whole:
+	VPXOR Y2, Y0, Y0 // the state adds to the first four bytes
+
+blocks:
+	CMPQ CX, $256
+	JB   advance
 
 	// Eight chains at a time: some are still in the multiplier when the next starts.
 	VMOVDQU        64(SI), Y2
@@ -108,33 +127,11 @@ advance:
 	SUBQ $64, CX
 
 single:
-	CMPQ CX, $64
-	JB   rest
-	FOLD(Y14, 0(SI), Y0, Y8)
-	FOLD(Y14, 32(SI), Y1, Y9)
-	JMP  advance
-
-rest:
 	TESTQ CX, CX
 	JZ    reduce
-
-	// The last 64 bytes of data hold the rest, 1 to 63 bytes; a mask takes off those before.
-	SPREAD
-	VMOVDQU Y2, block-64(SP)
-	VMOVDQU Y2, block-32(SP)
-	LEAQ    ·lastBytes(SB), BX
-	VMOVDQU (BX)(CX*1), Y3
-	VMOVDQU 32(BX)(CX*1), Y4
-	ADDQ    CX, SI
-	VPAND   -64(SI), Y3, Y3
-	VPAND   -32(SI), Y4, Y4
-	LEAQ    block-192(SP), BX
-	VMOVDQU (BX)(CX*1), Y0
-	VMOVDQU 32(BX)(CX*1), Y1
-	VPXOR   64(BX)(CX*1), Y3, Y3
-	VPXOR   96(BX)(CX*1), Y4, Y4
-	FOLD(Y14, Y3, Y0, Y8)
-	FOLD(Y14, Y4, Y1, Y9)
+	FOLD(Y14, 0(SI), Y0, Y8)
+	FOLD(Y14, 32(SI), Y1, Y9)
+	JMP   advance
 
 reduce:
 	REDUCE(DX, AX)
@@ -148,7 +145,7 @@ reduce:
 	FOLD(k, block, acc, t)
 
 // func copyFold256(table *foldTable, state uint32, dst *byte, src []byte) uint32
-TEXT ·copyFold256(SB), NOSPLIT, $192-52
+TEXT ·copyFold256(SB), NOSPLIT, $0-52
 	MOVQ           table+0(FP), DX
 	MOVL           state+8(FP), AX
 	MOVQ           dst+16(FP), DI
@@ -158,10 +155,31 @@ TEXT ·copyFold256(SB), NOSPLIT, $192-52
 	NOTL           AX
 	VMOVD          AX, X2
 	VMOVDQU        (SI), Y0
-	VMOVDQU        Y0, (DI)
-	VPXOR          Y2, Y0, Y0
 	VMOVDQU        32(SI), Y1
+	VMOVDQU        Y0, (DI)
 	VMOVDQU        Y1, 32(DI)
+	MOVQ           CX, R8
+	ANDQ           $63, R8
+	JZ             whole
+
+	// As above. What of the 64 bytes is behind the cut is read again, and stored as read now.
+	ADDQ    R8, SI
+	ADDQ    R8, DI
+	SUBQ    R8, CX
+	VMOVDQU (SI), Y10
+	VMOVDQU 32(SI), Y11
+	VMOVDQU Y10, (DI)
+	VMOVDQU Y11, 32(DI)
+	PART(DX, R8, Y0, Y1, Y15, BX)
+	VPXOR   Y2, Y0, Y0
+	FOLD(Y15, Y10, Y0, Y8)
+	FOLD(Y15, Y11, Y1, Y9)
+	JMP     blocks
+
+whole:
+	VPXOR Y2, Y0, Y0
+
+blocks:
 	CMPQ           CX, $256
 	JB             advance
 	VMOVDQU        64(SI), Y2
@@ -204,82 +222,11 @@ advance:
 	SUBQ $64, CX
 
 single:
-	CMPQ CX, $64
-	JB   rest
-	PASS(Y14, 0, Y0, Y8, Y12)
-	PASS(Y14, 32, Y1, Y9, Y13)
-	JMP  advance
-
-rest:
 	TESTQ CX, CX
 	JZ    reduce
-
-	// The rest, 1 to 63 bytes, is read once, in pieces of 32, 16, … bytes that go to dst and
-	// behind Y1 in the frame.
-	SPREAD
-	LEAQ    block-64(SP), BX
-	TESTQ   $32, CX
-	JZ      sixteen
-	VMOVDQU (SI), Y3
-	VMOVDQU Y3, (DI)
-	VMOVDQU Y3, (BX)
-	ADDQ    $32, SI
-	ADDQ    $32, DI
-	ADDQ    $32, BX
-
-sixteen:
-	TESTQ   $16, CX
-	JZ      eight
-	VMOVDQU (SI), X3
-	VMOVDQU X3, (DI)
-	VMOVDQU X3, (BX)
-	ADDQ    $16, SI
-	ADDQ    $16, DI
-	ADDQ    $16, BX
-
-eight:
-	TESTQ $8, CX
-	JZ    four
-	MOVQ  (SI), R9
-	MOVQ  R9, (DI)
-	MOVQ  R9, (BX)
-	ADDQ  $8, SI
-	ADDQ  $8, DI
-	ADDQ  $8, BX
-
-four:
-	TESTQ $4, CX
-	JZ    two
-	MOVL  (SI), R9
-	MOVL  R9, (DI)
-	MOVL  R9, (BX)
-	ADDQ  $4, SI
-	ADDQ  $4, DI
-	ADDQ  $4, BX
-
-two:
-	TESTQ $2, CX
-	JZ    one
-	MOVW  (SI), R9
-	MOVW  R9, (DI)
-	MOVW  R9, (BX)
-	ADDQ  $2, SI
-	ADDQ  $2, DI
-	ADDQ  $2, BX
-
-one:
-	TESTQ $1, CX
-	JZ    joined
-	MOVB  (SI), R9
-	MOVB  R9, (DI)
-	MOVB  R9, (BX)
-
-joined:
-	LEAQ    block-192(SP), BX
-	VMOVDQU (BX)(CX*1), Y0
-	VMOVDQU 32(BX)(CX*1), Y1
-	FOLD(Y14, 64(BX)(CX*1), Y0, Y8)
-	FOLD(Y14, 96(BX)(CX*1), Y1, Y9)
+	PASS(Y14, 0, Y0, Y8, Y12)
+	PASS(Y14, 32, Y1, Y9, Y13)
+	JMP   advance
 
 reduce:
 	REDUCE(DX, AX)

@@ -40,22 +40,19 @@
 	FOLD(Z9, Z1, Z2, Z8)                       \
 	VMOVDQA64       Z2, Z0
 
-// TAIL folds the n bytes left, 1 to 63, onto Z0. They and Z0 are two blocks, the first with
-// zeroes before it: Z0 turned by n ends with the first block's end, and starts with the start of
-// the second. from goes to their end; K1 are their places in Z1, which holds
-// them: the last n of 64, as a shift counts modulo 64.
+// TAIL folds the n bytes left, 1 to 63, onto Z0, which moves by as many. from goes to their end; K1
+// are their places in Z1, which holds them: the last n of 64, as a shift counts modulo 64.
 #define TAIL(table, from, n, t) \
-	VPBROADCASTB n, Z1                               \
-	VPADDB       foldTable_positions(table), Z1, Z1  \
-	VPERMB       Z0, Z1, Z1                          \
-	ADDQ         n, from                             \
-	NEGQ         n                                   \
-	MOVQ         $-1, t                              \
-	SHLQ         n, t                                \
-	KMOVQ        t, K1                               \
-	VMOVDQU8.Z   Z1, K1, Z0                          \
-	VMOVDQU8     -64(from), K1, Z1                   \
-	FOLD(Z9, Z1, Z0, Z4)
+	ADDQ            n, from                        \
+	MOVQ            n, t                           \
+	SHLQ            $4, t                          \
+	VBROADCASTI32X4 foldTable_by(table)(t*1), Z5   \
+	NEGQ            n                              \
+	MOVQ            $-1, t                         \
+	SHLQ            n, t                           \
+	KMOVQ           t, K1                          \
+	VMOVDQU8.Z      -64(from), K1, Z1              \
+	FOLD(Z5, Z1, Z0, Z4)
 
 // func fold512(table *foldTable, state uint32, data []byte) uint32
 TEXT ·fold512(SB), NOSPLIT, $0-44

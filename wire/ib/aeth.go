@@ -20,7 +20,7 @@ type AETH struct {
 	MSN      uint32 // 24 bits: message sequence number, section 9.7.7.1
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *AETH) Decode(b []byte) bool {
 	if len(b) < AETHLen {
 		return false
@@ -36,7 +36,7 @@ func (h AETH) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(h.Syndrome)<<24|h.MSN&0xffffff)
 }
 
-// Syndrome is the first byte of an AETH: what an acknowledgement says (section
+// Syndrome is the first byte of an AETH: the kind and the code of an acknowledgement (section
 // 9.7.5).
 //
 //	 7   6   5   4   3   2   1   0
@@ -95,20 +95,20 @@ const CreditsUnlimited CreditCode = 31
 // Acknowledge returns the syndrome of a positive acknowledgement.
 func Acknowledge(c CreditCode) Syndrome { return Syndrome(c) & syndromeValue }
 
-// RNRNAK returns the syndrome of a receiver that is not ready; the requester
-// waits for the timer's time before it tries again.
+// RNRNAK returns the syndrome of a receiver that is not ready. The requester waits for the timer's
+// time before it retries.
 func RNRNAK(t RNRTimer) Syndrome { return syndromeRNR | Syndrome(t)&syndromeValue }
 
 // NAK returns the syndrome of a refusal.
 func NAK(c NAKCode) Syndrome { return syndromeNAK | Syndrome(c)&syndromeValue }
 
-// IsACK says whether s is a positive acknowledgement.
+// IsACK reports whether s is a positive acknowledgement.
 func (s Syndrome) IsACK() bool { return s&syndromeKind == syndromeACK }
 
-// IsRNR says whether s is an RNR NAK.
+// IsRNR reports whether s is an RNR NAK.
 func (s Syndrome) IsRNR() bool { return s&syndromeKind == syndromeRNR }
 
-// IsNAK says whether s is a NAK other than an RNR NAK.
+// IsNAK reports whether s is a NAK other than an RNR NAK.
 func (s Syndrome) IsNAK() bool { return s&syndromeKind == syndromeNAK }
 
 // Credits returns the credit code of a positive acknowledgement.
@@ -176,8 +176,8 @@ var rnrTimes = [32]time.Duration{
 // Duration returns the time that the code stands for.
 func (t RNRTimer) Duration() time.Duration { return rnrTimes[t&31] }
 
-// RNRTimerFor returns the code of the shortest time that is at least d, or code
-// 0, the longest time, where none is.
+// RNRTimerFor returns the code of the shortest time that is at least d, or code 0, the longest
+// time, if there is none.
 func RNRTimerFor(d time.Duration) RNRTimer {
 	for t := RNRTimer(1); t < 32; t++ {
 		if rnrTimes[t] >= d {

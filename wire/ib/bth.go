@@ -20,8 +20,7 @@ const BTHLen = 12
 //	|A|    Resv7    |                   PSN                         |
 //	+-+-------------+-----------------------------------------------+
 //
-// The second word's first byte (F, B, Resv6) may change on the way, so the
-// ICRC takes it as ones.
+// The second word's first byte (F, B, Resv6) may change on the path, so the ICRC takes it as ones.
 type BTH struct {
 	Opcode         Opcode
 	SolicitedEvent bool  // S: the responder is to raise a solicited event
@@ -38,8 +37,7 @@ type BTH struct {
 	PSN            PSN
 }
 
-// Decode reads the header at the start of b. It returns false where b is
-// shorter than [BTHLen].
+// Decode reads the header at the start of b. It returns false if b is shorter than [BTHLen].
 func (h *BTH) Decode(b []byte) bool {
 	if len(b) < BTHLen {
 		return false
@@ -76,7 +74,7 @@ func (h *BTH) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(b, w0), w1)
 }
 
-// bit is written so that the compiler turns it into a move, without a branch.
+// bit is written so that the compiler turns it into a move without a branch.
 func bit(v bool) uint64 {
 	var n uint64
 	if v {

@@ -16,21 +16,19 @@
 //	func (h *RETH) Decode(b []byte) bool    // false: b is too short; h is untouched
 //	func (h RETH) Append(b []byte) []byte
 //
-// Reserved fields are kept, so whatever decodes encodes back to the same
-// bytes. [Packet] is the whole of a packet between the UDP header (or the GRH)
-// and the ICRC. The one table of opcodes behind [Opcode.Info] says which
-// headers an opcode has, how long its payload may be, and what class of
+// Reserved fields are kept, so whatever decodes encodes back to the same bytes. [Packet] is
+// everything between the UDP header (or the GRH) and the ICRC. The single table of opcodes behind
+// [Opcode.Info] tells which headers an opcode has, how long its payload may be, and what class of
 // operation it belongs to.
 //
 // # Ownership
 //
-// Nothing here allocates, starts goroutines or keeps state. A decoded
-// [Packet] aliases the bytes it was decoded from through its Payload only.
+// Nothing here allocates, starts goroutines or keeps state. Only the Payload of a decoded [Packet]
+// aliases the bytes it was decoded from.
 //
 // # Limits
 //
-// Reliable datagram opcodes (section 9.7 with the RDETH) are not decoded: no
-// implementation of them is known. RoCEv2 over IPv4 is understood without IP
-// options and without fragmentation, as annex A17 requires, and over IPv6
-// without extension headers.
+// Reliable datagram opcodes (section 9.7 with the RDETH) are not decoded: no implementation of them
+// is known. RoCEv2 over IPv4 is supported without IP options and without fragmentation, as annex
+// A17 requires, and over IPv6 without extension headers.
 package ib

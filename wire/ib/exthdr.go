@@ -32,7 +32,7 @@ type DETH struct {
 	SrcQP QPN
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *DETH) Decode(b []byte) bool {
 	if len(b) < DETHLen {
 		return false
@@ -61,7 +61,7 @@ type XRCETH struct {
 	SRQN  uint32 // 24 bits
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *XRCETH) Decode(b []byte) bool {
 	if len(b) < XRCETHLen {
 		return false
@@ -96,7 +96,7 @@ type RETH struct {
 	DMALen uint32 // bytes of the whole message
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *RETH) Decode(b []byte) bool {
 	if len(b) < RETHLen {
 		return false
@@ -135,11 +135,11 @@ func (h RETH) Append(b []byte) []byte {
 type AtomicETH struct {
 	VA      uint64
 	RKey    Key
-	Swap    uint64 // what to swap in, or to add
+	Swap    uint64 // the value to swap in, or the addend
 	Compare uint64 // not used by fetch and add
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *AtomicETH) Decode(b []byte) bool {
 	if len(b) < AtomicETHLen {
 		return false
@@ -171,7 +171,7 @@ type AtomicAckETH struct {
 	Orig uint64
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *AtomicAckETH) Decode(b []byte) bool {
 	if len(b) < AtomicAckETHLen {
 		return false
@@ -185,15 +185,15 @@ func (h AtomicAckETH) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, h.Orig)
 }
 
-// ImmDt is immediate data: four bytes that the transport carries for the
-// consumer, here as a number in network byte order (section 9.3).
+// ImmDt is immediate data: four bytes that the transport carries for the consumer, here as a number
+// in network byte order (section 9.3).
 //
 //	+---------------------------------------------------------------+
 //	|                        Immediate data                         |
 //	+---------------------------------------------------------------+
 type ImmDt uint32
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *ImmDt) Decode(b []byte) bool {
 	if len(b) < ImmDtLen {
 		return false
@@ -205,8 +205,8 @@ func (h *ImmDt) Decode(b []byte) bool {
 // Append appends the header to b.
 func (h ImmDt) Append(b []byte) []byte { return binary.BigEndian.AppendUint32(b, uint32(h)) }
 
-// IETH is the invalidate extended transport header: the key that a SEND with
-// invalidate takes back at the responder (section 9.3).
+// IETH is the invalidate extended transport header: the key that a SEND with invalidate invalidates
+// at the responder (section 9.3).
 //
 //	+---------------------------------------------------------------+
 //	|                             R_Key                             |
@@ -215,7 +215,7 @@ type IETH struct {
 	RKey Key
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *IETH) Decode(b []byte) bool {
 	if len(b) < IETHLen {
 		return false

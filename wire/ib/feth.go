@@ -4,7 +4,7 @@ package ib
 
 import "encoding/binary"
 
-// Placement is the guarantee that a FLUSH asks for: a set of bits (annex A19).
+// Placement is the guarantee that a FLUSH requests: a set of bits (annex A19).
 type Placement uint8
 
 // The placement types.
@@ -36,7 +36,7 @@ type FETH struct {
 	Placement   Placement   // 4 bits
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *FETH) Decode(b []byte) bool {
 	if len(b) < FETHLen {
 		return false

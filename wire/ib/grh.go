@@ -4,14 +4,14 @@ package ib
 
 import "encoding/binary"
 
-// GRHLen is the length of a global route header in bytes. A UD receive buffer
-// starts with as many.
+// GRHLen is the length of a global route header in bytes. A UD receive buffer starts with this many
+// bytes for it.
 const GRHLen = 40
 
 // GRHNextHeader is NxtHdr of an InfiniBand transport packet (section 8.3).
 const GRHNextHeader = 0x1b
 
-// GRH is the global route header, an IPv6 header by another name (section 8.3).
+// GRH is the global route header. It has the layout of an IPv6 header (section 8.3).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -28,14 +28,14 @@ type GRH struct {
 	IPVer     uint8  // 4 bits: 6
 	TClass    uint8  // traffic class
 	FlowLabel uint32 // 20 bits
-	PayLen    uint16 // bytes after the GRH, ICRC included and VCRC not
+	PayLen    uint16 // bytes after the GRH, including the ICRC but not the VCRC
 	NxtHdr    uint8
 	HopLmt    uint8
 	SGID      GID
 	DGID      GID
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *GRH) Decode(b []byte) bool {
 	if len(b) < GRHLen {
 		return false

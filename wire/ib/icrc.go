@@ -16,9 +16,9 @@ const ICRCLen = 4
 // UDPPort is the UDP destination port of RoCEv2 (annex A17).
 const UDPPort = 4791
 
-// The invariant CRC (section 7.8.1, annex A17) is the CRC-32 of Ethernet over
-// all that no switch or router may change. What they may change is taken as
-// ones. For RoCEv2 over IPv4 that is, "#" being ones:
+// The invariant CRC (section 7.8.1, annex A17) is the CRC-32 of Ethernet over everything that no
+// switch or router may change. What they may change is replaced by ones. For RoCEv2 over IPv4 that
+// is, with "#" for ones:
 //
 //	+-------------------------------+
 //	|  8 bytes of ones for the LRH  |
@@ -45,17 +45,16 @@ const UDPPort = 4791
 // and there is no identification. The CRC is stored least significant byte
 // first.
 //
-// A CRC is affine over GF(2): the CRC of two equally long messages' difference
-// is, up to the constant for that length, the difference of their CRCs. In the
-// fixed number of bytes before the BTH, only the two lengths and the
-// identification differ between the packets of a flow, so the state after them
-// is that of the flow with these fields zero, XORed with one table entry for
-// each of their bytes.
+// A CRC is affine over GF(2): the CRC of the difference of two equally long messages is, up to the
+// constant for that length, the difference of their CRCs. In the fixed number of bytes before the
+// BTH, only the two lengths and the identification differ between the packets of a flow. So the
+// state after them is that of the flow with these fields zero, XORed with one table entry for each
+// of their bytes.
 //
-// A state is what hash/crc32 returns, and accepts to go on with.
+// A state is what hash/crc32 returns, and takes to continue.
 
-// Lengths of the headers before the BTH, the eight bytes of ones included, and
-// where in them the fields stand that differ from packet to packet.
+// Lengths of the headers before the BTH, including the eight bytes of ones, and the offsets of the
+// fields that differ from packet to packet.
 const (
 	ipv4Len       = 20
 	udpLen        = 8
@@ -74,8 +73,8 @@ const (
 	protocolUDP      = 17
 )
 
-// be16Table says what a 16-bit field contributes to the state after the pseudo
-// header: row 0 for its first byte, row 1 for its second.
+// be16Table is the contribution of a 16-bit field to the state after the pseudo header: row 0 for
+// its first byte, row 1 for its second.
 type be16Table [2][256]uint32
 
 func (t *be16Table) of(v uint16) uint32 { return t[0][v>>8] ^ t[1][v&0xff] }
@@ -100,11 +99,11 @@ func contribution(n int, at ...int) *be16Table {
 	return t
 }
 
-// fieldTables are the contributions of the fields that differ, to the state so
-// many bytes behind the pseudo header.
+// fieldTables are the contributions of the fields that differ, to the state at some number of bytes
+// after the pseudo header.
 type fieldTables struct {
 	ipv4Len, ipv4UDP, ipv4ID *be16Table
-	ipv6Len                  *be16Table // the UDP length is there twice: as the payload length, too
+	ipv6Len                  *be16Table // the UDP length occurs twice: also as the payload length
 }
 
 func newFieldTables(behind int) *fieldTables {
@@ -129,8 +128,8 @@ var (
 	}()
 )
 
-// Flow is what the ICRC needs of one direction between two UDP endpoints. It
-// is constant once made, twelve bytes large, and may be shared and copied.
+// Flow is what the ICRC needs to know of one direction between two UDP endpoints. It is constant
+// once created, twelve bytes large, and may be shared and copied.
 type Flow struct {
 	base  uint32 // state after the pseudo header with lengths and identification zero
 	after uint32 // and after a BTH of zeroes behind it, its byte 4 as ones
@@ -173,10 +172,9 @@ func NewFlow(src, dst netip.AddrPort, df bool) Flow {
 	return Flow{base: base, after: ICRCHeader(base, bth[:]), ipv6: v6}
 }
 
-// Seed returns the ICRC's state after the IP and UDP headers of a packet with
-// the given UDP length (8 bytes of UDP header, BTH to ICRC included) and IPv4
-// identification, which IPv6 ignores. Segments of one GSO send differ in id
-// only: 0, 1, 2, and so on.
+// Seed returns the ICRC's state after the IP and UDP headers of a packet with the given UDP length
+// (8 bytes of UDP header, BTH to ICRC included) and IPv4 identification, which IPv6 ignores. The
+// segments of one GSO send differ only in id: 0, 1, 2, and so on.
 func (f *Flow) Seed(udpLength int, id uint16) uint32 {
 	return f.base ^ f.fields(fieldsAtBTH, udpLength, id)
 }
@@ -189,9 +187,8 @@ func (f *Flow) fields(t *fieldTables, udpLength int, id uint16) uint32 {
 	return t.ipv4Len.of(n+ipv4Len) ^ t.ipv4UDP.of(n) ^ t.ipv4ID.of(id)
 }
 
-// AfterBTH returns the state after the BTH of such a packet, for [ICRCUpdate] over
-// what follows. It is [Flow.Seed] and [ICRCHeader] in one, without running
-// through twelve bytes one after the other.
+// AfterBTH returns the state after the BTH of such a packet, for [ICRCUpdate] over what follows. It
+// is [Flow.Seed] and [ICRCHeader] in one, without processing the twelve bytes one after the other.
 func (f *Flow) AfterBTH(udpLength int, id uint16, bth []byte) uint32 {
 	_ = bth[BTHLen-1]
 	w := &bthWords
@@ -201,40 +198,39 @@ func (f *Flow) AfterBTH(udpLength int, id uint16, bth []byte) uint32 {
 		w[4][0][bth[8]] ^ w[4][1][bth[9]] ^ w[5][0][bth[10]] ^ w[5][1][bth[11]]
 }
 
-// ICRCHeader goes on from the seed over a packet's transport headers, which
-// start with the BTH, or over a contiguous packet that does; it takes byte 4 of
-// the BTH as ones. It returns the state for [ICRCUpdate].
+// ICRCHeader continues from the seed over a packet's transport headers, which start with the BTH,
+// or over a contiguous packet that does. It takes byte 4 of the BTH as ones. It returns the state
+// for [ICRCUpdate].
 func ICRCHeader(seed uint32, header []byte) uint32 {
 	return crc.UpdateIEEE(seed^maskByte4[header[4]], header)
 }
 
-// ICRCUpdate goes on over the payload or the pad.
+// ICRCUpdate continues over the payload or the pad.
 func ICRCUpdate(state uint32, data []byte) uint32 {
 	return crc.UpdateIEEE(state, data)
 }
 
-// ICRCCopy copies src to dst, which has the same length, and goes on over what is then there,
-// also if somebody changes src meanwhile. dst may be src.
+// ICRCCopy copies src to dst, which has the same length, and continues over what it stores, even if
+// somebody changes src meanwhile. dst may be src.
 func ICRCCopy(state uint32, dst, src []byte) uint32 {
 	return crc.CopyIEEE(state, dst, src)
 }
 
-// ICRCFinish appends the ICRC, which the state now is, to b.
+// ICRCFinish appends the ICRC, which is the final state, to b.
 func ICRCFinish(b []byte, state uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, state)
 }
 
-// AppendICRC appends its ICRC to the packet that starts at b[start] with its
-// BTH and fills the rest of b.
+// AppendICRC appends the ICRC of the packet that starts with its BTH at b[start] and fills the rest
+// of b.
 func AppendICRC(b []byte, start int, seed uint32) []byte {
 	return ICRCFinish(b, ICRCHeader(seed, b[start:]))
 }
 
-// maskByte4 says, for each value of a message's byte 4, by what to change the
-// state before the message, so that the state after it is as if the byte had
-// been ones. A difference v of byte 4 enters the CRC when 32 bits have passed
-// through it, so it is a difference of v·x^-32 before them. No byte of the
-// packet needs to be written for that.
+// maskByte4 is, for each value of a message's byte 4, the change of the state before the message
+// that makes the state after it as if the byte had been ones. A difference v of byte 4 enters the
+// CRC when 32 bits have passed through it, so it is a difference of v·x^-32 before them. So the
+// packet does not have to be modified.
 var maskByte4 = func() (t [256]uint32) {
 	for v := range t {
 		t[v] = divX(uint32(v)^0xff, 32)

@@ -4,16 +4,16 @@ package ib
 
 import "encoding/binary"
 
-// Linux rxe (seen in 6.12) computes the ICRC of a FLUSH in a way of its own: it takes the
-// packet from its BTH on into the CRC a second time, with nothing masked, where other
-// packets have their payload. It drops a FLUSH whose ICRC is the specification's, so a peer
+// Linux rxe (seen in 6.12) computes the ICRC of a FLUSH in a way of its own. Where other packets
+// have their payload, it includes the packet from its BTH on a second time, with nothing masked. It
+// drops a FLUSH with the specification's ICRC, so a peer of rxe has to know both.
 // that wants to be understood by it has to know both.
 
-// ICRCFlushOfRxe returns the state of rxe's ICRC for a FLUSH, from the state after the
-// packet as the specification has it.
+// ICRCFlushOfRxe returns the state of rxe's ICRC for a FLUSH, given the specification's state after
+// the packet.
 func ICRCFlushOfRxe(state uint32, packet []byte) uint32 { return ICRCUpdate(state, packet) }
 
-// VerifyFlushOfRxe is [Flow.Verify] for a FLUSH as rxe sends it.
+// VerifyFlushOfRxe is [Flow.Verify] for a FLUSH sent by rxe.
 func (f *Flow) VerifyFlushOfRxe(transport []byte, predictedID uint16) (id uint16, how Verified) {
 	n := len(transport) - ICRCLen
 	if n != RCFlush.Info().HeaderLen || Opcode(transport[0]) != RCFlush {

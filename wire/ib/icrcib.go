@@ -8,17 +8,16 @@ import "hash/crc32"
 // 7.7).
 const LRHLen = 8
 
-// ICRCLocal returns the ICRC's state after the link header of an InfiniBand
-// packet without a GRH: its virtual lane, the top four bits, counts as ones
-// (section 7.8.1). Go on with [ICRCHeader].
+// ICRCLocal returns the ICRC's state after the link header of an InfiniBand packet without a GRH.
+// Its virtual lane, the top four bits, counts as ones (section 7.8.1). Continue with [ICRCHeader].
 func ICRCLocal(lrh [LRHLen]byte) uint32 {
 	lrh[0] |= 0xf0
 	return crcIEEE(crcInit, lrh[:])
 }
 
-// ICRCGlobal returns the ICRC's state after the headers of an InfiniBand packet
-// with a GRH: the whole LRH counts as ones, as routers replace it, and so do the
-// GRH's traffic class, flow label and hop limit (section 7.8.1).
+// ICRCGlobal returns the ICRC's state after the headers of an InfiniBand packet with a GRH. The
+// whole LRH counts as ones, because routers replace it, and so do the GRH's traffic class, flow
+// label and hop limit (section 7.8.1).
 func ICRCGlobal(grh [GRHLen]byte) uint32 {
 	grh[0] |= 0x0f
 	grh[1], grh[2], grh[3] = 0xff, 0xff, 0xff
@@ -29,8 +28,7 @@ func ICRCGlobal(grh [GRHLen]byte) uint32 {
 // crcInit is the state before the first byte, as hash/crc32 has it.
 const crcInit = 0
 
-// stateAfterOnes is the state after the eight bytes of ones that stand for the
-// LRH.
+// stateAfterOnes is the state after the eight bytes of ones that stand for the LRH.
 var stateAfterOnes = crcIEEE(crcInit, []byte("\xff\xff\xff\xff\xff\xff\xff\xff"))
 
 // crcIEEE is [crc32.Update] with the IEEE table, but without its assembly, to

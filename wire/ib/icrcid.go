@@ -4,45 +4,38 @@ package ib
 
 import "hash/crc32"
 
-// Verified says how far a packet's ICRC has been verified.
+// Verified is how far a packet's ICRC was verified.
 type Verified uint8
 
 // The outcomes of [Flow.Verify].
 const (
-	// NotVerified: the packet was corrupted, or is of another flow.
+	// NotVerified: the packet was corrupted, or belongs to another flow.
 	NotVerified Verified = iota
-	// VerifiedSolved: right for one IPv4 identification, which was not the
-	// predicted one. 16 of the 32 bits were spent on finding it, so a corrupted
-	// packet passes with probability 2^-16.
+	// VerifiedSolved: correct for one IPv4 identification, which was not the predicted one. Finding
+	// it used 16 of the 32 bits, so a corrupted packet passes with probability 2^-16.
 	VerifiedSolved
-	// VerifiedWhole: all 32 bits are right. Over IPv4 the identification is the
-	// predicted one.
+	// VerifiedWhole: all 32 bits are correct. Over IPv4 the identification is the predicted one.
 	VerifiedWhole
 )
 
-// A socket does not show the IPv4 identification of what it receives, and the
-// ICRC covers it. Let r be the difference of the computed CRC, under a guess of
-// the identification, and the received one. A CRC maps a difference of messages
-// e(x) to e(x)·x^32 mod P. If only the identification differs from the guess, by
-// d(x) of degree below 16, and n bytes follow it under the CRC, then
+// A socket does not show the IPv4 identification of what it receives, and the ICRC covers it. Let r
+// be the difference of the computed CRC, under a guess of the identification, and the received one.
+// A CRC maps a difference of messages e(x) to e(x)·x^32 mod P. If only the identification differs
+// from the guess, by d(x) of degree below 16, and n bytes follow it under the CRC, then
 //
 //	r = d(x) · x^(8n+32) mod P   and so   d = r · x^-(8n+32) mod P
 //
-// (x has an inverse, as P has a constant term). Of the 2^32 values that r may
-// have, exactly 2^16 give a d of degree below 16: all others are corruption.
-// The packet was right under the guess if r is 0, and then no information was
-// spent on solving.
+// (x has an inverse, because P has a constant term). Of the 2^32 values of r, exactly 2^16 give a d
+// of degree below 16: all others are corruption. If r is 0 the guess was right, and then no bits
+// were used to solve for it.
 //
-// What is received whole (a right guess) is under the full guarantees of
-// CRC-32. What is solved is not: some corruptions, one in 2^16 of random ones,
-// look like another identification.
+// A packet verified whole (a right guess) has the full guarantees of CRC-32. A solved one does not:
+// some corruptions, one in 2^16 of random ones, look like another identification.
 
-// afterID is how many bytes follow the identification in the IP and UDP
-// headers.
+// afterID is how many bytes follow the identification in the IP and UDP headers.
 const afterID = ipv4PseudoLen - (ipv4IDAt + 2)
 
-// maxTransport bounds a packet from BTH to pad: a payload of MaxMTU after the
-// largest headers.
+// maxTransport limits a packet from BTH to pad: a payload of MaxMTU after the largest headers.
 const maxTransport = MaxMTU + BTHLen + XRCETHLen + AtomicETHLen
 
 // polyIEEE is P without x^32, in the reflected form of hash/crc32: the top bit
@@ -76,9 +69,9 @@ func divX(v uint32, n int) uint32 {
 
 // mulP returns a·b mod P.
 func mulP(a, b uint32) uint32 {
-	// Integer multiplication of operands with only every fourth bit set is
-	// carry-less multiplication in every fourth bit: at most eight ones meet, so
-	// no carry reaches the next one.
+	// Integer multiplication of operands with only every fourth bit set is carry-less
+	// multiplication in every fourth bit: at most eight ones meet, so no carry reaches the next
+	// one.
 	const m = 0x1111_1111
 	a0, a1, a2, a3 := uint64(a&m), uint64(a&(m<<1)), uint64(a&(m<<2)), uint64(a&(m<<3))
 	b0, b1, b2, b3 := uint64(b&m), uint64(b&(m<<1)), uint64(b&(m<<2)), uint64(b&(m<<3))
@@ -100,24 +93,23 @@ func mulP(a, b uint32) uint32 {
 // residue is the CRC-32 of any message with its CRC-32 appended.
 const residue = 0x2144df1c
 
-// Verify checks the ICRC of a packet from its BTH to its ICRC, both included.
-// Over IPv4, predictedID is tried first: for rxe as a sender the last packet's plus one, for a GRO train
-// the last segment's plus one. It returns the identification that the packet
-// has if its ICRC is right; over IPv6 there is none, and a packet is verified
-// whole or not.
+// Verify checks the ICRC of a packet, from its BTH to its ICRC, both included. Over IPv4,
+// predictedID is tried first: for rxe as a sender the last packet's plus one, for a GRO train the
+// last segment's plus one. It returns the identification that the packet has if its ICRC is
+// correct. Over IPv6 there is none, and a packet is either verified whole or not at all.
 func (f *Flow) Verify(transport []byte, predictedID uint16) (id uint16, how Verified) {
 	n := len(transport) - ICRCLen
 	if n < BTHLen || n > maxTransport || n&3 != 0 {
 		return 0, NotVerified
 	}
 	seed := f.Seed(udpLen+len(transport), predictedID)
-	// The CRC of a message that its own CRC follows is always the same. A difference before
-	// them passes through the four bytes of the CRC like through any others. Full packets are
-	// then a multiple of 16 bytes long, which hash/crc32 takes in one go.
+	// The CRC of a message followed by its own CRC is always the same. A difference before them
+	// passes through the four bytes of the CRC as through any others. Full packets are then a
+	// multiple of 16 bytes long, which hash/crc32 processes in one go.
 	return f.judge(ICRCHeader(seed, transport)^residue, len(transport), predictedID)
 }
 
-// judge says what the residual r of a packet means whose CRC covers n bytes from the BTH on.
+// judge interprets the residual r of a packet whose CRC covers n bytes from the BTH on.
 func (f *Flow) judge(r uint32, n int, predictedID uint16) (id uint16, how Verified) {
 	if r == 0 {
 		return predictedID, VerifiedWhole
@@ -136,7 +128,7 @@ func (f *Flow) judge(r uint32, n int, predictedID uint16) (id uint16, how Verifi
 // r of a packet whose CRC covers n bytes from the BTH on, if one does.
 func solveID(r uint32, n int) (diff uint16, ok bool) {
 	d := mulP(r, unshift[n/4])
-	// Degree below 16 is the top half of the reflected form; its first byte on
-	// the wire has the higher powers.
+	// Degree below 16 is the top half of the reflected form. Its first byte on the wire has the
+	// higher powers.
 	return uint16(d>>16)<<8 | uint16(d>>24), d&0xffff == 0
 }

@@ -21,11 +21,11 @@ const (
 	TransportXRC Transport = 5 // extended reliable connection
 )
 
-// Operation is what an opcode asks for: its low five bits.
+// Operation is what an opcode requests: its low five bits.
 type Operation uint8
 
-// The operations of an opcode (section 9.2.1; FLUSH and ATOMIC WRITE: annex
-// A19). OpCNP stands under TransportCNP only.
+// The operations of an opcode (section 9.2.1; FLUSH and ATOMIC WRITE: annex A19). OpCNP exists
+// under TransportCNP only.
 const (
 	OpSendFirst          Operation = 0x00
 	OpSendMiddle         Operation = 0x01
@@ -163,15 +163,14 @@ func (t Transport) String() string {
 // Transport returns the service of o.
 func (o Opcode) Transport() Transport { return Transport(o >> 5) }
 
-// Operation returns what o asks for.
+// Operation returns the operation of o.
 func (o Opcode) Operation() Operation { return Operation(o & 0x1f) }
 
 // Info returns the table's row for o. It is never nil: a reserved opcode's row
 // has Valid false and the BTH as its only header.
 func (o Opcode) Info() *OpInfo { return &opTable[o] }
 
-// String returns the opcode's name as Wireshark writes it, or its number where
-// it is reserved.
+// String returns the opcode's name as in Wireshark, or its number if it is reserved.
 func (o Opcode) String() string {
 	if n := opTable[o].Name; n != "" {
 		return n

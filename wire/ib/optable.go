@@ -24,7 +24,7 @@ const (
 // headerLens holds the length of each header of a [HeaderSet], lowest bit first.
 var headerLens = [...]int{DETHLen, XRCETHLen, FETHLen, RETHLen, AtomicETHLen, AETHLen, AtomicAckETHLen, ImmDtLen, IETHLen}
 
-// Len returns the bytes the headers of s take together.
+// Len returns the total length of the headers of s in bytes.
 func (s HeaderSet) Len() int {
 	n := 0
 	for ; s != 0; s &= s - 1 {
@@ -51,17 +51,17 @@ const (
 	ClassCNP
 )
 
-// Request says whether packets of the class go from requester to responder.
+// Request reports whether packets of the class go from requester to responder.
 func (c Class) Request() bool { return ClassSend <= c && c <= ClassAtomicWrite }
 
-// Response says whether packets of the class go from responder to requester.
+// Response reports whether packets of the class go from responder to requester.
 func (c Class) Response() bool { return ClassReadResponse <= c && c <= ClassAtomicAck }
 
 // MaxMTU is the largest path MTU, in bytes of payload.
 const MaxMTU = 4096
 
-// PayloadRule says how long the payload of an opcode must be, without its pad
-// (chapter 9: LAST is never empty, as it would not have been sent).
+// PayloadRule says how long the payload of an opcode must be, without its pad (chapter 9: LAST is
+// never empty, because then it would not have been sent).
 type PayloadRule uint8
 
 // The payload rules.
@@ -74,8 +74,7 @@ const (
 	Payload16                      // exactly 16 bytes, reserved: CNP
 )
 
-// Fits says whether a payload of n bytes obeys the rule on a path with the
-// given MTU in bytes.
+// Fits reports whether a payload of n bytes obeys the rule on a path with the given MTU in bytes.
 func (r PayloadRule) Fits(n, mtu int) bool {
 	switch r {
 	case PayloadMTU:
@@ -92,7 +91,7 @@ func (r PayloadRule) Fits(n, mtu int) bool {
 	return n == 0
 }
 
-// fitsSome says whether a payload of n bytes obeys the rule under any path MTU.
+// fitsSome reports whether a payload of n bytes obeys the rule under any path MTU.
 func (r PayloadRule) fitsSome(n int) bool {
 	if r == PayloadMTU {
 		return 256 <= n && n <= MaxMTU && n&(n-1) == 0
@@ -100,7 +99,7 @@ func (r PayloadRule) fitsSome(n int) bool {
 	return r.Fits(n, MaxMTU)
 }
 
-// OpInfo is one row of the opcode table: all that is fixed for an opcode.
+// OpInfo is one row of the opcode table: everything that is fixed for an opcode.
 type OpInfo struct {
 	Name      string      // as in Wireshark
 	Headers   HeaderSet   // extended headers after the BTH
@@ -114,7 +113,7 @@ type OpInfo struct {
 	Valid     bool        // false: the opcode is reserved or of reliable datagram
 }
 
-// position is where in its message a packet stands.
+// position is the position of a packet in its message.
 type position uint8
 
 const (
@@ -132,9 +131,8 @@ func op(name string, h HeaderSet, c Class, pos position, r PayloadRule) OpInfo {
 	}
 }
 
-// opTable has one row an opcode (section 9.2.1 table "OpCode field", 9.3 for
-// the headers; annexes A14, A17, A19). Requests of XRC carry an XRCETH in every
-// packet, its responses do not.
+// opTable has one row for each opcode (section 9.2.1 table "OpCode field", 9.3 for the headers;
+// annexes A14, A17, A19). Requests of XRC carry an XRCETH in every packet, responses do not.
 var opTable = completeTable([256]OpInfo{
 	RCSendFirst:          op("RC Send First", 0, ClassSend, opFirst, PayloadMTU),
 	RCSendMiddle:         op("RC Send Middle", 0, ClassSend, opMiddle, PayloadMTU),

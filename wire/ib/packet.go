@@ -2,11 +2,11 @@
 
 package ib
 
-// DecodeError is why a packet could not be decoded. Its values are small
-// numbers, so that a receiver can count by reason: counters[err.(DecodeError)].
+// DecodeError is why a packet could not be decoded. Its values are small numbers, so that a
+// receiver can count by reason: counters[err.(DecodeError)].
 type DecodeError uint8
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order in which they are checked.
 const (
 	_          DecodeError = iota
 	ErrShort               // shorter than the headers of its opcode
@@ -44,9 +44,9 @@ var errs = func() (e [NumDecodeErrors]error) {
 	return e
 }()
 
-// Packet is a transport packet, from the BTH up to but without the ICRC
-// (chapter 9). Which of the extended headers it has is the opcode's affair
-// ([OpInfo.Headers]); the fields of the others are left as they were.
+// Packet is a transport packet, from the BTH up to but without the ICRC (chapter 9). Its opcode
+// determines which of the extended headers it has ([OpInfo.Headers]). Decode leaves the fields of
+// the others unchanged.
 //
 //	+-----+------------------+---------+-----+------+
 //	| BTH | extended headers | payload | pad | ICRC |
@@ -63,7 +63,7 @@ type Packet struct {
 	Imm       ImmDt
 	IETH      IETH
 
-	// Payload is without the pad. A decoded packet's aliases its input.
+	// Payload does not include the pad. A decoded packet's aliases its input.
 	Payload []byte
 	// Pad holds the PadCount bytes after the payload; senders leave it zero.
 	Pad [3]byte
@@ -72,10 +72,10 @@ type Packet struct {
 // PadFor returns the pad count of a payload of n bytes (section 9.2).
 func PadFor(n int) uint8 { return uint8(-n & 3) }
 
-// Decode reads a packet without its ICRC, and only the headers that its opcode
-// has. The error is a [DecodeError]; after ErrLength, and no other, everything
-// has been decoded nevertheless, so that a responder can answer with a NAK.
-// What depends on the path MTU is left to [PayloadRule.Fits].
+// Decode reads a packet without its ICRC, and only the headers that its opcode has. The error is a
+// [DecodeError]. After ErrLength, and no other, everything has been decoded nevertheless, so that a
+// responder can answer with a NAK. Checks that depend on the path MTU are left to
+// [PayloadRule.Fits].
 func (p *Packet) Decode(transport []byte) error {
 	if !p.BTH.Decode(transport) {
 		return errs[ErrShort]
@@ -83,14 +83,14 @@ func (p *Packet) Decode(transport []byte) error {
 	if p.TVer != 0 {
 		return errs[ErrVersion]
 	}
-	info := &opTable[transport[0]] // the opcode, without waiting for p's copy
+	info := &opTable[transport[0]] // by the opcode, without waiting for p's copy
 	if !info.Valid {
 		return errs[ErrOpcode]
 	}
 	if len(transport) < info.HeaderLen {
 		return errs[ErrShort]
 	}
-	switch info.Headers { // the common single ones without a walk over the set
+	switch info.Headers { // the common single headers, without a walk over the set
 	case 0:
 	case HasRETH:
 		p.RETH.Decode(transport[BTHLen:])
@@ -157,10 +157,9 @@ func (p *Packet) decodeExtended(set HeaderSet, b []byte) {
 	}
 }
 
-// AppendHeader appends the BTH and the extended headers of the packet's
-// opcode; payload and pad are the caller's. It does not allocate where b has
-// room for [OpInfo.HeaderLen] bytes. PadCount is written as it is: set it with
-// [PadFor].
+// AppendHeader appends the BTH and the extended headers of the packet's opcode. The caller appends
+// payload and pad. It does not allocate if b has room for [OpInfo.HeaderLen] bytes. PadCount is
+// written as it is: set it with [PadFor].
 func (p *Packet) AppendHeader(b []byte) []byte {
 	b = p.BTH.append(b)
 	switch set := opTable[p.Opcode].Headers; set {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/captured"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/captured"
 )
 
 // readFrames returns the RoCEv2 frames of a capture file.

@@ -27,21 +27,20 @@ type QKey uint32
 // QKeyGSI is the queue key of QP1.
 const QKeyGSI QKey = 0x8001_0000
 
-// Controlled says whether a consumer without privileges must not send with
-// this key: a send request that names such a key uses the key of its QP
-// instead (section 10.2).
+// Controlled reports whether an unprivileged consumer must not send with this key: a send request
+// that names such a key uses the key of its QP instead (section 10.2).
 func (k QKey) Controlled() bool { return k&0x8000_0000 != 0 }
 
-// PKey is a partition key: 15 bits of partition, and on top of them the
-// membership bit, set for full members (section 10.9).
+// PKey is a partition key: 15 bits of partition, and above them the membership bit, set for full
+// members (section 10.9).
 type PKey uint16
 
 // DefaultPKey is full membership in the default partition, the only partition
 // key that RoCE uses (section 10.9, annex A17).
 const DefaultPKey PKey = 0xffff
 
-// Match says whether a packet with key k may be received under key l: same
-// partition, and at least one of both a full member (section 10.9).
+// Match reports whether a packet with key k may be received under key l: they have the same
+// partition, and at least one is a full member (section 10.9).
 func (k PKey) Match(l PKey) bool {
 	return k&0x7fff == l&0x7fff && (k|l)&0x8000 != 0 && k&0x7fff != 0
 }
@@ -59,10 +58,10 @@ func GIDFromAddr(a netip.Addr) GID {
 	return a.As16()
 }
 
-// Addr returns the IP address of g: an IPv4 address where g is a mapped one.
+// Addr returns the IP address of g: an IPv4 address if g is a mapped one.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
-// String writes g in eight groups of four digits, as InfiniBand tools do.
+// String formats g as eight groups of four digits, as InfiniBand tools do.
 func (g GID) String() string {
 	return fmt.Sprintf("%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x",
 		g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7], g[8], g[9], g[10], g[11], g[12], g[13], g[14], g[15])

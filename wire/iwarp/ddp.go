@@ -4,7 +4,7 @@ package iwarp
 
 import "encoding/binary"
 
-// Lengths of DDP's headers with the parts of RDMAP in them, bytes.
+// Lengths of DDP's headers including the parts of RDMAP, in bytes.
 const (
 	TaggedLen   = 14
 	UntaggedLen = 18
@@ -27,7 +27,7 @@ const (
 	QueueReadRequest                       // read and atomic requests
 	QueueTerminate                         //
 	QueueAtomicResponse                    //
-	Queues                                 // how many there are
+	Queues                                 // number of queues
 )
 
 // Opcode is the kind of an RDMAP message (RFC 5040 section 4.3, RFC 7306 section 4.1).
@@ -48,12 +48,12 @@ const (
 	OpAtomicResponse
 )
 
-// opRow is what there is to know of an opcode.
+// opRow is the row of an opcode.
 type opRow struct {
 	name   string
 	tagged bool
-	queue  QueueNumber // not tagged
-	fixed  int         // bytes of an untagged message; 0: any number
+	queue  QueueNumber // of untagged messages
+	fixed  int         // length of an untagged message in bytes; 0: variable
 }
 
 var opRows = [16]opRow{
@@ -71,25 +71,25 @@ var opRows = [16]opRow{
 	OpAtomicResponse: {name: "Atomic Response", queue: QueueAtomicResponse, fixed: AtomicResponseLen},
 }
 
-// Valid says whether there is such a message.
+// Valid reports whether the opcode is defined.
 func (o Opcode) Valid() bool { return opRows[o&15].name != "" && o < 16 }
 
-// Tagged says whether its segments are tagged.
+// Tagged reports whether its segments are tagged.
 func (o Opcode) Tagged() bool { return opRows[o&15].tagged }
 
 // Queue returns the queue of an untagged message.
 func (o Opcode) Queue() QueueNumber { return opRows[o&15].queue }
 
-// Fixed returns the bytes that an untagged message has, 0: it varies.
+// Fixed returns the length of an untagged message in bytes; 0: it varies.
 func (o Opcode) Fixed() int { return opRows[o&15].fixed }
 
-// IsSend says whether the message goes into a posted receive, with all of its bytes.
+// IsSend reports whether the message goes into a posted receive as a whole.
 func (o Opcode) IsSend() bool { return o >= OpSend && o <= OpSendSEInv }
 
-// Invalidates says whether the message names a steering tag to invalidate.
+// Invalidates reports whether the message names a steering tag to invalidate.
 func (o Opcode) Invalidates() bool { return o == OpSendInv || o == OpSendSEInv }
 
-// Solicited says whether the message raises a solicited event.
+// Solicited reports whether the message raises a solicited event.
 func (o Opcode) Solicited() bool { return o == OpSendSE || o == OpSendSEInv || o == OpImmediateSE }
 
 func (o Opcode) String() string {
@@ -121,9 +121,9 @@ type Header struct {
 	DDP      uint8 // version
 	RDMAP    uint8 // version
 	Opcode   Opcode
-	Reserved uint8 // reserved bits of both control bytes, as they came: those of DDP on top
+	Reserved uint8 // reserved bits of both control bytes, as received: those of DDP on top
 
-	STag STag   // tagged; untagged: what is to be invalidated
+	STag STag   // tagged; untagged: the steering tag to invalidate
 	TO   uint64 // tagged offset
 
 	Queue QueueNumber // untagged
@@ -131,7 +131,7 @@ type Header struct {
 	MO    uint32      // message offset, bytes
 }
 
-// Len returns the bytes of the header.
+// Len returns the length of the header in bytes.
 func (h *Header) Len() int {
 	if h.Tagged {
 		return TaggedLen
@@ -139,7 +139,7 @@ func (h *Header) Len() int {
 	return UntaggedLen
 }
 
-// HeaderLen returns the bytes of a header that begins with ctrl.
+// HeaderLen returns the length in bytes of a header that begins with ctrl.
 func HeaderLen(ctrl byte) int {
 	if ctrl&0x80 != 0 {
 		return TaggedLen
@@ -147,8 +147,8 @@ func HeaderLen(ctrl byte) int {
 	return UntaggedLen
 }
 
-// Decode reads a header; false: there are too few bytes. Versions and the opcode are the
-// caller's to check.
+// Decode reads a header. It returns false if b is too short. The caller checks versions and the
+// opcode.
 func (h *Header) Decode(b []byte) bool {
 	if len(b) < TaggedLen || len(b) < HeaderLen(b[0]) {
 		return false

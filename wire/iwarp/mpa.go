@@ -4,11 +4,11 @@ package iwarp
 
 import "encoding/binary"
 
-// Lengths of MPA's set-up frames, bytes (RFC 5044 section 7.1).
+// Lengths of MPA's set-up frames in bytes (RFC 5044 section 7.1).
 const (
 	FrameHeaderLen = 20
 	MaxPrivateData = 512
-	EnhancedLen    = 4 // of the private data: Enhanced
+	EnhancedLen    = 4 // of Enhanced, in the private data
 )
 
 // FrameKind tells requests from replies.
@@ -28,10 +28,10 @@ const (
 type FrameFlags uint8
 
 const (
-	FlagMarkers  FrameFlags = 0x80 // whoever sends this wants markers in what it receives
-	FlagCRC      FrameFlags = 0x40 // CRCs are to be used, both ways, if either side says so
-	FlagReject   FrameFlags = 0x20 // of a reply: no connection
-	FlagEnhanced FrameFlags = 0x10 // the private data begin with Enhanced (RFC 6581)
+	FlagMarkers  FrameFlags = 0x80 // the sender wants markers in what it receives
+	FlagCRC      FrameFlags = 0x40 // CRCs are used in both directions if either side sets this
+	FlagReject   FrameFlags = 0x20 // in a reply: no connection
+	FlagEnhanced FrameFlags = 0x10 // the private data begins with Enhanced (RFC 6581)
 	FlagLarge    FrameFlags = 0x08 // reserved in the RFC; Linux siw: FPDUs may be larger than the MSS
 )
 
@@ -50,7 +50,7 @@ type Frame struct {
 	PrivateLen uint16
 }
 
-// Decode reads a frame's header. False: no such frame, or longer than there can be.
+// Decode reads a frame's header. It returns false if the key is wrong or the private data too long.
 func (f *Frame) Decode(b []byte) bool {
 	if len(b) < FrameHeaderLen {
 		return false
@@ -78,24 +78,24 @@ func (f *Frame) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint16(b, f.PrivateLen)
 }
 
-// MaxDepth is the largest IRD and ORD. In an Enhanced it says: no automatic negotiation.
+// MaxDepth is the largest IRD and ORD. In an Enhanced it means: no automatic negotiation.
 const MaxDepth = 1<<14 - 1
 
-// Enhanced is what begins the private data of revision 2 (RFC 6581 section 6).
+// Enhanced is the start of the private data of revision 2 (RFC 6581 section 6).
 //
 //	+---+---------------------------+---+---------------------------+
 //	|A B|            IRD            |C D|            ORD            |
 //	+---+---------------------------+---+---------------------------+
 type Enhanced struct {
 	PeerToPeer bool // A: the initiator sends a ready-to-receive message first
-	RTRSend    bool // B: an FPDU of no ULPDU may be that message, or a Send of no bytes
+	RTRSend    bool // B: an empty FPDU may be that message, or a Send of no bytes
 	RTRWrite   bool // C: an RDMA Write of no bytes
 	RTRRead    bool // D: an RDMA Read of no bytes
 	IRD        uint16
 	ORD        uint16
 }
 
-// Decode reads it.
+// Decode reads the IRD and ORD words.
 func (e *Enhanced) Decode(b []byte) bool {
 	if len(b) < EnhancedLen {
 		return false
@@ -106,7 +106,7 @@ func (e *Enhanced) Decode(b []byte) bool {
 	return true
 }
 
-// Append appends it.
+// Append appends them.
 func (e *Enhanced) Append(b []byte) []byte {
 	ird, ord := e.IRD&MaxDepth, e.ORD&MaxDepth
 	for _, f := range []struct {

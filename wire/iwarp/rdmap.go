@@ -4,7 +4,7 @@ package iwarp
 
 import "encoding/binary"
 
-// Bytes of RDMAP's own headers, which are the payload of untagged segments.
+// Lengths of RDMAP's own headers, which are the payload of untagged segments, in bytes.
 const (
 	ReadRequestLen    = 28
 	AtomicRequestLen  = 52
@@ -12,16 +12,16 @@ const (
 	ImmediateLen      = 8
 )
 
-// ReadRequest asks for data (RFC 5040 section 4.4).
+// ReadRequest requests data (RFC 5040 section 4.4).
 type ReadRequest struct {
-	SinkSTag STag // where the data are to go
+	SinkSTag STag // where the data is to go
 	SinkTO   uint64
 	Size     uint32 // bytes
 	SrcSTag  STag
 	SrcTO    uint64
 }
 
-// Decode reads it; false: it is of another length.
+// Decode reads the header. It returns false if b has another length.
 func (r *ReadRequest) Decode(b []byte) bool {
 	if len(b) != ReadRequestLen {
 		return false
@@ -32,7 +32,7 @@ func (r *ReadRequest) Decode(b []byte) bool {
 	return true
 }
 
-// Append appends it.
+// Append appends the header.
 func (r *ReadRequest) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(r.SinkSTag))
 	b = binary.BigEndian.AppendUint64(b, r.SinkTO)
@@ -49,19 +49,19 @@ const (
 	CompareSwap AtomicOp = 2
 )
 
-// AtomicRequest asks for an atomic operation on 8 bytes (RFC 7306 section 5.2.1).
+// AtomicRequest requests an atomic operation on 8 bytes (RFC 7306 section 5.2.1).
 type AtomicRequest struct {
 	Op          AtomicOp
-	ID          uint32 // comes back in the response
+	ID          uint32 // returned in the response
 	STag        STag
 	TO          uint64
-	Data        uint64 // what is added, or swapped in
-	Mask        uint64 // FetchAdd: bits that carry no further; CompareSwap: bits that are swapped
+	Data        uint64 // the addend, or the value to swap in
+	Mask        uint64 // FetchAdd: bits whose carry is dropped; CompareSwap: bits that are swapped
 	Compare     uint64
 	CompareMask uint64 // bits that are compared
 }
 
-// Decode reads it; false: it is of another length.
+// Decode reads the header. It returns false if b has another length.
 func (a *AtomicRequest) Decode(b []byte) bool {
 	if len(b) != AtomicRequestLen {
 		return false
@@ -73,7 +73,7 @@ func (a *AtomicRequest) Decode(b []byte) bool {
 	return true
 }
 
-// Append appends it.
+// Append appends the header.
 func (a *AtomicRequest) Append(b []byte) []byte {
 	b = append(b, 0, 0, 0, byte(a.Op)&15)
 	b = binary.BigEndian.AppendUint32(b, a.ID)
@@ -87,10 +87,10 @@ func (a *AtomicRequest) Append(b []byte) []byte {
 // AtomicResponse answers an atomic request (RFC 7306 section 5.2.2).
 type AtomicResponse struct {
 	ID       uint32
-	Original uint64 // what was there before
+	Original uint64 // the value before the operation
 }
 
-// Decode reads it; false: it is of another length.
+// Decode reads the header. It returns false if b has another length.
 func (a *AtomicResponse) Decode(b []byte) bool {
 	if len(b) != AtomicResponseLen {
 		return false
@@ -99,7 +99,7 @@ func (a *AtomicResponse) Decode(b []byte) bool {
 	return true
 }
 
-// Append appends it.
+// Append appends the header.
 func (a *AtomicResponse) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, a.ID), a.Original)
 }

@@ -4,21 +4,21 @@ package iwarp
 
 import "encoding/binary"
 
-// Payload protocol identifiers of DDP over SCTP (RFC 5043, and IANA's list of SCTP's).
+// Payload protocol identifiers of DDP over SCTP (RFC 5043, and IANA's registry for SCTP).
 const (
 	PPIDSegment = 16 // a DDP segment
 	PPIDSession = 17 // Session
 )
 
-// SSNLen is what every message of either kind begins with: a sequence number of 16 bits.
+// SSNLen is the length of the 16-bit sequence number that begins every message of either kind.
 const SSNLen = 2
 
 // SessionLen is the length of a Session without its private data.
 const SessionLen = SSNLen + 2
 
-// SessionFunction is what a session control message says. Initiate to Terminate are those of
-// RFC 6580 section 3.5, which lists RFC 5043's. The enhanced ones are RFC 6581's; their numbers
-// have not been compared with IANA's list.
+// SessionFunction is the function code of a session control message. Initiate to Terminate are
+// those of RFC 6580 section 3.5, which lists RFC 5043's. The enhanced ones are RFC 6581's; their
+// numbers have not been compared with IANA's registry.
 type SessionFunction uint16
 
 const (
@@ -26,14 +26,14 @@ const (
 	SessionAccept
 	SessionReject
 	SessionTerminate
-	SessionEnhancedInitiate // the private data of this and the next two begin with Enhanced
+	SessionEnhancedInitiate // in this and the next two, the private data begins with Enhanced
 	SessionEnhancedAccept
 	SessionEnhancedReject
 )
 
-// Session is a session control message of DDP over SCTP. Private data follow. That the function
-// code has 16 bits is RFC 6580's word (section 3.5); the order of the fields has not been
-// compared with another implementation, as there is none to be had.
+// Session is a session control message of DDP over SCTP, followed by private data. The function
+// code has 16 bits according to RFC 6580 section 3.5. The order of the fields has not been compared
+// with another implementation, because none is available.
 //
 //	 0               1               2               3
 //	+-------------------------------+-------------------------------+
@@ -45,8 +45,8 @@ type Session struct {
 	Private  []byte
 }
 
-// Decode reads a message. False: it is too short or long, or says nothing that is known.
-// Private is part of b.
+// Decode reads a message. It returns false if the message is too short or too long, or its function
+// code is unknown. Private is part of b.
 func (s *Session) Decode(b []byte) bool {
 	if len(b) < SessionLen || len(b) > SessionLen+MaxPrivateData {
 		return false
@@ -61,8 +61,8 @@ func (s *Session) Append(b []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(s.Function)), s.Private...)
 }
 
-// Frame returns the set-up frame of MPA that says the same, without its private data, which
-// are the message's. False: there is none.
+// Frame returns the equivalent set-up frame of MPA, without its private data, which is the
+// message's. It returns false if there is none.
 func (s *Session) Frame() (Frame, bool) {
 	f := Frame{Flags: FlagLarge, Revision: 2, PrivateLen: uint16(len(s.Private))}
 	switch s.Function {
@@ -80,8 +80,8 @@ func (s *Session) Frame() (Frame, bool) {
 	return f, f.Kind != 0
 }
 
-// Session returns the message that says what the frame does, but for CRCs and markers, which
-// SCTP has no use for.
+// Session returns the function code that is equivalent to the frame, except for CRCs and markers,
+// which SCTP does not need.
 func (f *Frame) Session() SessionFunction {
 	s := SessionInitiate
 	switch {

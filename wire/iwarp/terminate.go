@@ -7,15 +7,15 @@ import (
 	"fmt"
 )
 
-// Cause is why a stream is terminated: layer, error type and error code, as the 16 bits
-// that begin a Terminate (RFC 5040 section 4.8, RFC 5041 section 7.2, RFC 5044 section 8,
-// RFC 6581 section 8; IANA registry "RDDP").
+// Cause is why a stream is terminated: layer, error type and error code, the first 16 bits of a
+// Terminate (RFC 5040 section 4.8, RFC 5041 section 7.2, RFC 5044 section 8, RFC 6581 section 8;
+// IANA registry "RDDP").
 type Cause uint16
 
 const (
 	LocalCatastrophic Cause = 0x0000
 
-	ProtectionSTag       Cause = 0x0100 // of reads and atomics
+	ProtectionSTag       Cause = 0x0100 // for reads and atomics
 	ProtectionBounds     Cause = 0x0101
 	ProtectionAccess     Cause = 0x0102
 	ProtectionStream     Cause = 0x0103
@@ -93,11 +93,11 @@ func (c Cause) String() string {
 	return fmt.Sprintf("cause %#04x", uint16(c))
 }
 
-// MaxTerminate is the longest Terminate, bytes.
+// MaxTerminate is the length of the longest Terminate in bytes.
 const MaxTerminate = 4 + 2 + UntaggedLen + AtomicRequestLen
 
-// Terminate says why a stream ends, and shows the headers of what was wrong (RFC 5040
-// section 4.8).
+// Terminate says why a stream ends, and holds the headers of the faulty message (RFC 5040 section
+// 4.8).
 //
 //	 0               1               2               3
 //	+-------+-------+---------------+-----+-------------------------+
@@ -106,17 +106,17 @@ const MaxTerminate = 4 + 2 + UntaggedLen + AtomicRequestLen
 //	|    DDP segment length, if M   |   DDP header, if D …          |
 //	|   RDMAP header, if R …                                        |
 //
-// Linux siw counts bits from the other end of each of the first three bytes (its structure has
-// bit fields, and the machine is little-endian): etype before layer, and R D M in the three
-// lowest bits of the third byte. Those bits, which are reserved, or a cause that only makes
-// sense that way, tell such a Terminate.
+// Linux siw numbers bits from the other end in each of the first three bytes, because its structure
+// has bit fields and the machine is little-endian: etype comes before layer, and R D M are the
+// three lowest bits of the third byte. Such a Terminate is recognized by those bits, which are
+// reserved, or by a cause that only makes sense that way.
 type Terminate struct {
 	Cause      Cause
-	Control    uint16 // M, D, R and the reserved bits, as they came; Append sets M, D and R
+	Control    uint16 // M, D, R and the reserved bits, as received; Append sets M, D and R
 	SegmentLen uint16 // bytes of the DDP segment
 	HasLen     bool
-	Swapped    bool   // layer and etype, and the flags, stand as siw has them
-	DDP        []byte // its DDP header; of Decode: part of the bytes decoded
+	Swapped    bool   // layer and etype, and the flags, are in siw's places
+	DDP        []byte // its DDP header; after Decode: part of the decoded bytes
 	RDMAP      []byte // its RDMAP header, if it has one of its own
 }
 
@@ -133,7 +133,7 @@ var (
 // swap exchanges layer and error type.
 func (c Cause) swap() Cause { return c>>4&0x0f00 | c<<4&0xf000 | c&0xff }
 
-// Decode reads a Terminate; false: it is too short for what it says.
+// Decode reads a Terminate. It returns false if b is too short for the headers that it announces.
 func (t *Terminate) Decode(b []byte) bool {
 	if len(b) < 4 {
 		return false

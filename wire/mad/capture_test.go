@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/captured"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/captured"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mad encodes and decodes management datagrams: the header that all of
-// them have, and the messages of the communication management class, which
-// connection managers exchange between their queue pairs 1.
+// Package mad encodes and decodes management datagrams: their common header, and the messages of
+// the communication management class, which connection managers exchange between their queue pairs
+// 1.
 //
 // Section numbers are those of the InfiniBand Architecture Specification,
 // volume 1 (chapter 12, "Communication Management"; chapter 13, "Management
@@ -18,12 +18,12 @@
 //	func (m *REQ) Decode(b []byte) bool    // false: b is too short; m is untouched
 //	func (m *REQ) Append(b []byte) []byte
 //
-// Decode wants the message's DataLen bytes, what follows the header. Reserved
-// fields are kept, so whatever decodes encodes back to the same bytes; bytes
-// after the message, where the datagram was longer, are not looked at.
+// Decode takes the message's DataLen bytes, which follow the header. Reserved fields are kept, so
+// whatever decodes encodes back to the same bytes. Bytes after the message, if the datagram was
+// longer, are ignored.
 //
-// Private data are arrays: their sizes are fixed, and the wire does not say
-// how much of them a program filled.
+// Private data is an array: its size is fixed, and the wire does not tell how much of it a program
+// filled.
 //
 // Nothing here allocates or keeps state, except in String methods.
 package mad

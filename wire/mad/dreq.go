@@ -14,7 +14,7 @@ const (
 	DREPPrivateLen = 224
 )
 
-// DREQ asks to end a connection (section 12.6.10).
+// DREQ requests to end a connection (section 12.6.10).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -35,7 +35,7 @@ type DREQ struct {
 	Private      [DREQPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *DREQ) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false
@@ -71,7 +71,7 @@ type DREP struct {
 	Private      [DREPPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *DREP) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false

@@ -17,8 +17,17 @@ const (
 // Class is a management class (section 13.4.4).
 type Class uint8
 
-// ClassCM is communication management (section 16.7).
-const ClassCM Class = 0x07
+// The management classes that are used here. Those of subnet management have queue pair 0 to
+// themselves; all others use queue pair 1.
+const (
+	ClassSubnet         Class = 0x01 // subnet management, routed by LIDs (section 14.2)
+	ClassPerf           Class = 0x04 // performance management (section 16.1)
+	ClassCM             Class = 0x07 // communication management (section 16.7)
+	ClassSubnetDirected Class = 0x81 // subnet management by directed routes (section 14.2)
+)
+
+// Subnet reports whether the class is one of subnet management.
+func (c Class) Subnet() bool { return c == ClassSubnet || c == ClassSubnetDirected }
 
 // Versions of a datagram of communication management (sections 13.4.2 and 16.7.1).
 const (
@@ -29,8 +38,27 @@ const (
 // Method is what a datagram does (section 13.4.5).
 type Method uint8
 
-// MethodSend is the method of every message of chapter 12 (section 16.7.1).
-const MethodSend Method = 0x03
+// The methods that classes have in common; others are a class's own.
+const (
+	MethodGet         Method = 0x01
+	MethodSet         Method = 0x02
+	MethodSend        Method = 0x03 // of every message of chapter 12 (section 16.7.1)
+	MethodTrap        Method = 0x05
+	MethodReport      Method = 0x06
+	MethodTrapRepress Method = 0x07
+	MethodGetResp     Method = 0x81 // answers Get and Set
+	MethodReportResp  Method = 0x86
+
+	methodResponse = 0x80 // the R bit
+)
+
+// Answers reports whether a datagram of the method answers another one and has its transaction ID:
+// it is a response, or represses a trap.
+func (m Method) Answers() bool { return m&methodResponse != 0 || m == MethodTrapRepress }
+
+// Asks reports whether a datagram of the method is answered by one with its transaction ID. Send is
+// not one of them: a class may have an order of its own for what it sends.
+func (m Method) Asks() bool { return !m.Answers() && m != MethodSend }
 
 // Attribute names what a datagram carries (section 16.7.3).
 type Attribute uint16
@@ -114,7 +142,7 @@ func CMHeader(a Attribute, tid uint64) Header {
 	return Header{BaseVersion: BaseVersion, Class: ClassCM, ClassVersion: ClassCMVersion, Method: MethodSend, TID: tid, Attribute: a}
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *Header) Decode(b []byte) bool {
 	if len(b) < HeaderLen {
 		return false

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// PortSpace is a space of port numbers of the RDMA IP CM service. Its low byte
-// is the IP protocol number that stands in a service ID (annex A11.2.2).
+// PortSpace is a space of port numbers of the RDMA IP CM service. Its low byte is the IP protocol
+// number in a service ID (annex A11.2.2).
 type PortSpace uint16
 
 // The port spaces that librdmacm names.
@@ -26,28 +26,27 @@ const (
 //	|             00 00 00 00 01             |  IP protocol   |       Port        |
 //	+----------------------------------------+----------------+-------------------+
 //
-// The byte above the protocol is that of the port space: all but IPoIB have 1.
+// The byte above the protocol is that of the port space: 1 for all but IPoIB.
 func IPService(ps PortSpace, port uint16) ServiceID {
 	return ServiceID(ps)<<16 | ServiceID(port)
 }
 
-// IPServiceMask has the bits of a service ID that name the port space. A
-// listener with this mask has all ports of the space.
+// IPServiceMask has the bits of a service ID that name the port space. A listener with this mask
+// gets all ports of the space.
 const IPServiceMask ServiceID = 0xffff_ffff_ffff_0000
 
-// PortSpace returns the port space of a service ID; what is above 32 bits is
-// not looked at.
+// PortSpace returns the port space of a service ID. The bits above the low 32 are ignored.
 func (s ServiceID) PortSpace() PortSpace { return PortSpace(s >> 16) }
 
 // Port returns the port of a service ID of the RDMA IP CM service.
 func (s ServiceID) Port() uint16 { return uint16(s) }
 
-// IPAddressLen is how many bytes of the private data of a REQ or a SIDRREQ an
-// [IPAddress] takes; the program's come after it.
+// IPAddressLen is how many bytes of the private data of a REQ or a SIDRREQ an [IPAddress] takes.
+// The program's data comes after it.
 const IPAddressLen = 36
 
-// IPAddress is what the RDMA IP CM service puts in front of the private data
-// of a REQ and of a SIDRREQ: who asks, and under which address (annex A11.2.3).
+// IPAddress is what the RDMA IP CM service puts in front of the private data of a REQ and of a
+// SIDRREQ: the address and port of the requester, and the address requested (annex A11.2.3).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -66,9 +65,8 @@ type IPAddress struct {
 	Src, Dst  [16]byte
 }
 
-// NewIPAddress returns the header of a request from src to dst; both are
-// addresses of one family. An IPv4 address that is mapped into IPv6 counts as
-// IPv4.
+// NewIPAddress returns the header of a request from src to dst. Both are addresses of one family.
+// An IPv4-mapped IPv6 address counts as IPv4.
 func NewIPAddress(src netip.AddrPort, dst netip.Addr) IPAddress {
 	h := IPAddress{IPVersion: 6, SrcPort: src.Port(), Src: src.Addr().As16(), Dst: dst.As16()}
 	if dst.Unmap().Is4() {
@@ -79,17 +77,16 @@ func NewIPAddress(src netip.AddrPort, dst netip.Addr) IPAddress {
 	return h
 }
 
-// Valid says whether the header is of a version that this package knows.
+// Valid reports whether the header is of a version that this package knows.
 func (h *IPAddress) Valid() bool {
 	return h.Version == 0 && (h.IPVersion == 4 || h.IPVersion == 6)
 }
 
-// SrcAddr returns the address and the port of who asks; an invalid AddrPort
-// where the header is not valid.
+// SrcAddr returns the address and the port of the requester, or an invalid AddrPort if the header
+// is not valid.
 func (h *IPAddress) SrcAddr() netip.AddrPort { return netip.AddrPortFrom(h.addr(h.Src), h.SrcPort) }
 
-// DstAddr returns the address that is asked; the zero Addr where the header is
-// not valid.
+// DstAddr returns the requested address, or the zero Addr if the header is not valid.
 func (h *IPAddress) DstAddr() netip.Addr { return h.addr(h.Dst) }
 
 func (h *IPAddress) addr(a [16]byte) netip.Addr {
@@ -102,7 +99,7 @@ func (h *IPAddress) addr(a [16]byte) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// Decode reads the header at the start of b; false where b is too short.
+// Decode reads the header at the start of b. It returns false if b is too short.
 func (h *IPAddress) Decode(b []byte) bool {
 	if len(b) < IPAddressLen {
 		return false

@@ -15,8 +15,7 @@ const (
 	APRInfoLen    = 72
 )
 
-// LAP asks to load an alternate path into an established connection (section
-// 12.8.1).
+// LAP requests to load an alternate path into an established connection (section 12.8.1).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -69,7 +68,7 @@ type LAP struct {
 	Private       [LAPPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *LAP) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false
@@ -116,7 +115,7 @@ func (m *LAP) Append(b []byte) []byte {
 // APStatus is the outcome of a LAP (section 12.8.2.1).
 type APStatus uint8
 
-// The outcomes that a manager without alternate paths gives.
+// The statuses that a manager without alternate paths returns.
 const (
 	APInvalidCommID APStatus = 1
 	APNotSupported  APStatus = 2
@@ -147,7 +146,7 @@ type APR struct {
 	Private      [APRPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *APR) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false

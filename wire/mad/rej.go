@@ -11,8 +11,7 @@ const (
 	ARILen        = 72
 )
 
-// MRA asks for patience: the answer to a message will take longer (section
-// 12.6.6).
+// MRA asks for more time: the answer to a message will take longer (section 12.6.6).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -26,14 +25,14 @@ const (
 type MRA struct {
 	LocalCommID    CommID
 	RemoteCommID   CommID
-	Message        Message // which message this answers
+	Message        Message // the message that this acknowledges
 	Resv8          uint8   // 6 bits
-	ServiceTimeout Timeout // within it the answer will come
+	ServiceTimeout Timeout // the answer will come within this time
 	Resv9          uint8   // 3 bits
 	Private        [MRAPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *MRA) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false
@@ -54,8 +53,7 @@ func (m *MRA) Append(b []byte) []byte {
 	return append(b, m.Private[:]...)
 }
 
-// REJ refuses a request or a reply, or ends a connection that is not known
-// (section 12.6.7).
+// REJ rejects a request or a reply, or ends an unknown connection (section 12.6.7).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -71,18 +69,18 @@ func (m *MRA) Append(b []byte) []byte {
 //	|                   Private data (148 bytes)                    |
 //	+---------------------------------------------------------------+
 type REJ struct {
-	LocalCommID  CommID // 0 where the sender made none
+	LocalCommID  CommID // 0 if the sender has none
 	RemoteCommID CommID
-	Message      Message // which message this answers
+	Message      Message // the message that this rejects
 	Resv8        uint8   // 6 bits
-	ARILen       uint8   // 7 bits: bytes of ARI that are valid; more than 72 occur in nothing but malformed messages
+	ARILen       uint8   // 7 bits: valid bytes of ARI; more than 72 only in malformed messages
 	Resv9        uint8   // 1 bit
 	Reason       Reason
 	ARI          [ARILen]byte
 	Private      [REJPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *REJ) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false

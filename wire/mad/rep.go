@@ -43,23 +43,23 @@ type REP struct {
 	LocalQKey          ib.QKey // RD only
 	LocalQPN           ib.QPN  // 0 with XRC
 	Resv15             uint8
-	LocalEECN          uint32 // 24 bits: RD, and the target's QPN where the REQ was one of XRC (annex A14)
+	LocalEECN          uint32 // 24 bits: RD; the target's QPN if the REQ was one of XRC (annex A14)
 	Resv19             uint8
-	StartingPSN        ib.PSN // where the receiver of the message begins to send
+	StartingPSN        ib.PSN // the first PSN that the message's receiver sends
 	Resv23             uint8
 	ResponderResources uint8   // READs and atomics that the sender answers at once
 	InitiatorDepth     uint8   // READs and atomics that the sender wants in flight
 	AckDelay           Timeout // target ACK delay: how long the sender's adapter may take to acknowledge
 	Failover           uint8   // 2 bits: 0: the alternate path was accepted, 1: not supported, 2: rejected
 	FlowControl        bool    // the sender's QP gives end-to-end credits
-	RNRRetryCount      uint8   // 3 bits: of the receiver's QP; 7 is for ever
+	RNRRetryCount      uint8   // 3 bits: of the receiver's QP; 7: unlimited
 	SRQ                bool    // the sender's QP has a shared receive queue
 	Resv27             uint8   // 4 bits
 	LocalCAGUID        uint64
 	Private            [REPPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *REP) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false
@@ -99,7 +99,7 @@ func (m *REP) Append(b []byte) []byte {
 	return append(b, m.Private[:]...)
 }
 
-// RTU ends the set-up of a connection (section 12.6.9).
+// RTU completes the set-up of a connection (section 12.6.9).
 //
 //	+---------------------------------------------------------------+
 //	|                    Local communication ID                     |
@@ -114,7 +114,7 @@ type RTU struct {
 	Private      [RTUPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *RTU) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false

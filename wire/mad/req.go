@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// REQPrivateLen is how many bytes of private data a REQ has.
+// REQPrivateLen is the length of a REQ's private data in bytes.
 const REQPrivateLen = 92
 
 // Path is a path of a REQ, as the sender sees it: local is the sender's side
@@ -82,7 +82,7 @@ func bit(set bool, n uint) byte {
 	return 0
 }
 
-// REQ asks for a connection (section 12.6.5).
+// REQ requests a connection (section 12.6.5).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -127,31 +127,31 @@ type REQ struct {
 	LocalEECN          uint32  // 24 bits, RD only
 	InitiatorDepth     uint8   // READs and atomics that the sender wants in flight
 	RemoteEECN         uint32  // 24 bits, RD only
-	RemoteTimeout      Timeout // remote CM response timeout: within it the receiver should answer
+	RemoteTimeout      Timeout // remote CM response timeout: the receiver should answer within it
 	Transport          Transport
 	FlowControl        bool    // the sender's QP gives end-to-end credits
-	StartingPSN        ib.PSN  // where the receiver of the message begins to send
-	LocalTimeout       Timeout // local CM response timeout: within it the sender will answer
+	StartingPSN        ib.PSN  // the first PSN that the message's receiver sends
+	LocalTimeout       Timeout // local CM response timeout: the sender will answer within it
 	RetryCount         uint8   // 3 bits: of the receiver's QP
 	PKey               ib.PKey
 	PathMTU            uint8 // 4 bits: 1 is 256 bytes, 5 is 4096
 	RDCExists          bool
-	RNRRetryCount      uint8 // 3 bits: of the receiver's QP; 7 is for ever
-	MaxCMRetries       uint8 // 4 bits: how often either side sends a message again
+	RNRRetryCount      uint8 // 3 bits: of the receiver's QP; 7: unlimited
+	MaxCMRetries       uint8 // 4 bits: how often either side retransmits a message
 	SRQ                bool  // the sender's QP has a shared receive queue
-	ExtendedTransport  uint8 // 3 bits, where Transport is TransportExtended
+	ExtendedTransport  uint8 // 3 bits, if Transport is TransportExtended
 	Primary            Path
 	Alternate          Path // all zeros: none
 	Private            [REQPrivateLen]byte
 }
 
-// XRC reports whether the sender's queue pair is an XRC initiator, which asks for a target
-// (annex A14).
+// XRC reports whether the sender's queue pair is an XRC initiator, which needs a target (annex
+// A14).
 func (m *REQ) XRC() bool {
 	return m.Transport == TransportExtended && m.ExtendedTransport == ExtendedXRC
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *REQ) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false

@@ -15,7 +15,7 @@ const (
 	SIDRInfoLen       = 72
 )
 
-// SIDRREQ asks which queue pair serves a service ID (section 12.11.1).
+// SIDRREQ requests the queue pair that serves a service ID (section 12.11.1).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -36,7 +36,7 @@ type SIDRREQ struct {
 	Private   [SIDRREQPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *SIDRREQ) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false
@@ -90,7 +90,7 @@ type SIDRREP struct {
 	Private   [SIDRREPPrivateLen]byte
 }
 
-// Decode reads the message in b; false where b is shorter than DataLen.
+// Decode reads the message in b. It returns false if b is shorter than DataLen.
 func (m *SIDRREP) Decode(b []byte) bool {
 	if len(b) < DataLen {
 		return false

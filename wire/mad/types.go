@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// CommID is a communication ID: the name that one manager gave to its side of
-// a connection (section 12.6.2). The zero ID stands for none.
+// CommID is a communication ID: one manager's name for its side of a connection (section 12.6.2).
+// The zero ID stands for none.
 type CommID uint32
 
-// ServiceID names what a listener offers (section 12.7.3). See [IPService] for
-// those of the RDMA IP CM service.
+// ServiceID names the service of a listener (section 12.7.3). See [IPService] for those of the RDMA
+// IP CM service.
 type ServiceID uint64
 
 // Timeout is a time in five bits: 4.096 µs × 2^code (section 12.7.22 and others).
@@ -21,8 +21,8 @@ type Timeout uint8
 // Duration returns the time that the code stands for, 4.096 µs to 2.4 hours.
 func (t Timeout) Duration() time.Duration { return 4096 * time.Nanosecond << (t & 31) }
 
-// TimeoutFor returns the code of the shortest time that is at least d, or 31,
-// the longest, where none is.
+// TimeoutFor returns the code of the shortest time that is at least d, or 31, the longest, if there
+// is none.
 func TimeoutFor(d time.Duration) Timeout {
 	t := Timeout(0)
 	for t < 31 && t.Duration() < d {
@@ -34,7 +34,7 @@ func TimeoutFor(d time.Duration) Timeout {
 // Transport is the service type of the queue pairs to connect (section 12.7.6).
 type Transport uint8
 
-// The transports of a REQ; 3 says that the extended transport type has it.
+// The transports of a REQ. With 3 the extended transport type names it.
 const (
 	TransportRC       Transport = 0
 	TransportUC       Transport = 1
@@ -45,14 +45,13 @@ const (
 // ExtendedXRC is the extended transport type of an XRC queue pair (annex A14).
 const ExtendedXRC = 1
 
-// Message says which message an MRA or a REJ answers: two bits (sections
-// 12.6.6.1 and 12.6.7.1).
+// Message tells which message an MRA or a REJ answers: two bits (sections 12.6.6.1 and 12.6.7.1).
 type Message uint8
 
 const (
 	MessageREQ   Message = 0
 	MessageREP   Message = 1
-	MessageOther Message = 2 // a REJ to no message in particular
+	MessageOther Message = 2 // a REJ that answers no message in particular
 	MessageLAP   Message = 2 // an MRA to a LAP
 )
 

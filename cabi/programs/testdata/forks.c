@@ -53,9 +53,13 @@ static void use(void)
 	manage();
 }
 
-static int go[2];
+/* nothing is what a child does that has no use for devices. */
+static void nothing(void) { _exit(0); }
 
-/* orphan ends, and leaves a child that then uses the address that it had itself. */
+static int go[2];
+static void (*then)(void); /* what orphan's child does */
+
+/* orphan ends, and leaves a child that then, when its parent's parent says so, does what it is to do. */
 static void orphan(void)
 {
 	char c;
@@ -65,20 +69,7 @@ static void orphan(void)
 		return;
 	close(go[1]); /* so that it ends with who is to say so */
 	CHECK(read(go[0], &c, 1) == 1);
-	use();
-}
-
-/* idle ends, and leaves a child that does nothing and ends when its parent's parent says so. */
-static void idle(void)
-{
-	char c;
-
-	open_device();
-	if (fork())
-		return;
-	close(go[1]); /* so that it ends with who is to say so */
-	CHECK(read(go[0], &c, 1) == 1);
-	_exit(0);
+	then();
 }
 
 int main(void)
@@ -86,10 +77,12 @@ int main(void)
 	int status;
 
 	CHECK(!prctl(PR_SET_CHILD_SUBREAPER, 1) && !pipe(go));
-	in_child(idle);
-	in_child(use); /* what idle had is free, though its child has not ended */
+	then = nothing;
+	in_child(orphan);
+	in_child(use); /* what orphan had is free, though its child has not ended */
 	CHECK(write(go[1], "", 1) == 1);
 	CHECK(wait(&status) > 0 && status == 0);
+	then = use; /* the address that its parent had */
 	in_child(orphan);
 	CHECK(write(go[1], "", 1) == 1);
 	CHECK(wait(&status) > 0 && status == 0);

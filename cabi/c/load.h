@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The Go half, which load.c loads. */
+#ifndef RAMJET_LOAD_H
+#define RAMJET_LOAD_H
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "cmobjects.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct rj_calls {
+#define CALL(result, name, parameters) result(*name) parameters;
+#include "calls.h"
+#include "cmcalls.h"
+#include "rscalls.h"
+#undef CALL
+};
+
+extern const struct rj_calls *rj_loaded; /* NULL: not loaded in this process */
+const struct rj_calls *rj_load(void);
+void rj_apart(void (*f)(const struct rj_calls *), int seconds); /* for calls at exit */
+
+/* rj returns the Go library's functions, loaded when first needed. NULL with errno set if it
+ * cannot be. */
+static inline const struct rj_calls *rj(void)
+{
+	const struct rj_calls *c = __atomic_load_n(&rj_loaded, __ATOMIC_ACQUIRE);
+	return __builtin_expect(c != NULL, 1) ? c : rj_load();
+}
+
+#endif

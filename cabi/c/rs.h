@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the rsockets' files share. */
+#ifndef RAMJET_RS_H
+#define RAMJET_RS_H
+
+#include "ramjet.h"
+
+#include <limits.h>
+#include <rdma/rsocket.h>
+#include <time.h>
+
+/* No call into Go waits: a thread that has to wait sleeps here, on an eventfd of its own that
+ * the sockets it waits for write to. */
+int rj_rs_sleep(int fd, short events); /* -1 with errno set if a signal came */
+
+/* A thread that asks without waiting, again and again, gives way to others after a while: the
+ * one that it waits for may be among them. */
+void rj_rs_found(int something);
+
+/* rj_rs returns the Go half, or NULL with errno EBADF if there was no socket yet. */
+static inline const struct rj_calls *rj_rs(void)
+{
+	const struct rj_calls *c = __atomic_load_n(&rj_loaded, __ATOMIC_ACQUIRE);
+
+	if (!c)
+		errno = EBADF;
+	return c;
+}
+
+/* rj_rs_result converts a result of the Go half to the convention of system calls. */
+static inline ssize_t rj_rs_result(ssize_t r)
+{
+	if (r >= 0)
+		return r;
+	errno = -r;
+	return -1;
+}
+
+/* rj_rs_timeout converts a timeout to poll's milliseconds, rounded up and at most INT_MAX. */
+static inline int rj_rs_timeout(time_t seconds, long nanoseconds)
+{
+	const time_t most = INT_MAX / 1000 - 1;
+
+	return seconds > most ? INT_MAX : seconds * 1000 + (nanoseconds + 999999) / 1000000;
+}
+
+#endif

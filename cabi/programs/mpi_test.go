@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && !race
+
+package programs
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Three ranks of an MPI program, whose messages and one-sided operations go over UCX and nothing
+// but verbs below it.
+func TestMPI(t *testing.T) {
+	dir := need(t, "mpicc.openmpi", "mpirun.openmpi", "ucx_info")
+	program := filepath.Join(t.TempDir(), "rings")
+	if out, err := exec.Command("mpicc.openmpi", "-O1", "-Wall", "-Werror", "-o", program, "testdata/mpi/rings.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("UCX_TLS", "rc_verbs,ud_verbs")
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	args := []string{ramjet(t), "run", "--libs", dir, "--", "mpirun.openmpi", "--oversubscribe", "-n", "3",
+		"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", program}
+	run := command(ctx, dir, serverAddr, args...)
+	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) } // so that it ends its ranks
+	run.WaitDelay = 10 * time.Second
+	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "3 ranks have what they should") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// ibConn is the endpoint of an id.
+type ibConn struct {
+	*ibProtocol
+	id *ID
+
+	comm mad.CommID
+	live bool // the engine has a connection for it
+
+	watched bool // see watch
+
+	to        verbs.AHAttr // the peer
+	qpn       verbs.QPN    // its queue pair
+	sqPSN     verbs.PSN    // each side tells the other its starting PSN
+	rqPSN     verbs.PSN
+	mtu       verbs.MTU
+	ackTime   uint8
+	retries   uint8
+	rnr       uint8
+	responder uint8 // READs and atomics that we answer at once
+	initiator uint8 // those that we have in flight
+}
+
+// newEndpoint returns the endpoint of an id that the program has created.
+func (p *ibProtocol) newEndpoint(id *ID) endpoint {
+	return &ibConn{ibProtocol: p, id: id, rqPSN: randomPSN()}
+}
+
+// resolveAddr: over IP the GID of a port is its address (annex A17.4.1), and the system knows the
+// route.
+func (c *ibConn) resolveAddr(zone string) (query, error) { return nil, c.id.checkRoute(zone) }
+
+// resolveRoute: there is one path between two addresses.
+func (c *ibConn) resolveRoute() (query, error) { return nil, nil }
+
+// way is the address vector of the peer.
+func (c *ibConn) way() verbs.AHAttr {
+	return verbs.AHAttr{DGID: ib.GIDFromAddr(c.id.peer.Addr()), TrafficClass: c.id.tos}
+}
+
+// join: the GID of a group is its address, and there is no subnet administrator to ask (annex
+// A17.9).
+func (c *ibConn) join(g *membership) (query, error) {
+	g.to, g.qkey = verbs.AHAttr{DGID: ib.GIDFromAddr(g.group), TrafficClass: c.id.tos}, UDPQKey
+	return nil, nil
+}
+
+func (c *ibConn) leave(*membership) {}
+
+// service returns the service id of the id's own port.
+func (c *ibConn) service() mad.ServiceID { return service(c.id.ps, c.id.local.Port()) }
+
+// service returns the service id of a port.
+func service(ps PortSpace, port uint16) mad.ServiceID { return mad.IPService(mad.PortSpace(ps), port) }
+
+func (c *ibConn) claim() error {
+	if s, ok := c.agent.(verbs.MADSharer); ok {
+		return s.Claim(uint64(c.service()), ^uint64(0))
+	}
+	return nil
+}
+
+// unclaim releases the port among the processes of the address.
+func (c *ibConn) unclaim() {
+	if s, ok := c.agent.(verbs.MADSharer); ok {
+		s.Release(uint64(c.service()))
+	}
+}
+
+func (c *ibConn) listen(backlog int) error {
+	s := c.service()
+	if err := c.engine.Listen(ibcm.ListenParams{Service: s, Backlog: backlog}); err != nil {
+		c.unclaim()
+		return err
+	}
+	c.listeners[s] = c.id
+	return nil
+}
+
+func (c *ibConn) unlisten() {
+	s := c.service()
+	c.engine.Unlisten(c.now(), s, 0)
+	c.unclaim()
+	delete(c.listeners, s)
+	for _, r := range c.conns {
+		if r.id.state == requested && r.service() == s {
+			r.forget() // the engine has rejected it
+			r.id.state = failed
+		}
+	}
+}
+
+// limits: the space for private data in each message (IBTA 12.6), less the IP header (A11.2.3).
+func (c *ibConn) limits() (connect, accept, reject int) {
+	if c.id.ps.datagrams() {
+		return MaxConnectDataUD, MaxAcceptDataUD, MaxAcceptDataUD
+	}
+	return MaxConnectData, MaxAcceptData, MaxRejectData
+}
+
+func randomPSN() verbs.PSN {
+	var b [4]byte
+	rand.Read(b[:])
+	return verbs.PSN(binary.NativeEndian.Uint32(b[:]) & 0xffffff)
+}
+
+// depth limits what the program asks for to what the device and the peer can do.
+func depth(want uint8, device int, peer uint8) uint8 {
+	return min(want, uint8(min(device, 0xff)), peer)
+}
+
+func (c *ibConn) connect(param *ConnParam) error {
+	id := c.id
+	header := mad.NewIPAddress(id.local, id.peer.Addr())
+	private := append(header.Append(make([]byte, 0, mad.SIDRREQPrivateLen)), param.PrivateData...)
+	c.to = c.way()
+	s := service(id.ps, id.peer.Port())
+	var err error
+	if id.ps.datagrams() {
+		c.comm, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.to, Service: s, PrivateData: private})
+	} else {
+		c.mtu, c.ackTime, c.retries = c.ibProtocol.mtu(), id.ackTimeout, min(param.RetryCount, 7)
+		if c.ackTime == 0 {
+			c.ackTime = DefaultAckTimeout
+		}
+		c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)
+		c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited)
+		q := ibcm.ConnectParams{To: c.to, LocalGID: ib.GIDFromAddr(id.local.Addr()), Service: s, QPN: param.QPNum, SRQ: param.SRQ,
+			StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
+			RetryCount: c.retries, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
+			AckTimeout: mad.Timeout(c.ackTime), PrivateData: private}
+		if id.qp != nil {
+			q.QPN, q.SRQ = id.qp.Num(), id.srq
+		}
+		switch id.qpType {
+		case verbs.UC:
+			q.Transport = mad.TransportUC
+		case verbs.XRCIni:
+			q.Transport, q.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC
+		}
+		c.comm, err = c.engine.Connect(c.now(), &q)
+	}
+	if err != nil {
+		return err
+	}
+	c.live = true
+	c.conns[c.comm] = c
+	c.watchPeer()
+	return nil
+}
+
+func (c *ibConn) accept(param *ConnParam) error {
+	id := c.id
+	if id.ps.datagrams() {
+		s := ibcm.ServiceParams{QPN: param.QPNum, QKey: UDPQKey, PrivateData: param.PrivateData}
+		if id.qp != nil {
+			s.QPN = id.qp.Num()
+		}
+		err := c.engine.Serve(c.now(), c.comm, &s)
+		if err == nil {
+			c.forget()
+		}
+		return err
+	}
+	if id.ackTimeout != 0 {
+		c.ackTime = id.ackTimeout
+	}
+	c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, c.responder)
+	c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, c.initiator)
+	a := ibcm.AcceptParams{QPN: param.QPNum, SRQ: param.SRQ, StartingPSN: c.rqPSN, ResponderResources: c.responder,
+		InitiatorDepth: c.initiator, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
+		PrivateData: param.PrivateData}
+	if id.qp != nil {
+		a.QPN, a.SRQ = id.qp.Num(), id.srq
+		if err := id.raise(id.qp, verbs.RTR, verbs.RTS); err != nil {
+			return err
+		}
+	}
+	return c.engine.Accept(c.now(), c.comm, &a)
+}
+
+func (c *ibConn) reject(private []byte) error {
+	err := c.refuse(mad.RejConsumer, private)
+	if err == nil {
+		c.forget()
+	}
+	return err
+}
+
+// refuse answers a request or a reply with a REJ.
+func (c *ibConn) refuse(why mad.Reason, private []byte) error {
+	if c.id.ps.datagrams() {
+		return c.engine.Serve(c.now(), c.comm, &ibcm.ServiceParams{Status: mad.SIDRReject, PrivateData: private})
+	}
+	return c.engine.Reject(c.now(), c.comm, &ibcm.RejectParams{Reason: why, PrivateData: private})
+}
+
+func (c *ibConn) ready() error { return c.engine.Ready(c.now(), c.comm, nil) }
+
+func (c *ibConn) established() error { return c.engine.Established(c.now(), c.comm) }
+
+func (c *ibConn) disconnect() error { return c.engine.Disconnect(c.now(), c.comm, nil) }
+
+func (c *ibConn) release() {
+	if c.live {
+		c.engine.Release(c.now(), c.comm)
+		c.forget()
+	}
+}
+
+// forget is called when the engine has dropped a connection.
+func (c *ibConn) forget() {
+	if c.live {
+		c.live = false
+		delete(c.conns, c.comm)
+		c.answered()
+	}
+}
+
+// attr: what each state requires (IBTA 12.9.8, 11.2.5.2). An XRC initiator has only the requester's
+// attributes, an XRC target only the responder's (annex A14).
+func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
+	a := verbs.QPAttr{State: next}
+	t := c.id.qpType
+	reliable := t != verbs.UC
+	asks, answers := reliable && t != verbs.XRCTgt, reliable && t != verbs.XRCIni
+	switch next {
+	case verbs.Init:
+		a.Port = 1
+		a.Access = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal | verbs.FlushPersistent
+		return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil
+	case verbs.RTR:
+		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = c.to, c.mtu, c.qpn, c.rqPSN
+		m := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN
+		if answers {
+			a.MaxDestRdAtomic, a.MinRNRTimer = c.responder, minRNRTimer
+			m |= verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
+		}
+		return a, m, nil
+	}
+	a.SQPSN = c.sqPSN
+	m := verbs.MaskState | verbs.MaskSQPSN
+	if reliable {
+		a.Timeout = c.ackTime
+		m |= verbs.MaskTimeout
+	}
+	if asks {
+		a.RetryCount, a.RNRRetry, a.MaxRdAtomic = c.retries, c.rnr, c.initiator
+		m |= verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic
+	}
+	return a, m, nil
+}
+
+// minRNRTimer is how long a peer waits that found no receive: 0.64 ms (IBTA 9.7.5.2.8). The
+// messages do not carry it.
+const minRNRTimer = 12

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// connectTime limits how long a client waits for a connection.
+const connectTime = 10 * time.Second
+
+// waitTime is a flag value: a timeout.
+type waitTime time.Duration
+
+func (w *waitTime) String() string { return time.Duration(*w).String() }
+
+// Type returns the name of the value in a command's help.
+func (w *waitTime) Type() string { return "duration" }
+
+// Set parses text such as 500ms, 10s, 2m.
+func (w *waitTime) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%q is no time to wait: give such as 500ms or 10s", text)
+	}
+	*w = waitTime(d)
+	return nil
+}
+
+// addTimeoutFlag adds --timeout to a command that dials.
+func addTimeoutFlag(c *cobra.Command, d *time.Duration) {
+	*d = connectTime
+	c.Flags().Var((*waitTime)(d), "timeout", "client: how long to wait for the connection")
+}
+
+// portNumber is a flag value: a port.
+type portNumber struct {
+	n     *uint16
+	least uint64
+}
+
+func (p portNumber) String() string {
+	if p.n == nil {
+		return ""
+	}
+	return strconv.Itoa(int(*p.n))
+}
+
+// Type returns the name of the value in a command's help.
+func (p portNumber) Type() string { return "port" }
+
+// Set parses a port number.
+func (p portNumber) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n < p.least {
+		return fmt.Errorf("%q is no port: give %d to 65535", text, p.least)
+	}
+	*p.n = uint16(n)
+	return nil
+}
+
+// addPortFlag adds --port to a command. Port 0, which lets the system choose, is accepted only if
+// any is set.
+func addPortFlag(c *cobra.Command, p *uint16, standard uint16, usage string, any bool) {
+	least := uint64(1)
+	if any {
+		least = 0
+	}
+	*p = standard
+	c.Flags().VarP(portNumber{p, least}, "port", "p", usage)
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// deviceFlags are the flags of the commands that open one device.
+type deviceFlags struct {
+	device string
+	pcap   string
+}
+
+// add adds --device and --pcap to a command.
+func (f *deviceFlags) add(c *cobra.Command) {
+	c.Flags().StringVarP(&f.device, "device", "d", kinds.Default().NameAt("127.0.0.1").String(), "`device` to open, such as roce:192.0.2.7; `ramjet devices` lists them")
+	addPcapFlag(c, &f.pcap)
+}
+
+// addPcapFlag adds --pcap to a command.
+func addPcapFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "pcap", "", "write every packet to `file` as pcapng, for Wireshark")
+	c.MarkFlagFilename("pcap", "pcapng", "pcap")
+}
+
+// with calls run with the device. Then it closes the device and the recording, if any.
+func (f *deviceFlags) with(log io.Writer, run func(dev *verbs.Device) error) (err error) {
+	dev, done, err := openDevice(f.device, f.pcap, log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if derr := done(); err == nil {
+			err = derr
+		}
+	}()
+	return run(dev)
+}
+
+// kindOnly reports whether no device is named, or only its kind, such as "iwarp:", perhaps with
+// options, "iwarp:?congestion=cubic".
+func (f *deviceFlags) kindOnly() bool {
+	_, rest, named := strings.Cut(f.device, ":")
+	return f.device == "" || named && (rest == "" || rest[0] == '?')
+}
+
+// kind returns the kind of the device, and its options with the question mark.
+func (f *deviceFlags) kind() (k *kinds.Kind, options string, err error) {
+	if f.device == "" {
+		return kinds.Default(), "", nil
+	}
+	n, err := kinds.Parse(f.device)
+	if err != nil {
+		return nil, "", err
+	}
+	_, options = n.Split()
+	return n.Kind, options, nil
+}
+
+// openDevice opens a device, and a recording if pcap is not empty. done closes both and logs how
+// many packets were recorded; its error is that of the recording. Calling it twice is harmless.
+func openDevice(name, pcap string, log io.Writer) (dev *verbs.Device, done func() error, err error) {
+	rec, err := newRecording(pcap, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts, err := tlsOptions(name, log)
+	if err == nil {
+		dev, err = ramjet.Open(name, append(opts, rec.options()...)...)
+	}
+	if err != nil {
+		rec.discard()
+		return nil, nil, usage.Of(err)
+	}
+	return dev, func() error {
+		dev.Close()
+		return rec.finish(log)
+	}, nil
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/trace"
+)
+
+// recording is the file of --pcap. A nil recording records nothing.
+type recording struct {
+	file   *os.File
+	writer *trace.Writer
+	blocks blockCounter
+	ended  sync.Once
+}
+
+// newRecording creates the file; path is empty for no recording. iface names the device.
+func newRecording(path, iface string) (*recording, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, usagef("--pcap: %w: give a file that can be written", err)
+	}
+	r := &recording{file: file}
+	if r.writer, err = trace.NewWriter(io.MultiWriter(file, &r.blocks), iface); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// options returns the options that make ramjet.Open record.
+func (r *recording) options() []ramjet.Option {
+	if r == nil {
+		return nil
+	}
+	return []ramjet.Option{ramjet.WithTrace(r.writer)}
+}
+
+// finish completes the file and logs what it contains. Devices that record must be closed by then.
+func (r *recording) finish(log io.Writer) (err error) {
+	if r == nil {
+		return nil
+	}
+	r.ended.Do(func() {
+		err = r.writer.Close()
+		if cerr := r.file.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			err = fmt.Errorf("--pcap: the recording is not complete: %w", err)
+			return
+		}
+		fmt.Fprintf(log, "%s: %d packets written, %d left out\n", r.file.Name(), r.blocks.packets, r.writer.Dropped())
+	})
+	return err
+}
+
+// discard removes the file of a recording that never began.
+func (r *recording) discard() {
+	if r == nil {
+		return
+	}
+	r.writer.Close()
+	r.file.Close()
+	if info, err := os.Lstat(r.file.Name()); err == nil && info.Mode().IsRegular() {
+		os.Remove(r.file.Name())
+	}
+}
+
+// blockCounter counts the packets in a stream of pcapng blocks. Each block starts with its type and
+// its length in bytes; type 6 is a packet.
+type blockCounter struct {
+	packets uint64
+	head    []byte // of the next block, as far as it has arrived
+	skip    int    // rest of the current block
+}
+
+func (c *blockCounter) Write(p []byte) (int, error) {
+	const headLen, enhancedPacket = 8, 6
+	for rest := p; len(rest) > 0; {
+		if c.skip > 0 {
+			n := min(c.skip, len(rest))
+			c.skip -= n
+			rest = rest[n:]
+			continue
+		}
+		n := min(headLen-len(c.head), len(rest))
+		c.head = append(c.head, rest[:n]...)
+		rest = rest[n:]
+		if len(c.head) < headLen {
+			continue
+		}
+		if binary.LittleEndian.Uint32(c.head) == enhancedPacket {
+			c.packets++
+		}
+		c.skip = int(binary.LittleEndian.Uint32(c.head[4:])) - headLen
+		c.head = c.head[:0]
+	}
+	return len(p), nil
+}

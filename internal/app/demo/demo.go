@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package demo is both halves of `ramjet demo`: two processes that run each kind of operation with
+// real data, and compare every byte.
+//
+// The first process, a [Demo], starts the second one, which runs [Serve]. They exchange lines of
+// JSON over the second one's standard input and output. For each step the first process says what
+// to do, both prepare their memory, then the first one measures, and finally both verify their
+// memory. Data is a pattern that both generate from a seed, so neither has to trust the other.
+package demo
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Demo is the first process's half: it requests and measures.
+type Demo struct {
+	Kind     *kinds.Kind       // of both devices, whose addresses the demo chooses
+	Open     OpenFunc          // opens the first process's device
+	Peer     []string          // command line of the second process, which calls Serve
+	Recorded bool              // packets are recorded: little is done, so that the file stays readable
+	Progress func(step string) // if not nil: called with what comes next
+
+	side *side
+	link *link
+}
+
+// OpenFunc opens a device by its name. The demo closes it.
+type OpenFunc func(name string) (*verbs.Device, error)
+
+// Run does the demo.
+func (d *Demo) Run(ctx context.Context) (*Report, error) {
+	start := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	names, err := deviceNames(d.Kind)
+	if err != nil {
+		return nil, err
+	}
+	dev, rest, err := openFirst(d.Open, names)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	if d.side, err = newSide(first, dev); err != nil {
+		return nil, err
+	}
+	child, err := startPeer(ctx, d.Peer, cancel)
+	if err != nil {
+		return nil, err
+	}
+	d.link = child.link
+	defer child.end()
+	report, err := d.talk(ctx, rest)
+	if err != nil {
+		return nil, child.explain(ctx, err)
+	}
+	report.Seconds = time.Since(start).Seconds()
+	return report, nil
+}
+
+// deviceNames returns names of devices for the two processes.
+func deviceNames(kind *kinds.Kind) (names []string, err error) {
+	addresses, err := kind.Spare(2)
+	if err != nil {
+		return nil, usage.Errorf("the demo needs two devices: %w", err)
+	}
+	for _, a := range addresses {
+		names = append(names, kinds.Name{Kind: kind, Address: a}.String())
+	}
+	return names, nil
+}
+
+// openFirst opens the first free device. rest are the names that were not tried.
+func openFirst(open OpenFunc, names []string) (dev *verbs.Device, rest []string, err error) {
+	err = errors.New("no device to use: the demo needs two of this host")
+	for i, name := range names {
+		if dev, err = open(name); err == nil {
+			return dev, names[i+1:], nil
+		}
+	}
+	return nil, nil, err
+}
+
+// talk connects to the second process and runs all steps.
+func (d *Demo) talk(ctx context.Context, rest []string) (*Report, error) {
+	d.side.local.Candidates = rest
+	answer, err := d.link.ask(ctx, message{Ask: askHello, Hello: &d.side.local}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Hello == nil {
+		return nil, errors.New("the second process did not introduce itself")
+	}
+	if err := d.side.connect(answer.Hello); err != nil {
+		return nil, err
+	}
+	port, err := d.side.dev.Port(1)
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Over: d.Kind.Text, PathMTU: port.ActiveMTU.Bytes(),
+		Recorded: d.Recorded}
+	tcp := newTCPMeasure(d)
+	e := d.effort()
+	for _, st := range e.rows(d.side.can) {
+		if d.Progress != nil {
+			d.Progress(st.String())
+		}
+		row, err := d.row(ctx, &st, e)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", &st, err)
+		}
+		if err := tcp.add(ctx, &st, row); err != nil {
+			return nil, err
+		}
+		report.Rows = append(report.Rows, *row)
+	}
+	return report, nil
+}
+
+// row runs one step several times.
+func (d *Demo) row(ctx context.Context, st *step, e effort) (*Row, error) {
+	start, repeat := time.Now(), e.messages/st.Count
+	if st.Stream {
+		repeat = e.streams
+	}
+	row := &Row{Operation: opName(st.Op), Transport: st.QP.String(), Size: st.Size}
+	var times []time.Duration
+	for i := range repeat {
+		if i > 0 && time.Since(start) > stepTime {
+			break // keep the demo short on a busy machine
+		}
+		st.Seed = randomPattern()
+		t, n, err := d.step(ctx, st)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, t...)
+		row.Messages += st.Count
+		if st.echoed() {
+			row.Messages += st.Count
+		}
+		row.VerifiedBytes += n
+	}
+	slices.Sort(times)
+	median := times[len(times)/2]
+	row.Disturbed = disturbed(times[0], median, st.Stream) || st.Stream && len(times) < min(minStreams, e.streams)
+	if st.Stream {
+		row.BytesPerSecond = float64(st.total()) / median.Seconds()
+	} else {
+		row.RoundTripUs = microseconds(median)
+	}
+	return row, nil
+}
+
+// step runs one step in both processes, and verifies it in both.
+func (d *Demo) step(ctx context.Context, st *step) ([]time.Duration, int64, error) {
+	if err := d.side.prepare(st); err != nil {
+		return nil, 0, err
+	}
+	if _, err := d.link.ask(ctx, message{Ask: askStep, Step: st}, d.side.idle); err != nil {
+		return nil, 0, err
+	}
+	times, err := d.side.measure(ctx, st)
+	if err != nil {
+		return nil, 0, err
+	}
+	theirs, err := d.link.ask(ctx, message{Ask: askVerify}, d.side.idle)
+	if err != nil {
+		return nil, 0, err
+	}
+	ours, err := d.side.verify(st)
+	if err != nil {
+		return nil, 0, fmt.Errorf("the first process: %w", err)
+	}
+	return times, ours + theirs.Bytes, nil
+}
+
+// disturbed reports whether a measurement reflects other users of the processors more than what was
+// measured, by the shortest and the median time. The median of small messages is about twice the
+// shortest. Processes that wait for a processor wait for milliseconds, which no round trip within a
+// machine takes.
+func disturbed(shortest, median time.Duration, stream bool) bool {
+	const steady, slice = 4, time.Millisecond
+	return median > steady*shortest || !stream && median >= slice
+}
+
+func randomPattern() pattern {
+	var b [8]byte
+	crand.Read(b[:])
+	return pattern(binary.LittleEndian.Uint64(b[:]))
+}
+
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
+)
+
+// Serve is the second process's half: it answers the first one until that closes the link. Its
+// device is one of those that the first one offers.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, open OpenFunc) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := serve(ctx, newLink(in, out, cancel), open)
+	if errors.Is(err, errPeerGone) {
+		return nil
+	}
+	return err
+}
+
+func serve(ctx context.Context, l *link, open OpenFunc) error {
+	m, err := l.receive(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if m.Hello == nil {
+		return fmt.Errorf("this is a part of `ramjet demo`, which starts it")
+	}
+	s, err := greet(m.Hello, open)
+	if err != nil {
+		return l.send(message{Ask: askHello, Error: err.Error()})
+	}
+	defer s.dev.Close()
+	if err := l.send(message{Ask: askHello, Hello: &s.local}); err != nil {
+		return err
+	}
+	var st *step
+	for {
+		idle := s.idle
+		if st != nil && st.Stream {
+			idle = nil
+		}
+		m, err := l.receive(ctx, idle)
+		if err != nil {
+			return err
+		}
+		switch {
+		case m.Ask == askStep && m.Step != nil:
+			st = m.Step
+			err = s.takePart(ctx, l, st)
+		case m.Ask == askVerify && st != nil:
+			var n int64
+			if n, err = s.verify(st); err == nil {
+				err = l.send(message{Ask: m.Ask, Bytes: n})
+			}
+		case m.Ask == askTCP && m.TCP != nil:
+			err = s.answerTCP(ctx, l, *m.TCP)
+		default:
+			err = fmt.Errorf("unknown message %q", m.Ask)
+		}
+		if err != nil {
+			l.send(message{Ask: m.Ask, Error: err.Error()})
+			return err
+		}
+	}
+}
+
+// greet opens one of the devices offered and connects it.
+func greet(h *hello, open OpenFunc) (*side, error) {
+	dev, _, err := openFirst(open, h.Candidates)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSide(second, dev)
+	if err == nil {
+		err = s.connect(h)
+	}
+	if err != nil {
+		dev.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// takePart is the second process's part in a step.
+func (s *side) takePart(ctx context.Context, l *link, st *step) error {
+	if err := s.prepare(st); err != nil {
+		return err
+	}
+	if err := l.send(message{Ask: askStep}); err != nil {
+		return err
+	}
+	return s.echo(ctx, st)
+}
+
+// answerTCP is the second process's part in a measurement over TCP.
+func (s *side) answerTCP(ctx context.Context, l *link, c baseline.Config) error {
+	srv, err := baseline.Listen(c, netip.AddrPortFrom(s.tcpAddress(), 0))
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	if err := l.send(message{Ask: askTCP, Listen: srv.Addr()}); err != nil {
+		return err
+	}
+	return srv.Serve(ctx)
+}

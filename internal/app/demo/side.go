@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const (
+	sideMemory = 16 << 20 // limit of the bytes that a step sends, and that arrive
+	guardLen   = 64       // bytes after the destination that must stay 0
+	wordOffset = 8        // of the word for atomics; its neighbors must not change
+	grhOffset  = 64       // in the same region: the GRH of datagrams
+	wordsLen   = 128
+	sideQKey   = verbs.QKey(0x0ddba11)
+	maxSends   = 128
+	maxRecvs   = 1024
+	maxSilence = 30 * time.Second // of the peer, before a side gives up
+)
+
+// side is one process's end of the demo.
+type side struct {
+	role           role
+	dev            *verbs.Device
+	attr           verbs.DeviceAttr
+	pd             *verbs.PD
+	cq             *verbs.CQ
+	rc, uc, ud     *verbs.QP
+	out, in, words *verbs.MR
+	ah             *verbs.AH // of the peer, for datagrams
+	local, remote  hello
+
+	completed int // sends of the present step
+	received  int // receives of it
+	wcs       [16]verbs.WC
+}
+
+// newSide creates everything that a side needs on its device. The device owns it.
+func newSide(r role, dev *verbs.Device) (s *side, err error) {
+	s = &side{role: r, dev: dev, attr: dev.Query()}
+	if s.pd, err = dev.AllocPD(); err != nil {
+		return nil, err
+	}
+	if s.cq, err = dev.CreateCQ(4*maxRecvs, nil); err != nil {
+		return nil, err
+	}
+	const access = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+	for _, m := range []struct {
+		mr   **verbs.MR
+		size int
+	}{{&s.out, sideMemory}, {&s.in, sideMemory + guardLen}, {&s.words, wordsLen}} {
+		if *m.mr, err = s.pd.AllocMR(m.size, access); err != nil {
+			return nil, err
+		}
+	}
+	s.local = hello{Device: dev.Name(), In: s.in.Remote(), Out: s.out.Remote(), Words: s.words.Remote()}
+	for _, q := range []struct {
+		typ verbs.QPType
+		qp  **verbs.QP
+		ep  *verbs.Endpoint
+	}{{verbs.RC, &s.rc, &s.local.RC}, {verbs.UC, &s.uc, &s.local.UC}, {verbs.UD, &s.ud, &s.local.UD}} {
+		if !s.has(q.typ) {
+			continue
+		}
+		*q.qp, err = s.pd.CreateQP(verbs.QPInit{Type: q.typ, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: maxSends, MaxRecvWR: maxRecvs})
+		if err != nil {
+			return nil, err
+		}
+		if *q.ep, err = (*q.qp).Endpoint(0); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// connect takes the queue pairs to RTS.
+func (s *side) connect(remote *hello) (err error) {
+	s.remote = *remote
+	if err := s.rc.Connect(s.local.RC, remote.RC, nil); err != nil {
+		return err
+	}
+	if s.has(verbs.UC) {
+		if err := s.uc.Connect(s.local.UC, remote.UC, nil); err != nil {
+			return err
+		}
+	}
+	if !s.has(verbs.UD) {
+		return nil
+	}
+	if err := s.ud.StartUD(sideQKey); err != nil {
+		return err
+	}
+	s.ah, err = s.pd.CreateAH(verbs.AHAttr{DGID: remote.UD.GID})
+	return err
+}
+
+// has reports whether the device has queue pairs of a type.
+func (s *side) has(t verbs.QPType) bool {
+	switch t {
+	case verbs.UC:
+		return s.attr.Caps&verbs.CapUC != 0
+	case verbs.UD:
+		return s.attr.Caps&verbs.CapUD != 0
+	}
+	return true
+}
+
+// iwarp reports whether the device speaks RDMAP, which has no SEND with immediate data, and whose
+// WRITEs complete before they have arrived (RFC 5040 section 5.5).
+func (s *side) iwarp() bool { return s.attr.Transport == verbs.TransportIWARP }
+
+// can reports whether the device supports a step.
+func (s *side) can(st *step) bool {
+	return s.has(st.QP) && !(s.iwarp() && st.Op == verbs.SendImm)
+}
+
+// tcpAddress is where TCP is measured: the device's own address, or loopback if it has none.
+func (s *side) tcpAddress() netip.Addr {
+	if n, err := kinds.Parse(s.dev.Name()); err == nil {
+		if a, ok := n.IP(); ok {
+			return a
+		}
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+}
+
+func (s *side) qp(t verbs.QPType) *verbs.QP {
+	switch t {
+	case verbs.UC:
+		return s.uc
+	case verbs.UD:
+		return s.ud
+	}
+	return s.rc
+}
+
+// idle moves data while there is nothing to do.
+func (s *side) idle() { s.cq.Poll(s.wcs[:0]) }

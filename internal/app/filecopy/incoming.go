@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filecopy
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// incoming is a file that a client writes.
+type incoming struct {
+	root    *os.Root
+	pd      *verbs.PD
+	file    uint32
+	name    string
+	partial string // its name until it is complete
+	size    int64
+	attr    attr
+
+	basis    *os.File // existing contents: the partial file, or the file itself; nil: none
+	complete bool     // the basis is the file itself
+	offered  int      // segments of it
+	states   []*chain // at the beginning of each, and at the end
+	kept     int64    // bytes of it that the client keeps
+
+	f        *os.File // the partial file
+	begun    bool
+	mapped   bool
+	chain    *chain
+	granted  int              // segments
+	segments map[int]*segment // granted and not yet added to the chain
+	arrived  map[int]bool     // those of them that are written
+	failure  error            // told to the client
+	keep     bool             // keep the partial file for another attempt
+}
+
+// newIncoming finds the existing contents.
+func newIncoming(root *os.Root, pd *verbs.PD, name string, m open) (*incoming, error) {
+	in := &incoming{root: root, pd: pd, file: m.File, name: name, partial: partialName(name), size: int64(m.Size), attr: m.attr,
+		chain: newChain(), segments: map[int]*segment{}, arrived: map[int]bool{}, keep: true}
+	there, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case there.IsDir():
+		return nil, errors.New("there is a directory of this name")
+	case !there.Mode().IsRegular() && there.Mode()&fs.ModeSymlink == 0:
+		return nil, errors.New("there is something of this name that is no regular file")
+	}
+	if begun, err := root.Lstat(in.partial); err == nil {
+		if !begun.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is in the way: it is no regular file", filepath.Base(in.partial))
+		}
+		return in, in.offer(in.partial, begun.Size())
+	}
+	if there != nil && there.Mode().IsRegular() && there.Size() == in.size && there.ModTime().UnixNano() == m.MTime {
+		in.complete = in.size > 0
+		return in, in.offer(name, there.Size())
+	}
+	return in, nil
+}
+
+// partialName returns the name of an incomplete file.
+func partialName(name string) string {
+	dir, base := filepath.Split(name)
+	if len(base) > 255-len("..ramjet-partial") {
+		base = fmt.Sprintf("%x", sha256.Sum256([]byte(base)))
+	}
+	return filepath.Join(dir, "."+base+".ramjet-partial")
+}
+
+// offer makes a file of size bytes the basis, if it has at least one segment.
+func (in *incoming) offer(name string, size int64) (err error) {
+	if in.offered = int(size / segmentSize); size >= in.size {
+		in.offered = segments(in.size)
+	}
+	if in.offered == 0 {
+		return nil
+	}
+	if in.basis, err = in.root.Open(name); err != nil {
+		in.offered = 0
+	}
+	return err
+}
+
+// begin opens the partial file, with what the client keeps of the basis, and allocates the rest.
+func (in *incoming) begin(first int) (err error) {
+	in.begun, in.granted = true, first
+	in.kept = min(int64(first)*segmentSize, in.size)
+	if in.states != nil {
+		in.chain, in.states = in.states[first], nil
+	}
+	if in.basis != nil {
+		defer in.basis.Close()
+	}
+	if in.complete && first == in.offered {
+		return nil
+	}
+	if in.f, err = in.root.OpenFile(in.partial, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return err
+	}
+	if in.complete {
+		if _, err := io.CopyN(in.f, in.basis, in.kept); err != nil {
+			return err
+		}
+		in.complete = false
+	}
+	if err := in.f.Truncate(in.kept); err != nil || in.kept == in.size {
+		return err
+	}
+	err = reserve(in.f, in.kept, in.size)
+	in.mapped = err == nil
+	if unsupported(err) {
+		return nil
+	}
+	return err
+}
+
+// grant returns memory for segment n, the next one to be granted.
+func (in *incoming) grant(n int) (*segment, error) {
+	off, length := span(n, in.size)
+	const access = verbs.LocalWrite | verbs.RemoteWrite
+	var seg *segment
+	err := errors.ErrUnsupported
+	if in.mapped {
+		if err := in.f.Truncate(off + int64(length)); err != nil {
+			return nil, err
+		}
+		seg, err = mapSegment(in.pd, in.f, off, length, access)
+	}
+	if unsupported(err) {
+		in.mapped = false
+		seg, err = newBuffer(in.pd, length, access)
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.segments[n] = seg
+	in.granted++
+	return seg, nil
+}
+
+// written adds segment n to the chain, or keeps it until those before it have arrived. ok reports
+// whether it was granted.
+func (in *incoming) written(n int) (ok bool, err error) {
+	if in.segments[n] == nil || in.arrived[n] {
+		return false, nil
+	}
+	in.arrived[n] = true
+	for in.arrived[in.chain.next] {
+		n := in.chain.next
+		seg := in.segments[n]
+		if seg.mapped == nil {
+			off, _ := span(n, in.size)
+			if _, err := in.f.WriteAt(seg.mr.Bytes(), off); err != nil {
+				return true, err
+			}
+		}
+		in.chain.add(seg.mr.Bytes())
+		delete(in.segments, n)
+		delete(in.arrived, n)
+		if err := seg.close(); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// finish gives the file its name, if its contents match the client's.
+func (in *incoming) finish(sum digest) error {
+	if !in.begun || in.chain.next != segments(in.size) {
+		return fmt.Errorf("%d of %d segments have arrived", in.chain.next, segments(in.size))
+	}
+	if in.chain.sum() != sum {
+		in.keep = false
+		return errors.New("the SHA-256 of what arrived is not that of the file: copy it again")
+	}
+	mode, t := fs.FileMode(in.attr.Mode)&fs.ModePerm, time.Unix(0, in.attr.MTime)
+	if in.complete {
+		if err := in.root.Chtimes(in.name, t, t); err != nil {
+			return err
+		}
+		return in.root.Chmod(in.name, mode)
+	}
+	if err := in.f.Chmod(mode); err != nil {
+		return err
+	}
+	if err := in.f.Close(); err != nil {
+		return err
+	}
+	if err := in.root.Chtimes(in.partial, t, t); err != nil {
+		return err
+	}
+	return in.root.Rename(in.partial, in.name)
+}
+
+// interrupted keeps the verified part of an incomplete file.
+func (in *incoming) interrupted() {
+	for _, seg := range in.segments {
+		seg.close()
+	}
+	if !in.begun && in.basis != nil {
+		in.basis.Close()
+	}
+	if in.f == nil {
+		return
+	}
+	good := min(int64(in.chain.next)*segmentSize, in.size)
+	in.f.Truncate(good) // fails after finish, which had nothing more to cut
+	in.f.Close()
+	if !in.keep || good == 0 {
+		in.root.Remove(in.partial)
+	}
+}

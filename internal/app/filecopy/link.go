@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// probeAfter is how long a side waits for a message before it makes sure that the peer still
+// lives.
+const probeAfter = 5 * time.Second
+
+// link sends and receives messages.
+type link struct{ conn *cm.Conn }
+
+// connOptions are the options of both sides' connections: more receives than messages can be in
+// flight, so nobody has to wait.
+func connOptions() []cm.Option {
+	return []cm.Option{cm.WithDepth(4*window, 4*window), cm.WithRecvSize(maxMessage)}
+}
+
+func (l link) send(ctx context.Context, m message) error {
+	return lost(ctx, l.conn.Send(ctx, m.append(nil)))
+}
+
+// recv waits for the next message.
+func (l link) recv(ctx context.Context) (message, error) {
+	for {
+		limit, cancel := context.WithTimeout(ctx, probeAfter)
+		b, err := l.conn.Recv(limit)
+		cancel()
+		if err == nil {
+			m, err := parse(b.Bytes())
+			b.Release()
+			return m, err
+		}
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return nil, lost(ctx, err)
+		}
+		// Any live peer's device acknowledges a WRITE of no bytes.
+		if _, err := l.conn.Do(ctx, &verbs.SendWR{Op: verbs.Write}); err != nil {
+			return nil, lost(ctx, err)
+		}
+	}
+}
+
+// lost turns an error of the connection into ErrLost.
+func lost(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, io.EOF):
+		return ErrLost
+	}
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}

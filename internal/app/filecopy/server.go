@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filecopy
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Server receives files into a directory. Its fields must not change while it serves.
+type Server struct {
+	Root   *os.Root
+	Report func(Event) // may be nil; called by several goroutines
+
+	mu   sync.Mutex
+	busy map[string]chan struct{} // names being written; closed when done
+}
+
+// Event is an event of a server.
+type Event struct {
+	Peer netip.AddrPort
+	Name string // of a file; empty: the connection
+	Size int64
+	Kept int64 // bytes that were already there
+	Err  error // nil: the file is complete, or the client connected
+}
+
+// Listen takes connections of clients at "host:port"; errors are those of [cm.Listen].
+func Listen(dev *verbs.Device, address string) (*cm.Listener, error) {
+	return cm.Listen(dev, address, connOptions()...)
+}
+
+// Serve serves the clients of a listener until ctx ends.
+func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		r, err := l.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if string(r.Param().PrivateData[:min(len(hello), len(r.Param().PrivateData))]) != hello {
+			r.Reject([]byte("this is `ramjet serve`, version 1 of its protocol: the client has another"))
+			continue
+		}
+		wg.Go(func() {
+			if err := s.serve(ctx, r); err != nil {
+				s.tell(Event{Peer: r.PeerAddr(), Err: err})
+			}
+		})
+	}
+}
+
+func (s *Server) tell(e Event) {
+	if s.Report != nil {
+		s.Report(e)
+	}
+}
+
+// serve serves one client. Its keys are valid only in its own protection domain.
+func (s *Server) serve(ctx context.Context, r *cm.Request) error {
+	pd, err := r.ID().Device().AllocPD()
+	if err != nil {
+		r.Reject([]byte("the server has no resources"))
+		return err
+	}
+	defer pd.Close()
+	conn, err := r.Accept(ctx, cm.WithPD(pd))
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.tell(Event{Peer: conn.PeerAddr()})
+	c := &session{link: link{conn}, srv: s, pd: pd}
+	if err = c.run(ctx); ctx.Err() != nil {
+		err = errStopped
+	}
+	conn.Close()
+	if c.in != nil {
+		c.in.interrupted()
+		s.release(c.in.name)
+		s.tell(Event{Peer: conn.PeerAddr(), Name: c.in.name, Err: err})
+	}
+	if ctx.Err() != nil || errors.Is(err, ErrLost) {
+		return nil // as every connection ends
+	}
+	return err
+}
+
+// busyTime is how long a client waits for a file that another one writes: that may be its own
+// connection of before, whose end has not been noticed yet.
+var busyTime = 3 * probeAfter
+
+// take makes sure that only one client writes a file.
+func (s *Server) take(ctx context.Context, name string) error {
+	limit, cancel := context.WithTimeout(ctx, busyTime)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		other, taken := s.busy[name]
+		if !taken {
+			if s.busy == nil {
+				s.busy = map[string]chan struct{}{}
+			}
+			s.busy[name] = make(chan struct{})
+		}
+		s.mu.Unlock()
+		if !taken {
+			return nil
+		}
+		select {
+		case <-other:
+		case <-limit.Done():
+			return errors.New("another client is writing it")
+		}
+	}
+}
+
+func (s *Server) release(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.busy[name])
+	delete(s.busy, name)
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package perf
+
+import (
+	"math"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// lastByte is the last byte of a message, which counts round trips: WRITE latency is measured by
+// it.
+type lastByte struct {
+	value  byte              // the expected value
+	look   func([]byte)      // reads it from what arrived, into seen
+	stamp  func([]byte)      // puts value into what is sent
+	landed func([]byte) bool // reports whether value has arrived
+	seen   byte
+}
+
+// latency is one side of a latency measurement. sent is called with the number of messages once the
+// client has done all its round trips.
+func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, err error) {
+	s.streams[0].limit = math.MaxInt
+	s.CQMod = max(1, s.TxDepth/2)
+	if s.Op.fetches() {
+		s.CQMod = 1
+	}
+	at := s.Size - 1
+	s.look = func(b []byte) { s.seen = b[at] }
+	s.stamp = func(b []byte) { b[at] = s.value }
+	s.landed = func(b []byte) bool { return b[at] == s.value }
+	if !s.client {
+		before := allocs()
+		if s.Op.fetches() {
+			err = s.serve()
+		} else {
+			err = s.answer()
+		}
+		r.Allocs, r.Received = allocs()-before, s.received
+		return r, err
+	}
+	if err := s.trips(s.Warmup, nil); err != nil {
+		return r, err
+	}
+	before := allocs()
+	limit := s.Iters
+	if s.Duration > 0 {
+		limit = math.MaxInt
+		defer time.AfterFunc(s.Duration, func() { s.halt.Or(timeUp) }).Stop()
+	}
+	start := time.Now()
+	if err := s.trips(limit, h); err != nil {
+		return r, err
+	}
+	r.Elapsed = time.Since(start)
+	r.Allocs, r.Received, r.Sent = allocs()-before, s.received, uint64(h.TotalCount())
+	sent(s.streams[0].posted)
+	return r, nil
+}
+
+// trips does up to n round trips, and records each unless h is nil.
+func (s *side) trips(n int, h *hdrhistogram.Histogram) error {
+	last := time.Now()
+	for range n {
+		if err := s.ping(); err != nil {
+			return err
+		}
+		if h != nil {
+			now := time.Now()
+			_ = h.RecordValue(min(int64(now.Sub(last)), int64(maxTrip)))
+			last = now
+		}
+		if s.halted(timeUp) {
+			break
+		}
+	}
+	return nil
+}
+
+// ping does one round trip.
+func (s *side) ping() error {
+	st := &s.streams[0]
+	switch {
+	case s.Op.fetches():
+		if err := s.post(0, 1); err != nil {
+			return err
+		}
+		for st.done < st.posted {
+			if err := s.step(); err != nil {
+				return err
+			}
+		}
+		return nil
+	case s.Op == Write:
+		if err := s.postByte(s.value + 1); err != nil {
+			return err
+		}
+		_, err := s.awaitByte()
+		return err
+	}
+	want := s.received + 1
+	if err := s.postMessage(); err != nil {
+		return err
+	}
+	for s.received < want {
+		if err := s.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer sends a message for each that arrives, until the client has done all its round trips.
+func (s *side) answer() error {
+	for {
+		if s.Op == Write {
+			s.value++
+			if arrived, err := s.awaitByte(); err != nil || !arrived {
+				return err
+			}
+			if err := s.postByte(s.value); err != nil {
+				return err
+			}
+			continue
+		}
+		for want := s.received + 1; s.received < want; {
+			if err := s.step(); err != nil {
+				return err
+			}
+			if s.received < want && s.halted(peerDone) {
+				return nil
+			}
+		}
+		if err := s.postMessage(); err != nil {
+			return err
+		}
+	}
+}
+
+// step polls once.
+func (s *side) step() error {
+	n := s.poll()
+	if n == 0 && s.halted(failed) {
+		return s.failure()
+	}
+	return s.take(n)
+}
+
+// sendRoom waits until one more send can be posted.
+func (s *side) sendRoom() error {
+	st := &s.streams[0]
+	for st.posted-st.done >= uint64(s.TxDepth) {
+		if err := s.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// postMessage posts a send, and reposts receives while it is in flight.
+func (s *side) postMessage() error {
+	if err := s.sendRoom(); err != nil {
+		return err
+	}
+	if err := s.post(0, 1); err != nil {
+		return err
+	}
+	if st := &s.streams[0]; st.toRepost >= len(st.recvs)/2+1 {
+		return st.refill()
+	}
+	return nil
+}
+
+// postByte posts a write whose last byte is v.
+func (s *side) postByte(v byte) error {
+	if err := s.sendRoom(); err != nil {
+		return err
+	}
+	s.value = v
+	if s.inline() {
+		s.streams[0].wrs[0].Inline[s.Size-1] = v // copied when posted
+	} else {
+		s.src.Do(s.stamp)
+	}
+	return s.post(0, 1)
+}
+
+// awaitByte waits until the last byte of what the peer writes is value. It returns false if the
+// peer has done everything.
+func (s *side) awaitByte() (bool, error) {
+	if s.Events {
+		// A write raises no event at its target: sleep until memory changes.
+		if err := s.take(s.cq.Poll(s.wcs[:])); err != nil {
+			return false, err
+		}
+		err := s.dst.WaitFor(s.ctx, s.landed)
+		if err == nil {
+			return true, nil
+		}
+		if s.halted(peerDone) && !s.halted(failed) {
+			return false, nil
+		}
+		if f := s.failure(); f != nil {
+			err = f
+		}
+		return false, err
+	}
+	for {
+		if err := s.take(s.cq.Poll(s.wcs[:])); err != nil {
+			return false, err
+		}
+		if s.dst.Do(s.look); s.seen == s.value {
+			return true, nil
+		}
+		if s.halted(peerDone | failed) {
+			return false, s.failure()
+		}
+	}
+}

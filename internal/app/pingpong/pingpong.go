@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pingpong bounces messages with a peer, as `ramjet pingpong` does: another Ramjet, or
+// rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and ibv_srq_pingpong. The two
+// exchange the numbers of their queue pairs over TCP.
+package pingpong
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Kind is one of the four programs.
+type Kind struct {
+	Name string // the * in ibv_*_pingpong
+	Size int    // default bytes of a message
+	qp   verbs.QPType
+	srq  bool
+}
+
+// Kinds are the programs.
+var Kinds = []Kind{
+	{"rc", 4096, verbs.RC, false},
+	{"uc", 4096, verbs.UC, false},
+	{"ud", 1024, verbs.UD, false},
+	{"srq", 4096, verbs.RC, true},
+}
+
+// HasMTU reports whether the path MTU can be chosen, HasQPs whether there may be several queue pairs.
+func (k Kind) HasMTU() bool { return k.qp != verbs.UD }
+func (k Kind) HasQPs() bool { return k.srq }
+
+// Config is what both sides have to agree on, and options of this one.
+type Config struct {
+	Kind    Kind
+	Port    uint16 // TCP, of the server; 0: the system chooses
+	Size    int    // bytes of a message
+	MTU     int    // bytes; of kinds with HasMTU
+	RxDepth int    // receives to post at a time
+	Iters   int    // exchanges
+	NumQP   int    // queue pairs: 1 but for kinds with HasQPs
+	GID     int    // row of the GID table
+	Events  bool   // sleep until something completes instead of polling
+	Check   bool   // compare every byte at the end
+}
+
+// Run is the client of the server at host, or, without a host, the server of one client. It prints
+// to out what rdma-core's programs print. Errors of the configuration are of package usage.
+func Run(ctx context.Context, dev *verbs.Device, c Config, host string, out io.Writer) error {
+	p, err := newPingpong(c, dev)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, out, host)
+}
+
+// run exchanges addresses with the peer, bounces messages, and prints how long it took.
+func (p *pingpong) run(ctx context.Context, out io.Writer, host string) error {
+	client := host != ""
+	exchange := func() error { return p.exchangeAsClient(ctx, host) }
+	if !client {
+		l, err := p.listen(ctx)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		exchange = func() error { return p.exchangeAsServer(ctx, l) }
+	}
+	for _, ep := range p.local {
+		fmt.Fprintf(out, "  local address:  %s\n", addressText(ep))
+	}
+	if err := exchange(); err != nil {
+		return err
+	}
+	for _, ep := range p.remote {
+		fmt.Fprintf(out, "  remote address: %s\n", addressText(ep))
+	}
+	start := time.Now()
+	if err := p.bounce(ctx, client); err != nil {
+		return err
+	}
+	seconds := time.Since(start).Seconds()
+	bytes := int64(p.Size) * int64(p.Iters) * 2
+	fmt.Fprintf(out, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, seconds, float64(bytes)*8/seconds/1e6)
+	fmt.Fprintf(out, "%d iters in %.2f seconds = %.2f usec/iter\n", p.Iters, seconds, seconds*1e6/float64(p.Iters))
+	if p.Check {
+		return p.verify()
+	}
+	return nil
+}
+
+// addressText formats an endpoint as rdma-core's programs do.
+func addressText(ep verbs.Endpoint) string {
+	return fmt.Sprintf("LID 0x0000, QPN 0x%06x, PSN 0x%06x, GID %s", uint32(ep.QPN), uint32(ep.PSN), netip.AddrFrom16(ep.GID))
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// Local finds the memory of a scatter/gather entry (IBTA 10.6.3). write says that the device will
+// write to it.
+func (t *Table) Local(pd PD, sge *verbs.SGE, write bool) (Span, bool) {
+	e := t.entries[sge.LKey>>8]
+	if e == nil || e.key != sge.LKey || e.window != nil || e.pd != pd || write && e.access&verbs.LocalWrite == 0 {
+		return Span{}, false
+	}
+	return e.span(sge.Addr, uint64(sge.Length))
+}
+
+// Remote finds the memory that a peer names, with all the checks of IBTA 9.7.5.1.3 and 10.6.7: the
+// key, its owner, the range, the access rights. qpn is the queue pair that received the request.
+func (t *Table) Remote(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) (Span, bool) {
+	e := t.entries[key>>8]
+	if e == nil || e.key != key || e.mem == nil || e.pd != pd || e.access&need != need {
+		return Span{}, false
+	}
+	if w := e.window; w != nil && w.typ == verbs.MWType2 && w.qpn != qpn {
+		return Span{}, false
+	}
+	return e.span(addr, n)
+}
+
+// Last caches the last result of Remote for a queue pair. While the key stands for the same memory,
+// its owner and rights need not be checked again.
+type Last struct {
+	entry *entry
+	gen   uint32
+	key   verbs.Key
+	need  verbs.Access
+}
+
+// RemoteAfter is Remote for requests of one queue pair that mostly name the same memory as the
+// previous one.
+func (t *Table) RemoteAfter(l *Last, pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) (Span, bool) {
+	if e := l.entry; e != nil && e.gen == l.gen && l.key == key && l.need == need {
+		return e.span(addr, n)
+	}
+	s, ok := t.Remote(pd, qpn, key, addr, n, need)
+	if ok {
+		*l = Last{entry: s.entry, gen: s.gen, key: key, need: need}
+	}
+	return s, ok
+}
+
+// RemoteWhole is Remote for the whole region or window that key names.
+func (t *Table) RemoteWhole(pd PD, qpn verbs.QPN, key verbs.Key, need verbs.Access) (Span, bool) {
+	e := t.entries[key>>8]
+	if e == nil {
+		return Span{}, false
+	}
+	return t.Remote(pd, qpn, key, e.base, uint64(len(e.mem)), need)
+}
+
+func (e *entry) span(addr, n uint64) (Span, bool) {
+	off := addr - e.base
+	if addr < e.base || off > uint64(len(e.mem)) || n > uint64(len(e.mem))-off {
+		return Span{}, false
+	}
+	return Span{mem: e.mem[off : off+n : off+n], entry: e, gen: e.gen}, true
+}
+
+// Watch counts the goroutines that wait for remote writes to a region.
+func (t *Table) Watch(r *Region, delta int) {
+	r.watchers += delta
+	t.watched += delta
+}
+
+// TakeChanged reports whether a watched region was written to since the last call.
+func (t *Table) TakeChanged() bool {
+	c := t.changed
+	t.changed = false
+	return c && t.watched > 0
+}
+
+// Written records that a peer wrote to the span's region.
+func (t *Table) Written(s *Span) {
+	if t.watched > 0 && s.entry.region != nil && s.entry.region.watchers > 0 {
+		t.changed = true
+	}
+}
+
+// Refusal is why Remote failed.
+type Refusal uint8
+
+const (
+	NoKey    Refusal = iota // no such key, or it is no longer valid
+	NotOwner                // it belongs to another protection domain or queue pair
+	Outside                 // the range is not within its memory
+	NoRight                 // its access rights do not allow it
+)
+
+// Refused returns why Remote returned false for the same arguments.
+func (t *Table) Refused(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) Refusal {
+	e := t.entries[key>>8]
+	if e == nil || e.key != key || e.mem == nil {
+		return NoKey
+	}
+	if w := e.window; e.pd != pd || w != nil && w.typ == verbs.MWType2 && w.qpn != qpn {
+		return NotOwner
+	}
+	if _, ok := e.span(addr, n); !ok {
+		return Outside
+	}
+	return NoRight
+}

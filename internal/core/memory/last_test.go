@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// What was found last is found again, within its bounds and for what was asked, until the key
+// stands for something else.
+func TestRemoteAfter(t *testing.T) {
+	m := newTable()
+	var last memory.Last
+	find := func(key verbs.Key, addr, n uint64, need verbs.Access) bool {
+		t.Helper()
+		s, ok := m.RemoteAfter(&last, pd, qpn, key, addr, n, need)
+		if _, want := m.Remote(pd, qpn, key, addr, n, need); ok != want || ok && s.Len() != int(n) {
+			t.Errorf("%d bytes: %v, %d; Remote says %v", n, ok, s.Len(), want)
+		}
+		return ok
+	}
+	r := register(t, m, make([]byte, 100), everything&^verbs.RemoteRead)
+	addr, old := r.Addr(), r.Key()
+	for range 2 {
+		if !find(old, addr+20, 80, verbs.RemoteWrite) || find(old, addr+20, 81, verbs.RemoteWrite) || find(old, addr-1, 1, verbs.RemoteWrite) ||
+			find(old, addr, 8, verbs.RemoteRead) || find(old+1, addr, 8, verbs.RemoteWrite) {
+			t.Fatal("wrong bounds or rights")
+		}
+	}
+	if err := m.Reregister(r, verbs.ReregAccess, pd, nil, verbs.LocalWrite); err != nil {
+		t.Fatal(err)
+	}
+	if find(old, addr, 8, verbs.RemoteWrite) {
+		t.Error("the right was taken away")
+	}
+	if err := m.Reregister(r, verbs.ReregAccess, pd, nil, everything); err != nil {
+		t.Fatal(err)
+	}
+	w := m.AllocWindow(pd, verbs.MWType2)
+	key := w.Key()
+	for range 2 {
+		if !m.Bind(pd, qpn, w, r, key, addr, 10, verbs.RemoteWrite) || !find(key, addr, 10, verbs.RemoteWrite) || find(key, addr, 11, verbs.RemoteWrite) {
+			t.Error("not bound")
+		}
+		if !m.Invalidate(pd, qpn, key) || find(key, addr, 10, verbs.RemoteWrite) {
+			t.Error("not invalidated")
+		}
+	}
+	if !find(old, addr, 8, verbs.RemoteWrite) || m.Deregister(r) != nil || find(old, addr, 8, verbs.RemoteWrite) {
+		t.Error("not deregistered")
+	}
+}

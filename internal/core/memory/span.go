@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"encoding/binary"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Span is a checked piece of registered memory. It becomes invalid with its region or with the
+// binding of its window: see Valid.
+type Span struct {
+	mem   []byte
+	entry *entry
+	gen   uint32
+}
+
+// Inline makes a span of memory that is not registered.
+func Inline(b []byte) Span { return Span{mem: b} }
+
+// Valid reports whether the key by which the span was found still stands for it.
+func (s *Span) Valid() bool { return s.entry == nil || s.entry.gen == s.gen }
+
+// foreign reports whether the memory may be unmapped.
+func (s *Span) foreign() bool { return s.entry != nil && s.entry.foreign }
+
+// copy is copy with memory of the span. It returns false if that is not mapped.
+func (s *Span) copy(dst, src []byte) bool {
+	if s.foreign() {
+		return Copy(dst, src)
+	}
+	copy(dst, src)
+	return true
+}
+
+// Append appends n bytes from off on to buf. It returns false if the region was deregistered.
+func (s *Span) Append(buf []byte, off, n int) ([]byte, bool) {
+	if !s.Valid() {
+		return buf, false
+	}
+	start := len(buf)
+	buf = slices.Grow(buf, n)[:start+n]
+	return buf, s.copy(buf[start:], s.mem[off:off+n])
+}
+
+// Len returns the length in bytes.
+func (s *Span) Len() int { return len(s.mem) }
+
+// Bytes returns the memory, without checking that the span is valid, as Part does.
+func (s *Span) Bytes() []byte { return s.mem }
+
+// Sub returns n bytes from off on.
+func (s *Span) Sub(off, n int) Span {
+	return Span{mem: s.mem[off : off+n : off+n], entry: s.entry, gen: s.gen}
+}
+
+// Part returns n bytes from off on, for a gathering send, which must not keep them. It returns
+// false if the region was deregistered.
+func (s *Span) Part(off, n int) ([]byte, bool) {
+	b := s.mem[off : off+n : off+n]
+	return b, s.Valid() && (!s.foreign() || present(b))
+}
+
+// Aligned8 reports whether the span is eight bytes at a multiple of eight.
+func (s *Span) Aligned8() bool {
+	return len(s.mem) == 8 && uintptr(unsafe.Pointer(unsafe.SliceData(s.mem)))%8 == 0
+}
+
+func (s *Span) word() *uint64 { return (*uint64)(unsafe.Pointer(unsafe.SliceData(s.mem))) }
+
+// CompareSwap stores swap if the word equals compare, and returns the previous value. It is atomic
+// with respect to sync/atomic in the program. The span must be Aligned8. It returns false if the
+// memory is not mapped.
+func (s *Span) CompareSwap(compare, swap uint64) (old uint64, ok bool) {
+	if s.foreign() {
+		defer Recover(debug.SetPanicOnFault(true), &ok)
+	}
+	for {
+		old = atomic.LoadUint64(s.word())
+		if old != compare || atomic.CompareAndSwapUint64(s.word(), old, swap) {
+			return old, true
+		}
+	}
+}
+
+// FetchAdd adds to the word and returns the previous value, under the same conditions.
+func (s *Span) FetchAdd(add uint64) (old uint64, ok bool) {
+	if s.foreign() {
+		defer Recover(debug.SetPanicOnFault(true), &ok)
+	}
+	return atomic.AddUint64(s.word(), add) - add, true
+}
+
+// Store writes 8 bytes atomically, under the same conditions.
+func (s *Span) Store(b []byte) (ok bool) {
+	if s.foreign() {
+		defer Recover(debug.SetPanicOnFault(true), &ok)
+	}
+	atomic.StoreUint64(s.word(), binary.NativeEndian.Uint64(b))
+	return true
+}
+
+// Write copies b into the span at off. It returns false if the region was deregistered.
+func (s *Span) Write(t *Table, off int, b []byte) bool {
+	if !s.Valid() || !s.copy(s.mem[off:off+len(b)], b) {
+		return false
+	}
+	t.Written(s)
+	return true
+}
+
+// Update replaces the word by the result of f, if f says so, and returns the previous value, under
+// the same conditions. f may be called several times.
+func (s *Span) Update(f func(old uint64) (next uint64, change bool)) (old uint64, ok bool) {
+	if s.foreign() {
+		defer Recover(debug.SetPanicOnFault(true), &ok)
+	}
+	for {
+		old = atomic.LoadUint64(s.word())
+		next, change := f(old)
+		if !change || atomic.CompareAndSwapUint64(s.word(), old, next) {
+			return old, true
+		}
+	}
+}

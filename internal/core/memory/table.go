@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"runtime"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// PD is the number of a protection domain.
+type PD uint32
+
+// quarantine is how many freed keys are kept from being reused.
+const quarantine = 4096
+
+// Table has all keys of a device. The upper 24 bits of a key are random and find the region or
+// window. The low 8 bits are part of the check, and for windows the program's.
+type Table struct {
+	entries map[verbs.Key]*entry // by key>>8
+	random  func() uint32
+	freed   []verbs.Key // ring of key>>8 in quarantine
+	oldest  int
+	place   func(size int) uint64 // chooses addresses; nil: those of the memory
+	watched int                   // regions that somebody waits on
+	changed bool
+}
+
+// entry is what a key names: a region, or a window onto one.
+type entry struct {
+	key     verbs.Key
+	gen     uint32 // incremented when what the key stands for ends or changes
+	pd      PD
+	access  verbs.Access
+	foreign bool   // the memory may be unmapped
+	base    uint64 // address of mem's first byte, in SGEs and at peers
+	mem     []byte // nil: an unbound window, or a deregistered region
+	region  *Region
+	window  *Window
+}
+
+// Region is a memory region.
+type Region struct {
+	entry
+	windows  int // bound to it
+	watchers int
+	unmap    func()
+	orphaned runtime.Cleanup // calls unmap for a region whose table was closed
+}
+
+// NewTable makes an empty table. random must be unpredictable to peers.
+func NewTable(random func() uint32) *Table {
+	return &Table{entries: make(map[verbs.Key]*entry), random: random, freed: make([]verbs.Key, 0, 16)}
+}
+
+// newKey returns a key that is not in use and was not recently.
+func (t *Table) newKey() verbs.Key {
+	for {
+		k := verbs.Key(t.random())
+		if k>>8 == 0 || t.entries[k>>8] != nil || t.inQuarantine(k>>8) {
+			continue
+		}
+		return k
+	}
+}
+
+func (t *Table) inQuarantine(index verbs.Key) bool {
+	for _, f := range t.freed {
+		if f == index {
+			return true
+		}
+	}
+	return false
+}
+
+// free takes an entry out of the table.
+func (t *Table) free(e *entry) {
+	e.gen++
+	delete(t.entries, e.key>>8)
+	if len(t.freed) < quarantine {
+		t.freed = append(t.freed, e.key>>8)
+		return
+	}
+	t.freed[t.oldest] = e.key >> 8
+	t.oldest = (t.oldest + 1) % quarantine
+}
+
+// Register makes a region of buf, which stays alive as long as the region. It may have 0 bytes.
+func (t *Table) Register(pd PD, buf []byte, access verbs.Access) (*Region, error) {
+	r := &Region{}
+	r.entry = entry{key: t.newKey(), pd: pd, access: access, mem: notNil(buf), region: r}
+	t.setBase(r)
+	t.entries[r.key>>8] = &r.entry
+	return r, nil
+}
+
+// notNil returns buf, or an empty slice instead of nil, which would mean that there is no memory.
+func notNil(buf []byte) []byte {
+	if buf == nil {
+		return []byte{}
+	}
+	return buf
+}
+
+// RegisterExternal is Register for memory that may be unmapped, in a region whose first byte has
+// the address iova.
+func (t *Table) RegisterExternal(pd PD, buf []byte, iova uint64, access verbs.Access) (*Region, error) {
+	if iova+uint64(len(buf)) < iova {
+		return nil, &verbs.OpError{Op: "reg_mr", Err: verbs.ErrInvalid, Detail: "the addresses go round"}
+	}
+	r, err := t.Register(pd, buf, access)
+	if err != nil {
+		return nil, err
+	}
+	r.foreign = true
+	if access&verbs.ZeroBased == 0 {
+		r.base = iova
+	}
+	return r, nil
+}
+
+// Allocate makes a region of new memory outside the Go heap.
+func (t *Table) Allocate(pd PD, size int, access verbs.Access) (*Region, error) {
+	buf, unmap, err := allocate(size, access&verbs.HugePages != 0)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.Register(pd, buf, access)
+	if err != nil {
+		unmap()
+		return nil, err
+	}
+	r.unmap = unmap
+	return r, nil
+}
+
+func (t *Table) setBase(r *Region) {
+	switch {
+	case r.access&verbs.ZeroBased != 0:
+		r.base = 0
+	case t.place != nil:
+		r.base = t.place(len(r.mem))
+	default:
+		r.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))))
+	}
+}
+
+// PlaceWith makes place choose the addresses of regions, which are otherwise those of the memory.
+// It is for reproducible runs.
+func (t *Table) PlaceWith(place func(size int) uint64) { t.place = place }
+
+// Reregister changes what flags name. The key changes with the memory.
+func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte, access verbs.Access) error {
+	if r.mem == nil {
+		return verbs.ErrClosed
+	}
+	if r.windows > 0 {
+		return verbs.ErrBusy
+	}
+	if flags&verbs.ReregTranslation != 0 {
+		if r.unmap != nil {
+			return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory was allocated by the device: it goes with the region"}
+		}
+		t.free(&r.entry)
+		r.key = t.newKey()
+		t.entries[r.key>>8] = &r.entry
+		r.mem = notNil(buf)
+	}
+	if flags&verbs.ReregPD != 0 {
+		r.pd = pd
+	}
+	based := r.access & verbs.ZeroBased
+	if flags&verbs.ReregAccess != 0 {
+		r.access = access
+	}
+	r.gen++
+	if flags&verbs.ReregTranslation != 0 || r.access&verbs.ZeroBased != based {
+		t.setBase(r)
+	}
+	return nil
+}
+
+// Deregister ends a region and frees its memory. It returns ErrBusy while a window is bound to it.
+func (t *Table) Deregister(r *Region) error {
+	unmap, err := t.Detach(r)
+	if err == nil {
+		unmap()
+	}
+	return err
+}
+
+// Detach is Deregister that leaves freeing the memory to the caller, which takes the system about
+// 50 ms for a GiB.
+func (t *Table) Detach(r *Region) (unmap func(), err error) {
+	unmap = func() {}
+	if r.mem == nil {
+		return unmap, nil
+	}
+	if r.windows > 0 {
+		return nil, verbs.ErrBusy
+	}
+	t.free(&r.entry)
+	r.mem = nil
+	if r.unmap != nil {
+		r.orphaned.Stop()
+		unmap, r.unmap = r.unmap, nil
+	}
+	return unmap, nil
+}
+
+// Addr returns the address of the first byte, in SGEs and at peers.
+func (r *Region) Addr() uint64 { return r.base }
+
+// Key returns the region's key, which is both its local and its remote one.
+func (r *Region) Key() verbs.Key { return r.key }
+
+// Access returns the region's access flags.
+func (r *Region) Access() verbs.Access { return r.access }
+
+// Bytes returns the memory.
+func (r *Region) Bytes() []byte { return r.mem }
+
+// Len returns how many keys are in use.
+func (t *Table) Len() int { return len(t.entries) }
+
+// Close ends all regions and windows. The memory of a region stays until Deregister, or until the
+// region is unreachable: the program may be in the middle of a copy.
+func (t *Table) Close() {
+	for _, e := range t.entries {
+		if e.window != nil {
+			t.FreeWindow(e.window)
+		}
+	}
+	for _, e := range t.entries {
+		t.free(e)
+		if r := e.region; r.unmap != nil {
+			r.orphaned = runtime.AddCleanup(r, func(unmap func()) { unmap() }, r.unmap)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package queue has the queues of a software device, and what its queue pairs share whatever their
+// transport.
+//
+//	pair.go     a queue pair's attributes and states (IBTA 10.3, 11.2.5)
+//	port.go     the ports of a device: MTU, partitions
+//	send.go     sends, from being posted to being completed
+//	receive.go  receives, from being posted to being completed or flushed
+//	recv.go     receive queues, of one queue pair or shared
+//	cq.go       completion queues
+//	outbox.go   completions and events on their way to the program
+//	ring.go     rings that grow with use, so that an idle queue pair costs little
+//
+// The engines, internal/engine/ibta and internal/engine/rdmap, embed a [Pair] in their queue pairs
+// and add what is on the wire. Only a [CQ] is safe for concurrent use: the device's lock covers
+// everything else.
+package queue

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// Outbox collects the completions and events of a device's queue pairs.
+type Outbox struct {
+	Completions []Completion
+	Events      []Event
+}
+
+// Completion is a work completion on its way to its queue. Whoever drains the outbox sets its
+// timestamp.
+type Completion struct {
+	WC        verbs.WC
+	CQ        *CQ
+	Solicited bool
+}
+
+// Event is an asynchronous event of a queue pair or of a shared receive queue.
+type Event struct {
+	Type  verbs.EventType
+	Owner any // the device's own
+}
+
+// Complete adds a completion and returns it to be filled in.
+func (o *Outbox) Complete(cq *CQ) *Completion {
+	o.Completions = append(o.Completions, Completion{CQ: cq})
+	return &o.Completions[len(o.Completions)-1]
+}
+
+// Raise adds an event.
+func (o *Outbox) Raise(t verbs.EventType, owner any) {
+	o.Events = append(o.Events, Event{Type: t, Owner: owner})
+}
+
+// Reset empties the outbox.
+func (o *Outbox) Reset() {
+	clear(o.Completions)
+	o.Completions = o.Completions[:0]
+	clear(o.Events)
+	o.Events = o.Events[:0]
+}

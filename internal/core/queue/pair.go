@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Device is what the queue pairs of one device share, whatever their transport.
+type Device struct {
+	Memory     *memory.Table
+	Outbox     Outbox
+	Ports      []Port
+	MaxMsgSize uint32 // bytes of a message
+}
+
+// Config is what does not change during the life of a queue pair.
+type Config struct {
+	Num       verbs.QPN
+	Type      verbs.QPType
+	Caps      verbs.QPCap
+	PD        memory.PD
+	SendCQ    *CQ        // nil: it sends nothing (XRC target)
+	RecvCQ    *CQ        // nil: it has no receives of its own (XRC)
+	Recv      *RecvQueue // the queue pair's own, or shared; nil: XRC
+	Domain    *Domain    // XRC target
+	SignalAll bool
+	Owner     any // the device's own, for events
+}
+
+// Pair is what queue pairs share whatever their transport: their attributes and states, which work
+// requests they take, and how these complete. An engine embeds it in its queue pair and adds what
+// is on the wire.
+//
+// The device calls Number, State, Attr, Query and PostRecv. The rest is for the engine.
+type Pair struct {
+	Config
+	dev      *Device
+	state    verbs.QPState
+	draining bool // raise SQDrained
+	attr     verbs.QPAttr
+	port     *Port
+	pkey     *verbs.PKey // row of the port's partition table
+	taken    receive
+
+	Counts verbs.QPCounts
+}
+
+// NewPair returns the common part of a queue pair in the RESET state.
+func NewPair(d *Device, c Config) Pair {
+	p := Pair{Config: c, dev: d}
+	p.place()
+	return p
+}
+
+// place finds the port and the row of its partition table named by the attributes.
+func (p *Pair) place() {
+	p.port = &p.dev.Ports[max(p.attr.Port, 1)-1]
+	p.pkey = &p.port.PKeys[p.attr.PKeyIndex]
+}
+
+// Port returns the port that the queue pair uses; before INIT, the first.
+func (p *Pair) Port() *Port { return p.port }
+
+// PKey returns the current partition key of the queue pair's packets.
+func (p *Pair) PKey() verbs.PKey { return *p.pkey }
+
+// Number returns the number of the queue pair.
+func (p *Pair) Number() verbs.QPN { return p.Num }
+
+// State returns the current state.
+func (p *Pair) State() verbs.QPState { return p.state }
+
+// SetState changes the state, after an error or for the connection manager.
+func (p *Pair) SetState(s verbs.QPState) { p.state = s }
+
+// Attr returns the attributes that were set.
+func (p *Pair) Attr() *verbs.QPAttr { return &p.attr }
+
+// Query returns the current attributes.
+func (p *Pair) Query() verbs.QPAttr {
+	a := p.attr
+	a.State, a.CurState, a.Cap = p.state, p.state, p.Caps
+	return a
+}
+
+// Stats sets the statistics that all queue pairs have.
+func (p *Pair) Stats(s *verbs.QPStats) {
+	s.QPN, s.Type, s.State, s.DestQPN, s.DestGID, s.QPCounts = p.Num, p.Type, p.state, p.attr.DestQPN, p.attr.AH.DGID, p.Counts
+	s.RecvQueue = 0
+	if p.Recv != nil {
+		s.RecvQueue = p.Recv.Len()
+	}
+}
+
+// CheckModify checks a change of attributes before any of it is applied, and returns the state that
+// it leads to (IBTA 11.2.5.2).
+func (p *Pair) CheckModify(attr *verbs.QPAttr, mask verbs.QPMask) (verbs.QPState, error) {
+	next, err := verbs.CheckTransition(p.Type, p.state, attr, mask)
+	if err != nil {
+		return next, err
+	}
+	why, port, row := "", p.port, p.attr.PKeyIndex
+	if mask&verbs.MaskPort != 0 {
+		if attr.Port < 1 || attr.Port > len(p.dev.Ports) {
+			return next, &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("Port %d: the device has ports 1 to %d", attr.Port, len(p.dev.Ports))}
+		}
+		port = &p.dev.Ports[attr.Port-1]
+	}
+	if mask&verbs.MaskPKeyIndex != 0 {
+		row = attr.PKeyIndex
+	}
+	switch {
+	case mask&verbs.MaskPathMTU != 0 && attr.PathMTU.Bytes() > port.MTU:
+		why = "PathMTU is larger than the port's active MTU"
+	case int(row) >= len(port.PKeys):
+		why = "PKeyIndex is beyond the port's P_Key table"
+	case mask&verbs.MaskAH != 0 && attr.AH.Port != 0 && attr.AH.Port != port.Num:
+		why = "AH.Port is not the port of the queue pair"
+	}
+	if why != "" {
+		return next, &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: why}
+	}
+	return next, nil
+}
+
+// Apply sets the attributes that mask names, and the state next returned by CheckModify, which is
+// neither RESET nor ERR.
+func (p *Pair) Apply(attr *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
+	a := &p.attr
+	set(mask, verbs.MaskAccess, &a.Access, attr.Access)
+	set(mask, verbs.MaskPKeyIndex, &a.PKeyIndex, attr.PKeyIndex)
+	set(mask, verbs.MaskPort, &a.Port, attr.Port)
+	set(mask, verbs.MaskQKey, &a.QKey, attr.QKey)
+	set(mask, verbs.MaskAH, &a.AH, attr.AH)
+	set(mask, verbs.MaskPathMTU, &a.PathMTU, attr.PathMTU)
+	set(mask, verbs.MaskTimeout, &a.Timeout, attr.Timeout)
+	set(mask, verbs.MaskRetryCount, &a.RetryCount, attr.RetryCount)
+	set(mask, verbs.MaskRNRRetry, &a.RNRRetry, attr.RNRRetry)
+	set(mask, verbs.MaskRQPSN, &a.RQPSN, attr.RQPSN)
+	set(mask, verbs.MaskSQPSN, &a.SQPSN, attr.SQPSN)
+	set(mask, verbs.MaskMaxRdAtomic, &a.MaxRdAtomic, attr.MaxRdAtomic)
+	set(mask, verbs.MaskMaxDestRdAtomic, &a.MaxDestRdAtomic, attr.MaxDestRdAtomic)
+	set(mask, verbs.MaskMinRNRTimer, &a.MinRNRTimer, attr.MinRNRTimer)
+	set(mask, verbs.MaskDestQPN, &a.DestQPN, attr.DestQPN)
+	p.place()
+	if next == verbs.SQD && p.state != verbs.SQD {
+		p.draining = attr.SQDAsyncNotify || mask&verbs.MaskSQDAsyncNotify == 0
+	}
+	p.state = next
+}
+
+// set sets an attribute if the mask names it.
+func set[T any](mask, bit verbs.QPMask, to *T, v T) {
+	if mask&bit != 0 {
+		*to = v
+	}
+}
+
+// Reset drops the attributes, the receives, and the completions that were not polled, as RESET
+// requires. The engine drops its send work requests.
+func (p *Pair) Reset() {
+	if p.SendCQ != nil {
+		p.SendCQ.Forget(p.Num)
+	}
+	if p.RecvCQ != nil {
+		p.RecvCQ.Forget(p.Num)
+	}
+	if p.Recv != nil && !p.Recv.Shared {
+		p.Recv.Clear()
+	}
+	p.taken.from = nil
+	p.attr, p.state, p.draining = verbs.QPAttr{}, verbs.Reset, false
+	p.place()
+}
+
+// Draining reports whether the program waits for the send queue to drain in SQD.
+func (p *Pair) Draining() bool { return p.draining && p.state == verbs.SQD }
+
+// Drained records that the send queue has drained (IBTA 10.3.1.5).
+func (p *Pair) Drained() {
+	p.draining = false
+	p.Raise(verbs.EventSQDrained)
+}
+
+// Raise adds an event of the queue pair.
+func (p *Pair) Raise(t verbs.EventType) { p.dev.Outbox.Raise(t, p.Owner) }
+
+// MemoryWindow is a memory window of a device that runs an engine.
+type MemoryWindow interface{ Window() *memory.Window }
+
+// MemoryRegion is a memory region of a device that runs an engine.
+type MemoryRegion interface{ Region() *memory.Region }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue_test
+
+import (
+	"errors"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// fixture is the common part of a queue pair, and its device.
+type fixture struct {
+	*testing.T
+	dev queue.Device
+	queue.Pair
+}
+
+// newPair makes a pair of type RC whose queues hold four work requests of two entries. change
+// changes that.
+func newPair(t *testing.T, change ...func(*queue.Config)) *fixture {
+	f := &fixture{T: t, dev: queue.Device{Memory: memory.NewTable(rand.New(rand.NewSource(1)).Uint32), Ports: []queue.Port{{Num: 1, MTU: 2048, PKeys: []verbs.PKey{0xffff, 0x8001}}}, MaxMsgSize: 1 << 20}}
+	cq, _ := newCQ(100)
+	c := queue.Config{Num: 7, Type: verbs.RC, PD: 1, SendCQ: cq, RecvCQ: cq, Owner: "pair",
+		Caps: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInline: 8},
+		Recv: &queue.RecvQueue{PD: 1, MaxWR: 4, MaxSGE: 2}}
+	for _, f := range change {
+		f(&c)
+	}
+	f.Pair = queue.NewPair(&f.dev, c)
+	return f
+}
+
+// modify changes attributes as an engine does.
+func (f *fixture) modify(attr verbs.QPAttr, mask verbs.QPMask) error {
+	next, err := f.CheckModify(&attr, mask)
+	if err == nil {
+		f.Apply(&attr, mask, next)
+	}
+	return err
+}
+
+// completions returns the numbers and statuses of the completions so far.
+func (f *fixture) completions() (ids []uint64, statuses []verbs.Status) {
+	for _, c := range f.dev.Outbox.Completions {
+		ids, statuses = append(ids, c.WC.ID), append(statuses, c.WC.Status)
+	}
+	return ids, statuses
+}
+
+const toInit = verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess
+
+// Only what the mask names is set, and given back.
+func TestPairAttributes(t *testing.T) {
+	f := newPair(t)
+	junk := verbs.QPAttr{State: verbs.Init, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, QKey: 9, Timeout: 9, RetryCount: 5, RQPSN: 3, SQPSN: 4,
+		MaxRdAtomic: 5, MaxDestRdAtomic: 6, MinRNRTimer: 7, DestQPN: 8, RNRRetry: 6, PathMTU: verbs.MTU512, RateLimit: 1, MigState: 1, SQDAsyncNotify: true,
+		AH: verbs.AHAttr{Port: 1}, AltAH: verbs.AHAttr{Port: 2}, CurState: verbs.SQE, Cap: verbs.QPCap{MaxSendWR: 99}}
+	if err := f.modify(junk, toInit); err != nil {
+		t.Fatal(err)
+	}
+	want := verbs.QPAttr{State: verbs.Init, CurState: verbs.Init, Port: 1, PKeyIndex: 1, Access: verbs.RemoteRead, Cap: f.Caps}
+	if got := f.Query(); got != want {
+		t.Errorf("the attributes are %+v, want %+v", got, want)
+	}
+	junk.State = verbs.RTR
+	mask := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
+	if err := f.modify(junk, mask); err != nil {
+		t.Fatal(err)
+	}
+	want.State, want.CurState, want.AH, want.PathMTU, want.DestQPN, want.RQPSN = verbs.RTR, verbs.RTR, junk.AH, junk.PathMTU, 8, 3
+	want.MaxDestRdAtomic, want.MinRNRTimer = 6, 7
+	if got := f.Query(); got != want {
+		t.Errorf("the attributes are %+v, want %+v", got, want)
+	}
+	f.Reset()
+	if got := f.Query(); got != (verbs.QPAttr{Cap: f.Caps}) {
+		t.Errorf("after RESET they are %+v", got)
+	}
+}
+
+// What the device does not have is refused, and nothing is changed.
+func TestPairModifyRefused(t *testing.T) {
+	for what, c := range map[string]struct {
+		attr verbs.QPAttr
+		mask verbs.QPMask
+	}{
+		"Port":      {verbs.QPAttr{State: verbs.Init, Port: 2}, toInit},
+		"PKeyIndex": {verbs.QPAttr{State: verbs.Init, Port: 1, PKeyIndex: 2}, toInit},
+		"RTS":       {verbs.QPAttr{State: verbs.RTS, Port: 1}, toInit},
+	} {
+		f := newPair(t)
+		before := f.Query()
+		if err := f.modify(c.attr, c.mask); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if f.Query() != before {
+			t.Errorf("%s: something was changed", what)
+		}
+	}
+	f := newPair(t)
+	f.SetState(verbs.Init)
+	mask := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
+	if err := f.modify(verbs.QPAttr{State: verbs.RTR, PathMTU: verbs.MTU4096}, mask); !errors.Is(err, verbs.ErrInvalid) || !strings.Contains(err.Error(), "PathMTU") {
+		t.Errorf("a path MTU of 4096 on a port of 2048: %v", err)
+	}
+}
+
+// SQD raises its event once, if the program asked for it or did not say (IBTA 10.3.1.5).
+func TestPairDraining(t *testing.T) {
+	for _, c := range []struct {
+		mask   verbs.QPMask
+		notify bool
+		want   bool
+	}{{0, false, true}, {verbs.MaskSQDAsyncNotify, true, true}, {verbs.MaskSQDAsyncNotify, false, false}} {
+		f := newPair(t)
+		f.SetState(verbs.RTS)
+		if err := f.modify(verbs.QPAttr{State: verbs.SQD, SQDAsyncNotify: c.notify}, verbs.MaskState|c.mask); err != nil {
+			t.Fatal(err)
+		}
+		if f.Draining() != c.want {
+			t.Errorf("mask %v, notify %v: draining %v", c.mask, c.notify, f.Draining())
+		}
+		if !c.want {
+			continue
+		}
+		f.Drained()
+		if e := f.dev.Outbox.Events; f.Draining() || len(e) != 1 || e[0] != (queue.Event{Type: verbs.EventSQDrained, Owner: "pair"}) {
+			t.Errorf("events %v, draining %v", e, f.Draining())
+		}
+	}
+}
+
+// Receives complete in order, flushed ones too, the one that a message has taken first.
+func TestPairReceives(t *testing.T) {
+	f := newPair(t)
+	if _, err := f.PostRecv(make([]verbs.RecvWR, 1)); !errors.Is(err, verbs.ErrState) {
+		t.Errorf("in RESET: %v", err)
+	}
+	f.SetState(verbs.RTR)
+	if n, err := f.PostRecv([]verbs.RecvWR{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4}, {ID: 5}}); n != 4 || !errors.Is(err, verbs.ErrQueueFull) {
+		t.Errorf("%d were posted: %v", n, err)
+	}
+	f.TakeReceive(f.Recv)
+	f.CompleteReceive(verbs.Success)
+	f.TakeReceive(f.Recv)
+	f.SetState(verbs.Err)
+	f.FlushReceives()
+	if n, err := f.PostRecv([]verbs.RecvWR{{ID: 6}}); n != 1 || err != nil {
+		t.Errorf("in ERR %d were posted: %v", n, err)
+	}
+	ids, statuses := f.completions()
+	for i := range 5 {
+		id, status := uint64(i+1), verbs.WRFlushError
+		if i == 0 {
+			status = verbs.Success
+		}
+		if i == 4 {
+			id = 6
+		}
+		if i >= len(ids) || ids[i] != id || statuses[i] != status {
+			t.Fatalf("the completions are %v with %v", ids, statuses)
+		}
+	}
+	if f.HasReceive() {
+		t.Error("a receive is still taken")
+	}
+}
+
+// A shared receive queue keeps its receives when a queue pair fails, which says that it took
+// its last one (IBTA 10.2.9.5). The limit's event comes once (10.2.9.1).
+func TestPairSharedReceives(t *testing.T) {
+	srq := &queue.RecvQueue{PD: 1, MaxWR: 4, MaxSGE: 2, Shared: true, Limit: 2, Owner: "srq"}
+	f := newPair(t, func(c *queue.Config) { c.Recv = srq })
+	f.SetState(verbs.RTR)
+	if _, err := f.PostRecv(make([]verbs.RecvWR, 1)); !errors.Is(err, verbs.ErrInvalid) {
+		t.Errorf("posted to a queue that it does not have: %v", err)
+	}
+	if _, err := srq.Post([]verbs.RecvWR{{ID: 1}, {ID: 2}, {ID: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		f.TakeReceive(srq)
+		f.CompleteReceive(verbs.Success)
+	}
+	f.FlushReceives()
+	want := []queue.Event{{Type: verbs.EventSRQLimitReached, Owner: "srq"}, {Type: verbs.EventQPLastWQEReached, Owner: "pair"}}
+	if e := f.dev.Outbox.Events; len(e) != 2 || e[0] != want[0] || e[1] != want[1] || srq.Len() != 1 {
+		t.Errorf("events %v, %d receives are left", e, srq.Len())
+	}
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// receive is the receive taken by the current message.
+type receive struct {
+	RecvWQE
+	from *RecvQueue // nil: none is taken
+}
+
+// PostRecv posts receives to the queue pair's own queue, in order, and returns how many.
+func (p *Pair) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	if p.Recv == nil || p.Recv.Shared {
+		return 0, &verbs.OpError{Op: "post_recv", Err: verbs.ErrInvalid, Detail: "the queue pair has no receive queue of its own"}
+	}
+	if p.state == verbs.Reset {
+		return 0, &verbs.OpError{Op: "post_recv", Err: verbs.ErrState, Detail: "RESET"}
+	}
+	n, err := p.Recv.Post(wrs)
+	if p.state == verbs.Err {
+		p.FlushReceives()
+	}
+	return n, err
+}
+
+// HasReceive reports whether the current message has taken a receive.
+func (p *Pair) HasReceive() bool { return p.taken.from != nil }
+
+// TakeReceive takes the oldest receive of rq, which is not empty, for a message.
+func (p *Pair) TakeReceive(rq *RecvQueue) {
+	rq.Take(&p.taken.RecvWQE)
+	p.taken.from = rq
+	if rq.Limit > 0 && rq.Len() < rq.Limit {
+		rq.Limit = 0 // the event disarms it (IBTA 10.2.9.1)
+		p.dev.Outbox.Raise(verbs.EventSRQLimitReached, rq.Owner)
+	}
+}
+
+// Scatter points a cursor at the memory of the taken receive, in its queue's protection domain. It
+// returns false if that does not allow access.
+func (p *Pair) Scatter(c *memory.Cursor) bool {
+	return c.Set(p.dev.Memory, p.taken.from.PD, p.taken.SGL, true)
+}
+
+// CompleteReceive completes the taken receive, and returns the completion to be filled in further.
+func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
+	cq := p.RecvCQ
+	if own := p.taken.from.CQ; own != nil {
+		cq = own
+	}
+	p.taken.from = nil
+	c := p.dev.Outbox.Complete(cq)
+	c.WC = verbs.WC{ID: p.taken.ID, Status: s, Op: verbs.WCRecv, QPN: p.Num}
+	return c
+}
+
+// FlushReceives completes all receives with WRFlushError, the taken one first. A shared receive
+// queue keeps its receives, and the queue pair reports that it has taken its last one (IBTA
+// 10.2.9.5).
+func (p *Pair) FlushReceives() {
+	if p.HasReceive() {
+		p.CompleteReceive(verbs.WRFlushError)
+	}
+	if p.Recv == nil {
+		return
+	}
+	if p.Recv.Shared {
+		p.Raise(verbs.EventQPLastWQEReached)
+		return
+	}
+	for p.Recv.Len() > 0 {
+		p.TakeReceive(p.Recv)
+		p.CompleteReceive(verbs.WRFlushError)
+	}
+}

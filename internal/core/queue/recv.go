@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// RecvWQE is a posted receive.
+type RecvWQE struct {
+	ID  uint64
+	SGL []verbs.SGE
+}
+
+// RecvQueue holds posted receives: of one queue pair, or shared by several.
+type RecvQueue struct {
+	PD     memory.PD
+	MaxWR  int
+	MaxSGE int
+
+	// Of a shared receive queue.
+	Shared bool
+	Limit  int    // event once fewer receives are posted; 0: off
+	Num    uint32 // XRC: the number that senders name
+	CQ     *CQ    // XRC: where receives complete
+	Owner  any    // the device's own
+
+	ring Ring[RecvWQE]
+}
+
+// Post adds receives in order and returns how many.
+func (r *RecvQueue) Post(wrs []verbs.RecvWR) (int, error) {
+	for i := range wrs {
+		wr := &wrs[i]
+		if len(wr.SGL) > r.MaxSGE {
+			return i, verbs.ErrInvalid
+		}
+		if r.ring.Len() >= r.MaxWR {
+			return i, verbs.ErrQueueFull
+		}
+		w := r.ring.PushBack()
+		w.ID = wr.ID
+		w.SGL = append(w.SGL[:0], wr.SGL...)
+	}
+	return len(wrs), nil
+}
+
+// Len returns the number of receives posted.
+func (r *RecvQueue) Len() int { return r.ring.Len() }
+
+// NextLen returns the length of the oldest receive in bytes. The queue must not be empty.
+func (r *RecvQueue) NextLen() uint64 {
+	n := uint64(0)
+	for _, sge := range r.ring.Front().SGL {
+		n += uint64(sge.Length)
+	}
+	return n
+}
+
+// Clear drops all receives.
+func (r *RecvQueue) Clear() { r.ring.Clear() }
+
+// Take moves the oldest receive into w, reusing its memory.
+func (r *RecvQueue) Take(w *RecvWQE) {
+	f := r.ring.Front()
+	w.ID, w.SGL = f.ID, append(w.SGL[:0], f.SGL...)
+	r.ring.PopFront()
+}
+
+// Domain is an XRC domain: the shared receive queues that its target queue pairs can reach, by
+// number.
+type Domain struct{ Queues map[uint32]*RecvQueue }

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// SendWQE is a send work request until it completes. An engine embeds it in its own record of one,
+// in a [Ring] of its own.
+type SendWQE struct {
+	ID     uint64
+	Op     verbs.SendOp
+	Flags  verbs.SendFlags
+	Status verbs.Status // not Success: it fails when it becomes the oldest
+	Copied bool         // the message is in Inline
+	Length uint32       // bytes of the message
+
+	SGL    []verbs.SGE
+	Inline []byte
+
+	Imm     uint32
+	Key     verbs.Key // key to invalidate
+	Remote  verbs.Remote
+	Compare uint64
+	Swap    uint64
+	bind    bindArgs
+}
+
+type bindArgs struct {
+	window *memory.Window
+	region *memory.Region
+	rkey   verbs.Key
+	addr   uint64
+	length uint64
+	access verbs.Access
+}
+
+// sendOp describes an operation, whatever its transport.
+type sendOp struct {
+	wc       verbs.WCOp
+	local    bool   // nothing is sent
+	response bool   // completes with a response, and counts towards MaxRdAtomic
+	receives bool   // its SGL is written to
+	fixed    uint32 // required length of the message; 0: any
+}
+
+var sendOps = [...]sendOp{
+	verbs.Send:        {wc: verbs.WCSend},
+	verbs.SendImm:     {wc: verbs.WCSend},
+	verbs.SendInv:     {wc: verbs.WCSend},
+	verbs.Write:       {wc: verbs.WCWrite},
+	verbs.WriteImm:    {wc: verbs.WCWrite},
+	verbs.Read:        {wc: verbs.WCRead, response: true, receives: true},
+	verbs.CompareSwap: {wc: verbs.WCCompareSwap, response: true, receives: true, fixed: 8},
+	verbs.FetchAdd:    {wc: verbs.WCFetchAdd, response: true, receives: true, fixed: 8},
+	verbs.AtomicWrite: {wc: verbs.WCAtomicWrite, response: true, fixed: 8},
+	verbs.Flush:       {wc: verbs.WCFlush, response: true},
+	verbs.LocalInv:    {wc: verbs.WCLocalInv, local: true},
+	verbs.BindMW:      {wc: verbs.WCBindMW, local: true},
+}
+
+// Local reports whether the work request sends nothing.
+func (w *SendWQE) Local() bool { return sendOps[w.Op].local }
+
+// Responds reports whether the work request completes with a response rather than an
+// acknowledgement.
+func (w *SendWQE) Responds() bool { return sendOps[w.Op].response }
+
+// Receives reports whether the memory of the work request is written to.
+func (w *SendWQE) Receives() bool { return sendOps[w.Op].receives }
+
+// CheckSends returns how many of the work requests can be posted, in order, to a send queue that
+// holds so many already, and why no more. With all, one that cannot be posted holds back the
+// others. The transport function refuses operations that it has no message for.
+func (p *Pair) CheckSends(wrs []verbs.SendWR, held int, all bool, transport func(*verbs.SendWR) error) (int, error) {
+	if p.state < verbs.RTS {
+		return 0, &verbs.OpError{Op: "post_send", Err: verbs.ErrState, Detail: p.state.String() + ": RTS is needed"}
+	}
+	for i := range wrs {
+		err := p.checkSend(&wrs[i], transport)
+		if err == nil && held+i >= p.Caps.MaxSendWR {
+			err = errSendQueueFull
+		}
+		if err == nil {
+			continue
+		}
+		if all {
+			i = 0
+		}
+		return i, err
+	}
+	return len(wrs), nil
+}
+
+var errSendQueueFull = &verbs.OpError{Op: "post_send", Err: verbs.ErrQueueFull}
+
+// RefuseSend is the error for a work request that can never be carried out.
+func RefuseSend(format string, a ...any) error {
+	return &verbs.OpError{Op: "post_send", Err: verbs.ErrInvalid, Detail: fmt.Sprintf(format, a...)}
+}
+
+// checkSend returns why a work request can never be posted.
+func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) error {
+	if wr.Op == 0 || int(wr.Op) >= len(sendOps) {
+		return RefuseSend("operation %d does not exist", wr.Op)
+	}
+	if err := transport(wr); err != nil {
+		return err
+	}
+	op := &sendOps[wr.Op]
+	switch {
+	case len(wr.SGL) > p.Caps.MaxSendSGE:
+		return RefuseSend("%d scatter/gather entries, the queue has %d", len(wr.SGL), p.Caps.MaxSendSGE)
+	case len(wr.Inline) > p.Caps.MaxInline:
+		return RefuseSend("%d bytes inline, the queue takes %d", len(wr.Inline), p.Caps.MaxInline)
+	case wr.Inline != nil && op.receives:
+		return RefuseSend("%v cannot be inline", wr.Op)
+	case op.response && p.attr.MaxRdAtomic == 0:
+		return RefuseSend("%v with MaxRdAtomic 0", wr.Op)
+	case wr.Op == verbs.BindMW && (wr.Bind == nil || wr.Bind.MW == nil || wr.Bind.MR == nil && wr.Bind.Length > 0):
+		return RefuseSend("BIND_MW needs Bind with MW and MR")
+	case wr.Op == verbs.Flush && (wr.FlushLevel == 0 || wr.FlushLevel&^(verbs.FlushToGlobal|verbs.FlushToPersistent) != 0):
+		return RefuseSend("FLUSH needs a FlushLevel of FlushToGlobal, FlushToPersistent or both")
+	case wr.Op == verbs.Flush && wr.FlushScope > verbs.FlushRegion:
+		return RefuseSend("FlushScope %d: FlushRange or FlushRegion", wr.FlushScope)
+	}
+	return nil
+}
+
+// SetSend makes w the work request wr, which has passed [Pair.CheckSends]. If its length is still
+// invalid, it completes with LocalLengthError.
+func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
+	w.ID, w.Op, w.Flags, w.Status = wr.ID, wr.Op, wr.Flags, verbs.Success
+	w.SGL = append(w.SGL[:0], wr.SGL...)
+	w.Inline, w.Copied = append(w.Inline[:0], wr.Inline...), wr.Inline != nil
+	w.Imm, w.Key, w.Remote, w.Compare, w.Swap = wr.Imm, wr.InvKey, wr.Remote, wr.Compare, wr.Swap
+	length := uint64(len(w.Inline))
+	if !w.Copied {
+		for i := range w.SGL {
+			length += uint64(w.SGL[i].Length)
+		}
+	}
+	limit := uint64(p.dev.MaxMsgSize)
+	if p.Type == verbs.UD {
+		limit = uint64(p.port.MTU)
+	}
+	op := &sendOps[wr.Op]
+	switch {
+	case wr.Op == verbs.Flush: // its length is that of memory at the peer
+		length = uint64(wr.FlushLen)
+	case op.local:
+		length = 0
+	case length > limit || op.fixed != 0 && length != uint64(op.fixed):
+		w.Status, length = verbs.LocalLengthError, 0
+	}
+	w.Length = uint32(length)
+	switch {
+	case wr.Op == verbs.BindMW:
+		w.bind = bindOf(wr.Bind)
+	case w.bind.window != nil: // of a work request that was flushed
+		w.bind = bindArgs{}
+	}
+}
+
+func bindOf(b *verbs.MWBindInfo) bindArgs {
+	a := bindArgs{window: b.MW.Driver().(MemoryWindow).Window(), rkey: b.RKey, addr: b.Addr, length: b.Length, access: b.Access}
+	if b.MR != nil {
+		a.region = b.MR.Driver().(MemoryRegion).Region()
+	}
+	return a
+}
+
+// DoLocal executes a work request that sends nothing. It returns false if it fails with Status.
+func (p *Pair) DoLocal(w *SendWQE) bool {
+	ok := false
+	switch t, b := p.dev.Memory, &w.bind; w.Op {
+	case verbs.LocalInv:
+		ok = t.Invalidate(p.PD, p.Num, w.Key)
+	case verbs.BindMW:
+		ok = t.Bind(p.PD, p.Num, b.window, b.region, b.rkey, b.addr, b.length, b.access)
+		*b = bindArgs{}
+	}
+	if !ok {
+		w.Status = verbs.MWBindError
+	}
+	return ok
+}
+
+// CompleteSend completes a send work request, if it is signaled or failed.
+func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
+	switch {
+	case s != verbs.Success:
+	case w.Op <= verbs.WriteImm:
+		p.Counts.SentMessages++
+		p.Counts.SentBytes += uint64(w.Length)
+	default:
+		p.countSend(w)
+	}
+	if s == verbs.Success && !p.SignalAll && w.Flags&verbs.Signaled == 0 {
+		return
+	}
+	op := &sendOps[w.Op]
+	c := p.dev.Outbox.Complete(p.SendCQ)
+	c.WC = verbs.WC{ID: w.ID, Status: s, Op: op.wc, QPN: p.Num}
+	if s == verbs.Success && op.receives {
+		c.WC.ByteLen = w.Length
+	}
+}
+
+// countSend counts a work request that has been carried out, neither SEND nor WRITE. The length of a
+// FLUSH is no payload.
+func (p *Pair) countSend(w *SendWQE) {
+	switch op := &sendOps[w.Op]; {
+	case op.local:
+		return
+	case op.receives:
+		p.Counts.RecvBytes += uint64(w.Length)
+	case w.Op != verbs.Flush:
+		p.Counts.SentBytes += uint64(w.Length)
+	}
+	p.Counts.SentMessages++
+}
+
+// CountRequest counts payload of a peer's request that was carried out; last says that it was the
+// end of the request.
+func (p *Pair) CountRequest(payload int, last bool) {
+	p.Counts.RecvBytes += uint64(payload)
+	if last {
+		p.Counts.RecvMessages++
+	}
+}

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// phase is the progress of a connection.
+type phase uint8
+
+const (
+	dialing         phase = iota // the link is being established
+	asking                       // our request is being sent, or unanswered
+	awaitingRequest              // waiting for the peer's request
+	asked                        // the request waits for the program's answer
+	running                      // a queue pair has the connection
+	ending                       // nothing more is sent; what the peer still sends is dropped
+	gone
+)
+
+// Limits of what peers can make us wait for.
+const (
+	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame
+	answerTime      = clock.Time(60 * time.Second)       // for the program's answer
+	endTime         = clock.Time(2 * time.Second)        // for the peer's end of a stream
+	maxHearing      = 1024                               // links whose request has not come
+	maxRefused      = 1024                               // links of rejected requests, until their peers end them
+	patientAnswer   = clock.Time(10 * time.Second)       // for the program's answer, while other requests want the place
+	promptTime      = clock.Time(10 * time.Millisecond)  // until an initiator prompts a quiet peer; then twice as long each time
+	pauseTime       = clock.Time(500 * time.Millisecond) // until a responder prompts a quiet peer
+	promptEnd       = clock.Time(5 * time.Second)        // when an initiator or responder stops prompting
+	checkTime       = clock.Time(10 * time.Second)       // between checks whether the peer of a stream is alive
+	abandonedChecks = 3                                  // checks that find the peer gone while its data waits for a receive, until the stream ends
+)
+
+// conn is a connection: a link and its state.
+type conn struct {
+	dev        *StreamDevice
+	link       Link
+	phase      phase
+	setup      *rdmap.Setup
+	wishes     rdmap.Wishes
+	out        []byte // set-up frame that is being sent
+	qp         *streamQP
+	batch      *rdmap.Batch // partly sent: goes first
+	bound      timer
+	quiet      clock.Time // until the peer is prompted again
+	ready      bool
+	draining   bool // bound limits the sending of the rest of batch
+	goneChecks int  // checks in a row that found the peer gone and the stream waiting for a receive
+
+	listener *streamListener         // the listener that accepted it
+	tell     func(verbs.StreamEvent) // gets its events; nil: nobody
+	private  []byte                  // of our request
+	failed   func(err error)         // called if it could not be established, for another attempt
+}
+
+func (d *StreamDevice) newConn(l Link, p phase) *conn {
+	c := &conn{dev: d, link: l, phase: p, setup: &rdmap.Setup{}, wishes: d.net.Wishes()}
+	c.bound.fire = c.late
+	d.conns[c] = struct{}{}
+	d.timers.set(&c.bound, d.passTime()+setupTime)
+	l.Own(c)
+	return c
+}
+
+// addReady records that c may have something to send.
+func (d *StreamDevice) addReady(c *conn) {
+	if !c.ready && c.phase == running {
+		c.ready = true
+		*d.ready.PushBack() = c
+	}
+}
+
+// inform delivers an event of the connection.
+func (c *conn) inform(e verbs.StreamEvent) {
+	if f := c.tell; f != nil {
+		e.Stream = (*stream)(c)
+		c.dev.news.tell(func() { f(e) })
+	}
+}
+
+// late ends a phase that has taken too long.
+func (c *conn) late() {
+	switch c.phase {
+	case ending:
+		c.end(false)
+	case running:
+		switch {
+		case c.draining:
+			c.end(false)
+		case c.link.Silent(), c.abandoned():
+			c.lost(errGone)
+		default:
+			c.prompt()
+		}
+	default:
+		c.fail(errTooLate)
+	}
+}
+
+// abandoned reports whether the peer ended the link long ago, and the program has not posted a
+// receive since for data that came before the end: otherwise nobody would ever see it.
+func (c *conn) abandoned() bool {
+	if !c.qp.engine.Paused() || !c.link.Ended() {
+		c.goneChecks = 0
+		return false
+	}
+	c.goneChecks++
+	return c.goneChecks > abandonedChecks
+}
+
+var errGone = errors.New("the peer acknowledges nothing")
+
+var errTooLate = fmt.Errorf("the peer does not answer: %w", context.DeadlineExceeded)
+
+// handle reads and writes what the link is ready for.
+func (c *conn) handle(read, write bool) {
+	switch c.phase {
+	case dialing:
+		err := c.link.Connected()
+		if errors.Is(err, ErrAgain) {
+			return
+		}
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		c.phase = asking
+		c.wishes.MSS = c.link.MSS()
+		c.out = rdmap.AppendRequest(nil, &c.wishes, c.private)
+		c.flush()
+	case asking, awaitingRequest:
+		if write {
+			c.flush()
+		}
+		if read {
+			c.hear()
+		}
+	case asked:
+		if read {
+			c.fail(errors.New("the peer closed the connection, or sent before it was answered"))
+		}
+	case running:
+		if write {
+			c.watch()
+			c.dev.addReady(c)
+		}
+		if read {
+			c.receive()
+		}
+	case ending:
+		c.drop()
+	}
+}
+
+// begin hands the stream over to the queue pair.
+func (c *conn) begin(q *streamQP, p rdmap.Params) {
+	d := c.dev
+	if q == nil || q.conn != nil && q.conn != c || !q.engine.Begin(p) {
+		c.fail(errors.New("the queue pair is in a state that takes no connection"))
+		return
+	}
+	c.qp, q.conn, c.phase = q, c, running
+	q.peer = ib.GIDFromAddr(c.link.PeerAddr().Addr())
+	d.touch(&q.qp)
+	d.mu.counted = true
+	said := c.said()
+	said.IRD, said.ORD = p.IRD, p.ORD
+	c.setup, c.out, c.failed = nil, nil, nil
+	c.quiet = promptTime
+	if p.Pause {
+		c.quiet = pauseTime
+	}
+	d.timers.set(&c.bound, d.passTime()+c.quiet)
+	q.leave()
+	d.established = append(d.established, c)
+	c.watch()
+	d.addReady(c)
+	c.inform(verbs.StreamEvent{Type: verbs.StreamEstablished, Param: said})
+}
+
+// prompt sends something to a peer that has sent nothing yet, to make it look at its socket.
+func (c *conn) prompt() {
+	next := checkTime
+	if c.qp.engine.Quiet() && c.quiet < promptEnd {
+		c.qp.engine.Prompt()
+		c.quiet *= 2
+		next = c.quiet
+		c.dev.addReady(c)
+	}
+	c.dev.timers.set(&c.bound, c.dev.passTime()+next)
+}
+
+// watch makes Ready report what the connection waits for.
+func (c *conn) watch() { c.link.Watch(!c.qp.engine.Paused(), c.batch != nil) }
+
+// receive takes what has arrived. It returns how many reads found something.
+func (c *conn) receive() (got int) {
+	d, q := c.dev, c.qp.engine
+	d.touch(&c.qp.qp)
+	reads := max(1, min(streamTurns, streamReads/max(1, len(d.established))))
+	for range reads {
+		into := q.Into()
+		if into == nil {
+			if c.watch(); !q.Paused() {
+				d.addReady(c) // for the Terminate
+			}
+			break
+		}
+		d.pieces[0] = into
+		n, err := c.link.Read(d.pieces[:])
+		if err != nil {
+			if !errors.Is(err, ErrAgain) {
+				c.lost(err)
+			}
+			break
+		}
+		got++
+		d.engine.Counters.Reads++
+		d.moved(n)
+		q.Received(n)
+		if n < len(into) {
+			break // nothing is left
+		}
+		if got == reads { // TLS may hold the rest, and the program may never poll again
+			d.wakeBy(d.passTime())
+		}
+	}
+	if got > 0 {
+		d.addReady(c)
+	}
+	return got
+}
+
+// transmit sends what the queue pair has to send.
+func (c *conn) transmit() {
+	if c.phase != running {
+		return
+	}
+	d, q := c.dev, c.qp.engine
+	if c.batch != nil {
+		if !c.write(c.batch) {
+			c.stay()
+			return
+		}
+		d.spare = append(d.spare, c.batch)
+		c.batch = nil
+		d.blocked--
+		c.watch()
+	}
+	for i := 0; i < streamTurns && !d.sends.over; i++ {
+		d.batch.Reset()
+		if !q.NextFPDUs(d.batch) {
+			if q.Ending() {
+				c.finish()
+			}
+			return
+		}
+		if c.write(d.batch) {
+			continue
+		}
+		if c.phase == running { // the rest goes first when there is room
+			c.batch = d.batch
+			d.blocked++
+			c.watch()
+			if n := len(d.spare); n > 0 {
+				d.batch, d.spare = d.spare[n-1], d.spare[:n-1]
+			} else {
+				d.batch = rdmap.NewBatch()
+			}
+			c.stay()
+		}
+		return
+	}
+	d.addReady(c)
+}
+
+// stay keeps a stream that is about to end until the rest of a partly sent batch has left, but no
+// longer than endTime: the peer may not read.
+func (c *conn) stay() {
+	if c.phase == running && c.qp.engine.State() == verbs.Err && !c.draining {
+		c.draining = true
+		c.dev.timers.set(&c.bound, c.dev.passTime()+endTime)
+	}
+}
+
+// write sends a batch. It returns false if some of it is left, or the connection is lost.
+func (c *conn) write(b *rdmap.Batch) bool {
+	d, q := c.dev, c.qp.engine
+	d.pieces[0] = b.Bytes()
+	n, err := c.link.Write(d.pieces[:])
+	if err != nil && !errors.Is(err, ErrAgain) {
+		c.lost(err)
+		return false
+	}
+	d.mu.counted = true
+	d.touch(&c.qp.qp)
+	d.engine.Counters.Writes++
+	d.engine.Counters.SentBytes += uint64(n)
+	d.moved(n)
+	d.sends.sent(n, streamTurnBytes, d.now())
+	whole := n == b.Len()
+	if n > 0 {
+		b.Sent(n)
+		q.Sent(n)
+	}
+	return whole
+}
+
+// lost ends a stream that the peer has closed or that broke.
+func (c *conn) lost(err error) {
+	q := c.qp
+	q.engine.Lost(errors.Is(err, io.EOF))
+	c.end(!errors.Is(err, io.EOF))
+}
+
+// detach separates the connection from its queue pair.
+func (c *conn) detach() {
+	d := c.dev
+	if c.phase == running {
+		for i, o := range d.established {
+			if o == c {
+				d.established[i] = d.established[len(d.established)-1]
+				d.established[len(d.established)-1] = nil
+				d.established = d.established[:len(d.established)-1]
+				break
+			}
+		}
+		if c.batch != nil {
+			d.blocked--
+			d.spare = append(d.spare, c.batch)
+			c.batch = nil
+		}
+	}
+	if c.qp != nil {
+		d.touch(&c.qp.qp)
+		d.mu.counted = true
+	}
+	if c.qp != nil && c.qp.conn == c {
+		c.qp.conn = nil
+	}
+	c.qp = nil
+}
+
+// answered removes the connection from those that wait for the program's answer.
+func (c *conn) answered() {
+	if l := c.listener; l != nil {
+		l.waiting.Remove(c.link.PeerAddr().Addr(), c)
+	}
+}
+
+// refuse waits for the peer to end the link of a rejected request: Linux siw misses a reply if the
+// link has ended by the time it looks. The wait is limited, and so is the number of such links.
+func (c *conn) refuse() {
+	d := c.dev
+	c.answered()
+	c.linger()
+	if c.phase == gone {
+		return
+	}
+	d.refused.Add(c.link.PeerAddr().Addr(), c)
+	if d.refused.Full() {
+		d.endRefused()
+	}
+}
+
+// endRefused ends the oldest link of a rejected request, of the peer that has the most.
+func (d *StreamDevice) endRefused() {
+	if c, ok := d.refused.Oldest(); ok {
+		c.end(false)
+	}
+}
+
+// finish ends sending, and waits for the peer to end too: closing while it still sends would
+// destroy what we sent.
+func (c *conn) finish() {
+	c.link.Shutdown()
+	c.linger()
+}
+
+// linger waits for the peer to end the link.
+func (c *conn) linger() {
+	c.detach()
+	c.phase = ending
+	c.link.Watch(true, false)
+	c.dev.timers.set(&c.bound, c.dev.passTime()+endTime)
+	c.dev.wakeForTimer()
+	c.drop()
+}
+
+// drop reads and discards.
+func (c *conn) drop() {
+	var b [4096]byte
+	for range streamTurns {
+		if _, err := c.link.Read([][]byte{b[:]}); err != nil {
+			if !errors.Is(err, ErrAgain) {
+				c.end(false)
+			}
+			return
+		}
+	}
+}
+
+// fail ends a connection that could not be established.
+func (c *conn) fail(err error) {
+	failed := c.failed
+	if c.phase != running {
+		c.inform(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
+		c.tell = nil
+	}
+	c.end(true)
+	if failed != nil {
+		failed(err)
+	}
+}
+
+// wanted reports whether the program has not ended the stream. If it has, the peer may still take
+// what was sent: the system completes that when the link is closed.
+func (c *conn) wanted() bool {
+	return c.phase != ending && (c.phase != running || c.qp.engine.State() != verbs.Err)
+}
+
+// end closes the link.
+func (c *conn) end(abort bool) {
+	if c.phase == gone {
+		return
+	}
+	c.detach()
+	if c.phase == awaitingRequest {
+		c.listener.silent.Remove(c.link.PeerAddr().Addr(), c)
+	}
+	c.answered()
+	if c.phase == ending {
+		c.dev.refused.Remove(c.link.PeerAddr().Addr(), c)
+	}
+	established := c.phase == running || c.phase == ending
+	c.phase = gone
+	c.dev.meet.forget(c)
+	c.dev.timers.stop(&c.bound)
+	delete(c.dev.conns, c)
+	c.link.Close(abort)
+	if established {
+		c.inform(verbs.StreamEvent{Type: verbs.StreamClosed})
+	}
+}
+
+// stream is a conn as seen by package cm.
+type stream conn
+
+func (s *stream) LocalAddr() netip.AddrPort { return s.link.LocalAddr() }
+func (s *stream) PeerAddr() netip.AddrPort  { return s.link.PeerAddr() }

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// cq is a completion queue.
+type cq struct {
+	dev    *Device
+	q      *queue.CQ
+	events verbs.CQEvents
+}
+
+// CreateCQ creates a completion queue.
+func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
+	if cqe > maxCQE {
+		return nil, verbs.ErrInvalid
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.ErrClosed
+	}
+	if err := d.counts.completionQueues.add(); err != nil {
+		return nil, err
+	}
+	c := &cq{dev: d, q: queue.NewCQ(cqe, ev), events: ev}
+	d.cqs[c] = struct{}{}
+	return c, nil
+}
+
+// Poll takes completions; if there are none it moves data and looks again.
+func (c *cq) Poll(wcs []verbs.WC) int {
+	d := c.dev
+	d.noted()
+	if n := c.q.Poll(wcs); n > 0 {
+		return n
+	}
+	if !d.mu.TryLock() {
+		return d.polledVain(0) // somebody else moves data
+	}
+	moved := d.poll(c.q)
+	n := c.q.Poll(wcs)
+	if n > 0 || moved > 0 {
+		d.spinner.found()
+	} else if d.dozed() {
+		d.poll(c.q)
+		n = c.q.Poll(wcs)
+	}
+	d.mu.Unlock()
+	return d.polledVain(n)
+}
+
+// noted notes a poll.
+func (d *Device) noted() {
+	if d.movedMuch.Load() {
+		d.movedMuch.Store(false)
+		d.polledRarely()
+		return
+	}
+	d.polled(1)
+}
+
+// ReqNotify asks for an event: the program is going to sleep, so the device's goroutine
+// takes over.
+func (c *cq) ReqNotify(solicitedOnly bool) error {
+	c.q.ReqNotify(solicitedOnly)
+	d := c.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return verbs.ErrClosed
+	}
+	d.endLease()
+	return nil
+}
+
+func (c *cq) Resize(cqe int) error {
+	if cqe <= 0 || cqe > maxCQE {
+		return verbs.ErrInvalid
+	}
+	return c.q.Resize(cqe)
+}
+
+func (c *cq) Capacity() int { return c.q.Capacity() }
+func (c *cq) Err() error    { return c.q.Err() }
+
+func (c *cq) Destroy() error {
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	delete(c.dev.cqs, c)
+	c.dev.counts.completionQueues.remove()
+	return nil
+}

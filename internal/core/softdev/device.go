@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Device is a verbs device in software: objects and their keys, completion queues, events, timers, and who
+// moves the data. A [fabric] has the rest.
+type Device struct {
+	verbs.Unsupported
+	attr     verbs.DeviceAttr
+	start    time.Time // of the clock
+	port     PortState
+	portLock sync.Mutex // of what the port says, taken outside mu
+
+	mu      dataLock
+	view    sync.Mutex // what observers see: see observe.go; taken inside mu
+	memory  *memory.Table
+	cqs     map[*cq]struct{}
+	qps     map[verbs.QPN]queuePair // changed with mu and view
+	nextPD  memory.PD
+	counts  counts
+	changed []*qp // whose statistics may have changed
+	closed  bool
+	event   func(verbs.EventType, int)
+	shared  *queue.Device // what all engines have
+	timers  timers
+	watch
+
+	fabric  fabric
+	dozer   Dozer // nil: nobody dozes
+	dozes   sync.WaitGroup
+	pass    pass
+	spinner spinner
+	polls
+	sleep
+	pace
+}
+
+// PortState is what [Port] and [Network] tell of themselves. The device's lock is not held.
+type PortState interface {
+	// Ports returns how many ports there are. They are numbered from 1.
+	Ports() int
+	// Info returns what is to be known of a port at present.
+	Info(port int) PortInfo
+	// Follow has changed called, by another goroutine and until it is closed, when something of a
+	// port's Info has changed, with the event that tells of it; most have one.
+	Follow(changed func(port int, events ...verbs.EventType))
+}
+
+// PortInfo is what is to be known of a port. Nobody changes its tables.
+type PortInfo struct {
+	verbs.PortAttr // but for what the tables and the device say
+	GIDTable       []verbs.GIDEntry
+	PKeyTable      []verbs.PKey // of one length always; 0: nothing is in the row
+}
+
+// init makes a device of a fabric. name is what the program opened.
+func (d *Device) init(f fabric, port PortState, shared *queue.Device, attr verbs.DeviceAttr) {
+	d.fabric, d.port, d.shared, d.attr = f, port, shared, attr
+	d.mu.publish = d.publish
+	d.start = time.Now().Add(-time.Second) // no time of the engine is zero
+	d.memory = memory.NewTable(random32)
+	d.cqs = make(map[*cq]struct{})
+	d.qps = make(map[verbs.QPN]queuePair)
+	d.event = func(verbs.EventType, int) {}
+	d.sleep = sleep{unlease: make(chan struct{}, 1), done: make(chan struct{})}
+	d.setPace(port)
+	d.dozer, _ = port.(Dozer)
+	*shared = queue.Device{Memory: d.memory, Ports: make([]queue.Port, port.Ports()), MaxMsgSize: maxMessage}
+	for i := range shared.Ports {
+		info := port.Info(i + 1)
+		shared.Ports[i].Num = i + 1
+		shared.Ports[i].Update(info.ActiveMTU, info.PKeyTable)
+		d.attr.MaxPKeys = max(d.attr.MaxPKeys, len(info.PKeyTable))
+	}
+	d.attr.Ports = len(shared.Ports)
+}
+
+// run starts the device's goroutine.
+func (d *Device) run() {
+	d.port.Follow(d.portChanged)
+	go d.loop()
+}
+
+// attrOf returns the attributes that all devices have in common.
+func attrOf(name, kind string, transport verbs.Transport, guid uint64) verbs.DeviceAttr {
+	return verbs.DeviceAttr{
+		Name: name, Kind: kind, Transport: transport, Firmware: Version(), NodeGUID: guid, SysImageGUID: guid,
+		MaxMRSize: math.MaxInt64, PageSizes: 1 << 12, MaxQP: maxQP, MaxQPWR: maxWR, MaxSGE: maxSGE, MaxSGERead: maxSGE,
+		MaxInline: maxInline, MaxCQ: maxObjects, MaxCQE: maxCQE, MaxMR: maxObjects, MaxMW: maxObjects, MaxPD: maxObjects,
+		MaxSRQ: maxObjects, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
+		MaxQPRdAtomic: maxAtomics, MaxQPInitRdAtom: maxAtomics, Atomic: verbs.AtomicGlobal, MaxMsgSize: maxMessage,
+		Caps: verbs.CapSRQ | verbs.CapMWType1 | verbs.CapMWType2B | verbs.CapSendInvalidate | verbs.CapSRQResize | verbs.CapResizeCQ |
+			verbs.CapTimestamp | verbs.CapOnDemand | verbs.CapExclude | verbs.CapWatch,
+	}
+}
+
+// random32 is a source of numbers that peers cannot guess.
+func random32() uint32 {
+	var b [4]byte
+	crand.Read(b[:])
+	return binary.LittleEndian.Uint32(b[:])
+}
+
+// now returns the device's time.
+func (d *Device) now() clock.Time { return clock.Time(time.Since(d.start)) }
+
+// Clock returns the time that completions carry.
+func (d *Device) Clock() uint64 { return uint64(d.now()) }
+
+// QueryDevice returns attributes and limits.
+func (d *Device) QueryDevice() verbs.DeviceAttr { return d.attr }
+
+// OnePartition is the partition table of a port that knows the default partition only, as on Ethernet
+// (IBTA annex A16).
+var OnePartition = []verbs.PKey{ib.DefaultPKey}
+
+// PKeys returns the partition key table of a port.
+func (d *Device) PKeys(port int) ([]verbs.PKey, error) {
+	if err := d.checkPort(port); err != nil {
+		return nil, err
+	}
+	return slices.Clone(d.port.Info(port).PKeyTable), nil
+}
+
+func (d *Device) checkPort(port int) error {
+	if port < 1 || port > d.attr.Ports {
+		return &verbs.OpError{Op: "query_port", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("port %d: the device has ports 1 to %d", port, d.attr.Ports)}
+	}
+	return nil
+}
+
+// SetEventSink says where events of the device go.
+func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.event = f
+}
+
+// portChanged takes what a port says of itself now, and tells the program of events. The path MTU bounds
+// datagrams, and what queue pairs are connected with from now on; partitions count from the next
+// packet on. The lock is not held.
+//
+// All of these events are unaffiliated (IBTA 11.6.3.3). Queue pairs stay as they are: on a port that is
+// down packets are lost, and the retries of those who wait for an acknowledgement run out.
+func (d *Device) portChanged(port int, events ...verbs.EventType) {
+	d.portLock.Lock() // so that the last to ask is the last to note
+	info := d.port.Info(port)
+	d.mu.Lock()
+	d.shared.Ports[port-1].Update(info.ActiveMTU, info.PKeyTable)
+	event := d.event
+	d.mu.Unlock()
+	d.portLock.Unlock()
+	for _, t := range events {
+		event(t, port)
+	}
+}
+
+// QueryPort returns the attributes of a port.
+func (d *Device) QueryPort(port int) (verbs.PortAttr, error) {
+	if err := d.checkPort(port); err != nil {
+		return verbs.PortAttr{}, err
+	}
+	info := d.port.Info(port)
+	a := info.PortAttr
+	a.GIDs, a.PKeys, a.MaxMsg = len(info.GIDTable), len(info.PKeyTable), maxMessage
+	return a, nil
+}
+
+// GIDs returns the GID table of a port.
+func (d *Device) GIDs(port int) ([]verbs.GIDEntry, error) {
+	if err := d.checkPort(port); err != nil {
+		return nil, err
+	}
+	return slices.Clone(d.port.Info(port).GIDTable), nil
+}
+
+// Leave sends what can leave at once.
+func (d *Device) Leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fabric.drain()
+}
+
+// Close ends the device and everything in it.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.fabric.drain()
+	d.closed = true
+	cqs := d.cqs
+	d.cqs = make(map[*cq]struct{})
+	d.watch.notify()
+	d.mu.Unlock()
+	closeQueues(cqs)
+	d.wakeLoop()
+	d.dozes.Wait()
+	err := d.fabric.shut()
+	<-d.done
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.view.Lock()
+	clear(d.qps)
+	d.view.Unlock()
+	d.timers = nil
+	d.memory.Close()
+	return errors.Join(err, d.fabric.free())
+}
+
+// closeQueues wakes whoever waits for completions of a device that is closed. It is called
+// without the lock, with what were the device's queues.
+func closeQueues(cqs map[*cq]struct{}) {
+	for c := range cqs {
+		c.events.Completion()
+	}
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package softdev turns a protocol engine and a network into a verbs device: objects,
+// demultiplexing, scheduling, timers, and who moves the data when.
+//
+// # Who moves the data
+//
+// Whoever polls moves the data. [verbs.CQ.Poll] on an empty queue receives what has arrived and
+// sends what is due, in the goroutine that called it. A post sends at once, in the goroutine that
+// posts. Only when nobody polls does the device's own goroutine wait for the network and do both,
+// so that one-sided operations need nobody at their target. While a program polls, that goroutine
+// checks once per [lease] and does not wait for the network, where each packet would wake it.
+//
+// A program whose polls find nothing keeps polling as long as nobody else wants the processor.
+// Otherwise it dozes: it sleeps at the port until something arrives, for at most 200 µs, without
+// the lock. See spin.go.
+//
+// # Lock
+//
+// One mutex per device covers its engine, what it sends and receives, and all data memory.
+// Completion queues have a lock of their own, taken inside it. Callbacks to package verbs do not
+// block.
+//
+// It is held for one turn at a time, however much there is to do: see turn.go. What can take
+// arbitrarily long is done without it: a FLUSH to a file, and freeing memory.
+//
+// # One device, two fabrics
+//
+// [Device] and qp are what programs call, and are the same whatever carries the messages. The
+// differences are behind [fabric] and [queuePair], and each fabric embeds the common part:
+//
+//   - [PacketDevice] fills batches of packets, and a [Port] carries them (RoCEv2, engine ibta).
+//   - [StreamDevice] writes bytes to a stream for each queue pair, and a [Network] makes the streams (iWARP,
+//     engine rdmap).
+//
+// # Where things are
+//
+//	device.go, route.go, limits.go, version.go  the device: attributes, port, routes, closing; how many objects
+//	pd.go, mr.go, cq.go, srq.go, qp.go      its objects
+//	fabric.go                               what a fabric has to bring
+//	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long
+//	spin.go                                 what a program that polls in vain does: poll on, or doze
+//	timer.go                                what is to be done at a time, of all fabrics
+//	virtual.go                              what virtual time asks of whoever polls
+//	halfopen.go                             what peers begin and do not go on with
+//	observe.go                              metrics and statistics, which are read without the lock
+//
+//	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets
+//	packetah.go, xrc.go                     address handles, XRC domains
+//	progress.go, schedule.go, patience.go   receiving, sending, held acknowledgements
+//	mad.go, share.go, persist.go            management agents, addresses that several devices have, FLUSH
+//
+//	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
+//	conn.go, connsetup.go                   a stream from its link to its end
+//	streams.go, news.go, rendezvous.go      streams for package cm, and for queue pairs by number
+package softdev

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// fabric is what differs between kinds of [Device]: the protocol of the queue pairs, and how their
+// data gets to peers. Its methods are called with the device's lock held, unless they say
+// otherwise.
+type fabric interface {
+	// receive delivers what has arrived to its queue pairs, and returns how much it found.
+	receive() int
+	// respond sends what may be sent now, after receive found n. polling says that a program makes
+	// this pass: it will answer and poll again, or leave what is held back to the device's
+	// goroutine. busy says that the previous turn left something to do.
+	respond(polling bool, n int, busy bool)
+	// polling records that a program makes the next pass, which found from empty; nil: it waits in
+	// memory.
+	polling(from *queue.CQ)
+	// long reports whether the previous pass moved a lot of data.
+	long(received int) bool
+	// flush sends what is held back for the next poll: the program is going to sleep.
+	flush()
+	// pending reports whether something can be sent at once, and stalled whether something
+	// waits for the network to take more.
+	pending() bool
+	stalled() bool
+
+	setDeadline(t time.Time)
+	// wait blocks until something arrives, the deadline passes or wake is called; with
+	// writable also until more can be sent. An error means that the device is closed. The
+	// lock is not held.
+	wait(writable bool) error
+	wake() // with or without the lock
+
+	newQP(pd memory.PD, init *verbs.QPInit) (queuePair, error)
+	newAH(attr verbs.AHAttr) (verbs.AHDriver, error)
+	// adopt completes the creation of a shared receive queue.
+	adopt(s *srq, init *verbs.SRQInit)
+
+	// publish copies counters for metrics. The view's lock is held, too.
+	publish()
+	// metrics returns what was published. The lock is not held.
+	metrics() []verbs.Metric
+	// drain sends what can be sent before the device is closed.
+	drain()
+	// shut closes the device's sockets, and thereby ends wait. The device's goroutine may be
+	// running, and the lock is not held.
+	shut() error
+	// free releases everything, when the goroutine has ended.
+	free() error
+}
+
+// protocol is a queue pair of a protocol engine.
+type protocol interface {
+	Number() verbs.QPN
+	State() verbs.QPState
+	Modify(attr *verbs.QPAttr, mask verbs.QPMask) error
+	Query() verbs.QPAttr
+	Stats(*verbs.QPStats)
+	Post(wrs []verbs.SendWR, all bool) (int, error)
+	PostRecv(wrs []verbs.RecvWR) (int, error)
+}
+
+// queuePair is a queue pair of a fabric, built on the common part.
+type queuePair interface {
+	verbs.QPDriver
+	common() *qp
+
+	// change modifies the engine's queue pair, and handles the consequences.
+	change(attr *verbs.QPAttr, mask verbs.QPMask) error
+	// failed handles a change to the error state that no program requested.
+	failed()
+	// posted sends what was just posted, unless it can join a send that is about to leave.
+	posted()
+	// received continues what waited for receives, which were just posted.
+	received()
+	// release destroys the queue pair, or returns why it cannot.
+	release() error
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"sync/atomic"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+)
+
+// polls is what a device knows about programs' polls.
+type polls struct {
+	pollers   pollers
+	leased    atomic.Bool // a program polls; the goroutine stays away
+	movedMuch atomic.Bool // much was moved since the last poll
+}
+
+// pollers tracks whether programs poll. It needs no lock: if the goroutine queued for the device's
+// lock while programs poll, Go would hand the lock over, which stalls them for as long as a thread
+// takes to wake.
+type pollers struct {
+	count  atomic.Uint32 // polls
+	dozing atomic.Int32  // programs that will poll again in a moment
+	recent atomic.Int64  // time of a recent poll; zero: the program announced that it sleeps
+	awake  atomic.Uint32 // polls since then, up to busyPolls
+	seen   uint32        // the count at seenAt
+	seenAt clock.Time
+}
+
+// longPoll is how many polls one counts for that moved a lot of data, and so took as long as many
+// empty ones.
+const longPoll = busyPolls / 2
+
+// polled records polls: one, or the number that a long one counts for.
+func (d *Device) polled(n uint32) {
+	if !d.pollers.wake() {
+		return
+	}
+	if d.pollers.count.Add(n)%longPoll < n {
+		d.pollers.recent.Store(int64(d.now()))
+	}
+}
+
+// polledRarely records a poll of a program that moved so much since its previous poll that it
+// cannot poll often. It is expected to poll again within a lease: with the device's goroutine there
+// would be three threads for the data of two.
+func (d *Device) polledRarely() {
+	if !d.pollers.wake() {
+		return
+	}
+	d.pollers.count.Add(busyPolls)
+	d.pollers.recent.Store(int64(d.now() + clock.Time(lease)))
+}
+
+// busy reports whether a program has polled a lot recently. The device's goroutine calls it.
+func (p *pollers) busy(now clock.Time) bool {
+	n := p.count.Load()
+	if p.dozes() {
+		return true
+	}
+	if n-p.seen >= busyPolls && now-clock.Time(p.recent.Load()) < recently {
+		p.seen, p.seenAt = n, now
+		return true
+	}
+	if now-p.seenAt > recently { // too few in that time
+		p.seen, p.seenAt = n, now
+	}
+	return false
+}
+
+// dozes reports whether a program dozes, and none has announced since that it sleeps.
+func (p *pollers) dozes() bool { return p.dozing.Load() > 0 && !p.asleep() }
+
+// sleep records that the program is going to sleep. It polls once more before it does, whatever
+// that moves: only many polls count as a program that is awake again.
+func (p *pollers) sleep() {
+	p.awake.Store(0)
+	p.recent.Store(0)
+}
+
+// wake records a poll, and reports whether the program is awake.
+func (p *pollers) wake() bool {
+	return p.awake.Load() >= busyPolls || p.awake.Add(1) >= busyPolls
+}
+
+// asleep reports whether the program has announced that it sleeps.
+func (p *pollers) asleep() bool { return p.recent.Load() == 0 }

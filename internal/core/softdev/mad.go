@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	wire "github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+const (
+	// maxMADs limits the management datagrams that wait for an agent's Recv. Managers repeat what
+	// is dropped.
+	maxMADs = 2048
+	// maxAgents limits the agents of a device.
+	maxAgents = 256
+)
+
+// agents are the management agents at QP1 of a device, whose lock covers them.
+type agents struct {
+	psn   ib.PSN     // of the next send; the first is random
+	batch ibta.Batch // for sends
+
+	byID    map[uint32]*agent  // by the upper half of their transaction ids
+	byKind  map[madKind]*agent // by what they registered for
+	classes map[wire.Class]int // agents that registered for some method of a class
+}
+
+// madKind is what agents register for.
+type madKind struct {
+	port    int
+	class   wire.Class
+	version uint8 // 0: any
+	method  wire.Method
+}
+
+// agent is a management agent. Datagrams wait in it under a lock of its own, taken inside the
+// device's, so that receivers do not compete for the data path.
+type agent struct {
+	dev  *PacketDevice
+	port int
+	spec verbs.MADSpec
+	id   uint32
+
+	mu      sync.Mutex
+	arrived queue.Ring[mad]
+	closed  bool
+	ready   chan struct{} // of capacity 1: check again
+
+	claims claims
+}
+
+// mad is a received management datagram.
+type mad struct {
+	from verbs.MADPath
+	data [verbs.MADLen]byte
+}
+
+// Connections connects queue pairs by datagrams on QP1.
+func (d *PacketDevice) Connections(p verbs.ConnectionProtocols) error { return p.Datagrams(d) }
+
+// OpenMAD registers an agent at QP1.
+func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (verbs.MADAgentDriver, error) {
+	const op = "open_mad"
+	if err := d.checkPort(port); err != nil {
+		return nil, err
+	}
+	if qp != ib.QP1 {
+		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNotSupported, Detail: "over Ethernet there is no subnet management, and no queue pair 0 (IBTA annex A17)"}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := &d.agents
+	switch {
+	case d.closed:
+		return nil, verbs.ErrClosed
+	case len(s.byID) == maxAgents:
+		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d agents are open: close some", maxAgents)}
+	}
+	for _, m := range spec.Methods {
+		if s.byKind[madKind{port, spec.Class, spec.Version, m}] != nil {
+			return nil, &verbs.OpError{Op: op, Err: verbs.ErrBusy,
+				Detail: fmt.Sprintf("class %#02x has an agent for method %#02x on this port: close it first", uint8(spec.Class), uint8(m))}
+		}
+	}
+	a := &agent{dev: d, port: port, spec: spec, ready: make(chan struct{}, 1)}
+	a.spec.Methods = append([]wire.Method(nil), spec.Methods...)
+	d.register(a)
+	return a, nil
+}
+
+// register gives an agent an unpredictable number with the device's prefix, and registers it.
+func (d *PacketDevice) register(a *agent) {
+	s := &d.agents
+	if s.byID == nil {
+		s.byID, s.byKind, s.classes = make(map[uint32]*agent), make(map[madKind]*agent), make(map[wire.Class]int)
+		s.psn = ib.PSN(random32()) & ib.PSNMask
+	}
+	base, mask := d.prefix(32)
+	for a.id = 0; a.id == 0 || s.byID[a.id] != nil; {
+		a.id = base | random32()&^mask
+	}
+	s.byID[a.id] = a
+	for _, m := range a.spec.Methods {
+		s.byKind[madKind{a.port, a.spec.Class, a.spec.Version, m}] = a
+	}
+	if len(a.spec.Methods) == 0 {
+		return
+	}
+	if s.classes[a.spec.Class]++; s.classes[a.spec.Class] == 1 {
+		d.serve(a.spec.Class, true)
+	}
+}
+
+// unregister undoes register.
+func (d *PacketDevice) unregister(a *agent) {
+	s := &d.agents
+	delete(s.byID, a.id)
+	for _, m := range a.spec.Methods {
+		delete(s.byKind, madKind{a.port, a.spec.Class, a.spec.Version, m})
+	}
+	if len(a.spec.Methods) == 0 {
+		return
+	}
+	if s.classes[a.spec.Class]--; s.classes[a.spec.Class] == 0 {
+		delete(s.classes, a.spec.Class)
+		d.serve(a.spec.Class, false)
+	}
+}
+
+// find returns the agent that a datagram is for, or nil.
+//
+// A method with the response bit answers a request, whose transaction id it has (IBTA 13.4.2,
+// 13.4.5): the upper half names the agent that sent the request. Any other datagram is for the
+// agent that has registered for it.
+func (s *agents) find(port int, h *wire.Header) *agent {
+	if h.Method.Answers() {
+		if a := s.byID[uint32(h.TID>>32)]; a != nil && a.spec.Class == h.Class && a.port == port {
+			return a
+		}
+		return nil
+	}
+	if a := s.byKind[madKind{port, h.Class, h.ClassVersion, h.Method}]; a != nil {
+		return a
+	}
+	return s.byKind[madKind{port, h.Class, 0, h.Method}]
+}
+
+// receiveOther handles a packet that is not for a queue pair; the device's lock is held.
+func (d *PacketDevice) receiveOther(p *ib.Packet, from *ibta.Arrival) {
+	r := ibta.DropNoDestination
+	if p.DestQP == ib.QP1 {
+		r = d.receiveMAD(p, from)
+	}
+	if r != ibta.Taken {
+		d.engine.Counters.Dropped[r]++
+	}
+}
+
+func (d *PacketDevice) receiveMAD(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
+	if len(d.agents.byID) == 0 {
+		return ibta.DropNoDestination
+	}
+	port := int(from.From.Port)
+	if r := ibta.CheckMAD(p, verbs.MADLen); r != ibta.Taken {
+		return r
+	}
+	if !d.shared.Ports[port-1].Member(p.PKey) { // any of its partitions may (IBTA 10.9.8)
+		return ibta.DropPKey
+	}
+	var h wire.Header
+	if !h.Decode(p.Payload) || h.BaseVersion != wire.BaseVersion {
+		return ibta.DropMalformed
+	}
+	a := d.agents.find(port, &h)
+	if a == nil {
+		return ibta.DropNoAgent
+	}
+	return a.put(p, from)
+}
+
+func (a *agent) put(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.arrived.Len() == maxMADs {
+		return ibta.DropNoReceive
+	}
+	m := a.arrived.PushBack()
+	m.from = verbs.MADPath{AH: wayBack(from), QPN: p.DETH.SrcQP, QKey: p.DETH.QKey, PKey: p.PKey}
+	copy(m.data[:], p.Payload)
+	a.signal()
+	return ibta.Taken
+}
+
+// wayBack returns the address vector of a packet's sender.
+func wayBack(from *ibta.Arrival) verbs.AHAttr {
+	return verbs.AHAttr{DGID: from.From.GID, DLID: from.From.LID, SL: from.SL, SrcPathBits: from.PathBits, Port: int(from.From.Port)}
+}
+
+// signal wakes one receiver.
+func (a *agent) signal() {
+	select {
+	case a.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Recv waits for the next datagram.
+func (a *agent) Recv(ctx context.Context, b []byte) (int, verbs.MADPath, error) {
+	for {
+		n, from, err := a.take(b)
+		if n > 0 || err != nil {
+			return n, from, err
+		}
+		select {
+		case <-a.ready:
+		case <-ctx.Done():
+			return 0, verbs.MADPath{}, ctx.Err()
+		}
+	}
+}
+
+// take copies the oldest datagram to b. It returns zero if there is none.
+func (a *agent) take(b []byte) (n int, from verbs.MADPath, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		a.signal() // for other waiters
+		return 0, from, verbs.ErrClosed
+	}
+	if a.arrived.Len() == 0 {
+		return 0, from, nil
+	}
+	m := a.arrived.Front()
+	n, from = copy(b, m.data[:]), m.from
+	a.arrived.PopFront()
+	if a.arrived.Len() > 0 {
+		a.signal()
+	}
+	return n, from, nil
+}
+
+// Transactions returns the upper half of the agent's transaction ids.
+func (a *agent) Transactions() uint32 { return a.id }
+
+// packet returns the packet that carries a datagram.
+func (a *agent) packet(to *verbs.MADPath, b []byte) (*ib.Packet, error) {
+	p := &ib.Packet{
+		BTH:     ib.BTH{Opcode: ib.UDSendOnly, PKey: to.PKey, DestQP: to.QPN, PSN: a.dev.agents.psn},
+		DETH:    ib.DETH{QKey: to.QKey, SrcQP: ib.QP1},
+		Payload: b,
+	}
+	if p.PKey == 0 {
+		p.PKey = ib.DefaultPKey
+	}
+	if p.DestQP == 0 {
+		p.DestQP = ib.QP1
+	}
+	if p.DETH.QKey == 0 {
+		p.DETH.QKey = ib.QKeyGSI
+	}
+	if !a.dev.shared.Ports[a.port-1].Member(p.PKey) {
+		return nil, &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(to.PKey))}
+	}
+	var h wire.Header
+	if h.Decode(b); h.Method.Asks() {
+		h.TID = uint64(a.id)<<32 | h.TID&0xffff_ffff
+		p.Payload = append(h.Append(make([]byte, 0, verbs.MADLen)), b[wire.HeaderLen:]...)
+	}
+	return p, nil
+}
+
+// Send sends a datagram at once.
+func (a *agent) Send(to verbs.MADPath, b []byte) error {
+	d := a.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := &d.agents
+	if d.closed || s.byID[a.id] != a {
+		return verbs.ErrClosed
+	}
+	path, err := a.path(&to.AH)
+	if err != nil {
+		return err
+	}
+	p, err := a.packet(&to, b)
+	if err != nil {
+		return err
+	}
+	s.batch.SetDatagram(&ibta.Vector{Attr: to.AH, Path: path, Key: path.Key()}, p)
+	s.psn = s.psn.Next()
+	d.mu.counted = true
+	switch err := d.port.Send(&s.batch); {
+	case errors.Is(err, ErrAgain):
+		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrQueueFull, Detail: "the port can take no more for now: send it again later"}
+	case err != nil:
+		d.engine.Counters.SendErrors++
+		return err
+	}
+	d.engine.Counters.SentPackets++
+	d.engine.Counters.SentBytes += verbs.MADLen
+	return nil
+}
+
+// Refused waits until the port reports that nobody receives at an address.
+func (a *agent) Refused(ctx context.Context, to verbs.AHAttr) error {
+	r, ok := a.dev.port.(Refuser)
+	if !ok {
+		return verbs.ErrNotSupported
+	}
+	path, err := a.resolve(&to)
+	if err != nil {
+		return err
+	}
+	return r.Refused(ctx, path)
+}
+
+// resolve finds the path to an address, for use without the device's lock.
+func (a *agent) resolve(to *verbs.AHAttr) (ibta.Path, error) {
+	d := a.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.agents.byID[a.id] != a {
+		return nil, verbs.ErrClosed
+	}
+	return a.path(to)
+}
+
+// path finds the path to an address from the agent's port; the lock is held.
+func (a *agent) path(to *verbs.AHAttr) (ibta.Path, error) {
+	switch to.Port {
+	case 0:
+		to.Port = a.port
+	case a.port:
+	default:
+		return nil, &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("Port %d: the agent is at port %d", to.Port, a.port)}
+	}
+	return a.dev.port.Resolve(to)
+}
+
+// Close closes the agent.
+func (a *agent) Close() error {
+	a.dev.mu.Lock()
+	if a.dev.agents.byID[a.id] == a {
+		a.dev.unregister(a)
+	}
+	a.dev.mu.Unlock()
+	a.end()
+	return nil
+}
+
+// end makes receivers return, and releases all service ids.
+func (a *agent) end() {
+	a.mu.Lock()
+	a.closed = true
+	a.arrived = queue.Ring[mad]{}
+	a.signal()
+	a.mu.Unlock()
+	a.releaseAll()
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	wire "github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// FuzzMAD hands a device what anybody may send to QP1. It reaches one agent as it is, one that may
+// have it, or none.
+func FuzzMAD(f *testing.F) {
+	var h hub
+	dev := New("test", "test", 1, h.newPort())
+	defer dev.Close()
+	open := func(spec verbs.MADSpec) *agent {
+		a, err := dev.OpenMAD(1, ib.QP1, spec)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return a.(*agent)
+	}
+	agents := []*agent{
+		open(verbs.MADSpec{Class: wire.ClassCM, Methods: []wire.Method{wire.MethodSend}}),
+		open(verbs.MADSpec{Class: wire.ClassPerf, Version: 1, Methods: []wire.Method{wire.MethodGet, wire.MethodSet}}),
+		open(verbs.MADSpec{Class: wire.ClassPerf, Version: 1}),
+	}
+	for _, h := range []wire.Header{
+		{BaseVersion: 1, Class: wire.ClassCM, ClassVersion: 2, Method: wire.MethodSend},
+		{BaseVersion: 1, Class: wire.ClassPerf, ClassVersion: 1, Method: wire.MethodGet},
+		{BaseVersion: 1, Class: wire.ClassPerf, ClassVersion: 1, Method: wire.MethodGetResp},
+	} {
+		f.Add(h.Append(nil), uint8(0))
+		f.Add(h.Append(nil), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, whose uint8) {
+		b = append(b, make([]byte, verbs.MADLen)...)[:verbs.MADLen]
+		var head wire.Header
+		head.Decode(b)
+		if int(whose) < len(agents) { // an answer with the right number
+			head.TID = uint64(agents[whose].id)<<32 | head.TID&0xffffffff
+			head.Append(b[:0])
+		}
+		p := &ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP1}, DETH: ib.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: b}
+		dev.mu.Lock()
+		r := dev.receiveMAD(p, &ibta.Arrival{From: ibta.PathKey{Port: 1}})
+		dev.mu.Unlock()
+		taken := 0
+		for i, a := range agents {
+			var got [verbs.MADLen]byte
+			n, _, err := a.take(got[:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				continue
+			}
+			taken++
+			mine := head.TID>>32 == uint64(a.id)
+			if !bytes.Equal(got[:], b) || a.spec.Class != head.Class || head.Method.Answers() && !mine {
+				t.Errorf("agent %d has % x", i, got[:wire.HeaderLen])
+			}
+		}
+		if want := r == ibta.Taken; taken != map[bool]int{true: 1}[want] {
+			t.Errorf("%d agents have it, and it was %v", taken, r)
+		}
+	})
+}
+
+// TestTooManyAgents holds that a device has a bound for its agents, and room again when one closes.
+func TestTooManyAgents(t *testing.T) {
+	var h hub
+	dev := New("test", "test", 1, h.newPort())
+	defer dev.Close()
+	spec := verbs.MADSpec{Class: wire.ClassPerf, Version: 1}
+	var last verbs.MADAgentDriver
+	for range maxAgents {
+		a, err := dev.OpenMAD(1, ib.QP1, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = a
+	}
+	if _, err := dev.OpenMAD(1, ib.QP1, spec); err == nil {
+		t.Fatal("there is no bound")
+	}
+	last.Close()
+	if _, err := dev.OpenMAD(1, ib.QP1, spec); err != nil {
+		t.Error(err)
+	}
+}

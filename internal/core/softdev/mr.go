@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"context"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// mr is a memory region.
+type mr struct {
+	dev    *Device
+	region *memory.Region
+}
+
+func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
+	if err := keeps(buf, access); err != nil {
+		return nil, err
+	}
+	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) })
+}
+
+func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
+	if err := keeps(buf, access); err != nil {
+		return nil, err
+	}
+	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) })
+}
+
+func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
+	if access&verbs.FlushPersistent != 0 {
+		return nil, &verbs.OpError{Op: "alloc_mr", Err: verbs.ErrNotSupported, Detail: "FlushPersistent: the memory of the device is in no file"}
+	}
+	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) })
+}
+
+// keeps returns why a region cannot allow what access says.
+func keeps(buf []byte, access verbs.Access) error {
+	if access&verbs.FlushPersistent == 0 {
+		return nil
+	}
+	return memory.Persistable(buf)
+}
+
+func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (verbs.MRDriver, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	if p.dev.closed {
+		return nil, verbs.ErrClosed
+	}
+	if err := p.dev.counts.regions.add(); err != nil {
+		return nil, err
+	}
+	r, err := make(p.dev.memory)
+	if err != nil {
+		p.dev.counts.regions.remove()
+		return nil, err
+	}
+	return &mr{p.dev, r}, nil
+}
+
+// Region returns the engine's part.
+func (m *mr) Region() *memory.Region { return m.region }
+
+func (m *mr) Addr() uint64    { return m.region.Addr() }
+func (m *mr) LKey() verbs.Key { return m.region.Key() }
+func (m *mr) RKey() verbs.Key { return m.region.Key() }
+func (m *mr) Bytes() []byte   { return m.region.Bytes() }
+
+func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
+	m.dev.mu.Lock()
+	mem, allows := m.region.Bytes(), m.region.Access()
+	m.dev.mu.Unlock()
+	if flags&verbs.ReregTranslation != 0 {
+		mem = buf
+	}
+	if flags&verbs.ReregAccess != 0 {
+		allows = access
+	}
+	if flags&(verbs.ReregTranslation|verbs.ReregAccess) != 0 {
+		if err := keeps(mem, allows); err != nil {
+			return err
+		}
+	}
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	if m.dev.closed {
+		return verbs.ErrClosed
+	}
+	var num memory.PD
+	if to != nil {
+		num = to.(*pd).num
+	}
+	return m.dev.memory.Reregister(m.region, flags, num, buf, access)
+}
+
+func (m *mr) Dereg() error {
+	unmap, err := m.detach()
+	if err == nil {
+		unmap() // others can have the device meanwhile
+	}
+	return err
+}
+
+func (m *mr) detach() (unmap func(), err error) {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	if unmap, err = m.dev.memory.Detach(m.region); err == nil {
+		m.dev.counts.regions.remove()
+		m.dev.watch.notify() // whoever waits for the region sees that it is gone
+	}
+	return unmap, err
+}
+
+func (m *mr) Do(f func([]byte)) {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	f(m.region.Bytes())
+}
+
+// WaitFor looks, polls the device for a while, and then sleeps between remote accesses.
+func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
+	d := m.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var spinUntil time.Time
+	for {
+		if d.closed || m.region.Bytes() == nil {
+			return verbs.ErrClosed
+		}
+		if cond(m.region.Bytes()) {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		now := time.Now()
+		if spinUntil.IsZero() {
+			spinUntil = now.Add(verbs.DefaultSpin)
+		}
+		if now.Before(spinUntil) {
+			for range 16 {
+				d.polled(1)
+				if d.poll(nil) > 0 {
+					d.spinner.found()
+					spinUntil = now.Add(verbs.DefaultSpin)
+					break
+				}
+				if d.dozed() {
+					break
+				}
+			}
+			d.mu.Unlock()
+			d.pause()
+			d.mu.Lock()
+			continue
+		}
+		d.memory.Watch(m.region, 1)
+		changed := d.watch.channel()
+		d.endLease()
+		d.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		d.mu.Lock()
+		d.memory.Watch(m.region, -1)
+		spinUntil = time.Time{}
+	}
+}
+
+// watch wakes those who wait for remote accesses.
+type watch struct{ ch chan struct{} }
+
+func (w *watch) channel() <-chan struct{} {
+	if w.ch == nil {
+		w.ch = make(chan struct{})
+	}
+	return w.ch
+}
+
+func (w *watch) notify() {
+	if w.ch != nil {
+		close(w.ch)
+		w.ch = nil
+	}
+}
+
+// tellWatchers wakes those who wait in memory if a peer has written to some of it.
+func (d *Device) tellWatchers() {
+	if d.memory.TakeChanged() {
+		d.watch.notify()
+	}
+}
+
+// mw is a memory window.
+type mw struct {
+	dev    *Device
+	window *memory.Window
+}
+
+func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	if p.dev.closed {
+		return nil, verbs.ErrClosed
+	}
+	if err := p.dev.counts.windows.add(); err != nil {
+		return nil, err
+	}
+	return &mw{p.dev, p.dev.memory.AllocWindow(p.num, t)}, nil
+}
+
+// Window returns the engine's part.
+func (m *mw) Window() *memory.Window { return m.window }
+
+func (m *mw) RKey() verbs.Key {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	return m.window.Key()
+}
+
+func (m *mw) Dealloc() error {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	m.dev.memory.FreeWindow(m.window)
+	m.dev.counts.windows.remove()
+	return nil
+}

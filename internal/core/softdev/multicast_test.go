@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// A queue pair that wants so does not receive the multicasts that it sends itself. Others of its
+// device do, and it those of others.
+func TestBlockSelfMulticast(t *testing.T) {
+	var h hub
+	s, other := h.newSide(t), h.newPort()
+	group := verbs.GID{0: 0xff, 1: 0x0e, 15: 1}
+	const qkey = 0x11111111
+	var qps [2]*verbs.QP
+	for i, flags := range []verbs.QPCreateFlags{verbs.QPBlockSelfMulticast, 0} {
+		q, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: s.cq, RecvCQ: s.cq, CreateFlags: flags})
+		s.ok(err)
+		s.ok(q.Modify(verbs.QPAttr{State: verbs.Init, Port: 1, QKey: qkey}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskQKey))
+		s.ok(q.Modify(verbs.QPAttr{State: verbs.RTR}, verbs.MaskState))
+		s.ok(q.AttachMulticast(group, 0))
+		for range 3 {
+			s.ok(q.PostRecv(&verbs.RecvWR{ID: uint64(i), SGL: []verbs.SGE{s.mr.SGE(0, 100)}}))
+		}
+		qps[i] = q
+	}
+	for _, c := range []struct {
+		from verbs.GID
+		qp   *verbs.QP
+		want []uint64
+	}{{s.port.gid, qps[0], []uint64{1}}, {s.port.gid, qps[1], []uint64{0, 1}}, {other.gid, qps[0], []uint64{0, 1}}} {
+		p := ib.Packet{BTH: ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QPNMulticast},
+			DETH: ib.DETH{QKey: qkey, SrcQP: c.qp.Num()}, Payload: []byte("hi")}
+		s.soft.mu.Lock()
+		s.soft.take(&p, &ibta.Arrival{From: memPath(c.from).Key(), To: group, Global: true, Header: &ib.IPHeader{}})
+		s.soft.deliver()
+		s.soft.mu.Unlock()
+		var wcs [4]verbs.WC
+		n := s.cq.Poll(wcs[:])
+		if n != len(c.want) {
+			t.Fatalf("%d queue pairs received it, want %d", n, len(c.want))
+		}
+		for i, id := range c.want {
+			if wcs[i].ID != id || wcs[i].Status != verbs.Success {
+				t.Errorf("completion of %d, %v; want %d", wcs[i].ID, wcs[i].Status, id)
+			}
+		}
+	}
+	for _, q := range qps {
+		s.ok(q.DetachMulticast(group, 0))
+	}
+	if _, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: s.cq, RecvCQ: s.cq, CreateFlags: 2}); err == nil {
+		t.Error("a flag that is none")
+	}
+}

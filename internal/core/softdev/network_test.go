@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"io"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// web joins networks in memory, whose links hold as many bytes as are written.
+type web struct {
+	changes   // guards all that is in it
+	nets      int
+	acceptors map[netip.AddrPort]*memAcceptor
+}
+
+// memNet is a network of a web.
+type memNet struct {
+	memWaiter
+	web    *web
+	addr   netip.Addr
+	links  map[*memLink]bool
+	takers map[*memAcceptor]bool
+	blind  bool       // Wait does not see what has arrived
+	dialed []*memLink // all that it ever dialed
+}
+
+// newNet adds a network to the web.
+func (w *web) newNet() *memNet {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.acceptors == nil {
+		w.acceptors = make(map[netip.AddrPort]*memAcceptor)
+	}
+	w.nets++
+	return &memNet{memWaiter: memWaiter{in: &w.changes}, web: w, addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(w.nets)}), links: make(map[*memLink]bool), takers: make(map[*memAcceptor]bool)}
+}
+
+func (n *memNet) Follow(func(int, ...verbs.EventType)) {}
+func (n *memNet) StopFollowing()                       {}
+func (n *memNet) Ports() int                           { return 1 }
+
+func (n *memNet) Info(int) PortInfo {
+	return PortInfo{verbs.PortAttr{State: verbs.PortActive, Link: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU1024},
+		[]verbs.GIDEntry{{GID: ib.GIDFromAddr(n.addr), Type: verbs.GIDiWARP}}, OnePartition}
+}
+
+func (n *memNet) Resolve(*verbs.AHAttr) error { return nil }
+func (n *memNet) Wishes() rdmap.Wishes        { return rdmap.Wishes{Segment: rdmap.Large, IRD: 16, ORD: 16} }
+func (n *memNet) Arriving() bool              { return false }
+func (n *memNet) SetupTime() time.Duration    { return time.Minute }
+
+func (n *memNet) newLink(from, to netip.AddrPort) *memLink {
+	l := &memLink{net: n, from: from, to: to}
+	n.links[l] = true
+	return l
+}
+
+func (n *memNet) Dial(from, to netip.AddrPort, _ uint8) (Link, error) {
+	var l *memLink
+	n.web.change(func() {
+		if a := n.web.acceptors[to]; a != nil {
+			l = n.newLink(from, to)
+			n.dialed = append(n.dialed, l)
+			l.peer = a.net.newLink(to, from)
+			l.peer.peer = l
+			a.links = append(a.links, l.peer)
+		}
+	})
+	if l == nil {
+		return nil, syscall.ECONNREFUSED
+	}
+	return l, nil
+}
+
+func (n *memNet) Listen(at netip.AddrPort, _ int) (Acceptor, error) {
+	a := &memAcceptor{net: n, at: at}
+	n.web.change(func() { n.web.acceptors[at], n.takers[a] = a, true })
+	return a, nil
+}
+
+func (n *memNet) Ready(f func(owner any, read, write bool)) int {
+	type ready struct {
+		link        *memLink
+		owner       any
+		read, write bool
+	}
+	var all []ready
+	n.web.change(func() {
+		for l := range n.links {
+			if r, w := l.can(); r || w {
+				all = append(all, ready{l, l.owner, r, w})
+			}
+		}
+		for a := range n.takers {
+			if len(a.links) > 0 {
+				all = append(all, ready{nil, a.owner, true, false})
+			}
+		}
+	})
+	for _, r := range all {
+		if r.link == nil || !r.link.closed { // by an earlier one
+			f(r.owner, r.read, r.write)
+		}
+	}
+	return len(all)
+}
+
+// isReady reports whether Ready has something; the web's lock is held.
+func (n *memNet) isReady() bool {
+	for l := range n.links {
+		if r, w := l.can(); r || w {
+			return true
+		}
+	}
+	for a := range n.takers {
+		if len(a.links) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *memNet) Wait() error {
+	return n.wait(func() bool { return !n.blind && n.isReady() })
+}
+
+// memAcceptor takes the links of a memNet.
+type memAcceptor struct {
+	net   *memNet
+	at    netip.AddrPort
+	owner any
+	links []*memLink
+}
+
+func (a *memAcceptor) Own(owner any) { a.net.web.change(func() { a.owner = owner }) }
+
+func (a *memAcceptor) Accept() (Link, error) {
+	var l *memLink
+	a.net.web.change(func() {
+		if len(a.links) > 0 {
+			l, a.links = a.links[0], a.links[1:]
+		}
+	})
+	if l == nil {
+		return nil, ErrAgain
+	}
+	return l, nil
+}
+
+func (a *memAcceptor) Watch(bool)           {}
+func (a *memAcceptor) Addr() netip.AddrPort { return a.at }
+
+func (a *memAcceptor) Close() error {
+	a.net.web.change(func() { delete(a.net.web.acceptors, a.at); delete(a.net.takers, a) })
+	return nil
+}
+
+// memLink is one end of a link.
+type memLink struct {
+	net      *memNet
+	peer     *memLink
+	from, to netip.AddrPort
+	owner    any
+	in       []byte
+	end      bool // of in
+	reading  bool
+	writing  bool
+	closed   bool
+	aborted  bool // so
+	held     bool // what arrives is not shown
+	full     bool // it takes nothing
+}
+
+// can says what Ready reports; the web's lock is held.
+func (l *memLink) can() (read, write bool) {
+	return l.reading && l.owner != nil && !l.held && (len(l.in) > 0 || l.end), l.writing && l.owner != nil && !l.full
+}
+
+func (l *memLink) Own(owner any) { l.net.web.change(func() { l.owner = owner }) }
+func (l *memLink) Watch(read, write bool) {
+	l.net.web.change(func() { l.reading, l.writing = read, write })
+}
+func (l *memLink) Connected() error { return nil }
+func (l *memLink) Starting() bool   { return false }
+func (l *memLink) Silent() bool     { return false }
+
+func (l *memLink) Ended() bool {
+	l.net.web.mu.Lock()
+	defer l.net.web.mu.Unlock()
+	return l.end
+}
+
+func (l *memLink) MSS() int { return 1460 }
+
+func (l *memLink) Read(pieces [][]byte) (n int, err error) {
+	l.net.web.change(func() {
+		if l.held {
+			return
+		}
+		for _, p := range pieces {
+			k := copy(p, l.in)
+			l.in = l.in[k:]
+			n += k
+		}
+		if n == 0 && l.end {
+			err = io.EOF
+		}
+	})
+	if n == 0 && err == nil {
+		err = ErrAgain
+	}
+	return n, err
+}
+
+func (l *memLink) Write(pieces [][]byte) (n int, err error) {
+	l.net.web.change(func() {
+		if l.full {
+			err = ErrAgain
+			return
+		}
+		for _, p := range pieces {
+			l.peer.in = append(l.peer.in, p...)
+			n += len(p)
+		}
+	})
+	return n, err
+}
+
+func (l *memLink) Shutdown() { l.net.web.change(func() { l.peer.end = true }) }
+
+func (l *memLink) Close(abort bool) {
+	l.net.web.change(func() { l.peer.end, l.closed, l.aborted = true, true, abort; delete(l.net.links, l) })
+}
+
+func (l *memLink) LocalAddr() netip.AddrPort { return l.from }
+func (l *memLink) PeerAddr() netip.AddrPort  { return l.to }
+
+// hold keeps from the link what arrives, or shows it.
+func (l *memLink) hold(yes bool) { l.net.web.change(func() { l.held = yes }) }
+
+// streamSide is a StreamDevice on a web.
+type streamSide struct {
+	t    *testing.T
+	net  *memNet
+	soft *StreamDevice
+	dev  *verbs.Device
+	pd   *verbs.PD
+	cq   *verbs.CQ
+	mr   *verbs.MR
+}
+
+func (w *web) newSide(t *testing.T) *streamSide {
+	t.Helper()
+	s := &streamSide{t: t, net: w.newNet()}
+	var err error
+	s.soft, err = NewStream("test", "test", 1, s.net)
+	s.ok(err)
+	s.dev = verbs.NewDevice(s.soft)
+	t.Cleanup(func() { s.dev.Close() })
+	s.pd, err = s.dev.AllocPD()
+	s.ok(err)
+	s.cq, err = s.dev.CreateCQ(256, &verbs.CQOptions{Spin: -1})
+	s.ok(err)
+	s.mr, err = s.pd.RegMR(make([]byte, 1<<20), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
+	s.ok(err)
+	return s
+}
+
+func (s *streamSide) ok(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// newQP makes a queue pair, which takes its receives from srq if that is set.
+func (s *streamSide) newQP(srq *verbs.SRQ) (*verbs.QP, verbs.Endpoint) {
+	s.t.Helper()
+	qp, err := s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, SRQ: srq, MaxSendWR: 64, MaxRecvWR: 64})
+	s.ok(err)
+	ep, err := qp.Endpoint(0)
+	s.ok(err)
+	return qp, ep
+}
+
+// join connects a queue pair of each, and waits until both have heard of each other: then neither
+// prompts the other.
+func (s *streamSide) join(to *streamSide, srq *verbs.SRQ) (a, b *verbs.QP) {
+	s.t.Helper()
+	a, ea := s.newQP(nil)
+	b, eb := to.newQP(srq)
+	s.ok(a.Connect(ea, eb, nil))
+	s.ok(b.Connect(eb, ea, nil))
+	s.post(a, to, 0, verbs.Write)
+	to.post(b, s, 0, verbs.Write)
+	s.wait()
+	to.wait()
+	s.eventually(func() bool { return s.heard(a) && to.heard(b) }, "both have a stream")
+	return a, b
+}
+
+// up reports whether a queue pair has a stream.
+func (s *streamSide) up(qp *verbs.QP) bool {
+	s.soft.mu.Lock()
+	defer s.soft.mu.Unlock()
+	return s.soft.at(qp.Num()).engine.Up()
+}
+
+// heard reports whether the peer of a queue pair has sent something.
+func (s *streamSide) heard(qp *verbs.QP) bool {
+	s.soft.mu.Lock()
+	defer s.soft.mu.Unlock()
+	q := s.soft.at(qp.Num()).engine
+	return q.Up() && !q.Quiet()
+}
+
+// paused reports whether a queue pair waits for a receive.
+func (s *streamSide) paused(qp *verbs.QP) bool {
+	s.soft.mu.Lock()
+	defer s.soft.mu.Unlock()
+	return s.soft.at(qp.Num()).engine.Paused()
+}
+
+// state returns the state of a queue pair, for which nothing is moved.
+func (s *streamSide) state(qp *verbs.QP) verbs.QPState {
+	s.soft.mu.Lock()
+	defer s.soft.mu.Unlock()
+	return s.soft.at(qp.Num()).engine.State()
+}
+
+// rest waits until the device's goroutine sleeps at the network, and is going to for long.
+func (s *streamSide) rest() {
+	s.t.Helper()
+	s.eventually(func() bool {
+		s.net.web.mu.Lock()
+		defer s.net.web.mu.Unlock()
+		d := s.net.deadline
+		return s.net.waiting.Load() == 1 && (d.IsZero() || time.Until(d) > soon)
+	}, "the goroutine sleeps at the network")
+}
+
+// eventually waits for a condition that must come true.
+func (s *streamSide) eventually(cond func() bool, what string) {
+	s.t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !cond(); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("never: " + what)
+		}
+	}
+}
+
+// wait waits for a completion, asleep.
+func (s *streamSide) wait() verbs.WC {
+	s.t.Helper()
+	var wc [1]verbs.WC
+	_, err := s.cq.Wait(s.t.Context(), wc[:])
+	s.ok(err)
+	return wc[0]
+}

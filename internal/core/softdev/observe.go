@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Observers of a device do not take the data lock, which a program may hold for long
+// ([verbs.MR.Do]), and keep nobody from it. Engines count in plain variables. Whoever releases the
+// data lock publishes them first: it copies them to where observers look, under the view's lock,
+// which nobody holds for longer than such a copy takes. While a program polls and finds something,
+// most of these copies wait for a pass that finds nothing, or for the device's goroutine, which looks
+// in every [lease].
+
+// dataLock is the lock of a device.
+type dataLock struct {
+	sync.Mutex
+	counted bool // something was, since the last publish
+	later   bool // the holder will come back, or the device's goroutine will look
+	publish func()
+}
+
+// publishEvery is how many passes of a polling program that find something share a publish.
+const publishEvery = 16
+
+// Unlock releases the lock, and publishes what was counted meanwhile, unless that can wait.
+func (l *dataLock) Unlock() {
+	if l.counted && !l.later {
+		l.counted = false
+		l.publish()
+	}
+	l.later = false
+	l.Mutex.Unlock()
+}
+
+// publish shows the counters to observers. The lock is held.
+func (d *Device) publish() {
+	d.view.Lock()
+	defer d.view.Unlock()
+	d.fabric.publish()
+	for i, q := range d.changed {
+		q.protocol.Stats(&q.stats)
+		if q.peer != (verbs.GID{}) {
+			q.stats.DestGID = q.peer
+		}
+		q.touched, d.changed[i] = false, nil
+	}
+	d.changed = d.changed[:0]
+}
+
+// touch notes that the statistics of a queue pair may have changed. The lock is held.
+func (d *Device) touch(q *qp) {
+	if !q.touched {
+		q.touched = true
+		d.changed = append(d.changed, q)
+	}
+}
+
+// Stats returns the state and statistics of the queue pair.
+func (q *qp) Stats() (verbs.QPStats, error) {
+	q.dev.view.Lock()
+	defer q.dev.view.Unlock()
+	return q.stats, nil
+}
+
+// QPStats returns those of all queue pairs.
+func (d *Device) QPStats() ([]verbs.QPStats, error) {
+	d.view.Lock()
+	defer d.view.Unlock()
+	all := make([]verbs.QPStats, 0, len(d.qps))
+	for _, q := range d.qps {
+		all = append(all, q.common().stats)
+	}
+	return all, nil
+}
+
+// Metrics returns what was measured so far.
+func (d *Device) Metrics() ([]verbs.Metric, error) {
+	list := d.fabric.metrics()
+	c := &d.counts
+	for _, o := range []struct {
+		name, help string
+		count      *count
+	}{
+		{"pds", "protection domains", &c.domains}, {"mrs", "memory regions", &c.regions}, {"mws", "memory windows", &c.windows},
+		{"cqs", "completion queues", &c.completionQueues}, {"srqs", "shared receive queues", &c.receiveQueues},
+		{"qps", "queue pairs", &c.queuePairs}, {"ahs", "address handles", &c.handles}, {"xrcds", "XRC domains", &c.xrcDomains},
+	} {
+		list = append(list, verbs.Metric{Name: o.name, Kind: verbs.MetricGauge, Unit: verbs.UnitObjects, Help: o.help, Value: uint64(o.count.n.Load())})
+	}
+	return list, nil
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// ah is an address handle.
+type ah struct {
+	dev    *PacketDevice
+	vector *ibta.Vector
+}
+
+func (d *PacketDevice) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+	attr.Port = max(attr.Port, 1)
+	path, err := d.port.Resolve(&attr)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.counts.handles.add(); err != nil {
+		return nil, err
+	}
+	return &ah{d, &ibta.Vector{Attr: attr, Path: path, Key: path.Key()}}, nil
+}
+
+// Vector returns the resolved address vector.
+func (a *ah) Vector() *ibta.Vector { return a.vector }
+
+// Destroy frees the handle; datagrams that were posted hold the vector.
+func (a *ah) Destroy() error {
+	a.dev.mu.Lock()
+	defer a.dev.mu.Unlock()
+	a.dev.counts.handles.remove()
+	return nil
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// PacketDevice is a verbs device over ports for packets: RoCEv2.
+type PacketDevice struct {
+	Device
+	port Port
+
+	engine ibta.Device
+	last   *packetQP // the one that the last packet was for
+	groups map[group][]*packetQP
+	flows  map[ibta.PathKey]*ibta.Flow
+	agents agents
+
+	schedule
+	progress
+	counted ibta.Counters // of the engine, as published to observers
+}
+
+// New makes a device of a port and starts its goroutine. name is what the program opened.
+func New(name, kind string, guid uint64, port Port) *PacketDevice {
+	lim := port.Limits()
+	d := &PacketDevice{
+		port:   port,
+		groups: make(map[group][]*packetQP),
+		flows:  make(map[ibta.PathKey]*ibta.Flow),
+	}
+	d.engine = ibta.Device{Resolve: d.resolve, Persist: d.persist, Limits: lim}
+	d.Device.init(d, port, &d.engine.Device, packetAttr(name, kind, guid))
+	d.progress.init(d, lim)
+	d.run()
+	return d
+}
+
+// packetAttr returns what the engine can do, and its limits.
+func packetAttr(name, kind string, guid uint64) verbs.DeviceAttr {
+	a := attrOf(name, kind, verbs.TransportIB, guid)
+	a.MaxAH, a.MaxXRCD, a.MaxMcastGroups, a.MaxMcastQP = maxObjects, maxObjects, maxObjects, maxQP
+	a.LocalCAAckNs = 16 * time.Millisecond
+	a.Caps |= verbs.CapXRC | verbs.CapRNRNak | verbs.CapFlush | verbs.CapAtomicWrite | verbs.CapUDMulticast | verbs.CapUC | verbs.CapUD
+	if memory.CanPersist {
+		a.Caps |= verbs.CapFlushPersistent
+	}
+	return a
+}
+
+func (d *PacketDevice) publish() { d.counted = d.engine.Counters }
+
+func (d *PacketDevice) metrics() []verbs.Metric {
+	d.view.Lock()
+	c := d.counted
+	d.view.Unlock()
+	return c.Metrics()
+}
+
+// at returns the queue pair of a number, or nil.
+func (d *PacketDevice) at(n verbs.QPN) *packetQP {
+	q, _ := d.qps[n].(*packetQP)
+	return q
+}
+
+// resolve makes an address vector; the lock is held.
+func (d *PacketDevice) resolve(attr verbs.AHAttr) (*ibta.Vector, error) {
+	path, err := d.port.Resolve(&attr)
+	if err != nil {
+		return nil, err
+	}
+	d.port.Connect(path)
+	key := path.Key()
+	return &ibta.Vector{Attr: attr, Flow: d.flow(key), Path: path, Key: key}, nil
+}
+
+// flow returns the flow to one host.
+func (d *PacketDevice) flow(to ibta.PathKey) *ibta.Flow {
+	f := d.flows[to]
+	if f == nil {
+		f = ibta.NewFlow(d.engine.Limits.Window, ibta.NewWindow(d.engine.Limits.Window))
+		d.flows[to] = f
+	}
+	return f
+}
+
+// dropFlow drops the flow of a path that a queue pair left.
+func (d *PacketDevice) dropFlow(v *ibta.Vector) {
+	if v != nil && v.Flow.Unused() && d.flows[v.Key] == v.Flow {
+		delete(d.flows, v.Key)
+		d.port.Disconnect(v.Path)
+	}
+}
+
+// Load is what queue pairs have under way. Nothing of it is left once they are idle but flows, and none of those
+// without queue pairs and address handles.
+type Load struct {
+	Requests, Reads int // bytes that flows count
+	Early           int // bytes of packets that came before their turn
+	Flows           int
+}
+
+// Load returns what the device's queue pairs have under way, for tests that look for what was left behind.
+func (d *PacketDevice) Load() Load {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := Load{Early: d.engine.Early(), Flows: len(d.flows)}
+	for _, f := range d.flows {
+		requests, reads := f.InFlight()
+		l.Requests += requests
+		l.Reads += reads
+	}
+	return l
+}
+
+// drain sends what is queued, for a limited number of turns.
+func (d *PacketDevice) drain() {
+	for range lastTurns {
+		if d.flushAcks(); !d.pending() {
+			return
+		}
+		d.newTime()
+		d.transmit(true)
+	}
+}
+
+func (d *PacketDevice) shut() error {
+	d.mu.Lock()
+	open := d.agents.byID
+	d.agents = agents{}
+	d.mu.Unlock()
+	for _, a := range open {
+		a.end()
+	}
+	return d.port.Close()
+}
+
+func (d *PacketDevice) free() error {
+	d.last = nil
+	clear(d.groups)
+	clear(d.flows)
+	d.schedule = schedule{}
+	return nil
+}

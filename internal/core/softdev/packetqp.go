@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// packetQP is a queue pair of a [PacketDevice].
+type packetQP struct {
+	qp
+	dev       *PacketDevice
+	engine    *ibta.QP
+	groups    []group // multicast groups that it is attached to
+	blockSelf bool    // to the multicasts that it sends itself (verbs.QPBlockSelfMulticast)
+
+	timer   timer // for the engine's deadline
+	ready   bool  // in the list of those that may have something to send
+	ackHeld bool  // in the list of those whose acknowledgement is held back
+}
+
+func (d *PacketDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
+	return d.makeQP(domain, nil, init), nil
+}
+
+// makeQP makes a queue pair, with xrc for the target of an XRC connection.
+func (d *PacketDevice) makeQP(domain memory.PD, xrc *queue.Domain, init *verbs.QPInit) *packetQP {
+	q := &packetQP{dev: d, blockSelf: init.CreateFlags&verbs.QPBlockSelfMulticast != 0}
+	c := queue.Config{Num: d.newQPN(), Type: init.Type, PD: domain, Domain: xrc, SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
+	if init.SendCQ != nil {
+		c.SendCQ = init.SendCQ.Driver().(*cq).q
+	}
+	if init.RecvCQ != nil {
+		c.RecvCQ = init.RecvCQ.Driver().(*cq).q
+	}
+	if init.SRQ != nil || init.Type <= verbs.UD {
+		c.Recv = q.receives(init, domain)
+	}
+	if init.Type == verbs.UD {
+		d.port.WantHeaders()
+	}
+	q.engine = ibta.New(&d.engine, c)
+	q.qp.init(&d.Device, q, q.engine)
+	q.timer.fire = q.timeout
+	return q
+}
+
+func (q *packetQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	d := q.dev
+	d.settle(q)
+	if mask&verbs.MaskState != 0 && attr.State == verbs.SQD {
+		d.newTime()
+		d.transmit(false) // what was posted before is not to wait for the program's next poll
+	}
+	path := q.engine.Path()
+	err := q.engine.Modify(attr, mask)
+	if path != q.engine.Path() {
+		d.dropFlow(path)
+	}
+	d.kick(q)
+	return err
+}
+
+func (q *packetQP) failed() { q.dev.addReady(q) } // others may have its room in the flow
+
+func (q *packetQP) posted() { q.dev.kick(q) }
+
+func (q *packetQP) received() {}
+
+func (q *packetQP) release() error {
+	d := q.dev
+	if len(q.groups) > 0 {
+		return &verbs.OpError{Op: "destroy_qp", Err: verbs.ErrBusy, Detail: "it is attached to a multicast group: detach it first"}
+	}
+	d.settle(q)
+	path := q.engine.Path()
+	q.engine.Destroy()
+	d.timers.stop(&q.timer)
+	d.remove(q)
+	d.dropFlow(path)
+	if d.last == q {
+		d.last = nil
+	}
+	d.newTime()
+	d.transmit(!d.pollsOn()) // others may have its room in the flow
+	return nil
+}
+
+// timeout tells the engine of its deadline. One that has moved back is found out when the old one comes.
+func (q *packetQP) timeout() {
+	d := q.dev
+	if due, now := q.engine.Deadline(), d.passTime(); due != 0 && due <= now {
+		q.engine.HandleTimeout(now)
+		d.addReady(q)
+	}
+	d.setTimer(q)
+}
+
+// setTimer has the timer fire no later than the engine's deadline.
+func (d *PacketDevice) setTimer(q *packetQP) { d.timers.setBy(&q.timer, q.engine.Deadline()) }
+
+// group is a multicast group as a port has it. Its GID tells it from others: all multicast packets
+// are global (IBTA 10.5.1).
+type group struct {
+	gid  verbs.GID
+	port uint8
+}
+
+func (q *packetQP) AttachMulticast(gid verbs.GID, lid uint16) error {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return verbs.ErrClosed
+	}
+	if q.engine.Type != verbs.UD || !gid.Addr().IsMulticast() {
+		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "needs a UD queue pair and a multicast GID"}
+	}
+	g := group{gid, uint8(q.engine.Port().Num)}
+	if slices.Contains(q.groups, g) {
+		return nil
+	}
+	if len(d.groups[g]) == 0 {
+		if err := d.port.JoinGroup(int(g.port), gid, lid); err != nil {
+			return err
+		}
+	}
+	q.groups = append(q.groups, g)
+	d.groups[g] = append(d.groups[g], q)
+	return nil
+}
+
+func (q *packetQP) DetachMulticast(gid verbs.GID, lid uint16) error {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.IndexFunc(q.groups, func(g group) bool { return g.gid == gid })
+	if i < 0 {
+		return &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
+	}
+	g := q.groups[i]
+	q.groups = slices.Delete(q.groups, i, i+1)
+	members := d.groups[g]
+	members = slices.DeleteFunc(members, func(m *packetQP) bool { return m == q })
+	if len(members) > 0 {
+		d.groups[g] = members
+		return nil
+	}
+	delete(d.groups, g)
+	return d.port.LeaveGroup(int(g.port), gid, lid)
+}

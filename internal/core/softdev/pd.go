@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// pd is a protection domain.
+type pd struct {
+	dev *Device
+	num memory.PD
+}
+
+// AllocPD allocates a protection domain.
+func (d *Device) AllocPD() (verbs.PDDriver, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.ErrClosed
+	}
+	if err := d.counts.domains.add(); err != nil {
+		return nil, err
+	}
+	d.nextPD++
+	return &pd{dev: d, num: d.nextPD}, nil
+}
+
+// Dealloc has little to free: what was made from the domain is gone.
+func (p *pd) Dealloc() error {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	p.dev.counts.domains.remove()
+	return nil
+}
+
+func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	if p.dev.closed {
+		return nil, verbs.ErrClosed
+	}
+	return p.dev.fabric.newAH(attr)
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+)
+
+// persist executes a FLUSH to persistence without the device's lock, because a disk is slow. A
+// queue pair has one at a time, so there are no more goroutines than queue pairs.
+func (d *PacketDevice) persist(f *ibta.Flush) {
+	go func() {
+		err := memory.Persist(f.Memory())
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.newTime() // the disk took time
+		q := f.QP().Owner.(*packetQP)
+		done := !d.closed && f.Done(err == nil)
+		d.tellWatchers() // of requests that had waited for the FLUSH
+		if done && d.at(q.engine.Num) == q {
+			d.deliver()
+			d.kick(q)
+		}
+	}()
+}

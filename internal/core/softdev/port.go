@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// ErrAgain means that a port cannot take more now: send the same batch again.
+var ErrAgain = errors.New("port is full for now")
+
+// Port is the way of a device to its peers: the one port that it has, or all of them, which [PortState]
+// numbers. Resolve, Connect, Disconnect, Send, Receive and the group calls come with the device's lock
+// held; the others do not.
+type Port interface {
+	PortState
+	Limits() ibta.Limits
+	// Resolve checks an address vector, whose Port is set, and returns the path. Its methods come
+	// with the device's lock held, too.
+	Resolve(attr *verbs.AHAttr) (ibta.Path, error)
+	// Connect says that queue pairs are connected by a path, and Disconnect that none is
+	// connected any more to the host that it leads to.
+	Connect(ibta.Path)
+	Disconnect(ibta.Path)
+
+	// Send transmits a batch, or returns ErrAgain. After any other error the batch is lost.
+	Send(b *ibta.Batch) error
+	// Receive calls deliver for each good packet that has arrived, without waiting. It returns how
+	// many buffers it found, good or not.
+	Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (int, error)
+	// WantHeaders requests arrivals with the fields of a GRH.
+	WantHeaders()
+	// JoinGroup has a port take what is sent to a multicast group, and LeaveGroup no more. lid is
+	// the group's on fabrics that have LIDs.
+	JoinGroup(port int, gid verbs.GID, lid uint16) error
+	LeaveGroup(port int, gid verbs.GID, lid uint16) error
+
+	// Wait blocks until something arrives, the deadline passes or Wake is called; with
+	// writable also until a Send may succeed again.
+	Wait(writable bool) error
+	SetDeadline(t time.Time)
+	Wake()
+	Close() error
+}
+
+// Refuser is a Port whose network reports addresses where nobody receives.
+type Refuser interface {
+	// Refused waits for that, or until ctx ends; see [verbs.MADAgent.Refused]. The device's lock is
+	// not held.
+	Refused(ctx context.Context, to ibta.Path) error
+}

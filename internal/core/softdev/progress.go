@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+const (
+	// lease is how long the device's goroutine leaves a polling program alone before it
+	// looks again.
+	lease = time.Millisecond
+	// busyPolls within recently says that a program polls.
+	busyPolls = 32
+	recently  = clock.Time(300 * time.Microsecond)
+	// bulk is how many packets received and sends make a poll a long one.
+	bulk = 4
+	// An acknowledgement for a lone message, of at most holdPackets packets, waits for the
+	// program's answer, which a program that has one posts before it polls again, or once
+	// more: briefPasses that find nothing. Where it answers, the acknowledgement waits for the
+	// next message too, for holdPasses in a row that find nothing, and is for holdMessages at
+	// most: with one more under way the peer would not send at once (ibta.QP.Eager).
+	holdPackets  = 2
+	briefPasses  = 2
+	holdPasses   = 24
+	holdTime     = clock.Time(200 * time.Microsecond)
+	holdMessages = 7
+	// spin is how long the device's goroutine polls after it had something to do: the
+	// next packet is mostly near, and waking an idle processor takes longer.
+	spin = clock.Time(50 * time.Microsecond)
+)
+
+// progress is the state of moving data.
+type progress struct {
+	deliverTo   func(*ib.Packet, *ibta.Arrival) // d.take, made once
+	batch       *ibta.Batch
+	isStalled   bool // the port took no more: batch is to be sent again
+	passPackets int  // received in the present pass
+	sentBatches int  // sent in it
+	patience    patience
+}
+
+func (p *progress) init(d *PacketDevice, lim ibta.Limits) {
+	p.deliverTo = d.take
+	p.batch = ibta.NewBatch(lim)
+}
+
+// receive takes packets from the port to their queue pairs.
+func (d *PacketDevice) receive() int {
+	d.passPackets, d.sentBatches = 0, 0
+	n, _ := d.port.Receive(&d.engine.Counters, d.deliverTo) // an error is that of a closed port; others are counted where they happen
+	return n
+}
+
+// take takes a packet to its queue pair.
+func (d *PacketDevice) take(p *ib.Packet, from *ibta.Arrival) {
+	d.engine.Counters.RecvPackets++
+	d.passPackets++
+	if p.DestQP == ib.QPNMulticast {
+		for _, q := range d.groups[group{from.To, from.From.Port}] {
+			if !q.blockSelf || p.DETH.SrcQP != q.engine.Num || !d.isOwn(&from.From) {
+				d.receiveAt(q, p, from)
+			}
+		}
+		return
+	}
+	q := d.last
+	if q == nil || q.engine.Num != p.DestQP {
+		if q = d.at(p.DestQP); q == nil {
+			d.receiveOther(p, from)
+			return
+		}
+		d.last = q
+	}
+	d.receiveAt(q, p, from)
+}
+
+// isOwn reports whether a datagram from an address is one of this device, or of another process
+// that shares the address and has other queue pair numbers.
+func (d *PacketDevice) isOwn(from *ibta.PathKey) bool {
+	gids := d.port.Info(int(from.Port)).GIDTable
+	return slices.ContainsFunc(gids, func(g verbs.GIDEntry) bool { return g.GID == from.GID })
+}
+
+func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) {
+	if path := q.engine.Path(); path != nil && path.Key != from.From {
+		d.engine.Counters.Dropped[ibta.DropAddress]++
+		return
+	}
+	if r := q.engine.HandlePacket(d.passTime(), p, from); r != ibta.Taken {
+		d.engine.Counters.Dropped[r]++
+	} else if from.Marked {
+		q.engine.Marked(d.passTime(), p)
+	}
+	d.touch(&q.qp)
+	d.addReady(q)
+}
+
+// respond holds back acknowledgements of what just arrived while a program polls that may answer it, and sends the rest.
+func (d *PacketDevice) respond(polling bool, n int, busy bool) {
+	// What just arrived may be answered at once: the answer goes first.
+	hold := polling && n > 0 && !busy && d.passPackets <= holdPackets && (d.answers || !d.acksDue())
+	if hold {
+		d.heldPasses = 0
+	} else if len(d.heldAcks) > 0 {
+		if d.heldPasses++; d.heldPasses >= d.holdsFor() || n > 0 || !polling || busy {
+			d.releaseAcks()
+		}
+	}
+	if d.isStalled || d.ready.Len() > 0 {
+		d.transmit(!hold)
+	}
+	if len(d.heldAcks) > 0 {
+		// The program may never poll again. The packets woke the goroutine only if it saw
+		// them before this pass took them.
+		d.wakeBy(d.passTime() + holdTime)
+	}
+}
+
+// polling notes that the program may wait for nothing but an acknowledgement.
+func (d *PacketDevice) polling(from *queue.CQ) {
+	if from != nil && d.last != nil && d.last.engine.AwaitsAck(from) {
+		d.patience.polls++
+	}
+}
+
+func (d *PacketDevice) long(int) bool { return d.sentBatches+d.passPackets > bulk }
+
+// transmit sends what ready queue pairs have, as much as a turn may take, and tells the program
+// what came of all that happened. What is left goes with the next turn.
+func (d *PacketDevice) transmit(acks bool) {
+	if !d.isStalled || d.send() {
+		d.sendReady(acks)
+	}
+	d.deliver()
+	if d.pending() {
+		d.wakeBy(d.passTime()) // the program may never poll again
+	}
+	d.wakeForTimer()
+}
+
+// sendReady sends what ready queue pairs have, one send of each after the other. Those that
+// have little share a send.
+func (d *PacketDevice) sendReady(acks bool) {
+	now := d.passTime()
+	turn := turn{start: now}
+	d.batch.Acks = acks
+	for q := d.nextReady(now); q != nil; q = d.nextReady(now) {
+		d.touch(&q.qp)
+		if !q.engine.NextPackets(now, d.batch) {
+			d.idle(q)
+			continue
+		}
+		others := d.ready.Len()
+		if others == 0 {
+			q.engine.AppendAck(d.batch)
+		}
+		d.addReady(q)
+		for ; others > 0 && !d.batch.Full(); others-- {
+			q := d.nextReady(now)
+			d.touch(&q.qp)
+			if q.engine.AppendPackets(now, d.batch) || d.batch.Full() {
+				d.addReady(q)
+			} else {
+				d.idle(q)
+			}
+		}
+		n := d.batch.Bytes()
+		if !d.send() {
+			return
+		}
+		if turn.sent(n, turnBytes, d.now()); turn.over {
+			return
+		}
+	}
+}
+
+// settle brings to an end what happened to q before it changes: it sends what q owes its peer, which
+// would wait for it in vain, as far as a turn goes, and delivers its completions.
+func (d *PacketDevice) settle(q *packetQP) {
+	d.newTime()
+	d.touch(&q.qp)
+	if !d.isStalled && (q.ready || q.ackHeld) {
+		turn := turn{start: d.passTime()}
+		d.batch.Acks = true
+		for q.engine.NextPackets(turn.start, d.batch) {
+			n := d.batch.Bytes()
+			if !d.send() {
+				break
+			}
+			if turn.sent(n, turnBytes, d.now()); turn.over {
+				break
+			}
+		}
+	}
+	d.deliver()
+}
+
+// idle notes what q waits for, which has nothing to send now.
+func (d *PacketDevice) idle(q *packetQP) {
+	d.setTimer(q)
+	if !d.batch.Acks && q.engine.HasAck() {
+		d.holdAck(q)
+	}
+	if path := q.engine.Path(); path != nil && path.Flow.Waiting() {
+		d.addWaiting(path.Flow)
+	}
+}
+
+// send hands the batch to the port; false: the port is full.
+func (d *PacketDevice) send() bool {
+	err := d.port.Send(d.batch)
+	d.mu.counted = true
+	d.sentBatches++
+	d.isStalled = errors.Is(err, ErrAgain)
+	if err != nil && !d.isStalled {
+		d.engine.Counters.SendErrors++
+	}
+	if d.isStalled && !d.batch.Detach() {
+		d.isStalled = false // as if it were lost: sending it again will tell
+		d.engine.Counters.SendErrors++
+	}
+	if d.isStalled {
+		if d.waiting {
+			d.port.Wake() // it is to wait for room
+		}
+	}
+	return !d.isStalled
+}
+
+// kick sends what was just posted to q, unless it can join a send that is about to leave.
+func (d *PacketDevice) kick(q *packetQP) {
+	d.newTime()
+	d.addReady(q)
+	d.answers = d.answers || len(d.heldAcks) > 0
+	if d.pollsOn() && !q.engine.Eager() {
+		return // the poll that follows sends it
+	}
+	d.transmit(d.patience.posted() || !d.pollsOn())
+	if d.acksDue() {
+		d.flushAcks()
+	}
+}
+
+// flushAcks sends the acknowledgements that are held back.
+func (d *PacketDevice) flushAcks() {
+	if len(d.heldAcks) > 0 {
+		d.newTime()
+		d.releaseAcks()
+		d.transmit(true)
+	}
+}
+
+// flush sends the acknowledgements that are held back, and leaves what else there is to the
+// device's goroutine.
+func (d *PacketDevice) flush() {
+	d.flushAcks()
+	if d.pending() {
+		d.newTime()
+		d.wakeBy(d.passTime())
+	}
+}
+
+func (d *PacketDevice) pending() bool            { return d.ready.Len() > 0 && !d.isStalled }
+func (d *PacketDevice) stalled() bool            { return d.isStalled }
+func (d *PacketDevice) setDeadline(t time.Time)  { d.port.SetDeadline(t) }
+func (d *PacketDevice) wait(writable bool) error { return d.port.Wait(writable) }
+func (d *PacketDevice) wake()                    { d.port.Wake() }

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// qp is what queue pairs of all fabrics have in common: what programs call.
+type qp struct {
+	dev      *Device
+	protocol protocol
+	self     queuePair       // that it is part of
+	recv     queue.RecvQueue // its own receives
+	events   func(verbs.EventType)
+	peer     verbs.GID     // of the stream that it has or had; zero: its attributes say
+	stats    verbs.QPStats // as observers see them
+	touched  bool          // in the list of those whose statistics may have changed
+}
+
+// init prepares the part in common of self.
+func (q *qp) init(d *Device, self queuePair, p protocol) {
+	q.dev, q.self, q.protocol = d, self, p
+}
+
+func (q *qp) common() *qp { return q }
+
+// receives returns the queue of receives that a specification asks for.
+func (q *qp) receives(init *verbs.QPInit, domain memory.PD) *queue.RecvQueue {
+	if init.SRQ != nil {
+		return &init.SRQ.Driver().(*srq).queue
+	}
+	q.recv = queue.RecvQueue{PD: domain, MaxWR: init.MaxRecvWR, MaxSGE: init.MaxRecvSGE}
+	return &q.recv
+}
+
+// capsOf returns the sizes that a specification asks for.
+func capsOf(init *verbs.QPInit) verbs.QPCap {
+	return verbs.QPCap{MaxSendWR: init.MaxSendWR, MaxRecvWR: init.MaxRecvWR, MaxSendSGE: init.MaxSendSGE,
+		MaxRecvSGE: init.MaxRecvSGE, MaxInline: init.MaxInline}
+}
+
+func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
+	return p.dev.addQP(events, func() (queuePair, error) { return p.dev.fabric.newQP(p.num, init) })
+}
+
+// addQP adds the queue pair that make makes with the lock held.
+func (d *Device) addQP(events func(verbs.EventType), make func() (queuePair, error)) (verbs.QPDriver, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.ErrClosed
+	}
+	if err := d.counts.queuePairs.add(); err != nil {
+		return nil, err
+	}
+	q, err := make()
+	if err != nil {
+		d.counts.queuePairs.remove()
+		return nil, err
+	}
+	q.common().events = events
+	d.view.Lock()
+	d.qps[q.Num()] = q
+	d.view.Unlock()
+	d.touch(q.common())
+	d.mu.counted = true
+	return q, nil
+}
+
+func (q *qp) raise(t verbs.EventType) { q.events(t) }
+
+func (q *qp) Num() verbs.QPN { return q.protocol.Number() }
+
+func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return verbs.ErrClosed
+	}
+	if err := checkDepth(attr, mask); err != nil {
+		return err
+	}
+	d.newTime()
+	d.touch(q)
+	d.mu.counted = true
+	return q.self.change(attr, mask)
+}
+
+// checkDepth holds a queue pair to the device's limits of READs and atomics.
+func checkDepth(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	for _, c := range []struct {
+		mask verbs.QPMask
+		n    uint8
+	}{{verbs.MaskMaxRdAtomic, attr.MaxRdAtomic}, {verbs.MaskMaxDestRdAtomic, attr.MaxDestRdAtomic}} {
+		if mask&c.mask != 0 && c.n > maxAtomics {
+			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%v is %d, the device has 0 to %d", c.mask, c.n, maxAtomics)}
+		}
+	}
+	return nil
+}
+
+func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	a := q.protocol.Query()
+	return a, a.Cap
+}
+
+func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
+	return postInParts(wrs, func(part []verbs.SendWR) (int, error) { return q.post(part, false) })
+}
+
+func (q *qp) PostSendAll(wrs []verbs.SendWR) error {
+	_, err := q.post(wrs, true)
+	return err
+}
+
+func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 0, verbs.ErrClosed
+	}
+	d.mu.later = d.leased.Load()
+	n, err := q.protocol.Post(wrs, all)
+	if n > 0 {
+		d.newTime()
+		q.self.posted()
+	}
+	return n, err
+}
+
+func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) { return postInParts(wrs, q.postRecv) }
+
+func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 0, verbs.ErrClosed
+	}
+	n, err := q.protocol.PostRecv(wrs)
+	q.self.received()
+	if q.protocol.State() == verbs.Err {
+		d.newTime()
+		d.deliver()
+	}
+	return n, err
+}
+
+func (q *qp) Destroy() error {
+	d := q.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.newTime()
+	if err := q.self.release(); err != nil {
+		return err
+	}
+	d.view.Lock()
+	delete(d.qps, q.Num())
+	d.view.Unlock()
+	d.mu.counted = true
+	d.counts.queuePairs.remove()
+	return nil
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Queue pairs that are connected by number, as programs for InfiniBand do, meet at a TCP port of
+// their device. The one with the lower address and number sends an MPA request whose private data
+// names both.
+//
+// Devices of one address, usually in several processes, have a slot each: the top bits of their
+// queue pair numbers, and the offset of their port from meetPort.
+const (
+	meetPort  = 47910
+	slotBits  = 4
+	meetMagic = "RamjetQP"
+	meetLen   = len(meetMagic) + 16
+	maxEarly  = 1024                               // requests that came before their queue pairs were ready
+	redialMin = clock.Time(time.Millisecond)       // time between attempts, doubled
+	redialMax = clock.Time(256 * time.Millisecond) // up to this
+)
+
+// rendezvous is the meeting place of queue pairs.
+type rendezvous struct {
+	slot     int
+	addr     netip.Addr
+	listener *streamListener
+	early    map[meeting]*conn
+	waiting  *HalfOpen[*conn] // those that came early
+}
+
+// meeting identifies two queue pairs.
+type meeting struct {
+	to, from verbs.QPN
+	peer     netip.Addr // of from
+}
+
+func (r *rendezvous) open(d *StreamDevice) error {
+	r.addr, r.early = d.net.Info(1).GIDTable[0].GID.Addr(), make(map[meeting]*conn)
+	r.waiting = NewHalfOpen[*conn](maxEarly)
+	for r.slot = range 1 << slotBits {
+		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(meetPort+r.slot)), 4096)
+		if err == nil {
+			l.heard = d.handleMeeting
+			r.listener = l
+			return nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+	}
+	return fmt.Errorf("TCP ports %d to %d of %v are in use: close some of the devices that have this address: %w",
+		meetPort, meetPort+1<<slotBits-1, r.addr, syscall.EADDRINUSE)
+}
+
+func (r *rendezvous) close() {
+	if r.listener != nil {
+		r.listener.acc.Close()
+	}
+}
+
+// newQPN returns a random free number with the device's prefix.
+func (r *rendezvous) newQPN(d *StreamDevice) verbs.QPN {
+	const bits = 24 - slotBits
+	for {
+		n := verbs.QPN(r.slot<<bits) | verbs.QPN(random32()&(1<<bits-1))
+		if n > 1 && n != ib.QPNMulticast && d.qps[n] == nil {
+			return n
+		}
+	}
+}
+
+// names is the private data of a request.
+type names struct {
+	to, from       verbs.QPN
+	toPSN, fromPSN verbs.PSN // starting PSNs, which iWARP does not use: they tell connections apart
+}
+
+func (n *names) append(b []byte) []byte {
+	b = append(b, meetMagic...)
+	for _, v := range [...]uint32{uint32(n.to), uint32(n.from), uint32(n.toPSN), uint32(n.fromPSN)} {
+		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	return b
+}
+
+func (n *names) decode(b []byte) bool {
+	if len(b) != meetLen || string(b[:len(meetMagic)]) != meetMagic {
+		return false
+	}
+	b = b[len(meetMagic):]
+	*n = names{to: verbs.QPN(binary.BigEndian.Uint32(b)), from: verbs.QPN(binary.BigEndian.Uint32(b[4:])),
+		toPSN: verbs.PSN(binary.BigEndian.Uint32(b[8:])), fromPSN: verbs.PSN(binary.BigEndian.Uint32(b[12:]))}
+	return true
+}
+
+// meets reports whether the queue pair is in a state in which it has a peer. SQD is one: it holds
+// back what is posted, but receives (IBTA 10.3.1.5).
+func (q *streamQP) meets() bool {
+	s := q.engine.State()
+	return s >= verbs.RTR && s <= verbs.SQD
+}
+
+// seek dials the peer, or checks whether it has come.
+func (q *streamQP) seek() {
+	d, a, e := q.dev, q.engine.Attr(), q.engine
+	if !q.meets() || e.Up() || q.conn != nil || a.DestQPN == 0 {
+		return
+	}
+	peer := a.AH.DGID.Addr()
+	switch order := d.meet.addr.Compare(peer); {
+	case order == 0 && q.Num() == a.DestQPN: // itself: nobody else will come
+	case order < 0 || order == 0 && q.Num() < a.DestQPN:
+		if e.State() == verbs.RTR && q.attempt == 0 {
+			q.again(nil) // RTS, with the PSN that the peer was told, usually follows soon
+			break
+		}
+		q.dial(peer)
+	default:
+		if c := d.meet.early[meeting{to: q.Num(), from: a.DestQPN, peer: peer}]; c != nil {
+			d.match(c)
+		}
+	}
+	q.await()
+}
+
+// dial requests the peer from its device.
+func (q *streamQP) dial(peer netip.Addr) {
+	d, a := q.dev, q.engine.Attr()
+	port := meetPort + uint16(a.DestQPN>>(24-slotBits))
+	link, err := d.net.Dial(netip.AddrPortFrom(d.meet.addr, 0), netip.AddrPortFrom(peer, port), a.AH.TrafficClass)
+	if err != nil {
+		q.again(err)
+		return
+	}
+	c := d.newConn(link, dialing)
+	c.qp, q.conn = q, c
+	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
+	n := names{to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
+	c.private = n.append(nil)
+	c.failed = q.again
+	link.Watch(false, true)
+	d.wakeForTimer()
+}
+
+// unknownPSN stands for a PSN that is unknown before RTS.
+const unknownPSN verbs.PSN = 1 << 24
+
+// firstPSN returns the starting PSN that the peer was told.
+func (q *streamQP) firstPSN() verbs.PSN {
+	if q.engine.State() == verbs.RTR {
+		return unknownPSN
+	}
+	return q.engine.Attr().SQPSN
+}
+
+// again makes another attempt a little later.
+func (q *streamQP) again(error) {
+	if !q.meets() {
+		return
+	}
+	d := q.dev
+	d.timers.set(&q.redial, d.passTime()+min(redialMin<<min(q.attempt, 10), redialMax))
+	q.attempt++
+	d.wakeForTimer()
+}
+
+// handleMeeting handles a request that names queue pairs.
+func (d *StreamDevice) handleMeeting(c *conn) {
+	var n names
+	if !n.decode(c.setup.Private) || d.at(n.to) == nil {
+		c.reject(nil)
+		return
+	}
+	m := meeting{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
+	if old := d.meet.early[m]; old != nil {
+		old.end(true)
+	}
+	d.meet.early[m] = c
+	d.meet.waiting.Add(m.peer, c)
+	if d.match(c); d.meet.waiting.Full() {
+		oldest, _ := d.meet.waiting.Oldest()
+		d.meet.forget(oldest)
+		oldest.reject(nil)
+	}
+}
+
+// match hands a request to its queue pair, if that is ready.
+func (d *StreamDevice) match(c *conn) {
+	var n names
+	n.decode(c.setup.Private)
+	q := d.at(n.to)
+	if q == nil || q.engine.State() == verbs.Err {
+		c.reject(nil)
+		d.meet.forget(c)
+		return
+	}
+	a := q.engine.Attr()
+	if !q.meets() || q.conn != nil || a.DestQPN != n.from || a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
+		n.fromPSN != unknownPSN && a.RQPSN != n.fromPSN {
+		return // it waits
+	}
+	d.meet.forget(c)
+	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
+	c.accept(q, nil)
+}
+
+// forget removes a connection from those that came early.
+func (r *rendezvous) forget(c *conn) {
+	if c.listener != r.listener || c.setup == nil {
+		return
+	}
+	var n names
+	if n.decode(c.setup.Private) {
+		m := meeting{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
+		if r.early[m] == c {
+			delete(r.early, m)
+			r.waiting.Remove(m.peer, c)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import "net/netip"
+
+// Router is a [Port] or a [Network] that knows whether there is a route to an address; see
+// [verbs.RouteChecker]. It is asked without the device's lock.
+type Router interface {
+	CheckRoute(from, to netip.Addr) error
+}
+
+// CheckRoute asks a port or network, or a network inside another, if it is a [Router].
+func CheckRoute(way any, from, to netip.Addr) error {
+	if r, ok := way.(Router); ok {
+		return r.CheckRoute(from, to)
+	}
+	return nil
+}
+
+// CheckRoute asks the port.
+func (d *Device) CheckRoute(from, to netip.Addr) error { return CheckRoute(d.port, from, to) }

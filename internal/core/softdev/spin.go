@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+)
+
+const (
+	// lookAfter is how many polls in a row that find nothing share a look at the clock, and dozeAfter how
+	// many there are before the program dozes while the processor is shared.
+	lookAfter = 16
+	dozeAfter = 8
+	// pollTime is what a poll in vain takes at most. A program whose polls take longer computes
+	// between them, and is not to doze.
+	pollTime = clock.Time(4 * time.Microsecond)
+	// preempted is how long polls that follow each other closely must stop for the processor to count
+	// as shared, and sharedFor is for how long it does.
+	preempted = clock.Time(time.Millisecond)
+	sharedFor = clock.Time(100 * time.Millisecond)
+	// maxDoze bounds a doze: another thread may bring the completion meanwhile.
+	maxDoze = clock.Time(200 * time.Microsecond)
+)
+
+// spinner decides what a program that polls in vain does next: poll on, or doze until something
+// arrives. Where nobody else wants the processor it polls on. Where others do, the system takes the
+// processor from who polls for a slice of milliseconds, and that shows: the clock leaps. Whoever
+// dozes then uses up no slice, and gets the processor back as soon as something arrives.
+type spinner struct {
+	polls  int        // in vain since the last look, or since something was found
+	looked clock.Time // when the clock was last read, and nothing was found since; zero: never
+	close  bool       // polls follow each other closely
+	shared clock.Time // the processor counts as shared until then; zero: it does not
+}
+
+// found notes that something came.
+func (s *spinner) found() { s.polls, s.looked = 0, 0 }
+
+// foundNothing notes a poll in vain, and reports whether it is time to look at the clock.
+func (s *spinner) foundNothing() bool {
+	s.polls++
+	return s.polls >= lookAfter || s.polls >= dozeAfter && s.shared != 0
+}
+
+// look takes the time, and reports whether to doze.
+func (s *spinner) look(now clock.Time) bool {
+	if s.looked != 0 {
+		switch took := now - s.looked; {
+		case took <= clock.Time(s.polls)*pollTime:
+			s.close = true
+		case took < preempted:
+			s.close = false
+		case s.close:
+			s.shared = now + sharedFor
+		}
+	}
+	s.polls, s.looked = 0, now
+	if now >= s.shared {
+		s.shared = 0
+	}
+	return s.shared != 0 && s.close
+}
+
+// woke takes the time after a doze, which began with the last look. One that lasted too long had to
+// wait for the processor.
+func (s *spinner) woke(now clock.Time) {
+	if now-s.looked >= maxDoze+preempted {
+		s.shared = now + sharedFor
+	}
+	s.looked = now
+}
+
+// Dozer is a [Port] or [Network] at which programs that poll can sleep.
+type Dozer interface {
+	// Doze returns when something arrives, or after a time. It may return early. The device's lock is not held;
+	// any number of goroutines may call it at once, and beside Wait. Close is not called meanwhile.
+	Doze(d time.Duration)
+}
+
+// dozed notes a poll in vain. It reports whether the program has dozed, without the lock, and
+// is to look again. The lock is held.
+func (d *Device) dozed() bool {
+	if d.dozer == nil || !d.spinner.foundNothing() {
+		return false
+	}
+	now := d.now()
+	if !d.spinner.look(now) || d.closed || d.fabric.pending() || d.fabric.stalled() {
+		return false
+	}
+	limit := maxDoze
+	if next := d.timers.next(); next != 0 {
+		limit = min(limit, next-now)
+	}
+	if limit <= 0 {
+		return false
+	}
+	d.dozes.Add(1)
+	d.pollers.dozing.Add(1)
+	if d.waiting {
+		d.fabric.wake() // the goroutine is to leave what arrives to the program
+	}
+	d.mu.Unlock()
+	d.dozer.Doze(time.Duration(limit))
+	d.mu.Lock()
+	d.pollers.dozing.Add(-1)
+	d.dozes.Done()
+	d.polled(busyPolls)
+	d.spinner.woke(d.now())
+	return true
+}
+
+// pollsOn reports whether a program polls and is about to do so again, without a doze before: it sends
+// what a post leaves to it.
+func (d *Device) pollsOn() bool { return d.leased.Load() && d.pollers.dozing.Load() == 0 }

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// spinScript is a program that polls in vain, and its clock.
+type spinScript struct {
+	t *testing.T
+	spinner
+	now clock.Time
+}
+
+// poll polls in vain so many times, each of which takes a time, and reports whether it dozes after the
+// last. Before that it must not.
+func (s *spinScript) poll(times int, each time.Duration) (doze bool) {
+	s.t.Helper()
+	for i := range times {
+		s.now += clock.Time(each)
+		if doze = s.foundNothing() && s.look(s.now); doze && i < times-1 {
+			s.t.Fatalf("it dozes after %d of %d polls", i+1, times)
+		}
+	}
+	return doze
+}
+
+// polls is poll, and says whether it is to doze then.
+func (s *spinScript) polls(times int, each time.Duration, doze bool) {
+	s.t.Helper()
+	if got := s.poll(times, each); got != doze {
+		s.t.Fatalf("after %d polls of %v it dozes: %v, want %v", times, each, got, doze)
+	}
+}
+
+// dozes ends a doze after a time.
+func (s *spinScript) dozes(d time.Duration) {
+	s.now += clock.Time(d)
+	s.woke(s.now)
+}
+
+func newSpinScript(t *testing.T) *spinScript { return &spinScript{t: t, now: clock.Time(time.Second)} }
+
+const quick = 300 * time.Nanosecond
+
+// TestSpinAlone polls in vain without a break: it never dozes.
+func TestSpinAlone(t *testing.T) {
+	newSpinScript(t).polls(100_000, quick, false)
+}
+
+// TestSpinPreempted loses the processor for a slice: from then on each few polls end in a doze, until
+// the processor has been its own for a while.
+func TestSpinPreempted(t *testing.T) {
+	s := newSpinScript(t)
+	s.polls(2*lookAfter, quick, false)
+	s.polls(lookAfter-1, quick, false)
+	s.polls(1, 4*time.Millisecond, true)
+	end := s.now + sharedFor
+	for s.dozes(50 * time.Microsecond); s.now+clock.Time(maxDoze) < end; s.dozes(50 * time.Microsecond) {
+		s.polls(dozeAfter, quick, true)
+	}
+	s.now = end
+	s.polls(10*lookAfter, quick, false)
+}
+
+// TestSpinFinds finds something: that ends a row of polls, and the time until the next poll in vain says
+// nothing about the processor.
+func TestSpinFinds(t *testing.T) {
+	s := newSpinScript(t)
+	for range 10 {
+		s.polls(3*lookAfter-1, quick, false)
+		s.found()
+		s.polls(1, 4*time.Millisecond, false)
+	}
+	s.found()
+	s.polls(2*lookAfter, quick, false)
+	s.polls(lookAfter, time.Millisecond, true)
+	s.dozes(10 * time.Microsecond)
+	s.found()
+	s.polls(dozeAfter, quick, true) // it is shared all the same
+}
+
+// TestSpinWakesLate has dozes that end late: the processor is still shared.
+func TestSpinWakesLate(t *testing.T) {
+	s := newSpinScript(t)
+	s.polls(2*lookAfter, quick, false)
+	s.polls(lookAfter, time.Millisecond, true)
+	for range 100 {
+		s.dozes(3 * time.Millisecond)
+		s.polls(dozeAfter, quick, true)
+	}
+}
+
+// TestSpinComputes polls between pieces of work: it does not doze, whether the system takes
+// the processor away meanwhile or not.
+func TestSpinComputes(t *testing.T) {
+	s := newSpinScript(t)
+	for range 100 {
+		s.polls(lookAfter, 20*time.Microsecond, false)
+		s.polls(lookAfter, time.Millisecond, false)
+	}
+	s = newSpinScript(t)
+	s.polls(2*lookAfter, quick, false)
+	s.polls(lookAfter, time.Millisecond, true) // then it begins to
+	s.dozes(maxTestDoze)
+	for range 100 {
+		s.polls(dozeAfter, 20*time.Microsecond, false)
+	}
+}
+
+const maxTestDoze = time.Duration(maxDoze)
+
+// dozePort is a port at which programs can doze.
+type dozePort struct {
+	*memPort
+	doze atomic.Pointer[func(time.Duration)]
+}
+
+func (p *dozePort) Doze(d time.Duration) {
+	if f := p.doze.Load(); f != nil {
+		(*f)(d)
+	}
+}
+
+// share has the next poll in vain doze.
+func (s *side) share() {
+	s.soft.mu.Lock()
+	defer s.soft.mu.Unlock()
+	s.soft.spinner = spinner{polls: dozeAfter, close: true, shared: s.soft.now() + clock.Time(time.Hour)}
+}
+
+// newDozers makes a pair whose programs can doze.
+func newDozers(t *testing.T) (a, b *side, port *dozePort) {
+	a, b = newPair(t)
+	port = &dozePort{memPort: a.port}
+	a.soft.mu.Lock()
+	defer a.soft.mu.Unlock()
+	a.soft.dozer = port
+	return a, b, port
+}
+
+// TestDoze holds that a program dozes no longer than the next timer lets it, and that meanwhile others have
+// the device: what another goroutine posts leaves at once, and the poll that dozed finds its completion.
+func TestDoze(t *testing.T) {
+	a, b, port := newDozers(t)
+	var wc [1]verbs.WC
+	var limits []time.Duration
+	posted := false
+	doze := func(d time.Duration) {
+		limits = append(limits, d)
+		if !posted {
+			posted = true
+			a.write(b, 8)
+		}
+	}
+	port.doze.Store(&doze)
+	a.eventually(func() bool {
+		a.share()
+		return a.cq.Poll(wc[:]) == 1
+	}, "the completion")
+	if !posted || wc[0].Status != verbs.Success {
+		t.Errorf("dozed: %v, %v", posted, wc[0].Status)
+	}
+	for _, d := range limits {
+		if d <= 0 || d > maxTestDoze {
+			t.Errorf("dozes for %v", d)
+		}
+	}
+
+	limits = nil
+	soon := timer{fire: func() {}}
+	a.eventually(func() bool {
+		a.soft.mu.Lock()
+		a.soft.timers.set(&soon, a.soft.now()+maxDoze/2)
+		a.soft.mu.Unlock()
+		a.share()
+		a.cq.Poll(wc[:])
+		return len(limits) > 0
+	}, "a doze before the timer")
+	if limits[0] > maxTestDoze/2 {
+		t.Errorf("it dozes for %v, and a timer is due before", limits[0])
+	}
+}
+
+// TestDozeLeavesNothing holds that the device's goroutine keeps away from what arrives while a
+// program dozes, unless another one asks for an event.
+func TestDozeLeavesNothing(t *testing.T) {
+	a, _, port := newDozers(t)
+	var wc [1]verbs.WC
+	for range 4 * busyPolls {
+		a.cq.Poll(wc[:])
+	}
+	dozing, wake := make(chan struct{}), make(chan struct{})
+	doze := func(time.Duration) { dozing <- struct{}{}; <-wake }
+	port.doze.Store(&doze)
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		a.share()
+		a.cq.Poll(wc[:])
+	}()
+	<-dozing
+	leased := func() bool { return a.soft.leased.Load() }
+	a.eventually(leased, "the goroutine keeps away")
+	if err := a.cq.ReqNotify(false); err != nil {
+		t.Fatal(err)
+	}
+	a.asleep()
+	if leased() {
+		t.Error("it keeps away from a program that waits for an event")
+	}
+	close(wake)
+	<-polled
+}
+
+// TestCloseDuringDoze holds that a device is closed when nobody dozes at its port any more.
+func TestCloseDuringDoze(t *testing.T) {
+	a, _, port := newDozers(t)
+	dozing, wake := make(chan struct{}), make(chan struct{})
+	doze := func(time.Duration) {
+		close(dozing)
+		<-wake
+		if a.port.isClosed() {
+			t.Error("the port is closed during a doze")
+		}
+	}
+	port.doze.Store(&doze)
+	polled := make(chan int)
+	go func() {
+		a.share()
+		var wc [1]verbs.WC
+		polled <- a.cq.Poll(wc[:])
+	}()
+	<-dozing
+	closed := make(chan error)
+	go func() { closed <- a.soft.Close() }()
+	a.eventually(func() bool {
+		a.soft.mu.Lock()
+		defer a.soft.mu.Unlock()
+		return a.soft.closed
+	}, "it is closing")
+	close(wake)
+	if n := <-polled; n != 0 {
+		t.Errorf("polled %d completions of a closed device", n)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestArrivalsAreNotVain holds that a poll which takes what has arrived is not in vain, whether that
+// completes anything or not: the target of WRITEs gets no completions.
+func TestArrivalsAreNotVain(t *testing.T) {
+	a, b, port := newDozers(t)
+	doze := func(time.Duration) {}
+	port.doze.Store(&doze)
+	var wc [1]verbs.WC
+	a.eventually(func() bool { // the goroutine may be faster
+		b.cq.Poll(wc[:])
+		b.write(a, 8)
+		a.share()
+		a.cq.Poll(wc[:])
+		a.soft.mu.Lock()
+		defer a.soft.mu.Unlock()
+		return a.soft.spinner.polls == 0 && a.soft.spinner.looked == 0
+	}, "a poll with an arrival that does not end in a doze")
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// srq is a shared receive queue.
+type srq struct {
+	dev    *Device
+	queue  queue.RecvQueue
+	domain *queue.Domain // XRC
+	events func(verbs.EventType)
+	posted func(*srq) // nil: nobody waits for receives
+}
+
+func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
+	if init.MaxWR > maxSRQWR || init.MaxSGE > maxSGE {
+		return nil, verbs.ErrInvalid
+	}
+	d := p.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.ErrClosed
+	}
+	if err := d.counts.receiveQueues.add(); err != nil {
+		return nil, err
+	}
+	s := &srq{dev: d, events: events}
+	s.queue = queue.RecvQueue{PD: p.num, MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Shared: true, Owner: s}
+	d.fabric.adopt(s, init)
+	return s, nil
+}
+
+func (s *srq) raise(t verbs.EventType) { s.events(t) }
+
+func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) { return postInParts(wrs, s.postRecv) }
+
+func (s *srq) postRecv(wrs []verbs.RecvWR) (int, error) {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	if s.dev.closed {
+		return 0, verbs.ErrClosed
+	}
+	n, err := s.queue.Post(wrs)
+	if s.posted != nil {
+		s.posted(s)
+	}
+	return n, err
+}
+
+func (s *srq) Modify(attr verbs.SRQAttr, mask verbs.SRQMask) error {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	invalid := func(why string) error { return &verbs.OpError{Op: "modify_srq", Err: verbs.ErrInvalid, Detail: why} }
+	maxWR, limit := s.queue.MaxWR, s.queue.Limit
+	if mask&^(verbs.SRQMaxWR|verbs.SRQLimit) != 0 {
+		return invalid("the mask has bits that mean nothing")
+	}
+	if mask&verbs.SRQMaxWR != 0 {
+		if maxWR = attr.MaxWR; maxWR < s.queue.Len() || maxWR <= 0 || maxWR > maxSRQWR {
+			return invalid("MaxWR is below what is posted, or beyond the device's limit")
+		}
+	}
+	if mask&verbs.SRQLimit != 0 {
+		limit = attr.Limit
+	}
+	if limit < 0 || limit > maxWR {
+		return invalid("Limit is beyond MaxWR")
+	}
+	s.queue.MaxWR, s.queue.Limit = maxWR, limit
+	return nil
+}
+
+func (s *srq) Query() verbs.SRQAttr {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	return verbs.SRQAttr{MaxWR: s.queue.MaxWR, MaxSGE: s.queue.MaxSGE, Limit: s.queue.Limit}
+}
+
+func (s *srq) Num() uint32 { return s.queue.Num }
+
+func (s *srq) Destroy() error {
+	s.dev.mu.Lock()
+	defer s.dev.mu.Unlock()
+	s.dev.counts.receiveQueues.remove()
+	if s.domain != nil {
+		delete(s.domain.Queues, s.queue.Num)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// streamQP is a queue pair of a [StreamDevice].
+type streamQP struct {
+	qp
+	dev    *StreamDevice
+	engine *rdmap.QP
+	srq    *srq
+	conn   *conn
+	posts  uint // posted since pass
+	pass   uint
+	polls  uint32 // poll count when the first of them was posted
+	polled bool   // the program polled before that
+
+	redial  timer // makes another attempt to meet the peer
+	giveUp  timer // ends the wait of work requests for a stream
+	looks   int   // parts of that wait that are left
+	attempt uint
+}
+
+func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
+	if init.Type != verbs.RC {
+		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported,
+			Detail: fmt.Sprintf("%v: iWARP runs over a reliable stream and has RC only", init.Type)}
+	}
+	q := &streamQP{dev: d}
+	c := queue.Config{Num: d.meet.newQPN(d), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
+		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
+	c.Recv = q.receives(init, domain)
+	if init.SRQ != nil {
+		q.srq = init.SRQ.Driver().(*srq)
+	}
+	q.engine = rdmap.New(&d.engine, c)
+	q.qp.init(&d.Device, q, q.engine)
+	q.redial.fire = q.seek
+	q.giveUp.fire = q.abandon
+	return q, nil
+}
+
+func (q *streamQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	d := q.dev
+	before := q.engine.State()
+	d.transmit() // of what was posted before
+	if err := q.engine.Modify(attr, mask); err != nil {
+		return err
+	}
+	d.newTime()
+	if s := q.engine.State(); before == verbs.Init && s == verbs.RTR || before == verbs.RTR && s == verbs.RTS {
+		q.seek()
+	}
+	q.follow()
+	d.transmit()
+	return nil
+}
+
+func (q *streamQP) failed() { q.follow() }
+
+// follow applies the queue pair's state to the stream.
+func (q *streamQP) follow() {
+	d := q.dev
+	switch q.engine.State() {
+	case verbs.Reset:
+		q.leave()
+		if c := q.conn; c != nil {
+			c.end(true)
+		}
+	case verbs.Err:
+		q.leave()
+	}
+	if q.conn != nil {
+		d.addReady(q.conn)
+	}
+}
+
+// leave stops trying to meet the peer.
+func (q *streamQP) leave() {
+	q.dev.timers.stop(&q.redial)
+	q.dev.timers.stop(&q.giveUp)
+	q.attempt = 0
+}
+
+// posted sends what was just posted. What is posted right after another work request joins the next
+// write.
+func (q *streamQP) posted() {
+	d := q.dev
+	if q.conn == nil || !q.engine.Up() {
+		q.await()
+		d.deliver()
+		return
+	}
+	d.addReady(q.conn)
+	if q.pass != d.pass.count {
+		polls := d.pollers.count.Load()
+		q.polled, q.polls = polls != q.polls, polls
+		q.pass, q.posts = d.pass.count, 0
+	}
+	q.posts++
+	if leased := d.pollsOn(); (leased || q.polled) && (q.posts > 1 || d.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
+		if !leased {
+			d.wakeBy(d.passTime() + clock.Time(lease)) // the program may never poll again
+		}
+		return
+	}
+	d.transmit()
+}
+
+// looks is the number of parts of the wait for a stream: if the process is stopped for long, that
+// counts as one part.
+const looks = 8
+
+// await limits the time that work requests wait for a stream, to that of the retries, if a link can
+// be established in that time.
+func (q *streamQP) await() {
+	if q.engine.Waiting() && q.giveUp.index == 0 && q.engine.Attr().Timeout != 0 {
+		q.looks = looks
+		q.look()
+	}
+}
+
+// look begins the next part of the wait.
+func (q *streamQP) look() {
+	a := q.engine.Attr()
+	retries := (4096 * clock.Time(a.RetryCount+1)) << a.Timeout
+	q.dev.timers.set(&q.giveUp, q.dev.passTime()+max(retries, clock.Time(q.dev.net.SetupTime()))/looks)
+	q.dev.wakeForTimer()
+}
+
+// abandon fails what waits for a stream that does not come. If the stream is being set up it goes
+// on waiting: the set-up has a timeout of its own.
+func (q *streamQP) abandon() {
+	if q.looks--; q.looks > 0 {
+		if q.engine.Waiting() {
+			q.look()
+		}
+		return
+	}
+	peer := q.engine.Attr().AH.DGID.Addr()
+	if q.dev.net.Arriving() {
+		q.await()
+		return
+	}
+	for c := range q.dev.conns {
+		if (c.phase == dialing || c.phase == awaitingRequest) && c.link.Starting() && c.link.PeerAddr().Addr().Unmap() == peer {
+			q.await()
+			return
+		}
+	}
+	if q.engine.Waiting() {
+		q.engine.Lost(false)
+		q.follow()
+	}
+}
+
+func (q *streamQP) received() {
+	if q.engine.Paused() {
+		q.resume()
+		q.dev.resumed()
+	}
+}
+
+// resume continues a stream that waited for a receive. resumed handles the results.
+func (q *streamQP) resume() {
+	q.engine.Resume()
+	if q.conn != nil {
+		q.conn.goneChecks = 0
+		if !q.engine.Paused() {
+			q.conn.watch()
+		}
+		q.dev.addReady(q.conn) // a READ may have to be answered
+	}
+}
+
+// resumed sends and delivers the results of streams that were resumed, in one turn. Completions of
+// messages received are delivered now, even if the streams wait again.
+func (d *StreamDevice) resumed() {
+	d.newTime()
+	d.transmit()
+	d.tellWatchers()
+}
+
+// resumeAll resumes all queue pairs of a shared receive queue. Each time it begins with another
+// one, so that none starves.
+func (d *StreamDevice) resumeAll(s *srq) {
+	went := false
+	for range d.established {
+		if s.queue.Len() == 0 {
+			break
+		}
+		d.lastShared = (d.lastShared + 1) % len(d.established)
+		if q := d.established[d.lastShared].qp; q.srq == s && q.engine.Paused() {
+			q.resume()
+			went = true
+		}
+	}
+	if went {
+		d.resumed()
+	}
+}
+
+func (q *streamQP) release() error {
+	q.leave()
+	if q.conn != nil {
+		q.conn.end(q.conn.wanted())
+	}
+	q.engine.Destroy()
+	return nil
+}
+
+func (q *streamQP) AttachMulticast(verbs.GID, uint16) error {
+	if q.dev.isClosed() {
+		return verbs.ErrClosed
+	}
+	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "iWARP has no datagrams, and with them no multicast"}
+}
+
+func (q *streamQP) DetachMulticast(verbs.GID, uint16) error {
+	return &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// streamListener takes links at an address and port.
+type streamListener struct {
+	dev     *StreamDevice
+	acc     Acceptor
+	silent  *HalfOpen[*conn] // links that have sent no request
+	waiting *HalfOpen[*conn] // requests that wait for the program's answer
+	heard   func(*conn)      // handles a request
+	tell    func(verbs.StreamEvent)
+	again   timer // accepts again after the system had no room for a link
+}
+
+// acceptPause is how long links wait if the system has no room for one, usually for lack of file
+// descriptors: the acceptor would always be ready.
+const acceptPause = clock.Time(100 * time.Millisecond)
+
+func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, error) {
+	acc, err := d.net.Listen(at, backlog)
+	if err != nil {
+		return nil, err
+	}
+	l := &streamListener{dev: d, acc: acc, silent: NewHalfOpen[*conn](maxHearing), waiting: NewHalfOpen[*conn](backlog)}
+	l.again.fire = func() { acc.Watch(true) }
+	acc.Own(l)
+	return l, nil
+}
+
+// acceptsAtOnce limits the links accepted in a turn.
+const acceptsAtOnce = 64
+
+// accept accepts pending links. A flood of silent links keeps out nobody who sends a request.
+func (l *streamListener) accept() {
+	for range acceptsAtOnce {
+		link, err := l.acc.Accept()
+		if errors.Is(err, ErrAgain) {
+			return
+		}
+		if err != nil {
+			l.dev.engine.Counters.NoRoom++
+			switch { // which holds what the system lacks?
+			case l.dev.refused.Len() > acceptsAtOnce:
+				l.dev.endRefused()
+				continue
+			case l.silent.Len() > acceptsAtOnce:
+				l.dropOldest()
+				continue
+			}
+			l.acc.Watch(false)
+			l.dev.timers.set(&l.again, l.dev.passTime()+acceptPause)
+			l.dev.wakeForTimer()
+			return
+		}
+		c := l.dev.newConn(link, awaitingRequest)
+		c.listener = l
+		l.silent.Add(link.PeerAddr().Addr(), c)
+		link.Watch(true, false)
+		c.hear() // the request may already be there
+		if l.silent.Full() {
+			l.dropOldest()
+		}
+	}
+}
+
+// dropOldest ends the longest silent link of the peer that has the most such links. It reads the
+// link once more: after a pause of this process all requests may be there.
+func (l *streamListener) dropOldest() {
+	if c, ok := l.silent.Oldest(); ok {
+		if c.hear(); c.phase == awaitingRequest {
+			l.dev.engine.Counters.Dropped++
+			c.end(true)
+		}
+	}
+}
+
+// Connections has queue pairs connected by streams.
+func (d *StreamDevice) Connections(p verbs.ConnectionProtocols) error { return p.Streams(d) }
+
+// ListenStream takes connections for package cm.
+func (d *StreamDevice) ListenStream(at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.ErrClosed
+	}
+	l, err := d.listen(at, backlog)
+	if err != nil {
+		return nil, err
+	}
+	l.tell = f
+	l.heard = l.ask
+	return l, nil
+}
+
+// ask delivers a request to the program, and, as long as it is unanswered, also its end. If there
+// are more requests than the backlog, one is rejected.
+func (l *streamListener) ask(c *conn) {
+	l.waiting.Add(c.link.PeerAddr().Addr(), c)
+	if l.waiting.Full() {
+		out := l.surplus()
+		out.inform(verbs.StreamEvent{Type: verbs.StreamFailed, Err: errCrowded})
+		if out.reject(nil); out == c {
+			return
+		}
+	}
+	c.tell = l.tell
+	c.inform(verbs.StreamEvent{Type: verbs.StreamAsked, Param: c.said()})
+}
+
+// surplus returns which of the waiting requests gives way: one that has waited for long, or else
+// the latest of the peer that has the most. So a flood from few addresses keeps out no others, and
+// what the program is about to answer stays.
+func (l *streamListener) surplus() *conn {
+	if c, _ := l.waiting.Earliest(); c.bound.at-l.dev.passTime() <= answerTime-patientAnswer {
+		return c
+	}
+	c, _ := l.waiting.Latest()
+	return c
+}
+
+var errCrowded = errors.New("another request has its place in the backlog")
+
+func (l *streamListener) Addr() netip.AddrPort { return l.acc.Addr() }
+
+// Close stops listening and rejects waiting requests. A closed device has already done so, and the
+// listener's descriptor may be another file's.
+func (l *streamListener) Close() error {
+	l.dev.mu.Lock()
+	defer l.dev.mu.Unlock()
+	if l.dev.closed {
+		return nil
+	}
+	for _, c := range l.dev.inOrder() {
+		if c.listener == l && c.phase == awaitingRequest {
+			c.end(true)
+		}
+	}
+	for c, ok := l.waiting.Oldest(); ok; c, ok = l.waiting.Oldest() {
+		c.reject(nil)
+	}
+	l.dev.timers.stop(&l.again)
+	return l.acc.Close()
+}
+
+// DialStream requests a connection for package cm.
+func (d *StreamDevice) DialStream(qp verbs.QPDriver, from, to netip.AddrPort, p verbs.StreamParam, f func(verbs.StreamEvent)) (verbs.Stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q, err := d.own(qp)
+	if err != nil {
+		return nil, err
+	}
+	d.newTime()
+	link, err := d.net.Dial(from, to, p.TOS)
+	if err != nil {
+		return nil, err
+	}
+	c := d.newConn(link, dialing)
+	c.limit(p)
+	c.qp, c.tell, c.private = q, f, p.PrivateData
+	q.conn = c
+	link.Watch(false, true)
+	d.wakeForTimer()
+	return (*stream)(c), nil
+}
+
+// own checks a queue pair given by package cm.
+func (d *StreamDevice) own(qp verbs.QPDriver) (*streamQP, error) {
+	q, ok := qp.(*streamQP)
+	switch {
+	case d.closed:
+		return nil, verbs.ErrClosed
+	case !ok || q.dev != d:
+		return nil, &verbs.OpError{Op: "connect", Err: verbs.ErrInvalid, Detail: "the queue pair is of another device"}
+	case q.conn != nil:
+		return nil, &verbs.OpError{Op: "connect", Err: verbs.ErrBusy, Detail: "the queue pair has a connection"}
+	}
+	return q, nil
+}
+
+// limit applies the program's limits of READs and atomics.
+func (c *conn) limit(p verbs.StreamParam) {
+	c.wishes.IRD, c.wishes.ORD = min(c.wishes.IRD, p.IRD), min(c.wishes.ORD, p.ORD)
+}
+
+var errAnswered = errors.New("the connection was answered or has ended")
+
+func (s *stream) Accept(qp verbs.QPDriver, p verbs.StreamParam, f func(verbs.StreamEvent)) error {
+	c := (*conn)(s)
+	d := c.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q, err := d.own(qp)
+	if err != nil {
+		return err
+	}
+	if c.phase != asked {
+		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: errAnswered.Error()}
+	}
+	d.newTime()
+	c.answered()
+	c.tell = f
+	c.limit(p)
+	if ird := c.setup.Depths.ORD; c.setup.Enhanced() && ird < c.wishes.IRD {
+		c.wishes.IRD = ird
+	}
+	err = c.accept(q, p.PrivateData)
+	d.transmit()
+	return err
+}
+
+func (s *stream) Reject(private []byte) error {
+	c := (*conn)(s)
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	if c.phase != asked {
+		return &verbs.OpError{Op: "reject", Err: verbs.ErrState, Detail: errAnswered.Error()}
+	}
+	c.dev.newTime()
+	c.reject(private)
+	return nil
+}
+
+func (s *stream) Disconnect() {
+	c := (*conn)(s)
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	c.disconnect()
+}
+
+func (s *stream) Close() {
+	c := (*conn)(s)
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
+	c.tell = nil
+	c.disconnect()
+}
+
+// disconnect ends the connection in the way that its phase requires.
+func (c *conn) disconnect() {
+	d := c.dev
+	if d.closed {
+		return
+	}
+	d.newTime()
+	switch c.phase {
+	case running:
+		q := c.qp
+		q.engine.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
+		q.follow()
+		d.transmit()
+	case asked:
+		c.reject(nil)
+	case dialing, asking, awaitingRequest:
+		c.end(true)
+	}
+}

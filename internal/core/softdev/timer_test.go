@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+)
+
+// TestTimers sets many timers, stops some, and has the others fire in order.
+func TestTimers(t *testing.T) {
+	var h timers
+	var fired []clock.Time
+	r := rand.New(rand.NewPCG(1, 2))
+	var want []clock.Time
+	var all []*timer
+	for range 500 {
+		x := &timer{}
+		x.fire = func() { fired = append(fired, x.at) }
+		h.set(x, clock.Time(1+r.IntN(1000)))
+		all = append(all, x)
+	}
+	for i, x := range all {
+		if h[x.index-1] != x {
+			t.Fatalf("timer %d is not at its place in the heap", i)
+		}
+		switch i % 4 {
+		case 0:
+			if h.stop(x); x.index != 0 {
+				t.Fatal("stopped, and still set")
+			}
+			continue
+		case 1:
+			h.set(x, x.at+1000)
+		case 2:
+			h.setBy(x, x.at+1) // it stays
+			h.setBy(x, 0)
+		case 3:
+			h.setBy(x, max(1, x.at/2))
+		}
+		want = append(want, x.at)
+	}
+	slices.Sort(want)
+	h.run(want[0] - 1)
+	if h.next() != want[0] || len(fired) > 0 {
+		t.Errorf("next is due at %d, want %d; %d have fired", h.next(), want[0], len(fired))
+	}
+	for now := want[0]; h.next() != 0; now = h.next() {
+		h.run(now)
+	}
+	if !slices.Equal(fired, want) {
+		t.Errorf("fired at %v, want %v", fired, want)
+	}
+}
+
+// TestTimersTurn holds that timers which are due all at once leave room for other things in between.
+func TestTimersTurn(t *testing.T) {
+	var h timers
+	fired := 0
+	for range 2*turnTimers + 1 {
+		h.set(&timer{fire: func() { fired++ }}, 1)
+	}
+	for _, want := range []int{turnTimers, 2 * turnTimers, 2*turnTimers + 1} {
+		if h.run(1); fired != want {
+			t.Fatalf("%d have fired, want %d", fired, want)
+		}
+	}
+}

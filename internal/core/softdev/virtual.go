@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import "runtime"
+
+// Virtual is what a [Port] or [Network] under virtual time is too. Such time passes only while
+// every goroutine waits, so whoever polls has to wait now and then; and a run can be repeated
+// only if nothing on the wire depends on where memory lies.
+type Virtual interface {
+	// Pause waits for a moment, in which others run and time passes. The device's lock is not held.
+	Pause()
+	// PollPause is for a program that has polled in vain: Pause, if it has done so often.
+	PollPause()
+	// Place returns the address for a region of so many bytes.
+	Place(size int) uint64
+}
+
+// pace is how those who poll let others run.
+type pace struct {
+	pause   func()
+	virtual Virtual // nil: time is the system's
+}
+
+// setPace looks whether the port is a virtual one.
+func (d *Device) setPace(port PortState) {
+	d.pause = runtime.Gosched
+	if v, ok := port.(Virtual); ok {
+		d.virtual, d.pause = v, v.Pause
+		d.memory.PlaceWith(v.Place)
+	}
+}
+
+// Yields reports whether polls in vain let others run.
+func (c *cq) Yields() bool { return c.dev.virtual != nil }
+
+// polledVain returns n, what a poll has found; virtual time may pass if that is nothing.
+func (d *Device) polledVain(n int) int {
+	if n == 0 && d.virtual != nil {
+		d.virtual.PollPause()
+	}
+	return n
+}

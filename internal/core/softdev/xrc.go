@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// xrcd is an XRC domain.
+type xrcd struct {
+	dev    *PacketDevice
+	domain queue.Domain
+}
+
+// OpenXRCD opens an XRC domain.
+func (d *PacketDevice) OpenXRCD() (verbs.XRCDDriver, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, verbs.ErrClosed
+	}
+	if err := d.counts.xrcDomains.add(); err != nil {
+		return nil, err
+	}
+	return &xrcd{dev: d, domain: queue.Domain{Queues: make(map[uint32]*queue.RecvQueue)}}, nil
+}
+
+func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
+	return x.dev.addQP(events, func() (queuePair, error) { return x.dev.makeQP(0, &x.domain, init), nil })
+}
+
+// adopt gives a shared receive queue for XRC its number.
+func (d *PacketDevice) adopt(s *srq, init *verbs.SRQInit) {
+	if init.XRCD == nil {
+		return
+	}
+	s.domain = &init.XRCD.Driver().(*xrcd).domain
+	s.queue.CQ = init.CQ.Driver().(*cq).q
+	for s.queue.Num == 0 || s.domain.Queues[s.queue.Num] != nil {
+		s.queue.Num = random32() & 0xffffff
+	}
+	s.domain.Queues[s.queue.Num] = &s.queue
+}
+
+func (x *xrcd) Close() error {
+	x.dev.mu.Lock()
+	defer x.dev.mu.Unlock()
+	x.dev.counts.xrcDomains.remove()
+	return nil
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cdevices lists the devices that C programs see, with their names. cabi opens them, and
+// `ramjet run` describes them to programs that look into sysfs.
+package cdevices
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+)
+
+// Environment is the variable that names the devices, separated by spaces or commas.
+const Environment = "RAMJET_DEVICES"
+
+// Device is a device of C programs.
+type Device struct {
+	Name    string // its name for C programs
+	Address string // its name in package ramjet, such as roce:192.0.2.7
+}
+
+// MaxName is the maximum length of a name in bytes (IBV_SYSFS_NAME_MAX, less the terminating 0).
+const MaxName = 63
+
+// List returns the devices of names if set, or a RoCEv2 device of each address. A device is named
+// as in package ramjet, or NAME=ADDRESS, for programs that tell their peers the names of their
+// devices. The error is that of the first impossible device; the others are returned.
+func List(names string, set bool) ([]Device, error) {
+	if !set {
+		return everywhere(), nil
+	}
+	var all []Device
+	var failed error
+	seen := map[string]bool{}
+	for _, f := range strings.FieldsFunc(names, func(r rune) bool { return r == ' ' || r == ',' }) {
+		d := Device{Address: f}
+		if name, address, given := strings.Cut(f, "="); given {
+			d = Device{name, address}
+		} else {
+			d.Name = nameOf(f)
+		}
+		err := check(d.Name)
+		if err == nil && seen[d.Name] {
+			err = fmt.Errorf("%q: there is one of that name already", f)
+		}
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		seen[d.Name] = true
+		all = append(all, d)
+	}
+	return all, failed
+}
+
+// check validates a device's name, which is used in paths.
+func check(name string) error {
+	if name == "" || len(name) > MaxName || name == "." || name == ".." || strings.ContainsAny(name, "/:") {
+		return fmt.Errorf("%q is no name for a device: it has 1 to %d bytes and neither / nor a colon", name, MaxName)
+	}
+	return nil
+}
+
+// everywhere returns a device of the default kind for each address.
+func everywhere() []Device {
+	kind := kinds.Default()
+	local, err := kind.Local()
+	if err != nil {
+		return nil
+	}
+	var all []Device
+	for _, l := range local {
+		n := kinds.Name{Kind: kind, Address: l.Address}
+		if ip, ok := n.IP(); !l.Up || ok && ip.Is6() && ip.IsLinkLocalUnicast() {
+			continue // a link-local address is valid on its link only
+		}
+		all = append(all, Device{nameOf(n.String()), n.String()})
+	}
+	return all
+}
+
+// nameOf returns the default name of a device for C programs. Many give a colon a meaning of their
+// own.
+func nameOf(address string) string { return strings.NewReplacer(":", "_", "%", "_").Replace(address) }
+
+// Speed returns the speed, in Mbit/s, that C programs see for a port whose interface has the speed
+// mbps, or none that is known (0). Programs choose by it how to move data: UCX uses READs for
+// messages that take longer to copy than the speed allows. An interface without a speed, such as
+// loopback, is as fast as the processors: 100 Gbit/s is the nearest of the defined link speeds.
+func Speed(mbps int64) int64 {
+	if mbps <= 0 {
+		return 100_000
+	}
+	return mbps
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cdevices
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Sysfs is what the kernel would show of devices in /sys and /dev. What is not known of a device
+// has no file.
+type Sysfs struct {
+	Files map[string]string // text by path; a path that ends in a dot is a folder
+	Links map[string]string // where a symbolic link leads
+}
+
+const (
+	class   = "sys/class/infiniband/"
+	uverbs  = "sys/class/infiniband_verbs/"
+	devices = "dev/infiniband/"
+	bus     = "sys/devices/pciffff:00/"
+)
+
+// NewSysfs returns a description without devices.
+func NewSysfs() *Sysfs {
+	return &Sysfs{
+		Files: map[string]string{
+			class + ".":                            "",
+			uverbs + "abi_version":                 "6\n",
+			"sys/class/infiniband_mad/abi_version": "5\n",
+		},
+		// Dummy devices: programs check whether they may open them.
+		Links: map[string]string{devices + "rdma_cm": os.DevNull},
+	}
+}
+
+// Add describes a device as number index of those that programs see.
+func (sys *Sysfs) Add(index int, name string, dev *verbs.Device) error {
+	p, err := dev.Port(1)
+	if err != nil {
+		return err
+	}
+	gids, err := dev.GIDs(1)
+	if err != nil {
+		return err
+	}
+	keys, err := dev.PKeys(1)
+	if err != nil {
+		return err
+	}
+	a := dev.Query()
+	s := sys.Files
+	d := class + name + "/"
+	s[d+"node_type"] = "1: CA\n"
+	if a.Transport == verbs.TransportIWARP {
+		s[d+"node_type"] = "4: RNIC\n"
+	}
+	s[d+"node_desc"] = "Ramjet\n"
+	s[d+"fw_ver"] = a.Firmware + "\n"
+	s[d+"hw_rev"] = "0\n"
+	s[d+"hca_type"] = "Ramjet " + a.Kind + "\n"
+	s[d+"node_guid"], s[d+"sys_image_guid"] = guid(a.NodeGUID), guid(a.SysImageGUID)
+	// Programs take the device's place in the tree for a PCI address. Its domain is one that no
+	// machine has.
+	at := fmt.Sprintf("ffff:%02x:%02x.0", index>>5, index&0x1f)
+	sys.Links[d+"device"] = "../../../../" + bus + at
+	s[bus+at+"/numa_node"] = "-1\n"
+	if p.NetDev != "" {
+		s[bus+at+"/net/"+p.NetDev+"/."] = ""
+	}
+
+	port := d + "ports/1/"
+	s[port+"state"], s[port+"phys_state"] = "1: DOWN\n", "3: Disabled\n"
+	if p.State == verbs.PortActive {
+		s[port+"state"], s[port+"phys_state"] = "4: ACTIVE\n", "5: LinkUp\n"
+	}
+	s[port+"link_layer"] = p.Link.String() + "\n"
+	s[port+"rate"] = fmt.Sprintf("%g Gb/sec\n", float64(Speed(p.SpeedMbps))/1000)
+	s[port+"lid"], s[port+"sm_lid"] = fmt.Sprintf("%#x\n", p.LID), fmt.Sprintf("%#x\n", p.SMLID)
+	s[port+"lid_mask_count"], s[port+"sm_sl"] = fmt.Sprintf("%d\n", p.LMC), fmt.Sprintf("%d\n", p.SL)
+	s[port+"cap_mask"] = "0x04010000\n" // a connection manager; GIDs of IP addresses
+	for _, g := range gids {
+		i := fmt.Sprint(g.Index)
+		s[port+"gids/"+i] = address(g.GID)
+		s[port+"gid_attrs/ndevs/"+i] = g.NetDev + "\n"
+		s[port+"gid_attrs/types/"+i] = "IB/RoCE v1\n"
+		if g.Type == verbs.GIDRoCEv2 {
+			s[port+"gid_attrs/types/"+i] = "RoCE v2\n"
+		}
+	}
+	for i, k := range keys {
+		s[port+"pkeys/"+fmt.Sprint(i)] = fmt.Sprintf("0x%04x\n", uint16(k))
+	}
+
+	node := fmt.Sprintf("uverbs%d", index)
+	s[uverbs+node+"/ibdev"], s[uverbs+node+"/abi_version"] = name+"\n", "1\n"
+	sys.Links[devices+node] = os.DevNull
+	return nil
+}
+
+func guid(g uint64) string {
+	return fmt.Sprintf("%04x:%04x:%04x:%04x\n", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
+}
+
+func address(g verbs.GID) string {
+	s := ""
+	for i := 0; i < len(g); i += 2 {
+		s += fmt.Sprintf(":%04x", binary.BigEndian.Uint16(g[i:]))
+	}
+	return s[1:] + "\n"
+}
+
+// Write writes the files below root.
+func (sys *Sysfs) Write(root string) error {
+	make := func(path string, f func(to string) error) error {
+		to := filepath.Join(root, filepath.FromSlash(path)) // drops the dot
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		return f(to)
+	}
+	for path, text := range sys.Files {
+		if err := make(path, func(to string) error {
+			if strings.HasSuffix(path, "/.") {
+				return os.MkdirAll(to, 0o700)
+			}
+			return os.WriteFile(to, []byte(text), 0o600)
+		}); err != nil {
+			return err
+		}
+	}
+	for path, target := range sys.Links {
+		if err := make(path, func(to string) error { return os.Symlink(target, to) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kinds is the table of kinds of device: how to open one, which exist on this host, what it
+// needs, and its texts for people and programs. Package ramjet opens devices by it, the command
+// lists, completes and demonstrates them by it, and C programs see the devices that it has.
+//
+// A new fabric is one more row of [Table], with a [Naming] of its own if its devices are not named
+// by IP addresses. Nothing registers itself, and no other device is opened in place of the named
+// one. What an open device can do is not asked here, nor by its kind, but by verbs.DeviceAttr, its
+// Transport and Caps.
+package kinds
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strings"
+
+	"github.com/ramjet-rdma/ramjet/iwarp"
+	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Kind is a row of the table.
+type Kind struct {
+	Name      string          // the part before the colon
+	Text      string          // its protocols, for people
+	Passes    string          // what firewalls have to admit
+	Transport verbs.Transport // of its devices
+	TLS       bool            // it needs certificates: Options.TLS, or the files that the environment names
+	Slow      bool            // demonstrations do less with it
+	Listed    bool            // List has its devices; the others can be named but are not listed
+	Beyond    string          // what can be opened but is not listed, a sentence; empty: nothing
+	Naming                    // the part after the colon
+
+	Open func(n Name, o *Options) (*verbs.Device, error)
+	GUID func(address string) (uint64, error) // of a device, whether it is open or not
+}
+
+// Naming is the part after the colon in the names of devices, without options.
+type Naming interface {
+	// Local returns the devices of this host, without opening any.
+	Local() ([]Local, error)
+	// Spare returns at least least addresses that nobody else uses, as far as can be known, or an
+	// error that says how to get them.
+	Spare(least int) ([]string, error)
+	// At returns the address of the device that has a host's IP address.
+	At(ip string) string
+	// IP returns the IP address of a device. It returns false if there is none.
+	IP(address string) (netip.Addr, bool)
+}
+
+// Local is a device that this host could have.
+type Local struct {
+	Address string // the part after the colon
+	NetDev  string // the network interface; empty: none
+	LinkMTU int    // bytes of an IP packet
+	Up      bool   // the interface is up
+	GID     verbs.GID
+}
+
+// Options are the options of Open.
+type Options struct {
+	Trace   *trace.Writer                        // receives every packet, or every stream
+	TLS     *tls.Config                          // for kinds with TLS, see iwarp.Options; nil: from the files named by the environment
+	Refused func(peer netip.AddrPort, err error) // for kinds with TLS: called with peers that were rejected
+}
+
+// Table has all kinds. The first is the default.
+var Table = []*Kind{
+	{
+		Name: "roce", Text: "RoCEv2: UDP port 4791", Passes: "UDP port 4791", Transport: verbs.TransportIB,
+		Listed: true, Beyond: ofLinux("Every other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine."),
+		Naming: ipNaming{}, Open: openRoCE, GUID: roce.GUID,
+	},
+	{
+		Name: "iwarp", Text: "iWARP: TCP", Passes: "its TCP port", Transport: verbs.TransportIWARP,
+		Listed: runtime.GOOS == "linux", // iWARP over TCP is Linux's
+		Naming: ipNaming{}, Open: openIWARP, GUID: iwarp.GUID,
+	},
+	{
+		Name: "iwarps", Text: "iWARP: inside TLS 1.3", Passes: "its TCP port", Transport: verbs.TransportIWARP, TLS: true,
+		Beyond: ofLinux("All addresses can be opened as iwarps: as well, iWARP inside TLS (see --tls-cert)."),
+		Naming: ipNaming{}, Open: openIWARPS, GUID: iwarp.GUID,
+	},
+	{
+		Name: "iwarp+sctp", Text: "iWARP: over SCTP in UDP port 9899", Passes: "UDP port 9899", Transport: verbs.TransportIWARP, Slow: true,
+		Beyond: "All addresses can be opened as iwarp+sctp: as well, iWARP over SCTP.",
+		Naming: ipNaming{}, Open: openSCTP, GUID: iwarp.GUID,
+	},
+}
+
+// ofLinux returns sentence on Linux, and an empty one elsewhere.
+func ofLinux(sentence string) string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	return sentence
+}
+
+// Default returns the default kind.
+func Default() *Kind { return Table[0] }
+
+// Names returns the names of all kinds.
+func Names() (names []string) {
+	for _, k := range Table {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// Find returns the kind of a name. The error lists the kinds.
+func Find(name string) (*Kind, error) {
+	for _, k := range Table {
+		if k.Name == name {
+			return k, nil
+		}
+	}
+	names := Names()
+	last := len(names) - 1
+	return nil, fmt.Errorf("no device kind %q: there are %s and %s", name, strings.Join(names[:last], ", "), names[last])
+}
+
+// Name is the parsed name of a device.
+type Name struct {
+	Kind    *Kind
+	Address string // the part after the colon, with options
+}
+
+// Parse parses the name of a device, such as roce:192.0.2.7.
+func Parse(name string) (Name, error) {
+	kind, address, ok := strings.Cut(name, ":")
+	if !ok {
+		return Name{}, fmt.Errorf("%q is no device name: it needs a kind and a colon, such as %v", name, Default().NameAt("127.0.0.1"))
+	}
+	k, err := Find(kind)
+	if err != nil {
+		return Name{}, fmt.Errorf("%q: %w", name, err)
+	}
+	return Name{k, address}, nil
+}
+
+// NameAt returns the name of the kind's device on a host's IP address.
+func (k *Kind) NameAt(ip string) Name { return Name{k, k.At(ip)} }
+
+// String returns the complete name.
+func (n Name) String() string { return n.Kind.Name + ":" + n.Address }
+
+// IP returns the IP address of the device. It returns false if there is none.
+func (n Name) IP() (netip.Addr, bool) {
+	address, _ := n.Split()
+	return n.Kind.IP(address)
+}
+
+// Split returns the address and the options behind it, with their question mark.
+func (n Name) Split() (address, options string) {
+	address, options, found := strings.Cut(n.Address, "?")
+	if found {
+		options = "?" + options
+	}
+	return address, options
+}
+
+// GUID returns the globally unique identifier of the device, whether it is open or not.
+func (n Name) GUID() (uint64, error) { return n.Kind.GUID(n.Address) }
+
+// Open opens the device.
+func (n Name) Open(o *Options) (*verbs.Device, error) {
+	return n.Kind.Open(n, o)
+}
+
+// Open opens a device by its name.
+func Open(name string, o *Options) (*verbs.Device, error) {
+	n, err := Parse(name)
+	if err != nil {
+		return nil, fmt.Errorf("ramjet: %w", err)
+	}
+	return n.Open(o)
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ramjet-rdma/ramjet/iwarp"
+	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// The variables of the environment that name the files of TLS, in PEM.
+const (
+	TLSCert = "RAMJET_TLS_CERT" // the device's certificate
+	TLSKey  = "RAMJET_TLS_KEY"  // its key
+	TLSCA   = "RAMJET_TLS_CA"   // the CAs that verify peers
+)
+
+func openRoCE(n Name, o *Options) (*verbs.Device, error) {
+	return roce.Open(n.Address, &roce.Options{Trace: o.Trace})
+}
+
+func openIWARP(n Name, o *Options) (*verbs.Device, error) {
+	return iwarp.Open(n.Address, &iwarp.Options{Trace: o.Trace})
+}
+
+func openSCTP(n Name, o *Options) (*verbs.Device, error) {
+	return iwarp.Open(n.Address, &iwarp.Options{SCTP: true, Trace: o.Trace})
+}
+
+func openIWARPS(n Name, o *Options) (_ *verbs.Device, err error) {
+	opt := &iwarp.Options{TLS: o.TLS, Refused: o.Refused, Trace: o.Trace}
+	if opt.TLS == nil {
+		if opt.TLS, err = iwarp.LoadTLS(os.Getenv(TLSCert), os.Getenv(TLSKey), os.Getenv(TLSCA)); err != nil {
+			return nil, fmt.Errorf("ramjet: %q: %w (%s, %s and %s name the files)", n.String(), err, TLSCert, TLSKey, TLSCA)
+		}
+	}
+	return iwarp.Open(n.Address, opt)
+}

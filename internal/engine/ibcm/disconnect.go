@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// Disconnect sends a DREQ. EventDisconnected follows when the peer answers, or fails to. If the
+// peer disconnected first, nothing happens.
+func (e *Engine) Disconnect(now clock.Time, id mad.CommID, private []byte) error {
+	const op = "disconnect"
+	c, err := e.command(op, id)
+	switch {
+	case err != nil:
+		return err
+	case len(private) > mad.DREQPrivateLen:
+		return tooLong(op, len(private), "a DREQ", mad.DREQPrivateLen)
+	case c.state == established || c.state == repSent:
+		e.disconnect(now, c, private)
+	case c.state != dreqSent && c.state != timeWait:
+		return wrongState(op, "the connection is not established; use Reject or Release")
+	}
+	return nil
+}
+
+// earlyRepeats is how many DREQs follow the first at half the length of time wait. Linux answers a
+// repeated DREQ only during its time wait. If its DREP was lost, later repetitions are in vain.
+const earlyRepeats = 3
+
+func (e *Engine) disconnect(now clock.Time, c *conn, private []byte) {
+	c.place.leave()
+	c.state, c.repeat.early = dreqSent, earlyRepeats
+	dreq := mad.DREQ{LocalCommID: c.id, RemoteCommID: c.remote, RemoteQPN: c.remoteQPN}
+	copy(dreq.Private[:], private)
+	e.ask(now, c, mad.AttrDREQ, e.tid(c), &dreq)
+}
+
+// handleDREQ: the peer ends the connection. The DREQ is answered whether the connection is known or
+// not, so that the peer can release it (IBTA 12.9.9).
+func (e *Engine) handleDREQ(now clock.Time, from verbs.AHAttr, tid uint64, b []byte) {
+	dreq := new(mad.DREQ)
+	if !dreq.Decode(b) {
+		return
+	}
+	drep := mad.DREP{LocalCommID: dreq.RemoteCommID, RemoteCommID: dreq.LocalCommID}
+	c := e.find(&from, dreq.RemoteCommID, dreq.LocalCommID)
+	if c == nil {
+		e.reply(from, mad.AttrDREP, tid, &drep)
+		return
+	}
+	switch c.state {
+	case repRcvd, repSent, established, dreqSent:
+		if c.localQPN != dreq.RemoteQPN {
+			return
+		}
+		e.say(c, mad.AttrDREP, tid, &drep)
+		e.emit(c, Event{Kind: EventDisconnected, Private: dreq.Private[:]})
+		e.enterTimeWait(now, c)
+	case timeWait, refused:
+		e.reply(from, mad.AttrDREP, tid, &drep)
+	}
+}
+
+// handleDREP: the peer knows that the connection has ended.
+func (e *Engine) handleDREP(now clock.Time, from verbs.AHAttr, tid uint64, b []byte) {
+	drep := new(mad.DREP)
+	if !drep.Decode(b) {
+		return
+	}
+	if c := e.find(&from, drep.RemoteCommID, drep.LocalCommID); c != nil && c.state == dreqSent && c.repeat.tid == tid {
+		c.repeat.last = nil
+		e.emit(c, Event{Kind: EventDisconnected, Private: drep.Private[:]})
+		e.enterTimeWait(now, c)
+	}
+}
+
+// Release drops a connection or a resolution in any state. What is unanswered is rejected or
+// withdrawn, what is established is disconnected. No more events follow.
+func (e *Engine) Release(now clock.Time, id mad.CommID) error {
+	c, err := e.command("release", id)
+	if err != nil {
+		return err
+	}
+	e.release(now, c)
+	return nil
+}
+
+func (e *Engine) release(now clock.Time, c *conn) {
+	c.quiet = true
+	switch c.state {
+	case reqSent:
+		e.rejectTimeout(c)
+		e.forget(c)
+	case sidrSent:
+		e.forget(c)
+	case sidrRcvd:
+		e.serve(now, c, &ServiceParams{Status: mad.SIDRReject})
+	case reqRcvd, repRcvd, repSent:
+		e.reject(now, c, &RejectParams{})
+	case established:
+		e.disconnect(now, c, nil)
+	}
+}
+
+// handleLAP: alternate paths are not supported.
+func (e *Engine) handleLAP(from verbs.AHAttr, tid uint64, b []byte) {
+	var lap mad.LAP
+	if !lap.Decode(b) {
+		return
+	}
+	apr := mad.APR{LocalCommID: lap.RemoteCommID, RemoteCommID: lap.LocalCommID, Status: mad.APNotSupported}
+	if c := e.find(&from, lap.RemoteCommID, lap.LocalCommID); c == nil || c.state != established {
+		apr.Status = mad.APInvalidCommID
+	}
+	e.reply(from, mad.AttrAPR, tid, &apr)
+}

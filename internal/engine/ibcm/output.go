@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// NextMAD takes the next datagram to send. It returns false if there is none.
+func (e *Engine) NextMAD(o *Out) bool { return e.out.next(o) }
+
+// NextEvent takes the next event. It returns false if there is none.
+func (e *Engine) NextEvent(ev *Event) bool { return e.events.next(ev) }
+
+// queue is drained after every input, so it starts over whenever it is empty.
+type queue[T any] struct {
+	items []T
+	taken int
+}
+
+func (q *queue[T]) put(v T) { q.items = append(q.items, v) }
+
+func (q *queue[T]) next(v *T) bool {
+	if q.taken == len(q.items) {
+		return false
+	}
+	var none T
+	*v, q.items[q.taken] = q.items[q.taken], none
+	if q.taken++; q.taken == len(q.items) {
+		q.items, q.taken = q.items[:0], 0
+	}
+	return true
+}
+
+// emit adds an event of c.
+func (e *Engine) emit(c *conn, ev Event) {
+	if !c.quiet {
+		ev.ID = c.id
+		e.events.put(ev)
+	}
+}
+
+type message interface{ Append(b []byte) []byte }
+
+func encode(a mad.Attribute, tid uint64, m message) *[mad.Size]byte {
+	var b [mad.Size]byte
+	h := mad.CMHeader(a, tid)
+	m.Append(h.Append(b[:0]))
+	return &b
+}
+
+// reply sends a message that is not repeated.
+func (e *Engine) reply(to verbs.AHAttr, a mad.Attribute, tid uint64, m message) {
+	e.out.put(Out{to, *encode(a, tid, m)})
+}
+
+// say sends a message that is kept, to be repeated when the peer repeats its own.
+func (e *Engine) say(c *conn, a mad.Attribute, tid uint64, m message) {
+	c.repeat.last = encode(a, tid, m)
+	e.again(c)
+}
+
+// again repeats the last message, if there is one.
+func (e *Engine) again(c *conn) {
+	if c.repeat.last != nil {
+		e.out.put(Out{c.to, *c.repeat.last})
+	}
+}
+
+// ask sends a message that is repeated until it is answered.
+func (e *Engine) ask(now clock.Time, c *conn, a mad.Attribute, tid uint64, m message) {
+	e.say(c, a, tid, m)
+	r := &c.repeat
+	r.tid, r.retries, r.patience = tid, r.max, patience{told: r.patience.told}
+	e.deadlines.set(c, now+c.pause())
+}
+
+// tid returns the transaction ID of the next request of c. Its low half names this process among
+// those of the address. Its high half cannot be predicted by anybody who does not see the message.
+func (e *Engine) tid(c *conn) uint64 { return uint64(e.tidTop())<<32 | uint64(c.id) }

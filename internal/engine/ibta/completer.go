@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// handleResponse handles an acknowledgement or a response to a READ or an atomic (IBTA 9.7.5.1.2,
+// 9.7.6.2).
+func (q *QP) handleResponse(now clock.Time, p *ib.Packet) Reason {
+	r := &q.req
+	if r.early != nil && p.Opcode.Info().Class != ib.ClassAck && p.PSN.Before(r.high) {
+		r.early.gap.follows(p.PSN, r.expected())
+	}
+	psn := p.PSN
+	unsent := psn == r.high && p.Opcode.Info().Class == ib.ClassAck && p.AETH.Syndrome == ib.NAK(ib.NAKPSNSequenceError)
+	if unsent {
+		psn = psn.Add(-1)
+	}
+	if q.State() < verbs.RTS || r.sq.Len() == 0 || !psn.Before(r.high) || psn.Sub(r.unacked()) < -1 {
+		return DropGhost
+	}
+	q.measure(now, psn)
+	if unsent {
+		// A responder that was reached by somebody else's packet asks for what was not sent yet. A
+		// NAK acknowledges everything before its PSN (IBTA 9.7.5.1.2), so this one acknowledges
+		// everything that was sent.
+		q.acked(now, psn)
+		return Taken
+	}
+	if p.Opcode.Info().Class == ib.ClassAck {
+		return q.handleAck(now, p)
+	}
+	if p.PSN.Before(r.unacked()) {
+		return DropDuplicate
+	}
+	if !q.ackedTo(now, p.PSN.Add(-1)) {
+		return q.responseAhead(now, p)
+	}
+	if r.sq.Len() == 0 || r.unacked() != p.PSN || !r.sq.Front().Responds() {
+		return DropGhost
+	}
+	q.land(now, p)
+	if r.early != nil {
+		q.landEarly(now)
+	}
+	q.afterAck()
+	return Taken
+}
+
+// handleAck handles an ACK or a NAK.
+func (q *QP) handleAck(now clock.Time, p *ib.Packet) Reason {
+	s := p.AETH.Syndrome
+	c := &q.Device.Counters
+	c.AcksReceived++
+	if s.IsACK() {
+		q.acked(now, p.PSN)
+		return Taken
+	}
+	if p.PSN.Before(q.req.unacked()) {
+		return DropDuplicate
+	}
+	// A NAK acknowledges everything before it (IBTA 9.7.5.1.2).
+	if !q.ackedTo(now, p.PSN.Add(-1)) {
+		q.responseLost(now)
+		return Taken
+	}
+	if q.req.sq.Len() == 0 {
+		return Taken
+	}
+	switch {
+	case s.IsRNR():
+		q.rnr(now, s.Timer())
+	case s.IsNAK() && s.Code() == ib.NAKPSNSequenceError:
+		q.sequenceError(now)
+	case s.IsNAK():
+		c.RemoteErrors++
+		q.fail(nakStatus(s.Code()))
+	default:
+		q.fail(verbs.BadResponseError)
+	}
+	q.afterAck()
+	return Taken
+}
+
+// acked handles the acknowledgement of all packets up to and including psn.
+func (q *QP) acked(now clock.Time, psn ib.PSN) {
+	if !q.ackedTo(now, psn) {
+		q.ackAhead(now, psn)
+	}
+	q.afterAck()
+}
+
+// nakStatus returns the completion status for a NAK that cannot be retried (IBTA 9.7.5.2).
+func nakStatus(c ib.NAKCode) verbs.Status {
+	switch c {
+	case ib.NAKInvalidRequest:
+		return verbs.RemoteInvalidRequestError
+	case ib.NAKRemoteAccessError:
+		return verbs.RemoteAccessError
+	case ib.NAKRemoteOperationalError:
+		return verbs.RemoteOperationError
+	}
+	return verbs.BadResponseError
+}
+
+// ackedTo completes what an acknowledgement of all packets up to and including psn covers. It
+// returns false if that includes a READ or an atomic whose response has not arrived.
+func (q *QP) ackedTo(now clock.Time, psn ib.PSN) bool {
+	r := &q.req
+	moved, waiting := false, r.sq.Len()
+	for r.sq.Len() > 0 {
+		w := r.sq.Front()
+		if w.packets == 0 {
+			if !w.done {
+				break
+			}
+			q.popSend(verbs.Success)
+			continue
+		}
+		n := min(psn.Sub(w.first)+1, w.packets)
+		if n <= r.acked {
+			break
+		}
+		if w.Responds() {
+			q.progressIf(now, moved)
+			return false
+		}
+		moved = true
+		q.releaseWindow(now, q.cost(w, r.acked, n))
+		r.acked = n
+		if r.next == 0 {
+			r.sent = max(r.sent, n)
+		}
+		if n < w.packets {
+			break
+		}
+		q.popSend(verbs.Success)
+	}
+	if moved {
+		r.lastAcked = waiting - r.sq.Len()
+	}
+	q.progressIf(now, moved)
+	return true
+}
+
+func (q *QP) progressIf(now clock.Time, moved bool) {
+	if moved {
+		q.progress(now)
+	}
+}
+
+// popSend completes the oldest work request.
+func (q *QP) popSend(status verbs.Status) {
+	r := &q.req
+	q.CompleteSend(&r.sq.Front().SendWQE, status)
+	r.sq.PopFront()
+	r.acked = 0
+	r.landingOK = false
+	if r.next > 0 {
+		r.next--
+	} else {
+		r.sent = 0
+		r.gathering = false
+	}
+}
+
+func (q *QP) releaseWindow(now clock.Time, cost int) {
+	r := &q.req
+	cost = min(cost, r.inflight) // after going back, packets that are not counted can be acknowledged
+	r.inflight -= cost
+	q.path.Flow.acked(now, cost)
+}
+
+// land handles the next response of the oldest work request.
+func (q *QP) land(now clock.Time, p *ib.Packet) {
+	r, w := &q.req, q.req.sq.Front()
+	payload := p.Payload
+	var word [8]byte
+	want := 0
+	class := ib.ClassReadResponse
+	switch w.Op {
+	case verbs.Read:
+		want = w.bytesBefore(r.acked+1, q.mtu()) - w.bytesBefore(r.acked, q.mtu())
+	case verbs.CompareSwap, verbs.FetchAdd:
+		class = ib.ClassAtomicAck
+		binary.NativeEndian.PutUint64(word[:], p.AtomicAck.Orig)
+		payload, want = word[:], 8
+	}
+	if p.Opcode.Info().Class != class || len(payload) != want {
+		q.fail(verbs.BadResponseError)
+		return
+	}
+	if w.Receives() && want > 0 {
+		if !r.landingOK {
+			if !r.landing.Set(q.Device.Memory, q.PD, w.SGL, true) {
+				q.fail(verbs.LocalProtectionError)
+				return
+			}
+			r.landingOK = true
+		}
+		r.landing.Seek(w.bytesBefore(r.acked, q.mtu()))
+		if !r.landing.Write(q.Device.Memory, payload) {
+			q.fail(verbs.LocalProtectionError)
+			return
+		}
+	}
+	r.acked++
+	if r.next == 0 {
+		r.sent = max(r.sent, r.acked)
+	}
+	f := q.path.Flow
+	if len(r.reads) > 0 {
+		n := min(want, r.reads[0].bytes)
+		f.came(now, n)
+		r.reads[0].bytes -= n
+		if !p.PSN.Before(r.reads[0].last) {
+			q.releaseWindow(now, q.overhead())
+			f.came(now, r.reads[0].bytes)
+			n := copy(r.reads, r.reads[1:])
+			r.reads = r.reads[:n]
+		}
+	}
+	if r.acked == w.packets {
+		q.popSend(verbs.Success)
+	}
+	q.progress(now)
+}
+
+// responseAhead keeps a response that arrived before an earlier one.
+func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
+	r := &q.req
+	if r.early == nil {
+		r.early = &early{gap: gap{high: p.PSN}}
+	}
+	kept := r.responds(p.PSN) && r.early.keep(&q.Device.early, p)
+	if r.early.gap.miss(now, r.unacked()) {
+		q.responseLost(now)
+	}
+	if !kept {
+		return DropSequence
+	}
+	q.Device.Counters.Early++
+	return Taken
+}
+
+// ackAhead keeps an acknowledgement that arrived before a response.
+func (q *QP) ackAhead(now clock.Time, psn ib.PSN) {
+	r := &q.req
+	if r.early == nil {
+		r.early = &early{gap: gap{high: r.unacked()}}
+	}
+	if e := r.early; !e.ack || psn.After(e.acked) {
+		e.ack, e.acked = true, psn
+	}
+	if r.early.gap.miss(now, r.unacked()) {
+		q.responseLost(now)
+	}
+}
+
+// responseLost goes back for a missing response. What arrived behind it shows that its request has
+// arrived: it is an implied NAK (IBTA 9.7.5.2.1).
+func (q *QP) responseLost(now clock.Time) {
+	if r := &q.req; !r.asked && r.sq.Len() > 0 {
+		q.Counts.LostResponses++
+		q.reactToLoss(now)
+		q.rewind()
+		r.asked = true
+	}
+}
+
+// responds reports whether a packet that was sent is answered with a response at psn. It counts
+// from the oldest on, because the send queue may have more PSNs than can be compared, which is half
+// of 2^24.
+func (r *requester) responds(psn ib.PSN) bool {
+	off := psn.Sub(r.sq.Front().first)
+	for i := range r.sq.Len() {
+		w := r.sq.At(i)
+		if off < w.packets {
+			return w.Responds()
+		}
+		off -= w.packets
+	}
+	return false
+}
+
+// expected returns the PSN of the oldest unacknowledged packet, or of the next one.
+func (r *requester) expected() ib.PSN {
+	if r.sq.Len() == 0 {
+		return r.high
+	}
+	return r.unacked()
+}
+
+// nextResponse returns the PSN of the next response. It returns false if none is outstanding.
+func (r *requester) nextResponse() (ib.PSN, bool) {
+	for i := range r.sq.Len() {
+		if w := r.sq.At(i); w.Responds() && i == 0 {
+			return r.unacked(), true
+		} else if w.Responds() {
+			return w.first, true
+		}
+	}
+	return 0, false
+}
+
+// landEarly handles responses that arrived before the one that just came.
+func (q *QP) landEarly(now clock.Time) {
+	r, m := &q.req, &q.Device.early
+	e := r.early
+	told := e.gap.came(now)
+	for len(e.kept) > 0 {
+		psn, ok := r.nextResponse()
+		if !ok {
+			break
+		}
+		k := e.take(m, psn)
+		if k == nil {
+			break
+		}
+		if q.ackedTo(now, psn.Add(-1)) {
+			q.land(now, &k.Packet)
+		}
+		m.put(k)
+	}
+	if e.ack && (r.sq.Len() == 0 || q.ackedTo(now, e.acked)) {
+		e.ack = false
+	}
+	if !told && (len(e.kept) > 0 || e.ack) && r.sq.Len() > 0 && e.gap.miss(now, r.unacked()) {
+		q.responseLost(now)
+	}
+}
+
+// afterAck completes what can now be completed: local operations that were done in their turn, and
+// work requests that failed before they were the oldest.
+func (q *QP) afterAck() {
+	r := &q.req
+	for r.sq.Len() > 0 && r.sq.Front().packets == 0 && r.sq.Front().done {
+		q.popSend(verbs.Success)
+	}
+	if !r.outstanding() {
+		r.retransmitAt = 0
+	}
+	q.failOldest()
+	q.checkDrained()
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// recorder is a congestion control that notes what it is told, and allows what the test wants.
+type recorder struct {
+	told   []string
+	window int
+	next   clock.Time
+}
+
+func (r *recorder) note(format string, a ...any) {
+	r.told = append(r.told, fmt.Sprintf(format, a...))
+}
+
+func (r *recorder) Sent(_ clock.Time, n int)     { r.note("sent %d", n) }
+func (r *recorder) Arrived(_ clock.Time, n int)  { r.note("arrived %d", n) }
+func (r *recorder) RoundTrip(_, took clock.Time) { r.note("round trip %d", took) }
+func (r *recorder) Lost(clock.Time)              { r.note("lost") }
+func (r *recorder) Silent(clock.Time)            { r.note("silent") }
+func (r *recorder) Notified(clock.Time)          { r.note("notified") }
+func (r *recorder) Allows() (int, clock.Time)    { return r.window, r.next }
+
+func (r *recorder) wants(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(r.told, want) {
+		t.Fatalf("the congestion control was told %q, want %q", r.told, want)
+	}
+	r.told = nil
+}
+
+// recorded starts a script with a recorder that allows a window.
+func recorded(t *testing.T, window int) (*script, *recorder) {
+	t.Helper()
+	r := &recorder{window: window}
+	return start(t, verbs.RC, func(o *options) { o.control = r }), r
+}
+
+// overhead is what a packet counts beyond its payload.
+var overhead = limits(0).Overhead
+
+// Congestion control is told of all that becomes of what is sent.
+func TestCongestionTold(t *testing.T) {
+	s, r := recorded(t, 1<<20)
+	s.post(s.wr(verbs.Write, 1, 2*mtu))
+	both := fmt.Sprintf("sent %d", 2*(mtu+overhead))
+	r.wants(t, both)
+	s.now += 5000
+	s.ack(sendPSN + 1)
+	r.wants(t, "round trip 5000", fmt.Sprintf("arrived %d", 2*(mtu+overhead)))
+
+	s.post(s.wr(verbs.Write, 2, 2*mtu))
+	r.told = nil
+	s.nak(sendPSN+2, ib.NAK(ib.NAKPSNSequenceError))
+	r.wants(t, "lost", both) // and sends it again
+	s.nak(sendPSN+2, ib.NAK(ib.NAKPSNSequenceError))
+	r.wants(t, both) // once of all that was in flight
+	s.pass(10 * time.Millisecond)
+	r.wants(t, "silent", both)
+	s.ack(sendPSN + 3)
+	r.wants(t, fmt.Sprintf("arrived %d", 2*(mtu+overhead)))
+
+	s.post(s.wr(verbs.Read, 3, 2*mtu))
+	r.wants(t, fmt.Sprintf("sent %d", overhead))
+	s.now += 100
+	s.in(s.packet(ib.OpReadResponseFirst, sendPSN+4, mtu))
+	r.wants(t, "round trip 100", fmt.Sprintf("arrived %d", mtu))
+	s.in(s.packet(ib.OpReadResponseLast, sendPSN+5, mtu))
+	if got := r.told; !slices.Contains(got, fmt.Sprintf("arrived %d", mtu)) || !slices.Contains(got, fmt.Sprintf("arrived %d", overhead)) {
+		t.Errorf("at the last response it was told %q", got)
+	}
+}
+
+// Where nothing is in flight one send may leave, however small the window is.
+func TestNoWindow(t *testing.T) {
+	s, _ := recorded(t, 0)
+	s.post(s.wr(verbs.Write, 1, mtu), s.wr(verbs.Write, 2, mtu))
+	s.want(ib.OpWriteOnly, sendPSN)
+	if len(s.out) != 0 {
+		t.Fatalf("%d packets more with a window of nothing", len(s.out))
+	}
+	s.ack(sendPSN)
+	s.want(ib.OpWriteOnly, sendPSN+1)
+}
+
+// What is posted too early for the congestion control waits for its time, which is the queue pair's deadline.
+func TestPaced(t *testing.T) {
+	s, r := recorded(t, 1<<20)
+	r.next = s.now + 1000
+	s.post(s.wr(verbs.Write, 1, mtu)) // as far as anybody knows it may leave
+	s.want(ib.OpWriteOnly, sendPSN)
+	s.post(s.wr(verbs.Write, 2, mtu))
+	s.silence()
+	if got := s.q.Deadline(); got != r.next {
+		t.Fatalf("the deadline is %d, want %d", got, r.next)
+	}
+	r.next += 500
+	s.ack(sendPSN) // it changes its mind
+	s.wantWC(1, verbs.Success)
+	s.silence()
+	if got := s.q.Deadline(); got != r.next {
+		t.Fatalf("the deadline is %d, want %d", got, r.next)
+	}
+	s.pass(1499)
+	s.silence()
+	s.pass(1)
+	s.want(ib.OpWriteOnly, sendPSN+1)
+	s.ack(sendPSN + 1)
+	s.wantWC(2, verbs.Success)
+	s.idle()
+}
+
+// A queue pair that ends does not wait any more.
+func TestPacedEnd(t *testing.T) {
+	s, r := recorded(t, 1<<20)
+	r.next = s.now + 1000
+	s.post(s.wr(verbs.Write, 1, mtu))
+	s.post(s.wr(verbs.Write, 2, mtu))
+	if !s.flow.Waiting() || s.q.Deadline() != r.next {
+		t.Fatalf("waiting %v, until %d", s.flow.Waiting(), s.q.Deadline())
+	}
+	s.state(verbs.Err)
+	if s.flow.Waiting() || s.q.Deadline() != 0 {
+		t.Errorf("a queue pair in ERR waits, with a deadline at %d", s.q.Deadline())
+	}
+}
+
+// marked gives the engine a packet that has met congestion.
+func (s *script) marked(p *ib.Packet) {
+	s.Helper()
+	if r := s.q.HandlePacket(s.now, p, arrival); r == ibta.Taken {
+		s.q.Marked(s.now, p)
+	}
+	s.drain()
+}
+
+// cnps takes the congestion notifications out of what was sent, and checks them (IBTA annex A17.9.3).
+func (s *script) cnps() (n int) {
+	s.Helper()
+	s.out = slices.DeleteFunc(s.out, func(p ib.Packet) bool {
+		if p.Opcode != ib.CNP {
+			return false
+		}
+		n++
+		if p.DestQP != peerQPN || p.PKey != ib.DefaultPKey || p.PSN != 0 || p.AckReq || p.SolicitedEvent || p.FECN || !p.BECN ||
+			!slices.Equal(p.Payload, make([]byte, 16)) {
+			s.Errorf("CNP %+v", p)
+		}
+		return true
+	})
+	return n
+}
+
+// Whoever sent a packet that met congestion is told, every 50 µs at most.
+func TestNotify(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.receives(mtu, 1, 2, 3, 4)
+	for i, want := range []int{1, 0, 0, 1} {
+		p := s.packet(ib.OpSendOnly, recvPSN+ib.PSN(i), mtu)
+		s.marked(p)
+		if got := s.cnps(); got != want {
+			t.Errorf("packet %d is answered with %d CNPs, want %d", i, got, want)
+		}
+		s.wantAETH(p.PSN, ib.Acknowledge(ib.CreditsUnlimited))
+		s.now += clock.Time(20 * time.Microsecond)
+	}
+	if c := s.host.Device.Counters; c.Marked != 4 || c.CNPSent != 2 {
+		t.Errorf("%d marked packets and %d notifications", c.Marked, c.CNPSent)
+	}
+}
+
+// Nothing slows datagrams down, or what is not acknowledged.
+func TestNotifyNobody(t *testing.T) {
+	for _, typ := range []verbs.QPType{verbs.UC, verbs.UD} {
+		s := start(t, typ)
+		s.receives(mtu+40, 1)
+		s.marked(s.packet(ib.OpSendOnly, recvPSN, 4))
+		s.inWant(ibta.DropTransport, s.cnp())
+		if n := s.cnps(); n != 0 {
+			t.Errorf("%v: %d CNPs", typ, n)
+		}
+	}
+}
+
+// cnp makes a congestion notification of the peer.
+func (s *script) cnp() *ib.Packet {
+	return &ib.Packet{BTH: ib.BTH{Opcode: ib.CNP, PKey: ib.DefaultPKey, DestQP: s.q.Num, BECN: true}, Payload: make([]byte, 16)}
+}
+
+// A CNP goes to the congestion control, and so does congestion that responses to READs met.
+func TestNotified(t *testing.T) {
+	s, r := recorded(t, 1<<20)
+	s.inWant(ibta.Taken, s.cnp())
+	r.wants(t, "notified")
+	p := s.cnp()
+	p.PKey = 0x1234
+	s.inWant(ibta.DropPKey, p)
+	r.wants(t)
+	s.post(s.wr(verbs.Read, 1, mtu))
+	s.want(ib.OpReadRequest, sendPSN)
+	r.told = nil
+	s.marked(s.packet(ib.OpReadResponseOnly, sendPSN, mtu))
+	if !slices.Contains(r.told, "notified") || s.cnps() != 1 {
+		t.Errorf("told %q", r.told)
+	}
+	s.marked(s.packet(ib.OpAck, sendPSN+7, 0)) // to nothing that was sent
+	if got := s.host.Device.Counters; got.CNPReceived != 1 || got.Marked != 1 {
+		t.Errorf("%d notifications, %d marked packets", got.CNPReceived, got.Marked)
+	}
+	early := start(t, verbs.RC, func(o *options) { o.last = verbs.RTR })
+	early.inWant(ibta.DropGhost, early.cnp())
+}
+
+// The window halves for a notification, once in a round trip, and no further than to what one send needs.
+func TestWindowNotified(t *testing.T) {
+	const rtt = clock.Time(200 * time.Microsecond)
+	w := ibta.NewWindow(1 << 20)
+	size := func() int { n, _ := w.Allows(); return n }
+	now := clock.Time(1)
+	w.RoundTrip(now, rtt)
+	for _, want := range []int{1 << 19, 1 << 18, 1 << 17, 1 << 16, 1 << 16} {
+		for i := range 4 {
+			if w.Notified(now + clock.Time(i)*rtt/4); size() != want {
+				t.Fatalf("%d bytes, want %d", size(), want)
+			}
+		}
+		now += rtt
+	}
+}
+
+// paced is a congestion control that keeps to a rate, whatever happens.
+type paced struct {
+	ibta.Window
+	next clock.Time
+}
+
+// pacedByte is the time of a byte: 800 Mb/s.
+const pacedByte = clock.Time(10)
+
+func (p *paced) Sent(now clock.Time, n int) { p.next = max(now, p.next) + clock.Time(n)*pacedByte }
+func (p *paced) Allows() (int, clock.Time)  { return 1 << 20, p.next }
+func newPaced() ibta.Congestion             { return &paced{} }
+
+// Many queue pairs share the rate that their congestion control allows: as much leaves as may, each gets
+// its share, and nothing but their deadlines and acknowledgements moves them.
+func TestPacedCrowd(t *testing.T) {
+	const (
+		n    = 10
+		took = clock.Time(100 * time.Millisecond)
+		rtt  = clock.Time(2 * time.Microsecond)
+	)
+	for _, op := range []verbs.SendOp{verbs.Send, verbs.Write} {
+		c := newCrowdUnder(t, newPaced, n, 1<<20, 2, op)
+		now := clock.Time(1)
+		acks := clock.Time(0) // when what was asked for comes; zero: nothing was
+		for now < took {
+			for {
+				if len(c.ready) == 0 {
+					q := c.flow.Next(now)
+					if q == nil {
+						break
+					}
+					c.ready = append(c.ready, q.Owner.(*qp))
+				}
+				q := c.ready[0]
+				c.ready = c.ready[1:]
+				if q.NextPackets(now, c.batch) {
+					for i := range c.batch.Len() {
+						c.note(q, c.batch.Packet(i))
+					}
+					c.ready = append(c.ready, q)
+				}
+			}
+			if len(c.asked) > 0 && acks == 0 {
+				acks = now + rtt
+			}
+			next := acks
+			for _, q := range c.qps {
+				if due := q.Deadline(); due != 0 && (next == 0 || due < next) {
+					next = due
+				}
+			}
+			if next == 0 {
+				t.Fatalf("%v: nothing moves any more at %v", op, time.Duration(now))
+			}
+			now = max(now, next)
+			for acks != 0 && acks <= now && len(c.asked) > 0 {
+				c.ackAt(now)
+			}
+			if len(c.asked) == 0 {
+				acks = 0
+			}
+			for _, q := range c.qps {
+				if due := q.Deadline(); due != 0 && due <= now {
+					q.HandleTimeout(now)
+					c.ready = append(c.ready, q)
+				}
+			}
+		}
+		total, least := 0, c.bytes[c.qps[0]]
+		for _, q := range c.qps {
+			total, least = total+c.bytes[q], min(least, c.bytes[q])
+		}
+		most := int(took / pacedByte)
+		if total > most+1<<17 || total < most*9/10 {
+			t.Errorf("%v: %d bytes, the rate allows %d with headers", op, total, most)
+		}
+		if least < total/n*3/4 {
+			t.Errorf("%v: one queue pair sent %d bytes, the average is %d", op, least, total/n)
+		}
+		if d := c.host.Device.Counters; d.Rewinds != 0 || d.Timeouts != 0 {
+			t.Errorf("%v: %d times back, %d timeouts", op, d.Rewinds, d.Timeouts)
+		}
+	}
+}

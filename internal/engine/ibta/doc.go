@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ibta is the InfiniBand transport (IBTA volume 1, chapter 9): the requester, the
+// responder and the completer of RC, UC, UD and XRC queue pairs, which RoCEv2 and
+// InfiniBand share.
+//
+// A [QP] is a value that is fed packets and time and drained of packets. It has no
+// goroutine, no lock, no socket and no clock:
+//
+//	q.PostSend(now, &wr)                  // commands
+//	q.HandlePacket(now, &packet, arrival) // inputs
+//	q.HandleTimeout(now)
+//	for q.NextPackets(now, &batch) {      // outputs: drain until false after every input
+//		port.Send(&batch)
+//	}
+//	q.Deadline()                          // when HandleTimeout is due
+//
+// Completions and events of all queue pairs of a device gather in its [Outbox], which is
+// drained after every input too.
+//
+// What is where:
+//
+//	qp.go, modify.go          the queue pair, its states; see also package queue
+//	sendqueue.go              work requests as the requester keeps them
+//	requester.go, flow.go     from work requests to packets; whose turn it is to send
+//	congestion.go, window.go  how much may be in flight, and when it may leave
+//	completer.go, retry.go    acknowledgements, responses, losses, time
+//	responder.go, execute.go  the checks of a request, and what it does
+//	duplicate.go              requests that come again
+//	flush.go                  FLUSH, which the device carries out
+//	early.go                  packets that came before their turn
+//	respond.go                acknowledgements and responses on their way out
+//	datagram.go, mad.go       UD, and the datagrams of QP1
+//	pace.go                   what nobody acknowledges does not overrun buffers
+//	path.go                   what a port says of itself and of the way to a peer
+//	batch.go                  what comes out
+//	counters.go               what happened, and why packets were dropped
+package ibta

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Out-of-order packets are kept, and handled in their turn, as if all had arrived in order: a
+// program sees the order that IBTA 9.5 demands. So a late packet need not be retransmitted, and a
+// lost one costs only itself and not everything after it.
+//
+// Whether a missing packet is late or lost shows only afterwards. At first it counts as lost, and
+// the peer is told at once. As soon as one turns out to have been late, the next ones are given
+// time.
+
+const (
+	// maxEarly limits the bytes that are kept of a queue pair's requests, and of responses to it.
+	maxEarly = 2 << 20
+	// maxEarlyDevice limits those of all queue pairs of a device.
+	maxEarlyDevice = 32 << 20
+	// maxAhead is how far ahead of the expected PSN a request may be to be kept. It must not make
+	// the PSN easy to guess for forgers.
+	maxAhead = 1024
+	// earlyOverhead is the cost of a kept packet beyond its payload.
+	earlyOverhead = 256
+	// maxSpare limits the memory that is kept for later packets.
+	maxSpare = 1 << 20
+	// maxPatience is the longest time that a packet may be late: less than a requester waits for an
+	// acknowledgement.
+	maxPatience = clock.Time(4 * time.Millisecond)
+	// minPatience is the shortest time worth waiting.
+	minPatience = clock.Time(50 * time.Microsecond)
+	// keptIndex is the number of packets up to which a queue pair keeps an empty index.
+	keptIndex = 128
+)
+
+// early is what arrived ahead of its turn: requests at a responder, responses at a requester.
+type early struct {
+	kept  map[ib.PSN]*earlyPacket
+	bytes int
+	grown bool // kept has had more than keptIndex
+	gap   gap
+
+	acked ib.PSN // requester: an acknowledgement that came before a response; valid if ack is set
+	ack   bool   // there was one
+}
+
+// earlyPacket is a packet with a copy of its payload.
+type earlyPacket struct {
+	ib.Packet
+	memory []byte
+}
+
+// earlyMemory is what the queue pairs of a device keep.
+type earlyMemory struct {
+	bytes int
+	spare []*earlyPacket
+	idle  int // bytes of spare
+}
+
+// Early returns the bytes of packets that have arrived ahead of their turn, including overhead.
+func (d *Device) Early() int { return d.early.bytes }
+
+// keep copies p. It returns false if there is no room, or p is already kept.
+func (e *early) keep(m *earlyMemory, p *ib.Packet) bool {
+	cost := len(p.Payload) + earlyOverhead
+	if e.kept[p.PSN] != nil || e.bytes+cost > maxEarly || m.bytes+cost > maxEarlyDevice {
+		return false
+	}
+	if e.kept == nil {
+		e.kept = make(map[ib.PSN]*earlyPacket)
+	}
+	var k *earlyPacket
+	if n := len(m.spare); n > 0 {
+		k = m.spare[n-1]
+		m.spare = m.spare[:n-1]
+		m.idle -= cap(k.memory) + earlyOverhead
+	} else {
+		k = &earlyPacket{}
+	}
+	k.memory = append(k.memory[:0], p.Payload...)
+	k.Packet = *p
+	k.Payload = k.memory
+	e.kept[p.PSN] = k
+	e.grown = e.grown || len(e.kept) > keptIndex
+	e.bytes += cost
+	m.bytes += cost
+	return true
+}
+
+// take returns the packet with a PSN, or nil. put returns it.
+func (e *early) take(m *earlyMemory, psn ib.PSN) *earlyPacket {
+	k := e.kept[psn]
+	if k == nil {
+		return nil
+	}
+	delete(e.kept, psn)
+	if e.grown && len(e.kept) == 0 {
+		e.kept, e.grown = nil, false
+	}
+	cost := len(k.Payload) + earlyOverhead
+	e.bytes -= cost
+	m.bytes -= cost
+	return k
+}
+
+func (m *earlyMemory) put(k *earlyPacket) {
+	if size := cap(k.memory) + earlyOverhead; m.idle+size <= maxSpare {
+		m.idle += size
+		m.spare = append(m.spare, k)
+	}
+}
+
+// forget drops what was kept of n PSNs from psn on: they stand for something else. The responses of
+// a READ take up to millions of PSNs, and few packets are kept, so it iterates over the smaller
+// set.
+func (e *early) forget(m *earlyMemory, psn ib.PSN, n int) {
+	if n > len(e.kept) {
+		for kept := range e.kept {
+			if off := kept.Sub(psn); off >= 0 && off < n {
+				m.put(e.take(m, kept))
+			}
+		}
+		return
+	}
+	for i := range n {
+		if k := e.take(m, psn.Add(i)); k != nil {
+			m.put(k)
+		}
+	}
+}
+
+// clear drops everything. A queue pair without any early packets has no early at all.
+func (e *early) clear(m *earlyMemory) {
+	if e == nil {
+		return
+	}
+	for _, k := range e.kept {
+		m.put(k)
+	}
+	m.bytes -= e.bytes
+	*e = early{}
+}
+
+// gap is a missing packet while later ones have arrived.
+type gap struct {
+	psn      ib.PSN     // the packet, or the last one that was missing
+	high     ib.PSN     // the latest packet that has arrived
+	since    clock.Time // when it was first missed; zero: nothing is missing
+	tellAt   clock.Time // when to tell the peer; zero: it was told, or nothing is missing
+	told     bool       // the peer was told of psn
+	open     bool       // psn has arrived since, and what follows it will tell whether it was lost
+	took     clock.Time // how long psn was missing
+	patience clock.Time // how long packets may be late
+}
+
+// miss records that a packet arrived before psn. It reports whether to tell the peer now.
+func (g *gap) miss(now clock.Time, psn ib.PSN) bool {
+	if g.since != 0 {
+		return false
+	}
+	g.psn, g.since, g.told, g.open = psn, now, false, false
+	if g.patience == 0 {
+		g.told = true
+		return true
+	}
+	g.tellAt = now + g.patience
+	return false
+}
+
+// due reports whether to tell the peer at now. If the wait was in vain, the next one is shorter.
+func (g *gap) due(now clock.Time) bool {
+	if g.tellAt == 0 || now < g.tellAt {
+		return false
+	}
+	g.tellAt, g.told = 0, true
+	if g.patience -= g.patience / 4; g.patience < minPatience {
+		g.patience = 0
+	}
+	return true
+}
+
+// came records that the missing packet has arrived. It reports whether the peer had been told.
+func (g *gap) came(now clock.Time) (told bool) {
+	if g.since == 0 {
+		return false
+	}
+	g.took = now - g.since
+	if g.open = g.told; !g.told {
+		g.late(2 * g.took)
+	}
+	g.since, g.tellAt = 0, 0
+	return g.told
+}
+
+// late records that packets may be this late.
+func (g *gap) late(by clock.Time) { g.patience = max(g.patience, min(by, maxPatience)) }
+
+// follows records the packet that arrives, expected being the next in sequence, and judges whether
+// the one that the peer was told of had been lost. A peer that has retransmitted it retransmits
+// what follows it too. If something new follows, or it arrives twice, it was late.
+func (g *gap) follows(psn, expected ib.PSN) {
+	newer := psn.After(g.high)
+	if newer {
+		g.high = psn
+	}
+	switch {
+	case g.since != 0 || !g.told:
+	case psn == g.psn:
+		g.told = false
+		g.late(2 * max(g.patience, minPatience))
+	case g.open && newer:
+		g.open, g.told = false, false
+		g.late(2 * g.took)
+	case psn.Before(expected):
+		g.open = false
+	}
+}

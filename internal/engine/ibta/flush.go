@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Flush is a FLUSH to persistence, which the device executes while the engine goes on: it can take
+// as long as a disk does. Until then its queue pair takes no further request, because what follows
+// a FLUSH may announce that the data is safe: an ATOMIC WRITE must not execute before it, and the
+// receive of a SEND not complete (IBTA annex A19).
+type Flush struct {
+	qp     *QP
+	span   memory.Span
+	missed bool // requests that were not kept arrived meanwhile
+}
+
+// QP returns the queue pair that received the FLUSH.
+func (f *Flush) QP() *QP { return f.qp }
+
+// Memory returns the memory to make persistent. It may be unmapped at any time.
+func (f *Flush) Memory() []byte { return f.span.Bytes() }
+
+// Done reports that the memory is persistent, or with ok false that it could not be made so.
+// Afterwards the queue pair may have something to send. Done returns false if the queue pair has
+// dropped the FLUSH.
+func (f *Flush) Done(ok bool) bool {
+	q := f.qp
+	r := &q.resp
+	if r.flush != f {
+		return false
+	}
+	r.flush = nil
+	switch {
+	case q.State() == verbs.Err:
+		return false
+	case !f.span.Valid(): // its region was deregistered meanwhile
+		q.refuse(remoteAccess)
+		return true
+	case !ok:
+		q.refuse(remoteOperational)
+		return true
+	}
+	q.replyAndSave(reply{kind: replyEmpty, psn: r.psn, packets: 1, msn: r.msn + 1})
+	r.psn = r.psn.Next()
+	r.msn = (r.msn + 1) & 0xffffff
+	q.CountRequest(0, true)
+	if r.early != nil && !q.carryOutKept() {
+		return true
+	}
+	switch {
+	case r.flush != nil:
+		r.flush.missed = f.missed
+	case f.missed, r.early != nil && len(r.early.kept) > 0:
+		q.nakExpected()
+	}
+	return true
+}
+
+// duringFlush keeps a request that arrives during a FLUSH and follows it. If there is no room for
+// it, it will be requested again.
+func (q *QP) duringFlush(p *ib.Packet) Reason {
+	r := &q.resp
+	if r.early == nil {
+		r.early = &early{gap: gap{high: p.PSN}}
+	}
+	if p.PSN == r.psn || r.early.kept[p.PSN] != nil {
+		q.Counts.Duplicates++
+		q.Device.Counters.Duplicates++
+		r.early.gap.open = false // the peer has gone back
+		return DropDuplicate
+	}
+	r.early.gap.follows(p.PSN, r.psn)
+	if !r.early.keep(&q.Device.early, p) {
+		r.flush.missed = true
+		return DropSequence
+	}
+	q.Device.Counters.Early++
+	return Taken
+}
+
+// executeFlush begins a FLUSH. What was written before it is already in ordinary memory, visible to
+// all processors; only persistence is left to achieve (IBTA annex A19).
+func (q *QP) executeFlush(p *ib.Packet) outcome {
+	var need verbs.Access
+	if p.FETH.Placement&ib.PlacementGlobal != 0 {
+		need |= verbs.FlushGlobal
+	}
+	if p.FETH.Placement&ib.PlacementPersistent != 0 {
+		need |= verbs.FlushPersistent
+	}
+	if need == 0 || q.Attr().Access&need != need || p.FETH.Selectivity > ib.SelectRegion || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
+		return invalidRequest
+	}
+	pd, ok := q.domain(p)
+	if !ok {
+		return invalidRequest
+	}
+	var s memory.Span
+	t := q.Device.Memory
+	if p.FETH.Selectivity == ib.SelectRegion {
+		s, ok = t.RemoteWhole(pd, q.Num, p.RETH.RKey, need)
+	} else {
+		s, ok = t.Remote(pd, q.Num, p.RETH.RKey, p.RETH.VA, uint64(p.RETH.DMALen), need)
+	}
+	if !ok {
+		return remoteAccess
+	}
+	if need&verbs.FlushPersistent != 0 && s.Len() > 0 {
+		if q.Device.Persist == nil {
+			return remoteOperational
+		}
+		q.resp.flush = &Flush{qp: q, span: s}
+		q.Device.Persist(q.resp.flush)
+		return underWay
+	}
+	q.replyAndSave(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
+	return accept
+}

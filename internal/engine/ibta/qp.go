@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// AddressHandle is an address handle of a device that runs this engine.
+type AddressHandle interface{ Vector() *Vector }
+
+// Device is what the queue pairs of one device share.
+type Device struct {
+	queue.Device
+	Counters Counters
+	// Resolve makes an address vector of its attributes.
+	Resolve func(verbs.AHAttr) (*Vector, error)
+	// Persist begins to make memory persistent, and calls Flush.Done later. Regions allow
+	// FLUSH to persistence only on devices that have it.
+	Persist func(*Flush)
+	Limits  Limits // of the port
+	pace    pace
+	grh     []byte // scratch
+	early   earlyMemory
+}
+
+// QP is a queue pair.
+type QP struct {
+	queue.Pair
+	Device *Device
+	path   *Vector // connected transports
+	req    requester
+	resp   responder
+}
+
+// New makes a queue pair in the RESET state.
+func New(d *Device, c queue.Config) *QP {
+	return &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
+}
+
+// Path returns the peer's address, nil before RTR and for datagrams.
+func (q *QP) Path() *Vector { return q.path }
+
+// Query returns the present attributes, with the PSNs that come next.
+func (q *QP) Query() verbs.QPAttr {
+	a := q.Pair.Query()
+	a.RQPSN, a.SQPSN = q.resp.psn, q.req.nextPSN
+	return a
+}
+
+// Stats sets the statistics of the queue pair.
+func (q *QP) Stats(s *verbs.QPStats) {
+	q.Pair.Stats(s)
+	s.SendQueue, s.InFlight, s.Window = q.req.sq.Len(), q.req.inflight, 0
+	if q.path != nil && q.reliable() {
+		s.Window = q.path.Flow.window
+	}
+	s.RTT, s.RTTVar = time.Duration(q.req.rtt.smoothed), time.Duration(q.req.rtt.variation)
+}
+
+// transport returns the top bits of the opcodes that q sends and receives.
+func (q *QP) transport() ib.Transport {
+	switch q.Type {
+	case verbs.UC:
+		return ib.TransportUC
+	case verbs.UD:
+		return ib.TransportUD
+	case verbs.XRCIni, verbs.XRCTgt:
+		return ib.TransportXRC
+	}
+	return ib.TransportRC
+}
+
+// reliable reports whether requests are acknowledged.
+func (q *QP) reliable() bool { return q.Type != verbs.UC && q.Type != verbs.UD }
+
+func (q *QP) mtu() int { return q.Attr().PathMTU.Bytes() }
+
+// HandlePacket takes a packet that is for this queue pair: its ICRC was right and, on a
+// connected transport, it came from the peer's address. It returns why the packet was
+// dropped, or Taken. The packet's memory is the caller's again on return.
+func (q *QP) HandlePacket(now clock.Time, p *ib.Packet, from *Arrival) Reason {
+	q.Counts.RecvPackets++
+	if q.State() < verbs.RTR || q.State() == verbs.Err {
+		return DropState
+	}
+	if p.Opcode.Transport() != q.transport() {
+		if p.Opcode == ib.CNP {
+			return q.notified(now, p)
+		}
+		return DropTransport
+	}
+	if !p.PKey.Match(q.PKey()) {
+		return DropPKey
+	}
+	if q.Type == verbs.UD {
+		return q.receiveDatagram(p, from)
+	}
+	switch p.Opcode.Info().Class {
+	case ib.ClassAck, ib.ClassReadResponse, ib.ClassAtomicAck:
+		return q.handleResponse(now, p)
+	}
+	return q.handleRequest(now, p)
+}
+
+// NextPackets fills b with what q has to send next, all to one destination; it returns
+// false when there is nothing that may leave now.
+func (q *QP) NextPackets(now clock.Time, b *Batch) bool {
+	b.Reset()
+	return q.AppendPackets(now, b)
+}
+
+// AppendPackets is NextPackets for a batch that has packets of other queue pairs already. It
+// also returns false, and b is full, when what q has to send does not fit.
+func (q *QP) AppendPackets(now clock.Time, b *Batch) bool {
+	before := b.Len()
+	if q.resp.notice.owed {
+		q.notify(b)
+	}
+	q.respond(b)
+	if b.Len() == before {
+		q.request(now, b)
+	}
+	if b.Len() == before && b.Acks {
+		q.acknowledge(b)
+	}
+	return b.Len() > before
+}
+
+// AppendAck adds the acknowledgement that may leave to a batch of q's own packets, which it
+// then ends.
+func (q *QP) AppendAck(b *Batch) {
+	if b.Acks {
+		q.acknowledge(b)
+	}
+}
+
+// HasAck reports whether an acknowledgement waits for Batch.Acks.
+func (q *QP) HasAck() bool { return q.resp.ack.pending }
+
+// AckedMessages returns how many requests that asked for an acknowledgement the waiting one
+// is for.
+func (q *QP) AckedMessages() int { return q.resp.ack.waiting() }
+
+// HandleTimeout does what is due at now.
+func (q *QP) HandleTimeout(now clock.Time) {
+	if t := q.req.quietUntil; t != 0 && now >= t {
+		q.req.quietUntil = 0
+	}
+	if t := q.req.retransmitAt; t != 0 && now >= t {
+		q.retransmitTimeout(now)
+	}
+	if q.path != nil {
+		q.path.Flow.due(now)
+	}
+	if e := q.resp.early; e != nil && e.gap.due(now) {
+		q.nakExpected()
+	}
+	if e := q.req.early; e != nil && e.gap.due(now) {
+		q.responseLost(now)
+	}
+}
+
+// Deadline returns when HandleTimeout is due; zero: not at all.
+func (q *QP) Deadline() clock.Time {
+	due := q.req.quietUntil
+	if due == 0 {
+		due = q.req.retransmitAt
+	}
+	if q.path != nil {
+		if t := q.path.Flow.deadline(q); t != 0 && (due == 0 || t < due) {
+			due = t
+		}
+	}
+	for _, e := range [2]*early{q.resp.early, q.req.early} {
+		if e != nil && e.gap.tellAt != 0 && (due == 0 || e.gap.tellAt < due) {
+			due = e.gap.tellAt
+		}
+	}
+	return due
+}
+
+// fail completes the oldest send work request with a status and moves to the state that
+// the error leads to: ERR, or SQE on unreliable transports (IBTA 10.3.1.5, 10.10).
+func (q *QP) fail(status verbs.Status) {
+	if q.req.sq.Len() > 0 {
+		q.CompleteSend(&q.req.sq.Front().SendWQE, status)
+		q.req.sq.PopFront()
+	}
+	if q.reliable() {
+		q.enterError()
+		q.Raise(verbs.EventQPBroken)
+		return
+	}
+	q.SetState(verbs.SQE)
+	q.flushSends()
+}
+
+// enterError moves to ERR and flushes both queues.
+func (q *QP) enterError() {
+	if q.State() == verbs.Err {
+		return
+	}
+	q.SetState(verbs.Err)
+	q.flushSends()
+	q.FlushReceives()
+	q.stopRequester()
+	q.forgetEarly()
+}
+
+// forgetEarly drops what came before its turn.
+func (q *QP) forgetEarly() {
+	q.resp.early.clear(&q.Device.early)
+	q.req.early.clear(&q.Device.early)
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// requester turns send work requests into request packets (IBTA 9.7.3).
+//
+// The send queue holds what has not completed, oldest first. Packets of its front up to acked are
+// acknowledged. Everything before work request next, and the first sent packets of next itself, is
+// in flight. Going back means setting next and sent to the oldest unacknowledged packet.
+type requester struct {
+	sq      queue.Ring[sendWQE]
+	next    int
+	sent    int
+	acked   int
+	nextPSN ib.PSN // of the next work request that is posted
+	high    ib.PSN // beyond all packets ever sent
+
+	inflight     int         // what this queue pair takes of the flow's window
+	reads        []readRange // READ requests and atomics whose responses are outstanding
+	waiting      bool        // in line for the flow's window
+	line         line        // where it waits
+	need         int         // bytes it waits for
+	quantum      int         // what it may still send before others that wait, bytes
+	beyondWindow bool        // the current packet leaves beyond the window
+	sending      bool        // something was added to the current send
+	lastAcked    int         // work requests that the last acknowledgement completed
+
+	sinceAck int    // cost of packets since the last with AckReq
+	askedEnd ib.PSN // beyond that one
+
+	gather    memory.Cursor // the memory of work request next
+	gatherFor ib.PSN        // its first PSN, where gathering is set
+	gathering bool
+	landing   memory.Cursor // where the responses of the oldest work request go
+	landingOK bool
+
+	retry
+	early  *early    // responses that came before others; nil: there never were any
+	header ib.Packet // scratch
+}
+
+// readRange is a request that is answered with responses.
+type readRange struct {
+	last  ib.PSN
+	bytes int
+}
+
+func (r *requester) start(psn ib.PSN) {
+	r.nextPSN, r.high, r.recover, r.once, r.askedEnd = psn, psn, psn, psn, psn
+}
+
+// unacked returns the PSN of the oldest packet that is not acknowledged; valid with a
+// send queue that is not empty.
+func (r *requester) unacked() ib.PSN { return r.sq.Front().first.Add(r.acked) }
+
+// outstanding reports whether anything that was sent has not been acknowledged.
+func (r *requester) outstanding() bool { return r.next > 0 || r.sent > r.acked }
+
+// ackComing reports whether an acknowledgement of something in flight was requested.
+func (r *requester) ackComing() bool { return r.unacked().Before(r.askedEnd) }
+
+// AwaitsAck reports whether a program can be waiting at a completion queue only for the end of what
+// it has posted to send, and whether the queue will report its last post.
+func (q *QP) AwaitsAck(cq *queue.CQ) bool {
+	n := q.req.sq.Len()
+	return q.SendCQ == cq && n > 0 && (q.RecvCQ != cq || q.Recv == nil || q.Recv.Len() == 0) &&
+		(q.SignalAll || q.req.sq.At(n-1).Flags&verbs.Signaled != 0)
+}
+
+// Eager reports whether a message posted now should leave at once. While many packets are in flight
+// and less than a full send waits, it can join the next send. A program that had many messages
+// acknowledged together is about to post many: while one is in flight, the others can wait to be
+// sent together.
+func (q *QP) Eager() bool {
+	r := &q.req
+	if r.sq.Len() == 0 || !q.reliable() {
+		return true
+	}
+	const fullSend = 64
+	eager := 8
+	if r.lastAcked >= fullSend/4 {
+		eager = 1
+	}
+	cur := r.nextPSN
+	if r.next < r.sq.Len() {
+		cur = r.sq.At(r.next).first.Add(r.sent)
+	}
+	return cur.Sub(r.unacked()) < eager || r.nextPSN.Sub(cur) >= fullSend
+}
+
+// request fills b with request packets.
+func (q *QP) request(now clock.Time, b *Batch) {
+	if q.State() != verbs.RTS && q.State() != verbs.SQD || q.req.quietUntil != 0 {
+		return
+	}
+	r := &q.req
+	r.sending = false
+	for r.next < r.sq.Len() {
+		w := r.sq.At(r.next)
+		if w.Status != verbs.Success || r.sent == 0 && !q.mayBegin(w) || r.slow() && r.enough(w.first.Add(r.sent)) {
+			break
+		}
+		if w.packets == 0 {
+			if !q.local(w) {
+				break
+			}
+			continue
+		}
+		if !q.requestPacket(now, w, b) {
+			break
+		}
+		q.requestMiddles(now, w, b)
+		if r.sent == w.packets {
+			r.next, r.sent = r.next+1, 0
+			r.gathering = false
+			if !q.reliable() {
+				q.CompleteSend(&r.sq.Front().SendWQE, verbs.Success)
+				r.sq.PopFront()
+				r.next = 0
+			}
+		}
+	}
+	if !r.sending && !b.full {
+		r.quantum = 0
+	}
+	if r.sending && q.reliable() {
+		q.path.Flow.sent(now, q)
+		q.armRetransmit(now)
+	}
+	q.failOldest()
+	q.checkDrained()
+}
+
+// mayBegin holds back a work request with a fence until all responses have arrived (IBTA 10.8.3.3),
+// and in SQD all that were not begun before.
+func (q *QP) mayBegin(w *sendWQE) bool {
+	if q.State() == verbs.SQD && !q.begun(w) {
+		return false
+	}
+	return w.Flags&verbs.Fence == 0 || len(q.req.reads) == 0
+}
+
+// begun reports whether any part of w, which is work request next, was ever executed.
+func (q *QP) begun(w *sendWQE) bool {
+	return q.req.sent > 0 || w.done || q.reliable() && w.packets > 0 && w.first.Before(q.req.high)
+}
+
+// local executes a work request that sends nothing.
+func (q *QP) local(w *sendWQE) bool {
+	if !w.done {
+		if !q.DoLocal(&w.SendWQE) {
+			return false
+		}
+		w.done = true
+	}
+	if q.req.next > 0 {
+		q.req.next++
+		return true
+	}
+	q.CompleteSend(&w.SendWQE, verbs.Success)
+	q.req.sq.PopFront()
+	return true
+}
+
+// failOldest ends the queue pair's sending if the oldest work request cannot be executed, once
+// nothing of it is in flight.
+func (q *QP) failOldest() {
+	r := &q.req
+	if r.next == 0 && (r.sent == r.acked || !q.reliable()) && r.sq.Len() > 0 {
+		w := r.sq.Front()
+		if w.Status != verbs.Success && (q.State() != verbs.SQD || q.begun(w)) {
+			q.fail(w.Status)
+		}
+	}
+}
+
+// requestPacket appends the next packet of w. It returns false if none can leave now.
+func (q *QP) requestPacket(now clock.Time, w *sendWQE, b *Batch) bool {
+	r, mtu := &q.req, q.mtuFor(w)
+	n, packets := 0, 1 // payload bytes, and PSNs that the packet takes
+	if !w.Responds() || w.Op == verbs.AtomicWrite {
+		n = w.bytesBefore(r.sent+1, mtu) - w.bytesBefore(r.sent, mtu)
+		if w.packets == 1 {
+			n = int(w.Length)
+		}
+		if !q.setGather(w) {
+			return false
+		}
+		r.gather.Seek(w.bytesBefore(r.sent, mtu))
+	}
+	to := q.path
+	if q.Type == verbs.UD {
+		to = w.to
+	}
+	readBytes := 0
+	if w.Op == verbs.Read {
+		if w.chunk == 0 {
+			w.chunk = max(1, to.Flow.readChunk()/mtu)
+		}
+		packets = min(w.packets-r.sent, w.chunk-r.sent%w.chunk)
+		readBytes = w.bytesBefore(r.sent+packets, mtu) - w.bytesBefore(r.sent, mtu)
+	}
+	if q.reliable() {
+		if w.Responds() && len(r.reads) >= int(q.Attr().MaxRdAtomic) {
+			return false
+		}
+		if readBytes > 0 && !q.admit(now, forReads, readBytes, readBytes) || !q.admit(now, forRequests, n+q.overhead(), q.firstNeed(w, n)) {
+			return false
+		}
+	} else if q.overruns(now, to, n) {
+		return false
+	}
+	h := q.requestHeader(w, r.sent, packets)
+	size := packetSize(h.Opcode, n)
+	if !b.fits(to, size, h.DestQP) {
+		return false
+	}
+	if h.Opcode.Info().Class == ib.ClassReadRequest {
+		h.RETH.DMALen = uint32(readBytes)
+	}
+	if q.reliable() {
+		h.AckReq = q.wantAck(w, h, n, b.ends(size))
+	}
+	if !b.add(to, h, &r.gather, n) {
+		w.Status = verbs.LocalProtectionError
+		return false
+	}
+	if q.reliable() {
+		q.account(now, w, h, packets, readBytes)
+	}
+	r.sent += packets
+	r.sending = true
+	q.Counts.SentPackets++
+	c := &q.Device.Counters
+	c.SentPackets++
+	c.SentBytes += uint64(n)
+	return true
+}
+
+func (q *QP) mtuFor(w *sendWQE) int {
+	if q.Type == verbs.UD {
+		return q.Port().MTU
+	}
+	return q.mtu()
+}
+
+// requestMiddles appends packets of w as long as they differ from the previous one only in PSN, or
+// also in address: the middle of a long message, which is most of it.
+func (q *QP) requestMiddles(now clock.Time, w *sendWQE, b *Batch) {
+	r, mtu := &q.req, q.mtuFor(w)
+	h := &r.header
+	if r.slow() {
+		return
+	}
+	if w.divided {
+		if h.Opcode.Operation() != ib.OpWriteOnly {
+			return
+		}
+	} else if w.Responds() || h.Opcode.Operation() != w.row().middle || h.Opcode.Info().Headers != 0 {
+		return
+	}
+	size := packetSize(h.Opcode, mtu)
+	for r.sent < w.packets-1 && b.fits(q.path, size, h.DestQP) {
+		if q.reliable() && !q.inTurn(now, forRequests, mtu+q.overhead()) {
+			return // requestPacket, which comes next, waits for it
+		}
+		h.PSN = h.PSN.Next()
+		h.RETH.VA += uint64(mtu) // if it has one
+		h.AckReq = q.reliable() && q.wantAck(w, h, mtu, b.ends(size))
+		if !b.repeat(h, &r.gather, mtu) {
+			w.Status = verbs.LocalProtectionError
+			return
+		}
+		if q.reliable() {
+			q.account(now, w, h, 1, 0)
+		} else {
+			q.Device.pace.unseen += mtu + q.overhead()
+		}
+		r.sent++
+		q.Counts.SentPackets++
+		q.Device.Counters.SentPackets++
+		q.Device.Counters.SentBytes += uint64(mtu)
+	}
+}
+
+// firstNeed returns the room that a packet with n bytes of payload needs as the first of a send: a
+// full send, or the rest of the last message.
+func (q *QP) firstNeed(w *sendWQE, n int) int {
+	need := q.path.Flow.fullSend()
+	switch {
+	case w.Responds():
+		return n + q.overhead()
+	case !q.followed():
+		need = min(need, q.cost(w, q.req.sent, w.packets))
+	}
+	return max(need, n+q.overhead())
+}
+
+// admit reports whether a packet may leave: it is q's turn, and there is room for need more bytes,
+// or for first if its turn begins. Otherwise q gets in line. One packet may leave nevertheless, to
+// request an acknowledgement of what is in flight if nothing else has.
+func (q *QP) admit(now clock.Time, l line, need, first int) bool {
+	r, f := &q.req, q.path.Flow
+	if r.beyondWindow = false; q.inTurn(now, l, need) {
+		return true
+	}
+	if f.first(q, l) && f.fits(now, l, first) {
+		f.forget(q)
+		r.quantum = q.fullTurn()
+		return true
+	}
+	if l == forRequests && r.outstanding() && !r.ackComing() {
+		r.quantum, r.beyondWindow = 0, true
+		return true
+	}
+	f.wait(q, l, first)
+	return false
+}
+
+// inTurn reports whether need more bytes are part of q's turn, and there is room for them. A new
+// send is worth a quarter of a turn. If nobody waits, a send is not cut short.
+func (q *QP) inTurn(now clock.Time, l line, need int) bool {
+	r, f := &q.req, q.path.Flow
+	if r.sending && f.lines[l].Len() == 0 {
+		return f.fits(now, l, need)
+	}
+	enough := r.quantum >= need && (r.sending || r.quantum >= f.fullSend()/4)
+	if l == forReads {
+		enough = r.quantum > 0 // what is asked for does not leave from here
+	}
+	return enough && f.fits(now, l, need)
+}
+
+// fullTurn returns what q may send before others that wait have their turn.
+func (q *QP) fullTurn() int { return max(q.path.Flow.fullSend(), q.mtu()+q.overhead()) }
+
+// setGather points the gather cursor at the memory of w.
+func (q *QP) setGather(w *sendWQE) bool {
+	r := &q.req
+	if r.gathering && r.gatherFor == w.first {
+		return true
+	}
+	if w.Copied {
+		r.gather.Reset()
+		r.gather.Add(memory.Inline(w.Inline))
+	} else if !r.gather.Set(q.Device.Memory, q.PD, w.SGL, false) {
+		w.Status = verbs.LocalProtectionError
+		return false
+	}
+	r.gathering, r.gatherFor = true, w.first
+	return true
+}
+
+// requestHeader builds the headers of packet i of w, which takes so many PSNs.
+func (q *QP) requestHeader(w *sendWQE, i, packets int) *ib.Packet {
+	row, h := w.row(), &q.req.header
+	first, last := i == 0, i+packets == w.packets
+	op := row.middle
+	switch {
+	case last && (first || w.divided) || w.Responds():
+		op = row.only
+	case w.divided:
+		op = ib.OpWriteOnly
+	case first:
+		op = row.first
+	case last:
+		op = row.last
+	}
+	h.BTH = ib.BTH{Opcode: q.transport().Join(op), PKey: q.PKey(), DestQP: q.Attr().DestQPN, PSN: w.first.Add(i)}
+	if q.Type == verbs.XRCIni {
+		h.XRCETH.SRQN = w.srqn
+	}
+	if last {
+		h.SolicitedEvent = w.Flags&verbs.Solicited != 0
+		h.Imm = ib.ImmDt(w.Imm)
+		h.IETH.RKey = w.Key
+	}
+	switch w.Op {
+	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite, verbs.Read, verbs.Flush:
+		before := w.bytesBefore(i, q.mtu())
+		if first || w.Op == verbs.Read || w.divided {
+			h.RETH = ib.RETH{VA: w.Remote.Addr + uint64(before), RKey: w.Remote.Key, DMALen: w.Length}
+		}
+		if w.divided {
+			h.RETH.DMALen = uint32(w.bytesBefore(i+1, q.mtu()) - before)
+		}
+		if w.Op == verbs.Flush {
+			h.FETH = ib.FETH{Placement: ib.Placement(w.flush.level), Selectivity: ib.Selectivity(w.flush.scope)}
+		}
+	case verbs.CompareSwap, verbs.FetchAdd:
+		h.AtomicETH = ib.AtomicETH{VA: w.Remote.Addr, RKey: w.Remote.Key, Swap: w.Swap, Compare: w.Compare}
+	}
+	if q.Type == verbs.UD {
+		h.DestQP = w.qpn
+		h.DETH = ib.DETH{QKey: w.qkey, SrcQP: q.Num}
+		if w.qkey.Controlled() {
+			h.DETH.QKey = q.Attr().QKey // IBTA 10.2.5
+		}
+	}
+	return h
+}
+
+// followed reports whether acknowledged requests directly follow work request next.
+func (q *QP) followed() bool {
+	r := &q.req
+	if r.next+1 == r.sq.Len() || q.State() != verbs.RTS {
+		return false
+	}
+	w := r.sq.At(r.next + 1)
+	return w.packets > 0 && w.Status == verbs.Success && w.Flags&verbs.Fence == 0 && !w.Responds()
+}
+
+// wantAck reports whether a packet requests an acknowledgement: the last one of a message that
+// nothing follows, the last that fits the window, and enough others to keep the window moving: one
+// per quarter of what other queue pairs leave of it, or per turn while others wait, preferably the
+// last of a send.
+func (q *QP) wantAck(w *sendWQE, h *ib.Packet, n int, ends bool) bool {
+	r, f := &q.req, q.path.Flow
+	r.sinceAck += n + q.overhead()
+	last := h.Opcode.Info().Last && (!w.divided || h.PSN == w.first.Add(w.packets-1))
+	often := f.fullSend()
+	if !f.Waiting() {
+		often = max(often, (min(f.window, f.max)-(f.inflight-r.inflight))/4)
+	}
+	fills := !f.room(n + q.mtu() + 2*q.overhead())
+	ends = ends || fills || f.Waiting() && r.quantum < n+q.mtu()+2*q.overhead()
+	ask := last && (!q.followed() || w.Flags&(verbs.Signaled|verbs.Solicited) != 0 || q.SignalAll) ||
+		r.sinceAck >= often || ends && r.sinceAck >= often/4*3 || h.PSN == r.recover || r.beyondWindow ||
+		r.slow() && r.enough(h.PSN.Next()) || fills && !r.ackComing()
+	if ask {
+		r.sinceAck, r.askedEnd = 0, h.PSN.Next()
+	}
+	return ask
+}
+
+// account records a packet that leaves.
+func (q *QP) account(now clock.Time, w *sendWQE, h *ib.Packet, packets, readBytes int) {
+	r, f := &q.req, q.path.Flow
+	psn := h.PSN
+	cost := q.cost(w, r.sent, r.sent+packets)
+	r.inflight += cost
+	f.inflight += cost
+	f.burst += cost
+	r.quantum -= cost
+	if w.Responds() {
+		r.reads = append(r.reads, readRange{psn.Add(packets - 1), readBytes})
+		f.reads += readBytes
+	}
+	end := psn.Add(packets)
+	if !end.After(r.high) {
+		q.Counts.Retransmitted++
+		return
+	}
+	r.high = end
+	if h.AckReq {
+		r.rtt.sent(now, psn)
+	}
+}

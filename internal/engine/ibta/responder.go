@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// responder takes requests (IBTA 9.7.4, 9.8.2).
+type responder struct {
+	psn     ib.PSN // expected next
+	plain   ib.PSN // of the last request that has no response of its own
+	msn     uint32 // messages completed, modulo 2^24
+	told    bool   // a NAK for psn was sent: nothing more until it arrives
+	heard   bool   // something arrived in RTR
+	msg     message
+	flush   *Flush // the FLUSH at psn in progress, or nil
+	early   *early // requests ahead of psn; nil: there never were any
+	ack     ackState
+	replies replies
+	notice  notice
+}
+
+// message is the progress of the current message.
+type message struct {
+	class ib.Class // of the current message; 0: none
+	off   int      // bytes that have arrived
+
+	target memory.Span // WRITE
+	length int         // WRITE: announced length in bytes
+
+	scatter memory.Cursor // SEND: the memory of its receive
+}
+
+func (r *responder) start(psn ib.PSN) { r.psn, r.plain = psn, psn.Add(-1) }
+
+// outcome is the verdict on a request, with the error classes of IBTA 9.9.3.
+type outcome uint8
+
+const (
+	accept            outcome = iota
+	invalidRequest            // NAK invalid request
+	remoteAccess              // NAK remote access error
+	remoteOperational         // NAK remote operational error
+	receiverNotReady          // RNR NAK
+	tooLong                   // UC: drop the message, keep its receive for the next one (class D)
+	silent                    // drop without an answer
+	underWay                  // a FLUSH: Flush.Done continues
+)
+
+// handleRequest handles a request packet, with the checks in the order of IBTA 9.7.4.1.
+func (q *QP) handleRequest(now clock.Time, p *ib.Packet) Reason {
+	r := &q.resp
+	if q.Type == verbs.XRCIni {
+		return DropInvalid
+	}
+	if !r.heard {
+		r.heard = true
+		if q.State() == verbs.RTR {
+			q.Raise(verbs.EventCommEstablished)
+		}
+	}
+	if !q.reliable() {
+		if p.PSN != r.psn {
+			return q.resynchronize(now, p)
+		}
+		return q.carryOut(p)
+	}
+	off := p.PSN.Sub(r.psn)
+	switch {
+	case off > maxAhead:
+		return q.farAhead()
+	case r.flush != nil && off >= 0:
+		return q.duringFlush(p)
+	}
+	if r.early != nil {
+		r.early.gap.follows(p.PSN, r.psn)
+	}
+	switch {
+	case off < 0:
+		return q.duplicate(p)
+	case off > 0:
+		return q.ahead(now, p)
+	}
+	q.withdrawNAK()
+	reason := q.carryOut(p)
+	if r.early != nil && reason == Taken {
+		q.catchUp(now)
+	}
+	return reason
+}
+
+// carryOut handles the request packet that is next in sequence.
+func (q *QP) carryOut(p *ib.Packet) Reason {
+	r := &q.resp
+	r.told = false
+	info := p.Opcode.Info()
+	verdict, packets := q.execute(p, info)
+	if r.early != nil && (verdict == accept || verdict == underWay) {
+		r.early.forget(&q.Device.early, r.psn, packets) // a READ's responses have PSNs too
+	}
+	if verdict == accept {
+		r.psn = r.psn.Add(packets)
+		q.CountRequest(len(p.Payload), info.Last)
+		if info.Last {
+			r.msn = (r.msn + 1) & 0xffffff
+			r.msg.class = 0
+		}
+		if q.reliable() && !answered(info.Class) {
+			r.plain = p.PSN
+			if p.AckReq {
+				r.ack.acknowledge(p.PSN)
+			}
+		}
+		return Taken
+	}
+	if verdict == underWay {
+		return Taken
+	}
+	return q.refuse(verdict)
+}
+
+// answered reports whether requests of a class get a response of their own.
+func answered(c ib.Class) bool {
+	switch c {
+	case ib.ClassReadRequest, ib.ClassAtomic, ib.ClassAtomicWrite, ib.ClassFlush:
+		return true
+	}
+	return false
+}
+
+// resynchronize handles a gap in UC: the current message is lost, and a message can only begin with
+// its first packet (IBTA 9.8.2.2).
+func (q *QP) resynchronize(now clock.Time, p *ib.Packet) Reason {
+	r := &q.resp
+	r.msg.class = 0
+	if !p.Opcode.Info().First {
+		r.psn = p.PSN.Next()
+		return DropSequence
+	}
+	r.psn = p.PSN
+	return q.handleRequest(now, p)
+}
+
+// ahead keeps a request beyond the expected one, and asks for what is missing, which is lost or
+// late (IBTA 9.7.5.1.1).
+func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
+	r := &q.resp
+	q.Counts.OutOfSequence++
+	q.Device.Counters.OutOfSequence++
+	if r.early == nil {
+		r.early = &early{gap: gap{high: p.PSN}}
+	}
+	kept := r.early.keep(&q.Device.early, p)
+	if !r.told && r.early.gap.miss(now, r.psn) {
+		q.nakExpected()
+	}
+	if !kept {
+		return DropSequence
+	}
+	q.Device.Counters.Early++
+	return Taken
+}
+
+// farAhead drops a request too far ahead to be kept. It answers as to any out-of-sequence request
+// (IBTA 9.7.5.1.1), but learns nothing from it, because it may be forged.
+func (q *QP) farAhead() Reason {
+	r := &q.resp
+	q.Counts.OutOfSequence++
+	q.Device.Counters.OutOfSequence++
+	switch {
+	case r.flush != nil:
+		r.flush.missed = true
+	case !r.told && (r.early == nil || r.early.gap.since == 0):
+		q.nakExpected()
+	}
+	return DropSequence
+}
+
+// nakExpected sends a NAK for the expected request.
+func (q *QP) nakExpected() {
+	r := &q.resp
+	r.told = true
+	r.ack.nak(r.psn, ib.NAK(ib.NAKPSNSequenceError))
+}
+
+// withdrawNAK withdraws the NAK for the expected request, which arrived in the same train as what
+// had overtaken it: nothing was sent since.
+func (q *QP) withdrawNAK() {
+	r := &q.resp
+	if r.ack.withdraw(r.psn, r.plain) && r.early != nil {
+		r.early.gap.told = false
+	}
+}
+
+// catchUp executes what had arrived before the request that just came. A requester that was told,
+// and has gone back, learns at once how far it can skip ahead.
+func (q *QP) catchUp(now clock.Time) {
+	r, e := &q.resp, q.resp.early
+	told, from := e.gap.came(now), r.psn
+	if !q.carryOutKept() {
+		return
+	}
+	switch {
+	case r.flush != nil: // Flush.Done continues
+	case told && r.psn != from:
+		r.ack.acknowledge(r.plain)
+	case !told && len(e.kept) > 0 && e.gap.miss(now, r.psn):
+		q.nakExpected()
+	}
+}
+
+// carryOutKept executes kept requests that are next in sequence. It returns false if one of them
+// was refused.
+func (q *QP) carryOutKept() bool {
+	r, m := &q.resp, &q.Device.early
+	for {
+		k := r.early.take(m, r.psn)
+		if k == nil {
+			return true
+		}
+		reason := q.carryOut(&k.Packet)
+		m.put(k)
+		if reason != Taken {
+			q.Device.Counters.Dropped[reason]++
+			return false
+		}
+	}
+}
+
+// refuse answers a request that was not executed.
+func (q *QP) refuse(v outcome) Reason {
+	r := &q.resp
+	if !q.reliable() {
+		// UC: no answer; the message is skipped (IBTA 9.8.3).
+		r.msg.class = 0
+		r.psn = r.psn.Next()
+		switch v {
+		case receiverNotReady:
+			return DropNoReceive
+		case tooLong:
+			return DropTooLong
+		case remoteAccess:
+			return DropAccess
+		}
+		return DropInvalid
+	}
+	switch v {
+	case receiverNotReady:
+		r.told = true
+		q.Counts.SentRNRs++
+		q.Device.Counters.RNRSent++
+		r.ack.nak(r.psn, ib.RNRNAK(ib.RNRTimer(q.Attr().MinRNRTimer)))
+		return DropNoReceive
+	case silent:
+		return DropInvalid
+	}
+	code, event, status := ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.RemoteInvalidRequestError
+	switch v {
+	case remoteAccess:
+		code, event, status = ib.NAKRemoteAccessError, verbs.EventQPAccessError, verbs.RemoteAccessError
+	case remoteOperational:
+		code, event, status = ib.NAKRemoteOperationalError, verbs.EventQPFatal, verbs.RemoteOperationError
+	}
+	if q.HasReceive() { // IBTA 9.9.3.1, class C
+		q.CompleteReceive(status)
+	}
+	q.Device.Counters.RemoteErrors++
+	r.ack.nak(r.psn, ib.NAK(code))
+	q.Raise(event)
+	q.enterError()
+	if v == remoteAccess {
+		return DropAccess
+	}
+	return DropInvalid
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// sendWQE is the requester's record of a send work request until it completes.
+type sendWQE struct {
+	queue.SendWQE
+	done    bool // a local operation that was executed
+	divided bool // a WRITE whose packets are messages of their own
+	first   ib.PSN
+	packets int // PSNs that it takes; 0: a local operation
+	chunk   int // READ: responses requested by one request; a repeated request must be part of one
+
+	to    *Vector // UD
+	qpn   verbs.QPN
+	qkey  verbs.QKey
+	srqn  uint32
+	flush flushArgs
+}
+
+type flushArgs struct {
+	level verbs.FlushLevel
+	scope verbs.FlushScope
+}
+
+// opRow describes an operation on the wire.
+type opRow struct {
+	first, middle, last, only ib.Operation
+	types                     typeSet // queue pairs that have it
+}
+
+// typeSet is a set of types of queue pairs.
+type typeSet uint8
+
+const (
+	rc        typeSet = 1 << verbs.RC
+	acked             = rc | 1<<verbs.XRCIni
+	connected         = acked | 1<<verbs.UC
+	all               = connected | 1<<verbs.UD
+)
+
+func (s typeSet) has(t verbs.QPType) bool { return s>>t&1 != 0 }
+
+var opRows = [...]opRow{
+	verbs.Send:        {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLast, only: ib.OpSendOnly, types: all},
+	verbs.SendImm:     {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastImm, only: ib.OpSendOnlyImm, types: all},
+	verbs.SendInv:     {first: ib.OpSendFirst, middle: ib.OpSendMiddle, last: ib.OpSendLastInv, only: ib.OpSendOnlyInv, types: acked},
+	verbs.Write:       {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLast, only: ib.OpWriteOnly, types: connected},
+	verbs.WriteImm:    {first: ib.OpWriteFirst, middle: ib.OpWriteMiddle, last: ib.OpWriteLastImm, only: ib.OpWriteOnlyImm, types: connected},
+	verbs.Read:        {only: ib.OpReadRequest, types: acked},
+	verbs.CompareSwap: {only: ib.OpCompareSwap, types: acked},
+	verbs.FetchAdd:    {only: ib.OpFetchAdd, types: acked},
+	verbs.AtomicWrite: {only: ib.OpAtomicWrite, types: rc},
+	verbs.Flush:       {only: ib.OpFlush, types: rc},
+	verbs.LocalInv:    {types: connected},
+	verbs.BindMW:      {types: connected},
+}
+
+func (w *sendWQE) row() *opRow { return &opRows[w.Op] }
+
+// bytesBefore returns the payload of the first n packets.
+func (w *sendWQE) bytesBefore(n, mtu int) int { return min(n*mtu, int(w.Length)) }
+
+// cost returns what packets from to to (exclusive) of w take of the flow's window. A READ takes the
+// size of its request, however many PSNs its responses have.
+func (q *QP) cost(w *sendWQE, from, to int) int {
+	if w.Responds() {
+		return q.overhead()
+	}
+	mtu := q.mtu()
+	return w.bytesBefore(to, mtu) - w.bytesBefore(from, mtu) + (to-from)*q.overhead()
+}
+
+// PostSend adds work requests in order and returns how many.
+func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) { return q.Post(wrs, false) }
+
+// Post is PostSend; with all, none is added if one of them cannot be.
+func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
+	n, err := q.CheckSends(wrs, q.req.sq.Len(), all, q.lacks)
+	for i := range n {
+		q.push(&wrs[i])
+	}
+	if n > 0 && q.State() >= verbs.SQE {
+		q.flushSends()
+	}
+	return n, err
+}
+
+// lacks returns why there is no message for a work request.
+func (q *QP) lacks(wr *verbs.SendWR) error {
+	if !opRows[wr.Op].types.has(q.Type) {
+		return queue.RefuseSend("%v is no operation of %v", wr.Op, q.Type)
+	}
+	if q.Type != verbs.UD {
+		return nil
+	}
+	if wr.AH == nil {
+		return queue.RefuseSend("a datagram needs an address handle (AH)")
+	}
+	if _, ours := wr.AH.Driver().(AddressHandle); !ours {
+		return queue.RefuseSend("the address handle (AH) is of another kind of device")
+	}
+	return nil
+}
+
+// push adds a work request and assigns its PSNs.
+func (q *QP) push(wr *verbs.SendWR) {
+	r := &q.req
+	w := r.sq.PushBack()
+	q.SetSend(&w.SendWQE, wr)
+	w.done, w.divided, w.packets, w.chunk = false, false, 0, 0
+	w.srqn, w.flush = wr.SRQN, flushArgs{wr.FlushLevel, wr.FlushScope}
+	mtu := q.mtu()
+	if q.Type == verbs.UD {
+		mtu = q.Port().MTU
+		w.to, w.qpn, w.qkey = wr.AH.Driver().(AddressHandle).Vector(), wr.RemoteQPN, wr.RemoteQKey
+		if int(w.to.Key.Port) != q.Port().Num { // a queue pair sends from its own port only (IBTA 10.2.2.2)
+			w.Status = verbs.LocalQPOperationError
+		}
+	}
+	switch {
+	case w.Local():
+	case w.Responds() && w.Op != verbs.Read:
+		w.packets = 1
+	default:
+		w.packets = max(1, (int(w.Length)+mtu-1)/mtu)
+	}
+	w.divided = w.Flags&verbs.Divisible != 0 && w.packets > 1 && (w.Op == verbs.Write || w.Op == verbs.WriteImm) && q.Type == verbs.RC
+	w.first = r.nextPSN
+	r.nextPSN = w.first.Add(w.packets)
+}
+
+// flushSends completes all send work requests with WRFlushError.
+func (q *QP) flushSends() {
+	for q.req.sq.Len() > 0 {
+		q.CompleteSend(&q.req.sq.Front().SendWQE, verbs.WRFlushError)
+		q.req.sq.PopFront()
+	}
+	q.req.next, q.req.sent, q.req.acked = 0, 0, 0
+}

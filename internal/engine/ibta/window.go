@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"math"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+)
+
+// Window is the congestion control of sockets (docs/decisions/0005-flow-control.md): the window
+// halves on a loss and grows again with what arrives, up to what the socket buffers and the path
+// hold. It does not pace.
+type Window struct {
+	max       int // bytes: what the socket buffers allow
+	size      int
+	threshold int // below, the window doubles in a round trip
+	path      path
+	heeded    clock.Time // when it was made smaller for a notification
+}
+
+// NewWindow makes a window for a peer whose socket buffer is believed to hold limit bytes.
+func NewWindow(limit int) *Window {
+	limit = max(limit, minWindow)
+	return &Window{max: limit, size: limit, threshold: math.MaxInt}
+}
+
+// Allows returns the window.
+func (w *Window) Allows() (int, clock.Time) { return w.size, 0 }
+
+// Sent has nothing to do: what is in flight is counted in a [Flow].
+func (w *Window) Sent(clock.Time, int) {}
+
+// Arrived opens the window for n bytes that have arrived: by as much until it is as large as
+// it was at half the last loss, then by an eighth.
+func (w *Window) Arrived(now clock.Time, n int) {
+	limit := w.max + w.path.arrived(now, n)
+	if w.size >= limit {
+		return
+	}
+	if w.size >= w.threshold {
+		n /= 8
+	}
+	w.size = min(limit, w.size+n)
+}
+
+// RoundTrip notes what may be the shortest.
+func (w *Window) RoundTrip(_, took clock.Time) { w.path.sample(took) }
+
+// Lost halves the window.
+func (w *Window) Lost(clock.Time) {
+	w.size = max(w.size/2, minWindow)
+	w.threshold = w.size
+}
+
+// Notified halves the window, once in a round trip: what notifications come of was sent before.
+func (w *Window) Notified(now clock.Time) {
+	if w.heeded == 0 || now-w.heeded >= max(w.path.rtt, notifyEvery) {
+		w.heeded = now
+		w.Lost(now)
+	}
+}
+
+// Silent closes the window: a peer that does not answer in time may be slow, and more
+// copies of the same packets would make it slower. It may also be further away than it was.
+func (w *Window) Silent(clock.Time) {
+	if w.size > minWindow && w.path.rtt != 0 { // else it may be nothing but a long path
+		w.threshold = w.size / 2
+	}
+	w.size = minWindow
+	w.path = path{}
+}
+
+// path estimates the bytes that are on their way at any time, and so in nobody's buffer:
+// the rate at which they arrive times the shortest round trip.
+type path struct {
+	rtt   clock.Time // the shortest round trip; zero: unknown
+	since clock.Time // when counting bytes began
+	bytes int        // that have arrived since
+	holds int
+}
+
+// shortPath is the round trip below which a path holds nothing worth counting.
+const shortPath = clock.Time(100 * time.Microsecond)
+
+func (p *path) sample(rtt clock.Time) {
+	if p.rtt == 0 || rtt < p.rtt {
+		p.rtt = rtt
+	}
+}
+
+// arrived notes that n bytes have arrived, and returns how many more than a socket buffer
+// holds may be under way. That is half as much again as arrived in a round trip, so that
+// the rate can be found out.
+func (p *path) arrived(now clock.Time, n int) int {
+	if p.rtt < shortPath {
+		return 0
+	}
+	p.bytes += n
+	if took := now - p.since; took >= p.rtt/8*7 {
+		arrived := int(float64(p.bytes) * float64(p.rtt) / float64(took))
+		p.holds = max(arrived+arrived/2, p.holds-p.holds/8)
+		p.since, p.bytes = now, 0
+	}
+	return p.holds
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"math"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// TestEndInMessage has a peer end its stream between messages, which just flushes, and in the middle of
+// an FPDU or of a message, which it cannot have meant.
+func TestEndInMessage(t *testing.T) {
+	for name, c := range map[string]struct {
+		bytes func(sent int) int // of them arrive before the end
+		want  verbs.Status
+	}{
+		"after the message": {func(sent int) int { return sent }, verbs.WRFlushError},
+		"in an FPDU":        {func(sent int) int { return sent - 1 }, verbs.RetryExceeded},
+		"between FPDUs":     {func(sent int) int { return iwarp.FPDULen(1000) }, verbs.RetryExceeded},
+	} {
+		a, b := pair(t, 1<<16, Params{CRC: true, Segment: 1000})
+		run(a, b, whole)
+		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 3000)}, Remote: b.at(0)})
+		a.transmit()
+		b.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{b.sge(0, 8)}, Remote: a.at(0)})
+		b.transmit()
+		b.arriveAll(a.wire[:c.bytes(len(a.wire))])
+		b.qp.Lost(true)
+		b.drain()
+		if wc := b.next(c.want); wc.Op != verbs.WCRead {
+			t.Errorf("%s: %v", name, wc.Op)
+		}
+	}
+}
+
+// TestLyingResponse has a peer answer a READ and an atomic with something else: the work request has the
+// reason, those before it and behind it are flushed.
+func TestLyingResponse(t *testing.T) {
+	for name, c := range map[string]struct {
+		op  verbs.SendOp
+		lie func(b *host, q *response)
+	}{
+		"steering tag": {verbs.Read, func(_ *host, r *response) { r.stag++ }},
+		"offset":       {verbs.Read, func(_ *host, r *response) { r.to++ }},
+		"too long":     {verbs.Read, func(b *host, r *response) { r.span, _ = b.dev.Memory.RemoteWhole(1, b.qp.Num, b.region.Key(), 0) }},
+		"too short":    {verbs.Read, func(_ *host, r *response) { r.span = r.span.Sub(0, 4) }},
+		"atomic id":    {verbs.FetchAdd, func(_ *host, r *response) { r.id++ }},
+	} {
+		a, b := pair(t, 1<<12, Params{CRC: true})
+		run(a, b, whole)
+		a.post(verbs.SendWR{ID: 1, Op: c.op, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.at(0)})
+		a.post(verbs.SendWR{ID: 2, Op: verbs.Read, SGL: []verbs.SGE{a.sge(8, 8)}, Remote: b.at(8)})
+		a.transmit()
+		b.arriveAll(a.wire)
+		a.wire = nil
+		c.lie(b, b.qp.tx.resp.Front())
+		b.transmit()
+		a.arrive(b.wire)
+		a.drain()
+		if wc := a.next(verbs.BadResponseError); wc.ID != 1 {
+			t.Errorf("%s: work request %d", name, wc.ID)
+		}
+		if wc := a.next(verbs.WRFlushError); wc.ID != 2 {
+			t.Errorf("%s: work request %d", name, wc.ID)
+		}
+		if a.qp.State() != verbs.Err || !a.transmit() {
+			t.Errorf("%s: state %v, and a Terminate that was not sent", name, a.qp.State())
+		}
+	}
+}
+
+// A SEND whose offset leaves 32 bits is too long for any receive, also for one of overlapping
+// entries that are more together.
+func TestSendOfMuch(t *testing.T) {
+	if math.MaxInt == math.MaxInt32 {
+		t.Skip("no list is so long here")
+	}
+	a, b := pair(t, 1<<12, Params{CRC: true})
+	run(a, b, whole)
+	huge, err := b.dev.Memory.Register(1, make([]byte, memory.MaxMessage), verbs.LocalWrite) // nothing touches it
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := verbs.SGE{Addr: huge.Addr(), Length: memory.MaxMessage, LKey: huge.Key()}
+	b.recv(1, half, half, half)
+	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 100)}})
+	a.transmit()
+	r := &b.qp.rx
+	if !b.qp.takeReceive() || !b.qp.Scatter(&r.land) {
+		t.Fatal("the receive is none")
+	}
+	r.inMessage, r.op, r.mo = true, iwarp.OpSend, math.MaxUint32-99
+	h := iwarp.Header{Last: true, Opcode: iwarp.OpSend, MSN: r.sendMSN, MO: r.mo}
+	if b.qp.findReceive(&h, nil, 100) || b.qp.term == nil || b.qp.term.Cause != iwarp.UntaggedTooLong {
+		t.Errorf("terminated with %v", b.qp.term)
+	}
+	b.drain()
+	b.next(verbs.LocalLengthError)
+}
+
+// Nor has a WRITE more bytes than 32 bits count: the length that immediate data tell would be a lie.
+func TestWriteWithoutEnd(t *testing.T) {
+	for end, want := range map[uint32]verbs.QPState{math.MaxUint32 - 100: verbs.RTS, math.MaxUint32 - 99: verbs.Err} {
+		a, b := pair(t, 1<<12, Params{CRC: true})
+		run(a, b, whole)
+		b.recv(1)
+		a.post(verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{a.sge(0, 100)}, Remote: b.at(0)})
+		a.transmit()
+		r := &b.qp.rx
+		r.inMessage, r.op, r.written = true, iwarp.OpWrite, end
+		b.arrive(a.wire)
+		b.drain()
+		if b.qp.State() != want {
+			t.Fatalf("with %d bytes before it: state %v, want %v", end, b.qp.State(), want)
+		}
+		if want == verbs.RTS {
+			if wc := b.next(verbs.Success); wc.ByteLen != math.MaxUint32 {
+				t.Errorf("%d bytes were written, it says", wc.ByteLen)
+			}
+		} else if b.qp.term.Cause != iwarp.OperationUnspecified {
+			t.Errorf("terminated with %v", b.qp.term.Cause)
+		}
+	}
+}

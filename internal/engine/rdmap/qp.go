@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// Device is what the queue pairs of one device share.
+type Device struct {
+	queue.Device // iWARP has no use for P_Keys
+	Counters     Counters
+	// Resolve reports whether an address vector can be used.
+	Resolve func(*verbs.AHAttr) error
+
+	scratch []byte // what was received last
+}
+
+// Counters count events on a device.
+type Counters struct {
+	SentFPDUs, RecvFPDUs           uint64
+	SentBytes, RecvBytes           uint64 // of streams, including everything that is not payload
+	SentTerminates, RecvTerminates uint64
+	CRCErrors                      uint64
+	Lost                           uint64 // streams
+	Writes, Reads                  uint64 // system calls
+	NoRoom                         uint64 // times that the system had no room for a peer's link
+	Dropped                        uint64 // silent links that were dropped for others
+}
+
+// Metrics returns the counters.
+func (c *Counters) Metrics() []verbs.Metric {
+	const fpdus, bytes, events = verbs.UnitPackets, verbs.UnitBytes, verbs.UnitEvents
+	return []verbs.Metric{
+		{Name: "sent_fpdus", Unit: fpdus, Help: "FPDUs sent", Value: c.SentFPDUs},
+		{Name: "rcvd_fpdus", Unit: fpdus, Help: "FPDUs received", Value: c.RecvFPDUs},
+		{Name: "sent_bytes", Unit: bytes, Help: "bytes of streams sent, headers and CRCs included", Value: c.SentBytes},
+		{Name: "rcvd_bytes", Unit: bytes, Help: "bytes of streams received, headers and CRCs included", Value: c.RecvBytes},
+		{Name: "sent_terminates", Unit: events, Help: "Terminate messages sent", Value: c.SentTerminates},
+		{Name: "rcvd_terminates", Unit: events, Help: "Terminate messages received", Value: c.RecvTerminates},
+		{Name: "crc_errors", Unit: events, Help: "FPDUs received with a wrong CRC", Value: c.CRCErrors},
+		{Name: "lost_streams", Unit: events, Help: "streams that broke, or could not be made", Value: c.Lost},
+		{Name: "stream_writes", Unit: events, Help: "writes to streams", Value: c.Writes},
+		{Name: "stream_reads", Unit: events, Help: "reads from streams", Value: c.Reads},
+		{Name: "accept_no_room", Unit: events, Help: "times that the system had no room for a peer's link", Value: c.NoRoom},
+		{Name: "accept_dropped", Unit: events, Help: "links that said nothing and went for others", Value: c.Dropped},
+	}
+}
+
+// QP is a queue pair.
+type QP struct {
+	queue.Pair
+	Device *Device
+	up     bool // there is a stream
+	Params
+	sendQueue
+	tx   sender
+	rx   receiver
+	term *iwarp.Terminate // to be sent
+	fin  bool             // nothing more is sent after what is queued
+}
+
+// New makes a queue pair in the RESET state. Its type is RC.
+func New(d *Device, c queue.Config) *QP {
+	return &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
+}
+
+// Stats sets the statistics of the queue pair.
+func (q *QP) Stats(s *verbs.QPStats) {
+	q.Pair.Stats(s)
+	s.SendQueue, s.InFlight = q.sq.Len(), int(q.tx.queued-q.tx.sent)
+}
+
+// Up reports whether the queue pair has a stream.
+func (q *QP) Up() bool { return q.up }
+
+// Waiting reports whether work requests wait for a stream.
+func (q *QP) Waiting() bool { return !q.up && q.sq.Len() > 0 && q.State() == verbs.RTS }
+
+// Begin gives the queue pair a stream whose set-up is complete. The queue pair is in RTR or RTS, or
+// goes from INIT to RTS: then the connection manager brings the stream.
+func (q *QP) Begin(p Params) bool {
+	if q.up || q.State() == verbs.Reset || q.State() > verbs.SQD {
+		return false
+	}
+	if q.State() == verbs.Init {
+		q.SetState(verbs.RTS)
+		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(p.ORD, 255)), uint8(min(p.IRD, 255))
+	}
+	q.up, q.Params = true, p
+	q.tx.begin(&p)
+	q.rx = receiver{held: q.rx.held, sendMSN: 1, readMSN: 1, atomicMSN: 1, land: q.rx.land}
+	return true
+}
+
+// Lost ends a stream that broke, or that could not be established. The oldest work request gets
+// RetryExceeded, because nothing is known of what the peer did. A stream that the peer closed in an
+// orderly way, which is not in the middle of a message, is just flushed.
+func (q *QP) Lost(orderly bool) {
+	orderly = orderly && !q.rx.inMessage && len(q.rx.part) == 0
+	q.up = false
+	if q.State() == verbs.Err || q.State() == verbs.Reset {
+		return
+	}
+	q.Device.Counters.Lost++
+	if !orderly && q.sq.Len() > 0 {
+		q.fail(verbs.RetryExceeded)
+		return
+	}
+	q.enterError()
+	q.Raise(verbs.EventQPBroken)
+}
+
+// Ending reports whether to close the stream once everything that NextFPDUs returned was sent.
+func (q *QP) Ending() bool { return q.fin && q.term == nil }
+
+// fail completes the oldest send work request with a status and moves to ERR.
+func (q *QP) fail(status verbs.Status) {
+	if q.sq.Len() > 0 {
+		q.CompleteSend(&q.sq.Front().SendWQE, status)
+		q.popFront()
+	}
+	q.enterError()
+	q.Raise(verbs.EventQPBroken)
+}
+
+// enterError moves to ERR and flushes both queues.
+func (q *QP) enterError() {
+	if q.State() == verbs.Err {
+		return
+	}
+	q.SetState(verbs.Err)
+	q.fin = true
+	q.flushSends()
+	q.FlushReceives()
+	q.tx.stop()
+	q.rx.stop()
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rdmap
+
+import (
+	"bytes"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
+)
+
+// terminate ends the stream with a Terminate that shows the faulty headers, if any; n is the
+// payload of the segment. The queue pair goes to ERR. It always returns false, for its callers to
+// return.
+func (q *QP) terminate(cause iwarp.Cause, head, body []byte, n int) bool {
+	return q.end(cause, head, body, n, verbs.EventQPRequestError)
+}
+
+// violated is terminate for a peer that requested what is not allowed.
+func (q *QP) violated(cause iwarp.Cause, head, body []byte, n int) bool {
+	return q.end(cause, head, body, n, verbs.EventQPAccessError)
+}
+
+func (q *QP) end(cause iwarp.Cause, head, body []byte, n int, event verbs.EventType) bool {
+	if q.term != nil || q.fin {
+		return false
+	}
+	q.term = terminateOf(cause, head, body, n)
+	q.enterError()
+	q.Raise(event)
+	return false
+}
+
+func terminateOf(cause iwarp.Cause, head, body []byte, n int) *iwarp.Terminate {
+	return &iwarp.Terminate{Cause: cause, HasLen: head != nil, SegmentLen: uint16(len(head) + n), DDP: bytes.Clone(head), RDMAP: bytes.Clone(body)}
+}
+
+// badResponse is terminate for a response that does not match its request: the oldest READ or atomic
+// fails, if there is one.
+func (q *QP) badResponse(cause iwarp.Cause, head []byte, n int) bool {
+	if q.reads.Len() == 0 || q.reads.Front().ready || q.term != nil || q.fin {
+		return q.terminate(cause, head, nil, n)
+	}
+	q.term = terminateOf(cause, head, nil, n)
+	q.failRead(verbs.BadResponseError)
+	return false
+}
+
+// terminateLocal ends the stream because of a local error.
+func (q *QP) terminateLocal() {
+	if q.up && q.term == nil && !q.fin {
+		q.term = &iwarp.Terminate{Cause: iwarp.LocalCatastrophic}
+	}
+}
+
+// fatal puts the queue pair into ERR when no work request is at fault.
+func (q *QP) fatal() {
+	q.enterError()
+	q.Raise(verbs.EventQPFatal)
+}
+
+// sendTerminate appends the Terminate, the last message of the stream.
+func (q *QP) sendTerminate(b *Batch) {
+	var data [iwarp.MaxTerminate]byte
+	h := iwarp.Header{Last: true, Opcode: iwarp.OpTerminate, Queue: iwarp.QueueTerminate, MSN: 1}
+	q.message(b, h, q.term.Append(data[:0]))
+	q.term = nil
+	q.Device.Counters.SentTerminates++
+}
+
+// terminated handles the peer's Terminate: the oldest work request that has begun gets the status
+// that corresponds to the cause, everything else is flushed.
+func (q *QP) terminated(h *iwarp.Header, head, body []byte) bool {
+	var t iwarp.Terminate
+	if h.MSN != 1 || h.MO != 0 || !t.Decode(body) {
+		return q.terminate(iwarp.OperationCatastrophic, head, nil, len(body))
+	}
+	q.Device.Counters.RecvTerminates++
+	if q.sq.Len() > 0 && q.sq.Front().begun {
+		q.fail(statusOf(t.Cause))
+		return false
+	}
+	q.enterError()
+	q.Raise(verbs.EventQPFatal)
+	return false
+}
+
+// statusOf returns the status of a work request that failed with a cause.
+func statusOf(c iwarp.Cause) verbs.Status {
+	switch c {
+	case iwarp.UntaggedNoBuffer:
+		return verbs.RNRRetryExceeded
+	case iwarp.OperationOpcode, iwarp.OperationVersion, iwarp.OperationCatastrophic, iwarp.UntaggedTooLong, iwarp.UntaggedMO, iwarp.UntaggedMSN, iwarp.UntaggedQueue:
+		return verbs.RemoteInvalidRequestError
+	case iwarp.MPACRC, iwarp.MPAMarker, iwarp.MPAClosed:
+		return verbs.RetryExceeded
+	}
+	if l := c >> 8; l == 0x01 || l == 0x11 {
+		return verbs.RemoteAccessError
+	}
+	return verbs.RemoteOperationError
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package linkwatch
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+)
+
+// feed is a netlink socket and the goroutine that reads it. The socket belongs to the network
+// namespace of the thread that created it, and so do its answers.
+//
+// It uses the standard library's parser of such messages. The well-kept netlink libraries take two
+// sockets and four goroutines for this, and cannot repeat a request on the same socket after
+// messages were lost.
+type feed struct {
+	sock *os.File
+	raw  syscall.RawConn
+	once sync.Once     // of start and close, whichever comes first
+	done chan struct{} // closed with the goroutine's end
+
+	table table
+	tell  func(state, int)
+	seq   uint32
+	asked uint16 // the current dump, RTM_GETLINK or RTM_GETADDR; 0: none
+	again bool   // messages were lost: dump everything again
+}
+
+// newFeed subscribes to changes. It returns nil if it cannot.
+func newFeed(addr netip.Addr, index int) *feed {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil
+	}
+	forkmark.Set(fd)
+	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR)
+	if addr.Is6() {
+		groups = unix.RTMGRP_LINK | unix.RTMGRP_IPV6_IFADDR
+	}
+	f := &feed{sock: os.NewFile(uintptr(fd), "netlink"), done: make(chan struct{}), table: newTable(addr, index)}
+	if f.raw, err = f.sock.SyscallConn(); err == nil {
+		err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
+	}
+	if err != nil {
+		f.sock.Close()
+		return nil
+	}
+	return f
+}
+
+// start begins to read. tell is called after each change with the new state and MTU.
+func (f *feed) start(tell func(now state, mtu int)) {
+	f.once.Do(func() {
+		f.tell = tell
+		go f.run()
+	})
+}
+
+func (f *feed) close() {
+	f.once.Do(func() { close(f.done) })
+	f.sock.Close()
+	<-f.done
+}
+
+// run reads until the socket is closed, or fails. Then the state stays as it is.
+//
+// The socket's buffer limits what waits to be read. When it overflows everything is requested
+// again, so there is at most one dump for each buffer full of changes.
+func (f *feed) run() {
+	defer close(f.done)
+	buf := make([]byte, 32<<10) // the longest message of a dump
+	f.again = true
+	for {
+		if f.again && f.asked == 0 {
+			f.again = false
+			f.table.reset()
+			if f.ask(unix.RTM_GETLINK) != nil {
+				return
+			}
+		}
+		n, err := f.receive(buf)
+		switch {
+		case errors.Is(err, unix.ENOBUFS) || n > len(buf):
+			f.again = true
+		case err != nil:
+			return
+		case f.take(buf[:n]) != nil:
+			return
+		}
+		if f.asked == 0 && !f.again {
+			f.tell(f.table.state(), f.table.mtu())
+		}
+	}
+}
+
+// receive waits for the kernel's next datagram. n is its length; buf has as much of it as fits.
+func (f *feed) receive(buf []byte) (n int, err error) {
+	waitErr := f.raw.Read(func(fd uintptr) bool {
+		var from unix.Sockaddr
+		n, from, err = unix.Recvfrom(int(fd), buf, unix.MSG_TRUNC)
+		if sa, ok := from.(*unix.SockaddrNetlink); ok && sa.Pid != 0 { // from another process
+			n, err = 0, nil
+		}
+		return err != unix.EAGAIN
+	})
+	if waitErr != nil {
+		return 0, waitErr
+	}
+	return n, err
+}
+
+// take handles the messages of a datagram. A message that cannot be parsed counts as lost.
+func (f *feed) take(b []byte) error {
+	messages, err := syscall.ParseNetlinkMessage(b)
+	if err != nil {
+		f.again = true
+		return nil
+	}
+	for i := range messages {
+		m := &messages[i]
+		if m.Header.Flags&unix.NLM_F_DUMP_INTR != 0 { // it changed during the dump
+			f.again = true
+		}
+		switch m.Header.Type {
+		case unix.NLMSG_DONE, unix.NLMSG_ERROR:
+			if m.Header.Seq != f.seq {
+				continue
+			}
+			last := f.asked
+			f.asked = 0
+			if m.Header.Type == unix.NLMSG_ERROR {
+				return unix.EIO
+			}
+			if last == unix.RTM_GETLINK && !f.again {
+				if err := f.ask(unix.RTM_GETADDR); err != nil {
+					return err
+				}
+			}
+		default:
+			f.table.handle(m)
+		}
+	}
+	return nil
+}
+
+// ask requests a dump of all links or addresses.
+func (f *feed) ask(what uint16) (err error) {
+	f.seq++
+	f.asked = what
+	length := unix.NLMSG_HDRLEN + unix.SizeofRtGenmsg
+	b := binary.NativeEndian.AppendUint32(nil, uint32(length))
+	b = binary.NativeEndian.AppendUint16(b, what)
+	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	b = binary.NativeEndian.AppendUint32(b, f.seq)
+	b = binary.NativeEndian.AppendUint32(b, 0)
+	b = append(b, unix.AF_UNSPEC)
+	controlErr := f.raw.Control(func(fd uintptr) {
+		err = unix.Sendto(int(fd), b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	})
+	return errors.Join(controlErr, err)
+}

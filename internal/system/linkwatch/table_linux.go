@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package linkwatch
+
+import (
+	"encoding/binary"
+	"math"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// table is what rtnetlink(7) has reported of an address and of the interfaces of its namespace.
+type table struct {
+	addr  netip.Addr
+	index int32 // the only interface that counts; 0: all do
+
+	links  map[int32]link // by number
+	places map[place]struct{}
+}
+
+// link is an interface: its flags, and its MTU; 0: not reported.
+type link struct{ flags, mtu uint32 }
+
+// place is an address of an interface: the watched address, or one whose network contains it. On
+// the loopback interface the latter is enough for IPv4.
+type place struct {
+	index int32
+	addr  netip.Prefix
+}
+
+func newTable(addr netip.Addr, index int) table {
+	t := table{addr: addr, index: int32(index)}
+	t.reset()
+	return t
+}
+
+// reset forgets everything.
+func (t *table) reset() {
+	t.links, t.places = make(map[int32]link), make(map[place]struct{})
+}
+
+// state returns the state according to the table.
+func (t *table) state() (s state) {
+	const running = unix.IFF_UP | unix.IFF_RUNNING
+	for p := range t.places {
+		l := t.links[p.index]
+		if !t.has(p, l) {
+			continue
+		}
+		s |= present
+		if l.flags&running == running {
+			s |= up
+		}
+	}
+	return s
+}
+
+// has reports whether the interface l has the watched address because of its place p.
+func (t *table) has(p place, l link) bool {
+	return p.addr.Addr() == t.addr || l.flags&unix.IFF_LOOPBACK != 0 && t.addr.Is4()
+}
+
+// mtu returns the smallest MTU of the interfaces that have the address; 0: there is none.
+func (t *table) mtu() (least int) {
+	for p := range t.places {
+		if l := t.links[p.index]; t.has(p, l) && l.mtu != 0 && (least == 0 || int(l.mtu) < least) {
+			least = int(l.mtu)
+		}
+	}
+	return least
+}
+
+// handle processes a message.
+func (t *table) handle(m *syscall.NetlinkMessage) {
+	switch m.Header.Type {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		t.handleLink(m, m.Header.Type == unix.RTM_NEWLINK)
+	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+		t.handleAddr(m, m.Header.Type == unix.RTM_NEWADDR)
+	}
+}
+
+// handleLink processes a struct ifinfomsg (family, type, index and flags) and its attributes. A
+// message of the bridge family concerns a port of the bridge, not the interface itself.
+func (t *table) handleLink(m *syscall.NetlinkMessage, is bool) {
+	b := m.Data
+	if len(b) < unix.SizeofIfInfomsg || b[0] != unix.AF_UNSPEC {
+		return
+	}
+	index := int32(binary.NativeEndian.Uint32(b[4:]))
+	if t.index != 0 && index != t.index {
+		return
+	}
+	if is {
+		mtu := mtuOf(m)
+		if mtu == 0 { // a message about another attribute of the link
+			mtu = t.links[index].mtu
+		}
+		t.links[index] = link{flags: binary.NativeEndian.Uint32(b[8:]), mtu: mtu}
+		return
+	}
+	delete(t.links, index)
+	for p := range t.places {
+		if p.index == index {
+			delete(t.places, p)
+		}
+	}
+}
+
+// mtuOf returns the MTU in a message about a link; 0: none.
+func mtuOf(m *syscall.NetlinkMessage) uint32 {
+	attrs, err := syscall.ParseNetlinkRouteAttr(m)
+	if err != nil {
+		return 0
+	}
+	for _, a := range attrs {
+		if a.Attr.Type == unix.IFLA_MTU && len(a.Value) >= 4 {
+			return min(binary.NativeEndian.Uint32(a.Value), math.MaxInt32)
+		}
+	}
+	return 0
+}
+
+// handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index) and its
+// attributes. This side's address is IFA_LOCAL, or without that IFA_ADDRESS.
+func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
+	b := m.Data
+	if len(b) < unix.SizeofIfAddrmsg {
+		return
+	}
+	attrs, err := syscall.ParseNetlinkRouteAttr(m)
+	if err != nil {
+		return
+	}
+	p := place{index: int32(binary.NativeEndian.Uint32(b[4:]))}
+	var local, address netip.Addr
+	for _, a := range attrs {
+		switch a.Attr.Type {
+		case unix.IFA_LOCAL:
+			local, _ = netip.AddrFromSlice(a.Value)
+		case unix.IFA_ADDRESS:
+			address, _ = netip.AddrFromSlice(a.Value)
+		}
+	}
+	if !local.IsValid() {
+		local = address
+	}
+	p.addr = netip.PrefixFrom(local, int(b[1]))
+	if !p.addr.IsValid() || !p.addr.Contains(t.addr) || t.index != 0 && p.index != t.index {
+		return
+	}
+	// A tentative IPv6 address, not yet known to be unique, cannot be used (RFC 4862 section 5.4),
+	// unless it is an optimistic one (RFC 4429).
+	flags := b[2]
+	if is && flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC) != unix.IFA_F_TENTATIVE {
+		t.places[p] = struct{}{}
+	} else {
+		delete(t.places, p)
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netio
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestDoze has several goroutines doze at a socket. A datagram ends it, and so does the time.
+func TestDoze(t *testing.T) {
+	a, b := listen(t, first, Options{}), listen(t, second, Options{})
+	into := make([]Datagrams, 4)
+	tr := a.NewTrain()
+	for range 20 {
+		var dozers sync.WaitGroup
+		for range 3 {
+			dozers.Go(func() {
+				start := time.Now()
+				b.Doze(6 * patience)
+				if d := time.Since(start); d > patience {
+					t.Errorf("dozed for %v", d)
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		build(t, tr, b.LocalAddr(), []int{2}, []byte{1, 2})
+		if err := a.Send(tr); err != nil {
+			t.Fatal(err)
+		}
+		dozers.Wait()
+		for {
+			n, err := b.Recv(into)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n > 0 {
+				break
+			}
+		}
+	}
+
+	b.Wake() // is for Wait
+	const short = 5 * time.Millisecond
+	slept := time.Duration(0)
+	for try := 0; slept < short && try < 100; try++ { // a signal may end one
+		start := time.Now()
+		b.Doze(short)
+		slept = time.Since(start)
+	}
+	if slept < short {
+		t.Error("nothing has arrived, and it does not sleep")
+	}
+	if n := testing.AllocsPerRun(100, func() { b.Doze(time.Microsecond) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

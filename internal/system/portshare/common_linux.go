@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portshare
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+)
+
+const (
+	// Bits is how many top bits of a queue pair number are a slot.
+	Bits = 4
+	// Slots is how many processes can share an address.
+	Slots = 1 << Bits
+
+	descriptors = 3*Slots + 1 // of a common
+)
+
+// boxSize is the buffer size to request for a box, in bytes including the system's overhead.
+const boxSize = 4 << 20
+
+// common is what all members of an address share: descriptors of the same things.
+type common struct {
+	fds   []int // sockets, boxes to read, boxes to write, board
+	board *board
+}
+
+// newCommon creates the boxes and the board for sockets, which it takes over.
+func newCommon(sockets []int) (*common, error) {
+	c := &common{fds: make([]int, 3*Slots, descriptors)}
+	for i := range c.fds {
+		c.fds[i] = -1
+	}
+	copy(c.fds, sockets)
+	for slot := range Slots {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			c.close()
+			return nil, os.NewSyscallError("socketpair", err)
+		}
+		forkmark.Set(pair[0])
+		forkmark.Set(pair[1])
+		_ = unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUF, boxSize) // may give less
+		c.fds[Slots+slot], c.fds[2*Slots+slot] = pair[0], pair[1]
+	}
+	fd, err := newBoard()
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	c.fds = append(c.fds, fd)
+	return c, c.open()
+}
+
+// open opens the board for this process.
+func (c *common) open() (err error) {
+	if c.board, err = openBoard(c.fds[3*Slots]); err != nil {
+		c.close()
+	}
+	return err
+}
+
+func (c *common) close() {
+	if c.board != nil {
+		c.board.close()
+	}
+	for _, fd := range c.fds {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+}
+
+// inbox returns the box of a slot, emptied of messages for another process.
+func (c *common) inbox(slot int) (*os.File, error) {
+	fd, err := unix.FcntlInt(uintptr(c.fds[Slots+slot]), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
+	}
+	for one := make([]byte, 1); ; {
+		if _, err := unix.Read(fd, one); err != nil && err != unix.EINTR {
+			break
+		}
+	}
+	return os.NewFile(uintptr(fd), "inbox"), nil
+}
+
+// forward puts a message into the box of a slot. It returns false if the box is full.
+func (c *common) forward(slot int, msg []byte) bool {
+	_, err := unix.Write(c.fds[2*Slots+slot], msg)
+	return err == nil
+}

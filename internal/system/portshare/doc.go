@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package portshare lets several processes of one user and host have one UDP address, with
+// no daemon and no privileges. It is Linux's; see docs/decisions/0006-one-address-many-processes.md.
+//
+// # How
+//
+// The sockets of the address are a group, one for each slot. The kernel gives each datagram to the
+// socket of the slot that its queue pair number names. Each process has a slot. What all processes
+// share lives in the kernel and is passed from process to process, so that it outlives whoever
+// created it: the sockets, a box for each slot through which others forward what came to the wrong
+// one, and a [board] that records which slots are taken and who has claimed which service id.
+//
+// # Doors
+//
+// Each member has a door, an abstract Unix socket at which newcomers get all descriptors. Newcomers
+// find the doors in the kernel's list of Unix sockets, and ask at all of them: a stopped member
+// locks nobody out. A lone process has a door, and creates the rest when a second one comes.
+//
+// # The leader
+//
+// One member is the leader: it gets what is for no process in particular. The board says who it is.
+// The others ping it at its door. When it is gone or does not answer, one of them takes its place.
+// Replacing a leader that was only slow does no harm: it becomes a member like the others.
+package portshare

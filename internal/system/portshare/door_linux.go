@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portshare
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+)
+
+var (
+	// ErrNobody means that no process of this user has a door to the address. One may be about to
+	// open it.
+	ErrNobody = errors.New("no process shares the address")
+	// ErrSilent means that those who have the address do not answer.
+	ErrSilent = errors.New("does not answer, perhaps because it is stopped: let it go on (SIGCONT) or end it")
+	// ErrFull means that all slots are taken.
+	ErrFull = fmt.Errorf("in use by %d processes, which is as many as can share it", Slots)
+)
+
+// The first bytes that a caller sends at a door: the version of the protocol, and what it wants.
+const (
+	version  = 2
+	toJoin   = 'j' // the descriptors
+	toFollow = 'f' // answers to its pings, and notice of the member's end
+)
+
+// handshake limits the exchange at a door.
+const handshake = 3 * time.Second
+
+// doors is the prefix of the names of an address's doors. They are in the abstract namespace, so
+// each vanishes with its process. Anybody can take any name there. So the last part of a door's
+// name is random, to keep anyone from taking it first, and the kernel tells who holds it.
+func doors(name string) string {
+	return fmt.Sprintf("@ramjet/%s/%d/", name, os.Geteuid())
+}
+
+func doorAddr(name string, number uint64) *net.UnixAddr {
+	return &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("%s%016x", doors(name), number)}
+}
+
+// openDoor opens a door with a number of its own.
+func openDoor(name string) (door *net.UnixListener, number uint64, err error) {
+	var random [8]byte
+	rand.Read(random[:])
+	number = binary.NativeEndian.Uint64(random[:])
+	if door, err = net.ListenUnix("unixpacket", doorAddr(name, number)); err == nil {
+		forkmark.SetConn(door)
+	}
+	return door, number, err
+}
+
+// listDoors returns the numbers of what look like doors to an address.
+func listDoors(name string) (numbers []uint64, err error) {
+	// That of the process may belong to another network namespace than this thread's.
+	f, err := os.Open("/proc/thread-self/net/unix")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	prefix := doors(name)
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		// Num RefCount Protocol Flags Type St Inode Path; the path of a door has no space.
+		line := lines.Text()
+		path := line[strings.LastIndexByte(line, ' ')+1:]
+		digits, ok := strings.CutPrefix(path, prefix)
+		if !ok {
+			continue
+		}
+		if number, err := strconv.ParseUint(digits, 16, 64); err == nil && !slices.Contains(numbers, number) {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers, lines.Err()
+}
+
+// knock connects to a door, and sends what is wanted. ErrNobody means that there is none, or not of
+// this user.
+func knock(name string, number uint64, want byte) (c *net.UnixConn, pid int, err error) {
+	c, err = net.DialUnix("unixpacket", nil, doorAddr(name, number))
+	if err != nil {
+		return nil, 0, ErrNobody
+	}
+	forkmark.SetConn(c)
+	cred, err := credentials(c)
+	if err != nil || int(cred.Uid) != os.Geteuid() {
+		c.Close()
+		return nil, 0, ErrNobody
+	}
+	c.SetDeadline(time.Now().Add(handshake))
+	if _, err := c.Write([]byte{version, want}); err != nil {
+		c.Close()
+		return nil, 0, ErrNobody
+	}
+	return c, int(cred.Pid), nil
+}
+
+// maxKnocks limits how many doors are tried. There are no more members than slots, and processes
+// that are about to be members.
+const maxKnocks = 4 * Slots
+
+// ask asks at all doors of an address for the descriptors, and takes the first answer.
+func ask(name string) (fds []int, err error) {
+	numbers, err := listDoors(name)
+	if err != nil {
+		return nil, err
+	}
+	var conns []*net.UnixConn
+	var pids []string
+	for _, number := range numbers {
+		if len(conns) == maxKnocks {
+			break
+		}
+		if c, pid, err := knock(name, number, toJoin); err == nil {
+			conns = append(conns, c)
+			pids = append(pids, strconv.Itoa(pid))
+		}
+	}
+	if len(conns) == 0 {
+		return nil, ErrNobody
+	}
+	answers := make([]answered, len(conns))
+	var wait sync.WaitGroup
+	var once sync.Once
+	for i, c := range conns {
+		wait.Go(func() {
+			defer c.Close()
+			a := &answers[i]
+			if a.fds, a.err = receive(c, descriptors); a.err == nil {
+				once.Do(func() { // no need to wait for the others
+					for _, other := range conns {
+						other.SetReadDeadline(time.Unix(1, 0))
+					}
+				})
+			}
+		})
+	}
+	wait.Wait()
+	return first(answers, pids)
+}
+
+// answered is the outcome at one door.
+type answered struct {
+	fds []int
+	err error
+}
+
+// first returns the first descriptors among answers, closing the others, or the error to report if
+// there are none.
+func first(answers []answered, pids []string) (fds []int, err error) {
+	silent := true
+	for _, a := range answers {
+		switch {
+		case a.err == nil && fds == nil:
+			fds = a.fds
+		case a.err == nil:
+			closeAll(a.fds)
+		case !errors.Is(a.err, os.ErrDeadlineExceeded):
+			silent, err = false, a.err
+		}
+	}
+	if fds != nil {
+		return fds, nil
+	}
+	if silent {
+		return nil, fmt.Errorf("in use by process %s, which %w", strings.Join(pids, ", "), ErrSilent)
+	}
+	return nil, err
+}
+
+// credentials returns the process at the other end.
+func credentials(c *net.UnixConn) (cred *unix.Ucred, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var credErr error
+	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return nil, err
+	}
+	return cred, credErr
+}
+
+// answer reads a caller's first bytes. It returns false if it is not one of us.
+func answer(c *net.UnixConn) (want byte, ok bool) {
+	cred, err := credentials(c)
+	if err != nil || int(cred.Uid) != os.Geteuid() {
+		return 0, false
+	}
+	c.SetDeadline(time.Now().Add(handshake))
+	var b [2]byte
+	n, err := c.Read(b[:])
+	if n != len(b) || err != nil || b[0] != version {
+		return 0, false
+	}
+	return b[1], true
+}
+
+// give passes descriptors to a caller.
+func give(c *net.UnixConn, fds []int) error {
+	_, _, err := c.WriteMsgUnix([]byte{version}, unix.UnixRights(fds...), nil)
+	return err
+}
+
+// receive takes descriptors from a member. ErrNobody means that it is gone, os.ErrDeadlineExceeded
+// that it does not answer.
+func receive(c *net.UnixConn, count int) (fds []int, err error) {
+	var b [1]byte
+	control := make([]byte, unix.CmsgSpace(4*count))
+	n, nc, flags, _, err := c.ReadMsgUnix(b[:], control)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, err
+	case err != nil || n == 0 && nc == 0: // it has closed
+		return nil, ErrNobody
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:nc])
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		if got, err := unix.ParseUnixRights(&m); err == nil {
+			fds = slices.Concat(fds, got)
+		}
+	}
+	if n != 1 || b[0] != version || flags&unix.MSG_CTRUNC != 0 || len(fds) != count {
+		closeAll(fds)
+		return nil, errors.New("in use by a process with another version of Ramjet, or file descriptors ran out")
+	}
+	return fds, nil
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portshare
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+const (
+	// pingEvery is how often a member checks whether the leader is still there, and the leader
+	// whether it still leads.
+	pingEvery = time.Second
+	// pingPatience is how long the leader has to answer. A leader that was only slow loses nothing
+	// but the lead.
+	pingPatience = 2 * time.Second
+)
+
+// watch makes the member follow the leader, and take over from one that is gone or does not answer.
+// Then what is for nobody in particular comes to this member.
+func (m *Member) watch(c *common) {
+	defer m.done.Done()
+	for pause := time.Duration(0); ; {
+		leader, err := c.board.leader()
+		switch {
+		case err != nil || leader == m.slot:
+			pause = pingEvery
+		case m.follow(c, leader):
+			pause = 0
+		default:
+			m.takeLead(c, leader)
+			pause = time.Millisecond
+		}
+		if !m.pause(pause) {
+			return
+		}
+	}
+}
+
+// follow pings the leader for as long as it answers and leads. It returns false if it does not
+// answer.
+func (m *Member) follow(c *common, leader int) bool {
+	number, err := c.board.door(leader)
+	if err != nil {
+		return false
+	}
+	conn, _, err := knock(m.Name, number, toFollow)
+	if err != nil {
+		return false
+	}
+	if !m.remember(conn) {
+		return true
+	}
+	defer m.forget(conn)
+	for b := make([]byte, 1); ; {
+		if now, err := c.board.leader(); err != nil || now != leader {
+			return true
+		}
+		// Nothing arrives unasked: this read notices the leader's end at once.
+		conn.SetDeadline(time.Now().Add(pingEvery))
+		if _, err := conn.Read(b); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return m.isClosed()
+		}
+		conn.SetDeadline(time.Now().Add(pingPatience))
+		if _, err := conn.Write(b); err != nil {
+			return m.isClosed()
+		}
+		if n, err := conn.Read(b); n == 0 || err != nil {
+			return m.isClosed()
+		}
+	}
+}
+
+func (m *Member) isClosed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.closed
+}
+
+// takeLead makes this member the leader unless another has just become it.
+func (m *Member) takeLead(c *common, was int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		c.board.lead(m.slot, was, func() { m.steer(c, m.slot) })
+	}
+}
+
+// handOver makes another member the leader if this one is. mu is held.
+func (m *Member) handOver(c *common) {
+	for slot := range Slots {
+		if slot != m.slot && c.board.taken(slot) {
+			c.board.lead(slot, m.slot, func() { m.steer(c, slot) })
+			return
+		}
+	}
+}
+
+// steer directs what is for nobody in particular to a slot.
+func (m *Member) steer(c *common, slot int) {
+	_ = m.Steer(c.fds[slot], slot) // fails only for lack of kernel memory
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Ability is something that a device may lack.
+type Ability string
+
+const (
+	TwoDevices  Ability = "two devices that reach each other" // without it a device is its own peer
+	Datagrams   Ability = "UD queue pairs"
+	Multicast   Ability = "multicast"
+	IPHeaders   Ability = "a GRH of the IP header" // in front of received datagrams
+	MarkedSends Ability = "the hop limit and traffic class of an address vector"
+	SharedRecvs Ability = "shared receive queues"
+	XRC         Ability = "XRC"
+	Windows     Ability = "memory windows"
+	AtomicFlush Ability = "atomic write and flush"
+
+	GeneralServices Ability = "QP1"
+	Metrics         Ability = "metrics"
+
+	Unreliable   Ability = "UC queue pairs"
+	SendWithImm  Ability = "immediate data with a SEND"
+	Acknowledged Ability = "completions that say that the peer has the data" // without it tests wait for the data
+)
+
+// Fixture says how to get at the devices under test, and what they cannot do.
+type Fixture struct {
+	// Open opens a device that reaches all others that were opened, and closes it with
+	// the test.
+	Open func(t testing.TB) *verbs.Device
+	// Group returns a multicast group that no other test uses.
+	Group func() verbs.GID
+	// Serial says that one test must end before the next one starts.
+	Serial bool
+	// Long says that this is the suite that has the tests that take seconds, in long runs.
+	Long bool
+	// Within, where it is set, runs a test: in a bubble of virtual time, say. Such tests are Serial.
+	Within func(t *testing.T, test func(*testing.T))
+	// SetLink brings the port of a device down, or up again; nil: the suite has no tests of that.
+	SetLink func(dev *verbs.Device, up bool)
+	// Missing has the reason for each ability that is missing.
+	Missing map[Ability]string
+	// Differs has the reason for each test that the device cannot pass as it is written.
+	Differs map[string]string
+}
+
+// test is one test of the suite.
+type test struct {
+	name  string
+	run   func(*T)
+	needs []Ability
+}
+
+// Run runs the suite. Tests that measure run first, alone; the others run in parallel, also to
+// those of other suites of the package.
+func Run(t *testing.T, f Fixture) {
+	for _, c := range measurements {
+		t.Run(c.name, func(t *testing.T) { c.start(t, &f) })
+	}
+	if !f.Serial {
+		t.Parallel()
+	}
+	// Tests of retries come first, as they wait most.
+	groups := [][]test{retryTests, attributeTests, queueTests, eventTests, memoryTests, windowTests, sharedTests, stateTests, flushTests,
+		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests}
+	if f.SetLink != nil {
+		groups = append(groups, portTests)
+	}
+	for _, group := range groups {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) {
+				if !f.Serial {
+					t.Parallel()
+				}
+				c.start(t, &f)
+			})
+		}
+	}
+}
+
+func (c *test) start(t *testing.T, f *Fixture) {
+	for _, a := range c.needs {
+		if why, missing := f.Missing[a]; missing {
+			t.Skipf("no %s: %s", a, why)
+		}
+	}
+	if why, differs := f.Differs[c.name]; differs {
+		t.Skip(why)
+	}
+	if f.Within == nil {
+		c.run(&T{T: t, f: f})
+		return
+	}
+	f.Within(t, func(t *testing.T) { c.run(&T{T: t, f: f}) })
+}

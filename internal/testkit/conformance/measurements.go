@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// measurements look at the whole process, so that nothing else may run meanwhile.
+var measurements = []test{
+	{name: "Measure/Allocations", run: testAllocations},
+	{name: "Measure/IdleQP", run: testIdleQP},
+	{name: "Measure/Goroutines", run: testGoroutines},
+}
+
+// testAllocations posts work requests that are written as literals and polls: nothing is
+// allocated.
+func testAllocations(t *T) {
+	a, b := t.pair(setup{})
+	inline := make([]byte, 64)
+	for name, post := range map[string]func() error{
+		"SEND": func() error {
+			if err := b.qp.PostRecv(&verbs.RecvWR{ID: 1, SGL: []verbs.SGE{{Addr: b.mr.Addr(), Length: 64, LKey: b.mr.LKey()}}}); err != nil {
+				return err
+			}
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Send, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 64)}})
+		},
+		"WRITE": func() error {
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
+		},
+		"WRITE inline": func() error {
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Write, Flags: verbs.Signaled, Inline: inline, Remote: b.mr.Remote()})
+		},
+		"READ": func() error {
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8000)}, Remote: b.mr.Remote()})
+		},
+		"FETCH_ADD": func() error {
+			return a.qp.PostSend(&verbs.SendWR{ID: 1, Op: verbs.FetchAdd, Swap: 1, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()})
+		},
+	} {
+		var wcs [4]verbs.WC
+		operation := func() {
+			if err := post(); err != nil {
+				t.Fatal(err)
+			}
+			for start, polls := time.Now(), 1; ; polls++ {
+				b.rcq.Poll(wcs[:])
+				if a.scq.Poll(wcs[:]) > 0 {
+					if wcs[0].Status != verbs.Success {
+						t.Fatalf("%s: %v", name, wcs[0].Status)
+					}
+					break
+				}
+				if polls%64 == 0 { // there is one processor while allocations are counted
+					time.Sleep(10 * time.Microsecond)
+				}
+				if time.Since(start) > patience {
+					t.Fatalf("%s: no completion", name)
+				}
+			}
+		}
+		// What goroutines of earlier tests allocate on their way out counts too: the operation's
+		// own allocations are there each time.
+		allocs := testing.AllocsPerRun(100, operation)
+		for range 4 {
+			if allocs != 0 {
+				allocs = min(allocs, testing.AllocsPerRun(100, operation))
+			}
+		}
+		if allocs != 0 {
+			t.Errorf("%s: %v allocations an operation", name, allocs)
+		}
+		for b.rcq.Poll(wcs[:]) > 0 {
+			continue // what has not been polled of the SENDs
+		}
+	}
+}
+
+// testIdleQP measures the heap of 500 connected queue pairs with default queues: new ones,
+// and ones that have done one operation of each kind.
+func testIdleQP(t *T) {
+	const n, limit = 250, 16 << 10
+	da, db := t.devices()
+	a, b := t.newEnd(da, setup{}), t.newEnd(db, setup{})
+	before := heap()
+	keep := make([]*verbs.QP, 0, 2*n)
+	for range n {
+		a.addQP(verbs.QPInit{})
+		b.addQP(verbs.QPInit{})
+		t.join(a, b, verbs.ConnectOptions{})
+		keep = append(keep, a.qp, b.qp)
+	}
+	check := func(what string) {
+		each := (heap() - before) / int64(len(keep))
+		t.Logf("%s connected queue pair takes %d bytes", what, each)
+		if each > limit {
+			t.Errorf("%s connected queue pair takes %d bytes, want at most %d", what, each, limit)
+		}
+	}
+	check("a new")
+	for i := range n {
+		a.qp, b.qp = keep[2*i], keep[2*i+1]
+		for _, c := range [][2]*end{{a, b}, {b, a}} {
+			c[1].recv(1, 0, 64)
+			c[0].do(verbs.SendWR{Op: verbs.Send, SGL: c[0].sgl(0, 64)})
+			c[1].received(verbs.Success)
+			c[0].do(verbs.SendWR{Op: verbs.Write, SGL: c[0].sgl(0, 8000), Remote: c[1].at(0)})
+			c[0].do(verbs.SendWR{Op: verbs.Read, SGL: c[0].sgl(0, 8000), Remote: c[1].at(0)})
+			c[0].do(verbs.SendWR{Op: verbs.FetchAdd, SGL: c[0].sgl(0, 8), Remote: c[1].at(0)})
+		}
+	}
+	check("an idle")
+	runtime.KeepAlive(keep)
+}
+
+// heap returns the bytes that are in use once nothing more is found to be garbage.
+func heap() int64 {
+	var m runtime.MemStats
+	last := int64(-1)
+	for quiet := 0; quiet < 3; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		if now := int64(m.HeapAlloc); last >= 0 && now >= last-last/1000 {
+			quiet++
+		} else {
+			quiet = 0
+		}
+		last = int64(m.HeapAlloc)
+	}
+	return last
+}
+
+// testGoroutines holds that closing devices leaves no goroutine behind.
+func testGoroutines(t *T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		a, b := t.pair(setup{})
+		a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 5000), Remote: b.at(0)})
+		t.ok(a.dev.Close())
+		t.ok(b.dev.Close())
+		t.only = nil
+	}
+	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			var stacks strings.Builder
+			buf := make([]byte, 1<<16)
+			stacks.Write(buf[:runtime.Stack(buf, true)])
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks.String())
+		}
+	}
+}

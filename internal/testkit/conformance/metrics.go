@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+var metricTests = []test{
+	{name: "Metrics/Described", run: testMetricsDescribed, needs: []Ability{Metrics}},
+	{name: "Metrics/Traffic", run: testMetricsTraffic, needs: []Ability{Metrics}},
+	{name: "Metrics/NoWaiting", run: testMetricsNoWaiting, needs: []Ability{Metrics}},
+	{name: "Metrics/QP", run: testQPStats, needs: []Ability{Metrics}},
+}
+
+// testMetricsDescribed has every metric say what it is, and all of them different.
+func testMetricsDescribed(t *T) {
+	dev, _ := t.devices()
+	name := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	described, seen := map[string]verbs.Metric{}, map[string]bool{}
+	list := value(dev.Metrics())(t)
+	for _, m := range list {
+		if !name.MatchString(m.FlatName()) || m.Help == "" || m.Unit == "" || m.Kind > verbs.MetricGauge {
+			t.Errorf("%+v", m)
+		}
+		if seen[m.FlatName()] {
+			t.Errorf("%s twice", m.FlatName())
+		}
+		seen[m.FlatName()] = true
+		if d, ok := described[m.Name]; ok && (d.Kind != m.Kind || d.Unit != m.Unit || d.Help != m.Help || len(d.Labels) != len(m.Labels)) {
+			t.Errorf("%s is described as %+v and as %+v", m.Name, d, m)
+		}
+		described[m.Name] = m
+	}
+	again := value(dev.Metrics())(t)
+	for i, m := range list {
+		if again[i].FlatName() != m.FlatName() {
+			t.Errorf("metric %d is %s, and was %s", i, again[i].FlatName(), m.FlatName())
+		}
+	}
+}
+
+// testMetricsTraffic counts what is sent, and the objects that there are.
+func testMetricsTraffic(t *T) {
+	const n = 40_000
+	a, b := t.pair(setup{size: n})
+	sent, qps := loopback.Counter(t, a.dev, "sent_bytes"), loopback.Counter(t, a.dev, "qps")
+	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: b.at(0)})
+	t.eventually(func() bool { return loopback.Counter(t, a.dev, "sent_bytes") >= sent+n }, "what is sent is counted")
+	t.ok(a.qp.Close())
+	if got := loopback.Counter(t, a.dev, "qps"); got != qps-1 {
+		t.Errorf("%d queue pairs, were %d before one was destroyed", got, qps)
+	}
+}
+
+// testMetricsNoWaiting asks for metrics while the program keeps the device from its memory.
+func testMetricsNoWaiting(t *T) {
+	a, _ := t.pair(setup{})
+	a.mr.Do(func([]byte) {
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.dev.Metrics()
+			if err == nil {
+				_, err = a.qp.Stats()
+			}
+			if err == nil {
+				_, err = a.dev.QPStats()
+			}
+			done <- err
+		}()
+		if err := t.finish(done); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// testQPStats counts the messages and bytes of a queue pair, each way, and nothing else's.
+func testQPStats(t *T) {
+	const n = 10_000
+	a, b := t.pair(setup{size: 4 * n})
+	_, other := t.pair(setup{})
+	began := [2]verbs.QPStats{value(a.qp.Stats())(t), value(b.qp.Stats())(t)}
+	idle := value(other.qp.Stats())(t)
+
+	b.recv(1, 0, n)
+	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
+	b.received(verbs.Success)
+	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 2*n), Remote: b.at(0)})
+	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 3*n), Remote: b.at(0)})
+	a.do(verbs.SendWR{Op: verbs.FetchAdd, SGL: a.sgl(0, 8), Remote: b.at(0), Swap: 1})
+	if t.late() { // what was read may have overtaken the count, not what was written
+		t.eventually(func() bool { return value(b.qp.Stats())(t).RecvMessages >= began[1].RecvMessages+4 }, "the peer counts requests")
+	}
+
+	const atomic = 8
+	want := [2][4]uint64{{4, 3 * n, 0, 3*n + atomic}, {0, 3 * n, 4, 3 * n}} // sent messages and bytes, received messages and bytes
+	for i, e := range []*end{a, b} {
+		s := began[i]
+		defer func() {
+			if t.Failed() {
+				t.Logf("side %d: %+v, want %v more than in %+v", i, s, want[i], began[i])
+			}
+		}()
+		t.eventually(func() bool {
+			s = value(e.qp.Stats())(t)
+			got := [4]uint64{s.SentMessages - began[i].SentMessages, s.SentBytes - began[i].SentBytes,
+				s.RecvMessages - began[i].RecvMessages, s.RecvBytes - began[i].RecvBytes}
+			return got == want[i] && s.SendQueue == 0 && s.InFlight == 0
+		}, "a queue pair counts what goes over it")
+		if s.QPN != e.qp.Num() || s.Type != verbs.RC || s.State != verbs.RTS || s.DestGID == (verbs.GID{}) || s.SentPackets == 0 || s.RecvPackets == 0 {
+			t.Errorf("side %d: %+v", i, s)
+		}
+		all := value(e.dev.QPStats())(t)
+		if !slices.ContainsFunc(all, func(s verbs.QPStats) bool {
+			return s.QPN == e.qp.Num() && s.RecvMessages == want[i][2]+began[i].RecvMessages
+		}) {
+			t.Errorf("side %d is not among the queue pairs of its device: %+v", i, all)
+		}
+		for _, m := range s.Metrics() {
+			if m.Help == "" || m.Unit == "" || len(m.Labels) == 0 || m.Labels[0] != (verbs.MetricLabel{Name: "qpn", Value: fmt.Sprint(uint32(e.qp.Num()))}) {
+				t.Errorf("%+v", m)
+			}
+		}
+	}
+	if now := value(other.qp.Stats())(t); now.SentMessages != idle.SentMessages || now.RecvMessages != idle.RecvMessages || now.RecvBytes != idle.RecvBytes {
+		t.Errorf("a queue pair beside them counts %+v, was %+v", now.QPCounts, idle.QPCounts)
+	}
+	t.ok(b.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
+	t.eventually(func() bool { return value(b.qp.Stats())(t).State == verbs.Err }, "the state is that of the queue pair")
+}

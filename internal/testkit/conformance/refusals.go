@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+var refusalTests = []test{
+	{name: "Refused/Remote", run: testRemoteRefused},
+	{name: "Refused/QPAccess", run: testQPAccess},
+	{name: "Refused/OtherDomain", run: testOtherDomain},
+	{name: "Refused/Local", run: testLocalRefused},
+	{name: "Refused/Receive", run: testReceiveRefused},
+	{name: "Refused/ReceiveTooSmall", run: testReceiveTooSmall},
+	{name: "Refused/UC", run: testUCRefused, needs: []Ability{Unreliable}},
+	{name: "Refused/UC/ReceiveTooSmall", run: testUCReceiveTooSmall, needs: []Ability{Unreliable}},
+}
+
+// refused posts a work request that the peer must refuse, and checks both sides.
+func refused(t *T, name string, access verbs.Access, want verbs.Status, event verbs.EventType, wr func(a, b *end) verbs.SendWR) {
+	t.Helper()
+	a, b := t.pair(setup{access: access})
+	b.fill(0, 1<<16, 1)
+	a.fill(0, 1<<16, 2)
+	a.post(wr(a, b))
+	t.Logf("%s", name)
+	a.turnedDown(want)
+	a.state(verbs.Err)
+	b.state(verbs.Err)
+	if ev, err := b.dev.Event(t.within()); err != nil || ev.Type != event || ev.QP != b.qp {
+		t.Errorf("%s: event %+v (%v), want %v", name, ev, err, event)
+	}
+	b.holds(0, 1<<16, 1)
+	a.holds(0, 1<<16, 2)
+}
+
+func testRemoteRefused(t *T) {
+	const all, size = everything, 1 << 16
+	ops := map[string]verbs.SendOp{"write": verbs.Write, "read": verbs.Read, "cas": verbs.CompareSwap, "add": verbs.FetchAdd}
+	need := map[string]verbs.Access{"write": verbs.RemoteWrite, "read": verbs.RemoteRead, "cas": verbs.RemoteAtomic, "add": verbs.RemoteAtomic}
+	if _, missing := t.f.Missing[AtomicFlush]; !missing {
+		ops["atomic write"], need["atomic write"] = verbs.AtomicWrite, verbs.RemoteWrite
+	}
+	for name, op := range ops {
+		for how, remote := range map[string]func(verbs.Remote) verbs.Remote{
+			"key":        func(r verbs.Remote) verbs.Remote { r.Key ^= 0x10000; return r },
+			"key's tail": func(r verbs.Remote) verbs.Remote { r.Key ^= 1; return r },
+			"no key":     func(r verbs.Remote) verbs.Remote { r.Key = 0; return r },
+			"before":     func(r verbs.Remote) verbs.Remote { r.Addr -= 8; return r },
+			"after":      func(r verbs.Remote) verbs.Remote { r.Addr += size; return r },
+			"far away":   func(r verbs.Remote) verbs.Remote { r.Addr += 1 << 63; return r },
+			"wrap":       func(r verbs.Remote) verbs.Remote { r.Addr = ^uint64(7); return r },
+		} {
+			refused(t, name+": "+how, all, verbs.RemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
+				return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: remote(b.at(0))}
+			})
+		}
+		refused(t, name+": access", all&^need[name], verbs.RemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
+			return verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)}
+		})
+	}
+	n := size
+	if t.late() {
+		n = 1000 // each segment of a longer one is refused or placed on its own
+	}
+	for name, op := range map[string]verbs.SendOp{"write": verbs.Write, "read": verbs.Read} {
+		refused(t, name+": one byte too far", all, verbs.RemoteAccessError, verbs.EventQPAccessError, func(a, b *end) verbs.SendWR {
+			return verbs.SendWR{Op: op, SGL: a.sgl(0, n), Remote: b.at(size - n + 1)}
+		})
+	}
+}
+
+// testQPAccess holds that a queue pair allows only what its access flags say (IBTA 9.7.4.1.5).
+func testQPAccess(t *T) {
+	for op, need := range map[verbs.SendOp]verbs.Access{verbs.Write: verbs.RemoteWrite, verbs.Read: verbs.RemoteRead, verbs.FetchAdd: verbs.RemoteAtomic} {
+		a, b := t.pair(setup{connect: verbs.ConnectOptions{Access: (verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic) &^ need}})
+		b.fill(0, 8, 1)
+		a.post(verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)})
+		if wc := t.next(a.scq); wc.Status != verbs.RemoteInvalidRequestError {
+			t.Errorf("%v: %v", op, wc.Status)
+		}
+		b.event(verbs.EventQPRequestError)
+		b.holds(0, 8, 1)
+	}
+}
+
+// testOtherDomain names a region of another protection domain, remotely and locally.
+func testOtherDomain(t *T) {
+	a, b := t.pair(setup{})
+	c := t.newEnd(b.dev, setup{})
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: c.at(0)})
+	a.turnedDown(verbs.RemoteAccessError)
+	a, b = t.pair(setup{})
+	c = t.newEnd(a.dev, setup{})
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: c.sgl(0, 8), Remote: b.at(0)})
+	a.sent(verbs.LocalProtectionError)
+}
+
+func testLocalRefused(t *T) {
+	bad := func(e *end, change func(*verbs.SGE)) []verbs.SGE {
+		s := e.mr.SGE(0, 8)
+		change(&s)
+		return []verbs.SGE{e.mr.SGE(8, 8), s}
+	}
+	for name, change := range map[string]func(*verbs.SGE){
+		"key":    func(s *verbs.SGE) { s.LKey ^= 0x10000 },
+		"before": func(s *verbs.SGE) { s.Addr-- },
+		"after":  func(s *verbs.SGE) { s.Addr += 1<<16 - 7 },
+	} {
+		for _, op := range []verbs.SendOp{verbs.Send, verbs.Write, verbs.Read} {
+			a, b := t.pair(setup{})
+			b.recv(1, 0, 1<<16)
+			a.post(verbs.SendWR{Op: op, SGL: bad(a, change), Remote: b.at(0)})
+			if wc := t.next(a.scq); wc.Status != verbs.LocalProtectionError {
+				t.Errorf("%s, %v: %v", name, op, wc.Status)
+			}
+			a.state(verbs.Err)
+		}
+	}
+	// The result of a READ needs LocalWrite; what is sent does not.
+	a, b := t.pair(setup{access: verbs.RemoteRead})
+	b.recv(1, 0, 0)
+	a.do(verbs.SendWR{Op: verbs.Send})
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 8), Remote: b.at(0)})
+	a.sent(verbs.LocalProtectionError)
+}
+
+// testReceiveRefused posts a receive into memory that the device may not write.
+func testReceiveRefused(t *T) {
+	a, b := t.pair(setup{access: verbs.RemoteRead})
+	b.recv(3, 0, 64)
+	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)})
+	a.turnedDown(verbs.RemoteOperationError)
+	if wc := b.received(verbs.LocalProtectionError); wc.ID != 3 {
+		t.Errorf("failed receive is %d, want 3", wc.ID)
+	}
+	b.state(verbs.Err)
+}
+
+func testReceiveTooSmall(t *T) {
+	for _, n := range []int{9, 5000, 60000} {
+		a, b := t.pair(setup{})
+		b.recv(4, 0, n-1)
+		a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
+		a.turnedDown(verbs.RemoteInvalidRequestError)
+		if wc := b.received(verbs.LocalLengthError); wc.ID != 4 {
+			t.Errorf("failed receive is %d, want 4", wc.ID)
+		}
+		b.state(verbs.Err)
+		b.mr.Do(func(p []byte) {
+			if p[n-1] != 0 {
+				t.Error("written past the receive")
+			}
+		})
+	}
+}
+
+// testUCReceiveTooSmall sends messages that are longer than the receive over UC: they are dropped,
+// and the receive is there for the next one.
+func testUCReceiveTooSmall(t *T) {
+	a, b := t.pair(setup{qp: verbs.QPInit{Type: verbs.UC}})
+	b.recv(1, 0, 5000)
+	for _, n := range []int{5001, 60000} {
+		a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, n)})
+	}
+	a.fill(0, 5000, 7)
+	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 5000)})
+	if wc := b.received(verbs.Success); wc.ID != 1 || wc.ByteLen != 5000 {
+		t.Errorf("receive completion %+v", wc)
+	}
+	b.holds(0, 5000, 7)
+	b.mr.Do(func(p []byte) {
+		if p[5000] != 0 {
+			t.Error("written past the receive")
+		}
+	})
+	b.state(verbs.RTS)
+}
+
+// testUCRefused holds that UC drops in silence what RC would refuse (IBTA 9.8.3).
+func testUCRefused(t *T) {
+	a, b := t.pair(setup{qp: verbs.QPInit{Type: verbs.UC}})
+	bad := b.at(0)
+	bad.Key ^= 0x10000
+	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 5000), Remote: bad})
+	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)}) // no receive
+	const mark = 7                                       // a WRITE behind them says that they came, and went
+	a.mr.Do(func(p []byte) { p[0] = mark })
+	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 1), Remote: b.at(100)})
+	t.ok(b.mr.WaitFor(t.within(), func(p []byte) bool { return p[100] == mark }))
+	b.recv(6, 0, 64)
+	t.none(b.rcq)
+	a.fill(0, 8, 5)
+	a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 8)})
+	if wc := b.received(verbs.Success); wc.ID != 6 {
+		t.Errorf("received into %d, want 6", wc.ID)
+	}
+	b.holds(0, 8, 5)
+}

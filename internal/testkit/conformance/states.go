@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"strings"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+var stateTests = []test{
+	{name: "State/RC", run: func(t *T) { testStates(t, verbs.RC) }},
+	{name: "State/UC", run: func(t *T) { testStates(t, verbs.UC) }, needs: []Ability{Unreliable}},
+	{name: "State/UD", run: func(t *T) { testStates(t, verbs.UD) }, needs: []Ability{Datagrams}},
+	{name: "State/XRC_INI", run: func(t *T) { testStates(t, verbs.XRCIni) }, needs: []Ability{XRC}},
+	{name: "State/XRC_TGT", run: func(t *T) { testStates(t, verbs.XRCTgt) }, needs: []Ability{XRC}},
+	{name: "State/Create", run: testCreateQP},
+	{name: "State/Query", run: testQuery},
+	{name: "State/Posting", run: testPostingStates},
+	{name: "State/BadValues", run: testBadValues},
+	{name: "State/ResetReuse", run: testResetReuse},
+}
+
+var states = []verbs.QPState{verbs.Reset, verbs.Init, verbs.RTR, verbs.RTS, verbs.SQD, verbs.SQE, verbs.Err}
+
+// neededBy is what the way up requires of each type (IBTA 11.2.5.2).
+func neededBy(t verbs.QPType, to verbs.QPState) verbs.QPMask {
+	path := verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN
+	answers := verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
+	retries := verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic
+	switch {
+	case to == verbs.Init && t == verbs.UD:
+		return verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskQKey
+	case to == verbs.Init:
+		return verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess
+	case to == verbs.RTR && (t == verbs.RC || t == verbs.XRCTgt):
+		return path | answers
+	case to == verbs.RTR && t != verbs.UD:
+		return path
+	case to == verbs.RTS && (t == verbs.RC || t == verbs.XRCIni):
+		return verbs.MaskSQPSN | retries
+	case to == verbs.RTS && t == verbs.XRCTgt:
+		return verbs.MaskSQPSN | verbs.MaskTimeout
+	case to == verbs.RTS:
+		return verbs.MaskSQPSN
+	}
+	return 0
+}
+
+// reachable says which changes of state exist (IBTA 10.3.1).
+func reachable(t verbs.QPType, from, to verbs.QPState) bool {
+	if to == verbs.Reset || to == verbs.Err {
+		return true
+	}
+	type s = [2]verbs.QPState
+	switch (s{from, to}) {
+	case s{verbs.Reset, verbs.Init}, s{verbs.Init, verbs.Init}, s{verbs.Init, verbs.RTR}, s{verbs.RTR, verbs.RTS}, s{verbs.RTS, verbs.RTS},
+		s{verbs.RTS, verbs.SQD}, s{verbs.SQD, verbs.SQD}, s{verbs.SQD, verbs.RTS}:
+		return true
+	case s{verbs.SQE, verbs.RTS}:
+		return t == verbs.UC || t == verbs.UD
+	}
+	return false
+}
+
+// attributes are good values of all attributes, to connect to a peer.
+func attributes(peer verbs.Endpoint) verbs.QPAttr {
+	return verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite | verbs.RemoteRead, AH: verbs.AHAttr{DGID: peer.GID}, PathMTU: verbs.MTU1024,
+		DestQPN: peer.QPN, RQPSN: peer.PSN, SQPSN: 0x123456, Timeout: 10, RetryCount: 3, RNRRetry: 2, MinRNRTimer: 5, MaxRdAtomic: 4,
+		MaxDestRdAtomic: 6, QKey: 0x1234}
+}
+
+// step takes the queue pair up to the next state, with what is required.
+func (e *end) step(to verbs.QPState, peer verbs.Endpoint) {
+	e.t.Helper()
+	attr := attributes(peer)
+	attr.State, attr.SQPSN = to, e.ep.PSN
+	e.t.ok(e.qp.Modify(attr, verbs.MaskState|neededBy(e.qp.Type(), to)))
+}
+
+// inState makes a queue pair of a type in a state; nil: the type has no such state.
+func (e *end) inState(typ verbs.QPType, s verbs.QPState, domain *verbs.XRCD) *verbs.QP {
+	e.t.Helper()
+	if typ == verbs.XRCTgt {
+		e.qp = value(domain.CreateTargetQP(verbs.QPInit{}))(e.t)
+		e.ep = value(e.qp.Endpoint(0))(e.t)
+	} else {
+		e.addQP(verbs.QPInit{Type: typ})
+	}
+	way := []verbs.QPState{verbs.Init, verbs.RTR, verbs.RTS}
+	switch s {
+	case verbs.Reset, verbs.Err:
+		way = nil
+	case verbs.Init:
+		way = way[:1]
+	case verbs.RTR:
+		way = way[:2]
+	case verbs.SQE:
+		if typ != verbs.UC && typ != verbs.UD {
+			return nil
+		}
+	}
+	for _, w := range way {
+		e.step(w, e.ep)
+	}
+	switch s {
+	case verbs.SQD, verbs.Err:
+		e.t.ok(e.qp.Modify(verbs.QPAttr{State: s}, verbs.MaskState))
+	case verbs.SQE:
+		e.breakSend(typ)
+	}
+	if got := e.qp.State(); got != s {
+		e.t.Fatalf("%v queue pair is in %v, want %v", typ, got, s)
+	}
+	return e.qp
+}
+
+// breakSend makes a send fail locally, which takes unreliable queue pairs to SQE.
+func (e *end) breakSend(typ verbs.QPType) {
+	e.t.Helper()
+	wr := verbs.SendWR{ID: 99, Op: verbs.Send, SGL: []verbs.SGE{{Addr: e.mr.Addr(), Length: 8, LKey: e.mr.LKey() ^ 0x5a00}}}
+	if typ == verbs.UD {
+		wr.AH, wr.RemoteQPN = value(e.pd.CreateAH(verbs.AHAttr{DGID: e.ep.GID}))(e.t), e.ep.QPN
+	}
+	e.post(wr)
+	e.sent(verbs.LocalProtectionError)
+}
+
+func testStates(t *T, typ verbs.QPType) {
+	dev, _ := t.devices()
+	e := t.newEnd(dev, setup{})
+	var domain *verbs.XRCD
+	if typ == verbs.XRCTgt {
+		domain = value(dev.OpenXRCD())(t)
+	}
+	for _, from := range states {
+		for _, to := range states {
+			qp := e.inState(typ, from, domain)
+			if qp == nil {
+				continue
+			}
+			e.change(from, to)
+			t.ok(qp.Close())
+		}
+	}
+}
+
+// change tries to take the queue pair from one state to another.
+func (e *end) change(from, to verbs.QPState) {
+	t, qp, typ := e.t, e.qp, e.qp.Type()
+	attr := attributes(e.ep)
+	attr.State, attr.CurState = to, from
+	needed := neededBy(typ, to)
+	if to > verbs.Reset && to <= verbs.RTS && from != to-1 {
+		needed = 0 // not the way up
+	}
+	if !reachable(typ, from, to) {
+		t.fails(qp.Modify(attr, verbs.MaskState|needed), verbs.ErrInvalid, from.String(), to.String())
+		if got := qp.State(); got != from {
+			t.Fatalf("%v: refused Modify changed the state from %v to %v", typ, from, got)
+		}
+		return
+	}
+	e.refusedSteps(from, attr, needed)
+	mask := verbs.MaskState | needed
+	if to == verbs.RTS {
+		mask |= verbs.MaskCurState
+	}
+	t.ok(qp.Modify(attr, mask))
+	if got := qp.State(); got != to {
+		t.Fatalf("%v: Modify from %v to %v left it in %v", typ, from, to, got)
+	}
+}
+
+// refusedSteps tries a change of state without each attribute that it needs, and with
+// each that it does not allow: the error names it, and nothing changes.
+func (e *end) refusedSteps(from verbs.QPState, attr verbs.QPAttr, needed verbs.QPMask) {
+	t, typ := e.t, e.qp.Type()
+	t.Helper()
+	for bit := verbs.MaskAccess; bit <= verbs.MaskDestQPN; bit <<= 1 {
+		name := bit.String()
+		if needed&bit != 0 {
+			t.fails(e.qp.Modify(attr, verbs.MaskState|needed&^bit), verbs.ErrInvalid, name)
+		} else if needless(typ, from, attr.State)&bit != 0 {
+			err := e.qp.Modify(attr, verbs.MaskState|needed|bit)
+			t.fails(err, verbs.ErrInvalid, name)
+		}
+		if got := e.qp.State(); got != from {
+			t.Fatalf("%v: refused Modify without or with %v changed the state from %v to %v", typ, name, from, got)
+		}
+	}
+	wrong := attr
+	wrong.CurState = verbs.Err
+	if from == verbs.Err {
+		wrong.CurState = verbs.Init
+	}
+	t.fails(e.qp.Modify(wrong, verbs.MaskState|verbs.MaskCurState|needed), verbs.ErrInvalid, "CurState")
+}
+
+// needless are attributes that a change of state never allows, whatever the device.
+func needless(t verbs.QPType, from, to verbs.QPState) verbs.QPMask {
+	never := verbs.MaskRQPSN | verbs.MaskDestQPN | verbs.MaskPathMTU // set from INIT to RTR only
+	if from == verbs.Init && to == verbs.RTR && t != verbs.UD {
+		never = 0
+	}
+	if from != verbs.RTR || to != verbs.RTS {
+		never |= verbs.MaskSQPSN
+	}
+	if t == verbs.UD {
+		never |= verbs.MaskAccess | verbs.MaskAH | verbs.MaskTimeout | verbs.MaskRetryCount
+	} else {
+		never |= verbs.MaskQKey
+	}
+	if t == verbs.UC {
+		never |= verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMinRNRTimer | verbs.MaskMaxRdAtomic | verbs.MaskMaxDestRdAtomic
+	}
+	if to == verbs.Reset || to == verbs.Err {
+		never |= verbs.MaskAccess | verbs.MaskPort | verbs.MaskPKeyIndex
+	}
+	return never
+}
+
+func testCreateQP(t *T) {
+	dev, _ := t.devices()
+	e := t.newEnd(dev, setup{})
+	lim := dev.Query()
+	for _, c := range []struct {
+		word string
+		init verbs.QPInit
+	}{
+		{"Type", verbs.QPInit{SendCQ: e.scq, RecvCQ: e.rcq}},
+		{"SendCQ", verbs.QPInit{Type: verbs.RC, RecvCQ: e.rcq}},
+		{"RecvCQ", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq}},
+		{"XRCD", verbs.QPInit{Type: verbs.XRCTgt}},
+		{"MaxSendWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxSendWR: lim.MaxQPWR + 1}},
+		{"MaxRecvWR", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxRecvWR: -1}},
+		{"MaxSendSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxSendSGE: lim.MaxSGE + 1}},
+		{"MaxRecvSGE", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxRecvSGE: lim.MaxSGE + 1}},
+		{"MaxInline", verbs.QPInit{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, MaxInline: lim.MaxInline + 1}},
+	} {
+		_, err := e.pd.CreateQP(c.init)
+		t.fails(err, verbs.ErrInvalid, c.word)
+	}
+	e.addQP(verbs.QPInit{MaxSendWR: 5, MaxRecvWR: 6, MaxSendSGE: 7, MaxRecvSGE: 8, MaxInline: 9})
+	attr, c := e.qp.Query()
+	if attr.State != verbs.Reset || c.MaxSendWR < 5 || c.MaxRecvWR < 6 || c.MaxSendSGE < 7 || c.MaxRecvSGE < 8 || c.MaxInline < 9 {
+		t.Errorf("new queue pair: %v, %+v", attr.State, c)
+	}
+	if e.qp.Type() != verbs.RC || e.qp.Device() != dev || e.qp.Num() < 2 || e.qp.Num() > 0xfffffe {
+		t.Errorf("new queue pair: %v, number %#x", e.qp.Type(), e.qp.Num())
+	}
+}
+
+func testQuery(t *T) {
+	dev, _ := t.devices()
+	e := t.newEnd(dev, setup{})
+	e.inState(verbs.RC, verbs.RTS, nil)
+	want := attributes(e.ep)
+	got, _ := e.qp.Query()
+	want.SQPSN = e.ep.PSN
+	if got.State != verbs.RTS || got.CurState != verbs.RTS || got.Port != want.Port || got.Access != want.Access || got.AH != want.AH ||
+		got.PathMTU != want.PathMTU || got.DestQPN != want.DestQPN || got.RQPSN != want.RQPSN || got.SQPSN != want.SQPSN ||
+		got.Timeout != want.Timeout || got.RetryCount != want.RetryCount || got.RNRRetry != want.RNRRetry ||
+		got.MinRNRTimer != want.MinRNRTimer || got.MaxRdAtomic != want.MaxRdAtomic || got.MaxDestRdAtomic != want.MaxDestRdAtomic {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	t.ok(e.qp.Modify(verbs.QPAttr{Access: verbs.RemoteAtomic, MinRNRTimer: 9}, verbs.MaskAccess|verbs.MaskMinRNRTimer))
+	if got, _ = e.qp.Query(); got.Access != verbs.RemoteAtomic || got.MinRNRTimer != 9 || got.State != verbs.RTS {
+		t.Errorf("after Modify without a state: %+v", got)
+	}
+	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.SQD}, verbs.MaskState))
+	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.SQD, Timeout: 3, RetryCount: 1, MaxRdAtomic: 2}, verbs.MaskState|verbs.MaskTimeout|
+		verbs.MaskRetryCount|verbs.MaskMaxRdAtomic))
+	if got, _ = e.qp.Query(); got.Timeout != 3 || got.RetryCount != 1 || got.MaxRdAtomic != 2 {
+		t.Errorf("after Modify in SQD: %+v", got)
+	}
+	t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+	if got, _ = e.qp.Query(); got.State != verbs.Reset || got.Access != 0 || got.DestQPN != 0 {
+		t.Errorf("after RESET: %+v", got)
+	}
+}
+
+func testPostingStates(t *T) {
+	dev, _ := t.devices()
+	e := t.newEnd(dev, setup{})
+	for _, s := range states {
+		qp := e.inState(verbs.RC, s, nil)
+		if qp == nil {
+			continue
+		}
+		send := qp.PostSend(&verbs.SendWR{ID: 5, Op: verbs.Send, Flags: verbs.Signaled})
+		recv := qp.PostRecv(&verbs.RecvWR{ID: 6})
+		if s < verbs.RTS {
+			t.fails(send, verbs.ErrState, s.String())
+		} else {
+			t.ok(send)
+		}
+		if s == verbs.Reset {
+			t.fails(recv, verbs.ErrState)
+		} else {
+			t.ok(recv)
+		}
+		if s == verbs.Err {
+			if wc := e.sent(verbs.WRFlushError); wc.ID != 5 || wc.QPN != qp.Num() {
+				t.Errorf("flushed %+v", wc)
+			}
+			if wc := e.received(verbs.WRFlushError); wc.ID != 6 || wc.QPN != qp.Num() {
+				t.Errorf("flushed %+v", wc)
+			}
+		}
+		t.ok(qp.Close())
+	}
+}
+
+func testBadValues(t *T) {
+	dev, _ := t.devices()
+	e := t.newEnd(dev, setup{})
+	try := func(word string, from, to verbs.QPState, change func(*verbs.QPAttr)) {
+		t.Helper()
+		e.inState(verbs.RC, from, nil)
+		attr := attributes(e.ep)
+		attr.State = to
+		change(&attr)
+		err := e.qp.Modify(attr, verbs.MaskState|neededBy(verbs.RC, to))
+		t.fails(err, verbs.ErrInvalid, word)
+		if got := e.qp.State(); got != from {
+			t.Errorf("%s: refused Modify changed the state to %v", word, got)
+		}
+	}
+	try("Port", verbs.Reset, verbs.Init, func(a *verbs.QPAttr) { a.Port = 7 })
+	try("PKeyIndex", verbs.Reset, verbs.Init, func(a *verbs.QPAttr) { a.PKeyIndex = 500 })
+	try("Access", verbs.Reset, verbs.Init, func(a *verbs.QPAttr) { a.Access = verbs.MWBind })
+	try("PathMTU", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.PathMTU = 0 })
+	try("PathMTU", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.PathMTU = 6 })
+	try("DestQPN", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.DestQPN = 1 << 24 })
+	try("RQPSN", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.RQPSN = 1 << 24 })
+	try("MinRNRTimer", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.MinRNRTimer = 32 })
+	try("DGID", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.DGID = verbs.GID{} })
+	try("SGIDIndex", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.SGIDIndex = 99 })
+	try("AH.Port", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.Port = 7 })
+	try("Timeout", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.Timeout = 32 })
+	try("RetryCount", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.RetryCount = 8 })
+	try("RNRRetry", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.RNRRetry = 8 })
+	try("SQPSN", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.SQPSN = 1 << 24 })
+	try("MaxRdAtomic", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.MaxRdAtomic = 255 })
+	try("MaxDestRdAtomic", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.MaxDestRdAtomic = 255 })
+	e.inState(verbs.RC, verbs.Init, nil)
+	err := e.qp.Modify(verbs.QPAttr{State: 9}, verbs.MaskState)
+	if err == nil || !strings.Contains(err.Error(), "INIT") {
+		t.Errorf("Modify to state 9: %v", err)
+	}
+	t.fails(e.qp.Modify(verbs.QPAttr{}, verbs.MaskCap), verbs.ErrNotSupported, "Cap")
+}
+
+// testResetReuse takes a connection that was used through RESET to a new one.
+func testResetReuse(t *T) {
+	a, b := t.pair(setup{})
+	for round := range 3 {
+		b.recv(1, 0, 64)
+		b.recv(2, 0, 64)
+		a.fill(0, 64, round)
+		a.do(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 64)})
+		b.received(verbs.Success)
+		b.holds(0, 64, round)
+		a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(64, 64), Remote: b.at(0)})
+		for _, e := range []*end{a, b} {
+			t.ok(e.qp.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+			e.ep = value(e.qp.Endpoint(0))(t)
+		}
+		t.none(b.rcq) // RESET drops receives without completions
+		t.join(a, b, verbs.ConnectOptions{})
+	}
+}

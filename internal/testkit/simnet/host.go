@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simnet
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Host is a machine with one address and one process.
+type Host struct {
+	// Pause is how long a goroutine waits that polls in vain. A device takes it when it is opened.
+	Pause time.Duration
+	// Window is how many bytes a device over packets believes that its peers' buffers hold. A device takes it
+	// when it is opened.
+	Window int
+	// Buffer is how many bytes such a device's own buffer holds, what each packet takes beside its bytes
+	// included.
+	Buffer int
+	// PerPacket is how long it takes to handle a packet that has come, which is in the buffer until then.
+	PerPacket time.Duration
+
+	net   *Net
+	index int
+	addr  netip.Addr
+
+	up      bool // its link is
+	stopped bool // its process gets no time
+	off     bool // it has no power
+	place   uint64
+
+	overflows uint64 // packets that Buffer had no room for
+	open      []device
+}
+
+// device is what a host has open.
+type device interface {
+	// look has whoever waits look again.
+	look()
+	// follow tells of an event of the port, without the lock.
+	follow(verbs.EventType)
+	// kill ends what the system keeps for a process.
+	kill()
+}
+
+// NewHost adds a host.
+func (n *Net) NewHost() *Host {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := len(n.hosts)
+	h := &Host{Pause: 5 * time.Microsecond, Window: portWindow, Buffer: recvBuffer, net: n, index: i, up: true,
+		addr:  netip.AddrFrom4([4]byte{192, 0, 2 + byte(i/250), byte(i%250 + 1)}),
+		place: uint64(i+1) << 40}
+	n.hosts = append(n.hosts, h)
+	return h
+}
+
+// Addr returns the host's address.
+func (h *Host) Addr() netip.Addr { return h.addr }
+
+// OpenRoCE opens a device over packets.
+func (h *Host) OpenRoCE() *verbs.Device {
+	p := newPort(h)
+	h.add(p)
+	return verbs.NewDevice(softdev.New("roce:"+h.addr.String(), "roce", uint64(h.index+1), p))
+}
+
+// OpenIWARP opens a device over streams.
+func (h *Host) OpenIWARP() (*verbs.Device, error) {
+	s := newStreams(h)
+	h.add(s)
+	d, err := softdev.NewStream("iwarp:"+h.addr.String(), "iwarp", uint64(h.index+1), s)
+	if err != nil {
+		return nil, err
+	}
+	return verbs.NewDevice(d), nil
+}
+
+func (h *Host) add(d device) {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.open = append(h.open, d)
+}
+
+// SetLink brings the host's link up or down. Its devices hear of it.
+func (h *Host) SetLink(up bool) {
+	n := h.net
+	n.mu.Lock()
+	changed := h.up != up
+	h.up = up
+	n.note("link", h.addr, h.addr, up)
+	open := h.open
+	n.mu.Unlock()
+	if !changed {
+		return
+	}
+	e := verbs.EventPortError
+	if up {
+		e = verbs.EventPortActive
+	}
+	for _, d := range open {
+		d.follow(e)
+	}
+}
+
+// Stop keeps the host's process from sending and receiving, as SIGSTOP does, or lets it go on. The
+// system takes meanwhile what its buffers hold. Its programs' clocks go on.
+func (h *Host) Stop(stop bool) {
+	n := h.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h.stopped = stop
+	n.note("stop", h.addr, h.addr, stop)
+	for _, d := range h.open {
+		d.look()
+	}
+}
+
+// PowerOff ends the host without a word, for good.
+func (h *Host) PowerOff() {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.off = true
+	h.net.note("off", h.addr, h.addr, true)
+}
+
+// Kill ends the host's process, as SIGKILL does, for good: nobody receives its packets any more, and
+// the system closes its streams.
+func (h *Host) Kill() {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.net.note("kill", h.addr, h.addr, true)
+	for _, d := range h.open {
+		d.kill()
+	}
+}
+
+// reaches reports whether what h sends now arrives at another host.
+func (h *Host) reaches(to *Host) bool {
+	return !h.off && !to.off && h.up && to.up && !h.net.path(h, to).Cut && !h.net.path(h, to).Dead
+}
+
+// info is what verbs tells of a port.
+func (h *Host) info(t verbs.GIDType) softdev.PortInfo {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	state := verbs.PortActive
+	if !h.up {
+		state = verbs.PortDown
+	}
+	return softdev.PortInfo{
+		PortAttr: verbs.PortAttr{State: state, Link: verbs.LinkEthernet, NetDev: "sim0", MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU4096,
+			LinkMTU: 9000, SpeedMbps: 10000},
+		GIDTable:  []verbs.GIDEntry{{GID: ib.GIDFromAddr(h.addr), Type: t, NetDev: "sim0"}},
+		PKeyTable: softdev.OnePartition,
+	}
+}
+
+// Place returns an address for a region.
+func (h *Host) Place(size int) uint64 {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	const page = 1 << 12
+	at := h.place
+	h.place += uint64(size+2*page-1) &^ (page - 1) // a page lies between two regions
+	return at
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simnet
+
+import (
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/trace"
+)
+
+// Log is what happened on a network: a line for each packet and segment as it leaves and arrives,
+// with its time and the CRC of its bytes. Two runs of a seed write the same.
+type Log struct {
+	// Text has the lines.
+	Text []byte
+	// Packets says that packets are kept too, for WritePackets.
+	Packets bool
+
+	packets []packet
+}
+
+// packet is a packet as it left.
+type packet struct {
+	at       instant
+	src, dst netip.AddrPort
+	id       uint16
+	frame    []byte
+	lost     bool
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// note writes that something befell hosts; the lock is held.
+func (n *Net) note(what string, a, b netip.Addr, on bool) {
+	if n.log != nil {
+		n.log.Text = fmt.Appendf(n.log.Text, "%d %s %v %v %v\n", n.now(), what, a, b, on)
+	}
+}
+
+// line writes that bytes left or arrived; the lock is held.
+func (n *Net) line(what string, src, dst netip.AddrPort, b []byte) {
+	l := n.log
+	if l == nil {
+		return
+	}
+	t := l.Text
+	t = fmt.Appendf(t, "%d %s ", n.now(), what)
+	t = src.AppendTo(t)
+	t = append(t, " > "...)
+	t = dst.AppendTo(t)
+	l.Text = fmt.Appendf(t, " %d %08x\n", len(b), crc32.Checksum(b, castagnoli))
+}
+
+// WritePackets writes the packets that were kept as a pcapng, with virtual times from the beginning of
+// 2020 on. Segments of streams are in Text only.
+func (l *Log) WritePackets(out io.Writer) error {
+	w, err := trace.NewWriter(out, "simnet")
+	if err != nil {
+		return err
+	}
+	for i, p := range l.packets {
+		u := trace.UDP{At: time.Unix(1577836800, int64(p.at)), Src: p.src, Dst: p.dst, ID: p.id, DontFragment: true, TTL: 64}
+		if p.lost {
+			u.Comment = "lost"
+		}
+		if err := w.WriteUDP(&u, p.frame); err != nil {
+			return err
+		}
+		if i%100 == 99 {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.Close()
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simnet
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const (
+	targetSize = 64 << 10
+	words      = 8
+	maxSend    = 12 << 10
+	recvs      = 16
+)
+
+// pair is one of the queue pairs of a side, and what it does to the peer: each has a part of the
+// peer's memory that nobody else writes to, and a model of it.
+type pair struct {
+	qp   *verbs.QP
+	ep   verbs.Endpoint
+	rand *rand.Rand
+
+	target, counters verbs.Remote
+	model            []byte
+	numbers          [words]uint64
+	landing          *verbs.MR // what READs and atomics bring, 1 << 15 bytes for each slot
+	source           *verbs.MR
+	todo             int
+	posted, done     int
+	checks           []func() error // of each operation in flight
+	sent, received   int            // messages
+	ended            bool           // the peer's last message has come
+}
+
+// verbsSide is one side.
+type verbsSide struct {
+	w      *world
+	num    int
+	pd     *verbs.PD
+	cq     *verbs.CQ
+	srq    *verbs.SRQ
+	recv   *verbs.MR
+	target *verbs.MR // written by the peer
+	words  *verbs.MR
+	pairs  []*pair
+	depth  int
+}
+
+const slotSize = 1 << 15
+
+// runVerbs has queue pairs send, write, read and add, against a model of what must come of it.
+func runVerbs(w *world) error {
+	var sides [2]*verbsSide
+	pairs, shared := 1+w.rand.IntN(2), w.rand.IntN(2) == 0
+	ops, depth := 1+w.rand.IntN(40), 1+w.rand.IntN(12)
+	spin := []int{-1, 0}[w.rand.IntN(2)]
+	w.tell(", %d queue pairs, shared receives %v, %d operations, %d at once", pairs, shared, ops, depth)
+	for i := range sides {
+		s := &verbsSide{w: w, num: i, depth: depth}
+		sides[i] = s
+		if err := s.open(pairs, shared, ops, spin); err != nil {
+			return err
+		}
+	}
+	for i, s := range sides {
+		peer := sides[1-i]
+		for j, p := range s.pairs {
+			p.target = peer.target.Remote().At(uint64(j * targetSize))
+			p.counters = peer.words.Remote().At(uint64(j * words * 8))
+			if err := p.qp.Connect(p.ep, peer.pairs[j].ep, w.patience()); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.all(func(ctx context.Context, i int) error { return sides[i].run(ctx) }); err != nil {
+		return err
+	}
+	for i, s := range sides {
+		if !w.fatal {
+			if err := sides[1-i].compare(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *verbsSide) open(pairs int, shared bool, ops, spin int) (err error) {
+	r := s.w.rand
+	if s.pd, err = s.w.devs[s.num].AllocPD(); err != nil {
+		return err
+	}
+	if s.cq, err = s.w.devs[s.num].CreateCQ(1024, &verbs.CQOptions{Spin: time.Duration(spin), LockedThread: true}); err != nil {
+		return err
+	}
+	const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+	reg := func(n int) (mr *verbs.MR) {
+		if err == nil {
+			mr, err = s.pd.RegMR(make([]byte, n), all)
+		}
+		return mr
+	}
+	s.recv, s.target, s.words = reg(pairs*recvs*maxSend), reg(pairs*targetSize), reg(pairs*words*8)
+	init := verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 64, MaxRecvWR: recvs}
+	if shared && err == nil {
+		if s.srq, err = s.pd.CreateSRQ(verbs.SRQInit{MaxWR: pairs * recvs, MaxSGE: 1}); err != nil {
+			return err
+		}
+		init.SRQ = s.srq
+	}
+	for range pairs {
+		p := &pair{rand: rand.New(rand.NewPCG(r.Uint64(), 1)), model: make([]byte, targetSize), todo: ops}
+		p.landing, p.source = reg(s.depth*slotSize), reg(s.depth*slotSize)
+		if err != nil {
+			return err
+		}
+		if p.qp, err = s.pd.CreateQP(init); err != nil {
+			return err
+		}
+		if p.ep, err = p.qp.Endpoint(0); err != nil {
+			return err
+		}
+		s.pairs = append(s.pairs, p)
+	}
+	return nil
+}
+
+// run posts and polls until everything is done on both sides.
+func (s *verbsSide) run(ctx context.Context) error {
+	s.w.at(s.num, "posting receives")
+	for j := range s.pairs {
+		for k := range recvs {
+			if err := s.postRecv(j*recvs + k); err != nil && s.pairs[j].qp.State() != verbs.Err {
+				return wrong{err}
+			}
+		}
+	}
+	var wcs [8]verbs.WC
+	for {
+		open := false
+		for _, p := range s.pairs {
+			if err := s.post(p); err != nil {
+				return err
+			}
+			open = open || p.done <= p.todo || !p.ended
+		}
+		if !open {
+			return nil
+		}
+		s.w.at(s.num, "waiting for completions")
+		n, err := s.cq.Wait(ctx, wcs[:])
+		if err != nil {
+			return err
+		}
+		for i := range wcs[:n] {
+			if err := s.completed(&wcs[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *verbsSide) postRecv(place int) error {
+	wr := verbs.RecvWR{ID: 1<<32 | uint64(place), SGL: []verbs.SGE{s.recv.SGE(place*maxSend, maxSend)}}
+	if s.srq != nil {
+		return s.srq.PostRecv(&wr)
+	}
+	return s.pairs[place/recvs].qp.PostRecv(&wr)
+}
+
+// post posts what p may have in flight; its last operation is an empty message.
+func (s *verbsSide) post(p *pair) error {
+	for p.posted <= p.todo && p.posted-p.done < s.depth {
+		slot := p.posted % s.depth
+		wr := verbs.SendWR{ID: uint64(p.posted), Flags: verbs.Signaled}
+		check := func() error { return nil }
+		if p.posted == p.todo {
+			wr.Op = verbs.Send
+		} else {
+			check = s.make(p, &wr, slot)
+		}
+		s.w.at(s.num, "posting "+wr.Op.String())
+		if err := p.qp.PostSend(&wr); err != nil {
+			return err
+		}
+		p.checks = append(p.checks, check)
+		p.posted++
+	}
+	return nil
+}
+
+// make makes up an operation, and what is to be checked when it has completed.
+func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() error) {
+	check = func() error { return nil }
+	r, at := p.rand, slot*slotSize
+	switch r.IntN(5) {
+	case 0, 1:
+		wr.Op = verbs.Send
+		n := 1 + someSize(r, maxSend-1)
+		p.source.Do(func(b []byte) { stamp(b[at:at+n], s.num*16+int(s.index(p)), p.sent) })
+		p.sent++
+		wr.SGL = []verbs.SGE{p.source.SGE(at, n)}
+	case 2:
+		// Without the fence a READ before it that is asked for again could bring what this writes.
+		wr.Op, wr.Flags = verbs.Write, verbs.Signaled|verbs.Fence
+		n := someSize(r, slotSize)
+		off := r.IntN(targetSize - n + 1)
+		p.source.Do(func(b []byte) {
+			stamp(b[at:at+n], 1000+s.num, p.posted)
+			copy(p.model[off:], b[at:at+n])
+		})
+		wr.SGL, wr.Remote = []verbs.SGE{p.source.SGE(at, n)}, p.target.At(uint64(off))
+	case 3:
+		wr.Op = verbs.Read
+		n := someSize(r, slotSize)
+		off := r.IntN(targetSize - n + 1)
+		want := bytes.Clone(p.model[off : off+n])
+		wr.SGL, wr.Remote = []verbs.SGE{p.landing.SGE(at, n)}, p.target.At(uint64(off))
+		check = func() (err error) {
+			p.landing.Do(func(b []byte) {
+				if !bytes.Equal(b[at:at+n], want) {
+					err = wrongf("a READ of %d bytes from %d brought what was not there", n, off)
+				}
+			})
+			return err
+		}
+	case 4:
+		k := r.IntN(words)
+		wr.SGL, wr.Remote = []verbs.SGE{p.landing.SGE(at, 8)}, p.counters.At(uint64(k*8))
+		want := p.numbers[k]
+		if wr.Swap = r.Uint64(); r.IntN(2) == 0 {
+			wr.Op = verbs.FetchAdd
+			p.numbers[k] += wr.Swap
+		} else {
+			wr.Op, wr.Compare = verbs.CompareSwap, want
+			if r.IntN(3) == 0 {
+				wr.Compare++
+			} else {
+				p.numbers[k] = wr.Swap
+			}
+		}
+		check = func() (err error) {
+			p.landing.Do(func(b []byte) {
+				if got := binary.NativeEndian.Uint64(b[at:]); got != want {
+					err = wrongf("an atomic operation on word %d brought %x, want %x", k, got, want)
+				}
+			})
+			return err
+		}
+	}
+	return check
+}
+
+func (s *verbsSide) index(p *pair) int {
+	for i := range s.pairs {
+		if s.pairs[i] == p {
+			return i
+		}
+	}
+	panic("no pair of this side")
+}
+
+// completed takes a completion.
+func (s *verbsSide) completed(wc *verbs.WC) error {
+	var p *pair
+	for _, o := range s.pairs {
+		if o.qp.Num() == wc.QPN {
+			p = o
+		}
+	}
+	if p == nil {
+		return wrongf("a completion of queue pair %v, which is not there", wc.QPN)
+	}
+	if wc.ID>>32 == 0 && int(wc.ID) != p.done {
+		return wrongf("operation %d completed when %d was next", wc.ID, p.done)
+	}
+	if wc.Status != verbs.Success {
+		return wc.Status.Err()
+	}
+	if wc.ID>>32 == 0 {
+		check := p.checks[0]
+		p.checks = p.checks[1:]
+		p.done++
+		return check()
+	}
+	place, n := int(wc.ID&0xffffffff), int(wc.ByteLen)
+	if p.ended {
+		return wrongf("a message of %d bytes after the last one", n)
+	}
+	if n == 0 {
+		p.ended = true
+		return nil
+	}
+	ok := false
+	s.recv.Do(func(b []byte) {
+		b = b[place*maxSend:]
+		ok = stamped(b[:n], (1-s.num)*16+s.index(p), p.received)
+	})
+	if !ok {
+		return wrongf("message %d, of %d bytes, is not what was sent", p.received, n)
+	}
+	p.received++
+	return s.postRecv(place)
+}
+
+// compare compares memory with the peer's model of it.
+func (s *verbsSide) compare(peer *verbsSide) (err error) {
+	for j, p := range peer.pairs {
+		s.target.Do(func(b []byte) {
+			if !bytes.Equal(b[j*targetSize:(j+1)*targetSize], p.model) {
+				err = wrongf("the memory of side %d is not what queue pair %d of side %d wrote", s.num, j, peer.num)
+			}
+		})
+		s.words.Do(func(b []byte) {
+			for k, want := range p.numbers {
+				if got := binary.NativeEndian.Uint64(b[(j*words+k)*8:]); got != want {
+					err = wrongf("word %d of side %d is %x, want %x", k, s.num, got, want)
+				}
+			}
+		})
+		if got := s.pairs[j].received; got != p.sent {
+			err = wrongf("queue pair %d of side %d received %d messages of %d", j, s.num, got, p.sent)
+		}
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// TestCongestion has packets arrive as if routers had marked them: their sender hears of it by CNPs.
+// Queue pairs whose packets are not to be marked never ask what was.
+func TestCongestion(t *testing.T) {
+	const notECT, ect0, ce = 0, 2, 3
+	for _, c := range []struct {
+		name         string
+		sent, answer uint8 // traffic class of each side
+		told         bool
+	}{
+		{"marked", ce, ect0, true},
+		{"not marked", ect0, ect0, false},
+		{"not capable", ce, notECT, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, _ := open(t, nil)
+			b, _ := open(t, nil)
+			ends := connect(t, a, b, verbs.RC, 4096, 1)
+			x, y := ends[0], ends[1]
+			setClass(t, x.qp, c.sent)
+			setClass(t, y.qp, c.answer)
+			deadline := time.Now().Add(10 * time.Second)
+			for range 50 {
+				if err := x.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, 4096)}, Remote: y.mr.Remote()}); err != nil {
+					t.Fatal(err)
+				}
+				var wcs [1]verbs.WC
+				for x.cq.Poll(wcs[:]) == 0 {
+				}
+				if wcs[0].Status != verbs.Success {
+					t.Fatal(wcs[0].Status)
+				}
+			}
+			for c.told && (loopback.Counter(t, b, "sent_cnp") == 0 || loopback.Counter(t, a, "rcvd_cnp") == 0) {
+				if x.cq.Poll(make([]verbs.WC, 1)); time.Now().After(deadline) {
+					t.Fatal("nobody is told")
+				}
+			}
+			if marked := loopback.Counter(t, b, "rcvd_ecn_marked"); !c.told && (marked != 0 || loopback.Counter(t, b, "sent_cnp") != 0) {
+				t.Errorf("%d marked packets, %d CNPs", marked, loopback.Counter(t, b, "sent_cnp"))
+			}
+		})
+	}
+}
+
+// setClass changes the traffic class of a connected queue pair's packets.
+func setClass(t *testing.T, qp *verbs.QP, class uint8) {
+	t.Helper()
+	attr, _ := qp.Query()
+	attr.AH.TrafficClass = class
+	for _, step := range []struct {
+		state verbs.QPState
+		mask  verbs.QPMask
+	}{{verbs.SQD, 0}, {verbs.SQD, verbs.MaskAH}, {verbs.RTS, 0}} {
+		attr.State = step.state
+		if err := qp.Modify(attr, verbs.MaskState|step.mask); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

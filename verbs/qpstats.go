@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"strconv"
+	"time"
+)
+
+// QPCounts are what happened on a queue pair since it was created. Counts that its transport does not have
+// are zero: over iWARP, TCP sends again what is lost.
+type QPCounts struct {
+	SentMessages uint64 // send work requests that completed with success
+	SentBytes    uint64 // payload of them, and of READ responses that were sent
+	SentPackets  uint64 // FPDUs over iWARP; retransmissions included
+	RecvMessages uint64 // requests of peers that were carried out; a long READ may be several
+	RecvBytes    uint64 // payload of them, and of READ responses that came
+	RecvPackets  uint64 // FPDUs over iWARP; those that were dropped included
+
+	// What made the requester go back and send again, and how many packets it sent once more.
+	Timeouts       uint64 // no acknowledgement came in time
+	SequenceErrors uint64 // NAKs: the peer missed a packet
+	LostResponses  uint64 // a response of the peer was missing
+	RNRs           uint64 // RNR NAKs: the peer had posted no receive
+	Retransmitted  uint64
+
+	// Of the responder.
+	Duplicates    uint64 // requests that had been carried out before
+	OutOfSequence uint64 // requests ahead of the expected one
+	SentRNRs      uint64 // RNR NAKs sent: no receive was posted
+}
+
+// QPStats is the state of a queue pair, and what was measured on it.
+type QPStats struct {
+	QPN     QPN
+	Type    QPType
+	State   QPState
+	DestQPN QPN // the peer's; 0: it is not connected, or does not tell
+	DestGID GID // the peer's address; zero: it is not connected by one
+
+	QPCounts
+
+	SendQueue int           // work requests that have not completed
+	RecvQueue int           // receives that are posted, of a shared queue too
+	InFlight  int           // bytes that are not acknowledged, headers included; over iWARP, that the stream has not taken
+	Window    int           // bytes that may be in flight to the peer's host; 0: the transport below decides
+	RTT       time.Duration // smoothed round trip; 0: not measured
+	RTTVar    time.Duration // its mean deviation
+}
+
+// Metrics returns the statistics as metrics with labels that name the queue pair.
+func (s *QPStats) Metrics() []Metric {
+	labels := []MetricLabel{{"qpn", strconv.FormatUint(uint64(s.QPN), 10)}, {"type", s.Type.String()}}
+	counter := func(name string, u MetricUnit, help string, v uint64) Metric {
+		return Metric{Name: name, Unit: u, Help: help, Labels: labels, Value: v}
+	}
+	gauge := func(name string, u MetricUnit, help string, v int64) Metric {
+		return Metric{Name: name, Kind: MetricGauge, Unit: u, Help: help, Labels: labels, Value: uint64(max(v, 0))}
+	}
+	return []Metric{
+		counter("qp_sent_msgs", UnitMessages, "send work requests that completed with success", s.SentMessages),
+		counter("qp_sent_bytes", UnitBytes, "payload of messages and READ responses sent", s.SentBytes),
+		counter("qp_sent_pkts", UnitPackets, "packets sent, retransmissions included", s.SentPackets),
+		counter("qp_rcvd_msgs", UnitMessages, "requests of peers that were carried out", s.RecvMessages),
+		counter("qp_rcvd_bytes", UnitBytes, "payload of messages and READ responses received", s.RecvBytes),
+		counter("qp_rcvd_pkts", UnitPackets, "packets received", s.RecvPackets),
+		counter("qp_retransmitted_pkts", UnitPackets, "packets sent again", s.Retransmitted),
+		counter("qp_timeouts", UnitEvents, "retransmissions because no acknowledgement came in time", s.Timeouts),
+		counter("qp_rcvd_seq_err", UnitEvents, "retransmissions because the peer missed a packet", s.SequenceErrors),
+		counter("qp_lost_responses", UnitEvents, "retransmissions because a response was missing", s.LostResponses),
+		counter("qp_rcvd_rnr_err", UnitEvents, "retransmissions because the peer had posted no receive", s.RNRs),
+		counter("qp_duplicate_request", UnitPackets, "requests that had been carried out before", s.Duplicates),
+		counter("qp_out_of_seq_request", UnitPackets, "requests ahead of the expected PSN", s.OutOfSequence),
+		counter("qp_sent_rnr_err", UnitPackets, "RNR NAKs sent: no receive was posted", s.SentRNRs),
+		gauge("qp_send_queue", UnitMessages, "send work requests that have not completed", int64(s.SendQueue)),
+		gauge("qp_recv_queue", UnitMessages, "receives that are posted", int64(s.RecvQueue)),
+		gauge("qp_in_flight", UnitBytes, "bytes that are not acknowledged", int64(s.InFlight)),
+		gauge("qp_window", UnitBytes, "bytes that may be in flight to the peer's host", int64(s.Window)),
+		gauge("qp_rtt", UnitNanos, "smoothed round trip", int64(s.RTT)),
+		gauge("qp_rtt_var", UnitNanos, "mean deviation of the round trip", int64(s.RTTVar)),
+	}
+}
