@@ -55,13 +55,13 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 }
 
 // noted notes a poll.
-func (d *Device) noted() {
-	if d.movedMuch.Load() {
-		d.movedMuch.Store(false)
-		d.polledRarely()
+func (l *lane) noted() {
+	if l.movedMuch.Load() {
+		l.movedMuch.Store(false)
+		l.polledRarely()
 		return
 	}
-	d.polled(1)
+	l.polled(1)
 }
 
 // ReqNotify asks for an event: the program is going to sleep, so the device's goroutine

@@ -10,9 +10,7 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -24,32 +22,20 @@ import (
 type Device struct {
 	verbs.Unsupported
 	attr     verbs.DeviceAttr
-	start    time.Time // of the clock
 	port     PortState
 	portLock sync.Mutex // of what the port says, taken outside mu
 
-	mu      dataLock
-	view    sync.Mutex // what observers see: see observe.go; taken inside mu
-	memory  *memory.Table
-	cqs     map[*cq]struct{}
-	qps     map[verbs.QPN]queuePair // changed with mu and view
-	nextPD  memory.PD
-	counts  counts
-	changed []*qp // whose statistics may have changed
-	closed  bool
-	event   func(verbs.EventType, int)
-	shared  *queue.Device // what all engines have
-	timers  timers
+	lane
+	view   sync.Mutex // what observers see: see observe.go; taken inside mu
+	memory *memory.Table
+	cqs    map[*cq]struct{}
+	qps    map[verbs.QPN]queuePair // changed with mu and view
+	nextPD memory.PD
+	counts counts
+	event  func(verbs.EventType, int)
+	shared *queue.Device // what all engines have
 	watch
-
-	fabric  fabric
-	dozer   Dozer // nil: nobody dozes
-	dozes   sync.WaitGroup
-	pass    pass
-	spinner spinner
-	polls
-	sleep
-	pace
+	fabric fabric
 }
 
 // PortState is what [Port] and [Network] tell of themselves. The device's lock is not held.
@@ -73,15 +59,14 @@ type PortInfo struct {
 // init makes a device of a fabric. name is what the program opened.
 func (d *Device) init(f fabric, port PortState, shared *queue.Device, attr verbs.DeviceAttr) {
 	d.fabric, d.port, d.shared, d.attr = f, port, shared, attr
-	d.mu.publish = d.publish
-	d.start = time.Now().Add(-time.Second) // no time of the engine is zero
 	d.memory = memory.NewTable(random32)
+	if v, ok := port.(Virtual); ok {
+		d.memory.PlaceWith(v.Place)
+	}
 	d.cqs = make(map[*cq]struct{})
 	d.qps = make(map[verbs.QPN]queuePair)
 	d.event = func(verbs.EventType, int) {}
-	d.sleep = sleep{unlease: make(chan struct{}, 1), done: make(chan struct{})}
-	d.setPace(port)
-	d.dozer, _ = port.(Dozer)
+	d.lane.init(d, f, port, &shared.Outbox)
 	*shared = queue.Device{Memory: d.memory, Ports: make([]queue.Port, port.Ports()), MaxMsgSize: maxMessage}
 	for i := range shared.Ports {
 		info := port.Info(i + 1)
@@ -117,9 +102,6 @@ func random32() uint32 {
 	crand.Read(b[:])
 	return binary.LittleEndian.Uint32(b[:])
 }
-
-// now returns the device's time.
-func (d *Device) now() clock.Time { return clock.Time(time.Since(d.start)) }
 
 // Clock returns the time that completions carry.
 func (d *Device) Clock() uint64 { return uint64(d.now()) }

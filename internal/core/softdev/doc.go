@@ -17,7 +17,8 @@
 //
 // # Lock
 //
-// One mutex per device covers its engine, what it sends and receives, and all data memory.
+// One mutex per device, that of its lane, covers its engine, what it sends and receives, and all
+// data memory.
 // Completion queues have a lock of their own, taken inside it. Callbacks to package verbs do not
 // block.
 //
@@ -38,6 +39,7 @@
 //	device.go, route.go, limits.go, version.go  the device: attributes, port, routes, closing; how many objects
 //	pd.go, mr.go, cq.go, srq.go, qp.go      its objects
 //	fabric.go                               what a fabric has to bring
+//	lane.go                                 what moves the data, and what is under its lock
 //	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long
 //	spin.go                                 what a program that polls in vain does: poll on, or doze
 //	timer.go                                what is to be done at a time, of all fabrics

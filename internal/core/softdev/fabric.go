@@ -3,10 +3,7 @@
 package softdev
 
 import (
-	"time"
-
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
-	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -14,30 +11,7 @@ import (
 // data gets to peers. Its methods are called with the device's lock held, unless they say
 // otherwise.
 type fabric interface {
-	// receive delivers what has arrived to its queue pairs, and returns how much it found.
-	receive() int
-	// respond sends what may be sent now, after receive found n. polling says that a program makes
-	// this pass: it will answer and poll again, or leave what is held back to the device's
-	// goroutine. busy says that the previous turn left something to do.
-	respond(polling bool, n int, busy bool)
-	// polling records that a program makes the next pass, which found from empty; nil: it waits in
-	// memory.
-	polling(from *queue.CQ)
-	// long reports whether the previous pass moved a lot of data.
-	long(received int) bool
-	// flush sends what is held back for the next poll: the program is going to sleep.
-	flush()
-	// pending reports whether something can be sent at once, and stalled whether something
-	// waits for the network to take more.
-	pending() bool
-	stalled() bool
-
-	setDeadline(t time.Time)
-	// wait blocks until something arrives, the deadline passes or wake is called; with
-	// writable also until more can be sent. An error means that the device is closed. The
-	// lock is not held.
-	wait(writable bool) error
-	wake() // with or without the lock
+	mover
 
 	newQP(pd memory.PD, init *verbs.QPInit) (queuePair, error)
 	newAH(attr verbs.AHAttr) (verbs.AHDriver, error)

@@ -32,24 +32,24 @@ type pollers struct {
 const longPoll = busyPolls / 2
 
 // polled records polls: one, or the number that a long one counts for.
-func (d *Device) polled(n uint32) {
-	if !d.pollers.wake() {
+func (l *lane) polled(n uint32) {
+	if !l.pollers.wake() {
 		return
 	}
-	if d.pollers.count.Add(n)%longPoll < n {
-		d.pollers.recent.Store(int64(d.now()))
+	if l.pollers.count.Add(n)%longPoll < n {
+		l.pollers.recent.Store(int64(l.now()))
 	}
 }
 
 // polledRarely records a poll of a program that moved so much since its previous poll that it
 // cannot poll often. It is expected to poll again within a lease: with the device's goroutine there
 // would be three threads for the data of two.
-func (d *Device) polledRarely() {
-	if !d.pollers.wake() {
+func (l *lane) polledRarely() {
+	if !l.pollers.wake() {
 		return
 	}
-	d.pollers.count.Add(busyPolls)
-	d.pollers.recent.Store(int64(d.now() + clock.Time(lease)))
+	l.pollers.count.Add(busyPolls)
+	l.pollers.recent.Store(int64(l.now() + clock.Time(lease)))
 }
 
 // busy reports whether a program has polled a lot recently. The device's goroutine calls it.

@@ -90,7 +90,7 @@ func TestLease(t *testing.T) {
 // TestPollBeforeSleep holds that the poll which a program makes after it asked for an event, and
 // which may move a lot, is no sign that it goes on polling; many are.
 func TestPollBeforeSleep(t *testing.T) {
-	d := &Device{start: time.Now().Add(-time.Hour)}
+	d := &lane{start: time.Now().Add(-time.Hour)}
 	p := &d.pollers
 	busy := func() bool { return p.busy(clock.Time(p.recent.Load())) } // at the time of the last poll
 	for range 3 {

@@ -52,10 +52,10 @@ func (d *Device) publish() {
 }
 
 // touch notes that the statistics of a queue pair may have changed. The lock is held.
-func (d *Device) touch(q *qp) {
+func (l *lane) touch(q *qp) {
 	if !q.touched {
 		q.touched = true
-		d.changed = append(d.changed, q)
+		l.changed = append(l.changed, q)
 	}
 }
 

@@ -19,65 +19,65 @@ type pass struct {
 const timersEvery = 16
 
 // passTime returns the time of the current pass.
-func (d *Device) passTime() clock.Time {
-	if d.pass.now == 0 {
-		d.pass.now = d.now()
+func (l *lane) passTime() clock.Time {
+	if l.pass.now == 0 {
+		l.pass.now = l.now()
 	}
-	return d.pass.now
+	return l.pass.now
 }
 
 // newTime makes the time be read again: much may have passed since the last pass.
-func (d *Device) newTime() { d.pass.now = 0 }
+func (l *lane) newTime() { l.pass.now = 0 }
 
 // move makes a pass and returns how much was received. polling says that a program makes it, which
 // will poll again.
-func (d *Device) move(polling bool) int {
-	d.pass.count++
-	busy := d.fabric.pending() // including what the previous turn left, as passes take long
-	d.newTime()
-	d.pass.completed = 0
-	n := d.fabric.receive()
+func (l *lane) move(polling bool) int {
+	l.pass.count++
+	busy := l.mover.pending() // including what the previous turn left, as passes take long
+	l.newTime()
+	l.pass.completed = 0
+	n := l.mover.receive()
 	if n > 0 {
-		d.mu.counted = true
-		d.deliver()
-		d.tellWatchers()
+		l.mu.counted = true
+		l.deliver()
+		l.dev.tellWatchers()
 	}
-	if len(d.timers) > 0 && (n > 0 || busy || !polling || d.pass.count%timersEvery == 0) && d.timers.run(d.passTime()) {
-		d.mu.counted = true
+	if len(l.timers) > 0 && (n > 0 || busy || !polling || l.pass.count%timersEvery == 0) && l.timers.run(l.passTime()) {
+		l.mu.counted = true
 	}
-	d.fabric.respond(polling, n, busy)
+	l.mover.respond(polling, n, busy)
 	return n
 }
 
 // poll moves data for a program that polls, which found from empty; nil: it waits in memory. The
 // lock is held.
-func (d *Device) poll(from *queue.CQ) int {
-	if d.closed {
+func (l *lane) poll(from *queue.CQ) int {
+	if l.closed {
 		return 0
 	}
-	d.fabric.polling(from)
-	n := d.move(true)
-	d.mu.later = n > 0 && d.pass.count%publishEvery != 0
-	if d.fabric.long(n) {
-		d.polled(longPoll)
+	l.mover.polling(from)
+	n := l.move(true)
+	l.mu.later = n > 0 && l.pass.count%publishEvery != 0
+	if l.mover.long(n) {
+		l.polled(longPoll)
 	}
 	return n
 }
 
 // deliver delivers completions to their queues and events to the program.
-func (d *Device) deliver() {
-	out := &d.shared.Outbox
+func (l *lane) deliver() {
+	out := l.outbox
 	if len(out.Completions) == 0 && len(out.Events) == 0 {
 		return
 	}
-	d.pass.completed += len(out.Completions)
-	now := d.passTime()
+	l.pass.completed += len(out.Completions)
+	now := l.passTime()
 	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
 		c := &out.Completions[i]
 		c.WC.Timestamp = uint64(now)
 		qpn := c.WC.QPN
 		if !c.CQ.Push(&c.WC, c.Solicited) {
-			d.overflowed(qpn)
+			l.dev.overflowed(qpn)
 		}
 	}
 	for _, e := range out.Events {

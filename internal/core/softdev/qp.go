@@ -13,6 +13,7 @@ import (
 // qp is what queue pairs of all fabrics have in common: what programs call.
 type qp struct {
 	dev      *Device
+	lane     *lane // that moves its data
 	protocol protocol
 	self     queuePair       // that it is part of
 	recv     queue.RecvQueue // its own receives
@@ -24,7 +25,7 @@ type qp struct {
 
 // init prepares the part in common of self.
 func (q *qp) init(d *Device, self queuePair, p protocol) {
-	q.dev, q.self, q.protocol = d, self, p
+	q.dev, q.lane, q.self, q.protocol = d, &d.lane, self, p
 }
 
 func (q *qp) common() *qp { return q }
@@ -77,18 +78,18 @@ func (q *qp) raise(t verbs.EventType) { q.events(t) }
 func (q *qp) Num() verbs.QPN { return q.protocol.Number() }
 
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
-	d := q.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	l := q.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return verbs.ErrClosed
 	}
 	if err := checkDepth(attr, mask); err != nil {
 		return err
 	}
-	d.newTime()
-	d.touch(q)
-	d.mu.counted = true
+	l.newTime()
+	l.touch(q)
+	l.mu.counted = true
 	return q.self.change(attr, mask)
 }
 
@@ -106,8 +107,8 @@ func checkDepth(attr *verbs.QPAttr, mask verbs.QPMask) error {
 }
 
 func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
-	q.dev.mu.Lock()
-	defer q.dev.mu.Unlock()
+	q.lane.mu.Lock()
+	defer q.lane.mu.Unlock()
 	a := q.protocol.Query()
 	return a, a.Cap
 }
@@ -122,16 +123,16 @@ func (q *qp) PostSendAll(wrs []verbs.SendWR) error {
 }
 
 func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
-	d := q.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	l := q.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return 0, verbs.ErrClosed
 	}
-	d.mu.later = d.leased.Load()
+	l.mu.later = l.leased.Load()
 	n, err := q.protocol.Post(wrs, all)
 	if n > 0 {
-		d.newTime()
+		l.newTime()
 		q.self.posted()
 	}
 	return n, err
@@ -140,17 +141,17 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) { return postInParts(wrs, q.postRecv) }
 
 func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
-	d := q.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	l := q.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
 		return 0, verbs.ErrClosed
 	}
 	n, err := q.protocol.PostRecv(wrs)
 	q.self.received()
 	if q.protocol.State() == verbs.Err {
-		d.newTime()
-		d.deliver()
+		l.newTime()
+		l.deliver()
 	}
 	return n, err
 }

@@ -81,36 +81,36 @@ type Dozer interface {
 
 // dozed notes a poll in vain. It reports whether the program has dozed, without the lock, and
 // is to look again. The lock is held.
-func (d *Device) dozed() bool {
-	if d.dozer == nil || !d.spinner.foundNothing() {
+func (l *lane) dozed() bool {
+	if l.dozer == nil || !l.spinner.foundNothing() {
 		return false
 	}
-	now := d.now()
-	if !d.spinner.look(now) || d.closed || d.fabric.pending() || d.fabric.stalled() {
+	now := l.now()
+	if !l.spinner.look(now) || l.closed || l.mover.pending() || l.mover.stalled() {
 		return false
 	}
 	limit := maxDoze
-	if next := d.timers.next(); next != 0 {
+	if next := l.timers.next(); next != 0 {
 		limit = min(limit, next-now)
 	}
 	if limit <= 0 {
 		return false
 	}
-	d.dozes.Add(1)
-	d.pollers.dozing.Add(1)
-	if d.waiting {
-		d.fabric.wake() // the goroutine is to leave what arrives to the program
+	l.dozes.Add(1)
+	l.pollers.dozing.Add(1)
+	if l.waiting {
+		l.mover.wake() // the goroutine is to leave what arrives to the program
 	}
-	d.mu.Unlock()
-	d.dozer.Doze(time.Duration(limit))
-	d.mu.Lock()
-	d.pollers.dozing.Add(-1)
-	d.dozes.Done()
-	d.polled(busyPolls)
-	d.spinner.woke(d.now())
+	l.mu.Unlock()
+	l.dozer.Doze(time.Duration(limit))
+	l.mu.Lock()
+	l.pollers.dozing.Add(-1)
+	l.dozes.Done()
+	l.polled(busyPolls)
+	l.spinner.woke(l.now())
 	return true
 }
 
 // pollsOn reports whether a program polls and is about to do so again, without a doze before: it sends
 // what a post leaves to it.
-func (d *Device) pollsOn() bool { return d.leased.Load() && d.pollers.dozing.Load() == 0 }
+func (l *lane) pollsOn() bool { return l.leased.Load() && l.pollers.dozing.Load() == 0 }

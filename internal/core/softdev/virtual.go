@@ -23,11 +23,10 @@ type pace struct {
 }
 
 // setPace looks whether the port is a virtual one.
-func (d *Device) setPace(port PortState) {
-	d.pause = runtime.Gosched
+func (l *lane) setPace(port PortState) {
+	l.pause = runtime.Gosched
 	if v, ok := port.(Virtual); ok {
-		d.virtual, d.pause = v, v.Pause
-		d.memory.PlaceWith(v.Place)
+		l.virtual, l.pause = v, v.Pause
 	}
 }
 
@@ -35,9 +34,9 @@ func (d *Device) setPace(port PortState) {
 func (c *cq) Yields() bool { return c.dev.virtual != nil }
 
 // polledVain returns n, what a poll has found; virtual time may pass if that is nothing.
-func (d *Device) polledVain(n int) int {
-	if n == 0 && d.virtual != nil {
-		d.virtual.PollPause()
+func (l *lane) polledVain(n int) int {
+	if n == 0 && l.virtual != nil {
+		l.virtual.PollPause()
 	}
 	return n
 }

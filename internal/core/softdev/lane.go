@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+)
+
+// lane moves the data of queue pairs: a lock, and what happens under it from turn to turn. Objects, keys
+// and ports are the device's. A device has one lane; docs/decisions/0022-lanes.md says what more of them
+// would take.
+type lane struct {
+	dev    *Device
+	mover  mover
+	start  time.Time     // of the clock
+	outbox *queue.Outbox // completions and events of a pass
+
+	mu      dataLock
+	closed  bool
+	changed []*qp // whose statistics may have changed
+	timers  timers
+	pass    pass
+
+	dozer   Dozer // nil: nobody dozes
+	dozes   sync.WaitGroup
+	spinner spinner
+	polls
+	sleep
+	pace
+}
+
+// mover sends and receives for a lane. Its methods are called with the lane's lock held, unless they say
+// otherwise.
+type mover interface {
+	// receive delivers what has arrived to its queue pairs, and returns how much it found.
+	receive() int
+	// respond sends what may be sent now, after receive found n. polling says that a program makes
+	// this pass: it will answer and poll again, or leave what is held back to the lane's
+	// goroutine. busy says that the previous turn left something to do.
+	respond(polling bool, n int, busy bool)
+	// polling records that a program makes the next pass, which found from empty; nil: it waits in
+	// memory.
+	polling(from *queue.CQ)
+	// long reports whether the previous pass moved a lot of data.
+	long(received int) bool
+	// flush sends what is held back for the next poll: the program is going to sleep.
+	flush()
+	// pending reports whether something can be sent at once, and stalled whether something
+	// waits for the network to take more.
+	pending() bool
+	stalled() bool
+
+	setDeadline(t time.Time)
+	// wait blocks until something arrives, the deadline passes or wake is called; with
+	// writable also until more can be sent. An error means that the device is closed. The
+	// lock is not held.
+	wait(writable bool) error
+	wake() // with or without the lock
+}
+
+// init makes the lane of a device.
+func (l *lane) init(d *Device, m mover, port PortState, outbox *queue.Outbox) {
+	l.dev, l.mover, l.outbox = d, m, outbox
+	l.mu.publish = d.publish
+	l.start = time.Now().Add(-time.Second) // no time of the engine is zero
+	l.sleep = sleep{unlease: make(chan struct{}, 1), done: make(chan struct{})}
+	l.setPace(port)
+	l.dozer, _ = port.(Dozer)
+}
+
+// now returns the lane's time.
+func (l *lane) now() clock.Time { return clock.Time(time.Since(l.start)) }
