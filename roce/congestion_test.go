@@ -3,6 +3,7 @@
 package roce_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -30,20 +31,19 @@ func TestCongestion(t *testing.T) {
 			x, y := ends[0], ends[1]
 			setClass(t, x.qp, c.sent)
 			setClass(t, y.qp, c.answer)
-			deadline := time.Now().Add(10 * time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
 			for range 50 {
 				if err := x.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, 4096)}, Remote: y.mr.Remote()}); err != nil {
 					t.Fatal(err)
 				}
 				var wcs [1]verbs.WC
-				for x.cq.Poll(wcs[:]) == 0 {
-				}
-				if wcs[0].Status != verbs.Success {
-					t.Fatal(wcs[0].Status)
+				if _, err := x.cq.Wait(ctx, wcs[:]); err != nil || wcs[0].Status != verbs.Success {
+					t.Fatal(err, wcs[0].Status)
 				}
 			}
 			for c.told && (loopback.Counter(t, b, "sent_cnp") == 0 || loopback.Counter(t, a, "rcvd_cnp") == 0) {
-				if x.cq.Poll(make([]verbs.WC, 1)); time.Now().After(deadline) {
+				if x.cq.Poll(make([]verbs.WC, 1)); ctx.Err() != nil {
 					t.Fatal("nobody is told")
 				}
 			}
