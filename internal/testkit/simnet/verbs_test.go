@@ -48,6 +48,7 @@ type verbsSide struct {
 	recv   *verbs.MR
 	target *verbs.MR // written by the peer
 	words  *verbs.MR
+	limit  srqLimit
 	pairs  []*pair
 	depth  int
 }
@@ -86,6 +87,9 @@ func runVerbs(w *world) error {
 			if err := sides[1-i].compare(s); err != nil {
 				return err
 			}
+			if err := s.limit.ended(w.devs[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -113,6 +117,7 @@ func (s *verbsSide) open(pairs int, shared bool, ops, spin int) (err error) {
 			return err
 		}
 		init.SRQ = s.srq
+		s.limit = srqLimit{srq: s.srq, rand: rand.New(rand.NewPCG(r.Uint64(), 2))}
 	}
 	for range pairs {
 		p := &pair{rand: rand.New(rand.NewPCG(r.Uint64(), 1)), model: make([]byte, targetSize), todo: ops}
@@ -133,6 +138,9 @@ func (s *verbsSide) open(pairs int, shared bool, ops, spin int) (err error) {
 
 // run posts and polls until everything is done on both sides.
 func (s *verbsSide) run(ctx context.Context) error {
+	if err := s.limit.arm(len(s.pairs) * recvs); err != nil {
+		return err
+	}
 	s.w.at(s.num, "posting receives")
 	for j := range s.pairs {
 		for k := range recvs {
@@ -169,6 +177,7 @@ func (s *verbsSide) run(ctx context.Context) error {
 func (s *verbsSide) postRecv(place int) error {
 	wr := verbs.RecvWR{ID: 1<<32 | uint64(place), SGL: []verbs.SGE{s.recv.SGE(place*maxSend, maxSend)}}
 	if s.srq != nil {
+		s.limit.left++
 		return s.srq.PostRecv(&wr)
 	}
 	return s.pairs[place/recvs].qp.PostRecv(&wr)
@@ -288,6 +297,9 @@ func (s *verbsSide) completed(wc *verbs.WC) error {
 		p.checks = p.checks[1:]
 		p.done++
 		return check()
+	}
+	if err := s.limit.took(); err != nil {
+		return err
 	}
 	place, n := int(wc.ID&0xffffffff), int(wc.ByteLen)
 	if p.ended {
