@@ -43,6 +43,7 @@ var layers = map[string][]string{
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
 	"internal/system/netio":        {"internal/system/forkmark"},
 	"internal/system/portshare":    {"internal/system/forkmark"},
+	"internal/system/shmem":        {"internal/system/forkmark"},
 	"internal/testkit/conformance": {"verbs", "wire/", "internal/testkit/loopback", "internal/testkit/testrun"},
 	"internal/testkit/loopback":    {"verbs"},
 	"internal/testkit/captured":    {},
@@ -116,6 +117,7 @@ var reach = map[string][]string{
 	"internal/system/linkwatch": {"net", "golang.org/x/sys"},
 	"internal/system/netio":     {"net", "golang.org/x/sys"},
 	"internal/system/portshare": {"net", "golang.org/x/sys"},
+	"internal/system/shmem":     {"net", "golang.org/x/sys"},
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},

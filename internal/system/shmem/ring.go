@@ -186,4 +186,4 @@ func (r *Receiver) Release() (wake bool) {
 
 // Sleep has the sender wake this side with the next message. It returns false, and the sender need
 // not, if there is one.
-func (r *Receiver) Sleep() bool { return sleep(r.awaitTail, r.tail, r.seen) }
+func (r *Receiver) Sleep() bool { return r.next == r.seen && sleep(r.awaitTail, r.tail, r.seen) }
