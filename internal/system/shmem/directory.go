@@ -9,8 +9,8 @@ import (
 // A directory says what peers may do with which memory. It is a segment that its owner writes and
 // peers have mapped [ReadOnly]: an array of entries, found by key with linear probing.
 //
-// What a peer is allowed is looked up at each operation. An entry that is withdrawn counts from then on;
-// an operation that is being done goes on in memory that the owner no longer uses.
+// What a peer is allowed is looked up at each operation. An entry that is withdrawn counts from
+// then on; an operation that is being done goes on in memory that the owner no longer uses.
 //
 // An entry has a version, which is odd while it changes, and the words of [Entry].
 type directory struct{ mem []byte }
@@ -53,8 +53,8 @@ type Publisher struct{ directory }
 // NewPublisher returns the owner's end of a new directory.
 func NewPublisher(mem []byte) *Publisher { return &Publisher{directory{mem}} }
 
-// Publish adds an entry, whose key is not 0. It returns false if there is no room for it: peers will
-// not find it.
+// Publish adds an entry, whose key is not 0. It returns false if there is no room for it: peers
+// will not find it.
 func (p *Publisher) Publish(e Entry) bool {
 	for i := range min(probes, p.len()) {
 		s := p.slot(e.Key, i)

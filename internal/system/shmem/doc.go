@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package shmem has what processes of one host share memory with: segments that the system cannot
-// take back while they are mapped, a ring that carries messages one way, a directory that tells peers
-// which memory they may use, and doors through which they meet and hand each other descriptors.
+// take back while they are mapped, a ring that carries messages one way, a directory that tells
+// peers which memory they may use, and doors through which they meet and hand each other
+// descriptors.
 //
 // Nothing here has a name in a file system. All of it vanishes with the last process that has it.
 //

@@ -27,8 +27,8 @@ const (
 // ErrStranger means that a process of another user is at the other end.
 var ErrStranger = errors.New("a process of another user")
 
-// Door is where peers meet a process. It is a socket in the abstract namespace, which vanishes with the
-// process, and belongs to a network namespace.
+// Door is where peers meet a process. It is a socket in the abstract namespace, which vanishes with
+// the process, and belongs to a network namespace.
 type Door struct{ l *net.UnixListener }
 
 func doorAddr(name string) *net.UnixAddr {
@@ -45,7 +45,8 @@ func Open(name string) (*Door, error) {
 	return &Door{l}, nil
 }
 
-// Accept waits for a peer. An [ErrStranger] was turned away; after another error the door is closed.
+// Accept waits for a peer. An [ErrStranger] was turned away; after another error the door is
+// closed.
 func (d *Door) Accept() (*Peer, error) {
 	c, err := d.l.AcceptUnix()
 	if err != nil {
@@ -67,8 +68,8 @@ func Visit(ctx context.Context, name string) (*Peer, error) {
 	return newPeer(c.(*net.UnixConn))
 }
 
-// Peer is the connection to a process. It carries letters, which are messages with descriptors, and tells when
-// the process ends. Send and Receive can be called at the same time.
+// Peer is the connection to a process. It carries letters, which are messages with descriptors, and
+// tells when the process ends. Send and Receive can be called at the same time.
 type Peer struct {
 	conn *net.UnixConn
 	pid  int
@@ -76,7 +77,8 @@ type Peer struct {
 	oob  []byte
 }
 
-// newPeer takes over a connection and checks who is there. The kernel says it; anybody can take any name.
+// newPeer takes over a connection and checks who is there. The kernel says it; anybody can take any
+// name.
 func newPeer(c *net.UnixConn) (*Peer, error) {
 	forkmark.SetConn(c)
 	raw, err := c.SyscallConn()
@@ -97,11 +99,13 @@ func newPeer(c *net.UnixConn) (*Peer, error) {
 	return &Peer{conn: c, pid: int(cred.Pid), buf: make([]byte, MaxLetter), oob: make([]byte, unix.CmsgSpace(4*MaxFiles))}, nil
 }
 
-// PID returns the number of the process, as this one sees it; 0: it is in a namespace that this one cannot see.
+// PID returns the number of the process, as this one sees it; 0: it is in a namespace that this one
+// cannot see.
 func (p *Peer) PID() int { return p.pid }
 
-// Send sends a letter of 1 to [MaxLetter] bytes with at most [MaxFiles] descriptors, which stay the caller's.
-// os.ErrDeadlineExceeded means that the peer has left so many unread that no more fit, and patience is over.
+// Send sends a letter of 1 to [MaxLetter] bytes with at most [MaxFiles] descriptors, which stay the
+// caller's. os.ErrDeadlineExceeded means that the peer has left so many unread that no more fit,
+// and patience is over.
 func (p *Peer) Send(letter []byte, patience time.Duration, files ...*os.File) error {
 	if len(letter) == 0 || len(letter) > MaxLetter || len(files) > MaxFiles {
 		return fmt.Errorf("a letter of %d bytes with %d descriptors: %w", len(letter), len(files), unix.EMSGSIZE)
@@ -128,8 +132,9 @@ func (p *Peer) Send(letter []byte, patience time.Duration, files ...*os.File) er
 	return err
 }
 
-// Receive waits for a letter, which is valid until the next call, and its descriptors, which are the caller's. io.EOF
-// means that the process has closed the connection, or has ended in whatever way.
+// Receive waits for a letter, which is valid until the next call, and its descriptors, which are
+// the caller's. io.EOF means that the process has closed the connection, or has ended in whatever
+// way.
 func (p *Peer) Receive() (letter []byte, files []*os.File, err error) {
 	n, oobn, flags, _, err := p.conn.ReadMsgUnix(p.buf, p.oob)
 	files = received(p.oob[:oobn])

@@ -17,9 +17,9 @@ import (
 //	136   whether the receiver sleeps until tail changes
 //	256   the messages, in a power of two of bytes
 //
-// A message is a header of 8 bytes and the body, filled up to a multiple of 8. A message is in one piece: what is
-// left before the end is skipped if the next one does not fit there. The two cache lines of each
-// side keep the sides from slowing each other down.
+// A message is a header of 8 bytes and the body, filled up to a multiple of 8. A message is in one
+// piece: what is left before the end is skipped if the next one does not fit there. The two cache
+// lines of each side keep the sides from slowing each other down.
 type ring struct {
 	head, tail           *uint64
 	awaitHead, awaitTail *uint32
@@ -38,8 +38,8 @@ var ErrCorrupt = errors.New("the peer has damaged the shared memory")
 // RingSize returns how large a segment a ring needs that holds capacity bytes, a power of two.
 func RingSize(capacity int) int { return ringHeader + capacity }
 
-// ringOf finds a ring in a segment. Only the segment's first bytes are used if it is larger than what
-// [RingSize] says.
+// ringOf finds a ring in a segment. Only the segment's first bytes are used if it is larger than
+// what [RingSize] says.
 func ringOf(mem []byte, capacity int) (ring, error) {
 	if capacity < 64 || capacity&(capacity-1) != 0 || len(mem) < RingSize(capacity) {
 		return ring{}, fmt.Errorf("no ring of %d bytes is in a segment of %d", capacity, len(mem))
@@ -72,8 +72,8 @@ func NewSender(mem []byte, capacity int) (*Sender, error) {
 func (s *Sender) MaxMessage() int { return len(s.data)/2 - recordHeader }
 
 // Reserve returns room for the body of a message of n bytes, at most MaxMessage. nil: there is none
-// at present. kind goes with the message. The message leaves with [Sender.Publish]; without that the
-// next Reserve takes the room again.
+// at present. kind goes with the message. The message leaves with [Sender.Publish]; without that
+// the next Reserve takes the room again.
 func (s *Sender) Reserve(n int, kind uint32) ([]byte, error) {
 	if n < 0 || n > s.MaxMessage() {
 		return nil, fmt.Errorf("a message of %d bytes: the ring takes %d", n, s.MaxMessage())
@@ -106,8 +106,8 @@ func (s *Sender) put(off uint64, length, kind uint32) {
 	*half(s.data, int(off)), *half(s.data, int(off)+4) = length, kind
 }
 
-// Publish sends the message that was reserved last. It returns true if the receiver sleeps and is to
-// be woken.
+// Publish sends the message that was reserved last. It returns true if the receiver sleeps and is
+// to be woken.
 func (s *Sender) Publish() (wake bool) {
 	s.next += s.reserved
 	s.reserved = 0
@@ -143,8 +143,9 @@ func NewReceiver(mem []byte, capacity int) (*Receiver, error) {
 	return &Receiver{ring: r}, err
 }
 
-// Peek returns the oldest message, which stays until [Receiver.Release]; ok is false if there is none. The
-// peer can change the body all the time: what must not change is copied before it is checked.
+// Peek returns the oldest message, which stays until [Receiver.Release]; ok is false if there is
+// none. The peer can change the body all the time: what must not change is copied before it is
+// checked.
 func (r *Receiver) Peek() (body []byte, kind uint32, ok bool, err error) {
 	size := uint64(len(r.data))
 	for {

@@ -31,8 +31,8 @@ type Segment struct {
 const fixed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // Create makes a segment of size zero bytes, at least one, rounded up to pages. With ReadOnly the
-// system refuses every other mapping that can be written to, also to peers that open the
-// descriptor anew (F_SEAL_FUTURE_WRITE, Linux 5.1). name is what /proc/PID/maps shows.
+// system refuses every other mapping that can be written to, also to peers that open the descriptor
+// anew (F_SEAL_FUTURE_WRITE, Linux 5.1). name is what /proc/PID/maps shows.
 func Create(name string, size int, peers Rights) (*Segment, error) {
 	page := os.Getpagesize()
 	if size <= 0 || size > math.MaxInt-page {
@@ -71,8 +71,8 @@ func (s *Segment) prepare(fd, size int, peers Rights) (err error) {
 // errUnsealed means that the memory could vanish while it is used.
 var errUnsealed = errors.New("its size is not sealed (F_SEAL_SHRINK)")
 
-// Map maps a segment of a peer and takes over its descriptor, also if it fails. It refuses one that the
-// peer could take away, and one of fewer than least bytes.
+// Map maps a segment of a peer and takes over its descriptor, also if it fails. It refuses one that
+// the peer could take away, and one of fewer than least bytes.
 func Map(f *os.File, least int, rights Rights) (*Segment, error) {
 	s := &Segment{file: f}
 	if err := s.attach(least, rights); err != nil {
@@ -100,7 +100,8 @@ func mapSealed(fd, least int, rights Rights) ([]byte, error) {
 	if seals&unix.F_SEAL_SHRINK == 0 {
 		return nil, errUnsealed
 	}
-	// A page of a hugetlbfs file can be taken back all the same; touching it is SIGBUS when none is left.
+	// A page of a hugetlbfs file can be taken back all the same; touching it is SIGBUS when none is
+	// left.
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {
 		return nil, os.NewSyscallError("fstatfs", err)
@@ -123,8 +124,8 @@ func mapSealed(fd, least int, rights Rights) ([]byte, error) {
 	return mem, os.NewSyscallError("mmap", err)
 }
 
-// Bytes returns the memory, page-aligned; nil: the segment is closed. Nobody writes to that of a segment mapped
-// ReadOnly.
+// Bytes returns the memory, page-aligned; nil: the segment is closed. Nobody writes to that of a
+// segment mapped ReadOnly.
 func (s *Segment) Bytes() []byte { return s.mem }
 
 // File returns the descriptor that peers map it by.
