@@ -25,6 +25,7 @@ type Table struct {
 	place   func(size int) uint64 // chooses addresses; nil: those of the memory
 	watched int                   // regions that somebody waits on
 	changed bool
+	sharer  Sharer // nil: peers have no part of the memory mapped
 }
 
 // entry is what a key names: a region, or a window onto one.
@@ -43,7 +44,8 @@ type entry struct {
 // Region is a memory region.
 type Region struct {
 	entry
-	windows  int // bound to it
+	segment  uint64 // of the [Sharer] that it is at the start of; 0: none
+	windows  int    // bound to it
 	watchers int
 	unmap    func()
 	orphaned runtime.Cleanup // calls unmap for a region whose table was closed
@@ -88,11 +90,17 @@ func (t *Table) free(e *entry) {
 
 // Register makes a region of buf, which stays alive as long as the region. It may have 0 bytes.
 func (t *Table) Register(pd PD, buf []byte, access verbs.Access) (*Region, error) {
+	r := t.register(pd, buf, access)
+	t.began(r)
+	return r, nil
+}
+
+func (t *Table) register(pd PD, buf []byte, access verbs.Access) *Region {
 	r := &Region{}
 	r.entry = entry{key: t.newKey(), pd: pd, access: access, mem: notNil(buf), region: r}
 	t.setBase(r)
 	t.entries[r.key>>8] = &r.entry
-	return r, nil
+	return r
 }
 
 // notNil returns buf, or an empty slice instead of nil, which would mean that there is no memory.
@@ -109,29 +117,32 @@ func (t *Table) RegisterExternal(pd PD, buf []byte, iova uint64, access verbs.Ac
 	if iova+uint64(len(buf)) < iova {
 		return nil, &verbs.OpError{Op: "reg_mr", Err: verbs.ErrInvalid, Detail: "the addresses go round"}
 	}
-	r, err := t.Register(pd, buf, access)
-	if err != nil {
-		return nil, err
-	}
+	r := t.register(pd, buf, access)
 	r.foreign = true
 	if access&verbs.ZeroBased == 0 {
 		r.base = iova
 	}
+	t.began(r)
 	return r, nil
 }
 
 // Allocate makes a region of new memory outside the Go heap.
 func (t *Table) Allocate(pd PD, size int, access verbs.Access) (*Region, error) {
-	buf, unmap, err := allocate(size, access&verbs.HugePages != 0)
-	if err != nil {
-		return nil, err
+	var buf []byte
+	var unmap func()
+	var segment uint64
+	if t.sharer != nil {
+		buf, unmap, segment = t.sharer.Allocate(pd, size, access)
 	}
-	r, err := t.Register(pd, buf, access)
-	if err != nil {
-		unmap()
-		return nil, err
+	if segment == 0 {
+		var err error
+		if buf, unmap, err = allocate(size, access&verbs.HugePages != 0); err != nil {
+			return nil, err
+		}
 	}
-	r.unmap = unmap
+	r := t.register(pd, buf, access)
+	r.unmap, r.segment = unmap, segment
+	t.began(r)
 	return r, nil
 }
 
@@ -158,10 +169,12 @@ func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte,
 	if r.windows > 0 {
 		return verbs.ErrBusy
 	}
+	if flags&verbs.ReregTranslation != 0 && r.unmap != nil {
+		return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory was allocated by the device: it goes with the region"}
+	}
+	t.ended(r, false)
+	defer t.began(r)
 	if flags&verbs.ReregTranslation != 0 {
-		if r.unmap != nil {
-			return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory was allocated by the device: it goes with the region"}
-		}
 		t.free(&r.entry)
 		r.key = t.newKey()
 		t.entries[r.key>>8] = &r.entry
@@ -200,6 +213,7 @@ func (t *Table) Detach(r *Region) (unmap func(), err error) {
 	if r.windows > 0 {
 		return nil, verbs.ErrBusy
 	}
+	t.ended(r, true)
 	t.free(&r.entry)
 	r.mem = nil
 	if r.unmap != nil {
@@ -233,6 +247,7 @@ func (t *Table) Close() {
 		}
 	}
 	for _, e := range t.entries {
+		t.ended(e.region, true)
 		t.free(e)
 		if r := e.region; r.unmap != nil {
 			r.orphaned = runtime.AddCleanup(r, func(unmap func()) { unmap() }, r.unmap)

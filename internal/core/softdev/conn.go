@@ -53,12 +53,9 @@ type conn struct {
 	wishes     rdmap.Wishes
 	out        []byte // set-up frame that is being sent
 	qp         *streamQP
-	batch      *rdmap.Batch // partly sent: goes first
 	bound      timer
-	quiet      clock.Time // until the peer is prompted again
 	ready      bool
-	draining   bool // bound limits the sending of the rest of batch
-	goneChecks int  // checks in a row that found the peer gone and the stream waiting for a receive
+	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
 
 	listener *streamListener         // the listener that accepted it
 	tell     func(verbs.StreamEvent) // gets its events; nil: nobody
@@ -98,12 +95,12 @@ func (c *conn) late() {
 		c.end(false)
 	case running:
 		switch {
-		case c.draining:
+		case c.qp.flow.draining():
 			c.end(false)
 		case c.link.Silent(), c.abandoned():
 			c.lost(errGone)
 		default:
-			c.prompt()
+			c.dev.timers.set(&c.bound, c.dev.passTime()+c.qp.flow.check())
 		}
 	default:
 		c.fail(errTooLate)
@@ -154,11 +151,11 @@ func (c *conn) handle(read, write bool) {
 		}
 	case running:
 		if write {
-			c.watch()
+			c.qp.flow.watch()
 			c.dev.addReady(c)
 		}
 		if read {
-			c.receive()
+			c.qp.flow.receive()
 		}
 	case ending:
 		c.drop()
@@ -168,7 +165,7 @@ func (c *conn) handle(read, write bool) {
 // begin hands the stream over to the queue pair.
 func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	d := c.dev
-	if q == nil || q.conn != nil && q.conn != c || !q.engine.Begin(p) {
+	if q == nil || q.conn != nil && q.conn != c || !q.flow.begin(c, p) {
 		c.fail(errors.New("the queue pair is in a state that takes no connection"))
 		return
 	}
@@ -179,144 +176,19 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	said := c.said()
 	said.IRD, said.ORD = p.IRD, p.ORD
 	c.setup, c.out, c.failed = nil, nil, nil
-	c.quiet = promptTime
-	if p.Pause {
-		c.quiet = pauseTime
-	}
-	d.timers.set(&c.bound, d.passTime()+c.quiet)
+	d.timers.set(&c.bound, d.passTime()+q.flow.first(p))
 	q.leave()
 	d.established = append(d.established, c)
-	c.watch()
+	q.flow.watch()
 	d.addReady(c)
 	c.inform(verbs.StreamEvent{Type: verbs.StreamEstablished, Param: said})
 }
 
-// prompt sends something to a peer that has sent nothing yet, to make it look at its socket.
-func (c *conn) prompt() {
-	next := checkTime
-	if c.qp.engine.Quiet() && c.quiet < promptEnd {
-		c.qp.engine.Prompt()
-		c.quiet *= 2
-		next = c.quiet
-		c.dev.addReady(c)
-	}
-	c.dev.timers.set(&c.bound, c.dev.passTime()+next)
-}
-
-// watch makes Ready report what the connection waits for.
-func (c *conn) watch() { c.link.Watch(!c.qp.engine.Paused(), c.batch != nil) }
-
-// receive takes what has arrived. It returns how many reads found something.
-func (c *conn) receive() (got int) {
-	d, q := c.dev, c.qp.engine
-	d.touch(&c.qp.qp)
-	reads := max(1, min(streamTurns, streamReads/max(1, len(d.established))))
-	for range reads {
-		into := q.Into()
-		if into == nil {
-			if c.watch(); !q.Paused() {
-				d.addReady(c) // for the Terminate
-			}
-			break
-		}
-		d.pieces[0] = into
-		n, err := c.link.Read(d.pieces[:])
-		if err != nil {
-			if !errors.Is(err, ErrAgain) {
-				c.lost(err)
-			}
-			break
-		}
-		got++
-		d.engine.Counters.Reads++
-		d.moved(n)
-		q.Received(n)
-		if n < len(into) {
-			break // nothing is left
-		}
-		if got == reads { // TLS may hold the rest, and the program may never poll again
-			d.wakeBy(d.passTime())
-		}
-	}
-	if got > 0 {
-		d.addReady(c)
-	}
-	return got
-}
-
 // transmit sends what the queue pair has to send.
 func (c *conn) transmit() {
-	if c.phase != running {
-		return
+	if c.phase == running {
+		c.qp.flow.transmit()
 	}
-	d, q := c.dev, c.qp.engine
-	if c.batch != nil {
-		if !c.write(c.batch) {
-			c.stay()
-			return
-		}
-		d.spare = append(d.spare, c.batch)
-		c.batch = nil
-		d.blocked--
-		c.watch()
-	}
-	for i := 0; i < streamTurns && !d.sends.over; i++ {
-		d.batch.Reset()
-		if !q.NextFPDUs(d.batch) {
-			if q.Ending() {
-				c.finish()
-			}
-			return
-		}
-		if c.write(d.batch) {
-			continue
-		}
-		if c.phase == running { // the rest goes first when there is room
-			c.batch = d.batch
-			d.blocked++
-			c.watch()
-			if n := len(d.spare); n > 0 {
-				d.batch, d.spare = d.spare[n-1], d.spare[:n-1]
-			} else {
-				d.batch = rdmap.NewBatch()
-			}
-			c.stay()
-		}
-		return
-	}
-	d.addReady(c)
-}
-
-// stay keeps a stream that is about to end until the rest of a partly sent batch has left, but no
-// longer than endTime: the peer may not read.
-func (c *conn) stay() {
-	if c.phase == running && c.qp.engine.State() == verbs.Err && !c.draining {
-		c.draining = true
-		c.dev.timers.set(&c.bound, c.dev.passTime()+endTime)
-	}
-}
-
-// write sends a batch. It returns false if some of it is left, or the connection is lost.
-func (c *conn) write(b *rdmap.Batch) bool {
-	d, q := c.dev, c.qp.engine
-	d.pieces[0] = b.Bytes()
-	n, err := c.link.Write(d.pieces[:])
-	if err != nil && !errors.Is(err, ErrAgain) {
-		c.lost(err)
-		return false
-	}
-	d.mu.counted = true
-	d.touch(&c.qp.qp)
-	d.engine.Counters.Writes++
-	d.engine.Counters.SentBytes += uint64(n)
-	d.moved(n)
-	d.sends.sent(n, streamTurnBytes, d.now())
-	whole := n == b.Len()
-	if n > 0 {
-		b.Sent(n)
-		q.Sent(n)
-	}
-	return whole
 }
 
 // lost ends a stream that the peer has closed or that broke.
@@ -338,11 +210,7 @@ func (c *conn) detach() {
 				break
 			}
 		}
-		if c.batch != nil {
-			d.blocked--
-			d.spare = append(d.spare, c.batch)
-			c.batch = nil
-		}
+		c.qp.flow.detach()
 	}
 	if c.qp != nil {
 		d.touch(&c.qp.qp)

@@ -54,6 +54,9 @@ type mover interface {
 	pending() bool
 	stalled() bool
 
+	// arm is called before somebody waits, or dozes, and not again until then. It returns false
+	// if something has arrived, or is left to do, and to be looked at first.
+	arm() bool
 	setDeadline(t time.Time)
 	// wait blocks until something arrives, the deadline passes or wake is called; with
 	// writable also until more can be sent. An error means that the device is closed. The

@@ -64,6 +64,10 @@ func (l *lane) loop() {
 			l.mover.flush() // held back for a poll
 		}
 		idleSince, polled = 0, false
+		if !l.mover.arm() {
+			l.mu.Unlock()
+			continue
+		}
 		l.waiting = true
 		l.waitUntil = l.timers.next()
 		l.mover.setDeadline(l.timeOf(l.waitUntil))

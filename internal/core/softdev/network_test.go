@@ -318,7 +318,7 @@ func (s *streamSide) up(qp *verbs.QP) bool {
 func (s *streamSide) heard(qp *verbs.QP) bool {
 	s.soft.mu.Lock()
 	defer s.soft.mu.Unlock()
-	q := s.soft.at(qp.Num()).engine
+	q := s.soft.at(qp.Num()).engine.(*rdmap.QP)
 	return q.Up() && !q.Quiet()
 }
 

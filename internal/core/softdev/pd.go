@@ -27,11 +27,12 @@ func (d *Device) AllocPD() (verbs.PDDriver, error) {
 	return &pd{dev: d, num: d.nextPD}, nil
 }
 
-// Dealloc has little to free: what was made from the domain is gone.
+// Dealloc frees little: what was made from the domain is gone.
 func (p *pd) Dealloc() error {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
 	p.dev.counts.domains.remove()
+	p.dev.memory.DropDomain(p.num)
 	return nil
 }
 

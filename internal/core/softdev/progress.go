@@ -271,6 +271,7 @@ func (d *PacketDevice) flush() {
 
 func (d *PacketDevice) pending() bool            { return d.ready.Len() > 0 && !d.isStalled }
 func (d *PacketDevice) stalled() bool            { return d.isStalled }
+func (d *PacketDevice) arm() bool                { return true }
 func (d *PacketDevice) setDeadline(t time.Time)  { d.port.SetDeadline(t) }
 func (d *PacketDevice) wait(writable bool) error { return d.port.Wait(writable) }
 func (d *PacketDevice) wake()                    { d.port.Wake() }

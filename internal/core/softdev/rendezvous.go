@@ -23,7 +23,6 @@ import (
 // queue pair numbers, and the offset of their port from meetPort.
 const (
 	meetPort  = 47910
-	slotBits  = 4
 	meetMagic = "RamjetQP"
 	meetLen   = len(meetMagic) + 16
 	maxEarly  = 1024                               // requests that came before their queue pairs were ready
@@ -34,6 +33,7 @@ const (
 // rendezvous is the meeting place of queue pairs.
 type rendezvous struct {
 	slot     int
+	bits     int // of the numbers, that tell slots apart
 	addr     netip.Addr
 	listener *streamListener
 	early    map[meeting]*conn
@@ -48,8 +48,8 @@ type meeting struct {
 
 func (r *rendezvous) open(d *StreamDevice) error {
 	r.addr, r.early = d.net.Info(1).GIDTable[0].GID.Addr(), make(map[meeting]*conn)
-	r.waiting = NewHalfOpen[*conn](maxEarly)
-	for r.slot = range 1 << slotBits {
+	r.waiting, r.bits = NewHalfOpen[*conn](maxEarly), d.carrier.slotBits()
+	for r.slot = range 1 << r.bits {
 		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(meetPort+r.slot)), 4096)
 		if err == nil {
 			l.heard = d.handleMeeting
@@ -60,8 +60,8 @@ func (r *rendezvous) open(d *StreamDevice) error {
 			return err
 		}
 	}
-	return fmt.Errorf("TCP ports %d to %d of %v are in use: close some of the devices that have this address: %w",
-		meetPort, meetPort+1<<slotBits-1, r.addr, syscall.EADDRINUSE)
+	return fmt.Errorf("ports %d to %d of %v are in use: close some of the devices that have this address: %w",
+		meetPort, meetPort+1<<r.bits-1, r.addr, syscall.EADDRINUSE)
 }
 
 func (r *rendezvous) close() {
@@ -72,7 +72,7 @@ func (r *rendezvous) close() {
 
 // newQPN returns a random free number with the device's prefix.
 func (r *rendezvous) newQPN(d *StreamDevice) verbs.QPN {
-	const bits = 24 - slotBits
+	bits := 24 - r.bits
 	for {
 		n := verbs.QPN(r.slot<<bits) | verbs.QPN(random32()&(1<<bits-1))
 		if n > 1 && n != ib.QPNMulticast && d.qps[n] == nil {
@@ -138,7 +138,7 @@ func (q *streamQP) seek() {
 // dial requests the peer from its device.
 func (q *streamQP) dial(peer netip.Addr) {
 	d, a := q.dev, q.engine.Attr()
-	port := meetPort + uint16(a.DestQPN>>(24-slotBits))
+	port := meetPort + uint16(a.DestQPN>>(24-d.meet.bits))
 	link, err := d.net.Dial(netip.AddrPortFrom(d.meet.addr, 0), netip.AddrPortFrom(peer, port), a.AH.TrafficClass)
 	if err != nil {
 		q.again(err)

@@ -93,7 +93,7 @@ func (l *lane) dozed() bool {
 	if next := l.timers.next(); next != 0 {
 		limit = min(limit, next-now)
 	}
-	if limit <= 0 {
+	if limit <= 0 || !l.mover.arm() {
 		return false
 	}
 	l.dozes.Add(1)

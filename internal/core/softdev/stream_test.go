@@ -223,9 +223,9 @@ func TestStreamSharedTurn(t *testing.T) {
 	queue := qps[0].srq
 	_, err = queue.queue.Post(slices.Repeat([]verbs.RecvWR{{SGL: []verbs.SGE{b.mr.SGE(0, 64)}}}, n))
 	b.ok(err)
-	before := d.engine.Counters.SentBytes
+	before := d.carrier.(*byteCarrier).engine.Counters.SentBytes
 	d.resumeAll(queue)
-	if sent := d.engine.Counters.SentBytes - before; sent == 0 || sent > streamTurnBytes+1<<20 {
+	if sent := d.carrier.(*byteCarrier).engine.Counters.SentBytes - before; sent == 0 || sent > streamTurnBytes+1<<20 {
 		t.Errorf("%d bytes were sent with the lock held, want a turn of %d", sent, streamTurnBytes)
 	}
 	for _, q := range qps {

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
-	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// StreamDevice is a verbs device over streams of bytes: iWARP.
+// StreamDevice is a verbs device whose queue pairs have a stream each: iWARP, and shared memory.
 type StreamDevice struct {
 	Device
 	net     Network
-	engine  rdmap.Device
-	counted rdmap.Counters // of the engine, as published to observers
+	carrier carrier
+	links   linkCounters
+	counted linkCounters // as published to observers
 	conns   map[*conn]struct{}
 	meet    rendezvous
 	news    news
@@ -30,19 +31,12 @@ type StreamDevice struct {
 	refused     *HalfOpen[*conn]  // rejected links whose peers have not ended them
 	lastShared  int               // index of the one that took the last receive of a shared queue
 	sends       turn
-	load        int // bytes moved that are not yet counted in movedMuch
-	blocked     int // connections that wait for the network to take more
-	batch       *rdmap.Batch
-	spare       []*rdmap.Batch
-	pieces      [1][]byte   // what is read or written
+	load        int         // bytes moved that are not yet counted in movedMuch
 	woken       atomic.Bool // the goroutine's wait has ended
 	handle      func(owner any, read, write bool)
 }
 
 const (
-	// scanStreams is how many streams are read one by one. With more the network is asked which of
-	// them are ready, which costs their senders too.
-	scanStreams = 4
 	// burst is how many posts since the last poll wait for the next one, so that their messages
 	// leave in one write.
 	burst = 64
@@ -52,28 +46,46 @@ const (
 	bulkCompletions = 8
 )
 
-// NewStream creates a device of a network and starts its goroutines. name is what the program
-// opened.
+// NewStream creates a device of a network for bytes, and starts its goroutines. name is what the
+// program opened.
 func NewStream(name, kind string, guid uint64, net Network) (*StreamDevice, error) {
-	d := &StreamDevice{net: net, conns: make(map[*conn]struct{}), refused: NewHalfOpen[*conn](maxRefused), batch: rdmap.NewBatch()}
-	d.engine = rdmap.Device{Resolve: net.Resolve}
-	d.Device.init(d, net, &d.engine.Device, attrOf(name, kind, verbs.TransportIWARP, guid))
+	d := &StreamDevice{net: net}
+	d.carrier = newByteCarrier(d)
+	return d, d.start(attrOf(name, kind, verbs.TransportIWARP, guid))
+}
+
+func (d *StreamDevice) start(attr verbs.DeviceAttr) error {
+	d.conns, d.refused = make(map[*conn]struct{}), NewHalfOpen[*conn](maxRefused)
+	d.Device.init(d, d.net, d.carrier.shared(), attr)
+	if s, ok := d.carrier.(memory.Sharer); ok {
+		d.memory.ShareWith(s)
+	}
 	d.handle = d.handleReady
 	if err := d.meet.open(d); err != nil {
-		return nil, err
+		return err
 	}
 	d.news.start()
 	d.run()
-	return d, nil
+	return nil
 }
 
-func (d *StreamDevice) publish() { d.counted = d.engine.Counters }
+// linkCounters count what happened to links of peers.
+type linkCounters struct {
+	noRoom  uint64 // times that the system had no room for one
+	dropped uint64 // silent ones that were dropped for others
+}
+
+func (d *StreamDevice) publish() {
+	d.counted = d.links
+	d.carrier.publish()
+}
 
 func (d *StreamDevice) metrics() []verbs.Metric {
 	d.view.Lock()
-	c := d.counted
-	d.view.Unlock()
-	return c.Metrics()
+	defer d.view.Unlock()
+	return append(d.carrier.metrics(),
+		verbs.Metric{Name: "accept_no_room", Unit: verbs.UnitEvents, Help: "times that the system had no room for a peer's link", Value: d.counted.noRoom},
+		verbs.Metric{Name: "accept_dropped", Unit: verbs.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
 }
 
 // at returns the queue pair of a number, or nil.
@@ -117,6 +129,7 @@ func (d *StreamDevice) shut() error {
 func (d *StreamDevice) free() error {
 	clear(d.conns)
 	d.established, d.ready = nil, queue.Ring[*conn]{}
+	d.carrier.close()
 	return d.net.Close()
 }
 
@@ -137,20 +150,14 @@ func (d *StreamDevice) moved(n int) {
 
 // receive delivers what has arrived to its queue pairs.
 func (d *StreamDevice) receive() (n int) {
-	if len(d.established) == 0 || !d.scans() || d.woken.Load() {
+	if !d.carrier.scans() || d.woken.Load() {
 		d.woken.Store(false)
 		return d.net.Ready(d.handle)
 	}
 	for i := 0; i < len(d.established); i++ {
-		n += d.established[i].receive()
+		n += d.established[i].qp.flow.receive()
 	}
 	return n
-}
-
-// scans reports whether this pass reads the streams one by one.
-func (d *StreamDevice) scans() bool {
-	all := len(d.established)
-	return all <= scanStreams && all == len(d.conns) && d.blocked == 0 && d.pass.count%32 != 0
 }
 
 // respond sends what there is.
@@ -198,6 +205,7 @@ func (d *StreamDevice) flush() {
 
 func (d *StreamDevice) pending() bool           { return d.ready.Len() > 0 }
 func (d *StreamDevice) stalled() bool           { return false }
+func (d *StreamDevice) arm() bool               { return d.carrier.arm() }
 func (d *StreamDevice) setDeadline(t time.Time) { d.net.SetDeadline(t) }
 
 // wait makes the next pass ask what woke it.

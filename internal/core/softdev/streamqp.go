@@ -8,7 +8,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
-	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -16,7 +15,8 @@ import (
 type streamQP struct {
 	qp
 	dev    *StreamDevice
-	engine *rdmap.QP
+	engine engine
+	flow   flow
 	srq    *srq
 	conn   *conn
 	posts  uint // posted since pass
@@ -42,7 +42,7 @@ func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, e
 	if init.SRQ != nil {
 		q.srq = init.SRQ.Driver().(*srq)
 	}
-	q.engine = rdmap.New(&d.engine, c)
+	d.carrier.equip(q, c)
 	q.qp.init(&d.Device, q, q.engine)
 	q.redial.fire = q.seek
 	q.giveUp.fire = q.abandon
@@ -107,7 +107,7 @@ func (q *streamQP) posted() {
 		q.pass, q.posts = d.pass.count, 0
 	}
 	q.posts++
-	if leased := d.pollsOn(); (leased || q.polled) && (q.posts > 1 || d.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
+	if leased := d.pollsOn(); !q.flow.prompt() && (leased || q.polled) && (q.posts > 1 || d.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
 		if !leased {
 			d.wakeBy(d.passTime() + clock.Time(lease)) // the program may never poll again
 		}
@@ -175,9 +175,12 @@ func (q *streamQP) resume() {
 	q.engine.Resume()
 	if q.conn != nil {
 		q.conn.goneChecks = 0
-		if !q.engine.Paused() {
-			q.conn.watch()
+		if !q.engine.Paused() && q.conn.phase == running {
+			q.flow.watch()
+			q.flow.resumed()
 		}
+	}
+	if q.conn != nil { // it may have ended
 		q.dev.addReady(q.conn) // a READ may have to be answered
 	}
 }

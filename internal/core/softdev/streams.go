@@ -48,7 +48,7 @@ func (l *streamListener) accept() {
 			return
 		}
 		if err != nil {
-			l.dev.engine.Counters.NoRoom++
+			l.dev.links.noRoom++
 			switch { // which holds what the system lacks?
 			case l.dev.refused.Len() > acceptsAtOnce:
 				l.dev.endRefused()
@@ -78,7 +78,7 @@ func (l *streamListener) accept() {
 func (l *streamListener) dropOldest() {
 	if c, ok := l.silent.Oldest(); ok {
 		if c.hear(); c.phase == awaitingRequest {
-			l.dev.engine.Counters.Dropped++
+			l.dev.links.dropped++
 			c.end(true)
 		}
 	}

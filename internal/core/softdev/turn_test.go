@@ -215,9 +215,9 @@ func TestStreamTurns(t *testing.T) {
 	most := uint64(0)
 	done := make(map[verbs.QPN]int)
 	a.eventually(func() bool {
-		before := b.soft.engine.Counters.SentBytes
+		before := b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes
 		b.soft.move(false)
-		most = max(most, b.soft.engine.Counters.SentBytes-before)
+		most = max(most, b.soft.carrier.(*byteCarrier).engine.Counters.SentBytes-before)
 		var wcs [64]verbs.WC
 		for _, wc := range wcs[:a.cq.Poll(wcs[:])] {
 			if done[wc.QPN]++; wc.Status != verbs.Success {

@@ -26,8 +26,6 @@ type Counters struct {
 	CRCErrors                      uint64
 	Lost                           uint64 // streams
 	Writes, Reads                  uint64 // system calls
-	NoRoom                         uint64 // times that the system had no room for a peer's link
-	Dropped                        uint64 // silent links that were dropped for others
 }
 
 // Metrics returns the counters.
@@ -44,8 +42,6 @@ func (c *Counters) Metrics() []verbs.Metric {
 		{Name: "lost_streams", Unit: events, Help: "streams that broke, or could not be made", Value: c.Lost},
 		{Name: "stream_writes", Unit: events, Help: "writes to streams", Value: c.Writes},
 		{Name: "stream_reads", Unit: events, Help: "reads from streams", Value: c.Reads},
-		{Name: "accept_no_room", Unit: events, Help: "times that the system had no room for a peer's link", Value: c.NoRoom},
-		{Name: "accept_dropped", Unit: events, Help: "links that said nothing and went for others", Value: c.Dropped},
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 
 // Segment is memory that other processes can map. Its descriptor is handed to them.
 type Segment struct {
-	mem  []byte
-	file *os.File
+	mem []byte
+	fd  int // -1: it was closed
 }
 
 // fixed are the seals that every segment has. Without them a peer could cut it off, and whoever
@@ -43,7 +43,7 @@ func Create(name string, size int, peers Rights) (*Segment, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	s := &Segment{file: os.NewFile(uintptr(fd), name)}
+	s := &Segment{fd: fd}
 	if err := s.prepare(fd, size, peers); err != nil {
 		s.Close()
 		return nil, err
@@ -71,25 +71,15 @@ func (s *Segment) prepare(fd, size int, peers Rights) (err error) {
 // errUnsealed means that the memory could vanish while it is used.
 var errUnsealed = errors.New("its size is not sealed (F_SEAL_SHRINK)")
 
-// Map maps a segment of a peer and takes over its descriptor, also if it fails. It refuses one that
-// the peer could take away, and one of fewer than least bytes.
-func Map(f *os.File, least int, rights Rights) (*Segment, error) {
-	s := &Segment{file: f}
-	if err := s.attach(least, rights); err != nil {
-		s.Close()
+// Map maps a segment of a peer, and closes its descriptor, also if it fails. It refuses one that the
+// peer could take away, and one of fewer than least bytes.
+func Map(fd, least int, rights Rights) (*Segment, error) {
+	defer unix.Close(fd)
+	mem, err := mapSealed(fd, least, rights)
+	if err != nil {
 		return nil, fmt.Errorf("the peer's shared memory: %w", err)
 	}
-	return s, nil
-}
-
-func (s *Segment) attach(least int, rights Rights) error {
-	raw, err := s.file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) { s.mem, failed = mapSealed(int(fd), least, rights) })
-	return errors.Join(err, failed)
+	return &Segment{mem: mem, fd: -1}, nil
 }
 
 func mapSealed(fd, least int, rights Rights) ([]byte, error) {
@@ -124,12 +114,28 @@ func mapSealed(fd, least int, rights Rights) ([]byte, error) {
 	return mem, os.NewSyscallError("mmap", err)
 }
 
+// Writable reports whether a segment of a peer can be mapped for writing.
+func Writable(fd int) bool {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	return err == nil && seals&(unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_WRITE) == 0
+}
+
 // Bytes returns the memory, page-aligned; nil: the segment is closed. Nobody writes to that of a
 // segment mapped ReadOnly.
 func (s *Segment) Bytes() []byte { return s.mem }
 
-// File returns the descriptor that peers map it by.
-func (s *Segment) File() *os.File { return s.file }
+// FD returns the descriptor that peers map it by; -1: it was closed.
+func (s *Segment) FD() int { return s.fd }
+
+// Forget closes the descriptor. The memory stays.
+func (s *Segment) Forget() error {
+	if s.fd < 0 {
+		return nil
+	}
+	fd := s.fd
+	s.fd = -1
+	return os.NewSyscallError("close", unix.Close(fd))
+}
 
 // Close unmaps the segment. Nobody uses its memory any more. Peers keep what they have mapped.
 func (s *Segment) Close() error {
@@ -138,5 +144,17 @@ func (s *Segment) Close() error {
 		err = os.NewSyscallError("munmap", unix.Munmap(s.mem))
 		s.mem = nil
 	}
-	return errors.Join(err, s.file.Close())
+	return errors.Join(err, s.Forget())
+}
+
+// Inode identifies the file behind a descriptor.
+type Inode struct{ Dev, Number uint64 }
+
+// InodeOf returns which file a descriptor is of.
+func InodeOf(fd int) (Inode, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return Inode{}, os.NewSyscallError("fstat", err)
+	}
+	return Inode{Dev: uint64(st.Dev), Number: st.Ino}, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shmem
+package local
 
 import (
 	"sync/atomic"
@@ -92,11 +92,20 @@ type Lookup struct{ directory }
 // NewLookup returns a peer's end of a directory.
 func NewLookup(mem []byte) *Lookup { return &Lookup{directory{mem}} }
 
+// Place is where an entry was found.
+type Place struct {
+	version *uint64
+	was     uint64
+}
+
+// Holds reports whether the entry is still there, unchanged.
+func (p Place) Holds() bool { return p.version != nil && atomic.LoadUint64(p.version) == p.was }
+
 // Find returns the entry of a key. It returns false if there is none, or if it is being changed at
 // this moment: the owner, who may have stopped there, is to be asked.
-func (l *Lookup) Find(key uint32) (Entry, bool) {
+func (l *Lookup) Find(key uint32) (Entry, Place, bool) {
 	if key == 0 {
-		return Entry{}, false
+		return Entry{}, Place{}, false
 	}
 	for i := range min(probes, l.len()) {
 		s := l.slot(key, i)
@@ -107,9 +116,10 @@ func (l *Lookup) Find(key uint32) (Entry, bool) {
 		}
 		e := Entry{Key: key, Access: uint32(named >> 32), Segment: atomic.LoadUint64(word(s, atSegment)),
 			Base: atomic.LoadUint64(word(s, atBase)), Length: atomic.LoadUint64(word(s, atLength))}
-		return e, version%2 == 0 && atomic.LoadUint64(word(s, atVersion)) == version
+		at := Place{word(s, atVersion), version}
+		return e, at, version%2 == 0 && at.Holds()
 	}
-	return Entry{}, false
+	return Entry{}, Place{}, false
 }
 
 // Range returns where in the region's segment n bytes from an address on are. It returns false if

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shmem
+package local
 
 import (
 	"errors"
@@ -115,6 +115,21 @@ func (s *Sender) Publish() (wake bool) {
 	return atomic.LoadUint32(s.awaitTail) != 0 && atomic.SwapUint32(s.awaitTail, 0) != 0
 }
 
+// Position returns where the next message goes: the sum of what was published before.
+func (s *Sender) Position() uint64 { return s.next }
+
+// Done returns the position up to which the receiver has done with what was published.
+func (s *Sender) Done() (uint64, error) {
+	s.seen = atomic.LoadUint64(s.head)
+	if s.next-s.seen > uint64(len(s.data)) {
+		return 0, ErrCorrupt
+	}
+	return s.seen, nil
+}
+
+// Stirred reports whether the receiver has done with messages since that was last looked at.
+func (s *Sender) Stirred() bool { return atomic.LoadUint64(s.head) != s.seen }
+
 // Sleep has the receiver wake this side when it has done with messages. It returns false, and the
 // receiver need not, if it has done so since the last Reserve.
 func (s *Sender) Sleep() bool { return sleep(s.awaitHead, s.head, s.seen) }
@@ -185,6 +200,12 @@ func (r *Receiver) Release() (wake bool) {
 	return atomic.LoadUint32(r.awaitHead) != 0 && atomic.SwapUint32(r.awaitHead, 0) != 0
 }
 
+// Stirred reports whether a message was published since that was last looked at.
+func (r *Receiver) Stirred() bool { return atomic.LoadUint64(r.tail) != r.seen }
+
+// left reports whether there are messages that were seen and not released.
+func (r *Receiver) left() bool { return r.next != r.seen }
+
 // Sleep has the sender wake this side with the next message. It returns false, and the sender need
-// not, if there is one.
-func (r *Receiver) Sleep() bool { return r.next == r.seen && sleep(r.awaitTail, r.tail, r.seen) }
+// not, if one was published since that was last looked at.
+func (r *Receiver) Sleep() bool { return sleep(r.awaitTail, r.tail, r.seen) }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// Sharer lets peers of the same host have regions mapped. Its methods are called with the device's
+// lock held, and do not block.
+type Sharer interface {
+	// Allocate makes the memory of a region, which is a segment of its own. segment 0 means that
+	// this region is not to be shared, or cannot be.
+	Allocate(pd PD, size int, access verbs.Access) (buf []byte, unmap func(), segment uint64)
+	// Began says that a key stands for a region, as it is now, and Ended that it no longer does.
+	// gone says that the region is no more, and does not begin again.
+	Began(r *Region)
+	Ended(r *Region, gone bool)
+	// Dropped says that a protection domain, which has no regions, is no more.
+	Dropped(pd PD)
+}
+
+// ShareWith makes s the table's sharer, before there are regions.
+func (t *Table) ShareWith(s Sharer) { t.sharer = s }
+
+func (t *Table) began(r *Region) {
+	if t.sharer != nil {
+		t.sharer.Began(r)
+	}
+}
+
+func (t *Table) ended(r *Region, gone bool) {
+	if t.sharer != nil {
+		t.sharer.Ended(r, gone)
+	}
+}
+
+// DropDomain says that a protection domain is no more.
+func (t *Table) DropDomain(pd PD) {
+	if t.sharer != nil {
+		t.sharer.Dropped(pd)
+	}
+}
+
+// Domain returns the region's protection domain.
+func (r *Region) Domain() PD { return r.pd }
+
+// Segment returns the segment that the region is at the start of; 0: it is in none.
+func (r *Region) Segment() uint64 { return r.segment }

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"errors"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// scanStreams is how many streams are read one by one. With more the network is asked which of them
+// are ready, which costs their senders too.
+const scanStreams = 4
+
+// byteCarrier carries data as bytes of the streams: iWARP.
+type byteCarrier struct {
+	dev     *StreamDevice
+	engine  rdmap.Device
+	counted rdmap.Counters // of the engine, as published to observers
+	blocked int            // connections that wait for the network to take more
+	batch   *rdmap.Batch
+	spare   []*rdmap.Batch
+	pieces  [1][]byte // what is read or written
+}
+
+func newByteCarrier(d *StreamDevice) *byteCarrier {
+	b := &byteCarrier{dev: d, batch: rdmap.NewBatch()}
+	b.engine.Resolve = d.net.Resolve
+	return b
+}
+
+func (b *byteCarrier) slotBits() int           { return 4 }
+func (b *byteCarrier) shared() *queue.Device   { return &b.engine.Device }
+func (b *byteCarrier) publish()                { b.counted = b.engine.Counters }
+func (b *byteCarrier) metrics() []verbs.Metric { return b.counted.Metrics() }
+func (b *byteCarrier) close()                  {}
+func (b *byteCarrier) arm() bool               { return true }
+
+func (b *byteCarrier) equip(q *streamQP, c queue.Config) {
+	e := rdmap.New(&b.engine, c)
+	q.engine, q.flow = e, &byteFlow{carrier: b, engine: e}
+}
+
+func (b *byteCarrier) scans() bool {
+	d := b.dev
+	all := len(d.established)
+	return all > 0 && all <= scanStreams && all == len(d.conns) && b.blocked == 0 && d.pass.count%32 != 0
+}
+
+// byteFlow is a queue pair's bytes.
+type byteFlow struct {
+	carrier *byteCarrier
+	engine  *rdmap.QP
+	c       *conn
+	batch   *rdmap.Batch // partly sent: goes first
+	quiet   clock.Time   // until the peer is prompted again
+	drains  bool         // the connection's bound limits the sending of the rest of batch
+}
+
+func (f *byteFlow) begin(c *conn, p rdmap.Params) bool {
+	if !f.engine.Begin(p) {
+		return false
+	}
+	f.c, f.drains = c, false
+	return true
+}
+
+func (f *byteFlow) prompt() bool   { return false }
+func (f *byteFlow) draining() bool { return f.drains }
+func (f *byteFlow) resumed()       {}
+
+func (f *byteFlow) first(p rdmap.Params) clock.Time {
+	f.quiet = promptTime
+	if p.Pause {
+		f.quiet = pauseTime
+	}
+	return f.quiet
+}
+
+// check sends something to a peer that has sent nothing yet, to make it look at its socket.
+func (f *byteFlow) check() clock.Time {
+	if !f.engine.Quiet() || f.quiet >= promptEnd {
+		return checkTime
+	}
+	f.engine.Prompt()
+	f.quiet *= 2
+	f.carrier.dev.addReady(f.c)
+	return f.quiet
+}
+
+func (f *byteFlow) watch() { f.c.link.Watch(!f.engine.Paused(), f.batch != nil) }
+
+// receive takes what has arrived. It returns how many reads found something.
+func (f *byteFlow) receive() (got int) {
+	c, d, q := f.c, f.carrier.dev, f.engine
+	d.touch(&c.qp.qp)
+	reads := max(1, min(streamTurns, streamReads/max(1, len(d.established))))
+	for range reads {
+		into := q.Into()
+		if into == nil {
+			if f.watch(); !q.Paused() {
+				d.addReady(c) // for the Terminate
+			}
+			break
+		}
+		f.carrier.pieces[0] = into
+		n, err := c.link.Read(f.carrier.pieces[:])
+		if err != nil {
+			if !errors.Is(err, ErrAgain) {
+				c.lost(err)
+			}
+			break
+		}
+		got++
+		f.carrier.engine.Counters.Reads++
+		d.moved(n)
+		q.Received(n)
+		if n < len(into) {
+			break // nothing is left
+		}
+		if got == reads { // TLS may hold the rest, and the program may never poll again
+			d.wakeBy(d.passTime())
+		}
+	}
+	if got > 0 {
+		d.addReady(c)
+	}
+	return got
+}
+
+// transmit sends what the queue pair has to send.
+func (f *byteFlow) transmit() {
+	b, c, d, q := f.carrier, f.c, f.carrier.dev, f.engine
+	if f.batch != nil {
+		if !f.write(f.batch) {
+			f.stay()
+			return
+		}
+		b.spare = append(b.spare, f.batch)
+		f.batch = nil
+		b.blocked--
+		f.watch()
+	}
+	for i := 0; i < streamTurns && !d.sends.over; i++ {
+		b.batch.Reset()
+		if !q.NextFPDUs(b.batch) {
+			if q.Ending() {
+				c.finish()
+			}
+			return
+		}
+		if f.write(b.batch) {
+			continue
+		}
+		if c.phase == running { // the rest goes first when there is room
+			f.batch = b.batch
+			b.blocked++
+			f.watch()
+			if n := len(b.spare); n > 0 {
+				b.batch, b.spare = b.spare[n-1], b.spare[:n-1]
+			} else {
+				b.batch = rdmap.NewBatch()
+			}
+			f.stay()
+		}
+		return
+	}
+	d.addReady(c)
+}
+
+// stay keeps a stream that is about to end until the rest of a partly sent batch has left, but no
+// longer than endTime: the peer may not read.
+func (f *byteFlow) stay() {
+	if c := f.c; c.phase == running && f.engine.State() == verbs.Err && !f.drains {
+		f.drains = true
+		c.dev.timers.set(&c.bound, c.dev.passTime()+endTime)
+	}
+}
+
+// write sends a batch. It returns false if some of it is left, or the connection is lost.
+func (f *byteFlow) write(b *rdmap.Batch) bool {
+	c, d, q := f.c, f.carrier.dev, f.engine
+	f.carrier.pieces[0] = b.Bytes()
+	n, err := c.link.Write(f.carrier.pieces[:])
+	if err != nil && !errors.Is(err, ErrAgain) {
+		c.lost(err)
+		return false
+	}
+	d.mu.counted = true
+	d.touch(&c.qp.qp)
+	f.carrier.engine.Counters.Writes++
+	f.carrier.engine.Counters.SentBytes += uint64(n)
+	d.moved(n)
+	d.sends.sent(n, streamTurnBytes, d.now())
+	whole := n == b.Len()
+	if n > 0 {
+		b.Sent(n)
+		q.Sent(n)
+	}
+	return whole
+}
+
+func (f *byteFlow) detach() {
+	if f.batch != nil {
+		f.carrier.blocked--
+		f.carrier.spare = append(f.carrier.spare, f.batch)
+		f.batch = nil
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// carrier is how the data of a [StreamDevice] travel once a stream is set up: as bytes of the stream
+// ([byteCarrier]), or in memory that both processes share, of whose state the stream only tells
+// ([memoryCarrier]). Its methods are called with the lock held, unless they say otherwise.
+type carrier interface {
+	// slotBits is how many bits of a queue pair's number tell devices of one address apart.
+	slotBits() int
+	// shared returns what all engines have.
+	shared() *queue.Device
+	// equip gives a queue pair its engine and its flow.
+	equip(q *streamQP, c queue.Config)
+	// scans reports whether a pass reads the streams one by one, rather than ask the network which
+	// of them are ready.
+	scans() bool
+	// arm prepares for a wait: see mover.
+	arm() bool
+	// publish copies counters for metrics. The view's lock is held, too.
+	publish()
+	// metrics returns what was published. The view's lock is held, the lane's is not.
+	metrics() []verbs.Metric
+	// close frees what streams have left behind.
+	close()
+}
+
+// engine is the queue pair of the protocol engine behind a carrier.
+type engine interface {
+	protocol
+	Attr() *verbs.QPAttr
+	// Up reports whether there is a stream, and Waiting whether work requests wait for one.
+	Up() bool
+	Waiting() bool
+	// Paused reports whether a message waits for a receive. Resume continues with it.
+	Paused() bool
+	Resume()
+	// Lost says that the stream has ended.
+	Lost(orderly bool)
+	Destroy()
+}
+
+// flow is a queue pair's part of a carrier, while it has a stream.
+type flow interface {
+	// begin hands a stream over to the engine. It returns false if the queue pair is in a state
+	// that takes none.
+	begin(c *conn, p rdmap.Params) bool
+	// first returns when check is due at first.
+	first(p rdmap.Params) clock.Time
+	// check does what is due when nothing has been heard of the peer, and returns when it is due again.
+	check() clock.Time
+	// draining reports whether the stream ends when the time of check has come.
+	draining() bool
+	// watch makes the network report what the stream waits for.
+	watch()
+	// receive takes what has arrived, and returns how much it found.
+	receive() int
+	// transmit sends what there is to send.
+	transmit()
+	// resumed continues what waited for a receive.
+	resumed()
+	// detach drops what is half sent.
+	detach()
+	// prompt reports whether what is posted is sent at once, and never held back for the next poll.
+	prompt() bool
+}

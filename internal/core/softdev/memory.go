@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"io"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// memoryTurn is how many bytes a queue pair moves before it looks at the time.
+const memoryTurn = 256 << 10
+
+// memoryCarrier carries data in memory that the processes share: engine local.
+type memoryCarrier struct {
+	dev     *StreamDevice
+	net     MemoryNetwork
+	engine  local.Device
+	counted local.Counters // of the engine, as published to observers
+	domains map[memory.PD]Domain
+}
+
+// NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
+// name is what the program opened.
+func NewMemory(name, kind string, guid uint64, net MemoryNetwork) (*StreamDevice, error) {
+	d := &StreamDevice{net: net}
+	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
+	m.engine.Resolve = net.Resolve
+	d.carrier = m
+	attr := attrOf(name, kind, verbs.TransportIB, guid)
+	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
+	return d, d.start(attr)
+}
+
+func (m *memoryCarrier) slotBits() int           { return 6 }
+func (m *memoryCarrier) shared() *queue.Device   { return &m.engine.Device }
+func (m *memoryCarrier) scans() bool             { return false }
+func (m *memoryCarrier) arm() bool               { return m.net.Arm() }
+func (m *memoryCarrier) publish()                { m.counted = m.engine.Counters }
+func (m *memoryCarrier) metrics() []verbs.Metric { return m.counted.Metrics() }
+
+func (m *memoryCarrier) close() {
+	for pd := range m.domains {
+		m.Dropped(pd)
+	}
+}
+
+func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
+	e := local.New(&m.engine, c)
+	q.engine, q.flow = e, &memoryFlow{carrier: m, engine: e}
+}
+
+// domain returns what peers are told of a protection domain's regions.
+func (m *memoryCarrier) domain(pd memory.PD) (Domain, error) {
+	if d := m.domains[pd]; d != nil {
+		return d, nil
+	}
+	d, err := m.net.NewDomain()
+	if err == nil {
+		m.domains[pd] = d
+	}
+	return d, err
+}
+
+// Allocate makes a region's memory a segment, if peers may use the region. If the system has no
+// room for one, peers go through this process.
+func (m *memoryCarrier) Allocate(pd memory.PD, size int, access verbs.Access) (buf []byte, unmap func(), segment uint64) {
+	const peers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+	if access&peers == 0 || access&verbs.HugePages != 0 {
+		return nil, nil, 0
+	}
+	if _, err := m.domain(pd); err != nil {
+		return nil, nil, 0
+	}
+	buf, unmap, segment, err := m.net.Allocate(size, access&(verbs.RemoteWrite|verbs.RemoteAtomic) != 0)
+	if err != nil {
+		return nil, nil, 0
+	}
+	return buf, unmap, segment
+}
+
+func entryOf(r *memory.Region) local.Entry {
+	return local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(), Length: uint64(len(r.Bytes()))}
+}
+
+// Began tells peers of a region that is in a segment.
+func (m *memoryCarrier) Began(r *memory.Region) {
+	if r.Segment() == 0 {
+		return
+	}
+	if d, err := m.domain(r.Domain()); err == nil {
+		d.Publish(entryOf(r))
+	}
+}
+
+// Ended withdraws it.
+func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
+	if d := m.domains[r.Domain()]; d != nil && r.Segment() != 0 {
+		d.Withdraw(entryOf(r), gone)
+	}
+}
+
+// Dropped forgets a protection domain.
+func (m *memoryCarrier) Dropped(pd memory.PD) {
+	if d := m.domains[pd]; d != nil {
+		delete(m.domains, pd)
+		d.Close()
+	}
+}
+
+// memoryFlow is a queue pair's part of the memory.
+type memoryFlow struct {
+	carrier *memoryCarrier
+	engine  *local.QP
+	c       *conn
+	link    MemoryLink
+	peer    *local.Peer
+}
+
+func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
+	d, err := f.carrier.domain(f.engine.PD)
+	if err != nil {
+		return false
+	}
+	link := c.link.(MemoryLink)
+	peer, err := link.Join(d)
+	if err != nil || !f.engine.Begin(peer, p.IRD, p.ORD) {
+		return false
+	}
+	f.c, f.link, f.peer = c, link, peer
+	link.Again() // it may have stirred before
+	return true
+}
+
+func (f *memoryFlow) prompt() bool                  { return true }
+func (f *memoryFlow) draining() bool                { return false }
+func (f *memoryFlow) first(rdmap.Params) clock.Time { return checkTime }
+func (f *memoryFlow) check() clock.Time             { return checkTime }
+
+func (f *memoryFlow) detach() {
+	f.engine.Part()
+	f.c, f.link, f.peer = nil, nil, nil
+}
+
+// watch does nothing: the network reports a link when its peer has stirred.
+func (f *memoryFlow) watch() {}
+
+func (f *memoryFlow) resumed() { f.receive() }
+
+// receive handles what the peer has sent and done.
+func (f *memoryFlow) receive() int {
+	c, d := f.c, f.carrier.dev
+	d.touch(&c.qp.qp)
+	d.mu.counted = true
+	count, moved := f.engine.Receive(memoryTurn)
+	d.moved(moved)
+	f.ring()
+	switch {
+	case f.engine.More():
+		f.link.Again()
+	case count == 0 && f.link.Ended() && !f.engine.Paused() && !f.peer.Stirred():
+		f.lost()
+		return 1
+	}
+	d.addReady(c)
+	return count
+}
+
+// lost ends the connection with a peer that has gone.
+func (f *memoryFlow) lost() {
+	err := io.EOF
+	if !f.peer.Left() {
+		err = errGone
+	}
+	f.c.lost(err)
+}
+
+// ring wakes the peer, if it sleeps.
+func (f *memoryFlow) ring() {
+	if f.engine.Rings() {
+		f.link.Ring()
+	}
+}
+
+// transmit does what there is to do.
+func (f *memoryFlow) transmit() {
+	c, d := f.c, f.carrier.dev
+	for !d.sends.over {
+		n := f.engine.Advance(memoryTurn)
+		if n > 0 {
+			d.touch(&c.qp.qp)
+			d.mu.counted = true
+			d.moved(n)
+		}
+		f.ring()
+		if f.engine.Ending() {
+			c.end(false)
+			return
+		}
+		if n < memoryTurn {
+			if f.engine.More() { // a request waited for room for its answer
+				f.link.Again()
+			}
+			return
+		}
+		d.sends.sent(n, streamTurnBytes, d.now())
+	}
+	d.addReady(c)
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import "github.com/ramjet-rdma/ramjet/internal/engine/local"
+
+// MemoryNetwork is a [Network] between processes of one host, which share memory. Its links carry the
+// set-up of streams, and say when a peer ends. Its methods are called with the device's lock held, and
+// do not block.
+type MemoryNetwork interface {
+	Network
+	// NewDomain makes what peers of a protection domain's queue pairs are told of its regions.
+	NewDomain() (Domain, error)
+	// Allocate makes memory that can be published: for peers to write to, or to read only. It is
+	// a segment with a number, which is not 0.
+	Allocate(size int, writable bool) (mem []byte, free func(), segment uint64, err error)
+	// Arm has peers wake Wait from now on when they do something. It returns false if one has done
+	// so already, and Ready is to be called first.
+	Arm() bool
+}
+
+// Domain tells peers of the regions of a protection domain. An entry without a segment says that there
+// is a region, but not where.
+type Domain interface {
+	Publish(e local.Entry)
+	Withdraw(e local.Entry, gone bool) // gone: its segment is no more
+	Close()
+}
+
+// MemoryLink is a [Link] of a [MemoryNetwork].
+type MemoryLink interface {
+	Link
+	// Join lets the peer use what is published in a domain, and returns what it has made for this
+	// side. From then on Ready reports the link when the peer has stirred.
+	Join(d Domain) (*local.Peer, error)
+	// Ring wakes the peer.
+	Ring()
+	// Again has the next Ready report the link, whatever the peer does.
+	Again()
+}

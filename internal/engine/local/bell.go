@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// A bell is how peers tell a device which of its connections to look at, so that a look costs the same
+// however many there are. It is a segment of the device's, in which each connection has a slot:
+//
+//	0      not 0: the device's process sleeps, and is to be woken too
+//	64     which words of the next part are not 0, a bit each
+//	192    which connections have something, a bit each
+type Bell struct {
+	asleep *uint32
+	words  []byte
+	slots  []byte
+}
+
+const (
+	// BellSlots is how many connections a bell can tell apart.
+	BellSlots = 1 << 16
+
+	atWords = 64
+	atSlots = atWords + BellSlots/64/64*8
+
+	// BellBytes is how large a segment a bell needs, in bytes.
+	BellBytes = atSlots + BellSlots/8
+)
+
+// NewBell returns the bell in a segment of [BellBytes]. A new one is all zero.
+func NewBell(mem []byte) *Bell {
+	return &Bell{asleep: half(mem, 0), words: mem[atWords:atSlots], slots: mem[atSlots:BellBytes]}
+}
+
+// Ring tells the bell's owner to look at a connection. It returns true if the owner's process sleeps
+// and is to be woken.
+func (b *Bell) Ring(slot uint32) (wake bool) {
+	slot %= BellSlots
+	atomic.OrUint64(word(b.slots, int(slot/64)*8), 1<<(slot%64))
+	atomic.OrUint64(word(b.words, int(slot/4096)*8), 1<<(slot/64%64))
+	return atomic.LoadUint32(b.asleep) != 0 && atomic.SwapUint32(b.asleep, 0) != 0
+}
+
+// Take calls f with the slots below limit that were rung since the last call.
+func (b *Bell) Take(limit int, f func(slot int)) {
+	for i := 0; i*4096 < limit; i++ {
+		if atomic.LoadUint64(word(b.words, i*8)) == 0 {
+			continue
+		}
+		for words := atomic.SwapUint64(word(b.words, i*8), 0); words != 0; words &= words - 1 {
+			w := i*64 + bits.TrailingZeros64(words)
+			for slots := atomic.SwapUint64(word(b.slots, w*8), 0); slots != 0; slots &= slots - 1 {
+				if s := w*64 + bits.TrailingZeros64(slots); s < limit {
+					f(s)
+				}
+			}
+		}
+	}
+}
+
+// Sleep says that the owner's process is about to sleep. It returns false if a slot below limit was
+// rung meanwhile.
+func (b *Bell) Sleep(limit int) bool {
+	atomic.StoreUint32(b.asleep, 1)
+	for i := 0; i*4096 < limit; i++ {
+		if atomic.LoadUint64(word(b.words, i*8)) != 0 {
+			b.Wake()
+			return false
+		}
+	}
+	return true
+}
+
+// Wake says that the owner's process no longer sleeps.
+func (b *Bell) Wake() { atomic.StoreUint32(b.asleep, 0) }

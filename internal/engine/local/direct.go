@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// stride is how much of an operation is carried out at once in mapped memory. The key is looked up
+// again for each, so that a region that is withdrawn is not used for long.
+const stride = 256 << 10
+
+// needs returns which right an operation needs (IBTA 10.7.3.1); 0: it is not one-sided.
+func needs(op verbs.SendOp) verbs.Access {
+	switch op {
+	case verbs.Write, verbs.WriteImm:
+		return verbs.RemoteWrite
+	case verbs.Read:
+		return verbs.RemoteRead
+	case verbs.CompareSwap, verbs.FetchAdd:
+		return verbs.RemoteAtomic
+	}
+	return 0
+}
+
+// reaches reports whether this side can carry out an operation by itself. It must not overtake a
+// request for the target's memory that is still in the ring. It may overtake a SEND, which touches no
+// memory that the initiator names (IBTA 9.5).
+func (q *QP) reaches(w *sendWQE) bool {
+	need := needs(w.Op)
+	if need == 0 {
+		return false
+	}
+	if w.Length == 0 {
+		return true // it names no memory (IBTA 9.7.4.1.5)
+	}
+	if q.asked > q.peer.requests.seen {
+		if done, err := q.peer.requests.Done(); err != nil || q.asked > done {
+			return false
+		}
+	}
+	mem := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
+	if need != verbs.RemoteAtomic {
+		return mem != nil
+	}
+	s := memory.Inline(mem)
+	return mem != nil && s.Aligned8()
+}
+
+// act continues a work request in mapped memory. If the peer has withdrawn it meanwhile, the rest goes
+// through the peer, who refuses it.
+func (q *QP) act(w *sendWQE) (moved int, ok bool) {
+	n := min(int(w.Length)-q.off, stride)
+	if n > 0 {
+		mem := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, needs(w.Op))
+		if mem == nil {
+			w.direct = false
+			return 0, true
+		}
+		if !q.move(w, mem) {
+			w.Status = verbs.LocalProtectionError
+			return 0, false
+		}
+		if q.off += n; q.off < int(w.Length) {
+			return n, true
+		}
+	}
+	if w.Op == verbs.Write || w.Op == verbs.WriteImm {
+		if ok = q.conclude(w, first); ok {
+			q.Device.Counters.Direct++
+		}
+		return n, ok
+	}
+	q.Device.Counters.Direct++
+	w.done = true
+	q.finish()
+	return n, true
+}
+
+// move carries out an operation on a piece of mapped memory. It returns false if memory of this side
+// is not there any more.
+func (q *QP) move(w *sendWQE, mem []byte) bool {
+	switch w.Op {
+	case verbs.Write, verbs.WriteImm:
+		q.Device.Counters.SentBytes += uint64(len(mem))
+		return q.store(mem)
+	case verbs.Read:
+		q.Device.Counters.RecvBytes += uint64(len(mem))
+		return q.gather.Write(q.Device.Memory, mem)
+	}
+	s := memory.Inline(mem)
+	var old uint64
+	if w.Op == verbs.CompareSwap {
+		old, _ = s.CompareSwap(w.Compare, w.Swap)
+	} else {
+		old, _ = s.FetchAdd(w.Swap)
+	}
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], old)
+	return q.gather.Write(q.Device.Memory, b[:])
+}
+
+// store writes to the peer's memory. What an aligned word is written by appears as a whole; see
+// verbs.MR.WaitFor.
+func (q *QP) store(mem []byte) bool {
+	if len(mem) == 8 {
+		if s := memory.Inline(mem); s.Aligned8() {
+			var b [8]byte
+			return q.gather.Read(b[:]) && s.Store(b[:])
+		}
+	}
+	return q.gather.Read(mem)
+}

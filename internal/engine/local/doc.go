@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package local is the engine of queue pairs between processes of one host, which share memory. It is
+// pure: it has no goroutine, lock, socket or clock. It works on memory that its caller has mapped.
+//
+// The initiator of a WRITE, READ or atomic operation carries it out by itself where the target's
+// memory is mapped, and the target's process has no part in it. Everything else is a message in a
+// ring, which the target's process handles: SENDs, and one-sided operations on memory that is not
+// shared (docs/decisions/0023-shm.md).
+//
+//	Begin     gives a queue pair its peer
+//	Advance   does what can be done of the send queue, and answers the peer
+//	Receive   handles what the peer has sent, and completes what it has done
+//	Lost      ends it
+//
+// # Files
+//
+//	ring.go, directory.go     what is in shared memory: messages one way, and which memory peers may use
+//	peer.go                   both sides' segments, and what is mapped of the peer's memory
+//	message.go                the messages
+//	qp.go, modify.go          the queue pair, its states; see also package queue
+//	sendqueue.go              work requests, from being posted to being completed
+//	initiator.go, direct.go   carrying them out: by messages, and in mapped memory
+//	receive.go, target.go     the peer's messages
+package local

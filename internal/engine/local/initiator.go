@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// initiator carries out work requests, one after the other.
+type initiator struct {
+	off       int // bytes of work request next that are in the ring, or where they belong
+	gather    memory.Cursor
+	gathering bool
+	asked     uint64 // position of the last request for the target's memory
+	far       far
+}
+
+func (t *initiator) stop() {
+	t.off, t.gathering = 0, false
+	t.gather.Reset()
+}
+
+// Advance does what can be done of the send queue, and answers the peer. It ends when it has moved
+// budget bytes, or a piece more, and returns how many.
+func (q *QP) Advance(budget int) (moved int) {
+	for q.peer != nil && moved < budget {
+		n, ok := q.answer()
+		if !ok {
+			if n, ok = q.request(); !ok {
+				break
+			}
+		}
+		moved += n
+	}
+	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
+		q.harvest()
+	}
+	return moved
+}
+
+// request continues work request next. It returns false if nothing of it can be done now.
+func (q *QP) request() (moved int, ok bool) {
+	if q.next >= q.sq.Len() || q.State() != verbs.RTS && q.State() != verbs.SQD {
+		return 0, false
+	}
+	w := q.sq.At(q.next)
+	if w.Status != verbs.Success || !w.begun && !q.mayBegin(w) {
+		return 0, false
+	}
+	if !w.begun && !q.begin(w) {
+		return 0, false
+	}
+	switch {
+	case w.Local():
+		if !q.DoLocal(&w.SendWQE) {
+			return 0, false
+		}
+		w.done = true
+		q.finish()
+		return 0, true
+	case w.direct:
+		return q.act(w)
+	}
+	return q.ask(w)
+}
+
+// mayBegin holds back a work request with a fence until all responses have come (IBTA 10.8.3.3), and
+// in SQD all that have not begun before.
+func (q *QP) mayBegin(w *sendWQE) bool {
+	return q.State() != verbs.SQD && (w.Flags&verbs.Fence == 0 || q.reads.Len() == 0)
+}
+
+// begin finds the memory of a work request, and chooses the way to carry it out.
+func (q *QP) begin(w *sendWQE) bool {
+	if w.Local() {
+		w.begun = true
+		return true
+	}
+	if w.Copied {
+		q.gather.Reset()
+		q.gather.Add(memory.Inline(w.Inline))
+	} else if !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
+		w.Status = verbs.LocalProtectionError
+		return false
+	}
+	w.begun, w.direct = true, q.reaches(w)
+	return true
+}
+
+// finish records that work request next needs nothing more from this side.
+func (q *QP) finish() {
+	q.next++
+	q.off = 0
+}
+
+// ask continues a work request by messages. It returns false if the ring is full, or as many READs and
+// atomics are in flight as may be.
+func (q *QP) ask(w *sendWQE) (moved int, ok bool) {
+	switch w.Op {
+	case verbs.Write, verbs.WriteImm:
+		return q.askWrite(w)
+	case verbs.Read:
+		return 0, q.askRead(w)
+	case verbs.CompareSwap, verbs.FetchAdd:
+		return 0, q.askAtomic(w)
+	}
+	return q.send(w)
+}
+
+// reserve returns room for a message; nil: there is none now.
+func (q *QP) reserve(n int, k kind) []byte {
+	b, err := q.peer.requests.Reserve(n, uint32(k))
+	if err != nil {
+		q.corrupt()
+	}
+	return b
+}
+
+// publish sends the message that was reserved.
+func (q *QP) publish() {
+	q.rings = q.peer.requests.Publish() || q.rings
+	q.Counts.SentPackets++
+	q.Device.Counters.SentMessages++
+}
+
+// payload copies the next bytes of a work request into a message. It returns false if its memory is
+// not there any more: the work request fails, and as the peer may have part of it, the connection too.
+func (q *QP) payload(w *sendWQE, b []byte) bool {
+	if !q.gather.Read(b) {
+		w.Status = verbs.LocalProtectionError
+		return false
+	}
+	q.Device.Counters.SentBytes += uint64(len(b))
+	return true
+}
+
+// send puts the next piece of a SEND into the ring.
+func (q *QP) send(w *sendWQE) (moved int, ok bool) {
+	n, k := min(int(w.Length)-q.off, piece), opSend
+	if q.off == 0 {
+		k |= first
+	}
+	if q.off+n == int(w.Length) {
+		k |= last
+	}
+	field := uint32(0)
+	switch w.Op {
+	case verbs.SendImm:
+		k, field = k|immediate, w.Imm
+	case verbs.SendInv:
+		k, field = k|invalidate, uint32(w.Key)
+	}
+	if w.Flags&verbs.Solicited != 0 {
+		k |= solicited
+	}
+	b := q.reserve(sendFields+n, k)
+	if b == nil || !q.payload(w, b[sendFields:]) {
+		return 0, false
+	}
+	put32(b, 0, field)
+	q.publish()
+	if q.off += n; k.has(last) {
+		w.done, w.end = true, q.peer.requests.Position()
+		q.finish()
+	}
+	return n, true
+}
+
+// askWrite puts the next piece of a WRITE into the ring, and after the last one its immediate data.
+func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
+	if rest := int(w.Length) - q.off; rest > 0 {
+		n, k := min(rest, piece), opWrite
+		if n == rest {
+			k |= last
+		}
+		b := q.reserve(writeFields+n, k)
+		if b == nil || !q.payload(w, b[writeFields:]) {
+			return 0, false
+		}
+		put32(b, 0, uint32(w.Remote.Key))
+		put32(b, 4, w.Length)
+		put64(b, 8, w.Remote.Addr+uint64(q.off))
+		q.publish()
+		q.asked = q.peer.requests.Position()
+		moved = n
+		if q.off += n; q.off < int(w.Length) {
+			return moved, true
+		}
+		q.Device.Counters.Asked++
+	}
+	return moved, q.conclude(w, 0)
+}
+
+// conclude ends a WRITE whose bytes are on their way.
+func (q *QP) conclude(w *sendWQE, flags kind) bool {
+	if w.Op == verbs.WriteImm {
+		if w.Flags&verbs.Solicited != 0 {
+			flags |= solicited
+		}
+		b := q.reserve(immFields, opImm|flags)
+		if b == nil {
+			return false
+		}
+		put32(b, 0, w.Imm)
+		put32(b, 4, w.Length)
+		q.publish()
+	}
+	w.done = true
+	if w.Op == verbs.WriteImm || !w.direct {
+		w.end = q.peer.requests.Position()
+	}
+	q.finish()
+	return true
+}
+
+// mayAsk reports whether one more READ or atomic may be in flight.
+func (q *QP) mayAsk() bool { return q.reads.Len() < min(q.depth, int(q.Attr().MaxRdAtomic)) }
+
+func (q *QP) askRead(w *sendWQE) bool {
+	if !q.mayAsk() {
+		return false
+	}
+	b := q.reserve(readFields, opRead)
+	if b == nil {
+		return false
+	}
+	put32(b, 0, uint32(w.Remote.Key))
+	put32(b, 4, w.Length)
+	put64(b, 8, w.Remote.Addr)
+	q.await(w, readOp{wqe: q.popped + uint64(q.next)})
+	return true
+}
+
+func (q *QP) askAtomic(w *sendWQE) bool {
+	if !q.mayAsk() {
+		return false
+	}
+	b := q.reserve(atomicFields, opAtomic)
+	if b == nil {
+		return false
+	}
+	put32(b, 0, uint32(w.Remote.Key))
+	put32(b, 4, uint32(w.Op))
+	put64(b, 8, w.Remote.Addr)
+	put64(b, 16, w.Compare)
+	put64(b, 24, w.Swap)
+	q.await(w, readOp{wqe: q.popped + uint64(q.next), atomic: true})
+	return true
+}
+
+// await sends a request that the peer answers.
+func (q *QP) await(w *sendWQE, op readOp) {
+	q.publish()
+	q.Device.Counters.Asked++
+	w.end = q.peer.requests.Position()
+	q.asked = w.end
+	*q.reads.PushBack() = op
+	q.finish()
+}

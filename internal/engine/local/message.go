@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// kind is what a message is, in the kind of its record: an opcode in the low 8 bits, and flags.
+type kind uint32
+
+// The messages. Both sides run on one processor, so numbers are in its byte order. What follows the
+// fields named here is payload.
+const (
+	opSend   kind = iota + 1 // immediate data or key (4 bytes), zero (4)
+	opWrite                  // key (4), length of the whole message (4), address (8)
+	opImm                    // immediate data (4), length of the WRITE that it belongs to (4)
+	opRead                   // key (4), length (4), address (8)
+	opAtomic                 // key (4), verbs.SendOp (4), address (8), operands (8 each)
+
+	opData    // response: data of the oldest READ
+	opResult  // response: the result of the oldest atomic operation (8)
+	opRefused // response: the oldest request that has not been done fails with a verbs.Status (4)
+)
+
+// Flags of messages.
+const (
+	first      kind = 1 << (8 + iota) // of a SEND's messages
+	last                              // of a SEND's, WRITE's or READ's
+	solicited                         // the receiver asked to be told of these
+	immediate                         // a SEND has immediate data
+	invalidate                        // a SEND has a key that is to be invalidated
+)
+
+func (k kind) op() kind           { return k & 0xff }
+func (k kind) has(flag kind) bool { return k&flag != 0 }
+
+// Lengths of fields in bytes.
+const (
+	sendFields   = 8
+	writeFields  = 16
+	immFields    = 8
+	readFields   = 16
+	atomicFields = 32
+	resultFields = 8
+	statusFields = 4
+)
+
+// fieldsOf returns the least length of each message.
+var fieldsOf = [...]int{opSend: sendFields, opWrite: writeFields, opImm: immFields, opRead: readFields, opAtomic: atomicFields,
+	opData: 0, opResult: resultFields, opRefused: statusFields}
+
+// piece is how much payload goes into one message: four of them fill a ring, so that both sides copy
+// at once.
+const piece = requestBytes/4 - 64
+
+func get32(b []byte, at int) uint32    { return binary.NativeEndian.Uint32(b[at:]) }
+func get64(b []byte, at int) uint64    { return binary.NativeEndian.Uint64(b[at:]) }
+func put32(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }
+func put64(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
+
+// statuses are those that a peer may name in opRefused.
+var statuses = map[verbs.Status]bool{verbs.RemoteAccessError: true, verbs.RemoteInvalidRequestError: true, verbs.RemoteOperationError: true}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import "github.com/ramjet-rdma/ramjet/verbs"
+
+// Modify checks a change of attributes and applies it (IBTA 11.2.5.2). Attributes that nothing here
+// uses, such as packet sequence numbers, are stored and returned.
+func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	next, err := q.CheckModify(attr, mask)
+	if err != nil {
+		return err
+	}
+	switch next {
+	case verbs.Reset:
+		q.reset()
+		return nil
+	case verbs.Err:
+		q.enterError()
+		return nil
+	}
+	if mask&verbs.MaskAH != 0 {
+		if err := q.Device.Resolve(&attr.AH); err != nil {
+			return err
+		}
+	}
+	q.Apply(attr, mask, next)
+	if q.peer != nil {
+		q.peer.admit(next, q.Attr().Access)
+	}
+	q.checkDrained()
+	return nil
+}
+
+// reset drops everything, without completions, as RESET does.
+func (q *QP) reset() {
+	if q.peer != nil {
+		q.peer.admit(verbs.Reset, 0)
+		if q.off == 0 {
+			q.peer.leave()
+		}
+		q.Part()
+	}
+	q.sq.Clear()
+	q.reads.Clear()
+	q.sendQueue = sendQueue{sq: q.sq, reads: q.reads}
+	q.stop()
+	q.refusal, q.rings = 0, false
+	q.Reset()
+}
+
+// Destroy drops everything that the queue pair holds.
+func (q *QP) Destroy() { q.reset() }
+
+// stop forgets messages that have begun, both ways.
+func (q *QP) stop() {
+	q.initiator.stop()
+	q.target.stop()
+}
+
+// checkDrained raises the event when the send queue has drained in SQD.
+func (q *QP) checkDrained() {
+	if q.Draining() && q.next == 0 && (q.sq.Len() == 0 || !q.sq.Front().begun) {
+		q.Drained()
+	}
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"sync/atomic"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Each side of a connection makes a segment for the other:
+//
+//	0      what the other side may do to this one's memory by itself: see gate
+//	4      not 0: the side has ended the connection between two messages
+//	8      how many times the side has said something by other means: see Tell
+//	128    the ring of its requests
+//	...    the ring of its responses
+//
+// Responses have a ring of their own, so that a SEND that waits for a receive keeps no response back.
+const (
+	atGate = 0
+	atLeft = 4
+	atTold = 8
+
+	requestBytes  = 64 << 10
+	responseBytes = 32 << 10
+	atRequests    = 128
+	atResponses   = atRequests + ringHeader + requestBytes
+
+	// SegmentBytes is how large a segment each side of a connection makes, in bytes.
+	SegmentBytes = atResponses + ringHeader + responseBytes
+)
+
+// open is the bit of a gate that says that the queue pair is in a state in which it answers. Its other
+// bits are those of verbs.Access that the queue pair allows (IBTA 10.7.3.1).
+const open = 1 << 31
+
+// Memory is what is mapped of a peer's memory.
+type Memory interface {
+	// Directory returns the directory of the peer's protection domain; nil: it is not there yet.
+	Directory() *Lookup
+	// Segment returns the memory of a segment; nil: it is not mapped. It is valid until
+	// Generation changes.
+	Segment(number uint64) (mem []byte, writable bool)
+	Generation() uint64
+}
+
+// Peer is the other side of a queue pair.
+type Peer struct {
+	requests, responses     *Sender
+	inRequests, inResponses *Receiver
+	own, theirs             []byte
+	memory                  Memory
+	heard                   uint32
+}
+
+// NewPeer returns the other side, for two segments of [SegmentBytes] that are new and mapped for
+// writing, and the peer's memory.
+func NewPeer(own, theirs []byte, m Memory) (*Peer, error) {
+	p := &Peer{own: own, theirs: theirs, memory: m}
+	var err error
+	if p.requests, err = NewSender(own[atRequests:], requestBytes); err != nil {
+		return nil, err
+	}
+	if p.responses, err = NewSender(own[atResponses:], responseBytes); err != nil {
+		return nil, err
+	}
+	if p.inRequests, err = NewReceiver(theirs[atRequests:], requestBytes); err != nil {
+		return nil, err
+	}
+	p.inResponses, err = NewReceiver(theirs[atResponses:], responseBytes)
+	return p, err
+}
+
+// Tell has the peer look at what this side has said by other means than this memory.
+func (p *Peer) Tell() { atomic.AddUint32(half(p.own, atTold), 1) }
+
+// Told reports whether the peer has called Tell since the last time.
+func (p *Peer) Told() bool {
+	n := atomic.LoadUint32(half(p.theirs, atTold))
+	told := n != p.heard
+	p.heard = n
+	return told
+}
+
+// Stirred reports whether the peer has done something that [QP.Receive] or [QP.Advance] has not seen.
+func (p *Peer) Stirred() bool {
+	return p.inRequests.Stirred() || p.inResponses.Stirred() || p.requests.Stirred() || p.responses.Stirred()
+}
+
+// Sleep has the peer wake this side when it does something. It returns false if it has done so
+// meanwhile.
+func (p *Peer) Sleep() bool {
+	in, out := p.inRequests.Sleep(), p.inResponses.Sleep()
+	return p.requests.Sleep() && p.responses.Sleep() && in && out
+}
+
+// admit says what the peer may do by itself from now on.
+func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
+	gate := uint32(0)
+	if state >= verbs.RTR && state <= verbs.SQD {
+		gate = open | uint32(access)
+	}
+	atomic.StoreUint32(half(p.own, atGate), gate)
+}
+
+// admits reports whether the peer's queue pair allows an operation.
+func (p *Peer) admits(need verbs.Access) bool {
+	gate := atomic.LoadUint32(half(p.theirs, atGate))
+	return gate&open != 0 && verbs.Access(gate)&need == need
+}
+
+// leave tells the peer that this side has ended the connection in an orderly way.
+func (p *Peer) leave() { atomic.StoreUint32(half(p.own, atLeft), 1) }
+
+// Left reports whether the peer has ended the connection in an orderly way.
+func (p *Peer) Left() bool { return atomic.LoadUint32(half(p.theirs, atLeft)) != 0 }
+
+// far is the piece of the peer's memory that was used last.
+type far struct {
+	entry      Entry
+	place      Place
+	generation uint64
+	mem        []byte
+	writable   bool
+}
+
+// find returns n bytes of the peer's memory that are mapped here; nil: they are not, or what is
+// needed is not allowed, and the peer is to be asked.
+func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access) []byte {
+	if !p.admits(need) {
+		return nil
+	}
+	if f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds() {
+		*f = far{}
+		dir := p.memory.Directory()
+		if dir == nil {
+			return nil
+		}
+		e, at, ok := dir.Find(uint32(key))
+		if !ok || e.Segment == 0 {
+			return nil
+		}
+		mem, writable := p.memory.Segment(e.Segment)
+		*f = far{entry: e, place: at, generation: p.memory.Generation(), mem: mem, writable: writable}
+	}
+	if verbs.Access(f.entry.Access)&need != need || need&(verbs.RemoteWrite|verbs.RemoteAtomic) != 0 && !f.writable {
+		return nil
+	}
+	off, ok := f.entry.Range(addr, uint64(n), len(f.mem))
+	if !ok {
+		return nil
+	}
+	return f.mem[off : off+n : off+n]
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Device is what the queue pairs of one device share.
+type Device struct {
+	queue.Device
+	Counters Counters
+	// Resolve reports whether an address vector can be used.
+	Resolve func(*verbs.AHAttr) error
+}
+
+// Counters count events on a device.
+type Counters struct {
+	SentMessages, RecvMessages uint64 // through rings
+	SentBytes, RecvBytes       uint64 // payload, in whatever way
+	Direct                     uint64 // one-sided operations in memory that is mapped here
+	Asked                      uint64 // one-sided operations through the target's process
+	Rung                       uint64 // peers that were woken
+	Lost                       uint64 // peers
+}
+
+// Metrics returns the counters.
+func (c *Counters) Metrics() []verbs.Metric {
+	const messages, bytes, events = verbs.UnitMessages, verbs.UnitBytes, verbs.UnitEvents
+	return []verbs.Metric{
+		{Name: "sent_msgs", Unit: messages, Help: "messages sent through rings", Value: c.SentMessages},
+		{Name: "rcvd_msgs", Unit: messages, Help: "messages received through rings", Value: c.RecvMessages},
+		{Name: "sent_bytes", Unit: bytes, Help: "payload sent, and written to peers' memory", Value: c.SentBytes},
+		{Name: "rcvd_bytes", Unit: bytes, Help: "payload received, and read from peers' memory", Value: c.RecvBytes},
+		{Name: "direct_ops", Unit: events, Help: "one-sided operations carried out in shared memory", Value: c.Direct},
+		{Name: "asked_ops", Unit: events, Help: "one-sided operations carried out by the target's process", Value: c.Asked},
+		{Name: "woken_peers", Unit: events, Help: "times that a peer was told to look", Value: c.Rung},
+		{Name: "lost_peers", Unit: events, Help: "peers that ended, or broke the rules", Value: c.Lost},
+	}
+}
+
+// QP is a queue pair.
+type QP struct {
+	queue.Pair
+	Device *Device
+	peer   *Peer // nil: there is none
+	depth  int   // READs and atomics in flight
+	rings  bool  // the peer is to be woken
+	sendQueue
+	initiator
+	target
+}
+
+// New makes a queue pair in the RESET state. Its type is RC.
+func New(d *Device, c queue.Config) *QP {
+	return &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
+}
+
+// Stats sets the statistics of the queue pair.
+func (q *QP) Stats(s *verbs.QPStats) {
+	q.Pair.Stats(s)
+	s.SendQueue, s.InFlight = q.sq.Len(), 0
+	if q.peer != nil {
+		s.InFlight = int(q.peer.requests.next - q.peer.requests.seen)
+	}
+}
+
+// Up reports whether the queue pair has a peer.
+func (q *QP) Up() bool { return q.peer != nil }
+
+// Waiting reports whether work requests wait for a peer.
+func (q *QP) Waiting() bool { return q.peer == nil && q.sq.Len() > 0 && q.State() == verbs.RTS }
+
+// Begin gives the queue pair its peer, with the READs and atomics that it answers at once and may have
+// in flight. The queue pair is in RTR or RTS, or goes from INIT to RTS: then the connection manager
+// brings the peer.
+func (q *QP) Begin(p *Peer, answers, flies uint16) bool {
+	if q.peer != nil || q.State() == verbs.Reset || q.State() > verbs.SQD {
+		return false
+	}
+	if q.State() == verbs.Init {
+		q.SetState(verbs.RTS)
+		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(flies, 255)), uint8(min(answers, 255))
+	}
+	q.peer, q.depth = p, int(flies)
+	q.target = target{land: q.land, resp: q.resp}
+	p.admit(q.State(), q.Attr().Access)
+	return true
+}
+
+// Rings reports whether the peer sleeps and is to be woken, and counts that as done.
+func (q *QP) Rings() bool {
+	rings := q.rings
+	q.rings = false
+	if rings {
+		q.Device.Counters.Rung++
+	}
+	return rings
+}
+
+// Lost ends a connection whose peer has gone. The oldest work request gets RetryExceeded, because
+// nothing is known of what the peer did, unless the peer ended the connection in an orderly way.
+func (q *QP) Lost(orderly bool) {
+	orderly = orderly && !q.inMessage
+	if q.peer != nil {
+		q.harvest()
+	}
+	q.Part()
+	if q.State() == verbs.Err || q.State() == verbs.Reset {
+		return
+	}
+	q.Device.Counters.Lost++
+	if !orderly && q.sq.Len() > 0 {
+		q.fail(verbs.RetryExceeded)
+		return
+	}
+	q.enterError()
+	q.Raise(verbs.EventQPBroken)
+}
+
+// Ending reports whether to end the connection: there is nothing more to tell the peer.
+func (q *QP) Ending() bool { return q.peer != nil && q.State() == verbs.Err && q.refusal == 0 }
+
+// Part ends the use of the peer's memory, which is about to be unmapped.
+func (q *QP) Part() {
+	q.peer = nil
+	q.far = far{}
+}
+
+// fail completes the oldest send work request with a status and moves to ERR.
+func (q *QP) fail(status verbs.Status) {
+	if q.sq.Len() > 0 {
+		q.CompleteSend(&q.sq.Front().SendWQE, status)
+		q.popFront()
+	}
+	q.enterError()
+	q.Raise(verbs.EventQPBroken)
+}
+
+// enterError moves to ERR and flushes both queues.
+func (q *QP) enterError() {
+	if q.State() == verbs.Err {
+		return
+	}
+	q.SetState(verbs.Err)
+	if q.peer != nil {
+		q.peer.admit(verbs.Err, 0)
+		if q.off == 0 { // the peer does not wait for the rest of a message
+			q.peer.leave()
+		}
+	}
+	q.flushSends()
+	q.FlushReceives()
+	q.stop()
+}
+
+// corrupt ends the connection with a peer that broke the rules.
+func (q *QP) corrupt() {
+	q.Device.Counters.Lost++
+	q.refusal = 0
+	q.fail(verbs.RemoteOperationError)
+}

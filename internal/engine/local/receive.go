@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// target is the state of the peer's messages.
+type target struct {
+	land      memory.Cursor // where a SEND goes
+	inMessage bool          // a SEND has begun
+	got       int           // bytes of it
+	paused    bool          // the next message has no receive
+	heard     bool          // a message came before RTS
+	last      memory.Last   // what the last WRITE named
+
+	resp    resps
+	refusal verbs.Status // the peer's oldest request fails with this, once earlier ones are answered; 0: none
+
+	back    memory.Cursor // where the data of the oldest READ go
+	backing bool          // some have come
+}
+
+func (t *target) stop() {
+	t.paused, t.inMessage, t.backing = false, false, false
+	t.land.Reset()
+	t.back.Reset()
+	if t.refusal == 0 {
+		t.resp.Clear()
+	}
+}
+
+// Receive handles what the peer has sent, and completes what it has done. It ends when budget bytes
+// have come, or a piece more. It returns how many messages it handled, and their bytes.
+func (q *QP) Receive(budget int) (count, moved int) {
+	for q.peer != nil && moved < budget && q.State() >= verbs.RTR && q.State() <= verbs.SQD {
+		body, k, ok, err := q.peer.inResponses.Peek()
+		if err != nil {
+			q.corrupt()
+		}
+		if !ok {
+			break
+		}
+		good := q.response(kind(k), body)
+		q.release(q.peer.inResponses)
+		if count++; !good {
+			return count, moved
+		}
+		moved += len(body)
+	}
+	for q.peer != nil && moved < budget && !q.paused && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) {
+		body, k, ok, err := q.peer.inRequests.Peek()
+		if err != nil {
+			q.corrupt()
+		}
+		if !ok {
+			break
+		}
+		if !q.handle(kind(k), body) {
+			return count, moved
+		}
+		q.release(q.peer.inRequests)
+		moved += len(body)
+		count++
+	}
+	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
+		q.harvest()
+	}
+	return count, moved
+}
+
+// More reports whether there are messages that [QP.Receive] has seen and not handled, though it could.
+func (q *QP) More() bool {
+	return q.peer != nil && !q.paused && q.State() >= verbs.RTR && q.State() <= verbs.SQD &&
+		(q.peer.inResponses.left() || q.peer.inRequests.left() && !q.resp.full(q))
+}
+
+func (q *QP) release(r *Receiver) {
+	q.rings = r.Release() || q.rings
+	q.Counts.RecvPackets++
+	q.Device.Counters.RecvMessages++
+}
+
+// Paused reports whether a message waits for a receive to be posted.
+func (q *QP) Paused() bool { return q.paused }
+
+// Resume has [QP.Receive] look again if there is a receive now.
+func (q *QP) Resume() {
+	if q.paused && q.Recv.Len() > 0 {
+		q.paused = false
+	}
+}
+
+// response handles an answer of the peer. It returns false if the connection has ended.
+func (q *QP) response(k kind, body []byte) bool {
+	op := k.op()
+	if op < opData || op > opRefused || len(body) < fieldsOf[op] {
+		q.corrupt()
+		return false
+	}
+	if op == opRefused {
+		q.refused(verbs.Status(get32(body, 0)))
+		return false
+	}
+	if q.reads.Len() == 0 || q.reads.Front().atomic != (op == opResult) {
+		q.corrupt()
+		return false
+	}
+	read := q.reads.Front()
+	w := q.sq.At(int(read.wqe - q.popped))
+	if op == opResult {
+		body = body[:resultFields]
+	}
+	if len(body) > int(w.Length)-read.got || k.has(last) != (read.got+len(body) == int(w.Length)) {
+		q.corrupt()
+		return false
+	}
+	if !q.backing {
+		q.backing = true
+		if !q.back.Set(q.Device.Memory, q.PD, w.SGL, true) {
+			q.failRead(verbs.LocalProtectionError)
+			return false
+		}
+	}
+	if !q.back.Write(q.Device.Memory, body) {
+		q.failRead(verbs.LocalProtectionError)
+		return false
+	}
+	q.Device.Counters.RecvBytes += uint64(len(body))
+	read.got += len(body)
+	if k.has(last) {
+		w.done, q.backing = true, false
+		q.reads.PopFront()
+	}
+	return true
+}
+
+// refused handles the peer's refusal of the oldest request that it has not done.
+func (q *QP) refused(s verbs.Status) {
+	if !statuses[s] {
+		q.corrupt()
+		return
+	}
+	q.harvest()
+	if q.State() != verbs.Err && q.sq.Len() > 0 && q.sq.Front().begun {
+		q.fail(s)
+		return
+	}
+	q.enterError()
+	q.Raise(verbs.EventQPFatal)
+}
+
+// failRead fails the work request of the oldest READ, and with it the queue pair.
+func (q *QP) failRead(s verbs.Status) {
+	for oldest := q.reads.Front().wqe; q.popped < oldest; {
+		q.CompleteSend(&q.sq.Front().SendWQE, verbs.WRFlushError)
+		q.popFront()
+	}
+	q.fail(s)
+}

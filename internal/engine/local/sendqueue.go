@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// sendQueue holds the work requests that have not completed, oldest first. Those before next have
+// been carried out, or are completely in the ring.
+type sendQueue struct {
+	sq     queue.Ring[sendWQE]
+	popped uint64 // how many have left the queue
+	next   int
+	reads  queue.Ring[readOp] // READs and atomics that the peer has not answered
+}
+
+// sendWQE is the record of a send work request until it completes.
+type sendWQE struct {
+	queue.SendWQE
+	begun  bool
+	direct bool   // it is carried out in mapped memory
+	done   bool   // the peer has answered it, or no answer is needed
+	end    uint64 // position of its last message in the ring; 0: none
+}
+
+// readOp is a READ or atomic operation that the peer has not answered.
+type readOp struct {
+	wqe    uint64 // how many work requests had left the queue when its was the oldest
+	got    int    // bytes
+	atomic bool
+}
+
+// lacking has the reason for each operation that there is no message for.
+var lacking = [verbs.BindMW + 1]string{
+	verbs.AtomicWrite: "use a WRITE of 8 aligned bytes, which appears as a whole",
+	verbs.Flush:       "what was written is there when the WRITE has completed",
+}
+
+// Post adds work requests in order and returns how many; with all, none is added if one of them cannot
+// be.
+func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
+	n, err := q.CheckSends(wrs, q.sq.Len(), all, lacks)
+	for i := range n {
+		w := q.sq.PushBack()
+		q.SetSend(&w.SendWQE, &wrs[i])
+		w.begun, w.direct, w.done, w.end = false, false, false, 0
+	}
+	if n > 0 && q.State() == verbs.Err {
+		q.flushSends()
+	}
+	return n, err
+}
+
+// lacks returns why there is no message for a work request.
+func lacks(wr *verbs.SendWR) error {
+	if why := lacking[wr.Op]; why != "" {
+		return &verbs.OpError{Op: "post_send", Err: verbs.ErrNotSupported, Detail: fmt.Sprintf("%v: %s", wr.Op, why)}
+	}
+	return nil
+}
+
+// popFront drops the oldest work request.
+func (q *QP) popFront() {
+	q.sq.PopFront()
+	q.popped++
+	q.next = max(0, q.next-1)
+}
+
+// retire completes what is done, in order, and then fails what cannot be done. A SEND is done when the
+// peer has put it into a receive, which its ring's head says (IBTA 9.7.5.1.1).
+func (q *QP) retire(done uint64) {
+	for q.next > 0 {
+		w := q.sq.Front()
+		if !w.done || w.end > done {
+			break
+		}
+		q.CompleteSend(&w.SendWQE, verbs.Success)
+		q.popFront()
+	}
+	if q.next == 0 && q.sq.Len() > 0 {
+		if w := q.sq.Front(); w.Status != verbs.Success && q.State() != verbs.SQD {
+			q.fail(w.Status)
+			return
+		}
+	}
+	q.checkDrained()
+}
+
+// harvest completes what the peer has done meanwhile.
+func (q *QP) harvest() {
+	done, err := q.peer.requests.Done()
+	if err != nil {
+		q.corrupt()
+		return
+	}
+	q.retire(done)
+}
+
+// flushSends completes all send work requests with WRFlushError.
+func (q *QP) flushSends() {
+	for q.sq.Len() > 0 {
+		q.CompleteSend(&q.sq.Front().SendWQE, verbs.WRFlushError)
+		q.popFront()
+	}
+	q.next = 0
+	q.reads.Clear()
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// response is what the peer is to be answered.
+type response struct {
+	atomic bool
+	result uint64
+	span   memory.Span // READ: the memory
+	off    int         // bytes of it that are in the ring
+}
+
+// resps are the answers that are due, oldest first.
+type resps struct {
+	queue.Ring[response]
+	one memory.Cursor
+}
+
+// full reports whether requests wait because as many are to be answered as may be.
+func (r *resps) full(q *QP) bool { return r.Len() > 0 && r.Len() >= int(q.Attr().MaxDestRdAtomic) }
+
+// handle handles a request of the peer. It returns false if the request stays in the ring, because
+// there is no receive for it or the connection has ended.
+func (q *QP) handle(k kind, body []byte) bool {
+	op := k.op()
+	if op < opSend || op > opAtomic || len(body) < fieldsOf[op] || q.inMessage && (op != opSend || k.has(first)) {
+		q.corrupt()
+		return false
+	}
+	if q.State() == verbs.RTR && !q.heard {
+		q.heard = true
+		q.Raise(verbs.EventCommEstablished)
+	}
+	switch op {
+	case opSend:
+		return q.takeSend(k, get32(body, 0), body[sendFields:])
+	case opWrite:
+		return q.takeWrite(k, verbs.Key(get32(body, 0)), get64(body, 8), body[writeFields:])
+	case opImm:
+		return q.takeImm(k, get32(body, 0), get32(body, 4))
+	case opRead:
+		return q.takeRead(verbs.Key(get32(body, 0)), get64(body, 8), get32(body, 4))
+	}
+	return q.takeAtomic(verbs.Key(get32(body, 0)), verbs.SendOp(get32(body, 4)), get64(body, 8), get64(body, 16), get64(body, 24))
+}
+
+// refuse ends the connection: the peer's request fails with a status.
+func (q *QP) refuse(s verbs.Status, e verbs.EventType) bool {
+	q.refusal = s
+	q.enterError()
+	q.Raise(e)
+	return false
+}
+
+// violated refuses what the peer is not allowed (IBTA 9.7.5.2.4).
+func (q *QP) violated() bool { return q.refuse(verbs.RemoteAccessError, verbs.EventQPAccessError) }
+
+// receive takes the oldest receive for a message. If there is none the message waits.
+func (q *QP) receive() bool {
+	if !q.HasReceive() {
+		if q.Recv.Len() == 0 {
+			q.paused = true
+			return false
+		}
+		q.TakeReceive(q.Recv)
+	}
+	return true
+}
+
+func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
+	if k.has(first) == q.inMessage {
+		q.corrupt()
+		return false
+	}
+	if k.has(first) {
+		if !q.receive() {
+			return false
+		}
+		q.got, q.inMessage = 0, true
+		if !q.Scatter(&q.land) {
+			q.CompleteReceive(verbs.LocalProtectionError)
+			return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+		}
+	}
+	if len(b) > q.land.Len()-q.got {
+		q.CompleteReceive(verbs.LocalLengthError)
+		return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+	}
+	if !q.land.Write(q.Device.Memory, b) {
+		q.CompleteReceive(verbs.LocalProtectionError)
+		return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+	}
+	q.got += len(b)
+	q.Device.Counters.RecvBytes += uint64(len(b))
+	q.CountRequest(len(b), k.has(last))
+	if !k.has(last) {
+		return true
+	}
+	q.inMessage = false
+	if k.has(invalidate) && !q.Device.Memory.Invalidate(q.PD, q.Num, verbs.Key(field)) {
+		q.CompleteReceive(verbs.RemoteAccessError)
+		return q.violated()
+	}
+	c := q.CompleteReceive(verbs.Success)
+	c.Solicited, c.WC.ByteLen = k.has(solicited), uint32(q.got)
+	switch {
+	case k.has(immediate):
+		c.WC.Flags, c.WC.Imm = verbs.WithImm, field
+	case k.has(invalidate):
+		c.WC.Flags, c.WC.InvKey = verbs.WithInv, verbs.Key(field)
+	}
+	return true
+}
+
+func (q *QP) takeWrite(k kind, key verbs.Key, addr uint64, b []byte) bool {
+	if q.Attr().Access&verbs.RemoteWrite == 0 {
+		return q.violated()
+	}
+	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, uint64(len(b)), verbs.RemoteWrite)
+	if !ok {
+		return q.violated()
+	}
+	if len(b) == 8 && s.Aligned8() {
+		ok = s.Store(b) // appears as a whole
+		q.Device.Memory.Written(&s)
+	} else {
+		ok = s.Write(q.Device.Memory, 0, b)
+	}
+	if !ok {
+		return q.violated()
+	}
+	q.Device.Counters.RecvBytes += uint64(len(b))
+	q.CountRequest(len(b), k.has(last))
+	return true
+}
+
+// takeImm completes a receive with the immediate data of a WRITE, which is where it belongs.
+func (q *QP) takeImm(k kind, imm, length uint32) bool {
+	if !q.receive() {
+		return false
+	}
+	if k.has(first) { // the peer has carried out the WRITE by itself
+		q.CountRequest(int(length), true)
+	}
+	c := q.CompleteReceive(verbs.Success)
+	c.Solicited = k.has(solicited)
+	c.WC.Op, c.WC.ByteLen, c.WC.Flags, c.WC.Imm = verbs.WCRecvWriteImm, length, verbs.WithImm, imm
+	return true
+}
+
+func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
+	if q.Attr().Access&verbs.RemoteRead == 0 {
+		return q.violated()
+	}
+	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, uint64(length), verbs.RemoteRead)
+	if !ok || length > q.Device.MaxMsgSize {
+		return q.violated()
+	}
+	q.CountRequest(0, true)
+	*q.resp.PushBack() = response{span: s}
+	return true
+}
+
+func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint64) bool {
+	if q.Attr().Access&verbs.RemoteAtomic == 0 {
+		return q.violated()
+	}
+	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, 8, verbs.RemoteAtomic)
+	if !ok {
+		return q.violated()
+	}
+	if !s.Aligned8() {
+		return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+	}
+	var old uint64
+	switch op {
+	case verbs.CompareSwap:
+		old, ok = s.CompareSwap(compare, swap)
+	case verbs.FetchAdd:
+		old, ok = s.FetchAdd(swap)
+	default:
+		q.corrupt()
+		return false
+	}
+	if !ok {
+		return q.violated()
+	}
+	q.Device.Memory.Written(&s)
+	q.CountRequest(0, true)
+	*q.resp.PushBack() = response{atomic: true, result: old}
+	return true
+}
+
+// answer continues the oldest response. It returns false if there is none, or no room for it.
+func (q *QP) answer() (moved int, ok bool) {
+	if q.resp.Len() == 0 {
+		return 0, q.refusal != 0 && q.sayRefused()
+	}
+	r := q.resp.Front()
+	n, k := resultFields, opResult|last
+	if !r.atomic {
+		n, k = min(r.span.Len()-r.off, piece), opData
+		if r.off+n == r.span.Len() {
+			k |= last
+		}
+	}
+	b, err := q.peer.responses.Reserve(n, uint32(k))
+	if err != nil {
+		q.corrupt()
+	}
+	if b == nil {
+		return 0, false
+	}
+	if r.atomic {
+		binary.NativeEndian.PutUint64(b, r.result)
+	} else {
+		q.resp.one.One(r.span)
+		q.resp.one.Seek(r.off)
+		if !q.resp.one.Read(b) {
+			q.resp.Clear()
+			q.refuse(verbs.RemoteOperationError, verbs.EventQPAccessError)
+			return 0, true
+		}
+		q.Counts.SentBytes += uint64(n)
+	}
+	q.respond()
+	q.Device.Counters.SentBytes += uint64(n)
+	if r.off += n; k.has(last) {
+		*r = response{}
+		q.resp.PopFront()
+	}
+	return n, true
+}
+
+// sayRefused tells the peer that its request fails.
+func (q *QP) sayRefused() bool {
+	b, err := q.peer.responses.Reserve(statusFields, uint32(opRefused))
+	if err != nil {
+		q.corrupt()
+	}
+	if b == nil {
+		return false
+	}
+	put32(b, 0, uint32(q.refusal))
+	q.refusal = 0
+	q.respond()
+	return true
+}
+
+// respond sends the response that was reserved.
+func (q *QP) respond() {
+	q.rings = q.peer.responses.Publish() || q.rings
+	q.Counts.SentPackets++
+	q.Device.Counters.SentMessages++
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+// OfSharedMemory returns what a device of shared memory is without, and what it does otherwise, for its
+// [Fixture].
+func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
+	missing = map[Ability]string{
+		Datagrams:       "connections of shared memory have two ends",
+		Multicast:       "connections of shared memory have two ends",
+		IPHeaders:       "there are no packets",
+		MarkedSends:     "there are no packets",
+		XRC:             "not built",
+		AtomicFlush:     "not built: a WRITE of an aligned word is atomic, and what was written is there",
+		GeneralServices: "connections are made through sockets, without management datagrams",
+		Unreliable:      "memory loses nothing",
+	}
+	differs = map[string]string{
+		"RNR/Exceeded": "a message without a receive waits in its ring", "Retry/PeerErrs": noSilence, "Op/Self": noSelf,
+	}
+	return missing, differs
+}

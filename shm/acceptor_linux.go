@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+)
+
+const (
+	// maxArriving is how many peers may have come to a door and not said who they are. With more the
+	// first of them is turned away.
+	maxArriving = 256
+	// acceptsAtOnce is how many peers are let in, in one go.
+	acceptsAtOnce = 64
+	// anyTries is how many free ports are tried.
+	anyTries = 64
+)
+
+// acceptor is an open door.
+type acceptor struct {
+	net      *network
+	door     *shmem.Door // nil: closed
+	owner    any
+	at       netip.AddrPort
+	arriving []*link // of which nothing is known yet
+	come     []*link
+	failed   error // the system has no room for the next one
+	paused   bool
+}
+
+// anyPort returns a port for programs that do not care which.
+func anyPort() uint16 {
+	var b [2]byte
+	crand.Read(b[:])
+	return 49152 + binary.NativeEndian.Uint16(b[:])%16384
+}
+
+// Listen opens a door.
+func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
+	choose, tries := at.Port() == 0, 0
+	for {
+		if choose {
+			at = netip.AddrPortFrom(at.Addr(), anyPort())
+		}
+		door, err := n.place.Open(at.String(), backlog)
+		if tries++; choose && errors.Is(err, unix.EADDRINUSE) && tries < anyTries {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listening at %v: %w", at, err)
+		}
+		a := &acceptor{net: n, door: door, at: at}
+		if err := n.follow(door.FD(), a); err != nil {
+			door.Close()
+			return nil, err
+		}
+		return a, nil
+	}
+}
+
+func (a *acceptor) Own(owner any) { a.owner = owner }
+
+// ready lets peers in. They are reported when they have said who they are.
+func (a *acceptor) ready(f func(owner any, read, write bool)) int {
+	for range acceptsAtOnce {
+		if a.door == nil || a.failed != nil {
+			break
+		}
+		sock, err := a.door.Accept()
+		switch {
+		case err == nil:
+			a.let(sock)
+			continue
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
+			a.failed = err
+		case !errors.Is(err, unix.EAGAIN):
+			continue // another user's, or it has gone
+		}
+		break
+	}
+	if a.failed == nil {
+		return 0
+	}
+	f(a.owner, true, false)
+	return 1
+}
+
+// let makes a link to a peer.
+func (a *acceptor) let(sock *shmem.Socket) {
+	l, err := a.net.newLink(sock, a.at, netip.AddrPort{})
+	if err != nil {
+		a.failed = err
+		return
+	}
+	l.greets = a
+	a.arriving = append(a.arriving, l)
+	if len(a.arriving) > maxArriving {
+		a.arriving[0].release()
+		a.arriving = a.arriving[1:]
+	}
+}
+
+// greeted reports a link whose peer has said who it is.
+func (a *acceptor) greeted(l *link, f func(owner any, read, write bool)) int {
+	if !l.hello && !l.ended {
+		return 0
+	}
+	for i, o := range a.arriving {
+		if o == l {
+			a.arriving = append(a.arriving[:i], a.arriving[i+1:]...)
+			break
+		}
+	}
+	l.greets = nil
+	if !l.hello {
+		l.release()
+		return 0
+	}
+	a.come = append(a.come, l)
+	f(a.owner, true, false)
+	return 1
+}
+
+// Accept returns the next link whose peer has said who it is.
+func (a *acceptor) Accept() (softdev.Link, error) {
+	if len(a.come) > 0 {
+		l := a.come[0]
+		a.come = a.come[1:]
+		return l, nil
+	}
+	err := a.failed
+	a.failed = nil
+	if err == nil {
+		err = softdev.ErrAgain
+	}
+	return nil, err
+}
+
+// Watch says whether peers are let in.
+func (a *acceptor) Watch(on bool) {
+	if a.door == nil || on != a.paused {
+		return
+	}
+	a.paused = !on
+	if on {
+		a.net.follow(a.door.FD(), a) // cannot fail: it was there before
+	} else {
+		a.net.unfollow(a.door.FD())
+	}
+}
+
+func (a *acceptor) Addr() netip.AddrPort { return a.at }
+
+// Close closes the door.
+func (a *acceptor) Close() error {
+	if a.door == nil || a.net.closed.Load() {
+		return nil
+	}
+	a.net.unfollow(a.door.FD())
+	return a.release()
+}
+
+// release frees what the acceptor holds.
+func (a *acceptor) release() error {
+	if a.door == nil {
+		return nil
+	}
+	for _, l := range append(a.arriving, a.come...) {
+		if l.owner == nil {
+			l.release()
+		}
+	}
+	a.arriving, a.come = nil, nil
+	err := a.door.Close()
+	a.door = nil
+	return err
+}

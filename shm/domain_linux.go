@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+)
+
+// directoryEntries is how many regions a domain's directory has room for: twice the limit of regions,
+// so that a key finds a place near its own. Memory that is not used takes no room.
+const directoryEntries = 1 << 17
+
+// segment is memory of this process that peers may use.
+type segment struct {
+	number uint64
+	memory *shmem.Segment
+}
+
+// Allocate makes a segment.
+func (n *network) Allocate(size int, writable bool) (mem []byte, free func(), number uint64, err error) {
+	rights := shmem.ReadOnly
+	if writable {
+		rights = shmem.ReadWrite
+	}
+	s, err := shmem.Create("ramjet-region", size, rights)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	n.numbers++
+	number = n.numbers
+	n.segments[number] = &segment{number, s}
+	return s.Bytes()[:size:size], func() { s.Close() }, number, nil
+}
+
+// domain is what peers know of a protection domain.
+type domain struct {
+	net    *network
+	dir    *shmem.Segment
+	pub    *local.Publisher
+	shared map[uint64]*segment
+	links  map[*link]struct{}
+}
+
+// NewDomain makes a directory without entries.
+func (n *network) NewDomain() (softdev.Domain, error) {
+	dir, err := shmem.Create("ramjet-directory", local.DirectorySize(directoryEntries), shmem.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	return &domain{net: n, dir: dir, pub: local.NewPublisher(dir.Bytes()), shared: make(map[uint64]*segment), links: make(map[*link]struct{})}, nil
+}
+
+// Publish hands a region's memory to all peers, before they can know of the region.
+func (d *domain) Publish(e local.Entry) {
+	if s := d.net.segments[e.Segment]; s != nil {
+		d.shared[s.number] = s
+		d.spread(s.number)
+	}
+	d.pub.Publish(e) // peers ask for what has no room there
+}
+
+// Withdraw takes it back: peers that have it mapped no longer use it.
+func (d *domain) Withdraw(e local.Entry, gone bool) {
+	d.pub.Withdraw(e.Key)
+	delete(d.shared, e.Segment)
+	if gone {
+		delete(d.net.segments, e.Segment)
+	}
+	d.spread(e.Segment)
+}
+
+// spread tells all peers of a segment that has come or gone.
+func (d *domain) spread(number uint64) {
+	for l := range d.links {
+		l.due[number] = struct{}{}
+		l.tell()
+	}
+}
+
+// Close frees the directory. The memory of regions goes with them.
+func (d *domain) Close() {
+	for l := range d.links {
+		l.domain = nil
+	}
+	d.dir.Close()
+}
+
+// offer is what the peer of a link is told of this side's memory.
+type offer struct {
+	domain *domain
+	said   bool                // of the directory
+	due    map[uint64]struct{} // segments that have come or gone, and the peer is to be told of
+	told   map[uint64]struct{} // segments that it knows of
+	stuck  bool                // the socket takes no more at present
+}
+
+func (o *offer) begin(d *domain, l *link) {
+	*o = offer{domain: d, due: make(map[uint64]struct{}), told: make(map[uint64]struct{})}
+	d.links[l] = struct{}{}
+	for number := range d.shared {
+		o.due[number] = struct{}{}
+	}
+}
+
+func (o *offer) end(l *link) {
+	if o.domain != nil {
+		delete(o.domain.links, l)
+	}
+	*o = offer{}
+}
+
+// tell tells the peer what is due. What does not fit in the socket follows when the peer has read:
+// until then it asks this process.
+func (l *link) tell() {
+	if l.domain == nil || l.sock == nil || l.said && len(l.due) == 0 {
+		return
+	}
+	err := l.offer.send(l.sock)
+	if l.peer != nil {
+		l.peer.Tell()
+	}
+	if stuck := errors.Is(err, unix.EAGAIN); stuck != l.stuck {
+		l.stuck = stuck
+		e := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(l.sock.FD())}
+		if stuck {
+			e.Events |= unix.EPOLLOUT
+		}
+		unix.EpollCtl(l.net.epoll, unix.EPOLL_CTL_MOD, l.sock.FD(), &e) // fails if the peer has ended
+	}
+}
+
+// send sends what is due, in the order in which it came.
+func (o *offer) send(sock *shmem.Socket) error {
+	if !o.said {
+		m := letter{kind: letterDirectory}
+		if err := sock.Send(m.append(nil), o.domain.dir.FD()); err != nil {
+			return err
+		}
+		o.said = true
+	}
+	for _, number := range slices.Sorted(maps.Keys(o.due)) {
+		_, known := o.told[number]
+		var err error
+		switch s := o.domain.shared[number]; {
+		case s != nil && !known:
+			m := letter{kind: letterSegment, segment: number}
+			if err = sock.Send(m.append(nil), s.memory.FD()); err == nil {
+				o.told[number] = struct{}{}
+			}
+		case s == nil && known:
+			m := letter{kind: letterDrop, segment: number}
+			if err = sock.Send(m.append(nil)); err == nil {
+				delete(o.told, number)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		delete(o.due, number)
+	}
+	return nil
+}

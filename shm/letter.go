@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// Processes say to each other, through the socket of a link:
+//
+//	hello      who is there; with its segment of the link, its bell, and the eventfd that wakes it
+//	frame      bytes of the set-up, which is MPA's
+//	directory  the directory of the protection domain; with it
+//	segment    memory that a region is at the start of; with it
+//	drop       that memory is no longer used
+//
+// A letter begins with its kind. Both sides run on one processor, so numbers are in its byte order.
+type letterKind byte
+
+const (
+	letterHello letterKind = iota + 1
+	letterFrame
+	letterDirectory
+	letterSegment
+	letterDrop
+)
+
+// magic is at the start of a hello. The last byte is the version of all that is shared.
+const magic = "RJSHM\x01"
+
+// letter is what a letter says.
+type letter struct {
+	kind    letterKind
+	slot    uint32         // hello: in the sender's bell
+	from    netip.AddrPort // hello
+	frame   []byte
+	segment uint64 // segment, drop
+}
+
+// files returns how many descriptors a letter of a kind comes with.
+func (k letterKind) files() int {
+	switch k {
+	case letterHello:
+		return 3
+	case letterDirectory, letterSegment:
+		return 1
+	}
+	return 0
+}
+
+func (l *letter) append(b []byte) []byte {
+	b = append(b, byte(l.kind))
+	switch l.kind {
+	case letterHello:
+		b = append(b, magic...)
+		b = binary.NativeEndian.AppendUint32(b, l.slot)
+		b = binary.NativeEndian.AppendUint16(b, l.from.Port())
+		a := l.from.Addr().As16()
+		b = append(b, a[:]...)
+	case letterFrame:
+		b = append(b, l.frame...)
+	case letterSegment, letterDrop:
+		b = binary.NativeEndian.AppendUint64(b, l.segment)
+	}
+	return b
+}
+
+// decode reads a letter. It returns false if there is no such letter.
+func (l *letter) decode(b []byte) bool {
+	if len(b) == 0 {
+		return false
+	}
+	*l = letter{kind: letterKind(b[0])}
+	b = b[1:]
+	switch l.kind {
+	case letterHello:
+		if len(b) != len(magic)+4+2+16 || string(b[:len(magic)]) != magic {
+			return false
+		}
+		b = b[len(magic):]
+		l.slot = binary.NativeEndian.Uint32(b)
+		l.from = netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[6:])).Unmap(), binary.NativeEndian.Uint16(b[4:]))
+		return true
+	case letterFrame:
+		l.frame = b
+		return len(b) > 0
+	case letterSegment, letterDrop:
+		if len(b) != 8 {
+			return false
+		}
+		l.segment = binary.NativeEndian.Uint64(b)
+		return true
+	}
+	return l.kind == letterDirectory && len(b) == 0
+}

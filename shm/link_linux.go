@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+)
+
+const (
+	// maxInbox is how many bytes of the set-up a peer can have wait.
+	maxInbox = 16 << 10
+	// lettersAtOnce is how many letters are read in one go.
+	lettersAtOnce = 256
+)
+
+// link is the connection to a queue pair of a process: a socket, and a segment of each side.
+type link struct {
+	net      *network
+	sock     *shmem.Socket // nil: the link was closed, or could not be made
+	owner    any
+	from, to netip.AddrPort
+	failed   error // why it could not be made
+	ended    bool  // the peer has closed it, or has ended
+	inbox    []byte
+
+	slot   int // in this process's bell
+	own    *shmem.Segment
+	greets *acceptor // waits for the peer's hello for it; nil: it has come, or this side dials
+	hello  bool      // the peer's hello has come
+	theirs *shmem.Segment
+	device *device // of the peer
+	ring   uint32  // slot in the peer's bell
+
+	remote
+	offer
+
+	peer  *local.Peer // nil: not joined
+	hot   bool
+	again bool
+	idle  int
+}
+
+// newLink makes this side of a link, and says so to the other.
+func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, error) {
+	l := &link{net: n, sock: sock, from: from, to: to, slot: -1}
+	var err error
+	if l.own, err = shmem.Create("ramjet-link", local.SegmentBytes, shmem.ReadWrite); err == nil {
+		err = n.follow(sock.FD(), l)
+	}
+	if err == nil && !n.seat(l) {
+		err = fmt.Errorf("%w: the device has %d connections", unix.ENOBUFS, local.BellSlots)
+	}
+	if err == nil {
+		hello := letter{kind: letterHello, slot: uint32(l.slot), from: from}
+		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD(), n.chime)
+	}
+	if err != nil && !errors.Is(err, unix.EPIPE) {
+		l.release()
+		return nil, err
+	}
+	l.own.Forget()
+	return l, nil
+}
+
+// seat gives a link a slot of the bell.
+func (n *network) seat(l *link) bool {
+	if k := len(n.free); k > 0 {
+		l.slot, n.free = n.free[k-1], n.free[:k-1]
+		n.links[l.slot] = l
+		return true
+	}
+	if len(n.links) == local.BellSlots {
+		return false
+	}
+	l.slot = len(n.links)
+	n.links = append(n.links, l)
+	return true
+}
+
+// Dial goes to a peer's door. That it could not be made says Connected.
+func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
+	if from.Port() == 0 {
+		from = netip.AddrPortFrom(from.Addr(), anyPort())
+	}
+	sock, err := n.place.Visit(to.String())
+	if err == nil {
+		var l *link
+		if l, err = n.newLink(sock, from, to); err == nil {
+			return l, nil
+		}
+		return nil, err
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAGAIN) { // EAGAIN: as many wait as may
+		err = unix.ECONNREFUSED
+	}
+	l := &link{net: n, from: from, to: to, slot: -1, failed: fmt.Errorf("connecting to %v: %w", to, err)}
+	l.Again()
+	return l, nil
+}
+
+// ready reads what the peer has sent, and reports it.
+func (l *link) ready(f func(owner any, read, write bool)) int {
+	l.drain()
+	switch {
+	case l.greets != nil:
+		return l.greets.greeted(l, f)
+	case l.owner == nil:
+		return 0
+	}
+	f(l.owner, true, true)
+	return 1
+}
+
+// drain reads letters.
+func (l *link) drain() {
+	for range lettersAtOnce {
+		if l.sock == nil || l.ended {
+			return
+		}
+		b, files, err := l.sock.Receive()
+		switch {
+		case err == nil && l.read(b, files):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			l.tell()
+			return
+		}
+		l.ended = true // or it does not keep to the rules
+		l.net.unfollow(l.sock.FD())
+	}
+}
+
+// read takes a letter and its descriptors. It returns false if the peer must not send it.
+func (l *link) read(b []byte, files []int) bool {
+	var m letter
+	if !m.decode(b) || len(files) != m.kind.files() || l.hello == (m.kind == letterHello) {
+		shmem.CloseAll(files)
+		return false
+	}
+	switch m.kind {
+	case letterHello:
+		return l.greet(&m, files)
+	case letterFrame:
+		l.inbox = append(l.inbox, m.frame...)
+		return len(l.inbox) <= maxInbox
+	case letterDirectory:
+		return l.remote.takeDirectory(l.net, files[0])
+	case letterSegment:
+		return l.remote.takeSegment(l.net, m.segment, files[0])
+	}
+	l.remote.drop(l.net, m.segment)
+	return true
+}
+
+// greet takes the peer's hello.
+func (l *link) greet(m *letter, files []int) bool {
+	var err error
+	if l.theirs, err = shmem.Map(files[0], local.SegmentBytes, shmem.ReadWrite); err != nil {
+		shmem.CloseAll(files[1:])
+		return false
+	}
+	if l.device, err = l.net.meet(files[1], files[2]); err != nil {
+		return false
+	}
+	l.ring, l.hello = m.slot, true
+	if l.greets != nil {
+		l.to = m.from
+	}
+	return true
+}
+
+func (l *link) Own(owner any) { l.owner = owner }
+
+// Watch does nothing: all that comes is read.
+func (l *link) Watch(_, _ bool) {}
+
+func (l *link) Connected() error {
+	switch {
+	case l.failed != nil:
+		return l.failed
+	case l.hello:
+		return nil
+	case l.ended:
+		return fmt.Errorf("connecting to %v: %w", l.to, unix.ECONNRESET)
+	}
+	return softdev.ErrAgain
+}
+
+// Starting returns false: the socket is connected at once.
+func (l *link) Starting() bool { return false }
+
+// Read returns bytes of the set-up.
+func (l *link) Read(pieces [][]byte) (n int, err error) {
+	for _, p := range pieces {
+		k := copy(p, l.inbox)
+		l.inbox = l.inbox[k:]
+		n += k
+	}
+	switch {
+	case n > 0:
+		return n, nil
+	case l.ended:
+		return 0, io.EOF
+	}
+	return 0, softdev.ErrAgain
+}
+
+// Write sends bytes of the set-up.
+func (l *link) Write(pieces [][]byte) (int, error) {
+	if l.sock == nil {
+		return 0, unix.EPIPE
+	}
+	m := letter{kind: letterFrame, frame: slices.Concat(pieces...)}
+	switch err := l.sock.Send(m.append(nil)); {
+	case errors.Is(err, unix.EAGAIN):
+		return 0, softdev.ErrAgain
+	case err != nil:
+		return 0, err
+	}
+	return len(m.frame), nil
+}
+
+// Join lets the peer use what is published in a domain.
+func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
+	if l.sock == nil || !l.hello {
+		return nil, unix.ENOTCONN
+	}
+	peer, err := local.NewPeer(l.own.Bytes(), l.theirs.Bytes(), l)
+	if err != nil {
+		return nil, err
+	}
+	l.offer.begin(d.(*domain), l)
+	l.tell()
+	l.peer = peer
+	l.net.cool(l)
+	return peer, nil
+}
+
+// Ring tells the peer's device to look at the link, and wakes its process if it sleeps.
+func (l *link) Ring() {
+	if l.device != nil && l.device.bell.Ring(l.ring) {
+		strike(l.device.chime)
+	}
+}
+
+// Again has the next Ready report the link.
+func (l *link) Again() {
+	if !l.again {
+		l.again = true
+		l.net.again = append(l.net.again, l)
+	}
+}
+
+// stirred reports whether the peer has done something since the last look.
+func (l *link) stirred() bool {
+	told := l.peer.Told()
+	if told {
+		l.drain()
+	}
+	return l.peer.Stirred() || told
+}
+
+// Directory returns the directory of the peer's protection domain.
+func (l *link) Directory() *local.Lookup {
+	if l.dir == nil {
+		l.drain()
+	}
+	if l.dir == nil {
+		return nil
+	}
+	return l.lookup
+}
+
+// Segment returns memory of the peer.
+func (l *link) Segment(number uint64) (mem []byte, writable bool) {
+	m := l.segments[number]
+	if m == nil {
+		l.drain() // its letter may wait
+		m = l.segments[number]
+	}
+	if m == nil {
+		return nil, false
+	}
+	return m.seg.Bytes(), m.writable
+}
+
+// Generation changes with what Directory and Segment return.
+func (l *link) Generation() uint64 { return l.generation }
+
+// Shutdown does nothing: only the set-up has a direction of its own.
+func (l *link) Shutdown() {}
+
+// Close closes the link.
+func (l *link) Close(bool) {
+	if l.net.closed.Load() {
+		return
+	}
+	sock := l.sock
+	l.sock = nil
+	if sock != nil {
+		l.net.unfollow(sock.FD())
+		sock.Close()
+	}
+	if l.peer != nil {
+		l.peer.Tell()
+		l.Ring()
+	}
+	l.release()
+}
+
+// release frees what the link holds.
+func (l *link) release() {
+	n := l.net
+	if l.hot {
+		n.drop(l)
+	}
+	l.again, l.peer = false, nil
+	if l.slot >= 0 {
+		n.links[l.slot] = nil
+		n.free = append(n.free, l.slot)
+		l.slot = -1
+	}
+	if l.sock != nil {
+		n.unfollow(l.sock.FD())
+		l.sock.Close()
+		l.sock = nil
+	}
+	for _, s := range []*shmem.Segment{l.own, l.theirs} {
+		if s != nil {
+			s.Close()
+		}
+	}
+	l.own, l.theirs = nil, nil
+	l.offer.end(l)
+	l.remote.end(n)
+	if l.device != nil {
+		n.leave(l.device)
+		l.device = nil
+	}
+}
+
+// Silent returns false: the system says when a peer ends.
+func (l *link) Silent() bool { return false }
+
+// Ended reports whether the peer has closed the link, or has ended.
+func (l *link) Ended() bool { return l.ended }
+
+// MSS returns zero: nothing is cut into segments.
+func (l *link) MSS() int { return 0 }
+
+func (l *link) LocalAddr() netip.AddrPort { return l.from }
+func (l *link) PeerAddr() netip.AddrPort  { return l.to }

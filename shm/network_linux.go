@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+)
+
+const (
+	// maxHot is how many links are looked at in each pass. Peers of the others ring the bell.
+	maxHot = 8
+	// askEvery is how many passes share a look at the sockets: for peers that come and that die.
+	askEvery = 64
+)
+
+// network is the device's end of everything: doors, links, and the bell that peers ring.
+//
+// A link is hot or cold. A hot one is looked at in each pass. The peer of a cold one rings the bell,
+// whose bits say which links to look at, and wakes the device if it sleeps. All links are cold while
+// it does.
+type network struct {
+	port
+	place    shmem.Place
+	epoll    int
+	chime    int // eventfd that peers write to
+	wakeup   int // eventfd of Wake
+	bellSeg  *shmem.Segment
+	bell     *local.Bell
+	owners   map[int32]pollee // by descriptor
+	events   []unix.EpollEvent
+	links    []*link // by slot; nil: the slot is free
+	free     []int   // slots
+	hot      []*link
+	again    []*link // to be reported by the next Ready, and what that leaves to the one after
+	pending  []*link
+	passes   uint
+	asked    atomic.Bool // Wait has ended: the sockets may have something
+	deadline atomic.Pointer[time.Time]
+	closed   atomic.Bool
+
+	devices  map[shmem.Inode]*device
+	mapped   map[shmem.Inode]*mapping
+	segments map[uint64]*segment
+	numbers  uint64
+}
+
+// pollee is what epoll reports.
+type pollee interface {
+	ready(f func(owner any, read, write bool)) int
+}
+
+func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
+	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, epoll: -1, chime: -1, wakeup: -1, owners: make(map[int32]pollee),
+		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*segment)}
+	if err := n.open(); err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *network) open() (err error) {
+	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create", err)
+	}
+	for _, fd := range []*int{&n.chime, &n.wakeup} {
+		if *fd, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+			return os.NewSyscallError("eventfd", err)
+		}
+	}
+	if n.bellSeg, err = shmem.Create("ramjet-bell", local.BellBytes, shmem.ReadWrite); err != nil {
+		return err
+	}
+	n.bell = local.NewBell(n.bellSeg.Bytes())
+	return nil
+}
+
+// follow has epoll report a descriptor to p.
+func (n *network) follow(fd int, p pollee) error {
+	if err := unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+		return os.NewSyscallError("epoll_ctl", err)
+	}
+	n.owners[int32(fd)] = p
+	return nil
+}
+
+// unfollow ends that. The descriptor is open.
+func (n *network) unfollow(fd int) {
+	delete(n.owners, int32(fd))
+	unix.EpollCtl(n.epoll, unix.EPOLL_CTL_DEL, fd, nil) // fails if it is not in there
+}
+
+// Arriving reports whether a peer has come and not said who it is.
+func (n *network) Arriving() bool {
+	for _, p := range n.owners {
+		if a, ok := p.(*acceptor); ok && len(a.arriving) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Ready reports the links whose peers have stirred, and what the sockets have.
+func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
+	if len(n.again) > 0 {
+		found += n.reportAgain(f)
+	}
+	for i := 0; i < len(n.hot); i++ {
+		switch l := n.hot[i]; {
+		case l.stirred():
+			l.idle = 0
+			found++
+			f(l.owner, true, false)
+		default:
+			l.idle++
+		}
+	}
+	if n.bell != nil {
+		n.bell.Take(len(n.links), func(slot int) {
+			if l := n.links[slot]; l != nil && l.peer != nil {
+				n.heat(l)
+				l.stirred()
+				found++
+				f(l.owner, true, false)
+			}
+		})
+	}
+	if n.passes++; n.passes%askEvery == 0 || n.asked.Load() {
+		n.asked.Store(false)
+		found += n.ask(f)
+	}
+	return found
+}
+
+// reportAgain reports what was left by the previous pass.
+func (n *network) reportAgain(f func(owner any, read, write bool)) (found int) {
+	n.again, n.pending = n.pending[:0], n.again
+	for i, l := range n.pending {
+		n.pending[i] = nil
+		if l.again {
+			l.again = false
+			found++
+			f(l.owner, true, true)
+		}
+	}
+	return found
+}
+
+// ask asks the system which sockets have something.
+func (n *network) ask(f func(owner any, read, write bool)) (found int) {
+	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.epoll), uintptr(unsafe.Pointer(unsafe.SliceData(n.events))), uintptr(len(n.events)), 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	for i := range n.events[:count] {
+		if p := n.owners[n.events[i].Fd]; p != nil { // an earlier one may have closed it
+			found += p.ready(f)
+		}
+	}
+	return found
+}
+
+// heat has a link looked at in each pass. Where there are too many, the one that has been idle for
+// longest goes.
+func (n *network) heat(l *link) {
+	if l.hot {
+		return
+	}
+	if len(n.hot) >= maxHot {
+		coldest := n.hot[0]
+		for _, h := range n.hot {
+			if h.idle > coldest.idle {
+				coldest = h
+			}
+		}
+		n.cool(coldest)
+	}
+	l.hot, l.idle = true, 0
+	n.hot = append(n.hot, l)
+}
+
+// cool has the peer of a link ring the bell from now on.
+func (n *network) cool(l *link) {
+	n.drop(l)
+	if !l.peer.Sleep() {
+		l.Again()
+	}
+}
+
+// drop takes a link from the hot ones.
+func (n *network) drop(l *link) {
+	for i, h := range n.hot {
+		if h == l {
+			last := len(n.hot) - 1
+			n.hot[i] = n.hot[last]
+			n.hot[last] = nil
+			n.hot = n.hot[:last]
+		}
+	}
+	l.hot = false
+}
+
+// Arm has peers ring the bell, and write to the eventfd, from now on.
+func (n *network) Arm() bool {
+	for len(n.hot) > 0 {
+		n.cool(n.hot[len(n.hot)-1])
+	}
+	return len(n.again) == 0 && n.bell.Sleep(len(n.links))
+}
+
+// Wait blocks until a peer wakes this process, or a socket has something.
+func (n *network) Wait() error {
+	if n.closed.Load() {
+		return unix.EBADF
+	}
+	var limit *unix.Timespec
+	if d := n.deadline.Load(); d != nil {
+		left := unix.NsecToTimespec(int64(max(0, time.Until(*d))))
+		limit = &left
+	}
+	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chime), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
+	_, err := unix.Ppoll(fds[:], limit, nil)
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		return err
+	}
+	if err == nil {
+		n.rest(fds[1:])
+		if fds[0].Revents != 0 {
+			n.asked.Store(true)
+		}
+	}
+	n.bell.Wake()
+	return nil
+}
+
+// rest reads the eventfds that have something.
+func (n *network) rest(fds []unix.PollFd) {
+	var b [8]byte
+	for _, p := range fds {
+		if p.Revents != 0 {
+			unix.Read(int(p.Fd), b[:]) // fails if another has read it
+		}
+	}
+}
+
+// Doze waits until a peer wakes this process, or for the given time.
+func (n *network) Doze(d time.Duration) {
+	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chime), Events: unix.POLLIN}}
+	limit := unix.NsecToTimespec(int64(d))
+	if _, err := unix.Ppoll(fds[:], &limit, nil); err != nil { // a signal: look
+		return
+	}
+	n.rest(fds[1:])
+	if fds[0].Revents != 0 {
+		n.asked.Store(true)
+	}
+	n.bell.Wake()
+}
+
+// SetDeadline sets when Wait returns at the latest.
+func (n *network) SetDeadline(t time.Time) {
+	if t.IsZero() {
+		n.deadline.Store(nil)
+		return
+	}
+	if old := n.deadline.Swap(&t); old == nil || t.Before(*old) {
+		n.Wake()
+	}
+}
+
+// Wake wakes Wait.
+func (n *network) Wake() { strike(n.wakeup) }
+
+// strike writes to an eventfd.
+func strike(fd int) {
+	one := [8]byte{1}
+	unix.Write(fd, one[:]) // fails if as much as fits is there
+}
+
+// Close closes what is left. Nobody waits any more.
+func (n *network) Close() error {
+	if n.closed.Swap(true) {
+		return nil
+	}
+	for _, l := range n.links {
+		if l != nil {
+			l.release()
+		}
+	}
+	for _, p := range n.owners {
+		if a, ok := p.(*acceptor); ok {
+			a.release()
+		}
+	}
+	for _, s := range n.segments {
+		s.memory.Forget() // the memory goes with its region
+	}
+	for _, fd := range []int{n.chime, n.wakeup, n.epoll} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	if n.bellSeg != nil {
+		return n.bellSeg.Close()
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Options are optional parameters of Open; nil stands for the zero value.
+type Options struct {
+	// Dir is a directory in which processes meet, for containers that share it by a mount and have
+	// network namespaces of their own. It is empty for processes that share a network namespace.
+	Dir string
+}
+
+// DefaultAddress is the address of a device that is opened without one.
+const DefaultAddress = "127.0.0.1"
+
+// Open opens a device of shared memory. Devices are told apart by addresses, as in other networks; an
+// address need not be one of an interface. Without one it is [DefaultAddress]. Options can follow the
+// address, as in "127.0.0.1?dir=/run/ramjet". They override those in opt.
+//
+// Up to 64 devices, usually in several processes, can have one address. Systems other than Linux
+// return ErrNotSupported.
+func Open(address string, opt *Options) (*verbs.Device, error) {
+	addr, o, err := parse(address, opt)
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNetwork(addr, o)
+	if err != nil {
+		return nil, fmt.Errorf("shm: opening %v: %w", addr, err)
+	}
+	d, err := softdev.NewMemory("shm:"+addr.String(), "shm", guid(addr), n)
+	if err != nil {
+		n.Close()
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("64 devices have this address: open another, such as shm:127.0.0.2: %w", err)
+		}
+		return nil, fmt.Errorf("shm: opening %v: %w", addr, err)
+	}
+	return verbs.NewDevice(d), nil
+}
+
+// parse takes apart what follows the colon in a device's name.
+func parse(address string, opt *Options) (netip.Addr, *Options, error) {
+	var o Options
+	if opt != nil {
+		o = *opt
+	}
+	address, query, _ := strings.Cut(address, "?")
+	for option := range strings.SplitSeq(query, "&") {
+		switch name, value, _ := strings.Cut(option, "="); {
+		case name == "dir" && value != "":
+			o.Dir = value
+		case option != "":
+			return netip.Addr{}, nil, fmt.Errorf("shm: option %q of the device's name: there is dir, a directory", option)
+		}
+	}
+	if address == "" {
+		address = DefaultAddress
+	}
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return netip.Addr{}, nil, fmt.Errorf("shm: %q is no IP address: give one to tell devices apart, such as shm:127.0.0.1", address)
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.IsUnspecified() || addr.IsMulticast() {
+		return netip.Addr{}, nil, fmt.Errorf("shm: %v stands for no single device: give another address, such as shm:127.0.0.1", addr)
+	}
+	return addr, &o, nil
+}
+
+// GUID returns the globally unique identifier of the device of an address, whether it is open or not.
+func GUID(address string) (uint64, error) {
+	addr, _, err := parse(address, nil)
+	if err != nil {
+		return 0, err
+	}
+	return guid(addr), nil
+}
+
+// guid makes an EUI-64 from an address, marked as locally assigned.
+func guid(a netip.Addr) uint64 {
+	b := a.As16()
+	g := uint64(0x06)
+	for _, v := range b[9:] {
+		g = g<<8 | uint64(v)
+	}
+	return g
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+)
+
+// maxMapped is how many segments of peers a device has mapped at most; the system has a limit too
+// (vm.max_map_count). What is not mapped goes through the peer.
+const maxMapped = 1 << 14
+
+// device is a peer's device: what wakes it. Its links share it.
+type device struct {
+	id    shmem.Inode // of the bell
+	seg   *shmem.Segment
+	bell  *local.Bell
+	chime int
+	links int
+}
+
+// meet takes the bell and the eventfd of a peer's device.
+func (n *network) meet(bell, chime int) (*device, error) {
+	id, err := shmem.InodeOf(bell)
+	if d := n.devices[id]; err == nil && d != nil {
+		shmem.CloseAll([]int{bell, chime})
+		d.links++
+		return d, nil
+	}
+	seg, err := shmem.Map(bell, local.BellBytes, shmem.ReadWrite)
+	if err == nil {
+		err = unix.SetNonblock(chime, true) // whatever it is, a write to it must not block
+	}
+	if err != nil {
+		unix.Close(chime)
+		if seg != nil {
+			seg.Close()
+		}
+		return nil, err
+	}
+	d := &device{id: id, seg: seg, bell: local.NewBell(seg.Bytes()), chime: chime, links: 1}
+	n.devices[id] = d
+	return d, nil
+}
+
+// leave ends a link's use of a device.
+func (n *network) leave(d *device) {
+	if d.links--; d.links == 0 {
+		delete(n.devices, d.id)
+		d.seg.Close()
+		unix.Close(d.chime)
+	}
+}
+
+// mapping is memory of a peer that is mapped here. Links of one domain share it.
+type mapping struct {
+	id       shmem.Inode
+	seg      *shmem.Segment
+	writable bool
+	links    int
+}
+
+// attach maps memory of a peer, and takes over the descriptor. nil: it cannot be mapped.
+func (n *network) attach(fd, least int, writable bool) *mapping {
+	id, err := shmem.InodeOf(fd)
+	if m := n.mapped[id]; err == nil && m != nil {
+		unix.Close(fd)
+		m.links++
+		return m
+	}
+	if err != nil || len(n.mapped) >= maxMapped {
+		unix.Close(fd)
+		return nil
+	}
+	rights := shmem.ReadOnly
+	if writable && shmem.Writable(fd) {
+		rights = shmem.ReadWrite
+	}
+	seg, err := shmem.Map(fd, least, rights)
+	if err != nil {
+		return nil
+	}
+	m := &mapping{id: id, seg: seg, writable: rights == shmem.ReadWrite, links: 1}
+	n.mapped[id] = m
+	return m
+}
+
+// detach ends a link's use of memory.
+func (n *network) detach(m *mapping) {
+	if m.links--; m.links == 0 {
+		delete(n.mapped, m.id)
+		m.seg.Close()
+	}
+}
+
+// remote is what the peer of a link has told of its memory.
+type remote struct {
+	dir        *mapping
+	lookup     *local.Lookup
+	segments   map[uint64]*mapping
+	generation uint64
+}
+
+func (r *remote) takeDirectory(n *network, fd int) bool {
+	if r.dir != nil {
+		unix.Close(fd)
+		return false
+	}
+	if r.dir = n.attach(fd, local.DirectorySize(1), false); r.dir != nil {
+		r.lookup = local.NewLookup(r.dir.seg.Bytes())
+	}
+	return r.dir != nil
+}
+
+func (r *remote) takeSegment(n *network, number uint64, fd int) bool {
+	if r.segments[number] != nil {
+		unix.Close(fd)
+		return false
+	}
+	m := n.attach(fd, 1, true)
+	if m == nil {
+		return true // what is in it goes through the peer
+	}
+	if r.segments == nil {
+		r.segments = make(map[uint64]*mapping)
+	}
+	r.segments[number] = m
+	return true
+}
+
+func (r *remote) drop(n *network, number uint64) {
+	if m := r.segments[number]; m != nil {
+		r.generation++
+		delete(r.segments, number)
+		n.detach(m)
+	}
+}
+
+func (r *remote) end(n *network) {
+	for number := range r.segments {
+		r.drop(n, number)
+	}
+	if r.dir != nil {
+		n.detach(r.dir)
+	}
+	*r = remote{}
+}

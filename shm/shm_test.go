@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package shm_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
+	"github.com/ramjet-rdma/ramjet/shm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func TestMain(m *testing.M) {
+	testrun.Waits()
+	os.Exit(m.Run())
+}
+
+func open(t testing.TB) *verbs.Device {
+	t.Helper()
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, nil) })
+	return dev
+}
+
+func TestConformance(t *testing.T) {
+	missing, differs := conformance.OfSharedMemory()
+	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, Group: func() verbs.GID { return verbs.GID{0: 0xff} }})
+}
