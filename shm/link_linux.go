@@ -242,7 +242,9 @@ func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
 	l.offer.begin(d.(*domain), l)
 	l.tell()
 	l.peer = peer
-	l.net.cool(l)
+	if !l.net.cool(l) {
+		l.net.Wake()
+	}
 	return peer, nil
 }
 

@@ -190,12 +190,18 @@ func (n *network) heat(l *link) {
 	n.hot = append(n.hot, l)
 }
 
-// cool has the peer of a link ring the bell from now on.
-func (n *network) cool(l *link) {
-	n.drop(l)
-	if !l.peer.Sleep() {
-		l.Again()
+// cool has the peer of a link ring the bell from now on. It returns false if the peer has stirred: the
+// link is hot.
+func (n *network) cool(l *link) bool {
+	if l.peer.Sleep() {
+		n.drop(l)
+		return true
 	}
+	if !l.hot {
+		l.hot, l.idle = true, 0
+		n.hot = append(n.hot, l)
+	}
+	return false
 }
 
 // drop takes a link from the hot ones.
@@ -214,7 +220,9 @@ func (n *network) drop(l *link) {
 // Arm has peers ring the bell, and write to the eventfd, from now on.
 func (n *network) Arm() bool {
 	for len(n.hot) > 0 {
-		n.cool(n.hot[len(n.hot)-1])
+		if !n.cool(n.hot[len(n.hot)-1]) {
+			return false
+		}
 	}
 	return len(n.again) == 0 && n.bell.Sleep(len(n.links))
 }

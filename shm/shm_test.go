@@ -28,5 +28,5 @@ func open(t testing.TB) *verbs.Device {
 
 func TestConformance(t *testing.T) {
 	missing, differs := conformance.OfSharedMemory()
-	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, Group: func() verbs.GID { return verbs.GID{0: 0xff} }})
+	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, SlotBits: 6, Group: func() verbs.GID { return verbs.GID{0: 0xff} }})
 }

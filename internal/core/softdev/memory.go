@@ -133,7 +133,7 @@ func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
 		return false
 	}
 	f.c, f.link, f.peer = c, link, peer
-	link.Again() // it may have stirred before
+	f.again() // it may have stirred before
 	return true
 }
 
@@ -162,7 +162,7 @@ func (f *memoryFlow) receive() int {
 	f.ring()
 	switch {
 	case f.engine.More():
-		f.link.Again()
+		f.again()
 	case count == 0 && f.link.Ended() && !f.engine.Paused() && !f.peer.Stirred():
 		f.lost()
 		return 1
@@ -178,6 +178,13 @@ func (f *memoryFlow) lost() {
 		err = errGone
 	}
 	f.c.lost(err)
+}
+
+// again has the next pass look at the link, and makes sure that there is one: the program may never
+// poll again.
+func (f *memoryFlow) again() {
+	f.link.Again()
+	f.carrier.dev.wakeBy(f.carrier.dev.passTime())
 }
 
 // ring wakes the peer, if it sleeps.
@@ -204,7 +211,7 @@ func (f *memoryFlow) transmit() {
 		}
 		if n < memoryTurn {
 			if f.engine.More() { // a request waited for room for its answer
-				f.link.Again()
+				f.again()
 			}
 			return
 		}

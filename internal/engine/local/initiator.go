@@ -171,6 +171,9 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 	if rest := int(w.Length) - q.off; rest > 0 {
 		n, k := min(rest, piece), opWrite
+		if q.off == 0 {
+			k |= first
+		}
 		if n == rest {
 			k |= last
 		}
@@ -179,7 +182,7 @@ func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 			return 0, false
 		}
 		put32(b, 0, uint32(w.Remote.Key))
-		put32(b, 4, w.Length)
+		put32(b, 4, uint32(rest))
 		put64(b, 8, w.Remote.Addr+uint64(q.off))
 		q.publish()
 		q.asked = q.peer.requests.Position()

@@ -15,7 +15,7 @@ type kind uint32
 // fields named here is payload.
 const (
 	opSend   kind = iota + 1 // immediate data or key (4 bytes), zero (4)
-	opWrite                  // key (4), length of the whole message (4), address (8)
+	opWrite                  // key (4), length from here to the end of the WRITE (4), address (8)
 	opImm                    // immediate data (4), length of the WRITE that it belongs to (4)
 	opRead                   // key (4), length (4), address (8)
 	opAtomic                 // key (4), verbs.SendOp (4), address (8), operands (8 each)
@@ -27,7 +27,7 @@ const (
 
 // Flags of messages.
 const (
-	first      kind = 1 << (8 + iota) // of a SEND's messages
+	first      kind = 1 << (8 + iota) // of a SEND's or WRITE's
 	last                              // of a SEND's, WRITE's or READ's
 	solicited                         // the receiver asked to be told of these
 	immediate                         // a SEND has immediate data

@@ -91,8 +91,7 @@ func (p *Peer) Stirred() bool {
 // Sleep has the peer wake this side when it does something. It returns false if it has done so
 // meanwhile.
 func (p *Peer) Sleep() bool {
-	in, out := p.inRequests.Sleep(), p.inResponses.Sleep()
-	return p.requests.Sleep() && p.responses.Sleep() && in && out
+	return p.inRequests.Sleep() && p.inResponses.Sleep() && p.requests.Sleep() && p.responses.Sleep()
 }
 
 // admit says what the peer may do by itself from now on.

@@ -43,7 +43,7 @@ func (q *QP) handle(k kind, body []byte) bool {
 	case opSend:
 		return q.takeSend(k, get32(body, 0), body[sendFields:])
 	case opWrite:
-		return q.takeWrite(k, verbs.Key(get32(body, 0)), get64(body, 8), body[writeFields:])
+		return q.takeWrite(k, verbs.Key(get32(body, 0)), get64(body, 8), uint64(get32(body, 4)), body[writeFields:])
 	case opImm:
 		return q.takeImm(k, get32(body, 0), get32(body, 4))
 	case opRead:
@@ -62,6 +62,11 @@ func (q *QP) refuse(s verbs.Status, e verbs.EventType) bool {
 
 // violated refuses what the peer is not allowed (IBTA 9.7.5.2.4).
 func (q *QP) violated() bool { return q.refuse(verbs.RemoteAccessError, verbs.EventQPAccessError) }
+
+// forbidden refuses what the queue pair does not allow.
+func (q *QP) forbidden() bool {
+	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+}
 
 // receive takes the oldest receive for a message. If there is none the message waits.
 func (q *QP) receive() bool {
@@ -120,14 +125,17 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 	return true
 }
 
-func (q *QP) takeWrite(k kind, key verbs.Key, addr uint64, b []byte) bool {
+// takeWrite writes a piece of a WRITE, of which rest bytes are left. Nothing of it is written unless all
+// of it is allowed.
+func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool {
 	if q.Attr().Access&verbs.RemoteWrite == 0 {
+		return q.forbidden()
+	}
+	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, rest, verbs.RemoteWrite)
+	if !ok || rest < uint64(len(b)) {
 		return q.violated()
 	}
-	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, uint64(len(b)), verbs.RemoteWrite)
-	if !ok {
-		return q.violated()
-	}
+	s = s.Sub(0, len(b))
 	if len(b) == 8 && s.Aligned8() {
 		ok = s.Store(b) // appears as a whole
 		q.Device.Memory.Written(&s)
@@ -158,7 +166,7 @@ func (q *QP) takeImm(k kind, imm, length uint32) bool {
 
 func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
 	if q.Attr().Access&verbs.RemoteRead == 0 {
-		return q.violated()
+		return q.forbidden()
 	}
 	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, uint64(length), verbs.RemoteRead)
 	if !ok || length > q.Device.MaxMsgSize {
@@ -171,7 +179,7 @@ func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
 
 func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint64) bool {
 	if q.Attr().Access&verbs.RemoteAtomic == 0 {
-		return q.violated()
+		return q.forbidden()
 	}
 	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, 8, verbs.RemoteAtomic)
 	if !ok {

@@ -45,6 +45,8 @@ type Fixture struct {
 	Within func(t *testing.T, test func(*testing.T))
 	// SetLink brings the port of a device down, or up again; nil: the suite has no tests of that.
 	SetLink func(dev *verbs.Device, up bool)
+	// SlotBits is how many bits of a queue pair's number say which process has it; 0: four.
+	SlotBits int
 	// Missing has the reason for each ability that is missing.
 	Missing map[Ability]string
 	// Differs has the reason for each test that the device cannot pass as it is written.
