@@ -273,7 +273,6 @@ func (n *network) Doze(d time.Duration) {
 	if fds[0].Revents != 0 {
 		n.asked.Store(true)
 	}
-	n.bell.Wake()
 }
 
 // SetDeadline sets when Wait returns at the latest.

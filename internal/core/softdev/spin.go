@@ -104,6 +104,9 @@ func (l *lane) dozed() bool {
 	l.mu.Unlock()
 	l.dozer.Doze(time.Duration(limit))
 	l.mu.Lock()
+	if l.waiting {
+		l.mover.wake() // what ended the doze may have been meant for the goroutine
+	}
 	l.pollers.dozing.Add(-1)
 	l.dozes.Done()
 	l.polled(busyPolls)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/shm"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -31,6 +32,7 @@ type Kind struct {
 	Transport verbs.Transport // of its devices
 	TLS       bool            // it needs certificates: Options.TLS, or the files that the environment names
 	Slow      bool            // demonstrations do less with it
+	Host      bool            // its devices reach only others of this host
 	Listed    bool            // List has its devices; the others can be named but are not listed
 	Beyond    string          // what can be opened but is not listed, a sentence; empty: nothing
 	Naming                    // the part after the colon
@@ -89,6 +91,11 @@ var Table = []*Kind{
 		Name: "iwarp+sctp", Text: "iWARP: over SCTP in UDP port 9899", Passes: "UDP port 9899", Transport: verbs.TransportIWARP, Slow: true,
 		Beyond: "All addresses can be opened as iwarp+sctp: as well, iWARP over SCTP.",
 		Naming: ipNaming{}, Open: openSCTP, GUID: iwarp.GUID,
+	},
+	{
+		Name: "shm", Text: "shared memory between processes of this host", Passes: "nothing: it stays on the host", Transport: verbs.TransportIB,
+		Host: true, Beyond: ofLinux("shm: and shm:ADDRESS, with any address, are memory that processes of this host share."),
+		Naming: memoryNaming{}, Open: openMemory, GUID: shm.GUID,
 	},
 }
 

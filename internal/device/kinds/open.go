@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/shm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -38,4 +39,11 @@ func openIWARPS(n Name, o *Options) (_ *verbs.Device, err error) {
 		}
 	}
 	return iwarp.Open(n.Address, opt)
+}
+
+func openMemory(n Name, o *Options) (*verbs.Device, error) {
+	if o.Trace != nil {
+		return nil, fmt.Errorf("ramjet: %q: %w: nothing of it is on a network that could be recorded", n.String(), verbs.ErrNotSupported)
+	}
+	return shm.Open(n.Address, nil)
 }

@@ -24,6 +24,9 @@ func (t *initiator) stop() {
 // Advance does what can be done of the send queue, and answers the peer. It ends when it has moved
 // budget bytes, or a piece more, and returns how many.
 func (q *QP) Advance(budget int) (moved int) {
+	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
+		q.harvest()
+	}
 	for q.peer != nil && moved < budget {
 		n, ok := q.answer()
 		if !ok {
@@ -34,7 +37,7 @@ func (q *QP) Advance(budget int) (moved int) {
 		moved += n
 	}
 	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
-		q.harvest()
+		q.retire(q.peer.requests.seen) // not more: whoever waits for room is told of what is not seen
 	}
 	return moved
 }

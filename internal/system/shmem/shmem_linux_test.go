@@ -4,23 +4,16 @@ package shmem
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"sync"
-	"sync/atomic"
-	"syscall"
+	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-const patience = 2 * time.Minute
 
 func create(t *testing.T, size int, peers Rights) *Segment {
 	t.Helper()
@@ -33,13 +26,13 @@ func create(t *testing.T, size int, peers Rights) *Segment {
 }
 
 // again returns another descriptor of a segment, as a peer has it.
-func again(t *testing.T, s *Segment, how int) *os.File {
+func again(t *testing.T, s *Segment, how int) int {
 	t.Helper()
-	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", s.File().Fd()), how, 0)
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", s.FD()), how|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return fd
 }
 
 // TestReadOnly has a peer read what the owner wrote, and try to write to it by all ways.
@@ -60,7 +53,7 @@ func TestReadOnly(t *testing.T) {
 	if err := unix.Mprotect(p.Bytes(), unix.PROT_READ|unix.PROT_WRITE); !errors.Is(err, unix.EACCES) {
 		t.Errorf("the peer makes its mapping writable: %v", err)
 	}
-	f := again(t, s, os.O_RDWR)
+	f := os.NewFile(uintptr(again(t, s, os.O_RDWR)), "again")
 	defer f.Close()
 	if _, err := f.WriteAt([]byte("x"), 0); !errors.Is(err, unix.EPERM) {
 		t.Errorf("the peer writes to the file: %v", err)
@@ -83,21 +76,20 @@ func TestMapRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := os.NewFile(uintptr(fd), "unsealed")
-	if err := f.Truncate(4096); err != nil {
+	if err := unix.Ftruncate(fd, 4096); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Map(f, 1, ReadWrite); !errors.Is(err, errUnsealed) {
+	if _, err := Map(fd, 1, ReadWrite); !errors.Is(err, errUnsealed) {
 		t.Errorf("a file that is not sealed: %v", err)
 	}
-	null, err := os.Open(os.DevNull)
+	null, err := unix.Open(os.DevNull, os.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Map(null, 1, ReadOnly); err == nil {
 		t.Error("a device is mapped")
 	}
-	if err := null.Close(); !errors.Is(err, os.ErrClosed) {
+	if err := unix.Close(null); !errors.Is(err, unix.EBADF) {
 		t.Errorf("the descriptor was left open: %v", err)
 	}
 	s := create(t, 1, ReadWrite)
@@ -106,292 +98,146 @@ func TestMapRefuses(t *testing.T) {
 	}
 }
 
-// TestRing sends messages of all lengths from one goroutine to another, which sleep whenever there is
-// nothing to do.
-func TestRing(t *testing.T) {
-	const capacity, messages = 1024, 20000
-	seg := create(t, RingSize(capacity), ReadWrite)
-	s, err := NewSender(seg.Bytes(), capacity)
-	if err != nil {
-		t.Fatal(err)
+// wait waits until a descriptor can be read.
+func wait(t *testing.T, fd int) {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 120_000); n != 1 || err != nil {
+		t.Fatalf("nothing comes: %d, %v", n, err)
 	}
-	r, err := NewReceiver(seg.Bytes(), capacity)
-	if err != nil {
-		t.Fatal(err)
-	}
-	message, room := make(chan struct{}, 1), make(chan struct{}, 1)
-	ring := func(bell chan struct{}, wake bool) {
-		if wake {
-			select {
-			case bell <- struct{}{}:
-			default:
+}
+
+func place(t *testing.T, dir string) (Place, string) {
+	return Place{Dir: dir}, fmt.Sprintf("test-%d-%s", os.Getpid(), filepath.Base(t.Name()))
+}
+
+// TestSocket has two ends talk, hand over memory, and end.
+func TestSocket(t *testing.T) {
+	for what, dir := range map[string]string{"abstract": "", "directory": t.TempDir()} {
+		t.Run(what, func(t *testing.T) {
+			p, name := place(t, dir)
+			if _, err := p.Visit(name); !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT) {
+				t.Errorf("nobody is there: %v", err)
 			}
-		}
-	}
-	awake := func(bell chan struct{}, what string) {
-		select {
-		case <-bell:
-		case <-time.After(patience):
-			panic(what + " sleeps for ever") // the other goroutine would wait as long
-		}
-	}
-	random := rand.New(rand.NewPCG(1, 2))
-	lengths := make([]int, messages)
-	for i := range lengths {
-		lengths[i] = random.IntN(s.MaxMessage() + 1)
-		if i%3 == 0 {
-			lengths[i] %= 32
-		}
-	}
-	var sender sync.WaitGroup
-	sender.Go(func() {
-		for i, n := range lengths {
-			for {
-				b, err := s.Reserve(n, uint32(i))
-				if err != nil {
-					panic(err)
-				}
-				if b != nil {
-					for j := range b {
-						b[j] = byte(i + j)
-					}
-					ring(message, s.Publish())
-					break
-				}
-				if s.Sleep() {
-					awake(room, "the sender")
-				}
+			door, err := p.Open(name, 8)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-	})
-	for i := 0; i < messages; {
-		b, kind, ok, err := r.Peek()
-		if err != nil {
+			if _, err := p.Open(name, 8); !errors.Is(err, unix.EADDRINUSE) {
+				t.Errorf("the door is opened twice: %v", err)
+			}
+			if probe, err := door.Accept(); err == nil { // of the attempt to open it twice
+				if _, _, err := probe.Receive(); err != io.EOF {
+					t.Errorf("the other attempt says %v", err)
+				}
+				probe.Close()
+			}
+			if _, err := door.Accept(); !errors.Is(err, unix.EAGAIN) {
+				t.Errorf("nobody has come: %v", err)
+			}
+			a, err := p.Visit(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wait(t, door.FD())
+			b, err := door.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.PID() != os.Getpid() || b.PID() != os.Getpid() {
+				t.Errorf("processes %d and %d, not %d", a.PID(), b.PID(), os.Getpid())
+			}
+			seg := create(t, 100, ReadWrite)
+			copy(seg.Bytes(), "shared")
+			if err := a.Send([]byte("a letter"), seg.FD(), seg.FD()); err != nil {
+				t.Fatal(err)
+			}
+			wait(t, b.FD())
+			letter, files, err := b.Receive()
+			if err != nil || string(letter) != "a letter" || len(files) != 2 {
+				t.Fatalf("%q with %d descriptors: %v", letter, len(files), err)
+			}
+			one, err := InodeOf(files[0])
+			other, err2 := InodeOf(seg.FD())
+			if one != other || err != nil || err2 != nil {
+				t.Errorf("file %v, %v became %v, %v", other, err2, one, err)
+			}
+			unix.Close(files[1])
+			if m, err := Map(files[0], 1, ReadWrite); err != nil || !bytes.HasPrefix(m.Bytes(), []byte("shared")) {
+				t.Errorf("what came is not the segment: %v", err)
+			} else {
+				m.Close()
+			}
+			if _, _, err := b.Receive(); !errors.Is(err, unix.EAGAIN) {
+				t.Errorf("nothing more was sent: %v", err)
+			}
+			if err := a.Send(make([]byte, MaxLetter+1)); !errors.Is(err, unix.EMSGSIZE) {
+				t.Errorf("a letter that is too long: %v", err)
+			}
+			n := 0
+			for err = nil; err == nil; n++ { // nobody reads them
+				err = a.Send(make([]byte, MaxLetter))
+			}
+			if !errors.Is(err, unix.EAGAIN) || n < 2 {
+				t.Errorf("letter %d: %v", n, err)
+			}
+			a.Close()
+			for err = nil; err == nil; {
+				_, _, err = b.Receive()
+			}
+			if err != io.EOF {
+				t.Errorf("the end: %v", err)
+			}
+			b.Close()
+			if err := door.Close(); err != nil {
+				t.Error(err)
+			}
+			again, err := p.Open(name, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again.Close()
+		})
+	}
+}
+
+// TestAbandoned opens a door in a directory whose owner was killed.
+func TestAbandoned(t *testing.T) {
+	if dir := os.Getenv("RAMJET_TEST_DIR"); dir != "" { // the owner
+		if _, err := (Place{Dir: dir}).Open("door", 1); err != nil {
 			t.Fatal(err)
 		}
-		if !ok {
-			if r.Sleep() {
-				awake(message, "the receiver")
-			}
-			continue
-		}
-		if kind != uint32(i) || len(b) != lengths[i] {
-			t.Fatalf("message %d has kind %d and %d bytes, not %d", i, kind, len(b), lengths[i])
-		}
-		for j := range b {
-			if b[j] != byte(i+j) {
-				t.Fatalf("byte %d of message %d is %d", j, i, b[j])
-			}
-		}
-		ring(room, r.Release())
-		i++
+		os.Stdout.WriteString("open\n")
+		select {}
 	}
-	sender.Wait()
-}
-
-// FuzzRing has a peer write anything to a ring: both ends stay within it, and find an end.
-func FuzzRing(f *testing.F) {
-	const capacity = 64
-	f.Add(uint64(8), []byte{0, 0, 0, 0x80})
-	f.Add(uint64(64), []byte{0xff, 0xff, 0xff, 0x7f})
-	f.Add(uint64(1<<63), []byte{})
-	f.Fuzz(func(t *testing.T, at uint64, data []byte) {
-		mem := make([]byte, RingSize(capacity))
-		binary.NativeEndian.PutUint64(mem, at)
-		binary.NativeEndian.PutUint64(mem[128:], at)
-		copy(mem[ringHeader:], data)
-		r, err := NewReceiver(mem, capacity)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range capacity {
-			if _, _, ok, err := r.Peek(); !ok || err != nil {
-				break
-			}
-			r.Release()
-		}
-		s, err := NewSender(mem, capacity)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range capacity {
-			if b, err := s.Reserve(8, 0); b == nil || err != nil {
-				break
-			}
-			s.Publish()
-		}
-	})
-}
-
-// TestDirectory changes an entry while a peer looks it up: it never sees half of one.
-func TestDirectory(t *testing.T) {
-	const entries = 16
-	seg := create(t, DirectorySize(entries), ReadOnly)
-	p := NewPublisher(seg.Bytes()[:DirectorySize(entries)])
-	l := NewLookup(seg.Bytes()[:DirectorySize(entries)])
-	for i := range uint32(entries) { // all hash to the same place
-		if !p.Publish(Entry{Key: 0x500 + i, Base: uint64(i), Length: 1}) {
-			t.Fatalf("no room for entry %d", i)
-		}
-	}
-	if p.Publish(Entry{Key: 0x600}) {
-		t.Error("a full directory takes one more")
-	}
-	for i := range uint32(entries) {
-		if e, ok := l.Find(0x500 + i); !ok || e.Base != uint64(i) {
-			t.Errorf("entry %d is %v, %v", i, e, ok)
-		}
-	}
-	p.Withdraw(0x503)
-	if e, ok := l.Find(0x503); ok {
-		t.Errorf("an entry that was withdrawn: %v", e)
-	}
-	var stop atomic.Bool
-	var owner sync.WaitGroup
-	owner.Go(func() {
-		for n := uint64(1); !stop.Load(); n++ {
-			p.Publish(Entry{Key: 0x700, Access: uint32(n), Segment: n, Base: n, Length: n})
-			p.Withdraw(0x700)
-		}
-	})
-	found := 0
-	for start := time.Now(); found < 1000 && time.Since(start) < patience; {
-		e, ok := l.Find(0x700)
-		if !ok {
-			continue
-		}
-		found++
-		if e.Segment != e.Base || e.Base != e.Length || e.Access != uint32(e.Base) {
-			t.Errorf("half of an entry: %+v", e)
-		}
-	}
-	stop.Store(true)
-	owner.Wait()
-	if found == 0 {
-		t.Error("the entry was never found")
-	}
-}
-
-func TestRange(t *testing.T) {
-	e := Entry{Base: 1000, Length: 100}
-	for _, c := range []struct {
-		addr, n uint64
-		segment int
-		off     int
-		ok      bool
-	}{{1000, 100, 4096, 0, true}, {1100, 0, 4096, 100, true}, {1099, 1, 4096, 99, true}, {1099, 2, 4096, 0, false},
-		{999, 1, 4096, 0, false}, {1001, 1<<64 - 1, 4096, 0, false}, {1000, 1, 99, 0, false}} {
-		if off, ok := e.Range(c.addr, c.n, c.segment); off != c.off || ok != c.ok {
-			t.Errorf("%+v: %d, %v", c, off, ok)
-		}
-	}
-}
-
-// TestStopped writes to, reads from and adds to the memory of a process that is stopped; then kills it.
-func TestStopped(t *testing.T) {
-	name := fmt.Sprintf("test/%d", os.Getpid())
-	door, err := Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer door.Close()
-	if _, err := Open(name); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("the door is opened twice: %v", err)
-	}
+	p := Place{Dir: t.TempDir()}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.run=^TestOwner$")
-	cmd.Env = append(os.Environ(), "RAMJET_TEST_DOOR="+name)
+	cmd := exec.Command(exe, "-test.run=^TestAbandoned$")
+	cmd.Env = append(os.Environ(), "RAMJET_TEST_DIR="+p.Dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	p, err := door.Accept()
+	if _, err := io.ReadFull(out, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Open("door", 1); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("its owner is alive: %v", err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	door, err := p.Open("door", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
-	if p.PID() != cmd.Process.Pid {
-		t.Errorf("process %d is there, not %d", p.PID(), cmd.Process.Pid)
+	door.Close()
+	if left, _ := os.ReadDir(p.Dir); len(left) > 0 {
+		t.Errorf("%s is left behind", left[0].Name())
 	}
-	letter, files, err := p.Receive()
-	if err != nil || len(files) != 2 || len(letter) != 4 {
-		t.Fatalf("%q with %d descriptors: %v", letter, len(files), err)
-	}
-	key := binary.NativeEndian.Uint32(letter)
-	dir, err := Map(files[0], DirectorySize(64), ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	mem, err := Map(files[1], 1, ReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mem.Close()
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		t.Fatalf("it is not stopped: %v, %v", status, err)
-	}
-	e, ok := NewLookup(dir.Bytes()[:DirectorySize(64)]).Find(key)
-	if !ok {
-		t.Fatal("its directory does not have the key")
-	}
-	off, ok := e.Range(e.Base+8, 24, len(mem.Bytes()))
-	if !ok {
-		t.Fatalf("%+v", e)
-	}
-	at := mem.Bytes()[off:]
-	if n := atomic.AddUint64(word(at, 0), 5); n != 42+5 {
-		t.Errorf("the sum is %d", n)
-	}
-	copy(at[8:], "written!")
-	atomic.StoreUint64(word(at, 16), 1)
-	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if letter, _, err := p.Receive(); err != nil || string(letter) != "47 written!" {
-		t.Errorf("it has seen %q, %v", letter, err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if letter, _, err := p.Receive(); err != io.EOF {
-		t.Errorf("after its death: %q, %v", letter, err)
-	}
-	copy(at[8:], "no fault")
-}
-
-// TestOwner is the other process of TestStopped.
-func TestOwner(t *testing.T) {
-	name := os.Getenv("RAMJET_TEST_DOOR")
-	if name == "" {
-		t.Skip("for TestStopped")
-	}
-	p, err := Visit(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const key, entries = 0x12345678, 64
-	dir := create(t, DirectorySize(entries), ReadOnly)
-	mem := create(t, 32, ReadWrite)
-	NewPublisher(dir.Bytes()[:DirectorySize(entries)]).Publish(Entry{Key: key, Base: 0x10000, Length: 32})
-	at := mem.Bytes()[8:]
-	*word(at, 0) = 42
-	if err := p.Send(binary.NativeEndian.AppendUint32(nil, key), patience, dir.File(), mem.File()); err != nil {
-		t.Fatal(err)
-	}
-	for atomic.LoadUint64(word(at, 16)) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if err := p.Send(fmt.Appendf(nil, "%d %s", atomic.LoadUint64(word(at, 0)), at[8:16]), patience); err != nil {
-		t.Fatal(err)
-	}
-	p.Receive() // until it is killed
 }

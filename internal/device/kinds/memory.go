@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds
+
+import (
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/shm"
+)
+
+// memoryNaming names devices of shared memory by addresses, which need not be those of an interface.
+// Without one there is the default address.
+type memoryNaming struct{ ipNaming }
+
+// Local returns the device of the default address.
+func (memoryNaming) Local() ([]Local, error) {
+	return []Local{{Address: shm.DefaultAddress, Up: true}}, nil
+}
+
+// IP parses the address.
+func (n memoryNaming) IP(address string) (netip.Addr, bool) {
+	if address == "" {
+		address = shm.DefaultAddress
+	}
+	return n.ipNaming.IP(address)
+}
