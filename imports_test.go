@@ -22,7 +22,7 @@ const module = "github.com/ramjet-rdma/ramjet"
 // ARCHITECTURE.md.
 var layers = map[string][]string{
 	"":                             {"internal/device/kinds", "trace", "verbs"},
-	"internal/device/kinds":        {"iwarp", "roce", "trace", "verbs", "wire/"},
+	"internal/device/kinds":        {"iwarp", "roce", "shm", "trace", "verbs", "wire/"},
 	"verbs":                        {"wire/"},
 	"wire/crc":                     {},
 	"wire/ib":                      {"wire/crc"},
@@ -31,13 +31,15 @@ var layers = map[string][]string{
 	"trace":                        {},
 	"cm":                           {"internal/core/clock", "internal/engine/ibcm", "verbs", "wire/"},
 	"iwarp":                        {"internal/system/forkmark", "internal/system/linkwatch", "internal/engine/rdmap", "internal/core/softdev", "trace", "verbs", "wire/"},
+	"shm":                          {"internal/core/softdev", "internal/engine/local", "internal/engine/rdmap", "internal/system/shmem", "verbs", "wire/"},
 	"roce":                         {"internal/engine/ibta", "internal/system/linkwatch", "internal/core/memory", "internal/system/netio", "internal/system/portshare", "internal/core/softdev", "trace", "verbs", "wire/"},
 	"internal/core/memory":         {"verbs", "wire/crc"},
 	"internal/core/queue":          {"internal/core/memory", "verbs"},
 	"internal/engine/ibta":         {"internal/core/clock", "internal/core/memory", "internal/core/queue", "verbs", "wire/"},
 	"internal/engine/rdmap":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/"},
+	"internal/engine/local":        {"internal/core/memory", "internal/core/queue", "verbs"},
 	"internal/engine/ibcm":         {"internal/core/clock", "verbs", "wire/"},
-	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/rdmap", "internal/core/memory", "internal/core/queue", "verbs", "wire/"},
+	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/core/memory", "internal/core/queue", "verbs", "wire/"},
 	"internal/core/clock":          {},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
@@ -74,10 +76,10 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cm", "cmd/ramjet", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce"},
-	"internal/core/softdev": {"cmd/ramjet", "internal/testkit/", "iwarp", "roce"},
-	"internal/engine/":      {"cm", "internal/core/softdev", "internal/testkit/", "iwarp", "rnet", "roce"},
-	"internal/system/":      {"internal/system/", "iwarp", "roce"},
+	"internal/core/":        {"cm", "cmd/ramjet", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
+	"internal/core/softdev": {"cmd/ramjet", "internal/testkit/", "iwarp", "roce", "shm"},
+	"internal/engine/":      {"cm", "internal/core/softdev", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
+	"internal/system/":      {"internal/system/", "iwarp", "roce", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -106,18 +108,20 @@ var reach = map[string][]string{
 
 	"iwarp":                 {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"roce":                  {"net", "golang.org/x/sys"},
+	"shm":                   {"golang.org/x/sys"},
 	"internal/device/kinds": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 
 	"internal/core/memory":      {"golang.org/x/sys"}, // files that are made persistent
 	"internal/engine/ibta":      {"golang.org/x/sys"}, // by internal/core/memory
 	"internal/engine/rdmap":     {"golang.org/x/sys"},
+	"internal/engine/local":     {"golang.org/x/sys"},
 	"internal/core/queue":       {"golang.org/x/sys"},
 	"internal/core/softdev":     {"golang.org/x/sys"},
 	"internal/system/forkmark":  {"golang.org/x/sys"},
 	"internal/system/linkwatch": {"net", "golang.org/x/sys"},
 	"internal/system/netio":     {"net", "golang.org/x/sys"},
 	"internal/system/portshare": {"net", "golang.org/x/sys"},
-	"internal/system/shmem":     {"net", "golang.org/x/sys"},
+	"internal/system/shmem":     {"golang.org/x/sys"},
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},

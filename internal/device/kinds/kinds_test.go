@@ -66,7 +66,7 @@ func TestNames(t *testing.T) {
 		{"roce:::ffff:192.0.2.7", "roce", "::ffff:192.0.2.7", "", "192.0.2.7", ""},
 		{"iwarps:?congestion=cubic", "iwarps", "", "?congestion=cubic", "invalid IP", ""},
 		{"192.0.2.7", "", "", "", "", "needs a kind and a colon, such as roce:127.0.0.1"},
-		{"rose:192.0.2.7", "", "", "", "", "there are roce, iwarp, iwarps and iwarp+sctp"},
+		{"rose:192.0.2.7", "", "", "", "", "there are roce, iwarp, iwarps, iwarp+sctp and shm"},
 	} {
 		n, err := Parse(c.name)
 		if c.wrong != "" {
