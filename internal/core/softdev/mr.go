@@ -121,11 +121,27 @@ func (m *mr) Do(f func([]byte)) {
 	f(m.region.Bytes())
 }
 
-// WaitFor looks, polls the device for a while, and then sleeps between remote accesses.
+const (
+	// watchPolls is how many polls of the device share a look at memory that peers write to through
+	// it, and watchLooks how many looks share a poll where they write by themselves.
+	watchPolls = 16
+	watchLooks = 64
+	// napFirst and napLast bound the sleep between looks at such memory, which grows.
+	napFirst = 10 * time.Microsecond
+	napLast  = time.Millisecond
+)
+
+// WaitFor looks, polls the device for a while, and then sleeps between remote accesses. Where peers
+// write by themselves, which nobody notices, it sleeps for a while.
 func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 	d := m.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	alone := d.attr.Caps&verbs.CapWatch == 0 // peers write by themselves
+	polls, nap := watchPolls, napFirst
+	if alone {
+		polls = 1
+	}
 	var spinUntil time.Time
 	for {
 		if d.closed || m.region.Bytes() == nil {
@@ -137,12 +153,17 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		for n := watchLooks; alone && n > 0; n-- {
+			if cond(m.region.Bytes()) {
+				return nil
+			}
+		}
 		now := time.Now()
 		if spinUntil.IsZero() {
 			spinUntil = now.Add(verbs.DefaultSpin)
 		}
 		if now.Before(spinUntil) {
-			for range 16 {
+			for range polls {
 				d.polled(1)
 				if d.poll(nil) > 0 {
 					d.spinner.found()
@@ -162,13 +183,23 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		changed := d.watch.channel()
 		d.endLease()
 		d.mu.Unlock()
+		var napped <-chan time.Time // nil: never
+		if alone {
+			napped = time.After(nap)
+			nap = min(2*nap, napLast)
+		}
+		woken := true
 		select {
 		case <-changed:
+		case <-napped:
+			woken = false
 		case <-ctx.Done():
 		}
 		d.mu.Lock()
 		d.memory.Watch(m.region, -1)
-		spinUntil = time.Time{}
+		if woken {
+			spinUntil = time.Time{}
+		}
 	}
 }
 

@@ -98,9 +98,9 @@ func (q *QP) move(w *sendWQE, mem []byte) bool {
 	} else {
 		old, _ = s.FetchAdd(w.Swap)
 	}
-	var b [8]byte
-	binary.NativeEndian.PutUint64(b[:], old)
-	return q.gather.Write(q.Device.Memory, b[:])
+	b := q.Device.word[:]
+	binary.NativeEndian.PutUint64(b, old)
+	return q.gather.Write(q.Device.Memory, b)
 }
 
 // store writes to the peer's memory. What an aligned word is written by appears as a whole; see
@@ -108,8 +108,8 @@ func (q *QP) move(w *sendWQE, mem []byte) bool {
 func (q *QP) store(mem []byte) bool {
 	if len(mem) == 8 {
 		if s := memory.Inline(mem); s.Aligned8() {
-			var b [8]byte
-			return q.gather.Read(b[:]) && s.Store(b[:])
+			b := q.Device.word[:]
+			return q.gather.Read(b) && s.Store(b)
 		}
 	}
 	return q.gather.Read(mem)

@@ -11,6 +11,7 @@ import (
 type Device struct {
 	queue.Device
 	Counters Counters
+	word     [8]byte // of an operation on one
 	// Resolve reports whether an address vector can be used.
 	Resolve func(*verbs.AHAttr) error
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package shm_test
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// side is one end of a connection.
+type side struct {
+	pd *verbs.PD
+	cq *verbs.CQ
+	mr *verbs.MR
+	qp *verbs.QP
+	ep verbs.Endpoint
+}
+
+const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// connect makes two ends with regions of n bytes.
+func connect(t testing.TB, n int) (a, b *side) {
+	t.Helper()
+	var sides [2]*side
+	for i := range sides {
+		dev := open(t)
+		s := &side{pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(1024, nil))}
+		s.mr = must(s.pd.AllocMR(n, all))
+		s.qp = must(s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInline: 64}))
+		s.ep = must(s.qp.Endpoint(0))
+		sides[i] = s
+	}
+	a, b = sides[0], sides[1]
+	for _, c := range [][2]*side{{a, b}, {b, a}} {
+		if err := c[0].qp.Connect(c[0].ep, c[1].ep, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a, b
+}
+
+// done polls for a completion.
+func (s *side) done(t testing.TB) {
+	var wc [1]verbs.WC
+	for s.cq.Poll(wc[:]) == 0 {
+	}
+	if wc[0].Status != verbs.Success {
+		t.Fatal(wc[0].Status)
+	}
+}
+
+func benchmarkOne(b *testing.B, wr func(near, far *side) verbs.SendWR) {
+	near, far := connect(b, 1<<20)
+	w := wr(near, far)
+	w.Flags |= verbs.Signaled
+	if err := near.qp.PostSend(&w); err != nil {
+		b.Fatal(err)
+	}
+	near.done(b)
+	b.SetBytes(int64(max(8, w.SGL[0].Length)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := near.qp.PostSend(&w); err != nil {
+			b.Fatal(err)
+		}
+		near.done(b)
+	}
+}
+
+func BenchmarkFetchAdd(b *testing.B) {
+	benchmarkOne(b, func(near, far *side) verbs.SendWR {
+		return verbs.SendWR{Op: verbs.FetchAdd, Swap: 1, SGL: []verbs.SGE{near.mr.SGE(0, 8)}, Remote: far.mr.Remote()}
+	})
+}
+
+func BenchmarkWrite8(b *testing.B)  { benchmarkWrite(b, 8) }
+func BenchmarkWrite1M(b *testing.B) { benchmarkWrite(b, 1<<20) }
+
+func benchmarkWrite(b *testing.B, n int) {
+	benchmarkOne(b, func(near, far *side) verbs.SendWR {
+		return verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{near.mr.SGE(0, n)}, Remote: far.mr.Remote()}
+	})
+}
