@@ -160,12 +160,13 @@ func (f *memoryFlow) receive() int {
 	count, moved := f.engine.Receive(memoryTurn)
 	d.moved(moved)
 	f.ring()
-	switch {
-	case f.engine.More():
-		f.again()
-	case count == 0 && f.link.Ended() && !f.engine.Paused() && !f.peer.Stirred():
+	ended := f.link.Ended() && !f.engine.Paused()
+	if ended && count == 0 && !f.peer.Arrived() {
 		f.lost()
 		return 1
+	}
+	if ended || f.engine.More() {
+		f.again() // nobody else will say that there is something
 	}
 	d.addReady(c)
 	return count

@@ -24,8 +24,8 @@ func (t *initiator) stop() {
 // Advance does what can be done of the send queue, and answers the peer. It ends when it has moved
 // budget bytes, or a piece more, and returns how many.
 func (q *QP) Advance(budget int) (moved int) {
-	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
-		q.harvest()
+	if q.peer != nil {
+		q.harvest() // and then look for room
 	}
 	for q.peer != nil && moved < budget {
 		n, ok := q.answer()

@@ -88,6 +88,9 @@ func (p *Peer) Stirred() bool {
 	return p.inRequests.Stirred() || p.inResponses.Stirred() || p.requests.Stirred() || p.responses.Stirred()
 }
 
+// Arrived reports whether the peer has sent something that [QP.Receive] has not seen.
+func (p *Peer) Arrived() bool { return p.inRequests.Stirred() || p.inResponses.Stirred() }
+
 // Sleep has the peer wake this side when it does something. It returns false if it has done so
 // meanwhile.
 func (p *Peer) Sleep() bool {

@@ -32,7 +32,7 @@ func (t *target) stop() {
 	}
 }
 
-// Receive handles what the peer has sent, and completes what it has done. It ends when budget bytes
+// Receive handles what the peer has sent. [QP.Advance] is called after it. It ends when budget bytes
 // have come, or a piece more. It returns how many messages it handled, and their bytes.
 func (q *QP) Receive(budget int) (count, moved int) {
 	for q.peer != nil && moved < budget && q.State() >= verbs.RTR && q.State() <= verbs.SQD {
@@ -64,9 +64,6 @@ func (q *QP) Receive(budget int) (count, moved int) {
 		q.release(q.peer.inRequests)
 		moved += len(body)
 		count++
-	}
-	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
-		q.harvest()
 	}
 	return count, moved
 }

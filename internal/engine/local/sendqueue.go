@@ -81,7 +81,7 @@ func (q *QP) retire(done uint64) {
 		q.CompleteSend(&w.SendWQE, verbs.Success)
 		q.popFront()
 	}
-	if q.next == 0 && q.sq.Len() > 0 {
+	if q.next == 0 && q.sq.Len() > 0 && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
 		if w := q.sq.Front(); w.Status != verbs.Success && q.State() != verbs.SQD {
 			q.fail(w.Status)
 			return
@@ -93,6 +93,9 @@ func (q *QP) retire(done uint64) {
 // harvest completes what the peer has done meanwhile.
 func (q *QP) harvest() {
 	done, err := q.peer.requests.Done()
+	if err == nil {
+		_, err = q.peer.responses.Done()
+	}
 	if err != nil {
 		q.corrupt()
 		return
