@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !unix
+
+package notification
+
+import "time"
+
+// processorTime returns false: what Windows reports has steps of 16 ms, many times a measurement.
+func processorTime() (time.Duration, bool) { return 0, false }

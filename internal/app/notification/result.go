@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package notification
+
+import (
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Result is what was measured of one way with one number of peers.
+type Result struct {
+	Peers int   `json:"peers"`
+	Way   Way   `json:"way"`
+	Delay Delay `json:"delay"`
+	Look  *Look `json:"look,omitempty"` // nil: the target sleeps instead
+	Scan  *Look `json:"scan,omitempty"` // of Look, the bytes alone; nil for other ways
+	// Busy is how many processors the process keeps busy while nothing arrives: 1 is one of them.
+	// It is nil where the system does not report processor time.
+	Busy *float64 `json:"busy_processors,omitempty"`
+}
+
+// Delay is the time from just before a WRITE was posted until the target knew its peer.
+type Delay struct {
+	Count int64         `json:"count"`
+	Min   time.Duration `json:"min_ns"`
+	P50   time.Duration `json:"p50_ns"`
+	P99   time.Duration `json:"p99_ns"`
+	Max   time.Duration `json:"max_ns"`
+	Mean  float64       `json:"mean_ns"`
+}
+
+// Look is the processor time of a look that finds nothing, in nanoseconds. Looks are too short to be
+// timed one by one: these are percentiles of means of [LookTime] each. Where the system does not report
+// processor time it is elapsed time.
+type Look struct {
+	P50 float64 `json:"p50_ns"`
+	P99 float64 `json:"p99_ns"`
+}
+
+// maxDelay limits what a histogram records.
+const maxDelay = time.Minute
+
+func newHistogram() *hdrhistogram.Histogram {
+	const digits = 3
+	return hdrhistogram.New(1, int64(maxDelay), digits)
+}
+
+func delayOf(h *hdrhistogram.Histogram) Delay {
+	at := func(p float64) time.Duration { return time.Duration(h.ValueAtQuantile(p)) }
+	return Delay{Count: h.TotalCount(), Min: time.Duration(h.Min()), P50: at(50), P99: at(99), Max: time.Duration(h.Max()), Mean: h.Mean()}
+}
+
+// lookOf returns the percentiles of means in nanoseconds.
+func lookOf(means []float64) *Look {
+	s := slices.Sorted(slices.Values(means))
+	return &Look{P50: s[len(s)/2], P99: s[len(s)*99/100]}
+}
