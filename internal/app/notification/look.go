@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// LookTime is how long looks are timed together.
+	// LookTime is how long looks are timed together, at least.
 	LookTime = time.Millisecond
 	// lookBatches is how often.
 	lookBatches = 100
@@ -21,7 +21,7 @@ const (
 // spent measures what calls of a function cost.
 type spent struct {
 	look  func() error
-	calls int       // so many take about LookTime
+	calls int       // in a batch, which takes LookTime or somewhat longer
 	means []float64 // nanoseconds of a call
 }
 
@@ -48,8 +48,8 @@ func (s *spent) batch() (time.Duration, error) {
 // calibrate finds out how many calls take LookTime.
 func (s *spent) calibrate() error {
 	for s.calls = 1; ; s.calls *= 2 {
-		if d, err := s.batch(); err != nil || d >= LookTime/2 {
-			s.calls *= 2
+		start := time.Now()
+		if _, err := s.batch(); err != nil || time.Since(start) >= LookTime {
 			return err
 		}
 	}

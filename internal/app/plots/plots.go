@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plots draws lines over logarithmic axes, as SVG and as PNG.
+package plots
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Chart is lines over two logarithmic axes.
+type Chart struct {
+	Title string
+	X, Y  string // what is on the axes, with units
+	Lines []Line
+}
+
+// Line is a line with a name in the chart's legend. It connects its points in their order.
+type Line struct {
+	Name   string
+	Points []Point
+	Color  int  // lines of equal numbers, 0 or more, have equal colors
+	Dashed bool // and without marks at its points
+}
+
+// Point is a point of a line. Both numbers are above zero.
+type Point struct{ X, Y float64 }
+
+const (
+	width, height = 16 * vg.Centimeter, 12 * vg.Centimeter // of one chart
+	margin        = 0.4 * vg.Centimeter
+	dpi           = 144 // of PNG
+	sans          = font.Variant("Sans")
+)
+
+var errNoChart = errors.New("no chart to draw")
+
+// WriteSVG writes charts side by side as one SVG.
+func WriteSVG(w io.Writer, charts ...Chart) error {
+	if len(charts) == 0 {
+		return errNoChart
+	}
+	// The fonts are everywhere or have close relatives; embedded they would be most of the file.
+	c := vgsvg.New(vg.Length(len(charts))*width, height)
+	if err := drawAll(draw.New(c), charts); err != nil {
+		return err
+	}
+	_, err := c.WriteTo(w)
+	return err
+}
+
+// WritePNG writes charts side by side as one PNG.
+func WritePNG(w io.Writer, charts ...Chart) error {
+	if len(charts) == 0 {
+		return errNoChart
+	}
+	c := vgimg.NewWith(vgimg.UseWH(vg.Length(len(charts))*width, height), vgimg.UseDPI(dpi))
+	if err := drawAll(draw.New(c), charts); err != nil {
+		return err
+	}
+	_, err := vgimg.PngCanvas{Canvas: c}.WriteTo(w)
+	return err
+}
+
+// drawAll draws charts side by side.
+func drawAll(c draw.Canvas, charts []Chart) error {
+	c.SetColor(color.White)
+	c.Fill(c.Rectangle.Path())
+	row := make([]*plot.Plot, len(charts))
+	for i := range charts {
+		var err error
+		if row[i], err = charts[i].plot(); err != nil {
+			return fmt.Errorf("chart %q: %w", charts[i].Title, err)
+		}
+	}
+	tiles := draw.Tiles{Cols: len(row), Rows: 1, PadX: 2 * margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
+	for i, canvas := range plot.Align([][]*plot.Plot{row}, tiles, c)[0] {
+		row[i].Draw(canvas)
+	}
+	return nil
+}
+
+// plot returns the chart as a plot.
+func (c *Chart) plot() (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
+	for _, s := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
+		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font} {
+		s.Variant = sans
+	}
+	p.Title.Padding = margin
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	p.Y.Tick.Marker = decades{}
+	p.Legend.Top, p.Legend.Left = true, true
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{Y: 225}, color.Gray{Y: 225}
+	p.Add(grid)
+	var xs []float64
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := range c.Lines {
+		l := &c.Lines[i]
+		line, marks, err := l.plotters()
+		if err != nil {
+			return nil, fmt.Errorf("line %q: %w", l.Name, err)
+		}
+		p.Add(line)
+		if marks == nil {
+			p.Legend.Add(l.Name, line)
+		} else {
+			p.Add(marks)
+			p.Legend.Add(l.Name, line, marks)
+		}
+		for _, pt := range l.Points {
+			xs = append(xs, pt.X)
+			low, high = min(low, pt.Y), max(high, pt.Y)
+		}
+	}
+	if len(xs) == 0 {
+		return nil, errors.New("it has no lines")
+	}
+	slices.Sort(xs)
+	xs = slices.Compact(xs)
+	p.X.Tick.Marker = every(xs)
+	p.X.Min, p.X.Max = xs[0]/1.1, xs[len(xs)-1]*1.1
+	p.Y.Min, p.Y.Max = bounds(low, high, len(c.Lines))
+	return p, nil
+}
+
+// plotters returns what draws a line, and its marks unless it has none.
+func (l *Line) plotters() (*plotter.Line, *plotter.Scatter, error) {
+	points := make(plotter.XYs, len(l.Points))
+	for i, pt := range l.Points {
+		if !(pt.X > 0 && pt.Y > 0) || math.IsInf(pt.X, 0) || math.IsInf(pt.Y, 0) {
+			return nil, nil, fmt.Errorf("(%v, %v) is no point of logarithmic axes", pt.X, pt.Y)
+		}
+		points[i] = plotter.XY(pt)
+	}
+	line, marks, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return nil, nil, err
+	}
+	shade := plotutil.DarkColors[l.Color%len(plotutil.DarkColors)]
+	line.Color, line.Width = shade, vg.Points(1.5)
+	marks.Color, marks.Shape, marks.Radius = shade, draw.CircleGlyph{}, vg.Points(2.5)
+	if l.Dashed {
+		line.Width, line.Dashes = vg.Points(1), []vg.Length{vg.Points(4), vg.Points(3)}
+		return line, nil, nil
+	}
+	return line, marks, nil
+}
+
+// bounds returns the ends of the y axis: round numbers, and room for the legend above the lines.
+func bounds(low, high float64, lines int) (from, to float64) {
+	const shareOfName = 0.06 // of the height, for each name in the legend
+	from, to = decade(low, math.Floor), decade(high, math.Ceil)
+	if from == to {
+		from, to = from/2, to*2
+	}
+	share := min(shareOfName*float64(lines), 0.5)
+	return from, to * math.Pow(to/from, share/(1-share))
+}
+
+// decade rounds y to 1, 2 or 5 times a power of ten, in the direction of round.
+func decade(y float64, round func(float64) float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(y)))
+	steps := []float64{1, 2, 5, 10}
+	if round(0.5) == 0 {
+		slices.Reverse(steps)
+		for _, s := range steps {
+			if s*power <= y*(1+1e-9) {
+				return s * power
+			}
+		}
+		return power
+	}
+	for _, s := range steps {
+		if s*power >= y*(1-1e-9) {
+			return s * power
+		}
+	}
+	return 10 * power
+}
+
+// decades marks 1, 2 and 5 times each power of ten.
+type decades struct{}
+
+// Ticks implements plot.Ticker.
+func (decades) Ticks(low, high float64) (ticks []plot.Tick) {
+	for power := math.Floor(math.Log10(low)); power <= math.Ceil(math.Log10(high)); power++ {
+		for _, step := range []float64{1, 2, 5} {
+			if v := step * math.Pow(10, power); v >= low*(1-1e-9) && v <= high*(1+1e-9) {
+				ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', max(0, -int(power)), 64)})
+			}
+		}
+	}
+	return ticks
+}
+
+// every marks each of the numbers.
+type every []float64
+
+// Ticks implements plot.Ticker.
+func (e every) Ticks(float64, float64) (ticks []plot.Tick) {
+	for _, v := range e {
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
+	}
+	return ticks
+}

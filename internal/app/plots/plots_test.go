@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plots
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image/color"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+	"testing"
+)
+
+var chart = Chart{Title: "A title", X: "peers", Y: "time [µs]", Lines: []Line{
+	{Name: "rising", Points: []Point{{1, 1}, {16, 10}, {4096, 1000}}},
+	{Name: "flat", Color: 1, Dashed: true, Points: []Point{{1, 3}, {4096, 3}}},
+}}
+
+// An SVG is XML with the texts and a path for each line.
+func TestSVG(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteSVG(&out, chart, chart); err != nil {
+		t.Fatal(err)
+	}
+	texts, dec := map[string]int{}, xml.NewDecoder(bytes.NewReader(out.Bytes()))
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, ok := token.(xml.CharData); ok {
+			texts[strings.TrimSpace(string(c))]++
+		}
+	}
+	for _, want := range []string{"A title", "peers", "time [µs]", "rising", "flat", "16", "4096", "1000", "200"} {
+		if texts[want] != 2 {
+			t.Errorf("%q is there %d times", want, texts[want])
+		}
+	}
+}
+
+// A PNG has both lines, in their colors, and is as wide as its charts.
+func TestPNG(t *testing.T) {
+	var one, two bytes.Buffer
+	if err := errors.Join(WritePNG(&one, chart), WritePNG(&two, chart, chart)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := png.Decode(&one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, err := png.DecodeConfig(&two)
+	if err != nil || wide.Width < 2*m.Bounds().Dx()-1 || wide.Height != m.Bounds().Dy() {
+		t.Errorf("%v, one is %v, two are %d × %d", err, m.Bounds(), wide.Width, wide.Height)
+	}
+	colors := map[color.Color]int{}
+	for y := range m.Bounds().Dy() {
+		for x := range m.Bounds().Dx() {
+			colors[color.RGBAModel.Convert(m.At(x, y))]++
+		}
+	}
+	for _, want := range []color.RGBA{{238, 46, 47, 255}, {0, 140, 72, 255}, {255, 255, 255, 255}} {
+		if colors[want] < 100 {
+			t.Errorf("%d pixels of %v", colors[want], want)
+		}
+	}
+}
+
+// What has no place on logarithmic axes is refused.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]Chart{
+		"zero":     {Lines: []Line{{Points: []Point{{0, 1}}}}},
+		"negative": {Lines: []Line{{Points: []Point{{1, -1}}}}},
+		"nothing":  {Lines: []Line{{Points: []Point{{1, math.NaN()}}}}},
+		"infinite": {Lines: []Line{{Points: []Point{{1, math.Inf(1)}}}}},
+		"no lines": {},
+	} {
+		if err := WriteSVG(io.Discard, c); err == nil {
+			t.Errorf("%s is drawn", name)
+		}
+	}
+	if err := WritePNG(io.Discard); err == nil {
+		t.Error("no chart is drawn")
+	}
+}
+
+// Axes begin and end at round numbers, whatever the values: also with one point only.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct{ low, high, from, to float64 }{
+		{3, 30, 2, 50}, {1, 10, 1, 10}, {0.11, 0.9, 0.1, 1}, {7, 7, 5, 10}, {2, 2, 1, 4}, {999, 1001, 500, 2000},
+	} {
+		if from, to := bounds(c.low, c.high, 0); math.Abs(from/c.from-1) > 1e-6 || math.Abs(to/c.to-1) > 1e-6 {
+			t.Errorf("%v to %v: axis from %v to %v, want %v to %v", c.low, c.high, from, to, c.from, c.to)
+		}
+	}
+	single := Chart{Lines: []Line{{Name: "a point", Points: []Point{{4, 2}}}}}
+	if err := WriteSVG(io.Discard, single); err != nil {
+		t.Error(err)
+	}
+}
