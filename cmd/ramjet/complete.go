@@ -47,7 +47,7 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 	switch flag {
 	case "device":
 		switch {
-		case c.Name() == "demo":
+		case c.Name() == "demo", strings.Contains(c.CommandPath(), " bench "):
 			return fixed(kinds.Names()...)
 		case c.Name() == "table":
 			return fixed(figureKinds()...)

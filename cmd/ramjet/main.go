@@ -7,7 +7,8 @@
 // rdma.go is not a command of this program, but what `ramjet run` shows to its programs as rdma.
 //
 //	command.go         groups and leaves of the tree of commands, exit statuses
-//	flags*.go          flags that several commands have: the device, recordings, certificates, ports, times
+//	flags*.go          flags that several commands have: the device, recordings, certificates, ports, times,
+//	                   files for plots
 //	connect_errors.go  why there is no connection, and what to do about it
 //	output.go          standard output, and whether it is a terminal
 //	progress.go        the line at the bottom of a terminal
@@ -67,7 +68,7 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Version = softdev.Version()
 	root.SetOut(out)
-	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newPingCmd(),
+	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newBenchCmd(), newPingCmd(),
 		newCpCmd(), newServeCmd(), newPipeCmd(), newRunCmd())
 	root.AddCommand(runHelpers()...)
 	addTLSFlags(root)

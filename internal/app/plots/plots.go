@@ -29,9 +29,9 @@ type Chart struct {
 	Lines []Line
 }
 
-// Line is a line with a name in the chart's legend. It connects its points in their order.
+// Line is a line. It connects its points in their order.
 type Line struct {
-	Name   string
+	Name   string // empty: the legend leaves it out
 	Points []Point
 	Color  int  // lines of equal numbers, 0 or more, have equal colors
 	Dashed bool // and without marks at its points
@@ -110,6 +110,7 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{Y: 225}, color.Gray{Y: 225}
 	p.Add(grid)
 	var xs []float64
+	named := 0
 	low, high := math.Inf(1), math.Inf(-1)
 	for i := range c.Lines {
 		l := &c.Lines[i]
@@ -118,11 +119,14 @@ func (c *Chart) plot() (*plot.Plot, error) {
 			return nil, fmt.Errorf("line %q: %w", l.Name, err)
 		}
 		p.Add(line)
-		if marks == nil {
-			p.Legend.Add(l.Name, line)
-		} else {
+		thumbs := []plot.Thumbnailer{line}
+		if marks != nil {
 			p.Add(marks)
-			p.Legend.Add(l.Name, line, marks)
+			thumbs = append(thumbs, marks)
+		}
+		if l.Name != "" {
+			p.Legend.Add(l.Name, thumbs...)
+			named++
 		}
 		for _, pt := range l.Points {
 			xs = append(xs, pt.X)
@@ -136,7 +140,7 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	xs = slices.Compact(xs)
 	p.X.Tick.Marker = every(xs)
 	p.X.Min, p.X.Max = xs[0]/1.1, xs[len(xs)-1]*1.1
-	p.Y.Min, p.Y.Max = bounds(low, high, len(c.Lines))
+	p.Y.Min, p.Y.Max = bounds(low, high, named)
 	return p, nil
 }
 
@@ -164,13 +168,13 @@ func (l *Line) plotters() (*plotter.Line, *plotter.Scatter, error) {
 }
 
 // bounds returns the ends of the y axis: round numbers, and room for the legend above the lines.
-func bounds(low, high float64, lines int) (from, to float64) {
+func bounds(low, high float64, names int) (from, to float64) {
 	const shareOfName = 0.06 // of the height, for each name in the legend
 	from, to = decade(low, math.Floor), decade(high, math.Ceil)
 	if from == to {
 		from, to = from/2, to*2
 	}
-	share := min(shareOfName*float64(lines), 0.5)
+	share := min(shareOfName*float64(names), 0.5)
 	return from, to * math.Pow(to/from, share/(1-share))
 }
 

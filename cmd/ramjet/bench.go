@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "github.com/spf13/cobra"
+
+// newBenchCmd returns `ramjet bench`.
+func newBenchCmd() *cobra.Command {
+	return group("bench", "Measure what a program's design has to choose between",
+		newBenchNotificationCmd(),
+	)
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/notification"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const notificationLong = `Measure how a target learns that one of its peers has written, for each number of
+peers, in three ways: it polls a byte for each peer; peers write with immediate data into
+one shared receive queue, whose completion queue it polls; the same, but it sleeps until
+the queue's completion channel has an event.
+
+Two devices of this process are connected by as many queue pairs as there are peers. One
+peer at random writes a byte. Times are from just before the post until the target knows
+which peer it was. A look is the processor time of one look that finds nothing; of that,
+scan is reading the bytes alone. busy is how much of a processor the process uses while
+nothing arrives. docs/notification.md says when to use which.`
+
+// notificationBench is the flags of `ramjet bench notification`.
+type notificationBench struct {
+	config   notification.Config
+	duration perfDuration
+	device   string
+	json     bool
+	plots    plotFiles
+}
+
+func newBenchNotificationCmd() *cobra.Command {
+	b := &notificationBench{config: notification.Config{}.WithDefaults()}
+	c := &cobra.Command{
+		Use:   "notification",
+		Short: "Measure how a target learns of WRITEs, by the number of its peers",
+		Long:  notificationLong,
+		Example: "  ramjet bench notification\n" +
+			"  ramjet bench notification --peers 1,64,1024 -D 1 --svg notification.svg",
+		Args: noArgs,
+	}
+	fl := c.Flags()
+	fl.Var((*peerCounts)(&b.config.Peers), "peers", "`numbers` of peers to measure with, with commas between them")
+	fl.IntVarP(&b.config.Iterations, "iters", "n", notification.DefaultIterations, "WRITEs of each way with each number of peers")
+	fl.VarP(&b.duration, "duration", "D", "measure each of these for so long instead, in seconds or such as 500ms")
+	fl.IntVar(&b.config.Stride, "stride", notification.DefaultStride, "`bytes` from one peer's byte to the next")
+	fl.StringVarP(&b.device, "device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
+	fl.BoolVar(&b.json, "json", false, "write JSON")
+	b.plots.add(c)
+	return leaf(c, func(c *cobra.Command, _ []string) error { return b.run(c) })
+}
+
+// check completes the configuration from the flags.
+func (b *notificationBench) check(c *cobra.Command) error {
+	given := c.Flags().Changed
+	switch {
+	case given("duration") && given("iters"):
+		return usagef("--duration and --iters exclude each other")
+	case given("iters") && b.config.Iterations < 1:
+		return usagef("--iters is %d: it has to be 1 or more", b.config.Iterations)
+	case given("stride") && b.config.Stride < 1:
+		return usagef("--stride is %d: it has to be 1 or more", b.config.Stride)
+	case given("duration"):
+		b.config.Iterations, b.config.Duration = 0, time.Duration(b.duration)
+	}
+	b.config = b.config.WithDefaults()
+	if err := b.config.Check(); err != nil {
+		return usage.Of(err)
+	}
+	return nil
+}
+
+func (b *notificationBench) run(c *cobra.Command) (err error) {
+	if err := b.check(c); err != nil {
+		return err
+	}
+	kind, err := kinds.Find(strings.TrimSuffix(b.device, ":"))
+	if err != nil {
+		return usagef("--device %s: give one of %s; the addresses are chosen", b.device, strings.Join(kinds.Names(), ", "))
+	}
+	if err := trustThisMachine(kind); err != nil {
+		return err
+	}
+	if err := b.plots.open(); err != nil {
+		return err
+	}
+	defer b.plots.discard()
+	devices, err := openSpare(kind, 2, c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		defer d.Close()
+	}
+	results, err := b.measure(c.Context(), devices[0], devices[1], c.OutOrStdout(), c.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return b.plots.write(notificationCharts(results)...)
+}
+
+// openSpare opens n devices of a kind at addresses that nobody else uses.
+func openSpare(kind *kinds.Kind, n int, log io.Writer) (devices []*verbs.Device, err error) {
+	addresses, err := kind.Spare(n)
+	if err != nil {
+		return nil, usagef("%d devices are needed: %w", n, err)
+	}
+	for _, a := range addresses {
+		dev, _, oerr := openDevice(kinds.Name{Kind: kind, Address: a}.String(), "", log)
+		if oerr != nil {
+			err = oerr
+			continue
+		}
+		if devices = append(devices, dev); len(devices) == n {
+			return devices, nil
+		}
+	}
+	for _, d := range devices {
+		d.Close()
+	}
+	return nil, err
+}
+
+// measure measures and writes the results as they come, or all in the end as JSON.
+func (b *notificationBench) measure(ctx context.Context, client, target *verbs.Device, out, log io.Writer) ([]notification.Result, error) {
+	line := newBarLine(log)
+	observer := notification.Observer{}
+	if line != nil {
+		var shown time.Time
+		observer.Step = func(name string, done, total int) {
+			if time.Since(shown) < barPause {
+				return
+			}
+			shown = time.Now()
+			line.show(func(width int) string { return barText(width, name, int64(done), int64(total)) })
+		}
+		defer line.aside(func() {})
+	}
+	if !b.json {
+		table := &notificationTable{w: out, client: client.Name(), target: target.Name(), config: b.config}
+		observer.Result = table.row
+		if line != nil {
+			observer.Result = func(r notification.Result) { line.aside(func() { table.row(r) }) }
+		}
+	}
+	results, err := notification.Run(ctx, client, target, b.config, observer)
+	if err != nil || !b.json {
+		return results, err
+	}
+	return results, writeJSON(out, struct {
+		Client  string                `json:"client"`
+		Target  string                `json:"target"`
+		Config  notification.Config   `json:"config"`
+		Results []notification.Result `json:"results"`
+	}{client.Name(), target.Name(), b.config, results})
+}
+
+// peerCounts is a flag value: numbers of peers.
+type peerCounts []int
+
+func (p *peerCounts) String() string {
+	var s []string
+	for _, n := range *p {
+		s = append(s, strconv.Itoa(n))
+	}
+	return strings.Join(s, ",")
+}
+
+// Type returns the name of the value in a command's help.
+func (p *peerCounts) Type() string { return "numbers" }
+
+// Set parses text such as 1,64,4096.
+func (p *peerCounts) Set(text string) error {
+	var counts []int
+	for s := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 || n > notification.MaxPeers {
+			return fmt.Errorf("%q is no number of peers: give 1 to %d, and commas between several", s, notification.MaxPeers)
+		}
+		counts = append(counts, n)
+	}
+	*p = counts
+	return nil
+}

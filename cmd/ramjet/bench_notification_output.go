@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/notification"
+	"github.com/ramjet-rdma/ramjet/internal/app/plots"
+)
+
+// notificationTable writes results in columns.
+type notificationTable struct {
+	w              io.Writer
+	client, target string
+	config         notification.Config
+	rows           int
+}
+
+const notificationRow = " %-7s %-23s %-16s %-21s %-11s %-10s %-11s %s\n"
+
+// row writes one result.
+func (t *notificationTable) row(r notification.Result) {
+	if t.rows++; t.rows == 1 {
+		each := fmt.Sprintf("%d WRITEs each", t.config.Iterations)
+		if t.config.Duration > 0 {
+			each = fmt.Sprintf("%v each", t.config.Duration)
+		}
+		fmt.Fprintf(t.w, "RC WRITE of 1 byte from %s to %s, %s, the peers' bytes are %d apart\n", t.client, t.target, each, t.config.Stride)
+		fmt.Fprintf(t.w, notificationRow, "#peers", "way", "t_typical[usec]", "99% percentile[usec]", "look[usec]", "99% look", "scan[usec]", "busy")
+	}
+	look, look99, scan, busy := "-", "-", "-", "-"
+	if r.Look != nil {
+		look, look99 = nanosText(r.Look.P50), nanosText(r.Look.P99)
+	}
+	if r.Scan != nil {
+		scan = nanosText(r.Scan.P50)
+	}
+	if r.Busy != nil {
+		busy = fmt.Sprintf("%.1f%%", 100**r.Busy)
+	}
+	fmt.Fprintf(t.w, notificationRow, strconv.Itoa(r.Peers), r.Way, fmt.Sprintf("%.2f", usec(r.Delay.P50)), fmt.Sprintf("%.2f", usec(r.Delay.P99)),
+		look, look99, scan, busy)
+}
+
+func usec(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// nanosText formats nanoseconds as microseconds.
+func nanosText(ns float64) string { return fmt.Sprintf("%.3f", ns/1e3) }
+
+// notificationCharts returns what the results look like by the number of peers: the times of each
+// way, and what looks cost.
+func notificationCharts(results []notification.Result) []plots.Chart {
+	const peers = "peers"
+	delay := plots.Chart{Title: "From the post until the target knows the peer", X: peers, Y: "median, dashed: 99th percentile [µs]"}
+	look := plots.Chart{Title: "A look that finds nothing", X: peers, Y: "processor time, median [µs]"}
+	line := func(c *plots.Chart, name string, color int, dashed bool, value func(*notification.Result) float64) {
+		l := plots.Line{Name: name, Color: color, Dashed: dashed}
+		for i := range results {
+			r := &results[i]
+			if y := value(r); notification.Ways[color] == r.Way && y > 0 {
+				l.Points = append(l.Points, plots.Point{X: float64(r.Peers), Y: y})
+			}
+		}
+		if len(l.Points) > 0 {
+			c.Lines = append(c.Lines, l)
+		}
+	}
+	micros := func(l *notification.Look) float64 {
+		if l == nil {
+			return 0
+		}
+		return l.P50 / 1e3
+	}
+	for color, w := range notification.Ways {
+		line(&delay, w.String(), color, false, func(r *notification.Result) float64 { return usec(r.Delay.P50) })
+		line(&look, w.String(), color, false, func(r *notification.Result) float64 { return micros(r.Look) })
+		line(&look, "of that, the bytes alone", color, true, func(r *notification.Result) float64 { return micros(r.Scan) })
+	}
+	for color := range notification.Ways {
+		line(&delay, "", color, true, func(r *notification.Result) float64 { return usec(r.Delay.P99) })
+	}
+	return []plots.Chart{delay, look}
+}

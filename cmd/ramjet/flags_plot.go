@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/plots"
+)
+
+// plotFiles are the flags of commands that draw what they have measured.
+type plotFiles struct {
+	svg, png plotFile
+}
+
+// plotFile is a file for a drawing. The file keeps what it has until the drawing is written.
+type plotFile struct {
+	name string
+	file *os.File
+}
+
+// add adds --svg and --png to a command.
+func (p *plotFiles) add(c *cobra.Command) {
+	c.Flags().StringVar(&p.svg.name, "svg", "", "draw the results in `file`, as SVG")
+	c.Flags().StringVar(&p.png.name, "png", "", "draw the results in `file`, as PNG")
+	c.MarkFlagFilename("svg", "svg")
+	c.MarkFlagFilename("png", "png")
+}
+
+// open opens the files, so that a name that cannot be is an error before anything is measured.
+func (p *plotFiles) open() error {
+	for flag, f := range map[string]*plotFile{"--svg": &p.svg, "--png": &p.png} {
+		if f.name == "" {
+			continue
+		}
+		var err error
+		if f.file, err = os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+			p.discard()
+			return usagef("%s: %w", flag, err)
+		}
+	}
+	return nil
+}
+
+// write draws charts in the files.
+func (p *plotFiles) write(charts ...plots.Chart) error {
+	return errors.Join(p.svg.write(plots.WriteSVG, charts), p.png.write(plots.WritePNG, charts))
+}
+
+func (f *plotFile) write(draw func(io.Writer, ...plots.Chart) error, charts []plots.Chart) error {
+	if f.file == nil {
+		return nil
+	}
+	if info, err := f.file.Stat(); err == nil && info.Mode().IsRegular() {
+		if err := f.file.Truncate(0); err != nil {
+			return err
+		}
+	}
+	if err := draw(f.file, charts...); err != nil {
+		return err
+	}
+	err := f.file.Close()
+	f.file = nil
+	return err
+}
+
+// discard closes the files that were not written, and removes those that are empty.
+func (p *plotFiles) discard() {
+	for _, f := range []*plotFile{&p.svg, &p.png} {
+		if f.file == nil {
+			continue
+		}
+		info, err := f.file.Stat()
+		f.file.Close()
+		if f.file = nil; err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			os.Remove(f.name)
+		}
+	}
+}
