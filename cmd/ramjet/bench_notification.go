@@ -27,7 +27,8 @@ Two devices of this process are connected by as many queue pairs as there are pe
 peer at random writes a byte. Times are from just before the post until the target knows
 which peer it was. A look is the processor time of one look that finds nothing; of that,
 scan is reading the bytes alone. busy is how much of a processor the process uses while
-nothing arrives. docs/notification.md says when to use which.`
+nothing arrives. A question mark stands behind looks that other processes disturbed.
+docs/notification.md says when to use which.`
 
 // notificationBench is the flags of `ramjet bench notification`.
 type notificationBench struct {

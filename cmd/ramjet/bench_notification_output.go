@@ -34,10 +34,10 @@ func (t *notificationTable) row(r notification.Result) {
 	}
 	look, look99, scan, busy := "-", "-", "-", "-"
 	if r.Look != nil {
-		look, look99 = nanosText(r.Look.P50), nanosText(r.Look.P99)
+		look, look99 = lookText(r.Look, r.Look.P50), lookText(r.Look, r.Look.P99)
 	}
 	if r.Scan != nil {
-		scan = nanosText(r.Scan.P50)
+		scan = lookText(r.Scan, r.Scan.P50)
 	}
 	if r.Busy != nil {
 		busy = fmt.Sprintf("%.1f%%", 100**r.Busy)
@@ -48,15 +48,22 @@ func (t *notificationTable) row(r notification.Result) {
 
 func usec(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// nanosText formats nanoseconds as microseconds.
-func nanosText(ns float64) string { return fmt.Sprintf("%.3f", ns/1e3) }
+// lookText formats nanoseconds of a look as microseconds, with a question mark if others had the
+// processors.
+func lookText(l *notification.Look, ns float64) string {
+	doubt := ""
+	if l.Disturbed {
+		doubt = "?"
+	}
+	return fmt.Sprintf("%.3f%s", ns/1e3, doubt)
+}
 
 // notificationCharts returns what the results look like by the number of peers: the times of each
 // way, and what looks cost.
 func notificationCharts(results []notification.Result) []plots.Chart {
 	const peers = "peers"
-	delay := plots.Chart{Title: "From the post until the target knows the peer", X: peers, Y: "median, dashed: 99th percentile [µs]"}
-	look := plots.Chart{Title: "A look that finds nothing", X: peers, Y: "processor time, median [µs]"}
+	delay := plots.Chart{Title: "From the post until the target knows the peer (dashed: 99th percentile)", X: peers, Y: "time [µs]"}
+	look := plots.Chart{Title: "Processor time of a look that finds nothing", X: peers, Y: "time [µs]"}
 	line := func(c *plots.Chart, name string, color int, dashed bool, value func(*notification.Result) float64) {
 		l := plots.Line{Name: name, Color: color, Dashed: dashed}
 		for i := range results {

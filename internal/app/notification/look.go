@@ -14,42 +14,70 @@ const (
 	LookTime = time.Millisecond
 	// lookBatches is how often.
 	lookBatches = 100
+	// A batch that had a smaller share of a processor than aloneShare was disturbed: others were given
+	// the processor, or the device slept between polls to leave it to them. Looks are timed until
+	// lookBatches batches were not, for lookPatience at most.
+	aloneShare   = 0.9
+	lookPatience = 2 * time.Second
+	// fewBatches are too few for percentiles: then those that were disturbed count too.
+	fewBatches = 20
 	// busyTime is how long the processors are observed while nothing arrives.
 	busyTime = 100 * time.Millisecond
 )
 
 // spent measures what calls of a function cost.
 type spent struct {
-	look  func() error
-	calls int       // in a batch, which takes LookTime or somewhat longer
-	means []float64 // nanoseconds of a call
+	look      func() error
+	calls     int       // in a batch, which takes LookTime or somewhat longer
+	alone     []float64 // nanoseconds of a call, by batch
+	disturbed []float64 // the same, of batches that were disturbed
 }
 
-// now returns a time to subtract from another: of the processors if the system reports it.
-func now(start time.Time) time.Duration {
-	if d, ok := processorTime(); ok {
-		return d
-	}
-	return time.Since(start)
-}
-
-// batch calls the function s.calls times. It returns the time of all together.
-func (s *spent) batch() (time.Duration, error) {
+// batch calls the function s.calls times. It returns how long all together took, and what of
+// processor time; that is the same where the system does not report it.
+func (s *spent) batch() (elapsed, used time.Duration, err error) {
 	start := time.Now()
-	before := now(start)
+	before, reported := processorTime()
 	for range s.calls {
 		if err := s.look(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return now(start) - before, nil
+	after, _ := processorTime()
+	if elapsed = time.Since(start); !reported {
+		return elapsed, elapsed, nil
+	}
+	return elapsed, after - before, nil
+}
+
+// sample times one batch.
+func (s *spent) sample() error {
+	elapsed, used, err := s.batch()
+	if err != nil {
+		return err
+	}
+	list := &s.disturbed
+	if float64(used) >= aloneShare*float64(elapsed) {
+		list = &s.alone
+	}
+	*list = append(*list, float64(used)/float64(s.calls))
+	return nil
+}
+
+// result returns the percentiles.
+func (s *spent) result() *Look {
+	if len(s.alone) < fewBatches {
+		l := lookOf(append(s.alone, s.disturbed...))
+		l.Disturbed = true
+		return l
+	}
+	return lookOf(s.alone)
 }
 
 // calibrate finds out how many calls take LookTime.
 func (s *spent) calibrate() error {
 	for s.calls = 1; ; s.calls *= 2 {
-		start := time.Now()
-		if _, err := s.batch(); err != nil || time.Since(start) >= LookTime {
+		if elapsed, _, err := s.batch(); err != nil || elapsed >= LookTime {
 			return err
 		}
 	}
@@ -78,19 +106,22 @@ func (t *target) measureLooks(ctx context.Context) (bytes, scan, immediate *Look
 			return nil, nil, nil, err
 		}
 	}
-	for range lookBatches {
+	for start := time.Now(); time.Since(start) < lookPatience; {
+		enough := true
 		for _, s := range all {
-			d, err := s.batch()
-			if err != nil {
+			if err := s.sample(); err != nil {
 				return nil, nil, nil, err
 			}
-			s.means = append(s.means, float64(d)/float64(s.calls))
+			enough = enough && len(s.alone) >= lookBatches
 		}
 		if ctx.Err() != nil {
 			return nil, nil, nil, context.Cause(ctx)
 		}
+		if enough {
+			break
+		}
 	}
-	return lookOf(all[0].means), lookOf(all[1].means), lookOf(all[2].means), nil
+	return all[0].result(), all[1].result(), all[2].result(), nil
 }
 
 // measureBusy returns how many processors the process keeps busy while its target waits in a way and

@@ -32,11 +32,14 @@ type Delay struct {
 }
 
 // Look is the processor time of a look that finds nothing, in nanoseconds. Looks are too short to be
-// timed one by one: these are percentiles of means of [LookTime] each. Where the system does not report
-// processor time it is elapsed time.
+// timed one by one: these are percentiles of means over [LookTime]. Where the system does not report
+// processor time they are of elapsed time.
 type Look struct {
 	P50 float64 `json:"p50_ns"`
 	P99 float64 `json:"p99_ns"`
+	// Disturbed says that other processes wanted the processors nearly all the time. Software devices
+	// then sleep between polls, which costs more than polling.
+	Disturbed bool `json:"disturbed"`
 }
 
 // maxDelay limits what a histogram records.
@@ -52,7 +55,7 @@ func delayOf(h *hdrhistogram.Histogram) Delay {
 	return Delay{Count: h.TotalCount(), Min: time.Duration(h.Min()), P50: at(50), P99: at(99), Max: time.Duration(h.Max()), Mean: h.Mean()}
 }
 
-// lookOf returns the percentiles of means in nanoseconds.
+// lookOf returns the percentiles of means in nanoseconds, of which there is at least one.
 func lookOf(means []float64) *Look {
 	s := slices.Sorted(slices.Values(means))
 	return &Look{P50: s[len(s)/2], P99: s[len(s)*99/100]}

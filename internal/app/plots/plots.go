@@ -25,7 +25,7 @@ import (
 // Chart is lines over two logarithmic axes.
 type Chart struct {
 	Title string
-	X, Y  string // what is on the axes, with units
+	X, Y  string // what is on the axes, with units; a long Y makes the chart lower
 	Lines []Line
 }
 
@@ -80,16 +80,13 @@ func WritePNG(w io.Writer, charts ...Chart) error {
 func drawAll(c draw.Canvas, charts []Chart) error {
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
-	row := make([]*plot.Plot, len(charts))
+	tiles := draw.Tiles{Cols: len(charts), Rows: 1, PadX: 2 * margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
 	for i := range charts {
-		var err error
-		if row[i], err = charts[i].plot(); err != nil {
+		p, err := charts[i].plot()
+		if err != nil {
 			return fmt.Errorf("chart %q: %w", charts[i].Title, err)
 		}
-	}
-	tiles := draw.Tiles{Cols: len(row), Rows: 1, PadX: 2 * margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
-	for i, canvas := range plot.Align([][]*plot.Plot{row}, tiles, c)[0] {
-		row[i].Draw(canvas)
+		p.Draw(tiles.At(c, i, 0))
 	}
 	return nil
 }
@@ -105,7 +102,8 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	p.Title.Padding = margin
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.Y.Tick.Marker = decades{}
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
+	p.Legend.XOffs = margin
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{Y: 225}, color.Gray{Y: 225}
 	p.Add(grid)
