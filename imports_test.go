@@ -60,6 +60,8 @@ var layers = map[string][]string{
 	"internal/app/pingpong":        {"internal/app/usage", "verbs"},
 	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/bytesize":        {},
+	"internal/app/notification":    {"verbs"},
+	"internal/app/plots":           {},
 	"internal/app/usage":           {},
 	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
 	"cmd/ramjet":                   {"", "cm", "internal/app/", "internal/core/softdev", "internal/device/", "rnet", "trace", "verbs"},
@@ -123,12 +125,15 @@ var reach = map[string][]string{
 	"internal/system/portshare": {"net", "golang.org/x/sys"},
 	"internal/system/shmem":     {"golang.org/x/sys"},
 
-	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
-	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
-	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
-	"internal/app/ping":            {"net", "github.com/HdrHistogram/hdrhistogram-go"},
-	"internal/app/pingpong":        {"net"},
-	"internal/app/localca":         {"net", "crypto/tls"},
+	"internal/device/cdevices":  {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/demo":         {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/filecopy":     {"net", "golang.org/x/sys"},
+	"internal/app/ping":         {"net", "github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/app/pingpong":     {"net"},
+	"internal/app/localca":      {"net", "crypto/tls"},
+	"internal/app/notification": {"github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/app/plots": {"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
+		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype", "golang.org/x/"},
 	"internal/app/perf":            {"net", "os/exec", "golang.org/x/sys", "github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/perf/baseline":   {"net", "golang.org/x/sys"},
 	"internal/testkit/conformance": {"testing", "net", "os/exec", "golang.org/x/sys"}, // by internal/testkit/loopback
@@ -137,7 +142,9 @@ var reach = map[string][]string{
 	"internal/testkit/testrun":     {"testing"},
 	"internal/testkit/simnet":      {"testing", "net", "golang.org/x/sys"},
 	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/HdrHistogram/hdrhistogram-go",
-		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-runewidth", "github.com/rivo/uniseg", "github.com/spf13/", "github.com/inconshreveable/mousetrap"},
+		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-runewidth", "github.com/rivo/uniseg", "github.com/spf13/", "github.com/inconshreveable/mousetrap",
+		"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
+		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype"}, // by internal/app/plots
 	"cabi": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 }
 

@@ -147,7 +147,8 @@ func (b *notificationBench) measure(ctx context.Context, client, target *verbs.D
 		defer line.aside(func() {})
 	}
 	if !b.json {
-		table := &notificationTable{w: out, client: client.Name(), target: target.Name(), config: b.config}
+		table := &notificationTable{out}
+		table.begin(client.Name(), target.Name(), &b.config)
 		observer.Result = table.row
 		if line != nil {
 			observer.Result = func(r notification.Result) { line.aside(func() { table.row(r) }) }

@@ -13,25 +13,22 @@ import (
 )
 
 // notificationTable writes results in columns.
-type notificationTable struct {
-	w              io.Writer
-	client, target string
-	config         notification.Config
-	rows           int
-}
+type notificationTable struct{ w io.Writer }
 
 const notificationRow = " %-7s %-23s %-16s %-21s %-11s %-10s %-11s %s\n"
 
+// begin writes what is measured, and the head of the table.
+func (t *notificationTable) begin(client, target string, c *notification.Config) {
+	each := fmt.Sprintf("%d WRITEs each", c.Iterations)
+	if c.Duration > 0 {
+		each = fmt.Sprintf("%v each", c.Duration)
+	}
+	fmt.Fprintf(t.w, "RC WRITE of 1 byte from %s to %s, %s, the peers' bytes are %d apart\n", client, target, each, c.Stride)
+	fmt.Fprintf(t.w, notificationRow, "#peers", "way", "t_typical[usec]", "99% percentile[usec]", "look[usec]", "99% look", "scan[usec]", "busy")
+}
+
 // row writes one result.
 func (t *notificationTable) row(r notification.Result) {
-	if t.rows++; t.rows == 1 {
-		each := fmt.Sprintf("%d WRITEs each", t.config.Iterations)
-		if t.config.Duration > 0 {
-			each = fmt.Sprintf("%v each", t.config.Duration)
-		}
-		fmt.Fprintf(t.w, "RC WRITE of 1 byte from %s to %s, %s, the peers' bytes are %d apart\n", t.client, t.target, each, t.config.Stride)
-		fmt.Fprintf(t.w, notificationRow, "#peers", "way", "t_typical[usec]", "99% percentile[usec]", "look[usec]", "99% look", "scan[usec]", "busy")
-	}
 	look, look99, scan, busy := "-", "-", "-", "-"
 	if r.Look != nil {
 		look, look99 = lookText(r.Look, r.Look.P50), lookText(r.Look, r.Look.P99)

@@ -18,7 +18,7 @@ const (
 	// the processor, or the device slept between polls to leave it to them. Looks are timed until
 	// lookBatches batches were not, for lookPatience at most.
 	aloneShare   = 0.9
-	lookPatience = 2 * time.Second
+	lookPatience = time.Second
 	// fewBatches are too few for percentiles: then those that were disturbed count too.
 	fewBatches = 20
 	// busyTime is how long the processors are observed while nothing arrives.

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/notification"
+)
+
+// needsSpare skips a test where there are no two devices of one machine from the start.
+func needsSpare(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs more than one loopback address, which only Linux has from the start")
+	}
+}
+
+func TestBenchNotificationUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                             "",
+		"notifications":                "did you mean notification?",
+		"notification more":            `"more" is too much`,
+		"notification --peers 1,none":  `"none" is no number of peers: give 1 to 16384`,
+		"notification --peers 0":       `"0" is no number of peers`,
+		"notification --peers 16385":   `"16385" is no number of peers`,
+		"notification --peers":         "flag needs an argument",
+		"notification -n 0":            "--iters is 0",
+		"notification -D 0":            `"0" is no time`,
+		"notification -D 1 -n 5":       "--duration and --iters exclude each other",
+		"notification --stride 0":      "--stride is 0",
+		"notification --stride 4097":   "stride is 4097: it can be 1 to 4096",
+		"notification -d roce:::1":     "give one of roce, iwarp",
+		"notification --svg /no/where": "--svg",
+		"notification --png /no/where": "--png",
+	} {
+		t.Run(args, func(t *testing.T) {
+			r := ramjetCmd(t, append([]string{"bench"}, strings.Fields(args)...)...)
+			if want == "" {
+				r.wantSuccess(t)
+				return
+			}
+			r.wantError(t, exitUsage, want)
+		})
+	}
+}
+
+// The table has a row for each way with each number of peers, in their order, and its columns.
+func TestBenchNotification(t *testing.T) {
+	needsSpare(t)
+	for _, kind := range []string{"roce", "iwarps:"} {
+		r := ramjetCmd(t, "bench", "notification", "-d", kind, "--peers", "4,1", "-n", "20")
+		r.wantSuccess(t)
+		lines := strings.Split(strings.TrimRight(r.stdout, "\n"), "\n")
+		if len(lines) != 2+2*3 || !strings.HasPrefix(lines[0], "RC WRITE of 1 byte from "+strings.TrimSuffix(kind, ":")+":127.") ||
+			!strings.HasPrefix(lines[1], " #peers ") {
+			t.Fatalf("%s", r.stdout)
+		}
+		for i, l := range lines[2:] {
+			way := notification.Ways[i%3]
+			rest, ok := strings.CutPrefix(strings.TrimSpace(l), []string{"1", "4"}[i/3])
+			values, named := strings.CutPrefix(strings.TrimSpace(rest), way.String())
+			if f := strings.Fields(values); !ok || !named || len(f) != 6 || (f[2] == "-") != (way == notification.Event) ||
+				(f[4] == "-") != (way != notification.Bytes) || !strings.HasSuffix(f[5], "%") {
+				t.Errorf("row %d: %s", i, l)
+			}
+		}
+	}
+}
+
+// Files get the drawings of the results, and JSON all of them.
+func TestBenchNotificationFiles(t *testing.T) {
+	needsSpare(t)
+	svg, picture := filepath.Join(t.TempDir(), "a.svg"), filepath.Join(t.TempDir(), "a.png")
+	if err := os.WriteFile(svg, bytes.Repeat([]byte("longer than any drawing "), 1<<16), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := ramjetCmd(t, "bench", "notification", "--peers", "1,2,16", "-D", "10ms", "--stride", "1", "--json", "--svg", svg, "--png", picture)
+	r.wantSuccess(t)
+	var got struct {
+		Client, Target string
+		Config         struct {
+			Peers    []int `json:"peers"`
+			Duration int64 `json:"duration_ns"`
+			Stride   int   `json:"stride_bytes"`
+		}
+		Results []struct {
+			Peers int
+			Way   string
+			Delay map[string]float64
+			Look  *struct {
+				P50 float64 `json:"p50_ns"`
+				P99 float64 `json:"p99_ns"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+		t.Fatalf("%v: %s", err, r.stdout)
+	}
+	if !slices.Equal(got.Config.Peers, []int{1, 2, 16}) || got.Config.Duration != 10_000_000 || got.Config.Stride != 1 || got.Client == got.Target || len(got.Results) != 9 {
+		t.Errorf("%s", r.stdout)
+	}
+	for _, res := range got.Results {
+		for _, k := range []string{"count", "min_ns", "p50_ns", "p99_ns", "max_ns", "mean_ns"} {
+			if res.Delay[k] <= 0 {
+				t.Errorf("%d peers, %s: %s is %v", res.Peers, res.Way, k, res.Delay[k])
+			}
+		}
+		if (res.Look == nil) != (res.Way == "event") || res.Look != nil && res.Look.P50 <= 0 {
+			t.Errorf("%d peers, %s: look %+v", res.Peers, res.Way, res.Look)
+		}
+	}
+	text, err := os.ReadFile(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := xml.NewDecoder(bytes.NewReader(text))
+	for err == nil {
+		_, err = dec.Token()
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Errorf("SVG: %v", err)
+	}
+	for _, w := range notification.Ways {
+		if !strings.Contains(string(text), w.String()) {
+			t.Errorf("the SVG has no line %q", w)
+		}
+	}
+	f, err := os.Open(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := png.Decode(f); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is interrupted ends at once, and leaves no empty files.
+func TestBenchNotificationInterrupted(t *testing.T) {
+	needsSpare(t)
+	dir := t.TempDir()
+	r := startReady(t, "#peers", "bench", "notification", "-D", "24h", "--svg", filepath.Join(dir, "a.svg"), "--png", filepath.Join(dir, "a.png"))
+	r.interrupt()
+	if res := r.wait(); res.status != exitInterrupted || res.stderr != "ramjet bench notification: interrupted\n" {
+		t.Errorf("status %d: %s", res.status, res.stderr)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// Charts have a line for each way, with all its points; without processor time there are fewer.
+func TestNotificationCharts(t *testing.T) {
+	var results []notification.Result
+	for _, n := range []int{1, 8} {
+		for _, w := range notification.Ways {
+			r := notification.Result{Peers: n, Way: w, Delay: notification.Delay{P50: 10_000, P99: 30_000}}
+			if w != notification.Event {
+				r.Look = &notification.Look{P50: 250}
+			}
+			if w == notification.Bytes {
+				r.Scan = &notification.Look{P50: 20}
+			}
+			results = append(results, r)
+		}
+	}
+	var got []string
+	for _, c := range notificationCharts(results) {
+		for _, l := range c.Lines {
+			got = append(got, fmt.Sprint(l.Name, l.Points))
+		}
+	}
+	want := []string{
+		"polling a byte per peer[{1 10} {8 10}]", "immediate, polling[{1 10} {8 10}]", "immediate, sleeping[{1 10} {8 10}]",
+		"[{1 30} {8 30}]", "[{1 30} {8 30}]", "[{1 30} {8 30}]",
+		"polling a byte per peer[{1 0.25} {8 0.25}]", "of that, the bytes alone[{1 0.02} {8 0.02}]", "immediate, polling[{1 0.25} {8 0.25}]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
