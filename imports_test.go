@@ -125,15 +125,13 @@ var reach = map[string][]string{
 	"internal/system/portshare": {"net", "golang.org/x/sys"},
 	"internal/system/shmem":     {"golang.org/x/sys"},
 
-	"internal/device/cdevices":  {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
-	"internal/app/demo":         {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
-	"internal/app/filecopy":     {"net", "golang.org/x/sys"},
-	"internal/app/ping":         {"net", "github.com/HdrHistogram/hdrhistogram-go"},
-	"internal/app/pingpong":     {"net"},
-	"internal/app/localca":      {"net", "crypto/tls"},
-	"internal/app/notification": {"github.com/HdrHistogram/hdrhistogram-go"},
-	"internal/app/plots": {"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
-		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype", "golang.org/x/"},
+	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
+	"internal/app/ping":            {"net", "github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/app/pingpong":        {"net"},
+	"internal/app/localca":         {"net", "crypto/tls"},
+	"internal/app/notification":    {"github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/perf":            {"net", "os/exec", "golang.org/x/sys", "github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/perf/baseline":   {"net", "golang.org/x/sys"},
 	"internal/testkit/conformance": {"testing", "net", "os/exec", "golang.org/x/sys"}, // by internal/testkit/loopback
@@ -146,6 +144,9 @@ var reach = map[string][]string{
 		"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
 		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype"}, // by internal/app/plots
 	"cabi": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+
+	"internal/app/plots": {"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
+		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype", "golang.org/x/"},
 }
 
 // scarce are the packages of the standard library that need a place in reach.
