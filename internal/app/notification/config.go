@@ -44,6 +44,13 @@ const (
 	DefaultStride = 64
 	// DefaultIterations is how many WRITEs are measured in each way, for each number of peers.
 	DefaultIterations = 2000
+
+	// Ramjet's devices take a pause between polls for a sign that other processes want the processor, and
+	// sleep between polls for the next 100 ms (docs/decisions/0021-waiting.md). The change from one way to
+	// another is such a pause.
+	settleTime = 150 * time.Millisecond
+	// lookPatience limits how long looks are timed if others disturb them.
+	lookPatience = time.Second
 )
 
 // Config says what to measure.
@@ -52,6 +59,9 @@ type Config struct {
 	Iterations int           `json:"iterations,omitempty"`  // WRITEs in each way, for each number of peers
 	Duration   time.Duration `json:"duration_ns,omitempty"` // of each way instead of Iterations
 	Stride     int           `json:"stride_bytes"`          // from one peer's byte to the next; 0: DefaultStride
+
+	settle   time.Duration // how long a way is used before it is measured
+	patience time.Duration // how long looks are timed at most
 }
 
 // WithDefaults returns c with every field set that has a default, and its numbers of peers in order.
@@ -68,6 +78,7 @@ func (c Config) WithDefaults() Config {
 	if c.Iterations == 0 && c.Duration == 0 {
 		c.Iterations = DefaultIterations
 	}
+	c.settle, c.patience = settleTime, lookPatience
 	return c
 }
 

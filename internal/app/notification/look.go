@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// LookTime is how long looks are timed together, at least.
-	LookTime = time.Millisecond
+	// LookTime is how long looks are timed together, at least. It is short enough for looks at bytes alone
+	// to be no pause between polls.
+	LookTime = 250 * time.Microsecond
 	// lookBatches is how often.
 	lookBatches = 100
 	// A batch that had a smaller share of a processor than aloneShare was disturbed: others were given
 	// the processor, or the device slept between polls to leave it to them. Looks are timed until
-	// lookBatches batches were not, for lookPatience at most.
-	aloneShare   = 0.9
-	lookPatience = time.Second
+	// lookBatches batches were not, or patience ends.
+	aloneShare = 0.9
 	// fewBatches are too few for percentiles: then those that were disturbed count too.
 	fewBatches = 20
 	// busyTime is how long the processors are observed while nothing arrives.
@@ -88,7 +88,7 @@ var errFound = errors.New("the target found a WRITE where there was none")
 // measureLooks returns the costs of looks that find nothing: polling bytes, of that the bytes alone,
 // and polling the completion queue. They are measured in turns, so that what else the machine does
 // affects all of them.
-func (t *target) measureLooks(ctx context.Context) (bytes, scan, immediate *Look, err error) {
+func (t *target) measureLooks(ctx context.Context, c *Config) (bytes, scan, immediate *Look, err error) {
 	nothing := func(found bool, err error) error {
 		if found && err == nil {
 			err = errFound
@@ -100,13 +100,15 @@ func (t *target) measureLooks(ctx context.Context) (bytes, scan, immediate *Look
 		{look: func() error { t.mr.Do(t.scan); return nothing(t.found >= 0, nil) }},
 		{look: func() error { return nothing(t.lookImmediate()) }},
 	}
-	t.catchUp()
+	if _, err := t.measureBusy(ctx, Immediate, c.settle, 0); err != nil {
+		return nil, nil, nil, err
+	}
 	for _, s := range all {
 		if err := s.calibrate(); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	for start := time.Now(); time.Since(start) < lookPatience; {
+	for start := time.Now(); time.Since(start) < c.patience; {
 		enough := true
 		for _, s := range all {
 			if err := s.sample(); err != nil {
@@ -124,28 +126,37 @@ func (t *target) measureLooks(ctx context.Context) (bytes, scan, immediate *Look
 	return all[0].result(), all[1].result(), all[2].result(), nil
 }
 
-// measureBusy returns how many processors the process keeps busy while its target waits in a way and
-// nothing arrives; nil where the system does not report that.
-func (t *target) measureBusy(ctx context.Context, w Way) (*float64, error) {
-	if _, ok := processorTime(); !ok {
-		return nil, nil
-	}
+// measureBusy has the target wait in a way while nothing arrives, for two times. It returns how many
+// processors the process kept busy during the second; nil where the system does not report that.
+func (t *target) measureBusy(ctx context.Context, w Way, settle, observe time.Duration) (*float64, error) {
 	t.catchUp()
-	wait, cancel := context.WithTimeoutCause(ctx, busyTime, errOver)
-	defer cancel()
+	if err := t.awaitNothing(ctx, w, settle, func() {}); err != nil || observe == 0 {
+		return nil, err
+	}
 	var start time.Time
 	var before time.Duration
-	err := t.await(wait, w, func() {
+	err := t.awaitNothing(ctx, w, observe, func() {
 		start = time.Now()
 		before, _ = processorTime()
 	})
-	after, _ := processorTime()
-	busy := float64(after-before) / float64(time.Since(start))
-	switch {
-	case errors.Is(err, errOver):
-		return &busy, nil
-	case err == nil:
-		err = errFound
+	after, reported := processorTime()
+	if err != nil || !reported {
+		return nil, err
 	}
-	return nil, fmt.Errorf("waiting for nothing: %w", err)
+	busy := float64(after-before) / float64(time.Since(start))
+	return &busy, nil
+}
+
+// awaitNothing waits in a way for a time. A WRITE is an error.
+func (t *target) awaitNothing(ctx context.Context, w Way, d time.Duration, ready func()) error {
+	wait, cancel := context.WithTimeoutCause(ctx, d, errOver)
+	defer cancel()
+	switch err := t.await(wait, w, ready); {
+	case errors.Is(err, errOver):
+		return nil
+	case err == nil:
+		return errFound
+	default:
+		return fmt.Errorf("waiting for nothing: %w", err)
+	}
 }

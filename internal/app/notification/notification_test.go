@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -26,13 +28,20 @@ func pair(t *testing.T, kind string) (client, target *verbs.Device) {
 	return client, target
 }
 
+// hasty returns c with its defaults, but for the figures' quality.
+func (c Config) hasty() Config {
+	c = c.WithDefaults()
+	c.settle, c.patience = time.Millisecond, 30*time.Millisecond
+	return c
+}
+
 // Every way is measured with every number of peers, over each kind of device. That each WRITE was
 // learned of from the right peer, the measurement itself checks.
 func TestEveryWay(t *testing.T) {
 	for _, kind := range []string{"roce:", "iwarp:", "iwarp+sctp:"} {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
 			client, target := pair(t, kind)
-			c := Config{Peers: []int{16, 1, 4}, Iterations: 33}.WithDefaults()
+			c := Config{Peers: []int{16, 1, 4}, Iterations: 33}.hasty()
 			var told []Result
 			steps := map[string]int{}
 			results, err := Run(t.Context(), client, target, c, Observer{
@@ -94,7 +103,7 @@ func objects(t *testing.T, dev *verbs.Device) int {
 // A duration instead of iterations, and bytes without a gap.
 func TestDuration(t *testing.T) {
 	client, target := pair(t, "roce:")
-	c := Config{Peers: []int{3}, Duration: time.Millisecond, Stride: 1}.WithDefaults()
+	c := Config{Peers: []int{3}, Duration: time.Millisecond, Stride: 1}.hasty()
 	results, err := Run(t.Context(), client, target, c, Observer{})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +123,7 @@ func TestCancel(t *testing.T) {
 			client, target := pair(t, "roce:")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			c := Config{Peers: []int{1, 4}, Iterations: 5}.WithDefaults()
+			c := Config{Peers: []int{1, 4}, Iterations: 5}.hasty()
 			results, err := Run(ctx, client, target, c, Observer{Step: func(name string, done, _ int) {
 				if name == step && done == 2 {
 					cancel(stop)
@@ -204,6 +213,23 @@ func TestScan(t *testing.T) {
 	b[peers*stride]++ // of nobody
 	b[1]++
 	look(-1)
+}
+
+// A round in which the machine did something else does not show in medians.
+func TestDelayOf(t *testing.T) {
+	var rounds []*hdrhistogram.Histogram
+	for _, times := range [][]int64{{10, 20, 30}, {1000, 5000, 9000}, {12, 21, 33}} {
+		h := newHistogram()
+		for _, v := range times {
+			if err := h.RecordValue(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rounds = append(rounds, h)
+	}
+	if got, want := delayOf(rounds), (Delay{Count: 9, Min: 10, P50: 21, P99: 33, Max: 9007, Mean: 22}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }
 
 func TestCheck(t *testing.T) {

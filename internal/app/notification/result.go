@@ -21,9 +21,11 @@ type Result struct {
 	Busy *float64 `json:"busy_processors,omitempty"`
 }
 
-// Delay is the time from just before a WRITE was posted until the target knew its peer.
+// Delay is the time from just before a WRITE was posted until the target knew its peer. Percentiles and
+// mean are medians of the rounds' own, so that a round in which the machine did something else
+// counts for little.
 type Delay struct {
-	Count int64         `json:"count"`
+	Count int64         `json:"count"` // of all rounds
 	Min   time.Duration `json:"min_ns"`
 	P50   time.Duration `json:"p50_ns"`
 	P99   time.Duration `json:"p99_ns"`
@@ -50,9 +52,25 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(maxDelay), digits)
 }
 
-func delayOf(h *hdrhistogram.Histogram) Delay {
-	at := func(p float64) time.Duration { return time.Duration(h.ValueAtQuantile(p)) }
-	return Delay{Count: h.TotalCount(), Min: time.Duration(h.Min()), P50: at(50), P99: at(99), Max: time.Duration(h.Max()), Mean: h.Mean()}
+// delayOf sums up rounds, of which there is at least one.
+func delayOf(rounds []*hdrhistogram.Histogram) Delay {
+	d := Delay{Min: maxDelay}
+	median := func(of func(h *hdrhistogram.Histogram) float64) float64 {
+		var values []float64
+		for _, h := range rounds {
+			values = append(values, of(h))
+		}
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
+	for _, h := range rounds {
+		d.Count += h.TotalCount()
+		d.Min, d.Max = min(d.Min, time.Duration(h.Min())), max(d.Max, time.Duration(h.Max()))
+	}
+	d.P50 = time.Duration(median(func(h *hdrhistogram.Histogram) float64 { return float64(h.ValueAtQuantile(50)) }))
+	d.P99 = time.Duration(median(func(h *hdrhistogram.Histogram) float64 { return float64(h.ValueAtQuantile(99)) }))
+	d.Mean = median((*hdrhistogram.Histogram).Mean)
+	return d
 }
 
 // lookOf returns the percentiles of means in nanoseconds, of which there is at least one.

@@ -12,7 +12,7 @@ import (
 )
 
 // rounds is in how many turns the ways are measured, so that what else the machine does affects all
-// of them.
+// of them, and no figure alone.
 const rounds = 5
 
 // Observer is told how a measurement goes on, in the goroutine that measures. Both may be nil.
@@ -64,30 +64,34 @@ func (g *group) measure(ctx context.Context, c Config, values []byte, n int, ste
 	t.peers, t.from = n, 0
 	name := fmt.Sprintf("measuring %d peers", n)
 	results := make([]Result, len(Ways))
-	delays := make([]*hdrhistogram.Histogram, len(Ways))
+	delays := make([][]*hdrhistogram.Histogram, len(Ways)) // by way, then by round
 	for i, w := range Ways {
-		results[i], delays[i] = Result{Peers: n, Way: w}, newHistogram()
+		results[i] = Result{Peers: n, Way: w}
 	}
 	total, done := (rounds+1)*len(Ways)+1, 0
 	finished := func() { done++; step(name, done, total) }
 	for round := range rounds {
 		for i, w := range Ways {
-			if err := g.round(ctx, w, c, values, round, delays[i]); err != nil {
+			h, err := g.round(ctx, w, c, values, round)
+			if err != nil {
 				return nil, fmt.Errorf("%v: %w", w, err)
+			}
+			if h.TotalCount() > 0 {
+				delays[i] = append(delays[i], h)
 			}
 			finished()
 		}
 	}
 	for i, w := range Ways {
 		results[i].Delay = delayOf(delays[i])
-		busy, err := t.measureBusy(ctx, w)
+		busy, err := t.measureBusy(ctx, w, c.settle, busyTime)
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", w, err)
 		}
 		results[i].Busy = busy
 		finished()
 	}
-	bytes, scan, immediate, err := t.measureLooks(ctx)
+	bytes, scan, immediate, err := t.measureLooks(ctx, &c)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +108,15 @@ func (g *group) measure(ctx context.Context, c Config, values []byte, n int, ste
 }
 
 // round does one of the rounds of a way.
-func (g *group) round(ctx context.Context, w Way, c Config, values []byte, i int, delay *hdrhistogram.Histogram) error {
+func (g *group) round(ctx context.Context, w Way, c Config, values []byte, i int) (*hdrhistogram.Histogram, error) {
 	iterations := c.Iterations*(i+1)/rounds - c.Iterations*i/rounds
 	if c.Duration == 0 && iterations == 0 {
-		return nil
+		return newHistogram(), nil
 	}
-	r := &round{group: g, way: w, bytes: values, delay: delay}
-	return r.run(ctx, iterations, c.Duration/rounds)
+	first := &round{group: g, way: w, bytes: values, delay: newHistogram()} // not recorded
+	if err := first.run(ctx, 0, c.settle); err != nil {
+		return nil, err
+	}
+	r := &round{group: g, way: w, bytes: values, delay: newHistogram()}
+	return r.delay, r.run(ctx, iterations, c.Duration/rounds)
 }
