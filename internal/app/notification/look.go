@@ -28,7 +28,7 @@ const (
 // spent measures what calls of a function cost.
 type spent struct {
 	look      func() error
-	calls     int       // in a batch, which takes LookTime or somewhat longer
+	calls     int       // in a batch, which takes at least LookTime and, undisturbed, up to twice that
 	alone     []float64 // nanoseconds of a call, by batch
 	disturbed []float64 // the same, of batches that were disturbed
 }
@@ -50,11 +50,15 @@ func (s *spent) batch() (elapsed, used time.Duration, err error) {
 	return elapsed, after - before, nil
 }
 
-// sample times one batch.
+// sample times one batch. If it was too short, the next ones are longer.
 func (s *spent) sample() error {
 	elapsed, used, err := s.batch()
 	if err != nil {
 		return err
+	}
+	if elapsed < LookTime {
+		s.calls *= 2
+		return nil
 	}
 	list := &s.disturbed
 	if float64(used) >= aloneShare*float64(elapsed) {
@@ -74,15 +78,6 @@ func (s *spent) result() *Look {
 	return lookOf(s.alone)
 }
 
-// calibrate finds out how many calls take LookTime.
-func (s *spent) calibrate() error {
-	for s.calls = 1; ; s.calls *= 2 {
-		if elapsed, _, err := s.batch(); err != nil || elapsed >= LookTime {
-			return err
-		}
-	}
-}
-
 var errFound = errors.New("the target found a WRITE where there was none")
 
 // measureLooks returns the costs of looks that find nothing: polling bytes, of that the bytes alone,
@@ -96,25 +91,22 @@ func (t *target) measureLooks(ctx context.Context, c *Config) (bytes, scan, imme
 		return err
 	}
 	all := []*spent{
-		{look: func() error { return nothing(t.lookBytes()) }},
-		{look: func() error { t.mr.Do(t.scan); return nothing(t.found >= 0, nil) }},
-		{look: func() error { return nothing(t.lookImmediate()) }},
+		{calls: 1, look: func() error { return nothing(t.lookBytes()) }},
+		{calls: 1, look: func() error { t.mr.Do(t.scan); return nothing(t.found >= 0, nil) }},
+		{calls: 1, look: func() error { return nothing(t.lookImmediate()) }},
 	}
 	if _, err := t.measureBusy(ctx, Immediate, c.settle, 0); err != nil {
 		return nil, nil, nil, err
 	}
-	for _, s := range all {
-		if err := s.calibrate(); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	for start := time.Now(); time.Since(start) < c.patience; {
+	for start, some := time.Now(), false; !some || time.Since(start) < c.patience; {
 		enough := true
+		some = true
 		for _, s := range all {
 			if err := s.sample(); err != nil {
 				return nil, nil, nil, err
 			}
 			enough = enough && len(s.alone) >= lookBatches
+			some = some && len(s.alone)+len(s.disturbed) > 0
 		}
 		if ctx.Err() != nil {
 			return nil, nil, nil, context.Cause(ctx)
