@@ -38,7 +38,7 @@ func (c Config) hasty() Config {
 // Every way is measured with every number of peers, over each kind of device. That each WRITE was
 // learned of from the right peer, the measurement itself checks.
 func TestEveryWay(t *testing.T) {
-	for _, kind := range []string{"roce:", "iwarp:", "iwarp+sctp:"} {
+	for _, kind := range []string{"roce:", "shm:", "iwarp:", "iwarp+sctp:"} {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
 			client, target := pair(t, kind)
 			c := Config{Peers: []int{16, 1, 4}, Iterations: 33}.hasty()
