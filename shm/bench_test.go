@@ -17,6 +17,7 @@ type side struct {
 	mr *verbs.MR
 	qp *verbs.QP
 	ep verbs.Endpoint
+	wc [1]verbs.WC
 }
 
 const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
@@ -51,11 +52,10 @@ func connect(t testing.TB, n int) (a, b *side) {
 
 // done polls for a completion.
 func (s *side) done(t testing.TB) {
-	var wc [1]verbs.WC
-	for s.cq.Poll(wc[:]) == 0 {
+	for s.cq.Poll(s.wc[:]) == 0 {
 	}
-	if wc[0].Status != verbs.Success {
-		t.Fatal(wc[0].Status)
+	if s.wc[0].Status != verbs.Success {
+		t.Fatal(s.wc[0].Status)
 	}
 }
 

@@ -29,6 +29,15 @@ func (c *Cursor) Reset() {
 
 // Set resolves a list of entries. It returns false if one of them is not allowed.
 func (c *Cursor) Set(t *Table, pd PD, sgl []verbs.SGE, write bool) bool {
+	if len(sgl) == 1 && sgl[0].Length > 0 {
+		s, ok := t.Local(pd, &sgl[0], write)
+		if ok {
+			c.One(s)
+		} else {
+			c.Reset()
+		}
+		return ok
+	}
 	c.Reset()
 	for i := range sgl {
 		if sgl[i].Length == 0 {

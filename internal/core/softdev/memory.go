@@ -216,7 +216,11 @@ func (f *memoryFlow) transmit() {
 			}
 			return
 		}
-		d.sends.sent(n, streamTurnBytes, d.now())
+		now := d.now()
+		if d.sends.start == 0 {
+			d.sends.start = now
+		}
+		d.sends.sent(n, streamTurnBytes, now)
 	}
 	d.addReady(c)
 }

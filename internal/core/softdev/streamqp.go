@@ -100,6 +100,15 @@ func (q *streamQP) posted() {
 		d.deliver()
 		return
 	}
+	if q.flow.prompt() && d.ready.Len() == 0 {
+		d.sends = turn{}
+		q.flow.transmit()
+		d.deliver()
+		if d.ready.Len() > 0 {
+			d.wakeBy(d.passTime()) // the program may never poll
+		}
+		return
+	}
 	d.addReady(q.conn)
 	if q.pass != d.pass.count {
 		polls := d.pollers.count.Load()
@@ -107,7 +116,7 @@ func (q *streamQP) posted() {
 		q.pass, q.posts = d.pass.count, 0
 	}
 	q.posts++
-	if leased := d.pollsOn(); !q.flow.prompt() && (leased || q.polled) && (q.posts > 1 || d.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
+	if leased := d.pollsOn(); (leased || q.polled) && (q.posts > 1 || d.pass.completed >= bulkCompletions) && q.posts%burst != 0 {
 		if !leased {
 			d.wakeBy(d.passTime() + clock.Time(lease)) // the program may never poll again
 		}
