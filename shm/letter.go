@@ -34,6 +34,8 @@ type letter struct {
 	kind    letterKind
 	slot    uint32         // hello: in the sender's bell
 	from    netip.AddrPort // hello
+	probe   uint64         // hello: address of a word in the sender's process
+	value   uint64         // hello: what is there
 	frame   []byte
 	segment uint64 // segment, drop
 }
@@ -58,6 +60,8 @@ func (l *letter) append(b []byte) []byte {
 		b = binary.NativeEndian.AppendUint16(b, l.from.Port())
 		a := l.from.Addr().As16()
 		b = append(b, a[:]...)
+		b = binary.NativeEndian.AppendUint64(b, l.probe)
+		b = binary.NativeEndian.AppendUint64(b, l.value)
 	case letterFrame:
 		b = append(b, l.frame...)
 	case letterSegment, letterDrop:
@@ -75,12 +79,13 @@ func (l *letter) decode(b []byte) bool {
 	b = b[1:]
 	switch l.kind {
 	case letterHello:
-		if len(b) != len(magic)+4+2+16 || string(b[:len(magic)]) != magic {
+		if len(b) != len(magic)+4+2+16+8+8 || string(b[:len(magic)]) != magic {
 			return false
 		}
 		b = b[len(magic):]
 		l.slot = binary.NativeEndian.Uint32(b)
-		l.from = netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[6:])).Unmap(), binary.NativeEndian.Uint16(b[4:]))
+		l.from = netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[6:22])).Unmap(), binary.NativeEndian.Uint16(b[4:]))
+		l.probe, l.value = binary.NativeEndian.Uint64(b[22:]), binary.NativeEndian.Uint64(b[30:])
 		return true
 	case letterFrame:
 		l.frame = b

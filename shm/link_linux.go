@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"runtime"
 	"slices"
+	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +24,8 @@ const (
 	maxInbox = 16 << 10
 	// lettersAtOnce is how many letters are read in one go.
 	lettersAtOnce = 256
+	// finishTime bounds how long the end of a link waits for a copy of the peer.
+	finishTime = 2 * time.Millisecond
 )
 
 // link is the connection to a queue pair of a process: a socket, and a segment of each side.
@@ -40,6 +45,8 @@ type link struct {
 	theirs *shmem.Segment
 	device *device // of the peer
 	ring   uint32  // slot in the peer's bell
+
+	crosses bool // the system lets this process copy from and to the peer's memory
 
 	remote
 	offer
@@ -61,7 +68,7 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 		err = fmt.Errorf("%w: the device has %d connections", unix.ENOBUFS, local.BellSlots)
 	}
 	if err == nil {
-		hello := letter{kind: letterHello, slot: uint32(l.slot), from: from}
+		hello := letter{kind: letterHello, slot: uint32(l.slot), from: from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
 		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD(), n.chime)
 	}
 	if err != nil && !errors.Is(err, unix.EPIPE) {
@@ -172,7 +179,7 @@ func (l *link) greet(m *letter, files []int) bool {
 	if l.device, err = l.net.meet(files[1], files[2]); err != nil {
 		return false
 	}
-	l.ring, l.hello = m.slot, true
+	l.ring, l.hello, l.crosses = m.slot, true, l.net.copies && crosses(l.sock.PID(), m.probe, m.value)
 	if l.greets != nil {
 		l.to = m.from
 	}
@@ -299,6 +306,22 @@ func (l *link) Segment(number uint64) (mem []byte, writable bool) {
 // Generation changes with what Directory and Segment return.
 func (l *link) Generation() uint64 { return l.generation }
 
+// Crosses reports whether the system lets this process copy from and to the peer's memory.
+func (l *link) Crosses() bool { return l.crosses && !l.ended }
+
+// Cross copies to or from the peer's memory.
+func (l *link) Cross(b []byte, addr uint64, write bool) bool {
+	return cross(l.sock.PID(), b, addr, write)
+}
+
+// Work returns a number that is odd while the peer is at work in memory of this process.
+func (l *link) Work() uint32 {
+	if l.peer == nil {
+		return 0
+	}
+	return l.peer.Work()
+}
+
 // Shutdown does nothing: only the set-up has a direction of its own.
 func (l *link) Shutdown() {}
 
@@ -314,10 +337,20 @@ func (l *link) Close(bool) {
 		sock.Close()
 	}
 	if l.peer != nil {
+		l.peer.Shut()
 		l.peer.Tell()
 		l.Ring()
+		l.finish()
 	}
 	l.release()
+}
+
+// finish waits for what the peer is doing in memory of this process, but not for a peer that was
+// stopped there: regions that end wait for longer.
+func (l *link) finish() {
+	for end := time.Now().Add(finishTime); l.peer.Work()%2 == 1 && time.Now().Before(end); {
+		runtime.Gosched()
+	}
 }
 
 // release frees what the link holds.

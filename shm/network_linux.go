@@ -32,6 +32,7 @@ const (
 type network struct {
 	port
 	place    shmem.Place
+	copies   bool // between processes, where the system allows them
 	epoll    int
 	chime    int // eventfd that peers write to
 	wakeup   int // eventfd of Wake
@@ -61,7 +62,7 @@ type pollee interface {
 }
 
 func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
-	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, epoll: -1, chime: -1, wakeup: -1, owners: make(map[int32]pollee),
+	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, chime: -1, wakeup: -1, owners: make(map[int32]pollee),
 		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*segment)}
 	if err := n.open(); err != nil {
 		n.Close()

@@ -18,6 +18,9 @@ type Options struct {
 	// Dir is a directory in which processes meet, for containers that share it by a mount and have
 	// network namespaces of their own. It is empty for processes that share a network namespace.
 	Dir string
+	// NoCopies has the target's process carry out operations on memory that is not shared, even if
+	// the system would let the initiator copy it (process_vm_readv, process_vm_writev).
+	NoCopies bool
 }
 
 // DefaultAddress is the address of a device that is opened without one.
@@ -25,7 +28,7 @@ const DefaultAddress = "127.0.0.1"
 
 // Open opens a device of shared memory. Devices are told apart by addresses, as in other networks; an
 // address need not be one of an interface. Without one it is [DefaultAddress]. Options can follow the
-// address, as in "127.0.0.1?dir=/run/ramjet". They override those in opt.
+// address, as in "127.0.0.1?dir=/run/ramjet&copies=off". They override those in opt.
 //
 // Up to 64 devices, usually in several processes, can have one address. Systems other than Linux
 // return ErrNotSupported.
@@ -60,8 +63,10 @@ func parse(address string, opt *Options) (netip.Addr, *Options, error) {
 		switch name, value, _ := strings.Cut(option, "="); {
 		case name == "dir" && value != "":
 			o.Dir = value
+		case name == "copies" && (value == "on" || value == "off"):
+			o.NoCopies = value == "off"
 		case option != "":
-			return netip.Addr{}, nil, fmt.Errorf("shm: option %q of the device's name: there is dir, a directory", option)
+			return netip.Addr{}, nil, fmt.Errorf("shm: option %q of the device's name: there are dir, a directory, and copies, which is on or off", option)
 		}
 	}
 	if address == "" {

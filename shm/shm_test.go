@@ -5,6 +5,7 @@
 package shm_test
 
 import (
+	"maps"
 	"os"
 	"testing"
 
@@ -27,6 +28,19 @@ func open(t testing.TB) *verbs.Device {
 }
 
 func TestConformance(t *testing.T) {
+	suite(t, open, map[string]string{"Metrics/QP": "the target has no part in one-sided operations, and does not count them"})
+}
+
+// TestConformanceAsked has the target's process do what the system may let the initiator do.
+func TestConformanceAsked(t *testing.T) {
+	suite(t, func(t testing.TB) *verbs.Device {
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, &shm.Options{NoCopies: true}) })
+		return dev
+	}, nil)
+}
+
+func suite(t *testing.T, open func(t testing.TB) *verbs.Device, more map[string]string) {
 	missing, differs := conformance.OfSharedMemory()
+	maps.Copy(differs, more)
 	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, SlotBits: 6, Group: func() verbs.GID { return verbs.GID{0: 0xff} }})
 }

@@ -32,12 +32,13 @@ func newByteCarrier(d *StreamDevice) *byteCarrier {
 	return b
 }
 
-func (b *byteCarrier) slotBits() int           { return 4 }
-func (b *byteCarrier) shared() *queue.Device   { return &b.engine.Device }
-func (b *byteCarrier) publish()                { b.counted = b.engine.Counters }
-func (b *byteCarrier) metrics() []verbs.Metric { return b.counted.Metrics() }
-func (b *byteCarrier) close()                  {}
-func (b *byteCarrier) arm() bool               { return true }
+func (b *byteCarrier) workers() map[worker]uint32 { return nil }
+func (b *byteCarrier) slotBits() int              { return 4 }
+func (b *byteCarrier) shared() *queue.Device      { return &b.engine.Device }
+func (b *byteCarrier) publish()                   { b.counted = b.engine.Counters }
+func (b *byteCarrier) metrics() []verbs.Metric    { return b.counted.Metrics() }
+func (b *byteCarrier) close()                     {}
+func (b *byteCarrier) arm() bool                  { return true }
 
 func (b *byteCarrier) equip(q *streamQP, c queue.Config) {
 	e := rdmap.New(&b.engine, c)

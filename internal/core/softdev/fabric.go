@@ -18,6 +18,10 @@ type fabric interface {
 	// adopt completes the creation of a shared receive queue.
 	adopt(s *srq, init *verbs.SRQInit)
 
+	// workers returns how far peers are that are at work in this process's memory by themselves. Those
+	// that begin later know what was withdrawn before.
+	workers() map[worker]uint32
+
 	// publish copies counters for metrics. The view's lock is held, too.
 	publish()
 	// metrics returns what was published. The lock is not held.
@@ -30,6 +34,10 @@ type fabric interface {
 	// free releases everything, when the goroutine has ended.
 	free() error
 }
+
+// worker is a peer that works in this process's memory by itself. Work returns a number that is odd
+// while it does, and then changes.
+type worker interface{ Work() uint32 }
 
 // protocol is a queue pair of a protocol engine.
 type protocol interface {

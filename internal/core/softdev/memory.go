@@ -4,6 +4,7 @@ package softdev
 
 import (
 	"io"
+	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -70,8 +71,7 @@ func (m *memoryCarrier) domain(pd memory.PD) (Domain, error) {
 // Allocate makes a region's memory a segment, if peers may use the region. If the system has no
 // room for one, peers go through this process.
 func (m *memoryCarrier) Allocate(pd memory.PD, size int, access verbs.Access) (buf []byte, unmap func(), segment uint64) {
-	const peers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
-	if access&peers == 0 || access&verbs.HugePages != 0 {
+	if access&forPeers == 0 || access&verbs.HugePages != 0 {
 		return nil, nil, 0
 	}
 	if _, err := m.domain(pd); err != nil {
@@ -84,13 +84,20 @@ func (m *memoryCarrier) Allocate(pd memory.PD, size int, access verbs.Access) (b
 	return buf, unmap, segment
 }
 
+// forPeers are the rights that peers can have.
+const forPeers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+
 func entryOf(r *memory.Region) local.Entry {
-	return local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(), Length: uint64(len(r.Bytes()))}
+	e := local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(), Length: uint64(len(r.Bytes()))}
+	if e.Segment == 0 {
+		e.Memory = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.Bytes()))))
+	}
+	return e
 }
 
-// Began tells peers of a region that is in a segment.
+// Began tells peers of a region that they may use.
 func (m *memoryCarrier) Began(r *memory.Region) {
-	if r.Segment() == 0 {
+	if r.Access()&forPeers == 0 {
 		return
 	}
 	if d, err := m.domain(r.Domain()); err == nil {
@@ -100,9 +107,24 @@ func (m *memoryCarrier) Began(r *memory.Region) {
 
 // Ended withdraws it.
 func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
-	if d := m.domains[r.Domain()]; d != nil && r.Segment() != 0 {
+	if d := m.domains[r.Domain()]; d != nil && (r.Access()&forPeers != 0 || r.Segment() != 0) {
 		d.Withdraw(entryOf(r), gone)
 	}
+}
+
+// workers returns the peers that are at work.
+func (m *memoryCarrier) workers() map[worker]uint32 {
+	var all map[worker]uint32
+	for _, c := range m.dev.established {
+		w := c.link.(worker)
+		if n := w.Work(); n%2 == 1 {
+			if all == nil {
+				all = make(map[worker]uint32)
+			}
+			all[w] = n
+		}
+	}
+	return all
 }
 
 // Dropped forgets a protection domain.

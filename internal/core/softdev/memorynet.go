@@ -35,6 +35,9 @@ type MemoryLink interface {
 	Join(d Domain) (*local.Peer, error)
 	// Ring wakes the peer.
 	Ring()
+	// Work returns a number that is odd while the peer is at work in memory of this process, and
+	// then changes.
+	Work() uint32
 	// Again has the next Ready report the link, whatever the peer does.
 	Again()
 }

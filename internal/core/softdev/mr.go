@@ -14,6 +14,7 @@ import (
 type mr struct {
 	dev    *Device
 	region *memory.Region
+	unmap  func() // of a region that has ended
 }
 
 func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
@@ -59,7 +60,7 @@ func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (verbs.MRDr
 		p.dev.counts.regions.remove()
 		return nil, err
 	}
-	return &mr{p.dev, r}, nil
+	return &mr{dev: p.dev, region: r}, nil
 }
 
 // Region returns the engine's part.
@@ -85,6 +86,13 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 			return err
 		}
 	}
+	if err := m.reregister(flags, to, buf, access); err != nil || flags&verbs.ReregTranslation == 0 {
+		return err
+	}
+	return m.dev.quiet("rereg_mr")
+}
+
+func (m *mr) reregister(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
 	if m.dev.closed {
@@ -97,22 +105,56 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	return m.dev.memory.Reregister(m.region, flags, num, buf, access)
 }
 
+// Dereg ends the region. If it returns an error after that it can be called again.
 func (m *mr) Dereg() error {
-	unmap, err := m.detach()
+	if err := m.detach(); err != nil {
+		return err
+	}
+	if err := m.dev.quiet("dereg_mr"); err != nil {
+		return err
+	}
+	m.unmap() // others can have the device meanwhile
+	return nil
+}
+
+func (m *mr) detach() error {
+	m.dev.mu.Lock()
+	defer m.dev.mu.Unlock()
+	if m.unmap != nil {
+		return nil
+	}
+	unmap, err := m.dev.memory.Detach(m.region)
 	if err == nil {
-		unmap() // others can have the device meanwhile
+		m.unmap = unmap
+		m.dev.counts.regions.remove()
+		m.dev.watch.notify() // whoever waits for the region sees that it is gone
 	}
 	return err
 }
 
-func (m *mr) detach() (unmap func(), err error) {
-	m.dev.mu.Lock()
-	defer m.dev.mu.Unlock()
-	if unmap, err = m.dev.memory.Detach(m.region); err == nil {
-		m.dev.counts.regions.remove()
-		m.dev.watch.notify() // whoever waits for the region sees that it is gone
+// quietTime bounds the wait for peers that are at work in a region that ends. Each has a copy of a
+// piece to finish, unless it was stopped.
+const quietTime = 5 * time.Second
+
+// quiet waits until peers who work in this process's memory by themselves have finished what they began
+// before.
+func (d *Device) quiet(op string) error {
+	d.mu.Lock()
+	workers := d.fabric.workers()
+	d.mu.Unlock()
+	for end := time.Now().Add(quietTime); len(workers) > 0; time.Sleep(50 * time.Microsecond) {
+		d.mu.Lock()
+		for w, n := range workers {
+			if w.Work() != n {
+				delete(workers, w)
+			}
+		}
+		d.mu.Unlock()
+		if time.Now().After(end) {
+			return &verbs.OpError{Op: op, Err: verbs.ErrBusy, Detail: "a peer's process has stopped in the middle of a copy: close the region again when it goes on, or has ended"}
+		}
 	}
-	return unmap, err
+	return nil
 }
 
 func (m *mr) Do(f func([]byte)) {

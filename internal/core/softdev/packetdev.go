@@ -62,6 +62,9 @@ func (d *PacketDevice) metrics() []verbs.Metric {
 	return c.Metrics()
 }
 
+// workers returns none: this process carries out what peers ask for.
+func (d *PacketDevice) workers() map[worker]uint32 { return nil }
+
 // at returns the queue pair of a number, or nil.
 func (d *PacketDevice) at(n verbs.QPN) *packetQP {
 	q, _ := d.qps[n].(*packetQP)

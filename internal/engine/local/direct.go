@@ -42,25 +42,35 @@ func (q *QP) reaches(w *sendWQE) bool {
 			return false
 		}
 	}
-	mem := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
-	if need != verbs.RemoteAtomic {
+	mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
+	switch {
+	case at != 0:
+		return crosses(w) && q.peer.memory.Crosses()
+	case need != verbs.RemoteAtomic:
 		return mem != nil
 	}
 	s := memory.Inline(mem)
 	return mem != nil && s.Aligned8()
 }
 
-// act continues a work request in mapped memory. If the peer has withdrawn it meanwhile, the rest goes
+// crosses reports whether the system's copies between processes do for an operation. They are not
+// atomic: not for atomic operations, and not for a word that has to appear as a whole (see
+// verbs.MR.WaitFor).
+func crosses(w *sendWQE) bool {
+	return w.Op == verbs.Read || (w.Op == verbs.Write || w.Op == verbs.WriteImm) && (w.Length == 1 || w.Length > 8)
+}
+
+// act continues a work request in the peer's memory. If the peer has withdrawn it meanwhile, the rest goes
 // through the peer, who refuses it.
 func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 	n := min(int(w.Length)-q.off, stride)
 	if n > 0 {
-		mem := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, needs(w.Op))
-		if mem == nil {
+		mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, needs(w.Op))
+		switch {
+		case mem == nil && (at == 0 || !q.cross(w, at, n)):
 			w.direct = false
 			return 0, true
-		}
-		if !q.move(w, mem) {
+		case mem != nil && !q.move(w, mem):
 			w.Status = verbs.LocalProtectionError
 			return 0, false
 		}
@@ -78,6 +88,32 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 	w.done = true
 	q.finish()
 	return n, true
+}
+
+// cross carries out an operation on a piece of the peer's other memory, by the system's copies. It
+// returns false if that cannot be, and none of the piece counts as done.
+func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
+	p := q.peer
+	p.enter()
+	defer p.exit()
+	if !q.far.place.Holds() {
+		return false
+	}
+	for done := 0; done < n; {
+		b, ok := q.gather.Next(n - done)
+		if !ok || !p.memory.Cross(b, at+uint64(done), w.Op != verbs.Read) {
+			q.gather.Seek(q.off)
+			return false
+		}
+		done += len(b)
+	}
+	q.Device.Counters.Crossed++
+	if w.Op == verbs.Read {
+		q.Device.Counters.RecvBytes += uint64(n)
+	} else {
+		q.Device.Counters.SentBytes += uint64(n)
+	}
+	return true
 }
 
 // move carries out an operation on a piece of mapped memory. It returns false if memory of this side

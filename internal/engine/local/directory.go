@@ -19,9 +19,10 @@ type directory struct{ mem []byte }
 type Entry struct {
 	Key     uint32
 	Access  uint32 // bits of verbs.Access
-	Segment uint64 // number of the segment that the region is at the start of
+	Segment uint64 // number of the segment that the region is at the start of; 0: it is in none
 	Base    uint64 // address of the region's first byte, in work requests
 	Length  uint64 // bytes
+	Memory  uint64 // its address in the owner's process; 0: it is not told
 }
 
 const (
@@ -34,6 +35,7 @@ const (
 	atSegment = 16
 	atBase    = 24
 	atLength  = 32
+	atMemory  = 40
 )
 
 // DirectorySize returns how large a segment a directory of n entries needs.
@@ -83,6 +85,7 @@ func (p *Publisher) set(s []byte, e Entry) {
 	atomic.StoreUint64(word(s, atSegment), e.Segment)
 	atomic.StoreUint64(word(s, atBase), e.Base)
 	atomic.StoreUint64(word(s, atLength), e.Length)
+	atomic.StoreUint64(word(s, atMemory), e.Memory)
 	atomic.AddUint64(version, 1)
 }
 
@@ -115,19 +118,20 @@ func (l *Lookup) Find(key uint32) (Entry, Place, bool) {
 			continue
 		}
 		e := Entry{Key: key, Access: uint32(named >> 32), Segment: atomic.LoadUint64(word(s, atSegment)),
-			Base: atomic.LoadUint64(word(s, atBase)), Length: atomic.LoadUint64(word(s, atLength))}
+			Base: atomic.LoadUint64(word(s, atBase)), Length: atomic.LoadUint64(word(s, atLength)),
+			Memory: atomic.LoadUint64(word(s, atMemory))}
 		at := Place{word(s, atVersion), version}
 		return e, at, version%2 == 0 && at.Holds()
 	}
 	return Entry{}, Place{}, false
 }
 
-// Range returns where in the region's segment n bytes from an address on are. It returns false if
-// they are not in the region, or the region is not in a segment of so many bytes.
-func (e *Entry) Range(addr, n uint64, segment int) (offset int, ok bool) {
+// Range returns where in the region n bytes from an address on are. It returns false if they are not
+// in the region.
+func (e *Entry) Range(addr, n uint64) (offset uint64, ok bool) {
 	off := addr - e.Base
-	if addr < e.Base || e.Length > uint64(segment) || off > e.Length || n > e.Length-off {
+	if addr < e.Base || off > e.Length || n > e.Length-off {
 		return 0, false
 	}
-	return int(off), true
+	return off, true
 }

@@ -83,12 +83,10 @@ func TestRange(t *testing.T) {
 	e := Entry{Base: 1000, Length: 100}
 	for _, c := range []struct {
 		addr, n uint64
-		segment int
-		off     int
+		off     uint64
 		ok      bool
-	}{{1000, 100, 4096, 0, true}, {1100, 0, 4096, 100, true}, {1099, 1, 4096, 99, true}, {1099, 2, 4096, 0, false},
-		{999, 1, 4096, 0, false}, {1001, 1<<64 - 1, 4096, 0, false}, {1000, 1, 99, 0, false}} {
-		if off, ok := e.Range(c.addr, c.n, c.segment); off != c.off || ok != c.ok {
+	}{{1000, 100, 0, true}, {1100, 0, 100, true}, {1099, 1, 99, true}, {1099, 2, 0, false}, {999, 1, 0, false}, {1001, 1<<64 - 1, 0, false}} {
+		if off, ok := e.Range(c.addr, c.n); off != c.off || ok != c.ok {
 			t.Errorf("%+v: %d, %v", c, off, ok)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 //	0      what the other side may do to this one's memory by itself: see gate
 //	4      not 0: the side has ended the connection between two messages
 //	8      how many times the side has said something by other means: see Tell
+//	12     odd: the side is at work in the other's memory (see cross); it grows with each time
 //	128    the ring of its requests
 //	...    the ring of its responses
 //
@@ -21,6 +22,7 @@ const (
 	atGate = 0
 	atLeft = 4
 	atTold = 8
+	atWork = 12
 
 	requestBytes  = 64 << 10
 	responseBytes = 32 << 10
@@ -43,6 +45,11 @@ type Memory interface {
 	// Generation changes.
 	Segment(number uint64) (mem []byte, writable bool)
 	Generation() uint64
+	// Crosses reports whether the system lets this process copy from and to the peer's other memory.
+	Crosses() bool
+	// Cross copies local to an address in the peer's process, or back. It returns false if memory of
+	// either process is not there, or the system does not let it.
+	Cross(local []byte, addr uint64, write bool) bool
 }
 
 // Peer is the other side of a queue pair.
@@ -127,31 +134,49 @@ type far struct {
 	writable   bool
 }
 
-// find returns n bytes of the peer's memory that are mapped here; nil: they are not, or what is
-// needed is not allowed, and the peer is to be asked.
-func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access) []byte {
+// find finds n bytes of the peer's memory: as memory that is mapped here, or by their address in the
+// peer's process. It returns neither if they are out of reach, or what is needed is not allowed: the
+// peer is to be asked.
+func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access) (mem []byte, at uint64) {
 	if !p.admits(need) {
-		return nil
+		return nil, 0
 	}
 	if f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds() {
 		*f = far{}
 		dir := p.memory.Directory()
 		if dir == nil {
-			return nil
+			return nil, 0
 		}
-		e, at, ok := dir.Find(uint32(key))
-		if !ok || e.Segment == 0 {
-			return nil
+		e, place, ok := dir.Find(uint32(key))
+		if !ok {
+			return nil, 0
 		}
-		mem, writable := p.memory.Segment(e.Segment)
-		*f = far{entry: e, place: at, generation: p.memory.Generation(), mem: mem, writable: writable}
+		*f = far{entry: e, place: place}
+		if e.Segment != 0 {
+			f.mem, f.writable = p.memory.Segment(e.Segment)
+		}
+		f.generation = p.memory.Generation()
 	}
-	if verbs.Access(f.entry.Access)&need != need || need&(verbs.RemoteWrite|verbs.RemoteAtomic) != 0 && !f.writable {
-		return nil
+	off, ok := f.entry.Range(addr, uint64(n))
+	switch {
+	case !ok || verbs.Access(f.entry.Access)&need != need:
+		return nil, 0
+	case f.entry.Segment == 0:
+		return nil, f.entry.Memory + off
+	case f.entry.Length > uint64(len(f.mem)), need&(verbs.RemoteWrite|verbs.RemoteAtomic) != 0 && !f.writable:
+		return nil, 0
 	}
-	off, ok := f.entry.Range(addr, uint64(n), len(f.mem))
-	if !ok {
-		return nil
-	}
-	return f.mem[off : off+n : off+n]
+	return f.mem[off:][:n:n], 0
 }
+
+// enter says that this side is about to work in the peer's memory, and leave that it no longer is. The
+// peer, when it withdraws a region, waits for what has entered before: see [Peer.Work]. So a region
+// that is still in the directory after enter is there until exit.
+func (p *Peer) enter() { atomic.AddUint32(half(p.own, atWork), 1) }
+func (p *Peer) exit()  { atomic.AddUint32(half(p.own, atWork), 1) }
+
+// Work returns a number that is odd while the peer is at work in this side's memory, and then changes.
+func (p *Peer) Work() uint32 { return atomic.LoadUint32(half(p.theirs, atWork)) }
+
+// Shut has the peer begin no more work in this side's memory.
+func (p *Peer) Shut() { p.admit(verbs.Reset, 0) }

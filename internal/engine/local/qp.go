@@ -21,6 +21,7 @@ type Counters struct {
 	SentMessages, RecvMessages uint64 // through rings
 	SentBytes, RecvBytes       uint64 // payload, in whatever way
 	Direct                     uint64 // one-sided operations in memory that is mapped here
+	Crossed                    uint64 // copies to and from memory of peers that is not mapped here
 	Asked                      uint64 // one-sided operations through the target's process
 	Rung                       uint64 // peers that were woken
 	Lost                       uint64 // peers
@@ -34,7 +35,8 @@ func (c *Counters) Metrics() []verbs.Metric {
 		{Name: "rcvd_msgs", Unit: messages, Help: "messages received through rings", Value: c.RecvMessages},
 		{Name: "sent_bytes", Unit: bytes, Help: "payload sent, and written to peers' memory", Value: c.SentBytes},
 		{Name: "rcvd_bytes", Unit: bytes, Help: "payload received, and read from peers' memory", Value: c.RecvBytes},
-		{Name: "direct_ops", Unit: events, Help: "one-sided operations carried out in shared memory", Value: c.Direct},
+		{Name: "direct_ops", Unit: events, Help: "one-sided operations carried out by this process alone", Value: c.Direct},
+		{Name: "crossed_copies", Unit: events, Help: "copies of the system to and from memory of peers that is not shared", Value: c.Crossed},
 		{Name: "asked_ops", Unit: events, Help: "one-sided operations carried out by the target's process", Value: c.Asked},
 		{Name: "woken_peers", Unit: events, Help: "times that a peer was told to look", Value: c.Rung},
 		{Name: "lost_peers", Unit: events, Help: "peers that ended, or broke the rules", Value: c.Lost},

@@ -33,12 +33,17 @@ type peerMemory struct {
 	dir        *Lookup
 	segments   map[uint64][]byte
 	readOnly   bool
+	cross      func(local []byte, addr uint64, write bool) bool
 	generation uint64
 }
 
 func (m *peerMemory) Directory() *Lookup                   { return m.dir }
 func (m *peerMemory) Segment(number uint64) ([]byte, bool) { return m.segments[number], !m.readOnly }
 func (m *peerMemory) Generation() uint64                   { return m.generation }
+func (m *peerMemory) Crosses() bool                        { return m.cross != nil }
+func (m *peerMemory) Cross(local []byte, addr uint64, write bool) bool {
+	return m.cross(local, addr, write)
+}
 func (s *side) remote(off int) verbs.Remote {
 	return verbs.Remote{Addr: s.region.Addr() + uint64(off), Key: s.region.Key()}
 }
@@ -302,6 +307,58 @@ func TestReadOnly(t *testing.T) {
 	a.completes(verbs.Success)
 	if a.dev.Counters.Asked != 1 || a.dev.Counters.Direct != 0 {
 		t.Errorf("%d asked, %d done here", a.dev.Counters.Asked, a.dev.Counters.Direct)
+	}
+}
+
+// TestCross has an initiator work in memory that is not mapped here.
+func TestCross(t *testing.T) {
+	a, b := newPair(t, false)
+	b.dir.Publish(Entry{Key: uint32(b.region.Key()), Access: uint32(all), Base: b.region.Addr(), Length: regionBytes, Memory: 1 << 20})
+	working, refuse := 0, false
+	a.mapped.cross = func(local []byte, addr uint64, write bool) bool {
+		if b.peer.Work()%2 == 1 {
+			working++
+		}
+		if refuse {
+			return false
+		}
+		if mem := b.region.Bytes()[addr-1<<20:][:len(local)]; write {
+			copy(mem, local)
+		} else {
+			copy(local, mem)
+		}
+		return true
+	}
+	pattern(a.region.Bytes()[:90_000], 3)
+	sgl := []verbs.SGE{a.sge(0, 10), a.sge(10, 69_990), a.sge(70_000, 20_000)}
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: sgl, Remote: b.remote(64)})
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(90_000, 90_000)}, Remote: b.remote(64)})
+	a.qp.Advance(1 << 20)
+	a.completes(verbs.Success, verbs.Success)
+	if !bytes.Equal(a.region.Bytes()[:90_000], b.region.Bytes()[64:][:90_000]) || !bytes.Equal(a.region.Bytes()[90_000:][:90_000], a.region.Bytes()[:90_000]) {
+		t.Error("not what was written")
+	}
+	if working != 4 || b.peer.Work() != 4 {
+		t.Errorf("%d of 4 copies were made at work, and the work is at %d, want 4", working, b.peer.Work())
+	}
+
+	// A word has to appear as a whole, and atomic operations to be atomic: the target does these.
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.FetchAdd, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(8)})
+	settle(a, b)
+	a.completes(verbs.Success, verbs.Success)
+	if working != 4 || a.dev.Counters.Asked != 2 {
+		t.Errorf("%d copies, %d asked", working, a.dev.Counters.Asked)
+	}
+
+	// What the system refuses the target does.
+	refuse = true
+	clear(b.region.Bytes())
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: sgl, Remote: b.remote(64)})
+	settle(a, b)
+	a.completes(verbs.Success)
+	if !bytes.Equal(a.region.Bytes()[:90_000], b.region.Bytes()[64:][:90_000]) {
+		t.Error("not what was written")
 	}
 }
 
