@@ -33,6 +33,20 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 	return func(o *options) { o.Refused = f }
 }
 
+// Best returns the names of this host's devices by which a peer's IP address can be reached, the
+// fastest first: shared memory if the address is this host's, which the peer's device has to be too,
+// then networks, from the local address that the system would send from. It sends nothing, and
+// whether the peer has such a device nobody knows. [Open] opens what it is told: the choice is the
+// program's.
+func Best(peer netip.Addr) ([]string, error) {
+	found, err := kinds.Best(peer)
+	var names []string
+	for _, n := range found {
+		names = append(names, n.String())
+	}
+	return names, err
+}
+
 // Open opens a device by name: its kind, a colon, and what that kind needs.
 //
 //	roce:192.0.2.7   RoCEv2 on a local IPv4 address
@@ -40,8 +54,9 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 //	iwarp:192.0.2.7  iWARP over TCP on a local address
 //	iwarps:192.0.2.7 the same inside TLS 1.3, with certificates on both sides
 //	iwarp+sctp:192.0.2.7  iWARP over SCTP in UDP
+//	shm:             memory that processes of this host share
 //	iwarp:192.0.2.7?congestion=cubic&fpdu=1460
-//	                 the same with options; package iwarp says which
+//	                 the same with options; packages iwarp and shm say which
 func Open(name string, opts ...Option) (*verbs.Device, error) {
 	var o options
 	for _, opt := range opts {

@@ -5,6 +5,8 @@ package shm
 import (
 	crand "crypto/rand"
 	"encoding/binary"
+	"os"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -51,4 +53,28 @@ func cross(pid int, b []byte, addr uint64, write bool) bool {
 		b, addr = b[n:], addr+uint64(n)
 	}
 	return true
+}
+
+// oneSided says who carries out one-sided operations on which memory. What is true for a peer is found
+// out when it is connected, see crosses.
+func oneSided(o *Options) string {
+	const mapped, asked = "the initiator, in memory of AllocMR; elsewhere ", "the target's process"
+	b := []byte{0}
+	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	switch limited := err == nil && strings.TrimSpace(string(scope)) != "0"; {
+	case o.NoCopies:
+		return mapped + asked + " (copies=off)"
+	case !cross(os.Getpid(), b, uint64(uintptr(unsafe.Pointer(probe))), false):
+		return mapped + asked + ": the system refuses process_vm_readv"
+	case limited && !tracesAll():
+		return mapped + asked + ", except among its children: kernel.yama.ptrace_scope is " + strings.TrimSpace(string(scope))
+	}
+	return mapped + "too (process_vm_readv, process_vm_writev), but for words and atomics, which the target's process does"
+}
+
+// tracesAll reports whether this process has CAP_SYS_PTRACE.
+func tracesAll() bool {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var d [2]unix.CapUserData
+	return unix.Capget(&h, &d[0]) == nil && d[0].Effective&(1<<unix.CAP_SYS_PTRACE) != 0
 }

@@ -17,3 +17,5 @@ import (
 func newNetwork(netip.Addr, *Options) (softdev.MemoryNetwork, error) {
 	return nil, fmt.Errorf("shared memory needs Linux, this is %s: %w", runtime.GOOS, verbs.ErrNotSupported)
 }
+
+func oneSided(*Options) string { return "" }

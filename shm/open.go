@@ -41,7 +41,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shm: opening %v: %w", addr, err)
 	}
-	d, err := softdev.NewMemory("shm:"+addr.String(), "shm", guid(addr), n)
+	d, err := softdev.NewMemory("shm:"+addr.String(), "shm", guid(addr), oneSided(o), n)
 	if err != nil {
 		n.Close()
 		if errors.Is(err, syscall.EADDRINUSE) {

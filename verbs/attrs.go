@@ -69,6 +69,9 @@ type DeviceAttr struct {
 	Caps         DeviceCap
 	LocalCAAckNs time.Duration // longest time until a request is acknowledged
 	MaxMsgSize   uint64
+	// OneSided says, for display, who carries out one-sided operations on which memory. It is empty
+	// where that is always the target's device.
+	OneSided string
 }
 
 // DeviceCap are optional abilities (IBTA 11.2.1.2, ibv_device_cap_flags).

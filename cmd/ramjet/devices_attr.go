@@ -50,6 +50,7 @@ type deviceAttr struct {
 	LocalCAAckDelay     uint8    `json:"local_ca_ack_delay"` // 4.096 µs × 2^n
 	MaxMsgSize          uint64   `json:"max_msg_sz"`
 	CompletionTimestamp bool     `json:"completion_timestamp"`
+	OneSided            string   `json:"one_sided_operations,omitempty"`
 }
 
 func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
@@ -61,7 +62,7 @@ func newDeviceAttr(a verbs.DeviceAttr) *deviceAttr {
 		MaxQPInitRdAtom: a.MaxQPInitRdAtom, AtomicCap: a.Atomic.String(), AtomicCapNumber: uint8(a.Atomic), MaxMW: a.MaxMW,
 		MaxMcastGrp: a.MaxMcastGroups, MaxMcastQPAttach: a.MaxMcastQP, MaxAH: a.MaxAH, MaxSRQ: a.MaxSRQ, MaxSRQWR: a.MaxSRQWR,
 		MaxSRQSGE: a.MaxSRQSGE, MaxXRCD: a.MaxXRCD, MaxPKeys: a.MaxPKeys, LocalCAAckDelay: ackDelay(a.LocalCAAckNs),
-		MaxMsgSize: a.MaxMsgSize, CompletionTimestamp: a.Caps&verbs.CapTimestamp != 0}
+		MaxMsgSize: a.MaxMsgSize, CompletionTimestamp: a.Caps&verbs.CapTimestamp != 0, OneSided: a.OneSided}
 }
 
 // transportText formats a transport with its number, as ibv_devinfo does.
@@ -172,6 +173,9 @@ func writeDeviceInfo(out io.Writer, d *deviceInfo) {
 	line(1, "local_ca_ack_delay", "%d", a.LocalCAAckDelay)
 	if a.CompletionTimestamp {
 		line(1, "completion timestamp", "nanoseconds")
+	}
+	if a.OneSided != "" {
+		line(1, "one-sided operations", "%s", a.OneSided)
 	}
 	fmt.Fprintf(out, "\t\tport:\t%d\n", p.Port)
 	line(3, "state", "%s (%d)", p.State, p.StateNumber)

@@ -27,13 +27,15 @@ type memoryCarrier struct {
 }
 
 // NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
-// name is what the program opened.
-func NewMemory(name, kind string, guid uint64, net MemoryNetwork) (*StreamDevice, error) {
+// name is what the program opened, and oneSided what is displayed of who carries out one-sided
+// operations.
+func NewMemory(name, kind string, guid uint64, oneSided string, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve = net.Resolve
 	d.carrier = m
 	attr := attrOf(name, kind, verbs.TransportIB, guid)
+	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
 	return d, d.start(attr)
 }

@@ -94,7 +94,7 @@ var Table = []*Kind{
 	},
 	{
 		Name: "shm", Text: "shared memory between processes of this host", Passes: "nothing: it stays on the host", Transport: verbs.TransportIB,
-		Host: true, Beyond: ofLinux("shm: and shm:ADDRESS, with any address, are memory that processes of this host share."),
+		Host: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Every other address can be opened as shm: too, to tell devices of this host apart."),
 		Naming: memoryNaming{}, Open: openMemory, GUID: shm.GUID,
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/shm"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // memoryNaming names devices of shared memory by addresses, which need not be those of an interface.
@@ -14,7 +15,7 @@ type memoryNaming struct{ ipNaming }
 
 // Local returns the device of the default address.
 func (memoryNaming) Local() ([]Local, error) {
-	return []Local{{Address: shm.DefaultAddress, Up: true}}, nil
+	return []Local{{Address: shm.DefaultAddress, Up: true, GID: ib.GIDFromAddr(netip.MustParseAddr(shm.DefaultAddress))}}, nil
 }
 
 // IP parses the address.
