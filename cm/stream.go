@@ -12,7 +12,8 @@ import (
 )
 
 // streamProtocol connects queue pairs by streams: iWARP, where a connection is a TCP connection
-// that begins with the set-up of MPA (RFC 5044, RFC 6581).
+// that begins with the set-up of MPA (RFC 5044, RFC 6581), and shared memory, which has the same
+// set-up on a local socket.
 type streamProtocol struct {
 	m         *manager
 	drv       verbs.StreamDriver
@@ -71,7 +72,7 @@ func (c *streamConn) listen(backlog int) error {
 }
 
 func noDatagrams(op string) error {
-	return opErr(op, verbs.ErrNotSupported, "iWARP has no datagrams: use port space TCP")
+	return opErr(op, verbs.ErrNotSupported, "the device connects queue pairs by streams, and has no datagrams: use port space TCP")
 }
 
 func (c *streamConn) unlisten() {
@@ -132,7 +133,7 @@ func ownQP(op string, id *ID) (verbs.QPDriver, error) {
 		return nil, noDatagrams(op)
 	}
 	if id.qp == nil {
-		return nil, opErr(op, verbs.ErrNotSupported, "an iWARP connection needs a queue pair of CreateQP: the device takes it to RTS itself")
+		return nil, opErr(op, verbs.ErrNotSupported, "the device takes the queue pair of a connection to RTS itself: make it with CreateQP")
 	}
 	return id.qp.Driver(), nil
 }
@@ -239,7 +240,7 @@ func (c *streamConn) release() {
 
 func (c *streamConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	if next != verbs.Init {
-		return verbs.QPAttr{}, 0, opErr("init_qp_attr", verbs.ErrNotSupported, "an iWARP device takes the queue pair of a connection to RTS itself")
+		return verbs.QPAttr{}, 0, opErr("init_qp_attr", verbs.ErrNotSupported, "the device takes the queue pair of a connection to RTS itself")
 	}
 	a := verbs.QPAttr{State: next, Port: 1, Access: verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic}
 	return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil

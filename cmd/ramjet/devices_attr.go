@@ -181,8 +181,10 @@ func writeDeviceInfo(out io.Writer, d *deviceInfo) {
 	line(3, "state", "%s (%d)", p.State, p.StateNumber)
 	line(3, "max_mtu", "%s (%d)", p.MaxMTU, p.MaxMTUNumber)
 	line(3, "active_mtu", "%s (%d)", p.ActiveMTU, p.ActiveMTUNumber)
-	line(3, "link_mtu", "%d", d.LinkMTU)
-	line(3, "netdev", "%s", d.NetDev)
+	if d.NetDev != "" {
+		line(3, "link_mtu", "%d", d.LinkMTU)
+		line(3, "netdev", "%s", d.NetDev)
+	}
 	line(3, "sm_lid", "%d", p.SMLID)
 	line(3, "port_lid", "%d", p.PortLID)
 	line(3, "link_layer", "%s", p.LinkLayer)

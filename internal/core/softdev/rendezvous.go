@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Queue pairs that are connected by number, as programs for InfiniBand do, meet at a TCP port of
+// Queue pairs that are connected by number, as programs for InfiniBand do, meet at a port of
 // their device. The one with the lower address and number sends an MPA request whose private data
 // names both.
 //

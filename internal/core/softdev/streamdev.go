@@ -102,7 +102,7 @@ func (d *StreamDevice) isClosed() bool {
 
 // newAH fails: there are no datagrams.
 func (d *StreamDevice) newAH(verbs.AHAttr) (verbs.AHDriver, error) {
-	return nil, &verbs.OpError{Op: "create_ah", Err: verbs.ErrNotSupported, Detail: "iWARP has no datagrams: use RC queue pairs"}
+	return nil, &verbs.OpError{Op: "create_ah", Err: verbs.ErrNotSupported, Detail: "the device has no datagrams: use RC queue pairs"}
 }
 
 // adopt makes the streams of a shared receive queue continue when it has receives again.

@@ -33,7 +33,7 @@ type streamQP struct {
 func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
 	if init.Type != verbs.RC {
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported,
-			Detail: fmt.Sprintf("%v: iWARP runs over a reliable stream and has RC only", init.Type)}
+			Detail: fmt.Sprintf("%v: each queue pair of the device has a stream, so there is RC only", init.Type)}
 	}
 	q := &streamQP{dev: d}
 	c := queue.Config{Num: d.meet.newQPN(d), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
@@ -234,7 +234,7 @@ func (q *streamQP) AttachMulticast(verbs.GID, uint16) error {
 	if q.dev.isClosed() {
 		return verbs.ErrClosed
 	}
-	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "iWARP has no datagrams, and with them no multicast"}
+	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "the device has no datagrams, and with them no multicast"}
 }
 
 func (q *streamQP) DetachMulticast(verbs.GID, uint16) error {
