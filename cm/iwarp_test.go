@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/localca"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
+	"github.com/ramjet-rdma/ramjet/shm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -59,6 +61,24 @@ func TestSCTP(t *testing.T) {
 		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return iwarp.Open(addr, &iwarp.Options{SCTP: true}) })
 		return dev
 	})
+}
+
+// TestSharedMemory is TestIWARP over shared memory, whose connections have the same set-up.
+func TestSharedMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("shared memory needs Linux")
+	}
+	t.Parallel()
+	overIWARP(t, openMemory)
+	t.Run("Refused", func(t *testing.T) { refusedOver(t, openMemory) })
+	t.Run("PeerGone", func(t *testing.T) { peerGoneOver(t, openMemory) })
+}
+
+// openMemory opens a device of shared memory, of an address of its own.
+func openMemory(t *testing.T) *verbs.Device {
+	t.Helper()
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, nil) })
+	return dev
 }
 
 func overIWARP(t *testing.T, open func(*testing.T) *verbs.Device) {
@@ -124,9 +144,11 @@ func overIWARP(t *testing.T, open func(*testing.T) *verbs.Device) {
 }
 
 // TestIWARPRefused asks where nobody listens, and a listener that does not want.
-func TestIWARPRefused(t *testing.T) {
+func TestIWARPRefused(t *testing.T) { refusedOver(t, openIWARP) }
+
+func refusedOver(t *testing.T, open func(*testing.T) *verbs.Device) {
 	ctx := bounded(t)
-	a, b := openIWARP(t), openIWARP(t)
+	a, b := open(t), open(t)
 	gids, err := b.GIDs(1)
 	if err != nil {
 		t.Fatal(err)
@@ -198,9 +220,11 @@ func TestIWARPPortTaken(t *testing.T) {
 }
 
 // TestIWARPPeerGone has a peer's device close under a connection.
-func TestIWARPPeerGone(t *testing.T) {
+func TestIWARPPeerGone(t *testing.T) { peerGoneOver(t, openIWARP) }
+
+func peerGoneOver(t *testing.T, open func(*testing.T) *verbs.Device) {
 	ctx := bounded(t)
-	a, b := openIWARP(t), openIWARP(t)
+	a, b := open(t), open(t)
 	l, err := cm.Listen(b, ":0")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/rsocket"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
+	"github.com/ramjet-rdma/ramjet/shm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"golang.org/x/net/nettest"
 )
@@ -42,6 +44,18 @@ func TestTLS(t *testing.T) {
 			}
 			return iwarp.Open(addr, &iwarp.Options{TLS: c})
 		})
+		return dev
+	})
+}
+
+// TestSharedMemory is TestIWARP over shared memory.
+func TestSharedMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("shared memory needs Linux")
+	}
+	t.Parallel()
+	overIWARP(t, func(t testing.TB) *verbs.Device {
+		dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, nil) })
 		return dev
 	})
 }

@@ -31,6 +31,9 @@ func perftests() []pair {
 						}
 						args := "ib_" + op.name + measured + " -c " + transport + cm + events + op.size
 						all = append(all, perftest("", args+" -n 20"))
+						if transport == "RC" {
+							all = append(all, perftest("shm", args+" -n 100"))
+						}
 						if cm != "" && transport == "RC" && op.name != "atomic" {
 							count := " -n 1000"
 							if op.name == "send" && measured == "_bw" && events != "" {
