@@ -196,13 +196,18 @@ func (f *memoryFlow) receive() int {
 	return count
 }
 
-// lost ends the connection with a peer that has gone.
+// lost ends the connection with a peer that has gone. A connection manager tells its side of that. Queue
+// pairs that were connected by number find out as they do on InfiniBand: what they send fails.
 func (f *memoryFlow) lost() {
-	err := io.EOF
-	if !f.peer.Left() {
-		err = errGone
+	managed := f.c.tell != nil
+	switch {
+	case !managed && f.engine.Forsaken():
+		f.c.end(false)
+	case managed && f.peer.Left():
+		f.c.lost(io.EOF)
+	default:
+		f.c.lost(errGone)
 	}
-	f.c.lost(err)
 }
 
 // again has the next pass look at the link, and makes sure that there is one: the program may never

@@ -122,6 +122,20 @@ func (q *QP) Lost(orderly bool) {
 	q.Raise(verbs.EventQPBroken)
 }
 
+// Forsaken drops a peer that has gone without a word to the program, as long as the program waits for
+// nothing that the peer has to do. Then a queue pair stays as it is on InfiniBand: nobody there says that
+// a peer has gone, and only what is sent to it fails. Forsaken returns false if work requests are in the
+// queue.
+func (q *QP) Forsaken() bool {
+	q.harvest()
+	if q.peer == nil || q.sq.Len() > 0 {
+		return false
+	}
+	q.resp.Clear()
+	q.Part()
+	return true
+}
+
 // Ending reports whether to end the connection: there is nothing more to tell the peer.
 func (q *QP) Ending() bool { return q.peer != nil && q.State() == verbs.Err && q.refusal == 0 }
 

@@ -16,7 +16,8 @@ func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 		Unreliable:      "memory loses nothing",
 	}
 	differs = map[string]string{
-		"RNR/Exceeded": "a message without a receive waits in its ring", "Retry/PeerErrs": noSilence, "Op/Self": noSelf,
+		"RNR/Exceeded": "a message without a receive waits in its ring", "Op/Self": noSelf,
+		"Retry/PeerErrs": "that the peer has gone is noticed at once, not after a timeout",
 	}
 	return missing, differs
 }
