@@ -27,8 +27,11 @@ func open(t testing.TB) *verbs.Device {
 	return dev
 }
 
+// unnoticed is what a target is not asked for.
+var unnoticed = map[string]string{"Metrics/QP": "the target has no part in one-sided operations, and does not count them"}
+
 func TestConformance(t *testing.T) {
-	suite(t, open, map[string]string{"Metrics/QP": "the target has no part in one-sided operations, and does not count them"})
+	suite(t, open, unnoticed)
 }
 
 // TestConformanceAsked has the target's process do what the system may let the initiator do.
@@ -39,8 +42,24 @@ func TestConformanceAsked(t *testing.T) {
 	}, nil)
 }
 
+// TestConformanceShared has memory that both processes have mapped.
+func TestConformanceShared(t *testing.T) {
+	missing, differs := conformance.OfSharedMemory()
+	maps.Copy(differs, unnoticed)
+	for _, test := range []string{"MR/ReregMemory", "MR/ReregAll"} {
+		differs[test] = "memory that the device has allocated goes with its region"
+	}
+	f := fixture(open, missing, differs)
+	f.Allocated = true
+	conformance.Run(t, f)
+}
+
 func suite(t *testing.T, open func(t testing.TB) *verbs.Device, more map[string]string) {
 	missing, differs := conformance.OfSharedMemory()
 	maps.Copy(differs, more)
-	conformance.Run(t, conformance.Fixture{Open: open, Missing: missing, Differs: differs, SlotBits: 6, Group: func() verbs.GID { return verbs.GID{0: 0xff} }})
+	conformance.Run(t, fixture(open, missing, differs))
+}
+
+func fixture(open func(t testing.TB) *verbs.Device, missing map[conformance.Ability]string, differs map[string]string) conformance.Fixture {
+	return conformance.Fixture{Open: open, Missing: missing, Differs: differs, SlotBits: 6, Group: func() verbs.GID { return verbs.GID{0: 0xff} }}
 }

@@ -21,6 +21,12 @@ type Sharer interface {
 // ShareWith makes s the table's sharer, before there are regions.
 func (t *Table) ShareWith(s Sharer) { t.sharer = s }
 
+// Shared reports whether a scatter/gather entry is in a region that peers can have mapped, with a right.
+func (t *Table) Shared(pd PD, sge *verbs.SGE, right verbs.Access) bool {
+	e := t.entries[sge.LKey>>8]
+	return e != nil && e.key == sge.LKey && e.window == nil && e.pd == pd && e.region.segment != 0 && e.access&right != 0
+}
+
 func (t *Table) began(r *Region) {
 	if t.sharer != nil {
 		t.sharer.Began(r)

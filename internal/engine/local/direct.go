@@ -42,6 +42,9 @@ func (q *QP) reaches(w *sendWQE) bool {
 			return false
 		}
 	}
+	if !q.peer.admits(need) {
+		return false
+	}
 	mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
 	switch {
 	case at != 0:
@@ -65,9 +68,10 @@ func crosses(w *sendWQE) bool {
 func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 	n := min(int(w.Length)-q.off, stride)
 	if n > 0 {
-		mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, needs(w.Op))
+		need := needs(w.Op)
+		mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, need)
 		switch {
-		case mem == nil && (at == 0 || !q.cross(w, at, n)):
+		case !q.peer.admits(need), mem == nil && (at == 0 || !q.cross(w, at, n)):
 			w.direct = false
 			return 0, true
 		case mem != nil && !q.move(w, mem):
@@ -96,7 +100,7 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 	p := q.peer
 	p.enter()
 	defer p.exit()
-	if !q.far.place.Holds() {
+	if !q.far.place.Holds() || !p.admits(needs(w.Op)) {
 		return false
 	}
 	for done := 0; done < n; {

@@ -30,6 +30,9 @@ func (q *QP) Advance(budget int) (moved int) {
 	for q.peer != nil && moved < budget {
 		n, ok := q.answer()
 		if !ok {
+			ok = q.askFetch()
+		}
+		if !ok {
 			if n, ok = q.request(); !ok {
 				break
 			}
@@ -138,16 +141,8 @@ func (q *QP) payload(w *sendWQE, b []byte) bool {
 	return true
 }
 
-// send puts the next piece of a SEND into the ring.
-func (q *QP) send(w *sendWQE) (moved int, ok bool) {
-	n, k := min(int(w.Length)-q.off, piece), opSend
-	if q.off == 0 {
-		k |= first
-	}
-	if q.off+n == int(w.Length) {
-		k |= last
-	}
-	field := uint32(0)
+// sendKind returns the flags that a SEND's messages have, and the field that goes with them.
+func sendKind(w *sendWQE) (k kind, field uint32) {
 	switch w.Op {
 	case verbs.SendImm:
 		k, field = k|immediate, w.Imm
@@ -156,6 +151,23 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 	}
 	if w.Flags&verbs.Solicited != 0 {
 		k |= solicited
+	}
+	return k, field
+}
+
+// send puts the next piece of a SEND into the ring, or the place of all of it.
+func (q *QP) send(w *sendWQE) (moved int, ok bool) {
+	k, field := sendKind(w)
+	if q.names(w) {
+		return 0, q.sendRef(w, opRef|first|last|k, field)
+	}
+	n := min(int(w.Length)-q.off, piece)
+	k |= opSend
+	if q.off == 0 {
+		k |= first
+	}
+	if q.off+n == int(w.Length) {
+		k |= last
 	}
 	b := q.reserve(sendFields+n, k)
 	if b == nil || !q.payload(w, b[sendFields:]) {
@@ -168,6 +180,30 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 		q.finish()
 	}
 	return n, true
+}
+
+// names reports whether a SEND names its payload: it is in one region that peers may read, and that is
+// in a segment.
+func (q *QP) names(w *sendWQE) bool {
+	return w.Length >= refFrom && !w.Copied && len(w.SGL) == 1 && q.Device.Memory.Shared(q.PD, &w.SGL[0], verbs.RemoteRead)
+}
+
+// sendRef puts the place of a SEND's payload into the ring. The receiver copies it from there, and the
+// SEND is done when it has.
+func (q *QP) sendRef(w *sendWQE, k kind, field uint32) bool {
+	b := q.reserve(refFields, k)
+	if b == nil {
+		return false
+	}
+	put32(b, 0, field)
+	put32(b, 4, uint32(w.SGL[0].LKey))
+	put64(b, 8, w.SGL[0].Addr)
+	put64(b, 16, uint64(w.Length))
+	q.publish()
+	q.Device.Counters.SentBytes += uint64(w.Length)
+	w.done, w.end = true, q.peer.requests.Position()
+	q.finish()
+	return true
 }
 
 // askWrite puts the next piece of a WRITE into the ring, and after the last one its immediate data.

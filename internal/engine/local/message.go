@@ -15,10 +15,12 @@ type kind uint32
 // fields named here is payload.
 const (
 	opSend   kind = iota + 1 // immediate data or key (4 bytes), zero (4)
+	opRef                    // a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8)
 	opWrite                  // key (4), length from here to the end of the WRITE (4), address (8)
 	opImm                    // immediate data (4), length of the WRITE that it belongs to (4)
 	opRead                   // key (4), length (4), address (8)
 	opAtomic                 // key (4), verbs.SendOp (4), address (8), operands (8 each)
+	opFetch                  // a READ of what an opRef names, as opRead
 
 	opData    // response: data of the oldest READ
 	opResult  // response: the result of the oldest atomic operation (8)
@@ -42,6 +44,7 @@ const (
 	sendFields   = 8
 	writeFields  = 16
 	immFields    = 8
+	refFields    = 24
 	readFields   = 16
 	atomicFields = 32
 	resultFields = 8
@@ -49,12 +52,16 @@ const (
 )
 
 // fieldsOf returns the least length of each message.
-var fieldsOf = [...]int{opSend: sendFields, opWrite: writeFields, opImm: immFields, opRead: readFields, opAtomic: atomicFields,
+var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opFetch: readFields, opWrite: writeFields, opImm: immFields, opRead: readFields, opAtomic: atomicFields,
 	opData: 0, opResult: resultFields, opRefused: statusFields}
 
 // piece is how much payload goes into one message: four of them fill a ring, so that both sides copy
 // at once.
 const piece = requestBytes/4 - 64
+
+// refFrom is from which length on a SEND only names its payload, where the receiver can read it: what is
+// shorter is copied twice, and the sender's memory is free again sooner.
+const refFrom = piece + 1
 
 func get32(b []byte, at int) uint32    { return binary.NativeEndian.Uint32(b[at:]) }
 func get64(b []byte, at int) uint64    { return binary.NativeEndian.Uint64(b[at:]) }

@@ -135,12 +135,9 @@ type far struct {
 }
 
 // find finds n bytes of the peer's memory: as memory that is mapped here, or by their address in the
-// peer's process. It returns neither if they are out of reach, or what is needed is not allowed: the
-// peer is to be asked.
+// peer's process. It returns neither if they are out of reach, or the region does not allow what is
+// needed: the peer is to be asked.
 func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access) (mem []byte, at uint64) {
-	if !p.admits(need) {
-		return nil, 0
-	}
 	if f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds() {
 		*f = far{}
 		dir := p.memory.Directory()

@@ -414,6 +414,8 @@ func FuzzPeer(f *testing.F) {
 	f.Add(uint32(opRead), make([]byte, 16), uint64(24), uint64(0))
 	f.Add(uint32(opAtomic), make([]byte, 32), uint64(40), uint64(0))
 	f.Add(uint32(opImm), make([]byte, 8), uint64(16), uint64(0))
+	f.Add(uint32(opRef|first|last), make([]byte, 24), uint64(32), uint64(0))
+	f.Add(uint32(opFetch), make([]byte, 16), uint64(24), uint64(0))
 	f.Add(uint32(opData|last), make([]byte, 8), uint64(16), uint64(1<<40))
 	f.Add(uint32(opRefused), make([]byte, 4), uint64(16), uint64(0))
 	f.Fuzz(func(t *testing.T, k uint32, body []byte, tail, head uint64) {

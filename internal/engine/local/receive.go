@@ -15,6 +15,7 @@ type target struct {
 	paused    bool          // the next message has no receive
 	heard     bool          // a message came before RTS
 	last      memory.Last   // what the last WRITE named
+	ref       reference
 
 	resp    resps
 	refusal verbs.Status // the peer's oldest request fails with this, once earlier ones are answered; 0: none
@@ -25,6 +26,7 @@ type target struct {
 
 func (t *target) stop() {
 	t.paused, t.inMessage, t.backing = false, false, false
+	t.ref = reference{}
 	t.land.Reset()
 	t.back.Reset()
 	if t.refusal == 0 {
@@ -50,7 +52,7 @@ func (q *QP) Receive(budget int) (count, moved int) {
 		}
 		moved += len(body)
 	}
-	for q.peer != nil && moved < budget && !q.paused && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) {
+	for q.peer != nil && moved < budget && q.handles() {
 		body, k, ok, err := q.peer.inRequests.Peek()
 		if err != nil {
 			q.corrupt()
@@ -59,7 +61,12 @@ func (q *QP) Receive(budget int) (count, moved int) {
 			break
 		}
 		if !q.handle(kind(k), body) {
-			return count, moved
+			if q.peer == nil || q.ref.phase != copying {
+				return count, moved
+			}
+			moved += stride // and it goes on
+			count++
+			continue
 		}
 		q.release(q.peer.inRequests)
 		moved += len(body)
@@ -68,10 +75,14 @@ func (q *QP) Receive(budget int) (count, moved int) {
 	return count, moved
 }
 
+// handles reports whether the peer's requests are handled now.
+func (q *QP) handles() bool {
+	return !q.paused && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches()
+}
+
 // More reports whether there are messages that [QP.Receive] has seen and not handled, though it could.
 func (q *QP) More() bool {
-	return q.peer != nil && !q.paused && q.State() >= verbs.RTR && q.State() <= verbs.SQD &&
-		(q.peer.inResponses.left() || q.peer.inRequests.left() && !q.resp.full(q))
+	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.SQD || q.peer.inRequests.left() && q.handles())
 }
 
 func (q *QP) release(r *Receiver) {
@@ -106,6 +117,9 @@ func (q *QP) response(k kind, body []byte) bool {
 		return false
 	}
 	read := q.reads.Front()
+	if read.fetch {
+		return q.fetched(k, body)
+	}
 	w := q.sq.At(int(read.wqe - q.popped))
 	if op == opResult {
 		body = body[:resultFields]

@@ -32,6 +32,7 @@ type readOp struct {
 	wqe    uint64 // how many work requests had left the queue when its was the oldest
 	got    int    // bytes
 	atomic bool
+	fetch  bool // of a SEND's payload, not of a work request
 }
 
 // lacking has the reason for each operation that there is no message for.

@@ -31,7 +31,7 @@ func (r *resps) full(q *QP) bool { return r.Len() > 0 && r.Len() >= int(q.Attr()
 // there is no receive for it or the connection has ended.
 func (q *QP) handle(k kind, body []byte) bool {
 	op := k.op()
-	if op < opSend || op > opAtomic || len(body) < fieldsOf[op] || q.inMessage && (op != opSend || k.has(first)) {
+	if op < opSend || op > opFetch || len(body) < fieldsOf[op] || q.inMessage && (op != opSend || k.has(first)) {
 		q.corrupt()
 		return false
 	}
@@ -42,6 +42,10 @@ func (q *QP) handle(k kind, body []byte) bool {
 	switch op {
 	case opSend:
 		return q.takeSend(k, get32(body, 0), body[sendFields:])
+	case opRef:
+		return q.takeRef(k, get32(body, 0), verbs.Key(get32(body, 4)), get64(body, 8), get64(body, 16))
+	case opFetch:
+		return q.takeFetch(verbs.Key(get32(body, 0)), get64(body, 8), get32(body, 4))
 	case opWrite:
 		return q.takeWrite(k, verbs.Key(get32(body, 0)), get64(body, 8), uint64(get32(body, 4)), body[writeFields:])
 	case opImm:
@@ -109,6 +113,11 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 	if !k.has(last) {
 		return true
 	}
+	return q.endSend(k, field)
+}
+
+// endSend completes the receive of a SEND.
+func (q *QP) endSend(k kind, field uint32) bool {
 	q.inMessage = false
 	if k.has(invalidate) && !q.Device.Memory.Invalidate(q.PD, q.Num, verbs.Key(field)) {
 		q.CompleteReceive(verbs.RemoteAccessError)

@@ -45,6 +45,8 @@ type Fixture struct {
 	Within func(t *testing.T, test func(*testing.T))
 	// SetLink brings the port of a device down, or up again; nil: the suite has no tests of that.
 	SetLink func(dev *verbs.Device, up bool)
+	// Allocated says that the ends of connections have regions that their device allocates.
+	Allocated bool
 	// SlotBits is how many bits of a queue pair's number say which process has it; 0: four.
 	SlotBits int
 	// Missing has the reason for each ability that is missing.

@@ -132,7 +132,11 @@ func (t *T) newEnd(dev *verbs.Device, s setup) *end {
 	e.pd = value(dev.AllocPD())(t)
 	e.scq = value(dev.CreateCQ(s.cqe, nil))(t)
 	e.rcq = value(dev.CreateCQ(s.cqe, nil))(t)
-	e.mr = value(e.pd.RegMR(make([]byte, s.size), s.access))(t)
+	if t.f.Allocated {
+		e.mr = value(e.pd.AllocMR(s.size, s.access))(t)
+	} else {
+		e.mr = value(e.pd.RegMR(make([]byte, s.size), s.access))(t)
+	}
 	return e
 }
 
