@@ -21,6 +21,7 @@ var (
 	ErrPermission   = errors.New("operation not permitted")
 	ErrFault        = errors.New("memory is not mapped as the access flags need it")
 	ErrNotFound     = errors.New("no such object")
+	ErrPinLimit     = errors.New("more memory than the process may pin")
 )
 
 // OpError says which call failed and why.
@@ -51,7 +52,7 @@ func (e *OpError) Errno() syscall.Errno {
 		return syscall.EBUSY
 	case errors.Is(e.Err, ErrNotSupported):
 		return syscall.EOPNOTSUPP
-	case errors.Is(e.Err, ErrQueueFull), errors.Is(e.Err, ErrNoMemory):
+	case errors.Is(e.Err, ErrQueueFull), errors.Is(e.Err, ErrNoMemory), errors.Is(e.Err, ErrPinLimit):
 		return syscall.ENOMEM
 	case errors.Is(e.Err, ErrPermission):
 		return syscall.EPERM

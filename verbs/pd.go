@@ -16,9 +16,29 @@ type PD struct {
 func (pd *PD) Device() *Device { return pd.dev }
 
 // RegMR registers buf, which may be any memory of the program, with any length, including 0, and
-// any alignment. The region keeps buf alive until it is closed.
-func (pd *PD) RegMR(buf []byte, access Access) (*MR, error) {
-	return pd.newMR("reg_mr", access, func() (MRDriver, error) { return pd.drv.RegMR(buf, access) })
+// any alignment. The region keeps buf alive until it is closed. Options say whether and when the
+// memory is pinned; without one the device does as it does by itself.
+func (pd *PD) RegMR(buf []byte, access Access, opts ...RegOption) (*MR, error) {
+	opt, err := regOptions(buf, access, opts)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Mode == RegOnDemand {
+		if pd.dev.Query().Caps&CapOnDemand == 0 && access&OnDemand == 0 {
+			return nil, opErr("reg_mr", ErrNotSupported, "the device has no on-demand paging")
+		}
+		access |= OnDemand
+		opt.Mode = RegDefault
+	}
+	return pd.newMR("reg_mr", access, func() (MRDriver, error) {
+		if opt == (RegOptions{}) {
+			return pd.drv.RegMR(buf, access)
+		}
+		if r, ok := pd.drv.(OptionRegistrar); ok {
+			return r.RegMROptions(buf, access, opt)
+		}
+		return nil, ErrNotSupported
+	})
 }
 
 // RegExternal registers memory that Go does not keep alive, such as that of a C program or of a

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// RegMode says when the memory of a region is pinned: kept from being paged out, so that the device
+// always finds it.
+type RegMode uint8
+
+const (
+	RegDefault   RegMode = iota // as the device does by itself: hardware pins, Ramjet's own devices do not
+	RegPinned                   // before RegMR returns
+	RegPipelined                // the first pages before RegMR returns, the others in the background
+	RegDeferred                 // each page when it is used for the first time
+	RegOnDemand                 // never
+)
+
+func (m RegMode) String() string {
+	return name([]string{"default", "pinned", "pipelined", "deferred", "on demand"}, m)
+}
+
+// RegOptions are the options of a registration, put together.
+type RegOptions struct {
+	Mode  RegMode
+	Chunk int  // RegPipelined: how many bytes are pinned at a time
+	Weak  bool // the region does not keep the memory alive
+}
+
+// RegOption is an option of [PD.RegMR]. At most one of [Pinned], [Pipelined], [Deferred] and
+// [OnDemandPaging] can be given; docs/memory.md compares them. A device that cannot do what an
+// option says answers [ErrNotSupported]. Memory beyond what the process may pin is [ErrPinLimit].
+type RegOption func(*RegOptions) error
+
+func (o *RegOptions) mode(m RegMode) error {
+	if o.Mode != RegDefault && o.Mode != m {
+		return fmt.Errorf("%w: %v and %v exclude each other", ErrInvalid, o.Mode, m)
+	}
+	o.Mode = m
+	return nil
+}
+
+// Pinned pins all of the memory before RegMR returns. That takes time for each page, and longer
+// if the page has to be made first.
+func Pinned() RegOption { return func(o *RegOptions) error { return o.mode(RegPinned) } }
+
+// DefaultChunk is how much [Pipelined] pins at a time if it is not told, in bytes.
+const DefaultChunk = 4 << 20
+
+// Pipelined pins the first chunk bytes before RegMR returns, and the rest, from front to back, while
+// the region is already in use. Whoever is faster than the pinning waits for no more than the
+// page it needs. [MR.WaitPinned] waits for the end. A chunk of 0 is [DefaultChunk].
+func Pipelined(chunk int) RegOption {
+	return func(o *RegOptions) error {
+		if chunk < 0 {
+			return fmt.Errorf("%w: a chunk of %d bytes", ErrInvalid, chunk)
+		}
+		if o.Chunk = chunk; chunk == 0 {
+			o.Chunk = DefaultChunk
+		}
+		return o.mode(RegPipelined)
+	}
+}
+
+// Deferred pins each page when it is used for the first time, by the device or by the program. The
+// whole region counts as pinned at once, so that the limit is found when the region is registered.
+func Deferred() RegOption { return func(o *RegOptions) error { return o.mode(RegDeferred) } }
+
+// OnDemandPaging pins nothing, ever. It is the access flag [OnDemand] as an option.
+func OnDemandPaging() RegOption { return func(o *RegOptions) error { return o.mode(RegOnDemand) } }
+
+// Weak makes a region that does not keep its memory alive, which must be allocated by Go. After the
+// memory is collected, each access to the region is an access error. What the device is working on
+// it keeps alive by itself: the memory of a send from its post to its completion, and the target of
+// a remote access for as long as that takes. A posted receive keeps nothing alive, so the program
+// has to.
+//
+// A weak region is not pinned, because Go would use the pinned pages for something else, and has no
+// memory windows.
+func Weak() RegOption {
+	return func(o *RegOptions) error {
+		o.Weak = true
+		return nil
+	}
+}
+
+// OptionRegistrar is a [PDDriver] that knows the modes RegPinned, RegPipelined and RegDeferred, and
+// weak regions. RegOnDemand does not get here: it is an access flag.
+type OptionRegistrar interface {
+	RegMROptions(buf []byte, access Access, opt RegOptions) (MRDriver, error)
+}
+
+// Prefetcher is an [MRDriver] that can bring in pages before they are used.
+type Prefetcher interface {
+	// Prefetch brings in n bytes from off on, which are within the region.
+	Prefetch(off, n int, write bool) error
+}
+
+// PinWaiter is an [MRDriver] that can tell when its memory is pinned.
+type PinWaiter interface {
+	WaitPinned(ctx context.Context) error
+}
+
+// regOptions puts options together and checks them, also against access.
+func regOptions(buf []byte, access Access, opts []RegOption) (o RegOptions, err error) {
+	const op = "reg_mr"
+	for _, f := range opts {
+		if err := f(&o); err != nil {
+			return o, opErr(op, err, "")
+		}
+	}
+	if access&OnDemand != 0 {
+		if err := o.mode(RegOnDemand); err != nil {
+			return o, opErr(op, err, "the access flag OnDemand pins nothing")
+		}
+	}
+	if !o.Weak {
+		return o, nil
+	}
+	switch {
+	case o.Mode != RegDefault && o.Mode != RegOnDemand:
+		return o, opErr(op, ErrInvalid, "a weak region cannot be pinned")
+	case access&MWBind != 0:
+		return o, opErr(op, ErrInvalid, "a weak region has no memory windows: leave out MWBind")
+	case !allocatedByGo(buf):
+		return o, opErr(op, ErrInvalid, "a weak region needs memory that Go has allocated")
+	}
+	return o, nil
+}
+
+// allocatedByGo reports whether Go can tell when buf is no longer in use. AddCleanup panics if not.
+func allocatedByGo(buf []byte) (ok bool) {
+	if len(buf) == 0 {
+		return true
+	}
+	defer func() { ok = recover() == nil }()
+	runtime.AddCleanup(unsafe.SliceData(buf), func(struct{}) {}, struct{}{}).Stop()
+	return true
+}
+
+// RegMapping registers a whole mapping at once without pinning any of it: an implicit region. It
+// takes the same time for any length, so that a program can register a file, or a reserved range of
+// addresses that is larger than the memory of the machine, and never register again. Pages may be
+// mapped, unmapped and truncated meanwhile. An access to one that is not there is an access error.
+// The device must have [CapOnDemand].
+func (pd *PD) RegMapping(mapping []byte, access Access) (*MR, error) {
+	if pd.dev.Query().Caps&CapOnDemand == 0 {
+		return nil, opErr("reg_mr_iova", ErrNotSupported, "an implicit region needs on-demand paging")
+	}
+	return pd.RegExternal(mapping, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mapping)))), access|OnDemand)
+}
+
+// Prefetch brings n bytes from off on into memory before they are used (ibv_advise_mr). write says
+// that they will be written to. It returns when they are there.
+func (mr *MR) Prefetch(off, n int, write bool) error {
+	const op = "advise_mr"
+	if size := mr.Len(); off < 0 || n < 0 || off > size || n > size-off {
+		return opErr(op, ErrInvalid, fmt.Sprintf("%d bytes from %d on are outside the region, which has %d", n, off, size))
+	}
+	if p, ok := mr.drv.(Prefetcher); ok {
+		return wrap(op, p.Prefetch(off, n, write))
+	}
+	return opErr(op, ErrNotSupported, "")
+}
+
+// WaitPinned waits until all memory of a region with [Pipelined] is pinned. Its error says why some
+// of it is not; the region works all the same. For a region with [Pinned] it returns nil at once, and
+// ErrInvalid for all others.
+func (mr *MR) WaitPinned(ctx context.Context) error {
+	if w, ok := mr.drv.(PinWaiter); ok {
+		return wrap("reg_mr", w.WaitPinned(ctx))
+	}
+	return opErr("reg_mr", ErrNotSupported, "")
+}
