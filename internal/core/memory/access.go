@@ -55,15 +55,20 @@ func (t *Table) RemoteWhole(pd PD, qpn verbs.QPN, key verbs.Key, need verbs.Acce
 	if e == nil {
 		return Span{}, false
 	}
-	return t.Remote(pd, qpn, key, e.base, uint64(len(e.mem)), need)
+	return t.Remote(pd, qpn, key, e.base, uint64(len(e.memory())), need)
 }
 
 func (e *entry) span(addr, n uint64) (Span, bool) {
-	off := addr - e.base
-	if addr < e.base || off > uint64(len(e.mem)) || n > uint64(len(e.mem))-off {
+	off, mem := addr-e.base, e.mem
+	if e.weak != nil {
+		if mem = e.memory(); mem == nil {
+			return Span{}, false
+		}
+	}
+	if addr < e.base || off > uint64(len(mem)) || n > uint64(len(mem))-off {
 		return Span{}, false
 	}
-	return Span{mem: e.mem[off : off+n : off+n], entry: e, gen: e.gen}, true
+	return Span{mem: mem[off : off+n : off+n], entry: e, gen: e.gen}, true
 }
 
 // Watch counts the goroutines that wait for remote writes to a region.

@@ -34,9 +34,10 @@ type entry struct {
 	gen     uint32 // incremented when what the key stands for ends or changes
 	pd      PD
 	access  verbs.Access
-	foreign bool   // the memory may be unmapped
-	base    uint64 // address of mem's first byte, in SGEs and at peers
-	mem     []byte // nil: an unbound window, or a deregistered region
+	foreign bool        // the memory may be unmapped
+	base    uint64      // address of mem's first byte, in SGEs and at peers
+	mem     []byte      // nil: an unbound window, or a deregistered region
+	weak    *weakMemory // instead of mem, which is then empty
 	region  *Region
 	window  *Window
 }
@@ -151,9 +152,9 @@ func (t *Table) setBase(r *Region) {
 	case r.access&verbs.ZeroBased != 0:
 		r.base = 0
 	case t.place != nil:
-		r.base = t.place(len(r.mem))
+		r.base = t.place(len(r.memory()))
 	default:
-		r.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))))
+		r.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.memory()))))
 	}
 }
 
@@ -171,6 +172,9 @@ func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte,
 	}
 	if flags&verbs.ReregTranslation != 0 && r.unmap != nil {
 		return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory was allocated by the device: it goes with the region"}
+	}
+	if flags&verbs.ReregTranslation != 0 && r.weak != nil {
+		return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory of a weak region cannot change: register another region"}
 	}
 	t.ended(r, false)
 	defer t.began(r)
@@ -233,7 +237,7 @@ func (r *Region) Key() verbs.Key { return r.key }
 func (r *Region) Access() verbs.Access { return r.access }
 
 // Bytes returns the memory.
-func (r *Region) Bytes() []byte { return r.mem }
+func (r *Region) Bytes() []byte { return r.memory() }
 
 // Len returns how many keys are in use.
 func (t *Table) Len() int { return len(t.entries) }

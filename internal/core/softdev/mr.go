@@ -14,28 +14,37 @@ import (
 type mr struct {
 	dev    *Device
 	region *memory.Region
-	unmap  func() // of a region that has ended
+	unmap  func()  // of a region that has ended
+	pinned *pinned // nil: nothing is pinned
 }
 
 func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
 	if err := keeps(buf, access); err != nil {
 		return nil, err
 	}
-	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) })
+	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) }))
 }
 
 func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
 	if err := keeps(buf, access); err != nil {
 		return nil, err
 	}
-	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) })
+	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) }))
 }
 
 func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
 	if access&verbs.FlushPersistent != 0 {
 		return nil, &verbs.OpError{Op: "alloc_mr", Err: verbs.ErrNotSupported, Detail: "FlushPersistent: the memory of the device is in no file"}
 	}
-	return p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) })
+	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) }))
+}
+
+// orNil makes nil of no region.
+func orNil(m *mr, err error) (verbs.MRDriver, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // keeps returns why a region cannot allow what access says.
@@ -46,7 +55,7 @@ func keeps(buf []byte, access verbs.Access) error {
 	return memory.Persistable(buf)
 }
 
-func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (verbs.MRDriver, error) {
+func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error) {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
 	if p.dev.closed {
@@ -86,7 +95,11 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 			return err
 		}
 	}
-	if err := m.reregister(flags, to, buf, access); err != nil || flags&verbs.ReregTranslation == 0 {
+	change := func() error { return m.reregister(flags, to, buf, access) }
+	if flags&verbs.ReregTranslation == 0 {
+		return change()
+	}
+	if err := m.pinned.move(buf, change); err != nil {
 		return err
 	}
 	return m.dev.quiet("rereg_mr")
@@ -113,6 +126,7 @@ func (m *mr) Dereg() error {
 	if err := m.dev.quiet("dereg_mr"); err != nil {
 		return err
 	}
+	m.pinned.unpin()
 	m.unmap() // others can have the device meanwhile
 	return nil
 }

@@ -72,7 +72,7 @@ func Run(t *testing.T, f Fixture) {
 		t.Parallel()
 	}
 	// Tests of retries come first, as they wait most.
-	groups := [][]test{retryTests, attributeTests, queueTests, eventTests, memoryTests, windowTests, sharedTests, stateTests, flushTests,
+	groups := [][]test{retryTests, attributeTests, queueTests, eventTests, memoryTests, registrationTests, windowTests, sharedTests, stateTests, flushTests,
 		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests}
 	if f.SetLink != nil {
 		groups = append(groups, portTests)

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package memory
+
+import (
+	"unsafe"
+	"weak"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// weakMemory is memory that a region does not keep alive. A span of it does, so what the device
+// works on stays.
+type weakMemory struct {
+	first weak.Pointer[byte]
+	n     int
+}
+
+// bytes returns the memory, or nil if it was collected.
+func (w *weakMemory) bytes() []byte {
+	if p := w.first.Value(); p != nil {
+		return unsafe.Slice(p, w.n)
+	}
+	return nil
+}
+
+// RegisterWeak is Register in a region that does not keep buf alive. Go must have allocated buf. After
+// buf was collected, every access is refused.
+func (t *Table) RegisterWeak(pd PD, buf []byte, access verbs.Access) (*Region, error) {
+	r, err := t.Register(pd, buf, access)
+	if err == nil && len(buf) > 0 {
+		r.weak = &weakMemory{weak.Make(unsafe.SliceData(buf)), len(buf)}
+		r.mem = []byte{} // the region is open
+	}
+	return r, err
+}
+
+// memory returns the memory of an entry: nil if there is none, or if it was collected.
+func (e *entry) memory() []byte {
+	if e.weak != nil && e.mem != nil {
+		return e.weak.bytes()
+	}
+	return e.mem
+}

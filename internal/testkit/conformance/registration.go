@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+var registrationTests = []test{
+	{name: "MR/Modes", run: testModes},
+	{name: "MR/ModesRefused", run: testModesRefused},
+	{name: "MR/Weak", run: testWeak},
+	{name: "MR/WeakPosted", run: testWeakPosted},
+	{name: "MR/Prefetch", run: testPrefetch},
+}
+
+// lacks reports whether a device, or the limits of this process, do not permit a mode; another error
+// ends the test.
+func (t *T) lacks(err error) bool {
+	t.Helper()
+	if errors.Is(err, verbs.ErrNotSupported) || errors.Is(err, verbs.ErrPinLimit) {
+		t.Log(err)
+		return true
+	}
+	t.ok(err)
+	return false
+}
+
+// testModes registers memory in each way there is, works on it, moves the region to other memory, and
+// works on that.
+func testModes(t *T) {
+	const n = 1 << 16
+	a, b := t.pair(setup{})
+	for i, c := range []struct {
+		opt    verbs.RegOption
+		waits  bool
+		always bool
+	}{
+		{opt: verbs.Pinned(), waits: true}, {opt: verbs.Pipelined(4096), waits: true}, {opt: verbs.Pipelined(0), waits: true},
+		{opt: verbs.Deferred()}, {opt: verbs.OnDemandPaging(), always: b.dev.Query().Caps&verbs.CapOnDemand != 0},
+	} {
+		mr, err := b.pd.RegMR(make([]byte, n), everything, c.opt)
+		if !c.always && t.lacks(err) {
+			continue
+		}
+		t.ok(err)
+		for j := range 2 {
+			a.fill(0, n, 2*i+j)
+			a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: mr.Remote()})
+			a.fill(0, n, 1000)
+			a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, n), Remote: mr.Remote()})
+			a.holds(0, n, 2*i+j)
+			if err := mr.WaitPinned(t.within()); c.waits {
+				t.ok(err)
+			} else if err == nil {
+				t.Error("a region that is not pinned by itself can be waited for")
+			}
+			t.ok(mr.Rereg(verbs.ReregTranslation, nil, make([]byte, n+j), 0))
+		}
+		t.ok(mr.Close())
+		t.ok(mr.Close())
+	}
+}
+
+func testModesRefused(t *T) {
+	dev, _ := t.devices()
+	pd := value(dev.AllocPD())(t)
+	buf := make([]byte, 4096)
+	for _, c := range []struct {
+		access verbs.Access
+		opts   []verbs.RegOption
+		words  string
+	}{
+		{0, []verbs.RegOption{verbs.Pinned(), verbs.Deferred()}, "pinned and deferred exclude each other"},
+		{0, []verbs.RegOption{verbs.Pipelined(0), verbs.OnDemandPaging()}, "pipelined and on demand exclude each other"},
+		{verbs.OnDemand, []verbs.RegOption{verbs.Pinned()}, "OnDemand"},
+		{0, []verbs.RegOption{verbs.Pipelined(-1)}, "-1 bytes"},
+		{0, []verbs.RegOption{verbs.Weak(), verbs.Pinned()}, "cannot be pinned"},
+		{verbs.MWBind, []verbs.RegOption{verbs.Weak()}, "MWBind"},
+		{1 << 30, []verbs.RegOption{verbs.Pinned()}, "access flags"},
+	} {
+		_, err := pd.RegMR(buf, c.access, c.opts...)
+		t.fails(err, verbs.ErrInvalid, c.words)
+	}
+	t.ok(pd.Close()) // nothing is left of what was refused
+}
+
+// testWeak lets go of the memory of a region.
+func testWeak(t *T) {
+	a, b := t.pair(setup{})
+	const n = 1 << 16
+	buf := make([]byte, n)
+	mr, err := b.pd.RegMR(buf, everything&^verbs.MWBind, verbs.Weak())
+	if t.lacks(err) {
+		t.Skip(err)
+	}
+	runtime.GC()
+	a.fill(0, n, 1)
+	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: mr.Remote()})
+	a.fill(0, n, 2)
+	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, n), Remote: mr.Remote()})
+	a.holds(0, n, 1)
+	if mr.Len() != n || &mr.Bytes()[0] != &buf[0] {
+		t.Fatalf("the region has %d bytes", mr.Len())
+	}
+	t.fails(mr.Rereg(verbs.ReregTranslation, nil, buf, 0), verbs.ErrInvalid)
+	remote := mr.Remote()
+	runtime.KeepAlive(buf)
+	buf = nil
+	for end := time.Now().Add(patience); mr.Bytes() != nil; runtime.GC() {
+		if time.Now().After(end) {
+			t.Fatal("the region keeps its memory alive")
+		}
+	}
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: remote})
+	a.turnedDown(verbs.RemoteAccessError)
+	t.ok(mr.Close())
+}
+
+// testWeakPosted posts memory that nobody else keeps: what is to be sent stays until it is sent.
+func testWeakPosted(t *T) {
+	a, b := t.pair(setup{})
+	const n = 1 << 16
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.SQD}, verbs.MaskState))
+	var mr *verbs.MR
+	func() {
+		buf := make([]byte, n)
+		pattern(buf, 1)
+		var err error
+		if mr, err = a.pd.RegMR(buf, everything&^verbs.MWBind, verbs.Weak()); t.lacks(err) {
+			t.Skip(err)
+		}
+		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{mr.SGE(0, n)}, Remote: b.at(0), Flags: verbs.Signaled})
+		runtime.KeepAlive(buf)
+	}()
+	for range 3 {
+		runtime.GC()
+	}
+	t.ok(a.qp.Modify(verbs.QPAttr{State: verbs.RTS}, verbs.MaskState))
+	wc := t.next(a.scq)
+	if wc.Status == verbs.LocalProtectionError {
+		t.Fatal("a posted send does not keep its memory alive")
+	}
+	if wc.Status != verbs.Success {
+		t.Fatal(wc.Status)
+	}
+	b.holds(0, n, 1)
+	t.ok(mr.Close())
+}
+
+func testPrefetch(t *T) {
+	dev, _ := t.devices()
+	pd := value(dev.AllocPD())(t)
+	mr := value(pd.RegMR(make([]byte, 1<<16), verbs.LocalWrite, verbs.OnDemandPaging()))(t)
+	for _, c := range []struct{ off, n int }{{-1, 1}, {0, -1}, {0, 1<<16 + 1}, {1, 1 << 16}, {1<<16 + 1, 0}} {
+		t.fails(mr.Prefetch(c.off, c.n, false), verbs.ErrInvalid)
+	}
+	for _, write := range []bool{false, true} {
+		for _, c := range []struct{ off, n int }{{0, 1 << 16}, {5000, 1}, {1 << 16, 0}} {
+			if err := mr.Prefetch(c.off, c.n, write); t.lacks(err) {
+				t.Skip(err)
+			}
+		}
+	}
+	source := value(pd.RegMR(make([]byte, 10), 0))(t)
+	t.ok(source.Prefetch(0, 10, false))
+	t.fails(source.Prefetch(0, 10, true), verbs.ErrPermission)
+	t.ok(source.Close())
+	t.fails(source.Prefetch(0, 10, false), verbs.ErrInvalid)
+	t.ok(mr.Close())
+}
