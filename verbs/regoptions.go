@@ -74,11 +74,10 @@ func Deferred() RegOption { return func(o *RegOptions) error { return o.mode(Reg
 // OnDemandPaging pins nothing, ever. It is the access flag [OnDemand] as an option.
 func OnDemandPaging() RegOption { return func(o *RegOptions) error { return o.mode(RegOnDemand) } }
 
-// Weak makes a region that does not keep its memory alive, which must be allocated by Go. After the
-// memory is collected, each access to the region is an access error. What the device is working on
-// it keeps alive by itself: the memory of a send from its post to its completion, and the target of
-// a remote access for as long as that takes. A posted receive keeps nothing alive, so the program
-// has to.
+// Weak makes a region that does not keep its memory alive, which Go must have allocated. Once the
+// memory is collected, each access to the region is an access error, at peers too. So the program
+// keeps what it posts until the work request has completed. A queue pair may keep the memory of its
+// last requests alive for longer, until others take their place or it is closed.
 //
 // A weak region is not pinned, because Go would use the pinned pages for something else, and has no
 // memory windows.
