@@ -54,6 +54,7 @@ var layers = map[string][]string{
 	"internal/app/localca":         {},
 	"internal/testkit/simnet":      {"internal/engine/ibta", "internal/core/memory", "internal/engine/rdmap", "internal/core/softdev", "trace", "verbs", "wire/"},
 	"internal/app/perf":            {"internal/app/perf/baseline", "verbs"},
+	"regcache":                     {"verbs"},
 	"rnet":                         {"cm", "internal/engine/rsocket", "verbs"},
 	"internal/engine/rsocket":      {},
 	"internal/app/filecopy":        {"cm", "verbs"},
