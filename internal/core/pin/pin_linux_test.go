@@ -137,7 +137,7 @@ func TestOnUse(t *testing.T) {
 
 func TestInBackground(t *testing.T) {
 	within(t, 64*page)
-	for _, chunk := range []int{0, 1, page, 3*page + 1, 63 * page, 64 * page, 1 << 40} {
+	for _, chunk := range []int{0, 1, page, 3*page + 1, 63 * page, 64 * page, 1 << 30} {
 		b := mapped(t, 64)
 		background.Lock() // nothing goes on in the background
 		p := must(t)(InBackground(b, chunk))
