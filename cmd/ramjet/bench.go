@@ -8,5 +8,6 @@ import "github.com/spf13/cobra"
 func newBenchCmd() *cobra.Command {
 	return group("bench", "Measure what a program's design has to choose between",
 		newBenchNotificationCmd(),
+		newBenchRegistrationCmd(),
 	)
 }
