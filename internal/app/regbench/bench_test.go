@@ -160,6 +160,9 @@ func TestTicks(t *testing.T) {
 	if want := []string{"4K", "64K", "1M", "16M", "256M"}; !slices.Equal(labels, want) {
 		t.Errorf("%q", labels)
 	}
+	if m := (sizes{}).Ticks(nothing, 8192); len(m) == 0 || m[0].Label != "0" {
+		t.Errorf("%+v", m)
+	}
 	labels = nil
 	for _, m := range (times{}).Ticks(5e-9, 2) {
 		if m.Label != "" {

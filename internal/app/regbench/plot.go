@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -49,9 +50,12 @@ type panel struct {
 var panels = [2][2]panel{
 	{{"time to register", func(r *Run) float64 { return r.Register.Seconds() }, true, times{}},
 		{"time to the first 4 KiB, from the start of registering", func(r *Run) float64 { return r.FirstByte.Seconds() }, true, times{}}},
-	{{"steady bandwidth, GiB/s", func(r *Run) float64 { return r.Bandwidth / (1 << 30) }, false, plot.DefaultTicks{}},
-		{"locked in memory", func(r *Run) float64 { return float64(r.Locked) }, true, sizes{}}},
+	{{"steady bandwidth, GB/s", func(r *Run) float64 { return r.Bandwidth / 1e9 }, false, plot.DefaultTicks{}},
+		{"memory taken when registered", func(r *Run) float64 { return max(float64(r.Present), nothing) }, true, sizes{}}},
 }
+
+// nothing stands for 0 on an axis of logarithms.
+const nothing = 1 << 10
 
 // WriteSVG draws the medians as SVG.
 func WriteSVG(w io.Writer, results []Result) error {
@@ -118,7 +122,7 @@ func (g *panel) plot(results []Result, legend bool) (*plot.Plot, error) {
 			if r.Mode != mode || len(r.Runs) == 0 {
 				continue
 			}
-			if y := g.value(&r.Median); y > 0 { // a logarithm has no zero
+			if y := g.value(&r.Median); y > 0 { // an axis of logarithms has no zero
 				points = append(points, plotter.XY{X: float64(r.Size), Y: y})
 			}
 		}
@@ -149,7 +153,10 @@ func (g *panel) plot(results []Result, legend bool) (*plot.Plot, error) {
 	if !g.log {
 		p.Y.Min, p.Y.Max = 0, 1.1*p.Y.Max
 	}
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(2)
+	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font} {
+		f.Variant = "Sans"
+	}
 	return p, nil
 }
 
@@ -161,7 +168,10 @@ func (sizes) Ticks(low, high float64) (marks []plot.Tick) {
 	for bits := int(math.Ceil(math.Log2(low) - 1e-9)); bits < 62 && float64(uint64(1)<<bits) <= high*(1+1e-9); bits++ {
 		n := uint64(1) << bits
 		label := ""
-		if bits%4 == 0 || high/low < 16 {
+		switch {
+		case n <= nothing:
+			label = "0"
+		case bits%4 == 0 || high/low < 16:
 			label = shortSize(n)
 		}
 		if bits%2 == 0 || label != "" {
