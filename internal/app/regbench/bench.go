@@ -255,6 +255,16 @@ func (b *Bench) cached(mem []byte) (buffer, time.Duration, error) {
 
 // measure measures once.
 func (b *Bench) measure(ctx context.Context, mode Mode, size int, c *Config) (r Run, err error) {
+	// Whoever comes first after a change of size would be given other pages by the system than those
+	// after it, pages that no cache of the processor has. So each is preceded by the same.
+	before, unmap, err := fresh(size)
+	if err != nil {
+		return r, err
+	}
+	for off := 0; off < size; off += first {
+		before[off] = 1
+	}
+	unmap()
 	mem, unmap, err := fresh(size)
 	if err != nil {
 		return r, err
