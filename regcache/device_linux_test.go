@@ -4,6 +4,7 @@ package regcache_test
 
 import (
 	"bytes"
+	"errors"
 	"runtime"
 	"syscall"
 	"testing"
@@ -101,6 +102,10 @@ func TestDevice(t *testing.T) {
 			mapped, err := syscall.Mmap(-1, 0, 1<<17, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 			ok(t, err)
 			read(mapped[:n])
+			// This relies on what the runtime does with memory that is not its own.
+			if _, err := a.pd.RegMR(mapped, 0, verbs.Weak()); !errors.Is(err, verbs.ErrInvalid) {
+				t.Errorf("a weak region of mapped memory: %v", err)
+			}
 			ok(t, c.Forget(mapped))
 			ok(t, syscall.Munmap(mapped))
 			before := c.Stats()

@@ -143,7 +143,8 @@ func (b *Bench) Close() error {
 }
 
 // Measure measures all modes and sizes, each once before any is measured again, so that changes of the
-// machine over minutes affect all of them. What cannot be measured, because the process may not pin
+// machine over minutes affect all of them. Each run begins with another mode, because the one that
+// comes first after a change of size is slower: the system gives it other pages. What cannot be measured, because the process may not pin
 // so much or the device does not know the mode, has an error in its result. next is called before
 // each measurement.
 func (b *Bench) Measure(ctx context.Context, c Config, next func(done, total int, r *Result)) ([]Result, error) {
@@ -155,7 +156,8 @@ func (b *Bench) Measure(ctx context.Context, c Config, next func(done, total int
 	}
 	for run := range c.Runs {
 		for i := range results {
-			r := &results[i]
+			size, turn := i/len(Modes), (i+run)%len(Modes)
+			r := &results[size*len(Modes)+turn]
 			next(run*len(results)+i, c.Runs*len(results), r)
 			if r.Error != "" {
 				continue
@@ -255,16 +257,6 @@ func (b *Bench) cached(mem []byte) (buffer, time.Duration, error) {
 
 // measure measures once.
 func (b *Bench) measure(ctx context.Context, mode Mode, size int, c *Config) (r Run, err error) {
-	// Whoever comes first after a change of size would be given other pages by the system than those
-	// after it, pages that no cache of the processor has. So each is preceded by the same.
-	before, unmap, err := fresh(size)
-	if err != nil {
-		return r, err
-	}
-	for off := 0; off < size; off += first {
-		before[off] = 1
-	}
-	unmap()
 	mem, unmap, err := fresh(size)
 	if err != nil {
 		return r, err

@@ -38,6 +38,7 @@
 //
 //	device.go, route.go, limits.go, version.go  the device: attributes, port, routes, closing; how many objects
 //	pd.go, mr.go, cq.go, srq.go, qp.go      its objects
+//	pinning.go                              memory that is pinned, and prefetched
 //	fabric.go                               what a fabric has to bring
 //	lane.go                                 what moves the data, and what is under its lock
 //	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+)
+
+// plainDriver is a device that registers memory and has no options for that, as an old driver.
+type plainDriver struct {
+	Driver
+	caps DeviceCap
+}
+
+type plainPD struct {
+	PDDriver
+	access Access // of the last region
+}
+
+func (d *plainDriver) QueryDevice() DeviceAttr           { return DeviceAttr{Ports: 1, Caps: d.caps} }
+func (d *plainDriver) SetEventSink(func(EventType, int)) {}
+func (d *plainDriver) AllocPD() (PDDriver, error)        { return &plainPD{}, nil }
+
+func (p *plainPD) RegMR(buf []byte, access Access) (MRDriver, error) {
+	p.access = access
+	return &plainMR{b: buf}, nil
+}
+
+// optionPD knows options.
+type optionPD struct {
+	plainPD
+	opt RegOptions
+}
+
+func (p *optionPD) RegMROptions(buf []byte, access Access, opt RegOptions) (MRDriver, error) {
+	p.access, p.opt = access, opt
+	return &plainMR{b: buf}, nil
+}
+
+// TestOptionsUnknown holds that a device that does not know an option says so, and does not ignore it.
+func TestOptionsUnknown(t *testing.T) {
+	pd, err := NewDevice(&plainDriver{}).AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 100)
+	for _, o := range []RegOption{Pinned(), Pipelined(0), Deferred(), Weak(), OnDemandPaging()} {
+		if _, err := pd.RegMR(buf, 0, o); !errors.Is(err, ErrNotSupported) {
+			t.Error(err)
+		}
+	}
+	if _, err := pd.RegMapping(buf, 0); !errors.Is(err, ErrNotSupported) {
+		t.Error(err)
+	}
+	mr, err := pd.RegMR(buf, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mr.Prefetch(0, 100, false); !errors.Is(err, ErrNotSupported) {
+		t.Error(err)
+	}
+	if err := mr.WaitPinned(t.Context()); !errors.Is(err, ErrNotSupported) {
+		t.Error(err)
+	}
+	if err := mr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if pd.users != 0 {
+		t.Errorf("%d regions that were refused are left", pd.users)
+	}
+}
+
+// TestOptionsReachDriver holds what a driver gets.
+func TestOptionsReachDriver(t *testing.T) {
+	drv := &optionPD{}
+	pd := &PD{dev: NewDevice(&plainDriver{caps: CapOnDemand}), drv: drv}
+	for _, c := range []struct {
+		access Access
+		opts   []RegOption
+		want   RegOptions
+		got    Access
+	}{
+		{0, []RegOption{Pinned()}, RegOptions{Mode: RegPinned}, 0},
+		{0, []RegOption{Pinned(), Pinned()}, RegOptions{Mode: RegPinned}, 0},
+		{0, []RegOption{Pipelined(0)}, RegOptions{Mode: RegPipelined, Chunk: DefaultChunk}, 0},
+		{LocalWrite, []RegOption{Pipelined(5)}, RegOptions{Mode: RegPipelined, Chunk: 5}, LocalWrite},
+		{0, []RegOption{Deferred()}, RegOptions{Mode: RegDeferred}, 0},
+		{0, []RegOption{OnDemandPaging()}, RegOptions{}, OnDemand},
+		{OnDemand, []RegOption{OnDemandPaging()}, RegOptions{}, OnDemand},
+		{0, []RegOption{OnDemandPaging(), Weak()}, RegOptions{Weak: true}, OnDemand},
+		{0, nil, RegOptions{}, 0},
+	} {
+		drv.opt, drv.access = RegOptions{}, 0
+		if _, err := pd.RegMR(make([]byte, 100), c.access, c.opts...); err != nil {
+			t.Fatal(err)
+		}
+		if drv.opt != c.want || drv.access != c.got {
+			t.Errorf("%+v with access %v reached the driver, want %+v with %v", drv.opt, drv.access, c.want, c.got)
+		}
+	}
+}
+
+func TestPinLimitErrno(t *testing.T) {
+	if e := (&OpError{Err: ErrPinLimit}).Errno(); e != syscall.ENOMEM {
+		t.Error(e)
+	}
+}
