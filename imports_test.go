@@ -64,6 +64,7 @@ var layers = map[string][]string{
 	"internal/app/bytesize":        {},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
+	"internal/app/regbench":        {"regcache", "verbs"},
 	"internal/app/usage":           {},
 	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
 	"cmd/ramjet":                   {"", "cm", "internal/app/", "internal/core/softdev", "internal/device/", "rnet", "trace", "verbs"},
@@ -135,6 +136,7 @@ var reach = map[string][]string{
 	"internal/app/pingpong":        {"net"},
 	"internal/app/localca":         {"net", "crypto/tls"},
 	"internal/app/notification":    {"github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/app/regbench":        {"golang.org/x/sys"},
 	"internal/app/perf":            {"net", "os/exec", "golang.org/x/sys", "github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/perf/baseline":   {"net", "golang.org/x/sys"},
 	"internal/testkit/conformance": {"testing", "net", "os/exec", "golang.org/x/sys"}, // by internal/testkit/loopback

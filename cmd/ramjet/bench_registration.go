@@ -5,17 +5,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"runtime"
-	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
-	"github.com/ramjet-rdma/ramjet/internal/app/perf"
 	"github.com/ramjet-rdma/ramjet/internal/app/regbench"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -29,7 +23,7 @@ type benchRegistration struct {
 	duration perfDuration
 	chunk    bytesize.Size
 	json     bool
-	svg, png string
+	plots    plotFiles
 }
 
 // registrationSizes are the sizes if no others are given.
@@ -49,10 +43,7 @@ func newBenchRegistrationCmd() *cobra.Command {
 	fl.VarP(&b.duration, "duration", "D", "`time` that each bandwidth is measured, in seconds or such as 500ms")
 	fl.Var(&b.chunk, "chunk", "how much is pinned at a time when that is pipelined")
 	fl.BoolVar(&b.json, "json", false, "write JSON")
-	fl.StringVar(&b.svg, "svg", "", "draw the figures into `file`, as SVG")
-	fl.StringVar(&b.png, "png", "", "draw the figures into `file`, as PNG")
-	c.MarkFlagFilename("svg", "svg")
-	c.MarkFlagFilename("png", "png")
+	b.plots.add(c)
 	return leaf(c, func(c *cobra.Command, _ []string) error { return b.run(c) })
 }
 
@@ -86,10 +77,10 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	pictures, err := b.create()
-	if err != nil {
+	if err := b.plots.open(); err != nil {
 		return err
 	}
+	defer b.plots.discard()
 	dev, peer, done, err := b.open(c.ErrOrStderr())
 	if err != nil {
 		return err
@@ -119,10 +110,8 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, p := range pictures {
-		if err := p.write(results); err != nil {
-			return err
-		}
+	if err := b.plots.write(registrationCharts(results)...); err != nil {
+		return err
 	}
 	if b.json {
 		return writeJSON(c.OutOrStdout(), struct {
@@ -134,154 +123,33 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	return writeRegistration(c.OutOrStdout(), dev.Name(), cfg.Runs, results)
 }
 
-// picture is a file to draw into.
-type picture struct {
-	flag string
-	file *os.File
-	draw func(io.Writer, []regbench.Result) error
-}
-
-// create creates the files of pictures, before anything is measured for them.
-func (b *benchRegistration) create() (list []*picture, err error) {
-	for _, p := range []struct {
-		name string
-		picture
-	}{{b.svg, picture{"--svg", nil, regbench.WriteSVG}}, {b.png, picture{"--png", nil, regbench.WritePNG}}} {
-		if p.name == "" {
-			continue
-		}
-		if p.file, err = os.Create(p.name); err != nil {
-			return nil, usagef("%s: %w", p.flag, err)
-		}
-		list = append(list, &p.picture)
-	}
-	return list, nil
-}
-
-func (p *picture) write(results []regbench.Result) error {
-	err := p.draw(p.file, results)
-	if cerr := p.file.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.flag, err)
-	}
-	return nil
-}
-
-// open opens both devices. done closes them.
+// open opens both devices, or one that is its own peer. done closes them.
 func (b *benchRegistration) open(log io.Writer) (dev, peer *verbs.Device, done func(), err error) {
-	names := []string{b.device.device}
+	var devices []*verbs.Device
 	if b.device.kindOnly() {
 		kind, options, err := b.device.kind()
 		if err != nil {
 			return nil, nil, nil, usage.Of(err)
 		}
+		if options != "" {
+			return nil, nil, nil, usagef("--device %s: options need an address", b.device.device)
+		}
 		if err := trustThisMachine(kind); err != nil {
 			return nil, nil, nil, err
 		}
-		names = nil
-		for _, addr := range loopbackPair() {
-			names = append(names, kind.NameAt(addr).String()+options)
+		if devices, err = openSpare(kind, 2, log); err != nil {
+			return nil, nil, nil, err
 		}
-	}
-	var devices []*verbs.Device
-	done = func() {
-		for _, d := range devices {
-			d.Close()
-		}
-	}
-	for _, name := range names {
-		d, _, err := openDevice(name, "", log)
+	} else {
+		d, _, err := openDevice(b.device.device, "", log)
 		if err != nil {
-			done()
 			return nil, nil, nil, err
 		}
 		devices = append(devices, d)
 	}
-	return devices[0], devices[len(devices)-1], done, nil
-}
-
-// loopbackPair returns two addresses of this machine, or one on systems that have but one.
-func loopbackPair() []string {
-	if runtime.GOOS != "linux" {
-		return []string{"127.0.0.1"}
-	}
-	a, b := perf.LoopbackAddress(), perf.LoopbackAddress()
-	for a == b {
-		b = perf.LoopbackAddress()
-	}
-	return []string{a.String(), b.String()}
-}
-
-// writeRegistration writes results for people.
-func writeRegistration(w io.Writer, device string, runs int, results []regbench.Result) error {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", "  "
-	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"buffer", "", "registered", "first 4 KiB", "all of it", "then", "present", "locked"})
-	columns := []table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}}
-	for n := 3; n <= 8; n++ {
-		columns = append(columns, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
-	reasons := map[string]bool{}
-	var notes []string
-	for i, r := range results {
-		size := bytesize.Text(r.Size)
-		if i > 0 && results[i-1].Size == r.Size {
-			size = ""
+	return devices[0], devices[len(devices)-1], func() {
+		for _, d := range devices {
+			d.Close()
 		}
-		if len(r.Runs) == 0 {
-			t.AppendRow(table.Row{size, r.Mode, "not measured"})
-			if !reasons[r.Error] {
-				reasons[r.Error] = true
-				notes = append(notes, fmt.Sprintf("%s, %s: %s", bytesize.Text(r.Size), r.Mode, r.Error))
-			}
-			continue
-		}
-		m := &r.Median
-		t.AppendRow(table.Row{size, r.Mode, shortTime(m.Register), shortTime(m.FirstByte), shortTime(m.Whole), bandwidthText(m.Bandwidth),
-			held(m.Present), held(m.Locked)})
-	}
-	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched. Medians of %d runs. Times are from the start of registering.\n"+
-		"Present is what is in memory when that ends, locked what cannot be paged out in the end.\n\n%s\n", device, runs, t.Render())
-	if err == nil && len(notes) > 0 {
-		_, err = fmt.Fprintf(w, "\nNot measured:\n%s\n", strings.Join(notes, "\n"))
-	}
-	return err
-}
-
-// held formats memory in whole KiB or MiB.
-func held(n int) string {
-	switch {
-	case n >= 10<<20:
-		return fmt.Sprintf("%d MiB", (n+1<<19)>>20)
-	case n > 0:
-		return fmt.Sprintf("%d KiB", (n+1023)>>10)
-	}
-	return "0"
-}
-
-// shortTime formats a time with three digits.
-func shortTime(d time.Duration) string {
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
-		if d < u.unit {
-			continue
-		}
-		v := float64(d) / float64(u.unit)
-		switch {
-		case v >= 100:
-			return fmt.Sprintf("%.0f %s", v, u.name)
-		case v >= 10:
-			return fmt.Sprintf("%.1f %s", v, u.name)
-		}
-		return fmt.Sprintf("%.2f %s", v, u.name)
-	}
-	return fmt.Sprintf("%d ns", d)
+	}, nil
 }

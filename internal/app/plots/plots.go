@@ -27,6 +27,9 @@ type Chart struct {
 	Title string
 	X, Y  string // what is on the axes, with units; a long Y makes the chart lower
 	Lines []Line
+
+	XText, YText func(float64) string // how numbers are written on the axes; nil: as numbers
+	YMarks       []float64            // the numbers on the y axis; nil: 1, 2 and 5 times the powers of ten
 }
 
 // Line is a line. It connects its points in their order.
@@ -43,19 +46,27 @@ type Point struct{ X, Y float64 }
 const (
 	width, height = 16 * vg.Centimeter, 12 * vg.Centimeter // of one chart
 	margin        = 0.4 * vg.Centimeter
+	columns       = 2   // charts side by side
 	dpi           = 144 // of PNG
 	sans          = font.Variant("Sans")
 )
 
 var errNoChart = errors.New("no chart to draw")
 
-// WriteSVG writes charts side by side as one SVG.
+// size returns that of a picture, and how many rows of charts it has.
+func size(charts []Chart) (w, h vg.Length, rows int) {
+	rows = (len(charts) + columns - 1) / columns
+	return vg.Length(min(len(charts), columns)) * width, vg.Length(rows) * height, rows
+}
+
+// WriteSVG writes charts, two in a row, as one SVG.
 func WriteSVG(w io.Writer, charts ...Chart) error {
 	if len(charts) == 0 {
 		return errNoChart
 	}
 	// The fonts are everywhere or have close relatives; embedded they would be most of the file.
-	c := vgsvg.New(vg.Length(len(charts))*width, height)
+	across, down, _ := size(charts)
+	c := vgsvg.New(across, down)
 	if err := drawAll(draw.New(c), charts); err != nil {
 		return err
 	}
@@ -63,12 +74,13 @@ func WriteSVG(w io.Writer, charts ...Chart) error {
 	return err
 }
 
-// WritePNG writes charts side by side as one PNG.
+// WritePNG writes charts, two in a row, as one PNG.
 func WritePNG(w io.Writer, charts ...Chart) error {
 	if len(charts) == 0 {
 		return errNoChart
 	}
-	c := vgimg.NewWith(vgimg.UseWH(vg.Length(len(charts))*width, height), vgimg.UseDPI(dpi))
+	across, down, _ := size(charts)
+	c := vgimg.NewWith(vgimg.UseWH(across, down), vgimg.UseDPI(dpi))
 	if err := drawAll(draw.New(c), charts); err != nil {
 		return err
 	}
@@ -76,17 +88,18 @@ func WritePNG(w io.Writer, charts ...Chart) error {
 	return err
 }
 
-// drawAll draws charts side by side.
+// drawAll draws charts, two in a row.
 func drawAll(c draw.Canvas, charts []Chart) error {
 	c.SetColor(color.White)
 	c.Fill(c.Rectangle.Path())
-	tiles := draw.Tiles{Cols: len(charts), Rows: 1, PadX: 2 * margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
+	_, _, rows := size(charts)
+	tiles := draw.Tiles{Cols: min(len(charts), columns), Rows: rows, PadX: 2 * margin, PadY: 2 * margin, PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}
 	for i := range charts {
 		p, err := charts[i].plot()
 		if err != nil {
 			return fmt.Errorf("chart %q: %w", charts[i].Title, err)
 		}
-		p.Draw(tiles.At(c, i, 0))
+		p.Draw(tiles.At(c, i%columns, i/columns))
 	}
 	return nil
 }
@@ -101,7 +114,10 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	}
 	p.Title.Padding = margin
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.Y.Tick.Marker = decades{}
+	p.Y.Tick.Marker = texts{decades{}, c.YText}
+	if c.YMarks != nil {
+		p.Y.Tick.Marker = texts{every(c.YMarks), c.YText}
+	}
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
 	p.Legend.XOffs = margin
 	grid := plotter.NewGrid()
@@ -136,7 +152,7 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	}
 	slices.Sort(xs)
 	xs = slices.Compact(xs)
-	p.X.Tick.Marker = every(xs)
+	p.X.Tick.Marker = texts{every(xs), c.XText}
 	p.X.Min, p.X.Max = xs[0]/1.1, xs[len(xs)-1]*1.1
 	p.Y.Min, p.Y.Max = bounds(low, high, named)
 	return p, nil
@@ -212,12 +228,32 @@ func (decades) Ticks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// every marks each of the numbers.
+// texts writes the numbers of others differently.
+type texts struct {
+	plot.Ticker
+	text func(float64) string // nil: not
+}
+
+// Ticks implements plot.Ticker.
+func (t texts) Ticks(low, high float64) []plot.Tick {
+	ticks := t.Ticker.Ticks(low, high)
+	if t.text != nil {
+		for i := range ticks {
+			ticks[i].Label = t.text(ticks[i].Value)
+		}
+	}
+	return ticks
+}
+
+// every marks each of the numbers that is on the axis.
 type every []float64
 
 // Ticks implements plot.Ticker.
-func (e every) Ticks(float64, float64) (ticks []plot.Tick) {
+func (e every) Ticks(low, high float64) (ticks []plot.Tick) {
 	for _, v := range e {
+		if v < low*(1-1e-9) || v > high*(1+1e-9) {
+			continue
+		}
 		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
 	}
 	return ticks

@@ -3,14 +3,9 @@
 package regbench
 
 import (
-	"bytes"
 	"context"
-	"encoding/xml"
 	"errors"
-	"image/png"
-	"io"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +84,6 @@ func TestMeasure(t *testing.T) {
 					t.Errorf("%s, %d bytes: %d are present before the first use", r.Mode, r.Size, m.Present)
 				}
 			}
-			drawn(t, results)
 		})
 	}
 }
@@ -103,40 +97,6 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// drawn draws results and reads the pictures.
-func drawn(t *testing.T, results []Result) {
-	t.Helper()
-	var svg, raster bytes.Buffer
-	if err := errors.Join(WriteSVG(&svg, results), WritePNG(&raster, results)); err != nil {
-		t.Fatal(err)
-	}
-	for dec := xml.NewDecoder(bytes.NewReader(svg.Bytes())); ; {
-		if _, err := dec.Token(); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, r := range results {
-		if len(r.Runs) > 0 && !strings.Contains(svg.String(), string(r.Mode)) {
-			t.Errorf("the picture does not name %q", r.Mode)
-		}
-	}
-	if img, err := png.Decode(&raster); err != nil || img.Bounds().Dx() < 1000 {
-		t.Errorf("%v, %v", img.Bounds(), err)
-	}
-}
-
-// Pictures of nothing, of one point, and of what lacks some modes.
-func TestDraw(t *testing.T) {
-	drawn(t, nil)
-	one := Result{Mode: Pinned, Size: 4096, Runs: make([]Run, 1), Median: Run{Register: 5 * time.Microsecond, FirstByte: time.Millisecond, Bandwidth: 1e9, Locked: 4096}}
-	drawn(t, []Result{one, {Mode: Cached, Size: 4096, Error: "no"}})
-	two := one
-	two.Size, two.Median.Register, two.Median.Locked = 1<<30, time.Second, 1<<30
-	drawn(t, []Result{one, two})
-}
-
 func TestMedian(t *testing.T) {
 	runs := []Run{{Register: 5, Present: 1}, {Register: 1, Present: 9}, {Register: 3, Present: 4}}
 	if m := median(runs); m.Register != 3 || m.Present != 4 {
@@ -147,29 +107,5 @@ func TestMedian(t *testing.T) {
 	}
 	if m := median(nil); m != (Run{}) {
 		t.Errorf("%+v", m)
-	}
-}
-
-func TestTicks(t *testing.T) {
-	var labels []string
-	for _, m := range (sizes{}).Ticks(4096, 1<<30) {
-		if m.Label != "" {
-			labels = append(labels, m.Label)
-		}
-	}
-	if want := []string{"4K", "64K", "1M", "16M", "256M"}; !slices.Equal(labels, want) {
-		t.Errorf("%q", labels)
-	}
-	if m := (sizes{}).Ticks(nothing, 8192); len(m) == 0 || m[0].Label != "0" {
-		t.Errorf("%+v", m)
-	}
-	labels = nil
-	for _, m := range (times{}).Ticks(5e-9, 2) {
-		if m.Label != "" {
-			labels = append(labels, m.Label)
-		}
-	}
-	if want := []string{"10ns", "100ns", "1 µs", "10 µs", "100 µs", "1ms", "10ms", "100ms", "1s"}; !slices.Equal(labels, want) {
-		t.Errorf("%q", labels)
 	}
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
+	"github.com/ramjet-rdma/ramjet/internal/app/plots"
+	"github.com/ramjet-rdma/ramjet/internal/app/regbench"
+)
+
+// writeRegistration writes results for people.
+func writeRegistration(w io.Writer, device string, runs int, results []regbench.Result) error {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", "  "
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(table.Row{"buffer", "", "registered", "first 4 KiB", "all of it", "then", "present", "locked"})
+	columns := []table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}}
+	for n := 3; n <= 8; n++ {
+		columns = append(columns, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	reasons := map[string]bool{}
+	var notes []string
+	for i, r := range results {
+		size := bytesize.Text(r.Size)
+		if i > 0 && results[i-1].Size == r.Size {
+			size = ""
+		}
+		if len(r.Runs) == 0 {
+			t.AppendRow(table.Row{size, r.Mode, "not measured"})
+			if !reasons[r.Error] {
+				reasons[r.Error] = true
+				notes = append(notes, fmt.Sprintf("%s, %s: %s", bytesize.Text(r.Size), r.Mode, r.Error))
+			}
+			continue
+		}
+		m := &r.Median
+		t.AppendRow(table.Row{size, r.Mode, shortTime(m.Register), shortTime(m.FirstByte), shortTime(m.Whole), bandwidthText(m.Bandwidth),
+			held(m.Present), held(m.Locked)})
+	}
+	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched. Medians of %d runs. Times are from the start of registering.\n"+
+		"Present is what is in memory when that ends, locked what cannot be paged out in the end.\n\n%s\n", device, runs, t.Render())
+	if err == nil && len(notes) > 0 {
+		_, err = fmt.Fprintf(w, "\nNot measured:\n%s\n", strings.Join(notes, "\n"))
+	}
+	return err
+}
+
+// held formats memory in whole KiB or MiB.
+func held(n int) string {
+	switch {
+	case n >= 10<<20:
+		return fmt.Sprintf("%d MiB", (n+1<<19)>>20)
+	case n > 0:
+		return fmt.Sprintf("%d KiB", (n+1023)>>10)
+	}
+	return "0"
+}
+
+// shortTime formats a time with three digits.
+func shortTime(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
+		if d < u.unit {
+			continue
+		}
+		v := float64(d) / float64(u.unit)
+		switch {
+		case v >= 100:
+			return fmt.Sprintf("%.0f %s", v, u.name)
+		case v >= 10:
+			return fmt.Sprintf("%.1f %s", v, u.name)
+		}
+		return fmt.Sprintf("%.2f %s", v, u.name)
+	}
+	return fmt.Sprintf("%d ns", d)
+}
+
+// registrationCharts draws medians. A way that takes nothing has no line on the last chart, as a
+// logarithm has no zero. Its legend is that of the first.
+func registrationCharts(results []regbench.Result) []plots.Chart {
+	var sizes []float64
+	for i := range results {
+		if x := float64(results[i].Size); len(results[i].Runs) > 0 && (len(sizes) == 0 || sizes[len(sizes)-1] != x) {
+			sizes = append(sizes, x)
+		}
+	}
+	if len(sizes) == 0 {
+		return nil
+	}
+	bytes := func(v float64) string {
+		return strings.ReplaceAll(strings.TrimSuffix(bytesize.Text(int(v)), "iB"), " ", "")
+	}
+	seconds := func(v float64) string { return strings.Replace(shortMark(v), "µ", " µ", 1) }
+	var charts []plots.Chart
+	for _, c := range []struct {
+		chart plots.Chart
+		value func(*regbench.Run) float64
+	}{
+		{plots.Chart{Title: "Time to register", YText: seconds, YMarks: tens(1e-9, 100)},
+			func(r *regbench.Run) float64 { return r.Register.Seconds() }},
+		{plots.Chart{Title: "Time to the first 4 KiB, from the start of registering", YText: seconds, YMarks: tens(1e-9, 100)},
+			func(r *regbench.Run) float64 { return r.FirstByte.Seconds() }},
+		{plots.Chart{Title: "Then: the same buffer, again and again", Y: "GB/s"},
+			func(r *regbench.Run) float64 { return r.Bandwidth / 1e9 }},
+		{plots.Chart{Title: "In memory when registered (deferred and on demand: nothing)", YText: bytes, YMarks: sizes},
+			func(r *regbench.Run) float64 { return float64(r.Present) }},
+	} {
+		c.chart.X, c.chart.XText = "buffer", bytes
+		for i, mode := range regbench.Modes {
+			l := plots.Line{Name: string(mode), Color: i}
+			for j := range results {
+				if r := &results[j]; r.Mode == mode && len(r.Runs) > 0 {
+					if y := c.value(&r.Median); y > 0 {
+						l.Points = append(l.Points, plots.Point{X: float64(r.Size), Y: y})
+					}
+				}
+			}
+			if len(l.Points) > 0 {
+				c.chart.Lines = append(c.chart.Lines, l)
+			}
+		}
+		if len(c.chart.Lines) > 0 { // only Linux tells what is in memory
+			charts = append(charts, c.chart)
+		}
+	}
+	return charts
+}
+
+// tens returns the powers of ten from one to another.
+func tens(from, to float64) (list []float64) {
+	for v := from; v <= to; v *= 10 {
+		list = append(list, v)
+	}
+	return list
+}
+
+// shortMark formats a number of seconds that is a power of ten.
+func shortMark(v float64) string {
+	return time.Duration(v*1e9 + 0.5).String()
+}
