@@ -109,9 +109,9 @@ func registrationCharts(results []regbench.Result) []plots.Chart {
 		chart plots.Chart
 		value func(*regbench.Run) float64
 	}{
-		{plots.Chart{Title: "Time to register", YText: seconds, YMarks: tens(1e-9, 100)},
+		{plots.Chart{Title: "Time to register", YText: seconds, YMarks: tens(1e-8, 10)},
 			func(r *regbench.Run) float64 { return r.Register.Seconds() }},
-		{plots.Chart{Title: "Time to the first 4 KiB, from the start of registering", YText: seconds, YMarks: tens(1e-9, 100)},
+		{plots.Chart{Title: "Time to the first 4 KiB, from the start of registering", YText: seconds, YMarks: tens(1e-8, 10)},
 			func(r *regbench.Run) float64 { return r.FirstByte.Seconds() }},
 		{plots.Chart{Title: "Then: the same buffer, again and again", Y: "GB/s"},
 			func(r *regbench.Run) float64 { return r.Bandwidth / 1e9 }},
@@ -121,6 +121,9 @@ func registrationCharts(results []regbench.Result) []plots.Chart {
 		c.chart.X, c.chart.XText = "buffer", bytes
 		for i, mode := range regbench.Modes {
 			l := plots.Line{Name: string(mode), Color: i}
+			if mode == regbench.Prefetched {
+				l.Color = 7 // not as pinned, which it runs along with
+			}
 			for j := range results {
 				if r := &results[j]; r.Mode == mode && len(r.Runs) > 0 {
 					if y := c.value(&r.Median); y > 0 {
