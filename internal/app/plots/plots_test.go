@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image/color"
 	"image/png"
 	"io"
@@ -102,5 +103,31 @@ func TestBounds(t *testing.T) {
 	single := Chart{Lines: []Line{{Name: "a point", Points: []Point{{4, 2}}}}}
 	if err := WriteSVG(io.Discard, single); err != nil {
 		t.Error(err)
+	}
+}
+
+// Axes have the texts and marks of their charts, and a third chart begins another row.
+func TestTexts(t *testing.T) {
+	c := chart
+	c.XText = func(v float64) string { return fmt.Sprintf("x%.0f", v) }
+	c.YText = func(v float64) string { return fmt.Sprintf("y%.0f", v) }
+	c.YMarks = []float64{3, 70, 1e9} // the last is beyond the axis
+	var out bytes.Buffer
+	if err := WriteSVG(&out, c); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{">x1<": true, ">x16<": true, ">x4096<": true, ">y3<": true, ">y70<": true, ">y1000000000<": false, ">y10<": false, ">16<": false} {
+		if strings.Contains(out.String(), text) != want {
+			t.Errorf("%q is there: %v", text, !want)
+		}
+	}
+	var two, three bytes.Buffer
+	if err := errors.Join(WritePNG(&two, c, c), WritePNG(&three, c, c, c)); err != nil {
+		t.Fatal(err)
+	}
+	a, err := png.DecodeConfig(&two)
+	b, err2 := png.DecodeConfig(&three)
+	if err != nil || err2 != nil || a.Width != b.Width || b.Height < 2*a.Height-1 {
+		t.Errorf("two are %d × %d, three %d × %d", a.Width, a.Height, b.Width, b.Height)
 	}
 }

@@ -104,7 +104,7 @@ const (
 // Refused returns why Remote returned false for the same arguments.
 func (t *Table) Refused(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) Refusal {
 	e := t.entries[key>>8]
-	if e == nil || e.key != key || e.mem == nil {
+	if e == nil || e.key != key || e.memory() == nil {
 		return NoKey
 	}
 	if w := e.window; e.pd != pd || w != nil && w.typ == verbs.MWType2 && w.qpn != qpn {
