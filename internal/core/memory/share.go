@@ -2,7 +2,11 @@
 
 package memory
 
-import "github.com/ramjet-rdma/ramjet/verbs"
+import (
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
 
 // Sharer lets peers of the same host have regions mapped. Its methods are called with the device's
 // lock held, and do not block.
@@ -48,6 +52,15 @@ func (t *Table) DropDomain(pd PD) {
 
 // Domain returns the region's protection domain.
 func (r *Region) Domain() PD { return r.pd }
+
+// Place returns where the region's memory is in this process, and its length. The address is 0 if there
+// is none that stays: the memory may be collected.
+func (r *Region) Place() (addr uint64, n int) {
+	if r.weak != nil {
+		return 0, r.weak.n
+	}
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.mem)))), len(r.mem)
+}
 
 // Segment returns the segment that the region is at the start of; 0: it is in none.
 func (r *Region) Segment() uint64 { return r.segment }

@@ -27,12 +27,13 @@ func (w *weakMemory) bytes() []byte {
 // RegisterWeak is Register in a region that does not keep buf alive. Go must have allocated buf. After
 // buf was collected, every access is refused.
 func (t *Table) RegisterWeak(pd PD, buf []byte, access verbs.Access) (*Region, error) {
-	r, err := t.Register(pd, buf, access)
-	if err == nil && len(buf) > 0 {
+	r := t.register(pd, buf, access)
+	if len(buf) > 0 {
 		r.weak = &weakMemory{weak.Make(unsafe.SliceData(buf)), len(buf)}
 		r.mem = []byte{} // the region is open
 	}
-	return r, err
+	t.began(r)
+	return r, nil
 }
 
 // memory returns the memory of an entry: nil if there is none, or if it was collected.

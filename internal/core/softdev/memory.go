@@ -4,7 +4,6 @@ package softdev
 
 import (
 	"io"
-	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -90,11 +89,8 @@ func (m *memoryCarrier) Allocate(pd memory.PD, size int, access verbs.Access) (b
 const forPeers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 
 func entryOf(r *memory.Region) local.Entry {
-	e := local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(), Length: uint64(len(r.Bytes()))}
-	if e.Segment == 0 {
-		e.Memory = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.Bytes()))))
-	}
-	return e
+	at, n := r.Place()
+	return local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(), Length: uint64(n), Memory: at}
 }
 
 // Began tells peers of a region that they may use.

@@ -223,7 +223,9 @@ func TestDozeLeavesNothing(t *testing.T) {
 func TestCloseDuringDoze(t *testing.T) {
 	a, _, port := newDozers(t)
 	dozing, wake := make(chan struct{}), make(chan struct{})
+	dozed := false
 	doze := func(time.Duration) {
+		dozed = true
 		close(dozing)
 		<-wake
 		if a.port.isClosed() {
@@ -233,9 +235,13 @@ func TestCloseDuringDoze(t *testing.T) {
 	port.doze.Store(&doze)
 	polled := make(chan int)
 	go func() {
-		a.share()
 		var wc [1]verbs.WC
-		polled <- a.cq.Poll(wc[:])
+		n := 0
+		for !dozed { // the device's goroutine may have the lock
+			a.share()
+			n = a.cq.Poll(wc[:])
+		}
+		polled <- n
 	}()
 	<-dozing
 	closed := make(chan error)

@@ -159,6 +159,9 @@ func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access
 	case !ok || verbs.Access(f.entry.Access)&need != need:
 		return nil, 0
 	case f.entry.Segment == 0:
+		if f.entry.Memory == 0 {
+			return nil, 0
+		}
 		return nil, f.entry.Memory + off
 	case f.entry.Length > uint64(len(f.mem)), need&(verbs.RemoteWrite|verbs.RemoteAtomic) != 0 && !f.writable:
 		return nil, 0
