@@ -60,6 +60,11 @@ type PDDriver interface {
 	Dealloc() error
 }
 
+// SharedRegistrar is a [PDDriver] that maps memory which processes share, see [PD.RegShared].
+type SharedRegistrar interface {
+	RegShared(fd uintptr, offset int64, size int, access Access) (MRDriver, error)
+}
+
 // ExternalRegistrar is a [PDDriver] that copes with memory that is unmapped, see [PD.RegExternal].
 type ExternalRegistrar interface {
 	RegExternal(buf []byte, iova uint64, access Access) (MRDriver, error)

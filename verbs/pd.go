@@ -54,6 +54,27 @@ func (pd *PD) RegExternal(buf []byte, iova uint64, access Access) (*MR, error) {
 	})
 }
 
+// RegShared registers memory that processes share: size bytes from offset on, a multiple of the page
+// size, of what the descriptor fd is open for, such as a memfd or a file in /dev/shm. The region maps
+// it, for writing if access has LocalWrite. [MR.Bytes] is the mapping, which is freed with the region:
+// touching it after [MR.Close] crashes the program. The descriptor stays the caller's, and can be closed.
+//
+// Any number of processes can register the same memory. A table that a server fills can so be served by
+// other processes, and be read by clients with one-sided READs. If a file becomes shorter, accesses to
+// what is missing are access errors for peers, and crash a program that touches it. ErrNotSupported means
+// that the device, or the system, cannot do so.
+func (pd *PD) RegShared(fd uintptr, offset int64, size int, access Access) (*MR, error) {
+	if size <= 0 || offset < 0 {
+		return nil, opErr("reg_shared_mr", ErrInvalid, fmt.Sprintf("%d bytes from %d on", size, offset))
+	}
+	return pd.newMR("reg_shared_mr", access, func() (MRDriver, error) {
+		if r, ok := pd.drv.(SharedRegistrar); ok {
+			return r.RegShared(fd, offset, size, access)
+		}
+		return nil, ErrNotSupported
+	})
+}
+
 // AllocMR registers size bytes of memory that the device allocates: page-aligned, outside the Go
 // heap, in huge pages if access has HugePages. [MR.Bytes] is the memory. It is freed with the
 // region, and touching it after [MR.Close] crashes the program.

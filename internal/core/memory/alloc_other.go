@@ -7,7 +7,14 @@ package memory
 import (
 	"os"
 	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
+
+// MapShared fails.
+func MapShared(uintptr, int64, int, bool) (buf []byte, unmap func(), err error) {
+	return nil, nil, verbs.ErrNotSupported
+}
 
 // allocate takes page-aligned memory from the Go heap, on systems without mmap.
 func allocate(size int, _ bool) ([]byte, func(), error) {

@@ -13,6 +13,19 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
+// MapShared maps size bytes of a file from offset on, a multiple of the page size.
+func MapShared(fd uintptr, offset int64, size int, writable bool) (buf []byte, unmap func(), err error) {
+	prot := syscall.PROT_READ
+	if writable {
+		prot |= syscall.PROT_WRITE
+	}
+	b, err := syscall.Mmap(int(fd), offset, size, prot, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, nil, fmt.Errorf("mapping %d bytes of the file from %d on: %w", size, offset, err)
+	}
+	return b, func() { syscall.Munmap(b) }, nil
+}
+
 // allocate maps size bytes, page-aligned.
 func allocate(size int, huge bool) ([]byte, func(), error) {
 	unit := os.Getpagesize()

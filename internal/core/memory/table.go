@@ -127,6 +127,15 @@ func (t *Table) RegisterExternal(pd PD, buf []byte, iova uint64, access verbs.Ac
 	return r, nil
 }
 
+// RegisterMapped is Register for memory that is mapped for the region, which calls unmap when it ends. It
+// may be of a file that becomes shorter.
+func (t *Table) RegisterMapped(pd PD, buf []byte, unmap func(), access verbs.Access) *Region {
+	r := t.register(pd, buf, access)
+	r.foreign, r.unmap = true, unmap
+	t.began(r)
+	return r
+}
+
 // Allocate makes a region of new memory outside the Go heap.
 func (t *Table) Allocate(pd PD, size int, access verbs.Access) (*Region, error) {
 	var buf []byte

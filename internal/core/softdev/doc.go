@@ -31,8 +31,8 @@
 // differences are behind [fabric] and [queuePair], and each fabric embeds the common part:
 //
 //   - [PacketDevice] fills batches of packets, and a [Port] carries them (RoCEv2, engine ibta).
-//   - [StreamDevice] writes bytes to a stream for each queue pair, and a [Network] makes the streams (iWARP,
-//     engine rdmap).
+//   - [StreamDevice] has a stream for each queue pair, and a [Network] makes the streams. Data go as bytes
+//     of the stream (iWARP, engine rdmap), or through memory that both processes share (engine local).
 //
 // # Where things are
 //
@@ -54,6 +54,8 @@
 //	mad.go, share.go, persist.go            management agents, addresses that several devices have, FLUSH
 //
 //	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
+//	flow.go, bytes.go                       how their data travel; as bytes of the streams
+//	memory.go, memorynet.go                 in memory that both sides share
 //	conn.go, connsetup.go                   a stream from its link to its end
 //	streams.go, news.go, rendezvous.go      streams for package cm, and for queue pairs by number
 package softdev

@@ -32,6 +32,24 @@ func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MR
 	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) }))
 }
 
+func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) (verbs.MRDriver, error) {
+	buf, unmap, err := memory.MapShared(fd, offset, size, access&verbs.LocalWrite != 0)
+	if err == nil {
+		err = keeps(buf, access)
+		if err != nil {
+			unmap()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterMapped(p.num, buf, unmap, access), nil })
+	if err != nil {
+		unmap()
+	}
+	return orNil(m, err)
+}
+
 func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
 	if access&verbs.FlushPersistent != 0 {
 		return nil, &verbs.OpError{Op: "alloc_mr", Err: verbs.ErrNotSupported, Detail: "FlushPersistent: the memory of the device is in no file"}

@@ -4,6 +4,8 @@ package conformance
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -16,6 +18,7 @@ var registrationTests = []test{
 	{name: "MR/Weak", run: testWeak},
 	{name: "MR/WeakPosted", run: testWeakPosted},
 	{name: "MR/Prefetch", run: testPrefetch},
+	{name: "MR/SharedFile", run: testSharedFile},
 }
 
 // lacks reports whether a device, or the limits of this process, do not permit a mode; another error
@@ -168,4 +171,44 @@ func testPrefetch(t *T) {
 	t.ok(source.Close())
 	t.fails(source.Prefetch(0, 10, false), verbs.ErrInvalid)
 	t.ok(mr.Close())
+}
+
+// testSharedFile registers a file twice: what is written through one region is in the other, and the file.
+func testSharedFile(t *T) {
+	const n, off = 3 << 16, 1 << 16
+	a, b := t.pair(setup{})
+	path := filepath.Join(t.TempDir(), "table")
+	f := value(os.Create(path))(t)
+	t.ok(f.Truncate(off + n))
+	one, err := b.pd.RegShared(f.Fd(), off, n, everything)
+	if errors.Is(err, verbs.ErrNotSupported) {
+		t.Skip(err)
+	}
+	t.ok(err)
+	other := value(b.pd.RegShared(f.Fd(), 0, off+n, verbs.RemoteRead))(t)
+	t.ok(f.Close())
+	a.fill(0, 50_000, 4)
+	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 50_000), Remote: one.Remote().At(100)})
+	want := make([]byte, 50_000)
+	pattern(want, 4)
+	t.same(one, 100, want)
+	t.same(other, off+100, want)
+	a.fill(0, 50_000, 0)
+	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, 50_000), Remote: other.Remote().At(off + 100)})
+	a.same(0, want)
+	t.ok(one.Close())
+	t.ok(one.Close())
+	t.ok(other.Close())
+	file := value(os.ReadFile(path))(t)
+	if string(file[off+100:][:len(want)]) != string(want) {
+		t.Error("the file has something else")
+	}
+	_, err = b.pd.RegShared(f.Fd(), 0, n, everything)
+	if err == nil {
+		t.Error("a descriptor that is closed is registered")
+	}
+	for _, c := range [][2]int{{-1, 1}, {0, 0}, {0, -1}} {
+		_, err = b.pd.RegShared(0, int64(c[0]), c[1], 0)
+		t.fails(err, verbs.ErrInvalid)
+	}
 }
