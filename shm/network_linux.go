@@ -4,6 +4,7 @@ package shm
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"sync/atomic"
@@ -62,6 +63,11 @@ type pollee interface {
 }
 
 func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
+	if opt.Dir != "" {
+		if i, err := os.Stat(opt.Dir); err != nil || !i.IsDir() {
+			return nil, fmt.Errorf("dir=%s is no directory: make one that all processes have", opt.Dir)
+		}
+	}
 	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, chime: -1, wakeup: -1, owners: make(map[int32]pollee),
 		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*segment)}
 	if err := n.open(); err != nil {
