@@ -37,6 +37,11 @@ type target struct {
 	*exec.Cmd
 	out   *bufio.Reader
 	stdin io.Closer
+	offer
+}
+
+// offer is what a target says when it is ready.
+type offer struct {
 	Addr  string
 	Table verbs.Remote // a region of AllocMR
 	Slice verbs.Remote // one of RegMR
@@ -64,7 +69,7 @@ func startTarget(t testing.TB, addr string) *target {
 	})
 	line, err := g.out.ReadBytes('\n')
 	if err == nil {
-		err = json.Unmarshal(line, g)
+		err = json.Unmarshal(line, &g.offer)
 	}
 	if err != nil {
 		t.Fatalf("the target says %q: %v", line, err)
@@ -101,7 +106,7 @@ func TestTarget(t *testing.T) {
 			}()
 		}
 	}()
-	json.NewEncoder(os.Stdout).Encode(target{Addr: ln.Addr().String(), Table: table.Remote(), Slice: slice.Remote()})
+	json.NewEncoder(os.Stdout).Encode(offer{Addr: ln.Addr().String(), Table: table.Remote(), Slice: slice.Remote()})
 	io.Copy(io.Discard, os.Stdin)
 }
 
