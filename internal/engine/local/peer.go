@@ -98,6 +98,12 @@ func (p *Peer) Stirred() bool {
 // Arrived reports whether the peer has sent something that [QP.Receive] has not seen.
 func (p *Peer) Arrived() bool { return p.inRequests.Stirred() || p.inResponses.Stirred() }
 
+// look takes note of what has arrived.
+func (p *Peer) look() {
+	p.inRequests.look()
+	p.inResponses.look()
+}
+
 // Sleep has the peer wake this side when it does something. It returns false if it has done so
 // meanwhile.
 func (p *Peer) Sleep() bool {

@@ -448,3 +448,45 @@ func FuzzPeer(f *testing.F) {
 		}
 	})
 }
+
+// TestBlocked holds that a side sleeps while what its peer has sent has to wait: for a receive, for room
+// for an answer, or for ever.
+func TestBlocked(t *testing.T) {
+	send := func(a, b *side) {
+		t.Helper()
+		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+		a.qp.Advance(1 << 20)
+		b.step()
+		if !b.peer.Sleep() {
+			t.Error("a message that has to wait keeps the target awake")
+		}
+	}
+	a, b := newPair(t, true)
+	send(a, b)
+	send(a, b)
+	b.recv(1, 0, 8)
+	b.recv(2, 8, 8)
+	settle(a, b)
+	b.completes(verbs.Success, verbs.Success)
+	a.completes(verbs.Success, verbs.Success)
+
+	a, b = newPair(t, false)
+	b.qp.Attr().MaxDestRdAtomic = 1
+	b.recv(1, 0, 8)
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
+	a.qp.Advance(1 << 20)
+	b.step()
+	send(a, b)
+	settle(a, b)
+	a.completes(verbs.Success, verbs.Success)
+
+	a, b = newPair(t, false)
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Key: 1 << 8}})
+	a.qp.Advance(1 << 20)
+	b.step() // the answer to the WRITE waits for that to the READ
+	if b.qp.State() != verbs.Err || b.qp.Ending() {
+		t.Fatalf("the target is in %v", b.qp.State())
+	}
+	send(a, b)
+}

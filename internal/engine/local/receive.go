@@ -37,6 +37,14 @@ func (t *target) stop() {
 // Receive handles what the peer has sent. [QP.Advance] is called after it. It ends when budget bytes
 // have come, or a piece more. It returns how many messages it handled, and their bytes.
 func (q *QP) Receive(budget int) (count, moved int) {
+	count, moved = q.take(budget)
+	if q.peer != nil {
+		q.peer.look() // what has to wait does not keep this side awake
+	}
+	return count, moved
+}
+
+func (q *QP) take(budget int) (count, moved int) {
 	for q.peer != nil && moved < budget && q.State() >= verbs.RTR && q.State() <= verbs.SQD {
 		body, k, ok, err := q.peer.inResponses.Peek()
 		if err != nil {

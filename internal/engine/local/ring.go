@@ -203,6 +203,9 @@ func (r *Receiver) Release() (wake bool) {
 // Stirred reports whether a message was published since that was last looked at.
 func (r *Receiver) Stirred() bool { return atomic.LoadUint64(r.tail) != r.seen }
 
+// look takes note of what was published.
+func (r *Receiver) look() { r.seen = atomic.LoadUint64(r.tail) }
+
 // left reports whether there are messages that were seen and not released.
 func (r *Receiver) left() bool { return r.next != r.seen }
 
