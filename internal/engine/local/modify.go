@@ -44,8 +44,8 @@ func (q *QP) reset() {
 	q.sq.Clear()
 	q.reads.Clear()
 	q.sendQueue = sendQueue{sq: q.sq, reads: q.reads}
+	q.refusal, q.rings = 0, false // and with it the answers that stop would leave to be given
 	q.stop()
-	q.refusal, q.rings = 0, false
 	q.Reset()
 }
 

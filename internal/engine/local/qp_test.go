@@ -490,3 +490,72 @@ func TestBlocked(t *testing.T) {
 	}
 	send(a, b)
 }
+
+// TestEmptyAnswers has a peer send answers without data, which never end, and holds that this side does
+// not handle them for ever.
+func TestEmptyAnswers(t *testing.T) {
+	a, b := newPair(t, false)
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.qp.Advance(1 << 20)
+	ring := b.segment[atResponses:]
+	for at := ringHeader; at < ringHeader+responseBytes; at += recordHeader {
+		binary.NativeEndian.PutUint32(ring[at+4:], uint32(opData))
+	}
+	binary.NativeEndian.PutUint64(ring[128:], responseBytes)
+	if count, _ := a.qp.Receive(1024); count > 1024/recordHeader {
+		t.Errorf("%d messages were handled in one go", count)
+	}
+}
+
+// reconnect resets both sides, and connects them with new segments.
+func reconnect(t *testing.T, a, b *side) {
+	t.Helper()
+	a.segment, b.segment = make([]byte, SegmentBytes), make([]byte, SegmentBytes)
+	for _, c := range [][2]*side{{a, b}, {b, a}} {
+		own, other := c[0], c[1]
+		for _, attr := range []verbs.QPAttr{{State: verbs.Reset}, {State: verbs.Init, Port: 1, Access: all}} {
+			mask := verbs.MaskState
+			if attr.State == verbs.Init {
+				mask |= verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess
+			}
+			if err := own.qp.Modify(&attr, mask); err != nil {
+				t.Fatal(err)
+			}
+		}
+		own.dev.Outbox.Reset()
+		var err error
+		if own.peer, err = NewPeer(own.segment, other.segment, &own.mapped); err != nil {
+			t.Fatal(err)
+		}
+		if !own.qp.Begin(own.peer, 4, 4) {
+			t.Fatal("the queue pair takes no peer")
+		}
+	}
+}
+
+// TestReset uses queue pairs again, and holds that nothing is left of the connection before.
+func TestReset(t *testing.T) {
+	a, b := newPair(t, false)
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Key: 1 << 8}})
+	a.qp.Advance(1 << 20)
+	b.step() // the READ is half answered, and the refusal of the WRITE waits
+	reconnect(t, a, b)
+	a.recv(1, 0, 8)
+	b.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{b.sge(0, 8)}})
+	settle(a, b)
+	a.completes(verbs.Success)
+	b.completes(verbs.Success)
+
+	a, b = newPair(t, true)
+	b.dir.Withdraw(uint32(b.region.Key()))
+	for range 10 {
+		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 4096)}, Remote: b.remote(0)})
+	}
+	settle(a, b)
+	b.dir.Publish(b.entry(all))
+	reconnect(t, a, b)
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.qp.Advance(1 << 20)
+	a.completes(verbs.Success) // by this side alone
+}

@@ -35,7 +35,7 @@ func (t *target) stop() {
 }
 
 // Receive handles what the peer has sent. [QP.Advance] is called after it. It ends when budget bytes
-// have come, or a piece more. It returns how many messages it handled, and their bytes.
+// have come, or a piece more. It returns how many messages it handled, and their bytes with headers.
 func (q *QP) Receive(budget int) (count, moved int) {
 	count, moved = q.take(budget)
 	if q.peer != nil {
@@ -58,7 +58,7 @@ func (q *QP) take(budget int) (count, moved int) {
 		if count++; !good {
 			return count, moved
 		}
-		moved += len(body)
+		moved += recordHeader + len(body) // a message without a body takes time too
 	}
 	for q.peer != nil && moved < budget && q.handles() {
 		body, k, ok, err := q.peer.inRequests.Peek()
@@ -77,7 +77,7 @@ func (q *QP) take(budget int) (count, moved int) {
 			continue
 		}
 		q.release(q.peer.inRequests)
-		moved += len(body)
+		moved += recordHeader + len(body)
 		count++
 	}
 	return count, moved
