@@ -144,6 +144,8 @@ func (l *link) drain() {
 		}
 		l.ended = true // or it does not keep to the rules
 		l.net.unfollow(l.sock.FD())
+		l.Again() // whoever looked here for something else does not tell of it
+		l.net.Wake()
 	}
 }
 

@@ -128,6 +128,7 @@ func (r *remote) takeSegment(n *network, number uint64, fd int) bool {
 		r.segments = make(map[uint64]*mapping)
 	}
 	r.segments[number] = m
+	r.generation++ // it may have been looked for
 	return true
 }
 

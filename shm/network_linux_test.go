@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// end is one side of a link, without a device.
+type end struct {
+	*link
+	net    *network
+	domain softdev.Domain
+	found  int // reports of the link
+}
+
+func (e *end) look() {
+	e.net.asked.Store(true)
+	e.net.Ready(func(owner any, _, _ bool) {
+		if owner == e {
+			e.found++
+		}
+	})
+}
+
+// newEnds connects two networks.
+func newEnds(t *testing.T) (a, b *end) {
+	t.Helper()
+	var ends [2]*end
+	for i := range ends {
+		n, err := newNetwork(netip.MustParseAddr("127.0.0.1"), &Options{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		ends[i] = &end{net: n.(*network)}
+		if ends[i].domain, err = n.NewDomain(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(ends[i].domain.Close)
+	}
+	a, b = ends[0], ends[1]
+	b.net.place = a.net.place
+	acc, err := a.net.Listen(netip.MustParseAddrPort("127.0.0.1:0"), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := b.net.Dial(netip.MustParseAddrPort("127.0.0.1:0"), acc.Addr(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.link = l.(*link)
+	l.Own(b)
+	for i := 0; a.link == nil || b.Connected() != nil; i++ {
+		if i == 1000 {
+			t.Fatalf("no connection: %v", b.Connected())
+		}
+		a.look()
+		b.look()
+		if l, err := acc.Accept(); err == nil {
+			a.link = l.(*link)
+			l.Own(a)
+		} else if !errors.Is(err, softdev.ErrAgain) {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range ends {
+		if _, err := e.Join(e.domain); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a, b
+}
+
+// allocate makes a region's memory, and publishes it.
+func (e *end) allocate(t *testing.T, key uint32) (number uint64) {
+	t.Helper()
+	mem, free, number, err := e.net.Allocate(4096, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(free)
+	e.domain.Publish(local.Entry{Key: key, Access: uint32(verbs.RemoteWrite), Segment: number, Base: 1 << 20, Length: uint64(len(mem))})
+	return number
+}
+
+// TestEndFoundEarly has a side look for memory of a peer that has ended. It comes upon the end before the
+// system reports it, and is told of it all the same.
+func TestEndFoundEarly(t *testing.T) {
+	a, b := newEnds(t)
+	a.look()
+	b.look()
+	number := b.allocate(t, 7<<8)
+	b.link.Close(true)
+	a.net.passes = 0
+	a.net.Ready(func(any, bool, bool) {}) // the peer's bell, which tells of less
+	a.net.bell.Take(1, func(int) {})
+	a.found = 0
+	if mem, _ := a.Segment(number); mem == nil || !a.Ended() {
+		t.Fatalf("%d bytes are mapped; ended: %v", len(mem), a.Ended())
+	}
+	if a.net.Arm() {
+		t.Error("nobody would look")
+	}
+	for range 2 * askEvery {
+		a.look()
+	}
+	if a.found == 0 {
+		t.Error("nobody is told that the peer has ended")
+	}
+}
+
+// TestLateSegment has an entry seen before its memory has come: the generation tells of it.
+func TestLateSegment(t *testing.T) {
+	a, b := newEnds(t)
+	before := a.Generation()
+	if mem, _ := a.Segment(1); mem != nil {
+		t.Fatal("there is memory")
+	}
+	number := b.allocate(t, 7<<8)
+	if mem, _ := a.Segment(number); mem == nil {
+		t.Fatal("there is no memory")
+	}
+	if a.Generation() == before {
+		t.Error("what was found missing counts as missing still")
+	}
+}
