@@ -52,6 +52,7 @@ type link struct {
 	offer
 
 	peer  *local.Peer // nil: not joined
+	left  *leaver     // nil: the peer was not at work when the link was closed
 	hot   bool
 	again bool
 	idle  int
@@ -318,7 +319,10 @@ func (l *link) Cross(b []byte, addr uint64, write bool) bool {
 
 // Work returns a number that is odd while the peer is at work in memory of this process.
 func (l *link) Work() uint32 {
-	if l.peer == nil {
+	switch {
+	case l.left != nil:
+		return l.left.Work()
+	case l.peer == nil:
 		return 0
 	}
 	return l.peer.Work()
@@ -332,17 +336,14 @@ func (l *link) Close(bool) {
 	if l.net.closed.Load() {
 		return
 	}
-	sock := l.sock
-	l.sock = nil
-	if sock != nil {
-		l.net.unfollow(sock.FD())
-		sock.Close()
-	}
-	if l.peer != nil {
+	if l.sock != nil && l.peer != nil {
+		l.sock.Finish() // fails if the peer has ended
 		l.peer.Shut()
 		l.peer.Tell()
 		l.Ring()
-		l.finish()
+		if l.finish(); l.peer.Work()%2 == 1 {
+			l.leave()
+		}
 	}
 	l.release()
 }
@@ -352,6 +353,69 @@ func (l *link) Close(bool) {
 func (l *link) finish() {
 	for end := time.Now().Add(finishTime); l.peer.Work()%2 == 1 && time.Now().Before(end); {
 		runtime.Gosched()
+	}
+}
+
+// leaver is the peer of a closed link that is still at work in memory of this process: its thread was
+// not running for a while.
+type leaver struct {
+	peer   *local.Peer // nil: it has finished
+	sock   *shmem.Socket
+	theirs *shmem.Segment
+}
+
+// maxLeaving is how many leavers are kept in view.
+const maxLeaving = 1024
+
+// leave hands what tells of the peer's work to a leaver.
+func (l *link) leave() {
+	n := l.net
+	if n.reap(); len(n.leaving) >= maxLeaving {
+		n.leaving[0].release()
+		n.leaving = slices.Delete(n.leaving, 0, 1)
+	}
+	n.unfollow(l.sock.FD())
+	l.left = &leaver{peer: l.peer, sock: l.sock, theirs: l.theirs}
+	n.leaving = append(n.leaving, l.left)
+	l.sock, l.theirs = nil, nil
+}
+
+// Work returns a number that is odd while the peer is at work in memory of this process.
+func (v *leaver) Work() uint32 {
+	if v.peer == nil {
+		return 0
+	}
+	n := v.peer.Work()
+	if n%2 == 1 && v.sock.Gone() {
+		return 0
+	}
+	return n
+}
+
+func (v *leaver) release() {
+	if v.peer != nil {
+		v.sock.Close()
+		v.theirs.Close()
+		v.peer = nil
+	}
+}
+
+// reap drops the leavers that have finished.
+func (n *network) reap() {
+	n.leaving = slices.DeleteFunc(n.leaving, func(v *leaver) bool {
+		if v.Work()%2 == 1 {
+			return false
+		}
+		v.release()
+		return true
+	})
+}
+
+// Leaving calls f with the peers that are at work although their links were closed.
+func (n *network) Leaving(f func(softdev.Worker)) {
+	n.reap()
+	for _, v := range n.leaving {
+		f(v)
 	}
 }
 

@@ -44,6 +44,7 @@ type network struct {
 	links    []*link // by slot; nil: the slot is free
 	free     []int   // slots
 	hot      []*link
+	leaving  []*leaver
 	again    []*link // to be reported by the next Ready, and what that leaves to the one after
 	pending  []*link
 	passes   uint
@@ -316,6 +317,9 @@ func (n *network) Close() error {
 		if a, ok := p.(*acceptor); ok {
 			a.release()
 		}
+	}
+	for _, l := range n.leaving {
+		l.release()
 	}
 	for _, s := range n.segments {
 		s.memory.Forget() // the memory goes with its region

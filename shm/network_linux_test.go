@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"testing"
@@ -129,5 +130,37 @@ func TestLateSegment(t *testing.T) {
 	}
 	if a.Generation() == before {
 		t.Error("what was found missing counts as missing still")
+	}
+}
+
+// TestLeftAtWork ends links while the peer works in this side's memory, and holds that this side knows of
+// it until the peer has finished, or has ended.
+func TestLeftAtWork(t *testing.T) {
+	const atWork = 12 // in a segment; see package local
+	for _, ends := range []bool{true, false} {
+		a, b := newEnds(t)
+		work := b.own.Bytes()[atWork:]
+		binary.NativeEndian.PutUint32(work, 1)
+		a.link.Close(true)
+		busy := 0
+		a.net.Leaving(func(softdev.Worker) { busy++ })
+		if a.Work() != 1 || busy != 1 {
+			t.Fatalf("the work is at %d, want 1, and %d peers are at work", a.Work(), busy)
+		}
+		if b.look(); !b.Ended() {
+			t.Error("the peer does not see the end of the link")
+		}
+		if ends {
+			b.link.Close(true)
+		} else {
+			binary.NativeEndian.PutUint32(work, 2)
+		}
+		if a.Work()%2 != 0 {
+			t.Errorf("the work is at %d", a.Work())
+		}
+		busy = 0
+		if a.net.Leaving(func(softdev.Worker) { busy++ }); busy != 0 || len(a.net.leaving) != 0 {
+			t.Errorf("%d peers are at work, %d are leaving", busy, len(a.net.leaving))
+		}
 	}
 }

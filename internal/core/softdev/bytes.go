@@ -32,7 +32,7 @@ func newByteCarrier(d *StreamDevice) *byteCarrier {
 	return b
 }
 
-func (b *byteCarrier) workers() map[worker]uint32 { return nil }
+func (b *byteCarrier) workers() map[Worker]uint32 { return nil }
 func (b *byteCarrier) slotBits() int              { return 4 }
 func (b *byteCarrier) shared() *queue.Device      { return &b.engine.Device }
 func (b *byteCarrier) publish()                   { b.counted = b.engine.Counters }

@@ -20,7 +20,7 @@ type fabric interface {
 
 	// workers returns how far peers are that are at work in this process's memory by themselves. Those
 	// that begin later know what was withdrawn before.
-	workers() map[worker]uint32
+	workers() map[Worker]uint32
 
 	// publish copies counters for metrics. The view's lock is held, too.
 	publish()
@@ -35,9 +35,9 @@ type fabric interface {
 	free() error
 }
 
-// worker is a peer that works in this process's memory by itself. Work returns a number that is odd
+// Worker is a peer that works in this process's memory by itself. Work returns a number that is odd
 // while it does, and then changes.
-type worker interface{ Work() uint32 }
+type Worker interface{ Work() uint32 }
 
 // protocol is a queue pair of a protocol engine.
 type protocol interface {

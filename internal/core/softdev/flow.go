@@ -25,7 +25,7 @@ type carrier interface {
 	// arm prepares for a wait: see mover.
 	arm() bool
 	// workers is that of fabric.
-	workers() map[worker]uint32
+	workers() map[Worker]uint32
 	// publish copies counters for metrics. The view's lock is held, too.
 	publish()
 	// metrics returns what was published. The view's lock is held, the lane's is not.

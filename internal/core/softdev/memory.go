@@ -111,17 +111,20 @@ func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
 }
 
 // workers returns the peers that are at work.
-func (m *memoryCarrier) workers() map[worker]uint32 {
-	var all map[worker]uint32
-	for _, c := range m.dev.established {
-		w := c.link.(worker)
+func (m *memoryCarrier) workers() map[Worker]uint32 {
+	var all map[Worker]uint32
+	add := func(w Worker) {
 		if n := w.Work(); n%2 == 1 {
 			if all == nil {
-				all = make(map[worker]uint32)
+				all = make(map[Worker]uint32)
 			}
 			all[w] = n
 		}
 	}
+	for _, c := range m.dev.established {
+		add(c.link.(Worker))
+	}
+	m.net.Leaving(add)
 	return all
 }
 

@@ -17,6 +17,9 @@ type MemoryNetwork interface {
 	// Arm has peers wake Wait from now on when they do something. It returns false if one has done
 	// so already, and Ready is to be called first.
 	Arm() bool
+	// Leaving calls f with the peers that are at work in memory of this process although their
+	// links were closed.
+	Leaving(f func(Worker))
 }
 
 // Domain tells peers of the regions of a protection domain. An entry without a segment says that there

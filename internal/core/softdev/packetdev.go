@@ -63,7 +63,7 @@ func (d *PacketDevice) metrics() []verbs.Metric {
 }
 
 // workers returns none: this process carries out what peers ask for.
-func (d *PacketDevice) workers() map[worker]uint32 { return nil }
+func (d *PacketDevice) workers() map[Worker]uint32 { return nil }
 
 // at returns the queue pair of a number, or nil.
 func (d *PacketDevice) at(n verbs.QPN) *packetQP {

@@ -205,7 +205,7 @@ func (d *StreamDevice) flush() {
 
 func (d *StreamDevice) pending() bool              { return d.ready.Len() > 0 }
 func (d *StreamDevice) stalled() bool              { return false }
-func (d *StreamDevice) workers() map[worker]uint32 { return d.carrier.workers() }
+func (d *StreamDevice) workers() map[Worker]uint32 { return d.carrier.workers() }
 func (d *StreamDevice) arm() bool                  { return d.carrier.arm() }
 func (d *StreamDevice) setDeadline(t time.Time)    { d.net.SetDeadline(t) }
 

@@ -220,5 +220,22 @@ func CloseAll(files []int) {
 	}
 }
 
+// Finish tells the peer that the connection ends, as Close does. That the peer has ended can still be
+// seen.
+func (s *Socket) Finish() error {
+	return os.NewSyscallError("shutdown", unix.Shutdown(s.fd, unix.SHUT_WR))
+}
+
+// Gone reports whether the peer has ended. It drops what the peer has sent.
+func (s *Socket) Gone() bool {
+	for {
+		_, files, err := s.Receive()
+		CloseAll(files)
+		if err != nil && err != errTruncated {
+			return !errors.Is(err, unix.EAGAIN)
+		}
+	}
+}
+
 // Close ends the connection.
 func (s *Socket) Close() error { return os.NewSyscallError("close", unix.Close(s.fd)) }
