@@ -180,10 +180,14 @@ func (f *memoryFlow) receive() int {
 	c, d := f.c, f.carrier.dev
 	d.touch(&c.qp.qp)
 	d.mu.counted = true
+	ended := f.link.Ended()
+	if ended {
+		f.engine.Unheard()
+	}
 	count, moved := f.engine.Receive(memoryTurn)
 	d.moved(moved)
 	f.ring()
-	ended := f.link.Ended() && !f.engine.Paused()
+	ended = ended && !f.engine.Paused()
 	if ended && count == 0 && !f.peer.Arrived() {
 		f.lost()
 		return 1

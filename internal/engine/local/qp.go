@@ -136,6 +136,12 @@ func (q *QP) Forsaken() bool {
 	return true
 }
 
+// Unheard drops the answers to a peer that has gone, so that what it sent behind its questions is received.
+func (q *QP) Unheard() {
+	q.resp.Clear()
+	q.refusal = 0
+}
+
 // Ending reports whether to end the connection: there is nothing more to tell the peer.
 func (q *QP) Ending() bool { return q.peer != nil && q.State() == verbs.Err && q.refusal == 0 }
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Messages, and where the rings are in a segment; see package local.
+const (
+	sendMessage = 1 | 1<<8 | 1<<9
+	readMessage = 4
+	requestsAt  = 128
+	requestRing = 64 << 10
+)
+
+// rogue is a peer that writes to the rings of a connection what it likes.
+type rogue struct {
+	*end
+	t    *testing.T
+	ring *local.Sender
+}
+
+// newRogue connects a rogue to a device.
+func newRogue(t *testing.T) (*rogue, *cm.Conn) {
+	t.Helper()
+	opt := &Options{Dir: t.TempDir()}
+	dev, err := Open("127.0.0.1", opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	ln, err := cm.Listen(dev, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns := make(chan *cm.Conn, 1)
+	go func() {
+		if c, err := ln.Accept(context.Background()); err == nil {
+			conns <- c
+		}
+	}()
+	n, err := newNetwork(netip.MustParseAddr("127.0.0.1"), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	r := &rogue{end: &end{net: n.(*network)}, t: t}
+	if r.domain, err = n.NewDomain(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.domain.Close)
+	l, err := n.Dial(netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort(ln.Addr().String()), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.link = l.(*link)
+	l.Own(r.end)
+	r.until("the hello", func() bool { return l.Connected() == nil })
+	wishes := rdmap.Wishes{Segment: rdmap.Large, IRD: 1, ORD: 1}
+	if _, err := l.Write([][]byte{rdmap.AppendRequest(nil, &wishes, nil)}); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the reply", func() bool { return len(r.inbox) > 0 })
+	if _, err := r.Join(r.domain); err != nil {
+		t.Fatal(err)
+	}
+	if r.ring, err = local.NewSender(r.own.Bytes()[requestsAt:], requestRing); err != nil {
+		t.Fatal(err)
+	}
+	c := <-conns
+	t.Cleanup(func() { c.Close() })
+	return r, c
+}
+
+// until looks at the network until cond says so.
+func (r *rogue) until(what string, cond func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !cond(); runtime.Gosched() {
+		if time.Now().After(end) {
+			r.t.Fatalf("%s does not come", what)
+		}
+		r.look()
+	}
+}
+
+// say puts a message into the ring, and wakes the device.
+func (r *rogue) say(kind uint32, body []byte) {
+	r.t.Helper()
+	b, err := r.ring.Reserve(len(body), kind)
+	if b == nil {
+		r.t.Fatalf("there is no room: %v", err)
+	}
+	copy(b, body)
+	r.ring.Publish()
+	r.Ring()
+}
+
+// TestAnswersToNobody has a peer end that has asked for more than there is room to answer, and sent
+// something behind that. It is received, and the connection ends.
+func TestAnswersToNobody(t *testing.T) {
+	r, c := newRogue(t)
+	mr, err := c.PD().RegMR(make([]byte, 1<<20), verbs.RemoteRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make([]byte, 16)
+	binary.NativeEndian.PutUint32(read, uint32(mr.Remote().Key))
+	binary.NativeEndian.PutUint32(read[4:], 1<<20)
+	binary.NativeEndian.PutUint64(read[8:], mr.Remote().Addr)
+	r.say(readMessage, read)
+	r.until("the READ's turn", func() bool {
+		done, _ := r.ring.Done()
+		return done == r.ring.Position()
+	})
+	r.say(sendMessage, append(make([]byte, 8), "the last"...))
+	r.link.Close(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	m, err := c.Recv(ctx)
+	if err != nil {
+		t.Fatalf("what was sent before the end: %v", err)
+	}
+	if string(m.Bytes()) != "the last" {
+		t.Errorf("%q was received", m.Bytes())
+	}
+	m.Release()
+	if _, err := c.Recv(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("after the peer's end: %v", err)
+	}
+}
