@@ -63,6 +63,7 @@ func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, erro
 			door.Close()
 			return nil, err
 		}
+		n.doors[a] = struct{}{}
 		return a, nil
 	}
 }
@@ -180,6 +181,7 @@ func (a *acceptor) release() error {
 		}
 	}
 	a.arriving, a.come = nil, nil
+	delete(a.net.doors, a)
 	err := a.door.Close()
 	a.door = nil
 	return err

@@ -71,7 +71,8 @@ func (d *domain) Publish(e local.Entry) {
 func (d *domain) Withdraw(e local.Entry, gone bool) {
 	d.pub.Withdraw(e.Key)
 	delete(d.shared, e.Segment)
-	if gone {
+	if s := d.net.segments[e.Segment]; gone && s != nil {
+		s.memory.Forget() // the memory stays as long as the program uses it
 		delete(d.net.segments, e.Segment)
 	}
 	d.spread(e.Segment)

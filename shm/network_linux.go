@@ -41,6 +41,7 @@ type network struct {
 	bell     *local.Bell
 	owners   map[int32]pollee // by descriptor
 	events   []unix.EpollEvent
+	doors    map[*acceptor]struct{}
 	links    []*link // by slot; nil: the slot is free
 	free     []int   // slots
 	hot      []*link
@@ -69,7 +70,7 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
 			return nil, fmt.Errorf("dir=%s is no directory: make one that all processes have", opt.Dir)
 		}
 	}
-	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, chime: -1, wakeup: -1, owners: make(map[int32]pollee),
+	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, chime: -1, wakeup: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}),
 		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*segment)}
 	if err := n.open(); err != nil {
 		n.Close()
@@ -111,8 +112,8 @@ func (n *network) unfollow(fd int) {
 
 // Arriving reports whether a peer has come and not said who it is.
 func (n *network) Arriving() bool {
-	for _, p := range n.owners {
-		if a, ok := p.(*acceptor); ok && len(a.arriving) > 0 {
+	for a := range n.doors {
+		if len(a.arriving) > 0 {
 			return true
 		}
 	}
@@ -313,10 +314,8 @@ func (n *network) Close() error {
 			l.release()
 		}
 	}
-	for _, p := range n.owners {
-		if a, ok := p.(*acceptor); ok {
-			a.release()
-		}
+	for a := range n.doors {
+		a.release()
 	}
 	for _, l := range n.leaving {
 		l.release()

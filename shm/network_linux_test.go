@@ -6,6 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
@@ -162,5 +165,48 @@ func TestLeftAtWork(t *testing.T) {
 		if a.net.Leaving(func(softdev.Worker) { busy++ }); busy != 0 || len(a.net.leaving) != 0 {
 			t.Errorf("%d peers are at work, %d are leaving", busy, len(a.net.leaving))
 		}
+	}
+}
+
+// TestCloseAll closes a device with a region, and a network that lets nobody in at present: no descriptor
+// stays open.
+func TestCloseAll(t *testing.T) {
+	dev, err := Open("127.0.0.1", &Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mr, err := pd.AllocMR(4096, verbs.LocalWrite|verbs.RemoteWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev.Close()
+	open, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range open {
+		if file, _ := os.Readlink(fd); strings.Contains(file, "memfd:ramjet-region") {
+			t.Errorf("%s is open: %s", fd, file)
+		}
+	}
+	mr.Bytes()[0] = 1 // the memory stays
+	mr.Close()
+
+	n, err := newNetwork(netip.MustParseAddr("127.0.0.1"), &Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := n.Listen(netip.MustParseAddrPort("127.0.0.1:0"), 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Watch(false)
+	n.Close()
+	if a.(*acceptor).door != nil {
+		t.Error("the door is open")
 	}
 }
