@@ -27,8 +27,8 @@ func needs(op verbs.SendOp) verbs.Access {
 }
 
 // reaches reports whether this side can carry out an operation by itself. It must not overtake a
-// request for the target's memory that is still in the ring. It may overtake a SEND, which touches no
-// memory that the initiator names (IBTA 9.5).
+// request for the target's memory that is still in the ring. A WRITE or atomic operation may overtake a
+// SEND; a READ may not, as it may name the memory that the SEND goes to.
 func (q *QP) reaches(w *sendWQE) bool {
 	need := needs(w.Op)
 	if need == 0 {
@@ -37,8 +37,12 @@ func (q *QP) reaches(w *sendWQE) bool {
 	if w.Length == 0 {
 		return true // it names no memory (IBTA 9.7.4.1.5)
 	}
-	if q.asked > q.peer.requests.seen {
-		if done, err := q.peer.requests.Done(); err != nil || q.asked > done {
+	before := q.asked
+	if w.Op == verbs.Read {
+		before = max(before, q.sent)
+	}
+	if before > q.peer.requests.seen {
+		if done, err := q.peer.requests.Done(); err != nil || before > done {
 			return false
 		}
 	}

@@ -13,6 +13,7 @@ type initiator struct {
 	gather    memory.Cursor
 	gathering bool
 	asked     uint64 // position of the last request for the target's memory
+	sent      uint64 // position of the last SEND
 	far       far
 }
 
@@ -177,6 +178,7 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 	q.publish()
 	if q.off += n; k.has(last) {
 		w.done, w.end = true, q.peer.requests.Position()
+		q.sent = w.end
 		q.finish()
 	}
 	return n, true

@@ -86,7 +86,7 @@ func (q *QP) Begin(p *Peer, answers, flies uint16) bool {
 		q.SetState(verbs.RTS)
 		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(flies, 255)), uint8(min(answers, 255))
 	}
-	q.peer, q.depth, q.asked = p, int(flies), 0
+	q.peer, q.depth, q.asked, q.sent = p, int(flies), 0, 0
 	q.target = target{land: q.land, resp: q.resp}
 	p.admit(q.State(), q.Attr().Access)
 	return true

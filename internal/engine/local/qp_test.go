@@ -559,3 +559,18 @@ func TestReset(t *testing.T) {
 	a.qp.Advance(1 << 20)
 	a.completes(verbs.Success) // by this side alone
 }
+
+// TestReadAfterSend reads what a SEND before it has put into a receive.
+func TestReadAfterSend(t *testing.T) {
+	a, b := newPair(t, true)
+	pattern(a.region.Bytes()[:100], 5)
+	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 100)}})
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(1000, 100)}, Remote: b.remote(0)})
+	a.qp.Advance(1 << 20)
+	b.recv(1, 0, 100)
+	settle(a, b)
+	a.completes(verbs.Success, verbs.Success)
+	if !bytes.Equal(a.region.Bytes()[1000:1100], a.region.Bytes()[:100]) {
+		t.Error("the READ has overtaken the SEND")
+	}
+}
