@@ -175,7 +175,7 @@ func (l *link) read(b []byte, files []int) bool {
 // greet takes the peer's hello.
 func (l *link) greet(m *letter, files []int) bool {
 	var err error
-	if l.theirs, err = shmem.Map(files[0], local.SegmentBytes, shmem.ReadWrite); err != nil {
+	if l.theirs, err = shmem.Map(files[0], local.SegmentBytes, local.SegmentBytes, shmem.ReadWrite); err != nil {
 		shmem.CloseAll(files[1:])
 		return false
 	}

@@ -53,10 +53,11 @@ type network struct {
 	deadline atomic.Pointer[time.Time]
 	closed   atomic.Bool
 
-	devices  map[shmem.Inode]*device
-	mapped   map[shmem.Inode]*mapping
-	segments map[uint64]*segment
-	numbers  uint64
+	devices     map[shmem.Inode]*device
+	mapped      map[shmem.Inode]*mapping
+	mappedBytes int
+	segments    map[uint64]*segment
+	numbers     uint64
 }
 
 // pollee is what epoll reports.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -208,5 +210,27 @@ func TestCloseAll(t *testing.T) {
 	n.Close()
 	if a.(*acceptor).door != nil {
 		t.Error("the door is open")
+	}
+}
+
+// TestHuge has a peer offer more memory than there are addresses to spare.
+func TestHuge(t *testing.T) {
+	a, _ := newEnds(t)
+	fd, err := unix.MemfdCreate("huge", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Ftruncate(fd, maxMappedBytes+1<<20); err != nil {
+		t.Skip("the system has no files of that size")
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK); err != nil {
+		t.Fatal(err)
+	}
+	before := a.net.mappedBytes
+	if m := a.net.attach(fd, 1, true); m != nil {
+		t.Errorf("%d bytes are mapped", len(m.seg.Bytes()))
+	}
+	if a.net.mappedBytes != before {
+		t.Errorf("%d bytes count as mapped, %d before", a.net.mappedBytes, before)
 	}
 }

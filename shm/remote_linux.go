@@ -13,6 +13,10 @@ import (
 // (vm.max_map_count). What is not mapped goes through the peer.
 const maxMapped = 1 << 14
 
+// maxMappedBytes is how much memory of peers a device has mapped at most: half of the addresses that a
+// process has, on 32-bit systems a quarter. Segments may be larger than the memory that there is.
+const maxMappedBytes = 1 << (30 + 16*(^uint(0)>>63))
+
 // device is a peer's device: what wakes it. Its links share it.
 type device struct {
 	id    shmem.Inode // of the bell
@@ -30,7 +34,7 @@ func (n *network) meet(bell, chime int) (*device, error) {
 		d.links++
 		return d, nil
 	}
-	seg, err := shmem.Map(bell, local.BellBytes, shmem.ReadWrite)
+	seg, err := shmem.Map(bell, local.BellBytes, local.BellBytes, shmem.ReadWrite)
 	if err == nil {
 		err = unix.SetNonblock(chime, true) // whatever it is, a write to it must not block
 	}
@@ -79,12 +83,13 @@ func (n *network) attach(fd, least int, writable bool) *mapping {
 	if writable && shmem.Writable(fd) {
 		rights = shmem.ReadWrite
 	}
-	seg, err := shmem.Map(fd, least, rights)
+	seg, err := shmem.Map(fd, least, maxMappedBytes-n.mappedBytes, rights)
 	if err != nil {
 		return nil
 	}
 	m := &mapping{id: id, seg: seg, writable: rights == shmem.ReadWrite, links: 1}
 	n.mapped[id] = m
+	n.mappedBytes += len(seg.Bytes())
 	return m
 }
 
@@ -92,6 +97,7 @@ func (n *network) attach(fd, least int, writable bool) *mapping {
 func (n *network) detach(m *mapping) {
 	if m.links--; m.links == 0 {
 		delete(n.mapped, m.id)
+		n.mappedBytes -= len(m.seg.Bytes())
 		m.seg.Close()
 	}
 }

@@ -72,17 +72,17 @@ func (s *Segment) prepare(fd, size int, peers Rights) (err error) {
 var errUnsealed = errors.New("its size is not sealed (F_SEAL_SHRINK)")
 
 // Map maps a segment of a peer, and closes its descriptor, also if it fails. It refuses one that the
-// peer could take away, and one of fewer than least bytes.
-func Map(fd, least int, rights Rights) (*Segment, error) {
+// peer could take away, and one of fewer than least bytes, or of more than most and the rest of a page.
+func Map(fd, least, most int, rights Rights) (*Segment, error) {
 	defer unix.Close(fd)
-	mem, err := mapSealed(fd, least, rights)
+	mem, err := mapSealed(fd, least, most, rights)
 	if err != nil {
 		return nil, fmt.Errorf("the peer's shared memory: %w", err)
 	}
 	return &Segment{mem: mem, fd: -1}, nil
 }
 
-func mapSealed(fd, least int, rights Rights) ([]byte, error) {
+func mapSealed(fd, least, most int, rights Rights) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl(F_GET_SEALS)", err)
@@ -105,6 +105,9 @@ func mapSealed(fd, least int, rights Rights) ([]byte, error) {
 	}
 	if st.Size <= 0 || st.Size > math.MaxInt || int(st.Size) < least {
 		return nil, fmt.Errorf("it has %d bytes, not %d", st.Size, max(1, least))
+	}
+	if page := os.Getpagesize(); int(st.Size) > most && int(st.Size)-most >= page {
+		return nil, fmt.Errorf("it has %d bytes, and there is room for %d", st.Size, most)
 	}
 	prot := unix.PROT_READ
 	if rights == ReadWrite {

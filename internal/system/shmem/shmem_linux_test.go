@@ -39,7 +39,7 @@ func again(t *testing.T, s *Segment, how int) int {
 func TestReadOnly(t *testing.T) {
 	s := create(t, 100, ReadOnly)
 	copy(s.Bytes(), "hello")
-	p, err := Map(again(t, s, os.O_RDWR), 100, ReadOnly)
+	p, err := Map(again(t, s, os.O_RDWR), 100, 1<<30, ReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestReadOnly(t *testing.T) {
 	if !bytes.HasPrefix(p.Bytes(), []byte("hello")) {
 		t.Errorf("the peer sees %q", p.Bytes()[:5])
 	}
-	if w, err := Map(again(t, s, os.O_RDWR), 100, ReadWrite); !errors.Is(err, unix.EPERM) {
+	if w, err := Map(again(t, s, os.O_RDWR), 100, 1<<30, ReadWrite); !errors.Is(err, unix.EPERM) {
 		t.Errorf("the peer maps it to write to it: %v, %v", w, err)
 	}
 	if err := unix.Mprotect(p.Bytes(), unix.PROT_READ|unix.PROT_WRITE); !errors.Is(err, unix.EACCES) {
@@ -79,21 +79,21 @@ func TestMapRefuses(t *testing.T) {
 	if err := unix.Ftruncate(fd, 4096); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Map(fd, 1, ReadWrite); !errors.Is(err, errUnsealed) {
+	if _, err := Map(fd, 1, 1<<30, ReadWrite); !errors.Is(err, errUnsealed) {
 		t.Errorf("a file that is not sealed: %v", err)
 	}
 	null, err := unix.Open(os.DevNull, os.O_RDONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Map(null, 1, ReadOnly); err == nil {
+	if _, err := Map(null, 1, 1<<30, ReadOnly); err == nil {
 		t.Error("a device is mapped")
 	}
 	if err := unix.Close(null); !errors.Is(err, unix.EBADF) {
 		t.Errorf("the descriptor was left open: %v", err)
 	}
 	s := create(t, 1, ReadWrite)
-	if _, err := Map(again(t, s, os.O_RDWR), 1<<20, ReadWrite); err == nil {
+	if _, err := Map(again(t, s, os.O_RDWR), 1<<20, 1<<30, ReadWrite); err == nil {
 		t.Error("a segment that is too small is mapped")
 	}
 }
@@ -163,7 +163,7 @@ func TestSocket(t *testing.T) {
 				t.Errorf("file %v, %v became %v, %v", other, err2, one, err)
 			}
 			unix.Close(files[1])
-			if m, err := Map(files[0], 1, ReadWrite); err != nil || !bytes.HasPrefix(m.Bytes(), []byte("shared")) {
+			if m, err := Map(files[0], 1, 1<<30, ReadWrite); err != nil || !bytes.HasPrefix(m.Bytes(), []byte("shared")) {
 				t.Errorf("what came is not the segment: %v", err)
 			} else {
 				m.Close()
