@@ -62,12 +62,14 @@ func (b *Bell) Take(limit int, f func(slot int)) {
 }
 
 // Sleep says that the owner's process is about to sleep. It returns false if a slot below limit was
-// rung meanwhile.
+// rung meanwhile: then nothing has changed, as another thread of the process may sleep already.
 func (b *Bell) Sleep(limit int) bool {
-	atomic.StoreUint32(b.asleep, 1)
+	slept := atomic.SwapUint32(b.asleep, 1) != 0
 	for i := 0; i*4096 < limit; i++ {
 		if atomic.LoadUint64(word(b.words, i*8)) != 0 {
-			b.Wake()
+			if !slept {
+				b.Wake()
+			}
 			return false
 		}
 	}
