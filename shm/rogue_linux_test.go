@@ -19,7 +19,7 @@ import (
 // Messages, and where the rings are in a segment; see package local.
 const (
 	sendMessage = 1 | 1<<8 | 1<<9
-	readMessage = 4
+	readMessage = 5
 	requestsAt  = 128
 	requestRing = 64 << 10
 )
@@ -135,7 +135,7 @@ func TestAnswersToNobody(t *testing.T) {
 		t.Errorf("%q was received", m.Bytes())
 	}
 	m.Release()
-	if _, err := c.Recv(ctx); err == nil || ctx.Err() != nil {
-		t.Errorf("after the peer's end: %v", err)
+	if m, err := c.Recv(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("after the peer's end: %v, %q", err, m.Bytes())
 	}
 }

@@ -204,6 +204,7 @@ func (q *QP) sendRef(w *sendWQE, k kind, field uint32) bool {
 	q.publish()
 	q.Device.Counters.SentBytes += uint64(w.Length)
 	w.done, w.end = true, q.peer.requests.Position()
+	q.sent = w.end
 	q.finish()
 	return true
 }
