@@ -13,7 +13,7 @@ import (
 // again for each, so that a region that is withdrawn is not used for long.
 const stride = 256 << 10
 
-// needs returns which right an operation needs (IBTA 10.7.3.1); 0: it is not one-sided.
+// needs returns which right an operation needs (IBTA 9.7.5.1.3); 0: it is not one-sided.
 func needs(op verbs.SendOp) verbs.Access {
 	switch op {
 	case verbs.Write, verbs.WriteImm:
@@ -35,7 +35,7 @@ func (q *QP) reaches(w *sendWQE) bool {
 		return false
 	}
 	if w.Length == 0 {
-		return true // it names no memory (IBTA 9.7.4.1.5)
+		return true // it names no memory
 	}
 	before := q.asked
 	if w.Op == verbs.Read {

@@ -34,7 +34,7 @@ const (
 )
 
 // open is the bit of a gate that says that the queue pair is in a state in which it answers. Its other
-// bits are those of verbs.Access that the queue pair allows (IBTA 10.7.3.1).
+// bits are those of verbs.Access that the queue pair allows.
 const open = 1 << 31
 
 // Memory is what is mapped of a peer's memory.

@@ -64,7 +64,7 @@ func (q *QP) refuse(s verbs.Status, e verbs.EventType) bool {
 	return false
 }
 
-// violated refuses what the peer is not allowed (IBTA 9.7.5.2.4).
+// violated refuses what the peer is not allowed (IBTA 9.7.5.1.3).
 func (q *QP) violated() bool { return q.refuse(verbs.RemoteAccessError, verbs.EventQPAccessError) }
 
 // forbidden refuses what the queue pair does not allow.
