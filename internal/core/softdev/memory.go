@@ -110,6 +110,14 @@ func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
 	}
 }
 
+// stay limits the time that a peer is told why its request was refused: it may not look.
+func (f *memoryFlow) stay() {
+	if c := f.c; f.engine.State() == verbs.Err && !f.drains {
+		f.drains = true
+		c.dev.timers.set(&c.bound, c.dev.passTime()+endTime)
+	}
+}
+
 // workers returns the peers that are at work.
 func (m *memoryCarrier) workers() map[Worker]uint32 {
 	var all map[Worker]uint32
@@ -143,6 +151,7 @@ type memoryFlow struct {
 	c       *conn
 	link    MemoryLink
 	peer    *local.Peer
+	drains  bool // the connection's bound limits how long a refusal waits for room
 }
 
 func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
@@ -155,13 +164,13 @@ func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
 	if err != nil || !f.engine.Begin(peer, p.IRD, p.ORD) {
 		return false
 	}
-	f.c, f.link, f.peer = c, link, peer
+	f.c, f.link, f.peer, f.drains = c, link, peer, false
 	f.again() // it may have stirred before
 	return true
 }
 
 func (f *memoryFlow) prompt() bool                  { return true }
-func (f *memoryFlow) draining() bool                { return false }
+func (f *memoryFlow) draining() bool                { return f.drains }
 func (f *memoryFlow) first(rdmap.Params) clock.Time { return checkTime }
 func (f *memoryFlow) check() clock.Time             { return checkTime }
 
@@ -243,6 +252,7 @@ func (f *memoryFlow) transmit() {
 			return
 		}
 		if n < memoryTurn {
+			f.stay()
 			if f.engine.More() { // a request waited for room for its answer
 				f.again()
 			}

@@ -207,7 +207,7 @@ func (d *StreamDevice) resumed() {
 func (d *StreamDevice) resumeAll(s *srq) {
 	went := false
 	for range d.established {
-		if s.queue.Len() == 0 {
+		if s.queue.Len() == 0 || len(d.established) == 0 { // one that goes on may end
 			break
 		}
 		d.lastShared = (d.lastShared + 1) % len(d.established)

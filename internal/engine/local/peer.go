@@ -116,7 +116,7 @@ func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
 	if state >= verbs.RTR && state <= verbs.SQD {
 		gate = open | uint32(access)
 	}
-	atomic.StoreUint32(half(p.own, atGate), gate)
+	atomic.SwapUint32(half(p.own, atGate), gate)
 }
 
 // admits reports whether the peer's queue pair allows an operation.

@@ -20,6 +20,10 @@ import (
 // A message is a header of 8 bytes and the body, filled up to a multiple of 8. A message is in one
 // piece: what is left before the end is skipped if the next one does not fit there. The two cache
 // lines of each side keep the sides from slowing each other down.
+//
+// Each side stores what the other waits for, and then loads whether the other sleeps; or stores that it
+// sleeps, and then loads what it waits for. The load must not come before the store. Stores are swaps
+// here, because the race detector's stores do not keep that order.
 type ring struct {
 	head, tail           *uint64
 	awaitHead, awaitTail *uint32
@@ -111,7 +115,7 @@ func (s *Sender) put(off uint64, length, kind uint32) {
 func (s *Sender) Publish() (wake bool) {
 	s.next += s.reserved
 	s.reserved = 0
-	atomic.StoreUint64(s.tail, s.next)
+	atomic.SwapUint64(s.tail, s.next)
 	return atomic.LoadUint32(s.awaitTail) != 0 && atomic.SwapUint32(s.awaitTail, 0) != 0
 }
 
@@ -136,7 +140,7 @@ func (s *Sender) Sleep() bool { return sleep(s.awaitHead, s.head, s.seen) }
 
 // sleep notes in flag that this side sleeps until at changes from was.
 func sleep(flag *uint32, at *uint64, was uint64) bool {
-	atomic.StoreUint32(flag, 1)
+	atomic.SwapUint32(flag, 1)
 	if atomic.LoadUint64(at) == was {
 		return true
 	}
@@ -196,7 +200,7 @@ func (r *Receiver) Peek() (body []byte, kind uint32, ok bool, err error) {
 func (r *Receiver) Release() (wake bool) {
 	r.next += r.length
 	r.length = 0
-	atomic.StoreUint64(r.head, r.next)
+	atomic.SwapUint64(r.head, r.next)
 	return atomic.LoadUint32(r.awaitHead) != 0 && atomic.SwapUint32(r.awaitHead, 0) != 0
 }
 

@@ -181,7 +181,13 @@ func TestSocket(t *testing.T) {
 			if !errors.Is(err, unix.EAGAIN) || n < 2 {
 				t.Errorf("letter %d: %v", n, err)
 			}
+			if !b.Lives() {
+				t.Error("the peer is alive")
+			}
 			a.Close()
+			if b.Lives() {
+				t.Error("the peer has gone")
+			}
 			for err = nil; err == nil; {
 				_, _, err = b.Receive()
 			}

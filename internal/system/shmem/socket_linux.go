@@ -220,6 +220,13 @@ func CloseAll(files []int) {
 	}
 }
 
+// Lives reports whether the peer has neither closed the connection nor ended.
+func (s *Socket) Lives() bool {
+	fds := [...]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Ppoll(fds[:], &unix.Timespec{}, nil)
+	return n == 0 && err == nil
+}
+
 // Finish tells the peer that the connection ends, as Close does. That the peer has ended can still be
 // seen.
 func (s *Socket) Finish() error {
