@@ -114,10 +114,11 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 		}
 	}
 	change := func() error { return m.reregister(flags, to, buf, access) }
-	if flags&verbs.ReregTranslation == 0 {
-		return change()
+	move := change
+	if flags&verbs.ReregTranslation != 0 {
+		move = func() error { return m.pinned.move(buf, change) }
 	}
-	if err := m.pinned.move(buf, change); err != nil {
+	if err := move(); err != nil {
 		return err
 	}
 	return m.dev.quiet("rereg_mr")
