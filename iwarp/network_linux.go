@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // network is TCP sockets and the epoll instance that reports which of them are ready. The device's
@@ -22,7 +23,7 @@ type network struct {
 	wakeup   int // eventfd
 	owners   map[int32]any
 	events   []unix.EpollEvent
-	deadline deadline
+	deadline pollwait.Deadline
 	closed   atomic.Bool
 }
 
@@ -53,7 +54,7 @@ func (n *network) SetupTime() time.Duration { return 4 * time.Second }
 
 // Ready reports the links that are ready now.
 func (n *network) Ready(f func(owner any, read, write bool)) int {
-	count, err := pollNow(n.epoll, n.events)
+	count, err := pollwait.PollNow(n.epoll, n.events)
 	if err != 0 || count <= 0 {
 		return 0
 	}
@@ -75,8 +76,8 @@ func (n *network) Wait() error {
 		return unix.EBADF
 	}
 	var limit *unix.Timespec
-	if d := n.deadline.get(); d != 0 {
-		left := unix.NsecToTimespec(int64(max(0, d.until())))
+	if d := n.deadline.Get(); d != 0 {
+		left := unix.NsecToTimespec(int64(max(0, d.Until())))
 		limit = &left
 	}
 	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
@@ -97,7 +98,7 @@ func (n *network) Doze(d time.Duration) {
 
 // SetDeadline sets when Wait returns at the latest.
 func (n *network) SetDeadline(t time.Time) {
-	if n.deadline.set(t) {
+	if n.deadline.Set(t) {
 		n.Wake()
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // sctpNetwork provides links over SCTP (RFC 5043), which pion/sctp runs in UDP (RFC 6951).
@@ -26,7 +27,7 @@ type sctpNetwork struct {
 	heartbeats sync.WaitGroup
 	closers    sync.WaitGroup // associations that are being ended
 
-	deadline deadline
+	deadline pollwait.Deadline
 
 	mu        sync.Mutex // guards what follows, and the state of links and acceptors
 	ready     []sctpReady
@@ -245,8 +246,8 @@ func (n *sctpNetwork) Ready(f func(owner any, read, write bool)) (found int) {
 // Wait blocks until Ready has something to report.
 func (n *sctpNetwork) Wait() error {
 	var late <-chan time.Time
-	if d := n.deadline.get(); d != 0 {
-		t := time.NewTimer(d.until())
+	if d := n.deadline.Get(); d != 0 {
+		t := time.NewTimer(d.Until())
 		defer t.Stop()
 		late = t.C
 	}
@@ -261,7 +262,7 @@ func (n *sctpNetwork) Wait() error {
 
 // SetDeadline sets when Wait returns at the latest.
 func (n *sctpNetwork) SetDeadline(t time.Time) {
-	if n.deadline.set(t) {
+	if n.deadline.Set(t) {
 		n.Wake()
 	}
 }
@@ -284,7 +285,7 @@ func (n *sctpNetwork) heartbeat() {
 			return
 		case <-tick.C:
 			n.mux.each(func(p *sctpPackets) {
-				switch silent := -instant(p.heard.Load()).until(); {
+				switch silent := -pollwait.Instant(p.heard.Load()).Until(); {
 				case silent > sctpSilence:
 					p.Close() // the association ends with it
 				case silent > sctpBeat:

@@ -17,6 +17,7 @@ import (
 	"github.com/pion/sctp"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // sctpPort is the UDP port of SCTP (RFC 6951).
@@ -45,7 +46,7 @@ type sctpPackets struct {
 	mux    *sctpMux
 	key    sctpKey
 	dialed bool
-	heard  atomic.Int64 // an instant
+	heard  atomic.Int64 // a pollwait.Instant
 	assoc  atomic.Pointer[sctp.Association]
 	in     chan []byte
 	ended  chan struct{}
@@ -121,7 +122,7 @@ func (m *sctpMux) take(b []byte, from netip.AddrPort) {
 			return
 		}
 	}
-	p.heard.Store(int64(now()))
+	p.heard.Store(int64(pollwait.Now()))
 	if p.dialed {
 		setPorts(b, libraryPort, libraryPort)
 	}
@@ -162,7 +163,7 @@ func (m *sctpMux) add(key sctpKey, dialed bool) *sctpPackets {
 		return nil
 	}
 	p := &sctpPackets{mux: m, key: key, dialed: dialed, in: make(chan []byte, queuedPackets), ended: make(chan struct{})}
-	p.heard.Store(int64(now()))
+	p.heard.Store(int64(pollwait.Now()))
 	m.assocs[key] = p
 	return p
 }

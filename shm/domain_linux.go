@@ -18,12 +18,6 @@ import (
 // so that a key finds a place near its own. Memory that is not used takes no room.
 const directoryEntries = 1 << 17
 
-// segment is memory of this process that peers may use.
-type segment struct {
-	number uint64
-	memory *shmem.Segment
-}
-
 // Allocate makes a segment.
 func (n *network) Allocate(size int, writable bool) (mem []byte, free func(), number uint64, err error) {
 	rights := shmem.ReadOnly
@@ -36,7 +30,7 @@ func (n *network) Allocate(size int, writable bool) (mem []byte, free func(), nu
 	}
 	n.numbers++
 	number = n.numbers
-	n.segments[number] = &segment{number, s}
+	n.segments[number] = s
 	return s.Bytes()[:size:size], func() { s.Close() }, number, nil
 }
 
@@ -45,7 +39,7 @@ type domain struct {
 	net    *network
 	dir    *shmem.Segment
 	pub    *local.Publisher
-	shared map[uint64]*segment
+	shared map[uint64]*shmem.Segment
 	links  map[*link]struct{}
 }
 
@@ -55,14 +49,14 @@ func (n *network) NewDomain() (softdev.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &domain{net: n, dir: dir, pub: local.NewPublisher(dir.Bytes()), shared: make(map[uint64]*segment), links: make(map[*link]struct{})}, nil
+	return &domain{net: n, dir: dir, pub: local.NewPublisher(dir.Bytes()), shared: make(map[uint64]*shmem.Segment), links: make(map[*link]struct{})}, nil
 }
 
 // Publish hands a region's memory to all peers, before they can know of the region.
 func (d *domain) Publish(e local.Entry) {
 	if s := d.net.segments[e.Segment]; s != nil {
-		d.shared[s.number] = s
-		d.spread(s.number)
+		d.shared[e.Segment] = s
+		d.spread(e.Segment)
 	}
 	d.pub.Publish(e) // peers ask for what has no room there
 }
@@ -72,7 +66,7 @@ func (d *domain) Withdraw(e local.Entry, gone bool) {
 	d.pub.Withdraw(e.Key)
 	delete(d.shared, e.Segment)
 	if s := d.net.segments[e.Segment]; gone && s != nil {
-		s.memory.Forget() // the memory stays as long as the program uses it
+		s.Forget() // the memory stays as long as the program uses it
 		delete(d.net.segments, e.Segment)
 	}
 	d.spread(e.Segment)
@@ -153,7 +147,7 @@ func (o *offer) send(sock *shmem.Socket) error {
 		switch s := o.domain.shared[number]; {
 		case s != nil && !known:
 			m := letter{kind: letterSegment, segment: number}
-			if err = sock.Send(m.append(nil), s.memory.FD()); err == nil {
+			if err = sock.Send(m.append(nil), s.FD()); err == nil {
 				o.told[number] = struct{}{}
 			}
 		case s == nil && known:

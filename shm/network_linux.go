@@ -9,12 +9,12 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
@@ -50,13 +50,13 @@ type network struct {
 	pending  []*link
 	passes   uint
 	asked    atomic.Bool // Wait has ended: the sockets may have something
-	deadline atomic.Pointer[time.Time]
+	deadline pollwait.Deadline
 	closed   atomic.Bool
 
 	devices     map[shmem.Inode]*device
 	mapped      map[shmem.Inode]*mapping
 	mappedBytes int
-	segments    map[uint64]*segment
+	segments    map[uint64]*shmem.Segment // of this process, that peers may use, by number
 	numbers     uint64
 }
 
@@ -72,7 +72,7 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
 		}
 	}
 	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, chime: -1, wakeup: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}),
-		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*segment)}
+		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
 	if err := n.open(); err != nil {
 		n.Close()
 		return nil, err
@@ -127,25 +127,23 @@ func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 		found += n.reportAgain(f)
 	}
 	for i := 0; i < len(n.hot); i++ {
-		switch l := n.hot[i]; {
-		case l.stirred():
-			l.idle = 0
+		l := n.hot[i]
+		if !l.stirred() {
+			l.idle++
+			continue
+		}
+		l.idle = 0
+		found++
+		f(l.owner, true, false)
+	}
+	n.bell.Take(len(n.links), func(slot int) {
+		if l := n.links[slot]; l != nil && l.peer != nil {
+			n.heat(l)
+			l.stirred()
 			found++
 			f(l.owner, true, false)
-		default:
-			l.idle++
 		}
-	}
-	if n.bell != nil {
-		n.bell.Take(len(n.links), func(slot int) {
-			if l := n.links[slot]; l != nil && l.peer != nil {
-				n.heat(l)
-				l.stirred()
-				found++
-				f(l.owner, true, false)
-			}
-		})
-	}
+	})
 	if n.passes++; n.passes%askEvery == 0 || n.asked.Load() {
 		n.asked.Store(false)
 		found += n.ask(f)
@@ -169,7 +167,7 @@ func (n *network) reportAgain(f func(owner any, read, write bool)) (found int) {
 
 // ask asks the system which sockets have something.
 func (n *network) ask(f func(owner any, read, write bool)) (found int) {
-	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.epoll), uintptr(unsafe.Pointer(unsafe.SliceData(n.events))), uintptr(len(n.events)), 0, 0, 0)
+	count, errno := pollwait.PollNow(n.epoll, n.events)
 	if errno != 0 {
 		return 0
 	}
@@ -196,6 +194,11 @@ func (n *network) heat(l *link) {
 		}
 		n.cool(coldest)
 	}
+	n.add(l)
+}
+
+// add adds a link to the hot ones.
+func (n *network) add(l *link) {
 	l.hot, l.idle = true, 0
 	n.hot = append(n.hot, l)
 }
@@ -208,8 +211,7 @@ func (n *network) cool(l *link) bool {
 		return true
 	}
 	if !l.hot {
-		l.hot, l.idle = true, 0
-		n.hot = append(n.hot, l)
+		n.add(l)
 	}
 	return false
 }
@@ -243,8 +245,8 @@ func (n *network) Wait() error {
 		return unix.EBADF
 	}
 	var limit *unix.Timespec
-	if d := n.deadline.Load(); d != nil {
-		left := unix.NsecToTimespec(int64(max(0, time.Until(*d))))
+	if d := n.deadline.Get(); d != 0 {
+		left := unix.NsecToTimespec(int64(max(0, d.Until())))
 		limit = &left
 	}
 	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chime), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
@@ -287,11 +289,7 @@ func (n *network) Doze(d time.Duration) {
 
 // SetDeadline sets when Wait returns at the latest.
 func (n *network) SetDeadline(t time.Time) {
-	if t.IsZero() {
-		n.deadline.Store(nil)
-		return
-	}
-	if old := n.deadline.Swap(&t); old == nil || t.Before(*old) {
+	if n.deadline.Set(t) {
 		n.Wake()
 	}
 }
@@ -322,7 +320,7 @@ func (n *network) Close() error {
 		l.release()
 	}
 	for _, s := range n.segments {
-		s.memory.Forget() // the memory goes with its region
+		s.Forget() // the memory goes with its region
 	}
 	for _, fd := range []int{n.chime, n.wakeup, n.epoll} {
 		if fd >= 0 {

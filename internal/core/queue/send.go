@@ -103,6 +103,17 @@ func RefuseSend(format string, a ...any) error {
 	return &verbs.OpError{Op: "post_send", Err: verbs.ErrInvalid, Detail: fmt.Sprintf(format, a...)}
 }
 
+// Lacking has, for each operation that a transport has no message for, the reason.
+type Lacking [verbs.BindMW + 1]string
+
+// Refuse returns why there is no message for a work request; see [Pair.CheckSends].
+func (l *Lacking) Refuse(wr *verbs.SendWR) error {
+	if why := l[wr.Op]; why != "" {
+		return &verbs.OpError{Op: "post_send", Err: verbs.ErrNotSupported, Detail: fmt.Sprintf("%v: %s", wr.Op, why)}
+	}
+	return nil
+}
+
 // checkSend returns why a work request can never be posted.
 func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) error {
 	if wr.Op == 0 || int(wr.Op) >= len(sendOps) {

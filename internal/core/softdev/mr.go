@@ -34,13 +34,11 @@ func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MR
 
 func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) (verbs.MRDriver, error) {
 	buf, unmap, err := memory.MapShared(fd, offset, size, access&verbs.LocalWrite != 0)
-	if err == nil {
-		err = keeps(buf, access)
-		if err != nil {
-			unmap()
-		}
-	}
 	if err != nil {
+		return nil, err
+	}
+	if err := keeps(buf, access); err != nil {
+		unmap()
 		return nil, err
 	}
 	m, err := p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterMapped(p.num, buf, unmap, access), nil })

@@ -9,16 +9,15 @@ import (
 
 // initiator carries out work requests, one after the other.
 type initiator struct {
-	off       int // bytes of work request next that are in the ring, or where they belong
-	gather    memory.Cursor
-	gathering bool
-	asked     uint64 // position of the last request for the target's memory
-	sent      uint64 // position of the last SEND
-	far       far
+	off    int // bytes of work request next that are in the ring, or where they belong
+	gather memory.Cursor
+	asked  uint64 // position of the last request for the target's memory
+	sent   uint64 // position of the last SEND
+	far    far
 }
 
 func (t *initiator) stop() {
-	t.off, t.gathering = 0, false
+	t.off = 0
 	t.gather.Reset()
 }
 
@@ -160,7 +159,7 @@ func sendKind(w *sendWQE) (k kind, field uint32) {
 func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 	k, field := sendKind(w)
 	if q.names(w) {
-		return 0, q.sendRef(w, opRef|first|last|k, field)
+		return 0, q.sendRef(w, opRef|k, field)
 	}
 	n := min(int(w.Length)-q.off, piece)
 	k |= opSend
@@ -213,9 +212,6 @@ func (q *QP) sendRef(w *sendWQE, k kind, field uint32) bool {
 func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 	if rest := int(w.Length) - q.off; rest > 0 {
 		n, k := min(rest, piece), opWrite
-		if q.off == 0 {
-			k |= first
-		}
 		if n == rest {
 			k |= last
 		}
@@ -266,14 +262,23 @@ func (q *QP) askRead(w *sendWQE) bool {
 	if !q.mayAsk() {
 		return false
 	}
-	b := q.reserve(readFields, opRead)
+	if !q.prepareRead(opRead, w.Remote.Key, w.Remote.Addr, w.Length) {
+		return false
+	}
+	q.await(w, readOp{wqe: q.popped + uint64(q.next)})
+	return true
+}
+
+// prepareRead makes a message that asks for memory of the peer, to be published. It returns false if
+// there is no room.
+func (q *QP) prepareRead(op kind, key verbs.Key, addr uint64, length uint32) bool {
+	b := q.reserve(readFields, op)
 	if b == nil {
 		return false
 	}
-	put32(b, 0, uint32(w.Remote.Key))
-	put32(b, 4, w.Length)
-	put64(b, 8, w.Remote.Addr)
-	q.await(w, readOp{wqe: q.popped + uint64(q.next)})
+	put32(b, 0, uint32(key))
+	put32(b, 4, length)
+	put64(b, 8, addr)
 	return true
 }
 

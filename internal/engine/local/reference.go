@@ -89,16 +89,9 @@ func (q *QP) copyRef() bool {
 // asked for, or there is no room.
 func (q *QP) askFetch() bool {
 	r := &q.ref
-	if r.phase != wanted {
+	if r.phase != wanted || !q.prepareRead(opFetch, r.key, r.addr, uint32(r.length)) {
 		return false
 	}
-	b := q.reserve(readFields, opFetch)
-	if b == nil {
-		return false
-	}
-	put32(b, 0, uint32(r.key))
-	put32(b, 4, uint32(r.length))
-	put64(b, 8, r.addr)
 	q.publish()
 	*q.reads.PushBack() = readOp{fetch: true}
 	r.phase = fetching

@@ -3,8 +3,6 @@
 package local
 
 import (
-	"fmt"
-
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -36,10 +34,13 @@ type readOp struct {
 }
 
 // lacking has the reason for each operation that there is no message for.
-var lacking = [verbs.BindMW + 1]string{
+var lacking = queue.Lacking{
 	verbs.AtomicWrite: "use a WRITE of 8 aligned bytes, which appears as a whole",
 	verbs.Flush:       "what was written is there when the WRITE has completed",
 }
+
+// lacks returns why there is no message for a work request.
+var lacks = lacking.Refuse
 
 // Post adds work requests in order and returns how many; with all, none is added if one of them cannot
 // be.
@@ -54,14 +55,6 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 		q.flushSends()
 	}
 	return n, err
-}
-
-// lacks returns why there is no message for a work request.
-func lacks(wr *verbs.SendWR) error {
-	if why := lacking[wr.Op]; why != "" {
-		return &verbs.OpError{Op: "post_send", Err: verbs.ErrNotSupported, Detail: fmt.Sprintf("%v: %s", wr.Op, why)}
-	}
-	return nil
 }
 
 // popFront drops the oldest work request.

@@ -3,8 +3,6 @@
 package rdmap
 
 import (
-	"fmt"
-
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -43,11 +41,14 @@ type readOp struct {
 }
 
 // lacking has the reason for each operation that iWARP has no message for.
-var lacking = [verbs.BindMW + 1]string{
+var lacking = queue.Lacking{
 	verbs.SendImm:     "iWARP's immediate data are a message of their own: use RDMA_WRITE_WITH_IMM, or put them into the message",
 	verbs.AtomicWrite: "iWARP has no atomic write",
 	verbs.Flush:       "iWARP has no flush: a READ of what was written makes sure that it has arrived",
 }
+
+// lacks returns why there is no message for a work request.
+var lacks = lacking.Refuse
 
 // PostSend adds work requests in order and returns how many.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) { return q.Post(wrs, false) }
@@ -64,14 +65,6 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 		q.flushSends()
 	}
 	return n, err
-}
-
-// lacks returns why there is no message for a work request.
-func lacks(wr *verbs.SendWR) error {
-	if why := lacking[wr.Op]; why != "" {
-		return &verbs.OpError{Op: "post_send", Err: verbs.ErrNotSupported, Detail: fmt.Sprintf("%v: %s", wr.Op, why)}
-	}
-	return nil
 }
 
 // popFront drops the oldest work request.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package iwarp
+package pollwait
 
 import (
 	"unsafe"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollNow is epoll_pwait with a timeout of zero, without telling Go's scheduler.
-func pollNow(epoll int, events []unix.EpollEvent) (int, unix.Errno) {
+// PollNow is epoll_pwait with a timeout of zero, without telling Go's scheduler.
+func PollNow(epoll int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
 	return int(n), errno
 }

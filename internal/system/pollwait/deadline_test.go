@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package iwarp
+package pollwait
 
 import (
 	"testing"
@@ -8,20 +8,20 @@ import (
 )
 
 func TestDeadline(t *testing.T) {
-	var d deadline
+	var d Deadline
 	at := time.Now().Add(time.Hour)
 	for _, step := range []struct {
 		to      time.Time
 		earlier bool
 	}{{at, true}, {at, false}, {at.Add(time.Hour), false}, {at, true}, {time.Time{}, false}, {at, true}, {began.Add(-time.Hour), true}} {
-		if earlier := d.set(step.to); earlier != step.earlier {
+		if earlier := d.Set(step.to); earlier != step.earlier {
 			t.Errorf("%v: earlier is %v", step.to, earlier)
 		}
 	}
-	if d.set(at); d.get().until() > time.Hour || d.get().until() < time.Hour/2 {
-		t.Errorf("%v until then, want an hour", d.get().until())
+	if d.Set(at); d.Get().Until() > time.Hour || d.Get().Until() < time.Hour/2 {
+		t.Errorf("%v until then, want an hour", d.Get().Until())
 	}
-	if d.set(time.Time{}); d.get() != 0 {
+	if d.Set(time.Time{}); d.Get() != 0 {
 		t.Error("no deadline is one")
 	}
 }
