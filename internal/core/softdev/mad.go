@@ -23,8 +23,11 @@ const (
 	maxAgents = 256
 )
 
-// agents are the management agents at QP1 of a device, whose lock covers them.
+// agents are the management agents at QP0 and QP1 of a device, whose lock covers them. The class says
+// which of the two is an agent's.
 type agents struct {
+	subnet bool // there is a QP0
+
 	psn   ib.PSN     // of the next send; the first is random
 	batch ibta.Batch // for sends
 
@@ -66,13 +69,13 @@ type mad struct {
 // Connections connects queue pairs by datagrams on QP1.
 func (d *PacketDevice) Connections(p verbs.ConnectionProtocols) error { return p.Datagrams(d) }
 
-// OpenMAD registers an agent at QP1.
+// OpenMAD registers an agent at QP1, or on fabrics with subnet management at QP0.
 func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (verbs.MADAgentDriver, error) {
 	const op = "open_mad"
 	if err := d.checkPort(port); err != nil {
 		return nil, err
 	}
-	if qp != ib.QP1 {
+	if qp == ib.QP0 && !d.subnetManaged() {
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNotSupported, Detail: "over Ethernet there is no subnet management, and no queue pair 0 (IBTA annex A17)"}
 	}
 	d.mu.Lock()
@@ -96,10 +99,14 @@ func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (verb
 	return a, nil
 }
 
+// subnetManaged reports whether ports have a queue pair 0.
+func (d *PacketDevice) subnetManaged() bool { return d.port.Info(1).Link == verbs.LinkInfiniBand }
+
 // register gives an agent an unpredictable number with the device's prefix, and registers it.
 func (d *PacketDevice) register(a *agent) {
 	s := &d.agents
 	if s.byID == nil {
+		s.subnet = d.subnetManaged()
 		s.byID, s.byKind, s.classes = make(map[uint32]*agent), make(map[madKind]*agent), make(map[wire.Class]int)
 		s.psn = ib.PSN(random32()) & ib.PSNMask
 	}
@@ -156,7 +163,7 @@ func (s *agents) find(port int, h *wire.Header) *agent {
 // receiveOther handles a packet that is not for a queue pair; the device's lock is held.
 func (d *PacketDevice) receiveOther(p *ib.Packet, from *ibta.Arrival) {
 	r := ibta.DropNoDestination
-	if p.DestQP == ib.QP1 {
+	if p.DestQP == ib.QP1 || p.DestQP == ib.QP0 && d.agents.subnet {
 		r = d.receiveMAD(p, from)
 	}
 	if r != ibta.Taken {
@@ -172,11 +179,11 @@ func (d *PacketDevice) receiveMAD(p *ib.Packet, from *ibta.Arrival) ibta.Reason 
 	if r := ibta.CheckMAD(p, verbs.MADLen); r != ibta.Taken {
 		return r
 	}
-	if !d.shared.Ports[port-1].Member(p.PKey) { // any of its partitions may (IBTA 10.9.8)
+	if p.DestQP == ib.QP1 && !d.shared.Ports[port-1].Member(p.PKey) { // any of its partitions may (IBTA 10.9.8)
 		return ibta.DropPKey
 	}
 	var h wire.Header
-	if !h.Decode(p.Payload) || h.BaseVersion != wire.BaseVersion {
+	if !h.Decode(p.Payload) || h.BaseVersion != wire.BaseVersion || h.Class.Subnet() != (p.DestQP == ib.QP0) {
 		return ibta.DropMalformed
 	}
 	a := d.agents.find(port, &h)
@@ -253,10 +260,27 @@ func (a *agent) Transactions() uint32 { return a.id }
 // packet returns the packet that carries a datagram.
 func (a *agent) packet(to *verbs.MADPath, b []byte) (*ib.Packet, error) {
 	p := &ib.Packet{
-		BTH:     ib.BTH{Opcode: ib.UDSendOnly, PKey: to.PKey, DestQP: to.QPN, PSN: a.dev.agents.psn},
-		DETH:    ib.DETH{QKey: to.QKey, SrcQP: ib.QP1},
+		BTH:     ib.BTH{Opcode: ib.UDSendOnly, PKey: ib.DefaultPKey, DestQP: ib.QP0, PSN: a.dev.agents.psn},
+		DETH:    ib.DETH{SrcQP: ib.QP0},
 		Payload: b,
 	}
+	if !a.spec.Class.Subnet() {
+		if err := a.general(to, p); err != nil {
+			return nil, err
+		}
+	}
+	var h wire.Header
+	if h.Decode(b); h.Method.Asks() {
+		h.TID = uint64(a.id)<<32 | h.TID&0xffff_ffff
+		p.Payload = append(h.Append(make([]byte, 0, verbs.MADLen)), b[wire.HeaderLen:]...)
+	}
+	return p, nil
+}
+
+// general fills in what a path says of the queue pair. Subnet management has none of it: it goes from
+// queue pair 0 to queue pair 0, outside of partitions and without a key (IBTA 10.9.8, 13.5.3.1).
+func (a *agent) general(to *verbs.MADPath, p *ib.Packet) error {
+	p.PKey, p.DestQP, p.DETH = to.PKey, to.QPN, ib.DETH{QKey: to.QKey, SrcQP: ib.QP1}
 	if p.PKey == 0 {
 		p.PKey = ib.DefaultPKey
 	}
@@ -267,14 +291,9 @@ func (a *agent) packet(to *verbs.MADPath, b []byte) (*ib.Packet, error) {
 		p.DETH.QKey = ib.QKeyGSI
 	}
 	if !a.dev.shared.Ports[a.port-1].Member(p.PKey) {
-		return nil, &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(to.PKey))}
+		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(to.PKey))}
 	}
-	var h wire.Header
-	if h.Decode(b); h.Method.Asks() {
-		h.TID = uint64(a.id)<<32 | h.TID&0xffff_ffff
-		p.Payload = append(h.Append(make([]byte, 0, verbs.MADLen)), b[wire.HeaderLen:]...)
-	}
-	return p, nil
+	return nil
 }
 
 // Send sends a datagram at once.
