@@ -35,6 +35,11 @@ func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.Addr
 		return netip.AddrPort{}, opErr(op, verbs.ErrNotSupported, "%s has no address", dev.Name())
 	}
 	own := gids[0].GID.Addr()
+	if n, ok := dev.Driver().(verbs.NeighborDriver); ok {
+		if addrs := n.Addrs(1); len(addrs) > 0 {
+			own = addrs[0]
+		}
+	}
 	if host == "" {
 		return netip.AddrPortFrom(own, uint16(port)), nil
 	}

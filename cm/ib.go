@@ -7,12 +7,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
@@ -33,6 +35,7 @@ type ibProtocol struct {
 	conns     map[mad.CommID]*ibConn
 	watches   map[verbs.GID]*watch
 	device    verbs.DeviceAttr
+	subnet    *subnet // nil: the fabric has no LIDs
 }
 
 func newIBProtocol(m *manager, a verbs.MADAgentDriver) *ibProtocol {
@@ -44,6 +47,7 @@ func newIBProtocol(m *manager, a verbs.MADAgentDriver) *ibProtocol {
 		c.IDBase, c.IDMask = s.IDs()
 	}
 	p.engine = ibcm.New(c)
+	p.subnet = newSubnet(m.drv)
 	p.timer = time.AfterFunc(time.Hour, p.timeout)
 	p.timer.Stop()
 	return p
@@ -56,6 +60,30 @@ func (p *ibProtocol) mtu() verbs.MTU {
 		return verbs.MTU1024
 	}
 	return port.ActiveMTU
+}
+
+// gid returns the GID at which connections of the device end.
+func (c *ibConn) gid() verbs.GID {
+	if c.subnet != nil {
+		return c.subnet.gid()
+	}
+	return ib.GIDFromAddr(c.id.local.Addr())
+}
+
+// lid returns the port's LID, 0: there are none.
+func (c *ibConn) lid() uint16 {
+	if c.subnet != nil {
+		return c.subnet.lid()
+	}
+	return 0
+}
+
+// gidOf returns the GID of a host; over IP it is its address.
+func (p *ibProtocol) gidOf(a netip.Addr) verbs.GID {
+	if p.subnet != nil {
+		return p.subnet.gidOf(a)
+	}
+	return ib.GIDFromAddr(a)
 }
 
 func (p *ibProtocol) run() { go p.receive() }
@@ -148,6 +176,9 @@ func (p *ibProtocol) idle() bool { return p.engine.Connections() == 0 }
 
 func (p *ibProtocol) close() {
 	p.timer.Stop()
+	if p.subnet != nil {
+		p.subnet.close()
+	}
 	for _, w := range p.watches {
 		w.cancel()
 	}

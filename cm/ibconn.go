@@ -3,6 +3,7 @@
 package cm
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 
@@ -22,7 +23,8 @@ type ibConn struct {
 
 	watched bool // see watch
 
-	to        verbs.AHAttr // the peer
+	host      verbs.AHAttr // the peer's queue pair 1
+	to        verbs.AHAttr // the peer's queue pair to connect to
 	qpn       verbs.QPN    // its queue pair
 	sqPSN     verbs.PSN    // each side tells the other its starting PSN
 	rqPSN     verbs.PSN
@@ -41,24 +43,41 @@ func (p *ibProtocol) newEndpoint(id *ID) endpoint {
 
 // resolveAddr: over IP the GID of a port is its address (annex A17.4.1), and the system knows the
 // route.
-func (c *ibConn) resolveAddr(zone string) (query, error) { return nil, c.id.checkRoute(zone) }
-
-// resolveRoute: there is one path between two addresses.
-func (c *ibConn) resolveRoute() (query, error) { return nil, nil }
-
-// way is the address vector of the peer.
-func (c *ibConn) way() verbs.AHAttr {
-	return verbs.AHAttr{DGID: ib.GIDFromAddr(c.id.peer.Addr()), TrafficClass: c.id.tos}
+func (c *ibConn) resolveAddr(zone string) (query, error) {
+	if c.subnet != nil {
+		return nil, c.subnet.resolveAddr(c)
+	}
+	return nil, c.id.checkRoute(zone)
 }
 
-// join: the GID of a group is its address, and there is no subnet administrator to ask (annex
+// resolveRoute: over IP there is one path between two addresses.
+func (c *ibConn) resolveRoute() (query, error) {
+	if c.subnet != nil {
+		return func(ctx context.Context) error { return c.subnet.resolveRoute(ctx, c) }, nil
+	}
+	c.host = verbs.AHAttr{DGID: ib.GIDFromAddr(c.id.peer.Addr())}
+	c.to, c.mtu = c.host, c.ibProtocol.mtu()
+	return nil, nil
+}
+
+// setTOS is called before the first datagram.
+func (c *ibConn) setTOS() { c.host.TrafficClass, c.to.TrafficClass = c.id.tos, c.id.tos }
+
+// join: over IP the GID of a group is its address, and there is no subnet administrator to ask (annex
 // A17.9).
 func (c *ibConn) join(g *membership) (query, error) {
+	if c.subnet != nil {
+		return func(ctx context.Context) error { return c.subnet.join(ctx, c, g) }, nil
+	}
 	g.to, g.qkey = verbs.AHAttr{DGID: ib.GIDFromAddr(g.group), TrafficClass: c.id.tos}, UDPQKey
 	return nil, nil
 }
 
-func (c *ibConn) leave(*membership) {}
+func (c *ibConn) leave(g *membership) {
+	if c.subnet != nil {
+		c.subnet.leave(g)
+	}
+}
 
 // service returns the service id of the id's own port.
 func (c *ibConn) service() mad.ServiceID { return service(c.id.ps, c.id.local.Port()) }
@@ -126,19 +145,19 @@ func (c *ibConn) connect(param *ConnParam) error {
 	id := c.id
 	header := mad.NewIPAddress(id.local, id.peer.Addr())
 	private := append(header.Append(make([]byte, 0, mad.SIDRREQPrivateLen)), param.PrivateData...)
-	c.to = c.way()
+	c.setTOS()
 	s := service(id.ps, id.peer.Port())
 	var err error
 	if id.ps.datagrams() {
-		c.comm, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.to, Service: s, PrivateData: private})
+		c.comm, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.host, Service: s, PrivateData: private})
 	} else {
-		c.mtu, c.ackTime, c.retries = c.ibProtocol.mtu(), id.ackTimeout, min(param.RetryCount, 7)
+		c.ackTime, c.retries = id.ackTimeout, min(param.RetryCount, 7)
 		if c.ackTime == 0 {
 			c.ackTime = DefaultAckTimeout
 		}
 		c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited)
-		q := ibcm.ConnectParams{To: c.to, LocalGID: ib.GIDFromAddr(id.local.Addr()), Service: s, QPN: param.QPNum, SRQ: param.SRQ,
+		q := ibcm.ConnectParams{To: c.host, LocalGID: c.gid(), LocalLID: c.lid(), Service: s, QPN: param.QPNum, SRQ: param.SRQ,
 			StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
 			RetryCount: c.retries, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
 			AckTimeout: mad.Timeout(c.ackTime), PrivateData: private}

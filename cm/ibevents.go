@@ -50,7 +50,7 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 	case ibcm.EventTimeWaitExit:
 		id.tell(&Event{Type: TimewaitExit, ID: id})
 	case ibcm.EventService:
-		id.served(e.SIDRREP)
+		c.served(e.SIDRREP)
 	}
 }
 
@@ -62,7 +62,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		return
 	}
 	id := listener.request()
-	c := &ibConn{ibProtocol: p, id: id, comm: e.ID, rqPSN: randomPSN(), to: e.From}
+	c := &ibConn{ibProtocol: p, id: id, comm: e.ID, rqPSN: randomPSN(), host: e.From, to: e.From}
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
 	why := mad.Reason(0)
 	var private []byte
@@ -73,6 +73,9 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		r := e.REQ
 		private = r.Private[:]
 		path := &r.Primary
+		if p.subnet != nil {
+			c.to = p.subnet.wayBack(path)
+		}
 		c.to.TrafficClass, c.to.FlowLabel, c.to.SL = path.TrafficClass, path.FlowLabel, path.SL
 		if path.AckTimeout == 0 {
 			path.AckTimeout = DefaultAckTimeout // without one a peer that dies would never be noticed
@@ -91,7 +94,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	var header mad.IPAddress
 	header.Decode(private)
 	if why == 0 {
-		why = impostor(&header, &e.From)
+		why = p.impostor(&header, &e.From)
 	}
 	if why != 0 {
 		c.refuse(why, nil)
@@ -111,11 +114,11 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 // datagram's source, by the reason to reject it with; 0 means that it does not. Over IP the GID of
 // a port is its address. A peer that could name another one would be taken for it, and the answer
 // would go there. Neither address has a zone, even if it is IPv6 link-local.
-func impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
+func (p *ibProtocol) impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
 	switch {
 	case !h.Valid():
 		return mad.RejUnsupportedRequest
-	case ib.GIDFromAddr(h.SrcAddr().Addr()) != from.DGID:
+	case p.gidOf(h.SrcAddr().Addr()) != from.DGID:
 		return mad.RejPrimaryGID
 	}
 	return 0
@@ -126,11 +129,14 @@ func impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
 // it.
 func (p *ibProtocol) unacceptable(listener *ID, from *verbs.AHAttr, r *mad.REQ) mad.Reason {
 	peer := r.Primary.LocalGID.Addr()
+	path := &r.Primary
 	switch mtu := verbs.MTU(r.PathMTU); {
 	case !listener.serves(r):
 		return mad.RejInvalidTransportType
-	case r.Primary.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != listener.local.Addr().Is4():
+	case path.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || p.subnet == nil && peer.Is4() != listener.local.Addr().Is4():
 		return mad.RejPrimaryGID
+	case p.subnet != nil && (!path.SubnetLocal || path.LocalLID != from.DLID):
+		return mad.RejPrimaryLID
 	case !mtu.Valid() || mtu > p.mtu():
 		return mad.RejInvalidPathMTU
 	}
@@ -206,11 +212,12 @@ func (id *ID) rejected(r *mad.REJ) {
 
 // served handles the response of a datagram service. A rejection is an Unreachable, as in
 // librdmacm.
-func (id *ID) served(r *mad.SIDRREP) {
+func (c *ibConn) served(r *mad.SIDRREP) {
+	id := c.id
 	if r.Status == mad.SIDRValid {
 		id.state = established
 		id.tell(&Event{Type: Established, ID: id, UD: UDParam{PrivateData: r.Private[:], QPN: r.QPN, QKey: r.QKey,
-			AH: verbs.AHAttr{DGID: ib.GIDFromAddr(id.peer.Addr()), TrafficClass: id.tos}}})
+			AH: c.to}})
 		return
 	}
 	why := RejectReason(mad.RejConsumer)

@@ -84,6 +84,9 @@ func newManager(dev *verbs.Device) (*manager, error) {
 		return nil, err
 	}
 	m := &manager{drv: dev.Driver(), name: dev.Name(), ids: map[*ID]struct{}{}, ports: map[portKey]*port{}}
+	if n, ok := m.drv.(verbs.NeighborDriver); ok {
+		m.addrs = n.Addrs(1)
+	}
 	for _, g := range gids {
 		m.addrs = append(m.addrs, g.GID.Addr())
 	}

@@ -29,13 +29,13 @@ func (c *ibConn) watchPeer() {
 		return
 	}
 	c.watched = true
-	w := c.watches[c.to.DGID]
+	w := c.watches[c.host.DGID]
 	if w == nil {
 		w = &watch{}
-		c.watches[c.to.DGID] = w
+		c.watches[c.host.DGID] = w
 		var ctx context.Context
 		ctx, w.cancel = context.WithCancel(context.Background())
-		to := c.to
+		to := c.host
 		time.AfterFunc(silence, func() {
 			if why := refuser.Refused(ctx, to); ctx.Err() == nil {
 				c.endRequests(w, to.DGID, why)
@@ -51,10 +51,10 @@ func (c *ibConn) answered() {
 		return
 	}
 	c.watched = false
-	w := c.watches[c.to.DGID]
+	w := c.watches[c.host.DGID]
 	if w.requests--; w.requests == 0 {
 		w.cancel()
-		delete(c.watches, c.to.DGID)
+		delete(c.watches, c.host.DGID)
 	}
 }
 
@@ -70,7 +70,7 @@ func (p *ibProtocol) endRequests(w *watch, host verbs.GID, why error) {
 		return
 	}
 	for _, c := range p.conns {
-		if !c.watched || c.to.DGID != host {
+		if !c.watched || c.host.DGID != host {
 			continue
 		}
 		c.release()

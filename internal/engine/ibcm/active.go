@@ -59,11 +59,15 @@ func (e *Engine) Connect(now clock.Time, p *ConnectParams) (mad.CommID, error) {
 // permissiveLID is the LID in paths without LIDs (IBTA 4.1.3).
 const permissiveLID = 0xffff
 
-// primaryPath describes the path to the peer. A routed path, as all are in RoCEv2, has permissive
-// LIDs and a hop limit; Linux requests the same.
+// primaryPath describes the path to the peer (IBTA 12.7.10 to 12.7.21). A routed path, as all are in
+// RoCEv2, has permissive LIDs and a hop limit; Linux requests the same. A path with LIDs stays in its
+// subnet.
 func primaryPath(q *ConnectParams) mad.Path {
 	p := mad.Path{LocalLID: permissiveLID, RemoteLID: permissiveLID, LocalGID: q.LocalGID, RemoteGID: q.To.DGID,
 		FlowLabel: q.To.FlowLabel & 0xfffff, TrafficClass: q.To.TrafficClass, HopLimit: q.To.HopLimit, SL: q.To.SL, AckTimeout: q.AckTimeout}
+	if q.To.DLID != 0 {
+		p.LocalLID, p.RemoteLID, p.SubnetLocal = q.LocalLID, q.To.DLID, true
+	}
 	def(&p.HopLimit, 64)
 	return p
 }

@@ -48,6 +48,7 @@ type ListenParams struct {
 type ConnectParams struct {
 	To       verbs.AHAttr // the peer's queue pair 1
 	LocalGID ib.GID
+	LocalLID uint16 // on fabrics with LIDs, where To has the peer's
 	Service  mad.ServiceID
 
 	QPN                ib.QPN

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// subnet is what addresses and paths mean where ports have LIDs: on InfiniBand.
+//
+// An address of a host is that of one of its GIDs, or an IP address that the driver knows a GID for.
+// Datagrams between queue pairs 1 have a GRH, so that each side sees who the other is; what is
+// connected has none, because the path stays in the subnet (IBTA 8.2.1).
+type subnet struct {
+	drv       verbs.Driver
+	neighbors verbs.NeighborDriver
+	admin     *administrator
+}
+
+// newSubnet returns nil if the driver's ports have no LIDs.
+func newSubnet(drv verbs.Driver) *subnet {
+	n, ok := drv.(verbs.NeighborDriver)
+	if p, err := drv.QueryPort(1); !ok || err != nil || p.Link != verbs.LinkInfiniBand {
+		return nil
+	}
+	return &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv)}
+}
+
+func (s *subnet) close() { s.admin.close() }
+
+// port returns the port's attributes; without a LID they lead nowhere.
+func (s *subnet) port() verbs.PortAttr {
+	p, _ := s.drv.QueryPort(1) // an error is that of a closed device, whose ids end
+	return p
+}
+
+func (s *subnet) lid() uint16 { return s.port().LID }
+
+func (s *subnet) gid() verbs.GID {
+	gids, err := s.drv.GIDs(1)
+	if err != nil || len(gids) == 0 {
+		return verbs.GID{}
+	}
+	return gids[0].GID
+}
+
+// gidOf returns the GID of an address, or an unspecified one.
+func (s *subnet) gidOf(a netip.Addr) verbs.GID {
+	if g, ok := s.neighbors.Neighbor(a); ok {
+		return g
+	}
+	if a.Is6() {
+		return ib.GIDFromAddr(a)
+	}
+	return verbs.GID{}
+}
+
+func (s *subnet) resolveAddr(c *ibConn) error {
+	gid := s.gidOf(c.id.peer.Addr())
+	if gid == (verbs.GID{}) {
+		return opErr("resolve_addr", ErrNoAddr, "%v is the address of no adapter of the fabric", c.id.peer.Addr())
+	}
+	c.host.DGID = gid
+	return nil
+}
+
+// resolveRoute asks for a path to the peer's GID (IBTA 15.2.5.16).
+func (s *subnet) resolveRoute(ctx context.Context, c *ibConn) error {
+	path, err := s.admin.path(ctx, s.gid(), c.host.DGID)
+	if err != nil {
+		return err
+	}
+	c.to = verbs.AHAttr{DLID: path.DLID, SL: path.SL}
+	c.host.DLID, c.host.SL, c.host.HopLimit = path.DLID, path.SL, path.HopLimit
+	c.mtu = min(path.MTU, c.ibProtocol.mtu())
+	return nil
+}
+
+// wayBack returns the address vector of the queue pair that a request describes.
+func (s *subnet) wayBack(p *mad.Path) verbs.AHAttr {
+	return verbs.AHAttr{DLID: p.LocalLID, SL: p.SL}
+}
