@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibsim
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// answerTime is how long an answer may take until a request is repeated, and retries how often it
+	// is.
+	answerTime = 300 * time.Millisecond
+	retries    = 3
+	// maxPending limits the requests of a client that are not answered yet.
+	maxPending = 4096
+)
+
+// pending are the requests of a client that nobody has answered.
+type pending struct {
+	of *attached
+
+	mu       sync.Mutex
+	requests map[uint64]*request // by transaction id
+	closed   bool
+}
+
+type request struct {
+	datagram Datagram
+	left     int // retries
+	timer    *time.Timer
+}
+
+func (p *pending) init(a *attached) { p.of, p.requests = a, make(map[uint64]*request) }
+
+// add begins to wait for an answer. It returns false if there are too many already.
+func (p *pending) add(tid uint64, d *Datagram) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.requests) == maxPending {
+		return false
+	}
+	if old := p.requests[tid]; old != nil {
+		old.timer.Stop()
+	}
+	r := &request{datagram: *d, left: retries}
+	r.timer = time.AfterFunc(answerTime, func() { p.expired(tid, r) })
+	p.requests[tid] = r
+	return true
+}
+
+// expired repeats a request, or gives it up.
+func (p *pending) expired(tid uint64, r *request) {
+	p.mu.Lock()
+	again := r.left > 0
+	if p.closed || p.requests[tid] != r {
+		p.mu.Unlock()
+		return
+	}
+	if again {
+		r.left--
+		r.timer.Reset(answerTime)
+	} else {
+		delete(p.requests, tid)
+	}
+	p.mu.Unlock()
+	d := r.datagram // Send may change it
+	if again {
+		p.of.host.Send(&d)
+	} else {
+		p.of.refuse(&d)
+	}
+}
+
+func (p *pending) remove(tid uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.requests[tid]; r != nil {
+		r.timer.Stop()
+		delete(p.requests, tid)
+	}
+}
+
+func (p *pending) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, r := range p.requests {
+		r.timer.Stop()
+	}
+	clear(p.requests)
+}

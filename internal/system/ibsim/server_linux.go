@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibsim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// maxClients is how many there can be: the library knows no more.
+const maxClients = 10
+
+// Server serves clients of a subnet.
+type Server struct {
+	name    string
+	subnet  Subnet
+	control *net.UnixConn
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	clients [maxClients]*attached
+	closed  bool
+}
+
+// address returns the address of a socket. The library counts the NUL behind the name as part of it.
+func address(format string, a ...any) *net.UnixAddr {
+	return &net.UnixAddr{Net: "unixgram", Name: "@" + fmt.Sprintf(format, a...) + "\x00"}
+}
+
+// Serve serves the clients of a name, until Close.
+func Serve(name string, subnet Subnet) (*Server, error) {
+	c, err := net.ListenUnixgram("unixgram", address("%s:ctl", name))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("ibsim: another simulator serves the name %q here: end it, or choose another name, which clients have in IBSIM_SOCKNAME: %w", name, syscall.EADDRINUSE)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ibsim: %w", err)
+	}
+	s := &Server{name: name, subnet: subnet, control: c}
+	s.running.Add(1)
+	go s.serve()
+	return s, nil
+}
+
+// Close ends all clients' access, and returns when nobody is at work any more.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for i, a := range s.clients {
+		if a != nil {
+			s.clients[i] = nil
+			a.close()
+		}
+	}
+	s.mu.Unlock()
+	err := s.control.Close()
+	s.running.Wait()
+	return err
+}
+
+// serve answers control messages.
+func (s *Server) serve() {
+	defer s.running.Done()
+	var b [ctlLen + 1]byte
+	for {
+		n, from, err := s.control.ReadFromUnix(b[:])
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		var c ctl
+		if err != nil || from == nil || !c.decode(b[:n]) {
+			continue
+		}
+		if err := s.handle(&c); err != nil {
+			c.kind = kindError
+		}
+		from.Name += "\x00" // which the name was read up to
+		s.control.WriteToUnix(c.append(nil), from)
+	}
+}
+
+var errUnknown = errors.New("ibsim: no such client, or unknown message")
+
+func (s *Server) handle(c *ctl) error {
+	if c.kind == kindConnect {
+		return s.connect(c)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.client >= maxClients || s.clients[c.client] == nil {
+		return errUnknown
+	}
+	a := s.clients[c.client]
+	h := a.host
+	switch c.kind {
+	case kindDisconnect:
+		s.clients[c.client] = nil
+		a.close()
+	case kindPort:
+		lid, state := h.Port()
+		clear(c.data[:])
+		binary.NativeEndian.PutUint16(c.data[:], lid)
+		c.data[2] = state
+	case kindVendor:
+		s.vendor(c, h)
+	case kindGID:
+		gid := h.GID()
+		copy(c.data[:], gid[:])
+	case kindGUID:
+		info := nodeInfo(h)
+		binary.BigEndian.PutUint64(c.data[:], info.NodeGUID)
+	case kindNodeInfo:
+		c.data = h.NodeInfo()
+	case kindPortInfo:
+		c.data = h.PortInfo(c.data[0])
+	case kindSetSM:
+		return h.SetSM(binary.NativeEndian.Uint32(c.data[:]) != 0)
+	case kindPKeys:
+		clear(c.data[:])
+		for i, k := range h.PKeys() {
+			if 2*i < ctlDataLen {
+				binary.BigEndian.PutUint16(c.data[2*i:], uint16(k))
+			}
+		}
+	default:
+		return errUnknown
+	}
+	return nil
+}
+
+func nodeInfo(h Host) (n smp.NodeInfo) {
+	b := h.NodeInfo()
+	n.Decode(b[:])
+	return n
+}
+
+// vendor answers with the vendor's id, the device's, its revision, and a version of firmware.
+func (s *Server) vendor(c *ctl, h Host) {
+	n := nodeInfo(h)
+	clear(c.data[:])
+	binary.NativeEndian.PutUint32(c.data[:], n.VendorID)
+	binary.NativeEndian.PutUint32(c.data[4:], uint32(n.DeviceID))
+	binary.NativeEndian.PutUint32(c.data[8:], n.Revision)
+	binary.NativeEndian.PutUint64(c.data[16:], 1)
+}
+
+// connect attaches a client.
+func (s *Server) connect(c *ctl) error {
+	var who client
+	who.decode(&c.data)
+	number, err := s.attach(&who)
+	if err != nil {
+		return err
+	}
+	who.id = uint32(number)
+	who.put(&c.data)
+	return nil
+}
+
+// attach gives a client a number, a socket and access to a node.
+func (s *Server) attach(who *client) (number int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number, err = s.free(); err != nil {
+		return 0, err
+	}
+	conn, err := net.DialUnix("unixgram", address("%s:out%d", s.name, number), address("%s:in%d", s.name, who.id))
+	if err != nil {
+		return 0, err
+	}
+	a := &attached{conn: conn, id: who.id}
+	a.pending.init(a)
+	if a.host, err = s.subnet.Attach(who.node, a.deliver); err == nil && who.sm {
+		if err = a.host.SetSM(true); err != nil {
+			a.host.Close()
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return 0, err
+	}
+	who.node = a.host.Node()
+	s.clients[number] = a
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		a.read()
+	}()
+	return number, nil
+}
+
+var errFull = errors.New("ibsim: all clients' places are taken")
+
+// free returns a number that no client has. Those of clients that have ended without a word are free
+// again; the lock is held.
+func (s *Server) free() (int, error) {
+	if s.closed {
+		return 0, net.ErrClosed
+	}
+	for i, a := range s.clients {
+		if a != nil && a.gone(s.name) {
+			a.close()
+			s.clients[i] = nil
+		}
+		if s.clients[i] == nil {
+			return i, nil
+		}
+	}
+	return 0, errFull
+}
