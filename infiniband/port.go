@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+type info = fabric.Info
+
+// adapter is a program's access to its adapter: a seat of a fabric in this process, or in another.
+type adapter interface {
+	Name() string
+	GUID() uint64
+	Slot() int
+	Ports() int
+	Info(port int) *info
+
+	Alloc(packets []*link.Packet, sizes []int)
+	Discard(packets []*link.Packet)
+	Full() bool
+	Send(port int, packets []*link.Packet) error
+	Ready() bool
+	Receive(buf []fabric.Arrival) (int, error)
+	Release(got []fabric.Arrival)
+
+	Join(port int, gid ib.GID)
+	Leave(port int, gid ib.GID)
+	Claim(id, mask uint64) error
+	Unclaim(id, mask uint64)
+	Serve(class uint8, yes bool)
+	neighbors
+	Close()
+}
+
+// port is the ports of an adapter.
+type port struct {
+	adapter
+	waiter
+	follower
+	sender
+	receiver
+	trace *trace.Writer
+}
+
+// maxWindow is what may be in flight to one peer. Links have credits, so that only memory limits it.
+const maxWindow = 1 << 20
+
+// Limits returns what one send can carry.
+func (p *port) Limits() ibta.Limits {
+	return ibta.Limits{MaxPackets: maxBatch, MaxBytes: 64 << 10, Window: maxWindow, Overhead: 64}
+}
+
+// Prefix is the seat, which queue pairs and ids are steered by.
+func (p *port) Prefix() (slot uint32, bits int) { return uint32(p.Slot()), fabric.SeatBits }
+
+// Release gives up service ids.
+func (p *port) Release(service, mask uint64) { p.Unclaim(service, mask) }
+
+// Connect and Disconnect: links are between ports, not between peers.
+func (p *port) Connect(ibta.Path)    {}
+func (p *port) Disconnect(ibta.Path) {}
+
+// WantHeaders: a packet that has a GRH shows it.
+func (p *port) WantHeaders() {}
+
+// JoinGroup takes what comes to a group. That it comes is up to the subnet administrator, whom the
+// program asks (section 15.2.5.17).
+func (p *port) JoinGroup(num int, gid verbs.GID, _ uint16) error {
+	p.Join(num, gid)
+	return nil
+}
+
+// LeaveGroup undoes JoinGroup.
+func (p *port) LeaveGroup(num int, gid verbs.GID, _ uint16) error {
+	p.Leave(num, gid)
+	return nil
+}
+
+// Info returns what there is to know of a port.
+func (p *port) Info(num int) softdev.PortInfo {
+	i := p.adapter.Info(num)
+	table := make([]verbs.GIDEntry, len(i.GIDs))
+	for row, g := range i.GIDs {
+		table[row] = verbs.GIDEntry{Index: row, GID: g, Type: verbs.GIDInfiniBand}
+	}
+	return softdev.PortInfo{
+		PortAttr: verbs.PortAttr{State: stateOf(i), Link: verbs.LinkInfiniBand, MaxMTU: verbs.MTU(i.MaxMTU), ActiveMTU: verbs.MTU(i.MTU),
+			LID: i.LID, LMC: i.LMC, SMLID: i.SMLID, SL: i.SMSL, SpeedMbps: i.Mbps},
+		GIDTable: table, PKeyTable: i.PKeys,
+	}
+}
+
+func stateOf(i *info) verbs.PortState {
+	switch i.State {
+	case node.Active:
+		return verbs.PortActive
+	case node.Armed:
+		return verbs.PortArmed
+	case node.Initialize:
+		return verbs.PortInit
+	}
+	return verbs.PortDown
+}
+
+// Wait waits until packets come, and with writable until the ports have room.
+func (p *port) Wait(writable bool) error {
+	return p.wait(func() bool { return p.Ready() || writable && !p.Full() })
+}
+
+// Close ends the program's access.
+func (p *port) Close() error {
+	p.adapter.Close()
+	p.waiter.close()
+	return nil
+}
+
+// follower tells a device what its ports' fabric tells.
+type follower struct{ told chan func(int, ...verbs.EventType) }
+
+var _ = time.Now

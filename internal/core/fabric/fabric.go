@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
+)
+
+// turn is how many packets the network moves under one hold of the lock.
+const turn = 256
+
+// Options are the options of New; nil stands for the zero value.
+type Options struct {
+	Seed uint64 // of errors on cables
+	// NoManager leaves the subnet without the built-in manager.
+	NoManager bool
+	Manager   ManagerOptions
+}
+
+// Fabric is a running fabric.
+type Fabric struct {
+	start time.Time
+	ring  chan struct{} // of capacity 1: the goroutine has something to do
+	done  chan struct{}
+
+	mu      sync.Mutex
+	net     *link.Net
+	members []*member
+	byName  map[string]*member // by the name in the topology, and by description where that is unique
+	of      map[*link.Node]*member
+	woken   []link.Wake
+	until   clock.Time // what the goroutine's timer is set to; 0: nothing
+	news    []news     // that the goroutine tells
+	manager *manager
+	closed  bool
+}
+
+// member is a node of the fabric.
+type member struct {
+	name  string
+	node  *link.Node
+	state *node.Node
+	addr  address
+	seats [maxSeats]*Seat // of programs at an adapter
+}
+
+// ErrClosed is what a closed fabric returns.
+var ErrClosed = errors.New("fabric: closed")
+
+// New starts a fabric with the nodes and cables of a topology.
+func New(t *topology.Topology, o *Options) (*Fabric, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	f := &Fabric{start: time.Now(), ring: make(chan struct{}, 1), done: make(chan struct{}),
+		net: link.New(link.Config{Seed: o.Seed}), byName: make(map[string]*member), of: make(map[*link.Node]*member)}
+	if err := f.build(t); err != nil {
+		return nil, err
+	}
+	if !o.NoManager {
+		f.manager = newManager(f, &o.Manager)
+	}
+	go f.loop()
+	return f, nil
+}
+
+// Close ends the fabric and what programs have of it.
+func (f *Fabric) Close() {
+	f.mu.Lock()
+	closed := f.closed
+	f.closed = true
+	for _, m := range f.members {
+		for _, s := range m.seats {
+			if s != nil {
+				s.wake()
+			}
+		}
+	}
+	f.mu.Unlock()
+	if !closed {
+		f.wake()
+	}
+	<-f.done
+}
+
+// now returns the time since the fabric began.
+func (f *Fabric) now() clock.Time { return clock.Time(time.Since(f.start)) + 1 }
+
+// step lets the network move what can move, and hands over what arrives. The lock is held. What is left
+// when a turn is over is for the goroutine.
+func (f *Fabric) step() {
+	now := f.now()
+	more := f.net.Run(now, turn)
+	f.woken = f.net.Woken(f.woken[:0])
+	for _, w := range f.woken {
+		f.handle(w)
+	}
+	if f.manager != nil && f.manager.run(now) {
+		more = true
+	}
+	due := f.deadline()
+	if more || len(f.woken) > 0 && f.net.Deadline() != 0 && f.net.Deadline() <= now || len(f.news) > 0 || due != 0 && (f.until == 0 || due < f.until) {
+		f.wake()
+	}
+}
+
+// deadline returns when there is something to do; 0: never.
+func (f *Fabric) deadline() clock.Time {
+	d := f.net.Deadline()
+	if f.manager != nil {
+		if m := f.manager.deadline(); m != 0 && (d == 0 || m < d) {
+			d = m
+		}
+	}
+	return d
+}
+
+func (f *Fabric) wake() {
+	select {
+	case f.ring <- struct{}{}:
+	default:
+	}
+}
+
+// loop is the fabric's goroutine: it does what is due, and what others' turns have left.
+func (f *Fabric) loop() {
+	defer close(f.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		f.mu.Lock()
+		if f.closed {
+			f.mu.Unlock()
+			return
+		}
+		f.step()
+		told := f.news
+		f.news = nil
+		f.until = f.deadline()
+		wait := time.Hour
+		if f.until != 0 {
+			wait = max(0, time.Duration(f.until-f.now()))
+		}
+		f.mu.Unlock()
+		for _, n := range told {
+			n.seat.changed(n.port, n.events...)
+		}
+		if wait == 0 {
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-f.ring:
+		case <-timer.C:
+		}
+	}
+}
+
+// handle does what a port's event asks for.
+func (f *Fabric) handle(w link.Wake) {
+	m := f.of[w.Port.Node()]
+	if m == nil {
+		return
+	}
+	if w.Events&link.Arrived != 0 {
+		m.take(f, w.Port)
+	}
+	if w.Events&link.Room != 0 {
+		m.resume(f)
+	}
+	if w.Events&link.Changed != 0 {
+		m.follow(f, w.Port.Num())
+	}
+	if w.Events&link.Datagram != 0 && f.manager != nil {
+		f.manager.receive(m)
+	}
+}

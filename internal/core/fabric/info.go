@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Info is what an adapter's driver can read of a port.
+type Info struct {
+	State         node.LinkState
+	Physical      node.PhysState
+	Width         node.Width
+	Speed         node.Speed
+	LID           uint16
+	LMC           uint8
+	SMLID         uint16
+	SMSL          uint8
+	SubnetTimeout uint8
+	CapMask       uint32
+	MaxMTU        uint8 // code
+	MTU           uint8 // code: what the subnet manager has set
+	VLs           uint8
+	GIDs          []ib.GID
+	PKeys         []ib.PKey
+	Reregister    bool
+	Mbps          int64
+}
+
+func infoOf(n *node.Node, port int) *Info {
+	p := &n.Ports[port]
+	i := &Info{State: p.Link.Logical, Physical: p.Link.Physical, Width: p.Link.WidthActive, Speed: p.Link.SpeedActive,
+		LID: p.Address.LID, LMC: p.Address.LMC, SMLID: p.Address.SMLID, SMSL: p.Address.SMSL, SubnetTimeout: p.Address.SubnetTimeout,
+		CapMask: p.CapMask, MaxMTU: p.MTU.Cap, MTU: p.MTU.Neighbor, VLs: p.Lanes.Cap, PKeys: slices.Clone(p.Partition.PKeys),
+		Reregister: p.Address.Reregister, Mbps: p.Link.RateMbps()}
+	for _, guid := range p.GUIDs {
+		if guid == 0 {
+			break
+		}
+		i.GIDs = append(i.GIDs, gidOf(p.Address.Prefix, guid))
+	}
+	return i
+}
+
+// gidOf returns the GID of a prefix and an interface id.
+func gidOf(prefix, guid uint64) (g ib.GID) {
+	binary.BigEndian.PutUint64(g[:], prefix)
+	binary.BigEndian.PutUint64(g[8:], guid)
+	return g
+}
+
+// eventsOf returns the events that tell how a port has changed (section 11.6.3).
+func eventsOf(from, to *Info) (e []verbs.EventType) {
+	if to.State == node.Active && from.State != node.Active {
+		e = append(e, verbs.EventPortActive)
+	}
+	if from.State == node.Active && to.State != node.Active {
+		e = append(e, verbs.EventPortError)
+	}
+	if from.LID != to.LID || from.LMC != to.LMC {
+		e = append(e, verbs.EventLIDChange)
+	}
+	if from.SMLID != to.SMLID || from.SMSL != to.SMSL {
+		e = append(e, verbs.EventSMChange)
+	}
+	if !slices.Equal(from.PKeys, to.PKeys) {
+		e = append(e, verbs.EventPKeyChange)
+	}
+	if !slices.Equal(from.GIDs, to.GIDs) {
+		e = append(e, verbs.EventGIDChange)
+	}
+	if to.Reregister {
+		e = append(e, verbs.EventClientReregister)
+	}
+	return e
+}
+
+// news is what the goroutine tells a seat's driver.
+type news struct {
+	seat   *Seat
+	port   int
+	events []verbs.EventType
+}
+
+// follow looks how a port of a node has changed, and has its seats told.
+func (m *member) follow(f *Fabric, port int) {
+	for _, s := range m.seats {
+		if s == nil || port == 0 {
+			continue
+		}
+		now := infoOf(m.state, port)
+		before := s.infos[port].Swap(now)
+		f.news = append(f.news, news{s, port, eventsOf(before, now)})
+	}
+	m.state.Ports[port].Address.Reregister = false // it has been told of
+}
+
+// address is what a node is called besides its name.
+type address struct{ ip netip.Addr }
+
+// Addr returns the IP address of the seat's adapter.
+func (s *Seat) Addr() netip.Addr { return s.m.addr.ip }
+
+// Neighbor returns the GID of the adapter that has an IP address: that of its first port.
+func (s *Seat) Neighbor(a netip.Addr) (ib.GID, bool) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	for _, m := range s.f.members {
+		if m.addr.ip == a && len(m.state.Ports) > 1 {
+			p := &m.state.Ports[1]
+			return gidOf(p.Address.Prefix, p.GUID), true
+		}
+	}
+	return ib.GID{}, false
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+const (
+	// SeatBits is how many top bits of queue pair numbers, and of transaction ids, name the seat.
+	SeatBits = 4
+	maxSeats = 1 << SeatBits
+)
+
+// ErrAgain means that a port takes no more packets now. [Driver.Wake] tells when it does.
+var ErrAgain = errors.New("fabric: the port is full for now")
+
+// Driver is who has a seat. Its methods must not block.
+type Driver interface {
+	// Wake is called, with the fabric's lock held, when packets have come or a full port has room again.
+	Wake()
+	// Changed is called, without the lock, when what [Seat.Info] returns of a port has changed.
+	Changed(port int, events ...verbs.EventType)
+}
+
+// Seat is a program's access to an adapter.
+type Seat struct {
+	f      *Fabric
+	m      *member
+	num    int
+	driver Driver
+	infos  []atomic.Pointer[Info] // by port, from 1 on
+	ready  atomic.Bool            // there is something in queue
+
+	// f.mu guards what follows.
+	queue  queue.Ring[Arrival]
+	unsent []outgoing // accepted, but its port had no room
+	groups map[group]int
+	claims
+	sm   bool // a subnet manager runs here
+	gone bool
+}
+
+// Arrival is a packet that has come, and the port where it did.
+type Arrival struct {
+	Port   int
+	Packet *link.Packet
+}
+
+// outgoing is a packet on its way out of a port.
+type outgoing struct {
+	port   int
+	packet *link.Packet
+}
+
+type group struct {
+	port int
+	gid  ib.GID
+}
+
+// Sit gives a driver a seat at an adapter, by its name or description. An empty name stands for the
+// first adapter that has none yet.
+func (f *Fabric) Sit(name string, d Driver) (*Seat, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, ErrClosed
+	}
+	m, err := f.adapter(name)
+	if err != nil {
+		return nil, err
+	}
+	num := slices.Index(m.seats[:], nil)
+	if num < 0 {
+		return nil, fmt.Errorf("%d programs use adapter %q already: close one, or use another adapter", maxSeats, m.name)
+	}
+	s := &Seat{f: f, m: m, num: num, driver: d, infos: make([]atomic.Pointer[Info], len(m.state.Ports)), groups: make(map[group]int)}
+	for port := 1; port < len(m.state.Ports); port++ {
+		s.infos[port].Store(infoOf(m.state, port))
+	}
+	m.seats[num] = s
+	return s, nil
+}
+
+// Close gives the seat up. Packets that Receive returned are to be released before.
+func (s *Seat) Close() {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.gone {
+		return
+	}
+	s.gone = true
+	s.m.seats[s.num] = nil
+	for s.queue.Len() > 0 {
+		f.net.Release(s.queue.Front().Packet)
+		s.queue.PopFront()
+	}
+	for _, o := range s.unsent {
+		f.net.Release(o.packet)
+	}
+	s.unsent = nil
+	if s.sm {
+		s.m.setSM(f, false)
+	}
+	s.driver.Wake()
+	if !f.closed {
+		f.step()
+	}
+}
+
+// Name returns the adapter's name.
+func (s *Seat) Name() string { return s.m.name }
+
+// Slot returns the seat's number, which is on top of queue pair numbers and transaction ids.
+func (s *Seat) Slot() int { return s.num }
+
+// Ports returns how many ports the adapter has. They are numbered from 1.
+func (s *Seat) Ports() int { return len(s.m.state.Ports) - 1 }
+
+// Info returns what is to be known of a port. Nobody changes it.
+func (s *Seat) Info(port int) *Info { return s.infos[port].Load() }
+
+// Alloc fills packets with new ones of the given sizes, LRH to ICRC.
+func (s *Seat) Alloc(packets []*link.Packet, sizes []int) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	for i, size := range sizes {
+		packets[i] = s.f.net.Alloc(size)
+	}
+}
+
+// Discard frees packets of Alloc that are not sent.
+func (s *Seat) Discard(packets []*link.Packet) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	for _, p := range packets {
+		s.f.net.Release(p)
+	}
+}
+
+// Full reports whether Send would return ErrAgain.
+func (s *Seat) Full() bool {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	return len(s.unsent) > 0
+}
+
+// Send sends packets from a port, in their order. It takes all, and keeps what does not fit for now, or
+// returns ErrAgain or ErrClosed and takes none.
+func (s *Seat) Send(port int, packets []*link.Packet) error {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.closed || s.gone:
+		return ErrClosed
+	case len(s.unsent) > 0:
+		return ErrAgain
+	}
+	now := f.now()
+	from := s.m.node.Port(port)
+	for i, p := range packets {
+		if !f.net.Send(now, from, p) {
+			for _, p := range packets[i:] {
+				s.unsent = append(s.unsent, outgoing{port, p})
+			}
+			break
+		}
+	}
+	f.step()
+	return nil
+}
+
+// resume sends what was kept because a port had no room.
+func (m *member) resume(f *Fabric) {
+	for _, s := range m.seats {
+		if s == nil || len(s.unsent) == 0 {
+			continue
+		}
+		n := 0
+		for n < len(s.unsent) && f.net.Send(f.now(), m.node.Port(s.unsent[n].port), s.unsent[n].packet) {
+			n++
+		}
+		s.unsent = slices.Delete(s.unsent, 0, n)
+		if len(s.unsent) == 0 {
+			s.driver.Wake()
+		}
+	}
+}
+
+// Ready reports whether Receive has something. It takes no lock.
+func (s *Seat) Ready() bool { return s.ready.Load() }
+
+// Receive fills buf with what has come.
+func (s *Seat) Receive(buf []Arrival) (int, error) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if s.f.closed || s.gone {
+		return 0, ErrClosed
+	}
+	n := 0
+	for ; n < len(buf) && s.queue.Len() > 0; n++ {
+		buf[n] = *s.queue.Front()
+		s.queue.PopFront()
+	}
+	s.ready.Store(s.queue.Len() > 0)
+	return n, nil
+}
+
+// Release gives the places of received packets in their ports' buffers back.
+func (s *Seat) Release(got []Arrival) {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range got {
+		f.net.Release(a.Packet)
+	}
+	f.step()
+}
+
+// Join has the seat take what comes to a port for a multicast group, and Leave no more. A group may be
+// joined several times.
+func (s *Seat) Join(port int, gid ib.GID) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.groups[group{port, gid}]++
+}
+
+// Leave undoes one Join.
+func (s *Seat) Leave(port int, gid ib.GID) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	g := group{port, gid}
+	if s.groups[g]--; s.groups[g] <= 0 {
+		delete(s.groups, g)
+	}
+}
+
+// SetSM says whether a subnet manager runs at the seat. There is one at an adapter at most.
+func (s *Seat) SetSM(on bool) error {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	if on == s.sm {
+		return nil
+	}
+	for _, o := range s.m.seats {
+		if on && o != nil && o.sm {
+			return fmt.Errorf("a subnet manager runs at adapter %q already: end it, or choose another adapter", s.m.name)
+		}
+	}
+	s.sm = on
+	s.m.setSM(s.f, on)
+	return nil
+}
+
+// wake tells the driver that the fabric is closed.
+func (s *Seat) wake() { s.driver.Wake() }
+
+func (s *Seat) changed(port int, events ...verbs.EventType) { s.driver.Changed(port, events...) }

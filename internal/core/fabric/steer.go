@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// claims are what a seat takes of the datagrams to queue pair 1 that no transaction leads to.
+type claims struct {
+	services []service
+	classes  [256]bool
+}
+
+// service are service ids of connection managers.
+type service struct{ id, mask uint64 }
+
+// maxServices limits what a seat can claim.
+const maxServices = 1 << 14
+
+var (
+	errClaimed = errors.New("claimed already")
+	errFull    = errors.New("no room for more")
+)
+
+// Claim reserves service ids among the seats of the adapter.
+func (s *Seat) Claim(id, mask uint64) error {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	for _, o := range s.m.seats {
+		if o == nil {
+			continue
+		}
+		for _, c := range o.services {
+			if (c.id^id)&c.mask&mask == 0 {
+				return errClaimed
+			}
+		}
+	}
+	if len(s.services) == maxServices {
+		return errFull
+	}
+	s.services = append(s.services, service{id, mask})
+	return nil
+}
+
+// Unclaim gives them up.
+func (s *Seat) Unclaim(id, mask uint64) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	for i, c := range s.services {
+		if c == (service{id, mask}) {
+			s.services = append(s.services[:i], s.services[i+1:]...)
+			return
+		}
+	}
+}
+
+// Serve says whether the seat has an agent for a management class.
+func (s *Seat) Serve(class uint8, yes bool) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.classes[class] = yes
+}
+
+// take takes what has come to a port of an adapter to the seats.
+func (m *member) take(f *Fabric, port *link.Port) {
+	for {
+		p := f.net.Receive(port)
+		if p == nil {
+			return
+		}
+		num := port.Num()
+		dest, at, ok := destination(p.Bytes())
+		switch {
+		case !ok:
+		case dest == ib.QPNMulticast:
+			m.spread(f, num, p)
+			continue
+		case dest > ib.QP1:
+			if s := m.seats[dest>>(24-SeatBits)]; s != nil {
+				s.put(num, p)
+				continue
+			}
+		default:
+			if s := m.agentOf(dest, p.Bytes()[at:]); s != nil {
+				s.put(num, p)
+				continue
+			}
+		}
+		f.net.Release(p)
+	}
+}
+
+func (s *Seat) put(port int, p *link.Packet) {
+	*s.queue.PushBack() = Arrival{port, p}
+	if s.queue.Len() == 1 {
+		s.ready.Store(true)
+		s.driver.Wake()
+	}
+}
+
+// spread gives a multicast packet to the seats that have joined its group, but for the last one as a
+// copy.
+func (m *member) spread(f *Fabric, port int, p *link.Packet) {
+	g := group{port, ib.GID(p.Bytes()[ib.LRHLen+24:])} // the DGID; a multicast packet has a GRH (section 8.3)
+	var last *Seat
+	for _, s := range m.seats {
+		if s == nil || s.groups[g] == 0 {
+			continue
+		}
+		if last != nil {
+			c := f.net.Alloc(len(p.Bytes()))
+			copy(c.Bytes(), p.Bytes())
+			c.NoICRC = p.NoICRC
+			last.put(port, c)
+		}
+		last = s
+	}
+	if last == nil {
+		f.net.Release(p)
+		return
+	}
+	last.put(port, p)
+}
+
+// destination returns the destination queue pair of a packet, and where its BTH is.
+func destination(b []byte) (qp ib.QPN, bth int, ok bool) {
+	switch ib.LNH(b[1] & 3) {
+	case ib.LNHLocal:
+		bth = ib.LRHLen
+	case ib.LNHGlobal:
+		bth = ib.LRHLen + ib.GRHLen
+	default:
+		return 0, 0, false // a raw packet
+	}
+	if len(b) < bth+ib.BTHLen+ib.ICRCLen {
+		return 0, 0, false
+	}
+	qp = ib.QPN(binary.BigEndian.Uint32(b[bth+4:]) & 0xffffff)
+	return qp, bth, qp != ib.QPNMulticast || bth > ib.LRHLen
+}
+
+// agentOf returns the seat that a datagram to queue pair 0 or 1 is for, or nil. An answer has the
+// transaction id of the question, which names the seat. Other messages of connection managers are for
+// whoever has claimed their service, or has the connection that they are about.
+func (m *member) agentOf(qp ib.QPN, transport []byte) *Seat {
+	b := transport[min(len(transport), ib.BTHLen+ib.DETHLen):]
+	var h mad.Header
+	if len(b) < mad.Size || !h.Decode(b) {
+		return nil
+	}
+	if h.Method.Answers() {
+		return m.seats[h.TID>>(64-SeatBits)]
+	}
+	if h.Class != mad.ClassCM {
+		return m.server(qp, h.Class)
+	}
+	data := b[mad.HeaderLen:]
+	id := binary.BigEndian.Uint32(data[4:]) // the receiver's
+	switch h.Attribute {
+	case mad.AttrREQ, mad.AttrSIDRREQ:
+		wanted := binary.BigEndian.Uint64(data[8:])
+		for _, s := range m.seats {
+			if s != nil && s.claimed(wanted) {
+				return s
+			}
+		}
+		return m.server(qp, h.Class)
+	case mad.AttrSIDRREP:
+		id = binary.BigEndian.Uint32(data)
+	}
+	if s := m.seats[id>>(32-SeatBits)]; s != nil {
+		return s
+	}
+	return m.server(qp, h.Class)
+}
+
+func (c *claims) claimed(id uint64) bool {
+	for _, s := range c.services {
+		if (s.id^id)&s.mask == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// server returns a seat that serves a class: that of the subnet manager for subnet management and
+// administration.
+func (m *member) server(qp ib.QPN, class mad.Class) *Seat {
+	for _, s := range m.seats {
+		if s != nil && s.sm && (qp == ib.QP0 || class == mad.ClassSubnAdm) {
+			return s
+		}
+	}
+	for _, s := range m.seats {
+		if s != nil && s.classes[class] {
+			return s
+		}
+	}
+	return nil
+}
