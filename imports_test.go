@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"internal/engine/local":        {"internal/core/memory", "internal/core/queue", "verbs"},
 	"internal/engine/ibcm":         {"internal/core/clock", "verbs", "wire/"},
 	"internal/engine/node":         {"wire/"},
+	"internal/engine/routing":      {"internal/engine/node"},
 	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/core/memory", "internal/core/pin", "internal/core/queue", "verbs", "wire/"},
 	"internal/core/clock":          {},
 	"internal/system/forkmark":     {},
