@@ -27,6 +27,7 @@ var layers = map[string][]string{
 	"wire/crc":                     {},
 	"wire/ib":                      {"wire/crc"},
 	"wire/mad":                     {"wire/ib"},
+	"wire/mad/smp":                 {"wire/"},
 	"wire/iwarp":                   {"wire/crc"},
 	"trace":                        {},
 	"cm":                           {"internal/core/clock", "internal/engine/ibcm", "verbs", "wire/"},

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mad encodes and decodes management datagrams: their common header, and the messages of
-// the communication management class, which connection managers exchange between their queue pairs
-// 1.
+// Package mad encodes and decodes management datagrams: their common header, the attributes that
+// classes share ([ClassPortInfo], [Notice]), and the messages of the communication management class,
+// which connection managers exchange between their queue pairs 1. Packages smp and pm below it have
+// the attributes of subnet management and of performance management.
 //
 // Section numbers are those of the InfiniBand Architecture Specification,
 // volume 1 (chapter 12, "Communication Management"; chapter 13, "Management

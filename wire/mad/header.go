@@ -129,7 +129,7 @@ type Header struct {
 	Class         Class
 	ClassVersion  uint8
 	Method        Method // with the response bit on top
-	Status        uint16 // of responses; 0 in messages of chapter 12
+	Status        Status // of responses; 0 in messages of chapter 12. A directed route has its direction bit on top
 	ClassSpecific uint16
 	TID           uint64 // transaction ID: all messages of one exchange share it, section 12.6.1
 	Attribute     Attribute
@@ -151,7 +151,7 @@ func (h *Header) Decode(b []byte) bool {
 	h.Class = Class(b[1])
 	h.ClassVersion = b[2]
 	h.Method = Method(b[3])
-	h.Status = binary.BigEndian.Uint16(b[4:])
+	h.Status = Status(binary.BigEndian.Uint16(b[4:]))
 	h.ClassSpecific = binary.BigEndian.Uint16(b[6:])
 	h.TID = binary.BigEndian.Uint64(b[8:])
 	h.Attribute = Attribute(binary.BigEndian.Uint16(b[16:]))
@@ -163,7 +163,7 @@ func (h *Header) Decode(b []byte) bool {
 // Append appends the header to b.
 func (h *Header) Append(b []byte) []byte {
 	b = append(b, h.BaseVersion, byte(h.Class), h.ClassVersion, byte(h.Method))
-	b = binary.BigEndian.AppendUint16(b, h.Status)
+	b = binary.BigEndian.AppendUint16(b, uint16(h.Status))
 	b = binary.BigEndian.AppendUint16(b, h.ClassSpecific)
 	b = binary.BigEndian.AppendUint64(b, h.TID)
 	b = binary.BigEndian.AppendUint16(b, uint16(h.Attribute))

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package smp
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// attribute is what all attributes can do.
+type attribute interface {
+	Decode(b []byte) bool
+	Append(b []byte) []byte
+}
+
+// attributes has all attributes of the package and the whole packet, with their lengths.
+var attributes = []struct {
+	name string
+	len  int
+	new  func() attribute
+}{
+	{"SMP", mad.Size, func() attribute { return new(SMP) }},
+	{"NodeInfo", 40, func() attribute { return new(NodeInfo) }},
+	{"NodeDescription", 64, func() attribute { return new(NodeDescription) }},
+	{"SwitchInfo", 20, func() attribute { return new(SwitchInfo) }},
+	{"PortInfo", 64, func() attribute { return new(PortInfo) }},
+	{"GUIDInfo", 64, func() attribute { return new(GUIDInfo) }},
+	{"P_KeyTable", 64, func() attribute { return new(PKeyTable) }},
+	{"SLtoVLMappingTable", 8, func() attribute { return new(SLtoVL) }},
+	{"VLArbitrationTable", 64, func() attribute { return new(VLArbitration) }},
+	{"LinearForwardingTable", 64, func() attribute { return new(LinearTable) }},
+	{"MulticastForwardingTable", 64, func() attribute { return new(MulticastTable) }},
+	{"SMInfo", 21, func() attribute { return new(SMInfo) }},
+}
+
+// TestRoundTrip: any bytes decode and encode back, reserved fields included.
+func TestRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, a := range attributes {
+		for range 200 {
+			b := make([]byte, a.len)
+			for i := range b {
+				b[i] = byte(rng.Uint32())
+			}
+			m := a.new()
+			if !m.Decode(b) {
+				t.Fatalf("%s does not decode", a.name)
+			}
+			if got := m.Append(nil); !bytes.Equal(got, b) {
+				t.Fatalf("%s encodes to\n%x, was\n%x", a.name, got, b)
+			}
+		}
+	}
+}
+
+// TestRefusesShort: what is refused leaves its target alone.
+func TestRefusesShort(t *testing.T) {
+	b := bytes.Repeat([]byte{0xff}, mad.Size)
+	for _, a := range attributes {
+		for n := range a.len {
+			m := a.new()
+			if m.Decode(b[:n:n]) {
+				t.Errorf("%s decodes from %d bytes", a.name, n)
+			}
+			if !bytes.Equal(m.Append(nil), make([]byte, a.len)) {
+				t.Errorf("%s of %d bytes left its mark", a.name, n)
+			}
+		}
+	}
+}
+
+func TestDirectedRoute(t *testing.T) {
+	p := NewDirected(mad.MethodGet, AttrNodeInfo, 0, 7, []uint8{1, 3, 2})
+	if ptr, n := p.Hops(); ptr != 0 || n != 3 || !bytes.Equal(p.Path(), []uint8{1, 3, 2}) || p.Initial[0] != 0 {
+		t.Errorf("hop %d of %d along %v", ptr, n, p.Path())
+	}
+	if p.DrSLID != 0xffff || p.DrDLID != 0xffff || p.Returning() {
+		t.Errorf("a route from end to end starts with %+v", p.Header)
+	}
+	p.Header.Status = mad.StatusInvalidField
+	p.SetReturning()
+	if !p.Returning() || p.Status() != mad.StatusInvalidField || p.Header.Status != 0x801c {
+		t.Errorf("status %v on the way back, %#x on the wire", p.Status(), uint16(p.Header.Status))
+	}
+	// A hop count beyond 63 is on the wire possible, and has no path.
+	p.SetHops(1, 64)
+	if p.Path() != nil {
+		t.Errorf("path of 64 hops: %v", p.Path())
+	}
+	// A path that is too long is cut at 63.
+	p = NewDirected(mad.MethodGet, AttrNodeInfo, 0, 7, make([]uint8, 100))
+	if _, n := p.Hops(); n != MaxHops {
+		t.Errorf("path of 100 hops has %d", n)
+	}
+	p = New(mad.MethodGet, AttrNodeInfo, 0, 7)
+	if p.Directed() || p.Path() != nil {
+		t.Error("a packet that is routed by LIDs has a path")
+	}
+}
+
+func TestVLCodes(t *testing.T) {
+	for code, n := range []int{0, 1, 2, 4, 8, 15} {
+		if VLs(uint8(code)) != n || VLCode(n) != uint8(code) {
+			t.Errorf("code %d: %d VLs, whose code is %d", code, VLs(uint8(code)), VLCode(n))
+		}
+	}
+	if VLs(6) != 0 || VLs(255) != 0 || VLCode(3) != 0 {
+		t.Error("reserved codes have VLs")
+	}
+}
+
+// FuzzSMP: whatever bytes come decode and encode back.
+func FuzzSMP(f *testing.F) {
+	for _, a := range []mad.Attribute{AttrNodeInfo, AttrPortInfo, AttrSwitchInfo, mad.AttrNotice} {
+		p := NewDirected(mad.MethodGet, a, 1, 2, []uint8{1, 2, 3})
+		f.Add(p.Append(nil))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, a := range attributes {
+			m := a.new()
+			if m.Decode(b) != (len(b) >= a.len) {
+				t.Fatalf("%s of %d bytes", a.name, len(b))
+			}
+			if got := m.Append(nil); len(b) >= a.len && !bytes.Equal(got, b[:a.len]) {
+				t.Fatalf("%s encodes to\n%x, was\n%x", a.name, got, b[:a.len])
+			}
+		}
+	})
+}
