@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sa
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+type codec interface {
+	Decode([]byte) bool
+	Append([]byte) []byte
+}
+
+// codecs has a new one of everything, with its length.
+func codecs() map[string]struct {
+	c   codec
+	len int
+} {
+	type row = struct {
+		c   codec
+		len int
+	}
+	all := map[string]row{
+		"header": {&Header{}, HeaderLen}, "RMPP": {&RMPP{}, RMPPLen}, "InformInfo": {&InformInfo{}, InformInfoLen},
+	}
+	for a, c := range map[mad.Attribute]codec{
+		AttrNodeRecord: &NodeRecord{}, AttrPortInfoRecord: &PortInfoRecord{}, AttrSLtoVLRecord: &SLtoVLRecord{},
+		AttrSwitchInfoRecord: &SwitchInfoRecord{}, AttrLinearRecord: &LinearRecord{}, AttrMulticastRecord: &MulticastRecord{},
+		AttrSMInfoRecord: &SMInfoRecord{}, AttrLinkRecord: &LinkRecord{}, AttrGUIDInfoRecord: &GUIDInfoRecord{},
+		AttrServiceRecord: &ServiceRecord{}, AttrPKeyRecord: &PKeyRecord{}, AttrPathRecord: &PathRecord{},
+		AttrVLArbRecord: &VLArbRecord{}, AttrMCMemberRecord: &MCMemberRecord{}, AttrInformInfoRecord: &InformInfoRecord{},
+	} {
+		all[Name(a)] = row{c, Layout(a).Len()}
+	}
+	return all
+}
+
+// Any bytes decode and encode back, reserved fields included.
+func TestRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, m := range codecs() {
+		for range 200 {
+			b := make([]byte, m.len)
+			for i := range b {
+				b[i] = byte(rng.Uint32())
+			}
+			if !m.c.Decode(b) {
+				t.Fatalf("%s does not decode", name)
+			}
+			if got := m.c.Append(nil); !bytes.Equal(got, b) {
+				t.Fatalf("%s encodes to\n%x, was\n%x", name, got, b)
+			}
+		}
+	}
+}
+
+// What is refused leaves its target alone.
+func TestRefusesShort(t *testing.T) {
+	for name, m := range codecs() {
+		b := bytes.Repeat([]byte{0xff}, m.len)
+		for n := range b {
+			if m.c.Decode(b[:n:n]) {
+				t.Errorf("%s decodes from %d bytes", name, n)
+			}
+		}
+		if got := m.c.Append(nil); !bytes.Equal(got, make([]byte, m.len)) {
+			t.Errorf("%s: a short one left its mark: %x", name, got)
+		}
+	}
+}
+
+// Components of a layout cover the record's start, and matching one looks at its bits alone.
+func TestMatch(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for a, c := range layouts {
+		query := make([]byte, c.Len())
+		for i := range query {
+			query[i] = byte(rng.Uint32())
+		}
+		at := 0
+		for n, w := range c.bits {
+			width := int(w)
+			if w == nameBits {
+				width = 512
+			}
+			if at+width > 8*c.Len() {
+				t.Fatalf("%s: component %d ends at bit %d", Name(a), n, at+width)
+			}
+			for bit := range 8 * c.Len() {
+				record := bytes.Clone(query)
+				record[bit/8] ^= 0x80 >> (bit % 8)
+				inside := bit >= at && bit < at+width
+				if got := c.Match(1<<n, query, record); got == inside {
+					t.Fatalf("%s: component %d matches: %v, with bit %d changed; it has %d from %d on", Name(a), n, got, bit, width, at)
+				}
+			}
+			at += width
+		}
+		if !c.Covers(1<<len(c.bits)-1) || c.Covers(1<<len(c.bits)) {
+			t.Errorf("%s: bits of the mask", Name(a))
+		}
+	}
+	// The last component of each, by rdma-core's numbers of the bits.
+	for a, last := range map[mad.Attribute]int{AttrPathRecord: 21, AttrNodeRecord: 14, AttrPortInfoRecord: 57, AttrServiceRecord: 36,
+		AttrMCMemberRecord: 17, AttrSMInfoRecord: 6, AttrLinkRecord: 3, AttrInformInfoRecord: 15, AttrGUIDInfoRecord: 11, AttrMulticastRecord: 4} {
+		if got := len(Layout(a).bits) - 1; got != last {
+			t.Errorf("%s: the last component is %d, want %d", Name(a), got, last)
+		}
+	}
+	if PathLife != 1<<21 || MemberProxyJoin != 1<<17 || ServiceName != 1<<6 {
+		t.Error("names of bits")
+	}
+}
+
+func TestText(t *testing.T) {
+	for s, want := range map[mad.Status]string{StatusNoRecords: "no records match", StatusDenied: "denied", mad.StatusBusy: "busy", 0x0800: "status 0x0800", 0: "OK"} {
+		if got := StatusText(s); got != want {
+			t.Errorf("status %#x is %q, want %q", uint16(s), got, want)
+		}
+	}
+	if got := Name(0x99); got != "attribute 0x0099" {
+		t.Error(got)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(uint16(AttrPathRecord), bytes.Repeat([]byte{0xa5}, mad.Size))
+	f.Fuzz(func(t *testing.T, attr uint16, b []byte) {
+		for name, m := range codecs() {
+			if !m.c.Decode(b) {
+				if len(b) >= m.len {
+					t.Fatalf("%s does not decode from %d bytes", name, len(b))
+				}
+				continue
+			}
+			if got := m.c.Append(nil); !bytes.Equal(got, b[:m.len]) {
+				t.Fatalf("%s encodes to\n%x, was\n%x", name, got, b[:m.len])
+			}
+		}
+		if c := Layout(mad.Attribute(attr)); c != nil && len(b) >= 8+2*c.Len() {
+			c.Match(uint64(b[0])<<32|uint64(b[1])<<8|uint64(b[2]), b[8:], b[8+c.Len():])
+		}
+	})
+}
