@@ -8,7 +8,6 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 

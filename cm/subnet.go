@@ -5,6 +5,7 @@ package cm
 import (
 	"context"
 	"net/netip"
+	"sync"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -20,6 +21,9 @@ type subnet struct {
 	drv       verbs.Driver
 	neighbors verbs.NeighborDriver
 	admin     *administrator
+
+	mu     sync.Mutex
+	joined map[verbs.GID]int // multicast groups, and how many ids are members of each
 }
 
 // newSubnet returns nil if the driver's ports have no LIDs.
@@ -28,7 +32,7 @@ func newSubnet(drv verbs.Driver) *subnet {
 	if p, err := drv.QueryPort(1); !ok || err != nil || p.Link != verbs.LinkInfiniBand {
 		return nil
 	}
-	return &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv)}
+	return &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv), joined: make(map[verbs.GID]int)}
 }
 
 func (s *subnet) close() { s.admin.close() }
