@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"encoding/binary"
+	"errors"
+	"runtime/debug"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// maxBatch is how many packets one send takes.
+const maxBatch = 16
+
+// sender is the sending half of a port.
+type sender struct {
+	sizes   [maxBatch]int
+	packets [maxBatch]*link.Packet
+}
+
+var errGone = errors.New("infiniband: memory to be sent has been unmapped")
+
+// Send makes packets of a batch, and sends them.
+func (p *port) Send(b *ibta.Batch) error {
+	to := b.To.Path.(*path)
+	n := b.Len()
+	for i := range n {
+		p.sizes[i] = to.headerLen() + b.PacketSize(i)
+	}
+	if p.Full() {
+		return softdev.ErrAgain
+	}
+	out := p.packets[:n]
+	p.Alloc(out, p.sizes[:n])
+	if !p.fill(b, to, out) {
+		p.Discard(out)
+		return errGone
+	}
+	if p.trace != nil {
+		p.traceSent(out)
+	}
+	err := p.adapter.Send(to.to.Port, out)
+	if err != nil {
+		p.Discard(out)
+	}
+	if errors.Is(err, fabric.ErrAgain) {
+		return softdev.ErrAgain
+	}
+	return err
+}
+
+// fill writes a batch's packets where the fabric has them, with their payload from the program's memory.
+// It returns false if some of that is no longer mapped.
+func (p *port) fill(b *ibta.Batch, to *path, out []*link.Packet) (ok bool) {
+	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
+	from := p.adapter.Info(to.to.Port)
+	for i, q := range out {
+		pkt := b.Packet(i)
+		buf := q.Bytes()
+		dest := binary.BigEndian.Uint32(pkt.Head[4:]) & 0xffffff
+		at := len(to.appendHeaders(buf[:0], from, dest == uint32(ib.QP0), b.PacketSize(i)))
+		at += copy(buf[at:], pkt.Head)
+		for _, piece := range pkt.Payload {
+			at += copy(buf[at:], piece)
+		}
+		copy(buf[at:], pkt.Tail[:len(pkt.Tail)-ib.ICRCLen])
+		q.NoICRC = true // it does not leave memory; where it does, the fabric computes it
+	}
+	return true
+}
