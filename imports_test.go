@@ -45,6 +45,7 @@ var layers = map[string][]string{
 	"internal/engine/node":         {"wire/"},
 	"internal/engine/routing":      {"internal/engine/node"},
 	"internal/engine/link":         {"internal/core/clock", "internal/engine/node", "wire/"},
+	"internal/engine/topology":     {"internal/engine/node"},
 	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/core/memory", "internal/core/pin", "internal/core/queue", "verbs", "wire/"},
 	"internal/core/clock":          {},
 	"internal/system/forkmark":     {},
@@ -90,6 +91,7 @@ var rooms = map[string][]string{
 	"internal/core/":        {"cm", "cmd/ramjet", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "internal/testkit/", "iwarp", "roce", "shm"},
 	"internal/engine/":      {"cm", "internal/core/softdev", "internal/engine/", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
+	"internal/engine/":      {"cm", "internal/core/softdev", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
 	"internal/system/":      {"internal/system/", "iwarp", "roce", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
