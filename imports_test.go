@@ -48,6 +48,9 @@ var layers = map[string][]string{
 	"internal/engine/topology":     {"internal/engine/node"},
 	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/core/memory", "internal/core/pin", "internal/core/queue", "verbs", "wire/"},
 	"internal/core/clock":          {},
+	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/engine/link", "internal/engine/node", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},
+	"internal/system/ibsim":        {"wire/"},
+	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/softdev", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/pollwait", "trace", "verbs", "wire/"},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
 	"internal/system/netio":        {"internal/system/forkmark"},
@@ -88,11 +91,10 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cm", "cmd/ramjet", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
-	"internal/core/softdev": {"cmd/ramjet", "internal/testkit/", "iwarp", "roce", "shm"},
-	"internal/engine/":      {"cm", "internal/core/softdev", "internal/engine/", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
-	"internal/engine/":      {"cm", "internal/core/softdev", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
-	"internal/system/":      {"internal/system/", "iwarp", "roce", "shm"},
+	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
+	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "shm"},
+	"internal/engine/":      {"cm", "infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
+	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
