@@ -3,7 +3,8 @@
 package infiniband
 
 import (
-	"time"
+	"net/netip"
+	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
@@ -38,7 +39,8 @@ type adapter interface {
 	Claim(id, mask uint64) error
 	Unclaim(id, mask uint64)
 	Serve(class uint8, yes bool)
-	neighbors
+	Addr() netip.Addr
+	Neighbor(a netip.Addr) (ib.GID, bool)
 	Close()
 }
 
@@ -46,7 +48,7 @@ type adapter interface {
 type port struct {
 	adapter
 	waiter
-	follower
+	follow atomic.Pointer[func(port int, events ...verbs.EventType)]
 	sender
 	receiver
 	trace *trace.Writer
@@ -112,6 +114,16 @@ func stateOf(i *info) verbs.PortState {
 	return verbs.PortDown
 }
 
+// Follow has changed called when something of a port changes.
+func (p *port) Follow(changed func(port int, events ...verbs.EventType)) { p.follow.Store(&changed) }
+
+// Changed is called by the fabric.
+func (p *port) Changed(num int, events ...verbs.EventType) {
+	if changed := p.follow.Load(); changed != nil {
+		(*changed)(num, events...)
+	}
+}
+
 // Wait waits until packets come, and with writable until the ports have room.
 func (p *port) Wait(writable bool) error {
 	return p.wait(func() bool { return p.Ready() || writable && !p.Full() })
@@ -123,8 +135,3 @@ func (p *port) Close() error {
 	p.waiter.close()
 	return nil
 }
-
-// follower tells a device what its ports' fabric tells.
-type follower struct{ told chan func(int, ...verbs.EventType) }
-
-var _ = time.Now

@@ -178,7 +178,7 @@ func (f *Fabric) handle(w link.Wake) {
 	if w.Events&link.Changed != 0 {
 		m.follow(f, w.Port.Num())
 	}
-	if w.Events&link.Datagram != 0 && f.manager != nil {
+	if w.Events&link.Datagrams != 0 && f.manager != nil {
 		f.manager.receive(m)
 	}
 }

@@ -108,9 +108,6 @@ func (s *Seat) Close() {
 		f.net.Release(o.packet)
 	}
 	s.unsent = nil
-	if s.sm {
-		s.m.setSM(f, false)
-	}
 	s.driver.Wake()
 	if !f.closed {
 		f.step()
@@ -258,7 +255,6 @@ func (s *Seat) SetSM(on bool) error {
 		}
 	}
 	s.sm = on
-	s.m.setSM(s.f, on)
 	return nil
 }
 
@@ -266,3 +262,6 @@ func (s *Seat) SetSM(on bool) error {
 func (s *Seat) wake() { s.driver.Wake() }
 
 func (s *Seat) changed(port int, events ...verbs.EventType) { s.driver.Changed(port, events...) }
+
+// GUID returns the adapter's.
+func (s *Seat) GUID() uint64 { return s.m.state.GUID }

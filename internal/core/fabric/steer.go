@@ -9,6 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
 // claims are what a seat takes of the datagrams to queue pair 1 that no transaction leads to.
@@ -194,7 +195,7 @@ func (c *claims) claimed(id uint64) bool {
 // administration.
 func (m *member) server(qp ib.QPN, class mad.Class) *Seat {
 	for _, s := range m.seats {
-		if s != nil && s.sm && (qp == ib.QP0 || class == mad.ClassSubnAdm) {
+		if s != nil && s.sm && (qp == ib.QP0 || class == sa.Class) {
 			return s
 		}
 	}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Options are optional parameters of Open; nil stands for the zero value.
+type Options struct {
+	Trace *trace.Writer // receives every packet in both directions
+}
+
+// device is a device at an adapter.
+type device struct {
+	*softdev.PacketDevice
+	port *port
+}
+
+// Addrs returns the adapter's IP address.
+func (d *device) Addrs(int) []netip.Addr { return []netip.Addr{d.port.Addr()} }
+
+// Neighbor returns the GID of an IP address.
+func (d *device) Neighbor(a netip.Addr) (verbs.GID, bool) { return d.port.Neighbor(a) }
+
+// newPort returns a port without an adapter, which it can be the driver of.
+func newPort(opt *Options) *port {
+	p := &port{}
+	p.waiter.init()
+	if opt != nil {
+		p.trace = opt.Trace
+	}
+	return p
+}
+
+// open makes a device of an adapter.
+func (p *port) open(name string, a adapter) *verbs.Device {
+	p.adapter = a
+	return verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p})
+}
+
+// Fabric is a fabric in this process.
+type Fabric struct{ running *fabric.Fabric }
+
+// Open opens the device of an adapter, by its name, description or IP address. An empty name stands for
+// the first adapter that nobody uses.
+func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
+	p := newPort(opt)
+	s, err := f.running.Sit(adapter, p)
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	return p.open("infiniband:"+s.Name(), s), nil
+}
