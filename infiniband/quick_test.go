@@ -11,6 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
+var quickGroups byte
+
 func TestQuick(t *testing.T) {
 	top, err := topology.Star(60)
 	if err != nil {
@@ -29,5 +31,5 @@ func TestQuick(t *testing.T) {
 		}
 		t.Cleanup(func() { d.Close() })
 		return d
-	}})
+	}, Group: func() verbs.GID { quickGroups++; return verbs.GID{0: 0xff, 1: 0x12, 15: quickGroups} }, Join: func(testing.TB, *verbs.Device, verbs.GID) uint16 { return 0xc001 }})
 }

@@ -35,8 +35,9 @@ type QPStats struct {
 	QPN     QPN
 	Type    QPType
 	State   QPState
-	DestQPN QPN // the peer's; 0: it is not connected, or does not tell
-	DestGID GID // the peer's address; zero: it is not connected by one
+	DestQPN QPN    // the peer's; 0: it is not connected, or does not tell
+	DestGID GID    // the peer's address; zero: it is not connected by one
+	DestLID uint16 // the peer's LID, on fabrics that have them
 
 	QPCounts
 

@@ -29,7 +29,7 @@ func writeStats(w io.Writer, dev *verbs.Device, qps []verbs.QPStats) error {
 	writeMetrics(w, metrics)
 	for i := range qps {
 		q := &qps[i]
-		fmt.Fprintf(w, "\nqueue pair %d of the last run, %v, %v, to %d at %v:\n", q.QPN, q.Type, q.State, q.DestQPN, q.DestGID.Addr())
+		fmt.Fprintf(w, "\nqueue pair %d of the last run, %v, %v, to %d at %s:\n", q.QPN, q.Type, q.State, q.DestQPN, peerOf(q))
 		writeMetrics(w, q.Metrics())
 	}
 	return nil
@@ -47,4 +47,12 @@ func writeMetrics(w io.Writer, metrics []verbs.Metric) {
 		}
 		fmt.Fprintf(w, " %-28s %14d %-12s %s\n", name, m.Value, m.Unit, m.Help)
 	}
+}
+
+// peerOf returns the address of a queue pair's peer.
+func peerOf(q *verbs.QPStats) string {
+	if q.DestGID == (verbs.GID{}) {
+		return fmt.Sprintf("LID %d", q.DestLID)
+	}
+	return q.DestGID.Addr().String()
 }

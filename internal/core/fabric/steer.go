@@ -94,8 +94,22 @@ func (m *member) take(f *Fabric, port *link.Port) {
 				continue
 			}
 		}
+		if s := m.first(); s != nil {
+			s.put(num, p) // which counts it
+			continue
+		}
 		f.net.Release(p)
 	}
+}
+
+// first returns a seat of the adapter, or nil.
+func (m *member) first() *Seat {
+	for _, s := range m.seats {
+		if s != nil {
+			return s
+		}
+	}
+	return nil
 }
 
 func (s *Seat) put(port int, p *link.Packet) {

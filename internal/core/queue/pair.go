@@ -89,7 +89,7 @@ func (p *Pair) Query() verbs.QPAttr {
 
 // Stats sets the statistics that all queue pairs have.
 func (p *Pair) Stats(s *verbs.QPStats) {
-	s.QPN, s.Type, s.State, s.DestQPN, s.DestGID, s.QPCounts = p.Num, p.Type, p.state, p.attr.DestQPN, p.attr.AH.DGID, p.Counts
+	s.QPN, s.Type, s.State, s.DestQPN, s.DestGID, s.DestLID, s.QPCounts = p.Num, p.Type, p.state, p.attr.DestQPN, p.attr.AH.DGID, p.attr.AH.DLID, p.Counts
 	s.RecvQueue = 0
 	if p.Recv != nil {
 		s.RecvQueue = p.Recv.Len()

@@ -34,7 +34,7 @@ func testCloseOrder(t *T) {
 	t.fails(a.pd.Close(), verbs.ErrBusy) // the region
 	t.ok(a.mr.Close())
 	if _, missing := t.f.Missing[Datagrams]; !missing {
-		ah := value(a.pd.CreateAH(verbs.AHAttr{DGID: a.ep.GID}))(t)
+		ah := value(a.pd.CreateAH(way(a.ep)))(t)
 		t.fails(a.pd.Close(), verbs.ErrBusy)
 		t.ok(ah.Close())
 	}
@@ -209,7 +209,7 @@ func testAfterClose(t *T) {
 	closed(err)
 	_, err = a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: a.scq, RecvCQ: a.rcq})
 	closed(err)
-	_, err = a.pd.CreateAH(verbs.AHAttr{DGID: b.ep.GID})
+	_, err = a.pd.CreateAH(way(b.ep))
 	closed(err)
 	closed(a.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
 	closed(a.qp.PostSend(&verbs.SendWR{Op: verbs.Send}))

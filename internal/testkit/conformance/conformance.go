@@ -37,6 +37,9 @@ type Fixture struct {
 	Open func(t testing.TB) *verbs.Device
 	// Group returns a multicast group that no other test uses.
 	Group func() verbs.GID
+	// Join makes the port of a device a member of a group, and returns the group's LID; nil: there is
+	// nobody to be asked, and groups have no LIDs.
+	Join func(t testing.TB, dev *verbs.Device, group verbs.GID) (lid uint16)
 	// Serial says that one test must end before the next one starts.
 	Serial bool
 	// Long says that this is the suite that has the tests that take seconds, in long runs.

@@ -140,6 +140,26 @@ func (t *T) newEnd(dev *verbs.Device, s setup) *end {
 	return e
 }
 
+// way is the address vector of a queue pair.
+func way(to verbs.Endpoint) verbs.AHAttr { return verbs.AHAttr{DGID: to.GID, DLID: to.LID} }
+
+// path is the address vector to connect a queue pair by, as [verbs.QP.Connect] has it.
+func path(to verbs.Endpoint) verbs.AHAttr {
+	if to.LID != 0 {
+		return verbs.AHAttr{DLID: to.LID}
+	}
+	return way(to)
+}
+
+// joins has the port of an end join a group, and returns the group's LID.
+func (t *T) joins(e *end, group verbs.GID) (lid uint16) {
+	t.Helper()
+	if t.f.Join == nil {
+		return 0
+	}
+	return t.f.Join(t.T, e.dev, group)
+}
+
 // addQP makes the end's queue pair.
 func (e *end) addQP(init verbs.QPInit) {
 	e.t.Helper()

@@ -43,7 +43,7 @@ func (t *T) manager(dev *verbs.Device) *verbs.MADAgent {
 // to is the way to a device.
 func (t *T) to(dev *verbs.Device) verbs.MADPath {
 	t.Helper()
-	return verbs.MADPath{AH: verbs.AHAttr{DGID: t.gid(dev)}}
+	return verbs.MADPath{AH: verbs.AHAttr{DGID: t.gid(dev), DLID: value(dev.Port(1))(t).LID}}
 }
 
 // gid returns the first GID of a device.
@@ -216,10 +216,12 @@ func testMADAgents(t *T) {
 	} {
 		t.ok(asks.Send(t.to(dev), datagram(want.class, want.version, want.method, uint64(i))))
 		h, from := t.header(want.a)
+		at := t.to(dev).AH
+		at.Port = 1
 		if h.Class != want.class || h.ClassVersion != want.version || h.Method != want.method || uint32(h.TID) != uint32(i) {
 			t.Errorf("datagram %d: got %+v", i, h)
 		}
-		if from != (verbs.MADPath{AH: verbs.AHAttr{DGID: t.gid(dev), Port: 1}, QPN: ib.QP1, QKey: ib.QKeyGSI, PKey: ib.DefaultPKey}) {
+		if from != (verbs.MADPath{AH: at, QPN: ib.QP1, QKey: ib.QKeyGSI, PKey: ib.DefaultPKey}) {
 			t.Errorf("from %+v", from)
 		}
 	}

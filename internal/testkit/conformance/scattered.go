@@ -145,7 +145,7 @@ func testScatteredDatagrams(t *T) {
 		e.addQP(s.qp)
 		t.ok(e.qp.StartUD(qkey))
 	}
-	ah := value(a.pd.CreateAH(verbs.AHAttr{DGID: b.ep.GID}))(t)
+	ah := value(a.pd.CreateAH(way(b.ep)))(t)
 	for _, n := range datagramLengths {
 		a.fill(0, s.size, n)
 		a.exchange(b, verbs.Send, func(i int) verbs.SendWR {

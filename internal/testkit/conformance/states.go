@@ -65,7 +65,7 @@ func reachable(t verbs.QPType, from, to verbs.QPState) bool {
 
 // attributes are good values of all attributes, to connect to a peer.
 func attributes(peer verbs.Endpoint) verbs.QPAttr {
-	return verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite | verbs.RemoteRead, AH: verbs.AHAttr{DGID: peer.GID}, PathMTU: verbs.MTU1024,
+	return verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite | verbs.RemoteRead, AH: path(peer), PathMTU: verbs.MTU1024,
 		DestQPN: peer.QPN, RQPSN: peer.PSN, SQPSN: 0x123456, Timeout: 10, RetryCount: 3, RNRRetry: 2, MinRNRTimer: 5, MaxRdAtomic: 4,
 		MaxDestRdAtomic: 6, QKey: 0x1234}
 }
@@ -120,7 +120,7 @@ func (e *end) breakSend(typ verbs.QPType) {
 	e.t.Helper()
 	wr := verbs.SendWR{ID: 99, Op: verbs.Send, SGL: []verbs.SGE{{Addr: e.mr.Addr(), Length: 8, LKey: e.mr.LKey() ^ 0x5a00}}}
 	if typ == verbs.UD {
-		wr.AH, wr.RemoteQPN = value(e.pd.CreateAH(verbs.AHAttr{DGID: e.ep.GID}))(e.t), e.ep.QPN
+		wr.AH, wr.RemoteQPN = value(e.pd.CreateAH(way(e.ep)))(e.t), e.ep.QPN
 	}
 	e.post(wr)
 	e.sent(verbs.LocalProtectionError)
@@ -335,7 +335,11 @@ func testBadValues(t *T) {
 	try("DestQPN", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.DestQPN = 1 << 24 })
 	try("RQPSN", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.RQPSN = 1 << 24 })
 	try("MinRNRTimer", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.MinRNRTimer = 32 })
-	try("DGID", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.DGID = verbs.GID{} })
+	destination := "DGID"
+	if peer.LID != 0 {
+		destination = "DLID"
+	}
+	try(destination, verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.DGID, a.AH.DLID = verbs.GID{}, 0 })
 	try("SGIDIndex", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.SGIDIndex = 99 })
 	try("AH.Port", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.Port = 7 })
 	try("Timeout", verbs.RTR, verbs.RTS, func(a *verbs.QPAttr) { a.Timeout = 32 })
