@@ -28,6 +28,7 @@ var layers = map[string][]string{
 	"wire/ib":                      {"wire/crc"},
 	"wire/mad":                     {"wire/ib"},
 	"wire/mad/smp":                 {"wire/"},
+	"wire/mad/pm":                  {"wire/"},
 	"wire/iwarp":                   {"wire/crc"},
 	"trace":                        {},
 	"cm":                           {"internal/core/clock", "internal/engine/ibcm", "verbs", "wire/"},
