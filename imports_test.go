@@ -43,6 +43,7 @@ var layers = map[string][]string{
 	"internal/engine/local":        {"internal/core/memory", "internal/core/queue", "verbs"},
 	"internal/engine/ibcm":         {"internal/core/clock", "verbs", "wire/"},
 	"internal/engine/node":         {"wire/"},
+	"internal/engine/sma":          {"internal/core/clock", "internal/engine/node", "wire/"},
 	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/core/memory", "internal/core/pin", "internal/core/queue", "verbs", "wire/"},
 	"internal/core/clock":          {},
 	"internal/system/forkmark":     {},
@@ -87,7 +88,7 @@ var rooms = map[string][]string{
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
 	"internal/core/":        {"cm", "cmd/ramjet", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "internal/testkit/", "iwarp", "roce", "shm"},
-	"internal/engine/":      {"cm", "internal/core/softdev", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
+	"internal/engine/":      {"cm", "internal/core/softdev", "internal/engine/", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
 	"internal/system/":      {"internal/system/", "iwarp", "roce", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
