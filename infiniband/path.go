@@ -39,7 +39,7 @@ func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
 		return bad("SL %d: there are service levels 0 to 15", attr.SL)
 	case attr.SrcPathBits>>i.LMC != 0:
 		return bad("SrcPathBits %d: the port has %d LIDs", attr.SrcPathBits, 1<<i.LMC)
-	case attr.Global() && int(attr.SGIDIndex) >= len(i.GIDs):
+	case int(attr.SGIDIndex) >= len(i.GIDs):
 		return bad("SGIDIndex %d: the GID table has %d rows", attr.SGIDIndex, len(i.GIDs))
 	case attr.DLID >= firstMulticastLID && attr.DLID != permissiveLID && !attr.Global():
 		return bad("DLID %#04x is that of a multicast group, which needs a DGID (IBTA 8.2)", attr.DLID)

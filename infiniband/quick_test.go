@@ -14,7 +14,7 @@ import (
 var quickGroups byte
 
 func TestQuick(t *testing.T) {
-	top, err := topology.Star(60)
+	top, err := topology.Star(250)
 	if err != nil {
 		t.Fatal(err)
 	}

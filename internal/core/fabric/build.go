@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sma"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
@@ -17,8 +18,8 @@ func (f *Fabric) build(t *topology.Topology) error {
 	}
 	adapters := 0
 	for i, n := range t.Build(node.DefaultSpec) {
-		m := &member{name: t.Nodes[i].Name, state: n}
-		m.node = f.net.Add(n, nil)
+		m := &member{name: t.Nodes[i].Name, state: n, agent: sma.New(n)}
+		m.node = f.net.Add(n, agent{m.agent})
 		if n.Type == node.CA {
 			m.addr.ip = hostAddr(adapters)
 			adapters++

@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sma"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
@@ -47,6 +48,7 @@ type member struct {
 	name  string
 	node  *link.Node
 	state *node.Node
+	agent *sma.Agent
 	addr  address
 	seats [maxSeats]*Seat // of programs at an adapter
 }

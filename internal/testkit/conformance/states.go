@@ -336,7 +336,7 @@ func testBadValues(t *T) {
 	try("RQPSN", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.RQPSN = 1 << 24 })
 	try("MinRNRTimer", verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.MinRNRTimer = 32 })
 	destination := "DGID"
-	if peer.LID != 0 {
+	if e.ep.LID != 0 {
 		destination = "DLID"
 	}
 	try(destination, verbs.Init, verbs.RTR, func(a *verbs.QPAttr) { a.AH.DGID, a.AH.DLID = verbs.GID{}, 0 })
