@@ -54,8 +54,9 @@ type port struct {
 	trace *trace.Writer
 }
 
-// maxWindow is what may be in flight to one peer. Links have credits, so that only memory limits it.
-const maxWindow = 1 << 20
+// maxWindow is what may be in flight to one peer. It keeps data in the processors' caches: the fabric's
+// credits are what keeps buffers from being overrun.
+const maxWindow = 256 << 10
 
 // Limits returns what one send can carry.
 func (p *port) Limits() ibta.Limits {

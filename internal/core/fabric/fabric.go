@@ -17,6 +17,14 @@ import (
 // turn is how many packets the network moves under one hold of the lock.
 const turn = 256
 
+const (
+	// laneBuffer is a lane's receive buffer in blocks of 64 bytes, as large as credits count.
+	laneBuffer = 2048
+	// sendQueue is how many packets wait at a lane of an adapter: more than programs have in flight to
+	// one peer, so that a port is full only if several peers are slow.
+	sendQueue = 512
+)
+
 // Options are the options of New; nil stands for the zero value.
 type Options struct {
 	Seed uint64 // of errors on cables
@@ -62,7 +70,7 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 		o = &Options{}
 	}
 	f := &Fabric{start: time.Now(), ring: make(chan struct{}, 1), done: make(chan struct{}),
-		net: link.New(link.Config{Seed: o.Seed}), byName: make(map[string]*member), of: make(map[*link.Node]*member)}
+		net: link.New(link.Config{Seed: o.Seed, Buffer: laneBuffer, SendQueue: sendQueue}), byName: make(map[string]*member), of: make(map[*link.Node]*member)}
 	if err := f.build(t); err != nil {
 		return nil, err
 	}
