@@ -44,6 +44,7 @@ type Fabric struct {
 	members []*member
 	byName  map[string]*member // by the name in the topology, and by description where that is unique
 	of      map[*link.Node]*member
+	errors  map[*link.Cable]float64 // error rates as they were set
 	woken   []link.Wake
 	until   clock.Time // what the goroutine's timer is set to; 0: nothing
 	news    []news     // that the goroutine tells
@@ -59,6 +60,7 @@ type member struct {
 	agent *sma.Agent
 	addr  address
 	seats [maxSeats]*Seat // of programs at an adapter
+	off   bool            // switched off
 }
 
 // ErrClosed is what a closed fabric returns.
@@ -70,7 +72,8 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 		o = &Options{}
 	}
 	f := &Fabric{start: time.Now(), ring: make(chan struct{}, 1), done: make(chan struct{}),
-		net: link.New(link.Config{Seed: o.Seed, Buffer: laneBuffer, SendQueue: sendQueue}), byName: make(map[string]*member), of: make(map[*link.Node]*member)}
+		net: link.New(link.Config{Seed: o.Seed, Buffer: laneBuffer, SendQueue: sendQueue}), byName: make(map[string]*member), of: make(map[*link.Node]*member),
+		errors: make(map[*link.Cable]float64)}
 	if err := f.build(t); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
 // Info is what an adapter's driver can read of a port.
@@ -118,4 +119,19 @@ func (s *Seat) Neighbor(a netip.Addr) (ib.GID, bool) {
 		}
 	}
 	return ib.GID{}, false
+}
+
+// setSM sets whether the ports of an adapter say that a subnet manager is there, and has the one that is
+// elsewhere told (IBTA 14.4.1, trap 144).
+func (m *member) setSM(f *Fabric, on bool) {
+	for num := 1; num < len(m.state.Ports); num++ {
+		p := &m.state.Ports[num]
+		p.CapMask &^= uint32(smp.CapSM)
+		if on {
+			p.CapMask |= uint32(smp.CapSM)
+		}
+		m.agent.LocalChanged(f.now(), num, 0)
+	}
+	f.net.AgentDue(m.node)
+	f.step()
 }

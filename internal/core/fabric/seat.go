@@ -104,6 +104,9 @@ func (s *Seat) Close() {
 		f.net.Release(s.queue.Front().Packet)
 		s.queue.PopFront()
 	}
+	if s.sm {
+		s.m.setSM(f, false)
+	}
 	for _, o := range s.unsent {
 		f.net.Release(o.packet)
 	}
@@ -255,6 +258,7 @@ func (s *Seat) SetSM(on bool) error {
 		}
 	}
 	s.sm = on
+	s.m.setSM(s.f, on)
 	return nil
 }
 

@@ -75,6 +75,9 @@ func (n *Net) credit(q *Port, lane uint8) {
 // tellCredit tells the sender at the other end of a link on which nothing is lost or takes time.
 func (n *Net) tellCredit(q *Port, lane uint8) {
 	o := q.peer
+	if q.held&(1<<lane) != 0 {
+		return
+	}
 	o.out[lane].limit = q.in[lane].limit()
 	if o.busy&(1<<lane) != 0 {
 		n.kick(o)
@@ -93,7 +96,9 @@ func (n *Net) nextCredit(q *Port) ib.FlowControl {
 	lane := uint8(bits.TrailingZeros16(q.fcDue))
 	q.fcDue &^= 1 << lane
 	in := &q.in[lane]
-	in.told = in.limit()
+	if q.held&(1<<lane) == 0 {
+		in.told = in.limit()
+	}
 	f := ib.FlowControl{FCTBS: q.out[lane].sent, VL: lane, FCCL: in.told}
 	if q.state.Link.Logical == node.Initialize {
 		f.Op = ib.FlowControlInit

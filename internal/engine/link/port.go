@@ -32,6 +32,7 @@ type Port struct {
 	arb   arbiter
 	tx    *Packet // whose bytes are leaving, if links are paced
 	fcDue uint16  // lanes whose credits are to be told
+	held  uint16  // lanes whose credits are held back, see [Net.Hold]
 
 	flights  flights // what is on the cable towards this port
 	arrivals fifo    // what waits for Receive

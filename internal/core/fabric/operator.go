@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+)
+
+// End names a port of a node.
+type End struct {
+	Node string
+	Port int
+}
+
+func (e End) String() string { return fmt.Sprintf("%s[%d]", e.Node, e.Port) }
+
+// at runs f at a port, with the lock held.
+func (f *Fabric) at(e End, do func(m *member, p *link.Port) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	m, p, err := f.port(e)
+	if err == nil {
+		err = do(m, p)
+	}
+	f.step()
+	return err
+}
+
+// port returns an external port.
+func (f *Fabric) port(e End) (*member, *link.Port, error) {
+	m, err := f.member(e.Node)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.Port < 1 || e.Port >= len(m.state.Ports) {
+		return nil, nil, fmt.Errorf("node %q has ports 1 to %d, not %d", m.name, len(m.state.Ports)-1, e.Port)
+	}
+	return m, m.node.Port(e.Port), nil
+}
+
+func (f *Fabric) member(name string) (*member, error) {
+	if m := f.byName[name]; m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("the fabric has no node %q", name)
+}
+
+// Plug connects two ports with a cable.
+func (f *Fabric) Plug(a, b End) error {
+	return f.at(a, func(_ *member, p *link.Port) error {
+		_, q, err := f.port(b)
+		if err == nil {
+			_, err = f.net.Plug(f.now(), p, q, 0)
+		}
+		return err
+	})
+}
+
+// Pull takes the cable at a port out.
+func (f *Fabric) Pull(e End) error {
+	return f.at(e, func(_ *member, p *link.Port) error {
+		if p.Cable() == nil {
+			return fmt.Errorf("%v has no cable", e)
+		}
+		f.net.Pull(f.now(), p.Cable())
+		return nil
+	})
+}
+
+// Power switches a switch off, or on again.
+func (f *Fabric) Power(name string, on bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	m, err := f.member(name)
+	switch {
+	case err != nil:
+		return err
+	case m.state.Type != node.Switch:
+		return fmt.Errorf("%q is a %v: only switches can be switched off", m.name, m.state.Type)
+	}
+	m.off = !on
+	f.net.Power(f.now(), m.node, on)
+	f.step()
+	return nil
+}
+
+// longPacket is what a share of packets is counted of: bits of one with 4 KiB of payload.
+const longPacket = 4096 * 8
+
+// SetErrorRate makes the cable at a port corrupt a share of packets, from 0 to 1. Short packets are
+// corrupted less often: each bit has the same chance.
+func (f *Fabric) SetErrorRate(e End, share float64) error {
+	if !(share >= 0 && share <= 1) {
+		return fmt.Errorf("error rate %g: it is a share of the packets, from 0 to 1", share)
+	}
+	return f.at(e, func(m *member, p *link.Port) error {
+		if p.Cable() == nil {
+			return fmt.Errorf("%v has no cable", e)
+		}
+		perBit := min(-math.Log1p(-share)/longPacket, 0.01)
+		if err := f.net.SetErrorRate(f.now(), p.Cable(), perBit); err != nil {
+			return err
+		}
+		f.errors[p.Cable()] = share
+		return nil
+	})
+}
+
+// Hold makes a port hold back the credits of a lane, or give them again.
+func (f *Fabric) Hold(e End, vl int, on bool) error {
+	return f.at(e, func(_ *member, p *link.Port) error { return f.net.Hold(f.now(), p, vl, on) })
+}
+
+// ClearCounters sets counters to 0: of a port, of all ports of a node if the port is 0, and of all nodes
+// if the name is empty.
+func (f *Fabric) ClearCounters(e End) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear := func(m *member) {
+		for i := range m.state.Ports {
+			if e.Port == 0 || e.Port == i {
+				m.state.Ports[i].Counters = node.Counters{}
+			}
+		}
+	}
+	if e.Node == "" {
+		for _, m := range f.members {
+			clear(m)
+		}
+		return nil
+	}
+	m, err := f.member(e.Node)
+	if err == nil && e.Port != 0 {
+		_, _, err = f.port(e)
+	}
+	if err == nil {
+		clear(m)
+	}
+	return err
+}
+
+// SetGUID changes the GUID of a node (port 0), or of an adapter's port. The subnet learns of it in the
+// next sweep.
+func (f *Fabric) SetGUID(e End, guid uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.member(e.Node)
+	if err != nil {
+		return err
+	}
+	for _, o := range f.members {
+		if o != m && o.state.GUID == guid {
+			return fmt.Errorf("node %q has the GUID %#016x already", o.name, guid)
+		}
+	}
+	switch {
+	case e.Port == 0:
+		m.state.GUID = guid
+		if m.state.Type == node.Switch {
+			m.state.Ports[0].GUID, m.state.Ports[0].GUIDs[0] = guid, guid
+		}
+	case m.state.Type != node.CA:
+		return fmt.Errorf("ports of %q have no GUID: it is a %v", m.name, m.state.Type)
+	default:
+		if _, _, err := f.port(e); err != nil {
+			return err
+		}
+		p := &m.state.Ports[e.Port]
+		p.GUID, p.GUIDs[0] = guid, guid
+	}
+	f.wake()
+	return nil
+}

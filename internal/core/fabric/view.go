@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+)
+
+// View is what the fabric is at a moment.
+type View struct {
+	Nodes  []NodeView
+	Cables []CableView
+}
+
+// NodeView is a node. Nobody changes it.
+type NodeView struct {
+	Name  string
+	Type  node.Type
+	GUID  uint64
+	Text  string // NodeDescription
+	LID   uint16 // of a switch
+	Off   bool
+	IP    string // an adapter's address
+	Seats int    // programs at an adapter
+	Ports []PortView
+}
+
+// PortView is an external port.
+type PortView struct {
+	Number   int
+	GUID     uint64
+	LID      uint16
+	State    node.LinkState
+	Width    node.Width
+	Speed    node.Speed
+	Mbps     int64
+	Held     []int // lanes whose credits are held back
+	Counters node.Counters
+}
+
+// CableView is a cable.
+type CableView struct {
+	A, B      End
+	ErrorRate float64
+}
+
+// View returns what the fabric is now.
+func (f *Fabric) View() *View {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := &View{}
+	for _, m := range f.members {
+		v.Nodes = append(v.Nodes, m.view())
+		for num := 1; num < len(m.state.Ports); num++ {
+			p := m.node.Port(num)
+			c := p.Cable()
+			if c == nil {
+				continue
+			}
+			if a, b := c.Ports(); a == p {
+				v.Cables = append(v.Cables, CableView{End{m.name, num}, End{f.of[b.Node()].name, b.Num()}, f.errors[c]})
+			}
+		}
+	}
+	slices.SortFunc(v.Cables, func(a, b CableView) int {
+		return cmp.Or(cmp.Compare(a.A.Node, b.A.Node), cmp.Compare(a.A.Port, b.A.Port))
+	})
+	return v
+}
+
+func (m *member) view() NodeView {
+	n := NodeView{Name: m.name, Type: m.state.Type, GUID: m.state.GUID, Text: m.state.Description, LID: m.state.Ports[0].Address.LID, Off: m.off}
+	if m.addr.ip.IsValid() {
+		n.IP = m.addr.ip.String()
+	}
+	for _, s := range m.seats {
+		if s != nil {
+			n.Seats++
+		}
+	}
+	for num := 1; num < len(m.state.Ports); num++ {
+		p := &m.state.Ports[num]
+		n.Ports = append(n.Ports, PortView{Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
+			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).HeldLanes(), Counters: p.Counters})
+	}
+	return n
+}
+
+// Route returns the ports by which a packet from a port of an adapter to another one leaves nodes, in
+// their order, as the switches' tables have it now. arrives is false if it gets no further than the last
+// of them.
+func (f *Fabric) Route(from, to End) (hops []End, arrives bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, p, err := f.port(from)
+	if err != nil {
+		return nil, false, err
+	}
+	_, q, err := f.port(to)
+	if err != nil {
+		return nil, false, err
+	}
+	lid := q.State().Address.LID
+	return f.walk(p, q, lid)
+}
+
+// walk follows the tables from one port to another.
+func (f *Fabric) walk(p, q *link.Port, lid uint16) (hops []End, arrives bool, err error) {
+	for range len(f.members) {
+		if lid == 0 || p.State().Link.Logical != node.Active {
+			return hops, false, nil
+		}
+		hops = append(hops, End{f.of[p.Node()].name, p.Num()})
+		next := p.Peer()
+		switch {
+		case next == q:
+			return hops, true, nil
+		case next == nil || next.Node().State().Tables == nil:
+			return hops, false, nil
+		}
+		t := next.Node().State().Tables
+		if int(lid) >= len(t.Linear) || lid > t.Top {
+			return hops, false, nil
+		}
+		out := t.Linear[lid]
+		if out == 0 || int(out) >= len(next.Node().State().Ports) {
+			return hops, false, nil
+		}
+		p = next.Node().Port(int(out))
+	}
+	return hops, false, nil // a loop
+}
