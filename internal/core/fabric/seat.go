@@ -269,3 +269,18 @@ func (s *Seat) changed(port int, events ...verbs.EventType) { s.driver.Changed(p
 
 // GUID returns the adapter's.
 func (s *Seat) GUID() uint64 { return s.m.state.GUID }
+
+// SendMAD sends a management datagram of 256 bytes.
+func (s *Seat) SendMAD(port int, d link.Datagram, mad []byte) error {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || s.gone {
+		return ErrClosed
+	}
+	if !f.net.SendMAD(f.now(), s.m.node.Port(port), d, mad) {
+		return ErrAgain
+	}
+	f.step()
+	return nil
+}
