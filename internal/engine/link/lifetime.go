@@ -59,14 +59,14 @@ func (o *Port) expiry(lane uint8) clock.Time {
 	return when
 }
 
-// expireLater sets the timer for the packets that cannot leave.
+// expireLater sets the timer for the packets that have not left.
 func (n *Net) expireLater(o *Port) {
 	t := &o.timers[expireTimer]
-	if t.when != 0 || o.node.state.Tables == nil {
+	if t.when != 0 || o.headLife() == 0 && o.switchLife() == 0 {
 		return
 	}
 	first := clock.Time(0)
-	for busy := o.busy & (1<<managementLane - 1); busy != 0; busy &= busy - 1 {
+	for busy := o.busy & dataLanes; busy != 0; busy &= busy - 1 {
 		if when := o.expiry(uint8(bits.TrailingZeros32(busy))); when != 0 && (first == 0 || when < first) {
 			first = when
 		}
@@ -79,7 +79,7 @@ func (n *Net) expireLater(o *Port) {
 // expire discards the packets that have been at the head of their queues, or in the switch, for too
 // long. A lane that has to discard several in a row is stalled: it discards all for a while.
 func (n *Net) expire(o *Port) {
-	for busy := o.busy & (1<<managementLane - 1); busy != 0; busy &= busy - 1 {
+	for busy := o.busy & dataLanes; busy != 0; busy &= busy - 1 {
 		lane := uint8(bits.TrailingZeros32(busy))
 		l := &o.out[lane]
 		for l.n > 0 {
@@ -97,7 +97,7 @@ func (n *Net) expire(o *Port) {
 			}
 		}
 	}
-	if o.busy != 0 {
+	if o.busy&dataLanes != 0 {
 		n.expireLater(o)
 	}
 }

@@ -215,10 +215,6 @@ func (n *Net) kick(p *Port) {
 	if p.queued || p.tx != nil {
 		return
 	}
-	if p.remote {
-		n.wake(p, Frames)
-		return
-	}
 	p.queued = true
 	if n.ready == nil {
 		n.ready = p

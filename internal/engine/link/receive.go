@@ -16,6 +16,11 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 		n.free(p)
 		return
 	}
+	in := &q.in[lane]
+	if lane != managementLane {
+		in.count = (in.count + p.blocks) & creditMask // dropped or not: the sender has counted it
+		q.news = true
+	}
 	switch state := q.state.Link.Logical; {
 	case state == node.Active || state >= node.Initialize && lane == managementLane:
 	case state == node.Armed:
@@ -24,12 +29,12 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 		n.kick(q)
 	default:
 		c.RcvErrors++
-		n.free(p)
+		n.discard(q, p, lane)
 		return
 	}
 	if !p.wellFormed() {
 		c.RcvErrors++
-		n.free(p)
+		n.discard(q, p, lane)
 		return
 	}
 	c.RcvPkts++
@@ -39,18 +44,13 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	} else {
 		c.UnicastRcv++
 	}
-	in := &q.in[lane]
-	if lane != managementLane {
-		in.count = (in.count + p.blocks) & creditMask
-		q.news = true
-	}
 	if in.used+p.blocks > in.size {
 		if lane == managementLane {
 			c.VL15Dropped++
 		} else {
 			c.BufferOverrun++
 		}
-		n.free(p)
+		n.discard(q, p, lane)
 		return
 	}
 	in.used += p.blocks
@@ -60,6 +60,12 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	} else {
 		n.deliver(q, p)
 	}
+}
+
+// discard frees a packet that has come to port q, and is not taken into its buffer.
+func (n *Net) discard(q *Port, p *Packet, lane uint8) {
+	n.free(p)
+	n.credit(q, lane)
 }
 
 // arriveOwn takes a packet that an adapter's port has sent to itself.

@@ -15,14 +15,14 @@ import (
 const MaxFrame = ib.MaxPacket + ib.VCRCLen
 
 // RemoteUp says that a cable to another process is in the port, whose other end has these widths and
-// speeds enabled. The port trains. Frames may be lost, repeated and change places on the way: lost
+// speeds enabled. The port trains. If a manager takes it down, it stays so until RemoteUp is called again. Frames may be lost, repeated and change places on the way: lost
 // credits come back with the next flow-control packet.
 func (n *Net) RemoteUp(now clock.Time, p *Port, w node.Width, s node.Speed) error {
 	n.advance(now)
 	switch {
 	case p.num == 0:
 		return fmt.Errorf("link: port 0 of %q takes no cable: ports are numbered from 1", p.node.state.Description)
-	case p.cable != nil || p.remote:
+	case p.cable != nil || p.remote && p.up:
 		return fmt.Errorf("link: port %d of %q has a cable already: pull it first", p.num, p.node.state.Description)
 	}
 	w, s = (w & p.state.Link.WidthEnabled).Widest(), (s & p.state.Link.SpeedEnabled).Fastest()

@@ -83,7 +83,7 @@ const creditMask = 0xfff
 // sendable returns the data lanes that have a packet and credits for it.
 func (o *Port) sendable() uint32 {
 	ready := uint32(0)
-	for busy := o.busy & (1<<managementLane - 1); busy != 0; busy &= busy - 1 {
+	for busy := o.busy & dataLanes; busy != 0; busy &= busy - 1 {
 		lane := uint8(bits.TrailingZeros32(busy))
 		if o.credit(lane) {
 			ready |= 1 << lane
@@ -108,11 +108,10 @@ func (n *Net) choose(o *Port) (uint8, bool) {
 			}
 		}
 	}
-	if o.busy&(1<<managementLane-1) != 0 {
+	if o.busy&dataLanes != 0 {
 		if o.waiting == 0 {
 			o.waiting = n.now
 		}
-		n.expireLater(o)
 	}
 	return 0, false
 }
@@ -140,7 +139,10 @@ func (n *Net) serve(o *Port, budget int) int {
 		lane := uint8(loopLane)
 		if !o.loops() {
 			var ok bool
-			if lane, ok = n.choose(o); !ok {
+			if o.remote {
+				n.offer(o)
+				break
+			} else if lane, ok = n.choose(o); !ok {
 				break
 			}
 		}
@@ -160,7 +162,20 @@ func (n *Net) serve(o *Port, budget int) int {
 		bytes := int64(len(p.bytes) + ib.VCRCLen)
 		n.timers.set(&o.timers[sentTimer], n.now+clock.Time((bytes*o.psPerByte+999)/1000))
 	}
+	if o.busy&dataLanes != 0 {
+		n.expireLater(o)
+	}
 	return max(used, 1)
+}
+
+// dataLanes are the lanes of links that have credits.
+const dataLanes = 1<<managementLane - 1
+
+// offer tells that a port with a remote cable may have frames.
+func (n *Net) offer(o *Port) {
+	if o.up && (o.fcDue != 0 || o.busy&^(1<<loopLane) != 0) {
+		n.wake(o, Frames)
+	}
 }
 
 // loops reports whether the next packet to send is one to the port itself: they take turns with others.
