@@ -65,6 +65,7 @@ var layers = map[string][]string{
 	"internal/app/pingpong":        {"internal/app/usage", "verbs"},
 	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/bytesize":        {},
+	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
 	"internal/app/regbench":        {"regcache", "verbs"},
@@ -86,7 +87,7 @@ var rooms = map[string][]string{
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
 	"internal/core/":        {"cm", "cmd/ramjet", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "internal/testkit/", "iwarp", "roce", "shm"},
-	"internal/engine/":      {"cm", "internal/core/softdev", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
+	"internal/engine/":      {"cm", "internal/app/fabricview", "internal/core/softdev", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
 	"internal/system/":      {"internal/system/", "iwarp", "roce", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }

@@ -65,6 +65,7 @@ type layout struct {
 	boxes  []box
 
 	width, height float64
+	zoom          float64 // of head and foot: a wide picture is looked at from afar
 }
 
 // arrange computes the layout of a view.
@@ -195,15 +196,18 @@ func (l *layout) chipWidth(s int) float64 {
 	return min(w, 150)
 }
 
+// listColumns returns in how many columns adapters with names are listed below a switch.
+func listColumns(guests int) int { return (guests + 23) / 24 }
+
 // grid returns how many columns the squares below a switch have.
-func grid(squares int) int { return max(2, int(math.Ceil(math.Sqrt(float64(squares)/2)))) }
+func grid(squares int) int { return max(2, int(math.Ceil(math.Sqrt(float64(squares)/4)))) }
 
 // slot returns how wide a box is with all that is listed below it.
 func (l *layout) slot(n int) float64 {
 	w := l.boxes[n].w
 	if guests := l.guests[n]; len(guests) > 0 {
 		if l.style == listed {
-			w = max(w, l.chipWidth(n)+stubLength)
+			w = max(w, float64(listColumns(len(guests)))*(l.chipWidth(n)+stubLength))
 		} else {
 			w = max(w, float64(grid(len(guests)))*(squareSize+3)+8)
 		}
@@ -294,8 +298,9 @@ func (l *layout) apart(a, b int) float64 { return (l.slot(a)+l.slot(b))/2 + l.ga
 
 // vertical places the rows from the top, and what is listed below them.
 func (l *layout) vertical() {
-	gap := min(max(l.width*0.10, 96), 420)
-	y := headHeight + boxHeight/2 + l.archRoom(len(l.rows)-1)
+	gap := min(max(l.width*0.15, 104), 420)
+	l.zoom = min(max(l.width/1300, 1), 3)
+	y := headHeight*l.zoom + boxHeight/2 + l.archRoom(len(l.rows)-1)
 	for r := len(l.rows) - 1; r >= 0; r-- {
 		if len(l.rows[r]) == 0 {
 			continue
@@ -313,7 +318,7 @@ func (l *layout) vertical() {
 			y = bottom + gap/2
 		}
 	}
-	l.height += footHeight
+	l.height += footHeight * l.zoom
 }
 
 // archRoom returns the room that links within a row need above it.
@@ -348,17 +353,21 @@ func (l *layout) list(s int) float64 {
 	if len(guests) == 0 {
 		return 0
 	}
-	columns := grid(len(guests))
+	columns, end := grid(len(guests)), 0.0
 	left := b.x - float64(columns)*(squareSize+3)/2
+	lists := listColumns(len(guests))
+	length := (len(guests) + lists - 1) / lists // of each list
 	for i, n := range guests {
 		g := &l.boxes[n]
 		if l.style == listed {
-			g.x = b.x - (stubLength+g.w)/2 + stubLength + g.w/2
-			g.y = b.bottom() + 16 + (float64(i)+0.5)*chipHeight
+			step := g.w + stubLength
+			g.x = b.x + (float64(i/length)-float64(lists)/2)*step + stubLength + g.w/2
+			g.y = b.bottom() + 20 + (float64(i%length)+0.5)*chipHeight
 		} else {
 			g.x = left + (float64(i%columns)+0.5)*(squareSize+3)
 			g.y = b.bottom() + 14 + (float64(i/columns)+0.5)*(squareSize+3)
 		}
+		end = max(end, g.bottom())
 	}
-	return l.boxes[guests[len(guests)-1]].bottom() + 4
+	return end + 4
 }

@@ -22,8 +22,8 @@ func (x *index) neighbors() [][]int {
 }
 
 // ranks returns the row of each node, from the bottom: adapters are in row 0, leaf switches in row 1,
-// and other switches as far above as they are from those. A switch with far fewer adapters than
-// others is no leaf: often something is plugged into a spine switch too.
+// and other switches as far above as they are from those. A switch with few adapters beside one with
+// many is no leaf: often something is plugged into a spine switch too.
 func (x *index) ranks(next [][]int) []int {
 	nodes := x.view.Nodes
 	rank, adapters, most := make([]int, len(nodes)), make([]int, len(nodes)), 0
@@ -42,7 +42,8 @@ func (x *index) ranks(next [][]int) []int {
 	}
 	var queue []int
 	for i := range nodes {
-		if nodes[i].Type == Switch && adapters[i] > 0 && adapters[i]*4 >= most {
+		few := func(n int) bool { return nodes[n].Type != Switch || adapters[n]*2 < most }
+		if nodes[i].Type == Switch && adapters[i] > 0 && (!few(i) || !slices.ContainsFunc(next[i], func(n int) bool { return !few(n) })) {
 			rank[i] = 1
 			queue = append(queue, i)
 		}

@@ -3,6 +3,7 @@
 package fabricview
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -16,6 +17,9 @@ var loads = []struct {
 	below float64
 	name  string
 }{{0.01, "idle"}, {0.25, "1–25 %"}, {0.5, "25–50 %"}, {0.75, "50–75 %"}, {0.9, "75–90 %"}, {math.Inf(1), "90 % and more"}}
+
+// manyLinks are so many that they are drawn thinner.
+const manyLinks = 400
 
 func loadClass(share float64) int {
 	return slices.IndexFunc(loads, func(l struct {
@@ -32,15 +36,15 @@ text{font-family:"DejaVu Sans","Segoe UI",Helvetica,Arial,sans-serif;fill:#1f273
 .bg{fill:#ffffff}.muted{fill:#66707f}.t{text-anchor:middle}
 .switch{fill:#e6edf8;stroke:#42628f}.ca{fill:#e9f5ec;stroke:#4b8561}.router{fill:#f7efdf;stroke:#94753a}
 .box{stroke-width:1.3}.off{fill:#f3f3f3;stroke:#b3372f;stroke-dasharray:5 3}
-.link{fill:none;stroke-linecap:round}
+.link{fill:none;stroke-linecap:round}.stub{stroke-linecap:butt}
 .l0{stroke:#98a2b0}.l1{stroke:#4a93d8}.l2{stroke:#1f9a76}.l3{stroke:#d4a200}.l4{stroke:#e56a1c}.l5{stroke:#c4161c}
 .s0{fill:#c3cad4}.s1{fill:#4a93d8}.s2{fill:#1f9a76}.s3{fill:#d4a200}.s4{fill:#e56a1c}.s5{fill:#c4161c}
 .wait{stroke:#8b6fc9;stroke-dasharray:2 5}.down{stroke:#b3372f;stroke-dasharray:7 5}
 .square{stroke:#ffffff;stroke-width:1}.sdown{fill:none;stroke:#b3372f;stroke-dasharray:3 2}.swait{fill:none;stroke:#8b6fc9;stroke-dasharray:2 2}
-.route{fill:none;stroke:#7a3ff2;stroke-opacity:.33;stroke-width:11;stroke-linecap:round;stroke-linejoin:round}
-.on{stroke:#7a3ff2;stroke-width:2.6}.badge{fill:#7a3ff2}.num{fill:#ffffff;font-weight:bold}
+.route{fill:none;stroke:#7a3ff2;stroke-opacity:.33;stroke-linecap:round;stroke-linejoin:round}
+.route.stub{stroke-linecap:butt}.on{stroke:#7a3ff2;stroke-width:2.6}.badge{fill:#7a3ff2}.num{fill:#ffffff;font-weight:bold}
 .port{fill:#66707f;stroke:#ffffff;stroke-width:3;paint-order:stroke;text-anchor:middle}
-.dim{opacity:.3}.held{fill:#c4161c}.bad{stroke:#c4161c;stroke-width:2;fill:none}
+.dim{opacity:.3}.far{opacity:.13}.held{fill:#c4161c}.bad{stroke:#c4161c;stroke-width:2;fill:none}
 @media (prefers-color-scheme:dark){
 text{fill:#e4e8ee}.bg{fill:#15191f}.muted{fill:#98a2b0}
 .switch{fill:#22304a;stroke:#7f9fd0}.ca{fill:#1d3426;stroke:#74b48c}.router{fill:#3a2f1a;stroke:#c9a65e}
@@ -79,10 +83,10 @@ func (v *View) WriteSVG(w io.Writer) error {
 	d.head()
 	for i := range v.Links {
 		if d.routed[i] > 0 {
-			d.printf(`<path class="route" d="%s"/>`+"\n", d.path(i))
+			d.printf(`<path class="route" stroke-width="%.0f" d="%s"/>`+"\n", 11*min(d.zoom, 2), d.path(i))
 		}
 	}
-	for i := range v.Links {
+	for _, i := range d.byLoad() {
 		d.link(i)
 	}
 	for i := range v.Nodes {
@@ -101,9 +105,30 @@ func (d *drawing) printf(format string, a ...any) { d.b = fmt.Appendf(d.b, forma
 
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
 
+// byLoad returns the links in the order in which they are drawn: what matters lies above.
+func (d *drawing) byLoad() []int {
+	weight, all := make([]float64, len(d.view.Links)), make([]int, len(d.view.Links))
+	for i := range d.view.Links {
+		k := &d.view.Links[i]
+		all[i], weight[i] = i, d.load(k)
+		switch d.linkState(k) {
+		case Down:
+			weight[i] = 3
+		case Initialize, Armed:
+			weight[i] = 2
+		}
+		if d.routed[i] > 0 {
+			weight[i] = 4
+		}
+	}
+	slices.SortStableFunc(all, func(i, j int) int { return cmp.Compare(weight[i], weight[j]) })
+	return all
+}
+
 // head writes the summary and the route's caption.
 func (d *drawing) head() {
-	d.printf(`<text x="%.0f" y="26" font-size="13" font-weight="bold">%s</text>`+"\n", margin, escaper.Replace(d.view.Summary()))
+	d.printf(`<g transform="scale(%.2f)"><text x="%.0f" y="26" font-size="13" font-weight="bold">%s</text>`, d.zoom, margin, escaper.Replace(d.view.Summary()))
+	defer d.printf("</g>\n")
 	r := d.view.Route
 	if r == nil {
 		return
@@ -117,8 +142,8 @@ func (d *drawing) head() {
 	} else {
 		caption += fmt.Sprintf(" (LID %s)", lidText(r.ToLID))
 	}
-	most := int((d.width - 2*margin) / (12 * charWidth))
-	d.printf(`<text x="%.0f" y="45" font-size="12" class="muted">%s</text>`+"\n", margin, escaper.Replace(strings.TrimRight(fit(caption, max(most, 20)), " ")))
+	most := int((d.width/d.zoom - 2*margin) / (12 * charWidth))
+	d.printf(`<text x="%.0f" y="45" font-size="12" class="muted">%s</text>`, margin, escaper.Replace(strings.TrimRight(fit(caption, max(most, 20)), " ")))
 }
 
 // attach spreads the ends of links along the edges of boxes, in the order of where they lead.
@@ -161,7 +186,8 @@ func (d *drawing) attach() {
 			default:
 				d.ends[e], spacing = point{b.right(), y}, b.h*0.7/float64(len(ends))
 			}
-			d.numbers[e] = spacing >= 12 && d.home[s.node] < 0 && !b.compact && len(d.view.Links) <= 120
+			far, _ := d.peer(e)
+			d.numbers[e] = d.home[d.nodes[far.Node]] != s.node && spacing >= 12 && d.home[s.node] < 0 && !b.compact && len(d.view.Links) <= 60
 		}
 	}
 }
@@ -192,7 +218,7 @@ func (d *drawing) compareEnds(edge byte, e, f End) int {
 	pf, _ := d.peer(f)
 	a, b := d.boxes[d.nodes[pe.Node]], d.boxes[d.nodes[pf.Node]]
 	if a.x != b.x && (edge == 't' || edge == 'b') {
-		return compareFloat(a.x, b.x)
+		return cmp.Compare(a.x, b.x)
 	}
 	if pe.Node != pf.Node {
 		return strings.Compare(pe.Node, pf.Node)
@@ -202,13 +228,6 @@ func (d *drawing) compareEnds(edge byte, e, f End) int {
 		return e.Port - f.Port
 	}
 	return pe.Port - pf.Port
-}
-
-func compareFloat(a, b float64) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }
 
 // path returns the way that a link takes.
@@ -221,8 +240,7 @@ func (d *drawing) path(i int) string {
 	}
 	switch {
 	case d.home[nb] == na && d.style == listed:
-		trunk := d.boxes[nb].left() - stubLength + 7
-		return fmt.Sprintf("M%.1f %.1fV%.1fH%.1f", trunk, d.boxes[na].bottom(), b.y, b.x)
+		return d.trunk(na, nb) + fmt.Sprintf("H%.1f", b.x)
 	case d.home[nb] == na:
 		return fmt.Sprintf("M%.1f %.1fV%.1f", d.boxes[na].x, d.boxes[na].bottom(), d.boxes[na].bottom()+10)
 	case d.home[na] >= 0 || d.home[nb] >= 0:
@@ -234,10 +252,22 @@ func (d *drawing) path(i int) string {
 	return fmt.Sprintf("M%.1f %.1fL%.1f %.1f", a.x, a.y, b.x, b.y)
 }
 
+// trunkX is where the line is that a list of adapters hangs on.
+func (d *drawing) trunkX(guest int) float64 { return d.boxes[guest].left() - stubLength + 7 }
+
+// trunk returns the way from a switch down to the height of an adapter in one of its lists.
+func (d *drawing) trunk(host, guest int) string {
+	x, b := d.trunkX(guest), d.boxes[host]
+	if x > b.left() && x < b.right() {
+		return fmt.Sprintf("M%.1f %.1fV%.1f", x, b.bottom(), d.boxes[guest].y)
+	}
+	return fmt.Sprintf("M%.1f %.1fV%.1fH%.1fV%.1f", b.x, b.bottom(), b.bottom()+10, x, d.boxes[guest].y)
+}
+
 // looks returns the class and the width of a link's line.
 func (d *drawing) looks(k *Link) (class string, width float64) {
 	scale := 1.0
-	if len(d.view.Links) > 400 {
+	if len(d.view.Links) > manyLinks {
 		scale = 0.6
 	}
 	switch d.linkState(k) {
@@ -262,19 +292,21 @@ func (d *drawing) link(i int) {
 	}
 	class, width := d.looks(k)
 	if len(d.routed) > 0 && d.routed[i] == 0 {
-		class += " dim"
+		if class += " dim"; len(d.view.Links) > manyLinks {
+			class += " far"
+		}
 	}
 	path := d.path(i)
 	if guest, s := d.guest(na, nb); guest >= 0 && d.style == listed {
 		// The trunk is everybody's and has no color: only the stub is this link's.
-		trunk := d.boxes[guest].left() - stubLength + 7
 		if d.routed[i] == 0 {
 			dim := ""
 			if len(d.routed) > 0 {
 				dim = " dim"
 			}
-			d.printf(`<path class="link l0%s" stroke-width="1.2" d="M%.1f %.1fV%.1f"/>`, dim, trunk, d.boxes[s].bottom(), d.boxes[guest].y)
-			path = fmt.Sprintf("M%.1f %.1fH%.1f", trunk, d.boxes[guest].y, d.boxes[guest].left())
+			d.printf(`<path class="link l0%s" stroke-width="1.2" d="%s"/>`, dim, d.trunk(s, guest))
+			class += " stub"
+			path = fmt.Sprintf("M%.1f %.1fH%.1f", d.trunkX(guest), d.boxes[guest].y, d.boxes[guest].left())
 		}
 	}
 	d.printf(`<path class="link %s" stroke-width="%.1f" d="%s"><title>%s</title></path>`+"\n", class, width, path, escaper.Replace(d.tell(k)))
@@ -480,8 +512,9 @@ func (d *drawing) marks(i int) {
 		d.printf(`<path class="bad" d="M%.1f %.1fl8 8m0 -8l-8 8"/>`, middle.x-4, middle.y-4)
 	}
 	if hop := d.routed[i]; hop > 0 {
-		d.printf(`<circle class="badge" cx="%.1f" cy="%.1f" r="8"/><text class="t num" font-size="10" x="%.1f" y="%.1f">%d</text>`+"\n",
-			middle.x, middle.y, middle.x, middle.y+3.5, hop)
+		size := min(d.zoom, 2)
+		d.printf(`<circle class="badge" cx="%.1f" cy="%.1f" r="%.1f"/><text class="t num" font-size="%.1f" x="%.1f" y="%.1f">%d</text>`+"\n",
+			middle.x, middle.y, 8*size, 10*size, middle.x, middle.y+3.5*size, hop)
 	}
 }
 
@@ -509,11 +542,11 @@ func (d *drawing) along(at, other point, edge byte, distance float64) point {
 
 // legend explains what the picture has, at its foot.
 func (d *drawing) legend() {
-	x, y := margin, d.height-30
+	d.printf(`<g transform="scale(%.2f)">`, d.zoom)
+	defer d.printf("</g>\n")
+	height := d.height / d.zoom
+	x, y := margin, height-30
 	entry := func(class string, width float64, text string) {
-		if x+34+textWidth(text, 11) > d.width-margin {
-			return
-		}
 		d.printf(`<path class="link %s" stroke-width="%.1f" d="M%.1f %.1fh26"/><text class="muted" font-size="11" x="%.1f" y="%.1f">%s</text>`, class, width, x, y-4, x+32, y, text)
 		x += 32 + textWidth(text, 11) + 18
 	}
@@ -530,7 +563,7 @@ func (d *drawing) legend() {
 		for i, l := range loads {
 			entry(fmt.Sprintf("l%d", i), 1.6+0.68*float64(i), l.name)
 		}
-		x, y = margin, d.height-12
+		x, y = margin, height-12
 	}
 	if states[Down] {
 		entry("down", 1.4, "down")
@@ -539,7 +572,7 @@ func (d *drawing) legend() {
 		entry("wait", 2.2, "not active yet")
 	}
 	if d.view.Route != nil {
-		entry("route", 11, "route")
+		entry("route stub", 11, "route")
 	}
 	if held {
 		d.printf(`<rect class="held" x="%.1f" y="%.1f" width="8" height="8"/><text class="muted" font-size="11" x="%.1f" y="%.1f">credits held back</text>`, x+9, y-8, x+32, y)
