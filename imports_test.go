@@ -65,6 +65,7 @@ var layers = map[string][]string{
 	"internal/app/pingpong":        {"internal/app/usage", "verbs"},
 	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/bytesize":        {},
+	"internal/app/fabricconsole":   {"internal/app/fabricview"},
 	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
@@ -136,6 +137,7 @@ var reach = map[string][]string{
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/fabricconsole":   {"net", "golang.org/x/sys", "golang.org/x/term"}, // net: by x/sys on Windows
 	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
 	"internal/app/ping":            {"net", "github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/pingpong":        {"net"},
