@@ -74,6 +74,8 @@ var layers = map[string][]string{
 	"internal/app/pingpong":        {"internal/app/usage", "verbs"},
 	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/bytesize":        {},
+	"internal/app/fabricconsole":   {"internal/app/fabricview"},
+	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
 	"internal/app/regbench":        {"regcache", "verbs"},
@@ -95,7 +97,7 @@ var rooms = map[string][]string{
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
 	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "shm"},
-	"internal/engine/":      {"cm", "infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
+	"internal/engine/":      {"cm", "infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
 	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
@@ -144,6 +146,7 @@ var reach = map[string][]string{
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/fabricconsole":   {"net", "golang.org/x/sys", "golang.org/x/term"}, // net: by x/sys on Windows
 	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
 	"internal/app/ping":            {"net", "github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/pingpong":        {"net"},

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabricview
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Text is for a terminal of 80 columns.
+const columns = 80
+
+// WriteText writes the fabric as text: a line with numbers, then each switch with its ports, then the
+// adapters, then the route if there is one.
+func (v *View) WriteText(w io.Writer) error {
+	x := v.index()
+	b := []byte(v.Summary() + "\n")
+	for i := range v.Nodes {
+		if v.Nodes[i].Type == Switch {
+			b = x.appendNode(append(b, '\n'), &v.Nodes[i])
+		}
+	}
+	b = x.appendAdapters(b)
+	if v.Route != nil {
+		b = x.appendRoute(append(b, '\n'), v.Route)
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+// WriteNode writes one node with its ports and their counters.
+func (v *View) WriteNode(w io.Writer, name string) error {
+	x := v.index()
+	i, ok := x.nodes[name]
+	if !ok {
+		return fmt.Errorf("there is no node %q", name)
+	}
+	n := &v.Nodes[i]
+	b := x.appendNode(nil, n)
+	b = appendCounters(append(b, '\n'), []Node{*n})
+	_, err := w.Write(b)
+	return err
+}
+
+// WriteRoute writes the route hop by hop.
+func (v *View) WriteRoute(w io.Writer, r *Route) error {
+	_, err := w.Write(v.index().appendRoute(nil, r))
+	return err
+}
+
+// WriteCounters writes the counters of all ports that have counted anything; with a name, of that
+// node's.
+func (v *View) WriteCounters(w io.Writer, name string) error {
+	nodes := v.Nodes
+	if name != "" {
+		i, ok := v.index().nodes[name]
+		if !ok {
+			return fmt.Errorf("there is no node %q", name)
+		}
+		nodes = v.Nodes[i : i+1]
+	}
+	_, err := w.Write(appendCounters(nil, nodes))
+	return err
+}
+
+// Summary says in one line what there is, and what state the links are in.
+func (v *View) Summary() string {
+	types, states := make(map[NodeType]int), make(map[State]int)
+	for i := range v.Nodes {
+		types[v.Nodes[i].Type]++
+	}
+	x := v.index()
+	for i := range v.Links {
+		states[x.linkState(&v.Links[i])]++
+	}
+	parts := []string{count(types[Switch], "switch", "switches"), count(types[Adapter], "adapter", "adapters")}
+	if types[Router] > 0 {
+		parts = append(parts, count(types[Router], "router", "routers"))
+	}
+	s := strings.Join(append(parts, count(len(v.Links), "link", "links")), ", ")
+	if states[Planned] == len(v.Links) {
+		return s
+	}
+	var in []string
+	for _, state := range []State{Active, Armed, Initialize, Down} {
+		if n := states[state]; n > 0 {
+			in = append(in, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	return s + " (" + strings.Join(in, ", ") + ")"
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// fit makes a text n columns wide: with spaces behind, or cut with an ellipsis.
+func fit(s string, n int) string {
+	if l := utf8.RuneCountInString(s); l <= n {
+		return s + strings.Repeat(" ", n-l)
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// dash is s, or a dash for what is not there.
+func dash(s string) string { return cmp.Or(s, "-") }
+
+func lidText(lid uint16) string {
+	if lid == 0 {
+		return "-"
+	}
+	return fmt.Sprint(lid)
+}
+
+// appendNode appends a node's line and one for each of its ports. Ports that nothing is plugged into
+// share one line.
+func (x *index) appendNode(b []byte, n *Node) []byte {
+	b = append(b, fit(n.Label(), 34)+" "...)
+	if n.Type == Switch {
+		b = fmt.Appendf(b, "%-8s LID %-6s", n.Type, lidText(n.LID))
+	} else {
+		b = fmt.Appendf(b, "%-19s", n.Type)
+	}
+	b = fmt.Appendf(b, " %v", n.GUID)
+	if n.Off {
+		b = append(b, " down"...)
+	}
+	b = append(b, '\n')
+	var empty []int
+	for i := range n.Ports {
+		p := &n.Ports[i]
+		other, ok := x.peer(End{n.Name, p.Number})
+		if !ok {
+			empty = append(empty, p.Number)
+			continue
+		}
+		b = x.appendPort(b, n, p, other)
+	}
+	if len(empty) > 0 {
+		b = append(b, wrap("  no cable: ", ranges(empty))...)
+	}
+	return b
+}
+
+// appendPort appends the line of a port: its number, state, rate, load, and the other end.
+func (x *index) appendPort(b []byte, n *Node, p *Port, other End) []byte {
+	var notes []string
+	if len(p.Held) > 0 {
+		notes = append(notes, "holds VL "+ranges(p.Held))
+	}
+	if r := x.view.Links[x.links[other]].ErrorRate; r > 0 {
+		notes = append(notes, fmt.Sprintf("corrupts %.3g%%", 100*r))
+	}
+	if e := p.Counters.SymbolErrors + p.Counters.RcvErrors; e > 0 {
+		notes = append(notes, count(int(e), "error", "errors"))
+	}
+	note := strings.Join(notes, ", ")
+	remote := fmt.Sprintf("%s[%d]", x.label(other), other.Port)
+	if l := x.lid(other); l != 0 {
+		remote += fmt.Sprintf(" LID %d", l)
+	}
+	s := fmt.Sprintf("  %5s %-10s %-7s %s ", fmt.Sprintf("[%d]", p.Number), dash(string(p.State)), dash(p.Rate), bar(p))
+	if n.Type != Switch {
+		s += fmt.Sprintf("LID %-5s ", lidText(p.LID))
+	}
+	left := columns - utf8.RuneCountInString(s)
+	if note == "" {
+		return append(b, strings.TrimRight(s+fit(remote, max(left, 12)), " ")+"\n"...)
+	}
+	if room := left - utf8.RuneCountInString(note) - 2; room >= utf8.RuneCountInString(remote) {
+		return append(b, s+remote+"  "+note+"\n"...)
+	}
+	b = append(b, strings.TrimRight(s+fit(remote, max(left, 12)), " ")+"\n"...)
+	return append(b, strings.Repeat(" ", 10)+note+"\n"...)
+}
+
+// bar draws a port's load, eleven columns wide.
+func bar(p *Port) string {
+	if p.Rate == "" || p.State == Planned || p.State == Down {
+		return strings.Repeat(" ", 11)
+	}
+	const eighths = " ▏▎▍▌▋▊▉█"
+	n := int(min(max(p.Load, 0), 1)*48 + 0.5)
+	s := strings.Repeat("█", n/8)
+	if n%8 > 0 {
+		s += string([]rune(eighths)[n%8])
+	}
+	return fit(s, 6) + fmt.Sprintf("%4.0f%%", 100*p.Load)
+}
+
+// appendAdapters appends a table of the adapters and routers: a line for each port.
+func (x *index) appendAdapters(b []byte) []byte {
+	first := true
+	for i := range x.view.Nodes {
+		n := &x.view.Nodes[i]
+		if n.Type == Switch {
+			continue
+		}
+		if first {
+			b = append(b, "\n"+fit("adapter", 24)+" port LID   state      port GUID          switch\n"...)
+			first = false
+		}
+		name := n.Label()
+		for j := range n.Ports {
+			p := &n.Ports[j]
+			at := "-"
+			if other, ok := x.peer(End{n.Name, p.Number}); ok {
+				at = fmt.Sprintf("%s[%d]", x.label(other), other.Port)
+			}
+			s := fmt.Sprintf("%s %4d %-5s %-10s %v ", fit(name, 24), p.Number, lidText(p.LID), dash(string(p.State)), p.GUID)
+			b = append(b, strings.TrimRight(s+fit(at, columns-utf8.RuneCountInString(s)), " ")+"\n"...)
+			name = ""
+		}
+	}
+	return b
+}
+
+// appendRoute appends a route: a line for each hop.
+func (x *index) appendRoute(b []byte, r *Route) []byte {
+	b = fmt.Appendf(b, "route from %s (LID %s) to %s (LID %s): %s\n", x.label(r.From), lidText(r.FromLID), x.label(r.To), lidText(r.ToLID),
+		count(len(r.Hops), "hop", "hops"))
+	for i, h := range r.Hops {
+		p := x.port(h.From)
+		width := 0
+		for _, h := range r.Hops {
+			width = max(width, utf8.RuneCountInString(End{x.label(h.From), h.From.Port}.String()))
+		}
+		width = min(width, 22)
+		s := fmt.Sprintf("  %2d  %s -> ", i+1, fit(End{x.label(h.From), h.From.Port}.String(), width))
+		to := fit(End{x.label(h.To), h.To.Port}.String(), 24)
+		b = append(b, strings.TrimRight(s+to+fmt.Sprintf(" %-7s %s", dash(p.Rate), bar(p)), " ")+"\n"...)
+	}
+	if r.Broken != "" {
+		b = fmt.Appendf(b, "      it ends here: %s\n", r.Broken)
+	}
+	return b
+}
+
+// appendCounters appends a table of counters. Columns of errors are there only if a port has some.
+func appendCounters(b []byte, nodes []Node) []byte {
+	any := false
+	for i := range nodes {
+		for j := range nodes[i].Ports {
+			p := &nodes[i].Ports[j]
+			c := &p.Counters
+			if *c == (Counters{}) {
+				continue
+			}
+			if !any {
+				b = append(b, fit("port", 26)+"  sent  packets  received  packets\n"...)
+				any = true
+			}
+			b = fmt.Appendf(b, "%s %6s %8s    %6s %8s\n", fit(End{nodes[i].Label(), p.Number}.String(), 25),
+				short(c.XmitData, 1024, "B"), short(c.XmitPackets, 1000, ""), short(c.RcvData, 1024, "B"), short(c.RcvPackets, 1000, ""))
+			if s := c.errors(); s != "" {
+				b = append(b, wrap("    ", s)...)
+			}
+		}
+	}
+	if !any {
+		b = append(b, "all counters are 0\n"...)
+	}
+	return b
+}
+
+// errors names the counters of what went wrong, as the specification does.
+func (c *Counters) errors() string {
+	var parts []string
+	for _, e := range []struct {
+		name string
+		n    uint64
+	}{
+		{"SymbolErrors", c.SymbolErrors}, {"PortRcvErrors", c.RcvErrors}, {"PortXmitDiscards", c.XmitDiscards},
+		{"LinkDowned", c.LinkDowned}, {"VL15Dropped", c.VL15Dropped}, {"PortXmitWait", c.XmitWait},
+	} {
+		if e.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", e.name, e.n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// short formats a number with three digits or so and a letter: 12.3K.
+func short(n uint64, base float64, unit string) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d%s", n, unit)
+	}
+	v, letters := float64(n), "KMGTPE"
+	i := -1
+	for v >= 999.5 && i < len(letters)-1 {
+		v /= base
+		i++
+	}
+	format := "%.1f%c"
+	if v >= 99.95 {
+		format = "%.0f%c"
+	}
+	return fmt.Sprintf(format, v, letters[i])
+}
+
+// ranges writes numbers as 1-3, 5.
+func ranges(n []int) string {
+	n = slices.Sorted(slices.Values(n))
+	var parts []string
+	for i := 0; i < len(n); {
+		j := i
+		for j+1 < len(n) && n[j+1] == n[j]+1 {
+			j++
+		}
+		if j > i {
+			parts = append(parts, fmt.Sprintf("%d-%d", n[i], n[j]))
+		} else {
+			parts = append(parts, fmt.Sprint(n[i]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ", ")
+}
+
+// wrap breaks a text into lines of 80 columns, at commas; the prefix is only before the first.
+func wrap(prefix, s string) string {
+	line, all := prefix, ""
+	indent := strings.Repeat(" ", utf8.RuneCountInString(prefix))
+	for i, word := range strings.Split(s, ", ") {
+		if i > 0 {
+			line += ","
+			if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) >= columns {
+				all += line + "\n"
+				line = indent
+			} else {
+				line += " "
+			}
+		}
+		line += word
+	}
+	return all + line + "\n"
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fabricview shows an InfiniBand fabric: as text for a terminal, and as a picture in SVG.
+//
+// What is shown is a [View], a copy of what a fabric is at one moment. It travels as JSON, so that a
+// running fabric can hand it to another process. Names of nodes are unique in a View; links and
+// routes refer to nodes by them.
+package fabricview
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// View is a fabric at one moment.
+type View struct {
+	Nodes []Node `json:"nodes"`
+	Links []Link `json:"links"`
+	// Route is drawn over the links; nil: none.
+	Route *Route `json:"route,omitempty"`
+}
+
+// NodeType is what kind of node it is.
+type NodeType string
+
+const (
+	Adapter NodeType = "ca"
+	Switch  NodeType = "switch"
+	Router  NodeType = "router"
+)
+
+// State is the logical state of a port (IBTA section 7.2.7), or Planned.
+type State string
+
+const (
+	Planned    State = "" // of a fabric that does not run
+	Down       State = "Down"
+	Initialize State = "Initialize"
+	Armed      State = "Armed"
+	Active     State = "Active"
+)
+
+// GUID is a GUID; as text it has 0x and 16 digits.
+type GUID uint64
+
+func (g GUID) String() string { return fmt.Sprintf("0x%016x", uint64(g)) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (g GUID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (g *GUID) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseUint(string(text), 0, 64)
+	if err != nil {
+		return fmt.Errorf("%q is no GUID: write it as 0x0002c90300293e1e", text)
+	}
+	*g = GUID(v)
+	return nil
+}
+
+// Node is an adapter, a switch or a router.
+type Node struct {
+	Name        string   `json:"name"`
+	Type        NodeType `json:"type"`
+	Description string   `json:"description,omitempty"`
+	GUID        GUID     `json:"guid"`
+	LID         uint16   `json:"lid,omitempty"` // a switch's; an adapter's ports have their own
+	Off         bool     `json:"off,omitempty"` // the switch is down
+	Ports       []Port   `json:"ports"`         // the external ones, in the order of their numbers
+}
+
+// Port is an external port.
+type Port struct {
+	Number   int      `json:"port"`
+	GUID     GUID     `json:"guid,omitempty"`
+	LID      uint16   `json:"lid,omitempty"`
+	State    State    `json:"state,omitempty"`
+	Rate     string   `json:"rate,omitempty"` // width and speed, such as 4xEDR; empty: the link is down
+	Mbps     int64    `json:"mbps,omitempty"` // the same, as 10^6 bits of data a second
+	Load     float64  `json:"load,omitempty"` // share of that which the port sent lately, 0 to 1
+	Held     []int    `json:"held,omitempty"` // VLs whose credits the port holds back
+	Counters Counters `json:"counters"`
+}
+
+// Counters are a port's. Data is in bytes.
+type Counters struct {
+	XmitData     uint64 `json:"xmit_data"`
+	RcvData      uint64 `json:"rcv_data"`
+	XmitPackets  uint64 `json:"xmit_packets"`
+	RcvPackets   uint64 `json:"rcv_packets"`
+	XmitWait     uint64 `json:"xmit_wait,omitempty"`
+	XmitDiscards uint64 `json:"xmit_discards,omitempty"`
+	RcvErrors    uint64 `json:"rcv_errors,omitempty"`
+	SymbolErrors uint64 `json:"symbol_errors,omitempty"`
+	LinkDowned   uint64 `json:"link_downed,omitempty"`
+	VL15Dropped  uint64 `json:"vl15_dropped,omitempty"`
+}
+
+// End is an end of a link: a node's port.
+type End struct {
+	Node string `json:"node"`
+	Port int    `json:"port"`
+}
+
+func (e End) String() string { return fmt.Sprintf("%s[%d]", e.Node, e.Port) }
+
+// Link is a cable. Its state and load are those of the ports at its ends.
+type Link struct {
+	A         End     `json:"a"`
+	B         End     `json:"b"`
+	ErrorRate float64 `json:"error_rate,omitempty"` // share of packets that the cable corrupts
+}
+
+// Route is the way of a packet from one port to another.
+type Route struct {
+	From    End    `json:"from"`
+	To      End    `json:"to"`
+	FromLID uint16 `json:"from_lid"`
+	ToLID   uint16 `json:"to_lid"`
+	// Hops are the links on the way, as far as it goes.
+	Hops []Hop `json:"hops"`
+	// Broken says why the way ends before its target; empty: it arrives.
+	Broken string `json:"broken,omitempty"`
+}
+
+// Hop is a link on a route: a packet leaves a node by a port and comes to another one.
+type Hop struct {
+	From End `json:"from"`
+	To   End `json:"to"`
+}
+
+var discovered = regexp.MustCompile(`^[SHR]-[0-9a-f]{16}$`)
+
+// Label returns what people call the node: its name, or its description, where the name is only a
+// GUID as in files of ibnetdiscover.
+func (n *Node) Label() string {
+	if n.Description != "" && discovered.MatchString(n.Name) {
+		return n.Description
+	}
+	return n.Name
+}
+
+// port returns a port by its number; nil: there is none.
+func (n *Node) port(number int) *Port {
+	if i := number - 1; i >= 0 && i < len(n.Ports) && n.Ports[i].Number == number {
+		return &n.Ports[i]
+	}
+	for i := range n.Ports {
+		if n.Ports[i].Number == number {
+			return &n.Ports[i]
+		}
+	}
+	return nil
+}
+
+// index finds nodes by name and links by their ends.
+type index struct {
+	view  *View
+	nodes map[string]int
+	links map[End]int
+}
+
+func (v *View) index() *index {
+	x := &index{v, make(map[string]int, len(v.Nodes)), make(map[End]int, 2*len(v.Links))}
+	for i := range v.Nodes {
+		x.nodes[v.Nodes[i].Name] = i
+	}
+	for i, l := range v.Links {
+		x.links[l.A], x.links[l.B] = i, i
+	}
+	return x
+}
+
+// port returns the port at an end; a port in state Down if the view has none.
+func (x *index) port(e End) *Port {
+	if i, ok := x.nodes[e.Node]; ok {
+		if p := x.view.Nodes[i].port(e.Port); p != nil {
+			return p
+		}
+	}
+	return &Port{Number: e.Port, State: Down}
+}
+
+// label returns what people call the node at an end.
+func (x *index) label(e End) string {
+	if i, ok := x.nodes[e.Node]; ok {
+		return x.view.Nodes[i].Label()
+	}
+	return e.Node
+}
+
+// peer returns the other end of the link at a port.
+func (x *index) peer(e End) (End, bool) {
+	i, ok := x.links[e]
+	if !ok {
+		return End{}, false
+	}
+	if l := x.view.Links[i]; l.A == e {
+		return l.B, true
+	} else {
+		return l.A, true
+	}
+}
+
+// lid returns the LID by which the node at an end is reached.
+func (x *index) lid(e End) uint16 {
+	i, ok := x.nodes[e.Node]
+	if !ok {
+		return 0
+	}
+	if n := &x.view.Nodes[i]; n.Type == Switch {
+		return n.LID
+	}
+	return x.port(e).LID
+}
+
+// linkState is the state of a link: the lesser of its ports'.
+func (x *index) linkState(l *Link) State {
+	order := []State{Down, Initialize, Armed, Active}
+	a, b := x.port(l.A).State, x.port(l.B).State
+	for _, s := range order {
+		if a == s || b == s {
+			return s
+		}
+	}
+	return Planned
+}
+
+// load is the greater of the loads of a link's directions.
+func (x *index) load(l *Link) float64 { return max(x.port(l.A).Load, x.port(l.B).Load) }
