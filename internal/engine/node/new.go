@@ -25,7 +25,8 @@ func New(t Type, guid uint64, description string, ports int, s Spec) *Node {
 		n.Ports[i].init(n, i, &s)
 	}
 	if t == Switch {
-		n.Tables = &Tables{Linear: make([]uint8, int(FirstMulticastLID)), Multicast: make([][4]uint64, 1024), LifeTime: 20}
+		n.Tables = &Tables{Linear: make([]uint8, int(FirstMulticastLID)), Multicast: make([][4]uint64, 1024), LifeTime: 20,
+			PrimaryMulticast: NoRoute, NotPrimaryMulticast: NoRoute, EnforcementCap: uint16(s.PKeys)}
 		for i := range n.Tables.Linear {
 			n.Tables.Linear[i] = NoRoute
 		}
@@ -39,6 +40,7 @@ func (p *Port) init(n *Node, num int, s *Spec) {
 	p.MTU = MTU{Cap: s.MTU, Neighbor: s.MTU}
 	p.Address.Prefix = 0xfe80_0000_0000_0000
 	p.Address.SubnetTimeout = 18
+	p.Address.RespTime = 16 // 268 ms
 	p.Lanes = Lanes{Cap: s.VLs, Operational: 1, HOQLife: 20, Low: []ArbEntry{{0, 1}}, SLtoVL: make([][ServiceLevels]uint8, 1)}
 	p.Partition.PKeys = make([]ib.PKey, s.PKeys)
 	p.Partition.PKeys[0] = ib.DefaultPKey

@@ -138,11 +138,13 @@ type Tables struct {
 	// Multicast has the output ports of the groups from [FirstMulticastLID] on, as bits.
 	Multicast [][4]uint64
 	LifeTime  uint8 // packets older than 4.096 µs × 2^LifeTime are dropped; 20 and above: never
-	// PrimaryMulticast and NotPrimaryMulticast are the ports for groups that are not in Multicast.
+	// PrimaryMulticast and NotPrimaryMulticast are the ports for groups that are not in Multicast;
+	// [NoRoute]: drop.
 	PrimaryMulticast, NotPrimaryMulticast uint8
 	// Changed is PortStateChange: a port of the switch has changed its state since a manager cleared it.
 	Changed bool
-	// Multipath is whether ports enforce partitions: SwitchInfo:PartitionEnforcementCap.
+	// EnforcementCap is how many rows the partition table of an external port has:
+	// SwitchInfo:PartitionEnforcementCap. 0: the switch does not enforce partitions.
 	EnforcementCap uint16
 }
 

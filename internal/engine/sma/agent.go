@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sma
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// Agent is the management agent of a node.
+type Agent struct {
+	node  *node.Node
+	ports []port // as node.Ports
+	tid   uint64 // of the last trap
+
+	packet  smp.SMP // the one that is being handled
+	request request // what it is
+	changed []int   // ports that it has changed
+}
+
+// port is what the agent knows of a port beyond the node's state.
+type port struct {
+	lease    clock.Time // when the M_Key's lease ends (section 14.2.4.2); 0: it is not running
+	integ    uint8      // LocalPhyErrors, the threshold of trap 129
+	overruns uint8      // OverrunErrors, the threshold of trap 130
+	traps    []pending  // not repressed yet; an adapter's ports and a switch's port 0 have them
+}
+
+// New returns the agent of a node. The node must not get other ports later.
+func New(n *node.Node) *Agent {
+	return &Agent{node: n, ports: make([]port, len(n.Ports)), tid: n.GUID << 32}
+}
+
+// HandleSMP handles a subnet management packet, which it changes in place. It came in at port in; 0: the
+// node's own manager has sent it, at port r.Port. Only the first [mad.Size] bytes count, and fewer are
+// dropped.
+func (a *Agent) HandleSMP(now clock.Time, in int, r Route, b []byte) Verdict {
+	p := &a.packet
+	q := &a.request
+	*q = request{now: now, at: in, local: in == 0, p: p}
+	if q.local {
+		q.at = r.Port
+	}
+	if !p.Decode(b) || q.at < 0 || q.at >= len(a.node.Ports) || q.at == 0 && a.node.Tables == nil {
+		return Drop
+	}
+	v := a.handle(q)
+	if v != Drop {
+		p.Append(b[:0])
+	}
+	for _, c := range a.changed {
+		if a.node.Changed != nil {
+			a.node.Changed(c)
+		}
+	}
+	a.changed = a.changed[:0]
+	return v
+}
+
+// request is a packet and where it came in.
+type request struct {
+	now   clock.Time
+	at    int // the port; 0: a switch's own manager has sent it
+	local bool
+	// reregister is that a Set of PortInfo had ClientReregister, which its response repeats.
+	reregister bool
+	p          *smp.SMP
+}
+
+func (a *Agent) handle(q *request) Verdict {
+	p := q.p
+	switch p.Class {
+	case mad.ClassSubnet:
+		return a.serve(q)
+	case mad.ClassSubnetDirected:
+		if v, here := a.step(q); !here {
+			return v
+		}
+		if v := a.serve(q); v != Reply {
+			return v
+		}
+		p.SetReturning()
+		if p.DrDLID != node.PermissiveLID {
+			return Reply // by LID to where the directed part ended
+		}
+		q.local = true // the answer begins here
+		return a.stepBack(q)
+	}
+	return Drop
+}
+
+// serve handles a packet that is for this node. It returns Reply if the packet has become the answer.
+func (a *Agent) serve(q *request) Verdict {
+	p := q.p
+	switch {
+	case p.Method.Answers() && p.Method != mad.MethodTrapRepress, p.Method == mad.MethodTrap:
+		return Deliver
+	case p.BaseVersion != mad.BaseVersion || p.ClassVersion != smp.ClassVersion:
+		return respond(q, mad.StatusUnsupportedVersion)
+	case p.Method != mad.MethodGet && p.Method != mad.MethodSet && p.Method != mad.MethodTrapRepress:
+		return respond(q, mad.StatusUnsupportedMethod)
+	}
+	if p.Attribute == smp.AttrSMInfo && p.Method != mad.MethodTrapRepress {
+		// A manager has keys of its own (section 14.4.1); M_Keys are not checked for it.
+		if a.self(q.at).CapMask&uint32(smp.CapSM) == 0 {
+			return respond(q, mad.StatusUnsupportedAttribute)
+		}
+		return Deliver
+	}
+	if !a.authorize(q) {
+		return Drop
+	}
+	if p.Method == mad.MethodTrapRepress {
+		a.repress(q.at, p.TID)
+		return Drop
+	}
+	return respond(q, a.access(q))
+}
+
+// respond makes a packet the response with a status; responses, and what represses a trap, have none.
+func respond(q *request, s mad.Status) Verdict {
+	if q.p.Method.Answers() {
+		return Drop
+	}
+	q.p.Method = mad.MethodGetResp
+	q.p.Header.Status = s
+	return Reply
+}
+
+// self returns the port whose address and keys count for a packet that came in at a port: a switch has
+// port 0 for it.
+func (a *Agent) self(at int) *node.Port { return &a.node.Ports[a.selfNum(at)] }
+
+func (a *Agent) selfNum(at int) int {
+	if a.node.Tables != nil {
+		return 0
+	}
+	return at
+}
+
+// touch notes that a port has changed.
+func (a *Agent) touch(num int) { a.changed = append(a.changed, num) }

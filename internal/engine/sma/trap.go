@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sma
+
+import (
+	"math"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// maxTraps is how many traps a port keeps until they are repressed.
+const maxTraps = 16
+
+// pending is a trap that is sent again and again until a manager represses it (section 13.4.9).
+type pending struct {
+	due    clock.Time // when it is sent next
+	tid    uint64
+	port   int // where it happened
+	notice mad.Notice
+}
+
+// LinkChanged tells that the link of a port has come up or gone: a switch remembers it in
+// PortStateChange and tells its manager (trap 128). Changes that a manager has set do not count
+// (section 14.2.5.4).
+func (a *Agent) LinkChanged(now clock.Time, port int) {
+	if a.node.Tables == nil || port == 0 {
+		return
+	}
+	a.node.Tables.Changed = true
+	d := mad.LinkStateDetails{LID: a.node.Ports[0].Address.LID}
+	n := mad.Notice{Type: mad.NoticeUrgent, Trap: mad.TrapLinkState}
+	d.Encode(&n.Details)
+	a.raise(now, 0, 0, &n)
+}
+
+// LocalChanged tells that something about a port has changed that no manager has set: its capability
+// mask, or what changes says ([mad.ChangedDescription] and so on): trap 144.
+func (a *Agent) LocalChanged(now clock.Time, port int, changes uint16) {
+	num := a.selfNum(port)
+	p := &a.node.Ports[num]
+	mask, mask2 := capabilities(p)
+	d := mad.LocalChangesDetails{LID: p.Address.LID, Other: changes != 0, Changes: changes, CapMask: uint32(mask), CapMask2: mask2}
+	n := mad.Notice{Type: mad.NoticeInfo, Trap: mad.TrapLocalChanges}
+	d.Encode(&n.Details)
+	a.raise(now, num, num, &n)
+}
+
+// ThresholdReached tells that errors of a port have come to their threshold: t is
+// [mad.TrapLinkIntegrity], [mad.TrapBufferOverrun] or [mad.TrapFlowControl].
+func (a *Agent) ThresholdReached(now clock.Time, port int, t mad.Trap) {
+	num := a.selfNum(port)
+	d := mad.PortDetails{LID: a.node.Ports[num].Address.LID, Port: uint8(port)}
+	n := mad.Notice{Type: mad.NoticeUrgent, Trap: t}
+	d.Encode(&n.Details)
+	a.raise(now, num, port, &n)
+}
+
+// KeyViolated tells that a packet came in at a port with a wrong key: d.Valid and the fields below it
+// are filled in here. At an adapter t is [mad.TrapPKey] or [mad.TrapQKey], and the violation is counted;
+// at an external port of a switch it is [mad.TrapSwitchPKey].
+func (a *Agent) KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails) {
+	num := a.selfNum(port)
+	p := &a.node.Ports[num]
+	n := mad.Notice{Type: mad.NoticeSecurity, Trap: t}
+	switch t {
+	case mad.TrapSwitchPKey:
+		d.Valid = mad.ValidLID1 | mad.ValidLID2 | mad.ValidPKey | mad.ValidSL | mad.ValidQP1 | mad.ValidQP2
+		d.SwitchLID, d.Port = p.Address.LID, uint8(port)
+	case mad.TrapPKey:
+		count(&p.Partition.PViolations)
+	case mad.TrapQKey:
+		count(&p.Partition.QViolations)
+	}
+	d.Encode(t, &n.Details)
+	a.raise(now, num, port, &n)
+}
+
+// count adds one to a counter that stops at its largest value.
+func count(c *uint16) {
+	if *c < math.MaxUint16 {
+		*c++
+	}
+}
+
+// reportMKey tells of a request with a wrong M_Key (trap 256).
+func (a *Agent) reportMKey(q *request, num int) {
+	p := q.p
+	d := mad.MKeyDetails{LID: a.node.Ports[num].Address.LID, Method: p.Method, Attribute: p.Attribute, Modifier: p.Modifier, MKey: p.MKey}
+	if p.Directed() {
+		_, hops := p.Hops()
+		d.Directed, d.DrSLID, d.HopCount = true, p.DrSLID, hops
+		copy(d.Return[:], p.Return[1:1+int(hops)])
+		d.Truncated = int(hops) > len(d.Return)
+	}
+	n := mad.Notice{Type: mad.NoticeSecurity, Trap: mad.TrapMKey}
+	d.Encode(&n.Details)
+	a.raise(q.now, num, num, &n)
+}
+
+// raise has a trap sent from a port with an address, num, about what has happened at a port. Without a
+// manager nobody is told; the one that comes looks at everything itself.
+func (a *Agent) raise(now clock.Time, num, at int, n *mad.Notice) {
+	p, s := &a.node.Ports[num], &a.ports[num]
+	if p.Address.SMLID == 0 || p.Address.LID == 0 {
+		return
+	}
+	n.Generic, n.Producer, n.Issuer = true, uint32(a.node.Type), p.Address.LID
+	a.tid++
+	for i := range s.traps {
+		if t := &s.traps[i]; t.notice.Trap == n.Trap && t.port == at {
+			// What was sent before is out of date. The new one has a transaction id of its own, so
+			// that a repress of the old one does not silence it.
+			t.tid, t.notice = a.tid, *n
+			return
+		}
+	}
+	if len(s.traps) < maxTraps {
+		s.traps = append(s.traps, pending{due: now, tid: a.tid, port: at, notice: *n})
+	}
+}
+
+// repress ends a trap whose transaction id a TrapRepress had that came in at a port.
+func (a *Agent) repress(at int, tid uint64) {
+	s := &a.ports[a.selfNum(at)]
+	for i := range s.traps {
+		if s.traps[i].tid == tid {
+			s.traps = append(s.traps[:i], s.traps[i+1:]...)
+			return
+		}
+	}
+}
+
+// reachable reports whether a port can send to its manager.
+func reachable(p *node.Port) bool {
+	return p.Address.LID != 0 && p.Address.SMLID != 0 && p.Link.Logical >= node.Initialize
+}
+
+// Deadline returns when NextTrap is to be called; 0: nothing is to be sent.
+func (a *Agent) Deadline() clock.Time {
+	var first clock.Time
+	for num := range a.ports {
+		if len(a.ports[num].traps) == 0 || !reachable(&a.node.Ports[num]) {
+			continue
+		}
+		for i := range a.ports[num].traps {
+			if due := max(a.ports[num].traps[i].due, 1); first == 0 || due < first {
+				first = due
+			}
+		}
+	}
+	return first
+}
+
+// NextTrap fills the [mad.Size] bytes of smp with a packet to send by LID from a port (0 at a switch).
+// Call it until there is none. A trap comes again after the port's SubnetTimeout until a manager
+// represses it.
+func (a *Agent) NextTrap(now clock.Time, b []byte) (port int, dlid uint16, sl uint8, ok bool) {
+	if len(b) < mad.Size {
+		return 0, 0, 0, false
+	}
+	for num := range a.ports {
+		p := &a.node.Ports[num]
+		if len(a.ports[num].traps) == 0 || !reachable(p) {
+			continue
+		}
+		for i := range a.ports[num].traps {
+			t := &a.ports[num].traps[i]
+			if t.due > now {
+				continue
+			}
+			t.due = now + clock.Time(mad.Timeout(p.Address.SubnetTimeout).Duration())
+			m := smp.New(mad.MethodTrap, mad.AttrNotice, 0, t.tid)
+			t.notice.Append(m.Data[:0])
+			m.Append(b[:0])
+			return num, p.Address.SMLID, p.Address.SMSL, true
+		}
+	}
+	return 0, 0, 0, false
+}
