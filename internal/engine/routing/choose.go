@@ -72,7 +72,7 @@ func (r *Routes) finish(g *Graph) {
 	for _, root := range r.Roots {
 		if t, legal := g.Tree(root, r.Roots); legal {
 			r.Trees = append(r.Trees, t)
-			groups = append(groups, g.Group(t, adapters))
+			groups = append(groups, g.Group(t, adapters, nil))
 		}
 	}
 	r.Loop = g.CreditLoop(r.Tables, groups)

@@ -48,24 +48,29 @@ func (r *router) grow(t *Tree, on []bool, queue []int32, down bool) []int32 {
 }
 
 // Group returns the ports that a multicast group has at each switch: those of its members, and those
-// of the part of the tree between them. Members are ports of switches; port 0 is the switch itself.
-func (g *Graph) Group(t *Tree, members []End) []PortSet {
+// of the part of the tree between them. Members are ports of switches; port 0 is the switch itself. The
+// switches of senders are reached, too, but what they send does not come back to their ports.
+func (g *Graph) Group(t *Tree, members, senders []End) []PortSet {
 	ports := make([]PortSet, len(g.Peers))
 	on := make([]bool, len(g.Peers))
 	local := make([]bool, len(g.Peers))
 	for _, m := range members {
 		ports[m.Switch].Add(m.Port)
-		local[m.Switch] = true
-		for s := m.Switch; !on[s]; {
-			on[s] = true
-			up := t.parent[s]
-			if up.port == 0 {
-				break
+	}
+	for _, ends := range [][]End{members, senders} {
+		for _, m := range ends {
+			local[m.Switch] = true
+			for s := m.Switch; !on[s]; {
+				on[s] = true
+				up := t.parent[s]
+				if up.port == 0 {
+					break
+				}
+				ports[s].Add(up.port)
+				back := g.Peers[s][up.port]
+				ports[back.Switch].Add(back.Port)
+				s = back.Switch
 			}
-			ports[s].Add(up.port)
-			back := g.Peers[s][up.port]
-			ports[back.Switch].Add(back.Port)
-			s = back.Switch
 		}
 	}
 	// The tree's top is not needed where all members are below one of its branches.

@@ -345,7 +345,7 @@ func TestMulticast(t *testing.T) {
 					members = append(members, e.At)
 				}
 			}
-			group := g.Group(routes.Trees[i%len(routes.Trees)], members)
+			group := g.Group(routes.Trees[i%len(routes.Trees)], members, nil)
 			if i%2 != 0 {
 				groups = append(groups, group)
 			}

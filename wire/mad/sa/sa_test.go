@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
 type codec interface {
@@ -145,4 +146,36 @@ func FuzzDecode(f *testing.F) {
 			c.Match(uint64(b[0])<<32|uint64(b[1])<<8|uint64(b[2]), b[8:], b[8+c.Len():])
 		}
 	})
+}
+
+func TestRates(t *testing.T) {
+	for _, c := range []struct {
+		link smp.PortLink
+		code uint8
+		mbps int
+	}{
+		{smp.PortLink{WidthActive: 1, SpeedActive: 1}, 2, 2500},
+		{smp.PortLink{WidthActive: 2, SpeedActive: 1}, 3, 10000},
+		{smp.PortLink{WidthActive: 2, SpeedActive: 4}, 7, 40000},
+		{smp.PortLink{WidthActive: 2, SpeedActive: 4, SpeedExtActive: 1}, 12, 56000},
+		{smp.PortLink{WidthActive: 2, SpeedActive: 4, SpeedExtActive: 2}, 16, 100000},
+		{smp.PortLink{WidthActive: 2, SpeedExtActive: 4}, 17, 200000},
+		{smp.PortLink{WidthActive: 2, SpeedExtActive: 8}, 21, 400000},
+		{smp.PortLink{}, 0, 0},
+	} {
+		if code := RateOf(&c.link); code != c.code || RateMbps(code) != c.mbps {
+			t.Errorf("%+v is %d, %d Mb/s; want %d, %d", c.link, code, RateMbps(code), c.code, c.mbps)
+		}
+	}
+	// Codes with several rows mean the same rate.
+	seen := map[uint8]int{}
+	for _, r := range rates {
+		if m, ok := seen[r.code]; ok && m != r.lanes*r.lane {
+			t.Errorf("code %d is both %d and %d", r.code, m, r.lanes*r.lane)
+		}
+		seen[r.code] = r.lanes * r.lane
+	}
+	if s := (Selected{GreaterThan, 5}); !s.AcceptsRate(3) || s.AcceptsRate(2) {
+		t.Error("code 3 is 10 Gb/s and code 5 is 5")
+	}
 }

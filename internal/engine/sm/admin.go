@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// admin is the subnet administrator: what others have told it, and what it is telling them.
+type admin struct {
+	groups    map[ib.GID]*group
+	byMLID    []*group // from [node.FirstMulticastLID] on
+	dirty     map[int]bool
+	waiting   []Datagram // answers to joins, until the switches have their tables
+	services  []*service
+	subs      []*subscription
+	transfers []*transfer
+	bytes     int // of all transfers
+	reports   []*outReport
+	tid       uint32
+}
+
+func (a *admin) init() {
+	*a = admin{groups: make(map[ib.GID]*group), dirty: make(map[int]bool), tid: a.tid}
+}
+
+// query is a request to the administrator.
+type query struct {
+	sa.Header
+	d       *Datagram
+	data    []byte // the attribute
+	from    *port  // the requester
+	trusted bool   // it has the key
+}
+
+// handleSA answers a request (section 15.4). What is no master does not: clients find the master by the
+// LID that their port has.
+func (m *Manager) handleSA(now clock.Time, d *Datagram) {
+	q := &query{d: d, data: d.MAD[sa.HeaderLen:]}
+	q.Decode(d.MAD[:])
+	if m.role != smp.SMMaster {
+		m.Counters.Discarded++
+		return
+	}
+	switch {
+	case q.ClassVersion != sa.ClassVersion:
+		m.refuse(q, mad.StatusUnsupportedVersion)
+		return
+	case q.RMPP.Flags&sa.RMPPActive != 0 && q.RMPP.Type != sa.RMPPData:
+		m.admin.handleRMPP(m, now, q)
+		return
+	case q.Method == mad.MethodReportResp:
+		m.admin.reported(q)
+		return
+	case q.Method.Answers():
+		m.Counters.Malformed++
+		return
+	}
+	m.Counters.Queries++
+	if m.fabric == nil {
+		m.refuse(q, mad.StatusBusy)
+		return
+	}
+	if q.from = m.fabric.at(d.LID); q.from == nil {
+		m.Counters.Discarded++
+		return
+	}
+	if q.trusted = q.SMKey == m.config.SMKey; !q.trusted && q.SMKey != 0 {
+		m.refuse(q, sa.StatusDenied)
+		return
+	}
+	m.answer(now, q)
+}
+
+// answer carries out a request by its attribute and method.
+func (m *Manager) answer(now clock.Time, q *query) {
+	get := q.Method == mad.MethodGet || q.Method == sa.MethodGetTable
+	switch {
+	case q.Attribute == mad.AttrClassPortInfo && q.Method == mad.MethodGet:
+		c := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: sa.ClassVersion, CapMask: capOptional | capMulticast,
+			RespTime: respTime}
+		m.one(q, c.Append(nil))
+	case q.Attribute == mad.AttrInformInfo && q.Method == mad.MethodSet:
+		m.subscribe(q)
+	case q.Attribute == sa.AttrMCMemberRecord && q.Method == mad.MethodSet:
+		m.join(now, q)
+	case q.Attribute == sa.AttrMCMemberRecord && q.Method == sa.MethodDelete:
+		m.leave(now, q)
+	case q.Attribute == sa.AttrServiceRecord && q.Method == mad.MethodSet:
+		m.registerService(now, q)
+	case q.Attribute == sa.AttrServiceRecord && q.Method == sa.MethodDelete:
+		m.removeService(q)
+	case sa.Layout(q.Attribute) != nil && get:
+		m.lookUp(now, q)
+	case sa.Layout(q.Attribute) != nil:
+		m.refuse(q, mad.StatusUnsupportedMethod)
+	default:
+		m.refuse(q, mad.StatusUnsupportedAttribute)
+	}
+}
+
+// What ClassPortInfo:CapabilityMask says of this class (section 15.2.6).
+const (
+	capOptional  = 1 << 8 // optional records are there
+	capMulticast = 1 << 9 // UD multicast
+	respTime     = 18     // a second
+)
+
+// lookUp answers Get and GetTable.
+func (m *Manager) lookUp(now clock.Time, q *query) {
+	layout := sa.Layout(q.Attribute)
+	if !layout.Covers(q.Mask) {
+		m.refuse(q, sa.StatusInvalid)
+		return
+	}
+	t := table{q: q, layout: layout, mask: q.Mask, limit: m.config.Limits.ResponseBytes}
+	if status := m.collect(now, &t); status != mad.StatusOK {
+		m.refuse(q, status)
+		return
+	}
+	switch {
+	case t.full:
+		m.refuse(q, sa.StatusNoResources)
+	case q.Method == sa.MethodGetTable:
+		m.admin.send(m, q, t.data, layout.Stride())
+	case t.n == 0:
+		m.refuse(q, sa.StatusNoRecords)
+	case t.n > 1:
+		m.refuse(q, sa.StatusTooManyRecords)
+	default:
+		m.one(q, t.data)
+	}
+}
+
+// table gathers the records that match a query.
+type table struct {
+	q      *query
+	layout *sa.Components
+	mask   uint64
+	data   []byte
+	n      int
+	limit  int
+	full   bool // there are more than are sent
+}
+
+// add adds a record if it matches.
+func (t *table) add(r interface{ Append([]byte) []byte }) {
+	if t.full {
+		return
+	}
+	was := len(t.data)
+	t.data = r.Append(t.data)
+	if !t.layout.Match(t.mask, t.q.data, t.data[was:]) {
+		t.data = t.data[:was]
+		return
+	}
+	if len(t.data) > t.limit {
+		t.full, t.data = true, nil
+		return
+	}
+	for len(t.data)-was < t.layout.Stride() {
+		t.data = append(t.data, 0)
+	}
+	t.n++
+}
+
+// skips reports whether records of a LID cannot match: all but a few kinds begin with it.
+func (t *table) skips(lid uint16) bool {
+	return t.mask&1 != 0 && uint16(t.q.data[0])<<8|uint16(t.q.data[1]) != lid
+}
+
+// response returns a request's header as that of its response, and where that goes.
+func response(q *query, status mad.Status) (sa.Header, Datagram) {
+	h := q.Header
+	h.Method |= 0x80
+	if q.Method == mad.MethodSet {
+		h.Method = mad.MethodGetResp
+	}
+	h.Status, h.SMKey, h.RMPP = status, 0, sa.RMPP{}
+	return h, Datagram{QPN: ib.QP1, LID: q.d.LID, Peer: q.d.Peer, SL: q.d.SL, PKey: q.d.PKey}
+}
+
+// refuse answers with a status and without a record.
+func (m *Manager) refuse(q *query, status mad.Status) {
+	h, d := response(q, status)
+	h.Offset = 0
+	h.Append(d.MAD[:0])
+	m.reply(&d)
+}
+
+// one answers with a record.
+func (m *Manager) one(q *query, record []byte) {
+	d := answerWith(q, record)
+	m.reply(&d)
+}
+
+func answerWith(q *query, record []byte) Datagram {
+	h, d := response(q, mad.StatusOK)
+	h.Offset = 0
+	copy(d.MAD[sa.HeaderLen:], record)
+	h.Append(d.MAD[:0])
+	return d
+}
+
+// swept compares the subnet with what it was before a sweep, forgets what ports have told that are
+// gone, and tells subscribers.
+func (a *admin) swept(m *Manager, now clock.Time, old, f *fabric) {
+	if old == nil {
+		return
+	}
+	for _, p := range f.byLID {
+		if p != nil && old.ends[p.guid] == nil {
+			a.reportGID(m, now, mad.TrapInService, m.gid(p))
+		}
+	}
+	for _, p := range old.byLID {
+		if p == nil || f.ends[p.guid] != nil {
+			continue
+		}
+		a.forgetPort(m, now, p.guid)
+		a.reportGID(m, now, mad.TrapOutOfService, m.gid(p))
+	}
+}
+
+// forgetPort ends a port's memberships, services and subscriptions.
+func (a *admin) forgetPort(m *Manager, now clock.Time, guid uint64) {
+	for _, g := range a.sortedGroups() {
+		if _, ok := g.members[guid]; ok {
+			m.dropMember(now, g, guid)
+		}
+	}
+	services := a.services[:0]
+	for _, s := range a.services {
+		if s.owner != guid {
+			services = append(services, s)
+		}
+	}
+	clear(a.services[len(services):])
+	a.services = services
+	subs := a.subs[:0]
+	for _, s := range a.subs {
+		if s.guid != guid {
+			subs = append(subs, s)
+		}
+	}
+	clear(a.subs[len(subs):])
+	a.subs = subs
+}
+
+// timeout does what is due.
+func (a *admin) timeout(m *Manager, now clock.Time) {
+	a.expireServices(now)
+	a.expireTransfers(m, now)
+	a.expireReports(now)
+}
+
+func (a *admin) deadline() clock.Time {
+	d := clock.Time(0)
+	for _, s := range a.services {
+		d = sooner(d, s.ends)
+	}
+	for _, t := range a.transfers {
+		d = sooner(d, t.deadline)
+	}
+	for _, r := range a.reports {
+		d = sooner(d, r.deadline)
+	}
+	return d
+}
+
+// next writes the next segment or report.
+func (a *admin) next(now clock.Time, d *Datagram) bool {
+	return a.nextSegment(now, d) || a.nextReport(now, d)
+}

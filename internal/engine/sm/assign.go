@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/routing"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// lids are the LIDs that ports have, by GUID. They are kept while a port is away.
+type lids struct {
+	of   map[uint64]uint16
+	next uint16
+}
+
+// assignLIDs gives each port a LID: the one that it had, or the one that it has if nobody else does, or
+// a free one.
+func (m *Manager) assignLIDs(f *fabric) {
+	limit := node.FirstMulticastLID - 1
+	var ends []*port
+	for _, d := range f.devices {
+		if d.isSwitch() && d.sw.LinearCap > 0 {
+			limit = min(limit, d.sw.LinearCap-1)
+		}
+		for n := range d.ports {
+			if p := &d.ports[n]; p.end() && p.known && (p.linked() || p == f.own || d.isSwitch()) {
+				ends = append(ends, p)
+			}
+		}
+	}
+	used := make([]bool, int(limit)+1)
+	for guid, lid := range m.lids.of {
+		if lid > limit || used[lid] {
+			delete(m.lids.of, guid)
+			continue
+		}
+		used[lid] = true
+	}
+	for _, p := range ends {
+		if m.lids.of[p.guid] == 0 {
+			if lid := p.info.LID; lid != 0 && lid <= limit && !used[lid] {
+				m.lids.of[p.guid], used[lid] = lid, true
+			}
+		}
+	}
+	f.byLID = make([]*port, 0, len(ends)+1)
+	for _, p := range ends {
+		if m.lids.of[p.guid] == 0 {
+			lid := m.lids.take(used)
+			if lid == 0 {
+				m.forgetAway(f, used)
+				lid = m.lids.take(used)
+			}
+			if lid == 0 {
+				m.tell(Event{Kind: NoMoreLIDs, GUID: p.guid})
+				m.sweep.failures++
+				continue
+			}
+			m.lids.of[p.guid] = lid
+		}
+		p.lid = m.lids.of[p.guid]
+		for len(f.byLID) <= int(p.lid) {
+			f.byLID = append(f.byLID, nil)
+		}
+		f.byLID[p.lid] = p
+	}
+	for _, d := range f.devices {
+		if d.isSwitch() {
+			for n := range d.ports {
+				d.ports[n].lid = d.ports[0].lid
+			}
+		}
+	}
+}
+
+// take returns the next free LID, 0 if there is none.
+func (l *lids) take(used []bool) uint16 {
+	for range used {
+		l.next++
+		if int(l.next) >= len(used) {
+			l.next = 1
+		}
+		if int(l.next) < len(used) && !used[l.next] {
+			used[l.next] = true
+			return l.next
+		}
+	}
+	return 0
+}
+
+// forgetAway frees the LIDs of ports that are not there.
+func (m *Manager) forgetAway(f *fabric, used []bool) {
+	for guid, lid := range m.lids.of {
+		if f.ends[guid] == nil {
+			delete(m.lids.of, guid)
+			used[lid] = false
+		}
+	}
+}
+
+// route finds the routes of the subnet.
+func (m *Manager) route(f *fabric) {
+	f.groupCap = int(node.LastMulticastLID-node.FirstMulticastLID) + 1
+	for _, d := range f.devices {
+		if d.isSwitch() {
+			d.index = int32(len(f.switches))
+			f.switches = append(f.switches, d)
+			f.groupCap = min(f.groupCap, int(d.sw.MulticastCap))
+		}
+	}
+	for _, d := range f.switches {
+		peers := make([]routing.End, len(d.ports))
+		for n := range d.ports {
+			peers[n] = routing.NoEnd
+			if p := &d.ports[n]; n > 0 && p.linked() && p.peer.dev.isSwitch() {
+				peers[n] = routing.End{Switch: p.peer.dev.index, Port: p.peer.num}
+			}
+		}
+		f.graph.Peers = append(f.graph.Peers, peers)
+	}
+	for lid, p := range f.byLID {
+		if p == nil {
+			continue
+		}
+		if at, ok := attachment(p); ok {
+			f.graph.Endpoints = append(f.graph.Endpoints, routing.Endpoint{LID: uint16(lid), At: at})
+		}
+	}
+	f.routes = f.graph.Route(m.config.Routing)
+	if f.routes.Loop != nil {
+		m.tell(Event{Kind: CreditLoop, Count: len(f.routes.Loop)})
+	}
+	for s, d := range f.switches {
+		d.lft = f.routes.Tables[s]
+	}
+}
+
+// inherit takes over what is known of the tables of nodes that were there before. A port that has come
+// up anew may belong to a node that was switched off and has lost them.
+func (m *Manager) inherit(f *fabric) {
+	if m.fabric == nil {
+		return
+	}
+	for _, d := range f.devices {
+		old := m.fabric.byGUID[d.info.NodeGUID]
+		if old == nil || old.gone || len(old.ports) != len(d.ports) || old.isSwitch() != d.isSwitch() {
+			continue
+		}
+		if d.isSwitch() {
+			if d.sw.LinearTop != old.done.lftTop || d.ports[0].info.LID == 0 || d.ports[0].info.LID != old.ports[0].lid {
+				continue
+			}
+			d.done = old.done
+		}
+		for n := range d.ports {
+			if p := &d.ports[n]; p.state() > node.Initialize || p.num == 0 {
+				p.done = old.ports[n].done
+			}
+		}
+	}
+}
+
+// want returns what a port is to be told, and whether it has to be: it differs from what it has said.
+func (m *Manager) want(f *fabric, p *port) (w smp.PortInfo, differs bool) {
+	w = p.info
+	w.Link.WidthEnabled, w.Link.SpeedEnabled, w.Link.SpeedExtEnabled = 0, 0, 0
+	w.Link.State, w.Link.PhysState, w.Link.DownDefault = 0, 0, 0
+	w.ClientReregister = false
+	if p.end() {
+		w.MKey, w.Lease, w.Protect = m.config.MKey, m.config.Lease, m.config.Protect
+		w.GIDPrefix = m.config.Prefix
+		w.LID, w.LMC = p.lid, 0
+		w.MasterSMLID, w.Lanes.MasterSMSL = f.own.lid, 0
+		w.SubnetTimeout = m.config.LifeTime
+	}
+	if p.linked() {
+		w.Lanes.NeighborMTU = min(p.info.Lanes.MTUCap, p.peer.info.Lanes.MTUCap)
+		w.Lanes.OperationalVLs = smp.VLCode(m.lanes(p))
+		w.Lanes.HighLimit = 0
+		if p.dev.isSwitch() && m.config.HOQLife != 0 {
+			w.Lanes.HOQLife = m.config.HOQLife
+		}
+		enforce := m.enforces(p)
+		w.Lanes.EnforceIn, w.Lanes.EnforceOut = enforce, enforce
+	}
+	was := &p.info
+	differs = w.MKey != was.MKey || w.Lease != was.Lease || w.Protect != was.Protect || w.GIDPrefix != was.GIDPrefix ||
+		w.LID != was.LID || w.LMC != was.LMC || w.MasterSMLID != was.MasterSMLID || w.SubnetTimeout != was.SubnetTimeout ||
+		w.Lanes != was.Lanes
+	// Zero would clear the counters.
+	w.Violations.MKey, w.Violations.PKey, w.Violations.QKey = 0xffff, 0xffff, 0xffff
+	return w, differs
+}
+
+// lanes returns how many data VLs both ends of a port's cable use: a number that has a code.
+func (m *Manager) lanes(p *port) int {
+	n := min(smp.VLs(p.info.Lanes.Cap), m.config.MaxVLs)
+	if p.linked() {
+		n = min(n, smp.VLs(p.peer.info.Lanes.Cap))
+	}
+	codes := []int{15, 8, 4, 2, 1}
+	return codes[max(0, slices.IndexFunc(codes, func(c int) bool { return c <= n || c == 1 }))]
+}

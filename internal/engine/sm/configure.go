@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/routing"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// set asks a node to change an attribute.
+func (m *Manager) set(d *device, p *port, path []uint8, a mad.Attribute, modifier uint32, attribute interface{ Append([]byte) []byte }) {
+	r := request{purpose: configuring, method: mad.MethodSet, attribute: a, modifier: modifier, dev: d, port: p, path: path}
+	attribute.Append(r.data[:0])
+	m.ask(r)
+}
+
+// setTables fills what differs from what is wanted: forwarding, partitions, virtual lanes.
+func (m *Manager) setTables() {
+	f := m.next
+	m.routeGroups(f)
+	for _, d := range f.switches {
+		m.setForwarding(d)
+		m.setMulticast(d)
+	}
+	for _, d := range f.devices {
+		for n := range d.ports {
+			p := &d.ports[n]
+			if !p.known || p.path == nil && p != f.own && !d.isSwitch() {
+				continue
+			}
+			m.setPartitions(p)
+			if p.linked() {
+				m.setLanes(p)
+			}
+		}
+	}
+}
+
+// setForwarding sets the linear forwarding table. The top comes last in, first out: a switch may
+// forward by a block as soon as it has it.
+func (m *Manager) setForwarding(d *device) {
+	for block := 0; block*smp.LinearPerBlock < len(d.lft); block++ {
+		t := linearBlock(d.lft, block)
+		if have := linearBlock(d.done.lft, block); (block+1)*smp.LinearPerBlock <= len(d.done.lft) && have == t {
+			continue
+		}
+		m.set(d, nil, d.path, smp.AttrLinearTable, uint32(block), &t)
+	}
+	if top := uint16(len(d.lft) - 1); top != d.done.lftTop {
+		s := d.sw
+		s.LinearTop, s.PortStateChange = top, false
+		m.set(d, nil, d.path, smp.AttrSwitchInfo, 0, &s)
+	}
+}
+
+func linearBlock(table []uint8, block int) (t smp.LinearTable) {
+	for i := range t {
+		t[i] = node.NoRoute
+		if lid := block*smp.LinearPerBlock + i; lid < len(table) {
+			t[i] = table[lid]
+		}
+	}
+	return t
+}
+
+// setMulticast sets the blocks of the multicast forwarding table that differ.
+func (m *Manager) setMulticast(d *device) {
+	for block := 0; block*smp.MulticastPerBlock < max(len(d.mft), len(d.done.mft)); block++ {
+		m.setMulticastBlock(d, block)
+	}
+}
+
+func (m *Manager) setMulticastBlock(d *device, block int) {
+	for position := 0; position*16 < len(d.ports); position++ {
+		t := multicastBlock(d.mft, block, position)
+		if known := (block+1)*smp.MulticastPerBlock <= len(d.done.mft); known && multicastBlock(d.done.mft, block, position) == t {
+			continue
+		}
+		m.set(d, nil, d.path, smp.AttrMulticastTable, smp.MulticastModifier(uint8(position), uint16(block)), &t)
+	}
+}
+
+func multicastBlock(table []routing.PortSet, block, position int) (t smp.MulticastTable) {
+	for i := range t {
+		if n := block*smp.MulticastPerBlock + i; n < len(table) {
+			t[i] = uint16(table[n][position/4] >> (position % 4 * 16))
+		}
+	}
+	return t
+}
+
+// pkeys returns the partition table of a port with a LID.
+func (m *Manager) pkeys(p *port) []ib.PKey {
+	keys := []ib.PKey{ib.DefaultPKey}
+	for i := range m.config.Partitions {
+		part := &m.config.Partitions[i]
+		if full, ok := part.Members[p.guid]; ok {
+			key := part.PKey & 0x7fff
+			if full {
+				key |= 0x8000
+			}
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// enforces reports whether a switch's port is to check the partitions of the adapter behind it.
+func (m *Manager) enforces(p *port) bool {
+	return len(m.config.Partitions) > 0 && p.dev.isSwitch() && p.num != 0 && p.linked() && !p.peer.dev.isSwitch() &&
+		p.dev.sw.Flags&(smp.SwitchEnforcesIn|smp.SwitchEnforcesOut) != 0 &&
+		int(p.dev.sw.EnforcementCap) >= len(m.pkeys(p.peer))
+}
+
+// setPartitions sets a port's partition table: of ports with a LID, and of those of switches that
+// enforce partitions.
+func (m *Manager) setPartitions(p *port) {
+	var keys []ib.PKey
+	capacity := int(p.dev.info.PartitionCap)
+	switch {
+	case p.end():
+		keys = m.pkeys(p)
+	case m.enforces(p):
+		keys, capacity = m.pkeys(p.peer), int(p.dev.sw.EnforcementCap)
+	default:
+		return
+	}
+	keys = keys[:min(len(keys), max(capacity, 1))]
+	if slices.Equal(keys, p.done.pkeys) {
+		return
+	}
+	num := uint8(0)
+	if p.dev.isSwitch() {
+		num = p.num
+	}
+	blocks := (max(len(keys), len(p.done.pkeys)) + smp.PKeysPerBlock - 1) / smp.PKeysPerBlock
+	for block := range blocks {
+		t := pkeyBlock(keys, block)
+		if pkeyBlock(p.done.pkeys, block) != t || p.done.pkeys == nil {
+			m.set(p.dev, p, p.path, smp.AttrPKeyTable, smp.PKeyModifier(num, uint16(block)), &t)
+		}
+	}
+}
+
+func pkeyBlock(keys []ib.PKey, block int) (t smp.PKeyTable) {
+	if at := block * smp.PKeysPerBlock; at < len(keys) {
+		copy(t[:], keys[at:])
+	}
+	return t
+}
+
+// weight is what each lane may send in a turn, in units of 64 bytes: 4 KiB.
+const weight = 64
+
+// setLanes maps service levels to the lanes of a port, and gives these the same share.
+func (m *Manager) setLanes(p *port) {
+	n := m.lanes(p)
+	if p.done.vls == n {
+		return
+	}
+	row := slToVL(n)
+	if p.dev.isSwitch() {
+		for in := range p.dev.ports {
+			if in != int(p.num) {
+				m.set(p.dev, p, p.path, smp.AttrSLtoVL, smp.SLtoVLModifier(uint8(in), p.num), &row)
+			}
+		}
+	} else {
+		m.set(p.dev, p, p.path, smp.AttrSLtoVL, 0, &row)
+	}
+	num := uint8(0)
+	if p.dev.isSwitch() {
+		num = p.num
+	}
+	if p.info.Lanes.ArbHighCap > 0 {
+		m.set(p.dev, p, p.path, smp.AttrVLArbitration, smp.VLArbitrationModifier(smp.ArbHigh, num), &smp.VLArbitration{})
+	}
+	if p.info.Lanes.ArbLowCap > 0 {
+		low := lowTable(n, int(p.info.Lanes.ArbLowCap))
+		m.set(p.dev, p, p.path, smp.AttrVLArbitration, smp.VLArbitrationModifier(smp.ArbLow, num), &low)
+	}
+}
+
+func slToVL(lanes int) (row smp.SLtoVL) {
+	for sl := range row {
+		row[sl] = uint8(sl % lanes)
+	}
+	return row
+}
+
+func lowTable(lanes, rows int) (t smp.VLArbitration) {
+	for vl := range min(lanes, rows) {
+		t[vl] = smp.ArbEntry{VL: uint8(vl), Weight: weight}
+	}
+	return t
+}
+
+// setPorts sets the ports' attributes and takes links from Initialize to Armed; or, when all have been,
+// from Armed to Active.
+func (m *Manager) setPorts(active bool) {
+	f := m.next
+	for _, d := range f.devices {
+		for n := range d.ports {
+			p := &d.ports[n]
+			if !p.known || !p.end() && !p.linked() {
+				continue
+			}
+			w, differs := m.want(f, p)
+			raise := p.linked() && p.num != 0
+			switch {
+			case active && (!raise || p.state() != node.Armed):
+				continue
+			case active:
+				w.Link.State = uint8(node.Active)
+			case raise && p.state() == node.Initialize:
+				w.Link.State = uint8(node.Armed)
+				differs = true
+			}
+			if !active && m.fresh && p.end() && !d.isSwitch() && p.info.CapMask&smp.CapClientReregister != 0 {
+				w.ClientReregister = true
+				differs = true
+			}
+			if active || differs {
+				m.set(d, p, p.path, smp.AttrPortInfo, uint32(p.num), &w)
+			}
+		}
+	}
+}
+
+// configured takes the answer to a Set.
+func (m *Manager) configured(r *request, p *smp.SMP) {
+	d := r.dev
+	switch r.attribute {
+	case smp.AttrSwitchInfo:
+		var s smp.SwitchInfo
+		s.Decode(r.data[:])
+		d.done.lftTop = s.LinearTop
+		d.sw.LinearTop = s.LinearTop
+	case smp.AttrLinearTable:
+		at := int(r.modifier) * smp.LinearPerBlock
+		for len(d.done.lft) < at+smp.LinearPerBlock {
+			d.done.lft = append(d.done.lft, node.NoRoute)
+		}
+		copy(d.done.lft[at:], r.data[:])
+	case smp.AttrMulticastTable:
+		var t smp.MulticastTable
+		t.Decode(r.data[:])
+		block, position := int(r.modifier&0x1ff), int(r.modifier>>28)
+		for len(d.done.mft) < (block+1)*smp.MulticastPerBlock {
+			d.done.mft = append(d.done.mft, routing.PortSet{})
+		}
+		for i, ports := range t {
+			w := &d.done.mft[block*smp.MulticastPerBlock+i][position/4]
+			shift := position % 4 * 16
+			*w = *w&^(0xffff<<shift) | uint64(ports)<<shift
+		}
+	case smp.AttrPKeyTable:
+		var t smp.PKeyTable
+		t.Decode(r.data[:])
+		at := int(r.modifier&0xffff) * smp.PKeysPerBlock
+		keys := append(slices.Clone(r.port.done.pkeys[:min(at, len(r.port.done.pkeys))]), t[:]...)
+		for len(keys) > 0 && keys[len(keys)-1] == 0 {
+			keys = keys[:len(keys)-1]
+		}
+		r.port.done.pkeys = keys
+	case smp.AttrSLtoVL, smp.AttrVLArbitration:
+		r.port.done.vls = m.lanes(r.port)
+	case smp.AttrPortInfo:
+		r.port.info.Decode(p.Data[:])
+		r.port.info.ClientReregister = false
+	}
+}
+
+// sweepDone makes the subnet that was swept the one that the administrator tells of.
+func (m *Manager) sweepDone(now clock.Time) {
+	f := m.next
+	old := m.fabric
+	m.phase = idle
+	m.fabric, m.next = f, nil
+	m.fresh = false
+	m.sweep.doneAt = now
+	m.Counters.Sweeps++
+	m.tell(Event{Kind: SweepDone, Count: len(f.devices)})
+	m.sweep.lightAt = now + clock.Time(m.config.SweepInterval)
+	m.admin.swept(m, now, old, f)
+	if m.sweep.failures > 0 {
+		m.tell(Event{Kind: SweepFailed, Count: m.sweep.failures})
+		m.again(now)
+	} else {
+		m.sweep.backoff = 0
+	}
+	if !m.sweep.again {
+		m.sweep.restarts = 0
+	}
+	m.whenIdle(now)
+}
+
+// Bounds of the time until a sweep is repeated because something did not answer.
+const (
+	minBackoff = clock.Time(1e9)
+	maxBackoff = clock.Time(30e9)
+)
+
+// again asks for another sweep, later each time.
+func (m *Manager) again(now clock.Time) {
+	s := &m.sweep
+	s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
+	s.heavyAt = now + s.backoff
+}

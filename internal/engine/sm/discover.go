@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// startSweep begins to find all nodes, from the manager's own on.
+func (m *Manager) startSweep(now clock.Time) {
+	m.next = &fabric{byGUID: make(map[uint64]*device), ends: make(map[uint64]*port)}
+	m.phase = discover
+	m.sweep.heavyAt, m.sweep.failures = 0, 0
+	m.acts++
+	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo})
+}
+
+// startLight asks all switches, and the managers that stand by, whether something has changed.
+func (m *Manager) startLight() {
+	m.phase = light
+	m.acts++
+	m.sweep.lightAt = 0
+	for _, d := range m.fabric.switches {
+		m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path})
+	}
+	own := m.fabric.own
+	m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(own.num), dev: own.dev, port: own, path: own.path})
+	for _, o := range m.fabric.managers {
+		m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: o.port.dev, port: o.port, path: o.port.path})
+	}
+}
+
+func (m *Manager) probed(now clock.Time, r *request, p *smp.SMP) {
+	switch r.attribute {
+	case smp.AttrSwitchInfo:
+		var s smp.SwitchInfo
+		s.Decode(p.Data[:])
+		if s.PortStateChange || s.LinearTop != r.dev.done.lftTop {
+			m.changed(now)
+		}
+	case smp.AttrPortInfo:
+		var i smp.PortInfo
+		i.Decode(p.Data[:])
+		if i.Link.State != r.port.info.Link.State || i.LID != r.port.lid {
+			m.changed(now)
+		}
+	case smp.AttrSMInfo:
+		var i smp.SMInfo
+		i.Decode(p.Data[:])
+		if m.outranks(&i) && i.State == smp.SMStandby || i.State == smp.SMMaster {
+			m.changed(now)
+		}
+	}
+}
+
+// discovered takes an attribute of a node.
+func (m *Manager) discovered(r *request, p *smp.SMP) {
+	f := m.next
+	switch r.attribute {
+	case smp.AttrNodeInfo:
+		var i smp.NodeInfo
+		i.Decode(p.Data[:])
+		m.foundNode(r, &i)
+	case smp.AttrNodeDescription:
+		r.dev.desc.Decode(p.Data[:])
+	case smp.AttrSwitchInfo:
+		d := r.dev
+		d.sw.Decode(p.Data[:])
+		if d.sw.PortStateChange && r.method == mad.MethodGet {
+			// Cleared before the ports are read: a change after this is not lost.
+			set := request{purpose: discovering, method: mad.MethodSet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path}
+			d.sw.Append(set.data[:0])
+			m.ask(set)
+			return
+		}
+		for n := range d.ports {
+			m.askPort(&d.ports[n], d.path)
+		}
+	case smp.AttrPortInfo:
+		r.port.info.Decode(p.Data[:])
+		m.foundPort(r.port)
+	case smp.AttrSMInfo:
+		var i smp.SMInfo
+		i.Decode(p.Data[:])
+		f.managers = append(f.managers, &otherManager{r.port, i})
+	}
+}
+
+func (m *Manager) askPort(p *port, path []uint8) {
+	p.path = path
+	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(p.num), dev: p.dev, port: p, path: path})
+}
+
+// foundNode takes what is at the end of a path: a node that is new, or another way to a known one.
+func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
+	f := m.next
+	if i.NodeGUID == 0 || i.NumPorts == 0 || i.LocalPort > i.NumPorts || i.LocalPort == 0 && node.Type(i.NodeType) != node.Switch {
+		m.Counters.Malformed++
+		m.notDiscovered(r)
+		return
+	}
+	d := f.byGUID[i.NodeGUID]
+	if d == nil {
+		if len(f.devices) >= m.config.Limits.Nodes {
+			if !m.sweep.full {
+				m.sweep.full = true
+				m.tell(Event{Kind: TooManyNodes, Count: m.config.Limits.Nodes})
+			}
+			return
+		}
+		d = &device{info: *i, path: r.path, ports: make([]port, int(i.NumPorts)+1)}
+		for n := range d.ports {
+			d.ports[n] = port{dev: d, num: uint8(n)}
+		}
+		f.devices, f.byGUID[i.NodeGUID] = append(f.devices, d), d
+		m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeDescription, dev: d, path: r.path})
+		if d.isSwitch() {
+			m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: r.path})
+		}
+	}
+	if d.isSwitch() != (node.Type(i.NodeType) == node.Switch) || int(i.LocalPort) >= len(d.ports) {
+		m.Counters.Malformed++
+		m.notDiscovered(r)
+		return
+	}
+	p := &d.ports[i.LocalPort]
+	if d.isSwitch() {
+		d.ports[0].guid = i.PortGUID
+	} else if p.path == nil && p.guid == 0 {
+		p.guid = i.PortGUID
+		m.askPort(p, r.path)
+	}
+	if r.via != nil {
+		r.via.peer = p // whether it is the other way round, too, is checked when all are found
+	} else {
+		f.own = p
+		if d.isSwitch() {
+			f.own = &d.ports[0]
+		}
+	}
+}
+
+// foundPort goes on to what is behind a port.
+func (m *Manager) foundPort(p *port) {
+	f := m.next
+	p.known = true
+	if p.end() && p.info.CapMask&smp.CapSM != 0 && p != f.own {
+		m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: p.dev, port: p, path: p.path})
+	}
+	through := p == f.own && !p.dev.isSwitch() || p.dev.isSwitch() && p.num != 0
+	if !through || p.state() < node.Initialize || len(p.path) >= smp.MaxHops {
+		return
+	}
+	path := append(p.path[:len(p.path):len(p.path)], p.num)
+	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo, via: p, path: path})
+}
+
+// notDiscovered notes that somebody does not answer, or not sensibly.
+func (m *Manager) notDiscovered(r *request) {
+	if r.attribute == smp.AttrSMInfo {
+		return // a port may say that there is a manager when it has just ended
+	}
+	m.sweep.failures++
+	switch {
+	case r.dev != nil:
+		if !r.dev.gone {
+			m.tell(Event{Kind: Unresponsive, GUID: r.dev.info.NodeGUID, Port: r.portNum()})
+		}
+		r.dev.gone = true
+	case r.via != nil:
+		r.via.gone = true
+		m.tell(Event{Kind: Unresponsive, GUID: r.via.dev.info.NodeGUID, Port: r.via.num})
+	}
+}
+
+// discoveryDone checks what was found, decides who is the master, and configures the subnet if it is
+// this manager.
+func (m *Manager) discoveryDone(now clock.Time) {
+	f := m.next
+	m.phase = idle
+	if f.own == nil || !f.own.known || f.own.dev.gone {
+		m.sweepFailed(now)
+		return
+	}
+	m.check(f)
+	if !m.elect(now) {
+		return
+	}
+	m.inherit(f)
+	m.assignLIDs(f)
+	m.route(f)
+	m.phase = tables
+	m.setTables()
+}
+
+// check leaves out what contradicts itself, and what cannot be reached then. A cable has two ends: what
+// is found behind a switch's port must find that port behind its own. Nodes with the same GUID are
+// taken for one when they are found; this is where they are told apart.
+func (m *Manager) check(f *fabric) {
+	taken := make(map[*port]*port) // by an adapter's port: the one before it
+	for _, d := range f.devices {
+		for n := range d.ports {
+			a := &d.ports[n]
+			b := a.peer
+			if b == nil {
+				continue
+			}
+			switch {
+			case d.gone || b.dev.gone || a == b:
+				a.cut = true
+			case !b.dev.isSwitch() && b != f.own:
+				if taken[b] != nil {
+					a.cut = true
+					m.sweep.failures++
+					m.tell(Event{Kind: DuplicateGUID, GUID: b.dev.info.NodeGUID, Port: a.num})
+					continue
+				}
+				taken[b] = a
+			case b.peer != a:
+				a.cut = true
+				m.sweep.failures++
+				kind := Inconsistent
+				if b.peer != nil {
+					kind = DuplicateGUID
+				}
+				m.tell(Event{Kind: kind, GUID: b.dev.info.NodeGUID, Port: a.num})
+			}
+		}
+	}
+	for b, a := range taken {
+		b.peer = a
+	}
+	m.reachable(f)
+	for _, d := range f.devices {
+		for n := range d.ports {
+			p := &d.ports[n]
+			if !p.end() || !p.known {
+				continue
+			}
+			if other := f.ends[p.guid]; other != nil {
+				m.sweep.failures++
+				m.tell(Event{Kind: DuplicateGUID, GUID: p.guid, Port: p.num})
+				p.cut, p.guid = true, 0
+				continue
+			}
+			f.ends[p.guid] = p
+		}
+	}
+}
+
+// reachable keeps the nodes that are connected to the manager's by cables that are in order.
+func (m *Manager) reachable(f *fabric) {
+	own := f.own.dev
+	seen := map[*device]bool{own: true}
+	kept := []*device{own}
+	for i := 0; i < len(kept); i++ {
+		d := kept[i]
+		if !d.isSwitch() && d != own {
+			continue
+		}
+		for n := range d.ports {
+			if p := &d.ports[n]; p.linked() && !seen[p.peer.dev] {
+				seen[p.peer.dev] = true
+				kept = append(kept, p.peer.dev)
+			}
+		}
+	}
+	for _, d := range f.devices {
+		if !seen[d] {
+			delete(f.byGUID, d.info.NodeGUID)
+			for n := range d.ports {
+				d.ports[n].cut = true
+			}
+		}
+	}
+	f.devices = kept
+}
+
+// sweepFailed tries again later: not even the manager's own node answers.
+func (m *Manager) sweepFailed(now clock.Time) {
+	m.sweep.failures++
+	m.next = nil
+	m.tell(Event{Kind: SweepFailed, Count: m.sweep.failures})
+	m.again(now)
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/routing"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// fabric is a subnet as one sweep has found it.
+type fabric struct {
+	devices  []*device // the first is the manager's own
+	byGUID   map[uint64]*device
+	own      *port            // the manager's
+	ends     map[uint64]*port // ports with LIDs, by GUID
+	byLID    []*port
+	managers []*otherManager
+
+	switches []*device // by their index in graph
+	graph    routing.Graph
+	routes   routing.Routes
+	groupCap int // multicast LIDs that all switches have
+}
+
+// device is a node.
+type device struct {
+	info  smp.NodeInfo
+	desc  smp.NodeDescription
+	ports []port // by number; an adapter's begin with 1
+	path  []uint8
+	index int32 // of a switch, in the graph
+	gone  bool  // it does not answer
+
+	sw   smp.SwitchInfo
+	lft  []uint8           // what routing wants
+	mft  []routing.PortSet // what the groups want, from [node.FirstMulticastLID] on
+	done programmed
+}
+
+// programmed is what a switch is known to have in its tables.
+type programmed struct {
+	lft    []uint8
+	lftTop uint16
+	mft    []routing.PortSet
+}
+
+// port is a port of a node.
+type port struct {
+	dev   *device
+	num   uint8
+	guid  uint64 // 0: an external port of a switch
+	lid   uint16 // of an external port of a switch: its port 0's
+	info  smp.PortInfo
+	known bool    // info has been read
+	peer  *port   // at the other end of the cable
+	path  []uint8 // along which its own agent is reached
+	gone  bool    // nobody answered behind it
+	cut   bool    // what is behind it contradicts itself
+
+	done portTables
+}
+
+// portTables is what a port is known to have in its tables.
+type portTables struct {
+	pkeys []ib.PKey
+	vls   int // that service levels are mapped to and arbitrated between
+}
+
+func (d *device) isSwitch() bool { return node.Type(d.info.NodeType) == node.Switch }
+
+// end reports whether the port has a LID of its own.
+func (p *port) end() bool { return p.guid != 0 }
+
+// linked reports whether the port has a cable with a node at the other end that answers.
+func (p *port) linked() bool { return p.peer != nil && !p.cut && !p.peer.cut }
+
+func (p *port) state() node.LinkState { return node.LinkState(p.info.Link.State) }
+
+// gid returns the GID of a port with a LID.
+func (m *Manager) gid(p *port) ib.GID { return makeGID(m.config.Prefix, p.guid) }
+
+func makeGID(prefix, guid uint64) (g ib.GID) {
+	for i := range 8 {
+		g[i], g[8+i] = byte(prefix>>(56-8*i)), byte(guid>>(56-8*i))
+	}
+	return g
+}
+
+// splitGID returns a GID's halves.
+func splitGID(g ib.GID) (prefix, guid uint64) {
+	for i := range 8 {
+		prefix, guid = prefix<<8|uint64(g[i]), guid<<8|uint64(g[8+i])
+	}
+	return prefix, guid
+}
+
+// at returns the port that has a LID, nil if there is none.
+func (f *fabric) at(lid uint16) *port {
+	if int(lid) < len(f.byLID) {
+		return f.byLID[lid]
+	}
+	return nil
+}
+
+// attachment returns where a port with a LID hangs in the graph.
+func attachment(p *port) (routing.End, bool) {
+	if p.dev.isSwitch() {
+		return routing.End{Switch: p.dev.index}, true
+	}
+	if p.linked() && p.peer.dev.isSwitch() {
+		return routing.End{Switch: p.peer.dev.index, Port: p.peer.num}, true
+	}
+	return routing.NoEnd, false
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// otherManager is another subnet manager that a sweep has found.
+type otherManager struct {
+	port *port
+	info smp.SMInfo
+}
+
+// standby is what a manager knows that is not the master.
+type standby struct {
+	guid   uint64     // of the manager that is followed
+	path   []uint8    // to it
+	pollAt clock.Time // when it is asked next; 0: it is being asked, or nobody is followed
+	misses int        // questions in a row that it did not answer as a master
+
+	handover uint64     // the manager that is to take over
+	refused  uint64     // one that did not
+	until    clock.Time // when it may be asked again
+}
+
+// Bounds on waiting for other managers.
+const (
+	maxMisses  = 4                // questions that a master may leave unanswered (section 14.4.1)
+	refusedFor = clock.Time(60e9) // until a manager is asked again to take over
+)
+
+// own returns what the manager tells of itself.
+func (m *Manager) own() smp.SMInfo {
+	return smp.SMInfo{GUID: m.config.PortGUID, SMKey: m.config.SMKey, ActCount: m.acts, Priority: m.config.Priority, State: m.role}
+}
+
+// outranks reports whether another manager should be the master rather than this one: by priority, and
+// of equal priority by the lower GUID (section 14.4.1).
+func (m *Manager) outranks(o *smp.SMInfo) bool {
+	if o.Priority != m.config.Priority {
+		return o.Priority > m.config.Priority
+	}
+	return o.GUID < m.config.PortGUID
+}
+
+// trusts reports whether a manager belongs to the same administration: it knows the key.
+func (m *Manager) trusts(o *smp.SMInfo) bool {
+	return o.State != smp.SMNotActive && o.SMKey == m.config.SMKey && o.GUID != m.config.PortGUID
+}
+
+// elect decides at the end of discovery whether this manager configures the subnet. If not, it has
+// become a standby manager, or hands the subnet over.
+func (m *Manager) elect(now clock.Time) bool {
+	var best *otherManager
+	for _, o := range m.next.managers {
+		if !m.trusts(&o.info) || o.port.guid != o.info.GUID || m.next.ends[o.port.guid] != o.port {
+			continue
+		}
+		if m.role == smp.SMDiscovering && o.info.State == smp.SMMaster {
+			best = o // it hands over to this one by itself, if it should
+			break
+		}
+		if m.outranks(&o.info) && (best == nil || higher(&o.info, &best.info)) {
+			best = o
+		}
+	}
+	if m.role != smp.SMMaster {
+		if best != nil {
+			m.become(now, smp.SMStandby, best.info.GUID, best.port.path)
+			return false
+		}
+		m.become(now, smp.SMMaster, 0, nil)
+		return true
+	}
+	if best == nil || best.info.State == smp.SMDiscovering || best.info.GUID == m.follow.refused && now < m.follow.until {
+		return true
+	}
+	m.follow.handover, m.follow.path = best.info.GUID, best.port.path
+	m.phase = light // until the answer has come
+	r := request{purpose: handingOver, method: mad.MethodSet, attribute: smp.AttrSMInfo, modifier: smp.SMHandover, path: best.port.path}
+	o := m.own()
+	o.Append(r.data[:0])
+	m.ask(r)
+	return false
+}
+
+func higher(a, b *smp.SMInfo) bool {
+	return a.Priority > b.Priority || a.Priority == b.Priority && a.GUID < b.GUID
+}
+
+// become changes the manager's role.
+func (m *Manager) become(now clock.Time, role smp.SMState, follow uint64, path []uint8) {
+	was := m.role
+	m.role = role
+	if role == smp.SMMaster {
+		m.fresh = m.fresh || was != smp.SMMaster
+		m.follow = standby{refused: m.follow.refused, until: m.follow.until}
+		if len(m.admin.groups) == 0 {
+			m.createBroadcast()
+		}
+		m.tell(Event{Kind: BecameMaster})
+		return
+	}
+	// What this manager knew of the subnet is another one's now.
+	m.requests.drop()
+	m.resends = 0
+	m.phase, m.sweep = idle, sweepState{}
+	m.fabric, m.next = nil, nil
+	m.lids = lids{of: make(map[uint64]uint16)}
+	m.admin.init()
+	m.follow = standby{guid: follow, path: path}
+	switch role {
+	case smp.SMStandby:
+		m.follow.pollAt = now + clock.Time(m.config.PollInterval)
+		m.tell(Event{Kind: BecameStandby, GUID: follow})
+	case smp.SMNotActive:
+		m.tell(Event{Kind: BecameInactive})
+	}
+}
+
+// handedOver ends the mastership: the other one has agreed.
+func (m *Manager) handedOver(now clock.Time) {
+	m.become(now, smp.SMStandby, m.follow.handover, m.follow.path)
+}
+
+// handoverRefused goes on as the master.
+func (m *Manager) handoverRefused(now clock.Time) {
+	m.follow = standby{refused: m.follow.handover, until: now + refusedFor}
+	m.sweep.again = true
+}
+
+func (m *Manager) followTimeout(now clock.Time) {
+	if m.role == smp.SMStandby && m.follow.pollAt != 0 && now >= m.follow.pollAt {
+		m.follow.pollAt = 0
+		m.acts++
+		m.ask(request{purpose: polling, method: mad.MethodGet, attribute: smp.AttrSMInfo, path: m.follow.path})
+	}
+}
+
+func (m *Manager) followDeadline() clock.Time {
+	if m.role != smp.SMStandby {
+		return 0
+	}
+	return m.follow.pollAt
+}
+
+// polled takes the followed manager's answer.
+func (m *Manager) polled(now clock.Time, p *smp.SMP) {
+	var i smp.SMInfo
+	i.Decode(p.Data[:])
+	if i.GUID != m.follow.guid || i.State != smp.SMMaster {
+		m.notPolled(now)
+		return
+	}
+	m.follow.misses = 0
+	m.follow.pollAt = now + clock.Time(m.config.PollInterval)
+}
+
+// notPolled counts what a living master would not do. In the end this manager looks for itself.
+func (m *Manager) notPolled(now clock.Time) {
+	if m.role != smp.SMStandby {
+		return
+	}
+	m.follow.misses++
+	m.follow.pollAt = now + clock.Time(m.config.PollInterval)
+	if m.follow.misses >= maxMisses {
+		m.become(now, smp.SMDiscovering, 0, nil)
+		m.startSweep(now)
+	}
+}
+
+// handleSMInfo answers another manager: it asks for this one's SMInfo, or tells it what to do.
+func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
+	var theirs smp.SMInfo
+	theirs.Decode(p.Data[:])
+	status := mad.StatusOK
+	act := func() {}
+	if p.Method == mad.MethodSet {
+		if act = m.control(now, p.Modifier, &theirs); act == nil {
+			status, act = mad.StatusInvalidField, func() {}
+		}
+	}
+	mine := m.own()
+	if m.config.MKey != 0 && p.MKey != m.config.MKey {
+		mine.SMKey = 0 // the requester has not proved anything
+	}
+	p.Method, p.Header.Status = mad.MethodGetResp, status
+	clear(p.Data[:])
+	mine.Append(p.Data[:0])
+	answer := Datagram{QPN: ib.QP0, LID: d.LID, Peer: d.Peer, SL: d.SL, PKey: d.PKey}
+	if p.Directed() {
+		p.SetReturning()
+		answer.LID = node.PermissiveLID
+		if p.DrSLID != node.PermissiveLID {
+			answer.LID = p.DrSLID
+		}
+	}
+	p.Append(answer.MAD[:0])
+	m.reply(&answer)
+	act()
+}
+
+// control returns what a Set of SMInfo makes this manager do, nil if it may not (section 14.4.1, the
+// table of transitions).
+func (m *Manager) control(now clock.Time, modifier uint32, theirs *smp.SMInfo) func() {
+	if theirs.SMKey != m.config.SMKey {
+		return nil
+	}
+	switch {
+	case modifier == smp.SMHandover && m.role == smp.SMStandby:
+		return func() {
+			m.requests.drop()
+			m.resends = 0
+			m.become(now, smp.SMMaster, 0, nil)
+			m.startSweep(now)
+		}
+	case modifier == smp.SMHandover && m.role == smp.SMMaster:
+		return func() { m.changed(now) }
+	case modifier == smp.SMAcknowledge && m.role == smp.SMMaster, modifier == smp.SMAcknowledge && m.role == smp.SMStandby:
+		return func() {}
+	case modifier == smp.SMDisable && m.role == smp.SMStandby:
+		return func() { m.become(now, smp.SMNotActive, 0, nil) }
+	case modifier == smp.SMStandBy && m.role == smp.SMNotActive, modifier == smp.SMDiscover && m.role == smp.SMStandby:
+		return func() {
+			m.become(now, smp.SMDiscovering, 0, nil)
+			m.startSweep(now)
+		}
+	}
+	return nil
+}
+
+// handleTrap takes a node's notice: it represses it, sweeps if the subnet may have changed, and reports
+// it to subscribers (section 14.3.9).
+func (m *Manager) handleTrap(now clock.Time, d *Datagram, p *smp.SMP) {
+	if m.role != smp.SMMaster {
+		return
+	}
+	m.Counters.Traps++
+	var n mad.Notice
+	n.Decode(p.Data[:])
+	answer := Datagram{QPN: ib.QP0, LID: d.LID, Peer: d.Peer, SL: d.SL}
+	p.Method, p.MKey = mad.MethodTrapRepress, m.config.MKey
+	if p.Directed() {
+		return // section 13.4.5: traps are sent by LID
+	}
+	p.Append(answer.MAD[:0])
+	m.reply(&answer)
+	if n.Generic && (n.Trap == mad.TrapLinkState || n.Trap == mad.TrapLocalChanges) {
+		m.trapped(now)
+	}
+	if from := m.fabric; from != nil && from.at(d.LID) != nil {
+		m.admin.report(m, now, &n, m.gid(from.at(d.LID)))
+	}
+}
+
+// minSweepGap is how long after a sweep traps may begin the next one.
+const minSweepGap = clock.Time(50e6)
+
+// trapped sweeps because of a trap: at once, but not without pause if traps never end.
+func (m *Manager) trapped(now clock.Time) {
+	if m.phase == idle {
+		m.sweep.heavyAt = sooner(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
+		if m.sweep.heavyAt <= now {
+			m.startSweep(now)
+		}
+		return
+	}
+	m.changed(now)
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// phase is what a manager is doing.
+type phase uint8
+
+const (
+	idle     phase = iota
+	discover       // finding nodes
+	tables         // filling the tables of switches and ports
+	arm            // LIDs and links to Armed
+	activate       // links to Active
+	light          // asking switches whether anything has changed
+	groups         // filling multicast tables between sweeps
+)
+
+// Manager is a subnet manager with its administrator.
+type Manager struct {
+	Counters Counters
+
+	config   Config
+	role     smp.SMState
+	phase    phase
+	requests requests
+	resends  int // requests in the window that are to be repeated
+
+	fabric *fabric // as the last complete sweep left it; nil: there was none
+	next   *fabric // as the sweep under way finds it
+	lids   lids
+	sweep  sweepState
+	follow standby
+
+	admin   admin
+	replies []Datagram
+	events  []Event
+	acts    uint32 // SMInfo:ActCount
+	fresh   bool   // no sweep is complete since this manager became the master
+}
+
+// sweepState is when to sweep next, and how the sweep under way goes.
+type sweepState struct {
+	heavyAt  clock.Time // 0: no sweep is asked for
+	lightAt  clock.Time
+	again    bool // something changed while the sweep was under way
+	restarts int  // sweeps that were begun anew because of that, in a row
+	failures int  // requests without a good answer
+	backoff  clock.Time
+	doneAt   clock.Time // when the last sweep was complete
+	full     bool       // TooManyNodes has been told
+}
+
+// Counters are what a manager has done.
+type Counters struct {
+	Requests   uint64 // packets of subnet management sent as requests, repeated ones included
+	Timeouts   uint64 // requests given up
+	Unexpected uint64 // responses that nobody asked for
+	Refused    uint64 // responses with a bad status
+	Malformed  uint64 // datagrams that are none, or not for a manager
+	Sweeps     uint64 // completed
+	Traps      uint64
+	Queries    uint64 // to the administrator
+	Reports    uint64 // sent for the first time
+	Discarded  uint64 // datagrams that were not sent or not handled because too many waited
+}
+
+// New returns a manager that does nothing yet: see [Manager.Start].
+func New(c Config) *Manager {
+	c.defaults()
+	m := &Manager{config: c, role: smp.SMDiscovering}
+	m.requests.slots = make([]request, c.Window)
+	m.lids.of = make(map[uint64]uint16)
+	m.admin.init()
+	return m
+}
+
+// Start begins to sweep.
+func (m *Manager) Start(now clock.Time) {
+	m.role = smp.SMDiscovering
+	m.startSweep(now)
+}
+
+// State returns which role the manager has among those of the subnet.
+func (m *Manager) State() smp.SMState { return m.role }
+
+// LID returns the LID of the manager's port, 0 if it has none yet.
+func (m *Manager) LID() uint16 {
+	if m.fabric == nil {
+		return 0
+	}
+	return m.fabric.own.lid
+}
+
+// Busy reports whether a sweep is under way, or due at once.
+func (m *Manager) Busy() bool { return m.phase != idle || m.sweep.again }
+
+// Resweep asks for a sweep, as soon as the one under way is complete.
+func (m *Manager) Resweep(now clock.Time) {
+	if m.role == smp.SMMaster {
+		m.changed(now)
+	}
+}
+
+// HandleMAD takes a datagram to queue pair 0 or 1 of the manager's port.
+func (m *Manager) HandleMAD(now clock.Time, d *Datagram) {
+	var h mad.Header
+	h.Decode(d.MAD[:])
+	switch {
+	case h.BaseVersion != mad.BaseVersion:
+		m.Counters.Malformed++
+	case d.QPN == ib.QP0 && h.Class.Subnet():
+		m.handleSMP(now, d)
+	case d.QPN == ib.QP1 && h.Class == sa.Class:
+		m.handleSA(now, d)
+	default:
+		m.Counters.Malformed++
+	}
+}
+
+func (m *Manager) handleSMP(now clock.Time, d *Datagram) {
+	var p smp.SMP
+	p.Decode(d.MAD[:])
+	switch {
+	case p.Method == mad.MethodGetResp:
+		m.handleResponse(now, &p)
+	case p.Method == mad.MethodTrap && p.Attribute == mad.AttrNotice:
+		m.handleTrap(now, d, &p)
+	case (p.Method == mad.MethodGet || p.Method == mad.MethodSet) && p.Attribute == smp.AttrSMInfo:
+		m.handleSMInfo(now, d, &p)
+	default:
+		m.Counters.Malformed++
+	}
+}
+
+func (m *Manager) handleResponse(now clock.Time, p *smp.SMP) {
+	r, ok := m.answered(p.TID)
+	if !ok {
+		return
+	}
+	switch {
+	case p.Attribute != r.attribute || p.Modifier != r.modifier && r.attribute != smp.AttrSMInfo:
+		m.Counters.Malformed++
+		m.requestFailed(now, &r)
+	case p.Status() != mad.StatusOK:
+		m.Counters.Refused++
+		m.requestFailed(now, &r)
+	default:
+		m.requestDone(now, &r, p)
+	}
+	m.advance(now)
+}
+
+func (m *Manager) requestDone(now clock.Time, r *request, p *smp.SMP) {
+	switch r.purpose {
+	case discovering:
+		m.discovered(r, p)
+	case configuring:
+		m.configured(r, p)
+	case probing:
+		m.probed(now, r, p)
+	case polling:
+		m.polled(now, p)
+	case handingOver:
+		m.handedOver(now)
+	}
+}
+
+func (m *Manager) requestFailed(now clock.Time, r *request) {
+	switch r.purpose {
+	case discovering:
+		m.notDiscovered(r)
+	case configuring:
+		m.sweep.failures++
+		if m.phase == groups {
+			m.changed(now)
+		}
+		if !r.dev.gone {
+			m.tell(Event{Kind: Unresponsive, GUID: r.dev.info.NodeGUID, Port: r.portNum()})
+		}
+		r.dev.gone = true
+	case probing:
+		m.changed(now)
+	case polling:
+		m.notPolled(now)
+	case handingOver:
+		m.handoverRefused(now)
+	}
+}
+
+func (r *request) portNum() uint8 {
+	if r.port == nil {
+		return 0
+	}
+	return r.port.num
+}
+
+// advance goes on to the next phase when all requests of this one have been answered.
+func (m *Manager) advance(now clock.Time) {
+	for m.phase != idle && m.requests.empty() {
+		switch m.phase {
+		case discover:
+			m.discoveryDone(now)
+		case tables:
+			m.phase = arm
+			m.setPorts(false)
+		case arm:
+			m.phase = activate
+			m.setPorts(true)
+		case activate:
+			m.sweepDone(now)
+		case light:
+			m.phase = idle
+			m.next = nil
+			m.sweep.lightAt = now + clock.Time(m.config.SweepInterval)
+			m.whenIdle(now)
+		case groups:
+			m.phase = idle
+			m.admin.flush(m)
+			m.whenIdle(now)
+		}
+	}
+}
+
+// whenIdle begins what waits for the manager to be idle.
+func (m *Manager) whenIdle(now clock.Time) {
+	if m.phase != idle || m.role != smp.SMMaster {
+		return
+	}
+	if m.sweep.again {
+		m.sweep.again = false
+		m.startSweep(now)
+		return
+	}
+	m.updateGroups(now)
+}
+
+// changed asks for a sweep: something is not as the last one found it. A sweep that is still finding
+// nodes begins anew, but not for ever.
+func (m *Manager) changed(now clock.Time) {
+	switch {
+	case m.role != smp.SMMaster:
+	case m.phase == idle:
+		m.startSweep(now)
+	case m.phase == discover && m.sweep.restarts < maxRestarts:
+		m.sweep.restarts++
+		m.requests.drop()
+		m.resends = 0
+		m.startSweep(now)
+	default:
+		m.sweep.again = true
+	}
+}
+
+// maxRestarts is how often in a row a sweep begins anew because of changes.
+const maxRestarts = 4
+
+// HandleTimeout does what is due.
+func (m *Manager) HandleTimeout(now clock.Time) {
+	if d := m.requestDeadline(); d != 0 && now >= d {
+		m.expire(now)
+	}
+	m.followTimeout(now)
+	if m.role == smp.SMMaster && m.phase == idle {
+		switch s := &m.sweep; {
+		case s.heavyAt != 0 && now >= s.heavyAt:
+			m.startSweep(now)
+		case s.lightAt != 0 && now >= s.lightAt && m.fabric != nil:
+			m.startLight()
+			m.advance(now)
+		}
+	}
+	m.admin.timeout(m, now)
+}
+
+// Deadline returns when HandleTimeout is to be called next; 0: not until something comes.
+func (m *Manager) Deadline() clock.Time {
+	d := m.requestDeadline()
+	if m.role == smp.SMMaster && m.phase == idle {
+		d = sooner(d, sooner(m.sweep.heavyAt, m.sweep.lightAt))
+	}
+	d = sooner(d, m.followDeadline())
+	return sooner(d, m.admin.deadline())
+}
+
+// Next writes the next datagram that is to be sent; false: there is none.
+func (m *Manager) Next(now clock.Time, d *Datagram) bool {
+	if len(m.replies) > 0 {
+		*d = m.replies[0]
+		m.replies = append(m.replies[:0], m.replies[1:]...)
+		return true
+	}
+	return m.nextRequest(now, d) || m.admin.next(now, d)
+}
+
+// reply queues a datagram.
+func (m *Manager) reply(d *Datagram) {
+	if len(m.replies) >= m.config.Limits.Replies {
+		m.Counters.Discarded++
+		return
+	}
+	m.replies = append(m.replies, *d)
+}

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/routing"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sma"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// subnet is nodes with their agents and cables, and managers at some of them. It carries management
+// packets hop by hop, in virtual time; nothing else.
+type subnet struct {
+	t     testing.TB
+	now   clock.Time
+	nodes []*box
+	seats []*seat
+	rng   *rand.Rand
+	loss  float64 // of each hop
+	sent  int     // hops
+	// inbox has the datagrams to queue pair 1 that came to adapters without a manager.
+	inbox map[*box][]Datagram
+	// tamper may change or drop a packet that is about to be sent by a manager; false: it is lost.
+	tamper func(s *seat, d *Datagram) bool
+}
+
+// box is a node in the subnet.
+type box struct {
+	node  *node.Node
+	agent *sma.Agent
+	peers []plug // by port
+	dead  bool   // does not answer, and forwards nothing
+	seat  *seat
+}
+
+type plug struct {
+	box  *box
+	port int
+}
+
+// seat is a manager and where it sits: port 0 at a switch.
+type seat struct {
+	m      *Manager
+	box    *box
+	port   int
+	off    bool
+	events []Event
+}
+
+func newSubnet(t testing.TB) *subnet {
+	return &subnet{t: t, now: 1, rng: rand.New(rand.NewPCG(1, 1)), inbox: make(map[*box][]Datagram)}
+}
+
+func (s *subnet) add(kind node.Type, ports int) *box {
+	guid := uint64(0x1000_0000+len(s.nodes)) << 16
+	b := &box{node: node.New(kind, guid, "", ports, node.DefaultSpec), peers: make([]plug, ports+1)}
+	b.agent = sma.New(b.node)
+	s.nodes = append(s.nodes, b)
+	return b
+}
+
+func (s *subnet) addSwitch(ports int) *box { return s.add(node.Switch, ports) }
+
+func (s *subnet) addAdapter() *box { return s.add(node.CA, 1) }
+
+// free returns the first port without a cable.
+func (b *box) free(t testing.TB) int {
+	for p := 1; p < len(b.peers); p++ {
+		if b.peers[p].box == nil {
+			return p
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// cable connects two nodes at their first free ports.
+func (s *subnet) cable(a, b *box) plug {
+	ap := a.free(s.t)
+	a.peers[ap] = plug{a, ap}
+	bp := b.free(s.t)
+	s.plug(plug{a, ap}, plug{b, bp})
+	return plug{a, ap}
+}
+
+func (s *subnet) plug(a, b plug) {
+	a.box.peers[a.port], b.box.peers[b.port] = b, a
+	x, y := &a.box.node.Ports[a.port], &b.box.node.Ports[b.port]
+	w, v := node.Negotiate(x, y)
+	x.Up(w, v)
+	y.Up(w, v)
+	a.box.agent.LinkChanged(s.now, a.port)
+	b.box.agent.LinkChanged(s.now, b.port)
+}
+
+func (s *subnet) unplug(a plug) {
+	b := a.box.peers[a.port]
+	a.box.peers[a.port], b.box.peers[b.port] = plug{}, plug{}
+	a.box.node.Ports[a.port].Drop()
+	b.box.node.Ports[b.port].Drop()
+	a.box.agent.LinkChanged(s.now, a.port)
+	b.box.agent.LinkChanged(s.now, b.port)
+}
+
+// kill takes a node away with all its cables.
+func (s *subnet) kill(b *box) {
+	for p := range b.peers {
+		if b.peers[p].box != nil {
+			s.unplug(plug{b, p})
+		}
+	}
+	b.dead = true
+}
+
+// manage puts a manager at a node.
+func (s *subnet) manage(b *box, c Config) *seat {
+	port := 1
+	if b.node.Type == node.Switch {
+		port = 0
+	}
+	p := &b.node.Ports[port]
+	p.CapMask |= uint32(smp.CapSM)
+	c.PortGUID = p.GUID
+	c.TIDBase = s.rng.Uint32()
+	seat := &seat{m: New(c), box: b, port: port}
+	b.seat = seat
+	s.seats = append(s.seats, seat)
+	seat.m.Start(s.now)
+	return seat
+}
+
+// stop ends a manager.
+func (s *subnet) stop(seat *seat) {
+	seat.off = true
+	seat.box.node.Ports[seat.port].CapMask &^= uint32(smp.CapSM)
+}
+
+func (s *subnet) lost() bool { return s.loss > 0 && s.rng.Float64() < s.loss }
+
+// send carries a datagram of a node's own.
+func (s *subnet) send(b *box, port int, d *Datagram) {
+	buf := d.MAD
+	if d.QPN == ib.QP0 {
+		if d.LID == node.PermissiveLID {
+			s.directed(b, 0, port, buf[:])
+			return
+		}
+		s.byLID(b, port, d, true)
+		return
+	}
+	s.byLID(b, port, d, false)
+}
+
+// directed carries a packet along its directed route.
+func (s *subnet) directed(b *box, in, at int, buf []byte) {
+	for range 200 {
+		if b.dead {
+			return
+		}
+		v := b.agent.HandleSMP(s.now, in, sma.Route{Directed: true, Port: at, SLID: node.PermissiveLID, DLID: node.PermissiveLID}, buf)
+		if v == sma.Deliver {
+			if b.seat != nil && !b.seat.off {
+				d := Datagram{LID: node.PermissiveLID}
+				copy(d.MAD[:], buf)
+				b.seat.m.HandleMAD(s.now, &d)
+			}
+			return
+		}
+		next := plug{}
+		if v > 0 {
+			next = b.peers[v]
+		}
+		if next.box == nil || s.lost() {
+			return
+		}
+		s.sent++
+		b, in, at = next.box, next.port, next.port
+	}
+	s.t.Fatal("a directed route does not end")
+}
+
+// byLID carries a packet along the forwarding tables. Data goes only over active links.
+func (s *subnet) byLID(b *box, port int, d *Datagram, management bool) {
+	from := b.node.Ports[port].Address.LID
+	at, in := b, 0
+	if b.node.Ports[port].Address.LID != d.LID {
+		out := port
+		if b.node.Type == node.Switch {
+			out = int(b.node.Tables.Linear[d.LID])
+		}
+		for hop := 0; ; hop++ {
+			if hop > 100 {
+				s.t.Fatalf("a packet to LID %d goes in circles", d.LID)
+			}
+			if out == node.NoRoute || out >= len(at.peers) || at.dead || s.lost() {
+				return
+			}
+			next := at.peers[out]
+			if next.box == nil || !management && at.node.Ports[out].Link.Logical != node.Active {
+				return
+			}
+			s.sent++
+			at, in = next.box, next.port
+			if at.node.Type != node.Switch {
+				if at.node.Ports[in].Address.LID != d.LID {
+					return
+				}
+				break
+			}
+			if at.node.Ports[0].Address.LID == d.LID {
+				break
+			}
+			out = int(at.node.Tables.Linear[d.LID])
+		}
+	}
+	if at.dead {
+		return
+	}
+	arrived := *d
+	arrived.LID = from
+	if management {
+		p := 0
+		if at.node.Type != node.Switch {
+			p = max(in, 1)
+		}
+		v := at.agent.HandleSMP(s.now, p, sma.Route{SLID: from, DLID: d.LID, Port: p}, arrived.MAD[:])
+		switch {
+		case v == sma.Deliver && at.seat != nil && !at.seat.off:
+			at.seat.m.HandleMAD(s.now, &arrived)
+		case v == sma.Reply:
+			s.byLID(at, p, &Datagram{MAD: arrived.MAD, LID: from}, true)
+		}
+		return
+	}
+	if at.seat != nil && !at.seat.off && (at.seat.port == 0 || at.seat.port == in || in == 0) && !response1(&arrived) {
+		at.seat.m.HandleMAD(s.now, &arrived)
+		return
+	}
+	s.inbox[at] = append(s.inbox[at], arrived)
+}
+
+// response1 reports whether a datagram to queue pair 1 is a client's and not the administrator's.
+func response1(d *Datagram) bool {
+	var h sa.Header
+	h.Decode(d.MAD[:])
+	if h.RMPP.Flags&sa.RMPPActive != 0 {
+		return h.RMPP.Type == sa.RMPPData || h.RMPP.Type == sa.RMPPAbort && h.RMPP.Status == sa.RMPPTooManyRetries
+	}
+	return h.Method.Answers() && h.Method != mad.MethodReportResp || h.Method == mad.MethodReport
+}
+
+// step carries all there is, and says whether there was anything.
+func (s *subnet) step() (busy bool) {
+	for _, seat := range s.seats {
+		if seat.off {
+			continue
+		}
+		var d Datagram
+		for range 256 {
+			d = Datagram{}
+			if !seat.m.Next(s.now, &d) {
+				break
+			}
+			busy = true
+			if s.tamper == nil || s.tamper(seat, &d) {
+				s.send(seat.box, seat.port, &d)
+			}
+		}
+		for {
+			e, ok := seat.m.NextEvent()
+			if !ok {
+				break
+			}
+			seat.events = append(seat.events, e)
+		}
+	}
+	for _, b := range s.nodes {
+		if d := b.agent.Deadline(); d == 0 || d > s.now || b.dead {
+			continue
+		}
+		var d Datagram
+		port, lid, sl, ok := b.agent.NextTrap(s.now, d.MAD[:])
+		if ok {
+			busy = true
+			d.LID, d.SL = lid, sl
+			s.byLID(b, port, &d, true)
+		}
+	}
+	return busy
+}
+
+// run carries packets and lets time pass, until done says so or a time is over.
+func (s *subnet) run(limit time.Duration, done func() bool) bool {
+	end := s.now + clock.Time(limit)
+	for {
+		for s.step() {
+		}
+		if done != nil && done() {
+			return true
+		}
+		next := clock.Time(0)
+		for _, seat := range s.seats {
+			if !seat.off {
+				next = sooner(next, seat.m.Deadline())
+			}
+		}
+		for _, b := range s.nodes {
+			if !b.dead {
+				next = sooner(next, b.agent.Deadline())
+			}
+		}
+		if next == 0 || next > end {
+			s.now = end
+			return done == nil
+		}
+		s.now = max(s.now+1, next)
+		for _, seat := range s.seats {
+			if d := seat.m.Deadline(); !seat.off && d != 0 && d <= s.now {
+				seat.m.HandleTimeout(s.now)
+			}
+		}
+	}
+}
+
+// up runs until a manager has the subnet configured and nothing more to do.
+func (s *subnet) up(seat *seat) {
+	s.t.Helper()
+	sweeps := seat.m.Counters.Sweeps
+	ok := s.run(5*time.Minute, func() bool {
+		return seat.m.Counters.Sweeps > sweeps && !seat.m.Busy() && seat.m.sweep.heavyAt == 0
+	})
+	if !ok {
+		s.t.Fatalf("no complete sweep within 5 minutes: %v, phase %d, failures %d, %v", seat.m.State(), seat.m.phase, seat.m.sweep.failures, seat.events)
+	}
+}
+
+// settle runs on until nothing is due for a while but light sweeps.
+func (s *subnet) settle(seat *seat) {
+	s.t.Helper()
+	if !s.run(10*time.Minute, func() bool {
+		return seat.m.Counters.Sweeps > 0 && !seat.m.Busy() && seat.m.sweep.heavyAt == 0 && !s.trapsPending()
+	}) {
+		s.t.Fatalf("not settled: phase %d, failures %d, %v", seat.m.phase, seat.m.sweep.failures, seat.events)
+	}
+}
+
+func (s *subnet) trapsPending() bool {
+	for _, b := range s.nodes {
+		if b.agent.Deadline() != 0 && !b.dead {
+			return true
+		}
+	}
+	return false
+}
+
+// check looks at the nodes themselves, not at what the manager thinks of them: LIDs are unique, links
+// are active at both ends with the same MTU and lanes, each LID is reached from each port by the tables
+// in the switches, and these have no credit loop.
+func (s *subnet) check(seat *seat) {
+	s.t.Helper()
+	alive := s.connected(seat.box)
+	lids := map[uint16]plug{}
+	index := map[*box]int32{}
+	g := &routing.Graph{}
+	top := 0
+	for _, b := range alive {
+		if b.node.Type == node.Switch {
+			index[b] = int32(len(index))
+			top = max(top, int(b.node.Tables.Top))
+		}
+	}
+	for _, b := range alive {
+		for p := range b.node.Ports {
+			port := &b.node.Ports[p]
+			if p > 0 && b.peers[p].box != nil {
+				peer := &b.peers[p].box.node.Ports[b.peers[p].port]
+				switch {
+				case port.Link.Logical != node.Active:
+					s.t.Errorf("port %d of %x is %v", p, b.node.GUID, port.Link.Logical)
+				case port.MTU.Neighbor != peer.MTU.Neighbor || port.Lanes.Operational != peer.Lanes.Operational:
+					s.t.Errorf("port %d of %x and its peer differ: %v %v, %d and %d lanes", p, b.node.GUID, port.MTU, peer.MTU, port.Lanes.Operational, peer.Lanes.Operational)
+				}
+				for in, row := range port.Lanes.SLtoVL {
+					for sl, vl := range row {
+						if in != p && int(vl) != sl%int(port.Lanes.Operational) {
+							s.t.Fatalf("port %d of %x: SL %d from port %d is on VL %d of %d", p, b.node.GUID, sl, in, vl, port.Lanes.Operational)
+						}
+					}
+				}
+			}
+			if b.node.Type == node.Switch && p > 0 || b.node.Type == node.CA && (p == 0 || b.peers[p].box == nil) {
+				continue
+			}
+			a := &port.Address
+			if other, taken := lids[a.LID]; taken || a.LID == 0 {
+				s.t.Errorf("port %d of %x has LID %d, as %v", p, b.node.GUID, a.LID, other)
+			}
+			lids[a.LID] = plug{b, p}
+			if a.SMLID != seat.m.LID() {
+				s.t.Errorf("port %d of %x has the manager at LID %d, not %d", p, b.node.GUID, a.SMLID, seat.m.LID())
+			}
+		}
+	}
+	if len(index) == 0 {
+		return
+	}
+	g.Peers = make([][]routing.End, len(index))
+	tables := make(routing.Tables, len(index))
+	for b, i := range index {
+		tables[i] = b.node.Tables.Linear[:top+1]
+		g.Peers[i] = make([]routing.End, len(b.peers))
+		for p, e := range b.peers {
+			g.Peers[i][p] = routing.NoEnd
+			if e.box != nil && e.box.node.Type == node.Switch {
+				g.Peers[i][p] = routing.End{Switch: index[e.box], Port: uint8(e.port)}
+			}
+		}
+	}
+	for lid, e := range lids {
+		at := routing.End{}
+		if e.box.node.Type == node.Switch {
+			at.Switch = index[e.box]
+		} else {
+			peer := e.box.peers[e.port]
+			at = routing.End{Switch: index[peer.box], Port: uint8(peer.port)}
+		}
+		g.Endpoints = append(g.Endpoints, routing.Endpoint{LID: lid, At: at})
+	}
+	for i := range g.Peers {
+		for _, e := range g.Endpoints {
+			if !g.Walk(tables, int32(i), e, nil) {
+				s.t.Fatalf("LID %d is not reached from switch %d", e.LID, i)
+			}
+		}
+	}
+	// Multicast as the switches have it.
+	var trees [][]routing.PortSet
+	for mlid := range 1024 {
+		tree := make([]routing.PortSet, len(index))
+		any := false
+		for b, i := range index {
+			tree[i] = b.node.Tables.Multicast[mlid]
+			any = any || tree[i].Len() > 0
+		}
+		if any {
+			trees = append(trees, tree)
+		}
+	}
+	if loop := g.CreditLoop(tables, trees); loop != nil {
+		s.t.Errorf("credit loop: %v", loop)
+	}
+}
+
+// connected returns the living nodes that are connected to one.
+func (s *subnet) connected(from *box) []*box {
+	seen := map[*box]bool{from: true}
+	all := []*box{from}
+	for i := 0; i < len(all); i++ {
+		if all[i].node.Type != node.Switch && i > 0 {
+			continue
+		}
+		for _, e := range all[i].peers {
+			if e.box != nil && !e.box.dead && !seen[e.box] {
+				seen[e.box] = true
+				all = append(all, e.box)
+			}
+		}
+	}
+	return all
+}
+
+// The topologies of the tests. Each returns the adapters; the manager sits at the first.
+
+func (s *subnet) star(adapters int) []*box {
+	sw := s.addSwitch(adapters)
+	return s.hosts(sw, adapters)
+}
+
+func (s *subnet) hosts(sw *box, n int) []*box {
+	var all []*box
+	for range n {
+		a := s.addAdapter()
+		s.cable(a, sw)
+		all = append(all, a)
+	}
+	return all
+}
+
+func (s *subnet) line(switches int, closed bool) (all []*box, sws []*box) {
+	for i := range switches {
+		sws = append(sws, s.addSwitch(8))
+		if i > 0 {
+			s.cable(sws[i-1], sws[i])
+		}
+	}
+	if closed {
+		s.cable(sws[switches-1], sws[0])
+	}
+	for _, sw := range sws {
+		all = append(all, s.hosts(sw, 2)...)
+	}
+	return all, sws
+}
+
+func (s *subnet) mesh(w, h int) (all []*box) {
+	sws := make([]*box, w*h)
+	for i := range sws {
+		sws[i] = s.addSwitch(6)
+	}
+	for y := range h {
+		for x := range w {
+			if x+1 < w {
+				s.cable(sws[y*w+x], sws[y*w+x+1])
+			}
+			if y+1 < h {
+				s.cable(sws[y*w+x], sws[(y+1)*w+x])
+			}
+		}
+	}
+	for _, sw := range sws {
+		all = append(all, s.hosts(sw, 1)...)
+	}
+	return all
+}
+
+// fatTree is a three-level tree of switches with k ports, with k^3/4 adapters.
+func (s *subnet) fatTree(k int) (all, edges, aggs, cores []*box) {
+	h := k / 2
+	for range h * h {
+		cores = append(cores, s.addSwitch(k))
+	}
+	for range k {
+		var pod []*box
+		for j := range h {
+			a := s.addSwitch(k)
+			pod = append(pod, a)
+			for i := range h {
+				s.cable(a, cores[j*h+i])
+			}
+		}
+		aggs = append(aggs, pod...)
+		for range h {
+			e := s.addSwitch(k)
+			edges = append(edges, e)
+			for _, a := range pod {
+				s.cable(e, a)
+			}
+			all = append(all, s.hosts(e, h)...)
+		}
+	}
+	return all, edges, aggs, cores
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+)
+
+// collectPaths gathers paths (section 15.2.5.16): from the ports that the query permits as sources to
+// those that it permits as destinations.
+func (m *Manager) collectPaths(t *table) mad.Status {
+	var q sa.PathRecord
+	q.Decode(t.q.data)
+	f := m.fabric
+	from, status := m.endsOf(t.mask&sa.PathSGID != 0, q.SGID, t.mask&sa.PathSLID != 0, q.SLID)
+	if status != mad.StatusOK {
+		return status
+	}
+	if t.mask&sa.PathDGID != 0 && q.DGID[0] == 0xff || t.mask&sa.PathDGID == 0 && t.mask&sa.PathDLID != 0 && q.DLID >= node.FirstMulticastLID && q.DLID != node.PermissiveLID {
+		m.collectGroupPaths(t, &q, from)
+		return mad.StatusOK
+	}
+	to, status := m.endsOf(t.mask&sa.PathDGID != 0, q.DGID, t.mask&sa.PathDLID != 0, q.DLID)
+	if status != mad.StatusOK {
+		return status
+	}
+	for _, src := range from {
+		for _, dst := range to {
+			if t.full {
+				return mad.StatusOK
+			}
+			m.addPath(t, &q, f, src, dst)
+		}
+	}
+	return mad.StatusOK
+}
+
+// endsOf returns the ports that a query's GID and LID name; all, if it names none.
+func (m *Manager) endsOf(hasGID bool, gid [16]byte, hasLID bool, lid uint16) ([]*port, mad.Status) {
+	f := m.fabric
+	switch {
+	case hasGID:
+		prefix, guid := splitGID(gid)
+		p := f.ends[guid]
+		if p == nil || p.lid == 0 || prefix != m.config.Prefix {
+			return nil, sa.StatusInvalidGID
+		}
+		if hasLID && p.lid != lid {
+			return nil, mad.StatusOK
+		}
+		return []*port{p}, mad.StatusOK
+	case hasLID:
+		if p := f.at(lid); p != nil {
+			return []*port{p}, mad.StatusOK
+		}
+		return nil, mad.StatusOK
+	}
+	all := make([]*port, 0, len(f.byLID))
+	for _, p := range f.byLID {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all, mad.StatusOK
+}
+
+// What a query says for itself and not to choose among paths.
+const pathOwn = sa.PathServiceIDHigh | sa.PathServiceIDLow | sa.PathNumbPath | sa.PathMTUSelector | sa.PathMTU | sa.PathRateSelector |
+	sa.PathRate | sa.PathLifeSelector | sa.PathLife | sa.PathReversible | sa.PathFlowLabel | sa.PathHopLimit | sa.PathTClass | sa.PathQoSClass |
+	sa.PathPKey | sa.PathSL
+
+// addPath adds the path between two ports if there is one as the query wants it.
+func (m *Manager) addPath(t *table, q *sa.PathRecord, f *fabric, src, dst *port) {
+	mtu, rate, ok := f.path(src, dst)
+	if !ok {
+		return
+	}
+	r := sa.PathRecord{DGID: m.gid(dst), SGID: m.gid(src), DLID: dst.lid, SLID: src.lid, PKey: m.sharedKey(src, dst, t.mask&sa.PathPKey != 0, q.PKey),
+		MTU: exactly(mtu), Rate: exactly(rate), Life: exactly(m.config.LifeTime)}
+	if r.PKey == 0 {
+		return
+	}
+	t.addPath(q, &r)
+}
+
+// addPath adds a path if its MTU, rate and lifetime are what the query wants, with what the query says
+// for itself.
+func (t *table) addPath(q, r *sa.PathRecord) {
+	mask := t.mask
+	if mask&sa.PathMTU != 0 && !q.MTU.Accepts(r.MTU.Value) || mask&sa.PathRate != 0 && !q.Rate.AcceptsRate(r.Rate.Value) ||
+		mask&sa.PathLife != 0 && !q.Life.Accepts(r.Life.Value) || mask&sa.PathRawTraffic != 0 && q.RawTraffic {
+		return
+	}
+	if mask&sa.PathSL != 0 {
+		r.SL = q.SL
+	}
+	if mask&sa.PathTClass != 0 {
+		r.TClass = q.TClass
+	}
+	if mask&sa.PathFlowLabel != 0 {
+		r.FlowLabel = q.FlowLabel
+	}
+	if mask&(sa.PathServiceIDHigh|sa.PathServiceIDLow) != 0 {
+		r.ServiceID = q.ServiceID
+	}
+	if mask&sa.PathQoSClass != 0 {
+		r.QoSClass = q.QoSClass
+	}
+	r.Reversible, r.NumbPath = true, 1
+	t.mask &^= pathOwn
+	t.add(r)
+	t.mask = mask
+}
+
+// sharedKey returns the partition key of a path: the one asked for, or the first that both ports have;
+// 0 if they have none in common.
+func (m *Manager) sharedKey(a, b *port, asked bool, want ib.PKey) ib.PKey {
+	for _, k := range m.pkeys(a) {
+		for _, l := range m.pkeys(b) {
+			if k.Match(l) && (!asked || k&0x7fff == want&0x7fff) {
+				return k & (l | 0x8000)
+			}
+		}
+	}
+	return 0
+}
+
+// path follows the forwarding tables from a port to another one, and returns the smallest MTU and the
+// lowest rate on the way.
+func (f *fabric) path(src, dst *port) (mtu, rate uint8, ok bool) {
+	p := src
+	mtu, rate = src.info.Lanes.MTUCap, 0
+	if src != dst || !src.dev.isSwitch() {
+		rate = sa.RateOf(&src.info.Link)
+	}
+	if src == dst {
+		return mtu, rate, true
+	}
+	rate = 0
+	out := p
+	if p.dev.isSwitch() {
+		if out = f.leave(p.dev, dst.lid); out == nil {
+			return 0, 0, false
+		}
+	}
+	for range len(f.switches) + 1 {
+		if !out.linked() {
+			return 0, 0, false
+		}
+		mtu = min(mtu, out.info.Lanes.MTUCap, out.peer.info.Lanes.MTUCap)
+		if r := sa.RateOf(&out.info.Link); rate == 0 || sa.RateMbps(r) < sa.RateMbps(rate) {
+			rate = r
+		}
+		at := out.peer
+		if at == dst {
+			return mtu, rate, true
+		}
+		if !at.dev.isSwitch() {
+			return 0, 0, false
+		}
+		if out = f.leave(at.dev, dst.lid); out == nil {
+			return 0, 0, false
+		}
+		if out.num == 0 {
+			return mtu, rate, out == dst
+		}
+	}
+	return 0, 0, false
+}
+
+// leave returns the port that a switch sends a LID's packets through, nil if it drops them.
+func (f *fabric) leave(d *device, lid uint16) *port {
+	if int(lid) >= len(d.lft) || int(d.lft[lid]) >= len(d.ports) {
+		return nil
+	}
+	return &d.ports[d.lft[lid]]
+}
+
+// collectGroupPaths gathers paths to a multicast group.
+func (m *Manager) collectGroupPaths(t *table, q *sa.PathRecord, from []*port) {
+	g := m.admin.groups[q.DGID]
+	if t.mask&sa.PathDGID == 0 {
+		if i := int(q.DLID - node.FirstMulticastLID); i < len(m.admin.byMLID) {
+			g = m.admin.byMLID[i]
+		}
+	}
+	if g == nil {
+		return
+	}
+	h := &g.record
+	for _, src := range from {
+		if t.mask&sa.PathPKey != 0 && q.PKey&0x7fff != h.PKey&0x7fff || !m.hasKey(src, h.PKey) || t.mask&sa.PathSL != 0 && q.SL != h.SL {
+			continue
+		}
+		t.addPath(q, &sa.PathRecord{DGID: h.MGID, SGID: m.gid(src), DLID: h.MLID, SLID: src.lid, PKey: h.PKey, SL: h.SL, TClass: h.TClass,
+			FlowLabel: h.FlowLabel, HopLimit: h.HopLimit, MTU: h.MTU, Rate: h.Rate, Life: h.Life})
+	}
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
+
+// maxWindow is how many requests there can be under way: transaction IDs have 8 bits for the slot.
+const maxWindow = 256
+
+// purpose is what a request is part of: what its answer, or its failing, means.
+type purpose uint8
+
+const (
+	discovering purpose = iota + 1 // a node's or a port's attributes
+	configuring
+	probing     // light sweep
+	polling     // a standby manager's question to the master
+	handingOver // to another manager
+)
+
+// request is a subnet management packet to a port, repeated until it is answered.
+type request struct {
+	purpose   purpose
+	method    mad.Method
+	attribute mad.Attribute
+	modifier  uint32
+	dev       *device // that answers
+	port      *port   // that it is about, or nil
+	via       *port   // for the NodeInfo of a node that is not known yet: the port before it
+	path      []uint8
+	data      [smp.DataLen]byte // of a Set
+
+	tid      uint64
+	tries    int
+	deadline clock.Time // 0: the slot is free
+	resend   bool
+}
+
+// requests are those under way and those that wait.
+type requests struct {
+	slots []request
+	out   int // slots in use
+	queue []request
+	head  int
+	seq   uint32
+}
+
+func (q *requests) empty() bool { return q.out == 0 && q.head == len(q.queue) }
+
+// drop forgets all requests.
+func (q *requests) drop() {
+	clear(q.slots)
+	q.queue, q.head, q.out = nil, 0, 0
+}
+
+// ask queues a request.
+func (m *Manager) ask(r request) { m.requests.queue = append(m.requests.queue, r) }
+
+// nextRequest writes the next packet that is to be sent: one to be repeated, or a new one if the window
+// has room.
+func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
+	q := &m.requests
+	if m.resends > 0 {
+		for i := range q.slots {
+			if r := &q.slots[i]; r.deadline != 0 && r.resend {
+				r.resend = false
+				m.resends--
+				m.emit(now, r, d)
+				return true
+			}
+		}
+		m.resends = 0
+	}
+	for q.out < m.config.Window && q.head < len(q.queue) {
+		r := &q.queue[q.head]
+		q.head++
+		if r.dev != nil && r.dev.gone {
+			gone := *r
+			m.requestFailed(now, &gone)
+			m.advance(now)
+			continue
+		}
+		slot := 0
+		for q.slots[slot].deadline != 0 {
+			slot++
+		}
+		q.seq++
+		q.slots[slot] = *r
+		*r = request{} // lets go of what it refers to
+		r = &q.slots[slot]
+		r.tid = uint64(m.config.TIDBase)<<32 | uint64(q.seq)<<8&0xffff_ff00 | uint64(slot)
+		q.out++
+		if q.head == len(q.queue) {
+			q.queue, q.head = q.queue[:0], 0
+		}
+		m.emit(now, r, d)
+		return true
+	}
+	return false
+}
+
+func (m *Manager) emit(now clock.Time, r *request, d *Datagram) {
+	r.tries++
+	r.deadline = now + clock.Time(m.config.Timeout)
+	p := smp.NewDirected(r.method, r.attribute, r.modifier, r.tid, r.path)
+	p.MKey, p.Data = m.config.MKey, r.data
+	d.QPN, d.LID, d.Peer, d.SL, d.PKey = ib.QP0, node.PermissiveLID, ib.QP0, 0, 0
+	p.Append(d.MAD[:0])
+	m.Counters.Requests++
+}
+
+// answered finds the request that a response belongs to, and takes it out of the window.
+func (m *Manager) answered(tid uint64) (request, bool) {
+	q := &m.requests
+	slot := int(tid & 0xff)
+	if slot >= len(q.slots) || q.slots[slot].deadline == 0 || q.slots[slot].tid != tid {
+		m.Counters.Unexpected++
+		return request{}, false
+	}
+	r := q.slots[slot]
+	m.free(slot)
+	return r, true
+}
+
+func (m *Manager) free(slot int) {
+	if m.requests.slots[slot].resend {
+		m.resends--
+	}
+	m.requests.slots[slot] = request{}
+	m.requests.out--
+}
+
+// expire repeats the requests that were not answered in time, and gives up those that were repeated
+// often enough.
+func (m *Manager) expire(now clock.Time) {
+	q := &m.requests
+	for i := range q.slots {
+		r := &q.slots[i]
+		if r.deadline == 0 || r.resend || now < r.deadline {
+			continue
+		}
+		if r.tries <= m.config.Retries && (r.dev == nil || !r.dev.gone) {
+			r.resend = true
+			m.resends++
+			continue
+		}
+		failed := *r
+		m.free(i)
+		m.Counters.Timeouts++
+		m.requestFailed(now, &failed)
+		if q.out == 0 && q.head == len(q.queue) {
+			break // the slots may be others' now
+		}
+	}
+	m.advance(now)
+}
+
+// requestDeadline returns the earliest time at which a request is due again.
+func (m *Manager) requestDeadline() clock.Time {
+	first := clock.Time(0)
+	if m.requests.out == 0 {
+		return 0
+	}
+	for i := range m.requests.slots {
+		if r := &m.requests.slots[i]; r.deadline != 0 && !r.resend {
+			first = sooner(first, r.deadline)
+		}
+	}
+	return first
+}
+
+// sooner returns the earlier of two times, of which 0 is never.
+func sooner(a, b clock.Time) clock.Time {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+)
+
+// transfer is a table on its way to a requester, in segments (section 13.6.3).
+type transfer struct {
+	header   sa.Header
+	to       Datagram // where it goes
+	data     []byte
+	segments uint32
+	sent     uint32     // the last one sent since the receiver was last heard of
+	acked    uint32     // the last one received in order
+	window   uint32     // the last one that may be sent
+	tries    int        // how often the segments behind acked were sent
+	deadline clock.Time // when they are sent again; 0: they are being sent
+}
+
+// Bounds of a transfer.
+const (
+	transferTimeout = clock.Time(1e9)
+	transferTries   = 5
+)
+
+// send begins to send a table. A request that comes again finds its answer on the way.
+func (a *admin) send(m *Manager, q *query, data []byte, stride int) {
+	mine := 0
+	for _, t := range a.transfers {
+		if t.to.LID != q.d.LID {
+			continue
+		}
+		if t.is(q) {
+			return
+		}
+		mine++
+	}
+	l := &m.config.Limits
+	if mine >= perRequester || len(a.transfers) >= l.Responses || a.bytes+len(data) > perRequester*l.ResponseBytes {
+		m.refuse(q, mad.StatusBusy)
+		return
+	}
+	t := &transfer{data: data, window: 1, tries: 1}
+	t.header, t.to = response(q, mad.StatusOK)
+	t.header.Offset = uint16(stride / 8)
+	t.segments = uint32(max(1, (len(data)+sa.DataLen-1)/sa.DataLen))
+	a.transfers = append(a.transfers, t)
+	a.bytes += len(data)
+}
+
+func (t *transfer) is(q *query) bool {
+	return t.to.LID == q.d.LID && t.to.Peer == q.d.Peer && t.header.TID == q.TID
+}
+
+// nextSegment writes the next segment that a window permits, of each transfer in turn.
+func (a *admin) nextSegment(now clock.Time, d *Datagram) bool {
+	for i, t := range a.transfers {
+		if t.deadline != 0 {
+			continue
+		}
+		if t.sent >= min(t.window, t.segments) {
+			t.deadline = now + transferTimeout
+			continue
+		}
+		t.sent++
+		t.segment(t.sent, d)
+		if t.sent == min(t.window, t.segments) {
+			t.deadline = now + transferTimeout
+		}
+		copy(a.transfers[i:], a.transfers[i+1:])
+		a.transfers[len(a.transfers)-1] = t
+		return true
+	}
+	return false
+}
+
+// segment writes a segment, from 1 on.
+func (t *transfer) segment(n uint32, d *Datagram) {
+	at := int(n-1) * sa.DataLen
+	part := t.data[at:min(len(t.data), at+sa.DataLen)]
+	h := t.header
+	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPData, RespTime: 31, Flags: sa.RMPPActive, Segment: n}
+	if n == 1 {
+		h.RMPP.Flags |= sa.RMPPFirst
+		h.RMPP.Length = uint32(len(t.data)) + t.segments*sa.SubHeaderLen
+	}
+	if n == t.segments {
+		h.RMPP.Flags |= sa.RMPPLast
+		h.RMPP.Length = uint32(len(part)) + sa.SubHeaderLen
+	}
+	*d = t.to
+	h.Append(d.MAD[:0])
+	copy(d.MAD[sa.HeaderLen:], part)
+}
+
+// handleRMPP takes what the receiver of a table says (section 13.6.3.1). Others cannot stop a transfer:
+// they have another LID or queue pair.
+func (a *admin) handleRMPP(m *Manager, now clock.Time, q *query) {
+	i := slices.IndexFunc(a.transfers, func(t *transfer) bool { return t.is(q) })
+	if i < 0 {
+		return
+	}
+	t := a.transfers[i]
+	r := &q.RMPP
+	switch {
+	case r.Type != sa.RMPPAck: // STOP, ABORT, or none that there is
+		a.end(i)
+	case r.Version != sa.RMPPVersion:
+		a.abort(m, i, sa.RMPPBadVersion)
+	case r.Segment > t.segments || r.Segment > max(t.sent, t.acked):
+		a.abort(m, i, sa.RMPPSegmentTooBig)
+	case r.Length < r.Segment:
+		a.abort(m, i, sa.RMPPWindowTooSmall)
+	case r.Segment < t.acked: // an old one
+	case r.Segment == t.segments:
+		a.end(i)
+	default:
+		if r.Segment > t.acked {
+			t.acked, t.tries = r.Segment, 1
+		}
+		t.window = max(t.window, r.Length)
+		if t.sent < min(t.window, t.segments) {
+			t.deadline = 0
+		}
+	}
+}
+
+// end forgets a transfer.
+func (a *admin) end(i int) {
+	a.bytes -= len(a.transfers[i].data)
+	a.transfers = slices.Delete(a.transfers, i, i+1)
+}
+
+// abort ends a transfer and tells the receiver why.
+func (a *admin) abort(m *Manager, i int, status uint8) {
+	t := a.transfers[i]
+	h, d := t.header, t.to
+	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPAbort, RespTime: 31, Flags: sa.RMPPActive, Status: status}
+	h.Append(d.MAD[:0])
+	m.reply(&d)
+	a.end(i)
+}
+
+// expireTransfers repeats segments that were not acknowledged in time, and gives up receivers that are
+// silent.
+func (a *admin) expireTransfers(m *Manager, now clock.Time) {
+	for i := len(a.transfers) - 1; i >= 0; i-- {
+		t := a.transfers[i]
+		if t.deadline == 0 || now < t.deadline {
+			continue
+		}
+		if t.tries >= transferTries {
+			a.abort(m, i, sa.RMPPTooManyRetries)
+			continue
+		}
+		t.tries++
+		t.sent, t.deadline = t.acked, 0
+	}
+}
+
+// outReport is a notice on its way to a subscriber (section 14.3.11).
+type outReport struct {
+	d        Datagram
+	tid      uint64
+	tries    int
+	deadline clock.Time // 0: it is to be sent now
+}
+
+// reportTries is how often a report is sent to a subscriber that does not answer.
+const reportTries = 4
+
+func (a *admin) nextReport(now clock.Time, d *Datagram) bool {
+	for _, r := range a.reports {
+		if r.deadline == 0 {
+			r.tries++
+			r.deadline = now + transferTimeout
+			*d = r.d
+			return true
+		}
+	}
+	return false
+}
+
+// reported takes a subscriber's answer.
+func (a *admin) reported(q *query) {
+	a.reports = slices.DeleteFunc(a.reports, func(r *outReport) bool {
+		return r.tid == q.TID && r.d.LID == q.d.LID && r.d.Peer == q.d.Peer
+	})
+}
+
+func (a *admin) expireReports(now clock.Time) {
+	a.reports = slices.DeleteFunc(a.reports, func(r *outReport) bool {
+		if r.deadline == 0 || now < r.deadline {
+			return false
+		}
+		r.deadline = 0
+		return r.tries >= reportTries
+	})
+}
+
+// queueReport queues a notice for a subscriber.
+func (a *admin) queueReport(m *Manager, s *subscription, n *mad.Notice, issuer ib.GID) {
+	if len(a.reports) >= m.config.Limits.Replies {
+		m.Counters.Discarded++
+		return
+	}
+	a.tid++
+	tid := uint64(m.config.TIDBase)<<32 | uint64(a.tid)
+	h := sa.NewHeader(mad.MethodReport, mad.AttrNotice, tid, 0)
+	r := &outReport{tid: tid, d: Datagram{QPN: ib.QP1, LID: s.lid, Peer: s.qpn, SL: s.sl, PKey: s.pkey}}
+	h.Append(r.d.MAD[:0])
+	copy(r.d.MAD[sa.HeaderLen+mad.NoticeLen:], issuer[:])
+	n.Append(r.d.MAD[sa.HeaderLen:sa.HeaderLen])
+	a.reports = append(a.reports, r)
+	m.Counters.Reports++
+}
