@@ -3,33 +3,55 @@
 package infiniband
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
-	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-var quickGroups byte
-
-func TestQuick(t *testing.T) {
-	top, err := topology.Star(250)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run, err := fabric.New(top, &fabric.Options{NoManager: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run.Manual()
-	f := &Fabric{run}
-	conformance.Run(t, conformance.Fixture{Open: func(t testing.TB) *verbs.Device {
-		d, err := f.Open("", nil)
+func TestManagerQuick(t *testing.T) {
+	for _, text := range []string{"pair", "star 4", "fat"} {
+		top := topology.Pair()
+		if text == "star 4" {
+			top, _ = topology.Star(4)
+		}
+		if text == "fat" {
+			var err error
+			if top, err = topology.XGFT([]int{10, 10, 10}, []int{1, 5, 5}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		done := make(chan bool, 1)
+		run, err := fabric.New(top, &fabric.Options{Manager: fabric.ManagerOptions{Event: func(e sm.Event) {
+			fmt.Println(time.Since(start), e)
+			if e.Kind == sm.SweepDone {
+				select {
+				case done <- true:
+				default:
+				}
+			}
+		}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { d.Close() })
-		return d
-	}, Group: func() verbs.GID { quickGroups++; return verbs.GID{0: 0xff, 1: 0x12, 15: quickGroups} }, Join: func(testing.TB, *verbs.Device, verbs.GID) uint16 { return 0xc001 }})
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+		}
+		v := run.View()
+		active := 0
+		for _, n := range v.Nodes {
+			for _, p := range n.Ports {
+				if p.State == 4 {
+					active++
+				}
+			}
+		}
+		fmt.Println(text, len(v.Nodes), active, time.Since(start))
+		run.Close()
+	}
 }

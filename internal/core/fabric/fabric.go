@@ -14,8 +14,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
-// turn is how many packets the network moves under one hold of the lock.
-const turn = 256
+// turn is how many packets the network moves before the manager's turn, and turns how often both have
+// theirs under one hold of the lock.
+const (
+	turn  = 256
+	turns = 4
+)
 
 const (
 	// laneBuffer is a lane's receive buffer in blocks of 64 bytes, as large as credits count.
@@ -106,20 +110,29 @@ func (f *Fabric) Close() {
 // now returns the time since the fabric began.
 func (f *Fabric) now() clock.Time { return clock.Time(time.Since(f.start)) + 1 }
 
-// step lets the network move what can move, and hands over what arrives. The lock is held. What is left
-// when a turn is over is for the goroutine.
+// step lets the network move what can move, hands over what arrives, and has the manager answer. The lock
+// is held. What is left when the turns are over is for the goroutine.
 func (f *Fabric) step() {
-	now := f.now()
-	more := f.net.Run(now, turn)
-	f.woken = f.net.Woken(f.woken[:0])
-	for _, w := range f.woken {
-		f.handle(w)
-	}
-	if f.manager != nil && f.manager.run(now) {
-		more = true
+	more := true
+	for range turns {
+		if !more {
+			break
+		}
+		now := f.now()
+		more = f.net.Run(now, turn)
+		f.woken = f.net.Woken(f.woken[:0])
+		for _, w := range f.woken {
+			f.handle(w)
+		}
+		if f.manager != nil && f.manager.run(now) {
+			more = true
+		}
+		if d := f.net.Deadline(); d != 0 && d <= now {
+			more = true
+		}
 	}
 	due := f.deadline()
-	if more || len(f.woken) > 0 && f.net.Deadline() != 0 && f.net.Deadline() <= now || len(f.news) > 0 || due != 0 && (f.until == 0 || due < f.until) {
+	if more || len(f.news) > 0 || due != 0 && (f.until == 0 || due < f.until) {
 		f.wake()
 	}
 }

@@ -2,12 +2,109 @@
 
 package fabric
 
-import "github.com/ramjet-rdma/ramjet/internal/core/clock"
+import (
+	crand "crypto/rand"
+	"encoding/binary"
 
-type ManagerOptions struct{}
-type manager struct{}
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
+)
 
-func newManager(f *Fabric, o *ManagerOptions) *manager { return nil }
-func (m *manager) run(now clock.Time) bool             { return false }
-func (m *manager) deadline() clock.Time                { return 0 }
-func (m *manager) receive(*member)                     {}
+// ManagerOptions are the built-in manager's.
+type ManagerOptions struct {
+	Priority uint8          // 0 to 15: another manager with a higher one takes over
+	Event    func(sm.Event) // called with what the manager does; it must not block or call back. nil: nobody wants to know
+}
+
+// manager runs the built-in subnet manager, at port 0 of the first switch, or, without switches, at the
+// first adapter. The fabric's lock covers it.
+type manager struct {
+	f      *Fabric
+	at     *member
+	port   *link.Port
+	engine *sm.Manager
+	event  func(sm.Event)
+}
+
+// datagrams is how many the manager sends in a turn.
+const datagrams = 64
+
+// newManager returns nil if there is no node that it could run at.
+func newManager(f *Fabric, o *ManagerOptions) *manager {
+	m := &manager{f: f, event: o.Event}
+	for _, n := range f.members {
+		if n.state.Type == node.Switch {
+			m.at, m.port = n, n.node.Port(0)
+			break
+		}
+		if m.at == nil && n.state.Type == node.CA && len(n.state.Ports) > 1 {
+			m.at, m.port = n, n.node.Port(1)
+		}
+	}
+	if m.at == nil {
+		return nil
+	}
+	var b [4]byte
+	crand.Read(b[:])
+	m.port.State().CapMask |= uint32(smp.CapSM)
+	m.engine = sm.New(sm.Config{PortGUID: m.port.State().GUID, Priority: o.Priority, TIDBase: binary.NativeEndian.Uint32(b[:])})
+	for _, class := range []mad.Class{mad.ClassSubnet, mad.ClassSubnetDirected, sa.Class} {
+		f.net.Serve(m.at.node, uint8(class))
+	}
+	m.engine.Start(f.now())
+	return m
+}
+
+// receive hands in what has come to the manager's node.
+func (m *manager) receive(at *member) {
+	if at != m.at {
+		return
+	}
+	for p := m.f.net.ReceiveMAD(at.node); p != nil; p = m.f.net.ReceiveMAD(at.node) {
+		if d, b, ok := link.ReadMAD(p); ok {
+			m.engine.HandleMAD(m.f.now(), &sm.Datagram{MAD: [mad.Size]byte(b), QPN: d.Dest, LID: d.SLID, Peer: d.Source, SL: d.SL, PKey: d.PKey})
+		}
+		m.f.net.Release(p)
+	}
+}
+
+// run does what is due and sends, and reports whether it sent: answers of its own node are there already.
+func (m *manager) run(now clock.Time) (sent bool) {
+	if d := m.engine.Deadline(); d != 0 && d <= now {
+		m.engine.HandleTimeout(now)
+	}
+	var d sm.Datagram
+	for n := 0; n < datagrams && m.engine.Next(now, &d); n++ {
+		m.send(now, &d)
+		sent = true
+	}
+	for e, ok := m.engine.NextEvent(); ok; e, ok = m.engine.NextEvent() {
+		if m.event != nil {
+			m.event(e)
+		}
+	}
+	return sent
+}
+
+// send sends a datagram. What finds no room is repeated, as what is lost.
+func (m *manager) send(now clock.Time, d *sm.Datagram) {
+	out := link.Datagram{SLID: m.port.State().Address.LID, DLID: d.LID, SL: d.SL, Source: d.QPN, Dest: d.Peer, PKey: d.PKey}
+	if d.QPN == ib.QP1 {
+		out.QKey = ib.QKeyGSI
+	}
+	if d.LID == node.PermissiveLID {
+		out.SLID = node.PermissiveLID
+	}
+	if out.PKey == 0 {
+		out.PKey = ib.DefaultPKey
+	}
+	m.f.net.SendMAD(now, m.port, out, d.MAD[:])
+}
+
+func (m *manager) deadline() clock.Time { return m.engine.Deadline() }
