@@ -3,10 +3,8 @@
 package infiniband
 
 import (
-	"fmt"
 	"net/netip"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -43,18 +41,4 @@ func newPort(opt *Options) *port {
 func (p *port) open(name string, a adapter) *verbs.Device {
 	p.adapter = a
 	return verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p})
-}
-
-// Fabric is a fabric in this process.
-type Fabric struct{ running *fabric.Fabric }
-
-// Open opens the device of an adapter, by its name, description or IP address. An empty name stands for
-// the first adapter that nobody uses.
-func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
-	p := newPort(opt)
-	s, err := f.running.Sit(adapter, p)
-	if err != nil {
-		return nil, fmt.Errorf("infiniband: %w", err)
-	}
-	return p.open("infiniband:"+s.Name(), s), nil
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// FabricOptions are optional parameters of a fabric; nil stands for the zero value.
+type FabricOptions struct {
+	// NoManager leaves it to others to manage the subnet, such as OpenSM.
+	NoManager bool
+	// Priority is the built-in subnet manager's, 0 to 15: one with a higher priority takes over.
+	Priority uint8
+	Seed     uint64 // of what cables corrupt
+}
+
+// Fabric is a fabric in this process.
+type Fabric struct{ running *fabric.Fabric }
+
+// NewFabric starts a fabric of a topology, which is a text in the format of ibnetdiscover or ibsim. name
+// stands for the text in errors.
+func NewFabric(name, text string, o *FabricOptions) (*Fabric, error) {
+	t, err := topology.Parse(name, []byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	return start(t, o)
+}
+
+// GenerateFabric starts a fabric of a generated topology: "pair", "star:8", "fat-tree:4,2".
+func GenerateFabric(shape string, o *FabricOptions) (*Fabric, error) {
+	t, err := topology.Generate(shape)
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	return start(t, o)
+}
+
+func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
+	if o == nil {
+		o = &FabricOptions{}
+	}
+	run, err := fabric.New(t, &fabric.Options{Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority}})
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	return &Fabric{run}, nil
+}
+
+// Open opens the device of an adapter, by its name, description or IP address. An empty name stands for
+// the first adapter that nobody uses.
+func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
+	p := newPort(opt)
+	s, err := f.running.Sit(adapter, p)
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	return p.open("infiniband:"+s.Name(), s), nil
+}
+
+// Close ends the fabric, and with it the devices on it.
+func (f *Fabric) Close() { f.running.Close() }
