@@ -95,21 +95,22 @@ func TestHops(t *testing.T) {
 		{rule: "C14-9 (2): on the way", at: 1, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(4), ofAdapter: Drop, fromManager: Drop, wantAt: 2},
 		{rule: "C14-9 (2): one before the end", at: 2, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(4), ofAdapter: Drop, fromManager: Drop, wantAt: 3},
 		{rule: "C14-9 (3): the end; the answer leaves by where it came in", at: 3, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(2), ofAdapter: Out(2), fromManager: Drop, wantAt: 3},
-		{rule: "C14-9 (3): the end, and on by LIDs", at: 3, hops: 3, slid: perm, dlid: lid, ofSwitch: Forward, ofAdapter: Drop, fromManager: Drop, wantAt: 4},
-		{rule: "C14-9 (4): behind the end, by LIDs; the answer goes by LIDs", at: 4, hops: 3, slid: perm, dlid: lid, ofSwitch: Reply, ofAdapter: Reply, fromManager: Reply, wantAt: 4},
+		{rule: "C14-9 (3): the end, and on by LIDs", at: 3, hops: 3, slid: perm, dlid: lid, ofSwitch: Reply, ofAdapter: Drop, fromManager: Drop, wantAt: 4},
+		{rule: "C14-9 (4): behind the end", at: 4, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3), ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
+		{rule: "behind the end, by LIDs: not supported", at: 4, hops: 3, slid: perm, dlid: lid, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
 		{rule: "C14-9 (5): beyond", at: 5, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
 		{rule: "C14-9 (5): far beyond", at: 255, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
 		{rule: "14.2.2: more than 63 hops", at: 1, hops: 64, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
 		{rule: "14.2.2: far more", at: 64, hops: 255, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
 		{rule: "no hops, from nowhere", at: 0, hops: 0, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Deliver, wantAt: 0},
-		{rule: "no hops, by LIDs", at: 0, hops: 0, slid: lid, dlid: perm, ofSwitch: Forward, ofAdapter: Forward, fromManager: Forward, wantAt: 0},
+		{rule: "no hops, by LIDs", at: 0, hops: 0, slid: lid, dlid: perm, ofSwitch: Reply, ofAdapter: Reply, fromManager: Reply, wantAt: 0},
 
 		{rule: "C14-13 (1): the responder has not begun", back: true, at: 4, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
-		{rule: "C14-13 (1): after a part by LIDs the way back begins here", back: true, at: 4, hops: 3, slid: perm, dlid: lid, ofSwitch: Out(3), ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
+		{rule: "the way back begins with a part by LIDs: not supported", back: true, at: 4, hops: 3, slid: perm, dlid: lid, ofSwitch: Drop, ofAdapter: Drop, fromManager: Out(3), wantAt: 3},
 		{rule: "C14-13 (2): on the way back", back: true, at: 3, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3), ofAdapter: Drop, fromManager: Drop, wantAt: 2},
 		{rule: "C14-13 (2): one before the end", back: true, at: 2, hops: 3, slid: perm, dlid: perm, ofSwitch: Out(3), ofAdapter: Drop, fromManager: Drop, wantAt: 1},
 		{rule: "C14-13 (3): the end", back: true, at: 1, hops: 3, slid: perm, dlid: perm, ofSwitch: Deliver, ofAdapter: Deliver, fromManager: Drop, wantAt: 0},
-		{rule: "C14-13 (3): the end, and on by LIDs", back: true, at: 1, hops: 3, slid: lid, dlid: perm, ofSwitch: Forward, ofAdapter: Drop, fromManager: Drop, wantAt: 0},
+		{rule: "C14-13 (3): the end, and on by LIDs", back: true, at: 1, hops: 3, slid: lid, dlid: perm, ofSwitch: Reply, ofAdapter: Drop, fromManager: Drop, wantAt: 0},
 		{rule: "C14-13 (4): to the manager", back: true, at: 0, hops: 3, slid: lid, dlid: perm, ofSwitch: Deliver, ofAdapter: Deliver, fromManager: Deliver, wantAt: 0},
 		{rule: "C14-13 (5): beyond", back: true, at: 5, hops: 3, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
 		{rule: "14.2.2: more than 63 hops back", back: true, at: 3, hops: 64, slid: perm, dlid: perm, ofSwitch: Drop, ofAdapter: Drop, fromManager: Drop},
@@ -132,8 +133,6 @@ func TestHops(t *testing.T) {
 		b := request()
 		if v := sw.HandleSMP(w.now, 2, Route{Port: 2}, b); v != c.ofSwitch {
 			t.Errorf("%s: verdict of the switch %d, want %d", c.rule, v, c.ofSwitch)
-		} else if v == Forward && ForwardLID(b) != lid {
-			t.Errorf("%s: goes on to LID %d, want %d", c.rule, ForwardLID(b), lid)
 		} else if v != Drop && b[6] != c.wantAt {
 			t.Errorf("%s: hop pointer %d afterwards, want %d", c.rule, b[6], c.wantAt)
 		}
@@ -159,7 +158,7 @@ func TestLIDPart(t *testing.T) {
 		a    *Agent
 		in   int
 		want Verdict
-	}{{near, 5, Out(7)}, {far, 2, Out(3)}, {last, 2, Out(2)}, {far, 3, Out(2)}, {near, 7, Forward}}
+	}{{near, 5, Out(7)}, {far, 2, Out(3)}, {last, 2, Out(2)}, {far, 3, Out(2)}, {near, 7, Reply}}
 	for i, s := range steps {
 		if v := s.a.HandleSMP(w.now, s.in, Route{SLID: 33, DLID: 44}, b); v != s.want {
 			t.Fatalf("step %d: verdict %d, want %d", i, v, s.want)
@@ -167,8 +166,8 @@ func TestLIDPart(t *testing.T) {
 	}
 	var m smp.NodeInfo
 	p.Decode(b)
-	if m.Decode(p.Data[:]); ForwardLID(b) != 33 || m.NodeGUID != 0x40 || !p.Returning() {
-		t.Errorf("LID %d is answered by %#x", ForwardLID(b), m.NodeGUID)
+	if m.Decode(p.Data[:]); p.DrSLID != 33 || m.NodeGUID != 0x40 || !p.Returning() {
+		t.Errorf("LID %d is answered by %#x", p.DrSLID, m.NodeGUID)
 	}
 }
 
@@ -191,8 +190,5 @@ func TestRefusesShort(t *testing.T) {
 		if v := c.a.HandleSMP(w.now, c.in, Route{Port: c.port}, b); v != Drop {
 			t.Errorf("port %d, %d: verdict %d", c.in, c.port, v)
 		}
-	}
-	if ForwardLID(b[:10]) != 0 {
-		t.Error("10 bytes have a LID")
 	}
 }
