@@ -142,7 +142,7 @@ func (p *pipe) put(to int, frame []byte) {
 func (p *pipe) deliver(to int, frame []byte) { p.f[to].net.HandleFrame(p.f[to].now, p.port[to], frame) }
 
 // remote is an adapter on a switch in each of two networks, and a pipe between the switches.
-func remote(t *testing.T, faults uint64) (p *pipe, a, b *Port) {
+func remote(t testing.TB, faults uint64) (p *pipe, a, b *Port) {
 	p = &pipe{random: 7, faults: faults}
 	var as [2]*Port
 	for i := range 2 {

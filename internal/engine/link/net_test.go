@@ -142,29 +142,3 @@ func TestOneSwitch(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkHop is the cost of a packet on each of the two links between adapters on one switch.
-func BenchmarkHop(b *testing.B) {
-	f := newFabric(b, Config{})
-	_, as := f.star(2, 0)
-	b.ReportAllocs()
-	hops := 0
-	for b.Loop() {
-		for range 32 {
-			p := f.packet(as[0], 2, 0, 4096, 0)
-			if !f.net.Send(f.now, as[0], p) {
-				b.Fatal("full")
-			}
-		}
-		for got := 0; got < 32; {
-			f.net.Run(f.now, 1000)
-			for p := f.net.Receive(as[1]); p != nil; p = f.net.Receive(as[1]) {
-				f.net.Release(p)
-				got++
-				hops += 2
-			}
-		}
-		f.buf = f.net.Woken(f.buf[:0])
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(hops), "ns/hop")
-}
