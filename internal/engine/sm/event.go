@@ -44,7 +44,7 @@ func (e Event) String() string {
 	if !ok {
 		return fmt.Sprintf("event %d", uint8(e.Kind))
 	}
-	return fmt.Sprintf(text+"%.0[1]s%.0[2]s%.0[3]s", e.GUID, e.Port, e.Count)
+	return fmt.Sprintf(text+"%[4]s", e.GUID, e.Port, e.Count, "") // the last one lets the others be unused
 }
 
 // maxEvents is how many events wait to be taken; the oldest are lost.

@@ -23,14 +23,14 @@ type subnet struct {
 	t     testing.TB
 	now   clock.Time
 	nodes []*box
-	seats []*seat
+	seats []*chair
 	rng   *rand.Rand
 	loss  float64 // of each hop
 	sent  int     // hops
 	// inbox has the datagrams to queue pair 1 that came to adapters without a manager.
 	inbox map[*box][]Datagram
 	// tamper may change or drop a packet that is about to be sent by a manager; false: it is lost.
-	tamper func(s *seat, d *Datagram) bool
+	tamper func(s *chair, d *Datagram) bool
 }
 
 // box is a node in the subnet.
@@ -39,7 +39,7 @@ type box struct {
 	agent *sma.Agent
 	peers []plug // by port
 	dead  bool   // does not answer, and forwards nothing
-	seat  *seat
+	seat  *chair
 }
 
 type plug struct {
@@ -47,8 +47,8 @@ type plug struct {
 	port int
 }
 
-// seat is a manager and where it sits: port 0 at a switch.
-type seat struct {
+// chair is a manager and where it sits: port 0 at a switch.
+type chair struct {
 	m      *Manager
 	box    *box
 	port   int
@@ -122,7 +122,7 @@ func (s *subnet) kill(b *box) {
 }
 
 // manage puts a manager at a node.
-func (s *subnet) manage(b *box, c Config) *seat {
+func (s *subnet) manage(b *box, c Config) *chair {
 	port := 1
 	if b.node.Type == node.Switch {
 		port = 0
@@ -131,7 +131,7 @@ func (s *subnet) manage(b *box, c Config) *seat {
 	p.CapMask |= uint32(smp.CapSM)
 	c.PortGUID = p.GUID
 	c.TIDBase = s.rng.Uint32()
-	seat := &seat{m: New(c), box: b, port: port}
+	seat := &chair{m: New(c), box: b, port: port}
 	b.seat = seat
 	s.seats = append(s.seats, seat)
 	seat.m.Start(s.now)
@@ -139,7 +139,7 @@ func (s *subnet) manage(b *box, c Config) *seat {
 }
 
 // stop ends a manager.
-func (s *subnet) stop(seat *seat) {
+func (s *subnet) stop(seat *chair) {
 	seat.off = true
 	seat.box.node.Ports[seat.port].CapMask &^= uint32(smp.CapSM)
 }
@@ -332,7 +332,7 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 }
 
 // up runs until a manager has the subnet configured and nothing more to do.
-func (s *subnet) up(seat *seat) {
+func (s *subnet) up(seat *chair) {
 	s.t.Helper()
 	sweeps := seat.m.Counters.Sweeps
 	ok := s.run(5*time.Minute, func() bool {
@@ -344,7 +344,7 @@ func (s *subnet) up(seat *seat) {
 }
 
 // settle runs on until nothing is due for a while but light sweeps.
-func (s *subnet) settle(seat *seat) {
+func (s *subnet) settle(seat *chair) {
 	s.t.Helper()
 	if !s.run(10*time.Minute, func() bool {
 		return seat.m.Counters.Sweeps > 0 && !seat.m.Busy() && seat.m.sweep.heavyAt == 0 && !s.trapsPending()
@@ -365,7 +365,7 @@ func (s *subnet) trapsPending() bool {
 // check looks at the nodes themselves, not at what the manager thinks of them: LIDs are unique, links
 // are active at both ends with the same MTU and lanes, each LID is reached from each port by the tables
 // in the switches, and these have no credit loop.
-func (s *subnet) check(seat *seat) {
+func (s *subnet) check(seat *chair) {
 	s.t.Helper()
 	alive := s.connected(seat.box)
 	lids := map[uint16]plug{}
@@ -381,7 +381,7 @@ func (s *subnet) check(seat *seat) {
 	for _, b := range alive {
 		for p := range b.node.Ports {
 			port := &b.node.Ports[p]
-			if p > 0 && b.peers[p].box != nil {
+			if p > 0 && b.peers[p].box != nil && !b.peers[p].box.dead {
 				peer := &b.peers[p].box.node.Ports[b.peers[p].port]
 				switch {
 				case port.Link.Logical != node.Active:
@@ -397,7 +397,7 @@ func (s *subnet) check(seat *seat) {
 					}
 				}
 			}
-			if b.node.Type == node.Switch && p > 0 || b.node.Type == node.CA && (p == 0 || b.peers[p].box == nil) {
+			if b.node.Type == node.Switch && p > 0 || b.node.Type == node.CA && (p == 0 || b.peers[p].box == nil || b.peers[p].box.dead) {
 				continue
 			}
 			a := &port.Address
@@ -420,7 +420,7 @@ func (s *subnet) check(seat *seat) {
 		g.Peers[i] = make([]routing.End, len(b.peers))
 		for p, e := range b.peers {
 			g.Peers[i][p] = routing.NoEnd
-			if e.box != nil && e.box.node.Type == node.Switch {
+			if e.box != nil && e.box.node.Type == node.Switch && !e.box.dead {
 				g.Peers[i][p] = routing.End{Switch: index[e.box], Port: uint8(e.port)}
 			}
 		}
@@ -559,3 +559,6 @@ func (s *subnet) fatTree(k int) (all, edges, aggs, cores []*box) {
 	}
 	return all, edges, aggs, cores
 }
+
+// agentOf returns a new agent for a node whose identity has changed.
+func agentOf(b *box) *sma.Agent { return sma.New(b.node) }
