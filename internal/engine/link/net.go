@@ -197,6 +197,8 @@ func (n *Net) expired(t *timer) {
 		n.refresh(t.port)
 	case expireTimer:
 		n.expire(t.port)
+	case endTimer:
+		n.end(t.port)
 	case agentTimer:
 		n.trap(t.node)
 	}

@@ -127,6 +127,7 @@ func (n *Net) portDown(p *Port) {
 	n.timers.stop(&p.timers[arrivalTimer])
 	n.timers.stop(&p.timers[refreshTimer])
 	n.timers.stop(&p.timers[expireTimer])
+	n.timers.stop(&p.timers[endTimer])
 	p.fcDue, p.waiting = 0, 0
 	n.linkChanged(p)
 }
@@ -158,14 +159,13 @@ func (n *Net) check(p *Port) {
 // it, after which it trains again, unless one end is disabled.
 func (n *Net) examine(p *Port) {
 	p.checking = false
-	l := &p.state.Link
-	ended := l.Logical == node.Down || l.Physical != node.PhysLinkUp
-	if p.up && ended {
-		if p.remote {
-			n.portDown(p)
-		} else {
-			n.linkDown(p.cable)
+	if p.up && p.ended() {
+		when := n.now + endTime
+		if p.cable != nil {
+			when += p.cable.delay
 		}
+		n.timers.set(&p.timers[endTimer], when)
+		return
 	}
 	if !p.up && p.cable != nil {
 		n.train(p.cable)
@@ -177,6 +177,28 @@ func (n *Net) examine(p *Port) {
 		p.fcDue |= p.lanes() // lanes may have become operational
 	}
 	n.kick(p) // tables and states decide what may be sent
+}
+
+// endTime is how long a link that a manager has ended stays up: the answer to the manager may go over it.
+const endTime clock.Time = 20_000
+
+// ended reports whether a manager has ended the link.
+func (p *Port) ended() bool {
+	return p.state.Link.Retrain || p.state.Link.Logical == node.Down || p.state.Link.Physical != node.PhysLinkUp
+}
+
+// end takes the link of a port down that a manager has ended.
+func (n *Net) end(p *Port) {
+	switch {
+	case !p.up || !p.ended():
+		return
+	case p.remote:
+		n.portDown(p)
+		return
+	}
+	c := p.cable
+	n.linkDown(c)
+	n.train(c)
 }
 
 // lanes returns the data lanes in use as a set.

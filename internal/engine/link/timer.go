@@ -21,6 +21,7 @@ const (
 	arrivalTimer                  // something has come through the cable
 	refreshTimer                  // flow control is to be sent again
 	expireTimer                   // a packet at the head of a queue may have waited too long
+	endTimer                      // a link that a manager has ended goes down
 	agentTimer                    // the node's agent has something to send
 	numTimers
 )

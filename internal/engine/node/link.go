@@ -22,7 +22,7 @@ func (p *Port) Drop() {
 	if p.Link.Logical != Down {
 		p.Counters.LinkDowned++
 	}
-	p.Link.Logical = Down
+	p.Link.Logical, p.Link.Retrain = Down, false
 	if p.Link.Physical != PhysDisabled {
 		p.Link.Physical = PhysPolling
 	}

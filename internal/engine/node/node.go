@@ -64,6 +64,7 @@ type State struct {
 	Logical     LinkState
 	Physical    PhysState
 	DownDefault PhysState // the state that a port goes to when its link is down: Sleep or Polling
+	Retrain     bool      // a manager has set Down: the link is to go down and to train again
 
 	WidthSupported, WidthEnabled, WidthActive Width
 	SpeedSupported, SpeedEnabled, SpeedActive Speed

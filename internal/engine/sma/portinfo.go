@@ -252,6 +252,12 @@ func setState(l *node.State, m *smp.PortLink) bool {
 			if want == node.NoChange {
 				return true
 			}
+			if l.Physical == node.PhysLinkUp && l.DownDefault == node.PhysPolling {
+				// The link goes down and trains again, after the answer has left: it says what the port
+				// comes back as, whatever of the rest was set.
+				l.Logical, l.Retrain = node.Initialize, true
+				return true
+			}
 			phys = l.DownDefault
 		case node.PhysSleep, node.PhysPolling, node.PhysDisabled:
 		default:

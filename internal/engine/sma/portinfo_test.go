@@ -42,9 +42,10 @@ func TestPortStates(t *testing.T) {
 		{"active without a link", down, active, 0, bad, down, poll},
 		{"reserved", initialize, 5, 0, bad, initialize, up},
 		{"reserved", initialize, 15, 0, bad, initialize, up},
-		{"down, and to where it goes by default", active, down, 0, ok, down, poll},
-		{"down from armed", armed, down, 0, ok, down, poll},
-		{"down from Initialize", initialize, down, 0, ok, down, poll},
+		{"down, and to train again", active, down, 0, ok, initialize, up},
+		{"down from armed", armed, down, 0, ok, initialize, up},
+		{"down from Initialize", initialize, down, 0, ok, initialize, up},
+		{"down without a link", down, down, 0, ok, down, poll},
 		{"disabled", active, down, disabled, ok, down, disabled},
 		{"asleep", active, down, node.PhysSleep, ok, down, node.PhysSleep},
 		{"disabled by its physical state alone", active, same, disabled, ok, down, disabled},
@@ -74,6 +75,9 @@ func TestPortStates(t *testing.T) {
 			if r == nil || r.Status() != c.want || p.Link.Logical != c.to || p.Link.Physical != c.wantPhys {
 				t.Errorf("%s: %v set to %v, %v: %v, now %v, %v; want %v, %v, %v", c.rule, c.from, c.set, c.phys, r.Status(),
 					p.Link.Logical, p.Link.Physical, c.want, c.to, c.wantPhys)
+			}
+			if retrains := c.set == down && c.phys == 0 && c.from != down; p.Link.Retrain != retrains {
+				t.Errorf("%s: trains again is %v", c.rule, p.Link.Retrain)
 			}
 			// A Set that is refused changes nothing, and nobody is told.
 			if carried := p.Lanes.HighLimit == 77; carried != (c.want == ok) || slices.Equal(changed, []int{1}) != carried {
