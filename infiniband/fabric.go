@@ -3,7 +3,9 @@
 package infiniband
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
@@ -63,5 +65,29 @@ func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
 	return p.open("infiniband:"+s.Name(), s), nil
 }
 
+// Open opens the device of an adapter of the fabric that another process of the user runs: see
+// [Fabric.Serve]. Both names may be empty: they stand for the default fabric, and for the first adapter
+// that nobody uses.
+func Open(fabric, adapter string, opt *Options) (*verbs.Device, error) {
+	p := newPort(opt)
+	a, err := attach(fabric, adapter, p)
+	if err != nil {
+		return nil, err
+	}
+	return p.open("infiniband:"+a.Name(), a), nil
+}
+
 // Close ends the fabric, and with it the devices on it.
 func (f *Fabric) Close() { f.running.Close() }
+
+// AwaitActive waits until all ports with a cable are active, at all nodes that are on.
+func (f *Fabric) AwaitActive(ctx context.Context) error {
+	for !f.running.Active() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("infiniband: some ports with cables are not active: %w", ctx.Err())
+		}
+	}
+	return nil
+}

@@ -108,6 +108,20 @@ type address struct{ ip netip.Addr }
 // Addr returns the IP address of the seat's adapter.
 func (s *Seat) Addr() netip.Addr { return s.m.addr.ip }
 
+// Neighbors returns the GIDs of the adapters' first ports by their IP addresses.
+func (f *Fabric) Neighbors() map[netip.Addr]ib.GID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make(map[netip.Addr]ib.GID)
+	for _, m := range f.members {
+		if m.addr.ip.IsValid() && len(m.state.Ports) > 1 {
+			p := &m.state.Ports[1]
+			all[m.addr.ip] = gidOf(p.Address.Prefix, p.GUID)
+		}
+	}
+	return all
+}
+
 // Neighbor returns the GID of the adapter that has an IP address: that of its first port.
 func (s *Seat) Neighbor(a netip.Addr) (ib.GID, bool) {
 	s.f.mu.Lock()

@@ -45,7 +45,8 @@ type Seat struct {
 	unsent []outgoing // accepted, but its port had no room
 	groups map[group]int
 	claims
-	sm   bool // a subnet manager runs here
+	sm   bool          // a subnet manager runs here
+	room chan struct{} // closed when unsent is empty again; nil: nobody waits
 	gone bool
 }
 
@@ -111,7 +112,7 @@ func (s *Seat) Close() {
 		f.net.Release(o.packet)
 	}
 	s.unsent = nil
-	s.driver.Wake()
+	s.roomy()
 	if !f.closed {
 		f.step()
 	}
@@ -192,9 +193,43 @@ func (m *member) resume(f *Fabric) {
 		}
 		s.unsent = slices.Delete(s.unsent, 0, n)
 		if len(s.unsent) == 0 {
-			s.driver.Wake()
+			s.roomy()
 		}
 	}
+}
+
+// roomy tells that what was kept has been sent.
+func (s *Seat) roomy() {
+	s.driver.Wake()
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
+}
+
+// AwaitRoom waits until Send takes packets again, the seat is closed or done is.
+func (s *Seat) AwaitRoom(done <-chan struct{}) error {
+	s.f.mu.Lock()
+	if s.gone || s.f.closed {
+		s.f.mu.Unlock()
+		return ErrClosed
+	}
+	if len(s.unsent) == 0 {
+		s.f.mu.Unlock()
+		return nil
+	}
+	if s.room == nil {
+		s.room = make(chan struct{})
+	}
+	room := s.room
+	s.f.mu.Unlock()
+	select {
+	case <-room:
+		return nil
+	case <-s.f.done:
+	case <-done:
+	}
+	return ErrClosed
 }
 
 // Ready reports whether Receive has something. It takes no lock.

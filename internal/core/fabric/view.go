@@ -134,3 +134,18 @@ func (f *Fabric) walk(p, q *link.Port, lid uint16) (hops []End, arrives bool, er
 	}
 	return hops, false, nil // a loop
 }
+
+// Active reports whether all ports with a cable are active, at nodes that are on.
+func (f *Fabric) Active() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.members {
+		for num := 1; num < len(m.state.Ports) && !m.off; num++ {
+			p := m.node.Port(num)
+			if peer := p.Peer(); peer != nil && !f.of[peer.Node()].off && p.State().Link.Logical != node.Active {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// remote is an adapter of a fabric in another process.
+type remote struct {
+	welcome
+	conn   *net.UnixConn
+	driver fabric.Driver
+	infos  []atomic.Pointer[info] // by port, from 1 on
+	ready  atomic.Bool            // there is something in queue
+	ended  chan struct{}          // closed with the connection
+
+	outgoing outgoing
+
+	mu    sync.Mutex
+	pool  *link.Net // of packets
+	queue queue.Ring[fabric.Arrival]
+	bytes int           // in queue
+	taken chan struct{} // of capacity 1: something was taken from queue
+
+	asking  sync.Mutex
+	last    uint64
+	answers map[uint64]chan string
+}
+
+const (
+	// patience is how long the fabric's process may take to answer.
+	patience = 10 * time.Second
+	// maxQueued is how much waits to be taken by the device until the socket is read no more: then
+	// the fabric holds the senders back.
+	maxQueued = 2 << 20
+)
+
+// attach opens an adapter of the fabric of a name.
+func attach(name, adapter string, d fabric.Driver) (*remote, error) {
+	c, err := dialLocal(name)
+	if err != nil {
+		return nil, err
+	}
+	a := &remote{conn: c, driver: d, ended: make(chan struct{}), pool: link.New(link.Config{}), taken: make(chan struct{}, 1),
+		answers: make(map[uint64]chan string)}
+	a.outgoing.init(c, d.Wake)
+	r := newReader(c)
+	if err := a.greet(r, adapter); err != nil {
+		c.Close()
+		a.outgoing.close()
+		return nil, err
+	}
+	go a.read(r)
+	return a, nil
+}
+
+// greet exchanges the first messages.
+func (a *remote) greet(r *reader, adapter string) error {
+	a.conn.SetDeadline(time.Now().Add(patience))
+	defer a.conn.SetDeadline(time.Time{})
+	if _, err := a.conn.Write(appendMessage(nil, kindHello, hello{protocolVersion, adapter})); err != nil {
+		return fmt.Errorf("infiniband: the fabric's process: %w", err)
+	}
+	k, b, err := r.next()
+	switch {
+	case err != nil:
+		return fmt.Errorf("infiniband: the fabric's process: %w", err)
+	case k == kindRefused:
+		var why refused
+		decode(b, &why)
+		return fmt.Errorf("infiniband: %s", why.Error)
+	case k != kindWelcome:
+		return errMessage
+	}
+	if err := decode(b, &a.welcome); err != nil {
+		return err
+	}
+	a.infos = make([]atomic.Pointer[info], len(a.welcome.Ports)+1)
+	for i, p := range a.welcome.Ports {
+		if p == nil {
+			return errMessage
+		}
+		a.infos[i+1].Store(p)
+	}
+	return nil
+}
+
+// read takes what the fabric's process sends, until the connection ends.
+func (a *remote) read(r *reader) {
+	defer func() {
+		a.conn.Close()
+		a.outgoing.close()
+		close(a.ended)
+		a.driver.Wake()
+	}()
+	for {
+		k, b, err := r.next()
+		if err != nil {
+			return
+		}
+		switch k {
+		case kindPacket:
+			err = a.arrived(b)
+		case kindChanged:
+			err = a.changed(b)
+		case kindAnswer:
+			err = a.answered(b)
+		default:
+			err = errMessage
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// arrived queues a packet. While too much waits, nothing is read.
+func (a *remote) arrived(b []byte) error {
+	port, omitted, bytes, err := decodePacket(b)
+	if err != nil || port < 1 || port >= len(a.infos) || len(bytes) < ib.LRHLen {
+		return errMessage
+	}
+	a.mu.Lock()
+	p := a.pool.Alloc(len(bytes))
+	copy(p.Bytes(), bytes)
+	p.NoICRC = omitted
+	*a.queue.PushBack() = fabric.Arrival{Port: port, Packet: p}
+	a.bytes += len(bytes)
+	full, first := a.bytes > maxQueued, a.queue.Len() == 1
+	a.ready.Store(true)
+	a.mu.Unlock()
+	if first {
+		a.driver.Wake()
+	}
+	for full {
+		select {
+		case <-a.taken:
+		case <-a.outgoing.done:
+			return net.ErrClosed
+		}
+		a.mu.Lock()
+		full = a.bytes > maxQueued
+		a.mu.Unlock()
+	}
+	return nil
+}
+
+func (a *remote) changed(b []byte) error {
+	var c changed
+	if decode(b, &c) != nil || c.Port < 1 || c.Port >= len(a.infos) || c.Info == nil {
+		return errMessage
+	}
+	a.infos[c.Port].Store(c.Info)
+	a.driver.Changed(c.Port, c.Events...)
+	return nil
+}
+
+func (a *remote) answered(b []byte) error {
+	var n answer
+	if err := decode(b, &n); err != nil {
+		return err
+	}
+	a.asking.Lock()
+	defer a.asking.Unlock()
+	if to := a.answers[n.ID]; to != nil {
+		delete(a.answers, n.ID)
+		to <- n.Error
+	}
+	return nil
+}
+
+// ask has the fabric's process do something, and waits for its answer.
+func (a *remote) ask(q request) error {
+	answer := make(chan string, 1)
+	a.asking.Lock()
+	a.last++
+	q.ID = a.last
+	a.answers[q.ID] = answer
+	a.asking.Unlock()
+	defer func() {
+		a.asking.Lock()
+		delete(a.answers, q.ID)
+		a.asking.Unlock()
+	}()
+	a.tell(q)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case why := <-answer:
+		if why != "" {
+			return errors.New(why)
+		}
+		return nil
+	case <-a.ended:
+		return net.ErrClosed
+	case <-late.C:
+		return fmt.Errorf("infiniband: the fabric's process does not answer within %v", patience)
+	}
+}
+
+// tell has it do something that cannot fail.
+func (a *remote) tell(q request) { a.outgoing.write(appendMessage(nil, kindRequest, q)) }
+
+func (a *remote) Name() string        { return a.welcome.Name }
+func (a *remote) GUID() uint64        { return a.welcome.GUID }
+func (a *remote) Slot() int           { return a.welcome.Slot }
+func (a *remote) Ports() int          { return len(a.infos) - 1 }
+func (a *remote) Info(port int) *info { return a.infos[port].Load() }
+func (a *remote) Addr() netip.Addr    { return a.welcome.Addr }
+func (a *remote) Full() bool          { return a.outgoing.full() }
+func (a *remote) Ready() bool         { return a.ready.Load() }
+
+// Neighbor returns the GID of an IP address.
+func (a *remote) Neighbor(ip netip.Addr) (ib.GID, bool) {
+	g, ok := a.welcome.Neighbors[ip]
+	return g, ok
+}
+
+func (a *remote) Join(port int, gid ib.GID) {
+	a.tell(request{Op: opJoin, Port: port, Group: gid})
+}
+func (a *remote) Leave(port int, gid ib.GID) {
+	a.tell(request{Op: opLeave, Port: port, Group: gid})
+}
+func (a *remote) Unclaim(id, mask uint64)     { a.tell(request{Op: opUnclaim, Service: id, Mask: mask}) }
+func (a *remote) Serve(class uint8, yes bool) { a.tell(request{Op: opServe, Class: class, On: yes}) }
+func (a *remote) Claim(id, mask uint64) error {
+	return a.ask(request{Op: opClaim, Service: id, Mask: mask})
+}
+
+// Alloc fills packets with new ones.
+func (a *remote) Alloc(packets []*link.Packet, sizes []int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, size := range sizes {
+		packets[i] = a.pool.Alloc(size)
+	}
+}
+
+// Discard frees packets.
+func (a *remote) Discard(packets []*link.Packet) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range packets {
+		a.pool.Release(p)
+	}
+}
+
+// Send sends packets from a port.
+func (a *remote) Send(port int, packets []*link.Packet) error {
+	if err := a.outgoing.packets(port, packets); err != nil {
+		return err
+	}
+	a.Discard(packets)
+	return nil
+}
+
+// Receive fills buf with what has come.
+func (a *remote) Receive(buf []fabric.Arrival) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for ; n < len(buf) && a.queue.Len() > 0; n++ {
+		buf[n] = *a.queue.Front()
+		a.queue.PopFront()
+		a.bytes -= len(buf[n].Packet.Bytes())
+	}
+	a.ready.Store(a.queue.Len() > 0)
+	if n == 0 && a.outgoing.isClosed() {
+		return 0, fabric.ErrClosed
+	}
+	select {
+	case a.taken <- struct{}{}:
+	default:
+	}
+	return n, nil
+}
+
+// Release frees packets that Receive returned.
+func (a *remote) Release(got []fabric.Arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, g := range got {
+		a.pool.Release(g.Packet)
+	}
+}
+
+// Close ends the connection, when what was sent has left, or a moment later.
+func (a *remote) Close() {
+	a.outgoing.drain()
+	a.conn.Close()
+	a.outgoing.close()
+	<-a.ended
+}

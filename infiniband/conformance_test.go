@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+)
+
+func TestMain(m *testing.M) {
+	testrun.Waits()
+	os.Exit(m.Run())
+}
+
+var groups atomic.Uint32
+
+// group returns a multicast group that nobody has used.
+func group() verbs.GID {
+	n := groups.Add(1)
+	return verbs.GID{0: 0xff, 1: 0x12, 2: 0xa0, 3: 0x1b, 14: byte(n >> 8), 15: byte(n)}
+}
+
+// join asks the subnet administrator to make the port of a device a member of a group.
+func join(t testing.TB, dev *verbs.Device, g verbs.GID) (lid uint16) {
+	t.Helper()
+	agent, err := dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	port, err := dev.Port(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gids, err := dev.GIDs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := sa.MCMemberRecord{MGID: g, PortGID: gids[0].GID, QKey: 0x11111111, PKey: ib.DefaultPKey, Join: sa.FullMember}
+	h := sa.NewHeader(mad.MethodSet, sa.AttrMCMemberRecord, 0, sa.MemberMGID|sa.MemberPortGID|sa.MemberQKey|sa.MemberPKey|sa.MemberTClass|
+		sa.MemberSL|sa.MemberFlowLabel|sa.MemberJoinState)
+	b := q.Append(h.Append(make([]byte, 0, mad.Size)))[:mad.Size]
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := agent.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: port.SMLID, SL: port.SL}}, b); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := agent.Recv(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	if h.Decode(b); h.Status != mad.StatusOK {
+		t.Fatalf("joining a group: %s", sa.StatusText(h.Status))
+	}
+	q.Decode(b[sa.HeaderLen:])
+	time.Sleep(50 * time.Millisecond) // until the switches have it
+	return q.MLID
+}
+
+// newFabric starts a fabric, and waits until it is up.
+func newFabric(t testing.TB, shape string) *infiniband.Fabric {
+	t.Helper()
+	f, err := infiniband.GenerateFabric(shape, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := f.AwaitActive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// fixture opens devices at the adapters of a fabric, one after the other.
+func fixture(adapters int, open func(adapter string) (*verbs.Device, error)) conformance.Fixture {
+	var next atomic.Uint32
+	return conformance.Fixture{Group: group, Join: join, Open: func(t testing.TB) *verbs.Device {
+		t.Helper()
+		d, err := open(fmt.Sprintf("host-%d", int(next.Add(1)-1)%adapters+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d
+	}}
+}
+
+// TestConformance runs the suite between adapters at two levels of switches.
+func TestConformance(t *testing.T) {
+	f := newFabric(t, "fat-tree:8,2")
+	conformance.Run(t, fixture(64, func(a string) (*verbs.Device, error) { return f.Open(a, nil) }))
+}
+
+// TestConformanceAttached runs it as programs of other processes do, over a socket.
+func TestConformanceAttached(t *testing.T) {
+	f := newFabric(t, "fat-tree:8,2")
+	name := fmt.Sprintf("test-%d", os.Getpid())
+	if err := f.Serve(t.Context(), name); err != nil {
+		t.Skip(err)
+	}
+	conformance.Run(t, fixture(64, func(a string) (*verbs.Device, error) { return infiniband.Open(name, a, nil) }))
+}

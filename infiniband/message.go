@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// A program that has its adapter in another process exchanges messages with it, over a local stream
+// socket. Packets are as they are in the fabric, LRH to ICRC; everything else is JSON.
+//
+//	+--------------------+------+------------------------+
+//	| length of the rest | kind | what the kind says ... |
+//	+--------------------+------+------------------------+
+//
+// The length is four bytes, least significant first.
+type messageKind uint8
+
+const (
+	kindHello   messageKind = iota + 1 // the first of a program: hello
+	kindWelcome                        // the answer: welcome
+	kindRefused                        // or this: refused
+	kindPacket                         // a port, whether the ICRC is left out, and a packet
+	kindRequest                        // of a program: request
+	kindAnswer                         // answer
+	kindChanged                        // changed
+)
+
+// protocolVersion is raised with every change that the other side has to know of.
+const protocolVersion = 1
+
+const (
+	messageHeader = 5
+	packetHeader  = messageHeader + 2
+	maxMessage    = 1 << 20
+)
+
+// hello is what a program begins with.
+type hello struct {
+	Version int
+	Adapter string // name, description or IP address; empty: any
+}
+
+// welcome is what it gets to know.
+type welcome struct {
+	Name      string
+	GUID      uint64
+	Slot      int
+	Ports     []*info
+	Addr      netip.Addr
+	Neighbors map[netip.Addr]ib.GID
+}
+
+type refused struct{ Error string }
+
+// operation is what a program asks for.
+type operation string
+
+const (
+	opClaim   operation = "claim" // service ids
+	opUnclaim operation = "unclaim"
+	opServe   operation = "serve" // a management class
+	opJoin    operation = "join"
+	opLeave   operation = "leave"
+	opSetSM   operation = "set-sm"
+)
+
+// request is an operation with its parameters; those that are not its own are zero.
+type request struct {
+	ID      uint64 // of the answer; 0: none is wanted
+	Op      operation
+	Service uint64
+	Mask    uint64
+	Class   uint8
+	On      bool
+	Port    int
+	Group   ib.GID
+}
+
+type answer struct {
+	ID    uint64
+	Error string // empty: done
+}
+
+// changed is what there is to know of a port, after it has changed.
+type changed struct {
+	Port   int
+	Info   *info
+	Events []verbs.EventType
+}
+
+// appendMessage appends a message that is no packet.
+func appendMessage(b []byte, k messageKind, v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // all have a form
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(1+len(body)))
+	return append(append(b, byte(k)), body...)
+}
+
+// appendPacketHeader appends what is in front of a packet.
+func appendPacketHeader(b []byte, port int, p *link.Packet) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(packetHeader-4+len(p.Bytes())))
+	omitted := byte(0)
+	if p.NoICRC {
+		omitted = 1
+	}
+	return append(b, byte(kindPacket), byte(port), omitted)
+}
+
+// reader takes messages from a stream.
+type reader struct {
+	from  io.Reader
+	buf   []byte
+	start int // of what is not taken yet
+	end   int
+}
+
+// readBuffer holds a turn's packets.
+const readBuffer = 256 << 10
+
+func newReader(from io.Reader) *reader { return &reader{from: from, buf: make([]byte, readBuffer)} }
+
+var errMessage = errors.New("infiniband: what came over the socket of an adapter is no message: both sides must be of one version")
+
+// next returns the next message, whose bytes are valid until the next call.
+func (r *reader) next() (messageKind, []byte, error) {
+	for {
+		have := r.buf[r.start:r.end]
+		need := messageHeader
+		if len(have) >= 4 {
+			n := binary.LittleEndian.Uint32(have)
+			if n < 1 || n > maxMessage {
+				return 0, nil, errMessage
+			}
+			need = 4 + int(n)
+		}
+		if len(have) >= need && need >= messageHeader {
+			r.start += need
+			return messageKind(have[4]), have[messageHeader:need], nil
+		}
+		if err := r.fill(need); err != nil {
+			return 0, nil, err
+		}
+	}
+}
+
+// pending reports whether the next message is here already.
+func (r *reader) pending() bool {
+	have := r.buf[r.start:r.end]
+	return len(have) >= 4 && len(have) >= 4+int(min(binary.LittleEndian.Uint32(have), maxMessage))
+}
+
+// fill reads more, with room for a message of need bytes.
+func (r *reader) fill(need int) error {
+	if r.start == r.end {
+		r.start, r.end = 0, 0
+	}
+	if r.start+need > len(r.buf) {
+		r.end = copy(r.buf, r.buf[r.start:r.end])
+		r.start = 0
+		if need > len(r.buf) {
+			r.buf = append(r.buf, make([]byte, need-len(r.buf))...)
+		}
+	}
+	n, err := r.from.Read(r.buf[r.end:])
+	r.end += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// decodePacket takes a packet's message apart.
+func decodePacket(b []byte) (port int, omitted bool, packet []byte, err error) {
+	if len(b) < 2 || len(b) > 2+ib.MaxPacket {
+		return 0, false, nil, errMessage
+	}
+	return int(b[0]), b[1] != 0, b[2:], nil
+}
+
+// decode takes another message apart.
+func decode(b []byte, v any) error {
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%w: %w", errMessage, err)
+	}
+	return nil
+}
+
+// run carries a request out.
+func (r *request) run(s *fabric.Seat) error {
+	switch r.Op {
+	case opClaim:
+		return s.Claim(r.Service, r.Mask)
+	case opUnclaim:
+		s.Unclaim(r.Service, r.Mask)
+	case opServe:
+		s.Serve(r.Class, r.On)
+	case opSetSM:
+		return s.SetSM(r.On)
+	case opJoin, opLeave:
+		if r.Port < 1 || r.Port > s.Ports() {
+			return fmt.Errorf("the adapter has no port %d", r.Port)
+		}
+		if r.Op == opJoin {
+			s.Join(r.Port, r.Group)
+		} else {
+			s.Leave(r.Port, r.Group)
+		}
+	default:
+		return fmt.Errorf("unknown request %q: both sides must be of one version", r.Op)
+	}
+	return nil
+}

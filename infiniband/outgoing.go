@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+)
+
+// outgoing is what a program sends to the fabric's process. Nobody who sends waits: what the socket does
+// not take is kept, and a goroutine writes it.
+type outgoing struct {
+	conn *net.UnixConn
+	room func() // called when a full one has room again
+	ring chan struct{}
+	done chan struct{}
+
+	mu     sync.Mutex
+	buf    []byte // not written yet
+	spare  []byte
+	busy   bool // the goroutine writes
+	waited bool // somebody found it full
+	closed bool
+}
+
+const (
+	// maxOutgoing is how much waits to be written until a port is full.
+	maxOutgoing = 1 << 20
+	// drainTime limits how long a program that closes its device waits for what it sent to leave.
+	drainTime = time.Second
+)
+
+func (o *outgoing) init(c *net.UnixConn, room func()) {
+	o.conn, o.room, o.ring, o.done = c, room, make(chan struct{}, 1), make(chan struct{})
+	go o.run()
+}
+
+// run writes what was kept.
+func (o *outgoing) run() {
+	for {
+		o.mu.Lock()
+		out := o.buf
+		o.busy = len(out) > 0
+		o.buf, o.spare = o.spare[:0], nil
+		waited := o.waited
+		o.waited = false
+		closed := o.closed
+		o.mu.Unlock()
+		switch {
+		case closed:
+			return
+		case len(out) > 0:
+			if _, err := o.conn.Write(out); err != nil {
+				o.close()
+			}
+			o.mu.Lock()
+			o.spare = out
+			o.mu.Unlock()
+			if waited {
+				o.room()
+			}
+			continue
+		}
+		o.mu.Lock()
+		o.spare = out
+		o.mu.Unlock()
+		if waited {
+			o.room()
+		}
+		select {
+		case <-o.ring:
+		case <-o.done:
+		}
+	}
+}
+
+func (o *outgoing) wake() {
+	select {
+	case o.ring <- struct{}{}:
+	default:
+	}
+}
+
+// full reports whether no more packets are taken. Then room is called once some are.
+func (o *outgoing) full() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.isFull()
+}
+
+func (o *outgoing) isFull() bool {
+	if len(o.buf) >= maxOutgoing {
+		o.waited = true
+		return true
+	}
+	return false
+}
+
+// write sends a message, in its turn.
+func (o *outgoing) write(b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf = append(o.buf, b...)
+	o.flush()
+}
+
+// packets sends packets from a port, all or none.
+func (o *outgoing) packets(port int, packets []*link.Packet) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.closed:
+		return fabric.ErrClosed
+	case o.isFull():
+		return fabric.ErrAgain
+	}
+	for _, p := range packets {
+		o.buf = append(appendPacketHeader(o.buf, port, p), p.Bytes()...)
+	}
+	o.flush()
+	return nil
+}
+
+// flush writes what the socket takes at once, and leaves the rest to the goroutine; the lock is held.
+func (o *outgoing) flush() {
+	if !o.busy && !o.closed {
+		n := writeNow(o.conn, o.buf)
+		o.buf = o.buf[:copy(o.buf, o.buf[n:])]
+	}
+	if len(o.buf) > 0 {
+		o.wake()
+	}
+}
+
+// drain waits until everything is written, or drainTime is over.
+func (o *outgoing) drain() {
+	for until := time.Now().Add(drainTime); time.Now().Before(until); time.Sleep(100 * time.Microsecond) {
+		o.mu.Lock()
+		idle := o.closed || len(o.buf) == 0 && !o.busy
+		o.mu.Unlock()
+		if idle {
+			return
+		}
+	}
+}
+
+func (o *outgoing) isClosed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed
+}
+
+func (o *outgoing) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.closed = true
+		close(o.done)
+	}
+}

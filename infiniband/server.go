@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Serve lets other processes of the user open adapters of the fabric, until ctx ends. name tells
+// fabrics of one host apart; empty stands for the default.
+func (f *Fabric) Serve(ctx context.Context, name string) error {
+	l, err := listenLocal(name)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.AcceptUnix()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				continue
+			}
+			go f.serve(ctx, c)
+		}
+	}()
+	return nil
+}
+
+// guest is a program of another process.
+type guest struct {
+	conn *net.UnixConn
+	seat *fabric.Seat
+	waiter
+	done chan struct{} // closed when it is gone
+
+	mu  sync.Mutex
+	out []byte // messages that are to be written before packets
+}
+
+// serve serves a program until it ends.
+func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	r := newReader(c)
+	g := &guest{conn: c, done: make(chan struct{})}
+	g.waiter.init()
+	if err := f.greet(g, r); err != nil {
+		c.Write(appendMessage(nil, kindRefused, refused{err.Error()}))
+		return
+	}
+	writing := make(chan struct{})
+	go func() {
+		defer close(writing)
+		g.write()
+		c.Close()
+	}()
+	g.read(r)
+	close(g.done)
+	g.waiter.close()
+	c.Close()
+	<-writing
+	g.seat.Close()
+}
+
+// greet gives a program its seat.
+func (f *Fabric) greet(g *guest, r *reader) error {
+	if err := sameUser(g.conn); err != nil {
+		return err
+	}
+	k, b, err := r.next()
+	var h hello
+	if err == nil && k != kindHello {
+		err = errMessage
+	}
+	if err == nil {
+		err = decode(b, &h)
+	}
+	if err != nil {
+		return err
+	}
+	if h.Version != protocolVersion {
+		return fmt.Errorf("the fabric's process speaks version %d of the protocol, the program %d: use the same version of Ramjet for both", protocolVersion, h.Version)
+	}
+	if g.seat, err = f.running.Sit(h.Adapter, g); err != nil {
+		return err
+	}
+	s := g.seat
+	w := welcome{Name: s.Name(), GUID: s.GUID(), Slot: s.Slot(), Addr: s.Addr(), Neighbors: f.running.Neighbors()}
+	for port := 1; port <= s.Ports(); port++ {
+		w.Ports = append(w.Ports, s.Info(port))
+	}
+	g.say(kindWelcome, w)
+	return nil
+}
+
+// Changed tells the program of a port.
+func (g *guest) Changed(port int, events ...verbs.EventType) {
+	g.say(kindChanged, changed{port, g.seat.Info(port), events})
+}
+
+// maxSaid limits what waits to be written besides packets.
+const maxSaid = 4 << 20
+
+// say has a message written. A program that reads none of so many is cut off.
+func (g *guest) say(k messageKind, v any) {
+	g.mu.Lock()
+	g.out = appendMessage(g.out, k, v)
+	over := len(g.out) > maxSaid
+	g.mu.Unlock()
+	if over {
+		g.conn.Close()
+	}
+	g.Wake()
+}
+
+func (g *guest) said() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.out) > 0
+}
+
+// write writes messages and packets until the connection ends.
+func (g *guest) write() {
+	var got [64]fabric.Arrival
+	var heads [len(got) * packetHeader]byte
+	var spare []byte
+	for g.wait(func() bool { return g.said() || g.seat.Ready() }) == nil {
+		g.mu.Lock()
+		said := g.out
+		g.out = spare[:0]
+		g.mu.Unlock()
+		if _, err := g.conn.Write(said); len(said) > 0 && err != nil {
+			return
+		}
+		spare = said
+		n, err := g.seat.Receive(got[:])
+		if err != nil {
+			return
+		}
+		head := heads[:0]
+		all := make(net.Buffers, 0, 2*len(got))
+		for _, a := range got[:n] {
+			from := len(head)
+			head = appendPacketHeader(head, a.Port, a.Packet)
+			all = append(all, head[from:], a.Packet.Bytes())
+		}
+		if n > 0 {
+			_, err = all.WriteTo(g.conn)
+			g.seat.Release(got[:n])
+			if err != nil {
+				return
+			}
+		}
+	}
+}
+
+// read carries out what the program sends, until the connection ends.
+func (g *guest) read(r *reader) {
+	const batch = 64
+	var packets []*link.Packet
+	port := 0
+	for {
+		k, b, err := r.next()
+		if err != nil {
+			return
+		}
+		if k == kindPacket {
+			to, omitted, bytes, err := decodePacket(b)
+			if err != nil || to < 1 || to > g.seat.Ports() {
+				return
+			}
+			if to != port || len(packets) == batch {
+				if g.send(port, packets) != nil {
+					return
+				}
+				packets, port = packets[:0], to
+			}
+			var p [1]*link.Packet
+			g.seat.Alloc(p[:], []int{len(bytes)})
+			copy(p[0].Bytes(), bytes)
+			p[0].NoICRC = omitted
+			packets = append(packets, p[0])
+			if r.pending() {
+				continue
+			}
+		}
+		if g.send(port, packets) != nil {
+			return
+		}
+		packets = packets[:0]
+		if k == kindPacket {
+			continue
+		}
+		var q request
+		if k != kindRequest || decode(b, &q) != nil {
+			return
+		}
+		if err := q.run(g.seat); q.ID != 0 {
+			a := answer{ID: q.ID}
+			if err != nil {
+				a.Error = err.Error()
+			}
+			g.say(kindAnswer, a)
+		}
+	}
+}
+
+// send sends packets from a port, which may have to wait for room.
+func (g *guest) send(port int, packets []*link.Packet) error {
+	if len(packets) == 0 {
+		return nil
+	}
+	for {
+		err := g.seat.Send(port, packets)
+		if !errors.Is(err, fabric.ErrAgain) {
+			if err != nil {
+				g.seat.Discard(packets)
+			}
+			return err
+		}
+		if err := g.seat.AwaitRoom(g.done); err != nil {
+			g.seat.Discard(packets)
+			return err
+		}
+	}
+}
