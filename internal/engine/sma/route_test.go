@@ -61,6 +61,7 @@ func TestDirectedRoute(t *testing.T) {
 		}
 	}
 	// An adapter's manager sends by its own port only.
+	w.connect(ca, 2, far, 8)
 	if r := w.directed(ca, mad.MethodGet, smp.AttrNodeInfo, 0, nil, 2); r != nil {
 		t.Error("the manager at port 1 sent by port 2")
 	}
@@ -77,7 +78,7 @@ func TestDirectedRoute(t *testing.T) {
 }
 
 // TestHops has hop pointers, hop counts and directions as they come in at port 2 of a switch with 8 ports
-// and of an adapter with 2, and what becomes of them (C14-9 and C14-13). The paths say: leave by port 4,
+// and of an adapter with 4, and what becomes of them (C14-9 and C14-13). The paths say: leave by port 4,
 // return by port 3.
 func TestHops(t *testing.T) {
 	const perm, lid = node.PermissiveLID, 9
@@ -129,7 +130,7 @@ func TestHops(t *testing.T) {
 			return p.Append(nil)
 		}
 		w := newWorld(t)
-		sw, ca := w.add(node.Switch, 0x20, 8), w.add(node.CA, 0x10, 2)
+		sw, ca := w.add(node.Switch, 0x20, 8), w.add(node.CA, 0x10, 4)
 		b := request()
 		if v := sw.HandleSMP(w.now, 2, Route{Port: 2}, b); v != c.ofSwitch {
 			t.Errorf("%s: verdict of the switch %d, want %d", c.rule, v, c.ofSwitch)
