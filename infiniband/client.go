@@ -228,12 +228,6 @@ func (a *remote) Neighbor(ip netip.Addr) (ib.GID, bool) {
 	return g, ok
 }
 
-func (a *remote) Join(port int, gid ib.GID) {
-	a.tell(request{Op: opJoin, Port: port, Group: gid})
-}
-func (a *remote) Leave(port int, gid ib.GID) {
-	a.tell(request{Op: opLeave, Port: port, Group: gid})
-}
 func (a *remote) Unclaim(id, mask uint64)     { a.tell(request{Op: opUnclaim, Service: id, Mask: mask}) }
 func (a *remote) Serve(class uint8, yes bool) { a.tell(request{Op: opServe, Class: class, On: yes}) }
 func (a *remote) Claim(id, mask uint64) error {

@@ -33,7 +33,7 @@ func group() verbs.GID {
 }
 
 // join asks the subnet administrator to make the port of a device a member of a group.
-func join(t testing.TB, dev *verbs.Device, g verbs.GID) (lid uint16) {
+func join(t testing.TB, f *infiniband.Fabric, dev *verbs.Device, g verbs.GID) (lid uint16) {
 	t.Helper()
 	agent, err := dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion})
 	if err != nil {
@@ -64,7 +64,9 @@ func join(t testing.TB, dev *verbs.Device, g verbs.GID) (lid uint16) {
 		t.Fatalf("joining a group: %s", sa.StatusText(h.Status))
 	}
 	q.Decode(b[sa.HeaderLen:])
-	time.Sleep(50 * time.Millisecond) // until the switches have it
+	if err := f.AwaitActive(ctx); err != nil { // until the switches have it
+		t.Fatal(err)
+	}
 	return q.MLID
 }
 
@@ -84,10 +86,14 @@ func newFabric(t testing.TB, shape string) *infiniband.Fabric {
 	return f
 }
 
+// adapters is how many the fabric of conformance tests has: so many that no two devices share one.
+const adapters = 256
+
 // fixture opens devices at the adapters of a fabric, one after the other.
-func fixture(adapters int, open func(adapter string) (*verbs.Device, error)) conformance.Fixture {
+func fixture(f *infiniband.Fabric, open func(adapter string) (*verbs.Device, error)) conformance.Fixture {
 	var next atomic.Uint32
-	return conformance.Fixture{Group: group, Join: join, Open: func(t testing.TB) *verbs.Device {
+	joins := func(t testing.TB, dev *verbs.Device, g verbs.GID) uint16 { return join(t, f, dev, g) }
+	return conformance.Fixture{Group: group, Join: joins, Open: func(t testing.TB) *verbs.Device {
 		t.Helper()
 		d, err := open(fmt.Sprintf("host-%d", int(next.Add(1)-1)%adapters+1))
 		if err != nil {
@@ -100,16 +106,16 @@ func fixture(adapters int, open func(adapter string) (*verbs.Device, error)) con
 
 // TestConformance runs the suite between adapters at two levels of switches.
 func TestConformance(t *testing.T) {
-	f := newFabric(t, "fat-tree:8,2")
-	conformance.Run(t, fixture(64, func(a string) (*verbs.Device, error) { return f.Open(a, nil) }))
+	f := newFabric(t, "fat-tree:16,2")
+	conformance.Run(t, fixture(f, func(a string) (*verbs.Device, error) { return f.Open(a, nil) }))
 }
 
 // TestConformanceAttached runs it as programs of other processes do, over a socket.
 func TestConformanceAttached(t *testing.T) {
-	f := newFabric(t, "fat-tree:8,2")
+	f := newFabric(t, "fat-tree:16,2")
 	name := fmt.Sprintf("test-%d", os.Getpid())
 	if err := f.Serve(t.Context(), name); err != nil {
 		t.Skip(err)
 	}
-	conformance.Run(t, fixture(64, func(a string) (*verbs.Device, error) { return infiniband.Open(name, a, nil) }))
+	conformance.Run(t, fixture(f, func(a string) (*verbs.Device, error) { return infiniband.Open(name, a, nil) }))
 }

@@ -70,8 +70,6 @@ const (
 	opClaim   operation = "claim" // service ids
 	opUnclaim operation = "unclaim"
 	opServe   operation = "serve" // a management class
-	opJoin    operation = "join"
-	opLeave   operation = "leave"
 	opSetSM   operation = "set-sm"
 )
 
@@ -83,8 +81,6 @@ type request struct {
 	Mask    uint64
 	Class   uint8
 	On      bool
-	Port    int
-	Group   ib.GID
 }
 
 type answer struct {
@@ -212,15 +208,6 @@ func (r *request) run(s *fabric.Seat) error {
 		s.Serve(r.Class, r.On)
 	case opSetSM:
 		return s.SetSM(r.On)
-	case opJoin, opLeave:
-		if r.Port < 1 || r.Port > s.Ports() {
-			return fmt.Errorf("the adapter has no port %d", r.Port)
-		}
-		if r.Op == opJoin {
-			s.Join(r.Port, r.Group)
-		} else {
-			s.Leave(r.Port, r.Group)
-		}
 	default:
 		return fmt.Errorf("unknown request %q: both sides must be of one version", r.Op)
 	}

@@ -34,8 +34,6 @@ type adapter interface {
 	Receive(buf []fabric.Arrival) (int, error)
 	Release(got []fabric.Arrival)
 
-	Join(port int, gid ib.GID)
-	Leave(port int, gid ib.GID)
 	Claim(id, mask uint64) error
 	Unclaim(id, mask uint64)
 	Serve(class uint8, yes bool)
@@ -76,18 +74,10 @@ func (p *port) Disconnect(ibta.Path) {}
 // WantHeaders: a packet that has a GRH shows it.
 func (p *port) WantHeaders() {}
 
-// JoinGroup takes what comes to a group. That it comes is up to the subnet administrator, whom the
-// program asks (section 15.2.5.17).
-func (p *port) JoinGroup(num int, gid verbs.GID, _ uint16) error {
-	p.Join(num, gid)
-	return nil
-}
-
-// LeaveGroup undoes JoinGroup.
-func (p *port) LeaveGroup(num int, gid verbs.GID, _ uint16) error {
-	p.Leave(num, gid)
-	return nil
-}
+// JoinGroup and LeaveGroup: what comes to groups comes to all programs at the adapter. That it comes is up
+// to the subnet administrator, whom a program asks (section 15.2.5.17).
+func (p *port) JoinGroup(int, verbs.GID, uint16) error  { return nil }
+func (p *port) LeaveGroup(int, verbs.GID, uint16) error { return nil }
 
 // Info returns what there is to know of a port.
 func (p *port) Info(num int) softdev.PortInfo {

@@ -44,6 +44,8 @@ type guest struct {
 	waiter
 	done chan struct{} // closed when it is gone
 
+	pieces net.Buffers // of a write
+
 	mu  sync.Mutex
 	out []byte // messages that are to be written before packets
 }
@@ -135,6 +137,7 @@ func (g *guest) said() bool {
 func (g *guest) write() {
 	var got [64]fabric.Arrival
 	var heads [len(got) * packetHeader]byte
+	var pieces [2 * len(got)][]byte
 	var spare []byte
 	for g.wait(func() bool { return g.said() || g.seat.Ready() }) == nil {
 		g.mu.Lock()
@@ -150,14 +153,14 @@ func (g *guest) write() {
 			return
 		}
 		head := heads[:0]
-		all := make(net.Buffers, 0, 2*len(got))
+		g.pieces = pieces[:0]
 		for _, a := range got[:n] {
 			from := len(head)
 			head = appendPacketHeader(head, a.Port, a.Packet)
-			all = append(all, head[from:], a.Packet.Bytes())
+			g.pieces = append(g.pieces, head[from:], a.Packet.Bytes())
 		}
 		if n > 0 {
-			_, err = all.WriteTo(g.conn)
+			_, err = g.pieces.WriteTo(g.conn)
 			g.seat.Release(got[:n])
 			if err != nil {
 				return
@@ -169,7 +172,8 @@ func (g *guest) write() {
 // read carries out what the program sends, until the connection ends.
 func (g *guest) read(r *reader) {
 	const batch = 64
-	var packets []*link.Packet
+	packets := make([]*link.Packet, 0, batch)
+	one, size := make([]*link.Packet, 1), make([]int, 1)
 	port := 0
 	for {
 		k, b, err := r.next()
@@ -187,11 +191,11 @@ func (g *guest) read(r *reader) {
 				}
 				packets, port = packets[:0], to
 			}
-			var p [1]*link.Packet
-			g.seat.Alloc(p[:], []int{len(bytes)})
-			copy(p[0].Bytes(), bytes)
-			p[0].NoICRC = omitted
-			packets = append(packets, p[0])
+			size[0] = len(bytes)
+			g.seat.Alloc(one, size)
+			copy(one[0].Bytes(), bytes)
+			one[0].NoICRC = omitted
+			packets = append(packets, one[0])
 			if r.pending() {
 				continue
 			}

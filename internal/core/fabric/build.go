@@ -19,7 +19,7 @@ func (f *Fabric) build(t *topology.Topology) error {
 	adapters := 0
 	for i, n := range t.Build(node.DefaultSpec) {
 		m := &member{name: t.Nodes[i].Name, state: n, agent: sma.New(n)}
-		m.node = f.net.Add(n, agent{m.agent})
+		m.node = f.net.Add(n, m.agent)
 		if n.Type == node.CA {
 			m.addr.ip = hostAddr(adapters)
 			adapters++

@@ -11,7 +11,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 const (
@@ -43,7 +42,6 @@ type Seat struct {
 	// f.mu guards what follows.
 	queue  queue.Ring[Arrival]
 	unsent []outgoing // accepted, but its port had no room
-	groups map[group]int
 	claims
 	sm   bool          // a subnet manager runs here
 	room chan struct{} // closed when unsent is empty again; nil: nobody waits
@@ -62,11 +60,6 @@ type outgoing struct {
 	packet *link.Packet
 }
 
-type group struct {
-	port int
-	gid  ib.GID
-}
-
 // Sit gives a driver a seat at an adapter, by its name or description. An empty name stands for the
 // first adapter that has none yet.
 func (f *Fabric) Sit(name string, d Driver) (*Seat, error) {
@@ -83,7 +76,7 @@ func (f *Fabric) Sit(name string, d Driver) (*Seat, error) {
 	if num < 0 {
 		return nil, fmt.Errorf("%d programs use adapter %q already: close one, or use another adapter", maxSeats, m.name)
 	}
-	s := &Seat{f: f, m: m, num: num, driver: d, infos: make([]atomic.Pointer[Info], len(m.state.Ports)), groups: make(map[group]int)}
+	s := &Seat{f: f, m: m, num: num, driver: d, infos: make([]atomic.Pointer[Info], len(m.state.Ports))}
 	for port := 1; port < len(m.state.Ports); port++ {
 		s.infos[port].Store(infoOf(m.state, port))
 	}
@@ -260,24 +253,6 @@ func (s *Seat) Release(got []Arrival) {
 		f.net.Release(a.Packet)
 	}
 	f.step()
-}
-
-// Join has the seat take what comes to a port for a multicast group, and Leave no more. A group may be
-// joined several times.
-func (s *Seat) Join(port int, gid ib.GID) {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
-	s.groups[group{port, gid}]++
-}
-
-// Leave undoes one Join.
-func (s *Seat) Leave(port int, gid ib.GID) {
-	s.f.mu.Lock()
-	defer s.f.mu.Unlock()
-	g := group{port, gid}
-	if s.groups[g]--; s.groups[g] <= 0 {
-		delete(s.groups, g)
-	}
 }
 
 // SetSM says whether a subnet manager runs at the seat. There is one at an adapter at most.

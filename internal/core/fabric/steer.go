@@ -120,13 +120,12 @@ func (s *Seat) put(port int, p *link.Packet) {
 	}
 }
 
-// spread gives a multicast packet to the seats that have joined its group, but for the last one as a
-// copy.
+// spread gives a multicast packet to all seats, but for the last one as a copy: which queue pairs belong to
+// the group is theirs to know.
 func (m *member) spread(f *Fabric, port int, p *link.Packet) {
-	g := group{port, ib.GID(p.Bytes()[ib.LRHLen+24:])} // the DGID; a multicast packet has a GRH (section 8.3)
 	var last *Seat
 	for _, s := range m.seats {
-		if s == nil || s.groups[g] == 0 {
+		if s == nil {
 			continue
 		}
 		if last != nil {

@@ -135,10 +135,14 @@ func (f *Fabric) walk(p, q *link.Port, lid uint16) (hops []End, arrives bool, er
 	return hops, false, nil // a loop
 }
 
-// Active reports whether all ports with a cable are active, at nodes that are on.
+// Active reports whether all ports with a cable are active, at nodes that are on, and the built-in manager
+// has nothing to do.
 func (f *Fabric) Active() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.manager != nil && f.manager.engine.Busy() {
+		return false
+	}
 	for _, m := range f.members {
 		for num := 1; num < len(m.state.Ports) && !m.off; num++ {
 			p := m.node.Port(num)
