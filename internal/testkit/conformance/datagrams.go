@@ -259,6 +259,7 @@ func testMulticast(t *T) {
 		t.ok(e.qp.AttachMulticast(group, lid))
 		e.recv(1, i*1000, 100)
 	}
+	t.joins(a, group) // a port that is no member may not send (IBTA 15.2.5.17)
 	ah := value(a.pd.CreateAH(to))(t)
 	a.fill(0, 30, 1)
 	wr := a.datagram(ah, b, 30)
