@@ -105,7 +105,7 @@ func (n *Net) mode(c *Cable) {
 	for _, p := range c.ports {
 		if p.direct {
 			for vl := range uint8(managementLane) {
-				n.tellCredit(p, vl)
+				n.credit(p, vl)
 			}
 			continue
 		}
@@ -183,6 +183,10 @@ func (n *Net) carryCredit(p *Port, f ib.FlowControl) {
 	c := p.cable
 	var b [ib.FlowControlLen]byte
 	f.Append(b[:0])
+	if n.record != nil {
+		n.scratch = append(n.scratch[:0], b[:]...)
+		n.record(n.now, p, n.scratch)
+	}
 	if c.rate > 0 {
 		n.flip(c, b[:])
 	}

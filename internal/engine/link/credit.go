@@ -26,6 +26,16 @@ type inLane struct {
 // limit is FCCL.
 func (l *inLane) limit() uint16 { return (l.count + l.size - l.used) & creditMask }
 
+// HoldCredits makes a port tell no more credits, so that whoever sends to it soon stops, or, with false,
+// tell them again: to rehearse what a receiver that stands still does to a network.
+func (n *Net) HoldCredits(now clock.Time, q *Port, hold bool) {
+	n.advance(now)
+	q.holding = hold
+	for vl := range uint8(managementLane) {
+		n.credit(q, vl)
+	}
+}
+
 // due reports whether the other end is to be told of more room now: it has half a buffer left, or less.
 func (l *inLane) due() bool {
 	left := (l.told - l.count) & creditMask
@@ -63,7 +73,7 @@ func (n *Net) credit(q *Port, lane uint8) {
 		if q.out[loopLane].n > 0 {
 			n.kick(q)
 		}
-	case !q.up:
+	case !q.up, q.holding:
 	case q.direct:
 		n.tellCredit(q, lane)
 	case q.in[lane].due():
@@ -93,7 +103,9 @@ func (n *Net) nextCredit(q *Port) ib.FlowControl {
 	lane := uint8(bits.TrailingZeros16(q.fcDue))
 	q.fcDue &^= 1 << lane
 	in := &q.in[lane]
-	in.told = in.limit()
+	if !q.holding {
+		in.told = in.limit()
+	}
 	f := ib.FlowControl{FCTBS: q.out[lane].sent, VL: lane, FCCL: in.told}
 	if q.state.Link.Logical == node.Initialize {
 		f.Op = ib.FlowControlInit
@@ -122,10 +134,7 @@ func (n *Net) handleCredit(q *Port, b []byte) {
 	if q.busy&(1<<f.VL) != 0 {
 		n.kick(q)
 	}
-	if in.due() {
-		q.fcDue |= 1 << f.VL
-		n.kick(q)
-	}
+	n.credit(q, f.VL)
 }
 
 // refresh repeats the flow control of a link on which packets can be lost.

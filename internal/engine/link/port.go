@@ -46,6 +46,7 @@ type Port struct {
 	waiting   clock.Time // since when there is something to send and no credit; 0: there is not
 	idle      uint8      // refreshes in a row in which nothing was new
 	news      bool       // something was sent or came since the last refresh
+	holding   bool       // no credits are told
 	checking  bool       // in the list of ports to be examined
 }
 

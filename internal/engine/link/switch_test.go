@@ -328,3 +328,23 @@ func TestLoopback(t *testing.T) {
 		checkIdle(t, append(ports(sw), as...))
 	}
 }
+
+// TestHoldCredits: a port that tells no credits stops who sends to it, and nothing is lost.
+func TestHoldCredits(t *testing.T) {
+	for _, delay := range []clock.Time{0, 100} {
+		f := newFabric(t, Config{Paced: true})
+		sw, as := f.star(2, delay)
+		s, got := &sender{from: as[0], dlid: 2, size: 2048, max: 500}, newSink(as[1])
+		f.net.HoldCredits(f.now, as[1], true)
+		f.drive(f.now+ms, []*sender{s}, []*sink{got}, as)
+		if n := got.got(1, 0); n == 0 || n > 40 {
+			t.Errorf("delay %d: %d packets came, want a buffer full", delay, n)
+		}
+		f.net.HoldCredits(f.now, as[1], false)
+		f.drive(f.now+ms, []*sender{s}, []*sink{got}, as)
+		if n := got.got(1, 0); n != 500 {
+			t.Errorf("delay %d: %d of 500 packets came", delay, n)
+		}
+		checkIdle(t, append(ports(sw), as...))
+	}
+}
