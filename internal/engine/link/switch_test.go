@@ -212,6 +212,11 @@ func TestStates(t *testing.T) {
 	if n := b.State().Counters.RcvErrors; n != 1 {
 		t.Errorf("in Initialize: %d packets counted as not taken", n)
 	}
+	for range 100 { // several buffers full: what is dropped costs no credits
+		f.send(a, f.packet(a, 2, 0, 4096, 0))
+	}
+	f.came(b)
+	checkIdle(t, []*Port{a, b})
 	set(b, node.Armed)
 	state(node.Active, node.Armed)
 	try(1)
