@@ -109,7 +109,7 @@ func (n *Net) mode(c *Cable) {
 			}
 			continue
 		}
-		p.fcDue = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
+		p.told.due = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
 		n.kick(p)
 		if c.lossy {
 			n.timers.set(&p.timers[refreshTimer], n.now+n.interval(p))

@@ -23,6 +23,14 @@ type inLane struct {
 	told  uint16 // FCCL as the other end was last told
 }
 
+// telling is what a port tells of its credits, where that takes flow-control packets.
+type telling struct {
+	due     uint16 // lanes that the other end is to be told of
+	holding bool   // nothing more is told
+	news    bool   // something was sent or came since the last refresh
+	idle    uint8  // refreshes in a row without news
+}
+
 // limit is FCCL.
 func (l *inLane) limit() uint16 { return (l.count + l.size - l.used) & creditMask }
 
@@ -30,7 +38,7 @@ func (l *inLane) limit() uint16 { return (l.count + l.size - l.used) & creditMas
 // tell them again: to rehearse what a receiver that stands still does to a network.
 func (n *Net) HoldCredits(now clock.Time, q *Port, hold bool) {
 	n.advance(now)
-	q.holding = hold
+	q.told.holding = hold
 	for vl := range uint8(managementLane) {
 		n.credit(q, vl)
 	}
@@ -73,11 +81,11 @@ func (n *Net) credit(q *Port, lane uint8) {
 		if q.out[loopLane].n > 0 {
 			n.kick(q)
 		}
-	case !q.up, q.holding:
+	case !q.up, q.told.holding:
 	case q.direct:
 		n.tellCredit(q, lane)
 	case q.in[lane].due():
-		q.fcDue |= 1 << lane
+		q.told.due |= 1 << lane
 		n.kick(q)
 	}
 }
@@ -93,17 +101,17 @@ func (n *Net) tellCredit(q *Port, lane uint8) {
 
 // tellCredits sends the flow-control packets that are due.
 func (n *Net) tellCredits(q *Port) {
-	for q.fcDue != 0 && q.cable != nil && q.up {
+	for q.told.due != 0 && q.cable != nil && q.up {
 		n.carryCredit(q, n.nextCredit(q))
 	}
 }
 
 // nextCredit returns the next flow-control packet that is due.
 func (n *Net) nextCredit(q *Port) ib.FlowControl {
-	lane := uint8(bits.TrailingZeros16(q.fcDue))
-	q.fcDue &^= 1 << lane
+	lane := uint8(bits.TrailingZeros16(q.told.due))
+	q.told.due &^= 1 << lane
 	in := &q.in[lane]
-	if !q.holding {
+	if !q.told.holding {
 		in.told = in.limit()
 	}
 	f := ib.FlowControl{FCTBS: q.out[lane].sent, VL: lane, FCCL: in.told}
@@ -127,7 +135,7 @@ func (n *Net) handleCredit(q *Port, b []byte) {
 	}
 	in, out := &q.in[f.VL], &q.out[f.VL]
 	if in.count != f.FCTBS || out.limit != f.FCCL {
-		q.news = true
+		q.told.news = true
 	}
 	in.count = f.FCTBS
 	out.limit = f.FCCL
@@ -139,12 +147,12 @@ func (n *Net) handleCredit(q *Port, b []byte) {
 
 // refresh repeats the flow control of a link on which packets can be lost.
 func (n *Net) refresh(q *Port) {
-	q.fcDue |= q.lanes()
+	q.told.due |= q.lanes()
 	n.kick(q)
-	if q.news {
-		q.idle, q.news = 0, false
-	} else if q.idle < idleMax {
-		q.idle++
+	if q.told.news {
+		q.told.idle, q.told.news = 0, false
+	} else if q.told.idle < idleMax {
+		q.told.idle++
 	}
 	n.timers.set(&q.timers[refreshTimer], n.now+n.interval(q))
 }
@@ -156,8 +164,8 @@ func (n *Net) interval(q *Port) clock.Time {
 	if mbps := q.state.Link.SpeedActive.Mbps(); q.psPerByte > 0 && mbps > 0 {
 		t = max(1, clock.Time(65536*8000/mbps))
 	}
-	if q.idle > idleSoon {
-		t <<= q.idle - idleSoon
+	if q.told.idle > idleSoon {
+		t <<= q.told.idle - idleSoon
 	}
 	return t
 }
