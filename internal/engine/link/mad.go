@@ -163,7 +163,7 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 	}
 	p.setLIDs(from, to)
 	switch {
-	case in == 0 || nd.owner(q).owns(to):
+	case in == 0 && !directed, nd.owner(q).owns(to):
 		n.deliverSMP(q, p, mad)
 	case nd.state.Tables == nil, to == node.PermissiveLID, d.DLID == node.PermissiveLID && !directed:
 		n.sendSMP(q, p)
