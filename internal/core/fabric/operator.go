@@ -118,7 +118,7 @@ func (f *Fabric) SetErrorRate(e End, share float64) error {
 
 // Hold makes a port hold back the credits of a lane, or give them again.
 func (f *Fabric) Hold(e End, vl int, on bool) error {
-	return f.at(e, func(_ *member, p *link.Port) error { return f.net.Hold(f.now(), p, vl, on) })
+	return f.at(e, func(_ *member, p *link.Port) error { return f.net.HoldCredits(f.now(), p, vl, on) })
 }
 
 // ClearCounters sets counters to 0: of a port, of all ports of a node if the port is 0, and of all nodes

@@ -85,7 +85,7 @@ func (m *member) view() NodeView {
 	for num := 1; num < len(m.state.Ports); num++ {
 		p := &m.state.Ports[num]
 		n.Ports = append(n.Ports, PortView{Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
-			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).HeldLanes(), Counters: p.Counters})
+			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).Holding(), Counters: p.Counters})
 	}
 	return n
 }

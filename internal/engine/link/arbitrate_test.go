@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // share sends on service levels 0 to 3 for a while from an adapter with these tables, and returns the
@@ -21,7 +22,7 @@ func share(t *testing.T, set func(*node.Lanes), levels ...uint8) (got [4]uint64,
 		senders = append(senders, &sender{from: as[0], dlid: 2, sl: sl, size: 1000})
 	}
 	f.net.Record(func(_ clock.Time, from *Port, frame []byte) {
-		if from == as[0] {
+		if from == as[0] && len(frame) > ib.FlowControlLen {
 			order = append(order, frame[0]>>4)
 		}
 	})

@@ -105,11 +105,11 @@ func (n *Net) mode(c *Cable) {
 	for _, p := range c.ports {
 		if p.direct {
 			for vl := range uint8(managementLane) {
-				n.tellCredit(p, vl)
+				n.credit(p, vl)
 			}
 			continue
 		}
-		p.fcDue = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
+		p.told.due = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
 		n.kick(p)
 		if c.lossy {
 			n.timers.set(&p.timers[refreshTimer], n.now+n.interval(p))
@@ -183,6 +183,10 @@ func (n *Net) carryCredit(p *Port, f ib.FlowControl) {
 	c := p.cable
 	var b [ib.FlowControlLen]byte
 	f.Append(b[:0])
+	if n.record != nil {
+		n.scratch = append(n.scratch[:0], b[:]...)
+		n.record(n.now, p, n.scratch)
+	}
 	if c.rate > 0 {
 		n.flip(c, b[:])
 	}

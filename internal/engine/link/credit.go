@@ -3,6 +3,7 @@
 package link
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
@@ -23,8 +24,41 @@ type inLane struct {
 	told  uint16 // FCCL as the other end was last told
 }
 
+// telling is what a port tells of its credits, where that takes flow-control packets.
+type telling struct {
+	due     uint16 // lanes that the other end is to be told of
+	holding uint16 // lanes of which no more room is told, see [Net.HoldCredits]
+	news    bool   // something was sent or came since the last refresh
+	idle    uint8  // refreshes in a row without news
+}
+
 // limit is FCCL.
 func (l *inLane) limit() uint16 { return (l.count + l.size - l.used) & creditMask }
+
+// HoldCredits makes a port tell no more credits of a data lane, so that whoever sends to it soon stops, or,
+// with false, tell them again: to rehearse what a receiver that stands still does to a network.
+func (n *Net) HoldCredits(now clock.Time, q *Port, vl int, hold bool) error {
+	if vl < 0 || vl >= node.DataVLs {
+		return fmt.Errorf("link: virtual lane %d: those with credits are 0 to %d", vl, node.DataVLs-1)
+	}
+	n.advance(now)
+	q.told.holding &^= 1 << vl
+	if hold {
+		q.told.holding |= 1 << vl
+	}
+	n.credit(q, uint8(vl))
+	return nil
+}
+
+// Holding returns the lanes whose credits a port holds back.
+func (p *Port) Holding() (lanes []int) {
+	for vl := range node.DataVLs {
+		if p.told.holding&(1<<vl) != 0 {
+			lanes = append(lanes, vl)
+		}
+	}
+	return lanes
+}
 
 // due reports whether the other end is to be told of more room now: it has half a buffer left, or less.
 func (l *inLane) due() bool {
@@ -63,11 +97,11 @@ func (n *Net) credit(q *Port, lane uint8) {
 		if q.out[loopLane].n > 0 {
 			n.kick(q)
 		}
-	case !q.up:
+	case !q.up, lane < managementLane && q.told.holding&(1<<lane) != 0:
 	case q.direct:
 		n.tellCredit(q, lane)
 	case q.in[lane].due():
-		q.fcDue |= 1 << lane
+		q.told.due |= 1 << lane
 		n.kick(q)
 	}
 }
@@ -75,9 +109,6 @@ func (n *Net) credit(q *Port, lane uint8) {
 // tellCredit tells the sender at the other end of a link on which nothing is lost or takes time.
 func (n *Net) tellCredit(q *Port, lane uint8) {
 	o := q.peer
-	if q.held&(1<<lane) != 0 {
-		return
-	}
 	o.out[lane].limit = q.in[lane].limit()
 	if o.busy&(1<<lane) != 0 {
 		n.kick(o)
@@ -86,17 +117,17 @@ func (n *Net) tellCredit(q *Port, lane uint8) {
 
 // tellCredits sends the flow-control packets that are due.
 func (n *Net) tellCredits(q *Port) {
-	for q.fcDue != 0 && q.cable != nil && q.up {
+	for q.told.due != 0 && q.cable != nil && q.up {
 		n.carryCredit(q, n.nextCredit(q))
 	}
 }
 
 // nextCredit returns the next flow-control packet that is due.
 func (n *Net) nextCredit(q *Port) ib.FlowControl {
-	lane := uint8(bits.TrailingZeros16(q.fcDue))
-	q.fcDue &^= 1 << lane
+	lane := uint8(bits.TrailingZeros16(q.told.due))
+	q.told.due &^= 1 << lane
 	in := &q.in[lane]
-	if q.held&(1<<lane) == 0 {
+	if q.told.holding&(1<<lane) == 0 {
 		in.told = in.limit()
 	}
 	f := ib.FlowControl{FCTBS: q.out[lane].sent, VL: lane, FCCL: in.told}
@@ -120,27 +151,24 @@ func (n *Net) handleCredit(q *Port, b []byte) {
 	}
 	in, out := &q.in[f.VL], &q.out[f.VL]
 	if in.count != f.FCTBS || out.limit != f.FCCL {
-		q.news = true
+		q.told.news = true
 	}
 	in.count = f.FCTBS
 	out.limit = f.FCCL
 	if q.busy&(1<<f.VL) != 0 {
 		n.kick(q)
 	}
-	if in.due() {
-		q.fcDue |= 1 << f.VL
-		n.kick(q)
-	}
+	n.credit(q, f.VL)
 }
 
 // refresh repeats the flow control of a link on which packets can be lost.
 func (n *Net) refresh(q *Port) {
-	q.fcDue |= q.lanes()
+	q.told.due |= q.lanes()
 	n.kick(q)
-	if q.news {
-		q.idle, q.news = 0, false
-	} else if q.idle < idleMax {
-		q.idle++
+	if q.told.news {
+		q.told.idle, q.told.news = 0, false
+	} else if q.told.idle < idleMax {
+		q.told.idle++
 	}
 	n.timers.set(&q.timers[refreshTimer], n.now+n.interval(q))
 }
@@ -152,8 +180,8 @@ func (n *Net) interval(q *Port) clock.Time {
 	if mbps := q.state.Link.SpeedActive.Mbps(); q.psPerByte > 0 && mbps > 0 {
 		t = max(1, clock.Time(65536*8000/mbps))
 	}
-	if q.idle > idleSoon {
-		t <<= q.idle - idleSoon
+	if q.told.idle > idleSoon {
+		t <<= q.told.idle - idleSoon
 	}
 	return t
 }

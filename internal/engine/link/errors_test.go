@@ -76,6 +76,32 @@ func TestErrorRate(t *testing.T) {
 	}
 }
 
+// TestErrorsOfOneCopy: what a cable changes in a multicast packet, the copies on other cables do not have.
+func TestErrorsOfOneCopy(t *testing.T) {
+	f := newFabric(t, Config{Seed: 3})
+	sw, as := f.star(3, 0)
+	sw.State().Tables.Multicast[0][0] = 1<<2 | 1<<3
+	if err := f.net.SetErrorRate(f.now, as[1].cable, 1e-3); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		p := f.packet(as[0], 0xc000, 0, 256, uint64(i))
+		p.finish()
+		f.send(as[0], p)
+		f.came(as[0])
+		f.came(as[1])
+		q := f.net.Receive(as[2])
+		if q == nil || !q.intact() || idOf(q) != uint64(i) {
+			t.Fatalf("packet %d did not come, or was changed", i)
+		}
+		f.net.Release(q)
+		f.run(f.now + ms)
+	}
+	if n := as[1].State().Counters.RcvErrors; n < 500 {
+		t.Errorf("%d packets changed on the way to the other", n)
+	}
+}
+
 func nan() float64 { z := 0.0; return z / z }
 
 func (f *fabric) plugged(a, b *Port) *Cable {

@@ -163,7 +163,7 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 	}
 	p.setLIDs(from, to)
 	switch {
-	case in == 0 || nd.owner(q).owns(to):
+	case in == 0 && !directed, nd.owner(q).owns(to):
 		n.deliverSMP(q, p, mad)
 	case nd.state.Tables == nil, to == node.PermissiveLID, d.DLID == node.PermissiveLID && !directed:
 		n.sendSMP(q, p)
@@ -295,6 +295,9 @@ func (n *Net) replyDatagram(q *Port, p *Packet, bth int) {
 		n.refuse(o, p)
 	}
 }
+
+// AgentDue looks again when the agent of a node wants to send, after somebody has told it of a change.
+func (n *Net) AgentDue(nd *Node) { n.agentDue(nd) }
 
 // agentDue sets the timer of an agent that sends on its own.
 func (n *Net) agentDue(nd *Node) {

@@ -26,13 +26,12 @@ type Port struct {
 	up     bool  // there is a link
 	direct bool  // what this port sends is at the peer at once, and never lost
 
-	out   [numLanes]outLane
-	in    [numLanes]inLane
-	busy  uint32 // lanes of out that have packets
-	arb   arbiter
-	tx    *Packet // whose bytes are leaving, if links are paced
-	fcDue uint16  // lanes whose credits are to be told
-	held  uint16  // lanes whose credits are held back, see [Net.Hold]
+	out  [numLanes]outLane
+	in   [numLanes]inLane
+	busy uint32 // lanes of out that have packets
+	arb  arbiter
+	tx   *Packet // whose bytes are leaving, if links are paced
+	told telling
 
 	flights  flights // what is on the cable towards this port
 	arrivals fifo    // what waits for Receive
@@ -45,8 +44,6 @@ type Port struct {
 
 	psPerByte int64      // of a paced link
 	waiting   clock.Time // since when there is something to send and no credit; 0: there is not
-	idle      uint8      // refreshes in a row in which nothing was new
-	news      bool       // something was sent or came since the last refresh
 	checking  bool       // in the list of ports to be examined
 }
 
@@ -98,7 +95,7 @@ func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
 		p.in[i].count, p.in[i].told = 0, 0
 	}
 	p.arb = arbiter{}
-	p.idle, p.news = 0, true
+	p.told.idle, p.told.news = 0, true
 	n.linkChanged(p)
 }
 
@@ -128,7 +125,7 @@ func (n *Net) portDown(p *Port) {
 	n.timers.stop(&p.timers[refreshTimer])
 	n.timers.stop(&p.timers[expireTimer])
 	n.timers.stop(&p.timers[endTimer])
-	p.fcDue, p.waiting = 0, 0
+	p.told.due, p.waiting = 0, 0
 	n.linkChanged(p)
 }
 
@@ -174,7 +171,7 @@ func (n *Net) examine(p *Port) {
 		return
 	}
 	if !p.direct {
-		p.fcDue |= p.lanes() // lanes may have become operational
+		p.told.due |= p.lanes() // lanes may have become operational
 	}
 	n.kick(p) // tables and states decide what may be sent
 }

@@ -19,7 +19,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	in := &q.in[lane]
 	if lane != managementLane {
 		in.count = (in.count + p.blocks) & creditMask // dropped or not: the sender has counted it
-		q.news = true
+		q.told.news = true
 	}
 	switch state := q.state.Link.Logical; {
 	case state == node.Active || state >= node.Initialize && lane == managementLane:

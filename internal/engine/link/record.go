@@ -2,13 +2,11 @@
 
 package link
 
-import (
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
-)
+import "github.com/ramjet-rdma/ramjet/internal/core/clock"
 
-// Recorder is given what a port sends over its link, as it is on the link: packets with their VCRC, as
-// captures of link type 247 (InfiniBand) have them, and flow-control packets, of [ib.FlowControlLen]
-// bytes, which that type has no room for. The frame is only valid during the call.
+// Recorder is given what a port sends over its link, as it is on the link: packets with their VCRC, and
+// flow-control packets, of [ib.FlowControlLen] bytes. The frame is only valid during the call. The ERF
+// format has types for both (21 and 25), which Wireshark dissects, the second from eight bytes on.
 type Recorder func(now clock.Time, from *Port, frame []byte)
 
 // Record has everything that ports send given to r; nil: nothing any more. Where credits are told

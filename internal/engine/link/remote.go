@@ -56,7 +56,7 @@ func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 	if !o.remote || !o.up {
 		return buf, false
 	}
-	if o.fcDue != 0 {
+	if o.told.due != 0 {
 		start := len(buf)
 		buf = n.nextCredit(o).Append(buf)
 		if n.record != nil {

@@ -173,7 +173,7 @@ const dataLanes = 1<<managementLane - 1
 
 // offer tells that a port with a remote cable may have frames.
 func (n *Net) offer(o *Port) {
-	if o.up && (o.fcDue != 0 || o.busy&^(1<<loopLane) != 0) {
+	if o.up && (o.told.due != 0 || o.busy&^(1<<loopLane) != 0) {
 		n.wake(o, Frames)
 	}
 }
@@ -225,5 +225,5 @@ func (n *Net) count(o *Port, p *Packet) {
 		l := &o.out[p.lane]
 		l.sent = (l.sent + p.blocks) & creditMask
 	}
-	o.news = true
+	o.told.news = true
 }

@@ -212,6 +212,11 @@ func TestStates(t *testing.T) {
 	if n := b.State().Counters.RcvErrors; n != 1 {
 		t.Errorf("in Initialize: %d packets counted as not taken", n)
 	}
+	for range 100 { // several buffers full: what is dropped costs no credits
+		f.send(a, f.packet(a, 2, 0, 4096, 0))
+	}
+	f.came(b)
+	checkIdle(t, []*Port{a, b})
 	set(b, node.Armed)
 	state(node.Active, node.Armed)
 	try(1)
@@ -324,6 +329,26 @@ func TestLoopback(t *testing.T) {
 		}
 		if n := as[0].State().Counters.XmitPkts; n != 200 {
 			t.Errorf("%d packets on the link", n)
+		}
+		checkIdle(t, append(ports(sw), as...))
+	}
+}
+
+// TestHoldCredits: a port that tells no credits stops who sends to it, and nothing is lost.
+func TestHoldCredits(t *testing.T) {
+	for _, delay := range []clock.Time{0, 100} {
+		f := newFabric(t, Config{Paced: true})
+		sw, as := f.star(2, delay)
+		s, got := &sender{from: as[0], dlid: 2, size: 2048, max: 500}, newSink(as[1])
+		f.net.HoldCredits(f.now, as[1], 0, true)
+		f.drive(f.now+ms, []*sender{s}, []*sink{got}, as)
+		if n := got.got(1, 0); n == 0 || n > 40 {
+			t.Errorf("delay %d: %d packets came, want a buffer full", delay, n)
+		}
+		f.net.HoldCredits(f.now, as[1], 0, false)
+		f.drive(f.now+ms, []*sender{s}, []*sink{got}, as)
+		if n := got.got(1, 0); n != 500 {
+			t.Errorf("delay %d: %d of 500 packets came", delay, n)
 		}
 		checkIdle(t, append(ports(sw), as...))
 	}
