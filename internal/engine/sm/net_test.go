@@ -307,6 +307,9 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 		if done != nil && done() {
 			return true
 		}
+		if s.step() {
+			continue // what done has sent
+		}
 		next := clock.Time(0)
 		for _, seat := range s.seats {
 			if !seat.off {
