@@ -4,6 +4,7 @@ package sm
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
@@ -114,8 +115,8 @@ func (m *Manager) HandleMAD(now clock.Time, d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	switch {
-	case h.BaseVersion != mad.BaseVersion:
-		m.Counters.Malformed++
+	case h.BaseVersion != mad.BaseVersion, d.LID == 0, d.LID >= node.FirstMulticastLID && (d.LID != node.PermissiveLID || d.QPN != ib.QP0):
+		m.Counters.Malformed++ // among them what no answer could go back to
 	case d.QPN == ib.QP0 && h.Class.Subnet():
 		m.handleSMP(now, d)
 	case d.QPN == ib.QP1 && h.Class == sa.Class:
