@@ -196,9 +196,6 @@ func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
 	if p.Directed() {
 		p.SetReturning()
 		answer.LID = node.PermissiveLID
-		if p.DrSLID != node.PermissiveLID {
-			answer.LID = p.DrSLID
-		}
 	}
 	p.Append(answer.MAD[:0])
 	m.reply(&answer)
