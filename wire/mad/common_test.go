@@ -121,3 +121,47 @@ func TestStatusStrings(t *testing.T) {
 		t.Errorf("a class's own status is %q", s)
 	}
 }
+
+// FuzzCommon: any bytes decode and encode back, and so do the details of any notice but for what is
+// reserved in them.
+func FuzzCommon(f *testing.F) {
+	f.Add(bytes.Repeat([]byte{0xa5}, 72))
+	f.Add(bytes.Repeat([]byte{1}, 64))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, a := range common {
+			m := a.new()
+			if m.Decode(b) != (len(b) >= a.len) {
+				t.Fatalf("%s of %d bytes", a.name, len(b))
+			}
+			if got := m.Append(nil); len(b) >= a.len && !bytes.Equal(got, b[:a.len]) {
+				t.Fatalf("%s encodes to\n%x, was\n%x", a.name, got, b[:a.len])
+			}
+		}
+		var n Notice
+		if !n.Decode(b) {
+			return
+		}
+		var key, key2 MKeyDetails
+		var local, local2 LocalChangesDetails
+		out := n.Details
+		key.Decode(&n.Details)
+		key.Encode(&out)
+		key2.Decode(&out)
+		local.Decode(&n.Details)
+		local.Encode(&out)
+		local2.Decode(&out)
+		if key != key2 || local != local2 {
+			t.Fatalf("%+v became %+v, %+v became %+v", key, key2, local, local2)
+		}
+		for _, trap := range []Trap{TrapPKey, TrapQKey, TrapSwitchPKey} {
+			var d, d2 KeyDetails
+			d.Decode(trap, &n.Details)
+			d.Encode(trap, &out)
+			d2.Decode(trap, &out)
+			if d != d2 {
+				t.Fatalf("trap %d: %+v became %+v", trap, d, d2)
+			}
+		}
+	})
+}

@@ -82,9 +82,6 @@ func (a *Agent) handle(q *request) Verdict {
 			return v
 		}
 		p.SetReturning()
-		if p.DrDLID != node.PermissiveLID {
-			return Reply // by LID to where the directed part ended
-		}
 		q.local = true // the answer begins here
 		return a.stepBack(q)
 	}

@@ -18,7 +18,8 @@
 //
 // Subnet managers are not part of the agent: SMInfo, traps and responses are for them (Deliver). There
 // is no polling of notices (Get of Notice), no random forwarding table, and no LED. Optional attributes
-// of performance management are not there; ask ClassPortInfo.
+// of performance management are not there; ask ClassPortInfo. A directed route may begin with a part by
+// LIDs; one that ends with such a part is not answered.
 //
 // A port keeps at most 16 traps until they are repressed; one for each number and place, the newest.
 // What does not fit is dropped: a manager finds changes by its sweeps, too.

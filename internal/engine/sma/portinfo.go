@@ -149,8 +149,6 @@ func (a *Agent) setAddress(p *node.Port, m *smp.PortInfo, num int) bool {
 		return false
 	case m.LID&(1<<m.LMC-1) != 0, num == 0 && m.LMC != 0: // a base port 0 has one LID
 		return false
-	case m.LID != 0 && m.LID+(1<<m.LMC-1) >= node.FirstMulticastLID:
-		return false
 	}
 	d.Prefix, d.LID, d.LMC = m.GIDPrefix, m.LID, m.LMC
 	d.SMLID, d.SMSL, d.SubnetTimeout = m.MasterSMLID, m.Lanes.MasterSMSL, m.SubnetTimeout

@@ -3,10 +3,7 @@
 package sma
 
 import (
-	"encoding/binary"
-
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
-	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
@@ -56,13 +53,13 @@ func (a *Agent) stepOut(q *request) (v Verdict, here bool) {
 		case p.DrDLID == node.PermissiveLID:
 			return Drop, true
 		case isSwitch:
-			return Forward, false
+			return Reply, false
 		}
 		return Drop, false
-	case at == hops+1:
+	case at == hops+1 && p.DrDLID == node.PermissiveLID:
 		return Drop, true
 	}
-	return Drop, false
+	return Drop, false // the last part by LIDs, too: its answer could not return
 }
 
 // stepBack takes a packet one step back to who asked (section 14.2.2.4, C14-13).
@@ -71,8 +68,7 @@ func (a *Agent) stepBack(q *request) Verdict {
 	at, hops := p.Hops()
 	switch {
 	case hops > 0 && at == hops+1:
-		// The way back begins here: for the own answer, or after a part by LIDs.
-		if !q.local && (!isSwitch || p.DrDLID == node.PermissiveLID) {
+		if !q.local { // only an answer of this node begins the way back here
 			return Drop
 		}
 		p.SetHops(hops, hops)
@@ -92,7 +88,7 @@ func (a *Agent) stepBack(q *request) Verdict {
 		case p.DrSLID == node.PermissiveLID:
 			return Deliver
 		case isSwitch, hops == 0:
-			return Forward
+			return Reply
 		}
 		return Drop
 	case at == 0:
@@ -108,15 +104,4 @@ func (a *Agent) leave(q *request, port uint8) Verdict {
 		return Drop
 	}
 	return Out(int(port))
-}
-
-// ForwardLID returns the LID that a packet with the verdict [Forward] goes on to.
-func ForwardLID(b []byte) uint16 {
-	if len(b) < mad.Size {
-		return 0
-	}
-	if b[4]&0x80 != 0 { // on the way back
-		return binary.BigEndian.Uint16(b[32:])
-	}
-	return binary.BigEndian.Uint16(b[34:])
 }

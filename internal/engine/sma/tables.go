@@ -73,11 +73,8 @@ func (a *Agent) setPKeys(q *request) mad.Status {
 // slToVL returns the row of the table that a request is about, and its port: an adapter has one row, a
 // switch one for each pair of an input and an output port (section 14.2.5.8).
 func (a *Agent) slToVL(q *request) (row *[node.ServiceLevels]uint8, num int) {
-	if q.p.Modifier>>16 != 0 { // programming many pairs at once is not supported
-		return nil, 0
-	}
 	num, p := a.numbered(q, q.p.Modifier&0xff)
-	in := int(q.p.Modifier >> 8)
+	in := int(q.p.Modifier >> 8) // bits above the port would set many pairs at once, which is not supported
 	if a.node.Tables == nil {
 		in = 0
 	}

@@ -16,12 +16,11 @@ type Verdict int
 const (
 	// Drop: nobody is to see it.
 	Drop Verdict = -1 - iota
-	// Reply: it is now the answer to its sender, by LID.
+	// Reply: it is now the answer to its sender, by LID. A packet with a directed route goes on by LID,
+	// where the directed part of it ends: to DrSLID on the way back, and else to DrDLID.
 	Reply
 	// Deliver: it is for this node's own manager, or for whoever reads queue pair 0 here.
 	Deliver
-	// Forward: its directed route ends here, and by LID it goes on, to what [ForwardLID] returns.
-	Forward
 )
 
 // Out returns the verdict that the packet goes out at a port, from 1 on: a directed route goes on there,
