@@ -213,14 +213,14 @@ func (m *Manager) check(f *fabric) {
 				a.cut = true
 			case !b.dev.isSwitch() && b != f.own:
 				if taken[b] != nil {
-					a.cut = true
+					a.cut, f.doubtful = true, true
 					m.sweep.failures++
 					m.tell(Event{Kind: DuplicateGUID, GUID: b.dev.info.NodeGUID, Port: a.num})
 					continue
 				}
 				taken[b] = a
 			case b.peer != a:
-				a.cut = true
+				a.cut, f.doubtful = true, true
 				m.sweep.failures++
 				kind := Inconsistent
 				if b.peer != nil {
@@ -241,6 +241,7 @@ func (m *Manager) check(f *fabric) {
 				continue
 			}
 			if other := f.ends[p.guid]; other != nil {
+				f.doubtful = true
 				m.sweep.failures++
 				m.tell(Event{Kind: DuplicateGUID, GUID: p.guid, Port: p.num})
 				p.cut, p.guid = true, 0

@@ -130,6 +130,7 @@ func FuzzResponses(f *testing.F) {
 		// The nodes are what they are, and the manager comes round to seeing it. What a forged answer has made
 		// of it by the rules, a standby manager, ends when nobody is the master.
 		s.run(3*time.Minute, nil)
+		s.forge = nil
 		if seat.m.State() == smp.SMMaster {
 			seat.m.Resweep(s.now)
 			s.settle(seat)
