@@ -351,3 +351,65 @@ func TestEventTexts(t *testing.T) {
 		}
 	}
 }
+
+// An adapter with both ports in the subnet has two LIDs and both work.
+func TestTwoPorts(t *testing.T) {
+	s := newSubnet(t)
+	all, sws := s.line(3, true)
+	two := s.add(node.CA, 2)
+	s.cable(two, sws[0])
+	s.cable(two, sws[2])
+	seat := s.manage(all[0], Config{})
+	s.up(seat)
+	s.check(seat)
+	a, b := two.node.Ports[1].Address.LID, two.node.Ports[2].Address.LID
+	if a == 0 || b == 0 || a == b || len(seat.m.fabric.devices) != len(s.nodes) {
+		t.Errorf("LIDs %d and %d, %d devices", a, b, len(seat.m.fabric.devices))
+	}
+}
+
+// Ports whose clients this manager does not know are told to register anew, others are not.
+func TestReregister(t *testing.T) {
+	s := newSubnet(t)
+	sw := s.addSwitch(8)
+	all := s.hosts(sw, 3)
+	seat := s.manage(all[0], Config{})
+	s.up(seat)
+	told := func() (n int) {
+		for _, b := range s.nodes {
+			if b.node.Type == node.CA && b.node.Ports[1].Address.Reregister {
+				b.node.Ports[1].Address.Reregister = false
+				n++
+			}
+		}
+		return n
+	}
+	if n := told(); n != 3 {
+		t.Errorf("%d are told by a new master, want 3", n)
+	}
+	s.hosts(sw, 1)
+	s.run(time.Second, nil)
+	s.check(seat)
+	if n := told(); n != 1 {
+		t.Errorf("%d are told when one comes, want 1", n)
+	}
+}
+
+// A port that sends traps without end makes the manager sweep, but leaves it time for others.
+func TestTrapStorm(t *testing.T) {
+	s := newSubnet(t)
+	all, _ := s.line(3, true)
+	seat := s.manage(all[0], Config{})
+	s.up(seat)
+	before := seat.m.Counters
+	for range 1000 {
+		all[3].agent.LocalChanged(s.now, 1, 0)
+		s.run(time.Millisecond, nil)
+	}
+	traps, sweeps := seat.m.Counters.Traps-before.Traps, seat.m.Counters.Sweeps-before.Sweeps
+	if traps < 900 || sweeps < 5 || sweeps > 25 {
+		t.Errorf("%d traps and %d sweeps in a second, want at most 20 or so", traps, sweeps)
+	}
+	s.settle(seat)
+	s.check(seat)
+}
