@@ -92,25 +92,35 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A change that nobody tells of is found by asking the switches.
+// A change that nobody tells of is found by asking the switches, and where there is none nothing is done.
 func TestLightSweep(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(4, true)
 	seat := s.manage(all[0], Config{})
 	s.up(seat)
-	a := plug{sws[1], 2} // to the next switch
-	b := a.box.peers[a.port]
-	a.box.peers[a.port], b.box.peers[b.port] = plug{}, plug{}
-	for _, e := range []plug{a, b} {
-		e.box.node.Ports[e.port].Drop()
-		e.box.node.Tables.Changed = true // and no trap
-	}
-	sweeps := seat.m.Counters.Sweeps
-	if !s.run(15*time.Second, func() bool { return seat.m.Counters.Sweeps > sweeps }) {
-		t.Fatal("nobody has noticed within 15 s")
-	}
+	s.run(time.Second, nil)
 	s.settle(seat)
-	s.check(seat)
+	sweeps, requests := seat.m.Counters.Sweeps, seat.m.Counters.Requests
+	s.run(time.Minute, nil)
+	if seat.m.Counters.Sweeps != sweeps || seat.m.Counters.Requests != requests+6*5 {
+		t.Errorf("a quiet minute has %d sweeps and %d requests, want none and 5 every 10 s", seat.m.Counters.Sweeps-sweeps, seat.m.Counters.Requests-requests)
+	}
+	for _, a := range []plug{{sws[1], 2}, all[5].peers[1]} { // to the next switch, and to an adapter
+		b := a.box.peers[a.port]
+		a.box.peers[a.port], b.box.peers[b.port] = plug{}, plug{}
+		for _, e := range []plug{a, b} {
+			e.box.node.Ports[e.port].Drop()
+			if e.box.node.Type == node.Switch {
+				e.box.node.Tables.Changed = true // and no trap
+			}
+		}
+		sweeps := seat.m.Counters.Sweeps
+		if !s.run(15*time.Second, func() bool { return seat.m.Counters.Sweeps > sweeps }) {
+			t.Fatal("nobody has noticed within 15 s")
+		}
+		s.settle(seat)
+		s.check(seat)
+	}
 }
 
 // A node that comes later is configured because of the trap of its switch, long before a light sweep.
