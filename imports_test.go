@@ -47,6 +47,7 @@ var layers = map[string][]string{
 	"internal/engine/routing":      {"internal/engine/node"},
 	"internal/engine/sm":           {"internal/core/clock", "internal/engine/node", "internal/engine/routing", "wire/"},
 	"internal/engine/sma":          {"internal/core/clock", "internal/engine/node", "wire/"},
+	"internal/engine/link":         {"internal/core/clock", "internal/engine/node", "wire/"},
 	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/core/memory", "internal/core/pin", "internal/core/queue", "verbs", "wire/"},
 	"internal/core/clock":          {},
 	"internal/system/forkmark":     {},

@@ -3,10 +3,11 @@
 // Package ib encodes and decodes what the InfiniBand transport puts on the
 // wire: the base transport header, the extended headers that follow it, the
 // global route header, and the invariant CRC in the forms of RoCEv2 and of
-// InfiniBand links.
+// InfiniBand links. Of those links it has the local route header, the variant CRC and
+// flow-control packets, too.
 //
 // Section numbers are those of the InfiniBand Architecture Specification,
-// volume 1 (chapter 9, "Transport Layer"), and of its annexes: A14 (extended
+// volume 1 (chapter 7, "Link Layer", and chapter 9, "Transport Layer"), and of its annexes: A14 (extended
 // reliable connection), A17 (RoCEv2), A19 (memory placement extensions).
 //
 // # Shape

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Cable connects two ports of the network.
+type Cable struct {
+	ports [2]*Port
+	delay clock.Time
+	rate  float64 // probability that a bit changes
+	gap   int64   // bits until the next one that changes
+	lossy bool    // has ever had an error rate: flow control is repeated
+}
+
+// Ports returns the two ends.
+func (c *Cable) Ports() (*Port, *Port) { return c.ports[0], c.ports[1] }
+
+// Plug connects two ports with a cable that takes delay nanoseconds from end to end. The ports train: if
+// they have a width and a speed in common and neither is disabled, they go to Initialize.
+func (n *Net) Plug(now clock.Time, a, b *Port, delay clock.Time) (*Cable, error) {
+	n.advance(now)
+	for _, p := range [...]*Port{a, b} {
+		switch {
+		case p.num == 0:
+			return nil, fmt.Errorf("link: port 0 of %q takes no cable: ports are numbered from 1", p.node.state.Description)
+		case p.cable != nil || p.remote:
+			return nil, fmt.Errorf("link: port %d of %q has a cable already: pull it first", p.num, p.node.state.Description)
+		}
+	}
+	if a == b {
+		return nil, fmt.Errorf("link: both ends of the cable are port %d of %q", a.num, a.node.state.Description)
+	}
+	if delay < 0 {
+		return nil, fmt.Errorf("link: a delay of %d ns is negative", delay)
+	}
+	c := &Cable{ports: [2]*Port{a, b}, delay: delay}
+	a.cable, a.peer = c, b
+	b.cable, b.peer = c, a
+	n.train(c)
+	return c, nil
+}
+
+// Pull takes a cable out. What is on it, and what its ports were to send, is lost.
+func (n *Net) Pull(now clock.Time, c *Cable) {
+	n.advance(now)
+	a, b := c.ports[0], c.ports[1]
+	if a.cable != c {
+		return // pulled already
+	}
+	n.linkDown(c)
+	a.cable, a.peer, b.cable, b.peer = nil, nil, nil, nil
+}
+
+// SetErrorRate makes each bit on a cable change with a probability, at most 0.01. The receiver finds
+// that by the VCRC of packets.
+func (n *Net) SetErrorRate(now clock.Time, c *Cable, perBit float64) error {
+	if !(perBit >= 0 && perBit <= 0.01) {
+		return fmt.Errorf("link: error rate %g is not between 0 and 0.01 per bit", perBit)
+	}
+	n.advance(now)
+	c.rate = perBit
+	if perBit > 0 {
+		c.gap = n.random.gap(perBit)
+		if !c.lossy {
+			c.lossy = true
+			n.mode(c)
+		}
+	}
+	return nil
+}
+
+// train brings the link up, if both ends can.
+func (n *Net) train(c *Cable) {
+	a, b := c.ports[0], c.ports[1]
+	for _, p := range c.ports {
+		if p.up || p.node.off || p.state.Link.Physical == node.PhysDisabled {
+			return
+		}
+	}
+	w, s := node.Negotiate(a.state, b.state)
+	if w == 0 || s == 0 {
+		return
+	}
+	n.portUp(a, w, s)
+	n.portUp(b, w, s)
+	n.mode(c)
+}
+
+// mode decides how credits are told on a link: by looking where nothing is lost or takes time, else by
+// flow-control packets, repeated where something can be lost.
+func (n *Net) mode(c *Cable) {
+	for _, p := range c.ports {
+		if !p.up {
+			return
+		}
+		p.direct = c.delay == 0 && !c.lossy
+	}
+	for _, p := range c.ports {
+		if p.direct {
+			for vl := range uint8(managementLane) {
+				n.credit(p, vl)
+			}
+			continue
+		}
+		p.told.due = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
+		n.kick(p)
+		if c.lossy {
+			n.timers.set(&p.timers[refreshTimer], n.now+n.interval(p))
+		}
+	}
+}
+
+func (n *Net) linkDown(c *Cable) {
+	n.portDown(c.ports[0])
+	n.portDown(c.ports[1])
+}
+
+// flight is a packet on a cable, or a flow-control packet.
+type flight struct {
+	when   clock.Time // of the arrival; 0: nothing
+	packet *Packet
+	fc     [ib.FlowControlLen]byte // if packet is nil
+}
+
+// flights is a queue in a ring that grows to what is needed.
+type flights struct {
+	ring    []flight
+	head, n int
+}
+
+func (q *flights) push(f flight) {
+	if q.n == len(q.ring) {
+		grown := make([]flight, max(8, 2*q.n))
+		for i := range q.n {
+			grown[i] = q.ring[(q.head+i)&(len(q.ring)-1)]
+		}
+		q.ring, q.head = grown, 0
+	}
+	q.ring[(q.head+q.n)&(len(q.ring)-1)] = f
+	q.n++
+}
+
+func (q *flights) first() *flight {
+	if q.n == 0 {
+		return nil
+	}
+	return &q.ring[q.head]
+}
+
+func (q *flights) pop() flight {
+	if q.n == 0 {
+		return flight{}
+	}
+	f := q.ring[q.head]
+	q.ring[q.head].packet = nil
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.n--
+	return f
+}
+
+// carry takes a packet that has left port p to the other end.
+func (n *Net) carry(p *Port, q *Packet) {
+	c, peer := p.cable, p.peer
+	if c.rate > 0 {
+		q = n.disturb(c, q)
+	}
+	if c.delay == 0 {
+		n.arrive(peer, q, q.lane)
+		return
+	}
+	n.takeOff(peer, flight{when: n.now + c.delay, packet: q})
+}
+
+// carryCredit takes a flow-control packet to the other end.
+func (n *Net) carryCredit(p *Port, f ib.FlowControl) {
+	c := p.cable
+	var b [ib.FlowControlLen]byte
+	f.Append(b[:0])
+	if n.record != nil {
+		n.scratch = append(n.scratch[:0], b[:]...)
+		n.record(n.now, p, n.scratch)
+	}
+	if c.rate > 0 {
+		n.flip(c, b[:])
+	}
+	if c.delay == 0 {
+		n.handleCredit(p.peer, b[:])
+		return
+	}
+	n.takeOff(p.peer, flight{when: n.now + c.delay, fc: b})
+}
+
+func (n *Net) takeOff(to *Port, f flight) {
+	to.flights.push(f)
+	if to.flights.n == 1 {
+		n.timers.set(&to.timers[arrivalTimer], f.when)
+	}
+}
+
+// landed hands over what has come through the cable to p by now.
+func (n *Net) landed(p *Port) {
+	for f := p.flights.first(); f != nil && f.when <= n.now; f = p.flights.first() {
+		l := p.flights.pop()
+		if l.packet != nil {
+			n.arrive(p, l.packet, l.packet.lane)
+		} else {
+			n.handleCredit(p, l.fc[:])
+		}
+	}
+	if f := p.flights.first(); f != nil {
+		n.timers.set(&p.timers[arrivalTimer], f.when)
+	}
+}
+
+// disturb changes bits of a packet as the cable's error rate says. The VCRC decides whether the receiver
+// sees it.
+func (n *Net) disturb(c *Cable, q *Packet) *Packet {
+	bits := int64(len(q.bytes)+ib.VCRCLen) * 8
+	if c.gap >= bits {
+		c.gap -= bits
+		return q
+	}
+	q = n.own(q)
+	q.finish()
+	q.bytes[0] = q.lane<<4 | q.bytes[0]&15
+	n.scratch = ib.AppendVCRC(append(n.scratch[:0], q.bytes...))
+	n.flip(c, n.scratch)
+	body, ok := ib.CheckVCRC(n.scratch)
+	copy(q.bytes, body)
+	q.bad = !ok
+	return q
+}
+
+// flip changes bits of what crosses the cable.
+func (n *Net) flip(c *Cable, b []byte) {
+	bits := int64(len(b)) * 8
+	at := int64(0)
+	for at+c.gap < bits {
+		at += c.gap
+		b[at/8] ^= 1 << (at % 8)
+		at++
+		c.gap = n.random.gap(c.rate)
+	}
+	c.gap -= bits - at
+}

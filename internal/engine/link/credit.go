@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"math/bits"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Flow control (section 7.9.4.4). The receiver of a lane counts the blocks that arrive (ABR). It tells the
+// sender up to which count it has room: FCCL is ABR and the room in its buffer. The sender counts
+// what it sends (FCTBS) and stops before it exceeds that. It tells its count, too, from which the
+// receiver takes over ABR: so a packet that is lost costs credits only until then.
+
+// inLane is the receive buffer of a lane, in blocks of 64 bytes.
+type inLane struct {
+	size  uint16
+	used  uint16
+	count uint16 // ABR: blocks that have come since the link came up
+	told  uint16 // FCCL as the other end was last told
+}
+
+// telling is what a port tells of its credits, where that takes flow-control packets.
+type telling struct {
+	due     uint16 // lanes that the other end is to be told of
+	holding bool   // nothing more is told
+	news    bool   // something was sent or came since the last refresh
+	idle    uint8  // refreshes in a row without news
+}
+
+// limit is FCCL.
+func (l *inLane) limit() uint16 { return (l.count + l.size - l.used) & creditMask }
+
+// HoldCredits makes a port tell no more credits, so that whoever sends to it soon stops, or, with false,
+// tell them again: to rehearse what a receiver that stands still does to a network.
+func (n *Net) HoldCredits(now clock.Time, q *Port, hold bool) {
+	n.advance(now)
+	q.told.holding = hold
+	for vl := range uint8(managementLane) {
+		n.credit(q, vl)
+	}
+}
+
+// due reports whether the other end is to be told of more room now: it has half a buffer left, or less.
+func (l *inLane) due() bool {
+	left := (l.told - l.count) & creditMask
+	if left > maxBuffer {
+		left = 0 // it believes less than nothing
+	}
+	return left <= l.size/2 && l.limit() != l.told
+}
+
+// leave gives back the place of a packet in the buffer that it is in.
+func (n *Net) leave(p *Packet) {
+	if h := p.hold; h != nil {
+		p.hold = nil
+		if h.holds--; h.holds > 0 {
+			return
+		}
+		n.leave(h)
+		n.free(h)
+		return
+	}
+	q := p.in
+	if q == nil {
+		return
+	}
+	p.in = nil
+	q.in[p.inLane].used -= p.blocks
+	n.credit(q, p.inLane)
+}
+
+// credit follows a change of what port q takes on a lane.
+func (n *Net) credit(q *Port, lane uint8) {
+	switch {
+	case lane == managementLane:
+	case lane == loopLane:
+		if q.out[loopLane].n > 0 {
+			n.kick(q)
+		}
+	case !q.up, q.told.holding:
+	case q.direct:
+		n.tellCredit(q, lane)
+	case q.in[lane].due():
+		q.told.due |= 1 << lane
+		n.kick(q)
+	}
+}
+
+// tellCredit tells the sender at the other end of a link on which nothing is lost or takes time.
+func (n *Net) tellCredit(q *Port, lane uint8) {
+	o := q.peer
+	o.out[lane].limit = q.in[lane].limit()
+	if o.busy&(1<<lane) != 0 {
+		n.kick(o)
+	}
+}
+
+// tellCredits sends the flow-control packets that are due.
+func (n *Net) tellCredits(q *Port) {
+	for q.told.due != 0 && q.cable != nil && q.up {
+		n.carryCredit(q, n.nextCredit(q))
+	}
+}
+
+// nextCredit returns the next flow-control packet that is due.
+func (n *Net) nextCredit(q *Port) ib.FlowControl {
+	lane := uint8(bits.TrailingZeros16(q.told.due))
+	q.told.due &^= 1 << lane
+	in := &q.in[lane]
+	if !q.told.holding {
+		in.told = in.limit()
+	}
+	f := ib.FlowControl{FCTBS: q.out[lane].sent, VL: lane, FCCL: in.told}
+	if q.state.Link.Logical == node.Initialize {
+		f.Op = ib.FlowControlInit
+	}
+	return f
+}
+
+// handleCredit takes a flow-control packet that has come to port q.
+func (n *Net) handleCredit(q *Port, b []byte) {
+	var f ib.FlowControl
+	c := &q.state.Counters
+	if !f.Decode(b) || f.Op > ib.FlowControlInit {
+		c.SymbolErrors++
+		c.RcvErrors++
+		return
+	}
+	if !q.up || f.VL == managementLane {
+		return
+	}
+	in, out := &q.in[f.VL], &q.out[f.VL]
+	if in.count != f.FCTBS || out.limit != f.FCCL {
+		q.told.news = true
+	}
+	in.count = f.FCTBS
+	out.limit = f.FCCL
+	if q.busy&(1<<f.VL) != 0 {
+		n.kick(q)
+	}
+	n.credit(q, f.VL)
+}
+
+// refresh repeats the flow control of a link on which packets can be lost.
+func (n *Net) refresh(q *Port) {
+	q.told.due |= q.lanes()
+	n.kick(q)
+	if q.told.news {
+		q.told.idle, q.told.news = 0, false
+	} else if q.told.idle < idleMax {
+		q.told.idle++
+	}
+	n.timers.set(&q.timers[refreshTimer], n.now+n.interval(q))
+}
+
+// interval is how long flow control may stay untold: 65,536 symbols (section 7.9.4.3) where links are
+// paced. It grows while nothing is new.
+func (n *Net) interval(q *Port) clock.Time {
+	t := n.cfg.Refresh
+	if mbps := q.state.Link.SpeedActive.Mbps(); q.psPerByte > 0 && mbps > 0 {
+		t = max(1, clock.Time(65536*8000/mbps))
+	}
+	if q.told.idle > idleSoon {
+		t <<= q.told.idle - idleSoon
+	}
+	return t
+}
+
+// After idleSoon refreshes without news the interval doubles with each, idleMax-idleSoon times.
+const (
+	idleSoon = 16
+	idleMax  = 24
+)

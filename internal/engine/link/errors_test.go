@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// TestErrorRate: bits change on a cable. Packets that it hits are dropped and counted, credits come back,
+// and what arrives is right.
+func TestErrorRate(t *testing.T) {
+	for _, cfg := range []Config{{Seed: 1}, {Seed: 2, Paced: true}} {
+		for _, delay := range []clock.Time{0, 500} {
+			f := newFabric(t, cfg)
+			a, b := f.adapter(1, nil), f.adapter(2, nil)
+			c := f.plug(a, b, delay)
+			f.run(1000)
+			activate(a, b)
+			f.run(2000)
+			if err := f.net.SetErrorRate(f.now, c, 1e-5); err != nil {
+				t.Fatal(err)
+			}
+			sent, good, last := uint64(0), uint64(0), int64(-1)
+			push := func() {
+				for sent < 20_000 {
+					p := f.packet(a, 2, uint8(sent%3), 1024, sent)
+					if !f.net.Send(f.now, a, p) {
+						f.net.Release(p)
+						return
+					}
+					sent++
+				}
+			}
+			take := func() {
+				for p := f.net.Receive(b); p != nil; p = f.net.Receive(b) {
+					if !p.intact() {
+						t.Fatal("a changed packet came")
+					}
+					last = max(last, int64(idOf(p)))
+					good++
+					f.net.Release(p)
+				}
+			}
+			for range 5000 {
+				push()
+				f.run(f.now + 100_000)
+				take()
+			}
+			errs := b.State().Counters.RcvErrors
+			// 8 × 1050 bits at 1e-5 hit one packet in twelve; flow-control packets are hit, too.
+			if sent != 20_000 || good+errs < sent || good > sent*95/100 || good < sent*88/100 {
+				t.Errorf("delay %d: %d of %d came, %d errors", delay, good, sent, errs)
+			}
+			if s := b.State().Counters.SymbolErrors; s != errs {
+				t.Errorf("%d symbol errors, %d receive errors", s, errs)
+			}
+			if err := f.net.SetErrorRate(f.now, c, 0); err != nil {
+				t.Fatal(err)
+			}
+			f.run(f.now + 50*ms)
+			take()
+			f.run(f.now + 50*ms)
+			checkIdle(t, []*Port{a, b})
+		}
+	}
+	f := newFabric(t, Config{})
+	a, b := f.adapter(1, nil), f.adapter(2, nil)
+	for _, rate := range []float64{-1, 0.5, nan()} {
+		if err := f.net.SetErrorRate(0, f.plugged(a, b), rate); err == nil {
+			t.Errorf("rate %g: no error", rate)
+		}
+	}
+}
+
+// TestErrorsOfOneCopy: what a cable changes in a multicast packet, the copies on other cables do not have.
+func TestErrorsOfOneCopy(t *testing.T) {
+	f := newFabric(t, Config{Seed: 3})
+	sw, as := f.star(3, 0)
+	sw.State().Tables.Multicast[0][0] = 1<<2 | 1<<3
+	if err := f.net.SetErrorRate(f.now, as[1].cable, 1e-3); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		p := f.packet(as[0], 0xc000, 0, 256, uint64(i))
+		p.finish()
+		f.send(as[0], p)
+		f.came(as[0])
+		f.came(as[1])
+		q := f.net.Receive(as[2])
+		if q == nil || !q.intact() || idOf(q) != uint64(i) {
+			t.Fatalf("packet %d did not come, or was changed", i)
+		}
+		f.net.Release(q)
+		f.run(f.now + ms)
+	}
+	if n := as[1].State().Counters.RcvErrors; n < 500 {
+		t.Errorf("%d packets changed on the way to the other", n)
+	}
+}
+
+func nan() float64 { z := 0.0; return z / z }
+
+func (f *fabric) plugged(a, b *Port) *Cable {
+	if a.cable == nil {
+		return f.plug(a, b, 0)
+	}
+	return a.cable
+}
+
+// pipe carries frames between two networks, and loses, repeats and reorders some.
+type pipe struct {
+	f      [2]*fabric
+	port   [2]*Port
+	random random
+	faults uint64 // of 1000 frames how many have each of the faults
+	held   [2][]byte
+	credit int // flow-control packets
+	frames int
+}
+
+// pump moves what the two sides have to send.
+func (p *pipe) pump() (moved bool) {
+	for side := range 2 {
+		for range 1000 {
+			frame, ok := p.f[side].net.NextFrame(p.f[side].now, p.port[side], nil)
+			if !ok {
+				break
+			}
+			moved = true
+			p.frames++
+			if len(frame) == ib.FlowControlLen {
+				p.credit++
+			}
+			p.put(1-side, frame)
+		}
+		if h := p.held[1-side]; h != nil && !moved {
+			p.held[1-side] = nil
+			p.deliver(1-side, h)
+		}
+	}
+	return moved
+}
+
+func (p *pipe) put(to int, frame []byte) {
+	switch draw := p.random.next() % 1000; {
+	case draw < p.faults: // lost
+	case draw < 2*p.faults: // repeated
+		p.deliver(to, frame)
+		p.deliver(to, frame)
+	case draw < 3*p.faults && p.held[to] == nil: // later
+		p.held[to] = frame
+	case draw < 4*p.faults: // changed
+		frame[p.random.next()%uint64(len(frame))] ^= 1 << (p.random.next() % 8)
+		p.deliver(to, frame)
+	default:
+		p.deliver(to, frame)
+		if h := p.held[to]; h != nil && draw%4 == 0 {
+			p.held[to] = nil
+			p.deliver(to, h)
+		}
+	}
+}
+
+func (p *pipe) deliver(to int, frame []byte) { p.f[to].net.HandleFrame(p.f[to].now, p.port[to], frame) }
+
+// remote is an adapter on a switch in each of two networks, and a pipe between the switches.
+func remote(t testing.TB, faults uint64) (p *pipe, a, b *Port) {
+	p = &pipe{random: 7, faults: faults}
+	var as [2]*Port
+	for i := range 2 {
+		f := newFabric(t, Config{Seed: uint64(i)})
+		p.f[i] = f
+		sw := f.switchNode(uint16(0x101+i), 2, nil)
+		as[i] = f.adapter(uint16(i+1), nil)
+		f.plug(as[i], sw.Port(1), 0)
+		p.port[i] = sw.Port(2)
+		if err := f.net.RemoteUp(0, p.port[i], node.Width4x, node.EDR|node.FDR); err != nil {
+			t.Fatal(err)
+		}
+		sw.State().Tables.Linear[i+1], sw.State().Tables.Linear[2-i] = 1, 2
+	}
+	for range 10 {
+		p.step(ms)
+	}
+	for i := range 2 {
+		activate(append(ports(p.port[i].node), as[i])...)
+	}
+	for range 10 {
+		p.step(ms)
+	}
+	return p, as[0], as[1]
+}
+
+// step lets time pass on both sides, and everything move that can.
+func (p *pipe) step(d clock.Time) {
+	for i := range 2 {
+		p.f[i].run(p.f[i].now + d)
+	}
+	for p.pump() {
+		for i := range 2 {
+			p.f[i].run(p.f[i].now)
+		}
+	}
+}
+
+// TestRemote: over a cable between two networks everything comes, in order, and the receiver holds the
+// sender back.
+func TestRemote(t *testing.T) {
+	p, a, b := remote(t, 0)
+	s := &sender{from: a, dlid: 2, size: 4096, max: 10_000}
+	for range 20 {
+		s.push(p.f[0])
+		p.step(1000)
+	}
+	if s.sent < 30 || s.sent > 150 {
+		t.Errorf("%d packets sent to who takes none", s.sent)
+	}
+	got := newSink(b)
+	for range 1000 {
+		s.push(p.f[0])
+		p.step(1000)
+		got.take(p.f[1], 1<<30)
+		checkCredits(t, append(ports(p.port[0].node, p.port[1].node), a, b))
+	}
+	if got.got(1, 0) != 10_000 {
+		t.Fatalf("%d came", got.got(1, 0))
+	}
+	if c := b.State().Counters; c.RcvErrors != 0 || p.port[1].State().Counters.RcvErrors != 0 {
+		t.Errorf("errors: %+v", c)
+	}
+	idle := p.credit
+	for range 1000 {
+		p.step(ms)
+	}
+	if n := p.credit - idle; n < 16 || n > 600 {
+		t.Errorf("%d flow-control packets in a second without traffic", n)
+	}
+	// Whoever pulls the cable ends it for both.
+	for i := range 2 {
+		p.f[i].net.RemoteDown(p.f[i].now, p.port[i])
+		if p.port[i].State().Link.Logical != node.Down {
+			t.Errorf("after RemoteDown: %v", p.port[i].State().Link.Logical)
+		}
+	}
+	s.max++
+	s.push(p.f[0])
+	p.step(ms)
+	if p.f[1].came(b) != 0 || p.port[0].State().Counters.XmitDiscards == 0 {
+		t.Error("a packet came without a cable, or was not counted")
+	}
+}
+
+// TestRemoteFaults: frames that are lost, repeated, reordered or changed cost packets, but no credits for
+// long, and memory stays bounded.
+func TestRemoteFaults(t *testing.T) {
+	p, a, b := remote(t, 20)
+	seen, sent := 0, 0
+	for range 3000 {
+		for sent < 100_000 {
+			q := p.f[0].packet(a, 2, uint8(sent%4), 2048, uint64(sent))
+			if !p.f[0].net.Send(p.f[0].now, a, q) {
+				p.f[0].net.Release(q)
+				break
+			}
+			sent++
+		}
+		p.step(100_000)
+		for q := p.f[1].net.Receive(b); q != nil; q = p.f[1].net.Receive(b) {
+			if !q.intact() {
+				t.Fatal("a changed packet came")
+			}
+			seen++
+			p.f[1].net.Release(q)
+		}
+		for vl := range uint8(managementLane) {
+			if in := &p.port[1].in[vl]; in.used > in.size {
+				t.Fatalf("lane %d: %d blocks in a buffer of %d", vl, in.used, in.size)
+			}
+		}
+	}
+	c := p.port[1].State().Counters
+	if sent < 100_000 || seen < sent*90/100 {
+		t.Errorf("%d of %d came: %+v", seen, sent, c)
+	}
+	if c.RcvErrors == 0 {
+		t.Error("no changed frame was counted")
+	}
+	// Without faults everything comes again, and all credits are there.
+	p.faults = 0
+	for range 50 {
+		p.step(10 * ms)
+	}
+	p.f[1].came(b)
+	for range 50 {
+		p.step(10 * ms)
+	}
+	for vl := range uint8(8) {
+		out, in := &p.port[0].out[vl], &p.port[1].in[vl]
+		if in.used != 0 || in.count != out.sent || (out.limit-out.sent)&creditMask != in.size {
+			t.Errorf("lane %d: %d blocks held, %d sent, %d counted, limit %d", vl, in.used, out.sent, in.count, out.limit)
+		}
+	}
+	s, got := &sender{from: a, dlid: 2, size: 2048, max: 1000}, newSink(b)
+	for range 500 {
+		s.push(p.f[0])
+		p.step(1000)
+		got.take(p.f[1], 1<<30)
+	}
+	if got.got(1, 0) != 1000 {
+		t.Errorf("%d of 1000 came afterwards", got.got(1, 0))
+	}
+}
+
+// TestRemoteLoopback: an adapter whose cable leads elsewhere can send to itself.
+func TestRemoteLoopback(t *testing.T) {
+	f := newFabric(t, Config{})
+	a := f.adapter(1, nil)
+	if err := f.net.RemoteUp(0, a, node.Width4x, node.EDR); err != nil {
+		t.Fatal(err)
+	}
+	activate(a)
+	f.send(a, f.packet(a, 1, 0, 64, 5))
+	if f.came(a) != 1 {
+		t.Error("it did not come")
+	}
+}

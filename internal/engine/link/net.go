@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Config is what a network is made with.
+type Config struct {
+	// Seed is what the errors of cables are drawn from.
+	Seed uint64
+	// Paced is that packets take the time that the width and the speed of a link say; otherwise they go
+	// as fast as [Net.Run] is called.
+	Paced bool
+	// Buffer is the receive buffer of each lane of a port in blocks of 64 bytes: at most 2048, as credits
+	// count no further (section 7.9.4.4). Less than two packets are made two. 0: 1024.
+	Buffer int
+	// SendQueue is how many packets an adapter's lane takes before [Net.Send] returns false; 0: 64.
+	SendQueue int
+	// Refresh is how often flow control is repeated on cables to other processes, and, where links are
+	// not paced, on those with errors; 0: 1 ms. It becomes rarer while nothing changes.
+	Refresh clock.Time
+}
+
+// minBuffer is room for two packets of any size.
+var minBuffer = 2 * int(blocksOf(ib.MaxPacket))
+
+const (
+	maxBuffer      = 2048
+	maxDatagrams   = 1024 // that wait for a node's manager
+	defaultBuffer  = 1024
+	defaultQueue   = 64
+	defaultRefresh = 1_000_000
+)
+
+// Net is a network of nodes and cables.
+type Net struct {
+	cfg    Config
+	now    clock.Time
+	pool   pool
+	timers timers
+	random random
+
+	ready     *Port // ports that may have something to send, in the order in which they send
+	readyLast *Port
+	checks    []*Port // ports whose state somebody has changed
+	woken     []*Port
+	copies    []*Port // where a multicast packet goes, while it is forwarded
+	record    Recorder
+	scratch   []byte // for what is recorded
+}
+
+// New returns a network without nodes.
+func New(cfg Config) *Net {
+	if cfg.Buffer == 0 {
+		cfg.Buffer = defaultBuffer
+	}
+	cfg.Buffer = min(max(cfg.Buffer, minBuffer), maxBuffer)
+	if cfg.SendQueue <= 0 {
+		cfg.SendQueue = defaultQueue
+	}
+	if cfg.Refresh <= 0 {
+		cfg.Refresh = defaultRefresh
+	}
+	return &Net{cfg: cfg, random: random(cfg.Seed)}
+}
+
+// Node is a node in a network.
+type Node struct {
+	state *node.Node
+	agent Agent
+	ports []*Port // by number; an adapter's index 0 is unused
+	off   bool
+
+	served    [256 / 64]uint64 // classes whose datagrams go to a manager
+	datagrams fifo
+	timer     timer
+}
+
+// State returns what the subnet sees of the node.
+func (nd *Node) State() *node.Node { return nd.state }
+
+// Port returns a port by its number: from 1 on, and a switch's 0.
+func (nd *Node) Port(num int) *Port { return nd.ports[num] }
+
+// Add adds a node whose links are all down. A nil agent has every management packet delivered: see
+// [Net.Receive] and [Net.ReceiveMAD]. The net sets the node's Changed, and calls the function that was
+// there.
+func (n *Net) Add(state *node.Node, agent Agent) *Node {
+	nd := &Node{state: state, agent: agent, ports: make([]*Port, len(state.Ports))}
+	for i := range nd.ports {
+		nd.ports[i] = newPort(n, nd, i)
+	}
+	nd.timer = timer{kind: agentTimer, node: nd}
+	before := state.Changed
+	state.Changed = func(port int) {
+		if port < len(nd.ports) {
+			n.check(nd.ports[port])
+		}
+		if before != nil {
+			before(port)
+		}
+	}
+	n.agentDue(nd)
+	return nd
+}
+
+// Remove takes a node out: its cables are pulled, and what waits for it is lost. Its packets that somebody
+// still holds are to be released as ever.
+func (n *Net) Remove(now clock.Time, nd *Node) {
+	n.advance(now)
+	for _, p := range nd.ports {
+		if p.cable != nil {
+			n.Pull(now, p.cable)
+		}
+		if p.remote {
+			n.RemoteDown(now, p)
+		}
+		n.flush(p, loopLane)
+		for q := p.arrivals.pop(); q != nil; q = p.arrivals.pop() {
+			n.drop(q)
+		}
+	}
+	for q := nd.datagrams.pop(); q != nil; q = nd.datagrams.pop() {
+		n.drop(q)
+	}
+	nd.off, nd.agent = true, nil
+	n.timers.stop(&nd.timer)
+}
+
+// Power switches a node off, which takes down its links, or on again. Its tables stay.
+func (n *Net) Power(now clock.Time, nd *Node, on bool) {
+	n.advance(now)
+	nd.off = !on
+	for _, p := range nd.ports {
+		if p.cable == nil {
+			continue
+		}
+		if !on {
+			n.linkDown(p.cable)
+		} else {
+			n.train(p.cable)
+		}
+	}
+}
+
+func (n *Net) advance(now clock.Time) { n.now = max(n.now, now) }
+
+// Run moves packets that can go by now, at most budget of them, and reports whether there are more.
+func (n *Net) Run(now clock.Time, budget int) bool {
+	if n.now > now {
+		now = n.now
+	}
+	for {
+		for len(n.checks) > 0 {
+			p := n.checks[len(n.checks)-1]
+			n.checks = n.checks[:len(n.checks)-1]
+			n.examine(p)
+		}
+		if n.ready != nil {
+			if budget <= 0 {
+				return true
+			}
+			p := n.unready()
+			budget -= n.serve(p, min(budget, burst))
+			continue
+		}
+		when := n.timers.next()
+		if when == 0 || when > now {
+			n.advance(now)
+			return false
+		}
+		if budget <= 0 {
+			return true
+		}
+		budget--
+		n.advance(when)
+		n.expired(n.timers.heap[0])
+	}
+}
+
+// burst is how many packets a port sends before it is another's turn.
+const burst = 8
+
+// expired does what a timer was set for.
+func (n *Net) expired(t *timer) {
+	n.timers.stop(t)
+	switch t.kind {
+	case sentTimer:
+		n.sentLast(t.port)
+	case arrivalTimer:
+		n.landed(t.port)
+	case refreshTimer:
+		n.refresh(t.port)
+	case expireTimer:
+		n.expire(t.port)
+	case agentTimer:
+		n.trap(t.node)
+	}
+}
+
+// Deadline returns when Run has something to do; 0: not before something else happens.
+func (n *Net) Deadline() clock.Time {
+	if n.ready != nil || len(n.checks) > 0 {
+		return max(n.now, 1)
+	}
+	return n.timers.next()
+}
+
+// kick lets a port look whether it can send.
+func (n *Net) kick(p *Port) {
+	if p.queued || p.tx != nil {
+		return
+	}
+	p.queued = true
+	if n.ready == nil {
+		n.ready = p
+	} else {
+		n.readyLast.nextReady = p
+	}
+	n.readyLast = p
+}
+
+func (n *Net) unready() *Port {
+	p := n.ready
+	n.ready, p.nextReady, p.queued = p.nextReady, nil, false
+	return p
+}
+
+// Events is what there is at a port for its owner.
+type Events uint8
+
+const (
+	Arrived   Events = 1 << iota // [Net.Receive] has packets
+	Room                         // [Net.Send] has returned false and may take packets again
+	Changed                      // the state of the port, or what a manager sets in it, has changed
+	Frames                       // [Net.NextFrame] may have frames
+	Datagrams                    // [Net.ReceiveMAD] has packets
+)
+
+// Wake is a port and what happened there.
+type Wake struct {
+	Port   *Port
+	Events Events
+}
+
+func (n *Net) wake(p *Port, e Events) {
+	if p.events == 0 {
+		n.woken = append(n.woken, p)
+	}
+	p.events |= e
+}
+
+// Woken appends to buf where something has happened since the last call. Whoever is told once takes all
+// that there is: packets are told of again only after another has arrived.
+func (n *Net) Woken(buf []Wake) []Wake {
+	for _, p := range n.woken {
+		buf = append(buf, Wake{p, p.events})
+		p.events = 0
+	}
+	n.woken = n.woken[:0]
+	return buf
+}

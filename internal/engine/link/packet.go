@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Packet is a packet from its LRH to its ICRC.
+type Packet struct {
+	bytes []byte
+	mem   []byte // that bytes are in; nil: those of store
+
+	next  *Packet // in the queue or the pool that it is in
+	store *Packet // whose memory the bytes are in: its own or, for a multicast copy, the original's
+	hold  *Packet // the arrival whose place in the buffer this copy keeps; nil: its own, if it has one
+
+	in      *Port // in whose receive buffer it is; nil: in none
+	arrived clock.Time
+	refs    int32 // packets that use mem
+	holds   int32 // copies that keep this packet's place
+	blocks  uint16
+	inLane  uint8
+	lane    uint8 // that it leaves by
+	class   uint8
+	port    uint8 // that it came in at
+
+	// NoICRC is that the sender has left the ICRC's bytes empty, and that nobody needs to check it: the
+	// packet has not left the process. The net computes it where the packet leaves.
+	NoICRC bool
+	bad    bool // a cable has changed it, and the VCRC shows it
+}
+
+// Bytes returns the packet from LRH to ICRC. The LRH's virtual lane has no meaning.
+func (p *Packet) Bytes() []byte { return p.bytes }
+
+// Port returns the number of the port that the packet came in at.
+func (p *Packet) Port() int { return int(p.port) }
+
+// classes are the sizes of buffers: acknowledgements, management datagrams, and one for each MTU.
+var classes = [...]int{64, 384, 256 + 124, 512 + 124, 1024 + 124, 2048 + 124, ib.MaxPacket}
+
+// pool has packets that nobody uses: by class, and those without memory.
+type pool struct {
+	free   [len(classes)]*Packet
+	copies *Packet
+}
+
+// Alloc returns a packet of size bytes, which hold anything, or nil: the size is above
+// [ib.MaxPacket].
+func (n *Net) Alloc(size int) *Packet {
+	for c, max := range classes {
+		if size > max {
+			continue
+		}
+		p := n.pool.free[c]
+		if p != nil {
+			n.pool.free[c] = p.next
+			p.next = nil
+		} else {
+			p = &Packet{mem: make([]byte, max), class: uint8(c)}
+			p.store = p
+		}
+		p.refs = 1
+		p.bytes = p.mem[:size]
+		p.NoICRC, p.bad = false, false
+		return p
+	}
+	return nil
+}
+
+// copyOf returns a packet that shares the bytes of p.
+func (n *Net) copyOf(p *Packet) *Packet {
+	c := n.pool.copies
+	if c != nil {
+		n.pool.copies = c.next
+		c.next = nil
+	} else {
+		c = new(Packet)
+	}
+	c.bytes, c.store, c.blocks, c.arrived = p.bytes, p.store, p.blocks, p.arrived
+	c.NoICRC, c.bad = p.NoICRC, p.bad
+	c.store.refs++
+	return c
+}
+
+// own returns p, or a packet in its stead that shares its bytes with nobody.
+func (n *Net) own(p *Packet) *Packet {
+	if p.store == p && p.refs == 1 {
+		return p
+	}
+	c := n.Alloc(len(p.bytes))
+	copy(c.bytes, p.bytes)
+	c.in, c.inLane, c.lane, c.blocks, c.arrived = p.in, p.inLane, p.lane, p.blocks, p.arrived
+	c.hold, c.NoICRC, c.bad = p.hold, p.NoICRC, p.bad
+	p.in, p.hold = nil, nil
+	n.free(p)
+	return c
+}
+
+// free returns a packet that is in no buffer to the pool.
+func (n *Net) free(p *Packet) {
+	s := p.store
+	if s != p {
+		p.bytes, p.store = nil, nil
+		p.next = n.pool.copies
+		n.pool.copies = p
+	}
+	s.refs--
+	if s.refs == 0 {
+		s.next = n.pool.free[s.class]
+		n.pool.free[s.class] = s
+	}
+}
+
+// drop frees a packet and its place in the buffer that it is in.
+func (n *Net) drop(p *Packet) {
+	n.leave(p)
+	n.free(p)
+}
+
+// Accessors of the bytes that every hop looks at. A packet has at least an LRH.
+
+func (p *Packet) sl() uint8    { return p.bytes[1] >> 4 }
+func (p *Packet) lnh() ib.LNH  { return ib.LNH(p.bytes[1] & 3) }
+func (p *Packet) dlid() uint16 { return binary.BigEndian.Uint16(p.bytes[2:]) }
+func (p *Packet) slid() uint16 { return binary.BigEndian.Uint16(p.bytes[6:]) }
+func (p *Packet) words() int   { return int(binary.BigEndian.Uint16(p.bytes[4:]) & 0x7ff) }
+
+// bth returns where the BTH begins, 0: there is none.
+func (p *Packet) bth() int {
+	at := 0
+	switch p.lnh() {
+	case ib.LNHLocal:
+		at = ib.LRHLen
+	case ib.LNHGlobal:
+		at = ib.LRHLen + ib.GRHLen
+	}
+	if len(p.bytes) < at+ib.BTHLen+ib.ICRCLen {
+		return 0
+	}
+	return at
+}
+
+// destQP and pkey read the BTH at the offset that bth returned.
+func (p *Packet) destQP(bth int) ib.QPN {
+	return ib.QPN(binary.BigEndian.Uint32(p.bytes[bth+4:]) & 0xffffff)
+}
+
+func (p *Packet) pkey(bth int) ib.PKey { return ib.PKey(binary.BigEndian.Uint16(p.bytes[bth+2:])) }
+
+// wellFormed reports whether the length is what the LRH says, and one that a packet may have (section
+// 7.7.8).
+func (p *Packet) wellFormed() bool {
+	return len(p.bytes) >= minPacket && p.words()*4 == len(p.bytes) && p.bytes[0]&15 == 0
+}
+
+// minPacket is the length of the shortest packet: a raw one has an LRH and 12 bytes (section 7.7.8).
+const minPacket = 20
+
+// blocksOf returns the blocks of 64 bytes that a packet of size bytes takes of a buffer, its VCRC
+// included (section 7.9.4).
+func blocksOf(size int) uint16 { return uint16((size + ib.VCRCLen + blockSize - 1) / blockSize) }
+
+const blockSize = 64
+
+// multicast reports whether a LID is that of a group.
+func multicast(lid uint16) bool { return lid >= 0xc000 && lid != 0xffff }
+
+// finish puts the ICRC into p if the sender left that to us.
+func (p *Packet) finish() {
+	if !p.NoICRC {
+		return
+	}
+	p.NoICRC = false
+	end := len(p.bytes) - ib.ICRCLen
+	if state, ok := ib.LocalICRC(p.bytes[:end]); ok {
+		binary.LittleEndian.PutUint32(p.bytes[end:], state)
+	}
+}
+
+// intact reports whether the ICRC is right.
+func (p *Packet) intact() bool {
+	if p.NoICRC {
+		return true
+	}
+	end := len(p.bytes) - ib.ICRCLen
+	state, ok := ib.LocalICRC(p.bytes[:end])
+	return ok && state == binary.LittleEndian.Uint32(p.bytes[end:])
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+)
+
+// Lanes of a port: data, management, and one for what an adapter sends to itself, which is of no link.
+const (
+	managementLane = node.ManagementVL
+	loopLane       = 16
+	numLanes       = 17
+)
+
+// Port is a port of a node.
+type Port struct {
+	node  *Node
+	state *node.Port
+	num   int
+
+	cable  *Cable
+	peer   *Port // at the other end of the cable
+	remote bool  // the cable leads to another process
+	up     bool  // there is a link
+	direct bool  // what this port sends is at the peer at once, and never lost
+
+	out  [numLanes]outLane
+	in   [numLanes]inLane
+	busy uint32 // lanes of out that have packets
+	arb  arbiter
+	tx   *Packet // whose bytes are leaving, if links are paced
+	told telling
+
+	flights  flights // what is on the cable towards this port
+	arrivals fifo    // what waits for Receive
+	timers   [numTimers - 1]timer
+
+	nextReady *Port
+	queued    bool  // in the list of ready ports
+	copyLane  uint8 // by which a copy of the multicast packet at hand leaves
+	events    Events
+
+	psPerByte int64      // of a paced link
+	waiting   clock.Time // since when there is something to send and no credit; 0: there is not
+	checking  bool       // in the list of ports to be examined
+}
+
+func newPort(n *Net, nd *Node, num int) *Port {
+	p := &Port{node: nd, state: &nd.state.Ports[num], num: num}
+	for i := range p.in {
+		p.in[i].size = uint16(n.cfg.Buffer)
+	}
+	for i := range p.out {
+		p.out[i].first, p.out[i].last = none, none
+	}
+	for i := range p.timers {
+		p.timers[i] = timer{kind: timerKind(i), port: p}
+	}
+	return p
+}
+
+// Node returns the node of the port.
+func (p *Port) Node() *Node { return p.node }
+
+// Num returns the number of the port in its node.
+func (p *Port) Num() int { return p.num }
+
+// State returns what the subnet sees of the port.
+func (p *Port) State() *node.Port { return p.state }
+
+// Peer returns the port at the other end of the cable; nil: there is none in this process.
+func (p *Port) Peer() *Port { return p.peer }
+
+// Cable returns the cable in the port; nil: there is none in this process.
+func (p *Port) Cable() *Cable { return p.cable }
+
+// Queued returns the packets that wait to be sent on a lane.
+func (p *Port) Queued(vl uint8) int { return int(p.out[vl].n) }
+
+// Held returns the 64-byte blocks of a lane's receive buffer that are taken.
+func (p *Port) Held(vl uint8) int { return int(p.in[vl].used) }
+
+// portUp takes the port to Initialize. Counts of flow control start at zero (section 7.9.4.4).
+func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
+	p.state.Up(w, s)
+	p.up = true
+	p.psPerByte = 0
+	if mbps := p.state.Link.RateMbps(); n.cfg.Paced && mbps > 0 {
+		p.psPerByte = 8_000_000 / mbps
+	}
+	for i := range managementLane {
+		p.out[i].sent, p.out[i].limit = 0, 0
+		p.in[i].count, p.in[i].told = 0, 0
+	}
+	p.arb = arbiter{}
+	p.told.idle, p.told.news = 0, true
+	n.linkChanged(p)
+}
+
+// portDown takes the port to Down. What waits to be sent is lost.
+func (n *Net) portDown(p *Port) {
+	p.state.Drop()
+	if !p.up {
+		return
+	}
+	p.up = false
+	for i := range loopLane {
+		n.flush(p, uint8(i))
+	}
+	if p.tx != nil && p.tx.lane != loopLane {
+		n.timers.stop(&p.timers[sentTimer])
+		p.state.Counters.XmitDiscards++
+		n.drop(p.tx)
+		p.tx = nil
+		n.kick(p)
+	}
+	for f := p.flights.pop(); f.when != 0; f = p.flights.pop() {
+		if f.packet != nil {
+			n.free(f.packet)
+		}
+	}
+	n.timers.stop(&p.timers[arrivalTimer])
+	n.timers.stop(&p.timers[refreshTimer])
+	n.timers.stop(&p.timers[expireTimer])
+	p.told.due, p.waiting = 0, 0
+	n.linkChanged(p)
+}
+
+// linkChanged tells all who have to know that a port's link came up or went down (section 18.2.5.1).
+func (n *Net) linkChanged(p *Port) {
+	n.wake(p, Changed)
+	nd := p.node
+	if t := nd.state.Tables; t != nil {
+		t.Changed = true
+		nd.state.Ports[0].Notices.StateChanged = true
+	}
+	if a, ok := nd.agent.(Notifier); ok {
+		a.LinkChanged(n.now, p.num)
+		n.agentDue(nd)
+	}
+}
+
+// check has a port examined that a management packet has changed.
+func (n *Net) check(p *Port) {
+	n.wake(p, Changed)
+	if !p.checking {
+		p.checking = true
+		n.checks = append(n.checks, p)
+	}
+}
+
+// examine makes the link follow the state that a manager has set (section 7.2.7): Down and Disabled end
+// it, after which it trains again, unless one end is disabled.
+func (n *Net) examine(p *Port) {
+	p.checking = false
+	l := &p.state.Link
+	ended := l.Logical == node.Down || l.Physical != node.PhysLinkUp
+	if p.up && ended {
+		if p.remote {
+			n.portDown(p)
+		} else {
+			n.linkDown(p.cable)
+		}
+	}
+	if !p.up && p.cable != nil {
+		n.train(p.cable)
+	}
+	if !p.up {
+		return
+	}
+	if !p.direct {
+		p.told.due |= p.lanes() // lanes may have become operational
+	}
+	n.kick(p) // tables and states decide what may be sent
+}
+
+// lanes returns the data lanes in use as a set.
+func (p *Port) lanes() uint16 {
+	return uint16(1)<<min(p.state.Lanes.Operational, node.DataVLs) - 1
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import "math"
+
+// random is the generator SplitMix64: the numbers of a seed are always the same.
+type random uint64
+
+func (r *random) next() uint64 {
+	*r += 0x9e3779b97f4a7c15
+	v := uint64(*r)
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
+// gap returns how many bits pass until one is wrong, if each is with probability rate.
+func (r *random) gap(rate float64) int64 {
+	u := float64(r.next()>>11+1) / (1 << 53) // above 0, at most 1
+	g := math.Log(u) / math.Log1p(-rate)
+	if g > 1<<60 {
+		return 1 << 60
+	}
+	return int64(g)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// MaxFrame is the length of the longest frame of [Net.NextFrame].
+const MaxFrame = ib.MaxPacket + ib.VCRCLen
+
+// RemoteUp says that a cable to another process is in the port, whose other end has these widths and
+// speeds enabled. The port trains. If a manager takes it down, it stays so until RemoteUp is called again. Frames may be lost, repeated and change places on the way: lost
+// credits come back with the next flow-control packet.
+func (n *Net) RemoteUp(now clock.Time, p *Port, w node.Width, s node.Speed) error {
+	n.advance(now)
+	switch {
+	case p.num == 0:
+		return fmt.Errorf("link: port 0 of %q takes no cable: ports are numbered from 1", p.node.state.Description)
+	case p.cable != nil || p.remote && p.up:
+		return fmt.Errorf("link: port %d of %q has a cable already: pull it first", p.num, p.node.state.Description)
+	}
+	w, s = (w & p.state.Link.WidthEnabled).Widest(), (s & p.state.Link.SpeedEnabled).Fastest()
+	if w == 0 || s == 0 {
+		return errors.New("link: the ends of the cable have no width or no speed in common")
+	}
+	if p.state.Link.Physical == node.PhysDisabled {
+		return fmt.Errorf("link: port %d of %q is disabled", p.num, p.node.state.Description)
+	}
+	p.remote, p.direct = true, false
+	n.portUp(p, w, s)
+	p.psPerByte = 0 // the other process sets the pace
+	n.refresh(p)
+	return nil
+}
+
+// RemoteDown says that the cable to another process is gone.
+func (n *Net) RemoteDown(now clock.Time, p *Port) {
+	n.advance(now)
+	if !p.remote {
+		return
+	}
+	n.portDown(p)
+	p.remote = false
+}
+
+// NextFrame appends to buf the next frame for the cable to another process: a packet with its VCRC, or a
+// flow-control packet with its LPCRC. False: there is none now; [Net.Woken] tells when there may be.
+func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
+	n.advance(now)
+	if !o.remote || !o.up {
+		return buf, false
+	}
+	if o.told.due != 0 {
+		start := len(buf)
+		buf = n.nextCredit(o).Append(buf)
+		if n.record != nil {
+			n.record(n.now, o, buf[start:])
+		}
+		return buf, true
+	}
+	for {
+		lane, ok := n.choose(o)
+		if !ok {
+			return buf, false
+		}
+		p := n.dequeue(o, lane)
+		if n.tooOld(o, p) {
+			o.state.Counters.XmitDiscards++
+			n.drop(p)
+			continue
+		}
+		o.out[lane].discards = 0
+		n.count(o, p)
+		n.leave(p)
+		start := len(buf)
+		buf = p.appendFrame(buf)
+		if n.record != nil {
+			n.record(n.now, o, buf[start:])
+		}
+		n.free(p)
+		return buf, true
+	}
+}
+
+// appendFrame appends the packet as it is on a link.
+func (p *Packet) appendFrame(buf []byte) []byte {
+	p.finish()
+	start := len(buf)
+	buf = append(buf, p.bytes...)
+	buf[start] = p.lane<<4 | buf[start]&15
+	c := ib.VCRC(buf[start:])
+	return append(buf, byte(c), byte(c>>8))
+}
+
+// HandleFrame takes a frame that has come through the cable to another process. What is wrong with it is
+// counted.
+func (n *Net) HandleFrame(now clock.Time, q *Port, frame []byte) {
+	n.advance(now)
+	if !q.remote || !q.up {
+		return
+	}
+	if len(frame) == ib.FlowControlLen {
+		n.handleCredit(q, frame)
+		return
+	}
+	c := &q.state.Counters
+	body, ok := ib.CheckVCRC(frame)
+	if !ok || len(body) < minPacket || len(body) > ib.MaxPacket {
+		c.SymbolErrors++
+		c.RcvErrors++
+		return
+	}
+	lane := body[0] >> 4
+	if lane != managementLane && lane >= min(q.state.Lanes.Cap, node.DataVLs) {
+		c.RcvErrors++
+		return
+	}
+	p := n.Alloc(len(body))
+	copy(p.bytes, body)
+	p.blocks = blocksOf(len(body))
+	n.arrive(q, p, lane)
+}

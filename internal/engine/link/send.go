@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"math/bits"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Send takes a packet that the owner of a port sends, with all headers filled in but the virtual lane,
+// which the service level chooses. Only subnet management packets have it set, to 15. A packet to the
+// port's own LID, and a copy of one to a group, come to the port itself. False: the lane's queue is
+// full, and the packet is still the caller's; [Net.Woken] tells when there is room. A packet that the
+// port cannot send is taken and discarded (section 7.2.7, 7.6.6).
+func (n *Net) Send(now clock.Time, o *Port, p *Packet) bool {
+	n.advance(now)
+	if !p.wellFormed() || p.lnh() < ib.LNHLocal || p.bth() == 0 {
+		return n.refuse(o, p)
+	}
+	p.blocks, p.arrived = blocksOf(len(p.bytes)), n.now
+	if p.bytes[0]>>4 == managementLane {
+		n.sendManagement(o, p)
+		return true
+	}
+	dlid := p.dlid()
+	if o.num == 0 {
+		return n.sendFromSwitch(o, dlid, p)
+	}
+	lane := o.state.Lanes.SLtoVL[0][p.sl()]
+	if o.state.Link.Logical != node.Active || lane >= o.state.Lanes.Operational || o.tooLong(p) || o.node.off {
+		return n.refuse(o, p)
+	}
+	if o.owns(dlid) {
+		lane = loopLane
+	}
+	if int(o.out[lane].n) >= n.cfg.SendQueue {
+		o.out[lane].want = true
+		return false
+	}
+	if multicast(dlid) {
+		if int(o.out[loopLane].n) >= n.cfg.SendQueue {
+			o.out[loopLane].want = true
+			return false
+		}
+		n.enqueue(o, loopLane, 0, n.copyOf(p))
+	}
+	n.enqueue(o, lane, 0, p)
+	return true
+}
+
+func (n *Net) refuse(o *Port, p *Packet) bool {
+	o.state.Counters.XmitDiscards++
+	n.free(p)
+	return true
+}
+
+// tooLong reports whether a packet is longer than the other end of the link takes (section 7.7.8).
+func (o *Port) tooLong(p *Packet) bool {
+	return len(p.bytes) > 128<<min(o.state.MTU.Neighbor, 5)+headerRoom
+}
+
+// headerRoom is how much longer than the MTU a packet may be, from LRH to ICRC (section 7.7.8).
+const headerRoom = 124
+
+// owns reports whether a LID is one of the port's.
+func (o *Port) owns(lid uint16) bool {
+	a := &o.state.Address
+	return a.LID != 0 && lid>>a.LMC == a.LID>>a.LMC
+}
+
+// credit reports whether the other end has room for the packet at the head of a lane (section 7.9.4.4).
+func (o *Port) credit(lane uint8) bool {
+	l := &o.out[lane]
+	return (l.limit-l.sent-l.head().blocks)&creditMask <= maxBuffer
+}
+
+// creditMask is of counts of blocks.
+const creditMask = 0xfff
+
+// sendable returns the data lanes that have a packet and credits for it.
+func (o *Port) sendable() uint32 {
+	ready := uint32(0)
+	for busy := o.busy & dataLanes; busy != 0; busy &= busy - 1 {
+		lane := uint8(bits.TrailingZeros32(busy))
+		if o.credit(lane) {
+			ready |= 1 << lane
+		}
+	}
+	return ready
+}
+
+// choose returns the lane that sends next. Management has no credits and goes first (section 7.6.9).
+func (n *Net) choose(o *Port) (uint8, bool) {
+	if o.busy == 0 || !o.up {
+		return 0, false
+	}
+	if o.busy&(1<<managementLane) != 0 {
+		return managementLane, true
+	}
+	if o.state.Link.Logical == node.Active {
+		if ready := o.sendable(); ready != 0 {
+			if lane, ok := o.arbitrate(ready); ok {
+				n.waited(o)
+				return lane, true
+			}
+		}
+	}
+	if o.busy&dataLanes != 0 {
+		if o.waiting == 0 {
+			o.waiting = n.now
+		}
+	}
+	return 0, false
+}
+
+// waited counts the time in which a port had something to send and could not.
+func (n *Net) waited(o *Port) {
+	if o.waiting != 0 {
+		o.state.Counters.XmitWait += uint64((n.now - o.waiting) / waitTick)
+		o.waiting = 0
+	}
+}
+
+// waitTick is the tick of XmitWait: a symbol of the slowest speed.
+const waitTick clock.Time = 4
+
+// serve sends what a port can send now, at most budget packets, and returns what it has used of it.
+func (n *Net) serve(o *Port, budget int) int {
+	n.tellCredits(o)
+	used := 0
+	for o.tx == nil {
+		if used == budget {
+			n.kick(o)
+			break
+		}
+		lane := uint8(loopLane)
+		if !o.loops() {
+			var ok bool
+			if o.remote {
+				n.offer(o)
+				break
+			} else if lane, ok = n.choose(o); !ok {
+				break
+			}
+		}
+		used++
+		p := n.dequeue(o, lane)
+		if n.tooOld(o, p) {
+			o.state.Counters.XmitDiscards++
+			n.drop(p)
+			continue
+		}
+		o.out[lane].discards = 0
+		if o.psPerByte == 0 {
+			n.sent(o, p)
+			continue
+		}
+		o.tx = p
+		bytes := int64(len(p.bytes) + ib.VCRCLen)
+		n.timers.set(&o.timers[sentTimer], n.now+clock.Time((bytes*o.psPerByte+999)/1000))
+	}
+	if o.busy&dataLanes != 0 {
+		n.expireLater(o)
+	}
+	return max(used, 1)
+}
+
+// dataLanes are the lanes of links that have credits.
+const dataLanes = 1<<managementLane - 1
+
+// offer tells that a port with a remote cable may have frames.
+func (n *Net) offer(o *Port) {
+	if o.up && (o.told.due != 0 || o.busy&^(1<<loopLane) != 0) {
+		n.wake(o, Frames)
+	}
+}
+
+// loops reports whether the next packet to send is one to the port itself: they take turns with others.
+func (o *Port) loops() bool {
+	l := &o.out[loopLane]
+	if l.n == 0 {
+		return false
+	}
+	in := &o.in[loopLane]
+	return in.used+l.head().blocks <= in.size
+}
+
+// sentLast is called when the last byte of a paced packet has left.
+func (n *Net) sentLast(o *Port) {
+	p := o.tx
+	o.tx = nil
+	n.sent(o, p)
+	n.kick(o)
+}
+
+// sent hands a packet that has left a port to the other end of the link.
+func (n *Net) sent(o *Port, p *Packet) {
+	if p.lane == loopLane {
+		n.leave(p)
+		n.arriveOwn(o, p)
+		return
+	}
+	n.count(o, p)
+	n.leave(p)
+	if n.record != nil {
+		n.recordPacket(o, p)
+	}
+	n.carry(o, p)
+}
+
+// count counts a packet that leaves by the link.
+func (n *Net) count(o *Port, p *Packet) {
+	c := &o.state.Counters
+	c.XmitPkts++
+	c.XmitData += uint64(len(p.bytes) / 4)
+	if multicast(p.dlid()) {
+		c.MulticastXmit++
+	} else {
+		c.UnicastXmit++
+	}
+	if p.lane != managementLane {
+		l := &o.out[p.lane]
+		l.sent = (l.sent + p.blocks) & creditMask
+	}
+	o.told.news = true
+}
