@@ -4,9 +4,11 @@ package sa
 
 import (
 	"encoding/binary"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +25,7 @@ func TestTshark(t *testing.T) {
 		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
 	}
 	gid := func(b byte) ib.GID { return ib.GID{0: 0xfe, 1: 0x80, 15: b} }
-	for _, c := range []struct {
+	cases := []struct {
 		attribute mad.Attribute
 		record    interface{ Append([]byte) []byte }
 		want      map[string]string
@@ -52,7 +54,10 @@ func TestTshark(t *testing.T) {
 		{AttrServiceRecord, &ServiceRecord{ID: 0x1122334455667788, GID: gid(9), PKey: 0x8002, Lease: 60},
 			map[string]string{"linkrecord.serviceid": "0x1122334455667788", "linkrecord.servicegid": "fe80::9", "linkrecord.servicep_key": "0x8002",
 				"linkrecord.servicelease": "0x0000003c"}},
-	} {
+	}
+	fields := make(map[string]bool)
+	var packets [][]byte
+	for _, c := range cases {
 		h := NewHeader(MethodGetTableResp, c.attribute, 0x99, 0x1f)
 		h.RMPP = RMPP{Version: 1, Type: RMPPData, RespTime: 31, Flags: RMPPActive | RMPPFirst | RMPPLast, Segment: 1, Length: 84}
 		h.SMKey, h.Offset = 0x77, 8
@@ -60,15 +65,17 @@ func TestTshark(t *testing.T) {
 		c.want["sa.smkey"], c.want["sa.attributeoffset"], c.want["sa.componentmask"] = "0x0000000000000077", "0x0008", "0x000000000000001f"
 		d := h.Append(nil)
 		d = append(d, c.record.Append(nil)...)
-		d = append(d, make([]byte, mad.Size-len(d))...)
-		var names []string
+		packets = append(packets, append(d, make([]byte, mad.Size-len(d))...))
 		for n := range c.want {
-			names = append(names, n)
+			fields[n] = true
 		}
-		got := dissect(t, tshark, d, names)
-		for i, n := range names {
-			if !same(got[i], c.want[n]) {
-				t.Errorf("%s: tshark reads %s as %q, want %q", Name(c.attribute), n, got[i], c.want[n])
+	}
+	names := slices.Sorted(maps.Keys(fields))
+	got := dissect(t, tshark, packets, names)
+	for i, c := range cases {
+		for j, n := range names {
+			if want, ok := c.want[n]; ok && !same(got[i][j], want) {
+				t.Errorf("%s: tshark reads %s as %q, want %q", Name(c.attribute), n, got[i][j], want)
 			}
 		}
 	}
@@ -81,24 +88,25 @@ func same(got, want string) bool {
 	return got == want || err1 == nil && err2 == nil && g == w
 }
 
-// dissect returns the values of fields in a datagram.
-func dissect(t *testing.T, tshark string, d []byte, fields []string) []string {
+// dissect returns the values of fields in datagrams.
+func dissect(t *testing.T, tshark string, datagrams [][]byte, fields []string) (all [][]string) {
 	t.Helper()
-	be := binary.BigEndian
-	p := append([]byte{0x64, 0, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 0}, 0x80, 1, 0, 0, 0, 0, 0, 1) // BTH of a UD SEND to QP 1, DETH from QP 1
-	p = append(append(p, d...), 0, 0, 0, 0)
-	udp := be.AppendUint16(be.AppendUint16(nil, 0xc000), 4791)
-	udp = append(be.AppendUint16(udp, uint16(8+len(p))), 0, 0)
-	p = append(udp, p...)
-	ip := append(be.AppendUint16([]byte{0x45, 0}, uint16(20+len(p))), 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2)
-	p = append(ip, p...)
-	le := binary.LittleEndian
+	be, le := binary.BigEndian, binary.LittleEndian
 	file := le.AppendUint32(nil, 0xa1b2c3d4)
 	file = le.AppendUint16(le.AppendUint16(file, 2), 4)
 	file = append(file, make([]byte, 8)...)
 	file = le.AppendUint32(le.AppendUint32(file, 65535), 101) // LINKTYPE_RAW
-	file = append(file, make([]byte, 8)...)
-	file = append(le.AppendUint32(le.AppendUint32(file, uint32(len(p))), uint32(len(p))), p...)
+	for _, d := range datagrams {
+		p := append([]byte{0x64, 0, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 0}, 0x80, 1, 0, 0, 0, 0, 0, 1) // BTH of a UD SEND to QP 1, DETH from QP 1
+		p = append(append(p, d...), 0, 0, 0, 0)
+		udp := be.AppendUint16(be.AppendUint16(nil, 0xc000), 4791)
+		udp = append(be.AppendUint16(udp, uint16(8+len(p))), 0, 0)
+		p = append(udp, p...)
+		ip := append(be.AppendUint16([]byte{0x45, 0}, uint16(20+len(p))), 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2)
+		p = append(ip, p...)
+		file = append(file, make([]byte, 8)...)
+		file = append(le.AppendUint32(le.AppendUint32(file, uint32(len(p))), uint32(len(p))), p...)
+	}
 	name := filepath.Join(t.TempDir(), "sa.pcap")
 	if err := os.WriteFile(name, file, 0o600); err != nil {
 		t.Fatal(err)
@@ -111,9 +119,11 @@ func dissect(t *testing.T, tshark string, d []byte, fields []string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := strings.Split(strings.TrimRight(string(out), "\n"), "|")
-	if len(values) != len(fields) {
+	for line := range strings.Lines(string(out)) {
+		all = append(all, strings.Split(strings.TrimRight(line, "\n"), "|"))
+	}
+	if len(all) != len(datagrams) || len(all[0]) != len(fields) {
 		t.Fatalf("tshark says %q", out)
 	}
-	return values
+	return all
 }
