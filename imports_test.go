@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"internal/engine/link":         {"internal/core/clock", "internal/engine/node", "wire/"},
 	"internal/engine/topology":     {"internal/engine/node"},
 	"internal/engine/sm":           {"internal/core/clock", "internal/engine/node", "internal/engine/routing", "wire/"},
-	"internal/engine/sma":          {"internal/engine/link", "internal/core/clock", "internal/engine/node", "wire/"},
+	"internal/engine/sma":          {"internal/core/clock", "internal/engine/link", "internal/engine/node", "wire/"},
 	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/core/memory", "internal/core/pin", "internal/core/queue", "verbs", "wire/"},
 	"internal/core/clock":          {},
 	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/engine/link", "internal/engine/node", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},

@@ -46,18 +46,19 @@ func (m *Manager) handleSA(now clock.Time, d *Datagram) {
 		m.Counters.Discarded++
 		return
 	}
+	known := q.ClassVersion == sa.ClassVersion
 	switch {
-	case q.ClassVersion != sa.ClassVersion:
-		m.refuse(q, mad.StatusUnsupportedVersion)
-		return
-	case q.RMPP.Flags&sa.RMPPActive != 0 && q.RMPP.Type != sa.RMPPData:
+	case known && q.RMPP.Flags&sa.RMPPActive != 0 && q.RMPP.Type != sa.RMPPData:
 		m.admin.handleRMPP(m, now, q)
 		return
-	case q.Method == mad.MethodReportResp:
+	case known && q.Method == mad.MethodReportResp:
 		m.admin.reported(q)
 		return
-	case q.Method.Answers():
+	case q.Method.Answers(): // never answered in turn, whatever is wrong with it
 		m.Counters.Malformed++
+		return
+	case !known:
+		m.refuse(q, mad.StatusUnsupportedVersion)
 		return
 	}
 	m.Counters.Queries++

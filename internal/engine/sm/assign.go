@@ -141,7 +141,7 @@ func (m *Manager) route(f *fabric) {
 // inherit takes over what is known of the tables of nodes that were there before. A port that has come
 // up anew may belong to a node that was switched off and has lost them.
 func (m *Manager) inherit(f *fabric) {
-	if m.fabric == nil {
+	if m.fabric == nil || m.fabric.doubtful {
 		return
 	}
 	for _, d := range f.devices {

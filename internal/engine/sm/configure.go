@@ -222,7 +222,7 @@ func (m *Manager) setPorts(active bool) {
 				w.Link.State = uint8(node.Armed)
 				differs = true
 			}
-			if !active && m.fresh && p.end() && !d.isSwitch() && p.info.CapMask&smp.CapClientReregister != 0 {
+			if !active && m.isNew(p) && !d.isSwitch() && p.info.CapMask&smp.CapClientReregister != 0 {
 				w.ClientReregister = true
 				differs = true
 			}
@@ -231,6 +231,12 @@ func (m *Manager) setPorts(active bool) {
 			}
 		}
 	}
+}
+
+// isNew reports whether a port's clients have to tell the administrator anew what they told the one
+// before: its memberships, services and subscriptions are not known here.
+func (m *Manager) isNew(p *port) bool {
+	return p.end() && (m.fresh || m.fabric == nil || m.fabric.ends[p.guid] == nil)
 }
 
 // configured takes the answer to a Set.

@@ -13,7 +13,7 @@ import (
 func (m *Manager) startSweep(now clock.Time) {
 	m.next = &fabric{byGUID: make(map[uint64]*device), ends: make(map[uint64]*port)}
 	m.phase = discover
-	m.sweep.heavyAt, m.sweep.failures = 0, 0
+	m.sweep.heavyAt, m.sweep.lightAt, m.sweep.failures = 0, 0, 0
 	m.acts++
 	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo})
 }
@@ -50,7 +50,7 @@ func (m *Manager) probed(now clock.Time, r *request, p *smp.SMP) {
 	case smp.AttrSMInfo:
 		var i smp.SMInfo
 		i.Decode(p.Data[:])
-		if m.outranks(&i) && i.State == smp.SMStandby || i.State == smp.SMMaster {
+		if m.trusts(&i) && (m.outranks(&i) && i.State == smp.SMStandby || i.State == smp.SMMaster) {
 			m.changed(now)
 		}
 	}
@@ -69,7 +69,11 @@ func (m *Manager) discovered(r *request, p *smp.SMP) {
 	case smp.AttrSwitchInfo:
 		d := r.dev
 		d.sw.Decode(p.Data[:])
-		if d.sw.PortStateChange && r.method == mad.MethodGet {
+		switch {
+		case r.method == mad.MethodSet || !d.sw.PortStateChange:
+		case m.role != smp.SMMaster:
+			m.sweep.again = true // for the master to clear; if that is this manager, in a sweep of its own
+		default:
 			// Cleared before the ports are read: a change after this is not lost.
 			set := request{purpose: discovering, method: mad.MethodSet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path}
 			d.sw.Append(set.data[:0])
@@ -213,14 +217,14 @@ func (m *Manager) check(f *fabric) {
 				a.cut = true
 			case !b.dev.isSwitch() && b != f.own:
 				if taken[b] != nil {
-					a.cut = true
+					a.cut, f.doubtful = true, true
 					m.sweep.failures++
 					m.tell(Event{Kind: DuplicateGUID, GUID: b.dev.info.NodeGUID, Port: a.num})
 					continue
 				}
 				taken[b] = a
 			case b.peer != a:
-				a.cut = true
+				a.cut, f.doubtful = true, true
 				m.sweep.failures++
 				kind := Inconsistent
 				if b.peer != nil {
@@ -241,6 +245,7 @@ func (m *Manager) check(f *fabric) {
 				continue
 			}
 			if other := f.ends[p.guid]; other != nil {
+				f.doubtful = true
 				m.sweep.failures++
 				m.tell(Event{Kind: DuplicateGUID, GUID: p.guid, Port: p.num})
 				p.cut, p.guid = true, 0

@@ -14,11 +14,20 @@
 //
 // A Manager is a value that is fed datagrams and time, and drained of datagrams, of events and of its
 // next deadline. It has no goroutine, lock or clock, and keeps none of the memory that it is handed.
-// Whoever runs it passes directed routes through the management agent of the manager's own node.
+// Whoever runs it passes directed routes through the management agent of the manager's own node, hands
+// it what that agent has delivered, and sets [smp.CapSM] in the port's capability mask: only then do
+// other managers find this one, once the agent has told the master of it (trap 144).
 //
 // # Bounds
 //
 // What others can make a manager hold is limited, see [Limits]. A call does work for one datagram, and
 // the one that ends a part of a sweep does work for the whole subnet: 1,000 adapters are routed in
 // well under a second.
+//
+// # Limits
+//
+// Ports have one LID each (LMC 0). Routes within one subnet only. The administrator has no
+// MultiPathRecord, no TraceRecord, no Set of GUIDInfoRecord, and takes no requests of several segments.
+// Service levels choose lanes by their number, with equal shares; paths are of level 0 unless a query
+// asks for another one. All ports are full members of the default partition.
 package sm

@@ -17,6 +17,7 @@ type fabric struct {
 	ends     map[uint64]*port // ports with LIDs, by GUID
 	byLID    []*port
 	managers []*otherManager
+	doubtful bool // nodes were taken for others: what their tables have is not known
 
 	switches []*device // by their index in graph
 	graph    routing.Graph

@@ -92,25 +92,35 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A change that nobody tells of is found by asking the switches.
+// A change that nobody tells of is found by asking the switches, and where there is none nothing is done.
 func TestLightSweep(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(4, true)
 	seat := s.manage(all[0], Config{})
 	s.up(seat)
-	a := plug{sws[1], 2} // to the next switch
-	b := a.box.peers[a.port]
-	a.box.peers[a.port], b.box.peers[b.port] = plug{}, plug{}
-	for _, e := range []plug{a, b} {
-		e.box.node.Ports[e.port].Drop()
-		e.box.node.Tables.Changed = true // and no trap
-	}
-	sweeps := seat.m.Counters.Sweeps
-	if !s.run(15*time.Second, func() bool { return seat.m.Counters.Sweeps > sweeps }) {
-		t.Fatal("nobody has noticed within 15 s")
-	}
+	s.run(time.Second, nil)
 	s.settle(seat)
-	s.check(seat)
+	sweeps, requests := seat.m.Counters.Sweeps, seat.m.Counters.Requests
+	s.run(time.Minute, nil)
+	if seat.m.Counters.Sweeps != sweeps || seat.m.Counters.Requests != requests+6*5 {
+		t.Errorf("a quiet minute has %d sweeps and %d requests, want none and 5 every 10 s", seat.m.Counters.Sweeps-sweeps, seat.m.Counters.Requests-requests)
+	}
+	for _, a := range []plug{{sws[1], 2}, all[5].peers[1]} { // to the next switch, and to an adapter
+		b := a.box.peers[a.port]
+		a.box.peers[a.port], b.box.peers[b.port] = plug{}, plug{}
+		for _, e := range []plug{a, b} {
+			e.box.node.Ports[e.port].Drop()
+			if e.box.node.Type == node.Switch {
+				e.box.node.Tables.Changed = true // and no trap
+			}
+		}
+		sweeps := seat.m.Counters.Sweeps
+		if !s.run(15*time.Second, func() bool { return seat.m.Counters.Sweeps > sweeps }) {
+			t.Fatal("nobody has noticed within 15 s")
+		}
+		s.settle(seat)
+		s.check(seat)
+	}
 }
 
 // A node that comes later is configured because of the trap of its switch, long before a light sweep.
@@ -350,4 +360,66 @@ func TestEventTexts(t *testing.T) {
 			t.Errorf("event %d has no text", k)
 		}
 	}
+}
+
+// An adapter with both ports in the subnet has two LIDs and both work.
+func TestTwoPorts(t *testing.T) {
+	s := newSubnet(t)
+	all, sws := s.line(3, true)
+	two := s.add(node.CA, 2)
+	s.cable(two, sws[0])
+	s.cable(two, sws[2])
+	seat := s.manage(all[0], Config{})
+	s.up(seat)
+	s.check(seat)
+	a, b := two.node.Ports[1].Address.LID, two.node.Ports[2].Address.LID
+	if a == 0 || b == 0 || a == b || len(seat.m.fabric.devices) != len(s.nodes) {
+		t.Errorf("LIDs %d and %d, %d devices", a, b, len(seat.m.fabric.devices))
+	}
+}
+
+// Ports whose clients this manager does not know are told to register anew, others are not.
+func TestReregister(t *testing.T) {
+	s := newSubnet(t)
+	sw := s.addSwitch(8)
+	all := s.hosts(sw, 3)
+	seat := s.manage(all[0], Config{})
+	s.up(seat)
+	told := func() (n int) {
+		for _, b := range s.nodes {
+			if b.node.Type == node.CA && b.node.Ports[1].Address.Reregister {
+				b.node.Ports[1].Address.Reregister = false
+				n++
+			}
+		}
+		return n
+	}
+	if n := told(); n != 3 {
+		t.Errorf("%d are told by a new master, want 3", n)
+	}
+	s.hosts(sw, 1)
+	s.run(time.Second, nil)
+	s.check(seat)
+	if n := told(); n != 1 {
+		t.Errorf("%d are told when one comes, want 1", n)
+	}
+}
+
+// A port that sends traps without end makes the manager sweep, but leaves it time for others.
+func TestTrapStorm(t *testing.T) {
+	s := newSubnet(t)
+	all, _ := s.line(3, true)
+	seat := s.manage(all[0], Config{})
+	s.up(seat)
+	before := seat.m.Counters
+	for range 1000 {
+		all[3].agent.LocalChanged(s.now, 1, 0)
+		s.run(time.Millisecond, nil)
+	}
+	traps, sweeps := seat.m.Counters.Traps-before.Traps, seat.m.Counters.Sweeps-before.Sweeps
+	if traps < 900 || sweeps < 5 || sweeps > 25 {
+		t.Errorf("%d traps and %d sweeps in a second, want at most 20 or so", traps, sweeps)
+	}
+	s.settle(seat)
+	s.check(seat)
 }

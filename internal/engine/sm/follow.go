@@ -176,6 +176,11 @@ func (m *Manager) notPolled(now clock.Time) {
 
 // handleSMInfo answers another manager: it asks for this one's SMInfo, or tells it what to do.
 func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
+	stranger := m.config.MKey != 0 && p.MKey != m.config.MKey
+	if stranger && (p.Method == mad.MethodSet || m.config.Protect > 1) {
+		m.Counters.Malformed++
+		return
+	}
 	var theirs smp.SMInfo
 	theirs.Decode(p.Data[:])
 	status := mad.StatusOK
@@ -186,8 +191,8 @@ func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
 		}
 	}
 	mine := m.own()
-	if m.config.MKey != 0 && p.MKey != m.config.MKey {
-		mine.SMKey = 0 // the requester has not proved anything
+	if stranger {
+		mine.SMKey = 0
 	}
 	p.Method, p.Header.Status = mad.MethodGetResp, status
 	clear(p.Data[:])
@@ -196,9 +201,6 @@ func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
 	if p.Directed() {
 		p.SetReturning()
 		answer.LID = node.PermissiveLID
-		if p.DrSLID != node.PermissiveLID {
-			answer.LID = p.DrSLID
-		}
 	}
 	p.Append(answer.MAD[:0])
 	m.reply(&answer)

@@ -4,6 +4,7 @@ package sm
 
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
@@ -41,6 +42,7 @@ type Manager struct {
 
 	admin   admin
 	replies []Datagram
+	replied int // of replies, how many have been sent
 	events  []Event
 	acts    uint32 // SMInfo:ActCount
 	fresh   bool   // no sweep is complete since this manager became the master
@@ -114,8 +116,8 @@ func (m *Manager) HandleMAD(now clock.Time, d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	switch {
-	case h.BaseVersion != mad.BaseVersion:
-		m.Counters.Malformed++
+	case h.BaseVersion != mad.BaseVersion, d.LID == 0, d.LID >= node.FirstMulticastLID && (d.LID != node.PermissiveLID || d.QPN != ib.QP0):
+		m.Counters.Malformed++ // among them what no answer could go back to
 	case d.QPN == ib.QP0 && h.Class.Subnet():
 		m.handleSMP(now, d)
 	case d.QPN == ib.QP1 && h.Class == sa.Class:
@@ -236,6 +238,9 @@ func (m *Manager) whenIdle(now clock.Time) {
 	}
 	if m.sweep.again {
 		m.sweep.again = false
+		m.sweep.heavyAt = sooner(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
+	}
+	if m.sweep.heavyAt != 0 && m.sweep.heavyAt <= now {
 		m.startSweep(now)
 		return
 	}
@@ -272,7 +277,7 @@ func (m *Manager) HandleTimeout(now clock.Time) {
 		switch s := &m.sweep; {
 		case s.heavyAt != 0 && now >= s.heavyAt:
 			m.startSweep(now)
-		case s.lightAt != 0 && now >= s.lightAt && m.fabric != nil:
+		case s.lightAt != 0 && now >= s.lightAt:
 			m.startLight()
 			m.advance(now)
 		}
@@ -292,9 +297,11 @@ func (m *Manager) Deadline() clock.Time {
 
 // Next writes the next datagram that is to be sent; false: there is none.
 func (m *Manager) Next(now clock.Time, d *Datagram) bool {
-	if len(m.replies) > 0 {
-		*d = m.replies[0]
-		m.replies = append(m.replies[:0], m.replies[1:]...)
+	if m.replied < len(m.replies) {
+		*d = m.replies[m.replied]
+		if m.replied++; m.replied == len(m.replies) {
+			m.replies, m.replied = m.replies[:0], 0
+		}
 		return true
 	}
 	return m.nextRequest(now, d) || m.admin.next(now, d)
@@ -302,7 +309,7 @@ func (m *Manager) Next(now clock.Time, d *Datagram) bool {
 
 // reply queues a datagram.
 func (m *Manager) reply(d *Datagram) {
-	if len(m.replies) >= m.config.Limits.Replies {
+	if len(m.replies) >= m.config.Limits.Replies { // those already sent count, until the queue is empty
 		m.Counters.Discarded++
 		return
 	}

@@ -29,13 +29,12 @@ const (
 	keepAlive = sa.FullMember | sa.SendOnlyFullMember // the group lasts while somebody has one of these
 )
 
-// ipoibQKey and the MTU and rate after it are those of broadcast groups of IP over InfiniBand (RFC 4391,
-// section 4).
+// Broadcast groups of IP over InfiniBand (RFC 4391, section 4).
 const (
 	ipoibQKey  ib.QKey = 0x0b1b
-	ipoibMTU           = 4 // 2048 bytes
-	ipoibRate          = 3 // 10 Gb/s
-	scopeLocal         = 2
+	ipoibMTU   uint8   = 4 // 2048 bytes
+	ipoibRate  uint8   = 3 // 10 Gb/s
+	scopeLocal uint8   = 2
 )
 
 // broadcastGID returns the MGID of a partition's broadcast group (RFC 4391, section 4).

@@ -31,6 +31,8 @@ type subnet struct {
 	inbox map[*box][]Datagram
 	// tamper may change or drop a packet that is about to be sent by a manager; false: it is lost.
 	tamper func(s *chair, d *Datagram) bool
+	// forge may change what is delivered to a manager by a directed route.
+	forge func(b []byte)
 }
 
 // box is a node in the subnet.
@@ -171,6 +173,9 @@ func (s *subnet) directed(b *box, in, at int, buf []byte) {
 			if b.seat != nil && !b.seat.off {
 				d := Datagram{LID: node.PermissiveLID}
 				copy(d.MAD[:], buf)
+				if s.forge != nil {
+					s.forge(d.MAD[:])
+				}
 				b.seat.m.HandleMAD(s.now, &d)
 			}
 			return
@@ -301,11 +306,18 @@ func (s *subnet) step() (busy bool) {
 // run carries packets and lets time pass, until done says so or a time is over.
 func (s *subnet) run(limit time.Duration, done func() bool) bool {
 	end := s.now + clock.Time(limit)
+	late := 0
 	for {
-		for s.step() {
+		for n := 0; s.step(); n++ {
+			if n > 10_000 {
+				s.t.Fatal("packets without end")
+			}
 		}
 		if done != nil && done() {
 			return true
+		}
+		if s.step() {
+			continue // what done has sent
 		}
 		next := clock.Time(0)
 		for _, seat := range s.seats {
@@ -321,6 +333,11 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 		if next == 0 || next > end {
 			s.now = end
 			return done == nil
+		}
+		if next <= s.now {
+			if late++; late > 1000 {
+				s.t.Fatalf("what is due at %d is still due at %d", next, s.now)
+			}
 		}
 		s.now = max(s.now+1, next)
 		for _, seat := range s.seats {

@@ -154,9 +154,6 @@ func (m *Manager) expire(now clock.Time) {
 		m.free(i)
 		m.Counters.Timeouts++
 		m.requestFailed(now, &failed)
-		if q.out == 0 && q.head == len(q.queue) {
-			break // the slots may be others' now
-		}
 	}
 	m.advance(now)
 }

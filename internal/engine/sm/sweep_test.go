@@ -2,10 +2,7 @@
 
 package sm
 
-import (
-	"fmt"
-	"testing"
-)
+import "testing"
 
 func TestBringUp(t *testing.T) {
 	for name, build := range map[string]func(s *subnet) *box{
@@ -38,7 +35,7 @@ func TestBringUp(t *testing.T) {
 					t.Errorf("node %x has a trap to send", b.node.GUID)
 				}
 			}
-			t.Log(fmt.Sprintf("%d nodes: %d requests, then %d", len(s.nodes), requests, seat.m.Counters.Requests-requests))
+			t.Logf("%d nodes: %d requests, then %d", len(s.nodes), requests, seat.m.Counters.Requests-requests)
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 // Class and version of subnet administration (section 15.2.1).
 const (
 	Class        mad.Class = 0x03
-	ClassVersion           = 2
+	ClassVersion uint8     = 2
 )
 
 // Lengths in bytes (section 15.2.1.1).

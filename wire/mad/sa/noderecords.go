@@ -386,4 +386,3 @@ func (r *SLtoVLRecord) Append(b []byte) []byte {
 	b = append(binary.BigEndian.AppendUint16(b, r.LID), r.In, r.Out)
 	return r.Table.Append(binary.BigEndian.AppendUint32(b, r.Resv))
 }
-
