@@ -379,9 +379,12 @@ func (d *drawing) boxText(n *Node, b box) {
 	if b.h < boxHeight {
 		size = 10
 	}
-	name := n.Label()
+	name := d.label(End{Node: n.Name})
 	if textWidth(name, size) > b.w-6 && b.w < 60 { // the number at the end says enough
 		short := name[strings.LastIndexAny(name, "-_ ./:")+1:]
+		if name != n.Label() {
+			short = n.tail()[2:]
+		}
 		if size = 9; short != "" {
 			name = short
 		}
@@ -422,8 +425,8 @@ func (d *drawing) secondLine(n *Node) string {
 
 // describe says all of a node that its box does not.
 func (d *drawing) describe(n *Node) string {
-	s := n.Label()
-	if n.Description != "" && n.Description != s {
+	s := d.label(End{Node: n.Name})
+	if n.Description != "" && n.Description != n.Label() {
 		s += " (" + n.Description + ")"
 	}
 	s += fmt.Sprintf("\n%v", n.GUID)

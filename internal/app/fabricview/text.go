@@ -41,7 +41,7 @@ func (v *View) WriteNode(w io.Writer, name string) error {
 	}
 	n := &v.Nodes[i]
 	b := x.appendNode(nil, n)
-	b = appendCounters(append(b, '\n'), []Node{*n})
+	b = x.appendCounters(append(b, '\n'), v.Nodes[i:i+1])
 	_, err := w.Write(b)
 	return err
 }
@@ -55,15 +55,15 @@ func (v *View) WriteRoute(w io.Writer, r *Route) error {
 // WriteCounters writes the counters of all ports that have counted anything; with a name, of that
 // node's.
 func (v *View) WriteCounters(w io.Writer, name string) error {
-	nodes := v.Nodes
+	x, nodes := v.index(), v.Nodes
 	if name != "" {
-		i, ok := v.index().nodes[name]
+		i, ok := x.nodes[name]
 		if !ok {
 			return fmt.Errorf("there is no node %q", name)
 		}
 		nodes = v.Nodes[i : i+1]
 	}
-	_, err := w.Write(appendCounters(nil, nodes))
+	_, err := w.Write(x.appendCounters(nil, nodes))
 	return err
 }
 
@@ -122,7 +122,7 @@ func lidText(lid uint16) string {
 // appendNode appends a node's line and one for each of its ports. Ports that nothing is plugged into
 // share one line.
 func (x *index) appendNode(b []byte, n *Node) []byte {
-	b = append(b, fit(n.Label(), 34)+" "...)
+	b = append(b, fit(x.label(End{Node: n.Name}), 34)+" "...)
 	if n.Type == Switch {
 		b = fmt.Appendf(b, "%-8s LID %-6s", n.Type, lidText(n.LID))
 	} else {
@@ -207,7 +207,7 @@ func (x *index) appendAdapters(b []byte) []byte {
 			b = append(b, "\n"+fit("adapter", 24)+" port LID   state      port GUID          switch\n"...)
 			first = false
 		}
-		name := n.Label()
+		name := x.labels[i]
 		for j := range n.Ports {
 			p := &n.Ports[j]
 			at := "-"
@@ -244,7 +244,7 @@ func (x *index) appendRoute(b []byte, r *Route) []byte {
 }
 
 // appendCounters appends a table of counters. Columns of errors are there only if a port has some.
-func appendCounters(b []byte, nodes []Node) []byte {
+func (x *index) appendCounters(b []byte, nodes []Node) []byte {
 	any := false
 	for i := range nodes {
 		for j := range nodes[i].Ports {
@@ -257,7 +257,7 @@ func appendCounters(b []byte, nodes []Node) []byte {
 				b = append(b, fit("port", 26)+"  sent  packets  received  packets\n"...)
 				any = true
 			}
-			b = fmt.Appendf(b, "%s %6s %8s    %6s %8s\n", fit(End{nodes[i].Label(), p.Number}.String(), 25),
+			b = fmt.Appendf(b, "%s %6s %8s    %6s %8s\n", fit(End{x.label(End{Node: nodes[i].Name}), p.Number}.String(), 25),
 				short(c.XmitData, 1024, "B"), short(c.XmitPackets, 1000, ""), short(c.RcvData, 1024, "B"), short(c.RcvPackets, 1000, ""))
 			if s := c.errors(); s != "" {
 				b = append(b, wrap("    ", s)...)

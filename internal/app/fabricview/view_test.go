@@ -313,6 +313,40 @@ func checkBoxes(t *testing.T, name string, l *layout) {
 	}
 }
 
+// A row whose boxes are wide stays within the picture when what it is connected to is at one side.
+func TestWideRow(t *testing.T) {
+	v := &View{}
+	add := func(name string, kind NodeType, ports int) {
+		n := Node{Name: name, Type: kind}
+		for p := range ports {
+			n.Ports = append(n.Ports, Port{Number: p + 1})
+		}
+		v.Nodes = append(v.Nodes, n)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		add("leaf-"+name, Switch, 40)
+		add("host-"+name, Adapter, 1)
+		v.Links = append(v.Links, Link{A: End{"leaf-" + name, 1}, B: End{"host-" + name, 1}})
+	}
+	for i := range 12 {
+		name := "a spine switch with a long name " + string(rune('a'+i))
+		add(name, Switch, 1)
+		v.Links = append(v.Links, Link{A: End{name, 1}, B: End{"leaf-c", i + 2}})
+	}
+	checkBoxes(t, "wide row", v.arrange())
+}
+
+// Nodes with the same description are told apart by their GUIDs.
+func TestSameDescription(t *testing.T) {
+	v := &View{Nodes: []Node{
+		{Name: "S-0000000000abcdef", Description: "a switch", GUID: 0xabcdef}, {Name: "S-0000000000123456", Description: "a switch", GUID: 0x123456},
+		{Name: "S-0000000000000001", Description: "another", GUID: 1},
+	}}
+	if got := v.index().labels; !reflect.DeepEqual(got, []string{"abcdef a switch", "123456 a switch", "another"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestRanks(t *testing.T) {
 	v := running(t, "fat-tree:3,3")
 	// An adapter at a spine switch does not make it a leaf.
