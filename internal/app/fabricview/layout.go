@@ -19,6 +19,7 @@ const (
 	boxHeight = 40.0
 	boxGap    = 18.0
 	charWidth = 0.60 // of the size of the font
+	boldWidth = 0.69
 
 	chipHeight = 18.0 // an adapter in a list below its switch
 	squareSize = 13.0 // one without a name
@@ -166,7 +167,7 @@ func (l *layout) measure() {
 					up++
 				}
 			}
-			b.w = min(max(60, textWidth(l.labels[n], 12)+20, float64(up)*4+12), 170)
+			b.w = min(max(60, textWidth(l.labels[n], 12)*boldWidth/charWidth+16, float64(up)*4+12), 170)
 			b.h = boxHeight
 		}
 	}

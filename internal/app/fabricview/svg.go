@@ -375,9 +375,12 @@ func (d *drawing) node(i int) {
 
 // boxText writes into a box: the name, and below it the LID where there is room.
 func (d *drawing) boxText(n *Node, b box) {
-	size := 12.0
+	size, second := 12.0, d.secondLine(n)
+	width := charWidth
 	if b.h < boxHeight {
 		size = 10
+	} else if second != "" {
+		width = boldWidth
 	}
 	name := d.label(End{Node: n.Name})
 	if textWidth(name, size) > b.w-6 && b.w < 60 { // the number at the end says enough
@@ -389,10 +392,9 @@ func (d *drawing) boxText(n *Node, b box) {
 			name = short
 		}
 	}
-	if most := int((b.w - 6) / (size * charWidth)); utf8.RuneCountInString(name) > most {
+	if most := int((b.w - 6) / (size * width)); utf8.RuneCountInString(name) > most {
 		name = fit(name, max(most, 2))
 	}
-	second := d.secondLine(n)
 	if b.h < boxHeight || second == "" {
 		d.printf(`<text class="t" x="%.1f" y="%.1f" font-size="%.0f">%s</text>`, b.x, b.y+size*0.35, size, escaper.Replace(name))
 		return

@@ -109,6 +109,14 @@ func fit(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
+// shorten cuts a text that is longer than n columns.
+func shorten(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return fit(s, n)
+}
+
 // dash is s, or a dash for what is not there.
 func dash(s string) string { return cmp.Or(s, "-") }
 
@@ -162,23 +170,24 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other End) []byte {
 		notes = append(notes, count(int(e), "error", "errors"))
 	}
 	note := strings.Join(notes, ", ")
-	remote := fmt.Sprintf("%s[%d]", x.label(other), other.Port)
-	if l := x.lid(other); l != 0 {
-		remote += fmt.Sprintf(" LID %d", l)
-	}
 	s := fmt.Sprintf("  %5s %-10s %-7s %s ", fmt.Sprintf("[%d]", p.Number), dash(string(p.State)), dash(p.Rate), bar(p))
 	if n.Type != Switch {
 		s += fmt.Sprintf("LID %-5s ", lidText(p.LID))
 	}
+	suffix := fmt.Sprintf("[%d]", other.Port)
+	if l := x.lid(other); l != 0 {
+		suffix += fmt.Sprintf(" LID %d", l)
+	}
 	left := columns - utf8.RuneCountInString(s)
-	if note == "" {
-		return append(b, strings.TrimRight(s+fit(remote, max(left, 12)), " ")+"\n"...)
+	remote := shorten(x.label(other), left-len(suffix)) + suffix
+	b = append(b, s+remote...)
+	switch {
+	case note == "":
+		return append(b, '\n')
+	case left-utf8.RuneCountInString(remote)-2 >= utf8.RuneCountInString(note):
+		return append(b, "  "+note+"\n"...)
 	}
-	if room := left - utf8.RuneCountInString(note) - 2; room >= utf8.RuneCountInString(remote) {
-		return append(b, s+remote+"  "+note+"\n"...)
-	}
-	b = append(b, strings.TrimRight(s+fit(remote, max(left, 12)), " ")+"\n"...)
-	return append(b, strings.Repeat(" ", 10)+note+"\n"...)
+	return append(b, "\n          "+note+"\n"...)
 }
 
 // bar draws a port's load, eleven columns wide.

@@ -43,7 +43,7 @@ func running(t *testing.T, text string) *View {
 	return v
 }
 
-// tables returns forwarding tables by least hops to each LID, by the lowest port.
+// tables returns forwarding tables by least hops to the last node's LID, by the lowest port.
 func tables(v *View) func(name string) *node.Tables {
 	x := v.index()
 	next := x.neighbors()
@@ -57,26 +57,25 @@ func tables(v *View) func(name string) *node.Tables {
 			byName[v.Nodes[i].Name] = t
 		}
 	}
-	for to := range v.Nodes {
-		d := make([]int, len(v.Nodes))
-		for i := range d {
-			d[i] = 1 << 20
-		}
-		d[to] = 0
-		for queue := []int{to}; len(queue) > 0; queue = queue[1:] {
-			for _, n := range next[queue[0]] {
-				if d[n] == 1<<20 {
-					d[n] = d[queue[0]] + 1
-					queue = append(queue, n)
-				}
+	to := len(v.Nodes) - 1
+	d := make([]int, len(v.Nodes))
+	for i := range d {
+		d[i] = 1 << 20
+	}
+	d[to] = 0
+	for queue := []int{to}; len(queue) > 0; queue = queue[1:] {
+		for _, n := range next[queue[0]] {
+			if d[n] == 1<<20 {
+				d[n] = d[queue[0]] + 1
+				queue = append(queue, n)
 			}
 		}
-		for i := range v.Nodes {
-			for _, p := range v.Nodes[i].Ports {
-				e, ok := x.peer(End{v.Nodes[i].Name, p.Number})
-				if t := byName[v.Nodes[i].Name]; t != nil && ok && d[x.nodes[e.Node]] < d[i] && t.Linear[to+1] == node.NoRoute {
-					t.Linear[to+1] = uint8(p.Number)
-				}
+	}
+	for i := range v.Nodes {
+		for _, p := range v.Nodes[i].Ports {
+			e, ok := x.peer(End{v.Nodes[i].Name, p.Number})
+			if t := byName[v.Nodes[i].Name]; t != nil && ok && d[x.nodes[e.Node]] < d[i] && t.Linear[to+1] == node.NoRoute {
+				t.Linear[to+1] = uint8(p.Number)
 			}
 		}
 	}
