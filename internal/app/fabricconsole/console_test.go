@@ -381,7 +381,7 @@ func TestInteractScript(t *testing.T) {
 func TestComplete(t *testing.T) {
 	c := New(newFake(), new(bytes.Buffer))
 	for line, want := range map[string]string{
-		"unl": "unlink ", "e": "e", "unlink sw": "unlink switch-", "unlink h": "unlink host-1", "unlink \"ra": "unlink \"rack#host 2", "x": "", "unlink x": "",
+		"unl": "unlink ", "e": "e", "unlink sw": "unlink switch-", "unlink h": "unlink host-1", "unlink \"ra": "unlink \"rack#host 2", "unlink ra": "unlink \"rack#host 2", "x": "", "unlink x": "",
 	} {
 		if got, pos, ok := c.complete(t.Context(), line, len(line)); ok != (want != "") || got != want || ok && pos != len(got) {
 			t.Errorf("%q: %q at %d, want %q", line, got, pos, want)

@@ -133,6 +133,9 @@ func (c *Console) complete(ctx context.Context, line string, pos int) (string, i
 			common = common[:len(common)-1]
 		}
 	}
+	if start > 0 && line[start-1] != '"' && strings.Contains(common, " ") {
+		common = `"` + common
+	}
 	if len(names) == 1 && strings.TrimSpace(line[:start]) == "" {
 		common += " "
 	}

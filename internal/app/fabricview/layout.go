@@ -19,6 +19,7 @@ const (
 	boxHeight = 40.0
 	boxGap    = 18.0
 	charWidth = 0.60 // of the size of the font
+	boldWidth = 0.69
 
 	chipHeight = 18.0 // an adapter in a list below its switch
 	squareSize = 13.0 // one without a name
@@ -166,7 +167,7 @@ func (l *layout) measure() {
 					up++
 				}
 			}
-			b.w = min(max(60, textWidth(l.view.Nodes[n].Label(), 12)+20, float64(up)*4+12), 170)
+			b.w = min(max(60, textWidth(l.labels[n], 12)*boldWidth/charWidth+16, float64(up)*4+12), 170)
 			b.h = boxHeight
 		}
 	}
@@ -191,7 +192,7 @@ const stubLength = 22.0
 func (l *layout) chipWidth(s int) float64 {
 	w := 40.0
 	for _, n := range l.guests[s] {
-		w = max(w, textWidth(l.view.Nodes[n].Label(), 10)+10)
+		w = max(w, textWidth(l.labels[n], 10)+10)
 	}
 	return min(w, 150)
 }
@@ -289,8 +290,17 @@ func (l *layout) separate(row []int, desired []float64) {
 			left[i] = min(left[i], left[i+1]-l.apart(row[i], row[i+1]))
 		}
 	}
-	for i, n := range row {
-		l.boxes[n].x = (right[i] + left[i]) / 2
+	for i := range row { // a mean of both may be outside of the picture, where pushing has led out of it
+		if right[i] = max((right[i]+left[i])/2, l.slot(row[i])/2); i > 0 {
+			right[i] = max(right[i], right[i-1]+l.apart(row[i-1], row[i]))
+		}
+	}
+	for i := len(row) - 1; i >= 0; i-- {
+		x := min(right[i], l.width-l.slot(row[i])/2)
+		if i < len(row)-1 {
+			x = min(x, l.boxes[row[i+1]].x-l.apart(row[i], row[i+1]))
+		}
+		l.boxes[row[i]].x = x
 	}
 }
 
@@ -298,7 +308,7 @@ func (l *layout) apart(a, b int) float64 { return (l.slot(a)+l.slot(b))/2 + l.ga
 
 // vertical places the rows from the top, and what is listed below them.
 func (l *layout) vertical() {
-	gap := min(max(l.width*0.15, 104), 420)
+	gap := min(max(l.width*0.15, 104), 600)
 	l.zoom = min(max(l.width/1300, 1), 3)
 	y := headHeight*l.zoom + boxHeight/2 + l.archRoom(len(l.rows)-1)
 	for r := len(l.rows) - 1; r >= 0; r-- {

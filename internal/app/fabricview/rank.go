@@ -72,7 +72,7 @@ func (x *index) order(rank []int, next [][]int) [][]int {
 		rows[r] = append(rows[r], i)
 	}
 	for _, row := range rows {
-		slices.SortStableFunc(row, func(a, b int) int { return naturalCompare(x.view.Nodes[a].Label(), x.view.Nodes[b].Label()) })
+		slices.SortStableFunc(row, func(a, b int) int { return naturalCompare(x.labels[a], x.labels[b]) })
 	}
 	best, fewest := cloneRows(rows), crossings(rows, rank, next)
 	for sweep := range 12 {

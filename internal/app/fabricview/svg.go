@@ -375,21 +375,26 @@ func (d *drawing) node(i int) {
 
 // boxText writes into a box: the name, and below it the LID where there is room.
 func (d *drawing) boxText(n *Node, b box) {
-	size := 12.0
+	size, second := 12.0, d.secondLine(n)
+	width := charWidth
 	if b.h < boxHeight {
 		size = 10
+	} else if second != "" {
+		width = boldWidth
 	}
-	name := n.Label()
+	name := d.label(End{Node: n.Name})
 	if textWidth(name, size) > b.w-6 && b.w < 60 { // the number at the end says enough
 		short := name[strings.LastIndexAny(name, "-_ ./:")+1:]
+		if name != n.Label() {
+			short = n.tail()[2:]
+		}
 		if size = 9; short != "" {
 			name = short
 		}
 	}
-	if most := int((b.w - 6) / (size * charWidth)); utf8.RuneCountInString(name) > most {
+	if most := int((b.w - 6) / (size * width)); utf8.RuneCountInString(name) > most {
 		name = fit(name, max(most, 2))
 	}
-	second := d.secondLine(n)
 	if b.h < boxHeight || second == "" {
 		d.printf(`<text class="t" x="%.1f" y="%.1f" font-size="%.0f">%s</text>`, b.x, b.y+size*0.35, size, escaper.Replace(name))
 		return
@@ -422,8 +427,8 @@ func (d *drawing) secondLine(n *Node) string {
 
 // describe says all of a node that its box does not.
 func (d *drawing) describe(n *Node) string {
-	s := n.Label()
-	if n.Description != "" && n.Description != s {
+	s := d.label(End{Node: n.Name})
+	if n.Description != "" && n.Description != n.Label() {
 		s += " (" + n.Description + ")"
 	}
 	s += fmt.Sprintf("\n%v", n.GUID)

@@ -41,7 +41,7 @@ func (v *View) WriteNode(w io.Writer, name string) error {
 	}
 	n := &v.Nodes[i]
 	b := x.appendNode(nil, n)
-	b = appendCounters(append(b, '\n'), []Node{*n})
+	b = x.appendCounters(append(b, '\n'), v.Nodes[i:i+1])
 	_, err := w.Write(b)
 	return err
 }
@@ -55,15 +55,15 @@ func (v *View) WriteRoute(w io.Writer, r *Route) error {
 // WriteCounters writes the counters of all ports that have counted anything; with a name, of that
 // node's.
 func (v *View) WriteCounters(w io.Writer, name string) error {
-	nodes := v.Nodes
+	x, nodes := v.index(), v.Nodes
 	if name != "" {
-		i, ok := v.index().nodes[name]
+		i, ok := x.nodes[name]
 		if !ok {
 			return fmt.Errorf("there is no node %q", name)
 		}
 		nodes = v.Nodes[i : i+1]
 	}
-	_, err := w.Write(appendCounters(nil, nodes))
+	_, err := w.Write(x.appendCounters(nil, nodes))
 	return err
 }
 
@@ -109,6 +109,14 @@ func fit(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
+// shorten cuts a text that is longer than n columns.
+func shorten(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return fit(s, n)
+}
+
 // dash is s, or a dash for what is not there.
 func dash(s string) string { return cmp.Or(s, "-") }
 
@@ -122,7 +130,7 @@ func lidText(lid uint16) string {
 // appendNode appends a node's line and one for each of its ports. Ports that nothing is plugged into
 // share one line.
 func (x *index) appendNode(b []byte, n *Node) []byte {
-	b = append(b, fit(n.Label(), 34)+" "...)
+	b = append(b, fit(x.label(End{Node: n.Name}), 34)+" "...)
 	if n.Type == Switch {
 		b = fmt.Appendf(b, "%-8s LID %-6s", n.Type, lidText(n.LID))
 	} else {
@@ -162,23 +170,24 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other End) []byte {
 		notes = append(notes, count(int(e), "error", "errors"))
 	}
 	note := strings.Join(notes, ", ")
-	remote := fmt.Sprintf("%s[%d]", x.label(other), other.Port)
-	if l := x.lid(other); l != 0 {
-		remote += fmt.Sprintf(" LID %d", l)
-	}
 	s := fmt.Sprintf("  %5s %-10s %-7s %s ", fmt.Sprintf("[%d]", p.Number), dash(string(p.State)), dash(p.Rate), bar(p))
 	if n.Type != Switch {
 		s += fmt.Sprintf("LID %-5s ", lidText(p.LID))
 	}
+	suffix := fmt.Sprintf("[%d]", other.Port)
+	if l := x.lid(other); l != 0 {
+		suffix += fmt.Sprintf(" LID %d", l)
+	}
 	left := columns - utf8.RuneCountInString(s)
-	if note == "" {
-		return append(b, strings.TrimRight(s+fit(remote, max(left, 12)), " ")+"\n"...)
+	remote := shorten(x.label(other), left-len(suffix)) + suffix
+	b = append(b, s+remote...)
+	switch {
+	case note == "":
+		return append(b, '\n')
+	case left-utf8.RuneCountInString(remote)-2 >= utf8.RuneCountInString(note):
+		return append(b, "  "+note+"\n"...)
 	}
-	if room := left - utf8.RuneCountInString(note) - 2; room >= utf8.RuneCountInString(remote) {
-		return append(b, s+remote+"  "+note+"\n"...)
-	}
-	b = append(b, strings.TrimRight(s+fit(remote, max(left, 12)), " ")+"\n"...)
-	return append(b, strings.Repeat(" ", 10)+note+"\n"...)
+	return append(b, "\n          "+note+"\n"...)
 }
 
 // bar draws a port's load, eleven columns wide.
@@ -207,7 +216,7 @@ func (x *index) appendAdapters(b []byte) []byte {
 			b = append(b, "\n"+fit("adapter", 24)+" port LID   state      port GUID          switch\n"...)
 			first = false
 		}
-		name := n.Label()
+		name := x.labels[i]
 		for j := range n.Ports {
 			p := &n.Ports[j]
 			at := "-"
@@ -244,7 +253,7 @@ func (x *index) appendRoute(b []byte, r *Route) []byte {
 }
 
 // appendCounters appends a table of counters. Columns of errors are there only if a port has some.
-func appendCounters(b []byte, nodes []Node) []byte {
+func (x *index) appendCounters(b []byte, nodes []Node) []byte {
 	any := false
 	for i := range nodes {
 		for j := range nodes[i].Ports {
@@ -257,7 +266,7 @@ func appendCounters(b []byte, nodes []Node) []byte {
 				b = append(b, fit("port", 26)+"  sent  packets  received  packets\n"...)
 				any = true
 			}
-			b = fmt.Appendf(b, "%s %6s %8s    %6s %8s\n", fit(End{nodes[i].Label(), p.Number}.String(), 25),
+			b = fmt.Appendf(b, "%s %6s %8s    %6s %8s\n", fit(End{x.label(End{Node: nodes[i].Name}), p.Number}.String(), 25),
 				short(c.XmitData, 1024, "B"), short(c.XmitPackets, 1000, ""), short(c.RcvData, 1024, "B"), short(c.RcvPackets, 1000, ""))
 			if s := c.errors(); s != "" {
 				b = append(b, wrap("    ", s)...)

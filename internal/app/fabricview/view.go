@@ -156,15 +156,24 @@ func (n *Node) port(number int) *Port {
 
 // index finds nodes by name and links by their ends.
 type index struct {
-	view  *View
-	nodes map[string]int
-	links map[End]int
+	view   *View
+	nodes  map[string]int
+	links  map[End]int
+	labels []string // of the nodes: see label
 }
 
 func (v *View) index() *index {
-	x := &index{v, make(map[string]int, len(v.Nodes)), make(map[End]int, 2*len(v.Links))}
+	x := &index{v, make(map[string]int, len(v.Nodes)), make(map[End]int, 2*len(v.Links)), make([]string, len(v.Nodes))}
+	same := make(map[string]int)
 	for i := range v.Nodes {
 		x.nodes[v.Nodes[i].Name] = i
+		same[v.Nodes[i].Label()]++
+	}
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if x.labels[i] = n.Label(); same[x.labels[i]] > 1 {
+			x.labels[i] = n.tail() + " " + x.labels[i]
+		}
 	}
 	for i, l := range v.Links {
 		x.links[l.A], x.links[l.B] = i, i
@@ -182,10 +191,14 @@ func (x *index) port(e End) *Port {
 	return &Port{Number: e.Port, State: Down}
 }
 
-// label returns what people call the node at an end.
+// tail returns the end of the node's GUID, which tells apart nodes that have the same description.
+func (n *Node) tail() string { return fmt.Sprintf("%06x", uint64(n.GUID)&0xffffff) }
+
+// label returns what people call the node at an end: nodes with the same description have the end of
+// their GUIDs in front.
 func (x *index) label(e End) string {
 	if i, ok := x.nodes[e.Node]; ok {
-		return x.view.Nodes[i].Label()
+		return x.labels[i]
 	}
 	return e.Node
 }

@@ -43,7 +43,7 @@ func running(t *testing.T, text string) *View {
 	return v
 }
 
-// tables returns forwarding tables by least hops to each LID, by the lowest port.
+// tables returns forwarding tables by least hops to the last node's LID, by the lowest port.
 func tables(v *View) func(name string) *node.Tables {
 	x := v.index()
 	next := x.neighbors()
@@ -57,26 +57,25 @@ func tables(v *View) func(name string) *node.Tables {
 			byName[v.Nodes[i].Name] = t
 		}
 	}
-	for to := range v.Nodes {
-		d := make([]int, len(v.Nodes))
-		for i := range d {
-			d[i] = 1 << 20
-		}
-		d[to] = 0
-		for queue := []int{to}; len(queue) > 0; queue = queue[1:] {
-			for _, n := range next[queue[0]] {
-				if d[n] == 1<<20 {
-					d[n] = d[queue[0]] + 1
-					queue = append(queue, n)
-				}
+	to := len(v.Nodes) - 1
+	d := make([]int, len(v.Nodes))
+	for i := range d {
+		d[i] = 1 << 20
+	}
+	d[to] = 0
+	for queue := []int{to}; len(queue) > 0; queue = queue[1:] {
+		for _, n := range next[queue[0]] {
+			if d[n] == 1<<20 {
+				d[n] = d[queue[0]] + 1
+				queue = append(queue, n)
 			}
 		}
-		for i := range v.Nodes {
-			for _, p := range v.Nodes[i].Ports {
-				e, ok := x.peer(End{v.Nodes[i].Name, p.Number})
-				if t := byName[v.Nodes[i].Name]; t != nil && ok && d[x.nodes[e.Node]] < d[i] && t.Linear[to+1] == node.NoRoute {
-					t.Linear[to+1] = uint8(p.Number)
-				}
+	}
+	for i := range v.Nodes {
+		for _, p := range v.Nodes[i].Ports {
+			e, ok := x.peer(End{v.Nodes[i].Name, p.Number})
+			if t := byName[v.Nodes[i].Name]; t != nil && ok && d[x.nodes[e.Node]] < d[i] && t.Linear[to+1] == node.NoRoute {
+				t.Linear[to+1] = uint8(p.Number)
 			}
 		}
 	}
@@ -310,6 +309,40 @@ func checkBoxes(t *testing.T, name string, l *layout) {
 		if faults > 5 {
 			return
 		}
+	}
+}
+
+// A row whose boxes are wide stays within the picture when what it is connected to is at one side.
+func TestWideRow(t *testing.T) {
+	v := &View{}
+	add := func(name string, kind NodeType, ports int) {
+		n := Node{Name: name, Type: kind}
+		for p := range ports {
+			n.Ports = append(n.Ports, Port{Number: p + 1})
+		}
+		v.Nodes = append(v.Nodes, n)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		add("leaf-"+name, Switch, 40)
+		add("host-"+name, Adapter, 1)
+		v.Links = append(v.Links, Link{A: End{"leaf-" + name, 1}, B: End{"host-" + name, 1}})
+	}
+	for i := range 12 {
+		name := "a spine switch with a long name " + string(rune('a'+i))
+		add(name, Switch, 1)
+		v.Links = append(v.Links, Link{A: End{name, 1}, B: End{"leaf-c", i + 2}})
+	}
+	checkBoxes(t, "wide row", v.arrange())
+}
+
+// Nodes with the same description are told apart by their GUIDs.
+func TestSameDescription(t *testing.T) {
+	v := &View{Nodes: []Node{
+		{Name: "S-0000000000abcdef", Description: "a switch", GUID: 0xabcdef}, {Name: "S-0000000000123456", Description: "a switch", GUID: 0x123456},
+		{Name: "S-0000000000000001", Description: "another", GUID: 1},
+	}}
+	if got := v.index().labels; !reflect.DeepEqual(got, []string{"abcdef a switch", "123456 a switch", "another"}) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -31,8 +31,9 @@
 //
 // Nodes without such a line have the GUIDs that follow those of the last node of their type. An
 // adapter takes one for itself and one for each port. Without any line, switches count from 0x200000,
-// adapters from 0x100000 and routers from 0x300000; a name as ibnetdiscover makes them
-// (S-0002c90300293e1e) has the GUID in it. switchguid+0x10 means: 0x10 behind the last one that a line
+// adapters from 0x100000 and routers from 0x300000. A name as ibnetdiscover makes them
+// (S-0002c90300293e1e; H for adapters, R for routers) has the GUID in it, whatever a line says:
+// ibdiagnet names the whole system's in the line. switchguid+0x10 means: 0x10 behind the last one that a line
 // named.
 //
 // What ibsim has beyond ibnetdiscover is here too:
@@ -48,7 +49,8 @@
 //
 // A link runs at the best width and speed that both ends can do; ends that say nothing can do
 // anything. FDR10 counts as QDR, and speeds above NDR as NDR. Lines of ibnetdiscover about chassis
-// are skipped. In all other lines what cannot be understood is an error.
+// and about nodes that did not answer are skipped. In all other lines what cannot be understood is an
+// error.
 //
 // # Writing
 //

@@ -162,6 +162,7 @@ func TestValidate(t *testing.T) {
 		"the description":   func(t *Topology) { t.Nodes[0].Description = "a\nb" },
 		"more than 24 bits": func(t *Topology) { t.Nodes[0].VendorID = 1 << 24 },
 		"has 0 ports":       func(t *Topology) { t.Nodes[0].Ports = t.Nodes[0].Ports[:1] },
+		"another GUID":      func(t *Topology) { t.Nodes[0].Name = "S-0000000000000001" },
 		"reserved":          func(t *Topology) { t.Nodes[0].Type = 9 },
 		"one line":          func(t *Topology) { t.Commands = []Command{{Text: "a\nb"}} },
 	} {

@@ -86,7 +86,6 @@ type attributes struct {
 type series struct {
 	base, next uint64
 	port0      uint64 // of the next switch; 0: as the node
-	said       bool   // a line named the next one
 }
 
 // capabilities are the widths and speeds that a port can do; 0: any.
@@ -136,7 +135,7 @@ func (p *parser) failAt(at place, format string, a ...any) {
 }
 
 func (p *parser) text(name string, text []byte, depth int) {
-	rest := string(text)
+	rest := strings.TrimPrefix(string(text), "\ufeff")
 	for line := 1; rest != "" && len(p.errs) < maxErrors; line++ {
 		var s string
 		s, rest, _ = strings.Cut(rest, "\n")
@@ -144,7 +143,7 @@ func (p *parser) text(name string, text []byte, depth int) {
 		s = strings.Trim(s, " \t\r")
 		var err error
 		switch {
-		case s == "" || s[0] == '#':
+		case s == "" || s[0] == '#' || strings.HasPrefix(s, "src/"): // libibnetdisc complains so
 		case s[0] == '[' || s[0] == '@':
 			err = p.port(s)
 		default:
@@ -241,7 +240,7 @@ func (p *parser) guid(t node.Type, value, port0 string, relative bool) error {
 	} else {
 		s.base, s.next = v, v
 	}
-	s.said, s.port0 = true, 0
+	s.port0 = 0
 	if port0 != "" {
 		if s.port0, err = hexGUID(strings.TrimRight(port0, ") \t")); err != nil {
 			return err
@@ -354,10 +353,8 @@ func header(n *Node, rest string) (comment string) {
 func (p *parser) identify(n *Node) error {
 	s := p.series[n.Type]
 	guid := s.next
-	if _, digits, ok := strings.Cut(n.Name, "-"); ok && !s.said && len(n.Name) == 18 && strings.IndexByte("SHR", n.Name[0]) >= 0 {
-		if v, err := strconv.ParseUint(digits, 16, 64); err == nil && v != 0 {
-			guid = v
-		}
+	if named := guidInName(n); named != 0 {
+		guid = named
 	}
 	if guid == 0 {
 		return fmt.Errorf("the GUID of %q is 0: give it another one in the line before", n.Name)
@@ -377,8 +374,19 @@ func (p *parser) identify(n *Node) error {
 	} else {
 		s.next = guid + uint64(len(n.Ports))
 	}
-	s.said, s.port0 = false, 0
+	s.port0 = 0
 	return nil
+}
+
+// guidInName returns the GUID that a name as of ibnetdiscover has in it; 0: it is none.
+func guidInName(n *Node) uint64 {
+	letters := map[node.Type]string{node.Switch: "S-", node.CA: "H-", node.Router: "R-"}
+	digits, ok := strings.CutPrefix(n.Name, letters[n.Type])
+	if !ok || len(digits) != 16 {
+		return 0
+	}
+	v, _ := strconv.ParseUint(digits, 16, 64)
+	return v
 }
 
 // addresses finds a LID and LMC in a comment: "lid 4 lmc 0". What is no unicast LID is none.

@@ -34,13 +34,10 @@ func (p *parser) port(s string) error {
 	if err != nil {
 		return err
 	}
+	if n.Type == node.Switch {
+		guid = 0 // ibdiagnet has the number again here
+	}
 	if guid != 0 {
-		if n.Type == node.Switch {
-			return fmt.Errorf("port %d of %q has a GUID: of a switch only port 0 has one, in the line switchguid=", v, n.Name)
-		}
-		if old := n.Ports[v].GUID; old != 0 && old != guid {
-			return fmt.Errorf("port %d of %q has two GUIDs, %#x and %#x", v, n.Name, old, guid)
-		}
 		n.Ports[v].GUID = guid
 	}
 	if n.Type != node.Switch {

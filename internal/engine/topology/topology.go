@@ -162,6 +162,8 @@ func (n *Node) validate() error {
 		return fmt.Errorf("topology: node %q has %d ports: between 1 and %d are possible", n.Name, n.NumPorts(), MaxPorts)
 	case n.GUID == 0 || n.SystemGUID == 0:
 		return fmt.Errorf("topology: node %q has no GUID", n.Name)
+	case guidInName(n) != 0 && guidInName(n) != n.GUID:
+		return fmt.Errorf("topology: the name %q has another GUID in it than the node, %#x", n.Name, n.GUID)
 	case n.VendorID >= 1<<24:
 		return fmt.Errorf("topology: VendorID %#x of %q has more than 24 bits", n.VendorID, n.Name)
 	}

@@ -118,7 +118,8 @@ func TestParseIbnetdiscover(t *testing.T) {
 }
 
 func TestParseRecords(t *testing.T) {
-	top := parse(t, `
+	top := parse(t, "\ufeffsrc/query_smp.c:195; umad (DR path slid 0; dlid 0; 0,1 Attr 0x11:0) bad status 110"+`
+ibwarn: [1] sim_connect: attached
 Non-Chassis Nodes
 
 Chassis 1 (guid 0x5442ba00003000)
@@ -131,8 +132,9 @@ Chassis 1 (guid 0x5442ba00003000)
   [22][ext 3]    "H-0008f10403961354"[1](8f10403961355)         # "MT23108 lid 7 1xSDR" lid 4 4xSDR slot 3
   [10]    "S-0008f10400410015"[1][ext 5]         # "SW-6IB4 Voltaire" lid 3 4x??? s=1 w=2 v=4
 
+switchguid=0x5442ba00003000(8f10400410015)
 Switch  8 "S-0008f10400410015"          # a switch that says little, base port 0 lid 3 lmc 0
-[1]     "S-005442ba00003080"[10]
+[1](1)  "S-005442ba00003080"[10]
 
 Ca      2 "H-0008f10403961354"          # "MT23108"
 [1](8f10403961355)     "S-005442ba00003080"[22]         # lid 4 lmc 2 "ISR9024 Voltaire" lid 6 4xSDR
@@ -232,7 +234,8 @@ func TestParseErrors(t *testing.T) {
 		{"Switch 8 \"a\"\n[1] \"b\"[1] x=3", `t:2: x= is not understood`},
 		{"Switch 8 \"a\"\n[1] \"b\"[1] fast", `t:2: "fast" is not understood`},
 		{"Switch 8 \"a\"\n[1] \"b\"[1] w=32", `t:2: 32 is too large`},
-		{"Switch 8 \"a\"\n[1](12) \"b\"[1]", `t:2: port 1 of "a" has a GUID`},
+		{"Switch 8 \"a\"\n[1](5)", `t:2: the other end of port 1 is missing`},
+		{"Ca 8 \"a\"\n[1](5)\n[1](6)", `t:3: port 1 of "a" is at t:2 already`},
 		{"Switch 8 \"a\"\n[1] \"a\"[1]", `t:2: port 1 of "a" has its own other end`},
 		{"Switch 8 \"a\"\n[1] \"b\"[3]\nCa 2 \"b\"", `t:2: there is no port 3 at "b": it has ports 1 to 2`},
 		{"Switch 8 \"a\"\n[1] \"b\"[1]\n[1] \"b\"[2]\nCa 2 \"b\"", `t:3: port 1 of "a" is at t:2 already`},
