@@ -240,7 +240,7 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 	return len(m.frame), nil
 }
 
-// Join lets the peer use what is published in a domain.
+// Join lets the peer use what is published in a domain, if there is one.
 func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
 	if l.sock == nil || !l.hello {
 		return nil, unix.ENOTCONN
@@ -249,8 +249,10 @@ func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.offer.begin(d.(*domain), l)
-	l.tell()
+	if d != nil {
+		l.offer.begin(d.(*domain), l)
+		l.tell()
+	}
 	l.peer = peer
 	if !l.net.cool(l) {
 		l.net.Wake()

@@ -33,8 +33,8 @@ type Domain interface {
 // MemoryLink is a [Link] of a [MemoryNetwork].
 type MemoryLink interface {
 	Link
-	// Join lets the peer use what is published in a domain, and returns what it has made for this
-	// side. From then on Ready reports the link when the peer has stirred.
+	// Join lets the peer use what is published in a domain, if there is one, and returns what it has
+	// made for this side. From then on Ready reports the link when the peer has stirred.
 	Join(d Domain) (*local.Peer, error)
 	// Ring wakes the peer.
 	Ring()
