@@ -10,18 +10,18 @@ import (
 )
 
 // opDatagram is the only message between devices, which their UD queue pairs share: destination QPN
-// (4), source QPN (4), Q_Key (4), immediate data (4), traffic class (1), hop limit (1), zero (6). It
-// may have the flags solicited and immediate.
+// (4), source QPN (4), Q_Key (4), immediate data (4), and of the GRH, as a number of 64 bits: flow label,
+// and from bit 20 on traffic class, from bit 28 on hop limit. It may have the flags solicited and
+// immediate.
 const (
 	opDatagram     kind = 0x80
 	datagramFields      = 24
 )
 
 const (
-	// grhLen is the length of what stands before a received datagram's payload (IBTA 11.4.1.2).
-	grhLen = 40
 	// packetFields is what a packet of the datagram would have besides its payload: BTH, DETH, ICRC.
 	packetFields = 12 + 8 + 4
+	maxFlow      = 1<<20 - 1
 	// defaultHops is the hop limit of an address vector that has none.
 	defaultHops = 64
 )
@@ -148,7 +148,8 @@ func (q *DatagramQP) Send(p *Peer) (sent, wake bool, err error) {
 	if b == nil {
 		return false, false, err
 	}
-	d := datagram{to: w.qpn, from: q.Num, qkey: w.qkey, imm: w.Imm, class: w.to.TrafficClass, hops: w.to.HopLimit}
+	d := datagram{to: w.qpn, from: q.Num, qkey: w.qkey, imm: w.Imm,
+		flow: w.to.FlowLabel & maxFlow, class: w.to.TrafficClass, hops: w.to.HopLimit}
 	if d.qkey.Controlled() {
 		d.qkey = q.Attr().QKey // IBTA 10.2.5
 	}
@@ -231,6 +232,7 @@ type datagram struct {
 	to, from    verbs.QPN
 	qkey        verbs.QKey
 	imm         uint32
+	flow        uint32
 	class, hops uint8
 }
 
@@ -239,7 +241,7 @@ func (d *datagram) put(b []byte) {
 	put32(b, 4, uint32(d.from))
 	put32(b, 8, uint32(d.qkey))
 	put32(b, 12, d.imm)
-	put64(b, 16, uint64(d.class)|uint64(d.hops)<<8)
+	put64(b, 16, uint64(d.flow)|uint64(d.class)<<20|uint64(d.hops)<<28)
 }
 
 // decode reads the fields, each once: the peer can change them all the time. It returns false if a
@@ -249,9 +251,9 @@ func (d *datagram) decode(k kind, body []byte, mtu int) bool {
 		return false
 	}
 	*d = datagram{to: verbs.QPN(get32(body, 0)), from: verbs.QPN(get32(body, 4)), qkey: verbs.QKey(get32(body, 8)), imm: get32(body, 12)}
-	last := get64(body, 16)
-	d.class, d.hops = uint8(last), uint8(last>>8)
-	return d.from <= ib.QPNMulticast && last>>16 == 0
+	grh := get64(body, 16)
+	d.flow, d.class, d.hops = uint32(grh)&maxFlow, uint8(grh>>20), uint8(grh>>28)
+	return d.from <= ib.QPNMulticast && grh>>36 == 0
 }
 
 // ReceiveDatagrams hands what the device at another address has sent to this one's queue pairs, which
@@ -293,14 +295,15 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 		return dropQKey
 	case q.Recv.Len() == 0:
 		return dropNoReceive
-	case uint64(grhLen+len(payload)) > q.Recv.NextLen():
+	case uint64(ib.GRHLen+len(payload)) > q.Recv.NextLen():
 		return dropTooLong
 	}
 	q.TakeReceive(q.Recv)
-	var buf [grhLen]byte
-	ip := ib.IPHeader{Src: from, Dst: to, TOS: h.class, TTL: h.hops, Length: packetFields + (len(payload)+3)&^3, IPv4: to.Addr().Is4()}
+	var buf [ib.GRHLen]byte
+	grh := ib.GRH{IPVer: 6, TClass: h.class, FlowLabel: h.flow, PayLen: uint16(packetFields + (len(payload)+3)&^3), NxtHdr: ib.GRHNextHeader,
+		HopLmt: h.hops, SGID: from, DGID: to}
 	t := q.Device.Memory
-	if !q.Scatter(&q.land) || !q.land.Write(t, ip.AppendGRH(buf[:0])) || !q.land.Write(t, payload) {
+	if !q.Scatter(&q.land) || !q.land.Write(t, grh.Append(buf[:0])) || !q.land.Write(t, payload) {
 		q.CompleteReceive(verbs.LocalProtectionError)
 		q.enterError()
 		return dropAccess
@@ -309,7 +312,7 @@ func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []
 	q.Device.Counters.RecvBytes += uint64(len(payload))
 	c := q.CompleteReceive(verbs.Success)
 	c.Solicited = k.has(solicited)
-	c.WC.ByteLen, c.WC.SrcQPN, c.WC.PKeyIndex, c.WC.Flags = uint32(grhLen+len(payload)), h.from, q.Attr().PKeyIndex, verbs.WithGRH
+	c.WC.ByteLen, c.WC.SrcQPN, c.WC.PKeyIndex, c.WC.Flags = uint32(ib.GRHLen+len(payload)), h.from, q.Attr().PKeyIndex, verbs.WithGRH
 	if k.has(immediate) {
 		c.WC.Flags |= verbs.WithImm
 		c.WC.Imm = h.imm
