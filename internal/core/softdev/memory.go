@@ -45,6 +45,7 @@ func NewMemory(name, kind string, guid uint64, oneSided string, net MemoryNetwor
 
 func (m *memoryCarrier) slotBits() int           { return 6 }
 func (m *memoryCarrier) shared() *queue.Device   { return &m.engine.Device }
+func (m *memoryCarrier) loop() (Link, error)     { return m.net.Loop() }
 func (m *memoryCarrier) datagrams() *datagrams   { return m.ud }
 func (m *memoryCarrier) scans() bool             { return false }
 func (m *memoryCarrier) arm() bool               { return m.net.Arm() }
