@@ -18,7 +18,7 @@ const (
 	// datagramPort, and a device's slot, is where datagrams for the device go: its door for them.
 	datagramPort = meetPort + 64
 	// datagramPatience is how long datagrams wait for a device whose process takes none. Switches of
-	// InfiniBand have such a limit, too, of up to 4.3 s (HOQLife, IBTA 14.2.5.6).
+	// InfiniBand have such a limit, too (HOQLife, IBTA 14.2.5.6).
 	datagramPatience = clock.Time(4 * time.Second)
 	// datagramsAtOnce is how many a queue pair sends before others have their turn.
 	datagramsAtOnce = 256

@@ -13,12 +13,10 @@ import (
 // (4), source QPN (4), Q_Key (4), immediate data (4), and of the GRH, as a number of 64 bits: flow label,
 // and from bit 20 on traffic class, from bit 28 on hop limit. It may have the flags solicited and
 // immediate.
-const (
-	opDatagram     kind = 0x80
-	datagramFields      = 24
-)
+const opDatagram kind = 0x80
 
 const (
+	datagramFields = 24 // bytes
 	// packetFields is what a packet of the datagram would have besides its payload: BTH, DETH, ICRC.
 	packetFields = 12 + 8 + 4
 	maxFlow      = 1<<20 - 1
