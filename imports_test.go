@@ -41,7 +41,7 @@ var layers = map[string][]string{
 	"internal/core/pin":            {"verbs"},
 	"internal/engine/ibta":         {"internal/core/clock", "internal/core/memory", "internal/core/queue", "verbs", "wire/"},
 	"internal/engine/rdmap":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/"},
-	"internal/engine/local":        {"internal/core/memory", "internal/core/queue", "verbs"},
+	"internal/engine/local":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/ib"},
 	"internal/engine/ibcm":         {"internal/core/clock", "verbs", "wire/"},
 	"internal/engine/node":         {"wire/"},
 	"internal/engine/routing":      {"internal/engine/node"},

@@ -137,3 +137,10 @@ func (c *EventChannel) Queued() int {
 	defer c.mu.Unlock()
 	return len(c.queue)
 }
+
+// ServiceReply decodes the answer of a datagram service and encodes it again.
+func ServiceReply(b []byte) (again, private []byte, ok bool) {
+	var r serviceReply
+	private, ok = r.decode(b)
+	return r.append(nil), private, ok
+}

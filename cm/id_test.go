@@ -68,7 +68,12 @@ func listening(t *testing.T, dev *verbs.Device, ps cm.PortSpace) *side {
 // sides returns a listener and an id that knows the way to it.
 func sides(t *testing.T, ps cm.PortSpace) (client, server *side) {
 	t.Helper()
-	a, b := open(t), open(t)
+	return sidesOf(t, open(t), open(t), ps)
+}
+
+// sidesOf is sides on the given devices.
+func sidesOf(t *testing.T, a, b *verbs.Device, ps cm.PortSpace) (client, server *side) {
+	t.Helper()
 	server = listening(t, b, ps)
 	client = newSide(t, a, ps)
 	client.resolve(server.id.LocalAddr())

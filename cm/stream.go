@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // streamProtocol connects queue pairs by streams: iWARP, where a connection is a TCP connection
@@ -47,16 +48,18 @@ func (p *streamProtocol) run() {
 // resolveAddr: the system knows the route to an address.
 func (c *streamConn) resolveAddr(zone string) (query, error) { return nil, c.id.checkRoute(zone) }
 
-func (c *streamConn) resolveRoute() (query, error)    { return nil, nil }
-func (c *streamConn) join(*membership) (query, error) { return nil, noDatagrams("join_multicast") }
-func (c *streamConn) leave(*membership)               {}
+func (c *streamConn) resolveRoute() (query, error) { return nil, nil }
+func (c *streamConn) join(*membership) (query, error) {
+	return nil, opErr("join_multicast", verbs.ErrNotSupported, "the device has no multicast")
+}
+func (c *streamConn) leave(*membership) {}
 
 // claim does nothing: listen finds out whether the system's port is free.
 func (c *streamConn) claim() error { return nil }
 
 func (c *streamConn) listen(backlog int) error {
 	id := c.id
-	if id.ps.datagrams() {
+	if id.ps.datagrams() && !c.datagrams() {
 		return noDatagrams("listen")
 	}
 	l, err := c.drv.ListenStream(id.local, backlog, func(e verbs.StreamEvent) { c.asked(e) })
@@ -97,11 +100,22 @@ func (c *streamConn) asked(e verbs.StreamEvent) {
 		e.Stream.Close()
 		return
 	}
+	private, service := lookedUp(&e.Param)
+	if service != listener.ps.datagrams() {
+		e.Stream.Reject(nil) // nobody offers that here
+		return
+	}
 	id := listener.request()
 	id.local, id.peer = listener.local, e.Stream.PeerAddr()
 	p.m.add(id, &streamConn{streamProtocol: p, id: id, stream: e.Stream})
 	p.requests[e.Stream] = id
-	if !listener.tell(&Event{Type: ConnectRequest, ID: id, Listener: listener, Conn: connParamOf(&e.Param)}) {
+	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
+	if service {
+		event.UD.PrivateData = private
+	} else {
+		event.Conn = connParamOf(&e.Param)
+	}
+	if !listener.tell(event) {
 		id.close() // nobody else will
 	}
 }
@@ -129,9 +143,6 @@ func (c *streamConn) param(p *ConnParam) verbs.StreamParam {
 
 // ownQP returns the queue pair of a connection, which the device takes to RTS.
 func ownQP(op string, id *ID) (verbs.QPDriver, error) {
-	if id.ps.datagrams() {
-		return nil, noDatagrams(op)
-	}
 	if id.qp == nil {
 		return nil, opErr(op, verbs.ErrNotSupported, "the device takes the queue pair of a connection to RTS itself: make it with CreateQP")
 	}
@@ -140,6 +151,9 @@ func ownQP(op string, id *ID) (verbs.QPDriver, error) {
 
 func (c *streamConn) connect(p *ConnParam) error {
 	id := c.id
+	if id.ps.datagrams() {
+		return c.lookUp(p)
+	}
 	qp, err := ownQP("connect", id)
 	if err != nil {
 		return err
@@ -161,6 +175,9 @@ func (c *streamConn) connect(p *ConnParam) error {
 
 func (c *streamConn) accept(p *ConnParam) error {
 	id := c.id
+	if id.ps.datagrams() {
+		return c.acceptDatagrams(p)
+	}
 	qp, err := ownQP("accept", id)
 	if err != nil {
 		return err
@@ -176,6 +193,9 @@ func (c *streamConn) accept(p *ConnParam) error {
 }
 
 func (c *streamConn) reject(private []byte) error {
+	if c.id.ps.datagrams() {
+		return c.serve(serviceReply{status: mad.SIDRReject}, private)
+	}
 	delete(c.requests, c.stream)
 	return c.stream.Reject(private)
 }
@@ -247,9 +267,14 @@ func (c *streamConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error
 }
 
 // connects: MPA has no field for other services (RFC 5044 section 7).
-func (p *streamProtocol) connects(t verbs.QPType) bool { return t == verbs.RC }
+func (p *streamProtocol) connects(t verbs.QPType) bool {
+	return t == verbs.RC || t == verbs.UD && p.datagrams()
+}
 
 func (c *streamConn) limits() (connect, accept, reject int) {
+	if c.id.ps.datagrams() {
+		return MaxConnectDataUD, MaxAcceptDataUD, MaxAcceptDataUD
+	}
 	return verbs.MaxStreamData, verbs.MaxStreamData, verbs.MaxStreamData
 }
 

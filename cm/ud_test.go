@@ -13,7 +13,11 @@ import (
 
 // A datagram service is found by its port, and answers to who asks.
 func TestDatagramService(t *testing.T) {
-	client, server := sides(t, cm.UDP)
+	datagramService(t, open(t), open(t))
+}
+
+func datagramService(t *testing.T, from, to *verbs.Device) {
+	client, server := sidesOf(t, from, to, cm.UDP)
 	mine := client.addQP(client.id)
 	p := &cm.ConnParam{PrivateData: []byte("who is there")}
 	ok(t, client.id.Connect(p))
@@ -55,7 +59,11 @@ func transfer(t *testing.T, from *side, sender *verbs.QP, to *side, receiver *ve
 }
 
 func TestDatagramServiceRefused(t *testing.T) {
-	client, server := sides(t, cm.UDP)
+	datagramServiceRefused(t, open(t), open(t))
+}
+
+func datagramServiceRefused(t *testing.T, from, to *verbs.Device) {
+	client, server := sidesOf(t, from, to, cm.UDP)
 	client.addQP(client.id)
 	ok(t, client.id.Connect(nil))
 	ok(t, server.event(cm.ConnectRequest).ID.Reject([]byte("not now")))

@@ -66,7 +66,7 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 		err = n.follow(sock.FD(), l)
 	}
 	if err == nil && !n.seat(l) {
-		err = fmt.Errorf("%w: the device has %d connections", unix.ENOBUFS, local.BellSlots)
+		err = errNoSeat
 	}
 	if err == nil {
 		hello := letter{kind: letterHello, slot: uint32(l.slot), from: from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
@@ -79,6 +79,8 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 	l.own.Forget()
 	return l, nil
 }
+
+var errNoSeat = fmt.Errorf("%w: the device has %d connections", unix.ENOBUFS, local.BellSlots)
 
 // seat gives a link a slot of the bell.
 func (n *network) seat(l *link) bool {
@@ -240,17 +242,19 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 	return len(m.frame), nil
 }
 
-// Join lets the peer use what is published in a domain.
+// Join lets the peer use what is published in a domain, if there is one.
 func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
-	if l.sock == nil || !l.hello {
+	if l.sock == nil && l.own != l.theirs || !l.hello {
 		return nil, unix.ENOTCONN
 	}
 	peer, err := local.NewPeer(l.own.Bytes(), l.theirs.Bytes(), l)
 	if err != nil {
 		return nil, err
 	}
-	l.offer.begin(d.(*domain), l)
-	l.tell()
+	if d != nil {
+		l.offer.begin(d.(*domain), l)
+		l.tell()
+	}
 	l.peer = peer
 	if !l.net.cool(l) {
 		l.net.Wake()

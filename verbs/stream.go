@@ -17,7 +17,8 @@ type StreamDriver interface {
 	ListenStream(at netip.AddrPort, backlog int, f func(StreamEvent)) (StreamListener, error)
 	// StreamsDone is closed with the device.
 	StreamsDone() <-chan struct{}
-	// DialStream requests a connection for a queue pair in INIT. f gets the outcome.
+	// DialStream requests a connection for a queue pair in INIT. f gets the outcome. Without a queue
+	// pair (nil) the request only asks for the private data of the peer's rejection.
 	DialStream(qp QPDriver, from, to netip.AddrPort, p StreamParam, f func(StreamEvent)) (Stream, error)
 }
 

@@ -26,11 +26,18 @@ func TestMPI(t *testing.T) {
 	t.Setenv("UCX_TLS", "rc_verbs,ud_verbs")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+	for _, kind := range []string{"roce", "shm"} {
+		t.Run(kind, func(t *testing.T) { runMPI(t, dir, kind+":"+serverAddr, program) })
+	}
+}
+
+// runMPI runs an MPI program whose ranks have a device of one address each.
+func runMPI(t *testing.T, dir, device, program string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	args := []string{ramjet(t), "run", "--libs", dir, "--", "mpirun.openmpi", "--oversubscribe", "-n", "3",
 		"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", program}
-	run := command(ctx, dir, serverAddr, args...)
+	run := command(ctx, dir, device, args...)
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) } // so that it ends its ranks
 	run.WaitDelay = 10 * time.Second
 	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "3 ranks have what they should") {

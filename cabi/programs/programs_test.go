@@ -164,6 +164,8 @@ var pairs = []pair{
 	{kind: "shm", server: "ibv_rc_pingpong -g 0 -c -p PORT", client: "ibv_rc_pingpong -g 0 -c -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "ibv_rc_pingpong -g 0 -e -p PORT", client: "ibv_rc_pingpong -g 0 -e -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "ibv_srq_pingpong -g 0 -p PORT", client: "ibv_srq_pingpong -g 0 -p PORT SERVER", want: "iters in"},
+	{kind: "shm", server: "ibv_ud_pingpong -g 0 -n 100 -p PORT", client: "ibv_ud_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
+	{kind: "shm", server: "udaddy -b SERVER", client: "udaddy -s SERVER", want: "return status 0"},
 	{kind: "shm", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
 	{kind: "shm", server: "ucmatose -b SERVER -p PORT", client: "ucmatose -s SERVER -p PORT", want: "return status 0"},
 	{kind: "shm", server: "rdma_server -p PORT", client: "rdma_client -s SERVER -p PORT", want: "rdma_client: end 0"},

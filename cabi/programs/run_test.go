@@ -158,7 +158,7 @@ func TestUCX(t *testing.T) {
 	dir := need(t, "ucx_perftest")
 	run := ramjet(t) + " run --libs " + dir + " -- env UCX_TLS=TRANSPORTS ucx_perftest -p PORT TEST"
 	t.Setenv("TMPDIR", t.TempDir())
-	for _, c := range []struct{ transports, test string }{
+	tests := []struct{ transports, test string }{
 		{"rc_verbs,ud_verbs", "-t tag_lat -n 100 -s 100"},
 		{"rc_verbs,ud_verbs", "-t tag_bw -n 100 -s 100000"},
 		{"rc_verbs,ud_verbs", "-t ucp_put_lat -n 100 -s 8"},
@@ -168,8 +168,11 @@ func TestUCX(t *testing.T) {
 		{"rc_verbs,ud_verbs", "-t stream_bw -n 100 -s 1000"},
 		{"ud_verbs", "-t tag_lat -n 100 -s 100"},
 		{"rc_v", "-t tag_lat -n 100 -s 100"},
-	} {
-		args := strings.NewReplacer("TRANSPORTS", c.transports, "TEST", c.test).Replace(run)
-		t.Run(c.transports+" "+c.test, pair{server: args, client: args + " 127.0.0.1", want: "Final:"}.run)
+	}
+	for _, kind := range []string{"roce", "shm"} {
+		for _, c := range tests {
+			args := strings.NewReplacer("TRANSPORTS", c.transports, "TEST", c.test).Replace(run)
+			t.Run(kind+" "+c.transports+" "+c.test, pair{kind: kind, server: args, client: args + " 127.0.0.1", want: "Final:"}.run)
+		}
 	}
 }

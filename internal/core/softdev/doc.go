@@ -56,6 +56,7 @@
 //	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
 //	flow.go, bytes.go                       how their data travel; as bytes of the streams
 //	memory.go, memorynet.go                 in memory that both sides share
+//	datagrams.go, datagramqp.go             UD queue pairs there, and the links from device to device that they use
 //	conn.go, connsetup.go                   a stream from its link to its end
 //	streams.go, news.go, rendezvous.go      streams for package cm, and for queue pairs by number
 package softdev

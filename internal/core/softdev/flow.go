@@ -19,6 +19,10 @@ type carrier interface {
 	shared() *queue.Device
 	// equip gives a queue pair its engine and its flow.
 	equip(q *streamQP, c queue.Config)
+	// loop makes the link of a queue pair to itself.
+	loop() (Link, error)
+	// datagrams returns those of UD queue pairs; nil: there are none.
+	datagrams() *datagrams
 	// scans reports whether a pass reads the streams one by one, rather than ask the network which
 	// of them are ready.
 	scans() bool

@@ -23,6 +23,7 @@ type memoryCarrier struct {
 	engine  local.Device
 	counted local.Counters // of the engine, as published to observers
 	domains map[memory.PD]Domain
+	ud      *datagrams
 }
 
 // NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
@@ -32,15 +33,20 @@ func NewMemory(name, kind string, guid uint64, oneSided string, net MemoryNetwor
 	d := &StreamDevice{net: net}
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve = net.Resolve
+	m.ud = newDatagrams(d, net, &m.engine)
 	d.carrier = m
 	attr := attrOf(name, kind, verbs.TransportIB, guid)
 	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
+	attr.Caps |= verbs.CapUD
+	attr.MaxAH = maxObjects
 	return d, d.start(attr)
 }
 
 func (m *memoryCarrier) slotBits() int           { return 6 }
 func (m *memoryCarrier) shared() *queue.Device   { return &m.engine.Device }
+func (m *memoryCarrier) loop() (Link, error)     { return m.net.Loop() }
+func (m *memoryCarrier) datagrams() *datagrams   { return m.ud }
 func (m *memoryCarrier) scans() bool             { return false }
 func (m *memoryCarrier) arm() bool               { return m.net.Arm() }
 func (m *memoryCarrier) publish()                { m.counted = m.engine.Counters }

@@ -14,6 +14,8 @@ type MemoryNetwork interface {
 	// Allocate makes memory that can be published: for peers to write to, or to read only. It is
 	// a segment with a number, which is not 0.
 	Allocate(size int, writable bool) (mem []byte, free func(), segment uint64, err error)
+	// Loop makes the link of a queue pair to itself.
+	Loop() (MemoryLink, error)
 	// Arm has peers wake Wait from now on when they do something. It returns false if one has done
 	// so already, and Ready is to be called first.
 	Arm() bool
@@ -33,8 +35,8 @@ type Domain interface {
 // MemoryLink is a [Link] of a [MemoryNetwork].
 type MemoryLink interface {
 	Link
-	// Join lets the peer use what is published in a domain, and returns what it has made for this
-	// side. From then on Ready reports the link when the peer has stirred.
+	// Join lets the peer use what is published in a domain, if there is one, and returns what it has
+	// made for this side. From then on Ready reports the link when the peer has stirred.
 	Join(d Domain) (*local.Peer, error)
 	// Ring wakes the peer.
 	Ring()

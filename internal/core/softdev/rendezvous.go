@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -120,7 +121,8 @@ func (q *streamQP) seek() {
 	}
 	peer := a.AH.DGID.Addr()
 	switch order := d.meet.addr.Compare(peer); {
-	case order == 0 && q.Num() == a.DestQPN: // itself: nobody else will come
+	case order == 0 && q.Num() == a.DestQPN:
+		q.meetSelf()
 	case order < 0 || order == 0 && q.Num() < a.DestQPN:
 		if e.State() == verbs.RTR && q.attempt == 0 {
 			q.again(nil) // RTS, with the PSN that the peer was told, usually follows soon
@@ -133,6 +135,16 @@ func (q *streamQP) seek() {
 		}
 	}
 	q.await()
+}
+
+// meetSelf connects a queue pair to itself, if its device has links for that. Nobody else will come.
+func (q *streamQP) meetSelf() {
+	link, err := q.dev.carrier.loop()
+	if err != nil {
+		return
+	}
+	depth := uint16(q.engine.Attr().MaxDestRdAtomic)
+	q.dev.newConn(link, dialing).begin(q, rdmap.Params{IRD: depth, ORD: depth})
 }
 
 // dial requests the peer from its device.

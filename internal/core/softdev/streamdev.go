@@ -100,8 +100,11 @@ func (d *StreamDevice) isClosed() bool {
 	return d.closed
 }
 
-// newAH fails: there are no datagrams.
-func (d *StreamDevice) newAH(verbs.AHAttr) (verbs.AHDriver, error) {
+// newAH fails where there are no datagrams.
+func (d *StreamDevice) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+	if u := d.carrier.datagrams(); u != nil {
+		return u.newAH(attr)
+	}
 	return nil, &verbs.OpError{Op: "create_ah", Err: verbs.ErrNotSupported, Detail: "the device has no datagrams: use RC queue pairs"}
 }
 
@@ -169,6 +172,10 @@ func (d *StreamDevice) handleReady(owner any, read, write bool) {
 	case *conn:
 		o.handle(read, write)
 	case *streamListener:
+		o.accept()
+	case *datagramLink:
+		o.handle()
+	case *datagrams:
 		o.accept()
 	}
 }

@@ -31,9 +31,12 @@ type streamQP struct {
 }
 
 func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
+	if u := d.carrier.datagrams(); u != nil && init.Type == verbs.UD {
+		return u.newQP(domain, init)
+	}
 	if init.Type != verbs.RC {
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported,
-			Detail: fmt.Sprintf("%v: each queue pair of the device has a stream, so there is RC only", init.Type)}
+			Detail: fmt.Sprintf("%v: the device has no such queue pairs, as it connects them by streams", init.Type)}
 	}
 	q := &streamQP{dev: d}
 	c := queue.Config{Num: d.meet.newQPN(d), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
@@ -234,9 +237,9 @@ func (q *streamQP) AttachMulticast(verbs.GID, uint16) error {
 	if q.dev.isClosed() {
 		return verbs.ErrClosed
 	}
-	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "the device has no datagrams, and with them no multicast"}
+	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: "it takes no datagrams, and with them no multicast"}
 }
 
 func (q *streamQP) DetachMulticast(verbs.GID, uint16) error {
-	return &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
+	return errNotAttached
 }

@@ -157,9 +157,14 @@ func (l *streamListener) Close() error {
 func (d *StreamDevice) DialStream(qp verbs.QPDriver, from, to netip.AddrPort, p verbs.StreamParam, f func(verbs.StreamEvent)) (verbs.Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q, err := d.own(qp)
-	if err != nil {
-		return nil, err
+	var q *streamQP
+	if qp != nil {
+		var err error
+		if q, err = d.own(qp); err != nil {
+			return nil, err
+		}
+	} else if d.closed {
+		return nil, verbs.ErrClosed
 	}
 	d.newTime()
 	link, err := d.net.Dial(from, to, p.TOS)
@@ -169,7 +174,9 @@ func (d *StreamDevice) DialStream(qp verbs.QPDriver, from, to netip.AddrPort, p 
 	c := d.newConn(link, dialing)
 	c.limit(p)
 	c.qp, c.tell, c.private = q, f, p.PrivateData
-	q.conn = c
+	if q != nil {
+		q.conn = c
+	}
 	link.Watch(false, true)
 	d.wakeForTimer()
 	return (*stream)(c), nil

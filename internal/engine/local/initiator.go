@@ -184,9 +184,9 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 }
 
 // names reports whether a SEND names its payload: it is in one region that peers may read, and that is
-// in a segment.
+// in a segment. Who is its own peer would ask for the payload behind the message that names it.
 func (q *QP) names(w *sendWQE) bool {
-	return w.Length >= refFrom && !w.Copied && len(w.SGL) == 1 && q.Device.Memory.Shared(q.PD, &w.SGL[0], verbs.RemoteRead)
+	return w.Length >= refFrom && !w.Copied && len(w.SGL) == 1 && !q.peer.loops() && q.Device.Memory.Shared(q.PD, &w.SGL[0], verbs.RemoteRead)
 }
 
 // sendRef puts the place of a SEND's payload into the ring. The receiver copies it from there, and the

@@ -62,7 +62,7 @@ type Peer struct {
 }
 
 // NewPeer returns the other side, for two segments of [SegmentBytes] that are new and mapped for
-// writing, and the peer's memory.
+// writing, and the peer's memory. They are one segment for a queue pair that is its own peer.
 func NewPeer(own, theirs []byte, m Memory) (*Peer, error) {
 	p := &Peer{own: own, theirs: theirs, memory: m}
 	var err error
@@ -78,6 +78,9 @@ func NewPeer(own, theirs []byte, m Memory) (*Peer, error) {
 	p.inResponses, err = NewReceiver(theirs[atResponses:], responseBytes)
 	return p, err
 }
+
+// loops reports whether the queue pair is its own peer.
+func (p *Peer) loops() bool { return &p.own[0] == &p.theirs[0] }
 
 // Tell has the peer look at what this side has said by other means than this memory.
 func (p *Peer) Tell() { atomic.AddUint32(half(p.own, atTold), 1) }

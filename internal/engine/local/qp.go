@@ -18,19 +18,20 @@ type Device struct {
 
 // Counters count events on a device.
 type Counters struct {
-	SentMessages, RecvMessages uint64 // through rings
-	SentBytes, RecvBytes       uint64 // payload, in whatever way
-	Direct                     uint64 // one-sided operations in memory that is mapped here
-	Crossed                    uint64 // copies to and from memory of peers that is not mapped here
-	Asked                      uint64 // one-sided operations through the target's process
-	Rung                       uint64 // peers that were woken
-	Lost                       uint64 // peers
+	SentMessages, RecvMessages uint64             // through rings
+	SentBytes, RecvBytes       uint64             // payload, in whatever way
+	Direct                     uint64             // one-sided operations in memory that is mapped here
+	Crossed                    uint64             // copies to and from memory of peers that is not mapped here
+	Asked                      uint64             // one-sided operations through the target's process
+	Rung                       uint64             // peers that were woken
+	Lost                       uint64             // peers
+	Dropped                    [numReasons]uint64 // datagrams
 }
 
 // Metrics returns the counters.
 func (c *Counters) Metrics() []verbs.Metric {
 	const messages, bytes, events = verbs.UnitMessages, verbs.UnitBytes, verbs.UnitEvents
-	return []verbs.Metric{
+	list := []verbs.Metric{
 		{Name: "sent_msgs", Unit: messages, Help: "messages sent through rings", Value: c.SentMessages},
 		{Name: "rcvd_msgs", Unit: messages, Help: "messages received through rings", Value: c.RecvMessages},
 		{Name: "sent_bytes", Unit: bytes, Help: "payload sent, and written to peers' memory", Value: c.SentBytes},
@@ -41,6 +42,11 @@ func (c *Counters) Metrics() []verbs.Metric {
 		{Name: "woken_peers", Unit: events, Help: "times that a peer was told to look", Value: c.Rung},
 		{Name: "lost_peers", Unit: events, Help: "peers that ended, or broke the rules", Value: c.Lost},
 	}
+	for r := taken + 1; r < numReasons; r++ {
+		list = append(list, verbs.Metric{Name: "dropped", Unit: messages, Help: "datagrams dropped, before or after they were sent",
+			Labels: []verbs.MetricLabel{{Name: "reason", Value: r.String()}}, Value: c.Dropped[r]})
+	}
+	return list
 }
 
 // QP is a queue pair.

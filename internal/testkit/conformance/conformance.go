@@ -15,7 +15,7 @@ const (
 	TwoDevices  Ability = "two devices that reach each other" // without it a device is its own peer
 	Datagrams   Ability = "UD queue pairs"
 	Multicast   Ability = "multicast"
-	IPHeaders   Ability = "a GRH of the IP header" // in front of received datagrams
+	IPHeaders   Ability = "a GRH, or the IP header" // in front of received datagrams
 	MarkedSends Ability = "the hop limit and traffic class of an address vector"
 	SharedRecvs Ability = "shared receive queues"
 	XRC         Ability = "XRC"

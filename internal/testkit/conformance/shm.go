@@ -6,17 +6,14 @@ package conformance
 // [Fixture].
 func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 	missing = map[Ability]string{
-		Datagrams:       "connections of shared memory have two ends",
-		Multicast:       "connections of shared memory have two ends",
-		IPHeaders:       "there are no packets",
-		MarkedSends:     "there are no packets",
+		Multicast:       "a datagram goes to one device",
 		XRC:             "not built",
 		AtomicFlush:     "not built: a WRITE of an aligned word is atomic, and what was written is there",
 		GeneralServices: "connections are made through sockets, without management datagrams",
 		Unreliable:      "memory loses nothing",
 	}
 	differs = map[string]string{
-		"RNR/Exceeded": "a message without a receive waits in its ring", "Op/Self": noSelf,
+		"RNR/Exceeded":   "a message without a receive waits in its ring",
 		"Retry/PeerErrs": "that the peer has gone is noticed at once, not after a timeout",
 	}
 	return missing, differs

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cm_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/shm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func openShared(t *testing.T) *verbs.Device {
+	t.Helper()
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, nil) })
+	return dev
+}
+
+// TestSharedDatagramService and TestSharedDatagramServiceRefused are the tests of datagram services over
+// shared memory, where streams look them up.
+func TestSharedDatagramService(t *testing.T) { datagramService(t, openShared(t), openShared(t)) }
+
+func TestSharedDatagramServiceRefused(t *testing.T) {
+	datagramServiceRefused(t, openShared(t), openShared(t))
+}
+
+// A port offers connections or a datagram service. Who asks for the other is refused.
+func TestSharedPortSpaces(t *testing.T) {
+	a, b := openShared(t), openShared(t)
+	for _, c := range []struct {
+		asks, offers cm.PortSpace
+		want         cm.EventType
+	}{{cm.UDP, cm.TCP, cm.Unreachable}, {cm.TCP, cm.UDP, cm.Rejected}} {
+		server, client := listening(t, b, c.offers), newSide(t, a, c.asks)
+		client.resolve(server.id.LocalAddr())
+		client.addQP(client.id)
+		ok(t, client.id.Connect(nil))
+		var why *cm.RejectError
+		if e := client.event(c.want); !errors.As(e.Err, &why) {
+			t.Errorf("%v of %v: %v", c.asks, c.offers, e.Err)
+		}
+	}
+	s := newSide(t, a, cm.UDP)
+	ok(t, s.id.Bind(netip.AddrPort{}))
+	fails(t, s.id.JoinMulticast(netip.MustParseAddr("239.255.77.1")), verbs.ErrNotSupported, "multicast")
+}
+
+// FuzzServiceReply decodes what a peer rejects with.
+func FuzzServiceReply(f *testing.F) {
+	f.Add([]byte("RamjetUD\x00\x00\x00\x00\x00\x12\x34\x56\x01\x23\x45\x67hello"))
+	f.Add([]byte("RamjetUD"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		again, private, valid := cm.ServiceReply(b)
+		if valid && string(again)+string(private) != string(b) {
+			t.Errorf("%x became %x and %x", b, again, private)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// datagramQP is a UD queue pair over shared memory.
+type datagramQP struct {
+	qp
+	all    *datagrams
+	engine *local.DatagramQP
+	waits  *datagramLink // its oldest datagram waits for room there; nil: it does not wait
+}
+
+func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
+	if err := u.open(); err != nil {
+		return nil, err
+	}
+	q := &datagramQP{all: u}
+	c := queue.Config{Num: u.dev.meet.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
+		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
+	c.Recv = q.receives(init, domain)
+	q.engine = local.NewDatagram(u.engine, c)
+	q.qp.init(&u.dev.Device, q, q.engine)
+	return q, nil
+}
+
+// advance sends what can be sent.
+func (q *datagramQP) advance() {
+	u := q.all
+	u.dev.touch(&q.qp)
+	u.dev.mu.counted = true
+	var last *datagramLink
+	for n := 0; q.waits == nil; n++ {
+		to, qpn, ok := q.engine.Next()
+		if !ok {
+			return
+		}
+		if n == datagramsAtOnce && last != nil { // others have their turn
+			last.wait(q)
+			last.more()
+			return
+		}
+		l := u.link(to.Addr(), qpn)
+		if l == nil {
+			q.engine.Drop(local.DropNobody)
+			continue
+		}
+		if l.peer != nil && q.send(l) {
+			last = l
+			continue
+		}
+		if l.stalled {
+			q.engine.Drop(local.DropStalled)
+			continue
+		}
+		l.wait(q)
+	}
+}
+
+// send sends a datagram. It returns false if there is no room.
+func (q *datagramQP) send(l *datagramLink) bool {
+	sent, wake, err := q.engine.Send(l.peer)
+	if err != nil {
+		q.engine.Drop(local.DropNobody)
+		l.end()
+		return true
+	}
+	if wake {
+		l.link.Ring()
+	}
+	if sent {
+		l.moves()
+	}
+	return sent
+}
+
+// leave no longer waits for room.
+func (q *datagramQP) leave() {
+	if q.waits != nil {
+		q.waits.leave(q)
+	}
+}
+
+func (q *datagramQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	if err := q.engine.Modify(attr, mask); err != nil {
+		return err
+	}
+	q.leave()
+	q.posted()
+	return nil
+}
+
+func (q *datagramQP) failed() { q.leave() }
+
+func (q *datagramQP) posted() {
+	q.advance()
+	q.all.dev.deliver()
+}
+
+func (q *datagramQP) received() {}
+
+func (q *datagramQP) release() error {
+	q.leave()
+	q.engine.Destroy()
+	return nil
+}
+
+func (q *datagramQP) AttachMulticast(gid verbs.GID, _ uint16) error {
+	switch {
+	case q.all.dev.isClosed():
+		return verbs.ErrClosed
+	case !gid.Addr().IsMulticast():
+		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%v is no multicast GID", gid)}
+	}
+	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrNotSupported, Detail: "datagrams over shared memory go to one device: send one to each"}
+}
+
+func (q *datagramQP) DetachMulticast(verbs.GID, uint16) error { return errNotAttached }
+
+var errNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
+
+// datagramAH is an address handle.
+type datagramAH struct {
+	dev  *Device
+	attr verbs.AHAttr
+}
+
+func (u *datagrams) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+	attr.Port = max(attr.Port, 1)
+	if err := u.dev.checkPort(attr.Port); err != nil {
+		return nil, err
+	}
+	if err := u.net.Resolve(&attr); err != nil {
+		return nil, err
+	}
+	if err := u.dev.counts.handles.add(); err != nil {
+		return nil, err
+	}
+	return &datagramAH{&u.dev.Device, attr}, nil
+}
+
+// Vector returns the address vector.
+func (a *datagramAH) Vector() verbs.AHAttr { return a.attr }
+
+// Destroy frees the handle; datagrams that were posted hold the vector.
+func (a *datagramAH) Destroy() error {
+	a.dev.mu.Lock()
+	defer a.dev.mu.Unlock()
+	a.dev.counts.handles.remove()
+	return nil
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// opDatagram is the only message between devices, which their UD queue pairs share: destination QPN
+// (4), source QPN (4), Q_Key (4), immediate data (4), and of the GRH, as a number of 64 bits: flow label,
+// and from bit 20 on traffic class, from bit 28 on hop limit. It may have the flags solicited and
+// immediate.
+const opDatagram kind = 0x80
+
+const (
+	datagramFields = 24 // bytes
+	// packetFields is what a packet of the datagram would have besides its payload: BTH, DETH, ICRC.
+	packetFields = 12 + 8 + 4
+	maxFlow      = 1<<20 - 1
+	// defaultHops is the hop limit of an address vector that has none.
+	defaultHops = 64
+)
+
+// AddressHandle is an address handle of a device that runs this engine.
+type AddressHandle interface{ Vector() verbs.AHAttr }
+
+// DatagramQP is a UD queue pair.
+type DatagramQP struct {
+	queue.Pair
+	Device *Device
+	sq     queue.Ring[datagramWQE]
+	gather memory.Cursor
+	land   memory.Cursor
+}
+
+// datagramWQE is the record of a datagram until it is sent.
+type datagramWQE struct {
+	queue.SendWQE
+	to   verbs.AHAttr
+	qpn  verbs.QPN
+	qkey verbs.QKey
+}
+
+// NewDatagram makes a UD queue pair in the RESET state.
+func NewDatagram(d *Device, c queue.Config) *DatagramQP {
+	return &DatagramQP{Pair: queue.NewPair(&d.Device, c), Device: d}
+}
+
+// Stats sets the statistics of the queue pair.
+func (q *DatagramQP) Stats(s *verbs.QPStats) {
+	q.Pair.Stats(s)
+	s.SendQueue = q.sq.Len()
+}
+
+// Modify checks a change of attributes and applies it (IBTA 11.2.5.2). A datagram leaves as a whole:
+// in SQD there is nothing to wait for.
+func (q *DatagramQP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
+	next, err := q.CheckModify(attr, mask)
+	if err != nil {
+		return err
+	}
+	switch next {
+	case verbs.Reset:
+		q.sq.Clear()
+		q.Reset()
+		return nil
+	case verbs.Err:
+		q.enterError()
+		return nil
+	}
+	q.Apply(attr, mask, next)
+	if q.Draining() {
+		q.Drained()
+	}
+	return nil
+}
+
+// Destroy drops everything that the queue pair holds.
+func (q *DatagramQP) Destroy() {
+	q.sq.Clear()
+	q.Reset()
+}
+
+// lacks returns why a work request cannot be a datagram.
+func (q *DatagramQP) lacks(wr *verbs.SendWR) error {
+	if wr.Op != verbs.Send && wr.Op != verbs.SendImm {
+		return queue.RefuseSend("%v is no operation of %v", wr.Op, q.Type)
+	}
+	if wr.AH == nil {
+		return queue.RefuseSend("a datagram needs an address handle (AH)")
+	}
+	if _, ours := wr.AH.Driver().(AddressHandle); !ours {
+		return queue.RefuseSend("the address handle (AH) is of another kind of device")
+	}
+	return nil
+}
+
+// Post adds datagrams in order and returns how many; with all, none is added if one of them cannot be.
+func (q *DatagramQP) Post(wrs []verbs.SendWR, all bool) (int, error) {
+	n, err := q.CheckSends(wrs, q.sq.Len(), all, q.lacks)
+	for i := range n {
+		w := q.sq.PushBack()
+		q.SetSend(&w.SendWQE, &wrs[i])
+		w.to, w.qpn, w.qkey = wrs[i].AH.Driver().(AddressHandle).Vector(), wrs[i].RemoteQPN, wrs[i].RemoteQKey
+	}
+	if n > 0 && q.State() >= verbs.SQE {
+		q.flushSends()
+	}
+	return n, err
+}
+
+// Next returns where the oldest datagram goes. It returns false if none may leave now. The caller then
+// calls [DatagramQP.Send] or [DatagramQP.Drop].
+func (q *DatagramQP) Next() (to verbs.GID, qpn verbs.QPN, ok bool) {
+	if q.sq.Len() == 0 || q.State() != verbs.RTS {
+		return to, 0, false
+	}
+	w := q.sq.Front()
+	if w.Status == verbs.Success && w.Copied {
+		q.gather.One(memory.Inline(w.Inline))
+	} else if w.Status == verbs.Success && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, false) {
+		w.Status = verbs.LocalProtectionError
+	}
+	if w.Status != verbs.Success {
+		q.fail(w.Status)
+		return to, 0, false
+	}
+	return w.to.DGID, w.qpn, true
+}
+
+// Send sends the datagram of [DatagramQP.Next] to the device that it is for. It returns false, and
+// the datagram stays, if there is no room now. wake says that the device sleeps and is to be woken.
+func (q *DatagramQP) Send(p *Peer) (sent, wake bool, err error) {
+	w := q.sq.Front()
+	k := opDatagram
+	if w.Flags&verbs.Solicited != 0 {
+		k |= solicited
+	}
+	if w.Op == verbs.SendImm {
+		k |= immediate
+	}
+	b, err := p.requests.Reserve(datagramFields+int(w.Length), uint32(k))
+	if b == nil {
+		return false, false, err
+	}
+	d := datagram{to: w.qpn, from: q.Num, qkey: w.qkey, imm: w.Imm,
+		flow: w.to.FlowLabel & maxFlow, class: w.to.TrafficClass, hops: w.to.HopLimit}
+	if d.qkey.Controlled() {
+		d.qkey = q.Attr().QKey // IBTA 10.2.5
+	}
+	if d.hops == 0 {
+		d.hops = defaultHops
+	}
+	d.put(b)
+	if !q.gather.Read(b[datagramFields:]) {
+		q.fail(verbs.LocalProtectionError)
+		return true, false, nil
+	}
+	c := &q.Device.Counters
+	c.SentMessages++
+	c.SentBytes += uint64(w.Length)
+	q.Counts.SentPackets++
+	q.complete()
+	return true, p.requests.Publish(), nil
+}
+
+// Drop drops the datagram of [DatagramQP.Next]: nobody is where it goes, or takes it. Its sender is
+// not told, as the network would not tell it (IBTA 9.8.3).
+func (q *DatagramQP) Drop(r Reason) {
+	q.Device.Counters.Dropped[r]++
+	q.complete()
+}
+
+func (q *DatagramQP) complete() {
+	q.CompleteSend(&q.sq.Front().SendWQE, verbs.Success)
+	q.sq.PopFront()
+}
+
+// fail completes the oldest datagram with a status and moves to SQE (IBTA 10.3.1.6).
+func (q *DatagramQP) fail(s verbs.Status) {
+	q.CompleteSend(&q.sq.Front().SendWQE, s)
+	q.sq.PopFront()
+	q.SetState(verbs.SQE)
+	q.flushSends()
+}
+
+func (q *DatagramQP) flushSends() {
+	for q.sq.Len() > 0 {
+		q.CompleteSend(&q.sq.Front().SendWQE, verbs.WRFlushError)
+		q.sq.PopFront()
+	}
+}
+
+// enterError moves to ERR and flushes both queues.
+func (q *DatagramQP) enterError() {
+	if q.State() == verbs.Err {
+		return
+	}
+	q.SetState(verbs.Err)
+	q.flushSends()
+	q.FlushReceives()
+}
+
+// Reason is why a datagram was dropped.
+type Reason uint8
+
+const (
+	taken             Reason = iota
+	DropNobody               // no device is at its address, or that device has ended
+	DropStalled              // the process of the device that it is for takes none
+	dropNoDestination        // no such queue pair
+	dropState                // the queue pair is in a state that does not receive
+	dropQKey                 // Q_Key mismatch
+	dropNoReceive            // no receive was posted
+	dropTooLong              // it is longer than the receive, which stays posted
+	dropAccess               // the receive's memory may not be written to
+	numReasons
+)
+
+func (r Reason) String() string {
+	return [...]string{"taken", "nobody_there", "receiver_stalled", "no_such_qp", "bad_state", "qkey_mismatch",
+		"no_receive_posted", "longer_than_receive", "access_denied"}[r]
+}
+
+// datagram are the fields of a datagram.
+type datagram struct {
+	to, from    verbs.QPN
+	qkey        verbs.QKey
+	imm         uint32
+	flow        uint32
+	class, hops uint8
+}
+
+func (d *datagram) put(b []byte) {
+	put32(b, 0, uint32(d.to))
+	put32(b, 4, uint32(d.from))
+	put32(b, 8, uint32(d.qkey))
+	put32(b, 12, d.imm)
+	put64(b, 16, uint64(d.flow)|uint64(d.class)<<20|uint64(d.hops)<<28)
+}
+
+// decode reads the fields, each once: the peer can change them all the time. It returns false if a
+// message is no datagram.
+func (d *datagram) decode(k kind, body []byte, mtu int) bool {
+	if k.op() != opDatagram || k&^(0xff|solicited|immediate) != 0 || len(body) < datagramFields || len(body) > datagramFields+mtu {
+		return false
+	}
+	*d = datagram{to: verbs.QPN(get32(body, 0)), from: verbs.QPN(get32(body, 4)), qkey: verbs.QKey(get32(body, 8)), imm: get32(body, 12)}
+	grh := get64(body, 16)
+	d.flow, d.class, d.hops = uint32(grh)&maxFlow, uint8(grh>>20), uint8(grh>>28)
+	return d.from <= ib.QPNMulticast && grh>>36 == 0
+}
+
+// ReceiveDatagrams hands what the device at another address has sent to this one's queue pairs, which
+// find finds by number, until budget bytes have come. It returns how many datagrams came, their bytes,
+// and whether the peer is to be woken. After an error the peer is of no more use.
+func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int, find func(verbs.QPN) *DatagramQP) (count, moved int, wake bool, err error) {
+	for moved < budget {
+		body, k, ok, err := p.inRequests.Peek()
+		if !ok || err != nil {
+			return count, moved, wake, err
+		}
+		var h datagram
+		if !h.decode(kind(k), body, d.Ports[0].MTU) {
+			return count, moved, wake, ErrCorrupt
+		}
+		r := dropNoDestination
+		if q := find(h.to); q != nil {
+			r = q.receive(&h, kind(k), from, to, body[datagramFields:])
+		}
+		if r != taken {
+			d.Counters.Dropped[r]++
+		}
+		d.Counters.RecvMessages++
+		wake = p.inRequests.Release() || wake
+		moved += recordHeader + len(body)
+		count++
+	}
+	return count, moved, wake, nil
+}
+
+// receive puts a datagram into the oldest receive (IBTA 9.8.3). Anybody can send one: what does not fit
+// is dropped and leaves the receive posted, and so do other errors of the sender.
+func (q *DatagramQP) receive(h *datagram, k kind, from, to verbs.GID, payload []byte) Reason {
+	q.Counts.RecvPackets++
+	switch {
+	case q.State() < verbs.RTR || q.State() == verbs.Err:
+		return dropState
+	case h.qkey != q.Attr().QKey:
+		return dropQKey
+	case q.Recv.Len() == 0:
+		return dropNoReceive
+	case uint64(ib.GRHLen+len(payload)) > q.Recv.NextLen():
+		return dropTooLong
+	}
+	q.TakeReceive(q.Recv)
+	var buf [ib.GRHLen]byte
+	grh := ib.GRH{IPVer: 6, TClass: h.class, FlowLabel: h.flow, PayLen: uint16(packetFields + (len(payload)+3)&^3), NxtHdr: ib.GRHNextHeader,
+		HopLmt: h.hops, SGID: from, DGID: to}
+	t := q.Device.Memory
+	if !q.Scatter(&q.land) || !q.land.Write(t, grh.Append(buf[:0])) || !q.land.Write(t, payload) {
+		q.CompleteReceive(verbs.LocalProtectionError)
+		q.enterError()
+		return dropAccess
+	}
+	q.CountRequest(len(payload), true)
+	q.Device.Counters.RecvBytes += uint64(len(payload))
+	c := q.CompleteReceive(verbs.Success)
+	c.Solicited = k.has(solicited)
+	c.WC.ByteLen, c.WC.SrcQPN, c.WC.PKeyIndex, c.WC.Flags = uint32(ib.GRHLen+len(payload)), h.from, q.Attr().PKeyIndex, verbs.WithGRH
+	if k.has(immediate) {
+		c.WC.Flags |= verbs.WithImm
+		c.WC.Imm = h.imm
+	}
+	return taken
+}
+
+// CheckDatagrams takes note of what the peer has taken, of a link that carries datagrams one way. It
+// fails if the peer has broken the rules: it sends what it may not.
+func (p *Peer) CheckDatagrams(receives bool) error {
+	if _, err := p.requests.Done(); err != nil {
+		return err
+	}
+	if p.responses.Stirred() || p.inResponses.Stirred() || !receives && p.inRequests.Stirred() {
+		return ErrCorrupt
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const (
+	testQKey     = verbs.QKey(0x1111)
+	datagramKind = 0x80
+	firstDoor    = 47974 // of datagrams, for the first device of an address
+)
+
+// talker is a UD queue pair of a device of its own.
+type talker struct {
+	t   *testing.T
+	dev *verbs.Device
+	pd  *verbs.PD
+	cq  *verbs.CQ
+	mr  *verbs.MR
+	qp  *verbs.QP
+}
+
+// noError ends the test after an error.
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newTalker opens a device at an address of a directory.
+func newTalker(t *testing.T, dir, addr string) *talker {
+	t.Helper()
+	k := &talker{t: t}
+	var err error
+	k.dev, err = Open(addr, &Options{Dir: dir})
+	noError(t, err)
+	t.Cleanup(func() { k.dev.Close() })
+	k.pd, err = k.dev.AllocPD()
+	noError(t, err)
+	k.cq, err = k.dev.CreateCQ(64, nil)
+	noError(t, err)
+	k.mr, err = k.pd.RegMR(make([]byte, 1<<16), verbs.LocalWrite)
+	noError(t, err)
+	k.qp, err = k.pd.CreateQP(verbs.QPInit{Type: verbs.UD, SendCQ: k.cq, RecvCQ: k.cq, MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 1, MaxRecvSGE: 1, SignalAll: true})
+	noError(t, err)
+	noError(t, k.qp.StartUD(testQKey))
+	return k
+}
+
+// send sends n datagrams of 4096 bytes to a queue pair number at an address.
+func (k *talker) send(addr string, qpn verbs.QPN, n int) {
+	k.t.Helper()
+	h, err := k.pd.CreateAH(verbs.AHAttr{DGID: gidOf(addr)})
+	noError(k.t, err)
+	defer h.Close()
+	for range n {
+		noError(k.t, k.qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{k.mr.SGE(0, 4096)}, AH: h, RemoteQPN: qpn, RemoteQKey: testQKey}))
+	}
+}
+
+func gidOf(addr string) verbs.GID { return verbs.GID(netip.MustParseAddr(addr).As16()) }
+
+// completes waits for n successful completions.
+func (k *talker) completes(n int) {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
+	defer cancel()
+	var wcs [64]verbs.WC
+	for n > 0 {
+		got, err := k.cq.Wait(ctx, wcs[:])
+		noError(k.t, err)
+		for _, wc := range wcs[:got] {
+			if wc.Status != verbs.Success {
+				k.t.Fatalf("%+v", wc)
+			}
+		}
+		n -= got
+	}
+	if n < 0 {
+		k.t.Fatalf("%d completions too many", -n)
+	}
+}
+
+// dropped returns how many datagrams the device dropped for a reason.
+func (k *talker) dropped(reason string) uint64 {
+	k.t.Helper()
+	list, err := k.dev.Metrics()
+	noError(k.t, err)
+	for _, m := range list {
+		if m.Name == "dropped" && m.Labels[0].Value == reason {
+			return m.Value
+		}
+	}
+	k.t.Fatalf("no metric of %s", reason)
+	return 0
+}
+
+// TestDatagramsToNobody sends where no device is, and after that where one has come, gone, and come again.
+func TestDatagramsToNobody(t *testing.T) {
+	dir := t.TempDir()
+	a := newTalker(t, dir, "127.0.0.1")
+	a.send("127.0.0.2", 5, 3)
+	a.completes(3)
+	if n := a.dropped("nobody_there"); n != 3 {
+		t.Errorf("%d of 3 were dropped because nobody is there", n)
+	}
+	for range 3 {
+		b := newTalker(t, dir, "127.0.0.2")
+		for {
+			noError(t, b.qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 8192)}}))
+			a.send("127.0.0.2", b.qp.Num(), 1)
+			a.completes(1)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			var wcs [1]verbs.WC
+			n, _ := b.cq.Wait(ctx, wcs[:])
+			cancel()
+			if n == 1 && wcs[0].Status == verbs.Success {
+				break
+			} // else it may have been in the link of the device before
+		}
+		b.dev.Close()
+	}
+}
+
+// TestDatagramsStalled sends to a device whose process says nothing, as if it were stopped. Datagrams wait for
+// it for a while, are dropped at once after that, and those to others are not held back.
+func TestDatagramsStalled(t *testing.T) {
+	t.Parallel() // it waits
+	dir := t.TempDir()
+	door, err := shmem.Place{Dir: dir}.Open(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstDoor).String(), 8)
+	noError(t, err)
+	defer door.Close()
+	a, b := newTalker(t, dir, "127.0.0.1"), newTalker(t, dir, "127.0.0.3")
+	start := time.Now()
+	a.send("127.0.0.2", 5, 40)
+	a.completes(40)
+	if waited := time.Since(start); waited < 3*time.Second || a.dropped("receiver_stalled") != 40 {
+		t.Errorf("after %v %d of 40 were dropped", waited, a.dropped("receiver_stalled"))
+	}
+	noError(t, b.qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 8192)}}))
+	a.send("127.0.0.2", 5, 1)
+	a.send("127.0.0.3", b.qp.Num(), 1)
+	a.completes(2)
+	b.completes(1)
+	noError(t, a.qp.Close())
+}
+
+// TestDatagramsFlood sends more than there are receives for: the rest is dropped and counted.
+func TestDatagramsFlood(t *testing.T) {
+	dir := t.TempDir()
+	a, b := newTalker(t, dir, "127.0.0.1"), newTalker(t, dir, "127.0.0.2")
+	for range 10 {
+		noError(t, b.qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 8192)}}))
+	}
+	for range 10 {
+		a.send("127.0.0.2", b.qp.Num(), 60)
+		a.completes(60)
+	}
+	b.completes(10)
+	for end := time.Now().Add(time.Minute); b.dropped("no_receive_posted") < 590; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of 590 were dropped", b.dropped("no_receive_posted"))
+		}
+	}
+}
+
+// TestDatagramsRogue has a peer send what is no datagram. Its link ends, and others go on.
+func TestDatagramsRogue(t *testing.T) {
+	dir := t.TempDir()
+	a, b := newTalker(t, dir, "127.0.0.1"), newTalker(t, dir, "127.0.0.2")
+	n, err := newNetwork(netip.MustParseAddr("127.0.0.9"), &Options{Dir: dir})
+	noError(t, err)
+	t.Cleanup(func() { n.Close() })
+	for _, kind := range []uint32{datagramKind, 1 | 1<<8 | 1<<9} { // a datagram, a SEND
+		r := rogue{end: &end{net: n.(*network)}, t: t}
+		l, err := n.Dial(netip.MustParseAddrPort("127.0.0.9:0"), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstDoor), 0)
+		noError(t, err)
+		r.link = l.(*link)
+		l.Own(r.end)
+		r.until("the hello", func() bool { return l.Connected() == nil })
+		_, err = r.Join(nil)
+		noError(t, err)
+		r.ring, err = local.NewSender(r.own.Bytes()[requestsAt:], requestRing)
+		noError(t, err)
+		body := make([]byte, 24)
+		r.say(kind, body)
+		r.until("its end", func() bool {
+			if kind == datagramKind && b.dropped("no_such_qp") == 1 {
+				r.say(kind, body[:23])
+			}
+			return r.Ended()
+		})
+		r.link.Close(true)
+	}
+	noError(t, b.qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{b.mr.SGE(0, 8192)}}))
+	a.send("127.0.0.2", b.qp.Num(), 1)
+	a.completes(1)
+	b.completes(1)
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+)
+
+// Loop makes the link of a queue pair to itself, which has no socket: both sides' segment is one, so that
+// what the queue pair sends is what it receives. It is not told of its own memory, and asks itself.
+func (n *network) Loop() (softdev.MemoryLink, error) {
+	at := netip.AddrPortFrom(n.addr, 0)
+	l := &link{net: n, from: at, to: at, slot: -1, hello: true}
+	if err := l.loop(); err != nil {
+		l.release()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *link) loop() (err error) {
+	n := l.net
+	if l.own, err = shmem.Create("ramjet-link", local.SegmentBytes, shmem.ReadWrite); err != nil {
+		return err
+	}
+	l.theirs = l.own
+	l.own.Forget()
+	if !n.seat(l) {
+		return errNoSeat
+	}
+	l.ring = uint32(l.slot)
+	bell, err := unix.FcntlInt(uintptr(n.bellSeg.FD()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	chime, err := unix.FcntlInt(uintptr(n.chime), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		unix.Close(bell)
+		return err
+	}
+	l.device, err = n.meet(bell, chime)
+	return err
+}
