@@ -11,6 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// addrFeed follows one address.
+type addrFeed struct {
+	*feed
+	table *table
+}
+
+// newAddrFeed subscribes to changes of an address. It returns nil if it cannot.
+func newAddrFeed(addr netip.Addr, index int) *addrFeed {
+	t := newTable(addr, index)
+	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR)
+	if addr.Is6() {
+		groups = unix.RTMGRP_LINK | unix.RTMGRP_IPV6_IFADDR
+	}
+	f := newFeed(groups, []uint16{unix.RTM_GETLINK, unix.RTM_GETADDR}, t)
+	if f == nil {
+		return nil
+	}
+	return &addrFeed{f, t}
+}
+
+// start begins to read. tell is called after each change with the new state and MTU.
+func (f *addrFeed) start(tell func(now state, mtu int)) {
+	f.feed.start(func() { tell(f.table.state(), f.table.mtu()) })
+}
+
 // table is what rtnetlink(7) has reported of an address and of the interfaces of its namespace.
 type table struct {
 	addr  netip.Addr
@@ -30,8 +55,8 @@ type place struct {
 	addr  netip.Prefix
 }
 
-func newTable(addr netip.Addr, index int) table {
-	t := table{addr: addr, index: int32(index)}
+func newTable(addr netip.Addr, index int) *table {
+	t := &table{addr: addr, index: int32(index)}
 	t.reset()
 	return t
 }
@@ -124,7 +149,7 @@ func mtuOf(m *syscall.NetlinkMessage) uint32 {
 }
 
 // handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index) and its
-// attributes. This side's address is IFA_LOCAL, or without that IFA_ADDRESS.
+// attributes.
 func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
 	b := m.Data
 	if len(b) < unix.SizeofIfAddrmsg {
@@ -135,7 +160,21 @@ func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
 		return
 	}
 	p := place{index: int32(binary.NativeEndian.Uint32(b[4:]))}
-	var local, address netip.Addr
+	p.addr = netip.PrefixFrom(localOf(attrs), int(b[1]))
+	if !p.addr.IsValid() || !p.addr.Contains(t.addr) || t.index != 0 && p.index != t.index {
+		return
+	}
+	if is && usable(b[2]) {
+		t.places[p] = struct{}{}
+	} else {
+		delete(t.places, p)
+	}
+}
+
+// localOf returns this side's address in a message about one: IFA_LOCAL, or without that IFA_ADDRESS.
+// The zero Addr: there is none.
+func localOf(attrs []syscall.NetlinkRouteAttr) (local netip.Addr) {
+	var address netip.Addr
 	for _, a := range attrs {
 		switch a.Attr.Type {
 		case unix.IFA_LOCAL:
@@ -145,18 +184,13 @@ func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
 		}
 	}
 	if !local.IsValid() {
-		local = address
+		return address
 	}
-	p.addr = netip.PrefixFrom(local, int(b[1]))
-	if !p.addr.IsValid() || !p.addr.Contains(t.addr) || t.index != 0 && p.index != t.index {
-		return
-	}
-	// A tentative IPv6 address, not yet known to be unique, cannot be used (RFC 4862 section 5.4),
-	// unless it is an optimistic one (RFC 4429).
-	flags := b[2]
-	if is && flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC) != unix.IFA_F_TENTATIVE {
-		t.places[p] = struct{}{}
-	} else {
-		delete(t.places, p)
-	}
+	return local
+}
+
+// usable reports whether an address with these flags can be used. A tentative IPv6 address, not yet
+// known to be unique, cannot (RFC 4862 section 5.4), unless it is an optimistic one (RFC 4429).
+func usable(flags uint8) bool {
+	return flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC) != unix.IFA_F_TENTATIVE
 }
