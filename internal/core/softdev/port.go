@@ -49,6 +49,21 @@ type Port interface {
 	Close() error
 }
 
+// Locator is a Port that may have to ask its network where a peer is.
+type Locator interface {
+	// Locate returns when Resolve can tell where an address vector leads, or why it cannot. It takes
+	// seconds at most. The device's lock is not held.
+	Locate(attr *verbs.AHAttr) error
+}
+
+// locate asks a port that is a [Locator].
+func locate(port any, attr verbs.AHAttr) error {
+	if l, ok := port.(Locator); ok {
+		return l.Locate(&attr)
+	}
+	return nil
+}
+
 // Refuser is a Port whose network reports addresses where nobody receives.
 type Refuser interface {
 	// Refused waits for that, or until ctx ends; see [verbs.MADAgent.Refused]. The device's lock is
