@@ -37,7 +37,7 @@ func (p *pd) Dealloc() error {
 }
 
 func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
-	if err := locate(p.dev.port, attr); err != nil {
+	if err := locate(p.dev.port, attr.DGID); err != nil {
 		return nil, err
 	}
 	p.dev.mu.Lock()

@@ -51,17 +51,27 @@ type Port interface {
 
 // Locator is a Port that may have to ask its network where a peer is.
 type Locator interface {
-	// Locate returns when Resolve can tell where an address vector leads, or why it cannot. It takes
-	// seconds at most. The device's lock is not held.
-	Locate(attr *verbs.AHAttr) error
+	// Locate returns when the port knows where to send what is for a GID, at once where it knows
+	// already, or why it cannot find out. It takes seconds at most. The device's lock is not held.
+	// What is sent without is lost until the port knows.
+	Locate(ctx context.Context, gid verbs.GID) error
 }
 
 // locate asks a port that is a [Locator].
-func locate(port any, attr verbs.AHAttr) error {
+func locate(port any, gid verbs.GID) error {
 	if l, ok := port.(Locator); ok {
-		return l.Locate(&attr)
+		return l.Locate(context.Background(), gid)
 	}
 	return nil
+}
+
+// LocatePeer returns what finds out where a peer is; nil: there is nothing to find out.
+func (d *PacketDevice) LocatePeer(gid verbs.GID) func(context.Context) error {
+	l, ok := d.port.(Locator)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context) error { return l.Locate(ctx, gid) }
 }
 
 // Refuser is a Port whose network reports addresses where nobody receives.
