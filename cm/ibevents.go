@@ -64,6 +64,10 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	id := listener.request()
 	c := &ibConn{ibProtocol: p, id: id, comm: e.ID, rqPSN: randomPSN(), to: e.From}
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
+	local, ok := p.m.addrAt(e.From.SGIDIndex) // where the peer has sent it to
+	if !ok {
+		local = listener.local.Addr()
+	}
 	why := mad.Reason(0)
 	var private []byte
 	if e.Kind == ibcm.EventServiceRequest {
@@ -86,7 +90,10 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		c.initiator = depth(r.ResponderResources, p.device.MaxQPInitRdAtom, Unlimited)
 		event.Conn = c.connParam(private[mad.IPAddressLen:])
 		event.Conn.FlowControl, event.Conn.SRQ, event.Conn.QPNum = r.FlowControl, r.SRQ, r.LocalQPN
-		why = p.unacceptable(listener, &e.From, r)
+		why = p.unacceptable(listener, local, &e.From, r)
+	}
+	if local != listener.local.Addr() && !listener.anyAddr {
+		why = mad.RejInvalidServiceID
 	}
 	var header mad.IPAddress
 	header.Decode(private)
@@ -97,7 +104,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		c.refuse(why, nil)
 		return
 	}
-	id.local = netip.AddrPortFrom(listener.local.Addr(), e.Listener.Port())
+	id.local = netip.AddrPortFrom(local, e.Listener.Port())
 	id.peer = header.SrcAddr()
 	p.m.add(id, c)
 	c.live = true
@@ -124,12 +131,12 @@ func impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
 // unacceptable returns the reason why this side cannot accept a request, or 0. The GID at which the
 // connection is to end must be the request's source: a connection is with the peer that requests
 // it.
-func (p *ibProtocol) unacceptable(listener *ID, from *verbs.AHAttr, r *mad.REQ) mad.Reason {
+func (p *ibProtocol) unacceptable(listener *ID, local netip.Addr, from *verbs.AHAttr, r *mad.REQ) mad.Reason {
 	peer := r.Primary.LocalGID.Addr()
 	switch mtu := verbs.MTU(r.PathMTU); {
 	case !listener.serves(r):
 		return mad.RejInvalidTransportType
-	case r.Primary.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != listener.local.Addr().Is4():
+	case r.Primary.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || peer.Is4() != local.Is4():
 		return mad.RejPrimaryGID
 	case !mtu.Valid() || mtu > p.mtu():
 		return mad.RejInvalidPathMTU
@@ -210,7 +217,7 @@ func (id *ID) served(r *mad.SIDRREP) {
 	if r.Status == mad.SIDRValid {
 		id.state = established
 		id.tell(&Event{Type: Established, ID: id, UD: UDParam{PrivateData: r.Private[:], QPN: r.QPN, QKey: r.QKey,
-			AH: verbs.AHAttr{DGID: ib.GIDFromAddr(id.peer.Addr()), TrafficClass: id.tos}}})
+			AH: id.way(id.peer.Addr())}})
 		return
 	}
 	why := RejectReason(mad.RejConsumer)
