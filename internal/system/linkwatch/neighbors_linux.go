@@ -54,7 +54,7 @@ var ErrNoNeighbor = errors.New("no such host on the link")
 
 // init makes the sockets. A system without one of the protocols has no hosts of it.
 func (n *neighbors) init(name string) error {
-	n.name, n.known = name, make(map[netip.Addr]*neighbor)
+	n.name = name
 	n.socks = [2]int{-1, -1}
 	var errs [2]error
 	for i, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -170,6 +170,9 @@ func (n *neighbors) at(addr netip.Addr) *neighbor {
 			delete(n.known, a)
 			break
 		}
+	}
+	if n.known == nil {
+		n.known = make(map[netip.Addr]*neighbor)
 	}
 	h = &neighbor{}
 	n.known[addr] = h
