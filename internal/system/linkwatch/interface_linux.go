@@ -149,13 +149,9 @@ func (b *linkBook) handleLink(m *syscall.NetlinkMessage, is bool) {
 	if mtu := mtuOf(m); mtu != 0 {
 		b.link.MTU = int(mtu)
 	}
-	attrs, err := syscall.ParseNetlinkRouteAttr(m)
-	if err != nil {
-		return
-	}
-	for _, a := range attrs {
-		if a.Attr.Type == unix.IFLA_ADDRESS && len(a.Value) == len(MAC{}) {
-			b.link.MAC = MAC(a.Value)
+	for typ, value := range attrs(d, unix.SizeofIfInfomsg) {
+		if typ == unix.IFLA_ADDRESS && len(value) == len(MAC{}) {
+			b.link.MAC = MAC(value)
 		}
 	}
 }
@@ -169,11 +165,7 @@ func (b *linkBook) handleAddr(m *syscall.NetlinkMessage, is bool) {
 	if len(d) < unix.SizeofIfAddrmsg || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
 		return
 	}
-	attrs, err := syscall.ParseNetlinkRouteAttr(m)
-	if err != nil {
-		return
-	}
-	addr := localOf(attrs)
+	addr := localOf(d)
 	if !addr.IsValid() {
 		return
 	}
@@ -196,18 +188,13 @@ func (b *linkBook) handleNeighbor(m *syscall.NetlinkMessage) {
 	}
 	var addr netip.Addr
 	var mac []byte
-	for rest := d[unix.SizeofNdMsg:]; len(rest) >= unix.SizeofRtAttr; {
-		n, typ := int(binary.NativeEndian.Uint16(rest)), binary.NativeEndian.Uint16(rest[2:])
-		if n < unix.SizeofRtAttr || n > len(rest) {
-			return
-		}
-		switch value := rest[unix.SizeofRtAttr:n]; typ {
+	for typ, value := range attrs(d, unix.SizeofNdMsg) {
+		switch typ {
 		case unix.NDA_DST:
 			addr, _ = netip.AddrFromSlice(value)
 		case unix.NDA_LLADDR:
 			mac = value
 		}
-		rest = rest[min((n+3)&^3, len(rest)):]
 	}
 	if addr.IsValid() && len(mac) == len(MAC{}) {
 		b.neighbors.learn(addr, MAC(mac), true)

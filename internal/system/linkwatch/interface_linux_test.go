@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -103,13 +104,14 @@ func TestAwaitNeighbor(t *testing.T) {
 	if !loopback.InNamespace(t, 65536) {
 		return
 	}
-	ip(t, "netns add there")
-	defer ip(t, "netns del there")
-	ip(t, "link add left type veth peer name right netns there")
+	there := fmt.Sprintf("ramjet-test-%d", os.Getpid()) // the names are the whole system's
+	ip(t, "netns add "+there)
+	defer ip(t, "netns del "+there)
+	ip(t, "link add left type veth peer name right netns "+there)
 	ip(t, "addr add 10.78.0.1/24 dev left")
-	ip(t, "-n there addr add 10.78.0.2/24 dev right")
+	ip(t, "-n "+there+" addr add 10.78.0.2/24 dev right")
 	ip(t, "link set left up")
-	ip(t, "-n there link set right up")
+	ip(t, "-n "+there+" link set right up")
 	w, err := NewInterface("left")
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ package linkwatch
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"net/netip"
 	"syscall"
@@ -136,16 +137,29 @@ func (t *table) handleLink(m *syscall.NetlinkMessage, is bool) {
 
 // mtuOf returns the MTU in a message about a link; 0: none.
 func mtuOf(m *syscall.NetlinkMessage) uint32 {
-	attrs, err := syscall.ParseNetlinkRouteAttr(m)
-	if err != nil {
-		return 0
-	}
-	for _, a := range attrs {
-		if a.Attr.Type == unix.IFLA_MTU && len(a.Value) >= 4 {
-			return min(binary.NativeEndian.Uint32(a.Value), math.MaxInt32)
+	for typ, value := range attrs(m.Data, unix.SizeofIfInfomsg) {
+		if typ == unix.IFLA_MTU && len(value) >= 4 {
+			return min(binary.NativeEndian.Uint32(value), math.MaxInt32)
 		}
 	}
 	return 0
+}
+
+// attrs returns the types and values of the attributes (struct rtattr) after a message's header, up to one that
+// is cut off. The standard library's parser panics at one whose padding is missing.
+func attrs(b []byte, header int) iter.Seq2[uint16, []byte] {
+	return func(yield func(uint16, []byte) bool) {
+		if len(b) < header {
+			return
+		}
+		for b = b[header:]; len(b) >= unix.SizeofRtAttr; {
+			n, typ := int(binary.NativeEndian.Uint16(b)), binary.NativeEndian.Uint16(b[2:])
+			if n < unix.SizeofRtAttr || n > len(b) || !yield(typ, b[unix.SizeofRtAttr:n]) {
+				return
+			}
+			b = b[min((n+3)&^3, len(b)):]
+		}
+	}
 }
 
 // handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index) and its
@@ -155,12 +169,8 @@ func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
 	if len(b) < unix.SizeofIfAddrmsg {
 		return
 	}
-	attrs, err := syscall.ParseNetlinkRouteAttr(m)
-	if err != nil {
-		return
-	}
 	p := place{index: int32(binary.NativeEndian.Uint32(b[4:]))}
-	p.addr = netip.PrefixFrom(localOf(attrs), int(b[1]))
+	p.addr = netip.PrefixFrom(localOf(b), int(b[1]))
 	if !p.addr.IsValid() || !p.addr.Contains(t.addr) || t.index != 0 && p.index != t.index {
 		return
 	}
@@ -173,14 +183,14 @@ func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
 
 // localOf returns this side's address in a message about one: IFA_LOCAL, or without that IFA_ADDRESS.
 // The zero Addr: there is none.
-func localOf(attrs []syscall.NetlinkRouteAttr) (local netip.Addr) {
+func localOf(b []byte) (local netip.Addr) {
 	var address netip.Addr
-	for _, a := range attrs {
-		switch a.Attr.Type {
+	for typ, value := range attrs(b, unix.SizeofIfAddrmsg) {
+		switch typ {
 		case unix.IFA_LOCAL:
-			local, _ = netip.AddrFromSlice(a.Value)
+			local, _ = netip.AddrFromSlice(value)
 		case unix.IFA_ADDRESS:
-			address, _ = netip.AddrFromSlice(a.Value)
+			address, _ = netip.AddrFromSlice(value)
 		}
 	}
 	if !local.IsValid() {
