@@ -36,6 +36,7 @@ type Kind struct {
 	Host      bool            // its devices reach only others of this host
 	Link      bool            // its devices reach only hosts on the same link
 	Listed    bool            // List has its devices; the others can be named but are not listed
+	Needs     string          // rights that a process needs to open one; empty: none
 	Beyond    string          // what can be opened but is not listed, a sentence; empty: nothing
 	Naming                    // the part after the colon
 
@@ -81,7 +82,7 @@ var Table = []*Kind{
 	},
 	{
 		Name: "roce1", Text: "RoCE v1: InfiniBand packets in Ethernet frames", Passes: "Ethernet frames of type 0x8915", Transport: verbs.TransportIB,
-		Link: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Ethernet interfaces can be opened as roce1: by processes with CAP_NET_RAW."),
+		Link: true, Needs: "CAP_NET_RAW", Listed: runtime.GOOS == "linux", Beyond: ofLinux("Ethernet interfaces can be opened as roce1: by processes with CAP_NET_RAW."),
 		Naming: linkNaming{}, Open: openRoCE1, GUID: roce1.GUID,
 	},
 	{
