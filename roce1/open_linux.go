@@ -116,3 +116,7 @@ func Permitted() error {
 	}
 	return err
 }
+
+// Pair returns two interfaces of this host that are each other's peers and are up; false: there are
+// none.
+func Pair() (a, b string, ok bool, err error) { return linkwatch.Pair() }

@@ -20,3 +20,6 @@ func GUID(string) (uint64, error) { return 0, errLinux }
 
 // Permitted returns an error.
 func Permitted() error { return errLinux }
+
+// Pair returns an error.
+func Pair() (a, b string, ok bool, err error) { return "", "", false, errLinux }

@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/ramjet-rdma/ramjet/roce1"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -51,32 +48,18 @@ var errNoPair = errors.New("two Ethernet interfaces of this host that are each o
 
 // Spare returns the two interfaces of a virtual cable whose ends are both here: others may not reach
 // each other.
-func (n linkNaming) Spare(least int) ([]string, error) {
+func (linkNaming) Spare(least int) ([]string, error) {
 	if err := roce1.Permitted(); err != nil {
 		return nil, err
 	}
-	local, err := n.Local()
+	a, b, ok, err := roce1.Pair()
 	if err != nil {
 		return nil, err
 	}
-	peers := map[[2]string]string{} // by an interface's number and its peer's
-	for _, l := range local {
-		index, peer := linkFile(l.Address, "ifindex"), linkFile(l.Address, "iflink")
-		if other, ok := peers[[2]string{peer, index}]; ok && index != peer && least <= 2 {
-			return []string{other, l.Address}, nil
-		}
-		peers[[2]string{index, peer}] = l.Address
+	if !ok || least > 2 {
+		return nil, errNoPair
 	}
-	return nil, errNoPair
-}
-
-// linkFile returns what sysfs says of an interface.
-func linkFile(name, file string) string {
-	b, err := os.ReadFile(filepath.Join("/sys/class/net", name, file))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
+	return []string{a, b}, nil
 }
 
 // At returns the interface that has an IP address, or the address if none has.
