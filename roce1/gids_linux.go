@@ -5,6 +5,7 @@ package roce1
 import (
 	"slices"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -15,11 +16,12 @@ type identity struct {
 	link linkwatch.Link
 	rows []verbs.GID // the GID table; zero: the row is empty
 	own  map[verbs.GID]bool
+	info softdev.PortInfo
 }
 
-// identify returns the identity of an interface. Rows stay where they were: a GID that is gone leaves
+// identify returns the identity of an interface of a name. Rows stay where they were: a GID that is gone leaves
 // its row to the next new one.
-func identify(before *identity, link linkwatch.Link) *identity {
+func identify(before *identity, name string, link linkwatch.Link) *identity {
 	now := &identity{link: link, own: make(map[verbs.GID]bool)}
 	if before != nil {
 		now.rows = slices.Clone(before.rows)
@@ -51,6 +53,12 @@ func identify(before *identity, link linkwatch.Link) *identity {
 	}
 	for _, g := range now.rows {
 		now.own[g] = g != verbs.GID{}
+	}
+	now.info = softdev.PortInfo{
+		PortAttr: verbs.PortAttr{State: now.state(), Link: verbs.LinkEthernet, NetDev: name, MaxMTU: verbs.MTU4096,
+			ActiveMTU: pathMTU(link.MTU), LinkMTU: link.MTU, SpeedMbps: linkwatch.Speed(name)},
+		GIDTable:  now.table(name),
+		PKeyTable: softdev.OnePartition,
 	}
 	return now
 }

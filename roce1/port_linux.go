@@ -47,7 +47,7 @@ type route struct {
 
 // init prepares a port that has its socket.
 func (p *port) init(link linkwatch.Link) {
-	p.id.Store(identify(nil, link))
+	p.id.Store(identify(nil, p.name, link))
 	p.receiver.init()
 }
 
@@ -55,21 +55,13 @@ func (p *port) init(link linkwatch.Link) {
 func (p *port) Ports() int { return 1 }
 
 // Info returns the port's attributes and its tables.
-func (p *port) Info(int) softdev.PortInfo {
-	id := p.id.Load()
-	return softdev.PortInfo{
-		PortAttr: verbs.PortAttr{State: id.state(), Link: verbs.LinkEthernet, NetDev: p.name, MaxMTU: verbs.MTU4096,
-			ActiveMTU: pathMTU(id.link.MTU), LinkMTU: id.link.MTU, SpeedMbps: linkwatch.Speed(p.name)},
-		GIDTable:  id.table(p.name),
-		PKeyTable: softdev.OnePartition,
-	}
-}
+func (p *port) Info(int) softdev.PortInfo { return p.id.Load().info }
 
 // Follow calls changed when the interface, its addresses or its MTU change.
 func (p *port) Follow(changed func(port int, events ...verbs.EventType)) {
 	p.watch.Follow(func(_, link linkwatch.Link) {
 		before := p.id.Load()
-		now := identify(before, link)
+		now := identify(before, p.name, link)
 		p.id.Store(now)
 		changed(1, now.changes(before)...)
 	})

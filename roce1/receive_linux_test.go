@@ -128,13 +128,13 @@ func TestIdentity(t *testing.T) {
 			link.Addrs = append(link.Addrs, netip.MustParseAddr(a))
 		}
 		before := id
-		if id = identify(before, link); !slices.Equal(id.rows, c.rows) {
+		if id = identify(before, "", link); !slices.Equal(id.rows, c.rows) {
 			t.Fatalf("%v: rows %v, want %v", c.addrs, id.rows, c.rows)
 		}
 		if before != nil && !slices.Equal(id.changes(before), c.events) {
 			t.Errorf("%v: events %v, want %v", c.addrs, id.changes(before), c.events)
 		}
-		for _, g := range id.table("eth0") {
+		for _, g := range id.info.GIDTable {
 			if g.GID != id.rows[g.Index] || !id.own[g.GID] || g.Type != verbs.GIDRoCEv1 {
 				t.Errorf("row %+v", g)
 			}
@@ -144,7 +144,7 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 	link.Up = false
-	if got := identify(id, link).changes(id); !slices.Equal(got, []verbs.EventType{verbs.EventPortError}) {
+	if got := identify(id, "", link).changes(id); !slices.Equal(got, []verbs.EventType{verbs.EventPortError}) {
 		t.Errorf("%v when the link is lost", got)
 	}
 }

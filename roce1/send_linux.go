@@ -50,8 +50,9 @@ func (p *port) Send(b *ibta.Batch) error {
 		return errGone
 	}
 	frames := p.fill(b, r, to)
-	sent, err := len(frames), error(nil)
+	var err error
 	if !r.self {
+		var sent int
 		from := p.rest.of(b)
 		sent, err = p.sock.Send(frames[from:])
 		p.traceFrames(frames[from:from+sent], trace.Outbound)

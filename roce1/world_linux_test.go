@@ -136,6 +136,35 @@ func TestListenerAddress(t *testing.T) {
 	}
 }
 
+// The GID of an IPv4 group is the one that librdmacm's peers use over RoCE v1.
+func TestGroupOfIPv4(t *testing.T) {
+	if !needNetworks(t) {
+		return
+	}
+	left, _ := veth(t, nil, 1500, "10.91.5")
+	dev := (*world)(nil).open(t, left, nil)
+	events := cm.NewEventChannel()
+	id, err := cm.NewID(events, dev, cm.UDP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer id.Close()
+	if err := id.Bind(netip.MustParseAddrPort("10.91.5.1:7000")); err != nil {
+		t.Fatal(err)
+	}
+	if err := id.JoinMulticast(netip.MustParseAddr("239.1.2.3")); err != nil {
+		t.Fatal(err)
+	}
+	e, err := events.Get(within(t))
+	if err != nil || e.Type != cm.MulticastJoin {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	want := verbs.AHAttr{DGID: verbs.GID{0xff, 0x0e, 10: 0xff, 11: 0xff, 12: 239, 13: 1, 14: 2, 15: 3}, SGIDIndex: e.UD.AH.SGIDIndex}
+	if row, err := dev.GIDs(1); err != nil || e.UD.AH != want || row[e.UD.AH.SGIDIndex].GID.Addr().String() != "10.91.5.1" {
+		t.Errorf("%+v, want %+v, from %v, %v", e.UD.AH, want, row, err)
+	}
+}
+
 // end is one end of a connection.
 type end struct {
 	cq *verbs.CQ
