@@ -165,6 +165,40 @@ func TestGroupOfIPv4(t *testing.T) {
 	}
 }
 
+// Creating an address handle waits until the kernel knows the peer, so that not even the first datagram
+// is lost; a peer that does not exist is an error.
+func TestAddressHandle(t *testing.T) {
+	if !needNetworks(t) {
+		return
+	}
+	there := newWorld(t)
+	left, right := veth(t, there, 1500, "10.91.6")
+	a := (*world)(nil).open(t, left, nil)
+	there.open(t, right, nil)
+	pd, err := a.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gids, err := a.GIDs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := gids[len(gids)-1].Index
+	handle := func(to string) error {
+		_, err := pd.CreateAH(verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(to)), SGIDIndex: row})
+		return err
+	}
+	if err := handle("10.91.6.2"); err != nil {
+		t.Error(err)
+	}
+	if out, err := exec.Command("ip", "neigh", "show", "10.91.6.2").CombinedOutput(); err != nil || !bytes.Contains(out, []byte("lladdr")) {
+		t.Errorf("the kernel does not know the peer: %s, %v", out, err)
+	}
+	if err := handle("10.91.6.99"); !errors.Is(err, verbs.ErrNotFound) || !strings.Contains(err.Error(), "10.91.6.99") {
+		t.Errorf("a peer that does not exist: %v", err)
+	}
+}
+
 // end is one end of a connection.
 type end struct {
 	cq *verbs.CQ
