@@ -22,7 +22,7 @@ const module = "github.com/ramjet-rdma/ramjet"
 // ARCHITECTURE.md.
 var layers = map[string][]string{
 	"":                             {"internal/device/kinds", "trace", "verbs"},
-	"internal/device/kinds":        {"iwarp", "roce", "shm", "trace", "verbs", "wire/"},
+	"internal/device/kinds":        {"iwarp", "roce", "roce1", "shm", "trace", "verbs", "wire/"},
 	"verbs":                        {"wire/"},
 	"wire/crc":                     {},
 	"wire/ib":                      {"wire/crc"},
@@ -36,6 +36,7 @@ var layers = map[string][]string{
 	"iwarp":                        {"internal/system/forkmark", "internal/system/linkwatch", "internal/system/pollwait", "internal/engine/rdmap", "internal/core/softdev", "trace", "verbs", "wire/"},
 	"shm":                          {"internal/core/softdev", "internal/engine/local", "internal/engine/rdmap", "internal/system/pollwait", "internal/system/shmem", "verbs", "wire/"},
 	"roce":                         {"internal/engine/ibta", "internal/system/linkwatch", "internal/core/memory", "internal/system/netio", "internal/system/portshare", "internal/core/softdev", "trace", "verbs", "wire/"},
+	"roce1":                        {"internal/engine/ibta", "internal/system/etherring", "internal/system/forkmark", "internal/system/linkwatch", "internal/core/memory", "internal/core/softdev", "trace", "verbs", "wire/"},
 	"internal/core/memory":         {"verbs", "wire/crc"},
 	"internal/core/queue":          {"internal/core/memory", "verbs"},
 	"internal/core/pin":            {"verbs"},
@@ -54,6 +55,7 @@ var layers = map[string][]string{
 	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/engine/link", "internal/engine/node", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},
 	"internal/system/ibsim":        {"wire/"},
 	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/softdev", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/pollwait", "trace", "verbs", "wire/"},
+	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
 	"internal/system/netio":        {"internal/system/forkmark"},
@@ -96,10 +98,10 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
-	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "shm"},
-	"internal/engine/":      {"cm", "infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
-	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "shm"},
+	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/engine/":      {"cm", "infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
+	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -116,6 +118,7 @@ var forbidden = map[string][]string{
 	// What draws the numbers that peers must not guess has one source of them, crypto/rand.
 	"internal/core/softdev": {"math/rand", "math/rand/v2"},
 	"roce":                  {"math/rand", "math/rand/v2"},
+	"roce1":                 {"math/rand", "math/rand/v2"},
 }
 
 // reach is what packages may depend on beyond this module, themselves or through others: modules,
@@ -128,6 +131,7 @@ var reach = map[string][]string{
 
 	"iwarp":                 {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"roce":                  {"net", "golang.org/x/sys"},
+	"roce1":                 {"net", "golang.org/x/sys"},
 	"shm":                   {"golang.org/x/sys"},
 	"internal/device/kinds": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 
@@ -138,6 +142,7 @@ var reach = map[string][]string{
 	"internal/core/queue":       {"golang.org/x/sys"},
 	"internal/core/pin":         {"golang.org/x/sys"},
 	"internal/core/softdev":     {"golang.org/x/sys"},
+	"internal/system/etherring": {"net", "golang.org/x/sys"},
 	"internal/system/forkmark":  {"golang.org/x/sys"},
 	"internal/system/linkwatch": {"net", "golang.org/x/sys"},
 	"internal/system/netio":     {"net", "golang.org/x/sys"},

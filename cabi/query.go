@@ -199,7 +199,11 @@ func rj_query_gid(h C.uint64_t, port, index C.int, out *C.struct_ibv_gid_entry) 
 		}
 		*out = C.struct_ibv_gid_entry{gid_index: C.uint32_t(index), port_num: C.uint32_t(port), gid_type: C.IBV_GID_TYPE_ROCE_V2}
 		out.gid = g.GID
-		if g.Type != verbs.GIDRoCEv2 {
+		switch g.Type {
+		case verbs.GIDRoCEv2:
+		case verbs.GIDRoCEv1:
+			out.gid_type = C.IBV_GID_TYPE_ROCE_V1
+		default:
 			out.gid_type = C.IBV_GID_TYPE_IB
 		}
 		if ifi, err := net.InterfaceByName(g.NetDev); err == nil {

@@ -18,17 +18,19 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 		return err
 	}
 	defer id.m.unlock()
-	return id.bind(addr)
+	return id.bind(addr, netip.Addr{})
 }
 
-func (id *ID) bind(addr netip.AddrPort) error {
-	a, err := id.m.local(addr.Addr())
+// bind binds the id, to reach a peer; the zero Addr: none in particular.
+func (id *ID) bind(addr netip.AddrPort, to netip.Addr) error {
+	a, err := id.m.local(addr.Addr(), to)
 	if err != nil {
 		return &verbs.OpError{Op: "bind_addr", Err: err}
 	}
 	if err := id.m.take(id, netip.AddrPortFrom(a, addr.Port())); err != nil {
 		return err
 	}
+	id.anyAddr = !addr.Addr().IsValid() || addr.Addr().IsUnspecified()
 	id.state = bound
 	return nil
 }
@@ -48,7 +50,7 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 		return opErr(op, verbs.ErrInvalid, "%v is no address", dst)
 	}
 	if id.state == idle {
-		if err := id.bind(src); err != nil {
+		if err := id.bind(src, dst.Addr().Unmap()); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (id *ID) Listen(backlog int) error {
 		return opErr(op, verbs.ErrInvalid, "an XRC initiator asks for connections: requests go to ids of type %v", verbs.XRCTgt)
 	}
 	if id.state == idle {
-		if err := id.bind(netip.AddrPort{}); err != nil {
+		if err := id.bind(netip.AddrPort{}, netip.Addr{}); err != nil {
 			id.m.unlock()
 			return err
 		}

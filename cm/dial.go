@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,21 +35,19 @@ func Resolve(ctx context.Context, dev *verbs.Device, address string) (netip.Addr
 	if len(gids) == 0 {
 		return netip.AddrPort{}, opErr(op, verbs.ErrNotSupported, "%s has no address", dev.Name())
 	}
-	own := gids[0].GID.Addr()
-	if n, ok := dev.Driver().(verbs.NeighborDriver); ok {
-		if addrs := n.Addrs(1); len(addrs) > 0 {
-			own = addrs[0]
-		}
-	}
+	addrs := addrsOf(dev.Driver(), gids)
 	if host == "" {
-		return netip.AddrPortFrom(own, uint16(port)), nil
+		return netip.AddrPortFrom(choose(addrs, netip.Addr{}, netip.Addr{}), uint16(port)), nil
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		return netip.AddrPortFrom(a, uint16(port)), nil
 	}
 	network := "ip6"
-	if own.Is4() {
+	if slices.ContainsFunc(addrs, netip.Addr.Is4) {
 		network = "ip4"
+		if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.Is4() && !a.IsLinkLocalUnicast() }) {
+			network = "ip"
+		}
 	}
 	found, err := net.DefaultResolver.LookupNetIP(ctx, network, host)
 	switch {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibcm"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -42,12 +43,15 @@ func (p *ibProtocol) newEndpoint(id *ID) endpoint {
 }
 
 // resolveAddr: over IP the GID of a port is its address (annex A17.4.1), and the system knows the
-// route.
+// route. The device may have to ask where the peer is.
 func (c *ibConn) resolveAddr(zone string) (query, error) {
 	if c.subnet != nil {
 		return nil, c.subnet.resolveAddr(c)
 	}
-	return nil, c.id.checkRoute(zone)
+	if err := c.id.checkRoute(zone); err != nil {
+		return nil, err
+	}
+	return c.id.locate(), nil
 }
 
 // resolveRoute: over IP there is one path between two addresses.
@@ -55,9 +59,15 @@ func (c *ibConn) resolveRoute() (query, error) {
 	if c.subnet != nil {
 		return func(ctx context.Context) error { return c.subnet.resolveRoute(ctx, c) }, nil
 	}
-	c.host = verbs.AHAttr{DGID: ib.GIDFromAddr(c.id.peer.Addr())}
+	c.host = c.id.way(c.id.peer.Addr())
 	c.to, c.mtu = c.host, c.ibProtocol.mtu()
 	return nil, nil
+}
+
+// way is an address vector from the id's address, over IP.
+func (id *ID) way(to netip.Addr) verbs.AHAttr {
+	row, _ := id.m.row(id.local.Addr())
+	return verbs.AHAttr{DGID: ib.GIDFromAddr(to), SGIDIndex: row, TrafficClass: id.tos}
 }
 
 // setTOS is called before the first datagram.
@@ -69,8 +79,21 @@ func (c *ibConn) join(g *membership) (query, error) {
 	if c.subnet != nil {
 		return func(ctx context.Context) error { return c.subnet.join(ctx, c, g) }, nil
 	}
-	g.to, g.qkey = verbs.AHAttr{DGID: ib.GIDFromAddr(g.group), TrafficClass: c.id.tos}, UDPQKey
+	g.to, g.qkey = c.id.way(g.group), UDPQKey
+	if _, typ := c.id.m.row(c.id.local.Addr()); typ == verbs.GIDRoCEv1 {
+		g.to.DGID = groupOfRoCEv1(g.group)
+	}
 	return nil, nil
+}
+
+// groupOfRoCEv1 returns the GID of a group in RoCE v1, whose packets have no IP header: where it is an
+// IPv4 address, that mapped into a multicast GID of global scope, as librdmacm's peers have it.
+func groupOfRoCEv1(group netip.Addr) verbs.GID {
+	g := ib.GIDFromAddr(group)
+	if group.Is4() {
+		g[0], g[1] = 0xff, 0x0e
+	}
+	return g
 }
 
 func (c *ibConn) leave(g *membership) {

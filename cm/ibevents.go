@@ -49,7 +49,7 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 	case ibcm.EventTimeWaitExit:
 		id.tell(&Event{Type: TimewaitExit, ID: id})
 	case ibcm.EventService:
-		c.served(e.SIDRREP)
+		id.served(e.SIDRREP, c.to)
 	}
 }
 
@@ -63,6 +63,10 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	id := listener.request()
 	c := &ibConn{ibProtocol: p, id: id, comm: e.ID, rqPSN: randomPSN(), host: e.From, to: e.From}
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
+	local, ok := p.m.addrAt(e.From.SGIDIndex) // where the peer has sent it to
+	if !ok || p.subnet != nil {               // there an address is not the GID's
+		local = listener.local.Addr()
+	}
 	why := mad.Reason(0)
 	var private []byte
 	if e.Kind == ibcm.EventServiceRequest {
@@ -88,7 +92,10 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		c.initiator = depth(r.ResponderResources, p.device.MaxQPInitRdAtom, Unlimited)
 		event.Conn = c.connParam(private[mad.IPAddressLen:])
 		event.Conn.FlowControl, event.Conn.SRQ, event.Conn.QPNum = r.FlowControl, r.SRQ, r.LocalQPN
-		why = p.unacceptable(listener, &e.From, r)
+		why = p.unacceptable(listener, local, &e.From, r)
+	}
+	if local != listener.local.Addr() && !listener.anyAddr {
+		why = mad.RejInvalidServiceID
 	}
 	var header mad.IPAddress
 	header.Decode(private)
@@ -99,7 +106,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		c.refuse(why, nil)
 		return
 	}
-	id.local = netip.AddrPortFrom(listener.local.Addr(), e.Listener.Port())
+	id.local = netip.AddrPortFrom(local, e.Listener.Port())
 	id.peer = header.SrcAddr()
 	p.m.add(id, c)
 	c.live = true
@@ -126,13 +133,13 @@ func (p *ibProtocol) impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
 // unacceptable returns the reason why this side cannot accept a request, or 0. The GID at which the
 // connection is to end must be the request's source: a connection is with the peer that requests
 // it.
-func (p *ibProtocol) unacceptable(listener *ID, from *verbs.AHAttr, r *mad.REQ) mad.Reason {
+func (p *ibProtocol) unacceptable(listener *ID, local netip.Addr, from *verbs.AHAttr, r *mad.REQ) mad.Reason {
 	peer := r.Primary.LocalGID.Addr()
 	path := &r.Primary
 	switch mtu := verbs.MTU(r.PathMTU); {
 	case !listener.serves(r):
 		return mad.RejInvalidTransportType
-	case path.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || p.subnet == nil && peer.Is4() != listener.local.Addr().Is4():
+	case path.LocalGID != from.DGID || peer.IsUnspecified() || peer.IsMulticast() || p.subnet == nil && peer.Is4() != local.Is4():
 		return mad.RejPrimaryGID
 	case p.subnet != nil && (!path.SubnetLocal || path.LocalLID != from.DLID):
 		return mad.RejPrimaryLID
@@ -211,12 +218,11 @@ func (id *ID) rejected(r *mad.REJ) {
 
 // served handles the response of a datagram service. A rejection is an Unreachable, as in
 // librdmacm.
-func (c *ibConn) served(r *mad.SIDRREP) {
-	id := c.id
+func (id *ID) served(r *mad.SIDRREP, to verbs.AHAttr) {
 	if r.Status == mad.SIDRValid {
 		id.state = established
 		id.tell(&Event{Type: Established, ID: id, UD: UDParam{PrivateData: r.Private[:], QPN: r.QPN, QKey: r.QKey,
-			AH: c.to}})
+			AH: to}})
 		return
 	}
 	why := RejectReason(mad.RejConsumer)

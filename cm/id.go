@@ -25,6 +25,7 @@ type ID struct {
 	local, peer netip.AddrPort
 	port        *port
 	anyPort     bool // the program did not choose it
+	anyAddr     bool // nor the address
 	reuse       bool
 	tos         uint8
 	ackTimeout  uint8        // 0: not set

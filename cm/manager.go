@@ -5,7 +5,6 @@ package cm
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
 
@@ -22,9 +21,8 @@ import (
 // The device keeps its manager alive, and not the other way around. A device whose ids are closed
 // is freed when the program drops it, though its manager still waits for datagrams.
 type manager struct {
-	drv   verbs.Driver
-	name  string       // the device's
-	addrs []netip.Addr // the device's; the first stands for unspecified ones
+	drv  verbs.Driver
+	name string // the device's
 
 	mu      sync.Mutex
 	proto   protocol
@@ -84,13 +82,7 @@ func newManager(dev *verbs.Device) (*manager, error) {
 		return nil, err
 	}
 	m := &manager{drv: dev.Driver(), name: dev.Name(), ids: map[*ID]struct{}{}, ports: map[portKey]*port{}}
-	if n, ok := m.drv.(verbs.NeighborDriver); ok {
-		m.addrs = n.Addrs(1)
-	}
-	for _, g := range gids {
-		m.addrs = append(m.addrs, g.GID.Addr())
-	}
-	if len(m.addrs) == 0 {
+	if len(gids) == 0 {
 		return nil, opErr("create_id", verbs.ErrNotSupported, "%s has no address", dev.Name())
 	}
 	c, ok := m.drv.(verbs.ConnectionDriver)
@@ -180,16 +172,4 @@ func (m *manager) fail(err error) {
 		m.stop()
 	}
 	m.unlock()
-}
-
-// local returns the device's address that a stands for.
-func (m *manager) local(a netip.Addr) (netip.Addr, error) {
-	a = a.Unmap().WithZone("")
-	if !a.IsValid() || a.IsUnspecified() {
-		return m.addrs[0], nil
-	}
-	if !slices.Contains(m.addrs, a) {
-		return a, fmt.Errorf("%w: %v is not an address of %s", ErrNoAddr, a, m.name)
-	}
-	return a, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // maxQueryTime limits a query without a timeout from the caller.
@@ -42,6 +43,25 @@ func (id *ID) ask(q query, limit time.Duration, done func(error)) (cancel contex
 		}
 	}()
 	return cancel
+}
+
+// locate returns what asks the device where the peer is; nil: it knows.
+func (id *ID) locate() query {
+	l, ok := id.dev.Driver().(verbs.PeerLocator)
+	if !ok {
+		return nil
+	}
+	ask := l.LocatePeer(ib.GIDFromAddr(id.peer.Addr()))
+	if ask == nil {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		err := ask(ctx)
+		if err != nil && ctx.Err() == nil {
+			return &verbs.OpError{Op: "resolve_addr", Err: ErrNoAddr, Detail: err.Error()}
+		}
+		return err
+	}
 }
 
 // checkRoute asks the device whether its network has a route to the peer, which may have a zone.

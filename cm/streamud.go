@@ -101,13 +101,14 @@ func (c *streamConn) answered(e *verbs.StreamEvent) {
 	}
 	var r serviceReply
 	private, ok := r.decode(e.Param.PrivateData)
+	to := id.way(id.peer.Addr())
 	switch {
 	case e.Type == verbs.StreamRejected && ok:
 		m := mad.SIDRREP{Status: r.status, QPN: r.qpn, QKey: r.qkey}
 		copy(m.Private[:], private)
-		id.served(&m)
+		id.served(&m, to)
 	case e.Type == verbs.StreamRejected, errors.Is(e.Err, syscall.ECONNREFUSED):
-		id.served(&mad.SIDRREP{Status: mad.SIDRUnsupported})
+		id.served(&mad.SIDRREP{Status: mad.SIDRUnsupported}, to)
 	case e.Type == verbs.StreamFailed:
 		id.attemptFailed(e.Err)
 	}

@@ -6,7 +6,8 @@
 // A user-space transport sees UDP payloads, not packets. So a [Writer] gets the payload and the
 // facts of its IP header, and rebuilds the headers. With the identification, the don't-fragment bit
 // and the addresses of the packet on the wire, the ICRC inside the payload verifies over the
-// recorded bytes. The link type is raw IP, so no Ethernet header has to be invented.
+// recorded bytes. The link type is raw IP, so no Ethernet header has to be invented. Whoever sees
+// frames records frames: they are of an interface of their own in the file.
 //
 // The bytes of a stream are recorded as a [Stream]: as synthetic TCP segments of what the device
 // read and wrote.
@@ -16,6 +17,7 @@
 // counted. The gap is noted in the file itself, on the next packet and in the statistics at its
 // end. A program that needs every packet calls [Writer.Flush] in between.
 //
-// The format is pcapng, draft-ietf-opsawg-pcapng: one section, one interface,
-// timestamps in nanoseconds.
+// The format is pcapng, draft-ietf-opsawg-pcapng: one section, one interface
+// for IP and, if there are any, one for Ethernet frames, timestamps in
+// nanoseconds.
 package trace

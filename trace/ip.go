@@ -24,6 +24,7 @@ const (
 
 var (
 	errAddresses = errors.New("trace: source and destination are not addresses of one family")
+	errFrame     = errors.New("trace: frame is longer than an Ethernet frame can be")
 	errPayload   = errors.New("trace: payload is longer than an IP packet can be")
 )
 

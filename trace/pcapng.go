@@ -36,6 +36,7 @@ const (
 
 const (
 	byteOrderMagic    uint32 = 0x1a2b3c4d
+	linkTypeEthernet  uint16 = 1   // the frame begins with an Ethernet header, and has no FCS
 	linkTypeRaw       uint16 = 101 // the frame begins with an IPv4 or IPv6 header
 	nanoseconds       byte   = 9   // timestamps count units of 10^-9 s
 	maxOptionLen             = math.MaxUint16
@@ -46,7 +47,6 @@ const (
 	optionHeaderLen          = 4
 	packetFlagsLen           = 4
 	packetDroppedLen         = 8
-	interfaceID       uint32 = 0 // the section's only interface
 	unlimitedSnapshot uint32 = 0
 )
 
@@ -119,11 +119,12 @@ func appendSection(b []byte, os, application string) []byte {
 	return endBlock(endOptions(b), start)
 }
 
-// appendInterface appends the interface description block (section 4.2).
-func appendInterface(b []byte, name string) []byte {
+// appendInterface appends an interface description block (section 4.2). Interfaces are numbered in
+// the order of their blocks.
+func appendInterface(b []byte, linkType uint16, name string) []byte {
 	start := len(b)
 	b = beginBlock(b, blockInterface)
-	b = binary.LittleEndian.AppendUint16(b, linkTypeRaw)
+	b = binary.LittleEndian.AppendUint16(b, linkType)
 	b = binary.LittleEndian.AppendUint16(b, 0)
 	b = binary.LittleEndian.AppendUint32(b, unlimitedSnapshot)
 	b = appendOption(b, optInterfaceName, name)
@@ -140,9 +141,9 @@ func appendTimestamp(b []byte, nanos int64) []byte {
 
 // beginPacket appends an enhanced packet block up to its data, of which n bytes
 // follow (section 4.3).
-func beginPacket(b []byte, nanos int64, n int) []byte {
+func beginPacket(b []byte, iface uint32, nanos int64, n int) []byte {
 	b = beginBlock(b, blockPacket)
-	b = binary.LittleEndian.AppendUint32(b, interfaceID)
+	b = binary.LittleEndian.AppendUint32(b, iface)
 	b = appendTimestamp(b, nanos)
 	b = binary.LittleEndian.AppendUint32(b, uint32(n)) // captured
 	return binary.LittleEndian.AppendUint32(b, uint32(n))
@@ -195,12 +196,12 @@ func packetSize(n int, o packetOptions) int {
 	return packetHeaderLen + pad4(n) + o.size() + blockTrailerLen
 }
 
-// appendStatistics appends the interface statistics block (section 4.6). The packets received
+// appendStatistics appends an interface statistics block (section 4.6). The packets received
 // include the dropped ones.
-func appendStatistics(b []byte, nanos int64, received, dropped uint64) []byte {
+func appendStatistics(b []byte, iface uint32, nanos int64, received, dropped uint64) []byte {
 	start := len(b)
 	b = beginBlock(b, blockStatistics)
-	b = binary.LittleEndian.AppendUint32(b, interfaceID)
+	b = binary.LittleEndian.AppendUint32(b, iface)
 	b = appendTimestamp(b, nanos)
 	b = appendOption64(b, optStatisticsReceived, received)
 	b = appendOption64(b, optStatisticsDropped, dropped)

@@ -52,7 +52,7 @@ func (w *Writer) WriteTCP(h *TCP, payload ...[]byte) error {
 		return err
 	}
 	ip.protocol, ip.ttl, ip.dontFragment = protocolTCP, segTTL, true
-	return w.write(h.At, h.Direction, h.Comment, ip.size(), func(b []byte) []byte {
+	return w.write(ofIP, h.At, h.Direction, h.Comment, ip.size(), func(b []byte) []byte {
 		return h.append(ip.append(b), &ip, payload)
 	})
 }

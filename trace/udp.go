@@ -52,7 +52,7 @@ func (w *Writer) WriteUDP(h *UDP, payload ...[]byte) error {
 		return err
 	}
 	ip.protocol, ip.tos, ip.ttl, ip.id, ip.dontFragment = protocolUDP, h.TOS, h.TTL, h.ID, h.DontFragment
-	return w.write(h.At, h.Direction, h.Comment, ip.size(), func(b []byte) []byte {
+	return w.write(ofIP, h.At, h.Direction, h.Comment, ip.size(), func(b []byte) []byte {
 		return h.append(ip.append(b), &ip, payload)
 	})
 }

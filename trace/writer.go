@@ -27,6 +27,7 @@ var errComment = fmt.Errorf("trace: comment is longer than %d bytes", maxOptionL
 // goroutines at once; packets are recorded in the order of the calls.
 type Writer struct {
 	out   io.Writer
+	iface string
 	first chan struct{} // capacity 1: packets wait, where none did; closed by Close
 	flush chan struct{} // capacity 1: write now, do not wait for more
 	done  chan struct{} // closed when the writing goroutine has ended
@@ -35,12 +36,20 @@ type Writer struct {
 	wrote   *sync.Cond // broadcast when written has grown
 	backlog backlog
 	written uint64 // bytes of the backlog written so far
-	stats   stats
+	stats   [numInterfaces]stats
+	ether   bool // the Ethernet interface is described
 	closed  bool
 	err     error // first error of the io.Writer
 }
 
-// stats counts packets.
+// Numbers of the interfaces of a recording.
+const (
+	ofIP          uint32 = iota // described at the beginning
+	ofEthernet                  // described before its first frame
+	numInterfaces = iota
+)
+
+// stats counts packets of an interface.
 type stats struct {
 	received uint64 // handed to the Writer
 	dropped  uint64 // of these, dropped
@@ -56,12 +65,13 @@ func NewWriter(out io.Writer, iface string) (*Writer, error) {
 	if len(iface) > maxOptionLen {
 		return nil, fmt.Errorf("trace: interface name is longer than %d bytes", maxOptionLen)
 	}
-	head := appendInterface(appendSection(nil, runtime.GOOS, "ramjet"), iface)
+	head := appendInterface(appendSection(nil, runtime.GOOS, "ramjet"), linkTypeRaw, iface)
 	if err := writeAll(out, head); err != nil {
 		return nil, err
 	}
 	w := &Writer{
 		out:   out,
+		iface: iface,
 		first: make(chan struct{}, 1),
 		flush: make(chan struct{}, 1),
 		done:  make(chan struct{}),
@@ -72,7 +82,7 @@ func NewWriter(out io.Writer, iface string) (*Writer, error) {
 }
 
 // write records a packet of n bytes that encode appends.
-func (w *Writer) write(at time.Time, dir Direction, comment string, n int, encode func([]byte) []byte) error {
+func (w *Writer) write(iface uint32, at time.Time, dir Direction, comment string, n int, encode func([]byte) []byte) error {
 	if len(comment) > maxOptionLen {
 		return errComment
 	}
@@ -84,17 +94,26 @@ func (w *Writer) write(at time.Time, dir Direction, comment string, n int, encod
 	if w.closed {
 		return fmt.Errorf("trace: write: %w", fs.ErrClosed)
 	}
-	w.stats.received++
-	opts := packetOptions{direction: dir, dropped: w.stats.gap, comment: comment}
-	if !w.reserve(packetSize(n, opts)) {
-		w.stats.dropped++
-		w.stats.gap++
+	s := &w.stats[iface]
+	s.received++
+	opts := packetOptions{direction: dir, dropped: s.gap, comment: comment}
+	size := packetSize(n, opts)
+	var description []byte
+	if iface == ofEthernet && !w.ether {
+		description = appendInterface(nil, linkTypeEthernet, w.iface)
+		size += len(description)
+	}
+	if !w.reserve(size) {
+		s.dropped++
+		s.gap++
 		return nil
 	}
-	w.stats.gap = 0
+	s.gap = 0
+	w.ether = w.ether || iface == ofEthernet
 	w.backlog.add(func(b []byte) []byte {
+		b = append(b, description...)
 		start := len(b)
-		b = beginPacket(b, at.UnixNano(), n)
+		b = beginPacket(b, iface, at.UnixNano(), n)
 		data := len(b)
 		b = appendPadding(encode(b), data)
 		return endBlock(opts.append(b), start)
@@ -118,7 +137,7 @@ func (w *Writer) Flush() error {
 func (w *Writer) Dropped() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stats.dropped
+	return w.stats[ofIP].dropped + w.stats[ofEthernet].dropped
 }
 
 // Close writes what is queued and the recording's statistics, and returns the io.Writer's first
@@ -128,7 +147,12 @@ func (w *Writer) Close() error {
 	if !w.closed {
 		w.closed = true
 		w.backlog.add(func(b []byte) []byte {
-			return appendStatistics(b, time.Now().UnixNano(), w.stats.received, w.stats.dropped)
+			now := time.Now().UnixNano()
+			b = appendStatistics(b, ofIP, now, w.stats[ofIP].received, w.stats[ofIP].dropped)
+			if w.ether {
+				b = appendStatistics(b, ofEthernet, now, w.stats[ofEthernet].received, w.stats[ofEthernet].dropped)
+			}
+			return b
 		})
 		signal(w.flush)
 		close(w.first)

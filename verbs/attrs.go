@@ -142,7 +142,7 @@ type PortAttr struct {
 	ActiveMTU MTU
 	LinkMTU   int    // bytes of an IP packet
 	MaxMsg    uint64 // bytes
-	GIDs      int    // entries of the GID table
+	GIDs      int    // rows of the GID table, with those that are empty
 	PKeys     int
 	LID       uint16 // 0: the fabric has none, or the port has not got it yet
 	LMC       uint8  // so many low bits of a LID choose a path: the port has 1<<LMC LIDs
@@ -158,10 +158,11 @@ const (
 	GIDInfiniBand GIDType = iota + 1
 	GIDRoCEv2
 	GIDiWARP
+	GIDRoCEv1
 )
 
 func (t GIDType) String() string {
-	return name([]string{"", "IB", "RoCE v2", "iWARP"}, t)
+	return name([]string{"", "IB", "RoCE v2", "iWARP", "RoCE v1"}, t)
 }
 
 // GIDEntry is one row of a port's GID table.

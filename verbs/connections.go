@@ -2,7 +2,10 @@
 
 package verbs
 
-import "net/netip"
+import (
+	"context"
+	"net/netip"
+)
 
 // ConnectionDriver is a [Driver] whose queue pairs can be connected by address and port. It chooses
 // the protocol and supplies what the protocol runs on. Package cm runs the protocol; programs use
@@ -26,4 +29,11 @@ type ConnectionProtocols interface {
 // error says what is missing. With other drivers every address is accepted.
 type RouteChecker interface {
 	CheckRoute(from, to netip.Addr) error
+}
+
+// PeerLocator is a [Driver] that may have to ask its network where a peer is before it can send there.
+type PeerLocator interface {
+	// LocatePeer returns what finds that out for a GID, in seconds at most, or says why it cannot; nil:
+	// there is nothing to find out.
+	LocatePeer(gid GID) func(context.Context) error
 }

@@ -19,8 +19,12 @@ import (
 
 // writeDemo writes a report for people.
 func writeDemo(w io.Writer, r *demo.Report, terminal bool) error {
-	_, err := fmt.Fprintf(w, "Two processes, %s and %s, over %s, path MTU %d, no RDMA hardware, no root.\n\n%s\n\n%s",
-		r.Devices[0], r.Devices[1], r.Over, r.PathMTU, demoTable(r, terminal), demoSummary(r))
+	without := "no RDMA hardware, no root"
+	if r.Needs != "" {
+		without = "no RDMA hardware, with " + r.Needs
+	}
+	_, err := fmt.Fprintf(w, "Two processes, %s and %s, over %s, path MTU %d, %s.\n\n%s\n\n%s",
+		r.Devices[0], r.Devices[1], r.Over, r.PathMTU, without, demoTable(r, terminal), demoSummary(r))
 	return err
 }
 

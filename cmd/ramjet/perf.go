@@ -142,6 +142,9 @@ func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
 	if err != nil {
 		return usage.Of(err)
 	}
+	if kind.Link {
+		return usagef("--loopback takes devices of loopback addresses, and those of kind %s are of Ethernet interfaces: run both sides, each with -d and its interface", kind.Name)
+	}
 	if err := trustThisMachine(kind); err != nil {
 		return err
 	}

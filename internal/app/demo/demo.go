@@ -109,7 +109,7 @@ func (d *Demo) talk(ctx context.Context, rest []string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Over: d.Kind.Text, PathMTU: port.ActiveMTU.Bytes(),
+	report := &Report{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Over: d.Kind.Text, Needs: d.Kind.Needs, PathMTU: port.ActiveMTU.Bytes(),
 		Recorded: d.Recorded}
 	tcp := newTCPMeasure(d)
 	e := d.effort()

@@ -6,6 +6,7 @@ package demo
 type Report struct {
 	Devices  [2]string `json:"devices"`
 	Over     string    `json:"over"`
+	Needs    string    `json:"needs,omitempty"` // the rights that the devices take
 	PathMTU  int       `json:"path_mtu"`
 	Rows     []Row     `json:"operations"`
 	Seconds  float64   `json:"seconds"`

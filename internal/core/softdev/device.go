@@ -51,9 +51,9 @@ type PortState interface {
 
 // PortInfo is what is to be known of a port. Nobody changes its tables.
 type PortInfo struct {
-	verbs.PortAttr // but for what the tables and the device say
-	GIDTable       []verbs.GIDEntry
-	PKeyTable      []verbs.PKey // of one length always; 0: nothing is in the row
+	verbs.PortAttr                  // but for what the tables and the device say
+	GIDTable       []verbs.GIDEntry // the rows that are not empty
+	PKeyTable      []verbs.PKey     // of one length always; 0: nothing is in the row
 }
 
 // init makes a device of a fabric. name is what the program opened.
@@ -161,7 +161,10 @@ func (d *Device) QueryPort(port int) (verbs.PortAttr, error) {
 	}
 	info := d.port.Info(port)
 	a := info.PortAttr
-	a.GIDs, a.PKeys, a.MaxMsg = len(info.GIDTable), len(info.PKeyTable), maxMessage
+	a.PKeys, a.MaxMsg = len(info.PKeyTable), maxMessage
+	for _, g := range info.GIDTable {
+		a.GIDs = max(a.GIDs, g.Index+1)
+	}
 	return a, nil
 }
 

@@ -200,15 +200,24 @@ func (a *agent) put(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
 		return ibta.DropNoReceive
 	}
 	m := a.arrived.PushBack()
-	m.from = verbs.MADPath{AH: wayBack(from), QPN: p.DETH.SrcQP, QKey: p.DETH.QKey, PKey: p.PKey}
+	m.from = verbs.MADPath{AH: a.dev.wayBack(from), QPN: p.DETH.SrcQP, QKey: p.DETH.QKey, PKey: p.PKey}
 	copy(m.data[:], p.Payload)
 	a.signal()
 	return ibta.Taken
 }
 
-// wayBack returns the address vector of a packet's sender.
-func wayBack(from *ibta.Arrival) verbs.AHAttr {
-	return verbs.AHAttr{DGID: from.From.GID, DLID: from.From.LID, SL: from.SL, SrcPathBits: from.PathBits, Port: int(from.From.Port)}
+// wayBack returns the address vector of a packet's sender, from the GID that it was sent to.
+func (d *PacketDevice) wayBack(from *ibta.Arrival) verbs.AHAttr {
+	to := verbs.AHAttr{DGID: from.From.GID, DLID: from.From.LID, SL: from.SL, SrcPathBits: from.PathBits, Port: int(from.From.Port)}
+	if from.Global {
+		for _, g := range d.port.Info(to.Port).GIDTable {
+			if g.GID == from.To {
+				to.SGIDIndex = g.Index
+				break
+			}
+		}
+	}
+	return to
 }
 
 // signal wakes one receiver.

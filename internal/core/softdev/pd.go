@@ -37,6 +37,9 @@ func (p *pd) Dealloc() error {
 }
 
 func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
+	if err := locate(p.dev.port, attr.DGID); err != nil {
+		return nil, err
+	}
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
 	if p.dev.closed {

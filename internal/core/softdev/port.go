@@ -49,6 +49,31 @@ type Port interface {
 	Close() error
 }
 
+// Locator is a Port that may have to ask its network where a peer is.
+type Locator interface {
+	// Locate returns when the port knows where to send what is for a GID, at once where it knows
+	// already, or why it cannot find out. It takes seconds at most. The device's lock is not held.
+	// What is sent without is lost until the port knows.
+	Locate(ctx context.Context, gid verbs.GID) error
+}
+
+// locate asks a port that is a [Locator].
+func locate(port any, gid verbs.GID) error {
+	if l, ok := port.(Locator); ok {
+		return l.Locate(context.Background(), gid)
+	}
+	return nil
+}
+
+// LocatePeer returns what finds out where a peer is; nil: there is nothing to find out.
+func (d *PacketDevice) LocatePeer(gid verbs.GID) func(context.Context) error {
+	l, ok := d.port.(Locator)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context) error { return l.Locate(ctx, gid) }
+}
+
 // Refuser is a Port whose network reports addresses where nobody receives.
 type Refuser interface {
 	// Refused waits for that, or until ctx ends; see [verbs.MADAgent.Refused]. The device's lock is

@@ -79,6 +79,11 @@ func (q *qp) Num() verbs.QPN { return q.protocol.Number() }
 
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	l := q.lane
+	if mask&verbs.MaskAH != 0 {
+		if err := locate(l.dev.port, attr.AH.DGID); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/roce1"
 	"github.com/ramjet-rdma/ramjet/shm"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -33,7 +34,9 @@ type Kind struct {
 	TLS       bool            // it needs certificates: Options.TLS, or the files that the environment names
 	Slow      bool            // demonstrations do less with it
 	Host      bool            // its devices reach only others of this host
+	Link      bool            // its devices reach only hosts on the same link
 	Listed    bool            // List has its devices; the others can be named but are not listed
+	Needs     string          // rights that a process needs to open one; empty: none
 	Beyond    string          // what can be opened but is not listed, a sentence; empty: nothing
 	Naming                    // the part after the colon
 
@@ -76,6 +79,11 @@ var Table = []*Kind{
 		Name: "roce", Text: "RoCEv2: UDP port 4791", Passes: "UDP port 4791", Transport: verbs.TransportIB,
 		Listed: true, Beyond: ofLinux("Every other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine."),
 		Naming: ipNaming{}, Open: openRoCE, GUID: roce.GUID,
+	},
+	{
+		Name: "roce1", Text: "RoCE v1: InfiniBand packets in Ethernet frames", Passes: "Ethernet frames of type 0x8915", Transport: verbs.TransportIB,
+		Link: true, Needs: "CAP_NET_RAW", Listed: runtime.GOOS == "linux", Beyond: ofLinux("Ethernet interfaces can be opened as roce1: by processes with CAP_NET_RAW."),
+		Naming: linkNaming{}, Open: openRoCE1, GUID: roce1.GUID,
 	},
 	{
 		Name: "iwarp", Text: "iWARP: TCP", Passes: "its TCP port", Transport: verbs.TransportIWARP,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/roce1"
 	"github.com/ramjet-rdma/ramjet/shm"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -21,6 +22,10 @@ const (
 
 func openRoCE(n Name, o *Options) (*verbs.Device, error) {
 	return roce.Open(n.Address, &roce.Options{Trace: o.Trace})
+}
+
+func openRoCE1(n Name, o *Options) (*verbs.Device, error) {
+	return roce1.Open(n.Address, &roce1.Options{Trace: o.Trace})
 }
 
 func openIWARP(n Name, o *Options) (*verbs.Device, error) {

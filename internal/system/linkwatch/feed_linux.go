@@ -5,7 +5,6 @@ package linkwatch
 import (
 	"encoding/binary"
 	"errors"
-	"net/netip"
 	"os"
 	"sync"
 	"syscall"
@@ -15,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 )
 
-// feed is a netlink socket and the goroutine that reads it. The socket belongs to the network
+// feed is a netlink socket and the goroutine that reads it, for one table. The socket belongs to the network
 // namespace of the thread that created it, and so do its answers.
 //
 // It uses the standard library's parser of such messages. The well-kept netlink libraries take two
@@ -27,25 +26,28 @@ type feed struct {
 	once sync.Once     // of start and close, whichever comes first
 	done chan struct{} // closed with the goroutine's end
 
-	table table
-	tell  func(state, int)
+	book  book
+	dumps []uint16 // what to ask for, one after the other, such as RTM_GETLINK
+	tell  func()
 	seq   uint32
-	asked uint16 // the current dump, RTM_GETLINK or RTM_GETADDR; 0: none
-	again bool   // messages were lost: dump everything again
+	left  []uint16 // of dumps: the current one and those after it; none: everything has come
+	again bool     // messages were lost: dump everything again
 }
 
-// newFeed subscribes to changes. It returns nil if it cannot.
-func newFeed(addr netip.Addr, index int) *feed {
+// book is what a feed fills in. It forgets everything before it is told everything again.
+type book interface {
+	reset()
+	handle(*syscall.NetlinkMessage)
+}
+
+// newFeed subscribes to changes of some groups of rtnetlink(7). It returns nil if it cannot.
+func newFeed(groups uint32, dumps []uint16, b book) *feed {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil
 	}
 	forkmark.Set(fd)
-	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR)
-	if addr.Is6() {
-		groups = unix.RTMGRP_LINK | unix.RTMGRP_IPV6_IFADDR
-	}
-	f := &feed{sock: os.NewFile(uintptr(fd), "netlink"), done: make(chan struct{}), table: newTable(addr, index)}
+	f := &feed{sock: os.NewFile(uintptr(fd), "netlink"), done: make(chan struct{}), book: b, dumps: dumps}
 	if f.raw, err = f.sock.SyscallConn(); err == nil {
 		err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
 	}
@@ -56,8 +58,8 @@ func newFeed(addr netip.Addr, index int) *feed {
 	return f
 }
 
-// start begins to read. tell is called after each change with the new state and MTU.
-func (f *feed) start(tell func(now state, mtu int)) {
+// start begins to read. tell is called after each change, by the goroutine that fills the table in.
+func (f *feed) start(tell func()) {
 	f.once.Do(func() {
 		f.tell = tell
 		go f.run()
@@ -79,10 +81,11 @@ func (f *feed) run() {
 	buf := make([]byte, 32<<10) // the longest message of a dump
 	f.again = true
 	for {
-		if f.again && f.asked == 0 {
+		if f.again && len(f.left) == 0 {
 			f.again = false
-			f.table.reset()
-			if f.ask(unix.RTM_GETLINK) != nil {
+			f.book.reset()
+			f.left = f.dumps
+			if f.ask() != nil {
 				return
 			}
 		}
@@ -95,8 +98,8 @@ func (f *feed) run() {
 		case f.take(buf[:n]) != nil:
 			return
 		}
-		if f.asked == 0 && !f.again {
-			f.tell(f.table.state(), f.table.mtu())
+		if len(f.left) == 0 && !f.again {
+			f.tell()
 		}
 	}
 }
@@ -134,30 +137,33 @@ func (f *feed) take(b []byte) error {
 			if m.Header.Seq != f.seq {
 				continue
 			}
-			last := f.asked
-			f.asked = 0
 			if m.Header.Type == unix.NLMSG_ERROR {
 				return unix.EIO
 			}
-			if last == unix.RTM_GETLINK && !f.again {
-				if err := f.ask(unix.RTM_GETADDR); err != nil {
+			if len(f.left) > 0 {
+				f.left = f.left[1:]
+			}
+			if f.again {
+				f.left = nil
+			}
+			if len(f.left) > 0 {
+				if err := f.ask(); err != nil {
 					return err
 				}
 			}
 		default:
-			f.table.handle(m)
+			f.book.handle(m)
 		}
 	}
 	return nil
 }
 
-// ask requests a dump of all links or addresses.
-func (f *feed) ask(what uint16) (err error) {
+// ask requests the next dump.
+func (f *feed) ask() (err error) {
 	f.seq++
-	f.asked = what
 	length := unix.NLMSG_HDRLEN + unix.SizeofRtGenmsg
 	b := binary.NativeEndian.AppendUint32(nil, uint32(length))
-	b = binary.NativeEndian.AppendUint16(b, what)
+	b = binary.NativeEndian.AppendUint16(b, f.left[0])
 	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	b = binary.NativeEndian.AppendUint32(b, f.seq)
 	b = binary.NativeEndian.AppendUint32(b, 0)

@@ -6,10 +6,10 @@ package linkwatch
 
 import "net/netip"
 
-// feed would report changes.
-type feed struct{}
+// addrFeed would report changes.
+type addrFeed struct{}
 
-func newFeed(netip.Addr, int) *feed { return nil }
+func newAddrFeed(netip.Addr, int) *addrFeed { return nil }
 
-func (*feed) start(func(state, int)) {}
-func (*feed) close()                 {}
+func (*addrFeed) start(func(state, int)) {}
+func (*addrFeed) close()                 {}

@@ -20,7 +20,7 @@ import (
 type Watch struct {
 	state atomic.Uint32 // a state
 	mtu   atomic.Int32
-	feed  *feed // nil: the state does not change
+	feed  *addrFeed // nil: the state does not change
 }
 
 // state is what is known of an address.
@@ -44,7 +44,7 @@ func New(addr netip.Addr, index int, isUp bool, mtu int) *Watch {
 	}
 	w.state.Store(uint32(now))
 	w.mtu.Store(int32(mtu))
-	w.feed = newFeed(addr.WithZone(""), index)
+	w.feed = newAddrFeed(addr.WithZone(""), index)
 	return w
 }
 

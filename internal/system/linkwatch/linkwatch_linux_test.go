@@ -98,7 +98,7 @@ func TestOverflow(t *testing.T) {
 		return
 	}
 	ip(t, "addr add 10.78.0.1/32 dev lo")
-	f := newFeed(netip.MustParseAddr("10.78.0.1"), 0)
+	f := newAddrFeed(netip.MustParseAddr("10.78.0.1"), 0)
 	if f == nil {
 		t.Fatal("no socket")
 	}
@@ -240,10 +240,11 @@ func FuzzTake(f *testing.F) {
 		f.Add(append(b, m.Data...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		feed := feed{table: newTable(netip.MustParseAddr("fd78::1"), 0), seq: 1}
+		tab := newTable(netip.MustParseAddr("fd78::1"), 0)
+		feed := feed{book: tab, seq: 1}
 		if feed.take(b) == nil {
-			feed.table.state()
-			feed.table.mtu()
+			tab.state()
+			tab.mtu()
 		}
 	})
 }

@@ -4,12 +4,38 @@ package linkwatch
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"net/netip"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// addrFeed follows one address.
+type addrFeed struct {
+	*feed
+	table *table
+}
+
+// newAddrFeed subscribes to changes of an address. It returns nil if it cannot.
+func newAddrFeed(addr netip.Addr, index int) *addrFeed {
+	t := newTable(addr, index)
+	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR)
+	if addr.Is6() {
+		groups = unix.RTMGRP_LINK | unix.RTMGRP_IPV6_IFADDR
+	}
+	f := newFeed(groups, []uint16{unix.RTM_GETLINK, unix.RTM_GETADDR}, t)
+	if f == nil {
+		return nil
+	}
+	return &addrFeed{f, t}
+}
+
+// start begins to read. tell is called after each change with the new state and MTU.
+func (f *addrFeed) start(tell func(now state, mtu int)) {
+	f.feed.start(func() { tell(f.table.state(), f.table.mtu()) })
+}
 
 // table is what rtnetlink(7) has reported of an address and of the interfaces of its namespace.
 type table struct {
@@ -30,8 +56,8 @@ type place struct {
 	addr  netip.Prefix
 }
 
-func newTable(addr netip.Addr, index int) table {
-	t := table{addr: addr, index: int32(index)}
+func newTable(addr netip.Addr, index int) *table {
+	t := &table{addr: addr, index: int32(index)}
 	t.reset()
 	return t
 }
@@ -111,52 +137,70 @@ func (t *table) handleLink(m *syscall.NetlinkMessage, is bool) {
 
 // mtuOf returns the MTU in a message about a link; 0: none.
 func mtuOf(m *syscall.NetlinkMessage) uint32 {
-	attrs, err := syscall.ParseNetlinkRouteAttr(m)
-	if err != nil {
-		return 0
-	}
-	for _, a := range attrs {
-		if a.Attr.Type == unix.IFLA_MTU && len(a.Value) >= 4 {
-			return min(binary.NativeEndian.Uint32(a.Value), math.MaxInt32)
+	for typ, value := range attrs(m.Data, unix.SizeofIfInfomsg) {
+		if typ == unix.IFLA_MTU && len(value) >= 4 {
+			return min(binary.NativeEndian.Uint32(value), math.MaxInt32)
 		}
 	}
 	return 0
 }
 
+// attrs returns the types and values of the attributes (struct rtattr) after a message's header, up to one that
+// is cut off. The standard library's parser panics at one whose padding is missing.
+func attrs(b []byte, header int) iter.Seq2[uint16, []byte] {
+	return func(yield func(uint16, []byte) bool) {
+		if len(b) < header {
+			return
+		}
+		for b = b[header:]; len(b) >= unix.SizeofRtAttr; {
+			n, typ := int(binary.NativeEndian.Uint16(b)), binary.NativeEndian.Uint16(b[2:])
+			if n < unix.SizeofRtAttr || n > len(b) || !yield(typ, b[unix.SizeofRtAttr:n]) {
+				return
+			}
+			b = b[min((n+3)&^3, len(b)):]
+		}
+	}
+}
+
 // handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index) and its
-// attributes. This side's address is IFA_LOCAL, or without that IFA_ADDRESS.
+// attributes.
 func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
 	b := m.Data
 	if len(b) < unix.SizeofIfAddrmsg {
 		return
 	}
-	attrs, err := syscall.ParseNetlinkRouteAttr(m)
-	if err != nil {
-		return
-	}
 	p := place{index: int32(binary.NativeEndian.Uint32(b[4:]))}
-	var local, address netip.Addr
-	for _, a := range attrs {
-		switch a.Attr.Type {
-		case unix.IFA_LOCAL:
-			local, _ = netip.AddrFromSlice(a.Value)
-		case unix.IFA_ADDRESS:
-			address, _ = netip.AddrFromSlice(a.Value)
-		}
-	}
-	if !local.IsValid() {
-		local = address
-	}
-	p.addr = netip.PrefixFrom(local, int(b[1]))
+	p.addr = netip.PrefixFrom(localOf(b), int(b[1]))
 	if !p.addr.IsValid() || !p.addr.Contains(t.addr) || t.index != 0 && p.index != t.index {
 		return
 	}
-	// A tentative IPv6 address, not yet known to be unique, cannot be used (RFC 4862 section 5.4),
-	// unless it is an optimistic one (RFC 4429).
-	flags := b[2]
-	if is && flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC) != unix.IFA_F_TENTATIVE {
+	if is && usable(b[2]) {
 		t.places[p] = struct{}{}
 	} else {
 		delete(t.places, p)
 	}
+}
+
+// localOf returns this side's address in a message about one: IFA_LOCAL, or without that IFA_ADDRESS.
+// The zero Addr: there is none.
+func localOf(b []byte) (local netip.Addr) {
+	var address netip.Addr
+	for typ, value := range attrs(b, unix.SizeofIfAddrmsg) {
+		switch typ {
+		case unix.IFA_LOCAL:
+			local, _ = netip.AddrFromSlice(value)
+		case unix.IFA_ADDRESS:
+			address, _ = netip.AddrFromSlice(value)
+		}
+	}
+	if !local.IsValid() {
+		return address
+	}
+	return local
+}
+
+// usable reports whether an address with these flags can be used. A tentative IPv6 address, not yet
+// known to be unique, cannot (RFC 4862 section 5.4), unless it is an optimistic one (RFC 4429).
+func usable(flags uint8) bool {
+	return flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_OPTIMISTIC) != unix.IFA_F_TENTATIVE
 }

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce1_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/roce1"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const patience = 2 * time.Minute // of a machine that does much else
+
+func ip(t testing.TB, format string, a ...any) {
+	t.Helper()
+	command := fmt.Sprintf(format, a...)
+	if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v: %s", command, err, out)
+	}
+}
+
+// needNetworks reports whether the test may make interfaces: in a network namespace of its own. False: it
+// runs elsewhere, or not at all.
+func needNetworks(t *testing.T) bool {
+	t.Helper()
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip(err)
+	}
+	if !loopback.InNamespace(t, 65536) {
+		return false
+	}
+	if err := roce1.Permitted(); err != nil {
+		t.Skip(err)
+	}
+	out, err := exec.Command("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1").CombinedOutput()
+	if err != nil {
+		t.Skipf("no pair of interfaces can be made: %v: %s", err, out)
+	}
+	ip(t, "link del probe0")
+	return true
+}
+
+// world is a second network namespace.
+type world struct {
+	fd    int // of the namespace
+	calls chan func()
+}
+
+// newWorld makes a namespace.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{calls: make(chan func())}
+	made := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never undone: the thread ends with the goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			made <- err
+			return
+		}
+		var err error
+		w.fd, err = unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		made <- err
+		for f := range w.calls {
+			f()
+		}
+	}()
+	if err := <-made; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { close(w.calls); unix.Close(w.fd) })
+	return w
+}
+
+// do calls f in the namespace; where w is nil, in the test's own.
+func (w *world) do(f func()) {
+	if w == nil {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	w.calls <- func() { defer close(done); f() }
+	<-done
+}
+
+// ip runs ip(8) in the namespace.
+func (w *world) ip(t testing.TB, format string, a ...any) {
+	t.Helper()
+	w.do(func() { ip(t, format, a...) })
+}
+
+// open opens the device of an interface of the namespace.
+func (w *world) open(t testing.TB, iface string, opt *roce1.Options) *verbs.Device {
+	t.Helper()
+	var dev *verbs.Device
+	var err error
+	w.do(func() { dev, err = roce1.Open(iface, opt) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// pairs counts pairs of interfaces.
+var pairs atomic.Uint32
+
+// veth makes a pair of interfaces, one in each of two namespaces, with an MTU and, if it is not empty,
+// IPv4 addresses that begin with net.
+func veth(t testing.TB, there *world, mtu int, net string) (left, right string) {
+	t.Helper()
+	n := pairs.Add(1)
+	left, right = fmt.Sprintf("left%d", n), fmt.Sprintf("right%d", n)
+	ip(t, "link add %s mtu %d type veth peer name %s mtu %d", left, mtu, right, mtu)
+	if there != nil {
+		out, err := setNS(right, there.fd)
+		if err != nil {
+			t.Fatalf("%s cannot be moved: %v: %s", right, err, out)
+		}
+	}
+	if net != "" {
+		ip(t, "addr add %s.1/24 dev %s", net, left)
+		there.ip(t, "addr add %s.2/24 dev %s", net, right)
+	}
+	ip(t, "link set %s up", left)
+	there.ip(t, "link set %s up", right)
+	running(t, left)
+	return left, right
+}
+
+// setNS moves an interface to a namespace.
+func setNS(iface string, fd int) ([]byte, error) {
+	cmd := exec.Command("ip", "link", "set", iface, "netns", "/proc/self/fd/3")
+	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(dup(fd)), "ns")}
+	defer cmd.ExtraFiles[0].Close()
+	return cmd.CombinedOutput()
+}
+
+func dup(fd int) int {
+	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// running waits until an interface has its link.
+func running(t testing.TB, name string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i.Flags&net.FlagRunning != 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s has no link", name)
+		}
+	}
+}
+
+// bridge has interfaces that reach each other, for as many devices as wanted, in turn here and in
+// another namespace.
+type bridge struct {
+	there *world
+
+	mu    sync.Mutex
+	ports int
+	spare []place
+}
+
+// place is an interface of a namespace; nil: the test's.
+type place struct {
+	world *world
+	name  string
+}
+
+func newBridge(t testing.TB) *bridge {
+	t.Helper()
+	ip(t, "link add bridge mtu 9000 type bridge mcast_snooping 0")
+	ip(t, "link set bridge up")
+	return &bridge{there: newWorld(t)}
+}
+
+// open opens the device of an interface of the bridge, which gets it back.
+func (b *bridge) open(t testing.TB) *verbs.Device {
+	t.Helper()
+	at := b.take(t)
+	dev := at.world.open(t, at.name, nil)
+	t.Cleanup(func() {
+		dev.Close()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.spare = append([]place{at}, b.spare...)
+	})
+	return dev
+}
+
+func (b *bridge) take(t testing.TB) place {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := len(b.spare); n > 0 {
+		at := b.spare[n-1]
+		b.spare = b.spare[:n-1]
+		return at
+	}
+	b.ports++
+	at, port := place{nil, fmt.Sprintf("dev%d", b.ports)}, fmt.Sprintf("br%d", b.ports)
+	ip(t, "link add %s mtu 9000 type veth peer name %s mtu 9000", at.name, port)
+	if b.ports%2 == 0 {
+		at.world = b.there
+		if out, err := setNS(at.name, b.there.fd); err != nil {
+			t.Fatalf("%s cannot be moved: %v: %s", at.name, err, out)
+		}
+	}
+	ip(t, "link set %s master bridge up", port)
+	at.world.ip(t, "link set %s up", at.name)
+	running(t, port)
+	return at
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce1
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
+	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// port carries packets in the frames of one interface.
+type port struct {
+	name  string
+	claim int // the socket that keeps others from the interface
+	sock  *etherring.Socket
+	watch *linkwatch.Interface
+	id    atomic.Pointer[identity]
+	trace *trace.Writer
+	sender
+	receiver
+	own ownFrames
+}
+
+// route is the path to one peer or group.
+type route struct {
+	port   *port
+	key    ibta.PathKey
+	stream stream
+	addr   netip.Addr // to be asked for; not valid: mac is fixed
+	mac    mac
+	known  bool   // mac is
+	asOf   uint64 // generation of the neighbors that mac is of
+	self   bool   // the peer is this device
+}
+
+// init prepares a port that has its socket.
+func (p *port) init(link linkwatch.Link) {
+	p.id.Store(identify(nil, p.name, link))
+	p.receiver.init()
+}
+
+// Ports: an interface is one port.
+func (p *port) Ports() int { return 1 }
+
+// Info returns the port's attributes and its tables.
+func (p *port) Info(int) softdev.PortInfo { return p.id.Load().info }
+
+// Follow calls changed when the interface, its addresses or its MTU change.
+func (p *port) Follow(changed func(port int, events ...verbs.EventType)) {
+	p.watch.Follow(func(_, link linkwatch.Link) {
+		before := p.id.Load()
+		now := identify(before, p.name, link)
+		p.id.Store(now)
+		changed(1, now.changes(before)...)
+	})
+}
+
+// CheckRoute reports whether the system has a route to an address.
+func (p *port) CheckRoute(from, to netip.Addr) error {
+	if _, ok := macOf(ib.GIDFromAddr(to)); ok {
+		return nil
+	}
+	return linkwatch.CheckRoute(p.name, from, to)
+}
+
+const (
+	// maxBytes is what one send takes, as little as stays in the first caches.
+	maxBytes = 64 << 10
+	// slotOverhead is what a packet is counted for beyond its payload: that much of a slot of the
+	// peer's ring remains unused at least, and short packets take a slot, too.
+	slotOverhead = 2048
+)
+
+// Limits returns what one send can carry, and how much may be in flight to one peer: the peer's ring is
+// assumed to be as long as ours, and half of it to be for others.
+func (p *port) Limits() ibta.Limits {
+	return ibta.Limits{MaxPackets: etherring.MaxFrames, MaxBytes: maxBytes, Window: p.sock.Slots() / 2 * slotOverhead, Overhead: slotOverhead}
+}
+
+// Resolve resolves a GID to a path. Where the peer is, is found out later, see [route.where].
+func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
+	bad := func(format string, a ...any) (ibta.Path, error) {
+		return nil, &verbs.OpError{Op: "resolve_address", Err: verbs.ErrInvalid, Detail: fmt.Sprintf(format, a...)}
+	}
+	id := p.id.Load()
+	from, ok := id.row(attr.SGIDIndex)
+	if !ok {
+		return bad("SGIDIndex %d: the GID table has no such row", attr.SGIDIndex)
+	}
+	if attr.Port > 1 {
+		return bad("Port %d: there is port 1 only", attr.Port)
+	}
+	if attr.DGID.Addr().IsUnspecified() {
+		return bad("DGID is not set")
+	}
+	r := &route{port: p, key: pathKey(attr.DGID), self: id.own[attr.DGID]}
+	if r.mac, r.known = macOf(attr.DGID); !r.known {
+		r.addr = attr.DGID.Addr()
+	}
+	h := ib.GRH{IPVer: 6, TClass: attr.TrafficClass, FlowLabel: attr.FlowLabel, NxtHdr: ib.GRHNextHeader, HopLmt: attr.HopLimit, SGID: from, DGID: attr.DGID}
+	if h.HopLmt == 0 {
+		h.HopLmt = 64
+	}
+	var grh [ib.GRHLen]byte
+	h.Append(grh[:0])
+	r.stream = newStream(grh)
+	return r, nil
+}
+
+func pathKey(g verbs.GID) ibta.PathKey { return ibta.PathKey{GID: g, Port: 1} }
+
+// Key returns what tells the peer from others.
+func (r *route) Key() ibta.PathKey { return r.key }
+
+// Full is unknown: the ring is the peer's.
+func (r *route) Full() bool { return false }
+
+// where returns the peer's Ethernet address as it is known now, and the last one that was known if the
+// kernel has forgotten it.
+func (r *route) where() (mac, bool) {
+	if r.addr.IsValid() {
+		if now := r.port.watch.Generation(); !r.known || now != r.asOf {
+			if m, ok := r.port.watch.Neighbor(r.addr); ok {
+				r.mac, r.known, r.asOf = m, true, now
+			}
+		}
+	}
+	return r.mac, r.known
+}
+
+// Locate waits until the kernel knows where a peer is.
+func (p *port) Locate(ctx context.Context, gid verbs.GID) error {
+	if _, ok := macOf(gid); ok || gid.Addr().IsUnspecified() || p.id.Load().own[gid] {
+		return nil
+	}
+	_, err := p.watch.AwaitNeighbor(ctx, gid.Addr())
+	if err != nil && ctx.Err() == nil {
+		return &verbs.OpError{Op: "resolve_address", Err: verbs.ErrNotFound, Detail: err.Error() + "; RoCE v1 is not routed, so peers are on the same link"}
+	}
+	return err
+}
+
+// Connect and Disconnect have nothing to do.
+func (p *port) Connect(ibta.Path)    {}
+func (p *port) Disconnect(ibta.Path) {}
+
+// WantHeaders has nothing to do: every frame has its GRH.
+func (p *port) WantHeaders() {}
+
+// JoinGroup has the interface take the frames of a group.
+func (p *port) JoinGroup(_ int, gid verbs.GID, _ uint16) error {
+	m, _ := macOf(gid)
+	err := p.sock.Join(m)
+	if err == nil {
+		p.groups[gid] = true
+	}
+	return err
+}
+
+// LeaveGroup undoes JoinGroup.
+func (p *port) LeaveGroup(_ int, gid verbs.GID, _ uint16) error {
+	m, _ := macOf(gid)
+	delete(p.groups, gid)
+	return p.sock.Leave(m)
+}
+
+// Wait waits for frames, unless some of this device's own wait already.
+func (p *port) Wait(writable bool) error {
+	if p.own.some.Load() {
+		return nil
+	}
+	return p.sock.Wait(writable)
+}
+
+// Doze waits for frames.
+func (p *port) Doze(d time.Duration) {
+	if !p.own.some.Load() {
+		p.sock.Doze(d)
+	}
+}
+
+func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
+func (p *port) Wake()                   { p.sock.Wake() }
+
+// Close stops raising events, and gives the interface up when the socket is closed.
+func (p *port) Close() error {
+	p.watch.Close()
+	err := p.sock.Close()
+	if p.claim >= 0 {
+		unix.Close(p.claim)
+		p.claim = -1
+	}
+	return err
+}

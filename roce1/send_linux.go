@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce1
+
+import (
+	"encoding/binary"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// sender is the sending half of a port.
+type sender struct {
+	heads  [2][headerLen]byte // of a batch's packets, and of its last one, which may be shorter
+	frames [etherring.MaxFrames]etherring.Out
+	rest   rest
+}
+
+// rest is what is left of a batch that the interface took in part.
+type rest struct {
+	batch *ibta.Batch
+	first [ib.BTHLen]byte // of its first packet, which tells it from the batches before and after
+	sent  int
+}
+
+var (
+	errGone    = errors.New("roce1: memory to be sent has been unmapped")
+	errNowhere = errors.New("roce1: the peer's Ethernet address is not known yet")
+)
+
+// Send puts the ICRCs into a batch's packets and sends them in one system call.
+func (p *port) Send(b *ibta.Batch) error {
+	r := b.To.Path.(*route)
+	to, known := r.where()
+	switch {
+	case r.self && p.own.full():
+		return softdev.ErrAgain
+	case !r.self && !known:
+		return errNowhere
+	case !p.seal(b, r):
+		return errGone
+	}
+	frames := p.fill(b, r, to)
+	var err error
+	if !r.self {
+		var sent int
+		from := p.rest.of(b)
+		sent, err = p.sock.Send(frames[from:])
+		p.traceFrames(frames[from:from+sent], trace.Outbound)
+		if errors.Is(err, unix.EAGAIN) {
+			p.rest.keep(b, from+sent)
+			return softdev.ErrAgain
+		}
+		p.rest = rest{}
+	}
+	if r.self || p.groups[r.key.GID] {
+		if p.own.keep(frames) {
+			p.sock.Wake()
+		}
+	}
+	clear(frames)
+	return err
+}
+
+// of returns how much of a batch has been sent.
+func (r *rest) of(b *ibta.Batch) int {
+	if r.batch != b || r.first != [ib.BTHLen]byte(b.Packet(0).Head) || r.sent >= b.Len() {
+		return 0
+	}
+	return r.sent
+}
+
+// keep notes how much of a batch has been sent, which is to be sent again.
+func (r *rest) keep(b *ibta.Batch, sent int) {
+	*r = rest{b, [ib.BTHLen]byte(b.Packet(0).Head), sent}
+}
+
+// seal copies a batch's payload from the program's memory, and puts the ICRCs of the copy into the
+// packets. It returns false if some of the memory is no longer mapped.
+func (p *port) seal(b *ibta.Batch, r *route) (ok bool) {
+	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
+	for i := range b.Len() {
+		pkt := b.Packet(i)
+		state := ib.ICRCHeader(r.stream.seed(b.PacketSize(i)), pkt.Head)
+		for room := pkt.Room; len(pkt.Payload) > 0; pkt.Payload = pkt.Payload[1:] {
+			piece := pkt.Payload[0]
+			state = ib.ICRCCopy(state, room[:len(piece)], piece)
+			room = room[len(piece):]
+		}
+		crc := pkt.Tail[len(pkt.Tail)-ib.ICRCLen:]
+		if pad := pkt.Tail[:len(pkt.Tail)-ib.ICRCLen]; len(pad) > 0 {
+			state = ib.ICRCUpdate(state, pad)
+		}
+		binary.LittleEndian.PutUint32(crc, state)
+	}
+	return true
+}
+
+// fill makes frames of a sealed batch.
+func (p *port) fill(b *ibta.Batch, r *route, to mac) []etherring.Out {
+	all, segment := b.Memory()
+	n := b.Len()
+	for i, size := range [2]int{segment, b.PacketSize(n - 1)} {
+		h := append(p.heads[i][:0], to[:]...)
+		h = append(h, p.id.Load().link.MAC[:]...)
+		h = binary.BigEndian.AppendUint16(h, EtherType)
+		h = append(h, r.stream.grh[:]...)
+		binary.BigEndian.PutUint16(h[etherLen+4:], uint16(size))
+	}
+	for i := range n {
+		head, size := p.heads[0][:], segment
+		if i == n-1 {
+			head, size = p.heads[1][:], len(all)
+		}
+		p.frames[i] = etherring.Out{Head: head, Body: all[:size]}
+		all = all[size:]
+	}
+	return p.frames[:n]
+}
+
+// traceFrames writes frames to the trace.
+func (p *port) traceFrames(frames []etherring.Out, way trace.Direction) {
+	if p.trace == nil {
+		return
+	}
+	now := time.Now()
+	for i := range frames {
+		p.trace.WriteEthernet(&trace.Ethernet{At: now, Direction: way}, frames[i].Head, frames[i].Body)
+	}
+}
