@@ -22,7 +22,7 @@ const module = "github.com/ramjet-rdma/ramjet"
 // ARCHITECTURE.md.
 var layers = map[string][]string{
 	"":                             {"internal/device/kinds", "trace", "verbs"},
-	"internal/device/kinds":        {"iwarp", "roce", "roce1", "shm", "trace", "verbs", "wire/"},
+	"internal/device/kinds":        {"infiniband", "internal/core/fabric", "iwarp", "roce", "roce1", "shm", "trace", "verbs", "wire/"},
 	"verbs":                        {"wire/"},
 	"wire/crc":                     {},
 	"wire/ib":                      {"wire/crc"},
@@ -54,7 +54,7 @@ var layers = map[string][]string{
 	"internal/core/clock":          {},
 	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/engine/link", "internal/engine/node", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},
 	"internal/system/ibsim":        {"wire/"},
-	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/softdev", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/pollwait", "trace", "verbs", "wire/"},
+	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/queue", "internal/core/softdev", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/pollwait", "trace", "verbs", "wire/"},
 	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
@@ -98,7 +98,7 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/":        {"internal/device/kinds", "cm", "cmd/ramjet", "infiniband", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "roce1", "shm"},
@@ -133,6 +133,7 @@ var reach = map[string][]string{
 	"roce":                  {"net", "golang.org/x/sys"},
 	"roce1":                 {"net", "golang.org/x/sys"},
 	"shm":                   {"golang.org/x/sys"},
+	"infiniband":            {"net", "golang.org/x/sys"},
 	"internal/device/kinds": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 
 	"internal/core/memory":      {"golang.org/x/sys"}, // files that are made persistent
@@ -140,6 +141,8 @@ var reach = map[string][]string{
 	"internal/engine/rdmap":     {"golang.org/x/sys"},
 	"internal/engine/local":     {"golang.org/x/sys"},
 	"internal/core/queue":       {"golang.org/x/sys"},
+	"internal/core/fabric":      {"golang.org/x/sys"}, // by internal/core/queue
+	"internal/system/ibsim":     {"net", "golang.org/x/sys"},
 	"internal/core/pin":         {"golang.org/x/sys"},
 	"internal/core/softdev":     {"golang.org/x/sys"},
 	"internal/system/etherring": {"net", "golang.org/x/sys"},

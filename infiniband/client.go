@@ -66,11 +66,47 @@ func attach(name, adapter string, d fabric.Driver) (*remote, error) {
 	return a, nil
 }
 
+// View returns what the fabric of a name is now, which another process of the user runs.
+func View(name string) (*fabric.View, error) {
+	c, err := dialLocal(name)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	if _, err := c.Write(appendMessage(nil, kindHello, hello{Version: protocolVersion, View: true})); err != nil {
+		return nil, fmt.Errorf("infiniband: the fabric's process: %w", err)
+	}
+	k, b, err := newReader(c).next()
+	var v fabric.View
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("infiniband: the fabric's process: %w", err)
+	case k == kindRefused:
+		return nil, refusal(b)
+	case k != kindView:
+		return nil, errMessage
+	}
+	if err := decode(b, &v); err != nil {
+		return nil, err
+	}
+	return &v, nil
+}
+
+// refusal returns why the fabric's process refuses something.
+func refusal(b []byte) error {
+	var why refused
+	if err := decode(b, &why); err != nil {
+		return err
+	}
+	return fmt.Errorf("infiniband: %s", why.Error)
+}
+
 // greet exchanges the first messages.
 func (a *remote) greet(r *reader, adapter string) error {
 	a.conn.SetDeadline(time.Now().Add(patience))
 	defer a.conn.SetDeadline(time.Time{})
-	if _, err := a.conn.Write(appendMessage(nil, kindHello, hello{protocolVersion, adapter})); err != nil {
+	if _, err := a.conn.Write(appendMessage(nil, kindHello, hello{Version: protocolVersion, Adapter: adapter})); err != nil {
 		return fmt.Errorf("infiniband: the fabric's process: %w", err)
 	}
 	k, b, err := r.next()
@@ -78,9 +114,7 @@ func (a *remote) greet(r *reader, adapter string) error {
 	case err != nil:
 		return fmt.Errorf("infiniband: the fabric's process: %w", err)
 	case k == kindRefused:
-		var why refused
-		decode(b, &why)
-		return fmt.Errorf("infiniband: %s", why.Error)
+		return refusal(b)
 	case k != kindWelcome:
 		return errMessage
 	}

@@ -34,6 +34,7 @@ const (
 	kindRequest                        // of a program: request
 	kindAnswer                         // answer
 	kindChanged                        // changed
+	kindView                           // the answer to a hello that asks what the fabric is: fabric.View
 )
 
 // protocolVersion is raised with every change that the other side has to know of.
@@ -42,13 +43,14 @@ const protocolVersion = 1
 const (
 	messageHeader = 5
 	packetHeader  = messageHeader + 2
-	maxMessage    = 1 << 20
+	maxMessage    = 64 << 20 // the view of a large fabric
 )
 
 // hello is what a program begins with.
 type hello struct {
 	Version int
 	Adapter string // name, description or IP address; empty: any
+	View    bool   // no adapter is wanted, but to know what there is
 }
 
 // welcome is what it gets to know.

@@ -58,7 +58,9 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	r := newReader(c)
 	g := &guest{conn: c, done: make(chan struct{})}
 	g.waiter.init()
-	if err := f.greet(g, r); err != nil {
+	if err := f.greet(g, r); errors.Is(err, errViewed) {
+		return
+	} else if err != nil {
 		c.Write(appendMessage(nil, kindRefused, refused{err.Error()}))
 		return
 	}
@@ -75,6 +77,9 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	<-writing
 	g.seat.Close()
 }
+
+// errViewed says that a program has got to know what it wanted.
+var errViewed = errors.New("viewed")
 
 // greet gives a program its seat.
 func (f *Fabric) greet(g *guest, r *reader) error {
@@ -94,6 +99,10 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 	}
 	if h.Version != protocolVersion {
 		return fmt.Errorf("the fabric's process speaks version %d of the protocol, the program %d: use the same version of Ramjet for both", protocolVersion, h.Version)
+	}
+	if h.View {
+		g.conn.Write(appendMessage(nil, kindView, f.running.View()))
+		return errViewed
 	}
 	if g.seat, err = f.running.Sit(h.Adapter, g); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // View is what the fabric is at a moment.
@@ -33,6 +34,7 @@ type NodeView struct {
 type PortView struct {
 	Number   int
 	GUID     uint64
+	GID      ib.GID // of an adapter's port
 	LID      uint16
 	State    node.LinkState
 	Width    node.Width
@@ -41,6 +43,12 @@ type PortView struct {
 	Held     []int // lanes whose credits are held back
 	Counters node.Counters
 }
+
+// Adapter reports whether the node is a channel adapter.
+func (n *NodeView) Adapter() bool { return n.Type == node.CA }
+
+// Active reports whether the port is active.
+func (p *PortView) Active() bool { return p.State == node.Active }
 
 // CableView is a cable.
 type CableView struct {
@@ -84,7 +92,11 @@ func (m *member) view() NodeView {
 	}
 	for num := 1; num < len(m.state.Ports); num++ {
 		p := &m.state.Ports[num]
-		n.Ports = append(n.Ports, PortView{Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
+		gid := ib.GID{}
+		if m.state.Type == node.CA {
+			gid = gidOf(p.Address.Prefix, p.GUID)
+		}
+		n.Ports = append(n.Ports, PortView{GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
 			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).Holding(), Counters: p.Counters})
 	}
 	return n

@@ -35,6 +35,7 @@ type Kind struct {
 	Slow      bool            // demonstrations do less with it
 	Host      bool            // its devices reach only others of this host
 	Link      bool            // its devices reach only hosts on the same link
+	Soft      bool            // its devices are on a fabric that a process runs, apart from the host's networks
 	Listed    bool            // List has its devices; the others can be named but are not listed
 	Needs     string          // rights that a process needs to open one; empty: none
 	Beyond    string          // what can be opened but is not listed, a sentence; empty: nothing
@@ -84,6 +85,11 @@ var Table = []*Kind{
 		Name: "roce1", Text: "RoCE v1: InfiniBand packets in Ethernet frames", Passes: "Ethernet frames of type 0x8915", Transport: verbs.TransportIB,
 		Link: true, Needs: "CAP_NET_RAW", Listed: runtime.GOOS == "linux", Beyond: ofLinux("Ethernet interfaces can be opened as roce1: by processes with CAP_NET_RAW."),
 		Naming: linkNaming{}, Open: openRoCE1, GUID: roce1.GUID,
+	},
+	{
+		Name: "infiniband", Text: "InfiniBand on a fabric of ramjet fabric", Passes: "nothing: it stays on the host", Transport: verbs.TransportIB,
+		Soft: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Adapters of fabrics that ramjet fabric runs can be opened as infiniband:ADAPTER."),
+		Naming: fabricNaming{}, Open: openInfiniBand, GUID: adapterGUID,
 	},
 	{
 		Name: "iwarp", Text: "iWARP: TCP", Passes: "its TCP port", Transport: verbs.TransportIWARP,
