@@ -30,6 +30,9 @@ type manager struct {
 	port   *link.Port
 	engine *sm.Manager
 	event  func(sm.Event)
+
+	came bool       // datagrams, since the last turn
+	due  clock.Time // when the engine's next turn is; 0: when something comes
 }
 
 // datagrams is how many the manager sends in a turn.
@@ -58,6 +61,7 @@ func newManager(f *Fabric, o *ManagerOptions) *manager {
 		f.net.Serve(m.at.node, uint8(class))
 	}
 	m.engine.Start(f.now())
+	m.came = true
 	return m
 }
 
@@ -66,6 +70,7 @@ func (m *manager) receive(at *member) {
 	if at != m.at {
 		return
 	}
+	m.came = true
 	for p := m.f.net.ReceiveMAD(at.node); p != nil; p = m.f.net.ReceiveMAD(at.node) {
 		if d, b, ok := link.ReadMAD(p); ok {
 			m.engine.HandleMAD(m.f.now(), &sm.Datagram{MAD: [mad.Size]byte(b), QPN: d.Dest, LID: d.SLID, Peer: d.Source, SL: d.SL, PKey: d.PKey})
@@ -76,6 +81,10 @@ func (m *manager) receive(at *member) {
 
 // run does what is due and sends, and reports whether it sent: answers of its own node are there already.
 func (m *manager) run(now clock.Time) (sent bool) {
+	if !m.came && (m.due == 0 || m.due > now) {
+		return false
+	}
+	m.came = false
 	if d := m.engine.Deadline(); d != 0 && d <= now {
 		m.engine.HandleTimeout(now)
 	}
@@ -89,6 +98,8 @@ func (m *manager) run(now clock.Time) (sent bool) {
 			m.event(e)
 		}
 	}
+	m.came = sent // there may be more to send
+	m.due = m.engine.Deadline()
 	return sent
 }
 
@@ -107,4 +118,5 @@ func (m *manager) send(now clock.Time, d *sm.Datagram) {
 	m.f.net.SendMAD(now, m.port, out, d.MAD[:])
 }
 
-func (m *manager) deadline() clock.Time { return m.engine.Deadline() }
+// deadline returns when run has something to do; 0: when something comes.
+func (m *manager) deadline() clock.Time { return m.due }
