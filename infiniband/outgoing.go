@@ -43,27 +43,17 @@ func (o *outgoing) init(c *net.UnixConn, room func()) {
 func (o *outgoing) run() {
 	for {
 		o.mu.Lock()
-		out := o.buf
-		o.busy = len(out) > 0
+		out, waited, closed := o.buf, o.waited, o.closed
 		o.buf, o.spare = o.spare[:0], nil
-		waited := o.waited
-		o.waited = false
-		closed := o.closed
+		o.busy, o.waited = len(out) > 0, false
 		o.mu.Unlock()
-		switch {
-		case closed:
+		if closed {
 			return
-		case len(out) > 0:
+		}
+		if len(out) > 0 {
 			if _, err := o.conn.Write(out); err != nil {
 				o.close()
 			}
-			o.mu.Lock()
-			o.spare = out
-			o.mu.Unlock()
-			if waited {
-				o.room()
-			}
-			continue
 		}
 		o.mu.Lock()
 		o.spare = out
@@ -71,9 +61,11 @@ func (o *outgoing) run() {
 		if waited {
 			o.room()
 		}
-		select {
-		case <-o.ring:
-		case <-o.done:
+		if len(out) == 0 {
+			select {
+			case <-o.ring:
+			case <-o.done:
+			}
 		}
 	}
 }
