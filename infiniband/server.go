@@ -157,7 +157,7 @@ func (g *guest) write() {
 			return
 		}
 		spare = said
-		n, err := g.seat.Receive(got[:])
+		n, err := g.seat.Take(got[:])
 		if err != nil {
 			return
 		}

@@ -51,6 +51,7 @@ type Fabric struct {
 	errors  map[*link.Cable]float64 // error rates as they were set
 	woken   []link.Wake
 	until   clock.Time // what the goroutine's timer is set to; 0: nothing
+	look    clock.Time // when seats are looked at that take nothing; 0: none has anything
 	news    []news     // that the goroutine tells
 	manager *manager
 	closed  bool
@@ -65,6 +66,8 @@ type member struct {
 	addr  address
 	seats [maxSeats]*Seat // of programs at an adapter
 	off   bool            // switched off
+
+	dropped uint64 // packets for seats that took none
 }
 
 // ErrClosed is what a closed fabric returns.
@@ -131,6 +134,7 @@ func (f *Fabric) step() {
 			more = true
 		}
 	}
+	f.lookNow()
 	due := f.deadline()
 	if more || len(f.news) > 0 || due != 0 && (f.until == 0 || due < f.until) {
 		f.wake()
@@ -140,6 +144,9 @@ func (f *Fabric) step() {
 // deadline returns when there is something to do; 0: never.
 func (f *Fabric) deadline() clock.Time {
 	d := f.net.Deadline()
+	if f.look != 0 && (d == 0 || f.look < d) {
+		d = f.look
+	}
 	if f.manager != nil {
 		if m := f.manager.deadline(); m != 0 && (d == 0 || m < d) {
 			d = m

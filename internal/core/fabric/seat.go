@@ -43,6 +43,7 @@ type Seat struct {
 	queue  queue.Ring[Arrival]
 	unsent []outgoing // accepted, but its port had no room
 	claims
+	patience
 	sm   bool          // a subnet manager runs here
 	room chan struct{} // closed when unsent is empty again; nil: nobody waits
 	gone bool
@@ -94,10 +95,7 @@ func (s *Seat) Close() {
 	}
 	s.gone = true
 	s.m.seats[s.num] = nil
-	for s.queue.Len() > 0 {
-		f.net.Release(s.queue.Front().Packet)
-		s.queue.PopFront()
-	}
+	s.empty()
 	if s.sm {
 		s.m.setSM(f, false)
 	}
@@ -235,12 +233,36 @@ func (s *Seat) Receive(buf []Arrival) (int, error) {
 	if s.f.closed || s.gone {
 		return 0, ErrClosed
 	}
-	n := 0
+	return s.receive(buf), nil
+}
+
+// receive is Receive with the lock held.
+func (s *Seat) receive(buf []Arrival) (n int) {
 	for ; n < len(buf) && s.queue.Len() > 0; n++ {
 		buf[n] = *s.queue.Front()
 		s.queue.PopFront()
 	}
 	s.ready.Store(s.queue.Len() > 0)
+	s.patience = patience{}
+	return n
+}
+
+// Take is Receive for a driver that may hold packets for long: their places in the ports' buffers are free at
+// once. The packets are to be released all the same.
+func (s *Seat) Take(buf []Arrival) (int, error) {
+	f := s.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || s.gone {
+		return 0, ErrClosed
+	}
+	n := s.receive(buf)
+	for _, a := range buf[:n] {
+		f.net.Vacate(a.Packet)
+	}
+	if n > 0 {
+		f.step()
+	}
 	return n, nil
 }
 

@@ -113,10 +113,16 @@ func (m *member) first() *Seat {
 }
 
 func (s *Seat) put(port int, p *link.Packet) {
+	if s.stalled {
+		s.m.dropped++
+		s.f.net.Release(p)
+		return
+	}
 	*s.queue.PushBack() = Arrival{port, p}
 	if s.queue.Len() == 1 {
 		s.ready.Store(true)
 		s.driver.Wake()
+		s.f.lookLater()
 	}
 }
 

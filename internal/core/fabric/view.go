@@ -27,7 +27,9 @@ type NodeView struct {
 	Off   bool
 	IP    string // an adapter's address
 	Seats int    // programs at an adapter
-	Ports []PortView
+	// Dropped are packets for programs at an adapter that took none for a second.
+	Dropped uint64
+	Ports   []PortView
 }
 
 // PortView is an external port.
@@ -81,7 +83,7 @@ func (f *Fabric) View() *View {
 }
 
 func (m *member) view() NodeView {
-	n := NodeView{Name: m.name, Type: m.state.Type, GUID: m.state.GUID, Text: m.state.Description, LID: m.state.Ports[0].Address.LID, Off: m.off}
+	n := NodeView{Name: m.name, Type: m.state.Type, GUID: m.state.GUID, Text: m.state.Description, LID: m.state.Ports[0].Address.LID, Off: m.off, Dropped: m.dropped}
 	if m.addr.ip.IsValid() {
 		n.IP = m.addr.ip.String()
 	}

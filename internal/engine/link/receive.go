@@ -116,3 +116,7 @@ func (n *Net) Receive(q *Port) *Packet { return q.arrivals.pop() }
 // Release takes back a packet that Receive, ReceiveMAD or Alloc returned, and gives its place in the buffer to
 // whoever sends to the port.
 func (n *Net) Release(p *Packet) { n.drop(p) }
+
+// Vacate gives the place of a packet that Receive returned to whoever sends to the port, before the packet
+// is released: for those who keep it elsewhere.
+func (n *Net) Vacate(p *Packet) { n.leave(p) }
