@@ -78,13 +78,14 @@ var layers = map[string][]string{
 	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/bytesize":        {},
 	"internal/app/fabricconsole":   {"internal/app/fabricview"},
+	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/topology"},
 	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
 	"internal/app/regbench":        {"regcache", "verbs"},
 	"internal/app/usage":           {},
 	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
-	"cmd/ramjet":                   {"", "cm", "internal/app/", "internal/core/softdev", "internal/device/", "rnet", "trace", "verbs"},
+	"cmd/ramjet":                   {"", "cm", "infiniband", "internal/app/", "internal/core/softdev", "internal/device/", "rnet", "trace", "verbs"},
 
 	"internal/app/perf/baseline": {},
 
@@ -98,9 +99,9 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"internal/device/kinds", "cm", "cmd/ramjet", "infiniband", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/":        {"internal/device/kinds", "cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
-	"internal/engine/":      {"cm", "infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
+	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
@@ -155,6 +156,7 @@ var reach = map[string][]string{
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/fabriccontrol":   {"net", "golang.org/x/sys"},
 	"internal/app/fabricconsole":   {"net", "golang.org/x/sys", "golang.org/x/term"}, // net: by x/sys on Windows
 	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
 	"internal/app/ping":            {"net", "github.com/HdrHistogram/hdrhistogram-go"},

@@ -66,33 +66,6 @@ func attach(name, adapter string, d fabric.Driver) (*remote, error) {
 	return a, nil
 }
 
-// View returns what the fabric of a name is now, which another process of the user runs.
-func View(name string) (*fabric.View, error) {
-	c, err := dialLocal(name)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
-	if _, err := c.Write(appendMessage(nil, kindHello, hello{Version: protocolVersion, View: true})); err != nil {
-		return nil, fmt.Errorf("infiniband: the fabric's process: %w", err)
-	}
-	k, b, err := newReader(c).next()
-	var v fabric.View
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("infiniband: the fabric's process: %w", err)
-	case k == kindRefused:
-		return nil, refusal(b)
-	case k != kindView:
-		return nil, errMessage
-	}
-	if err := decode(b, &v); err != nil {
-		return nil, err
-	}
-	return &v, nil
-}
-
 // refusal returns why the fabric's process refuses something.
 func refusal(b []byte) error {
 	var why refused

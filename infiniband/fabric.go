@@ -22,7 +22,10 @@ type FabricOptions struct {
 }
 
 // Fabric is a fabric in this process.
-type Fabric struct{ running *fabric.Fabric }
+type Fabric struct {
+	running  *fabric.Fabric
+	commands []Command
+}
 
 // NewFabric starts a fabric of a topology, which is a text in the format of ibnetdiscover or ibsim. name
 // stands for the text in errors.
@@ -51,7 +54,7 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
-	return &Fabric{run}, nil
+	return &Fabric{run, t.Commands}, nil
 }
 
 // Open opens the device of an adapter, by its name, description or IP address. An empty name stands for
@@ -74,7 +77,11 @@ func Open(fabric, adapter string, opt *Options) (*verbs.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.open("infiniband:"+a.Name(), a), nil
+	device := "infiniband:" + a.Name()
+	if fabric != "" {
+		device += "?fabric=" + fabric
+	}
+	return p.open(device, a), nil
 }
 
 // Close ends the fabric, and with it the devices on it.

@@ -7,21 +7,64 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// localAddr returns where a fabric's process is found: under a name of the abstract namespace, which no
-// file is left of.
+// localPrefix is what the names of fabrics' sockets begin with, in the abstract namespace, which no file is
+// left of.
+func localPrefix() string { return fmt.Sprintf("@ramjet-fabric-%d-", os.Getuid()) }
+
+// localAddr returns where a fabric's process is found.
 func localAddr(name string) *net.UnixAddr {
-	return &net.UnixAddr{Net: "unix", Name: fmt.Sprintf("@ramjet-fabric-%d-%s", os.Getuid(), name)}
+	return &net.UnixAddr{Net: "unix", Name: localPrefix() + name}
+}
+
+// Names returns the names of the fabrics that the user's processes run, in their order; the default one has
+// an empty name.
+func Names() []string {
+	text, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		// The flag 0x10000 is of sockets that listen; connections have the name too.
+		if f := strings.Fields(line); len(f) == 8 && f[3] == "00010000" {
+			if name, ok := strings.CutPrefix(f[7], localPrefix()); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// errRuns says that there is a fabric of a name already.
+func errRuns(name string) error {
+	which := "a fabric"
+	if name != "" {
+		which = fmt.Sprintf("a fabric named %q", name)
+	}
+	return fmt.Errorf("infiniband: %s runs here already: end it, or give this one another name: %w", which, syscall.EADDRINUSE)
+}
+
+// noFabric says what to do when there is no fabric of a name.
+func noFabric(name string) error {
+	named, flag := "", ""
+	if name != "" {
+		named, flag = fmt.Sprintf(" under the name %q", name), " --name "+name
+	}
+	return fmt.Errorf("%w%s: start one, such as with ramjet fabric --fat-tree 4,2%s", ErrNoFabric, named, flag)
 }
 
 func listenLocal(name string) (*net.UnixListener, error) {
 	l, err := net.ListenUnix("unix", localAddr(name))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("infiniband: a fabric named %q runs here already: end it, or give this one another name: %w", name, syscall.EADDRINUSE)
+		return nil, errRuns(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
@@ -33,7 +76,7 @@ func listenLocal(name string) (*net.UnixListener, error) {
 func dialLocal(name string) (*net.UnixConn, error) {
 	c, err := net.DialUnix("unix", nil, localAddr(name))
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("infiniband: no fabric named %q runs here: start one, such as with ramjet fabric --fat-tree 4,2: %w", name, err)
+		return nil, noFabric(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)

@@ -35,6 +35,7 @@ const (
 	kindAnswer                         // answer
 	kindChanged                        // changed
 	kindView                           // the answer to a hello that asks what the fabric is: fabric.View
+	kindRoute                          // the answer to a hello that asks for a route: route
 )
 
 // protocolVersion is raised with every change that the other side has to know of.
@@ -51,6 +52,16 @@ type hello struct {
 	Version int
 	Adapter string // name, description or IP address; empty: any
 	View    bool   // no adapter is wanted, but to know what there is
+	Route   *ends  `json:",omitempty"` // likewise, but the way of packets
+}
+
+// ends are of a route.
+type ends struct{ From, To End }
+
+// route is the way of packets: see [Fabric.Route].
+type route struct {
+	Hops    []End
+	Arrives bool
 }
 
 // welcome is what it gets to know.

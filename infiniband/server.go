@@ -104,6 +104,14 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 		g.conn.Write(appendMessage(nil, kindView, f.running.View()))
 		return errViewed
 	}
+	if h.Route != nil {
+		hops, arrives, err := f.running.Route(h.Route.From, h.Route.To)
+		if err != nil {
+			return err
+		}
+		g.conn.Write(appendMessage(nil, kindRoute, route{hops, arrives}))
+		return errViewed
+	}
 	if g.seat, err = f.running.Sit(h.Adapter, g); err != nil {
 		return err
 	}

@@ -156,14 +156,14 @@ func (t target) String() string {
 	return fmt.Sprintf("%q[%d]", t.name, t.port)
 }
 
-// find returns the node that a target names: by its name, its label if no other has it, or the LID.
+// find returns the node that a target names: by its name or IP address, its label if no other has it, or the LID.
 func find(v *fabricview.View, t target) (*fabricview.Node, error) {
 	var labelled []*fabricview.Node
 	lid, notLID := strconv.ParseUint(t.name, 0, 16)
 	var byLID *fabricview.Node
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if n.Name == t.name {
+		if n.Name == t.name || n.IP != "" && n.IP == t.name {
 			return n, nil
 		}
 		if n.Label() == t.name || n.Description == t.name {

@@ -66,6 +66,7 @@ type Node struct {
 	Description string   `json:"description,omitempty"`
 	GUID        GUID     `json:"guid"`
 	LID         uint16   `json:"lid,omitempty"` // a switch's; an adapter's ports have their own
+	IP          string   `json:"ip,omitempty"`  // an adapter's address, of a fabric that runs
 	Off         bool     `json:"off,omitempty"` // the switch is down
 	Ports       []Port   `json:"ports"`         // the external ones, in the order of their numbers
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNoFabric is wrapped by errors that say that no fabric runs under a name.
+var ErrNoFabric = errors.New("infiniband: no fabric runs here")
+
+// View returns what the fabric of a name is now, which another process of the user runs.
+func View(name string) (*FabricView, error) {
+	v := new(FabricView)
+	return v, look(name, hello{View: true}, kindView, v)
+}
+
+// Route returns the way of packets on the fabric of a name, as [Fabric.Route] does.
+func Route(name string, from, to End) (hops []End, arrives bool, err error) {
+	var r route
+	err = look(name, hello{Route: &ends{from, to}}, kindRoute, &r)
+	return r.Hops, r.Arrives, err
+}
+
+// look asks a fabric's process for something that needs no adapter.
+func look(name string, h hello, want messageKind, v any) error {
+	c, err := dialLocal(name)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	h.Version = protocolVersion
+	if _, err := c.Write(appendMessage(nil, kindHello, h)); err != nil {
+		return fmt.Errorf("infiniband: the fabric's process: %w", err)
+	}
+	k, b, err := newReader(c).next()
+	switch {
+	case err != nil:
+		return fmt.Errorf("infiniband: the fabric's process: %w", err)
+	case k == kindRefused:
+		return refusal(b)
+	case k != want:
+		return errMessage
+	}
+	return decode(b, v)
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
+)
+
+// End names a port of a node.
+type End = fabric.End
+
+// FabricView is what a fabric is at a moment.
+type FabricView = fabric.View
+
+// Command is a command that a topology file has for the console: a line that begins with do.
+type Command = topology.Command
+
+// ReadFabric starts a fabric of a topology file, in the format of ibnetdiscover or ibsim. Files that it
+// includes are looked for in its own directory.
+func ReadFabric(file string, o *FabricOptions) (*Fabric, error) {
+	t, err := ReadTopology(file)
+	if err != nil {
+		return nil, err
+	}
+	return start(t, o)
+}
+
+// ReadTopology reads a topology file, and what it includes.
+func ReadTopology(file string) (*topology.Topology, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	t, err := topology.ParseFiles(file, text, func(name string) ([]byte, error) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(file), name)
+		}
+		return os.ReadFile(name)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	return t, nil
+}
+
+// Commands returns the commands of the topology file that the fabric is of, which nobody has run.
+func (f *Fabric) Commands() []Command { return f.commands }
+
+// View returns what the fabric is now.
+func (f *Fabric) View() *FabricView { return f.running.View() }
+
+// Route returns the ports by which a packet from an adapter's port to another one leaves nodes, in their
+// order, as the switches' tables have it now. arrives is false if it gets no further than the last.
+func (f *Fabric) Route(from, to End) (hops []End, arrives bool, err error) {
+	return f.running.Route(from, to)
+}
+
+// Plug connects two ports with a cable.
+func (f *Fabric) Plug(a, b End) error { return f.running.Plug(a, b) }
+
+// Pull takes the cable at a port out. What is on it is lost.
+func (f *Fabric) Pull(e End) error { return f.running.Pull(e) }
+
+// Power switches a switch off, or on again.
+func (f *Fabric) Power(name string, on bool) error { return f.running.Power(name, on) }
+
+// SetErrorRate makes the cable at a port corrupt a share of packets, from 0 to 1.
+func (f *Fabric) SetErrorRate(e End, share float64) error { return f.running.SetErrorRate(e, share) }
+
+// HoldCredits makes a port hold back the credits of a virtual lane, or give them again: while it does,
+// whoever is at the other end of the cable sends nothing there (section 7.9).
+func (f *Fabric) HoldCredits(e End, vl int, on bool) error { return f.running.Hold(e, vl, on) }
+
+// SetGUID changes the GUID of a node, for port 0, or of an adapter's port.
+func (f *Fabric) SetGUID(e End, guid uint64) error { return f.running.SetGUID(e, guid) }
+
+// ClearCounters sets counters to 0: of a port, of all ports of a node if the port is 0, and of all nodes
+// if the name is empty.
+func (f *Fabric) ClearCounters(e End) error { return f.running.ClearCounters(e) }
