@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
+)
+
+// guestFabric makes the test's program a process that is attached to the fabric of that name instead: at
+// host-1, where it receives what comes.
+const guestFabric = "RAMJET_TEST_FABRIC"
+
+func guest(name string) {
+	check := func(err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "guest:", err)
+			os.Exit(1)
+		}
+	}
+	d, err := infiniband.Open(name, "host-1", nil)
+	check(err)
+	l, err := cm.Listen(d, "198.18.0.1:0")
+	check(err)
+	fmt.Println(l.Addr())
+	go func() {
+		io.Copy(io.Discard, os.Stdin) // ends with the test's process
+		os.Exit(0)
+	}()
+	ctx := context.Background()
+	for {
+		c, err := l.Accept(ctx)
+		if err != nil {
+			continue
+		}
+		go func() {
+			defer c.Close()
+			for {
+				b, err := c.Recv(ctx)
+				if err != nil {
+					return
+				}
+				b.Release()
+			}
+		}()
+	}
+}
+
+var fabrics atomic.Uint32
+
+// serve lets other processes attach to a fabric, and returns its name.
+func serve(t *testing.T, f *infiniband.Fabric) string {
+	t.Helper()
+	name := fmt.Sprintf("test-%d-%d", os.Getpid(), fabrics.Add(1))
+	if err := f.Serve(t.Context(), name); err != nil {
+		t.Skip(err)
+	}
+	return name
+}
+
+type process struct {
+	*exec.Cmd
+	addr string
+}
+
+// startGuest starts a process at host-1.
+func startGuest(t *testing.T, name string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0], "-test.run=^$")}
+	p.Env = append(os.Environ(), guestFabric+"="+name)
+	p.Stderr = os.Stderr
+	in, err := p.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		p.Process.Kill()
+		p.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal("the guest has not begun: ", err)
+	}
+	p.addr = strings.TrimSpace(line)
+	return p
+}
+
+// flood sends messages until that fails, and returns with what.
+func flood(ctx context.Context, c *cm.Conn) error {
+	msg := make([]byte, 4000)
+	for {
+		if err := c.Send(ctx, msg); err != nil {
+			return err
+		}
+	}
+}
+
+// seats returns how many programs are at an adapter, and how many packets for such as took none were
+// dropped.
+func seats(f *infiniband.Fabric, adapter string) (n int, dropped uint64) {
+	for _, v := range f.View().Nodes {
+		if v.Name == adapter {
+			return v.Seats, v.Dropped
+		}
+	}
+	return -1, 0
+}
+
+// TestStopped stops a process while several flood it. What it does not take is in the way of others at
+// its adapter, but not for ever; and when it goes on, it is there again.
+func TestStopped(t *testing.T) {
+	f := newFabric(t, "pair")
+	g := startGuest(t, serve(t, f))
+	far, near := device(t, f, "host-2"), device(t, f, "host-1")
+	l := echo(t, near, "198.18.0.1:0")
+	beside, err := cm.Dial(within(t), far, l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Close()
+	const floods = 16
+	ended := make(chan error, floods)
+	for range floods {
+		// What nobody acknowledges is sent again for so long that it outlasts the seat's patience.
+		c, err := cm.Dial(within(t), far, g.addr, cm.WithAckTimeout(18), cm.WithDepth(256, 256), cm.WithRecvSize(4096))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		for range 8 {
+			go flood(within(t), c)
+		}
+		go func() { ended <- flood(within(t), c) }()
+	}
+	if err := talk(within(t), beside, 20); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); ; {
+		if err := talk(within(t), beside, 20); err != nil {
+			t.Fatal("beside the stopped process: ", err)
+		}
+		if _, dropped := seats(f, "host-1"); dropped > 0 {
+			t.Logf("%d packets dropped after %v", dropped, time.Since(start))
+			break
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatal("the process that is stopped has its packets kept")
+		}
+	}
+	if err := talk(within(t), beside, 100); err != nil {
+		t.Fatal("beside the stopped process: ", err)
+	}
+	if err := g.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	var c *cm.Conn
+	for late := time.Now().Add(time.Minute); ; {
+		if c, err = cm.Dial(within(t), far, g.addr); err == nil {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("the process that goes on is not reached: ", err)
+		}
+	}
+	defer c.Close()
+	for range 100 {
+		if err := c.Send(within(t), []byte("still there?")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestKilled kills processes at random moments while they are flooded: each time who sends gets a status,
+// and nothing is left of the process.
+func TestKilled(t *testing.T) {
+	times := 20
+	if testrun.Long() {
+		times = 100
+	}
+	f := newFabric(t, "pair")
+	name := serve(t, f)
+	far := device(t, f, "host-2")
+	files, routines := openFiles(t), runtime.NumGoroutine()
+	for i := range times {
+		g := startGuest(t, name)
+		c, err := cm.Dial(within(t), far, g.addr, cm.WithAckTimeout(12))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+			g.Process.Kill()
+		}()
+		ctx := within(t)
+		if err := flood(ctx, c); ctx.Err() != nil {
+			t.Fatalf("kill %d: who sends waits for ever: %v", i, err)
+		}
+		c.Close()
+		g.Wait()
+	}
+	// Pipes of the processes are closed when the test ends: each has its own.
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		n, _ := seats(f, "host-1")
+		fd, g := openFiles(t), runtime.NumGoroutine()
+		if n == 0 && fd <= files+times && g <= routines+8 {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("left: %d programs at the adapter; %d descriptors of %d, %d goroutines of %d", n, fd, files+times, g, routines)
+		}
+	}
+	startGuest(t, name) // there is room again
+}
+
+func openFiles(t *testing.T) int {
+	d, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(d)
+}
