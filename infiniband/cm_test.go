@@ -226,7 +226,7 @@ type transfer struct {
 
 func startTransfer(t *testing.T, from, to *verbs.Device) *transfer {
 	t.Helper()
-	l, err := rnet.Listen(to, ":0")
+	l, err := rnet.Listen(to, net.JoinHostPort(gidOf(t, to), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

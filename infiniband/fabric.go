@@ -19,7 +19,16 @@ type FabricOptions struct {
 	// Priority is the built-in subnet manager's, 0 to 15: one with a higher priority takes over.
 	Priority uint8
 	Seed     uint64 // of what cables corrupt
+	// Host tells fabrics apart that are joined, 0 to 63: by it generated nodes have other GUIDs, and
+	// adapters other IP addresses, from 198.18.0.1 on for 0, from 198.18.8.1 for 1, from 198.18.16.1 for 2.
+	// Fabrics of more than 2,047 adapters take the addresses of the next.
+	Host int
 }
+
+const (
+	maxHosts  = 64
+	hostAddrs = 2048
+)
 
 // Fabric is a fabric in this process.
 type Fabric struct {
@@ -43,14 +52,33 @@ func GenerateFabric(shape string, o *FabricOptions) (*Fabric, error) {
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
+	if o != nil {
+		for i := range t.Nodes {
+			shift(&t.Nodes[i], uint64(o.Host)<<32)
+		}
+	}
 	return start(t, o)
+}
+
+// shift gives a node other GUIDs.
+func shift(n *topology.Node, by uint64) {
+	n.GUID += by
+	n.SystemGUID += by
+	for p := range n.Ports {
+		if n.Ports[p].GUID != 0 {
+			n.Ports[p].GUID += by
+		}
+	}
 }
 
 func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	if o == nil {
 		o = &FabricOptions{}
 	}
-	run, err := fabric.New(t, &fabric.Options{Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority}})
+	if o.Host < 0 || o.Host >= maxHosts {
+		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host, maxHosts-1)
+	}
+	run, err := fabric.New(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority}})
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}

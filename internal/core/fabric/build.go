@@ -11,12 +11,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
-// build makes the nodes of a topology, and plugs in the cables.
-func (f *Fabric) build(t *topology.Topology) error {
+// build makes the nodes of a topology, and plugs in the cables. So many addresses are another's.
+func (f *Fabric) build(t *topology.Topology, adapters int) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	adapters := 0
 	for i, n := range t.Build(node.DefaultSpec) {
 		m := &member{name: t.Nodes[i].Name, state: n, agent: sma.New(n)}
 		m.node = f.net.Add(n, m.agent)

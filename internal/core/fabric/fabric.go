@@ -35,6 +35,8 @@ type Options struct {
 	// NoManager leaves the subnet without the built-in manager.
 	NoManager bool
 	Manager   ManagerOptions
+	// FirstAddr is how many IP addresses are left to adapters of other fabrics.
+	FirstAddr int
 }
 
 // Fabric is a running fabric.
@@ -49,6 +51,7 @@ type Fabric struct {
 	byName  map[string]*member // by the name in the topology, and by description where that is unique
 	of      map[*link.Node]*member
 	errors  map[*link.Cable]float64 // error rates as they were set
+	remotes map[*link.Port]*Remote
 	woken   []link.Wake
 	until   clock.Time // what the goroutine's timer is set to; 0: nothing
 	look    clock.Time // when seats are looked at that take nothing; 0: none has anything
@@ -81,7 +84,7 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 	f := &Fabric{start: time.Now(), ring: make(chan struct{}, 1), done: make(chan struct{}),
 		net: link.New(link.Config{Seed: o.Seed, Buffer: laneBuffer, SendQueue: sendQueue}), byName: make(map[string]*member), of: make(map[*link.Node]*member),
 		errors: make(map[*link.Cable]float64)}
-	if err := f.build(t); err != nil {
+	if err := f.build(t, o.FirstAddr); err != nil {
 		return nil, err
 	}
 	if !o.NoManager {
@@ -102,6 +105,9 @@ func (f *Fabric) Close() {
 				s.wake()
 			}
 		}
+	}
+	for _, r := range f.remotes {
+		r.line.Look()
 	}
 	f.mu.Unlock()
 	if !closed {
@@ -207,6 +213,11 @@ func (f *Fabric) handle(w link.Wake) {
 	}
 	if w.Events&link.Room != 0 {
 		m.resume(f)
+	}
+	if w.Events&(link.Frames|link.Changed) != 0 {
+		if r := f.remotes[w.Port]; r != nil {
+			r.line.Look()
+		}
 	}
 	if w.Events&link.Changed != 0 {
 		m.follow(f, w.Port.Num())

@@ -57,6 +57,12 @@ func (f *Fabric) Plug(a, b End) error {
 	return f.at(a, func(_ *member, p *link.Port) error {
 		_, q, err := f.port(b)
 		if err == nil {
+			err = f.vacant(a, p)
+		}
+		if err == nil {
+			err = f.vacant(b, q)
+		}
+		if err == nil {
 			_, err = f.net.Plug(f.now(), p, q, 0)
 		}
 		return err
@@ -66,6 +72,10 @@ func (f *Fabric) Plug(a, b End) error {
 // Pull takes the cable at a port out.
 func (f *Fabric) Pull(e End) error {
 	return f.at(e, func(_ *member, p *link.Port) error {
+		if r := f.remotes[p]; r != nil {
+			f.unplug(r)
+			return nil
+		}
 		if p.Cable() == nil {
 			return fmt.Errorf("%v has no cable", e)
 		}
@@ -90,6 +100,11 @@ func (f *Fabric) Power(name string, on bool) error {
 	}
 	m.off = !on
 	f.net.Power(f.now(), m.node, on)
+	for _, r := range f.remotes {
+		if r.m == m && !on {
+			f.net.RemoteDown(f.now(), r.port)
+		}
+	}
 	f.step()
 	return nil
 }

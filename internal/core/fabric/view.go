@@ -42,7 +42,8 @@ type PortView struct {
 	Width    node.Width
 	Speed    node.Speed
 	Mbps     int64
-	Held     []int // lanes whose credits are held back
+	Held     []int  // lanes whose credits are held back
+	Remote   string // the other end of a cable to another process; empty: there is none
 	Counters node.Counters
 }
 
@@ -64,7 +65,7 @@ func (f *Fabric) View() *View {
 	defer f.mu.Unlock()
 	v := &View{}
 	for _, m := range f.members {
-		v.Nodes = append(v.Nodes, m.view())
+		v.Nodes = append(v.Nodes, f.viewOf(m))
 		for num := 1; num < len(m.state.Ports); num++ {
 			p := m.node.Port(num)
 			c := p.Cable()
@@ -82,7 +83,7 @@ func (f *Fabric) View() *View {
 	return v
 }
 
-func (m *member) view() NodeView {
+func (f *Fabric) viewOf(m *member) NodeView {
 	n := NodeView{Name: m.name, Type: m.state.Type, GUID: m.state.GUID, Text: m.state.Description, LID: m.state.Ports[0].Address.LID, Off: m.off, Dropped: m.dropped}
 	if m.addr.ip.IsValid() {
 		n.IP = m.addr.ip.String()
@@ -98,7 +99,11 @@ func (m *member) view() NodeView {
 		if m.state.Type == node.CA {
 			gid = gidOf(p.Address.Prefix, p.GUID)
 		}
-		n.Ports = append(n.Ports, PortView{GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
+		far := ""
+		if r := f.remotes[m.node.Port(num)]; r != nil {
+			far = r.far
+		}
+		n.Ports = append(n.Ports, PortView{Remote: far, GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
 			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).Holding(), Counters: p.Counters})
 	}
 	return n
@@ -160,6 +165,9 @@ func (f *Fabric) Active() bool {
 	for _, m := range f.members {
 		for num := 1; num < len(m.state.Ports) && !m.off; num++ {
 			p := m.node.Port(num)
+			if r := f.remotes[p]; r != nil && r.linked() && p.State().Link.Logical != node.Active {
+				return false
+			}
 			if peer := p.Peer(); peer != nil && !f.of[peer.Node()].off && p.State().Link.Logical != node.Active {
 				return false
 			}

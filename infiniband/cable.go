@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"context"
+	"crypto/hmac"
+	crand "crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+)
+
+const (
+	// aliveInterval is how often an end tells that it is there, and tries what has not come about.
+	aliveInterval = 250 * time.Millisecond
+	// silence is how long the other end may say nothing until the link goes down.
+	silence = 3 * time.Second
+	// maxCables limits the cables that a fabric lets others join.
+	maxCables = 1024
+	// socketBuffer is asked of the system for what comes in a burst.
+	socketBuffer = 4 << 20
+)
+
+// wire is a UDP socket, and the cables that it carries.
+type wire struct {
+	f      *Fabric
+	conn   *net.UDPConn
+	secret [32]byte // of challenges
+	host   bool     // others may join
+
+	mu     sync.Mutex
+	cables map[uint64]*Cable // by the token that was chosen here
+	closed bool
+}
+
+// Cable is the end here of a cable to a fabric on another host.
+type Cable struct {
+	w     *wire
+	local End
+	far   End
+	joins bool // this end has called the other
+	ring  chan struct{}
+	done  chan struct{}
+	first chan error // of capacity 1: whether the first call succeeded
+	once  sync.Once
+
+	// mu guards what follows. It is taken before the fabric's lock.
+	mu        sync.Mutex
+	err       error
+	remote    *fabric.Remote
+	token     uint64 // here
+	peer      netip.AddrPort
+	peerToken uint64 // 0: the other end has not answered
+	challenge [challengeLen]byte
+	width     node.Width // of the other end
+	speed     node.Speed
+	heard     time.Time
+	tried     time.Time // the last hello or alive that was sent
+	epoch     uint32    // of this end's link; 0: it may not come up
+	upEpoch   uint32    // the epoch in which it came up last
+	last      uint32    // the last epoch that there was
+	peerEpoch uint32
+}
+
+func newToken() uint64 {
+	var b [8]byte
+	crand.Read(b[:])
+	return binary.BigEndian.Uint64(b[:]) | 1
+}
+
+func (f *Fabric) newWire(address string) (*wire, error) {
+	a, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	c, err := net.ListenUDP("udp", a)
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	c.SetReadBuffer(socketBuffer) // as much as the system allows
+	c.SetWriteBuffer(socketBuffer)
+	w := &wire{f: f, conn: c, cables: make(map[uint64]*Cable)}
+	crand.Read(w.secret[:])
+	go w.read()
+	return w, nil
+}
+
+// Listen lets fabrics on other hosts join this one with cables, until ctx ends: see [Fabric.Join]. address
+// is where, such as "192.0.2.1:7470"; with port 0 the system chooses one. Listen returns the address. Whoever
+// reaches it can join any port that has no cable: there is no authentication, and frames are not encrypted. Off
+// the path between two hosts nobody can put frames into their cable.
+func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
+	w, err := f.newWire(address)
+	if err != nil {
+		return nil, err
+	}
+	w.host = true
+	context.AfterFunc(ctx, w.close)
+	return w.conn.LocalAddr(), nil
+}
+
+// joinTime is how long a host may take to answer the first call.
+const joinTime = 10 * time.Second
+
+// Join puts a cable between a port here that has none and one of the fabric that listens at an address on
+// another host. It returns when the other end has answered. If that vanishes later, the link goes down, and the
+// cable is joined again when it is there again. The cable stays until ctx ends, it is closed, or pulled at either
+// end.
+func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cable, error) {
+	to, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, fmt.Errorf("infiniband: %w", err)
+	}
+	if far.Port < 1 || far.Port > 254 || len(far.Node) == 0 || len(far.Node) > 255 {
+		return nil, fmt.Errorf("infiniband: %v is no end of a cable: it takes the name of a node and the number of a port, from 1 to 254", far)
+	}
+	any := ":0"
+	if to.IP.IsLoopback() {
+		any = net.JoinHostPort(to.IP.String(), "0")
+	}
+	w, err := f.newWire(any)
+	if err != nil {
+		return nil, err
+	}
+	at := to.AddrPort()
+	c := newCable(w, local, far, netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), newToken())
+	c.joins = true
+	if err := w.start(c, fmt.Sprintf("%v at %v", far, to)); err != nil {
+		w.close()
+		return nil, err
+	}
+	ctx2, cancel := context.WithTimeout(ctx, joinTime)
+	defer cancel()
+	select {
+	case err = <-c.first:
+	case <-c.done:
+		err = c.Err()
+	case <-ctx2.Done():
+		if err = ctx.Err(); err == nil {
+			err = fmt.Errorf("infiniband: nobody answers at %v within %v: is a fabric listening there?", to, joinTime)
+		}
+	}
+	if err != nil {
+		c.end(err, true)
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { c.Close() })
+	return c, nil
+}
+
+func newCable(w *wire, local, far End, peer netip.AddrPort, token uint64) *Cable {
+	return &Cable{w: w, local: local, far: far, peer: peer, token: token, ring: make(chan struct{}, 1), done: make(chan struct{}),
+		first: make(chan error, 1), heard: time.Now()}
+}
+
+// start puts a cable into its port.
+func (w *wire) start(c *Cable, far string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return net.ErrClosed
+	}
+	if len(w.cables) >= maxCables {
+		return fmt.Errorf("infiniband: %d cables are joined already", maxCables)
+	}
+	r, err := w.f.running.Remote(c.local, far, c)
+	if err != nil {
+		return fmt.Errorf("infiniband: %w", err)
+	}
+	c.remote = r
+	w.cables[c.token] = c
+	go c.run()
+	return nil
+}
+
+// close ends the socket and its cables.
+func (w *wire) close() {
+	w.mu.Lock()
+	w.closed = true
+	var all []*Cable
+	for _, c := range w.cables {
+		all = append(all, c)
+	}
+	w.mu.Unlock()
+	for _, c := range all {
+		c.end(net.ErrClosed, false)
+	}
+	w.conn.Close()
+}
+
+// remove forgets a cable. A socket that was for it alone is closed.
+func (w *wire) remove(c *Cable) {
+	w.mu.Lock()
+	delete(w.cables, c.token)
+	w.mu.Unlock()
+	if !w.host {
+		w.conn.Close()
+	}
+}
+
+// read takes what comes, until the socket is closed.
+func (w *wire) read() {
+	buf := make([]byte, frameHeader+link.MaxFrame+1)
+	var d datagram
+	for {
+		n, from, err := w.conn.ReadFromUDPAddrPort(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		version, ok := d.decode(buf[:n])
+		if !ok {
+			if w.host && n >= datagramHeader+8 && version != 0 && version != cableVersion && datagramKind(buf[3]) == datagramHello {
+				d.token = binary.BigEndian.Uint64(buf[datagramHeader:])
+				w.refuse(&d, from, fmt.Sprintf("version %d of the protocol is spoken here, not %d", cableVersion, version))
+			}
+			continue
+		}
+		if d.kind == datagramHello {
+			if w.host {
+				w.hello(&d, from)
+			}
+			continue
+		}
+		w.mu.Lock()
+		c := w.cables[d.token]
+		w.mu.Unlock()
+		if c != nil {
+			c.handle(&d, from)
+		}
+	}
+}
+
+func (w *wire) send(d *datagram, to netip.AddrPort) {
+	w.conn.WriteToUDPAddrPort(d.append(nil), to) // what is lost is sent again
+}
+
+func (w *wire) refuse(d *datagram, to netip.AddrPort, why string) {
+	w.send(&datagram{kind: datagramRefused, token: d.token, why: why}, to)
+}
+
+// hello answers a call. Nothing is kept of a caller that has not shown that the address is its own.
+func (w *wire) hello(d *datagram, from netip.AddrPort) {
+	mac := hmac.New(sha256.New, w.secret[:])
+	fmt.Fprint(mac, from)
+	binary.Write(mac, binary.BigEndian, d.from)
+	want := [challengeLen]byte(mac.Sum(nil))
+	if !hmac.Equal(want[:], d.challenge[:]) {
+		w.send(&datagram{kind: datagramChallenge, token: d.from, challenge: want}, from)
+		return
+	}
+	d.token = d.from
+	w.mu.Lock()
+	var c *Cable
+	for _, o := range w.cables {
+		if o.peer == from && o.peerTokenIs(d.from) {
+			c = o // the answer was lost
+		}
+	}
+	w.mu.Unlock()
+	if c == nil {
+		c = newCable(w, End{Node: d.to, Port: int(d.port)}, End{}, from, newToken())
+		c.peerToken, c.width, c.speed = d.from, d.width, d.speed
+		if err := w.start(c, fmt.Sprintf("%s at %v", d.own, from)); err != nil {
+			w.refuse(d, from, err.Error())
+			return
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	width, speed := c.remote.Enabled()
+	w.send(&datagram{kind: datagramWelcome, token: d.from, from: c.token, width: width, speed: speed}, from)
+	c.Look()
+}
+
+func (c *Cable) peerTokenIs(t uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peerToken == t
+}
+
+// Local returns the port here.
+func (c *Cable) Local() End { return c.local }
+
+// Done is closed when the cable has ended. Err says why.
+func (c *Cable) Done() <-chan struct{} { return c.done }
+
+// Err returns why the cable has ended; nil: it has not.
+func (c *Cable) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Close pulls the cable.
+func (c *Cable) Close() error {
+	c.end(net.ErrClosed, true)
+	return nil
+}
+
+// Look is called by the fabric.
+func (c *Cable) Look() {
+	select {
+	case c.ring <- struct{}{}:
+	default:
+	}
+}
+
+// end takes the cable out of its port, and tells the other end.
+func (c *Cable) end(why error, pulled bool) {
+	c.once.Do(func() {
+		c.remote.Close()
+		c.mu.Lock()
+		c.err = why
+		if c.peerToken != 0 {
+			c.w.send(&datagram{kind: datagramBye, token: c.peerToken, pulled: pulled}, c.peer)
+		}
+		c.mu.Unlock()
+		c.w.remove(c)
+		close(c.done)
+	})
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+)
+
+// Cables to other hosts are carried in UDP, a datagram a frame. Each end chooses a token, which all
+// datagrams to it begin with: who does not know it is not heard.
+//
+//	+-----+-----+---------+------+-----------------------+------------------------+
+//	| 'R' | 'C' | version | kind | the receiver's token  | what the kind says ... |
+//	+-----+-----+---------+------+-----------------------+------------------------+
+//	   1     1       1       1              8
+//
+// Numbers are in network order. Who joins says hello, with a token of zero, and is sent a challenge, which only
+// the owner of its address can repeat. The second hello carries it, and is answered with welcome or refused.
+type datagramKind uint8
+
+const (
+	datagramHello     datagramKind = iota + 1 // token of the sender, challenge, width, speed, port, far end, own end
+	datagramChallenge                         // challenge
+	datagramWelcome                           // token of the sender, width, speed
+	datagramRefused                           // why
+	datagramAlive                             // epoch of the sender's link (0: down), and that of the receiver's as the sender knows it
+	datagramFrame                             // epoch of the sender's link, frame
+	datagramBye                               // whether the cable has been pulled
+)
+
+const (
+	cableVersion   = 1
+	datagramHeader = 12
+	frameHeader    = datagramHeader + 4
+	challengeLen   = 16
+)
+
+// datagram is a datagram that has come, or is to be sent. Which fields mean something is up to the kind.
+type datagram struct {
+	kind  datagramKind
+	token uint64 // the receiver's
+
+	from        uint64 // the sender's token
+	challenge   [challengeLen]byte
+	width       node.Width
+	speed       node.Speed
+	port        uint8  // at the receiver
+	to, own     string // the node of that port; and the sender's end, for people
+	why         string
+	epoch, seen uint32
+	frame       []byte
+	pulled      bool
+}
+
+// appendDatagram appends the datagram. Strings are cut to 255 bytes, and frames are not looked at.
+func (d *datagram) append(b []byte) []byte {
+	b = append(b, 'R', 'C', cableVersion, byte(d.kind))
+	b = binary.BigEndian.AppendUint64(b, d.token)
+	text := func(s string) {
+		s = s[:min(len(s), 255)]
+		b = append(append(b, byte(len(s))), s...)
+	}
+	switch d.kind {
+	case datagramHello:
+		b = binary.BigEndian.AppendUint64(b, d.from)
+		b = append(b, d.challenge[:]...)
+		b = append(b, byte(d.width))
+		b = binary.BigEndian.AppendUint16(b, uint16(d.speed))
+		b = append(b, d.port)
+		text(d.to)
+		text(d.own)
+	case datagramChallenge:
+		b = append(b, d.challenge[:]...)
+	case datagramWelcome:
+		b = binary.BigEndian.AppendUint64(b, d.from)
+		b = append(b, byte(d.width))
+		b = binary.BigEndian.AppendUint16(b, uint16(d.speed))
+	case datagramRefused:
+		text(d.why)
+	case datagramAlive:
+		b = binary.BigEndian.AppendUint32(b, d.epoch)
+		b = binary.BigEndian.AppendUint32(b, d.seen)
+	case datagramFrame:
+		b = binary.BigEndian.AppendUint32(b, d.epoch)
+		b = append(b, d.frame...)
+	case datagramBye:
+		pulled := byte(0)
+		if d.pulled {
+			pulled = 1
+		}
+		b = append(b, pulled)
+	}
+	return b
+}
+
+// cut takes fields off the front of a datagram. After one that is not there all are zero, and bad.
+type cut struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cut) bytes(n int) []byte {
+	if len(c.b) < n {
+		c.bad, c.b = true, nil
+		return make([]byte, n)
+	}
+	b := c.b[:n]
+	c.b = c.b[n:]
+	return b
+}
+
+func (c *cut) uint8() uint8   { return c.bytes(1)[0] }
+func (c *cut) uint16() uint16 { return binary.BigEndian.Uint16(c.bytes(2)) }
+func (c *cut) uint32() uint32 { return binary.BigEndian.Uint32(c.bytes(4)) }
+func (c *cut) uint64() uint64 { return binary.BigEndian.Uint64(c.bytes(8)) }
+func (c *cut) text() string   { return string(c.bytes(int(c.uint8()))) }
+
+// decode takes a datagram that has come, whose frame stays in b. False: it is none of ours, or malformed.
+// One of another version has the version's number instead.
+func (d *datagram) decode(b []byte) (version uint8, ok bool) {
+	*d = datagram{}
+	c := cut{b: b}
+	if m := c.bytes(2); m[0] != 'R' || m[1] != 'C' {
+		return 0, false
+	}
+	version = c.uint8()
+	d.kind, d.token = datagramKind(c.uint8()), c.uint64()
+	if c.bad || version != cableVersion {
+		return version, false
+	}
+	switch d.kind {
+	case datagramHello:
+		d.from = c.uint64()
+		d.challenge = [challengeLen]byte(c.bytes(challengeLen))
+		d.width, d.speed = node.Width(c.uint8()), node.Speed(c.uint16())
+		d.port, d.to, d.own = c.uint8(), c.text(), c.text()
+	case datagramChallenge:
+		d.challenge = [challengeLen]byte(c.bytes(challengeLen))
+	case datagramWelcome:
+		d.from = c.uint64()
+		d.width, d.speed = node.Width(c.uint8()), node.Speed(c.uint16())
+	case datagramRefused:
+		d.why = c.text()
+	case datagramAlive:
+		d.epoch, d.seen = c.uint32(), c.uint32()
+	case datagramFrame:
+		d.epoch = c.uint32()
+		d.frame, c.b = c.b, nil
+	case datagramBye:
+		pulled := c.uint8()
+		d.pulled = pulled == 1
+		c.bad = c.bad || pulled > 1
+	default:
+		return version, false
+	}
+	return version, !c.bad && len(c.b) == 0
+}

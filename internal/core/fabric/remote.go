@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+)
+
+// Line carries what crosses a cable to another process.
+type Line interface {
+	// Look is called, with the fabric's lock held, when there may be frames, or the port's link has
+	// changed, or the cable has been pulled. It must not block.
+	Look()
+}
+
+// Remote is the end of a cable whose other end is in another process.
+type Remote struct {
+	f    *Fabric
+	m    *member
+	port *link.Port
+	far  string // the other end, for people
+	line Line
+	gone bool // pulled, or the fabric is closed
+}
+
+// Remote puts the end of a cable to another process into a port. The link is down until Up. far says where
+// the other end is.
+func (f *Fabric) Remote(e End, far string, l Line) (*Remote, error) {
+	var r *Remote
+	err := f.at(e, func(m *member, p *link.Port) error {
+		if err := f.vacant(e, p); err != nil {
+			return err
+		}
+		r = &Remote{f: f, m: m, port: p, far: far, line: l}
+		if f.remotes == nil {
+			f.remotes = make(map[*link.Port]*Remote)
+		}
+		f.remotes[p] = r
+		return nil
+	})
+	return r, err
+}
+
+// vacant returns an error if there is a cable in a port.
+func (f *Fabric) vacant(e End, p *link.Port) error {
+	if p.Cable() != nil || f.remotes[p] != nil {
+		return fmt.Errorf("%v has a cable already: pull it first", e)
+	}
+	return nil
+}
+
+// Enabled returns the widths and speeds that the port may use.
+func (r *Remote) Enabled() (node.Width, node.Speed) {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	l := &r.port.State().Link
+	return l.WidthEnabled, l.SpeedEnabled
+}
+
+// Up has the link come up, to a port with these widths and speeds.
+func (r *Remote) Up(w node.Width, s node.Speed) error {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.gone || f.closed {
+		return ErrClosed
+	}
+	if r.linked() {
+		return nil
+	}
+	err := f.net.RemoteUp(f.now(), r.port, w, s)
+	f.step()
+	return err
+}
+
+// Down takes the link down.
+func (r *Remote) Down() {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !r.gone && !f.closed {
+		f.net.RemoteDown(f.now(), r.port)
+		f.step()
+	}
+}
+
+func (r *Remote) linked() bool { return r.port.State().Link.Logical != node.Down }
+
+// State reports whether the link is up, or else whether it may come up. It returns ErrPulled or ErrClosed
+// if the cable is no longer in the port.
+func (r *Remote) State() (linked, may bool, err error) {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	switch {
+	case r.f.closed:
+		err = ErrClosed
+	case r.gone:
+		err = ErrPulled
+	}
+	return r.linked(), !r.m.off && r.port.State().Link.Physical != node.PhysDisabled, err
+}
+
+// ErrPulled means that a cable has been pulled.
+var ErrPulled = errors.New("fabric: the cable has been pulled")
+
+// maxFrames is how many frames Next returns at most.
+const maxFrames = 32
+
+// Next appends frames to buf, and returns their ends in it. None: there are none now.
+func (r *Remote) Next(buf []byte, ends []int) ([]byte, []int) {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	for range maxFrames {
+		if r.gone || f.closed {
+			break
+		}
+		b, ok := f.net.NextFrame(now, r.port, buf)
+		if !ok {
+			break
+		}
+		buf = b
+		ends = append(ends, len(b))
+	}
+	if len(ends) > 0 {
+		f.step()
+	}
+	return buf, ends
+}
+
+// Handle takes a frame that has come.
+func (r *Remote) Handle(frame []byte) {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.gone || f.closed {
+		return
+	}
+	f.net.HandleFrame(f.now(), r.port, frame)
+	f.step()
+}
+
+// Close takes the cable out of the port.
+func (r *Remote) Close() {
+	r.f.mu.Lock()
+	defer r.f.mu.Unlock()
+	if !r.gone && !r.f.closed {
+		r.f.unplug(r)
+		r.f.step()
+	}
+}
+
+// unplug takes the end of a cable out of its port, with the lock held.
+func (f *Fabric) unplug(r *Remote) {
+	r.gone = true
+	delete(f.remotes, r.port)
+	f.net.RemoteDown(f.now(), r.port)
+	r.line.Look()
+}
