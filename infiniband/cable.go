@@ -78,7 +78,7 @@ func newToken() uint64 {
 	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
-func (f *Fabric) newWire(address string) (*wire, error) {
+func (f *Fabric) newWire(address string, host bool) (*wire, error) {
 	a, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
@@ -89,7 +89,7 @@ func (f *Fabric) newWire(address string) (*wire, error) {
 	}
 	c.SetReadBuffer(socketBuffer) // as much as the system allows
 	c.SetWriteBuffer(socketBuffer)
-	w := &wire{f: f, conn: c, cables: make(map[uint64]*Cable)}
+	w := &wire{f: f, conn: c, host: host, cables: make(map[uint64]*Cable)}
 	crand.Read(w.secret[:])
 	go w.read()
 	return w, nil
@@ -100,11 +100,10 @@ func (f *Fabric) newWire(address string) (*wire, error) {
 // reaches it can join any port that has no cable: there is no authentication, and frames are not encrypted. Off
 // the path between two hosts nobody can put frames into their cable.
 func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
-	w, err := f.newWire(address)
+	w, err := f.newWire(address, true)
 	if err != nil {
 		return nil, err
 	}
-	w.host = true
 	context.AfterFunc(ctx, w.close)
 	return w.conn.LocalAddr(), nil
 }
@@ -128,7 +127,7 @@ func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cab
 	if to.IP.IsLoopback() {
 		any = net.JoinHostPort(to.IP.String(), "0")
 	}
-	w, err := f.newWire(any)
+	w, err := f.newWire(any, false)
 	if err != nil {
 		return nil, err
 	}

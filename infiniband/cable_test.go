@@ -131,11 +131,17 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := talk(within(t), c, 1000); err != nil {
+	start := time.Now()
+	if err := talk(within(t), c, 100); err != nil {
 		t.Fatal(err)
 	}
+	t.Log("100 messages and their echoes, beside the stream:", time.Since(start))
 	if p := portAt(j.here, j.local); !strings.Contains(p.Remote, j.far.String()) {
 		t.Errorf("the other end is said to be %q", p.Remote)
+	}
+
+	if p := portAt(j.here, j.local); p.Counters.BufferOverrun > 0 {
+		t.Errorf("%d packets came without credits", p.Counters.BufferOverrun)
 	}
 
 	// One end pulls the cable, and both are without.

@@ -54,7 +54,7 @@ type datagram struct {
 	pulled      bool
 }
 
-// appendDatagram appends the datagram. Strings are cut to 255 bytes, and frames are not looked at.
+// append appends the datagram. Strings are cut to 255 bytes, and frames are not looked at.
 func (d *datagram) append(b []byte) []byte {
 	b = append(b, 'R', 'C', cableVersion, byte(d.kind))
 	b = binary.BigEndian.AppendUint64(b, d.token)
@@ -66,8 +66,7 @@ func (d *datagram) append(b []byte) []byte {
 	case datagramHello:
 		b = binary.BigEndian.AppendUint64(b, d.from)
 		b = append(b, d.challenge[:]...)
-		b = append(b, byte(d.width))
-		b = binary.BigEndian.AppendUint16(b, uint16(d.speed))
+		b = append(b, byte(d.width), byte(d.speed))
 		b = append(b, d.port)
 		text(d.to)
 		text(d.own)
@@ -75,8 +74,7 @@ func (d *datagram) append(b []byte) []byte {
 		b = append(b, d.challenge[:]...)
 	case datagramWelcome:
 		b = binary.BigEndian.AppendUint64(b, d.from)
-		b = append(b, byte(d.width))
-		b = binary.BigEndian.AppendUint16(b, uint16(d.speed))
+		b = append(b, byte(d.width), byte(d.speed))
 	case datagramRefused:
 		text(d.why)
 	case datagramAlive:
@@ -112,7 +110,6 @@ func (c *cut) bytes(n int) []byte {
 }
 
 func (c *cut) uint8() uint8   { return c.bytes(1)[0] }
-func (c *cut) uint16() uint16 { return binary.BigEndian.Uint16(c.bytes(2)) }
 func (c *cut) uint32() uint32 { return binary.BigEndian.Uint32(c.bytes(4)) }
 func (c *cut) uint64() uint64 { return binary.BigEndian.Uint64(c.bytes(8)) }
 func (c *cut) text() string   { return string(c.bytes(int(c.uint8()))) }
@@ -134,13 +131,13 @@ func (d *datagram) decode(b []byte) (version uint8, ok bool) {
 	case datagramHello:
 		d.from = c.uint64()
 		d.challenge = [challengeLen]byte(c.bytes(challengeLen))
-		d.width, d.speed = node.Width(c.uint8()), node.Speed(c.uint16())
+		d.width, d.speed = node.Width(c.uint8()), node.Speed(c.uint8())
 		d.port, d.to, d.own = c.uint8(), c.text(), c.text()
 	case datagramChallenge:
 		d.challenge = [challengeLen]byte(c.bytes(challengeLen))
 	case datagramWelcome:
 		d.from = c.uint64()
-		d.width, d.speed = node.Width(c.uint8()), node.Speed(c.uint16())
+		d.width, d.speed = node.Width(c.uint8()), node.Speed(c.uint8())
 	case datagramRefused:
 		d.why = c.text()
 	case datagramAlive:
