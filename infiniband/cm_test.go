@@ -30,13 +30,6 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // device opens an adapter of a fabric.
 func device(t testing.TB, f *infiniband.Fabric, adapter string) *verbs.Device {
 	t.Helper()
