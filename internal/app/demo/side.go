@@ -94,7 +94,11 @@ func (s *side) connect(remote *hello) (err error) {
 	if err := s.ud.StartUD(sideQKey); err != nil {
 		return err
 	}
-	s.ah, err = s.pd.CreateAH(verbs.AHAttr{DGID: remote.UD.GID})
+	to := verbs.AHAttr{DGID: remote.UD.GID}
+	if s.local.UD.LID != 0 && remote.UD.LID != 0 { // of one subnet
+		to = verbs.AHAttr{DLID: remote.UD.LID}
+	}
+	s.ah, err = s.pd.CreateAH(to)
 	return err
 }
 
@@ -118,9 +122,9 @@ func (s *side) can(st *step) bool {
 	return s.has(st.QP) && !(s.iwarp() && st.Op == verbs.SendImm)
 }
 
-// tcpAddress is where TCP is measured: the device's own address, or loopback if it has none.
+// tcpAddress is where TCP is measured: the device's own address, or loopback if the host has none for it.
 func (s *side) tcpAddress() netip.Addr {
-	if n, err := kinds.Parse(s.dev.Name()); err == nil {
+	if n, err := kinds.Parse(s.dev.Name()); err == nil && !n.Kind.Soft {
 		if a, ok := n.IP(); ok {
 			return a
 		}
