@@ -77,7 +77,7 @@ const upTime = 20 * time.Second
 
 // startDemoFabric starts a fabric, managed by OpenSM if that is installed and works, and waits until it is up.
 func startDemoFabric(ctx context.Context) (*demoFabric, error) {
-	program, why := openSM()
+	program, why := findOpenSM()
 	if why == nil {
 		var f *demoFabric
 		if f, why = startOpenSM(ctx, program); why == nil {
@@ -100,8 +100,8 @@ func startDemoFabric(ctx context.Context) (*demoFabric, error) {
 	return &demoFabric{fab, fmt.Sprintf("Ramjet's own (%v)", why), fab.Close}, nil
 }
 
-// openSM returns the path of OpenSM, or why it cannot be used.
-func openSM() (string, error) {
+// findOpenSM returns the path of OpenSM, or why it cannot be used.
+func findOpenSM() (string, error) {
 	program, err := exec.LookPath("opensm")
 	if err != nil {
 		if _, err = os.Stat("/usr/sbin/opensm"); err != nil { // not in users' paths
@@ -212,4 +212,15 @@ func (f *demoFabric) Pull(from, to string) (string, error) {
 		return "", fmt.Errorf("the route has %d hops, and 3 were expected", len(hops))
 	}
 	return "the cable at " + hops[1].String(), f.fabric.Pull(hops[1])
+}
+
+// Carried returns how many packets ports have sent.
+func (f *demoFabric) Carried() map[string]uint64 {
+	sent := make(map[string]uint64)
+	for _, n := range f.fabric.View().Nodes {
+		for _, p := range n.Ports {
+			sent[infiniband.End{Node: n.Name, Port: p.Number}.String()] = p.Counters.XmitPkts
+		}
+	}
+	return sent
 }

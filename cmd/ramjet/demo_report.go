@@ -107,14 +107,14 @@ func cableText(c *demo.CableReport) string {
 		return ""
 	}
 	mb := func(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
-	return fmt.Sprintf("Two switches with two cables between them; subnet manager: %s.\n"+
-		"  route before  %s\n"+
+	return fmt.Sprintf("Two switches with two cables between them. Subnet manager: %s.\n"+
+		"  route before  %s, %d packets through the cable\n"+
 		"  pulled        %s, after %d of %d WRITEs of %s\n"+
-		"  route after   %s\n"+
-		"The transfer stood still for %.1f ms at most (%.1f ms is usual between its completions) and went on over the other cable.\n"+
-		"WRITEs verified in both: %s before, %s in the stream that was cut, %s after it: no error.\n\n",
-		c.Manager, strings.Join(c.RouteBefore, " → "), c.Cable, c.PulledAfter, c.Messages, bytesize.Text(c.Size),
-		strings.Join(c.RouteAfter, " → "), c.InterruptionMs, c.UsualGapMs, mb(c.BytesBefore), mb(c.BytesDuring), mb(c.BytesAfter))
+		"  route after   %s, %d packets through the other cable\n"+
+		"The stream stood still for %.1f ms at most; the usual time between its completions is %.1f ms.\n"+
+		"Verified in both: %s of WRITEs before, %s in the stream that was cut, %s after it. No error.\n\n",
+		c.Manager, strings.Join(c.RouteBefore, ", "), c.PacketsBefore, c.Cable, c.PulledAfter, c.Messages, bytesize.Text(c.Size),
+		strings.Join(c.RouteAfter, ", "), c.PacketsAfter, c.InterruptionMs, c.UsualGapMs, mb(c.BytesBefore), mb(c.BytesDuring), mb(c.BytesAfter))
 }
 
 // programName is how the reader starts this program.

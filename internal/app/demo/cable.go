@@ -4,6 +4,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +18,8 @@ type Fabric interface {
 	Route(from, to string) ([]string, error)
 	// Pull pulls a cable between switches that the route uses, and says which.
 	Pull(from, to string) (cable string, err error)
+	// Carried returns how many packets ports have sent, by their names as in routes.
+	Carried() map[string]uint64
 	// Manager says what manages the subnet.
 	Manager() string
 }
@@ -27,6 +30,8 @@ type CableReport struct {
 	Cable          string   `json:"cable"`
 	RouteBefore    []string `json:"route_before"`
 	RouteAfter     []string `json:"route_after"`
+	PacketsBefore  uint64   `json:"packets_before"`        // by the cable that was pulled, from this side, until then
+	PacketsAfter   uint64   `json:"packets_after"`         // by the one of the new route, from then on
 	PulledAfter    int      `json:"pulled_after_messages"` // of the stream in which it was pulled
 	Messages       int      `json:"messages"`              // of that stream
 	Size           int      `json:"size_bytes"`            // of each
@@ -56,10 +61,12 @@ func (d *Demo) cable(ctx context.Context) (*CableReport, error) {
 	slices.Sort(gaps)
 	r.UsualGapMs = milliseconds(gaps[len(gaps)/2])
 
+	var carried map[string]uint64
 	n, gaps, err := d.watched(ctx, st, func(completed int) (err error) {
 		if completed >= r.PulledAfter && r.Cable == "" {
 			r.PulledAfter = completed
 			r.Cable, err = d.Fabric.Pull(from, to)
+			carried = d.Fabric.Carried()
 		}
 		return err
 	})
@@ -70,8 +77,16 @@ func (d *Demo) cable(ctx context.Context) (*CableReport, error) {
 	if r.BytesAfter, _, err = d.streams(ctx, st); err != nil {
 		return nil, err
 	}
-	r.RouteAfter, err = d.Fabric.Route(from, to)
-	return r, err
+	if r.RouteAfter, err = d.Fabric.Route(from, to); err != nil {
+		return nil, err
+	}
+	now := d.Fabric.Carried()
+	if len(r.RouteBefore) < 2 || len(r.RouteAfter) < 2 {
+		return nil, errors.New("the route passes no switch")
+	}
+	r.PacketsBefore = carried[r.RouteBefore[1]]
+	r.PacketsAfter = now[r.RouteAfter[1]] - carried[r.RouteAfter[1]]
+	return r, nil
 }
 
 // streams does a step for a while.

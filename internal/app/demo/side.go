@@ -80,7 +80,11 @@ func newSide(r role, dev *verbs.Device) (s *side, err error) {
 // connect takes the queue pairs to RTS.
 func (s *side) connect(remote *hello) (err error) {
 	s.remote = *remote
-	if err := s.rc.Connect(s.local.RC, remote.RC, nil); err != nil {
+	opts := &verbs.ConnectOptions{}
+	if s.local.RC.LID != 0 {
+		opts.Timeout = 16 // 268 ms: when a cable is pulled, the subnet manager has to find another way
+	}
+	if err := s.rc.Connect(s.local.RC, remote.RC, opts); err != nil {
 		return err
 	}
 	if s.has(verbs.UC) {
