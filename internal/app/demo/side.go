@@ -98,11 +98,7 @@ func (s *side) connect(remote *hello) (err error) {
 	if err := s.ud.StartUD(sideQKey); err != nil {
 		return err
 	}
-	to := verbs.AHAttr{DGID: remote.UD.GID}
-	if s.local.UD.LID != 0 && remote.UD.LID != 0 { // of one subnet
-		to = verbs.AHAttr{DLID: remote.UD.LID}
-	}
-	s.ah, err = s.pd.CreateAH(to)
+	s.ah, err = s.pd.CreateAH(s.local.UD.To(remote.UD, 0))
 	return err
 }
 

@@ -41,7 +41,7 @@ func (fabricNaming) Local() (found []Local, err error) {
 			continue
 		}
 		p := &n.Ports[0]
-		found = append(found, Local{Address: n.Name, LinkMTU: 4096, Up: p.Active(), GID: p.GID})
+		found = append(found, Local{Address: n.Name, Up: p.Active(), GID: p.GID})
 	}
 	return found, nil
 }
