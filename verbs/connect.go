@@ -52,6 +52,15 @@ func (qp *QP) Endpoint(sgidIndex int) (Endpoint, error) {
 	return Endpoint{}, opErr("query_gid", ErrNotFound, "no such row of the GID table")
 }
 
+// To returns the address vector from this endpoint to another one: by LID within an InfiniBand subnet,
+// otherwise by GID.
+func (ep Endpoint) To(remote Endpoint, sgidIndex int) AHAttr {
+	if ep.LID != 0 && remote.LID != 0 {
+		return AHAttr{DLID: remote.LID}
+	}
+	return AHAttr{DGID: remote.GID, SGIDIndex: sgidIndex}
+}
+
 // Connect takes an RC, UC or XRC queue pair from RESET through INIT and RTR to RTS. local
 // is what [QP.Endpoint] returned and the peer was told; remote is the peer's.
 func (qp *QP) Connect(local, remote Endpoint, opt *ConnectOptions) error {
@@ -75,11 +84,7 @@ func (qp *QP) Connect(local, remote Endpoint, opt *ConnectOptions) error {
 	if o.MTU == 0 {
 		o.MTU = min(local.MTU, remote.MTU)
 	}
-	to := AHAttr{DGID: remote.GID, SGIDIndex: o.SGIDIndex}
-	if local.LID != 0 && remote.LID != 0 {
-		to = AHAttr{DLID: remote.LID}
-	}
-	attr := QPAttr{Access: o.Access, Port: 1, AH: to, PathMTU: o.MTU,
+	attr := QPAttr{Access: o.Access, Port: 1, AH: local.To(remote, o.SGIDIndex), PathMTU: o.MTU,
 		DestQPN: remote.QPN, RQPSN: remote.PSN, SQPSN: local.PSN, Timeout: o.Timeout, RetryCount: o.RetryCount,
 		RNRRetry: o.RNRRetry, MinRNRTimer: o.MinRNRTimer, MaxRdAtomic: o.RdAtomic, MaxDestRdAtomic: o.RdAtomic}
 	return qp.moveTo(attr, Init, RTR, RTS)

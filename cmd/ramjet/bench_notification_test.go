@@ -42,7 +42,7 @@ func TestBenchNotificationUsage(t *testing.T) {
 		"notification -D 1 -n 5":       "--duration and --iters exclude each other",
 		"notification --stride 0":      "--stride is 0",
 		"notification --stride 4097":   "stride is 4097: it can be 1 to 4096",
-		"notification -d roce:::1":     "give one of roce, roce1, iwarp",
+		"notification -d roce:::1":     "give one of roce, roce1, infiniband, iwarp",
 		"notification --svg /no/where": "--svg",
 		"notification --png /no/where": "--png",
 	} {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
@@ -68,6 +69,10 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 		return completeFiles
 	case "libs":
 		return completeDirs
+	case "name", "fabric":
+		return completeFabrics
+	case "generate":
+		return fixed("pair", "star:8", "line:4,2", "ring:4,2", "fat-tree:4,2", "xgft:10,8;1,5")
 	}
 	return nil
 }
@@ -79,6 +84,10 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 		return completeDevices
 	case c.Name() == "serve":
 		return onlyFirst(completeDirs)
+	case c.Name() == "show":
+		return onlyFirst(completeNodes)
+	case c.Name() == "fabric":
+		return onlyFirst(completeFiles)
 	case c.Name() == "cp", c.Name() == "run":
 		return completeFiles
 	case strings.HasSuffix(c.Use, "[HOST]"), c.Name() == "pipe":
@@ -106,6 +115,26 @@ func completeDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	var names []string
 	for _, d := range found {
 		names = append(names, cobra.CompletionWithDesc(d.name.String(), d.NetDev))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeFabrics offers the fabrics that run under a name.
+func completeFabrics(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	names := slices.DeleteFunc(infiniband.Names(), func(n string) bool { return n == "" })
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeNodes offers the nodes of the fabric that --name names.
+func completeNodes(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	name, _ := c.Flags().GetString("name")
+	v, err := infiniband.View(name)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for i := range v.Nodes {
+		names = append(names, v.Nodes[i].Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -19,18 +19,21 @@ import (
 
 func newDemoCmd() *cobra.Command {
 	var asJSON bool
-	var pcap string
+	var pcap, fabric string
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show RDMA between two processes of this machine, every byte verified",
 		Long: "Demo starts a second process, connects the two over RoCEv2, or what --device names, on two loopback addresses,\n" +
 			"and does each kind of operation with real data. Both processes compare every byte. TCP between the same\n" +
-			"addresses, polled too, is measured in the same run.",
-		Example: "  ramjet demo\n  ramjet demo -d iwarp",
+			"addresses, polled too, is measured in the same run.\n\n" +
+			"Of infiniband it brings up a fabric with two switches and two cables between them, unless one runs already, and\n" +
+			"pulls one of the cables while data is on its way. OpenSM manages the subnet if it is installed.",
+		Example: "  ramjet demo\n  ramjet demo -d iwarp\n  ramjet demo -d infiniband",
 		Args:    noArgs,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the results as JSON")
 	device := c.Flags().StringP("device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
+	c.Flags().StringVar(&fabric, "fabric", "", "with -d infiniband: the `name` of a fabric that runs")
 	addPcapFlag(c, &pcap)
 	return leaf(c, func(c *cobra.Command, _ []string) error {
 		kind, err := kinds.Find(strings.TrimSuffix(*device, ":"))
@@ -40,7 +43,10 @@ func newDemoCmd() *cobra.Command {
 		if err := trustThisMachine(kind); err != nil {
 			return err
 		}
-		report, err := runDemo(c.Context(), kind, pcap, c.ErrOrStderr())
+		if fabric != "" && !kind.Soft {
+			return usagef("--fabric: %s devices are on no fabric: add -d infiniband", kind.Name)
+		}
+		report, err := runDemo(c.Context(), kind, fabric, pcap, c.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -52,13 +58,20 @@ func newDemoCmd() *cobra.Command {
 }
 
 // runDemo is the first process; log is for what is no result.
-func runDemo(ctx context.Context, kind *kinds.Kind, pcap string, log io.Writer) (*demo.Report, error) {
+func runDemo(ctx context.Context, kind *kinds.Kind, fabric, pcap string, log io.Writer) (*demo.Report, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	finish := func() error { return nil }
 	d := &demo.Demo{Kind: kind, Peer: []string{self, demoPeerName}, Recorded: pcap != ""}
+	if kind.Soft {
+		end, err := prepareFabric(ctx, d, fabric)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+	}
 	d.Open = func(name string) (*verbs.Device, error) {
 		dev, done, err := openDevice(name, pcap, log)
 		if err == nil {

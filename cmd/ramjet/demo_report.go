@@ -23,8 +23,8 @@ func writeDemo(w io.Writer, r *demo.Report, terminal bool) error {
 	if r.Needs != "" {
 		without = "no RDMA hardware, with " + r.Needs
 	}
-	_, err := fmt.Fprintf(w, "Two processes, %s and %s, over %s, path MTU %d, %s.\n\n%s\n\n%s",
-		r.Devices[0], r.Devices[1], r.Over, r.PathMTU, without, demoTable(r, terminal), demoSummary(r))
+	_, err := fmt.Fprintf(w, "Two processes, %s and %s, over %s, path MTU %d, %s.\n\n%s\n\n%s%s",
+		r.Devices[0], r.Devices[1], r.Over, r.PathMTU, without, demoTable(r, terminal), cableText(r.Cable), demoSummary(r))
 	return err
 }
 
@@ -99,6 +99,22 @@ func demoSummary(r *demo.Report) string {
 		"      %[1]s pingpong --help             with another machine\n"+
 		"      %[1]s demo -d iwarp               the same over iWARP\n"+
 		"      %[1]s demo --pcap demo.pcapng     every packet, for Wireshark\n", programName())
+}
+
+// cableText says what happened when a cable was pulled; empty: none was.
+func cableText(c *demo.CableReport) string {
+	if c == nil {
+		return ""
+	}
+	mb := func(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
+	return fmt.Sprintf("Two switches with two cables between them. Subnet manager: %s.\n"+
+		"  route before  %s, %d packets through the cable\n"+
+		"  pulled        %s, after %d of %d WRITEs of %s\n"+
+		"  route after   %s, %d packets through the other cable\n"+
+		"The stream stood still for %.1f ms at most; the usual time between its completions is %.1f ms.\n"+
+		"Verified in both: %s of WRITEs before, %s in the stream that was cut, %s after it. No error.\n\n",
+		c.Manager, strings.Join(c.RouteBefore, ", "), c.PacketsBefore, c.Cable, c.PulledAfter, c.Messages, bytesize.Text(c.Size),
+		strings.Join(c.RouteAfter, ", "), c.PacketsAfter, c.InterruptionMs, c.UsualGapMs, mb(c.BytesBefore), mb(c.BytesDuring), mb(c.BytesAfter))
 }
 
 // programName is how the reader starts this program.

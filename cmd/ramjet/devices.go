@@ -154,7 +154,11 @@ func writeDeviceList(out io.Writer, found []deviceInfo, all bool) error {
 		if d.Openable {
 			mtu, answer = d.Port.ActiveMTU, "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", d.Name, state, cmp.Or(d.NetDev, "-"), d.LinkMTU, mtu, d.GID, answer)
+		link := "-"
+		if d.LinkMTU > 0 {
+			link = fmt.Sprint(d.LinkMTU)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, state, cmp.Or(d.NetDev, "-"), link, mtu, d.GID, answer)
 	}
 	if err := w.Flush(); err != nil {
 		return err

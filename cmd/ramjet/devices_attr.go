@@ -196,6 +196,9 @@ func writeDeviceInfo(out io.Writer, d *deviceInfo) {
 		line(3, "active_speed", "%d Mbit/sec", p.SpeedMbps)
 	}
 	for i, k := range p.PKeys {
+		if k == "0x0000" {
+			continue // the row is empty
+		}
 		line(3, fmt.Sprintf("PKEY[%3d]", i), "%s", k)
 	}
 	for _, g := range p.GIDs {

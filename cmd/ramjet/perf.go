@@ -97,6 +97,9 @@ func (d *perfDevice) open(local netip.Addr) (*verbs.Device, error) {
 			return nil, usage.Of(err)
 		}
 		name = kind.NameAt(local.String()).String() + options
+		if kind.Soft {
+			name = kind.Name + ":" + options // an adapter that nobody uses
+		}
 	}
 	dev, done, err := openDevice(name, d.flags.pcap, d.log)
 	if err != nil {
@@ -120,7 +123,7 @@ func (d *perfDevice) close(err error) error {
 // localFor returns the address to connect from; the zero address leaves it to the system. Two
 // devices of one machine cannot share an address, so a loopback host is dialed from another one.
 func (f *perfFlags) localFor(ctx context.Context, host string) netip.Addr {
-	if n, err := kinds.Parse(f.device.device); err == nil {
+	if n, err := kinds.Parse(f.device.device); err == nil && !n.Kind.Soft {
 		if a, ok := n.IP(); ok {
 			return a
 		}

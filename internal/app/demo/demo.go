@@ -26,6 +26,8 @@ import (
 // Demo is the first process's half: it requests and measures.
 type Demo struct {
 	Kind     *kinds.Kind       // of both devices, whose addresses the demo chooses
+	Spare    []string          // or addresses of devices that nobody uses; nil: the demo looks for some
+	Fabric   Fabric            // if not nil: of which a cable is pulled in the end
 	Open     OpenFunc          // opens the first process's device
 	Peer     []string          // command line of the second process, which calls Serve
 	Recorded bool              // packets are recorded: little is done, so that the file stays readable
@@ -43,7 +45,7 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	names, err := deviceNames(d.Kind)
+	names, err := d.deviceNames()
 	if err != nil {
 		return nil, err
 	}
@@ -70,13 +72,15 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 }
 
 // deviceNames returns names of devices for the two processes.
-func deviceNames(kind *kinds.Kind) (names []string, err error) {
-	addresses, err := kind.Spare(2)
-	if err != nil {
-		return nil, usage.Errorf("the demo needs two devices: %w", err)
+func (d *Demo) deviceNames() (names []string, err error) {
+	addresses := d.Spare
+	if addresses == nil {
+		if addresses, err = d.Kind.Spare(2); err != nil {
+			return nil, usage.Errorf("the demo needs two devices: %w", err)
+		}
 	}
 	for _, a := range addresses {
-		names = append(names, kinds.Name{Kind: kind, Address: a}.String())
+		names = append(names, kinds.Name{Kind: d.Kind, Address: a}.String())
 	}
 	return names, nil
 }
@@ -126,6 +130,14 @@ func (d *Demo) talk(ctx context.Context, rest []string) (*Report, error) {
 		}
 		report.Rows = append(report.Rows, *row)
 	}
+	if d.Fabric != nil {
+		if d.Progress != nil {
+			d.Progress("a cable is pulled")
+		}
+		if report.Cable, err = d.cable(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return report, nil
 }
 
@@ -165,26 +177,35 @@ func (d *Demo) row(ctx context.Context, st *step, e effort) (*Row, error) {
 }
 
 // step runs one step in both processes, and verifies it in both.
-func (d *Demo) step(ctx context.Context, st *step) ([]time.Duration, int64, error) {
+func (d *Demo) step(ctx context.Context, st *step) (times []time.Duration, verified int64, err error) {
+	verified, err = d.both(ctx, st, func() (err error) {
+		times, err = d.side.measure(ctx, st)
+		return err
+	})
+	return times, verified, err
+}
+
+// both has both processes prepare for a step, does the first one's part in it, and verifies it in both. It
+// returns how many bytes arrived.
+func (d *Demo) both(ctx context.Context, st *step, measure func() error) (int64, error) {
 	if err := d.side.prepare(st); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if _, err := d.link.ask(ctx, message{Ask: askStep, Step: st}, d.side.idle); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	times, err := d.side.measure(ctx, st)
-	if err != nil {
-		return nil, 0, err
+	if err := measure(); err != nil {
+		return 0, err
 	}
 	theirs, err := d.link.ask(ctx, message{Ask: askVerify}, d.side.idle)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	ours, err := d.side.verify(st)
 	if err != nil {
-		return nil, 0, fmt.Errorf("the first process: %w", err)
+		return 0, fmt.Errorf("the first process: %w", err)
 	}
-	return times, ours + theirs.Bytes, nil
+	return ours + theirs.Bytes, nil
 }
 
 // disturbed reports whether a measurement reflects other users of the processors more than what was

@@ -88,7 +88,7 @@ func twoSides(t *testing.T, kind *kinds.Kind, between func(*message)) (*Demo, co
 		served <- Serve(context.Background(), fromMiddle, toFirst, open)
 		toFirst.Close()
 	}()
-	names, err := deviceNames(kind)
+	names, err := (&Demo{Kind: kind}).deviceNames()
 	if err != nil {
 		t.Fatal(err)
 	}

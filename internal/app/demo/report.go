@@ -11,6 +11,8 @@ type Report struct {
 	Rows     []Row     `json:"operations"`
 	Seconds  float64   `json:"seconds"`
 	Recorded bool      `json:"recorded"` // packets were recorded: the figures do not represent a plain run
+
+	Cable *CableReport `json:"cable_pulled,omitempty"` // of a fabric whose cable was pulled
 }
 
 // Row is one operation of a demo. Figures that were not measured are 0.

@@ -80,7 +80,11 @@ func newSide(r role, dev *verbs.Device) (s *side, err error) {
 // connect takes the queue pairs to RTS.
 func (s *side) connect(remote *hello) (err error) {
 	s.remote = *remote
-	if err := s.rc.Connect(s.local.RC, remote.RC, nil); err != nil {
+	opts := &verbs.ConnectOptions{}
+	if s.local.RC.LID != 0 {
+		opts.Timeout = 16 // 268 ms: when a cable is pulled, the subnet manager has to find another way
+	}
+	if err := s.rc.Connect(s.local.RC, remote.RC, opts); err != nil {
 		return err
 	}
 	if s.has(verbs.UC) {
@@ -94,7 +98,7 @@ func (s *side) connect(remote *hello) (err error) {
 	if err := s.ud.StartUD(sideQKey); err != nil {
 		return err
 	}
-	s.ah, err = s.pd.CreateAH(verbs.AHAttr{DGID: remote.UD.GID})
+	s.ah, err = s.pd.CreateAH(s.local.UD.To(remote.UD, 0))
 	return err
 }
 
@@ -118,9 +122,9 @@ func (s *side) can(st *step) bool {
 	return s.has(st.QP) && !(s.iwarp() && st.Op == verbs.SendImm)
 }
 
-// tcpAddress is where TCP is measured: the device's own address, or loopback if it has none.
+// tcpAddress is where TCP is measured: the device's own address, or loopback if the host has none for it.
 func (s *side) tcpAddress() netip.Addr {
-	if n, err := kinds.Parse(s.dev.Name()); err == nil {
+	if n, err := kinds.Parse(s.dev.Name()); err == nil && !n.Kind.Soft {
 		if a, ok := n.IP(); ok {
 			return a
 		}

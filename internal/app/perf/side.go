@@ -180,7 +180,7 @@ func (s *side) connect(peer endpoint) error {
 				return err
 			}
 			var err error
-			if ah, err = s.pd.CreateAH(verbs.AHAttr{DGID: peer.QPs[i].GID}); err != nil {
+			if ah, err = s.pd.CreateAH(s.local.QPs[i].To(peer.QPs[i], 0)); err != nil {
 				return err
 			}
 			s.close = append(s.close, ah.Close)

@@ -172,7 +172,7 @@ func (p *pingpong) connect() (err error) {
 		if err := p.qps[0].StartUD(qKey); err != nil {
 			return err
 		}
-		if p.ah, err = p.pd.CreateAH(verbs.AHAttr{DGID: p.remote[0].GID, SGIDIndex: p.GID}); err != nil {
+		if p.ah, err = p.pd.CreateAH(p.local[0].To(p.remote[0], p.GID)); err != nil {
 			return err
 		}
 		return p.postReceives()

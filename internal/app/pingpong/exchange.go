@@ -30,7 +30,7 @@ const (
 
 // appendAddress appends an endpoint in wire format.
 func appendAddress(b []byte, ep verbs.Endpoint) []byte {
-	return fmt.Appendf(b, "%04x:%06x:%06x:%x\x00", 0, uint32(ep.QPN), uint32(ep.PSN), ep.GID[:])
+	return fmt.Appendf(b, "%04x:%06x:%06x:%x\x00", ep.LID, uint32(ep.QPN), uint32(ep.PSN), ep.GID[:])
 }
 
 // parseAddress is the inverse of appendAddress.
@@ -49,7 +49,7 @@ func parseAddress(b []byte) (ep verbs.Endpoint, err error) {
 	if _, err := hex.Decode(ep.GID[:], []byte(fields[3])); err != nil {
 		return ep, bad
 	}
-	ep.QPN, ep.PSN = verbs.QPN(numbers[1]), verbs.PSN(numbers[2])
+	ep.LID, ep.QPN, ep.PSN = uint16(numbers[0]), verbs.QPN(numbers[1]), verbs.PSN(numbers[2])
 	return ep, nil
 }
 
@@ -165,7 +165,7 @@ func (p *pingpong) receiveAddresses(conn net.Conn) error {
 		if ep.QPN == 0 {
 			return fmt.Errorf("the peer has %d queue pairs and this side %d: give both the same --num-qp", i, len(p.local))
 		}
-		if ep.GID == (verbs.GID{}) {
+		if ep.GID == (verbs.GID{}) && (ep.LID == 0 || p.local[i].LID == 0) {
 			return errors.New("the peer sent no GID, so there is no IP address to send to: start it with -g and a row of its GID table")
 		}
 		p.remote = append(p.remote, ep)

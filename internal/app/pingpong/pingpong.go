@@ -96,5 +96,5 @@ func (p *pingpong) run(ctx context.Context, out io.Writer, host string) error {
 
 // addressText formats an endpoint as rdma-core's programs do.
 func addressText(ep verbs.Endpoint) string {
-	return fmt.Sprintf("LID 0x0000, QPN 0x%06x, PSN 0x%06x, GID %s", uint32(ep.QPN), uint32(ep.PSN), netip.AddrFrom16(ep.GID))
+	return fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x, GID %s", ep.LID, uint32(ep.QPN), uint32(ep.PSN), netip.AddrFrom16(ep.GID))
 }

@@ -41,25 +41,33 @@ func (fabricNaming) Local() (found []Local, err error) {
 			continue
 		}
 		p := &n.Ports[0]
-		found = append(found, Local{Address: n.Name, LinkMTU: 4096, Up: p.Active(), GID: p.GID})
+		found = append(found, Local{Address: n.Name, Up: p.Active(), GID: p.GID})
 	}
 	return found, nil
 }
 
 // Spare returns adapters of the default fabric that nobody uses.
-func (fabricNaming) Spare(least int) ([]string, error) {
-	v, err := infiniband.View("")
+func (fabricNaming) Spare(least int) ([]string, error) { return SpareAdapters("", least) }
+
+// SpareAdapters returns at least least addresses of adapters of a fabric that nobody uses, and whose first
+// port is active.
+func SpareAdapters(fabric string, least int) ([]string, error) {
+	v, err := infiniband.View(fabric)
 	if err != nil {
 		return nil, err
 	}
+	option := ""
+	if fabric != "" {
+		option = "?fabric=" + fabric
+	}
 	var free []string
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.Adapter() && n.Seats == 0 {
-			free = append(free, n.Name)
+		if n := &v.Nodes[i]; n.Adapter() && n.Seats == 0 && len(n.Ports) > 0 && n.Ports[0].Active() {
+			free = append(free, n.Name+option)
 		}
 	}
 	if len(free) < least {
-		return nil, fmt.Errorf("infiniband: %d adapters are needed that nobody uses, and the fabric has %d: end programs, or run a fabric with more adapters", least, len(free))
+		return nil, fmt.Errorf("infiniband: %d active adapters are needed that nobody uses, and the fabric has %d: end programs, or run a fabric with more adapters", least, len(free))
 	}
 	return free, nil
 }

@@ -172,6 +172,9 @@ func (n Name) String() string { return n.Kind.Name + ":" + n.Address }
 // IP returns the IP address of the device. It returns false if there is none.
 func (n Name) IP() (netip.Addr, bool) {
 	address, _ := n.Split()
+	if n.Kind.Soft {
+		address = n.Address // an option names the fabric
+	}
 	return n.Kind.IP(address)
 }
 

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/app/fabricconsole"
+	"github.com/ramjet-rdma/ramjet/internal/app/fabriccontrol"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+)
+
+// fabricFlags are the flags of `ramjet fabric`.
+type fabricFlags struct {
+	source    fabricSource
+	name      string
+	noManager bool
+	priority  uint8
+	seed      uint64
+	ibsim     string
+	script    string
+}
+
+func newFabricCmd() *cobra.Command {
+	var f fabricFlags
+	c := &cobra.Command{
+		Use:   "fabric [TOPOLOGY]",
+		Short: "Run an InfiniBand fabric: switches, adapters, cables and a subnet manager",
+		Long: "Fabric runs a fabric in this process until it is interrupted: of a file that ibnetdiscover has written, or of\n" +
+			"ibsim's format, or of a shape. Other processes of the user open its adapters as infiniband:NAME. On a terminal\n" +
+			"it has a console: cables are pulled, switches go down, packets are corrupted. `help` there shows the commands.",
+		Example: "  ramjet fabric --fat-tree 4,2\n  ramjet fabric cluster.net --ibsim\n  ramjet fabric --ring 4,2 --script failure.txt\n" +
+			"  ramjet fabric show --svg fabric.svg",
+		Args: cobra.MaximumNArgs(1),
+	}
+	f.source.add(c, false)
+	addFabricName(c, &f.name)
+	c.Flags().BoolVar(&f.noManager, "no-manager", false, "leave the subnet to another manager, such as OpenSM")
+	c.Flags().Uint8Var(&f.priority, "priority", 0, "the built-in manager's `priority`, 0 to 15: one with a higher priority takes over")
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "`number` by which cables choose the packets that they corrupt")
+	c.Flags().StringVar(&f.ibsim, "ibsim", "", "let programs with libumad2sim work on the fabric, as ibsim does; `NAME` of its socket")
+	c.Flags().Lookup("ibsim").NoOptDefVal = "sim"
+	c.Flags().StringVar(&f.script, "script", "", "run the console's commands in `file` (-: standard input), then end: status 1 if one fails")
+	c.MarkFlagFilename("script")
+	c.AddCommand(newFabricShowCmd())
+	return leaf(c, func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			f.source.file = args[0]
+		}
+		return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
+	})
+}
+
+// addFabricName adds --name.
+func addFabricName(c *cobra.Command, name *string) {
+	c.Flags().StringVar(name, "name", "", "`name` that tells fabrics of this host apart; the default one has none")
+}
+
+// checkFabricName refuses what the name of a device could not have.
+func checkFabricName(name string) error {
+	wrong := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	}
+	if len(name) > 64 || strings.ContainsFunc(name, wrong) {
+		return usagef("--name %q: at most 64 letters, digits, dots, hyphens and underscores", name)
+	}
+	return nil
+}
+
+func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
+	if err := checkFabricName(f.name); err != nil {
+		return err
+	}
+	if f.priority > 15 {
+		return usagef("--priority %d: give 0 to 15", f.priority)
+	}
+	if f.noManager && f.priority != 0 {
+		return usagef("--priority is the built-in manager's, and --no-manager leaves it out: give one of them")
+	}
+	text, err := readScript(f.script)
+	if err != nil {
+		return usage.Of(err)
+	}
+	start := time.Now()
+	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed})
+	if err != nil {
+		return err
+	}
+	defer fab.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := fab.Serve(ctx, f.name); err != nil {
+		return usage.Of(err)
+	}
+	if f.ibsim != "" {
+		if err := fab.ServeIBSim(ctx, f.ibsim); err != nil {
+			return usage.Of(err)
+		}
+	}
+	if err = f.announce(ctx, fab, start, out, log); err == nil {
+		err = f.operate(ctx, fab, text, out)
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil // interrupting it is how a fabric ends
+	}
+	return err
+}
+
+// readScript reads the file of --script, if there is one.
+func readScript(file string) (text string, err error) {
+	var b []byte
+	switch file {
+	case "":
+	case "-":
+		b, err = io.ReadAll(io.LimitReader(os.Stdin, 1<<20))
+	default:
+		b, err = os.ReadFile(file)
+	}
+	return string(b), err
+}
+
+// settle is how long a fabric may take to come up before it is shown as it is. Large ones take seconds.
+const settle = 30 * time.Second
+
+// announce waits until the fabric is up, and says what there is.
+func (f *fabricFlags) announce(ctx context.Context, fab *infiniband.Fabric, start time.Time, out, log io.Writer) error {
+	var took time.Duration
+	if !f.noManager {
+		wait, cancel := context.WithTimeout(ctx, settle)
+		err := fab.AwaitActive(wait)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			fmt.Fprintf(log, "%v: are there parts that no cable leads to?\n", err)
+		default:
+			took = time.Since(start)
+		}
+	}
+	return f.writeUp(out, fab, took)
+}
+
+// operate runs the topology's commands, then the script, or else the console, and otherwise waits for ctx to
+// end.
+func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, script string, out io.Writer) error {
+	console := fabricconsole.New(fabriccontrol.New(fab), out)
+	for _, do := range fab.Commands() {
+		err := console.Line(ctx, do.Text)
+		if errors.Is(err, fabricconsole.ErrQuit) {
+			return nil
+		}
+		if err != nil {
+			return &fabricconsole.Error{File: do.File, Line: do.Line, Err: err}
+		}
+	}
+	switch {
+	case f.script != "":
+		return console.Script(ctx, f.script, script)
+	case term.IsTerminal(int(os.Stdin.Fd())) && isTerminal(out):
+		fmt.Fprintln(out, "\n`help` shows the commands, `quit` ends the fabric.")
+		return console.Interact(ctx, os.Stdin)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/fabricconsole"
+	"github.com/ramjet-rdma/ramjet/internal/app/fabriccontrol"
+	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+)
+
+// fabricShow is `ramjet fabric show`.
+type fabricShow struct {
+	source fabricSource
+	name   string
+	svg    string
+	route  string
+	asJSON bool
+}
+
+func newFabricShowCmd() *cobra.Command {
+	var f fabricShow
+	c := &cobra.Command{
+		Use:   "show [NODE]",
+		Short: "Draw a fabric: nodes, ports, states, LIDs, loads, the route of a pair",
+		Long: "Show draws the fabric that `ramjet fabric` runs, or with --topology or a shape one that does not run, as text or\n" +
+			"as a picture. With the name of a node it shows that node, and the counters of its ports.",
+		Example: "  ramjet fabric show\n  ramjet fabric show --route host-1,host-8\n  ramjet fabric show leaf-1\n" +
+			"  ramjet fabric show --topology cluster.net --svg cluster.svg",
+		Args: cobra.MaximumNArgs(1),
+	}
+	f.source.add(c, true)
+	addFabricName(c, &f.name)
+	c.Flags().StringVar(&f.svg, "svg", "", "draw the fabric into `file`, and the route if one is asked for")
+	c.MarkFlagFilename("svg", "svg")
+	c.Flags().StringVar(&f.route, "route", "", "the way of packets from one adapter or port to another, `A,B`: names, IP addresses or LIDs")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "the fabric as JSON")
+	return leaf(c, func(c *cobra.Command, args []string) error {
+		node := ""
+		if len(args) > 0 {
+			node = args[0]
+		}
+		return f.run(c.Context(), c.OutOrStdout(), node)
+	})
+}
+
+func (f *fabricShow) run(ctx context.Context, out io.Writer, node string) error {
+	if err := checkFabricName(f.name); err != nil {
+		return err
+	}
+	if node != "" && (f.svg != "" || f.route != "" || f.asJSON) {
+		return usagef("%q: --svg, --route and --json are of the whole fabric: leave the node out", node)
+	}
+	v, err := f.view(ctx)
+	if err != nil {
+		return err
+	}
+	if node != "" {
+		n, err := fabricconsole.FindNode(v, node)
+		if err != nil {
+			return usage.Of(err)
+		}
+		return v.WriteNode(out, n.Name)
+	}
+	if f.svg != "" {
+		if err := drawFabric(f.svg, v); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.asJSON:
+		return writeJSON(out, v)
+	case f.svg != "":
+		return nil
+	case v.Route != nil:
+		return v.WriteRoute(out, v.Route)
+	}
+	return v.WriteText(out)
+}
+
+// view returns what is to be shown, with the route.
+func (f *fabricShow) view(ctx context.Context) (*fabricview.View, error) {
+	if f.source.named() {
+		if f.route != "" {
+			return nil, usagef("--route: a fabric that does not run has no routes: run it with `ramjet fabric`, whose subnet manager makes them")
+		}
+		return f.source.plan()
+	}
+	from, to, ok := strings.Cut(f.route, ",")
+	if f.route != "" && (!ok || from == "" || to == "") {
+		return nil, usagef("--route %q: give two adapters, such as host-1,host-2", f.route)
+	}
+	v, err := fabriccontrol.Remote(ctx, f.name)
+	if err != nil {
+		return nil, usage.Of(err)
+	}
+	if f.route == "" {
+		return v, nil
+	}
+	a, err := fabricconsole.FindPort(v, from)
+	if err != nil {
+		return nil, usagef("--route: %w", err)
+	}
+	b, err := fabricconsole.FindPort(v, to)
+	if err != nil {
+		return nil, usagef("--route: %w", err)
+	}
+	v.Route, err = fabriccontrol.RemoteRoute(f.name, v, a, b)
+	return v, err
+}
+
+// drawFabric writes a picture into a file.
+func drawFabric(file string, v *fabricview.View) error {
+	w, err := os.Create(file)
+	if err != nil {
+		return usage.Of(err)
+	}
+	err = v.WriteSVG(w)
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
