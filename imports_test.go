@@ -44,6 +44,7 @@ var layers = map[string][]string{
 	"internal/engine/rdmap":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/"},
 	"internal/engine/local":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/ib"},
 	"internal/engine/ibcm":         {"internal/core/clock", "verbs", "wire/"},
+	"internal/engine/madagent":     {"internal/core/clock", "verbs", "wire/"},
 	"internal/engine/node":         {"wire/"},
 	"internal/engine/routing":      {"internal/engine/node"},
 	"internal/engine/link":         {"internal/core/clock", "internal/engine/node", "wire/"},

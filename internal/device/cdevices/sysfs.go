@@ -117,6 +117,14 @@ var (
 	}{1: {2500, ""}, 2: {5000, " DDR"}, 4: {10000, " QDR"}, 16: {14000, " FDR"}, 32: {25000, " EDR"}, 64: {50000, " HDR"}, 128: {100000, " NDR"}}
 )
 
+// Rate returns the rate of a port's signals in Mbit/s: that of a subnet's link, or else [Speed].
+func Rate(p *verbs.PortAttr) int64 {
+	if r := laneSpeeds[p.Subnet.Speed].mbps * lanes[p.Subnet.Width]; r > 0 {
+		return int64(r)
+	}
+	return Speed(p.SpeedMbps)
+}
+
 // subnetPort describes the port of a subnet. Its rate is that of signals, as PortInfo's numbers say.
 func subnetPort(s map[string]string, port string, p *verbs.PortAttr) {
 	n := &p.Subnet
