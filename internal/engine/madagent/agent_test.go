@@ -84,9 +84,14 @@ func TestSegments(t *testing.T) {
 	a, _ := asked(t, 3)
 	from := &verbs.MADPath{AH: verbs.AHAttr{DLID: 9}, QPN: 1}
 	var e Event
-	total := uint32(window + 2)
+	total := uint32(1 + window + 2)
 	for n := uint32(1); n < total; n++ {
 		a.Handle(clock.Time(n), from, segment(n, false, 0))
+		if n == 1 {
+			if got := acks(t, a); len(got) != 1 || got[0] != 1 {
+				t.Fatalf("acknowledged %v, not the first one, behind which the window opens", got)
+			}
+		}
 		if n == 5 {
 			a.Handle(clock.Time(n), from, segment(n+2, false, 0))
 			if got := acks(t, a); len(got) != 1 || got[0] != 5 {
@@ -94,7 +99,7 @@ func TestSegments(t *testing.T) {
 			}
 		}
 	}
-	if got := acks(t, a); len(got) != 1 || got[0] != window || a.NextEvent(&e) {
+	if got := acks(t, a); len(got) != 1 || got[0] != 1+window || a.NextEvent(&e) {
 		t.Fatalf("acknowledged %v, not the window's end", got)
 	}
 	a.Handle(100, from, segment(total, true, 30))

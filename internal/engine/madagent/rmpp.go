@@ -12,7 +12,7 @@ import (
 const (
 	// maxResponse limits a response in bytes: a table of 64,000 ports needs less.
 	maxResponse = 16 << 20
-	// window is how many segments may be sent without an acknowledgement.
+	// window is how many segments may be sent without an acknowledgement, after the first.
 	window = 64
 	// patience is how long the next segment may take.
 	patience = clock.Time(10e9)
@@ -59,7 +59,7 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 		return true, false
 	}
 	if q.response == nil {
-		q.response = &assembly{limit: window}
+		q.response = &assembly{limit: 1} // until the first acknowledgement (section 13.6.2.2)
 	}
 	p := q.response
 	if r.Segment != p.last+1 || (r.Segment == 1) != (r.Flags&sa.RMPPFirst != 0) {
