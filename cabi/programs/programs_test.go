@@ -199,8 +199,12 @@ func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	kind := cmp.Or(p.kind, "roce") + ":"
+	at := [2]string{kind + serverAddr, kind + clientAddr}
+	if p.kind == "infiniband" {
+		at = [2]string{adapter(1), adapter(2)}
+	}
 	fill := strings.NewReplacer("PORT", freePort(t), "SERVER", serverAddr)
-	server := start(t, ctx, dir, kind+serverAddr, strings.Fields(fill.Replace(p.server))...)
+	server := start(t, ctx, dir, at[0], strings.Fields(fill.Replace(p.server))...)
 	for p.ready != "" && !strings.Contains(server.out.String(), p.ready) {
 		select {
 		case err := <-server.done:
@@ -208,7 +212,7 @@ func (p pair) attempt(t *testing.T, dir string, limit time.Duration) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	client, err := p.connect(t, ctx, dir, server, kind+clientAddr, strings.Fields(fill.Replace(p.client)))
+	client, err := p.connect(t, ctx, dir, server, at[1], strings.Fields(fill.Replace(p.client)))
 	if err != nil {
 		return err
 	}
