@@ -248,3 +248,11 @@ func TestInfiniBandMPI(t *testing.T) {
 	t.Setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
 	runMPI(t, dir, adapter(1), program)
 }
+
+// Those of librdmacm are skipped: they take the address of a network interface, which an adapter has not.
+func TestInfiniBandPyverbs(t *testing.T) {
+	dir := need(t, python)
+	tests := pyverbsTests(t)
+	runFabric(t)
+	runPyverbs(t, dir, tests, "host-1", adapter(1), 112)
+}
