@@ -8,7 +8,6 @@ package main
 import "C"
 
 import (
-	"context"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -17,9 +16,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
-	"github.com/ramjet-rdma/ramjet/internal/engine/madagent"
+	"github.com/ramjet-rdma/ramjet/internal/device/madclient"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -31,25 +29,13 @@ type umadPort struct {
 	num    int
 	events *fdQueue[umadEvent]
 	mu     sync.Mutex
-	agents [maxUmadAgents]*umadAgent
+	agents [maxUmadAgents]*madclient.Agent
 }
 
 // umadEvent is a datagram for the program.
 type umadEvent struct {
-	madagent.Event
+	madclient.Event
 	agent int
-}
-
-// umadAgent is a registered agent of a port.
-type umadAgent struct {
-	port *umadPort
-	num  int
-	mad  *verbs.MADAgent
-	stop context.CancelFunc
-
-	mu    sync.Mutex
-	state madagent.Agent
-	timer *time.Timer
 }
 
 const (
@@ -61,10 +47,7 @@ const (
 var (
 	umadMu    sync.Mutex
 	umadPorts = map[int]*umadPort{} // by file descriptor
-	started   = time.Now()
 )
-
-func umadNow() clock.Time { return clock.Time(time.Since(started)) + 1 }
 
 func umadOf(fd C.int) *umadPort {
 	umadMu.Lock()
@@ -101,11 +84,11 @@ func rj_umad_close(fd C.int) C.int {
 	}
 	p.mu.Lock()
 	agents := p.agents
-	p.agents = [maxUmadAgents]*umadAgent{}
+	p.agents = [maxUmadAgents]*madclient.Agent{}
 	p.mu.Unlock()
 	for _, a := range agents {
 		if a != nil {
-			a.close()
+			a.Close()
 		}
 	}
 	p.events.close()
@@ -127,27 +110,16 @@ func rj_umad_register(fd, class, version, rmpp C.int, methods *C.uint64_t, agent
 			}
 		}
 	}
-	qp := verbs.QPN(ib.QP1)
-	if spec.Class.Subnet() {
-		qp = ib.QP0
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	num := slices.Index(p.agents[:], nil)
 	if num < 0 {
 		return C.int(syscall.ENOMEM)
 	}
-	m, err := p.dev.OpenMAD(p.num, qp, spec)
+	a, err := madclient.Open(p.dev.Device, p.num, spec, rmpp != 0, func(e madclient.Event) { p.deliver(umadEvent{e, num}) })
 	if err != nil {
 		return errno(err)
 	}
-	a := &umadAgent{port: p, num: num, mad: m}
-	a.state.RMPP = rmpp != 0
-	a.timer = time.AfterFunc(time.Hour, a.timeout)
-	a.timer.Stop()
-	var ctx context.Context
-	ctx, a.stop = context.WithCancel(context.Background())
-	go a.receive(ctx)
 	p.agents[num] = a
 	*agent = C.int(num)
 	return ok
@@ -166,50 +138,9 @@ func rj_umad_unregister(fd, agent C.int) C.int {
 	if a == nil {
 		return einval
 	}
-	a.close()
+	a.Close()
 	p.events.remove(func(e umadEvent) bool { return e.agent == int(agent) })
 	return ok
-}
-
-func (a *umadAgent) close() {
-	a.stop()
-	a.timer.Stop()
-	a.mad.Close()
-}
-
-// receive takes datagrams until the agent is closed.
-func (a *umadAgent) receive(ctx context.Context) {
-	var b [verbs.MADLen]byte
-	for {
-		n, from, err := a.mad.Recv(ctx, b[:])
-		if err != nil {
-			return
-		}
-		a.do(func(now clock.Time) { a.state.Handle(now, &from, b[:n]) })
-	}
-}
-
-func (a *umadAgent) timeout() { a.do(a.state.HandleTimeout) }
-
-// do lets the agent do something, and what follows from it.
-func (a *umadAgent) do(f func(now clock.Time)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := umadNow()
-	f(now)
-	var d madagent.Datagram
-	for a.state.NextDatagram(&d) {
-		a.mad.Send(d.To, d.MAD[:]) // what cannot be sent is as what is lost
-	}
-	var e madagent.Event
-	for a.state.NextEvent(&e) {
-		a.port.deliver(umadEvent{e, a.num})
-	}
-	if at := a.state.Deadline(); at != 0 {
-		a.timer.Reset(time.Duration(max(at-now, 0)))
-	} else {
-		a.timer.Stop()
-	}
 }
 
 // deliver queues a datagram for the program; beyond the limit it is dropped.
@@ -234,32 +165,12 @@ func rj_umad_send(fd C.int, m *C.struct_rj_umad, length C.int) C.int {
 	if a == nil {
 		return einval
 	}
-	var d madagent.Datagram
-	copy(d.MAD[:], unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(m), C.sizeof_struct_rj_umad)), int(length)))
 	to, err := p.pathTo(&m.addr)
 	if err != nil {
 		return errno(err)
 	}
-	d.To = to
-	var h mad.Header
-	h.Decode(d.MAD[:])
-	if h.Method.Asks() {
-		h.TID = a.mad.Transaction(uint32(h.TID))
-		h.Append(d.MAD[:0])
-	}
-	wait := time.Duration(m.timeout_ms) * time.Millisecond
-	a.do(func(now clock.Time) {
-		if wait > 0 && !h.Method.Answers() {
-			if err = a.state.Request(now, &d, clock.Time(wait), int(m.retries)); err != nil {
-				err = syscall.ENOMEM
-				return
-			}
-		}
-		if e := a.mad.Send(d.To, d.MAD[:]); e != nil && (wait == 0 || errno(e) != C.int(syscall.ENOMEM)) {
-			err = e // otherwise it is sent again
-		}
-	})
-	return errno(err)
+	b := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(m), C.sizeof_struct_rj_umad)), int(length))
+	return errno(a.Send(to, b, time.Duration(m.timeout_ms)*time.Millisecond, int(m.retries)))
 }
 
 // pathTo converts an address to send to.

@@ -47,7 +47,8 @@ func runFabric(t *testing.T) {
 
 // What programs say of an adapter: ibv_devinfo by libibverbs, ibstat by libibumad, and sysfs.
 func TestInfiniBandPort(t *testing.T) {
-	dir := need(t, "ibv_devinfo", "ibstat", "cat")
+	run := need(t, "ibv_devinfo", "ibstat", "cat")
+	run = ramjet(t) + " run --libs " + run + " -- "
 	runFabric(t)
 	const port = "/sys/class/infiniband/host-1/ports/1/"
 	for _, c := range []struct{ program, want string }{
@@ -78,20 +79,19 @@ func TestInfiniBandPort(t *testing.T) {
 		{"cat " + port + "gid_attrs/types/0", `^IB/RoCE v1\n$`},
 		{"cat " + port + "pkeys/0", `^0xffff\n$`},
 	} {
-		out := onAdapter(t, dir, 1, c.program)
+		out := onAdapter(t, run+c.program)
 		if !regexp.MustCompile(c.want).MatchString(out) {
 			t.Errorf("%s does not say %q:\n%s", c.program, c.want, out)
 		}
 	}
 }
 
-// onAdapter runs a program under `ramjet run` and returns what it said.
-func onAdapter(t *testing.T, dir string, n int, program string) string {
+// onAdapter runs a program on the first adapter and returns what it said.
+func onAdapter(t *testing.T, program string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	run := strings.Fields(ramjet(t) + " run --libs " + dir + " -- " + program)
-	out, err := command(ctx, dir, adapter(n), run...).CombinedOutput()
+	out, err := command(ctx, "", adapter(1), strings.Fields(program)...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s", program, err, out)
 	}
@@ -134,7 +134,7 @@ func TestInfiniBandPairs(t *testing.T) {
 func TestInfiniBandByGID(t *testing.T) {
 	dir := need(t, "rping", "ibaddr")
 	runFabric(t)
-	gid := regexp.MustCompile(`fe80:\S+`).FindString(onAdapter(t, dir, 1, "ibaddr"))
+	gid := regexp.MustCompile(`fe80:\S+`).FindString(onAdapter(t, ramjet(t)+" run --libs "+dir+" -- ibaddr"))
 	pair{kind: "infiniband", server: "rping -s -a " + gid + " -C 20 -v -p PORT", client: "rping -c -a " + gid + " -C 20 -v -p PORT",
 		want: "rdma-ping-19"}.run(t)
 }
@@ -165,7 +165,8 @@ func TestInfiniBandMckey(t *testing.T) {
 // The diagnostic tools see the fabric by management datagrams: directed routes, LIDs, performance counters,
 // and the administrator's tables, which come in segments.
 func TestInfiniBandDiagnostics(t *testing.T) {
-	dir := need(t)
+	run := need(t)
+	run = ramjet(t) + " run --libs " + run + " -- "
 	runFabric(t)
 	for _, c := range []struct{ program, want string }{
 		{"ibnetdiscover", `(?s)"switch-1" base port 0 lid 1.*"host-1" lid 2 4xEDR.*"host-2" lid 3.*"host-3" lid 4.*"host-4" lid 5`},
@@ -190,7 +191,7 @@ func TestInfiniBandDiagnostics(t *testing.T) {
 			if _, err := exec.LookPath(strings.Fields(c.program)[0]); err != nil {
 				t.Skip(err)
 			}
-			if out := onAdapter(t, dir, 1, c.program); !regexp.MustCompile(c.want).MatchString(out) {
+			if out := onAdapter(t, run+c.program); !regexp.MustCompile(c.want).MatchString(out) {
 				t.Errorf("it does not say %q:\n%s", c.want, out)
 			}
 		})

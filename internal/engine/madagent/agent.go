@@ -61,6 +61,16 @@ func (a *Agent) Request(now clock.Time, d *Datagram, timeout clock.Time, retries
 	return nil
 }
 
+// Forget takes back a request that could not be sent.
+func (a *Agent) Forget(tid uint64) {
+	for i, q := range a.waiting {
+		if q.tid == tid {
+			a.forget(i)
+			return
+		}
+	}
+}
+
 // Handle takes a datagram that has come.
 func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
 	var h mad.Header
