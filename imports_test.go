@@ -44,6 +44,7 @@ var layers = map[string][]string{
 	"internal/engine/rdmap":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/"},
 	"internal/engine/local":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/ib"},
 	"internal/engine/ibcm":         {"internal/core/clock", "verbs", "wire/"},
+	"internal/engine/madagent":     {"internal/core/clock", "verbs", "wire/"},
 	"internal/engine/node":         {"wire/"},
 	"internal/engine/routing":      {"internal/engine/node"},
 	"internal/engine/link":         {"internal/core/clock", "internal/engine/node", "wire/"},
@@ -84,13 +85,14 @@ var layers = map[string][]string{
 	"internal/app/plots":           {},
 	"internal/app/regbench":        {"regcache", "verbs"},
 	"internal/app/usage":           {},
+	"internal/device/madclient":    {"internal/core/clock", "internal/engine/madagent", "verbs", "wire/"},
 	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
 	"cmd/ramjet":                   {"", "cm", "infiniband", "internal/app/", "internal/core/softdev", "internal/device/", "rnet", "trace", "verbs"},
 
 	"internal/app/perf/baseline": {},
 
 	// Built with the tag cabi only, into a library: see cabi/build.sh.
-	"cabi":          {"", "cm", "internal/device/cdevices", "internal/device/kinds", "rnet", "verbs", "wire/"},
+	"cabi":          {"", "cm", "internal/device/cdevices", "internal/device/kinds", "internal/device/madclient", "rnet", "verbs", "wire/"},
 	"cabi/programs": {},
 }
 
@@ -101,7 +103,7 @@ var rooms = map[string][]string{
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
 	"internal/core/":        {"internal/device/kinds", "cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
-	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
+	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh DIR: builds libibverbs.so.1, librdmacm.so.1, librspreload.so and libramjet.so into DIR, for
+# build.sh DIR: builds libibverbs.so.1, librdmacm.so.1, libibumad.so.3, librspreload.so and libramjet.so into DIR, for
 # `ramjet run`. Needs Go, gcc, and the headers of libibverbs-dev and librdmacm-dev.
 set -euo pipefail
 [[ $# == 1 ]] || { echo "usage: $0 DIR" >&2; exit 2; }
@@ -31,6 +31,8 @@ rm -f "$out/libramjet.h"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librdmacm.so.1 -Wl,--version-script=c/rdmacm.map \
 	-o "$out/librdmacm.so.1" c/cmdevices.c c/cmaddr.c c/cmchannel.c c/cmid.c c/cmevents.c c/cmconnect.c c/cmmulticast.c \
 	c/cmqueues.c c/cmep.c c/cmrecent.c c/rspoll.c c/rsocket.c "$out/libibverbs.so.1"
+"$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libibumad.so.3 -Wl,--version-script=c/ibumad.map \
+	-o "$out/libibumad.so.3" c/umadports.c c/umadbuffer.c c/umad.c c/umadnames.c "$out/libibverbs.so.1"
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,libramjet-sysfs.so -o "$out/libramjet-sysfs.so" c/sysfs.c -ldl
 "$cc" "${cflags[@]}" "${ldflags[@]}" -Wl,-soname,librspreload.so.1 \
 	-o "$out/librspreload.so" c/preload.c "$out/librdmacm.so.1" "$out/libibverbs.so.1" -ldl

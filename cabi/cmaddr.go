@@ -90,18 +90,23 @@ func addrOf(d cdevices.Device) (netip.Addr, bool) {
 // deviceOf finds the device of an address. It returns ENODEV if there is none.
 func deviceOf(addr netip.Addr) (string, error) {
 	for _, d := range listedDevices() {
-		if a, ok := addrOf(d); ok && a == addr.WithZone("") {
+		if n, err := kinds.Parse(d.Address); err == nil && n.Owns(addr) {
 			return d.Name, nil
 		}
 	}
 	return "", syscall.ENODEV
 }
 
-// deviceTo finds the device on the route to an address: the one from whose address the system would
+// deviceTo finds the device on the route to an address: one on whose fabric the address is, the one from whose address the system would
 // send, or else the first that could. To a wildcard, which stands for the device's own address, any
 // device will do. It returns ENODEV if the system has a route but no device on it, otherwise the
 // system's error.
 func deviceTo(to netip.Addr) (string, error) {
+	for _, d := range listedDevices() {
+		if n, err := kinds.Parse(d.Address); err == nil && n.Reaches(to) {
+			return d.Name, nil
+		}
+	}
 	var from netip.Addr
 	if !to.IsUnspecified() {
 		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))

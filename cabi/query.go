@@ -138,10 +138,15 @@ func rj_query_port(h C.uint64_t, port C.int, out *C.struct_ibv_port_attr) C.int 
 	out.max_vl_num = 1
 	out.port_cap_flags = C.IBV_PORT_CM_SUP | C.IBV_PORT_IP_BASED_GIDS
 	out.link_layer = C.IBV_LINK_LAYER_ETHERNET
+	out.active_width, out.active_speed = linkSpeed(cdevices.Speed(p.SpeedMbps))
 	if p.Link == verbs.LinkInfiniBand {
 		out.link_layer = C.IBV_LINK_LAYER_INFINIBAND
 	}
-	out.active_width, out.active_speed = linkSpeed(cdevices.Speed(p.SpeedMbps))
+	if s := &p.Subnet; *s != (verbs.SubnetPort{}) { // the same numbers
+		out.phys_state, out.port_cap_flags = C.uint8_t(s.PhysState), C.uint32_t(s.CapMask)
+		out.max_vl_num, out.subnet_timeout = C.uint8_t(s.VLs), C.uint8_t(s.SubnetTimeout)
+		out.active_width, out.active_speed = C.uint8_t(s.Width), C.uint8_t(s.Speed)
+	}
 	return ok
 }
 

@@ -70,6 +70,23 @@ func (q *fdQueue[E]) remove(match func(E) bool) {
 	}
 }
 
+// take takes the oldest event without a read, if the program has room for it: ok says so. found is false
+// if there is none.
+func (q *fdQueue[E]) take(room func(E) bool) (e E, found, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.events) == 0 {
+		return e, false, false
+	}
+	if e = q.events[0]; !room(e) {
+		return e, true, false
+	}
+	q.events = slices.Delete(q.events, 0, 1)
+	var b [8]byte
+	unix.Preadv2(q.fd, [][]byte{b[:]}, -1, unix.RWF_NOWAIT)
+	return e, true, true
+}
+
 func (q *fdQueue[E]) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

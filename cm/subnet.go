@@ -66,6 +66,9 @@ func (s *subnet) gidOf(a netip.Addr) verbs.GID {
 
 func (s *subnet) resolveAddr(c *ibConn) error {
 	gid := s.gidOf(c.id.peer.Addr())
+	if c.id.peer.Addr().IsMulticast() { // programs resolve a group before they join it
+		gid = groupGID(c.id.peer.Addr())
+	}
 	if gid == (verbs.GID{}) {
 		return opErr("resolve_addr", ErrNoAddr, "%v is the address of no adapter of the fabric", c.id.peer.Addr())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
 type info = fabric.Info
@@ -88,7 +89,9 @@ func (p *port) Info(num int) softdev.PortInfo {
 	}
 	return softdev.PortInfo{
 		PortAttr: verbs.PortAttr{State: stateOf(i), Link: verbs.LinkInfiniBand, MaxMTU: verbs.MTU(i.MaxMTU), ActiveMTU: verbs.MTU(i.MTU),
-			LID: i.LID, LMC: i.LMC, SMLID: i.SMLID, SL: i.SMSL, SpeedMbps: i.Mbps},
+			LID: i.LID, LMC: i.LMC, SMLID: i.SMLID, SL: i.SMSL, SpeedMbps: i.Mbps,
+			Subnet: verbs.SubnetPort{PhysState: uint8(i.Physical), Width: uint8(i.Width), Speed: uint8(i.Speed), VLs: smp.VLCode(int(i.VLs)),
+				SubnetTimeout: i.SubnetTimeout, CapMask: i.CapMask}},
 		GIDTable: table, PKeyTable: i.PKeys,
 	}
 }

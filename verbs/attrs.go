@@ -149,6 +149,18 @@ type PortAttr struct {
 	SMLID     uint16 // where the subnet manager is
 	SL        uint8  // by which it is reached
 	SpeedMbps int64  // 0: unknown
+
+	Subnet SubnetPort // zero unless the port is in an InfiniBand subnet
+}
+
+// SubnetPort is what PortInfo says of a port besides (IBTA 14.2.5.6), in its numbers.
+type SubnetPort struct {
+	PhysState     uint8  // PortPhysicalState: 2 is Polling, 3 is Disabled, 5 is LinkUp
+	Width         uint8  // LinkWidthActive: 1, 2, 4, 8 and 16 are 1X, 4X, 8X, 12X and 2X
+	Speed         uint8  // a lane's: 1, 2 and 4 as LinkSpeedActive; 16, 32, 64 and 128 are 14, 25, 50 and 100 Gbit/s
+	VLs           uint8  // VLCap: 1 to 5 are 1, 2, 4, 8 and 15 virtual lanes for data
+	SubnetTimeout uint8  // the most a packet takes through the subnet is 4.096 µs << SubnetTimeout
+	CapMask       uint32 // CapabilityMask
 }
 
 // GIDType says how packets of a GID table entry look on the wire.

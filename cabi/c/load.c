@@ -145,6 +145,7 @@ static int load(void)
 #include "calls.h"
 #include "cmcalls.h"
 #include "rscalls.h"
+#include "umadcalls.h"
 #undef CALL
 	table.clock(0); /* returns once the runtime has made the settings that are undone here */
 	sigaction(SIGURG, &urgent, NULL); /* its handler serves preemption, which build.sh turns off, and does not pass signals on */

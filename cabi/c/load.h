@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "cmobjects.h"
+#include "umadobjects.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -17,6 +18,7 @@ struct rj_calls {
 #include "calls.h"
 #include "cmcalls.h"
 #include "rscalls.h"
+#include "umadcalls.h"
 #undef CALL
 };
 

@@ -16,7 +16,7 @@ import (
 )
 
 // runLibs are the libraries that `ramjet run` puts in front of the system's.
-var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libramjet.so", sysfsLib, socketsLib}
+var runLibs = []string{"libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3", "libramjet.so", sysfsLib, socketsLib}
 
 // socketsLib turns a program's TCP sockets into rsockets.
 const socketsLib = "librspreload.so"

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sma"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
@@ -38,7 +39,7 @@ func infoOf(n *node.Node, port int) *Info {
 	p := &n.Ports[port]
 	i := &Info{State: p.Link.Logical, Physical: p.Link.Physical, Width: p.Link.WidthActive, Speed: p.Link.SpeedActive,
 		LID: p.Address.LID, LMC: p.Address.LMC, SMLID: p.Address.SMLID, SMSL: p.Address.SMSL, SubnetTimeout: p.Address.SubnetTimeout,
-		CapMask: p.CapMask, MaxMTU: p.MTU.Cap, MTU: p.MTU.Neighbor, VLs: p.Lanes.Cap, PKeys: slices.Clone(p.Partition.PKeys),
+		CapMask: sma.Capabilities(p), MaxMTU: p.MTU.Cap, MTU: p.MTU.Neighbor, VLs: p.Lanes.Cap, PKeys: slices.Clone(p.Partition.PKeys),
 		Reregister: p.Address.Reregister, Mbps: p.Link.RateMbps()}
 	for _, guid := range p.GUIDs {
 		if guid == 0 {

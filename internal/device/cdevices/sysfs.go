@@ -84,11 +84,14 @@ func (sys *Sysfs) Add(index int, name string, dev *verbs.Device) error {
 	s[port+"lid"], s[port+"sm_lid"] = fmt.Sprintf("%#x\n", p.LID), fmt.Sprintf("%#x\n", p.SMLID)
 	s[port+"lid_mask_count"], s[port+"sm_sl"] = fmt.Sprintf("%d\n", p.LMC), fmt.Sprintf("%d\n", p.SL)
 	s[port+"cap_mask"] = "0x04010000\n" // a connection manager; GIDs of IP addresses
+	if p.Subnet != (verbs.SubnetPort{}) {
+		subnetPort(s, port, &p)
+	}
 	for _, g := range gids {
 		i := fmt.Sprint(g.Index)
 		s[port+"gids/"+i] = address(g.GID)
 		s[port+"gid_attrs/ndevs/"+i] = g.NetDev + "\n"
-		s[port+"gid_attrs/types/"+i] = "IB/RoCE v1\n"
+		s[port+"gid_attrs/types/"+i] = "IB/RoCE v1\n" // one name for both: link_layer tells them apart
 		if g.Type == verbs.GIDRoCEv2 {
 			s[port+"gid_attrs/types/"+i] = "RoCE v2\n"
 		}
@@ -101,6 +104,40 @@ func (sys *Sysfs) Add(index int, name string, dev *verbs.Device) error {
 	s[uverbs+node+"/ibdev"], s[uverbs+node+"/abi_version"] = name+"\n", "1\n"
 	sys.Links[devices+node] = os.DevNull
 	return nil
+}
+
+var (
+	portStates = [...]string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}
+	physStates = [...]string{"<unknown>", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp", "LinkErrorRecovery", "Phy Test"}
+	lanes      = map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+	// laneSpeeds are the signalling rates of lanes, in Mbit/s, and their names.
+	laneSpeeds = map[uint8]struct {
+		mbps int
+		name string
+	}{1: {2500, ""}, 2: {5000, " DDR"}, 4: {10000, " QDR"}, 16: {14000, " FDR"}, 32: {25000, " EDR"}, 64: {50000, " HDR"}, 128: {100000, " NDR"}}
+)
+
+// Rate returns the rate of a port's signals in Mbit/s: that of a subnet's link, or else [Speed].
+func Rate(p *verbs.PortAttr) int64 {
+	if r := laneSpeeds[p.Subnet.Speed].mbps * lanes[p.Subnet.Width]; r > 0 {
+		return int64(r)
+	}
+	return Speed(p.SpeedMbps)
+}
+
+// subnetPort describes the port of a subnet. Its rate is that of signals, as PortInfo's numbers say.
+func subnetPort(s map[string]string, port string, p *verbs.PortAttr) {
+	n := &p.Subnet
+	if int(p.State) < len(portStates) {
+		s[port+"state"] = fmt.Sprintf("%d: %s\n", p.State, portStates[p.State])
+	}
+	if int(n.PhysState) < len(physStates) {
+		s[port+"phys_state"] = fmt.Sprintf("%d: %s\n", n.PhysState, physStates[n.PhysState])
+	}
+	if l, ok := laneSpeeds[n.Speed]; ok && lanes[n.Width] != 0 {
+		s[port+"rate"] = fmt.Sprintf("%g Gb/sec (%dX%s)\n", float64(l.mbps*lanes[n.Width])/1000, lanes[n.Width], l.name)
+	}
+	s[port+"cap_mask"] = fmt.Sprintf("0x%08x\n", n.CapMask)
 }
 
 func guid(g uint64) string {

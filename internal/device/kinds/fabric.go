@@ -92,6 +92,46 @@ func (fabricNaming) IP(address string) (netip.Addr, bool) {
 	return a, err == nil
 }
 
+// owns reports whether an address is that of an adapter: its IP address, or the GID of a port.
+func (fabricNaming) owns(address string, a netip.Addr) bool {
+	name, adapter, err := fabricOf(address)
+	if err != nil {
+		return false
+	}
+	n, err := adapterOf(name, adapter)
+	return err == nil && isOf(n, a)
+}
+
+// reaches reports whether an address is that of some adapter of the fabric.
+func (fabricNaming) reaches(address string, a netip.Addr) bool {
+	name, _, err := fabricOf(address)
+	if err != nil {
+		return false
+	}
+	v, err := infiniband.View(name)
+	if err != nil {
+		return false
+	}
+	for i := range v.Nodes {
+		if v.Nodes[i].Adapter() && isOf(&v.Nodes[i], a) {
+			return true
+		}
+	}
+	return false
+}
+
+func isOf(n *fabric.NodeView, a netip.Addr) bool {
+	if a = a.WithZone(""); n.IP == a.String() {
+		return true
+	}
+	for i := range n.Ports {
+		if n.Ports[i].GID == (verbs.GID(a.As16())) {
+			return true
+		}
+	}
+	return false
+}
+
 // adapterOf returns an adapter of a fabric.
 func adapterOf(name, adapter string) (*fabric.NodeView, error) {
 	v, err := infiniband.View(name)

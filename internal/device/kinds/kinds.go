@@ -172,10 +172,33 @@ func (n Name) String() string { return n.Kind.Name + ":" + n.Address }
 // IP returns the IP address of the device. It returns false if there is none.
 func (n Name) IP() (netip.Addr, bool) {
 	address, _ := n.Split()
-	if n.Kind.Soft {
-		address = n.Address // an option names the fabric
+	if n.Kind.Soft { // an option says on which fabric the address is
+		address = n.Address
 	}
 	return n.Kind.IP(address)
+}
+
+// apart is a [Naming] of devices whose addresses are not the host's.
+type apart interface {
+	owns(address string, a netip.Addr) bool
+	reaches(address string, a netip.Addr) bool
+}
+
+// Owns reports whether an address is the device's: its IP address or, on a fabric apart from the host's
+// networks, one of its GIDs.
+func (n Name) Owns(a netip.Addr) bool {
+	if f, ok := n.Kind.Naming.(apart); ok {
+		return f.owns(n.Address, a)
+	}
+	ip, ok := n.IP()
+	return ok && ip.WithZone("") == a.WithZone("")
+}
+
+// Reaches reports whether an address is one of the device's fabric, if that is apart from the host's
+// networks.
+func (n Name) Reaches(a netip.Addr) bool {
+	f, ok := n.Kind.Naming.(apart)
+	return ok && f.reaches(n.Address, a)
 }
 
 // Split returns the address and the options behind it, with their question mark.

@@ -40,6 +40,12 @@ func capabilities(p *node.Port) (smp.CapMask, uint16) {
 	return m, m2
 }
 
+// Capabilities returns the CapabilityMask of a port.
+func Capabilities(p *node.Port) uint32 {
+	m, _ := capabilities(p)
+	return uint32(m)
+}
+
 // portOf returns the port that a PortInfo's modifier names. An adapter's ports have keys of their own:
 // what a manager may not see at a port, it does not see through another one.
 func (a *Agent) portOf(q *request) (int, bool) {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package madclient runs the agents of C programs that send management datagrams themselves: what package
+// madagent says, with a clock and a device. An Agent may be used from any goroutine.
+package madclient
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/madagent"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// Event is a datagram for the program, or a request without a response.
+type Event = madagent.Event
+
+// Agent is an open agent.
+type Agent struct {
+	mad     *verbs.MADAgent
+	deliver func(Event)
+	stop    context.CancelFunc
+	started time.Time
+
+	mu     sync.Mutex
+	closed bool
+	state  madagent.Agent
+	timer  *time.Timer
+}
+
+// Open registers an agent at the queue pair of its class. With rmpp, responses in segments are put together.
+// deliver is called with a lock held and must not block.
+func Open(dev *verbs.Device, port int, spec verbs.MADSpec, rmpp bool, deliver func(Event)) (*Agent, error) {
+	qp := verbs.QPN(ib.QP1)
+	if spec.Class.Subnet() {
+		qp = ib.QP0
+	}
+	m, err := dev.OpenMAD(port, qp, spec)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{mad: m, deliver: deliver, started: time.Now()}
+	a.state.RMPP = rmpp
+	a.timer = time.AfterFunc(time.Hour, func() { a.do(a.state.HandleTimeout) })
+	a.timer.Stop()
+	var ctx context.Context
+	ctx, a.stop = context.WithCancel(context.Background())
+	go a.receive(ctx)
+	return a, nil
+}
+
+// Close closes the agent. Nothing is delivered afterwards.
+func (a *Agent) Close() {
+	a.stop()
+	a.mad.Close()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	a.timer.Stop()
+}
+
+// receive takes datagrams until the agent is closed.
+func (a *Agent) receive(ctx context.Context) {
+	var b [verbs.MADLen]byte
+	for {
+		n, from, err := a.mad.Recv(ctx, b[:])
+		if err != nil {
+			return
+		}
+		a.do(func(now clock.Time) { a.state.Handle(now, &from, b[:n]) })
+	}
+}
+
+// Send sends a datagram of at most [verbs.MADLen] bytes. A request with a timeout is sent again after it,
+// retries times, until it has a response; then its event follows. ErrNoMemory: too many requests wait.
+func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries int) (err error) {
+	d := madagent.Datagram{To: to}
+	copy(d.MAD[:], b)
+	var h mad.Header
+	h.Decode(d.MAD[:])
+	if h.Method.Asks() {
+		h.TID = a.mad.Transaction(uint32(h.TID))
+		h.Append(d.MAD[:0])
+	}
+	waits := timeout > 0 && !h.Method.Answers()
+	a.do(func(now clock.Time) {
+		if waits {
+			if err = a.state.Request(now, &d, clock.Time(timeout), retries); err != nil {
+				err = verbs.ErrNoMemory
+				return
+			}
+		}
+		if err = a.mad.Send(d.To, d.MAD[:]); err == nil {
+			return
+		}
+		if waits && errors.Is(err, verbs.ErrQueueFull) {
+			err = nil // it is sent again
+		} else if waits {
+			a.state.Forget(h.TID)
+		}
+	})
+	return err
+}
+
+// do lets the agent do something, and what follows from it.
+func (a *Agent) do(f func(now clock.Time)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	now := clock.Time(time.Since(a.started)) + 1
+	f(now)
+	var d madagent.Datagram
+	for a.state.NextDatagram(&d) {
+		a.mad.Send(d.To, d.MAD[:]) // what cannot be sent is as what is lost
+	}
+	var e Event
+	for a.state.NextEvent(&e) {
+		a.deliver(e)
+	}
+	if at := a.state.Deadline(); at != 0 {
+		a.timer.Reset(time.Duration(max(at-now, 0)))
+	} else {
+		a.timer.Stop()
+	}
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package madagent
+
+import (
+	"errors"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// maxRequests limits the requests that wait for responses.
+const maxRequests = 4096
+
+// ErrFull means that too many requests wait for responses.
+var ErrFull = errors.New("madagent: too many requests wait for responses")
+
+// Datagram is a management datagram to be sent.
+type Datagram struct {
+	To  verbs.MADPath
+	MAD [verbs.MADLen]byte
+}
+
+// Event is what the program gets.
+type Event struct {
+	Path     verbs.MADPath // where the datagram came from; of a request that timed out, where it went to
+	Data     []byte        // one datagram, or a response whose segments are put together
+	TimedOut bool          // Data is a request without a response
+}
+
+// Agent is the state of one agent. Its zero value, with RMPP set, is ready.
+type Agent struct {
+	RMPP bool // responses in segments are put together
+
+	waiting []*request
+	out     []Datagram
+	events  []Event
+}
+
+// request waits for its response.
+type request struct {
+	Datagram
+	class    mad.Class
+	tid      uint64
+	timeout  clock.Time
+	retries  int
+	deadline clock.Time
+	response *assembly // segments have come; nil: none yet
+}
+
+// Request records a request that the caller sends, to be repeated after each timeout, retries times. Its
+// transaction id is the one that it is sent with.
+func (a *Agent) Request(now clock.Time, d *Datagram, timeout clock.Time, retries int) error {
+	var h mad.Header
+	h.Decode(d.MAD[:])
+	if len(a.waiting) == maxRequests {
+		return ErrFull
+	}
+	a.waiting = append(a.waiting, &request{Datagram: *d, class: h.Class, tid: h.TID, timeout: timeout, retries: retries, deadline: now + timeout})
+	return nil
+}
+
+// Forget takes back a request that could not be sent.
+func (a *Agent) Forget(tid uint64) {
+	for i, q := range a.waiting {
+		if q.tid == tid {
+			a.forget(i)
+			return
+		}
+	}
+}
+
+// Handle takes a datagram that has come.
+func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
+	var h mad.Header
+	if !h.Decode(b) || len(b) != verbs.MADLen {
+		return
+	}
+	if !h.Method.Answers() {
+		a.events = append(a.events, Event{Path: *from, Data: append([]byte(nil), b...)})
+		return
+	}
+	i := a.find(&h)
+	if i < 0 {
+		return
+	}
+	q := a.waiting[i]
+	if a.RMPP {
+		if used, done := a.segment(now, q, from, b); used && !done {
+			return
+		} else if used {
+			b = q.response.data
+		}
+	}
+	a.forget(i)
+	a.events = append(a.events, Event{Path: *from, Data: append([]byte(nil), b...)})
+}
+
+// find returns the request that a datagram answers, or -1.
+func (a *Agent) find(h *mad.Header) int {
+	for i, q := range a.waiting {
+		if q.tid == h.TID && q.class == h.Class {
+			return i
+		}
+	}
+	return -1
+}
+
+func (a *Agent) forget(i int) {
+	last := len(a.waiting) - 1
+	a.waiting[i] = a.waiting[last]
+	a.waiting[last] = nil
+	a.waiting = a.waiting[:last]
+}
+
+// HandleTimeout repeats requests whose time is over, or gives them up.
+func (a *Agent) HandleTimeout(now clock.Time) {
+	for i := 0; i < len(a.waiting); i++ {
+		q := a.waiting[i]
+		if q.deadline > now {
+			continue
+		}
+		if q.retries > 0 && q.response == nil {
+			q.retries--
+			q.deadline = now + q.timeout
+			a.out = append(a.out, q.Datagram)
+			continue
+		}
+		a.events = append(a.events, Event{Path: q.To, Data: append([]byte(nil), q.MAD[:]...), TimedOut: true})
+		a.forget(i)
+		i--
+	}
+}
+
+// Deadline returns when HandleTimeout is due, 0: never.
+func (a *Agent) Deadline() (at clock.Time) {
+	for _, q := range a.waiting {
+		if at == 0 || q.deadline < at {
+			at = q.deadline
+		}
+	}
+	return at
+}
+
+// NextDatagram returns what is to be sent.
+func (a *Agent) NextDatagram(d *Datagram) bool {
+	if len(a.out) == 0 {
+		return false
+	}
+	*d = a.out[0]
+	a.out = a.out[1:]
+	return true
+}
+
+// NextEvent returns what the program gets.
+func (a *Agent) NextEvent(e *Event) bool {
+	if len(a.events) == 0 {
+		return false
+	}
+	*e = a.events[0]
+	a.events = a.events[1:]
+	return true
+}
