@@ -101,7 +101,7 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"internal/device/kinds", "cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/":        {"internal/device/", "cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "roce1", "shm"},
