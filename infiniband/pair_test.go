@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// side is a queue pair, with memory and a completion queue of its own.
+type side struct {
+	dev *verbs.Device
+	pd  *verbs.PD
+	cq  *verbs.CQ
+	mr  *verbs.MR
+	qp  *verbs.QP
+}
+
+// newSide makes a queue pair of a device, with size bytes of memory.
+func newSide(tb testing.TB, dev *verbs.Device, size int) *side {
+	tb.Helper()
+	s := &side{dev: dev}
+	check := func(err error) {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	var err error
+	s.pd, err = dev.AllocPD()
+	check(err)
+	s.cq, err = dev.CreateCQ(1024, nil)
+	check(err)
+	s.mr, err = s.pd.RegMR(make([]byte, size), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
+	check(err)
+	s.qp, err = s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq})
+	check(err)
+	return s
+}
+
+// connect connects two queue pairs.
+func connect(tb testing.TB, a, b *side) {
+	tb.Helper()
+	from, err := a.qp.Endpoint(0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	to, err := b.qp.Endpoint(0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := a.qp.Connect(from, to, nil); err != nil {
+		tb.Fatal(err)
+	}
+	if err := b.qp.Connect(to, from, nil); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// write posts a WRITE of all memory of s into that of to.
+func (s *side) write(tb testing.TB, to *side) {
+	tb.Helper()
+	if err := s.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{s.mr.SGE(0, s.mr.Len())}, Remote: to.mr.Remote()}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// wait polls until n completions have come.
+func (s *side) wait(tb testing.TB, n int) {
+	tb.Helper()
+	var wcs [16]verbs.WC
+	for until := time.Now().Add(time.Minute); n > 0; {
+		got := s.cq.Poll(wcs[:])
+		if got == 0 && time.Now().After(until) {
+			tb.Fatalf("%d completions are missing", n)
+		}
+		for _, wc := range wcs[:got] {
+			if wc.Status != verbs.Success {
+				tb.Fatalf("%v: %v", wc.Op, wc.Status)
+			}
+		}
+		n -= got
+	}
+}
