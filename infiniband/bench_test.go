@@ -42,12 +42,12 @@ func BenchmarkWrite(b *testing.B) {
 	round := func(from, to *side) (bytesPerSecond float64) {
 		const writes, depth = 400, 16
 		start := time.Now()
-		for posted, done := 0, 0; done < writes; done++ {
+		for posted, done := 0, 0; done < writes; {
 			for posted < writes && posted-done < depth {
 				from.write(b, to)
 				posted++
 			}
-			from.wait(b, 1)
+			done += from.wait(b, 1)
 		}
 		return writes * size / time.Since(start).Seconds()
 	}

@@ -67,20 +67,21 @@ func (s *side) write(tb testing.TB, to *side) {
 	}
 }
 
-// wait polls until n completions have come.
-func (s *side) wait(tb testing.TB, n int) {
+// wait polls until n completions or more have come, and returns how many.
+func (s *side) wait(tb testing.TB, n int) (done int) {
 	tb.Helper()
 	var wcs [16]verbs.WC
-	for until := time.Now().Add(time.Minute); n > 0; {
+	for until := time.Now().Add(time.Minute); done < n; {
 		got := s.cq.Poll(wcs[:])
 		if got == 0 && time.Now().After(until) {
-			tb.Fatalf("%d completions are missing", n)
+			tb.Fatalf("%s: %d completions are missing", s.dev.Name(), n-done)
 		}
 		for _, wc := range wcs[:got] {
 			if wc.Status != verbs.Success {
 				tb.Fatalf("%v: %v", wc.Op, wc.Status)
 			}
 		}
-		n -= got
+		done += got
 	}
+	return done
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/plots"
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
-	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
 const ms clock.Time = 1_000_000
@@ -137,12 +136,12 @@ var crowded = []struct {
 }
 
 // TestVictim: a flow over a link that an incast has filled keeps its share on a lane of its own, and what
-// the incast does not use if its target stands still; on the same lane it gets what is left. The long run
-// is a minute of virtual time with 64 senders, over links of 1X SDR.
+// the incast does not use if its target stands still; on the same lane it gets what is left. With -length,
+// 64 senders do that for so long in virtual time, over links of 1X SDR.
 func TestVictim(t *testing.T) {
 	c := crowd{senders: 16, spec: node.DefaultSpec, size: 2048, length: 5 * ms}
-	if testrun.Long() {
-		c = crowd{senders: 64, spec: slow, size: 4096, length: 60_000 * ms}
+	if *length > 0 {
+		c = crowd{senders: 64, spec: slow, size: 4096, length: clock.Time(*length)}
 	}
 	for _, w := range crowded {
 		c.sl, c.still = w.sl, w.still
@@ -160,7 +159,10 @@ func TestVictim(t *testing.T) {
 // slow are ports of 1X SDR, 2 Gb/s, over which a minute of virtual time is soon over.
 var slow = node.Spec{Width: node.Width1x, Speed: node.SDR, MTU: 5, VLs: 8, PKeys: 32, GUIDs: 8}
 
-var plot = flag.String("plot", "", "file for the plot of TestVictimPlot, an SVG")
+var (
+	length = flag.Duration("length", 0, "virtual time of TestVictim, such as 1m")
+	plot   = flag.String("plot", "", "file for the plot of TestVictimPlot, an SVG")
+)
 
 // TestVictimPlot draws what the victim gets, by the number of senders: a second of virtual time each.
 func TestVictimPlot(t *testing.T) {
