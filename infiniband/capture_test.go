@@ -175,16 +175,6 @@ func TestCapture(t *testing.T) {
 	dissect(t, one, want)
 }
 
-// lidOf returns the LID of a device's first port, which may be closed.
-func lidOf(t *testing.T, dev *verbs.Device) uint16 {
-	t.Helper()
-	p, err := dev.Port(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p.LID
-}
-
 // dissect compares what tshark reads with rows of what is in a file.
 func dissect(t *testing.T, file []byte, want []string) {
 	t.Helper()

@@ -59,6 +59,40 @@ func connect(tb testing.TB, a, b *side) {
 	}
 }
 
+// connectAt connects two queue pairs by a service level.
+func connectAt(tb testing.TB, a, b *side, sl uint8) {
+	tb.Helper()
+	lids := [2]uint16{lidOf(tb, a.dev), lidOf(tb, b.dev)}
+	sides := [2]*side{a, b}
+	for i, s := range sides {
+		attr := verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite, AH: verbs.AHAttr{DLID: lids[1-i], SL: sl}, PathMTU: verbs.MTU4096,
+			DestQPN: sides[1-i].qp.Num(), Timeout: 17, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1, MaxDestRdAtomic: 1}
+		for _, step := range []struct {
+			to   verbs.QPState
+			mask verbs.QPMask
+		}{
+			{verbs.Init, verbs.MaskPKeyIndex | verbs.MaskPort | verbs.MaskAccess},
+			{verbs.RTR, verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
+			{verbs.RTS, verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskMaxRdAtomic | verbs.MaskSQPSN},
+		} {
+			attr.State = step.to
+			if err := s.qp.Modify(attr, verbs.MaskState|step.mask); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+}
+
+// lidOf returns the LID of a device's first port.
+func lidOf(tb testing.TB, dev *verbs.Device) uint16 {
+	tb.Helper()
+	p, err := dev.Port(1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p.LID
+}
+
 // write posts a WRITE of all memory of s into that of to.
 func (s *side) write(tb testing.TB, to *side) {
 	tb.Helper()
