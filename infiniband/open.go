@@ -32,7 +32,7 @@ func newPort(opt *Options) *port {
 	p := &port{}
 	p.waiter.init()
 	if opt != nil {
-		p.trace = opt.Trace
+		p.tracer.w = opt.Trace
 	}
 	return p
 }

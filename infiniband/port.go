@@ -11,7 +11,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
-	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
@@ -50,7 +49,7 @@ type port struct {
 	follow atomic.Pointer[func(port int, events ...verbs.EventType)]
 	sender
 	receiver
-	trace *trace.Writer
+	tracer
 }
 
 // maxWindow is what may be in flight to one peer. It keeps data in the processors' caches: the fabric's

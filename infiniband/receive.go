@@ -46,9 +46,7 @@ func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)
 // take delivers a packet, or returns why it cannot.
 func (p *port) take(a *fabric.Arrival, deliver func(*ib.Packet, *ibta.Arrival)) ibta.Reason {
 	b := a.Packet.Bytes()
-	if p.trace != nil {
-		p.traceReceived(a)
-	}
+	p.tracer.received(a)
 	end := len(b) - ib.ICRCLen
 	if !a.Packet.NoICRC {
 		if crc, ok := ib.LocalICRC(b[:end]); !ok || crc != binary.LittleEndian.Uint32(b[end:]) {

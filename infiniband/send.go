@@ -42,9 +42,7 @@ func (p *port) Send(b *ibta.Batch) error {
 		p.Discard(out)
 		return errGone
 	}
-	if p.trace != nil {
-		p.traceSent(out)
-	}
+	p.tracer.sent(out)
 	err := p.adapter.Send(to.to.Port, out)
 	if err != nil {
 		p.Discard(out)

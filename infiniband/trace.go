@@ -3,9 +3,50 @@
 package infiniband
 
 import (
+	"encoding/binary"
+	"time"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/trace"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-func (p *port) traceSent([]*link.Packet)      {}
-func (p *port) traceReceived(*fabric.Arrival) {}
+// tracer records packets; w is nil if nobody wants that.
+type tracer struct {
+	w     *trace.Writer
+	frame []byte // of the last packet
+}
+
+// sent records packets that are about to be sent.
+func (t *tracer) sent(packets []*link.Packet) {
+	if t.w == nil {
+		return
+	}
+	h := trace.InfiniBand{At: time.Now(), Direction: trace.Outbound}
+	for _, p := range packets {
+		t.record(&h, p)
+	}
+}
+
+// received records a packet that has come.
+func (t *tracer) received(a *fabric.Arrival) {
+	if t.w != nil {
+		t.record(&trace.InfiniBand{At: time.Now(), Direction: trace.Inbound}, a.Packet)
+	}
+}
+
+// record records a packet as it would be on a cable: with the ICRC, which may be left out in memory, and a
+// VCRC. Its virtual lane is that of memory: 0, or 15 for subnet management. The lane on the cable is up
+// to the port, as on hardware. A recording that fails says so when it is closed.
+func (t *tracer) record(h *trace.InfiniBand, p *link.Packet) {
+	b := append(t.frame[:0], p.Bytes()...)
+	if p.NoICRC {
+		end := len(b) - ib.ICRCLen
+		if crc, ok := ib.LocalICRC(b[:end]); ok {
+			binary.LittleEndian.PutUint32(b[end:], crc)
+		}
+	}
+	t.frame = ib.AppendVCRC(b)
+	t.w.WriteInfiniBand(h, t.frame)
+}

@@ -17,7 +17,9 @@
 // counted. The gap is noted in the file itself, on the next packet and in the statistics at its
 // end. A program that needs every packet calls [Writer.Flush] in between.
 //
-// The format is pcapng, draft-ietf-opsawg-pcapng: one section, one interface
-// for IP and, if there are any, one for Ethernet frames, timestamps in
-// nanoseconds.
+// InfiniBand packets are records of the ERF format, which has a type for them: a link type of their own
+// exists (247), but tshark 4.0 does not read it.
+//
+// The format is pcapng, draft-ietf-opsawg-pcapng: one section, one interface for IP and, if there are any,
+// one for Ethernet frames and one for InfiniBand packets, timestamps in nanoseconds.
 package trace

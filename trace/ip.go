@@ -24,6 +24,7 @@ const (
 
 var (
 	errAddresses = errors.New("trace: source and destination are not addresses of one family")
+	errPacket    = errors.New("trace: packet is no InfiniBand packet from LRH to VCRC: it is too short or too long")
 	errFrame     = errors.New("trace: frame is longer than an Ethernet frame can be")
 	errPayload   = errors.New("trace: payload is longer than an IP packet can be")
 )

@@ -38,6 +38,7 @@ const (
 	byteOrderMagic    uint32 = 0x1a2b3c4d
 	linkTypeEthernet  uint16 = 1   // the frame begins with an Ethernet header, and has no FCS
 	linkTypeRaw       uint16 = 101 // the frame begins with an IPv4 or IPv6 header
+	linkTypeERF       uint16 = 197 // the frame is a record of the ERF format
 	nanoseconds       byte   = 9   // timestamps count units of 10^-9 s
 	maxOptionLen             = math.MaxUint16
 	unknownLen        uint64 = math.MaxUint64

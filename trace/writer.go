@@ -27,7 +27,7 @@ var errComment = fmt.Errorf("trace: comment is longer than %d bytes", maxOptionL
 // goroutines at once; packets are recorded in the order of the calls.
 type Writer struct {
 	out   io.Writer
-	iface string
+	name  string        // of every interface
 	first chan struct{} // capacity 1: packets wait, where none did; closed by Close
 	flush chan struct{} // capacity 1: write now, do not wait for more
 	done  chan struct{} // closed when the writing goroutine has ended
@@ -36,21 +36,29 @@ type Writer struct {
 	wrote   *sync.Cond // broadcast when written has grown
 	backlog backlog
 	written uint64 // bytes of the backlog written so far
-	stats   [numInterfaces]stats
-	ether   bool // the Ethernet interface is described
+	ifaces  [numInterfaces]iface
+	count   uint32 // interfaces that are described
 	closed  bool
 	err     error // first error of the io.Writer
 }
 
-// Numbers of the interfaces of a recording.
+// kind is what the packets of an interface begin with.
+type kind int
+
 const (
-	ofIP          uint32 = iota // described at the beginning
-	ofEthernet                  // described before its first frame
-	numInterfaces = iota
+	ofIP kind = iota // described at the beginning, the others before their first packet
+	ofEthernet
+	ofInfiniBand
+	numInterfaces
 )
 
-// stats counts packets of an interface.
-type stats struct {
+var linkTypes = [numInterfaces]uint16{linkTypeRaw, linkTypeEthernet, linkTypeERF}
+
+// iface is an interface of a recording, and counts its packets.
+type iface struct {
+	described bool
+	number    uint32 // in the file, if it is described
+
 	received uint64 // handed to the Writer
 	dropped  uint64 // of these, dropped
 	gap      uint64 // dropped since the last one that was kept
@@ -65,24 +73,26 @@ func NewWriter(out io.Writer, iface string) (*Writer, error) {
 	if len(iface) > maxOptionLen {
 		return nil, fmt.Errorf("trace: interface name is longer than %d bytes", maxOptionLen)
 	}
-	head := appendInterface(appendSection(nil, runtime.GOOS, "ramjet"), linkTypeRaw, iface)
+	head := appendInterface(appendSection(nil, runtime.GOOS, "ramjet"), linkTypes[ofIP], iface)
 	if err := writeAll(out, head); err != nil {
 		return nil, err
 	}
 	w := &Writer{
 		out:   out,
-		iface: iface,
+		name:  iface,
+		count: 1,
 		first: make(chan struct{}, 1),
 		flush: make(chan struct{}, 1),
 		done:  make(chan struct{}),
 	}
+	w.ifaces[ofIP].described = true
 	w.wrote = sync.NewCond(&w.mu)
 	go w.run()
 	return w, nil
 }
 
 // write records a packet of n bytes that encode appends.
-func (w *Writer) write(iface uint32, at time.Time, dir Direction, comment string, n int, encode func([]byte) []byte) error {
+func (w *Writer) write(k kind, at time.Time, dir Direction, comment string, n int, encode func([]byte) []byte) error {
 	if len(comment) > maxOptionLen {
 		return errComment
 	}
@@ -94,26 +104,29 @@ func (w *Writer) write(iface uint32, at time.Time, dir Direction, comment string
 	if w.closed {
 		return fmt.Errorf("trace: write: %w", fs.ErrClosed)
 	}
-	s := &w.stats[iface]
-	s.received++
-	opts := packetOptions{direction: dir, dropped: s.gap, comment: comment}
+	i := &w.ifaces[k]
+	i.received++
+	opts := packetOptions{direction: dir, dropped: i.gap, comment: comment}
 	size := packetSize(n, opts)
 	var description []byte
-	if iface == ofEthernet && !w.ether {
-		description = appendInterface(nil, linkTypeEthernet, w.iface)
+	if !i.described {
+		description = appendInterface(nil, linkTypes[k], w.name)
 		size += len(description)
 	}
 	if !w.reserve(size) {
-		s.dropped++
-		s.gap++
+		i.dropped++
+		i.gap++
 		return nil
 	}
-	s.gap = 0
-	w.ether = w.ether || iface == ofEthernet
+	i.gap = 0
+	if !i.described {
+		i.described, i.number = true, w.count
+		w.count++
+	}
 	w.backlog.add(func(b []byte) []byte {
 		b = append(b, description...)
 		start := len(b)
-		b = beginPacket(b, iface, at.UnixNano(), n)
+		b = beginPacket(b, i.number, at.UnixNano(), n)
 		data := len(b)
 		b = appendPadding(encode(b), data)
 		return endBlock(opts.append(b), start)
@@ -137,7 +150,11 @@ func (w *Writer) Flush() error {
 func (w *Writer) Dropped() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stats[ofIP].dropped + w.stats[ofEthernet].dropped
+	n := uint64(0)
+	for k := range w.ifaces {
+		n += w.ifaces[k].dropped
+	}
+	return n
 }
 
 // Close writes what is queued and the recording's statistics, and returns the io.Writer's first
@@ -148,9 +165,10 @@ func (w *Writer) Close() error {
 		w.closed = true
 		w.backlog.add(func(b []byte) []byte {
 			now := time.Now().UnixNano()
-			b = appendStatistics(b, ofIP, now, w.stats[ofIP].received, w.stats[ofIP].dropped)
-			if w.ether {
-				b = appendStatistics(b, ofEthernet, now, w.stats[ofEthernet].received, w.stats[ofEthernet].dropped)
+			for k := range w.ifaces {
+				if i := &w.ifaces[k]; i.described {
+					b = appendStatistics(b, i.number, now, i.received, i.dropped)
+				}
 			}
 			return b
 		})

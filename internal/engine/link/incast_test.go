@@ -3,8 +3,11 @@
 package link
 
 import (
+	"flag"
+	"os"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/plots"
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
@@ -45,71 +48,148 @@ func TestIncast(t *testing.T) {
 	checkIdle(t, all)
 }
 
-// twoSwitches is an incast over a link between two switches, and a victim flow over the same link: 16
-// adapters on switch 1 send to LID 17 on switch 2 with SL 0; LID 18 on switch 1 sends to LID 19 on
-// switch 2 with the SL given.
-func twoSwitches(t *testing.T, victimSL uint8, congested bool) (share float64) {
+// crowd is an incast over a link between two switches, and a victim: a flow over the same link.
+type crowd struct {
+	senders int   // on switch 1, to one adapter on switch 2, with SL 0
+	sl      uint8 // of the victim, between two other adapters
+	still   bool  // the target of the incast takes nothing
+	spec    node.Spec
+	size    int        // bytes of payload
+	length  clock.Time // of the incast
+}
+
+// outcome is what has come of a crowd.
+type outcome struct {
+	victim  float64 // what the victim got of the link's data rate, headers included
+	incast  float64
+	sent    uint64 // packets of all senders, which all have come unless the target stands still
+	dropped uint64
+}
+
+// run runs the crowd in virtual time.
+func (c crowd) run(t *testing.T) (o outcome) {
 	f := newFabric(t, Config{Paced: true})
-	s1, s2 := f.switchNode(0x101, 18, nil), f.switchNode(0x102, 3, nil)
-	f.plug(s1.Port(18), s2.Port(3), 50)
+	f.spec = c.spec
+	trunk := c.senders + 2
+	s1, s2 := f.switchNode(0x101, trunk, nil), f.switchNode(0x102, 3, nil)
+	f.plug(s1.Port(trunk), s2.Port(3), 50)
 	var as []*Port
-	for i := range 19 {
-		a := f.adapter(uint16(i+1), nil)
+	attach := func(sw *Node, num int) *Port {
+		a := f.adapter(uint16(len(as)+1), nil)
 		as = append(as, a)
-		lid := i + 1
-		switch lid {
-		case 17, 19: // on switch 2, ports 1 and 2
-			num := (lid - 15) / 2
-			f.plug(a, s2.Port(num), 50)
-			s1.State().Tables.Linear[lid] = 18
-			s2.State().Tables.Linear[lid] = uint8(num)
-		default:
-			num := min(lid, 17)
-			f.plug(a, s1.Port(num), 50)
-			s1.State().Tables.Linear[lid] = uint8(num)
-			s2.State().Tables.Linear[lid] = 3
-		}
+		f.plug(a, sw.Port(num), 50)
+		s1.State().Tables.Linear[len(as)], s2.State().Tables.Linear[len(as)] = uint8(trunk), 3
+		sw.State().Tables.Linear[len(as)] = uint8(num)
+		return a
 	}
+	var senders []*sender
+	target, dest := attach(s2, 1), attach(s2, 2)
+	for i := range c.senders {
+		senders = append(senders, &sender{from: attach(s1, i+1), dlid: 1, size: c.size})
+	}
+	victim := &sender{from: attach(s1, c.senders+1), dlid: 2, sl: c.sl, size: c.size}
 	f.run(1000)
 	all := append(ports(s1, s2), as...)
 	activate(all...)
 	f.run(2000)
-	var senders []*sender
-	for _, a := range as[:16] {
-		senders = append(senders, &sender{from: a, dlid: 17, sl: 0, size: 2048})
+	came, taken := newSink(dest), newSink(target)
+	sinks := []*sink{came}
+	if !c.still {
+		sinks = append(sinks, taken)
 	}
-	victim := &sender{from: as[17], dlid: 19, sl: victimSL, size: 2048}
-	sinks := []*sink{newSink(as[18])}
-	if !congested {
-		sinks = append(sinks, newSink(as[16])) // otherwise LID 17 takes nothing
-	}
+	senders = append(senders, victim)
 	start := f.now
-	f.drive(start+5*ms, append(senders, victim), sinks, all)
-	if d := total(all, func(c *node.Counters) uint64 { return c.XmitDiscards + c.RcvErrors }); d != 0 {
-		t.Errorf("%d packets dropped", d)
+	f.drive(start+c.length, senders, sinks, all)
+	share := func(s *sink) float64 {
+		return float64(s.bytes*8) / float64(c.length) * 1000 / float64(s1.Port(trunk).State().Link.RateMbps())
 	}
-	rate := float64(sinks[0].bytes*8) / float64(f.now-start) * 1000 // Mb/s
-	return rate / float64(s1.Port(18).State().Link.RateMbps())
+	o = outcome{victim: share(came), incast: share(taken)}
+	if !c.still { // what is under way must come
+		f.drive(f.now+c.length+1000*ms, nil, sinks, all)
+		checkIdle(t, all)
+	}
+	for _, s := range senders {
+		o.sent += s.sent
+		got := taken.got(s.from.State().Address.LID, s.sl)
+		if s == victim {
+			got = came.got(s.from.State().Address.LID, s.sl)
+		}
+		if !c.still && got != s.sent {
+			t.Errorf("%d of %d packets of LID %d came", got, s.sent, s.from.State().Address.LID)
+		}
+	}
+	o.dropped = total(all, func(c *node.Counters) uint64 { return c.XmitDiscards + c.RcvErrors + c.RcvSwitchRelayErrors })
+	return o
+}
+
+// crowded are the ways in which an incast meets a victim, and what the victim gets of the link then.
+var crowded = []struct {
+	name     string
+	sl       uint8
+	still    bool
+	from, to float64
+}{
+	{"own lane", 1, false, 0.48, 0.52},
+	{"own lane, target stands still", 1, true, 0.95, 1},
+	{"same lane", 0, false, 0, 0.1},
+	{"same lane, target stands still", 0, true, 0, 0.01},
 }
 
 // TestVictim: a flow over a link that an incast has filled keeps its share on a lane of its own, and what
-// the incast does not use if its target stands still; on the same lane it gets what is left.
+// the incast does not use if its target stands still; on the same lane it gets what is left. With -length,
+// 64 senders do that for so long in virtual time, over links of 1X SDR.
 func TestVictim(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		sl        uint8
-		congested bool
-		from, to  float64
-	}{
-		{"own lane", 1, false, 0.48, 0.52},
-		{"own lane, target stands still", 1, true, 0.95, 1},
-		{"same lane", 0, false, 0, 0.1},
-		{"same lane, target stands still", 0, true, 0, 0.01},
-	} {
-		if got := twoSwitches(t, c.sl, c.congested); got < c.from || got > c.to {
-			t.Errorf("%s: %.3f of the link, want %.2f to %.2f", c.name, got, c.from, c.to)
-		} else {
-			t.Logf("%s: %.3f of the link", c.name, got)
+	c := crowd{senders: 16, spec: node.DefaultSpec, size: 2048, length: 5 * ms}
+	if *length > 0 {
+		c = crowd{senders: 64, spec: slow, size: 4096, length: clock.Time(*length)}
+	}
+	for _, w := range crowded {
+		c.sl, c.still = w.sl, w.still
+		o := c.run(t)
+		if o.victim < w.from || o.victim > w.to {
+			t.Errorf("%s: %.3f of the link, want %.2f to %.2f", w.name, o.victim, w.from, w.to)
 		}
+		if o.dropped != 0 {
+			t.Errorf("%s: %d packets dropped", w.name, o.dropped)
+		}
+		t.Logf("%s: the victim has %.4f of the link, the incast %.4f; %d packets sent, %d dropped", w.name, o.victim, o.incast, o.sent, o.dropped)
+	}
+}
+
+// slow are ports of 1X SDR, 2 Gb/s, over which a minute of virtual time is soon over.
+var slow = node.Spec{Width: node.Width1x, Speed: node.SDR, MTU: 5, VLs: 8, PKeys: 32, GUIDs: 8}
+
+var (
+	length = flag.Duration("length", 0, "virtual time of TestVictim, such as 1m")
+	plot   = flag.String("plot", "", "file for the plot of TestVictimPlot, an SVG")
+)
+
+// TestVictimPlot draws what the victim gets, by the number of senders: a second of virtual time each.
+func TestVictimPlot(t *testing.T) {
+	if *plot == "" {
+		t.Skip("give -plot FILE")
+	}
+	chart := plots.Chart{Title: "A flow beside an incast over the same link", X: "adapters that send to one", Y: "share of the link, %"}
+	for i, w := range crowded {
+		if w.sl == 0 && w.still {
+			continue // it gets nothing, which the axis does not have
+		}
+		line := plots.Line{Name: "victim, " + w.name, Color: i}
+		for n := 1; n <= 64; n *= 2 {
+			o := crowd{senders: n, sl: w.sl, still: w.still, spec: slow, size: 4096, length: 1000 * ms}.run(t)
+			line.Points = append(line.Points, plots.Point{X: float64(n), Y: 100 * o.victim})
+			t.Logf("%s, %d senders: victim %.4f, incast %.4f", w.name, n, o.victim, o.incast)
+		}
+		chart.Lines = append(chart.Lines, line)
+	}
+	file, err := os.Create(*plot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plots.WriteSVG(file, chart); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

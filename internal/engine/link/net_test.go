@@ -13,24 +13,27 @@ import (
 
 // fabric is a network for tests, whose ports are configured by hand instead of by a manager.
 type fabric struct {
-	tb  testing.TB
-	net *Net
-	now clock.Time
-	buf []Wake
+	tb   testing.TB
+	net  *Net
+	now  clock.Time
+	buf  []Wake
+	spec node.Spec // of the nodes to be added
 }
 
-func newFabric(tb testing.TB, cfg Config) *fabric { return &fabric{tb: tb, net: New(cfg)} }
+func newFabric(tb testing.TB, cfg Config) *fabric {
+	return &fabric{tb: tb, net: New(cfg), spec: node.DefaultSpec}
+}
 
 // adapter adds a channel adapter with one port.
 func (f *fabric) adapter(lid uint16, a Agent) *Port {
-	nd := f.net.Add(node.New(node.CA, uint64(lid)<<8, "adapter", 1, node.DefaultSpec), a)
+	nd := f.net.Add(node.New(node.CA, uint64(lid)<<8, "adapter", 1, f.spec), a)
 	nd.Port(1).State().Address.LID = lid
 	return nd.Port(1)
 }
 
 // switchNode adds a switch.
 func (f *fabric) switchNode(lid uint16, ports int, a Agent) *Node {
-	nd := f.net.Add(node.New(node.Switch, uint64(lid)<<8, "switch", ports, node.DefaultSpec), a)
+	nd := f.net.Add(node.New(node.Switch, uint64(lid)<<8, "switch", ports, f.spec), a)
 	nd.Port(0).State().Address.LID = lid
 	nd.State().Tables.Top = 0xbfff
 	return nd
