@@ -47,6 +47,7 @@ var layers = map[string][]string{
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
 	"internal/system/netio":        {"internal/system/forkmark"},
 	"internal/system/portshare":    {"internal/system/forkmark"},
+	"internal/system/mapwatch":     {},
 	"internal/system/pollwait":     {},
 	"internal/system/shmem":        {"internal/system/forkmark"},
 	"internal/testkit/conformance": {"verbs", "wire/", "internal/testkit/loopback", "internal/testkit/testrun"},
@@ -56,7 +57,7 @@ var layers = map[string][]string{
 	"internal/app/localca":         {},
 	"internal/testkit/simnet":      {"internal/engine/ibta", "internal/core/memory", "internal/engine/rdmap", "internal/core/softdev", "trace", "verbs", "wire/"},
 	"internal/app/perf":            {"internal/app/perf/baseline", "verbs"},
-	"regcache":                     {"verbs"},
+	"regcache":                     {"internal/system/mapwatch", "verbs"},
 	"rnet":                         {"cm", "internal/engine/rsocket", "verbs"},
 	"internal/engine/rsocket":      {},
 	"internal/app/filecopy":        {"cm", "verbs"},
@@ -86,7 +87,7 @@ var rooms = map[string][]string{
 	"internal/core/":        {"cm", "cmd/ramjet", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "internal/testkit/", "iwarp", "roce", "shm"},
 	"internal/engine/":      {"cm", "internal/core/softdev", "internal/testkit/", "iwarp", "rnet", "roce", "shm"},
-	"internal/system/":      {"internal/system/", "iwarp", "roce", "shm"},
+	"internal/system/":      {"internal/system/", "iwarp", "regcache", "roce", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -129,7 +130,9 @@ var reach = map[string][]string{
 	"internal/system/linkwatch": {"net", "golang.org/x/sys"},
 	"internal/system/netio":     {"net", "golang.org/x/sys"},
 	"internal/system/portshare": {"net", "golang.org/x/sys"},
+	"internal/system/mapwatch":  {"golang.org/x/sys"},
 	"internal/system/pollwait":  {"golang.org/x/sys"},
+	"regcache":                  {"golang.org/x/sys"},
 	"internal/system/shmem":     {"golang.org/x/sys"},
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
