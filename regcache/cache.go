@@ -170,7 +170,8 @@ func (h *Handle) Release() {
 }
 
 // Get returns a handle of buf, which it registers if no region has all of it. That takes as long as
-// RegMR. Memory that is not Go's must stay mapped until [Cache.Forget]. A buffer that is larger than
+// RegMR. Memory that is not Go's must stay mapped until [Cache.Forget], unless the cache watches it
+// (Options.WatchMapped), and in any case until the handle is released. A buffer that is larger than
 // the budget has a region of its own, which ends with the handle; all idle regions make room for it.
 func (c *Cache) Get(buf []byte) (Handle, error) {
 	if len(buf) == 0 {
