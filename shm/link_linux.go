@@ -70,7 +70,7 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 	}
 	if err == nil {
 		hello := letter{kind: letterHello, slot: uint32(l.slot), from: from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
-		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD(), n.chime)
+		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD(), n.chime.FD())
 	}
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		l.release()
@@ -265,7 +265,7 @@ func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
 // Ring tells the peer's device to look at the link, and wakes its process if it sleeps.
 func (l *link) Ring() {
 	if l.device != nil && l.device.bell.Ring(l.ring) {
-		strike(l.device.chime)
+		l.device.chime.Strike()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -232,5 +233,56 @@ func TestHuge(t *testing.T) {
 	}
 	if a.net.mappedBytes != before {
 		t.Errorf("%d bytes count as mapped, %d before", a.net.mappedBytes, before)
+	}
+}
+
+// TestStrikeDoesNotBlock wakes a peer that clears O_NONBLOCK and never looks.
+func TestStrikeDoesNotBlock(t *testing.T) {
+	a, b := newEnds(t)
+	if _, err := unix.FcntlInt(uintptr(b.net.chime.FD()), unix.F_SETFL, 0); err != nil {
+		t.Fatal(err)
+	}
+	if flags, err := unix.FcntlInt(uintptr(a.device.chime.FD()), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+		t.Fatalf("the peers' description has flags %#x, %v", flags, err)
+	}
+	for range 10_000 {
+		b.net.bell.Sleep(0)
+		a.Ring()
+	}
+	b.net.Doze(time.Minute) // it is woken all the same
+}
+
+// TestMeet has peers bring each other's bells.
+func TestMeet(t *testing.T) {
+	a, b := newEnds(t)
+	dup := func(fd int) int {
+		fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	meet := func(bell, chime int) *device {
+		d, err := a.net.meet(dup(bell), dup(chime))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { a.net.leave(d) })
+		return d
+	}
+	known := a.device
+	if d := meet(b.net.bellSeg.FD(), b.net.chime.FD()); d != known {
+		t.Error("the same device is two")
+	}
+	if d := meet(b.net.bellSeg.FD(), a.net.chime.FD()); d == known {
+		t.Error("a bell with another chime is the device of the bell")
+	}
+	if d := meet(a.net.bellSeg.FD(), b.net.chime.FD()); d == known {
+		t.Error("a chime with another bell is the device of the chime")
+	}
+	for what, fd := range map[string]int{"an eventfd": a.net.wakeup, "a socket of another kind": a.sock.FD()} {
+		if d, err := a.net.meet(dup(b.net.bellSeg.FD()), dup(fd)); err == nil {
+			t.Errorf("%s is a chime: %v", what, d)
+		}
 	}
 }
