@@ -16,6 +16,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -142,7 +143,6 @@ func TestLateSegment(t *testing.T) {
 // TestLeftAtWork ends links while the peer works in this side's memory, and holds that this side knows of
 // it until the peer has finished, or has ended.
 func TestLeftAtWork(t *testing.T) {
-	const atWork = 12 // in a segment; see package local
 	for _, ends := range []bool{true, false} {
 		a, b := newEnds(t)
 		work := b.own.Bytes()[atWork:]
@@ -167,6 +167,43 @@ func TestLeftAtWork(t *testing.T) {
 		busy = 0
 		if a.net.Leaving(func(softdev.Worker) { busy++ }); busy != 0 || len(a.net.leaving) != 0 {
 			t.Errorf("%d peers are at work, %d are leaving", busy, len(a.net.leaving))
+		}
+	}
+}
+
+// TestLeaverEnds has a peer end that was at work when the link was closed. Nothing stays of it, also if
+// nobody asks who is at work.
+func TestLeaverEnds(t *testing.T) {
+	a, b := newEnds(t)
+	binary.NativeEndian.PutUint32(b.own.Bytes()[atWork:], 1)
+	a.link.Close(true)
+	if a.look(); len(a.net.leaving) != 1 {
+		t.Fatalf("%d are leaving", len(a.net.leaving))
+	}
+	fd := a.net.leaving[0].sock.FD()
+	b.link.Close(true)
+	if a.look(); len(a.net.leaving) != 0 || a.net.owners[int32(fd)] != nil {
+		t.Errorf("%d are leaving", len(a.net.leaving))
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+		t.Errorf("the socket: %v", err)
+	}
+}
+
+// TestSurplus has many peers leave: a process drives out its own.
+func TestSurplus(t *testing.T) {
+	a, b := newEnds(t)
+	binary.NativeEndian.PutUint32(b.own.Bytes()[atWork:], 1)
+	a.link.Close(true)
+	one := a.net.leaving[0]
+	other := *one
+	other.sock = new(shmem.Socket) // of process 0
+	for _, c := range []struct {
+		all  []*leaver
+		gone int
+	}{{[]*leaver{one}, 0}, {[]*leaver{one, &other, &other}, 1}, {[]*leaver{&other, one, one, &other, one}, 1}, {[]*leaver{one, one, &other}, 0}} {
+		if got := surplus(c.all); got != c.gone {
+			t.Errorf("%d of %d gives way, not %d", got, len(c.all), c.gone)
 		}
 	}
 }
