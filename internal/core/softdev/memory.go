@@ -11,6 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // memoryTurn is how many bytes a queue pair moves before it looks at the time.
@@ -60,7 +61,9 @@ func (m *memoryCarrier) close() {
 
 func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	e := local.New(&m.engine, c)
-	q.engine, q.flow = e, &memoryFlow{carrier: m, engine: e}
+	f := &memoryFlow{carrier: m, engine: e}
+	f.unready.fire = f.deny
+	q.engine, q.flow = e, f
 }
 
 // domain returns what peers are told of a protection domain's regions.
@@ -157,7 +160,8 @@ type memoryFlow struct {
 	c       *conn
 	link    MemoryLink
 	peer    *local.Peer
-	drains  bool // the connection's bound limits how long a refusal waits for room
+	drains  bool  // the connection's bound limits how long a refusal waits for room
+	unready timer // fails the peer's message that waits for a receive
 }
 
 func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
@@ -181,6 +185,7 @@ func (f *memoryFlow) first(rdmap.Params) clock.Time { return checkTime }
 func (f *memoryFlow) check() clock.Time             { return checkTime }
 
 func (f *memoryFlow) detach() {
+	f.carrier.dev.timers.stop(&f.unready)
 	f.engine.Part()
 	f.c, f.link, f.peer = nil, nil, nil
 }
@@ -188,7 +193,28 @@ func (f *memoryFlow) detach() {
 // watch does nothing: the network reports a link when its peer has stirred.
 func (f *memoryFlow) watch() {}
 
-func (f *memoryFlow) resumed() { f.receive() }
+// resumed receives what waited. The next message may wait as well, for a time of its own.
+func (f *memoryFlow) resumed() {
+	f.carrier.dev.timers.stop(&f.unready)
+	f.receive()
+}
+
+// limit bounds how long a message waits for a receive: by the sender's retries and this side's timer.
+func (f *memoryFlow) limit() {
+	retries, ok := f.engine.Patience()
+	if !ok || f.unready.index != 0 {
+		return
+	}
+	d := f.carrier.dev
+	d.timers.set(&f.unready, d.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(f.engine.Attr().MinRNRTimer).Duration()))
+	d.wakeForTimer()
+}
+
+// deny fails it.
+func (f *memoryFlow) deny() {
+	f.engine.Deny()
+	f.carrier.dev.addReady(f.c)
+}
 
 // receive handles what the peer has sent and done.
 func (f *memoryFlow) receive() int {
@@ -200,6 +226,7 @@ func (f *memoryFlow) receive() int {
 		f.engine.Unheard()
 	}
 	count, moved := f.engine.Receive(memoryTurn)
+	f.limit()
 	d.moved(moved)
 	f.ring()
 	ended = ended && !f.engine.Paused()

@@ -141,8 +141,12 @@ func (q *QP) payload(w *sendWQE, b []byte) bool {
 	return true
 }
 
+// retries returns the flags that say how often a message is tried again without a receive.
+func (q *QP) retries() kind { return kind(endless-q.Attr().RNRRetry&endless) << atRetries }
+
 // sendKind returns the flags that a SEND's messages have, and the field that goes with them.
-func sendKind(w *sendWQE) (k kind, field uint32) {
+func (q *QP) sendKind(w *sendWQE) (k kind, field uint32) {
+	k = q.retries()
 	switch w.Op {
 	case verbs.SendImm:
 		k, field = k|immediate, w.Imm
@@ -157,7 +161,7 @@ func sendKind(w *sendWQE) (k kind, field uint32) {
 
 // send puts the next piece of a SEND into the ring, or the place of all of it.
 func (q *QP) send(w *sendWQE) (moved int, ok bool) {
-	k, field := sendKind(w)
+	k, field := q.sendKind(w)
 	if q.names(w) {
 		return 0, q.sendRef(w, opRef|k, field)
 	}
@@ -239,7 +243,7 @@ func (q *QP) conclude(w *sendWQE, flags kind) bool {
 		if w.Flags&verbs.Solicited != 0 {
 			flags |= solicited
 		}
-		b := q.reserve(immFields, opImm|flags)
+		b := q.reserve(immFields, opImm|flags|q.retries())
 		if b == nil {
 			return false
 		}

@@ -36,6 +36,14 @@ const (
 	invalidate                        // a SEND has a key that is to be invalidated
 )
 
+// A SEND's messages and opImm say how often the sender would try them again without a receive, as
+// verbs.QPAttr.RNRRetry: 7 less that in 3 bits.
+const (
+	atRetries       = 16
+	endless   uint8 = 7
+)
+
+func (k kind) retries() uint8     { return endless - uint8(k>>atRetries)&endless }
 func (k kind) op() kind           { return k & 0xff }
 func (k kind) has(flag kind) bool { return k&flag != 0 }
 
@@ -69,4 +77,5 @@ func put32(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v
 func put64(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
 
 // statuses are those that a peer may name in opRefused.
-var statuses = map[verbs.Status]bool{verbs.RemoteAccessError: true, verbs.RemoteInvalidRequestError: true, verbs.RemoteOperationError: true}
+var statuses = map[verbs.Status]bool{verbs.RemoteAccessError: true, verbs.RemoteInvalidRequestError: true, verbs.RemoteOperationError: true,
+	verbs.RNRRetryExceeded: true}

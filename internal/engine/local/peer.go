@@ -33,9 +33,11 @@ const (
 	SegmentBytes = atResponses + ringHeader + responseBytes
 )
 
-// open is the bit of a gate that says that the queue pair is in a state in which it answers. Its other
-// bits are those of verbs.Access that the queue pair allows.
-const open = 1 << 31
+// Bits of a gate besides those of verbs.Access that the queue pair allows.
+const (
+	open = 1 << 31 // the queue pair is in a state in which it answers
+	held = 1 << 30 // a message waits for a receive, and everything goes behind it
+)
 
 // Memory is what is mapped of a peer's memory.
 type Memory interface {
@@ -114,10 +116,13 @@ func (p *Peer) Sleep() bool {
 }
 
 // admit says what the peer may do by itself from now on.
-func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
+func (p *Peer) admit(state verbs.QPState, access verbs.Access, holds bool) {
 	gate := uint32(0)
 	if state >= verbs.RTR && state <= verbs.SQD {
 		gate = open | uint32(access)
+		if holds {
+			gate |= held
+		}
 	}
 	atomic.SwapUint32(half(p.own, atGate), gate)
 }
@@ -125,7 +130,7 @@ func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
 // admits reports whether the peer's queue pair allows an operation.
 func (p *Peer) admits(need verbs.Access) bool {
 	gate := atomic.LoadUint32(half(p.theirs, atGate))
-	return gate&open != 0 && verbs.Access(gate)&need == need
+	return gate&(open|held) == open && verbs.Access(gate)&need == need
 }
 
 // leave tells the peer that this side has ended the connection in an orderly way.
@@ -188,4 +193,4 @@ func (p *Peer) exit()  { atomic.AddUint32(half(p.own, atWork), 1) }
 func (p *Peer) Work() uint32 { return atomic.LoadUint32(half(p.theirs, atWork)) }
 
 // Shut has the peer begin no more work in this side's memory.
-func (p *Peer) Shut() { p.admit(verbs.Reset, 0) }
+func (p *Peer) Shut() { p.admit(verbs.Reset, 0, false) }

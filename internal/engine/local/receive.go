@@ -13,6 +13,8 @@ type target struct {
 	inMessage bool          // a SEND has begun
 	got       int           // bytes of it
 	paused    bool          // the next message has no receive
+	patience  uint8         // how often it would be tried again
+	denied    bool          // it has failed, and with it the connection
 	heard     bool          // a message came before RTS
 	last      memory.Last   // what the last WRITE named
 	ref       reference
@@ -25,7 +27,7 @@ type target struct {
 }
 
 func (t *target) stop() {
-	t.paused, t.inMessage, t.backing = false, false, false
+	t.paused, t.denied, t.inMessage, t.backing = false, false, false, false
 	t.ref = reference{}
 	t.land.Reset()
 	t.back.Reset()
@@ -85,7 +87,7 @@ func (q *QP) take(budget int) (count, moved int) {
 
 // handles reports whether the peer's requests are handled now.
 func (q *QP) handles() bool {
-	return !q.paused && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches()
+	return !q.paused && !q.denied && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches()
 }
 
 // More reports whether there are messages that [QP.Receive] has seen and not handled, though it could.
@@ -106,6 +108,23 @@ func (q *QP) Paused() bool { return q.paused }
 func (q *QP) Resume() {
 	if q.paused && q.Recv.Len() > 0 {
 		q.paused = false
+		if q.peer != nil {
+			q.admit()
+		}
+	}
+}
+
+// Patience reports whether a message waits for a receive that fails if none comes, and after how many
+// retries, between which MinRNRTimer passes (IBTA 9.7.5.2.8). Then [QP.Deny] is to be called.
+func (q *QP) Patience() (retries uint8, ok bool) {
+	return q.patience, q.paused && q.peer != nil && q.patience < endless
+}
+
+// Deny fails the message that waits for a receive. As on InfiniBand this queue pair stays as it is, and the
+// peer's is in ERR.
+func (q *QP) Deny() {
+	if _, ok := q.Patience(); ok {
+		q.paused, q.denied, q.refusal = false, true, verbs.RNRRetryExceeded
 	}
 }
 

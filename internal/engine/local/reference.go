@@ -43,7 +43,7 @@ func (q *QP) takeRef(k kind, field uint32, key verbs.Key, addr, length uint64) b
 			q.corrupt()
 			return false
 		}
-		if !q.receive() {
+		if !q.receive(k) {
 			return false
 		}
 		if !q.Scatter(&q.land) {
