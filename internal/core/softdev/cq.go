@@ -82,6 +82,8 @@ func (c *cq) Resize(cqe int) error {
 	if cqe <= 0 || cqe > maxCQE {
 		return verbs.ErrInvalid
 	}
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
 	return c.q.Resize(cqe)
 }
 

@@ -61,9 +61,9 @@ func (m *memoryCarrier) close() {
 
 func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	e := local.New(&m.engine, c)
-	f := &memoryFlow{carrier: m, engine: e}
+	f := &memoryFlow{carrier: m, engine: e, qp: &q.qp}
 	f.unready.fire = f.deny
-	q.engine, q.flow = e, f
+	q.engine, q.flow, q.performs = e, f, f
 }
 
 // domain returns what peers are told of a protection domain's regions.
@@ -157,6 +157,7 @@ func (m *memoryCarrier) Dropped(pd memory.PD) {
 type memoryFlow struct {
 	carrier *memoryCarrier
 	engine  *local.QP
+	qp      *qp
 	c       *conn
 	link    MemoryLink
 	peer    *local.Peer
@@ -267,6 +268,21 @@ func (f *memoryFlow) ring() {
 	if f.engine.Rings() {
 		f.link.Ring()
 	}
+}
+
+// perform carries out a work request at once.
+func (f *memoryFlow) perform(wr *verbs.SendWR) bool {
+	n, ok := f.engine.Perform(wr)
+	if !ok {
+		return false
+	}
+	d := f.carrier.dev
+	d.newTime()
+	d.touch(f.qp)
+	d.mu.counted = true
+	d.moved(n)
+	d.deliver()
+	return true
 }
 
 // transmit does what there is to do.

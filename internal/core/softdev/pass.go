@@ -71,10 +71,11 @@ func (l *lane) deliver() {
 		return
 	}
 	l.pass.completed += len(out.Completions)
-	now := l.passTime()
 	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
 		c := &out.Completions[i]
-		c.WC.Timestamp = uint64(now)
+		if !c.CQ.Untimed {
+			c.WC.Timestamp = uint64(l.passTime())
+		}
 		qpn := c.WC.QPN
 		if !c.CQ.Push(&c.WC, c.Solicited) {
 			l.dev.overflowed(qpn)

@@ -14,6 +14,7 @@ type initiator struct {
 	asked  uint64 // position of the last request for the target's memory
 	sent   uint64 // position of the last SEND
 	far    far
+	near   memory.Last // what the last operation of [QP.Perform] named on this side
 }
 
 func (t *initiator) stop() {
