@@ -35,7 +35,7 @@ func connect(t testing.TB, n int) (a, b *side) {
 	var sides [2]*side
 	for i := range sides {
 		dev := open(t)
-		s := &side{pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(1024, nil))}
+		s := &side{pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(1024, &verbs.CQOptions{NoTimestamps: true}))}
 		s.mr = must(s.pd.AllocMR(n, all))
 		s.qp = must(s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInline: 64}))
 		s.ep = must(s.qp.Endpoint(0))

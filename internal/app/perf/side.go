@@ -98,7 +98,7 @@ func newSide(dev *verbs.Device, c Config, client bool) (s *side, err error) {
 		return s, err
 	}
 	s.close = append(s.close, s.pd.Close)
-	opt := &verbs.CQOptions{}
+	opt := &verbs.CQOptions{NoTimestamps: true}
 	if c.Events {
 		if s.channel, err = dev.CreateCompChannel(); err != nil {
 			return s, err

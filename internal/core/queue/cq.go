@@ -113,6 +113,9 @@ func (c *CQ) Poll(wcs []verbs.WC) int {
 	return n
 }
 
+// Polled returns how many completions were taken, ever.
+func (c *CQ) Polled() uint32 { return c.polled.Load() }
+
 // Empty reports whether there are no completions.
 func (c *CQ) Empty() bool { return c.polled.Load() == c.pushed.Load() }
 

@@ -18,6 +18,7 @@ type lane struct {
 	mover  mover
 	start  time.Time     // of the clock
 	outbox *queue.Outbox // completions and events of a pass
+	alone  bool          // posts complete work requests without a pass
 
 	mu      dataLock
 	closed  bool

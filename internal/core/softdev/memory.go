@@ -32,6 +32,7 @@ type memoryCarrier struct {
 // operations.
 func NewMemory(name, kind string, guid uint64, oneSided string, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
+	d.alone = true
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve = net.Resolve
 	m.ud = newDatagrams(d, net, &m.engine)
@@ -161,8 +162,9 @@ type memoryFlow struct {
 	c       *conn
 	link    MemoryLink
 	peer    *local.Peer
-	drains  bool  // the connection's bound limits how long a refusal waits for room
-	unready timer // fails the peer's message that waits for a receive
+	wc      verbs.WC // of what was performed last
+	drains  bool     // the connection's bound limits how long a refusal waits for room
+	unready timer    // fails the peer's message that waits for a receive
 }
 
 func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
@@ -272,7 +274,7 @@ func (f *memoryFlow) ring() {
 
 // perform carries out a work request at once.
 func (f *memoryFlow) perform(wr *verbs.SendWR) bool {
-	n, ok := f.engine.Perform(wr)
+	n, ok := f.engine.Perform(wr, &f.wc)
 	if !ok {
 		return false
 	}
@@ -281,7 +283,10 @@ func (f *memoryFlow) perform(wr *verbs.SendWR) bool {
 	d.touch(f.qp)
 	d.mu.counted = true
 	d.moved(n)
-	d.deliver()
+	if f.engine.Signals(wr) {
+		d.deliver() // what completed before
+		d.complete(f.engine.SendCQ, &f.wc, false)
+	}
 	return true
 }
 

@@ -7,11 +7,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Perform carries out a work request without a place in the send queue, and completes it: a short
+// Perform carries out a work request without a place in the send queue, and fills its completion: a short
 // one-sided operation in mapped memory, of one piece of local memory, before which nothing waits. It
 // returns how many bytes it moved. If it returns false the work request is to be posted, which also finds
 // what is wrong with it: nothing has happened then, or part of a copy that is made again.
-func (q *QP) Perform(wr *verbs.SendWR) (n int, ok bool) {
+func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	if q.peer == nil || q.State() != verbs.RTS || q.sq.Len() > 0 || q.reads.Len() > 0 || max(q.asked, q.sent) > q.peer.requests.seen {
 		return 0, false
 	}
@@ -34,7 +34,7 @@ func (q *QP) Perform(wr *verbs.SendWR) (n int, ok bool) {
 		q.Device.Counters.RecvBytes += uint64(n)
 	}
 	q.Device.Counters.Direct++
-	q.Performed(wr, n)
+	q.Performed(wr, n, wc)
 	return n, true
 }
 
