@@ -90,6 +90,9 @@ func newSide(dev *verbs.Device, c Config, client bool) (s *side, err error) {
 	if err != nil {
 		return s, err
 	}
+	if s.looks = 1; dev.Query().Caps&verbs.CapWatch == 0 {
+		s.looks = soloLooks
+	}
 	s.path = c.mtu(port.ActiveMTU)
 	if s.path > port.ActiveMTU {
 		return s, fmt.Errorf("path MTU %v is more than the port of %s has: %v", s.path, dev.Name(), port.ActiveMTU)

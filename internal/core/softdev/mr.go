@@ -198,7 +198,7 @@ const (
 	// watchPolls is how many polls of the device share a look at memory that peers write to through
 	// it, and watchLooks how many looks share a poll where they write by themselves.
 	watchPolls = 16
-	watchLooks = 64
+	watchLooks = 256
 	// napFirst and napLast bound the sleep between looks at such memory, which grows.
 	napFirst = 10 * time.Microsecond
 	napLast  = time.Millisecond
