@@ -202,6 +202,7 @@ func (n *network) heat(l *link) {
 // add adds a link to the hot ones.
 func (n *network) add(l *link) {
 	l.hot, l.idle = true, 0
+	l.peer.Awake()
 	n.hot = append(n.hot, l)
 }
 

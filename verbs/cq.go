@@ -43,6 +43,7 @@ type CQ struct {
 	spin time.Duration
 
 	yields yielder
+	sleep  sleeping
 }
 
 // cqSignal is what a driver signals. It keeps neither the CQ nor the device alive.
@@ -121,6 +122,10 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 	if y, ok := cq.drv.(selfYielding); ok && y.Yields() {
 		cq.yields.every = 0
 	}
+	if s, ok := d.drv.(sleeper); ok && (cq.spin < 0 || s.SleepsAtOnce()) {
+		cq.spin = -1
+		cq.sleep.init(s, func() bool { return cq.sig.closed.Load() || !cq.drv.(emptiable).Empty() || cq.drv.Err() != nil })
+	}
 	if t, ok := cq.drv.(timestamping); ok && opt.NoTimestamps {
 		t.OmitTimestamps()
 	}
@@ -172,6 +177,14 @@ func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 		}
 	}
 	for {
+		if cq.sleep.until(ctx) {
+			if n := cq.drv.Poll(wcs); n > 0 {
+				return n, nil
+			}
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+		}
 		if err := cq.drv.ReqNotify(false); err != nil {
 			return 0, wrap("req_notify_cq", err)
 		}
@@ -214,6 +227,7 @@ func (cq *CQ) Close() error {
 		}
 		cq.sig.closed.Store(true)
 		cq.sig.wakeUp()
+		cq.sleep.end()
 		return nil
 	})
 }

@@ -130,6 +130,9 @@ func (c *CQ) ReqNotify(solicitedOnly bool) {
 	}
 }
 
+// Armed reports whether an event was requested that has not been raised.
+func (c *CQ) Armed() bool { return c.armed.Load() != notifyNone }
+
 // Resize changes the capacity, which must hold the queued completions.
 func (c *CQ) Resize(capacity int) error {
 	c.poll.Lock()

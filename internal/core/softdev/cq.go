@@ -99,6 +99,7 @@ func (c *cq) ReqNotify(solicitedOnly bool) error {
 	if d.closed {
 		return verbs.ErrClosed
 	}
+	d.spinner.found() // how long it sleeps says nothing about the processor
 	d.endLease()
 	return nil
 }
@@ -114,6 +115,9 @@ func (c *cq) Resize(cqe int) error {
 
 // OmitTimestamps has completions carry no timestamps.
 func (c *cq) OmitTimestamps() { c.q.Untimed = true }
+
+// Empty reports whether there is nothing to poll for.
+func (c *cq) Empty() bool { return c.q.Empty() }
 
 func (c *cq) Capacity() int { return c.q.Capacity() }
 func (c *cq) Err() error    { return c.q.Err() }

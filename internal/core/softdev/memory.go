@@ -29,10 +29,10 @@ type memoryCarrier struct {
 
 // NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
 // name is what the program opened, and oneSided what is displayed of who carries out one-sided
-// operations.
-func NewMemory(name, kind string, guid uint64, oneSided string, net MemoryNetwork) (*StreamDevice, error) {
+// operations. With eventsOnly programs that wait for completions sleep at once.
+func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
-	d.alone = true
+	d.alone, d.eventsOnly = true, eventsOnly
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve = net.Resolve
 	m.ud = newDatagrams(d, net, &m.engine)

@@ -91,6 +91,9 @@ func (l *lane) complete(to *queue.CQ, wc *verbs.WC, solicited bool) {
 	if qpn := wc.QPN; !to.Push(wc, solicited) {
 		l.dev.overflowed(qpn)
 	}
+	if l.led && l.waiting {
+		l.mover.wake() // it may wait for this
+	}
 }
 
 // overflowed puts the queue pair whose completion was lost into the error state.

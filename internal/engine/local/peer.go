@@ -61,6 +61,10 @@ type Peer struct {
 	own, theirs             []byte
 	memory                  Memory
 	heard                   uint32
+
+	asleep  bool // the peer is to wake this side
+	awaits  bool // this side waits for what the peer does with its messages
+	watched bool // and the peer is to wake it for that, too
 }
 
 // NewPeer returns the other side, for two segments of [SegmentBytes] that are new and mapped for
@@ -109,10 +113,28 @@ func (p *Peer) look() {
 	p.inResponses.look()
 }
 
-// Sleep has the peer wake this side when it does something. It returns false if it has done so
-// meanwhile.
+// Sleep has the peer wake this side when it does something, until [Peer.Awake]. It returns false if it has
+// done so meanwhile. That the peer is done with messages counts only where this side waits for it: else
+// each message would wake both sides.
 func (p *Peer) Sleep() bool {
-	return p.inRequests.Sleep() && p.inResponses.Sleep() && p.requests.Sleep() && p.responses.Sleep()
+	p.asleep = p.inRequests.Sleep() && p.inResponses.Sleep() && p.watch()
+	return p.asleep
+}
+
+// Awake says that this side looks by itself.
+func (p *Peer) Awake() { p.asleep = false }
+
+// watch has the peer wake this side when it is done with messages, if this side waits for that.
+func (p *Peer) watch() bool {
+	p.watched = p.awaits && p.requests.Sleep() && p.responses.Sleep()
+	return p.watched || !p.awaits
+}
+
+// await notes whether this side waits for what the peer does with its messages. It returns false if that
+// is news, the peer is to wake this side, and has done something meanwhile.
+func (p *Peer) await(awaits bool) bool {
+	p.awaits = awaits
+	return !awaits || !p.asleep || p.watched || p.watch()
 }
 
 // admit says what the peer may do by itself from now on.

@@ -52,10 +52,11 @@ func (c *Counters) Metrics() []verbs.Metric {
 // QP is a queue pair.
 type QP struct {
 	queue.Pair
-	Device *Device
-	peer   *Peer // nil: there is none
-	depth  int   // READs and atomics in flight
-	rings  bool  // the peer is to be woken
+	Device  *Device
+	peer    *Peer // nil: there is none
+	depth   int   // READs and atomics in flight
+	rings   bool  // the peer is to be woken
+	stirred bool  // the peer has done something that nobody will tell of
 	sendQueue
 	initiator
 	target

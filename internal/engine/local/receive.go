@@ -90,8 +90,13 @@ func (q *QP) handles() bool {
 	return !q.paused && !q.denied && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches()
 }
 
-// More reports whether there are messages that [QP.Receive] has seen and not handled, though it could.
+// More reports whether there are messages that [QP.Receive] has seen and not handled, though it could, or
+// something has happened that nobody tells of.
 func (q *QP) More() bool {
+	if q.stirred {
+		q.stirred = false
+		return q.peer != nil
+	}
 	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.SQD || q.peer.inRequests.left() && q.handles())
 }
 
