@@ -113,8 +113,13 @@ func (m *memoryCarrier) Began(r *memory.Region) {
 	}
 }
 
-// Ended withdraws it.
+// Ended withdraws it. SENDs may have named it, whatever its rights.
 func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
+	for _, c := range m.dev.established {
+		if p := c.qp.flow.(*memoryFlow).peer; p != nil {
+			p.Revoke()
+		}
+	}
 	if d := m.domains[r.Domain()]; d != nil && (r.Access()&forPeers != 0 || r.Segment() != 0) {
 		d.Withdraw(entryOf(r), gone)
 	}

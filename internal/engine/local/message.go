@@ -15,7 +15,7 @@ type kind uint32
 // fields named here is payload.
 const (
 	opSend   kind = iota + 1 // immediate data or key (4 bytes), zero (4)
-	opRef                    // a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8)
+	opRef                    // a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8), address in the sender's process (8; 0: it is in a segment), number of revocations (8)
 	opWrite                  // key (4), length from here to the end of the WRITE (4), address (8)
 	opImm                    // immediate data (4), length of the WRITE that it belongs to (4)
 	opRead                   // key (4), length (4), address (8)
@@ -52,7 +52,7 @@ const (
 	sendFields   = 8
 	writeFields  = 16
 	immFields    = 8
-	refFields    = 24
+	refFields    = 40
 	readFields   = 16
 	atomicFields = 32
 	resultFields = 8

@@ -14,6 +14,7 @@ import (
 //	4      not 0: the side has ended the connection between two messages
 //	8      how many times the side has said something by other means: see Tell
 //	12     odd: the side is at work in the other's memory (see cross); it grows with each time
+//	16     how often memory that SENDs may name has ended: see Revoke
 //	128    the ring of its requests
 //	...    the ring of its responses
 //
@@ -23,6 +24,7 @@ const (
 	atLeft = 4
 	atTold = 8
 	atWork = 12
+	atVoid = 16
 
 	requestBytes  = 64 << 10
 	responseBytes = 32 << 10
@@ -155,6 +157,10 @@ func (p *Peer) admits(need verbs.Access) bool {
 	return gate&(open|held) == open && verbs.Access(gate)&need == need
 }
 
+// answers reports whether the peer's queue pair is in a state in which it answers, if only what waits for
+// nothing.
+func (p *Peer) answers() bool { return atomic.LoadUint32(half(p.theirs, atGate))&open != 0 }
+
 // leave tells the peer that this side has ended the connection in an orderly way.
 func (p *Peer) leave() { atomic.StoreUint32(half(p.own, atLeft), 1) }
 
@@ -213,6 +219,16 @@ func (p *Peer) exit()  { atomic.AddUint32(half(p.own, atWork), 1) }
 
 // Work returns a number that is odd while the peer is at work in this side's memory, and then changes.
 func (p *Peer) Work() uint32 { return atomic.LoadUint32(half(p.theirs, atWork)) }
+
+// Revoke has the peer copy nothing any more that a SEND has named by its address in this process. It then
+// asks for it. What it has begun it finishes: see Work.
+func (p *Peer) Revoke() { atomic.AddUint64(word(p.own, atVoid), 1) }
+
+// named returns what goes with a SEND that names memory of this process now.
+func (p *Peer) named() uint64 { return atomic.LoadUint64(word(p.own, atVoid)) }
+
+// holds reports whether memory that a SEND has named is still there. This side has entered.
+func (p *Peer) holds(named uint64) bool { return atomic.LoadUint64(word(p.theirs, atVoid)) == named }
 
 // Shut has the peer begin no more work in this side's memory.
 func (p *Peer) Shut() { p.admit(verbs.Reset, 0, false) }

@@ -94,7 +94,7 @@ func (q *QP) Begin(p *Peer, answers, flies uint16) bool {
 		q.Attr().RNRRetry = endless
 		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(flies, 255)), uint8(min(answers, 255))
 	}
-	q.peer, q.depth, q.asked, q.sent = p, int(flies), 0, 0
+	q.peer, q.depth, q.asked, q.sent, q.uncrossed = p, int(flies), 0, 0, false
 	q.target = target{land: q.land, resp: q.resp}
 	q.admit()
 	return true

@@ -12,6 +12,7 @@ type target struct {
 	land      memory.Cursor // where a SEND goes
 	inMessage bool          // a SEND has begun
 	got       int           // bytes of it
+	field     uint32        // of a SEND that names its payload: immediate data or key
 	paused    bool          // the next message has no receive
 	patience  uint8         // how often it would be tried again
 	denied    bool          // it has failed, and with it the connection

@@ -13,7 +13,7 @@ type sendQueue struct {
 	sq     queue.Ring[sendWQE]
 	popped uint64 // how many have left the queue
 	next   int
-	loud   int // work requests in the queue that complete with a completion
+	loud   int                // work requests in the queue that complete with a completion
 	reads  queue.Ring[readOp] // READs and atomics that the peer has not answered
 }
 

@@ -43,7 +43,7 @@ func (q *QP) handle(k kind, body []byte) bool {
 	case opSend:
 		return q.takeSend(k, get32(body, 0), body[sendFields:])
 	case opRef:
-		return q.takeRef(k, get32(body, 0), verbs.Key(get32(body, 4)), get64(body, 8), get64(body, 16))
+		return q.takeRef(k, body)
 	case opFetch:
 		return q.takeFetch(verbs.Key(get32(body, 0)), get64(body, 8), get32(body, 4))
 	case opWrite:
