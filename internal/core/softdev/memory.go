@@ -116,7 +116,7 @@ func (m *memoryCarrier) Began(r *memory.Region) {
 // Ended withdraws it. SENDs may have named it, whatever its rights.
 func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
 	for _, c := range m.dev.established {
-		if p := c.qp.flow.(*memoryFlow).peer; p != nil {
+		if p := c.qp.flow.(*memoryFlow).peer; p != nil && !m.dev.closed { // links were closed with the device
 			p.Revoke()
 		}
 	}
