@@ -53,13 +53,14 @@ func (d *Device) Sleep(awake func() bool) bool {
 		l.mu.Lock()
 	}
 	for !l.closed && !awake() {
-		if l.move(false) == 0 && !l.mover.pending() {
-			if l.mover.arm() {
-				l.wait()
-			}
-		} else if !awake() {
+		found := l.move(false) > 0 || l.mover.pending()
+		switch {
+		case awake(): // a timer may have done it, too
+		case found:
 			l.mu.Unlock() // others have their turn
 			l.mu.Lock()
+		case l.mover.arm():
+			l.wait()
 		}
 	}
 	l.spinner.found()
