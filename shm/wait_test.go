@@ -218,3 +218,28 @@ func TestRevoked(t *testing.T) {
 		}
 	}
 }
+
+// TestNoTimestamps asks for completions without timestamps.
+func TestNoTimestamps(t *testing.T) {
+	a, b := connect(t, 4096)
+	for _, none := range []bool{false, true} {
+		cq := must(a.dev.CreateCQ(16, &verbs.CQOptions{NoTimestamps: none}))
+		qp := must(a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq}))
+		far := must(b.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: b.cq, RecvCQ: b.cq}))
+		ep, farEP := must(qp.Endpoint(0)), must(far.Endpoint(0))
+		if err := errors.Join(qp.Connect(ep, farEP, nil), far.Connect(farEP, ep, nil)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // through the send queue, as there is no connection yet, and at once
+			if err := qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), long)
+			var wc [1]verbs.WC
+			if _, err := cq.Wait(ctx, wc[:]); err != nil || wc[0].Status != verbs.Success || (wc[0].Timestamp == 0) != none {
+				t.Errorf("without timestamps: %v: %v, %+v", none, err, wc[0])
+			}
+			cancel()
+		}
+	}
+}
