@@ -46,7 +46,7 @@ func (q *QP) Advance(budget int) (moved int) {
 	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
 		q.retire(q.peer.requests.seen) // not more: whoever waits for room is told of what is not seen
 	}
-	if q.peer != nil && !q.peer.await(q.awaits()) {
+	if q.peer != nil && !q.peer.Await(q.awaits()) {
 		q.stirred = true
 	}
 	return moved

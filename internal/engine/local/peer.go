@@ -132,9 +132,9 @@ func (p *Peer) watch() bool {
 	return p.watched || !p.awaits
 }
 
-// await notes whether this side waits for what the peer does with its messages. It returns false if that
+// Await notes whether this side waits for what the peer does with its messages. It returns false if that
 // is news, the peer is to wake this side, and has done something meanwhile.
-func (p *Peer) await(awaits bool) bool {
+func (p *Peer) Await(awaits bool) bool {
 	p.awaits = awaits
 	return !awaits || !p.asleep || p.watched || p.watch()
 }
