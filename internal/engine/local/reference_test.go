@@ -236,3 +236,23 @@ func TestLocatedEnded(t *testing.T) {
 		}
 	}
 }
+
+// TestLocatedWhileHeld names a payload while a message of the receiver waits for a receive of the sender's:
+// that holds back what the receiver does in the sender's memory, but not the SEND.
+func TestLocatedWhileHeld(t *testing.T) {
+	a, b := newPair(t, false)
+	src, copies := a.locate(b, 100_000)
+	b.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{b.sge(0, 8)}})
+	settle(a, b)
+	if !a.qp.Paused() {
+		t.Fatal("no message waits")
+	}
+	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}})
+	b.recv(1, 0, 100_000)
+	settle(a, b)
+	a.completes(verbs.Success)
+	b.completes(verbs.Success)
+	if *copies == 0 {
+		t.Error("the SEND was not copied")
+	}
+}
