@@ -111,6 +111,7 @@ func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
 	}
 	l := &link{net: n, from: from, to: to, slot: -1, failed: fmt.Errorf("connecting to %v: %w", to, err)}
 	l.Again()
+	n.Wake() // nobody there will say anything
 	return l, nil
 }
 

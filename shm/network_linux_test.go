@@ -323,3 +323,32 @@ func TestMeet(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedWakes has a device that sleeps hear of a dial that was refused at once.
+func TestRefusedWakes(t *testing.T) {
+	m, err := newNetwork(netip.MustParseAddr("127.0.0.1"), &Options{Dir: t.TempDir()})
+	noError(t, err)
+	n := m.(*network)
+	t.Cleanup(func() { n.Close() })
+	if !n.Arm() {
+		t.Fatal("there is something to look at")
+	}
+	woken := make(chan error, 1)
+	go func() { woken <- n.Wait() }()
+	l, err := n.Dial(netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.0.2:7"), 0)
+	noError(t, err)
+	select {
+	case err := <-woken:
+		noError(t, err)
+	case <-time.After(30 * time.Second):
+		n.Wake()
+		<-woken
+		t.Error("it sleeps on")
+	}
+	e := &end{link: l.(*link), net: n}
+	l.Own(e)
+	if e.look(); e.found != 1 || !errors.Is(l.Connected(), unix.ECONNREFUSED) {
+		t.Errorf("%d reports, %v", e.found, l.Connected())
+	}
+	l.Close(true)
+}
