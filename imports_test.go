@@ -61,6 +61,7 @@ var layers = map[string][]string{
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
 	"internal/system/netio":        {"internal/system/forkmark"},
 	"internal/system/portshare":    {"internal/system/forkmark"},
+	"internal/system/mapwatch":     {},
 	"internal/system/pollwait":     {},
 	"internal/system/shmem":        {"internal/system/forkmark"},
 	"internal/testkit/conformance": {"verbs", "wire/", "internal/testkit/loopback", "internal/testkit/testrun"},
@@ -70,7 +71,7 @@ var layers = map[string][]string{
 	"internal/app/localca":         {},
 	"internal/testkit/simnet":      {"internal/engine/ibta", "internal/core/memory", "internal/engine/rdmap", "internal/core/softdev", "trace", "verbs", "wire/"},
 	"internal/app/perf":            {"internal/app/perf/baseline", "verbs"},
-	"regcache":                     {"verbs"},
+	"regcache":                     {"internal/system/mapwatch", "verbs"},
 	"rnet":                         {"cm", "internal/engine/rsocket", "verbs"},
 	"internal/engine/rsocket":      {},
 	"internal/app/filecopy":        {"cm", "verbs"},
@@ -101,10 +102,10 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"internal/device/", "cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/device/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "roce", "roce1", "shm"},
+	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -153,7 +154,9 @@ var reach = map[string][]string{
 	"internal/system/linkwatch": {"net", "golang.org/x/sys"},
 	"internal/system/netio":     {"net", "golang.org/x/sys"},
 	"internal/system/portshare": {"net", "golang.org/x/sys"},
+	"internal/system/mapwatch":  {"golang.org/x/sys"},
 	"internal/system/pollwait":  {"golang.org/x/sys"},
+	"regcache":                  {"golang.org/x/sys"},
 	"internal/system/shmem":     {"golang.org/x/sys"},
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},

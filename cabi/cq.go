@@ -123,7 +123,7 @@ func rj_destroy_channel(h C.uint64_t) C.int {
 }
 
 //export rj_create_cq
-func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, out *C.struct_rj_cq) C.int {
+func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, timed C.int, out *C.struct_rj_cq) C.int {
 	c := contexts.get(uint64(h))
 	if c == nil {
 		return enoent
@@ -131,7 +131,7 @@ func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, out *C.struct_rj_cq) 
 	if cqe < 1 || int(cqe) > c.dev.Query().MaxCQE {
 		return einval
 	}
-	opt := &verbs.CQOptions{LockedThread: true}
+	opt := &verbs.CQOptions{LockedThread: true, NoTimestamps: timed == 0}
 	var ch *channel
 	if chh != 0 {
 		if ch = channels.get(uint64(chh)); ch == nil {

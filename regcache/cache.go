@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/ramjet-rdma/ramjet/internal/system/mapwatch"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -20,6 +21,12 @@ type Options struct {
 	MaxRegions int
 	// Register are the options of each registration.
 	Register []verbs.RegOption
+	// WatchMapped drops regions of mapped memory when the program unmaps it, moves it, maps something
+	// else in its place or gives back its pages (MADV_DONTNEED, MADV_FREE, MADV_REMOVE). By the time
+	// that the system call returns, Get finds none of them. It is for Linux (userfaultfd with write
+	// protection); where the system refuses, New returns ErrNotSupported with the reason. Such a call
+	// waits for a goroutine of the cache, so it must not be made with syscall.RawSyscall.
+	WatchMapped bool
 }
 
 // Stats tell what a cache has done.
@@ -29,6 +36,8 @@ type Stats struct {
 	Evicted      uint64 // regions that the budget, or the system's limit, ended
 	Forgotten    uint64 // regions that Forget ended
 	Collected    uint64 // regions whose memory the garbage collector took
+	Unmapped     uint64 // regions whose memory the program unmapped, or gave back (WatchMapped)
+	Unwatched    uint64 // regions that ended with their handle: the system does not tell when their memory is unmapped (WatchMapped)
 	Regions      int    // open at present, including those that end when they are released
 	Bytes        int    // registered at present
 	InUse        int    // handles that are not released
@@ -40,30 +49,33 @@ type Cache struct {
 	pd       *verbs.PD
 	access   verbs.Access
 	opt      Options
-	unpinned bool        // regions have no options
-	weak     atomic.Bool // regions are weak: not if they are pinned, nor if the device has no such regions
+	unpinned bool              // regions have no options
+	weak     atomic.Bool       // regions are weak: not if they are pinned, nor if the device has no such regions
+	maps     *mapwatch.Watcher // nil: nobody tells when mapped memory goes away
+	watches  sync.Mutex        // around changes of what maps watches; taken before mu
 
 	mu     sync.Mutex
 	index  index
 	idle   list // regions that nobody uses, the most recently released first
 	stats  Stats
 	closed bool
-	dead   []*entry // whose memory was collected
+	dead   []*entry // whose memory has gone
 	reaps  bool     // a goroutine closes them
 	err    error    // of closing regions
 }
 
 // entry is a region of the cache.
 type entry struct {
-	cache  *Cache
-	from   uintptr // of its memory
-	to     uintptr
-	keep   keeper
-	mr     *verbs.MR     // nil: being registered
-	ready  chan struct{} // closed when it is registered, or could not be; nil: that is over
-	refs   int
-	out    bool // not in the index: it ends when it is released
-	closed bool // not counted any more
+	cache    *Cache
+	from     uintptr // of its memory
+	to       uintptr
+	keep     keeper
+	mr       *verbs.MR     // nil: being registered
+	ready    chan struct{} // closed when it is registered, or could not be; nil: that is over
+	refs     int
+	out      bool // not in the index: it ends when it is released
+	closed   bool // not counted any more
+	followed bool // maps watches its memory
 
 	newer, older *entry // in idle
 }
@@ -99,6 +111,11 @@ func New(pd *verbs.PD, access verbs.Access, opt Options) (*Cache, error) {
 	}
 	c.unpinned = len(c.opt.Register) == 0
 	c.weak.Store(c.unpinned)
+	if opt.WatchMapped {
+		if err := c.watchMapped(); err != nil {
+			return nil, err
+		}
+	}
 	return c, nil
 }
 
@@ -153,7 +170,8 @@ func (h *Handle) Release() {
 }
 
 // Get returns a handle of buf, which it registers if no region has all of it. That takes as long as
-// RegMR. Memory that is not Go's must stay mapped until [Cache.Forget]. A buffer that is larger than
+// RegMR. Memory that is not Go's must stay mapped until [Cache.Forget], unless the cache watches it
+// (Options.WatchMapped), and in any case until the handle is released. A buffer that is larger than
 // the budget has a region of its own, which ends with the handle; all idle regions make room for it.
 func (c *Cache) Get(buf []byte) (Handle, error) {
 	if len(buf) == 0 {
@@ -191,9 +209,9 @@ func (c *Cache) miss(buf []byte, from, to uintptr) (*entry, error) {
 	}
 	mr, err := c.register(e)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	close(e.ready)
 	e.ready = nil
+	e.mr = mr
 	if err != nil {
 		c.stats.InUse--
 		e.refs--
@@ -201,9 +219,12 @@ func (c *Cache) miss(buf []byte, from, to uintptr) (*entry, error) {
 			c.index.remove(e)
 		}
 		c.discount(e)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.unfollow(e)
 		return nil, err
 	}
-	e.mr = mr
 	return e, nil
 }
 
@@ -350,6 +371,7 @@ func (c *Cache) close(ended *list) {
 	for e := ended.last; e != nil; e = ended.last {
 		ended.remove(e)
 		e.keep.stop()
+		c.unfollow(e)
 		if err := e.mr.Close(); err != nil {
 			c.mu.Lock()
 			c.err = errors.Join(c.err, err)
@@ -419,6 +441,9 @@ func (c *Cache) Close() error {
 	c.retire(c.index.take(0, ^uintptr(0)), &ended)
 	c.mu.Unlock()
 	c.close(&ended)
+	if c.maps != nil {
+		c.maps.Close()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n := c.stats.InUse; n > 0 {

@@ -31,5 +31,6 @@
 // pinned ([verbs.Pinned] and its like) keep their memory alive, as do those of devices without weak
 // regions, until the budget or [Cache.Forget] ends them.
 //
-// Memory that the program has mapped: when it says so, before it unmaps it, with [Cache.Forget].
+// Memory that the program has mapped: when it says so, before it unmaps it, with [Cache.Forget]. With
+// [Options.WatchMapped] also when it unmaps it, see docs/memory.md.
 package regcache

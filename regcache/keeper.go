@@ -37,9 +37,14 @@ func (k *keeper) join(o *keeper, below bool, size int) {
 // register registers the memory, and lets go of it if the region does not need it.
 func (k *keeper) register(c *Cache, e *entry) (*verbs.MR, error) {
 	if !c.unpinned {
+		if c.maps != nil && !k.watch(e) {
+			c.follow(e)
+		}
+		k.stop()
 		return c.pd.RegMR(k.mem, c.access, c.opt.Register...)
 	}
 	if !k.watch(e) {
+		c.follow(e)
 		// Mapped memory: should the program forget to say that it has unmapped it, an access fails.
 		mr, err := c.pd.RegExternal(k.mem, uint64(e.from), c.access)
 		if errors.Is(err, verbs.ErrNotSupported) {
@@ -92,6 +97,11 @@ func (e *entry) collected() {
 		}
 	}
 	c.discount(e)
+	c.bury(e)
+}
+
+// bury has the region of an entry closed whose memory has gone.
+func (c *Cache) bury(e *entry) {
 	c.dead = append(c.dead, e)
 	if !c.reaps {
 		c.reaps = true
@@ -99,7 +109,7 @@ func (e *entry) collected() {
 	}
 }
 
-// reap closes the regions of collected memory.
+// reap closes the regions of memory that has gone.
 func (c *Cache) reap() {
 	for {
 		c.mu.Lock()

@@ -12,12 +12,13 @@ import (
 
 // side is one end of a connection.
 type side struct {
-	pd *verbs.PD
-	cq *verbs.CQ
-	mr *verbs.MR
-	qp *verbs.QP
-	ep verbs.Endpoint
-	wc [1]verbs.WC
+	dev *verbs.Device
+	pd  *verbs.PD
+	cq  *verbs.CQ
+	mr  *verbs.MR
+	qp  *verbs.QP
+	ep  verbs.Endpoint
+	wc  [1]verbs.WC
 }
 
 const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
@@ -30,12 +31,15 @@ func must[T any](v T, err error) T {
 }
 
 // connect makes two ends with regions of n bytes.
-func connect(t testing.TB, n int) (a, b *side) {
+func connect(t testing.TB, n int) (a, b *side) { return connectOn(t, n, open) }
+
+// connectOn is connect with devices that a function opens.
+func connectOn(t testing.TB, n int, open func(testing.TB) *verbs.Device) (a, b *side) {
 	t.Helper()
 	var sides [2]*side
 	for i := range sides {
 		dev := open(t)
-		s := &side{pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(1024, nil))}
+		s := &side{dev: dev, pd: must(dev.AllocPD()), cq: must(dev.CreateCQ(1024, &verbs.CQOptions{NoTimestamps: true}))}
 		s.mr = must(s.pd.AllocMR(n, all))
 		s.qp = must(s.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 2, MaxRecvSGE: 2, MaxInline: 64}))
 		s.ep = must(s.qp.Endpoint(0))

@@ -43,7 +43,9 @@ func cross(pid int, b []byte, addr uint64, write bool) bool {
 		here := unix.Iovec{Base: unsafe.SliceData(b)}
 		here.SetLen(len(b))
 		there := unix.RemoteIovec{Base: uintptr(addr), Len: len(b)}
-		n, _, errno := unix.RawSyscall6(call, uintptr(pid), uintptr(unsafe.Pointer(&here)), 1, uintptr(unsafe.Pointer(&there)), 1, 0)
+		// The copy may wait for pages of either process. The collector must not wait with it, so this
+		// is no RawSyscall, though that would be faster.
+		n, _, errno := unix.Syscall6(call, uintptr(pid), uintptr(unsafe.Pointer(&here)), 1, uintptr(unsafe.Pointer(&there)), 1, 0)
 		if errno == unix.EINTR {
 			continue
 		}

@@ -5,8 +5,10 @@ package shm
 import (
 	"context"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
@@ -153,6 +155,41 @@ func TestDatagramsStalled(t *testing.T) {
 	a.completes(2)
 	b.completes(1)
 	noError(t, a.qp.Close())
+}
+
+// TestDatagramsAwaitRoom sends more than there is room for, to a device that takes it later. The sender sleeps
+// meanwhile, and asks to be woken when there is room.
+func TestDatagramsAwaitRoom(t *testing.T) {
+	dir := t.TempDir()
+	m, err := newNetwork(netip.MustParseAddr("127.0.0.2"), &Options{Dir: dir})
+	noError(t, err)
+	n := m.(*network)
+	t.Cleanup(func() { n.Close() })
+	acc, err := n.Listen(netip.AddrPortFrom(n.addr, firstDoor), 8)
+	noError(t, err)
+	a := newTalker(t, dir, "127.0.0.1")
+	a.send("127.0.0.2", 5, 40)
+	e := &end{net: n}
+	until := func(what string, cond func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
+			if e.look(); time.Now().After(end) {
+				t.Fatalf("%s does not come", what)
+			}
+		}
+	}
+	until("the sender", func() bool {
+		l, err := acc.Accept()
+		if err == nil {
+			e.link = l.(*link)
+			l.Own(e)
+		}
+		return err == nil
+	})
+	_, err = e.Join(nil)
+	noError(t, err)
+	const awaitsHead = requestsAt + 8
+	until("the wish for room", func() bool { return atomic.LoadUint32((*uint32)(unsafe.Pointer(&e.theirs.Bytes()[awaitsHead]))) != 0 })
 }
 
 // TestDatagramsFlood sends more than there are receives for: the rest is dropped and counted.

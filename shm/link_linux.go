@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"runtime"
 	"slices"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +22,6 @@ const (
 	maxInbox = 16 << 10
 	// lettersAtOnce is how many letters are read in one go.
 	lettersAtOnce = 256
-	// finishTime bounds how long the end of a link waits for a copy of the peer.
-	finishTime = 2 * time.Millisecond
 )
 
 // link is the connection to a queue pair of a process: a socket, and a segment of each side.
@@ -70,7 +66,7 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 	}
 	if err == nil {
 		hello := letter{kind: letterHello, slot: uint32(l.slot), from: from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
-		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD(), n.chime)
+		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD(), n.chime.FD())
 	}
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		l.release()
@@ -115,6 +111,7 @@ func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
 	}
 	l := &link{net: n, from: from, to: to, slot: -1, failed: fmt.Errorf("connecting to %v: %w", to, err)}
 	l.Again()
+	n.Wake() // nobody there will say anything
 	return l, nil
 }
 
@@ -265,7 +262,7 @@ func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
 // Ring tells the peer's device to look at the link, and wakes its process if it sleeps.
 func (l *link) Ring() {
 	if l.device != nil && l.device.bell.Ring(l.ring) {
-		strike(l.device.chime)
+		l.device.chime.Strike()
 	}
 }
 
@@ -346,82 +343,11 @@ func (l *link) Close(bool) {
 		l.peer.Shut()
 		l.peer.Tell()
 		l.Ring()
-		if l.finish(); l.peer.Work()%2 == 1 {
+		if l.peer.Work()%2 == 1 {
 			l.leave()
 		}
 	}
 	l.release()
-}
-
-// finish waits for what the peer is doing in memory of this process, but not for a peer that was
-// stopped there: regions that end wait for longer.
-func (l *link) finish() {
-	for end := time.Now().Add(finishTime); l.peer.Work()%2 == 1 && time.Now().Before(end); {
-		runtime.Gosched()
-	}
-}
-
-// leaver is the peer of a closed link that is still at work in memory of this process: its thread was
-// not running for a while.
-type leaver struct {
-	peer   *local.Peer // nil: it has finished
-	sock   *shmem.Socket
-	theirs *shmem.Segment
-}
-
-// maxLeaving is how many leavers are kept in view.
-const maxLeaving = 1024
-
-// leave hands what tells of the peer's work to a leaver.
-func (l *link) leave() {
-	n := l.net
-	if n.reap(); len(n.leaving) >= maxLeaving {
-		n.leaving[0].release()
-		n.leaving = slices.Delete(n.leaving, 0, 1)
-	}
-	n.unfollow(l.sock.FD())
-	l.left = &leaver{peer: l.peer, sock: l.sock, theirs: l.theirs}
-	n.leaving = append(n.leaving, l.left)
-	l.sock, l.theirs = nil, nil
-}
-
-// Work returns a number that is odd while the peer is at work in memory of this process.
-func (v *leaver) Work() uint32 {
-	if v.peer == nil {
-		return 0
-	}
-	n := v.peer.Work()
-	if n%2 == 1 && v.sock.Gone() {
-		return 0
-	}
-	return n
-}
-
-func (v *leaver) release() {
-	if v.peer != nil {
-		v.sock.Close()
-		v.theirs.Close()
-		v.peer = nil
-	}
-}
-
-// reap drops the leavers that have finished.
-func (n *network) reap() {
-	n.leaving = slices.DeleteFunc(n.leaving, func(v *leaver) bool {
-		if v.Work()%2 == 1 {
-			return false
-		}
-		v.release()
-		return true
-	})
-}
-
-// Leaving calls f with the peers that are at work although their links were closed.
-func (n *network) Leaving(f func(softdev.Worker)) {
-	n.reap()
-	for _, v := range n.leaving {
-		f(v)
-	}
 }
 
 // release frees what the link holds.

@@ -39,7 +39,7 @@ func (l *link) loop() (err error) {
 	if err != nil {
 		return err
 	}
-	chime, err := unix.FcntlInt(uintptr(n.chime), unix.F_DUPFD_CLOEXEC, 0)
+	chime, err := unix.FcntlInt(uintptr(n.chime.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		unix.Close(bell)
 		return err

@@ -11,11 +11,17 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // TestMany has many connections send messages back and forth, and pause now and then: far more than a
 // device looks at in each pass, so most peers have to ring its bell. No message is left lying.
 func TestMany(t *testing.T) {
+	t.Run("spin", func(t *testing.T) { testMany(t, open) })
+	t.Run("events", func(t *testing.T) { testMany(t, openEvents) })
+}
+
+func testMany(t *testing.T, open func(testing.TB) *verbs.Device) {
 	const connections, messages = 60, 60
 	a, b := open(t), open(t)
 	ln, err := cm.Listen(b, ":0")

@@ -35,8 +35,9 @@ type network struct {
 	place    shmem.Place
 	copies   bool // between processes, where the system allows them
 	epoll    int
-	chime    int // eventfd that peers write to
-	wakeup   int // eventfd of Wake
+	chime    shmem.Chime // what peers strike
+	chimes   int         // where that is heard
+	wakeup   int         // eventfd of Wake
 	bellSeg  *shmem.Segment
 	bell     *local.Bell
 	owners   map[int32]pollee // by descriptor
@@ -53,7 +54,7 @@ type network struct {
 	deadline pollwait.Deadline
 	closed   atomic.Bool
 
-	devices     map[shmem.Inode]*device
+	devices     map[deviceID]*device
 	mapped      map[shmem.Inode]*mapping
 	mappedBytes int
 	segments    map[uint64]*shmem.Segment // of this process, that peers may use, by number
@@ -71,8 +72,8 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
 			return nil, fmt.Errorf("dir=%s is no directory: make one that all processes have", opt.Dir)
 		}
 	}
-	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, chime: -1, wakeup: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}),
-		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
+	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, chimes: -1, wakeup: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}),
+		events: make([]unix.EpollEvent, 64), devices: make(map[deviceID]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
 	if err := n.open(); err != nil {
 		n.Close()
 		return nil, err
@@ -84,10 +85,11 @@ func (n *network) open() (err error) {
 	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create", err)
 	}
-	for _, fd := range []*int{&n.chime, &n.wakeup} {
-		if *fd, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-			return os.NewSyscallError("eventfd", err)
-		}
+	if n.wakeup, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	if n.chime, n.chimes, err = shmem.NewChime(); err != nil {
+		return err
 	}
 	if n.bellSeg, err = shmem.Create("ramjet-bell", local.BellBytes, shmem.ReadWrite); err != nil {
 		return err
@@ -200,6 +202,7 @@ func (n *network) heat(l *link) {
 // add adds a link to the hot ones.
 func (n *network) add(l *link) {
 	l.hot, l.idle = true, 0
+	l.peer.Awake()
 	n.hot = append(n.hot, l)
 }
 
@@ -229,7 +232,7 @@ func (n *network) drop(l *link) {
 	l.hot = false
 }
 
-// Arm has peers ring the bell, and write to the eventfd, from now on.
+// Arm has peers ring the bell, and strike the chime, from now on.
 func (n *network) Arm() bool {
 	for len(n.hot) > 0 {
 		if !n.cool(n.hot[len(n.hot)-1]) {
@@ -249,7 +252,7 @@ func (n *network) Wait() error {
 		left := unix.NsecToTimespec(int64(max(0, d.Until())))
 		limit = &left
 	}
-	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chime), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
+	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chimes), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
 	_, err := unix.Ppoll(fds[:], limit, nil)
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		return err
@@ -264,7 +267,7 @@ func (n *network) Wait() error {
 	return nil
 }
 
-// rest reads the eventfds that have something.
+// rest reads the chime and the eventfd, if they have something.
 func (n *network) rest(fds []unix.PollFd) {
 	var b [8]byte
 	for _, p := range fds {
@@ -276,7 +279,7 @@ func (n *network) rest(fds []unix.PollFd) {
 
 // Doze waits until a peer wakes this process, or for the given time.
 func (n *network) Doze(d time.Duration) {
-	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chime), Events: unix.POLLIN}}
+	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chimes), Events: unix.POLLIN}}
 	limit := unix.NsecToTimespec(int64(d))
 	if _, err := unix.Ppoll(fds[:], &limit, nil); err != nil { // a signal: look
 		return
@@ -295,12 +298,9 @@ func (n *network) SetDeadline(t time.Time) {
 }
 
 // Wake wakes Wait.
-func (n *network) Wake() { strike(n.wakeup) }
-
-// strike writes to an eventfd.
-func strike(fd int) {
+func (n *network) Wake() {
 	one := [8]byte{1}
-	unix.Write(fd, one[:]) // fails if as much as fits is there
+	unix.Write(n.wakeup, one[:]) // fails if as much as fits is there
 }
 
 // Close closes what is left. Nobody waits any more.
@@ -322,11 +322,12 @@ func (n *network) Close() error {
 	for _, s := range n.segments {
 		s.Forget() // the memory goes with its region
 	}
-	for _, fd := range []int{n.chime, n.wakeup, n.epoll} {
+	for _, fd := range []int{n.chimes, n.wakeup, n.epoll} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
+	n.chime.Close()
 	if n.bellSeg != nil {
 		return n.bellSeg.Close()
 	}

@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -141,7 +143,6 @@ func TestLateSegment(t *testing.T) {
 // TestLeftAtWork ends links while the peer works in this side's memory, and holds that this side knows of
 // it until the peer has finished, or has ended.
 func TestLeftAtWork(t *testing.T) {
-	const atWork = 12 // in a segment; see package local
 	for _, ends := range []bool{true, false} {
 		a, b := newEnds(t)
 		work := b.own.Bytes()[atWork:]
@@ -166,6 +167,43 @@ func TestLeftAtWork(t *testing.T) {
 		busy = 0
 		if a.net.Leaving(func(softdev.Worker) { busy++ }); busy != 0 || len(a.net.leaving) != 0 {
 			t.Errorf("%d peers are at work, %d are leaving", busy, len(a.net.leaving))
+		}
+	}
+}
+
+// TestLeaverEnds has a peer end that was at work when the link was closed. Nothing stays of it, also if
+// nobody asks who is at work.
+func TestLeaverEnds(t *testing.T) {
+	a, b := newEnds(t)
+	binary.NativeEndian.PutUint32(b.own.Bytes()[atWork:], 1)
+	a.link.Close(true)
+	if a.look(); len(a.net.leaving) != 1 {
+		t.Fatalf("%d are leaving", len(a.net.leaving))
+	}
+	fd := a.net.leaving[0].sock.FD()
+	b.link.Close(true)
+	if a.look(); len(a.net.leaving) != 0 || a.net.owners[int32(fd)] != nil {
+		t.Errorf("%d are leaving", len(a.net.leaving))
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+		t.Errorf("the socket: %v", err)
+	}
+}
+
+// TestSurplus has many peers leave: a process drives out its own.
+func TestSurplus(t *testing.T) {
+	a, b := newEnds(t)
+	binary.NativeEndian.PutUint32(b.own.Bytes()[atWork:], 1)
+	a.link.Close(true)
+	one := a.net.leaving[0]
+	other := *one
+	other.sock = new(shmem.Socket) // of process 0
+	for _, c := range []struct {
+		all  []*leaver
+		gone int
+	}{{[]*leaver{one}, 0}, {[]*leaver{one, &other, &other}, 1}, {[]*leaver{&other, one, one, &other, one}, 1}, {[]*leaver{one, one, &other}, 0}} {
+		if got := surplus(c.all); got != c.gone {
+			t.Errorf("%d of %d gives way, not %d", got, len(c.all), c.gone)
 		}
 	}
 }
@@ -233,4 +271,84 @@ func TestHuge(t *testing.T) {
 	if a.net.mappedBytes != before {
 		t.Errorf("%d bytes count as mapped, %d before", a.net.mappedBytes, before)
 	}
+}
+
+// TestStrikeDoesNotBlock wakes a peer that clears O_NONBLOCK and never looks.
+func TestStrikeDoesNotBlock(t *testing.T) {
+	a, b := newEnds(t)
+	if _, err := unix.FcntlInt(uintptr(b.net.chime.FD()), unix.F_SETFL, 0); err != nil {
+		t.Fatal(err)
+	}
+	if flags, err := unix.FcntlInt(uintptr(a.device.chime.FD()), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+		t.Fatalf("the peers' description has flags %#x, %v", flags, err)
+	}
+	for range 10_000 {
+		b.net.bell.Sleep(0)
+		a.Ring()
+	}
+	b.net.Doze(time.Minute) // it is woken all the same
+}
+
+// TestMeet has peers bring each other's bells.
+func TestMeet(t *testing.T) {
+	a, b := newEnds(t)
+	dup := func(fd int) int {
+		fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	meet := func(bell, chime int) *device {
+		d, err := a.net.meet(dup(bell), dup(chime))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { a.net.leave(d) })
+		return d
+	}
+	known := a.device
+	if d := meet(b.net.bellSeg.FD(), b.net.chime.FD()); d != known {
+		t.Error("the same device is two")
+	}
+	if d := meet(b.net.bellSeg.FD(), a.net.chime.FD()); d == known {
+		t.Error("a bell with another chime is the device of the bell")
+	}
+	if d := meet(a.net.bellSeg.FD(), b.net.chime.FD()); d == known {
+		t.Error("a chime with another bell is the device of the chime")
+	}
+	for what, fd := range map[string]int{"an eventfd": a.net.wakeup, "a socket of another kind": a.sock.FD()} {
+		if d, err := a.net.meet(dup(b.net.bellSeg.FD()), dup(fd)); err == nil {
+			t.Errorf("%s is a chime: %v", what, d)
+		}
+	}
+}
+
+// TestRefusedWakes has a device that sleeps hear of a dial that was refused at once.
+func TestRefusedWakes(t *testing.T) {
+	m, err := newNetwork(netip.MustParseAddr("127.0.0.1"), &Options{Dir: t.TempDir()})
+	noError(t, err)
+	n := m.(*network)
+	t.Cleanup(func() { n.Close() })
+	if !n.Arm() {
+		t.Fatal("there is something to look at")
+	}
+	woken := make(chan error, 1)
+	go func() { woken <- n.Wait() }()
+	l, err := n.Dial(netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.0.2:7"), 0)
+	noError(t, err)
+	select {
+	case err := <-woken:
+		noError(t, err)
+	case <-time.After(30 * time.Second):
+		n.Wake()
+		<-woken
+		t.Error("it sleeps on")
+	}
+	e := &end{link: l.(*link), net: n}
+	l.Own(e)
+	if e.look(); e.found != 1 || !errors.Is(l.Connected(), unix.ECONNREFUSED) {
+		t.Errorf("%d reports, %v", e.found, l.Connected())
+	}
+	l.Close(true)
 }

@@ -21,6 +21,9 @@ type Options struct {
 	// NoCopies has the target's process carry out operations on memory that is not shared, even if
 	// the system would let the initiator copy it (process_vm_readv, process_vm_writev).
 	NoCopies bool
+	// EventsOnly has programs that wait for completions sleep at once. Otherwise they, or the device for
+	// them, poll for a while before. Programs that poll are not concerned.
+	EventsOnly bool
 }
 
 // DefaultAddress is the address of a device that is opened without one.
@@ -28,7 +31,7 @@ const DefaultAddress = "127.0.0.1"
 
 // Open opens a device of shared memory. Devices are told apart by addresses, as in other networks; an
 // address need not be one of an interface. Without one it is [DefaultAddress]. Options can follow the
-// address, as in "127.0.0.1?dir=/run/ramjet&copies=off". They override those in opt.
+// address, as in "127.0.0.1?dir=/run/ramjet&copies=off&wait=events". They override those in opt.
 //
 // Up to 64 devices, usually in several processes, can have one address. Systems other than Linux
 // return ErrNotSupported.
@@ -41,7 +44,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shm: opening %v: %w", addr, err)
 	}
-	d, err := softdev.NewMemory("shm:"+addr.String(), "shm", guid(addr), oneSided(o), n)
+	d, err := softdev.NewMemory("shm:"+addr.String(), "shm", guid(addr), oneSided(o), o.EventsOnly, n)
 	if err != nil {
 		n.Close()
 		if errors.Is(err, syscall.EADDRINUSE) {
@@ -65,8 +68,10 @@ func parse(address string, opt *Options) (netip.Addr, *Options, error) {
 			o.Dir = value
 		case name == "copies" && (value == "on" || value == "off"):
 			o.NoCopies = value == "off"
+		case name == "wait" && (value == "spin" || value == "events"):
+			o.EventsOnly = value == "events"
 		case option != "":
-			return netip.Addr{}, nil, fmt.Errorf("shm: option %q of the device's name: there are dir, a directory, and copies, which is on or off", option)
+			return netip.Addr{}, nil, fmt.Errorf("shm: option %q of the device's name: there are dir, a directory, copies, which is on or off, and wait, which is spin or events", option)
 		}
 	}
 	if address == "" {

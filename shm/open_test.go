@@ -19,6 +19,7 @@ func TestOpenRefuses(t *testing.T) {
 		"0.0.0.0":                  "no single device",
 		"127.0.0.1?dir":            "option",
 		"127.0.0.1?copies=perhaps": "copies",
+		"127.0.0.1?wait=never":     "wait",
 		"127.0.0.1?color=red":      "there are dir",
 		"?dir=/no/such/directory":  "no directory",
 	} {

@@ -19,30 +19,42 @@ const maxMappedBytes = 1 << (30 + 16*(^uint(0)>>63))
 
 // device is a peer's device: what wakes it. Its links share it.
 type device struct {
-	id    shmem.Inode // of the bell
+	id    deviceID
 	seg   *shmem.Segment
 	bell  *local.Bell
-	chime int
+	chime shmem.Chime
 	links int
 }
 
-// meet takes the bell and the eventfd of a peer's device.
-func (n *network) meet(bell, chime int) (*device, error) {
-	id, err := shmem.InodeOf(bell)
-	if d := n.devices[id]; err == nil && d != nil {
-		shmem.CloseAll([]int{bell, chime})
+// deviceID is the bell and the chime: a peer may have brought the one of somebody else, with its own of the
+// other. As long as both are open here, nothing else has their numbers.
+type deviceID struct {
+	bell  shmem.Inode
+	chime uint64
+}
+
+// meet takes the bell and the chime of a peer's device.
+func (n *network) meet(bell, striker int) (*device, error) {
+	chime, err := shmem.TakeChime(striker)
+	if err != nil {
+		unix.Close(bell)
+		return nil, err
+	}
+	id := deviceID{chime: chime.Cookie()}
+	if id.bell, err = shmem.InodeOf(bell); err != nil {
+		unix.Close(bell)
+		chime.Close()
+		return nil, err
+	}
+	if d := n.devices[id]; d != nil {
+		unix.Close(bell)
+		chime.Close()
 		d.links++
 		return d, nil
 	}
 	seg, err := shmem.Map(bell, local.BellBytes, local.BellBytes, shmem.ReadWrite)
-	if err == nil {
-		err = unix.SetNonblock(chime, true) // whatever it is, a write to it must not block
-	}
 	if err != nil {
-		unix.Close(chime)
-		if seg != nil {
-			seg.Close()
-		}
+		chime.Close()
 		return nil, err
 	}
 	d := &device{id: id, seg: seg, bell: local.NewBell(seg.Bytes()), chime: chime, links: 1}
@@ -55,7 +67,7 @@ func (n *network) leave(d *device) {
 	if d.links--; d.links == 0 {
 		delete(n.devices, d.id)
 		d.seg.Close()
-		unix.Close(d.chime)
+		d.chime.Close()
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
@@ -22,12 +24,14 @@ const (
 	readMessage = 5
 	requestsAt  = 128
 	requestRing = 64 << 10
+	atWork      = 12 // in a segment
 )
 
 // rogue is a peer that writes to the rings of a connection what it likes.
 type rogue struct {
 	*end
 	t    *testing.T
+	dev  *verbs.Device // that it is connected to
 	ring *local.Sender
 }
 
@@ -55,7 +59,7 @@ func newRogue(t *testing.T) (*rogue, *cm.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	r := &rogue{end: &end{net: n.(*network)}, t: t}
+	r := &rogue{end: &end{net: n.(*network)}, t: t, dev: dev}
 	if r.domain, err = n.NewDomain(); err != nil {
 		t.Fatal(err)
 	}
@@ -137,5 +141,29 @@ func TestAnswersToNobody(t *testing.T) {
 	m.Release()
 	if m, err := c.Recv(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("after the peer's end: %v, %q", err, m.Bytes())
+	}
+}
+
+// TestCloseAtWork closes a device whose peer works in its memory. Close waits for that, and the device
+// does not: the connection has ended meanwhile.
+func TestCloseAtWork(t *testing.T) {
+	r, _ := newRogue(t)
+	work := (*uint32)(unsafe.Pointer(&r.own.Bytes()[atWork]))
+	atomic.StoreUint32(work, 1)
+	var finished atomic.Bool
+	closed := make(chan error, 1)
+	go func() {
+		err := r.dev.Close()
+		if !finished.Load() {
+			t.Error("Close does not wait for what the peer does")
+		}
+		closed <- err
+	}()
+	r.until("the end of the link", func() bool { return r.Ended() })
+	time.Sleep(20 * time.Millisecond)
+	finished.Store(true)
+	atomic.StoreUint32(work, 2)
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -42,6 +42,17 @@ func TestConformanceAsked(t *testing.T) {
 	}, nil)
 }
 
+// TestConformanceEvents has programs that wait sleep at once, and move the data themselves.
+func TestConformanceEvents(t *testing.T) {
+	suite(t, openEvents, unnoticed)
+}
+
+func openEvents(t testing.TB) *verbs.Device {
+	t.Helper()
+	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, &shm.Options{EventsOnly: true}) })
+	return dev
+}
+
 // TestConformanceShared has memory that both processes have mapped.
 func TestConformanceShared(t *testing.T) {
 	missing, differs := conformance.OfSharedMemory()

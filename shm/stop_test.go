@@ -143,19 +143,50 @@ func counter(dev *verbs.Device, name string) uint64 {
 	panic("no metric " + name)
 }
 
+// askedOf returns how many of a device's one-sided operations, of which there were that many, went through
+// the target's process. Metrics are shown some time after what they count.
+func askedOf(ctx context.Context, t *testing.T, dev *verbs.Device, operations uint64) uint64 {
+	t.Helper()
+	for {
+		asked := counter(dev, "asked_ops")
+		if direct := counter(dev, "direct_ops"); asked+direct == operations {
+			return asked
+		} else if ctx.Err() != nil {
+			t.Fatalf("%d operations, and %d through the target's process, of %d", direct, asked, operations)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// echo sends a message, and has it come back.
+func echo(ctx context.Context, c *cm.Conn) error {
+	if err := c.Send(ctx, []byte("still there?")); err != nil {
+		return err
+	}
+	b, err := c.Recv(ctx)
+	if err == nil && string(b.Bytes()) != "still there?" {
+		err = errors.New("it says " + string(b.Bytes()))
+	}
+	return err
+}
+
 // TestStopped works on the memory of a process that is stopped, by every one-sided operation.
 func TestStopped(t *testing.T) {
 	g := startTarget(t, loopback.Next().String())
 	dev := open(t)
 	c, mr := g.dial(t, dev)
-	if err := c.Read(t.Context(), mr.SGE(0, 100), g.Slice); err != nil {
-		t.Fatal(err)
-	}
-	copies := counter(dev, "crossed_copies") > 0 // the system allows them
-	asked := counter(dev, "asked_ops")
-	g.stop(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	if err := echo(ctx, c); err != nil { // until then the target may not have told of its memory
+		t.Fatal(err)
+	}
+	if err := c.Read(ctx, mr.SGE(0, 100), g.Slice); err != nil {
+		t.Fatal(err)
+	}
+	asked := askedOf(ctx, t, dev, 1)
+	copies := counter(dev, "crossed_copies") > 0 // the system allows them
+	g.stop(t)
+	operations := uint64(1 + 7)
 	mem := mr.Bytes()
 	for i := range mem[:tableBytes/2] {
 		mem[i] = byte(i*7 + i>>8)
@@ -188,6 +219,7 @@ func TestStopped(t *testing.T) {
 		t.Errorf("the word was %d and is %d, not 15 and 42", old, now)
 	}
 	if copies {
+		operations += 2
 		if err := c.Write(ctx, mr.SGE(0, 10000), g.Slice); err != nil {
 			t.Fatal(err)
 		}
@@ -200,23 +232,13 @@ func TestStopped(t *testing.T) {
 	} else {
 		t.Log("the system does not let processes copy each other's memory: nothing of a slice was tried")
 	}
-	if n := counter(dev, "asked_ops"); n != asked {
+	if n := askedOf(ctx, t, dev, operations); n != asked {
 		t.Errorf("%d operations went through the process that is stopped", n-asked)
 	}
 
 	// It goes on, and takes what needs it.
 	sent := make(chan error, 1)
-	go func() {
-		if err := c.Send(ctx, []byte("still there?")); err != nil {
-			sent <- err
-			return
-		}
-		b, err := c.Recv(ctx)
-		if err == nil && string(b.Bytes()) != "still there?" {
-			err = errors.New("it says " + string(b.Bytes()))
-		}
-		sent <- err
-	}()
+	go func() { sent <- echo(ctx, c) }()
 	if err := g.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

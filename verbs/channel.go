@@ -14,6 +14,7 @@ type CompChannel struct {
 	object
 	dev    *Device
 	events *cqEvents
+	sleep  sleeping
 }
 
 // cqEvents are the pending events of a channel. Drivers reach it through the queues that use the
@@ -31,6 +32,9 @@ func (d *Device) CreateCompChannel() (*CompChannel, error) {
 	if err := c.use("create_comp_channel", &d.object); err != nil {
 		return nil, err
 	}
+	if s, ok := d.drv.(sleeper); ok && s.SleepsAtOnce() {
+		c.sleep.init(s, c.events.any)
+	}
 	return c, nil
 }
 
@@ -46,6 +50,18 @@ func (q *cqEvents) signal() {
 	case q.ready <- struct{}{}:
 	default:
 	}
+}
+
+// any reports whether there are events, or will be none any more.
+func (q *cqEvents) any() bool {
+	select {
+	case <-q.done:
+		return true
+	default:
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.queue) > 0
 }
 
 // take returns the oldest event of a queue that still exists, or nil.
@@ -73,6 +89,11 @@ func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 		if cq := c.events.take(); cq != nil {
 			return cq, nil
 		}
+		if c.sleep.until(ctx) && ctx.Err() == nil && c.events.any() {
+			if cq := c.events.take(); cq != nil {
+				return cq, nil
+			}
+		}
 		select {
 		case <-c.events.ready:
 		case <-c.events.done:
@@ -87,5 +108,5 @@ func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 
 // Close destroys the channel; ErrBusy while queues use it.
 func (c *CompChannel) Close() error {
-	return c.close("destroy_comp_channel", func() error { close(c.events.done); return nil })
+	return c.close("destroy_comp_channel", func() error { close(c.events.done); c.sleep.end(); return nil })
 }

@@ -110,5 +110,5 @@ type WC struct {
 	// DLIDPathBits are the low bits of the LID that a datagram was sent to, of as many as
 	// [PortAttr.LMC] says.
 	DLIDPathBits uint8
-	Timestamp    uint64 // nanoseconds of the device's clock, see [Device.Clock]
+	Timestamp    uint64 // nanoseconds of the device's clock, see [Device.Clock]; 0: [CQOptions].NoTimestamps
 }

@@ -34,7 +34,7 @@ CALL(int, dealloc_mw, (uint64_t mw))
 CALL(int, create_channel, (uint64_t context, uint64_t *channel, int *fd))
 CALL(void *, next_completion, (uint64_t channel)) /* the struct ibv_cq, its event counted, or NULL */
 CALL(int, destroy_channel, (uint64_t channel))
-CALL(int, create_cq, (uint64_t context, int cqe, uint64_t channel, struct rj_cq *cq))
+CALL(int, create_cq, (uint64_t context, int cqe, uint64_t channel, int timed, struct rj_cq *cq)) /* timed: completions carry timestamps */
 CALL(int, resize_cq, (struct rj_cq *cq, int cqe))
 CALL(int, destroy_cq, (uint64_t cq))
 CALL(int, req_notify, (uint64_t cq, int solicited_only))

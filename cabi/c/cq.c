@@ -43,7 +43,7 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ou
 }
 
 static struct rj_cq *create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-			       int vector)
+			       int vector, int timed)
 {
 	struct rj_cq *q;
 	int err;
@@ -59,7 +59,7 @@ static struct rj_cq *create_cq(struct ibv_context *context, int cqe, void *cq_co
 	q->cq.context = context;
 	q->cq.channel = channel;
 	q->cq.cq_context = cq_context;
-	err = TRY(create_cq(rj_context(context)->handle, cqe, channel ? HIDDEN_HANDLE(rj_channel, channel) : 0, q));
+	err = TRY(create_cq(rj_context(context)->handle, cqe, channel ? HIDDEN_HANDLE(rj_channel, channel) : 0, timed, q));
 	if (err)
 		return rj_fail(q, err);
 	q->cq.handle = (uint32_t)q->handle;
@@ -74,13 +74,13 @@ static struct rj_cq *create_cq(struct ibv_context *context, int cqe, void *cq_co
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
 				    int vector)
 {
-	return (struct ibv_cq *)create_cq(context, cqe, cq_context, channel, vector);
+	return (struct ibv_cq *)create_cq(context, cqe, cq_context, channel, vector, 0);
 }
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-	const uint64_t fields = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-				IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	const uint64_t times = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	const uint64_t fields = IBV_WC_STANDARD_FLAGS | times;
 	struct rj_cq *q;
 
 	if (attr->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) || attr->wc_flags & ~fields)
@@ -91,7 +91,8 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq
 		return rj_fail(NULL, EINVAL);
 	if (attr->cqe > INT32_MAX)
 		return rj_fail(NULL, EINVAL);
-	q = create_cq(context, (int)attr->cqe, attr->cq_context, attr->channel, (int)attr->comp_vector);
+	q = create_cq(context, (int)attr->cqe, attr->cq_context, attr->channel, (int)attr->comp_vector,
+		      (attr->wc_flags & times) != 0);
 	if (!q)
 		return NULL;
 	rj_fill_cq(q, attr->wc_flags);

@@ -90,6 +90,9 @@ func newSide(dev *verbs.Device, c Config, client bool) (s *side, err error) {
 	if err != nil {
 		return s, err
 	}
+	if s.looks = 1; dev.Query().Caps&verbs.CapWatch == 0 {
+		s.looks = soloLooks
+	}
 	s.path = c.mtu(port.ActiveMTU)
 	if s.path > port.ActiveMTU {
 		return s, fmt.Errorf("path MTU %v is more than the port of %s has: %v", s.path, dev.Name(), port.ActiveMTU)
@@ -98,7 +101,7 @@ func newSide(dev *verbs.Device, c Config, client bool) (s *side, err error) {
 		return s, err
 	}
 	s.close = append(s.close, s.pd.Close)
-	opt := &verbs.CQOptions{}
+	opt := &verbs.CQOptions{NoTimestamps: true}
 	if c.Events {
 		if s.channel, err = dev.CreateCompChannel(); err != nil {
 			return s, err

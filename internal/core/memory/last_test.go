@@ -53,3 +53,31 @@ func TestRemoteAfter(t *testing.T) {
 		t.Error("not deregistered")
 	}
 }
+
+// What Local found last is found again, until the key stands for something else; and to be written to only
+// where that was asked before, or is allowed.
+func TestLocalAfter(t *testing.T) {
+	m := newTable()
+	var last memory.Last
+	find := func(r *memory.Region, off, n int, write bool) bool {
+		t.Helper()
+		sge := verbs.SGE{Addr: r.Addr() + uint64(off), Length: uint32(n), LKey: r.Key()}
+		s, ok := m.LocalAfter(&last, pd, &sge, write)
+		if _, want := m.Local(pd, &sge, write); ok != want || ok && s.Len() != n {
+			t.Errorf("%d bytes: %v, %d; Local says %v", n, ok, s.Len(), want)
+		}
+		return ok
+	}
+	readOnly, r := register(t, m, make([]byte, 100), verbs.RemoteRead), register(t, m, make([]byte, 100), verbs.LocalWrite)
+	for range 2 {
+		if !find(readOnly, 20, 80, false) || find(readOnly, 20, 80, true) || find(readOnly, 20, 81, false) || !find(r, 0, 100, true) || !find(r, 1, 99, false) {
+			t.Error("wrong bounds or rights")
+		}
+	}
+	if m.Reregister(r, verbs.ReregAccess, pd, nil, verbs.RemoteRead) != nil || find(r, 0, 8, true) || !find(r, 0, 8, false) {
+		t.Error("the right was taken away")
+	}
+	if m.Deregister(r) != nil || find(r, 0, 8, false) {
+		t.Error("not deregistered")
+	}
+}

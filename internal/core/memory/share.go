@@ -31,6 +31,16 @@ func (t *Table) Shared(pd PD, sge *verbs.SGE, right verbs.Access) bool {
 	return e != nil && e.key == sge.LKey && e.window == nil && e.pd == pd && e.region.segment != 0 && e.access&right != 0
 }
 
+// Located returns the address of a scatter/gather entry's memory in this process, where the region keeps
+// it. It stays until the region ends or changes, which the [Sharer] is told of.
+func (t *Table) Located(pd PD, sge *verbs.SGE) (addr uint64, ok bool) {
+	s, ok := t.Local(pd, sge, false)
+	if !ok || len(s.mem) == 0 || s.entry.weak != nil {
+		return 0, false
+	}
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s.mem)))), true
+}
+
 func (t *Table) began(r *Region) {
 	if t.sharer != nil {
 		t.sharer.Began(r)

@@ -24,12 +24,12 @@ func Inline(b []byte) Span { return Span{mem: b} }
 // Valid reports whether the key by which the span was found still stands for it.
 func (s *Span) Valid() bool { return s.entry == nil || s.entry.gen == s.gen }
 
-// foreign reports whether the memory may be unmapped.
-func (s *Span) foreign() bool { return s.entry != nil && s.entry.foreign }
+// Foreign reports whether the memory may be unmapped.
+func (s *Span) Foreign() bool { return s.entry != nil && s.entry.foreign }
 
 // copy is copy with memory of the span. It returns false if that is not mapped.
 func (s *Span) copy(dst, src []byte) bool {
-	if s.foreign() {
+	if s.Foreign() {
 		return Copy(dst, src)
 	}
 	copy(dst, src)
@@ -61,7 +61,7 @@ func (s *Span) Sub(off, n int) Span {
 // false if the region was deregistered.
 func (s *Span) Part(off, n int) ([]byte, bool) {
 	b := s.mem[off : off+n : off+n]
-	return b, s.Valid() && (!s.foreign() || present(b))
+	return b, s.Valid() && (!s.Foreign() || present(b))
 }
 
 // Aligned8 reports whether the span is eight bytes at a multiple of eight.
@@ -75,7 +75,7 @@ func (s *Span) word() *uint64 { return (*uint64)(unsafe.Pointer(unsafe.SliceData
 // with respect to sync/atomic in the program. The span must be Aligned8. It returns false if the
 // memory is not mapped.
 func (s *Span) CompareSwap(compare, swap uint64) (old uint64, ok bool) {
-	if s.foreign() {
+	if s.Foreign() {
 		defer Recover(debug.SetPanicOnFault(true), &ok)
 	}
 	for {
@@ -88,7 +88,7 @@ func (s *Span) CompareSwap(compare, swap uint64) (old uint64, ok bool) {
 
 // FetchAdd adds to the word and returns the previous value, under the same conditions.
 func (s *Span) FetchAdd(add uint64) (old uint64, ok bool) {
-	if s.foreign() {
+	if s.Foreign() {
 		defer Recover(debug.SetPanicOnFault(true), &ok)
 	}
 	return atomic.AddUint64(s.word(), add) - add, true
@@ -96,7 +96,7 @@ func (s *Span) FetchAdd(add uint64) (old uint64, ok bool) {
 
 // Store writes 8 bytes atomically, under the same conditions.
 func (s *Span) Store(b []byte) (ok bool) {
-	if s.foreign() {
+	if s.Foreign() {
 		defer Recover(debug.SetPanicOnFault(true), &ok)
 	}
 	atomic.StoreUint64(s.word(), binary.NativeEndian.Uint64(b))
@@ -112,10 +112,13 @@ func (s *Span) Write(t *Table, off int, b []byte) bool {
 	return true
 }
 
+// Read copies the span to b, which is as long. It returns false if memory of it is not mapped.
+func (s *Span) Read(b []byte) bool { return s.copy(b, s.mem) }
+
 // Update replaces the word by the result of f, if f says so, and returns the previous value, under
 // the same conditions. f may be called several times.
 func (s *Span) Update(f func(old uint64) (next uint64, change bool)) (old uint64, ok bool) {
-	if s.foreign() {
+	if s.Foreign() {
 		defer Recover(debug.SetPanicOnFault(true), &ok)
 	}
 	for {

@@ -9,24 +9,35 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// notify is the kind of event that was last requested.
-type notify uint8
-
+// The kinds of event that may have been requested.
 const (
-	notifyNone notify = iota
+	notifyNone uint32 = iota
 	notifySolicited
 	notifyAny
 )
 
-// CQ is a completion queue. It is safe for concurrent use.
+// CQ is a completion queue. Any number of goroutines may poll it and request events. [CQ.Push],
+// [CQ.Resize] and [CQ.Forget] are called one after the other: the device's lock is held.
+//
+// So a push takes no lock. It stores pushed, and then loads whether an event was requested; who
+// requests one stores that, and then loads pushed in a poll. The load must not come before the
+// store. The store of pushed is a swap, because the race detector's stores do not keep that order.
 type CQ struct {
-	count    atomic.Int32 // completions in the ring; read without the lock
-	mu       sync.Mutex
-	ring     Ring[verbs.WC]
+	// Of whoever pushes; they change with poll held.
+	slots    []verbs.WC // length a power of two
 	capacity int
-	armed    notify
-	overflow bool
-	events   verbs.CQEvents
+	seen     uint32 // polled, when it was last looked at
+
+	pushed   atomic.Uint32 // completions, ever
+	armed    atomic.Uint32 // the event that was requested
+	overflow atomic.Bool
+
+	poll   sync.Mutex
+	polled atomic.Uint32 // completions, ever
+
+	events verbs.CQEvents
+
+	Untimed bool // completions carry no timestamp
 }
 
 // NewCQ creates a queue for capacity completions.
@@ -37,61 +48,96 @@ func NewCQ(capacity int, ev verbs.CQEvents) *CQ {
 // Push adds a completion, and raises the event if it was requested. It returns false if the queue
 // is full. Then the completion is lost and the queue is in error from then on (IBTA 10.2.6.3).
 func (c *CQ) Push(wc *verbs.WC, solicited bool) bool {
-	c.mu.Lock()
-	if c.overflow || c.ring.Len() >= c.capacity {
-		first := !c.overflow
-		c.overflow = true
-		c.mu.Unlock()
-		if first {
+	at := c.pushed.Load()
+	if int(at-c.seen) >= min(c.capacity, len(c.slots)) && !c.room() || c.overflow.Load() {
+		if !c.overflow.Swap(true) {
 			c.events.Error()
 		}
 		return false
 	}
-	*c.ring.PushBack() = *wc
-	c.count.Store(int32(c.ring.Len()))
-	raise := c.armed == notifyAny || c.armed == notifySolicited && (solicited || wc.Status != verbs.Success)
-	if raise {
-		c.armed = notifyNone
-	}
-	c.mu.Unlock()
-	if raise {
-		c.events.Completion()
+	c.slots[at&uint32(len(c.slots)-1)] = *wc
+	c.pushed.Swap(at + 1)
+	if c.armed.Load() != notifyNone {
+		c.notify(solicited || wc.Status != verbs.Success)
 	}
 	return true
 }
 
+// room makes room for one more completion, and returns false if there is none.
+func (c *CQ) room() bool {
+	c.seen = c.polled.Load()
+	n := int(c.pushed.Load() - c.seen)
+	if n >= c.capacity {
+		return false
+	}
+	if n < len(c.slots) {
+		return true
+	}
+	c.poll.Lock()
+	defer c.poll.Unlock()
+	next := make([]verbs.WC, max(firstSlots, 2*len(c.slots)))
+	for at := c.polled.Load(); at != c.pushed.Load(); at++ {
+		next[at&uint32(len(next)-1)] = c.slots[at&uint32(len(c.slots)-1)]
+	}
+	c.slots = next
+	return true
+}
+
+// notify raises the event that was requested, if the completion is one for it.
+func (c *CQ) notify(solicited bool) {
+	for {
+		armed := c.armed.Load()
+		if armed == notifyNone || armed == notifySolicited && !solicited {
+			return
+		}
+		if c.armed.CompareAndSwap(armed, notifyNone) {
+			c.events.Completion()
+			return
+		}
+	}
+}
+
 // Poll takes up to len(wcs) completions.
 func (c *CQ) Poll(wcs []verbs.WC) int {
-	if c.count.Load() == 0 {
+	if c.Empty() {
 		return 0
 	}
-	c.mu.Lock()
-	n := min(len(wcs), c.ring.Len())
+	c.poll.Lock()
+	at := c.polled.Load()
+	n := min(len(wcs), int(c.pushed.Load()-at))
 	for i := range n {
-		wcs[i] = *c.ring.Front()
-		c.ring.PopFront()
+		wcs[i] = c.slots[(at+uint32(i))&uint32(len(c.slots)-1)]
 	}
-	c.count.Store(int32(c.ring.Len()))
-	c.mu.Unlock()
+	c.polled.Store(at + uint32(n))
+	c.poll.Unlock()
 	return n
 }
 
+// Polled returns how many completions were taken, ever.
+func (c *CQ) Polled() uint32 { return c.polled.Load() }
+
+// Empty reports whether there are no completions.
+func (c *CQ) Empty() bool { return c.polled.Load() == c.pushed.Load() }
+
 // ReqNotify requests one event at the next completion.
 func (c *CQ) ReqNotify(solicitedOnly bool) {
-	c.mu.Lock()
 	want := notifyAny
 	if solicitedOnly {
 		want = notifySolicited
 	}
-	c.armed = max(c.armed, want)
-	c.mu.Unlock()
+	for armed := c.armed.Load(); armed < want && !c.armed.CompareAndSwap(armed, want); {
+		armed = c.armed.Load()
+	}
 }
+
+// Armed reports whether an event was requested that has not been raised.
+func (c *CQ) Armed() bool { return c.armed.Load() != notifyNone }
 
 // Resize changes the capacity, which must hold the queued completions.
 func (c *CQ) Resize(capacity int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if capacity < c.ring.Len() {
+	c.poll.Lock()
+	defer c.poll.Unlock()
+	if capacity < int(c.pushed.Load()-c.polled.Load()) {
 		return verbs.ErrInvalid
 	}
 	c.capacity = capacity
@@ -100,16 +146,14 @@ func (c *CQ) Resize(capacity int) error {
 
 // Capacity returns how many completions fit.
 func (c *CQ) Capacity() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.poll.Lock()
+	defer c.poll.Unlock()
 	return c.capacity
 }
 
 // Err returns ErrOverflow once a completion was lost.
 func (c *CQ) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.overflow {
+	if c.overflow.Load() {
 		return verbs.ErrOverflow
 	}
 	return nil
@@ -117,14 +161,15 @@ func (c *CQ) Err() error {
 
 // Forget drops the completions of a queue pair that is destroyed or reset.
 func (c *CQ) Forget(qpn verbs.QPN) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for range c.ring.Len() {
-		wc := *c.ring.Front()
-		c.ring.PopFront()
-		if wc.QPN != qpn {
-			*c.ring.PushBack() = wc
+	c.poll.Lock()
+	defer c.poll.Unlock()
+	mask := uint32(len(c.slots) - 1)
+	to := c.polled.Load()
+	for at := to; at != c.pushed.Load(); at++ {
+		if wc := &c.slots[at&mask]; wc.QPN != qpn {
+			c.slots[to&mask] = *wc
+			to++
 		}
 	}
-	c.count.Store(int32(c.ring.Len()))
+	c.pushed.Store(to)
 }

@@ -153,16 +153,22 @@ func TestCQConcurrent(t *testing.T) {
 	c := queue.NewCQ(1<<20, verbs.CQEvents{Completion: func() {}, Error: func() {}})
 	const n = 10000
 	var wg sync.WaitGroup
+	var device sync.Mutex
 	wg.Go(func() {
 		for i := range uint64(n) {
+			device.Lock()
 			push(c, i)
+			device.Unlock()
 		}
 	})
 	wg.Go(func() {
 		for i := range 100 {
 			c.ReqNotify(i%2 == 0)
+			device.Lock()
 			c.Resize(1<<20 + i)
 			c.Forget(77)
+			device.Unlock()
+			c.Capacity()
 			c.Err()
 		}
 	})

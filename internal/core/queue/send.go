@@ -222,6 +222,24 @@ func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
 	}
 }
 
+// Signals reports whether a work request completes when it succeeds.
+func (p *Pair) Signals(wr *verbs.SendWR) bool { return p.SignalAll || wr.Flags&verbs.Signaled != 0 }
+
+// Performed counts a work request of n bytes that was carried out without a place in the send queue, and
+// fills its completion. It sends something.
+func (p *Pair) Performed(wr *verbs.SendWR, n int, wc *verbs.WC) {
+	op := &sendOps[wr.Op]
+	p.Counts.SentMessages++
+	got := uint32(0)
+	if op.receives {
+		p.Counts.RecvBytes += uint64(n)
+		got = uint32(n)
+	} else {
+		p.Counts.SentBytes += uint64(n)
+	}
+	*wc = verbs.WC{ID: wr.ID, Op: op.wc, QPN: p.Num, ByteLen: got}
+}
+
 // countSend counts a work request that has been carried out, neither SEND nor WRITE. The length of a
 // FLUSH is no payload.
 func (p *Pair) countSend(w *SendWQE) {

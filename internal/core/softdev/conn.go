@@ -31,8 +31,9 @@ const (
 
 // Limits of what peers can make us wait for.
 const (
-	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame
-	answerTime      = clock.Time(60 * time.Second)       // for the program's answer
+	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame, and for the link of queue pairs that meet by number
+	linkTime        = clock.Time(17 * time.Second)       // for the link of a request of the program: as long as a REQ is repeated over InfiniBand
+	answerTime      = clock.Time(5 * time.Minute)        // for the program's answer, on both sides: as long as an MRA is believed over InfiniBand
 	endTime         = clock.Time(2 * time.Second)        // for the peer's end of a stream
 	maxHearing      = 1024                               // links whose request has not come
 	maxRefused      = 1024                               // links of rejected requests, until their peers end them
@@ -135,6 +136,9 @@ func (c *conn) handle(read, write bool) {
 			return
 		}
 		c.phase = asking
+		if c.failed == nil { // the peer's program decides, not its device
+			c.dev.timers.set(&c.bound, c.dev.passTime()+answerTime)
+		}
 		c.wishes.MSS = c.link.MSS()
 		c.out = rdmap.AppendRequest(nil, &c.wishes, c.private)
 		c.flush()

@@ -35,10 +35,11 @@ func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 // Poll takes completions; if there are none it moves data and looks again.
 func (c *cq) Poll(wcs []verbs.WC) int {
 	d := c.dev
-	d.noted()
 	if n := c.q.Poll(wcs); n > 0 {
+		c.took(n)
 		return n
 	}
+	d.noted(1)
 	if !d.mu.TryLock() {
 		return d.polledVain(0) // somebody else moves data
 	}
@@ -54,14 +55,38 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 	return d.polledVain(n)
 }
 
-// noted notes a poll.
-func (l *lane) noted() {
+const (
+	// tallied is how many polls that each find one completion are noted together.
+	tallied = 8
+	// passEvery is how many completions there are at most between two passes, where posts alone complete
+	// what a program polls for: what arrives has its turn too.
+	passEvery = 64
+)
+
+// took notes a poll that found n completions without a pass.
+func (c *cq) took(n int) {
+	d, all := c.dev, c.q.Polled()
+	switch {
+	case n > 1 || d.movedMuch.Load():
+		d.noted(1)
+	case all%tallied == 0:
+		d.pollers.wake(tallied - 1)
+		d.noted(tallied)
+	}
+	if d.alone && all%passEvery < uint32(n) && d.mu.TryLock() {
+		d.poll(c.q)
+		d.mu.Unlock()
+	}
+}
+
+// noted notes polls.
+func (l *lane) noted(n uint32) {
 	if l.movedMuch.Load() {
 		l.movedMuch.Store(false)
 		l.polledRarely()
 		return
 	}
-	l.polled(1)
+	l.polled(n)
 }
 
 // ReqNotify asks for an event: the program is going to sleep, so the device's goroutine
@@ -74,6 +99,7 @@ func (c *cq) ReqNotify(solicitedOnly bool) error {
 	if d.closed {
 		return verbs.ErrClosed
 	}
+	d.spinner.found() // how long it sleeps says nothing about the processor
 	d.endLease()
 	return nil
 }
@@ -82,8 +108,16 @@ func (c *cq) Resize(cqe int) error {
 	if cqe <= 0 || cqe > maxCQE {
 		return verbs.ErrInvalid
 	}
+	c.dev.mu.Lock()
+	defer c.dev.mu.Unlock()
 	return c.q.Resize(cqe)
 }
+
+// OmitTimestamps has completions carry no timestamps.
+func (c *cq) OmitTimestamps() { c.q.Untimed = true }
+
+// Empty reports whether there is nothing to poll for.
+func (c *cq) Empty() bool { return c.q.Empty() }
 
 func (c *cq) Capacity() int { return c.q.Capacity() }
 func (c *cq) Err() error    { return c.q.Err() }

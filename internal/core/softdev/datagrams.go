@@ -208,6 +208,9 @@ func (l *datagramLink) wait(q *datagramQP) {
 	d := l.all.dev
 	l.waiting = append(l.waiting, q)
 	q.waits = l
+	if l.peer != nil && !l.peer.Await(true) {
+		l.more() // there is room now
+	}
 	if l.limit.index == 0 {
 		d.timers.set(&l.limit, d.passTime()+datagramPatience)
 		d.wakeForTimer()
@@ -224,6 +227,9 @@ func (l *datagramLink) leave(q *datagramQP) {
 func (l *datagramLink) resume() {
 	all := l.waiting
 	l.waiting = nil
+	if l.peer != nil {
+		l.peer.Await(false)
+	}
 	for _, q := range all {
 		q.waits = nil
 		q.advance()

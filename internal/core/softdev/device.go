@@ -35,7 +35,8 @@ type Device struct {
 	event  func(verbs.EventType, int)
 	shared *queue.Device // what all engines have
 	watch
-	fabric fabric
+	fabric     fabric
+	eventsOnly bool // programs that wait sleep at once
 }
 
 // PortState is what [Port] and [Network] tell of themselves. The device's lock is not held.

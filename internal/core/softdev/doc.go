@@ -15,11 +15,14 @@
 // Otherwise it dozes: it sleeps at the port until something arrives, for at most 200 µs, without
 // the lock. See spin.go.
 //
+// On a device whose programs sleep at once, a program that waits for completions moves the data, and
+// sleeps at the network in place of the device's goroutine. See lead.go.
+//
 // # Lock
 //
 // One mutex per device, that of its lane, covers its engine, what it sends and receives, and all
 // data memory.
-// Completion queues have a lock of their own, taken inside it. Callbacks to package verbs do not
+// Polls of completion queues have a lock of their own; pushes have the device's. Callbacks to package verbs do not
 // block.
 //
 // It is held for one turn at a time, however much there is to do: see turn.go. What can take
@@ -43,6 +46,7 @@
 //	lane.go                                 what moves the data, and what is under its lock
 //	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long
 //	spin.go                                 what a program that polls in vain does: poll on, or doze
+//	lead.go                                 programs that sleep at the network by themselves
 //	timer.go                                what is to be done at a time, of all fabrics
 //	virtual.go                              what virtual time asks of whoever polls
 //	halfopen.go                             what peers begin and do not go on with

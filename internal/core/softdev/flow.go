@@ -53,6 +53,13 @@ type engine interface {
 	Destroy()
 }
 
+// performer is a flow that carries out some work requests by itself.
+type performer interface {
+	// perform carries out a work request at once, if nothing else has to be done for that. It
+	// returns false, and nothing has happened, if it is to be posted.
+	perform(*verbs.SendWR) bool
+}
+
 // flow is a queue pair's part of a carrier, while it has a stream.
 type flow interface {
 	// begin hands a stream over to the engine. It returns false if the queue pair is in a state

@@ -18,6 +18,7 @@ type lane struct {
 	mover  mover
 	start  time.Time     // of the clock
 	outbox *queue.Outbox // completions and events of a pass
+	alone  bool          // posts complete work requests without a pass
 
 	mu      dataLock
 	closed  bool
@@ -30,6 +31,7 @@ type lane struct {
 	spinner spinner
 	polls
 	sleep
+	leading
 	pace
 }
 
@@ -71,6 +73,7 @@ func (l *lane) init(d *Device, m mover, port PortState, outbox *queue.Outbox) {
 	l.mu.publish = d.publish
 	l.start = time.Now().Add(-time.Second) // no time of the engine is zero
 	l.sleep = sleep{unlease: make(chan struct{}, 1), done: make(chan struct{})}
+	l.out = make(chan struct{}, 1)
 	l.setPace(port)
 	l.dozer, _ = port.(Dozer)
 }

@@ -33,7 +33,7 @@ const longPoll = busyPolls / 2
 
 // polled records polls: one, or the number that a long one counts for.
 func (l *lane) polled(n uint32) {
-	if !l.pollers.wake() {
+	if !l.pollers.wake(1) {
 		return
 	}
 	if l.pollers.count.Add(n)%longPoll < n {
@@ -45,7 +45,7 @@ func (l *lane) polled(n uint32) {
 // cannot poll often. It is expected to poll again within a lease: with the device's goroutine there
 // would be three threads for the data of two.
 func (l *lane) polledRarely() {
-	if !l.pollers.wake() {
+	if !l.pollers.wake(1) {
 		return
 	}
 	l.pollers.count.Add(busyPolls)
@@ -78,9 +78,9 @@ func (p *pollers) sleep() {
 	p.recent.Store(0)
 }
 
-// wake records a poll, and reports whether the program is awake.
-func (p *pollers) wake() bool {
-	return p.awake.Load() >= busyPolls || p.awake.Add(1) >= busyPolls
+// wake records polls, and reports whether the program is awake.
+func (p *pollers) wake(n uint32) bool {
+	return p.awake.Load() >= busyPolls || p.awake.Add(n) >= busyPolls
 }
 
 // asleep reports whether the program has announced that it sleeps.

@@ -25,6 +25,11 @@ func (l *lane) loop() {
 	var idleSince clock.Time
 	polled := false // a program polled a moment ago
 	for {
+		if l.turns.Load()%2 == 1 {
+			l.follow(timer)
+			idleSince, polled = 0, true
+			continue
+		}
 		now := l.now()
 		if l.pollers.busy(now) {
 			l.leased.Store(true)
@@ -44,6 +49,10 @@ func (l *lane) loop() {
 		if l.closed {
 			l.mu.Unlock()
 			return
+		}
+		if l.led {
+			l.mu.Unlock()
+			continue
 		}
 		n := l.move(polled)
 		if n > 0 || l.mover.pending() {
@@ -68,17 +77,14 @@ func (l *lane) loop() {
 			l.mu.Unlock()
 			continue
 		}
-		l.waiting = true
-		l.waitUntil = l.timers.next()
-		l.mover.setDeadline(l.timeOf(l.waitUntil))
-		writable := l.mover.stalled()
+		l.wait()
+		led := l.led
 		l.mu.Unlock()
-		if l.mover.wait(writable) != nil {
-			time.Sleep(lease) // the device is closed, or the system is out of memory
+		if led {
+			l.out <- struct{}{}
+			l.follow(timer)
+			idleSince, polled = 0, true
 		}
-		l.lock()
-		l.waiting = false
-		l.mu.Unlock()
 	}
 }
 
@@ -117,18 +123,12 @@ func (l *lane) endLease() {
 	l.pollers.sleep()
 	l.mover.flush()
 	if l.leased.Swap(false) {
-		select {
-		case l.unlease <- struct{}{}:
-		default:
-		}
+		l.poke()
 	}
 }
 
 // wakeLoop makes the goroutine check everything, whatever it is doing.
 func (l *lane) wakeLoop() {
-	select {
-	case l.unlease <- struct{}{}:
-	default:
-	}
+	l.poke()
 	l.mover.wake()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/engine/rdmap"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // memoryTurn is how many bytes a queue pair moves before it looks at the time.
@@ -28,9 +29,10 @@ type memoryCarrier struct {
 
 // NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
 // name is what the program opened, and oneSided what is displayed of who carries out one-sided
-// operations.
-func NewMemory(name, kind string, guid uint64, oneSided string, net MemoryNetwork) (*StreamDevice, error) {
+// operations. With eventsOnly programs that wait for completions sleep at once.
+func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
+	d.alone, d.eventsOnly = true, eventsOnly
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
 	m.engine.Resolve = net.Resolve
 	m.ud = newDatagrams(d, net, &m.engine)
@@ -60,7 +62,9 @@ func (m *memoryCarrier) close() {
 
 func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	e := local.New(&m.engine, c)
-	q.engine, q.flow = e, &memoryFlow{carrier: m, engine: e}
+	f := &memoryFlow{carrier: m, engine: e, qp: &q.qp}
+	f.unready.fire = f.deny
+	q.engine, q.flow, q.performs = e, f, f
 }
 
 // domain returns what peers are told of a protection domain's regions.
@@ -109,8 +113,13 @@ func (m *memoryCarrier) Began(r *memory.Region) {
 	}
 }
 
-// Ended withdraws it.
+// Ended withdraws it. SENDs may have named it, whatever its rights.
 func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
+	for _, c := range m.dev.established {
+		if p := c.qp.flow.(*memoryFlow).peer; p != nil && !m.dev.closed { // links were closed with the device
+			p.Revoke()
+		}
+	}
 	if d := m.domains[r.Domain()]; d != nil && (r.Access()&forPeers != 0 || r.Segment() != 0) {
 		d.Withdraw(entryOf(r), gone)
 	}
@@ -154,10 +163,13 @@ func (m *memoryCarrier) Dropped(pd memory.PD) {
 type memoryFlow struct {
 	carrier *memoryCarrier
 	engine  *local.QP
+	qp      *qp
 	c       *conn
 	link    MemoryLink
 	peer    *local.Peer
-	drains  bool // the connection's bound limits how long a refusal waits for room
+	wc      verbs.WC // of what was performed last
+	drains  bool     // the connection's bound limits how long a refusal waits for room
+	unready timer    // fails the peer's message that waits for a receive
 }
 
 func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
@@ -181,6 +193,7 @@ func (f *memoryFlow) first(rdmap.Params) clock.Time { return checkTime }
 func (f *memoryFlow) check() clock.Time             { return checkTime }
 
 func (f *memoryFlow) detach() {
+	f.carrier.dev.timers.stop(&f.unready)
 	f.engine.Part()
 	f.c, f.link, f.peer = nil, nil, nil
 }
@@ -188,7 +201,28 @@ func (f *memoryFlow) detach() {
 // watch does nothing: the network reports a link when its peer has stirred.
 func (f *memoryFlow) watch() {}
 
-func (f *memoryFlow) resumed() { f.receive() }
+// resumed receives what waited. The next message may wait as well, for a time of its own.
+func (f *memoryFlow) resumed() {
+	f.carrier.dev.timers.stop(&f.unready)
+	f.receive()
+}
+
+// limit bounds how long a message waits for a receive: by the sender's retries and this side's timer.
+func (f *memoryFlow) limit() {
+	retries, ok := f.engine.Patience()
+	if !ok || f.unready.index != 0 {
+		return
+	}
+	d := f.carrier.dev
+	d.timers.set(&f.unready, d.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(f.engine.Attr().MinRNRTimer).Duration()))
+	d.wakeForTimer()
+}
+
+// deny fails it.
+func (f *memoryFlow) deny() {
+	f.engine.Deny()
+	f.carrier.dev.addReady(f.c)
+}
 
 // receive handles what the peer has sent and done.
 func (f *memoryFlow) receive() int {
@@ -200,6 +234,7 @@ func (f *memoryFlow) receive() int {
 		f.engine.Unheard()
 	}
 	count, moved := f.engine.Receive(memoryTurn)
+	f.limit()
 	d.moved(moved)
 	f.ring()
 	ended = ended && !f.engine.Paused()
@@ -240,6 +275,24 @@ func (f *memoryFlow) ring() {
 	if f.engine.Rings() {
 		f.link.Ring()
 	}
+}
+
+// perform carries out a work request at once.
+func (f *memoryFlow) perform(wr *verbs.SendWR) bool {
+	n, ok := f.engine.Perform(wr, &f.wc)
+	if !ok {
+		return false
+	}
+	d := f.carrier.dev
+	d.newTime()
+	d.touch(f.qp)
+	d.mu.counted = true
+	d.moved(n)
+	if f.engine.Signals(wr) {
+		d.deliver() // what completed before
+		d.complete(f.engine.SendCQ, &f.wc, false)
+	}
+	return true
 }
 
 // transmit does what there is to do.

@@ -119,7 +119,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	if err := move(); err != nil {
 		return err
 	}
-	return m.dev.quiet("rereg_mr")
+	return m.dev.quiet("rereg_mr", "the region has changed for it too")
 }
 
 func (m *mr) reregister(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
@@ -140,7 +140,7 @@ func (m *mr) Dereg() error {
 	if err := m.detach(); err != nil {
 		return err
 	}
-	if err := m.dev.quiet("dereg_mr"); err != nil {
+	if err := m.dev.quiet("dereg_mr", "close the region again"); err != nil {
 		return err
 	}
 	m.pinned.unpin()
@@ -168,8 +168,8 @@ func (m *mr) detach() error {
 const quietTime = 5 * time.Second
 
 // quiet waits until peers who work in this process's memory by themselves have finished what they began
-// before.
-func (d *Device) quiet(op string) error {
+// before. The lock is not held. then is what the program is told to do if one of them was stopped.
+func (d *Device) quiet(op, then string) error {
 	d.mu.Lock()
 	workers := d.fabric.workers()
 	d.mu.Unlock()
@@ -182,7 +182,7 @@ func (d *Device) quiet(op string) error {
 		}
 		d.mu.Unlock()
 		if time.Now().After(end) {
-			return &verbs.OpError{Op: op, Err: verbs.ErrBusy, Detail: "a peer's process has stopped in the middle of a copy: close the region again when it goes on, or has ended"}
+			return &verbs.OpError{Op: op, Err: verbs.ErrBusy, Detail: "a peer's process has stopped in the middle of a copy: when it goes on, or has ended, " + then}
 		}
 	}
 	return nil
@@ -198,7 +198,7 @@ const (
 	// watchPolls is how many polls of the device share a look at memory that peers write to through
 	// it, and watchLooks how many looks share a poll where they write by themselves.
 	watchPolls = 16
-	watchLooks = 64
+	watchLooks = 256
 	// napFirst and napLast bound the sleep between looks at such memory, which grows.
 	napFirst = 10 * time.Microsecond
 	napLast  = time.Millisecond

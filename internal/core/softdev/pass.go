@@ -71,14 +71,9 @@ func (l *lane) deliver() {
 		return
 	}
 	l.pass.completed += len(out.Completions)
-	now := l.passTime()
 	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
 		c := &out.Completions[i]
-		c.WC.Timestamp = uint64(now)
-		qpn := c.WC.QPN
-		if !c.CQ.Push(&c.WC, c.Solicited) {
-			l.dev.overflowed(qpn)
-		}
+		l.complete(c.CQ, &c.WC, c.Solicited)
 	}
 	for _, e := range out.Events {
 		if o, ok := e.Owner.(eventSink); ok {
@@ -86,6 +81,19 @@ func (l *lane) deliver() {
 		}
 	}
 	out.Reset()
+}
+
+// complete delivers a completion to its queue.
+func (l *lane) complete(to *queue.CQ, wc *verbs.WC, solicited bool) {
+	if !to.Untimed {
+		wc.Timestamp = uint64(l.passTime())
+	}
+	if qpn := wc.QPN; !to.Push(wc, solicited) {
+		l.dev.overflowed(qpn)
+	}
+	if l.led && l.waiting {
+		l.mover.wake() // it may wait for this
+	}
 }
 
 // overflowed puts the queue pair whose completion was lost into the error state.

@@ -16,6 +16,7 @@ type qp struct {
 	lane     *lane // that moves its data
 	protocol protocol
 	self     queuePair       // that it is part of
+	performs performer       // nil: every work request goes through the send queue
 	recv     queue.RecvQueue // its own receives
 	events   func(verbs.EventType)
 	peer     verbs.GID     // of the stream that it has or had; zero: its attributes say
@@ -119,6 +120,9 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
+	if len(wrs) <= turnPosts {
+		return q.post(wrs, false)
+	}
 	return postInParts(wrs, func(part []verbs.SendWR) (int, error) { return q.post(part, false) })
 }
 
@@ -135,6 +139,9 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 		return 0, verbs.ErrClosed
 	}
 	l.mu.later = l.leased.Load()
+	if q.performs != nil && len(wrs) == 1 && q.performs.perform(&wrs[0]) {
+		return 1, nil
+	}
 	n, err := q.protocol.Post(wrs, all)
 	if n > 0 {
 		l.newTime()

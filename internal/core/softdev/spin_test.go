@@ -277,3 +277,21 @@ func TestArrivalsAreNotVain(t *testing.T) {
 		return a.soft.spinner.polls == 0 && a.soft.spinner.looked == 0
 	}, "a poll with an arrival that does not end in a doze")
 }
+
+// TestDozeNotForSleep holds that a program which slept for an event, after polls that followed each other
+// closely, does not doze in its first polls: nobody took the processor from it.
+func TestDozeNotForSleep(t *testing.T) {
+	a, _, port := newDozers(t)
+	doze := func(time.Duration) { t.Error("it dozes") }
+	port.doze.Store(&doze)
+	a.soft.mu.Lock()
+	a.soft.spinner = spinner{close: true, looked: a.soft.now() - clock.Time(time.Second/2)}
+	a.soft.mu.Unlock()
+	if err := a.cq.ReqNotify(false); err != nil {
+		t.Fatal(err)
+	}
+	var wc [1]verbs.WC
+	for range lookAfter {
+		a.cq.Poll(wc[:])
+	}
+}

@@ -126,7 +126,7 @@ func (d *StreamDevice) shut() error {
 	d.mu.Unlock()
 	d.news.stop()
 	d.net.StopFollowing()
-	return nil
+	return d.quiet("close_device", "the memory of the regions is the program's alone")
 }
 
 func (d *StreamDevice) free() error {

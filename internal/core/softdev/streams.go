@@ -174,6 +174,7 @@ func (d *StreamDevice) DialStream(qp verbs.QPDriver, from, to netip.AddrPort, p 
 	c := d.newConn(link, dialing)
 	c.limit(p)
 	c.qp, c.tell, c.private = q, f, p.PrivateData
+	d.timers.set(&c.bound, d.passTime()+linkTime)
 	if q != nil {
 		q.conn = c
 	}

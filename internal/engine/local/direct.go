@@ -135,16 +135,21 @@ func (q *QP) move(w *sendWQE, mem []byte) bool {
 		q.Device.Counters.RecvBytes += uint64(len(mem))
 		return q.gather.Write(q.Device.Memory, mem)
 	}
+	return q.gather.Write(q.Device.Memory, q.atomic(w.Op, mem, w.Compare, w.Swap))
+}
+
+// atomic carries out an atomic operation on a word, and returns what it was.
+func (q *QP) atomic(op verbs.SendOp, mem []byte, compare, swap uint64) []byte {
 	s := memory.Inline(mem)
 	var old uint64
-	if w.Op == verbs.CompareSwap {
-		old, _ = s.CompareSwap(w.Compare, w.Swap)
+	if op == verbs.CompareSwap {
+		old, _ = s.CompareSwap(compare, swap)
 	} else {
-		old, _ = s.FetchAdd(w.Swap)
+		old, _ = s.FetchAdd(swap)
 	}
 	b := q.Device.word[:]
 	binary.NativeEndian.PutUint64(b, old)
-	return q.gather.Write(q.Device.Memory, b)
+	return b
 }
 
 // store writes to the peer's memory. What an aligned word is written by appears as a whole; see

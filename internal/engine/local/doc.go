@@ -9,6 +9,7 @@
 // shared (docs/decisions/0023-shm.md).
 //
 //	Begin     gives a queue pair its peer
+//	Perform   carries out a short one-sided operation at once, if nothing is before it
 //	Advance   does what can be done of the send queue, and answers the peer
 //	Receive   handles what the peer has sent, and completes what it has done
 //	Lost      ends it
@@ -20,6 +21,7 @@
 //	message.go                the messages
 //	qp.go, modify.go          the queue pair, its states; see also package queue
 //	sendqueue.go              work requests, from being posted to being completed
+//	perform.go                carrying one out at once, without a place in the queue
 //	initiator.go, direct.go   carrying them out: by messages, and in mapped memory
 //	receive.go, target.go     the peer's messages
 //	datagram.go               UD queue pairs, which have no peer

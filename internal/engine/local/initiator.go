@@ -14,6 +14,10 @@ type initiator struct {
 	asked  uint64 // position of the last request for the target's memory
 	sent   uint64 // position of the last SEND
 	far    far
+
+	named     uint64      // number of revocations when a SEND last named its payload
+	uncrossed bool        // the peer has asked for it
+	near      memory.Last // what the last operation of [QP.Perform] named on this side
 }
 
 func (t *initiator) stop() {
@@ -41,6 +45,9 @@ func (q *QP) Advance(budget int) (moved int) {
 	}
 	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
 		q.retire(q.peer.requests.seen) // not more: whoever waits for room is told of what is not seen
+	}
+	if q.peer != nil && !q.peer.Await(q.awaits()) {
+		q.stirred = true
 	}
 	return moved
 }
@@ -141,8 +148,12 @@ func (q *QP) payload(w *sendWQE, b []byte) bool {
 	return true
 }
 
+// retries returns the flags that say how often a message is tried again without a receive.
+func (q *QP) retries() kind { return kind(endless-q.Attr().RNRRetry&endless) << atRetries }
+
 // sendKind returns the flags that a SEND's messages have, and the field that goes with them.
-func sendKind(w *sendWQE) (k kind, field uint32) {
+func (q *QP) sendKind(w *sendWQE) (k kind, field uint32) {
+	k = q.retries()
 	switch w.Op {
 	case verbs.SendImm:
 		k, field = k|immediate, w.Imm
@@ -157,9 +168,9 @@ func sendKind(w *sendWQE) (k kind, field uint32) {
 
 // send puts the next piece of a SEND into the ring, or the place of all of it.
 func (q *QP) send(w *sendWQE) (moved int, ok bool) {
-	k, field := sendKind(w)
-	if q.names(w) {
-		return 0, q.sendRef(w, opRef|k, field)
+	k, field := q.sendKind(w)
+	if place, ok := q.names(w); ok {
+		return 0, q.sendRef(w, opRef|k, field, place)
 	}
 	n := min(int(w.Length)-q.off, piece)
 	k |= opSend
@@ -183,15 +194,25 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 	return n, true
 }
 
-// names reports whether a SEND names its payload: it is in one region that peers may read, and that is
-// in a segment. Who is its own peer would ask for the payload behind the message that names it.
-func (q *QP) names(w *sendWQE) bool {
-	return w.Length >= refFrom && !w.Copied && len(w.SGL) == 1 && !q.peer.loops() && q.Device.Memory.Shared(q.PD, &w.SGL[0], verbs.RemoteRead)
+// names reports whether a SEND names its payload: it is in one region, which is in a segment that peers may
+// read, or in other memory from where the system lets them copy it. Then place is its address. Who is its own
+// peer would ask for the payload behind the message that names it.
+func (q *QP) names(w *sendWQE) (place uint64, ok bool) {
+	if w.Length < refFrom || w.Copied || len(w.SGL) != 1 || q.off > 0 || q.peer.loops() {
+		return 0, false
+	}
+	if q.Device.Memory.Shared(q.PD, &w.SGL[0], verbs.RemoteRead) {
+		return 0, true
+	}
+	if q.uncrossed || !q.peer.memory.Crosses() { // mostly the peer may if this side may
+		return 0, false
+	}
+	return q.Device.Memory.Located(q.PD, &w.SGL[0])
 }
 
 // sendRef puts the place of a SEND's payload into the ring. The receiver copies it from there, and the
 // SEND is done when it has.
-func (q *QP) sendRef(w *sendWQE, k kind, field uint32) bool {
+func (q *QP) sendRef(w *sendWQE, k kind, field uint32, place uint64) bool {
 	b := q.reserve(refFields, k)
 	if b == nil {
 		return false
@@ -200,6 +221,9 @@ func (q *QP) sendRef(w *sendWQE, k kind, field uint32) bool {
 	put32(b, 4, uint32(w.SGL[0].LKey))
 	put64(b, 8, w.SGL[0].Addr)
 	put64(b, 16, uint64(w.Length))
+	put64(b, 24, place)
+	q.named = q.peer.named()
+	put64(b, 32, q.named)
 	q.publish()
 	q.Device.Counters.SentBytes += uint64(w.Length)
 	w.done, w.end = true, q.peer.requests.Position()
@@ -239,7 +263,7 @@ func (q *QP) conclude(w *sendWQE, flags kind) bool {
 		if w.Flags&verbs.Solicited != 0 {
 			flags |= solicited
 		}
-		b := q.reserve(immFields, opImm|flags)
+		b := q.reserve(immFields, opImm|flags|q.retries())
 		if b == nil {
 			return false
 		}

@@ -15,7 +15,7 @@ type kind uint32
 // fields named here is payload.
 const (
 	opSend   kind = iota + 1 // immediate data or key (4 bytes), zero (4)
-	opRef                    // a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8)
+	opRef                    // a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8), address in the sender's process (8; 0: it is in a segment), number of revocations (8)
 	opWrite                  // key (4), length from here to the end of the WRITE (4), address (8)
 	opImm                    // immediate data (4), length of the WRITE that it belongs to (4)
 	opRead                   // key (4), length (4), address (8)
@@ -36,6 +36,14 @@ const (
 	invalidate                        // a SEND has a key that is to be invalidated
 )
 
+// A SEND's messages and opImm say how often the sender would try them again without a receive, as
+// verbs.QPAttr.RNRRetry: 7 less that in 3 bits.
+const (
+	atRetries       = 16
+	endless   uint8 = 7
+)
+
+func (k kind) retries() uint8     { return endless - uint8(k>>atRetries)&endless }
 func (k kind) op() kind           { return k & 0xff }
 func (k kind) has(flag kind) bool { return k&flag != 0 }
 
@@ -44,7 +52,7 @@ const (
 	sendFields   = 8
 	writeFields  = 16
 	immFields    = 8
-	refFields    = 24
+	refFields    = 40
 	readFields   = 16
 	atomicFields = 32
 	resultFields = 8
@@ -69,4 +77,5 @@ func put32(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v
 func put64(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
 
 // statuses are those that a peer may name in opRefused.
-var statuses = map[verbs.Status]bool{verbs.RemoteAccessError: true, verbs.RemoteInvalidRequestError: true, verbs.RemoteOperationError: true}
+var statuses = map[verbs.Status]bool{verbs.RemoteAccessError: true, verbs.RemoteInvalidRequestError: true, verbs.RemoteOperationError: true,
+	verbs.RNRRetryExceeded: true}

@@ -26,7 +26,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	q.Apply(attr, mask, next)
 	if q.peer != nil {
-		q.peer.admit(next, q.Attr().Access)
+		q.admit()
 	}
 	q.checkDrained()
 	return nil
@@ -35,7 +35,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 // reset drops everything, without completions, as RESET does.
 func (q *QP) reset() {
 	if q.peer != nil {
-		q.peer.admit(verbs.Reset, 0)
+		q.peer.admit(verbs.Reset, 0, false)
 		if q.off == 0 {
 			q.peer.leave()
 		}

@@ -14,6 +14,7 @@ import (
 //	4      not 0: the side has ended the connection between two messages
 //	8      how many times the side has said something by other means: see Tell
 //	12     odd: the side is at work in the other's memory (see cross); it grows with each time
+//	16     how often memory that SENDs may name has ended: see Revoke
 //	128    the ring of its requests
 //	...    the ring of its responses
 //
@@ -23,6 +24,7 @@ const (
 	atLeft = 4
 	atTold = 8
 	atWork = 12
+	atVoid = 16
 
 	requestBytes  = 64 << 10
 	responseBytes = 32 << 10
@@ -33,9 +35,11 @@ const (
 	SegmentBytes = atResponses + ringHeader + responseBytes
 )
 
-// open is the bit of a gate that says that the queue pair is in a state in which it answers. Its other
-// bits are those of verbs.Access that the queue pair allows.
-const open = 1 << 31
+// Bits of a gate besides those of verbs.Access that the queue pair allows.
+const (
+	open = 1 << 31 // the queue pair is in a state in which it answers
+	held = 1 << 30 // a message waits for a receive, and everything goes behind it
+)
 
 // Memory is what is mapped of a peer's memory.
 type Memory interface {
@@ -59,6 +63,10 @@ type Peer struct {
 	own, theirs             []byte
 	memory                  Memory
 	heard                   uint32
+
+	asleep  bool // the peer is to wake this side
+	awaits  bool // this side waits for what the peer does with its messages
+	watched bool // and the peer is to wake it for that, too
 }
 
 // NewPeer returns the other side, for two segments of [SegmentBytes] that are new and mapped for
@@ -107,17 +115,38 @@ func (p *Peer) look() {
 	p.inResponses.look()
 }
 
-// Sleep has the peer wake this side when it does something. It returns false if it has done so
-// meanwhile.
+// Sleep has the peer wake this side when it does something, until [Peer.Awake]. It returns false if it has
+// done so meanwhile. That the peer is done with messages counts only where this side waits for it: else
+// each message would wake both sides.
 func (p *Peer) Sleep() bool {
-	return p.inRequests.Sleep() && p.inResponses.Sleep() && p.requests.Sleep() && p.responses.Sleep()
+	p.asleep = p.inRequests.Sleep() && p.inResponses.Sleep() && p.watch()
+	return p.asleep
+}
+
+// Awake says that this side looks by itself.
+func (p *Peer) Awake() { p.asleep = false }
+
+// watch has the peer wake this side when it is done with messages, if this side waits for that.
+func (p *Peer) watch() bool {
+	p.watched = p.awaits && p.requests.Sleep() && p.responses.Sleep()
+	return p.watched || !p.awaits
+}
+
+// Await notes whether this side waits for what the peer does with its messages. It returns false if that
+// is news, the peer is to wake this side, and has done something meanwhile.
+func (p *Peer) Await(awaits bool) bool {
+	p.awaits = awaits
+	return !awaits || !p.asleep || p.watched || p.watch()
 }
 
 // admit says what the peer may do by itself from now on.
-func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
+func (p *Peer) admit(state verbs.QPState, access verbs.Access, holds bool) {
 	gate := uint32(0)
 	if state >= verbs.RTR && state <= verbs.SQD {
 		gate = open | uint32(access)
+		if holds {
+			gate |= held
+		}
 	}
 	atomic.SwapUint32(half(p.own, atGate), gate)
 }
@@ -125,8 +154,12 @@ func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
 // admits reports whether the peer's queue pair allows an operation.
 func (p *Peer) admits(need verbs.Access) bool {
 	gate := atomic.LoadUint32(half(p.theirs, atGate))
-	return gate&open != 0 && verbs.Access(gate)&need == need
+	return gate&(open|held) == open && verbs.Access(gate)&need == need
 }
+
+// answers reports whether the peer's queue pair is in a state in which it answers, if only what waits for
+// nothing.
+func (p *Peer) answers() bool { return atomic.LoadUint32(half(p.theirs, atGate))&open != 0 }
 
 // leave tells the peer that this side has ended the connection in an orderly way.
 func (p *Peer) leave() { atomic.StoreUint32(half(p.own, atLeft), 1) }
@@ -187,5 +220,15 @@ func (p *Peer) exit()  { atomic.AddUint32(half(p.own, atWork), 1) }
 // Work returns a number that is odd while the peer is at work in this side's memory, and then changes.
 func (p *Peer) Work() uint32 { return atomic.LoadUint32(half(p.theirs, atWork)) }
 
+// Revoke has the peer copy nothing any more that a SEND has named by its address in this process. It then
+// asks for it. What it has begun it finishes: see Work.
+func (p *Peer) Revoke() { atomic.AddUint64(word(p.own, atVoid), 1) }
+
+// named returns what goes with a SEND that names memory of this process now.
+func (p *Peer) named() uint64 { return atomic.LoadUint64(word(p.own, atVoid)) }
+
+// holds reports whether memory that a SEND has named is still there. This side has entered.
+func (p *Peer) holds(named uint64) bool { return atomic.LoadUint64(word(p.theirs, atVoid)) == named }
+
 // Shut has the peer begin no more work in this side's memory.
-func (p *Peer) Shut() { p.admit(verbs.Reset, 0) }
+func (p *Peer) Shut() { p.admit(verbs.Reset, 0, false) }

@@ -52,10 +52,11 @@ func (c *Counters) Metrics() []verbs.Metric {
 // QP is a queue pair.
 type QP struct {
 	queue.Pair
-	Device *Device
-	peer   *Peer // nil: there is none
-	depth  int   // READs and atomics in flight
-	rings  bool  // the peer is to be woken
+	Device  *Device
+	peer    *Peer // nil: there is none
+	depth   int   // READs and atomics in flight
+	rings   bool  // the peer is to be woken
+	stirred bool  // the peer has done something that nobody will tell of
 	sendQueue
 	initiator
 	target
@@ -90,13 +91,17 @@ func (q *QP) Begin(p *Peer, answers, flies uint16) bool {
 	}
 	if q.State() == verbs.Init {
 		q.SetState(verbs.RTS)
+		q.Attr().RNRRetry = endless
 		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(flies, 255)), uint8(min(answers, 255))
 	}
-	q.peer, q.depth, q.asked, q.sent = p, int(flies), 0, 0
+	q.peer, q.depth, q.asked, q.sent, q.uncrossed = p, int(flies), 0, 0, false
 	q.target = target{land: q.land, resp: q.resp}
-	p.admit(q.State(), q.Attr().Access)
+	q.admit()
 	return true
 }
+
+// admit says what the peer may do by itself from now on.
+func (q *QP) admit() { q.peer.admit(q.State(), q.Attr().Access, q.paused) }
 
 // Rings reports whether the peer sleeps and is to be woken, and counts that as done.
 func (q *QP) Rings() bool {
@@ -174,7 +179,7 @@ func (q *QP) enterError() {
 	}
 	q.SetState(verbs.Err)
 	if q.peer != nil {
-		q.peer.admit(verbs.Err, 0)
+		q.peer.admit(verbs.Err, 0, false)
 		if q.off == 0 { // the peer does not wait for the rest of a message
 			q.peer.leave()
 		}

@@ -12,7 +12,10 @@ type target struct {
 	land      memory.Cursor // where a SEND goes
 	inMessage bool          // a SEND has begun
 	got       int           // bytes of it
+	field     uint32        // of a SEND that names its payload: immediate data or key
 	paused    bool          // the next message has no receive
+	patience  uint8         // how often it would be tried again
+	denied    bool          // it has failed, and with it the connection
 	heard     bool          // a message came before RTS
 	last      memory.Last   // what the last WRITE named
 	ref       reference
@@ -25,7 +28,7 @@ type target struct {
 }
 
 func (t *target) stop() {
-	t.paused, t.inMessage, t.backing = false, false, false
+	t.paused, t.denied, t.inMessage, t.backing = false, false, false, false
 	t.ref = reference{}
 	t.land.Reset()
 	t.back.Reset()
@@ -85,11 +88,16 @@ func (q *QP) take(budget int) (count, moved int) {
 
 // handles reports whether the peer's requests are handled now.
 func (q *QP) handles() bool {
-	return !q.paused && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches()
+	return !q.paused && !q.denied && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches()
 }
 
-// More reports whether there are messages that [QP.Receive] has seen and not handled, though it could.
+// More reports whether there are messages that [QP.Receive] has seen and not handled, though it could, or
+// something has happened that nobody tells of.
 func (q *QP) More() bool {
+	if q.stirred {
+		q.stirred = false
+		return q.peer != nil
+	}
 	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.SQD || q.peer.inRequests.left() && q.handles())
 }
 
@@ -106,6 +114,23 @@ func (q *QP) Paused() bool { return q.paused }
 func (q *QP) Resume() {
 	if q.paused && q.Recv.Len() > 0 {
 		q.paused = false
+		if q.peer != nil {
+			q.admit()
+		}
+	}
+}
+
+// Patience reports whether a message waits for a receive that fails if none comes, and after how many
+// retries, between which MinRNRTimer passes (IBTA 9.7.5.2.8). Then [QP.Deny] is to be called.
+func (q *QP) Patience() (retries uint8, ok bool) {
+	return q.patience, q.paused && q.peer != nil && q.patience < endless
+}
+
+// Deny fails the message that waits for a receive. As on InfiniBand this queue pair stays as it is, and the
+// peer's is in ERR.
+func (q *QP) Deny() {
+	if _, ok := q.Patience(); ok {
+		q.paused, q.denied, q.refusal = false, true, verbs.RNRRetryExceeded
 	}
 }
 

@@ -6,10 +6,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// A long SEND from memory that the receiver can read is a message that says where its payload is. The
-// receiver copies it from there to its receive, and then takes the message out of the ring, by which the
-// sender knows that its memory is free. If the receiver has the memory not mapped, it asks for the
-// payload as for a READ's data.
+// A long SEND from memory that the receiver can read is a message that says where its payload is: in a
+// segment, or in other memory of the sender's process, where the system lets the receiver copy from it.
+// The receiver copies it from there to its receive, and then takes the message out of the ring, by which
+// the sender knows that its memory is free. If the receiver cannot it asks for the payload as for a
+// READ's data.
+//
+// A region that ends is not touched any more after that. A segment stays while the receiver has it
+// mapped. For other memory the receiver says that it is at work, and looks whether a region has ended
+// since the SEND ([Peer.Revoke]); the sender says so first, and then waits for who is at work.
 
 // phase is how far a receiver has come with such a SEND.
 type phase uint8
@@ -29,6 +34,8 @@ type reference struct {
 	key    verbs.Key
 	addr   uint64
 	length int
+	place  uint64 // address in the sender's process; 0: it is in a segment
+	named  uint64 // and the number of revocations when it was named
 }
 
 // fetches reports whether the payload is on its way, and the peer's other requests wait.
@@ -36,14 +43,15 @@ func (r *reference) fetches() bool { return r.phase == wanted || r.phase == fetc
 
 // takeRef continues a SEND whose payload is in the peer's memory. It returns false while there is more of
 // it to do.
-func (q *QP) takeRef(k kind, field uint32, key verbs.Key, addr, length uint64) bool {
+func (q *QP) takeRef(k kind, body []byte) bool {
 	r := &q.ref
 	if r.phase == noRef {
+		length := get64(body, 16)
 		if length > uint64(q.Device.MaxMsgSize) {
 			q.corrupt()
 			return false
 		}
-		if !q.receive() {
+		if !q.receive(k) {
 			return false
 		}
 		if !q.Scatter(&q.land) {
@@ -54,7 +62,9 @@ func (q *QP) takeRef(k kind, field uint32, key verbs.Key, addr, length uint64) b
 			q.CompleteReceive(verbs.LocalLengthError)
 			return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
 		}
-		r.phase, r.key, r.addr, r.length = copying, key, addr, int(length)
+		*r = reference{phase: copying, far: r.far, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: int(length),
+			place: get64(body, 24), named: get64(body, 32)}
+		q.field = get32(body, 0)
 		q.got = 0
 	}
 	if r.phase == copying && !q.copyRef() {
@@ -62,19 +72,19 @@ func (q *QP) takeRef(k kind, field uint32, key verbs.Key, addr, length uint64) b
 	}
 	*r = reference{far: r.far}
 	q.CountRequest(q.got, true)
-	return q.endSend(k, field)
+	return q.endSend(k, q.field)
 }
 
 // copyRef copies the next piece of the payload. It returns false unless that was the last.
 func (q *QP) copyRef() bool {
 	r := &q.ref
 	n := min(r.length-q.got, stride)
+	if r.place != 0 {
+		return q.crossRef(n)
+	}
 	mem, _ := q.peer.find(&r.far, r.key, r.addr+uint64(q.got), n, verbs.RemoteRead)
 	if mem == nil {
-		r.phase = wanted // all of it: what was copied is copied again
-		q.got = 0
-		q.land.Seek(0)
-		return false
+		return q.wantRef()
 	}
 	if !q.land.Write(q.Device.Memory, mem) {
 		q.CompleteReceive(verbs.LocalProtectionError)
@@ -83,6 +93,43 @@ func (q *QP) copyRef() bool {
 	q.Device.Counters.RecvBytes += uint64(n)
 	q.got += n
 	return q.got == r.length
+}
+
+// wantRef has all of the payload be asked for: what was copied is copied again.
+func (q *QP) wantRef() bool {
+	q.ref.phase, q.got = wanted, 0
+	q.land.Seek(0)
+	return false
+}
+
+// crossRef copies the next piece of a payload by the system's copy between processes.
+func (q *QP) crossRef(n int) bool {
+	r, p := &q.ref, q.peer
+	if !p.memory.Crosses() || !q.fetchNamed(n) {
+		return q.wantRef()
+	}
+	q.Device.Counters.Crossed++
+	q.Device.Counters.RecvBytes += uint64(n)
+	q.got += n
+	return q.got == r.length
+}
+
+// fetchNamed copies n bytes from the sender's process to the receive. It returns false if that cannot be.
+func (q *QP) fetchNamed(n int) bool {
+	r, p := &q.ref, q.peer
+	p.enter()
+	defer p.exit()
+	if !p.holds(r.named) || !p.answers() {
+		return false
+	}
+	for done := 0; done < n; {
+		b, ok := q.land.Next(n - done)
+		if !ok || !p.memory.Cross(b, r.place+uint64(q.got+done), false) {
+			return false
+		}
+		done += len(b)
+	}
+	return true
 }
 
 // askFetch asks for the payload of a SEND that is out of reach. It returns false if nothing is to be
@@ -109,6 +156,9 @@ func (q *QP) takeFetch(key verbs.Key, addr uint64, length uint32) bool {
 			q.corrupt()
 		}
 		return false
+	}
+	if q.peer.named() == q.named {
+		q.uncrossed = true // the peer cannot copy what is there: there is no use in naming more
 	}
 	*q.resp.PushBack() = response{span: s}
 	return true

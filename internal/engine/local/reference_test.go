@@ -123,3 +123,136 @@ func TestFetch(t *testing.T) {
 		t.Errorf("the queue pair is in %v, and %d bytes were sent", a.qp.State(), a.dev.Counters.SentBytes)
 	}
 }
+
+// locate gives a side a region that is in no segment, which its peer can copy from as the system would let
+// it, and counts the copies.
+func (s *side) locate(peer *side, n int) (r *memory.Region, copies *int) {
+	s.t.Helper()
+	s.dev.Memory.ShareWith(revoker{sharer{s.dir}, s})
+	r, err := s.dev.Memory.Register(1, make([]byte, n), verbs.LocalWrite)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	copies = new(int)
+	at, _ := r.Place()
+	peer.mapped.cross = func(local []byte, addr uint64, write bool) bool {
+		mem := r.Bytes()
+		if write || mem == nil || s.peer.Work()%2 == 0 {
+			s.t.Error("a copy of memory that has ended, or without a word of it")
+			return false
+		}
+		*copies++
+		copy(local, mem[addr-at:])
+		return true
+	}
+	s.mapped.cross = func([]byte, uint64, bool) bool { return false } // it may, and its peer therefore, too
+	return r, copies
+}
+
+// revoker revokes what a side has named when a region ends, as the device does.
+type revoker struct {
+	sharer
+	s *side
+}
+
+func (v revoker) Allocate(memory.PD, int, verbs.Access) ([]byte, func(), uint64) { return nil, nil, 0 }
+func (v revoker) Began(*memory.Region)                                           {}
+func (v revoker) Ended(*memory.Region, bool)                                     { v.s.peer.Revoke() }
+
+// TestLocated sends long messages from memory that is in no segment: the receiver copies them once. Where
+// it cannot it asks, and is not told again.
+func TestLocated(t *testing.T) {
+	const n = 700_000
+	for _, can := range []bool{true, false} {
+		a, b := newPair(t, false)
+		src, copies := a.locate(b, n)
+		pattern(src.Bytes(), 5)
+		if !can {
+			b.mapped.cross = func([]byte, uint64, bool) bool { return false }
+		}
+		dst, err := b.dev.Memory.Register(1, make([]byte, n), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, length := range []int{n, refFrom, 8, refFrom - 1, n} {
+			clear(dst.Bytes())
+			a.post(verbs.SendWR{Op: verbs.SendImm, Imm: uint32(i), SGL: []verbs.SGE{{Addr: src.Addr(), Length: uint32(length), LKey: src.Key()}}})
+			settle(a, b)
+			if got := a.completions(); len(got) > 0 && length >= refFrom && can {
+				t.Fatalf("%d bytes: the SEND is done without a receive: %v", length, got[0].Status)
+			}
+			wr := verbs.RecvWR{SGL: []verbs.SGE{{Addr: dst.Addr(), Length: 1000, LKey: dst.Key()}, {Addr: dst.Addr() + 1000, Length: n - 1000, LKey: dst.Key()}}}
+			if _, err := b.qp.PostRecv([]verbs.RecvWR{wr}); err != nil {
+				t.Fatal(err)
+			}
+			b.qp.Resume()
+			settle(a, b)
+			a.completes(verbs.Success)
+			got := b.completes(verbs.Success)
+			if got[0].ByteLen != uint32(length) || got[0].Imm != uint32(i) || !bytes.Equal(dst.Bytes()[:length], src.Bytes()[:length]) {
+				t.Errorf("the receiver can copy: %v, %d bytes: received as %+v, or with other bytes", can, length, got[0])
+			}
+		}
+		if want := can; (*copies > 0) != want || a.qp.uncrossed == want {
+			t.Errorf("the receiver can copy: %v; %d copies, and the sender names no more: %v", can, *copies, a.qp.uncrossed)
+		}
+	}
+}
+
+// TestLocatedEnded ends a region that a SEND names: the receiver does not copy from it any more. Another
+// region's end has it ask for this one once.
+func TestLocatedEnded(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		a, b := newPair(t, false)
+		src, copies := a.locate(b, 100_000)
+		send := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}}
+		a.post(send)
+		settle(a, b)
+		ends := src
+		if !same {
+			ends = a.region
+		}
+		if err := a.dev.Memory.Deregister(ends); err != nil {
+			t.Fatal(err)
+		}
+		b.recv(1, 0, 100_000)
+		settle(a, b)
+		if *copies != 0 {
+			t.Errorf("the region that ended is the SEND's: %v; %d copies after that", same, *copies)
+		}
+		if same {
+			a.completes(verbs.LocalProtectionError)
+			continue
+		}
+		a.completes(verbs.Success)
+		b.completes(verbs.Success)
+		a.post(send)
+		b.recv(2, 0, 100_000)
+		settle(a, b)
+		a.completes(verbs.Success)
+		b.completes(verbs.Success)
+		if *copies == 0 {
+			t.Error("the next SEND is not copied")
+		}
+	}
+}
+
+// TestLocatedWhileHeld names a payload while a message of the receiver waits for a receive of the sender's:
+// that holds back what the receiver does in the sender's memory, but not the SEND.
+func TestLocatedWhileHeld(t *testing.T) {
+	a, b := newPair(t, false)
+	src, copies := a.locate(b, 100_000)
+	b.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{b.sge(0, 8)}})
+	settle(a, b)
+	if !a.qp.Paused() {
+		t.Fatal("no message waits")
+	}
+	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: 100_000, LKey: src.Key()}}})
+	b.recv(1, 0, 100_000)
+	settle(a, b)
+	a.completes(verbs.Success)
+	b.completes(verbs.Success)
+	if *copies == 0 {
+		t.Error("the SEND was not copied")
+	}
+}

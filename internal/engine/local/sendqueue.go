@@ -13,6 +13,7 @@ type sendQueue struct {
 	sq     queue.Ring[sendWQE]
 	popped uint64 // how many have left the queue
 	next   int
+	loud   int                // work requests in the queue that complete with a completion
 	reads  queue.Ring[readOp] // READs and atomics that the peer has not answered
 }
 
@@ -21,6 +22,7 @@ type sendWQE struct {
 	queue.SendWQE
 	begun  bool
 	direct bool   // it is carried out in mapped memory
+	loud   bool   // it has a completion when it succeeds
 	done   bool   // the peer has answered it, or no answer is needed
 	end    uint64 // position of its last message in the ring; 0: none
 }
@@ -45,11 +47,17 @@ var lacks = lacking.Refuse
 // Post adds work requests in order and returns how many; with all, none is added if one of them cannot
 // be.
 func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
+	if q.peer != nil && q.sq.Len()+len(wrs) > q.Caps.MaxSendWR {
+		q.harvest()
+	}
 	n, err := q.CheckSends(wrs, q.sq.Len(), all, lacks)
 	for i := range n {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])
 		w.begun, w.direct, w.done, w.end = false, false, false, 0
+		if w.loud = q.Signals(&wrs[i]); w.loud {
+			q.loud++
+		}
 	}
 	if n > 0 && q.State() == verbs.Err {
 		q.flushSends()
@@ -59,6 +67,9 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 
 // popFront drops the oldest work request.
 func (q *QP) popFront() {
+	if q.sq.Front().loud {
+		q.loud--
+	}
 	q.sq.PopFront()
 	q.popped++
 	q.next = max(0, q.next-1)
@@ -95,6 +106,11 @@ func (q *QP) harvest() {
 		return
 	}
 	q.retire(done)
+}
+
+// awaits reports whether something happens here when the peer is done with messages.
+func (q *QP) awaits() bool {
+	return q.loud > 0 || q.next < q.sq.Len() || q.State() != verbs.RTS || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted
 }
 
 // flushSends completes all send work requests with WRFlushError.

@@ -43,7 +43,7 @@ func (q *QP) handle(k kind, body []byte) bool {
 	case opSend:
 		return q.takeSend(k, get32(body, 0), body[sendFields:])
 	case opRef:
-		return q.takeRef(k, get32(body, 0), verbs.Key(get32(body, 4)), get64(body, 8), get64(body, 16))
+		return q.takeRef(k, body)
 	case opFetch:
 		return q.takeFetch(verbs.Key(get32(body, 0)), get64(body, 8), get32(body, 4))
 	case opWrite:
@@ -72,11 +72,13 @@ func (q *QP) forbidden() bool {
 	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 
-// receive takes the oldest receive for a message. If there is none the message waits.
-func (q *QP) receive() bool {
+// receive takes the oldest receive for a message. If there is none the message waits, and what the peer
+// does after it waits behind it.
+func (q *QP) receive(k kind) bool {
 	if !q.HasReceive() {
 		if q.Recv.Len() == 0 {
-			q.paused = true
+			q.paused, q.patience = true, k.retries()
+			q.admit()
 			return false
 		}
 		q.TakeReceive(q.Recv)
@@ -90,7 +92,7 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 		return false
 	}
 	if k.has(first) {
-		if !q.receive() {
+		if !q.receive(k) {
 			return false
 		}
 		q.got, q.inMessage = 0, true
@@ -161,7 +163,7 @@ func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool 
 
 // takeImm completes a receive with the immediate data of a WRITE, which is where it belongs.
 func (q *QP) takeImm(k kind, imm, length uint32) bool {
-	if !q.receive() {
+	if !q.receive(k) {
 		return false
 	}
 	if k.has(first) { // the peer has carried out the WRITE by itself

@@ -13,7 +13,6 @@ func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 		Unreliable:      "memory loses nothing",
 	}
 	differs = map[string]string{
-		"RNR/Exceeded":   "a message without a receive waits in its ring",
 		"Retry/PeerErrs": "that the peer has gone is noticed at once, not after a timeout",
 	}
 	return missing, differs

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A program that sleeps until there is a completion can lead: its goroutine moves the data, in place of
+// the lane's own, and waits where peers wake the process. So one thread is woken for a message and not
+// two, one after the other. There is one leader at a time. Others who wait meanwhile do so for what it
+// delivers.
+//
+// The lane's goroutine follows: it waits until the leader has been away for a lease. While messages come
+// often it looks in every lease. A leader that sleeps for long leaves it parked.
+type leading struct {
+	led      bool          // there is a leader
+	turns    atomic.Uint32 // grows when one comes and when one goes: odd while there is one
+	parked   bool          // the goroutine waits for the leader to go
+	takeOver bool          // the goroutine is needed at once
+	out      chan struct{} // of capacity 1: the goroutine has left its wait to a leader
+}
+
+const (
+	// parkAfter is how many leases the goroutine sees the same leader asleep before it is parked.
+	parkAfter = 4
+	// reliedMax is how many completion queues a leader that goes looks at, for others who wait.
+	reliedMax = 16
+)
+
+// SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
+func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
+
+// Sleep moves data and sleeps while there are none, until awake returns true, [Device.Rouse] was called
+// and it does, or the device is closed. It returns false if somebody else does so already. awake is called
+// with the lock held.
+func (d *Device) Sleep(awake func() bool) bool {
+	l := &d.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.led || !l.alone {
+		return l.closed
+	}
+	l.led = true
+	l.turns.Add(1)
+	l.dozes.Add(1)
+	defer l.dozes.Done()
+	if l.waiting { // the goroutine
+		l.mover.wake()
+		l.mu.Unlock()
+		<-l.out
+		l.mu.Lock()
+	}
+	for !l.closed && !awake() {
+		found := l.move(false) > 0 || l.mover.pending()
+		switch {
+		case awake(): // a timer may have done it, too
+		case found:
+			l.mu.Unlock() // others have their turn
+			l.mu.Lock()
+		case l.mover.arm():
+			l.wait()
+		}
+	}
+	l.spinner.found()
+	l.led = false
+	l.turns.Add(1)
+	if l.takeOver = d.relied(); l.takeOver || l.parked {
+		l.parked = false
+		l.poke()
+	}
+	return true
+}
+
+// Rouse has whoever sleeps in [Device.Sleep] ask again whether it is to be awake.
+func (d *Device) Rouse() { d.lane.mover.wake() }
+
+// wait waits for the network, without the lock.
+func (l *lane) wait() {
+	l.waiting = true
+	l.waitUntil = l.timers.next()
+	l.mover.setDeadline(l.timeOf(l.waitUntil))
+	writable := l.mover.stalled()
+	l.mu.Unlock()
+	if l.mover.wait(writable) != nil {
+		time.Sleep(lease) // the device is closed, or the system is out of memory
+	}
+	l.lock()
+	l.waiting = false
+}
+
+// relied reports whether others may wait for completions.
+func (d *Device) relied() bool {
+	if len(d.cqs) > reliedMax {
+		return true
+	}
+	for c := range d.cqs {
+		if c.q.Armed() {
+			return true
+		}
+	}
+	return false
+}
+
+// poke has the lane's goroutine look what there is to do.
+func (l *lane) poke() {
+	select {
+	case l.unlease <- struct{}{}:
+	default:
+	}
+}
+
+// follow waits while programs lead, and for a lease longer.
+func (l *lane) follow(timer *time.Timer) {
+	park := false
+	for same, seen := 0, l.turns.Load(); ; {
+		if park {
+			<-l.unlease
+		} else {
+			timer.Reset(lease)
+			select {
+			case <-timer.C:
+			case <-l.unlease:
+			}
+		}
+		l.mu.Lock()
+		turns := l.turns.Load()
+		if same++; turns != seen {
+			same, seen = 0, turns
+		}
+		done := l.closed || !l.led && (l.takeOver || same > 0)
+		park = !done && l.led && same >= parkAfter
+		l.takeOver, l.parked = false, park
+		l.mu.Unlock()
+		if done {
+			return
+		}
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Perform carries out a work request without a place in the send queue, and fills its completion: a short
+// one-sided operation in mapped memory, of one piece of local memory, before which nothing waits. It
+// returns how many bytes it moved. If it returns false the work request is to be posted, which also finds
+// what is wrong with it: nothing has happened then, or part of a copy that is made again.
+func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
+	if q.peer == nil || q.State() != verbs.RTS || q.sq.Len() > 0 || q.reads.Len() > 0 || max(q.asked, q.sent) > q.peer.requests.seen {
+		return 0, false
+	}
+	near, ok := q.nearby(wr)
+	n = near.Len()
+	if !ok || n == 0 || n > stride {
+		return 0, false
+	}
+	need := needs(wr.Op)
+	if !q.peer.admits(need) {
+		return 0, false
+	}
+	far, _ := q.peer.find(&q.far, wr.Remote.Key, wr.Remote.Addr, n, need)
+	if far == nil || !q.exchange(wr, &near, far) {
+		return 0, false
+	}
+	if wr.Op == verbs.Write {
+		q.Device.Counters.SentBytes += uint64(n)
+	} else if wr.Op == verbs.Read {
+		q.Device.Counters.RecvBytes += uint64(n)
+	}
+	q.Device.Counters.Direct++
+	q.Performed(wr, n, wc)
+	return n, true
+}
+
+// nearby finds the memory of a work request on this side, for operations that [QP.Perform] carries out.
+func (q *QP) nearby(wr *verbs.SendWR) (memory.Span, bool) {
+	receives := true
+	switch wr.Op {
+	case verbs.Write:
+		receives = false
+		if wr.Inline != nil {
+			return memory.Inline(wr.Inline), len(wr.Inline) <= q.Caps.MaxInline
+		}
+	case verbs.Read, verbs.CompareSwap, verbs.FetchAdd:
+		if wr.Inline != nil || q.Attr().MaxRdAtomic == 0 {
+			return memory.Span{}, false
+		}
+	default:
+		return memory.Span{}, false
+	}
+	if len(wr.SGL) != 1 || q.Caps.MaxSendSGE < 1 {
+		return memory.Span{}, false
+	}
+	return q.Device.Memory.LocalAfter(&q.near, q.PD, &wr.SGL[0], receives)
+}
+
+// exchange carries out an operation on both memories, which are of one length. It returns false if that
+// cannot be.
+func (q *QP) exchange(wr *verbs.SendWR, near *memory.Span, far []byte) bool {
+	switch wr.Op {
+	case verbs.Read:
+		return near.Write(q.Device.Memory, 0, far)
+	case verbs.Write:
+		if s := memory.Inline(far); s.Aligned8() { // appears as a whole
+			b := q.Device.word[:]
+			return near.Read(b) && s.Store(b)
+		}
+		return near.Read(far)
+	}
+	s := memory.Inline(far)
+	return s.Aligned8() && near.Len() == 8 && !near.Foreign() && near.Write(q.Device.Memory, 0, q.atomic(wr.Op, far, wr.Compare, wr.Swap))
+}

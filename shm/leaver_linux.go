@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package shm
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
+)
+
+// leaver is the peer of a closed link that is still at work in memory of this process. Regions that end
+// wait for it; the end of the link does not, which would wait under the device's lock.
+type leaver struct {
+	net    *network
+	peer   *local.Peer // nil: it has finished
+	sock   *shmem.Socket
+	theirs *shmem.Segment
+}
+
+// maxLeaving is how many leavers are kept in view.
+const maxLeaving = 1024
+
+// leave hands what tells of the peer's work to a leaver.
+func (l *link) leave() {
+	n := l.net
+	if n.reap(); len(n.leaving) >= maxLeaving {
+		i := surplus(n.leaving)
+		n.leaving[i].release()
+		n.leaving = slices.Delete(n.leaving, i, i+1)
+	}
+	l.left = &leaver{net: n, peer: l.peer, sock: l.sock, theirs: l.theirs}
+	n.leaving = append(n.leaving, l.left)
+	n.owners[int32(l.sock.FD())] = l.left
+	unix.EpollCtl(n.epoll, unix.EPOLL_CTL_MOD, l.sock.FD(), &unix.EpollEvent{Fd: int32(l.sock.FD())}) // only the peer's end; fails if it has ended
+	l.sock, l.theirs = nil, nil
+}
+
+// surplus returns which leaver gives way to another: the first of the process that has most, so that
+// nobody drives out those of others.
+func surplus(all []*leaver) (first int) {
+	count := make(map[int]int)
+	for i, v := range slices.Backward(all) {
+		pid := v.sock.PID()
+		if count[pid]++; count[pid] >= count[all[first].sock.PID()] {
+			first = i
+		}
+	}
+	return first
+}
+
+// ready drops a leaver whose process has closed its end: it does so after its work, or has ended.
+func (v *leaver) ready(func(owner any, read, write bool)) int {
+	v.net.leaving = slices.DeleteFunc(v.net.leaving, func(o *leaver) bool { return o == v })
+	v.release()
+	return 0
+}
+
+// Work returns a number that is odd while the peer is at work in memory of this process.
+func (v *leaver) Work() uint32 {
+	if v.peer == nil {
+		return 0
+	}
+	n := v.peer.Work()
+	if n%2 == 1 && v.sock.Gone() {
+		return 0
+	}
+	return n
+}
+
+func (v *leaver) release() {
+	if v.peer != nil {
+		v.net.unfollow(v.sock.FD())
+		v.sock.Close()
+		v.theirs.Close()
+		v.peer = nil
+	}
+}
+
+// reap drops the leavers that have finished.
+func (n *network) reap() {
+	n.leaving = slices.DeleteFunc(n.leaving, func(v *leaver) bool {
+		if v.Work()%2 == 1 {
+			return false
+		}
+		v.release()
+		return true
+	})
+}
+
+// Leaving calls f with the peers that are at work although their links were closed.
+func (n *network) Leaving(f func(softdev.Worker)) {
+	n.reap()
+	for _, v := range n.leaving {
+		f(v)
+	}
+}

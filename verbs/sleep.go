@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// sleeper is a [DeviceDriver] in which a goroutine that waits for completions can sleep by itself: one
+// thread is woken then, where the driver's own would wake a second one.
+type sleeper interface {
+	// SleepsAtOnce reports whether whoever waits does so without polling first.
+	SleepsAtOnce() bool
+	// Sleep moves data until awake returns true, and sleeps while there are none. It returns false at
+	// once if somebody else does so.
+	Sleep(awake func() bool) bool
+	// Rouse has Sleep call awake again.
+	Rouse()
+}
+
+// emptiable is the completion queue of a [sleeper].
+type emptiable interface{ Empty() bool }
+
+// sleeping is what one goroutine sleeps with.
+type sleeping struct {
+	drv   sleeper // nil: the driver moves the data
+	awake func() bool
+
+	busy atomic.Bool // a goroutine sleeps
+	mu   sync.Mutex
+	ctx  context.Context // of the last wait
+	stop func() bool     // ends what follows ctx
+}
+
+// init has waits sleep in a driver until ready returns true.
+func (s *sleeping) init(drv sleeper, ready func() bool) {
+	s.drv = drv
+	s.awake = func() bool { return ready() || s.ctx.Err() != nil }
+}
+
+// until sleeps until there is something, or ctx ends. It returns false if it did not: the driver moves
+// the data, or another goroutine of the program.
+func (s *sleeping) until(ctx context.Context) bool {
+	if s.drv == nil || s.busy.Swap(true) {
+		return false
+	}
+	defer s.busy.Store(false)
+	s.follow(ctx)
+	return s.drv.Sleep(s.awake)
+}
+
+// follow has the end of ctx end the sleep. Programs wait with one and the same again and again.
+func (s *sleeping) follow(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx == ctx {
+		return
+	}
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+	if s.ctx = ctx; ctx.Done() != nil {
+		s.stop = context.AfterFunc(ctx, s.drv.Rouse)
+	}
+}
+
+// end ends the sleep, of whose end the function that was given to init knows.
+func (s *sleeping) end() {
+	if s.drv == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+	s.drv.Rouse()
+}
