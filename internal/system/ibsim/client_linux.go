@@ -19,6 +19,7 @@ type attached struct {
 	id      uint32 // of its process
 	host    Host
 	pending pending
+	listens bool // for requests of vendors' classes
 }
 
 // tagAt is where the upper 16 bits of the transaction id are in a datagram.
@@ -45,14 +46,36 @@ func (a *attached) send(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	if h.Method.Asks() {
+		a.listen(false)
 		binary.BigEndian.PutUint16(d.MAD[tagAt:], a.host.Tag())
 		h.Decode(d.MAD[:])
 		if !a.pending.add(h.TID, d) {
 			a.refuse(d)
 			return
 		}
+	} else {
+		complete(d)
 	}
 	a.host.Send(d) // what is lost is repeated
+}
+
+// Management classes of vendors, with a vendor's number in each datagram (section 13.4.4): ibping and
+// ibsysstat have theirs there.
+const (
+	firstVendor mad.Class = 0x30
+	lastVendor  mad.Class = 0x4f
+)
+
+// listen says whether requests of vendors' classes are for the client: until it asks for something
+// itself. The library does not tell which classes it has agents for, and crashes if it gets another.
+func (a *attached) listen(on bool) {
+	if a.listens == on {
+		return
+	}
+	a.listens = on
+	for c := firstVendor; c <= lastVendor; c++ {
+		a.host.Serve(c, on)
+	}
 }
 
 // refuse returns a request to the client with an error: nobody has answered.
@@ -61,11 +84,17 @@ func (a *attached) refuse(d *Datagram) {
 	a.write(d)
 }
 
-// deliver takes a datagram to the client.
+// deliver takes a datagram to the client. Answers that it does not wait for are dropped, as the kernel
+// does: the library crashes if it has no agent for them.
 func (a *attached) deliver(d *Datagram) {
 	var h mad.Header
-	if h.Decode(d.MAD[:]); h.Method.Answers() {
-		a.pending.remove(h.TID)
+	h.Decode(d.MAD[:])
+	reply, ok := receive(d)
+	if reply != nil {
+		a.host.Send(reply)
+	}
+	if !ok || h.Method.Answers() && !a.pending.remove(h.TID) {
+		return
 	}
 	a.write(d)
 }
