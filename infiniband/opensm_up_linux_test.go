@@ -14,7 +14,9 @@ import (
 func topologies(t *testing.T) map[string]func(*infiniband.FabricOptions) (*infiniband.Fabric, error) {
 	all := make(map[string]func(*infiniband.FabricOptions) (*infiniband.Fabric, error))
 	for _, shape := range []string{"pair", "fat-tree:4,2"} {
-		all[shape] = func(o *infiniband.FabricOptions) (*infiniband.Fabric, error) { return infiniband.GenerateFabric(shape, o) }
+		all[shape] = func(o *infiniband.FabricOptions) (*infiniband.Fabric, error) {
+			return infiniband.GenerateFabric(shape, o)
+		}
 	}
 	files, err := filepath.Glob("../internal/engine/topology/testdata/*.ibnetdiscover")
 	if err != nil || len(files) == 0 {

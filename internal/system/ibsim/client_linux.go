@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ type attached struct {
 	host    Host
 	pending pending
 	listens bool // for requests of vendors' classes
+
+	mu    sync.Mutex
+	traps map[trap]uint16
 }
 
 // tagAt is where the upper 16 bits of the transaction id are in a datagram.
@@ -54,6 +58,7 @@ func (a *attached) send(d *Datagram) {
 			return
 		}
 	} else {
+		a.restore(h.Method, d)
 		complete(d)
 	}
 	a.host.Send(d) // what is lost is repeated
@@ -78,6 +83,39 @@ func (a *attached) listen(on bool) {
 	}
 }
 
+// trap is one that a client has got: where from, and the lower half of its transaction id. The library
+// writes the number of an agent over 16 of the bits above when the client represses it, as if it were a
+// request.
+type trap struct {
+	lid uint16
+	tid uint32
+}
+
+// maxTraps is how many traps are remembered until all are forgotten: they come again.
+const maxTraps = 4096
+
+func trapOf(lid uint16, d *Datagram) trap { return trap{lid, binary.BigEndian.Uint32(d.MAD[tagAt+4:])} }
+
+func (a *attached) remember(d *Datagram) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.traps == nil || len(a.traps) == maxTraps {
+		a.traps = make(map[trap]uint16)
+	}
+	a.traps[trapOf(d.SLID, d)] = binary.BigEndian.Uint16(d.MAD[tagAt+2:])
+}
+
+// restore gives what represses a trap the trap's transaction id.
+func (a *attached) restore(m mad.Method, d *Datagram) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := trapOf(d.DLID, d)
+	if bits, ok := a.traps[t]; ok && m == mad.MethodTrapRepress {
+		binary.BigEndian.PutUint16(d.MAD[tagAt+2:], bits)
+		delete(a.traps, t)
+	}
+}
+
 // refuse returns a request to the client with an error: nobody has answered.
 func (a *attached) refuse(d *Datagram) {
 	d.status = timedOut
@@ -92,6 +130,9 @@ func (a *attached) deliver(d *Datagram) {
 	reply, ok := receive(d)
 	if reply != nil {
 		a.host.Send(reply)
+	}
+	if h.Method == mad.MethodTrap {
+		a.remember(d)
 	}
 	if !ok || h.Method.Answers() && !a.pending.remove(h.TID) {
 		return
