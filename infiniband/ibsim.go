@@ -104,6 +104,9 @@ func (h *simHost) PKeys() []ib.PKey    { return h.seat.Info(simPort).PKeys }
 func (h *simHost) SetSM(on bool) error { return h.seat.SetSM(on) }
 func (h *simHost) Tag() uint16         { return uint16(h.seat.Slot()) << (16 - fabric.SeatBits) }
 
+// Serve says whether requests of a class come here.
+func (h *simHost) Serve(class mad.Class, on bool) { h.seat.Serve(uint8(class), on) }
+
 // Close gives the seat up.
 func (h *simHost) Close() {
 	h.waiter.close()

@@ -136,17 +136,18 @@ func (s *Seat) Neighbor(a netip.Addr) (ib.GID, bool) {
 	return ib.GID{}, false
 }
 
-// setSM sets whether the ports of an adapter say that a subnet manager is there, and has the one that is
+// managerPort is where subnet managers of programs run at an adapter.
+const managerPort = 1
+
+// setSM sets whether the port of an adapter says that a subnet manager is there, and has the one that is
 // elsewhere told (IBTA 14.4.1, trap 144).
 func (m *member) setSM(f *Fabric, on bool) {
-	for num := 1; num < len(m.state.Ports); num++ {
-		p := &m.state.Ports[num]
-		p.CapMask &^= uint32(smp.CapSM)
-		if on {
-			p.CapMask |= uint32(smp.CapSM)
-		}
-		m.agent.LocalChanged(f.now(), num, 0)
+	p := &m.state.Ports[managerPort]
+	p.CapMask &^= uint32(smp.CapSM)
+	if on {
+		p.CapMask |= uint32(smp.CapSM)
 	}
+	m.agent.LocalChanged(f.now(), managerPort, 0)
 	f.net.AgentDue(m.node)
 	f.step()
 }

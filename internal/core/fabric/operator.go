@@ -98,6 +98,11 @@ func (f *Fabric) Power(name string, on bool) error {
 	case m.state.Type != node.Switch:
 		return fmt.Errorf("%q is a %v: only switches can be switched off", m.name, m.state.Type)
 	}
+	if on && m.off { // it has lost what managers have given it
+		at := &m.state.Ports[0].Address
+		at.LID, at.LMC, at.SMLID, at.SMSL = 0, 0, 0, 0
+		m.agent.Restart()
+	}
 	m.off = !on
 	f.net.Power(f.now(), m.node, on)
 	for _, r := range f.remotes {

@@ -110,7 +110,9 @@ func (a *Agent) serve(q *request) Verdict {
 		return Drop
 	}
 	if p.Method == mad.MethodTrapRepress {
-		a.repress(q.at, p.TID)
+		if !a.repress(q.at, p.TID) {
+			return Deliver
+		}
 		return Drop
 	}
 	return respond(q, a.access(q))

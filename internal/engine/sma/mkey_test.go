@@ -49,7 +49,9 @@ func TestProtection(t *testing.T) {
 		if got := ca.node.Ports[1].Partition.PKeys[1] == 1; got != c.sets {
 			t.Errorf("level %d: Set with a wrong key carried out: %v, want %v", c.protect, got, c.sets)
 		}
-		w.ask(ca, 1, mad.MethodTrapRepress, mad.AttrNotice, 0, wrong, nil)
+		repress := smp.New(mad.MethodTrapRepress, mad.AttrNotice, 0, 0)
+		repress.MKey = wrong
+		ca.HandleSMP(w.now, 1, Route{SLID: 1, DLID: 2, Port: 1}, repress.Append(nil))
 		if k.Violations != c.violates {
 			t.Errorf("level %d: %d violations, want %d", c.protect, k.Violations, c.violates)
 		}

@@ -122,15 +122,24 @@ func (a *Agent) raise(now clock.Time, num, at int, n *mad.Notice) {
 	}
 }
 
-// repress ends a trap whose transaction id a TrapRepress had that came in at a port.
-func (a *Agent) repress(at int, tid uint64) {
+// Restart forgets what the node wanted to tell: it has been switched off.
+func (a *Agent) Restart() {
+	for num := range a.ports {
+		a.ports[num].traps = a.ports[num].traps[:0]
+	}
+}
+
+// repress ends a trap whose transaction id a TrapRepress had that came in at a port. It returns false if
+// the trap is none of the agent's: managers send traps, too.
+func (a *Agent) repress(at int, tid uint64) bool {
 	s := &a.ports[a.selfNum(at)]
 	for i := range s.traps {
 		if s.traps[i].tid == tid {
 			s.traps = append(s.traps[:i], s.traps[i+1:]...)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // reachable reports whether a port can send to its manager.

@@ -55,8 +55,18 @@ func (w *world) one(a *Agent) trap {
 func (w *world) repress(a *Agent, in int, tid uint64) {
 	w.t.Helper()
 	p := smp.New(mad.MethodTrapRepress, mad.AttrNotice, 0, tid)
-	if v := a.HandleSMP(w.now, in, Route{SLID: 1, DLID: 2, Port: in}, p.Append(nil)); v != Drop {
+	if v := a.HandleSMP(w.now, in, Route{SLID: 1, DLID: 2, Port: in}, p.Append(nil)); v != Drop && v != Deliver {
 		w.t.Fatalf("TrapRepress: verdict %d", v)
+	}
+}
+
+// A manager sends traps, too; what represses them is for it.
+func TestRepressOfOthers(t *testing.T) {
+	w := newWorld(t)
+	p := smp.New(mad.MethodTrapRepress, mad.AttrNotice, 0, 77)
+	ca, _ := w.line()
+	if v := ca.HandleSMP(w.now, 1, Route{SLID: 1, DLID: 2, Port: 1}, p.Append(nil)); v != Deliver {
+		t.Errorf("verdict %d, want Deliver", v)
 	}
 }
 

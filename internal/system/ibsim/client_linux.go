@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,10 @@ type attached struct {
 	id      uint32 // of its process
 	host    Host
 	pending pending
+	listens bool // for requests of vendors' classes
+
+	mu    sync.Mutex
+	traps map[trap]uint16
 }
 
 // tagAt is where the upper 16 bits of the transaction id are in a datagram.
@@ -45,14 +50,70 @@ func (a *attached) send(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	if h.Method.Asks() {
+		a.listen(false)
 		binary.BigEndian.PutUint16(d.MAD[tagAt:], a.host.Tag())
 		h.Decode(d.MAD[:])
 		if !a.pending.add(h.TID, d) {
 			a.refuse(d)
 			return
 		}
+	} else {
+		a.restore(h.Method, d)
+		complete(d)
 	}
 	a.host.Send(d) // what is lost is repeated
+}
+
+// Management classes of vendors, with a vendor's number in each datagram (section 13.4.4): ibping and
+// ibsysstat have theirs there.
+const (
+	firstVendor mad.Class = 0x30
+	lastVendor  mad.Class = 0x4f
+)
+
+// listen says whether requests of vendors' classes are for the client: until it asks for something
+// itself. The library does not tell which classes it has agents for, and crashes if it gets another.
+func (a *attached) listen(on bool) {
+	if a.listens == on {
+		return
+	}
+	a.listens = on
+	for c := firstVendor; c <= lastVendor; c++ {
+		a.host.Serve(c, on)
+	}
+}
+
+// trap is one that a client has got: where from, and the lower half of its transaction id. The library
+// writes the number of an agent over 16 of the bits above when the client represses it, as if it were a
+// request.
+type trap struct {
+	lid uint16
+	tid uint32
+}
+
+// maxTraps is how many traps are remembered until all are forgotten: they come again.
+const maxTraps = 4096
+
+func trapOf(lid uint16, d *Datagram) trap { return trap{lid, binary.BigEndian.Uint32(d.MAD[tagAt+4:])} }
+
+func (a *attached) remember(d *Datagram) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.traps == nil || len(a.traps) == maxTraps {
+		a.traps = make(map[trap]uint16)
+	}
+	a.traps[trapOf(d.SLID, d)] = binary.BigEndian.Uint16(d.MAD[tagAt+2:])
+}
+
+// restore gives what represses a trap the trap's transaction id.
+func (a *attached) restore(m mad.Method, d *Datagram) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := trapOf(d.DLID, d)
+	if bits, ok := a.traps[t]; ok && m == mad.MethodTrapRepress {
+		binary.BigEndian.PutUint16(d.MAD[tagAt+2:], bits)
+		delete(a.traps, t)
+	}
 }
 
 // refuse returns a request to the client with an error: nobody has answered.
@@ -61,11 +122,20 @@ func (a *attached) refuse(d *Datagram) {
 	a.write(d)
 }
 
-// deliver takes a datagram to the client.
+// deliver takes a datagram to the client. Answers that it does not wait for are dropped, as the kernel
+// does: the library crashes if it has no agent for them.
 func (a *attached) deliver(d *Datagram) {
 	var h mad.Header
-	if h.Decode(d.MAD[:]); h.Method.Answers() {
-		a.pending.remove(h.TID)
+	h.Decode(d.MAD[:])
+	reply, ok := receive(d)
+	if reply != nil {
+		a.host.Send(reply)
+	}
+	if h.Method == mad.MethodTrap {
+		a.remember(d)
+	}
+	if !ok || h.Method.Answers() && !a.pending.remove(h.TID) {
+		return
 	}
 	a.write(d)
 }

@@ -96,6 +96,7 @@ type Datagram struct {
 	SLID, DLID uint16 // in what a client sends SLID is 0: the port's, or the permissive one
 	SQP, DQP   ib.QPN
 	status     uint32
+	length     int // of what counts in MAD; 0: all
 	MAD        [mad.Size]byte
 }
 
@@ -113,6 +114,11 @@ func (d *Datagram) decode(b []byte) bool {
 	d.DLID, d.SLID = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[4:])
 	d.DQP, d.SQP = ib.QPN(binary.BigEndian.Uint32(b[8:])&0xffffff), ib.QPN(binary.BigEndian.Uint32(b[12:])&0xffffff)
 	d.status = binary.BigEndian.Uint32(b[16:])
+	n := binary.BigEndian.Uint64(b[24:])
+	if n > mad.Size {
+		return false
+	}
+	d.length = int(n)
 	d.MAD = [mad.Size]byte(b[32:])
 	return true
 }
@@ -124,6 +130,10 @@ func (d *Datagram) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(d.SQP))
 	b = binary.BigEndian.AppendUint32(b, d.status)
 	b = append(b, 0, 0, 0, 0)
-	b = binary.BigEndian.AppendUint64(b, mad.Size)
+	n := d.length
+	if n == 0 {
+		n = mad.Size
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(n))
 	return append(b, d.MAD[:]...)
 }

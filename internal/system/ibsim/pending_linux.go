@@ -72,13 +72,17 @@ func (p *pending) expired(tid uint64, r *request) {
 	}
 }
 
-func (p *pending) remove(tid uint64) {
+// remove ends a wait. It returns false if nobody waits.
+func (p *pending) remove(tid uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.requests[tid]; r != nil {
-		r.timer.Stop()
-		delete(p.requests, tid)
+	r := p.requests[tid]
+	if r == nil {
+		return false
 	}
+	r.timer.Stop()
+	delete(p.requests, tid)
+	return true
 }
 
 func (p *pending) close() {

@@ -187,6 +187,7 @@ func (s *Server) attach(who *client) (number int, err error) {
 	}
 	who.node = a.host.Node()
 	s.clients[number] = a
+	a.listen(true)
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()

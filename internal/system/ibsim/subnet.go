@@ -2,7 +2,10 @@
 
 package ibsim
 
-import "github.com/ramjet-rdma/ramjet/wire/ib"
+import (
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
 
 // DefaultName is the name that libumad2sim uses unless IBSIM_SOCKNAME is set.
 const DefaultName = "sim"
@@ -11,7 +14,7 @@ const DefaultName = "sim"
 type Subnet interface {
 	// Attach returns the access of a program that runs at a node, by the node's name or description; an
 	// empty one stands for any adapter. receive is called with what arrives for it, one after the
-	// other, and must not call back.
+	// other; it may send.
 	Attach(node string, receive func(*Datagram)) (Host, error)
 }
 
@@ -30,6 +33,8 @@ type Host interface {
 	Tag() uint16
 	// SetSM says whether a subnet manager runs there, which gets requests to queue pairs 0 and 1.
 	SetSM(on bool) error
+	// Serve says whether requests of a management class are for the program, if no other has them.
+	Serve(class mad.Class, on bool)
 	Send(*Datagram) error
 	Close()
 }

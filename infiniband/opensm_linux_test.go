@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/infiniband"
+)
+
+// Bounds that only a fault exceeds.
+const (
+	upTime   = time.Minute // until a subnet manager has done what there is to do
+	toolTime = 30 * time.Second
+)
+
+// tools are Debian's programs, and the library by which they work on a fabric of ours.
+type tools struct {
+	t      testing.TB
+	socket string
+	dir    string
+	env    []string
+}
+
+var sockets atomic.Uint32
+
+// newTools serves a fabric to programs. It skips the test if they are not installed.
+func newTools(t testing.TB, f *infiniband.Fabric, programs ...string) *tools {
+	t.Helper()
+	libraries, _ := filepath.Glob("/usr/lib/*/umad2sim/libumad2sim.so")
+	if len(libraries) == 0 {
+		t.Skip("libumad2sim.so is not installed: install libumad2sim0")
+	}
+	for _, p := range programs {
+		if _, err := program(p); err != nil {
+			t.Skipf("%v: install opensm and infiniband-diags", err)
+		}
+	}
+	x := &tools{t: t, socket: fmt.Sprintf("ramjet-%d-%d", os.Getpid(), sockets.Add(1)), dir: t.TempDir()}
+	x.env = append(os.Environ(), "LD_PRELOAD="+libraries[0], "IBSIM_SOCKNAME="+x.socket, "OSM_CACHE_DIR="+x.dir, "OSM_TMP_DIR="+x.dir)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	if err := f.ServeIBSim(ctx, x.socket); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// program finds a program; ordinary users do not have all of them in their path.
+func program(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	return exec.LookPath(filepath.Join("/usr/sbin", name))
+}
+
+// command prepares a program that runs at a node; an empty one stands for any adapter.
+func (x *tools) command(ctx context.Context, node, name string, args ...string) *exec.Cmd {
+	x.t.Helper()
+	path, err := program(name)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	c := exec.CommandContext(ctx, path, args...)
+	c.Dir, c.Env = x.dir, append(x.env, "SIM_HOST="+node)
+	c.WaitDelay = time.Second
+	return c
+}
+
+// run returns what a program prints.
+func (x *tools) run(name string, args ...string) string {
+	x.t.Helper()
+	out, err := x.try(name, args...)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return out
+}
+
+func (x *tools) try(name string, args ...string) (string, error) {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), toolTime)
+	defer cancel()
+	c := x.command(ctx, "", name, args...)
+	var failed bytes.Buffer
+	c.Stderr = &failed
+	out, err := c.Output()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, failed.Bytes(), out)
+	}
+	return string(out), err
+}
+
+// openSM is a running OpenSM.
+type openSM struct {
+	t   testing.TB
+	c   *exec.Cmd
+	out bytes.Buffer
+	log string
+
+	allowed *regexp.Regexp // complaints that are right; nil: none
+}
+
+// openSM starts OpenSM at an adapter, and ends it with the test.
+func (x *tools) openSM(node string, options ...string) *openSM {
+	x.t.Helper()
+	s := &openSM{t: x.t, log: filepath.Join(x.dir, "opensm.log")}
+	conf := filepath.Join(x.dir, "opensm.conf")
+	text := strings.Join(append([]string{"sweep_interval 1", "sminfo_polling_timeout 500", "polling_retry_number 2", "log_file " + s.log, "subnet_timeout 18",
+		"daemon FALSE", "console off", "dump_files_dir " + x.dir, "log_flags 0x3", "force_log_flush TRUE"}, options...), "\n")
+	if err := os.WriteFile(conf, []byte(text+"\n"), 0o600); err != nil {
+		x.t.Fatal(err)
+	}
+	s.c = x.command(context.Background(), node, "opensm", "-F", conf)
+	s.c.Stdout, s.c.Stderr = &s.out, &s.out
+	if err := s.c.Start(); err != nil {
+		x.t.Fatal(err)
+	}
+	x.t.Cleanup(s.end)
+	return s
+}
+
+// end ends it, and looks for complaints in its log.
+func (s *openSM) end() {
+	if s.c.ProcessState != nil {
+		return
+	}
+	s.c.Process.Signal(syscall.SIGTERM)
+	late := time.AfterFunc(toolTime, func() { s.c.Process.Kill() })
+	s.c.Wait()
+	if !late.Stop() {
+		s.t.Error("OpenSM did not end")
+	}
+	log, err := os.ReadFile(s.log)
+	if err != nil {
+		s.t.Errorf("%v\n%s", err, s.out.Bytes())
+	}
+	ran, _, _ := strings.Cut(string(log), "Exiting SM") // what is still under way then it complains about
+	for line := range strings.Lines(ran) {
+		if strings.Contains(line, " ERR ") && (s.allowed == nil || !s.allowed.MatchString(line)) {
+			s.t.Errorf("OpenSM: %s", strings.TrimSpace(line))
+		}
+	}
+	if s.t.Failed() {
+		s.t.Logf("OpenSM:\n%s%s", s.out.Bytes(), log)
+	}
+}
+
+// waitFor waits until a condition holds.
+func waitFor(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for late := time.Now().Add(upTime); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%s: not within %v", what, upTime)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/rnet"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// awaitActive waits until all ports with a cable are active.
+func awaitActive(t testing.TB, f *infiniband.Fabric) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), upTime)
+	defer cancel()
+	if err := f.AwaitActive(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// findNode returns a node by its name.
+func findNode(t testing.TB, f *infiniband.Fabric, name string) *fabric.NodeView {
+	t.Helper()
+	v := f.Running().View()
+	for i := range v.Nodes {
+		if v.Nodes[i].Name == name {
+			return &v.Nodes[i]
+		}
+	}
+	t.Fatalf("no node %q", name)
+	return nil
+}
+
+// sent returns how many bytes a port has sent.
+func sent(t testing.TB, f *infiniband.Fabric, e fabric.End) uint64 {
+	t.Helper()
+	return 4 * findNode(t, f, e.Node).Ports[e.Port-1].Counters.XmitData
+}
+
+// route returns the ports by which packets leave, from one adapter's first port to another's.
+func route(t testing.TB, f *infiniband.Fabric, from, to string) []fabric.End {
+	t.Helper()
+	hops, arrives, err := f.Running().Route(fabric.End{Node: from, Port: 1}, fabric.End{Node: to, Port: 1})
+	if err != nil || !arrives {
+		t.Fatalf("no route from %s to %s: %v, %v", from, to, hops, err)
+	}
+	return hops
+}
+
+// flow is a connection between two adapters, over the connection manager and the administrator.
+type flow struct {
+	t            testing.TB
+	f            *infiniband.Fabric
+	from, to     string
+	here, there  *rnet.Conn
+	devA, devB   *verbs.Device
+	buffer, seen []byte
+}
+
+const transferLen = 256 << 10
+
+// connectStream connects two adapters.
+func connectStream(t testing.TB, f *infiniband.Fabric, from, to string) *flow {
+	t.Helper()
+	s := &flow{t: t, f: f, from: from, to: to, buffer: make([]byte, transferLen), seen: make([]byte, transferLen)}
+	for i := range s.buffer {
+		s.buffer[i] = byte(i * 7)
+	}
+	open := func(name string) *verbs.Device {
+		d, err := f.Open(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d
+	}
+	s.devA, s.devB = open(from), open(to)
+	l, err := rnet.Listen(s.devB, ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	accepted := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			s.there = c.(*rnet.Conn)
+		}
+		accepted <- err
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), upTime)
+	defer cancel()
+	if s.here, err = rnet.Dial(ctx, s.devA, l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.here.Close() })
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.there.Close() })
+	return s
+}
+
+// transfer sends a piece of data and compares what arrives.
+func (s *flow) transfer() {
+	s.t.Helper()
+	late := time.Now().Add(upTime)
+	s.here.SetDeadline(late)
+	s.there.SetDeadline(late)
+	written := make(chan error, 1)
+	go func() {
+		_, err := s.here.Write(s.buffer)
+		written <- err
+	}()
+	clear(s.seen)
+	if _, err := io.ReadFull(s.there, s.seen); err != nil {
+		s.t.Fatalf("%s to %s: %v", s.from, s.to, err)
+	}
+	if err := <-written; err != nil {
+		s.t.Fatal(err)
+	}
+	if !bytes.Equal(s.buffer, s.seen) {
+		s.t.Fatalf("%s to %s: other data have arrived", s.from, s.to)
+	}
+}
+
+// along transfers, and has all ports on the route, and no other one of its switches, send the data. It returns the
+// route.
+func (s *flow) along() []fabric.End {
+	s.t.Helper()
+	hops := route(s.t, s.f, s.from, s.to)
+	var before []uint64
+	for _, e := range hops {
+		before = append(before, sent(s.t, s.f, e))
+	}
+	idle := make(map[fabric.End]uint64)
+	for _, e := range hops[1:] {
+		for _, p := range findNode(s.t, s.f, e.Node).Ports {
+			if o := (fabric.End{Node: e.Node, Port: p.Number}); o != e {
+				idle[o] = sent(s.t, s.f, o)
+			}
+		}
+	}
+	s.transfer()
+	for i, e := range hops {
+		if n := sent(s.t, s.f, e) - before[i]; n < transferLen {
+			s.t.Errorf("%s to %s along %v: %v has sent %d bytes, want %d at least", s.from, s.to, hops, e, n, transferLen)
+		}
+	}
+	for e, n := range idle {
+		if n = sent(s.t, s.f, e) - n; n >= transferLen/2 {
+			s.t.Errorf("%s to %s along %v: %v has sent %d bytes", s.from, s.to, hops, e, n)
+		}
+	}
+	return hops
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibsim
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+)
+
+// FuzzMessage decodes what a client may send, and encodes it again.
+func FuzzMessage(f *testing.F) {
+	c := ctl{client: 3, kind: kindConnect, length: 44}
+	(&client{id: 77, qp: 1, node: "host-1"}).put(&c.data)
+	f.Add(c.append(nil))
+	d := Datagram{SLID: 1, DLID: 2, SQP: 1, DQP: 1, length: 120}
+	f.Add(d.append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c := new(ctl); c.decode(b) {
+			if !bytes.Equal(c.append(nil), b) {
+				t.Fatal("a control message is another when it is written")
+			}
+			var who client
+			if who.decode(&c.data); len(who.node) > clientNodeLen {
+				t.Fatalf("a node's name of %d bytes", len(who.node))
+			}
+		}
+		if d := new(Datagram); d.decode(b) {
+			again := new(Datagram)
+			if !again.decode(d.append(nil)) {
+				t.Fatal("what is written cannot be read")
+			}
+			if again.length == mad.Size {
+				again.length = d.length
+			}
+			if *again != *d {
+				t.Fatalf("%+v, want %+v", again, d)
+			}
+			complete(d)
+			if reply, _ := receive(again); reply != nil && reply.DLID != again.SLID {
+				t.Fatal("a reply to somebody else")
+			}
+			if again.length > mad.Size || d.length > mad.Size {
+				t.Fatal("longer than there is room")
+			}
+		}
+	})
+}
+
+// segment is a table's.
+func segment(n uint32, flags sa.RMPPFlags, length uint32) *Datagram {
+	h := sa.NewHeader(0x92, sa.AttrNodeRecord, 5, 0)
+	h.Offset = 14
+	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPData, Flags: sa.RMPPActive | flags, Segment: n, Length: length}
+	d := &Datagram{SLID: 9, SQP: ib.QP1}
+	h.Append(d.MAD[:0])
+	return d
+}
+
+// A table of one segment is acknowledged, and as long as it is; a longer one is stopped.
+func TestTables(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		segment *Datagram
+		length  int
+		reply   sa.RMPPType
+		ok      bool
+	}{
+		{"one record", segment(1, sa.RMPPFirst|sa.RMPPLast, 112+sa.SubHeaderLen), sa.HeaderLen + 112, sa.RMPPAck, true},
+		{"empty", segment(1, sa.RMPPFirst|sa.RMPPLast, sa.SubHeaderLen), sa.HeaderLen, sa.RMPPAck, true},
+		{"more", segment(1, sa.RMPPFirst, 5000), mad.Size, sa.RMPPStop, true},
+		{"a later one", segment(2, sa.RMPPLast, 100), 0, sa.RMPPNone, false},
+	} {
+		reply, ok := receive(c.segment)
+		if ok != c.ok || c.segment.length != c.length {
+			t.Errorf("%s: %v, length %d, want %v, %d", c.name, ok, c.segment.length, c.ok, c.length)
+		}
+		var h sa.Header
+		if reply != nil {
+			h.Decode(reply.MAD[:])
+		}
+		if h.RMPP.Type != c.reply {
+			t.Errorf("%s: reply %d, want %d", c.name, h.RMPP.Type, c.reply)
+		}
+	}
+}

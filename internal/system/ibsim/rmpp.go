@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibsim
+
+import (
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+)
+
+// Tables of the subnet administrator come in segments (section 13.6). Programs leave that to the kernel,
+// and see a table as one long datagram. The library has no kernel, and room for 256 bytes: what is longer
+// ends after as many records as fit, both of what clients ask for and of what OpenSM answers. So it is
+// with ibsim, too.
+
+// table reads the header of a datagram that takes part in the protocol.
+func table(d *Datagram) (h sa.Header, ok bool) {
+	return h, h.Decode(d.MAD[:]) && h.Class == sa.Class && h.RMPP.Flags&sa.RMPPActive != 0
+}
+
+// complete makes a client's answer with a table the only segment.
+func complete(d *Datagram) {
+	h, ok := table(d)
+	if !ok || !h.Method.Answers() {
+		return
+	}
+	n := d.length
+	if stride := 8 * int(h.Offset); n == mad.Size && stride > 0 { // the library has cut off what did not fit
+		n -= sa.DataLen % stride
+	}
+	h.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPData, RespTime: 31, Flags: sa.RMPPActive | sa.RMPPFirst | sa.RMPPLast,
+		Segment: 1, Length: uint32(max(n-sa.HeaderLen, 0) + sa.SubHeaderLen)}
+	h.Append(d.MAD[:0])
+	clear(d.MAD[max(n, sa.HeaderLen):])
+}
+
+// receive prepares what has come for the client, ok is false if it is not for it. reply is what the
+// sender gets to know.
+func receive(d *Datagram) (reply *Datagram, ok bool) {
+	h, ok := table(d)
+	if !ok {
+		return nil, true
+	}
+	if h.RMPP.Type != sa.RMPPData || h.RMPP.Segment != 1 {
+		return nil, false // about the client's own tables, or behind what was refused
+	}
+	reply = &Datagram{DLID: d.SLID, SQP: ib.QP1, DQP: d.SQP}
+	r := h
+	r.Method ^= 0x80 // it is about the answer
+	r.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPAck, RespTime: 31, Flags: sa.RMPPActive, Segment: 1, Length: 1}
+	d.length = mad.Size
+	if h.RMPP.Flags&sa.RMPPLast != 0 {
+		n := int(min(max(h.RMPP.Length, sa.SubHeaderLen), sa.SubHeaderLen+sa.DataLen))
+		d.length = n - sa.SubHeaderLen + sa.HeaderLen
+	} else {
+		r.RMPP.Type, r.RMPP.Status = sa.RMPPStop, sa.RMPPExhausted
+	}
+	r.Append(reply.MAD[:0])
+	return reply, true
+}
