@@ -41,9 +41,10 @@ func (s *sleeping) init(drv sleeper, ready func() bool) {
 }
 
 // until sleeps until there is something, or ctx ends. It returns false if it did not: the driver moves
-// the data, or another goroutine of the program.
+// the data, or another goroutine of the program. Nor does it with a context that has ended; package rnet's
+// always says so, and ends each wait with one value of its channel, which nobody else is to take.
 func (s *sleeping) until(ctx context.Context) bool {
-	if s.drv == nil || s.busy.Swap(true) {
+	if s.drv == nil || ctx.Err() != nil || s.busy.Swap(true) {
 		return false
 	}
 	defer s.busy.Store(false)
