@@ -634,7 +634,7 @@ func TestPortDown(t *testing.T) {
 	}{{verbs.EventPortError, 1}, {verbs.EventPortError, 2}, {verbs.EventPortActive, 2}} {
 		e, err := a.dev.Event(t.Context())
 		a.ok(err)
-		for e.QP != nil { // of the drained queue
+		for e.Type == verbs.EventSQDrained {
 			e, err = a.dev.Event(t.Context())
 			a.ok(err)
 		}
