@@ -23,6 +23,7 @@ import (
 // fabricFlags are the flags of `ramjet fabric`.
 type fabricFlags struct {
 	source    fabricSource
+	cables    fabricCables
 	name      string
 	noManager bool
 	priority  uint8
@@ -44,6 +45,7 @@ func newFabricCmd() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	f.source.add(c, false)
+	f.cables.add(c)
 	addFabricName(c, &f.name)
 	c.Flags().BoolVar(&f.noManager, "no-manager", false, "leave the subnet to another manager, such as OpenSM")
 	c.Flags().Uint8Var(&f.priority, "priority", 0, "the built-in manager's `priority`, 0 to 15: one with a higher priority takes over")
@@ -87,12 +89,16 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 	if f.noManager && f.priority != 0 {
 		return usagef("--priority is the built-in manager's, and --no-manager leaves it out: give one of them")
 	}
+	joins, err := f.cables.parse()
+	if err != nil {
+		return err
+	}
 	text, err := readScript(f.script)
 	if err != nil {
 		return usage.Of(err)
 	}
 	start := time.Now()
-	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed})
+	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host})
 	if err != nil {
 		return err
 	}
@@ -106,6 +112,9 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 		if err := fab.ServeIBSim(ctx, f.ibsim); err != nil {
 			return usage.Of(err)
 		}
+	}
+	if err := f.cables.connect(ctx, fab, joins, out); err != nil {
+		return err
 	}
 	if err = f.announce(ctx, fab, start, out, log); err == nil {
 		err = f.operate(ctx, fab, text, out)
