@@ -16,10 +16,13 @@ const (
 	// pollTime is what a poll in vain takes at most. A program whose polls take longer computes
 	// between them, and is not to doze.
 	pollTime = clock.Time(4 * time.Microsecond)
-	// preempted is how long polls that follow each other closely must stop for the processor to count
-	// as shared, and sharedFor is for how long it does.
-	preempted = clock.Time(time.Millisecond)
-	sharedFor = clock.Time(100 * time.Millisecond)
+	// preempted is how long polls that follow each other closely must stop to have lost the processor.
+	// It counts as shared, for sharedFor, once so much more than each lostPart-th nanosecond was lost
+	// as sharedLoss says.
+	preempted  = clock.Time(time.Millisecond)
+	sharedFor  = clock.Time(100 * time.Millisecond)
+	sharedLoss = clock.Time(8 * time.Millisecond)
+	lostPart   = 10
 	// maxDoze bounds a doze: another thread may bring the completion meanwhile.
 	maxDoze = clock.Time(200 * time.Microsecond)
 )
@@ -33,6 +36,8 @@ type spinner struct {
 	looked clock.Time // when the clock was last read, and nothing was found since; zero: never
 	close  bool       // polls follow each other closely
 	shared clock.Time // the processor counts as shared until then; zero: it does not
+	lost   clock.Time // time for which others had the processor, less a part of the time that passed
+	lostAt clock.Time // when lost was true
 }
 
 // found notes that something came.
@@ -53,7 +58,7 @@ func (s *spinner) look(now clock.Time) bool {
 		case took < preempted:
 			s.close = false
 		case s.close:
-			s.shared = now + sharedFor
+			s.lose(now, took)
 		}
 	}
 	s.polls, s.looked = 0, now
@@ -66,10 +71,23 @@ func (s *spinner) look(now clock.Time) bool {
 // woke takes the time after a doze, which began with the last look. One that lasted too long had to
 // wait for the processor.
 func (s *spinner) woke(now clock.Time) {
-	if now-s.looked >= maxDoze+preempted {
-		s.shared = now + sharedFor
+	if late := now - s.looked - maxDoze; late >= preempted {
+		s.lose(now, late)
 	}
 	s.looked = now
+}
+
+// lose notes that others had the processor for a time. A slice now and then goes to whatever else the
+// machine does, and is no reason to doze: a doze costs as much as hundreds of messages. Beside a busy
+// process one slice follows another.
+func (s *spinner) lose(now, d clock.Time) {
+	s.lost = max(0, s.lost-(now-s.lostAt)/lostPart) + d
+	s.lostAt = now
+	if s.lost >= sharedLoss {
+		// No more than what is left when it has ceased to be shared: one slice is enough to share again.
+		s.lost = min(s.lost, sharedLoss+sharedFor/lostPart)
+		s.shared = now + sharedFor
+	}
 }
 
 // Dozer is a [Port] or [Network] at which programs that poll can sleep.

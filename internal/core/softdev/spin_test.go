@@ -47,26 +47,61 @@ func (s *spinScript) dozes(d time.Duration) {
 
 func newSpinScript(t *testing.T) *spinScript { return &spinScript{t: t, now: clock.Time(time.Second)} }
 
-const quick = 300 * time.Nanosecond
+const (
+	quick = 300 * time.Nanosecond
+	slice = time.Duration(sharedLoss) / lookAfter // a row of polls that take as long each loses enough for dozes
+)
 
 // TestSpinAlone polls in vain without a break: it never dozes.
 func TestSpinAlone(t *testing.T) {
 	newSpinScript(t).polls(100_000, quick, false)
 }
 
-// TestSpinPreempted loses the processor for a slice: from then on each few polls end in a doze, until
-// the processor has been its own for a while.
+// TestSpinPreempted loses the processor for one slice after another: from then on each few polls end in a
+// doze, until the processor has been its own for a while.
 func TestSpinPreempted(t *testing.T) {
 	s := newSpinScript(t)
 	s.polls(2*lookAfter, quick, false)
 	s.polls(lookAfter-1, quick, false)
-	s.polls(1, 4*time.Millisecond, true)
+	s.polls(1, 4*time.Millisecond, false)
+	s.polls(5*lookAfter, quick, false)
+	s.polls(lookAfter-1, quick, false)
+	s.polls(1, 5*time.Millisecond, true)
 	end := s.now + sharedFor
 	for s.dozes(50 * time.Microsecond); s.now+clock.Time(maxDoze) < end; s.dozes(50 * time.Microsecond) {
 		s.polls(dozeAfter, quick, true)
 	}
 	s.now = end
 	s.polls(10*lookAfter, quick, false)
+}
+
+// TestSpinPreemptedAgain has a processor that was shared for long, and no more: one slice shows that it
+// is again.
+func TestSpinPreemptedAgain(t *testing.T) {
+	s := newSpinScript(t)
+	s.polls(2*lookAfter, quick, false)
+	s.polls(lookAfter, slice, true)
+	for range 10 {
+		s.dozes(3 * time.Millisecond)
+	}
+	s.now += sharedFor
+	s.found()
+	s.polls(dozeAfter, quick, false)
+	s.polls(2*lookAfter, quick, false)
+	s.polls(lookAfter, slice/4, true)
+}
+
+// TestSpinInterrupted loses the processor for a slice now and then, to what any machine does: it
+// does not doze.
+func TestSpinInterrupted(t *testing.T) {
+	s := newSpinScript(t)
+	for range 100 {
+		s.polls(100*lookAfter-1, quick, false)
+		s.polls(1, 4*time.Millisecond, false)
+		s.now += clock.Time(36 * time.Millisecond)
+		s.found()
+		s.polls(lookAfter, quick, false)
+	}
 }
 
 // TestSpinFinds finds something: that ends a row of polls, and the time until the next poll in vain says
@@ -80,7 +115,7 @@ func TestSpinFinds(t *testing.T) {
 	}
 	s.found()
 	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter, time.Millisecond, true)
+	s.polls(lookAfter, slice, true)
 	s.dozes(10 * time.Microsecond)
 	s.found()
 	s.polls(dozeAfter, quick, true) // it is shared all the same
@@ -90,7 +125,7 @@ func TestSpinFinds(t *testing.T) {
 func TestSpinWakesLate(t *testing.T) {
 	s := newSpinScript(t)
 	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter, time.Millisecond, true)
+	s.polls(lookAfter, slice, true)
 	for range 100 {
 		s.dozes(3 * time.Millisecond)
 		s.polls(dozeAfter, quick, true)
@@ -107,7 +142,7 @@ func TestSpinComputes(t *testing.T) {
 	}
 	s = newSpinScript(t)
 	s.polls(2*lookAfter, quick, false)
-	s.polls(lookAfter, time.Millisecond, true) // then it begins to
+	s.polls(lookAfter, slice, true) // then it begins to
 	s.dozes(maxTestDoze)
 	for range 100 {
 		s.polls(dozeAfter, 20*time.Microsecond, false)
