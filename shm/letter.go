@@ -9,7 +9,7 @@ import (
 
 // Processes say to each other, through the socket of a link:
 //
-//	hello      who is there; with its segment of the link, its bell, and the chime that wakes it
+//	hello      who is there; with its segment of the link, and its bell, which also wakes it
 //	frame      bytes of the set-up, which is MPA's
 //	directory  the directory of the protection domain; with it
 //	segment    memory that a region is at the start of; with it
@@ -27,7 +27,7 @@ const (
 )
 
 // magic is at the start of a hello. The last byte is the version of all that is shared.
-const magic = "RJSHM\x02"
+const magic = "RJSHM\x03"
 
 // letter is what a letter says.
 type letter struct {
@@ -44,7 +44,7 @@ type letter struct {
 func (k letterKind) files() int {
 	switch k {
 	case letterHello:
-		return 3
+		return 2
 	case letterDirectory, letterSegment:
 		return 1
 	}

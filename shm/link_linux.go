@@ -66,7 +66,7 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 	}
 	if err == nil {
 		hello := letter{kind: letterHello, slot: uint32(l.slot), from: from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
-		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD(), n.chime.FD())
+		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD())
 	}
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		l.release()
@@ -175,10 +175,10 @@ func (l *link) read(b []byte, files []int) bool {
 func (l *link) greet(m *letter, files []int) bool {
 	var err error
 	if l.theirs, err = shmem.Map(files[0], local.SegmentBytes, local.SegmentBytes, shmem.ReadWrite); err != nil {
-		shmem.CloseAll(files[1:])
+		unix.Close(files[1])
 		return false
 	}
-	if l.device, err = l.net.meet(files[1], files[2]); err != nil {
+	if l.device, err = l.net.meet(files[1]); err != nil {
 		return false
 	}
 	l.ring, l.hello, l.crosses = m.slot, true, l.net.copies && crosses(l.sock.PID(), m.probe, m.value)
@@ -262,7 +262,7 @@ func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
 // Ring tells the peer's device to look at the link, and wakes its process if it sleeps.
 func (l *link) Ring() {
 	if l.device != nil && l.device.bell.Ring(l.ring) {
-		l.device.chime.Strike()
+		shmem.WakeAll(l.device.bell.Asleep())
 	}
 }
 

@@ -39,11 +39,6 @@ func (l *link) loop() (err error) {
 	if err != nil {
 		return err
 	}
-	chime, err := unix.FcntlInt(uintptr(n.chime.FD()), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		unix.Close(bell)
-		return err
-	}
-	l.device, err = n.meet(bell, chime)
+	l.device, err = n.meet(bell)
 	return err
 }

@@ -3,7 +3,6 @@
 package shm
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -23,6 +22,8 @@ const (
 	maxHot = 8
 	// askEvery is how many passes share a look at the sockets: for peers that come and that die.
 	askEvery = 64
+	// maxSleep bounds a sleep. A peer that breaks the rules can write to the word that wakes this process.
+	maxSleep = time.Second
 )
 
 // network is the device's end of everything: doors, links, and the bell that peers ring.
@@ -35,9 +36,8 @@ type network struct {
 	place    shmem.Place
 	copies   bool // between processes, where the system allows them
 	epoll    int
-	chime    shmem.Chime // what peers strike
-	chimes   int         // where that is heard
-	wakeup   int         // eventfd of Wake
+	sockets  *os.File      // epoll, for Go's poller
+	heard    chan struct{} // closed when listen has ended
 	bellSeg  *shmem.Segment
 	bell     *local.Bell
 	owners   map[int32]pollee // by descriptor
@@ -50,11 +50,12 @@ type network struct {
 	again    []*link // to be reported by the next Ready, and what that leaves to the one after
 	pending  []*link
 	passes   uint
-	asked    atomic.Bool // Wait has ended: the sockets may have something
+	asked    atomic.Bool // the sockets may have something
 	deadline pollwait.Deadline
-	closed   atomic.Bool
+	waker
+	closed atomic.Bool
 
-	devices     map[deviceID]*device
+	devices     map[shmem.Inode]*device
 	mapped      map[shmem.Inode]*mapping
 	mappedBytes int
 	segments    map[uint64]*shmem.Segment // of this process, that peers may use, by number
@@ -72,8 +73,8 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
 			return nil, fmt.Errorf("dir=%s is no directory: make one that all processes have", opt.Dir)
 		}
 	}
-	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, chimes: -1, wakeup: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}),
-		events: make([]unix.EpollEvent, 64), devices: make(map[deviceID]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
+	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}),
+		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
 	if err := n.open(); err != nil {
 		n.Close()
 		return nil, err
@@ -85,17 +86,12 @@ func (n *network) open() (err error) {
 	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create", err)
 	}
-	if n.wakeup, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		return os.NewSyscallError("eventfd", err)
-	}
-	if n.chime, n.chimes, err = shmem.NewChime(); err != nil {
-		return err
-	}
 	if n.bellSeg, err = shmem.Create("ramjet-bell", local.BellBytes, shmem.ReadWrite); err != nil {
 		return err
 	}
 	n.bell = local.NewBell(n.bellSeg.Bytes())
-	return nil
+	n.waker.word = n.bell.Asleep()
+	return n.listen()
 }
 
 // follow has epoll report a descriptor to p.
@@ -173,6 +169,9 @@ func (n *network) ask(f func(owner any, read, write bool)) (found int) {
 	if errno != 0 {
 		return 0
 	}
+	if count > 0 {
+		n.asked.Store(true) // there may be more, of which nobody tells again
+	}
 	for i := range n.events[:count] {
 		if p := n.owners[n.events[i].Fd]; p != nil { // an earlier one may have closed it
 			found += p.ready(f)
@@ -232,75 +231,14 @@ func (n *network) drop(l *link) {
 	l.hot = false
 }
 
-// Arm has peers ring the bell, and strike the chime, from now on.
+// Arm has peers ring the bell, and wake this process, from now on.
 func (n *network) Arm() bool {
 	for len(n.hot) > 0 {
 		if !n.cool(n.hot[len(n.hot)-1]) {
 			return false
 		}
 	}
-	return len(n.again) == 0 && n.bell.Sleep(len(n.links))
-}
-
-// Wait blocks until a peer wakes this process, or a socket has something.
-func (n *network) Wait() error {
-	if n.closed.Load() {
-		return unix.EBADF
-	}
-	var limit *unix.Timespec
-	if d := n.deadline.Get(); d != 0 {
-		left := unix.NsecToTimespec(int64(max(0, d.Until())))
-		limit = &left
-	}
-	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chimes), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
-	_, err := unix.Ppoll(fds[:], limit, nil)
-	if err != nil && !errors.Is(err, unix.EINTR) {
-		return err
-	}
-	if err == nil {
-		n.rest(fds[1:])
-		if fds[0].Revents != 0 {
-			n.asked.Store(true)
-		}
-	}
-	n.bell.Wake()
-	return nil
-}
-
-// rest reads the chime and the eventfd, if they have something.
-func (n *network) rest(fds []unix.PollFd) {
-	var b [8]byte
-	for _, p := range fds {
-		if p.Revents != 0 {
-			unix.Read(int(p.Fd), b[:]) // fails if another has read it
-		}
-	}
-}
-
-// Doze waits until a peer wakes this process, or for the given time.
-func (n *network) Doze(d time.Duration) {
-	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.chimes), Events: unix.POLLIN}}
-	limit := unix.NsecToTimespec(int64(d))
-	if _, err := unix.Ppoll(fds[:], &limit, nil); err != nil { // a signal: look
-		return
-	}
-	n.rest(fds[1:])
-	if fds[0].Revents != 0 {
-		n.asked.Store(true)
-	}
-}
-
-// SetDeadline sets when Wait returns at the latest.
-func (n *network) SetDeadline(t time.Time) {
-	if n.deadline.Set(t) {
-		n.Wake()
-	}
-}
-
-// Wake wakes Wait.
-func (n *network) Wake() {
-	one := [8]byte{1}
-	unix.Write(n.wakeup, one[:]) // fails if as much as fits is there
+	return len(n.again) == 0 && !n.asked.Load() && n.bell.Sleep(len(n.links))
 }
 
 // Close closes what is left. Nobody waits any more.
@@ -322,12 +260,14 @@ func (n *network) Close() error {
 	for _, s := range n.segments {
 		s.Forget() // the memory goes with its region
 	}
-	for _, fd := range []int{n.chimes, n.wakeup, n.epoll} {
-		if fd >= 0 {
-			unix.Close(fd)
-		}
+	switch {
+	case n.sockets != nil:
+		n.sockets.Close()
+		<-n.heard
+	case n.epoll >= 0:
+		unix.Close(n.epoll)
 	}
-	n.chime.Close()
+	n.waker.end()
 	if n.bellSeg != nil {
 		return n.bellSeg.Close()
 	}

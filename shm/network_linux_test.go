@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -273,34 +275,15 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestStrikeDoesNotBlock wakes a peer that clears O_NONBLOCK and never looks.
-func TestStrikeDoesNotBlock(t *testing.T) {
-	a, b := newEnds(t)
-	if _, err := unix.FcntlInt(uintptr(b.net.chime.FD()), unix.F_SETFL, 0); err != nil {
-		t.Fatal(err)
-	}
-	if flags, err := unix.FcntlInt(uintptr(a.device.chime.FD()), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
-		t.Fatalf("the peers' description has flags %#x, %v", flags, err)
-	}
-	for range 10_000 {
-		b.net.bell.Sleep(0)
-		a.Ring()
-	}
-	b.net.Doze(time.Minute) // it is woken all the same
-}
-
-// TestMeet has peers bring each other's bells.
+// TestMeet has peers bring the same bell, and another.
 func TestMeet(t *testing.T) {
 	a, b := newEnds(t)
-	dup := func(fd int) int {
-		fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	meet := func(bell int) *device {
+		fd, err := unix.FcntlInt(uintptr(bell), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fd
-	}
-	meet := func(bell, chime int) *device {
-		d, err := a.net.meet(dup(bell), dup(chime))
+		d, err := a.net.meet(fd)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,20 +291,38 @@ func TestMeet(t *testing.T) {
 		return d
 	}
 	known := a.device
-	if d := meet(b.net.bellSeg.FD(), b.net.chime.FD()); d != known {
+	if d := meet(b.net.bellSeg.FD()); d != known {
 		t.Error("the same device is two")
 	}
-	if d := meet(b.net.bellSeg.FD(), a.net.chime.FD()); d == known {
-		t.Error("a bell with another chime is the device of the bell")
+	if d := meet(a.net.bellSeg.FD()); d == known {
+		t.Error("two devices are one")
 	}
-	if d := meet(a.net.bellSeg.FD(), b.net.chime.FD()); d == known {
-		t.Error("a chime with another bell is the device of the chime")
-	}
-	for what, fd := range map[string]int{"an eventfd": a.net.wakeup, "a socket of another kind": a.sock.FD()} {
-		if d, err := a.net.meet(dup(b.net.bellSeg.FD()), dup(fd)); err == nil {
-			t.Errorf("%s is a chime: %v", what, d)
+}
+
+// TestPeersHoldNobodyAsleep has a peer write to the word that wakes a device: it takes back each wake-up.
+func TestPeersHoldNobodyAsleep(t *testing.T) {
+	a, _ := newEnds(t)
+	word := a.net.bell.Asleep()
+	var stop atomic.Bool
+	var rogue sync.WaitGroup
+	rogue.Go(func() {
+		for !stop.Load() {
+			atomic.StoreUint32(word, 1)
+		}
+	})
+	for range 20 {
+		woken := make(chan error, 1)
+		go func() { woken <- a.net.Wait() }()
+		a.net.Wake()
+		select {
+		case err := <-woken:
+			noError(t, err)
+		case <-time.After(30 * time.Second):
+			t.Fatal("it sleeps on")
 		}
 	}
+	stop.Store(true)
+	rogue.Wait()
 }
 
 // TestRefusedWakes has a device that sleeps hear of a dial that was refused at once.

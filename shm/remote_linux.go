@@ -17,47 +17,31 @@ const maxMapped = 1 << 14
 // process has, on 32-bit systems a quarter. Segments may be larger than the memory that there is.
 const maxMappedBytes = 1 << (30 + 16*(^uint(0)>>63))
 
-// device is a peer's device: what wakes it. Its links share it.
+// device is a peer's device: the bell that wakes it. Its links share it.
 type device struct {
-	id    deviceID
+	id    shmem.Inode // nothing else has it as long as the bell is mapped
 	seg   *shmem.Segment
 	bell  *local.Bell
-	chime shmem.Chime
 	links int
 }
 
-// deviceID is the bell and the chime: a peer may have brought the one of somebody else, with its own of the
-// other. As long as both are open here, nothing else has their numbers.
-type deviceID struct {
-	bell  shmem.Inode
-	chime uint64
-}
-
-// meet takes the bell and the chime of a peer's device.
-func (n *network) meet(bell, striker int) (*device, error) {
-	chime, err := shmem.TakeChime(striker)
+// meet takes the bell of a peer's device.
+func (n *network) meet(bell int) (*device, error) {
+	id, err := shmem.InodeOf(bell)
 	if err != nil {
 		unix.Close(bell)
 		return nil, err
 	}
-	id := deviceID{chime: chime.Cookie()}
-	if id.bell, err = shmem.InodeOf(bell); err != nil {
-		unix.Close(bell)
-		chime.Close()
-		return nil, err
-	}
 	if d := n.devices[id]; d != nil {
 		unix.Close(bell)
-		chime.Close()
 		d.links++
 		return d, nil
 	}
 	seg, err := shmem.Map(bell, local.BellBytes, local.BellBytes, shmem.ReadWrite)
 	if err != nil {
-		chime.Close()
 		return nil, err
 	}
-	d := &device{id: id, seg: seg, bell: local.NewBell(seg.Bytes()), chime: chime, links: 1}
+	d := &device{id: id, seg: seg, bell: local.NewBell(seg.Bytes()), links: 1}
 	n.devices[id] = d
 	return d, nil
 }
@@ -67,7 +51,6 @@ func (n *network) leave(d *device) {
 	if d.links--; d.links == 0 {
 		delete(n.devices, d.id)
 		d.seg.Close()
-		d.chime.Close()
 	}
 }
 

@@ -78,3 +78,7 @@ func (b *Bell) Sleep(limit int) bool {
 
 // Wake says that the owner's process no longer sleeps.
 func (b *Bell) Wake() { atomic.StoreUint32(b.asleep, 0) }
+
+// Asleep returns the word that is 1 while the owner's process sleeps, or is about to. That is what it
+// waits for, and what those wake it by for whom [Bell.Ring] returned true.
+func (b *Bell) Asleep() *uint32 { return b.asleep }
