@@ -60,8 +60,8 @@ func ExampleConn_Write() {
 	defer server.Close()
 	pd := must(server.AllocPD())
 	mr := must(pd.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite))
-	l := must(cm.Listen(server, ":7471", cm.WithPD(pd),
-		cm.WithPrivateData(fmt.Appendf(nil, "%d %d\n", mr.Addr(), mr.RKey()))))
+	where := must(mr.Remote().MarshalBinary())
+	l := must(cm.Listen(server, ":7471", cm.WithPD(pd), cm.WithPrivateData(where)))
 	go l.Accept(ctx)
 
 	client := must(roce.Open("127.0.12.4", nil))
@@ -69,7 +69,9 @@ func ExampleConn_Write() {
 	conn := must(cm.Dial(ctx, client, "127.0.12.3:7471"))
 	defer conn.Close()
 	var there verbs.Remote
-	must(fmt.Sscan(string(conn.Param().PrivateData), &there.Addr, &there.Key))
+	if err := there.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {
+		log.Fatal(err)
+	}
 	buf := must(conn.Pool().Get(64))
 	n := copy(buf.Bytes(), "into another's memory")
 	if err := conn.Write(ctx, buf.SGE(n), there); err != nil {
@@ -130,4 +132,32 @@ func ExampleEventChannel() {
 	// connect request
 	// established
 	// <nil>
+}
+
+// A client draws tickets from a counter in the server's memory. The server does nothing for that.
+func ExampleConn_FetchAdd() {
+	ctx := context.Background()
+	server := must(roce.Open("127.0.12.5", nil))
+	defer server.Close()
+	pd := must(server.AllocPD())
+	mr := must(pd.RegMR(make([]byte, 8), verbs.LocalWrite|verbs.RemoteAtomic))
+	where := must(mr.Remote().MarshalBinary())
+	l := must(cm.Listen(server, ":7471", cm.WithPD(pd), cm.WithPrivateData(where)))
+	go l.Accept(ctx)
+
+	client := must(roce.Open("127.0.12.6", nil))
+	defer client.Close()
+	conn := must(cm.Dial(ctx, client, "127.0.12.5:7471"))
+	defer conn.Close()
+	var counter verbs.Remote
+	if err := counter.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		fmt.Println("ticket", must(conn.FetchAdd(ctx, counter, 1)))
+	}
+	// Output:
+	// ticket 0
+	// ticket 1
+	// ticket 2
 }

@@ -39,9 +39,14 @@ type queues struct {
 // op is a work request in flight.
 type op struct {
 	wc   verbs.WC
-	buf  *Buffer       // the buffer that it sends from; released when it completes
+	buf  *Buffer       // the buffer that it uses; released when it completes
 	done chan struct{} // one element: wc is there
+
+	fetches bool   // it is an atomic operation
+	old     uint64 // what that has found
 }
+
+func newOp(buf *Buffer) *op { return &op{buf: buf, done: make(chan struct{}, 1)} }
 
 // recvID marks the work request IDs of receives.
 const recvID = 1 << 63
@@ -228,6 +233,7 @@ func (q *queues) completed(wc *verbs.WC) {
 	}
 	q.slots <- struct{}{}
 	if o.buf != nil {
+		o.fetch()
 		o.buf.Release()
 	}
 	o.wc = *wc

@@ -89,25 +89,14 @@ func (c *Conn) perform(ctx context.Context, op string, wr *verbs.SendWR) (verbs.
 	return wc, c.explain(op, unaligned(wr, err))
 }
 
-// unaligned adds the reason to the error of an atomic operation that was refused because its remote
-// address is not a multiple of eight (IBTA 9.4.5, annex A19; RFC 7306 section 5). The status alone
-// only says that the request was invalid.
-func unaligned(wr *verbs.SendWR, err error) error {
-	switch wr.Op {
-	case verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite:
-	default:
-		return err
-	}
-	if wr.Remote.Addr%8 == 0 || !errors.Is(err, verbs.RemoteInvalidRequestError.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %v at the remote address %#x, which has to be a multiple of 8", err, wr.Op, wr.Remote.Addr)
-}
-
 // do posts a work request when there is room, and waits until it has completed. It makes sure that
 // buf is released.
 func (q *queues) do(ctx context.Context, wr *verbs.SendWR, buf *Buffer) (verbs.WC, error) {
-	o := &op{buf: buf, done: make(chan struct{}, 1)}
+	return q.await(ctx, wr, newOp(buf))
+}
+
+// await is do for what is kept of the work request until it has completed.
+func (q *queues) await(ctx context.Context, wr *verbs.SendWR, o *op) (verbs.WC, error) {
 	err := q.until(ctx, q.slots)
 	if err == nil {
 		if err = q.post(wr, o); err != nil {
@@ -115,8 +104,8 @@ func (q *queues) do(ctx context.Context, wr *verbs.SendWR, buf *Buffer) (verbs.W
 		}
 	}
 	if err != nil {
-		if buf != nil {
-			buf.Release()
+		if o.buf != nil {
+			o.buf.Release()
 		}
 		return verbs.WC{}, err
 	}

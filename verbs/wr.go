@@ -12,9 +12,9 @@ const (
 	Write
 	WriteImm
 	Read
-	CompareSwap // like the next two on 8 bytes, at a remote address that is a multiple of 8: any other is refused with RemoteInvalidRequestError (IBTA 9.4.5)
-	FetchAdd
-	AtomicWrite // 8 bytes, written at once (IBTA annex A19)
+	CompareSwap // see [SendWR.Compare]
+	FetchAdd    // see [SendWR.Compare]
+	AtomicWrite // 8 bytes, written at once (IBTA annex A19); aligned as those of CompareSwap
 	Flush       // makes earlier writes visible or persistent at the peer (IBTA annex A19)
 	LocalInv    // invalidates a key of this device
 	BindMW      // binds a memory window, see [SendWR.Bind]
@@ -50,15 +50,6 @@ type SGE struct {
 	LKey   Key
 }
 
-// Remote is memory of the peer that a one-sided operation accesses.
-type Remote struct {
-	Addr uint64
-	Key  Key
-}
-
-// At returns the same region off bytes further.
-func (r Remote) At(off uint64) Remote { return Remote{Addr: r.Addr + off, Key: r.Key} }
-
 // FlushLevel says how far a FLUSH has to push the data.
 type FlushLevel uint8
 
@@ -89,8 +80,15 @@ type SendWR struct {
 	InvKey Key    // SendInv: the peer's key; LocalInv: ours
 	Remote Remote // one-sided operations
 
-	Compare uint64 // CompareSwap
-	Swap    uint64 // CompareSwap: the new value; FetchAdd: the addend
+	// Compare and Swap are the operands of atomic operations (IBTA 9.4.5, RFC 7306 section 5), which
+	// work on 8 bytes: a number in the byte order of the host that has them. The remote address must be
+	// a multiple of 8; any other is refused with RemoteInvalidRequestError. What was there before goes to
+	// the SGL, of 8 bytes too, in the byte order of this host.
+	//
+	// CompareSwap replaces a number that is equal to Compare by Swap. FetchAdd adds Swap to it, modulo
+	// 2^64.
+	Compare uint64
+	Swap    uint64
 
 	AH         *AH  // UD
 	RemoteQPN  QPN  // UD
