@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package iwarp_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/iwarp"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+// Two devices on loopback addresses, and a message between them.
+func Example() {
+	ctx := context.Background()
+	server := must(iwarp.Open("127.0.12.13", nil))
+	defer server.Close()
+	l := must(cm.Listen(server, ":7471"))
+	go func() {
+		conn := must(l.Accept(ctx))
+		msg := must(conn.Recv(ctx))
+		conn.Send(ctx, append([]byte("hello, "), msg.Bytes()...))
+		msg.Release()
+	}()
+
+	client := must(iwarp.Open("127.0.12.14", nil))
+	defer client.Close()
+	conn := must(cm.Dial(ctx, client, "127.0.12.13:7471"))
+	defer conn.Close()
+	if err := conn.Send(ctx, []byte("gopher")); err != nil {
+		log.Fatal(err)
+	}
+	msg := must(conn.Recv(ctx))
+	defer msg.Release()
+	fmt.Printf("%s\n", msg.Bytes())
+	// Output: hello, gopher
+}

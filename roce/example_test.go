@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package roce_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/roce"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+// Two devices on loopback addresses, and a message between them.
+func Example() {
+	ctx := context.Background()
+	server := must(roce.Open("127.0.12.11", nil))
+	defer server.Close()
+	l := must(cm.Listen(server, ":7471"))
+	go func() {
+		conn := must(l.Accept(ctx))
+		msg := must(conn.Recv(ctx))
+		conn.Send(ctx, append([]byte("hello, "), msg.Bytes()...))
+		msg.Release()
+	}()
+
+	client := must(roce.Open("127.0.12.12", nil))
+	defer client.Close()
+	conn := must(cm.Dial(ctx, client, "127.0.12.11:7471"))
+	defer conn.Close()
+	if err := conn.Send(ctx, []byte("gopher")); err != nil {
+		log.Fatal(err)
+	}
+	msg := must(conn.Recv(ctx))
+	defer msg.Release()
+	fmt.Printf("%s\n", msg.Bytes())
+	// Output: hello, gopher
+}
