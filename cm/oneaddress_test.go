@@ -6,9 +6,12 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // TestOneAddress dials a server in another process of the same address, and back; ports are
@@ -50,5 +53,31 @@ func TestOneAddress(t *testing.T) {
 			ok(t, c.Close())
 		}
 		ok(t, dev.Close())
+	}
+}
+
+// TestLastWordsAtOneAddress closes the device that takes management datagrams for all devices of its address.
+// The peers there hear of the end of their connections.
+func TestLastWordsAtOneAddress(t *testing.T) {
+	server, addr := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
+	l := listen(t, server, cm.WithAckTimeout(21)) // the retries take 69 s
+	var clients []*cm.Conn
+	for range 4 {
+		in := accept(t, l)
+		dev, err := roce.Open(addr.String(), nil)
+		ok(t, err)
+		t.Cleanup(func() { dev.Close() })
+		c, err := cm.Dial(within(t), dev, l.Addr().String())
+		ok(t, err)
+		ok(t, (<-in).err)
+		clients = append(clients, c)
+	}
+	ok(t, server.Close())
+	for _, c := range clients {
+		select {
+		case <-c.Done():
+		case <-time.After(30 * time.Second):
+			t.Error("it does not hear of the end")
+		}
 	}
 }
