@@ -277,6 +277,10 @@ func TestImports(t *testing.T) {
 		if !ok {
 			continue
 		}
+		if strings.HasPrefix(name, "examples/") {
+			checkExample(t, name, p)
+			continue
+		}
 		if _, known := layers[name]; !known && len(p.Imports) > 0 {
 			t.Errorf("package %q stands in no layer: give it a row here and a place in ARCHITECTURE.md", name)
 		}
@@ -326,6 +330,15 @@ func TestImports(t *testing.T) {
 	checkTable(t, layers, "import", imports)
 	checkTable(t, rooms, "serve", serves)
 	checkTable(t, reach, "depend on", reached)
+}
+
+// checkExample holds that an example is a program as anybody could write it.
+func checkExample(t *testing.T, name string, p *pkg) {
+	for _, i := range p.Imports {
+		if of, module := ours(i); module && strings.HasPrefix(of, "internal/") {
+			t.Errorf("%q imports %q: examples have what other modules have", name, of)
+		}
+	}
 }
 
 // The engine's packages may use package time for durations, but not its clock.

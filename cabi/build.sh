@@ -4,7 +4,7 @@
 # build.sh DIR: builds libibverbs.so.1, librdmacm.so.1, libibumad.so.3, librspreload.so and libramjet.so into DIR, for
 # `ramjet run`. Needs Go, gcc, and the headers of libibverbs-dev and librdmacm-dev.
 set -euo pipefail
-[[ $# == 1 ]] || { echo "usage: $0 DIR" >&2; exit 2; }
+[[ $# == 1 && $1 != -* ]] || { echo "usage: $0 DIR" >&2; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 cd "$(dirname "$0")"

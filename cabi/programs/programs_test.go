@@ -324,6 +324,32 @@ func TestGuests(t *testing.T) {
 	}
 }
 
+// The example for C programs runs as its comment says.
+func TestEcho(t *testing.T) {
+	dir := need(t)
+	echo := filepath.Join(t.TempDir(), "echo")
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-o", echo, "../../examples/echo/echo.c",
+		filepath.Join(dir, "librdmacm.so.1"), filepath.Join(dir, "libibverbs.so.1")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := start(t, ctx, dir, serverAddr, echo)
+	for !strings.Contains(server.out.String(), "listening on") {
+		if time.Sleep(5 * time.Millisecond); ctx.Err() != nil {
+			t.Fatalf("the server does not listen:\n%s", server.out.String())
+		}
+	}
+	for _, message := range []string{"hello", "again"} {
+		out, err := command(ctx, dir, clientAddr, echo, serverAddr, message).CombinedOutput()
+		if err != nil || string(out) != message+"\n" {
+			t.Errorf("%q comes back as %q, %v", message, out, err)
+		}
+	}
+	cancel()
+	<-server.done
+}
+
 // minPyverbs is how many of rdma-core's own tests must pass; see docs/c-programs.md for
 // those that are skipped.
 const minPyverbs = 123

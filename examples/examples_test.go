@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package examples runs the programs below it.
+package examples
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+)
+
+// patience bounds a test.
+const patience = 2 * time.Minute
+
+// program is one that runs.
+type program struct {
+	*exec.Cmd
+	t    *testing.T
+	done chan struct{}
+	err  error
+
+	mu   sync.Mutex
+	said bytes.Buffer
+}
+
+func (p *program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said.Write(b)
+}
+
+func (p *program) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said.String()
+}
+
+// says waits until the program has said something.
+func (p *program) says(what string) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(p.output(), what); time.Sleep(5 * time.Millisecond) {
+		select {
+		case <-p.done:
+			if !strings.Contains(p.output(), what) {
+				p.t.Fatalf("%v has ended, %v, and not said %q:\n%s", p.Args, p.err, what, p.output())
+			}
+			return
+		default:
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("%v does not say %q:\n%s", p.Args, what, p.output())
+		}
+	}
+}
+
+// ends waits for the program's end, and returns its output.
+func (p *program) ends() string {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.t.Fatalf("%v runs on:\n%s", p.Args, p.output())
+	}
+	if p.err != nil {
+		p.t.Fatalf("%v: %v\n%s", p.Args, p.err, p.output())
+	}
+	return p.output()
+}
+
+// stage starts programs on the devices of one kind: their name and the address that peers know.
+type stage struct {
+	t            *testing.T
+	dir          string
+	device, host string
+}
+
+func (s *stage) start(name, input string, args ...string) *program {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	s.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(s.dir, name), append([]string{"-d", s.device}, args...)...)
+	p := &program{Cmd: cmd, t: s.t, done: make(chan struct{})}
+	p.Stdout, p.Stderr, p.Stdin = p, p, strings.NewReader(input)
+	p.WaitDelay = time.Second
+	if err := p.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() { p.err = p.Wait(); close(p.done) }()
+	s.t.Cleanup(func() { p.Process.Kill(); <-p.done })
+	return p
+}
+
+// serve starts a program as a server.
+func (s *stage) serve(name string, args ...string) *program {
+	s.t.Helper()
+	p := s.start(name, "", args...)
+	p.says("listening on")
+	return p
+}
+
+// run runs a program and returns its output.
+func (s *stage) run(name string, args ...string) string {
+	s.t.Helper()
+	return s.start(name, "", args...).ends()
+}
+
+// Each example runs as its comment says.
+func TestExamples(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./...").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := func(t *testing.T, out, what string) {
+		t.Helper()
+		if !strings.Contains(out, what) {
+			t.Errorf("it does not say %q:\n%s", what, out)
+		}
+	}
+	examples := map[string]func(*testing.T, *stage){
+		"counter": func(t *testing.T, s *stage) {
+			server := s.serve("counter")
+			var both [2]*program
+			for i := range both {
+				both[i] = s.start("counter", "", "-n", "20", s.host)
+			}
+			var tickets []string
+			for _, p := range both {
+				for line := range strings.Lines(p.ends()) {
+					if strings.HasPrefix(line, "ticket ") {
+						tickets = append(tickets, line)
+					}
+				}
+			}
+			slices.Sort(tickets)
+			if n := len(slices.Compact(tickets)); n != 40 {
+				t.Errorf("%d tickets, want 40", n)
+			}
+			server.says("40 tickets drawn")
+		},
+		"kv": func(t *testing.T, s *stage) {
+			s.serve("kv")
+			want(t, s.run("kv", s.host, "put", "color", "red"), "ok")
+			want(t, s.run("kv", s.host, "put", "color", "blue"), "ok")
+			want(t, s.run("kv", s.host, "get", "color"), "blue\n")
+			none := s.start("kv", "", s.host, "get", "shape")
+			if <-none.done; none.err == nil {
+				t.Error("a key that there is not is no error")
+			}
+			want(t, none.output(), `there is no "shape"`)
+		},
+		"publish": func(t *testing.T, s *stage) {
+			a, b := s.start("publish", "", s.host), s.start("publish", "", s.host)
+			lines := "one\ntwo\nthree\n"
+			want(t, s.start("publish", lines, "-w", "2").ends(), "3 lines to 2 subscribers")
+			for _, p := range []*program{a, b} {
+				want(t, p.ends(), lines+"0 lines missed")
+			}
+		},
+		"queue": func(t *testing.T, s *stage) {
+			owner := s.serve("queue")
+			a, b := s.start("queue", "", s.host), s.start("queue", "", s.host)
+			want(t, a.ends(), "tasks done")
+			want(t, b.ends(), "tasks done")
+			want(t, owner.ends(), "148933 primes below 2000000")
+		},
+		"http": func(t *testing.T, s *stage) {
+			s.serve("http")
+			want(t, s.run("http", s.host), "200 OK: hello, gopher from "+s.host)
+		},
+		"halo": func(t *testing.T, s *stage) {
+			want(t, s.run("halo", "-host", s.host, "-steps", "50"), "4 ranks, 50 steps")
+		},
+	}
+	for _, kind := range []string{"roce", "iwarp", "shm"} {
+		t.Run(kind, func(t *testing.T) {
+			for name, run := range examples {
+				t.Run(name, func(t *testing.T) {
+					host := loopback.Next().String()
+					run(t, &stage{t: t, dir: dir, device: kind + ":" + host, host: host})
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Queue hands out work by one-sided operations alone. The tasks, the number of the next one and the results
+// are in the owner's memory. A worker draws a number by fetch-and-add, READs the task, and WRITEs the
+// result. The owner waits for its memory.
+//
+//	go run ./examples/queue                   the owner: counts the primes below two million
+//	go run ./examples/queue 127.0.0.1         workers, in other terminals
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const (
+	port  = ":7483"
+	tasks = 200
+	each  = 10_000 // numbers in a task
+
+	// The owner's memory: the number of the next task, the tasks' first numbers, and their results plus
+	// one.
+	atTasks   = 8
+	atResults = atTasks + 8*tasks
+	size      = atResults + 8*tasks
+)
+
+// order is the byte order of tasks and results. That of the counter is the owner's own.
+var order = binary.BigEndian
+
+func main() {
+	log.SetFlags(0)
+	device := flag.String("d", "roce:127.0.0.1", "device")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	dev, err := ramjet.Open(*device)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	if flag.NArg() == 0 {
+		err = own(ctx, dev)
+	} else {
+		err = work(ctx, dev, flag.Arg(0))
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func own(ctx context.Context, dev *verbs.Device) error {
+	pd, err := dev.AllocPD()
+	if err != nil {
+		return err
+	}
+	mr, err := pd.AllocMR(size, verbs.LocalWrite|verbs.RemoteRead|verbs.RemoteWrite|verbs.RemoteAtomic)
+	if err != nil {
+		return err
+	}
+	mr.Do(func(b []byte) {
+		for i := range tasks {
+			order.PutUint64(b[atTasks+8*i:], uint64(i*each))
+		}
+	})
+	where, err := mr.Remote().MarshalBinary()
+	if err != nil {
+		return err
+	}
+	l, err := cm.Listen(dev, port, cm.WithPD(pd), cm.WithPrivateData(where))
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening on", l.Addr())
+	var workers sync.WaitGroup
+	accepting := make(chan struct{})
+	go func() {
+		defer close(accepting)
+		for {
+			conn, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			fmt.Println("worker", conn.PeerAddr())
+			workers.Go(func() { <-conn.Done(); conn.Close() })
+		}
+	}()
+	primes := uint64(0)
+	for i := range tasks {
+		if err := mr.WaitFor(ctx, func(b []byte) bool { return order.Uint64(b[atResults+8*i:]) != 0 }); err != nil {
+			return err
+		}
+		mr.Do(func(b []byte) { primes += order.Uint64(b[atResults+8*i:]) - 1 })
+	}
+	fmt.Println(primes, "primes below", tasks*each)
+	l.Close()
+	<-accepting
+	workers.Wait() // they have yet to draw a number that there is no task for
+	return nil
+}
+
+func work(ctx context.Context, dev *verbs.Device, owner string) error {
+	conn, err := cm.Dial(ctx, dev, owner+port)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var memory verbs.Remote
+	if err := memory.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {
+		return err
+	}
+	buf, err := conn.Pool().Get(8)
+	if err != nil {
+		return err
+	}
+	defer buf.Release()
+	for done := 0; ; done++ {
+		task, err := conn.FetchAdd(ctx, memory, 1)
+		if err != nil {
+			return err
+		}
+		if task >= tasks {
+			fmt.Println(done, "tasks done")
+			return nil
+		}
+		if err := conn.Read(ctx, buf.SGE(8), memory.At(atTasks+8*task)); err != nil {
+			return err
+		}
+		order.PutUint64(buf.Bytes(), primes(order.Uint64(buf.Bytes()))+1)
+		if err := conn.Write(ctx, buf.SGE(8), memory.At(atResults+8*task)); err != nil {
+			return err
+		}
+	}
+}
+
+// primes counts the primes among each numbers.
+func primes(first uint64) (count uint64) {
+	for n := max(2, first); n < first+each; n++ {
+		prime := true
+		for d := uint64(2); d*d <= n && prime; d++ {
+			prime = n%d != 0
+		}
+		if prime {
+			count++
+		}
+	}
+	return count
+}
