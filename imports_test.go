@@ -60,7 +60,7 @@ var layers = map[string][]string{
 	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
-	"internal/system/netio":        {"internal/system/forkmark"},
+	"internal/system/netio":        {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/portshare":    {"internal/system/forkmark"},
 	"internal/system/mapwatch":     {},
 	"internal/system/pollwait":     {},
