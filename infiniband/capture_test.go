@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -108,7 +109,7 @@ func vcrc(packet []byte) uint16 {
 
 // TestCapture: both ends record every packet as it would be on a cable, and tshark reads it.
 func TestCapture(t *testing.T) {
-	f := newFabric(t, "star:2")
+	f := softfabric.Start(t, "star:2")
 	d1, end1 := capture(t, f, "host-1")
 	d2, end2 := capture(t, f, "host-2")
 	a, b := newSide(t, d1, 10_000), newSide(t, d2, 10_000)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // The tests' fabric: a switch and four adapters, whose IP addresses begin with 198.18.0.1.
@@ -29,20 +29,7 @@ func adapter(n int) string {
 // runFabric runs the fabric until the test ends.
 func runFabric(t *testing.T) {
 	t.Helper()
-	f, err := infiniband.GenerateFabric("star:4", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() { cancel(); f.Close() })
-	if err := f.Serve(ctx, fabricName); err != nil {
-		t.Fatal(err)
-	}
-	up, done := context.WithTimeout(ctx, time.Minute)
-	defer done()
-	if err := f.AwaitActive(up); err != nil {
-		t.Fatal(err)
-	}
+	softfabric.Serve(t, softfabric.Start(t, "star:4"), fabricName)
 }
 
 // What programs say of an adapter: ibv_devinfo by libibverbs, ibstat by libibumad, and sysfs.
