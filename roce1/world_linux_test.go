@@ -23,6 +23,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/roce1"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -199,61 +200,26 @@ func TestAddressHandle(t *testing.T) {
 	}
 }
 
-// end is one end of a connection.
-type end struct {
-	cq *verbs.CQ
-	mr *verbs.MR
-	qp *verbs.QP
-}
-
-// connect connects two devices by rows of their GID tables, each with size bytes of memory.
-func connect(t testing.TB, a, b *verbs.Device, row, size int) (ends [2]end) {
-	t.Helper()
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	var at [2]verbs.Endpoint
-	for i, dev := range []*verbs.Device{a, b} {
-		e := &ends[i]
-		pd, err := dev.AllocPD()
-		ok(err)
-		e.cq, err = dev.CreateCQ(64, nil)
-		ok(err)
-		e.mr, err = pd.RegMR(make([]byte, size), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
-		ok(err)
-		e.qp, err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 16, MaxRecvWR: 1})
-		ok(err)
-		at[i], err = e.qp.Endpoint(row)
-		ok(err)
-	}
-	ok(ends[0].qp.Connect(at[0], at[1], &verbs.ConnectOptions{SGIDIndex: row}))
-	ok(ends[1].qp.Connect(at[1], at[0], &verbs.ConnectOptions{SGIDIndex: row}))
-	return ends
-}
-
 // write writes the whole of one end's memory to the other's, and checks it there.
-func write(t testing.TB, from, to *end) {
+func write(t testing.TB, from, to *pair.End) {
 	t.Helper()
 	var want []byte
-	from.mr.Do(func(b []byte) {
+	from.MR.Do(func(b []byte) {
 		for i := range b {
 			b[i] = byte(i>>10) ^ byte(i)
 		}
 		want = bytes.Clone(b)
 	})
-	to.mr.Do(func(b []byte) { clear(b) })
-	wr := verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{from.mr.SGE(0, len(want))}, Remote: to.mr.Remote(), Flags: verbs.Signaled}
-	if err := from.qp.PostSend(&wr); err != nil {
+	to.MR.Do(func(b []byte) { clear(b) })
+	wr := verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{from.MR.SGE(0, len(want))}, Remote: to.MR.Remote(), Flags: verbs.Signaled}
+	if err := from.QP.PostSend(&wr); err != nil {
 		t.Fatal(err)
 	}
 	var wc [1]verbs.WC
-	if n, err := from.cq.Wait(within(t), wc[:]); n != 1 || wc[0].Status != verbs.Success {
+	if n, err := from.CQ.Wait(within(t), wc[:]); n != 1 || wc[0].Status != verbs.Success {
 		t.Fatalf("%v, %v", wc[0].Status, err)
 	}
-	to.mr.Do(func(b []byte) {
+	to.MR.Do(func(b []byte) {
 		if !bytes.Equal(b, want) {
 			t.Error("what was written differs")
 		}
@@ -269,7 +235,7 @@ func TestOwn(t *testing.T) {
 	left, right := veth(t, there, 9000, "10.91.3")
 	dev, peer := (*world)(nil).open(t, left, nil), there.open(t, right, nil)
 	for row := range 2 {
-		ends := connect(t, dev, dev, row, 4<<20)
+		ends := pair.Connect(t, dev, dev, pair.Options{Type: verbs.RC, Size: 4 << 20, Depth: 16, Row: row})
 		write(t, &ends[0], &ends[1])
 		write(t, &ends[1], &ends[0])
 	}
@@ -286,7 +252,7 @@ func TestOverflow(t *testing.T) {
 	there := newWorld(t)
 	left, right := veth(t, there, 1500, "")
 	a, b := (*world)(nil).open(t, left, nil), there.open(t, right, &roce1.Options{Slots: 1})
-	ends := connect(t, a, b, 0, 8<<20)
+	ends := pair.Connect(t, a, b, pair.Options{Type: verbs.RC, Size: 8 << 20, Depth: 16})
 	for range 100 {
 		write(t, &ends[0], &ends[1])
 		if loopback.Counter(t, b, "dropped_receive_buffer_full") > 0 {
@@ -368,7 +334,7 @@ func TestVLAN(t *testing.T) {
 	there.ip(t, "link set tagged up")
 	running(t, "tagged")
 	low, below := (*world)(nil).open(t, left, nil), there.open(t, right, nil)
-	ends := connect(t, (*world)(nil).open(t, "tagged", nil), there.open(t, "tagged", nil), 0, 1<<20)
+	ends := pair.Connect(t, (*world)(nil).open(t, "tagged", nil), there.open(t, "tagged", nil), pair.Options{Type: verbs.RC, Size: 1 << 20, Depth: 16})
 	write(t, &ends[0], &ends[1])
 	for _, dev := range []*verbs.Device{low, below} {
 		metrics, err := dev.Metrics()
@@ -381,7 +347,7 @@ func TestVLAN(t *testing.T) {
 			}
 		}
 	}
-	plain := connect(t, low, below, 0, 1<<20)
+	plain := pair.Connect(t, low, below, pair.Options{Type: verbs.RC, Size: 1 << 20, Depth: 16})
 	write(t, &plain[0], &plain[1])
 }
 
@@ -481,7 +447,7 @@ func TestTrace(t *testing.T) {
 	there := newWorld(t)
 	left, right := veth(t, there, 1500, "")
 	a, b := (*world)(nil).open(t, left, &roce1.Options{Trace: w}), there.open(t, right, nil)
-	ends := connect(t, a, b, 0, 5000)
+	ends := pair.Connect(t, a, b, pair.Options{Type: verbs.RC, Size: 5000, Depth: 16})
 	write(t, &ends[0], &ends[1])
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
