@@ -45,7 +45,7 @@ func TestStreams(t *testing.T) {
 	}
 	there := newWorld(t)
 	left, right := veth(t, there, 1500, "10.91.1")
-	ip(t, "addr add fd91::1/64 dev %s nodad", left)
+	loopback.IP(t, "addr add fd91::1/64 dev %s nodad", left)
 	there.ip(t, "addr add fd91::2/64 dev %s nodad", right)
 	a, b := (*world)(nil).open(t, left, nil), there.open(t, right, nil)
 	for _, address := range []string{"10.91.1.2:7471", "[fd91::2]:7472"} {
@@ -294,27 +294,27 @@ func TestFollow(t *testing.T) {
 			t.Fatalf("event %v, %v; want %v", e.Type, err, want)
 		}
 	}
-	ip(t, "addr add 10.91.4.1/24 dev %s", left)
+	loopback.IP(t, "addr add 10.91.4.1/24 dev %s", left)
 	event(verbs.EventGIDChange)
-	ip(t, "addr add 10.91.4.2/24 dev %s", left)
+	loopback.IP(t, "addr add 10.91.4.2/24 dev %s", left)
 	event(verbs.EventGIDChange)
 	if got := rows(); !slices.Equal(got, []string{"10.91.4.1", "10.91.4.2"}) {
 		t.Errorf("rows %v", got)
 	}
-	ip(t, "addr del 10.91.4.2/24 dev %s", left)
+	loopback.IP(t, "addr del 10.91.4.2/24 dev %s", left)
 	event(verbs.EventGIDChange)
 	port := func() verbs.PortAttr { p, _ := dev.Port(1); return p }
 	if p := port(); p.State != verbs.PortActive || p.ActiveMTU != verbs.MTU1024 || p.LinkMTU != 1500 {
 		t.Errorf("%+v", p)
 	}
-	ip(t, "link set %s mtu 9000", left)
+	loopback.IP(t, "link set %s mtu 9000", left)
 	eventually("a path MTU of 4096", func() bool { return port().ActiveMTU == verbs.MTU4096 })
-	ip(t, "link set %s down", right)
+	loopback.IP(t, "link set %s down", right)
 	event(verbs.EventPortError)
 	if port().State != verbs.PortDown {
 		t.Error("the port has no link and is not down")
 	}
-	ip(t, "link set %s up", right)
+	loopback.IP(t, "link set %s up", right)
 	event(verbs.EventPortActive)
 }
 
@@ -329,7 +329,7 @@ func TestVLAN(t *testing.T) {
 	if out, err := exec.Command("ip", "link", "add", "link", left, "name", "tagged", "type", "vlan", "id", "100").CombinedOutput(); err != nil {
 		t.Skipf("no interface of a VLAN can be made: %s", out)
 	}
-	ip(t, "link set tagged up")
+	loopback.IP(t, "link set tagged up")
 	there.ip(t, "link add link %s name tagged type vlan id 100", right)
 	there.ip(t, "link set tagged up")
 	running(t, "tagged")
@@ -383,7 +383,7 @@ func TestTags(t *testing.T) {
 	tagged := func(tci byte) []byte { return slices.Insert(bytes.Clone(frame), 12, 0x81, 0x00, 0x00, tci) }
 	other := bytes.Clone(frame)
 	other[0] ^= 4 // for another host: interfaces see such while they are promiscuous
-	ip(t, "link set %s promisc on", right)
+	loopback.IP(t, "link set %s promisc on", right)
 	for _, b := range [][]byte{tagged(100), other, tagged(0), frame} {
 		send(b)
 	}
