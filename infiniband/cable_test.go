@@ -17,6 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
@@ -122,7 +123,7 @@ func TestJoin(t *testing.T) {
 	}
 	x := startTransfer(t, a, b)
 	x.more(t, 16<<20)
-	l := echo(t, a, net.JoinHostPort(gidOf(t, a), "0"))
+	l := echo.Listen(t, a, net.JoinHostPort(gidOf(t, a), "0"))
 	c, err := cm.Dial(within(t), b, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -52,44 +53,6 @@ func gidOf(t testing.TB, d *verbs.Device) string {
 	return netip.AddrFrom16(gids[0].GID).String()
 }
 
-// echo answers each message with the same, until the listener is closed.
-func echo(t testing.TB, d *verbs.Device, address string) *cm.Listener {
-	t.Helper()
-	l, err := cm.Listen(d, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	ctx := t.Context()
-	serving.Go(func() {
-		for {
-			c, err := l.Accept(ctx)
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer c.Close()
-				for {
-					b, err := c.Recv(ctx)
-					if err != nil {
-						return
-					}
-					err = c.Send(ctx, b.Bytes())
-					b.Release()
-					if err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		serving.Wait()
-	})
-	return l
-}
-
 // talk sends messages and expects their echoes.
 func talk(ctx context.Context, c *cm.Conn, n int) error {
 	for i := range n {
@@ -115,7 +78,7 @@ func TestDial(t *testing.T) {
 	f := softfabric.Start(t, "fat-tree:4,2")
 	server, client := device(t, f, "host-1"), device(t, f, "host-8")
 	for _, host := range []string{"198.18.0.1", gidOf(t, server)} {
-		l := echo(t, server, net.JoinHostPort(host, "0"))
+		l := echo.Listen(t, server, net.JoinHostPort(host, "0"))
 		if got := l.Addr().Addr().String(); got != host {
 			t.Errorf("the listener of %s is at %s", host, got)
 		}
@@ -137,7 +100,7 @@ func TestDial(t *testing.T) {
 func TestSeats(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	one, two, far := device(t, f, "host-1"), device(t, f, "host-1"), device(t, f, "host-2")
-	l1, l2 := echo(t, one, "198.18.0.1:7001"), echo(t, two, "198.18.0.1:7002")
+	l1, l2 := echo.Listen(t, one, "198.18.0.1:7001"), echo.Listen(t, two, "198.18.0.1:7002")
 	if _, err := cm.Listen(two, "198.18.0.1:7001"); err == nil {
 		t.Error("two devices at one adapter listen on one port")
 	}
