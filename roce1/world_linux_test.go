@@ -24,6 +24,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/roce1"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -452,17 +453,10 @@ func TestTrace(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark.Need(t)
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command(tshark, append([]string{"-r", name}, args...)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(out)
+		return tshark.Read(t, name, args...)
 	}
 	// First, middle and last packets of the WRITE, then what the peer acknowledges.
 	got := strings.Fields(run("-T", "fields", "-e", "infiniband.bth.opcode", "-Y", "frame.packet_flags_direction == 2 && eth.type == 0x8915"))
