@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -23,28 +22,17 @@ import (
 
 const patience = 2 * time.Minute // of a machine that does much else
 
-func ip(t *testing.T, command string) {
-	t.Helper()
-	if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %s: %v: %s", command, err, out)
-	}
-}
-
 // vethPair makes the interfaces left and right, one the other's peer, in a namespace of the
 // test's own. False: the test runs elsewhere.
 func vethPair(t *testing.T) bool {
 	t.Helper()
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip(err)
-	}
+	loopback.NeedIP(t)
 	if !loopback.InNamespace(t, 65536) {
 		return false
 	}
-	if out, err := exec.Command("ip", "link", "add", "left", "type", "veth", "peer", "name", "right").CombinedOutput(); err != nil {
-		t.Skipf("no pair of interfaces can be made: %v: %s", err, out)
-	}
-	ip(t, "link set left up")
-	ip(t, "link set right up")
+	loopback.SetUp(t, "link add left type veth peer name right")
+	loopback.IP(t, "link set left up")
+	loopback.IP(t, "link set right up")
 	return true
 }
 
@@ -96,12 +84,12 @@ func TestPortEvents(t *testing.T) {
 	}
 	for _, kind := range []string{"roce", "iwarp", "iwarps", "iwarp+sctp"} {
 		t.Run(kind, func(t *testing.T) {
-			ip(t, "addr add 10.78.0.1/24 dev left")
-			ip(t, "addr add fd78::1/64 dev left nodad")
+			loopback.IP(t, "addr add 10.78.0.1/24 dev left")
+			loopback.IP(t, "addr add fd78::1/64 dev left nodad")
 			running(t, "left")
 			t.Cleanup(func() {
-				ip(t, "addr flush dev left")
-				ip(t, "addr flush dev right")
+				loopback.IP(t, "addr flush dev left")
+				loopback.IP(t, "addr flush dev right")
 			})
 			testPortEvents(t, kind, []ramjet.Option{ramjet.WithTLS(tls)})
 		})
@@ -114,7 +102,7 @@ func TestPortMTU(t *testing.T) {
 	if !vethPair(t) {
 		return
 	}
-	ip(t, "addr add 10.78.0.1/24 dev left")
+	loopback.IP(t, "addr add 10.78.0.1/24 dev left")
 	running(t, "left")
 	for _, kind := range []string{"roce", "iwarp"} {
 		dev, err := ramjet.Open(kind + ":10.78.0.1")
@@ -132,7 +120,7 @@ func TestPortMTU(t *testing.T) {
 			link   string
 			active verbs.MTU
 		}{{"9000", verbs.MTU4096}, {"1500", verbs.MTU1024}} {
-			ip(t, "link set left mtu "+want.link)
+			loopback.IP(t, "link set left mtu %s", want.link)
 			for end := time.Now().Add(patience); mtu().ActiveMTU != want.active || strconv.Itoa(mtu().LinkMTU) != want.link; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("%s: MTU %v of a link of %s bytes, which has %d, it says", kind, mtu().ActiveMTU, want.link, mtu().LinkMTU)
@@ -148,7 +136,7 @@ func TestPortMTU(t *testing.T) {
 			command string
 			want    verbs.EventType
 		}{{"down", verbs.EventPortError}, {"up", verbs.EventPortActive}} {
-			ip(t, "link set right "+next.command)
+			loopback.IP(t, "link set right %s", next.command)
 			if e, err := dev.Event(ctx); err != nil || e.Type != next.want {
 				t.Errorf("%s: %v, %v: the first event is to be %v", kind, e.Type, err, next.want)
 			}
@@ -224,7 +212,7 @@ func testPortEvents(t *testing.T, kind string, opts []ramjet.Option) {
 		{[]string{"link set left up", "addr add fd78::1/64 dev left nodad"}, events{found}, verbs.PortActive, events{gid, found}, verbs.PortActive},
 	} {
 		for _, c := range step.commands {
-			ip(t, c)
+			loopback.IP(t, "%s", c)
 		}
 		check := func(dev *verbs.Device, want events, state verbs.PortState) {
 			t.Helper()
@@ -263,8 +251,8 @@ func TestPortDownLosesPackets(t *testing.T) {
 	if !vethPair(t) {
 		return
 	}
-	ip(t, "addr add 10.78.0.1/32 dev left")
-	ip(t, "addr add 10.78.0.2/32 dev left")
+	loopback.IP(t, "addr add 10.78.0.1/32 dev left")
+	loopback.IP(t, "addr add 10.78.0.2/32 dev left")
 	running(t, "left")
 	for _, kind := range []string{"roce", "iwarp"} {
 		t.Run(kind, func(t *testing.T) {
@@ -331,10 +319,10 @@ func TestPortDownLosesPackets(t *testing.T) {
 			done()
 			for _, c := range [][2]string{{"link set left down", "link set left up"},
 				{"addr del 10.78.0.1/32 dev left", "addr add 10.78.0.1/32 dev left"}} {
-				ip(t, c[0])
+				loopback.IP(t, "%s", c[0])
 				event(verbs.EventPortError)
 				write()
-				ip(t, c[1])
+				loopback.IP(t, "%s", c[1])
 				event(verbs.EventPortActive)
 				done()
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -18,7 +19,7 @@ import (
 // RoCEv2 on loopback, all in one process and in turns: medians of rounds of a tenth of a second or more.
 func BenchmarkWrite(b *testing.B) {
 	const size = 1 << 20
-	f := newFabric(b, "star:2")
+	f := softfabric.Start(b, "star:2")
 	pair := func(open func() *verbs.Device) (from, to *side) {
 		from, to = newSide(b, open(), size), newSide(b, open(), size)
 		connect(b, from, to)

@@ -17,16 +17,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // starWithRoom starts a fabric of a switch with three ports, two of which have adapters.
 func starWithRoom(t *testing.T, o *infiniband.FabricOptions) *infiniband.Fabric {
 	t.Helper()
-	f, err := infiniband.GenerateFabric("star:3", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.Close)
+	f := softfabric.Generate(t, "star:3", o)
 	if err := f.Pull(infiniband.End{Node: "host-3", Port: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +123,7 @@ func TestJoin(t *testing.T) {
 	}
 	x := startTransfer(t, a, b)
 	x.more(t, 16<<20)
-	l := echo(t, a, net.JoinHostPort(gidOf(t, a), "0"))
+	l := echo.Listen(t, a, net.JoinHostPort(gidOf(t, a), "0"))
 	c, err := cm.Dial(within(t), b, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

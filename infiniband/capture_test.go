@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -108,7 +109,7 @@ func vcrc(packet []byte) uint16 {
 
 // TestCapture: both ends record every packet as it would be on a cable, and tshark reads it.
 func TestCapture(t *testing.T) {
-	f := newFabric(t, "star:2")
+	f := softfabric.Start(t, "star:2")
 	d1, end1 := capture(t, f, "host-1")
 	d2, end2 := capture(t, f, "host-2")
 	a, b := newSide(t, d1, 10_000), newSide(t, d2, 10_000)
@@ -178,20 +179,13 @@ func TestCapture(t *testing.T) {
 // dissect compares what tshark reads with rows of what is in a file.
 func dissect(t *testing.T, file []byte, want []string) {
 	t.Helper()
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark.Need(t)
 	name := filepath.Join(t.TempDir(), "infiniband.pcapng")
 	if err := os.WriteFile(name, file, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	read := func(args ...string) string {
-		out, err := exec.CommandContext(t.Context(), tshark, append([]string{"-r", name}, args...)...).Output()
-		if err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return strings.TrimSuffix(string(out), "\n")
+		return strings.TrimSuffix(tshark.Read(t, name, args...), "\n")
 	}
 	args := []string{"-T", "fields", "-e", "frame.packet_flags_direction"}
 	for _, f := range []string{"lrh.vl", "lrh.dlid", "lrh.slid", "lrh.pktlen", "bth.opcode", "bth.destqp", "bth.psn", "invariant.crc", "variant.crc"} {

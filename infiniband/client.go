@@ -57,7 +57,7 @@ func attach(name, adapter string, d fabric.Driver) (*remote, error) {
 		answers: make(map[uint64]chan string)}
 	a.outgoing.init(c, d.Wake)
 	r := newReader(c)
-	if err := a.greet(r, adapter); err != nil {
+	if err := a.join(r, adapter); err != nil {
 		c.Close()
 		a.outgoing.close()
 		return nil, err
@@ -75,23 +75,9 @@ func refusal(b []byte) error {
 	return fmt.Errorf("infiniband: %s", why.Error)
 }
 
-// greet exchanges the first messages.
-func (a *remote) greet(r *reader, adapter string) error {
-	a.conn.SetDeadline(time.Now().Add(patience))
-	defer a.conn.SetDeadline(time.Time{})
-	if _, err := a.conn.Write(appendMessage(nil, kindHello, hello{Version: protocolVersion, Adapter: adapter})); err != nil {
-		return fmt.Errorf("infiniband: the fabric's process: %w", err)
-	}
-	k, b, err := r.next()
-	switch {
-	case err != nil:
-		return fmt.Errorf("infiniband: the fabric's process: %w", err)
-	case k == kindRefused:
-		return refusal(b)
-	case k != kindWelcome:
-		return errMessage
-	}
-	if err := decode(b, &a.welcome); err != nil {
+// join takes a place at an adapter.
+func (a *remote) join(r *reader, adapter string) error {
+	if err := greet(a.conn, r, hello{Adapter: adapter}, kindWelcome, &a.welcome); err != nil {
 		return err
 	}
 	a.infos = make([]atomic.Pointer[info], len(a.welcome.Ports)+1)

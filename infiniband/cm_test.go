@@ -19,6 +19,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -51,44 +53,6 @@ func gidOf(t testing.TB, d *verbs.Device) string {
 	return netip.AddrFrom16(gids[0].GID).String()
 }
 
-// echo answers each message with the same, until the listener is closed.
-func echo(t testing.TB, d *verbs.Device, address string) *cm.Listener {
-	t.Helper()
-	l, err := cm.Listen(d, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	ctx := t.Context()
-	serving.Go(func() {
-		for {
-			c, err := l.Accept(ctx)
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer c.Close()
-				for {
-					b, err := c.Recv(ctx)
-					if err != nil {
-						return
-					}
-					err = c.Send(ctx, b.Bytes())
-					b.Release()
-					if err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		serving.Wait()
-	})
-	return l
-}
-
 // talk sends messages and expects their echoes.
 func talk(ctx context.Context, c *cm.Conn, n int) error {
 	for i := range n {
@@ -111,10 +75,10 @@ func talk(ctx context.Context, c *cm.Conn, n int) error {
 
 // A listener is reached by the adapter's IP address, and by its GID.
 func TestDial(t *testing.T) {
-	f := newFabric(t, "fat-tree:4,2")
+	f := softfabric.Start(t, "fat-tree:4,2")
 	server, client := device(t, f, "host-1"), device(t, f, "host-8")
 	for _, host := range []string{"198.18.0.1", gidOf(t, server)} {
-		l := echo(t, server, net.JoinHostPort(host, "0"))
+		l := echo.Listen(t, server, net.JoinHostPort(host, "0"))
 		if got := l.Addr().Addr().String(); got != host {
 			t.Errorf("the listener of %s is at %s", host, got)
 		}
@@ -134,9 +98,9 @@ func TestDial(t *testing.T) {
 
 // Devices at one adapter are reached by their ports, and from one another.
 func TestSeats(t *testing.T) {
-	f := newFabric(t, "star:3")
+	f := softfabric.Start(t, "star:3")
 	one, two, far := device(t, f, "host-1"), device(t, f, "host-1"), device(t, f, "host-2")
-	l1, l2 := echo(t, one, "198.18.0.1:7001"), echo(t, two, "198.18.0.1:7002")
+	l1, l2 := echo.Listen(t, one, "198.18.0.1:7001"), echo.Listen(t, two, "198.18.0.1:7002")
 	if _, err := cm.Listen(two, "198.18.0.1:7001"); err == nil {
 		t.Error("two devices at one adapter listen on one port")
 	}
@@ -160,7 +124,7 @@ func TestSeats(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	f := newFabric(t, "pair")
+	f := softfabric.Start(t, "pair")
 	server, client := device(t, f, "host-1"), device(t, f, "host-2")
 	l, err := cm.Listen(server, ":0")
 	if err != nil {
@@ -206,7 +170,7 @@ func stream(t *testing.T, a, b *verbs.Device) {
 }
 
 func TestStream(t *testing.T) {
-	f := newFabric(t, "pair")
+	f := softfabric.Start(t, "pair")
 	stream(t, device(t, f, "host-1"), device(t, f, "host-2"))
 }
 
@@ -315,7 +279,7 @@ func (x *transfer) end(t *testing.T) {
 // TestCablePulled pulls cables of a fabric with two spines while a stream is written: one after the other,
 // each put back before the next, so that there always is a way.
 func TestCablePulled(t *testing.T) {
-	f := newFabric(t, "fat-tree:4,2")
+	f := softfabric.Start(t, "fat-tree:4,2")
 	x := startTransfer(t, device(t, f, "host-1"), device(t, f, "host-8"))
 	x.more(t, 1<<20)
 	for i, c := range spineCables(t, f) {
@@ -353,7 +317,7 @@ func spineCables(t *testing.T, f *infiniband.Fabric) (all []fabric.CableView) {
 
 // With all cables out, a transfer ends with a status.
 func TestAllCablesPulled(t *testing.T) {
-	f := newFabric(t, "fat-tree:4,2")
+	f := softfabric.Start(t, "fat-tree:4,2")
 	x := startTransfer(t, device(t, f, "host-1"), device(t, f, "host-8"))
 	x.more(t, 1<<20)
 	for _, c := range spineCables(t, f) {
@@ -367,7 +331,7 @@ func TestAllCablesPulled(t *testing.T) {
 // A device that is closed, or a fabric, ends what is on its way.
 func TestClosed(t *testing.T) {
 	t.Run("device", func(t *testing.T) {
-		f := newFabric(t, "pair")
+		f := softfabric.Start(t, "pair")
 		a, b := device(t, f, "host-1"), device(t, f, "host-2")
 		x := startTransfer(t, a, b)
 		x.more(t, 1<<20)
@@ -375,7 +339,7 @@ func TestClosed(t *testing.T) {
 		x.end(t)
 	})
 	t.Run("fabric", func(t *testing.T) {
-		f := newFabric(t, "pair")
+		f := softfabric.Start(t, "pair")
 		a, b := device(t, f, "host-1"), device(t, f, "host-2")
 		x := startTransfer(t, a, b)
 		x.more(t, 1<<20)

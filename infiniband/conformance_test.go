@@ -12,6 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -74,22 +75,6 @@ func join(t testing.TB, f *infiniband.Fabric, dev *verbs.Device, g verbs.GID) (l
 	return q.MLID
 }
 
-// newFabric starts a fabric, and waits until it is up.
-func newFabric(t testing.TB, shape string) *infiniband.Fabric {
-	t.Helper()
-	f, err := infiniband.GenerateFabric(shape, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := f.AwaitActive(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 // adapters is how many the fabric of conformance tests has: so many that no two devices share one.
 const adapters = 256
 
@@ -110,13 +95,13 @@ func fixture(f *infiniband.Fabric, open func(adapter string) (*verbs.Device, err
 
 // TestConformance runs the suite between adapters at two levels of switches.
 func TestConformance(t *testing.T) {
-	f := newFabric(t, "fat-tree:16,2")
+	f := softfabric.Start(t, "fat-tree:16,2")
 	conformance.Run(t, fixture(f, func(a string) (*verbs.Device, error) { return f.Open(a, nil) }))
 }
 
 // TestConformanceAttached runs it as programs of other processes do, over a socket.
 func TestConformanceAttached(t *testing.T) {
-	f := newFabric(t, "fat-tree:16,2")
+	f := softfabric.Start(t, "fat-tree:16,2")
 	name := fmt.Sprintf("test-%d", os.Getpid())
 	if err := f.Serve(t.Context(), name); err != nil {
 		t.Skip(err)

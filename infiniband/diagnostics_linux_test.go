@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // The diagnostic tools show a fabric as it is, whoever manages it.
@@ -18,16 +19,12 @@ func TestDiagnostics(t *testing.T) {
 	programs := []string{"ibhosts", "ibswitches", "iblinkinfo", "ibstat", "smpquery", "perfquery", "saquery", "sminfo", "ibroute"}
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
-			f, err := infiniband.GenerateFabric("fat-tree:4,2", &infiniband.FabricOptions{NoManager: opensm})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(f.Close)
+			f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{NoManager: opensm})
 			x := newTools(t, f, programs...)
 			if opensm {
 				newTools(t, f, "opensm").openSM("host-2")
 			}
-			awaitActive(t, f)
+			softfabric.AwaitActive(t, f)
 			d := &diagnosis{x, t, f}
 			d.nodes()
 			d.links()

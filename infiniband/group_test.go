@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -104,7 +105,7 @@ func (s *datagrams) received(want string) {
 
 // A datagram service is found by its port: by the adapter's IP address, and by its GID.
 func TestDatagramService(t *testing.T) {
-	f := newFabric(t, "fat-tree:4,2")
+	f := softfabric.Start(t, "fat-tree:4,2")
 	ds, dc := device(t, f, "host-1"), device(t, f, "host-8")
 	for _, host := range []string{"198.18.0.1", gidOf(t, ds)} {
 		server, client := newDatagrams(t, ds), newDatagrams(t, dc)
@@ -129,7 +130,7 @@ func TestDatagramService(t *testing.T) {
 // What is sent to a group comes to all members, at other adapters, at the sender's, and at one that they share,
 // and no more to whoever has left.
 func TestMulticast(t *testing.T) {
-	f := newFabric(t, "fat-tree:4,2")
+	f := softfabric.Start(t, "fat-tree:4,2")
 	group := netip.MustParseAddr("239.255.77.1")
 	var all []*datagrams
 	var ud *cm.UDParam

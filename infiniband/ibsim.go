@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/system/ibsim"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -102,7 +103,7 @@ func (h *simHost) Port() (lid uint16, state uint8) {
 func (h *simHost) GID() ib.GID         { return h.seat.Info(simPort).GIDs[0] }
 func (h *simHost) PKeys() []ib.PKey    { return h.seat.Info(simPort).PKeys }
 func (h *simHost) SetSM(on bool) error { return h.seat.SetSM(on) }
-func (h *simHost) Tag() uint16         { return uint16(h.seat.Slot()) << (16 - fabric.SeatBits) }
+func (h *simHost) Tag() uint16         { return uint16(h.seat.Slot()) << (16 - steer.Bits) }
 
 // Serve says whether requests of a class come here.
 func (h *simHost) Serve(class mad.Class, on bool) { h.seat.Serve(uint8(class), on) }

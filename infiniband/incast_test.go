@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -22,7 +23,7 @@ func TestIncast(t *testing.T) {
 	}
 	for _, sl := range []uint8{1, 0} {
 		t.Run(fmt.Sprintf("SL %d", sl), func(t *testing.T) {
-			f := newFabric(t, "line:2,66") // 66 adapters at each of two switches, with one cable between them
+			f := softfabric.Start(t, "line:2,66") // 66 adapters at each of two switches, with one cable between them
 			open := func(n int) *side {
 				d, err := f.Open(fmt.Sprintf("host-%d", n), nil)
 				if err != nil {

@@ -5,6 +5,7 @@ package infiniband
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 )
 
@@ -31,12 +32,18 @@ func look(name string, h hello, want messageKind, v any) error {
 		return err
 	}
 	defer c.Close()
+	return greet(c, newReader(c), h, want, v)
+}
+
+// greet exchanges the first messages with a fabric's process.
+func greet(c net.Conn, r *reader, h hello, want messageKind, v any) error {
 	c.SetDeadline(time.Now().Add(patience))
+	defer c.SetDeadline(time.Time{})
 	h.Version = protocolVersion
 	if _, err := c.Write(appendMessage(nil, kindHello, h)); err != nil {
 		return fmt.Errorf("infiniband: the fabric's process: %w", err)
 	}
-	k, b, err := newReader(c).next()
+	k, b, err := r.next()
 	switch {
 	case err != nil:
 		return fmt.Errorf("infiniband: the fabric's process: %w", err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // topologies are what is brought up: generated ones, and some that ibnetdiscover has written.
@@ -78,7 +79,7 @@ func TestOpenSMBringsUp(t *testing.T) {
 			t.Cleanup(f.Close)
 			x := newTools(t, f, "opensm", "ibnetdiscover")
 			x.openSM("")
-			awaitActive(t, f)
+			softfabric.AwaitActive(t, f)
 			checkLIDs(t, f)
 			x.checkDiscovery(f)
 			all := adapterNames(f)
@@ -102,7 +103,7 @@ func TestManagerBringsUp(t *testing.T) {
 			}
 			t.Cleanup(f.Close)
 			x := newTools(t, f, "ibnetdiscover", "sminfo")
-			awaitActive(t, f)
+			softfabric.AwaitActive(t, f)
 			checkLIDs(t, f)
 			x.checkDiscovery(f)
 			all := adapterNames(f)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
@@ -62,7 +63,7 @@ func (p *port) Limits() ibta.Limits {
 }
 
 // Prefix is the seat, which queue pairs and ids are steered by.
-func (p *port) Prefix() (slot uint32, bits int) { return uint32(p.Slot()), fabric.SeatBits }
+func (p *port) Prefix() (slot uint32, bits int) { return uint32(p.Slot()), steer.Bits }
 
 // Release gives up service ids.
 func (p *port) Release(service, mask uint64) { p.Unclaim(service, mask) }

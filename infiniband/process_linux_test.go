@@ -19,6 +19,8 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 )
 
@@ -132,10 +134,10 @@ func seats(f *infiniband.Fabric, adapter string) (n int, dropped uint64) {
 // TestStopped stops a process while several flood it. What it does not take is in the way of others at
 // its adapter, but not for ever; and when it goes on, it is there again.
 func TestStopped(t *testing.T) {
-	f := newFabric(t, "pair")
+	f := softfabric.Start(t, "pair")
 	g := startGuest(t, serve(t, f))
 	far, near := device(t, f, "host-2"), device(t, f, "host-1")
-	l := echo(t, near, "198.18.0.1:0")
+	l := echo.Listen(t, near, "198.18.0.1:0")
 	beside, err := cm.Dial(within(t), far, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +205,7 @@ func TestKilled(t *testing.T) {
 	if testrun.Long() {
 		times = 100
 	}
-	f := newFabric(t, "pair")
+	f := softfabric.Start(t, "pair")
 	name := serve(t, f)
 	far := device(t, f, "host-2")
 	files, routines := openFiles(t), runtime.NumGoroutine()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 var tracedHop = regexp.MustCompile(`(?m)^\[(\d+)\] -> `)
@@ -52,11 +53,7 @@ func (s *flow) rerouted(what string, avoids func(fabric.End) bool) []fabric.End 
 
 // A cable is pulled and a switch is switched off: data go on elsewhere, and the tools see it.
 func TestOpenSMReroutes(t *testing.T) {
-	f, err := infiniband.GenerateFabric("fat-tree:4,2", &infiniband.FabricOptions{NoManager: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.Close)
+	f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{NoManager: true})
 	x := newTools(t, f, "opensm", "ibnetdiscover", "ibtracert", "ibroute")
 	// It may ask the switch that is off before it finds out.
 	x.openSM("host-2").allowed = regexp.MustCompile(`IB_TIMEOUT|Timeout while getting attribute`)
@@ -64,17 +61,13 @@ func TestOpenSMReroutes(t *testing.T) {
 }
 
 func TestManagerReroutes(t *testing.T) {
-	f, err := infiniband.GenerateFabric("fat-tree:4,2", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.Close)
+	f := softfabric.Generate(t, "fat-tree:4,2", nil)
 	newTools(t, f, "ibnetdiscover", "ibtracert", "ibroute").reroutes(f)
 }
 
 func (x *tools) reroutes(f *infiniband.Fabric) {
 	t := x.t
-	awaitActive(t, f)
+	softfabric.AwaitActive(t, f)
 	s := connectStream(t, f, "host-1", "host-16")
 	hops := s.along()
 	x.checkRoute(f, s.from, s.to, hops)
@@ -92,7 +85,7 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 		t.Fatal(err)
 	}
 	hops = s.rerouted("a route without the cable", func(e fabric.End) bool { return e == cut })
-	awaitActive(t, f)
+	softfabric.AwaitActive(t, f)
 	x.checkRoute(f, s.from, s.to, hops)
 	x.checkDiscovery(f)
 
@@ -101,7 +94,7 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 		t.Fatal(err)
 	}
 	hops = s.rerouted("a route without "+spine, func(e fabric.End) bool { return e.Node == spine })
-	awaitActive(t, f)
+	softfabric.AwaitActive(t, f)
 	x.checkRoute(f, s.from, s.to, hops)
 	x.checkDiscovery(f)
 
@@ -111,7 +104,7 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 	if err := f.Running().Plug(cut, other); err != nil {
 		t.Fatal(err)
 	}
-	awaitActive(t, f)
+	softfabric.AwaitActive(t, f)
 	x.checkDiscovery(f)
 	checkLIDs(x.t.(*testing.T), f)
 	s.rerouted("a route with all in place", func(fabric.End) bool { return false })
@@ -119,13 +112,9 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 
 // OpenSM takes over from the built-in manager, which takes over again when OpenSM ends; connections go on.
 func TestOpenSMTakesOver(t *testing.T) {
-	f, err := infiniband.GenerateFabric("fat-tree:4,2", &infiniband.FabricOptions{Priority: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.Close)
+	f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{Priority: 3})
 	x := newTools(t, f, "opensm", "sminfo", "ibnetdiscover")
-	awaitActive(t, f)
+	softfabric.AwaitActive(t, f)
 	s := connectStream(t, f, "host-1", "host-16")
 	s.along()
 	manager := func() uint16 { return s.devAManager() }
@@ -133,7 +122,7 @@ func TestOpenSMTakesOver(t *testing.T) {
 
 	o := x.openSM("host-2", "sm_priority 14")
 	waitFor(t, "OpenSM takes over", func() bool { return manager() == findNode(t, f, "host-2").Ports[0].LID })
-	awaitActive(t, f)
+	softfabric.AwaitActive(t, f)
 	s.rerouted("a route", func(fabric.End) bool { return false })
 	x.checkDiscovery(f)
 	checkLIDs(t, f)
@@ -144,7 +133,7 @@ func TestOpenSMTakesOver(t *testing.T) {
 
 	o.end()
 	waitFor(t, "the built-in manager takes over again", func() bool { return manager() == builtIn })
-	awaitActive(t, f)
+	softfabric.AwaitActive(t, f)
 	s.rerouted("a route", func(fabric.End) bool { return false })
 	checkLIDs(t, f)
 	connectStream(t, f, "host-4", "host-13").along()

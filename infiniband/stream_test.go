@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/rnet"
 )
 
 // TestStreams: sockets of package rnet work on a fabric, by the adapters' IP addresses.
 func TestStreams(t *testing.T) {
-	f := newFabric(t, "star:2")
+	f := softfabric.Start(t, "star:2")
 	server, err := f.Open("host-1", nil)
 	if err != nil {
 		t.Fatal(err)

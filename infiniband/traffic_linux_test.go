@@ -15,16 +15,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// awaitActive waits until all ports with a cable are active.
-func awaitActive(t testing.TB, f *infiniband.Fabric) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), upTime)
-	defer cancel()
-	if err := f.AwaitActive(ctx); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // findNode returns a node by its name.
 func findNode(t testing.TB, f *infiniband.Fabric, name string) *fabric.NodeView {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 type network struct {
 	local
 	epoll    int
-	wakeup   int // eventfd
+	wakeup   pollwait.Event
 	owners   map[int32]any
 	events   []unix.EpollEvent
 	deadline pollwait.Deadline
@@ -33,7 +33,7 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, err
 	}
-	if n.wakeup, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+	if n.wakeup, err = pollwait.NewEvent(); err != nil {
 		unix.Close(n.epoll)
 		return nil, err
 	}
@@ -75,25 +75,18 @@ func (n *network) Wait() error {
 	if n.closed.Load() {
 		return unix.EBADF
 	}
-	var limit *unix.Timespec
-	if d := n.deadline.Get(); d != 0 {
-		left := unix.NsecToTimespec(int64(max(0, d.Until())))
-		limit = &left
-	}
 	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}, {Fd: int32(n.wakeup), Events: unix.POLLIN}}
-	if _, err := unix.Ppoll(fds[:], limit, nil); err != nil && !errors.Is(err, unix.EINTR) {
+	if _, err := pollwait.Poll(fds[:], n.deadline.Left()); err != nil {
 		return err
 	}
-	var b [8]byte
-	unix.Read(n.wakeup, b[:]) // fails if something else has ended the wait
+	n.wakeup.Drain()
 	return nil
 }
 
 // Doze waits until something is ready, or for the given time.
 func (n *network) Doze(d time.Duration) {
 	fds := [...]unix.PollFd{{Fd: int32(n.epoll), Events: unix.POLLIN}}
-	limit := unix.NsecToTimespec(int64(d))
-	unix.Ppoll(fds[:], &limit, nil) // whatever ends it
+	_, _ = pollwait.Poll(fds[:], d) // whatever ends it
 }
 
 // SetDeadline sets when Wait returns at the latest.
@@ -104,10 +97,7 @@ func (n *network) SetDeadline(t time.Time) {
 }
 
 // Wake wakes Wait.
-func (n *network) Wake() {
-	one := [8]byte{7: 1}
-	unix.Write(n.wakeup, one[:]) // fails if a wake-up is already pending
-}
+func (n *network) Wake() { n.wakeup.Ring() }
 
 // Close closes what is left. Nobody waits any more.
 func (n *network) Close() error {
@@ -119,5 +109,5 @@ func (n *network) Close() error {
 	}
 	clear(n.owners)
 	n.StopFollowing()
-	return errors.Join(unix.Close(n.wakeup), unix.Close(n.epoll))
+	return errors.Join(n.wakeup.Close(), unix.Close(n.epoll))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -42,7 +43,7 @@ func TestSCTP(t *testing.T) {
 		t.Errorf("the device is called %s, not %s", b.Name(), want)
 	}
 	ctx := bounded(t)
-	address := serve(t, b)
+	address := echo.Serve(t, b)
 	c, err := cm.Dial(ctx, a, address)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +103,7 @@ func TestSCTPGone(t *testing.T) {
 	a, _ := openSCTP(t)
 	b, _ := openSCTP(t)
 	ctx := bounded(t)
-	c, err := cm.Dial(ctx, a, serve(t, b))
+	c, err := cm.Dial(ctx, a, echo.Serve(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestSCTPGone(t *testing.T) {
 // the device still works.
 func TestSCTPJunk(t *testing.T) {
 	b, addr := openSCTP(t)
-	address := serve(t, b)
+	address := echo.Serve(t, b)
 	port := netip.MustParseAddrPort(address).Port()
 	raw, err := net.Dial("udp", netip.AddrPortFrom(addr, 9899).String())
 	if err != nil {

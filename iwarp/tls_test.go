@@ -13,12 +13,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/app/localca"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -61,42 +61,7 @@ func bounded(t testing.TB) context.Context {
 	return ctx
 }
 
-// serve has a device take connections and send back what comes.
-func serve(t testing.TB, dev *verbs.Device) string {
-	t.Helper()
-	l, err := cm.Listen(dev, ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept(ctx)
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer c.Close()
-				for {
-					m, err := c.Recv(ctx)
-					if err != nil {
-						return
-					}
-					err = c.Send(ctx, m.Bytes())
-					m.Release()
-					if err != nil {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() { cancel(); l.Close(); wg.Wait() })
-	return l.Addr().String()
-}
-
-// echoes sends messages of many lengths to a peer of serve, and wants them back.
+// echoes sends messages of many lengths to a peer that sends them back, and wants them back.
 func echoes(ctx context.Context, t *testing.T, c *cm.Conn) {
 	t.Helper()
 	for n := 1; n <= cm.DefaultRecvSize; n *= 2 {
@@ -133,7 +98,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("the device is called %s, not %s", b.Name(), want)
 	}
 	ctx := bounded(t)
-	c, err := cm.Dial(ctx, a, serve(t, b))
+	c, err := cm.Dial(ctx, a, echo.Serve(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +150,7 @@ func TestTLSRefused(t *testing.T) {
 				}
 			})
 			ctx := bounded(t)
-			conn, err := cm.Dial(ctx, a, serve(t, b))
+			conn, err := cm.Dial(ctx, a, echo.Serve(t, b))
 			if err == nil {
 				conn.Close()
 				t.Fatal("there is a connection")
@@ -221,7 +186,7 @@ func matches(t *testing.T, err error, pattern string) {
 func TestTLSOnly13(t *testing.T) {
 	ca := newCA(t)
 	b, _ := openTLS(t, ca, nil)
-	address := serve(t, b)
+	address := echo.Serve(t, b)
 	raw := dialRaw(t, address)
 	c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 	if err := c.Handshake(); err == nil || !strings.Contains(err.Error(), "version") {
@@ -234,7 +199,7 @@ func TestTLSOnly13(t *testing.T) {
 func TestTLSRaw(t *testing.T) {
 	ca := newCA(t)
 	b, addr := openTLS(t, ca, nil)
-	address := serve(t, b)
+	address := echo.Serve(t, b)
 	for name, do := range map[string]func(raw net.Conn, c *tls.Conn){
 		"no MPA":      func(_ net.Conn, c *tls.Conn) { c.Write([]byte("GET / HTTP/1.1\r\n\r\n        ")) },
 		"no record":   func(raw net.Conn, _ *tls.Conn) { raw.Write(bytes.Repeat([]byte{0x17, 3, 3, 0, 20}, 50)) },

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/iwarp"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -24,10 +24,7 @@ import (
 // What a device says to its peers is recorded as TCP that tshark takes apart to the last FPDU, whatever
 // carries the streams, and it finds nothing wrong with it.
 func TestTrace(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark.Need(t)
 	ca := newCA(t)
 	for name, opt := range map[string]iwarp.Options{
 		"TCP":      {},
@@ -64,7 +61,7 @@ func TestTrace(t *testing.T) {
 				t.Fatalf("%v, %d packets left out", err, w.Dropped())
 			}
 			// tshark takes every SEND for RPC over RDMA, which these messages are not.
-			got := tsharkFields(t, tshark, "-r", file, "--disable-protocol", "rpcordma", "-o", "tcp.check_checksum:TRUE",
+			got := tsharkFields(t, file, "--disable-protocol", "rpcordma", "-o", "tcp.check_checksum:TRUE",
 				"-e", "_ws.expert", "-e", "iwarp_mpa.key.req", "-e", "iwarp_mpa.key.rep", "-e", "iwarp_rdma.opcode",
 				"-e", "tcp.checksum.status", "-e", "tcp.flags.fin")
 			for _, e := range got["_ws.expert"] {
@@ -94,7 +91,7 @@ func TestTrace(t *testing.T) {
 }
 
 // tsharkFields returns the values of the fields that args ask for, of all packets.
-func tsharkFields(t *testing.T, tshark string, args ...string) map[string][]string {
+func tsharkFields(t *testing.T, file string, args ...string) map[string][]string {
 	t.Helper()
 	args = append(args, "-T", "fields", "-E", "separator=|", "-E", "occurrence=a", "-E", "aggregator=;")
 	var names []string
@@ -103,15 +100,8 @@ func tsharkFields(t *testing.T, tshark string, args ...string) map[string][]stri
 			names = append(names, args[i+1])
 		}
 	}
-	c := exec.CommandContext(t.Context(), tshark, args...)
-	var stderr strings.Builder
-	c.Stderr = &stderr
-	out, err := c.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, &stderr)
-	}
 	values := make(map[string][]string)
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(tshark.Read(t, file, args...)) {
 		for i, field := range strings.Split(strings.TrimSuffix(line, "\n"), "|") {
 			if field != "" {
 				values[names[i]] = append(values[names[i]], strings.Split(field, ";")...)

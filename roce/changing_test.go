@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -21,7 +22,7 @@ func TestPayloadThatChanges(t *testing.T) {
 	a, _ := open(t, nil)
 	b, _ := open(t, nil)
 	const size = 64 << 10
-	ends := connect(t, a, b, verbs.RC, size, 4)
+	ends := pair.Connect(t, a, b, pair.Options{Type: verbs.RC, Size: size, Depth: 4})
 	for _, op := range []verbs.SendOp{verbs.Read, verbs.Write} {
 		owner := ends[1]
 		if op == verbs.Write {
@@ -29,7 +30,7 @@ func TestPayloadThatChanges(t *testing.T) {
 		}
 		var done atomic.Bool
 		var gone sync.WaitGroup
-		mem := owner.mr.Bytes()
+		mem := owner.MR.Bytes()
 		words := unsafe.Slice((*uint64)(unsafe.Pointer(&mem[0])), size/8)
 		gone.Go(func() {
 			for i := uint64(1); !done.Load(); i++ {
@@ -39,12 +40,12 @@ func TestPayloadThatChanges(t *testing.T) {
 			}
 		})
 		for i := range 300 {
-			wr := verbs.SendWR{ID: uint64(i), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].mr.SGE(0, size)}, Remote: ends[1].mr.Remote()}
-			if err := ends[0].qp.PostSend(&wr); err != nil {
+			wr := verbs.SendWR{ID: uint64(i), Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, size)}, Remote: ends[1].MR.Remote()}
+			if err := ends[0].QP.PostSend(&wr); err != nil {
 				t.Fatal(err)
 			}
 			var wc [1]verbs.WC
-			if n, err := ends[0].cq.Wait(t.Context(), wc[:]); n != 1 || err != nil || wc[0].Status != verbs.Success {
+			if n, err := ends[0].CQ.Wait(t.Context(), wc[:]); n != 1 || err != nil || wc[0].Status != verbs.Success {
 				t.Fatal(n, err, wc[0].Status)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -27,23 +28,23 @@ func TestCongestion(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a, _ := open(t, nil)
 			b, _ := open(t, nil)
-			ends := connect(t, a, b, verbs.RC, 4096, 1)
+			ends := pair.Connect(t, a, b, pair.Options{Type: verbs.RC, Size: 4096, Depth: 1})
 			x, y := ends[0], ends[1]
-			setClass(t, x.qp, c.sent)
-			setClass(t, y.qp, c.answer)
+			setClass(t, x.QP, c.sent)
+			setClass(t, y.QP, c.answer)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			for range 50 {
-				if err := x.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, 4096)}, Remote: y.mr.Remote()}); err != nil {
+				if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.MR.SGE(0, 4096)}, Remote: y.MR.Remote()}); err != nil {
 					t.Fatal(err)
 				}
 				var wcs [1]verbs.WC
-				if _, err := x.cq.Wait(ctx, wcs[:]); err != nil || wcs[0].Status != verbs.Success {
+				if _, err := x.CQ.Wait(ctx, wcs[:]); err != nil || wcs[0].Status != verbs.Success {
 					t.Fatal(err, wcs[0].Status)
 				}
 			}
 			for c.told && (loopback.Counter(t, b, "sent_cnp") == 0 || loopback.Counter(t, a, "rcvd_cnp") == 0) {
-				if x.cq.Poll(make([]verbs.WC, 1)); ctx.Err() != nil {
+				if x.CQ.Poll(make([]verbs.WC, 1)); ctx.Err() != nil {
 					t.Fatal("nobody is told")
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/internal/system/portshare"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -58,8 +59,8 @@ func (p *port) listen(plain bool) error {
 func (p *port) shared() portshare.Config {
 	return portshare.Config{
 		Name:    "roce/" + p.local.String(),
-		Group:   func() ([]int, error) { return p.sock.Group(prefixBits) },
-		Steer:   func(socket, slot int) error { return netio.Steer(socket, prefixBits, slot) },
+		Group:   func() ([]int, error) { return p.sock.Group(steer.Bits) },
+		Steer:   func(socket, slot int) error { return netio.Steer(socket, steer.Bits, slot) },
 		Adopt:   func(socket int) (err error) { p.sock, err = netio.Adopt(socket, p.local); return err },
 		Receive: p.putForwarded,
 	}

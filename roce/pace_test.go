@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -22,7 +23,7 @@ func TestPace(t *testing.T) {
 		t.Skip("this system does not tell how full a socket's buffer is")
 	}
 	const size, depth, count = 64 << 10, 64, 512 // 32 MiB, more than any buffer here
-	ends := connect(t, a, b, verbs.UC, size, depth)
+	ends := pair.Connect(t, a, b, pair.Options{Type: verbs.UC, Size: size, Depth: depth})
 	x, y := ends[0], ends[1]
 
 	var wcs [depth]verbs.WC
@@ -30,12 +31,12 @@ func TestPace(t *testing.T) {
 	send := func() {
 		t.Helper()
 		for posted < count && posted-done < depth {
-			if err := x.qp.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.mr.SGE(0, size)}, Remote: y.mr.Remote()}); err != nil {
+			if err := x.QP.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{x.MR.SGE(0, size)}, Remote: y.MR.Remote()}); err != nil {
 				t.Fatal(err)
 			}
 			posted++
 		}
-		for _, wc := range wcs[:x.cq.Poll(wcs[:])] {
+		for _, wc := range wcs[:x.CQ.Poll(wcs[:])] {
 			if wc.Status != verbs.Success {
 				t.Fatal(wc.Status)
 			}
@@ -43,7 +44,7 @@ func TestPace(t *testing.T) {
 		}
 	}
 	start, early := time.Now(), 0
-	y.mr.Do(func([]byte) { // nothing is received meanwhile
+	y.MR.Do(func([]byte) { // nothing is received meanwhile
 		for done < count && time.Since(start) < 20*time.Millisecond {
 			send()
 		}

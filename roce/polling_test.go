@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -15,11 +16,11 @@ import (
 func BenchmarkPolling(b *testing.B) {
 	for _, n := range []int{1, 2, 3} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var pairs [][2]end
+			var pairs [][2]pair.End
 			for range n {
 				here, _ := open(b, nil)
 				there, _ := open(b, nil)
-				pairs = append(pairs, connect(b, here, there, verbs.RC, 64, 4))
+				pairs = append(pairs, pair.Connect(b, here, there, pair.Options{Type: verbs.RC, Size: 64, Depth: 4}))
 			}
 			var all sync.WaitGroup
 			b.ResetTimer()
@@ -31,15 +32,15 @@ func BenchmarkPolling(b *testing.B) {
 	}
 }
 
-func writeAndPoll(b *testing.B, p [2]end, count int) {
+func writeAndPoll(b *testing.B, p [2]pair.End, count int) {
 	var wcs [1]verbs.WC
-	wr := verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{p[0].mr.SGE(0, 64)}, Remote: p[1].mr.Remote()}
+	wr := verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: []verbs.SGE{p[0].MR.SGE(0, 64)}, Remote: p[1].MR.Remote()}
 	for range count {
-		if err := p[0].qp.PostSend(&wr); err != nil {
+		if err := p[0].QP.PostSend(&wr); err != nil {
 			b.Error(err)
 			return
 		}
-		for p[0].cq.Poll(wcs[:]) == 0 {
+		for p[0].CQ.Poll(wcs[:]) == 0 {
 			continue
 		}
 		if wcs[0].Status != verbs.Success {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
@@ -47,7 +48,7 @@ func (p *port) init() {
 	p.sender.init(p.sock)
 	p.receiver.init(p.local, f)
 	slot, _ := p.Prefix()
-	p.prefix = ib.QPN(slot)
+	p.slot = int(slot)
 }
 
 // Ports: an address is one port.
@@ -79,7 +80,7 @@ func (p *port) CheckRoute(from, to netip.Addr) error {
 // socket buffer is assumed to be as large as ours, half of which is the kernel's own overhead.
 func (p *port) Limits() ibta.Limits {
 	f := p.sock.Features()
-	return ibta.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: p.window(), Overhead: packetOverhead, SteeringBits: prefixBits}
+	return ibta.Limits{MaxPackets: f.MaxSegments, MaxBytes: netio.MaxPayload, Window: p.window(), Overhead: packetOverhead, SteeringBits: steer.Bits}
 }
 
 const (

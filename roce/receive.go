@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/netio"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -150,7 +151,7 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 			continue
 		}
 		p.header.Length = n
-		if q := p.packet.DestQP; (q>>prefixShift != p.prefix || q <= ib.QP1) && p.passesOn(c, frame, src, got) {
+		if q := p.packet.DestQP; (steer.SlotOfQPN(q) != p.slot || q <= ib.QP1) && p.passesOn(c, frame, src, got) {
 			continue
 		}
 		deliver(&p.packet, &p.arrival)

@@ -9,22 +9,20 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
-	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // group is the other devices of the same address, usually in other processes.
 type group interface {
-	Slot() int // of this device, below 1 << prefixBits
+	steer.Group
+	Slot() int // of this device, below steer.Slots
 	Claim(service, mask uint64) error
 	Release(service, mask uint64)
 	Serve(class uint8, yes bool)
 	Shared() bool // there are or were others
-	Lives(slot int) bool
-	Owner(service uint64) (slot int, ok bool)
-	Server(class uint8) (slot int)
 	Forward(slot int, msg []byte) bool
 	Close() error
 }
@@ -36,7 +34,7 @@ type group interface {
 // is forwarded when GRO has joined it with those of another device.
 type sharing struct {
 	group   group // nil: the address cannot be shared
-	prefix  ib.QPN
+	slot    int
 	message []byte
 
 	pending atomic.Bool // inbox is not empty
@@ -52,12 +50,6 @@ type refusedError struct{ why string }
 func (e *refusedError) Error() string { return e.why }
 func (e *refusedError) Unwrap() error { return syscall.EADDRINUSE }
 
-// prefixBits are the top bits of queue pair numbers and ids that name a device of the address. The
-// kernel looks only at those of the first packet of a send.
-const prefixBits = 4
-
-const prefixShift = 24 - prefixBits
-
 // maxInbox limits the forwarded packets that wait for Receive.
 const maxInbox = 4096
 
@@ -67,9 +59,9 @@ const forwardedAtOnce = 256
 // Prefix returns the device's number among those of the address.
 func (s *sharing) Prefix() (slot uint32, bits int) {
 	if s.group == nil {
-		return 0, prefixBits
+		return 0, steer.Bits
 	}
-	return uint32(s.group.Slot()), prefixBits
+	return uint32(s.group.Slot()), steer.Bits
 }
 
 // Claim claims service ids among the devices of the address.
@@ -101,7 +93,7 @@ func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) 
 	if g == nil || !g.Shared() || p.packet.DestQP == ib.QPNMulticast {
 		return false
 	}
-	slot := int(p.packet.DestQP >> prefixShift)
+	slot := steer.SlotOfQPN(p.packet.DestQP)
 	if p.packet.DestQP <= ib.QP1 {
 		slot = agentOf(g, &p.packet)
 	}
@@ -119,44 +111,17 @@ func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) 
 	return true
 }
 
-// agentOf returns the slot of the device whose agent a packet to QP1 is for. A response is for the
-// device that issued its transaction id. Of the messages of connection managers (IBTA 12.6), a
-// request is for the device that listens to its service id, and others for the one that issued the
-// communication id. Everything else is for any device that has an agent for the class.
+// agentOf returns the slot of the device whose agent a packet to QP1 is for. What is for nobody is for
+// this device, which counts it.
 func agentOf(g group, pkt *ib.Packet) int {
-	var h mad.Header
-	if pkt.DestQP != ib.QP1 || ibta.CheckMAD(pkt, verbs.MADLen) != ibta.Taken || !h.Decode(pkt.Payload) {
-		return g.Slot() // which counts it
-	}
-	if h.Method.Answers() {
-		if slot := slotOf(uint32(h.TID >> 32)); g.Lives(slot) {
-			return slot
-		}
+	if pkt.DestQP != ib.QP1 || ibta.CheckMAD(pkt, verbs.MADLen) != ibta.Taken {
 		return g.Slot()
 	}
-	class := uint8(h.Class)
-	if h.Class != mad.ClassCM {
-		return g.Server(class)
-	}
-	data := pkt.Payload[mad.HeaderLen:]
-	id := binary.BigEndian.Uint32(data[4:]) // the receiver's
-	switch h.Attribute {
-	case mad.AttrREQ, mad.AttrSIDRREQ:
-		if slot, ok := g.Owner(binary.BigEndian.Uint64(data[8:])); ok && g.Lives(slot) {
-			return slot
-		}
-		return g.Server(class)
-	case mad.AttrSIDRREP:
-		id = binary.BigEndian.Uint32(data)
-	}
-	if slot := slotOf(id); g.Lives(slot) {
+	if slot := steer.Agent(g, pkt.Payload); slot >= 0 {
 		return slot
 	}
-	return g.Server(class)
+	return g.Slot()
 }
-
-// slotOf returns the slot of the device that issued an id.
-func slotOf(id uint32) int { return int(id >> (32 - prefixBits)) }
 
 // forwarded is a packet that another device of the address received and verified.
 type forwarded struct {

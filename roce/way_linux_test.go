@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -210,16 +211,16 @@ func TestTraceBothSides(t *testing.T) {
 func exchange(t *testing.T, devs [2]*verbs.Device) {
 	t.Helper()
 	const size = 1 << 20
-	s := connect(t, devs[0], devs[1], verbs.RC, size, 16)
+	s := pair.Connect(t, devs[0], devs[1], pair.Options{Type: verbs.RC, Size: size, Depth: 16})
 	for round, n := range []int{8, 5000, 8, 8, 40_000, 100, size, 8, 70_000} {
 		for i := range s {
 			for _, op := range []verbs.SendOp{verbs.Write, verbs.Read} {
-				err := s[i].qp.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s[i].mr.SGE(0, n)}, Remote: s[1-i].mr.Remote()})
+				err := s[i].QP.PostSend(&verbs.SendWR{Op: op, Flags: verbs.Signaled, SGL: []verbs.SGE{s[i].MR.SGE(0, n)}, Remote: s[1-i].MR.Remote()})
 				if err != nil {
 					t.Fatal(err)
 				}
 				var wcs [1]verbs.WC
-				for end := time.Now().Add(2 * time.Minute); s[i].cq.Poll(wcs[:]) == 0; s[1-i].cq.Poll(nil) {
+				for end := time.Now().Add(2 * time.Minute); s[i].CQ.Poll(wcs[:]) == 0; s[1-i].CQ.Poll(nil) {
 					if time.Now().After(end) {
 						t.Fatalf("round %d: no completion", round)
 					}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,32 +22,19 @@ import (
 
 const patience = 2 * time.Minute // of a machine that does much else
 
-func ip(t testing.TB, format string, a ...any) {
-	t.Helper()
-	command := fmt.Sprintf(format, a...)
-	if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %s: %v: %s", command, err, out)
-	}
-}
-
 // needNetworks reports whether the test may make interfaces: in a network namespace of its own. False: it
 // runs elsewhere, or not at all.
 func needNetworks(t *testing.T) bool {
 	t.Helper()
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip(err)
-	}
+	loopback.NeedIP(t)
 	if !loopback.InNamespace(t, 65536) {
 		return false
 	}
 	if err := roce1.Permitted(); err != nil {
 		t.Skip(err)
 	}
-	out, err := exec.Command("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1").CombinedOutput()
-	if err != nil {
-		t.Skipf("no pair of interfaces can be made: %v: %s", err, out)
-	}
-	ip(t, "link del probe0")
+	loopback.SetUp(t, "link add probe0 type veth peer name probe1")
+	loopback.IP(t, "link del probe0")
 	return true
 }
 
@@ -97,7 +83,7 @@ func (w *world) do(f func()) {
 // ip runs ip(8) in the namespace.
 func (w *world) ip(t testing.TB, format string, a ...any) {
 	t.Helper()
-	w.do(func() { ip(t, format, a...) })
+	w.do(func() { loopback.IP(t, format, a...) })
 }
 
 // open opens the device of an interface of the namespace.
@@ -122,7 +108,7 @@ func veth(t testing.TB, there *world, mtu int, net string) (left, right string) 
 	t.Helper()
 	n := pairs.Add(1)
 	left, right = fmt.Sprintf("left%d", n), fmt.Sprintf("right%d", n)
-	ip(t, "link add %s mtu %d type veth peer name %s mtu %d", left, mtu, right, mtu)
+	loopback.IP(t, "link add %s mtu %d type veth peer name %s mtu %d", left, mtu, right, mtu)
 	if there != nil {
 		out, err := setNS(right, there.fd)
 		if err != nil {
@@ -130,10 +116,10 @@ func veth(t testing.TB, there *world, mtu int, net string) (left, right string) 
 		}
 	}
 	if net != "" {
-		ip(t, "addr add %s.1/24 dev %s", net, left)
+		loopback.IP(t, "addr add %s.1/24 dev %s", net, left)
 		there.ip(t, "addr add %s.2/24 dev %s", net, right)
 	}
-	ip(t, "link set %s up", left)
+	loopback.IP(t, "link set %s up", left)
 	there.ip(t, "link set %s up", right)
 	running(t, left)
 	return left, right
@@ -190,8 +176,8 @@ type place struct {
 
 func newBridge(t testing.TB) *bridge {
 	t.Helper()
-	ip(t, "link add bridge mtu 9000 type bridge mcast_snooping 0")
-	ip(t, "link set bridge up")
+	loopback.IP(t, "link add bridge mtu 9000 type bridge mcast_snooping 0")
+	loopback.IP(t, "link set bridge up")
 	return &bridge{there: newWorld(t)}
 }
 
@@ -220,14 +206,14 @@ func (b *bridge) take(t testing.TB) place {
 	}
 	b.ports++
 	at, port := place{nil, fmt.Sprintf("dev%d", b.ports)}, fmt.Sprintf("br%d", b.ports)
-	ip(t, "link add %s mtu 9000 type veth peer name %s mtu 9000", at.name, port)
+	loopback.IP(t, "link add %s mtu 9000 type veth peer name %s mtu 9000", at.name, port)
 	if b.ports%2 == 0 {
 		at.world = b.there
 		if out, err := setNS(at.name, b.there.fd); err != nil {
 			t.Fatalf("%s cannot be moved: %v: %s", at.name, err, out)
 		}
 	}
-	ip(t, "link set %s master bridge up", port)
+	loopback.IP(t, "link set %s master bridge up", port)
 	at.world.ip(t, "link set %s up", at.name)
 	running(t, port)
 	return at

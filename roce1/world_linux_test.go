@@ -23,6 +23,8 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/roce1"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -44,7 +46,7 @@ func TestStreams(t *testing.T) {
 	}
 	there := newWorld(t)
 	left, right := veth(t, there, 1500, "10.91.1")
-	ip(t, "addr add fd91::1/64 dev %s nodad", left)
+	loopback.IP(t, "addr add fd91::1/64 dev %s nodad", left)
 	there.ip(t, "addr add fd91::2/64 dev %s nodad", right)
 	a, b := (*world)(nil).open(t, left, nil), there.open(t, right, nil)
 	for _, address := range []string{"10.91.1.2:7471", "[fd91::2]:7472"} {
@@ -199,61 +201,26 @@ func TestAddressHandle(t *testing.T) {
 	}
 }
 
-// end is one end of a connection.
-type end struct {
-	cq *verbs.CQ
-	mr *verbs.MR
-	qp *verbs.QP
-}
-
-// connect connects two devices by rows of their GID tables, each with size bytes of memory.
-func connect(t testing.TB, a, b *verbs.Device, row, size int) (ends [2]end) {
-	t.Helper()
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	var at [2]verbs.Endpoint
-	for i, dev := range []*verbs.Device{a, b} {
-		e := &ends[i]
-		pd, err := dev.AllocPD()
-		ok(err)
-		e.cq, err = dev.CreateCQ(64, nil)
-		ok(err)
-		e.mr, err = pd.RegMR(make([]byte, size), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
-		ok(err)
-		e.qp, err = pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: e.cq, RecvCQ: e.cq, MaxSendWR: 16, MaxRecvWR: 1})
-		ok(err)
-		at[i], err = e.qp.Endpoint(row)
-		ok(err)
-	}
-	ok(ends[0].qp.Connect(at[0], at[1], &verbs.ConnectOptions{SGIDIndex: row}))
-	ok(ends[1].qp.Connect(at[1], at[0], &verbs.ConnectOptions{SGIDIndex: row}))
-	return ends
-}
-
 // write writes the whole of one end's memory to the other's, and checks it there.
-func write(t testing.TB, from, to *end) {
+func write(t testing.TB, from, to *pair.End) {
 	t.Helper()
 	var want []byte
-	from.mr.Do(func(b []byte) {
+	from.MR.Do(func(b []byte) {
 		for i := range b {
 			b[i] = byte(i>>10) ^ byte(i)
 		}
 		want = bytes.Clone(b)
 	})
-	to.mr.Do(func(b []byte) { clear(b) })
-	wr := verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{from.mr.SGE(0, len(want))}, Remote: to.mr.Remote(), Flags: verbs.Signaled}
-	if err := from.qp.PostSend(&wr); err != nil {
+	to.MR.Do(func(b []byte) { clear(b) })
+	wr := verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{from.MR.SGE(0, len(want))}, Remote: to.MR.Remote(), Flags: verbs.Signaled}
+	if err := from.QP.PostSend(&wr); err != nil {
 		t.Fatal(err)
 	}
 	var wc [1]verbs.WC
-	if n, err := from.cq.Wait(within(t), wc[:]); n != 1 || wc[0].Status != verbs.Success {
+	if n, err := from.CQ.Wait(within(t), wc[:]); n != 1 || wc[0].Status != verbs.Success {
 		t.Fatalf("%v, %v", wc[0].Status, err)
 	}
-	to.mr.Do(func(b []byte) {
+	to.MR.Do(func(b []byte) {
 		if !bytes.Equal(b, want) {
 			t.Error("what was written differs")
 		}
@@ -269,7 +236,7 @@ func TestOwn(t *testing.T) {
 	left, right := veth(t, there, 9000, "10.91.3")
 	dev, peer := (*world)(nil).open(t, left, nil), there.open(t, right, nil)
 	for row := range 2 {
-		ends := connect(t, dev, dev, row, 4<<20)
+		ends := pair.Connect(t, dev, dev, pair.Options{Type: verbs.RC, Size: 4 << 20, Depth: 16, Row: row})
 		write(t, &ends[0], &ends[1])
 		write(t, &ends[1], &ends[0])
 	}
@@ -286,7 +253,7 @@ func TestOverflow(t *testing.T) {
 	there := newWorld(t)
 	left, right := veth(t, there, 1500, "")
 	a, b := (*world)(nil).open(t, left, nil), there.open(t, right, &roce1.Options{Slots: 1})
-	ends := connect(t, a, b, 0, 8<<20)
+	ends := pair.Connect(t, a, b, pair.Options{Type: verbs.RC, Size: 8 << 20, Depth: 16})
 	for range 100 {
 		write(t, &ends[0], &ends[1])
 		if loopback.Counter(t, b, "dropped_receive_buffer_full") > 0 {
@@ -328,27 +295,27 @@ func TestFollow(t *testing.T) {
 			t.Fatalf("event %v, %v; want %v", e.Type, err, want)
 		}
 	}
-	ip(t, "addr add 10.91.4.1/24 dev %s", left)
+	loopback.IP(t, "addr add 10.91.4.1/24 dev %s", left)
 	event(verbs.EventGIDChange)
-	ip(t, "addr add 10.91.4.2/24 dev %s", left)
+	loopback.IP(t, "addr add 10.91.4.2/24 dev %s", left)
 	event(verbs.EventGIDChange)
 	if got := rows(); !slices.Equal(got, []string{"10.91.4.1", "10.91.4.2"}) {
 		t.Errorf("rows %v", got)
 	}
-	ip(t, "addr del 10.91.4.2/24 dev %s", left)
+	loopback.IP(t, "addr del 10.91.4.2/24 dev %s", left)
 	event(verbs.EventGIDChange)
 	port := func() verbs.PortAttr { p, _ := dev.Port(1); return p }
 	if p := port(); p.State != verbs.PortActive || p.ActiveMTU != verbs.MTU1024 || p.LinkMTU != 1500 {
 		t.Errorf("%+v", p)
 	}
-	ip(t, "link set %s mtu 9000", left)
+	loopback.IP(t, "link set %s mtu 9000", left)
 	eventually("a path MTU of 4096", func() bool { return port().ActiveMTU == verbs.MTU4096 })
-	ip(t, "link set %s down", right)
+	loopback.IP(t, "link set %s down", right)
 	event(verbs.EventPortError)
 	if port().State != verbs.PortDown {
 		t.Error("the port has no link and is not down")
 	}
-	ip(t, "link set %s up", right)
+	loopback.IP(t, "link set %s up", right)
 	event(verbs.EventPortActive)
 }
 
@@ -363,12 +330,12 @@ func TestVLAN(t *testing.T) {
 	if out, err := exec.Command("ip", "link", "add", "link", left, "name", "tagged", "type", "vlan", "id", "100").CombinedOutput(); err != nil {
 		t.Skipf("no interface of a VLAN can be made: %s", out)
 	}
-	ip(t, "link set tagged up")
+	loopback.IP(t, "link set tagged up")
 	there.ip(t, "link add link %s name tagged type vlan id 100", right)
 	there.ip(t, "link set tagged up")
 	running(t, "tagged")
 	low, below := (*world)(nil).open(t, left, nil), there.open(t, right, nil)
-	ends := connect(t, (*world)(nil).open(t, "tagged", nil), there.open(t, "tagged", nil), 0, 1<<20)
+	ends := pair.Connect(t, (*world)(nil).open(t, "tagged", nil), there.open(t, "tagged", nil), pair.Options{Type: verbs.RC, Size: 1 << 20, Depth: 16})
 	write(t, &ends[0], &ends[1])
 	for _, dev := range []*verbs.Device{low, below} {
 		metrics, err := dev.Metrics()
@@ -381,7 +348,7 @@ func TestVLAN(t *testing.T) {
 			}
 		}
 	}
-	plain := connect(t, low, below, 0, 1<<20)
+	plain := pair.Connect(t, low, below, pair.Options{Type: verbs.RC, Size: 1 << 20, Depth: 16})
 	write(t, &plain[0], &plain[1])
 }
 
@@ -417,7 +384,7 @@ func TestTags(t *testing.T) {
 	tagged := func(tci byte) []byte { return slices.Insert(bytes.Clone(frame), 12, 0x81, 0x00, 0x00, tci) }
 	other := bytes.Clone(frame)
 	other[0] ^= 4 // for another host: interfaces see such while they are promiscuous
-	ip(t, "link set %s promisc on", right)
+	loopback.IP(t, "link set %s promisc on", right)
 	for _, b := range [][]byte{tagged(100), other, tagged(0), frame} {
 		send(b)
 	}
@@ -481,22 +448,15 @@ func TestTrace(t *testing.T) {
 	there := newWorld(t)
 	left, right := veth(t, there, 1500, "")
 	a, b := (*world)(nil).open(t, left, &roce1.Options{Trace: w}), there.open(t, right, nil)
-	ends := connect(t, a, b, 0, 5000)
+	ends := pair.Connect(t, a, b, pair.Options{Type: verbs.RC, Size: 5000, Depth: 16})
 	write(t, &ends[0], &ends[1])
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark.Need(t)
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command(tshark, append([]string{"-r", name}, args...)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(out)
+		return tshark.Read(t, name, args...)
 	}
 	// First, middle and last packets of the WRITE, then what the peer acknowledges.
 	got := strings.Fields(run("-T", "fields", "-e", "infiniband.bth.opcode", "-Y", "frame.packet_flags_direction == 2 && eth.type == 0x8915"))

@@ -5,11 +5,11 @@ package trace_test
 import (
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/trace"
 )
 
@@ -17,10 +17,7 @@ import (
 // with the same payload, and finds nothing wrong with it. It shows the ICRC and
 // does not verify it; TestRxeFramesComeOutTheSame does.
 func TestTshark(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark.Need(t)
 	name := filepath.Join(t.TempDir(), "rxe.pcapng")
 	file, err := os.Create(name)
 	if err != nil {
@@ -50,7 +47,7 @@ func TestTshark(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	fields := run(t, tshark, "-r", name, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
+	fields := tshark.Read(t, name, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
 		"-T", "fields", "-E", "separator=|",
 		"-e", "ip.checksum.status", "-e", "udp.checksum.status",
 		"-e", "frame.packet_flags_direction", "-e", "frame.comment", "-e", "infiniband.bth.opcode")
@@ -63,22 +60,10 @@ func TestTshark(t *testing.T) {
 			t.Errorf("packet %d: %q, want %q", i+1, got[i], want[i])
 		}
 	}
-	if bad := run(t, tshark, "-r", name, "-Y", "_ws.malformed || _ws.expert.severity >= warning || !infiniband.invariant.crc"); bad != "" {
+	if bad := tshark.Read(t, name, "-Y", "_ws.malformed || _ws.expert.severity >= warning || !infiniband.invariant.crc"); bad != "" {
 		t.Errorf("packets with something wrong:\n%s", bad)
 	}
-	if name := run(t, tshark, "-r", name, "-c", "1", "-T", "fields", "-e", "frame.interface_name"); name != "roce:127.0.0.2\n" {
+	if name := tshark.Read(t, name, "-c", "1", "-T", "fields", "-e", "frame.interface_name"); name != "roce:127.0.0.2\n" {
 		t.Errorf("interface name %q", name)
 	}
-}
-
-func run(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, &stderr)
-	}
-	return string(out)
 }

@@ -122,7 +122,7 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 	if y, ok := cq.drv.(selfYielding); ok && y.Yields() {
 		cq.yields.every = 0
 	}
-	if s, ok := d.drv.(sleeper); ok && (cq.spin < 0 || s.SleepsAtOnce()) {
+	if s, ok := d.drv.(sleeper); ok && s.Sleeps() && (cq.spin < 0 || s.SleepsAtOnce()) {
 		cq.spin = -1
 		cq.sleep.init(s, func() bool { return cq.sig.closed.Load() || !cq.drv.(emptiable).Empty() || cq.drv.Err() != nil })
 	}

@@ -19,6 +19,7 @@ type plainPD struct {
 	access Access // of the last region
 }
 
+func (d *plainDriver) Close() error                      { return nil } // by the garbage collector, too
 func (d *plainDriver) QueryDevice() DeviceAttr           { return DeviceAttr{Ports: 1, Caps: d.caps} }
 func (d *plainDriver) SetEventSink(func(EventType, int)) {}
 func (d *plainDriver) AllocPD() (PDDriver, error)        { return &plainPD{}, nil }

@@ -11,6 +11,8 @@ import (
 // sleeper is a [DeviceDriver] in which a goroutine that waits for completions can sleep by itself: one
 // thread is woken then, where the driver's own would wake a second one.
 type sleeper interface {
+	// Sleeps reports whether goroutines can: elsewhere Sleep always returns false.
+	Sleeps() bool
 	// SleepsAtOnce reports whether whoever waits does so without polling first.
 	SleepsAtOnce() bool
 	// Sleep moves data until awake returns true, and sleeps while there are none. It returns false at

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // The tests' fabric: a switch and four adapters, whose IP addresses begin with 198.18.0.1.
@@ -29,20 +29,7 @@ func adapter(n int) string {
 // runFabric runs the fabric until the test ends.
 func runFabric(t *testing.T) {
 	t.Helper()
-	f, err := infiniband.GenerateFabric("star:4", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() { cancel(); f.Close() })
-	if err := f.Serve(ctx, fabricName); err != nil {
-		t.Fatal(err)
-	}
-	up, done := context.WithTimeout(ctx, time.Minute)
-	defer done()
-	if err := f.AwaitActive(up); err != nil {
-		t.Fatal(err)
-	}
+	softfabric.Serve(t, softfabric.Start(t, "star:4"), fabricName)
 }
 
 // What programs say of an adapter: ibv_devinfo by libibverbs, ibstat by libibumad, and sysfs.
@@ -143,23 +130,7 @@ func TestInfiniBandByGID(t *testing.T) {
 func TestInfiniBandMckey(t *testing.T) {
 	dir := need(t, "mckey")
 	runFabric(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	server := start(t, ctx, dir, adapter(1), "mckey", "-m", "239.83.0.1", "-b", "198.18.0.1")
-	for { // datagrams to a group that nobody has joined are lost
-		out, err := command(ctx, dir, adapter(2), "mckey", "-m", "239.83.0.1", "-b", "198.18.0.2", "-s").CombinedOutput()
-		if err != nil {
-			t.Fatalf("sender: %v\n%s", err, out)
-		}
-		select {
-		case err := <-server.done:
-			if err != nil || !strings.Contains(server.out.String(), "return status 0") {
-				t.Errorf("receiver: %v\n%s", err, server.out.String())
-			}
-			return
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	mckey(t, dir, adapter(1), "198.18.0.1", adapter(2), "198.18.0.2")
 }
 
 // The diagnostic tools see the fabric by management datagrams: directed routes, LIDs, performance counters,

@@ -264,12 +264,17 @@ func freePort(t testing.TB) string {
 
 // Both sides of a multicast group wait for each other's datagrams.
 func TestMckey(t *testing.T) {
-	dir := need(t, "mckey")
+	mckey(t, need(t, "mckey"), serverAddr, serverAddr, clientAddr, clientAddr)
+}
+
+// mckey runs both sides of a group, each on a device, by the device's IP address.
+func mckey(t *testing.T, dir, receiver, receiverIP, sender, senderIP string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	server := start(t, ctx, dir, serverAddr, "mckey", "-m", "239.83.0.1", "-b", serverAddr)
+	server := start(t, ctx, dir, receiver, "mckey", "-m", "239.83.0.1", "-b", receiverIP)
 	for { // datagrams to a group that nobody has joined are lost
-		out, err := command(ctx, dir, clientAddr, "mckey", "-m", "239.83.0.1", "-b", clientAddr, "-s").CombinedOutput()
+		out, err := command(ctx, dir, sender, "mckey", "-m", "239.83.0.1", "-b", senderIP, "-s").CombinedOutput()
 		if err != nil {
 			t.Fatalf("sender: %v\n%s", err, out)
 		}

@@ -4,48 +4,20 @@ package mad
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/codec"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // common has the attributes that classes share, with their lengths.
-var common = []struct {
-	name string
-	len  int
-	new  func() message
-}{
-	{"ClassPortInfo", 72, func() message { return new(ClassPortInfo) }},
-	{"Notice", 64, func() message { return new(Notice) }},
+var common = []codec.Row{
+	codec.Of[ClassPortInfo]("ClassPortInfo", 72),
+	codec.Of[Notice]("Notice", 64),
 }
 
-// TestCommonRoundTrip: any bytes decode and encode back, and too few leave no mark.
-func TestCommonRoundTrip(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, a := range common {
-		b := make([]byte, a.len)
-		for range 200 {
-			for i := range b {
-				b[i] = byte(rng.Uint32())
-			}
-			m := a.new()
-			if !m.Decode(b) {
-				t.Fatalf("%s does not decode", a.name)
-			}
-			if got := m.Append(nil); !bytes.Equal(got, b) {
-				t.Fatalf("%s encodes to\n%x, was\n%x", a.name, got, b)
-			}
-		}
-		for n := range a.len {
-			m := a.new()
-			if m.Decode(b[:n:n]) || !bytes.Equal(m.Append(nil), make([]byte, a.len)) {
-				t.Errorf("%s decodes from %d bytes", a.name, n)
-			}
-		}
-	}
-}
+func TestCommon(t *testing.T) { codec.Test(t, common) }
 
 // TestDetails: the details of each trap come back from a notice, at the bytes that section 14.2.5.1
 // gives them.
@@ -130,13 +102,7 @@ func FuzzCommon(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, a := range common {
-			m := a.new()
-			if m.Decode(b) != (len(b) >= a.len) {
-				t.Fatalf("%s of %d bytes", a.name, len(b))
-			}
-			if got := m.Append(nil); len(b) >= a.len && !bytes.Equal(got, b[:a.len]) {
-				t.Fatalf("%s encodes to\n%x, was\n%x", a.name, got, b[:a.len])
-			}
+			a.Check(t, b)
 		}
 		var n Notice
 		if !n.Decode(b) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -26,9 +27,9 @@ var commands []spec
 
 func init() {
 	commands = []spec{
-		{`dump [NODE]`, "show the fabric, or a node with its counters", parseDump},
+		{`dump [NODE]`, "show the fabric, or a node with its counters", showing(dump)},
 		{`route FROM TO`, "show the way of packets; nodes, ports or LIDs", parseRoute},
-		{`counters [NODE]`, "show counters that are not 0", parseCounters},
+		{`counters [NODE]`, "show counters that are not 0", showing((*fabricview.View).WriteCounters)},
 		{`clear [NODE[PORT]]`, "set counters to 0", parseClear},
 		{`svg FILE [FROM TO]`, "draw the fabric, and a route, into a file", parseSVG},
 		{`link NODE[PORT] NODE[PORT]`, "plug a cable in", parseLink},
@@ -89,40 +90,33 @@ func (w *words) optional() (t target, ok bool, err error) {
 	return t, true, err
 }
 
-func parseDump(w *words) (action, error) {
-	t, one, err := w.optional()
-	return func(ctx context.Context, c *Console) error {
-		v, err := c.fabric.View(ctx)
-		if err != nil || !one {
-			if err == nil {
-				err = v.WriteText(c.out)
+// showing parses a command that writes of the fabric, or of the node that it names.
+func showing(write func(v *fabricview.View, w io.Writer, node string) error) func(*words) (action, error) {
+	return func(w *words) (action, error) {
+		t, one, err := w.optional()
+		return func(ctx context.Context, c *Console) error {
+			v, err := c.fabric.View(ctx)
+			if err != nil {
+				return err
 			}
-			return err
-		}
-		n, err := find(v, t)
-		if err != nil {
-			return err
-		}
-		return v.WriteNode(c.out, n.Name)
-	}, err
+			name := ""
+			if one {
+				n, err := find(v, t)
+				if err != nil {
+					return err
+				}
+				name = n.Name
+			}
+			return write(v, c.out, name)
+		}, err
+	}
 }
 
-func parseCounters(w *words) (action, error) {
-	t, one, err := w.optional()
-	return func(ctx context.Context, c *Console) error {
-		v, err := c.fabric.View(ctx)
-		if err != nil || !one {
-			if err == nil {
-				err = v.WriteCounters(c.out, "")
-			}
-			return err
-		}
-		n, err := find(v, t)
-		if err != nil {
-			return err
-		}
-		return v.WriteCounters(c.out, n.Name)
-	}, err
+func dump(v *fabricview.View, w io.Writer, node string) error {
+	if node == "" {
+		return v.WriteText(w)
+	}
+	return v.WriteNode(w, node)
 }
 
 func parseClear(w *words) (action, error) {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricconsole"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // The control is what a console works on.
@@ -19,17 +19,7 @@ var _ fabricconsole.Fabric = (*Control)(nil)
 
 func newControl(t *testing.T, shape string) *Control {
 	t.Helper()
-	f, err := infiniband.GenerateFabric(shape, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := f.AwaitActive(ctx); err != nil {
-		t.Fatal(err)
-	}
-	return New(f)
+	return New(softfabric.Start(t, shape))
 }
 
 // Every command of the console does to a fabric what it says.

@@ -9,15 +9,13 @@ import (
 	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-const (
-	// SeatBits is how many top bits of queue pair numbers, and of transaction ids, name the seat.
-	SeatBits = 4
-	maxSeats = 1 << SeatBits
-)
+// maxSeats is how many seats an adapter has.
+const maxSeats = steer.Slots
 
 // ErrAgain means that a port takes no more packets now. [Driver.Wake] tells when it does.
 var ErrAgain = errors.New("fabric: the port is full for now")

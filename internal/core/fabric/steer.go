@@ -5,10 +5,11 @@ package fabric
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
-	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
@@ -84,7 +85,7 @@ func (m *member) take(f *Fabric, port *link.Port) {
 			m.spread(f, num, p)
 			continue
 		case dest > ib.QP1:
-			if s := m.seats[dest>>(24-SeatBits)]; s != nil {
+			if s := m.seats[steer.SlotOfQPN(dest)]; s != nil {
 				s.put(num, p)
 				continue
 			}
@@ -166,39 +167,36 @@ func destination(b []byte) (qp ib.QPN, bth int, ok bool) {
 	return qp, bth, qp != ib.QPNMulticast || bth > ib.LRHLen
 }
 
-// agentOf returns the seat that a datagram to queue pair 0 or 1 is for, or nil. An answer has the
-// transaction id of the question, which names the seat. Other messages of connection managers are for
-// whoever has claimed their service, or has the connection that they are about.
+// agentOf returns the seat that a datagram to queue pair 0 or 1 is for, or nil.
 func (m *member) agentOf(qp ib.QPN, transport []byte) *Seat {
-	b := transport[min(len(transport), ib.BTHLen+ib.DETHLen):]
-	var h mad.Header
-	if len(b) < mad.Size || !h.Decode(b) {
+	slot := steer.Agent(agents{m, qp}, transport[min(len(transport), ib.BTHLen+ib.DETHLen):])
+	if slot < 0 {
 		return nil
 	}
-	if h.Method.Answers() {
-		return m.seats[h.TID>>(64-SeatBits)]
-	}
-	if h.Class != mad.ClassCM {
-		return m.server(qp, h.Class)
-	}
-	data := b[mad.HeaderLen:]
-	id := binary.BigEndian.Uint32(data[4:]) // the receiver's
-	switch h.Attribute {
-	case mad.AttrREQ, mad.AttrSIDRREQ:
-		wanted := binary.BigEndian.Uint64(data[8:])
-		for _, s := range m.seats {
-			if s != nil && s.claimed(wanted) {
-				return s
-			}
+	return m.seats[slot]
+}
+
+// agents are those of an adapter's seats at queue pair 0 or 1.
+type agents struct {
+	m  *member
+	qp ib.QPN
+}
+
+func (a agents) Lives(slot int) bool { return a.m.seats[slot] != nil }
+
+func (a agents) Owner(service uint64) (slot int, ok bool) {
+	slot = slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.claimed(service) })
+	return slot, slot >= 0
+}
+
+// Server returns that of the subnet manager for subnet management and administration.
+func (a agents) Server(class uint8) int {
+	if a.qp == ib.QP0 || class == uint8(sa.Class) {
+		if slot := slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.sm }); slot >= 0 {
+			return slot
 		}
-		return m.server(qp, h.Class)
-	case mad.AttrSIDRREP:
-		id = binary.BigEndian.Uint32(data)
 	}
-	if s := m.seats[id>>(32-SeatBits)]; s != nil {
-		return s
-	}
-	return m.server(qp, h.Class)
+	return slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.classes[class] })
 }
 
 func (c *claims) claimed(id uint64) bool {
@@ -208,20 +206,4 @@ func (c *claims) claimed(id uint64) bool {
 		}
 	}
 	return false
-}
-
-// server returns a seat that serves a class: that of the subnet manager for subnet management and
-// administration.
-func (m *member) server(qp ib.QPN, class mad.Class) *Seat {
-	for _, s := range m.seats {
-		if s != nil && s.sm && (qp == ib.QP0 || class == sa.Class) {
-			return s
-		}
-	}
-	for _, s := range m.seats {
-		if s != nil && s.classes[class] {
-			return s
-		}
-	}
-	return nil
 }

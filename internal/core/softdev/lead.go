@@ -29,6 +29,9 @@ const (
 	reliedMax = 16
 )
 
+// Sleeps reports whether programs that wait for completions can sleep in Sleep.
+func (d *Device) Sleeps() bool { return d.alone }
+
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
 func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
 

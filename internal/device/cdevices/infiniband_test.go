@@ -3,25 +3,14 @@
 package cdevices
 
 import (
-	"context"
 	"testing"
-	"time"
 
-	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // Programs find LIDs and the state of the link, as PortInfo has it.
 func TestSysfsOfInfiniBand(t *testing.T) {
-	f, err := infiniband.GenerateFabric("star:2", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := f.AwaitActive(ctx); err != nil {
-		t.Fatal(err)
-	}
+	f := softfabric.Start(t, "star:2")
 	dev, err := f.Open("host-1", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@
 package cdevices
 
 import (
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
@@ -19,11 +17,7 @@ func TestSysfsOfRoCEv1(t *testing.T) {
 	if err := roce1.Permitted(); err != nil {
 		t.Skip(err)
 	}
-	for _, command := range []string{"link add left type veth peer name right", "addr add 192.0.2.7/24 dev left"} {
-		if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
-			t.Skipf("ip %s: %v: %s", command, err, out)
-		}
-	}
+	loopback.SetUp(t, "link add left type veth peer name right", "addr add 192.0.2.7/24 dev left")
 	dev, err := roce1.Open("left", nil)
 	if err != nil {
 		t.Fatal(err)

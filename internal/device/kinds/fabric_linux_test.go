@@ -3,7 +3,6 @@
 package kinds
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,27 +10,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // What the row of fabrics says of its devices is what an open one says itself.
 func TestFabricRow(t *testing.T) {
-	f, err := infiniband.GenerateFabric("star:3", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := f.AwaitActive(ctx); err != nil {
-		t.Fatal(err)
-	}
+	f := softfabric.Start(t, "star:3")
 	fabric := fmt.Sprintf("kinds-%d", os.Getpid())
-	if err := f.Serve(ctx, fabric); err != nil {
-		t.Fatal(err)
-	}
+	softfabric.Serve(t, f, fabric)
 	if names := infiniband.Names(); !slices.Contains(names, fabric) {
 		t.Errorf("fabrics %q, and not %q", names, fabric)
 	}

@@ -4,7 +4,6 @@ package kinds
 
 import (
 	"encoding/binary"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -29,11 +28,7 @@ func TestLinkRow(t *testing.T) {
 	if _, err := k.Spare(2); err == nil || !strings.Contains(err.Error(), "type veth") {
 		t.Errorf("spare devices without interfaces: %v", err)
 	}
-	for _, command := range []string{"link add left type veth peer name right", "addr add 192.0.2.7/24 dev left", "link set left up", "link set right up"} {
-		if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
-			t.Skipf("ip %s: %v: %s", command, err, out)
-		}
-	}
+	loopback.SetUp(t, "link add left type veth peer name right", "addr add 192.0.2.7/24 dev left", "link set left up", "link set right up")
 	local, err := k.Local()
 	if err != nil || len(local) != 2 {
 		t.Fatalf("%+v, %v", local, err)

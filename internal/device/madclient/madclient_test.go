@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
@@ -16,16 +16,9 @@ import (
 // A table of the administrator arrives in one piece, and a request to nobody times out.
 func TestAgent(t *testing.T) {
 	const hosts = 8
-	f, err := infiniband.GenerateFabric("star:8", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := softfabric.Start(t, "star:8")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := f.AwaitActive(ctx); err != nil {
-		t.Fatal(err)
-	}
 	dev, err := f.Open("host-1", nil)
 	if err != nil {
 		t.Fatal(err)

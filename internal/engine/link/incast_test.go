@@ -3,11 +3,13 @@
 package link
 
 import (
+	"bytes"
+	"encoding/csv"
 	"flag"
 	"os"
+	"strconv"
 	"testing"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/plots"
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
@@ -161,35 +163,31 @@ var slow = node.Spec{Width: node.Width1x, Speed: node.SDR, MTU: 5, VLs: 8, PKeys
 
 var (
 	length = flag.Duration("length", 0, "virtual time of TestVictim, such as 1m")
-	plot   = flag.String("plot", "", "file for the plot of TestVictimPlot, an SVG")
+	shares = flag.String("shares", "", "file for what TestVictimShares finds, as CSV")
 )
 
-// TestVictimPlot draws what the victim gets, by the number of senders: a second of virtual time each.
-func TestVictimPlot(t *testing.T) {
-	if *plot == "" {
-		t.Skip("give -plot FILE")
+// TestVictimShares writes what the victim gets, by the number of senders: a second of virtual time each.
+// Package plots draws it.
+func TestVictimShares(t *testing.T) {
+	if *shares == "" {
+		t.Skip("give -shares FILE")
 	}
-	chart := plots.Chart{Title: "A flow beside an incast over the same link", X: "adapters that send to one", Y: "share of the link, %"}
-	for i, w := range crowded {
+	rows := [][]string{{"victim", "senders", "share"}}
+	for _, w := range crowded {
 		if w.sl == 0 && w.still {
-			continue // it gets nothing, which the axis does not have
+			continue // it gets nothing, which the plot's axis does not have
 		}
-		line := plots.Line{Name: "victim, " + w.name, Color: i}
 		for n := 1; n <= 64; n *= 2 {
 			o := crowd{senders: n, sl: w.sl, still: w.still, spec: slow, size: 4096, length: 1000 * ms}.run(t)
-			line.Points = append(line.Points, plots.Point{X: float64(n), Y: 100 * o.victim})
+			rows = append(rows, []string{w.name, strconv.Itoa(n), strconv.FormatFloat(o.victim, 'g', -1, 64)})
 			t.Logf("%s, %d senders: victim %.4f, incast %.4f", w.name, n, o.victim, o.incast)
 		}
-		chart.Lines = append(chart.Lines, line)
 	}
-	file, err := os.Create(*plot)
-	if err != nil {
+	var b bytes.Buffer
+	if err := csv.NewWriter(&b).WriteAll(rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := plots.WriteSVG(file, chart); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
+	if err := os.WriteFile(*shares, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

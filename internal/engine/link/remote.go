@@ -69,13 +69,10 @@ func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 		if !ok {
 			return buf, false
 		}
-		p := n.dequeue(o, lane)
-		if n.tooOld(o, p) {
-			o.state.Counters.XmitDiscards++
-			n.drop(p)
+		p := n.take(o, lane)
+		if p == nil {
 			continue
 		}
-		o.out[lane].discards = 0
 		n.count(o, p)
 		n.leave(p)
 		start := len(buf)

@@ -147,13 +147,10 @@ func (n *Net) serve(o *Port, budget int) int {
 			}
 		}
 		used++
-		p := n.dequeue(o, lane)
-		if n.tooOld(o, p) {
-			o.state.Counters.XmitDiscards++
-			n.drop(p)
+		p := n.take(o, lane)
+		if p == nil {
 			continue
 		}
-		o.out[lane].discards = 0
 		if o.psPerByte == 0 {
 			n.sent(o, p)
 			continue
@@ -166,6 +163,18 @@ func (n *Net) serve(o *Port, budget int) int {
 		n.expireLater(o)
 	}
 	return max(used, 1)
+}
+
+// take takes the next packet from a lane to send it. One that has waited too long is discarded: nil.
+func (n *Net) take(o *Port, lane uint8) *Packet {
+	p := n.dequeue(o, lane)
+	if n.tooOld(o, p) {
+		o.state.Counters.XmitDiscards++
+		n.drop(p)
+		return nil
+	}
+	o.out[lane].discards = 0
+	return p
 }
 
 // dataLanes are the lanes of links that have credits.

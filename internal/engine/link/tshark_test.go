@@ -6,12 +6,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -33,10 +33,7 @@ func erf(b []byte, now clock.Time, frame []byte) []byte {
 
 // TestTshark: tshark reads what is recorded as we do.
 func TestTshark(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark.Need(t)
 	var records []byte
 	var packets, credits []string
 	f, a, b, s1, s2 := managed(t)
@@ -74,15 +71,11 @@ func TestTshark(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(filter string, fields ...string) []string {
-		args := []string{"-r", name, "-Y", filter, "-T", "fields"}
+		args := []string{"-Y", filter, "-T", "fields"}
 		for _, f := range fields {
 			args = append(args, "-e", f)
 		}
-		out, err := exec.Command(tshark, args...).Output()
-		if err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return strings.Split(strings.TrimSpace(string(out)), "\n")
+		return strings.Split(strings.TrimSpace(tshark.Read(t, name, args...)), "\n")
 	}
 	lrh := "infiniband.lrh."
 	got := read("infiniband", lrh+"vl", lrh+"sl", lrh+"dlid", lrh+"slid", lrh+"pktlen", "infiniband.bth.destqp",

@@ -74,31 +74,30 @@ const (
 	Width2x  Width = 1 << 4
 )
 
-// widths are the single widths, the widest first.
-var widths = [...]struct {
+// width is a single width.
+type width struct {
 	w     Width
 	lanes int
-}{{Width12x, 12}, {Width8x, 8}, {Width4x, 4}, {Width2x, 2}, {Width1x, 1}}
+}
+
+// widths are the single widths, the widest first.
+var widths = [...]width{{Width12x, 12}, {Width8x, 8}, {Width4x, 4}, {Width2x, 2}, {Width1x, 1}}
+
+// widest returns the widest of the set, and zeros for the empty set.
+func (w Width) widest() width {
+	for _, c := range widths {
+		if w&c.w != 0 {
+			return c
+		}
+	}
+	return width{}
+}
 
 // Lanes returns the lanes of the widest of the set, 0: the set is empty.
-func (w Width) Lanes() int {
-	for _, c := range widths {
-		if w&c.w != 0 {
-			return c.lanes
-		}
-	}
-	return 0
-}
+func (w Width) Lanes() int { return w.widest().lanes }
 
 // Widest returns the widest of the set alone.
-func (w Width) Widest() Width {
-	for _, c := range widths {
-		if w&c.w != 0 {
-			return c.w
-		}
-	}
-	return 0
-}
+func (w Width) Widest() Width { return w.widest().w }
 
 func (w Width) String() string { return fmt.Sprintf("%dX", w.Lanes()) }
 
@@ -116,42 +115,34 @@ const (
 	NDR Speed = 1 << 7 // 106.25 Gb/s
 )
 
-// speeds are the single speeds, the fastest first. mbps is the rate of data, after line coding: 8b/10b
-// up to QDR, 64b/66b from FDR on.
-var speeds = [...]struct {
+// speed is a single speed. mbps is the rate of data, after line coding: 8b/10b up to QDR, 64b/66b from FDR
+// on.
+type speed struct {
 	s    Speed
 	name string
 	mbps int64
-}{
+}
+
+// speeds are the single speeds, the fastest first.
+var speeds = [...]speed{
 	{NDR, "NDR", 100_000}, {HDR, "HDR", 50_000}, {EDR, "EDR", 25_000}, {FDR, "FDR", 13_636},
 	{QDR, "QDR", 8_000}, {DDR, "DDR", 4_000}, {SDR, "SDR", 2_000},
 }
 
-// Fastest returns the fastest of the set alone.
-func (s Speed) Fastest() Speed {
+// fastest returns the fastest of the set.
+func (s Speed) fastest() speed {
 	for _, c := range speeds {
 		if s&c.s != 0 {
-			return c.s
+			return c
 		}
 	}
-	return 0
+	return speed{name: "no speed"}
 }
+
+// Fastest returns the fastest of the set alone.
+func (s Speed) Fastest() Speed { return s.fastest().s }
 
 // Mbps returns the data rate of a lane at the fastest of the set, in 10^6 bits a second.
-func (s Speed) Mbps() int64 {
-	for _, c := range speeds {
-		if s&c.s != 0 {
-			return c.mbps
-		}
-	}
-	return 0
-}
+func (s Speed) Mbps() int64 { return s.fastest().mbps }
 
-func (s Speed) String() string {
-	for _, c := range speeds {
-		if s&c.s != 0 {
-			return c.name
-		}
-	}
-	return "no speed"
-}
+func (s Speed) String() string { return s.fastest().name }

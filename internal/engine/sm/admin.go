@@ -3,6 +3,8 @@
 package sm
 
 import (
+	"slices"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -234,22 +236,8 @@ func (a *admin) forgetPort(m *Manager, now clock.Time, guid uint64) {
 			m.dropMember(now, g, guid)
 		}
 	}
-	services := a.services[:0]
-	for _, s := range a.services {
-		if s.owner != guid {
-			services = append(services, s)
-		}
-	}
-	clear(a.services[len(services):])
-	a.services = services
-	subs := a.subs[:0]
-	for _, s := range a.subs {
-		if s.guid != guid {
-			subs = append(subs, s)
-		}
-	}
-	clear(a.subs[len(subs):])
-	a.subs = subs
+	a.services = slices.DeleteFunc(a.services, func(s *service) bool { return s.owner == guid })
+	a.subs = slices.DeleteFunc(a.subs, func(s *subscription) bool { return s.guid == guid })
 }
 
 // timeout does what is due.

@@ -7,8 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
-	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,20 +24,14 @@ const (
 // elsewhere.
 func cable(t *testing.T, o etherring.Options) (from, to *etherring.Socket, header []byte) {
 	t.Helper()
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip(err)
-	}
+	loopback.NeedIP(t)
 	if !loopback.InNamespace(t, 65536) {
 		return nil, nil, nil
 	}
 	if err := etherring.Permitted(); err != nil {
 		t.Skip(err)
 	}
-	for _, args := range []string{"link add left mtu 2000 type veth peer name right mtu 2000", "link set left up", "link set right up"} {
-		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
-			t.Skipf("ip %s: %v: %s", args, err, out)
-		}
-	}
+	loopback.SetUp(t, "link add left mtu 2000 type veth peer name right mtu 2000", "link set left up", "link set right up")
 	var socks [2]*etherring.Socket
 	var macs [2]net.HardwareAddr
 	for i, name := range []string{"left", "right"} {

@@ -100,7 +100,7 @@ func TestNeighbors(t *testing.T) {
 // The kernel is made to find a host; one that does not exist is given up, and whoever waits is told
 // when the interface is closed.
 func TestAwaitNeighbor(t *testing.T) {
-	needIP(t)
+	loopback.NeedIP(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives a network namespace a name: ip mounts it")
 	}
@@ -108,13 +108,13 @@ func TestAwaitNeighbor(t *testing.T) {
 		return
 	}
 	there := fmt.Sprintf("ramjet-test-%d", os.Getpid()) // the names are the whole system's
-	ip(t, "netns add "+there)
-	defer ip(t, "netns del "+there)
-	ip(t, "link add left type veth peer name right netns "+there)
-	ip(t, "addr add 10.78.0.1/24 dev left")
-	ip(t, "-n "+there+" addr add 10.78.0.2/24 dev right")
-	ip(t, "link set left up")
-	ip(t, "-n "+there+" link set right up")
+	loopback.IP(t, "netns add %s", there)
+	defer loopback.IP(t, "netns del %s", there)
+	loopback.IP(t, "link add left type veth peer name right netns %s", there)
+	loopback.IP(t, "addr add 10.78.0.1/24 dev left")
+	loopback.IP(t, "-n %s addr add 10.78.0.2/24 dev right", there)
+	loopback.IP(t, "link set left up")
+	loopback.IP(t, "-n %s link set right up", there)
 	w, err := NewInterface("left")
 	if err != nil {
 		t.Fatal(err)

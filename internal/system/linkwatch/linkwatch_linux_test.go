@@ -22,21 +22,6 @@ import (
 
 const patience = 2 * time.Minute // of a machine that does much else
 
-func ip(t *testing.T, command string) {
-	t.Helper()
-	if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %s: %v: %s", command, err, out)
-	}
-}
-
-// needIP skips where the tool is not installed that changes interfaces.
-func needIP(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip(err)
-	}
-}
-
 // next returns what the watch raises next.
 func next(t *testing.T, events <-chan verbs.EventType) verbs.EventType {
 	t.Helper()
@@ -51,12 +36,12 @@ func next(t *testing.T, events <-chan verbs.EventType) verbs.EventType {
 
 // A watch follows the namespace of the thread that made it, whichever threads it runs in.
 func TestNamespaceOfThread(t *testing.T) {
-	needIP(t)
+	loopback.NeedIP(t)
 	if !loopback.InNamespace(t, 65536) {
 		return
 	}
 	addr := netip.MustParseAddr("10.78.0.1")
-	ip(t, "addr add 10.78.0.1/32 dev lo") // it stays, and is not meant
+	loopback.IP(t, "addr add 10.78.0.1/32 dev lo") // it stays, and is not meant
 	events := make(chan verbs.EventType, 8)
 	made := make(chan error)
 	go func() {
@@ -93,11 +78,11 @@ func TestNamespaceOfThread(t *testing.T) {
 // When changes are lost, because they came faster than they were read, everything is asked
 // again.
 func TestOverflow(t *testing.T) {
-	needIP(t)
+	loopback.NeedIP(t)
 	if !loopback.InNamespace(t, 65536) {
 		return
 	}
-	ip(t, "addr add 10.78.0.1/32 dev lo")
+	loopback.IP(t, "addr add 10.78.0.1/32 dev lo")
 	f := newAddrFeed(netip.MustParseAddr("10.78.0.1"), 0)
 	if f == nil {
 		t.Fatal("no socket")

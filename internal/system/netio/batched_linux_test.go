@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
 
 // switches sums the voluntary context switches of all threads of this process:
@@ -294,16 +296,12 @@ func inNamespace(t *testing.T, f func(t *testing.T)) {
 	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
 		t.Skipf("no network namespace: %v", err)
 	}
-	for _, args := range []string{
+	loopback.SetUp(t,
 		"link set lo up", "link add left type veth peer name right",
 		"addr add 10.78.0.1/24 dev left", "addr add 10.78.0.2/24 dev left",
 		"addr add fd78::1/64 dev left nodad", "addr add fd78::2/64 dev left nodad",
 		"link set left up", "link set right up",
-	} {
-		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
-			t.Skipf("ip %s: %v: %s", args, err, out)
-		}
-	}
+	)
 	// Linux adds the routes of IPv6 a little later than the addresses.
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		out, err := exec.Command("ip", "-6", "route", "show", "table", "all", "dev", "left").CombinedOutput()

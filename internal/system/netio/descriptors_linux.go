@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // descriptors owns a socket's file descriptors. Send and Recv use them without a lock, and without
@@ -18,8 +20,8 @@ import (
 // that nobody has the Socket any more, so that no call can be using it.
 type descriptors struct {
 	mu    sync.Mutex
-	open  []int // sockets
-	event int   // the waiter's eventfd
+	open  []int          // sockets
+	event pollwait.Event // the waiter's
 }
 
 // deadFile is a file on which every socket call fails with ENOTSOCK.
@@ -63,5 +65,5 @@ func (d *descriptors) free() {
 	for _, fd := range d.open {
 		unix.Close(fd)
 	}
-	unix.Close(d.event)
+	d.event.Close()
 }

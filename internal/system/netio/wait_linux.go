@@ -3,14 +3,14 @@
 package netio
 
 import (
+	"fmt"
 	"net"
-	"os"
 	"sync"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 )
 
 // waiter puts a goroutine to sleep, together with its thread, in poll(2) on the sockets and on an
@@ -20,7 +20,7 @@ import (
 // No packet is lost: poll checks each socket after it has put itself on the socket's wait queue.
 // docs/decisions/0001-waiting-for-packets.md compares this with the alternatives.
 type waiter struct {
-	event int // eventfd; read only when signalled, so never left readable
+	event pollwait.Event // read only when signalled, so never left readable
 
 	mu        sync.Mutex
 	deadline  time.Time // as the caller set it; zero: none
@@ -43,11 +43,11 @@ type waiter struct {
 const pollHorizon = 5 * time.Millisecond
 
 func newWaiter() (*waiter, error) {
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	event, err := pollwait.NewEvent()
 	if err != nil {
-		return nil, os.NewSyscallError("eventfd", err)
+		return nil, err
 	}
-	w := &waiter{event: fd}
+	w := &waiter{event: event}
 	w.timer = time.AfterFunc(time.Hour, w.expire)
 	w.timer.Stop()
 	return w, nil
@@ -78,7 +78,7 @@ func (w *waiter) wait(ports []port, full int) error {
 		w.until = time.Time{}
 		if w.signalled {
 			w.signalled = false
-			w.drain()
+			w.event.Drain()
 		}
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (w *waiter) observe() {
 	}
 }
 
-// poll is ppoll(2). It reports whether a port, or full, is ready.
+// poll reports whether a port, or full, is ready.
 func (w *waiter) poll(ports []port, full int, left time.Duration) (bool, error) {
 	w.fds = append(w.fds[:0], unix.PollFd{Fd: int32(w.event), Events: unix.POLLIN})
 	for _, p := range ports {
@@ -147,17 +147,9 @@ func (w *waiter) poll(ports []port, full int, left time.Duration) (bool, error) 
 	if full > 0 {
 		w.fds = append(w.fds, unix.PollFd{Fd: int32(full), Events: unix.POLLOUT})
 	}
-	var timeout *unix.Timespec
-	if left >= 0 {
-		ts := unix.NsecToTimespec(int64(left))
-		timeout = &ts
-	}
-	n, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(w.fds))), uintptr(len(w.fds)), uintptr(unsafe.Pointer(timeout)), 0, 0, 0)
-	if errno != 0 {
-		if errno == unix.EINTR {
-			return false, nil
-		}
-		return false, os.NewSyscallError("netio: wait: ppoll", errno)
+	n, err := pollwait.Poll(w.fds, left)
+	if err != nil {
+		return false, fmt.Errorf("netio: wait: %w", err)
 	}
 	return n > 1 || n == 1 && w.fds[0].Revents == 0, nil
 }
@@ -168,14 +160,7 @@ func (w *waiter) signal() {
 		return
 	}
 	w.signalled = true
-	one := uint64(1)
-	_, _, _ = syscall.RawSyscall(unix.SYS_WRITE, uintptr(w.event), uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
-}
-
-// drain undoes signal.
-func (w *waiter) drain() {
-	var count uint64
-	_, _, _ = syscall.RawSyscall(unix.SYS_READ, uintptr(w.event), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))
+	w.event.Ring()
 }
 
 func (w *waiter) setDeadline(t time.Time) {
@@ -214,6 +199,5 @@ func doze(ports []port, d time.Duration) {
 	for _, p := range ports {
 		fds = append(fds, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN})
 	}
-	limit := unix.NsecToTimespec(int64(d))
-	syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(unsafe.SliceData(fds))), uintptr(len(fds)), uintptr(unsafe.Pointer(&limit)), 0, 0, 0) // whatever ends it
+	_, _ = pollwait.Poll(fds, d) // whatever ends it
 }

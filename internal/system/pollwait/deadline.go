@@ -39,3 +39,12 @@ func (d *Deadline) Set(t time.Time) (earlier bool) {
 	old := d.at.Swap(at)
 	return at != 0 && (old == 0 || at < old)
 }
+
+// Left returns the time until the deadline, for Poll: negative if there is none, 0 if it has passed.
+func (d *Deadline) Left() time.Duration {
+	at := d.Get()
+	if at == 0 {
+		return -1
+	}
+	return max(0, at.Until())
+}

@@ -21,7 +21,13 @@ func TestDeadline(t *testing.T) {
 	if d.Set(at); d.Get().Until() > time.Hour || d.Get().Until() < time.Hour/2 {
 		t.Errorf("%v until then, want an hour", d.Get().Until())
 	}
-	if d.Set(time.Time{}); d.Get() != 0 {
+	if left := d.Left(); left > time.Hour || left < time.Hour/2 {
+		t.Errorf("%v left, want an hour", left)
+	}
+	if d.Set(time.Time{}); d.Get() != 0 || d.Left() >= 0 {
 		t.Error("no deadline is one")
+	}
+	if d.Set(began.Add(-time.Hour)); d.Left() != 0 {
+		t.Errorf("%v left of a deadline that has passed", d.Left())
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pollwait has what networks with an epoll instance, or something like it, wait with: deadlines
-// that are moved while somebody waits, and polls that do not wait.
+// Package pollwait has what networks wait with, at sockets or an epoll instance: deadlines that are moved
+// while somebody waits, events that end a wait, and polls, with a limit or without waiting.
 package pollwait

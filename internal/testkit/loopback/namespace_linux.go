@@ -90,3 +90,30 @@ func setUpLoopback(mtu int) error {
 	}
 	return nil
 }
+
+// NeedIP skips the test where the tool is not installed that changes interfaces.
+func NeedIP(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip(err)
+	}
+}
+
+// SetUp runs that tool with each of the commands, and skips the test if it may not.
+func SetUp(t testing.TB, commands ...string) {
+	t.Helper()
+	for _, c := range commands {
+		if out, err := exec.Command("ip", strings.Fields(c)...).CombinedOutput(); err != nil {
+			t.Skipf("ip %s: %v: %s", c, err, out)
+		}
+	}
+}
+
+// IP runs that tool, and fails the test if it fails.
+func IP(t testing.TB, format string, a ...any) {
+	t.Helper()
+	command := fmt.Sprintf(format, a...)
+	if out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v: %s", command, err, out)
+	}
+}

@@ -3,24 +3,18 @@
 package pm
 
 import (
-	"bytes"
 	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/codec"
 )
 
-type attribute interface {
-	Decode(b []byte) bool
-	Append(b []byte) []byte
+// attributes has the attributes of the package with their lengths.
+var attributes = []codec.Row{
+	codec.Of[PortCounters]("PortCounters", 44),
+	codec.Of[PortCountersExtended]("PortCountersExtended", 184),
 }
 
-// attributes has the attributes of the package with their lengths.
-var attributes = []struct {
-	name string
-	len  int
-	new  func() attribute
-}{
-	{"PortCounters", 44, func() attribute { return new(PortCounters) }},
-	{"PortCountersExtended", 184, func() attribute { return new(PortCountersExtended) }},
-}
+func TestCodecs(t *testing.T) { codec.Test(t, attributes) }
 
 // FuzzCounters: any bytes decode and encode back, reserved fields included, and too few are refused.
 func FuzzCounters(f *testing.F) {
@@ -34,17 +28,7 @@ func FuzzCounters(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, a := range attributes {
-			m := a.new()
-			if m.Decode(b) != (len(b) >= a.len) {
-				t.Fatalf("%s of %d bytes", a.name, len(b))
-			}
-			want := make([]byte, a.len) // what is refused leaves its target alone
-			if len(b) >= a.len {
-				want = b[:a.len]
-			}
-			if got := m.Append(nil); !bytes.Equal(got, want) {
-				t.Fatalf("%s encodes to\n%x, was\n%x", a.name, got, want)
-			}
+			a.Check(t, b)
 		}
 	})
 }

@@ -19,36 +19,19 @@ var rates = [...]struct {
 	{16, 1, 1000}, {21, 4, 1000}, {23, 8, 1000}, {24, 12, 1000}, {17, 2, 1000},
 }
 
+// The lanes of a width, and the signalling rates of a lane by LinkSpeedActive and LinkSpeedExtActive
+// (section 14.2.5.6). Codes of none stand for 0.
+var (
+	lanesOf     = map[uint8]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
+	laneRate    = map[uint8]int{1: 25, 2: 50, 4: 100}
+	laneRateExt = map[uint8]int{1: 140, 2: 250, 4: 500, 8: 1000}
+)
+
 // RateOf returns the code of the rate at which a port's link runs, 0 if there is none.
 func RateOf(l *smp.PortLink) uint8 {
-	lanes, lane := 0, 0
-	switch l.WidthActive {
-	case 1:
-		lanes = 1
-	case 2:
-		lanes = 4
-	case 4:
-		lanes = 8
-	case 8:
-		lanes = 12
-	case 16:
-		lanes = 2
-	}
-	switch {
-	case l.SpeedExtActive == 1:
-		lane = 140
-	case l.SpeedExtActive == 2:
-		lane = 250
-	case l.SpeedExtActive == 4:
-		lane = 500
-	case l.SpeedExtActive == 8:
-		lane = 1000
-	case l.SpeedActive == 1:
-		lane = 25
-	case l.SpeedActive == 2:
-		lane = 50
-	case l.SpeedActive == 4:
-		lane = 100
+	lanes, lane := lanesOf[l.WidthActive], laneRateExt[l.SpeedExtActive]
+	if lane == 0 {
+		lane = laneRate[l.SpeedActive]
 	}
 	for _, r := range rates {
 		if r.lanes == lanes && r.lane == lane {

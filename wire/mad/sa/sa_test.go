@@ -7,72 +7,40 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/codec"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-type codec interface {
-	Decode([]byte) bool
-	Append([]byte) []byte
+// record returns the row of an attribute.
+func record[T any, P interface {
+	*T
+	codec.Codec
+}](a mad.Attribute) codec.Row {
+	return codec.Of[T, P](Name(a), Layout(a).Len())
 }
 
-// codecs has a new one of everything, with its length.
-func codecs() map[string]struct {
-	c   codec
-	len int
-} {
-	type row = struct {
-		c   codec
-		len int
-	}
-	all := map[string]row{
-		"header": {&Header{}, HeaderLen}, "RMPP": {&RMPP{}, RMPPLen}, "InformInfo": {&InformInfo{}, InformInfoLen},
-	}
-	for a, c := range map[mad.Attribute]codec{
-		AttrNodeRecord: &NodeRecord{}, AttrPortInfoRecord: &PortInfoRecord{}, AttrSLtoVLRecord: &SLtoVLRecord{},
-		AttrSwitchInfoRecord: &SwitchInfoRecord{}, AttrLinearRecord: &LinearRecord{}, AttrMulticastRecord: &MulticastRecord{},
-		AttrSMInfoRecord: &SMInfoRecord{}, AttrLinkRecord: &LinkRecord{}, AttrGUIDInfoRecord: &GUIDInfoRecord{},
-		AttrServiceRecord: &ServiceRecord{}, AttrPKeyRecord: &PKeyRecord{}, AttrPathRecord: &PathRecord{},
-		AttrVLArbRecord: &VLArbRecord{}, AttrMCMemberRecord: &MCMemberRecord{}, AttrInformInfoRecord: &InformInfoRecord{},
-	} {
-		all[Name(a)] = row{c, Layout(a).Len()}
-	}
-	return all
+// codecs has everything that the package decodes.
+var codecs = []codec.Row{
+	codec.Of[Header]("header", HeaderLen), codec.Of[RMPP]("RMPP", RMPPLen), codec.Of[InformInfo]("InformInfo", InformInfoLen),
+	record[NodeRecord](AttrNodeRecord),
+	record[PortInfoRecord](AttrPortInfoRecord),
+	record[SLtoVLRecord](AttrSLtoVLRecord),
+	record[SwitchInfoRecord](AttrSwitchInfoRecord),
+	record[LinearRecord](AttrLinearRecord),
+	record[MulticastRecord](AttrMulticastRecord),
+	record[SMInfoRecord](AttrSMInfoRecord),
+	record[LinkRecord](AttrLinkRecord),
+	record[GUIDInfoRecord](AttrGUIDInfoRecord),
+	record[ServiceRecord](AttrServiceRecord),
+	record[PKeyRecord](AttrPKeyRecord),
+	record[PathRecord](AttrPathRecord),
+	record[VLArbRecord](AttrVLArbRecord),
+	record[MCMemberRecord](AttrMCMemberRecord),
+	record[InformInfoRecord](AttrInformInfoRecord),
 }
 
-// Any bytes decode and encode back, reserved fields included.
-func TestRoundTrip(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for name, m := range codecs() {
-		for range 200 {
-			b := make([]byte, m.len)
-			for i := range b {
-				b[i] = byte(rng.Uint32())
-			}
-			if !m.c.Decode(b) {
-				t.Fatalf("%s does not decode", name)
-			}
-			if got := m.c.Append(nil); !bytes.Equal(got, b) {
-				t.Fatalf("%s encodes to\n%x, was\n%x", name, got, b)
-			}
-		}
-	}
-}
-
-// What is refused leaves its target alone.
-func TestRefusesShort(t *testing.T) {
-	for name, m := range codecs() {
-		b := bytes.Repeat([]byte{0xff}, m.len)
-		for n := range b {
-			if m.c.Decode(b[:n:n]) {
-				t.Errorf("%s decodes from %d bytes", name, n)
-			}
-		}
-		if got := m.c.Append(nil); !bytes.Equal(got, make([]byte, m.len)) {
-			t.Errorf("%s: a short one left its mark: %x", name, got)
-		}
-	}
-}
+func TestCodecs(t *testing.T) { codec.Test(t, codecs) }
 
 // Components of a layout cover the record's start, and matching one looks at its bits alone.
 func TestMatch(t *testing.T) {
@@ -131,16 +99,8 @@ func TestText(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(uint16(AttrPathRecord), bytes.Repeat([]byte{0xa5}, mad.Size))
 	f.Fuzz(func(t *testing.T, attr uint16, b []byte) {
-		for name, m := range codecs() {
-			if !m.c.Decode(b) {
-				if len(b) >= m.len {
-					t.Fatalf("%s does not decode from %d bytes", name, len(b))
-				}
-				continue
-			}
-			if got := m.c.Append(nil); !bytes.Equal(got, b[:m.len]) {
-				t.Fatalf("%s encodes to\n%x, was\n%x", name, got, b[:m.len])
-			}
+		for _, c := range codecs {
+			c.Check(t, b)
 		}
 		if c := Layout(mad.Attribute(attr)); c != nil && len(b) >= 8+2*c.Len() {
 			c.Match(uint64(b[0])<<32|uint64(b[1])<<8|uint64(b[2]), b[8:], b[8+c.Len():])

@@ -6,13 +6,13 @@ import (
 	"encoding/binary"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
@@ -20,10 +20,7 @@ import (
 // TestTshark compares what was encoded with what Wireshark's dissector reads of it, in datagrams to queue
 // pair 1 over RoCEv2.
 func TestTshark(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark.Need(t)
 	gid := func(b byte) ib.GID { return ib.GID{0: 0xfe, 1: 0x80, 15: b} }
 	cases := []struct {
 		attribute mad.Attribute
@@ -71,7 +68,7 @@ func TestTshark(t *testing.T) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(fields))
-	got := dissect(t, tshark, packets, names)
+	got := dissect(t, packets, names)
 	for i, c := range cases {
 		for j, n := range names {
 			if want, ok := c.want[n]; ok && !same(got[i][j], want) {
@@ -89,7 +86,7 @@ func same(got, want string) bool {
 }
 
 // dissect returns the values of fields in datagrams.
-func dissect(t *testing.T, tshark string, datagrams [][]byte, fields []string) (all [][]string) {
+func dissect(t *testing.T, datagrams [][]byte, fields []string) (all [][]string) {
 	t.Helper()
 	be, le := binary.BigEndian, binary.LittleEndian
 	file := le.AppendUint32(nil, 0xa1b2c3d4)
@@ -111,15 +108,12 @@ func dissect(t *testing.T, tshark string, datagrams [][]byte, fields []string) (
 	if err := os.WriteFile(name, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-r", name, "-T", "fields", "-E", "separator=|"}
+	args := []string{"-T", "fields", "-E", "separator=|"}
 	for _, f := range fields {
 		args = append(args, "-e", "infiniband."+f)
 	}
-	out, err := exec.Command(tshark, args...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(out)) {
+	out := tshark.Read(t, name, args...)
+	for line := range strings.Lines(out) {
 		all = append(all, strings.Split(strings.TrimRight(line, "\n"), "|"))
 	}
 	if len(all) != len(datagrams) || len(all[0]) != len(fields) {

@@ -4,73 +4,29 @@ package smp
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/codec"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// attribute is what all attributes can do.
-type attribute interface {
-	Decode(b []byte) bool
-	Append(b []byte) []byte
-}
-
 // attributes has all attributes of the package and the whole packet, with their lengths.
-var attributes = []struct {
-	name string
-	len  int
-	new  func() attribute
-}{
-	{"SMP", mad.Size, func() attribute { return new(SMP) }},
-	{"NodeInfo", 40, func() attribute { return new(NodeInfo) }},
-	{"NodeDescription", 64, func() attribute { return new(NodeDescription) }},
-	{"SwitchInfo", 20, func() attribute { return new(SwitchInfo) }},
-	{"PortInfo", 64, func() attribute { return new(PortInfo) }},
-	{"GUIDInfo", 64, func() attribute { return new(GUIDInfo) }},
-	{"P_KeyTable", 64, func() attribute { return new(PKeyTable) }},
-	{"SLtoVLMappingTable", 8, func() attribute { return new(SLtoVL) }},
-	{"VLArbitrationTable", 64, func() attribute { return new(VLArbitration) }},
-	{"LinearForwardingTable", 64, func() attribute { return new(LinearTable) }},
-	{"MulticastForwardingTable", 64, func() attribute { return new(MulticastTable) }},
-	{"SMInfo", 21, func() attribute { return new(SMInfo) }},
+var attributes = []codec.Row{
+	codec.Of[SMP]("SMP", mad.Size),
+	codec.Of[NodeInfo]("NodeInfo", 40),
+	codec.Of[NodeDescription]("NodeDescription", 64),
+	codec.Of[SwitchInfo]("SwitchInfo", 20),
+	codec.Of[PortInfo]("PortInfo", 64),
+	codec.Of[GUIDInfo]("GUIDInfo", 64),
+	codec.Of[PKeyTable]("P_KeyTable", 64),
+	codec.Of[SLtoVL]("SLtoVLMappingTable", 8),
+	codec.Of[VLArbitration]("VLArbitrationTable", 64),
+	codec.Of[LinearTable]("LinearForwardingTable", 64),
+	codec.Of[MulticastTable]("MulticastForwardingTable", 64),
+	codec.Of[SMInfo]("SMInfo", 21),
 }
 
-// TestRoundTrip: any bytes decode and encode back, reserved fields included.
-func TestRoundTrip(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, a := range attributes {
-		for range 200 {
-			b := make([]byte, a.len)
-			for i := range b {
-				b[i] = byte(rng.Uint32())
-			}
-			m := a.new()
-			if !m.Decode(b) {
-				t.Fatalf("%s does not decode", a.name)
-			}
-			if got := m.Append(nil); !bytes.Equal(got, b) {
-				t.Fatalf("%s encodes to\n%x, was\n%x", a.name, got, b)
-			}
-		}
-	}
-}
-
-// TestRefusesShort: what is refused leaves its target alone.
-func TestRefusesShort(t *testing.T) {
-	b := bytes.Repeat([]byte{0xff}, mad.Size)
-	for _, a := range attributes {
-		for n := range a.len {
-			m := a.new()
-			if m.Decode(b[:n:n]) {
-				t.Errorf("%s decodes from %d bytes", a.name, n)
-			}
-			if !bytes.Equal(m.Append(nil), make([]byte, a.len)) {
-				t.Errorf("%s of %d bytes left its mark", a.name, n)
-			}
-		}
-	}
-}
+func TestCodecs(t *testing.T) { codec.Test(t, attributes) }
 
 func TestDirectedRoute(t *testing.T) {
 	p := NewDirected(mad.MethodGet, AttrNodeInfo, 0, 7, []uint8{1, 3, 2})
@@ -120,13 +76,7 @@ func FuzzSMP(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, a := range attributes {
-			m := a.new()
-			if m.Decode(b) != (len(b) >= a.len) {
-				t.Fatalf("%s of %d bytes", a.name, len(b))
-			}
-			if got := m.Append(nil); len(b) >= a.len && !bytes.Equal(got, b[:a.len]) {
-				t.Fatalf("%s encodes to\n%x, was\n%x", a.name, got, b[:a.len])
-			}
+			a.Check(t, b)
 		}
 	})
 }

@@ -5,12 +5,12 @@ package smp_test
 import (
 	"encoding/binary"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/pm"
@@ -189,16 +189,13 @@ func readings() []reading {
 
 // TestTshark: what is encoded here, tshark reads as it was meant, field by field.
 func TestTshark(t *testing.T) {
-	tshark, err := exec.LookPath("tshark")
-	if err != nil {
-		t.Skip("tshark is not installed (Debian: apt-get install tshark)")
-	}
+	tshark.Need(t)
 	all := readings()
 	var packets [][]byte
 	for _, r := range all {
 		packets = append(packets, frame(r.qp, r.datagram))
 	}
-	args := []string{"-r", capture(t, packets), "-T", "fields", "-E", "separator=|", "-E", "aggregator=,"}
+	args := []string{"-T", "fields", "-E", "separator=|", "-E", "aggregator=,"}
 	column := make(map[string]int)
 	for _, r := range all {
 		for name := range r.want {
@@ -208,14 +205,8 @@ func TestTshark(t *testing.T) {
 			}
 		}
 	}
-	run := exec.CommandContext(t.Context(), tshark, args...)
-	var complaints strings.Builder
-	run.Stderr = &complaints
-	out, err := run.Output()
-	if err != nil {
-		t.Fatalf("tshark: %v\n%s", err, complaints.String())
-	}
-	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	out := tshark.Read(t, capture(t, packets), args...)
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	if len(lines) != len(all) {
 		t.Fatalf("tshark says %d lines about %d packets:\n%s", len(lines), len(all), out)
 	}

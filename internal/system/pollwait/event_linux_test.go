@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pollwait
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ready polls at an event, and returns what Poll counts.
+func ready(t *testing.T, e Event, left time.Duration) int {
+	t.Helper()
+	n, err := Poll([]unix.PollFd{{Fd: int32(e), Events: unix.POLLIN}}, left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestEvent(t *testing.T) {
+	e, err := NewEvent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if e.Drain(); ready(t, e, 0) != 0 {
+		t.Error("an event that nobody rang is ready")
+	}
+	if ready(t, e, time.Millisecond) != 0 {
+		t.Error("the time ran out, and the event is ready")
+	}
+	e.Ring()
+	if e.Ring(); ready(t, e, -1) != 1 {
+		t.Error("a rung event is not ready")
+	}
+	if e.Drain(); ready(t, e, 0) != 0 {
+		t.Error("a drained event is ready")
+	}
+	time.AfterFunc(10*time.Millisecond, e.Ring)
+	if ready(t, e, -1) != 1 {
+		t.Error("a poll without limit ended, and the event is not ready")
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package echo answers the connections of tests.
+package echo
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Listen has a device take connections at an address, and send back each message, until the test ends.
+func Listen(t testing.TB, d *verbs.Device, address string) *cm.Listener {
+	t.Helper()
+	l, err := cm.Listen(d, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	serving.Go(func() {
+		for {
+			c, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				defer c.Close()
+				for {
+					b, err := c.Recv(ctx)
+					if err != nil {
+						return
+					}
+					err = c.Send(ctx, b.Bytes())
+					b.Release()
+					if err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		l.Close()
+		serving.Wait()
+	})
+	return l
+}
+
+// Serve is Listen at any port. It returns the address.
+func Serve(t testing.TB, d *verbs.Device) string {
+	t.Helper()
+	return Listen(t, d, ":0").Addr().String()
+}

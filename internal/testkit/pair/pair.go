@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pair connects devices for tests.
+package pair
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// End is one end of a connection.
+type End struct {
+	CQ *verbs.CQ
+	MR *verbs.MR
+	QP *verbs.QP
+}
+
+// Options say what a connection is like.
+type Options struct {
+	Type  verbs.QPType
+	Size  int // bytes of memory at each end
+	Depth int // room for sends
+	Row   int // of the GID tables
+}
+
+// Connect connects two devices.
+func Connect(t testing.TB, a, b *verbs.Device, o Options) (ends [2]End) {
+	t.Helper()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var at [2]verbs.Endpoint
+	for i, dev := range []*verbs.Device{a, b} {
+		e := &ends[i]
+		pd, err := dev.AllocPD()
+		ok(err)
+		e.CQ, err = dev.CreateCQ(2*o.Depth, nil)
+		ok(err)
+		e.MR, err = pd.RegMR(make([]byte, o.Size), verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
+		ok(err)
+		e.QP, err = pd.CreateQP(verbs.QPInit{Type: o.Type, SendCQ: e.CQ, RecvCQ: e.CQ, MaxSendWR: o.Depth, MaxRecvWR: 1})
+		ok(err)
+		at[i], err = e.QP.Endpoint(o.Row)
+		ok(err)
+	}
+	ok(ends[0].QP.Connect(at[0], at[1], &verbs.ConnectOptions{SGIDIndex: o.Row}))
+	ok(ends[1].QP.Connect(at[1], at[0], &verbs.ConnectOptions{SGIDIndex: o.Row}))
+	return ends
+}
