@@ -79,8 +79,8 @@ func TestHost(t *testing.T) {
 	if len(c.Unread) != 1 || c.Unread[0].What != "packet filters" {
 		t.Errorf("container: %+v", c.Unread)
 	}
-	if n := machines.Source(t, "none").Read(); n.Kernels.PtraceScope != 1 || n.Kernels.RecvBufferMax != 212992 || n.Kernels.UserNSAllowed != -1 {
-		t.Errorf("none: %+v", n.Kernels)
+	if n := machines.Source(t, "none").Read(); n.Parameters.PtraceScope != 1 || n.Parameters.RecvBufferMax != 212992 || n.Parameters.UserNSAllowed != -1 {
+		t.Errorf("none: %+v", n.Parameters)
 	}
 }
 

@@ -19,7 +19,7 @@ type System struct {
 	Memlock    Memlock     `json:"memlock"`           // of this process
 	Filters    []Filter    `json:"filters,omitempty"` // of packets that come in
 	Ports      []UDPPort   `json:"udp_4791,omitempty"`
-	Kernels    Parameters  `json:"parameters"`
+	Parameters Parameters  `json:"parameters"`
 	Unread     []Unread    `json:"unread,omitempty"`
 }
 
@@ -181,6 +181,17 @@ func (s *System) Device(name string) *Device {
 	return nil
 }
 
+// TakesPort returns the socket that keeps others from opening RoCEv2's port on every address, such as
+// that of rxe; nil: there is none.
+func (s *System) TakesPort() *UDPPort {
+	for i := range s.Ports {
+		if s.Ports[i].Addr.IsUnspecified() {
+			return &s.Ports[i]
+		}
+	}
+	return nil
+}
+
 // Source is where facts come from.
 type Source struct {
 	Root    fs.FS                                     // the file system from its root
@@ -203,7 +214,7 @@ func (src *Source) Read() *System {
 	s.Files = r.files(src.Open)
 	s.Limits = r.rdmaLimits()
 	s.Ports = r.udpPorts()
-	s.Kernels = r.parameters()
+	s.Parameters = r.parameters()
 	var err error
 	if src.Memlock != nil {
 		s.Memlock, err = src.Memlock()
@@ -216,13 +227,13 @@ func (src *Source) Read() *System {
 	return s
 }
 
-// ReadDevices reads only devices and interfaces, which is what finding a way needs.
+// ReadDevices reads only what finding a way needs: devices, interfaces, and who has RoCEv2's port.
 func (src *Source) ReadDevices() *System {
 	s := &System{}
 	r := reader{src.Root, s}
-	if s.Devices = r.devices(); len(s.Devices) > 0 {
-		s.Interfaces = r.interfaces(&Source{Root: src.Root, Addrs: src.Addrs})
-	}
+	s.Interfaces = r.interfaces(&Source{Root: src.Root, Addrs: src.Addrs})
+	s.Devices = r.devices()
+	s.Ports = r.udpPorts()
 	return s
 }
 
