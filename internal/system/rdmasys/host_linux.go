@@ -10,7 +10,7 @@ import (
 
 // Host returns this machine as a source of facts.
 func Host() *Source {
-	return &Source{Root: os.DirFS("/"), Open: tryOpen, Addrs: hostAddrs, PFC: readPFC, Memlock: memlock, Filters: readFilters}
+	return &Source{Root: os.DirFS("/"), Open: tryOpen, Addrs: hostAddrs, PFC: readPFC, Memlock: memlock, Filters: readFilters, Offloads: offloads}
 }
 
 // tryOpen opens a device file as libibverbs does. An open device that nothing is asked of holds
@@ -35,4 +35,15 @@ func memlock() (Memlock, error) {
 		m.Privileged = data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0
 	}
 	return m, nil
+}
+
+func offloads() (*Offloads, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	_, gso := unix.GetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT)
+	gro := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1)
+	return &Offloads{GSO: gso == nil, GRO: gro == nil}, nil
 }

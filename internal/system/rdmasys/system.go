@@ -20,7 +20,14 @@ type System struct {
 	Filters    []Filter    `json:"filters,omitempty"` // of packets that come in
 	Ports      []UDPPort   `json:"udp_4791,omitempty"`
 	Parameters Parameters  `json:"parameters"`
+	Offloads   *Offloads   `json:"offloads,omitempty"` // nil: not known
 	Unread     []Unread    `json:"unread,omitempty"`
+}
+
+// Offloads are what the system's UDP sockets have.
+type Offloads struct {
+	GSO bool `json:"gso"` // many datagrams leave in one call (Linux 4.18)
+	GRO bool `json:"gro"` // many arrive in one (Linux 5.0)
 }
 
 // Device is an RDMA device of the kernel.
@@ -200,6 +207,8 @@ type Source struct {
 	PFC     func(netdev string) (*PFC, error)
 	Memlock func() (Memlock, error)
 	Filters func() ([]Filter, error)
+
+	Offloads func() (*Offloads, error)
 }
 
 // Read reads everything. A function that the source does not have says nothing.
@@ -223,6 +232,10 @@ func (src *Source) Read() *System {
 	if src.Filters != nil {
 		s.Filters, err = src.Filters()
 		r.unread("packet filters", err)
+	}
+	if src.Offloads != nil {
+		s.Offloads, err = src.Offloads()
+		r.unread("offloads of UDP", err)
 	}
 	return s
 }
