@@ -145,7 +145,8 @@ func TestFindings(t *testing.T) {
 			f.Soft[0].Works, f.Soft[0].Problem, f.Soft[0].Taken = false, "in use", true
 			f.System.Ports = []rdmasys.UDPPort{{Addr: netip.IPv4Unspecified()}}
 			device(f).Hardware, device(f).Name = false, "rxe0"
-		}, Note, "rdma link delete rxe0"},
+			f.System.Modules.Loaded["rdma_rxe"] = true
+		}, Note, "rdma link delete rxe0\nmodprobe -r rdma_rxe"},
 		{"the environment", func(f *Facts) { f.Named = &Named{"RAMJET_DEVICE", "roce:203.0.113.7", "no such address"} }, Problem, "unset RAMJET_DEVICE"},
 		{"no route", func(f *Facts) { f.Peer = &Peer{Addr: f.Peer.Addr, Problem: "there is no route"} }, Problem, "ip route get 192.0.2.9"},
 		{"no device to the peer", func(f *Facts) { f.Peer.Best = nil }, Problem, "no device of this host reaches it"},

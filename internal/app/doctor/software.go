@@ -58,14 +58,15 @@ func (d *diagnosis) has(concerned func(*Soft) bool) bool {
 // portTaken tells who has RoCEv2's port.
 func (d *diagnosis) portTaken(s Soft) {
 	what := s.Device + " cannot be opened: UDP port 4791 is in use"
-	if taken := d.sys.TakesPort(); taken != nil {
+	if d.sys.RXEHasPort() {
+		mend := []string{"modprobe -r rdma_rxe    # to use roce:, until it is loaded again"}
 		for i := range d.sys.Devices {
-			if dev := &d.sys.Devices[i]; !dev.Hardware && !dev.IWARP() && taken.UID == 0 {
-				d.note(s.Kind, what+" by the kernel, for "+dev.Name, "rxe takes the port on all addresses of the host. One of the two can have it.",
-					"rdma link delete "+dev.Name+"    # to use roce:, until it is added again")
-				return
+			if dev := &d.sys.Devices[i]; !dev.Hardware && !dev.IWARP() {
+				mend = append([]string{"rdma link delete " + dev.Name}, mend...)
 			}
 		}
+		d.note(s.Kind, what+" by the kernel's module rdma_rxe", "The module has the port on all addresses as long as it is loaded. One of the two can have it.", mend...)
+		return
 	}
 	d.problem(s.Kind, what, "RoCEv2 has one port, and a socket of another program has it.", "ss -ulpn 'sport = :4791'    # whose it is")
 }

@@ -84,8 +84,8 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 			continue
 		}
 		name := k.NameAt(route.From.String()).String()
-		if taken := sys.TakesPort(); k.Port == rdmasys.RoCEPort && taken != nil {
-			c.Not = append(c.Not, Choice{name, portTaken(sys, taken)})
+		if k.Port == rdmasys.RoCEPort && sys.TakesPort() != nil {
+			c.Not = append(c.Not, Choice{name, portTaken(sys)})
 			continue
 		}
 		c.Best = append(c.Best, Choice{name, fmt.Sprintf("software; %s, from %v, from which the system would send", k.Text, route.From)})
@@ -94,12 +94,9 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 }
 
 // portTaken says who has RoCEv2's port on all addresses.
-func portTaken(sys *rdmasys.System, p *rdmasys.UDPPort) string {
-	for i := range sys.Devices {
-		d := &sys.Devices[i]
-		if !d.Hardware && !d.IWARP() && p.UID == 0 {
-			return fmt.Sprintf("UDP port %d of all addresses is the kernel's, for %s: `rdma link delete %s` frees it", rdmasys.RoCEPort, d.Name, d.Name)
-		}
+func portTaken(sys *rdmasys.System) string {
+	if sys.RXEHasPort() {
+		return fmt.Sprintf("the kernel's module rdma_rxe has UDP port %d of all addresses: `modprobe -r rdma_rxe` frees it", rdmasys.RoCEPort)
 	}
 	return fmt.Sprintf("another socket has UDP port %d of all addresses: `ss -ulpn 'sport = :%d'` shows whose", rdmasys.RoCEPort, rdmasys.RoCEPort)
 }

@@ -41,8 +41,8 @@ func TestChoose(t *testing.T) {
 		{"a NIC that the program cannot open", "mlx5-roce", at("192.0.2.7", "ens1f0np0"), software, "udp:192.0.2.7|software tcp:192.0.2.7|software", "mlx5_0|no devices of the kernel"},
 		{"InfiniBand", "mlx5-ib", at("192.0.2.7", "ib0"), with, "nic:mlx5_0|IPoIB udp:192.0.2.7|software tcp:192.0.2.7|software", ""},
 		{"InfiniBand without a manager", "mlx5-ib", at("192.0.2.8", "ib1"), with, "udp:192.0.2.8|software tcp:192.0.2.8|software", "mlx5_1|is INIT"},
-		{"rxe", "guest", at("10.9.0.2", "eth0"), with, "nic:rxe0|software of the kernel; tcp:10.9.0.2|software", "udp:10.9.0.2|rdma link delete rxe0"},
-		{"siw", "guest", at("10.9.1.2", "eth1"), with, "nic:siw0|iWARP on eth1 tcp:10.9.1.2|software", "udp:10.9.1.2|for rxe0"},
+		{"rxe", "guest", at("10.9.0.2", "eth0"), with, "nic:rxe0|software of the kernel; tcp:10.9.0.2|software", "udp:10.9.0.2|modprobe -r rdma_rxe"},
+		{"siw", "guest", at("10.9.1.2", "eth1"), with, "nic:siw0|iWARP on eth1 tcp:10.9.1.2|software", "udp:10.9.1.2|rdma_rxe has UDP port 4791"},
 	} {
 		got := choose(c.route, machines.Source(t, c.machine).ReadDevices(), c.table)
 		check(t, c.what, got.Best, c.best)

@@ -5,6 +5,7 @@ package rdmasys
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -43,19 +44,9 @@ func ModuleOf(driver string) (module string, sure bool) {
 	return "", false
 }
 
-func (r *reader) modules(release string) Modules {
+// loaded returns the modules that are loaded.
+func (r *reader) loaded() Modules {
 	m := Modules{Loaded: make(map[string]bool), Available: make(map[string]bool)}
-	note := func(to map[string]bool, names []string) {
-		have := make(map[string]bool, len(names))
-		for _, n := range names {
-			have[n] = true
-		}
-		for _, k := range known {
-			if have[k] {
-				to[k] = true
-			}
-		}
-	}
 	if _, err := fs.Stat(r.root, "proc/modules"); err == nil {
 		m.Known = true
 		note(m.Loaded, parseModules(r.text("proc/modules")))
@@ -65,6 +56,12 @@ func (r *reader) modules(release string) Modules {
 			m.Loaded[k] = true
 		}
 	}
+	return m
+}
+
+// modules returns the modules that are loaded, and those that can be.
+func (r *reader) modules(release string) Modules {
+	m := r.loaded()
 	if release == "" || strings.Contains(release, "/") {
 		return m
 	}
@@ -74,6 +71,15 @@ func (r *reader) modules(release string) Modules {
 	note(m.Available, builtin)
 	note(m.Available, parseModuleFiles(r.text(path.Join(at, "modules.dep"))))
 	return m
+}
+
+// note adds those of names to a set that are known.
+func note(to map[string]bool, names []string) {
+	for _, n := range names {
+		if slices.Contains(known, n) {
+			to[n] = true
+		}
+	}
 }
 
 // container returns the file by which a container is known.

@@ -188,8 +188,8 @@ func (s *System) Device(name string) *Device {
 	return nil
 }
 
-// TakesPort returns the socket that keeps others from opening RoCEv2's port on every address, such as
-// that of rxe; nil: there is none.
+// TakesPort returns the socket that keeps others from opening RoCEv2's port on every address; nil: there
+// is none.
 func (s *System) TakesPort() *UDPPort {
 	for i := range s.Ports {
 		if s.Ports[i].Addr.IsUnspecified() {
@@ -197,6 +197,13 @@ func (s *System) TakesPort() *UDPPort {
 		}
 	}
 	return nil
+}
+
+// RXEHasPort reports whether the module of rxe has RoCEv2's port: from when it is loaded until it is
+// unloaded, on all addresses, whether it has a device or not.
+func (s *System) RXEHasPort() bool {
+	taken := s.TakesPort()
+	return taken != nil && taken.UID == 0 && s.Modules.Has("rdma_rxe")
 }
 
 // Source is where facts come from.
@@ -247,6 +254,7 @@ func (src *Source) ReadDevices() *System {
 	s.Interfaces = r.interfaces(&Source{Root: src.Root, Addrs: src.Addrs})
 	s.Devices = r.devices()
 	s.Ports = r.udpPorts()
+	s.Modules = r.loaded()
 	return s
 }
 
