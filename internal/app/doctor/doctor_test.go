@@ -150,7 +150,6 @@ func TestFindings(t *testing.T) {
 		{"the environment", func(f *Facts) { f.Named = &Named{"RAMJET_DEVICE", "roce:203.0.113.7", "no such address"} }, Problem, "unset RAMJET_DEVICE"},
 		{"no route", func(f *Facts) { f.Peer = &Peer{Addr: f.Peer.Addr, Problem: "there is no route"} }, Problem, "ip route get 192.0.2.9"},
 		{"no device to the peer", func(f *Facts) { f.Peer.Best = nil }, Problem, "no device of this host reaches it"},
-		{"hardware that is not used", func(f *Facts) { f.Peer.Not = []kinds.Choice{{Name: "mlx5_0", Reason: "its port is DOWN"}} }, Note, "mlx5_0: it is not used to 192.0.2.9: its port is DOWN"},
 		{"a shorter MTU on the way", func(f *Facts) { f.Peer.Path.Passed, f.Peer.Path.Lost = 1120, 2144 }, Problem, "packets of 2144 bytes do not get there, although eth0 has an MTU of 9000; 1120 bytes do"},
 		{"a closed port", func(f *Facts) { f.Peer.Path.RoCE = rdmasys.Arrived }, Note, "UDP port 4791 is closed"},
 		{"a filter at the peer", func(f *Facts) { f.Peer.Path.RoCE = rdmasys.Refused }, Problem, "refuses packets to UDP port 4791"},

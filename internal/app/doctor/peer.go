@@ -22,11 +22,6 @@ func (d *diagnosis) peer() {
 	if len(p.Best) == 0 {
 		d.problem(subject, "no device of this host reaches it", "What there is cannot be used for this route.", "ramjet devices")
 	}
-	for _, c := range p.Not {
-		if dev := d.sys.Device(c.Name); dev != nil && dev.Hardware {
-			d.note(c.Name, "it is not used to "+p.Addr.String()+": "+c.Reason, "The peer is reached by other devices only.", "ramjet doctor    # what is wrong with "+c.Name)
-		}
-	}
 	d.path(p, subject)
 	if p.Path.RoCE == rdmasys.Arrived && !p.Route.Local {
 		d.note(subject, "nothing takes RoCEv2's packets there: UDP port 4791 is closed", "A NIC with RoCE, rxe or a roce: device would have taken it. iWARP does not need it.",
