@@ -142,7 +142,7 @@ func trySoft(k *kinds.Kind, s *doctor.Soft) {
 		}
 	}
 	s.Device = kinds.Name{Kind: k, Address: addresses[0]}.String()
-	dev, err := kinds.Open(s.Device, &kinds.Options{})
+	dev, done, err := openDevice(s.Device, "", io.Discard)
 	if errors.Is(err, verbs.ErrNotSupported) {
 		s.Needs = "is not for this system"
 		return
@@ -152,7 +152,7 @@ func trySoft(k *kinds.Kind, s *doctor.Soft) {
 		return
 	}
 	s.Works, s.Detail = true, dev.Query().OneSided
-	dev.Close()
+	done()
 }
 
 // namedDevice tries the device that the environment names.
@@ -163,10 +163,9 @@ func namedDevice() *doctor.Named {
 	}
 	named := &doctor.Named{Variable: kinds.DeviceVariable, Device: n.String()}
 	if err == nil {
-		if dev, oerr := n.Open(&kinds.Options{}); oerr == nil {
-			dev.Close()
-		} else {
-			err = oerr
+		var done func() error
+		if _, done, err = openDevice(n.String(), "", io.Discard); err == nil {
+			done()
 		}
 	}
 	if err != nil {
