@@ -22,7 +22,7 @@ const module = "github.com/ramjet-rdma/ramjet"
 // ARCHITECTURE.md.
 var layers = map[string][]string{
 	"":                             {"internal/device/kinds", "trace", "verbs"},
-	"internal/device/kinds":        {"infiniband", "internal/core/fabric", "iwarp", "roce", "roce1", "shm", "trace", "verbs", "wire/"},
+	"internal/device/kinds":        {"infiniband", "internal/core/fabric", "internal/system/rdmasys", "iwarp", "roce", "roce1", "shm", "trace", "verbs", "wire/"},
 	"verbs":                        {"wire/"},
 	"wire/crc":                     {},
 	"wire/ib":                      {"wire/crc"},
@@ -64,10 +64,12 @@ var layers = map[string][]string{
 	"internal/system/portshare":    {"internal/system/forkmark"},
 	"internal/system/mapwatch":     {},
 	"internal/system/pollwait":     {},
+	"internal/system/rdmasys":      {},
 	"internal/system/shmem":        {"internal/system/forkmark"},
 	"internal/testkit/conformance": {"verbs", "wire/", "internal/testkit/loopback", "internal/testkit/testrun"},
 	"internal/testkit/loopback":    {"verbs"},
 	"internal/testkit/captured":    {},
+	"internal/testkit/machines":    {"internal/system/rdmasys"},
 	"internal/testkit/testrun":     {},
 	"internal/testkit/tshark":      {},
 	"internal/testkit/echo":        {"cm", "verbs"},
@@ -85,6 +87,7 @@ var layers = map[string][]string{
 	"internal/app/pingpong":        {"internal/app/usage", "verbs"},
 	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/bytesize":        {},
+	"internal/app/doctor":          {"internal/device/kinds", "internal/system/rdmasys"},
 	"internal/app/fabricconsole":   {"internal/app/fabricview"},
 	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/topology"},
 	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
@@ -94,7 +97,7 @@ var layers = map[string][]string{
 	"internal/app/usage":           {},
 	"internal/device/madclient":    {"internal/core/clock", "internal/engine/madagent", "verbs", "wire/"},
 	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
-	"cmd/ramjet":                   {"", "cm", "infiniband", "internal/app/", "internal/core/softdev", "internal/device/", "rnet", "trace", "verbs"},
+	"cmd/ramjet":                   {"", "cm", "infiniband", "internal/app/", "internal/core/softdev", "internal/device/", "internal/system/rdmasys", "rnet", "trace", "verbs"},
 
 	"internal/app/perf/baseline": {},
 
@@ -111,7 +114,7 @@ var rooms = map[string][]string{
 	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/device/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "regcache", "roce", "roce1", "shm"},
+	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/doctor", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -162,11 +165,13 @@ var reach = map[string][]string{
 	"internal/system/portshare": {"net", "golang.org/x/sys"},
 	"internal/system/mapwatch":  {"golang.org/x/sys"},
 	"internal/system/pollwait":  {"golang.org/x/sys"},
+	"internal/system/rdmasys":   {"net", "golang.org/x/sys"},
 	"regcache":                  {"golang.org/x/sys"},
 	"internal/system/shmem":     {"golang.org/x/sys"},
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/doctor":          {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/fabriccontrol":   {"net", "golang.org/x/sys"},
 	"internal/app/fabricconsole":   {"net", "golang.org/x/sys", "golang.org/x/term"}, // net: by x/sys on Windows
 	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
@@ -180,6 +185,7 @@ var reach = map[string][]string{
 	"internal/testkit/conformance": {"testing", "net", "os/exec", "golang.org/x/sys"}, // by internal/testkit/loopback
 	"internal/testkit/loopback":    {"testing", "net", "os/exec", "golang.org/x/sys"},
 	"internal/testkit/captured":    {"testing"},
+	"internal/testkit/machines":    {"testing", "net", "golang.org/x/sys"},
 	"internal/testkit/testrun":     {"testing"},
 	"internal/testkit/tshark":      {"testing", "os/exec"},
 	"internal/testkit/echo":        {"testing", "net"},

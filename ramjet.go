@@ -7,7 +7,9 @@ package ramjet
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -33,18 +35,52 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 	return func(o *options) { o.Refused = f }
 }
 
-// Best returns the names of this host's devices by which a peer's IP address can be reached, the
-// fastest first: shared memory if the address is this host's, which the peer's device has to be too,
-// then networks, from the local address that the system would send from. It sends nothing, and
-// whether the peer has such a device nobody knows. [Open] opens what it is told: the choice is the
+// Choice is a device by which a peer can be reached: its name for [Open], and the reason for it.
+type Choice = kinds.Choice
+
+// Best returns what would work to reach a peer's IP address from this host, in order of preference and
+// each with the reason: shared memory if the address is this host's; the kernel's RDMA devices on the
+// interface that the route takes, hardware first, with the GID to use; then devices in software, on the
+// local address that the system would send from. It sends nothing, and whether the peer has such a
+// device nobody knows: both sides need the same kind. [Open] opens what it is told: the choice is the
 // program's.
-func Best(peer netip.Addr) ([]string, error) {
-	found, err := kinds.Best(peer)
-	var names []string
-	for _, n := range found {
-		names = append(names, n.String())
+func Best(peer netip.Addr) ([]Choice, error) { return kinds.Best(peer) }
+
+// OpenFor opens the device to reach a peer's IP address with: the one that the environment names in
+// RAMJET_DEVICE, or else the first that [Best] returns. If that cannot be opened it is an error, which
+// names the others: none is opened in its place. The choice tells what was opened, and why.
+//
+//	dev, choice, err := ramjet.OpenFor(netip.MustParseAddr("192.0.2.9"))
+//	conn, err := cm.Dial(ctx, dev, "192.0.2.9:7471")
+func OpenFor(peer netip.Addr, opts ...Option) (*verbs.Device, Choice, error) {
+	name, set, err := kinds.FromEnvironment()
+	if err != nil {
+		return nil, Choice{}, fmt.Errorf("ramjet: %w", err)
 	}
-	return names, err
+	if set {
+		dev, err := Open("", opts...)
+		return dev, Choice{Name: name.String(), Reason: kinds.DeviceVariable + " names it"}, err
+	}
+	choices, err := kinds.ChoicesFor(peer)
+	if err != nil {
+		return nil, Choice{}, fmt.Errorf("ramjet: %w", err)
+	}
+	if len(choices.Best) == 0 {
+		return nil, Choice{}, fmt.Errorf("ramjet: no device of this host reaches %v: %v", peer, choices.Not)
+	}
+	first := choices.Best[0]
+	dev, err := Open(first.Name, opts...)
+	if err != nil {
+		var others []string
+		for _, c := range choices.Best[1:] {
+			others = append(others, c.Name)
+		}
+		if len(others) > 0 {
+			err = fmt.Errorf("%w (to use another: %s=%s)", err, kinds.DeviceVariable, strings.Join(others, " or "))
+		}
+		return nil, first, fmt.Errorf("ramjet: of the devices that reach %v the first is %s: %w", peer, first.Name, err)
+	}
+	return dev, first, nil
 }
 
 // Open opens a device by name: its kind, a colon, and what that kind needs.
@@ -57,6 +93,9 @@ func Best(peer netip.Addr) ([]string, error) {
 //	shm:             memory that processes of this host share
 //	iwarp:192.0.2.7?congestion=cubic&fpdu=1460
 //	                 the same with options; packages iwarp and shm say which
+//
+// An empty name stands for the device that the environment names in RAMJET_DEVICE, so that one program
+// runs on any, chosen where it runs.
 func Open(name string, opts ...Option) (*verbs.Device, error) {
 	var o options
 	for _, opt := range opts {

@@ -55,6 +55,7 @@ func newBenchNotificationCmd() *cobra.Command {
 	fl.VarP(&b.duration, "duration", "D", "measure each of these for so long instead, in seconds or such as 500ms")
 	fl.IntVar(&b.config.Stride, "stride", notification.DefaultStride, "`bytes` from one peer's byte to the next")
 	fl.StringVarP(&b.device, "device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
+	onlyKind(c)
 	fl.BoolVar(&b.json, "json", false, "write JSON")
 	b.plots.add(c)
 	return leaf(c, func(c *cobra.Command, _ []string) error { return b.run(c) })

@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/regbench"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -37,7 +38,7 @@ func newBenchRegistrationCmd() *cobra.Command {
 			"same buffer, and how much memory is taken. Figures are medians. docs/memory.md says what the ways are. What this\n" +
 			"process may not pin (ulimit -l) is left out, and the table says so."}
 	fl := c.Flags()
-	fl.StringVarP(&b.device.device, "device", "d", "", "`device` to open, which is then its own peer, or a kind such as iwarp: (default: RoCEv2 on loopback addresses)")
+	fl.StringVarP(&b.device.device, "device", "d", "", "`device` to open, which is then its own peer, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on loopback addresses)")
 	fl.StringSliceVarP(&b.sizes, "sizes", "s", registrationSizes, "`sizes` of the buffer, such as 4K,1M")
 	fl.IntVar(&b.runs, "runs", 5, "repeat so many times; figures are the medians")
 	fl.VarP(&b.duration, "duration", "D", "`time` that each bandwidth is measured, in seconds or such as 500ms")

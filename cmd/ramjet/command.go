@@ -5,11 +5,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
 // Exit statuses.
@@ -66,10 +68,18 @@ func unknownCommand(c *cobra.Command, name string) error {
 }
 
 // leaf returns a command that does something. Errors before run are usage errors. Errors of run are
-// not, except a usage.Error.
+// not, except a usage.Error. Where --device is not given, it is what the environment names.
 func leaf(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := run(c, args); err != nil {
+		named, err := deviceFromEnvironment(c)
+		if err != nil {
+			return runError{err}
+		}
+		err = run(c, args)
+		if named && errors.As(err, new(usage.Error)) {
+			err = fmt.Errorf("%w (%s=%s stands for --device)", err, kinds.DeviceVariable, os.Getenv(kinds.DeviceVariable))
+		}
+		if err != nil {
 			return runError{err}
 		}
 		return nil

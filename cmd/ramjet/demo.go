@@ -33,6 +33,7 @@ func newDemoCmd() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the results as JSON")
 	device := c.Flags().StringP("device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
+	onlyKind(c)
 	c.Flags().StringVar(&fabric, "fabric", "", "with -d infiniband: the `name` of a fabric that runs")
 	addPcapFlag(c, &pcap)
 	return leaf(c, func(c *cobra.Command, _ []string) error {

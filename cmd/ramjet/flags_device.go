@@ -22,8 +22,34 @@ type deviceFlags struct {
 
 // add adds --device and --pcap to a command.
 func (f *deviceFlags) add(c *cobra.Command) {
-	c.Flags().StringVarP(&f.device, "device", "d", kinds.Default().NameAt("127.0.0.1").String(), "`device` to open, such as roce:192.0.2.7; `ramjet devices` lists them")
+	c.Flags().StringVarP(&f.device, "device", "d", kinds.Default().NameAt("127.0.0.1").String(), "`device` to open, such as roce:192.0.2.7, or that of $"+kinds.DeviceVariable+"; `ramjet devices` lists them")
 	addPcapFlag(c, &f.pcap)
+}
+
+// onlyKind marks the flag --device of a command that takes a kind, and chooses the addresses itself.
+func onlyKind(c *cobra.Command) { c.Flags().SetAnnotation("device", kindAnnotation, nil) }
+
+const kindAnnotation = "ramjet-kind"
+
+// deviceFromEnvironment gives --device the device that the environment names, or its kind where that is
+// what a command takes. It does nothing if the flag is given, or the command has none.
+func deviceFromEnvironment(c *cobra.Command) (set bool, err error) {
+	flag := c.Flags().Lookup("device")
+	if flag == nil || flag.Changed || flag.Value.Type() != "string" {
+		return false, nil
+	}
+	n, set, err := kinds.FromEnvironment()
+	switch {
+	case err != nil:
+		return false, usage.Of(err)
+	case !set:
+		return false, nil
+	}
+	value := n.String()
+	if _, ok := flag.Annotations[kindAnnotation]; ok {
+		value = n.Kind.Name + ":"
+	}
+	return true, c.Flags().Set("device", value)
 }
 
 // addPcapFlag adds --pcap to a command.

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "building the command: %v\n%s", err, out)
 		os.Exit(1)
 	}
+	os.Unsetenv("RAMJET_DEVICE") // which commands would take for --device
 	testrun.Waits()
 	status := m.Run()
 	os.RemoveAll(dir)

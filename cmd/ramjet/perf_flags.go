@@ -14,6 +14,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/perf"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
 // perfPort is perftest's.
@@ -41,7 +42,7 @@ type perfFlags struct {
 func (f *perfFlags) add(c *cobra.Command) {
 	fl, cfg := c.Flags(), &f.config
 	lat := cfg.Mode == perf.Latency
-	fl.StringVarP(&f.device.device, "device", "d", "", "`device` to open, or a kind such as iwarp: (default: RoCEv2 on the address that reaches the other side)")
+	fl.StringVarP(&f.device.device, "device", "d", "", "`device` to open, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on the address that reaches the other side)")
 	addPcapFlag(c, &f.device.pcap)
 	fl.IntVarP(&f.port, "port", "p", perfPort, "TCP port of the control connection")
 	fl.BoolVar(&f.loopback, "loopback", false, "run both sides here, on loopback addresses")

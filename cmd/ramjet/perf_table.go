@@ -38,6 +38,7 @@ func newPerfTableCmd() *cobra.Command {
 	c.Flags().VarP(&t.duration, "duration", "D", "`time` of each measurement, in seconds or such as 500ms")
 	c.Flags().StringVar(&t.only, "only", "", "measure only figures with this `text` in their name")
 	c.Flags().StringVarP(&t.device, "device", "d", "", "measure only figures of this `kind` of device, "+strings.Join(figureKinds(), " or "))
+	onlyKind(c)
 	c.Flags().BoolVar(&t.json, "json", false, "write JSON")
 	profile := addProfileFlag(c)
 	return leaf(c, func(c *cobra.Command, _ []string) error {

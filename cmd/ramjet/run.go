@@ -13,6 +13,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
 // runLibs are the libraries that `ramjet run` puts in front of the system's.
@@ -33,7 +34,8 @@ func newRunCmd() *cobra.Command {
 		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
 		Long: "Run starts a program as it is, with Ramjet's libibverbs.so.1 and librdmacm.so.1 in place of the system's.\n" +
 			"It finds them in --libs, in $RAMJET_LIBS, or in a folder lib beside this command; cabi/build.sh builds them.\n" +
-			"The program sees a device for each address of this machine, or those of --device or $RAMJET_DEVICES.\n" +
+			"The program sees a device for each address of this machine, or those of --device, of\n" +
+			"$RAMJET_DEVICES, or that of $RAMJET_DEVICE.\n" +
 			"It calls roce:192.0.2.7 roce_192.0.2.7, and what is given as NAME=roce:192.0.2.7 as NAME says.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
@@ -53,6 +55,15 @@ func newRunCmd() *cobra.Command {
 		program, err := exec.LookPath(args[0])
 		if err != nil {
 			return usage.Of(err)
+		}
+		if len(devices) == 0 && os.Getenv(cdevices.Environment) == "" {
+			n, set, err := kinds.FromEnvironment()
+			if err != nil {
+				return usage.Of(err)
+			}
+			if set {
+				devices = []string{n.String()}
+			}
 		}
 		env := runEnv(os.Environ(), dir, devices)
 		if _, err := cdevices.List(lookup(env, cdevices.Environment)); err != nil {

@@ -4,41 +4,101 @@ package kinds
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 )
 
-// Best returns the devices of this host by which a peer's address can be reached, the fastest first:
-// shared memory if the address is this host's, then the others that need nothing but the address, by
-// the local address that the system would send from. It asks for the route and sends nothing.
-func Best(peer netip.Addr) ([]Name, error) {
+// Choice is a device of this host by which a peer can be reached, or cannot.
+type Choice struct {
+	Name   string `json:"name"`   // as Open takes it
+	Reason string `json:"reason"` // why it can, and where in the order it is; or why it cannot
+}
+
+// Choices are the devices of this host, as a way to a peer.
+type Choices struct {
+	Route rdmasys.Route
+	Best  []Choice // what would work, in order of preference
+	Not   []Choice // what one might expect here, and why it would not work
+}
+
+// Best returns the devices of this host by which a peer's address can be reached, in order of
+// preference: see [ChoicesFor].
+func Best(peer netip.Addr) ([]Choice, error) {
+	c, err := ChoicesFor(peer)
+	return c.Best, err
+}
+
+// ChoicesFor looks for devices by which a peer's address can be reached: shared memory if the address is
+// this host's; then the kernel's RDMA devices on the interface that the route takes, hardware first;
+// then Ramjet's own that need nothing but an address, on the one that the system would send from. It
+// asks for the route, reads what the kernel says of its devices, and sends nothing.
+func ChoicesFor(peer netip.Addr) (Choices, error) {
 	peer = peer.Unmap()
-	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, 4791)))
+	route, err := rdmasys.RouteTo(peer)
 	if err != nil {
-		return nil, fmt.Errorf("there is no route to %v: %w", peer, err)
+		return Choices{}, err
 	}
-	defer c.Close()
-	from := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
-	if i, err := strconv.Atoi(from.Zone()); err == nil { // some systems have the number there
-		if n, err := net.InterfaceByIndex(i); err == nil {
-			from = from.WithZone(n.Name)
+	if !route.From.IsValid() {
+		return Choices{}, fmt.Errorf("there is no address of this host to reach %v from", peer)
+	}
+	own := route.Local
+	if !own {
+		if own, err = isOwn(peer); err != nil {
+			return Choices{}, err
 		}
 	}
-	own, err := isOwn(peer)
-	if err != nil {
-		return nil, err
-	}
-	var found []Name
-	for _, k := range Table {
+	route.Local = own
+	return choose(route, rdmasys.Host().ReadDevices(), Table), nil
+}
+
+// choose puts the devices of a table in order.
+func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
+	c := Choices{Route: route}
+	var hardware *Kind
+	for _, k := range table {
 		switch {
-		case k.Host && own && k.Listed:
-			found = append([]Name{{Kind: k}}, found...)
-		case !k.Host && !k.Link && !k.Soft && k.Listed:
-			found = append(found, k.NameAt(from.String()))
+		case k.Hardware:
+			hardware = k
+		case k.Host && route.Local && k.Listed:
+			c.Best = append(c.Best, Choice{Name{Kind: k}.String(), "the address is this host's: memory is shared, with a peer whose device is " + k.Name + ": too"})
 		}
 	}
-	return found, nil
+	ways, not := sys.Ways(route)
+	for _, w := range ways {
+		if hardware == nil {
+			c.Not = append(c.Not, Choice{w.Device, w.Reason + "; but this program has no devices of the kernel"})
+			continue
+		}
+		what := "software of the kernel; "
+		if w.Hardware {
+			what = "hardware; "
+		}
+		c.Best = append(c.Best, Choice{Name{hardware, w.Device}.String(), what + w.Reason})
+	}
+	for _, n := range not {
+		c.Not = append(c.Not, Choice{n.Device, n.Reason})
+	}
+	for _, k := range table {
+		if k.Host || k.Link || k.Soft || k.Hardware || !k.Listed {
+			continue
+		}
+		name := k.NameAt(route.From.String()).String()
+		if k.Port == rdmasys.RoCEPort && sys.TakesPort() != nil {
+			c.Not = append(c.Not, Choice{name, portTaken(sys)})
+			continue
+		}
+		c.Best = append(c.Best, Choice{name, fmt.Sprintf("software; %s, from %v, from which the system would send", k.Text, route.From)})
+	}
+	return c
+}
+
+// portTaken says who has RoCEv2's port on all addresses.
+func portTaken(sys *rdmasys.System) string {
+	if sys.RXEHasPort() {
+		return fmt.Sprintf("the kernel's module rdma_rxe has UDP port %d of all addresses: `modprobe -r rdma_rxe` frees it", rdmasys.RoCEPort)
+	}
+	return fmt.Sprintf("another socket has UDP port %d of all addresses: `ss -ulpn 'sport = :%d'` shows whose", rdmasys.RoCEPort, rdmasys.RoCEPort)
 }
 
 // isOwn reports whether an address is one of this host.

@@ -36,7 +36,9 @@ type Kind struct {
 	Host      bool            // its devices reach only others of this host
 	Link      bool            // its devices reach only hosts on the same link
 	Soft      bool            // its devices are on a fabric that a process runs, apart from the host's networks
+	Hardware  bool            // its devices are the kernel's RDMA devices, by the names that sysfs has
 	Listed    bool            // List has its devices; the others can be named but are not listed
+	Port      uint16          // the UDP port that its devices need of their address; 0: none
 	Needs     string          // rights that a process needs to open one; empty: none
 	Beyond    string          // what can be opened but is not listed, a sentence; empty: nothing
 	Naming                    // the part after the colon
@@ -78,7 +80,7 @@ type Options struct {
 var Table = []*Kind{
 	{
 		Name: "roce", Text: "RoCEv2: UDP port 4791", Passes: "UDP port 4791", Transport: verbs.TransportIB,
-		Listed: true, Beyond: ofLinux("Every other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine."),
+		Port: 4791, Listed: true, Beyond: ofLinux("Every other address of 127.0.0.0/8 can be opened too: as many devices as wanted, for tests on one machine."),
 		Naming: ipNaming{}, Open: openRoCE, GUID: roce.GUID,
 	},
 	{
@@ -218,8 +220,22 @@ func (n Name) Open(o *Options) (*verbs.Device, error) {
 	return n.Kind.Open(n, o)
 }
 
-// Open opens a device by its name.
+// Open opens a device by its name. An empty name stands for the device that the environment names.
 func Open(name string, o *Options) (*verbs.Device, error) {
+	if name == "" {
+		n, set, err := FromEnvironment()
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("ramjet: %w", err)
+		case !set:
+			return nil, fmt.Errorf("ramjet: no device is named, and %s names none either: set it to such as %v", DeviceVariable, Default().NameAt("192.0.2.7"))
+		}
+		dev, err := n.Open(o)
+		if err != nil {
+			return nil, fmt.Errorf("ramjet: %s: %w", DeviceVariable, err)
+		}
+		return dev, nil
+	}
 	n, err := Parse(name)
 	if err != nil {
 		return nil, fmt.Errorf("ramjet: %w", err)

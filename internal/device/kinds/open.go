@@ -20,6 +20,21 @@ const (
 	TLSCA   = "RAMJET_TLS_CA"   // the CAs that verify peers
 )
 
+// DeviceVariable is the variable of the environment that names the device where a program names none.
+const DeviceVariable = "RAMJET_DEVICE"
+
+// FromEnvironment returns the device that the environment names. set is false if it names none.
+func FromEnvironment() (n Name, set bool, err error) {
+	text := os.Getenv(DeviceVariable)
+	if text == "" {
+		return Name{}, false, nil
+	}
+	if n, err = Parse(text); err != nil {
+		return Name{}, true, fmt.Errorf("%s: %w", DeviceVariable, err)
+	}
+	return n, true, nil
+}
+
 func openRoCE(n Name, o *Options) (*verbs.Device, error) {
 	return roce.Open(n.Address, &roce.Options{Trace: o.Trace})
 }

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/doctor"
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func newDoctorCmd() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor [HOST]",
+		Short: "Find what is wrong with RDMA on this machine, and on the way to a peer",
+		Long: "Doctor looks at RDMA devices, their modules, files, ports, GID tables and limits, at what Ramjet's own devices\n" +
+			"need of the system, and, if a peer is named, at the way to it: route, devices, the GID to use, and how large\n" +
+			"packets may be. For the last it sends the peer some UDP datagrams; otherwise it only reads. It says what is\n" +
+			"wrong, why that matters, and which commands mend it, and changes nothing.\n\n" +
+			"It exits with 0 if nothing is wrong, notes aside, with 1 if there is something to mend, and with 2 if the\n" +
+			"command line is wrong.",
+		Example: "  ramjet doctor\n  ramjet doctor 192.0.2.9\n  ramjet doctor --json",
+		Args:    cobra.MaximumNArgs(1),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "facts and findings as JSON")
+	return leaf(c, func(c *cobra.Command, args []string) error {
+		f := &doctor.Facts{}
+		var peer netip.Addr
+		if len(args) == 1 {
+			var err error
+			if peer, err = peerAddr(c.Context(), args[0]); err != nil {
+				return err
+			}
+		}
+		f.System = rdmasys.Host().Read()
+		f.Soft = softKinds()
+		f.Named = namedDevice()
+		if peer.IsValid() {
+			f.Peer = examinePeer(c.Context(), peer)
+		}
+		if err := c.Context().Err(); err != nil {
+			return err
+		}
+		return writeDiagnosis(c.OutOrStdout(), f, doctor.Diagnose(f), asJSON)
+	})
+}
+
+// writeDiagnosis writes facts and findings. The error counts the problems.
+func writeDiagnosis(out io.Writer, f *doctor.Facts, found []doctor.Finding, asJSON bool) error {
+	write := func() error { return doctor.Write(out, f, found) }
+	if asJSON {
+		write = func() error {
+			return writeJSON(out, struct {
+				*doctor.Facts
+				Findings []doctor.Finding `json:"findings"`
+			}{f, append([]doctor.Finding{}, found...)}) // not null
+		}
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	switch n := doctor.Problems(found); n {
+	case 0:
+		return nil
+	case 1:
+		return errors.New("1 problem to mend")
+	default:
+		return fmt.Errorf("%d problems to mend", n)
+	}
+}
+
+// peerAddr returns the address of a host, with a zone if it is given one.
+func peerAddr(ctx context.Context, host string) (netip.Addr, error) {
+	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return a.Unmap(), nil
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	switch {
+	case ctx.Err() != nil:
+		return netip.Addr{}, ctx.Err()
+	case err != nil:
+		return netip.Addr{}, usagef("%w: give a name that resolves, or an address", err)
+	}
+	return found[0].Unmap(), nil
+}
+
+// softKinds tries each kind of device in software.
+func softKinds() (all []doctor.Soft) {
+	for _, k := range kinds.Table {
+		if k.Hardware {
+			continue
+		}
+		s := doctor.Soft{Kind: k.Name, Text: k.Text, Port: k.Port, Host: k.Host}
+		if s.Needs = whatItNeeds(k); s.Needs == "" {
+			trySoft(k, &s)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// whatItNeeds says what a kind needs that is not here; empty: it can be tried.
+func whatItNeeds(k *kinds.Kind) string {
+	switch {
+	case k.TLS:
+		return "takes certificates: --tls-cert, --tls-key and --tls-ca"
+	case k.Soft:
+		if local, err := k.Local(); err == nil && len(local) > 0 {
+			return "a fabric runs: `ramjet fabric show` draws it"
+		}
+		return "takes a fabric: `ramjet fabric --fat-tree 4,2` runs one"
+	case k.Link:
+		local, err := k.Local()
+		if err == nil && len(local) > 0 {
+			return "can be opened on " + local[0].Address
+		}
+		return "takes " + k.Needs + ", and an Ethernet interface that is up"
+	}
+	return ""
+}
+
+// trySoft opens a device of a kind that nobody else uses.
+func trySoft(k *kinds.Kind, s *doctor.Soft) {
+	addresses := []string{""}
+	if !k.Host {
+		var err error
+		if addresses, err = k.Spare(1); err != nil {
+			s.Problem = err.Error()
+			return
+		}
+	}
+	s.Device = kinds.Name{Kind: k, Address: addresses[0]}.String()
+	dev, done, err := openDevice(s.Device, "", io.Discard)
+	if errors.Is(err, verbs.ErrNotSupported) {
+		s.Needs = "is not for this system"
+		return
+	}
+	if err != nil {
+		s.Problem, s.Taken = strings.TrimPrefix(err.Error(), "ramjet: "), errors.Is(err, syscall.EADDRINUSE)
+		return
+	}
+	s.Works, s.Detail = true, dev.Query().OneSided
+	done()
+}
+
+// namedDevice tries the device that the environment names.
+func namedDevice() *doctor.Named {
+	n, set, err := kinds.FromEnvironment()
+	if !set {
+		return nil
+	}
+	named := &doctor.Named{Variable: kinds.DeviceVariable, Device: n.String()}
+	if err == nil {
+		var done func() error
+		if _, done, err = openDevice(n.String(), "", io.Discard); err == nil {
+			done()
+		}
+	}
+	if err != nil {
+		named.Problem = strings.TrimPrefix(err.Error(), "ramjet: ")
+	}
+	return named
+}
+
+// examinePeer looks at the way to a peer.
+func examinePeer(ctx context.Context, peer netip.Addr) *doctor.Peer {
+	p := &doctor.Peer{Addr: peer}
+	choices, err := kinds.ChoicesFor(peer)
+	if err != nil {
+		p.Problem = err.Error()
+		return p
+	}
+	p.Route, p.Best, p.Not = choices.Route, choices.Best, choices.Not
+	if !p.Route.Local {
+		p.Path = rdmasys.Path(ctx, p.Route, peer)
+	}
+	return p
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/doctor"
+	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
+)
+
+// Doctor says how this machine is, whatever it is, as text and as JSON, and its exit status agrees.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	text := ramjetCmd(t, "doctor", "127.0.0.1")
+	for _, want := range []string{"Ramjet's devices in software", "The way to 127.0.0.1", "it is this host", "in order of preference"} {
+		if !strings.Contains(text.stdout, want) {
+			t.Errorf("no %q in\n%s", want, text.stdout)
+		}
+	}
+	r := ramjetCmd(t, "doctor", "--json", "127.0.0.1")
+	var got struct {
+		doctor.Facts
+		Findings []doctor.Finding
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+		t.Fatalf("%v: %s", err, r.stdout)
+	}
+	if want := doctor.Problems(got.Findings) > 0; (r.status == exitFailed) != want || (r.status == 0) == want {
+		t.Errorf("exit status %d, findings %+v", r.status, got.Findings)
+	}
+	if got.System == nil || len(got.Soft) == 0 || got.Peer == nil || got.Peer.Addr != netip.MustParseAddr("127.0.0.1") || len(got.Peer.Best) == 0 {
+		t.Errorf("%s", r.stdout)
+	}
+	for _, s := range got.Soft {
+		if !s.Works && s.Problem == "" && s.Needs == "" {
+			t.Errorf("%s: nobody is told why it was not opened", s.Kind)
+		}
+	}
+}
+
+func TestDoctorUsage(t *testing.T) {
+	t.Parallel()
+	ramjetCmd(t, "doctor", "no.such.host.invalid").wantError(t, exitUsage, "give a name that resolves, or an address")
+	ramjetCmd(t, "doctor", "a", "b").wantError(t, exitUsage, "at most 1 arg")
+}
+
+// The exit status follows the problems, not the notes.
+func TestDoctorStatus(t *testing.T) {
+	f := &doctor.Facts{System: &rdmasys.System{}}
+	note, problem := doctor.Finding{Level: doctor.Note}, doctor.Finding{Level: doctor.Problem}
+	for _, c := range []struct {
+		found []doctor.Finding
+		want  string
+	}{
+		{nil, ""},
+		{[]doctor.Finding{note}, ""},
+		{[]doctor.Finding{problem, note}, "1 problem to mend"},
+		{[]doctor.Finding{problem, problem}, "2 problems to mend"},
+	} {
+		for _, asJSON := range []bool{false, true} {
+			err := writeDiagnosis(new(strings.Builder), f, c.found, asJSON)
+			if (err != nil) != (c.want != "") || err != nil && err.Error() != c.want || err != nil && exitStatus(runError{err}) != exitFailed {
+				t.Errorf("%+v: %v", c.found, err)
+			}
+		}
+	}
+}
+
+// Each command that takes --device takes it from the environment where it is not given.
+func TestDeviceFromEnvironment(t *testing.T) {
+	t.Setenv("RAMJET_DEVICE", "rose:192.0.2.7")
+	args := map[string]string{
+		"cp": "cp a 127.0.0.1:", "pipe": "pipe -l 7000", "serve": "serve .", "ping": "ping -s", "demo": "demo", "run": "run -- true",
+		"perf table": "perf table", "bench notification": "bench notification", "bench registration": "bench registration",
+		"pingpong rc": "pingpong rc", "pingpong uc": "pingpong uc", "pingpong ud": "pingpong ud", "pingpong srq": "pingpong srq", "pingpong xsrq": "pingpong xsrq",
+	}
+	seen := 0
+	eachCommand(newRootCmd(new(strings.Builder)), func(c *cobra.Command) {
+		if c.Hidden || c.HasSubCommands() || c.Flags().Lookup("device") == nil {
+			return
+		}
+		seen++
+		path := strings.TrimPrefix(c.CommandPath(), "ramjet ")
+		line, ok := args[path]
+		if !ok {
+			line = path
+		}
+		r := ramjetCmd(t, strings.Fields(line)...)
+		if path == "run" && strings.Contains(r.stderr, "build the libraries") {
+			return // it says first what is missing
+		}
+		r.wantError(t, exitUsage, `RAMJET_DEVICE: "rose:192.0.2.7": no device kind "rose"`)
+	})
+	if seen < 15 {
+		t.Errorf("only %d commands have --device", seen)
+	}
+}
+
+// A flag comes before the environment, a kind is taken out of a name, and an error says where the name
+// is from.
+func TestDeviceFromEnvironmentValues(t *testing.T) {
+	here := testDevice(t)
+	t.Setenv("RAMJET_DEVICE", "roce:203.0.113.7")
+	ramjetCmd(t, "ping", "-s").wantError(t, exitUsage, "(RAMJET_DEVICE=roce:203.0.113.7 stands for --device)")
+	r := ramjetCmd(t, "ping", "-c", "-a", "127.0.0.1", "-d", "rose:x")
+	if r.wantError(t, exitUsage, `no device kind "rose"`); strings.Contains(r.stderr, "RAMJET_DEVICE") {
+		t.Errorf("the flag was given: %s", r.stderr)
+	}
+	r = ramjetCmd(t, "doctor")
+	if r.status != exitFailed || !strings.Contains(r.stdout, "problem: RAMJET_DEVICE: roce:203.0.113.7 cannot be") {
+		t.Errorf("exit status %d: %s", r.status, r.stdout)
+	}
+	t.Setenv("RAMJET_DEVICE", "iwarp:"+host(here))
+	ramjetCmd(t, "bench", "notification", "--peers", "1", "-n", "20").wantSuccess(t)
+	if r := ramjetCmd(t, "bench", "registration", "-s", "4K", "--runs", "1", "-D", "10ms"); r.status != 0 || !strings.Contains(r.stdout, "iwarp:"+host(here)) {
+		t.Errorf("exit status %d\n%s%s", r.status, r.stdout, r.stderr)
+	}
+}

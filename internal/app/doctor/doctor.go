@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor finds what is wrong with RDMA on a machine, and on the way to a peer: from facts, which
+// others gather, to findings, each with why it matters and the commands that mend it. It asks nobody
+// and changes nothing.
+//
+//	hardware.go  modules, device files, control groups, limits
+//	ports.go     links, GID tables, MTUs, flow control
+//	software.go  Ramjet's own devices
+//	peer.go      the way to a peer
+//	report.go    facts and findings as text
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
+)
+
+// Facts are what a diagnosis is made of.
+type Facts struct {
+	System *rdmasys.System `json:"system"`
+	Soft   []Soft          `json:"software"`
+	Named  *Named          `json:"environment,omitempty"` // nil: the environment names no device
+	Peer   *Peer           `json:"peer,omitempty"`        // nil: nobody asked for one
+}
+
+// Soft is a kind of Ramjet's devices in software.
+type Soft struct {
+	Kind    string `json:"kind"`
+	Text    string `json:"protocol"`
+	Device  string `json:"device,omitempty"` // the one that was tried
+	Works   bool   `json:"works"`
+	Problem string `json:"problem,omitempty"` // why that could not be opened
+	Needs   string `json:"needs,omitempty"`   // what this kind needs that is not here; it was not tried
+	Detail  string `json:"detail,omitempty"`  // what the device says of itself
+	Port    uint16 `json:"port,omitempty"`    // the UDP port that it needs
+	Taken   bool   `json:"port_taken,omitempty"`
+	Host    bool   `json:"host_only,omitempty"` // it reaches only processes of this host
+}
+
+// Named is the device that the environment names.
+type Named struct {
+	Variable string `json:"variable"`
+	Device   string `json:"device"`
+	Problem  string `json:"problem,omitempty"` // why it cannot be opened
+}
+
+// Peer is what is known of the way to a peer.
+type Peer struct {
+	Addr    netip.Addr       `json:"address"`
+	Problem string           `json:"problem,omitempty"` // there is no way
+	Route   rdmasys.Route    `json:"route"`
+	Best    []kinds.Choice   `json:"devices"`
+	Not     []kinds.Choice   `json:"not,omitempty"`
+	Path    rdmasys.PathTest `json:"path"`
+}
+
+// Level is how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	Problem Level = "problem" // something does not work
+	Note    Level = "note"    // it works, and could be better; or it may be meant so
+)
+
+// Finding is something that was found.
+type Finding struct {
+	Level   Level    `json:"level"`
+	Subject string   `json:"subject"` // a device, a port, an interface, a file
+	What    string   `json:"what"`    // is wrong
+	Why     string   `json:"why"`     // it matters
+	Mend    []string `json:"mend,omitempty"`
+}
+
+// Diagnose returns what is found in facts, problems first.
+func Diagnose(f *Facts) []Finding {
+	d := &diagnosis{facts: f, sys: f.System}
+	d.environment()
+	d.modules()
+	d.files()
+	d.limits()
+	for i := range d.sys.Devices {
+		dev := &d.sys.Devices[i]
+		for j := range dev.Ports {
+			d.port(dev, &dev.Ports[j])
+		}
+	}
+	d.filters()
+	d.software()
+	d.peer()
+	var sorted []Finding
+	for _, level := range []Level{Problem, Note} {
+		for _, found := range d.found {
+			if found.Level == level {
+				sorted = append(sorted, found)
+			}
+		}
+	}
+	return sorted
+}
+
+// Problems counts the findings that are problems.
+func Problems(found []Finding) (n int) {
+	for _, f := range found {
+		if f.Level == Problem {
+			n++
+		}
+	}
+	return n
+}
+
+// diagnosis collects findings.
+type diagnosis struct {
+	facts *Facts
+	sys   *rdmasys.System
+	found []Finding
+}
+
+func (d *diagnosis) problem(subject, what, why string, mend ...string) {
+	d.found = append(d.found, Finding{Problem, subject, what, why, mend})
+}
+
+func (d *diagnosis) note(subject, what, why string, mend ...string) {
+	d.found = append(d.found, Finding{Note, subject, what, why, mend})
+}
+
+// environment checks the device that the environment names.
+func (d *diagnosis) environment() {
+	if n := d.facts.Named; n != nil && n.Problem != "" {
+		d.problem(n.Variable, fmt.Sprintf("%s cannot be opened: %s", n.Device, n.Problem),
+			"Commands and programs for which no device is named open it.", "unset "+n.Variable, "ramjet devices    # what can be opened")
+	}
+}

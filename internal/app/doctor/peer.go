@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
+)
+
+// peer checks the way to a peer.
+func (d *diagnosis) peer() {
+	p := d.facts.Peer
+	if p == nil {
+		return
+	}
+	subject := "peer " + p.Addr.String()
+	if p.Problem != "" {
+		d.problem(subject, p.Problem, "Connections need a route to the peer and an address to send from.", "ip route get "+p.Addr.WithZone("").String(), "ip addr")
+		return
+	}
+	if len(p.Best) == 0 {
+		d.problem(subject, "no device of this host reaches it", "What there is cannot be used for this route.", "ramjet devices")
+	}
+	d.path(p, subject)
+	if p.Path.RoCE == rdmasys.Arrived && !p.Route.Local {
+		d.note(subject, "nothing takes RoCEv2's packets there: UDP port 4791 is closed", "A NIC with RoCE, rxe or a roce: device would have taken it. iWARP does not need it.",
+			fmt.Sprintf("ramjet ping -s -d roce:%v    # there", p.Addr.WithZone("")), "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0    # or this, there")
+	}
+	if p.Path.RoCE == rdmasys.Refused {
+		d.problem(subject, "a host on the way, or the peer, refuses packets to UDP port 4791", "RoCEv2 needs that port.", "nft add rule inet filter input udp dport 4791 accept    # there")
+	}
+}
+
+// path tells of packets that do not get there although the interface takes them.
+func (d *diagnosis) path(p *Peer, subject string) {
+	t := p.Path
+	if t.Lost == 0 {
+		return
+	}
+	what := fmt.Sprintf("packets of %d bytes do not get there, although %s has an MTU of %d", t.Lost, p.Route.NetDev, p.Route.MTU)
+	if t.Passed > 0 {
+		what += fmt.Sprintf("; %d bytes do", t.Passed)
+	}
+	mend := []string{fmt.Sprintf("ip link set dev %s mtu %d    # there, and on the switches between", p.Route.NetDev, p.Route.MTU)}
+	if p.Route.MTU > 1500 {
+		mend = append(mend, fmt.Sprintf("ip link set dev %s mtu 1500    # or here, if they cannot", p.Route.NetDev))
+	}
+	d.problem(subject, what, "Small messages arrive and large ones never do: the MTUs of the two hosts, or of a switch between them, differ.", mend...)
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rdmasys reads what an operating system says of RDMA: devices, ports and GID tables,
+// network interfaces, modules, limits, device files, control groups, flow control and filters. It
+// looks up routes, and finds out how large a packet reaches a peer.
+//
+// [Source.Read] takes what it can get. What it may not read, or what this system does not have, is
+// absent, and [System.Unread] says why where that matters. Only Linux has anything to read.
+//
+// Files come from an fs.FS, so that tests read trees of machines that are elsewhere. What no file
+// says comes from functions of the [Source]: [Host] has those of this machine. Nothing is changed, and
+// only [Path] sends anything.
+//
+//	devices.go   /sys/class/infiniband: devices, ports, GID tables
+//	interfaces.go  /sys/class/net
+//	host.go      modules, limits, parameters of the kernel, ports in use
+//	cgroup.go    control groups: limits of RDMA
+//	parse.go     the formats of these files
+//	ways.go      which device has a way to an address
+//	host_linux.go, netlink_linux.go  what the kernel is asked: routes, flow control, filters
+//	path_linux.go  how large a packet reaches a peer
+package rdmasys
