@@ -30,7 +30,9 @@ type Device struct {
 	memory *memory.Table
 	cqs    map[*cq]struct{}
 	qps    map[verbs.QPN]queuePair // changed with mu and view
+	rolls  rolls                   // changed with view
 	nextPD memory.PD
+	nextCQ uint32
 	counts counts
 	event  func(verbs.EventType, int)
 	shared *queue.Device // what all engines have
@@ -206,6 +208,7 @@ func (d *Device) Close() error {
 	defer d.mu.Unlock()
 	d.view.Lock()
 	clear(d.qps)
+	d.rolls = rolls{}
 	d.view.Unlock()
 	d.timers = nil
 	d.memory.Close()
