@@ -50,12 +50,11 @@ type MRInfo struct {
 
 // ConnInfo is an id of a connection manager: a connection, an attempt at one, or a listener.
 type ConnInfo struct {
-	State      string // such as "listening"
-	PortSpace  string // such as "TCP"
-	Listening  bool
-	QPN        QPN // 0: none that the manager knows
-	QPType     QPType
-	Local      netip.AddrPort // invalid: none
-	Peer       netip.AddrPort // invalid: none
-	DeviceName string
+	State     string // such as "listening"
+	PortSpace string // such as "TCP"
+	Listening bool
+	QPN       QPN // 0: none that the manager knows
+	QPType    QPType
+	Local     netip.AddrPort // invalid: none
+	Peer      netip.AddrPort // invalid: none
 }
