@@ -82,6 +82,8 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 	switch {
 	case c.Name() == "devices":
 		return completeDevices
+	case c.Name() == "stat":
+		return cobra.FixedCompletions(statViewNames(), cobra.ShellCompDirectiveNoFileComp)
 	case c.Name() == "serve":
 		return onlyFirst(completeDirs)
 	case c.Name() == "show":

@@ -75,8 +75,11 @@ func (c *codec) text(v *string) {
 		c.buf = append(binary.AppendUvarint(c.buf, uint64(len(s))), s...)
 		return
 	}
-	*v = strings.Map(printable, string(c.bytes(maxText)))
+	*v = Printable(string(c.bytes(maxText)))
 }
+
+// Printable returns a text that does nothing to a terminal.
+func Printable(s string) string { return strings.Map(printable, s) }
 
 // printable returns a character that stands for r in a terminal.
 func printable(r rune) rune {

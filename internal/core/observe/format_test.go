@@ -138,7 +138,7 @@ func TestMalformed(t *testing.T) {
 		"a record of":             long,
 		"before that of its":      append(bytes.Clone(head), byte(qpRecord), 0),
 		"malformed":               append(bytes.Clone(head), byte(processRecord), 1, 0x80),
-		"malformed: text":         append(bytes.Clone(head), byte(processRecord), 2, 1, 200),
+		"malformed: text":         append(bytes.Clone(head), byte(deviceRecord), 2, 200, 1),
 		"malformed: out of range": append(append(bytes.Clone(head), byte(processRecord), 10), 255, 255, 255, 255, 255, 255, 255, 255, 255, 1),
 	} {
 		p, err := Read(bytes.NewReader(b))
@@ -153,15 +153,15 @@ func TestMalformed(t *testing.T) {
 
 // Texts of another process do nothing to a terminal.
 func TestControlCharacters(t *testing.T) {
-	p, err := Read(bytes.NewReader(encode(&Process{Version: "a\x1b[2J\nb\u202e\xff"})))
-	if err != nil || p.Version != "a?[2J?b??" {
-		t.Errorf("%q, %v", p.Version, err)
+	p, err := Read(bytes.NewReader(encode(&Process{Devices: []Device{{Name: "a\x1b[2J\nb\u202e\xff"}}})))
+	if err != nil || p.Devices[0].Name != "a?[2J?b??" {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
 
 func FuzzRead(f *testing.F) {
 	f.Add(encode(sample()))
-	f.Add(encode(&Process{Version: "v1"}))
+	f.Add(encode(&Process{PID: 1}))
 	f.Add([]byte(magic + "\x01\x01\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := Read(bytes.NewReader(b))

@@ -8,8 +8,7 @@ import (
 
 // Process is the state of a process.
 type Process struct {
-	PID     int    // as the process sees itself
-	Version string // of Ramjet
+	PID     int // as the process sees itself
 	Devices []Device
 }
 
@@ -18,6 +17,7 @@ type Device struct {
 	Name      string
 	Kind      string
 	Transport string
+	Firmware  string // the version of Ramjet
 	NodeGUID  uint64
 	Ports     []Port
 	Metrics   []Metric
@@ -66,13 +66,13 @@ const (
 
 func (p *Process) code(c *codec) {
 	num(c, &p.PID)
-	c.text(&p.Version)
 }
 
 func (d *Device) code(c *codec) {
 	c.text(&d.Name)
 	c.text(&d.Kind)
 	c.text(&d.Transport)
+	c.text(&d.Firmware)
 	num(c, &d.NodeGUID)
 }
 

@@ -33,12 +33,12 @@ type Writer struct {
 	conns [pageSize]verbs.ConnInfo
 }
 
-// Snapshot writes the state of all devices that are entered. ramjet is the version of Ramjet. Objects are
-// copied one page after the other, so what changes meanwhile may be seen as it was or as it is.
-func (w *Writer) Snapshot(to io.Writer, ramjet string) error {
+// Snapshot writes the state of all devices that are entered. Objects are copied one page after
+// the other, so what changes meanwhile may be seen as it was or as it is.
+func (w *Writer) Snapshot(to io.Writer) error {
 	w.to, w.err, w.out = to, nil, append(append(w.out[:0], magic...), version)
 	defer func() { w.to = nil }()
-	w.record(processRecord, (&Process{PID: os.Getpid(), Version: ramjet}).code)
+	w.record(processRecord, (&Process{PID: os.Getpid()}).code)
 	for _, d := range devices() {
 		w.device(d)
 		if w.err != nil {
@@ -70,7 +70,7 @@ func (w *Writer) flush() {
 
 func (w *Writer) device(e entered) {
 	a := e.dev.Query()
-	d := Device{Name: a.Name, Kind: a.Kind, Transport: a.Transport.String(), NodeGUID: a.NodeGUID}
+	d := Device{Name: a.Name, Kind: a.Kind, Transport: a.Transport.String(), Firmware: a.Firmware, NodeGUID: a.NodeGUID}
 	w.record(deviceRecord, d.code)
 	for n := 1; n <= a.Ports; n++ {
 		p, err := e.dev.Port(n)
