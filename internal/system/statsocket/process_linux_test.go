@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
@@ -277,5 +278,30 @@ func BenchmarkRead(b *testing.B) {
 		b.StopTimer()
 		time.Sleep(time.Second) // it rests
 		b.StartTimer()
+	}
+}
+
+// BenchmarkSnapshot is what a snapshot of 10,000 queue pairs costs the process that is read.
+func BenchmarkSnapshot(b *testing.B) {
+	dev, _ := loopback.Open(b, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
+	pd, err := dev.AllocPD()
+	if err != nil {
+		b.Fatal(err)
+	}
+	cq, err := dev.CreateCQ(100, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range 10_000 {
+		if _, err := pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var w observe.Writer
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := w.Snapshot(io.Discard); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
