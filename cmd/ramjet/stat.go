@@ -38,7 +38,6 @@ var statViews = []statView{
 // statCommand is `ramjet stat`.
 type statCommand struct {
 	view  statView
-	pid   int // 0: all
 	json  bool
 	every time.Duration // 0: once
 }

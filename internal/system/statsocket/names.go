@@ -53,3 +53,6 @@ func namesIn(table string) (found []name) {
 	}
 	return found
 }
+
+// allowed reports whether a user may read what is another's, or see it as that.
+func allowed(reader, owner int) bool { return reader == owner || reader == 0 }

@@ -117,9 +117,6 @@ func (t *timed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// allowed reports whether a user may read what is another's, or see it as that.
-func allowed(reader, owner int) bool { return reader == owner || reader == 0 }
-
 // peerOf returns who is at the other end of a connection: for a reader, who listened there.
 func peerOf(c *net.UnixConn) (cred *unix.Ucred, err error) {
 	raw, err := c.SyscallConn()
