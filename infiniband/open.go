@@ -6,8 +6,8 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
-	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 

@@ -28,6 +28,7 @@ type QPInfo struct {
 	PD     uint32
 	SendCQ uint32
 	RecvCQ uint32
+	Failed string // the text of its Failure; empty: there was none
 }
 
 // CQInfo is a completion queue.

@@ -106,7 +106,7 @@ type WC struct {
 	InvKey    Key    // WithInv
 	QPN       QPN    // the local queue pair
 	SrcQPN    QPN    // UD: the sender
-	VendorErr uint32
+	VendorErr uint32 // a [Reason]; [QP.Failure] has the numbers
 	// DLIDPathBits are the low bits of the LID that a datagram was sent to, of as many as
 	// [PortAttr.LMC] says.
 	DLIDPathBits uint8

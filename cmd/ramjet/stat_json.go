@@ -64,6 +64,7 @@ type statQP struct {
 	PD    uint32 `json:"pdn,omitempty"`
 	SCQ   uint32 `json:"send_cqn,omitempty"`
 	RCQ   uint32 `json:"recv_cqn,omitempty"`
+	Why   string `json:"failure,omitempty"`
 
 	SendQueue int   `json:"send_queue"`
 	RecvQueue int   `json:"recv_queue"`
@@ -157,7 +158,7 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 	}
 	for i := range d.QPs {
 		q := &d.QPs[i]
-		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ,
+		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, Why: q.Failed,
 			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT), RTTVar: int64(q.RTTVar),
 			Sent: statMoved{q.SentMessages, q.SentBytes, q.SentPackets}, Received: statMoved{q.RecvMessages, q.RecvBytes, q.RecvPackets},
 			Retries:   statRetries{q.Retransmitted, q.Timeouts, q.SequenceErrors, q.LostResponses, q.RNRs},

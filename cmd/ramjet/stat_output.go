@@ -146,6 +146,11 @@ func (o *statOutput) queuePairs(list []verbs.QPInfo) {
 		return fmt.Sprintf("%d\t%v\t%v\t%s\t%s\t%d\t%d\t%s\t%s\t%s", q.QPN, q.Type, q.State, qpnText(q.DestQPN), statPeer(q), q.SendQueue, q.RecvQueue,
 			shortCount(uint64(q.InFlight)), windowText(q.Window), rtt)
 	})
+	for i := range list {
+		if q := &list[i]; q.Failed != "" {
+			fmt.Fprintf(&o.b, "  %d: %s\n", q.QPN, q.Failed)
+		}
+	}
 }
 
 // statPeer returns the address of a queue pair's peer.

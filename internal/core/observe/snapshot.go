@@ -113,6 +113,7 @@ func codeQP(q *verbs.QPInfo, c *codec) {
 	num(c, &q.PD)
 	num(c, &q.SendCQ)
 	num(c, &q.RecvCQ)
+	c.text(&q.Failed)
 }
 
 // counts returns the counts in the order in which they are written.

@@ -35,7 +35,8 @@ type Device struct {
 	nextCQ uint32
 	counts counts
 	event  func(verbs.EventType, int)
-	shared *queue.Device // what all engines have
+	failed func(*verbs.Failure) // nil: nobody is told
+	shared *queue.Device        // what all engines have
 	watch
 	fabric     fabric
 	eventsOnly bool // programs that wait sleep at once
@@ -136,6 +137,13 @@ func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.event = f
+}
+
+// SetFailureSink says where failures of queue pairs go.
+func (d *Device) SetFailureSink(f func(*verbs.Failure)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed = f
 }
 
 // portChanged takes what a port says of itself now, and tells the program of events. The path MTU bounds

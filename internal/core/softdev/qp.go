@@ -19,10 +19,11 @@ type qp struct {
 	performs performer       // nil: every work request goes through the send queue
 	recv     queue.RecvQueue // its own receives
 	events   func(verbs.EventType)
-	peer     verbs.GID     // of the stream that it has or had; zero: its attributes say
-	stats    verbs.QPStats // as observers see them
-	touched  bool          // in the list of those whose statistics may have changed
-	made     made          // what it was made of, for observers
+	peer     verbs.GID      // of the stream that it has or had; zero: its attributes say
+	stats    verbs.QPStats  // as observers see them
+	why      *verbs.Failure // as they see it
+	touched  bool           // in the list of those whose statistics may have changed
+	made     made           // what it was made of, for observers
 	place    int
 }
 
@@ -137,6 +138,13 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 	defer q.lane.mu.Unlock()
 	a := q.protocol.Query()
 	return a, a.Cap
+}
+
+// Failure returns why the queue pair failed.
+func (q *qp) Failure() *verbs.Failure {
+	q.lane.mu.Lock()
+	defer q.lane.mu.Unlock()
+	return q.protocol.Why()
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {

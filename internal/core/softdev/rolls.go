@@ -50,6 +50,9 @@ func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
 	list, next := d.rolls.qps.Page(len(page), at)
 	for i, q := range list {
 		page[i] = verbs.QPInfo{QPStats: q.stats, PD: q.made.domain, SendCQ: q.made.sendCQ, RecvCQ: q.made.recvCQ}
+		if q.why != nil {
+			page[i].Failed = q.why.String()
+		}
 	}
 	return len(list), next
 }
