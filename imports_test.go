@@ -87,6 +87,7 @@ var layers = map[string][]string{
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
 	"internal/app/regbench":        {"regcache", "verbs"},
+	"internal/app/explain":         {"verbs", "wire/"},
 	"internal/app/usage":           {},
 	"internal/device/madclient":    {"internal/core/clock", "internal/engine/madagent", "verbs", "wire/"},
 	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
