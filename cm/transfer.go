@@ -123,7 +123,7 @@ func (q *queues) do(ctx context.Context, wr *verbs.SendWR, buf *Buffer) (verbs.W
 	if err := q.until(ctx, o.done); err != nil {
 		return verbs.WC{}, err
 	}
-	return o.wc, o.wc.Status.Err()
+	return o.wc, o.wc.Err()
 }
 
 // post posts a work request with an ID of its own.

@@ -96,7 +96,7 @@ func (f *Failure) String() string {
 		fmt.Fprintf(&b, ": the receive has %d bytes", f.Length)
 		return b.String()
 	}
-	fmt.Fprintf(&b, ": %d bytes at %#x, key %#08x", f.Length, f.Addr, uint32(f.Key))
+	fmt.Fprintf(&b, ": %d bytes at %#x, key 0x%08x", f.Length, f.Addr, uint32(f.Key))
 	switch f.Reason {
 	case ReasonOutside:
 		fmt.Fprintf(&b, ", which has %d bytes at %#x", f.MemLen, f.MemAddr)
