@@ -8,6 +8,7 @@ package ramjet
 import (
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 
@@ -28,6 +29,10 @@ func WithTrace(w *trace.Writer) Option { return func(o *options) { o.Trace = w }
 // [github.com/ramjet-rdma/ramjet/iwarp.Options]. Without it the files are used that the environment names in
 // RAMJET_TLS_CERT, RAMJET_TLS_KEY and RAMJET_TLS_CA.
 func WithTLS(c *tls.Config) Option { return func(o *options) { o.TLS = c } }
+
+// WithLog has every failure of a queue pair logged, with what is known of its cause: see
+// [verbs.Device.LogFailures]. Without it nothing is logged.
+func WithLog(log *slog.Logger) Option { return func(o *options) { o.Log = log } }
 
 // WithRefused has f hear of peers that dialed a device of kind iwarps and were turned away by
 // TLS. Several goroutines may call it at once.

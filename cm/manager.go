@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -30,6 +31,7 @@ type manager struct {
 	ports   map[portKey]*port
 	shared  shared
 	stopped bool // ids can only be closed
+	roll    observe.Roll[*ID]
 }
 
 // place is where a device keeps its manager.
@@ -64,6 +66,7 @@ func enter(id *ID) error {
 		return fmt.Errorf("cm: %s: %w", id.dev.Name(), err)
 	}
 	at.m = m
+	observe.Connections(id.dev, m.observe)
 	m.add(id, m.proto.newEndpoint(id))
 	m.proto.run()
 	return nil
@@ -118,6 +121,7 @@ func (m *manager) Streams(drv verbs.StreamDriver) error {
 func (m *manager) add(id *ID, e endpoint) {
 	id.m, id.ep = m, e
 	m.ids[id] = struct{}{}
+	m.roll.Add(id)
 }
 
 // unlock sends and delivers what is due, and frees what connections share if there are none left.

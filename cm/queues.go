@@ -218,7 +218,7 @@ func (q *queues) broken(err error) error {
 // completed hands a completion to its owner.
 func (q *queues) completed(wc *verbs.WC) {
 	if wc.Status != verbs.Success && wc.Status != verbs.WRFlushError {
-		q.fail(wc.Status.Err())
+		q.fail(wc.Err())
 	}
 	if wc.ID&recvID != 0 {
 		q.received(wc)

@@ -112,7 +112,7 @@ func (q *queues) await(ctx context.Context, wr *verbs.SendWR, o *op) (verbs.WC, 
 	if err := q.until(ctx, o.done); err != nil {
 		return verbs.WC{}, err
 	}
-	return o.wc, o.wc.Status.Err()
+	return o.wc, o.wc.Err()
 }
 
 // post posts a work request with an ID of its own.

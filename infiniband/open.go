@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -40,5 +41,5 @@ func newPort(opt *Options) *port {
 // open makes a device of an adapter.
 func (p *port) open(name string, a adapter) *verbs.Device {
 	p.adapter = a
-	return verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p})
+	return statsocket.Show(verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p}))
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -78,7 +79,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		n.Close()
 		return nil, failed(addr, err)
 	}
-	return verbs.NewDevice(d), nil
+	return statsocket.Show(verbs.NewDevice(d)), nil
 }
 
 // failed explains why an address cannot be opened.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -55,7 +56,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	p.watch = link.watch(addr)
 	p.init()
-	return verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p)), nil
+	return statsocket.Show(verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p))), nil
 }
 
 // GUID returns the globally unique identifier of the device of a local address, whether it is open

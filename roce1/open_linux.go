@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -62,7 +63,7 @@ func Open(iface string, opt *Options) (*verbs.Device, error) {
 		return fail("opening %s: %w", iface, err)
 	}
 	p.init(link)
-	return verbs.NewDevice(softdev.New("roce1:"+iface, "roce1", eui64(link.MAC), p)), nil
+	return statsocket.Show(verbs.NewDevice(softdev.New("roce1:"+iface, "roce1", eui64(link.MAC), p))), nil
 }
 
 // find finds an interface.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -52,7 +53,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		}
 		return nil, fmt.Errorf("shm: opening %v: %w", addr, err)
 	}
-	return verbs.NewDevice(d), nil
+	return statsocket.Show(verbs.NewDevice(d)), nil
 }
 
 // parse takes apart what follows the colon in a device's name.

@@ -129,7 +129,7 @@ func TestStatusError(t *testing.T) {
 		t.Error("success is an error")
 	}
 	err := RemoteAccessError.Err()
-	if !errors.Is(err, &StatusError{RemoteAccessError}) || errors.Is(err, &StatusError{WRFlushError}) {
+	if !errors.Is(err, &StatusError{Status: RemoteAccessError}) || errors.Is(err, &StatusError{Status: WRFlushError}) {
 		t.Errorf("%v", err)
 	}
 	for s := Success; s <= GeneralError; s++ {

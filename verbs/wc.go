@@ -44,13 +44,22 @@ func (s Status) Err() error {
 	if s == Success {
 		return nil
 	}
-	return &StatusError{s}
+	return &StatusError{Status: s}
 }
 
 // StatusError carries the status of a failed work request as a Go error.
-type StatusError struct{ Status Status }
+type StatusError struct {
+	Status Status
+	Reason Reason // ReasonUnknown: the status says it all, or no more is known
+}
 
-func (e *StatusError) Error() string { return "verbs: work request failed: " + e.Status.String() }
+func (e *StatusError) Error() string {
+	text := "verbs: work request failed: " + e.Status.String()
+	if e.Reason != ReasonUnknown {
+		text += ": " + e.Reason.String()
+	}
+	return text
+}
 
 // Is makes errors.Is compare statuses.
 func (e *StatusError) Is(target error) bool {
@@ -80,6 +89,14 @@ func (o WCOp) String() string {
 		"FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
 }
 
+// Err returns nil for Success and otherwise a [*StatusError] with what is known of the reason.
+func (wc *WC) Err() error {
+	if wc.Status == Success {
+		return nil
+	}
+	return &StatusError{Status: wc.Status, Reason: Reason(min(wc.VendorErr, 255))}
+}
+
 // WCFlags say which optional fields of a completion are valid.
 type WCFlags uint8
 
@@ -106,7 +123,7 @@ type WC struct {
 	InvKey    Key    // WithInv
 	QPN       QPN    // the local queue pair
 	SrcQPN    QPN    // UD: the sender
-	VendorErr uint32
+	VendorErr uint32 // a [Reason]; [QP.Failure] has the numbers
 	// DLIDPathBits are the low bits of the LID that a datagram was sent to, of as many as
 	// [PortAttr.LMC] says.
 	DLIDPathBits uint8

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
@@ -82,6 +83,10 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 	switch {
 	case c.Name() == "devices":
 		return completeDevices
+	case c.Name() == "explain":
+		return cobra.FixedCompletions(explain.Names(), cobra.ShellCompDirectiveNoFileComp)
+	case c.Name() == "stat":
+		return cobra.FixedCompletions(statViewNames(), cobra.ShellCompDirectiveNoFileComp)
 	case c.Name() == "serve":
 		return onlyFirst(completeDirs)
 	case c.Name() == "show":

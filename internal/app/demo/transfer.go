@@ -70,7 +70,7 @@ func (s *side) poll(st *step) error { return s.take(st, s.cq.Poll(s.wcs[:])) }
 func (s *side) take(st *step, n int) error {
 	for i := range n {
 		wc := &s.wcs[i]
-		if err := wc.Status.Err(); err != nil {
+		if err := wc.Err(); err != nil {
 			return fmt.Errorf("message %d: %v", wc.ID, wc.Status)
 		}
 		if wc.Op < verbs.WCRecv {

@@ -155,7 +155,7 @@ func (r *round) until(ctx context.Context, cond func() bool) error {
 func (c *client) poll() error {
 	for i := range c.cq.Poll(c.wcs[:]) {
 		if wc := &c.wcs[i]; wc.Status != verbs.Success {
-			return fmt.Errorf("the client's queue pair %d: %w", wc.QPN, wc.Status.Err())
+			return fmt.Errorf("the client's queue pair %d: %w", wc.QPN, wc.Err())
 		}
 		c.idle = true
 	}

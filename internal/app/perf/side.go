@@ -326,7 +326,7 @@ func checkWC(wc *verbs.WC) error {
 	if wc.Status == verbs.Success {
 		return nil
 	}
-	return fmt.Errorf("queue pair %d: %w", wc.QPN, wc.Status.Err())
+	return fmt.Errorf("queue pair %d: %w", wc.QPN, wc.Err())
 }
 
 // watchdog fails the side if nothing makes progress for too long.

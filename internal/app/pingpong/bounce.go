@@ -235,7 +235,7 @@ func (p *pingpong) bounce(ctx context.Context, client bool) error {
 
 // handle counts a completion and sends the next message of its queue pair.
 func (p *pingpong) handle(wc *verbs.WC) error {
-	if err := wc.Status.Err(); err != nil {
+	if err := wc.Err(); err != nil {
 		return fmt.Errorf("%v after %d messages sent and %d received", wc.Status, p.sent, p.recvd)
 	}
 	i, ok := p.index[wc.QPN]

@@ -117,6 +117,30 @@ const (
 	NoRight                 // its access rights do not allow it
 )
 
+// RefusedLocal returns why Local returns false for the same arguments; false: it does not.
+func (t *Table) RefusedLocal(pd PD, sge *verbs.SGE, write bool) (Refusal, bool) {
+	e := t.entries[sge.LKey>>8]
+	switch {
+	case e == nil || e.key != sge.LKey || e.window != nil || e.memory() == nil:
+		return NoKey, true
+	case e.pd != pd:
+		return NotOwner, true
+	case write && e.access&verbs.LocalWrite == 0:
+		return NoRight, true
+	}
+	_, ok := e.span(sge.Addr, uint64(sge.Length))
+	return Outside, !ok
+}
+
+// Describe returns what a key stands for; all is zero if for nothing.
+func (t *Table) Describe(key verbs.Key) (addr, length uint64, access verbs.Access) {
+	e := t.entries[key>>8]
+	if e == nil || e.key != key {
+		return 0, 0, 0
+	}
+	return e.base, uint64(len(e.memory())), e.access
+}
+
 // Refused returns why Remote returned false for the same arguments.
 func (t *Table) Refused(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) Refusal {
 	e := t.entries[key>>8]

@@ -116,6 +116,12 @@ func (c *CQ) Poll(wcs []verbs.WC) int {
 // Polled returns how many completions were taken, ever.
 func (c *CQ) Polled() uint32 { return c.polled.Load() }
 
+// Len returns how many completions wait to be polled.
+func (c *CQ) Len() int {
+	polled := c.polled.Load() // first: then it is never more than was pushed
+	return int(c.pushed.Load() - polled)
+}
+
 // Empty reports whether there are no completions.
 func (c *CQ) Empty() bool { return c.polled.Load() == c.pushed.Load() }
 

@@ -8,6 +8,7 @@ import "github.com/ramjet-rdma/ramjet/verbs"
 type Outbox struct {
 	Completions []Completion
 	Events      []Event
+	Failures    []*verbs.Failure
 }
 
 // Completion is a work completion on its way to its queue. Whoever drains the outbox sets its
@@ -41,4 +42,6 @@ func (o *Outbox) Reset() {
 	o.Completions = o.Completions[:0]
 	clear(o.Events)
 	o.Events = o.Events[:0]
+	clear(o.Failures)
+	o.Failures = o.Failures[:0]
 }

@@ -45,6 +45,7 @@ type Pair struct {
 	port     *Port
 	pkey     *verbs.PKey // row of the port's partition table
 	taken    receive
+	failure  *verbs.Failure // the first; nil: none
 
 	Counts verbs.QPCounts
 }
@@ -130,6 +131,9 @@ func (p *Pair) CheckModify(attr *verbs.QPAttr, mask verbs.QPMask) (verbs.QPState
 // Apply sets the attributes that mask names, and the state next returned by CheckModify, which is
 // neither RESET nor ERR.
 func (p *Pair) Apply(attr *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
+	if p.state == verbs.SQE && next == verbs.RTS {
+		p.failure = nil
+	}
 	a := &p.attr
 	set(mask, verbs.MaskAccess, &a.Access, attr.Access)
 	set(mask, verbs.MaskPKeyIndex, &a.PKeyIndex, attr.PKeyIndex)
@@ -173,7 +177,7 @@ func (p *Pair) Reset() {
 		p.Recv.Clear()
 	}
 	p.taken.from = nil
-	p.attr, p.state, p.draining = verbs.QPAttr{}, verbs.Reset, false
+	p.attr, p.state, p.draining, p.failure = verbs.QPAttr{}, verbs.Reset, false, nil
 	p.place()
 }
 

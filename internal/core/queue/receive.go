@@ -49,13 +49,17 @@ func (p *Pair) Scatter(c *memory.Cursor) bool {
 
 // CompleteReceive completes the taken receive, and returns the completion to be filled in further.
 func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
+	reason := verbs.ReasonUnknown
+	if s != verbs.Success && s != verbs.WRFlushError {
+		reason = p.receiveFailed(s)
+	}
 	cq := p.RecvCQ
 	if own := p.taken.from.CQ; own != nil {
 		cq = own
 	}
 	p.taken.from = nil
 	c := p.dev.Outbox.Complete(cq)
-	c.WC = verbs.WC{ID: p.taken.ID, Status: s, Op: verbs.WCRecv, QPN: p.Num}
+	c.WC = verbs.WC{ID: p.taken.ID, Status: s, Op: verbs.WCRecv, QPN: p.Num, VendorErr: uint32(reason)}
 	return c
 }
 

@@ -203,8 +203,11 @@ func (p *Pair) DoLocal(w *SendWQE) bool {
 
 // CompleteSend completes a send work request, if it is signaled or failed.
 func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
+	reason := verbs.ReasonUnknown
 	switch {
+	case s == verbs.WRFlushError:
 	case s != verbs.Success:
+		reason = p.sendFailed(w, s)
 	case w.Op <= verbs.WriteImm:
 		p.Counts.SentMessages++
 		p.Counts.SentBytes += uint64(w.Length)
@@ -216,7 +219,7 @@ func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
 	}
 	op := &sendOps[w.Op]
 	c := p.dev.Outbox.Complete(p.SendCQ)
-	c.WC = verbs.WC{ID: w.ID, Status: s, Op: op.wc, QPN: p.Num}
+	c.WC = verbs.WC{ID: w.ID, Status: s, Op: op.wc, QPN: p.Num, VendorErr: uint32(reason)}
 	if s == verbs.Success && op.receives {
 		c.WC.ByteLen = w.Length
 	}

@@ -12,6 +12,8 @@ type cq struct {
 	dev    *Device
 	q      *queue.CQ
 	events verbs.CQEvents
+	num    uint32 // for observers
+	place  int
 }
 
 // CreateCQ creates a completion queue.
@@ -27,8 +29,10 @@ func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	if err := d.counts.completionQueues.add(); err != nil {
 		return nil, err
 	}
-	c := &cq{dev: d, q: queue.NewCQ(cqe, ev), events: ev}
+	d.nextCQ++
+	c := &cq{dev: d, q: queue.NewCQ(cqe, ev), events: ev, num: d.nextCQ}
 	d.cqs[c] = struct{}{}
+	enroll(d, &d.rolls.cqs, c)
 	return c, nil
 }
 
@@ -126,6 +130,7 @@ func (c *cq) Destroy() error {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
 	delete(c.dev.cqs, c)
+	strike(c.dev, &c.dev.rolls.cqs, c)
 	c.dev.counts.completionQueues.remove()
 	return nil
 }

@@ -30,10 +30,13 @@ type Device struct {
 	memory *memory.Table
 	cqs    map[*cq]struct{}
 	qps    map[verbs.QPN]queuePair // changed with mu and view
+	rolls  rolls                   // changed with view
 	nextPD memory.PD
+	nextCQ uint32
 	counts counts
 	event  func(verbs.EventType, int)
-	shared *queue.Device // what all engines have
+	failed func(*verbs.Failure) // nil: nobody is told
+	shared *queue.Device        // what all engines have
 	watch
 	fabric     fabric
 	eventsOnly bool // programs that wait sleep at once
@@ -136,6 +139,13 @@ func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
 	d.event = f
 }
 
+// SetFailureSink says where failures of queue pairs go.
+func (d *Device) SetFailureSink(f func(*verbs.Failure)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed = f
+}
+
 // portChanged takes what a port says of itself now, and tells the program of events. The path MTU bounds
 // datagrams, and what queue pairs are connected with from now on; partitions count from the next
 // packet on. The lock is not held.
@@ -206,6 +216,7 @@ func (d *Device) Close() error {
 	defer d.mu.Unlock()
 	d.view.Lock()
 	clear(d.qps)
+	d.rolls = rolls{}
 	d.view.Unlock()
 	d.timers = nil
 	d.memory.Close()

@@ -45,6 +45,7 @@ type protocol interface {
 	State() verbs.QPState
 	Modify(attr *verbs.QPAttr, mask verbs.QPMask) error
 	Query() verbs.QPAttr
+	Why() *verbs.Failure
 	Stats(*verbs.QPStats)
 	Post(wrs []verbs.SendWR, all bool) (int, error)
 	PostRecv(wrs []verbs.RecvWR) (int, error)

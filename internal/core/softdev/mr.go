@@ -14,8 +14,10 @@ import (
 type mr struct {
 	dev    *Device
 	region *memory.Region
-	unmap  func()  // of a region that has ended
-	pinned *pinned // nil: nothing is pinned
+	unmap  func()       // of a region that has ended
+	pinned *pinned      // nil: nothing is pinned
+	info   verbs.MRInfo // for observers
+	place  int
 }
 
 func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
@@ -85,7 +87,10 @@ func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error
 		p.dev.counts.regions.remove()
 		return nil, err
 	}
-	return &mr{dev: p.dev, region: r}, nil
+	m := &mr{dev: p.dev, region: r}
+	m.info = m.describe(p.num)
+	enroll(p.dev, &p.dev.rolls.mrs, m)
+	return m, nil
 }
 
 // Region returns the engine's part.
@@ -128,11 +133,17 @@ func (m *mr) reregister(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, a
 	if m.dev.closed {
 		return verbs.ErrClosed
 	}
-	var num memory.PD
+	num := memory.PD(m.info.PD)
 	if to != nil {
 		num = to.(*pd).num
 	}
-	return m.dev.memory.Reregister(m.region, flags, num, buf, access)
+	if err := m.dev.memory.Reregister(m.region, flags, num, buf, access); err != nil {
+		return err
+	}
+	m.dev.view.Lock()
+	defer m.dev.view.Unlock()
+	m.info = m.describe(num)
+	return nil
 }
 
 // Dereg ends the region. If it returns an error after that it can be called again.
@@ -158,6 +169,7 @@ func (m *mr) detach() error {
 	if err == nil {
 		m.unmap = unmap
 		m.dev.counts.regions.remove()
+		strike(m.dev, &m.dev.rolls.mrs, m)
 		m.dev.watch.notify() // whoever waits for the region sees that it is gone
 	}
 	return err

@@ -43,6 +43,7 @@ func (d *Device) publish() {
 	d.fabric.publish()
 	for i, q := range d.changed {
 		q.protocol.Stats(&q.stats)
+		q.why = q.protocol.Why()
 		if q.peer != (verbs.GID{}) {
 			q.stats.DestGID = q.peer
 		}

@@ -80,6 +80,11 @@ func (l *lane) deliver() {
 			o.raise(e.Type)
 		}
 	}
+	if len(out.Failures) > 0 && l.dev.failed != nil {
+		for _, f := range out.Failures {
+			l.dev.failed(f)
+		}
+	}
 	out.Reset()
 }
 

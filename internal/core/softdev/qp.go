@@ -19,9 +19,27 @@ type qp struct {
 	performs performer       // nil: every work request goes through the send queue
 	recv     queue.RecvQueue // its own receives
 	events   func(verbs.EventType)
-	peer     verbs.GID     // of the stream that it has or had; zero: its attributes say
-	stats    verbs.QPStats // as observers see them
-	touched  bool          // in the list of those whose statistics may have changed
+	peer     verbs.GID      // of the stream that it has or had; zero: its attributes say
+	stats    verbs.QPStats  // as observers see them
+	why      *verbs.Failure // as they see it
+	touched  bool           // in the list of those whose statistics may have changed
+	made     made           // what it was made of, for observers
+	place    int
+}
+
+// made has the numbers of the objects that a queue pair was made of; 0: none.
+type made struct{ domain, sendCQ, recvCQ uint32 }
+
+// madeOf returns the numbers of what init names.
+func madeOf(domain memory.PD, init *verbs.QPInit) made {
+	m := made{domain: uint32(domain)}
+	if init.SendCQ != nil {
+		m.sendCQ = init.SendCQ.Driver().(*cq).num
+	}
+	if init.RecvCQ != nil {
+		m.recvCQ = init.RecvCQ.Driver().(*cq).num
+	}
+	return m
 }
 
 // init prepares the part in common of self.
@@ -47,11 +65,11 @@ func capsOf(init *verbs.QPInit) verbs.QPCap {
 }
 
 func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
-	return p.dev.addQP(events, func() (queuePair, error) { return p.dev.fabric.newQP(p.num, init) })
+	return p.dev.addQP(madeOf(p.num, init), events, func() (queuePair, error) { return p.dev.fabric.newQP(p.num, init) })
 }
 
 // addQP adds the queue pair that make makes with the lock held.
-func (d *Device) addQP(events func(verbs.EventType), make func() (queuePair, error)) (verbs.QPDriver, error) {
+func (d *Device) addQP(of made, events func(verbs.EventType), make func() (queuePair, error)) (verbs.QPDriver, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -65,11 +83,14 @@ func (d *Device) addQP(events func(verbs.EventType), make func() (queuePair, err
 		d.counts.queuePairs.remove()
 		return nil, err
 	}
-	q.common().events = events
+	c := q.common()
+	c.events, c.made = events, of
 	d.view.Lock()
 	d.qps[q.Num()] = q
+	c.protocol.Stats(&c.stats)
+	d.rolls.qps.Add(c)
 	d.view.Unlock()
-	d.touch(q.common())
+	d.touch(c)
 	d.mu.counted = true
 	return q, nil
 }
@@ -117,6 +138,13 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 	defer q.lane.mu.Unlock()
 	a := q.protocol.Query()
 	return a, a.Cap
+}
+
+// Failure returns why the queue pair failed.
+func (q *qp) Failure() *verbs.Failure {
+	q.lane.mu.Lock()
+	defer q.lane.mu.Unlock()
+	return q.protocol.Why()
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -181,6 +209,7 @@ func (q *qp) Destroy() error {
 	}
 	d.view.Lock()
 	delete(d.qps, q.Num())
+	d.rolls.qps.Remove(q)
 	d.view.Unlock()
 	d.mu.counted = true
 	d.counts.queuePairs.remove()

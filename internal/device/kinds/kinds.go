@@ -13,6 +13,7 @@ package kinds
 import (
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"runtime"
 	"strings"
@@ -73,6 +74,7 @@ type Local struct {
 type Options struct {
 	Trace   *trace.Writer                        // receives every packet, or every stream
 	TLS     *tls.Config                          // for kinds with TLS, see iwarp.Options; nil: from the files named by the environment
+	Log     *slog.Logger                         // receives failures of queue pairs; nil: nothing
 	Refused func(peer netip.AddrPort, err error) // for kinds with TLS: called with peers that were rejected
 }
 
@@ -217,7 +219,15 @@ func (n Name) GUID() (uint64, error) { return n.Kind.GUID(n.Address) }
 
 // Open opens the device.
 func (n Name) Open(o *Options) (*verbs.Device, error) {
-	return n.Kind.Open(n, o)
+	dev, err := n.Kind.Open(n, o)
+	if err != nil || o.Log == nil {
+		return dev, err
+	}
+	if err := dev.LogFailures(o.Log); err != nil {
+		dev.Close()
+		return nil, err
+	}
+	return dev, nil
 }
 
 // Open opens a device by its name. An empty name stands for the device that the environment names.

@@ -38,6 +38,7 @@ func (f *Flush) Done(ok bool) bool {
 	case q.State() == verbs.Err:
 		return false
 	case !f.span.Valid(): // its region was deregistered meanwhile
+		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Reason: verbs.ReasonUnmapped, Op: verbs.WCFlush, PSN: r.psn, HasPSN: true}, q.PD, 0)
 		q.refuse(remoteAccess)
 		return true
 	case !ok:
@@ -82,16 +83,21 @@ func (q *QP) duringFlush(p *ib.Packet) Reason {
 	return Taken
 }
 
-// executeFlush begins a FLUSH. What was written before it is already in ordinary memory, visible to
-// all processors; only persistence is left to achieve (IBTA annex A19).
-func (q *QP) executeFlush(p *ib.Packet) outcome {
-	var need verbs.Access
+// flushAccess returns the rights that a FLUSH needs.
+func flushAccess(p *ib.Packet) (need verbs.Access) {
 	if p.FETH.Placement&ib.PlacementGlobal != 0 {
 		need |= verbs.FlushGlobal
 	}
 	if p.FETH.Placement&ib.PlacementPersistent != 0 {
 		need |= verbs.FlushPersistent
 	}
+	return need
+}
+
+// executeFlush begins a FLUSH. What was written before it is already in ordinary memory, visible to
+// all processors; only persistence is left to achieve (IBTA annex A19).
+func (q *QP) executeFlush(p *ib.Packet) outcome {
+	need := flushAccess(p)
 	if need == 0 || q.Attr().Access&need != need || p.FETH.Selectivity > ib.SelectRegion || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
 		return invalidRequest
 	}

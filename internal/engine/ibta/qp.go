@@ -189,7 +189,11 @@ func (q *QP) Deadline() clock.Time {
 // the error leads to: ERR, or SQE on unreliable transports (IBTA 10.3.1.5, 10.10).
 func (q *QP) fail(status verbs.Status) {
 	if q.req.sq.Len() > 0 {
-		q.CompleteSend(&q.req.sq.Front().SendWQE, status)
+		w := q.req.sq.Front()
+		q.CompleteSend(&w.SendWQE, status)
+		if f := q.Why(); f.ID == w.ID && w.packets > 0 && q.reliable() { // it is not shown yet
+			f.PSN, f.HasPSN = w.first.Add(q.req.acked), true
+		}
 		q.req.sq.PopFront()
 	}
 	if q.reliable() {

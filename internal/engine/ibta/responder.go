@@ -120,6 +120,9 @@ func (q *QP) carryOut(p *ib.Packet) Reason {
 	if verdict == underWay {
 		return Taken
 	}
+	if q.reliable() && verdict != receiverNotReady && verdict != silent {
+		q.explain(p, verdict)
+	}
 	return q.refuse(verdict)
 }
 
@@ -231,6 +234,18 @@ func (q *QP) carryOutKept() bool {
 	}
 }
 
+// nakOf returns the NAK for a request that cannot be carried out, the event of this side, and the status of
+// the peer's completion (IBTA 9.7.5.2, 9.9.3).
+func nakOf(v outcome) (ib.NAKCode, verbs.EventType, verbs.Status) {
+	switch v {
+	case remoteAccess:
+		return ib.NAKRemoteAccessError, verbs.EventQPAccessError, verbs.RemoteAccessError
+	case remoteOperational:
+		return ib.NAKRemoteOperationalError, verbs.EventQPFatal, verbs.RemoteOperationError
+	}
+	return ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.RemoteInvalidRequestError
+}
+
 // refuse answers a request that was not executed.
 func (q *QP) refuse(v outcome) Reason {
 	r := &q.resp
@@ -258,13 +273,7 @@ func (q *QP) refuse(v outcome) Reason {
 	case silent:
 		return DropInvalid
 	}
-	code, event, status := ib.NAKInvalidRequest, verbs.EventQPRequestError, verbs.RemoteInvalidRequestError
-	switch v {
-	case remoteAccess:
-		code, event, status = ib.NAKRemoteAccessError, verbs.EventQPAccessError, verbs.RemoteAccessError
-	case remoteOperational:
-		code, event, status = ib.NAKRemoteOperationalError, verbs.EventQPFatal, verbs.RemoteOperationError
-	}
+	code, event, status := nakOf(v)
 	if q.HasReceive() { // IBTA 9.9.3.1, class C
 		q.CompleteReceive(status)
 	}

@@ -67,8 +67,15 @@ func (q *QP) refuse(s verbs.Status, e verbs.EventType) bool {
 // violated refuses what the peer is not allowed (IBTA 9.7.5.1.3).
 func (q *QP) violated() bool { return q.refuse(verbs.RemoteAccessError, verbs.EventQPAccessError) }
 
+// notAllowed is violated for memory that a request names, and notes why.
+func (q *QP) notAllowed(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) bool {
+	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
+	return q.violated()
+}
+
 // forbidden refuses what the queue pair does not allow.
-func (q *QP) forbidden() bool {
+func (q *QP) forbidden(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) bool {
+	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonQPAccess, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
 	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 
@@ -140,10 +147,13 @@ func (q *QP) endSend(k kind, field uint32) bool {
 // of it is allowed.
 func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool {
 	if q.Attr().Access&verbs.RemoteWrite == 0 {
-		return q.forbidden()
+		return q.forbidden(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
 	}
 	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, rest, verbs.RemoteWrite)
-	if !ok || rest < uint64(len(b)) {
+	if !ok {
+		return q.notAllowed(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
+	}
+	if rest < uint64(len(b)) {
 		return q.violated()
 	}
 	s = s.Sub(0, len(b))
@@ -154,7 +164,7 @@ func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool 
 		ok = s.Write(q.Device.Memory, 0, b)
 	}
 	if !ok {
-		return q.violated()
+		return q.notAllowed(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
 	}
 	q.Device.Counters.RecvBytes += uint64(len(b))
 	q.CountRequest(len(b), k.has(last))
@@ -177,10 +187,13 @@ func (q *QP) takeImm(k kind, imm, length uint32) bool {
 
 func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
 	if q.Attr().Access&verbs.RemoteRead == 0 {
-		return q.forbidden()
+		return q.forbidden(verbs.WCRead, key, addr, uint64(length), verbs.RemoteRead)
 	}
 	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, uint64(length), verbs.RemoteRead)
-	if !ok || length > q.Device.MaxMsgSize {
+	if !ok {
+		return q.notAllowed(verbs.WCRead, key, addr, uint64(length), verbs.RemoteRead)
+	}
+	if length > q.Device.MaxMsgSize {
 		return q.violated()
 	}
 	q.CountRequest(0, true)
@@ -190,13 +203,15 @@ func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
 
 func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint64) bool {
 	if q.Attr().Access&verbs.RemoteAtomic == 0 {
-		return q.forbidden()
+		return q.forbidden(verbs.WCFetchAdd, key, addr, 8, verbs.RemoteAtomic)
 	}
 	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, 8, verbs.RemoteAtomic)
 	if !ok {
-		return q.violated()
+		return q.notAllowed(verbs.WCFetchAdd, key, addr, 8, verbs.RemoteAtomic)
 	}
 	if !s.Aligned8() {
+		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: verbs.WCFetchAdd, Key: key, Addr: addr, Length: 8},
+			q.PD, verbs.RemoteAtomic)
 		return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
 	}
 	var old uint64

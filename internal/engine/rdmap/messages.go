@@ -166,6 +166,8 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 		return q.violated(cause, head, body, len(body))
 	}
 	if !s.Aligned8() {
+		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteOperationError, Reason: verbs.ReasonMisaligned, Op: verbs.WCFetchAdd, Key: verbs.Key(r.STag), Addr: r.TO, Length: 8},
+			q.PD, verbs.RemoteAtomic)
 		return q.terminate(iwarp.OperationCatastrophic, head, body, len(body))
 	}
 	resp := response{atomic: true, id: r.ID}
@@ -196,19 +198,27 @@ func maskedAdd(a, b, mask uint64) uint64 {
 
 // source finds memory that a peer reads or operates on.
 func (q *QP) source(key verbs.Key, addr, n uint64, need verbs.Access) (memory.Span, iwarp.Cause) {
+	f := verbs.Failure{Status: verbs.RemoteAccessError, Op: verbs.WCRead, Key: key, Addr: addr, Length: n}
+	if need == verbs.RemoteAtomic {
+		f.Op = verbs.WCFetchAdd
+	}
 	if q.Attr().Access&need == 0 {
+		f.Reason = verbs.ReasonQPAccess
+		q.RefuseRequest(f, q.PD, need)
 		return memory.Span{}, iwarp.ProtectionAccess
 	}
 	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, n, need)
 	if ok {
 		return s, 0
 	}
+	q.RefuseRequest(f, q.PD, need)
 	return s, [...]iwarp.Cause{memory.NoKey: iwarp.ProtectionSTag, memory.NotOwner: iwarp.ProtectionStream, memory.Outside: iwarp.ProtectionBounds,
 		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, n, need)]
 }
 
 // taggedCause returns the cause for refusing a WRITE.
 func (q *QP) taggedCause(key verbs.Key, addr uint64, n int) iwarp.Cause {
+	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Op: verbs.WCWrite, Key: key, Addr: addr, Length: uint64(n)}, q.PD, verbs.RemoteWrite)
 	return [...]iwarp.Cause{memory.NoKey: iwarp.TaggedSTag, memory.NotOwner: iwarp.TaggedStream, memory.Outside: iwarp.TaggedBounds,
 		memory.NoRight: iwarp.ProtectionAccess}[q.Device.Memory.Refused(q.PD, q.Num, key, addr, uint64(n), verbs.RemoteWrite)]
 }

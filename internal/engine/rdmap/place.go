@@ -91,6 +91,8 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 		return q.violated(iwarp.OperationUnspecified, head, nil, n)
 	}
 	if q.Attr().Access&verbs.RemoteWrite == 0 {
+		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Reason: verbs.ReasonQPAccess, Op: verbs.WCWrite, Key: key, Addr: h.TO, Length: uint64(n)},
+			q.PD, verbs.RemoteWrite)
 		return q.violated(iwarp.ProtectionAccess, head, nil, n)
 	}
 	s, ok := q.Device.Memory.RemoteAfter(&q.rx.last, q.PD, q.Num, key, h.TO, uint64(n), verbs.RemoteWrite)

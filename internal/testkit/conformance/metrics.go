@@ -16,6 +16,7 @@ var metricTests = []test{
 	{name: "Metrics/Traffic", run: testMetricsTraffic, needs: []Ability{Metrics}},
 	{name: "Metrics/NoWaiting", run: testMetricsNoWaiting, needs: []Ability{Metrics}},
 	{name: "Metrics/QP", run: testQPStats, needs: []Ability{Metrics}},
+	{name: "Metrics/Objects", run: testObjectsListed, needs: []Ability{Metrics}},
 }
 
 // testMetricsDescribed has every metric say what it is, and all of them different.
@@ -136,4 +137,61 @@ func testQPStats(t *T) {
 	}
 	t.ok(b.qp.Modify(verbs.QPAttr{State: verbs.Err}, verbs.MaskState))
 	t.eventually(func() bool { return value(b.qp.Stats())(t).State == verbs.Err }, "the state is that of the queue pair")
+}
+
+// pages puts all pages of a listing together.
+func pages[I any](list func(page []I, at int) (n, next int)) (all []I) {
+	page := make([]I, 3)
+	for at := verbs.FirstPage; at > 0; {
+		var n int
+		n, at = list(page, at)
+		all = append(all, page[:n]...)
+	}
+	return all
+}
+
+// testObjectsListed has observers see the objects that there are, also while the program keeps the device
+// from its memory.
+func testObjectsListed(t *T) {
+	a, b := t.pair(setup{})
+	o, ok := a.dev.Driver().(verbs.Observable)
+	if !ok {
+		t.Fatalf("%T lists no objects", a.dev.Driver())
+	}
+	buf := make([]byte, 4096)
+	mr := value(a.pd.RegMR(buf, verbs.LocalWrite|verbs.RemoteRead))(t)
+	cq := value(a.dev.CreateCQ(1234, nil))(t)
+	ofQP := func(q verbs.QPInfo) bool {
+		return q.QPN == a.qp.Num() && q.Type == verbs.RC && q.State == verbs.RTS && q.DestQPN == b.qp.Num() && q.PD != 0 && q.SendCQ != 0 && q.RecvCQ != 0
+	}
+	ofMR := func(m verbs.MRInfo) bool {
+		return m.Key == mr.RKey() && m.Addr == mr.Addr() && m.Len == 4096 && m.Access == verbs.LocalWrite|verbs.RemoteRead && m.PD != 0
+	}
+	ofCQ := func(c verbs.CQInfo) bool { return c.Capacity == 1234 && c.Waiting == 0 && !c.Overflow }
+	done := make(chan error, 1)
+	var found [3]bool
+	mr.Do(func([]byte) {
+		go func() {
+			found = [3]bool{slices.ContainsFunc(pages(o.ObserveQPs), ofQP), slices.ContainsFunc(pages(o.ObserveMRs), ofMR), slices.ContainsFunc(pages(o.ObserveCQs), ofCQ)}
+			done <- nil
+		}()
+		t.ok(t.finish(done))
+	})
+	if found != [3]bool{true, true, true} {
+		t.Errorf("listed are %v of queue pair, region and completion queue: %+v", found, pages(o.ObserveQPs))
+	}
+	t.ok(mr.Rereg(verbs.ReregAccess, nil, nil, verbs.LocalWrite|verbs.RemoteWrite))
+	if !slices.ContainsFunc(pages(o.ObserveMRs), func(m verbs.MRInfo) bool {
+		return m.Key == mr.RKey() && m.Access == verbs.LocalWrite|verbs.RemoteWrite
+	}) {
+		t.Errorf("the region's new access is not seen: %+v", pages(o.ObserveMRs))
+	}
+	key, qpn := mr.RKey(), a.qp.Num()
+	t.ok(mr.Close())
+	t.ok(cq.Close())
+	t.ok(a.qp.Close())
+	if slices.ContainsFunc(pages(o.ObserveMRs), func(m verbs.MRInfo) bool { return m.Key == key }) || slices.ContainsFunc(pages(o.ObserveCQs), ofCQ) ||
+		slices.ContainsFunc(pages(o.ObserveQPs), func(q verbs.QPInfo) bool { return q.QPN == qpn }) {
+		t.Error("objects that were closed are listed")
+	}
 }

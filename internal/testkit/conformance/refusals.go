@@ -5,6 +5,8 @@ package conformance
 import "github.com/ramjet-rdma/ramjet/verbs"
 
 var refusalTests = []test{
+	{name: "Refused/Why", run: testWhyFailed},
+	{name: "Refused/WhyLocal", run: testWhyLocal},
 	{name: "Refused/Remote", run: testRemoteRefused},
 	{name: "Refused/QPAccess", run: testQPAccess},
 	{name: "Refused/OtherDomain", run: testOtherDomain},

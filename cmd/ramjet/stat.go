@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+)
+
+// statView is a view of processes: what `ramjet stat` shows.
+type statView struct {
+	name, text string
+	write      func(*statOutput, *statDevice)
+}
+
+// statViews has all views. The first is the default.
+var statViews = []statView{
+	{"summary", "ports, numbers of objects, and the first queue pairs", (*statOutput).summary},
+	{"link", "ports, as rdma link", (*statOutput).link},
+	{"resource", "numbers of objects, as rdma resource", (*statOutput).resource},
+	{"qp", "queue pairs: state, peer, queues, window, round trip", (*statOutput).qps},
+	{"cq", "completion queues, and completions that wait", (*statOutput).cqs},
+	{"mr", "memory regions and what their keys allow", (*statOutput).mrs},
+	{"cm_id", "connections and listeners", (*statOutput).conns},
+	{"statistic", "what was sent, received and retransmitted, and what devices count", (*statOutput).statistic},
+}
+
+// statCommand is `ramjet stat`.
+type statCommand struct {
+	view  statView
+	json  bool
+	every time.Duration // 0: once
+}
+
+func newStatCmd() *cobra.Command {
+	s := &statCommand{view: statViews[0]}
+	var views strings.Builder
+	for _, v := range statViews {
+		fmt.Fprintf(&views, "  %-10s %s\n", v.name, v.text)
+	}
+	c := &cobra.Command{
+		Use:   "stat [VIEW] [PID...]",
+		Short: "Show the state of processes that have devices open",
+		Long: "Show the live state of every process of this user that has a Ramjet device open, or of those with the given\n" +
+			"ids. Root sees the processes of all users. C programs of ramjet run are seen, too.\n\nViews:\n" + views.String(),
+		Example: "  ramjet stat\n  ramjet stat qp --watch\n  ramjet stat statistic 4242\n  ramjet stat --json",
+	}
+	c.Flags().BoolVar(&s.json, "json", false, "everything that is known, as JSON; with --watch a line each time")
+	c.Flags().Var((*waitTime)(&s.every), "watch", "show it again and again, with so much `time` in between")
+	c.Flags().Lookup("watch").NoOptDefVal = "1s"
+	c.Flags().Lookup("watch").DefValue = "0s"
+	return leaf(c, func(c *cobra.Command, args []string) error {
+		pids, err := s.parse(args)
+		if err != nil {
+			return err
+		}
+		return s.run(c.Context(), pids, c.OutOrStdout(), c.ErrOrStderr())
+	})
+}
+
+// parse takes apart the arguments: process ids, and a view.
+func (s *statCommand) parse(args []string) (pids []int, err error) {
+	chosen := false
+	for _, a := range args {
+		if a != "" && strings.Trim(a, "0123456789") == "" {
+			pid, err := strconv.ParseInt(a, 10, 32)
+			if err != nil || pid == 0 {
+				return nil, usagef("%s is no process id", a)
+			}
+			pids = append(pids, int(pid))
+			continue
+		}
+		i := slices.IndexFunc(statViews, func(v statView) bool { return v.name == a })
+		switch {
+		case i < 0:
+			return nil, usagef("there is no view %q: %s", a, didYouMean(a, statViewNames()))
+		case chosen:
+			return nil, usagef("%s and %s: show one view at a time", s.view.name, a)
+		}
+		s.view, chosen = statViews[i], true
+	}
+	if s.json && chosen {
+		return nil, usagef("--json shows everything: leave out %s", s.view.name)
+	}
+	return pids, nil
+}
+
+func statViewNames() (names []string) {
+	for _, v := range statViews {
+		names = append(names, v.name)
+	}
+	return names
+}
+
+// run shows processes once, or until ctx has ended.
+func (s *statCommand) run(ctx context.Context, pids []int, out, log io.Writer) error {
+	for {
+		err := s.show(ctx, pids, out, log)
+		if s.every == 0 {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintln(log, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(s.every):
+		}
+	}
+}
+
+// show shows processes once.
+func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) error {
+	var found []statsocket.Process
+	for _, pid := range append(pids, 0)[:max(len(pids), 1)] {
+		some, err := statsocket.Read(ctx, pid)
+		if err != nil {
+			return err
+		}
+		if pid != 0 && len(some) == 0 {
+			return fmt.Errorf("process %d has no Ramjet device open, or is not yours to read: `ramjet stat` shows those that are", pid)
+		}
+		found = append(found, some...)
+	}
+	kernel := kernelLinks()
+	if s.json {
+		return s.writeJSON(out, found, kernel)
+	}
+	o := &statOutput{}
+	if s.every != 0 && isTerminal(out) {
+		o.b.WriteString("\x1b[H\x1b[2J") // top left, and an empty screen
+	}
+	if s.every != 0 {
+		fmt.Fprintf(&o.b, "%s every %v\n\n", time.Now().Format(time.TimeOnly), s.every)
+	}
+	if len(found) == 0 {
+		fmt.Fprintf(log, "%s has a Ramjet device open here\n", statNobody())
+	}
+	for i := range found {
+		o.process(&found[i], s.view)
+	}
+	if s.view.name == "link" || s.view.name == "summary" {
+		o.kernel(kernel)
+	}
+	_, err := out.Write(o.b.Bytes())
+	return err
+}
+
+// statNobody says whose processes would be seen.
+func statNobody() string {
+	if os.Geteuid() == 0 {
+		return "no process"
+	}
+	return "no process of yours"
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+)
+
+// statJSON is what `ramjet stat --json` writes. Units are in names; numbers without one are counts.
+type statJSON struct {
+	Host      string        `json:"host"`
+	Time      time.Time     `json:"time"`
+	Processes []statProcess `json:"processes"`
+	Kernel    []kernelLink  `json:"kernel_links"`
+}
+
+type statProcess struct {
+	PID     int            `json:"pid"`
+	UID     int            `json:"uid"`
+	Command string         `json:"comm,omitempty"`
+	Problem string         `json:"problem,omitempty"` // why it cannot be read
+	Devices []statDeviceJS `json:"devices"`
+}
+
+type statDeviceJS struct {
+	Name     string           `json:"ifname"`
+	Kind     string           `json:"kind"`
+	Version  string           `json:"version"`
+	NodeGUID string           `json:"node_guid"`
+	Ports    []statPort       `json:"ports"`
+	Counters map[string]int64 `json:"counters"`
+	QPs      []statQP         `json:"qps"`
+	CQs      []statCQ         `json:"cqs"`
+	MRs      []statMR         `json:"mrs"`
+	CMIDs    []statCMID       `json:"cm_ids"`
+	Partial  bool             `json:"cm_ids_partial,omitempty"`
+}
+
+type statPort struct {
+	Port      int    `json:"port"`
+	State     string `json:"state"`
+	LinkLayer string `json:"link_layer"`
+	NetDev    string `json:"netdev,omitempty"`
+	GID       string `json:"gid"`
+	LID       uint16 `json:"lid,omitempty"`
+	MTU       int    `json:"active_mtu_bytes"`
+	Speed     int64  `json:"speed_mbps,omitempty"`
+}
+
+type statQP struct {
+	LQPN  uint32 `json:"lqpn"`
+	Type  string `json:"type"`
+	State string `json:"state"`
+	RQPN  uint32 `json:"rqpn,omitempty"`
+	Peer  string `json:"peer,omitempty"`
+	PD    uint32 `json:"pdn,omitempty"`
+	SCQ   uint32 `json:"send_cqn,omitempty"`
+	RCQ   uint32 `json:"recv_cqn,omitempty"`
+	Why   string `json:"failure,omitempty"`
+
+	SendQueue int   `json:"send_queue"`
+	RecvQueue int   `json:"recv_queue"`
+	InFlight  int   `json:"in_flight_bytes"`
+	Window    int   `json:"window_bytes,omitempty"`
+	RTT       int64 `json:"rtt_ns,omitempty"`
+	RTTVar    int64 `json:"rtt_var_ns,omitempty"`
+
+	Sent      statMoved   `json:"sent"`
+	Received  statMoved   `json:"received"`
+	Retries   statRetries `json:"retransmissions"`
+	Responder statReplies `json:"responder"`
+}
+
+type statMoved struct {
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+	Packets  uint64 `json:"packets"`
+}
+
+type statRetries struct {
+	Packets        uint64 `json:"packets"`
+	Timeouts       uint64 `json:"timeouts"`
+	SequenceErrors uint64 `json:"sequence_errors"`
+	LostResponses  uint64 `json:"lost_responses"`
+	RNRs           uint64 `json:"rnr_naks_received"`
+}
+
+type statReplies struct {
+	Duplicates    uint64 `json:"duplicates"`
+	OutOfSequence uint64 `json:"out_of_sequence"`
+	RNRs          uint64 `json:"rnr_naks_sent"`
+}
+
+type statCQ struct {
+	CQN      uint32 `json:"cqn"`
+	CQE      int    `json:"cqe"`
+	Waiting  int    `json:"waiting"`
+	Armed    bool   `json:"armed"`
+	Overflow bool   `json:"overflow"`
+}
+
+type statMR struct {
+	Key    string   `json:"key"`
+	PD     uint32   `json:"pdn"`
+	Addr   string   `json:"addr"`
+	Bytes  uint64   `json:"length_bytes"`
+	Access []string `json:"access"`
+}
+
+type statCMID struct {
+	LQPN   uint32 `json:"lqpn,omitempty"`
+	Type   string `json:"qp_type,omitempty"`
+	PS     string `json:"ps"`
+	State  string `json:"state"`
+	Listen bool   `json:"listening"`
+	Local  string `json:"src_addr,omitempty"`
+	Peer   string `json:"dst_addr,omitempty"`
+}
+
+// writeJSON writes everything; with --watch in one line.
+func (s *statCommand) writeJSON(out io.Writer, found []statsocket.Process, kernel []kernelLink) error {
+	host, _ := os.Hostname() // empty: not known
+	all := statJSON{Host: host, Time: time.Now(), Processes: []statProcess{}, Kernel: append([]kernelLink{}, kernel...)}
+	for i := range found {
+		p := &found[i]
+		js := statProcess{PID: p.PID, UID: p.UID, Command: p.Command, Devices: []statDeviceJS{}}
+		if p.Err != nil {
+			js.Problem = p.Err.Error()
+		} else {
+			for i := range p.State.Devices {
+				js.Devices = append(js.Devices, newStatDeviceJS(&p.State.Devices[i]))
+			}
+		}
+		all.Processes = append(all.Processes, js)
+	}
+	if s.every != 0 {
+		return json.NewEncoder(out).Encode(all)
+	}
+	return writeJSON(out, all)
+}
+
+func newStatDeviceJS(d *observe.Device) statDeviceJS {
+	js := statDeviceJS{Name: d.Name, Kind: d.Kind, Version: d.Firmware, NodeGUID: guidText(d.NodeGUID), Partial: d.NoConns,
+		Ports: []statPort{}, Counters: map[string]int64{}, QPs: []statQP{}, CQs: []statCQ{}, MRs: []statMR{}, CMIDs: []statCMID{}}
+	for _, p := range d.Ports {
+		js.Ports = append(js.Ports, statPort{p.Num, portState(p.State), p.Link, p.NetDev, gidText(p.GID), p.LID, p.ActiveMTU, p.SpeedMbps})
+	}
+	for _, m := range d.Metrics {
+		js.Counters[m.Name] = int64(m.Value)
+	}
+	for i := range d.QPs {
+		q := &d.QPs[i]
+		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, Why: q.Failed,
+			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT), RTTVar: int64(q.RTTVar),
+			Sent: statMoved{q.SentMessages, q.SentBytes, q.SentPackets}, Received: statMoved{q.RecvMessages, q.RecvBytes, q.RecvPackets},
+			Retries:   statRetries{q.Retransmitted, q.Timeouts, q.SequenceErrors, q.LostResponses, q.RNRs},
+			Responder: statReplies{q.Duplicates, q.OutOfSequence, q.SentRNRs}}
+		if p := statPeer(q); p != "-" {
+			one.Peer = p
+		}
+		js.QPs = append(js.QPs, one)
+	}
+	for _, c := range d.CQs {
+		js.CQs = append(js.CQs, statCQ{c.Num, c.Capacity, c.Waiting, c.Armed, c.Overflow})
+	}
+	for _, m := range d.MRs {
+		one := statMR{Key: fmt.Sprintf("0x%08x", uint32(m.Key)), PD: m.PD, Addr: fmt.Sprintf("0x%x", m.Addr), Bytes: m.Len, Access: []string{}}
+		if m.Access != 0 {
+			one.Access = strings.Split(m.Access.String(), "|")
+		}
+		js.MRs = append(js.MRs, one)
+	}
+	for _, c := range d.Conns {
+		one := statCMID{LQPN: uint32(c.QPN), PS: c.PortSpace, State: c.State, Listen: c.Listening}
+		if c.QPType != 0 {
+			one.Type = c.QPType.String()
+		}
+		if c.Local.IsValid() {
+			one.Local = c.Local.String()
+		}
+		if c.Peer.IsValid() {
+			one.Peer = c.Peer.String()
+		}
+		js.CMIDs = append(js.CMIDs, one)
+	}
+	return js
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+)
+
+// A process is shown while it runs, as a table and as JSON.
+func TestStat(t *testing.T) {
+	device := "roce:" + loopback.Next().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	serve, end := command(ctx, "serve", "-d", device, t.TempDir())
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		end(t, serve.Wait())
+	}()
+	pid := fmt.Sprint(serve.Process.Pid)
+	var r result
+	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if r = ramjetCmd(t, "stat", "cm_id", pid); strings.Contains(r.stdout, "listening") {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if !strings.Contains(r.stdout, device+"/1 pid "+pid+" comm ramjet") {
+		t.Error(r.stdout)
+	}
+	r = ramjetCmd(t, "stat", "--json", pid)
+	var all statJSON
+	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
+		t.Fatal(err, r)
+	}
+	if len(all.Processes) != 1 || len(all.Processes[0].Devices) != 1 || all.Processes[0].Devices[0].Name != device || all.Host == "" || all.Time.IsZero() {
+		t.Errorf("%+v", all)
+	}
+	if r := ramjetCmd(t, "stat", "1"); r.status != exitFailed || !strings.Contains(r.stderr, "process 1 has no Ramjet device open") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Watching goes on until it is interrupted.
+func TestStatWatch(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watch, end := command(ctx, "stat", "link", "--watch=1ms")
+	out := &lines{want: 3, done: make(chan struct{})}
+	watch.Stdout = out
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-out.done:
+	case <-time.After(patience):
+		t.Error("it was not shown three times")
+	}
+	cancel()
+	end(t, watch.Wait())
+}
+
+// lines counts what was shown.
+type lines struct {
+	want int
+	done chan struct{}
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	for range strings.Count(string(b), "every 1ms") {
+		if l.want--; l.want == 0 {
+			close(l.done)
+		}
+	}
+	return len(b), nil
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// statSample is a process with some of everything.
+func statSample() *statsocket.Process {
+	mapped := func(last byte) (g verbs.GID) {
+		g[10], g[11], g[12], g[15] = 0xff, 0xff, 127, last
+		return g
+	}
+	connected := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
+	connected.QPStats = verbs.QPStats{QPN: 16_777_214, Type: verbs.RC, State: verbs.RTS, DestQPN: 16_777_213, DestGID: mapped(9),
+		SendQueue: 128, RecvQueue: 64, InFlight: 1_029_120, Window: 1 << 20, RTT: 625300 * time.Nanosecond}
+	connected.QPCounts = verbs.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512, Timeouts: 12, RNRs: 3}
+	fresh := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
+	fresh.QPStats = verbs.QPStats{QPN: 17, Type: verbs.UD, State: verbs.Init}
+	d := observe.Device{Name: "roce:127.0.0.7", Kind: "roce", Transport: "InfiniBand",
+		Ports:   []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "lo", GID: mapped(7), ActiveMTU: 4096}},
+		Metrics: []observe.Metric{{Name: "pds", Gauge: true, Unit: "objects", Value: 1}, {Name: "sent_pkts", Unit: "packets", Value: 1118872}},
+		QPs:     []verbs.QPInfo{fresh, connected},
+		CQs:     []verbs.CQInfo{{Num: 1, Capacity: 641, Waiting: 11, Armed: true}, {Num: 2, Capacity: 10, Overflow: true}},
+		MRs: []verbs.MRInfo{{Key: 0x1234abcd, PD: 1, Addr: 0x7f479434e000, Len: 1 << 30,
+			Access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RemoteAtomic}, {Key: 5, PD: 1}},
+		Conns:   []verbs.ConnInfo{{State: "listening", PortSpace: "TCP", Listening: true}},
+		NoConns: true}
+	return &statsocket.Process{PID: 4242, UID: 1000, Command: "kv", State: &observe.Process{Devices: []observe.Device{d}}}
+}
+
+func TestStatViews(t *testing.T) {
+	want := map[string][]string{
+		"summary":   {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv", "qp 2 cm_id 1 mr 2, 11 completions waiting", "16777214"},
+		"link":      {"link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv\n"},
+		"resource":  {"roce:127.0.0.7: pd 1 cq 2 qp 2 cm_id 1 mr 2 mw 0 srq 0 ah 0 pid 4242 comm kv\n"},
+		"qp":        {"16777214 RC   RTS   16777213 127.0.0.9 128 64 1.0M     1.0M   625µs", "17       UD   INIT  -        -         0   0  0        -      -"},
+		"cq":        {"1   641 11      yes   OK", "2   10  0       no    OVERFLOW"},
+		"mr":        {"0x1234abcd 1  0x7f479434e000 1073741824 local rw remote rwa", "0x00000005 1  0x0            0          local r\n"},
+		"cm_id":     {"-    -    TCP listening -     -", "could not be asked"},
+		"statistic": {"16777214 69.8k  4.6G    0      0       1512    12      0   0    3   0   0", "sent_pkts                                 1118872 packets"},
+	}
+	for _, v := range statViews {
+		var o statOutput
+		o.process(statSample(), v)
+		text := o.b.String()
+		for _, w := range want[v.name] {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: no %q in\n%s", v.name, w, text)
+			}
+		}
+		for line := range strings.Lines(text) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+				t.Errorf("%s: a line of %d columns: %s", v.name, n, line)
+			}
+		}
+	}
+}
+
+// The summary has the queue pairs that moved most, and says that there are others.
+func TestStatSummaryMany(t *testing.T) {
+	p := statSample()
+	d := &p.State.Devices[0]
+	for i := range 50 {
+		q := verbs.QPInfo{}
+		q.QPN = verbs.QPN(1000 + i)
+		d.QPs = append(d.QPs, q)
+	}
+	var o statOutput
+	o.process(p, statViews[0])
+	lines := strings.Split(o.b.String(), "\n")
+	if len(lines) < 3 || !strings.Contains(lines[3], "16777214") || !strings.Contains(o.b.String(), "and 42 others: ramjet stat qp 4242") {
+		t.Error(o.b.String())
+	}
+}
+
+func TestShortCount(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 9999: "9999", 10_000: "10.0k", 99_949: "99.9k", 99_950: "100k", 999_499: "999k", 999_500: "1.0M",
+		1 << 30: "1.1G", 1<<64 - 1: "18.4E"} {
+		if got := shortCount(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestStatArguments(t *testing.T) {
+	for _, c := range []struct {
+		args    []string
+		problem string
+	}{
+		{[]string{"stat", "qpp"}, "did you mean qp?"},
+		{[]string{"stat", "everything"}, "there are summary, link, resource"},
+		{[]string{"stat", "qp", "mr"}, "one view at a time"},
+		{[]string{"stat", "0"}, "0 is no process id"},
+		{[]string{"stat", "99999999999"}, "no process id"},
+		{[]string{"stat", "qp", "--json"}, "leave out qp"},
+		{[]string{"stat", "--watch=now"}, "no time to wait"},
+	} {
+		if r := ramjetCmd(t, c.args...); r.status != exitUsage || !strings.Contains(r.stderr, c.problem) {
+			t.Errorf("%v: %+v", c.args, r)
+		}
+	}
+}
+
+// The kernel's devices are listed as rdma link lists them.
+func TestKernelLinks(t *testing.T) {
+	dir := t.TempDir()
+	for file, text := range map[string]string{"mlx5_0/ports/1/state": "4: ACTIVE\n", "mlx5_0/ports/1/phys_state": "5: LinkUp\n",
+		"mlx5_0/ports/1/gid_attrs/ndevs/0": "eth0\n", "mlx5_0/ports/2/state": "1: DOWN\n"} {
+		path := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []kernelLink{{"mlx5_0", 1, "ACTIVE", "LINK_UP", "eth0"}, {"mlx5_0", 2, "DOWN", "-", ""}}
+	if got := kernelLinksIn(dir); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := kernelLinksIn(filepath.Join(dir, "none")); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package observe knows which devices and connection managers this process has, and writes their state
+// as records for other processes.
+//
+// Devices are entered by the functions that open them, and are not kept alive by that. A device that
+// its program drops is forgotten.
+//
+// # The format
+//
+// A snapshot is a sequence of records behind a header of eight bytes, "ramjetS" and the version. A record is
+// its type, a byte, the length of what follows as a uvarint, and its fields in a fixed order. Numbers are
+// uvarints; texts are bytes behind their length. Readers skip records of types that they do not know, ignore
+// what follows the fields that they know, and take fields that are missing for zero, so that writer and
+// reader may be of different versions. Objects belong to the device whose record comes before them. The
+// last record is the end: without it the snapshot is cut off.
+//
+// What is read was written by another process, perhaps one that wants to harm. The decoder bounds what
+// it takes, and texts that it returns can be shown in a terminal.
+package observe

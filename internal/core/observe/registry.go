@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"weak"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// ConnLister lists the ids of a device's connection manager in pages, as verbs.Observable lists its
+// objects. next is [Busy] if the manager is at work for too long to be asked.
+type ConnLister func(page []verbs.ConnInfo, at int) (n, next int)
+
+// Busy is the position behind which a listing cannot go on.
+const Busy = -1
+
+// entry is a device of this process.
+type entry struct {
+	dev     weak.Pointer[verbs.Device]
+	conns   ConnLister // nil: it has no connection manager
+	changed func(devices int)
+}
+
+var (
+	entriesLock sync.Mutex
+	entries     []*entry // in the order of opening
+)
+
+// Enter enters a device until it is closed, or its program drops it. changed is called then and now with the
+// number of devices that are entered. One such call follows the other.
+func Enter(dev *verbs.Device, changed func(devices int)) {
+	e := &entry{dev: weak.Make(dev), changed: changed}
+	entriesLock.Lock()
+	entries = append(entries, e)
+	changed(len(entries))
+	entriesLock.Unlock()
+	if dev.OnClose(e.leave) != nil {
+		e.leave()
+	}
+	runtime.AddCleanup(dev, func(e *entry) { e.leave() }, e)
+}
+
+func (e *entry) leave() {
+	entriesLock.Lock()
+	defer entriesLock.Unlock()
+	if i := slices.Index(entries, e); i >= 0 {
+		entries = slices.Delete(entries, i, i+1)
+		e.changed(len(entries))
+	}
+}
+
+// Connections says who lists the connections of a device. It does nothing for a device that is not entered.
+func Connections(dev *verbs.Device, list ConnLister) {
+	entriesLock.Lock()
+	defer entriesLock.Unlock()
+	for _, e := range entries {
+		if e.dev == weak.Make(dev) {
+			e.conns = list
+		}
+	}
+}
+
+// entered is a device that is there while it is looked at.
+type entered struct {
+	dev   *verbs.Device
+	conns ConnLister
+}
+
+// devices returns what is entered now.
+func devices() (all []entered) {
+	entriesLock.Lock()
+	defer entriesLock.Unlock()
+	for _, e := range entries {
+		if dev := e.dev.Value(); dev != nil {
+			all = append(all, entered{dev, e.conns})
+		}
+	}
+	return all
+}

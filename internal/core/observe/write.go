@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"encoding/binary"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const (
+	magic   = "ramjetS"
+	version = 1
+	// pageSize is how many objects are copied under a lock: some microseconds.
+	pageSize = 64
+	// flushSize is from how many bytes on records are handed on.
+	flushSize = 32 << 10
+)
+
+// Writer writes snapshots of this process. Its memory is reused.
+type Writer struct {
+	codec codec // the record
+	out   []byte
+	to    io.Writer
+	err   error
+
+	qps   [pageSize]verbs.QPInfo
+	cqs   [pageSize]verbs.CQInfo
+	mrs   [pageSize]verbs.MRInfo
+	conns [pageSize]verbs.ConnInfo
+}
+
+// Snapshot writes the state of all devices that are entered. Objects are copied one page after
+// the other, so what changes meanwhile may be seen as it was or as it is.
+func (w *Writer) Snapshot(to io.Writer) error {
+	w.to, w.err, w.out = to, nil, append(append(w.out[:0], magic...), version)
+	defer func() { w.to = nil }()
+	w.record(processRecord, (&Process{PID: os.Getpid()}).code)
+	for _, d := range devices() {
+		w.device(d)
+		if w.err != nil {
+			return w.err
+		}
+	}
+	w.record(endRecord, func(*codec) {})
+	w.flush()
+	return w.err
+}
+
+// record writes a record with the fields that code writes.
+func (w *Writer) record(t recordType, code func(*codec)) {
+	w.codec.buf = w.codec.buf[:0]
+	code(&w.codec)
+	w.out = binary.AppendUvarint(append(w.out, byte(t)), uint64(len(w.codec.buf)))
+	w.out = append(w.out, w.codec.buf...)
+	if len(w.out) >= flushSize {
+		w.flush()
+	}
+}
+
+func (w *Writer) flush() {
+	if w.err == nil {
+		_, w.err = w.to.Write(w.out)
+	}
+	w.out = w.out[:0]
+}
+
+func (w *Writer) device(e entered) {
+	a := e.dev.Query()
+	d := Device{Name: a.Name, Kind: a.Kind, Transport: a.Transport.String(), Firmware: a.Firmware, NodeGUID: a.NodeGUID}
+	w.record(deviceRecord, d.code)
+	for n := 1; n <= a.Ports; n++ {
+		p, err := e.dev.Port(n)
+		if err != nil {
+			continue
+		}
+		port := Port{Num: n, State: p.State, Link: p.Link.String(), NetDev: p.NetDev, LID: p.LID, ActiveMTU: p.ActiveMTU.Bytes(), SpeedMbps: p.SpeedMbps}
+		if gids, err := e.dev.GIDs(n); err == nil && len(gids) > 0 {
+			port.GID = gids[0].GID
+		}
+		w.record(portRecord, port.code)
+	}
+	metrics, err := e.dev.Metrics()
+	for i := range metrics {
+		m := &metrics[i]
+		if err == nil && m.Value != 0 {
+			w.record(metricRecord, (&Metric{m.FlatName(), m.Kind == verbs.MetricGauge, string(m.Unit), m.Value}).code)
+		}
+	}
+	if o, ok := e.dev.Driver().(verbs.Observable); ok {
+		list(w, qpRecord, w.qps[:], o.ObserveQPs, codeQP)
+		list(w, cqRecord, w.cqs[:], o.ObserveCQs, codeCQ)
+		list(w, mrRecord, w.mrs[:], o.ObserveMRs, codeMR)
+	}
+	if e.conns != nil && list(w, connRecord, w.conns[:], e.conns, codeConn) == Busy {
+		w.record(busyRecord, func(*codec) {})
+	}
+}
+
+// list writes a record for each object, and returns the last position.
+func list[T any](w *Writer, t recordType, page []T, next func([]T, int) (int, int), code func(*T, *codec)) int {
+	at := verbs.FirstPage
+	for at > 0 && w.err == nil {
+		var n int
+		n, at = next(page, at)
+		for i := range n {
+			w.record(t, func(c *codec) { code(&page[i], c) })
+		}
+		runtime.Gosched() // the program's goroutines come first
+	}
+	clear(page) // of texts
+	return at
+}

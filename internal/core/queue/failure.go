@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// reasons translates why memory was refused.
+var reasons = [...]verbs.Reason{memory.NoKey: verbs.ReasonNoKey, memory.NotOwner: verbs.ReasonOtherOwner, memory.Outside: verbs.ReasonOutside,
+	memory.NoRight: verbs.ReasonNoRight}
+
+// statusReasons has the reason for a status that needs no numbers.
+var statusReasons = map[verbs.Status]verbs.Reason{
+	verbs.LocalLengthError:          verbs.ReasonTooLong,
+	verbs.BadResponseError:          verbs.ReasonMalformed,
+	verbs.RemoteInvalidRequestError: verbs.ReasonPeerRefused,
+	verbs.RemoteAccessError:         verbs.ReasonPeerRefused,
+	verbs.RemoteOperationError:      verbs.ReasonPeerRefused,
+	verbs.RetryExceeded:             verbs.ReasonNoAnswer,
+	verbs.RNRRetryExceeded:          verbs.ReasonNotReady,
+}
+
+// Why returns what is known of the first failure since RESET or SQE; nil: there was none.
+func (p *Pair) Why() *verbs.Failure { return p.failure }
+
+// note keeps the first failure, and has it reported. It returns its reason, whether it is the first or not.
+func (p *Pair) note(f *verbs.Failure) verbs.Reason {
+	if p.failure == nil {
+		f.QPN = p.Num
+		p.failure = f
+		p.dev.Outbox.Failures = append(p.dev.Outbox.Failures, f)
+	}
+	return f.Reason
+}
+
+// sendFailed notes that a send work request fails, and returns why.
+func (p *Pair) sendFailed(w *SendWQE, s verbs.Status) verbs.Reason {
+	f := &verbs.Failure{Side: verbs.FailedSend, Status: s, Reason: statusReasons[s], Op: sendOps[w.Op].wc, ID: w.ID}
+	switch {
+	case s == verbs.LocalProtectionError:
+		p.refusedEntry(f, p.PD, w.SGL, w.Receives())
+	case w.Remote != (verbs.Remote{}):
+		f.Key, f.Addr, f.Length = w.Remote.Key, w.Remote.Addr, uint64(w.Length)
+	}
+	return p.note(f)
+}
+
+// receiveFailed notes that the taken receive fails, and returns why.
+func (p *Pair) receiveFailed(s verbs.Status) verbs.Reason {
+	f := &verbs.Failure{Side: verbs.FailedRecv, Status: s, Reason: statusReasons[s], Op: verbs.WCRecv, ID: p.taken.ID}
+	switch s {
+	case verbs.LocalProtectionError:
+		p.refusedEntry(f, p.taken.from.PD, p.taken.SGL, true)
+	case verbs.LocalLengthError:
+		for i := range p.taken.SGL {
+			f.Length += uint64(p.taken.SGL[i].Length)
+		}
+	case verbs.RemoteInvalidRequestError, verbs.RemoteAccessError, verbs.RemoteOperationError:
+		f.Reason = verbs.ReasonUnknown // this side refused
+	}
+	return p.note(f)
+}
+
+// refusedEntry finds the first entry of a list that memory refuses. If there is none, the memory that it
+// names is not mapped any more.
+func (p *Pair) refusedEntry(f *verbs.Failure, pd memory.PD, sgl []verbs.SGE, write bool) {
+	f.Reason = verbs.ReasonUnmapped
+	for i := range sgl {
+		e := &sgl[i]
+		if e.Length == 0 {
+			continue
+		}
+		f.Key, f.Addr, f.Length = e.LKey, e.Addr, uint64(e.Length)
+		if why, refused := p.dev.Memory.RefusedLocal(pd, e, write); refused {
+			f.Reason, f.Need = reasons[why], verbs.LocalWrite
+			f.MemAddr, f.MemLen, f.Allows = p.dev.Memory.Describe(e.LKey)
+			return
+		}
+	}
+}
+
+// RefuseRequest notes that a request of the peer is refused. f has what it asked for; need is what that
+// needs, and pd the domain in which it was looked for. With a reason that f has already, memory was not asked.
+func (p *Pair) RefuseRequest(f verbs.Failure, pd memory.PD, need verbs.Access) {
+	f.Side, f.Need = verbs.FailedRequest, need
+	switch {
+	case f.Reason == verbs.ReasonQPAccess:
+		f.Allows = p.attr.Access
+	case f.Reason == verbs.ReasonUnknown && f.HasMemory():
+		f.Reason = reasons[p.dev.Memory.Refused(pd, p.Num, f.Key, f.Addr, f.Length, need)]
+		f.MemAddr, f.MemLen, f.Allows = p.dev.Memory.Describe(f.Key)
+		if f.Reason == verbs.ReasonNoRight && f.Allows&need == need {
+			f.Reason = verbs.ReasonUnmapped // nothing refuses it now
+		}
+	}
+	p.note(&f)
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statsocket
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// variable keeps a process from being read if it is "off".
+const variable = "RAMJET_STAT"
+
+const prefix = "@ramjet/stat/"
+
+// name is the name of a socket, in the form of package net: an at sign stands for the zero byte.
+type name struct {
+	uid, pid int // as the process sees itself
+	random   uint64
+}
+
+func (n name) String() string { return fmt.Sprintf("%s%d/%d/%016x", prefix, n.uid, n.pid, n.random) }
+
+// parseName returns false for a name of something else.
+func parseName(s string) (n name, ok bool) {
+	rest, ok := strings.CutPrefix(s, prefix)
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) != 3 || len(parts[2]) != 16 {
+		return n, false
+	}
+	uid, err1 := strconv.ParseUint(parts[0], 10, 32)
+	pid, err2 := strconv.ParseUint(parts[1], 10, 31)
+	random, err3 := strconv.ParseUint(parts[2], 16, 64)
+	if err1 != nil || err2 != nil || err3 != nil {
+		return n, false
+	}
+	n = name{int(uid), int(pid), random}
+	return n, n.String() == s
+}
+
+// namesIn returns the names in a table of the kernel's Unix sockets (/proc/net/unix), once each.
+func namesIn(table string) (found []name) {
+	seen := map[name]bool{}
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) != 8 {
+			continue
+		}
+		if n, ok := parseName(f[7]); ok && !seen[n] {
+			seen[n] = true
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// allowed reports whether a user may read what is another's, or see it as that.
+func allowed(reader, owner int) bool { return reader == owner || reader == 0 }

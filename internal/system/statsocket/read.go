@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statsocket
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+)
+
+// Process is a process whose state can be read.
+type Process struct {
+	PID     int // as this process sees it
+	UID     int
+	Command string // its name; empty: not known
+	State   *observe.Process
+	Err     error // why there is no State
+}
+
+// readTime bounds the reading of one process. It may have to rest before, from another reader.
+const readTime = 3 * time.Second
+
+// ErrUnsupported says that there are no such sockets on this system.
+var ErrUnsupported = errors.New("processes are seen on Linux only: elsewhere a program can ask verbs.Device.Metrics and QPStats")

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statsocket
+
+import (
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+const (
+	// patience bounds the time that a snapshot waits for its reader.
+	patience = time.Second
+	// restFactor is for how many times as long as the work took the goroutine rests, and restMost for how
+	// long at most.
+	restFactor = 50
+	restMost   = time.Second
+	// refusalRest is the rest after somebody was turned away, or accepting failed.
+	refusalRest = 5 * time.Millisecond
+)
+
+// server is what serves this process's state; nil: no device is open, or it is not to be read.
+var (
+	serverLock sync.Mutex
+	server     *net.UnixListener
+)
+
+// Show makes a device that was just opened one of those that others can see, and returns it.
+func Show(dev *verbs.Device) *verbs.Device {
+	if os.Getenv(variable) != "off" {
+		observe.Enter(dev, follow)
+	}
+	return dev
+}
+
+// follow serves as long as there are devices.
+func follow(devices int) {
+	serverLock.Lock()
+	defer serverLock.Unlock()
+	switch {
+	case devices > 0 && server == nil:
+		l, err := listen()
+		if err != nil {
+			return // it cannot be seen, but works
+		}
+		server = l
+		go serve(l)
+	case devices == 0 && server != nil:
+		server.Close()
+		server = nil
+	}
+}
+
+func listen() (*net.UnixListener, error) {
+	var b [8]byte
+	crand.Read(b[:])
+	n := name{os.Geteuid(), os.Getpid(), binary.NativeEndian.Uint64(b[:])}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: n.String(), Net: "unix"})
+	if err == nil {
+		forkmark.SetConn(l)
+	}
+	return l, err
+}
+
+// serve serves readers until the listener is closed.
+func serve(l *net.UnixListener) {
+	var w *observe.Writer // which is of the first reader on
+	for {
+		c, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		rest := refusalRest
+		if err == nil {
+			if cred, err := peerOf(c); err == nil && allowed(int(cred.Uid), os.Geteuid()) {
+				if w == nil {
+					w = &observe.Writer{}
+				}
+				rest = answer(w, c)
+			}
+			c.Close()
+		}
+		time.Sleep(rest)
+	}
+}
+
+// answer sends a snapshot, and returns for how long to rest.
+func answer(w *observe.Writer, c *net.UnixConn) time.Duration {
+	forkmark.SetConn(c)
+	c.SetDeadline(time.Now().Add(patience))
+	t := timed{to: c}
+	start := time.Now()
+	_ = w.Snapshot(&t) // the reader sees that it is cut off
+	return min(restFactor*(time.Since(start)-t.waited), restMost)
+}
+
+// timed measures how long writes take, which is the reader's time.
+type timed struct {
+	to     *net.UnixConn
+	waited time.Duration
+}
+
+func (t *timed) Write(b []byte) (int, error) {
+	start := time.Now()
+	n, err := t.to.Write(b)
+	t.waited += time.Since(start)
+	return n, err
+}
+
+// peerOf returns who is at the other end of a connection: for a reader, who listened there.
+func peerOf(c *net.UnixConn) (cred *unix.Ucred, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	return cred, errors.Join(err, failed)
+}

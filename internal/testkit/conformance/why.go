@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// testWhyFailed has both sides say which check refused a request, with its numbers.
+func testWhyFailed(t *T) {
+	const size = 1 << 16
+	for name, c := range map[string]struct {
+		access  verbs.Access // of the region
+		allows  verbs.Access // of the queue pair
+		op      verbs.SendOp
+		change  func(*verbs.Remote)
+		reason  verbs.Reason
+		says    string // part of the responder's text
+		invalid bool   // the status is RemoteInvalidRequestError
+	}{
+		"bounds":  {op: verbs.Write, change: func(r *verbs.Remote) { r.Addr += size }, reason: verbs.ReasonOutside, says: "which has 65536 bytes at"},
+		"key":     {op: verbs.Read, change: func(r *verbs.Remote) { r.Key ^= 0x10000 }, reason: verbs.ReasonNoKey, says: "no such key"},
+		"access":  {op: verbs.FetchAdd, access: verbs.LocalWrite | verbs.RemoteRead, reason: verbs.ReasonNoRight, says: "allows LOCAL_WRITE|REMOTE_READ and not REMOTE_ATOMIC"},
+		"qp":      {op: verbs.Read, allows: verbs.RemoteWrite, reason: verbs.ReasonQPAccess, says: "it allows REMOTE_WRITE and not REMOTE_READ", invalid: true},
+		"bounds2": {op: verbs.Read, change: func(r *verbs.Remote) { r.Addr -= 8 }, reason: verbs.ReasonOutside, says: "8 bytes at"},
+	} {
+		if c.op == verbs.Write && t.late() {
+			continue // it is complete before the peer refuses it
+		}
+		a, b := t.pair(setup{size: size, access: c.access, connect: verbs.ConnectOptions{Access: c.allows}})
+		remote := b.at(0)
+		if c.change != nil {
+			c.change(&remote)
+		}
+		if a.qp.Failure() != nil || b.qp.Failure() != nil {
+			t.Errorf("%s: a failure before there was one", name)
+		}
+		local := a.sgl(0, 8)
+		if c.access != 0 { // what is read is written there
+			mr := value(a.pd.RegMR(make([]byte, 8), verbs.LocalWrite))(t)
+			local = []verbs.SGE{mr.SGE(0, 8)}
+		}
+		a.post(verbs.SendWR{ID: 4711, Op: c.op, SGL: local, Remote: remote})
+		status := verbs.RemoteAccessError
+		if c.invalid && !t.late() {
+			status = verbs.RemoteInvalidRequestError
+		}
+		wc := a.sent(status)
+		if wc.VendorErr != uint32(verbs.ReasonPeerRefused) {
+			t.Errorf("%s: VendorErr %v", name, verbs.Reason(wc.VendorErr))
+		}
+		if f := a.qp.Failure(); f == nil || f.Side != verbs.FailedSend || f.Status != status || f.Reason != verbs.ReasonPeerRefused || f.ID != 4711 ||
+			f.QPN != a.qp.Num() || f.Key != remote.Key || f.Addr != remote.Addr || f.Length != 8 {
+			t.Errorf("%s: the requester knows %v", name, f)
+		}
+		b.state(verbs.Err)
+		f := b.qp.Failure()
+		if f == nil || f.Side != verbs.FailedRequest || f.Reason != c.reason || f.Key != remote.Key || f.Addr != remote.Addr || f.Length != 8 ||
+			!strings.Contains(f.String(), c.says) {
+			t.Errorf("%s: the responder knows %v, want %v", name, f, c.reason)
+		}
+		t.ok(b.qp.Modify(verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+		if f := b.qp.Failure(); f != nil {
+			t.Errorf("%s: after RESET: %v", name, f)
+		}
+	}
+}
+
+// testWhyLocal has a side say which entry of its own list was refused, and that a receive was too short.
+func testWhyLocal(t *T) {
+	testEntryRefused(t)
+	a, b := t.pair(setup{})
+	b.recv(6, 0, 100)
+	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 101)})
+	b.received(verbs.LocalLengthError)
+	if f := b.qp.Failure(); f == nil || f.Side != verbs.FailedRecv || f.Reason != verbs.ReasonTooLong || f.ID != 6 || !strings.Contains(f.String(), "the receive has 100 bytes") {
+		t.Errorf("%v", f)
+	}
+}
+
+func testEntryRefused(t *T) {
+	a, _ := t.pair(setup{})
+	var log logBuffer
+	t.ok(a.dev.LogFailures(slog.New(slog.NewJSONHandler(&log, nil))))
+	good, bad := a.mr.SGE(0, 8), a.mr.SGE(0, 8)
+	bad.LKey ^= 0x10000
+	a.post(verbs.SendWR{ID: 5, Op: verbs.Send, SGL: []verbs.SGE{good, bad}})
+	wc := a.sent(verbs.LocalProtectionError)
+	if f := a.qp.Failure(); f == nil || f.Reason != verbs.ReasonNoKey || f.Key != bad.LKey || f.Length != 8 || f.ID != 5 || wc.VendorErr != uint32(f.Reason) {
+		t.Errorf("%v, VendorErr %d", f, wc.VendorErr)
+	}
+	t.eventually(func() bool { return strings.Contains(log.String(), `"reason":"no such key"`) }, "the failure is logged")
+	if text := log.String(); !strings.Contains(text, `"wr_id":5`) || !strings.Contains(text, `"status":"local protection error"`) || strings.Count(text, "\n") != 1 {
+		t.Errorf("logged is %s", text)
+	}
+}
+
+// logBuffer is what was logged.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}

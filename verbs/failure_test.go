@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func TestFailureText(t *testing.T) {
+	for want, f := range map[string]verbs.Failure{
+		"RDMA_WRITE (work request 7) failed: remote access error, PSN 9: refused by the peer: 8 bytes at 0x1000, key 0x00000123": {
+			Status: verbs.RemoteAccessError, Reason: verbs.ReasonPeerRefused, Op: verbs.WCWrite, ID: 7, PSN: 9, HasPSN: true, Key: 0x123, Addr: 0x1000, Length: 8},
+		"SEND (work request 7) failed: transport retry counter exceeded: no answer": {Status: verbs.RetryExceeded, Reason: verbs.ReasonNoAnswer, ID: 7},
+		"receive 3 failed: local length error: message too long: the receive has 10 bytes": {
+			Side: verbs.FailedRecv, Status: verbs.LocalLengthError, Reason: verbs.ReasonTooLong, ID: 3, Length: 10},
+		"refused RDMA_READ of the peer, whose status is remote access error: out of bounds: 8 bytes at 0x1000, key 0x00000123, which has 4 bytes at 0x1000": {
+			Side: verbs.FailedRequest, Status: verbs.RemoteAccessError, Reason: verbs.ReasonOutside, Op: verbs.WCRead, Key: 0x123, Addr: 0x1000, Length: 8,
+			MemAddr: 0x1000, MemLen: 4},
+		"refused RDMA_READ of the peer, whose status is remote access error: access not allowed: 8 bytes at 0x1000, key 0x00000123, which allows nothing and not REMOTE_READ": {
+			Side: verbs.FailedRequest, Status: verbs.RemoteAccessError, Reason: verbs.ReasonNoRight, Op: verbs.WCRead, Key: 0x123, Addr: 0x1000, Length: 8,
+			Need: verbs.RemoteRead},
+	} {
+		if got := f.String(); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestWCErr(t *testing.T) {
+	wc := verbs.WC{Status: verbs.LocalProtectionError, VendorErr: uint32(verbs.ReasonOutside)}
+	err := wc.Err()
+	if !errors.Is(err, verbs.LocalProtectionError.Err()) || err.Error() != "verbs: work request failed: local protection error: out of bounds" {
+		t.Error(err)
+	}
+	if wc = (verbs.WC{}); wc.Err() != nil {
+		t.Error(wc.Err())
+	}
+	if wc = (verbs.WC{Status: verbs.GeneralError, VendorErr: 1 << 20}); wc.Err().Error() != "verbs: work request failed: general error: unknown" { // of another device
+		t.Error(wc.Err())
+	}
+}
