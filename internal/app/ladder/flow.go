@@ -35,7 +35,8 @@ func keyOf(p *capture.Packet) flowKey {
 
 // reply returns the key of what is said in the other direction, where the key tells.
 func (k flowKey) reply() flowKey {
-	k.from, k.to, k.dest, k.src, k.dialer = k.to, k.from, k.src, k.dest, !k.dialer
+	k.from, k.to, k.dest, k.src = k.to, k.from, k.src, k.dest
+	k.dialer = k.fabric == capture.IWARP && !k.dialer
 	return k
 }
 

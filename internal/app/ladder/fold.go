@@ -16,6 +16,7 @@ type folder struct {
 	tail []Row // acknowledgements behind them
 
 	cycle cycles
+	acks  []Row // acknowledgements that are next to each other
 }
 
 const (
@@ -58,7 +59,7 @@ func (f *folder) add(r Row) {
 	}
 	f.flushRun()
 	if r.shape == (shape{}) || r.Ack {
-		f.cycle.add(r, f.out)
+		f.cycle.add(r, f.last)
 		return
 	}
 	f.run, f.n = append(f.run[:0], r), 1
@@ -96,14 +97,14 @@ func (f *folder) flushRun() {
 		f.long.shape.packets = f.n
 		f.long.Facts = f.long.runFacts(f.n)
 		f.long.Notes = nil
-		f.cycle.add(f.long, f.out)
+		f.cycle.add(f.long, f.last)
 	} else {
 		for _, r := range f.run {
-			f.cycle.add(r, f.out)
+			f.cycle.add(r, f.last)
 		}
 	}
 	for _, r := range f.tail {
-		f.cycle.add(r, f.out)
+		f.cycle.add(r, f.last)
 	}
 	f.run, f.tail, f.n = f.run[:0], f.tail[:0], 0
 }
@@ -126,7 +127,46 @@ func (r *Row) runFacts(n int) []string {
 // flush hands on all that is held.
 func (f *folder) flush() {
 	f.flushRun()
-	f.cycle.flush(f.out)
+	f.cycle.flush(f.last)
+	f.flushAcks()
+}
+
+// last makes one row of acknowledgements that are next to each other.
+func (f *folder) last(r Row) {
+	if len(f.acks) > 0 && (!r.Ack || r.From != f.acks[0].From || r.Number != f.acks[0].Number) {
+		f.flushAcks()
+	}
+	if !r.Ack {
+		f.out(r)
+		return
+	}
+	if f.acks = append(f.acks, r); len(f.acks) > minRun { // from then on the first has all of them
+		joinAcks(&f.acks[0], f.acks[1:])
+		f.acks = f.acks[:1]
+	}
+}
+
+func (f *folder) flushAcks() {
+	if n := len(f.acks); n == minRun || n > 1 && f.acks[0].Packets > 1 {
+		joinAcks(&f.acks[0], f.acks[1:])
+		f.acks = f.acks[:1]
+	}
+	for _, r := range f.acks {
+		if r.Packets > 1 {
+			r.Facts = []string{"×" + count(r.Packets), "PSN " + psns(r.FirstPSN, r.LastPSN)}
+			r.More = nil
+		}
+		f.out(r)
+	}
+	f.acks = f.acks[:0]
+}
+
+// joinAcks counts acknowledgements as part of one.
+func joinAcks(into *Row, rows []Row) {
+	for i := range rows {
+		into.Packets += rows[i].Packets
+		into.LastPSN, into.Until = rows[i].LastPSN, max(into.Until, rows[i].Until)
+	}
 }
 
 // cycles finds rows that repeat: it holds the last ones, and hands them on when they are too old to be part of a
@@ -256,13 +296,13 @@ func (c *cycles) flush(out func(Row)) {
 	if c.on {
 		c.on = false
 		t := c.total
-		t.Op = fmt.Sprintf("the %d rows above, %s more", t.Rows, times(t.Repeats))
+		t.Op = fmt.Sprintf("%s more: the %d rows above", times(t.Repeats), t.Rows)
 		t.Facts = []string{plural(t.Packets, "packet")}
 		if t.Bytes > 0 {
 			t.Facts = append(t.Facts, size(t.Bytes))
 		}
 		if t.Acks > 0 {
-			t.Facts = append(t.Facts, plural(t.Acks, "ACK")+" of them")
+			t.More = []string{plural(t.Acks, "ACK") + " of them"}
 		}
 		out(t)
 		for _, r := range c.partial {

@@ -110,7 +110,7 @@ func (p *page) lanes() []rune {
 
 // line writes a line; its part from x to y is colored.
 func (p *page) line(at, mark string, line []rune, color string, x, y int) {
-	p.b = fmt.Appendf(p.b, "%*s", gutter-2, at)
+	p.b = fmt.Appendf(p.b, "%*s ", gutter-3, at)
 	if p.Color && color != "" {
 		p.b = append(p.b, color+mark+colorReset+" "...)
 		p.b = append(p.b, string(line[:x])+color+string(line[x:y])+colorReset...)
@@ -167,13 +167,22 @@ func (r *Row) text(several bool) string {
 	return strings.Join(parts, "  ")
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.6f", d.Seconds()) }
+// seconds formats a time in the ten characters that the gutter has, as long as a capture of a day does.
+func seconds(d time.Duration) string {
+	if d >= 1000*time.Second {
+		return fmt.Sprintf("%.4f", d.Seconds())
+	}
+	return fmt.Sprintf("%.6f", d.Seconds())
+}
 
 // row writes a row and its notes.
 func (p *page) row(r *Row) {
 	line := p.lanes()
 	if r.Repeats > 0 {
-		text := cutRunes([]rune(" ⋮  "+r.text(false)+", until "+seconds(r.Until)+" "), len(line)-4)
+		text := []rune(" ⋮  " + r.text(false) + "  to " + seconds(r.Until) + " ")
+		if len(text) > len(line)-4 {
+			text = cutRunes([]rune(" ⋮  "+r.text(false)+" "), len(line)-4)
+		}
 		copy(line[2:], text)
 		p.line(seconds(r.At), " ", line, colorDim, 2, 2+len(text))
 		return
