@@ -59,10 +59,11 @@ func (d *Decoder) Decode(f *Frame, to func(*Packet)) {
 	}
 }
 
-// emit hands over a packet.
+// emit hands over a packet. The bytes on the wire are those of the first of its frame.
 func (d *Decoder) emit(p *Packet) {
 	d.Counts.Packets++
 	d.to(p)
+	p.Wire = 0
 }
 
 // link takes off the link's header. Missing is how many bytes at the end were not captured.

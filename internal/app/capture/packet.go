@@ -67,7 +67,7 @@ type Packet struct {
 	FromPort, ToPort uint16 // of UDP or TCP
 	Direction        Direction
 	Comment          string
-	Wire             int // bytes of the frame on the wire
+	Wire             int // bytes of the frame on the wire; 0 of what is in a frame behind something else
 	Missing          int // bytes of the packet that the capture left out
 
 	CE     bool   // the IP header says: congestion experienced (RFC 3168)

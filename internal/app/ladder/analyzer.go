@@ -77,7 +77,7 @@ func (f *flow) item(p *capture.Packet) (r finding) {
 	case capture.MalformedStream:
 		r.marks |= Malformed
 	case capture.TCPReset:
-		r.marks |= Terminated
+		r.marks |= Reset
 	case capture.SetUp:
 		if rejects(p.Stream) {
 			r.marks |= Rejected

@@ -20,7 +20,8 @@ const (
 	BadCRC                             // the ICRC or MPA's CRC is wrong
 	Malformed                          // cannot be decoded
 	Rejected                           // a connection was refused
-	Terminated                         // an RDMAP Terminate, or a TCP reset
+	Terminated                         // an RDMAP Terminate
+	Reset                              // a TCP reset, which some stacks end every connection with
 	TCPRetransmission                  // TCP bytes that were seen before, or late
 	NotCaptured                        // bytes of a TCP stream that the capture does not have
 	marks             = iota
@@ -40,12 +41,16 @@ var markNames = [marks]struct{ one, many, json string }{
 	{"malformed packet", "malformed packets", "malformed"},
 	{"rejection", "rejections", "rejected"},
 	{"termination", "terminations", "terminated"},
+	{"TCP reset", "TCP resets", "tcp_reset"},
 	{"TCP retransmission", "TCP retransmissions", "tcp_retransmission"},
 	{"gap in a TCP stream", "gaps in TCP streams", "tcp_gap"},
 }
 
 // severe are the marks of what failed, rather than of what was slowed down.
 const severe = NAK | Lost | BadCRC | Malformed | Rejected | Terminated | Retransmission | TCPRetransmission
+
+// failed are the marks of what a connection does not always survive.
+const failed = NAK | Malformed | Rejected | Terminated
 
 // each calls do for every mark of the set.
 func (m Mark) each(do func(i int)) {

@@ -247,16 +247,16 @@ func (s *Survey) conversation(f *flow) {
 	s.Conversations = append(s.Conversations, c)
 }
 
-// Choose returns the conversation that somebody who looks for a fault wants to see first: the one with the most
-// severe marks, or else the one with the most packets, and of management only if there is no other. The second result
+// Choose returns the conversation that somebody who looks for a fault wants to see first: the one in which most
+// failed, or was sent again, or else the one with the most packets, and of management only if there is no other. The second result
 // says why. Without any it returns nil.
 func Choose(list []*Conversation) (*Conversation, string) {
 	if len(list) == 0 {
 		return nil, ""
 	}
-	faults := func(c *Conversation) int {
+	faults := func(c *Conversation, of Mark) int {
 		n := 0
-		severe.each(func(i int) { n += c.Tally[i] })
+		of.each(func(i int) { n += c.Tally[i] })
 		return n
 	}
 	best := slices.MinFunc(list, func(a, b *Conversation) int {
@@ -266,9 +266,9 @@ func Choose(list []*Conversation) (*Conversation, string) {
 			}
 			return -1
 		}
-		return cmp.Or(cmp.Compare(faults(b), faults(a)), cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Number, b.Number))
+		return cmp.Or(cmp.Compare(faults(b, failed), faults(a, failed)), cmp.Compare(faults(b, severe), faults(a, severe)), cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Number, b.Number))
 	})
-	if faults(best) > 0 {
+	if faults(best, severe) > 0 {
 		return best, "the one with the most faults"
 	}
 	return best, "the busiest"
