@@ -48,7 +48,7 @@ func (f *ladderFlags) write(out io.Writer, name string, s *ladder.Survey, list [
 		if err := f.writeFile(name, s, l); err != nil {
 			return err
 		}
-		if len(list) > 1 {
+		if len(list) > 1 && f.conversation == "" {
 			if err := writeConversations(out, s, list, l); err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (f *ladderFlags) write(out io.Writer, name string, s *ladder.Survey, list [
 		return usagef("%d hosts do not fit a terminal: give -o ladder.html, or choose with --host or --conversation", len(l.Columns))
 	}
 	width := ladderWidth(out)
-	if len(list) > 1 {
+	if len(list) > 1 && f.conversation == "" {
 		if err := writeConversations(out, s, list, l); err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func writeConversations(out io.Writer, s *ladder.Survey, list []*ladder.Conversa
 		}
 	}
 	if n := len(list) - len(shown); n > 0 {
-		fmt.Fprintf(out, "and %d others: --list lists them\n", n)
+		fmt.Fprintf(out, "and %d more: --list lists them\n", n)
 	}
 	_, err := fmt.Fprintln(out)
 	return err

@@ -138,10 +138,6 @@ func (d *Decoder) data(c *connection, side int, s ahead, p *Packet) {
 		s = ahead{h.next, s.data[n:], s.missing - (-early - n)}
 	}
 	if early > 0 {
-		if c.number < 0 && h.mode == frameMode { // its set-up is not in the capture
-			c.other = true
-			return
-		}
 		d.keep(c, side, s, p)
 	} else {
 		if len(h.ahead) > 0 && c.number >= 0 {

@@ -206,6 +206,11 @@ func (p *picture) ends(r *Row) (left, right float64) {
 	return min(p.x[r.From], p.x[r.To]), max(p.x[r.From], p.x[r.To])
 }
 
+// label is a row's text, with spaces that SVG does not take together.
+func (p *picture) label(r *Row) string {
+	return strings.ReplaceAll(r.text(len(p.Conversations) > 1), "  ", "\u2002\u2002")
+}
+
 // repeat draws a repetition of rows.
 func (p *picture) repeat(r *Row, y float64) {
 	text := "⟳ " + strings.Join(append([]string{r.Op}, r.Facts...), " · ") + " · to " + seconds(r.Until)
@@ -219,7 +224,7 @@ func (p *picture) repeat(r *Row, y float64) {
 func (p *picture) loop(r *Row, y float64) {
 	x := p.x[r.From]
 	p.printf(`<path d="M%.1f %.1fh22v9h-16"/><path class="tip" d="M%.1f %.1fl8 -4v8z"/>`, x, y+6, x, y+15)
-	p.printf(`<text class="label" x="%.1f" y="%.1f">%s</text>`, x+30, y+15, escaper.Replace(r.text(len(p.Conversations) > 1)))
+	p.printf(`<text class="label" x="%.1f" y="%.1f">%s</text>`, x+30, y+15, escaper.Replace(p.label(r)))
 }
 
 // arrow draws an arrow, which passes the switches at which it was recorded.
@@ -243,7 +248,7 @@ func (p *picture) arrow(r *Row, y float64) {
 	for _, v := range r.Via {
 		p.printf(`<circle class="dot" cx="%.1f" cy="%.1f" r="3"/>`, p.x[v], at(p.x[v]))
 	}
-	label, x, anchor := r.text(len(p.Conversations) > 1), from+sign*14, "start"
+	label, x, anchor := p.label(r), from+sign*14, "start"
 	if sign < 0 {
 		anchor = "end"
 	}
