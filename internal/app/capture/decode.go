@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -53,7 +54,7 @@ func (d *Decoder) transport(b []byte, whole int, p *Packet, verify func(t []byte
 	}
 	if err := p.IB.Decode(t[:whole-ib.ICRCLen]); err != nil && !errors.Is(err, ib.ErrLength) {
 		p.IB.BTH.Decode(b)
-		p.Broken = err.Error()
+		p.Broken = strings.TrimPrefix(err.Error(), "ib: ")
 	}
 	p.BadCRC = p.Missing == 0 && p.Broken == "" && !verify(b)
 	d.emit(p)

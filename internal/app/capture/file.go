@@ -58,6 +58,9 @@ var ErrCut = errors.New("the file ends in the middle of a frame")
 // maxFrame is the longest frame that is taken; segmentation offload makes frames of some 100 KiB.
 const maxFrame = 1 << 20
 
+// readAhead is how much of a file is read at once.
+const readAhead = 1 << 16
+
 // Reader reads the frames of a file.
 type Reader struct {
 	in    *bufio.Reader
@@ -75,13 +78,13 @@ type Reader struct {
 // NewReader returns a reader of a pcap or pcapng file, which may be compressed with gzip. The error says what the
 // file is if it is neither.
 func NewReader(r io.Reader) (*Reader, error) {
-	in := bufio.NewReaderSize(r, 1<<18)
+	in := bufio.NewReaderSize(r, readAhead)
 	if m, _ := in.Peek(2); len(m) == 2 && m[0] == 0x1f && m[1] == 0x8b {
 		z, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("not a gzip file: %w", err)
 		}
-		in = bufio.NewReaderSize(z, 1<<18)
+		in = bufio.NewReaderSize(z, readAhead)
 	}
 	magic, err := in.Peek(4)
 	if err != nil {

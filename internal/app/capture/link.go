@@ -296,6 +296,9 @@ func (d *Decoder) udp(h *ipPacket, p *Packet) {
 	if whole == 0 || whole > h.whole {
 		whole = h.whole
 	}
+	if whole < udpLen {
+		return
+	}
 	b := h.body[:min(whole, len(h.body))]
 	d.transport(b[udpLen:], whole-udpLen, p, func(t []byte) bool {
 		flow := ib.NewFlow(netip.AddrPortFrom(h.src, p.FromPort), netip.AddrPortFrom(h.dst, p.ToPort), h.df)

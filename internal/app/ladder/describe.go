@@ -38,7 +38,7 @@ func describe(p *capture.Packet, r *finding) (w words) {
 	if p.Missing > 0 {
 		w.also("%d bytes are not in the capture", p.Missing)
 	}
-	if p.Comment != "" && p.Comment != "lost" && !onCable.MatchString(p.Comment) {
+	if p.Comment != "" && p.Comment != lostComment && !onCable.MatchString(p.Comment) {
 		w.note("comment: %s", printable(p.Comment))
 	}
 	return w

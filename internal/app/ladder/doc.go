@@ -3,7 +3,7 @@
 // Package ladder draws the conversations of a capture as ladder diagrams: time downward, a column a host, an arrow a
 // packet.
 //
-// A capture is read twice. [Take] finds the conversations and counts what went wrong in each: a [Survey]. Then
+// A capture is read several times. [Take] finds the conversations, and counts what went wrong in each: a [Survey]. Then
 // [Survey.Draw] reads the file again and makes the rows of those that were chosen: a [Ladder], which is written as
 // text, SVG, a page or JSON. Between the two, memory holds the conversations, not their packets; a ladder has at most
 // as many rows as asked for, and long runs and repetitions take one row each.

@@ -4,7 +4,6 @@ package ladder
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -121,7 +120,7 @@ func (s *Survey) Draw(o Options) (*Ladder, error) {
 		return nil, err
 	}
 	if counts.Frames < s.Counts.Frames {
-		return nil, fmt.Errorf("the capture has become shorter while it was read: %d frames, and then %d", s.Counts.Frames, counts.Frames)
+		return nil, s.shorter(counts)
 	}
 	for _, e := range d.pending {
 		d.finish(e)
@@ -205,13 +204,7 @@ func (d *drawer) packet(p *capture.Packet) {
 		d.sighted(p, g)
 		return
 	}
-	conv, fromA := f.conv, f.fromA
-	if c := d.s.setups.of(p); c != nil {
-		conv, fromA = c.conv, p.From == c.a
-		if p.From == c.a && p.To == c.a {
-			fromA = fromSetup(p, c)
-		}
-	}
+	conv, fromA := d.s.of(p, f)
 	if !d.chosen[conv] {
 		return
 	}
@@ -219,7 +212,7 @@ func (d *drawer) packet(p *capture.Packet) {
 	if at < d.o.From || d.o.To > 0 && at > d.o.To {
 		return
 	}
-	if p.Comment == "lost" {
+	if p.Comment == lostComment {
 		r.marks |= Lost
 	}
 	e := &event{f: f, at: p.At, row: d.row(p, &r, conv, fromA)}
@@ -238,12 +231,6 @@ func (d *drawer) packet(p *capture.Packet) {
 		}
 		d.pending = slices.Delete(d.pending, 0, maxPending)
 	}
-}
-
-// fromSetup reports whether a message between two queue pairs of one host comes from the side that connects.
-func fromSetup(p *capture.Packet, c *setup) bool {
-	a, _, local, _, ok := message(p)
-	return ok && a != 0 && c.idA == local.id
 }
 
 // row makes a packet's row.

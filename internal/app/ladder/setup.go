@@ -18,7 +18,6 @@ type setup struct {
 	hasA, hasB bool
 	idA        mad.CommID // what A calls it
 	mtu        int
-	ledger     ledger // of its messages
 	conv       *Conversation
 }
 
@@ -87,11 +86,11 @@ func (s *setups) find(a mad.Attribute, local, remote commKey) *setup {
 	return s.by[remote]
 }
 
-// learn is of, and takes what a message says about its connection.
-func (s *setups) learn(p *capture.Packet) *setup {
+// learn takes what a message says about its connection.
+func (s *setups) learn(p *capture.Packet) {
 	a, data, local, remote, ok := message(p)
 	if !ok {
-		return nil
+		return
 	}
 	c := s.find(a, local, remote)
 	if c == nil && (a == mad.AttrREQ || a == mad.AttrREP) && len(s.list) < maxSetups {
@@ -103,7 +102,7 @@ func (s *setups) learn(p *capture.Packet) *setup {
 		}
 	}
 	if c == nil {
-		return nil
+		return
 	}
 	switch a {
 	case mad.AttrREQ:
@@ -120,5 +119,4 @@ func (s *setups) learn(p *capture.Packet) *setup {
 		c.qpB, c.hasB = m.LocalQPN, true
 		s.by[local] = c
 	}
-	return c
 }

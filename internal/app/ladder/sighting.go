@@ -4,6 +4,7 @@ package ladder
 
 import (
 	"regexp"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
 )
@@ -41,6 +42,7 @@ func pointOf(p *capture.Packet) (at point, node string) {
 type sightings struct {
 	recent, older map[sightingKey][]*sighting // two generations: what both have forgotten is a packet of its own
 	n             int
+	forgotten     func(*sighting) // is told of each that will not be found any more; may be nil
 }
 
 type sightingKey struct {
@@ -51,7 +53,20 @@ type sightingKey struct {
 // sighting is a packet that was seen.
 type sighting struct {
 	points []point
-	event  *event // nil in a survey
+	event  *event // of a drawing
+
+	// Of a survey: where it is counted.
+	conv *Conversation
+	flow *flow
+	at   time.Time
+}
+
+// lostComment is how a recording of a network that loses packets comments those.
+const lostComment = "lost"
+
+// lost reports whether a packet was recorded as it left, where both ends were, and did not arrive.
+func (g *sighting) lost() bool {
+	return g.flow != nil && g.flow.both && len(g.points) == 1 && g.points[0] == leaving
 }
 
 // maxSightings is how many packets a generation has; a packet's sightings are less far apart.
@@ -60,12 +75,13 @@ const maxSightings = 8192
 // find returns the packet that was seen before at another point, or nil and has it remembered.
 func (s *sightings) find(p *capture.Packet, at point) (*sighting, bool) {
 	if s.recent == nil || s.n >= maxSightings {
+		s.drop(s.older)
 		s.older, s.recent, s.n = s.recent, make(map[sightingKey][]*sighting), 0
 	}
 	k := sightingKey{p.Sum, p.From}
 	for _, generation := range []map[sightingKey][]*sighting{s.older, s.recent} {
 		for _, g := range generation[k] {
-			if !g.at(at) {
+			if !g.seen(at) {
 				g.points = append(g.points, at)
 				return g, true
 			}
@@ -77,11 +93,29 @@ func (s *sightings) find(p *capture.Packet, at point) (*sighting, bool) {
 	return g, false
 }
 
-func (g *sighting) at(p point) bool {
+func (g *sighting) seen(p point) bool {
 	for _, q := range g.points {
 		if q == p {
 			return true
 		}
 	}
 	return false
+}
+
+// forget forgets all sightings.
+func (s *sightings) forget() {
+	s.drop(s.older)
+	s.drop(s.recent)
+	s.older, s.recent, s.n = nil, nil, 0
+}
+
+func (s *sightings) drop(generation map[sightingKey][]*sighting) {
+	if s.forgotten == nil {
+		return
+	}
+	for _, all := range generation {
+		for _, g := range all {
+			s.forgotten(g)
+		}
+	}
 }

@@ -60,46 +60,21 @@ func (c *Conversation) Has(qp uint32) bool {
 	return false
 }
 
-// ledger is what is counted.
-type ledger struct {
-	packets     int
-	bytes       int64
-	first, last time.Time
-	tally       Tally
-	trouble     time.Time
-}
-
-func (l *ledger) add(p *capture.Packet, m Mark) {
-	if l.packets == 0 {
-		l.first = p.At
+// add counts packets and marks.
+func (c *Conversation) add(at time.Time, packets, bytes int, m Mark) {
+	if packets > 0 {
+		if c.Packets == 0 || at.Before(c.First) {
+			c.First = at
+		}
+		if at.After(c.Last) {
+			c.Last = at
+		}
 	}
-	l.packets++
-	l.bytes += int64(p.Wire)
-	l.last = p.At
-	l.tally.add(m)
-	if m&severe != 0 && l.trouble.IsZero() {
-		l.trouble = p.At
-	}
-}
-
-// into adds a ledger to a conversation's.
-func (l *ledger) into(c *Conversation) {
-	if l.packets == 0 {
-		return
-	}
-	if c.Packets == 0 || l.first.Before(c.First) {
-		c.First = l.first
-	}
-	if l.last.After(c.Last) {
-		c.Last = l.last
-	}
-	c.Packets += l.packets
-	c.Bytes += l.bytes
-	for i, n := range l.tally {
-		c.Tally[i] += n
-	}
-	if !l.trouble.IsZero() && (c.Trouble.IsZero() || l.trouble.Before(c.Trouble)) {
-		c.Trouble = l.trouble
+	c.Packets += packets
+	c.Bytes += int64(bytes)
+	c.Tally.add(m)
+	if m&severe != 0 && (c.Trouble.IsZero() || at.Before(c.Trouble)) {
+		c.Trouble = at
 	}
 }
 
@@ -116,12 +91,12 @@ type Survey struct {
 	setups *setups
 }
 
-// Take reads a capture and finds its conversations. A file that ends in the middle of a frame is no error.
+// Take reads a capture twice: to find its conversations, and to count what is in each. A file that ends in the middle of
+// a frame is no error.
 func Take(source Source) (*Survey, error) {
 	s := &Survey{source: source, setups: newSetups()}
 	a := newAnalyzer()
 	a.pairs = newPairing()
-	ledgers := make(map[*flow]*ledger)
 	names := make(map[capture.Host]string)
 	counts, err := source(func(p *capture.Packet) {
 		if s.Start.IsZero() || p.At.Before(s.Start) {
@@ -130,7 +105,7 @@ func Take(source Source) (*Survey, error) {
 		if p.At.After(s.End) {
 			s.End = p.At
 		}
-		f, r, _, again := a.step(p)
+		f, _, _, again := a.step(p)
 		if f == nil || again {
 			return
 		}
@@ -140,16 +115,7 @@ func Take(source Source) (*Survey, error) {
 		if p.Fabric == capture.IWARP {
 			f.portA, f.portB = p.FromPort, p.ToPort
 		}
-		if c := s.setups.learn(p); c != nil {
-			c.ledger.add(p, r.marks)
-			return
-		}
-		l := ledgers[f]
-		if l == nil {
-			l = new(ledger)
-			ledgers[f] = l
-		}
-		l.add(p, r.marks)
+		s.setups.learn(p)
 	})
 	s.Counts, s.Unfollowed = counts, a.lost
 	if errors.Is(err, capture.ErrCut) {
@@ -159,7 +125,10 @@ func Take(source Source) (*Survey, error) {
 		return nil, err
 	}
 	s.flows = a.list
-	s.resolve(a, ledgers)
+	s.resolve(a)
+	if err := s.count(); err != nil {
+		return nil, err
+	}
 	for _, c := range s.Conversations {
 		c.A.Node, c.B.Node = names[c.A.Host], names[c.B.Host]
 	}
@@ -167,7 +136,7 @@ func Take(source Source) (*Survey, error) {
 }
 
 // resolve makes conversations of flows.
-func (s *Survey) resolve(a *analyzer, ledgers map[*flow]*ledger) {
+func (s *Survey) resolve(a *analyzer) {
 	for _, c := range s.setups.list {
 		s.connected(a, c)
 	}
@@ -176,27 +145,74 @@ func (s *Survey) resolve(a *analyzer, ledgers map[*flow]*ledger) {
 		if f.conv == nil && f.peer != nil && f.peer.conv != nil {
 			f.conv, f.fromA = f.peer.conv, !f.peer.fromA
 		}
-		if f.conv == nil && ledgers[f] != nil {
+		if f.conv == nil {
 			s.conversation(f)
 		}
-		if f.conv != nil && ledgers[f] != nil {
-			ledgers[f].into(f.conv)
-			if f.known && f.conv.Service == "CM" {
-				f.conv.Service = f.service.String()
-			}
+		if f.known && f.conv.Service == "CM" {
+			f.conv.Service = f.service.String()
 		}
 	}
+}
+
+// count counts what is in each conversation, and numbers those that have packets.
+func (s *Survey) count() error {
+	a := s.again()
+	a.seen.forgotten = func(g *sighting) {
+		if g.lost() {
+			g.conv.add(g.at, 0, 0, Lost)
+		}
+	}
+	counts, err := s.source(func(p *capture.Packet) {
+		f, r, g, again := a.step(p)
+		if f == nil || again {
+			return
+		}
+		conv, _ := s.of(p, f)
+		if p.Comment == lostComment {
+			r.marks |= Lost
+		}
+		conv.add(p.At, 1, p.Wire, r.marks)
+		if g != nil {
+			g.conv, g.at, g.flow = conv, p.At, f
+		}
+	})
+	if err != nil && !errors.Is(err, capture.ErrCut) {
+		return err
+	}
+	if counts.Frames < s.Counts.Frames {
+		return s.shorter(counts)
+	}
+	a.seen.forget()
+	s.Conversations = slices.DeleteFunc(s.Conversations, func(c *Conversation) bool { return c.Packets == 0 })
 	slices.SortStableFunc(s.Conversations, func(a, b *Conversation) int { return a.First.Compare(b.First) })
 	for i, c := range s.Conversations {
 		c.Number = i + 1
 	}
+	return nil
+}
+
+// shorter says that a file has changed.
+func (s *Survey) shorter(counts capture.Counts) error {
+	return fmt.Errorf("the capture has become shorter while it was read: %d frames, and then %d", s.Counts.Frames, counts.Frames)
+}
+
+// of returns the conversation that a packet of a flow is part of, and whether it comes from its end A.
+func (s *Survey) of(p *capture.Packet, f *flow) (*Conversation, bool) {
+	c := s.setups.of(p)
+	if c == nil {
+		return f.conv, f.fromA
+	}
+	if c.a == c.b { // both managers are at one host
+		_, _, local, _, _ := message(p)
+		return c.conv, c.idA == local.id
+	}
+	return c.conv, p.From == c.a
 }
 
 // connected makes the conversation that a connection manager's messages have set up.
 func (s *Survey) connected(a *analyzer, c *setup) {
 	conv := &Conversation{Fabric: c.fabric, Service: "CM", A: End{Host: c.a, QP: c.qpA, Known: c.hasA}, B: End{Host: c.b, QP: c.qpB, Known: c.hasB}}
 	c.conv = conv
-	c.ledger.into(conv)
 	s.Conversations = append(s.Conversations, conv)
 	there, back := a.flows[flowKey{fabric: c.fabric, from: c.a, to: c.b, dest: c.qpB}], a.flows[flowKey{fabric: c.fabric, from: c.b, to: c.a, dest: c.qpA}]
 	if !c.hasB || there != nil && there.conv != nil {
