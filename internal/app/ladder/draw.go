@@ -21,8 +21,9 @@ type Options struct {
 
 // Column is a host, or a switch between hosts.
 type Column struct {
-	Name   string // the host's address, or the node's name
-	Detail string // the queue pair, or the LID
+	Name    string   // the host's address, or the node's name
+	Details []string // below it: the LID, the queue pair
+	Switch  bool
 }
 
 // Row is a packet, several that are alike, or a repetition of rows.
@@ -161,14 +162,11 @@ func (d *drawer) hosts() {
 			d.columns[k] = len(d.l.Columns)
 			col := Column{Name: e.Host.String()}
 			if e.Node != "" {
-				col = Column{Name: e.Node, Detail: e.Host.String()}
+				col = Column{Name: e.Node, Details: []string{e.Host.String()}}
 				d.nodes[e.Node] = len(d.l.Columns)
 			}
 			if q := e.Queue(); one && q != "" {
-				if col.Detail != "" {
-					col.Detail += ", "
-				}
-				col.Detail += q
+				col.Details = append(col.Details, q)
 			}
 			d.l.Columns = append(d.l.Columns, col)
 		}
@@ -189,7 +187,7 @@ func (d *drawer) node(name string) int {
 	if !ok {
 		i = len(d.l.Columns)
 		d.nodes[name] = i
-		d.l.Columns = append(d.l.Columns, Column{Name: name, Detail: "switch"})
+		d.l.Columns = append(d.l.Columns, Column{Name: name, Switch: true})
 	}
 	return i
 }

@@ -72,6 +72,7 @@ type flow struct {
 	loose   bool   // a READ's PSNs could not be counted, because no packet has shown the path MTU
 	acked   ib.PSN // the oldest that is not acknowledged
 	told    answer
+	asked   time.Time // when the last one was sent
 	cause   string // of the retransmissions under way
 
 	// Responses.
@@ -146,6 +147,7 @@ func (f *flow) pathMTU() int {
 
 // request follows the PSNs of requests (section 9.7.1): of a READ they are those of its responses.
 func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
+	defer func() { f.asked = p.At }()
 	psn, n, loose := p.IB.PSN, 1, false
 	if info.Class == ib.ClassReadRequest {
 		switch mtu := f.pathMTU(); {
@@ -173,7 +175,7 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 		case f.told == rnrAnswer:
 			f.cause = "after the RNR NAK's time"
 		case f.cause == "":
-			f.cause = "without an answer for " + elapsed(p.At.Sub(f.last))
+			f.cause = "without an answer for " + elapsed(p.At.Sub(f.asked))
 		}
 		f.told = noAnswer
 		r.cause = f.cause

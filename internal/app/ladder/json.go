@@ -45,8 +45,9 @@ type ReportEnd struct {
 
 // ReportColumn is a column in JSON.
 type ReportColumn struct {
-	Name   string `json:"name"`
-	Detail string `json:"detail,omitempty"`
+	Name    string   `json:"name"`
+	Details []string `json:"details,omitempty"`
+	Switch  bool     `json:"switch"`
 }
 
 // ReportRow is a row in JSON. From, To and Via are columns, from 0.

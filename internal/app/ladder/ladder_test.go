@@ -446,9 +446,9 @@ func TestFabricNodes(t *testing.T) {
 	s, l := r.rows()
 	var columns []string
 	for _, c := range l.Columns {
-		columns = append(columns, c.Name+" "+c.Detail)
+		columns = append(columns, fmt.Sprint(c.Name, " ", c.Details, c.Switch))
 	}
-	if got := strings.Join(columns, ", "); got != "host-1 LID 3, QP 0x00000a, leaf-1 switch, spine switch, leaf-2 switch, host-2 LID 5, QP 0x00000b" {
+	if got := strings.Join(columns, ", "); got != "host-1 [LID 3 QP 0x00000a] false, leaf-1 [] true, spine [] true, leaf-2 [] true, host-2 [LID 5 QP 0x00000b] false" {
 		t.Errorf("columns: %s", got)
 	}
 	var rows []string

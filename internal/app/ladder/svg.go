@@ -130,14 +130,15 @@ func (p *picture) heads() float64 {
 	for i := range p.Columns {
 		c := &p.Columns[i]
 		class := "box"
-		if c.Detail == "switch" {
-			class = "box switch"
+		detail := strings.Join(c.Details, ", ")
+		if c.Switch {
+			class, detail = "box switch", "switch"
 		}
 		p.printf(`<line class="lane" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, p.x[i], p.x[i], y+30, p.height-10)
-		wide := max(120, 8*float64(max(utf8.RuneCountInString(c.Name), utf8.RuneCountInString(c.Detail)))+16)
+		wide := max(120, 8*float64(max(utf8.RuneCountInString(c.Name), utf8.RuneCountInString(detail)))+16)
 		p.printf(`<rect class="%s" rx="5" x="%.1f" y="%.1f" width="%.1f" height="34"/>`, class, p.x[i]-wide/2, y-4, wide)
 		p.printf(`<text class="head" x="%.1f" y="%.1f">%s</text><text class="detail" x="%.1f" y="%.1f">%s</text>`+"\n", p.x[i], y+10, escaper.Replace(c.Name),
-			p.x[i], y+24, escaper.Replace(c.Detail))
+			p.x[i], y+24, escaper.Replace(detail))
 	}
 	return y + svgHead
 }

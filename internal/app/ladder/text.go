@@ -55,7 +55,17 @@ func (l *Ladder) WriteText(w io.Writer, t Text) error {
 		p.at = append(p.at, x)
 	}
 	p.heads(func(c *Column) string { return c.Name })
-	p.heads(func(c *Column) string { return c.Detail })
+	for n := range 2 {
+		p.heads(func(c *Column) string {
+			switch {
+			case c.Switch && n == 0:
+				return "switch"
+			case n < len(c.Details):
+				return c.Details[n]
+			}
+			return ""
+		})
+	}
 	for i := range l.Rows {
 		p.row(&l.Rows[i])
 		if len(p.b) > 1<<16 {
@@ -69,18 +79,24 @@ func (l *Ladder) WriteText(w io.Writer, t Text) error {
 	return err
 }
 
-// heads writes a line of what stands above the columns.
+// heads writes a line of what stands above the columns. Texts are shortened where they would touch.
 func (p *page) heads(of func(*Column) string) {
 	line, any := p.blank(), false
 	for i := range p.Columns {
 		text := []rune(of(&p.Columns[i]))
 		any = any || len(text) > 0
 		room := len(line)
-		if len(p.at) > 1 {
-			room = (len(line)-1)/(len(p.at)-1) - 1
-		}
-		if len(p.at) == 2 {
-			room = len(line)/2 - 1
+		if n := len(p.at); n > 1 {
+			spacing := (len(line) - 1) / (n - 1)
+			room = spacing - 1
+			for _, next := range []int{i - 1, i + 1} { // those at the edges have one neighbour
+				if (i == 0 || i == n-1) && next >= 0 && next < n {
+					room = spacing - 1 - utf8.RuneCountInString(of(&p.Columns[next]))/2
+				}
+			}
+			if n == 2 {
+				room = len(line)/2 - 1
+			}
 		}
 		text = cutRunes(text, room)
 		x := p.at[i] - len(text)/2
@@ -234,6 +250,9 @@ func (p *page) arrow(r *Row, line, label []rune) {
 		default:
 			line[x] = shaft
 		}
+	}
+	for _, v := range r.Via {
+		line[p.at[v]] = '●'
 	}
 	text := []rune(" " + string(label) + " ")
 	x := left + 3
