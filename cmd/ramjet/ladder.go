@@ -241,6 +241,9 @@ func ladderWarnings(s *ladder.Survey) []string {
 	if n := s.Counts.Fragments; n > 0 {
 		all = append(all, fmt.Sprintf("%s IP fragments were not read", ladder.Count(n)))
 	}
+	if s.NoCRCs {
+		all = append(all, "the ICRC of no packet is right: the capture was made before it was computed, or was changed. It is left out of account")
+	}
 	if n := s.Unfollowed; n > 0 {
 		all = append(all, fmt.Sprintf("%s packets are of more queue pairs than can be followed", ladder.Count(n)))
 	}

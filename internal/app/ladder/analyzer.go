@@ -17,6 +17,8 @@ type analyzer struct {
 	seen  sightings
 	pairs *pairing // while the survey runs
 	lost  int      // packets of flows beyond maxFlows
+
+	anyCRC bool // CRCs are not looked at
 }
 
 func newAnalyzer() *analyzer { return &analyzer{flows: make(map[flowKey]*flow)} }
@@ -45,6 +47,7 @@ func (a *analyzer) step(p *capture.Packet) (f *flow, r finding, g *sighting, aga
 		a.lost++
 		return nil, r, nil, false
 	}
+	p.BadCRC = p.BadCRC && !a.anyCRC
 	if p.Fabric == capture.IWARP {
 		return f, f.item(p), nil, false
 	}

@@ -134,6 +134,7 @@ func (s *Survey) Draw(o Options) (*Ladder, error) {
 // again returns an analyzer that begins anew with what the survey knows about flows.
 func (s *Survey) again() *analyzer {
 	a := newAnalyzer()
+	a.anyCRC = s.NoCRCs
 	a.list = make([]*flow, len(s.flows))
 	for i, f := range s.flows {
 		a.list[i] = &flow{key: f.key, order: i, conv: f.conv, fromA: f.fromA, mtu: f.mtu, service: f.service, both: f.both}
@@ -208,6 +209,10 @@ func (d *drawer) packet(p *capture.Packet) {
 	}
 	at := p.At.Sub(d.s.Start)
 	if at < d.o.From || d.o.To > 0 && at > d.o.To {
+		return
+	}
+	if d.l.LeftOut > 0 { // no more rows
+		d.l.LeftOut++
 		return
 	}
 	if p.Comment == lostComment {

@@ -73,7 +73,7 @@ type flow struct {
 	acked   ib.PSN // the oldest that is not acknowledged
 	told    answer
 	asked   time.Time // when the last one was sent
-	cause   string // of the retransmissions under way
+	cause   string    // of the retransmissions under way
 
 	// Responses.
 	responded bool

@@ -462,6 +462,21 @@ func TestFabricNodes(t *testing.T) {
 	checkDrawing(t, s, s.Conversations)
 }
 
+// TestNoICRC: where no packet has a right ICRC, that is no fault of each.
+func TestNoICRC(t *testing.T) {
+	for _, right := range []int{0, 1} {
+		r := newRecording(t)
+		for i := range 10 {
+			r.bad = i >= right
+			r.from('A', send(ib.PSN(i), 10))
+		}
+		s := r.survey()
+		if n := s.Conversations[0].Tally.Total(); s.NoCRCs != (right == 0) || n != 9*right {
+			t.Errorf("%d right: %v, %d marks", right, s.NoCRCs, n)
+		}
+	}
+}
+
 // TestWindow: only what is between two times is drawn, and what came before is known nevertheless.
 func TestWindow(t *testing.T) {
 	r := newRecording(t)

@@ -30,7 +30,7 @@ func newPairing() *pairing {
 }
 
 func (s *pairing) packet(f *flow, p *capture.Packet) {
-	if f.key.datagram || f.peer != nil || p.Broken != "" || p.BadCRC {
+	if f.key.datagram || f.peer != nil || p.Broken != "" {
 		return
 	}
 	class := p.IB.Opcode.Info().Class

@@ -85,6 +85,8 @@ type Survey struct {
 	Start, End    time.Time
 	Conversations []*Conversation
 	Unfollowed    int // packets of more flows than are followed
+	// NoCRCs says that the ICRC of no packet is right, which is no fault of packets: they are not looked at.
+	NoCRCs bool
 
 	source Source
 	flows  []*flow
@@ -98,6 +100,7 @@ func Take(source Source) (*Survey, error) {
 	a := newAnalyzer()
 	a.pairs = newPairing()
 	names := make(map[capture.Host]string)
+	checked, wrong := 0, 0
 	counts, err := source(func(p *capture.Packet) {
 		if s.Start.IsZero() || p.At.Before(s.Start) {
 			s.Start = p.At
@@ -108,6 +111,12 @@ func Take(source Source) (*Survey, error) {
 		f, _, _, again := a.step(p)
 		if f == nil || again {
 			return
+		}
+		if p.Fabric != capture.IWARP && p.Broken == "" && p.Missing == 0 {
+			checked++
+			if p.BadCRC {
+				wrong++
+			}
 		}
 		if _, node := pointOf(p); node != "" && names[p.From] == "" { // its first cable
 			names[p.From] = node
@@ -124,7 +133,7 @@ func Take(source Source) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.flows = a.list
+	s.flows, s.NoCRCs = a.list, wrong == checked && wrong >= someWrong
 	s.resolve(a)
 	if err := s.count(); err != nil {
 		return nil, err
@@ -134,6 +143,9 @@ func Take(source Source) (*Survey, error) {
 	}
 	return s, nil
 }
+
+// someWrong is how many packets have wrong ICRCs before that is the capture's fault if none is right.
+const someWrong = 8
 
 // resolve makes conversations of flows.
 func (s *Survey) resolve(a *analyzer) {

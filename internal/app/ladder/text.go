@@ -260,6 +260,11 @@ func (p *page) arrow(r *Row, line, label []rune) {
 		x = right - 2 - len(text)
 	}
 	copy(line[x:], text)
+	for _, v := range r.Via {
+		if at := p.at[v]; line[at] == ' ' {
+			line[at] = '●'
+		}
+	}
 	if from < to {
 		line[from], line[to-1] = '├', '▶'
 	} else {
