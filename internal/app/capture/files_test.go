@@ -205,6 +205,38 @@ func TestWrongICRC(t *testing.T) {
 	}
 }
 
+// TestTrain: several packets in one datagram, as segmentation offload leaves it, are taken apart.
+func TestTrain(t *testing.T) {
+	segments := [][]byte{send(1, "twenty bytes of data"), send(2, "twenty bytes, others"), send(3, "x")}
+	b := ipv4(1, "")[:28]
+	flow := ib.NewFlow(netip.AddrPortFrom(hostA, 50000), netip.AddrPortFrom(hostB, ib.UDPPort), true)
+	for i, s := range segments {
+		b = append(b, ib.AppendICRC(slices.Clone(s), 0, flow.Seed(8+len(s)+ib.ICRCLen, 7+uint16(i)))...)
+	}
+	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
+	binary.BigEndian.PutUint16(b[24:], uint16(len(b)-20))
+	var got []string
+	wire := 0
+	if _, err := ReadFrom(bytes.NewReader(pcap(binary.LittleEndian, true, LinkRaw, b, len(b))), func(p *Packet) {
+		if p.BadCRC || p.Broken != "" {
+			t.Errorf("PSN %d: %q, wrong ICRC: %v", p.IB.PSN, p.Broken, p.BadCRC)
+		}
+		got = append(got, string(p.IB.Payload))
+		wire += p.Wire
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(got, "|") != "twenty bytes of data|twenty bytes, others|x" || wire != len(b) {
+		t.Errorf("%q, %d bytes of %d", got, wire, len(b))
+	}
+	long := ipv4(1, strings.Repeat("x", 9000))
+	ReadFrom(bytes.NewReader(pcap(binary.LittleEndian, true, LinkRaw, long[:100], len(long))), func(p *Packet) {
+		if !p.Train {
+			t.Error("9,000 bytes, and no train")
+		}
+	})
+}
+
 // TestTruncated: of a packet that the capture cut, everything is told that its headers have.
 func TestTruncated(t *testing.T) {
 	whole := ipv4(9, strings.Repeat("x", 1000))

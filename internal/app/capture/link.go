@@ -300,12 +300,5 @@ func (d *Decoder) udp(h *ipPacket, p *Packet) {
 		return
 	}
 	b := h.body[:min(whole, len(h.body))]
-	d.transport(b[udpLen:], whole-udpLen, p, func(t []byte) bool {
-		flow := ib.NewFlow(netip.AddrPortFrom(h.src, p.FromPort), netip.AddrPortFrom(h.dst, p.ToPort), h.df)
-		if icrcFits(flow.Seed(whole, h.id), t) {
-			return true
-		}
-		_, how := flow.VerifyFlushOfRxe(t, h.id)
-		return ib.Opcode(t[0]).Info().Class == ib.ClassFlush && how != ib.NotVerified
-	})
+	d.roce(h, b, whole, p)
 }

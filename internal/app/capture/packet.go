@@ -72,6 +72,7 @@ type Packet struct {
 
 	CE     bool   // the IP header says: congestion experienced (RFC 3168)
 	BadCRC bool   // the ICRC, or MPA's CRC, is wrong
+	Train  bool   // more packets follow in the same datagram, which the capture cut: the length is that of all
 	Broken string // why nothing below could be decoded
 	Sum    uint64 // the same for two sightings of one packet
 

@@ -35,6 +35,9 @@ func describe(p *capture.Packet, r *finding) (w words) {
 	if p.CE {
 		w.note("congestion experienced: a switch has marked it")
 	}
+	if p.Train {
+		w.note("and more packets, which the capture cut off: segmentation offload")
+	}
 	if p.Missing > 0 {
 		w.also("%d bytes are not in the capture", p.Missing)
 	}

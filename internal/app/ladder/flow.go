@@ -111,7 +111,7 @@ func (f *flow) packet(p *capture.Packet) (r finding) {
 		r.marks |= CongestionNotice
 	case info.Class.Request() || info.Class.Response():
 		f.service, f.known = p.IB.Opcode.Transport(), true
-		if info.Payload == ib.PayloadMTU {
+		if info.Payload == ib.PayloadMTU && !p.Train {
 			f.mtu = max(f.mtu, len(p.IB.Payload))
 		}
 		if p.BadCRC { // nobody has taken it
@@ -157,6 +157,7 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 			loose = p.IB.RETH.DMALen > 256 // the smallest path MTU
 		}
 	}
+	loose = loose || p.Train
 	r.lastPSN = psn.Add(n - 1)
 	d := psn.Sub(f.next)
 	if !f.started || d >= restart || d <= -restart {
