@@ -147,7 +147,7 @@ func (d *Decoder) erf(b []byte, p *Packet) {
 	case erfInfiniBand:
 		d.infiniband(b[:min(len(b), length)], p)
 	case erfEthernet:
-		if len(b) < erfEthernetPad+ethernetLen {
+		if len(b) < erfEthernetPad+ethernetLen || length < ethernetLen {
 			return
 		}
 		b = b[erfEthernetPad:]
