@@ -93,6 +93,8 @@ var layers = map[string][]string{
 	"internal/app/fabricconsole":   {"internal/app/fabricview"},
 	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/topology"},
 	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
+	"internal/app/capture":         {"wire/"},
+	"internal/app/ladder":          {"internal/app/capture", "wire/"},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
 	"internal/app/regbench":        {"regcache", "verbs"},

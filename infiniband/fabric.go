@@ -9,6 +9,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
+	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -19,6 +20,8 @@ type FabricOptions struct {
 	// Priority is the built-in subnet manager's, 0 to 15: one with a higher priority takes over.
 	Priority uint8
 	Seed     uint64 // of what cables corrupt
+	// Trace receives every packet at every cable that it passes, as the port in its comment sends it: "from leaf-1[3]".
+	Trace *trace.Writer
 	// Host tells fabrics apart that are joined, 0 to 63: by it generated nodes have other GUIDs, and
 	// adapters other IP addresses, from 198.18.0.1 on for 0, from 198.18.8.1 for 1, from 198.18.16.1 for 2.
 	// Fabrics of more than 2,047 adapters take the addresses of the next.
@@ -78,7 +81,8 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	if o.Host < 0 || o.Host >= maxHosts {
 		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host, maxHosts-1)
 	}
-	run, err := fabric.New(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority}})
+	run, err := fabric.New(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority},
+		Record: recorder(o.Trace)})
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}

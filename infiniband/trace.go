@@ -4,6 +4,7 @@ package infiniband
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
@@ -49,4 +50,15 @@ func (t *tracer) record(h *trace.InfiniBand, p *link.Packet) {
 	}
 	t.frame = ib.AppendVCRC(b)
 	t.w.WriteInfiniBand(h, t.frame)
+}
+
+// recorder returns what records the packets on a fabric's cables; nil if w is. A recording that fails says so when it is
+// closed.
+func recorder(w *trace.Writer) func(at time.Time, node string, port int, frame []byte) {
+	if w == nil {
+		return nil
+	}
+	return func(at time.Time, node string, port int, frame []byte) {
+		w.WriteInfiniBand(&trace.InfiniBand{At: at, Comment: fmt.Sprintf("from %s[%d]", node, port)}, frame)
+	}
 }

@@ -91,7 +91,7 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 		return onlyFirst(completeDirs)
 	case c.Name() == "show":
 		return onlyFirst(completeNodes)
-	case c.Name() == "fabric":
+	case c.Name() == "fabric", c.Name() == "ladder":
 		return onlyFirst(completeFiles)
 	case c.Name() == "cp", c.Name() == "run":
 		return completeFiles

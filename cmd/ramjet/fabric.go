@@ -30,6 +30,7 @@ type fabricFlags struct {
 	seed      uint64
 	ibsim     string
 	script    string
+	pcap      string
 }
 
 func newFabricCmd() *cobra.Command {
@@ -54,6 +55,8 @@ func newFabricCmd() *cobra.Command {
 	c.Flags().Lookup("ibsim").NoOptDefVal = "sim"
 	c.Flags().StringVar(&f.script, "script", "", "run the console's commands in `file` (-: standard input), then end: status 1 if one fails")
 	c.MarkFlagFilename("script")
+	c.Flags().StringVar(&f.pcap, "pcap", "", "write every packet at every cable to `file` as pcapng, for Wireshark and `ramjet ladder`")
+	c.MarkFlagFilename("pcap", "pcapng")
 	c.AddCommand(newFabricShowCmd())
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -97,11 +100,25 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return usage.Of(err)
 	}
-	start := time.Now()
-	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host})
+	rec, err := newRecording(f.pcap, "fabric")
 	if err != nil {
 		return err
 	}
+	start := time.Now()
+	o := &infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host}
+	if rec != nil {
+		o.Trace = rec.writer
+	}
+	fab, err := f.source.start(o)
+	if err != nil {
+		rec.discard()
+		return err
+	}
+	return errors.Join(f.serve(ctx, fab, joins, text, start, out, log), rec.finish(log))
+}
+
+// serve runs a fabric until ctx ends, or its script.
+func (f *fabricFlags) serve(ctx context.Context, fab *infiniband.Fabric, joins []fabricJoin, text string, start time.Time, out, log io.Writer) (err error) {
 	defer fab.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

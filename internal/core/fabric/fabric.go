@@ -12,6 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/internal/engine/sma"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // turn is how many packets the network moves before the manager's turn, and turns how often both have
@@ -37,6 +38,9 @@ type Options struct {
 	Manager   ManagerOptions
 	// FirstAddr is how many IP addresses are left to adapters of other fabrics.
 	FirstAddr int
+	// Record, unless it is nil, is given every packet that a port sends, LRH to VCRC, as it is on the cable: time, name
+	// of the node, number of the port. The frame is only valid during the call, which is made under the fabric's lock.
+	Record func(at time.Time, node string, port int, frame []byte)
 }
 
 // Fabric is a running fabric.
@@ -86,6 +90,13 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 		errors: make(map[*link.Cable]float64)}
 	if err := f.build(t, o.FirstAddr); err != nil {
 		return nil, err
+	}
+	if o.Record != nil {
+		f.net.Record(func(now clock.Time, from *link.Port, frame []byte) {
+			if len(frame) != ib.FlowControlLen {
+				o.Record(f.start.Add(time.Duration(now)), f.of[from.Node()].name, from.Num(), frame)
+			}
+		})
 	}
 	if !o.NoManager {
 		f.manager = newManager(f, &o.Manager)

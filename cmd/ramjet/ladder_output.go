@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+)
+
+// ladderColumns is the width of a ladder that does not go to a terminal, and the widest on one.
+const (
+	ladderColumns    = 80
+	ladderMaxColumns = 120
+)
+
+// listedConversations is how many conversations are listed above a ladder; --list lists all.
+const listedConversations = 12
+
+// ladderWidth returns how wide a ladder may be.
+func ladderWidth(out io.Writer) int {
+	o, ok := out.(*output)
+	if !ok || !isTerminal(out) {
+		return ladderColumns
+	}
+	w, _, err := term.GetSize(int(o.file.Fd()))
+	if err != nil {
+		return ladderColumns
+	}
+	return min(max(w, ladder.MinWidth), ladderMaxColumns)
+}
+
+// write writes a ladder as the flags say.
+func (f *ladderFlags) write(out io.Writer, name string, s *ladder.Survey, list []*ladder.Conversation, l *ladder.Ladder, why string) error {
+	switch {
+	case f.asJSON:
+		return writeJSON(out, s.Report(list, l))
+	case f.out != "":
+		if err := f.writeFile(name, s, l); err != nil {
+			return err
+		}
+		if len(list) > 1 && f.conversation == "" {
+			if err := writeConversations(out, s, list, l); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Fprintf(out, "%s: %s\n", f.out, strings.Join(append(ladderTitle(s, l), reason(why)...), "; "))
+		return err
+	case len(l.Columns) > ladder.MaxTextColumns:
+		return usagef("%d hosts do not fit a terminal: give -o ladder.html, or choose with --host or --conversation", len(l.Columns))
+	}
+	width := ladderWidth(out)
+	if len(list) > 1 && f.conversation == "" {
+		if err := writeConversations(out, s, list, l); err != nil {
+			return err
+		}
+	}
+	for _, t := range append(ladderTitle(s, l), reason(why)...) {
+		fmt.Fprintln(out, t)
+	}
+	fmt.Fprintln(out)
+	color := isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if err := l.WriteText(out, ladder.Text{Width: width, Color: color}); err != nil {
+		return err
+	}
+	if l.LeftOut > 0 {
+		fmt.Fprintf(out, "\n%s more packets: --from %.6f goes on there, --limit 0 draws all\n", ladder.Count(l.LeftOut), l.Next().Seconds())
+	}
+	return nil
+}
+
+// reason says why a conversation is drawn, if nobody chose it.
+func reason(why string) []string {
+	if why == "" {
+		return nil
+	}
+	return []string{"It is " + why + ": --conversation chooses another, or all."}
+}
+
+// writeFile writes a picture or a page.
+func (f *ladderFlags) writeFile(name string, s *ladder.Survey, l *ladder.Ladder) error {
+	title := append(ladderTitle(s, l), fmt.Sprintf("%s, from %s UTC", filepath.Base(name), s.Start.Format("2006-01-02 15:04:05.000000")))
+	if l.LeftOut > 0 {
+		title = append(title, fmt.Sprintf("%s packets after the last row are not drawn", ladder.Count(l.LeftOut)))
+	}
+	file, err := os.Create(f.out)
+	if err != nil {
+		return usage.Of(err)
+	}
+	if strings.EqualFold(filepath.Ext(f.out), ".svg") {
+		err = l.WriteSVG(file, title)
+	} else {
+		err = l.WriteHTML(file, title)
+	}
+	if cerr := file.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// ladderTitle says what is drawn, and what was noticed.
+func ladderTitle(s *ladder.Survey, l *ladder.Ladder) []string {
+	if len(l.Conversations) > 1 {
+		var packets int
+		var bytes int64
+		var tally ladder.Tally
+		for _, c := range l.Conversations {
+			packets, bytes = packets+c.Packets, bytes+c.Bytes
+			for i, n := range c.Tally {
+				tally[i] += n
+			}
+		}
+		return ladderNoticed(fmt.Sprintf("%d conversations: %s packets, %s", len(l.Conversations), ladder.Count(packets), ladder.Size(bytes)), &tally, "")
+	}
+	c := l.Conversations[0]
+	first := ""
+	if !c.Trouble.IsZero() {
+		first = fmt.Sprintf(", the first fault at %.6f", c.Trouble.Sub(s.Start).Seconds())
+	}
+	what := c.Service + " over " + c.Fabric.String()
+	if c.Service == c.Fabric.String() {
+		what = c.Service
+	}
+	return ladderNoticed(fmt.Sprintf("conversation %d: %s, %s packets, %s in %s", c.Number, what, ladder.Count(c.Packets), ladder.Size(c.Bytes),
+		ladder.Elapsed(c.Last.Sub(c.First))), &c.Tally, first)
+}
+
+func ladderNoticed(title string, tally *ladder.Tally, first string) []string {
+	if tally.Total() == 0 {
+		return []string{title}
+	}
+	return []string{title, tally.String() + first}
+}
+
+// writeConversations lists conversations, and marks those that l draws.
+func writeConversations(out io.Writer, s *ladder.Survey, list []*ladder.Conversation, l *ladder.Ladder) error {
+	t := table.NewWriter()
+	t.SetStyle(table.StyleLight)
+	t.Style().Options = table.OptionsNoBordersAndSeparators
+	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", "  "
+	t.Style().Format.Header = text.FormatDefault
+	t.AppendHeader(table.Row{"", "between", "and", "service", "packets", "bytes", "at"})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignRight}, {Number: 5, Align: text.AlignRight}, {Number: 6, Align: text.AlignRight},
+		{Number: 7, Align: text.AlignRight}})
+	shown := list
+	if l != nil && len(list) > listedConversations {
+		shown = list[:listedConversations]
+	}
+	for _, c := range shown {
+		t.AppendRow(table.Row{c.Number, c.A, c.B, c.Service, ladder.Count(c.Packets), ladder.Size(c.Bytes), fmt.Sprintf("%.3f", c.First.Sub(s.Start).Seconds())})
+	}
+	for i, line := range strings.Split(t.Render(), "\n") {
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+		if i > 0 && shown[i-1].Tally.Total() > 0 {
+			fmt.Fprintf(out, "    %s\n", shown[i-1].Tally.String())
+		}
+	}
+	if n := len(list) - len(shown); n > 0 {
+		fmt.Fprintf(out, "and %d more: --list lists them\n", n)
+	}
+	_, err := fmt.Fprintln(out)
+	return err
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package capture reads RDMA packets out of capture files: pcap and pcapng, compressed with gzip or not, of any
+// tool and any stack.
+//
+// A [Reader] reads the frames of a file. A [Decoder] turns frames into packets: RoCEv2, RoCE v1 and InfiniBand
+// with the codecs of wire/ib, iWARP with those of wire/iwarp after putting TCP's segments in order. Both stream:
+// memory is bounded whatever the file's size, and nothing in a file is trusted. What is not RDMA is counted and
+// passed over.
+//
+// Frames may be Ethernet, with VLAN tags or without, Linux cooked captures of both versions, raw IP, the
+// loopback interfaces of BSD, InfiniBand as ERF records or bare.
+//
+// The file formats are those of draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, link types those of
+// https://www.tcpdump.org/linktypes.html.
+//
+// # Limits
+//
+// IP fragments other than the first are not read, and tunnels are not looked into. Of iWARP inside TLS or over SCTP
+// only what package trace recorded can be read, which is plain.
+package capture

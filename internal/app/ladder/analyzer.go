@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ladder
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// maxFlows is how many flows are followed.
+const maxFlows = 1 << 16
+
+// analyzer follows the flows of a capture.
+type analyzer struct {
+	flows map[flowKey]*flow
+	list  []*flow
+	seen  sightings
+	pairs *pairing // while the survey runs
+	lost  int      // packets of flows beyond maxFlows
+
+	anyCRC bool // CRCs are not looked at
+}
+
+func newAnalyzer() *analyzer { return &analyzer{flows: make(map[flowKey]*flow)} }
+
+// flow returns a packet's flow, or nil if there are too many.
+func (a *analyzer) flow(k flowKey) *flow {
+	f := a.flows[k]
+	if f == nil && len(a.list) < maxFlows {
+		f = &flow{key: k, order: len(a.list)}
+		a.flows[k] = f
+		a.list = append(a.list, f)
+		if k.datagram || k.fabric == capture.IWARP {
+			if g := a.flows[k.reply()]; g != nil && g != f {
+				f.peer, g.peer = g, f
+			}
+		}
+	}
+	return f
+}
+
+// step takes a packet. It returns the sighting of which this one is another, if there is one: then there is no
+// finding.
+func (a *analyzer) step(p *capture.Packet) (f *flow, r finding, g *sighting, again bool) {
+	f = a.flow(keyOf(p))
+	if f == nil {
+		a.lost++
+		return nil, r, nil, false
+	}
+	p.BadCRC = p.BadCRC && !a.anyCRC
+	if p.Fabric == capture.IWARP {
+		return f, f.item(p), nil, false
+	}
+	if at, _ := pointOf(p); at != "" {
+		if g, again = a.seen.find(p, at); again {
+			f.both = f.both || at == leaving || at == arriving
+			return f, r, g, true
+		}
+	}
+	r = f.packet(p)
+	if a.pairs != nil {
+		a.pairs.packet(f, p)
+	}
+	return f, r, g, false
+}
+
+// item takes an item of an iWARP connection.
+func (f *flow) item(p *capture.Packet) (r finding) {
+	if f.packets == 0 {
+		f.first = p.At
+	}
+	f.packets++
+	f.last = p.At
+	r.lastPSN = ib.PSN(0)
+	switch p.Stream.Kind {
+	case capture.TCPRetransmit:
+		r.marks |= TCPRetransmission
+	case capture.TCPHole:
+		r.marks |= NotCaptured
+	case capture.MalformedStream:
+		r.marks |= Malformed
+	case capture.TCPReset:
+		r.marks |= Reset
+	case capture.SetUp:
+		if rejects(p.Stream) {
+			r.marks |= Rejected
+		}
+	case capture.Segment:
+		if terminates(p.Stream) {
+			r.marks |= Terminated
+		}
+	}
+	if p.BadCRC {
+		r.marks |= BadCRC
+	}
+	if p.CE {
+		r.marks |= CongestionMark
+	}
+	return r
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ladder draws the conversations of a capture as ladder diagrams: time downward, a column a host, an arrow a
+// packet.
+//
+// A capture is read several times. [Take] finds the conversations, and counts what went wrong in each: a [Survey]. Then
+// [Survey.Draw] reads the file again and makes the rows of those that were chosen: a [Ladder], which is written as
+// text, SVG, a page or JSON. Between the two, memory holds the conversations, not their packets; a ladder has at most
+// as many rows as asked for, and long runs and repetitions take one row each.
+//
+// A conversation is a pair of queue pairs, or an iWARP connection. A packet of the reliable and unreliable connected
+// services names only the queue pair that it goes to. Which two belong together is told by the connection manager's
+// messages if the capture has them, by acknowledgements, which repeat the PSNs of requests, and where neither helps by
+// there being only one candidate.
+//
+// One packet may be in a capture several times: recorded as it left and as it arrived, or at each cable of a fabric.
+// These sightings are one arrow. Where both ends of a conversation were recorded, what left and did not arrive was
+// lost.
+package ladder

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ladder
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// flowKey names what goes from one host to one queue pair; datagrams name the queue pair that they come from, too.
+type flowKey struct {
+	fabric     capture.Fabric
+	from, to   capture.Host
+	dest, src  ib.QPN
+	datagram   bool
+	connection int // of iWARP: and 1 for what the dialer sends
+	dialer     bool
+}
+
+// keyOf returns the flow that a packet is part of.
+func keyOf(p *capture.Packet) flowKey {
+	k := flowKey{fabric: p.Fabric, from: p.From, to: p.To}
+	if p.Fabric == capture.IWARP {
+		k.connection, k.dialer = p.Stream.Connection, p.Stream.FromDialer
+		return k
+	}
+	k.dest = p.IB.DestQP
+	if p.Broken == "" && p.IB.Opcode.Info().Headers&ib.HasDETH != 0 {
+		k.src, k.datagram = p.IB.DETH.SrcQP, true
+	}
+	return k
+}
+
+// reply returns the key of what is said in the other direction, where the key tells.
+func (k flowKey) reply() flowKey {
+	k.from, k.to, k.dest, k.src = k.to, k.from, k.src, k.dest
+	k.dialer = k.fabric == capture.IWARP && !k.dialer
+	return k
+}
+
+// answer is what a responder said last about a flow of requests.
+type answer uint8
+
+const (
+	noAnswer answer = iota
+	nakAnswer
+	rnrAnswer
+)
+
+// flow is what goes from one host to one queue pair: requests, and responses to the requests of its peer.
+type flow struct {
+	key   flowKey
+	order int // in which flows began
+	peer  *flow
+	conv  *Conversation
+	fromA bool // it goes from conv.A to conv.B
+
+	portA, portB uint16 // of TCP, of sender and receiver
+
+	service ib.Transport
+	known   bool // service is
+	mtu     int  // bytes of payload in packets that are not the last; 0: none was seen
+
+	first, last time.Time
+	packets     int
+
+	// Requests.
+	started bool
+	next    ib.PSN // of the next new request
+	loose   bool   // a READ's PSNs could not be counted, because no packet has shown the path MTU
+	acked   ib.PSN // the oldest that is not acknowledged
+	told    answer
+	asked   time.Time // when the last one was sent
+	cause   string    // of the retransmissions under way
+
+	// Responses.
+	responded bool
+	response  ib.PSN // of the next new packet of a READ response
+	reading   bool   // within a message of READ responses
+	readNext  ib.PSN // its next packet
+
+	both bool // packets of it were recorded at both ends
+}
+
+// restart is a distance of PSNs that no window has: the queue pair was connected anew.
+const restart = 1 << 20
+
+// finding is what the state of a flow says about a packet.
+type finding struct {
+	marks    Mark
+	gapFrom  ib.PSN // with Gap
+	gapTo    ib.PSN
+	acks     bool // ackFrom to ackTo were acknowledged
+	ackFrom  ib.PSN
+	ackTo    ib.PSN
+	lastPSN  ib.PSN // of the PSNs that a READ takes
+	cause    string // of a retransmission
+	restarts bool
+}
+
+// packet takes a packet of InfiniBand's transport.
+func (f *flow) packet(p *capture.Packet) (r finding) {
+	r.lastPSN = p.IB.PSN
+	info := p.IB.Opcode.Info()
+	switch {
+	case p.Broken != "":
+		r.marks |= Malformed
+	case info.Class == ib.ClassCNP:
+		r.marks |= CongestionNotice
+	case info.Class.Request() || info.Class.Response():
+		f.service, f.known = p.IB.Opcode.Transport(), true
+		if info.Payload == ib.PayloadMTU && !p.Train {
+			f.mtu = max(f.mtu, len(p.IB.Payload))
+		}
+		if p.BadCRC { // nobody has taken it
+			break
+		}
+		if info.Class.Response() {
+			f.respond(&p.IB, info, &r)
+		} else if f.service != ib.TransportUD {
+			f.request(p, info, &r)
+		}
+	}
+	if p.BadCRC {
+		r.marks |= BadCRC
+	}
+	if p.CE {
+		r.marks |= CongestionMark
+	}
+	if f.packets == 0 {
+		f.first = p.At
+	}
+	f.packets++
+	f.last = p.At
+	return r
+}
+
+// pathMTU returns the path MTU as far as packets of either direction have shown it.
+func (f *flow) pathMTU() int {
+	if f.peer != nil {
+		return max(f.mtu, f.peer.mtu)
+	}
+	return f.mtu
+}
+
+// request follows the PSNs of requests (section 9.7.1): of a READ they are those of its responses.
+func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
+	defer func() { f.asked = p.At }()
+	psn, n, loose := p.IB.PSN, 1, false
+	if info.Class == ib.ClassReadRequest {
+		switch mtu := f.pathMTU(); {
+		case mtu > 0:
+			n = max(1, (int(min(p.IB.RETH.DMALen, 1<<31))+mtu-1)/mtu)
+		default:
+			loose = p.IB.RETH.DMALen > 256 // the smallest path MTU
+		}
+	}
+	loose = loose || p.Train
+	r.lastPSN = psn.Add(n - 1)
+	d := psn.Sub(f.next)
+	if !f.started || d >= restart || d <= -restart {
+		r.restarts = f.started
+		f.started, f.next, f.acked, f.loose, f.told = true, psn.Add(n), psn, loose, noAnswer
+		return
+	}
+	switch {
+	case d < 0 && f.service == ib.TransportUC:
+		r.marks |= Repeated
+	case d < 0:
+		r.marks |= Retransmission
+		switch {
+		case f.told == nakAnswer:
+			f.cause = "after the NAK"
+		case f.told == rnrAnswer:
+			f.cause = "after the RNR NAK's time"
+		case f.cause == "":
+			f.cause = "without an answer for " + elapsed(p.At.Sub(f.asked))
+		}
+		f.told = noAnswer
+		r.cause = f.cause
+		if end := psn.Add(n); end.After(f.next) {
+			f.next = end
+		}
+		return
+	case d > 0 && !f.loose:
+		r.marks |= Gap
+		r.gapFrom, r.gapTo = f.next, psn.Add(-1)
+	}
+	f.next, f.loose, f.cause, f.told = psn.Add(n), loose, "", noAnswer
+}
+
+// respond follows responses, and what they say to the peer's requests.
+func (f *flow) respond(p *ib.Packet, info *ib.OpInfo, r *finding) {
+	if info.Class == ib.ClassReadResponse {
+		f.readResponse(p.PSN, info, r)
+	}
+	syndrome := ib.Acknowledge(0)
+	if info.Headers&ib.HasAETH != 0 {
+		syndrome = p.AETH.Syndrome
+	}
+	told, upTo := noAnswer, p.PSN
+	switch {
+	case syndrome.IsNAK():
+		r.marks |= NAK
+		told, upTo = nakAnswer, p.PSN.Add(-1) // what came before has arrived
+	case syndrome.IsRNR():
+		r.marks |= RNR
+		told, upTo = rnrAnswer, p.PSN.Add(-1)
+	}
+	q := f.peer
+	if q == nil || !q.started {
+		return
+	}
+	q.told = told
+	switch n := upTo.Sub(q.acked); {
+	case n >= restart || n <= -restart:
+	case n >= 0:
+		r.acks, r.ackFrom, r.ackTo = true, q.acked, upTo
+		q.acked = upTo.Next()
+	case told == noAnswer && info.Class == ib.ClassAck:
+		r.marks |= Repeated
+	}
+}
+
+// readResponse follows the packets of READ responses.
+func (f *flow) readResponse(psn ib.PSN, info *ib.OpInfo, r *finding) {
+	d := psn.Sub(f.response)
+	fresh := !f.responded || d >= restart || d <= -restart
+	if !fresh && d < 0 {
+		r.marks |= Repeated
+	}
+	if !info.First && f.reading && psn != f.readNext && psn.Sub(f.readNext) > 0 && psn.Sub(f.readNext) < restart {
+		r.marks |= Gap
+		r.gapFrom, r.gapTo = f.readNext, psn.Add(-1)
+	}
+	f.reading, f.readNext = !info.Last, psn.Next()
+	if fresh || d >= 0 {
+		f.responded, f.response = true, psn.Next()
+	}
+}
