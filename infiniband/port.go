@@ -26,7 +26,7 @@ type adapter interface {
 	Ports() int
 	Info(port int) *info
 
-	Alloc(packets []*link.Packet, sizes []int)
+	Alloc(packets []*link.Packet, sizes []int) error
 	Discard(packets []*link.Packet)
 	Full() bool
 	Send(port int, packets []*link.Packet) error
