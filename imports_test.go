@@ -55,7 +55,7 @@ var layers = map[string][]string{
 	"internal/core/clock":          {},
 	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/engine/link", "internal/engine/node", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},
 	"internal/system/ibsim":        {"wire/"},
-	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/queue", "internal/core/softdev", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/pollwait", "trace", "verbs", "wire/"},
+	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/queue", "internal/core/softdev", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "trace", "verbs", "wire/"},
 	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},

@@ -41,7 +41,7 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 type guest struct {
 	conn *net.UnixConn
 	seat *fabric.Seat
-	waiter
+	fabric.Waiter
 	done chan struct{} // closed when it is gone
 
 	pieces net.Buffers // of a write
@@ -56,8 +56,7 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	r := newReader(c)
-	g := &guest{conn: c, done: make(chan struct{})}
-	g.waiter.init()
+	g := &guest{conn: c, Waiter: f.running.NewWaiter(), done: make(chan struct{})}
 	if err := f.greet(g, r); errors.Is(err, errViewed) {
 		return
 	} else if err != nil {
@@ -72,7 +71,7 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	}()
 	g.read(r)
 	close(g.done)
-	g.waiter.close()
+	g.Waiter.Close()
 	c.Close()
 	<-writing
 	g.seat.Close()
@@ -156,7 +155,8 @@ func (g *guest) write() {
 	var heads [len(got) * packetHeader]byte
 	var pieces [1 + 2*len(got)][]byte
 	var spare []byte
-	for g.wait(func() bool { return g.said() || g.seat.Ready() }) == nil {
+	something := func() bool { return g.said() || g.seat.Ready() }
+	for g.Wait(something) == nil {
 		g.mu.Lock()
 		said := g.out
 		g.out = spare[:0]
