@@ -30,6 +30,8 @@ type packet struct {
 	id       uint16
 	frame    []byte
 	lost     bool
+	// infiniBand is that the frame is an adapter's, LRH to VCRC, and there are no addresses.
+	infiniBand bool
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -63,6 +65,13 @@ func (l *Log) WritePackets(out io.Writer) error {
 		return err
 	}
 	for i, p := range l.packets {
+		if p.infiniBand {
+			h := trace.InfiniBand{At: time.Unix(1577836800, int64(p.at)), Direction: trace.Outbound}
+			if err := w.WriteInfiniBand(&h, p.frame); err != nil {
+				return err
+			}
+			continue
+		}
 		u := trace.UDP{At: time.Unix(1577836800, int64(p.at)), Src: p.src, Dst: p.dst, ID: p.id, DontFragment: true, TTL: 64}
 		if p.lost {
 			u.Comment = "lost"
