@@ -55,7 +55,7 @@ func (w *world) fabricTrouble() {
 	troubles := r.IntN(5)
 	for range troubles {
 		at := w.someTime(10*time.Microsecond, time.Second)
-		long := w.someTime(10*time.Microsecond, 800*time.Millisecond)
+		long := w.someTime([]time.Duration{10 * time.Microsecond, time.Millisecond, 50 * time.Millisecond}[r.IntN(3)], 800*time.Millisecond)
 		a, b := cable()
 		switch r.IntN(4) {
 		case 0:

@@ -76,16 +76,16 @@ var scenarios = []scenario{
 const limit = 10 * time.Minute
 
 // play runs the world of a seed. It is called in a bubble.
-func play(seed uint64, log *Log, only string) (story string, err error) {
+func play(seed uint64, log *Log, only, on string) (story string, err error) {
 	w := &world{net: New(seed, log), over: make(chan struct{})}
 	defer w.net.Close()
 	w.rand = w.net.Rand
 	sc := scenarios[w.rand.IntN(len(scenarios))]
-	for only != "" && sc.name != only {
+	for only != "" && sc.name != only || on == "infiniband" && sc.ethernet {
 		sc = scenarios[w.rand.IntN(len(scenarios))]
 	}
 	w.iwarp = !sc.roce && w.rand.IntN(2) == 1
-	onFabric := !sc.ethernet && seed%4 == 3
+	onFabric := !sc.ethernet && (seed%4 == 3 || on == "infiniband")
 	switch {
 	case onFabric:
 		w.iwarp = false
