@@ -69,7 +69,7 @@ var layers = map[string][]string{
 	"internal/testkit/captured":    {},
 	"internal/testkit/testrun":     {},
 	"internal/app/localca":         {},
-	"internal/testkit/simnet":      {"infiniband", "internal/engine/ibta", "internal/core/clock", "internal/core/fabric", "internal/core/memory", "internal/engine/link", "internal/engine/node", "internal/engine/rdmap", "internal/engine/topology", "internal/core/softdev", "trace", "verbs", "wire/"},
+	"internal/testkit/simnet":      {"infiniband", "internal/engine/ibta", "internal/core/clock", "internal/core/fabric", "internal/core/memory", "internal/engine/link", "internal/engine/node", "internal/engine/rdmap", "internal/engine/sm", "internal/engine/topology", "internal/core/softdev", "trace", "verbs", "wire/"},
 	"internal/app/perf":            {"internal/app/perf/baseline", "verbs"},
 	"regcache":                     {"internal/system/mapwatch", "verbs"},
 	"rnet":                         {"cm", "internal/engine/rsocket", "verbs"},

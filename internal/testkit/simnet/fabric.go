@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	iblink "github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -35,7 +36,7 @@ func (n *Net) NewFabric(shape string, seed uint64) (*Fabric, error) {
 	}
 	f := &Fabric{net: n, host: n.NewHost()}
 	sim := &fabric.Simulation{NewWaiter: func() fabric.Waiter { return &fabricWaiter{waiter: newWaiter(f.host)} }, Record: n.frame}
-	f.Fabric, err = infiniband.Start(t, &fabric.Options{Seed: seed, Simulation: sim})
+	f.Fabric, err = infiniband.Start(t, &fabric.Options{Seed: seed, Simulation: sim, Manager: fabric.ManagerOptions{Event: n.managed}})
 	return f, err
 }
 
@@ -102,5 +103,14 @@ func (n *Net) frame(_ clock.Time, from *iblink.Port, frame []byte) {
 	l.Text = fmt.Appendf(l.Text, "%d frame %s[%d] %d %08x\n", n.now(), who.Description, from.Num(), len(frame), crc32.Checksum(frame, castagnoli))
 	if l.Packets && who.Type == node.CA && len(frame) > ib.FlowControlLen {
 		l.packets = append(l.packets, packet{at: n.now(), infiniBand: true, frame: append([]byte(nil), frame...)})
+	}
+}
+
+// managed writes what the built-in manager says that it does.
+func (n *Net) managed(e sm.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.log != nil {
+		n.log.Text = fmt.Appendf(n.log.Text, "%d manager: %v\n", n.now(), e)
 	}
 }
