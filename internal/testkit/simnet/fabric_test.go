@@ -55,7 +55,9 @@ func (w *world) fabricTrouble() {
 		}
 	}
 	troubles := r.IntN(5)
+	w.lossless = true
 	for range troubles {
+		hold := false
 		at := w.someTime(10*time.Microsecond, time.Second)
 		long := w.someTime([]time.Duration{10 * time.Microsecond, time.Millisecond, 50 * time.Millisecond}[r.IntN(3)], 800*time.Millisecond)
 		a, b := cable()
@@ -81,6 +83,7 @@ func (w *world) fabricTrouble() {
 			})
 		case 2:
 			lane := r.IntN(2)
+			hold = true
 			w.tell(", %v's credits for lane %d held back after %v for %v", a, lane, at, long)
 			w.befalls(at, long, fmt.Sprintf("hold %v %d", a, lane), func(on bool) { must(f.HoldCredits(a, lane, on)) })
 		case 3:
@@ -91,11 +94,13 @@ func (w *world) fabricTrouble() {
 			w.tell(", %s down after %v for %v", name, at, long)
 			w.befalls(at, long, "down "+name, func(on bool) { must(f.Power(name, !on)) })
 		}
+		w.lossless = w.lossless && hold
 	}
 	if w.fatal = r.IntN(4) == 0; !w.fatal {
 		w.calmly = troubles == 0
 		return
 	}
+	w.lossless = false
 	at := w.someTime(10*time.Microsecond, 100*time.Millisecond)
 	h := r.IntN(len(w.adapters))
 	w.tell(", host %d's cable out for good after %v", h, at)
@@ -105,6 +110,22 @@ func (w *world) fabricTrouble() {
 			f.Pull(infiniband.End{Node: w.adapters[h], Port: 1}) // unless it is out
 		}
 	})
+}
+
+// lost returns an error if the fabric has lost something although no cable, switch or CRC was at fault.
+func (w *world) lost() error {
+	if !w.lossless {
+		return nil
+	}
+	for _, n := range w.fabric.View().Nodes {
+		for _, p := range n.Ports {
+			c := &p.Counters
+			if c.XmitDiscards+c.RcvErrors+c.RcvSwitchRelayErrors+c.BufferOverrun+c.VL15Dropped+c.LinkDowned+n.Dropped > 0 {
+				return wrongf("%s[%d] has lost something: %+v, and for programs %d", n.Name, p.Number, *c, n.Dropped)
+			}
+		}
+	}
+	return nil
 }
 
 // befalls has something befall the fabric, and writes that.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -26,9 +27,10 @@ type world struct {
 	devs     []*verbs.Device
 	story    string // what the seed stands for, in a line
 
-	calmly bool            // nothing befalls anybody but what paths do
-	fatal  bool            // what was begun need not end well
-	ended  map[[2]int]bool // the hosts between which it need not: the lower number first
+	lossless bool            // nothing befalls the fabric that loses packets
+	calmly   bool            // nothing befalls anybody but what paths do
+	fatal    bool            // what was begun need not end well
+	ended    map[[2]int]bool // the hosts between which it need not: the lower number first
 
 	over chan struct{} // closed when the program has ended
 	calm sync.WaitGroup
@@ -121,6 +123,9 @@ func play(seed uint64, log *Log, only, on string) (story string, err error) {
 	}
 	if onFabric {
 		w.fabric.AwaitActive()
+		if err := w.fabric.ClearCounters(infiniband.End{}); err != nil {
+			return w.story, err
+		}
 		w.fabricTrouble()
 	} else {
 		w.trouble()
@@ -137,6 +142,9 @@ func play(seed uint64, log *Log, only, on string) (story string, err error) {
 		close(w.over)
 	}
 	w.calm.Wait()
+	if onFabric {
+		err = errors.Join(err, w.lost())
+	}
 	for _, d := range w.devs {
 		if e := d.Close(); e != nil {
 			err = errors.Join(err, e)
