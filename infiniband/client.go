@@ -227,13 +227,17 @@ func (a *remote) Claim(id, mask uint64) error {
 	return a.ask(request{Op: opClaim, Service: id, Mask: mask})
 }
 
-// Alloc fills packets with new ones.
-func (a *remote) Alloc(packets []*link.Packet, sizes []int) {
+// Alloc fills packets with new ones, if there is room for them.
+func (a *remote) Alloc(packets []*link.Packet, sizes []int) error {
+	if a.Full() {
+		return fabric.ErrAgain
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, size := range sizes {
 		packets[i] = a.pool.Alloc(size)
 	}
+	return nil
 }
 
 // Discard frees packets.

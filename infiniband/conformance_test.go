@@ -15,9 +15,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/ib"
-	"github.com/ramjet-rdma/ramjet/wire/mad"
-	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
 func TestMain(m *testing.M) {
@@ -40,39 +37,13 @@ func group() verbs.GID {
 // join asks the subnet administrator to make the port of a device a member of a group.
 func join(t testing.TB, f *infiniband.Fabric, dev *verbs.Device, g verbs.GID) (lid uint16) {
 	t.Helper()
-	agent, err := dev.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer agent.Close()
-	port, err := dev.Port(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gids, err := dev.GIDs(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := sa.MCMemberRecord{MGID: g, PortGID: gids[0].GID, QKey: 0x11111111, PKey: ib.DefaultPKey, Join: sa.FullMember}
-	h := sa.NewHeader(mad.MethodSet, sa.AttrMCMemberRecord, 0, sa.MemberMGID|sa.MemberPortGID|sa.MemberQKey|sa.MemberPKey|sa.MemberTClass|
-		sa.MemberSL|sa.MemberFlowLabel|sa.MemberJoinState)
-	b := q.Append(h.Append(make([]byte, 0, mad.Size)))[:mad.Size]
+	lid = conformance.JoinSubnet(t, dev, g)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := agent.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: port.SMLID, SL: port.SL}}, b); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := agent.Recv(ctx, b); err != nil {
-		t.Fatal(err)
-	}
-	if h.Decode(b); h.Status != mad.StatusOK {
-		t.Fatalf("joining a group: %s", sa.StatusText(h.Status))
-	}
-	q.Decode(b[sa.HeaderLen:])
 	if err := f.AwaitActive(ctx); err != nil { // until the switches have it
 		t.Fatal(err)
 	}
-	return q.MLID
+	return lid
 }
 
 // adapters is how many the fabric of conformance tests has: so many that no two devices share one.

@@ -81,8 +81,14 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	if o.Host < 0 || o.Host >= maxHosts {
 		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host, maxHosts-1)
 	}
-	run, err := fabric.New(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority},
+	return Start(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority},
 		Record: recorder(o.Trace)})
+}
+
+// Start starts a fabric with options of the fabric's own package, which are Ramjet's own: other programs use
+// [NewFabric].
+func Start(t *topology.Topology, o *fabric.Options) (*Fabric, error) {
+	run, err := fabric.New(t, o)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
@@ -92,7 +98,7 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 // Open opens the device of an adapter, by its name, description or IP address. An empty name stands for
 // the first adapter that nobody uses.
 func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
-	p := newPort(opt)
+	p := newPort(f.running.NewWaiter(), opt)
 	s, err := f.running.Sit(adapter, p)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
@@ -103,15 +109,15 @@ func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
 // Open opens the device of an adapter of the fabric that another process of the user runs: see
 // [Fabric.Serve]. Both names may be empty: they stand for the default fabric, and for the first adapter
 // that nobody uses.
-func Open(fabric, adapter string, opt *Options) (*verbs.Device, error) {
-	p := newPort(opt)
-	a, err := attach(fabric, adapter, p)
+func Open(name, adapter string, opt *Options) (*verbs.Device, error) {
+	p := newPort(fabric.NewWaiter(), opt)
+	a, err := attach(name, adapter, p)
 	if err != nil {
 		return nil, err
 	}
 	device := "infiniband:" + a.Name()
-	if fabric != "" {
-		device += "?fabric=" + fabric
+	if name != "" {
+		device += "?fabric=" + name
 	}
 	return p.open(device, a), nil
 }

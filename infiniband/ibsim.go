@@ -37,7 +37,7 @@ type simSubnet struct{ running *fabric.Fabric }
 // simHost is a client's access to an adapter: to its first port.
 type simHost struct {
 	seat *fabric.Seat
-	waiter
+	fabric.Waiter
 	receive func(*ibsim.Datagram)
 	done    chan struct{}
 }
@@ -46,8 +46,7 @@ const simPort = 1
 
 // Attach gives a client a seat.
 func (s simSubnet) Attach(node string, receive func(*ibsim.Datagram)) (ibsim.Host, error) {
-	h := &simHost{receive: receive, done: make(chan struct{})}
-	h.waiter.init()
+	h := &simHost{Waiter: s.running.NewWaiter(), receive: receive, done: make(chan struct{})}
 	seat, err := s.running.Sit(node, h)
 	if err != nil {
 		return nil, err
@@ -64,7 +63,8 @@ func (h *simHost) Changed(int, ...verbs.EventType) {}
 func (h *simHost) run() {
 	defer close(h.done)
 	var got [16]fabric.Arrival
-	for h.wait(h.seat.Ready) == nil {
+	something := h.seat.Ready
+	for h.Wait(something) == nil {
 		n, err := h.seat.Receive(got[:])
 		if err != nil {
 			return
@@ -110,7 +110,7 @@ func (h *simHost) Serve(class mad.Class, on bool) { h.seat.Serve(uint8(class), o
 
 // Close gives the seat up.
 func (h *simHost) Close() {
-	h.waiter.close()
+	h.Waiter.Close()
 	<-h.done
 	h.seat.Close()
 }

@@ -143,7 +143,7 @@ func newReader(from io.Reader) *reader { return &reader{from: from, buf: make([]
 
 var errMessage = errors.New("infiniband: what came over the socket of an adapter is no message: both sides must be of one version")
 
-// next returns the next message, whose bytes are valid until the next call.
+// next returns the next message, whose bytes are valid as long as the following ones are pending.
 func (r *reader) next() (messageKind, []byte, error) {
 	for {
 		have := r.buf[r.start:r.end]

@@ -5,6 +5,7 @@ package infiniband
 import (
 	"net/netip"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/trace"
@@ -29,9 +30,8 @@ func (d *device) Addrs(int) []netip.Addr { return []netip.Addr{d.port.Addr()} }
 func (d *device) Neighbor(a netip.Addr) (verbs.GID, bool) { return d.port.Neighbor(a) }
 
 // newPort returns a port without an adapter, which it can be the driver of.
-func newPort(opt *Options) *port {
-	p := &port{}
-	p.waiter.init()
+func newPort(w fabric.Waiter, opt *Options) *port {
+	p := &port{Waiter: w}
 	if opt != nil {
 		p.tracer.w = opt.Trace
 	}
@@ -41,5 +41,15 @@ func newPort(opt *Options) *port {
 // open makes a device of an adapter.
 func (p *port) open(name string, a adapter) *verbs.Device {
 	p.adapter = a
+	p.ends = [2]func() bool{a.Ready, func() bool { return a.Ready() || !a.Full() }}
+	if v, ok := p.Waiter.(softdev.Virtual); ok {
+		return verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), &virtualPort{p, v}), p})
+	}
 	return statsocket.Show(verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p}))
+}
+
+// virtualPort is a port on a fabric in virtual time.
+type virtualPort struct {
+	*port
+	softdev.Virtual
 }

@@ -81,15 +81,9 @@ func (o *outgoing) wake() {
 func (o *outgoing) full() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.isFull()
-}
-
-func (o *outgoing) isFull() bool {
-	if len(o.buf) >= maxOutgoing {
-		o.waited = true
-		return true
-	}
-	return false
+	isFull := len(o.buf) >= maxOutgoing
+	o.waited = o.waited || isFull
+	return isFull
 }
 
 // write sends a message, in its turn.
@@ -100,15 +94,12 @@ func (o *outgoing) write(b []byte) {
 	o.flush()
 }
 
-// packets sends packets from a port, all or none.
+// packets sends packets from a port. Whoever does so has asked full before.
 func (o *outgoing) packets(port int, packets []*link.Packet) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch {
-	case o.closed:
+	if o.closed {
 		return fabric.ErrClosed
-	case o.isFull():
-		return fabric.ErrAgain
 	}
 	for _, p := range packets {
 		o.buf = append(appendPacketHeader(o.buf, port, p), p.Bytes()...)

@@ -27,7 +27,7 @@ type adapter interface {
 	Ports() int
 	Info(port int) *info
 
-	Alloc(packets []*link.Packet, sizes []int)
+	Alloc(packets []*link.Packet, sizes []int) error
 	Discard(packets []*link.Packet)
 	Full() bool
 	Send(port int, packets []*link.Packet) error
@@ -46,7 +46,8 @@ type adapter interface {
 // port is the ports of an adapter.
 type port struct {
 	adapter
-	waiter
+	fabric.Waiter
+	ends   [2]func() bool // what ends a wait: for packets, and for room too
 	follow atomic.Pointer[func(port int, events ...verbs.EventType)]
 	sender
 	receiver
@@ -120,12 +121,15 @@ func (p *port) Changed(num int, events ...verbs.EventType) {
 
 // Wait waits until packets come, and with writable until the ports have room.
 func (p *port) Wait(writable bool) error {
-	return p.wait(func() bool { return p.Ready() || writable && !p.Full() })
+	if writable {
+		return p.Waiter.Wait(p.ends[1])
+	}
+	return p.Waiter.Wait(p.ends[0])
 }
 
 // Close ends the program's access.
 func (p *port) Close() error {
 	p.adapter.Close()
-	p.waiter.close()
+	p.Waiter.Close()
 	return nil
 }

@@ -33,22 +33,21 @@ func (p *port) Send(b *ibta.Batch) error {
 	for i := range n {
 		p.sizes[i] = to.headerLen() + b.PacketSize(i)
 	}
-	if p.Full() {
-		return softdev.ErrAgain
-	}
 	out := p.packets[:n]
-	p.Alloc(out, p.sizes[:n])
+	switch err := p.Alloc(out, p.sizes[:n]); {
+	case errors.Is(err, fabric.ErrAgain):
+		return softdev.ErrAgain
+	case err != nil:
+		return err
+	}
 	if !p.fill(b, to, out) {
 		p.Discard(out)
 		return errGone
 	}
-	p.tracer.sent(out)
+	p.tracer.sent(out) // they are others' once they are sent
 	err := p.adapter.Send(to.to.Port, out)
 	if err != nil {
 		p.Discard(out)
-	}
-	if errors.Is(err, fabric.ErrAgain) {
-		return softdev.ErrAgain
 	}
 	return err
 }

@@ -41,7 +41,7 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 type guest struct {
 	conn *net.UnixConn
 	seat *fabric.Seat
-	waiter
+	fabric.Waiter
 	done chan struct{} // closed when it is gone
 
 	pieces net.Buffers // of a write
@@ -56,8 +56,7 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	r := newReader(c)
-	g := &guest{conn: c, done: make(chan struct{})}
-	g.waiter.init()
+	g := &guest{conn: c, Waiter: f.running.NewWaiter(), done: make(chan struct{})}
 	if err := f.greet(g, r); errors.Is(err, errViewed) {
 		return
 	} else if err != nil {
@@ -72,7 +71,7 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	}()
 	g.read(r)
 	close(g.done)
-	g.waiter.close()
+	g.Waiter.Close()
 	c.Close()
 	<-writing
 	g.seat.Close()
@@ -154,16 +153,14 @@ func (g *guest) said() bool {
 func (g *guest) write() {
 	var got [64]fabric.Arrival
 	var heads [len(got) * packetHeader]byte
-	var pieces [2 * len(got)][]byte
+	var pieces [1 + 2*len(got)][]byte
 	var spare []byte
-	for g.wait(func() bool { return g.said() || g.seat.Ready() }) == nil {
+	something := func() bool { return g.said() || g.seat.Ready() }
+	for g.Wait(something) == nil {
 		g.mu.Lock()
 		said := g.out
 		g.out = spare[:0]
 		g.mu.Unlock()
-		if _, err := g.conn.Write(said); len(said) > 0 && err != nil {
-			return
-		}
 		spare = said
 		n, err := g.seat.Take(got[:])
 		if err != nil {
@@ -171,61 +168,56 @@ func (g *guest) write() {
 		}
 		head := heads[:0]
 		g.pieces = pieces[:0]
+		if len(said) > 0 {
+			g.pieces = append(g.pieces, said)
+		}
 		for _, a := range got[:n] {
 			from := len(head)
 			head = appendPacketHeader(head, a.Port, a.Packet)
 			g.pieces = append(g.pieces, head[from:], a.Packet.Bytes())
 		}
-		if n > 0 {
-			_, err = g.pieces.WriteTo(g.conn)
-			g.seat.Release(got[:n])
-			if err != nil {
-				return
-			}
+		if len(g.pieces) == 0 {
+			continue
+		}
+		_, err = g.pieces.WriteTo(g.conn)
+		g.seat.Release(got[:n])
+		if err != nil {
+			return
 		}
 	}
 }
 
 // read carries out what the program sends, until the connection ends.
 func (g *guest) read(r *reader) {
-	const batch = 64
-	packets := make([]*link.Packet, 0, batch)
-	one, size := make([]*link.Packet, 1), make([]int, 1)
-	port := 0
+	var b batch
 	for {
-		k, b, err := r.next()
+		k, body, err := r.next()
 		if err != nil {
 			return
 		}
 		if k == kindPacket {
-			to, omitted, bytes, err := decodePacket(b)
-			if err != nil || to < 1 || to > g.seat.Ports() {
+			port, omitted, bytes, err := decodePacket(body)
+			if err != nil || port < 1 || port > g.seat.Ports() {
 				return
 			}
-			if to != port || len(packets) == batch {
-				if g.send(port, packets) != nil {
+			if !b.add(port, omitted, bytes) {
+				if g.send(&b) != nil {
 					return
 				}
-				packets, port = packets[:0], to
+				b.add(port, omitted, bytes)
 			}
-			size[0] = len(bytes)
-			g.seat.Alloc(one, size)
-			copy(one[0].Bytes(), bytes)
-			one[0].NoICRC = omitted
-			packets = append(packets, one[0])
 			if r.pending() {
-				continue
+				continue // whose bytes, and these, stay where they are
 			}
 		}
-		if g.send(port, packets) != nil {
+		if g.send(&b) != nil {
 			return
 		}
-		packets = packets[:0]
 		if k == kindPacket {
 			continue
 		}
 		var q request
-		if k != kindRequest || decode(b, &q) != nil {
+		if k != kindRequest || decode(body, &q) != nil {
 			return
 		}
 		if err := q.run(g.seat); q.ID != 0 {
@@ -238,22 +230,54 @@ func (g *guest) read(r *reader) {
 	}
 }
 
-// send sends packets from a port, which may have to wait for room.
-func (g *guest) send(port int, packets []*link.Packet) error {
-	if len(packets) == 0 {
+// batch is packets of a program that leave from one port, in the reader's buffer.
+type batch struct {
+	port    int
+	n       int
+	bytes   [64][]byte
+	sizes   [64]int
+	omitted [64]bool // the ICRC is
+	packets [64]*link.Packet
+}
+
+// add returns false if the packet has no place in the batch, which is to be sent before.
+func (b *batch) add(port int, omitted bool, bytes []byte) bool {
+	if b.n == len(b.bytes) || b.n > 0 && port != b.port {
+		return false
+	}
+	b.port = port
+	b.bytes[b.n], b.sizes[b.n], b.omitted[b.n] = bytes, len(bytes), omitted
+	b.n++
+	return true
+}
+
+// send sends a batch, which may have to wait for room, and empties it.
+func (g *guest) send(b *batch) error {
+	n := b.n
+	b.n = 0
+	if n == 0 {
 		return nil
 	}
+	packets := b.packets[:n]
 	for {
-		err := g.seat.Send(port, packets)
+		err := g.seat.Alloc(packets, b.sizes[:n])
+		if err == nil {
+			break
+		}
 		if !errors.Is(err, fabric.ErrAgain) {
-			if err != nil {
-				g.seat.Discard(packets)
-			}
 			return err
 		}
 		if err := g.seat.AwaitRoom(g.done); err != nil {
-			g.seat.Discard(packets)
 			return err
 		}
 	}
+	for i, p := range packets {
+		copy(p.Bytes(), b.bytes[i])
+		p.NoICRC = b.omitted[i]
+	}
+	err := g.seat.Send(b.port, packets)
+	if err != nil {
+		g.seat.Discard(packets)
+	}
+	return err
 }

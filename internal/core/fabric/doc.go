@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fabric runs an InfiniBand fabric: nodes and cables of internal/engine/link, the management
-// agent of each node, and a subnet manager, under one lock and with the system's clock. It is what
+// agent of each node, and a subnet manager, under one lock, in the system's time or a simulation's. It is what
 // hardware is to an adapter's driver.
 //
 // Programs have a [Seat] at an adapter, several if they want. A seat is its driver's way to the wire:

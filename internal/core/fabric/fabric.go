@@ -41,13 +41,22 @@ type Options struct {
 	// Record, unless it is nil, is given every packet that a port sends, LRH to VCRC, as it is on the cable: time, name
 	// of the node, number of the port. The frame is only valid during the call, which is made under the fabric's lock.
 	Record func(at time.Time, node string, port int, frame []byte)
+	// Simulation runs the fabric in a time of its own; nil: the system's.
+	Simulation *Simulation
+}
+
+// Simulation is what a fabric in virtual time is given.
+type Simulation struct {
+	NewWaiter func() Waiter // for the fabric's goroutine first, and then for each driver
+	Record    link.Recorder // called with each frame that is sent, and the fabric's lock held
 }
 
 // Fabric is a running fabric.
 type Fabric struct {
-	start time.Time
-	ring  chan struct{} // of capacity 1: the goroutine has something to do
-	done  chan struct{}
+	start  time.Time
+	waiter Waiter // of the goroutine
+	done   chan struct{}
+	sim    *Simulation // nil: the time is the system's
 
 	mu      sync.Mutex
 	net     *link.Net
@@ -57,7 +66,7 @@ type Fabric struct {
 	errors  map[*link.Cable]float64 // error rates as they were set
 	remotes map[*link.Port]*Remote
 	woken   []link.Wake
-	until   clock.Time // what the goroutine's timer is set to; 0: nothing
+	until   clock.Time // the waiter's deadline; 0: none
 	look    clock.Time // when seats are looked at that take nothing; 0: none has anything
 	news    []news     // that the goroutine tells
 	manager *manager
@@ -85,9 +94,13 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	f := &Fabric{start: time.Now(), ring: make(chan struct{}, 1), done: make(chan struct{}),
-		net: link.New(link.Config{Seed: o.Seed, Buffer: laneBuffer, SendQueue: sendQueue}), byName: make(map[string]*member), of: make(map[*link.Node]*member),
-		errors: make(map[*link.Cable]float64)}
+	f := &Fabric{start: time.Now(), sim: o.Simulation, done: make(chan struct{}), byName: make(map[string]*member),
+		of: make(map[*link.Node]*member), errors: make(map[*link.Cable]float64)}
+	f.waiter = f.NewWaiter()
+	f.net = link.New(link.Config{Seed: o.Seed, Paced: f.sim != nil, Buffer: laneBuffer, SendQueue: sendQueue})
+	if f.sim != nil {
+		f.net.Record(f.sim.Record)
+	}
 	if err := f.build(t, o.FirstAddr); err != nil {
 		return nil, err
 	}
@@ -122,9 +135,17 @@ func (f *Fabric) Close() {
 	}
 	f.mu.Unlock()
 	if !closed {
-		f.wake()
+		f.waiter.Close()
 	}
 	<-f.done
+}
+
+// NewWaiter returns a waiter in the fabric's time, for a driver.
+func (f *Fabric) NewWaiter() Waiter {
+	if f.sim != nil {
+		return f.sim.NewWaiter()
+	}
+	return NewWaiter()
 }
 
 // now returns the time since the fabric began.
@@ -152,8 +173,15 @@ func (f *Fabric) step() {
 		}
 	}
 	f.lookNow()
-	due := f.deadline()
-	if more || len(f.news) > 0 || due != 0 && (f.until == 0 || due < f.until) {
+	if due := f.deadline(); due != f.until {
+		f.until = due
+		var t time.Time
+		if due != 0 {
+			t = f.start.Add(time.Duration(due - 1))
+		}
+		f.waiter.SetDeadline(t)
+	}
+	if more || len(f.news) > 0 {
 		f.wake()
 	}
 }
@@ -172,19 +200,12 @@ func (f *Fabric) deadline() clock.Time {
 	return d
 }
 
-func (f *Fabric) wake() {
-	select {
-	case f.ring <- struct{}{}:
-	default:
-	}
-}
+func (f *Fabric) wake() { f.waiter.Wake() }
 
 // loop is the fabric's goroutine: it does what is due, and what others' turns have left.
 func (f *Fabric) loop() {
 	defer close(f.done)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
+	for ok := true; ok; ok = f.waiter.Wait(func() bool { return false }) == nil {
 		f.mu.Lock()
 		if f.closed {
 			f.mu.Unlock()
@@ -193,22 +214,9 @@ func (f *Fabric) loop() {
 		f.step()
 		told := f.news
 		f.news = nil
-		f.until = f.deadline()
-		wait := time.Hour
-		if f.until != 0 {
-			wait = max(0, time.Duration(f.until-f.now()))
-		}
 		f.mu.Unlock()
 		for _, n := range told {
 			n.seat.changed(n.port, n.events...)
-		}
-		if wait == 0 {
-			continue
-		}
-		timer.Reset(wait)
-		select {
-		case <-f.ring:
-		case <-timer.C:
 		}
 	}
 }

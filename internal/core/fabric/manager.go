@@ -120,3 +120,10 @@ func (m *manager) send(now clock.Time, d *sm.Datagram) {
 
 // deadline returns when run has something to do; 0: when something comes.
 func (m *manager) deadline() clock.Time { return m.due }
+
+// resume sweeps, now that the manager's node is switched on again. The traps that tell others of such a thing
+// do not find it, as the node has lost its LID.
+func (m *manager) resume(now clock.Time) {
+	m.engine.Resweep(now)
+	m.came = true
+}

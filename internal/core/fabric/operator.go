@@ -110,6 +110,9 @@ func (f *Fabric) Power(name string, on bool) error {
 			f.net.RemoteDown(f.now(), r.port)
 		}
 	}
+	if on && f.manager != nil && f.manager.at == m {
+		f.manager.resume(f.now())
+	}
 	f.step()
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // maxSeats is how many seats an adapter has.
 const maxSeats = steer.Slots
 
-// ErrAgain means that a port takes no more packets now. [Driver.Wake] tells when it does.
+// ErrAgain means that a seat takes no more packets now. [Driver.Wake] tells when it does.
 var ErrAgain = errors.New("fabric: the port is full for now")
 
 // Driver is who has a seat. Its methods must not block.
@@ -119,13 +119,21 @@ func (s *Seat) Ports() int { return len(s.m.state.Ports) - 1 }
 // Info returns what is to be known of a port. Nobody changes it.
 func (s *Seat) Info(port int) *Info { return s.infos[port].Load() }
 
-// Alloc fills packets with new ones of the given sizes, LRH to ICRC.
-func (s *Seat) Alloc(packets []*link.Packet, sizes []int) {
+// Alloc fills packets with new ones of the given sizes, LRH to ICRC. It returns ErrAgain while packets that were
+// sent before wait for room, or ErrClosed.
+func (s *Seat) Alloc(packets []*link.Packet, sizes []int) error {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
+	switch {
+	case s.f.closed || s.gone:
+		return ErrClosed
+	case len(s.unsent) > 0:
+		return ErrAgain
+	}
 	for i, size := range sizes {
 		packets[i] = s.f.net.Alloc(size)
 	}
+	return nil
 }
 
 // Discard frees packets of Alloc that are not sent.
@@ -137,33 +145,27 @@ func (s *Seat) Discard(packets []*link.Packet) {
 	}
 }
 
-// Full reports whether Send would return ErrAgain.
+// Full reports whether Alloc would return ErrAgain.
 func (s *Seat) Full() bool {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	return len(s.unsent) > 0
 }
 
-// Send sends packets from a port, in their order. It takes all, and keeps what does not fit for now, or
-// returns ErrAgain or ErrClosed and takes none.
+// Send sends packets of Alloc from a port, in their order. It takes all, and keeps what does not fit for now,
+// or returns ErrClosed and takes none.
 func (s *Seat) Send(port int, packets []*link.Packet) error {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.closed || s.gone:
+	if f.closed || s.gone {
 		return ErrClosed
-	case len(s.unsent) > 0:
-		return ErrAgain
 	}
 	now := f.now()
 	from := s.m.node.Port(port)
-	for i, p := range packets {
-		if !f.net.Send(now, from, p) {
-			for _, p := range packets[i:] {
-				s.unsent = append(s.unsent, outgoing{port, p})
-			}
-			break
+	for _, p := range packets {
+		if len(s.unsent) > 0 || !f.net.Send(now, from, p) {
+			s.unsent = append(s.unsent, outgoing{port, p})
 		}
 	}
 	f.step()
@@ -196,7 +198,7 @@ func (s *Seat) roomy() {
 	}
 }
 
-// AwaitRoom waits until Send takes packets again, the seat is closed or done is.
+// AwaitRoom waits until Alloc gives packets again, the seat is closed or done is.
 func (s *Seat) AwaitRoom(done <-chan struct{}) error {
 	s.f.mu.Lock()
 	if s.gone || s.f.closed {

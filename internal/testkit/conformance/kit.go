@@ -323,9 +323,12 @@ func (t *T) eventually(cond func() bool, what string) {
 }
 
 // event waits for the device's next event and checks its type.
-func (e *end) event(want verbs.EventType) verbs.Event {
+func (e *end) event(want verbs.EventType, besides ...verbs.EventType) verbs.Event {
 	e.t.Helper()
 	ev, err := e.dev.Event(e.t.within())
+	for err == nil && slices.Contains(besides, ev.Type) {
+		ev, err = e.dev.Event(e.t.within())
+	}
 	if err != nil {
 		e.t.Fatalf("waiting for %q: %v", want, err)
 	}

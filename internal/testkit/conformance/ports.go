@@ -19,7 +19,8 @@ func (e *end) setLink(up bool) {
 	if up {
 		want, state = verbs.EventPortActive, verbs.PortActive
 	}
-	if ev := e.event(want); ev.Port != 1 || ev.QP != nil {
+	ev := e.event(want, verbs.EventClientReregister, verbs.EventSMChange) // which a subnet manager causes besides
+	if ev.Port != 1 || ev.QP != nil {
 		e.t.Errorf("%v of port %d and of queue pair %v", want, ev.Port, ev.QP)
 	}
 	if p := value(e.dev.Port(1))(e.t); p.State != state {

@@ -3,12 +3,14 @@
 package simnet
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -68,4 +70,64 @@ func TestConformanceIWARP(t *testing.T) {
 	maps.Copy(f.Differs, ofSystems)
 	f.Differs["Measure/IdleQP"] = "a stream's buffers, which are a system's elsewhere, are in the heap"
 	conformance.Run(t, f)
+}
+
+// TestConformanceInfiniBand has adapters of a fabric whose links take their time.
+func TestConformanceInfiniBand(t *testing.T) {
+	steady(t)
+	var n *Net
+	var f *Fabric
+	group, opened := byte(0), 0
+	cables := map[*verbs.Device][2]infiniband.End{}
+	x := conformance.Fixture{
+		Within: func(t *testing.T, test func(*testing.T)) {
+			synctest.Test(t, func(t *testing.T) {
+				n = New(1, nil)
+				t.Cleanup(n.Close)
+				var err error
+				if f, err = n.NewFabric("line:2,8", 1); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(f.Close)
+				f.AwaitActive()
+				opened = 0
+				test(t)
+			})
+		},
+		Open: func(t testing.TB) *verbs.Device {
+			opened++
+			name := fmt.Sprintf("host-%d", (opened-1)%16+1)
+			dev, err := n.NewHost().OpenInfiniBand(f, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range f.View().Cables {
+				if c.A.Node == name || c.B.Node == name {
+					cables[dev] = [2]infiniband.End{c.A, c.B}
+				}
+			}
+			t.Cleanup(func() { dev.Close(); delete(cables, dev) })
+			return dev
+		},
+		Group: func() verbs.GID {
+			group++
+			return verbs.GID{0: 0xff, 1: 0x12, 2: 0xa0, 3: 0x1b, 15: group}
+		},
+		Join: func(t testing.TB, dev *verbs.Device, g verbs.GID) uint16 {
+			lid := conformance.JoinSubnet(t, dev, g)
+			f.AwaitActive() // until the switches have it
+			return lid
+		},
+		SetLink: func(dev *verbs.Device, up bool) {
+			c := cables[dev]
+			if up {
+				f.Plug(c[0], c[1])
+			} else {
+				f.Pull(c[0])
+			}
+		},
+		Serial:  true,
+		Differs: ofSystems,
+	}
+	conformance.Run(t, x)
 }

@@ -3,6 +3,7 @@
 // Package simnet is a network in virtual time for whole devices: the port and the streams that
 // packages roce and iwarp get from the system, so that programs on verbs, cm and rnet run on
 // them unchanged, with their goroutines, timers and waits, and with faults that follow from a seed.
+// InfiniBand fabrics run on its time as they ship.
 //
 // It works inside a bubble of package testing/synctest only, in which time passes while every
 // goroutine waits. docs/decisions/0015-virtual-time.md says how runs come out the same each
@@ -15,5 +16,6 @@
 //	port.go     packets: the port of a RoCE device
 //	stream.go   streams: the network of an iWARP device
 //	segments.go what a stream's end sends, in order
+//	fabric.go   InfiniBand: a fabric, and devices at its adapters
 //	log.go      what happened, as text and as pcapng
 package simnet

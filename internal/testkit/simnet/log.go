@@ -30,6 +30,8 @@ type packet struct {
 	id       uint16
 	frame    []byte
 	lost     bool
+	// infiniBand is that the frame is an adapter's, LRH to VCRC, and there are no addresses.
+	infiniBand bool
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -38,6 +40,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (n *Net) note(what string, a, b netip.Addr, on bool) {
 	if n.log != nil {
 		n.log.Text = fmt.Appendf(n.log.Text, "%d %s %v %v %v\n", n.now(), what, a, b, on)
+	}
+}
+
+// befell writes that something befell a fabric.
+func (n *Net) befell(what string, on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.log != nil {
+		n.log.Text = fmt.Appendf(n.log.Text, "%d %s %v\n", n.now(), what, on)
 	}
 }
 
@@ -63,6 +74,13 @@ func (l *Log) WritePackets(out io.Writer) error {
 		return err
 	}
 	for i, p := range l.packets {
+		if p.infiniBand {
+			h := trace.InfiniBand{At: time.Unix(1577836800, int64(p.at)), Direction: trace.Outbound}
+			if err := w.WriteInfiniBand(&h, p.frame); err != nil {
+				return err
+			}
+			continue
+		}
 		u := trace.UDP{At: time.Unix(1577836800, int64(p.at)), Src: p.src, Dst: p.dst, ID: p.id, DontFragment: true, TTL: 64}
 		if p.lost {
 			u.Comment = "lost"

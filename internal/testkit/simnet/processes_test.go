@@ -71,7 +71,7 @@ func playRange(t *testing.T, from, to uint64) (next uint64, failed []uint64, out
 		return to, nil, ""
 	}
 	cmd := exec.Command(exe, "-test.run=^TestSeeds$", "-test.timeout=0", "-announce", "-first="+fmt.Sprint(from), "-seeds="+fmt.Sprint(to-from),
-		"-scenario="+*only, "-keep="+*keep)
+		"-scenario="+*only, "-on="+*on, "-keep="+*keep)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

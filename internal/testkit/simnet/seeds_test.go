@@ -22,6 +22,7 @@ var (
 	first    = flag.Uint64("first", 0, "the first of them")
 	jobs     = flag.Int("j", 1, "how many processes play them")
 	only     = flag.String("scenario", "", "play this scenario only")
+	on       = flag.String("on", "", "play on devices of this kind only: infiniband")
 	keep     = flag.String("keep", "", "a directory for the traces of seeds that fail, and of -seed")
 	announce = flag.Bool("announce", false, "print each seed before it is played")
 )
@@ -109,7 +110,7 @@ func playOne(t *testing.T, seed uint64, log *Log) (story string, err error) {
 	defer watchdog.Stop()
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
-		synctest.Test(t, func(t *testing.T) { story, err = play(seed, log, *only) })
+		synctest.Test(t, func(t *testing.T) { story, err = play(seed, log, *only, *on) })
 	})
 	return story, err
 }

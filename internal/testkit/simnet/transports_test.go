@@ -260,7 +260,11 @@ func (c *conversation) addWay(name string, from int, out, in *convEnd) error {
 	}
 	y.source.Do(func(b []byte) { copy(b, p.source) })
 	if c.typ == verbs.UD {
-		if y.ah, err = c.pds[from].CreateAH(verbs.AHAttr{DGID: in.ep.GID}); err != nil {
+		to := verbs.AHAttr{DGID: in.ep.GID}
+		if c.w.fabric != nil {
+			to = verbs.AHAttr{DLID: in.ep.LID}
+		}
+		if y.ah, err = c.pds[from].CreateAH(to); err != nil {
 			return err
 		}
 		c.close = append(c.close, y.ah.Close)

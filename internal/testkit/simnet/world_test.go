@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -20,12 +21,16 @@ type world struct {
 	rand  *rand.Rand // of whoever makes the world up, in one goroutine
 	iwarp bool
 	hosts []*Host
-	devs  []*verbs.Device
-	story string // what the seed stands for, in a line
+	// fabric is what the hosts' adapters are at; nil: they are on RoCE or iWARP.
+	fabric   *Fabric
+	adapters []string // of the hosts
+	devs     []*verbs.Device
+	story    string // what the seed stands for, in a line
 
-	calmly bool            // nothing befalls anybody but what paths do
-	fatal  bool            // what was begun need not end well
-	ended  map[[2]int]bool // the hosts between which it need not: the lower number first
+	lossless bool            // nothing befalls the fabric that loses packets
+	calmly   bool            // nothing befalls anybody but what paths do
+	fatal    bool            // what was begun need not end well
+	ended    map[[2]int]bool // the hosts between which it need not: the lower number first
 
 	over chan struct{} // closed when the program has ended
 	calm sync.WaitGroup
@@ -53,7 +58,9 @@ type scenario struct {
 	name string
 	most int  // hosts; 0: there are two, otherwise three or more
 	roce bool // iWARP has no such thing
-	run  func(w *world) error
+	// ethernet is that InfiniBand has no such thing either, or needs its administrator for it.
+	ethernet bool
+	run      func(w *world) error
 }
 
 var scenarios = []scenario{
@@ -62,7 +69,7 @@ var scenarios = []scenario{
 	{name: "rnet", run: runRnet},
 	{name: "mesh", most: 5, run: runMesh},
 	{name: "windows", run: runWindows},
-	{name: "groups", most: 5, roce: true, run: runGroups},
+	{name: "groups", most: 5, roce: true, ethernet: true, run: runGroups},
 	{name: "churn", most: 5, run: runChurn},
 	{name: "transports", roce: true, run: runTransports},
 }
@@ -71,26 +78,39 @@ var scenarios = []scenario{
 const limit = 10 * time.Minute
 
 // play runs the world of a seed. It is called in a bubble.
-func play(seed uint64, log *Log, only string) (story string, err error) {
+func play(seed uint64, log *Log, only, on string) (story string, err error) {
 	w := &world{net: New(seed, log), over: make(chan struct{})}
 	defer w.net.Close()
 	w.rand = w.net.Rand
 	sc := scenarios[w.rand.IntN(len(scenarios))]
-	for only != "" && sc.name != only {
+	for only != "" && sc.name != only || on == "infiniband" && sc.ethernet {
 		sc = scenarios[w.rand.IntN(len(scenarios))]
 	}
 	w.iwarp = !sc.roce && w.rand.IntN(2) == 1
-	w.story = sc.name + " on roce"
-	if w.iwarp {
+	onFabric := !sc.ethernet && (seed%4 == 3 || on == "infiniband")
+	switch {
+	case onFabric:
+		w.iwarp = false
+		w.story = sc.name + " on infiniband"
+	case w.iwarp:
 		w.story = sc.name + " on iwarp"
+		w.net.Default = w.newPath()
+	default:
+		w.story = sc.name + " on roce"
+		w.net.Default = w.newPath()
 	}
-	w.net.Default = w.newPath()
 	hosts := 2
 	if sc.most > 0 {
 		hosts = 3 + w.rand.IntN(sc.most-2)
 		w.tell(", %d hosts", hosts)
 	}
 	w.doing = make([]string, hosts)
+	if onFabric {
+		if err := w.startFabric(seed, hosts); err != nil {
+			return w.story, err
+		}
+		defer w.fabric.Close()
+	}
 	for range hosts {
 		h := w.net.NewHost()
 		h.Pause = time.Duration(1+w.rand.IntN(30)) * time.Microsecond
@@ -101,7 +121,15 @@ func play(seed uint64, log *Log, only string) (story string, err error) {
 		}
 		w.devs = append(w.devs, d)
 	}
-	w.trouble()
+	if onFabric {
+		w.fabric.AwaitActive()
+		if err := w.fabric.ClearCounters(infiniband.End{}); err != nil {
+			return w.story, err
+		}
+		w.fabricTrouble()
+	} else {
+		w.trouble()
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- sc.run(w) }()
 	select {
@@ -114,6 +142,9 @@ func play(seed uint64, log *Log, only string) (story string, err error) {
 		close(w.over)
 	}
 	w.calm.Wait()
+	if onFabric {
+		err = errors.Join(err, w.lost())
+	}
 	for _, d := range w.devs {
 		if e := d.Close(); e != nil {
 			err = errors.Join(err, e)
@@ -124,7 +155,10 @@ func play(seed uint64, log *Log, only string) (story string, err error) {
 
 // open opens a host's device.
 func (w *world) open(h *Host) (*verbs.Device, error) {
-	if w.iwarp {
+	switch {
+	case w.fabric != nil:
+		return h.OpenInfiniBand(w.fabric, w.adapters[len(w.devs)])
+	case w.iwarp:
 		return h.OpenIWARP()
 	}
 	return h.OpenRoCE(), nil
@@ -307,7 +341,7 @@ func patient(i int) (context.Context, context.CancelFunc) {
 // patience is how queue pairs that are connected by number wait for what passes. A stream may be late by all
 // the times that its first segment is sent again, which a lost packet is not.
 func (w *world) patience() *verbs.ConnectOptions {
-	if w.iwarp {
+	if w.iwarp || w.fabric != nil {
 		return &verbs.ConnectOptions{Timeout: 18}
 	}
 	return &verbs.ConnectOptions{Timeout: 16}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Waiter is where a goroutine waits for something to do: the fabric's, and those of drivers. It is all that
+// they know of time passing, so that a simulation can have one of its own.
+type Waiter interface {
+	// Wait waits until ready says so, the deadline passes or Wake is called, and returns ErrClosed after
+	// Close. One goroutine waits at a time.
+	Wait(ready func() bool) error
+	// SetDeadline sets when a wait ends at the latest; the zero time stands for never.
+	SetDeadline(t time.Time)
+	// Wake ends a wait, or the next one. It does not block.
+	Wake()
+	// Close ends all waits.
+	Close()
+}
+
+// sleeper is a Waiter in the system's time.
+type sleeper struct {
+	start    time.Time
+	ring     chan struct{} // of capacity 1: look again
+	deadline atomic.Int64  // nanoseconds since start; 0: none
+	timer    *time.Timer   // of the one who waits
+	closed   atomic.Bool
+}
+
+// NewWaiter returns a waiter in the system's time.
+func NewWaiter() Waiter {
+	return &sleeper{start: time.Now(), ring: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+}
+
+// Wait waits.
+func (w *sleeper) Wait(ready func() bool) error {
+	for {
+		if w.closed.Load() {
+			return ErrClosed
+		}
+		if ready() {
+			return nil
+		}
+		left := time.Hour
+		if d := w.deadline.Load(); d != 0 {
+			if left = time.Duration(d) - time.Since(w.start); left <= 0 {
+				return nil
+			}
+		}
+		w.timer.Reset(left)
+		select {
+		case <-w.ring:
+			return nil
+		case <-w.timer.C:
+		}
+	}
+}
+
+func (w *sleeper) Wake() {
+	select {
+	case w.ring <- struct{}{}:
+	default:
+	}
+}
+
+func (w *sleeper) SetDeadline(t time.Time) {
+	at := int64(0)
+	if !t.IsZero() {
+		at = max(1, int64(t.Sub(w.start)))
+	}
+	if old := w.deadline.Swap(at); at != 0 && (old == 0 || at < old) {
+		w.Wake()
+	}
+}
+
+func (w *sleeper) Close() {
+	w.closed.Store(true)
+	w.Wake()
+}

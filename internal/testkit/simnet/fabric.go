@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simnet
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"net/netip"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	iblink "github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
+	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Fabric is an InfiniBand fabric whose links take the time that their width and speed say. Hosts have their
+// adapters at it.
+type Fabric struct {
+	*infiniband.Fabric
+	net  *Net
+	host *Host // whose waiter is made next
+}
+
+// NewFabric starts a fabric of a generated topology. Its cables corrupt what follows from seed.
+func (n *Net) NewFabric(shape string, seed uint64) (*Fabric, error) {
+	t, err := topology.Generate(shape)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fabric{net: n, host: n.NewHost()}
+	sim := &fabric.Simulation{NewWaiter: func() fabric.Waiter { return &fabricWaiter{waiter: newWaiter(f.host)} }, Record: n.frame}
+	f.Fabric, err = infiniband.Start(t, &fabric.Options{Seed: seed, Simulation: sim, Manager: fabric.ManagerOptions{Event: n.managed}})
+	return f, err
+}
+
+// AwaitActive waits until all links are active, as infiniband's does, and nothing else goes on when it returns.
+func (f *Fabric) AwaitActive() {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	for f.Fabric.AwaitActive(over) != nil {
+		f.net.Sleep(time.Millisecond)
+	}
+}
+
+// OpenInfiniBand opens a device at an adapter of a fabric, whose address the host has from then on. One device is
+// opened at a time.
+func (h *Host) OpenInfiniBand(f *Fabric, adapter string) (*verbs.Device, error) {
+	f.host = h
+	dev, err := f.Open(adapter, nil)
+	if err == nil {
+		h.addr = dev.Driver().(interface{ Addrs(int) []netip.Addr }).Addrs(1)[0]
+	}
+	return dev, err
+}
+
+// fabricWaiter is where the goroutine of a fabric waits, and those of the devices at it.
+type fabricWaiter struct {
+	waiter
+	closed bool
+}
+
+// Wait asks ready without the network's lock: it may take the fabric's, whose holders wake others.
+func (w *fabricWaiter) Wait(ready func() bool) error {
+	w.net.mu.Lock()
+	closed := w.closed
+	w.net.mu.Unlock()
+	switch {
+	case closed:
+		return fabric.ErrClosed
+	case ready():
+		return nil
+	}
+	return w.wait(func() bool { return false })
+}
+
+// Close ends all waits.
+func (w *fabricWaiter) Close() {
+	w.net.mu.Lock()
+	w.closed = true
+	w.net.mu.Unlock()
+	w.Wake()
+}
+
+// Place returns an address for a region.
+func (w *fabricWaiter) Place(size int) uint64 { return w.host.Place(size) }
+
+// frame writes that a port of the fabric sends something, and keeps what adapters send.
+func (n *Net) frame(_ clock.Time, from *iblink.Port, frame []byte) {
+	l := n.log
+	if l == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	who := from.Node().State()
+	l.Text = fmt.Appendf(l.Text, "%d frame %s[%d] %d %08x\n", n.now(), who.Description, from.Num(), len(frame), crc32.Checksum(frame, castagnoli))
+	if l.Packets && who.Type == node.CA && len(frame) > ib.FlowControlLen {
+		l.packets = append(l.packets, packet{at: n.now(), infiniBand: true, frame: append([]byte(nil), frame...)})
+	}
+}
+
+// managed writes what the built-in manager says that it does.
+func (n *Net) managed(e sm.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.log != nil {
+		n.log.Text = fmt.Appendf(n.log.Text, "%d manager: %v\n", n.now(), e)
+	}
+}
