@@ -80,7 +80,7 @@ var layers = map[string][]string{
 	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/bytesize":        {},
 	"internal/app/fabricconsole":   {"internal/app/fabricview"},
-	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/topology"},
+	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/sm", "internal/engine/topology"},
 	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},

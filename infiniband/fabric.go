@@ -23,7 +23,13 @@ type FabricOptions struct {
 	// adapters other IP addresses, from 198.18.0.1 on for 0, from 198.18.8.1 for 1, from 198.18.16.1 for 2.
 	// Fabrics of more than 2,047 adapters take the addresses of the next.
 	Host int
+	// Event is called with what the built-in subnet manager does and finds, in turn. It may block for a
+	// moment only: events that come meanwhile wait, and of more than a thousand some are lost.
+	Event func(ManagerEvent)
 }
+
+// ManagerEvent is what a subnet manager has done or found; String says it in words.
+type ManagerEvent = fabric.ManagerEvent
 
 const (
 	maxHosts  = 64
@@ -78,7 +84,7 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	if o.Host < 0 || o.Host >= maxHosts {
 		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host, maxHosts-1)
 	}
-	run, err := fabric.New(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority}})
+	run, err := fabric.New(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority, Event: o.Event}})
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}

@@ -98,7 +98,8 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 		return usage.Of(err)
 	}
 	start := time.Now()
-	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host})
+	events := newFabricLog(log)
+	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host, Event: events.handle})
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	if err = f.announce(ctx, fab, start, out, log); err == nil {
-		err = f.operate(ctx, fab, text, out)
+		err = f.operate(ctx, fab, text, out, events)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil // interrupting it is how a fabric ends
@@ -162,7 +163,7 @@ func (f *fabricFlags) announce(ctx context.Context, fab *infiniband.Fabric, star
 
 // operate runs the topology's commands, then the script, or else the console, and otherwise waits for ctx to
 // end.
-func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, script string, out io.Writer) error {
+func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, script string, out io.Writer, events *fabricLog) error {
 	console := fabricconsole.New(fabriccontrol.New(fab), out)
 	for _, do := range fab.Commands() {
 		err := console.Line(ctx, do.Text)
@@ -178,6 +179,7 @@ func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, scrip
 		return console.Script(ctx, f.script, script)
 	case term.IsTerminal(int(os.Stdin.Fd())) && isTerminal(out):
 		fmt.Fprintln(out, "\n`help` shows the commands, `quit` ends the fabric.")
+		events.to(console.Tell)
 		return console.Interact(ctx, os.Stdin)
 	}
 	<-ctx.Done()

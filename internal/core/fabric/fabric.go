@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/internal/engine/sma"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
@@ -142,7 +143,7 @@ func (f *Fabric) step() {
 	}
 	f.lookNow()
 	due := f.deadline()
-	if more || len(f.news) > 0 || due != 0 && (f.until == 0 || due < f.until) {
+	if more || len(f.news) > 0 || f.manager != nil && len(f.manager.events) > 0 || due != 0 && (f.until == 0 || due < f.until) {
 		f.wake()
 	}
 }
@@ -182,6 +183,7 @@ func (f *Fabric) loop() {
 		f.step()
 		told := f.news
 		f.news = nil
+		events, hear := f.takeEvents()
 		f.until = f.deadline()
 		wait := time.Hour
 		if f.until != 0 {
@@ -190,6 +192,9 @@ func (f *Fabric) loop() {
 		f.mu.Unlock()
 		for _, n := range told {
 			n.seat.changed(n.port, n.events...)
+		}
+		for _, e := range events {
+			hear(e)
 		}
 		if wait == 0 {
 			continue
@@ -200,6 +205,16 @@ func (f *Fabric) loop() {
 		case <-timer.C:
 		}
 	}
+}
+
+// takeEvents returns what the manager has told since, and who wants to know.
+func (f *Fabric) takeEvents() ([]sm.Event, func(sm.Event)) {
+	if f.manager == nil {
+		return nil, nil
+	}
+	e := f.manager.events
+	f.manager.events = nil
+	return e, f.manager.event
 }
 
 // handle does what a port's event asks for.

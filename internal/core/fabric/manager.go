@@ -16,10 +16,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
+// ManagerEvent is what the built-in manager has done or found.
+type ManagerEvent = sm.Event
+
 // ManagerOptions are the built-in manager's.
 type ManagerOptions struct {
 	Priority uint8          // 0 to 15: another manager with a higher one takes over
-	Event    func(sm.Event) // called with what the manager does; it must not block or call back. nil: nobody wants to know
+	Event    func(sm.Event) // called in turn with what the manager does and finds. nil: nobody wants to know
 }
 
 // manager runs the built-in subnet manager, at port 0 of the first switch, or, without switches, at the
@@ -30,10 +33,14 @@ type manager struct {
 	port   *link.Port
 	engine *sm.Manager
 	event  func(sm.Event)
+	events []sm.Event // for event
 
 	came bool       // datagrams, since the last turn
 	due  clock.Time // when the engine's next turn is; 0: when something comes
 }
+
+// maxEvents is how many events wait for whoever takes them; those that come then are lost.
+const maxEvents = 1024
 
 // datagrams is how many the manager sends in a turn.
 const datagrams = 64
@@ -94,8 +101,8 @@ func (m *manager) run(now clock.Time) (sent bool) {
 		sent = true
 	}
 	for e, ok := m.engine.NextEvent(); ok; e, ok = m.engine.NextEvent() {
-		if m.event != nil {
-			m.event(e)
+		if m.event != nil && len(m.events) < maxEvents {
+			m.events = append(m.events, e)
 		}
 	}
 	m.came = sent // there may be more to send

@@ -55,7 +55,7 @@ func (m *Manager) assignLIDs(f *fabric) {
 				lid = m.lids.take(used)
 			}
 			if lid == 0 {
-				m.tell(Event{Kind: NoMoreLIDs, GUID: p.guid})
+				m.tell(about(NoMoreLIDs, p.dev, p.num))
 				m.sweep.failures++
 				continue
 			}

@@ -280,6 +280,10 @@ func (m *Manager) configured(r *request, p *smp.SMP) {
 	case smp.AttrPortInfo:
 		r.port.info.Decode(p.Data[:])
 		r.port.info.ClientReregister = false
+		if m.phase == activate && r.port.state() != node.Active {
+			m.tell(about(NotActive, r.dev, r.port.num))
+			m.sweep.failures++
+		}
 	}
 }
 
