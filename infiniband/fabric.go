@@ -19,8 +19,10 @@ type FabricOptions struct {
 	// Priority is the built-in subnet manager's, 0 to 15: one with a higher priority takes over.
 	Priority uint8
 	Seed     uint64 // of what cables corrupt
-	// Host tells fabrics apart that are joined, 0 to 63: by it generated nodes have other GUIDs, and
-	// adapters other IP addresses, from 198.18.0.1 on for 0, from 198.18.8.1 for 1, from 198.18.16.1 for 2.
+	// Spare is how many ports without a cable each switch of a generated fabric has, behind the others.
+	Spare int
+	// Host tells fabrics apart that are joined, 0 to 63: by it generated nodes, and those of a file that
+	// gives them none, have other GUIDs, and adapters other IP addresses, from 198.18.0.1 on for 0, from 198.18.8.1 for 1, from 198.18.16.1 for 2.
 	// Fabrics of more than 2,047 adapters take the addresses of the next.
 	Host int
 	// Event is called with what the built-in subnet manager does and finds, in turn. It may block for a
@@ -45,7 +47,11 @@ type Fabric struct {
 // NewFabric starts a fabric of a topology, which is a text in the format of ibnetdiscover or ibsim. name
 // stands for the text in errors.
 func NewFabric(name, text string, o *FabricOptions) (*Fabric, error) {
-	t, err := topology.Parse(name, []byte(text))
+	host := 0
+	if o != nil {
+		host = o.Host
+	}
+	t, err := topology.ParseFor(host, name, []byte(text), nil)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
@@ -60,7 +66,10 @@ func GenerateFabric(shape string, o *FabricOptions) (*Fabric, error) {
 	}
 	if o != nil {
 		for i := range t.Nodes {
-			shift(&t.Nodes[i], uint64(o.Host)<<32)
+			shift(&t.Nodes[i], uint64(o.Host)*topology.HostGUIDs)
+		}
+		if err := t.AddPorts(o.Spare); err != nil {
+			return nil, fmt.Errorf("infiniband: %w", err)
 		}
 	}
 	return start(t, o)

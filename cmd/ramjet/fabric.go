@@ -45,6 +45,7 @@ func newFabricCmd() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	f.source.add(c, false)
+	c.Flags().IntVar(&f.source.spare, "spare", 0, "`number` of ports without a cable that each switch of a shape has, behind the others: for --join and for link in the console")
 	f.cables.add(c)
 	addFabricName(c, &f.name)
 	c.Flags().BoolVar(&f.noManager, "no-manager", false, "leave the subnet to another manager, such as OpenSM")
@@ -99,7 +100,7 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 	}
 	start := time.Now()
 	events := newFabricLog(log)
-	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host, Event: events.handle})
+	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host, Spare: f.source.spare, Event: events.handle})
 	if err != nil {
 		return err
 	}

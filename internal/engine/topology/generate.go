@@ -180,6 +180,21 @@ func XGFT(down, up []int) (*Topology, error) {
 	return b.done(), nil
 }
 
+// AddPorts gives each switch so many ports more, behind those that it has: cables may be plugged in there.
+func (t *Topology) AddPorts(spare int) error {
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if n.Type != node.Switch {
+			continue
+		}
+		if spare < 0 || n.NumPorts()+spare > MaxPorts {
+			return fmt.Errorf("topology: switch %q has %d ports, and cannot have %d more: 0 to %d are possible", n.Name, n.NumPorts(), spare, MaxPorts-n.NumPorts())
+		}
+		n.Ports = append(n.Ports, make([]Port, spare)...)
+	}
+	return nil
+}
+
 // xgft is the numbering of an extended generalized fat tree. A node of level i is h digits, the
 // highest first: digit j counts children (below down[j]) where j is i or above, and parents (below
 // up[j]) under it.
