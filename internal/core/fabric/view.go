@@ -84,6 +84,7 @@ func (f *Fabric) View() *View {
 }
 
 func (f *Fabric) viewOf(m *member) NodeView {
+	f.net.CountWaits(f.now(), m.node)
 	n := NodeView{Name: m.name, Type: m.state.Type, GUID: m.state.GUID, Text: m.state.Description, LID: m.state.Ports[0].Address.LID, Off: m.off, Dropped: m.dropped}
 	if m.addr.ip.IsValid() {
 		n.IP = m.addr.ip.String()
