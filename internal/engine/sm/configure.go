@@ -95,22 +95,6 @@ func multicastBlock(table []routing.PortSet, block, position int) (t smp.Multica
 	return t
 }
 
-// pkeys returns the partition table of a port with a LID.
-func (m *Manager) pkeys(p *port) []ib.PKey {
-	keys := []ib.PKey{ib.DefaultPKey}
-	for i := range m.config.Partitions {
-		part := &m.config.Partitions[i]
-		if full, ok := part.Members[p.guid]; ok {
-			key := part.PKey & 0x7fff
-			if full {
-				key |= 0x8000
-			}
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
 // enforces reports whether a switch's port is to check the partitions of the adapter behind it.
 func (m *Manager) enforces(p *port) bool {
 	return len(m.config.Partitions) > 0 && p.dev.isSwitch() && p.num != 0 && p.linked() && !p.peer.dev.isSwitch() &&
