@@ -53,7 +53,7 @@ var layers = map[string][]string{
 	"internal/engine/sma":          {"internal/core/clock", "internal/engine/link", "internal/engine/node", "wire/"},
 	"internal/core/softdev":        {"internal/core/clock", "internal/engine/ibta", "internal/engine/local", "internal/engine/rdmap", "internal/core/memory", "internal/core/pin", "internal/core/queue", "verbs", "wire/"},
 	"internal/core/clock":          {},
-	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/engine/link", "internal/engine/node", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},
+	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/engine/link", "internal/engine/node", "internal/engine/routing", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},
 	"internal/system/ibsim":        {"wire/"},
 	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/queue", "internal/core/softdev", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/pollwait", "trace", "verbs", "wire/"},
 	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},

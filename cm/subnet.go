@@ -84,6 +84,7 @@ func (s *subnet) resolveRoute(ctx context.Context, c *ibConn) error {
 	}
 	c.to = verbs.AHAttr{DLID: path.DLID, SL: path.SL}
 	c.host.DLID, c.host.SL, c.host.HopLimit = path.DLID, path.SL, path.HopLimit
+	c.pkey = path.PKey
 	c.mtu = min(path.MTU, c.ibProtocol.mtu())
 	return nil
 }

@@ -16,19 +16,20 @@ import (
 type FabricOptions struct {
 	// NoManager leaves it to others to manage the subnet, such as OpenSM.
 	NoManager bool
-	// Priority is the built-in subnet manager's, 0 to 15: one with a higher priority takes over.
-	Priority uint8
-	Seed     uint64 // of what cables corrupt
+	// Manager has the options of the built-in subnet manager.
+	Manager ManagerOptions
+	Seed    uint64 // of what cables corrupt
 	// Spare is how many ports without a cable each switch of a generated fabric has, behind the others.
 	Spare int
 	// Host tells fabrics apart that are joined, 0 to 63: by it generated nodes, and those of a file that
 	// gives them none, have other GUIDs, and adapters other IP addresses, from 198.18.0.1 on for 0, from 198.18.8.1 for 1, from 198.18.16.1 for 2.
 	// Fabrics of more than 2,047 adapters take the addresses of the next.
 	Host int
-	// Event is called with what the built-in subnet manager does and finds, in turn. It may block for a
-	// moment only: events that come meanwhile wait, and of more than a thousand some are lost.
-	Event func(ManagerEvent)
 }
+
+// ManagerOptions are options of the built-in subnet manager. Its Event may block for a moment only: events
+// that come meanwhile wait, and of more than a thousand some are lost.
+type ManagerOptions = fabric.ManagerOptions
 
 // ManagerEvent is what a subnet manager has done or found; String says it in words.
 type ManagerEvent = fabric.ManagerEvent
@@ -93,7 +94,7 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	if o.Host < 0 || o.Host >= maxHosts {
 		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host, maxHosts-1)
 	}
-	run, err := fabric.New(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority, Event: o.Event}})
+	run, err := fabric.New(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: o.Manager})
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}

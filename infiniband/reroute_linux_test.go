@@ -119,7 +119,7 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 
 // OpenSM takes over from the built-in manager, which takes over again when OpenSM ends; connections go on.
 func TestOpenSMTakesOver(t *testing.T) {
-	f, err := infiniband.GenerateFabric("fat-tree:4,2", &infiniband.FabricOptions{Priority: 3})
+	f, err := infiniband.GenerateFabric("fat-tree:4,2", &infiniband.FabricOptions{Manager: infiniband.ManagerOptions{Priority: 3}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type fabricFlags struct {
 	cables    fabricCables
 	name      string
 	noManager bool
-	priority  uint8
+	manager   fabricManager
 	seed      uint64
 	ibsim     string
 	script    string
@@ -49,7 +49,7 @@ func newFabricCmd() *cobra.Command {
 	f.cables.add(c)
 	addFabricName(c, &f.name)
 	c.Flags().BoolVar(&f.noManager, "no-manager", false, "leave the subnet to another manager, such as OpenSM")
-	c.Flags().Uint8Var(&f.priority, "priority", 0, "the built-in manager's `priority`, 0 to 15: one with a higher priority takes over")
+	f.manager.add(c)
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "`number` by which cables choose the packets that they corrupt")
 	c.Flags().StringVar(&f.ibsim, "ibsim", "", "let programs with libumad2sim work on the fabric, as ibsim does; `NAME` of its socket")
 	c.Flags().Lookup("ibsim").NoOptDefVal = "sim"
@@ -84,11 +84,9 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 	if err := checkFabricName(f.name); err != nil {
 		return err
 	}
-	if f.priority > 15 {
-		return usagef("--priority %d: give 0 to 15", f.priority)
-	}
-	if f.noManager && f.priority != 0 {
-		return usagef("--priority is the built-in manager's, and --no-manager leaves it out: give one of them")
+	manager, err := f.manager.options(f.noManager)
+	if err != nil {
+		return err
 	}
 	joins, err := f.cables.parse()
 	if err != nil {
@@ -100,7 +98,8 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 	}
 	start := time.Now()
 	events := newFabricLog(log)
-	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host, Spare: f.source.spare, Event: events.handle})
+	manager.Event = events.handle
+	fab, err := f.source.start(&infiniband.FabricOptions{NoManager: f.noManager, Manager: manager, Seed: f.seed, Host: f.cables.host, Spare: f.source.spare})
 	if err != nil {
 		return err
 	}

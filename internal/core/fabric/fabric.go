@@ -89,7 +89,10 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 		return nil, err
 	}
 	if !o.NoManager {
-		f.manager = newManager(f, &o.Manager)
+		var err error
+		if f.manager, err = newManager(f, &o.Manager); err != nil {
+			return nil, err
+		}
 	}
 	go f.loop()
 	return f, nil

@@ -111,7 +111,12 @@ func (m *Manager) setPartitions(p *port) {
 	case p.end():
 		keys = m.pkeys(p)
 	case m.enforces(p):
+		// Of two keys one has to be a full member's, and what a limited member sends has none: whether the
+		// two ends may talk is for them to check (section 10.9.3).
 		keys, capacity = m.pkeys(p.peer), int(p.dev.sw.EnforcementCap)
+		for i := range keys {
+			keys[i] |= 0x8000
+		}
 	default:
 		return
 	}
