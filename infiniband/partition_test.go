@@ -60,7 +60,7 @@ func TestPartitions(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		key      uint16
-	}{{"host-1", "host-2", 0x8010}, {"host-3", "host-4", 0x8020}, {"host-4", "host-3", 0x0020}} {
+	}{{"host-1", "host-2", 0x8010}, {"host-4", "host-3", 0x0020}, {"host-3", "host-4", 0x8020}} {
 		if key, err := meet(t, f, c.from, c.to, time.Minute); err != nil || key != c.key {
 			t.Errorf("%s to %s: P_Key %#x, %v; want %#x", c.from, c.to, key, err, c.key)
 		}
