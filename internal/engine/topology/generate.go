@@ -21,6 +21,7 @@ import (
 // levels. The number is the one in the node's name, from 1. The port is 0 in the GUID of a node.
 const (
 	guidBase    = 0x02524a54_00000000
+	vendor      = guidBase >> 40 // of the GUIDs: no organization has it, it is locally administered
 	kindAdapter = 0x10
 	kindSwitch  = 0x20
 )
@@ -40,7 +41,7 @@ type builder struct {
 
 // add adds a node and returns its index.
 func (b *builder) add(t node.Type, name string, guid uint64, ports int) int {
-	n := Node{Type: t, Name: name, GUID: guid, SystemGUID: guid, Ports: make([]Port, ports+1)}
+	n := Node{Type: t, Name: name, GUID: guid, SystemGUID: guid, VendorID: vendor, Ports: make([]Port, ports+1)}
 	for num := range n.Ports {
 		if n.hasGUID(num) {
 			n.Ports[num].GUID = guid + uint64(num)
