@@ -54,7 +54,10 @@ func (p *port) watchKeys(c *ibta.Counters, a *fabric.Arrival) {
 func detailsOf(t mad.Trap, b []byte, packet *ib.Packet) mad.KeyDetails {
 	var lrh ib.LRH
 	lrh.Decode(b)
-	d := mad.KeyDetails{LID1: lrh.SLID, LID2: lrh.DLID, SL: lrh.SL, Key: uint32(packet.PKey), QP1: packet.DETH.SrcQP, QP2: packet.DestQP}
+	d := mad.KeyDetails{LID1: lrh.SLID, LID2: lrh.DLID, SL: lrh.SL, Key: uint32(packet.PKey), QP2: packet.DestQP}
+	if packet.Opcode.Transport() == ib.UDSendOnly.Transport() {
+		d.QP1 = packet.DETH.SrcQP
+	}
 	if t == mad.TrapQKey {
 		d.Key = uint32(packet.DETH.QKey)
 	}
