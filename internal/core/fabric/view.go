@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
@@ -106,6 +107,21 @@ func (f *Fabric) viewOf(m *member) NodeView {
 		}
 		n.Ports = append(n.Ports, PortView{Remote: far, GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
 			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).Holding(), Counters: p.Counters})
+	}
+	return n
+}
+
+// GroupPorts returns to how many ports a switch sends what is for a multicast LID.
+func (f *Fabric) GroupPorts(name string, lid uint16) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.member(name)
+	i := int(lid) - int(node.FirstMulticastLID)
+	if err != nil || m.state.Tables == nil || i < 0 || i >= len(m.state.Tables.Multicast) {
+		return 0
+	}
+	for _, word := range m.state.Tables.Multicast[i] {
+		n += bits.OnesCount64(word)
 	}
 	return n
 }
