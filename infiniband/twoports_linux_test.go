@@ -90,12 +90,18 @@ func (e *rcEnd) connect(port int, o *rcEnd, to int) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	e.connectBy(verbs.AHAttr{DLID: far.LID, Port: port}, o)
+}
+
+// connectBy takes the queue pair to RTS, along a path to the other one's.
+func (e *rcEnd) connectBy(path verbs.AHAttr, o *rcEnd) {
+	e.t.Helper()
 	for _, s := range []struct {
 		a verbs.QPAttr
 		m verbs.QPMask
 	}{
-		{verbs.QPAttr{State: verbs.Init, Port: port, Access: verbs.RemoteWrite | verbs.LocalWrite}, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess},
-		{verbs.QPAttr{State: verbs.RTR, AH: verbs.AHAttr{DLID: far.LID, Port: port}, PathMTU: verbs.MTU2048, DestQPN: o.qp.Num(), MinRNRTimer: 12, MaxDestRdAtomic: 1},
+		{verbs.QPAttr{State: verbs.Init, Port: path.Port, Access: verbs.RemoteWrite | verbs.LocalWrite}, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess},
+		{verbs.QPAttr{State: verbs.RTR, AH: path, PathMTU: verbs.MTU2048, DestQPN: o.qp.Num(), MinRNRTimer: 12, MaxDestRdAtomic: 1},
 			verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN | verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer},
 		{verbs.QPAttr{State: verbs.RTS, Timeout: 16, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1},
 			verbs.MaskState | verbs.MaskTimeout | verbs.MaskRetryCount | verbs.MaskRNRRetry | verbs.MaskSQPSN | verbs.MaskMaxRdAtomic},

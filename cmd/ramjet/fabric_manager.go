@@ -18,6 +18,7 @@ type fabricManager struct {
 	flags      *cobra.Command
 	priority   uint8
 	routing    string
+	lmc        uint8
 	partitions string
 	mkey       string
 	protect    uint8
@@ -25,12 +26,13 @@ type fabricManager struct {
 }
 
 // managerFlags are their names: with --no-manager there is nobody for them.
-var managerFlags = []string{"priority", "routing", "partitions", "mkey", "mkey-protect", "mkey-lease"}
+var managerFlags = []string{"priority", "routing", "lmc", "partitions", "mkey", "mkey-protect", "mkey-lease"}
 
 func (f *fabricManager) add(c *cobra.Command) {
 	f.flags = c
 	c.Flags().Uint8Var(&f.priority, "priority", 0, "the built-in manager's `priority`, 0 to 15: one with a higher priority takes over")
 	c.Flags().StringVar(&f.routing, "routing", "auto", "how the built-in manager finds `routes`: min-hop, up-down, or auto: min-hop if that has no credit loop")
+	c.Flags().Uint8Var(&f.lmc, "lmc", 0, "give adapters' ports 2^`LMC` LIDs, 0 to 7: there may be as many ways to them")
 	c.Flags().StringVar(&f.partitions, "partitions", "", "`file` with partitions, in the format of OpenSM's partitions.conf; names of nodes stand for their ports")
 	c.MarkFlagFilename("partitions")
 	c.Flags().StringVar(&f.mkey, "mkey", "", "M_`key` of all ports, such as 0x1234: who changes the subnet has to know it")
@@ -48,7 +50,10 @@ func (f *fabricManager) options(noManager bool) (o infiniband.ManagerOptions, er
 	if f.priority > 15 {
 		return o, usagef("--priority %d: give 0 to 15", f.priority)
 	}
-	o = infiniband.ManagerOptions{Priority: f.priority, Routing: f.routing}
+	if f.lmc > 7 {
+		return o, usagef("--lmc %d: give 0 to 7", f.lmc)
+	}
+	o = infiniband.ManagerOptions{Priority: f.priority, Routing: f.routing, LMC: f.lmc}
 	if f.mkey != "" {
 		if o.MKey, err = strconv.ParseUint(f.mkey, 0, 64); err != nil || o.MKey == 0 {
 			return o, usagef("--mkey %q: give a number of up to 64 bits, such as 0x1234, and not 0", f.mkey)

@@ -27,6 +27,8 @@ type ManagerOptions struct {
 	Priority uint8 // 0 to 15: another manager with a higher one takes over
 	// Routing is how routes are found: auto, min-hop or up-down; empty: auto.
 	Routing string
+	// LMC makes adapters' ports have 2^LMC LIDs, 0 to 7: there may be as many ways to them.
+	LMC uint8
 	// MKey is set at all ports, and whoever changes the subnet has to know it; 0: anyone may. Protect, 0 to 3,
 	// says what is refused without it, and Lease for how many seconds a port stays protected when its manager
 	// does not answer; 0: for ever (section 14.2.4).
@@ -94,7 +96,7 @@ func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
 
 // managerConfig checks the options.
 func (f *Fabric) managerConfig(o *ManagerOptions) (c sm.Config, err error) {
-	c = sm.Config{Priority: o.Priority, MKey: o.MKey, Protect: o.Protect, Lease: o.Lease}
+	c = sm.Config{Priority: o.Priority, LMC: o.LMC, MKey: o.MKey, Protect: o.Protect, Lease: o.Lease}
 	switch o.Routing {
 	case "", "auto":
 	case "min-hop":
@@ -107,6 +109,8 @@ func (f *Fabric) managerConfig(o *ManagerOptions) (c sm.Config, err error) {
 	switch {
 	case o.Priority > 15:
 		return c, fmt.Errorf("priority %d of the subnet manager: give 0 to 15", o.Priority)
+	case o.LMC > 7:
+		return c, fmt.Errorf("LMC %d: give 0 to 7", o.LMC)
 	case o.Protect > 3:
 		return c, fmt.Errorf("M_Key protection %d: give 0 to 3", o.Protect)
 	case o.MKey == 0 && (o.Protect != 0 || o.Lease != 0):

@@ -22,6 +22,7 @@ type Config struct {
 	Protect uint8  // M_KeyProtectBits: 0 to 3
 	Lease   uint16 // M_KeyLeasePeriod in seconds; 0: for ever
 
+	LMC        uint8             // adapters' ports have 2^LMC LIDs, 0 to 7
 	Routing    routing.Algorithm // default [routing.Auto]
 	Partitions []Partition       // none: all ports are full members of the default partition; see ParsePartitions
 	MaxVLs     int               // data VLs in use at most; default as many as both ends of a link have
@@ -70,6 +71,7 @@ func (c *Config) defaults() {
 	or(&l.Replies, 1024)
 	c.Window = min(c.Window, maxWindow)
 	c.Priority = min(c.Priority, 15)
+	c.LMC = min(c.LMC, 7)
 }
 
 func or[T comparable](v *T, def T) {
