@@ -49,6 +49,14 @@ func TestLMC(t *testing.T) {
 	}
 	c := &client{s: s, b: all[1]}
 	to := all[9].node.Ports[1]
+	ways := make(map[uint8]bool) // by which the sender's switch goes on
+	edge := seat.m.fabric.byGUID[c.b.peers[1].box.node.GUID]
+	for i := range uint16(1 << lmc) {
+		ways[edge.done.lft[to.Address.LID+i]] = true
+	}
+	if len(ways) < 2 {
+		t.Errorf("all LIDs take port %v", ways)
+	}
 	q := &sa.PathRecord{SGID: c.gid(), DGID: makeGID(0xfe80<<48, to.GUID)}
 	status, records := c.ask(sa.MethodGetTable, sa.AttrPathRecord, sa.PathSGID|sa.PathDGID, q)
 	c.want(mad.StatusOK, status)
