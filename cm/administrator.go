@@ -143,6 +143,7 @@ type route struct {
 	SL       uint8
 	HopLimit uint8
 	MTU      verbs.MTU
+	PKey     verbs.PKey
 }
 
 // path asks for a path between two ports (section 15.2.5.16).
@@ -154,7 +155,7 @@ func (a *administrator) path(ctx context.Context, from, to verbs.GID) (route, er
 	}
 	var r sa.PathRecord
 	r.Decode(b)
-	return route{r.DLID, r.SL, r.HopLimit, verbs.MTU(r.MTU.Value)}, nil
+	return route{r.DLID, r.SL, r.HopLimit, verbs.MTU(r.MTU.Value), r.PKey}, nil
 }
 
 // join makes a port a full member of a group, which is made if there is none (section 15.2.5.17).

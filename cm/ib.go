@@ -101,7 +101,7 @@ func (p *ibProtocol) receive() {
 		}
 		p.m.mu.Lock()
 		if !p.m.stopped {
-			p.engine.HandleMAD(p.now(), from.AH, b[:n])
+			p.engine.HandleMADOf(p.now(), from.AH, from.PKey, b[:n])
 		}
 		p.m.unlock()
 	}
@@ -141,7 +141,7 @@ const lastWordsTime = 20 * time.Millisecond
 
 // send sends a datagram, from queue pair 1 to queue pair 1.
 func (p *ibProtocol) send(out *ibcm.Out) error {
-	return p.agent.Send(verbs.MADPath{AH: out.To}, out.MAD[:])
+	return p.agent.Send(verbs.MADPath{AH: out.To, PKey: out.PKey}, out.MAD[:])
 }
 
 // flush sends the engine's datagrams, delivers its events, and sets the timer. What cannot be sent

@@ -27,6 +27,7 @@ type ibConn struct {
 	host      verbs.AHAttr // the peer's queue pair 1
 	to        verbs.AHAttr // the peer's queue pair to connect to
 	qpn       verbs.QPN    // its queue pair
+	pkey      verbs.PKey   // of the path; 0: the default partition
 	sqPSN     verbs.PSN    // each side tells the other its starting PSN
 	rqPSN     verbs.PSN
 	mtu       verbs.MTU
@@ -172,7 +173,7 @@ func (c *ibConn) connect(param *ConnParam) error {
 	s := service(id.ps, id.peer.Port())
 	var err error
 	if id.ps.datagrams() {
-		c.comm, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.host, Service: s, PrivateData: private})
+		c.comm, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.host, PKey: c.pkey, Service: s, PrivateData: private})
 	} else {
 		c.ackTime, c.retries = id.ackTimeout, min(param.RetryCount, 7)
 		if c.ackTime == 0 {
@@ -180,7 +181,7 @@ func (c *ibConn) connect(param *ConnParam) error {
 		}
 		c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited)
-		q := ibcm.ConnectParams{To: c.host, LocalGID: c.gid(), LocalLID: c.lid(), Service: s, QPN: param.QPNum, SRQ: param.SRQ,
+		q := ibcm.ConnectParams{To: c.host, LocalGID: c.gid(), LocalLID: c.lid(), PKey: c.pkey, Service: s, QPN: param.QPNum, SRQ: param.SRQ,
 			StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
 			RetryCount: c.retries, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
 			AckTimeout: mad.Timeout(c.ackTime), PrivateData: private}
@@ -272,6 +273,23 @@ func (c *ibConn) forget() {
 	}
 }
 
+// pkeyIndex returns the row of the port's partition table that the path is of.
+func (c *ibConn) pkeyIndex() uint16 {
+	if c.pkey == 0 {
+		return 0
+	}
+	keys, err := c.m.drv.PKeys(1)
+	if err != nil {
+		return 0 // the device has been closed
+	}
+	for i, k := range keys {
+		if k&0x7fff == c.pkey&0x7fff {
+			return uint16(i)
+		}
+	}
+	return 0 // what was a partition of the port is none any more: nothing will arrive
+}
+
 // attr: what each state requires (IBTA 12.9.8, 11.2.5.2). An XRC initiator has only the requester's
 // attributes, an XRC target only the responder's (annex A14).
 func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
@@ -281,7 +299,7 @@ func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	asks, answers := reliable && t != verbs.XRCTgt, reliable && t != verbs.XRCIni
 	switch next {
 	case verbs.Init:
-		a.Port = 1
+		a.Port, a.PKeyIndex = 1, c.pkeyIndex()
 		a.Access = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal | verbs.FlushPersistent
 		return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil
 	case verbs.RTR:
@@ -290,6 +308,9 @@ func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 		if answers {
 			a.MaxDestRdAtomic, a.MinRNRTimer = c.responder, minRNRTimer
 			m |= verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
+		}
+		if a.PKeyIndex = c.pkeyIndex(); a.PKeyIndex != 0 { // the path was not known when the queue pair was initialized
+			m |= verbs.MaskPKeyIndex
 		}
 		return a, m, nil
 	}

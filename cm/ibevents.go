@@ -70,7 +70,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	why := mad.Reason(0)
 	var private []byte
 	if e.Kind == ibcm.EventServiceRequest {
-		private = e.SIDRREQ.Private[:]
+		private, c.pkey = e.SIDRREQ.Private[:], e.SIDRREQ.PKey
 		event.UD.PrivateData = private[mad.IPAddressLen:]
 	} else {
 		r := e.REQ
@@ -86,7 +86,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		if id.tos != 0 {
 			c.to.TrafficClass = id.tos
 		}
-		c.qpn, c.sqPSN, c.mtu = r.LocalQPN, r.StartingPSN, verbs.MTU(r.PathMTU)
+		c.qpn, c.sqPSN, c.mtu, c.pkey = r.LocalQPN, r.StartingPSN, verbs.MTU(r.PathMTU), r.PKey
 		c.ackTime, c.retries, c.rnr = min(uint8(path.AckTimeout), MaxPeerAckTimeout), r.RetryCount, r.RNRRetryCount
 		c.responder = depth(r.InitiatorDepth, p.device.MaxQPRdAtomic, Unlimited)
 		c.initiator = depth(r.ResponderResources, p.device.MaxQPInitRdAtom, Unlimited)

@@ -99,6 +99,13 @@ func newManager(dev *verbs.Device) (*manager, error) {
 		m.proto.close()
 		return nil, err
 	}
+	if p, ok := m.proto.(*ibProtocol); ok && p.subnet != nil {
+		dev.OnEvent(func(t verbs.EventType, port int) {
+			if t == verbs.EventClientReregister && port == 1 {
+				p.subnet.again(p)
+			}
+		})
+	}
 	return m, nil
 }
 

@@ -23,7 +23,9 @@ type subnet struct {
 	admin     *administrator
 
 	mu     sync.Mutex
-	joined map[verbs.GID]int // multicast groups, and how many ids are members of each
+	joined map[verbs.GID]*joinedGroup // multicast groups
+	asking bool                       // see again
+	asked  bool                       // meanwhile: once more
 }
 
 // newSubnet returns nil if the driver's ports have no LIDs.
@@ -32,7 +34,7 @@ func newSubnet(drv verbs.Driver) *subnet {
 	if p, err := drv.QueryPort(1); !ok || err != nil || p.Link != verbs.LinkInfiniBand {
 		return nil
 	}
-	return &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv), joined: make(map[verbs.GID]int)}
+	return &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv), joined: make(map[verbs.GID]*joinedGroup)}
 }
 
 func (s *subnet) close() { s.admin.close() }
@@ -84,6 +86,7 @@ func (s *subnet) resolveRoute(ctx context.Context, c *ibConn) error {
 	}
 	c.to = verbs.AHAttr{DLID: path.DLID, SL: path.SL}
 	c.host.DLID, c.host.SL, c.host.HopLimit = path.DLID, path.SL, path.HopLimit
+	c.pkey = path.PKey
 	c.mtu = min(path.MTU, c.ibProtocol.mtu())
 	return nil
 }

@@ -5,10 +5,81 @@ package cm
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
+
+// joinedGroup is a multicast group that the port is a member of.
+type joinedGroup struct {
+	ids  int // that are members
+	lid  uint16
+	qkey verbs.QKey
+}
+
+// rejoinTime limits the wait for the administrator to take a membership again.
+const rejoinTime = time.Minute
+
+// again tells the administrator of the port's memberships once more: the one that knew of them has lost
+// them, and says so by ClientReregister (IBTA 14.4.11). It does not wait.
+func (s *subnet) again(p *ibProtocol) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = true
+	if !s.asking && len(s.joined) > 0 {
+		s.asking = true
+		go s.rejoin(p)
+	}
+}
+
+// rejoin joins all groups as often as again is called.
+func (s *subnet) rejoin(p *ibProtocol) {
+	for {
+		s.mu.Lock()
+		if !s.asked {
+			s.asking = false
+			s.mu.Unlock()
+			return
+		}
+		s.asked = false
+		groups := make(map[verbs.GID]joinedGroup)
+		for mgid, j := range s.joined {
+			groups[mgid] = *j
+		}
+		s.mu.Unlock()
+		for mgid, was := range groups {
+			ctx, cancel := context.WithTimeout(context.Background(), rejoinTime)
+			r, err := s.admin.join(ctx, mgid, s.gid(), was.qkey)
+			cancel()
+			if err == nil && r.MLID != was.lid {
+				err = opErr("join_multicast", ErrNoAddr, "the group has the LID %#04x now instead of %#04x: join it again", r.MLID, was.lid)
+			}
+			if err != nil {
+				p.m.groupLost(mgid, err)
+			}
+		}
+	}
+}
+
+// groupLost ends the memberships of all ids in a group.
+func (m *manager) groupLost(mgid verbs.GID, err error) {
+	m.mu.Lock()
+	defer m.unlock()
+	if m.stopped {
+		return
+	}
+	for id := range m.ids {
+		for _, g := range slices.Clone(id.groups) {
+			if !g.joined || g.to.DGID != mgid {
+				continue
+			}
+			id.groups = slices.DeleteFunc(id.groups, func(o *membership) bool { return o == g })
+			id.leaveGroup(g)
+			id.tell(&Event{Type: MulticastError, ID: id, Group: g.group, Err: err})
+		}
+	}
+}
 
 // leaveTime limits the wait for the administrator to confirm that a group was left.
 const leaveTime = 5 * time.Second
@@ -40,7 +111,12 @@ func (s *subnet) join(ctx context.Context, c *ibConn, g *membership) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.joined[r.MGID]++
+	if s.joined[r.MGID] == nil {
+		s.joined[r.MGID] = new(joinedGroup)
+	}
+	j := s.joined[r.MGID]
+	j.ids++
+	j.lid, j.qkey = r.MLID, r.QKey
 	g.to = verbs.AHAttr{DGID: r.MGID, DLID: r.MLID, SL: r.SL, HopLimit: r.HopLimit, TrafficClass: r.TClass, FlowLabel: r.FlowLabel}
 	g.qkey = r.QKey
 	return nil
@@ -51,10 +127,11 @@ func (s *subnet) leave(g *membership) {
 	mgid := g.to.DGID
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.joined[mgid] == 0 {
+	j := s.joined[mgid]
+	if j == nil {
 		return // its query had no result
 	}
-	if s.joined[mgid]--; s.joined[mgid] > 0 {
+	if j.ids--; j.ids > 0 {
 		return
 	}
 	delete(s.joined, mgid)

@@ -30,6 +30,7 @@ func TestDiagnostics(t *testing.T) {
 			d.links()
 			d.attributes()
 			d.counters()
+			d.errors()
 			d.records()
 			d.manager()
 		})
@@ -136,6 +137,24 @@ func (d *diagnosis) attributes() {
 	}
 	if out = d.run("smpquery", "vlarb", lid); !strings.Contains(out, "High priority VL Arbitration Table") {
 		d.t.Errorf("smpquery vlarb: %s", out)
+	}
+}
+
+// errors looks at ibqueryerrors. Bringing a fabric up has a few: ports wait for credits, OpenSM takes links
+// down when it starts. What the tool makes of counters that it did not get would be huge.
+func (d *diagnosis) errors() {
+	if _, err := program("ibqueryerrors"); err != nil {
+		d.t.Log(err)
+		return
+	}
+	out, _ := d.try("ibqueryerrors") // its status is the number of ports with errors
+	for _, m := range regexp.MustCompile(`\[(\w+) == (\d+)`).FindAllStringSubmatch(out, -1) {
+		if n, err := strconv.ParseUint(m[2], 10, 64); err != nil || n > 1e12 {
+			d.t.Errorf("ibqueryerrors has %s of %s:\n%s", m[1], m[2], out)
+		}
+	}
+	if !strings.Contains(out, "24 nodes checked") {
+		d.t.Errorf("ibqueryerrors:\n%s", out)
 	}
 }
 

@@ -17,16 +17,26 @@ import (
 type FabricOptions struct {
 	// NoManager leaves it to others to manage the subnet, such as OpenSM.
 	NoManager bool
-	// Priority is the built-in subnet manager's, 0 to 15: one with a higher priority takes over.
-	Priority uint8
-	Seed     uint64 // of what cables corrupt
+	// Manager has the options of the built-in subnet manager.
+	Manager ManagerOptions
+	Seed    uint64 // of what cables corrupt
 	// Trace receives every packet at every cable that it passes, as the port in its comment sends it: "from leaf-1[3]".
 	Trace *trace.Writer
-	// Host tells fabrics apart that are joined, 0 to 63: by it generated nodes have other GUIDs, and
-	// adapters other IP addresses, from 198.18.0.1 on for 0, from 198.18.8.1 for 1, from 198.18.16.1 for 2.
+	// Spare is how many ports without a cable each switch of a generated fabric has, behind the others.
+	Spare int
+	// Host tells fabrics apart that are joined, 0 to 63: by it generated nodes, and those of a file that
+	// gives them none, have other GUIDs, and adapters other IP addresses, from 198.18.0.1 on for 0, from
+	// 198.18.8.1 for 1, from 198.18.16.1 for 2.
 	// Fabrics of more than 2,047 adapters take the addresses of the next.
 	Host int
 }
+
+// ManagerOptions are options of the built-in subnet manager. Its Event may block for a moment only: events
+// that come meanwhile wait, and of more than a thousand some are lost.
+type ManagerOptions = fabric.ManagerOptions
+
+// ManagerEvent is what a subnet manager has done or found; String says it in words.
+type ManagerEvent = fabric.ManagerEvent
 
 const (
 	maxHosts  = 64
@@ -42,7 +52,11 @@ type Fabric struct {
 // NewFabric starts a fabric of a topology, which is a text in the format of ibnetdiscover or ibsim. name
 // stands for the text in errors.
 func NewFabric(name, text string, o *FabricOptions) (*Fabric, error) {
-	t, err := topology.Parse(name, []byte(text))
+	host := 0
+	if o != nil {
+		host = o.Host
+	}
+	t, err := topology.ParseFor(host, name, []byte(text), nil)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
@@ -57,7 +71,10 @@ func GenerateFabric(shape string, o *FabricOptions) (*Fabric, error) {
 	}
 	if o != nil {
 		for i := range t.Nodes {
-			shift(&t.Nodes[i], uint64(o.Host)<<32)
+			shift(&t.Nodes[i], uint64(o.Host)*topology.HostGUIDs)
+		}
+		if err := t.AddPorts(o.Spare); err != nil {
+			return nil, fmt.Errorf("infiniband: %w", err)
 		}
 	}
 	return start(t, o)
@@ -81,8 +98,7 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	if o.Host < 0 || o.Host >= maxHosts {
 		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host, maxHosts-1)
 	}
-	return Start(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: fabric.ManagerOptions{Priority: o.Priority},
-		Record: recorder(o.Trace)})
+	return Start(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: o.Manager, Record: recorder(o.Trace)})
 }
 
 // Start starts a fabric with options of the fabric's own package, which are Ramjet's own: other programs use

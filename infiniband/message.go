@@ -80,20 +80,22 @@ type refused struct{ Error string }
 type operation string
 
 const (
-	opClaim   operation = "claim" // service ids
-	opUnclaim operation = "unclaim"
-	opServe   operation = "serve" // a management class
-	opSetSM   operation = "set-sm"
+	opClaim    operation = "claim" // service ids
+	opUnclaim  operation = "unclaim"
+	opServe    operation = "serve" // a management class
+	opSetSM    operation = "set-sm"
+	opViolated operation = "violated" // a packet had a wrong key
 )
 
 // request is an operation with its parameters; those that are not its own are zero.
 type request struct {
-	ID      uint64 // of the answer; 0: none is wanted
-	Op      operation
-	Service uint64
-	Mask    uint64
-	Class   uint8
-	On      bool
+	ID        uint64 // of the answer; 0: none is wanted
+	Op        operation
+	Service   uint64
+	Mask      uint64
+	Class     uint8
+	On        bool
+	Violation *violation `json:",omitempty"`
 }
 
 type answer struct {
@@ -219,6 +221,10 @@ func (r *request) run(s *fabric.Seat) error {
 		s.Unclaim(r.Service, r.Mask)
 	case opServe:
 		s.Serve(r.Class, r.On)
+	case opViolated:
+		if v := r.Violation; v != nil {
+			s.Violated(v.Port, v.Trap, v.Details)
+		}
 	case opSetSM:
 		return s.SetSM(r.On)
 	default:

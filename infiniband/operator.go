@@ -23,20 +23,25 @@ type Command = topology.Command
 // ReadFabric starts a fabric of a topology file, in the format of ibnetdiscover or ibsim. Files that it
 // includes are looked for in its own directory.
 func ReadFabric(file string, o *FabricOptions) (*Fabric, error) {
-	t, err := ReadTopology(file)
+	host := 0
+	if o != nil {
+		host = o.Host
+	}
+	t, err := ReadTopology(file, host)
 	if err != nil {
 		return nil, err
 	}
 	return start(t, o)
 }
 
-// ReadTopology reads a topology file, and what it includes.
-func ReadTopology(file string) (*topology.Topology, error) {
+// ReadTopology reads a topology file, and what it includes. Nodes without GUIDs get those of a host: see
+// FabricOptions.Host.
+func ReadTopology(file string, host int) (*topology.Topology, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
-	t, err := topology.ParseFiles(file, text, func(name string) ([]byte, error) {
+	t, err := topology.ParseFor(host, file, text, func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(file), name)
 		}

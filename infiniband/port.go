@@ -14,6 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
@@ -38,6 +39,7 @@ type adapter interface {
 	Claim(id, mask uint64) error
 	Unclaim(id, mask uint64)
 	Serve(class uint8, yes bool)
+	Violated(port int, t mad.Trap, d mad.KeyDetails)
 	Addr() netip.Addr
 	Neighbor(a netip.Addr) (ib.GID, bool)
 	Close()

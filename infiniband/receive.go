@@ -15,7 +15,8 @@ type receiver struct {
 	arrivals [32]fabric.Arrival
 	packet   ib.Packet
 	arrival  ibta.Arrival
-	header   header // of the arrival
+	header   header   // of the arrival
+	drops    keyDrops // that watchKeys has seen
 }
 
 // header is the GRH of a packet.
@@ -31,10 +32,14 @@ func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)
 	}
 	n, err := p.adapter.Receive(p.arrivals[:])
 	got := p.arrivals[:n]
+	told := p.drops.told
+	p.drops = dropsOf(c)
+	p.drops.told = told
 	for _, a := range got {
 		if why := p.take(&a, deliver); why != ibta.Taken {
 			c.Dropped[why]++
 		}
+		p.watchKeys(c, &a)
 	}
 	if n > 0 {
 		p.adapter.Release(got)

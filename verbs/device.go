@@ -25,7 +25,10 @@ type Device struct {
 func NewDevice(drv Driver) *Device {
 	d := &Device{drv: drv, events: newEventQueue(), done: make(chan struct{}), gone: make(chan struct{})}
 	events := d.events // not d: the driver must not keep the Device alive
-	drv.SetEventSink(func(t EventType, port int) { events.put(queuedEvent{typ: t, port: port}) })
+	drv.SetEventSink(func(t EventType, port int) {
+		events.put(queuedEvent{typ: t, port: port})
+		events.tell(t, port)
+	})
 	runtime.AddCleanup(d, func(drv Driver) { drv.Close() }, drv)
 	return d
 }
@@ -94,6 +97,10 @@ func (d *Device) AllocPD() (*PD, error) {
 	}
 	return pd, nil
 }
+
+// OnEvent registers f to be called with each event of the device as a whole, besides the program that fetches
+// them. It lets connection managers follow their ports. f must not wait.
+func (d *Device) OnEvent(f func(t EventType, port int)) { d.events.watch(f) }
 
 // OnClose registers f to be called when the device is about to be closed. By then everything that
 // was posted has been sent as far as possible without waiting, and f may still send. It lets

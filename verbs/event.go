@@ -64,6 +64,8 @@ type eventQueue struct {
 	events []queuedEvent
 	ready  chan struct{}
 	closed bool
+
+	watchers []func(EventType, int) // of events of the device as a whole
 }
 
 // queuedEvent is an Event whose object may have been dropped since.
@@ -80,6 +82,21 @@ func (e *queuedEvent) event() Event {
 }
 
 func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{}, 1)} }
+
+func (q *eventQueue) watch(f func(EventType, int)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.watchers = append(q.watchers, f)
+}
+
+func (q *eventQueue) tell(t EventType, port int) {
+	q.mu.Lock()
+	watchers := q.watchers
+	q.mu.Unlock()
+	for _, f := range watchers {
+		f(t, port)
+	}
+}
 
 func (q *eventQueue) put(e queuedEvent) {
 	q.mu.Lock()

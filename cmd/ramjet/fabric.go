@@ -26,7 +26,7 @@ type fabricFlags struct {
 	cables    fabricCables
 	name      string
 	noManager bool
-	priority  uint8
+	manager   fabricManager
 	seed      uint64
 	ibsim     string
 	script    string
@@ -46,10 +46,11 @@ func newFabricCmd() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	f.source.add(c, false)
+	c.Flags().IntVar(&f.source.spare, "spare", 0, "`number` of ports without a cable that each switch of a shape has, behind the others: for --join and for link in the console")
 	f.cables.add(c)
 	addFabricName(c, &f.name)
 	c.Flags().BoolVar(&f.noManager, "no-manager", false, "leave the subnet to another manager, such as OpenSM")
-	c.Flags().Uint8Var(&f.priority, "priority", 0, "the built-in manager's `priority`, 0 to 15: one with a higher priority takes over")
+	f.manager.add(c)
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "`number` by which cables choose the packets that they corrupt")
 	c.Flags().StringVar(&f.ibsim, "ibsim", "", "let programs with libumad2sim work on the fabric, as ibsim does; `NAME` of its socket")
 	c.Flags().Lookup("ibsim").NoOptDefVal = "sim"
@@ -86,11 +87,9 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 	if err := checkFabricName(f.name); err != nil {
 		return err
 	}
-	if f.priority > 15 {
-		return usagef("--priority %d: give 0 to 15", f.priority)
-	}
-	if f.noManager && f.priority != 0 {
-		return usagef("--priority is the built-in manager's, and --no-manager leaves it out: give one of them")
+	manager, err := f.manager.options(f.noManager)
+	if err != nil {
+		return err
 	}
 	joins, err := f.cables.parse()
 	if err != nil {
@@ -105,7 +104,9 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	start := time.Now()
-	o := &infiniband.FabricOptions{NoManager: f.noManager, Priority: f.priority, Seed: f.seed, Host: f.cables.host}
+	events := newFabricLog(log)
+	manager.Event = events.handle
+	o := &infiniband.FabricOptions{NoManager: f.noManager, Manager: manager, Seed: f.seed, Host: f.cables.host, Spare: f.source.spare}
 	if rec != nil {
 		o.Trace = rec.writer
 	}
@@ -114,11 +115,11 @@ func (f *fabricFlags) run(ctx context.Context, out, log io.Writer) error {
 		rec.discard()
 		return err
 	}
-	return errors.Join(f.serve(ctx, fab, joins, text, start, out, log), rec.finish(log))
+	return errors.Join(f.serve(ctx, fab, joins, text, start, out, log, events), rec.finish(log))
 }
 
 // serve runs a fabric until ctx ends, or its script.
-func (f *fabricFlags) serve(ctx context.Context, fab *infiniband.Fabric, joins []fabricJoin, text string, start time.Time, out, log io.Writer) (err error) {
+func (f *fabricFlags) serve(ctx context.Context, fab *infiniband.Fabric, joins []fabricJoin, text string, start time.Time, out, log io.Writer, events *fabricLog) (err error) {
 	defer fab.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -134,7 +135,7 @@ func (f *fabricFlags) serve(ctx context.Context, fab *infiniband.Fabric, joins [
 		return err
 	}
 	if err = f.announce(ctx, fab, start, out, log); err == nil {
-		err = f.operate(ctx, fab, text, out)
+		err = f.operate(ctx, fab, text, out, events)
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil // interrupting it is how a fabric ends
@@ -179,7 +180,7 @@ func (f *fabricFlags) announce(ctx context.Context, fab *infiniband.Fabric, star
 
 // operate runs the topology's commands, then the script, or else the console, and otherwise waits for ctx to
 // end.
-func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, script string, out io.Writer) error {
+func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, script string, out io.Writer, events *fabricLog) error {
 	console := fabricconsole.New(fabriccontrol.New(fab), out)
 	for _, do := range fab.Commands() {
 		err := console.Line(ctx, do.Text)
@@ -195,6 +196,7 @@ func (f *fabricFlags) operate(ctx context.Context, fab *infiniband.Fabric, scrip
 		return console.Script(ctx, f.script, script)
 	case term.IsTerminal(int(os.Stdin.Fd())) && isTerminal(out):
 		fmt.Fprintln(out, "\n`help` shows the commands, `quit` ends the fabric.")
+		events.to(console.Tell)
 		return console.Interact(ctx, os.Stdin)
 	}
 	<-ctx.Done()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,11 +19,12 @@ import (
 
 // fabricShow is `ramjet fabric show`.
 type fabricShow struct {
-	source fabricSource
-	name   string
-	svg    string
-	route  string
-	asJSON bool
+	source   fabricSource
+	name     string
+	svg      string
+	route    string
+	asJSON   bool
+	interval time.Duration // of measuring
 }
 
 func newFabricShowCmd() *cobra.Command {
@@ -31,7 +33,7 @@ func newFabricShowCmd() *cobra.Command {
 		Use:   "show [NODE]",
 		Short: "Draw a fabric: nodes, ports, states, LIDs, loads, the route of a pair",
 		Long: "Show draws the fabric that `ramjet fabric` runs, or with --topology or a shape one that does not run, as text or\n" +
-			"as a picture. With the name of a node it shows that node, and the counters of its ports.",
+			"as a picture. With the name of a node it shows that node, and what its ports move, wait and count.",
 		Example: "  ramjet fabric show\n  ramjet fabric show --route host-1,host-8\n  ramjet fabric show leaf-1\n" +
 			"  ramjet fabric show --topology cluster.net --svg cluster.svg",
 		Args: cobra.MaximumNArgs(1),
@@ -41,6 +43,7 @@ func newFabricShowCmd() *cobra.Command {
 	c.Flags().StringVar(&f.svg, "svg", "", "draw the fabric into `file`, and the route if one is asked for")
 	c.MarkFlagFilename("svg", "svg")
 	c.Flags().StringVar(&f.route, "route", "", "the way of packets from one adapter or port to another, `A,B`: names, IP addresses or LIDs")
+	c.Flags().DurationVar(&f.interval, "interval", time.Second, "measure traffic for this `time`")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "the fabric as JSON")
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		node := ""
@@ -57,6 +60,9 @@ func (f *fabricShow) run(ctx context.Context, out io.Writer, node string) error 
 	}
 	if node != "" && (f.svg != "" || f.route != "" || f.asJSON) {
 		return usagef("%q: --svg, --route and --json are of the whole fabric: leave the node out", node)
+	}
+	if f.interval <= 0 || f.interval > time.Hour {
+		return usagef("--interval %v: give more than 0 and at most an hour", f.interval)
 	}
 	v, err := f.view(ctx)
 	if err != nil {
@@ -97,7 +103,7 @@ func (f *fabricShow) view(ctx context.Context) (*fabricview.View, error) {
 	if f.route != "" && (!ok || from == "" || to == "") {
 		return nil, usagef("--route %q: give two adapters, such as host-1,host-2", f.route)
 	}
-	v, err := fabriccontrol.Remote(ctx, f.name)
+	v, err := fabriccontrol.Remote(ctx, f.name, f.interval)
 	if err != nil {
 		return nil, usage.Of(err)
 	}

@@ -18,6 +18,7 @@ import (
 type fabricSource struct {
 	file   string
 	shapes []shapeValue // those that were given
+	spare  int          // free ports of each switch of a shape
 }
 
 // shapeValue is the value of a flag that names a shape.
@@ -80,6 +81,8 @@ func (s *fabricSource) one() (shape string, err error) {
 	switch {
 	case len(given) == 0:
 		return "", usagef("name a topology file, or a shape such as --fat-tree 4,2")
+	case s.spare != 0 && s.file != "":
+		return "", usagef("--spare is for shapes: a file says how many ports a switch has")
 	case len(given) > 1:
 		return "", usagef("%s: a fabric is made of one of them", strings.Join(given, " and "))
 	}

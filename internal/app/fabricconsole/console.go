@@ -23,7 +23,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 )
@@ -74,11 +77,26 @@ type Console struct {
 	out    io.Writer
 	pulled map[fabricview.End]fabricview.End // cables that unlink pulled, by both ends, for relink
 	depth  int                               // of scripts that run others
+
+	mu       sync.Mutex
+	terminal *term.Terminal // that Interact reads from
 }
 
 // New returns a console that writes to out.
 func New(f Fabric, out io.Writer) *Console {
 	return &Console{fabric: f, out: out, pulled: make(map[fabricview.End]fabricview.End)}
+}
+
+// Tell writes a line that no command has asked for. On a terminal it is above the line that is being
+// typed. Any goroutine may call it.
+func (c *Console) Tell(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.terminal != nil {
+		fmt.Fprintln(c.terminal, line)
+		return
+	}
+	fmt.Fprintln(c.out, line)
 }
 
 // action is a command that has been understood.

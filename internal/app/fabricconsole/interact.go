@@ -39,6 +39,8 @@ func (c *Console) Interact(ctx context.Context, in *os.File) error {
 		}
 		return c.complete(ctx, line, pos)
 	}
+	c.setTerminal(t)
+	defer c.setTerminal(nil)
 	for {
 		line, err := c.readLine(ctx, t, in)
 		switch {
@@ -56,6 +58,12 @@ func (c *Console) Interact(ctx context.Context, in *os.File) error {
 			fmt.Fprintln(c.out, err)
 		}
 	}
+}
+
+func (c *Console) setTerminal(t *term.Terminal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.terminal = t
 }
 
 // result is what a read gave.

@@ -28,12 +28,14 @@ func New(f *infiniband.Fabric) *Control {
 	return &Control{fabric: f, at: time.Now(), before: View(f.View())}
 }
 
-// View returns what the fabric is now. Loads are since an earlier view.
+// View returns what the fabric is now. Traffic is since an earlier view.
 func (c *Control) View(context.Context) (*fabricview.View, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, now := View(c.fabric.View()), time.Now()
-	addLoads(v, c.before, now.Sub(c.at))
+	if passed := now.Sub(c.at); passed > 0 {
+		addLoads(v, c.before, passed)
+	}
 	if now.Sub(c.at) >= measured {
 		c.at, c.before = now, v
 	}
@@ -94,16 +96,16 @@ func (c *Control) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Remote returns what the fabric of a name is, which another process runs. It takes a moment, in which
-// loads are measured.
-func Remote(ctx context.Context, name string) (*fabricview.View, error) {
+// Remote returns what the fabric of a name is, which another process runs. It takes the interval in which
+// traffic is measured.
+func Remote(ctx context.Context, name string, interval time.Duration) (*fabricview.View, error) {
 	first, err := infiniband.View(name)
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
 	select {
-	case <-time.After(measured):
+	case <-time.After(interval):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

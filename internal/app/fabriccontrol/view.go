@@ -20,7 +20,7 @@ func Planned(file, shape string) (*fabricview.View, error) {
 	var t *topology.Topology
 	var err error
 	if file != "" {
-		t, err = infiniband.ReadTopology(file)
+		t, err = infiniband.ReadTopology(file, 0)
 	} else {
 		t, err = topology.Generate(shape)
 	}
@@ -73,8 +73,8 @@ func nodeOf(n *fabric.NodeView) fabricview.Node {
 	return shown
 }
 
-// addLoads sets what share of its rate each port has sent since an earlier view. Software moves packets
-// as fast as it can, which may be faster than the link's rate: that is 1.
+// addLoads sets what each port has moved since an earlier view, and what share of its rate it has sent.
+// Software moves packets as fast as it can, which may be faster than the link's rate.
 func addLoads(v, before *fabricview.View, passed time.Duration) {
 	for i := range v.Nodes {
 		if i >= len(before.Nodes) || before.Nodes[i].Name != v.Nodes[i].Name {
@@ -82,12 +82,27 @@ func addLoads(v, before *fabricview.View, passed time.Duration) {
 		}
 		for j := range v.Nodes[i].Ports {
 			p, was := &v.Nodes[i].Ports[j], &before.Nodes[i].Ports[j]
-			if p.Mbps == 0 || p.Counters.XmitData < was.Counters.XmitData { // the counters were cleared
-				continue
-			}
-			bits := 8 * float64(p.Counters.XmitData-was.Counters.XmitData)
-			p.Load = min(1, bits/(float64(p.Mbps)*1e6*passed.Seconds()))
+			addTraffic(p, &was.Counters, passed.Seconds())
 		}
+	}
+	v.Seconds = passed.Seconds()
+}
+
+// addTraffic sets what a port has moved in some seconds.
+func addTraffic(p *fabricview.Port, was *fabricview.Counters, seconds float64) {
+	c := &p.Counters
+	since := func(now, before uint64) float64 {
+		if now < before { // it was cleared
+			return 0
+		}
+		return float64(now-before) / seconds
+	}
+	t := &p.Traffic
+	t.Sent, t.SentPackets = since(c.XmitData, was.XmitData), since(c.XmitPackets, was.XmitPackets)
+	t.Received, t.ReceivedPackets = since(c.RcvData, was.RcvData), since(c.RcvPackets, was.RcvPackets)
+	t.Waiting = min(1, since(c.XmitWait, was.XmitWait)*node.WaitTick/1e9)
+	if p.Mbps > 0 {
+		p.Load = 8 * t.Sent / (float64(p.Mbps) * 1e6)
 	}
 }
 

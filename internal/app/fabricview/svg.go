@@ -331,7 +331,19 @@ func (d *drawing) tell(k *Link) string {
 		s += " " + a.Rate
 	}
 	if state := d.linkState(k); state == Active {
-		s += fmt.Sprintf(" Active, → %.0f %%, ← %.0f %%", 100*a.Load, 100*b.Load)
+		s += " Active"
+		if d.view.Seconds > 0 {
+			s += fmt.Sprintf(", → %s (%s of its rate), ← %s (%s)", speed(a.Traffic.Sent), percent(a.Load), speed(b.Traffic.Sent), percent(b.Load))
+		}
+		if w := max(a.Traffic.Waiting, b.Traffic.Waiting); w >= 0.005 {
+			s += fmt.Sprintf(", waits for credits %s of the time", percent(w))
+		}
+	}
+	if e := a.Counters.SymbolErrors + a.Counters.RcvErrors + b.Counters.SymbolErrors + b.Counters.RcvErrors; e > 0 {
+		s += fmt.Sprintf(", %s", count(int(e), "error", "errors"))
+	}
+	if state := d.linkState(k); state == Active {
+		// said above
 	} else if state != Planned {
 		s += " " + string(state)
 	}
@@ -563,8 +575,12 @@ func (d *drawing) legend() {
 		bad = bad || k.ErrorRate > 0
 	}
 	if states[Active] {
-		d.printf(`<text class="muted" font-size="11" x="%.1f" y="%.1f">load</text>`, x, y)
-		x += 36
+		title := "of " + speed(d.peak)
+		if d.view.Seconds == 0 {
+			title = "load"
+		}
+		d.printf(`<text class="muted" font-size="11" x="%.1f" y="%.1f">%s</text>`, x, y, title)
+		x += textWidth(title, 11) + 12
 		for i, l := range loads {
 			entry(fmt.Sprintf("l%d", i), 1.6+0.68*float64(i), l.name)
 		}

@@ -18,7 +18,7 @@ const columns = 80
 // adapters, then the route if there is one.
 func (v *View) WriteText(w io.Writer) error {
 	x := v.index()
-	b := []byte(v.Summary() + "\n")
+	b := []byte(v.Summary() + "\n" + x.scale())
 	for i := range v.Nodes {
 		if v.Nodes[i].Type == Switch {
 			b = x.appendNode(append(b, '\n'), &v.Nodes[i])
@@ -41,6 +41,7 @@ func (v *View) WriteNode(w io.Writer, name string) error {
 	}
 	n := &v.Nodes[i]
 	b := x.appendNode(nil, n)
+	b = x.appendTraffic(b, n)
 	b = x.appendCounters(append(b, '\n'), v.Nodes[i:i+1])
 	_, err := w.Write(b)
 	return err
@@ -169,8 +170,11 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other End) []byte {
 	if e := p.Counters.SymbolErrors + p.Counters.RcvErrors; e > 0 {
 		notes = append(notes, count(int(e), "error", "errors"))
 	}
+	if w := p.Traffic.Waiting; w >= 0.005 {
+		notes = append(notes, fmt.Sprintf("waits %.0f%%", 100*w))
+	}
 	note := strings.Join(notes, ", ")
-	s := fmt.Sprintf("  %5s %-10s %-7s %s ", fmt.Sprintf("[%d]", p.Number), dash(string(p.State)), dash(p.Rate), bar(p))
+	s := fmt.Sprintf("  %5s %-10s %-7s %s ", fmt.Sprintf("[%d]", p.Number), dash(string(p.State)), dash(p.Rate), x.bar(p))
 	if n.Type != Switch {
 		s += fmt.Sprintf("LID %-5s ", lidText(p.LID))
 	}
@@ -190,18 +194,44 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other End) []byte {
 	return append(b, "\n          "+note+"\n"...)
 }
 
-// bar draws a port's load, eleven columns wide.
-func bar(p *Port) string {
-	if p.Rate == "" || p.State == Planned || p.State == Down {
-		return strings.Repeat(" ", 11)
+// scale says what bars mean.
+func (x *index) scale() string {
+	if x.view.Seconds == 0 {
+		return ""
+	}
+	busiest := "what the busiest port sends"
+	if x.peak == quiet {
+		busiest = "and no port sends more"
+	}
+	return fmt.Sprintf("Sent, over %.1f s; a full bar is %s, %s\n", x.view.Seconds, speed(x.peak), busiest)
+}
+
+// speed writes bytes a second.
+func speed(bytes float64) string { return short(uint64(max(bytes, 0)+0.5), 1000, "") + "B/s" }
+
+// percent writes a share, of which a tenth of a percent counts when it is small.
+func percent(share float64) string {
+	if share > 0 && share < 0.0995 {
+		return fmt.Sprintf("%.1f%%", 100*share)
+	}
+	return fmt.Sprintf("%.0f%%", 100*share)
+}
+
+// bar draws what a port sends, fourteen columns wide.
+func (x *index) bar(p *Port) string {
+	switch {
+	case x.view.Seconds == 0:
+		return ""
+	case p.Rate == "" || p.State == Planned || p.State == Down:
+		return strings.Repeat(" ", 14)
 	}
 	const eighths = " ▏▎▍▌▋▊▉█"
-	n := int(min(max(p.Load, 0), 1)*48 + 0.5)
+	n := int(min(max(x.share(p), 0), 1)*48 + 0.5)
 	s := strings.Repeat("█", n/8)
 	if n%8 > 0 {
 		s += string([]rune(eighths)[n%8])
 	}
-	return fit(s, 6) + fmt.Sprintf("%4.0f%%", 100*p.Load)
+	return fit(s, 6) + fmt.Sprintf("%8s", speed(p.Traffic.Sent))
 }
 
 // appendAdapters appends a table of the adapters and routers: a line for each port.
@@ -244,10 +274,27 @@ func (x *index) appendRoute(b []byte, r *Route) []byte {
 		width = min(width, 22)
 		s := fmt.Sprintf("  %2d  %s -> ", i+1, fit(End{x.label(h.From), h.From.Port}.String(), width))
 		to := fit(End{x.label(h.To), h.To.Port}.String(), 24)
-		b = append(b, strings.TrimRight(s+to+fmt.Sprintf(" %-7s %s", dash(p.Rate), bar(p)), " ")+"\n"...)
+		b = append(b, strings.TrimRight(s+to+fmt.Sprintf(" %-7s %s", dash(p.Rate), x.bar(p)), " ")+"\n"...)
 	}
 	if r.Broken != "" {
 		b = fmt.Appendf(b, "      it ends here: %s\n", r.Broken)
+	}
+	return b
+}
+
+// appendTraffic appends a table of what a node's ports move, if that was measured.
+func (x *index) appendTraffic(b []byte, n *Node) []byte {
+	if x.view.Seconds == 0 {
+		return b
+	}
+	b = fmt.Appendf(b, "\n%s      sent  packets  of its rate  received  packets  waits\n", fit(fmt.Sprintf("over %.1f s", x.view.Seconds), 11))
+	for i := range n.Ports {
+		p, t := &n.Ports[i], &n.Ports[i].Traffic
+		if _, ok := x.peer(End{n.Name, p.Number}); !ok {
+			continue
+		}
+		b = fmt.Appendf(b, "  %5s   %10s %6s/s %12s %9s %6s/s %6s\n", fmt.Sprintf("[%d]", p.Number), speed(t.Sent), short(uint64(t.SentPackets+0.5), 1000, ""),
+			percent(p.Load), speed(t.Received), short(uint64(t.ReceivedPackets+0.5), 1000, ""), percent(t.Waiting))
 	}
 	return b
 }

@@ -19,6 +19,18 @@ type View struct {
 	Links []Link `json:"links"`
 	// Route is drawn over the links; nil: none.
 	Route *Route `json:"route,omitempty"`
+	// Seconds is over how long traffic was measured; 0: it was not.
+	Seconds float64 `json:"seconds,omitempty"`
+}
+
+// Traffic is what a port has moved lately, each second.
+type Traffic struct {
+	Sent            float64 `json:"sent"` // bytes
+	SentPackets     float64 `json:"sent_packets"`
+	Received        float64 `json:"received"` // bytes
+	ReceivedPackets float64 `json:"received_packets"`
+	// Waiting is the share of the time, 0 to 1, in which there was something to send and no credit for it.
+	Waiting float64 `json:"waiting"`
 }
 
 // NodeType is what kind of node it is.
@@ -79,7 +91,8 @@ type Port struct {
 	State    State    `json:"state,omitempty"`
 	Rate     string   `json:"rate,omitempty"` // width and speed, such as 4xEDR; empty: the link is down
 	Mbps     int64    `json:"mbps,omitempty"` // the same, as 10^6 bits of data a second
-	Load     float64  `json:"load,omitempty"` // share of that which the port sent lately, 0 to 1
+	Load     float64  `json:"load,omitempty"` // share of that which the port sent lately; software may send more than 1
+	Traffic  Traffic  `json:"traffic"`
 	Held     []int    `json:"held,omitempty"` // VLs whose credits the port holds back
 	Counters Counters `json:"counters"`
 }
@@ -161,10 +174,11 @@ type index struct {
 	nodes  map[string]int
 	links  map[End]int
 	labels []string // of the nodes: see label
+	peak   float64
 }
 
 func (v *View) index() *index {
-	x := &index{v, make(map[string]int, len(v.Nodes)), make(map[End]int, 2*len(v.Links)), make([]string, len(v.Nodes))}
+	x := &index{v, make(map[string]int, len(v.Nodes)), make(map[End]int, 2*len(v.Links)), make([]string, len(v.Nodes)), v.peak()}
 	same := make(map[string]int)
 	for i := range v.Nodes {
 		x.nodes[v.Nodes[i].Name] = i
@@ -241,5 +255,28 @@ func (x *index) linkState(l *Link) State {
 	return Planned
 }
 
-// load is the greater of the loads of a link's directions.
-func (x *index) load(l *Link) float64 { return max(x.port(l.A).Load, x.port(l.B).Load) }
+// quiet is a rate in bytes a second: below it nothing is busy.
+const quiet = 1e6
+
+// peak is the rate at which the busiest port sends, in bytes a second, and quiet at least.
+func (v *View) peak() float64 {
+	peak := float64(quiet)
+	for i := range v.Nodes {
+		for j := range v.Nodes[i].Ports {
+			peak = max(peak, v.Nodes[i].Ports[j].Traffic.Sent)
+		}
+	}
+	return peak
+}
+
+// share is what a port sends as a share of what the busiest port does: links of software have no speed of
+// their own, and carry what the processors move.
+func (x *index) share(p *Port) float64 {
+	if x.view.Seconds == 0 {
+		return 0
+	}
+	return p.Traffic.Sent / x.peak
+}
+
+// load is the greater of the shares of a link's directions.
+func (x *index) load(l *Link) float64 { return max(x.share(x.port(l.A)), x.share(x.port(l.B))) }

@@ -84,7 +84,9 @@ func tables(v *View) func(name string) *node.Tables {
 
 func TestWriteText(t *testing.T) {
 	v := running(t, "pair")
-	v.Nodes[0].Ports[2].Load = 0.5
+	v.Seconds = 1
+	v.Nodes[0].Ports[2].Traffic = Traffic{Sent: 6e8, Waiting: 0.25}
+	v.Nodes[1].Ports[1].Traffic.Sent = 1.2e9
 	v.Nodes[1].Ports[2].Held = []int{0, 1, 2, 5}
 	v.Links[5].ErrorRate = 0.01
 	v.Nodes[1].Ports[3].State, v.Nodes[1].Ports[3].Rate = Down, ""
@@ -94,18 +96,19 @@ func TestWriteText(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `2 switches, 4 adapters, 6 links (5 Active, 1 Down)
+Sent, over 1.0 s; a full bar is 1.2GB/s, what the busiest port sends
 
 switch-1                           switch   LID 1      0x02524a5420000100
-    [1] Active     4xEDR            0% host-1[1] LID 3
-    [2] Active     4xEDR            0% host-2[1] LID 4
-    [3] Active     4xEDR   ███     50% switch-2[3] LID 2
-    [4] Active     4xEDR            0% switch-2[4] LID 2
+    [1] Active     4xEDR             0B/s host-1[1] LID 3
+    [2] Active     4xEDR             0B/s host-2[1] LID 4
+    [3] Active     4xEDR   ███    600MB/s switch-2[3] LID 2  waits 25%
+    [4] Active     4xEDR             0B/s switch-2[4] LID 2
 
 switch-2                           switch   LID 2      0x02524a5420000200
-    [1] Active     4xEDR            0% host-3[1] LID 5
-    [2] Active     4xEDR            0% host-4[1] LID 6  corrupts 1%
-    [3] Active     4xEDR            0% switch-1[3] LID 1  holds VL 0-2, 5
-    [4] Down       -                   switch-1[4] LID 1
+    [1] Active     4xEDR             0B/s host-3[1] LID 5
+    [2] Active     4xEDR   ██████ 1.2GB/s host-4[1] LID 6  corrupts 1%
+    [3] Active     4xEDR             0B/s switch-1[3] LID 1  holds VL 0-2, 5
+    [4] Down       -                      switch-1[4] LID 1
 
 adapter                  port LID   state      port GUID          switch
 host-1                      1 3     Active     0x02524a5410000101 switch-1[1]
@@ -114,9 +117,9 @@ host-3                      1 5     Active     0x02524a5410000301 switch-2[1]
 host-4                      1 6     Active     0x02524a5410000401 switch-2[2]
 
 route from host-1 (LID 3) to host-4 (LID 6): 3 hops
-   1  host-1[1]   -> switch-1[1]              4xEDR            0%
-   2  switch-1[3] -> switch-2[3]              4xEDR   ███     50%
-   3  switch-2[2] -> host-4[1]                4xEDR            0%
+   1  host-1[1]   -> switch-1[1]              4xEDR             0B/s
+   2  switch-1[3] -> switch-2[3]              4xEDR   ███    600MB/s
+   3  switch-2[2] -> host-4[1]                4xEDR   ██████ 1.2GB/s
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
@@ -236,10 +239,11 @@ func TestPictures(t *testing.T) {
 	for _, text := range []string{"pair", "star:1", "star:24", "star:25", "star:250", "ring:3,1", "ring:60,1", "line:9,0", "fat-tree:2,2", "fat-tree:3,3", "fat-tree:10,3",
 		"xgft:16,12;1,6", "xgft:4,4;2,2", "xgft:20,20;2,3"} {
 		v := running(t, text)
+		v.Seconds = 1
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range v.Nodes {
 			for j := range v.Nodes[i].Ports {
-				v.Nodes[i].Ports[j].Load = r.Float64()
+				v.Nodes[i].Ports[j].Traffic.Sent = 1e9 * r.Float64()
 				v.Nodes[i].Ports[j].State = []State{Down, Initialize, Armed, Active, Active}[r.IntN(5)]
 			}
 		}

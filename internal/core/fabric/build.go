@@ -18,8 +18,10 @@ func (f *Fabric) build(t *topology.Topology, adapters int) error {
 	}
 	for i, n := range t.Build(node.DefaultSpec) {
 		m := &member{name: t.Nodes[i].Name, state: n, agent: sma.New(n)}
-		m.node = f.net.Add(n, m.agent)
-		if n.Type == node.CA {
+		if n.Type != node.CA {
+			m.node = f.net.Add(n, m.agent)
+		} else {
+			m.node = f.net.Add(n, adapterAgent{m.agent, m})
 			m.addr.ip = hostAddr(adapters)
 			adapters++
 		}

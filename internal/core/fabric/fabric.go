@@ -10,6 +10,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/internal/engine/sma"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -112,7 +113,10 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 		})
 	}
 	if !o.NoManager {
-		f.manager = newManager(f, &o.Manager)
+		var err error
+		if f.manager, err = newManager(f, &o.Manager); err != nil {
+			return nil, err
+		}
 	}
 	go f.loop()
 	return f, nil
@@ -181,7 +185,7 @@ func (f *Fabric) step() {
 		}
 		f.waiter.SetDeadline(t)
 	}
-	if more || len(f.news) > 0 {
+	if more || len(f.news) > 0 || f.manager != nil && len(f.manager.events) > 0 {
 		f.wake()
 	}
 }
@@ -214,11 +218,25 @@ func (f *Fabric) loop() {
 		f.step()
 		told := f.news
 		f.news = nil
+		events, hear := f.takeEvents()
 		f.mu.Unlock()
 		for _, n := range told {
 			n.seat.changed(n.port, n.events...)
 		}
+		for _, e := range events {
+			hear(e)
+		}
 	}
+}
+
+// takeEvents returns what the manager has told since, and who wants to know.
+func (f *Fabric) takeEvents() ([]sm.Event, func(sm.Event)) {
+	if f.manager == nil {
+		return nil, nil
+	}
+	e := f.manager.events
+	f.manager.events = nil
+	return e, f.manager.event
 }
 
 // handle does what a port's event asks for.

@@ -3,12 +3,15 @@
 package fabric
 
 import (
+	"cmp"
 	crand "crypto/rand"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/internal/engine/routing"
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -16,10 +19,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
+// ManagerEvent is what the built-in manager has done or found.
+type ManagerEvent = sm.Event
+
 // ManagerOptions are the built-in manager's.
 type ManagerOptions struct {
-	Priority uint8          // 0 to 15: another manager with a higher one takes over
-	Event    func(sm.Event) // called with what the manager does; it must not block or call back. nil: nobody wants to know
+	Priority uint8 // 0 to 15: another manager with a higher one takes over
+	// Routing is how routes are found: auto, min-hop or up-down; empty: auto.
+	Routing string
+	// LMC makes adapters' ports have 2^LMC LIDs, 0 to 7: there may be as many ways to them.
+	LMC uint8
+	// MKey is set at all ports, and whoever changes the subnet has to know it; 0: anyone may. Protect, 0 to 3,
+	// says what is refused without it, and Lease for how many seconds a port stays protected when its manager
+	// does not answer; 0: for ever (section 14.2.4).
+	MKey    uint64
+	Protect uint8
+	Lease   uint16
+	// Partitions is a text as of OpenSM's partitions.conf, in which names of nodes stand for their ports;
+	// errors call it PartitionFile. Empty: all ports are full members of the default partition.
+	Partitions, PartitionFile string
+
+	Event func(sm.Event) // called in turn with what the manager does and finds. nil: nobody wants to know
 }
 
 // manager runs the built-in subnet manager, at port 0 of the first switch, or, without switches, at the
@@ -30,16 +50,24 @@ type manager struct {
 	port   *link.Port
 	engine *sm.Manager
 	event  func(sm.Event)
+	events []sm.Event // for event
 
 	came bool       // datagrams, since the last turn
 	due  clock.Time // when the engine's next turn is; 0: when something comes
 }
 
+// maxEvents is how many events wait for whoever takes them; those that come then are lost.
+const maxEvents = 1024
+
 // datagrams is how many the manager sends in a turn.
 const datagrams = 64
 
 // newManager returns nil if there is no node that it could run at.
-func newManager(f *Fabric, o *ManagerOptions) *manager {
+func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
+	c, err := f.managerConfig(o)
+	if err != nil {
+		return nil, err
+	}
 	m := &manager{f: f, event: o.Event}
 	for _, n := range f.members {
 		if n.state.Type == node.Switch {
@@ -51,18 +79,61 @@ func newManager(f *Fabric, o *ManagerOptions) *manager {
 		}
 	}
 	if m.at == nil {
-		return nil
+		return nil, nil
 	}
 	var b [4]byte
 	crand.Read(b[:])
 	m.port.State().CapMask |= uint32(smp.CapSM)
-	m.engine = sm.New(sm.Config{PortGUID: m.port.State().GUID, Priority: o.Priority, TIDBase: binary.NativeEndian.Uint32(b[:])})
+	c.PortGUID, c.TIDBase = m.port.State().GUID, binary.NativeEndian.Uint32(b[:])
+	m.engine = sm.New(c)
 	for _, class := range []mad.Class{mad.ClassSubnet, mad.ClassSubnetDirected, sa.Class} {
 		f.net.Serve(m.at.node, uint8(class))
 	}
 	m.engine.Start(f.now())
 	m.came = true
-	return m
+	return m, nil
+}
+
+// managerConfig checks the options.
+func (f *Fabric) managerConfig(o *ManagerOptions) (c sm.Config, err error) {
+	c = sm.Config{Priority: o.Priority, LMC: o.LMC, MKey: o.MKey, Protect: o.Protect, Lease: o.Lease}
+	switch o.Routing {
+	case "", "auto":
+	case "min-hop":
+		c.Routing = routing.MinHop
+	case "up-down":
+		c.Routing = routing.UpDown
+	default:
+		return c, fmt.Errorf("there is no routing %q: there are auto, min-hop and up-down", o.Routing)
+	}
+	switch {
+	case o.Priority > 15:
+		return c, fmt.Errorf("priority %d of the subnet manager: give 0 to 15", o.Priority)
+	case o.LMC > 7:
+		return c, fmt.Errorf("LMC %d: give 0 to 7", o.LMC)
+	case o.Protect > 3:
+		return c, fmt.Errorf("M_Key protection %d: give 0 to 3", o.Protect)
+	case o.MKey == 0 && (o.Protect != 0 || o.Lease != 0):
+		return c, fmt.Errorf("protection and lease belong to an M_Key, and there is none: give one")
+	}
+	if o.Partitions != "" {
+		c.Partitions, err = sm.ParsePartitions(cmp.Or(o.PartitionFile, "partitions"), o.Partitions, f.portGUIDs)
+	}
+	return c, err
+}
+
+// portGUIDs returns the GUIDs of a node's ports.
+func (f *Fabric) portGUIDs(name string) (guids []uint64, err error) {
+	m, err := f.member(name)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.state.Ports {
+		if (m.state.Type == node.Switch) == (i == 0) {
+			guids = append(guids, m.state.Ports[i].GUID)
+		}
+	}
+	return guids, nil
 }
 
 // receive hands in what has come to the manager's node.
@@ -94,8 +165,8 @@ func (m *manager) run(now clock.Time) (sent bool) {
 		sent = true
 	}
 	for e, ok := m.engine.NextEvent(); ok; e, ok = m.engine.NextEvent() {
-		if m.event != nil {
-			m.event(e)
+		if m.event != nil && len(m.events) < maxEvents {
+			m.events = append(m.events, e)
 		}
 	}
 	m.came = sent // there may be more to send
@@ -114,6 +185,11 @@ func (m *manager) send(now clock.Time, d *sm.Datagram) {
 	}
 	if out.PKey == 0 {
 		out.PKey = ib.DefaultPKey
+	}
+	for _, k := range m.port.State().Partition.PKeys { // an answer has the manager's membership, not the requester's
+		if k&0x7fff == out.PKey&0x7fff {
+			out.PKey = k
+		}
 	}
 	m.f.net.SendMAD(now, m.port, out, d.MAD[:])
 }

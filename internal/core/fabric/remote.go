@@ -77,6 +77,17 @@ func (r *Remote) Up(w node.Width, s node.Speed) error {
 	return err
 }
 
+// Silent says that the other end was not heard for too long: the node's manager is told.
+func (r *Remote) Silent() {
+	f := r.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !r.gone && !f.closed {
+		f.net.Silent(f.now(), r.port)
+		f.step()
+	}
+}
+
 // Down takes the link down.
 func (r *Remote) Down() {
 	f := r.f

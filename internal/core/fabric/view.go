@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
@@ -84,6 +85,7 @@ func (f *Fabric) View() *View {
 }
 
 func (f *Fabric) viewOf(m *member) NodeView {
+	f.net.CountWaits(f.now(), m.node)
 	n := NodeView{Name: m.name, Type: m.state.Type, GUID: m.state.GUID, Text: m.state.Description, LID: m.state.Ports[0].Address.LID, Off: m.off, Dropped: m.dropped}
 	if m.addr.ip.IsValid() {
 		n.IP = m.addr.ip.String()
@@ -105,6 +107,21 @@ func (f *Fabric) viewOf(m *member) NodeView {
 		}
 		n.Ports = append(n.Ports, PortView{Remote: far, GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
 			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).Holding(), Counters: p.Counters})
+	}
+	return n
+}
+
+// GroupPorts returns to how many ports a switch sends what is for a multicast LID.
+func (f *Fabric) GroupPorts(name string, lid uint16) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.member(name)
+	i := int(lid) - int(node.FirstMulticastLID)
+	if err != nil || m.state.Tables == nil || i < 0 || i >= len(m.state.Tables.Multicast) {
+		return 0
+	}
+	for _, word := range m.state.Tables.Multicast[i] {
+		n += bits.OnesCount64(word)
 	}
 	return n
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
@@ -299,7 +300,11 @@ func (a *agent) general(to *verbs.MADPath, p *ib.Packet) error {
 	if p.DETH.QKey == 0 {
 		p.DETH.QKey = ib.QKeyGSI
 	}
-	if !a.dev.shared.Ports[a.port-1].Member(p.PKey) {
+	// The row of the table says which membership the port has.
+	row := slices.IndexFunc(a.dev.port.Info(a.port).PKeyTable, func(k verbs.PKey) bool { return k != 0 && (k^p.PKey)&0x7fff == 0 })
+	if row >= 0 {
+		p.PKey = a.dev.port.Info(a.port).PKeyTable[row]
+	} else {
 		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(to.PKey))}
 	}
 	return nil

@@ -33,7 +33,7 @@ func (e *Engine) Connect(now clock.Time, p *ConnectParams) (mad.CommID, error) {
 		(q.Transport != mad.TransportExtended || q.ExtendedTransport != mad.ExtendedXRC):
 		return 0, invalid(op, "a transport that is none of RC, UC and XRC")
 	}
-	c := e.open(conn{to: q.To, state: reqSent, xrc: q.Transport == mad.TransportExtended,
+	c := e.open(conn{to: q.To, pkey: q.PKey, state: reqSent, xrc: q.Transport == mad.TransportExtended,
 		localQPN: q.QPN, wait: min(q.AckTimeout, maxTimeWait)})
 	if c == nil {
 		return 0, full(op)

@@ -31,6 +31,7 @@ type conn struct {
 	remote mad.CommID // 0: not known yet
 	tid    uint64     // of the REQ: all messages of the set-up have it
 	to     verbs.AHAttr
+	pkey   ib.PKey // of the partition in which datagrams go to the peer; 0: the default one
 
 	state     state
 	sidr      bool // a resolution

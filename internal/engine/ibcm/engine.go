@@ -7,6 +7,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
@@ -41,6 +42,7 @@ type Engine struct {
 	deadlines deadlines
 	refused   []*conn // oldest first, see keepRefused
 
+	pkey   ib.PKey // of the datagram at hand; 0: the default partition
 	out    queue[Out]
 	events queue[Event]
 }
@@ -68,6 +70,17 @@ func New(config Config) *Engine {
 // HandleMAD handles a datagram that arrived at queue pair 1; from is the path back. The caller may
 // reuse the bytes on return. Malformed datagrams and those of another class are ignored.
 func (e *Engine) HandleMAD(now clock.Time, from verbs.AHAttr, b []byte) {
+	e.HandleMADOf(now, from, 0, b)
+}
+
+// HandleMADOf is HandleMAD for a datagram of a partition: the answers are of it, too.
+func (e *Engine) HandleMADOf(now clock.Time, from verbs.AHAttr, pkey ib.PKey, b []byte) {
+	e.pkey = pkey
+	e.handleMAD(now, from, b)
+	e.pkey = 0
+}
+
+func (e *Engine) handleMAD(now clock.Time, from verbs.AHAttr, b []byte) {
 	var h mad.Header
 	if len(b) < mad.Size || !h.Decode(b) || h.BaseVersion != mad.BaseVersion || h.Class != mad.ClassCM || h.Method != mad.MethodSend {
 		return

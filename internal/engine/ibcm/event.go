@@ -4,6 +4,7 @@ package ibcm
 
 import (
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
@@ -99,6 +100,7 @@ type Event struct {
 
 // Out is a datagram to send, from queue pair 1 to queue pair 1.
 type Out struct {
-	To  verbs.AHAttr
-	MAD [mad.Size]byte
+	To   verbs.AHAttr
+	PKey ib.PKey // 0: the default partition
+	MAD  [mad.Size]byte
 }

@@ -51,9 +51,9 @@ func encode(a mad.Attribute, tid uint64, m message) *[mad.Size]byte {
 	return &b
 }
 
-// reply sends a message that is not repeated.
+// reply sends a message that is not repeated, in the partition of the datagram that it answers.
 func (e *Engine) reply(to verbs.AHAttr, a mad.Attribute, tid uint64, m message) {
-	e.out.put(Out{to, *encode(a, tid, m)})
+	e.out.put(Out{to, e.pkey, *encode(a, tid, m)})
 }
 
 // say sends a message that is kept, to be repeated when the peer repeats its own.
@@ -65,7 +65,7 @@ func (e *Engine) say(c *conn, a mad.Attribute, tid uint64, m message) {
 // again repeats the last message, if there is one.
 func (e *Engine) again(c *conn) {
 	if c.repeat.last != nil {
-		e.out.put(Out{c.to, *c.repeat.last})
+		e.out.put(Out{c.to, c.pkey, *c.repeat.last})
 	}
 }
 

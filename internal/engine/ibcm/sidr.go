@@ -22,7 +22,7 @@ func (e *Engine) Resolve(now clock.Time, p *ResolveParams) (mad.CommID, error) {
 	case q.Response > 31:
 		return 0, invalid(op, "timeouts have five bits")
 	}
-	c := e.open(conn{to: q.To, state: sidrSent, sidr: true})
+	c := e.open(conn{to: q.To, pkey: q.PKey, state: sidrSent, sidr: true})
 	if c == nil {
 		return 0, full(op)
 	}
@@ -54,7 +54,7 @@ func (e *Engine) handleSIDRREQ(now clock.Time, from verbs.AHAttr, tid uint64, b 
 	if !req.Decode(b) {
 		return
 	}
-	n := conn{to: from, state: sidrRcvd, sidr: true, asked: true, remote: req.RequestID, tid: tid, service: req.ServiceID}
+	n := conn{to: from, pkey: e.pkey, state: sidrRcvd, sidr: true, asked: true, remote: req.RequestID, tid: tid, service: req.ServiceID}
 	if old := e.requests[n.requestKey()]; old != nil {
 		old.place.hear(now)
 		e.again(old)

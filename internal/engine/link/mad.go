@@ -254,6 +254,7 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 			p = n.own(p)
 			_, mad, _ = ReadMAD(p)
 		}
+		n.CountWaits(n.now, nd)
 		if nd.agent.HandleGMP(n.now, q.num, mad) {
 			n.replyDatagram(q, p, bth)
 			return true

@@ -14,6 +14,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 		c.SymbolErrors++
 		c.RcvErrors++
 		n.free(p)
+		n.tellAgent(q, func(w Watcher) { w.PhysicalError(n.now, q.num) })
 		return
 	}
 	in := &q.in[lane]
@@ -49,6 +50,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 			c.VL15Dropped++
 		} else {
 			c.BufferOverrun++
+			n.tellAgent(q, func(w Watcher) { w.BufferOverrun(n.now, q.num) })
 		}
 		n.discard(q, p, lane)
 		return

@@ -119,13 +119,23 @@ func (n *Net) choose(o *Port) (uint8, bool) {
 // waited counts the time in which a port had something to send and could not.
 func (n *Net) waited(o *Port) {
 	if o.waiting != 0 {
-		o.state.Counters.XmitWait += uint64((n.now - o.waiting) / waitTick)
+		o.state.Counters.XmitWait += uint64((n.now - o.waiting) / node.WaitTick)
 		o.waiting = 0
 	}
 }
 
-// waitTick is the tick of XmitWait: a symbol of the slowest speed.
-const waitTick clock.Time = 4
+// CountWaits makes the counters of a node's ports have the time up to now in which they have waited for
+// credits and still do.
+func (n *Net) CountWaits(now clock.Time, nd *Node) {
+	n.advance(now)
+	for _, o := range nd.ports {
+		if o.waiting != 0 {
+			ticks := (n.now - o.waiting) / node.WaitTick
+			o.state.Counters.XmitWait += uint64(ticks)
+			o.waiting += ticks * node.WaitTick
+		}
+	}
+}
 
 // serve sends what a port can send now, at most budget packets, and returns what it has used of it.
 func (n *Net) serve(o *Port, budget int) int {

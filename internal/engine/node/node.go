@@ -173,5 +173,8 @@ type Counters struct {
 	LocalIntegrity       uint64
 	BufferOverrun        uint64 // packets beyond the credits
 	VL15Dropped          uint64
-	XmitWait             uint64 // ticks in which there was something to send and no credit
+	XmitWait             uint64 // ticks of [WaitTick] in which there was something to send and no credit
 }
+
+// WaitTick is how many nanoseconds a tick of XmitWait has: a symbol of the slowest speed (section 16.1.3.5).
+const WaitTick = 4

@@ -215,13 +215,13 @@ func (a *admin) swept(m *Manager, now clock.Time, old, f *fabric) {
 	if old == nil {
 		return
 	}
-	for _, p := range f.byLID {
-		if p != nil && old.ends[p.guid] == nil {
+	for lid, p := range f.byLID {
+		if p != nil && int(p.lid) == lid && old.ends[p.guid] == nil {
 			a.reportGID(m, now, mad.TrapInService, m.gid(p))
 		}
 	}
-	for _, p := range old.byLID {
-		if p == nil || f.ends[p.guid] != nil {
+	for lid, p := range old.byLID {
+		if p == nil || int(p.lid) != lid || f.ends[p.guid] != nil {
 			continue
 		}
 		a.forgetPort(m, now, p.guid)

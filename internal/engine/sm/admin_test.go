@@ -128,7 +128,7 @@ func office(t testing.TB, c Config) (*subnet, *chair, []*client) {
 }
 
 func TestPathRecords(t *testing.T) {
-	s, seat, clients := office(t, Config{Partitions: []Partition{{PKey: 0x12, Members: map[uint64]bool{}}}})
+	s, seat, clients := office(t, Config{Partitions: []Partition{{PKey: 0x7fff, All: FullMember}, {PKey: 0x12}}})
 	_ = seat
 	a, b := clients[2], clients[9]
 	for _, m := range []uint64{
@@ -536,13 +536,17 @@ func TestPartitions(t *testing.T) {
 	s := newSubnet(t)
 	all := s.star(4)
 	guid := func(i int) uint64 { return all[i].node.Ports[1].GUID }
-	seat := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x12, IPoIB: true, Members: map[uint64]bool{guid(1): true, guid(2): false}}}})
+	seat := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x7fff, Adapters: FullMember}, {PKey: 0x12, IPoIB: true, Members: map[uint64]Membership{guid(1): FullMember, guid(2): LimitedMember}}}})
 	s.up(seat)
 	s.check(seat)
 	for i, want := range [][]ib.PKey{{0xffff, 0}, {0xffff, 0x8012}, {0xffff, 0x0012}, {0xffff, 0}} {
 		own := all[i].node.Ports[1].Partition
 		peer := all[i].peers[1].box.node.Ports[all[i].peers[1].port].Partition
-		if !slices.Equal(own.PKeys[:2], want) || !slices.Equal(peer.PKeys[:2], want) || !peer.EnforceIn || !peer.EnforceOut {
+		full := []ib.PKey{0xffff, want[1]}
+		if full[1] != 0 {
+			full[1] |= 0x8000 // what limited members send gets through
+		}
+		if !slices.Equal(own.PKeys[:2], want) || !slices.Equal(peer.PKeys[:2], full) || !peer.EnforceIn || !peer.EnforceOut {
 			t.Errorf("adapter %d: %v, behind %v", i, own.PKeys, peer)
 		}
 	}
@@ -560,4 +564,33 @@ func TestPartitions(t *testing.T) {
 	status, _ = d.ask(mad.MethodSet, sa.AttrMCMemberRecord, sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState,
 		&sa.MCMemberRecord{MGID: broadcastGID(0x12), PortGID: d.gid(), Join: sa.FullMember})
 	d.want(sa.StatusInvalid, status)
+}
+
+// Where partitions are configured, ports are limited members of the default one: they have paths to the
+// manager, and to others by the partitions that they share.
+func TestLimitedDefault(t *testing.T) {
+	s := newSubnet(t)
+	all := s.star(4)
+	guid := func(i int) uint64 { return all[i].node.Ports[1].GUID }
+	seat := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x12, Members: map[uint64]Membership{guid(1): FullMember, guid(2): FullMember}}}})
+	s.up(seat)
+	s.check(seat)
+	path := func(from, to int) (mad.Status, ib.PKey) {
+		c := &client{s: s, b: all[from]}
+		status, records := c.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathSGID|sa.PathDGID,
+			&sa.PathRecord{SGID: c.gid(), DGID: makeGID(0xfe80<<48, guid(to))})
+		var r sa.PathRecord
+		if status == mad.StatusOK {
+			r.Decode(records[0])
+		}
+		return status, r.PKey
+	}
+	for _, c := range []struct {
+		from, to int
+		want     ib.PKey
+	}{{1, 2, 0x8012}, {1, 0, 0x7fff}, {0, 3, 0xffff}, {1, 3, 0}} {
+		if status, key := path(c.from, c.to); key != c.want || (status == mad.StatusOK) != (c.want != 0) {
+			t.Errorf("from %d to %d: status %v, P_Key %#x, want %#x", c.from, c.to, status, key, c.want)
+		}
+	}
 }

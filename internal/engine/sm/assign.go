@@ -32,40 +32,42 @@ func (m *Manager) assignLIDs(f *fabric) {
 		}
 	}
 	used := make([]bool, int(limit)+1)
+	block := uint16(1) << m.config.LMC
 	for guid, lid := range m.lids.of {
-		if lid > limit || used[lid] {
+		if !claim(used, lid, block) {
 			delete(m.lids.of, guid)
-			continue
 		}
-		used[lid] = true
 	}
 	for _, p := range ends {
 		if m.lids.of[p.guid] == 0 {
-			if lid := p.info.LID; lid != 0 && lid <= limit && !used[lid] {
-				m.lids.of[p.guid], used[lid] = lid, true
+			if lid := p.info.LID; claim(used, lid, block) {
+				m.lids.of[p.guid] = lid
 			}
 		}
 	}
 	f.byLID = make([]*port, 0, len(ends)+1)
 	for _, p := range ends {
 		if m.lids.of[p.guid] == 0 {
-			lid := m.lids.take(used)
+			lid := m.lids.take(used, block)
 			if lid == 0 {
 				m.forgetAway(f, used)
-				lid = m.lids.take(used)
+				lid = m.lids.take(used, block)
 			}
 			if lid == 0 {
-				m.tell(Event{Kind: NoMoreLIDs, GUID: p.guid})
+				m.tell(about(NoMoreLIDs, p.dev, p.num))
 				m.sweep.failures++
 				continue
 			}
 			m.lids.of[p.guid] = lid
 		}
 		p.lid = m.lids.of[p.guid]
-		for len(f.byLID) <= int(p.lid) {
+		last := int(p.lid) + m.paths(p) - 1
+		for len(f.byLID) <= last {
 			f.byLID = append(f.byLID, nil)
 		}
-		f.byLID[p.lid] = p
+		for lid := int(p.lid); lid <= last; lid++ {
+			f.byLID[lid] = p
+		}
 	}
 	for _, d := range f.devices {
 		if d.isSwitch() {
@@ -76,15 +78,33 @@ func (m *Manager) assignLIDs(f *fabric) {
 	}
 }
 
-// take returns the next free LID, 0 if there is none.
-func (l *lids) take(used []bool) uint16 {
-	for range used {
-		l.next++
-		if int(l.next) >= len(used) {
-			l.next = 1
+// paths returns how many LIDs a port has. A switch has one, though a block of them is reserved.
+func (m *Manager) paths(p *port) int {
+	if p.dev.isSwitch() {
+		return 1
+	}
+	return 1 << m.config.LMC
+}
+
+// claim reserves a block of LIDs if it can be one and nobody has any of it.
+func claim(used []bool, lid, block uint16) bool {
+	end := int(lid) + int(block)
+	if lid == 0 || lid&(block-1) != 0 || end > len(used) || slices.Contains(used[lid:end], true) {
+		return false
+	}
+	for i := int(lid); i < end; i++ {
+		used[i] = true
+	}
+	return true
+}
+
+// take returns the next free block of LIDs, 0 if there is none.
+func (l *lids) take(used []bool, block uint16) uint16 {
+	for range len(used)/int(block) + 1 {
+		if l.next = (l.next + block) &^ (block - 1); int(l.next)+int(block) > len(used) {
+			l.next = block
 		}
-		if int(l.next) < len(used) && !used[l.next] {
-			used[l.next] = true
+		if claim(used, l.next, block) {
 			return l.next
 		}
 	}
@@ -96,7 +116,7 @@ func (m *Manager) forgetAway(f *fabric, used []bool) {
 	for guid, lid := range m.lids.of {
 		if f.ends[guid] == nil {
 			delete(m.lids.of, guid)
-			used[lid] = false
+			clear(used[lid : int(lid)+1<<m.config.LMC])
 		}
 	}
 }
@@ -173,6 +193,9 @@ func (m *Manager) want(f *fabric, p *port) (w smp.PortInfo, differs bool) {
 		w.MKey, w.Lease, w.Protect = m.config.MKey, m.config.Lease, m.config.Protect
 		w.GIDPrefix = m.config.Prefix
 		w.LID, w.LMC = p.lid, 0
+		if !p.dev.isSwitch() {
+			w.LMC = m.config.LMC
+		}
 		w.MasterSMLID, w.Lanes.MasterSMSL = f.own.lid, 0
 		w.SubnetTimeout = m.config.LifeTime
 	}

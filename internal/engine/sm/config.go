@@ -22,8 +22,9 @@ type Config struct {
 	Protect uint8  // M_KeyProtectBits: 0 to 3
 	Lease   uint16 // M_KeyLeasePeriod in seconds; 0: for ever
 
+	LMC        uint8             // adapters' ports have 2^LMC LIDs, 0 to 7
 	Routing    routing.Algorithm // default [routing.Auto]
-	Partitions []Partition       // beside the default partition, which all ports are full members of
+	Partitions []Partition       // none: all ports are full members of the default partition; see ParsePartitions
 	MaxVLs     int               // data VLs in use at most; default as many as both ends of a link have
 	HOQLife    uint8             // head-of-queue lifetime of switches' ports, a code; 0: left as it is
 	LifeTime   uint8             // SubnetTimeout and packets' lifetime of paths, a code; default 18, about a second
@@ -35,14 +36,6 @@ type Config struct {
 	PollInterval  time.Duration // how often a standby manager asks the master whether it lives; default 2 s
 
 	Limits Limits
-}
-
-// Partition is a set of ports that may talk to each other.
-type Partition struct {
-	PKey    ib.PKey         // 15 bits; the membership bit does not count
-	Members map[uint64]bool // port GUIDs: true is a full member
-	// IPoIB creates the partition's broadcast group at once, as for the default partition.
-	IPoIB bool
 }
 
 // Limits bound what others can make a manager hold.
@@ -78,6 +71,7 @@ func (c *Config) defaults() {
 	or(&l.Replies, 1024)
 	c.Window = min(c.Window, maxWindow)
 	c.Priority = min(c.Priority, 15)
+	c.LMC = min(c.LMC, 7)
 }
 
 func or[T comparable](v *T, def T) {

@@ -95,22 +95,6 @@ func multicastBlock(table []routing.PortSet, block, position int) (t smp.Multica
 	return t
 }
 
-// pkeys returns the partition table of a port with a LID.
-func (m *Manager) pkeys(p *port) []ib.PKey {
-	keys := []ib.PKey{ib.DefaultPKey}
-	for i := range m.config.Partitions {
-		part := &m.config.Partitions[i]
-		if full, ok := part.Members[p.guid]; ok {
-			key := part.PKey & 0x7fff
-			if full {
-				key |= 0x8000
-			}
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
 // enforces reports whether a switch's port is to check the partitions of the adapter behind it.
 func (m *Manager) enforces(p *port) bool {
 	return len(m.config.Partitions) > 0 && p.dev.isSwitch() && p.num != 0 && p.linked() && !p.peer.dev.isSwitch() &&
@@ -127,7 +111,12 @@ func (m *Manager) setPartitions(p *port) {
 	case p.end():
 		keys = m.pkeys(p)
 	case m.enforces(p):
+		// Of two keys one has to be a full member's, and what a limited member sends has none: whether the
+		// two ends may talk is for them to check (section 10.9.3).
 		keys, capacity = m.pkeys(p.peer), int(p.dev.sw.EnforcementCap)
+		for i := range keys {
+			keys[i] |= 0x8000
+		}
 	default:
 		return
 	}
@@ -280,6 +269,10 @@ func (m *Manager) configured(r *request, p *smp.SMP) {
 	case smp.AttrPortInfo:
 		r.port.info.Decode(p.Data[:])
 		r.port.info.ClientReregister = false
+		if m.phase == activate && r.port.state() != node.Active {
+			m.tell(about(NotActive, r.dev, r.port.num))
+			m.sweep.failures++
+		}
 	}
 }
 

@@ -3,6 +3,8 @@
 package sm
 
 import (
+	"fmt"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -171,12 +173,12 @@ func (m *Manager) notDiscovered(r *request) {
 	switch {
 	case r.dev != nil:
 		if !r.dev.gone {
-			m.tell(Event{Kind: Unresponsive, GUID: r.dev.info.NodeGUID, Port: r.portNum()})
+			m.tell(about(Unresponsive, r.dev, r.portNum()))
 		}
 		r.dev.gone = true
 	case r.via != nil:
 		r.via.gone = true
-		m.tell(Event{Kind: Unresponsive, GUID: r.via.dev.info.NodeGUID, Port: r.via.num})
+		m.tell(about(Unresponsive, r.via.dev, r.via.num))
 	}
 }
 
@@ -193,6 +195,7 @@ func (m *Manager) discoveryDone(now clock.Time) {
 	if !m.elect(now) {
 		return
 	}
+	m.tellChanges(f)
 	m.inherit(f)
 	m.assignLIDs(f)
 	m.route(f)
@@ -219,18 +222,18 @@ func (m *Manager) check(f *fabric) {
 				if taken[b] != nil {
 					a.cut, f.doubtful = true, true
 					m.sweep.failures++
-					m.tell(Event{Kind: DuplicateGUID, GUID: b.dev.info.NodeGUID, Port: a.num})
+					m.tell(aboutSecond(b, a))
 					continue
 				}
 				taken[b] = a
 			case b.peer != a:
 				a.cut, f.doubtful = true, true
 				m.sweep.failures++
-				kind := Inconsistent
 				if b.peer != nil {
-					kind = DuplicateGUID
+					m.tell(aboutSecond(b, a))
+				} else {
+					m.tell(about(Inconsistent, d, a.num))
 				}
-				m.tell(Event{Kind: kind, GUID: b.dev.info.NodeGUID, Port: a.num})
 			}
 		}
 	}
@@ -247,13 +250,21 @@ func (m *Manager) check(f *fabric) {
 			if other := f.ends[p.guid]; other != nil {
 				f.doubtful = true
 				m.sweep.failures++
-				m.tell(Event{Kind: DuplicateGUID, GUID: p.guid, Port: p.num})
+				m.tell(aboutSecond(other, p))
 				p.cut, p.guid = true, 0
 				continue
 			}
 			f.ends[p.guid] = p
 		}
 	}
+}
+
+// aboutSecond returns an event about a node, or one of its ports, whose GUID is found at another place, too:
+// at a port, or behind it.
+func aboutSecond(b, second *port) Event {
+	e := about(DuplicateGUID, b.dev, second.num)
+	e.Text = fmt.Sprintf("%q", second.dev.desc.String())
+	return e
 }
 
 // reachable keeps the nodes that are connected to the manager's by cables that are in order.

@@ -26,8 +26,9 @@
 //
 // # Limits
 //
-// Ports have one LID each (LMC 0). Routes within one subnet only. The administrator has no
+// Adapters' ports have 2^LMC LIDs, switches one. Routes within one subnet only. The administrator has no
 // MultiPathRecord, no TraceRecord, no Set of GUIDInfoRecord, and takes no requests of several segments.
 // Service levels choose lanes by their number, with equal shares; paths are of level 0 unless a query
-// asks for another one. All ports are full members of the default partition.
+// asks for another one. All ports are members of the default
+// partition.
 package sm

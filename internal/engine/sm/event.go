@@ -11,40 +11,71 @@ const (
 	BecameMaster   EventKind = iota + 1
 	BecameStandby            // GUID: the manager that is followed
 	BecameInactive           // another manager has disabled this one
+	HandingOver              // GUID: the manager that is asked to take over
 	SweepDone                // Count: nodes; the subnet is configured
 	SweepFailed              // Count: requests without a good answer; a sweep follows
 	Unresponsive             // GUID: the node, or the node before it; Port: through which it is reached
-	DuplicateGUID            // GUID: two nodes, or two ports, have it
+	Refused                  // GUID, Port: a node does not take what the manager sets; Text: the attribute and its status
+	NotActive                // GUID, Port: the link did not go to Active
+	DuplicateGUID            // GUID: two nodes, or two ports, have it; Port, Text: where the second one is
 	Inconsistent             // GUID, Port: what is behind the port contradicts itself
 	TooManyNodes             // the subnet is larger than Limits.Nodes
 	NoMoreLIDs
-	CreditLoop // routes may block each other
+	CreditLoop   // routes may block each other
+	NodeFound    // GUID: it was not there in the sweep before
+	NodeGone     // GUID
+	LinkFound    // GUID, Port: one end of a cable; Text: the other
+	LinkGone     // as LinkFound
+	LinkReturned // as LinkFound: it was down since the sweep before
+	MoreChanges  // Count: nodes and links that came or went, besides those of which events tell
+	TrapReceived // GUID, Port: what the notice is about; Text: what it says
 )
 
 var eventTexts = map[EventKind]string{
-	BecameMaster: "is the master", BecameStandby: "follows manager 0x%016[1]x", BecameInactive: "is not active",
-	SweepDone: "subnet of %[3]d nodes is up", SweepFailed: "%[3]d requests failed; sweeping again",
-	Unresponsive:  "no answer from port %[2]d of node 0x%016[1]x, or from behind it",
-	DuplicateGUID: "two have the GUID 0x%016[1]x; the second, at port %[2]d, is left out",
-	Inconsistent:  "what is behind port %[2]d of node 0x%016[1]x contradicts itself, and is left out",
-	TooManyNodes:  "there are more than %[3]d nodes; the rest is left out", NoMoreLIDs: "no LID is left for port 0x%016[1]x",
-	CreditLoop: "routes have a credit loop of %[3]d links",
+	BecameMaster: "is the master", BecameStandby: "follows the manager of %[1]s", BecameInactive: "is not active: another manager has disabled it",
+	HandingOver: "hands the subnet over to the manager of %[1]s",
+	SweepDone:   "subnet of %[3]d nodes is up", SweepFailed: "%[3]d requests failed; sweeping again",
+	Unresponsive: "no answer from port %[2]d of %[1]s, or from behind it", Refused: "port %[2]d of %[1]s refuses %[4]s",
+	NotActive:     "the link at port %[2]d of %[1]s does not become active",
+	DuplicateGUID: "two have the GUID of %[1]s; the second, behind port %[2]d of %[4]s, is left out: give it another GUID",
+	Inconsistent:  "what is behind port %[2]d of %[1]s contradicts itself, and is left out",
+	TooManyNodes:  "there are more than %[3]d nodes; the rest is left out", NoMoreLIDs: "no LID is left for port %[2]d of %[1]s",
+	CreditLoop: "routes have a credit loop of %[3]d links: traffic may stand still there",
+	NodeFound:  "%[1]s has come", NodeGone: "%[1]s has gone",
+	LinkFound: "new cable: port %[2]d of %[1]s to %[4]s", LinkGone: "no cable any more: port %[2]d of %[1]s to %[4]s",
+	LinkReturned: "was down and has come back: the cable from port %[2]d of %[1]s to %[4]s",
+	MoreChanges:  "and %[3]d other nodes and cables have come or gone", TrapReceived: "port %[2]d of %[1]s: %[4]s",
 }
 
 // Event tells of what a manager has done or found.
 type Event struct {
 	Kind  EventKind
 	GUID  uint64
+	Node  string // the description of the node that the event is about, if it is known
 	Port  uint8
 	Count int
+	Text  string
 }
+
+// Problem reports whether the event is of something that is wrong, and that every sweep finds until it is
+// mended.
+func (e Event) Problem() bool { return e.Kind >= SweepFailed && e.Kind <= CreditLoop }
 
 func (e Event) String() string {
 	text, ok := eventTexts[e.Kind]
 	if !ok {
 		return fmt.Sprintf("event %d", uint8(e.Kind))
 	}
-	return fmt.Sprintf(text+"%[4]s", e.GUID, e.Port, e.Count, "") // the last one lets the others be unused
+	who := fmt.Sprintf("node 0x%016x", e.GUID)
+	if e.Node != "" {
+		who = fmt.Sprintf("%q (0x%016x)", e.Node, e.GUID)
+	}
+	return fmt.Sprintf(text+"%[5]s", who, e.Port, e.Count, e.Text, "") // the last one lets the others be unused
+}
+
+// about returns an event about a node.
+func about(kind EventKind, d *device, num uint8) Event {
+	return Event{Kind: kind, GUID: d.info.NodeGUID, Node: d.desc.String(), Port: num}
 }
 
 // maxEvents is how many events wait to be taken; the oldest are lost.

@@ -80,6 +80,9 @@ func (m *Manager) elect(now clock.Time) bool {
 	if best == nil || best.info.State == smp.SMDiscovering || best.info.GUID == m.follow.refused && now < m.follow.until {
 		return true
 	}
+	e := about(HandingOver, best.port.dev, best.port.num)
+	e.GUID = best.info.GUID
+	m.tell(e)
 	m.follow.handover, m.follow.path = best.info.GUID, best.port.path
 	m.phase = light // until the answer has come
 	r := request{purpose: handingOver, method: mad.MethodSet, attribute: smp.AttrSMInfo, modifier: smp.SMHandover, path: best.port.path}
@@ -252,6 +255,7 @@ func (m *Manager) handleTrap(now clock.Time, d *Datagram, p *smp.SMP) {
 	}
 	p.Append(answer.MAD[:0])
 	m.reply(&answer)
+	m.tellTrap(d.LID, &n)
 	if n.Generic && (n.Trap == mad.TrapLinkState || n.Trap == mad.TrapLocalChanges) {
 		m.trapped(now)
 	}

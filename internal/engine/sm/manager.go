@@ -3,6 +3,8 @@
 package sm
 
 import (
+	"fmt"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -153,6 +155,12 @@ func (m *Manager) handleResponse(now clock.Time, p *smp.SMP) {
 		m.requestFailed(now, &r)
 	case p.Status() != mad.StatusOK:
 		m.Counters.Refused++
+		if r.purpose == configuring && !r.dev.gone {
+			e := about(Refused, r.dev, r.portNum())
+			e.Text = fmt.Sprintf("%s: %v", smp.AttributeName(r.attribute), p.Status())
+			m.tell(e)
+			r.dev.gone = true // nothing more is asked of it in this sweep
+		}
 		m.requestFailed(now, &r)
 	default:
 		m.requestDone(now, &r, p)
@@ -185,7 +193,7 @@ func (m *Manager) requestFailed(now clock.Time, r *request) {
 			m.changed(now)
 		}
 		if !r.dev.gone {
-			m.tell(Event{Kind: Unresponsive, GUID: r.dev.info.NodeGUID, Port: r.portNum()})
+			m.tell(about(Unresponsive, r.dev, r.portNum()))
 		}
 		r.dev.gone = true
 	case probing:

@@ -47,7 +47,7 @@ func broadcastGID(k ib.PKey) ib.GID {
 func (m *Manager) createBroadcast() {
 	keys := []ib.PKey{ib.DefaultPKey}
 	for i := range m.config.Partitions {
-		if p := &m.config.Partitions[i]; p.IPoIB {
+		if p := &m.config.Partitions[i]; p.IPoIB && p.PKey&0x7fff != defaultPartition {
 			keys = append(keys, p.PKey|0x8000)
 		}
 	}

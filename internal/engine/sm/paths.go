@@ -32,7 +32,7 @@ func (m *Manager) collectPaths(t *table) mad.Status {
 			if t.full {
 				return mad.StatusOK
 			}
-			m.addPath(t, &q, f, src, dst)
+			m.addPaths(t, &q, f, src, dst)
 		}
 	}
 	return mad.StatusOK
@@ -48,7 +48,7 @@ func (m *Manager) endsOf(hasGID bool, gid [16]byte, hasLID bool, lid uint16) ([]
 		if p == nil || p.lid == 0 || prefix != m.config.Prefix {
 			return nil, sa.StatusInvalidGID
 		}
-		if hasLID && p.lid != lid {
+		if hasLID && f.at(lid) != p {
 			return nil, mad.StatusOK
 		}
 		return []*port{p}, mad.StatusOK
@@ -59,8 +59,8 @@ func (m *Manager) endsOf(hasGID bool, gid [16]byte, hasLID bool, lid uint16) ([]
 		return nil, mad.StatusOK
 	}
 	all := make([]*port, 0, len(f.byLID))
-	for _, p := range f.byLID {
-		if p != nil {
+	for lid, p := range f.byLID {
+		if p != nil && int(p.lid) == lid {
 			all = append(all, p)
 		}
 	}
@@ -72,13 +72,40 @@ const pathOwn = sa.PathServiceIDHigh | sa.PathServiceIDLow | sa.PathNumbPath | s
 	sa.PathRate | sa.PathLifeSelector | sa.PathLife | sa.PathReversible | sa.PathFlowLabel | sa.PathHopLimit | sa.PathTClass | sa.PathQoSClass |
 	sa.PathPKey | sa.PathSL
 
-// addPath adds the path between two ports if there is one as the query wants it.
-func (m *Manager) addPath(t *table, q *sa.PathRecord, f *fabric, src, dst *port) {
-	mtu, rate, ok := f.path(src, dst)
+// addPaths adds the paths between two ports: one for each LID that the target has, from the source's LID of
+// the same place, or those that the query names. Who asks for a single record gets the first.
+func (m *Manager) addPaths(t *table, q *sa.PathRecord, f *fabric, src, dst *port) {
+	from, to, n := src.lid, dst.lid, max(m.paths(src), m.paths(dst))
+	if t.mask&sa.PathSLID != 0 {
+		from = q.SLID
+	}
+	if t.mask&sa.PathDLID != 0 {
+		to, n = q.DLID, 1
+	}
+	if t.q.Method == mad.MethodGet {
+		n = 1
+	} else if t.mask&sa.PathNumbPath != 0 && q.NumbPath > 0 {
+		n = min(n, int(q.NumbPath))
+	}
+	for i := range n {
+		slid, dlid := from, to
+		if t.mask&sa.PathSLID == 0 {
+			slid += uint16(i % m.paths(src))
+		}
+		if t.mask&sa.PathDLID == 0 {
+			dlid += uint16(i % m.paths(dst))
+		}
+		m.addPath(t, q, f, src, dst, slid, dlid)
+	}
+}
+
+// addPath adds the path between two LIDs if there is one as the query wants it.
+func (m *Manager) addPath(t *table, q *sa.PathRecord, f *fabric, src, dst *port, slid, dlid uint16) {
+	mtu, rate, ok := f.path(src, dst, dlid)
 	if !ok {
 		return
 	}
-	r := sa.PathRecord{DGID: m.gid(dst), SGID: m.gid(src), DLID: dst.lid, SLID: src.lid, PKey: m.sharedKey(src, dst, t.mask&sa.PathPKey != 0, q.PKey),
+	r := sa.PathRecord{DGID: m.gid(dst), SGID: m.gid(src), DLID: dlid, SLID: slid, PKey: m.sharedKey(src, dst, t.mask&sa.PathPKey != 0, q.PKey),
 		MTU: exactly(mtu), Rate: exactly(rate), Life: exactly(m.config.LifeTime)}
 	if r.PKey == 0 {
 		return
@@ -128,9 +155,9 @@ func (m *Manager) sharedKey(a, b *port, asked bool, want ib.PKey) ib.PKey {
 	return 0
 }
 
-// path follows the forwarding tables from a port to another one, and returns the smallest MTU and the
-// lowest rate on the way.
-func (f *fabric) path(src, dst *port) (mtu, rate uint8, ok bool) {
+// path follows the forwarding tables from a port to a LID of another one, and returns the smallest MTU and
+// the lowest rate on the way.
+func (f *fabric) path(src, dst *port, lid uint16) (mtu, rate uint8, ok bool) {
 	p := src
 	mtu, rate = src.info.Lanes.MTUCap, 0
 	if src != dst || !src.dev.isSwitch() {
@@ -142,7 +169,7 @@ func (f *fabric) path(src, dst *port) (mtu, rate uint8, ok bool) {
 	rate = 0
 	out := p
 	if p.dev.isSwitch() {
-		if out = f.leave(p.dev, dst.lid); out == nil {
+		if out = f.leave(p.dev, lid); out == nil {
 			return 0, 0, false
 		}
 	}
@@ -161,7 +188,7 @@ func (f *fabric) path(src, dst *port) (mtu, rate uint8, ok bool) {
 		if !at.dev.isSwitch() {
 			return 0, 0, false
 		}
-		if out = f.leave(at.dev, dst.lid); out == nil {
+		if out = f.leave(at.dev, lid); out == nil {
 			return 0, 0, false
 		}
 		if out.num == 0 {

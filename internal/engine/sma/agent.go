@@ -25,12 +25,17 @@ type port struct {
 	lease    clock.Time // when the M_Key's lease ends (section 14.2.4.2); 0: it is not running
 	integ    uint8      // LocalPhyErrors, the threshold of trap 129
 	overruns uint8      // OverrunErrors, the threshold of trap 130
-	traps    []pending  // not repressed yet; an adapter's ports and a switch's port 0 have them
+	faults   faults
+	traps    []pending // not repressed yet; an adapter's ports and a switch's port 0 have them
 }
 
 // New returns the agent of a node. The node must not get other ports later.
 func New(n *node.Node) *Agent {
-	return &Agent{node: n, ports: make([]port, len(n.Ports)), tid: n.GUID << 32}
+	a := &Agent{node: n, ports: make([]port, len(n.Ports)), tid: n.GUID << 32}
+	for i := range a.ports {
+		a.ports[i].integ, a.ports[i].overruns = defaultThreshold, defaultThreshold
+	}
+	return a
 }
 
 // HandleSMP handles a subnet management packet, which it changes in place. It came in at port in; 0: the

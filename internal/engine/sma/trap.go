@@ -4,6 +4,7 @@ package sma
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
@@ -18,7 +19,8 @@ const maxTraps = 16
 type pending struct {
 	due    clock.Time // when it is sent next
 	tid    uint64
-	port   int // where it happened
+	port   int  // where it happened
+	quiet  bool // it has been repressed; what is alike waits until due
 	notice mad.Notice
 }
 
@@ -113,9 +115,12 @@ func (a *Agent) raise(now clock.Time, num, at int, n *mad.Notice) {
 		if t := &s.traps[i]; t.notice.Trap == n.Trap && t.port == at {
 			// What was sent before is out of date. The new one has a transaction id of its own, so
 			// that a repress of the old one does not silence it.
-			t.tid, t.notice = a.tid, *n
+			t.tid, t.notice, t.quiet = a.tid, *n, false
 			return
 		}
+	}
+	if len(s.traps) == maxTraps {
+		s.traps = slices.DeleteFunc(s.traps, func(t pending) bool { return t.quiet && t.due <= now })
 	}
 	if len(s.traps) < maxTraps {
 		s.traps = append(s.traps, pending{due: now, tid: a.tid, port: at, notice: *n})
@@ -129,12 +134,26 @@ func (a *Agent) Restart() {
 	}
 }
 
+// repeats reports whether a trap is of what may happen with each packet. Of these there is one in each
+// SubnetTimeout at most, repressed or not: a manager is not to be flooded (section 13.4.9).
+func (t *pending) repeats() bool {
+	switch t.notice.Trap {
+	case mad.TrapLinkState, mad.TrapLocalChanges, mad.TrapSystemGUID:
+		return false
+	}
+	return true
+}
+
 // repress ends a trap whose transaction id a TrapRepress had that came in at a port. It returns false if
 // the trap is none of the agent's: managers send traps, too.
 func (a *Agent) repress(at int, tid uint64) bool {
 	s := &a.ports[a.selfNum(at)]
 	for i := range s.traps {
-		if s.traps[i].tid == tid {
+		if s.traps[i].tid == tid && !s.traps[i].quiet {
+			if s.traps[i].repeats() {
+				s.traps[i].quiet, s.traps[i].tid = true, 0
+				return true
+			}
 			s.traps = append(s.traps[:i], s.traps[i+1:]...)
 			return true
 		}
@@ -155,6 +174,9 @@ func (a *Agent) Deadline() clock.Time {
 			continue
 		}
 		for i := range a.ports[num].traps {
+			if a.ports[num].traps[i].quiet {
+				continue
+			}
 			if due := max(a.ports[num].traps[i].due, 1); first == 0 || due < first {
 				first = due
 			}
@@ -177,7 +199,7 @@ func (a *Agent) NextTrap(now clock.Time, b []byte) (port int, dlid uint16, sl ui
 		}
 		for i := range a.ports[num].traps {
 			t := &a.ports[num].traps[i]
-			if t.due > now {
+			if t.quiet || t.due > now {
 				continue
 			}
 			t.due = now + clock.Time(mad.Timeout(p.Address.SubnetTimeout).Duration())

@@ -268,3 +268,75 @@ func TestTrapsAreBounded(t *testing.T) {
 		t.Error("a trap in 255 bytes")
 	}
 }
+
+// A port counts errors up to its thresholds, and tells of those. Of traps that each packet may raise there
+// is one in a SubnetTimeout, however fast a manager represses them.
+func TestFaults(t *testing.T) {
+	w := newWorld(t)
+	ca, _ := w.line()
+	p := &ca.node.Ports[1]
+	managed(p, 5)
+	next := func() (n mad.Notice, tid uint64, ok bool) {
+		var b [mad.Size]byte
+		if _, _, _, ok = ca.NextTrap(w.now, b[:]); !ok {
+			return n, 0, false
+		}
+		var m smp.SMP
+		m.Decode(b[:])
+		n.Decode(m.Data[:])
+		return n, m.TID, true
+	}
+	for i := range defaultThreshold {
+		ca.PhysicalError(w.now, 1)
+		if _, _, ok := next(); ok {
+			t.Fatalf("a trap after %d errors", i+1)
+		}
+	}
+	ca.PhysicalError(w.now, 1)
+	n, tid, ok := next()
+	if !ok || n.Trap != mad.TrapLinkIntegrity || p.Counters.LocalIntegrity != 1 {
+		t.Fatalf("%+v, %v, LocalLinkIntegrityErrors %d", n, ok, p.Counters.LocalIntegrity)
+	}
+	ca.repress(1, tid)
+	for range 10 * (defaultThreshold + 1) {
+		ca.PhysicalError(w.now, 1)
+	}
+	if n, _, ok := next(); ok || p.Counters.LocalIntegrity != 11 {
+		t.Errorf("trap %d comes at once, LocalLinkIntegrityErrors %d", n.Trap, p.Counters.LocalIntegrity)
+	}
+	if d := ca.Deadline(); d <= w.now || d > w.now+2*second {
+		t.Errorf("the next one is due at %v, it is %v", d, w.now)
+	}
+	w.now = ca.Deadline()
+	if n, tid, ok = next(); !ok || n.Trap != mad.TrapLinkIntegrity {
+		t.Errorf("%+v, %v", n, ok)
+	}
+	ca.repress(1, tid)
+	w.now += 10 * second
+	if _, _, ok := next(); ok || ca.Deadline() != 0 {
+		t.Error("what was repressed is sent again")
+	}
+
+	// Overruns count by periods in a row.
+	for range 1000 {
+		ca.BufferOverrun(w.now, 1)
+	}
+	for range 3 {
+		w.now += 10 * updatePeriod
+		ca.BufferOverrun(w.now, 1)
+	}
+	if n, _, ok := next(); ok {
+		t.Errorf("trap %d: the periods were not in a row", n.Trap)
+	}
+	for range defaultThreshold {
+		w.now += updatePeriod
+		ca.BufferOverrun(w.now, 1)
+	}
+	if n, _, ok := next(); !ok || n.Trap != mad.TrapBufferOverrun {
+		t.Errorf("%+v, %v", n, ok)
+	}
+	ca.FlowControlLost(w.now, 1)
+	if n, _, ok := next(); !ok || n.Trap != mad.TrapFlowControl {
+		t.Errorf("%+v, %v", n, ok)
+	}
+}

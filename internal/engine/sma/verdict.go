@@ -19,4 +19,4 @@ const (
 // Out returns the verdict that the packet goes out at a port.
 func Out(port int) Verdict { return link.Out(port) }
 
-var _ link.Notifier = (*Agent)(nil)
+var _ link.Watcher = (*Agent)(nil)

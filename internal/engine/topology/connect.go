@@ -160,7 +160,6 @@ func (p *parser) portGUIDs() {
 			owners[port.GUID] = End{i, num}
 		}
 	}
-	spare := uint64(0x400000) // for ports whose own would be another's
 	for i := range p.topology.Nodes {
 		n := &p.topology.Nodes[i]
 		for num := range n.Ports {
@@ -169,8 +168,8 @@ func (p *parser) portGUIDs() {
 			}
 			guid := n.GUID + uint64(num)
 			for _, taken := owners[guid]; taken || guid == 0; _, taken = owners[guid] {
-				guid = spare
-				spare++
+				guid = p.spare
+				p.spare++
 			}
 			n.Ports[num].GUID = guid
 			owners[guid] = End{i, num}

@@ -21,6 +21,7 @@ import (
 // levels. The number is the one in the node's name, from 1. The port is 0 in the GUID of a node.
 const (
 	guidBase    = 0x02524a54_00000000
+	vendor      = guidBase >> 40 // of the GUIDs: no organization has it, it is locally administered
 	kindAdapter = 0x10
 	kindSwitch  = 0x20
 )
@@ -40,7 +41,7 @@ type builder struct {
 
 // add adds a node and returns its index.
 func (b *builder) add(t node.Type, name string, guid uint64, ports int) int {
-	n := Node{Type: t, Name: name, GUID: guid, SystemGUID: guid, Ports: make([]Port, ports+1)}
+	n := Node{Type: t, Name: name, GUID: guid, SystemGUID: guid, VendorID: vendor, Ports: make([]Port, ports+1)}
 	for num := range n.Ports {
 		if n.hasGUID(num) {
 			n.Ports[num].GUID = guid + uint64(num)
@@ -178,6 +179,21 @@ func XGFT(down, up []int) (*Topology, error) {
 		}
 	}
 	return b.done(), nil
+}
+
+// AddPorts gives each switch so many ports more, behind those that it has: cables may be plugged in there.
+func (t *Topology) AddPorts(spare int) error {
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if n.Type != node.Switch {
+			continue
+		}
+		if spare < 0 || n.NumPorts()+spare > MaxPorts {
+			return fmt.Errorf("topology: switch %q has %d ports, and cannot have %d more: 0 to %d are possible", n.Name, n.NumPorts(), spare, MaxPorts-n.NumPorts())
+		}
+		n.Ports = append(n.Ports, make([]Port, spare)...)
+	}
+	return nil
 }
 
 // xgft is the numbering of an extended generalized fat tree. A node of level i is h digits, the

@@ -173,3 +173,36 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// Free ports come behind those with cables, at switches only, and only as many as a switch can have.
+func TestAddPorts(t *testing.T) {
+	f, err := FatTree(2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(f.Links)
+	if err := f.AddPorts(3); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, n := range f.Nodes {
+		want := 1
+		if n.Type == node.Switch {
+			want = 2 + 3
+			if strings.HasPrefix(n.Name, "leaf") {
+				want += 2
+			}
+		}
+		if n.NumPorts() != want {
+			t.Errorf("%s has %d ports, want %d", n.Name, n.NumPorts(), want)
+		}
+	}
+	if len(f.Links) != before {
+		t.Errorf("%d links, want %d", len(f.Links), before)
+	}
+	if err := f.AddPorts(MaxPorts); err == nil {
+		t.Error("a switch has more ports than there are numbers")
+	}
+}

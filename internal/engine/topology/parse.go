@@ -19,19 +19,30 @@ const (
 
 // Parse reads a topology; name is what errors call the text. The error joins up to ten values of type
 // *[Error]. Lines that include other files are refused: see [ParseFiles].
-func Parse(name string, text []byte) (*Topology, error) {
-	return ParseFiles(name, text, func(string) ([]byte, error) {
-		return nil, errors.New("there are no files here: put its text in place of this line")
-	})
-}
+func Parse(name string, text []byte) (*Topology, error) { return ParseFor(0, name, text, nil) }
 
 // ParseFiles is Parse for texts that may include others. The function returns the text of one, by
 // the name that the line has.
 func ParseFiles(name string, text []byte, include func(name string) ([]byte, error)) (*Topology, error) {
+	return ParseFor(0, name, text, include)
+}
+
+// ParseFor is ParseFiles for one of several fabrics that are joined: GUIDs that the text does not give begin
+// elsewhere for each host, [HostGUIDs] apart. Without a function, lines that include other files are refused.
+func ParseFor(host int, name string, text []byte, include func(name string) ([]byte, error)) (*Topology, error) {
+	if include == nil {
+		include = func(string) ([]byte, error) {
+			return nil, errors.New("there are no files here: put its text in place of this line")
+		}
+	}
+	first := func(base uint64) *series {
+		base += uint64(host) * HostGUIDs
+		return &series{base: base, next: base}
+	}
 	p := &parser{topology: new(Topology), include: include, current: -1,
 		nodes: make(map[string]int), guids: make(map[uint64]int), aliases: make(map[string]int),
-		series: map[node.Type]*series{node.CA: {base: 0x100000, next: 0x100000}, node.Switch: {base: 0x200000, next: 0x200000},
-			node.Router: {base: 0x300000, next: 0x300000}}}
+		series: map[node.Type]*series{node.CA: first(0x100000), node.Switch: first(0x200000), node.Router: first(0x300000)},
+		spare:  0x400000 + uint64(host)*HostGUIDs}
 	p.text(name, text, 1)
 	if len(p.errs) == 0 {
 		p.connect()
@@ -47,6 +58,9 @@ func ParseFiles(name string, text []byte, include func(name string) ([]byte, err
 	return p.topology, nil
 }
 
+// HostGUIDs is how many GUIDs a host has that nobody has given to it.
+const HostGUIDs = 1 << 32
+
 // parser is the state between lines.
 type parser struct {
 	topology *Topology
@@ -55,6 +69,7 @@ type parser struct {
 	file     string
 	line     int
 	errs     []error
+	spare    uint64 // the next GUID for a port whose own would be another's
 
 	prefix  string         // module, with its #
 	current int            // the node whose ports follow; -1: none

@@ -351,3 +351,25 @@ func cables(top *Topology) map[[4]any]bool {
 	}
 	return all
 }
+
+// What nobody has given a GUID has another one on each host, and always the same there. What has one keeps
+// it.
+func TestGUIDsOfHosts(t *testing.T) {
+	const text = "Switch 3 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n\nHca 2 \"a\"\n\ncaguid=0x77\nHca 1 \"b\"\n"
+	seen := make(map[uint64]int)
+	for host := range 3 {
+		f, err := ParseFor(host, "t", []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Nodes[2].GUID != 0x77 || f.Nodes[2].SystemGUID != 0x77 || f.Nodes[2].Ports[1].GUID != 0x78 {
+			t.Errorf("host %d: a GUID that was said is %#x now, of a system %#x, port %#x", host, f.Nodes[2].GUID, f.Nodes[2].SystemGUID, f.Nodes[2].Ports[1].GUID)
+		}
+		for _, guid := range []uint64{f.Nodes[0].GUID, f.Nodes[1].GUID, f.Nodes[1].Ports[1].GUID, f.Nodes[1].Ports[2].GUID} {
+			if other, taken := seen[guid]; taken {
+				t.Errorf("hosts %d and %d have the GUID %#x", other, host, guid)
+			}
+			seen[guid] = host
+		}
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// violation is a packet that came with a wrong key (section 14.2.5.1).
+type violation struct {
+	Port    int
+	Trap    mad.Trap
+	Details mad.KeyDetails
+}
+
+// violationGap is how long after one violation others are not told of: the agent counts and tells one in
+// a while, and packets come by the million.
+const violationGap = 10 * time.Millisecond
+
+// keyDrops counts what a device has dropped because of keys.
+type keyDrops struct {
+	pkey, qkey uint64
+	told       time.Time
+}
+
+func dropsOf(c *ibta.Counters) keyDrops {
+	return keyDrops{pkey: c.Dropped[ibta.DropPKey], qkey: c.Dropped[ibta.DropQKey]}
+}
+
+// watchKeys looks whether the device has dropped the packet that it was just given because of a key, and
+// has the adapter's agent told.
+func (p *port) watchKeys(c *ibta.Counters, a *fabric.Arrival) {
+	now := dropsOf(c)
+	if now.pkey == p.drops.pkey && now.qkey == p.drops.qkey {
+		return
+	}
+	trap := mad.TrapPKey
+	if now.qkey != p.drops.qkey {
+		trap = mad.TrapQKey
+	}
+	p.drops.pkey, p.drops.qkey = now.pkey, now.qkey
+	if at := time.Now(); at.Sub(p.drops.told) >= violationGap {
+		p.drops.told = at
+		p.adapter.Violated(a.Port, trap, detailsOf(trap, a.Packet.Bytes(), &p.packet))
+	}
+}
+
+// detailsOf says of a packet what a notice has.
+func detailsOf(t mad.Trap, b []byte, packet *ib.Packet) mad.KeyDetails {
+	var lrh ib.LRH
+	lrh.Decode(b)
+	d := mad.KeyDetails{LID1: lrh.SLID, LID2: lrh.DLID, SL: lrh.SL, Key: uint32(packet.PKey), QP2: packet.DestQP}
+	if packet.Opcode.Transport() == ib.UDSendOnly.Transport() {
+		d.QP1 = packet.DETH.SrcQP
+	}
+	if t == mad.TrapQKey {
+		d.Key = uint32(packet.DETH.QKey)
+	}
+	if lrh.LNH == ib.LNHGlobal {
+		var grh ib.GRH
+		grh.Decode(b[ib.LRHLen:])
+		d.GID1, d.GID2 = grh.SGID, grh.DGID
+	}
+	return d
+}
+
+// Violated tells the fabric's process.
+func (a *remote) Violated(port int, t mad.Trap, d mad.KeyDetails) {
+	a.tell(request{Op: opViolated, Violation: &violation{port, t, d}})
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabriccontrol
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
+)
+
+// A problem is told of when it is found and not by each sweep; what is mended is told of, too.
+func TestEventsOnce(t *testing.T) {
+	var got []string
+	l := NewEvents(func(line string) { got = append(got, strings.TrimPrefix(line, "subnet manager: ")) })
+	duplicate := sm.Event{Kind: sm.DuplicateGUID, GUID: 5, Port: 2, Text: `"leaf"`}
+	done, failed := sm.Event{Kind: sm.SweepDone, Count: 3}, sm.Event{Kind: sm.SweepFailed, Count: 1}
+	trap := sm.Event{Kind: sm.TrapReceived, GUID: 5, Text: "trap"}
+	for i, step := range []struct {
+		events []sm.Event
+		want   []sm.Event
+	}{
+		{[]sm.Event{{Kind: sm.BecameMaster}, done}, nil},
+		{[]sm.Event{duplicate, done, failed}, []sm.Event{duplicate, done, failed}},
+		{[]sm.Event{duplicate, done, failed}, nil},
+		{[]sm.Event{done}, []sm.Event{done}},
+		{[]sm.Event{done}, nil},
+		{[]sm.Event{duplicate, done, failed}, []sm.Event{duplicate, done, failed}},
+		{[]sm.Event{trap, trap}, []sm.Event{trap}},
+		{[]sm.Event{{Kind: sm.BecameStandby}}, []sm.Event{{Kind: sm.BecameStandby}}},
+		{[]sm.Event{{Kind: sm.BecameMaster}}, []sm.Event{{Kind: sm.BecameMaster}}},
+	} {
+		got = nil
+		for _, e := range step.events {
+			l.Handle(e)
+		}
+		var want []string
+		for _, e := range step.want {
+			want = append(want, e.String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("step %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+// A cable that is pulled and put in again is told of, with the names of its ends.
+func TestEventsOfCable(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string
+	l := NewEvents(func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	})
+	f, err := infiniband.GenerateFabric("ring:3,1", &infiniband.FabricOptions{Manager: infiniband.ManagerOptions{Event: l.Handle}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	await := func(what string) {
+		t.Helper()
+		for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			mu.Lock()
+			all := strings.Join(lines, "\n")
+			mu.Unlock()
+			if strings.Contains(all, what) {
+				return
+			}
+			if time.Now().After(limit) {
+				t.Fatalf("nobody has told %q:\n%s", what, all)
+			}
+		}
+	}
+	for !f.View().Nodes[0].Ports[0].Active() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := f.Pull(infiniband.End{Node: "switch-1", Port: 3}); err != nil {
+		t.Fatal(err)
+	}
+	await(`no cable any more: port 3 of "switch-1"`)
+	if err := f.Plug(infiniband.End{Node: "switch-1", Port: 3}, infiniband.End{Node: "switch-2", Port: 2}); err != nil {
+		t.Fatal(err)
+	}
+	await(`new cable: port 3 of "switch-1"`)
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"encoding/binary"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+)
+
+// Watcher is an agent that is told what goes wrong at the ports of its node: it has traps for that
+// (section 14.2.5.1).
+type Watcher interface {
+	Notifier
+	// PhysicalError tells that a packet came in at a port whose VCRC is wrong.
+	PhysicalError(now clock.Time, port int)
+	// BufferOverrun tells that a packet came in at a port beyond the credits.
+	BufferOverrun(now clock.Time, port int)
+	// FlowControlLost tells that the other end of a link was silent for too long.
+	FlowControlLost(now clock.Time, port int)
+	// KeyViolated tells of a packet with a wrong key: see [mad.TrapSwitchPKey].
+	KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails)
+}
+
+// tellAgent tells the agent of a port's node of something.
+func (n *Net) tellAgent(q *Port, tell func(Watcher)) {
+	if w, ok := q.node.agent.(Watcher); ok {
+		tell(w)
+		n.agentDue(q.node)
+	}
+}
+
+// constrained tells that a switch's port has refused a packet because of its P_Key.
+func (n *Net) constrained(q *Port, p *Packet) {
+	n.tellAgent(q, func(w Watcher) {
+		bth := p.bth()
+		d := mad.KeyDetails{LID1: p.slid(), LID2: p.dlid(), Key: uint32(p.pkey(bth)), SL: p.sl(), QP2: p.destQP(bth)}
+		if op := ib.Opcode(p.bytes[bth]); op.Transport() == ib.UDSendOnly.Transport() && len(p.bytes) >= bth+ib.BTHLen+ib.DETHLen {
+			d.QP1 = ib.QPN(binary.BigEndian.Uint32(p.bytes[bth+ib.BTHLen+4:]) & 0xff_ffff)
+		}
+		if bth > ib.LRHLen { // there is a GRH
+			d.GID1, d.GID2 = ib.GID(p.bytes[ib.LRHLen+8:]), ib.GID(p.bytes[ib.LRHLen+24:])
+		}
+		w.KeyViolated(n.now, q.num, mad.TrapSwitchPKey, d)
+	})
+}
+
+// Silent tells the agent of a port that its remote cable's other end was not heard for too long.
+func (n *Net) Silent(now clock.Time, q *Port) {
+	n.advance(now)
+	n.tellAgent(q, func(w Watcher) { w.FlowControlLost(n.now, q.num) })
+}

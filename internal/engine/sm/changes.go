@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sm
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+)
+
+// maxChanges is how many changes of a sweep have an event each: with one cable a thousand nodes may go.
+const maxChanges = 16
+
+// changes collects what has come and gone between two sweeps.
+type changes struct {
+	m     *Manager
+	count int
+}
+
+func (c *changes) tell(e Event) {
+	if c.count++; c.count <= maxChanges {
+		c.m.tell(e)
+	}
+}
+
+// tellChanges compares what was discovered with the subnet as the last complete sweep left it.
+func (m *Manager) tellChanges(f *fabric) {
+	old := m.fabric
+	if old == nil {
+		return // all is new
+	}
+	c := changes{m: m}
+	for _, d := range old.devices {
+		if f.byGUID[d.info.NodeGUID] == nil {
+			c.tell(about(NodeGone, d, 0))
+		}
+	}
+	for _, d := range f.devices {
+		if old.byGUID[d.info.NodeGUID] == nil {
+			c.tell(about(NodeFound, d, 0))
+		}
+	}
+	old.eachLink(func(p *port) {
+		if f.link(p) == nil {
+			c.tell(aboutLink(LinkGone, p))
+		}
+	})
+	f.eachLink(func(p *port) {
+		switch was := old.link(p); {
+		case was == nil:
+			c.tell(aboutLink(LinkFound, p))
+		case was.state() == node.Active && p.state() == node.Initialize:
+			c.tell(aboutLink(LinkReturned, p))
+		}
+	})
+	if c.count > maxChanges {
+		m.tell(Event{Kind: MoreChanges, Count: c.count - maxChanges})
+	}
+}
+
+func aboutLink(kind EventKind, p *port) Event {
+	e := about(kind, p.dev, p.num)
+	e.Text = fmt.Sprintf("port %d of %q", p.peer.num, p.peer.dev.desc.String())
+	return e
+}
+
+// eachLink calls do with one end of each cable whose nodes answer.
+func (f *fabric) eachLink(do func(*port)) {
+	for _, d := range f.devices {
+		for n := range d.ports {
+			p := &d.ports[n]
+			if !p.linked() || !p.known {
+				continue
+			}
+			if q := p.peer; q.known && (q.dev.info.NodeGUID < d.info.NodeGUID || q.dev == d && q.num < p.num) {
+				continue // told of from there
+			}
+			do(p)
+		}
+	}
+}
+
+// link returns the port that the cable at a port of another view of the subnet has in this one; nil: there
+// is no such cable.
+func (f *fabric) link(p *port) *port {
+	d := f.byGUID[p.dev.info.NodeGUID]
+	if d == nil || int(p.num) >= len(d.ports) {
+		return nil
+	}
+	q := &d.ports[p.num]
+	if !q.linked() || q.peer.dev.info.NodeGUID != p.peer.dev.info.NodeGUID || q.peer.num != p.peer.num {
+		return nil
+	}
+	return q
+}
