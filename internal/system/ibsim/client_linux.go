@@ -194,6 +194,7 @@ func (a *attached) deliver(d *Datagram) {
 	if !ok || h.Method.Answers() && !a.pending.remove(h.TID) {
 		return
 	}
+	withhold(d)
 	a.write(d)
 }
 
