@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
 
@@ -21,6 +22,7 @@ type subnet struct {
 	drv       verbs.Driver
 	neighbors verbs.NeighborDriver
 	admin     *administrator
+	announcer announcer
 
 	mu     sync.Mutex
 	joined map[verbs.GID]int // multicast groups, and how many ids are members of each
@@ -32,10 +34,15 @@ func newSubnet(drv verbs.Driver) *subnet {
 	if p, err := drv.QueryPort(1); !ok || err != nil || p.Link != verbs.LinkInfiniBand {
 		return nil
 	}
-	return &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv), joined: make(map[verbs.GID]int)}
+	s := &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv), joined: make(map[verbs.GID]int)}
+	s.announcer.init()
+	return s
 }
 
-func (s *subnet) close() { s.admin.close() }
+func (s *subnet) close() {
+	s.announcer.end()
+	s.admin.close()
+}
 
 // port returns the port's attributes; without a LID they lead nowhere.
 func (s *subnet) port() verbs.PortAttr {
@@ -64,16 +71,24 @@ func (s *subnet) gidOf(a netip.Addr) verbs.GID {
 	return verbs.GID{}
 }
 
-func (s *subnet) resolveAddr(c *ibConn) error {
-	gid := s.gidOf(c.id.peer.Addr())
-	if c.id.peer.Addr().IsMulticast() { // programs resolve a group before they join it
-		gid = groupGID(c.id.peer.Addr())
+// resolveAddr finds the GID of the peer's address. What the driver does not know the administrator is asked.
+func (s *subnet) resolveAddr(c *ibConn) (query, error) {
+	to := c.id.peer.Addr()
+	gid := s.gidOf(to)
+	if to.IsMulticast() { // programs resolve a group before they join it
+		gid = groupGID(to)
 	}
-	if gid == (verbs.GID{}) {
-		return opErr("resolve_addr", ErrNoAddr, "%v is the address of no adapter of the fabric", c.id.peer.Addr())
+	if gid != (verbs.GID{}) {
+		c.host.DGID = gid
+		return nil, nil
 	}
-	c.host.DGID = gid
-	return nil
+	return func(ctx context.Context) (err error) {
+		c.host.DGID, err = s.admin.lookUp(ctx, to)
+		if errors.Is(err, ErrNoAddr) {
+			return opErr("resolve_addr", ErrNoAddr, "%v is the address of no adapter of the fabric, and of none beyond its cables that listens", to)
+		}
+		return err
+	}, nil
 }
 
 // resolveRoute asks for a path to the peer's GID (IBTA 15.2.5.16).
