@@ -107,3 +107,36 @@ func (s *subnet) resolveRoute(ctx context.Context, c *ibConn) error {
 func (s *subnet) wayBack(p *mad.Path) verbs.AHAttr {
 	return verbs.AHAttr{DLID: p.LocalLID, SL: p.SL}
 }
+
+// Route is a path through a subnet to an id's peer (rdma_route).
+type Route struct {
+	SGID, DGID verbs.GID
+	// SLID, DLID, SL and MTU are those of the path record; DLID is 0 until the route is resolved.
+	SLID, DLID uint16
+	SL         uint8
+	HopLimit   uint8
+	MTU        verbs.MTU
+}
+
+// Route returns the path to the id's peer. It returns false for a device whose ports have no LIDs, where
+// addresses say it all.
+func (id *ID) Route() (r Route, ok bool) {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	c, ok := id.ep.(*ibConn)
+	if !ok || c.subnet == nil {
+		return Route{}, false
+	}
+	r.SGID = c.subnet.gid()
+	if id.state != addrQuery {
+		r.DGID = c.host.DGID
+	}
+	if id.state == addrQuery || id.state == routeQuery || c.host.DLID == 0 {
+		return r, true
+	}
+	r.SLID, r.DLID, r.SL, r.HopLimit, r.MTU = c.subnet.lid(), c.host.DLID, c.host.SL, c.host.HopLimit, c.mtu
+	if r.MTU == 0 { // of a datagram service's client
+		r.MTU = c.ibProtocol.mtu()
+	}
+	return r, true
+}
