@@ -164,15 +164,25 @@ func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
 		gids.sgid = ib.GIDFromAddr(local.Addr())
 	}
 	gids.pkey = C.__be16(be16(uint16(ib.DefaultPKey)))
-	var path C.struct_ibv_sa_path_rec
 	if peer.Addr().IsValid() {
 		gids.dgid = ib.GIDFromAddr(peer.Addr())
+	}
+	route, subnet := one.Route()
+	if subnet {
+		gids.sgid, gids.dgid = route.SGID, route.DGID
+	}
+	var path C.struct_ibv_sa_path_rec
+	if subnet && route.DLID != 0 || !subnet && peer.Addr().IsValid() {
 		path.sgid, path.dgid, path.pkey = gids.sgid, gids.dgid, gids.pkey
 		path.reversible, path.numb_path, path.hop_limit = 1, 1, 64
 		path.packet_life_time, path.packet_life_time_selector, path.mtu_selector = 16, 2, 2
 		if p, err := id.devices[0].Port(1); err == nil {
 			path.mtu = C.uint8_t(p.ActiveMTU)
 		}
+	}
+	if path.numb_path != 0 && subnet {
+		path.slid, path.dlid, path.sl = C.__be16(be16(route.SLID)), C.__be16(be16(route.DLID)), C.uint8_t(route.SL)
+		path.mtu, path.hop_limit = C.uint8_t(route.MTU), C.uint8_t(route.HopLimit)
 	}
 	if out.path != path {
 		out.path = path

@@ -164,7 +164,7 @@ func (a *administrator) join(ctx context.Context, group, port verbs.GID, key ver
 	const mask = sa.MemberMGID | sa.MemberPortGID | sa.MemberQKey | sa.MemberPKey | sa.MemberTClass | sa.MemberSL | sa.MemberFlowLabel | sa.MemberJoinState
 	b, err := a.ask(ctx, mad.MethodSet, sa.AttrMCMemberRecord, mask, q.Append(nil))
 	if err != nil {
-		return q, fmt.Errorf("joining %v: %w", group, err)
+		return q, fmt.Errorf("joining %v with Q_Key %#x, for which OpenSM needs ipoib_mcgroup_creation_validation FALSE: %w", group, uint32(key), err)
 	}
 	q.Decode(b)
 	return q, nil

@@ -47,7 +47,7 @@ func (p *ibProtocol) newEndpoint(id *ID) endpoint {
 // route. The device may have to ask where the peer is.
 func (c *ibConn) resolveAddr(zone string) (query, error) {
 	if c.subnet != nil {
-		return nil, c.subnet.resolveAddr(c)
+		return c.subnet.resolveAddr(c)
 	}
 	if err := c.id.checkRoute(zone); err != nil {
 		return nil, err
@@ -130,6 +130,9 @@ func (c *ibConn) listen(backlog int) error {
 		return err
 	}
 	c.listeners[s] = c.id
+	if c.subnet != nil {
+		c.subnet.announce()
+	}
 	return nil
 }
 

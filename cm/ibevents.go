@@ -99,15 +99,16 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	}
 	var header mad.IPAddress
 	header.Decode(private)
+	peer, impostor := p.peerOf(&header, &e.From)
 	if why == 0 {
-		why = p.impostor(&header, &e.From)
+		why = impostor
 	}
 	if why != 0 {
 		c.refuse(why, nil)
 		return
 	}
 	id.local = netip.AddrPortFrom(local, e.Listener.Port())
-	id.peer = header.SrcAddr()
+	id.peer = peer
 	p.m.add(id, c)
 	c.live = true
 	p.conns[c.comm] = c
@@ -116,18 +117,23 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	}
 }
 
-// impostor reports whether the address in a request's private data (annex A11.2.3) differs from the
-// datagram's source, by the reason to reject it with; 0 means that it does not. Over IP the GID of
-// a port is its address. A peer that could name another one would be taken for it, and the answer
-// would go there. Neither address has a zone, even if it is IPv6 link-local.
-func (p *ibProtocol) impostor(h *mad.IPAddress, from *verbs.AHAttr) mad.Reason {
-	switch {
-	case !h.Valid():
-		return mad.RejUnsupportedRequest
-	case p.gidOf(h.SrcAddr().Addr()) != from.DGID:
-		return mad.RejPrimaryGID
+// peerOf returns the address in a request's private data (annex A11.2.3), or the reason to reject it with if
+// the datagram's source has another one. Over IP the GID of a port is its address. A peer that could name
+// another one would be taken for it, and the answer would go there. In a subnet with other fabrics
+// there are addresses that this one does not know: then the peer's address is its GID. No address
+// has a zone, even if it is IPv6 link-local.
+func (p *ibProtocol) peerOf(h *mad.IPAddress, from *verbs.AHAttr) (netip.AddrPort, mad.Reason) {
+	if !h.Valid() {
+		return netip.AddrPort{}, mad.RejUnsupportedRequest
 	}
-	return 0
+	peer := h.SrcAddr()
+	switch gid := p.gidOf(peer.Addr()); {
+	case gid == from.DGID:
+		return peer, 0
+	case p.subnet != nil && gid == (verbs.GID{}):
+		return netip.AddrPortFrom(from.DGID.Addr(), peer.Port()), 0
+	}
+	return netip.AddrPort{}, mad.RejPrimaryGID
 }
 
 // unacceptable returns the reason why this side cannot accept a request, or 0. The GID at which the

@@ -34,18 +34,18 @@ func TestAddressOfRequest(t *testing.T) {
 		named := netip.MustParseAddr(c.named)
 		h := mad.NewIPAddress(netip.AddrPortFrom(named, 1), named)
 		from := verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr(c.from))}
-		if got := new(ibProtocol).impostor(&h, &from); got != c.want {
+		if _, got := new(ibProtocol).peerOf(&h, &from); got != c.want {
 			t.Errorf("%s from %s: %v, want %v", c.named, c.from, got, c.want)
 		}
 	}
 	// IPv4 in the form of IPv6, from a peer that puts it so.
 	h := mad.IPAddress{IPVersion: 6, Src: netip.MustParseAddr("192.0.2.7").As16()}
 	from := verbs.AHAttr{DGID: ib.GIDFromAddr(netip.MustParseAddr("192.0.2.7"))}
-	if got := new(ibProtocol).impostor(&h, &from); got != 0 {
+	if _, got := new(ibProtocol).peerOf(&h, &from); got != 0 {
 		t.Errorf("a mapped address: %v", got)
 	}
 	h.IPVersion = 5
-	if got := new(ibProtocol).impostor(&h, &from); got != mad.RejUnsupportedRequest {
+	if _, got := new(ibProtocol).peerOf(&h, &from); got != mad.RejUnsupportedRequest {
 		t.Errorf("IP version 5: %v", got)
 	}
 }

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
 
@@ -21,6 +22,7 @@ type subnet struct {
 	drv       verbs.Driver
 	neighbors verbs.NeighborDriver
 	admin     *administrator
+	announcer announcer
 
 	mu     sync.Mutex
 	joined map[verbs.GID]*joinedGroup // multicast groups
@@ -34,10 +36,15 @@ func newSubnet(drv verbs.Driver) *subnet {
 	if p, err := drv.QueryPort(1); !ok || err != nil || p.Link != verbs.LinkInfiniBand {
 		return nil
 	}
-	return &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv), joined: make(map[verbs.GID]*joinedGroup)}
+	s := &subnet{drv: drv, neighbors: n, admin: newAdministrator(drv), joined: make(map[verbs.GID]*joinedGroup)}
+	s.announcer.init()
+	return s
 }
 
-func (s *subnet) close() { s.admin.close() }
+func (s *subnet) close() {
+	s.announcer.end()
+	s.admin.close()
+}
 
 // port returns the port's attributes; without a LID they lead nowhere.
 func (s *subnet) port() verbs.PortAttr {
@@ -66,16 +73,24 @@ func (s *subnet) gidOf(a netip.Addr) verbs.GID {
 	return verbs.GID{}
 }
 
-func (s *subnet) resolveAddr(c *ibConn) error {
-	gid := s.gidOf(c.id.peer.Addr())
-	if c.id.peer.Addr().IsMulticast() { // programs resolve a group before they join it
-		gid = groupGID(c.id.peer.Addr())
+// resolveAddr finds the GID of the peer's address. What the driver does not know the administrator is asked.
+func (s *subnet) resolveAddr(c *ibConn) (query, error) {
+	to := c.id.peer.Addr()
+	gid := s.gidOf(to)
+	if to.IsMulticast() { // programs resolve a group before they join it
+		gid = groupGID(to)
 	}
-	if gid == (verbs.GID{}) {
-		return opErr("resolve_addr", ErrNoAddr, "%v is the address of no adapter of the fabric", c.id.peer.Addr())
+	if gid != (verbs.GID{}) {
+		c.host.DGID = gid
+		return nil, nil
 	}
-	c.host.DGID = gid
-	return nil
+	return func(ctx context.Context) (err error) {
+		c.host.DGID, err = s.admin.lookUp(ctx, to)
+		if errors.Is(err, ErrNoAddr) {
+			return opErr("resolve_addr", ErrNoAddr, "%v is the address of no adapter of the fabric, and of none beyond its cables that listens", to)
+		}
+		return err
+	}, nil
 }
 
 // resolveRoute asks for a path to the peer's GID (IBTA 15.2.5.16).
@@ -94,4 +109,37 @@ func (s *subnet) resolveRoute(ctx context.Context, c *ibConn) error {
 // wayBack returns the address vector of the queue pair that a request describes.
 func (s *subnet) wayBack(p *mad.Path) verbs.AHAttr {
 	return verbs.AHAttr{DLID: p.LocalLID, SL: p.SL}
+}
+
+// Route is a path through a subnet to an id's peer (rdma_route).
+type Route struct {
+	SGID, DGID verbs.GID
+	// SLID, DLID, SL and MTU are those of the path record; DLID is 0 until the route is resolved.
+	SLID, DLID uint16
+	SL         uint8
+	HopLimit   uint8
+	MTU        verbs.MTU
+}
+
+// Route returns the path to the id's peer. It returns false for a device whose ports have no LIDs, where
+// addresses say it all.
+func (id *ID) Route() (r Route, ok bool) {
+	id.m.mu.Lock()
+	defer id.m.mu.Unlock()
+	c, ok := id.ep.(*ibConn)
+	if !ok || c.subnet == nil {
+		return Route{}, false
+	}
+	r.SGID = c.subnet.gid()
+	if id.state != addrQuery {
+		r.DGID = c.host.DGID
+	}
+	if id.state == addrQuery || id.state == routeQuery || c.host.DLID == 0 {
+		return r, true
+	}
+	r.SLID, r.DLID, r.SL, r.HopLimit, r.MTU = c.subnet.lid(), c.host.DLID, c.host.SL, c.host.HopLimit, c.mtu
+	if r.MTU == 0 { // of a datagram service's client
+		r.MTU = c.ibProtocol.mtu()
+	}
+	return r, true
 }

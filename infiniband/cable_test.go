@@ -4,6 +4,7 @@ package infiniband_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -19,6 +20,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // starWithRoom starts a fabric of a switch with three ports, two of which have adapters.
@@ -311,4 +313,37 @@ func TestJoinLossy(t *testing.T) {
 	})
 	p.percent.Store(0)
 	j.await(t)
+}
+
+// An address beyond the cable is found while somebody listens there.
+func TestJoinedAddresses(t *testing.T) {
+	j := join2(t, nil)
+	a, b := device(t, j.here, "host-1"), device(t, j.there, "host-1")
+	for _, c := range []struct {
+		from, to *verbs.Device
+		address  string
+	}{{a, b, "198.18.8.1:7001"}, {b, a, "198.18.0.1:7002"}} {
+		l := echo.Listen(t, c.to, c.address)
+		var conn *cm.Conn
+		eventually(t, "the address is registered", func() bool {
+			var err error
+			conn, err = cm.Dial(within(t), c.from, l.Addr().String())
+			if err != nil && !errors.Is(err, cm.ErrNoAddr) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		if err := talk(within(t), conn, 10); err != nil {
+			t.Error(err)
+		}
+		if conn.PeerAddr() != l.Addr() {
+			t.Errorf("the peer is at %v, want %v", conn.PeerAddr(), l.Addr())
+		}
+		conn.Close()
+	}
+	if _, err := cm.Dial(within(t), a, "198.18.8.2:7001"); !errors.Is(err, cm.ErrNoAddr) {
+		t.Errorf("an address that nobody listens at: %v", err)
+	} else {
+		t.Log(err)
+	}
 }

@@ -70,7 +70,7 @@ func (d *diagnosis) nodes() {
 	for _, m := range row.FindAllStringSubmatch(d.run("ibhosts")+d.run("ibswitches"), -1) {
 		got = append(got, strings.Join(m[1:], " "))
 	}
-	for _, n := range d.f.Running().View().Nodes {
+	for _, n := range reached(d.f.Running().View(), d.home) {
 		kind := "Switch"
 		if n.Adapter() {
 			kind = "Ca"
@@ -87,7 +87,12 @@ func (d *diagnosis) links() {
 	for _, m := range row.FindAllStringSubmatch(d.run("iblinkinfo", "--line"), -1) {
 		got = append(got, strings.Join(m[1:], " "))
 	}
-	for _, c := range d.f.Running().View().Cables {
+	v := d.f.Running().View()
+	near := reached(v, d.home)
+	for _, c := range v.Cables {
+		if near[c.A.Node] == nil || near[c.B.Node] == nil {
+			continue
+		}
 		for _, e := range [][2]fabric.End{{c.A, c.B}, {c.B, c.A}} {
 			here, there := findNode(d.t, d.f, e[0].Node), findNode(d.t, d.f, e[1].Node)
 			want = append(want, fmt.Sprintf("%s %d 4X 25.78125 %s %d", portID(here, e[0].Port), e[0].Port, portID(there, e[1].Port), e[1].Port))

@@ -19,7 +19,7 @@ func (x *tools) checkDiscovery(f *infiniband.Fabric) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	compare(x.t, "ibnetdiscover", discovered(found), present(f))
+	compare(x.t, "ibnetdiscover", discovered(found), present(f, x.home))
 }
 
 // discovered lists nodes and cables by GUIDs and ports.
@@ -40,27 +40,46 @@ func cable(a uint64, p int, b uint64, q int) string {
 	return fmt.Sprintf("%016x[%d] - %016x[%d]", a, p, b, q)
 }
 
-// present lists what of the fabric can be reached: nodes with a link, and links.
-func present(f *infiniband.Fabric) (all []string) {
+// present lists what of the fabric can be reached from an adapter: nodes and links. An empty name stands for
+// any adapter, in a fabric that is in one piece but for nodes without a link.
+func present(f *infiniband.Fabric, from string) (all []string) {
 	v := f.Running().View()
-	nodes := make(map[string]*fabric.NodeView)
-	linked := make(map[string]bool)
-	for i := range v.Nodes {
-		nodes[v.Nodes[i].Name] = &v.Nodes[i]
-	}
+	near := reached(v, from)
 	for _, c := range v.Cables {
-		a, b := nodes[c.A.Node], nodes[c.B.Node]
-		if a.Off || b.Off {
-			continue
+		if near[c.A.Node] != nil && near[c.B.Node] != nil {
+			all = append(all, cable(near[c.A.Node].GUID, c.A.Port, near[c.B.Node].GUID, c.B.Port))
 		}
-		linked[a.Name], linked[b.Name] = true, true
-		all = append(all, cable(a.GUID, c.A.Port, b.GUID, c.B.Port))
 	}
-	for name := range linked {
-		n := nodes[name]
+	for _, n := range near {
 		all = append(all, fmt.Sprintf("%v %016x %q, %d ports", n.Type, n.GUID, n.Text, len(n.Ports)))
 	}
 	return all
+}
+
+// reached returns the nodes that can be reached from one, by name.
+func reached(v *fabric.View, from string) map[string]*fabric.NodeView {
+	on := make(map[string]*fabric.NodeView)
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; !n.Off {
+			on[n.Name] = n
+		}
+	}
+	near := make(map[string]*fabric.NodeView)
+	if from != "" {
+		near[from] = on[from]
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, c := range v.Cables {
+			a, b := on[c.A.Node], on[c.B.Node]
+			if a == nil || b == nil || from != "" && near[a.Name] == nil && near[b.Name] == nil {
+				continue
+			}
+			grown = grown || near[a.Name] == nil || near[b.Name] == nil
+			near[a.Name], near[b.Name] = a, b
+		}
+	}
+	return near
 }
 
 // compare compares two lists in any order.

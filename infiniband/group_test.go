@@ -59,7 +59,7 @@ func (s *datagrams) open(id *cm.ID) *verbs.QP {
 	_, err = id.CreateQP(pd, verbs.QPInit{SendCQ: s.cq, RecvCQ: s.cq})
 	s.ok(err)
 	for i := range 8 {
-		s.ok(id.QP().PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{s.mr.SGE(256*i, 256)}}))
+		s.ok(id.QP().PostRecv(&verbs.RecvWR{ID: uint64(i), SGL: []verbs.SGE{s.mr.SGE(256*i, 256)}}))
 	}
 	return id.QP()
 }

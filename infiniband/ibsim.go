@@ -13,7 +13,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
-	"github.com/ramjet-rdma/ramjet/wire/mad/pm"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
@@ -73,27 +72,11 @@ func (h *simHost) run() {
 		for _, a := range got[:n] {
 			if d, b, ok := link.ReadMAD(a.Packet); ok {
 				m := ibsim.Datagram{SLID: d.SLID, DLID: d.DLID, SQP: d.Source, DQP: d.Dest, MAD: [mad.Size]byte(b)}
-				hideExtendedErrors(&m)
 				h.receive(&m)
 			}
 		}
 		h.seat.Release(got[:n])
 	}
-}
-
-// hideExtendedErrors changes what a node says of performance management: that PortCountersExtended has
-// errors, too. libumad2sim hands its program the first 224 bytes of a datagram only, and what it had in
-// memory for the rest, where two of these counters are (VL15Dropped, PortXmitWait). Without the bit, tools
-// read PortCounters, which is shorter.
-func hideExtendedErrors(m *ibsim.Datagram) {
-	var h mad.Header
-	if h.Decode(m.MAD[:]); h.Class != mad.ClassPerf || h.Attribute != mad.AttrClassPortInfo || h.Method != mad.MethodGetResp {
-		return
-	}
-	var c mad.ClassPortInfo
-	c.Decode(m.MAD[pm.DataOffset:])
-	c.CapMask2 &^= pm.Cap2ExtendedErrors
-	c.Append(m.MAD[:pm.DataOffset])
 }
 
 func (h *simHost) Node() string { return h.seat.Name() }

@@ -29,6 +29,7 @@ const (
 type tools struct {
 	t      testing.TB
 	socket string
+	home   string // where they run; empty: at the first adapter that nobody uses
 	dir    string
 	env    []string
 }
@@ -92,7 +93,7 @@ func (x *tools) try(name string, args ...string) (string, error) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), toolTime)
 	defer cancel()
-	c := x.command(ctx, "", name, args...)
+	c := x.command(ctx, x.home, name, args...)
 	var failed bytes.Buffer
 	c.Stderr = &failed
 	out, err := c.Output()

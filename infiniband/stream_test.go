@@ -4,12 +4,15 @@ package infiniband_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/rnet"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // TestStreams: sockets of package rnet work on a fabric, by the adapters' IP addresses.
@@ -51,5 +54,19 @@ func TestStreams(t *testing.T) {
 	got, err := io.ReadAll(c)
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%d of %d bytes came back, or others: %v", len(got), len(want), err)
+	}
+}
+
+// Datagram sockets need IP on the host, and say so.
+func TestNoPackets(t *testing.T) {
+	f := softfabric.Start(t, "pair")
+	for _, address := range []string{":0", "198.18.0.1:0"} {
+		p, err := rnet.ListenPacket(device(t, f, "host-1"), address)
+		if err == nil {
+			p.Close()
+		}
+		if !errors.Is(err, verbs.ErrNotSupported) || !strings.Contains(err.Error(), "cm.UDP") {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }

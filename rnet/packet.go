@@ -96,7 +96,8 @@ const (
 
 // ListenPacket receives datagrams at "host:port" and sends them from there. The host is the
 // device's address or empty. Port 0 stands for any free port. The port is a UDP port: it is in use
-// in the host's own network stack too.
+// in the host's own network stack too. Devices of a fabric without IP, on InfiniBand, return
+// ErrNotSupported.
 func ListenPacket(dev *verbs.Device, address string) (*PacketConn, error) {
 	return (&ListenConfig{Device: dev}).ListenPacket(address)
 }
@@ -146,6 +147,13 @@ func (p *PacketConn) find(address string) (netip.AddrPort, error) {
 	number, err := net.LookupPort("udp", port)
 	if err != nil {
 		return netip.AddrPort{}, invalid("has no port: " + err.Error())
+	}
+	switch port, err := p.dev.Port(1); {
+	case err != nil:
+		return netip.AddrPort{}, err
+	case port.Link == verbs.LinkInfiniBand:
+		return netip.AddrPort{}, &verbs.OpError{Op: "listen", Err: verbs.ErrNotSupported, Detail: "datagrams find their peers over UDP of the host, and " +
+			p.dev.Name() + " has no interface there: use rnet.Listen and Dial, or datagram services of package cm (cm.UDP)"}
 	}
 	gids, err := p.dev.GIDs(1)
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
 // attached is a client.
@@ -20,10 +22,14 @@ type attached struct {
 	id      uint32 // of its process
 	host    Host
 	pending pending
-	listens bool // for requests of vendors' classes
 
-	mu    sync.Mutex
-	traps map[trap]uint16
+	mu      sync.Mutex
+	traps   map[trap]uint16
+	listens bool      // for requests of vendors' classes
+	asked   [256]bool // classes of requests that it has sent: it has agents for them
+	asks    bool      // has sent any
+	sm      bool      // is a subnet manager
+	settled *time.Timer
 }
 
 // tagAt is where the upper 16 bits of the transaction id are in a datagram.
@@ -50,7 +56,7 @@ func (a *attached) send(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	if h.Method.Asks() {
-		a.listen(false)
+		a.asking(h.Class)
 		binary.BigEndian.PutUint16(d.MAD[tagAt:], a.host.Tag())
 		h.Decode(d.MAD[:])
 		if !a.pending.add(h.TID, d) {
@@ -71,8 +77,56 @@ const (
 	lastVendor  mad.Class = 0x4f
 )
 
-// listen says whether requests of vendors' classes are for the client: until it asks for something
-// itself. The library does not tell which classes it has agents for, and crashes if it gets another.
+// settleTime is how long a new client gets no requests of vendors' classes. The library does not tell
+// which classes it has agents for, and crashes if it gets another; it crashes as well on what comes
+// before the program has registered its agent, which it does soon after it has connected.
+const settleTime = time.Second
+
+// settle begins the time after which requests of vendors' classes are for the client, unless it has
+// asked for something itself.
+func (a *attached) settle() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.settled = time.AfterFunc(settleTime, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !a.asks {
+			a.listen(true)
+		}
+	})
+}
+
+// asking ends that: a client that asks is no server.
+func (a *attached) asking(c mad.Class) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asks, a.asked[c] = true, true
+	a.listen(false)
+}
+
+// setSM says whether the client is a subnet manager.
+func (a *attached) setSM(on bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sm = on
+	return a.host.SetSM(on)
+}
+
+// serves reports whether requests of a class are for the client. The adapter gives it others, too, that
+// are nobody's.
+func (a *attached) serves(c mad.Class) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case c >= firstVendor && c <= lastVendor:
+		return a.listens
+	case c == mad.ClassSubnet || c == mad.ClassSubnetDirected || c == sa.Class:
+		return a.sm || a.asked[c]
+	}
+	return false
+}
+
+// listen says whether requests of vendors' classes are for the client. The lock is held.
 func (a *attached) listen(on bool) {
 	if a.listens == on {
 		return
@@ -127,6 +181,9 @@ func (a *attached) refuse(d *Datagram) {
 func (a *attached) deliver(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
+	if !h.Method.Answers() && !a.serves(h.Class) {
+		return
+	}
 	reply, ok := receive(d)
 	if reply != nil {
 		a.host.Send(reply)
@@ -137,6 +194,7 @@ func (a *attached) deliver(d *Datagram) {
 	if !ok || h.Method.Answers() && !a.pending.remove(h.TID) {
 		return
 	}
+	withhold(d)
 	a.write(d)
 }
 
@@ -166,6 +224,10 @@ func (a *attached) gone(name string) bool {
 // close ends its access.
 func (a *attached) close() {
 	a.pending.close()
+	a.mu.Lock()
+	a.settled.Stop()
+	a.asks = true // it may be late
+	a.mu.Unlock()
 	a.host.Close()
 	a.conn.Close()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/pm"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
@@ -71,7 +72,7 @@ func TestTables(t *testing.T) {
 	}{
 		{"one record", segment(1, sa.RMPPFirst|sa.RMPPLast, 112+sa.SubHeaderLen), sa.HeaderLen + 112, sa.RMPPAck, true},
 		{"empty", segment(1, sa.RMPPFirst|sa.RMPPLast, sa.SubHeaderLen), sa.HeaderLen, sa.RMPPAck, true},
-		{"more", segment(1, sa.RMPPFirst, 5000), mad.Size, sa.RMPPStop, true},
+		{"more", segment(1, sa.RMPPFirst, 5000), readable, sa.RMPPStop, true},
 		{"a later one", segment(2, sa.RMPPLast, 100), 0, sa.RMPPNone, false},
 	} {
 		reply, ok := receive(c.segment)
@@ -85,5 +86,26 @@ func TestTables(t *testing.T) {
 		if h.RMPP.Type != c.reply {
 			t.Errorf("%s: reply %d, want %d", c.name, h.RMPP.Type, c.reply)
 		}
+	}
+}
+
+// Programs get no more of a datagram than 224 bytes, and are not told of counters behind them.
+func TestReadable(t *testing.T) {
+	long := segment(1, sa.RMPPFirst|sa.RMPPLast, sa.SubHeaderLen+sa.DataLen)
+	if receive(long); long.length != 224 {
+		t.Errorf("a full segment is %d bytes long, want 224", long.length)
+	}
+	d := new(Datagram)
+	h := mad.Header{Class: mad.ClassPerf, Method: mad.MethodGetResp, Attribute: mad.AttrClassPortInfo}
+	h.Append(d.MAD[:0])
+	want := mad.ClassPortInfo{CapMask: pm.CapExtended, RespTime: 18}
+	has := want
+	has.CapMask2 = pm.Cap2ExtendedErrors
+	has.Append(d.MAD[pm.DataOffset:pm.DataOffset])
+	withhold(d)
+	var got mad.ClassPortInfo
+	got.Decode(d.MAD[pm.DataOffset:])
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -120,7 +120,7 @@ func (s *Server) handle(c *ctl) error {
 	case kindPortInfo:
 		c.data = h.PortInfo(c.data[0])
 	case kindSetSM:
-		return h.SetSM(binary.NativeEndian.Uint32(c.data[:]) != 0)
+		return a.setSM(binary.NativeEndian.Uint32(c.data[:]) != 0)
 	case kindPKeys:
 		clear(c.data[:])
 		for i, k := range h.PKeys() {
@@ -177,7 +177,7 @@ func (s *Server) attach(who *client) (number int, err error) {
 	a := &attached{conn: conn, id: who.id}
 	a.pending.init(a)
 	if a.host, err = s.subnet.Attach(who.node, a.deliver); err == nil && who.sm {
-		if err = a.host.SetSM(true); err != nil {
+		if err = a.setSM(true); err != nil {
 			a.host.Close()
 		}
 	}
@@ -187,7 +187,7 @@ func (s *Server) attach(who *client) (number int, err error) {
 	}
 	who.node = a.host.Node()
 	s.clients[number] = a
-	a.listen(true)
+	a.settle()
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()

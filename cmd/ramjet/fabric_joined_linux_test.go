@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+)
+
+// withRoom is a switch with an adapter, and a port for a cable to elsewhere; %s tells two of them apart.
+const withRoom = `
+switchguid=0x%[1]s00
+Switch 2 "switch-%[1]s"
+[1] "host-%[1]s"[1]
+
+caguid=0x%[1]s10
+Hca 1 "host-%[1]s"
+[1](%[1]s11) "switch-%[1]s"[1]
+`
+
+// said is what a program has printed so far.
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(b)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// Fabrics in two network namespaces are joined by a cable, and ping finds an adapter beyond it by its IP
+// address.
+func TestFabricsJoined(t *testing.T) {
+	for _, p := range []string{"ip", "nsenter", "sleep"} {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skip(err)
+		}
+	}
+	if !loopback.InNamespace(t, 65536) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	there := exec.CommandContext(ctx, "sleep", "600")
+	there.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if err := there.Start(); err != nil {
+		t.Skipf("no network namespace can be made here: %v", err)
+	}
+	defer there.Wait()
+	defer there.Process.Kill()
+	enter := []string{"nsenter", "--net=" + fmt.Sprintf("/proc/%d/ns/net", there.Process.Pid), "--"}
+	if out, err := exec.Command("ip", "link", "add", "one", "type", "veth", "peer", "name", "two").CombinedOutput(); err != nil {
+		t.Skipf("no pair of interfaces can be made: %v: %s", err, out)
+	}
+	for _, c := range []string{"ip addr add 192.0.2.1/24 dev one", "ip link set one up", fmt.Sprintf("ip link set two netns %d", there.Process.Pid),
+		"THERE ip addr add 192.0.2.2/24 dev two", "THERE ip link set two up"} {
+		words := strings.Fields(c)
+		if words[0] == "THERE" {
+			words = append(append([]string(nil), enter...), words[1:]...)
+		}
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", words, err, out)
+		}
+	}
+	run := func(prefix []string, args ...string) (*exec.Cmd, *said) {
+		t.Helper()
+		words := append(append(append([]string(nil), prefix...), program), args...)
+		c, out := exec.CommandContext(ctx, words[0], words[1:]...), new(said)
+		c.Stdout, c.Stderr, c.WaitDelay = out, out, time.Second
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			c.Process.Kill()
+			c.Wait()
+			if t.Failed() {
+				t.Logf("%v:\n%s", words, out)
+			}
+		})
+		return c, out
+	}
+	await := func(out *said, text string) {
+		t.Helper()
+		for !strings.Contains(out.String(), text) {
+			if ctx.Err() != nil {
+				t.Fatalf("it never says %q:\n%s", text, out)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	a := writeFiles(t, "a.net", fmt.Sprintf(withRoom, "a"))
+	b := writeFiles(t, "b.net", fmt.Sprintf(withRoom, "b"))
+	name := fabricName(t)
+	_, up := run(nil, "fabric", a, "--name", name, "--listen", "192.0.2.1:7470")
+	await(up, "Devices of")
+	_, joined := run(enter, "fabric", b, "--name", name, "--host", "1", "--no-manager", "--join", "192.0.2.1:7470,switch-b[2],switch-a[2]")
+	await(joined, "Devices of")
+	_, serving := run(nil, "ping", "-s", "-d", "infiniband:host-a?fabric="+name)
+	await(serving, "waiting")
+	for {
+		once, done := context.WithTimeout(ctx, time.Minute)
+		words := append(append([]string(nil), enter...), program, "ping", "-c", "-v", "-V", "-C", "5", "-d", "infiniband:host-b?fabric="+name, "-a", "198.18.0.1")
+		out, err := exec.CommandContext(once, words[0], words[1:]...).CombinedOutput()
+		done()
+		if err == nil {
+			t.Logf("%s", out)
+			return
+		}
+		if !strings.Contains(string(out), "no such address") || ctx.Err() != nil { // the server may not be registered yet
+			t.Fatalf("%v\n%s", err, out)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
