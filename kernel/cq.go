@@ -27,10 +27,12 @@ type cq struct {
 	c        uintptr // struct ibv_cq
 	events   verbs.CQEvents
 	overflow atomic.Bool
+	closed   atomic.Bool
 
 	mu   sync.Mutex
 	gone bool
 	wcs  []ibverbs.WC // where C writes completions
+	last *qp          // whose completion came last
 }
 
 func (d *device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
@@ -97,6 +99,9 @@ func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) {
 		}
 		return
 	}
+	if c.Opcode&ibverbs.WCRecv == 0 {
+		q.sent(verbs.QPN(c.QPNum))
+	}
 	if c.Opcode < uint32(len(opcodes)) {
 		wc.Op = opcodes[c.Opcode]
 	}
@@ -110,6 +115,18 @@ func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) {
 	} else if c.WCFlags&ibverbs.WCWithImm != 0 {
 		wc.Flags |= verbs.WithImm
 		wc.Imm = fromBE32(c.ImmData)
+	}
+}
+
+// sent tells a queue pair that its oldest signaled work request has completed.
+func (q *cq) sent(n verbs.QPN) {
+	if q.last == nil || q.last.num != n {
+		q.dev.mu.Lock()
+		q.last = q.dev.numbers[n]
+		q.dev.mu.Unlock()
+	}
+	if q.last != nil {
+		q.last.send.out.complete()
 	}
 }
 
@@ -142,7 +159,7 @@ func (q *cq) ReqNotify(solicitedOnly bool) error {
 	if solicitedOnly {
 		only = 1
 	}
-	return resultOf(uintptr(ibverbs.Call(q.dev.ops.reqNotify, q.c, only)), 0)
+	return resultOf(uintptr(ibverbs.Call(q.dev.ops.reqNotify, q.c, only, 0)), 0)
 }
 
 func (q *cq) Resize(cqe int) error {
@@ -180,6 +197,9 @@ func (q *cq) Err() error {
 	if q.overflow.Load() {
 		return verbs.ErrOverflow
 	}
+	if q.closed.Load() {
+		return verbs.ErrClosed
+	}
 	return nil
 }
 
@@ -203,5 +223,7 @@ func (q *cq) destroy() error {
 		return err
 	}
 	q.gone = true
+	q.closed.Store(true)
+	q.events.Completion() // whoever waits is told
 	return nil
 }

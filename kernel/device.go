@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -73,11 +74,11 @@ func (d *device) queryDevice() error {
 	a := new(ibverbs.DeviceAttrEx)
 	err := error(verbs.ErrNotSupported)
 	if f := ibverbs.Ext(d.ctx, ibverbs.BackQueryDeviceEx); f != 0 {
-		r, errno := d.lib.CallErrno(f, d.ctx, 0, ibverbs.Address(a), sizeof(a))
+		r, errno := d.lib.CallErrno(f, d.ctx, 0, uintptr(unsafe.Pointer(a)), sizeof(a))
 		err = resultOf(r, errno)
 	}
 	if err != nil { // the older call fills the first part
-		r, errno := d.lib.CallErrno(d.lib.QueryDevice, d.ctx, ibverbs.Address(a))
+		r, errno := d.lib.CallErrno(d.lib.QueryDevice, d.ctx, uintptr(unsafe.Pointer(a)))
 		if err = resultOf(r, errno); err != nil {
 			return fmt.Errorf("query_device: %w", err)
 		}
@@ -146,10 +147,10 @@ func (d *device) probeInline() int {
 		return 0
 	}
 	defer d.lib.CallErrno(d.lib.DestroyCQ, cq)
-	for _, n := range []uint32{1024, 512, 256, 128, 64, 16} {
+	for _, n := range []uint32{4096, 2048, 1024, 512, 256, 128, 64, 16} {
 		init := &ibverbs.QPInitAttrEx{SendCQ: uint64(cq), RecvCQ: uint64(cq), CapMaxSendWR: 1, CapMaxRecvWR: 1, CapMaxSendSGE: 1, CapMaxRecvSGE: 1,
 			CapMaxInlineData: n, QPType: ibverbs.QptRC}
-		if qp, _ := d.lib.CallErrno(d.lib.CreateQP, pd, ibverbs.Address(init)); qp != 0 {
+		if qp, _ := d.lib.CallErrno(d.lib.CreateQP, pd, uintptr(unsafe.Pointer(init))); qp != 0 {
 			d.lib.CallErrno(d.lib.DestroyQP, qp)
 			return int(n)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -96,14 +97,14 @@ func (d *device) stopEvents() {
 func (d *device) completionReader() func() (bool, error) {
 	event := new(struct{ cq, context uint64 })
 	return func() (bool, error) {
-		r, errno := d.lib.CallErrno(d.lib.GetCQEvent, d.channel.c, ibverbs.Address(&event.cq), ibverbs.Address(&event.context))
+		r, errno := d.lib.CallErrno(d.lib.GetCQEvent, d.channel.c, uintptr(unsafe.Pointer(&event.cq)), uintptr(unsafe.Pointer(&event.context)))
 		if int32(r) != 0 {
 			return again(errno)
 		}
 		d.mu.Lock()
 		q := d.cqs[uintptr(event.cq)]
 		d.mu.Unlock()
-		ibverbs.Call(d.lib.AckCQEvents, uintptr(event.cq), 1)
+		ibverbs.Call(d.lib.AckCQEvents, uintptr(event.cq), 1, 0)
 		if q != nil {
 			q.events.Completion()
 		}
@@ -123,12 +124,12 @@ func again(errno syscall.Errno) (bool, error) {
 func (d *device) eventReader() func() (bool, error) {
 	event := new(ibverbs.AsyncEvent)
 	return func() (bool, error) {
-		r, errno := d.lib.CallErrno(d.lib.GetAsyncEvent, d.ctx, ibverbs.Address(event))
+		r, errno := d.lib.CallErrno(d.lib.GetAsyncEvent, d.ctx, uintptr(unsafe.Pointer(event)))
 		if int32(r) != 0 {
 			return again(errno)
 		}
 		tell := d.receiver(verbs.EventType(event.EventType), uintptr(event.ElementCQ))
-		ibverbs.Call(d.lib.AckAsyncEvent, ibverbs.Address(event))
+		ibverbs.Call(d.lib.AckAsyncEvent, uintptr(unsafe.Pointer(event)), 0, 0)
 		if tell != nil {
 			tell()
 		}

@@ -67,7 +67,7 @@ type mr struct {
 	mapped []byte // what is unmapped with the region
 }
 
-// accessOf converts access flags.
+// accessOf converts access flags; those of FLUSH are left out.
 func accessOf(a verbs.Access) uintptr {
 	const same = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.MWBind | verbs.ZeroBased | verbs.OnDemand | verbs.HugePages
 	c := uintptr(a & same)
@@ -77,12 +77,10 @@ func accessOf(a verbs.Access) uintptr {
 	return c
 }
 
-// checkAccess refuses what the headers do not have.
+// checkAccess refuses what the device does not have. FlushGlobal and FlushPersistent permit peers what they
+// cannot ask for here.
 func (d *device) checkAccess(op string, a verbs.Access) error {
-	switch {
-	case a&(verbs.FlushGlobal|verbs.FlushPersistent) != 0 && d.attr.Caps&verbs.CapFlush == 0:
-		return fail(op, verbs.ErrNotSupported, "the device has no FLUSH: leave out FlushGlobal and FlushPersistent")
-	case a&verbs.OnDemand != 0 && d.attr.Caps&verbs.CapOnDemand == 0:
+	if a&verbs.OnDemand != 0 && d.attr.Caps&verbs.CapOnDemand == 0 {
 		return fail(op, verbs.ErrNotSupported, "the device has no on-demand paging: leave out OnDemand, and the memory is pinned")
 	}
 	return nil
@@ -240,7 +238,12 @@ func outOfMemory(op string, size int) error {
 func (m *mr) Addr() uint64    { return m.addr }
 func (m *mr) LKey() verbs.Key { return m.lkey }
 func (m *mr) RKey() verbs.Key { return m.rkey }
-func (m *mr) Bytes() []byte   { return m.buf }
+
+func (m *mr) Bytes() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.buf
+}
 
 // What a registration that cannot be changed leaves: ibv_rereg_mr tells whether the region is as it was.
 const reregInput = -1
@@ -313,7 +316,7 @@ func (m *mr) Prefetch(off, n int, write bool) error {
 		advice = ibverbs.AdviseMRAdvicePrefetchWrite
 	}
 	sge := &ibverbs.SGE{Addr: m.addr + uint64(off), Length: uint32(n), Lkey: uint32(m.lkey)}
-	r, errno := d.lib.CallErrno(f, uintptr(ibverbs.Pointer[ibverbs.MR](m.c).PD), advice, ibverbs.AdviseMRFlagFlush, ibverbs.Address(sge), 1)
+	r, errno := d.lib.CallErrno(f, uintptr(ibverbs.Pointer[ibverbs.MR](m.c).PD), advice, ibverbs.AdviseMRFlagFlush, uintptr(unsafe.Pointer(sge)), 1)
 	return resultOf(r, errno)
 }
 
@@ -423,7 +426,7 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	defer d.leave()
 	c := new(ibverbs.AHAttr)
 	fillAH(c, &attr, 1)
-	h, errno := d.lib.CallErrno(d.lib.CreateAH, p.c, ibverbs.Address(c))
+	h, errno := d.lib.CallErrno(d.lib.CreateAH, p.c, uintptr(unsafe.Pointer(c)))
 	if err := madeOf(h, errno); err != nil {
 		return nil, err
 	}

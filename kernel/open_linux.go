@@ -22,7 +22,7 @@ func Open(name string) (*verbs.Device, error) {
 		return nil, fmt.Errorf("kernel: %w", err)
 	}
 	n := new(int32)
-	table, errno := lib.CallErrno(lib.GetDeviceList, ibverbs.Address(n))
+	table, errno := lib.CallErrno(lib.GetDeviceList, uintptr(unsafe.Pointer(n)))
 	if table == 0 {
 		return nil, fmt.Errorf("kernel: listing devices: %w", noList(errno))
 	}

@@ -39,11 +39,11 @@ func (d *device) queryPort(port int) (verbs.PortAttr, error) {
 	a := new(ibverbs.PortAttr)
 	err := error(verbs.ErrNotSupported)
 	if f := ibverbs.Ext(d.ctx, ibverbs.BackQueryPort); f != 0 {
-		r, errno := d.lib.CallErrno(f, d.ctx, uintptr(port), ibverbs.Address(a), sizeof(a))
+		r, errno := d.lib.CallErrno(f, d.ctx, uintptr(port), uintptr(unsafe.Pointer(a)), sizeof(a))
 		err = resultOf(r, errno)
 	}
 	if err != nil {
-		r, errno := d.lib.CallErrno(d.lib.QueryPort, d.ctx, uintptr(port), ibverbs.Address(a))
+		r, errno := d.lib.CallErrno(d.lib.QueryPort, d.ctx, uintptr(port), uintptr(unsafe.Pointer(a)))
 		if err = resultOf(r, errno); err != nil {
 			return verbs.PortAttr{}, err
 		}
@@ -104,7 +104,7 @@ func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
 	var found []verbs.GIDEntry
 	for i := range p.GIDs {
 		gid := new(verbs.GID)
-		if r, _ := d.lib.CallErrno(d.lib.QueryGID, d.ctx, uintptr(port), uintptr(i), ibverbs.Address(gid)); int32(r) != 0 || *gid == (verbs.GID{}) {
+		if r, _ := d.lib.CallErrno(d.lib.QueryGID, d.ctx, uintptr(port), uintptr(i), uintptr(unsafe.Pointer(gid))); int32(r) != 0 || *gid == (verbs.GID{}) {
 			continue
 		}
 		e := verbs.GIDEntry{Index: i, GID: *gid, Type: verbs.GIDInfiniBand, NetDev: d.sysfs(port, "gid_attrs/ndevs/"+strconv.Itoa(i))}
@@ -124,7 +124,7 @@ func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
 // gidTable returns the entries of a port that are valid, in one call.
 func (d *device) gidTable(port int) ([]verbs.GIDEntry, error) {
 	entries := make([]ibverbs.GIDEntry, 4096)
-	r, errno := d.lib.CallErrno(d.lib.QueryGIDTable, d.ctx, ibverbs.Address(&entries[0]), uintptr(len(entries)), 0, sizeof(&entries[0]))
+	r, errno := d.lib.CallErrno(d.lib.QueryGIDTable, d.ctx, uintptr(unsafe.Pointer(&entries[0])), uintptr(len(entries)), 0, sizeof(&entries[0]))
 	if n := int(r); n < 0 || errno != 0 && n == 0 {
 		return nil, resultOf(r, errno)
 	}
@@ -165,7 +165,7 @@ func (d *device) PKeys(port int) ([]verbs.PKey, error) {
 	var keys []verbs.PKey
 	for i := range p.PKeys {
 		b := new([2]byte)
-		r, errno := d.lib.CallErrno(d.lib.QueryPKey, d.ctx, uintptr(port), uintptr(i), ibverbs.Address(b))
+		r, errno := d.lib.CallErrno(d.lib.QueryPKey, d.ctx, uintptr(port), uintptr(i), uintptr(unsafe.Pointer(b)))
 		if err := resultOf(r, errno); err != nil {
 			return nil, err
 		}

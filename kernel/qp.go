@@ -89,6 +89,8 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 	// program asked for.
 	q.cap = verbs.QPCap{MaxSendWR: int(c.CapMaxSendWR), MaxRecvWR: int(c.CapMaxRecvWR), MaxSendSGE: int(c.CapMaxSendSGE), MaxRecvSGE: int(c.CapMaxRecvSGE), MaxInline: int(c.CapMaxInlineData)}
 	q.send.init(q)
+	q.send.all = init.SignalAll
+	q.recv.q = q
 	q.recv.init(d.ops.postRecv, h, q.cap.MaxRecvSGE)
 	d.mu.Lock()
 	d.qps[h], d.numbers[q.num] = q, q
@@ -100,7 +102,7 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 // makeQP calls the function that takes what the attributes have: the older one takes their first part.
 func (d *device) makeQP(c *ibverbs.QPInitAttrEx, t verbs.QPType, p *pd) (uintptr, error) {
 	if c.CompMask == 0 && t != verbs.XRCIni {
-		h, errno := d.lib.CallErrno(d.lib.CreateQP, p.c, ibverbs.Address(c))
+		h, errno := d.lib.CallErrno(d.lib.CreateQP, p.c, uintptr(unsafe.Pointer(c)))
 		return h, madeOf(h, errno)
 	}
 	f := ibverbs.Ext(d.ctx, ibverbs.BackCreateQPEx)
@@ -111,7 +113,7 @@ func (d *device) makeQP(c *ibverbs.QPInitAttrEx, t verbs.QPType, p *pd) (uintptr
 		c.CompMask |= ibverbs.QPInitAttrPD
 		c.PD = uint64(p.c)
 	}
-	h, errno := d.lib.CallErrno(f, d.ctx, ibverbs.Address(c))
+	h, errno := d.lib.CallErrno(f, d.ctx, uintptr(unsafe.Pointer(c)))
 	return h, madeOf(h, errno)
 }
 
@@ -157,7 +159,7 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	c := new(ibverbs.QPAttr)
 	*c = ibverbs.QPAttr{QPState: uint32(a.State), CurQPState: uint32(a.CurState), PathMTU: uint32(a.PathMTU), Qkey: uint32(a.QKey), RqPSN: uint32(a.RQPSN), SqPSN: uint32(a.SQPSN),
-		DestQPNum: uint32(a.DestQPN), QPAccessFlags: uint32(accessOf(a.Access &^ (verbs.FlushGlobal | verbs.FlushPersistent))), PkeyIndex: a.PKeyIndex, MaxRDAtomic: a.MaxRdAtomic, MaxDestRDAtomic: a.MaxDestRdAtomic,
+		DestQPNum: uint32(a.DestQPN), QPAccessFlags: uint32(accessOf(a.Access)), PkeyIndex: a.PKeyIndex, MaxRDAtomic: a.MaxRdAtomic, MaxDestRDAtomic: a.MaxDestRdAtomic,
 		MinRNRTimer: a.MinRNRTimer, PortNum: uint8(a.Port), Timeout: a.Timeout, RetryCnt: a.RetryCount, RNRRetry: a.RNRRetry}
 	if a.SQDAsyncNotify {
 		c.EnSqdAsyncNotify = 1
@@ -176,12 +178,15 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	if mask&verbs.MaskMaxDestRdAtomic != 0 {
 		c.MaxDestRDAtomic = uint8(min(int(c.MaxDestRDAtomic), d.attr.MaxQPRdAtomic))
 	}
-	r, errno := d.lib.CallErrno(d.lib.ModifyQP, q.c, ibverbs.Address(c), uintptr(mask&known))
+	r, errno := d.lib.CallErrno(d.lib.ModifyQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(mask&known))
 	if err := resultOf(r, errno); err != nil {
 		if err == verbs.ErrInvalid {
 			return fail("modify_qp", err, fmt.Sprintf("the device refuses %v to %v with %v", q.attr.State, next, mask))
 		}
 		return err
+	}
+	if next == verbs.Reset {
+		q.send.out.reset()
 	}
 	q.remember(a, mask, next)
 	return nil
@@ -217,7 +222,7 @@ func (q *qp) remember(a *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
 // kernel are asked, too.
 func (q *qp) query() {
 	c, init := new(ibverbs.QPAttr), new(ibverbs.QPInitAttrEx)
-	r, errno := q.dev.lib.CallErrno(q.dev.lib.QueryQP, q.c, ibverbs.Address(c), uintptr(known), ibverbs.Address(init))
+	r, errno := q.dev.lib.CallErrno(q.dev.lib.QueryQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(known), uintptr(unsafe.Pointer(init)))
 	if resultOf(r, errno) != nil {
 		return
 	}
@@ -246,11 +251,20 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 	return a, q.cap
 }
 
+// whyNot returns the error of a work request that the device calls invalid.
+func (q *qp) whyNot(err error) error {
+	a, _ := q.Query()
+	if a.State < verbs.RTS {
+		return fail("post_send", verbs.ErrState, fmt.Sprintf("the queue pair is in %v", a.State))
+	}
+	return err
+}
+
 // Stats returns what the driver knows without asking the device.
 func (q *qp) Stats() (verbs.QPStats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return verbs.QPStats{QPN: q.num, Type: q.typ, State: q.attr.State, DestQPN: q.attr.DestQPN, DestGID: q.attr.AH.DGID, DestLID: q.attr.AH.DLID}, nil
+	return verbs.QPStats{QPN: q.num, Type: q.typ, State: q.attr.State, DestQPN: q.attr.DestQPN, DestGID: q.attr.AH.DGID, DestLID: q.attr.AH.DLID, SendQueue: q.send.out.count()}, nil
 }
 
 func (q *qp) AttachMulticast(gid verbs.GID, lid uint16) error {
@@ -276,11 +290,11 @@ func (q *qp) multicast(f uintptr, g group, attach bool) error {
 		return verbs.ErrClosed
 	}
 	if _, attached := q.groups[g]; !attach && !attached {
-		return verbs.ErrNotFound
+		return fail("detach_mcast", verbs.ErrInvalid, "the queue pair is not attached to this group")
 	}
 	gid := new(verbs.GID)
 	*gid = g.gid
-	r, errno := d.lib.CallErrno(f, q.c, ibverbs.Address(gid), uintptr(g.lid))
+	r, errno := d.lib.CallErrno(f, q.c, uintptr(unsafe.Pointer(gid)), uintptr(g.lid))
 	if err := resultOf(r, errno); err != nil {
 		return err
 	}
@@ -310,7 +324,7 @@ func (q *qp) destroy() error {
 	for g := range q.groups {
 		gid := new(verbs.GID)
 		*gid = g.gid
-		d.lib.CallErrno(d.lib.DetachMcast, q.c, ibverbs.Address(gid), uintptr(g.lid))
+		d.lib.CallErrno(d.lib.DetachMcast, q.c, uintptr(unsafe.Pointer(gid)), uintptr(g.lid))
 	}
 	q.send.close()
 	q.recv.close()
@@ -341,7 +355,7 @@ func (d *device) OpenXRCD() (verbs.XRCDDriver, error) {
 	}
 	defer d.leave()
 	init := &ibverbs.XRCDInitAttr{CompMask: ibverbs.XRCDInitAttrFD | ibverbs.XRCDInitAttrOflags, FD: ^uint32(0), Oflags: oCreate}
-	c, errno := d.lib.CallErrno(f, d.ctx, ibverbs.Address(init))
+	c, errno := d.lib.CallErrno(f, d.ctx, uintptr(unsafe.Pointer(init)))
 	if err := madeOf(c, errno); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 // recvQueue is where receives are laid out for C, as sendQueue is for sends.
 type recvQueue struct {
+	q  *qp     // nil: the queue is shared
 	fn uintptr // of the context's table
 	c  uintptr // struct ibv_qp or ibv_srq
 
@@ -76,6 +77,11 @@ func (s *recvQueue) post(wrs []verbs.RecvWR) (done int, err error) {
 			posted, failed := s.call(n)
 			done += posted
 			if failed != nil {
+				if failed == verbs.ErrInvalid && s.q != nil {
+					if a, _ := s.q.Query(); a.State == verbs.Reset {
+						failed = fail("post_recv", verbs.ErrState, "the queue pair is in RESET")
+					}
+				}
 				return done, failed
 			}
 		}
@@ -88,7 +94,7 @@ func (s *recvQueue) call(n int) (posted int, err error) {
 	last := &s.wrs[n-1]
 	next := last.Next
 	last.Next = 0
-	r := ibverbs.Call(s.fn, s.c, ibverbs.Address(&s.wrs[0]), ibverbs.Address(s.bad))
+	r := ibverbs.Call(s.fn, s.c, uintptr(unsafe.Pointer(&s.wrs[0])), uintptr(unsafe.Pointer(s.bad)))
 	last.Next = next
 	runtime.KeepAlive(s.sges)
 	if r == 0 {
@@ -148,7 +154,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 			return nil, verbs.ErrNotSupported
 		}
 	}
-	c, errno := d.lib.CallErrno(f, owner, ibverbs.Address(a))
+	c, errno := d.lib.CallErrno(f, owner, uintptr(unsafe.Pointer(a)))
 	if err := madeOf(c, errno); err != nil {
 		return nil, err
 	}
@@ -156,7 +162,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	s.recv.init(d.ops.postSRQRecv, c, max(int(a.AttrMaxSGE), init.MaxSGE))
 	if init.XRCD != nil {
 		num := new(uint32)
-		if f := ibverbs.Ext(d.ctx, ibverbs.BackGetSRQNum); f != 0 && ibverbs.Call(f, c, ibverbs.Address(num)) == 0 {
+		if f := ibverbs.Ext(d.ctx, ibverbs.BackGetSRQNum); f != 0 && ibverbs.Call(f, c, uintptr(unsafe.Pointer(num)), 0) == 0 {
 			s.num = *num
 		}
 	}
@@ -185,7 +191,7 @@ func (s *srq) Modify(a verbs.SRQAttr, mask verbs.SRQMask) error {
 		return verbs.ErrNotSupported
 	}
 	c := &ibverbs.SRQAttr{MaxWR: uint32(a.MaxWR), MaxSGE: uint32(a.MaxSGE), SRQLimit: uint32(a.Limit)}
-	r, errno := d.lib.CallErrno(d.lib.ModifySRQ, s.c, ibverbs.Address(c), uintptr(mask))
+	r, errno := d.lib.CallErrno(d.lib.ModifySRQ, s.c, uintptr(unsafe.Pointer(c)), uintptr(mask))
 	return resultOf(r, errno)
 }
 
@@ -201,7 +207,7 @@ func (s *srq) Query() (a verbs.SRQAttr) {
 	if s.gone {
 		return a
 	}
-	if r, errno := d.lib.CallErrno(d.lib.QuerySRQ, s.c, ibverbs.Address(c)); resultOf(r, errno) != nil {
+	if r, errno := d.lib.CallErrno(d.lib.QuerySRQ, s.c, uintptr(unsafe.Pointer(c))); resultOf(r, errno) != nil {
 		return a
 	}
 	return verbs.SRQAttr{MaxWR: int(c.MaxWR), MaxSGE: int(c.MaxSGE), Limit: int(c.SRQLimit)}

@@ -32,13 +32,16 @@ type sendQueue struct {
 	sgesOf int
 	inline []byte // of each work request inlineOf
 	room   int    // bytes of it
+	all    bool   // every work request is signaled
 	bad    *uint64
 	pin    runtime.Pinner
+	out    outstanding
 }
 
 func (s *sendQueue) init(q *qp) {
 	s.q, s.sgesOf, s.room = q, max(q.cap.MaxSendSGE, 1), q.cap.MaxInline
 	s.bad = new(uint64)
+	s.out.init(q.cap.MaxSendWR)
 }
 
 // grow makes room for lists of n work requests.
@@ -70,6 +73,10 @@ func (s *sendQueue) list(i int) uint64 { return addressOf(&s.sges[i*s.sgesOf]) }
 func (s *sendQueue) post(wrs []verbs.SendWR) (done int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.postLocked(wrs)
+}
+
+func (s *sendQueue) postLocked(wrs []verbs.SendWR) (done int, err error) {
 	for len(wrs) > 0 && err == nil {
 		if s.gone {
 			return done, verbs.ErrClosed
@@ -83,6 +90,7 @@ func (s *sendQueue) post(wrs []verbs.SendWR) (done int, err error) {
 			if err = s.fill(n, &part[n]); err != nil {
 				break
 			}
+			s.out.post(s.all || part[n].Flags&verbs.Signaled != 0)
 			if n++; s.wrs[n-1].Opcode == bindType1 { // has a function of its own
 				break
 			}
@@ -91,6 +99,12 @@ func (s *sendQueue) post(wrs []verbs.SendWR) (done int, err error) {
 			posted, failed := s.call(n)
 			done += posted
 			if failed != nil {
+				for i := n - 1; i >= posted; i-- {
+					s.out.undo(s.all || part[i].Flags&verbs.Signaled != 0)
+				}
+				if failed == verbs.ErrInvalid {
+					failed = s.q.whyNot(failed)
+				}
 				return done, failed
 			}
 			s.bound(part[:n])
@@ -117,7 +131,7 @@ func (s *sendQueue) call(n int) (posted int, err error) {
 	}
 	next := last.Next
 	last.Next = 0
-	r := ibverbs.Call(d.ops.postSend, s.q.c, ibverbs.Address(&s.wrs[0]), ibverbs.Address(s.bad))
+	r := ibverbs.Call(d.ops.postSend, s.q.c, uintptr(unsafe.Pointer(&s.wrs[0])), uintptr(unsafe.Pointer(s.bad)))
 	last.Next = next
 	runtime.KeepAlive(s.sges)
 	runtime.KeepAlive(s.inline)
@@ -281,7 +295,7 @@ func (s *sendQueue) bindType1(before int, c *ibverbs.SendWR) (int, error) {
 	if s.q.dev.ops.bindMW == 0 {
 		return before, verbs.ErrNotSupported
 	}
-	r, errno := s.q.dev.lib.CallErrno(s.q.dev.ops.bindMW, s.q.c, uintptr(from.BindMWMW), ibverbs.Address(b))
+	r, errno := s.q.dev.lib.CallErrno(s.q.dev.ops.bindMW, s.q.c, uintptr(from.BindMWMW), uintptr(unsafe.Pointer(b)))
 	if err := resultOf(r, errno); err != nil {
 		if err == verbs.ErrNoMemory {
 			err = verbs.ErrQueueFull
@@ -318,12 +332,25 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	return q.send.post(wrs)
 }
 
-// PostSendAll posts one work request. Of a list the device may take a part, and what it has taken cannot be
-// taken back.
+// PostSendAll posts a list that is checked first, if there is room for all of it.
 func (q *qp) PostSendAll(wrs []verbs.SendWR) error {
-	if len(wrs) > 1 {
-		return fail("post_send", verbs.ErrNotSupported, "the device may take a part of a list: use PostSendList")
+	s := &q.send
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return verbs.ErrClosed
 	}
-	_, err := q.send.post(wrs)
+	if len(s.wrs) == 0 {
+		s.grow(1)
+	}
+	for i := range wrs {
+		if err := s.fill(0, &wrs[i]); err != nil {
+			return err
+		}
+	}
+	if len(wrs) > q.cap.MaxSendWR-s.out.count() {
+		return verbs.ErrQueueFull
+	}
+	_, err := s.postLocked(wrs)
 	return err
 }

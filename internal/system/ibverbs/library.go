@@ -82,14 +82,19 @@ func Load() (*Library, error) {
 	return l, nil
 }
 
-// Call calls a function of C that returns an int or nothing: an errno, a number, or minus one.
-func Call(fn uintptr, args ...uintptr) int {
-	r, _, _ := purego.SyscallN(fn, args...)
+// Call calls a function of C that returns an int or nothing: an errno, a number, or minus one. Arguments that
+// are pointers, converted in the list of arguments, stay where they are until it returns.
+//
+//go:uintptrescapes
+func Call(fn, a, b, c uintptr) int {
+	r, _, _ := purego.SyscallN(fn, a, b, c)
 	return int(int32(r))
 }
 
 // CallErrno calls a function of C that says in errno why it failed. A goroutine can change threads between
-// two calls, so its thread is its own for that time.
+// two calls, so its thread is its own for that time. Arguments are as Call's.
+//
+//go:uintptrescapes
 func (l *Library) CallErrno(fn uintptr, args ...uintptr) (r uintptr, errno syscall.Errno) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -102,9 +107,6 @@ func (l *Library) CallErrno(fn uintptr, args ...uintptr) (r uintptr, errno sysca
 
 // Pointer returns an address that C gave as a pointer. It is of memory that Go does not know.
 func Pointer[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
-
-// Address returns the address of memory that C is to read or write. The caller keeps it alive.
-func Address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 // Op returns an entry of a context's function table, by one of the constants Ctx…
 func Op(context, offset uintptr) uintptr { return *Pointer[uintptr](context + offset) }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package kernel_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/conformance"
+	"github.com/ramjet-rdma/ramjet/kernel"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// deviceVariable names the device under test by the kernel's name, such as rxe0, where there is one.
+const deviceVariable = "RAMJET_KERNEL_DEVICE"
+
+var groups atomic.Uint32
+
+func group() verbs.GID {
+	n := groups.Add(1)
+	return verbs.GID{0xff, 0x0e, 14: byte(n >> 8), 15: byte(n)}
+}
+
+// TestConformance runs the suite on Ramjet's own libibverbs, whose devices are of software: the library under
+// test is on both sides of the call.
+func TestConformance(t *testing.T) {
+	names := ownDevices(t)
+	var next atomic.Uint32
+	missing, differs := ofKernel()
+	conformance.Run(t, conformance.Fixture{Missing: missing, Differs: differs, Group: group, Serial: true, Open: func(t testing.TB) *verbs.Device {
+		return open(t, names[int(next.Add(1))%len(names)])
+	}})
+}
+
+func open(t testing.TB, name string) *verbs.Device {
+	t.Helper()
+	dev, err := kernel.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// ofKernel returns what a device of the kernel is without, and what it does otherwise.
+func ofKernel() (missing map[conformance.Ability]string, differs map[string]string) {
+	missing = map[conformance.Ability]string{
+		conformance.GeneralServices: "the kernel owns QP1",
+		conformance.AtomicFlush:     "the headers of rdma-core 44 do not have them",
+	}
+	return missing, map[string]string{}
+}
+
+// ownDevices returns the names of devices of Ramjet's libibverbs.
+func ownDevices(t *testing.T) (names []string) {
+	t.Helper()
+	if os.Getenv("RAMJET_LIBIBVERBS") == "" {
+		t.Skip("RAMJET_LIBIBVERBS does not name Ramjet's libibverbs.so.1, as cabi/build.sh builds it")
+	}
+	for _, d := range strings.Split(os.Getenv("RAMJET_DEVICES"), ",") {
+		names = append(names, strings.ReplaceAll(d, ":", "_"))
+	}
+	return names
+}
+
+var _ = fmt.Sprint
