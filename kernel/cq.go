@@ -32,7 +32,9 @@ type cq struct {
 	mu   sync.Mutex
 	gone bool
 	wcs  []ibverbs.WC // where C writes completions
-	last *qp          // whose completion came last
+	args ibverbs.Args
+	bare bool // without timestamps
+	last *qp  // whose completion came last
 }
 
 func (d *device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
@@ -55,6 +57,9 @@ func (d *device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	return q, nil
 }
 
+// OmitTimestamps leaves out when completions were taken.
+func (q *cq) OmitTimestamps() { q.bare = true }
+
 // Poll takes completions: one call of C, unless there are more than mostPoll.
 func (q *cq) Poll(wcs []verbs.WC) (n int) {
 	if len(wcs) == 0 {
@@ -70,9 +75,16 @@ func (q *cq) Poll(wcs []verbs.WC) (n int) {
 	}
 	for n < len(wcs) {
 		room := min(len(wcs)-n, len(q.wcs))
-		got := ibverbs.Call(q.dev.ops.pollCQ, q.c, uintptr(room), uintptr(unsafe.Pointer(unsafe.SliceData(q.wcs))))
+		q.args = ibverbs.Args{q.c, uintptr(room), uintptr(unsafe.Pointer(unsafe.SliceData(q.wcs)))}
+		got := q.args.Call(q.dev.ops.pollCQ)
 		for i := range max(got, 0) {
 			q.convert(&wcs[n+i], &q.wcs[i])
+		}
+		if got > 0 && !q.bare {
+			now := q.dev.Clock()
+			for i := range wcs[n : n+got] {
+				wcs[n+i].Timestamp = now
+			}
 		}
 		n += max(got, 0)
 		if got < room {
@@ -159,7 +171,8 @@ func (q *cq) ReqNotify(solicitedOnly bool) error {
 	if solicitedOnly {
 		only = 1
 	}
-	return resultOf(uintptr(ibverbs.Call(q.dev.ops.reqNotify, q.c, only, 0)), 0)
+	q.args = ibverbs.Args{q.c, only}
+	return resultOf(uintptr(q.args.Call(q.dev.ops.reqNotify)), 0)
 }
 
 func (q *cq) Resize(cqe int) error {

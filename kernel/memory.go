@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -62,6 +63,7 @@ type mr struct {
 	lkey   verbs.Key
 	rkey   verbs.Key
 	pinned bool
+	write  bool // the device may write to it
 	buf    []byte
 	pin    *runtime.Pinner
 	mapped []byte // what is unmapped with the region
@@ -214,7 +216,7 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	case err != nil:
 		return err
 	}
-	m.addr = iova
+	m.addr, m.write = iova, access&verbs.LocalWrite != 0
 	m.use(c)
 	d.made(m)
 	return nil
@@ -253,6 +255,9 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	d := m.dev
 	if flags&verbs.ReregTranslation != 0 && m.mapped != nil {
 		return fail(op, verbs.ErrNotSupported, "memory that the device has allocated goes with its region")
+	}
+	if flags&verbs.ReregTranslation != 0 && flags&verbs.ReregAccess != 0 && access&verbs.ZeroBased != 0 {
+		return fail(op, verbs.ErrNotSupported, "ibv_rereg_mr gives other memory its own addresses: leave out ZeroBased")
 	}
 	if d.lib.ReregMR == 0 {
 		return verbs.ErrNotSupported
@@ -294,6 +299,9 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 		m.pin.Unpin()
 		m.pin, m.buf, m.addr = pin, buf, uint64(addr)
 	}
+	if flags&verbs.ReregAccess != 0 {
+		m.write = access&verbs.LocalWrite != 0
+	}
 	m.use(m.c)
 	return nil
 }
@@ -308,7 +316,12 @@ func (m *mr) Prefetch(off, n int, write bool) error {
 	f := ibverbs.Ext(d.ctx, ibverbs.BackAdviseMR)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f == 0 || m.c == 0 {
+	switch {
+	case m.c == 0:
+		return verbs.ErrClosed
+	case write && !m.write:
+		return verbs.ErrPermission
+	case f == 0:
 		return verbs.ErrNotSupported
 	}
 	advice := uintptr(ibverbs.AdviseMRAdvicePrefetch)
@@ -379,6 +392,12 @@ func (w *mw) RKey() verbs.Key {
 	return w.rkey
 }
 
+func (w *mw) closed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone
+}
+
 func (w *mw) Dealloc() error { return w.dev.end(w) }
 
 func (w *mw) destroy() error {
@@ -397,7 +416,7 @@ func (w *mw) destroy() error {
 type ah struct {
 	dev  *device
 	c    uintptr // struct ibv_ah
-	gone bool
+	gone atomic.Bool
 }
 
 // ahAttr is struct ibv_ah_attr, which is the part of a queue pair's attributes that it has, too.
@@ -438,11 +457,11 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 func (a *ah) Destroy() error { return a.dev.end(a) }
 
 func (a *ah) destroy() error {
-	if a.gone {
+	if a.gone.Swap(true) {
 		return nil
 	}
 	r, errno := a.dev.lib.CallErrno(a.dev.lib.DestroyAH, a.c)
 	err := resultOf(r, errno)
-	a.gone = err == nil
+	a.gone.Store(err == nil)
 	return err
 }

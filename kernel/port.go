@@ -92,6 +92,10 @@ func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
 		return nil, err
 	}
 	defer d.leave()
+	return d.gids(port)
+}
+
+func (d *device) gids(port int) ([]verbs.GIDEntry, error) {
 	p, err := d.queryPort(port)
 	if err != nil {
 		return nil, err

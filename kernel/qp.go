@@ -6,6 +6,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -29,6 +30,7 @@ type qp struct {
 	gone   bool
 	attr   verbs.QPAttr // what was set last, and what is known of the state
 	cap    verbs.QPCap
+	asked  verbs.AHAttr // by the program
 	groups map[group]struct{}
 }
 
@@ -181,7 +183,7 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	r, errno := d.lib.CallErrno(d.lib.ModifyQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(mask&known))
 	if err := resultOf(r, errno); err != nil {
 		if err == verbs.ErrInvalid {
-			return fail("modify_qp", err, fmt.Sprintf("the device refuses %v to %v with %v", q.attr.State, next, mask))
+			return fail("modify_qp", err, d.refused(a, mask, fmt.Sprintf("the device refuses %v to %v with %v", q.attr.State, next, mask)))
 		}
 		return err
 	}
@@ -190,6 +192,45 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	q.remember(a, mask, next)
 	return nil
+}
+
+// refused says which attribute a device has refused, if its tables tell.
+func (d *device) refused(a *verbs.QPAttr, mask verbs.QPMask, otherwise string) string {
+	port := 1
+	if mask&verbs.MaskPort != 0 {
+		if a.Port < 1 || a.Port > d.attr.Ports {
+			return fmt.Sprintf("Port is %d, the device has 1 to %d", a.Port, d.attr.Ports)
+		}
+		port = a.Port
+	}
+	if mask&verbs.MaskAH != 0 && a.AH.Port != 0 {
+		if a.AH.Port < 0 || a.AH.Port > d.attr.Ports {
+			return fmt.Sprintf("AH.Port is %d, the device has 1 to %d", a.AH.Port, d.attr.Ports)
+		}
+		port = a.AH.Port
+	}
+	p, err := d.queryPort(port)
+	if err != nil {
+		return otherwise
+	}
+	if mask&verbs.MaskPKeyIndex != 0 && int(a.PKeyIndex) >= p.PKeys {
+		return fmt.Sprintf("PKeyIndex is %d, the port has 0 to %d", a.PKeyIndex, p.PKeys-1)
+	}
+	if mask&verbs.MaskAH == 0 {
+		return otherwise
+	}
+	switch {
+	case !a.AH.Global() && p.Link == verbs.LinkEthernet:
+		return "AH.DGID is not set: on Ethernet every path has one"
+	case !a.AH.Global() && a.AH.DLID == 0:
+		return "AH has neither DLID nor DGID"
+	case a.AH.Global():
+		rows, err := d.gids(port)
+		if err == nil && !slices.ContainsFunc(rows, func(g verbs.GIDEntry) bool { return g.Index == a.AH.SGIDIndex }) {
+			return fmt.Sprintf("AH.SGIDIndex is %d, and that row of the port's GID table is empty", a.AH.SGIDIndex)
+		}
+	}
+	return otherwise
 }
 
 // ahOf returns the address vector within the attributes of a queue pair.
@@ -208,7 +249,7 @@ func (q *qp) remember(a *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
 		mask verbs.QPMask
 		set  func()
 	}{
-		{verbs.MaskPort, func() { to.Port = a.Port }}, {verbs.MaskAH, func() { to.AH = a.AH }}, {verbs.MaskDestQPN, func() { to.DestQPN = a.DestQPN }},
+		{verbs.MaskPort, func() { to.Port = a.Port }}, {verbs.MaskAH, func() { to.AH, q.asked = a.AH, a.AH }}, {verbs.MaskDestQPN, func() { to.DestQPN = a.DestQPN }},
 		{verbs.MaskAccess, func() { to.Access = a.Access }}, {verbs.MaskQKey, func() { to.QKey = a.QKey }}, {verbs.MaskPKeyIndex, func() { to.PKeyIndex = a.PKeyIndex }},
 		{verbs.MaskPathMTU, func() { to.PathMTU = a.PathMTU }},
 	} {
@@ -233,6 +274,9 @@ func (q *qp) query() {
 		AH: verbs.AHAttr{DLID: h.Dlid, SL: h.SL, SrcPathBits: h.SrcPathBits, Port: int(h.PortNum)}}
 	if h.IsGlobal != 0 {
 		a.AH.DGID, a.AH.FlowLabel, a.AH.SGIDIndex, a.AH.HopLimit, a.AH.TrafficClass = h.GRHDgid, h.GRHFlowLabel, int(h.GRHSgidIndex), h.GRHHopLimit, h.GRHTrafficClass
+	}
+	if asked := &q.asked; asked.DGID == a.AH.DGID && asked.DLID == a.AH.DLID { // without what stands for its zeros
+		a.AH = *asked
 	}
 	q.attr = a
 }

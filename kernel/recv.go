@@ -25,6 +25,7 @@ type recvQueue struct {
 	sges   []ibverbs.SGE
 	sgesOf int
 	bad    *uint64
+	args   ibverbs.Args
 	pin    runtime.Pinner
 }
 
@@ -94,7 +95,8 @@ func (s *recvQueue) call(n int) (posted int, err error) {
 	last := &s.wrs[n-1]
 	next := last.Next
 	last.Next = 0
-	r := ibverbs.Call(s.fn, s.c, uintptr(unsafe.Pointer(&s.wrs[0])), uintptr(unsafe.Pointer(s.bad)))
+	s.args = ibverbs.Args{s.c, uintptr(unsafe.Pointer(&s.wrs[0])), uintptr(unsafe.Pointer(s.bad))}
+	r := s.args.Call(s.fn)
 	last.Next = next
 	runtime.KeepAlive(s.sges)
 	if r == 0 {

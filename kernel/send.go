@@ -34,6 +34,7 @@ type sendQueue struct {
 	room   int    // bytes of it
 	all    bool   // every work request is signaled
 	bad    *uint64
+	args   ibverbs.Args
 	pin    runtime.Pinner
 	out    outstanding
 }
@@ -131,7 +132,8 @@ func (s *sendQueue) call(n int) (posted int, err error) {
 	}
 	next := last.Next
 	last.Next = 0
-	r := ibverbs.Call(d.ops.postSend, s.q.c, uintptr(unsafe.Pointer(&s.wrs[0])), uintptr(unsafe.Pointer(s.bad)))
+	s.args = ibverbs.Args{s.q.c, uintptr(unsafe.Pointer(&s.wrs[0])), uintptr(unsafe.Pointer(s.bad))}
+	r := s.args.Call(d.ops.postSend)
 	last.Next = next
 	runtime.KeepAlive(s.sges)
 	runtime.KeepAlive(s.inline)
@@ -190,10 +192,10 @@ func (s *sendQueue) fill(i int, wr *verbs.SendWR) error {
 	}
 	op := &operations[wr.Op]
 	switch {
-	case !op.has:
-		return verbs.ErrNotSupported
 	case q.typ == verbs.UC && !op.uc, q.typ == verbs.UD && !op.ud, q.typ == verbs.XRCTgt:
 		return fail("post_send", verbs.ErrInvalid, fmt.Sprintf("%v queue pairs have no %v", q.typ, wr.Op))
+	case !op.has:
+		return fail("post_send", verbs.ErrNotSupported, fmt.Sprintf("ibv_post_send has no %v", wr.Op))
 	}
 	c := &s.wrs[i]
 	c.WRID, c.Opcode, c.NumSGE = wr.ID, op.c, uint32(len(wr.SGL))
@@ -223,6 +225,9 @@ func (s *sendQueue) fill(i int, wr *verbs.SendWR) error {
 	case verbs.UD:
 		if wr.AH == nil {
 			return fail("post_send", verbs.ErrInvalid, "AH is not set: a datagram needs to know where to")
+		}
+		if wr.AH.Driver().(*ah).gone.Load() {
+			return fail("post_send", verbs.ErrInvalid, "AH is closed")
 		}
 		u := (*ibverbs.SendWRUD)(unsafe.Pointer(c))
 		u.WRUDAH, u.WRUDRemoteQpn, u.WRUDRemoteQkey = uint64(wr.AH.Driver().(*ah).c), uint32(wr.RemoteQPN), uint32(wr.RemoteQKey)
@@ -267,6 +272,9 @@ func (s *sendQueue) bind(c *ibverbs.SendWR, wr *verbs.SendWR) error {
 		return fail("post_send", verbs.ErrInvalid, "Bind is not set, or has no window")
 	}
 	w := b.MW.Driver().(*mw)
+	if w.closed() {
+		return fail("post_send", verbs.ErrInvalid, "the window is closed")
+	}
 	to := (*ibverbs.SendWRBind)(unsafe.Pointer(c))
 	to.BindMWMW, to.BindMWBindInfoMR = uint64(w.c), 0
 	if b.MR != nil {
