@@ -56,6 +56,8 @@ var layers = map[string][]string{
 	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/engine/link", "internal/engine/node", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},
 	"internal/system/ibsim":        {"wire/"},
 	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/queue", "internal/core/softdev", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/pollwait", "trace", "verbs", "wire/"},
+	"kernel":                       {"internal/system/ibverbs", "verbs"},
+	"internal/system/ibverbs":      {},
 	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
@@ -88,7 +90,7 @@ var layers = map[string][]string{
 	"internal/app/usage":           {},
 	"internal/device/madclient":    {"internal/core/clock", "internal/engine/madagent", "verbs", "wire/"},
 	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
-	"cmd/ramjet":                   {"", "cm", "infiniband", "internal/app/", "internal/core/softdev", "internal/device/", "rnet", "trace", "verbs"},
+	"cmd/ramjet":                   {"", "cm", "infiniband", "internal/app/", "internal/core/softdev", "internal/device/", "kernel", "rnet", "trace", "verbs"},
 
 	"internal/app/perf/baseline": {},
 
@@ -105,7 +107,7 @@ var rooms = map[string][]string{
 	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/device/", "internal/engine/", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "regcache", "roce", "roce1", "shm"},
+	"internal/system/":      {"infiniband", "internal/system/", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -133,12 +135,14 @@ var reach = map[string][]string{
 	"cm":   {"net"},
 	"rnet": {"net"},
 
-	"iwarp":                 {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
-	"roce":                  {"net", "golang.org/x/sys"},
-	"roce1":                 {"net", "golang.org/x/sys"},
-	"shm":                   {"golang.org/x/sys"},
-	"infiniband":            {"net", "golang.org/x/sys"},
-	"internal/device/kinds": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"iwarp":                   {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"roce":                    {"net", "golang.org/x/sys"},
+	"roce1":                   {"net", "golang.org/x/sys"},
+	"shm":                     {"golang.org/x/sys"},
+	"infiniband":              {"net", "golang.org/x/sys"},
+	"kernel":                  {"net", "golang.org/x/sys", "github.com/ebitengine/purego"},
+	"internal/system/ibverbs": {"github.com/ebitengine/purego"},
+	"internal/device/kinds":   {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 
 	"internal/core/memory":      {"golang.org/x/sys"}, // files that are made persistent
 	"internal/engine/ibta":      {"golang.org/x/sys"}, // by internal/core/memory
@@ -176,7 +180,7 @@ var reach = map[string][]string{
 	"internal/testkit/captured":    {"testing"},
 	"internal/testkit/testrun":     {"testing"},
 	"internal/testkit/simnet":      {"testing", "net", "golang.org/x/sys"},
-	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/HdrHistogram/hdrhistogram-go",
+	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/ebitengine/purego", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-runewidth", "github.com/rivo/uniseg", "github.com/spf13/", "github.com/inconshreveable/mousetrap",
 		"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
 		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype"}, // by internal/app/plots

@@ -33,6 +33,14 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 	return func(o *options) { o.Refused = f }
 }
 
+// WithKernel is what devices of kind kernel need: the Open function of package kernel. A program that gives it
+// needs the dynamic linker and C library of the system, which Ramjet does without otherwise.
+//
+//	ramjet.Open("kernel:mlx5_0", ramjet.WithKernel(kernel.Open))
+func WithKernel(open func(name string) (*verbs.Device, error)) Option {
+	return func(o *options) { o.Kernel = open }
+}
+
 // Best returns the names of this host's devices by which a peer's IP address can be reached, the
 // fastest first: shared memory if the address is this host's, which the peer's device has to be too,
 // then networks, from the local address that the system would send from. It sends nothing, and
@@ -54,6 +62,7 @@ func Best(peer netip.Addr) ([]string, error) {
 //	iwarp:192.0.2.7  iWARP over TCP on a local address
 //	iwarps:192.0.2.7 the same inside TLS 1.3, with certificates on both sides
 //	iwarp+sctp:192.0.2.7  iWARP over SCTP in UDP
+//	kernel:mlx5_0    RDMA hardware, or another RDMA device of the kernel: needs [WithKernel]
 //	shm:             memory that processes of this host share
 //	iwarp:192.0.2.7?congestion=cubic&fpdu=1460
 //	                 the same with options; packages iwarp and shm say which

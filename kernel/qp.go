@@ -173,12 +173,15 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 		}
 		fillAH(ahOf(c), &a.AH, port)
 	}
-	// What more a device can than others is what the program asks for by default.
 	if mask&verbs.MaskMaxRdAtomic != 0 {
-		c.MaxRDAtomic = uint8(min(int(c.MaxRDAtomic), d.attr.MaxQPInitRdAtom))
+		if c.MaxRDAtomic, err = depth("MaxRdAtomic", a.MaxRdAtomic, d.attr.MaxQPInitRdAtom); err != nil {
+			return err
+		}
 	}
 	if mask&verbs.MaskMaxDestRdAtomic != 0 {
-		c.MaxDestRDAtomic = uint8(min(int(c.MaxDestRDAtomic), d.attr.MaxQPRdAtomic))
+		if c.MaxDestRDAtomic, err = depth("MaxDestRdAtomic", a.MaxDestRdAtomic, d.attr.MaxQPRdAtomic); err != nil {
+			return err
+		}
 	}
 	r, errno := d.lib.CallErrno(d.lib.ModifyQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(mask&known))
 	if err := resultOf(r, errno); err != nil {
@@ -192,6 +195,20 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	q.remember(a, mask, next)
 	return nil
+}
+
+// defaultDepth is how many READs and atomics verbs.QP.Connect has in flight if it is not told: where the
+// device has fewer, these.
+const defaultDepth = 16
+
+func depth(name string, n uint8, most int) (uint8, error) {
+	switch {
+	case int(n) <= most:
+		return n, nil
+	case n == defaultDepth:
+		return uint8(most), nil
+	}
+	return 0, fail("modify_qp", verbs.ErrInvalid, fmt.Sprintf("%s is %d, the device has 0 to %d", name, n, most))
 }
 
 // refused says which attribute a device has refused, if its tables tell.

@@ -34,7 +34,7 @@ func Best(peer netip.Addr) ([]Name, error) {
 		switch {
 		case k.Host && own && k.Listed:
 			found = append([]Name{{Kind: k}}, found...)
-		case !k.Host && !k.Link && !k.Soft && k.Listed:
+		case !k.Host && !k.Link && !k.Soft && !k.Hardware && k.Listed:
 			found = append(found, k.NameAt(from.String()))
 		}
 	}
