@@ -72,3 +72,30 @@ func ownDevices(t *testing.T) (names []string) {
 	}
 	return names
 }
+
+// TestConformanceKernel runs the suite on a device of the kernel, which RAMJET_KERNEL_DEVICE names: in the guest
+// machine of interop.
+func TestConformanceKernel(t *testing.T) {
+	name := os.Getenv(deviceVariable)
+	if name == "" {
+		t.Skipf("%s names no device", deviceVariable)
+	}
+	dev := open(t, name)
+	a := dev.Query()
+	missing, differs := ofKernel()
+	delete(missing, conformance.Metrics)
+	lacks := func(c verbs.DeviceCap, ability conformance.Ability, why string) {
+		if a.Caps&c == 0 {
+			missing[ability] = why
+		}
+	}
+	lacks(verbs.CapXRC, conformance.XRC, "the device has no XRC")
+	lacks(verbs.CapUC, conformance.Unreliable, "the device has no UC")
+	lacks(verbs.CapUD, conformance.Datagrams, "the device has no UD")
+	lacks(verbs.CapUDMulticast, conformance.Multicast, "the device has no multicast")
+	lacks(verbs.CapSRQ, conformance.SharedRecvs, "the device has no shared receive queues")
+	lacks(verbs.CapMWType2B, conformance.Windows, "the device has no memory windows of type 2B")
+	conformance.Run(t, conformance.Fixture{Missing: missing, Differs: differs, Group: group, Serial: true, Open: func(t testing.TB) *verbs.Device {
+		return open(t, name)
+	}})
+}

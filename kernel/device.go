@@ -28,6 +28,8 @@ type device struct {
 	ops     ops
 	channel channel // completion events
 	async   channel // asynchronous events
+	cmMu    sync.Mutex
+	cm      *manager // of connections; nil: there were none
 
 	// life is held by calls that need the context, and taken by Close.
 	life   sync.RWMutex
@@ -214,6 +216,11 @@ func (d *device) Close() error {
 		return nil
 	}
 	d.closed = true
+	d.cmMu.Lock()
+	if d.cm != nil {
+		d.cm.close()
+	}
+	d.cmMu.Unlock()
 	d.mu.Lock()
 	made := d.objects
 	d.objects = nil

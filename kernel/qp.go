@@ -197,6 +197,26 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	return nil
 }
 
+// modifyC sets attributes that the connection manager has laid out.
+func (q *qp) modifyC(c *ibverbs.QPAttr, mask verbs.QPMask, next verbs.QPState) error {
+	d := q.dev
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer d.leave()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return verbs.ErrClosed
+	}
+	r, errno := d.lib.CallErrno(d.lib.ModifyQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(mask))
+	err := resultOf(r, errno)
+	if err == nil {
+		q.attr.State, q.asked = next, verbs.AHAttr{}
+	}
+	return err
+}
+
 // defaultDepth is how many READs and atomics verbs.QP.Connect has in flight if it is not told: where the
 // device has fewer, these.
 const defaultDepth = 16

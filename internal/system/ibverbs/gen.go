@@ -44,6 +44,8 @@ var structs = []struct{ name, c, fields string }{
 	{"CompChannel", "struct ibv_comp_channel", "context fd"},
 	{"GIDEntry", "struct ibv_gid_entry", "gid gid_index port_num gid_type ndev_ifindex"},
 	{"PortAttr", "struct ibv_port_attr", "state max_mtu active_mtu gid_tbl_len port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr pkey_tbl_len lid sm_lid lmc max_vl_num sm_sl subnet_timeout init_type_reply active_width active_speed phys_state link_layer flags port_cap_flags2"},
+	{"ConnParam", "struct rdma_conn_param", "private_data private_data_len responder_resources initiator_depth flow_control retry_count rnr_retry_count srq qp_num"},
+	{"CMEvent", "struct rdma_cm_event", "id listen_id event status param.conn.private_data param.conn.private_data_len param.conn.responder_resources param.conn.initiator_depth param.conn.qp_num"},
 	{"DeviceAttrEx", "struct ibv_device_attr_ex", "orig_attr.fw_ver orig_attr.node_guid orig_attr.sys_image_guid orig_attr.max_mr_size orig_attr.page_size_cap orig_attr.vendor_id orig_attr.vendor_part_id orig_attr.hw_ver " +
 		"orig_attr.max_qp orig_attr.max_qp_wr orig_attr.device_cap_flags orig_attr.max_sge orig_attr.max_sge_rd orig_attr.max_cq orig_attr.max_cqe orig_attr.max_mr orig_attr.max_pd orig_attr.max_qp_rd_atom orig_attr.max_qp_init_rd_atom " +
 		"orig_attr.atomic_cap orig_attr.max_mw orig_attr.max_mcast_grp orig_attr.max_mcast_qp_attach orig_attr.max_ah orig_attr.max_srq orig_attr.max_srq_wr orig_attr.max_srq_sge orig_attr.max_pkeys orig_attr.local_ca_ack_delay orig_attr.phys_port_cnt " +
@@ -77,6 +79,26 @@ var consts = []struct{ name, c string }{
 	{"QPNum", "offsetof(struct ibv_qp, qp_num)"},
 	{"DeviceTransport", "offsetof(struct ibv_device, transport_type)"},
 	{"DeviceName", "offsetof(struct ibv_device, name)"},
+	{"IDVerbs", "offsetof(struct rdma_cm_id, verbs)"},
+	{"IDSource", "offsetof(struct rdma_cm_id, route.addr.src_storage)"},
+	{"IDDestination", "offsetof(struct rdma_cm_id, route.addr.dst_storage)"},
+	{"PSTCP", "RDMA_PS_TCP"},
+	{"OptionID", "RDMA_OPTION_ID"},
+	{"OptionIDTOS", "RDMA_OPTION_ID_TOS"},
+	{"OptionIDReuseaddr", "RDMA_OPTION_ID_REUSEADDR"},
+	{"CMAddrResolved", "RDMA_CM_EVENT_ADDR_RESOLVED"},
+	{"CMAddrError", "RDMA_CM_EVENT_ADDR_ERROR"},
+	{"CMRouteResolved", "RDMA_CM_EVENT_ROUTE_RESOLVED"},
+	{"CMRouteError", "RDMA_CM_EVENT_ROUTE_ERROR"},
+	{"CMConnectRequest", "RDMA_CM_EVENT_CONNECT_REQUEST"},
+	{"CMConnectResponse", "RDMA_CM_EVENT_CONNECT_RESPONSE"},
+	{"CMConnectError", "RDMA_CM_EVENT_CONNECT_ERROR"},
+	{"CMUnreachable", "RDMA_CM_EVENT_UNREACHABLE"},
+	{"CMRejected", "RDMA_CM_EVENT_REJECTED"},
+	{"CMEstablished", "RDMA_CM_EVENT_ESTABLISHED"},
+	{"CMDisconnected", "RDMA_CM_EVENT_DISCONNECTED"},
+	{"CMDeviceRemoval", "RDMA_CM_EVENT_DEVICE_REMOVAL"},
+	{"CMTimewaitExit", "RDMA_CM_EVENT_TIMEWAIT_EXIT"},
 	{"DeviceUverbs", "offsetof(struct ibv_device, dev_name)"},
 }
 
@@ -134,7 +156,7 @@ func camel(c string) string {
 func main() {
 	log.SetFlags(0)
 	var c bytes.Buffer
-	c.WriteString("#include <infiniband/verbs.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
+	c.WriteString("#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void)\n{\n")
 	for i, s := range structs {
 		fmt.Fprintf(&c, "printf(\"s %d %%zu\\n\", sizeof(%s));\n", i, s.c)
 		for _, f := range strings.Fields(s.fields) {

@@ -287,6 +287,36 @@ type PortAttr struct {
 	_             [2]byte
 }
 
+// ConnParam has struct rdma_conn_param.
+type ConnParam struct {
+	PrivateData        uint64
+	PrivateDataLen     uint8
+	ResponderResources uint8
+	InitiatorDepth     uint8
+	FlowControl        uint8
+	RetryCount         uint8
+	RNRRetryCount      uint8
+	SRQ                uint8
+	_                  [1]byte
+	QPNum              uint32
+	_                  [4]byte
+}
+
+// CMEvent has struct rdma_cm_event.
+type CMEvent struct {
+	ID                          uint64
+	ListenID                    uint64
+	Event                       uint32
+	Status                      uint32
+	ParamConnPrivateData        uint64
+	ParamConnPrivateDataLen     uint8
+	ParamConnResponderResources uint8
+	ParamConnInitiatorDepth     uint8
+	_                           [5]byte
+	ParamConnQPNum              uint32
+	_                           [36]byte
+}
+
 // DeviceAttrEx has struct ibv_device_attr_ex.
 type DeviceAttrEx struct {
 	OrigAttrFwVer                    [64]byte
@@ -366,6 +396,26 @@ const (
 	QPNum             = 52
 	DeviceTransport   = 20
 	DeviceName        = 24
+	IDVerbs           = 0
+	IDSource          = 32
+	IDDestination     = 160
+	PSTCP             = 262
+	OptionID          = 0
+	OptionIDTOS       = 0
+	OptionIDReuseaddr = 1
+	CMAddrResolved    = 0
+	CMAddrError       = 1
+	CMRouteResolved   = 2
+	CMRouteError      = 3
+	CMConnectRequest  = 4
+	CMConnectResponse = 5
+	CMConnectError    = 6
+	CMUnreachable     = 7
+	CMRejected        = 8
+	CMEstablished     = 9
+	CMDisconnected    = 10
+	CMDeviceRemoval   = 11
+	CMTimewaitExit    = 15
 	DeviceUverbs      = 88
 )
 
