@@ -75,7 +75,7 @@ func (q *cq) Poll(wcs []verbs.WC) (n int) {
 	}
 	for n < len(wcs) {
 		room := min(len(wcs)-n, len(q.wcs))
-		q.args = ibverbs.Args{q.c, uintptr(room), uintptr(unsafe.Pointer(unsafe.SliceData(q.wcs)))}
+		q.args = ibverbs.Args{A: q.c, B: uintptr(room), C: uintptr(unsafe.Pointer(unsafe.SliceData(q.wcs)))}
 		got := q.args.Call(q.dev.ops.pollCQ)
 		for i := range max(got, 0) {
 			q.convert(&wcs[n+i], &q.wcs[i])
@@ -171,7 +171,7 @@ func (q *cq) ReqNotify(solicitedOnly bool) error {
 	if solicitedOnly {
 		only = 1
 	}
-	q.args = ibverbs.Args{q.c, only}
+	q.args = ibverbs.Args{A: q.c, B: only}
 	return resultOf(uintptr(q.args.Call(q.dev.ops.reqNotify)), 0)
 }
 

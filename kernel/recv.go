@@ -95,7 +95,7 @@ func (s *recvQueue) call(n int) (posted int, err error) {
 	last := &s.wrs[n-1]
 	next := last.Next
 	last.Next = 0
-	s.args = ibverbs.Args{s.c, uintptr(unsafe.Pointer(&s.wrs[0])), uintptr(unsafe.Pointer(s.bad))}
+	s.args = ibverbs.Args{A: s.c, B: uintptr(unsafe.Pointer(&s.wrs[0])), C: uintptr(unsafe.Pointer(s.bad))}
 	r := s.args.Call(s.fn)
 	last.Next = next
 	runtime.KeepAlive(s.sges)

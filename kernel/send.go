@@ -132,7 +132,7 @@ func (s *sendQueue) call(n int) (posted int, err error) {
 	}
 	next := last.Next
 	last.Next = 0
-	s.args = ibverbs.Args{s.q.c, uintptr(unsafe.Pointer(&s.wrs[0])), uintptr(unsafe.Pointer(s.bad))}
+	s.args = ibverbs.Args{A: s.q.c, B: uintptr(unsafe.Pointer(&s.wrs[0])), C: uintptr(unsafe.Pointer(s.bad))}
 	r := s.args.Call(d.ops.postSend)
 	last.Next = next
 	runtime.KeepAlive(s.sges)

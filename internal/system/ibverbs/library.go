@@ -82,14 +82,12 @@ func Load() (*Library, error) {
 	return l, nil
 }
 
-// Args are the arguments of a function that is called again and again, in memory that calls need not allocate.
-// Memory that they name is reachable from elsewhere, and does not move.
-type Args [3]uintptr
-
-// Call calls a function of C that returns an int.
-func (a *Args) Call(fn uintptr) int {
-	r, _, _ := purego.SyscallN(fn, a[:]...)
-	return int(int32(r))
+// Args are the arguments of a function that is called again and again, in memory that calls need not allocate:
+// on the heap. Memory that they name is reachable from elsewhere, and does not move.
+type Args struct {
+	fn      uintptr
+	A, B, C uintptr
+	result  uintptr
 }
 
 // Call calls a function of C that returns an int or nothing: an errno, a number, or minus one. Arguments that
