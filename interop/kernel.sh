@@ -1,20 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# kernel.sh [TEST_FLAG...]
+# kernel.sh DEVICE [TEST_FLAG...]
 #
-# Runs the tests of package kernel in the guest machine, on its rxe0: the device is the kernel's, and the
-# library is rdma-core's. The flags go to the tests, as "-test.v" or "-test.run=TestConformanceKernel/MR".
+# Runs the tests of package kernel in the guest machine, on its device rxe0 or siw0: the device is the kernel's,
+# and the libraries are rdma-core's. The flags go to the tests, as "-test.v" or "-test.run=TestConformanceKernel/MR".
 # Needs root.
 set -euo pipefail
+[[ $# -ge 1 ]] || { echo "usage: $0 DEVICE [TEST_FLAG...]" >&2; exit 2; }
+device=$1
+shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 (cd "$here/.." && CGO_ENABLED=0 go test -c -o "$folder/kernel.test" ./kernel)
 printf '%q ' "$@" >"$folder/flags"
+echo "$device" >"$folder/device"
 cat >"$folder/guest.sh" <<'GUEST'
 echo "peer: ready"
 cd /tmp
-eval "RAMJET_KERNEL_DEVICE=rxe0 /peer/kernel.test -test.timeout=2000s $(cat /peer/flags)" >/peer/output 2>&1
+eval "RAMJET_KERNEL_DEVICE=$(cat /peer/device) /peer/kernel.test -test.timeout=2000s $(cat /peer/flags)" >/peer/output 2>&1
 status=$?
 python3 - "$status" <<'PYTHON'
 import socket, sys

@@ -16,7 +16,7 @@ import (
 
 // Work requests that are laid out at once, at first and at most: longer lists are several calls.
 const (
-	firstPost = 16
+	firstPost = 8
 	mostPost  = 256
 )
 
