@@ -16,6 +16,7 @@ trap 'rm -rf "$folder"' EXIT
 printf '%q ' "$@" >"$folder/flags"
 echo "$device" >"$folder/device"
 cat >"$folder/guest.sh" <<'GUEST'
+python3 -m http.server 7471 >/dev/null 2>&1 & # by which pair.sh knows that the guest is alive
 echo "peer: ready"
 cd /tmp
 eval "RAMJET_KERNEL_DEVICE=$(cat /peer/device) /peer/kernel.test -test.timeout=2000s $(cat /peer/flags)" >/peer/output 2>&1
@@ -25,7 +26,7 @@ import socket, sys
 s = socket.create_connection(("10.9.0.1", 7999))
 s.sendall(bytes([int(sys.argv[1])]) + open("/peer/output", "rb").read())
 PYTHON
-sleep 2
+sleep 20
 GUEST
 "$here/peervm/pair.sh" "$folder" python3 -c '
 import socket, sys

@@ -23,8 +23,12 @@ func TestManyWait(t *testing.T) {
 	const n = 1000
 	ctx, cancel := context.WithCancel(t.Context())
 	var ready, done sync.WaitGroup
-	for range n {
+	for i := range n {
 		cq, err := dev.CreateCQ(16, &verbs.CQOptions{Spin: -1})
+		if i >= 50 && err != nil {
+			t.Logf("the device has %d queues and no more: %v", i, err)
+			break
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
