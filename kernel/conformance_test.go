@@ -5,6 +5,7 @@
 package kernel_test
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -73,6 +74,30 @@ func ownDevices(t *testing.T) (names []string) {
 	return names
 }
 
+// ofRXE is what rxe of Linux 6.12, with rdma-core 56, does otherwise than the suite expects.
+var ofRXE = map[string]string{
+	"Attributes/Port":        "rows of the GID table are empty",
+	"CQ/Overflow":            "it raises no event",
+	"Channel/SolicitedError": "a failed work request raises no solicited event",
+	"Event/CommEstablished":  "it raises no such event",
+	"MR/ZeroBased":           "the kernel has zero-based regions begin at a page",
+	"MR/Keys":                "keys follow each other",
+	"MR/DeregPosted":         "another status",
+	"MR/DeregReceive":        "another status",
+	"MR/ReregMemory":         "it cannot change the memory of a region",
+	"MR/ReregAccess":         "the device answers that it cannot",
+	"MR/ReregDomain":         "the device answers that it cannot",
+	"MR/Modes":               "it cannot change the memory of a region",
+	"MW/Type1":               "EINVAL for a region with a window",
+	"MW/Type2":               "a bind that fails is flushed",
+	"MW/KeyPortion":          "rdma-core posts no local invalidation to it",
+	"MW/LocalInvalidate":     "rdma-core posts no local invalidation to it",
+	"MW/RemoteInvalidate":    "the flag of the completion is the kernel's, 1<<2, which is another one for programs",
+	"MW/Bounds":              "an address before the window is permitted",
+	"MW/Busy":                "EINVAL for a region with a window",
+	"MW/Invalidates":         "an invalidation that fails is flushed",
+}
+
 // TestConformanceKernel runs the suite on a device of the kernel, which RAMJET_KERNEL_DEVICE names: in the guest
 // machine of interop.
 func TestConformanceKernel(t *testing.T) {
@@ -82,7 +107,13 @@ func TestConformanceKernel(t *testing.T) {
 	}
 	dev := open(t, name)
 	a := dev.Query()
+	if a.Transport == verbs.TransportIWARP {
+		t.Skip("queue pairs of iWARP are connected by package cm, and the suite connects them by their numbers")
+	}
 	missing, differs := ofKernel()
+	if strings.HasPrefix(name, "rxe") {
+		maps.Copy(differs, ofRXE)
+	}
 	delete(missing, conformance.Metrics)
 	lacks := func(c verbs.DeviceCap, ability conformance.Ability, why string) {
 		if a.Caps&c == 0 {

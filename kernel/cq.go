@@ -77,16 +77,16 @@ func (q *cq) Poll(wcs []verbs.WC) (n int) {
 		room := min(len(wcs)-n, len(q.wcs))
 		q.args = ibverbs.Args{A: q.c, B: uintptr(room), C: uintptr(unsafe.Pointer(unsafe.SliceData(q.wcs)))}
 		got := q.args.Call(q.dev.ops.pollCQ)
-		for i := range max(got, 0) {
-			q.convert(&wcs[n+i], &q.wcs[i])
-		}
+		var now uint64
 		if got > 0 && !q.bare {
-			now := q.dev.Clock()
-			for i := range wcs[n : n+got] {
-				wcs[n+i].Timestamp = now
+			now = q.dev.Clock()
+		}
+		for i := range max(got, 0) {
+			if q.convert(&wcs[n], &q.wcs[i]) {
+				wcs[n].Timestamp = now
+				n++
 			}
 		}
-		n += max(got, 0)
 		if got < room {
 			break
 		}
@@ -102,17 +102,22 @@ var opcodes = [...]verbs.WCOp{
 	ibverbs.WCRecv: verbs.WCRecv, ibverbs.WCRecvRdmaWithImm: verbs.WCRecvWriteImm,
 }
 
-// convert makes a completion of one of C. Its memory in C is used again.
-func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) {
+// convert makes a completion of one of C. It returns false for one of a queue pair that is closed: some devices
+// leave them in the queue.
+func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) bool {
+	qp := q.of(verbs.QPN(c.QPNum))
+	if qp == nil {
+		return false
+	}
 	*wc = verbs.WC{ID: c.WRID, Status: verbs.Status(c.Status), QPN: verbs.QPN(c.QPNum), VendorErr: c.VendorErr}
 	if c.Status != ibverbs.WCSuccess {
 		if c.Status != ibverbs.WCWRFlushErr {
-			q.broken(verbs.QPN(c.QPNum))
+			qp.happened(verbs.EventQPBroken)
 		}
-		return
+		return true
 	}
 	if c.Opcode&ibverbs.WCRecv == 0 {
-		q.sent(verbs.QPN(c.QPNum))
+		qp.send.out.complete()
 	}
 	if c.Opcode < uint32(len(opcodes)) {
 		wc.Op = opcodes[c.Opcode]
@@ -128,29 +133,17 @@ func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) {
 		wc.Flags |= verbs.WithImm
 		wc.Imm = fromBE32(c.ImmData)
 	}
+	return true
 }
 
-// sent tells a queue pair that its oldest signaled work request has completed.
-func (q *cq) sent(n verbs.QPN) {
-	if q.last == nil || q.last.num != n {
+// of returns an open queue pair by its number; nil: there is none.
+func (q *cq) of(n verbs.QPN) *qp {
+	if q.last == nil || q.last.num != n || q.last.closed.Load() {
 		q.dev.mu.Lock()
 		q.last = q.dev.numbers[n]
 		q.dev.mu.Unlock()
 	}
-	if q.last != nil {
-		q.last.send.out.complete()
-	}
-}
-
-// broken tells a queue pair of the first completion that says why it is in ERR.
-func (q *cq) broken(n verbs.QPN) {
-	d := q.dev
-	d.mu.Lock()
-	qp := d.numbers[n]
-	d.mu.Unlock()
-	if qp != nil {
-		qp.happened(verbs.EventQPBroken)
-	}
+	return q.last
 }
 
 // fromBE32 returns the number whose bytes in memory are those of v in network byte order, and the other way

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
@@ -22,6 +23,7 @@ type qp struct {
 	num    verbs.QPN
 	events func(verbs.EventType)
 	shared bool // its receives come from a shared queue
+	closed atomic.Bool
 
 	send sendQueue
 	recv recvQueue
@@ -407,6 +409,7 @@ func (q *qp) destroy() error {
 		*gid = g.gid
 		d.lib.CallErrno(d.lib.DetachMcast, q.c, uintptr(unsafe.Pointer(gid)), uintptr(g.lid))
 	}
+	q.closed.Store(true)
 	q.send.close()
 	q.recv.close()
 	d.mu.Lock()
