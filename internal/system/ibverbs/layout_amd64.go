@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package ibverbs
 
 // ctxABI is where a context's abi_compat is: behind a mutex, of 40 bytes here.
