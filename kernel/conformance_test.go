@@ -94,6 +94,12 @@ var ofRXE = map[string]string{
 	"MW/LocalInvalidate":     "rdma-core posts no local invalidation to it",
 	"MW/RemoteInvalidate":    "the flag of the completion is the kernel's, 1<<2, which is another one for programs",
 	"MW/Bounds":              "an address before the window is permitted",
+	"SRQ/Shared":             "queues are longer than they have to be",
+	"SRQ/Attributes":         "any limit is taken, also above the length",
+	"State/RC":               "the kernel's table has no way from RESET to ERR",
+	"State/UC":               "the kernel's table has no way from RESET to ERR",
+	"State/UD":               "the kernel's table has no way from RESET to ERR",
+	"State/Query":            "MaxDestRdAtomic becomes a power of two",
 	"MW/Busy":                "EINVAL for a region with a window",
 	"MW/Invalidates":         "an invalidation that fails is flushed",
 }

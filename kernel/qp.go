@@ -24,6 +24,7 @@ type qp struct {
 	events func(verbs.EventType)
 	shared bool // its receives come from a shared queue
 	closed atomic.Bool
+	state  atomic.Uint32 // as attr has it
 
 	send sendQueue
 	recv recvQueue
@@ -94,7 +95,6 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 	q.cap = verbs.QPCap{MaxSendWR: int(c.CapMaxSendWR), MaxRecvWR: int(c.CapMaxRecvWR), MaxSendSGE: int(c.CapMaxSendSGE), MaxRecvSGE: int(c.CapMaxRecvSGE), MaxInline: int(c.CapMaxInlineData)}
 	q.send.init(q)
 	q.send.all = init.SignalAll
-	q.recv.q = q
 	q.recv.init(d.ops.postRecv, h, q.cap.MaxRecvSGE)
 	d.mu.Lock()
 	d.qps[h], d.numbers[q.num] = q, q
@@ -129,7 +129,7 @@ func (q *qp) happened(t verbs.EventType) {
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError, verbs.EventQPBroken:
 		q.mu.Lock()
 		first := q.attr.State != verbs.Err
-		q.attr.State = verbs.Err
+		q.setState(verbs.Err)
 		q.mu.Unlock()
 		if t == verbs.EventQPBroken && !first {
 			return
@@ -156,10 +156,6 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	next, err := verbs.CheckTransition(q.typ, q.attr.State, a, mask)
 	if err != nil {
 		return err
-	}
-	if q.attr.State == verbs.Reset && next == verbs.Err {
-		// The kernel's table allows it, and it needs no attribute.
-		mask |= verbs.MaskState
 	}
 	c := new(ibverbs.QPAttr)
 	*c = ibverbs.QPAttr{QPState: uint32(a.State), CurQPState: uint32(a.CurState), PathMTU: uint32(a.PathMTU), Qkey: uint32(a.QKey), RqPSN: uint32(a.RQPSN), SqPSN: uint32(a.SQPSN),
@@ -214,7 +210,8 @@ func (q *qp) modifyC(c *ibverbs.QPAttr, mask verbs.QPMask, next verbs.QPState) e
 	r, errno := d.lib.CallErrno(d.lib.ModifyQP, q.c, uintptr(unsafe.Pointer(c)), uintptr(mask))
 	err := resultOf(r, errno)
 	if err == nil {
-		q.attr.State, q.asked = next, verbs.AHAttr{}
+		q.setState(next)
+		q.asked = verbs.AHAttr{}
 	}
 	return err
 }
@@ -283,7 +280,7 @@ func (q *qp) remember(a *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
 	if next == verbs.Reset {
 		*to = verbs.QPAttr{}
 	}
-	to.State, to.CurState = next, next
+	q.setState(next)
 	for _, f := range []struct {
 		mask verbs.QPMask
 		set  func()
@@ -317,7 +314,17 @@ func (q *qp) query() {
 	if asked := &q.asked; asked.DGID == a.AH.DGID && asked.DLID == a.AH.DLID { // without what stands for its zeros
 		a.AH = *asked
 	}
+	if a.State == verbs.Reset {
+		a = verbs.QPAttr{} // some devices keep what was set before
+	}
 	q.attr = a
+	q.setState(a.State)
+}
+
+// setState is called with the lock held.
+func (q *qp) setState(s verbs.QPState) {
+	q.attr.State, q.attr.CurState = s, s
+	q.state.Store(uint32(s))
 }
 
 func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
@@ -334,13 +341,19 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 	return a, q.cap
 }
 
-// whyNot returns the error of a work request that the device calls invalid.
-func (q *qp) whyNot(err error) error {
-	a, _ := q.Query()
-	if a.State < verbs.RTS {
-		return fail("post_send", verbs.ErrState, fmt.Sprintf("the queue pair is in %v", a.State))
+// mayPost refuses work requests in a state in which some drivers would take them and do nothing. The kernel
+// may have changed the state, as it does for iWARP, so it is asked first.
+func (q *qp) mayPost(op string, least verbs.QPState) error {
+	if q.closed.Load() {
+		return verbs.ErrClosed
 	}
-	return err
+	if verbs.QPState(q.state.Load()) >= least {
+		return nil
+	}
+	if a, _ := q.Query(); a.State < least {
+		return fail(op, verbs.ErrState, fmt.Sprintf("the queue pair is in %v", a.State))
+	}
+	return nil
 }
 
 // Stats returns what the driver knows without asking the device.

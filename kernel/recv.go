@@ -15,7 +15,6 @@ import (
 
 // recvQueue is where receives are laid out for C, as sendQueue is for sends.
 type recvQueue struct {
-	q  *qp     // nil: the queue is shared
 	fn uintptr // of the context's table
 	c  uintptr // struct ibv_qp or ibv_srq
 
@@ -78,11 +77,6 @@ func (s *recvQueue) post(wrs []verbs.RecvWR) (done int, err error) {
 			posted, failed := s.call(n)
 			done += posted
 			if failed != nil {
-				if failed == verbs.ErrInvalid && s.q != nil {
-					if a, _ := s.q.Query(); a.State == verbs.Reset {
-						failed = fail("post_recv", verbs.ErrState, "the queue pair is in RESET")
-					}
-				}
 				return done, failed
 			}
 		}
@@ -102,7 +96,7 @@ func (s *recvQueue) call(n int) (posted int, err error) {
 	if r == 0 {
 		return n, nil
 	}
-	return int(*s.bad-addressOf(&s.wrs[0])) / int(unsafe.Sizeof(s.wrs[0])), postError(r)
+	return postedBefore(*s.bad, addressOf(&s.wrs[0]), unsafe.Sizeof(s.wrs[0]), n), postError(r)
 }
 
 func (s *recvQueue) close() {
@@ -116,6 +110,9 @@ func (s *recvQueue) close() {
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	if q.shared || q.cap.MaxRecvWR == 0 && len(wrs) > 0 {
 		return 0, fail("post_recv", verbs.ErrInvalid, "the queue pair has no receive queue of its own")
+	}
+	if err := q.mayPost("post_recv", verbs.Init); err != nil {
+		return 0, err
 	}
 	return q.recv.post(wrs)
 }

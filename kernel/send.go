@@ -103,9 +103,6 @@ func (s *sendQueue) postLocked(wrs []verbs.SendWR) (done int, err error) {
 				for i := n - 1; i >= posted; i-- {
 					s.out.undo(s.all || part[i].Flags&verbs.Signaled != 0)
 				}
-				if failed == verbs.ErrInvalid {
-					failed = s.q.whyNot(failed)
-				}
 				return done, failed
 			}
 			s.bound(part[:n])
@@ -140,7 +137,16 @@ func (s *sendQueue) call(n int) (posted int, err error) {
 	if r == 0 {
 		return n, nil
 	}
-	return int(*s.bad-addressOf(&s.wrs[0])) / int(unsafe.Sizeof(s.wrs[0])), postError(r)
+	return postedBefore(*s.bad, addressOf(&s.wrs[0]), unsafe.Sizeof(s.wrs[0]), n), postError(r)
+}
+
+// postedBefore returns how many of n work requests were posted, by the address of the one that was not. Drivers
+// that refuse all of a list may leave it out.
+func postedBefore(bad, first uint64, size uintptr, n int) int {
+	if i := (bad - first) / uint64(size); bad >= first && i < uint64(n) {
+		return int(i)
+	}
+	return 0
 }
 
 // postError returns the error of a work request that was not posted. Some drivers return minus an errno.
@@ -337,11 +343,17 @@ func (s *sendQueue) close() {
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
+	if err := q.mayPost("post_send", verbs.RTS); err != nil {
+		return 0, err
+	}
 	return q.send.post(wrs)
 }
 
 // PostSendAll posts a list that is checked first, if there is room for all of it.
 func (q *qp) PostSendAll(wrs []verbs.SendWR) error {
+	if err := q.mayPost("post_send", verbs.RTS); err != nil {
+		return err
+	}
 	s := &q.send
 	s.mu.Lock()
 	defer s.mu.Unlock()
