@@ -123,7 +123,7 @@ func (q *cq) convert(wc *verbs.WC, c *ibverbs.WC) bool {
 		wc.Op = opcodes[c.Opcode]
 	}
 	wc.ByteLen, wc.PKeyIndex, wc.SLID, wc.SL, wc.DLIDPathBits, wc.SrcQPN = c.ByteLen, c.PkeyIndex, c.Slid, c.SL, c.DlidPathBits, verbs.QPN(c.SrcQP)
-	if c.WCFlags&ibverbs.WCGRH != 0 {
+	if c.WCFlags&ibverbs.WCGRH != 0 && qp.typ == verbs.UD { // rxe says so of every packet
 		wc.Flags |= verbs.WithGRH
 	}
 	if c.WCFlags&ibverbs.WCWithInv != 0 {
