@@ -107,6 +107,7 @@ var ofRXE = map[string]string{
 	"Flush/SQE":              "a send that fails is flushed, without a status of its own",
 	"Drain/Waits":            "what is posted in SQD does not start in RTS",
 	"Atomic/Refused":         "rdma-core refuses it when it is posted",
+	"Refused/Remote":         "it raises no event",
 	"Shape/Inline":           "the device takes less inline",
 	"Scattered/SRQ":          "the device has fewer SGEs in shared queues",
 	"MW/Busy":                "EINVAL for a region with a window",
