@@ -15,7 +15,7 @@ func errorOf(errno syscall.Errno) error {
 	switch errno {
 	case 0:
 		return nil
-	case syscall.EINVAL:
+	case syscall.EINVAL, syscall.ENODATA: // of an empty row of a table
 		return verbs.ErrInvalid
 	case syscall.ENOMEM:
 		return verbs.ErrNoMemory
