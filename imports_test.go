@@ -58,6 +58,8 @@ var layers = map[string][]string{
 	"internal/system/ibsim":        {"wire/"},
 	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/queue", "internal/core/softdev", "internal/core/steer", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"internal/core/observe":        {"verbs"},
+	"kernel":                       {"internal/system/ibverbs", "verbs"},
+	"internal/system/ibverbs":      {},
 	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/forkmark":     {},
 	"internal/system/linkwatch":    {"internal/system/forkmark", "verbs"},
@@ -102,7 +104,7 @@ var layers = map[string][]string{
 	"internal/app/usage":           {},
 	"internal/device/madclient":    {"internal/core/clock", "internal/engine/madagent", "verbs", "wire/"},
 	"internal/device/cdevices":     {"internal/device/kinds", "verbs"},
-	"cmd/ramjet":                   {"", "cm", "infiniband", "internal/app/", "internal/core/observe", "internal/core/softdev", "internal/device/", "internal/system/rdmasys", "internal/system/statsocket", "rnet", "trace", "verbs"},
+	"cmd/ramjet":                   {"", "cm", "infiniband", "internal/app/", "internal/core/observe", "internal/core/softdev", "internal/device/", "internal/system/rdmasys", "internal/system/statsocket", "kernel", "rnet", "trace", "verbs"},
 
 	"internal/app/perf/baseline": {},
 
@@ -119,7 +121,7 @@ var rooms = map[string][]string{
 	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/doctor", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "regcache", "roce", "roce1", "shm"},
+	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/doctor", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -147,12 +149,14 @@ var reach = map[string][]string{
 	"cm":   {"net"},
 	"rnet": {"net"},
 
-	"iwarp":                 {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
-	"roce":                  {"net", "golang.org/x/sys"},
-	"roce1":                 {"net", "golang.org/x/sys"},
-	"shm":                   {"net", "golang.org/x/sys"}, // net: by internal/system/statsocket
-	"infiniband":            {"net", "golang.org/x/sys"},
-	"internal/device/kinds": {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"iwarp":                   {"crypto/tls", "github.com/pion/", "golang.org/x/sys", "net"},
+	"roce":                    {"golang.org/x/sys", "net"},
+	"roce1":                   {"golang.org/x/sys", "net"},
+	"shm":                     {"golang.org/x/sys", "net"},
+	"infiniband":              {"golang.org/x/sys", "net"},
+	"internal/device/kinds":   {"crypto/tls", "github.com/pion/", "golang.org/x/sys", "net"},
+	"kernel":                  {"net", "golang.org/x/sys", "github.com/ebitengine/purego"},
+	"internal/system/ibverbs": {"github.com/ebitengine/purego"},
 
 	"internal/core/memory":       {"golang.org/x/sys"},
 	"internal/engine/ibta":       {"golang.org/x/sys"},
@@ -199,7 +203,7 @@ var reach = map[string][]string{
 	"internal/testkit/pair":        {"testing"},
 	"internal/testkit/softfabric":  {"testing", "net", "golang.org/x/sys"},
 	"internal/testkit/simnet":      {"testing", "net", "golang.org/x/sys"},
-	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/HdrHistogram/hdrhistogram-go",
+	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/ebitengine/purego", "github.com/HdrHistogram/hdrhistogram-go",
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-runewidth", "github.com/rivo/uniseg", "github.com/spf13/", "github.com/inconshreveable/mousetrap",
 		"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
 		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype"}, // by internal/app/plots

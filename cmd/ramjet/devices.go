@@ -113,7 +113,7 @@ func localDevices() (found []localDevice, err error) {
 
 // inspect opens the device, queries its attributes and closes it.
 func (d *deviceInfo) inspect() error {
-	dev, err := ramjet.Open(d.Name)
+	dev, err := ramjet.Open(d.Name, hardware()...)
 	if err != nil {
 		return err
 	}

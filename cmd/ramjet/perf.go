@@ -148,6 +148,9 @@ func (f *perfFlags) both(c *cobra.Command, configs []perf.Config) (err error) {
 	if kind.Link {
 		return usagef("--loopback takes devices of loopback addresses, and those of kind %s are of Ethernet interfaces: run both sides, each with -d and its interface", kind.Name)
 	}
+	if kind.Hardware {
+		return usagef("--loopback makes devices of loopback addresses, and those of kind %s are there or not: run both sides, each with -d and its device", kind.Name)
+	}
 	if err := trustThisMachine(kind); err != nil {
 		return err
 	}

@@ -72,10 +72,11 @@ type Local struct {
 
 // Options are the options of Open.
 type Options struct {
-	Trace   *trace.Writer                        // receives every packet, or every stream
-	TLS     *tls.Config                          // for kinds with TLS, see iwarp.Options; nil: from the files named by the environment
-	Log     *slog.Logger                         // receives failures of queue pairs; nil: nothing
-	Refused func(peer netip.AddrPort, err error) // for kinds with TLS: called with peers that were rejected
+	Trace   *trace.Writer                            // receives every packet, or every stream
+	TLS     *tls.Config                              // for kinds with TLS, see iwarp.Options; nil: from the files named by the environment
+	Kernel  func(name string) (*verbs.Device, error) // opens devices of the kernel; nil: the program is built without
+	Log     *slog.Logger                             // receives failures of queue pairs; nil: nothing
+	Refused func(peer netip.AddrPort, err error)     // for kinds with TLS: called with peers that were rejected
 }
 
 // Table has all kinds. The first is the default.
@@ -114,6 +115,11 @@ var Table = []*Kind{
 		Name: "shm", Text: "shared memory between processes of this host", Passes: "nothing: it stays on the host", Transport: verbs.TransportIB,
 		Host: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Every other address can be opened as shm: too, to tell devices of this host apart."),
 		Naming: memoryNaming{}, Open: openMemory, GUID: shm.GUID,
+	},
+	{
+		Name: "kernel", Text: "RDMA hardware and other devices of the kernel", Passes: "what the device's protocol needs", Transport: verbs.TransportIB,
+		Hardware: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("RDMA devices of the kernel can be opened as kernel:NAME, by the names that `rdma link` lists."),
+		Naming: kernelNaming{"/sys"}, Open: openKernel, GUID: kernelGUID,
 	},
 }
 

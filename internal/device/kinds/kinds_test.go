@@ -30,6 +30,9 @@ func TestRows(t *testing.T) {
 			if k.Link {
 				t.Skip("its devices are not of the loopback interface: TestLinkRow")
 			}
+			if k.Hardware {
+				t.Skip("its devices are the kernel's: TestKernelRow")
+			}
 			if k.Soft {
 				t.Skip("its devices are on a fabric: TestFabricRow")
 			}
@@ -72,7 +75,7 @@ func TestNames(t *testing.T) {
 		{"roce:::ffff:192.0.2.7", "roce", "::ffff:192.0.2.7", "", "192.0.2.7", ""},
 		{"iwarps:?congestion=cubic", "iwarps", "", "?congestion=cubic", "invalid IP", ""},
 		{"192.0.2.7", "", "", "", "", "needs a kind and a colon, such as roce:127.0.0.1"},
-		{"rose:192.0.2.7", "", "", "", "", "there are roce, roce1, infiniband, iwarp, iwarps, iwarp+sctp and shm"},
+		{"rose:192.0.2.7", "", "", "", "", "there are roce, roce1, infiniband, iwarp, iwarps, iwarp+sctp, shm and kernel"},
 	} {
 		n, err := Parse(c.name)
 		if c.wrong != "" {

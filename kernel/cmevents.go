@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package kernel
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// cmEvent is an event of the connection manager, copied from C.
+type cmEvent struct {
+	id, listener uintptr
+	typ          uint32
+	status       int32
+	param        verbs.StreamParam
+}
+
+// reader returns what takes one event, acknowledges it, so that ids can be destroyed, and deals with it.
+func (m *manager) reader() func() (bool, error) {
+	at := new(uint64)
+	return func() (bool, error) {
+		r, errno := m.dev.lib.CallErrno(m.fn.GetEvent, m.c, uintptr(unsafe.Pointer(at)))
+		if int32(r) != 0 {
+			return again(errno)
+		}
+		c := ibverbs.Pointer[ibverbs.CMEvent](uintptr(*at))
+		e := cmEvent{id: uintptr(c.ID), listener: uintptr(c.ListenID), typ: c.Event, status: int32(c.Status)}
+		e.param = verbs.StreamParam{IRD: uint16(c.ParamConnResponderResources), ORD: uint16(c.ParamConnInitiatorDepth)}
+		if n := int(c.ParamConnPrivateDataLen); n > 0 && c.ParamConnPrivateData != 0 && withData(c.Event) {
+			e.param.PrivateData = append([]byte(nil), unsafe.Slice(ibverbs.Pointer[byte](uintptr(c.ParamConnPrivateData)), n)...)
+		}
+		var s *stream
+		if e.typ == ibverbs.CMConnectRequest {
+			s = m.request(&e)
+		} else {
+			m.mu.Lock()
+			s = m.ids[e.id]
+			m.mu.Unlock()
+		}
+		m.dev.lib.CallErrno(m.fn.AckEvent, uintptr(*at))
+		if s != nil {
+			s.happened(&e)
+		}
+		return true, nil
+	}
+}
+
+// withData reports whether events of a type have parameters of a peer.
+func withData(typ uint32) bool {
+	switch typ {
+	case ibverbs.CMConnectRequest, ibverbs.CMConnectResponse, ibverbs.CMEstablished, ibverbs.CMRejected:
+		return true
+	}
+	return false
+}
+
+// request returns the stream of a request: the id is new. It is destroyed if nobody listens any more, or if
+// the request came by another device.
+func (m *manager) request(e *cmEvent) *stream {
+	m.mu.Lock()
+	l := m.ids[e.listener]
+	if l == nil || m.closed {
+		m.mu.Unlock()
+		go m.dev.lib.CallErrno(m.fn.DestroyID, e.id) // waits for the event to be acknowledged
+		return nil
+	}
+	defer m.mu.Unlock()
+	s := &stream{m: m, c: e.id, asked: true, tell: l.tell, local: addrOf(e.id + ibverbs.IDSource), peer: addrOf(e.id + ibverbs.IDDestination)}
+	m.ids[s.c] = s
+	return s
+}
+
+// happened deals with an event, in the goroutine that reads them.
+func (s *stream) happened(e *cmEvent) {
+	switch e.typ {
+	case ibverbs.CMConnectRequest:
+		if err := s.rightDevice(); err != nil {
+			s.Close()
+			return
+		}
+		s.report(verbs.StreamEvent{Type: verbs.StreamAsked, Stream: s, Param: e.param})
+	case ibverbs.CMAddrResolved:
+		err := s.rightDevice()
+		if err == nil {
+			err = s.call(s.m.fn.ResolveRoute, resolving)
+		}
+		s.failedIf(err)
+	case ibverbs.CMRouteResolved:
+		err := dataFits(s.param.PrivateData)
+		if err == nil {
+			err = s.pass(s.m.fn.Connect)
+		}
+		s.failedIf(err)
+	case ibverbs.CMConnectResponse: // over InfiniBand and RoCE: the queue pair is the driver's
+		err := s.raise(verbs.RTR, verbs.RTS)
+		if err == nil {
+			err = s.call(s.m.fn.Establish)
+		}
+		if s.failedIf(err); err == nil {
+			s.isEstablished(e)
+		}
+	case ibverbs.CMEstablished:
+		s.isEstablished(e)
+	case ibverbs.CMRejected:
+		if e.status == consumerReject || e.status == -int32(syscall.ECONNREFUSED) && len(e.param.PrivateData) > 0 {
+			s.report(verbs.StreamEvent{Type: verbs.StreamRejected, Stream: s, Param: e.param})
+			return
+		}
+		s.failedIf(syscall.ECONNREFUSED)
+	case ibverbs.CMAddrError, ibverbs.CMRouteError, ibverbs.CMUnreachable, ibverbs.CMConnectError:
+		s.failedIf(e.reason())
+	case ibverbs.CMDisconnected, ibverbs.CMDeviceRemoval:
+		s.call(s.m.fn.Disconnect) // answers the peer; fails if we were first
+		s.report(verbs.StreamEvent{Type: verbs.StreamClosed, Stream: s})
+	}
+}
+
+// consumerReject is the reason of a rejection by the peer's program (IBTA 12.6.7.2).
+const consumerReject = 28
+
+// reason returns why an attempt failed.
+func (e *cmEvent) reason() error {
+	switch {
+	case e.status < 0:
+		return syscall.Errno(-e.status)
+	case e.typ == ibverbs.CMUnreachable:
+		return syscall.ETIMEDOUT
+	}
+	return fmt.Errorf("the kernel's connection manager says %d", e.status)
+}
+
+func (s *stream) isEstablished(e *cmEvent) {
+	s.mu.Lock()
+	before := s.established
+	s.established = true
+	s.mu.Unlock()
+	if !before {
+		s.report(verbs.StreamEvent{Type: verbs.StreamEstablished, Stream: s, Param: e.param})
+	}
+}
+
+// failedIf reports that a connection failed.
+func (s *stream) failedIf(err error) {
+	if err != nil {
+		s.report(verbs.StreamEvent{Type: verbs.StreamFailed, Stream: s, Err: err})
+	}
+}
+
+// report calls back without a lock.
+func (s *stream) report(e verbs.StreamEvent) {
+	s.mu.Lock()
+	tell := s.tell
+	s.mu.Unlock()
+	if tell != nil {
+		tell(e)
+	}
+}
+
+// rightDevice refuses a connection whose addresses have led the kernel to another device.
+func (s *stream) rightDevice() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return verbs.ErrClosed
+	}
+	ctx := *ibverbs.Pointer[uintptr](s.c + ibverbs.IDVerbs)
+	if ctx == 0 {
+		return nil
+	}
+	if name := ibverbs.Text(*ibverbs.Pointer[uintptr](ctx)+ibverbs.DeviceName, 64); name != s.m.dev.name {
+		return fmt.Errorf("%w: the kernel would use the device %s for these addresses: open that one", syscall.EADDRNOTAVAIL, name)
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kernel is RDMA hardware: the devices of the kernel, such as mlx5_0, and its software ones, rxe0
+// and siw0. It calls the system's libibverbs.so.1, which it finds at run time, without cgo.
+//
+// A program names the package to have them:
+//
+//	dev, err := ramjet.Open("kernel:mlx5_0", ramjet.WithKernel(kernel.Open))
+//
+// Such a program needs the dynamic linker and the C library of the system; without the package it is a
+// static binary that needs neither (docs/decisions/0028-hardware.md).
+//
+// Work requests and completions are laid out in memory that C reads, which a queue has from its first
+// use on: posting a list is one call, and so is polling many completions, and neither allocates. Programs
+// that wait do so at descriptors in Go's poller, of which a device has two. Memory of Go is pinned as long
+// as it is registered.
+//
+// What a device cannot do is verbs.ErrNotSupported. docs/kernel.md says more.
+package kernel

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package kernel
+
+import (
+	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// errorOf returns what package verbs has for an errno; nil for 0.
+func errorOf(errno syscall.Errno) error {
+	switch errno {
+	case 0:
+		return nil
+	case syscall.EINVAL, syscall.ENODATA: // of an empty row of a table
+		return verbs.ErrInvalid
+	case syscall.ENOMEM:
+		return verbs.ErrNoMemory
+	case syscall.EBUSY:
+		return verbs.ErrBusy
+	case syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EPROTONOSUPPORT:
+		return verbs.ErrNotSupported
+	case syscall.EPERM, syscall.EACCES:
+		return verbs.ErrPermission
+	case syscall.EFAULT:
+		return verbs.ErrFault
+	case syscall.ENOENT:
+		return verbs.ErrNotFound
+	}
+	return errno
+}
+
+// resultOf returns the error of a function that returns an errno, or minus one and errno.
+func resultOf(r uintptr, errno syscall.Errno) error {
+	switch n := int32(r); {
+	case n == 0:
+		return nil
+	case n > 0:
+		return errorOf(syscall.Errno(n))
+	case errno != 0:
+		return errorOf(errno)
+	case n < -1:
+		return errorOf(syscall.Errno(-n))
+	}
+	return verbs.ErrInvalid
+}
+
+// madeOf returns the error of a function that returns an object, or NULL and errno.
+func madeOf(r uintptr, errno syscall.Errno) error {
+	switch {
+	case r != 0:
+		return nil
+	case errno == 0:
+		return verbs.ErrInvalid
+	}
+	return errorOf(errno)
+}
+
+func fail(op string, err error, detail string) error {
+	return &verbs.OpError{Op: op, Err: err, Detail: detail}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Open opens a device by the name that the kernel has for it, such as mlx5_0. An empty name stands for the
+// only device there is.
+func Open(name string) (*verbs.Device, error) {
+	lib, err := ibverbs.Load()
+	if err != nil {
+		return nil, fmt.Errorf("kernel: %w", err)
+	}
+	n := new(int32)
+	table, errno := lib.CallErrno(lib.GetDeviceList, uintptr(unsafe.Pointer(n)))
+	if table == 0 {
+		return nil, fmt.Errorf("kernel: listing devices: %w", noList(errno))
+	}
+	defer lib.CallErrno(lib.FreeDeviceList, table)
+	devices := unsafe.Slice(ibverbs.Pointer[uintptr](table), int(*n))
+	var names []string
+	for _, c := range devices {
+		names = append(names, ibverbs.Text(c+ibverbs.DeviceName, 64))
+	}
+	i, err := choose(names, name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, errno := lib.CallErrno(lib.OpenDevice, devices[i])
+	if ctx == 0 {
+		return nil, fmt.Errorf("kernel: opening %s: %w", names[i], notOpened(errno, ibverbs.Text(devices[i]+ibverbs.DeviceUverbs, 64)))
+	}
+	d, err := newDevice(lib, ctx, names[i])
+	if err != nil {
+		lib.CallErrno(lib.CloseDevice, ctx)
+		return nil, fmt.Errorf("kernel: opening %s: %w", names[i], err)
+	}
+	return verbs.NewDevice(d), nil
+}
+
+func noList(errno syscall.Errno) error {
+	if errno == syscall.ENOSYS {
+		return errors.New("the kernel has no RDMA: `modprobe ib_uverbs` loads it")
+	}
+	return errno
+}
+
+// notOpened says what to do about a device that cannot be opened.
+func notOpened(errno syscall.Errno, uverbs string) error {
+	switch errno {
+	case syscall.EACCES, syscall.EPERM:
+		return fmt.Errorf("%w: the process must be allowed to read and write /dev/infiniband/%s, also by the cgroup of its container (--device)", errno, uverbs)
+	case syscall.ENOENT, syscall.ENXIO:
+		return fmt.Errorf("%w: /dev/infiniband/%s is not there: `modprobe ib_uverbs`, and give it to a container with --device", errno, uverbs)
+	case 0:
+		return errors.New("the library does not say why")
+	}
+	return errno
+}
