@@ -59,6 +59,9 @@ func ofKernel() (missing map[conformance.Ability]string, differs map[string]stri
 		"MR/ReregAll":    "ibv_rereg_mr makes no region zero-based",
 		"MW/BindRefused": "a bind may be refused when it is posted",
 		"Metrics/QP":     "the device does not count what each queue pair does",
+
+		"Refused/Why":      "a completion has the status, and no more is known",
+		"Refused/WhyLocal": "a completion has the status, and no more is known",
 	}
 }
 
