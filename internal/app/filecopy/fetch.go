@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 )
 
@@ -44,8 +43,8 @@ func (c *session) refuse(ctx context.Context, m message, err error) error {
 }
 
 // list sends the contents of a directory, some entries at a time, or the one entry of anything else.
-func (c *session) list(ctx context.Context, name string) error {
-	name, err := local(name)
+func (c *session) list(ctx context.Context, l list) error {
+	name, err := local(l.Name)
 	if err != nil {
 		return c.fail(ctx, 0, err)
 	}
@@ -53,9 +52,11 @@ func (c *session) list(ctx context.Context, name string) error {
 	if err != nil {
 		return c.fail(ctx, 0, err)
 	}
-	if !info.IsDir() {
+	if l.Self || !info.IsDir() {
 		e := entryOf(info)
-		e.Base = path.Base(e.Base)
+		if err := checkBase(e.Base); err != nil {
+			return c.fail(ctx, 0, err)
+		}
 		return c.send(ctx, entries{Last: true, List: []Entry{e}})
 	}
 	dir, err := c.srv.Root.Open(name)
@@ -100,8 +101,12 @@ func (c *session) fetch(ctx context.Context, m fetch) error {
 		return c.fail(ctx, m.File, err)
 	}
 	defer src.close()
+	c.gaveUp = nil
 	got, err := c.put(ctx, src, m.File, "", nil)
 	c.srv.tell(Event{Peer: c.conn.PeerAddr(), Name: m.Name, Size: got.Size, Kept: got.Kept, Sent: true, Err: err})
+	if err != nil {
+		c.gaveUp = &m.File
+	}
 	if told := (*ServerError)(nil); err == nil || errors.Is(err, ErrLost) || errors.As(err, &told) || ctx.Err() != nil {
 		if told != nil {
 			return nil // the client knows
@@ -109,6 +114,21 @@ func (c *session) fetch(ctx context.Context, m fetch) error {
 		return err
 	}
 	return c.fail(ctx, m.File, err)
+}
+
+// answered returns the file that a message of who takes it is about.
+func answered(m message) (file uint32, ok bool) {
+	switch m := m.(type) {
+	case have:
+		return m.File, true
+	case grant:
+		return m.File, true
+	case done:
+		return m.File, true
+	case failure:
+		return m.File, true
+	}
+	return 0, false
 }
 
 // source opens a file below the root. It is not mapped: a client that stalls would keep its lease
@@ -132,10 +152,26 @@ func (c *session) source(name string) (*source, error) {
 	return newSource(f, name, false)
 }
 
+// Lookup returns what a name at the server is, through symbolic links: not ".".
+func (c *Client) Lookup(ctx context.Context, name string) (*Entry, error) {
+	all, err := c.list(ctx, list{true, name})
+	if err != nil {
+		return nil, err
+	}
+	if len(all) != 1 {
+		return nil, fmt.Errorf("%w: %d entries of one name", errMessage, len(all))
+	}
+	return &all[0], nil
+}
+
 // List returns what a directory at the server has, or the one entry of a file, in no order. Files
 // that are incomplete are left out.
 func (c *Client) List(ctx context.Context, name string) ([]Entry, error) {
-	if err := c.send(ctx, list{name}); err != nil {
+	return c.list(ctx, list{false, name})
+}
+
+func (c *Client) list(ctx context.Context, l list) ([]Entry, error) {
+	if err := c.send(ctx, l); err != nil {
 		return nil, err
 	}
 	var all []Entry

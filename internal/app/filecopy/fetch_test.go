@@ -201,6 +201,15 @@ func TestList(t *testing.T) {
 		list[2].Base != "link" || list[2].Kind != Other {
 		t.Errorf("%+v", list)
 	}
+	if e, err := c.Lookup(b.ctx, "link"); err != nil || e.Kind != File || e.Len != 17 {
+		t.Errorf("through a link: %+v, %v", e, err)
+	}
+	if e, err := c.Lookup(b.ctx, "dir"); err != nil || e.Mode() != os.ModeDir|0o750 {
+		t.Errorf("a directory itself: %+v, %v", e, err)
+	}
+	if e, err := c.Lookup(b.ctx, "."); err == nil {
+		t.Errorf("the root: %+v", e)
+	}
 	list, err = c.List(b.ctx, "dir")
 	b.ok(err)
 	var names []string
@@ -241,7 +250,6 @@ func TestGetChanges(t *testing.T) {
 func TestBadServers(t *testing.T) {
 	for name, messages := range map[string][]message{
 		"another's name":     {open{File: 1, Size: 5, Name: "../x"}},
-		"not asked for":      {info{Dir}},
 		"opened twice":       {open{File: 1, Size: 5}, open{File: 1, Size: 5}},
 		"not granted":        {open{File: 1, Size: 5}, written{1, 1}},
 		"started nowhere":    {open{File: 1, Size: 5}, start{1, 9}},

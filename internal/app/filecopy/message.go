@@ -78,8 +78,11 @@ type (
 		File uint32
 		Sum  digest
 	}
-	list  struct{ Name string } // a directory's contents, or a file
-	fetch struct {              // the server is to copy a file to the client: it answers with open
+	list struct {
+		Self bool // not what is in the directory, but itself
+		Name string
+	}
+	fetch struct { // the server is to copy a file to the client: it answers with open
 		File uint32 // number of the file on this connection
 		Name string
 	}
@@ -147,7 +150,9 @@ func (m written) append(b []byte) []byte {
 func (m finish) append(b []byte) []byte {
 	return append(be.AppendUint32(append(b, byte(kindFinish)), m.File), m.Sum[:]...)
 }
-func (m list) append(b []byte) []byte { return appendText(append(b, byte(kindList)), m.Name) }
+func (m list) append(b []byte) []byte {
+	return appendText(appendFlag(append(b, byte(kindList)), m.Self), m.Name)
+}
 func (m fetch) append(b []byte) []byte {
 	return appendText(be.AppendUint32(append(b, byte(kindFetch)), m.File), m.Name)
 }
@@ -232,7 +237,7 @@ func parse(b []byte) (message, error) {
 	case kindGrant:
 		m = grant{r.u32(), r.u32(), r.u64(), r.u32(), r.u32()}
 	case kindList:
-		m = list{r.rest(maxName)}
+		m = list{r.flag(), r.rest(maxName)}
 	case kindFetch:
 		m = fetch{r.u32(), r.rest(maxName)}
 	case kindEntries:

@@ -23,7 +23,8 @@ type session struct {
 	in  *incoming // the file being written; nil: none
 	buf []byte    // to read files with
 
-	told error // the last failure that the peer was told
+	gaveUp *uint32 // the last file that it could not send: what the client said before it knew is ignored
+	told   error   // the last failure that the peer was told
 }
 
 // run answers the client until the connection ends.
@@ -44,9 +45,12 @@ func (c *session) handle(ctx context.Context, m message) error {
 	if err := c.permitted(m); err != nil {
 		return c.refuse(ctx, m, err)
 	}
+	if n, ok := answered(m); ok && c.gaveUp != nil && *c.gaveUp == n {
+		return nil
+	}
 	switch m := m.(type) {
 	case list:
-		return c.list(ctx, m.Name)
+		return c.list(ctx, m)
 	case fetch:
 		return c.fetch(ctx, m)
 	case stat:
