@@ -52,6 +52,9 @@ func newCpCmd() *cobra.Command {
 			}
 			return err
 		}
+		if isRemote(args[0]) {
+			return usagef("%s and %s are both at servers, and one side has to be here: fetch to a directory here first", args[0], args[last])
+		}
 		plan, err := planCopy(args[:last], f.recursive)
 		if err != nil {
 			return err

@@ -89,18 +89,25 @@ func (f *cpFlags) fetch(c *cobra.Command, sources []string, target string) error
 func targetHere(p *copyPlan, target string) (root *os.Root, name string, as bool, err error) {
 	info, err := os.Stat(target)
 	if err == nil && info.IsDir() {
-		root, err = os.OpenRoot(target)
-		return root, ".", false, usage.Of(err)
+		root, err := openRoot(target)
+		return root, ".", false, err
 	}
-	trimmed := strings.TrimRight(target, string(filepath.Separator)+"/")
 	switch {
-	case p.sources != 1 || trimmed != target:
+	case p.sources != 1 || target == "" || os.IsPathSeparator(target[len(target)-1]):
 		return nil, "", false, usagef("%s is no directory here", target)
 	case err == nil && p.items[0].info.IsDir():
 		return nil, "", false, usagef("%s is a file here, and %s a directory", target, p.items[0].local)
 	}
-	root, err = os.OpenRoot(filepath.Dir(target))
-	return root, filepath.Base(target), true, usage.Of(err)
+	root, err = openRoot(filepath.Dir(target))
+	return root, filepath.Base(target), true, err
+}
+
+func openRoot(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, usage.Of(err)
+	}
+	return root, nil
 }
 
 // maxFetched is how many files and directories of a server one command copies.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +73,10 @@ func writeList(w io.Writer, list []filecopy.Entry, long, asJSON bool) error {
 		}
 		return writeJSON(w, all)
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	width := 0
+	for i := range list {
+		width = max(width, len(strconv.FormatInt(list[i].Size(), 10)))
+	}
 	for i := range list {
 		e := &list[i]
 		name := filecopy.Printable(e.Base) + map[filecopy.FileKind]string{filecopy.Dir: "/", filecopy.Other: "@"}[e.Kind]
@@ -81,7 +84,7 @@ func writeList(w io.Writer, list []filecopy.Entry, long, asJSON bool) error {
 			fmt.Fprintln(w, name)
 			continue
 		}
-		fmt.Fprintf(table, "%v\t%d\t%s\t  %s\n", e.Mode().Perm(), e.Size(), e.ModTime().Local().Format(time.DateTime), name)
+		fmt.Fprintf(w, "%v  %*d  %s  %s\n", e.Mode().Perm(), width, e.Size(), e.ModTime().Local().Format(time.DateTime), name)
 	}
-	return table.Flush()
+	return nil
 }
