@@ -176,6 +176,9 @@ func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address stri
 	}
 	defer client.Close()
 	out := newPerfOutput(c.OutOrStdout(), f, client)
+	if f.infinite {
+		return f.endless(c.Context(), client, configs[0], out)
+	}
 	for _, cfg := range configs {
 		row, err := f.measure(c.Context(), client, cfg, c.ErrOrStderr())
 		if err != nil {
