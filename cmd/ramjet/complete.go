@@ -61,6 +61,8 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 			return fixed("RC", "UC")
 		}
 		return fixed("RC", "UC", "UD")
+	case "output":
+		return fixed("table", "csv", "json")
 	case "atomic-type":
 		return fixed("FETCH_AND_ADD", "CMP_AND_SWAP")
 	case "addr":

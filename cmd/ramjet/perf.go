@@ -220,7 +220,12 @@ func (f *perfFlags) server(c *cobra.Command) (err error) {
 	}
 	l.Close()
 	out := newPerfOutput(c.OutOrStdout(), f, nil)
-	opt.Notice = func(r *perf.Result) { out.row(newPerfRow([]*perf.Result{r})) }
+	opt.Notice = func(r *perf.Result) {
+		out.row(newPerfRow([]*perf.Result{r}))
+		if !f.json {
+			out.rows = out.rows[:1] // which the heading is of: a client may measure without end
+		}
+	}
 	if err := perf.Serve(c.Context(), conn, opt); err != nil {
 		return err
 	}
