@@ -69,7 +69,7 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.Version = softdev.Version()
 	root.SetOut(out)
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newBenchCmd(), newPingCmd(),
-		newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd())
+		newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd(), newManCmd())
 	root.AddCommand(runHelpers()...)
 	addTLSFlags(root)
 	root.SetHelpCommand(newHelpCmd())
