@@ -62,6 +62,8 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 			return fixed("RC", "UC")
 		}
 		return fixed("RC", "UC", "UD")
+	case "output":
+		return fixed("table", "csv", "json")
 	case "atomic-type":
 		return fixed("FETCH_AND_ADD", "CMP_AND_SWAP")
 	case "addr":
@@ -93,6 +95,8 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 		return onlyFirst(completeNodes)
 	case c.Name() == "fabric", c.Name() == "ladder":
 		return onlyFirst(completeFiles)
+	case c.Name() == "ls":
+		return onlyFirst(completeServers)
 	case c.Name() == "cp", c.Name() == "run":
 		return completeFiles
 	case strings.HasSuffix(c.Use, "[HOST]"), c.Name() == "pipe":
@@ -151,6 +155,15 @@ func completeHosts(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return hostNames(string(text)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeServers offers them with the colon that `ramjet ls` wants behind them.
+func completeServers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	names, _ := completeHosts(nil, nil, "")
+	for i := range names {
+		names[i] += ":"
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // hostNames returns the names in a file of the format of hosts(5).

@@ -27,14 +27,16 @@ type cpFlags struct {
 func newCpCmd() *cobra.Command {
 	f := &cpFlags{}
 	c := &cobra.Command{
-		Use:   "cp [-r] SOURCE... HOST[:PORT]:PATH",
-		Short: "Copy files and directories to a `ramjet serve`",
-		Long: "PATH is below the directory that is served; empty, it is that directory. Every file is checked with a SHA-256\n" +
+		Use:   "cp [-r] SOURCE... HOST[:PORT]:PATH | cp [-r] HOST[:PORT]:PATH... TARGET",
+		Short: "Copy files and directories to a `ramjet serve`, or from one",
+		Long: "One side is here, the other at one server. PATH is below the directory that is served; empty, it is\n" +
+			"that directory, and as a source all that is in it. Every file is checked with a SHA-256\n" +
 			"of the whole of it, and has its name only when it is complete. An interrupted copy continues where it stopped\n" +
 			"when it is started again. Permissions and modification times are kept. Symbolic links and special files below\n" +
 			"a SOURCE are left out.",
 		Example: "  ramjet cp -d roce:192.0.2.9 image.iso 192.0.2.7:\n" +
-			"  ramjet cp -r photos notes.txt [2001:db8::7]:7175:backup/",
+			"  ramjet cp -r photos notes.txt [2001:db8::7]:7175:backup/\n" +
+			"  ramjet cp -r 192.0.2.7:photos here",
 		Args: cobra.MinimumNArgs(2),
 	}
 	f.dev.add(c)
@@ -46,9 +48,12 @@ func newCpCmd() *cobra.Command {
 		address, path, err := parseTarget(args[last])
 		if err != nil {
 			if isRemote(args[0]) {
-				return usagef("%s: files are copied to a `ramjet serve` only: run `ramjet serve DIR` here, and `ramjet cp` there", args[0])
+				return f.fetch(c, args[:last], args[last])
 			}
 			return err
+		}
+		if isRemote(args[0]) {
+			return usagef("%s and %s are both at servers, and one side has to be here: fetch to a directory here first", args[0], args[last])
 		}
 		plan, err := planCopy(args[:last], f.recursive)
 		if err != nil {
@@ -60,8 +65,12 @@ func newCpCmd() *cobra.Command {
 				return dialError(err, dev, "`ramjet serve`")
 			}
 			defer client.Close()
-			run := &copyRun{client: client, plan: plan, verbose: f.verbose, out: c.OutOrStdout(), log: c.ErrOrStderr()}
-			return run.run(c.Context(), path)
+			target, as, err := targetAt(c.Context(), client, plan, path)
+			if err != nil {
+				return err
+			}
+			run := &copyRun{to: atServer{client}, plan: plan, verbose: f.verbose, out: c.OutOrStdout(), log: c.ErrOrStderr()}
+			return run.run(c.Context(), target, as)
 		})
 	})
 }

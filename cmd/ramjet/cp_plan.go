@@ -21,14 +21,15 @@ type copyPlan struct {
 
 // copyItem is a file or directory.
 type copyItem struct {
-	local string
-	base  string // base name of its source
-	below string // path within the source, "." for the source itself
-	info  fs.FileInfo
-	err   error // why the item is incomplete; if info is not set, nothing is known of it
+	local  string // as it is shown; the path of a file here
+	remote string // the name of one at a server
+	base   string // base name of its source
+	below  string // path within the source, "." for the source itself
+	info   fs.FileInfo
+	err    error // why the item is incomplete; if info is not set, nothing is known of it
 }
 
-// name returns the item's name at the server. target names the directory that the sources go to,
+// name returns the name of the copy. target names the directory that the sources go to,
 // or, if as, the source itself.
 func (i *copyItem) name(target string, as bool) string {
 	if as {
@@ -98,7 +99,7 @@ func (p *copyPlan) walk(source, base string) error {
 			return err
 		}
 		info, err := e.Info()
-		p.add(copyItem{name, base, filepath.ToSlash(below), info, err})
+		p.add(copyItem{local: name, base: base, below: filepath.ToSlash(below), info: info, err: err})
 		return nil
 	})
 }

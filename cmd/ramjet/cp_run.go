@@ -15,9 +15,29 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
 )
 
+// destination is where files go: at a server, or here.
+type destination interface {
+	mkdir(ctx context.Context, name string) error
+	setAttr(ctx context.Context, name string, info fs.FileInfo) error
+	copy(ctx context.Context, item *copyItem, name string, report func(int64)) (filecopy.Copied, error)
+}
+
+// atServer is a server's directory.
+type atServer struct{ *filecopy.Client }
+
+func (a atServer) mkdir(ctx context.Context, name string) error { return a.Mkdir(ctx, name) }
+
+func (a atServer) setAttr(ctx context.Context, name string, info fs.FileInfo) error {
+	return a.SetAttr(ctx, name, info)
+}
+
+func (a atServer) copy(ctx context.Context, item *copyItem, name string, report func(int64)) (filecopy.Copied, error) {
+	return a.Put(ctx, item.local, name, report)
+}
+
 // copyRun carries out a plan.
 type copyRun struct {
-	client  *filecopy.Client
+	to      destination
 	plan    *copyPlan
 	verbose bool
 	out     io.Writer
@@ -29,18 +49,15 @@ type copyRun struct {
 	failed      int
 }
 
-// run copies everything to path at the server. A file that fails does not stop the others.
-func (r *copyRun) run(ctx context.Context, path string) error {
-	target, as, err := r.target(ctx, path)
-	if err != nil {
-		return err
-	}
+// run copies everything to target, a directory or, if as, a name for the source itself. A file that
+// fails does not stop the others.
+func (r *copyRun) run(ctx context.Context, target string, as bool) error {
 	for _, name := range r.plan.skipped {
 		fmt.Fprintf(r.log, "%s: left out: neither a file nor a directory\n", name)
 	}
 	start := time.Now()
 	r.bar = newCopyBar(r.log, r.plan.bytes)
-	err = r.items(ctx, target, as)
+	err := r.items(ctx, target, as)
 	r.bar.stop()
 	r.summary(time.Since(start))
 	switch {
@@ -57,8 +74,8 @@ func (r *copyRun) run(ctx context.Context, path string) error {
 	return nil
 }
 
-// target returns where the sources go: into a directory, or, if as, to this name.
-func (r *copyRun) target(ctx context.Context, path string) (target string, as bool, err error) {
+// targetAt returns where at a server the sources go: into a directory, or, if as, to this name.
+func targetAt(ctx context.Context, client *filecopy.Client, p *copyPlan, path string) (target string, as bool, err error) {
 	if path == "" {
 		return ".", false, nil
 	}
@@ -66,16 +83,16 @@ func (r *copyRun) target(ctx context.Context, path string) (target string, as bo
 	if target == "" {
 		target = "/" // which the server refuses
 	}
-	kind, err := r.client.Stat(ctx, target)
+	kind, err := client.Stat(ctx, target)
 	switch {
 	case err != nil:
 		return "", false, fmt.Errorf("%s: %w", path, err)
 	case kind == filecopy.Dir:
 		return target, false, nil
-	case r.plan.sources > 1 || target != path:
+	case p.sources > 1 || target != path:
 		return "", false, usagef("%s is no directory at the server", path)
-	case kind != filecopy.None && r.plan.items[0].info.IsDir():
-		return "", false, usagef("%s is a file at the server, and %s a directory", path, r.plan.items[0].local)
+	case kind != filecopy.None && p.items[0].info.IsDir():
+		return "", false, usagef("%s is a file at the server, and %s a directory", path, p.items[0].local)
 	}
 	return target, true, nil
 }
@@ -90,7 +107,7 @@ func (r *copyRun) items(ctx context.Context, target string, as bool) error {
 		switch {
 		case item.info == nil:
 		case item.info.IsDir():
-			if failed := r.client.Mkdir(ctx, name); failed != nil {
+			if failed := r.to.mkdir(ctx, name); failed != nil {
 				err = failed
 			} else {
 				dirs = append(dirs, item)
@@ -103,7 +120,7 @@ func (r *copyRun) items(ctx context.Context, target string, as bool) error {
 		}
 	}
 	for _, item := range slices.Backward(dirs) { // inner directories first
-		if err := r.note(ctx, item, r.client.SetAttr(ctx, item.name(target, as), item.info)); err != nil {
+		if err := r.note(ctx, item, r.to.setAttr(ctx, item.name(target, as), item.info)); err != nil {
 			return err
 		}
 	}
@@ -125,7 +142,7 @@ func (r *copyRun) note(ctx context.Context, item *copyItem, err error) error {
 
 func (r *copyRun) file(ctx context.Context, item *copyItem, name string) error {
 	r.bar.file(item.local)
-	got, err := r.client.Put(ctx, item.local, name, r.bar.add)
+	got, err := r.to.copy(ctx, item, name, r.bar.add)
 	if err != nil {
 		return err
 	}

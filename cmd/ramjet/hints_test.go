@@ -18,7 +18,7 @@ func TestHints(t *testing.T) {
 	}{
 		{"demo extra", exitUsage, `"extra" is too much`},
 		{"perf table extra", exitUsage, `"extra" is too much`},
-		{"cp 192.0.2.7:file here", exitUsage, "run `ramjet serve DIR` here, and `ramjet cp` there"},
+		{"cp 192.0.2.7:file 192.0.2.8:", exitUsage, "fetch to a directory here first"},
 		{"ping -c -a 127.0.0.1 -p 70000", exitUsage, `"70000" is no port: give 1 to 65535`},
 		{"ping -c -a 127.0.0.1 -p 0", exitUsage, `"0" is no port: give 1 to 65535`},
 		{"serve -p x .", exitUsage, `"x" is no port: give 0 to 65535`},

@@ -60,7 +60,7 @@ const patience = 3 * time.Minute
 // command prepares a run of the command. One that dials has as much time as it needs, unless
 // args say otherwise.
 func command(ctx context.Context, args ...string) (cmd *exec.Cmd, end func(t *testing.T, err error) result) {
-	dials := slices.IndexFunc(args, func(a string) bool { return a == "ping" || a == "cp" || a == "pipe" })
+	dials := slices.IndexFunc(args, func(a string) bool { return a == "ping" || a == "cp" || a == "ls" || a == "pipe" })
 	if dials >= 0 && !slices.Contains(args, "--timeout") {
 		args = slices.Insert(slices.Clone(args), dials+1, "--timeout", patience.String())
 	}

@@ -179,6 +179,9 @@ func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address stri
 	}
 	defer client.Close()
 	out := newPerfOutput(c.OutOrStdout(), f, client)
+	if f.infinite {
+		return f.endless(c.Context(), client, configs[0], out)
+	}
 	for _, cfg := range configs {
 		row, err := f.measure(c.Context(), client, cfg, c.ErrOrStderr())
 		if err != nil {
@@ -220,7 +223,12 @@ func (f *perfFlags) server(c *cobra.Command) (err error) {
 	}
 	l.Close()
 	out := newPerfOutput(c.OutOrStdout(), f, nil)
-	opt.Notice = func(r *perf.Result) { out.row(newPerfRow([]*perf.Result{r})) }
+	opt.Notice = func(r *perf.Result) {
+		out.row(newPerfRow([]*perf.Result{r}))
+		if !f.json {
+			out.rows = out.rows[:1] // which the heading is of: a client may measure without end
+		}
+	}
 	if err := perf.Serve(c.Context(), conn, opt); err != nil {
 		return err
 	}

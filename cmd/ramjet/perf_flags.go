@@ -33,6 +33,10 @@ type perfFlags struct {
 	conn     string
 	runs     int
 	json     bool
+	csv      bool
+	format   string // --output
+	infinite bool
+	hist     bool
 	compare  bool
 	stats    bool
 	profile  string
@@ -53,6 +57,12 @@ func (f *perfFlags) add(c *cobra.Command) {
 	fl.BoolVarP(&cfg.Events, "events", "e", false, "sleep on completion events instead of polling")
 	fl.IntVar(&f.runs, "runs", 1, "repeat so many times and show the medians")
 	fl.BoolVar(&f.json, "json", false, "write JSON")
+	fl.BoolVar(&f.csv, "csv", false, "write comma-separated values, a line for each size")
+	fl.StringVar(&f.format, "output", "table", "what to write: table, csv or json")
+	fl.BoolVar(&f.infinite, "run_infinitely", false, "measure again and again, each time for --duration (5s), until Ctrl-C; then show a summary")
+	if lat {
+		fl.BoolVar(&f.hist, "histogram", false, "then show the percentiles of all round trips (client)")
+	}
 	fl.BoolVar(&f.compare, "compare", false, "measure the same over TCP and UDP sockets too, and show ratios")
 	fl.BoolVar(&f.stats, "stats", false, "then show what this side's device and queue pairs counted (client)")
 	f.profile = ""
@@ -113,6 +123,12 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 	case f.port < 0 || f.port > 65535:
 		return nil, fmt.Errorf("--port is %d: it can be 0 to 65535", f.port)
 	}
+	if err := f.outputs(); err != nil {
+		return nil, err
+	}
+	if f.infinite && !f.set("duration") {
+		f.duration = perfDuration(5 * time.Second)
+	}
 	c.Duration = time.Duration(f.duration)
 	c.Transport = perf.Transport(strings.ToUpper(f.conn))
 	if f.atomic != "" {
@@ -152,6 +168,30 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 		configs = append(configs, d)
 	}
 	return slices.Clip(configs), nil
+}
+
+// outputs makes one choice of --json, --csv and --output.
+func (f *perfFlags) outputs() error {
+	switch f.format {
+	case "table", "":
+	case "csv":
+		f.csv = true
+	case "json":
+		f.json = true
+	default:
+		return fmt.Errorf("--output is %q: there are table, csv and json", f.format)
+	}
+	switch {
+	case f.json && f.csv:
+		return errors.New("JSON and CSV exclude each other: choose one by --output")
+	case f.csv && f.compare:
+		return errors.New("--compare has no place in CSV: write JSON")
+	case f.csv && f.hist:
+		return errors.New("--histogram has no place in CSV: write JSON, or a table")
+	case f.infinite && (f.all || f.compare || f.set("iters") || f.set("runs")):
+		return errors.New("--run_infinitely excludes --all, --compare, --iters and --runs")
+	}
+	return nil
 }
 
 // perfDuration is a flag value: seconds as in perftest, or a duration with its unit.

@@ -15,10 +15,11 @@ import (
 
 // perfRow is a line of output, for one size.
 type perfRow struct {
-	Config  perf.Config      `json:"config"`
-	Median  perfColumns      `json:"median"`
-	Runs    []*perf.Result   `json:"runs"`
-	Compare []perfComparison `json:"compare,omitempty"`
+	Config      perf.Config      `json:"config"`
+	Median      perfColumns      `json:"median"`
+	Runs        []*perf.Result   `json:"runs"`
+	Compare     []perfComparison `json:"compare,omitempty"`
+	Percentiles []percentile     `json:"percentiles,omitempty"` // of all runs together, with --histogram
 }
 
 // perfColumns are perftest's columns, in perftest's units.
@@ -138,6 +139,9 @@ func (f *perfFlags) measure(ctx context.Context, client *perf.Client, cfg perf.C
 	}
 	row := newPerfRow(runs)
 	row.Compare = compare
+	if f.hist {
+		row.Percentiles = percentilesOf(runs)
+	}
 	return row, nil
 }
 

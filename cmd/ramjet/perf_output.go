@@ -37,7 +37,11 @@ const (
 // row writes one size.
 func (o *perfOutput) row(r perfRow) {
 	o.rows = append(o.rows, r)
-	if o.flags.json {
+	switch {
+	case o.flags.json:
+		return
+	case o.flags.csv:
+		writePerfCSV(o.w, &r, len(o.rows) == 1)
 		return
 	}
 	lat := r.Config.Mode == perf.Latency
@@ -102,6 +106,12 @@ func (o *perfOutput) end() error {
 			Device  string    `json:"device,omitempty"`
 			Results []perfRow `json:"results"`
 		}{o.device, o.rows})
+	}
+	if o.flags.csv {
+		return nil
+	}
+	if o.flags.hist {
+		writeHistograms(o.w, o.rows)
 	}
 	head := false
 	for _, r := range o.rows {

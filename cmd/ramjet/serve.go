@@ -25,19 +25,21 @@ const servePort = 7175
 func newServeCmd() *cobra.Command {
 	var dev deviceFlags
 	var port uint16
-	var verbose bool
+	var verbose, read, readOnly bool
 	c := &cobra.Command{
 		Use:   "serve DIR",
-		Short: "Take files that `ramjet cp` copies into a directory",
+		Short: "Take files that `ramjet cp` copies into a directory, or give them",
 		Long: "Whoever reaches the address may write below DIR, and only there: there are no passwords, and only an\n" +
 			"iwarps: device encrypts. What is there may be replaced; it cannot be read, except that a client that has the\n" +
-			"same file learns so.",
+			"same file learns so. With --read they may read it too, with --read-only nothing else.",
 		Example: "  ramjet serve -d roce:192.0.2.7 /srv/incoming",
 		Args:    cobra.ExactArgs(1),
 	}
 	dev.add(c)
 	addPortFlag(c, &port, servePort, "`port` to listen on, 0: any", true)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show each file")
+	c.Flags().BoolVar(&read, "read", false, "let clients list and fetch what is there too")
+	c.Flags().BoolVar(&readOnly, "read-only", false, "let them list and fetch what is there, and write nothing")
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		root, err := os.OpenRoot(args[0])
 		if err != nil {
@@ -53,9 +55,13 @@ func newServeCmd() *cobra.Command {
 			out := c.OutOrStdout()
 			fmt.Fprintf(out, "%s: serving %s at %v\n", d.Name(), args[0], l.Addr())
 			log := serveLog{w: out, verbose: verbose}
-			err = (&filecopy.Server{Root: root, Report: log.report}).Serve(c.Context(), l)
+			err = (&filecopy.Server{Root: root, Readable: read || readOnly, ReadOnly: readOnly, Report: log.report}).Serve(c.Context(), l)
 			if errors.Is(err, context.Canceled) {
-				fmt.Fprintf(out, "%d files, %d bytes from %d connections, %d incomplete\n", log.files, log.bytes, log.clients, log.failed)
+				fmt.Fprintf(out, "%d files, %d bytes from %d connections, %d incomplete", log.files, log.bytes, log.clients, log.failed)
+				if log.sent > 0 {
+					fmt.Fprintf(out, "; %d files, %d bytes sent", log.sent, log.sentBytes)
+				}
+				fmt.Fprintln(out)
 				return nil
 			}
 			return err
@@ -70,6 +76,7 @@ type serveLog struct {
 	verbose bool
 
 	files, bytes, clients, failed int64
+	sent, sentBytes               int64 // to clients
 }
 
 func (l *serveLog) report(e filecopy.Event) {
@@ -85,6 +92,12 @@ func (l *serveLog) report(e filecopy.Event) {
 	case e.Err != nil:
 		l.failed++
 		fmt.Fprintf(l.w, "%v: %s: not complete: %v\n", e.Peer, name, e.Err)
+	case e.Sent:
+		l.sent++
+		l.sentBytes += e.Size
+		if l.verbose {
+			fmt.Fprintf(l.w, "%v: %s: %d bytes sent, %d of them were there\n", e.Peer, name, e.Size, e.Kept)
+		}
 	default:
 		l.files++
 		l.bytes += e.Size

@@ -76,31 +76,4 @@ func (c *Client) ask(ctx context.Context, m message) (message, error) {
 	return c.answer(ctx, 0)
 }
 
-// answer waits for the next message about the file of that number; 0 is no file.
-func (c *Client) answer(ctx context.Context, file uint32) (message, error) {
-	for {
-		m, err := c.recv(ctx)
-		if err != nil {
-			return nil, err
-		}
-		of := uint32(0)
-		switch m := m.(type) {
-		case failure:
-			if m.File == file {
-				return nil, &ServerError{Printable(m.Text)}
-			}
-			continue
-		case done:
-			of = m.File
-		case have:
-			of = m.File
-		case grant:
-			of = m.File
-		}
-		if of == file {
-			return m, nil
-		}
-	}
-}
-
 func unexpected(m message) error { return fmt.Errorf("%w: an unexpected %T", errMessage, m) }

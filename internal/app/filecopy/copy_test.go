@@ -41,7 +41,7 @@ type bench struct {
 	events chan Event
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, options ...func(*Server)) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	b := &bench{T: t, ctx: ctx, from: t.TempDir(), to: t.TempDir(), dev: device(t), events: make(chan Event, 100)}
@@ -51,7 +51,11 @@ func newBench(t *testing.T) *bench {
 	b.ok(err)
 	b.addr = l.Addr().String()
 	done := make(chan error)
-	go func() { done <- (&Server{Root: root, Report: func(e Event) { b.events <- e }}).Serve(ctx, l) }()
+	s := &Server{Root: root, Report: func(e Event) { b.events <- e }}
+	for _, o := range options {
+		o(s)
+	}
+	go func() { done <- s.Serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -403,8 +407,8 @@ func TestTwoWriters(t *testing.T) {
 // A client of another protocol is told so.
 func TestOtherVersion(t *testing.T) {
 	b := newBench(t)
-	_, err := cm.Dial(b.ctx, b.dev, b.addr, cm.WithPrivateData([]byte("ramjet-cp\x02")))
-	if reject := (*cm.RejectError)(nil); !errors.As(err, &reject) || !strings.Contains(string(reject.PrivateData), "version 1") {
+	_, err := cm.Dial(b.ctx, b.dev, b.addr, cm.WithPrivateData([]byte("ramjet-cp\x01")))
+	if reject := (*cm.RejectError)(nil); !errors.As(err, &reject) || !strings.Contains(string(reject.PrivateData), "version 2") {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filecopy copies files to a server with RDMA WRITEs: both ends of `ramjet cp` and
-// `ramjet serve`.
+// Package filecopy copies files to a server and from it with RDMA WRITEs: both ends of `ramjet cp`,
+// `ramjet ls` and `ramjet serve`.
 //
 // # Protocol
 //
@@ -23,6 +23,11 @@
 //	finish SHA-256        →
 //	                      ←      done
 //
+// A client that fetches a file asks for it by its name, and the two change places: the server opens
+// the file, without a name, and writes; the client has, grants and is done. If the server gives the
+// file up, it says why after its abort. Directories are listed as far as a message goes, until the
+// last of them.
+//
 // # Resuming
 //
 // Until a file is complete it is called .NAME.ramjet-partial. The server offers what an interrupted
@@ -33,7 +38,7 @@
 // # Memory
 //
 // On Linux files are mapped at both ends, and data goes from the client's page cache to the
-// server's without another copy. A missing page would end the program, so only what cannot go away
+// server's without another copy; a file that is fetched is read into buffers first. A missing page would end the program, so only what cannot go away
 // is mapped. The client takes a read lease, which keeps others from writing or truncating the file
 // before the client has noticed. The server allocates the file's blocks. Both fault all pages in
 // before they are used. If one of these fails, and on other systems, files are read and written

@@ -69,13 +69,16 @@ func newIncoming(root *os.Root, pd *verbs.PD, name string, m open) (*incoming, e
 	return in, nil
 }
 
+// partialSuffix ends the names of incomplete files.
+const partialSuffix = ".ramjet-partial"
+
 // partialName returns the name of an incomplete file.
 func partialName(name string) string {
 	dir, base := filepath.Split(name)
-	if len(base) > 255-len("..ramjet-partial") {
+	if len(base) > 255-len("."+partialSuffix) {
 		base = fmt.Sprintf("%x", sha256.Sum256([]byte(base)))
 	}
-	return filepath.Join(dir, "."+base+".ramjet-partial")
+	return filepath.Join(dir, "."+base+partialSuffix)
 }
 
 // offer makes a file of size bytes the basis, if it has at least one segment.

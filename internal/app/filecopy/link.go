@@ -63,3 +63,34 @@ func lost(ctx context.Context, err error) error {
 	}
 	return fmt.Errorf("%w: %w", ErrLost, err)
 }
+
+// answer waits for the next message about the file of that number; 0 is no file.
+func (l link) answer(ctx context.Context, file uint32) (message, error) {
+	for {
+		m, err := l.recv(ctx)
+		if err != nil {
+			return nil, err
+		}
+		of := uint32(0)
+		switch m := m.(type) {
+		case failure:
+			if m.File == file {
+				return nil, &ServerError{Printable(m.Text)}
+			}
+			continue
+		case abort:
+			of = m.File
+		case done:
+			of = m.File
+		case have:
+			of = m.File
+		case grant:
+			of = m.File
+		case open:
+			of = m.File
+		}
+		if of == file {
+			return m, nil
+		}
+	}
+}

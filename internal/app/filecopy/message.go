@@ -7,14 +7,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Protocol constants.
 const (
-	hello = "ramjet-cp\x01" // private data of a request: the protocol and its version
+	hello = "ramjet-cp\x02" // private data of a request: the protocol and its version
 
 	segmentSize = 4 << 20 // bytes
-	window      = 8       // segments granted at a time
+	maxFile     = math.MaxInt64 - segmentSize
+	window      = 8 // segments granted at a time
 
 	maxMessage = 8192
 	maxName    = 4096
@@ -42,6 +44,9 @@ const (
 	kindFailure
 	kindHave
 	kindGrant
+	kindList
+	kindFetch
+	kindEntries
 )
 
 // Modes and times: permission bits, nanoseconds since 1970.
@@ -73,6 +78,14 @@ type (
 		File uint32
 		Sum  digest
 	}
+	list struct {
+		Self bool // not what is in the directory, but itself
+		Name string
+	}
+	fetch struct { // the server is to copy a file to the client: it answers with open
+		File uint32 // number of the file on this connection
+		Name string
+	}
 	abort struct { // no more WRITEs follow
 		File    uint32
 		Discard bool // the partial file is useless
@@ -81,6 +94,10 @@ type (
 
 // Messages of the server.
 type (
+	entries struct { // answer list; several until the last one
+		Last bool
+		List []Entry
+	}
 	info    struct{ Kind FileKind } // answers stat
 	done    struct{ File uint32 }   // answers mkdir, setAttr and finish
 	failure struct {                // answers anything
@@ -133,12 +150,21 @@ func (m written) append(b []byte) []byte {
 func (m finish) append(b []byte) []byte {
 	return append(be.AppendUint32(append(b, byte(kindFinish)), m.File), m.Sum[:]...)
 }
-func (m abort) append(b []byte) []byte {
-	discard := byte(0)
-	if m.Discard {
-		discard = 1
+func (m list) append(b []byte) []byte {
+	return appendText(appendFlag(append(b, byte(kindList)), m.Self), m.Name)
+}
+func (m fetch) append(b []byte) []byte {
+	return appendText(be.AppendUint32(append(b, byte(kindFetch)), m.File), m.Name)
+}
+func (m entries) append(b []byte) []byte {
+	b = appendFlag(append(b, byte(kindEntries)), m.Last)
+	for i := range m.List {
+		b = m.List[i].append(b)
 	}
-	return append(be.AppendUint32(append(b, byte(kindAbort)), m.File), discard)
+	return b
+}
+func (m abort) append(b []byte) []byte {
+	return appendFlag(be.AppendUint32(append(b, byte(kindAbort)), m.File), m.Discard)
 }
 func (m info) append(b []byte) []byte { return append(b, byte(kindInfo), byte(m.Kind)) }
 func (m done) append(b []byte) []byte { return be.AppendUint32(append(b, byte(kindDone)), m.File) }
@@ -162,6 +188,13 @@ func (a attr) append(b []byte) []byte {
 }
 
 var be = binary.BigEndian
+
+func appendFlag(b []byte, set bool) []byte {
+	if set {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
 
 // appendText appends what is the rest of a message.
 func appendText(b []byte, s string) []byte { return append(b, s...) }
@@ -203,6 +236,16 @@ func parse(b []byte) (message, error) {
 		m = h
 	case kindGrant:
 		m = grant{r.u32(), r.u32(), r.u64(), r.u32(), r.u32()}
+	case kindList:
+		m = list{r.flag(), r.rest(maxName)}
+	case kindFetch:
+		m = fetch{r.u32(), r.rest(maxName)}
+	case kindEntries:
+		e := entries{Last: r.flag()}
+		for len(r.b) > 0 && !r.bad {
+			e.List = append(e.List, r.entry())
+		}
+		m = e
 	default:
 		return nil, fmt.Errorf("%w: kind %d of %d bytes", errMessage, k, len(b))
 	}

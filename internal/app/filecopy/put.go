@@ -18,9 +18,9 @@ type Copied struct {
 	Sum  digest // SHA-256
 }
 
-// put is a file being copied.
+// put is a file being copied to the peer.
 type put struct {
-	c      *Client
+	link
 	src    *source
 	file   uint32
 	chain  *chain
@@ -37,17 +37,22 @@ func (c *Client) Put(ctx context.Context, path, name string, report func(n int64
 	}
 	defer src.close()
 	c.file++
+	return c.link.put(ctx, src, c.file, name, report)
+}
+
+// put copies a file to name at the peer, where a [session] takes it.
+func (l link) put(ctx context.Context, src *source, file uint32, name string, report func(n int64)) (Copied, error) {
 	if report == nil {
 		report = func(int64) {}
 	}
-	p := &put{c: c, src: src, file: c.file, chain: newChain(), report: report, buf: make([]byte, min(segmentSize, max(src.size(), 1)))}
-	if err := c.send(ctx, open{File: p.file, Size: uint64(src.size()), attr: attrOf(src.info), Name: name}); err != nil {
+	p := &put{link: l, src: src, file: file, chain: newChain(), report: report, buf: make([]byte, min(segmentSize, max(src.size(), 1)))}
+	if err := l.send(ctx, open{File: p.file, Size: uint64(src.size()), attr: attrOf(src.info), Name: name}); err != nil {
 		return Copied{}, err
 	}
 	got, err := p.run(ctx)
 	if err != nil && !errors.Is(err, ErrLost) && ctx.Err() == nil {
 		gone := errors.Is(err, ErrChanged) || errors.Is(err, fs.ErrNotExist)
-		if lost := c.send(ctx, abort{p.file, gone}); lost != nil {
+		if lost := l.send(ctx, abort{p.file, gone}); lost != nil {
 			return got, lost
 		}
 	}
@@ -68,10 +73,10 @@ func (p *put) run(ctx context.Context) (Copied, error) {
 		return done, err
 	}
 	done.Sum = p.chain.sum()
-	if err := p.c.send(ctx, finish{p.file, done.Sum}); err != nil {
+	if err := p.send(ctx, finish{p.file, done.Sum}); err != nil {
 		return done, err
 	}
-	_, err = p.c.answer(ctx, p.file)
+	_, err = p.answer(ctx, p.file)
 	return done, err
 }
 
@@ -79,7 +84,7 @@ func (p *put) run(ctx context.Context) (Copied, error) {
 func (p *put) resume(ctx context.Context) (first int, err error) {
 	total, seen := uint32(1), uint32(0)
 	for same := true; seen < total; {
-		m, err := p.c.answer(ctx, p.file)
+		m, err := p.answer(ctx, p.file)
 		if err != nil {
 			return 0, err
 		}
@@ -104,11 +109,12 @@ func (p *put) resume(ctx context.Context) (first int, err error) {
 	if total == 0 {
 		return 0, nil
 	}
-	return first, p.c.send(ctx, start{p.file, uint32(first)})
+	return first, p.send(ctx, start{p.file, uint32(first)})
 }
 
 // write writes the segments from first on as they are granted, and completes the chain.
 func (p *put) write(ctx context.Context, first int) error {
+	slots := make(chan struct{}, window)          // so many are in memory, whatever the peer grants
 	waits, cancel := context.WithCancelCause(ctx) // ends with the first error; WRITEs in flight go on
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -126,7 +132,9 @@ func (p *put) write(ctx context.Context, first int) error {
 			cancel(err) // keeps the first error
 			break
 		}
+		slots <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-slots }()
 			if err := p.writeSegment(ctx, g); err != nil {
 				cancel(err)
 			}
@@ -138,7 +146,7 @@ func (p *put) write(ctx context.Context, first int) error {
 
 // granted waits for the memory of segment n.
 func (p *put) granted(ctx context.Context, n int) (grant, error) {
-	m, err := p.c.answer(ctx, p.file)
+	m, err := p.answer(ctx, p.file)
 	if err != nil {
 		return grant{}, err
 	}
@@ -152,7 +160,7 @@ func (p *put) granted(ctx context.Context, n int) (grant, error) {
 // writeSegment writes a segment to its granted memory.
 func (p *put) writeSegment(ctx context.Context, g grant) error {
 	off, n := span(int(g.Segment), p.src.size())
-	seg, err := p.src.load(p.c.conn.PD(), off, n)
+	seg, err := p.src.load(p.conn.PD(), off, n)
 	if err != nil {
 		if p.src.unchanged() != nil {
 			err = ErrChanged
@@ -164,10 +172,10 @@ func (p *put) writeSegment(ctx context.Context, g grant) error {
 		return err
 	}
 	to := verbs.Remote{Addr: g.Addr, Key: verbs.Key(g.Key)}
-	if err := p.c.conn.Write(ctx, seg.mr.SGE(0, n), to); err != nil {
+	if err := p.conn.Write(ctx, seg.mr.SGE(0, n), to); err != nil {
 		return lost(ctx, err)
 	}
-	if err := p.c.send(ctx, written{p.file, g.Segment}); err != nil {
+	if err := p.send(ctx, written{p.file, g.Segment}); err != nil {
 		return err
 	}
 	p.report(int64(n))

@@ -13,10 +13,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Server receives files into a directory. Its fields must not change while it serves.
+// Server receives files into a directory, and sends those that are there. Its fields must not change while it serves.
 type Server struct {
-	Root   *os.Root
-	Report func(Event) // may be nil; called by several goroutines
+	Root     *os.Root
+	Readable bool        // clients may list and fetch what is there
+	ReadOnly bool        // they may write nothing
+	Report   func(Event) // may be nil; called by several goroutines
 
 	mu   sync.Mutex
 	busy map[string]chan struct{} // names being written; closed when done
@@ -28,6 +30,7 @@ type Event struct {
 	Name string // of a file; empty: the connection
 	Size int64
 	Kept int64 // bytes that were already there
+	Sent bool  // the client fetched it
 	Err  error // nil: the file is complete, or the client connected
 }
 
@@ -46,7 +49,7 @@ func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 			return err
 		}
 		if string(r.Param().PrivateData[:min(len(hello), len(r.Param().PrivateData))]) != hello {
-			r.Reject([]byte("this is `ramjet serve`, version 1 of its protocol: the client has another"))
+			r.Reject([]byte("this is `ramjet serve`, version 2 of its protocol: the client has another"))
 			continue
 		}
 		wg.Go(func() {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path"
 	"path/filepath"
 	"strings"
@@ -23,6 +22,9 @@ type session struct {
 	pd  *verbs.PD
 	in  *incoming // the file being written; nil: none
 	buf []byte    // to read files with
+
+	gaveUp *uint32 // the last file that it could not send: what the client said before it knew is ignored
+	told   error   // the last failure that the peer was told
 }
 
 // run answers the client until the connection ends.
@@ -40,7 +42,17 @@ func (c *session) run(ctx context.Context) error {
 
 // handle handles a message. Its error ends the connection; errors of a file do not.
 func (c *session) handle(ctx context.Context, m message) error {
+	if err := c.permitted(m); err != nil {
+		return c.refuse(ctx, m, err)
+	}
+	if n, ok := answered(m); ok && c.gaveUp != nil && *c.gaveUp == n {
+		return nil
+	}
 	switch m := m.(type) {
+	case list:
+		return c.list(ctx, m)
+	case fetch:
+		return c.fetch(ctx, m)
 	case stat:
 		kind, err := c.stat(m.Name)
 		if err != nil {
@@ -94,6 +106,7 @@ func (c *session) answer(ctx context.Context, err error) error {
 
 // fail reports an error to the client.
 func (c *session) fail(ctx context.Context, file uint32, err error) error {
+	c.told = err
 	text := err.Error()
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		text = p.Err.Error() // the client knows the name
@@ -163,7 +176,7 @@ func (c *session) open(ctx context.Context, m open) error {
 		return fmt.Errorf("%w: a file is opened while another is open", errMessage)
 	}
 	name, err := local(m.Name)
-	if err == nil && m.Size > math.MaxInt64-segmentSize {
+	if err == nil && m.Size > maxFile {
 		err = fmt.Errorf("a file of %d bytes", m.Size)
 	}
 	if err == nil {

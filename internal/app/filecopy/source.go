@@ -12,7 +12,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// source is the file that a client copies.
+// source is the file that is copied.
 type source struct {
 	f      *os.File
 	info   fs.FileInfo // when the copy began
@@ -24,6 +24,11 @@ func openSource(path string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newSource(f, path, true)
+}
+
+// newSource takes an open file. With maps its pages are sent as they are, where they can be mapped.
+func newSource(f *os.File, path string, maps bool) (*source, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "copy", Path: path, Err: errors.New("not a regular file")}
@@ -32,7 +37,7 @@ func openSource(path string) (*source, error) {
 		f.Close()
 		return nil, err
 	}
-	s := &source{f: f, info: info, mapped: !noMaps && lease(f)}
+	s := &source{f: f, info: info, mapped: maps && !noMaps && lease(f)}
 	if now, err := f.Stat(); err != nil || s.differs(now) { // it changed just before the lease
 		f.Close()
 		return nil, ErrChanged

@@ -48,7 +48,8 @@ type Result struct {
 	Local             Report        `json:"local"` // the client's
 	Peer              Report        `json:"peer"`  // the server's
 
-	QPs []verbs.QPStats `json:"-"` // of this side at the end; none: the device does not tell
+	Trips *hdrhistogram.Histogram `json:"-"` // of RoundTrip, in nanoseconds; nil: there is none
+	QPs   []verbs.QPStats         `json:"-"` // of this side at the end; none: the device does not tell
 }
 
 // maxTrip limits the round trips that the histogram resolves.
@@ -56,7 +57,8 @@ const maxTrip = time.Minute
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(maxTrip), 3) }
 
-func latencyOf(h *hdrhistogram.Histogram) *RoundTrip {
+// RoundTripOf returns the figures of a histogram of round trips in nanoseconds.
+func RoundTripOf(h *hdrhistogram.Histogram) *RoundTrip {
 	at := func(q float64) time.Duration { return time.Duration(h.ValueAtQuantile(q)) }
 	return &RoundTrip{Trips: h.TotalCount(), Min: time.Duration(h.Min()), Max: time.Duration(h.Max()),
 		P50: at(50), P99: at(99), P999: at(99.9), Mean: h.Mean(), Stdev: h.StdDev()}
@@ -67,7 +69,7 @@ func newResult(c Config, mtu int, local, peer Report, trips *hdrhistogram.Histog
 	r := &Result{Config: c, MTU: mtu, Local: local, Peer: peer}
 	if c.Mode == Latency {
 		if trips != nil {
-			r.RoundTrip = latencyOf(trips)
+			r.RoundTrip, r.Trips = RoundTripOf(trips), trips
 		}
 		r.Messages, r.Elapsed = local.Sent, local.Elapsed
 		if r.Elapsed > 0 {

@@ -310,6 +310,14 @@ func (c *Client) Run(ctx context.Context, cfg Config) (*Result, error) {
 	return r, nil
 }
 
+// Stop has the running measurement end as if its duration were over. It may be called from any
+// goroutine, and does nothing to a measurement without a duration.
+func (c *Client) Stop() {
+	if s := c.running.Load(); s != nil && s.Duration > 0 {
+		s.halt.Or(timeUp)
+	}
+}
+
 // Progress returns about how many messages the running measurement has done so far. It may be
 // called from any goroutine.
 func (c *Client) Progress() uint64 {

@@ -63,6 +63,7 @@ func (d *PacketDevice) receive() int {
 // take takes a packet to its queue pair.
 func (d *PacketDevice) take(p *ib.Packet, from *ibta.Arrival) {
 	d.engine.Counters.RecvPackets++
+	d.engine.Counters.RecvBytes += uint64(len(p.Payload))
 	d.passPackets++
 	if p.DestQP == ib.QPNMulticast {
 		for _, q := range d.groups[group{from.To, from.From.Port}] {

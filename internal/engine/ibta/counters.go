@@ -43,6 +43,7 @@ type Counters struct {
 	SentBytes     uint64 // of payload
 	SendErrors    uint64 // batches that the system rejected
 	RecvPackets   uint64 // with a right ICRC
+	RecvBytes     uint64 // of their payload
 	ICRCSolved    uint64 // of these, with an IPv4 identification that was not predicted
 	Duplicates    uint64 // requests
 	OutOfSequence uint64 // requests ahead of the expected PSN
@@ -72,6 +73,7 @@ func (c *Counters) Metrics() []verbs.Metric {
 		{Name: "sent_bytes", Unit: bytes, Help: "payload sent, retransmissions included", Value: c.SentBytes},
 		{Name: "send_err", Unit: events, Help: "batches of packets that the system refused", Value: c.SendErrors},
 		{Name: "rcvd_pkts", Unit: packets, Help: "packets received with a right ICRC", Value: c.RecvPackets},
+		{Name: "rcvd_bytes", Unit: bytes, Help: "payload of packets received, of those too that came before", Value: c.RecvBytes},
 		{Name: "rcvd_pkts_icrc_id_solved", Unit: packets, Help: "packets whose IPv4 identification was not predicted", Value: c.ICRCSolved},
 		{Name: "duplicate_request", Unit: packets, Help: "requests that had been carried out before", Value: c.Duplicates},
 		{Name: "out_of_seq_request", Unit: packets, Help: "requests ahead of the expected PSN", Value: c.OutOfSequence},

@@ -51,8 +51,11 @@ func testMetricsTraffic(t *T) {
 	const n = 40_000
 	a, b := t.pair(setup{size: n})
 	sent, qps := loopback.Counter(t, a.dev, "sent_bytes"), loopback.Counter(t, a.dev, "qps")
+	read := loopback.Counter(t, a.dev, "rcvd_bytes")
 	a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, n), Remote: b.at(0)})
 	t.eventually(func() bool { return loopback.Counter(t, a.dev, "sent_bytes") >= sent+n }, "what is sent is counted")
+	a.do(verbs.SendWR{Op: verbs.Read, SGL: a.sgl(0, n), Remote: b.at(0)})
+	t.eventually(func() bool { return loopback.Counter(t, a.dev, "rcvd_bytes") >= read+n }, "what is received is counted")
 	t.ok(a.qp.Close())
 	if got := loopback.Counter(t, a.dev, "qps"); got != qps-1 {
 		t.Errorf("%d queue pairs, were %d before one was destroyed", got, qps)

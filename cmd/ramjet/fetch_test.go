@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What was copied to a server comes back as it was.
+func TestCpFetches(t *testing.T) {
+	dir, at, server := serveDir(t, "--read")
+	src := filepath.Join(dir, "src")
+	writeRandom(t, filepath.Join(src, "big"), 20<<20+7)
+	writeRandom(t, filepath.Join(src, "deep/er/small"), 1)
+	writeRandom(t, filepath.Join(src, "deep/empty"), 0)
+	for _, err := range []error{os.Mkdir(filepath.Join(src, "nothing"), 0o755), os.Symlink("big", filepath.Join(src, "link")),
+		os.Chtimes(filepath.Join(src, "deep"), time.Time{}, time.Unix(1_500_000_000, 5))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, to := tree(t, src), t.TempDir()
+	for target, name := range map[string]string{to: "src", filepath.Join(to, "other"): "other"} {
+		r := ramjetCmd(t, "cp", "-r", "-v", "-d", testDevice(t), at+":src", target)
+		r.wantSuccess(t)
+		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20971528 bytes") || !strings.Contains(r.stderr, "src/link: left out") {
+			t.Errorf("%s%s", r.stdout, r.stderr)
+		}
+		if got := tree(t, filepath.Join(to, name)); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	r := ramjetCmd(t, "cp", "-d", testDevice(t), at+":7175:src/big", at+":src/deep/er/small", to)
+	r.wantSuccess(t)
+	r = ramjetCmd(t, "cp", "-d", testDevice(t), at+":src/big", filepath.Join(to, "big"))
+	r.wantSuccess(t)
+	if !strings.Contains(r.stdout, "20971527 bytes were there already") {
+		t.Errorf("%s", r.stdout)
+	}
+	all := t.TempDir()
+	ramjetCmd(t, "cp", "-r", "-d", testDevice(t), at+":", all).wantSuccess(t)
+	if got := tree(t, filepath.Join(all, "src")); got != want {
+		t.Errorf("all of it: got\n%s\nwant\n%s", got, want)
+	}
+	server.interrupt()
+	r = server.wait()
+	r.wantSuccess(t)
+	if !strings.Contains(r.stdout, "0 files, 0 bytes from 5 connections, 0 incomplete; 12 files, 104857639 bytes sent") {
+		t.Errorf("%s", r.stdout)
+	}
+}
+
+func TestCpFetchErrors(t *testing.T) {
+	dir, at, _ := serveDir(t, "--read-only")
+	_, closed, _ := serveDir(t)
+	here, to := testDevice(t), t.TempDir()
+	writeRandom(t, filepath.Join(dir, "there"), 10)
+	writeRandom(t, filepath.Join(dir, "sub/file"), 10)
+	file := filepath.Join(to, "file")
+	writeRandom(t, file, 10)
+	for _, c := range []struct {
+		args   []string
+		status int
+		text   string
+	}{
+		{[]string{at + ":none", to}, exitFailed, "no such file or directory"},
+		{[]string{at + ":sub", to}, exitUsage, "sub is a directory: give --recursive (-r)"},
+		{[]string{at + ":", to}, exitUsage, "give --recursive (-r)"},
+		{[]string{at + ":there", at + ":sub/file", filepath.Join(to, "new")}, exitUsage, "new is no directory here"},
+		{[]string{at + ":there", to + "/missing/"}, exitUsage, "missing/ is no directory here"},
+		{[]string{at + ":there", to + "/missing/name"}, exitUsage, "no such file or directory"},
+		{[]string{"-r", at + ":sub", file}, exitUsage, "is a file here, and sub a directory"},
+		{[]string{"-r", at + ":", filepath.Join(to, "new")}, exitUsage, "new is no directory here"},
+		{[]string{at + ":../x", to}, exitFailed, "leaves the served directory"},
+		{[]string{at + ":/etc/passwd", to}, exitFailed, "no name below the served directory"},
+		{[]string{at + ":there", closed + ":x", to}, exitUsage, "fetch from one at a time"},
+		{[]string{closed + ":there", to}, exitFailed, "start it with --read"},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			ramjetCmd(t, append([]string{"cp", "-d", here}, c.args...)...).wantError(t, c.status, c.text)
+		})
+	}
+	r := ramjetCmd(t, "cp", "-d", here, file, at+":")
+	if r.status != exitFailed || !strings.Contains(r.stderr, "--read-only") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestLs(t *testing.T) {
+	dir, at, _ := serveDir(t, "--read")
+	writeRandom(t, filepath.Join(dir, "file"), 1234)
+	writeRandom(t, filepath.Join(dir, "sub/inner"), 10)
+	if err := os.Symlink("file", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	strange := "sub/\x1b[31m"
+	if runtime.GOOS != "windows" {
+		writeRandom(t, filepath.Join(dir, strange), 1)
+	}
+	at0 := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
+	if err := os.Chtimes(filepath.Join(dir, "file"), at0, at0); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		at + ":":         "file\nlink@\nsub/\n",
+		at + ":sub":      "?[31m\ninner\n",
+		at + ":sub/":     "?[31m\ninner\n",
+		at + ":file":     "file\n",
+		"-l " + at + ":": "-rw-r-----  1234  " + at0.Local().Format(time.DateTime) + "  file\n",
+	} {
+		r := ramjetCmd(t, append([]string{"ls", "-d", testDevice(t)}, strings.Fields(args)...)...)
+		r.wantSuccess(t)
+		if r.stdout != want && !(strings.HasPrefix(args, "-l") && strings.HasPrefix(r.stdout, want)) {
+			t.Errorf("%s: %q, want %q", args, r.stdout, want)
+		}
+	}
+	r := ramjetCmd(t, "ls", "--json", "-d", testDevice(t), at+":")
+	r.wantSuccess(t)
+	var all []listed
+	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || len(all) != 3 || all[0] != (listed{"file", "file", 1234, "0640", at0}) || all[2].Kind != "directory" {
+		t.Errorf("%v: %s", err, r.stdout)
+	}
+	ramjetCmd(t, "ls", "-d", testDevice(t), at+":none").wantError(t, exitFailed, "no such file or directory")
+	ramjetCmd(t, "ls", "-d", testDevice(t), at+":../x").wantError(t, exitFailed, "leaves the served directory")
+	ramjetCmd(t, "ls", "nowhere").wantError(t, exitUsage, "is no target")
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func newLsCmd() *cobra.Command {
+	var dev deviceFlags
+	var long, asJSON bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "ls HOST[:PORT]:[PATH]",
+		Short: "List what a `ramjet serve --read` has",
+		Long: "PATH is below the directory that is served; empty, it is that directory. Directories end in /, and what is neither\n" +
+			"file nor directory, such as a symbolic link, in @. Files that are incomplete are not shown.",
+		Example: "  ramjet ls -l 192.0.2.7:photos",
+		Args:    cobra.ExactArgs(1),
+	}
+	dev.add(c)
+	c.Flags().BoolVarP(&long, "long", "l", false, "show permissions, bytes and modification time too")
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	addTimeoutFlag(c, &timeout)
+	return leaf(c, func(c *cobra.Command, args []string) error {
+		address, path, err := parseTarget(args[0])
+		if err != nil {
+			return err
+		}
+		return dev.with(c.ErrOrStderr(), func(d *verbs.Device) error {
+			client, err := filecopy.Dial(c.Context(), d, address, timeout)
+			if err != nil {
+				return dialError(err, d, "`ramjet serve`")
+			}
+			defer client.Close()
+			list, err := client.List(c.Context(), cmp.Or(path, "."))
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			slices.SortFunc(list, func(a, b filecopy.Entry) int { return strings.Compare(a.Base, b.Base) })
+			return writeList(c.OutOrStdout(), list, long, asJSON)
+		})
+	})
+}
+
+// listed is an entry in JSON.
+type listed struct {
+	Name     string    `json:"name"`
+	Kind     string    `json:"kind"`
+	Bytes    int64     `json:"size_bytes"`
+	Mode     string    `json:"mode"` // octal
+	Modified time.Time `json:"modified"`
+}
+
+func writeList(w io.Writer, list []filecopy.Entry, long, asJSON bool) error {
+	if asJSON {
+		all := []listed{}
+		for i := range list {
+			e := &list[i]
+			kind := map[filecopy.FileKind]string{filecopy.File: "file", filecopy.Dir: "directory", filecopy.Other: "other"}[e.Kind]
+			all = append(all, listed{e.Base, kind, e.Size(), fmt.Sprintf("%04o", e.Mode().Perm()), e.ModTime().UTC()})
+		}
+		return writeJSON(w, all)
+	}
+	width := 0
+	for i := range list {
+		width = max(width, len(strconv.FormatInt(list[i].Size(), 10)))
+	}
+	for i := range list {
+		e := &list[i]
+		name := filecopy.Printable(e.Base) + map[filecopy.FileKind]string{filecopy.Dir: "/", filecopy.Other: "@"}[e.Kind]
+		if !long {
+			fmt.Fprintln(w, name)
+			continue
+		}
+		fmt.Fprintf(w, "%v  %*d  %s  %s\n", e.Mode().Perm(), width, e.Size(), e.ModTime().Local().Format(time.DateTime), name)
+	}
+	return nil
+}

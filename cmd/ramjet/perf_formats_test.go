@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPerfCSV(t *testing.T) {
+	for _, args := range []string{"bw --csv", "bw --output csv", "lat --output=csv"} {
+		r := ramjetCmd(t, strings.Fields("perf send "+args+" --loopback -n 20 -a")...)
+		r.wantSuccess(t)
+		rows, err := csv.NewReader(strings.NewReader(r.stdout)).ReadAll()
+		if err != nil || len(rows) != 24 || rows[0][0] != "#bytes" || rows[23][0] != "8388608" {
+			t.Fatalf("%s: %v: %s", args, err, r.stdout)
+		}
+		for _, row := range rows[1:] {
+			for i, field := range row {
+				if v, err := strconv.ParseFloat(field, 64); err != nil || v <= 0 && rows[0][i] != "lost" && rows[0][i] != "t_stdev[usec]" {
+					t.Errorf("%s: %s is %q", args, rows[0][i], field)
+				}
+			}
+		}
+	}
+}
+
+func TestPerfHistogram(t *testing.T) {
+	r := ramjetCmd(t, strings.Fields("perf write lat --loopback -n 500 --runs 2 --histogram --json")...)
+	r.wantSuccess(t)
+	var out struct{ Results []perfRow }
+	if err := json.Unmarshal([]byte(r.stdout), &out); err != nil || len(out.Results) != 1 {
+		t.Fatalf("%v: %s", err, r.stdout)
+	}
+	list := out.Results[0].Percentiles
+	if len(list) < 5 || list[len(list)-1].Percentile != 100 || list[len(list)-1].Count != 1000 {
+		t.Fatalf("%+v", list)
+	}
+	for i := 1; i < len(list); i++ {
+		if a, b := list[i-1], list[i]; b.Percentile < a.Percentile || b.Time < a.Time || b.Count < a.Count {
+			t.Errorf("%+v after %+v", b, a)
+		}
+	}
+	r = ramjetCmd(t, strings.Fields("perf write lat --loopback -n 500 --histogram")...)
+	r.wantSuccess(t)
+	if !strings.Contains(r.stdout, "percentiles of 2 bytes:") || !strings.Contains(r.stdout, "1.00000000") {
+		t.Errorf("%s", r.stdout)
+	}
+}
+
+// It goes on until it is interrupted, and then sums up what it measured.
+func TestPerfRunInfinitely(t *testing.T) {
+	p := startReady(t, "polling", "perf", "send", "lat", "--loopback", "--run_infinitely", "-D", "100ms", "--histogram")
+	time.Sleep(500 * time.Millisecond) // whatever it measures meanwhile is right
+	p.interrupt()
+	r := p.wait()
+	r.wantSuccess(t)
+	_, sum, ok := strings.Cut(r.stdout, "all of ")
+	if !ok || !strings.Contains(sum, " periods, ") || !strings.Contains(sum, "#iterations") || !strings.Contains(sum, "percentiles of 2 bytes") {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+}
+
+func TestPerfFormatErrors(t *testing.T) {
+	for args, text := range map[string]string{
+		"--output xml":               "there are table, csv and json",
+		"--json --csv":               "exclude each other",
+		"--csv --compare":            "--compare has no place in CSV",
+		"--csv --histogram":          "--histogram has no place in CSV",
+		"--run_infinitely -n 5":      "--run_infinitely excludes",
+		"--run_infinitely --all":     "--run_infinitely excludes",
+		"--run_infinitely --runs 3":  "--run_infinitely excludes",
+		"--run_infinitely --compare": "--run_infinitely excludes",
+	} {
+		ramjetCmd(t, strings.Fields("perf send lat --loopback "+args)...).wantError(t, exitUsage, text)
+	}
+}

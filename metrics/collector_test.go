@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/metrics"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func open(t *testing.T, name string) *verbs.Device {
+	t.Helper()
+	dev := must(ramjet.Open(name))(t)
+	t.Cleanup(func() { dev.Close() })
+	return dev
+}
+
+// converse connects two devices, which stay connected, and has a message of n bytes go over it and
+// one come back.
+func converse(t *testing.T, server, client *verbs.Device, address string, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	l := must(cm.Listen(server, ":7471", cm.WithRecvSize(n)))(t)
+	t.Cleanup(func() { l.Close() })
+	echoed := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept(ctx)
+		if err == nil {
+			var msg *cm.Buffer
+			if msg, err = conn.Recv(ctx); err == nil {
+				err = conn.Send(ctx, msg.Bytes())
+				msg.Release()
+			}
+		}
+		echoed <- err
+	}()
+	conn := must(cm.Dial(ctx, client, address+":7471", cm.WithRecvSize(n)))(t)
+	if err := conn.Send(ctx, make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+	must(conn.Recv(ctx))(t).Release()
+	if err := <-echoed; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// everyKind opens two devices of each kind that needs no privileges, with a conversation of messages
+// of n bytes on each, and returns the clients.
+func everyKind(t *testing.T, n int) []*verbs.Device {
+	t.Helper()
+	var clients []*verbs.Device
+	for _, k := range []struct{ kind, server, client string }{
+		{"roce:", "127.6.0.21", "127.6.0.22"},
+		{"iwarp:", "127.6.0.23", "127.6.0.24"},
+		{"shm:", "127.6.0.25", "127.6.0.26"},
+	} {
+		server, client := open(t, k.kind+k.server), open(t, k.kind+k.client)
+		converse(t, server, client, k.server, n)
+		clients = append(clients, client)
+	}
+	f := must(infiniband.GenerateFabric("fat-tree:2,2", nil))(t)
+	t.Cleanup(func() { f.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := f.AwaitActive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	server, client := must(f.Open("host-4", nil))(t), must(f.Open("host-1", nil))(t)
+	t.Cleanup(func() { server.Close(); client.Close() })
+	converse(t, server, client, "198.18.0.4", n)
+	return append(clients, client)
+}
+
+// gather returns what a collector tells, by name, as a registry that checks everything takes it.
+func gather(t *testing.T, c *metrics.Collector) map[string]*dto.MetricFamily {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(c)
+	all := map[string]*dto.MetricFamily{}
+	for _, f := range must(r.Gather())(t) {
+		all[f.GetName()] = f
+	}
+	return all
+}
+
+// value returns the sum of the values of a name's series that have the labels.
+func value(f *dto.MetricFamily, labels map[string]string) (sum float64, series int) {
+	for _, m := range f.GetMetric() {
+		matching := 0
+		for _, l := range m.GetLabel() {
+			if labels[l.GetName()] == l.GetValue() && l.GetValue() != "" {
+				matching++
+			}
+		}
+		if matching == len(labels) {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			series++
+		}
+	}
+	return sum, series
+}
+
+// Prometheus's own linter and its strictest registry have nothing against any kind's series.
+func TestLint(t *testing.T) {
+	devices := everyKind(t, 100)
+	c := metrics.NewWith(metrics.Options{QueuePairs: 10}, devices...)
+	for _, p := range must(testutil.CollectAndLint(c))(t) {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// What went over a device is in its counters, under node_exporter's names.
+func TestTraffic(t *testing.T) {
+	const n = 10_000
+	devices := everyKind(t, n)
+	c := metrics.New(devices...)
+	for _, d := range devices {
+		for _, name := range []string{"ramjet_port_data_received_bytes_total", "ramjet_port_data_transmitted_bytes_total"} {
+			eventually(t, func() bool {
+				got, _ := value(gather(t, c)[name], map[string]string{"device": d.Name(), "port": "1"})
+				return got >= n
+			}, d.Name()+": "+name)
+		}
+		all := gather(t, c)
+		for _, name := range []string{"ramjet_port_packets_received_total", "ramjet_port_packets_transmitted_total", "ramjet_info", "ramjet_scrape_success", "ramjet_qps"} {
+			if got, _ := value(all[name], map[string]string{"device": d.Name()}); got < 1 {
+				t.Errorf("%s: %s is %v", d.Name(), name, got)
+			}
+		}
+		if got, _ := value(all["ramjet_state_id"], map[string]string{"device": d.Name(), "port": "1"}); got != float64(verbs.PortActive) {
+			t.Errorf("%s: the state is %v", d.Name(), got)
+		}
+		if got, _ := value(all["ramjet_qp_states"], map[string]string{"device": d.Name(), "type": "RC", "state": "RTS"}); got < 1 {
+			t.Errorf("%s: %v connected queue pairs", d.Name(), got)
+		}
+	}
+}
+
+func eventually(t *testing.T, ok func() bool, what string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// The number of series does not follow that of queue pairs, unless it is asked for, and then up to a
+// limit.
+func TestCardinality(t *testing.T) {
+	dev := open(t, "roce:127.6.0.27")
+	pd, cq := must(dev.AllocPD())(t), must(dev.CreateCQ(16, nil))(t)
+	few, limited := metrics.New(dev), metrics.NewWith(metrics.Options{QueuePairs: 3}, dev)
+	create := func(n int) {
+		for range n {
+			must(pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq}))(t)
+		}
+	}
+	create(5)
+	before, one := testutil.CollectAndCount(few), testutil.CollectAndCount(limited)
+	create(95)
+	if after := testutil.CollectAndCount(few); after != before || after > 100 {
+		t.Errorf("%d series with 100 queue pairs, %d with 5", after, before)
+	}
+	if after := testutil.CollectAndCount(limited); after != one || after <= before {
+		t.Errorf("%d series with 100 queue pairs of which 3 are named, %d with 5; %d without names", after, one, before)
+	}
+	all := gather(t, limited)
+	if _, series := value(all["ramjet_qp_sent_msgs_total"], nil); series != 3 {
+		t.Errorf("%d queue pairs are named, not 3", series)
+	}
+	stats := must(dev.QPStats())(t)
+	if omitted, _ := value(all["ramjet_qps_omitted"], nil); int(omitted) != len(stats)-3 {
+		t.Errorf("%v of %d queue pairs are said to be omitted", omitted, len(stats))
+	}
+	if got, _ := value(all["ramjet_qp_states"], map[string]string{"state": "RESET"}); got != 100 {
+		t.Errorf("%v queue pairs in RESET", got)
+	}
+}
+
+// Devices come and go while the collector is registered.
+func TestAddRemove(t *testing.T) {
+	a, b := open(t, "iwarp:127.6.0.28"), open(t, "iwarp:127.6.0.29")
+	c := metrics.New(a)
+	c.Add(a)
+	c.Add(b)
+	if _, series := value(gather(t, c)["ramjet_info"], nil); series != 2 {
+		t.Errorf("%d devices, not 2", series)
+	}
+	c.Remove(a)
+	if _, series := value(gather(t, c)["ramjet_info"], map[string]string{"device": b.Name()}); series != 1 {
+		t.Errorf("%d series of the device that stays", series)
+	}
+	if _, series := value(gather(t, c)["ramjet_info"], nil); series != 1 {
+		t.Errorf("%d devices, not 1", series)
+	}
+}
+
+// Two devices of one name have two labels, as a registry would refuse them otherwise.
+func TestSameName(t *testing.T) {
+	a, b := open(t, "roce:127.6.0.30"), open(t, "roce:127.6.0.30")
+	all := gather(t, metrics.New(a, b))
+	for _, label := range []string{a.Name(), a.Name() + "#2"} {
+		if _, series := value(all["ramjet_info"], map[string]string{"device": label}); series != 1 {
+			t.Errorf("%d series of %s", series, label)
+		}
+	}
+}
+
+// A device that counts nothing keeps nobody from reading the others.
+func TestSilentDevice(t *testing.T) {
+	silent := verbs.NewDevice(mute{})
+	loud := open(t, "roce:127.6.0.31")
+	all := gather(t, metrics.New(silent, loud))
+	for label, want := range map[string]float64{"mute": 0, loud.Name(): 1} {
+		if got, series := value(all["ramjet_scrape_success"], map[string]string{"device": label}); got != want || series != 1 {
+			t.Errorf("%s: %v in %d series, want %v", label, got, series, want)
+		}
+	}
+}
+
+// mute is a driver that measures nothing, and is asked for nothing else.
+type mute struct{ verbs.Driver }
+
+func (mute) QueryDevice() verbs.DeviceAttr           { return verbs.DeviceAttr{Name: "mute", Ports: 1} }
+func (mute) QueryPort(int) (verbs.PortAttr, error)   { return verbs.PortAttr{}, verbs.ErrNotSupported }
+func (mute) Metrics() ([]verbs.Metric, error)        { return nil, verbs.ErrNotSupported }
+func (mute) QPStats() ([]verbs.QPStats, error)       { return nil, verbs.ErrNotSupported }
+func (mute) SetEventSink(func(verbs.EventType, int)) {}
+func (mute) Close() error                            { return nil }
+
+// Every name in the dashboard's queries is one that the collector tells, with the labels by which the
+// queries choose and sum.
+func TestDashboard(t *testing.T) {
+	type target struct{ Expr, LegendFormat string }
+	var board struct {
+		Panels []struct {
+			Title   string
+			Targets []target
+		}
+		Templating struct {
+			List []struct {
+				Type  string
+				Query json.RawMessage
+			}
+		}
+	}
+	if err := json.Unmarshal(must(os.ReadFile("dashboard.json"))(t), &board); err != nil {
+		t.Fatal(err)
+	}
+	devices := everyKind(t, 100)
+	all := gather(t, metrics.New(devices...))
+	name, braces := regexp.MustCompile(`ramjet_[a-z0-9_]+`), regexp.MustCompile(`\{\{(\w+)\}\}`)
+	seen := 0
+	check := func(query string, labels []string) {
+		names := name.FindAllString(query, -1)
+		if len(names) == 0 {
+			t.Errorf("%q has no name", query)
+		}
+		for _, n := range names {
+			seen++
+			f := all[n]
+			if f == nil {
+				t.Errorf("%q: there is no %s", query, n)
+				continue
+			}
+			if strings.Contains(query, "rate(") != strings.HasSuffix(n, "_total") && !strings.Contains(query, "increase(") {
+				t.Errorf("%q: a counter has a rate, and a gauge has none", query)
+			}
+			for _, l := range labels {
+				has := false
+				for _, pair := range f.GetMetric()[0].GetLabel() {
+					has = has || pair.GetName() == l
+				}
+				if !has {
+					t.Errorf("%q: %s has no label %s", query, n, l)
+				}
+			}
+		}
+	}
+	for _, p := range board.Panels {
+		if len(p.Targets) == 0 {
+			t.Errorf("%s: no queries", p.Title)
+		}
+		for _, q := range p.Targets {
+			labels := []string{"device"}
+			for _, m := range braces.FindAllStringSubmatch(q.LegendFormat, -1) {
+				labels = append(labels, m[1])
+			}
+			check(q.Expr, labels)
+		}
+	}
+	for _, v := range board.Templating.List {
+		if v.Type == "query" {
+			check(string(v.Query), []string{"device"})
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d names in the dashboard", seen)
+	}
+}
+
+// docs/metrics.md lists what the collector tells, and nothing else.
+func TestDocumented(t *testing.T) {
+	page := string(must(os.ReadFile("../docs/metrics.md"))(t))
+	all := gather(t, metrics.NewWith(metrics.Options{QueuePairs: 1}, everyKind(t, 100)...))
+	documented := map[string]bool{"ramjet_rate_bytes_per_second": true} // loopback interfaces have none
+	for _, m := range regexp.MustCompile("`(ramjet_[a-z0-9_]+[a-z0-9])`").FindAllStringSubmatch(page, -1) {
+		if all[m[1]] == nil && !documented[m[1]] {
+			t.Errorf("the page has %s, the collector has not", m[1])
+		}
+		documented[m[1]] = true
+	}
+	for name := range all {
+		if !documented[name] && !strings.HasPrefix(name, "ramjet_qp_") { // those of single queue pairs
+			t.Errorf("the collector has %s, the page has not", name)
+		}
+	}
+}
