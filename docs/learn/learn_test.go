@@ -91,7 +91,7 @@ func pattern(shown string, vary bool) *regexp.Regexp {
 				if n == nil {
 					n = []int{len(word), len(word)}
 				}
-				p.WriteString(regexp.QuoteMeta(word[:n[0]]))
+				p.WriteString(units(word[:n[0]]))
 				if n[0] < n[1] {
 					p.WriteString(`(?:0x[0-9a-f]+|\d+(?:\.\d+)?)`)
 				}
@@ -102,6 +102,17 @@ func pattern(shown string, vary bool) *regexp.Regexp {
 	}
 	p.WriteString(`$`)
 	return regexp.MustCompile(p.String())
+}
+
+// units returns the pattern of a word without numbers: a unit of time or of bandwidth is any such unit.
+func units(word string) string {
+	switch word {
+	case "ns", "µs", "ms", "s":
+		return `(?:ns|µs|ms|s)`
+	case "KB/s", "MB/s", "GB/s":
+		return `[KMG]?B/s`
+	}
+	return regexp.QuoteMeta(word)
 }
 
 // step is a command and what it prints.
@@ -148,6 +159,7 @@ func start(t *testing.T, dir, command string, out *bytes.Buffer) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, filepath.Base(words[0])), words[1:]...)
+	cmd.Dir = dir
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -278,6 +290,8 @@ func TestPattern(t *testing.T) {
 		{"a 1\n", "a 2\n", false, false},
 		{"a 1 µs\n", "a   22.5 µs\n", true, true},
 		{"a 1 µs\n", "b 1 µs\n", true, false},
+		{"a 1 µs, 2 GB/s\n", "a 1 ms, 2 GB/s\n", true, false},
+		{"a 1 µs\n", "a 1 ms\n", true, true},
 		{"a 1 µs\n", "a busy? 1 µs\n", true, true},
 		{"at 0x1f:0x2\n", "at 0xe7:0x3\n", true, true},
 		{"a\n...\nz\n", "a\nb\nc\nz\n", false, true},

@@ -34,8 +34,8 @@ func main() {
 	var tickets, winners []uint64
 	var wg sync.WaitGroup
 	for n := range uint64(clients) {
+		go l.Accept(ctx)
 		conn := kit.Must(cm.Dial(ctx, client, l.Addr().String()))
-		kit.Must(l.Accept(ctx))
 		wg.Go(func() {
 			for range each {
 				ticket := kit.Must(conn.FetchAdd(ctx, counter, 1))
