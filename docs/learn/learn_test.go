@@ -50,9 +50,6 @@ func blocks(t *testing.T) (all []block) {
 			case in != nil:
 				in.text += line + "\n"
 			}
-			if n := len([]rune(line)); n > 100 && in == nil && !strings.HasPrefix(line, "|") {
-				t.Errorf("%s:%d: %d columns", chapter, i+1, n)
-			}
 		}
 		if in != nil {
 			t.Errorf("%s:%d: the block has no end", chapter, in.line)
@@ -175,8 +172,7 @@ func TestCommands(t *testing.T) {
 		kind, rest, _ := strings.Cut(b.kind, " ")
 		switch {
 		case kind == "console" && (rest == "" || rest == "numbers"):
-		case kind == "console" && rest == "fails":
-		case kind == "go" || kind == "text":
+		case kind == "go":
 			continue
 		default:
 			t.Errorf("%s:%d: a block of kind %q, which nobody tests", b.chapter, b.line, b.kind)
@@ -186,7 +182,7 @@ func TestCommands(t *testing.T) {
 			ran++
 			var out bytes.Buffer
 			err := start(t, dir, s.command, &out).Wait()
-			if (err != nil) != (rest == "fails") {
+			if err != nil {
 				t.Errorf("%s:%d: %s: %v\n%s", b.chapter, b.line, s.command, err, out.Bytes())
 				continue
 			}
