@@ -27,12 +27,17 @@ type block struct {
 }
 
 // blocks returns the fenced blocks of all chapters. The kind is what stands behind the fence.
-func blocks(t *testing.T) (all []block) {
+func blocks(t *testing.T) []block {
 	t.Helper()
 	chapters, err := filepath.Glob("*.md")
 	if err != nil || len(chapters) < 12 {
 		t.Fatalf("%d chapters: %v", len(chapters), err)
 	}
+	return blocksOf(t, chapters...)
+}
+
+func blocksOf(t *testing.T, chapters ...string) (all []block) {
+	t.Helper()
 	for _, chapter := range chapters {
 		src, err := os.ReadFile(chapter)
 		if err != nil {
@@ -208,7 +213,7 @@ func clean(out string) string {
 // What chapters quote of Go stands in a program, line by line in this order. "..." leaves lines out.
 func TestQuotes(t *testing.T) {
 	quotes := 0
-	for _, b := range blocks(t) {
+	for _, b := range append(blocks(t), blocksOf(t, filepath.Join("..", "ci.md"))...) {
 		kind, file, _ := strings.Cut(b.kind, " ")
 		if kind != "go" {
 			continue
