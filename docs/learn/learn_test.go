@@ -199,6 +199,13 @@ func TestCommands(t *testing.T) {
 	if ran < 20 {
 		t.Errorf("only %d commands ran", ran)
 	}
+	drawn, err := os.ReadFile(filepath.Join(dir, "fabric.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := os.ReadFile("fabric.svg"); err != nil || !bytes.Equal(drawn, shown) {
+		t.Errorf("fabric.svg is not what the command draws: %v", err)
+	}
 }
 
 // clean takes blanks at the ends of lines away.
