@@ -18,4 +18,5 @@ func wrongKey() {
 	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Write, SGL: kit.All(mine), Remote: to}))
 	fmt.Println("sender:", a.Wait().Status)
 	fmt.Println("its queue pair:", a.QP.State())
+	fmt.Println("the target knows:", b.QP.Failure())
 }
