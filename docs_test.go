@@ -63,3 +63,49 @@ func TestSecurityRows(t *testing.T) {
 		}
 	}
 }
+
+// TestLinks follows the links between pages: to files, and to headings of pages.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	links := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".md") {
+			return err
+		}
+		page, err := os.ReadFile(path)
+		for _, m := range link.FindAllStringSubmatch(string(page), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			links++
+			name, heading, _ := strings.Cut(m[1], "#")
+			to := path
+			if name != "" {
+				to = filepath.Join(filepath.Dir(path), filepath.FromSlash(name))
+			}
+			there, err := os.ReadFile(to)
+			if info, statErr := os.Stat(to); statErr != nil || err != nil && !info.IsDir() {
+				t.Errorf("%s: the link %s leads nowhere", path, m[1])
+			} else if heading != "" && !headings(string(there))[heading] {
+				t.Errorf("%s: %s has no heading #%s", path, to, heading)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if links < 100 {
+		t.Errorf("only %d links", links)
+	}
+}
+
+// headings returns the anchors of a page's headings: lower case, without punctuation, blanks as hyphens.
+func headings(page string) map[string]bool {
+	anchors := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {
+		text := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		anchors[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	return anchors
+}

@@ -306,7 +306,7 @@ func TestImports(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if strings.HasPrefix(name, "examples/") {
+		if strings.HasPrefix(name, "examples/") || strings.HasPrefix(name, "docs/learn/") {
 			checkExample(t, name, p)
 			continue
 		}

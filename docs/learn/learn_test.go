@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package learn runs the commands of the chapters, and compares what they print with what is shown.
+package learn
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds a command.
+const patience = 2 * time.Minute
+
+// block is fenced text of a chapter.
+type block struct {
+	chapter, kind, text string
+	line                int
+}
+
+// blocks returns the fenced blocks of all chapters. The kind is what stands behind the fence.
+func blocks(t *testing.T) []block {
+	t.Helper()
+	chapters, err := filepath.Glob("*.md")
+	if err != nil || len(chapters) < 12 {
+		t.Fatalf("%d chapters: %v", len(chapters), err)
+	}
+	return blocksOf(t, chapters...)
+}
+
+func blocksOf(t *testing.T, chapters ...string) (all []block) {
+	t.Helper()
+	for _, chapter := range chapters {
+		src, err := os.ReadFile(chapter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in *block
+		for i, line := range strings.Split(string(src), "\n") {
+			kind, fence := strings.CutPrefix(line, "```")
+			switch {
+			case fence && in == nil:
+				in = &block{chapter: chapter, kind: kind, line: i + 1}
+			case fence:
+				all = append(all, *in)
+				in = nil
+			case in != nil:
+				in.text += line + "\n"
+			}
+		}
+		if in != nil {
+			t.Errorf("%s:%d: the block has no end", chapter, in.line)
+		}
+	}
+	return all
+}
+
+// numbers are what differs from run to run: with fractions, units and signs, also in hexadecimal.
+var numbers = regexp.MustCompile(`0x[0-9a-f]+|\d+(\.\d+)?`)
+
+// pattern returns what the shown output of a command stands for: itself, but a line of three dots is any
+// lines. If numbers vary, each is any number, and blanks are any blanks. "busy? " is what the demo says of
+// figures on a busy machine.
+func pattern(shown string, vary bool) *regexp.Regexp {
+	var p strings.Builder
+	p.WriteString(`^`)
+	for line := range strings.Lines(shown) {
+		line = strings.TrimRight(line, " \n")
+		if line == "..." {
+			p.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		if !vary {
+			p.WriteString(regexp.QuoteMeta(line) + `\n`)
+			continue
+		}
+		for i, word := range strings.Fields(line) {
+			if i > 0 {
+				p.WriteString(`[ \t]+(?:busy\? )?`)
+			} else {
+				p.WriteString(`[ \t]*`)
+			}
+			for len(word) > 0 {
+				n := numbers.FindStringIndex(word)
+				if n == nil {
+					n = []int{len(word), len(word)}
+				}
+				p.WriteString(units(word[:n[0]]))
+				if n[0] < n[1] {
+					p.WriteString(`(?:0x[0-9a-f]+|\d+(?:\.\d+)?)`)
+				}
+				word = word[n[1]:]
+			}
+		}
+		p.WriteString(`[ \t]*\n`)
+	}
+	p.WriteString(`$`)
+	return regexp.MustCompile(p.String())
+}
+
+// units returns the pattern of a word without numbers: a unit of time or of bandwidth is any such unit.
+func units(word string) string {
+	switch word {
+	case "ns", "µs", "ms", "s":
+		return `(?:ns|µs|ms|s)`
+	case "KB/s", "MB/s", "GB/s":
+		return `[KMG]?B/s`
+	}
+	return regexp.QuoteMeta(word)
+}
+
+// step is a command and what it prints.
+type step struct{ command, shown string }
+
+func steps(t *testing.T, b block) (list []step) {
+	t.Helper()
+	for line := range strings.Lines(b.text) {
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			list = append(list, step{command: strings.TrimSpace(command)})
+			continue
+		}
+		if len(list) == 0 {
+			t.Fatalf("%s:%d: output without a command", b.chapter, b.line)
+		}
+		list[len(list)-1].shown += line
+	}
+	return list
+}
+
+// build builds the command and the programs of the chapters, and returns where they are.
+func build(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+string(os.PathSeparator),
+		"./cmd/ramjet", "./docs/learn/programs/...")
+	cmd.Dir = filepath.Join("..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// start starts a command of a chapter: go run of a package that build has built.
+func start(t *testing.T, dir, command string, out *bytes.Buffer) *exec.Cmd {
+	t.Helper()
+	rest, ok := strings.CutPrefix(command, "go run ./")
+	words := strings.Fields(rest)
+	if !ok || len(words) == 0 || strings.ContainsAny(rest, "\"'|<>$;&`") {
+		t.Fatalf("the tests run `go run ./PACKAGE ARGUMENTS`, and not %q", command)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, filepath.Base(words[0])), words[1:]...)
+	cmd.Dir = dir
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+// Every command of the chapters runs and prints what the chapter shows.
+func TestCommands(t *testing.T) {
+	dir := build(t)
+	ran := 0
+	for _, b := range blocks(t) {
+		kind, rest, _ := strings.Cut(b.kind, " ")
+		switch {
+		case kind == "console" && (rest == "" || rest == "numbers"):
+		case kind == "go":
+			continue
+		default:
+			t.Errorf("%s:%d: a block of kind %q, which nobody tests", b.chapter, b.line, b.kind)
+			continue
+		}
+		for _, s := range steps(t, b) {
+			ran++
+			var out bytes.Buffer
+			err := start(t, dir, s.command, &out).Wait()
+			if err != nil {
+				t.Errorf("%s:%d: %s: %v\n%s", b.chapter, b.line, s.command, err, out.Bytes())
+				continue
+			}
+			if !pattern(s.shown, rest == "numbers").MatchString(clean(out.String())) {
+				t.Errorf("%s:%d: %s prints\n%s\nand not\n%s", b.chapter, b.line, s.command, out.Bytes(), s.shown)
+			}
+		}
+	}
+	if ran < 20 {
+		t.Errorf("only %d commands ran", ran)
+	}
+	drawn, err := os.ReadFile(filepath.Join(dir, "fabric.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := os.ReadFile("fabric.svg"); err != nil || !bytes.Equal(drawn, shown) {
+		t.Errorf("fabric.svg is not what the command draws: %v", err)
+	}
+}
+
+// clean takes blanks at the ends of lines away.
+func clean(out string) string {
+	var b strings.Builder
+	for line := range strings.Lines(out) {
+		b.WriteString(strings.TrimRight(line, " \t\n") + "\n")
+	}
+	return b.String()
+}
+
+// What chapters quote of Go stands in a program, line by line in this order. "..." leaves lines out.
+func TestQuotes(t *testing.T) {
+	quotes := 0
+	for _, b := range append(blocks(t), blocksOf(t, filepath.Join("..", "ci.md"))...) {
+		kind, file, _ := strings.Cut(b.kind, " ")
+		if kind != "go" {
+			continue
+		}
+		quotes++
+		src, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(file)))
+		if err != nil {
+			t.Errorf("%s:%d: a quotation says what it quotes, as in ```go docs/learn/programs/first/main.go: %v", b.chapter, b.line, err)
+			continue
+		}
+		var lines []string
+		for line := range strings.Lines(string(src)) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+		at, anywhere := 0, true
+		for line := range strings.Lines(b.text) {
+			line = strings.TrimSpace(line)
+			if line == "..." {
+				anywhere = true
+				continue
+			}
+			for anywhere && at < len(lines) && lines[at] != line {
+				at++
+			}
+			if at == len(lines) || lines[at] != line {
+				t.Errorf("%s:%d: %s has no line %q there", b.chapter, b.line, file, line)
+				break
+			}
+			at, anywhere = at+1, false
+		}
+	}
+	if quotes < 8 {
+		t.Errorf("only %d quotations", quotes)
+	}
+}
+
+// Every program and every mistake is run by a chapter.
+func TestAllRun(t *testing.T) {
+	var commands strings.Builder
+	for _, b := range blocks(t) {
+		if strings.HasPrefix(b.kind, "console") {
+			commands.WriteString(b.text)
+		}
+	}
+	programs, err := filepath.Glob(filepath.Join("programs", "*", "main.go"))
+	if err != nil || len(programs) < 7 {
+		t.Fatalf("%d programs: %v", len(programs), err)
+	}
+	for _, p := range programs {
+		if name := filepath.ToSlash(filepath.Dir(p)); !strings.Contains(commands.String(), "go run ./docs/learn/"+name) {
+			t.Errorf("no chapter runs %s", name)
+		}
+	}
+	src, err := os.ReadFile(filepath.Join("programs", "mistakes", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^\t"([a-z-]+)":`).FindAllSubmatch(src, -1)
+	if len(names) < 10 {
+		t.Errorf("only %d mistakes", len(names))
+	}
+	for _, m := range names {
+		if !strings.Contains(commands.String(), "programs/mistakes "+string(m[1])+"\n") {
+			t.Errorf("no chapter makes the mistake %s", m[1])
+		}
+	}
+}
+
+func TestPattern(t *testing.T) {
+	for _, c := range []struct {
+		shown, printed string
+		vary, want     bool
+	}{
+		{"a 1\n", "a 1\n", false, true},
+		{"a 1\n", "a 2\n", false, false},
+		{"a 1 µs\n", "a   22.5 µs\n", true, true},
+		{"a 1 µs\n", "b 1 µs\n", true, false},
+		{"a 1 µs, 2 GB/s\n", "a 1 ms, 2 GB/s\n", true, false},
+		{"a 1 µs\n", "a 1 ms\n", true, true},
+		{"a 1 µs\n", "a busy? 1 µs\n", true, true},
+		{"at 0x1f:0x2\n", "at 0xe7:0x3\n", true, true},
+		{"a\n...\nz\n", "a\nb\nc\nz\n", false, true},
+		{"a\n...\nz\n", "a\nb\n", false, false},
+		{"a\n", "a\nb\n", false, false},
+	} {
+		if got := pattern(c.shown, c.vary).MatchString(c.printed); got != c.want {
+			t.Errorf("%q shown, %q printed, numbers vary %v: %v", c.shown, c.printed, c.vary, got)
+		}
+	}
+}

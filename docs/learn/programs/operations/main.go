@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Operations moves one text in each of the four ways, and says who had to do what.
+package main
+
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/docs/learn/programs/kit"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+func main() {
+	a, b := kit.Pair(nil)
+	defer a.Dev.Close()
+	defer b.Dev.Close()
+	mine := a.Put("data")
+	theirs := b.Register(64, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
+
+	// SEND: the receiver says where.
+	kit.Check(b.QP.PostRecv(&verbs.RecvWR{SGL: kit.All(theirs)}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Send, Flags: verbs.Signaled, SGL: kit.All(mine)}))
+	fmt.Println("SEND:", a.Wait().Status, "- the receiver posted a receive and got", b.Wait().Op)
+
+	// WRITE: the sender says where. The target's program is not asked.
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Write, Flags: verbs.Signaled, SGL: kit.All(mine),
+		Remote: theirs.Remote().At(16)}))
+	fmt.Println("WRITE:", a.Wait().Status, "- completions at the target:", b.CQ.Poll(make([]verbs.WC, 1)))
+
+	// WRITE with immediate: the sender says where, and the target is told.
+	kit.Check(b.QP.PostRecv(&verbs.RecvWR{}))
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.WriteImm, Flags: verbs.Signaled, SGL: kit.All(mine),
+		Remote: theirs.Remote().At(32), Imm: 7}))
+	status, told := a.Wait().Status, b.Wait()
+	fmt.Println("WRITE with immediate:", status, "- the target got", told.Op, "with", told.Imm)
+
+	// READ: the reader says where, in both memories.
+	back := a.Register(4, verbs.LocalWrite)
+	kit.Check(a.QP.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled, SGL: kit.All(back),
+		Remote: theirs.Remote().At(32)}))
+	fmt.Println("READ:", a.Wait().Status, "-", kit.Text(back, 4))
+}
