@@ -187,7 +187,9 @@ func (d *StreamDevice) long(received int) bool { return received > 1 }
 // transmit sends what there is to send, a few writes of each stream in turn and as much as a turn
 // allows, and delivers the results to the program.
 func (d *StreamDevice) transmit() {
-	d.sends = turn{start: d.passTime()}
+	if d.ready.Len() > 0 { // else nobody needs the time, and most polls of a program are so
+		d.sends = turn{start: d.passTime()}
+	}
 	for n := d.ready.Len(); n > 0 && !d.sends.over; n-- {
 		c := *d.ready.Front()
 		*d.ready.Front() = nil
