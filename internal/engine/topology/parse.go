@@ -45,6 +45,7 @@ func ParseFor(host int, name string, text []byte, include func(name string) ([]b
 		spare:  0x400000 + uint64(host)*HostGUIDs}
 	p.text(name, text, 1)
 	if len(p.errs) == 0 {
+		p.leftOver()
 		p.connect()
 		p.portGUIDs()
 	}
@@ -80,6 +81,7 @@ type parser struct {
 	aliases map[string]int // plugs that wait to be named by another
 	ports   int            // of all nodes
 	next    attributes     // of the next node
+	waiting []said         // lines that say something of a node that has not come yet
 	enabled capabilities   // of the ports that follow
 	series  map[node.Type]*series
 }
@@ -166,6 +168,7 @@ func (p *parser) text(name string, text []byte, depth int) {
 		}
 		if err != nil {
 			p.fail(err)
+			p.waiting = nil // one mistake is one error
 		}
 	}
 }
@@ -213,6 +216,11 @@ func (p *parser) assign(name, rest string) error {
 		*to, err = number(value, limit)
 		return err
 	}
+	if t, ok := aboutNodes[name]; ok {
+		if err := p.say(name, t); err != nil {
+			return err
+		}
+	}
 	var v uint64
 	switch name {
 	case "vendid":
@@ -221,7 +229,7 @@ func (p *parser) assign(name, rest string) error {
 		return set(&p.next.device, 1<<16-1)
 	case "sysimgguid":
 		return set(&p.next.system, 1<<64-1)
-	case "switchguid":
+	case "switchguid", "switchguids":
 		return p.guid(node.Switch, value, inParentheses, relative)
 	case "caguid", "hcaguid", "caguids", "hcaguids":
 		return p.guid(node.CA, value, inParentheses, relative)
@@ -301,6 +309,9 @@ func (p *parser) includeFile(rest string, depth int) error {
 // node is a record's first line, from the number of ports on.
 func (p *parser) node(t node.Type, rest string) error {
 	p.current = -1
+	if err := p.hear(t); err != nil {
+		return err
+	}
 	count, _, ok := strings.Cut(rest, `"`)
 	name, rest, closed := bracketed(rest[min(len(count), len(rest)):], '"', '"')
 	if !ok || !closed {
