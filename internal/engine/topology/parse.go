@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -152,6 +153,11 @@ func (p *parser) failAt(at place, format string, a ...any) {
 }
 
 func (p *parser) text(name string, text []byte, depth int) {
+	if i := bytes.IndexByte(text, 0); i >= 0 {
+		p.file, p.line = name, 1+bytes.Count(text[:i], []byte{'\n'})
+		p.fail(errors.New("this is no text, as it has a byte 0: give what ibnetdiscover prints, or a file of ibsim"))
+		return
+	}
 	rest := strings.TrimPrefix(string(text), "\ufeff")
 	for line := 1; rest != "" && len(p.errs) < maxErrors; line++ {
 		var s string
@@ -248,7 +254,7 @@ func (p *parser) assign(name, rest string) error {
 		p.enabled.ext, p.enabled.saidExt = node.Speed(v)<<4, true
 		return err
 	}
-	return fmt.Errorf("%s= is not understood: there are vendid, devid, sysimgguid, switchguid, caguid, rtguid, width, speed and extspeed", name)
+	return fmt.Errorf("%q is not understood: there are vendid, devid, sysimgguid, switchguid, caguid, rtguid, width, speed and extspeed", name+"=")
 }
 
 // guid says which GUID the next node of a type has.
