@@ -123,7 +123,7 @@ func TestJoin(t *testing.T) {
 	if gidOf(t, a) == gidOf(t, b) {
 		t.Fatal("two adapters have one GID")
 	}
-	x := startTransfer(t, a, b)
+	x := startTransfer(t, a, b, hasty)
 	x.more(t, 16<<20)
 	l := echo.Listen(t, a, net.JoinHostPort(gidOf(t, a), "0"))
 	c, err := cm.Dial(within(t), b, l.Addr().String())
@@ -291,7 +291,7 @@ func TestJoinLossy(t *testing.T) {
 		p = startProxy(t, address)
 		return p.conn.LocalAddr().String()
 	})
-	x := startTransfer(t, device(t, j.here, "host-1"), device(t, j.there, "host-1"))
+	x := startTransfer(t, device(t, j.here, "host-1"), device(t, j.there, "host-1"), patient)
 	x.more(t, 1<<20)
 	p.percent.Store(2)
 	x.more(t, 4<<20)

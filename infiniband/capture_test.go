@@ -5,6 +5,7 @@ package infiniband_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -120,6 +121,15 @@ func TestCapture(t *testing.T) {
 	}
 	a.wait(t, writes)
 	join(t, f, d1, group()) // a question to the administrator, and its answer
+	// On a busy machine some packets were sent twice, and the second ones may be on their way still.
+	eventually(t, "what was sent has come", func() bool {
+		from, err := a.qp.Stats()
+		to, err2 := b.qp.Stats()
+		if err = errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		return from.SentPackets == to.RecvPackets
+	})
 	one, two := end1(), end2()
 
 	// What one sent, the other received, byte by byte; in the order in which it was sent.

@@ -174,6 +174,11 @@ func TestStream(t *testing.T) {
 	stream(t, device(t, f, "host-1"), device(t, f, "host-2"))
 }
 
+// Queue pairs give up after half a minute of silence with a patient timeout: beside busy programs a process may get
+// no processor for longer than the two seconds of the default, or the manager none to find another way. A hasty one
+// is for tests that wait for the end: four seconds.
+const patient, hasty = 20, 17
+
 // transfer writes through a stream until stop is closed, and checks what arrives. It returns how it ended.
 type transfer struct {
 	a, b  *rnet.Conn
@@ -181,14 +186,23 @@ type transfer struct {
 	ended chan error
 }
 
-func startTransfer(t *testing.T, from, to *verbs.Device) *transfer {
+func startTransfer(t *testing.T, from, to *verbs.Device, ackTimeout uint8) *transfer {
 	t.Helper()
 	l, err := rnet.Listen(to, net.JoinHostPort(gidOf(t, to), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	a, err := rnet.Dial(within(t), from, l.Addr().String())
+	ch := cm.NewEventChannel()
+	t.Cleanup(func() { ch.Close() })
+	id, err := cm.NewID(ch, from, cm.TCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := id.SetAckTimeout(ackTimeout); err != nil {
+		t.Fatal(err)
+	}
+	a, err := rnet.DialID(within(t), id, netip.MustParseAddrPort(l.Addr().String()), rnet.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +294,7 @@ func (x *transfer) end(t *testing.T) {
 // each put back before the next, so that there always is a way.
 func TestCablePulled(t *testing.T) {
 	f := softfabric.Start(t, "fat-tree:4,2")
-	x := startTransfer(t, device(t, f, "host-1"), device(t, f, "host-8"))
+	x := startTransfer(t, device(t, f, "host-1"), device(t, f, "host-8"), patient)
 	x.more(t, 1<<20)
 	for i, c := range spineCables(t, f) {
 		if err := f.Pull(c.A); err != nil {
@@ -318,7 +332,7 @@ func spineCables(t *testing.T, f *infiniband.Fabric) (all []fabric.CableView) {
 // With all cables out, a transfer ends with a status.
 func TestAllCablesPulled(t *testing.T) {
 	f := softfabric.Start(t, "fat-tree:4,2")
-	x := startTransfer(t, device(t, f, "host-1"), device(t, f, "host-8"))
+	x := startTransfer(t, device(t, f, "host-1"), device(t, f, "host-8"), hasty)
 	x.more(t, 1<<20)
 	for _, c := range spineCables(t, f) {
 		if err := f.Pull(c.A); err != nil {
@@ -333,7 +347,7 @@ func TestClosed(t *testing.T) {
 	t.Run("device", func(t *testing.T) {
 		f := softfabric.Start(t, "pair")
 		a, b := device(t, f, "host-1"), device(t, f, "host-2")
-		x := startTransfer(t, a, b)
+		x := startTransfer(t, a, b, hasty)
 		x.more(t, 1<<20)
 		b.Close()
 		x.end(t)
@@ -341,7 +355,7 @@ func TestClosed(t *testing.T) {
 	t.Run("fabric", func(t *testing.T) {
 		f := softfabric.Start(t, "pair")
 		a, b := device(t, f, "host-1"), device(t, f, "host-2")
-		x := startTransfer(t, a, b)
+		x := startTransfer(t, a, b, hasty)
 		x.more(t, 1<<20)
 		f.Close()
 		x.end(t)

@@ -51,10 +51,10 @@ func connect(tb testing.TB, a, b *side) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := a.qp.Connect(from, to, nil); err != nil {
+	if err := a.qp.Connect(from, to, &verbs.ConnectOptions{Timeout: patient}); err != nil {
 		tb.Fatal(err)
 	}
-	if err := b.qp.Connect(to, from, nil); err != nil {
+	if err := b.qp.Connect(to, from, &verbs.ConnectOptions{Timeout: patient}); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -66,7 +66,7 @@ func connectAt(tb testing.TB, a, b *side, sl uint8) {
 	sides := [2]*side{a, b}
 	for i, s := range sides {
 		attr := verbs.QPAttr{Port: 1, Access: verbs.RemoteWrite, AH: verbs.AHAttr{DLID: lids[1-i], SL: sl}, PathMTU: verbs.MTU4096,
-			DestQPN: sides[1-i].qp.Num(), Timeout: 17, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1, MaxDestRdAtomic: 1}
+			DestQPN: sides[1-i].qp.Num(), Timeout: patient, RetryCount: 7, RNRRetry: 7, MaxRdAtomic: 1, MaxDestRdAtomic: 1}
 		for _, step := range []struct {
 			to   verbs.QPState
 			mask verbs.QPMask

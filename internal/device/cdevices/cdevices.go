@@ -36,7 +36,8 @@ func List(names string, set bool) ([]Device, error) {
 	seen := map[string]bool{}
 	for _, f := range strings.FieldsFunc(names, func(r rune) bool { return r == ' ' || r == ',' }) {
 		d := Device{Address: f}
-		if name, address, given := strings.Cut(f, "="); given {
+		// An address may have an = of its own, behind its kind: infiniband:host-1?fabric=lab.
+		if name, address, given := strings.Cut(f, "="); given && !strings.Contains(name, ":") {
 			d = Device{name, address}
 		} else {
 			d.Name = nameOf(f)
@@ -82,8 +83,10 @@ func everywhere() []Device {
 }
 
 // nameOf returns the default name of a device for C programs. Many give a colon a meaning of their
-// own.
-func nameOf(address string) string { return strings.NewReplacer(":", "_", "%", "_").Replace(address) }
+// own, shells a question mark, and a slash cannot be in the name of a folder.
+func nameOf(address string) string {
+	return strings.NewReplacer(":", "_", "%", "_", "?", "_", "=", "_", "&", "_", "/", "_").Replace(address)
+}
 
 // Speed returns the speed, in Mbit/s, that C programs see for a port whose interface has the speed
 // mbps, or none that is known (0). Programs choose by it how to move data: UCX uses READs for

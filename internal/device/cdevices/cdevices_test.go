@@ -23,6 +23,9 @@ func TestList(t *testing.T) {
 	}{
 		{"roce:192.0.2.7, iwarp:fd09::1", []Device{{"roce_192.0.2.7", "roce:192.0.2.7"}, {"iwarp_fd09__1", "iwarp:fd09::1"}}, ""},
 		{"rdma0=roce:192.0.2.7,roce:fe80::1%eth0", []Device{{"rdma0", "roce:192.0.2.7"}, {"roce_fe80__1_eth0", "roce:fe80::1%eth0"}}, ""},
+		{"shm:127.0.0.1?copies=off", []Device{{"shm_127.0.0.1_copies_off", "shm:127.0.0.1?copies=off"}}, ""},
+		{"shm:127.0.0.1?dir=/run/x", []Device{{"shm_127.0.0.1_dir__run_x", "shm:127.0.0.1?dir=/run/x"}}, ""},
+		{"ib=infiniband:host-1?fabric=lab", []Device{{"ib", "infiniband:host-1?fabric=lab"}}, ""},
 		{long + "=roce:::1", []Device{{long, "roce:::1"}}, ""},
 		{"a=roce:::1 a=roce:::2", []Device{{"a", "roce:::1"}}, "a=roce:::2"},
 		{"=roce:::1 ../a=roce:::2 x" + long + "=roce:::3 b=roce:::4", []Device{{"b", "roce:::4"}}, `""`},

@@ -27,7 +27,11 @@
 //	devid=0x1017               DeviceID, 16 bits
 //	sysimgguid=0x2c90300293e1e SystemImageGUID; without it the node's GUID
 //	switchguid=0x2c9(2c9)      the GUID of the next switch, and that of its port 0
-//	caguid=0x2c9               the GUID of the next adapter; hcaguids= means the same, rtguid= a router
+//	caguid=0x2c9               the GUID of the next adapter; hcaguid= means the same, rtguid= a router
+//	caguids=0x2c9              the same of an adapter further down: nodes of other types may come first
+//
+// One of each may stand before a node, and after the ports of the node before. What is left over, because no
+// such node follows or because the line stands behind its node, is an error.
 //
 // Nodes without such a line have the GUIDs that follow those of the last node of their type. An
 // adapter takes one for itself and one for each port. Without any line, switches count from 0x200000,

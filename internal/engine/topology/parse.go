@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -45,6 +46,7 @@ func ParseFor(host int, name string, text []byte, include func(name string) ([]b
 		spare:  0x400000 + uint64(host)*HostGUIDs}
 	p.text(name, text, 1)
 	if len(p.errs) == 0 {
+		p.leftOver()
 		p.connect()
 		p.portGUIDs()
 	}
@@ -80,6 +82,7 @@ type parser struct {
 	aliases map[string]int // plugs that wait to be named by another
 	ports   int            // of all nodes
 	next    attributes     // of the next node
+	waiting []said         // lines that say something of a node that has not come yet
 	enabled capabilities   // of the ports that follow
 	series  map[node.Type]*series
 }
@@ -150,6 +153,11 @@ func (p *parser) failAt(at place, format string, a ...any) {
 }
 
 func (p *parser) text(name string, text []byte, depth int) {
+	if i := bytes.IndexByte(text, 0); i >= 0 {
+		p.file, p.line = name, 1+bytes.Count(text[:i], []byte{'\n'})
+		p.fail(errors.New("this is no text, as it has a byte 0: give what ibnetdiscover prints, or a file of ibsim"))
+		return
+	}
 	rest := strings.TrimPrefix(string(text), "\ufeff")
 	for line := 1; rest != "" && len(p.errs) < maxErrors; line++ {
 		var s string
@@ -166,6 +174,7 @@ func (p *parser) text(name string, text []byte, depth int) {
 		}
 		if err != nil {
 			p.fail(err)
+			p.waiting = nil // one mistake is one error
 		}
 	}
 }
@@ -213,6 +222,11 @@ func (p *parser) assign(name, rest string) error {
 		*to, err = number(value, limit)
 		return err
 	}
+	if t, ok := aboutNodes[name]; ok {
+		if err := p.say(name, t); err != nil {
+			return err
+		}
+	}
 	var v uint64
 	switch name {
 	case "vendid":
@@ -221,7 +235,7 @@ func (p *parser) assign(name, rest string) error {
 		return set(&p.next.device, 1<<16-1)
 	case "sysimgguid":
 		return set(&p.next.system, 1<<64-1)
-	case "switchguid":
+	case "switchguid", "switchguids":
 		return p.guid(node.Switch, value, inParentheses, relative)
 	case "caguid", "hcaguid", "caguids", "hcaguids":
 		return p.guid(node.CA, value, inParentheses, relative)
@@ -240,7 +254,7 @@ func (p *parser) assign(name, rest string) error {
 		p.enabled.ext, p.enabled.saidExt = node.Speed(v)<<4, true
 		return err
 	}
-	return fmt.Errorf("%s= is not understood: there are vendid, devid, sysimgguid, switchguid, caguid, rtguid, width, speed and extspeed", name)
+	return fmt.Errorf("%q is not understood: there are vendid, devid, sysimgguid, switchguid, caguid, rtguid, width, speed and extspeed", name+"=")
 }
 
 // guid says which GUID the next node of a type has.
@@ -301,6 +315,9 @@ func (p *parser) includeFile(rest string, depth int) error {
 // node is a record's first line, from the number of ports on.
 func (p *parser) node(t node.Type, rest string) error {
 	p.current = -1
+	if err := p.hear(t); err != nil {
+		return err
+	}
 	count, _, ok := strings.Cut(rest, `"`)
 	name, rest, closed := bracketed(rest[min(len(count), len(rest)):], '"', '"')
 	if !ok || !closed {

@@ -14,6 +14,10 @@ import (
 //
 //	[1](GUID) "node"[2](GUID) w=2 # comment
 func (p *parser) port(s string) error {
+	if p.current < 0 && len(p.waiting) > 0 {
+		s := p.waiting[0]
+		return fmt.Errorf("%s= at %v is about the next node, so this port belongs to none: such lines stand before the line of their node", s.name, s.at)
+	}
 	if p.current < 0 {
 		return errors.New(`this port belongs to no node: a record begins with a line such as: Switch 8 "switch-1"`)
 	}

@@ -210,6 +210,16 @@ func TestParseDefaults(t *testing.T) {
 	}
 }
 
+// Files of ibsim may begin with the GUIDs from which the nodes of each type count.
+func TestParseBases(t *testing.T) {
+	top := parse(t, "switchguids=0x50\nhcaguids=0x60\nrtguids=0x70\nSwitch 1 \"s\"\nSwitch 1 \"t\"\nHca 1 \"a\"\nHca 1 \"b\"\nhcaguids+0x8\nRt 1 \"r\"\nHca 1 \"c\"\n")
+	for name, want := range map[string]uint64{"s": 0x50, "t": 0x51, "a": 0x60, "b": 0x62, "r": 0x70, "c": 0x68} {
+		if got := top.Nodes[top.Find(name)].GUID; got != want {
+			t.Errorf("GUID of %s: %#x, want %#x", name, got, want)
+		}
+	}
+}
+
 func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{``, `t:1: there is no node`},
@@ -247,10 +257,19 @@ func TestParseErrors(t *testing.T) {
 		{"caguid=7\nCa 1 \"a\"\ncaguid=7\nCa 1 \"b\"", `t:4: node "b" has the GUID 0x7, which "a" (t:2) has already`},
 		{"Ca 1 \"a\"\n[1](5)\nCa 1 \"b\"\n[1](5)", `t:3: port 1 of "b" has the GUID 0x5, which port 1 of "a" has already`},
 		{"caguid=0\nCa 1 \"a\"", `t:2: the GUID of "a" is 0`},
+		{"Switch 8 \"a\"\nswitchguid=0x10\n[1] \"b\"[1]\nCa 2 \"b\"", `t:3: switchguid= at t:2 is about the next node, so this port belongs to none`},
+		{"Ca 1 \"a\"\ncaguid=7\nvendid=8", `t:2: caguid= is about a channel adapter that does not follow`},
+		{"Ca 1 \"a\"\ndevid=8\n", `t:2: devid= is about a node that does not follow`},
+		{"Switch 1 \"a\"\nvendid=1\n\nvendid=2\nSwitch 1 \"b\"", `t:4: vendid= is about the next node, as vendid= at t:2 is`},
+		{"caguid=1\nhcaguids=2\nCa 1 \"b\"", `t:2: hcaguids= is about the next channel adapter, as caguid= at t:1 is`},
+		{"sysimgguid=1\nsysimgguid=1\nCa 1 \"b\"", `t:2: sysimgguid= is about the next node`},
+		{"switchguid=1\nCa 1 \"b\"\nSwitch 1 \"a\"", `t:2: switchguid= at t:1 is a switch's, but this is a channel adapter`},
+		{"caguids=1\nSwitch 1 \"a\"\n", `t:1: caguids= is about a channel adapter that does not follow`},
 		{"caguid=wrong", `t:1: "wrong" is no number`},
 		{"vendid=0x1000000", `t:1: 0x1000000 is too large`},
 		{"switchguid=0x1(zz)", `t:1: (zz) is no GUID`},
-		{"color=red", `t:1: color= is not understood`},
+		{"color=red", `t:1: "color=" is not understood`},
+		{"Switch 1 \"a\"\n\x7fELF\x00=", `t:2: this is no text`},
 		{"[1] \"a\"", `t:1: this port belongs to no node`},
 		{"module rack", `t:1: the module's name is missing`},
 		{"include \"x\"", `t:1: include "x": there are no files here`},
@@ -262,6 +281,9 @@ func TestParseErrors(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%q:\n %v, want\n %s", c.text, err, c.want)
 		}
+	}
+	if _, err := Parse("t", []byte("vendid=1\nSwich 1 \"a\"\nvendid=1\nCa 1 \"b\"")); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("one mistake: %v", err)
 	}
 	if _, err := Parse("t", []byte("x\ny\nz")); err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("three mistakes: %v", err)
@@ -302,7 +324,7 @@ func TestBuild(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(Pair().String()))
 	f.Add([]byte("module \"m\"\nSwitch 3 \"a\" # x lid 3 lmc 0\n@[1] \"up\"\n[2] \"b\" s=4 w=2 e=1\nCa 1 \"b\"\nRt 2 \"r\"\n[1](5)\n[2] \"m@up\"\ndo x\n"))
-	f.Add([]byte("vendid=1\ndevid=2\nsysimgguid=3 # x\nswitchguid=0x4(5)\nswitchguid+9\nSwitch 2 \"S-0008f10400410015\" # \"x\" base port 0 lid 3 lmc 1\nwidth=3\nspeed=0\nextspeed=15\ninclude \"x\"\n"))
+	f.Add([]byte("vendid=1\ndevid=2\nsysimgguid=3 # x\nhcaguids=0x9\nswitchguid=0x4(5)\nSwitch 2 \"S-0008f10400410015\" # \"x\" base port 0 lid 3 lmc 1\nwidth=3\nspeed=0\nextspeed=15\ninclude \"x\"\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		top, err := ParseFiles("fuzz", text, func(string) ([]byte, error) { return []byte("Ca 1 \"included\"\n"), nil })
 		if err == nil {

@@ -111,7 +111,7 @@ func churn(dev *verbs.Device, peer verbs.Endpoint) error {
 			return err
 		}
 		peer.QPN ^= 0x800000
-		if err := qp.Connect(ep, peer, nil); err != nil {
+		if err := qp.Connect(ep, peer, &verbs.ConnectOptions{Timeout: patient}); err != nil {
 			return err
 		}
 		if err := qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{mr.SGE(0, 64)}}); err != nil {

@@ -200,7 +200,7 @@ func testCommEstablished(t *T) {
 	b.step(verbs.Init, a.ep)
 	b.step(verbs.RTR, a.ep)
 	b.recv(0, 0, 16)
-	t.ok(a.qp.Connect(a.ep, b.ep, nil))
+	t.ok(a.qp.Connect(a.ep, b.ep, &verbs.ConnectOptions{Timeout: patient}))
 	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 16)})
 	b.received(verbs.Success)
 	if ev := b.event(verbs.EventCommEstablished); ev.QP != b.qp {

@@ -176,9 +176,17 @@ func (e *end) addQP(init verbs.QPInit) {
 	e.ep = value(e.qp.Endpoint(0))(e.t)
 }
 
-// join connects two ends.
+// patient is the timeout of queue pairs whose peer is there: 4 s, and so half a minute until it is given up.
+// What is lost is sent again in milliseconds all the same; but beside other programs a process may get no processor
+// for longer than the two seconds that queue pairs wait by default.
+const patient = 20
+
+// join connects two ends, whose queue pairs are patient unless the options say otherwise.
 func (t *T) join(a, b *end, opt verbs.ConnectOptions) {
 	t.Helper()
+	if opt.Timeout == 0 {
+		opt.Timeout = patient
+	}
 	if opt.Access == 0 {
 		opt.Access = everything&^verbs.MWBind | verbs.FlushPersistent
 	}

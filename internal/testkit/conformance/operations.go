@@ -190,7 +190,7 @@ func testSelf(t *T) {
 	both(a, b, 1)
 	both(b, a, 2)
 	a.addQP(verbs.QPInit{})
-	t.ok(a.qp.Connect(a.ep, a.ep, nil))
+	t.ok(a.qp.Connect(a.ep, a.ep, &verbs.ConnectOptions{Timeout: patient}))
 	both(a, a, 3)
 }
 

@@ -31,7 +31,7 @@ func (e *end) setLink(up bool) {
 // testPortDown pulls the cable: queue pairs stay as they are until their retries have run out, and
 // everything that was posted completes. When the cable is back, the port works for others.
 func testPortDown(t *T) {
-	a, b := t.pair(setup{})
+	a, b := t.pair(setup{connect: quick})
 	c, d := *a, *b
 	c.addQP(verbs.QPInit{})
 	d.addQP(verbs.QPInit{})
