@@ -56,7 +56,7 @@ States to expect:
   switch NODE up|down             the switch runs, or does not
   route FROM TO                   packets find their way
   active                          all ports with a cable are active
-  traffic NODE[PORT]              packets pass from now on; with "no", none do
+  traffic NODE[PORT]              packets of data lanes pass; with "no", none
 `
 
 func parseHelp(*words) (action, error) {

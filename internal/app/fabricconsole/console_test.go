@@ -83,7 +83,7 @@ func (f *fake) advance(d time.Duration) {
 	}
 	up := func(n string, p int) bool { return f.port(fabricview.End{Node: n, Port: p}).State == fabricview.Active }
 	if h := f.port(fabricview.End{Node: "host-1", Port: 1}); up("host-1", 1) && len(h.Held) == 0 && (up("switch-1", 3) || up("switch-1", 4)) {
-		h.Counters.XmitPackets += uint64(d / (10 * time.Millisecond))
+		h.Counters.LanePackets += uint64(d / (10 * time.Millisecond))
 	}
 }
 

@@ -5,13 +5,16 @@ package fabriccontrol
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricconsole"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/pair"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // The control is what a console works on.
@@ -104,6 +107,45 @@ func TestBrokenRoute(t *testing.T) {
 	r, err = c.Route(ctx, from, to)
 	if err != nil || r.Broken != "port 1 of host-1 is not active" {
 		t.Errorf("without a cable: %+v, %v", r, err)
+	}
+}
+
+// What subnet management says is not traffic: that programs send something is.
+func TestTraffic(t *testing.T) {
+	f := softfabric.Start(t, "star:2")
+	c := New(f)
+	counters := func() fabricview.Counters {
+		v, err := c.View(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(v.Nodes, func(n fabricview.Node) bool { return n.Name == "host-1" })
+		return v.Nodes[i].Ports[0].Counters
+	}
+	if got := counters(); got.XmitPackets == 0 || got.LanePackets != 0 {
+		t.Errorf("after bring-up: %d packets sent, %d of data lanes", got.XmitPackets, got.LanePackets)
+	}
+	var devs [2]*verbs.Device
+	for i, name := range []string{"host-1", "host-2"} {
+		dev, err := f.Open(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { dev.Close() })
+		devs[i] = dev
+	}
+	before := counters().LanePackets
+	ends := pair.Connect(t, devs[0], devs[1], pair.Options{Type: verbs.RC, Size: 64, Depth: 1})
+	err := ends[0].QP.PostSend(&verbs.SendWR{Op: verbs.Read, Flags: verbs.Signaled, SGL: []verbs.SGE{ends[0].MR.SGE(0, 64)}, Remote: ends[1].MR.Remote()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wc [1]verbs.WC
+	if _, err := ends[0].CQ.Wait(t.Context(), wc[:]); err != nil || wc[0].Status != verbs.Success {
+		t.Fatal(err, wc[0].Status)
+	}
+	if got := counters().LanePackets - before; got < 2 {
+		t.Errorf("a READ moved %d packets of data lanes, want a request and a response", got)
 	}
 }
 

@@ -60,7 +60,7 @@ func nodeOf(n *fabric.NodeView) fabricview.Node {
 		port := fabricview.Port{Number: p.Number, State: fabricview.State(p.State.String()), Held: p.Held, Counters: fabricview.Counters{
 			XmitData: 4 * c.XmitData, RcvData: 4 * c.RcvData, XmitPackets: c.XmitPkts, RcvPackets: c.RcvPkts,
 			XmitWait: c.XmitWait, XmitDiscards: c.XmitDiscards, RcvErrors: c.RcvErrors,
-			SymbolErrors: c.SymbolErrors, LinkDowned: c.LinkDowned, VL15Dropped: c.VL15Dropped,
+			SymbolErrors: c.SymbolErrors, LinkDowned: c.LinkDowned, VL15Dropped: c.VL15Dropped, LanePackets: c.LanePkts,
 		}}
 		if n.Type != node.Switch {
 			port.LID, port.GUID = p.LID, fabricview.GUID(p.GUID)

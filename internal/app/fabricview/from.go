@@ -54,7 +54,7 @@ func FromNode(name string, n *node.Node) Node {
 		port := Port{Number: num, LID: p.Address.LID, State: State(p.Link.Logical.String()), Counters: Counters{
 			XmitData: 4 * c.XmitData, RcvData: 4 * c.RcvData, XmitPackets: c.XmitPkts, RcvPackets: c.RcvPkts,
 			XmitWait: c.XmitWait, XmitDiscards: c.XmitDiscards, RcvErrors: c.RcvErrors,
-			SymbolErrors: c.SymbolErrors, LinkDowned: c.LinkDowned, VL15Dropped: c.VL15Dropped,
+			SymbolErrors: c.SymbolErrors, LinkDowned: c.LinkDowned, VL15Dropped: c.VL15Dropped, LanePackets: c.LanePkts,
 		}}
 		if n.Type == node.Switch {
 			port.LID = 0

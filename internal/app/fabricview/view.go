@@ -109,6 +109,7 @@ type Counters struct {
 	SymbolErrors uint64 `json:"symbol_errors,omitempty"`
 	LinkDowned   uint64 `json:"link_downed,omitempty"`
 	VL15Dropped  uint64 `json:"vl15_dropped,omitempty"`
+	LanePackets  uint64 `json:"lane_packets"` // of data lanes, both ways: what is not subnet management
 }
 
 // End is an end of a link: a node's port.

@@ -143,7 +143,7 @@ func TestTextFits(t *testing.T) {
 		}
 		for j := range n.Ports {
 			n.Ports[j].Held = []int{0, 2, 4, 6, 8, 10, 12, 14}
-			n.Ports[j].Counters = Counters{1 << 60, 1 << 60, 1 << 60, 1 << 60, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40}
+			n.Ports[j].Counters = Counters{1 << 60, 1 << 60, 1 << 60, 1 << 60, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 60}
 		}
 	}
 	v.Route = v.Trace(End{v.Nodes[5].Name, 1}, End{v.Nodes[19].Name, 1}, tables(v))

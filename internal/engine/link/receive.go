@@ -55,6 +55,9 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 		n.discard(q, p, lane)
 		return
 	}
+	if lane != managementLane {
+		c.LanePkts++
+	}
 	in.used += p.blocks
 	p.in, p.inLane, p.arrived = q, lane, n.now
 	if q.node.state.Tables != nil {

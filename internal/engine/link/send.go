@@ -241,6 +241,7 @@ func (n *Net) count(o *Port, p *Packet) {
 		c.UnicastXmit++
 	}
 	if p.lane != managementLane {
+		c.LanePkts++
 		l := &o.out[p.lane]
 		l.sent = (l.sent + p.blocks) & creditMask
 	}

@@ -174,6 +174,10 @@ type Counters struct {
 	BufferOverrun        uint64 // packets beyond the credits
 	VL15Dropped          uint64
 	XmitWait             uint64 // ticks of [WaitTick] in which there was something to send and no credit
+
+	// LanePkts are packets of data lanes, sent and received: those of programs, not of subnet management.
+	// Performance management has no such counter.
+	LanePkts uint64
 }
 
 // WaitTick is how many nanoseconds a tick of XmitWait has: a symbol of the slowest speed (section 16.1.3.5).
