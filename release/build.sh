@@ -13,6 +13,7 @@ case ${1-} in
 publish) arguments=() ;;
 *) echo "usage: $0 [publish]" >&2; exit 2 ;;
 esac
+# shellcheck disable=SC2016 # dpkg-query's own variables
 missing=$(xargs -a release/packages.txt dpkg-query -W -f '${Package} ${Status}\n' 2>&1 | grep -v 'ok installed$' || true)
 [[ -z $missing ]] || { echo "$0: not installed:"; echo "$missing"; exit 1; } >&2
 goreleaser=(go run github.com/goreleaser/goreleaser/v2@v2.15.4)
