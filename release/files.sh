@@ -36,7 +36,7 @@ Source: https://github.com/ramjet-rdma/ramjet
 Comment: THIRD_PARTY.gz has the licences of the Go modules that are linked.
 
 Files: *
-Copyright: the authors of Ramjet
+Copyright: 2026 the authors of Ramjet
 License: Apache-2.0
  On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.
 EOF
