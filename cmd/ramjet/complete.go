@@ -73,7 +73,7 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 		return fixed("FETCH_AND_ADD", "CMP_AND_SWAP")
 	case "addr":
 		return completeHosts
-	case "tls-cert", "tls-key", "tls-ca", "cpuprofile":
+	case "tls-cert", "tls-key", "tls-ca", "cpuprofile", "topology", "partitions", "script":
 		return completeFiles
 	case "libs":
 		return completeDirs
