@@ -1,14 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh DIR: builds libibverbs.so.1, librdmacm.so.1, libibumad.so.3, librspreload.so and libramjet.so into DIR, for
-# `ramjet run`. Needs Go, gcc, and the headers of libibverbs-dev and librdmacm-dev.
+# build.sh [DIR]: builds libibverbs.so.1, librdmacm.so.1, libibumad.so.3, librspreload.so and libramjet.so into DIR, or
+# else into ~/.local/lib/ramjet, where `ramjet run` finds them. Needs Go, gcc, and the headers of libibverbs-dev and
+# librdmacm-dev.
+#
+#   CC, GOARCH       for another architecture: CC=aarch64-linux-gnu-gcc GOARCH=arm64
+#   RAMJET_VERSION   what devices give as their firmware's version: releases set it
 set -euo pipefail
-[[ $# == 1 && $1 != -* ]] || { echo "usage: $0 DIR" >&2; exit 2; }
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
+[[ $# -le 1 && ${1-} != -* ]] || { echo "usage: $0 [DIR]" >&2; exit 2; }
+dir=${1:-$HOME/.local/lib/ramjet}
+mkdir -p "$dir"
+out=$(cd "$dir" && pwd)
 cd "$(dirname "$0")"
 cc=${CC:-gcc}
+for tool in go "$cc"; do
+	command -v "$tool" >/dev/null ||
+		{ echo "$0: there is no $tool: it needs Go, and on Debian apt-get install gcc libc6-dev libibverbs-dev librdmacm-dev" >&2; exit 1; }
+done
 for header in infiniband/verbs.h rdma/rdma_cma.h; do
 	echo "#include <$header>" | "$cc" -fsyntax-only -xc - 2>/dev/null ||
 		{ echo "$0: $cc finds no <$header>: on Debian, apt-get install gcc libc6-dev libibverbs-dev librdmacm-dev" >&2; exit 1; }
@@ -20,8 +29,12 @@ cflags=(-O2 -g -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -fPIC -f
 # The libraries stay loaded after dlclose, as Go's does: its threads are still there.
 ldflags=(-shared '-Wl,-z,relro,-z,now,-z,defs,-z,nodelete' '-Wl,-Bsymbolic-functions')
 
+version=${RAMJET_VERSION-}
+[[ -n $version || ! $PWD =~ @(v[^/]+)/cabi$ ]] || version=${BASH_REMATCH[1]} # in Go's module cache
 # The runtime must not interrupt threads by SIGURG, which is the program's: see c/load.c.
-CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared -ldflags='-s -w -X=runtime.godebugDefault=asyncpreemptoff=1' -o "$out/libramjet.so" .
+CGO_ENABLED=1 CC=$cc go build -tags cabi -buildmode=c-shared \
+	-ldflags="-s -w -X=runtime.godebugDefault=asyncpreemptoff=1 \
+		-X=github.com/ramjet-rdma/ramjet/internal/core/softdev.release=$version" -o "$out/libramjet.so" .
 rm -f "$out/libramjet.h"
 
 # Each C file calls only those that are named before it: a test of cabi/programs holds this.

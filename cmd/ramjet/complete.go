@@ -3,9 +3,13 @@
 package main
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,6 +17,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 )
 
 // hostsFile has the host names for completion.
@@ -68,12 +73,24 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 		return fixed("FETCH_AND_ADD", "CMP_AND_SWAP")
 	case "addr":
 		return completeHosts
-	case "tls-cert", "tls-key", "tls-ca", "cpuprofile":
+	case "tls-cert", "tls-key", "tls-ca", "cpuprofile", "topology", "partitions", "script":
 		return completeFiles
 	case "libs":
 		return completeDirs
 	case "name", "fabric":
 		return completeFabrics
+	case "routing":
+		return fixed("auto", "min-hop", "up-down")
+	case "star":
+		return fixed("8")
+	case "line", "ring", "fat-tree":
+		return fixed("4,2")
+	case "xgft":
+		return fixed("10,8;1,5")
+	case "route":
+		return completeRoute
+	case "conversation":
+		return fixed("all")
 	case "generate":
 		return fixed("pair", "star:8", "line:4,2", "ring:4,2", "fat-tree:4,2", "xgft:10,8;1,5")
 	}
@@ -88,7 +105,7 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 	case c.Name() == "explain":
 		return cobra.FixedCompletions(explain.Names(), cobra.ShellCompDirectiveNoFileComp)
 	case c.Name() == "stat":
-		return cobra.FixedCompletions(statViewNames(), cobra.ShellCompDirectiveNoFileComp)
+		return completeStat
 	case c.Name() == "serve":
 		return onlyFirst(completeDirs)
 	case c.Name() == "show":
@@ -97,8 +114,10 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 		return onlyFirst(completeFiles)
 	case c.Name() == "ls":
 		return onlyFirst(completeServers)
-	case c.Name() == "cp", c.Name() == "run":
-		return completeFiles
+	case c.Name() == "cp":
+		return completeCopies
+	case c.Name() == "run":
+		return completeProgram
 	case strings.HasSuffix(c.Use, "[HOST]"), c.Name() == "pipe":
 		return onlyFirst(completeHosts)
 	}
@@ -148,22 +167,116 @@ func completeNodes(c *cobra.Command, _ []string, _ string) ([]string, cobra.Shel
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeHosts offers the names of /etc/hosts.
-func completeHosts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	text, err := os.ReadFile(hostsFile)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeRoute offers pairs of nodes of the fabric that --name names, as far as their names have been written.
+func completeRoute(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	names, directive := completeNodes(c, args, text)
+	if from, _, second := strings.Cut(text, ","); second {
+		for i := range names {
+			names[i] = from + "," + names[i]
+		}
+		return names, directive
 	}
-	return hostNames(string(text)), cobra.ShellCompDirectiveNoFileComp
+	for i := range names {
+		names[i] += ","
+	}
+	return names, directive | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeServers offers them with the colon that `ramjet ls` wants behind them.
-func completeServers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	names, _ := completeHosts(nil, nil, "")
-	for i := range names {
-		names[i] += ":"
+// completeStat offers the views, until there is one, and the processes that have devices.
+func completeStat(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var values []string
+	if !slices.ContainsFunc(args, func(a string) bool { return slices.Contains(statViewNames(), a) }) {
+		for _, v := range statViews {
+			values = append(values, cobra.CompletionWithDesc(v.name, v.text))
+		}
+	}
+	for _, p := range processes(c) {
+		values = append(values, cobra.CompletionWithDesc(strconv.Itoa(p.PID), p.Command))
+	}
+	return values, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completionTime bounds what a person waits for who has pressed the tab key.
+const completionTime = 500 * time.Millisecond
+
+// processes returns the processes with devices that tell their state soon.
+func processes(c *cobra.Command) []statsocket.Process {
+	ctx := c.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	found, err := statsocket.Read(ctx, 0)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(found, func(p statsocket.Process) bool { return p.State == nil })
+}
+
+// completeHosts offers the hosts in use, and the names of /etc/hosts.
+func completeHosts(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	names := hostsInUse(processes(c))
+	if text, err := os.ReadFile(hostsFile); err == nil {
+		names = append(names, hostNames(string(text))...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// hostsInUse returns the addresses that processes of this machine listen at, or are connected to.
+func hostsInUse(of []statsocket.Process) (hosts []string) {
+	for _, p := range of {
+		for i := range p.State.Devices {
+			for _, conn := range p.State.Devices[i].Conns {
+				addr := conn.Peer.Addr()
+				if conn.Listening {
+					addr = conn.Local.Addr()
+				}
+				if addr.IsValid() && !addr.IsUnspecified() {
+					hosts = append(hosts, addr.String())
+				}
+			}
+		}
+	}
+	return hosts
+}
+
+// completeServers offers hosts with the colon that `ramjet ls` wants behind them. An IPv6 address has brackets.
+func completeServers(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	names, _ := completeHosts(c, args, text)
+	for i, name := range names {
+		if strings.Contains(name, ":") {
+			name = "[" + name + "]"
+		}
+		names[i] = name + ":"
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeCopies offers servers that begin with text, or else files: shells offer files only where there is nothing else.
+func completeCopies(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	if files, _ := filepath.Glob(text + "*"); text == "" || len(files) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	servers, _ := completeServers(c, args, text)
+	servers = slices.DeleteFunc(servers, func(s string) bool { return !strings.HasPrefix(s, text) })
+	return servers, cobra.ShellCompDirectiveNoSpace
+}
+
+// completeProgram offers the programs of $PATH that begin with text, and files after the first argument.
+func completeProgram(_ *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	var programs []string
+	if len(args) == 0 && text != "" && !strings.ContainsRune(text, os.PathSeparator) {
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			found, _ := filepath.Glob(filepath.Join(dir, text+"*"))
+			for _, path := range found {
+				programs = append(programs, filepath.Base(path))
+			}
+		}
+	}
+	slices.Sort(programs)
+	return slices.Compact(programs), cobra.ShellCompDirectiveDefault
 }
 
 // hostNames returns the names in a file of the format of hosts(5).

@@ -13,7 +13,7 @@ import (
 
 // What shells are offered, and whether files are too.
 func TestCompletionValues(t *testing.T) {
-	const files, noFiles, dirs, extensions = ":0", ":4", ":16", ":8"
+	const files, noFiles, dirs, extensions, noSpace = ":0", ":4", ":16", ":8", ":2"
 	for _, c := range []struct {
 		args, offers, directive string
 	}{
@@ -34,6 +34,16 @@ func TestCompletionValues(t *testing.T) {
 		{"serve ", "", dirs},
 		{"run --libs ", "", dirs},
 		{"cp ", "", files},
+		{"cp localho", "localhost:", noSpace},
+		{"run s", "sh", files},
+		{"stat ", "qp", noFiles},
+		{"stat qp ", "", noFiles},
+		{"explain ", "IBV_WC_RETRY_EXC_ERR", noFiles},
+		{"fabric --routing ", "up-down", noFiles},
+		{"fabric --fat-tree ", "4,2", noFiles},
+		{"fabric show --topology ", "", files},
+		{"ladder ", "", files},
+		{"ladder --conversation ", "all", noFiles},
 		{"devices --tls-key ", "", files},
 		{"demo --pcap ", "pcapng", extensions},
 	} {

@@ -3,15 +3,19 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
@@ -33,7 +37,8 @@ func newRunCmd() *cobra.Command {
 		Use:   "run [flags] -- PROGRAM [ARGUMENTS...]",
 		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
 		Long: "Run starts a program as it is, with Ramjet's libibverbs.so.1 and librdmacm.so.1 in place of the system's.\n" +
-			"It finds them in --libs, in $RAMJET_LIBS, or in a folder lib beside this command; cabi/build.sh builds them.\n" +
+			"It finds them in --libs, in $RAMJET_LIBS, or else in lib or ../lib/ramjet beside this command,\n" +
+			"~/.local/lib/ramjet, /usr/local/lib/ramjet or /usr/lib/ramjet. Releases have them; cabi/build.sh builds them.\n" +
 			"The program sees a device for each address of this machine, or those of --device, of\n" +
 			"$RAMJET_DEVICES, or that of $RAMJET_DEVICE.\n" +
 			"It calls roce:192.0.2.7 roce_192.0.2.7, and what is given as NAME=roce:192.0.2.7 as NAME says.",
@@ -48,6 +53,9 @@ func newRunCmd() *cobra.Command {
 	c.Flags().BoolVar(&sockets, "sockets", false, "make the program's TCP sockets rsockets, where the other side has one")
 	c.Flags().SetInterspersed(false)
 	return leaf(c, func(c *cobra.Command, args []string) error {
+		if runtime.GOOS != "linux" {
+			return usagef("C programs run on Ramjet on Linux only, not on %s", runtime.GOOS)
+		}
 		dir, err := findLibs(libs)
 		if err != nil {
 			return usage.Of(err)
@@ -75,13 +83,10 @@ func newRunCmd() *cobra.Command {
 
 // findLibs returns the folder of the libraries. If dir is not empty they must be there.
 func findLibs(dir string) (string, error) {
-	candidates := []string{dir}
-	if dir == "" {
-		candidates = []string{os.Getenv("RAMJET_LIBS")}
-		if self, err := os.Executable(); err == nil && candidates[0] == "" {
-			at := filepath.Dir(self)
-			candidates = []string{filepath.Join(at, "lib"), filepath.Join(at, "..", "lib", "ramjet")}
-		}
+	named := cmp.Or(dir, os.Getenv("RAMJET_LIBS"))
+	candidates := libFolders()
+	if named != "" {
+		candidates = []string{named}
 	}
 	var missing string
 	for _, d := range candidates {
@@ -93,8 +98,41 @@ func findLibs(dir string) (string, error) {
 			return d, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not in %s: build the libraries with `cabi/build.sh FOLDER` and name the folder with --libs",
-		missing, strings.Join(candidates, " or "))
+	return "", fmt.Errorf("%s is not in %s: %s", missing, strings.Join(candidates, " or "), howToBuildLibs(softdev.Version(), named))
+}
+
+// libFolders are where the libraries may be if nobody names their folder: where a checkout, an unpacked archive,
+// cabi/build.sh and a package have them. The system's own libraries are in none of these folders.
+func libFolders() []string {
+	var folders []string
+	if self, err := os.Executable(); err == nil {
+		at := filepath.Dir(self)
+		folders = append(folders, filepath.Join(at, "lib"), filepath.Join(filepath.Dir(at), "lib", "ramjet"))
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		folders = append(folders, filepath.Join(home, ".local", "lib", "ramjet"))
+	}
+	for _, f := range []string{"/usr/local/lib/ramjet", "/usr/lib/ramjet"} {
+		if !slices.Contains(folders, f) {
+			folders = append(folders, f)
+		}
+	}
+	return folders
+}
+
+// howToBuildLibs says which command builds the libraries: from the sources that `go install` has left in the
+// module cache if this command is of a version, from a checkout otherwise.
+func howToBuildLibs(version, folder string) string {
+	build := "cabi/build.sh"
+	where := " in a checkout of Ramjet"
+	if strings.HasPrefix(version, "v") && !strings.Contains(version, "+") {
+		build = fmt.Sprintf(`bash "$(go list -m -f '{{.Dir}}' %s@%s)/cabi/build.sh"`, softdev.Module, version)
+		where = ""
+	}
+	if folder != "" {
+		build += " " + folder
+	}
+	return fmt.Sprintf("run `%s`%s, or install the package or archive of a release, which have them", build, where)
 }
 
 func missingLib(dir string) string {

@@ -5,14 +5,12 @@
 package main
 
 import (
-	"runtime"
+	"errors"
 
 	"github.com/spf13/cobra"
 )
 
 // execProgram fails: there are no libraries for this system.
-func execProgram(string, []string, []string, string, bool) error {
-	return usagef("C programs run on Ramjet on Linux only, not on %s", runtime.GOOS)
-}
+func execProgram(string, []string, []string, string, bool) error { return errors.ErrUnsupported }
 
 func runHelpers() []*cobra.Command { return nil }

@@ -6,9 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 )
@@ -45,6 +48,13 @@ func TestStat(t *testing.T) {
 	}
 	if len(all.Processes) != 1 || len(all.Processes[0].Devices) != 1 || all.Processes[0].Devices[0].Name != device || all.Host == "" || all.Time.IsZero() {
 		t.Errorf("%+v", all)
+	}
+	address := strings.TrimPrefix(device, "roce:")
+	for args, want := range map[string]string{"stat ": pid, "stat qp ": pid, "ping -c -a ": address, "pipe ": address, "ls ": address + ":", "cp 127.": address + ":"} {
+		r := ramjetCmd(t, append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, " ")...)...)
+		if !slices.Contains(strings.Split(r.stdout, "\n"), want) {
+			t.Errorf("%s: no %s in %q", args, want, r.stdout)
+		}
 	}
 	if r := ramjetCmd(t, "stat", "1"); r.status != exitFailed || !strings.Contains(r.stderr, "process 1 has no Ramjet device open") {
 		t.Errorf("%+v", r)

@@ -7,17 +7,25 @@ import (
 	"sync"
 )
 
+// Module is the path of Ramjet's module.
+const Module = "github.com/ramjet-rdma/ramjet"
+
+// release is the version of what a release has, such as v1.2.3: set by the linker (-X).
+var release string
+
 // Version returns the module's version, which devices give as that of their firmware.
 func Version() string { return version() }
 
 var version = sync.OnceValue(func() string {
-	const path = "github.com/ramjet-rdma/ramjet"
+	if release != "" {
+		return release
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		if info.Main.Path == path && info.Main.Version != "" {
+		if info.Main.Path == Module && info.Main.Version != "" {
 			return info.Main.Version
 		}
 		for _, m := range info.Deps {
-			if m.Path == path {
+			if m.Path == Module {
 				return m.Version
 			}
 		}
