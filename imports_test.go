@@ -208,6 +208,7 @@ var reach = map[string][]string{
 	"internal/testkit/softfabric":  {"testing", "net", "golang.org/x/sys"},
 	"internal/testkit/simnet":      {"testing", "net", "golang.org/x/sys"},
 	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/ebitengine/purego", "github.com/HdrHistogram/hdrhistogram-go",
+		"charm.land/", "github.com/charmbracelet/", "github.com/clipperhouse/", "github.com/lucasb-eyer/go-colorful", "github.com/muesli/cancelreader", "github.com/xo/terminfo", // by bubbletea and lipgloss
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-runewidth", "github.com/rivo/uniseg", "github.com/spf13/", "github.com/inconshreveable/mousetrap",
 		"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
 		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype"}, // by internal/app/plots
