@@ -38,7 +38,7 @@ var layers = map[string][]string{
 	"roce":                         {"internal/core/memory", "internal/core/softdev", "internal/core/steer", "internal/engine/ibta", "internal/system/linkwatch", "internal/system/netio", "internal/system/portshare", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"roce1":                        {"internal/core/memory", "internal/core/softdev", "internal/engine/ibta", "internal/system/etherring", "internal/system/forkmark", "internal/system/linkwatch", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"internal/core/memory":         {"verbs", "wire/crc"},
-	"internal/core/queue":          {"internal/core/memory", "verbs"},
+	"internal/core/queue":          {"internal/core/clock", "internal/core/memory", "verbs"},
 	"internal/core/pin":            {"verbs"},
 	"internal/engine/ibta":         {"internal/core/clock", "internal/core/memory", "internal/core/queue", "verbs", "wire/"},
 	"internal/engine/rdmap":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -15,6 +16,7 @@ var metricTests = []test{
 	{name: "Metrics/Described", run: testMetricsDescribed, needs: []Ability{Metrics}},
 	{name: "Metrics/Traffic", run: testMetricsTraffic, needs: []Ability{Metrics}},
 	{name: "Metrics/NoWaiting", run: testMetricsNoWaiting, needs: []Ability{Metrics}},
+	{name: "Metrics/Latencies", run: testLatencies, needs: []Ability{Metrics}},
 	{name: "Metrics/QP", run: testQPStats, needs: []Ability{Metrics}},
 	{name: "Metrics/Objects", run: testObjectsListed, needs: []Ability{Metrics}},
 }
@@ -81,6 +83,36 @@ func testMetricsNoWaiting(t *T) {
 			t.Error(err)
 		}
 	})
+}
+
+// testLatencies has one of 64 work requests measured, the first among them, and none longer than the test took.
+func testLatencies(t *T) {
+	a, b := t.pair(setup{})
+	of := func(op verbs.WCOp) (h verbs.LatencyHistogram) {
+		for _, l := range value(a.dev.Latencies())(t) {
+			if l.Op == op {
+				h = l
+			}
+		}
+		return h
+	}
+	before, start := of(verbs.WCWrite), time.Now()
+	for range 130 {
+		a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)})
+	}
+	var h verbs.LatencyHistogram
+	t.eventually(func() bool { h = of(verbs.WCWrite); return h.Count >= before.Count+3 }, "work requests are measured")
+	took := time.Since(start)
+	sum := uint64(0)
+	for i, n := range h.Buckets {
+		sum += n
+		if n > before.Buckets[i] && i > 0 && verbs.LatencyBound(i-1) > took {
+			t.Errorf("%d work requests of more than %v, in a test of %v", n, verbs.LatencyBound(i-1), took)
+		}
+	}
+	if h.Count != before.Count+3 || sum != h.Count || h.Sum < before.Sum || h.Sum-before.Sum > took {
+		t.Errorf("%+v, was %+v, and it took %v", h, before, took)
+	}
 }
 
 // testQPStats counts the messages and bytes of a queue pair, each way, and nothing else's.
