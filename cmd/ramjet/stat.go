@@ -31,6 +31,9 @@ var statViews = []statView{
 	{"qp", "queue pairs: state, peer, queues, window, round trip", (*statOutput).qps},
 	{"cq", "completion queues, and completions that wait", (*statOutput).cqs},
 	{"mr", "memory regions and what their keys allow", (*statOutput).mrs},
+	{"mw", "memory windows and what they are bound to", (*statOutput).mws},
+	{"srq", "shared receive queues", (*statOutput).srqs},
+	{"ah", "address handles and where they lead", (*statOutput).ahs},
 	{"cm_id", "connections and listeners", (*statOutput).conns},
 	{"statistic", "what was sent, received and retransmitted, and what devices count", (*statOutput).statistic},
 }

@@ -34,6 +34,7 @@ type Device struct {
 	latency latencies               // changed with view
 	nextPD  memory.PD
 	nextCQ  uint32
+	nextSRQ uint32
 	counts  counts
 	event   func(verbs.EventType, int)
 	failed  func(*verbs.Failure) // nil: nobody is told

@@ -29,7 +29,7 @@ type qp struct {
 }
 
 // made has the numbers of the objects that a queue pair was made of; 0: none.
-type made struct{ domain, sendCQ, recvCQ uint32 }
+type made struct{ domain, sendCQ, recvCQ, srq uint32 }
 
 // madeOf returns the numbers of what init names.
 func madeOf(domain memory.PD, init *verbs.QPInit) made {
@@ -39,6 +39,9 @@ func madeOf(domain memory.PD, init *verbs.QPInit) made {
 	}
 	if init.RecvCQ != nil {
 		m.recvCQ = init.RecvCQ.Driver().(*cq).num
+	}
+	if init.SRQ != nil {
+		m.srq = init.SRQ.Driver().(*srq).info.Num
 	}
 	return m
 }
