@@ -32,6 +32,9 @@ func (t *Table) note(w *Window) {
 	}
 }
 
+// IsRebound reports whether Rebound has something to tell.
+func (t *Table) IsRebound() bool { return len(t.rebound) > 0 }
+
 // Rebound calls do for the windows that were bound or unbound since the last call.
 func (t *Table) Rebound(do func(*Window)) {
 	for i, w := range t.rebound {

@@ -73,6 +73,9 @@ func (l *lane) deliver() {
 	for _, s := range out.Samples {
 		l.dev.took(s.Op, l.passTime()-s.Posted)
 	}
+	if l.dev.memory.IsRebound() { // by a work request that sends nothing
+		l.mu.counted = true
+	}
 	l.pass.completed += len(out.Completions)
 	for i := 0; i < len(out.Completions); i++ { // an overflow adds more
 		c := &out.Completions[i]
