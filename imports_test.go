@@ -38,7 +38,7 @@ var layers = map[string][]string{
 	"roce":                         {"internal/core/memory", "internal/core/softdev", "internal/core/steer", "internal/engine/ibta", "internal/system/linkwatch", "internal/system/netio", "internal/system/portshare", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"roce1":                        {"internal/core/memory", "internal/core/softdev", "internal/engine/ibta", "internal/system/etherring", "internal/system/forkmark", "internal/system/linkwatch", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"internal/core/memory":         {"verbs", "wire/crc"},
-	"internal/core/queue":          {"internal/core/memory", "verbs"},
+	"internal/core/queue":          {"internal/core/clock", "internal/core/memory", "verbs"},
 	"internal/core/pin":            {"verbs"},
 	"internal/engine/ibta":         {"internal/core/clock", "internal/core/memory", "internal/core/queue", "verbs", "wire/"},
 	"internal/engine/rdmap":        {"internal/core/memory", "internal/core/queue", "verbs", "wire/"},
@@ -97,6 +97,7 @@ var layers = map[string][]string{
 	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
 	"internal/app/capture":         {"wire/"},
 	"internal/app/ladder":          {"internal/app/capture", "wire/"},
+	"internal/app/live":            {"internal/core/observe", "internal/system/statsocket", "verbs"},
 	"internal/app/manual":          {},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
@@ -119,10 +120,10 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/doctor", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
+	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/doctor", "internal/app/live", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -188,6 +189,7 @@ var reach = map[string][]string{
 	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
 	"internal/app/ping":            {"net", "github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/pingpong":        {"net"},
+	"internal/app/live":            {"net", "golang.org/x/sys"},
 	"internal/app/localca":         {"net", "crypto/tls"},
 	"internal/app/notification":    {"github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/manual":          {"net", "github.com/spf13/", "github.com/inconshreveable/mousetrap"},
@@ -206,6 +208,7 @@ var reach = map[string][]string{
 	"internal/testkit/softfabric":  {"testing", "net", "golang.org/x/sys"},
 	"internal/testkit/simnet":      {"testing", "net", "golang.org/x/sys"},
 	"cmd/ramjet": {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/", "github.com/ebitengine/purego", "github.com/HdrHistogram/hdrhistogram-go",
+		"charm.land/", "github.com/charmbracelet/", "github.com/clipperhouse/", "github.com/lucasb-eyer/go-colorful", "github.com/muesli/cancelreader", "github.com/xo/terminfo", // by bubbletea and lipgloss
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-runewidth", "github.com/rivo/uniseg", "github.com/spf13/", "github.com/inconshreveable/mousetrap",
 		"gonum.org/v1/plot", "codeberg.org/go-fonts/liberation", "codeberg.org/go-latex/latex", "codeberg.org/go-pdf/fpdf",
 		"git.sr.ht/~sbinet/gg", "github.com/ajstarks/svgo", "github.com/golang/freetype"}, // by internal/app/plots

@@ -105,6 +105,9 @@ func (s *scrape) collect(opt Options) {
 	if qpErr == nil {
 		s.queuePairs(qps, opt.QueuePairs)
 	}
+	if measured, err := s.Latencies(); err == nil {
+		s.latencies(measured)
+	}
 	good := 0.0
 	if err == nil && qpErr == nil {
 		good = 1

@@ -203,6 +203,30 @@ func TestCardinality(t *testing.T) {
 	}
 }
 
+// Work requests that were measured are in a histogram of their operation, whose buckets add up.
+func TestLatency(t *testing.T) {
+	all := gather(t, metrics.New(everyKind(t, 100)...))
+	f := all["ramjet_completion_latency_seconds"]
+	sends := map[string]bool{}
+	for _, m := range f.GetMetric() {
+		h := m.GetHistogram()
+		last := h.GetBucket()[len(h.GetBucket())-1]
+		if h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 || len(h.GetBucket()) != verbs.LatencyBuckets-1 || last.GetUpperBound() != 10 || last.GetCumulativeCount() != h.GetSampleCount() {
+			t.Errorf("%v", m)
+		}
+		labels := map[string]string{}
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
+		}
+		if labels["op"] == "SEND" {
+			sends[labels["device"]] = true
+		}
+	}
+	if len(sends) != 4 {
+		t.Errorf("SENDs were measured on %v", sends)
+	}
+}
+
 // Devices come and go while the collector is registered.
 func TestAddRemove(t *testing.T) {
 	a, b := open(t, "iwarp:127.6.0.28"), open(t, "iwarp:127.6.0.29")
@@ -284,12 +308,12 @@ func TestDashboard(t *testing.T) {
 		}
 		for _, n := range names {
 			seen++
-			f := all[n]
+			f := all[strings.TrimSuffix(n, "_bucket")] // of a histogram
 			if f == nil {
 				t.Errorf("%q: there is no %s", query, n)
 				continue
 			}
-			if strings.Contains(query, "rate(") != strings.HasSuffix(n, "_total") && !strings.Contains(query, "increase(") {
+			if strings.Contains(query, "rate(") != (strings.HasSuffix(n, "_total") || strings.HasSuffix(n, "_bucket")) && !strings.Contains(query, "increase(") {
 				t.Errorf("%q: a counter has a rate, and a gauge has none", query)
 			}
 			for _, l := range labels {

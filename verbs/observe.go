@@ -16,6 +16,9 @@ type Observable interface {
 	ObserveQPs(page []QPInfo, at int) (n, next int)
 	ObserveCQs(page []CQInfo, at int) (n, next int)
 	ObserveMRs(page []MRInfo, at int) (n, next int)
+	ObserveMWs(page []MWInfo, at int) (n, next int)
+	ObserveSRQs(page []SRQInfo, at int) (n, next int)
+	ObserveAHs(page []AHInfo, at int) (n, next int)
 }
 
 // FirstPage is the position of the first page of a listing.
@@ -28,6 +31,7 @@ type QPInfo struct {
 	PD     uint32
 	SendCQ uint32
 	RecvCQ uint32
+	SRQ    uint32
 	Failed string // the text of its Failure; empty: there was none
 }
 
@@ -47,6 +51,35 @@ type MRInfo struct {
 	Addr   uint64 // of the first byte, in SGEs and at peers
 	Len    uint64 // bytes
 	Access Access
+}
+
+// MWInfo is a memory window.
+type MWInfo struct {
+	Key    Key // with which peers use it while it is bound
+	PD     uint32
+	Type   MWType
+	Region Key    // of the region that it is bound to; 0: it is not bound
+	Addr   uint64 // of the first byte, at peers
+	Len    uint64 // bytes
+	Access Access
+}
+
+// SRQInfo is a shared receive queue.
+type SRQInfo struct {
+	Num      uint32
+	PD       uint32
+	XRC      uint32 // the number that peers name; 0: it is not for XRC
+	Capacity int    // receives that fit
+	Limit    int    // an event is raised once fewer are posted; 0: none
+}
+
+// AHInfo is an address handle.
+type AHInfo struct {
+	PD   uint32
+	DGID GID    // zero: it has a LID only
+	DLID uint16 // 0: the fabric has none
+	SL   uint8
+	Port int
 }
 
 // ConnInfo is an id of a connection manager: a connection, an attempt at one, or a listener.

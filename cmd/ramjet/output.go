@@ -38,13 +38,19 @@ func (o *output) failure() error {
 	return o.err
 }
 
+// fileOf returns the file that w is, or nil.
+func fileOf(w io.Writer) *os.File {
+	if o, ok := w.(*output); ok {
+		return o.file
+	}
+	f, _ := w.(*os.File)
+	return f
+}
+
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
-	if o, ok := w.(*output); ok {
-		w = o.file
-	}
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	f := fileOf(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
 // writeJSON writes v, indented.

@@ -31,6 +31,9 @@ var statViews = []statView{
 	{"qp", "queue pairs: state, peer, queues, window, round trip", (*statOutput).qps},
 	{"cq", "completion queues, and completions that wait", (*statOutput).cqs},
 	{"mr", "memory regions and what their keys allow", (*statOutput).mrs},
+	{"mw", "memory windows and what they are bound to", (*statOutput).mws},
+	{"srq", "shared receive queues", (*statOutput).srqs},
+	{"ah", "address handles and where they lead", (*statOutput).ahs},
 	{"cm_id", "connections and listeners", (*statOutput).conns},
 	{"statistic", "what was sent, received and retransmitted, and what devices count", (*statOutput).statistic},
 }
@@ -73,11 +76,11 @@ func (s *statCommand) parse(args []string) (pids []int, err error) {
 	chosen := false
 	for _, a := range args {
 		if a != "" && strings.Trim(a, "0123456789") == "" {
-			pid, err := strconv.ParseInt(a, 10, 32)
-			if err != nil || pid == 0 {
-				return nil, usagef("%s is no process id", a)
+			pid, err := processID(a)
+			if err != nil {
+				return nil, err
 			}
-			pids = append(pids, int(pid))
+			pids = append(pids, pid)
 			continue
 		}
 		i := slices.IndexFunc(statViews, func(v statView) bool { return v.name == a })
@@ -122,16 +125,9 @@ func (s *statCommand) run(ctx context.Context, pids []int, out, log io.Writer) e
 
 // show shows processes once.
 func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) error {
-	var found []statsocket.Process
-	for _, pid := range append(pids, 0)[:max(len(pids), 1)] {
-		some, err := statsocket.Read(ctx, pid)
-		if err != nil {
-			return err
-		}
-		if pid != 0 && len(some) == 0 {
-			return fmt.Errorf("process %d has no Ramjet device open, or is not yours to read: `ramjet stat` shows those that are", pid)
-		}
-		found = append(found, some...)
+	found, err := readProcesses(ctx, pids)
+	if err != nil {
+		return err
 	}
 	kernel := kernelLinks()
 	if s.json {
@@ -153,8 +149,43 @@ func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) 
 	if s.view.name == "link" || s.view.name == "summary" {
 		o.kernel(kernel)
 	}
-	_, err := out.Write(o.b.Bytes())
+	_, err = out.Write(o.b.Bytes())
 	return err
+}
+
+// processID parses a process id.
+func processID(text string) (int, error) {
+	pid, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || pid <= 0 {
+		return 0, usagef("%s is no process id", text)
+	}
+	return int(pid), nil
+}
+
+// noProcessError says that a process is not there to be read.
+type noProcessError struct{ pid int }
+
+func (e noProcessError) Error() string {
+	return fmt.Sprintf("process %d has no Ramjet device open, or is not yours to read: `ramjet stat` shows those that are", e.pid)
+}
+
+// readProcesses reads the processes with some ids; without ids all. If one is not there, it returns
+// the others and a noProcessError.
+func readProcesses(ctx context.Context, pids []int) (found []statsocket.Process, err error) {
+	if len(pids) == 0 {
+		return statsocket.Read(ctx, 0)
+	}
+	for _, pid := range slices.Compact(slices.Sorted(slices.Values(pids))) {
+		some, failed := statsocket.Read(ctx, pid)
+		if failed != nil {
+			return nil, failed
+		}
+		if len(some) == 0 {
+			err = noProcessError{pid}
+		}
+		found = append(found, some...)
+	}
+	return found, err
 }
 
 // statNobody says whose processes would be seen.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // statJSON is what `ramjet stat --json` writes. Units are in names; numbers without one are counts.
@@ -40,6 +41,9 @@ type statDeviceJS struct {
 	QPs      []statQP         `json:"qps"`
 	CQs      []statCQ         `json:"cqs"`
 	MRs      []statMR         `json:"mrs"`
+	MWs      []statMW         `json:"mws"`
+	SRQs     []statSRQ        `json:"srqs"`
+	AHs      []statAH         `json:"ahs"`
 	CMIDs    []statCMID       `json:"cm_ids"`
 	Partial  bool             `json:"cm_ids_partial,omitempty"`
 }
@@ -64,6 +68,7 @@ type statQP struct {
 	PD    uint32 `json:"pdn,omitempty"`
 	SCQ   uint32 `json:"send_cqn,omitempty"`
 	RCQ   uint32 `json:"recv_cqn,omitempty"`
+	SRQ   uint32 `json:"srqn,omitempty"`
 	Why   string `json:"failure,omitempty"`
 
 	SendQueue int   `json:"send_queue"`
@@ -115,6 +120,32 @@ type statMR struct {
 	Access []string `json:"access"`
 }
 
+type statMW struct {
+	Key    string   `json:"key"`
+	Type   string   `json:"type"`
+	PD     uint32   `json:"pdn"`
+	Region string   `json:"mr_key,omitempty"` // empty: it is not bound
+	Addr   string   `json:"addr,omitempty"`
+	Bytes  uint64   `json:"length_bytes"`
+	Access []string `json:"access"`
+}
+
+type statSRQ struct {
+	SRQN     uint32 `json:"srqn"`
+	PD       uint32 `json:"pdn"`
+	XRC      uint32 `json:"xrc_srqn,omitempty"`
+	Capacity int    `json:"max_wr"`
+	Limit    int    `json:"srq_limit"`
+}
+
+type statAH struct {
+	PD   uint32 `json:"pdn"`
+	Port int    `json:"port"`
+	GID  string `json:"dgid,omitempty"`
+	LID  uint16 `json:"dlid,omitempty"`
+	SL   uint8  `json:"sl"`
+}
+
 type statCMID struct {
 	LQPN   uint32 `json:"lqpn,omitempty"`
 	Type   string `json:"qp_type,omitempty"`
@@ -149,7 +180,7 @@ func (s *statCommand) writeJSON(out io.Writer, found []statsocket.Process, kerne
 
 func newStatDeviceJS(d *observe.Device) statDeviceJS {
 	js := statDeviceJS{Name: d.Name, Kind: d.Kind, Version: d.Firmware, NodeGUID: guidText(d.NodeGUID), Partial: d.NoConns,
-		Ports: []statPort{}, Counters: map[string]int64{}, QPs: []statQP{}, CQs: []statCQ{}, MRs: []statMR{}, CMIDs: []statCMID{}}
+		Ports: []statPort{}, Counters: map[string]int64{}, QPs: []statQP{}, CQs: []statCQ{}, MRs: []statMR{}, MWs: []statMW{}, SRQs: []statSRQ{}, AHs: []statAH{}, CMIDs: []statCMID{}}
 	for _, p := range d.Ports {
 		js.Ports = append(js.Ports, statPort{p.Num, portState(p.State), p.Link, p.NetDev, gidText(p.GID), p.LID, p.ActiveMTU, p.SpeedMbps})
 	}
@@ -158,7 +189,7 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 	}
 	for i := range d.QPs {
 		q := &d.QPs[i]
-		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, Why: q.Failed,
+		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, SRQ: q.SRQ, Why: q.Failed,
 			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT), RTTVar: int64(q.RTTVar),
 			Sent: statMoved{q.SentMessages, q.SentBytes, q.SentPackets}, Received: statMoved{q.RecvMessages, q.RecvBytes, q.RecvPackets},
 			Retries:   statRetries{q.Retransmitted, q.Timeouts, q.SequenceErrors, q.LostResponses, q.RNRs},
@@ -172,11 +203,24 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 		js.CQs = append(js.CQs, statCQ{c.Num, c.Capacity, c.Waiting, c.Armed, c.Overflow})
 	}
 	for _, m := range d.MRs {
-		one := statMR{Key: fmt.Sprintf("0x%08x", uint32(m.Key)), PD: m.PD, Addr: fmt.Sprintf("0x%x", m.Addr), Bytes: m.Len, Access: []string{}}
-		if m.Access != 0 {
-			one.Access = strings.Split(m.Access.String(), "|")
+		js.MRs = append(js.MRs, statMR{keyText(m.Key), m.PD, fmt.Sprintf("0x%x", m.Addr), m.Len, accessNames(m.Access)})
+	}
+	for _, m := range d.MWs {
+		one := statMW{Key: keyText(m.Key), Type: m.Type.String(), PD: m.PD, Bytes: m.Len, Access: accessNames(m.Access)}
+		if m.Region != 0 {
+			one.Region, one.Addr = keyText(m.Region), fmt.Sprintf("0x%x", m.Addr)
 		}
-		js.MRs = append(js.MRs, one)
+		js.MWs = append(js.MWs, one)
+	}
+	for _, s := range d.SRQs {
+		js.SRQs = append(js.SRQs, statSRQ{s.Num, s.PD, s.XRC, s.Capacity, s.Limit})
+	}
+	for _, a := range d.AHs {
+		one := statAH{PD: a.PD, Port: a.Port, LID: a.DLID, SL: a.SL}
+		if a.DGID != (verbs.GID{}) {
+			one.GID = gidText(a.DGID)
+		}
+		js.AHs = append(js.AHs, one)
 	}
 	for _, c := range d.Conns {
 		one := statCMID{LQPN: uint32(c.QPN), PS: c.PortSpace, State: c.State, Listen: c.Listening}
@@ -192,4 +236,14 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 		js.CMIDs = append(js.CMIDs, one)
 	}
 	return js
+}
+
+func keyText(k verbs.Key) string { return fmt.Sprintf("0x%08x", uint32(k)) }
+
+// accessNames returns the rights in a's text, in a list.
+func accessNames(a verbs.Access) []string {
+	if a == 0 {
+		return []string{}
+	}
+	return strings.Split(a.String(), "|")
 }

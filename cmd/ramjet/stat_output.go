@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
@@ -31,7 +32,7 @@ type statDevice struct {
 // process writes a view of a process.
 func (o *statOutput) process(p *statsocket.Process, v statView) {
 	if p.Err != nil {
-		fmt.Fprintf(&o.b, "pid %d%s cannot be read: %v\n", p.PID, commText(p), p.Err)
+		fmt.Fprintf(&o.b, "pid %d%s cannot be read: %v\n", p.PID, commOf(p.Command), p.Err)
 		return
 	}
 	for i := range p.State.Devices {
@@ -39,16 +40,17 @@ func (o *statOutput) process(p *statsocket.Process, v statView) {
 	}
 }
 
-func commText(p *statsocket.Process) string {
-	if p.Command == "" {
+// commOf returns a process's name as it stands behind its id.
+func commOf(command string) string {
+	if command == "" {
 		return ""
 	}
-	return " comm " + p.Command
+	return " comm " + command
 }
 
 // whose says whose device it is, in the words of rdma resource.
 func (d *statDevice) whose() string {
-	return fmt.Sprintf("pid %d%s", d.process.PID, commText(d.process))
+	return fmt.Sprintf("pid %d%s", d.process.PID, commOf(d.process.Command))
 }
 
 // link writes the ports.
@@ -139,12 +141,8 @@ func (o *statOutput) qps(d *statDevice) {
 func (o *statOutput) queuePairs(list []verbs.QPInfo) {
 	o.table("LQPN\tTYPE\tSTATE\tRQPN\tPEER\tSQ\tRQ\tINFLIGHT\tWINDOW\tRTT", len(list), func(i int) string {
 		q := &list[i]
-		rtt := "-"
-		if q.RTT > 0 {
-			rtt = strings.ReplaceAll(shortTime(q.RTT), " ", "")
-		}
 		return fmt.Sprintf("%d\t%v\t%v\t%s\t%s\t%d\t%d\t%s\t%s\t%s", q.QPN, q.Type, q.State, qpnText(q.DestQPN), statPeer(q), q.SendQueue, q.RecvQueue,
-			shortCount(uint64(q.InFlight)), windowText(q.Window), rtt)
+			shortCount(uint64(q.InFlight)), windowText(q.Window), rttText(q.RTT))
 	})
 	for i := range list {
 		if q := &list[i]; q.Failed != "" {
@@ -277,6 +275,14 @@ func windowText(n int) string {
 		return "-"
 	}
 	return shortCount(uint64(n))
+}
+
+// rttText returns a round trip; a dash: it was not measured.
+func rttText(d time.Duration) string {
+	if d <= 0 {
+		return "-"
+	}
+	return strings.ReplaceAll(shortTime(d), " ", "")
 }
 
 // shortCount returns a number in at most five characters, in powers of 1000.

@@ -25,7 +25,7 @@ func statSample() *statsocket.Process {
 	connected.QPStats = verbs.QPStats{QPN: 16_777_214, Type: verbs.RC, State: verbs.RTS, DestQPN: 16_777_213, DestGID: mapped(9),
 		SendQueue: 128, RecvQueue: 64, InFlight: 1_029_120, Window: 1 << 20, RTT: 625300 * time.Nanosecond}
 	connected.QPCounts = verbs.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512, Timeouts: 12, RNRs: 3}
-	fresh := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
+	fresh := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2, SRQ: 1}
 	fresh.QPStats = verbs.QPStats{QPN: 17, Type: verbs.UD, State: verbs.Init}
 	d := observe.Device{Name: "roce:127.0.0.7", Kind: "roce", Transport: "InfiniBand",
 		Ports:   []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "lo", GID: mapped(7), ActiveMTU: 4096}},
@@ -34,6 +34,10 @@ func statSample() *statsocket.Process {
 		CQs:     []verbs.CQInfo{{Num: 1, Capacity: 641, Waiting: 11, Armed: true}, {Num: 2, Capacity: 10, Overflow: true}},
 		MRs: []verbs.MRInfo{{Key: 0x1234abcd, PD: 1, Addr: 0x7f479434e000, Len: 1 << 30,
 			Access: verbs.LocalWrite | verbs.RemoteRead | verbs.RemoteWrite | verbs.RemoteAtomic}, {Key: 5, PD: 1}},
+		MWs: []verbs.MWInfo{{Key: 0xab01, PD: 1, Type: verbs.MWType2, Region: 0x1234abcd, Addr: 0x7f479434e000, Len: 1 << 20,
+			Access: verbs.RemoteRead | verbs.RemoteWrite}, {Key: 0xac00, PD: 1, Type: verbs.MWType1}},
+		SRQs:    []verbs.SRQInfo{{Num: 1, PD: 1, Capacity: 1000, Limit: 10}, {Num: 2, PD: 1, XRC: 16_777_215, Capacity: 5}},
+		AHs:     []verbs.AHInfo{{PD: 1, DGID: mapped(9), Port: 1}, {PD: 1, DLID: 7, SL: 3, Port: 2}},
 		Conns:   []verbs.ConnInfo{{State: "listening", PortSpace: "TCP", Listening: true}},
 		NoConns: true}
 	return &statsocket.Process{PID: 4242, UID: 1000, Command: "kv", State: &observe.Process{Devices: []observe.Device{d}}}
@@ -47,6 +51,9 @@ func TestStatViews(t *testing.T) {
 		"qp":        {"16777214 RC   RTS   16777213 127.0.0.9 128 64 1.0M     1.0M   625µs", "17       UD   INIT  -        -         0   0  0        -      -"},
 		"cq":        {"1   641 11      yes   OK", "2   10  0       no    OVERFLOW"},
 		"mr":        {"0x1234abcd 1  0x7f479434e000 1073741824 local rw remote rwa", "0x00000005 1  0x0            0          local r\n"},
+		"mw":        {"0x0000ab01 2B   1  0x1234abcd 0x7f479434e000 1048576 remote rw", "0x0000ac00 1    1  -"},
+		"srq":       {"1    BASIC        1  1000 10    17\n", "2    XRC 16777215 1  5    0     -\n"},
+		"ah":        {"1  1    0  127.0.0.9", "1  2    3  LID 7"},
 		"cm_id":     {"-    -    TCP listening -     -", "could not be asked"},
 		"statistic": {"16777214 69.8k  4.6G    0      0       1512    12      0   0    3   0   0", "sent_pkts                                 1118872 packets"},
 	}

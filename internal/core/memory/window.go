@@ -10,6 +10,40 @@ type Window struct {
 	typ   verbs.MWType
 	qpn   verbs.QPN // type 2, bound: the queue pair it works on
 	freed bool
+	noted bool
+
+	Owner any // the device's own
+}
+
+// Description returns what is to be told of a window.
+func (w *Window) Description() verbs.MWInfo {
+	i := verbs.MWInfo{Key: w.key, PD: uint32(w.pd), Type: w.typ}
+	if w.region != nil {
+		i.Region, i.Addr, i.Len, i.Access = w.region.key, w.base, uint64(len(w.mem)), w.access
+	}
+	return i
+}
+
+// note says that a window is bound otherwise than before.
+func (t *Table) note(w *Window) {
+	if !w.noted {
+		w.noted = true
+		t.rebound = append(t.rebound, w)
+	}
+}
+
+// IsRebound reports whether Rebound has something to tell.
+func (t *Table) IsRebound() bool { return len(t.rebound) > 0 }
+
+// Rebound calls do for the windows that were bound or unbound since the last call.
+func (t *Table) Rebound(do func(*Window)) {
+	for i, w := range t.rebound {
+		w.noted, t.rebound[i] = false, nil
+		if !w.freed {
+			do(w)
+		}
+	}
+	t.rebound = t.rebound[:0]
 }
 
 // AllocWindow creates an unbound window.
@@ -55,6 +89,7 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 	if n == 0 { // type 1: unbind
 		w.unbind()
 		w.key = nextKey(w.key)
+		t.note(w)
 		return true
 	}
 	if r == nil || r.mem == nil || t.entries[r.key>>8] != &r.entry || r.pd != pd || r.access&verbs.MWBind == 0 {
@@ -85,6 +120,7 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 		w.key = nextKey(w.key)
 	}
 	r.windows++
+	t.note(w)
 	return true
 }
 
@@ -106,5 +142,6 @@ func (t *Table) Invalidate(pd PD, qpn verbs.QPN, key verbs.Key) bool {
 		return false
 	}
 	w.unbind()
+	t.note(w)
 	return true
 }

@@ -78,6 +78,15 @@ func encode(p *Process) []byte {
 		for i := range d.MRs {
 			w.record(mrRecord, func(c *codec) { codeMR(&d.MRs[i], c) })
 		}
+		for i := range d.MWs {
+			w.record(mwRecord, func(c *codec) { codeMW(&d.MWs[i], c) })
+		}
+		for i := range d.SRQs {
+			w.record(srqRecord, func(c *codec) { codeSRQ(&d.SRQs[i], c) })
+		}
+		for i := range d.AHs {
+			w.record(ahRecord, func(c *codec) { codeAH(&d.AHs[i], c) })
+		}
 		for i := range d.Conns {
 			w.record(connRecord, func(c *codec) { codeConn(&d.Conns[i], c) })
 		}

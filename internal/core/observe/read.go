@@ -101,7 +101,7 @@ func (r *reader) take(t recordType) error {
 		r.process.Devices = append(r.process.Devices, Device{})
 	}
 	if len(r.process.Devices) == 0 {
-		if t < deviceRecord || t > busyRecord {
+		if t < deviceRecord || t > ahRecord {
 			return nil
 		}
 		return errors.New("a record stands before that of its device")
@@ -120,6 +120,12 @@ func (r *reader) take(t recordType) error {
 		codeCQ(add(&d.CQs), c)
 	case mrRecord:
 		codeMR(add(&d.MRs), c)
+	case mwRecord:
+		codeMW(add(&d.MWs), c)
+	case srqRecord:
+		codeSRQ(add(&d.SRQs), c)
+	case ahRecord:
+		codeAH(add(&d.AHs), c)
 	case connRecord:
 		codeConn(add(&d.Conns), c)
 	case busyRecord:

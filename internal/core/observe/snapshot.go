@@ -24,6 +24,9 @@ type Device struct {
 	QPs       []verbs.QPInfo
 	CQs       []verbs.CQInfo
 	MRs       []verbs.MRInfo
+	MWs       []verbs.MWInfo
+	SRQs      []verbs.SRQInfo
+	AHs       []verbs.AHInfo
 	Conns     []verbs.ConnInfo
 	NoConns   bool // the connection manager was at work, and could not be asked
 }
@@ -62,6 +65,9 @@ const (
 	mrRecord
 	connRecord
 	busyRecord
+	mwRecord
+	srqRecord
+	ahRecord
 )
 
 func (p *Process) code(c *codec) {
@@ -114,6 +120,7 @@ func codeQP(q *verbs.QPInfo, c *codec) {
 	num(c, &q.SendCQ)
 	num(c, &q.RecvCQ)
 	c.text(&q.Failed)
+	num(c, &q.SRQ)
 }
 
 // counts returns the counts in the order in which they are written.
@@ -136,6 +143,32 @@ func codeMR(m *verbs.MRInfo, c *codec) {
 	num(c, &m.Addr)
 	num(c, &m.Len)
 	num(c, &m.Access)
+}
+
+func codeMW(m *verbs.MWInfo, c *codec) {
+	num(c, &m.Key)
+	num(c, &m.PD)
+	num(c, &m.Type)
+	num(c, &m.Region)
+	num(c, &m.Addr)
+	num(c, &m.Len)
+	num(c, &m.Access)
+}
+
+func codeSRQ(s *verbs.SRQInfo, c *codec) {
+	num(c, &s.Num)
+	num(c, &s.PD)
+	num(c, &s.XRC)
+	num(c, &s.Capacity)
+	num(c, &s.Limit)
+}
+
+func codeAH(a *verbs.AHInfo, c *codec) {
+	num(c, &a.PD)
+	c.gid(&a.DGID)
+	num(c, &a.DLID)
+	num(c, &a.SL)
+	num(c, &a.Port)
 }
 
 func codeConn(i *verbs.ConnInfo, c *codec) {

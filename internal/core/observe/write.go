@@ -30,6 +30,9 @@ type Writer struct {
 	qps   [pageSize]verbs.QPInfo
 	cqs   [pageSize]verbs.CQInfo
 	mrs   [pageSize]verbs.MRInfo
+	mws   [pageSize]verbs.MWInfo
+	srqs  [pageSize]verbs.SRQInfo
+	ahs   [pageSize]verbs.AHInfo
 	conns [pageSize]verbs.ConnInfo
 }
 
@@ -94,6 +97,9 @@ func (w *Writer) device(e entered) {
 		list(w, qpRecord, w.qps[:], o.ObserveQPs, codeQP)
 		list(w, cqRecord, w.cqs[:], o.ObserveCQs, codeCQ)
 		list(w, mrRecord, w.mrs[:], o.ObserveMRs, codeMR)
+		list(w, mwRecord, w.mws[:], o.ObserveMWs, codeMW)
+		list(w, srqRecord, w.srqs[:], o.ObserveSRQs, codeSRQ)
+		list(w, ahRecord, w.ahs[:], o.ObserveAHs, codeAH)
 	}
 	if e.conns != nil && list(w, connRecord, w.conns[:], e.conns, codeConn) == Busy {
 		w.record(busyRecord, func(*codec) {})

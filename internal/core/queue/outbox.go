@@ -2,13 +2,23 @@
 
 package queue
 
-import "github.com/ramjet-rdma/ramjet/verbs"
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
 
 // Outbox collects the completions and events of a device's queue pairs.
 type Outbox struct {
 	Completions []Completion
 	Events      []Event
 	Failures    []*verbs.Failure
+	Samples     []Sample
+}
+
+// Sample is a work request that has completed with success, and whose time is measured.
+type Sample struct {
+	Op     verbs.WCOp
+	Posted clock.Time
 }
 
 // Completion is a work completion on its way to its queue. Whoever drains the outbox sets its
@@ -44,4 +54,5 @@ func (o *Outbox) Reset() {
 	o.Events = o.Events[:0]
 	clear(o.Failures)
 	o.Failures = o.Failures[:0]
+	o.Samples = o.Samples[:0]
 }

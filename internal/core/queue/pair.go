@@ -5,6 +5,7 @@ package queue
 import (
 	"fmt"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -46,6 +47,7 @@ type Pair struct {
 	pkey     *verbs.PKey // row of the port's partition table
 	taken    receive
 	failure  *verbs.Failure // the first; nil: none
+	sample   clock.Time     // when the next work request is posted; 0: it is not measured
 
 	Counts verbs.QPCounts
 }

@@ -5,6 +5,7 @@ package queue
 import (
 	"fmt"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -18,6 +19,7 @@ type SendWQE struct {
 	Status verbs.Status // not Success: it fails when it becomes the oldest
 	Copied bool         // the message is in Inline
 	Length uint32       // bytes of the message
+	Posted clock.Time   // 0: how long it takes is not measured
 
 	SGL    []verbs.SGE
 	Inline []byte
@@ -146,6 +148,7 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 // invalid, it completes with LocalLengthError.
 func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
 	w.ID, w.Op, w.Flags, w.Status = wr.ID, wr.Op, wr.Flags, verbs.Success
+	w.Posted, p.sample = p.sample, 0
 	w.SGL = append(w.SGL[:0], wr.SGL...)
 	w.Inline, w.Copied = append(w.Inline[:0], wr.Inline...), wr.Inline != nil
 	w.Imm, w.Key, w.Remote, w.Compare, w.Swap = wr.Imm, wr.InvKey, wr.Remote, wr.Compare, wr.Swap
@@ -214,6 +217,9 @@ func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
 	default:
 		p.countSend(w)
 	}
+	if w.Posted != 0 && s == verbs.Success {
+		p.dev.Outbox.Samples = append(p.dev.Outbox.Samples, Sample{sendOps[w.Op].wc, w.Posted})
+	}
 	if s == verbs.Success && !p.SignalAll && w.Flags&verbs.Signaled == 0 {
 		return
 	}
@@ -224,6 +230,12 @@ func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
 		c.WC.ByteLen = w.Length
 	}
 }
+
+// Sample has the time of the next work request measured, from at; 0: of none.
+func (p *Pair) Sample(at clock.Time) { p.sample = at }
+
+// CompletesAs returns the operation in the completion of a work request.
+func CompletesAs(op verbs.SendOp) verbs.WCOp { return sendOps[op].wc }
 
 // Signals reports whether a work request completes when it succeeds.
 func (p *Pair) Signals(wr *verbs.SendWR) bool { return p.SignalAll || wr.Flags&verbs.Signaled != 0 }

@@ -131,6 +131,7 @@ var errNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, D
 type datagramAH struct {
 	dev  *Device
 	attr verbs.AHAttr
+	handle
 }
 
 func (u *datagrams) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
@@ -144,7 +145,7 @@ func (u *datagrams) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	if err := u.dev.counts.handles.add(); err != nil {
 		return nil, err
 	}
-	return &datagramAH{&u.dev.Device, attr}, nil
+	return &datagramAH{dev: &u.dev.Device, attr: attr}, nil
 }
 
 // Vector returns the address vector.
@@ -154,6 +155,7 @@ func (a *datagramAH) Vector() verbs.AHAttr { return a.attr }
 func (a *datagramAH) Destroy() error {
 	a.dev.mu.Lock()
 	defer a.dev.mu.Unlock()
+	strike(a.dev, &a.dev.rolls.ahs, &a.handle)
 	a.dev.counts.handles.remove()
 	return nil
 }

@@ -26,17 +26,19 @@ type Device struct {
 	portLock sync.Mutex // of what the port says, taken outside mu
 
 	lane
-	view   sync.Mutex // what observers see: see observe.go; taken inside mu
-	memory *memory.Table
-	cqs    map[*cq]struct{}
-	qps    map[verbs.QPN]queuePair // changed with mu and view
-	rolls  rolls                   // changed with view
-	nextPD memory.PD
-	nextCQ uint32
-	counts counts
-	event  func(verbs.EventType, int)
-	failed func(*verbs.Failure) // nil: nobody is told
-	shared *queue.Device        // what all engines have
+	view    sync.Mutex // what observers see: see observe.go; taken inside mu
+	memory  *memory.Table
+	cqs     map[*cq]struct{}
+	qps     map[verbs.QPN]queuePair // changed with mu and view
+	rolls   rolls                   // changed with view
+	latency latencies               // changed with view
+	nextPD  memory.PD
+	nextCQ  uint32
+	nextSRQ uint32
+	counts  counts
+	event   func(verbs.EventType, int)
+	failed  func(*verbs.Failure) // nil: nobody is told
+	shared  *queue.Device        // what all engines have
 	watch
 	fabric     fabric
 	eventsOnly bool // programs that wait sleep at once

@@ -3,6 +3,7 @@
 package softdev
 
 import (
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -47,6 +48,7 @@ type protocol interface {
 	Query() verbs.QPAttr
 	Why() *verbs.Failure
 	Stats(*verbs.QPStats)
+	Sample(at clock.Time) // of the next work request that is posted; 0: it is not measured
 	Post(wrs []verbs.SendWR, all bool) (int, error)
 	PostRecv(wrs []verbs.RecvWR) (int, error)
 }

@@ -316,6 +316,8 @@ func (d *Device) tellWatchers() {
 type mw struct {
 	dev    *Device
 	window *memory.Window
+	info   verbs.MWInfo // as observers see it
+	place  int
 }
 
 func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
@@ -327,7 +329,10 @@ func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 	if err := p.dev.counts.windows.add(); err != nil {
 		return nil, err
 	}
-	return &mw{p.dev, p.dev.memory.AllocWindow(p.num, t)}, nil
+	m := &mw{dev: p.dev, window: p.dev.memory.AllocWindow(p.num, t)}
+	m.window.Owner, m.info = m, m.window.Description()
+	enroll(p.dev, &p.dev.rolls.mws, m)
+	return m, nil
 }
 
 // Window returns the engine's part.
@@ -343,6 +348,7 @@ func (m *mw) Dealloc() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
 	m.dev.memory.FreeWindow(m.window)
+	strike(m.dev, &m.dev.rolls.mws, m)
 	m.dev.counts.windows.remove()
 	return nil
 }

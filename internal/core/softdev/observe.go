@@ -5,6 +5,7 @@ package softdev
 import (
 	"sync"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -50,6 +51,7 @@ func (d *Device) publish() {
 		q.touched, d.changed[i] = false, nil
 	}
 	d.changed = d.changed[:0]
+	d.memory.Rebound(func(w *memory.Window) { w.Owner.(*mw).info = w.Description() })
 }
 
 // touch notes that the statistics of a queue pair may have changed. The lock is held.

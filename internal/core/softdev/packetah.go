@@ -11,6 +11,7 @@ import (
 type ah struct {
 	dev    *PacketDevice
 	vector *ibta.Vector
+	handle
 }
 
 func (d *PacketDevice) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
@@ -22,7 +23,7 @@ func (d *PacketDevice) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	if err := d.counts.handles.add(); err != nil {
 		return nil, err
 	}
-	return &ah{d, &ibta.Vector{Attr: attr, Path: path, Key: path.Key()}}, nil
+	return &ah{dev: d, vector: &ibta.Vector{Attr: attr, Path: path, Key: path.Key()}}, nil
 }
 
 // Vector returns the resolved address vector.
@@ -32,6 +33,7 @@ func (a *ah) Vector() *ibta.Vector { return a.vector }
 func (a *ah) Destroy() error {
 	a.dev.mu.Lock()
 	defer a.dev.mu.Unlock()
+	strike(&a.dev.Device, &a.dev.rolls.ahs, &a.handle)
 	a.dev.counts.handles.remove()
 	return nil
 }

@@ -67,8 +67,14 @@ func (l *lane) poll(from *queue.CQ) int {
 // deliver delivers completions to their queues and events to the program.
 func (l *lane) deliver() {
 	out := l.outbox
-	if len(out.Completions) == 0 && len(out.Events) == 0 {
+	if len(out.Completions) == 0 && len(out.Events) == 0 && len(out.Samples) == 0 {
 		return
+	}
+	for _, s := range out.Samples {
+		l.dev.took(s.Op, l.passTime()-s.Posted)
+	}
+	if l.dev.memory.IsRebound() { // by a work request that sends nothing
+		l.mu.counted = true
 	}
 	l.pass.completed += len(out.Completions)
 	for i := 0; i < len(out.Completions); i++ { // an overflow adds more

@@ -45,5 +45,10 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	if p.dev.closed {
 		return nil, verbs.ErrClosed
 	}
-	return p.dev.fabric.newAH(attr)
+	a, err := p.dev.fabric.newAH(attr)
+	if h, ok := a.(interface{ listed() *handle }); ok && err == nil {
+		h.listed().info = verbs.AHInfo{PD: uint32(p.num), DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: max(attr.Port, 1)}
+		enroll(p.dev, &p.dev.rolls.ahs, h.listed())
+	}
+	return a, err
 }

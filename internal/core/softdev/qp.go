@@ -12,23 +12,24 @@ import (
 
 // qp is what queue pairs of all fabrics have in common: what programs call.
 type qp struct {
-	dev      *Device
-	lane     *lane // that moves its data
-	protocol protocol
-	self     queuePair       // that it is part of
-	performs performer       // nil: every work request goes through the send queue
-	recv     queue.RecvQueue // its own receives
-	events   func(verbs.EventType)
-	peer     verbs.GID      // of the stream that it has or had; zero: its attributes say
-	stats    verbs.QPStats  // as observers see them
-	why      *verbs.Failure // as they see it
-	touched  bool           // in the list of those whose statistics may have changed
-	made     made           // what it was made of, for observers
-	place    int
+	dev       *Device
+	lane      *lane // that moves its data
+	protocol  protocol
+	self      queuePair       // that it is part of
+	performs  performer       // nil: every work request goes through the send queue
+	recv      queue.RecvQueue // its own receives
+	events    func(verbs.EventType)
+	peer      verbs.GID      // of the stream that it has or had; zero: its attributes say
+	stats     verbs.QPStats  // as observers see them
+	why       *verbs.Failure // as they see it
+	unsampled uint           // posts until the next one that is measured
+	touched   bool           // in the list of those whose statistics may have changed
+	made      made           // what it was made of, for observers
+	place     int
 }
 
 // made has the numbers of the objects that a queue pair was made of; 0: none.
-type made struct{ domain, sendCQ, recvCQ uint32 }
+type made struct{ domain, sendCQ, recvCQ, srq uint32 }
 
 // madeOf returns the numbers of what init names.
 func madeOf(domain memory.PD, init *verbs.QPInit) made {
@@ -38,6 +39,9 @@ func madeOf(domain memory.PD, init *verbs.QPInit) made {
 	}
 	if init.RecvCQ != nil {
 		m.recvCQ = init.RecvCQ.Driver().(*cq).num
+	}
+	if init.SRQ != nil {
+		m.srq = init.SRQ.Driver().(*srq).info.Num
 	}
 	return m
 }
@@ -167,9 +171,14 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 		return 0, verbs.ErrClosed
 	}
 	l.mu.later = l.leased.Load()
+	at := q.sampled()
 	if q.performs != nil && len(wrs) == 1 && q.performs.perform(&wrs[0]) {
+		if at != 0 {
+			l.dev.took(queue.CompletesAs(wrs[0].Op), l.now()-at)
+		}
 		return 1, nil
 	}
+	q.protocol.Sample(at)
 	n, err := q.protocol.Post(wrs, all)
 	if n > 0 {
 		l.newTime()

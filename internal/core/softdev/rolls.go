@@ -11,14 +11,28 @@ import (
 // rolls are the objects that observers list. The view's lock covers them, so that observers wait for
 // nobody who works with the device.
 type rolls struct {
-	qps observe.Roll[*qp]
-	cqs observe.Roll[*cq]
-	mrs observe.Roll[*mr]
+	qps  observe.Roll[*qp]
+	cqs  observe.Roll[*cq]
+	mrs  observe.Roll[*mr]
+	mws  observe.Roll[*mw]
+	srqs observe.Roll[*srq]
+	ahs  observe.Roll[*handle]
 }
 
-func (q *qp) Place() *int { return &q.place }
-func (c *cq) Place() *int { return &c.place }
-func (m *mr) Place() *int { return &m.place }
+// handle is what observers see of an address handle.
+type handle struct {
+	info  verbs.AHInfo
+	place int
+}
+
+func (h *handle) listed() *handle { return h }
+
+func (q *qp) Place() *int     { return &q.place }
+func (c *cq) Place() *int     { return &c.place }
+func (m *mr) Place() *int     { return &m.place }
+func (m *mw) Place() *int     { return &m.place }
+func (s *srq) Place() *int    { return &s.place }
+func (h *handle) Place() *int { return &h.place }
 
 // enroll adds an object. The device's lock is held.
 func enroll[T observe.Member](d *Device, r *observe.Roll[T], m T) {
@@ -49,7 +63,7 @@ func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
 	defer d.view.Unlock()
 	list, next := d.rolls.qps.Page(len(page), at)
 	for i, q := range list {
-		page[i] = verbs.QPInfo{QPStats: q.stats, PD: q.made.domain, SendCQ: q.made.sendCQ, RecvCQ: q.made.recvCQ}
+		page[i] = verbs.QPInfo{QPStats: q.stats, PD: q.made.domain, SendCQ: q.made.sendCQ, RecvCQ: q.made.recvCQ, SRQ: q.made.srq}
 		if q.why != nil {
 			page[i].Failed = q.why.String()
 		}
@@ -75,6 +89,39 @@ func (d *Device) ObserveMRs(page []verbs.MRInfo, at int) (n, next int) {
 	list, next := d.rolls.mrs.Page(len(page), at)
 	for i, m := range list {
 		page[i] = m.info
+	}
+	return len(list), next
+}
+
+// ObserveMWs lists memory windows.
+func (d *Device) ObserveMWs(page []verbs.MWInfo, at int) (n, next int) {
+	d.view.Lock()
+	defer d.view.Unlock()
+	list, next := d.rolls.mws.Page(len(page), at)
+	for i, o := range list {
+		page[i] = o.info
+	}
+	return len(list), next
+}
+
+// ObserveSRQs lists shared receive queues.
+func (d *Device) ObserveSRQs(page []verbs.SRQInfo, at int) (n, next int) {
+	d.view.Lock()
+	defer d.view.Unlock()
+	list, next := d.rolls.srqs.Page(len(page), at)
+	for i, o := range list {
+		page[i] = o.info
+	}
+	return len(list), next
+}
+
+// ObserveAHs lists address handles.
+func (d *Device) ObserveAHs(page []verbs.AHInfo, at int) (n, next int) {
+	d.view.Lock()
+	defer d.view.Unlock()
+	list, next := d.rolls.ahs.Page(len(page), at)
+	for i, o := range list {
+		page[i] = o.info
 	}
 	return len(list), next
 }

@@ -13,7 +13,9 @@ type srq struct {
 	queue  queue.RecvQueue
 	domain *queue.Domain // XRC
 	events func(verbs.EventType)
-	posted func(*srq) // nil: nobody waits for receives
+	posted func(*srq)    // nil: nobody waits for receives
+	info   verbs.SRQInfo // as observers see it
+	place  int
 }
 
 func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
@@ -32,6 +34,9 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	s := &srq{dev: d, events: events}
 	s.queue = queue.RecvQueue{PD: p.num, MaxWR: init.MaxWR, MaxSGE: init.MaxSGE, Shared: true, Owner: s}
 	d.fabric.adopt(s, init)
+	d.nextSRQ++
+	s.info = verbs.SRQInfo{Num: d.nextSRQ, PD: uint32(p.num), XRC: s.queue.Num, Capacity: init.MaxWR}
+	enroll(d, &d.rolls.srqs, s)
 	return s, nil
 }
 
@@ -72,6 +77,9 @@ func (s *srq) Modify(attr verbs.SRQAttr, mask verbs.SRQMask) error {
 		return invalid("Limit is beyond MaxWR")
 	}
 	s.queue.MaxWR, s.queue.Limit = maxWR, limit
+	s.dev.view.Lock()
+	defer s.dev.view.Unlock()
+	s.info.Capacity, s.info.Limit = maxWR, limit
 	return nil
 }
 
@@ -86,6 +94,7 @@ func (s *srq) Num() uint32 { return s.queue.Num }
 func (s *srq) Destroy() error {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
+	strike(s.dev, &s.dev.rolls.srqs, s)
 	s.dev.counts.receiveQueues.remove()
 	if s.domain != nil {
 		delete(s.domain.Queues, s.queue.Num)

@@ -3,9 +3,11 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -15,8 +17,10 @@ var metricTests = []test{
 	{name: "Metrics/Described", run: testMetricsDescribed, needs: []Ability{Metrics}},
 	{name: "Metrics/Traffic", run: testMetricsTraffic, needs: []Ability{Metrics}},
 	{name: "Metrics/NoWaiting", run: testMetricsNoWaiting, needs: []Ability{Metrics}},
+	{name: "Metrics/Latencies", run: testLatencies, needs: []Ability{Metrics}},
 	{name: "Metrics/QP", run: testQPStats, needs: []Ability{Metrics}},
 	{name: "Metrics/Objects", run: testObjectsListed, needs: []Ability{Metrics}},
+	{name: "Metrics/Windows", run: testWindowsListed, needs: []Ability{Metrics}},
 }
 
 // testMetricsDescribed has every metric say what it is, and all of them different.
@@ -81,6 +85,36 @@ func testMetricsNoWaiting(t *T) {
 			t.Error(err)
 		}
 	})
+}
+
+// testLatencies has one of 64 work requests measured, the first among them, and none longer than the test took.
+func testLatencies(t *T) {
+	a, b := t.pair(setup{})
+	of := func(op verbs.WCOp) (h verbs.LatencyHistogram) {
+		for _, l := range value(a.dev.Latencies())(t) {
+			if l.Op == op {
+				h = l
+			}
+		}
+		return h
+	}
+	before, start := of(verbs.WCWrite), time.Now()
+	for range 130 {
+		a.do(verbs.SendWR{Op: verbs.Write, SGL: a.sgl(0, 8), Remote: b.at(0)})
+	}
+	var h verbs.LatencyHistogram
+	t.eventually(func() bool { h = of(verbs.WCWrite); return h.Count >= before.Count+3 }, "work requests are measured")
+	took := time.Since(start)
+	sum := uint64(0)
+	for i, n := range h.Buckets {
+		sum += n
+		if n > before.Buckets[i] && i > 0 && verbs.LatencyBound(i-1) > took {
+			t.Errorf("%d work requests of more than %v, in a test of %v", n, verbs.LatencyBound(i-1), took)
+		}
+	}
+	if h.Count != before.Count+3 || sum != h.Count || h.Sum < before.Sum || h.Sum-before.Sum > took {
+		t.Errorf("%+v, was %+v, and it took %v", h, before, took)
+	}
 }
 
 // testQPStats counts the messages and bytes of a queue pair, each way, and nothing else's.
@@ -195,5 +229,74 @@ func testObjectsListed(t *T) {
 	if slices.ContainsFunc(pages(o.ObserveMRs), func(m verbs.MRInfo) bool { return m.Key == key }) || slices.ContainsFunc(pages(o.ObserveCQs), ofCQ) ||
 		slices.ContainsFunc(pages(o.ObserveQPs), func(q verbs.QPInfo) bool { return q.QPN == qpn }) {
 		t.Error("objects that were closed are listed")
+	}
+}
+
+// testWindowsListed has observers see what a window is bound to, shared receive queues with those that receive
+// from them, and address handles, as long as they are there.
+func testWindowsListed(t *T) {
+	a, b := t.pair(setup{})
+	o := a.dev.Driver().(verbs.Observable)
+	mw, err := a.pd.AllocMW(verbs.MWType1)
+	if errors.Is(err, verbs.ErrNotSupported) {
+		t.Skip("the device has no memory windows")
+	}
+	t.ok(err)
+	of := func() (w verbs.MWInfo, there bool) {
+		for _, m := range pages(o.ObserveMWs) {
+			if m.Key>>8 == mw.RKey()>>8 {
+				return m, true
+			}
+		}
+		return w, false
+	}
+	if w, ok := of(); !ok || w.Region != 0 || w.Type != verbs.MWType1 || w.PD == 0 {
+		t.Errorf("%+v", w)
+	}
+	mr := value(a.pd.RegMR(make([]byte, 4096), verbs.LocalWrite|verbs.MWBind))(t)
+	t.ok(a.qp.BindMW(1, verbs.Signaled, verbs.MWBindInfo{MW: mw, MR: mr, Addr: mr.Addr() + 8, Length: 100, Access: verbs.RemoteRead}))
+	a.sent(verbs.Success)
+	t.eventually(func() bool {
+		w, _ := of()
+		return w.Region == mr.RKey() && w.Addr == mr.Addr()+8 && w.Len == 100 && w.Access == verbs.RemoteRead && w.Key == mw.RKey()
+	}, "a bound window is seen as that")
+	t.ok(mw.Close())
+	if _, ok := of(); ok {
+		t.Error("a window that was freed is listed")
+	}
+
+	srq := value(a.pd.CreateSRQ(verbs.SRQInit{MaxWR: 321, MaxSGE: 1}))(t)
+	cq := value(a.dev.CreateCQ(10, nil))(t)
+	qp := value(a.pd.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SRQ: srq}))(t)
+	t.ok(srq.Modify(verbs.SRQAttr{Limit: 7}, verbs.SRQLimit))
+	num := uint32(0)
+	for _, s := range pages(o.ObserveSRQs) {
+		if s.Capacity == 321 && s.Limit == 7 && s.PD != 0 {
+			num = s.Num
+		}
+	}
+	if num == 0 || !slices.ContainsFunc(pages(o.ObserveQPs), func(q verbs.QPInfo) bool { return q.QPN == qp.Num() && q.SRQ == num }) {
+		t.Errorf("shared receive queue %d of %+v", num, pages(o.ObserveSRQs))
+	}
+	t.ok(qp.Close())
+	t.ok(srq.Close())
+	if slices.ContainsFunc(pages(o.ObserveSRQs), func(s verbs.SRQInfo) bool { return s.Num == num }) {
+		t.Error("a shared receive queue that was destroyed is listed")
+	}
+
+	to := value(b.dev.GIDs(1))(t)[0].GID
+	ah, err := a.pd.CreateAH(verbs.AHAttr{DGID: to, Port: 1})
+	if err != nil {
+		return // there are no datagrams, or no way by GIDs
+	}
+	seen := func() bool {
+		return slices.ContainsFunc(pages(o.ObserveAHs), func(h verbs.AHInfo) bool { return h.DGID == to && h.Port == 1 && h.PD != 0 })
+	}
+	if !seen() {
+		t.Errorf("%+v", pages(o.ObserveAHs))
+	}
+	t.ok(ah.Close())
+	if seen() {
+		t.Error("an address handle that was destroyed is listed")
 	}
 }

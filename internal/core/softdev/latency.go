@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// latencyEvery is how many posts of a queue pair share a measurement of how long they take: looking at the
+// clock costs as much as a small message does otherwise.
+const latencyEvery = 64
+
+// latencies has the samples of a device, by operation. The view's lock covers it.
+type latencies [verbs.WCRecv]verbs.LatencyHistogram // WCRecv and what follows are no sends
+
+// sampled returns the time if this post is to be measured, and else zero.
+func (q *qp) sampled() clock.Time {
+	if q.unsampled > 0 {
+		q.unsampled--
+		return 0
+	}
+	q.unsampled = latencyEvery - 1
+	return q.lane.now()
+}
+
+// took notes how long a work request took.
+func (d *Device) took(op verbs.WCOp, t clock.Time) {
+	d.view.Lock()
+	defer d.view.Unlock()
+	d.latency[op].Add(time.Duration(t))
+}
+
+// Latencies returns what was measured, in the order of the operations.
+func (d *Device) Latencies() (all []verbs.LatencyHistogram) {
+	d.view.Lock()
+	defer d.view.Unlock()
+	for op := range d.latency {
+		if h := &d.latency[op]; h.Count > 0 {
+			h.Op = verbs.WCOp(op)
+			all = append(all, *h)
+		}
+	}
+	return all
+}

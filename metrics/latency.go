@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// latencies tells how long work requests took, as histograms.
+func (s *scrape) latencies(all []verbs.LatencyHistogram) {
+	desc := prometheus.NewDesc(namespace+"completion_latency_seconds", "from posting to completion with success, of samples: about one work request in 64",
+		[]string{"device", "op"}, nil)
+	for i := range all {
+		h := &all[i]
+		buckets := make(map[float64]uint64, len(h.Buckets)-1) // the last one is what Prometheus adds
+		var sum uint64
+		for b, n := range h.Buckets[:len(h.Buckets)-1] {
+			sum += n
+			buckets[verbs.LatencyBound(b).Seconds()] = sum
+		}
+		m, err := prometheus.NewConstHistogram(desc, h.Count, h.Sum.Seconds(), buckets, s.label, h.Op.String())
+		if err != nil {
+			m = prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+		}
+		s.ch <- m
+	}
+}
