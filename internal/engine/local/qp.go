@@ -72,7 +72,7 @@ func (q *QP) Stats(s *verbs.QPStats) {
 	q.Pair.Stats(s)
 	s.SendQueue, s.InFlight = q.sq.Len(), 0
 	if q.peer != nil {
-		s.InFlight = int(q.peer.requests.next - q.peer.requests.seen)
+		s.InFlight = q.peer.requests.Flight()
 	}
 }
 

@@ -42,6 +42,7 @@ func (t *target) stop() {
 func (q *QP) Receive(budget int) (count, moved int) {
 	count, moved = q.take(budget)
 	if q.peer != nil {
+		q.giveBack()
 		q.peer.look() // what has to wait does not keep this side awake
 	}
 	return count, moved
@@ -105,6 +106,13 @@ func (q *QP) release(r *Receiver) {
 	q.rings = r.Release() || q.rings
 	q.Counts.RecvPackets++
 	q.Device.Counters.RecvMessages++
+}
+
+// giveBack tells the peer which messages are done with: once for all that a call of Receive has taken, as
+// the peer waits for that in memory.
+func (q *QP) giveBack() {
+	q.rings = q.peer.inResponses.Return() || q.rings
+	q.rings = q.peer.inRequests.Return() || q.rings
 }
 
 // Paused reports whether a message waits for a receive to be posted.
