@@ -434,7 +434,7 @@ func FuzzPeer(f *testing.F) {
 		a.qp.Advance(1 << 20)
 		for _, ring := range []int{atRequests, atResponses} {
 			at := b.segment[ring:]
-			binary.NativeEndian.PutUint32(at[ringHeader:], uint32(len(body)))
+			binary.NativeEndian.PutUint32(at[ringHeader:], there|uint32(len(body)))
 			binary.NativeEndian.PutUint32(at[ringHeader+4:], k)
 			copy(at[ringHeader+recordHeader:][:responseBytes-recordHeader], body)
 			binary.NativeEndian.PutUint64(at[128:], tail)

@@ -95,7 +95,8 @@ func (q *QP) retire(done uint64) {
 	q.checkDrained()
 }
 
-// harvest completes what the peer has done meanwhile.
+// harvest completes what the peer has done meanwhile. A peer that works takes the cache line back that says
+// so. So it is left alone while nobody waits for a completion, and there is room.
 func (q *QP) harvest() {
 	done, err := q.peer.requests.Done()
 	if err == nil {
