@@ -25,7 +25,7 @@ type Event struct {
 	Owner any // the device's own
 }
 
-// Complete adds a completion and returns it to be filled in.
+// Complete adds a completion, which is zero but for its queue, and returns it to be filled in.
 func (o *Outbox) Complete(cq *CQ) *Completion {
 	n := len(o.Completions)
 	if n == cap(o.Completions) {

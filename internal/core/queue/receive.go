@@ -67,7 +67,7 @@ func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
 	}
 	p.taken.from = nil
 	c := p.dev.Outbox.Complete(cq)
-	c.WC = verbs.WC{ID: p.taken.ID, Status: s, Op: verbs.WCRecv, QPN: p.Num, VendorErr: uint32(reason)}
+	c.WC.ID, c.WC.Status, c.WC.Op, c.WC.QPN, c.WC.VendorErr = p.taken.ID, s, verbs.WCRecv, p.Num, uint32(reason)
 	return c
 }
 

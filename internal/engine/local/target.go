@@ -166,7 +166,7 @@ func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool 
 	s = s.Sub(0, len(b))
 	if len(b) == 8 && s.Aligned8() {
 		ok = s.Store(b) // appears as a whole
-		q.Device.Memory.Written(&s)
+		q.Device.Memory.Written(s)
 	} else {
 		ok = s.Write(q.Device.Memory, 0, b)
 	}
@@ -234,7 +234,7 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 	if !ok {
 		return q.violated()
 	}
-	q.Device.Memory.Written(&s)
+	q.Device.Memory.Written(s)
 	q.CountRequest(0, true)
 	*q.resp.PushBack() = response{atomic: true, result: old}
 	return true
