@@ -16,7 +16,7 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 		return 0, false
 	}
 	if q.busy() {
-		if q.harvest(); q.busy() || q.peer == nil || q.State() != verbs.RTS {
+		if q.tidy(); q.busy() || q.peer == nil || q.State() != verbs.RTS {
 			return 0, false
 		}
 	}

@@ -73,6 +73,9 @@ func (q *QP) Stats(s *verbs.QPStats) {
 	s.SendQueue, s.InFlight = q.sq.Len(), 0
 	if q.peer != nil {
 		s.InFlight = q.peer.requests.Flight()
+		if s.InFlight == 0 && q.reads.Len() == 0 {
+			s.SendQueue -= q.next // done, though nobody has looked
+		}
 	}
 }
 

@@ -574,3 +574,44 @@ func TestReadAfterSend(t *testing.T) {
 		t.Error("the READ has overtaken the SEND")
 	}
 }
+
+// TestQuiet holds that a side does not look for ever at what its peer has taken, where nobody waits for that, and
+// that it finds out when work requests want the room.
+func TestQuiet(t *testing.T) {
+	a, b := newPair(t, false)
+	a.qp.SignalAll = false
+	wr := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}}
+	short := func(flags verbs.SendFlags) {
+		t.Helper()
+		wr.Flags = flags
+		if _, ok := a.qp.SendShort(&wr); !ok {
+			t.Fatal("a short SEND has to be posted")
+		}
+	}
+	short(verbs.Signaled)
+	b.recv(1, 0, 8)
+	b.step()
+	if !a.peer.Stirred() {
+		t.Error("nobody looks for the completion")
+	}
+	a.step()
+	a.completes(verbs.Success)
+	short(0)
+	b.recv(2, 0, 8)
+	b.step()
+	if a.peer.Stirred() {
+		t.Error("it looks for what nobody waits for")
+	}
+	var s verbs.QPStats
+	if a.qp.Stats(&s); s.SendQueue != 0 || s.InFlight != 0 {
+		t.Errorf("%d work requests and %d bytes count as unfinished", s.SendQueue, s.InFlight)
+	}
+	for range 3 * a.qp.Caps.MaxSendWR {
+		short(0)
+		b.recv(3, 0, 8)
+		b.step()
+	}
+	if n := a.qp.sq.Len(); n > harvestFrom+harvestEvery {
+		t.Errorf("%d finished work requests are in the send queue", n)
+	}
+}

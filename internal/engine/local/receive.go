@@ -46,6 +46,9 @@ func (q *QP) Receive(budget int) (count, moved int) {
 	if q.peer != nil && q.loud > 0 {
 		q.harvest()
 	}
+	if q.peer != nil && !q.Due() && !q.peer.Await(q.awaits()) {
+		q.stirred = true
+	}
 	if q.peer != nil {
 		q.giveBack()
 		q.peer.look() // what has to wait does not keep this side awake

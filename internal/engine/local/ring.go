@@ -147,8 +147,10 @@ func (s *Sender) Sleep() bool {
 	return false
 }
 
-// Flight returns how many bytes the receiver has not done with, as it says.
-func (s *Sender) Flight() int { return int(s.next - atomic.LoadUint64(s.head)) }
+// Flight returns how many bytes the receiver has not done with, as it says. Unlike Done it takes no note of that.
+func (s *Sender) Flight() int {
+	return int(min(s.next-atomic.LoadUint64(s.head), uint64(len(s.data))))
+}
 
 // Receiver is the reading end of a ring.
 type Receiver struct {

@@ -48,7 +48,7 @@ var lacks = lacking.Refuse
 // be.
 func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	if q.peer != nil && q.sq.Len()+len(wrs) > q.Caps.MaxSendWR {
-		q.harvest()
+		q.tidy()
 	}
 	n, err := q.CheckSends(wrs, q.sq.Len(), all, lacks)
 	for i := range n {
@@ -107,6 +107,14 @@ func (q *QP) harvest() {
 		return
 	}
 	q.retire(done)
+}
+
+// tidy is harvest for who posts. If something waits for room that would lose what tells of room; then Receive and
+// Advance see what is done.
+func (q *QP) tidy() {
+	if !q.Due() {
+		q.harvest()
+	}
 }
 
 // awaits reports whether something happens here when the peer is done with messages.

@@ -22,7 +22,7 @@ func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 		return 0, false
 	}
 	if held := q.sq.Len(); held >= q.Caps.MaxSendWR || held >= harvestFrom && held%harvestEvery == 0 {
-		q.harvest()
+		q.tidy()
 		if q.peer == nil || q.State() != verbs.RTS || q.sq.Len() >= q.Caps.MaxSendWR {
 			return 0, false
 		}
