@@ -21,7 +21,7 @@ const (
 	// maxHot is how many links are looked at in each pass. Peers of the others ring the bell.
 	maxHot = 8
 	// askEvery is how many passes share a look at the sockets: for peers that come and that die.
-	askEvery = 64
+	askEvery = 1024
 	// maxSleep bounds a sleep. A peer that breaks the rules can write to the word that wakes this process.
 	maxSleep = time.Second
 )

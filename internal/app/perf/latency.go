@@ -17,7 +17,8 @@ type lastByte struct {
 	stamp  func([]byte)      // puts value into what is sent
 	landed func([]byte) bool // reports whether value has arrived
 	seen   byte
-	looks  int // between two polls
+	pongs  uint64 // SENDs that are to come back
+	looks  int    // between two polls
 }
 
 // byteAt reads a byte that another process writes: each time anew.
@@ -27,7 +28,7 @@ func byteAt(b []byte, at int) byte { return b[at] }
 
 // soloLooks is how often a side looks at memory between two polls, where peers write by themselves: polls
 // tell nothing of that.
-const soloLooks = 64
+const soloLooks = 512
 
 // latency is one side of a latency measurement. sent is called with the number of messages once the
 // client has done all its round trips.
@@ -57,7 +58,7 @@ func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, 
 		r.Allocs, r.Received = allocs()-before, s.received
 		return r, err
 	}
-	if err := s.trips(s.Warmup, nil); err != nil {
+	if _, err := s.trips(s.Warmup, nil); err != nil {
 		return r, err
 	}
 	before := allocs()
@@ -66,62 +67,61 @@ func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, 
 		limit = math.MaxInt
 		defer time.AfterFunc(s.Duration, func() { s.halt.Or(timeUp) }).Stop()
 	}
-	start := time.Now()
-	if err := s.trips(limit, h); err != nil {
+	if r.Elapsed, err = s.trips(limit, h); err != nil {
 		return r, err
 	}
-	r.Elapsed = time.Since(start)
 	r.Allocs, r.Received, r.Sent = allocs()-before, s.received, uint64(h.TotalCount())
 	sent(s.streams[0].posted)
 	return r, nil
 }
 
-// trips does up to n round trips, and records each unless h is nil.
-func (s *side) trips(n int, h *hdrhistogram.Histogram) error {
+// trips does up to n round trips, records each unless h is nil, and returns how long they took. A round trip is
+// timed from one post to the next, of which there is one more. So the clock is read while a message is on its way.
+func (s *side) trips(n int, h *hdrhistogram.Histogram) (elapsed time.Duration, err error) {
 	start := time.Now()
-	last := time.Duration(0)
-	for range n {
+	var first, last time.Duration
+	for i := 0; i <= n; i++ {
 		if err := s.ping(); err != nil {
-			return err
+			return 0, err
 		}
 		if h != nil {
 			now := time.Since(start) // half as long as time.Now
-			_ = h.RecordValue(min(int64(now-last), int64(maxTrip)))
+			if i == 0 {
+				first = now
+			} else {
+				_ = h.RecordValue(min(int64(now-last), int64(maxTrip)))
+			}
 			last = now
 		}
-		if s.halted(timeUp) {
+		if err := s.pong(); err != nil {
+			return 0, err
+		}
+		if i > 0 && s.halted(timeUp) {
 			break
 		}
 	}
-	return nil
+	return last - first, nil
 }
 
-// ping does one round trip.
+// ping posts what a round trip begins with.
 func (s *side) ping() error {
-	st := &s.streams[0]
 	switch {
 	case s.Op.fetches():
-		if err := s.post(0, 1); err != nil {
-			return err
-		}
-		for st.done < st.posted {
-			if err := s.step(); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.post(0, 1)
 	case s.Op == Write:
-		if err := s.postByte(s.value + 1); err != nil {
-			return err
-		}
+		return s.postByte(s.value + 1)
+	}
+	s.pongs++
+	return s.postMessage()
+}
+
+// pong waits for what comes back.
+func (s *side) pong() error {
+	if s.Op == Write {
 		_, err := s.awaitByte()
 		return err
 	}
-	want := s.received + 1
-	if err := s.postMessage(); err != nil {
-		return err
-	}
-	for s.received < want {
+	for st := &s.streams[0]; s.received < s.pongs || s.Op.fetches() && st.done < st.posted; {
 		if err := s.step(); err != nil {
 			return err
 		}

@@ -9,6 +9,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
+const (
+	// progressEvery messages of up to progressSize bytes take much less time than the watchdog waits.
+	progressEvery = 16
+	progressSize  = 4096
+)
+
 // settle is how long a side without acknowledgements waits for the last messages.
 const settle = 5 * time.Millisecond
 
@@ -199,8 +205,15 @@ func (s *side) take(n int) error {
 	if s.mark.done >= s.mark.next {
 		s.mark.pass(time.Now())
 	}
-	s.progress.Store(s.mark.done + s.received)
+	s.told()
 	return nil
+}
+
+// told tells the watchdog what was done: of short messages not each time.
+func (s *side) told() {
+	if n := s.mark.done + s.received; n-s.progress.Load() >= progressEvery || s.Size > progressSize {
+		s.progress.Store(n)
+	}
 }
 
 // serve takes what arrives until the peer has sent everything.

@@ -84,7 +84,7 @@ func (e *entry) span(addr, n uint64) (Span, bool) {
 	if addr < e.base || off > uint64(len(mem)) || n > uint64(len(mem))-off {
 		return Span{}, false
 	}
-	return Span{mem: mem[off : off+n : off+n], entry: e, gen: e.gen}, true
+	return e.spanOf(mem[off : off+n]), true
 }
 
 // Watch counts the goroutines that wait for remote writes to a region.
@@ -101,7 +101,7 @@ func (t *Table) TakeChanged() bool {
 }
 
 // Written records that a peer wrote to the span's region.
-func (t *Table) Written(s *Span) {
+func (t *Table) Written(s Span) {
 	if t.watched > 0 && s.entry.region != nil && s.entry.region.watchers > 0 {
 		t.changed = true
 	}

@@ -55,7 +55,7 @@ func (c *Cursor) Set(t *Table, pd PD, sgl []verbs.SGE, write bool) bool {
 // Add appends a span.
 func (c *Cursor) Add(s Span) {
 	c.spans = append(c.spans, s)
-	if n := len(s.mem); n > math.MaxInt-c.total {
+	if n := s.n; n > math.MaxInt-c.total {
 		c.total = math.MaxInt // entries may overlap, so together they can be more than there is memory
 	} else {
 		c.total += n
@@ -70,7 +70,7 @@ func (c *Cursor) One(s Span) {
 		return
 	}
 	c.spans[0] = s
-	c.index, c.off, c.pos, c.total = 0, 0, 0, len(s.mem)
+	c.index, c.off, c.pos, c.total = 0, 0, 0, s.n
 }
 
 // Len returns the length of the whole list in bytes, or math.MaxInt if it is more.
@@ -88,7 +88,7 @@ func (c *Cursor) Seek(pos int) {
 		c.index, c.off, c.pos = 0, 0, 0
 	}
 	for n := pos - c.pos; n > 0; {
-		step := min(n, len(c.spans[c.index].mem)-c.off)
+		step := min(n, c.spans[c.index].n-c.off)
 		c.advance(step)
 		n -= step
 	}
@@ -97,7 +97,7 @@ func (c *Cursor) Seek(pos int) {
 func (c *Cursor) advance(n int) {
 	c.pos += n
 	c.off += n
-	if c.off == len(c.spans[c.index].mem) {
+	if c.off == c.spans[c.index].n {
 		c.index++
 		c.off = 0
 	}
@@ -114,11 +114,11 @@ func (c *Cursor) Write(t *Table, b []byte) bool {
 		if !s.Valid() {
 			return false
 		}
-		n := min(len(b), len(s.mem)-c.off)
-		if !s.copy(s.mem[c.off:c.off+n], b[:n]) {
+		n := min(len(b), s.n-c.off)
+		if !s.copy(s.Bytes()[c.off:c.off+n], b[:n]) {
 			return false
 		}
-		t.Written(s)
+		t.Written(*s)
 		c.advance(n)
 		b = b[n:]
 	}
@@ -129,7 +129,7 @@ func (c *Cursor) Write(t *Table, b []byte) bool {
 // if a region of the list was deregistered.
 func (c *Cursor) Next(n int) ([]byte, bool) {
 	s := &c.spans[c.index]
-	b, ok := s.Part(c.off, min(n, len(s.mem)-c.off))
+	b, ok := s.Part(c.off, min(n, s.n-c.off))
 	if ok {
 		c.advance(len(b))
 	}
@@ -140,7 +140,7 @@ func (c *Cursor) Next(n int) ([]byte, bool) {
 func (c *Cursor) Pieces(n int) int {
 	pieces, off := 0, c.off
 	for i := c.index; n > 0; i++ {
-		n -= len(c.spans[i].mem) - off
+		n -= c.spans[i].n - off
 		off = 0
 		pieces++
 	}
@@ -152,7 +152,7 @@ func (c *Cursor) Pieces(n int) int {
 func (c *Cursor) Append(buf []byte, n int) (_ []byte, ok bool) {
 	for n > 0 {
 		s := &c.spans[c.index]
-		step := min(n, len(s.mem)-c.off)
+		step := min(n, s.n-c.off)
 		if buf, ok = s.Append(buf, c.off, step); !ok {
 			return buf, false
 		}

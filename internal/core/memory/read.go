@@ -35,8 +35,8 @@ func (c *Cursor) read(state uint32, dst []byte, f copier) (_ uint32, ok bool) {
 		if !s.Valid() {
 			return state, false
 		}
-		n := min(len(dst), len(s.mem)-c.off)
-		if src := s.mem[c.off:][:n]; !s.Foreign() {
+		n := min(len(dst), s.n-c.off)
+		if src := s.Bytes()[c.off:][:n]; !s.Foreign() {
 			state = f(state, dst[:n], src)
 		} else if state, ok = guarded(state, dst[:n], src, f); !ok {
 			return state, false

@@ -35,10 +35,10 @@ func (t *Table) Shared(pd PD, sge *verbs.SGE, right verbs.Access) bool {
 // it. It stays until the region ends or changes, which the [Sharer] is told of.
 func (t *Table) Located(pd PD, sge *verbs.SGE) (addr uint64, ok bool) {
 	s, ok := t.Local(pd, sge, false)
-	if !ok || len(s.mem) == 0 || s.entry.weak != nil {
+	if !ok || s.n == 0 || s.entry.weak != nil {
 		return 0, false
 	}
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s.mem)))), true
+	return uint64(uintptr(unsafe.Pointer(s.first))), true
 }
 
 func (t *Table) began(r *Region) {

@@ -12,23 +12,31 @@ import (
 
 // Span is a checked piece of registered memory. It becomes invalid with its region or with the
 // binding of its window: see Valid.
+//
+// It has no more than four words, so that Go passes it in registers: what is copied in memory right after it was
+// written there costs more than all checks.
 type Span struct {
-	mem   []byte
+	first *byte
+	n     int
 	entry *entry
 	gen   uint32
 }
 
+func (e *entry) spanOf(b []byte) Span {
+	return Span{first: unsafe.SliceData(b), n: len(b), entry: e, gen: e.gen}
+}
+
 // Inline makes a span of memory that is not registered.
-func Inline(b []byte) Span { return Span{mem: b} }
+func Inline(b []byte) Span { return Span{first: unsafe.SliceData(b), n: len(b)} }
 
 // Valid reports whether the key by which the span was found still stands for it.
-func (s *Span) Valid() bool { return s.entry == nil || s.entry.gen == s.gen }
+func (s Span) Valid() bool { return s.entry == nil || s.entry.gen == s.gen }
 
 // Foreign reports whether the memory may be unmapped.
-func (s *Span) Foreign() bool { return s.entry != nil && s.entry.foreign }
+func (s Span) Foreign() bool { return s.entry != nil && s.entry.foreign }
 
 // copy is copy with memory of the span. It returns false if that is not mapped.
-func (s *Span) copy(dst, src []byte) bool {
+func (s Span) copy(dst, src []byte) bool {
 	if s.Foreign() {
 		return Copy(dst, src)
 	}
@@ -37,44 +45,45 @@ func (s *Span) copy(dst, src []byte) bool {
 }
 
 // Append appends n bytes from off on to buf. It returns false if the region was deregistered.
-func (s *Span) Append(buf []byte, off, n int) ([]byte, bool) {
+func (s Span) Append(buf []byte, off, n int) ([]byte, bool) {
 	if !s.Valid() {
 		return buf, false
 	}
 	start := len(buf)
 	buf = slices.Grow(buf, n)[:start+n]
-	return buf, s.copy(buf[start:], s.mem[off:off+n])
+	return buf, s.copy(buf[start:], s.Bytes()[off:off+n])
 }
 
 // Len returns the length in bytes.
-func (s *Span) Len() int { return len(s.mem) }
+func (s Span) Len() int { return s.n }
 
 // Bytes returns the memory, without checking that the span is valid, as Part does.
-func (s *Span) Bytes() []byte { return s.mem }
+func (s Span) Bytes() []byte { return unsafe.Slice(s.first, s.n) }
 
 // Sub returns n bytes from off on.
-func (s *Span) Sub(off, n int) Span {
-	return Span{mem: s.mem[off : off+n : off+n], entry: s.entry, gen: s.gen}
+func (s Span) Sub(off, n int) Span {
+	b := s.Bytes()[off : off+n]
+	return Span{first: unsafe.SliceData(b), n: n, entry: s.entry, gen: s.gen}
 }
 
 // Part returns n bytes from off on, for a gathering send, which must not keep them. It returns
 // false if the region was deregistered.
-func (s *Span) Part(off, n int) ([]byte, bool) {
-	b := s.mem[off : off+n : off+n]
+func (s Span) Part(off, n int) ([]byte, bool) {
+	b := s.Bytes()[off : off+n : off+n]
 	return b, s.Valid() && (!s.Foreign() || present(b))
 }
 
 // Aligned8 reports whether the span is eight bytes at a multiple of eight.
-func (s *Span) Aligned8() bool {
-	return len(s.mem) == 8 && uintptr(unsafe.Pointer(unsafe.SliceData(s.mem)))%8 == 0
+func (s Span) Aligned8() bool {
+	return s.n == 8 && uintptr(unsafe.Pointer(s.first))%8 == 0
 }
 
-func (s *Span) word() *uint64 { return (*uint64)(unsafe.Pointer(unsafe.SliceData(s.mem))) }
+func (s Span) word() *uint64 { return (*uint64)(unsafe.Pointer(s.first)) }
 
 // CompareSwap stores swap if the word equals compare, and returns the previous value. It is atomic
 // with respect to sync/atomic in the program. The span must be Aligned8. It returns false if the
 // memory is not mapped.
-func (s *Span) CompareSwap(compare, swap uint64) (old uint64, ok bool) {
+func (s Span) CompareSwap(compare, swap uint64) (old uint64, ok bool) {
 	if s.Foreign() {
 		defer Recover(debug.SetPanicOnFault(true), &ok)
 	}
@@ -87,7 +96,7 @@ func (s *Span) CompareSwap(compare, swap uint64) (old uint64, ok bool) {
 }
 
 // FetchAdd adds to the word and returns the previous value, under the same conditions.
-func (s *Span) FetchAdd(add uint64) (old uint64, ok bool) {
+func (s Span) FetchAdd(add uint64) (old uint64, ok bool) {
 	if s.Foreign() {
 		defer Recover(debug.SetPanicOnFault(true), &ok)
 	}
@@ -95,7 +104,7 @@ func (s *Span) FetchAdd(add uint64) (old uint64, ok bool) {
 }
 
 // Store writes 8 bytes atomically, under the same conditions.
-func (s *Span) Store(b []byte) (ok bool) {
+func (s Span) Store(b []byte) (ok bool) {
 	if s.Foreign() {
 		defer Recover(debug.SetPanicOnFault(true), &ok)
 	}
@@ -104,8 +113,8 @@ func (s *Span) Store(b []byte) (ok bool) {
 }
 
 // Write copies b into the span at off. It returns false if the region was deregistered.
-func (s *Span) Write(t *Table, off int, b []byte) bool {
-	if !s.Valid() || !s.copy(s.mem[off:off+len(b)], b) {
+func (s Span) Write(t *Table, off int, b []byte) bool {
+	if !s.Valid() || !s.copy(s.Bytes()[off:off+len(b)], b) {
 		return false
 	}
 	t.Written(s)
@@ -113,11 +122,11 @@ func (s *Span) Write(t *Table, off int, b []byte) bool {
 }
 
 // Read copies the span to b, which is as long. It returns false if memory of it is not mapped.
-func (s *Span) Read(b []byte) bool { return s.copy(b, s.mem) }
+func (s Span) Read(b []byte) bool { return s.copy(b, s.Bytes()) }
 
 // Update replaces the word by the result of f, if f says so, and returns the previous value, under
 // the same conditions. f may be called several times.
-func (s *Span) Update(f func(old uint64) (next uint64, change bool)) (old uint64, ok bool) {
+func (s Span) Update(f func(old uint64) (next uint64, change bool)) (old uint64, ok bool) {
 	if s.Foreign() {
 		defer Recover(debug.SetPanicOnFault(true), &ok)
 	}

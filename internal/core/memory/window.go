@@ -109,7 +109,7 @@ func (t *Table) Bind(pd PD, qpn verbs.QPN, w *Window, r *Region, key verbs.Key, 
 		return false
 	}
 	w.unbind()
-	w.region, w.mem, w.foreign, w.access, w.qpn = r, s.mem, r.foreign, access, qpn
+	w.region, w.mem, w.foreign, w.access, w.qpn = r, s.Bytes(), r.foreign, access, qpn
 	w.base = addr
 	if access&verbs.ZeroBased != 0 {
 		w.base = 0

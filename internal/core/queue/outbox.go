@@ -35,10 +35,16 @@ type Event struct {
 	Owner any // the device's own
 }
 
-// Complete adds a completion and returns it to be filled in.
+// Complete adds a completion, which is zero but for its queue, and returns it to be filled in.
 func (o *Outbox) Complete(cq *CQ) *Completion {
-	o.Completions = append(o.Completions, Completion{CQ: cq})
-	return &o.Completions[len(o.Completions)-1]
+	n := len(o.Completions)
+	if n == cap(o.Completions) {
+		o.Completions = append(o.Completions, Completion{})
+	}
+	o.Completions = o.Completions[:n+1] // which is zero
+	c := &o.Completions[n]
+	c.CQ = cq
+	return c
 }
 
 // Raise adds an event.

@@ -47,6 +47,14 @@ func (p *Pair) Scatter(c *memory.Cursor) bool {
 	return c.Set(p.dev.Memory, p.taken.from.PD, p.taken.SGL, true)
 }
 
+// ScatterOne is Scatter for a receive of one piece of memory, mostly in the same region as the one before.
+func (p *Pair) ScatterOne(l *memory.Last) (memory.Span, bool) {
+	if len(p.taken.SGL) != 1 {
+		return memory.Span{}, false
+	}
+	return p.dev.Memory.LocalAfter(l, p.taken.from.PD, &p.taken.SGL[0], true)
+}
+
 // CompleteReceive completes the taken receive, and returns the completion to be filled in further.
 func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
 	reason := verbs.ReasonUnknown
@@ -59,7 +67,7 @@ func (p *Pair) CompleteReceive(s verbs.Status) *Completion {
 	}
 	p.taken.from = nil
 	c := p.dev.Outbox.Complete(cq)
-	c.WC = verbs.WC{ID: p.taken.ID, Status: s, Op: verbs.WCRecv, QPN: p.Num, VendorErr: uint32(reason)}
+	c.WC.ID, c.WC.Status, c.WC.Op, c.WC.QPN, c.WC.VendorErr = p.taken.ID, s, verbs.WCRecv, p.Num, uint32(reason)
 	return c
 }
 

@@ -225,7 +225,7 @@ func (p *Pair) CompleteSend(w *SendWQE, s verbs.Status) {
 	}
 	op := &sendOps[w.Op]
 	c := p.dev.Outbox.Complete(p.SendCQ)
-	c.WC = verbs.WC{ID: w.ID, Status: s, Op: op.wc, QPN: p.Num, VendorErr: uint32(reason)}
+	c.WC.ID, c.WC.Status, c.WC.Op, c.WC.QPN, c.WC.VendorErr = w.ID, s, op.wc, p.Num, uint32(reason)
 	if s == verbs.Success && op.receives {
 		c.WC.ByteLen = w.Length
 	}

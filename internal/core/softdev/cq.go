@@ -43,9 +43,14 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 		c.took(n)
 		return n
 	}
-	d.noted(1)
+	if !d.alone {
+		d.noted(1)
+	}
 	if !d.mu.TryLock() {
 		return d.polledVain(0) // somebody else moves data
+	}
+	if d.alone {
+		d.tally()
 	}
 	moved := d.poll(c.q)
 	n := c.q.Poll(wcs)
@@ -81,6 +86,16 @@ func (c *cq) took(n int) {
 		d.poll(c.q)
 		d.mu.Unlock()
 	}
+}
+
+// tally notes a poll that found nothing at first, with those before it. The lock is held.
+func (l *lane) tally() {
+	if l.unnoted++; l.unnoted < tallied && !l.movedMuch.Load() {
+		return
+	}
+	l.pollers.wake(l.unnoted - 1)
+	l.noted(l.unnoted)
+	l.unnoted = 0
 }
 
 // noted notes polls.

@@ -13,6 +13,7 @@ type polls struct {
 	pollers   pollers
 	leased    atomic.Bool // a program polls; the goroutine stays away
 	movedMuch atomic.Bool // much was moved since the last poll
+	unnoted   uint32      // polls that are not yet in pollers, up to tallied; under the lock
 }
 
 // pollers tracks whether programs poll. It needs no lock: if the goroutine queued for the device's

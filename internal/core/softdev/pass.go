@@ -15,7 +15,7 @@ type pass struct {
 	completed int        // work requests, since the last receive
 }
 
-// timersEvery is how many empty passes of a polling program share a check of the timers.
+// timersEvery is how many passes of a polling program that find nothing share a check of the timers.
 const timersEvery = 16
 
 // passTime returns the time of the current pass.
@@ -42,11 +42,17 @@ func (l *lane) move(polling bool) int {
 		l.deliver()
 		l.dev.tellWatchers()
 	}
-	if len(l.timers) > 0 && (n > 0 || busy || !polling || l.pass.count%timersEvery == 0) && l.timers.run(l.passTime()) {
+	if len(l.timers) > 0 && l.looksAtTimers(polling, n > 0 || busy) && l.timers.run(l.passTime()) {
 		l.mu.counted = true
 	}
 	l.mover.respond(polling, n, busy)
 	return n
+}
+
+// looksAtTimers reports whether a pass does. Where posts complete work requests, and a pass takes less time than
+// to read the clock, what arrived is no reason to.
+func (l *lane) looksAtTimers(polling, found bool) bool {
+	return !polling || found && !l.alone || l.pass.count%timersEvery == 0
 }
 
 // poll moves data for a program that polls, which found from empty; nil: it waits in memory. The

@@ -243,7 +243,7 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 	if !ok {
 		return remoteAccess
 	}
-	q.Device.Memory.Written(&s)
+	q.Device.Memory.Written(s)
 	q.replyAndSave(reply{kind: replyAtomic, psn: p.PSN, packets: 1, msn: q.resp.msn + 1, orig: orig})
 	return accept
 }
@@ -263,7 +263,7 @@ func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
 	if !s.Store(p.Payload) {
 		return remoteAccess
 	}
-	q.Device.Memory.Written(&s)
+	q.Device.Memory.Written(s)
 	q.replyAndSave(reply{kind: replyEmpty, psn: p.PSN, packets: 1, msn: q.resp.msn + 1})
 	return accept
 }

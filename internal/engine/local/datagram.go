@@ -258,6 +258,7 @@ func (d *datagram) decode(k kind, body []byte, mtu int) bool {
 // find finds by number, until budget bytes have come. It returns how many datagrams came, their bytes,
 // and whether the peer is to be woken. After an error the peer is of no more use.
 func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int, find func(verbs.QPN) *DatagramQP) (count, moved int, wake bool, err error) {
+	defer func() { wake = p.inRequests.Return() || wake }()
 	for moved < budget {
 		body, k, ok, err := p.inRequests.Peek()
 		if !ok || err != nil {

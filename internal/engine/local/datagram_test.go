@@ -157,7 +157,7 @@ func TestDatagramDropped(t *testing.T) {
 // TestDatagramsOneWay has a device send where it only receives, and damage what it has shared.
 func TestDatagramsOneWay(t *testing.T) {
 	for name, damage := range map[string]func(e *datagramEnd){
-		"an answer":         func(e *datagramEnd) { *word(e.theirs[atResponses:], 128) = 8 },
+		"an answer":         func(e *datagramEnd) { *word(e.theirs[atResponses:], ringHeader) = there | 8 },
 		"took what was not": func(e *datagramEnd) { *e.link.requests.head = 8 },
 	} {
 		e := newDatagramEnd(t)

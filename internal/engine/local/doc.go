@@ -10,6 +10,7 @@
 //
 //	Begin     gives a queue pair its peer
 //	Perform   carries out a short one-sided operation at once, if nothing is before it
+//	SendShort sends a short SEND at once, if nothing waits before it
 //	Advance   does what can be done of the send queue, and answers the peer
 //	Receive   handles what the peer has sent, and completes what it has done
 //	Lost      ends it
@@ -22,6 +23,7 @@
 //	qp.go, modify.go          the queue pair, its states; see also package queue
 //	sendqueue.go              work requests, from being posted to being completed
 //	perform.go                carrying one out at once, without a place in the queue
+//	short.go                  SENDs of one message
 //	initiator.go, direct.go   carrying them out: by messages, and in mapped memory
 //	receive.go, target.go     the peer's messages
 //	datagram.go               UD queue pairs, which have no peer

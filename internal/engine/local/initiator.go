@@ -17,7 +17,7 @@ type initiator struct {
 
 	named     uint64      // number of revocations when a SEND last named its payload
 	uncrossed bool        // the peer has asked for it
-	near      memory.Last // what the last operation of [QP.Perform] named on this side
+	near      memory.Last // what the last operation of [QP.Perform] or [QP.SendShort] named on this side
 }
 
 func (t *initiator) stop() {
@@ -28,7 +28,7 @@ func (t *initiator) stop() {
 // Advance does what can be done of the send queue, and answers the peer. It ends when it has moved
 // budget bytes, or a piece more, and returns how many.
 func (q *QP) Advance(budget int) (moved int) {
-	if q.peer != nil {
+	if q.peer != nil && q.Due() {
 		q.harvest() // and then look for room
 	}
 	for q.peer != nil && moved < budget {
@@ -152,15 +152,15 @@ func (q *QP) payload(w *sendWQE, b []byte) bool {
 func (q *QP) retries() kind { return kind(endless-q.Attr().RNRRetry&endless) << atRetries }
 
 // sendKind returns the flags that a SEND's messages have, and the field that goes with them.
-func (q *QP) sendKind(w *sendWQE) (k kind, field uint32) {
+func (q *QP) sendKind(op verbs.SendOp, flags verbs.SendFlags, imm uint32, key verbs.Key) (k kind, field uint32) {
 	k = q.retries()
-	switch w.Op {
+	switch op {
 	case verbs.SendImm:
-		k, field = k|immediate, w.Imm
+		k, field = k|immediate, imm
 	case verbs.SendInv:
-		k, field = k|invalidate, uint32(w.Key)
+		k, field = k|invalidate, uint32(key)
 	}
-	if w.Flags&verbs.Solicited != 0 {
+	if flags&verbs.Solicited != 0 {
 		k |= solicited
 	}
 	return k, field
@@ -168,7 +168,7 @@ func (q *QP) sendKind(w *sendWQE) (k kind, field uint32) {
 
 // send puts the next piece of a SEND into the ring, or the place of all of it.
 func (q *QP) send(w *sendWQE) (moved int, ok bool) {
-	k, field := q.sendKind(w)
+	k, field := q.sendKind(w.Op, w.Flags, w.Imm, w.Key)
 	if place, ok := q.names(w); ok {
 		return 0, q.sendRef(w, opRef|k, field, place)
 	}

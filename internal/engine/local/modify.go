@@ -16,6 +16,9 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		q.reset()
 		return nil
 	case verbs.Err:
+		if q.peer != nil {
+			q.harvest()
+		}
 		q.enterError()
 		return nil
 	}

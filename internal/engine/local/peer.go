@@ -101,9 +101,10 @@ func (p *Peer) Told() bool {
 	return told
 }
 
-// Stirred reports whether the peer has done something that [QP.Receive] or [QP.Advance] has not seen.
+// Stirred reports whether the peer has done something that [QP.Receive] or [QP.Advance] has not seen. What it
+// has taken counts only where this side waits for that: each look takes a cache line from the peer.
 func (p *Peer) Stirred() bool {
-	return p.inRequests.Stirred() || p.inResponses.Stirred() || p.requests.Stirred() || p.responses.Stirred()
+	return p.Arrived() || p.awaits && (p.requests.Stirred() || p.responses.Stirred())
 }
 
 // Arrived reports whether the peer has sent something that [QP.Receive] has not seen.

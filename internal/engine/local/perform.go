@@ -12,8 +12,13 @@ import (
 // returns how many bytes it moved. If it returns false the work request is to be posted, which also finds
 // what is wrong with it: nothing has happened then, or part of a copy that is made again.
 func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
-	if q.peer == nil || q.State() != verbs.RTS || q.sq.Len() > 0 || q.reads.Len() > 0 || max(q.asked, q.sent) > q.peer.requests.seen {
+	if q.peer == nil || q.State() != verbs.RTS || q.reads.Len() > 0 {
 		return 0, false
+	}
+	if q.busy() {
+		if q.tidy(); q.busy() || q.peer == nil || q.State() != verbs.RTS {
+			return 0, false
+		}
 	}
 	near, ok := q.nearby(wr)
 	n = near.Len()
@@ -37,6 +42,9 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	q.Performed(wr, n, wc)
 	return n, true
 }
+
+// busy reports whether there may be something before a work request that is posted now.
+func (q *QP) busy() bool { return q.sq.Len() > 0 || max(q.asked, q.sent) > q.peer.requests.seen }
 
 // nearby finds the memory of a work request on this side, for operations that [QP.Perform] carries out.
 func (q *QP) nearby(wr *verbs.SendWR) (memory.Span, bool) {

@@ -72,7 +72,10 @@ func (q *QP) Stats(s *verbs.QPStats) {
 	q.Pair.Stats(s)
 	s.SendQueue, s.InFlight = q.sq.Len(), 0
 	if q.peer != nil {
-		s.InFlight = int(q.peer.requests.next - q.peer.requests.seen)
+		s.InFlight = q.peer.requests.Flight()
+		if s.InFlight == 0 && q.reads.Len() == 0 {
+			s.SendQueue -= q.next // done, though nobody has looked
+		}
 	}
 }
 

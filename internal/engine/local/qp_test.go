@@ -434,7 +434,7 @@ func FuzzPeer(f *testing.F) {
 		a.qp.Advance(1 << 20)
 		for _, ring := range []int{atRequests, atResponses} {
 			at := b.segment[ring:]
-			binary.NativeEndian.PutUint32(at[ringHeader:], uint32(len(body)))
+			binary.NativeEndian.PutUint32(at[ringHeader:], there|uint32(len(body)))
 			binary.NativeEndian.PutUint32(at[ringHeader+4:], k)
 			copy(at[ringHeader+recordHeader:][:responseBytes-recordHeader], body)
 			binary.NativeEndian.PutUint64(at[128:], tail)
@@ -572,5 +572,48 @@ func TestReadAfterSend(t *testing.T) {
 	a.completes(verbs.Success, verbs.Success)
 	if !bytes.Equal(a.region.Bytes()[1000:1100], a.region.Bytes()[:100]) {
 		t.Error("the READ has overtaken the SEND")
+	}
+}
+
+// TestQuiet holds that a side does not look for ever at what its peer has taken, where nobody waits for that, and
+// that it finds out when work requests want the room.
+func TestQuiet(t *testing.T) {
+	a, b := newPair(t, false)
+	a.qp.SignalAll = false
+	wr := verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}}
+	short := func(flags verbs.SendFlags) {
+		t.Helper()
+		wr.Flags = flags
+		if _, ok := a.qp.SendShort(&wr); !ok {
+			t.Fatal("a short SEND has to be posted")
+		}
+	}
+	short(verbs.Signaled)
+	short(0)
+	b.recv(1, 0, 8)
+	b.step()
+	if !a.peer.Stirred() {
+		t.Error("nobody looks for the completion")
+	}
+	if a.qp.Receive(1 << 20); a.qp.Due() {
+		t.Error("there is something to advance")
+	}
+	a.completes(verbs.Success)
+	b.recv(2, 0, 8)
+	b.step()
+	if a.peer.Stirred() {
+		t.Error("it looks for what nobody waits for")
+	}
+	var s verbs.QPStats
+	if a.qp.Stats(&s); s.SendQueue != 0 || s.InFlight != 0 {
+		t.Errorf("%d work requests and %d bytes count as unfinished", s.SendQueue, s.InFlight)
+	}
+	for range 3 * a.qp.Caps.MaxSendWR {
+		short(0)
+		b.recv(3, 0, 8)
+		b.step()
+	}
+	if n := a.qp.sq.Len(); n > harvestFrom+harvestEvery {
+		t.Errorf("%d finished work requests are in the send queue", n)
 	}
 }

@@ -18,6 +18,7 @@ type target struct {
 	denied    bool          // it has failed, and with it the connection
 	heard     bool          // a message came before RTS
 	last      memory.Last   // what the last WRITE named
+	into      memory.Last   // where the last short SEND went
 	ref       reference
 
 	resp    resps
@@ -37,11 +38,19 @@ func (t *target) stop() {
 	}
 }
 
-// Receive handles what the peer has sent. [QP.Advance] is called after it. It ends when budget bytes
-// have come, or a piece more. It returns how many messages it handled, and their bytes with headers.
+// Receive handles what the peer has sent, and completes what it has done. [QP.Advance] is called after it if
+// [QP.Due] says so. It ends when budget bytes have come, or a piece more. It returns how many messages it
+// handled, and their bytes with headers.
 func (q *QP) Receive(budget int) (count, moved int) {
 	count, moved = q.take(budget)
+	if q.peer != nil && q.loud > 0 {
+		q.harvest()
+	}
+	if q.peer != nil && !q.Due() && !q.peer.Await(q.awaits()) {
+		q.stirred = true
+	}
 	if q.peer != nil {
+		q.giveBack()
 		q.peer.look() // what has to wait does not keep this side awake
 	}
 	return count, moved
@@ -105,6 +114,18 @@ func (q *QP) release(r *Receiver) {
 	q.rings = r.Release() || q.rings
 	q.Counts.RecvPackets++
 	q.Device.Counters.RecvMessages++
+}
+
+// Due reports whether there may be something for [QP.Advance] to do.
+func (q *QP) Due() bool {
+	return q.next < q.sq.Len() || q.resp.Len() > 0 || q.refusal != 0 || q.ref.phase == wanted || q.State() != verbs.RTS
+}
+
+// giveBack tells the peer which messages are done with: once for all that a call of Receive has taken, as
+// the peer waits for that in memory.
+func (q *QP) giveBack() {
+	q.rings = q.peer.inResponses.Return() || q.rings
+	q.rings = q.peer.inRequests.Return() || q.rings
 }
 
 // Paused reports whether a message waits for a receive to be posted.

@@ -13,19 +13,20 @@ import (
 //
 //	0     head: bytes that the receiver has done with, ever
 //	8     whether the sender sleeps until head changes
-//	128   tail: bytes that the sender has published, ever
-//	136   whether the receiver sleeps until tail changes
+//	128   whether the receiver sleeps until a message comes
 //	256   the messages, in a power of two of bytes
 //
 // A message is a header of 8 bytes and the body, filled up to a multiple of 8. A message is in one
-// piece: what is left before the end is skipped if the next one does not fit there. The two cache
-// lines of each side keep the sides from slowing each other down.
+// piece: what is left before the end is skipped if the next one does not fit there. A header that is
+// not 0 says that the message is there. Before a message is published, the place of the next header is
+// 0. So the receiver looks at nothing but where the next message will be, and a short message costs the
+// transfer of one cache line.
 //
 // Each side stores what the other waits for, and then loads whether the other sleeps; or stores that it
 // sleeps, and then loads what it waits for. The load must not come before the store. Stores are swaps
 // here, because the race detector's stores do not keep that order.
 type ring struct {
-	head, tail           *uint64
+	head                 *uint64
 	awaitHead, awaitTail *uint32
 	data                 []byte
 }
@@ -34,6 +35,7 @@ const (
 	ringHeader   = 256 // bytes before the messages
 	recordHeader = 8
 	skipped      = 1 << 31 // in the length of a header: no message, the rest up to the end
+	there        = 1 << 30 // in the length of every header
 )
 
 // ErrCorrupt means that the peer has broken the rules of a ring, which is of no more use.
@@ -48,8 +50,7 @@ func ringOf(mem []byte, capacity int) (ring, error) {
 	if capacity < 64 || capacity&(capacity-1) != 0 || len(mem) < RingSize(capacity) {
 		return ring{}, fmt.Errorf("no ring of %d bytes is in a segment of %d", capacity, len(mem))
 	}
-	return ring{head: word(mem, 0), awaitHead: half(mem, 8), tail: word(mem, 128), awaitTail: half(mem, 136),
-		data: mem[ringHeader:][:capacity]}, nil
+	return ring{head: word(mem, 0), awaitHead: half(mem, 8), awaitTail: half(mem, 128), data: mem[ringHeader:][:capacity]}, nil
 }
 
 func word(mem []byte, at int) *uint64 { return (*uint64)(unsafe.Pointer(&mem[at])) }
@@ -58,12 +59,19 @@ func half(mem []byte, at int) *uint32 { return (*uint32)(unsafe.Pointer(&mem[at]
 // record returns what a message of n bytes takes.
 func record(n int) uint64 { return uint64(recordHeader+n+7) &^ 7 }
 
+// at returns the header at a position.
+func (r *ring) at(position uint64) *uint64 {
+	return (*uint64)(unsafe.Pointer(&r.data[position&uint64(len(r.data)-1)]))
+}
+
 // Sender is the writing end of a ring.
 type Sender struct {
 	ring
-	next     uint64 // where the next message goes; published up to *tail
-	seen     uint64 // head, when it was last looked at
-	reserved uint64 // bytes that Reserve took, with what is skipped
+	next   uint64 // where the next message goes; what is before was published
+	seen   uint64 // head, when it was last looked at
+	start  uint64 // of the message that Reserve made room for: next, or behind what is skipped
+	end    uint64 // of it
+	header uint64 // of it
 }
 
 // NewSender returns the writing end of a new ring. One ring has one.
@@ -83,39 +91,33 @@ func (s *Sender) Reserve(n int, kind uint32) ([]byte, error) {
 		return nil, fmt.Errorf("a message of %d bytes: the ring takes %d", n, s.MaxMessage())
 	}
 	size := uint64(len(s.data))
-	off, need := s.next&(size-1), record(n)
-	skip := uint64(0)
-	if off+need > size {
-		skip = size - off
+	start := s.next
+	if rest := size - start&(size-1); record(n) > rest {
+		start += rest
 	}
-	if s.next+skip+need-s.seen > size {
+	end := start + record(n)
+	if end+recordHeader-s.seen > size { // the next header has room, too
 		s.seen = atomic.LoadUint64(s.head)
 		if used := s.next - s.seen; used > size {
 			return nil, ErrCorrupt
 		}
-		if s.next+skip+need-s.seen > size {
+		if end+recordHeader-s.seen > size {
 			return nil, nil
 		}
 	}
-	if skip > 0 {
-		s.put(off, skipped, 0)
-		off = 0
-	}
-	s.put(off, uint32(n), kind)
-	s.reserved = skip + need
-	return s.data[off+recordHeader:][:n:n], nil
-}
-
-func (s *Sender) put(off uint64, length, kind uint32) {
-	*half(s.data, int(off)), *half(s.data, int(off)+4) = length, kind
+	s.start, s.end, s.header = start, end, uint64(kind)<<32|there|uint64(n)
+	return s.data[start&(size-1)+recordHeader:][:n:n], nil
 }
 
 // Publish sends the message that was reserved last. It returns true if the receiver sleeps and is
 // to be woken.
 func (s *Sender) Publish() (wake bool) {
-	s.next += s.reserved
-	s.reserved = 0
-	atomic.SwapUint64(s.tail, s.next)
+	*s.at(s.end) = 0
+	atomic.SwapUint64(s.at(s.start), s.header)
+	if s.start != s.next {
+		atomic.SwapUint64(s.at(s.next), skipped|there)
+	}
+	s.next = s.end
 	return atomic.LoadUint32(s.awaitTail) != 0 && atomic.SwapUint32(s.awaitTail, 0) != 0
 }
 
@@ -136,24 +138,27 @@ func (s *Sender) Stirred() bool { return atomic.LoadUint64(s.head) != s.seen }
 
 // Sleep has the receiver wake this side when it has done with messages. It returns false, and the
 // receiver need not, if it has done so since the last Reserve.
-func (s *Sender) Sleep() bool { return sleep(s.awaitHead, s.head, s.seen) }
-
-// sleep notes in flag that this side sleeps until at changes from was.
-func sleep(flag *uint32, at *uint64, was uint64) bool {
-	atomic.SwapUint32(flag, 1)
-	if atomic.LoadUint64(at) == was {
+func (s *Sender) Sleep() bool {
+	atomic.SwapUint32(s.awaitHead, 1)
+	if !s.Stirred() {
 		return true
 	}
-	atomic.StoreUint32(flag, 0)
+	atomic.StoreUint32(s.awaitHead, 0)
 	return false
+}
+
+// Flight returns how many bytes the receiver has not done with, as it says. Unlike Done it takes no note of that.
+func (s *Sender) Flight() int {
+	return int(min(s.next-atomic.LoadUint64(s.head), uint64(len(s.data))))
 }
 
 // Receiver is the reading end of a ring.
 type Receiver struct {
 	ring
 	next   uint64 // where the next message is
-	seen   uint64 // tail, when it was last looked at
+	given  uint64 // head, as it was last stored
 	length uint64 // bytes of the message that Peek returned, with its header
+	seen   bool   // the next message was there when that was last looked at, and not taken
 }
 
 // NewReceiver returns the reading end of a new ring. One ring has one.
@@ -168,51 +173,61 @@ func NewReceiver(mem []byte, capacity int) (*Receiver, error) {
 func (r *Receiver) Peek() (body []byte, kind uint32, ok bool, err error) {
 	size := uint64(len(r.data))
 	for {
-		if r.next == r.seen {
-			r.seen = atomic.LoadUint64(r.tail)
-			if r.next == r.seen {
-				return nil, 0, false, nil
-			}
+		header := atomic.LoadUint64(r.at(r.next))
+		if header == 0 {
+			return nil, 0, false, nil
 		}
-		off, there := r.next&(size-1), r.seen-r.next
-		if there > size || there%8 != 0 {
-			return nil, 0, false, ErrCorrupt
-		}
-		length := atomic.LoadUint32(half(r.data, int(off)))
-		if length == skipped {
-			if size-off > there || off == 0 {
-				return nil, 0, false, ErrCorrupt
-			}
+		off, length := r.next&(size-1), uint32(header)
+		if length == skipped|there && off != 0 {
 			r.next += size - off
 			continue
 		}
-		n := record(int(length))
-		if length >= skipped || n > there || n > size-off {
+		length ^= there
+		if length >= there || record(int(length)) > size-off {
 			return nil, 0, false, ErrCorrupt
 		}
-		r.length = n
-		return r.data[off+recordHeader:][:length:length], atomic.LoadUint32(half(r.data, int(off)+4)), true, nil
+		r.length = record(int(length))
+		return r.data[off+recordHeader:][:length:length], uint32(header >> 32), true, nil
 	}
 }
 
-// Release gives back the message that Peek returned. It returns true if the sender sleeps and is to
-// be woken.
+// Release takes the message that Peek returned. The sender learns of it with [Receiver.Return], or before
+// that if it may need the room. Release returns true if the sender sleeps and is to be woken.
 func (r *Receiver) Release() (wake bool) {
 	r.next += r.length
-	r.length = 0
+	r.length, r.seen = 0, false
+	return r.next-r.given >= uint64(len(r.data)/4) && r.Return()
+}
+
+// Return gives back what was released. It returns true if the sender sleeps and is to be woken.
+func (r *Receiver) Return() (wake bool) {
+	if r.given == r.next {
+		return false
+	}
+	r.given = r.next
 	atomic.SwapUint64(r.head, r.next)
 	return atomic.LoadUint32(r.awaitHead) != 0 && atomic.SwapUint32(r.awaitHead, 0) != 0
 }
 
-// Stirred reports whether a message was published since that was last looked at.
-func (r *Receiver) Stirred() bool { return atomic.LoadUint64(r.tail) != r.seen }
+// arrived reports whether the next message is there.
+func (r *Receiver) arrived() bool { return atomic.LoadUint64(r.at(r.next)) != 0 }
 
-// look takes note of what was published.
-func (r *Receiver) look() { r.seen = atomic.LoadUint64(r.tail) }
+// Stirred reports whether the next message has come since that was last looked at.
+func (r *Receiver) Stirred() bool { return !r.seen && r.arrived() }
 
-// left reports whether there are messages that were seen and not released.
-func (r *Receiver) left() bool { return r.next != r.seen }
+// look takes note of whether the next message is there.
+func (r *Receiver) look() { r.seen = r.arrived() }
+
+// left reports whether there is a message that was seen and not released.
+func (r *Receiver) left() bool { return r.seen }
 
 // Sleep has the sender wake this side with the next message. It returns false, and the sender need
-// not, if one was published since that was last looked at.
-func (r *Receiver) Sleep() bool { return sleep(r.awaitTail, r.tail, r.seen) }
+// not, if one has come since that was last looked at.
+func (r *Receiver) Sleep() bool {
+	atomic.SwapUint32(r.awaitTail, 1)
+	if !r.Stirred() {
+		return true
+	}
+	atomic.StoreUint32(r.awaitTail, 0)
+	return false
+}

@@ -76,6 +76,7 @@ func TestRing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !ok {
+			ring(room, r.Return())
 			if r.Sleep() {
 				awake(message, "the receiver")
 			}
@@ -98,8 +99,9 @@ func TestRing(t *testing.T) {
 // FuzzRing has a peer write anything to a ring: both ends stay within it, and find an end.
 func FuzzRing(f *testing.F) {
 	const capacity = 64
-	f.Add(uint64(8), []byte{0, 0, 0, 0x80})
+	f.Add(uint64(8), []byte{0, 0, 0, 0xc0})
 	f.Add(uint64(64), []byte{0xff, 0xff, 0xff, 0x7f})
+	f.Add(uint64(0), []byte{8, 0, 0, 0x40, 1, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0xc0})
 	f.Add(uint64(1<<63), []byte{})
 	f.Fuzz(func(t *testing.T, at uint64, data []byte) {
 		mem := make([]byte, RingSize(capacity))

@@ -48,7 +48,7 @@ var lacks = lacking.Refuse
 // be.
 func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	if q.peer != nil && q.sq.Len()+len(wrs) > q.Caps.MaxSendWR {
-		q.harvest()
+		q.tidy()
 	}
 	n, err := q.CheckSends(wrs, q.sq.Len(), all, lacks)
 	for i := range n {
@@ -95,7 +95,8 @@ func (q *QP) retire(done uint64) {
 	q.checkDrained()
 }
 
-// harvest completes what the peer has done meanwhile.
+// harvest completes what the peer has done meanwhile. A peer that works takes the cache line back that says
+// so. So it is left alone while nobody waits for a completion, and there is room.
 func (q *QP) harvest() {
 	done, err := q.peer.requests.Done()
 	if err == nil {
@@ -106,6 +107,14 @@ func (q *QP) harvest() {
 		return
 	}
 	q.retire(done)
+}
+
+// tidy is harvest for who posts. If something waits for room that would lose what tells of room; then Receive and
+// Advance see what is done.
+func (q *QP) tidy() {
+	if !q.Due() {
+		q.harvest()
+	}
 }
 
 // awaits reports whether something happens here when the peer is done with messages.

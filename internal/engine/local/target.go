@@ -59,6 +59,7 @@ func (q *QP) handle(k kind, body []byte) bool {
 // refuse ends the connection: the peer's request fails with a status.
 func (q *QP) refuse(s verbs.Status, e verbs.EventType) bool {
 	q.refusal = s
+	q.harvest()
 	q.enterError()
 	q.Raise(e)
 	return false
@@ -103,6 +104,12 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 			return false
 		}
 		q.got, q.inMessage = 0, true
+		if k.has(last) && q.takeWhole(b) {
+			q.got = len(b)
+			q.Device.Counters.RecvBytes += uint64(len(b))
+			q.CountRequest(len(b), true)
+			return q.endSend(k, field)
+		}
 		if !q.Scatter(&q.land) {
 			q.CompleteReceive(verbs.LocalProtectionError)
 			return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
@@ -159,7 +166,7 @@ func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool 
 	s = s.Sub(0, len(b))
 	if len(b) == 8 && s.Aligned8() {
 		ok = s.Store(b) // appears as a whole
-		q.Device.Memory.Written(&s)
+		q.Device.Memory.Written(s)
 	} else {
 		ok = s.Write(q.Device.Memory, 0, b)
 	}
@@ -227,7 +234,7 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 	if !ok {
 		return q.violated()
 	}
-	q.Device.Memory.Written(&s)
+	q.Device.Memory.Written(s)
 	q.CountRequest(0, true)
 	*q.resp.PushBack() = response{atomic: true, result: old}
 	return true

@@ -185,7 +185,7 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 	if !there {
 		return q.violated(iwarp.ProtectionBounds, head, body, len(body))
 	}
-	q.Device.Memory.Written(&s)
+	q.Device.Memory.Written(s)
 	*q.tx.resp.PushBack() = resp
 	return true
 }

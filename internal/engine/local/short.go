@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// harvestFrom is how many work requests the send queue holds before short SENDs look which of them are done,
+// and harvestEvery how many of them share a look.
+const (
+	harvestFrom  = 32
+	harvestEvery = 16
+)
+
+// SendShort sends a SEND that is one message at once, if nothing waits before it: it is copied straight from the
+// program's memory into the ring. It returns the number of bytes. If it returns false the work request is to be
+// posted, which also finds what is wrong with it: nothing has been sent then.
+func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
+	if q.peer == nil || q.State() != verbs.RTS || q.next < q.sq.Len() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
+		return 0, false
+	}
+	if held := q.sq.Len(); held >= q.Caps.MaxSendWR || held >= harvestFrom && held%harvestEvery == 0 {
+		q.tidy()
+		if q.peer == nil || q.State() != verbs.RTS || q.sq.Len() >= q.Caps.MaxSendWR {
+			return 0, false
+		}
+	}
+	var s memory.Span
+	switch {
+	case wr.Inline != nil:
+		s, ok = memory.Inline(wr.Inline), len(wr.Inline) <= q.Caps.MaxInline
+	case len(wr.SGL) == 1 && q.Caps.MaxSendSGE > 0:
+		s, ok = q.Device.Memory.LocalAfter(&q.near, q.PD, &wr.SGL[0], false)
+	}
+	if n = s.Len(); !ok || n > piece {
+		return 0, false
+	}
+	k, field := q.sendKind(wr.Op, wr.Flags, wr.Imm, wr.InvKey)
+	b := q.reserve(sendFields+n, opSend|first|last|k)
+	if b == nil || !s.Read(b[sendFields:]) {
+		return 0, false
+	}
+	put32(b, 0, field)
+	q.publish()
+	q.Device.Counters.SentBytes += uint64(n)
+	w := q.sq.PushBack()
+	w.ID, w.Op, w.Flags, w.Status, w.Copied, w.Length, w.SGL = wr.ID, wr.Op, wr.Flags, verbs.Success, false, uint32(n), w.SGL[:0]
+	w.begun, w.direct, w.done, w.end = true, false, true, q.peer.requests.Position()
+	q.sent = w.end
+	q.next++
+	if w.loud = q.Signals(wr); w.loud {
+		q.loud++
+	}
+	if !q.peer.Await(q.awaits()) {
+		q.stirred = true
+	}
+	return n, true
+}
+
+// takeWhole puts a SEND that is one message into a receive of one piece. It returns false if it cannot.
+func (q *QP) takeWhole(b []byte) bool {
+	s, ok := q.ScatterOne(&q.into)
+	return ok && len(b) <= s.Len() && s.Write(q.Device.Memory, 0, b)
+}
