@@ -36,7 +36,8 @@ func (m *manager) reader() func() (bool, error) {
 			e.param.PrivateData = append([]byte(nil), unsafe.Slice(ibverbs.Pointer[byte](uintptr(c.ParamConnPrivateData)), n)...)
 		}
 		var s *stream
-		if e.typ == ibverbs.CMConnectRequest {
+		request := e.typ == ibverbs.CMConnectRequest
+		if request {
 			s = m.request(&e)
 		} else {
 			m.mu.Lock()
@@ -44,8 +45,11 @@ func (m *manager) reader() func() (bool, error) {
 			m.mu.Unlock()
 		}
 		m.dev.lib.CallErrno(m.fn.AckEvent, uintptr(*at))
-		if s != nil {
+		switch {
+		case s != nil:
 			s.happened(&e)
+		case request: // its id is new, and nobody else's
+			m.dev.lib.CallErrno(m.fn.DestroyID, e.id)
 		}
 		return true, nil
 	}
@@ -60,17 +64,14 @@ func withData(typ uint32) bool {
 	return false
 }
 
-// request returns the stream of a request: the id is new. It is destroyed if nobody listens any more, or if
-// the request came by another device.
+// request returns the stream of a request, whose id is new; nil: nobody listens any more.
 func (m *manager) request(e *cmEvent) *stream {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	l := m.ids[e.listener]
 	if l == nil || m.closed {
-		m.mu.Unlock()
-		go m.dev.lib.CallErrno(m.fn.DestroyID, e.id) // waits for the event to be acknowledged
 		return nil
 	}
-	defer m.mu.Unlock()
 	s := &stream{m: m, c: e.id, asked: true, tell: l.tell, local: addrOf(e.id + ibverbs.IDSource), peer: addrOf(e.id + ibverbs.IDDestination)}
 	m.ids[s.c] = s
 	return s

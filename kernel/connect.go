@@ -22,6 +22,10 @@ import (
 // Connections chooses streams: the kernel owns QP1, and its connection manager has addresses and ports as they
 // have, over every protocol.
 func (d *device) Connections(p verbs.ConnectionProtocols) error {
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer d.leave()
 	d.cmMu.Lock()
 	defer d.cmMu.Unlock()
 	if d.cm == nil {
@@ -84,7 +88,7 @@ func startManager(d *device) (*manager, error) {
 		return nil, fmt.Errorf("rdma_create_event_channel: %w", errno)
 	}
 	m := &manager{dev: d, fn: fn, c: c, done: make(chan struct{}), ids: map[uintptr]*stream{}}
-	if err := m.events.open(int(*ibverbs.Pointer[int32](c)), "connections of "+d.name, m.reader()); err != nil {
+	if err := m.events.open(int(*ibverbs.Pointer[int32](c)), "connections of "+d.name, m.reader(), func() {}); err != nil {
 		d.lib.CallErrno(fn.DestroyEventChannel, c)
 		return nil, err
 	}
@@ -99,8 +103,8 @@ func (m *manager) close() {
 	m.ids = map[uintptr]*stream{}
 	m.mu.Unlock()
 	close(m.done)
-	for c := range ids {
-		m.dev.lib.CallErrno(m.fn.DestroyID, c)
+	for _, s := range ids {
+		s.end()
 	}
 	m.events.close()
 	m.dev.lib.CallErrno(m.fn.DestroyEventChannel, m.c)
@@ -355,12 +359,18 @@ func (s *stream) Close() {
 		delete(m.ids, s.c)
 	}
 	m.mu.Unlock()
+	if here {
+		s.end()
+	}
+}
+
+// end destroys the id, once: who calls it has taken it out of the manager's table. Calls that are under way are
+// waited for.
+func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone, s.tell = true, nil
-	if here {
-		m.dev.lib.CallErrno(m.fn.DestroyID, s.c)
-	}
+	s.m.dev.lib.CallErrno(s.m.fn.DestroyID, s.c)
 }
 
 func (s *stream) LocalAddr() netip.AddrPort { return s.local }
