@@ -77,6 +77,7 @@ var layers = map[string][]string{
 	"internal/testkit/testrun":     {},
 	"internal/testkit/tshark":      {},
 	"internal/testkit/echo":        {"cm", "verbs"},
+	"internal/testkit/exercise":    {"cm", "rnet", "verbs"},
 	"internal/testkit/codec":       {},
 	"internal/testkit/pair":        {"verbs"},
 	"internal/testkit/softfabric":  {"infiniband"},

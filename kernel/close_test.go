@@ -115,7 +115,9 @@ func TestCloseInUse(t *testing.T) {
 			func() { qp.PostRecv(&verbs.RecvWR{SGL: []verbs.SGE{mr.SGE(0, 64)}}) },
 			func() { qp.PostSend(&verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{mr.SGE(0, 64)}}) },
 			func() { qp.Query() },
-			func() { qp.Modify(verbs.QPAttr{State: verbs.Init, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess) },
+			func() {
+				qp.Modify(verbs.QPAttr{State: verbs.Init, Port: 1}, verbs.MaskState|verbs.MaskPort|verbs.MaskPKeyIndex|verbs.MaskAccess)
+			},
 			func() { dev.Port(1) },
 		} {
 			users.Go(func() {

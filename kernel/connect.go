@@ -121,25 +121,27 @@ type stream struct {
 	gone        bool
 	established bool
 	asked       bool // the peer has asked, and nobody has answered
-	qp          *qp
+	service     bool // of datagrams, or a group
+	qp          *qp  // of a service: nil
+	qpn         verbs.QPN
 	tell        func(verbs.StreamEvent)
 	param       verbs.StreamParam // ours
 	local, peer netip.AddrPort
 }
 
-// create makes an id.
-func (m *manager) create(tell func(verbs.StreamEvent)) (*stream, error) {
+// create makes an id in a port space.
+func (m *manager) create(space uintptr, tell func(verbs.StreamEvent)) (*stream, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, verbs.ErrClosed
 	}
 	at := new(uint64)
-	r, errno := m.dev.lib.CallErrno(m.fn.CreateID, m.c, uintptr(unsafe.Pointer(at)), 0, ibverbs.PSTCP)
+	r, errno := m.dev.lib.CallErrno(m.fn.CreateID, m.c, uintptr(unsafe.Pointer(at)), 0, space)
 	if err := systemError(r, errno); err != nil {
 		return nil, err
 	}
-	s := &stream{m: m, c: uintptr(*at), tell: tell}
+	s := &stream{m: m, c: uintptr(*at), tell: tell, service: space == ibverbs.PSUDP}
 	m.ids[s.c] = s
 	return s, nil
 }
@@ -203,7 +205,11 @@ func addrOf(at uintptr) netip.AddrPort {
 }
 
 func (m *manager) ListenStream(at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
-	s, err := m.create(f)
+	return m.listen(ibverbs.PSTCP, at, backlog, f)
+}
+
+func (m *manager) listen(space uintptr, at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
+	s, err := m.create(space, f)
 	if err != nil {
 		return nil, err
 	}
@@ -236,11 +242,18 @@ func (m *manager) DialStream(driver verbs.QPDriver, from, to netip.AddrPort, p v
 	if !ok {
 		return nil, fmt.Errorf("%w: %w", verbs.ErrNotSupported, errNeedsQP)
 	}
-	s, err := m.create(f)
+	s, err := m.create(ibverbs.PSTCP, f)
 	if err != nil {
 		return nil, err
 	}
-	s.qp, s.param, s.local, s.peer = q, p, from, to
+	s.qp, s.qpn = q, q.num
+	return s.dial(from, to, p)
+}
+
+// dial begins to find the way to an address. The rest is done as events come.
+func (s *stream) dial(from, to netip.AddrPort, p verbs.StreamParam) (verbs.Stream, error) {
+	m := s.m
+	s.param, s.local, s.peer = p, from, to
 	if p.TOS != 0 {
 		tos := new(byte)
 		*tos = p.TOS
@@ -263,9 +276,9 @@ type parameters struct {
 // parameters lays out ours. They fit.
 func (s *stream) parameters() *parameters {
 	p := &parameters{c: ibverbs.ConnParam{ResponderResources: uint8(min(s.param.IRD, 255)), InitiatorDepth: uint8(min(s.param.ORD, 255)),
-		RetryCount: 7, RNRRetryCount: 7, QPNum: uint32(s.qp.num)}}
+		RetryCount: 7, RNRRetryCount: 7, QPNum: uint32(s.qpn)}}
 	p.c.PrivateDataLen = uint8(copy(p.data[:], s.param.PrivateData))
-	if s.qp.shared {
+	if s.qp != nil && s.qp.shared {
 		p.c.SRQ = 1
 	}
 	return p
@@ -323,7 +336,7 @@ func (s *stream) Accept(driver verbs.QPDriver, p verbs.StreamParam, f func(verbs
 		s.mu.Unlock()
 		return verbs.ErrState
 	}
-	s.asked, s.qp, s.param, s.tell = false, q, p, f
+	s.asked, s.qp, s.qpn, s.param, s.tell = false, q, q.num, p, f
 	s.mu.Unlock()
 	if a, _ := q.Query(); a.State == verbs.Init {
 		if err := s.raise(verbs.RTR, verbs.RTS); err != nil {
