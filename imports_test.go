@@ -202,6 +202,7 @@ var reach = map[string][]string{
 	"internal/testkit/testrun":     {"testing"},
 	"internal/testkit/tshark":      {"testing", "os/exec"},
 	"internal/testkit/echo":        {"testing", "net"},
+	"internal/testkit/exercise":    {"net", "crypto/tls"},
 	"internal/testkit/codec":       {"testing"},
 	"internal/testkit/pair":        {"testing"},
 	"internal/testkit/softfabric":  {"testing", "net", "golang.org/x/sys"},
