@@ -276,7 +276,7 @@ type parameters struct {
 // parameters lays out ours. They fit.
 func (s *stream) parameters() *parameters {
 	p := &parameters{c: ibverbs.ConnParam{ResponderResources: uint8(min(s.param.IRD, 255)), InitiatorDepth: uint8(min(s.param.ORD, 255)),
-		RetryCount: 7, RNRRetryCount: 7, QPNum: uint32(s.qpn)}}
+		RetryCount: mostRetries, RNRRetryCount: 7, QPNum: uint32(s.qpn)}}
 	p.c.PrivateDataLen = uint8(copy(p.data[:], s.param.PrivateData))
 	if s.qp != nil && s.qp.shared {
 		p.c.SRQ = 1
@@ -302,6 +302,10 @@ func dataFits(data []byte) error {
 	return nil
 }
 
+// mostRetries is how often a connection retransmits what is not acknowledged. rxe takes 7 for ever: with it, nobody
+// would learn that the peer is dead.
+const mostRetries = 6
+
 // raise takes the queue pair to states, with the attributes that the manager knows.
 func (s *stream) raise(states ...verbs.QPState) error {
 	if s.m.dev.attr.Transport == verbs.TransportIWARP {
@@ -316,6 +320,7 @@ func (s *stream) raise(states ...verbs.QPState) error {
 		if state == verbs.RTR {
 			a.MaxDestRDAtomic = uint8(min(int(a.MaxDestRDAtomic), d.attr.MaxQPRdAtomic))
 		}
+		a.RetryCnt = min(a.RetryCnt, mostRetries) // the peer's, where it asked
 		if err := s.qp.modifyC(a, verbs.QPMask(*mask), state); err != nil {
 			return err
 		}
