@@ -15,6 +15,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // connParam converts one side's parameters. nil stays nil.
@@ -274,14 +275,22 @@ func request(listener *cmID, ch *cmChannel, one *cm.ID) uint64 {
 	return cmIDs.put(id)
 }
 
-// status returns the status of an event: a reason, or a negative errno.
+// status returns the status of an event: a reason, that of SIDR REP for a datagram service, or a negative errno.
 func status(e *cm.Event) int {
 	if e.Err == nil {
 		return 0
 	}
 	var r *cm.RejectError
-	if errors.As(e.Err, &r) {
+	switch {
+	case !errors.As(e.Err, &r):
+	case e.Type != cm.Unreachable:
 		return int(r.Reason)
+	case r.Reason == cm.ReasonInvalidService:
+		return int(mad.SIDRUnsupported)
+	case r.Reason == cm.RejectReason(mad.RejNoQP):
+		return int(mad.SIDRNoQP)
+	default:
+		return int(mad.SIDRReject)
 	}
 	if e.Type == cm.Unreachable {
 		return -int(syscall.ETIMEDOUT)

@@ -78,4 +78,5 @@ type membership struct {
 	qkey   verbs.QKey
 	joined bool
 	cancel context.CancelFunc // cancels the query; nil: there is none
+	stream verbs.Stream       // of devices that join by one
 }

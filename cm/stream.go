@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
-	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // streamProtocol connects queue pairs by streams: iWARP, where a connection is a TCP connection
@@ -18,6 +17,7 @@ import (
 type streamProtocol struct {
 	m         *manager
 	drv       verbs.StreamDriver
+	services  verbs.ServiceDriver // nil: requests for datagram services are streams, too
 	device    verbs.DeviceAttr
 	listeners map[*streamConn]struct{}
 	requests  map[verbs.Stream]*ID // requests that the program has not answered
@@ -32,7 +32,8 @@ type streamConn struct {
 }
 
 func newStreamProtocol(m *manager, drv verbs.StreamDriver) *streamProtocol {
-	return &streamProtocol{m: m, drv: drv, device: m.drv.QueryDevice(), listeners: map[*streamConn]struct{}{}, requests: map[verbs.Stream]*ID{}}
+	services, _ := drv.(verbs.ServiceDriver)
+	return &streamProtocol{m: m, drv: drv, services: services, device: m.drv.QueryDevice(), listeners: map[*streamConn]struct{}{}, requests: map[verbs.Stream]*ID{}}
 }
 
 func (p *streamProtocol) newEndpoint(id *ID) endpoint { return &streamConn{streamProtocol: p, id: id} }
@@ -49,10 +50,6 @@ func (p *streamProtocol) run() {
 func (c *streamConn) resolveAddr(zone string) (query, error) { return nil, c.id.checkRoute(zone) }
 
 func (c *streamConn) resolveRoute() (query, error) { return nil, nil }
-func (c *streamConn) join(*membership) (query, error) {
-	return nil, opErr("join_multicast", verbs.ErrNotSupported, "the device has no multicast")
-}
-func (c *streamConn) leave(*membership) {}
 
 // claim does nothing: listen finds out whether the system's port is free.
 func (c *streamConn) claim() error { return nil }
@@ -62,7 +59,11 @@ func (c *streamConn) listen(backlog int) error {
 	if id.ps.datagrams() && !c.datagrams() {
 		return noDatagrams("listen")
 	}
-	l, err := c.drv.ListenStream(id.local, backlog, func(e verbs.StreamEvent) { c.asked(e) })
+	listen := c.drv.ListenStream
+	if id.ps.datagrams() && c.services != nil {
+		listen = c.services.ListenService
+	}
+	l, err := listen(id.local, backlog, func(e verbs.StreamEvent) { c.asked(e) })
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return verbs.ErrBusy
@@ -100,7 +101,7 @@ func (c *streamConn) asked(e verbs.StreamEvent) {
 		e.Stream.Close()
 		return
 	}
-	private, service := lookedUp(&e.Param)
+	private, service := p.lookedUp(&e)
 	if service != listener.ps.datagrams() {
 		e.Stream.Reject(nil) // nobody offers that here
 		return
@@ -194,7 +195,7 @@ func (c *streamConn) accept(p *ConnParam) error {
 
 func (c *streamConn) reject(private []byte) error {
 	if c.id.ps.datagrams() {
-		return c.serve(serviceReply{status: mad.SIDRReject}, private)
+		return c.refuse(private)
 	}
 	delete(c.requests, c.stream)
 	return c.stream.Reject(private)

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"syscall"
@@ -57,8 +58,15 @@ func (c *streamConn) lookUp(p *ConnParam) error {
 	}
 	id := c.id
 	param := verbs.StreamParam{TOS: id.tos, PrivateData: append([]byte(serviceMagic), p.PrivateData...)}
+	answered := func(e verbs.StreamEvent) { c.answered(&e) }
 	var err error
-	if c.stream, err = c.drv.DialStream(nil, id.local, id.peer, param, func(e verbs.StreamEvent) { c.answered(&e) }); err != nil {
+	if c.services != nil {
+		param.PrivateData = p.PrivateData
+		c.stream, err = c.services.LookUpService(id.local, id.peer, param, answered)
+	} else {
+		c.stream, err = c.drv.DialStream(nil, id.local, id.peer, param, answered)
+	}
+	if err != nil {
 		return opErr("connect", err, "%v to %v", id.local, id.peer)
 	}
 	return nil
@@ -66,14 +74,28 @@ func (c *streamConn) lookUp(p *ConnParam) error {
 
 // lookedUp returns the private data of a request for a datagram service, filled up to their length in
 // the messages of InfiniBand. ok is false if it is a request for a connection.
-func lookedUp(p *verbs.StreamParam) (private []byte, ok bool) {
-	said, ok := bytes.CutPrefix(p.PrivateData, []byte(serviceMagic))
+func (p *streamProtocol) lookedUp(e *verbs.StreamEvent) (private []byte, ok bool) {
+	said, ok := e.Param.PrivateData, false
+	if p.services != nil {
+		_, ok = e.Stream.(verbs.ServiceStream)
+	} else {
+		said, ok = bytes.CutPrefix(said, []byte(serviceMagic))
+	}
 	if !ok || len(said) > MaxConnectDataUD {
 		return nil, false
 	}
 	private = make([]byte, MaxConnectDataUD)
 	copy(private, said)
 	return private, true
+}
+
+// refuse answers that a datagram service does not want this request.
+func (c *streamConn) refuse(private []byte) error {
+	if c.services != nil {
+		delete(c.requests, c.stream)
+		return c.stream.Reject(private)
+	}
+	return c.serve(serviceReply{status: mad.SIDRReject}, private)
 }
 
 // serve answers for a datagram service.
@@ -87,6 +109,10 @@ func (c *streamConn) acceptDatagrams(p *ConnParam) error {
 	r := serviceReply{status: mad.SIDRValid, qpn: p.QPNum, qkey: UDPQKey}
 	if c.id.qp != nil {
 		r.qpn = c.id.qp.Num()
+	}
+	if s, ok := c.stream.(verbs.ServiceStream); ok {
+		delete(c.requests, c.stream)
+		return s.AcceptService(r.qpn, p.PrivateData)
 	}
 	return c.serve(r, p.PrivateData)
 }
@@ -103,6 +129,10 @@ func (c *streamConn) answered(e *verbs.StreamEvent) {
 	private, ok := r.decode(e.Param.PrivateData)
 	to := id.way(id.peer.Addr())
 	switch {
+	case c.services != nil && (e.Type == verbs.StreamEstablished || e.Type == verbs.StreamRejected):
+		m := mad.SIDRREP{Status: mad.SIDRStatus(e.Service.Status), QPN: e.Service.QPN, QKey: e.Service.QKey}
+		copy(m.Private[:], e.Param.PrivateData)
+		id.served(&m, e.Service.AH)
 	case e.Type == verbs.StreamRejected && ok:
 		m := mad.SIDRREP{Status: r.status, QPN: r.qpn, QKey: r.qkey}
 		copy(m.Private[:], private)
@@ -113,3 +143,38 @@ func (c *streamConn) answered(e *verbs.StreamEvent) {
 		id.attemptFailed(e.Err)
 	}
 }
+
+// join has the device join the group, if it can.
+func (c *streamConn) join(g *membership) (query, error) {
+	const op = "join_multicast"
+	if c.services == nil || c.device.Caps&verbs.CapUDMulticast == 0 {
+		return nil, opErr(op, verbs.ErrNotSupported, "the device has no multicast")
+	}
+	answer := make(chan verbs.StreamEvent, 1)
+	s, err := c.services.JoinGroup(c.id.local.Addr(), g.group, func(e verbs.StreamEvent) {
+		select {
+		case answer <- e:
+		default: // it was told before
+		}
+	})
+	if err != nil {
+		return nil, opErr(op, err, "%v from %v", g.group, c.id.local.Addr())
+	}
+	g.stream = s
+	return func(ctx context.Context) error {
+		select {
+		case e := <-answer:
+			if e.Type != verbs.StreamEstablished {
+				return opErr(op, e.Err, "%v from %v", g.group, c.id.local.Addr())
+			}
+			g.to, g.qkey = e.Service.AH, e.Service.QKey
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.drv.StreamsDone():
+			return verbs.ErrClosed
+		}
+	}, nil
+}
+
+func (c *streamConn) leave(g *membership) { g.stream.Close() }

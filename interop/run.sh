@@ -22,11 +22,13 @@ while getopts m:t:p:P:v option; do
 done
 shift $((OPTIND - 1))
 
-binary=$(mktemp)
-trap 'rm -f "$binary"' EXIT
-(cd "$here" && go test -c -tags interop -o "$binary" .)
+folder=$(mktemp -d) # the guest's, with the tests, which are agents there
+trap 'rm -rf "$folder"' EXIT
+cp "$here"/guest/* "$folder"
+binary=$folder/interop.test
+(cd "$here" && CGO_ENABLED=0 go test -c -tags interop -o "$binary" .)
 cd "$here" # as go test does
-pair() { "$here/peervm/pair.sh" "${options[@]}" "$here/guest" "$binary" "-test.timeout=$((limit > 120 ? limit - 60 : limit / 2))s" "$@"; }
+pair() { "$here/peervm/pair.sh" "${options[@]}" "$folder" "$binary" "-test.timeout=$((limit > 120 ? limit - 60 : limit / 2))s" "$@"; }
 status=0
 pair "$@" || status=$?
 if [[ $status == 5 ]]; then

@@ -19,6 +19,7 @@ type cmEvent struct {
 	typ          uint32
 	status       int32
 	param        verbs.StreamParam
+	service      verbs.Service
 }
 
 // reader returns what takes one event, acknowledges it, so that ids can be destroyed, and deals with it.
@@ -35,8 +36,10 @@ func (m *manager) reader() func() (bool, error) {
 		if n := int(c.ParamConnPrivateDataLen); n > 0 && c.ParamConnPrivateData != 0 && withData(c.Event) {
 			e.param.PrivateData = append([]byte(nil), unsafe.Slice(ibverbs.Pointer[byte](uintptr(c.ParamConnPrivateData)), n)...)
 		}
+		e.service = serviceOf(ibverbs.Pointer[ibverbs.CMEventUD](uintptr(*at)))
 		var s *stream
-		if e.typ == ibverbs.CMConnectRequest {
+		request := e.typ == ibverbs.CMConnectRequest
+		if request {
 			s = m.request(&e)
 		} else {
 			m.mu.Lock()
@@ -44,8 +47,11 @@ func (m *manager) reader() func() (bool, error) {
 			m.mu.Unlock()
 		}
 		m.dev.lib.CallErrno(m.fn.AckEvent, uintptr(*at))
-		if s != nil {
+		switch {
+		case s != nil:
 			s.happened(&e)
+		case request: // its id is new, and nobody else's
+			m.dev.lib.CallErrno(m.fn.DestroyID, e.id)
 		}
 		return true, nil
 	}
@@ -60,18 +66,15 @@ func withData(typ uint32) bool {
 	return false
 }
 
-// request returns the stream of a request: the id is new. It is destroyed if nobody listens any more, or if
-// the request came by another device.
+// request returns the stream of a request, whose id is new; nil: nobody listens any more.
 func (m *manager) request(e *cmEvent) *stream {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	l := m.ids[e.listener]
 	if l == nil || m.closed {
-		m.mu.Unlock()
-		go m.dev.lib.CallErrno(m.fn.DestroyID, e.id) // waits for the event to be acknowledged
 		return nil
 	}
-	defer m.mu.Unlock()
-	s := &stream{m: m, c: e.id, asked: true, tell: l.tell, local: addrOf(e.id + ibverbs.IDSource), peer: addrOf(e.id + ibverbs.IDDestination)}
+	s := &stream{m: m, c: e.id, asked: true, tell: l.tell, service: l.service, local: addrOf(e.id + ibverbs.IDSource), peer: addrOf(e.id + ibverbs.IDDestination)}
 	m.ids[s.c] = s
 	return s
 }
@@ -84,7 +87,11 @@ func (s *stream) happened(e *cmEvent) {
 			s.Close()
 			return
 		}
-		s.report(verbs.StreamEvent{Type: verbs.StreamAsked, Stream: s, Param: e.param})
+		var stream verbs.Stream = s
+		if s.service {
+			stream = &serviceStream{s}
+		}
+		s.report(verbs.StreamEvent{Type: verbs.StreamAsked, Stream: stream, Param: e.param})
 	case ibverbs.CMAddrResolved:
 		err := s.rightDevice()
 		if err == nil {
@@ -105,8 +112,10 @@ func (s *stream) happened(e *cmEvent) {
 		if s.failedIf(err); err == nil {
 			s.isEstablished(e)
 		}
-	case ibverbs.CMEstablished:
+	case ibverbs.CMEstablished, ibverbs.CMMulticastJoin:
 		s.isEstablished(e)
+	case ibverbs.CMMulticastError:
+		s.failedIf(e.reason())
 	case ibverbs.CMRejected:
 		if e.status == consumerReject || e.status == -int32(syscall.ECONNREFUSED) && len(e.param.PrivateData) > 0 {
 			s.report(verbs.StreamEvent{Type: verbs.StreamRejected, Stream: s, Param: e.param})
@@ -114,6 +123,10 @@ func (s *stream) happened(e *cmEvent) {
 		}
 		s.failedIf(syscall.ECONNREFUSED)
 	case ibverbs.CMAddrError, ibverbs.CMRouteError, ibverbs.CMUnreachable, ibverbs.CMConnectError:
+		if s.service && e.typ == ibverbs.CMUnreachable && e.status > 0 { // what SIDR REP says
+			s.report(verbs.StreamEvent{Type: verbs.StreamRejected, Stream: s, Param: e.param, Service: verbs.Service{Status: uint8(e.status)}})
+			return
+		}
 		s.failedIf(e.reason())
 	case ibverbs.CMDisconnected, ibverbs.CMDeviceRemoval:
 		s.call(s.m.fn.Disconnect) // answers the peer; fails if we were first
@@ -141,7 +154,7 @@ func (s *stream) isEstablished(e *cmEvent) {
 	s.established = true
 	s.mu.Unlock()
 	if !before {
-		s.report(verbs.StreamEvent{Type: verbs.StreamEstablished, Stream: s, Param: e.param})
+		s.report(verbs.StreamEvent{Type: verbs.StreamEstablished, Stream: s, Param: e.param, Service: e.service})
 	}
 }
 

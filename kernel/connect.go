@@ -22,6 +22,10 @@ import (
 // Connections chooses streams: the kernel owns QP1, and its connection manager has addresses and ports as they
 // have, over every protocol.
 func (d *device) Connections(p verbs.ConnectionProtocols) error {
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer d.leave()
 	d.cmMu.Lock()
 	defer d.cmMu.Unlock()
 	if d.cm == nil {
@@ -84,7 +88,7 @@ func startManager(d *device) (*manager, error) {
 		return nil, fmt.Errorf("rdma_create_event_channel: %w", errno)
 	}
 	m := &manager{dev: d, fn: fn, c: c, done: make(chan struct{}), ids: map[uintptr]*stream{}}
-	if err := m.events.open(int(*ibverbs.Pointer[int32](c)), "connections of "+d.name, m.reader()); err != nil {
+	if err := m.events.open(int(*ibverbs.Pointer[int32](c)), "connections of "+d.name, m.reader(), func() {}); err != nil {
 		d.lib.CallErrno(fn.DestroyEventChannel, c)
 		return nil, err
 	}
@@ -99,8 +103,8 @@ func (m *manager) close() {
 	m.ids = map[uintptr]*stream{}
 	m.mu.Unlock()
 	close(m.done)
-	for c := range ids {
-		m.dev.lib.CallErrno(m.fn.DestroyID, c)
+	for _, s := range ids {
+		s.end()
 	}
 	m.events.close()
 	m.dev.lib.CallErrno(m.fn.DestroyEventChannel, m.c)
@@ -117,25 +121,27 @@ type stream struct {
 	gone        bool
 	established bool
 	asked       bool // the peer has asked, and nobody has answered
-	qp          *qp
+	service     bool // of datagrams, or a group
+	qp          *qp  // of a service: nil
+	qpn         verbs.QPN
 	tell        func(verbs.StreamEvent)
 	param       verbs.StreamParam // ours
 	local, peer netip.AddrPort
 }
 
-// create makes an id.
-func (m *manager) create(tell func(verbs.StreamEvent)) (*stream, error) {
+// create makes an id in a port space.
+func (m *manager) create(space uintptr, tell func(verbs.StreamEvent)) (*stream, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, verbs.ErrClosed
 	}
 	at := new(uint64)
-	r, errno := m.dev.lib.CallErrno(m.fn.CreateID, m.c, uintptr(unsafe.Pointer(at)), 0, ibverbs.PSTCP)
+	r, errno := m.dev.lib.CallErrno(m.fn.CreateID, m.c, uintptr(unsafe.Pointer(at)), 0, space)
 	if err := systemError(r, errno); err != nil {
 		return nil, err
 	}
-	s := &stream{m: m, c: uintptr(*at), tell: tell}
+	s := &stream{m: m, c: uintptr(*at), tell: tell, service: space == ibverbs.PSUDP}
 	m.ids[s.c] = s
 	return s, nil
 }
@@ -199,7 +205,11 @@ func addrOf(at uintptr) netip.AddrPort {
 }
 
 func (m *manager) ListenStream(at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
-	s, err := m.create(f)
+	return m.listen(ibverbs.PSTCP, at, backlog, f)
+}
+
+func (m *manager) listen(space uintptr, at netip.AddrPort, backlog int, f func(verbs.StreamEvent)) (verbs.StreamListener, error) {
+	s, err := m.create(space, f)
 	if err != nil {
 		return nil, err
 	}
@@ -232,11 +242,18 @@ func (m *manager) DialStream(driver verbs.QPDriver, from, to netip.AddrPort, p v
 	if !ok {
 		return nil, fmt.Errorf("%w: %w", verbs.ErrNotSupported, errNeedsQP)
 	}
-	s, err := m.create(f)
+	s, err := m.create(ibverbs.PSTCP, f)
 	if err != nil {
 		return nil, err
 	}
-	s.qp, s.param, s.local, s.peer = q, p, from, to
+	s.qp, s.qpn = q, q.num
+	return s.dial(from, to, p)
+}
+
+// dial begins to find the way to an address. The rest is done as events come.
+func (s *stream) dial(from, to netip.AddrPort, p verbs.StreamParam) (verbs.Stream, error) {
+	m := s.m
+	s.param, s.local, s.peer = p, from, to
 	if p.TOS != 0 {
 		tos := new(byte)
 		*tos = p.TOS
@@ -259,9 +276,9 @@ type parameters struct {
 // parameters lays out ours. They fit.
 func (s *stream) parameters() *parameters {
 	p := &parameters{c: ibverbs.ConnParam{ResponderResources: uint8(min(s.param.IRD, 255)), InitiatorDepth: uint8(min(s.param.ORD, 255)),
-		RetryCount: 7, RNRRetryCount: 7, QPNum: uint32(s.qp.num)}}
+		RetryCount: mostRetries, RNRRetryCount: 7, QPNum: uint32(s.qpn)}}
 	p.c.PrivateDataLen = uint8(copy(p.data[:], s.param.PrivateData))
-	if s.qp.shared {
+	if s.qp != nil && s.qp.shared {
 		p.c.SRQ = 1
 	}
 	return p
@@ -285,6 +302,10 @@ func dataFits(data []byte) error {
 	return nil
 }
 
+// mostRetries is how often a connection retransmits what is not acknowledged. rxe takes 7 for ever: with it, nobody
+// would learn that the peer is dead.
+const mostRetries = 6
+
 // raise takes the queue pair to states, with the attributes that the manager knows.
 func (s *stream) raise(states ...verbs.QPState) error {
 	if s.m.dev.attr.Transport == verbs.TransportIWARP {
@@ -299,6 +320,7 @@ func (s *stream) raise(states ...verbs.QPState) error {
 		if state == verbs.RTR {
 			a.MaxDestRDAtomic = uint8(min(int(a.MaxDestRDAtomic), d.attr.MaxQPRdAtomic))
 		}
+		a.RetryCnt = min(a.RetryCnt, mostRetries) // the peer's, where it asked
 		if err := s.qp.modifyC(a, verbs.QPMask(*mask), state); err != nil {
 			return err
 		}
@@ -319,7 +341,7 @@ func (s *stream) Accept(driver verbs.QPDriver, p verbs.StreamParam, f func(verbs
 		s.mu.Unlock()
 		return verbs.ErrState
 	}
-	s.asked, s.qp, s.param, s.tell = false, q, p, f
+	s.asked, s.qp, s.qpn, s.param, s.tell = false, q, q.num, p, f
 	s.mu.Unlock()
 	if a, _ := q.Query(); a.State == verbs.Init {
 		if err := s.raise(verbs.RTR, verbs.RTS); err != nil {
@@ -355,12 +377,18 @@ func (s *stream) Close() {
 		delete(m.ids, s.c)
 	}
 	m.mu.Unlock()
+	if here {
+		s.end()
+	}
+}
+
+// end destroys the id, once: who calls it has taken it out of the manager's table. Calls that are under way are
+// waited for.
+func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone, s.tell = true, nil
-	if here {
-		m.dev.lib.CallErrno(m.fn.DestroyID, s.c)
-	}
+	s.m.dev.lib.CallErrno(s.m.fn.DestroyID, s.c)
 }
 
 func (s *stream) LocalAddr() netip.AddrPort { return s.local }

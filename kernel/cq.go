@@ -203,7 +203,7 @@ func (q *cq) Err() error {
 	if q.overflow.Load() {
 		return verbs.ErrOverflow
 	}
-	if q.closed.Load() {
+	if q.closed.Load() || q.dev.removed.Load() {
 		return verbs.ErrClosed
 	}
 	return nil
@@ -222,14 +222,25 @@ func (q *cq) destroy() error {
 	delete(d.cqs, q.c)
 	d.mu.Unlock()
 	r, errno := d.lib.CallErrno(d.lib.DestroyCQ, q.c)
-	if err := resultOf(r, errno); err != nil {
+	if err := destroyed(r, errno); err != nil {
 		d.mu.Lock()
 		d.cqs[q.c] = q
 		d.mu.Unlock()
 		return err
 	}
+	q.end()
+	return nil
+}
+
+func (q *cq) abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.end()
+}
+
+// end is called with the lock held.
+func (q *cq) end() {
 	q.gone = true
 	q.closed.Store(true)
 	q.events.Completion() // whoever waits is told
-	return nil
 }

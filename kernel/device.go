@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -31,9 +32,12 @@ type device struct {
 	cmMu    sync.Mutex
 	cm      *manager // of connections; nil: there were none
 
-	// life is held by calls that need the context, and taken by Close.
-	life   sync.RWMutex
-	closed bool
+	// life is held by calls that need the context. Close waits for them, and then no new one begins.
+	life    sync.RWMutex
+	closed  bool
+	ended   chan struct{} // closed when Close is through
+	removal sync.Once
+	removed atomic.Bool // the kernel has taken the device away
 
 	// mu covers what events find objects by. It is held for no call.
 	mu      sync.Mutex
@@ -47,7 +51,11 @@ type device struct {
 }
 
 // object is something that Close destroys.
-type object interface{ destroy() error }
+type object interface {
+	destroy() error
+	// abandon has no more calls go to what the device refuses to destroy.
+	abandon()
+}
 
 // ops are the functions of the context's table.
 type ops struct {
@@ -56,7 +64,7 @@ type ops struct {
 }
 
 func newDevice(lib *ibverbs.Library, ctx uintptr, name string) (*device, error) {
-	d := &device{lib: lib, ctx: ctx, name: name, objects: map[object]uint64{}, cqs: map[uintptr]*cq{}, qps: map[uintptr]*qp{}, srqs: map[uintptr]*srq{}, numbers: map[verbs.QPN]*qp{}}
+	d := &device{lib: lib, ctx: ctx, name: name, ended: make(chan struct{}), objects: map[object]uint64{}, cqs: map[uintptr]*cq{}, qps: map[uintptr]*qp{}, srqs: map[uintptr]*srq{}, numbers: map[verbs.QPN]*qp{}}
 	d.ops = ops{
 		pollCQ: ibverbs.Op(ctx, ibverbs.CtxPollCQ), reqNotify: ibverbs.Op(ctx, ibverbs.CtxReqNotifyCQ),
 		postSend: ibverbs.Op(ctx, ibverbs.CtxPostSend), postRecv: ibverbs.Op(ctx, ibverbs.CtxPostRecv), postSRQRecv: ibverbs.Op(ctx, ibverbs.CtxPostSRQRecv),
@@ -208,14 +216,18 @@ func (d *device) end(o object) error {
 	return nil
 }
 
-// Close destroys all objects, the last ones first.
+// Close destroys all objects, the last ones first. Goroutines that deal with events may call the device until
+// they have ended, and are refused; so life is not held here.
 func (d *device) Close() error {
 	d.life.Lock()
-	defer d.life.Unlock()
-	if d.closed {
+	again := d.closed
+	d.closed = true
+	d.life.Unlock()
+	if again {
+		<-d.ended
 		return nil
 	}
-	d.closed = true
+	defer close(d.ended)
 	d.cmMu.Lock()
 	if d.cm != nil {
 		d.cm.close()
@@ -239,8 +251,16 @@ func (d *device) Close() error {
 			break
 		}
 	}
+	for _, o := range left {
+		o.abandon()
+	}
 	d.stopEvents()
 	r, errno := d.lib.CallErrno(d.lib.CloseDevice, d.ctx)
+	for _, o := range left {
+		if m, ok := o.(*mr); ok {
+			m.free() // the kernel has ended the registration with the context
+		}
+	}
 	return resultOf(r, errno)
 }
 

@@ -48,6 +48,16 @@ func resultOf(r uintptr, errno syscall.Errno) error {
 	return verbs.ErrInvalid
 }
 
+// destroyed returns the error of a function that destroys an object. The kernel has freed those of a device that is
+// gone, and says EIO.
+func destroyed(r uintptr, errno syscall.Errno) error {
+	err := resultOf(r, errno)
+	if err == syscall.EIO || err == syscall.ENODEV {
+		return nil
+	}
+	return err
+}
+
 // madeOf returns the error of a function that returns an object, or NULL and errno.
 func madeOf(r uintptr, errno syscall.Errno) error {
 	switch {

@@ -6,9 +6,13 @@ package kernel
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -22,16 +26,15 @@ type channel struct {
 }
 
 // open begins to call read whenever the descriptor may have an event. read takes one without waiting, and
-// returns false if there is none, or an error at the end.
-func (ch *channel) open(fd int, name string, read func() (bool, error)) error {
+// returns false if there is none. It returns an error if there will be none any more, and then lost is called.
+func (ch *channel) open(fd int, name string, read func() (bool, error), lost func()) error {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		return err
 	}
-	dup, err := syscall.Dup(fd)
+	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	syscall.CloseOnExec(dup)
 	ch.file = os.NewFile(uintptr(dup), name)
 	ch.done = make(chan struct{})
 	raw, err := ch.file.SyscallConn()
@@ -53,6 +56,7 @@ func (ch *channel) open(fd int, name string, read func() (bool, error)) error {
 				return // closed
 			}
 		}
+		lost()
 	}()
 	return nil
 }
@@ -73,12 +77,12 @@ func (d *device) startEvents() error {
 	}
 	d.channel.c = c
 	fd := int(ibverbs.Pointer[ibverbs.CompChannel](c).FD)
-	if err := d.channel.open(fd, "completion channel of "+d.name, d.completionReader()); err != nil {
+	if err := d.channel.open(fd, "completion channel of "+d.name, d.completionReader(), d.lost); err != nil {
 		d.lib.CallErrno(d.lib.DestroyCompChannel, c)
 		return fmt.Errorf("the completion channel: %w", err)
 	}
 	fd = int(*ibverbs.Pointer[int32](d.ctx + ibverbs.CtxAsyncFD))
-	if err := d.async.open(fd, "asynchronous events of "+d.name, d.eventReader()); err != nil {
+	if err := d.async.open(fd, "asynchronous events of "+d.name, d.eventReader(), d.lost); err != nil {
 		d.channel.close()
 		d.lib.CallErrno(d.lib.DestroyCompChannel, c)
 		return fmt.Errorf("asynchronous events: %w", err)
@@ -90,6 +94,26 @@ func (d *device) stopEvents() {
 	d.channel.close()
 	d.async.close()
 	d.lib.CallErrno(d.lib.DestroyCompChannel, d.channel.c)
+}
+
+// lost tells all that the kernel has taken the device away, or its driver: nothing completes any more. Which of the
+// two channels ends first is open.
+func (d *device) lost() {
+	d.removal.Do(func() {
+		d.removed.Store(true)
+		d.mu.Lock()
+		sink, qps, cqs := d.sink, slices.Collect(maps.Values(d.qps)), slices.Collect(maps.Values(d.cqs))
+		d.mu.Unlock()
+		if sink != nil {
+			sink(verbs.EventDeviceFatal, 0)
+		}
+		for _, q := range qps {
+			q.happened(verbs.EventQPFatal)
+		}
+		for _, q := range cqs {
+			q.events.Completion() // whoever waits finds the error
+		}
+	})
 }
 
 // completionReader returns what takes one completion event, acknowledges it at once, so that queues can be

@@ -48,10 +48,12 @@ func (p *pd) destroy() error {
 		return nil
 	}
 	r, errno := p.dev.lib.CallErrno(p.dev.lib.DeallocPD, p.c)
-	err := resultOf(r, errno)
+	err := destroyed(r, errno)
 	p.gone = err == nil
 	return err
 }
+
+func (p *pd) abandon() { p.gone = true }
 
 // mr is a memory region.
 type mr struct {
@@ -342,16 +344,35 @@ func (m *mr) destroy() error {
 		return nil
 	}
 	r, errno := m.dev.lib.CallErrno(m.dev.lib.DeregMR, m.c)
-	if err := resultOf(r, errno); err != nil {
+	if err := destroyed(r, errno); err != nil {
 		return err
 	}
-	m.c, m.buf = 0, nil
+	m.c = 0
+	m.release()
+	return nil
+}
+
+func (m *mr) abandon() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.c = 0
+}
+
+// free gives up the memory of a region that was abandoned.
+func (m *mr) free() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.release()
+}
+
+// release gives up the memory, of which the device knows no more. It is called with the lock held.
+func (m *mr) release() {
+	m.buf = nil
 	m.pin.Unpin()
 	if m.mapped != nil {
 		unix.Munmap(m.mapped)
 		m.mapped = nil
 	}
-	return nil
 }
 
 // mw is a memory window.
@@ -407,9 +428,15 @@ func (w *mw) destroy() error {
 		return nil
 	}
 	r, errno := w.dev.lib.CallErrno(w.dev.ops.deallocMW, w.c)
-	err := resultOf(r, errno)
+	err := destroyed(r, errno)
 	w.gone = err == nil
 	return err
+}
+
+func (w *mw) abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone = true
 }
 
 // ah is an address handle.
@@ -461,7 +488,9 @@ func (a *ah) destroy() error {
 		return nil
 	}
 	r, errno := a.dev.lib.CallErrno(a.dev.lib.DestroyAH, a.c)
-	err := resultOf(r, errno)
+	err := destroyed(r, errno)
 	a.gone.Store(err == nil)
 	return err
 }
+
+func (a *ah) abandon() { a.gone.Store(true) }

@@ -430,9 +430,15 @@ func (q *qp) destroy() error {
 	delete(d.numbers, q.num)
 	d.mu.Unlock()
 	r, errno := d.lib.CallErrno(d.lib.DestroyQP, q.c)
-	err := resultOf(r, errno)
+	err := destroyed(r, errno)
 	q.gone = err == nil
 	return err
+}
+
+func (q *qp) abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.gone = true // destroy has closed its queues
 }
 
 // xrcd is an XRC domain.
@@ -475,7 +481,9 @@ func (x *xrcd) destroy() error {
 		return nil
 	}
 	r, errno := x.dev.lib.CallErrno(ibverbs.Ext(x.dev.ctx, ibverbs.BackCloseXRCD), x.c)
-	err := resultOf(r, errno)
+	err := destroyed(r, errno)
 	x.gone = err == nil
 	return err
 }
+
+func (x *xrcd) abandon() { x.gone = true }

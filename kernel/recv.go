@@ -226,7 +226,13 @@ func (s *srq) destroy() error {
 	delete(d.srqs, s.c)
 	d.mu.Unlock()
 	r, errno := d.lib.CallErrno(d.lib.DestroySRQ, s.c)
-	err := resultOf(r, errno)
+	err := destroyed(r, errno)
 	s.gone = err == nil
 	return err
+}
+
+func (s *srq) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
 }

@@ -159,14 +159,31 @@ func (p *PacketConn) find(address string) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	for _, g := range gids {
-		a := netip.AddrFrom16(g.GID).Unmap()
-		if host == "" || host == a.String() {
-			p.sgid = g.Index
-			return netip.AddrPortFrom(a, uint16(number)), nil
-		}
+	if g, ok := rowOf(gids, host); ok {
+		p.sgid = g.Index
+		return netip.AddrPortFrom(g.GID.Addr(), uint16(number)), nil
 	}
 	return netip.AddrPort{}, &verbs.OpError{Op: "listen", Err: verbs.ErrNotFound, Detail: host + " is no address of " + p.dev.Name()}
+}
+
+// rowOf returns the row of a GID table with an address; empty: any, an address that is good beyond the link before
+// others. An adapter has a row for each version of RoCE, of which the second has the packets of UDP.
+func rowOf(gids []verbs.GIDEntry, host string) (best verbs.GIDEntry, ok bool) {
+	rank := func(g verbs.GIDEntry) (n int) {
+		if !g.GID.Addr().IsLinkLocalUnicast() {
+			n = 2
+		}
+		if g.Type != verbs.GIDRoCEv1 {
+			n++
+		}
+		return n
+	}
+	for _, g := range gids {
+		if (host == "" || host == g.GID.Addr().String()) && (!ok || rank(g) > rank(best)) {
+			best, ok = g, true
+		}
+	}
+	return best, ok
 }
 
 // open creates the queue pair and posts the receives.

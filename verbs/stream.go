@@ -22,6 +22,34 @@ type StreamDriver interface {
 	DialStream(qp QPDriver, from, to netip.AddrPort, p StreamParam, f func(StreamEvent)) (Stream, error)
 }
 
+// ServiceDriver is a [StreamDriver] whose system finds datagram services by address and port (IBTA 12.11), and
+// joins multicast groups. With others a request without a queue pair stands for the former, and there is no latter.
+type ServiceDriver interface {
+	// ListenService is ListenStream for requests of a service. Their streams are of type ServiceStream.
+	ListenService(at netip.AddrPort, backlog int, f func(StreamEvent)) (StreamListener, error)
+	// LookUpService asks for a service. f gets StreamEstablished or StreamRejected, with Service, or
+	// StreamFailed.
+	LookUpService(from, to netip.AddrPort, p StreamParam, f func(StreamEvent)) (Stream, error)
+	// JoinGroup joins a multicast group until the stream is closed. f gets StreamEstablished with Service, or
+	// StreamFailed. Queue pairs are attached to it besides.
+	JoinGroup(from, group netip.Addr, f func(StreamEvent)) (Stream, error)
+}
+
+// ServiceStream is a request for a datagram service.
+type ServiceStream interface {
+	Stream
+	// AcceptService answers with a queue pair.
+	AcceptService(qpn QPN, private []byte) error
+}
+
+// Service is the answer to a request for a datagram service: how to send to its queue pair, or to a group.
+type Service struct {
+	Status uint8 // of StreamRejected: that of SIDR REP (IBTA 12.11.2)
+	QPN    QPN
+	QKey   QKey
+	AH     AHAttr
+}
+
 // StreamListener takes connections until it is closed.
 type StreamListener interface {
 	Addr() netip.AddrPort
@@ -66,6 +94,8 @@ type StreamEvent struct {
 	Stream Stream
 	Param  StreamParam // of StreamAsked, StreamEstablished, StreamRejected: what the peer said
 	Err    error       // of StreamFailed
+
+	Service Service // of StreamEstablished and StreamRejected, of a ServiceDriver's streams
 }
 
 // MaxStreamData is the limit of private data in a stream's set-up, in bytes.

@@ -52,7 +52,7 @@ func ChoicesFor(peer netip.Addr) (Choices, error) {
 	return choose(route, rdmasys.Host().ReadDevices(), Table), nil
 }
 
-// choose puts the devices of a table in order.
+// choose puts the devices of a table in order. The table has a row for the kernel's.
 func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 	c := Choices{Route: route}
 	var hardware *Kind
@@ -66,10 +66,6 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 	}
 	ways, not := sys.Ways(route)
 	for _, w := range ways {
-		if hardware == nil {
-			c.Not = append(c.Not, Choice{w.Device, w.Reason + "; but this program has no devices of the kernel"})
-			continue
-		}
 		what := "software of the kernel; "
 		if w.Hardware {
 			what = "hardware; "

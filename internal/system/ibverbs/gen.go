@@ -46,6 +46,8 @@ var structs = []struct{ name, c, fields string }{
 	{"PortAttr", "struct ibv_port_attr", "state max_mtu active_mtu gid_tbl_len port_cap_flags max_msg_sz bad_pkey_cntr qkey_viol_cntr pkey_tbl_len lid sm_lid lmc max_vl_num sm_sl subnet_timeout init_type_reply active_width active_speed phys_state link_layer flags port_cap_flags2"},
 	{"ConnParam", "struct rdma_conn_param", "private_data private_data_len responder_resources initiator_depth flow_control retry_count rnr_retry_count srq qp_num"},
 	{"CMEvent", "struct rdma_cm_event", "id listen_id event status param.conn.private_data param.conn.private_data_len param.conn.responder_resources param.conn.initiator_depth param.conn.qp_num"},
+	{"CMEventUD", "struct rdma_cm_event", "param.ud.private_data param.ud.private_data_len param.ud.ah_attr.grh.dgid param.ud.ah_attr.grh.flow_label param.ud.ah_attr.grh.sgid_index param.ud.ah_attr.grh.hop_limit " +
+		"param.ud.ah_attr.grh.traffic_class param.ud.ah_attr.dlid param.ud.ah_attr.sl param.ud.ah_attr.src_path_bits param.ud.ah_attr.static_rate param.ud.ah_attr.is_global param.ud.ah_attr.port_num param.ud.qp_num param.ud.qkey"},
 	{"DeviceAttrEx", "struct ibv_device_attr_ex", "orig_attr.fw_ver orig_attr.node_guid orig_attr.sys_image_guid orig_attr.max_mr_size orig_attr.page_size_cap orig_attr.vendor_id orig_attr.vendor_part_id orig_attr.hw_ver " +
 		"orig_attr.max_qp orig_attr.max_qp_wr orig_attr.device_cap_flags orig_attr.max_sge orig_attr.max_sge_rd orig_attr.max_cq orig_attr.max_cqe orig_attr.max_mr orig_attr.max_pd orig_attr.max_qp_rd_atom orig_attr.max_qp_init_rd_atom " +
 		"orig_attr.atomic_cap orig_attr.max_mw orig_attr.max_mcast_grp orig_attr.max_mcast_qp_attach orig_attr.max_ah orig_attr.max_srq orig_attr.max_srq_wr orig_attr.max_srq_sge orig_attr.max_pkeys orig_attr.local_ca_ack_delay orig_attr.phys_port_cnt " +
@@ -83,6 +85,7 @@ var consts = []struct{ name, c string }{
 	{"IDSource", "offsetof(struct rdma_cm_id, route.addr.src_storage)"},
 	{"IDDestination", "offsetof(struct rdma_cm_id, route.addr.dst_storage)"},
 	{"PSTCP", "RDMA_PS_TCP"},
+	{"PSUDP", "RDMA_PS_UDP"},
 	{"OptionID", "RDMA_OPTION_ID"},
 	{"OptionIDTOS", "RDMA_OPTION_ID_TOS"},
 	{"OptionIDReuseaddr", "RDMA_OPTION_ID_REUSEADDR"},
@@ -97,6 +100,8 @@ var consts = []struct{ name, c string }{
 	{"CMRejected", "RDMA_CM_EVENT_REJECTED"},
 	{"CMEstablished", "RDMA_CM_EVENT_ESTABLISHED"},
 	{"CMDisconnected", "RDMA_CM_EVENT_DISCONNECTED"},
+	{"CMMulticastJoin", "RDMA_CM_EVENT_MULTICAST_JOIN"},
+	{"CMMulticastError", "RDMA_CM_EVENT_MULTICAST_ERROR"},
 	{"CMDeviceRemoval", "RDMA_CM_EVENT_DEVICE_REMOVAL"},
 	{"CMTimewaitExit", "RDMA_CM_EVENT_TIMEWAIT_EXIT"},
 	{"DeviceUverbs", "offsetof(struct ibv_device, dev_name)"},

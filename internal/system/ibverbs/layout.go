@@ -317,6 +317,29 @@ type CMEvent struct {
 	_                           [36]byte
 }
 
+// CMEventUD has struct rdma_cm_event.
+type CMEventUD struct {
+	_                            [24]byte
+	ParamUDPrivateData           uint64
+	ParamUDPrivateDataLen        uint8
+	_                            [7]byte
+	ParamUDAHAttrGRHDgid         [16]byte
+	ParamUDAHAttrGRHFlowLabel    uint32
+	ParamUDAHAttrGRHSgidIndex    uint8
+	ParamUDAHAttrGRHHopLimit     uint8
+	ParamUDAHAttrGRHTrafficClass uint8
+	_                            [1]byte
+	ParamUDAHAttrDlid            uint16
+	ParamUDAHAttrSL              uint8
+	ParamUDAHAttrSrcPathBits     uint8
+	ParamUDAHAttrStaticRate      uint8
+	ParamUDAHAttrIsGlobal        uint8
+	ParamUDAHAttrPortNum         uint8
+	_                            [1]byte
+	ParamUDQPNum                 uint32
+	ParamUDQkey                  uint32
+}
+
 // DeviceAttrEx has struct ibv_device_attr_ex.
 type DeviceAttrEx struct {
 	OrigAttrFwVer                    [64]byte
@@ -400,6 +423,7 @@ const (
 	IDSource          = 32
 	IDDestination     = 160
 	PSTCP             = 262
+	PSUDP             = 273
 	OptionID          = 0
 	OptionIDTOS       = 0
 	OptionIDReuseaddr = 1
@@ -414,6 +438,8 @@ const (
 	CMRejected        = 8
 	CMEstablished     = 9
 	CMDisconnected    = 10
+	CMMulticastJoin   = 12
+	CMMulticastError  = 13
 	CMDeviceRemoval   = 11
 	CMTimewaitExit    = 15
 	DeviceUverbs      = 88

@@ -18,6 +18,7 @@ type Manager struct {
 	CreateID, DestroyID, SetOption                              uintptr
 	BindAddr, Listen, ResolveAddr, ResolveRoute                 uintptr
 	Connect, Establish, Accept, Reject, Disconnect, InitQPAttr  uintptr
+	JoinMulticast, LeaveMulticast                               uintptr
 }
 
 var (
@@ -47,6 +48,7 @@ func (l *Library) LoadManager() (*Manager, error) {
 		{&m.BindAddr, "rdma_bind_addr"}, {&m.Listen, "rdma_listen"}, {&m.ResolveAddr, "rdma_resolve_addr"}, {&m.ResolveRoute, "rdma_resolve_route"},
 		{&m.Connect, "rdma_connect"}, {&m.Establish, "rdma_establish"}, {&m.Accept, "rdma_accept"}, {&m.Reject, "rdma_reject"},
 		{&m.Disconnect, "rdma_disconnect"}, {&m.InitQPAttr, "rdma_init_qp_attr"},
+		{&m.JoinMulticast, "rdma_join_multicast"}, {&m.LeaveMulticast, "rdma_leave_multicast"},
 	} {
 		if *f.at, err = purego.Dlsym(handle, f.name); err != nil {
 			return nil, fmt.Errorf("%s is no librdmacm.so.1 of rdma-core: %w", path, err)
