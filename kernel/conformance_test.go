@@ -86,6 +86,7 @@ const (
 	noRereg   = "rdma-core's driver has no ibv_rereg_mr: EOPNOTSUPP"
 	noEvent   = "it raises no asynchronous event"
 	noPaging  = "there is no on-demand paging, and asking for it is refused"
+	noReset   = "from SQD there is no way to RESET until the queue has drained, of which nothing tells"
 	inOrder   = "numbers and keys are handed out in order"
 	sixSGEs   = "a list has at most 6 SGEs, and that of a READ one"
 	noDrain   = "SQD is siw's CLOSING: the stream ends, and there is no way back to RTS"
@@ -117,6 +118,9 @@ var ofRXE = map[string]string{
 	"MW/Bounds":              "the bounds of a window are not checked, those of its region are",
 	"SRQ/Shared":             "queues are made longer: the work request beyond the 16 that were asked for is taken",
 	"SRQ/Attributes":         "any limit is taken, also above the length",
+	"State/RC":               noReset,
+	"State/UC":               noReset,
+	"State/UD":               "a datagram that fails completes with WR_FLUSH_ERR",
 	"State/Query":            "MaxDestRdAtomic 6 becomes 8, and a Modify from SQD to SQD is refused while the queue drains",
 	"State/BadValues":        "it takes values beyond the tables of InfiniBand",
 	"Flush/Order":            "a receive that is posted in ERR is seen when something else wakes the responder: posting it is no system call",

@@ -99,8 +99,8 @@ func (m *manager) close() {
 	m.ids = map[uintptr]*stream{}
 	m.mu.Unlock()
 	close(m.done)
-	for c := range ids {
-		m.dev.lib.CallErrno(m.fn.DestroyID, c)
+	for _, s := range ids {
+		s.end()
 	}
 	m.events.close()
 	m.dev.lib.CallErrno(m.fn.DestroyEventChannel, m.c)
@@ -355,12 +355,18 @@ func (s *stream) Close() {
 		delete(m.ids, s.c)
 	}
 	m.mu.Unlock()
+	if here {
+		s.end()
+	}
+}
+
+// end destroys the id, once: who calls it has taken it out of the manager's table. Calls that are under way are
+// waited for.
+func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone, s.tell = true, nil
-	if here {
-		m.dev.lib.CallErrno(m.fn.DestroyID, s.c)
-	}
+	s.m.dev.lib.CallErrno(s.m.fn.DestroyID, s.c)
 }
 
 func (s *stream) LocalAddr() netip.AddrPort { return s.local }
