@@ -131,6 +131,7 @@ var ofRXE = map[string]string{
 	"Refused/Remote":             noEvent,
 	"Refused/QPAccess":           noEvent,
 	"Refused/Local":              "a SEND or WRITE of memory that it may not read completes with WR_FLUSH_ERR",
+	"Refused/OtherDomain":        "a SEND or WRITE of memory that it may not read completes with WR_FLUSH_ERR",
 	"Refused/Receive":            "the status is LOC_QP_OP_ERR",
 	"Refused/ReceiveTooSmall":    "the receive completes with LOC_QP_OP_ERR, and the SEND with REM_OP_ERR",
 	"Refused/UC/ReceiveTooSmall": "the receive completes with LOC_QP_OP_ERR",
