@@ -87,6 +87,7 @@ const (
 	noEvent   = "it raises no asynchronous event"
 	noPaging  = "there is no on-demand paging, and asking for it is refused"
 	noReset   = "from SQD there is no way to RESET until the queue has drained, of which nothing tells"
+	lateFlush = "a receive that is posted in ERR is flushed when something else wakes the responder: posting it is no system call"
 	inOrder   = "numbers and keys are handed out in order"
 	sixSGEs   = "a list has at most 6 SGEs, and that of a READ one"
 	noDrain   = "SQD is siw's CLOSING: the stream ends, and there is no way back to RTS"
@@ -123,7 +124,8 @@ var ofRXE = map[string]string{
 	"State/UD":                   "a datagram that fails completes with WR_FLUSH_ERR",
 	"State/Query":                "MaxDestRdAtomic 6 becomes 8, and a Modify from SQD to SQD is refused while the queue drains",
 	"State/BadValues":            "it takes values beyond the tables of InfiniBand",
-	"Flush/Order":                "a receive that is posted in ERR is seen when something else wakes the responder: posting it is no system call",
+	"Flush/Order":                lateFlush,
+	"State/Posting":              lateFlush,
 	"Flush/AfterFailure":         noEvent,
 	"Flush/SQE":                  "a SEND of UC that fails completes with WR_FLUSH_ERR",
 	"Drain/Waits":                "what is posted in SQD does not start by itself in RTS",
@@ -188,6 +190,7 @@ var ofSIW = map[string]string{
 	"Scattered/Read":         sixSGEs,
 	"Shape/Inline":           "64 bytes at most go inline",
 	"Refused/Remote":         noEvent,
+	"Refused/QPAccess":       "the access flags of the queue pair are not looked at: a WRITE succeeds",
 	"Refused/OtherDomain":    "the status is LOC_QP_OP_ERR",
 	"Refused/Local":          "the status is LOC_QP_OP_ERR",
 	"Refused/Receive":        "the status is IBV_WC_GENERAL_ERR",
