@@ -88,6 +88,7 @@ const (
 	noPaging  = "there is no on-demand paging, and asking for it is refused"
 	noReset   = "from SQD there is no way to RESET until the queue has drained, of which nothing tells"
 	lateFlush = "a receive that is posted in ERR is flushed when something else wakes the responder: posting it is no system call"
+	noRestart = "what waits in SQD does not start by itself in RTS"
 	inOrder   = "numbers and keys are handed out in order"
 	sixSGEs   = "a list has at most 6 SGEs, and that of a READ one"
 	noDrain   = "SQD is siw's CLOSING: the stream ends, and there is no way back to RTS"
@@ -109,7 +110,7 @@ var ofRXE = map[string]string{
 	"MR/ReregAccess":             noRereg,
 	"MR/ReregDomain":             noRereg,
 	"MR/Modes":                   noRereg,
-	"MR/DeregPosted":             "what is posted in SQD does not start by itself in RTS",
+	"MR/DeregPosted":             noRestart,
 	"MR/DeregReceive":            "the status is LOC_QP_OP_ERR",
 	"MW/Type1":                   "deregistering a region with a window is EINVAL, not EBUSY",
 	"MW/Busy":                    "deregistering a region with a window is EINVAL, not EBUSY",
@@ -128,7 +129,8 @@ var ofRXE = map[string]string{
 	"State/Posting":              lateFlush,
 	"Flush/AfterFailure":         noEvent,
 	"Flush/SQE":                  "a SEND of UC that fails completes with WR_FLUSH_ERR",
-	"Drain/Waits":                "what is posted in SQD does not start by itself in RTS",
+	"Drain/Waits":                noRestart,
+	"Drain/Notify":               noRestart,
 	"Atomic/Refused":             "rdma-core refuses an unaligned address when it is posted: EINVAL",
 	"Refused/Remote":             noEvent,
 	"Refused/QPAccess":           noEvent,
