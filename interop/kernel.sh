@@ -19,7 +19,7 @@ cat >"$folder/guest.sh" <<'GUEST'
 python3 -m http.server 7471 >/dev/null 2>&1 & # by which pair.sh knows that the guest is alive
 echo "peer: ready"
 cd /tmp
-eval "RAMJET_KERNEL_DEVICE=$(cat /peer/device) /peer/kernel.test -test.timeout=2000s $(cat /peer/flags)" >/peer/output 2>&1
+eval "RAMJET_KERNEL_DEVICE=$(cat /peer/device) /peer/kernel.test -test.timeout=1200s $(cat /peer/flags)" >/peer/output 2>&1
 status=$?
 python3 - "$status" <<'PYTHON'
 import socket, sys
@@ -28,10 +28,25 @@ s.sendall(bytes([int(sys.argv[1])]) + open("/peer/output", "rb").read())
 PYTHON
 sleep 20
 GUEST
-"$here/peervm/pair.sh" "$folder" python3 -c '
+# A guest whose kernel has stopped is not waited for.
+"$here/peervm/pair.sh" -t 1500 "$folder" python3 -c '
 import socket, sys
 l = socket.create_server(("10.9.0.1", 7999))
-c, _ = l.accept()
+l.settimeout(10)
+silent = 0
+while True:
+    try:
+        c, _ = l.accept()
+        break
+    except TimeoutError:
+        try:
+            socket.create_connection(("10.9.0.2", 7471), 10).close()
+            silent = 0
+        except OSError:
+            silent += 1
+        if silent == 6:
+            sys.exit("kernel.sh: the guest does not answer any more")
+c.settimeout(60)
 b = b""
 while part := c.recv(1 << 16):
     b += part

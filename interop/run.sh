@@ -7,8 +7,11 @@
 # or "-test.v". Tests that hang end a minute before pair.sh would end them, and Go says which
 # one it was and where its goroutines are. Needs root.
 #
-# A guest whose kernel stops, or whose rxe does not even connect to itself any more, is booted again, once, and all tests run again: what they said until then
-# says nothing of Ramjet.
+# Without flags of tests, package kernel's tests run as well, in guests of their own: the conformance suite on
+# kernel:rxe0 and on kernel:siw0 (kernel.sh).
+#
+# A guest whose kernel stops, or whose rxe does not even connect to itself any more, is booted again, once, and
+# all tests run again: what they said until then says nothing of Ramjet.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 options=() limit=3000 # pair.sh's
@@ -28,12 +31,24 @@ cp "$here"/guest/* "$folder"
 binary=$folder/interop.test
 (cd "$here" && CGO_ENABLED=0 go test -c -tags interop -o "$binary" .)
 cd "$here" # as go test does
+# shellcheck disable=SC2317 # called by twice
 pair() { "$here/peervm/pair.sh" "${options[@]}" "$folder" "$binary" "-test.timeout=$((limit > 120 ? limit - 60 : limit / 2))s" "$@"; }
+# twice runs a command again if its guest has stopped.
+twice() {
+  local status=0
+  "$@" || status=$?
+  if [[ $status == 5 ]]; then
+    echo "run.sh: once more, as the guest had stopped" >&2
+    status=0
+    "$@" || status=$?
+  fi
+  return "$status"
+}
 status=0
-pair "$@" || status=$?
-if [[ $status == 5 ]]; then
-  echo "run.sh: once more, as the guest had stopped" >&2
-  status=0
-  pair "$@" || status=$?
+twice pair "$@" || status=$?
+if (($# == 0)); then
+  for device in rxe0 siw0; do
+    twice "$here/kernel.sh" "$device" || status=$?
+  done
 fi
 exit "$status"

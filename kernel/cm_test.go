@@ -18,7 +18,7 @@ import (
 )
 
 // addressOf returns an IP address of a device: by which others reach it.
-func addressOf(t *testing.T, dev *verbs.Device) netip.Addr {
+func addressOf(t testing.TB, dev *verbs.Device) netip.Addr {
 	t.Helper()
 	var addrs []netip.Addr
 	if n, ok := dev.Driver().(verbs.NeighborDriver); ok {

@@ -201,7 +201,7 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	var errno syscall.Errno
 	switch {
 	case d.lib.RegMRIova2 != 0:
-		c, errno = d.lib.CallErrno(d.lib.RegMRIova2, p.c, addr, uintptr(len(m.buf)), uintptr(iova), accessOf(access))
+		c, errno = d.lib.CallErrno(d.lib.RegMRIova2, p.c, addr, uintptr(len(m.buf)), uintptr(iova), accessOf(access&^verbs.ZeroBased))
 	case iova == uint64(addr):
 		c, errno = d.lib.CallErrno(d.lib.RegMR, p.c, addr, uintptr(len(m.buf)), accessOf(access&^verbs.RelaxedOrdering))
 	default:

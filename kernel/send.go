@@ -214,6 +214,8 @@ func (s *sendQueue) fill(i int, wr *verbs.SendWR) error {
 		c.ImmData = fromBE32(wr.Imm)
 	case verbs.SendInv, verbs.LocalInv:
 		c.ImmData = uint32(wr.InvKey)
+	default:
+		c.ImmData = 0 // of the work request that was here before: rxe's driver refuses binds that have it
 	}
 	switch wr.Op {
 	case verbs.Write, verbs.WriteImm, verbs.Read:
@@ -288,6 +290,9 @@ func (s *sendQueue) bind(c *ibverbs.SendWR, wr *verbs.SendWR) error {
 		m.mu.Lock()
 		to.BindMWBindInfoMR = uint64(m.c)
 		m.mu.Unlock()
+		if to.BindMWBindInfoMR == 0 { // C would read through it
+			return fail("post_send", verbs.ErrInvalid, "the region is closed")
+		}
 	}
 	to.BindMWBindInfoAddr, to.BindMWBindInfoLength, to.BindMWBindInfoMWAccessFlags = b.Addr, b.Length, uint32(accessOf(b.Access))
 	if w.typ == verbs.MWType1 {
@@ -329,6 +334,7 @@ func (s *sendQueue) bound(wrs []verbs.SendWR) {
 		if w.typ == verbs.MWType2 {
 			w.mu.Lock()
 			w.rkey = w.rkey&^0xff | wrs[i].Bind.RKey&0xff
+			ibverbs.Pointer[ibverbs.MW](w.c).Rkey = uint32(w.rkey) // by which the next bind finds the window
 			w.mu.Unlock()
 		}
 	}

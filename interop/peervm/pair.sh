@@ -95,9 +95,10 @@ for tap in "${!captures[@]}"; do
   children+=($!)
 done
 
+# no_timer_check: on a busy host the emulated timer is late, and the kernel would take it for broken.
 ip netns exec "$ns" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -m 1024 -smp 1 -nographic -no-reboot \
   -kernel "$image/vmlinuz" -initrd "$image/initrd.gz" \
-  -append "console=ttyS0 panic=-1 quiet mitigations=off ADDR=10.9.0.2 ADDR6=fd09::2 IWADDR=10.9.1.2 IWADDR6=fd09:1::2 MTU=$mtu" \
+  -append "console=ttyS0 panic=-1 quiet mitigations=off no_timer_check ADDR=10.9.0.2 ADDR6=fd09::2 IWADDR=10.9.1.2 IWADDR6=fd09:1::2 MTU=$mtu" \
   -drive "file=$image/disk.img,format=raw,if=virtio,snapshot=on" \
   -netdev tap,id=n0,ifname=tap0,script=no,downscript=no \
   -device "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01,romfile=,host_mtu=$mtu" \

@@ -10,10 +10,10 @@ import (
 )
 
 var atomicTests = []test{
-	{name: "Atomic/CompareSwap", run: testCompareSwap},
-	{name: "Atomic/FetchAdd", run: testFetchAdd},
-	{name: "Atomic/Refused", run: testAtomicRefused},
-	{name: "Atomic/Depth", run: testAtomicDepth},
+	{name: "Atomic/CompareSwap", run: testCompareSwap, needs: []Ability{Atomics}},
+	{name: "Atomic/FetchAdd", run: testFetchAdd, needs: []Ability{Atomics}},
+	{name: "Atomic/Refused", run: testAtomicRefused, needs: []Ability{Atomics}},
+	{name: "Atomic/Depth", run: testAtomicDepth, needs: []Ability{Atomics}},
 	{name: "Atomic/Write", run: testAtomicWrite, needs: []Ability{AtomicFlush}},
 	{name: "Atomic/Flush", run: testFlushOp, needs: []Ability{AtomicFlush}},
 }

@@ -12,7 +12,7 @@ import (
 
 var concurrencyTests = []test{
 	{name: "Concurrent/OneQueue", run: testConcurrentPosts},
-	{name: "Concurrent/Objects", run: testConcurrentObjects},
+	{name: "Concurrent/Objects", run: testConcurrentObjects, needs: []Ability{Numbered}},
 	{name: "Concurrent/BothWays", run: testBothWays},
 	{name: "Concurrent/ManyQPs", run: testManyQPs},
 }

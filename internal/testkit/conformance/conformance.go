@@ -26,6 +26,10 @@ const (
 	Metrics         Ability = "metrics"
 
 	Unreliable   Ability = "UC queue pairs"
+	Numbered     Ability = "connections by the numbers of queue pairs" // without it [Fixture.Connect] makes them
+	ResetToErr   Ability = "a way from RESET to ERR" // without it queue pairs go there from INIT
+	Atomics      Ability = "atomic operations"
+	WriteWithImm Ability = "immediate data with a WRITE"
 	SendWithImm  Ability = "immediate data with a SEND"
 	Acknowledged Ability = "completions that say that the peer has the data" // without it tests wait for the data
 )
@@ -40,6 +44,8 @@ type Fixture struct {
 	// Join makes the port of a device a member of a group, and returns the group's LID; nil: there is
 	// nobody to be asked, and groups have no LIDs.
 	Join func(t testing.TB, dev *verbs.Device, group verbs.GID) (lid uint16)
+	// Connect connects two queue pairs; nil: by their numbers.
+	Connect func(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions)
 	// Serial says that one test must end before the next one starts.
 	Serial bool
 	// Long says that this is the suite that has the tests that take seconds, in long runs.

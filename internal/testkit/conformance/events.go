@@ -17,7 +17,7 @@ var eventTests = []test{
 	{name: "Channel/Cancel", run: testChannelCancel},
 	{name: "Channel/Close", run: testChannelClose},
 	{name: "Channel/Sleep", run: testSleep},
-	{name: "Event/CommEstablished", run: testCommEstablished},
+	{name: "Event/CommEstablished", run: testCommEstablished, needs: []Ability{Numbered}},
 	{name: "Event/Cancel", run: testEventCancel},
 }
 

@@ -5,8 +5,8 @@ package conformance
 import "github.com/ramjet-rdma/ramjet/verbs"
 
 var flushTests = []test{
-	{name: "Flush/Order", run: testFlushOrder},
-	{name: "Flush/Unsignaled", run: testFlushUnsignaled},
+	{name: "Flush/Order", run: testFlushOrder, needs: []Ability{Numbered}},
+	{name: "Flush/Unsignaled", run: testFlushUnsignaled, needs: []Ability{Numbered}},
 	{name: "Flush/AfterFailure", run: testFlushAfterFailure},
 	{name: "Flush/SQE", run: testSQE, needs: []Ability{Unreliable}},
 	{name: "Drain/Waits", run: testDrain},

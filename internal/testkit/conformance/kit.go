@@ -190,6 +190,10 @@ func (t *T) join(a, b *end, opt verbs.ConnectOptions) {
 	if opt.Access == 0 {
 		opt.Access = everything&^verbs.MWBind | verbs.FlushPersistent
 	}
+	if t.f.Connect != nil {
+		t.f.Connect(t.T, a.qp, b.qp, &opt)
+		return
+	}
 	t.ok(a.qp.Connect(a.ep, b.ep, &opt))
 	t.ok(b.qp.Connect(b.ep, a.ep, &opt))
 }
@@ -271,10 +275,30 @@ func (e *end) received(want verbs.Status) verbs.WC {
 	return e.t.status(e.rcq, want)
 }
 
+// lacking reports whether an ability is missing.
+func (t *T) lacking(a Ability) bool {
+	_, missing := t.f.Missing[a]
+	return missing
+}
+
+// without reports whether the device has no such operation.
+func (t *T) without(op verbs.SendOp) bool {
+	switch op {
+	case verbs.CompareSwap, verbs.FetchAdd:
+		return t.lacking(Atomics)
+	case verbs.WriteImm:
+		return t.lacking(WriteWithImm)
+	case verbs.SendImm:
+		return t.lacking(SendWithImm)
+	case verbs.AtomicWrite, verbs.Flush:
+		return t.lacking(AtomicFlush)
+	}
+	return false
+}
+
 // late reports whether completions say nothing of the peer, who may refuse what succeeded.
 func (t *T) late() bool {
-	_, late := t.f.Missing[Acknowledged]
-	return late
+	return t.lacking(Acknowledged)
 }
 
 // turnedDown waits until the peer has refused the end's last work request: with one of these

@@ -9,10 +9,10 @@ import (
 )
 
 var retryTests = []test{
-	{name: "RNR/Exceeded", run: testRNRExceeded},
+	{name: "RNR/Exceeded", run: testRNRExceeded, needs: []Ability{Numbered}},
 	{name: "RNR/Late", run: testRNRLate},
-	{name: "RNR/WriteImm", run: testRNRWriteImm},
-	{name: "Retry/Absent", run: testRetryAbsent},
+	{name: "RNR/WriteImm", run: testRNRWriteImm, needs: []Ability{WriteWithImm}},
+	{name: "Retry/Absent", run: testRetryAbsent, needs: []Ability{Numbered}},
 	{name: "Retry/PeerCloses", run: testPeerCloses, needs: []Ability{TwoDevices}},
 	{name: "Retry/PeerErrs", run: testPeerErrs},
 }

@@ -13,7 +13,7 @@ var shapeTests = []test{
 	{name: "Shape/TooManySGEs", run: testTooManySGEs},
 	{name: "Shape/List", run: testList},
 	{name: "Shape/AllOrNone", run: testAllOrNone},
-	{name: "Shape/QueueFull", run: testQueueFull},
+	{name: "Shape/QueueFull", run: testQueueFull, needs: []Ability{Numbered}},
 	{name: "Shape/Unsignaled", run: testUnsignaled},
 	{name: "Shape/SignalAll", run: testSignalAll},
 	{name: "Shape/Inline", run: testInline},
