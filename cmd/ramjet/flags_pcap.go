@@ -9,9 +9,20 @@ import (
 	"os"
 	"sync"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/trace"
 )
+
+// addPcapFlag adds --pcap to a command. packets says which are recorded.
+func addPcapFlag(c *cobra.Command, file *string, packets string) {
+	c.Flags().StringVar(file, "pcap", "", "write "+packets+" to `file` as pcapng, for Wireshark and ramjet ladder")
+	c.MarkFlagFilename("pcap", "pcapng", "pcap")
+}
+
+// everyPacket is what most commands record: the packets of the device that they open.
+const everyPacket = "every packet"
 
 // recording is the file of --pcap. A nil recording records nothing.
 type recording struct {

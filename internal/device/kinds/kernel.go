@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -128,7 +129,9 @@ func kernelGUID(device string) (uint64, error) {
 func openKernel(n Name, o *Options) (*verbs.Device, error) {
 	switch {
 	case o.Trace != nil:
-		return nil, fmt.Errorf("ramjet: %q: %w: the adapter's packets do not pass here; tcpdump records those of some", n.String(), verbs.ErrNotSupported)
+		return nil, fmt.Errorf("ramjet: %q: %w: the adapter sends its packets past this program, which cannot record them. "+
+			"`tcpdump -i %s -w FILE` records those of Mellanox adapters (libpcap with rdmasniff), as ibdump does; "+
+			"`tcpdump -i INTERFACE -w FILE` those of rxe (udp port 4791) and siw (tcp)", n.String(), verbs.ErrNotSupported, cmp.Or(n.Address, "DEVICE"))
 	case o.Kernel == nil:
 		return nil, fmt.Errorf("ramjet: %q: %w: the program is built without RDMA hardware. It has to name the package that is for it: "+
 			"import \"github.com/ramjet-rdma/ramjet/kernel\", and ramjet.Open(%q, ramjet.WithKernel(kernel.Open))", n.String(), verbs.ErrNotSupported, n.String())
