@@ -62,9 +62,5 @@ func openIWARPS(n Name, o *Options) (_ *verbs.Device, err error) {
 }
 
 func openMemory(n Name, o *Options) (*verbs.Device, error) {
-	if o.Trace != nil {
-		return nil, fmt.Errorf("ramjet: %q: %w: shared memory has no packets to record: its data pass through memory that both processes have. "+
-			"`ramjet stat` shows its queue pairs; to record a program, run it on a roce: device", n.String(), verbs.ErrNotSupported)
-	}
 	return shm.Open(n.Address, nil)
 }
