@@ -54,8 +54,8 @@ var recordedCommands = []struct {
 		server.wait().wantSuccess(t)
 	}},
 	{"pipe", func(t *testing.T, w recordedWorld, file func(string) string) {
-		server, serverIn := startPipe(t, "-l", "-v", "-d", w.a, "--pcap", file("server"), "7000")
-		client, clientIn := startPipe(t, "-d", w.b, "--pcap", file("client"), w.at, "7000")
+		server, serverIn := startPipe(t, "-l", "-v", "-d", w.a, "--pcap", file("server"), "17000")
+		client, clientIn := startPipe(t, "-d", w.b, "--pcap", file("client"), w.at, "17000")
 		clientIn.Write([]byte(strings.Repeat("over and out\n", 1000)))
 		clientIn.Close()
 		serverIn.Close()
@@ -98,7 +98,6 @@ var recordedCommands = []struct {
 		ramjetCmd(t, "bench", "registration", "-d", w.kind, "-s", "4K", "--runs", "1", "-D", "1ms", "--pcap", file("client")).wantSuccess(t)
 	}},
 	{"demo", func(t *testing.T, w recordedWorld, file func(string) string) {
-		testrun.SkipUnlessLong(t, "a demo of each kind")
 		ramjetCmd(t, "demo", "-d", w.kind, "--pcap", file("client")).wantSuccess(t)
 	}},
 }
@@ -169,6 +168,9 @@ func TestPcapRoCE1(t *testing.T) {
 func (w recordedWorld) record(t *testing.T) {
 	for _, c := range recordedCommands {
 		t.Run(c.name, func(t *testing.T) {
+			if w.kind != "roce:" && c.name != "ping" {
+				testrun.SkipUnlessLong(t, "each command with devices of each kind")
+			}
 			var files []string
 			dir := t.TempDir()
 			c.run(t, w, func(side string) string {
@@ -191,7 +193,7 @@ func readRecording(t *testing.T, file string, fabric capture.Fabric) {
 			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s, %d bytes missing", filepath.Base(file), p.Frame, p.Fabric, p.BadCRC, p.Broken, p.Missing)
 		}
 	})
-	const least = 10
+	const least = 5
 	if err != nil || packets < least {
 		t.Errorf("%s: %v, %d packets in %+v, want %d at least", filepath.Base(file), err, packets, counts, least)
 	}

@@ -99,7 +99,7 @@ func recordProgram(pattern string, env []string) (string, error) {
 	}
 	for _, d := range listed {
 		if n, err := kinds.Parse(d.Address); err == nil && n.Kind.Unrecorded != "" {
-			return "", fmt.Errorf("%s: %s", d.Address, n.Kind.Unrecorded)
+			return "", fmt.Errorf("%q: %s", d.Address, n.Kind.Unrecorded)
 		}
 	}
 	return pattern, nil
