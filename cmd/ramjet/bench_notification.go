@@ -177,7 +177,7 @@ func (b *notificationBench) measure(ctx context.Context, client, target *verbs.D
 		Target  string                `json:"target"`
 		Config  notification.Config   `json:"config"`
 		Results []notification.Result `json:"results"`
-	}{client.Name(), target.Name(), b.config, results})
+	}{client.Name(), target.Name(), b.config, results}, client.Name(), target.Name())
 }
 
 // peerCounts is a flag value: numbers of peers.

@@ -121,10 +121,9 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	}
 	if b.json {
 		return writeJSON(c.OutOrStdout(), struct {
-			Device  string            `json:"device"`
 			Runs    int               `json:"runs"`
 			Results []regbench.Result `json:"results"`
-		}{dev.Name(), cfg.Runs, results})
+		}{cfg.Runs, results}, dev.Name())
 	}
 	return writeRegistration(c.OutOrStdout(), dev.Name(), cfg.Runs, results)
 }

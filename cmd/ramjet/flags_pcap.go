@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/trace"
 )
 
@@ -47,6 +48,18 @@ func newRecording(path, iface string) (*recording, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// recordable reports at once what opening a device of the kind would say later: that there is nothing to record.
+func (f *deviceFlags) recordable() error {
+	kind, _, err := f.kind()
+	switch {
+	case err != nil:
+		return usage.Of(err)
+	case f.pcap != "" && kind.Unrecorded != "":
+		return usagef("--pcap: %s: %s", kind.Name, kind.Unrecorded)
+	}
+	return nil
 }
 
 // options returns the options that make ramjet.Open record.

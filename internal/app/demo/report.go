@@ -7,9 +7,9 @@ type Report struct {
 	Devices  [2]string `json:"devices"`
 	Over     string    `json:"over"`
 	Needs    string    `json:"needs,omitempty"` // the rights that the devices take
-	PathMTU  int       `json:"path_mtu"`
+	PathMTU  int       `json:"path_mtu_bytes"`
 	Rows     []Row     `json:"operations"`
-	Seconds  float64   `json:"seconds"`
+	Seconds  float64   `json:"elapsed_seconds"`
 	Recorded bool      `json:"recorded"` // packets were recorded: the figures do not represent a plain run
 
 	Cable *CableReport `json:"cable_pulled,omitempty"` // of a fabric whose cable was pulled
