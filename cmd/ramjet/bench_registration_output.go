@@ -56,38 +56,6 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 	return err
 }
 
-// held formats memory in whole KiB or MiB.
-func held(n int) string {
-	switch {
-	case n >= 10<<20:
-		return fmt.Sprintf("%d MiB", (n+1<<19)>>20)
-	case n > 0:
-		return fmt.Sprintf("%d KiB", (n+1023)>>10)
-	}
-	return "0"
-}
-
-// shortTime formats a time with three digits.
-func shortTime(d time.Duration) string {
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
-		if d < u.unit {
-			continue
-		}
-		v := float64(d) / float64(u.unit)
-		switch {
-		case v >= 100:
-			return fmt.Sprintf("%.0f %s", v, u.name)
-		case v >= 10:
-			return fmt.Sprintf("%.1f %s", v, u.name)
-		}
-		return fmt.Sprintf("%.2f %s", v, u.name)
-	}
-	return fmt.Sprintf("%d ns", d)
-}
-
 // registrationCharts draws medians. A way that takes nothing has no line on the last chart, as a
 // logarithm has no zero. Its legend is that of the first.
 func registrationCharts(results []regbench.Result) []plots.Chart {
