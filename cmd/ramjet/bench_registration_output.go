@@ -21,7 +21,7 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", "  "
+	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", " "
 	t.Style().Format.Header = text.FormatDefault
 	t.AppendHeader(table.Row{"buffer", "", "registered", "first 4 KiB", "all of it", "then", "present", "locked"})
 	columns := []table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}}
@@ -48,8 +48,9 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 		t.AppendRow(table.Row{size, r.Mode, shortTime(m.Register), shortTime(m.FirstByte), shortTime(m.Whole), bandwidthText(m.Bandwidth),
 			held(m.Present), held(m.Locked)})
 	}
-	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched. Medians of %d runs. Times are from the start of registering.\n"+
-		"Present is what is in memory when that ends, locked what cannot be paged out in the end.\n\n%s\n", device, runs, t.Render())
+	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched.\nMedians of %d runs. "+
+		"Times are from the start of registering. Present is what is\nin memory when that ends, locked what cannot be paged out in the end.\n\n%s\n",
+		device, runs, trailing.ReplaceAllString(t.Render(), ""))
 	if err == nil && len(notes) > 0 {
 		_, err = fmt.Fprintf(w, "\nNot measured:\n%s\n", strings.Join(notes, "\n"))
 	}

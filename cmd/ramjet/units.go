@@ -45,7 +45,7 @@ func bandwidthText(b float64) string {
 // held formats memory in whole KiB or MiB.
 func held(n int) string {
 	switch {
-	case n >= 10<<20:
+	case n >= 10<<20, n > 0 && n%(1<<20) == 0:
 		return fmt.Sprintf("%d MiB", (n+1<<19)>>20)
 	case n > 0:
 		return fmt.Sprintf("%d KiB", (n+1023)>>10)
