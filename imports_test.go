@@ -112,7 +112,7 @@ var layers = map[string][]string{
 	"internal/app/perf/baseline": {},
 
 	// Built with the tag cabi only, into a library: see cabi/build.sh.
-	"cabi":          {"", "cm", "internal/device/cdevices", "internal/device/kinds", "internal/device/madclient", "rnet", "verbs", "wire/"},
+	"cabi":          {"", "cm", "internal/device/cdevices", "internal/device/kinds", "internal/device/madclient", "rnet", "trace", "verbs", "wire/"},
 	"cabi/programs": {},
 }
 

@@ -172,7 +172,7 @@ func acquire(name string) (*device, error) {
 		if l.Name != name {
 			continue
 		}
-		v, err := ramjet.Open(l.Address)
+		v, err := ramjet.Open(l.Address, recorded(l.Address)...)
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,7 @@ package main
 import "C"
 
 // rj_leave sends what peers are owed before the process exits: delayed acknowledgements, and the
-// ends of its connections. A kernel would do that for its processes.
+// ends of its connections. A kernel would do that for its processes. Then it completes the recording, if any.
 //
 //export rj_leave
 func rj_leave() C.int {
@@ -21,5 +21,6 @@ func rj_leave() C.int {
 			one.Disconnect()
 		}
 	})
+	endRecording()
 	return ok
 }

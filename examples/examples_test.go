@@ -8,6 +8,8 @@ package examples
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 )
 
 // patience bounds a test.
@@ -178,6 +182,9 @@ func TestExamples(t *testing.T) {
 			s.serve("http")
 			want(t, s.run("http", s.host), "200 OK: hello, gopher from "+s.host)
 		},
+		"multicast": func(t *testing.T, s *stage) {
+			distribute(t, []*stage{s, s, s})
+		},
 		"halo": func(t *testing.T, s *stage) {
 			want(t, s.run("halo", "-host", s.host, "-steps", "50"), "4 ranks, 50 steps")
 		},
@@ -186,10 +193,63 @@ func TestExamples(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			for name, run := range examples {
 				t.Run(name, func(t *testing.T) {
+					if name == "multicast" && kind != "roce" {
+						t.Skip("its devices have no multicast")
+					}
 					host := loopback.Next().String()
 					run(t, &stage{t: t, dir: dir, device: kind + ":" + host, host: host})
 				})
 			}
 		})
 	}
+}
+
+// Where cables corrupt packets, the multicast's receivers miss datagrams, and get all of the file nonetheless.
+func TestMulticastLoss(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./multicast").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f, name := softfabric.Start(t, "star:3"), fmt.Sprintf("multicast-%d", os.Getpid())
+	softfabric.Serve(t, f, name)
+	for i, share := range []float64{0.05, 0.1} {
+		if err := f.SetErrorRate(infiniband.End{Node: fmt.Sprintf("host-%d", i+2), Port: 1}, share); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stages []*stage
+	for i := range 3 {
+		stages = append(stages, &stage{t: t, dir: dir, device: fmt.Sprintf("infiniband:host-%d?fabric=%s", i+1, name), host: "198.18.0.1"})
+	}
+	if again := distribute(t, stages); again < 50 {
+		t.Errorf("%d datagrams were sent again, and more than 100 of 2000 are lost", again)
+	}
+}
+
+// distribute sends a file from the first stage to the others. It returns how many datagrams were sent again.
+func distribute(t *testing.T, stages []*stage) (again int) {
+	t.Helper()
+	dir := t.TempDir()
+	file := make([]byte, 2_000_123)
+	rand.NewChaCha8([32]byte{}).Read(file)
+	source := filepath.Join(dir, "file")
+	if err := os.WriteFile(source, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var receivers []*program
+	for i, s := range stages[1:] {
+		receivers = append(receivers, s.start("multicast", "", stages[0].host, filepath.Join(dir, fmt.Sprint(i))))
+	}
+	out := stages[0].run("multicast", "-w", fmt.Sprint(len(receivers)), source)
+	for i, r := range receivers {
+		r.ends()
+		if got, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(i))); err != nil || !bytes.Equal(got, file) {
+			t.Errorf("receiver %d has %d other bytes, %v", i, len(got), err)
+		}
+	}
+	_, result, _ := strings.Cut(out, "2000123 bytes to 2 receivers; ")
+	if _, err := fmt.Sscan(result, &again); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	return again
 }

@@ -14,7 +14,7 @@ var (
 	ErrClosed       = errors.New("object is closed")
 	ErrInvalid      = errors.New("invalid argument")
 	ErrNotSupported = errors.New("not supported by this device")
-	ErrQueueFull    = errors.New("queue is full")
+	ErrQueueFull    = errors.New("queue is full") // of a send queue: poll a completion, and see [Signaled]
 	ErrNoMemory     = errors.New("out of memory or of device resources")
 	ErrState        = errors.New("not allowed in this queue pair state")
 	ErrOverflow     = errors.New("completion queue overflowed")

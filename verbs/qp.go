@@ -190,20 +190,32 @@ func (qp *QP) State() QPState {
 // PostSend posts one send work request. A lone message is sent at once.
 func (qp *QP) PostSend(wr *SendWR) error {
 	_, err := qp.drv.PostSend(one(wr))
-	return wrap("post_send", err)
+	return postSendError(err)
 }
 
 // PostSendList posts work requests in order, in one step; it returns how many were posted
 // and the error of the first that was not.
 func (qp *QP) PostSendList(wrs []SendWR) (int, error) {
 	n, err := qp.drv.PostSend(wrs)
-	return n, wrap("post_send", err)
+	return n, postSendError(err)
 }
 
 // PostSendAll posts work requests in order, in one step; if one of them cannot be posted,
 // none is (ibv_wr_start to ibv_wr_complete).
 func (qp *QP) PostSendAll(wrs []SendWR) error {
-	return wrap("post_send", qp.drv.PostSendAll(wrs))
+	return postSendError(qp.drv.PostSendAll(wrs))
+}
+
+// errSendQueueFull is one value, as programs that keep a queue full meet it often.
+var errSendQueueFull error = &OpError{Op: "post_send", Err: ErrQueueFull,
+	Detail: "poll a completion, then post again; signal at least one work request in each queue length, or no completion comes"}
+
+// postSendError is wrap, and says what to do about a full queue.
+func postSendError(err error) error {
+	if err == ErrQueueFull {
+		return errSendQueueFull
+	}
+	return wrap("post_send", err)
 }
 
 // PostRecv posts one receive.

@@ -29,9 +29,13 @@ func (o SendOp) String() string {
 type SendFlags uint8
 
 const (
-	Signaled  SendFlags = 1 << iota // completes with a WC even on success
-	Solicited                       // raises a solicited event at the receiver
-	Fence                           // starts after all earlier READs and atomics of the queue have completed
+	// Signaled work requests complete with a WC even on success. Others do so in error only: they leave the
+	// send queue as a later signaled one completes, on hardware not before that WC is polled. Signal at least
+	// one in QPCaps.MaxSendWR work requests and poll it, or the queue fills and there is nothing to wait for:
+	// PostSend then returns [ErrQueueFull].
+	Signaled  SendFlags = 1 << iota
+	Solicited           // raises a solicited event at the receiver
+	Fence               // starts after all earlier READs and atomics of the queue have completed
 
 	// Divisible lets a WRITE of RC go as messages of one packet each, which then all have one
 	// length and are sent faster. If it has immediate data, the receive completion at the peer

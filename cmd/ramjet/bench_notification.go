@@ -35,6 +35,7 @@ type notificationBench struct {
 	config   notification.Config
 	duration perfDuration
 	device   string
+	pcap     string
 	json     bool
 	plots    plotFiles
 }
@@ -56,6 +57,7 @@ func newBenchNotificationCmd() *cobra.Command {
 	fl.IntVar(&b.config.Stride, "stride", notification.DefaultStride, "`bytes` from one peer's byte to the next")
 	fl.StringVarP(&b.device, "device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
 	onlyKind(c)
+	addPcapFlag(c, &b.pcap, everyPacket)
 	fl.BoolVar(&b.json, "json", false, "write JSON")
 	b.plots.add(c)
 	return leaf(c, func(c *cobra.Command, _ []string) error { return b.run(c) })
@@ -96,13 +98,15 @@ func (b *notificationBench) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer b.plots.discard()
-	devices, err := openSpare(kind, 2, c.ErrOrStderr())
+	devices, done, err := openSpare(kind, 2, b.pcap, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	for _, d := range devices {
-		defer d.Close()
-	}
+	defer func() {
+		if derr := done(); err == nil {
+			err = derr
+		}
+	}()
 	results, err := b.measure(c.Context(), devices[0], devices[1], c.OutOrStdout(), c.ErrOrStderr())
 	if err != nil {
 		return err
@@ -110,26 +114,35 @@ func (b *notificationBench) run(c *cobra.Command) (err error) {
 	return b.plots.write(notificationCharts(results)...)
 }
 
-// openSpare opens n devices of a kind at addresses that nobody else uses.
-func openSpare(kind *kinds.Kind, n int, log io.Writer) (devices []*verbs.Device, err error) {
+// openSpare opens n devices of a kind at addresses that nobody else uses. The first one is recorded if pcap is
+// not empty: it sees all that the others send it. done closes all, and the recording.
+func openSpare(kind *kinds.Kind, n int, pcap string, log io.Writer) (devices []*verbs.Device, done func() error, err error) {
 	addresses, err := kind.Spare(n)
 	if err != nil {
-		return nil, usagef("%d devices are needed: %w", n, err)
+		return nil, nil, usagef("%d devices are needed: %w", n, err)
+	}
+	finish := func() error { return nil }
+	done = func() error {
+		for _, d := range devices {
+			d.Close()
+		}
+		return finish()
 	}
 	for _, a := range addresses {
-		dev, _, oerr := openDevice(kinds.Name{Kind: kind, Address: a}.String(), "", log)
+		dev, end, oerr := openDevice(kinds.Name{Kind: kind, Address: a}.String(), pcap, log)
 		if oerr != nil {
 			err = oerr
 			continue
 		}
+		if len(devices) == 0 {
+			finish, pcap = end, ""
+		}
 		if devices = append(devices, dev); len(devices) == n {
-			return devices, nil
+			return devices, done, nil
 		}
 	}
-	for _, d := range devices {
-		d.Close()
-	}
-	return nil, err
+	done()
+	return nil, nil, err
 }
 
 // measure measures and writes the results as they come, or all in the end as JSON.
@@ -164,7 +177,7 @@ func (b *notificationBench) measure(ctx context.Context, client, target *verbs.D
 		Target  string                `json:"target"`
 		Config  notification.Config   `json:"config"`
 		Results []notification.Result `json:"results"`
-	}{client.Name(), target.Name(), b.config, results})
+	}{client.Name(), target.Name(), b.config, results}, client.Name(), target.Name())
 }
 
 // peerCounts is a flag value: numbers of peers.

@@ -15,7 +15,7 @@ import (
 // notificationTable writes results in columns.
 type notificationTable struct{ w io.Writer }
 
-const notificationRow = " %-7s %-23s %-16s %-21s %-11s %-10s %-11s %s\n"
+const notificationRow = "%6s %-23s %8s %8s %8s %8s %7s %6s\n"
 
 // begin writes what is measured, and the head of the table.
 func (t *notificationTable) begin(client, target string, c *notification.Config) {
@@ -23,8 +23,8 @@ func (t *notificationTable) begin(client, target string, c *notification.Config)
 	if c.Duration > 0 {
 		each = fmt.Sprintf("%v each", c.Duration)
 	}
-	fmt.Fprintf(t.w, "RC WRITE of 1 byte from %s to %s, %s, the peers' bytes are %d apart\n", client, target, each, c.Stride)
-	fmt.Fprintf(t.w, notificationRow, "#peers", "way", "t_typical[usec]", "99% percentile[usec]", "look[usec]", "99% look", "scan[usec]", "busy")
+	fmt.Fprintf(t.w, "RC WRITE of 1 byte from %s to %s,\n%s, the peers' bytes are %d apart; times in µs: typical and 99th percentile\n", client, target, each, c.Stride)
+	fmt.Fprintf(t.w, notificationRow, "#peers", "way", "typical", "99%", "look", "99% look", "scan", "busy")
 }
 
 // row writes one result.

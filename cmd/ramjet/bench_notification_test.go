@@ -65,11 +65,14 @@ func TestBenchNotification(t *testing.T) {
 		r := ramjetCmd(t, "bench", "notification", "-d", kind, "--peers", "4,1", "-n", "20")
 		r.wantSuccess(t)
 		lines := strings.Split(strings.TrimRight(r.stdout, "\n"), "\n")
-		if len(lines) != 2+2*3 || !strings.HasPrefix(lines[0], "RC WRITE of 1 byte from "+strings.TrimSuffix(kind, ":")+":127.") ||
-			!strings.HasPrefix(lines[1], " #peers ") {
+		if len(lines) != 3+2*3 || !strings.HasPrefix(lines[0], "RC WRITE of 1 byte from "+strings.TrimSuffix(kind, ":")+":127.") ||
+			!strings.HasPrefix(lines[2], "#peers ") {
 			t.Fatalf("%s", r.stdout)
 		}
-		for i, l := range lines[2:] {
+		for i, l := range lines[3:] {
+			if len(l) > 80 {
+				t.Errorf("%d columns: %s", len(l), l)
+			}
 			way := notification.Ways[i%3]
 			rest, ok := strings.CutPrefix(strings.TrimSpace(l), []string{"1", "4"}[i/3])
 			values, named := strings.CutPrefix(strings.TrimSpace(rest), way.String())

@@ -39,6 +39,7 @@ func newBenchRegistrationCmd() *cobra.Command {
 			"process may not pin (ulimit -l) is left out, and the table says so."}
 	fl := c.Flags()
 	fl.StringVarP(&b.device.device, "device", "d", "", "`device` to open, which is then its own peer, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on loopback addresses)")
+	addPcapFlag(c, &b.device.pcap, everyPacket)
 	fl.StringSliceVarP(&b.sizes, "sizes", "s", registrationSizes, "`sizes` of the buffer, such as 4K,1M")
 	fl.IntVar(&b.runs, "runs", 5, "repeat so many times; figures are the medians")
 	fl.VarP(&b.duration, "duration", "D", "`time` that each bandwidth is measured, in seconds or such as 500ms")
@@ -86,7 +87,11 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer func() {
+		if derr := done(); err == nil {
+			err = derr
+		}
+	}()
 	bench, err := regbench.New(dev, peer)
 	if err != nil {
 		return err
@@ -116,41 +121,32 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	}
 	if b.json {
 		return writeJSON(c.OutOrStdout(), struct {
-			Device  string            `json:"device"`
 			Runs    int               `json:"runs"`
 			Results []regbench.Result `json:"results"`
-		}{dev.Name(), cfg.Runs, results})
+		}{cfg.Runs, results}, dev.Name())
 	}
 	return writeRegistration(c.OutOrStdout(), dev.Name(), cfg.Runs, results)
 }
 
-// open opens both devices, or one that is its own peer. done closes them.
-func (b *benchRegistration) open(log io.Writer) (dev, peer *verbs.Device, done func(), err error) {
-	var devices []*verbs.Device
-	if b.device.kindOnly() {
-		kind, options, err := b.device.kind()
-		if err != nil {
-			return nil, nil, nil, usage.Of(err)
-		}
-		if options != "" {
-			return nil, nil, nil, usagef("--device %s: options need an address", b.device.device)
-		}
-		if err := trustThisMachine(kind); err != nil {
-			return nil, nil, nil, err
-		}
-		if devices, err = openSpare(kind, 2, log); err != nil {
-			return nil, nil, nil, err
-		}
-	} else {
-		d, _, err := openDevice(b.device.device, "", log)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		devices = append(devices, d)
+// open opens both devices, or one that is its own peer. done closes them, and the recording.
+func (b *benchRegistration) open(log io.Writer) (dev, peer *verbs.Device, done func() error, err error) {
+	if !b.device.kindOnly() {
+		dev, done, err = openDevice(b.device.device, b.device.pcap, log)
+		return dev, dev, done, err
 	}
-	return devices[0], devices[len(devices)-1], func() {
-		for _, d := range devices {
-			d.Close()
-		}
-	}, nil
+	kind, options, err := b.device.kind()
+	if err != nil {
+		return nil, nil, nil, usage.Of(err)
+	}
+	if options != "" {
+		return nil, nil, nil, usagef("--device %s: options need an address", b.device.device)
+	}
+	if err := trustThisMachine(kind); err != nil {
+		return nil, nil, nil, err
+	}
+	devices, done, err := openSpare(kind, 2, b.device.pcap, log)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return devices[0], devices[1], done, nil
 }

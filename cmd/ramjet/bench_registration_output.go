@@ -21,7 +21,7 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", "  "
+	t.Style().Box.PaddingLeft, t.Style().Box.PaddingRight = "", " "
 	t.Style().Format.Header = text.FormatDefault
 	t.AppendHeader(table.Row{"buffer", "", "registered", "first 4 KiB", "all of it", "then", "present", "locked"})
 	columns := []table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}}
@@ -48,44 +48,13 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 		t.AppendRow(table.Row{size, r.Mode, shortTime(m.Register), shortTime(m.FirstByte), shortTime(m.Whole), bandwidthText(m.Bandwidth),
 			held(m.Present), held(m.Locked)})
 	}
-	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched. Medians of %d runs. Times are from the start of registering.\n"+
-		"Present is what is in memory when that ends, locked what cannot be paged out in the end.\n\n%s\n", device, runs, t.Render())
+	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched.\nMedians of %d runs. "+
+		"Times are from the start of registering. Present is what is\nin memory when that ends, locked what cannot be paged out in the end.\n\n%s\n",
+		device, runs, trailing.ReplaceAllString(t.Render(), ""))
 	if err == nil && len(notes) > 0 {
 		_, err = fmt.Fprintf(w, "\nNot measured:\n%s\n", strings.Join(notes, "\n"))
 	}
 	return err
-}
-
-// held formats memory in whole KiB or MiB.
-func held(n int) string {
-	switch {
-	case n >= 10<<20:
-		return fmt.Sprintf("%d MiB", (n+1<<19)>>20)
-	case n > 0:
-		return fmt.Sprintf("%d KiB", (n+1023)>>10)
-	}
-	return "0"
-}
-
-// shortTime formats a time with three digits.
-func shortTime(d time.Duration) string {
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
-		if d < u.unit {
-			continue
-		}
-		v := float64(d) / float64(u.unit)
-		switch {
-		case v >= 100:
-			return fmt.Sprintf("%.0f %s", v, u.name)
-		case v >= 10:
-			return fmt.Sprintf("%.1f %s", v, u.name)
-		}
-		return fmt.Sprintf("%.2f %s", v, u.name)
-	}
-	return fmt.Sprintf("%d ns", d)
 }
 
 // registrationCharts draws medians. A way that takes nothing has no line on the last chart, as a

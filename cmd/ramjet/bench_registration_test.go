@@ -44,14 +44,14 @@ func TestBenchRegistrationKinds(t *testing.T) {
 			r := ramjetCmd(t, "bench", "registration", "-s", "10000", "--runs", "1", "-D", "1ms", "--json", "-d", d)
 			r.wantSuccess(t)
 			var got struct {
-				Device  string
+				Devices []string
 				Runs    int
 				Results []regbench.Result
 			}
 			if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 				t.Fatalf("%v:\n%s", err, r.stdout)
 			}
-			if !strings.HasPrefix(got.Device, d) || got.Runs != 1 || len(got.Results) != len(regbench.Modes) {
+			if len(got.Devices) != 1 || !strings.HasPrefix(got.Devices[0], d) || got.Runs != 1 || len(got.Results) != len(regbench.Modes) {
 				t.Errorf("%+v", got)
 			}
 			for _, m := range got.Results {

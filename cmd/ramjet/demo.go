@@ -35,7 +35,7 @@ func newDemoCmd() *cobra.Command {
 	device := c.Flags().StringP("device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
 	onlyKind(c)
 	c.Flags().StringVar(&fabric, "fabric", "", "with -d infiniband: the `name` of a fabric that runs")
-	addPcapFlag(c, &pcap)
+	addPcapFlag(c, &pcap, everyPacket)
 	return leaf(c, func(c *cobra.Command, _ []string) error {
 		kind, err := kinds.Find(strings.TrimSuffix(*device, ":"))
 		if err != nil {

@@ -7,8 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -23,7 +26,7 @@ func writeDemo(w io.Writer, r *demo.Report, terminal bool) error {
 	if r.Needs != "" {
 		without = "no RDMA hardware, with " + r.Needs
 	}
-	_, err := fmt.Fprintf(w, "Two processes, %s and %s, over %s, path MTU %d, %s.\n\n%s\n\n%s%s",
+	_, err := fmt.Fprintf(w, "Two processes, %s and %s,\nover %s, path MTU %d, %s.\n\n%s\n\n%s%s",
 		r.Devices[0], r.Devices[1], r.Over, r.PathMTU, without, demoTable(r, terminal), cableText(r.Cable), demoSummary(r))
 	return err
 }
@@ -40,9 +43,9 @@ func demoTable(r *demo.Report, terminal bool) string {
 		t.Style().Box.PaddingRight = "  "
 	}
 	t.Style().Format.Header = text.FormatDefault
-	t.AppendHeader(table.Row{"operation", "transport", "size", "verified in both", "round trip", "TCP", "bandwidth", "TCP"})
-	columns := []table.ColumnConfig{{Number: 3, Align: text.AlignRight, AlignHeader: text.AlignRight}}
-	for n := 5; n <= 8; n++ {
+	t.AppendHeader(table.Row{"operation", "verified in both", "RDMA", "TCP"})
+	var columns []table.ColumnConfig
+	for n := 2; n <= 4; n++ {
 		columns = append(columns, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(columns)
@@ -50,12 +53,15 @@ func demoTable(r *demo.Report, terminal bool) string {
 		if terminal && i > 0 && (row.Transport != r.Rows[i-1].Transport || row.Size > r.Rows[i-1].Size && row.BytesPerSecond > 0) {
 			t.AppendSeparator()
 		}
-		t.AppendRow(table.Row{row.Operation, row.Transport, bytesize.Text(row.Size), fmt.Sprintf("%d × %s, all bytes", row.Messages, bytesize.Text(row.Size)),
-			doubt(roundTripText(row.RoundTripUs), row.Disturbed), doubt(roundTripText(row.TCPRoundTripUs), row.TCPDisturbed),
-			doubt(bandwidthText(row.BytesPerSecond), row.Disturbed), doubt(bandwidthText(row.TCPBytesPerSecond), row.TCPDisturbed)})
+		t.AppendRow(table.Row{row.Transport + " " + row.Operation, fmt.Sprintf("%d × %s", row.Messages, bytesize.Text(row.Size)),
+			doubt(roundTripText(row.RoundTripUs)+bandwidthText(row.BytesPerSecond), row.Disturbed || r.Busy),
+			doubt(roundTripText(row.TCPRoundTripUs)+bandwidthText(row.TCPBytesPerSecond), row.TCPDisturbed || r.Busy)})
 	}
-	return t.Render()
+	return trailing.ReplaceAllString(t.Render(), "")
 }
+
+// trailing is blanks at the ends of lines.
+var trailing = regexp.MustCompile(`(?m) +$`)
 
 // doubtful stands before figures that mean nothing.
 const doubtful = "busy? "
@@ -68,31 +74,29 @@ func doubt(figure string, disturbed bool) string {
 	return doubtful + figure
 }
 
+// roundTripText formats a round trip in microseconds; 0: there is none.
 func roundTripText(us float64) string {
 	if us == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.1f µs", us)
-}
-
-func bandwidthText(b float64) string {
-	if b == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.2f GB/s", b/1e9)
+	return shortTime(time.Duration(us * float64(time.Microsecond)))
 }
 
 // demoSummary says what happened and what to do next.
 func demoSummary(r *demo.Report) string {
-	s := fmt.Sprintf("%d operations moved %.1f MB between the memories of the two processes in %.1f s; both compared every byte: no error.\n",
+	s := fmt.Sprintf("%d operations moved %.1f MB between the memories of the two processes in\n%.1f s; both compared every byte: no error.\n",
 		len(r.Rows), float64(r.Verified())/1e6, r.Seconds)
-	s += "Figures are medians; round trips with both processes polling, for TCP too, between the same addresses in the same run.\n"
-	if slices.ContainsFunc(r.Rows, func(row demo.Row) bool { return row.Disturbed || row.TCPDisturbed }) {
-		s += fmt.Sprintf("Those after %q mean nothing: the machine was busy, and the two processes, which need a processor each, waited for one.\n",
+	s += "Figures are medians of round trips and of bandwidths, with both\nprocesses polling, for TCP too, between the same addresses in the same run.\n"
+	switch {
+	case r.Busy:
+		s += fmt.Sprintf("None of the figures means anything: the two processes need a processor each,\nand others used %.1f of this machine's %d meanwhile. Try again when it is idle.\n",
+			r.Others, runtime.NumCPU())
+	case slices.ContainsFunc(r.Rows, func(row demo.Row) bool { return row.Disturbed || row.TCPDisturbed }):
+		s += fmt.Sprintf("Those after %q mean nothing: the machine was busy, and the two processes,\nwhich need a processor each, waited for one.\n",
 			strings.TrimSpace(doubtful))
 	}
 	if r.Recorded {
-		s += "Packets were recorded, so less was sent, and more slowly: run without --pcap for figures.\n"
+		s += "Packets were recorded, so less was sent, and more slowly: run without --pcap\nfor figures.\n"
 	}
 	return s + fmt.Sprintf("Next: %[1]s devices -v                  what can be opened here\n"+
 		"      %[1]s perf send bw --loopback     more about speed\n"+

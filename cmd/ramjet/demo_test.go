@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/demo"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -23,26 +24,31 @@ func TestDemo(t *testing.T) {
 	if r.stderr != "" {
 		t.Errorf("standard error: %q", r.stderr)
 	}
+	for line := range strings.Lines(r.stdout) {
+		if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 80 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
 	if strings.Contains(r.stdout, "\x1b") {
 		t.Error("escape sequences although there is no terminal")
 	}
 	for _, want := range []string{
-		`^Two processes, roce:127\.\d+\.\d+\.1 and roce:127\.\d+\.\d+\.2, over RoCEv2`,
-		`(?m)^operation +transport +size +verified in both +round trip +TCP +bandwidth +TCP`,
-		`(?m)^SEND +RC +64 B +[1-9]\d*00 × 64 B, all bytes +(busy\? )?\d+\.\d µs +(busy\? )?\d+\.\d µs *$`,
-		`(?m)^SEND with immediate +RC +64 B`,
-		`(?m)^WRITE +RC +64 B`,
-		`(?m)^WRITE with immediate +RC +64 B`,
-		`(?m)^READ +RC +64 B`,
-		`(?m)^compare-and-swap +RC +8 B`,
-		`(?m)^fetch-and-add +RC +8 B`,
-		`(?m)^SEND +UC +64 B`,
-		`(?m)^WRITE +UC +64 B`,
-		`(?m)^SEND +UD +64 B`,
-		`(?m)^SEND +RC +1 MiB +\d+ × 1 MiB, all bytes +(busy\? )?\d+\.\d\d GB/s +(busy\? )?\d+\.\d\d GB/s *$`,
-		`(?m)^WRITE +RC +1 MiB`,
-		`(?m)^READ +RC +1 MiB`,
-		`(?m)^13 operations moved .* both compared every byte: no error\.$`,
+		`^Two processes, roce:127\.\d+\.\d+\.1 and roce:127\.\d+\.\d+\.2,\nover RoCEv2`,
+		`(?m)^operation +verified in both +RDMA +TCP`,
+		`(?m)^RC SEND +[1-9]\d*00 × 64 B +(busy\? )?[\d.]+ [µm]s +(busy\? )?[\d.]+ [µm]s$`,
+		`(?m)^RC SEND with immediate +\d+ × 64 B`,
+		`(?m)^RC WRITE +\d+ × 64 B`,
+		`(?m)^RC WRITE with immediate +\d+ × 64 B`,
+		`(?m)^RC READ +\d+ × 64 B`,
+		`(?m)^RC compare-and-swap +\d+ × 8 B`,
+		`(?m)^RC fetch-and-add +\d+ × 8 B`,
+		`(?m)^UC SEND +\d+ × 64 B`,
+		`(?m)^UC WRITE +\d+ × 64 B`,
+		`(?m)^UD SEND +\d+ × 64 B`,
+		`(?m)^RC SEND +\d+ × 1 MiB +(busy\? )?\d+\.\d\d [GM]B/s +(busy\? )?\d+\.\d\d [GM]B/s$`,
+		`(?m)^RC WRITE +\d+ × 1 MiB`,
+		`(?m)^RC READ +\d+ × 1 MiB`,
+		`(?m)^13 operations moved .* in\n\d+\.\d s; both compared every byte: no error\.$`,
 		`(?m)^Next: `,
 	} {
 		if !regexp.MustCompile(want).MatchString(r.stdout) {
@@ -87,8 +93,16 @@ func TestDemoDisturbed(t *testing.T) {
 		t.Errorf("an idle machine is called busy:\n%s", text)
 	}
 	r.Rows[0].Disturbed = true
-	if text := demoTable(r, false) + demoSummary(r); !strings.Contains(text, "busy? 8.0 µs ") || strings.Contains(text, "busy? 7") || !strings.Contains(text, "mean nothing") {
+	if text := demoTable(r, false) + demoSummary(r); !strings.Contains(text, "busy? 8.00 µs ") || strings.Contains(text, "busy? 7") || !strings.Contains(text, "mean nothing") {
 		t.Errorf("the marks of a busy machine:\n%s", text)
+	}
+}
+
+// Where the whole machine was too busy, no figure stands without a mark, and the text says how busy.
+func TestDemoBusy(t *testing.T) {
+	r := &demo.Report{Rows: []demo.Row{{Operation: "SEND", Size: 64, RoundTripUs: 8, TCPRoundTripUs: 7}}, Others: 1.75, Busy: true}
+	if text := demoTable(r, false) + demoSummary(r); strings.Count(text, "busy? ") != 2 || !strings.Contains(text, "others used 1.8 of this machine's") {
+		t.Error(text)
 	}
 }
 

@@ -36,7 +36,9 @@ func newDevicesCmd() *cobra.Command {
 		out := c.OutOrStdout()
 		switch {
 		case asJSON:
-			return writeJSON(out, found)
+			return writeJSON(out, struct {
+				Devices []deviceInfo `json:"devices"`
+			}{append([]deviceInfo{}, found...)}) // not null
 		case verbose:
 			for i := range found {
 				writeDeviceInfo(out, &found[i])
@@ -53,7 +55,7 @@ type deviceInfo struct {
 	Openable bool   `json:"openable"`
 	Problem  string `json:"problem,omitempty"` // why it cannot be opened now
 	NetDev   string `json:"netdev"`
-	LinkMTU  int    `json:"link_mtu"`
+	LinkMTU  int    `json:"link_mtu_bytes"`
 	Up       bool   `json:"up"`
 	GID      string `json:"gid"`
 

@@ -82,10 +82,11 @@ func TestDevicesJSON(t *testing.T) {
 	name := testDevice(t)
 	r := ramjetCmd(t, "devices", "--json", name)
 	r.wantSuccess(t)
-	var got []deviceInfo
-	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
+	var list struct{ Devices []deviceInfo }
+	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil {
 		t.Fatalf("%v:\n%s", err, r.stdout)
 	}
+	got := list.Devices
 	if len(got) != 1 || got[0].Name != name || !got[0].Openable || got[0].Attr == nil || got[0].Attr.MaxQP == 0 ||
 		got[0].Port == nil || got[0].Port.ActiveMTU != "4096" || len(got[0].Port.GIDs) != 1 || len(got[0].Port.PKeys) != 1 {
 		t.Errorf("%s", r.stdout)
@@ -93,9 +94,9 @@ func TestDevicesJSON(t *testing.T) {
 
 	all := ramjetCmd(t, "devices", "--json")
 	all.wantSuccess(t)
-	got = nil
-	if err := json.Unmarshal([]byte(all.stdout), &got); err != nil || len(got) < 1 {
-		t.Errorf("%v: %d devices:\n%s", err, len(got), all.stdout)
+	list.Devices = nil
+	if err := json.Unmarshal([]byte(all.stdout), &list); err != nil || len(list.Devices) < 1 {
+		t.Errorf("%v: %d devices:\n%s", err, len(list.Devices), all.stdout)
 	}
 }
 

@@ -38,7 +38,9 @@ func newExplainCmd() *cobra.Command {
 		out := c.OutOrStdout()
 		switch {
 		case asJSON:
-			return writeJSON(out, found)
+			return writeJSON(out, struct {
+				Entries []explain.Entry `json:"entries"`
+			}{found})
 		case len(args) == 0:
 			return writeExplainList(out, found)
 		}

@@ -25,8 +25,10 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	all := ramjetCmd(t, "explain", "--json")
-	var list []explain.Entry
-	if err := json.Unmarshal([]byte(all.stdout), &list); err != nil || len(list) != len(explain.All()) {
+	var in struct{ Entries []explain.Entry }
+	err := json.Unmarshal([]byte(all.stdout), &in)
+	list := in.Entries
+	if err != nil || len(list) != len(explain.All()) {
 		t.Errorf("%d entries, %v", len(list), err)
 	}
 	for _, e := range list {

@@ -56,8 +56,7 @@ func newFabricCmd() *cobra.Command {
 	c.Flags().Lookup("ibsim").NoOptDefVal = "sim"
 	c.Flags().StringVar(&f.script, "script", "", "run the console's commands in `file` (-: standard input), then end: status 1 if one fails")
 	c.MarkFlagFilename("script")
-	c.Flags().StringVar(&f.pcap, "pcap", "", "write every packet at every cable to `file` as pcapng, for Wireshark and `ramjet ladder`")
-	c.MarkFlagFilename("pcap", "pcapng")
+	addPcapFlag(c, &f.pcap, "every packet at every cable")
 	c.AddCommand(newFabricShowCmd())
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {

@@ -122,8 +122,10 @@ func TestLs(t *testing.T) {
 	}
 	r := ramjetCmd(t, "ls", "--json", "-d", testDevice(t), at+":")
 	r.wantSuccess(t)
-	var all []listed
-	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || len(all) != 3 || all[0] != (listed{"file", "file", 1234, "0640", at0}) || all[2].Kind != "directory" {
+	var in struct{ Entries []listed }
+	err := json.Unmarshal([]byte(r.stdout), &in)
+	all := in.Entries
+	if err != nil || len(all) != 3 || all[0] != (listed{"file", "file", 1234, "0640", at0}) || all[2].Kind != "directory" {
 		t.Errorf("%v: %s", err, r.stdout)
 	}
 	ramjetCmd(t, "ls", "-d", testDevice(t), at+":none").wantError(t, exitFailed, "no such file or directory")

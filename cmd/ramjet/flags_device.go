@@ -23,7 +23,7 @@ type deviceFlags struct {
 // add adds --device and --pcap to a command.
 func (f *deviceFlags) add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.device, "device", "d", kinds.Default().NameAt("127.0.0.1").String(), "`device` to open, such as roce:192.0.2.7, or that of $"+kinds.DeviceVariable+"; `ramjet devices` lists them")
-	addPcapFlag(c, &f.pcap)
+	addPcapFlag(c, &f.pcap, everyPacket)
 }
 
 // onlyKind marks the flag --device of a command that takes a kind, and chooses the addresses itself.
@@ -50,12 +50,6 @@ func deviceFromEnvironment(c *cobra.Command) (set bool, err error) {
 		value = n.Kind.Name + ":"
 	}
 	return true, c.Flags().Set("device", value)
-}
-
-// addPcapFlag adds --pcap to a command.
-func addPcapFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "pcap", "", "write every packet to `file` as pcapng, for Wireshark")
-	c.MarkFlagFilename("pcap", "pcapng", "pcap")
 }
 
 // with calls run with the device. Then it closes the device and the recording, if any.

@@ -9,9 +9,21 @@ import (
 	"os"
 	"sync"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ramjet-rdma/ramjet"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/trace"
 )
+
+// addPcapFlag adds --pcap to a command. packets says which are recorded.
+func addPcapFlag(c *cobra.Command, file *string, packets string) {
+	c.Flags().StringVar(file, "pcap", "", "write "+packets+" to `file` as pcapng, for Wireshark and ramjet ladder")
+	c.MarkFlagFilename("pcap", "pcapng", "pcap")
+}
+
+// everyPacket is what most commands record: the packets of the device that they open.
+const everyPacket = "every packet"
 
 // recording is the file of --pcap. A nil recording records nothing.
 type recording struct {
@@ -36,6 +48,18 @@ func newRecording(path, iface string) (*recording, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// recordable reports at once what opening a device of the kind would say later: that there is nothing to record.
+func (f *deviceFlags) recordable() error {
+	kind, _, err := f.kind()
+	switch {
+	case err != nil:
+		return usage.Of(err)
+	case f.pcap != "" && kind.Unrecorded != "":
+		return usagef("--pcap: %s: %s", kind.Name, kind.Unrecorded)
+	}
+	return nil
 }
 
 // options returns the options that make ramjet.Open record.

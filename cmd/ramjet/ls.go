@@ -49,7 +49,7 @@ func newLsCmd() *cobra.Command {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			slices.SortFunc(list, func(a, b filecopy.Entry) int { return strings.Compare(a.Base, b.Base) })
-			return writeList(c.OutOrStdout(), list, long, asJSON)
+			return writeList(c.OutOrStdout(), d.Name(), list, long, asJSON)
 		})
 	})
 }
@@ -63,7 +63,8 @@ type listed struct {
 	Modified time.Time `json:"modified"`
 }
 
-func writeList(w io.Writer, list []filecopy.Entry, long, asJSON bool) error {
+// writeList writes a list that came by a device.
+func writeList(w io.Writer, device string, list []filecopy.Entry, long, asJSON bool) error {
 	if asJSON {
 		all := []listed{}
 		for i := range list {
@@ -71,7 +72,9 @@ func writeList(w io.Writer, list []filecopy.Entry, long, asJSON bool) error {
 			kind := map[filecopy.FileKind]string{filecopy.File: "file", filecopy.Dir: "directory", filecopy.Other: "other"}[e.Kind]
 			all = append(all, listed{e.Base, kind, e.Size(), fmt.Sprintf("%04o", e.Mode().Perm()), e.ModTime().UTC()})
 		}
-		return writeJSON(w, all)
+		return writeJSON(w, struct {
+			Entries []listed `json:"entries"`
+		}{all}, device)
 	}
 	width := 0
 	for i := range list {

@@ -3,12 +3,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/term"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
 // output is standard output. It keeps the first error, so that a command fails if its results
@@ -53,10 +58,56 @@ func isTerminal(w io.Writer) bool {
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// writeJSON writes v, indented.
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
+// jsonHeader begins every object that a command writes with --json: what wrote it, where and when, and the
+// devices that it is of, if it is of any.
+type jsonHeader struct {
+	Version string    `json:"version"` // of this program
+	Host    string    `json:"host"`
+	Time    time.Time `json:"time"`
+	Devices []string  `json:"devices,omitempty"`
+}
+
+// encodeJSON returns v, whose JSON is an object, behind a header. A list of devices in v is instead of the
+// header's.
+func encodeJSON(v any, devices ...string) ([]byte, error) {
+	host, _ := os.Hostname() // empty: not known
+	head, err := marshal(jsonHeader{softdev.Version(), host, time.Now(), devices})
+	if err != nil {
+		return nil, err
+	}
+	body, err := marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) < 2 || body[0] != '{' {
+		return nil, fmt.Errorf("%T is no object in JSON", v)
+	}
+	if bytes.Equal(body, []byte("{}")) {
+		return head, nil
+	}
+	return append(append(head[:len(head)-1], ','), body[1:]...), nil
+}
+
+// marshal is json.Marshal, which leaves <, > and & as they are.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	err := e.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// writeJSON writes v behind a header, indented.
+func writeJSON(w io.Writer, v any, devices ...string) error {
+	text, err := encodeJSON(v, devices...)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, text, "", "  "); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err = w.Write(b.Bytes())
+	return err
 }

@@ -200,6 +200,9 @@ func (f *perfFlags) server(c *cobra.Command) (err error) {
 	d := &perfDevice{flags: f.device, log: c.ErrOrStderr()}
 	defer func() { err = d.close(err) }()
 	opt := perf.Options{Open: d.open, Accept: f.accept}
+	if err := f.device.recordable(); err != nil {
+		return err
+	}
 	var host string
 	if !f.device.kindOnly() { // report a wrong name at once
 		if opt.Device, err = d.open(netip.Addr{}); err != nil {

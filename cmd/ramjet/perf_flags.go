@@ -47,7 +47,7 @@ func (f *perfFlags) add(c *cobra.Command) {
 	fl, cfg := c.Flags(), &f.config
 	lat := cfg.Mode == perf.Latency
 	fl.StringVarP(&f.device.device, "device", "d", "", "`device` to open, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on the address that reaches the other side)")
-	addPcapFlag(c, &f.device.pcap)
+	addPcapFlag(c, &f.device.pcap, everyPacket)
 	fl.IntVarP(&f.port, "port", "p", perfPort, "TCP port of the control connection")
 	fl.BoolVar(&f.loopback, "loopback", false, "run both sides here, on loopback addresses")
 	fl.IntVarP(&cfg.Iters, "iters", "n", 0, "messages per queue pair, or round trips (default 5000; 1000 for latency, READ and atomics)")

@@ -102,10 +102,13 @@ func (o *perfOutput) title(r *perfRow) string {
 // end writes what follows the last size.
 func (o *perfOutput) end() error {
 	if o.flags.json {
+		var devices []string
+		if o.device != "" {
+			devices = append(devices, o.device)
+		}
 		return writeJSON(o.w, struct {
-			Device  string    `json:"device,omitempty"`
 			Results []perfRow `json:"results"`
-		}{o.device, o.rows})
+		}{o.rows}, devices...)
 	}
 	if o.flags.csv {
 		return nil

@@ -118,7 +118,9 @@ func (t *perfTable) run(ctx context.Context, figures []perf.Figure, out, log io.
 		}
 	}
 	if t.json {
-		return writeJSON(out, results)
+		return writeJSON(out, struct {
+			Figures []perfFigure `json:"figures"`
+		}{results})
 	}
 	t.write(out, results)
 	return nil

@@ -158,7 +158,7 @@ func TestPerfJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got struct {
-			Device  string
+			Devices []string
 			Results []struct {
 				Config  map[string]any
 				Median  map[string]float64
@@ -172,7 +172,7 @@ func TestPerfJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		if !strings.HasPrefix(got.Device, "roce:127.") || len(got.Results) != 1 || len(got.Results[0].Runs) != 3 {
+		if len(got.Devices) != 1 || !strings.HasPrefix(got.Devices[0], "roce:127.") || len(got.Results) != 1 || len(got.Results[0].Runs) != 3 {
 			t.Fatalf("%s", out)
 		}
 		r := got.Results[0]

@@ -33,6 +33,7 @@ func newRunCmd() *cobra.Command {
 	var libs string
 	var devices []string
 	var sockets bool
+	var pcap string
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARGUMENTS...]",
 		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
@@ -41,6 +42,8 @@ func newRunCmd() *cobra.Command {
 			"~/.local/lib/ramjet, /usr/local/lib/ramjet or /usr/lib/ramjet. Releases have them; cabi/build.sh builds them.\n" +
 			"The program sees a device for each address of this machine, or those of --device, of\n" +
 			"$RAMJET_DEVICES, or that of $RAMJET_DEVICE.\n" +
+			"Several processes may record with one --pcap (or $RAMJET_PCAP): %p in its name stands for the process's id,\n" +
+			"and a name that exists gets a number, as in a-2.pcapng. Nothing is overwritten.\n" +
 			"It calls roce:192.0.2.7 roce_192.0.2.7, and what is given as NAME=roce:192.0.2.7 as NAME says.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
@@ -51,6 +54,7 @@ func newRunCmd() *cobra.Command {
 	c.Flags().StringVar(&libs, "libs", "", "`folder` of the libraries")
 	c.Flags().StringSliceVarP(&devices, "device", "d", nil, "`device` that the program sees, such as roce:192.0.2.7, or NAME=roce:192.0.2.7; may be repeated")
 	c.Flags().BoolVar(&sockets, "sockets", false, "make the program's TCP sockets rsockets, where the other side has one")
+	addPcapFlag(c, &pcap, "every packet of the program's devices")
 	c.Flags().SetInterspersed(false)
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		if runtime.GOOS != "linux" {
@@ -74,11 +78,39 @@ func newRunCmd() *cobra.Command {
 			}
 		}
 		env := runEnv(os.Environ(), dir, devices)
+		if pcap != "" {
+			if pcap, err = recordProgram(pcap, env); err != nil {
+				return usagef("--pcap: %w", err)
+			}
+			env = append(env, cdevices.Recording+"="+pcap)
+		}
 		if _, err := cdevices.List(lookup(env, cdevices.Environment)); err != nil {
 			return usage.Of(err)
 		}
 		return execProgram(program, args, env, dir, sockets)
 	})
+}
+
+// recordProgram returns the value of RAMJET_PCAP for a pattern: an absolute path, as programs change their
+// directory. It is an error if nothing could be recorded.
+func recordProgram(pattern string, env []string) (string, error) {
+	pattern, err := filepath.Abs(pattern)
+	if err != nil {
+		return "", err
+	}
+	if err := cdevices.CheckRecording(cdevices.RecordingName(pattern, os.Getpid())); err != nil {
+		return "", err
+	}
+	listed, err := cdevices.List(lookup(env, cdevices.Environment))
+	if err != nil {
+		return "", err
+	}
+	for _, d := range listed {
+		if n, err := kinds.Parse(d.Address); err == nil && n.Kind.Unrecorded != "" {
+			return "", fmt.Errorf("%q: %s", d.Address, n.Kind.Unrecorded)
+		}
+	}
+	return pattern, nil
 }
 
 // findLibs returns the folder of the libraries. If dir is not empty they must be there.

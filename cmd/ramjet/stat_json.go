@@ -3,12 +3,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
@@ -17,8 +14,6 @@ import (
 
 // statJSON is what `ramjet stat --json` writes. Units are in names; numbers without one are counts.
 type statJSON struct {
-	Host      string        `json:"host"`
-	Time      time.Time     `json:"time"`
 	Processes []statProcess `json:"processes"`
 	Kernel    []kernelLink  `json:"kernel_links"`
 }
@@ -158,8 +153,7 @@ type statCMID struct {
 
 // writeJSON writes everything; with --watch in one line.
 func (s *statCommand) writeJSON(out io.Writer, found []statsocket.Process, kernel []kernelLink) error {
-	host, _ := os.Hostname() // empty: not known
-	all := statJSON{Host: host, Time: time.Now(), Processes: []statProcess{}, Kernel: append([]kernelLink{}, kernel...)}
+	all := statJSON{Processes: []statProcess{}, Kernel: append([]kernelLink{}, kernel...)}
 	for i := range found {
 		p := &found[i]
 		js := statProcess{PID: p.PID, UID: p.UID, Command: p.Command, Devices: []statDeviceJS{}}
@@ -173,7 +167,11 @@ func (s *statCommand) writeJSON(out io.Writer, found []statsocket.Process, kerne
 		all.Processes = append(all.Processes, js)
 	}
 	if s.every != 0 {
-		return json.NewEncoder(out).Encode(all)
+		line, err := encodeJSON(all)
+		if err == nil {
+			_, err = out.Write(append(line, '\n'))
+		}
+		return err
 	}
 	return writeJSON(out, all)
 }

@@ -42,7 +42,10 @@ func TestStat(t *testing.T) {
 		t.Error(r.stdout)
 	}
 	r = ramjetCmd(t, "stat", "--json", pid)
-	var all statJSON
+	var all struct {
+		jsonHeader
+		statJSON
+	}
 	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
 		t.Fatal(err, r)
 	}

@@ -15,6 +15,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -43,6 +44,9 @@ type OpenFunc func(name string) (*verbs.Device, error)
 // Run does the demo.
 func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	start := time.Now()
+	ctx, stop := context.WithTimeoutCause(ctx, limit,
+		fmt.Errorf("not done after %v: the machine is too busy for the demo, or something hangs", limit))
+	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	names, err := d.deviceNames()
@@ -63,10 +67,14 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	}
 	d.link = child.link
 	defer child.end()
+	pids := []int{os.Getpid(), child.cmd.Process.Pid}
+	before := loadOf(pids...)
 	report, err := d.talk(ctx, rest)
 	if err != nil {
 		return nil, child.explain(ctx, err)
 	}
+	report.Others = loadOf(pids...).others(before)
+	report.Busy = tooBusy(report.Others)
 	report.Seconds = time.Since(start).Seconds()
 	return report, nil
 }

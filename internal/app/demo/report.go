@@ -7,10 +7,15 @@ type Report struct {
 	Devices  [2]string `json:"devices"`
 	Over     string    `json:"over"`
 	Needs    string    `json:"needs,omitempty"` // the rights that the devices take
-	PathMTU  int       `json:"path_mtu"`
+	PathMTU  int       `json:"path_mtu_bytes"`
 	Rows     []Row     `json:"operations"`
-	Seconds  float64   `json:"seconds"`
+	Seconds  float64   `json:"elapsed_seconds"`
 	Recorded bool      `json:"recorded"` // packets were recorded: the figures do not represent a plain run
+
+	// How many processors other processes have used meanwhile, where the system tells; and whether that was too
+	// much for any of the figures to mean anything.
+	Others float64 `json:"processors_used_by_others"`
+	Busy   bool    `json:"busy"`
 
 	Cable *CableReport `json:"cable_pulled,omitempty"` // of a fabric whose cable was pulled
 }

@@ -20,17 +20,17 @@ type View struct {
 	// Route is drawn over the links; nil: none.
 	Route *Route `json:"route,omitempty"`
 	// Seconds is over how long traffic was measured; 0: it was not.
-	Seconds float64 `json:"seconds,omitempty"`
+	Seconds float64 `json:"measured_seconds,omitempty"`
 }
 
 // Traffic is what a port has moved lately, each second.
 type Traffic struct {
-	Sent            float64 `json:"sent"` // bytes
-	SentPackets     float64 `json:"sent_packets"`
-	Received        float64 `json:"received"` // bytes
-	ReceivedPackets float64 `json:"received_packets"`
+	Sent            float64 `json:"sent_bytes_per_second"` // bytes
+	SentPackets     float64 `json:"sent_packets_per_second"`
+	Received        float64 `json:"received_bytes_per_second"` // bytes
+	ReceivedPackets float64 `json:"received_packets_per_second"`
 	// Waiting is the share of the time, 0 to 1, in which there was something to send and no credit for it.
-	Waiting float64 `json:"waiting"`
+	Waiting float64 `json:"waiting_share"`
 }
 
 // NodeType is what kind of node it is.
@@ -99,8 +99,8 @@ type Port struct {
 
 // Counters are a port's. Data is in bytes.
 type Counters struct {
-	XmitData     uint64 `json:"xmit_data"`
-	RcvData      uint64 `json:"rcv_data"`
+	XmitData     uint64 `json:"xmit_data_bytes"`
+	RcvData      uint64 `json:"rcv_data_bytes"`
 	XmitPackets  uint64 `json:"xmit_packets"`
 	RcvPackets   uint64 `json:"rcv_packets"`
 	XmitWait     uint64 `json:"xmit_wait,omitempty"`

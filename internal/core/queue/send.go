@@ -85,7 +85,7 @@ func (p *Pair) CheckSends(wrs []verbs.SendWR, held int, all bool, transport func
 	for i := range wrs {
 		err := p.checkSend(&wrs[i], transport)
 		if err == nil && held+i >= p.Caps.MaxSendWR {
-			err = errSendQueueFull
+			err = verbs.ErrQueueFull
 		}
 		if err == nil {
 			continue
@@ -97,8 +97,6 @@ func (p *Pair) CheckSends(wrs []verbs.SendWR, held int, all bool, transport func
 	}
 	return len(wrs), nil
 }
-
-var errSendQueueFull = &verbs.OpError{Op: "post_send", Err: verbs.ErrQueueFull}
 
 // RefuseSend is the error for a work request that can never be carried out.
 func RefuseSend(format string, a ...any) error {

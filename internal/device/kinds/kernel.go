@@ -115,6 +115,11 @@ func (k kernelNaming) IP(address string) (netip.Addr, bool) {
 	return linkNaming{}.IP(k.netDev(address))
 }
 
+// unrecordedKernel is why packets of the kernel's devices are not recorded here, and where they are.
+const unrecordedKernel = "its packets pass between the program and the adapter unseen. Record them outside: " +
+	"`tcpdump -i DEVICE -w FILE` (libpcap 1.9 with rdmasniff) or ibdump for Mellanox adapters, by the device's name, " +
+	"and `tcpdump -i INTERFACE -w FILE` for rxe (udp port 4791) and siw (tcp)"
+
 // kernelGUID returns the GUID that sysfs has, such as 0002:c903:0000:1234.
 func kernelGUID(device string) (uint64, error) {
 	k := kernelNaming{"/sys"}
@@ -126,10 +131,7 @@ func kernelGUID(device string) (uint64, error) {
 }
 
 func openKernel(n Name, o *Options) (*verbs.Device, error) {
-	switch {
-	case o.Trace != nil:
-		return nil, fmt.Errorf("ramjet: %q: %w: the adapter's packets do not pass here; tcpdump records those of some", n.String(), verbs.ErrNotSupported)
-	case o.Kernel == nil:
+	if o.Kernel == nil {
 		return nil, fmt.Errorf("ramjet: %q: %w: the program is built without RDMA hardware. It has to name the package that is for it: "+
 			"import \"github.com/ramjet-rdma/ramjet/kernel\", and ramjet.Open(%q, ramjet.WithKernel(kernel.Open))", n.String(), verbs.ErrNotSupported, n.String())
 	}

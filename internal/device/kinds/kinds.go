@@ -28,21 +28,22 @@ import (
 
 // Kind is a row of the table.
 type Kind struct {
-	Name      string          // the part before the colon
-	Text      string          // its protocols, for people
-	Passes    string          // what firewalls have to admit
-	Transport verbs.Transport // of its devices
-	TLS       bool            // it needs certificates: Options.TLS, or the files that the environment names
-	Slow      bool            // demonstrations do less with it
-	Host      bool            // its devices reach only others of this host
-	Link      bool            // its devices reach only hosts on the same link
-	Soft      bool            // its devices are on a fabric that a process runs, apart from the host's networks
-	Hardware  bool            // its devices are the kernel's RDMA devices, by the names that sysfs has
-	Listed    bool            // List has its devices; the others can be named but are not listed
-	Port      uint16          // the UDP port that its devices need of their address; 0: none
-	Needs     string          // rights that a process needs to open one; empty: none
-	Beyond    string          // what can be opened but is not listed, a sentence; empty: nothing
-	Naming                    // the part after the colon
+	Name       string          // the part before the colon
+	Text       string          // its protocols, for people
+	Passes     string          // what firewalls have to admit
+	Transport  verbs.Transport // of its devices
+	TLS        bool            // it needs certificates: Options.TLS, or the files that the environment names
+	Slow       bool            // demonstrations do less with it
+	Host       bool            // its devices reach only others of this host
+	Link       bool            // its devices reach only hosts on the same link
+	Soft       bool            // its devices are on a fabric that a process runs, apart from the host's networks
+	Hardware   bool            // its devices are the kernel's RDMA devices, by the names that sysfs has
+	Listed     bool            // List has its devices; the others can be named but are not listed
+	Port       uint16          // the UDP port that its devices need of their address; 0: none
+	Needs      string          // rights that a process needs to open one; empty: none
+	Beyond     string          // what can be opened but is not listed, a sentence; empty: nothing
+	Unrecorded string          // why its packets cannot be recorded, and what to do instead; empty: they can
+	Naming                     // the part after the colon
 
 	Open func(n Name, o *Options) (*verbs.Device, error)
 	GUID func(address string) (uint64, error) // of a device, whether it is open or not
@@ -113,12 +114,12 @@ var Table = []*Kind{
 	},
 	{
 		Name: "shm", Text: "shared memory between processes of this host", Passes: "nothing: it stays on the host", Transport: verbs.TransportIB,
-		Host: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Every other address can be opened as shm: too, to tell devices of this host apart."),
+		Host: true, Unrecorded: unrecordedMemory, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Every other address can be opened as shm: too, to tell devices of this host apart."),
 		Naming: memoryNaming{}, Open: openMemory, GUID: shm.GUID,
 	},
 	{
 		Name: "kernel", Text: "RDMA hardware and other devices of the kernel", Passes: "what the device's protocol needs", Transport: verbs.TransportIB,
-		Hardware: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("RDMA devices of the kernel can be opened as kernel:NAME, by the names that `rdma link` lists."),
+		Hardware: true, Unrecorded: unrecordedKernel, Listed: runtime.GOOS == "linux", Beyond: ofLinux("RDMA devices of the kernel can be opened as kernel:NAME, by the names that `rdma link` lists."),
 		Naming: kernelNaming{"/sys"}, Open: openKernel, GUID: kernelGUID,
 	},
 }
@@ -225,6 +226,9 @@ func (n Name) GUID() (uint64, error) { return n.Kind.GUID(n.Address) }
 
 // Open opens the device.
 func (n Name) Open(o *Options) (*verbs.Device, error) {
+	if o.Trace != nil && n.Kind.Unrecorded != "" {
+		return nil, fmt.Errorf("ramjet: %q: %w: %s", n.String(), verbs.ErrNotSupported, n.Kind.Unrecorded)
+	}
 	dev, err := n.Kind.Open(n, o)
 	if err != nil || o.Log == nil {
 		return dev, err

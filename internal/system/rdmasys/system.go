@@ -77,7 +77,7 @@ const RoCEv2 = "RoCE v2"
 type Interface struct {
 	Name    string         `json:"name"`
 	Type    int            `json:"type"` // ARPHRD_…: 1 is Ethernet, 32 InfiniBand
-	MTU     int            `json:"mtu"`
+	MTU     int            `json:"mtu_bytes"`
 	State   string         `json:"state"` // operstate: up, down, lowerlayerdown, unknown
 	Address string         `json:"address,omitempty"`
 	Driver  string         `json:"driver,omitempty"`

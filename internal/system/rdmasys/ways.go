@@ -15,7 +15,7 @@ type Route struct {
 	From    netip.Addr `json:"from"`             // the source address
 	NetDev  string     `json:"netdev"`           // the interface
 	Gateway netip.Addr `json:"gateway,omitzero"` // zero: the peer is on the link
-	MTU     int        `json:"mtu"`              // of the route, or of the interface if the route has none; 0: not known
+	MTU     int        `json:"mtu_bytes"`        // of the route, or of the interface if the route has none; 0: not known
 	Local   bool       `json:"local,omitempty"`  // the address is this host's
 }
 

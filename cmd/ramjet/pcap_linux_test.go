@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/tshark"
+)
+
+// recordedWorld is two devices of one kind, for both sides of a command.
+type recordedWorld struct {
+	kind   string // with a colon, for commands that choose the devices
+	a, b   string // devices
+	at     string // a's address for connection managers; empty: it cannot be found
+	fabric capture.Fabric
+	tcp    string // where a's side listens for what goes over TCP
+}
+
+// choosesDevices skips commands that take a kind alone where that would be a fabric of others.
+func (w recordedWorld) choosesDevices(t *testing.T) {
+	if strings.Contains(w.kind, "?") {
+		t.Skip("it takes adapters of the default fabric only, which is not the test's")
+	}
+}
+
+// resolves skips commands that find their peer by its IP address where none can be found.
+func (w recordedWorld) resolves(t *testing.T) {
+	if w.at == "" {
+		t.Skip("it asks on the link for its peer's address, which in one network namespace nobody answers")
+	}
+}
+
+// recordedCommands are the commands that record, each with a conversation. They return the files that both sides, or
+// one, have recorded.
+var recordedCommands = []struct {
+	name string
+	run  func(t *testing.T, w recordedWorld, file func(side string) string)
+}{
+	{"ping", func(t *testing.T, w recordedWorld, file func(string) string) {
+		w.resolves(t)
+		server := startReady(t, "waiting for clients", "ping", "-s", "-d", w.a, "--pcap", file("server"))
+		ramjetCmd(t, "ping", "-c", "-d", w.b, "-a", w.at, "-C", "3", "-S", "3000", "--pcap", file("client")).wantSuccess(t)
+		server.wait().wantSuccess(t)
+	}},
+	{"pingpong", func(t *testing.T, w recordedWorld, file func(string) string) {
+		if strings.HasPrefix(w.kind, "iwarp") {
+			t.Skip("it exchanges queue pair numbers, with which iWARP connects nothing")
+		}
+		port := freePort(t)
+		server := startNow(t, "pingpong", "rc", "-n", "5", "-p", port, "-d", w.a, "--pcap", file("server"))
+		client := result{status: 1, stderr: "start it first"}
+		for client.status != 0 && strings.Contains(client.stderr, "start it first") && t.Context().Err() == nil {
+			client = ramjetCmd(t, "pingpong", "rc", "-n", "5", "-p", port, "-d", w.b, "--pcap", file("client"), w.tcp)
+		}
+		client.wantSuccess(t)
+		server.wait().wantSuccess(t)
+	}},
+	{"pipe", func(t *testing.T, w recordedWorld, file func(string) string) {
+		w.resolves(t)
+		server, serverIn := startPipe(t, "-l", "-v", "-d", w.a, "--pcap", file("server"), "17000")
+		client, clientIn := startPipe(t, "-d", w.b, "--pcap", file("client"), w.at, "17000")
+		clientIn.Write([]byte(strings.Repeat("over and out\n", 1000)))
+		clientIn.Close()
+		serverIn.Close()
+		server.wait().wantSuccess(t)
+		client.wait().wantSuccess(t)
+	}},
+	{"serve, cp and ls", func(t *testing.T, w recordedWorld, file func(string) string) {
+		w.resolves(t)
+		at := w.at
+		if strings.Contains(at, ":") {
+			at = "[" + at + "]"
+		}
+		source := filepath.Join(t.TempDir(), "a")
+		writeRandom(t, source, 30_000)
+		server := startReady(t, ": serving ", "serve", "--read", "-d", w.a, "--pcap", file("server"), t.TempDir())
+		ramjetCmd(t, "cp", "-d", w.b, "--pcap", file("cp"), source, at+":").wantSuccess(t)
+		ramjetCmd(t, "ls", "-d", w.b, "--pcap", file("ls"), at+":").wantSuccess(t)
+		server.interrupt()
+		server.wait()
+	}},
+	{"perf", func(t *testing.T, w recordedWorld, file func(string) string) {
+		port := freePort(t)
+		server := startNow(t, "perf", "write", "bw", "-d", w.a, "-p", port, "--pcap", file("server"))
+		client := result{status: 1, stderr: "start"}
+		for client.status != 0 && strings.Contains(client.stderr, "start") && t.Context().Err() == nil {
+			client = ramjetCmd(t, "perf", "write", "bw", "-d", w.b, "-p", port, "-n", "20", "-s", "3000", "--pcap", file("client"), w.tcp)
+		}
+		client.wantSuccess(t)
+		server.wait().wantSuccess(t)
+	}},
+	{"perf --loopback", func(t *testing.T, w recordedWorld, file func(string) string) {
+		if w.kind == "roce1:" {
+			t.Skip("it takes devices of loopback addresses")
+		}
+		ramjetCmd(t, "perf", "read", "lat", "-d", w.kind, "--loopback", "-n", "20", "--pcap", file("client")).wantSuccess(t)
+	}},
+	{"bench notification", func(t *testing.T, w recordedWorld, file func(string) string) {
+		w.choosesDevices(t)
+		ramjetCmd(t, "bench", "notification", "-d", w.kind, "--peers", "2", "-n", "10", "--pcap", file("client")).wantSuccess(t)
+	}},
+	{"bench registration", func(t *testing.T, w recordedWorld, file func(string) string) {
+		w.choosesDevices(t)
+		ramjetCmd(t, "bench", "registration", "-d", w.kind, "-s", "4K", "--runs", "1", "-D", "1ms", "--pcap", file("client")).wantSuccess(t)
+	}},
+	{"demo", func(t *testing.T, w recordedWorld, file func(string) string) {
+		kind, fabric, named := strings.Cut(w.kind, "?fabric=")
+		args := []string{"demo", "-d", kind, "--pcap", file("client")}
+		if named {
+			args = append(args, "--fabric", fabric)
+		}
+		ramjetCmd(t, args...).wantSuccess(t)
+	}},
+}
+
+// Every command that opens a device for data has --pcap, and no other has.
+func TestPcapFlags(t *testing.T) {
+	without := map[string]string{ // that open devices
+		"devices":    "sends nothing",
+		"doctor":     "sends nothing",
+		"perf table": "compares with sockets: a recording would slow down one of them",
+	}
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		name := strings.TrimPrefix(c.CommandPath(), "ramjet ")
+		device, pcap := c.Flags().Lookup("device") != nil, c.Flags().Lookup("pcap") != nil
+		if wanted := device && !c.Hidden && without[name] == "" || name == "fabric"; wanted != pcap {
+			t.Errorf("%s: --device %v, --pcap %v", name, device, pcap)
+		}
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+	}
+	look(newRootCmd(os.Stdout))
+}
+
+// What each command records of each kind can be read: by this project's decoder, and by Wireshark's.
+func TestPcap(t *testing.T) {
+	fabrics := map[string]capture.Fabric{"roce:": capture.RoCEv2, "iwarp:": capture.IWARP, "iwarps:": capture.IWARP, "iwarp+sctp:": capture.IWARP}
+	for kind, fabric := range fabrics {
+		a, b := loopback.Next(), loopback.Next()
+		w := recordedWorld{kind: kind, a: kind + a.String(), b: kind + b.String(), at: a.String(), fabric: fabric, tcp: a.String()}
+		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
+			if kind == "iwarps:" {
+				cert, key, ca := tlsFilesFor(t, a.String(), b.String())
+				t.Setenv("RAMJET_TLS_CERT", cert)
+				t.Setenv("RAMJET_TLS_KEY", key)
+				t.Setenv("RAMJET_TLS_CA", ca)
+			}
+			w.record(t)
+		})
+	}
+	t.Run("infiniband", func(t *testing.T) {
+		name := fabricName(t)
+		softfabric.Serve(t, softfabric.Start(t, "star:4"), name)
+		const kind = "infiniband:"
+		option := "?fabric=" + name
+		w := recordedWorld{kind: kind + option, a: kind + "host-1" + option, b: kind + "host-2" + option, at: "198.18.0.1", fabric: capture.InfiniBand, tcp: "127.0.0.1"}
+		w.record(t)
+	})
+}
+
+// Of RoCE v1 as well, between two interfaces of one network namespace.
+func TestPcapRoCE1(t *testing.T) {
+	loopback.NeedIP(t)
+	if !loopback.InNamespace(t, 65536) {
+		return
+	}
+	loopback.SetUp(t, "link add left type veth peer name right")
+	for i, iface := range []string{"left", "right"} {
+		loopback.IP(t, "address add 10.93.0.%d/24 dev %s", i+1, iface)
+		loopback.IP(t, "link set %s up", iface)
+	}
+	w := recordedWorld{kind: "roce1:", a: "roce1:left", b: "roce1:right", fabric: capture.RoCEv1, tcp: "10.93.0.1"}
+	w.record(t)
+}
+
+// record runs all commands, and reads what they have recorded.
+func (w recordedWorld) record(t *testing.T) {
+	for _, c := range recordedCommands {
+		t.Run(c.name, func(t *testing.T) {
+			if w.kind != "roce:" && c.name != "ping" && c.name != "pingpong" {
+				testrun.SkipUnlessLong(t, "each command with devices of each kind")
+			}
+			var files []string
+			dir := t.TempDir()
+			c.run(t, w, func(side string) string {
+				files = append(files, filepath.Join(dir, side+".pcapng"))
+				return files[len(files)-1]
+			})
+			for _, f := range files {
+				readRecording(t, f, w.fabric)
+			}
+		})
+	}
+}
+
+// readRecording reads a recording of a fabric, with Wireshark too if it is installed.
+func readRecording(t *testing.T, file string, fabric capture.Fabric) {
+	t.Helper()
+	packets := 0
+	counts, err := capture.Read(file, func(p *capture.Packet) {
+		if packets++; p.Fabric != fabric || p.BadCRC || p.Broken != "" || p.Missing != 0 {
+			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s, %d bytes missing", filepath.Base(file), p.Frame, p.Fabric, p.BadCRC, p.Broken, p.Missing)
+		}
+	})
+	const least = 5
+	if err != nil || packets < least {
+		t.Errorf("%s: %v, %d packets in %+v, want %d at least", filepath.Base(file), err, packets, counts, least)
+	}
+	if _, err := exec.LookPath("tshark"); err != nil {
+		return
+	}
+	filter := "infiniband"
+	if fabric == capture.IWARP {
+		filter = "iwarp_mpa || iwarp_ddp_rdmap"
+	}
+	if seen := strings.Count(tshark.Read(t, file, "-Y", filter), "\n"); seen < least {
+		t.Errorf("%s: tshark finds %d frames with %s, want %d at least", filepath.Base(file), seen, filter, least)
+	}
+}
+
+// Devices without packets of their own say so, and what to do instead, and leave no file.
+func TestPcapRefused(t *testing.T) {
+	for device, want := range map[string]string{
+		"shm:":          "shared memory has no packets to record",
+		"kernel:mlx5_0": "tcpdump -i DEVICE",
+	} {
+		for _, args := range []string{"ping -s", "pingpong rc", "pipe -l 7000", "serve .", "ls 127.0.0.1:", "cp pcap_linux_test.go 127.0.0.1:", "perf send bw", "bench registration"} {
+			file := filepath.Join(t.TempDir(), "a.pcapng")
+			ramjetCmd(t, append(strings.Fields(args), "-d", device, "--pcap", file)...).wantError(t, exitUsage, want)
+			if _, err := os.Stat(file); err == nil {
+				t.Errorf("%s leaves a file", args)
+			}
+		}
+	}
+	for _, args := range []string{"demo", "bench notification", "perf send bw --loopback"} {
+		ramjetCmd(t, append(strings.Fields(args), "-d", "shm:", "--pcap", filepath.Join(t.TempDir(), "a"))...).wantError(t, exitUsage, "shared memory has no packets to record")
+	}
+}
+
+// The last line on standard error says what is in the file.
+func TestPcapSays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.pcapng")
+	r := ramjetCmd(t, "perf", "send", "lat", "--loopback", "-n", "10", "--pcap", file)
+	r.wantSuccess(t)
+	if want := regexp.MustCompile(fmt.Sprintf(`%s: [1-9]\d* packets written, 0 left out\n$`, regexp.QuoteMeta(file))); !want.MatchString(r.stderr) {
+		t.Errorf("%q", r.stderr)
+	}
+}
