@@ -62,6 +62,9 @@ const (
 	mrRecord
 	connRecord
 	busyRecord
+	requestRecord
+	packetsRecord
+	packetRecord
 )
 
 func (p *Process) code(c *codec) {
