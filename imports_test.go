@@ -97,6 +97,7 @@ var layers = map[string][]string{
 	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
 	"internal/app/capture":         {"wire/"},
 	"internal/app/ladder":          {"internal/app/capture", "wire/"},
+	"internal/app/live":            {"internal/core/observe", "internal/system/statsocket", "verbs"},
 	"internal/app/manual":          {},
 	"internal/app/notification":    {"verbs"},
 	"internal/app/plots":           {},
@@ -119,10 +120,10 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/doctor", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
+	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/doctor", "internal/app/live", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -188,6 +189,7 @@ var reach = map[string][]string{
 	"internal/app/filecopy":        {"net", "golang.org/x/sys"},
 	"internal/app/ping":            {"net", "github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/pingpong":        {"net"},
+	"internal/app/live":            {"net", "golang.org/x/sys"},
 	"internal/app/localca":         {"net", "crypto/tls"},
 	"internal/app/notification":    {"github.com/HdrHistogram/hdrhistogram-go"},
 	"internal/app/manual":          {"net", "github.com/spf13/", "github.com/inconshreveable/mousetrap"},

@@ -14,8 +14,12 @@ type Process struct {
 	PID     int // as this process sees it
 	UID     int
 	Command string // its name; empty: not known
-	State   *observe.Process
-	Err     error // why there is no State
+	// Instance tells it from another process that is given the same id later, and from itself before it
+	// closed its last device.
+	Instance uint64
+	State    *observe.Process
+	At       time.Time // when the State had been read
+	Err      error     // why there is no State
 }
 
 // readTime bounds the reading of one process. It may have to rest before, from another reader.

@@ -70,7 +70,7 @@ func read(ctx context.Context, n name, pid int) *Process {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil
 	}
-	p := &Process{PID: n.pid, UID: n.uid}
+	p := &Process{PID: n.pid, UID: n.uid, Instance: n.random}
 	if err != nil {
 		p.Err = err
 		return only(p, pid)
@@ -91,6 +91,7 @@ func read(ctx context.Context, n name, pid int) *Process {
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	p.State, p.Err = observe.Read(c)
+	p.At = time.Now()
 	if errors.Is(p.Err, os.ErrDeadlineExceeded) {
 		p.Err = fmt.Errorf("it did not answer within %v: it is stopped, or many read it", readTime)
 	}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package live
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Activity is what all objects have.
+type Activity struct {
+	ID    uint64    // among all objects that the Tracker ever had
+	Since time.Time // of the first snapshot that has it
+	Gone  time.Time // of the first that does not; zero: it is there
+	Now   Sample    // the last interval
+
+	past    history
+	lingers bool // it is gone by itself, not with what it belongs to
+}
+
+// History returns up to n samples, the oldest first. There is none from before the object moved something.
+func (a *Activity) History(n int) []Sample { return a.past.last(n) }
+
+// leave says that the object is gone, unless that was known.
+func (a *Activity) leave(now time.Time) {
+	if a.Gone.IsZero() {
+		a.Gone, a.Now = now, Sample{At: now}
+	}
+}
+
+// leave says that the device is gone, with all that it has.
+func (d *Device) leave(now time.Time) {
+	d.Activity.leave(now)
+	d.Rates = nil
+	for _, q := range d.QPs {
+		q.leave(now)
+	}
+}
+
+// Process is a process with open devices.
+type Process struct {
+	Activity
+	PID     int
+	UID     int
+	Command string
+	Err     error     // why its last snapshot could not be read; what is here is then older
+	Devices []*Device // in the order of their opening; those that are gone are last
+
+	instance uint64
+	read     time.Time // when its last snapshot was; zero: never
+}
+
+// processKey tells processes that there are apart.
+type processKey struct {
+	pid      int
+	instance uint64
+}
+
+func (p *Process) key() processKey { return processKey{p.PID, p.instance} }
+
+// Device is a device of a process.
+type Device struct {
+	Activity
+	Process *Process
+	Info    *observe.Device    // its last snapshot, not to be changed
+	Rates   map[string]float64 // of its own counters, per second, by the names in Info.Metrics; without those that rest
+	QPs     []*QP              // by number; those that are gone are last
+}
+
+// QP is a queue pair.
+type QP struct {
+	Activity
+	Device       *Device
+	Info         verbs.QPInfo // of its last snapshot
+	StateChanged time.Time    // of the snapshot in which its state was another than before; zero: none
+}
+
+// same reports whether a queue pair of a later snapshot is q, and what happened meanwhile.
+func (q *QP) same(later *verbs.QPInfo) (verbs.QPCounts, bool) {
+	was := &q.Info
+	if was.QPN != later.QPN || was.Type != later.Type || was.PD != later.PD || was.SendCQ != later.SendCQ || was.RecvCQ != later.RecvCQ {
+		return verbs.QPCounts{}, false
+	}
+	return growth(&was.QPCounts, &later.QPCounts)
+}
