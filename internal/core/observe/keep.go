@@ -22,7 +22,7 @@ type keptQP struct {
 
 // keeping is a ring, and how many share it.
 type keeping struct {
-	ring *Ring
+	ring   *Ring
 	shares int
 }
 
@@ -87,4 +87,11 @@ func (k *Kept) Close() {
 			_ = dev.Driver().(PacketSource).KeepPackets(k.of.qpn, nil) // the queue pair may be gone
 		}
 	})
+}
+
+// Last returns the last packets, most at most.
+func (k *Kept) Last(most int) Packets {
+	p := Packets{Wire: k.ring.Wire}
+	p.Packets, p.Seen = k.ring.Last(most)
+	return p
 }
