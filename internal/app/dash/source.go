@@ -92,12 +92,12 @@ type qpKey struct {
 	qpn    verbs.QPN
 }
 
-// qp returns the queue pair with an id.
+// qp returns the queue pair with an id, if it is there.
 func (s *source) qp(id uint64) (qpKey, bool) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	q := s.tracker.QP(id)
-	if q == nil {
+	if q == nil || !q.Gone.IsZero() {
 		return qpKey{}, false
 	}
 	return qpKey{q.Device.Process.PID, q.Device.Info.Name, q.Info.QPN}, true

@@ -61,7 +61,13 @@ function facts(list, entries) {
   });
 }
 
-class Refused extends Error {}
+// Refused is what the server has said no to.
+class Refused extends Error {
+  constructor(status, why) {
+    super(why);
+    this.status = status;
+  }
+}
 
 // ask sends a request to the server.
 async function ask(path, body) {
@@ -69,7 +75,7 @@ async function ask(path, body) {
   if (body) Object.assign(options, { method: "POST", body: JSON.stringify(body) });
   const r = await fetch(path, options);
   const answer = await r.json();
-  if (!r.ok) throw new Refused(answer.error);
+  if (!r.ok) throw new Refused(r.status, answer.error);
   return answer;
 }
 
@@ -132,7 +138,7 @@ function showDevices(s) {
   if (buttons.length && !buttons.some((b) => b.tabIndex === 0)) buttons[0].tabIndex = 0;
 }
 
-const columns = [["QP", "number"], ["Type", ""], ["State", ""], ["Peer", ""], ["Sent", "num"], ["Received", "num"], ["Messages", "num"], ["RTT", "num"],
+const columns = [["QP", "number"], ["Type", "short"], ["State", "short"], ["Peer", "peer"], ["Sent", "num"], ["Received", "num"], ["Messages", "num"], ["RTT", "num"],
   ["Window", "num"], ["In flight", "num"], ["Sent again", "num"]];
 
 function makeDevice(d) {
@@ -168,7 +174,7 @@ function updateDevice(card, d) {
   title.firstChild.disabled = !d.name;
   title.firstChild.title = "Show this device in the graphs";
   say(process, `${p.command || "process"} ${p.pid}`);
-  say(ports, d.ports.map((q) => (d.ports.length > 1 ? q.num + " " : "") + q.state.toLowerCase() + (q.netdev ? " on " + q.netdev : "") + (q.mtu_bytes ? ", MTU " + q.mtu_bytes : "")).join("; "));
+  say(ports, d.ports.map((q) => (d.ports.length > 1 ? q.num + " " : "") + q.state.replace("PORT_", "").toLowerCase() + (q.netdev ? " on " + q.netdev : "") + (q.mtu_bytes ? ", MTU " + q.mtu_bytes : "")).join("; "));
   Graph.spark(spark, d.spark_bytes_per_second);
   const gone = d.gone || p.gone;
   card.classList.toggle("gone", gone);
@@ -266,6 +272,7 @@ function openQP(id) {
 $("close").addEventListener("click", () => $("detail").close());
 $("detail").addEventListener("click", (e) => { if (e.target === $("detail")) $("detail").close(); });
 $("detail").addEventListener("close", () => {
+  if ($("detail").open) return; // once more, before this event came
   opened = 0;
   clearTimeout(ladderTimer);
   if (opener?.isConnected) opener.focus();
@@ -337,12 +344,10 @@ function showLadder(l) {
   say($("ladder-note"), l.svg ? [drawn, ...l.notes].join(" ") : "No packet yet. They are kept from now on, their headers only.");
   if (!l.svg || l.svg === ladderText) return;
   ladderText = l.svg;
-  const svg = document.importNode(new DOMParser().parseFromString(l.svg, "image/svg+xml").documentElement, true);
+  const styles = /<style>([^<]*)<\/style>/;
   const sheet = new CSSStyleSheet();
-  for (const style of svg.querySelectorAll("style")) {
-    sheet.replaceSync(style.textContent);
-    style.remove();
-  }
+  sheet.replaceSync(l.svg.match(styles)?.[1] ?? "");
+  const svg = document.importNode(new DOMParser().parseFromString(l.svg.replace(styles, ""), "image/svg+xml").documentElement, true);
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", drawn);
   shadow.adoptedStyleSheets = [sheet];
@@ -355,17 +360,20 @@ async function pollLadder() {
   const id = opened;
   if (!id || ladderHeld || ladderBusy || document.hidden) return;
   ladderBusy = true;
+  let gone = false;
   try {
     const l = await ask("api/ladder", { id });
     if (id === opened && !ladderHeld) showLadder(l);
   } catch (e) {
+    gone = e.status === 404;
     if (id === opened) {
       const why = e instanceof Refused ? e.message : "the connection to the server is lost";
       say($("ladder-note"), (ladderText ? "These are the last packets that were seen: " : "No packets: ") + why + ".");
     }
   }
   ladderBusy = false;
-  ladderTimer = setTimeout(pollLadder, id === opened ? ladderEvery : 0);
+  if (id !== opened) pollLadder(); // another one was opened meanwhile
+  else if (!gone) ladderTimer = setTimeout(pollLadder, ladderEvery);
 }
 
 // Asking the server.
@@ -430,5 +438,7 @@ $("filter").addEventListener("input", () => {
   typing = setTimeout(poll, 200);
 });
 $("order").addEventListener("change", () => { if (state) showDevices(state); });
+
+addEventListener("hashchange", () => location.reload()); // another key
 
 poll();
