@@ -82,7 +82,7 @@ async function ask(path, body) {
 const graphLines = {
   throughput: ["Throughput", [{ name: "sent", class: "sent", field: "sent_bytes", fill: true }, { name: "received", class: "received", field: "received_bytes" }], format.rate],
   latency: ["Round trip", [{ name: "", class: "rtt", field: "rtt_ns", gaps: true, fill: true }], format.time],
-  loss: ["Loss and retransmission", [{ name: "sent again", class: "again", field: "retransmits", fill: true }, { name: "events", class: "loss", field: "losses" }], format.perSecond],
+  loss: ["Loss", [{ name: "sent again", class: "again", field: "retransmits", fill: true }, { name: "events", class: "loss", field: "losses" }], format.perSecond],
 };
 const graphsIn = (parent) => Object.values(graphLines).map((g) => new Graph(parent, ...g));
 const mainGraphs = graphsIn($("graphs")), detailGraphs = graphsIn($("detail-graphs"));

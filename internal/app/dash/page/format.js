@@ -14,7 +14,7 @@ const format = (() => {
     count: (n) => short(n, ["", "k", "M", "G", "T", "P"], 1000).join(""),
     bytes: (n) => join(short(n, ["B", "kB", "MB", "GB", "TB", "PB"], 1000)),
     rate: (n) => join(short(n, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"], 1000)),
-    perSecond: (n) => short(n < 10 ? Math.round(n * 10) / 10 : Math.round(n), ["", "k", "M", "G"], 1000).join("") + "/s",
+    perSecond: (n) => (n < 9.95 ? Math.round(n * 10) / 10 : short(Math.round(n), ["", "k", "M", "G"], 1000).join("")) + "/s",
     time: (ns) => ns ? join(short(ns, ["ns", "µs", "ms", "s"], 1000)) : "–",
     exact: (n) => n.toLocaleString("en"),
   };

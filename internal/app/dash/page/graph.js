@@ -63,7 +63,7 @@ class Graph {
     const parts = [];
     for (const share of most > 0 ? [0, 0.5, 1] : [0]) {
       parts.push(Graph.#make("line", { class: "grid", x1: left, x2: width - right, y1: y(limit * share), y2: y(limit * share) }),
-        Graph.#make("text", { class: "axis", x: left - 6, y: y(limit * share) + 4, "text-anchor": "end" }, share ? this.write(limit * share).replace(/\.0+(?=\D|$)/, "") : "0"));
+        Graph.#make("text", { class: "axis", x: left - 6, y: y(limit * share) + 4, "text-anchor": "end" }, share ? this.write(limit * share).replace(/(\.\d*[1-9])0+|\.0+/, "$1") : "0"));
     }
     for (const [ms, text, anchor] of [[120000, "−2 min", "start"], [60000, "−1 min", "middle"], [0, "now", "end"]]) {
       parts.push(Graph.#make("text", { class: "axis", x: x(ms), y: height - 4, "text-anchor": anchor }, text));
