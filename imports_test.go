@@ -90,13 +90,14 @@ var layers = map[string][]string{
 	"internal/app/filecopy":        {"cm", "verbs"},
 	"internal/app/ping":            {"cm", "verbs"},
 	"internal/app/pingpong":        {"internal/app/usage", "verbs"},
+	"internal/app/dash":            {"internal/app/capture", "internal/app/ladder", "internal/app/live", "internal/core/observe", "internal/system/statsocket", "verbs"},
 	"internal/app/demo":            {"internal/app/bytesize", "internal/app/perf/baseline", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/bytesize":        {},
 	"internal/app/doctor":          {"internal/device/kinds", "internal/system/rdmasys"},
 	"internal/app/fabricconsole":   {"internal/app/fabricview"},
 	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/sm", "internal/engine/topology"},
 	"internal/app/fabricview":      {"internal/engine/node", "internal/engine/topology"},
-	"internal/app/capture":         {"wire/"},
+	"internal/app/capture":         {"internal/core/observe", "wire/"},
 	"internal/app/ladder":          {"internal/app/capture", "wire/"},
 	"internal/app/live":            {"internal/core/observe", "internal/system/statsocket", "verbs"},
 	"internal/app/manual":          {},
@@ -121,10 +122,10 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/fabriccontrol", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/fabriccontrol", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/doctor", "internal/app/live", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
+	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/doctor", "internal/app/live", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
@@ -183,6 +184,7 @@ var reach = map[string][]string{
 	"internal/system/statsocket": {"net", "golang.org/x/sys"},
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/dash":            {"net", "crypto/tls", "golang.org/x/sys"}, // tls: by net/http
 	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/doctor":          {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
 	"internal/app/fabriccontrol":   {"net", "golang.org/x/sys"},

@@ -69,7 +69,7 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.Version = softdev.Version()
 	root.SetOut(out)
 	root.AddCommand(newDevicesCmd(), newDemoCmd(), newDemoPeerCmd(), newPingpongCmd(), newPerfCmd(), newBenchCmd(), newPingCmd(),
-		newStatCmd(), newTopCmd(), newExplainCmd(), newLadderCmd(), newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd(), newDoctorCmd(), newManCmd())
+		newStatCmd(), newTopCmd(), newDashCmd(), newExplainCmd(), newLadderCmd(), newCpCmd(), newLsCmd(), newServeCmd(), newPipeCmd(), newRunCmd(), newFabricCmd(), newDoctorCmd(), newManCmd())
 	root.AddCommand(runHelpers()...)
 	addTLSFlags(root)
 	root.SetHelpCommand(newHelpCmd())

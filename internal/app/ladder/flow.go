@@ -69,6 +69,8 @@ type flow struct {
 	// Requests.
 	started bool
 	next    ib.PSN // of the next new request
+	base    ib.PSN // of the first request in the capture
+	whole   bool   // the queue pair was connected anew since: acknowledgements from before the capture do not come any more
 	loose   bool   // a READ's PSNs could not be counted, because no packet has shown the path MTU
 	acked   ib.PSN // the oldest that is not acknowledged
 	told    answer
@@ -162,6 +164,7 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 	d := psn.Sub(f.next)
 	if !f.started || d >= restart || d <= -restart {
 		r.restarts = f.started
+		f.base, f.whole = psn, f.started
 		f.started, f.next, f.acked, f.loose, f.told = true, psn.Add(n), psn, loose, noAnswer
 		return
 	}
@@ -219,7 +222,7 @@ func (f *flow) respond(p *ib.Packet, info *ib.OpInfo, r *finding) {
 	case n >= 0:
 		r.acks, r.ackFrom, r.ackTo = true, q.acked, upTo
 		q.acked = upTo.Next()
-	case told == noAnswer && info.Class == ib.ClassAck:
+	case told == noAnswer && info.Class == ib.ClassAck && (q.whole || upTo.Sub(q.base) >= 0):
 		r.marks |= Repeated
 	}
 }

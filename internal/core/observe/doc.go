@@ -15,6 +15,11 @@
 // reader may be of different versions. Objects belong to the device whose record comes before them. The
 // last record is the end: without it the snapshot is cut off.
 //
+// # Packets
+//
+// A [Ring] keeps the headers of the last packets of a queue pair while somebody watches it, for a [Kept]. They go over
+// a [PacketStream].
+//
 // What is read was written by another process, perhaps one that wants to harm. The decoder bounds what
 // it takes, and texts that it returns can be shown in a terminal.
 package observe

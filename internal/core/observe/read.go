@@ -45,10 +45,13 @@ func Read(from io.Reader) (*Process, error) {
 	}
 }
 
+// ErrCut says that what a process sent is not complete.
+var ErrCut = errors.New("what the process sent is cut off: it ended, or refused to be read")
+
 // cut says that a snapshot is not complete.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the snapshot is cut off: the process ended, or refused to be read")
+		return ErrCut
 	}
 	return err
 }

@@ -68,6 +68,9 @@ const (
 	mwRecord
 	srqRecord
 	ahRecord
+	requestRecord
+	packetsRecord
+	packetRecord
 )
 
 func (p *Process) code(c *codec) {

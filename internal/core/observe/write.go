@@ -3,7 +3,6 @@
 package observe
 
 import (
-	"encoding/binary"
 	"io"
 	"os"
 	"runtime"
@@ -55,10 +54,7 @@ func (w *Writer) Snapshot(to io.Writer) error {
 
 // record writes a record with the fields that code writes.
 func (w *Writer) record(t recordType, code func(*codec)) {
-	w.codec.buf = w.codec.buf[:0]
-	code(&w.codec)
-	w.out = binary.AppendUvarint(append(w.out, byte(t)), uint64(len(w.codec.buf)))
-	w.out = append(w.out, w.codec.buf...)
+	w.out = appendRecord(w.out, &w.codec, t, code)
 	if len(w.out) >= flushSize {
 		w.flush()
 	}

@@ -4,8 +4,10 @@ package softdev
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -26,6 +28,7 @@ type qp struct {
 	touched   bool           // in the list of those whose statistics may have changed
 	made      made           // what it was made of, for observers
 	place     int
+	kept      atomic.Pointer[observe.Ring] // gets its packets; nil: nobody looks
 }
 
 // made has the numbers of the objects that a queue pair was made of; 0: none.

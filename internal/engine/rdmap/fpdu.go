@@ -117,6 +117,9 @@ func (q *QP) segment(b *Batch, h iwarp.Header, from *memory.Cursor, n int) bool 
 		return false
 	}
 	f.close()
+	if q.Seen != nil {
+		q.Seen(true, &h, nil, n)
+	}
 	return true
 }
 
@@ -125,4 +128,7 @@ func (q *QP) message(b *Batch, h iwarp.Header, data []byte) {
 	f := q.open(b, &h, len(data))
 	f.put(data)
 	f.close()
+	if q.Seen != nil {
+		q.Seen(true, &h, data, len(data))
+	}
 }

@@ -181,7 +181,11 @@ func (q *QP) whole(b []byte) bool {
 	r := &q.rx
 	r.h.Decode(b)
 	head := r.h.Len()
-	if !q.begin(&r.h, b[:head], b[head:]) || !q.place(b[head:]) {
+	good := q.begin(&r.h, b[:head], b[head:]) && q.place(b[head:])
+	if q.Seen != nil && !r.paused { // else it comes again
+		q.Seen(false, &r.h, b[head:], len(b)-head)
+	}
+	if !good {
 		return false
 	}
 	q.endSegment()

@@ -17,5 +17,8 @@
 // however many readers there are, they take a few hundredths of a processor. Users who are turned away, too,
 // cost it little: it rests after each.
 //
+// At a second socket watchers ask for the last packets of a queue pair, again and again, see observe.Ring. Each has
+// a goroutine, and there are eight at most. Packets are kept as long as a watcher asks.
+//
 // A forked child of a C program closes its copy of the socket (package forkmark).
 package statsocket

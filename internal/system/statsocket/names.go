@@ -11,7 +11,11 @@ import (
 // variable keeps a process from being read if it is "off".
 const variable = "RAMJET_STAT"
 
-const prefix = "@ramjet/stat/"
+// prefix begins the name of the socket with a process's state, packetPrefix that of the one with packets.
+const (
+	prefix       = "@ramjet/stat/"
+	packetPrefix = "@ramjet/packets/"
+)
 
 // name is the name of a socket, in the form of package net: an at sign stands for the zero byte.
 type name struct {
@@ -20,6 +24,9 @@ type name struct {
 }
 
 func (n name) String() string { return fmt.Sprintf("%s%d/%d/%016x", prefix, n.uid, n.pid, n.random) }
+
+// packets returns the name of the socket with packets of the same process.
+func (n name) packets() string { return packetPrefix + strings.TrimPrefix(n.String(), prefix) }
 
 // parseName returns false for a name of something else.
 func parseName(s string) (n name, ok bool) {

@@ -7,6 +7,7 @@ package statsocket
 import (
 	"context"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -15,3 +16,15 @@ func Show(dev *verbs.Device) *verbs.Device { return dev }
 
 // Read returns ErrUnsupported.
 func Read(context.Context, int) ([]Process, error) { return nil, ErrUnsupported }
+
+// Watcher watches the packets of a queue pair of another process.
+type Watcher struct{}
+
+// Watch returns ErrUnsupported.
+func Watch(context.Context, int, string, verbs.QPN) (*Watcher, error) { return nil, ErrUnsupported }
+
+// Last returns ErrUnsupported.
+func (*Watcher) Last(context.Context, int) (*observe.Packets, error) { return nil, ErrUnsupported }
+
+// Close does nothing.
+func (*Watcher) Close() error { return nil }

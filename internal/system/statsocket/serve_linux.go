@@ -29,10 +29,12 @@ const (
 	refusalRest = 5 * time.Millisecond
 )
 
-// server is what serves this process's state; nil: no device is open, or it is not to be read.
+// server is what serves this process's state, and packets the packets of its queue pairs; nil: no device is open,
+// or it is not to be read.
 var (
 	serverLock sync.Mutex
 	server     *net.UnixListener
+	packets    *packetServer
 )
 
 // Show makes a device that was just opened one of those that others can see, and returns it.
@@ -49,23 +51,31 @@ func follow(devices int) {
 	defer serverLock.Unlock()
 	switch {
 	case devices > 0 && server == nil:
-		l, err := listen()
+		var b [8]byte
+		crand.Read(b[:])
+		n := name{os.Geteuid(), os.Getpid(), binary.NativeEndian.Uint64(b[:])}
+		l, err := listen(n.String())
 		if err != nil {
 			return // it cannot be seen, but works
 		}
 		server = l
 		go serve(l)
+		if l, err := listen(n.packets()); err == nil { // else its packets cannot be seen
+			packets = newPacketServer(l)
+			go packets.serve()
+		}
 	case devices == 0 && server != nil:
 		server.Close()
 		server = nil
+		if packets != nil {
+			packets.close()
+			packets = nil
+		}
 	}
 }
 
-func listen() (*net.UnixListener, error) {
-	var b [8]byte
-	crand.Read(b[:])
-	n := name{os.Geteuid(), os.Getpid(), binary.NativeEndian.Uint64(b[:])}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: n.String(), Net: "unix"})
+func listen(at string) (*net.UnixListener, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: at, Net: "unix"})
 	if err == nil {
 		forkmark.SetConn(l)
 	}

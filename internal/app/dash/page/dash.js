@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+"use strict";
+
+const $ = (id) => document.getElementById(id);
+const every = 1000; // ms between requests of the state
+const ladderEvery = 1500;
+
+// key is what stands behind the number sign of the URL.
+const key = location.hash.slice(1);
+let scope = 0; // what the graphs show
+let opened = 0; // the queue pair whose details are shown
+let paused = false, state = null, failures = 0;
+
+// element makes an element with a class and text.
+function element(name, css, text) {
+  const e = document.createElement(name);
+  if (css) e.className = css;
+  if (text !== undefined) e.textContent = text;
+  return e;
+}
+
+// say sets a text, and leaves it alone if that is there: what is read aloud is not repeated.
+function say(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
+// each has a parent show one child for each item, in order, and keeps the children that there were.
+function each(parent, items, make, update) {
+  const old = new Map(Array.from(parent.children, (c) => [c.dataset.id, c]));
+  items.forEach((item, i) => {
+    const id = String(item.id);
+    let child = old.get(id);
+    if (!child) {
+      child = make(item);
+      child.dataset.id = id;
+    }
+    old.delete(id);
+    if (parent.children[i] !== child) {
+      const focus = child.contains(document.activeElement) ? document.activeElement : null;
+      parent.insertBefore(child, parent.children[i] ?? null);
+      focus?.focus({ preventScroll: true });
+    }
+    update(child, item);
+  });
+  for (const child of old.values()) {
+    const focused = child.contains(document.activeElement);
+    child.remove();
+    if (focused) $("devices").focus({ preventScroll: true });
+  }
+}
+
+// facts fills a list of terms.
+function facts(list, entries) {
+  each(list, entries.map(([id, text, css]) => ({ id, text, css })), (f) => {
+    const box = element("div");
+    box.append(element("dt", "", f.id), element("dd"));
+    return box;
+  }, (box, f) => {
+    say(box.lastChild, f.text);
+    box.className = f.css ?? "";
+  });
+}
+
+// Refused is what the server has said no to.
+class Refused extends Error {
+  constructor(status, why) {
+    super(why);
+    this.status = status;
+  }
+}
+
+// ask sends a request to the server.
+async function ask(path, body) {
+  const options = { headers: { Authorization: "Bearer " + key }, signal: AbortSignal.timeout(15000) };
+  if (body) Object.assign(options, { method: "POST", body: JSON.stringify(body) });
+  const r = await fetch(path, options);
+  const answer = await r.json();
+  if (!r.ok) throw new Refused(r.status, answer.error);
+  return answer;
+}
+
+const graphLines = {
+  throughput: ["Throughput", [{ name: "sent", class: "sent", field: "sent_bytes", fill: true }, { name: "received", class: "received", field: "received_bytes" }], format.rate],
+  latency: ["Round trip", [{ name: "", class: "rtt", field: "rtt_ns", gaps: true, fill: true }], format.time],
+  loss: ["Loss", [{ name: "sent again", class: "again", field: "retransmits", fill: true }, { name: "events", class: "loss", field: "losses" }], format.perSecond],
+};
+const graphsIn = (parent) => Object.values(graphLines).map((g) => new Graph(parent, ...g));
+const mainGraphs = graphsIn($("graphs")), detailGraphs = graphsIn($("detail-graphs"));
+
+function show(s) {
+  state = s;
+  say($("host"), s.host);
+  document.title = s.host ? "Ramjet: " + s.host : "Ramjet";
+  const t = s.total, o = s.objects;
+  facts($("tiles"), [["processes", format.exact(o.processes)], ["devices", format.exact(o.devices)], ["queue pairs", format.exact(o.qps)],
+    ["memory regions", format.exact(o.mrs)], ["sent", format.rate(t.sent_bytes)], ["received", format.rate(t.received_bytes)],
+    ["messages", format.perSecond(t.sent_messages + t.received_messages)],
+    ["sent again", format.perSecond(t.retransmitted_packets), t.retransmitted_packets > 0 ? "warn" : ""]]);
+  if (s.scope.kind === "qp" && s.scope.id === opened) {
+    showDetail(s.scope);
+  } else if (opened) {
+    showDetail(null);
+  }
+  if (!opened) {
+    if (s.scope.id === 0) scope = 0; // what it was is gone
+    say($("graphs-of"), s.scope.id === 0 ? "All processes" : s.scope.label + (s.scope.gone ? " (gone)" : ""));
+    $("all").hidden = s.scope.id === 0;
+    for (const g of mainGraphs) g.show(s.scope.series);
+  }
+  showDevices(s);
+}
+
+const orders = {
+  number: (a, b) => a.qpn - b.qpn,
+  bytes: (a, b) => b.rates.sent_bytes + b.rates.received_bytes - a.rates.sent_bytes - a.rates.received_bytes || a.qpn - b.qpn,
+  rtt: (a, b) => b.rtt_ns - a.rtt_ns || a.qpn - b.qpn,
+  loss: (a, b) => b.counts.retransmitted_packets - a.counts.retransmitted_packets || a.qpn - b.qpn,
+};
+
+function showDevices(s) {
+  const filtering = $("filter").value.trim() !== "";
+  const devices = [];
+  for (const p of s.processes) {
+    if (p.error) devices.push({ id: "error" + p.id, process: p, name: "", qps: [], ports: [], spark_bytes_per_second: [] });
+    for (const d of p.devices) if (!filtering || d.qps.length) devices.push({ ...d, process: p });
+  }
+  each($("list"), devices, makeDevice, updateDevice);
+  $("empty").hidden = s.processes.length > 0;
+  $("no-match").hidden = !(s.processes.length > 0 && filtering && devices.length === 0);
+  $("keys").hidden = devices.every((d) => d.qps.length === 0);
+  const left = s.left_out, more = [];
+  if (left.qps) more.push(format.exact(left.qps) + " queue pairs");
+  if (left.devices) more.push(format.exact(left.devices) + " devices");
+  if (left.processes) more.push(format.exact(left.processes) + " processes");
+  $("left-out").hidden = more.length === 0;
+  say($("left-out"), more.length ? `Not shown: ${more.join(", ")}. Those in trouble and those that do most are. The filter finds others.` : "");
+  const buttons = rowButtons();
+  if (buttons.length && !buttons.some((b) => b.tabIndex === 0)) buttons[0].tabIndex = 0;
+}
+
+const columns = [["QP", "number"], ["Type", "short"], ["State", "short"], ["Peer", "peer"], ["Sent", "num"], ["Received", "num"], ["Messages", "num"], ["RTT", "num"],
+  ["Window", "num"], ["In flight", "num"], ["Sent again", "num"]];
+
+function makeDevice(d) {
+  const card = element("article", "device");
+  const head = element("header");
+  const name = element("button", "name");
+  name.type = "button";
+  name.addEventListener("click", () => setScope(Number(card.dataset.id)));
+  const spark = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  spark.setAttribute("class", "spark");
+  const title = element("h3");
+  title.append(name);
+  head.append(title, element("span", "process"), element("span", "ports"), spark, element("span", "device-rate"));
+  const table = element("table");
+  const row = element("tr");
+  for (const [text, css] of columns) {
+    const th = element("th", css, text);
+    th.scope = "col";
+    row.append(th);
+  }
+  const thead = element("thead");
+  thead.append(row);
+  table.append(thead, element("tbody"));
+  card.append(head, element("p", "note"), table);
+  return card;
+}
+
+function updateDevice(card, d) {
+  const p = d.process;
+  const [head, note, table] = card.children;
+  const [title, process, ports, spark, rate] = head.children;
+  say(title.firstChild, d.name || p.command || "a process");
+  title.firstChild.disabled = !d.name;
+  title.firstChild.title = "Show this device in the graphs";
+  say(process, `${p.command || "process"} ${p.pid}`);
+  say(ports, d.ports.map((q) => (d.ports.length > 1 ? q.num + " " : "") + q.state.replace("PORT_", "").toLowerCase() + (q.netdev ? " on " + q.netdev : "") + (q.mtu_bytes ? ", MTU " + q.mtu_bytes : "")).join("; "));
+  Graph.spark(spark, d.spark_bytes_per_second);
+  const gone = d.gone || p.gone;
+  card.classList.toggle("gone", gone);
+  say(rate, gone || !d.rates ? "" : format.rate(d.rates.sent_bytes + d.rates.received_bytes));
+  let text = "";
+  if (p.error && !d.name) text = "It cannot be read: " + p.error;
+  else if (p.gone) text = "The process has ended.";
+  else if (d.gone) text = "The device was closed.";
+  else if (d.qps_total === 0) text = "No queue pairs.";
+  say(note, text);
+  note.hidden = !text;
+  table.hidden = d.qps.length === 0;
+  each(table.tBodies[0], [...d.qps].sort(orders[$("order").value]), makeRow, updateRow);
+}
+
+function makeRow(q) {
+  const row = element("tr");
+  for (const [name, css] of columns) {
+    const td = element("td", css);
+    td.dataset.label = name;
+    row.append(td);
+  }
+  const open = element("button", "open");
+  open.type = "button";
+  open.tabIndex = -1;
+  row.cells[0].append(open);
+  row.addEventListener("click", () => openQP(q.id));
+  return row;
+}
+
+function updateRow(row, q) {
+  const open = row.cells[0].firstChild;
+  say(open, String(q.qpn));
+  open.setAttribute("aria-label", `Queue pair ${q.qpn}, ${q.state}${q.peer ? ", peer " + q.peer : ""}: open`);
+  const again = q.counts.retransmitted_packets;
+  const texts = [null, q.type, q.gone ? "gone" : q.state, q.peer ? `${q.peer} QP ${q.peer_qpn}` : "–", format.rate(q.rates.sent_bytes), format.rate(q.rates.received_bytes),
+    format.perSecond(q.rates.sent_messages + q.rates.received_messages), format.time(q.rtt_ns), q.window_bytes ? format.bytes(q.window_bytes) : "–",
+    format.bytes(q.in_flight_bytes), format.count(again)];
+  texts.forEach((t, i) => { if (t !== null) say(row.cells[i], t); });
+  row.cells[2].className = "state " + (q.gone ? "" : q.state.toLowerCase());
+  row.cells[10].className = "num" + (q.rates.retransmitted_packets > 0 ? " warn" : "");
+  row.className = q.gone ? "gone" : q.failed ? "has-failed" : "";
+}
+
+const rowButtons = () => Array.from(document.querySelectorAll("#list .open"));
+
+$("list").addEventListener("keydown", (e) => {
+  const at = document.activeElement;
+  if (!at?.classList.contains("open")) return;
+  const all = rowButtons(), i = all.indexOf(at);
+  const to = { ArrowDown: i + 1, ArrowUp: i - 1, Home: 0, End: all.length - 1 }[e.key];
+  if (to === undefined || e.altKey || e.ctrlKey || e.metaKey) return;
+  e.preventDefault();
+  const next = all[Math.max(0, Math.min(to, all.length - 1))];
+  at.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+});
+
+$("list").addEventListener("focusin", (e) => { // the Tab key comes back to where it left
+  if (!e.target.classList.contains("open")) return;
+  for (const b of rowButtons()) b.tabIndex = b === e.target ? 0 : -1;
+});
+
+function setScope(id) {
+  scope = id;
+  $("all").hidden = id === 0;
+  poll();
+}
+
+$("all").addEventListener("click", () => {
+  setScope(0);
+  $("graphs-of").scrollIntoView({ block: "nearest" });
+});
+
+// The details of a queue pair.
+
+let opener = null;
+
+function openQP(id) {
+  opener = document.querySelector(`#list tr[data-id="${id}"] .open`);
+  opened = id;
+  let found = null;
+  for (const p of state.processes) for (const d of p.devices) found ??= d.qps.find((q) => q.id === id);
+  if (found) $("detail-title").textContent = `Queue pair ${found.qpn}`;
+  clearLadder();
+  for (const g of detailGraphs) g.show({ ago_ms: [], sent_bytes: [], received_bytes: [], rtt_ns: [], losses: [], retransmits: [] });
+  if (found) showFacts(found, false);
+  $("detail").showModal();
+  $("detail").scrollTop = 0;
+  poll();
+  pollLadder();
+}
+
+$("close").addEventListener("click", () => $("detail").close());
+$("detail").addEventListener("click", (e) => { if (e.target === $("detail")) $("detail").close(); });
+$("detail").addEventListener("close", () => {
+  if ($("detail").open) return; // once more, before this event came
+  opened = 0;
+  clearTimeout(ladderTimer);
+  if (opener?.isConnected) opener.focus();
+  poll();
+});
+
+function showFacts(q, gone) {
+  facts($("facts"), [["state", gone ? "gone, last " + q.state : q.state], ["type", q.type], ["peer", q.peer ? `${q.peer}, QP ${q.peer_qpn}` : "none"],
+    ["number", `${q.qpn} (0x${q.qpn.toString(16).padStart(6, "0")})`],
+    ["window", q.window_bytes ? format.bytes(q.window_bytes) : "decided below"], ["in flight", format.bytes(q.in_flight_bytes)],
+    ["round trip", q.rtt_ns ? `${format.time(q.rtt_ns)} ± ${format.time(q.rtt_variation_ns)}` : "not measured"],
+    ["send queue", format.exact(q.send_queue)], ["receive queue", format.exact(q.receive_queue)],
+    ["sent", `${format.count(q.counts.sent_messages)} messages, ${format.bytes(q.counts.sent_bytes)}`],
+    ["received", `${format.count(q.counts.received_messages)} messages, ${format.bytes(q.counts.received_bytes)}`]]);
+  const c = q.counts;
+  facts($("causes"), [["packets sent again", c.retransmitted_packets], ["no acknowledgement came", c.timeouts], ["the peer missed a packet", c.sequence_errors],
+    ["a response was missing", c.lost_responses], ["the peer had no receive (RNR)", c.rnr_naks_received], ["no receive here (RNR)", c.rnr_naks_sent],
+    ["the peer's repetitions", c.duplicates], ["out of sequence", c.out_of_sequence]].map(([k, n]) => [k, format.exact(n), n ? "warn" : "zero"]));
+}
+
+// showDetail shows what is known of the queue pair that is open; null: nothing any more.
+function showDetail(s) {
+  const gone = !s || s.gone;
+  $("detail-gone").hidden = !gone;
+  if (!s?.qp) return;
+  say($("detail-title"), s.label[0].toUpperCase() + s.label.slice(1));
+  $("detail-failed").hidden = !s.qp.failed;
+  say($("detail-failed"), s.qp.failed ? "It failed: " + s.qp.failed : "");
+  showFacts(s.qp, gone);
+  for (const g of detailGraphs) g.show(s.series);
+}
+
+// The ladder. Its styles become a style sheet of the shadow tree, as the policy of the page forbids them in the text.
+
+const shadow = $("ladder").attachShadow({ mode: "open" });
+let ladderTimer = 0, ladderHeld = false, ladderText = "", ladderBusy = false;
+
+function clearLadder() {
+  clearTimeout(ladderTimer);
+  shadow.replaceChildren();
+  ladderText = "";
+  ladderHeld = false;
+  $("ladder-save").disabled = true;
+  holdLadder(false);
+  say($("ladder-note"), "Waiting for packets. They are kept from now on, their headers only.");
+}
+
+function holdLadder(on) {
+  ladderHeld = on;
+  $("ladder-pause").setAttribute("aria-pressed", on);
+  say($("ladder-pause"), on ? "Go on" : "Hold");
+}
+
+$("ladder-pause").addEventListener("click", () => {
+  holdLadder(!ladderHeld);
+  if (!ladderHeld) pollLadder();
+});
+
+$("ladder-save").addEventListener("click", () => {
+  const a = element("a");
+  a.href = URL.createObjectURL(new Blob([ladderText], { type: "image/svg+xml" }));
+  a.download = $("detail-title").textContent.toLowerCase().replace(/[^a-z0-9.]+/g, "-") + ".svg";
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(a.href), 10000);
+});
+
+function showLadder(l) {
+  const drawn = `${format.exact(l.packets)} of ${format.exact(l.seen)} packets since it was opened, headers only.`;
+  say($("ladder-note"), l.svg ? [drawn, ...l.notes].join(" ") : "No packet yet. They are kept from now on, their headers only.");
+  if (!l.svg || l.svg === ladderText) return;
+  ladderText = l.svg;
+  const styles = /<style>([^<]*)<\/style>/;
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(l.svg.match(styles)?.[1] ?? "");
+  const svg = document.importNode(new DOMParser().parseFromString(l.svg.replace(styles, ""), "image/svg+xml").documentElement, true);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", drawn);
+  shadow.adoptedStyleSheets = [sheet];
+  shadow.replaceChildren(svg);
+  $("ladder-save").disabled = false;
+}
+
+async function pollLadder() {
+  clearTimeout(ladderTimer);
+  const id = opened;
+  if (!id || ladderHeld || ladderBusy || document.hidden) return;
+  ladderBusy = true;
+  let gone = false;
+  try {
+    const l = await ask("api/ladder", { id });
+    if (id === opened && !ladderHeld) showLadder(l);
+  } catch (e) {
+    gone = e.status === 404;
+    if (id === opened) {
+      const why = e instanceof Refused ? e.message : "the connection to the server is lost";
+      say($("ladder-note"), (ladderText ? "These are the last packets that were seen: " : "No packets: ") + why + ".");
+    }
+  }
+  ladderBusy = false;
+  if (id !== opened) pollLadder(); // another one was opened meanwhile
+  else if (!gone) ladderTimer = setTimeout(pollLadder, ladderEvery);
+}
+
+// Asking the server.
+
+let timer = 0, asking = false, again = false;
+
+function status(css, text) {
+  $("live").className = css;
+  say($("live-text"), text);
+}
+
+function alarm(text) {
+  $("alert").hidden = !text;
+  say($("alert"), text);
+}
+
+async function poll() {
+  clearTimeout(timer);
+  if (asking) {
+    again = true;
+    return;
+  }
+  if (document.hidden || paused) {
+    status("held", paused ? "Paused" : "Hidden");
+    return;
+  }
+  asking = true;
+  again = false;
+  let wait = every;
+  try {
+    const s = await ask("api/state?" + new URLSearchParams({ scope: opened || scope, filter: $("filter").value }));
+    failures = 0;
+    alarm("");
+    status("on", "Live");
+    show(s);
+  } catch (e) {
+    failures++;
+    wait = Math.min(1000 * 2 ** failures, 15000);
+    status("off", "No data");
+    if (e instanceof Refused) alarm(e.message[0].toUpperCase() + e.message.slice(1) + ".");
+    else alarm(`The connection to ramjet dash is lost${state ? "; what is below is old" : ""}. Trying again in ${Math.round(wait / 1000)} s: does it still run?`);
+  }
+  asking = false;
+  timer = setTimeout(poll, again ? 0 : wait);
+}
+
+document.addEventListener("visibilitychange", () => {
+  poll();
+  pollLadder();
+});
+
+$("pause").addEventListener("click", () => {
+  paused = !paused;
+  $("pause").setAttribute("aria-pressed", paused);
+  say($("pause"), paused ? "Go on" : "Pause");
+  poll();
+});
+
+let typing = 0;
+$("filter").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(poll, 200);
+});
+$("order").addEventListener("change", () => { if (state) showDevices(state); });
+
+addEventListener("hashchange", () => location.reload()); // another key
+
+poll();

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// serveAt serves a world at an address until end is called.
+func serveAt(t *testing.T, w *world, addr, key string) (s *Server, url string, end func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = New(l.Addr(), Options{Version: "v1"})
+	s.source, s.ladders = newSource(w.read), newLadders(w.watch)
+	if key != "" {
+		s.key = key
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Serve(ctx, l)
+	}()
+	end = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(end)
+	return s, "http://" + l.Addr().String() + "/#" + s.Key(), end
+}
+
+// packets are a WRITE and its acknowledgement.
+func packets() *observe.Packets {
+	local, peer := observe.End{}, observe.End{}
+	local.GID[10], local.GID[11], local.GID[15] = 255, 255, 5
+	peer.GID[10], peer.GID[11], peer.GID[15] = 255, 255, 7
+	w := ib.Packet{BTH: ib.BTH{Opcode: ib.RCWriteOnly, PSN: 77, DestQP: 7, AckReq: true}, RETH: ib.RETH{VA: 4096, DMALen: 100}}
+	a := ib.Packet{BTH: ib.BTH{Opcode: ib.RCAck, PSN: 77, DestQP: 100}}
+	return &observe.Packets{Wire: observe.RoCEv2, Seen: 2, Packets: []observe.Packet{
+		{At: 1e18, Sent: true, Local: local, Peer: peer, Length: 12 + 16 + 100 + 4, Head: w.AppendHeader(nil)},
+		{At: 1e18 + 5000, Local: local, Peer: peer, Length: 12 + 4 + 4, Head: a.AppendHeader(nil)},
+	}}
+}
+
+func (w *world) set(f func()) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	f()
+}
+
+// The page in a browser: what it shows, the keyboard, and what goes away while it is looked at.
+func TestPage(t *testing.T) {
+	b := startBrowser(t)
+	w := &world{packets: &observe.Packets{Wire: observe.RoCEv2}}
+	s, url, end := serveAt(t, w, "127.0.0.1:0", "")
+	b.open(url, 1280, 800, "light")
+
+	// Nothing is there.
+	b.await("document.querySelector('#empty').checkVisibility() && document.querySelector('#live').className === 'on'")
+	b.picture("empty")
+
+	// A process comes.
+	first := processOf(5, 3)
+	first.Command = "<img src=x onerror=alert(1)>" // texts of processes are texts
+	failed := &first.State.Devices[0].QPs[2]
+	failed.State, failed.Failed = verbs.Err, "RETRY_EXC_ERR: the peer does not answer"
+	w.set(func() { w.list = []statsocket.Process{first} })
+	b.await("document.querySelectorAll('#list .open').length === 3 && !document.querySelector('#empty').checkVisibility()")
+	b.await("/00 kB.s|MB.s/.test(document.querySelector('#tiles').innerText)")
+	b.await("document.querySelector('#graphs svg path.line')")
+	if n := b.eval("document.querySelectorAll('#list img').length"); n != 0.0 {
+		t.Error("the name of a process is markup")
+	}
+
+	// The keyboard: to the rows, between them, into one and back.
+	b.eval("document.querySelector('#order').focus()")
+	b.press("Tab") // the name of the device
+	b.press("Tab")
+	focus := "document.activeElement.innerText"
+	for _, c := range []struct{ key, want string }{{"", "100"}, {"ArrowDown", "101"}, {"ArrowDown", "102"}, {"ArrowDown", "102"}, {"Home", "100"}, {"End", "102"}} {
+		if c.key != "" {
+			b.press(c.key)
+		}
+		if got := b.eval(focus); got != c.want {
+			t.Errorf("after %q row %v has the focus, want %s", c.key, got, c.want)
+		}
+	}
+	if outline := b.eval("getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
+		t.Error("the focus is not to be seen")
+	}
+	b.press("Enter")
+	b.await("document.querySelector('#detail').open")
+	b.await("document.querySelector('#detail-failed').innerText.includes('does not answer')")
+	b.press("Escape")
+	b.await("!document.querySelector('#detail').open")
+	if got := b.eval(focus); got != "102" {
+		t.Errorf("%v has the focus after closing", got)
+	}
+	b.press("Home")
+	b.press("Enter")
+
+	// The ladder comes when there are packets.
+	b.await("document.querySelector('#ladder-note').innerText.includes('No packet yet')")
+	w.set(func() { w.packets = packets() })
+	rows := "document.querySelector('#ladder').shadowRoot.querySelectorAll('.row')"
+	b.await(rows + ".length === 2")
+	if text := fmt.Sprint(b.eval("document.querySelector('#ladder').shadowRoot.querySelector('svg').textContent")); !strings.Contains(text, "0.0.0.7") || !strings.Contains(text, "PSN 77") {
+		t.Error(text)
+	}
+	if fill := b.eval("getComputedStyle(document.querySelector('#ladder').shadowRoot.querySelector('.tip')).fill"); fill != "rgb(61, 90, 128)" {
+		t.Errorf("the ladder has no styles: %v", fill)
+	}
+	b.picture("ladder")
+
+	// The process ends while it is looked at.
+	w.set(func() { w.refused = errors.New("the process has ended") })
+	b.await("document.querySelector('#ladder-note').innerText.includes('These are the last packets that were seen: the process has ended')")
+	w.set(func() { w.list = nil })
+	b.await("document.querySelector('#detail-gone').checkVisibility()")
+	if n := b.eval(rows + ".length"); n != 2.0 {
+		t.Errorf("%v rows are left of the ladder", n)
+	}
+	b.press("Escape")
+	b.await("document.querySelector('#list').innerText.includes('The process has ended.')")
+	w.set(func() { w.list, w.refused = []statsocket.Process{processOf(6, 1)}, nil })
+
+	// Who looks elsewhere does not ask.
+	b.eval("Object.defineProperty(document, 'hidden', {value: true, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))")
+	b.await("document.querySelector('#live-text').innerText === 'Hidden'")
+	w.lock.Lock()
+	before := w.reads
+	w.lock.Unlock()
+	time.Sleep(2500 * time.Millisecond)
+	w.lock.Lock()
+	if w.reads > before+1 { // one may have been on its way
+		t.Errorf("%d reads while the tab was hidden", w.reads-before)
+	}
+	w.lock.Unlock()
+	b.eval("Object.defineProperty(document, 'hidden', {value: false, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))")
+	b.await("document.querySelector('#live-text').innerText === 'Live' && document.querySelector('#list').innerText.includes('roce:192.0.2.6')")
+	if len(b.errors) > 0 {
+		t.Error(strings.Join(b.errors, "\n"))
+	}
+
+	// The server ends, and comes back.
+	end()
+	b.await("document.querySelector('#alert').checkVisibility() && document.querySelector('#alert').innerText.includes('is lost')")
+	_, _, _ = serveAt(t, w, strings.TrimPrefix(strings.Split(url, "/#")[0], "http://"), s.Key())
+	b.await("!document.querySelector('#alert').checkVisibility() && document.querySelector('#live-text').innerText === 'Live'")
+}
+
+// The page needs the key, and says so.
+func TestPageWithoutKey(t *testing.T) {
+	b := startBrowser(t)
+	_, url, _ := serveAt(t, &world{list: []statsocket.Process{processOf(5, 3)}}, "127.0.0.1:0", "")
+	b.open(strings.Split(url, "#")[0], 800, 600, "light")
+	b.await("document.querySelector('#alert').innerText.includes('open the URL')")
+	if n := b.eval("document.querySelectorAll('#list .open').length"); n != 0.0 {
+		t.Errorf("%v rows", n)
+	}
+}
+
+// Nothing is cut off at the sides, on narrow screens and on wide ones, with long texts.
+func TestPageWidths(t *testing.T) {
+	b := startBrowser(t)
+	p := processOf(5, 3)
+	p.Command = "a-program-with-a-long-name"
+	p.State.Devices[0].Name = "roce:fe80::1234:5678:9abc:def0%enp129s0f0np0"
+	for i := range p.State.Devices[0].QPs {
+		q := &p.State.Devices[0].QPs[i]
+		q.DestGID = verbs.GID{0x20, 1, 0xd, 0xb8, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x12, 0x34, 0x56, 0x78}
+		q.DestQPN, q.SentBytes, q.Retransmitted = 1<<24-2, 1<<60, 123456789
+	}
+	_, url, _ := serveAt(t, &world{list: []statsocket.Process{p}, packets: packets()}, "127.0.0.1:0", "")
+	widths := []int{320, 1181, 1600}
+	if testrun.Long() {
+		widths = []int{320, 360, 640, 900, 1180, 1181, 1600, 2560}
+	}
+	for _, width := range widths {
+		scheme := "light"
+		if width%3 == 0 {
+			scheme = "dark"
+		}
+		b.open(url, width, 800, scheme)
+		b.await("document.querySelectorAll('#list .open').length === 3 && document.querySelector('#graphs svg text')")
+		fits := "document.documentElement.scrollWidth <= innerWidth"
+		if b.eval(fits) != true {
+			t.Errorf("%d pixels: the page is %v wide", width, b.eval("document.documentElement.scrollWidth"))
+		}
+		b.picture(fmt.Sprintf("width-%d", width))
+		b.eval("document.querySelector('#list .open').click()")
+		b.await("document.querySelector('#ladder').shadowRoot.querySelector('svg')")
+		if b.eval("document.querySelector('#detail').scrollWidth <= document.querySelector('#detail').clientWidth") != true {
+			t.Errorf("%d pixels: the details are %v wide", width, b.eval("document.querySelector('#detail').scrollWidth"))
+		}
+		if cut := b.eval("[...document.querySelectorAll('#list td, #facts dd, #tiles dd')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText).join('; ')"); cut != "" {
+			t.Errorf("%d pixels: cut off: %v", width, cut)
+		}
+		b.picture(fmt.Sprintf("width-%d-detail", width))
+	}
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dash
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// world is what a server reads in tests.
+type world struct {
+	lock    sync.Mutex
+	reads   int
+	list    []statsocket.Process
+	err     error
+	packets *observe.Packets
+	refused error
+	open    int // watchers
+}
+
+func (w *world) read(context.Context, int) ([]statsocket.Process, error) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.reads++
+	for i := range w.list { // it goes on
+		w.list[i].At = time.Now()
+		if w.list[i].State == nil {
+			continue
+		}
+		for _, d := range w.list[i].State.Devices {
+			for j := range d.QPs {
+				d.QPs[j].SentMessages += 100
+				d.QPs[j].SentBytes += 100 << 10
+				d.QPs[j].Timeouts++
+			}
+		}
+	}
+	return clone(w.list), w.err
+}
+
+// clone is what a process sends: nobody changes it.
+func clone(list []statsocket.Process) []statsocket.Process {
+	out := slices.Clone(list)
+	for i := range out {
+		if st := out[i].State; st != nil {
+			b, _ := json.Marshal(st)
+			out[i].State = &observe.Process{}
+			json.Unmarshal(b, out[i].State)
+		}
+	}
+	return out
+}
+
+func (w *world) watch(context.Context, qpKey) (watcher, error) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.open++
+	return &fakeWatcher{w}, nil
+}
+
+type fakeWatcher struct{ w *world }
+
+func (f *fakeWatcher) Last(context.Context, int) (*observe.Packets, error) {
+	f.w.lock.Lock()
+	defer f.w.lock.Unlock()
+	return f.w.packets, f.w.refused
+}
+
+func (f *fakeWatcher) Close() error {
+	f.w.lock.Lock()
+	defer f.w.lock.Unlock()
+	f.w.open--
+	return nil
+}
+
+func (w *world) watchers() int {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.open
+}
+
+// processOf returns a process with a device and so many queue pairs.
+func processOf(pid, qps int) statsocket.Process {
+	d := observe.Device{Name: fmt.Sprintf("roce:192.0.2.%d", pid), Kind: "roce", Ports: []observe.Port{{Num: 1, State: verbs.PortActive, NetDev: "eth0", ActiveMTU: 4096}}}
+	for n := range qps {
+		q := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 1}
+		q.QPStats = verbs.QPStats{QPN: verbs.QPN(100 + n), Type: verbs.RC, State: verbs.RTS, RTT: 40 * time.Microsecond, Window: 1 << 20, DestQPN: 7}
+		q.DestGID[10], q.DestGID[11], q.DestGID[12], q.DestGID[15] = 255, 255, 198, 7
+		d.QPs = append(d.QPs, q)
+	}
+	return statsocket.Process{PID: pid, Instance: uint64(pid), Command: "kv", State: &observe.Process{PID: pid, Devices: []observe.Device{d}}}
+}
+
+func newServer(w *world) *Server {
+	s := New(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7471}, Options{Version: "v1"})
+	s.source, s.ladders = newSource(w.read), newLadders(w.watch)
+	return s
+}
+
+// get asks a server. The key is given unless the header says otherwise.
+func get(s *Server, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://127.0.0.1:7471"+path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+s.Key())
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+func stateOf(t *testing.T, s *Server, query string) *State {
+	t.Helper()
+	w := get(s, "GET", "/api/state"+query, "")
+	var st State
+	if err := json.Unmarshal(w.Body.Bytes(), &st); err != nil || w.Code != 200 {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	return &st
+}
+
+// All files together are small, and name nothing elsewhere.
+func TestPageSize(t *testing.T) {
+	outside := regexp.MustCompile(`(?i:https?://[^"' )]*|@import|\bstyle=|\bon[a-z]+=")|\burl\([^)]*\)`)
+	size, seen := 0, 0
+	err := fs.WalkDir(page, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := page.ReadFile(path)
+		size += len(b)
+		seen++
+		for _, m := range outside.FindAllString(string(b), -1) {
+			if m != "http://www.w3.org/2000/svg" { // a name, which nobody opens
+				t.Errorf("%s: %s", path, m)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size > 500_000 || seen != len(files) {
+		t.Errorf("%d files have %d bytes, %d are served", seen, size, len(files))
+	}
+	t.Logf("%d bytes", size)
+	s := newServer(&world{})
+	for path, f := range files {
+		w := get(s, "GET", path, "", "Authorization", "")
+		if w.Code != 200 || w.Header().Get("Content-Type") != f[1] || w.Body.Len() == 0 {
+			t.Errorf("%s: %d, %v", path, w.Code, w.Header())
+		}
+	}
+}
+
+// Who asks without the key, by another name, or in another way, gets nothing and changes nothing.
+func TestRefused(t *testing.T) {
+	w := &world{list: []statsocket.Process{processOf(5, 1)}}
+	s := newServer(w)
+	qp := stateOf(t, s, "").Processes[0].Devices[0].QPs[0].ID
+	body := fmt.Sprintf(`{"id":%d}`, qp)
+	for _, c := range []struct {
+		method, path string
+		header       []string
+		want         int
+	}{
+		{"GET", "/api/state", []string{"Authorization", ""}, 401},
+		{"GET", "/api/state", []string{"Authorization", "Bearer " + strings.Repeat("0", 32)}, 401},
+		{"POST", "/api/ladder", []string{"Authorization", ""}, 401},
+		{"GET", "/api/ladder", nil, 405},
+		{"POST", "/api/state", nil, 405},
+		{"POST", "/", nil, 405},
+		{"DELETE", "/dash.js", nil, 405},
+		{"GET", "/page/index.html", nil, 404},
+		{"GET", "/../server.go", nil, 404},
+		{"GET", "/", []string{"Host", "evil.example"}, 421},
+		{"GET", "/api/state", []string{"Host", "evil.example:7471"}, 421},
+		{"GET", "/api/state", []string{"Host", "127.0.0.1.evil.example"}, 421},
+		{"GET", "/api/state", []string{"Host", "192.0.2.1:7471"}, 421},
+		{"GET", "/api/state", []string{"Host", ""}, 421},
+		{"GET", "/api/state", []string{"Host", "localhost:7471"}, 200},
+		{"GET", "/api/state", []string{"Host", "[::1]:7471"}, 200},
+	} {
+		r := get(s, c.method, c.path, body, c.header...)
+		if r.Code != c.want {
+			t.Errorf("%s %s %v: %d %s, want %d", c.method, c.path, c.header, r.Code, r.Body, c.want)
+		}
+		if r.Header().Get("Content-Security-Policy") != policy || r.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: %v", c.method, c.path, r.Header())
+		}
+	}
+	if n := w.watchers(); n != 0 {
+		t.Errorf("%d queue pairs are watched", n)
+	}
+	for _, b := range []string{"", "{", `{"id":"x"}`, `{"id":-1}`, strings.Repeat(" ", maxBody+1) + body} {
+		if r := get(s, "POST", "/api/ladder", b); r.Code != 400 {
+			t.Errorf("%.20q: %d %s", b, r.Code, r.Body)
+		}
+	}
+	if r := get(s, "POST", "/api/ladder", `{"id":1000000}`); r.Code != 404 {
+		t.Errorf("%d %s", r.Code, r.Body)
+	}
+	if r := get(s, "GET", "/api/state?filter="+strings.Repeat("x", maxBody+1), ""); r.Code != 400 {
+		t.Errorf("%d %s", r.Code, r.Body)
+	}
+}
+
+// Beyond loopback the server is asked for by its addresses, and by the name that it was given.
+func TestNames(t *testing.T) {
+	s := New(&net.TCPAddr{IP: net.IPv4zero, Port: 80}, Options{Name: "host.example"})
+	for host, want := range map[string]bool{"192.0.2.1": true, "[2001:db8::1]:80": true, "Host.Example:80": true, "localhost": true, "other.example": false, "": false} {
+		if s.isOwn(host) != want {
+			t.Errorf("%q: %v", host, !want)
+		}
+	}
+}
+
+// However many ask, processes are read about once a second, and what they did has rates.
+func TestState(t *testing.T) {
+	w := &world{list: []statsocket.Process{processOf(5, 2), {PID: 6, Instance: 6, Command: "stuck", Err: errors.New("it is stopped")}}}
+	s := newServer(w)
+	for range 20 {
+		stateOf(t, s, "")
+	}
+	s.source.lock.Lock()
+	s.source.at = s.source.at.Add(-time.Second)
+	s.source.lock.Unlock()
+	time.Sleep(time.Millisecond) // rates are of some time
+	st := stateOf(t, s, "")
+	if w.reads > 3 { // 20 requests may take more than a second
+		t.Errorf("%d reads", w.reads)
+	}
+	d := st.Processes[0].Devices[0]
+	if q := d.QPs[0]; st.Version != "v1" || st.Objects.QPs != 2 || q.Rates.SentMessages <= 0 || q.Peer != "198.0.0.7" || q.State != "RTS" || q.RTTNS != 40_000 {
+		t.Errorf("%+v", st)
+	}
+	if st.Processes[1].Error != "it is stopped" || st.Scope.Kind != "all" || len(st.Scope.Series.SentBytes) == 0 || st.Scope.Counts.Timeouts == 0 {
+		t.Errorf("%+v", st)
+	}
+	if sc := stateOf(t, s, fmt.Sprintf("?scope=%d", d.QPs[1].ID)).Scope; sc.Kind != "qp" || sc.QP == nil || sc.QP.QPN != 101 || len(sc.Series.AgoMS) == 0 {
+		t.Errorf("%+v", sc)
+	}
+	if sc := stateOf(t, s, fmt.Sprintf("?scope=%d", d.ID)).Scope; sc.Kind != "device" || sc.Label != d.Name {
+		t.Errorf("%+v", sc)
+	}
+	if st := stateOf(t, s, "?filter=QP+101"); len(st.Processes[0].Devices[0].QPs) != 1 || st.Objects.QPs != 2 {
+		t.Errorf("%+v", st)
+	}
+	w.err = errors.New("no table")
+	s.source.at = time.Time{}
+	if r := get(s, "GET", "/api/state", ""); r.Code != 500 || !strings.Contains(r.Body.String(), "no table") {
+		t.Errorf("%d %s", r.Code, r.Body)
+	}
+}
+
+// An answer has so much at most, whatever there is; what is left out is counted.
+func TestStateBounds(t *testing.T) {
+	w := &world{list: []statsocket.Process{processOf(1, 5000)}}
+	for pid := 2; pid < 1000; pid++ {
+		w.list = append(w.list, processOf(pid, 2))
+	}
+	failed := &w.list[0].State.Devices[0].QPs[4999]
+	failed.State = verbs.Err
+	st := stateOf(t, newServer(w), "")
+	qps, devices, found := 0, 0, false
+	for _, p := range st.Processes {
+		devices += len(p.Devices)
+		for _, d := range p.Devices {
+			qps += len(d.QPs)
+			for _, q := range d.QPs {
+				found = found || q.QPN == uint32(failed.QPN) && q.State == "ERR"
+			}
+		}
+	}
+	if len(st.Processes) != maxProcesses || st.LeftOut.Processes != 999-maxProcesses || devices != maxDevices || qps > maxQPs || !found {
+		t.Errorf("%d processes, %d devices, %d queue pairs, the failed one: %v; %+v", len(st.Processes), devices, qps, found, st.LeftOut)
+	}
+	if st.LeftOut.QPs != 5000+998*2-maxQPs || st.Objects.QPs != 5000+998*2 {
+		t.Errorf("%+v, %+v", st.LeftOut, st.Objects)
+	}
+}
+
+// So many ladders at a time, each as long as it is asked for.
+func TestLadders(t *testing.T) {
+	w := &world{packets: &observe.Packets{}}
+	l := newLadders(w.watch)
+	for n := range maxLadders + 3 {
+		got, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", verbs.QPN(n)})
+		if n < maxLadders && (err != nil || got.SVG != "") || n >= maxLadders && err == nil {
+			t.Errorf("%d: %+v, %v", n, got, err)
+		}
+	}
+	if _, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", 0}); err != nil || w.watchers() != maxLadders {
+		t.Errorf("%v, %d are watched", err, w.watchers())
+	}
+	w.refused = errors.New("the process has ended")
+	if _, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", 0}); err == nil || w.watchers() != maxLadders-1 {
+		t.Errorf("%v, %d are watched", err, w.watchers())
+	}
+	l.lock.Lock()
+	for _, o := range l.open {
+		o.end.Reset(time.Millisecond) // the lease
+	}
+	l.lock.Unlock()
+	for end := time.Now().Add(time.Minute); w.watchers() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d are watched after their lease", w.watchers())
+		}
+	}
+	w.refused = nil
+	if _, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", 0}); err != nil {
+		t.Error(err)
+	}
+	l.close()
+	if _, err := l.last(t.Context(), qpKey{1, "roce:192.0.2.1", 0}); err == nil || w.watchers() != 0 {
+		t.Errorf("%v, %d are watched", err, w.watchers())
+	}
+}
+
+// A server has so many connections at most, and ends with its context.
+func TestConnections(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(l.Addr(), Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx, l) }()
+	var conns []net.Conn
+	for range maxConns {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	client := http.Client{Timeout: time.Minute}
+	done := make(chan error)
+	go func() {
+		r, err := client.Get("http://" + l.Addr().String() + "/")
+		if err == nil {
+			io.Copy(io.Discard, r.Body)
+			r.Body.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Errorf("one more is served: %v", err)
+	case <-time.After(50 * time.Millisecond): // it waits
+	}
+	conns[0].Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

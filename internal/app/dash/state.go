@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dash
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/live"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// What an answer has at most.
+const (
+	maxProcesses = 200
+	maxDevices   = 200
+	maxQPs       = 300
+	spark        = 60 // samples of a device's small graph
+)
+
+// State is what the page shows.
+type State struct {
+	TimeMS    int64      `json:"time_ms"` // since 1970
+	Host      string     `json:"host"`
+	Version   string     `json:"version"`
+	Processes []Process  `json:"processes"`
+	LeftOut   LeftOut    `json:"left_out"`
+	Total     Rates      `json:"total"`
+	Objects   Objects    `json:"objects"`
+	Scope     *ScopeInfo `json:"scope"`
+}
+
+// Objects is how many there are.
+type Objects struct {
+	Processes int `json:"processes"`
+	Devices   int `json:"devices"`
+	QPs       int `json:"qps"`
+	MRs       int `json:"mrs"`
+	CMIDs     int `json:"cm_ids"`
+}
+
+// LeftOut is what there is besides what is in an answer.
+type LeftOut struct {
+	Processes int `json:"processes"`
+	Devices   int `json:"devices"`
+	QPs       int `json:"qps"` // that fit the filter
+}
+
+// Process is a process with open devices.
+type Process struct {
+	ID      uint64   `json:"id"`
+	PID     int      `json:"pid"`
+	UID     int      `json:"uid"`
+	Command string   `json:"command"`
+	Gone    bool     `json:"gone"`
+	Error   string   `json:"error,omitempty"`
+	Devices []Device `json:"devices"`
+}
+
+// Device is a device of a process.
+type Device struct {
+	ID    uint64    `json:"id"`
+	Name  string    `json:"name"`
+	Kind  string    `json:"kind"`
+	Gone  bool      `json:"gone"`
+	Ports []Port    `json:"ports"`
+	Rates Rates     `json:"rates"`
+	Spark []float64 `json:"spark_bytes_per_second"`
+	QPs   []QP      `json:"qps"`
+	Total int       `json:"qps_total"`
+}
+
+// Port is a port of a device.
+type Port struct {
+	Num       int    `json:"num"`
+	State     string `json:"state"`
+	Link      string `json:"link"`
+	NetDev    string `json:"netdev"`
+	MTU       int    `json:"mtu_bytes"`
+	SpeedMbps int64  `json:"speed_mbps"`
+}
+
+// Rates are what happens in a second, and the state at its end.
+type Rates struct {
+	SentMessages float64 `json:"sent_messages"`
+	SentBytes    float64 `json:"sent_bytes"`
+	RecvMessages float64 `json:"received_messages"`
+	RecvBytes    float64 `json:"received_bytes"`
+	Retransmits  float64 `json:"retransmitted_packets"`
+	RTTNS        int64   `json:"rtt_ns"` // 0: not measured
+}
+
+// QP is a queue pair.
+type QP struct {
+	ID       uint64 `json:"id"`
+	QPN      uint32 `json:"qpn"`
+	Type     string `json:"type"`
+	State    string `json:"state"`
+	Peer     string `json:"peer"` // empty: none
+	PeerQPN  uint32 `json:"peer_qpn"`
+	Gone     bool   `json:"gone"`
+	Failed   string `json:"failed,omitempty"`
+	Rates    Rates  `json:"rates"`
+	SQ       int    `json:"send_queue"`
+	RQ       int    `json:"receive_queue"`
+	InFlight int    `json:"in_flight_bytes"`
+	Window   int    `json:"window_bytes"`
+	RTTNS    int64  `json:"rtt_ns"`
+	RTTVarNS int64  `json:"rtt_variation_ns"`
+	Counts   Counts `json:"counts"` // since it was created
+}
+
+// Counts are what was lost and sent again, by cause, and what was carried.
+type Counts struct {
+	SentMessages  uint64 `json:"sent_messages"`
+	SentBytes     uint64 `json:"sent_bytes"`
+	RecvMessages  uint64 `json:"received_messages"`
+	RecvBytes     uint64 `json:"received_bytes"`
+	Retransmitted uint64 `json:"retransmitted_packets"`
+	Timeouts      uint64 `json:"timeouts"`
+	Sequence      uint64 `json:"sequence_errors"`
+	LostResponses uint64 `json:"lost_responses"`
+	RNRs          uint64 `json:"rnr_naks_received"`
+	SentRNRs      uint64 `json:"rnr_naks_sent"`
+	Duplicates    uint64 `json:"duplicates"`
+	OutOfSequence uint64 `json:"out_of_sequence"`
+}
+
+// ScopeInfo is what is shown in detail: all, a process, a device or a queue pair.
+type ScopeInfo struct {
+	ID     uint64 `json:"id"` // 0: all
+	Kind   string `json:"kind"`
+	Label  string `json:"label"`
+	Gone   bool   `json:"gone"`
+	QP     *QP    `json:"qp,omitempty"`
+	Series Series `json:"series"`
+	Counts Counts `json:"counts"` // in the time of the series; of a queue pair, since it was created
+}
+
+// Series are graphs: a value for each sample, the oldest first. Rates are per second.
+type Series struct {
+	AgoMS     []int64   `json:"ago_ms"` // when, before the answer
+	SentBytes []float64 `json:"sent_bytes"`
+	RecvBytes []float64 `json:"received_bytes"`
+	Messages  []float64 `json:"messages"`
+	RTTNS     []int64   `json:"rtt_ns"`
+	Again     []float64 `json:"retransmits"` // packets that were sent again
+	Losses    []float64 `json:"losses"`      // what went wrong: see Counts
+}
+
+// state returns what the page shows, read just now or a moment ago.
+func (s *source) state(_ context.Context, scope uint64, filter string) (*State, error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if err := s.refresh(); err != nil {
+		return nil, err
+	}
+	b := builder{State: &State{TimeMS: s.at.UnixMilli(), Processes: []Process{}}, now: s.at, scope: scope, filter: strings.ToLower(strings.TrimSpace(filter))}
+	b.chosen = b.choose(s.tracker.Processes())
+	for _, p := range s.tracker.Processes() {
+		b.process(p)
+	}
+	all := live.Sample{}
+	if n := len(s.total); n > 0 {
+		all = s.total[n-1]
+	}
+	b.Total = ratesOf(&all)
+	if b.Scope == nil { // what it was has been forgotten
+		b.Scope = &ScopeInfo{Kind: "all", Label: "all processes", Series: seriesOf(s.total, s.at), Counts: countsOver(s.total)}
+	}
+	return b.State, nil
+}
+
+// builder makes a State.
+type builder struct {
+	*State
+	now     time.Time
+	scope   uint64
+	filter  string
+	chosen  map[*live.QP]bool
+	devices int
+}
+
+// choose returns the queue pairs that are shown: of those that fit the filter, those in trouble and those that do
+// most.
+func (b *builder) choose(all []*live.Process) map[*live.QP]bool {
+	var list []*live.QP
+	for _, p := range all {
+		for _, d := range p.Devices {
+			for _, q := range d.QPs {
+				if q.ID == b.scope || b.filter == "" || strings.Contains(strings.ToLower(rowText(q)), b.filter) {
+					list = append(list, q)
+				}
+			}
+		}
+	}
+	if len(list) > maxQPs {
+		rank := func(q *live.QP) float64 {
+			n := q.Now.PerSecond(q.Now.Bytes()) + 1000*q.Now.PerSecond(q.Now.Messages())
+			if q.ID == b.scope {
+				n += 1e30
+			}
+			if q.Info.State == verbs.Err {
+				n += 1e20
+			}
+			return n
+		}
+		slices.SortStableFunc(list, func(x, y *live.QP) int { return cmp.Compare(rank(y), rank(x)) })
+		b.LeftOut.QPs = len(list) - maxQPs
+		list = list[:maxQPs]
+	}
+	chosen := make(map[*live.QP]bool, len(list))
+	for _, q := range list {
+		chosen[q] = true
+	}
+	return chosen
+}
+
+// rowText is what a filter looks for.
+func rowText(q *live.QP) string {
+	return fmt.Sprintf("%s pid %d %s qp %d 0x%06x %v %v %s", q.Device.Process.Command, q.Device.Process.PID, q.Device.Info.Name, q.Info.QPN, uint32(q.Info.QPN),
+		q.Info.Type, q.Info.State, peerOf(&q.Info))
+}
+
+// peerOf returns the address of a queue pair's peer.
+func peerOf(q *verbs.QPInfo) string {
+	switch {
+	case q.DestGID != (verbs.GID{}):
+		return q.DestGID.Addr().Unmap().String()
+	case q.DestLID != 0:
+		return fmt.Sprintf("LID %d", q.DestLID)
+	}
+	return ""
+}
+
+func (b *builder) process(p *live.Process) {
+	out := Process{ID: p.ID, PID: p.PID, UID: p.UID, Command: p.Command, Gone: !p.Gone.IsZero(), Devices: []Device{}}
+	if p.Err != nil {
+		out.Error = p.Err.Error()
+	}
+	if !out.Gone {
+		b.Objects.Processes++
+	}
+	b.detail(&p.Activity, "process", fmt.Sprintf("%s, process %d", p.Command, p.PID))
+	for _, d := range p.Devices {
+		dev := b.device(d)
+		if b.devices++; b.devices > maxDevices {
+			b.LeftOut.Devices++
+			continue
+		}
+		out.Devices = append(out.Devices, dev)
+	}
+	if len(b.Processes) == maxProcesses {
+		b.LeftOut.Processes++
+		return
+	}
+	b.Processes = append(b.Processes, out)
+}
+
+func (b *builder) device(d *live.Device) Device {
+	out := Device{ID: d.ID, Name: d.Info.Name, Kind: d.Info.Kind, Gone: !d.Gone.IsZero(), Rates: ratesOf(&d.Now), Spark: []float64{}, QPs: []QP{}, Ports: []Port{}}
+	for i := range d.Info.Ports {
+		p := &d.Info.Ports[i]
+		out.Ports = append(out.Ports, Port{p.Num, p.State.String(), p.Link, p.NetDev, p.ActiveMTU, p.SpeedMbps})
+	}
+	for _, s := range d.History(spark) {
+		out.Spark = append(out.Spark, s.PerSecond(s.Bytes()))
+	}
+	if !out.Gone {
+		b.Objects.Devices++
+		b.Objects.MRs += len(d.Info.MRs)
+		b.Objects.CMIDs += len(d.Info.Conns)
+	}
+	b.detail(&d.Activity, "device", d.Info.Name)
+	for _, q := range d.QPs {
+		if q.Gone.IsZero() {
+			out.Total++
+		}
+		if !b.chosen[q] {
+			continue
+		}
+		row := rowOf(q)
+		out.QPs = append(out.QPs, row)
+		if b.detail(&q.Activity, "qp", fmt.Sprintf("queue pair %d of %s", q.Info.QPN, d.Info.Name)) {
+			b.Scope.QP, b.Scope.Counts = &row, row.Counts
+		}
+	}
+	b.Objects.QPs += out.Total
+	return out
+}
+
+// detail fills in the scope if it is this object.
+func (b *builder) detail(a *live.Activity, kind, label string) bool {
+	if a.ID != b.scope {
+		return false
+	}
+	h := a.History(keep)
+	b.Scope = &ScopeInfo{ID: a.ID, Kind: kind, Label: label, Gone: !a.Gone.IsZero(), Series: seriesOf(h, b.now), Counts: countsOver(h)}
+	return true
+}
+
+func rowOf(q *live.QP) QP {
+	i := &q.Info
+	return QP{ID: q.ID, QPN: uint32(i.QPN), Type: i.Type.String(), State: i.State.String(), Peer: peerOf(i), PeerQPN: uint32(i.DestQPN), Gone: !q.Gone.IsZero(),
+		Failed: i.Failed, Rates: ratesOf(&q.Now), SQ: i.SendQueue, RQ: i.RecvQueue, InFlight: i.InFlight, Window: i.Window, RTTNS: int64(i.RTT), RTTVarNS: int64(i.RTTVar),
+		Counts: countsOf(&i.QPCounts)}
+}
+
+func ratesOf(s *live.Sample) Rates {
+	c := &s.Counts
+	return Rates{s.PerSecond(c.SentMessages), s.PerSecond(c.SentBytes), s.PerSecond(c.RecvMessages), s.PerSecond(c.RecvBytes), s.PerSecond(c.Retransmitted), int64(s.RTT)}
+}
+
+func countsOf(c *verbs.QPCounts) Counts {
+	return Counts{SentMessages: c.SentMessages, SentBytes: c.SentBytes, RecvMessages: c.RecvMessages, RecvBytes: c.RecvBytes, Retransmitted: c.Retransmitted,
+		Timeouts: c.Timeouts, Sequence: c.SequenceErrors, LostResponses: c.LostResponses, RNRs: c.RNRs, SentRNRs: c.SentRNRs, Duplicates: c.Duplicates,
+		OutOfSequence: c.OutOfSequence}
+}
+
+// countsOver adds up samples.
+func countsOver(list []live.Sample) (sum Counts) {
+	for i := range list {
+		c := countsOf(&list[i].Counts)
+		sum.SentMessages += c.SentMessages
+		sum.SentBytes += c.SentBytes
+		sum.RecvMessages += c.RecvMessages
+		sum.RecvBytes += c.RecvBytes
+		sum.Retransmitted += c.Retransmitted
+		sum.Timeouts += c.Timeouts
+		sum.Sequence += c.Sequence
+		sum.LostResponses += c.LostResponses
+		sum.RNRs += c.RNRs
+		sum.SentRNRs += c.SentRNRs
+		sum.Duplicates += c.Duplicates
+		sum.OutOfSequence += c.OutOfSequence
+	}
+	return sum
+}
+
+func seriesOf(list []live.Sample, now time.Time) Series {
+	n := len(list)
+	out := Series{AgoMS: make([]int64, n), SentBytes: make([]float64, n), RecvBytes: make([]float64, n), Messages: make([]float64, n), RTTNS: make([]int64, n), Again: make([]float64, n), Losses: make([]float64, n)}
+	for i := range list {
+		s := &list[i]
+		c := &s.Counts
+		out.AgoMS[i] = now.Sub(s.At).Milliseconds()
+		out.SentBytes[i], out.RecvBytes[i] = s.PerSecond(c.SentBytes), s.PerSecond(c.RecvBytes)
+		out.Messages[i], out.RTTNS[i] = s.PerSecond(s.Messages()), int64(s.RTT)
+		out.Again[i] = s.PerSecond(c.Retransmitted)
+		out.Losses[i] = s.PerSecond(c.Timeouts + c.SequenceErrors + c.LostResponses + s.RNRs() + c.Duplicates + c.OutOfSequence)
+	}
+	return out
+}

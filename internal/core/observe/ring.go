@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package observe
+
+import (
+	"sync"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Wire is what the packets of a queue pair look like on the wire.
+type Wire uint8
+
+// The forms of packets.
+const (
+	RoCEv2 Wire = iota + 1
+	RoCEv1
+	InfiniBand
+	IWARP // a packet is a DDP segment
+)
+
+const (
+	// ringSize is how many packets a [Ring] keeps.
+	ringSize = 512
+	// headLen is how many bytes of a packet it keeps: all headers that there are.
+	headLen = 96
+)
+
+// End is one end of a packet's way.
+type End struct {
+	GID  verbs.GID // or an IP address, as a GID
+	LID  uint16    // on InfiniBand
+	Port uint16    // of TCP
+}
+
+// Packet is a packet that a queue pair sent or received, without its payload.
+type Packet struct {
+	At          int64 // nanoseconds since 1970
+	Sent        bool
+	Local, Peer End
+	Length      int    // bytes from the BTH to the ICRC; of a DDP segment, from its header to the end of its payload
+	Head        []byte // the headers; of segments that are control messages, all of them
+}
+
+// kept is a Packet in a ring.
+type kept struct {
+	Packet
+	n    int
+	head [headLen]byte
+}
+
+// Ring keeps the last packets of a queue pair. A device adds packets with its lock held; the ring's own is
+// held for some microseconds at most.
+type Ring struct {
+	// Of the device, which sets these before it adds packets.
+	Wire   Wire
+	Locals []End // by port number - 1
+
+	mu    sync.Mutex
+	seen  uint64 // packets that were added
+	slots [ringSize]kept
+}
+
+// Add adds a packet. What is longer than the headers may be is cut off.
+func (r *Ring) Add(p *Packet) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := &r.slots[r.seen%ringSize]
+	r.seen++
+	k.Packet = *p
+	k.Head = nil
+	k.n = copy(k.head[:], p.Head)
+}
+
+// Last returns the last packets, most at most, the oldest first, and how many there were since the ring was made.
+func (r *Ring) Last(most int) (list []Packet, seen uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := min(uint64(max(most, 0)), r.seen, ringSize)
+	list = make([]Packet, n)
+	heads := make([]byte, 0, n*headLen)
+	for i := range list {
+		k := &r.slots[(r.seen-n+uint64(i))%ringSize]
+		heads = append(heads, k.head[:k.n]...)
+		list[i] = k.Packet
+		list[i].Head = heads[len(heads)-k.n:]
+	}
+	return list, r.seen
+}
+
+// PacketSource is a driver whose queue pairs have packets that can be kept.
+type PacketSource interface {
+	// KeepPackets has the packets of a queue pair added to a ring from now on; nil: no longer. It does not
+	// wait for the device.
+	KeepPackets(n verbs.QPN, r *Ring) error
+}
