@@ -27,7 +27,7 @@ const (
 
 	Unreliable   Ability = "UC queue pairs"
 	Numbered     Ability = "connections by the numbers of queue pairs" // without it [Fixture.Connect] makes them
-	ResetToErr   Ability = "a way from RESET to ERR" // without it queue pairs go there from INIT
+	ResetToErr   Ability = "a way from RESET to ERR"                   // without it queue pairs go there from INIT
 	Atomics      Ability = "atomic operations"
 	WriteWithImm Ability = "immediate data with a WRITE"
 	SendWithImm  Ability = "immediate data with a SEND"
