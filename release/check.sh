@@ -66,9 +66,10 @@ if [[ -e /usr/share/bash-completion/bash_completion ]]; then
 			printf "%s\n" "${COMPREPLY[@]}"' bash "$deb/usr/share/bash-completion/completions/ramjet" "$@"
 	}
 	offers() {
-		local text=$1
+		local text=$1 offered
 		shift
-		complete_bash "$@" 2>/dev/null | grep -qF -- "$text" || fail "bash offers no $text for: $*"
+		offered=$(complete_bash "$@" 2>/dev/null) || fail "completing $* fails"
+		[[ $offered == *"$text"* ]] || fail "bash offers no $text for: $*"
 	}
 	offers demo ramjet de
 	offers 127.0.0.1 ramjet devices roce:127. # bash takes a colon for the end of a word
@@ -81,8 +82,8 @@ if have zsh "completion in zsh"; then
 	zsh -n "$deb/usr/share/zsh/vendor-completions/_ramjet"
 fi
 if have fish "completion in fish"; then
-	PATH=$deb/usr/bin:$PATH fish --no-config -c "source $deb/usr/share/fish/vendor_completions.d/ramjet.fish; complete -C 'ramjet perf send '" |
-		grep -q '^lat' || fail "fish offers no lat for ramjet perf send"
+	offered=$(PATH=$deb/usr/bin:$PATH fish --no-config -c "source $deb/usr/share/fish/vendor_completions.d/ramjet.fish; complete -C 'ramjet perf send '")
+	[[ $'\n'$offered == *$'\n'lat* ]] || fail "fish offers no lat for ramjet perf send"
 fi
 
 step licences
@@ -127,7 +128,7 @@ if have qemu-aarch64-static arm64; then
 	want "v$version" "${emulated[@]}" "$work/arm64static/bin/ramjet" --version
 	want 'roce:127.0.0.1' "${emulated[@]}" "$work/arm64/bin/ramjet" devices
 	# The libraries, with a program that does what ibv_devices does. `ramjet run` would have the system run it.
-	aarch64-linux-gnu-gcc -x c - -o "$work/devices" "$work/arm64/lib/ramjet/libibverbs.so.1" -Wl,--allow-shlib-undefined <<-'EOF'
+	aarch64-linux-gnu-gcc -x c - -x none -o "$work/devices" "$work/arm64/lib/ramjet/libibverbs.so.1" -Wl,--allow-shlib-undefined <<-'EOF'
 		#include <infiniband/verbs.h>
 		#include <stdio.h>
 		int main(void)
