@@ -15,7 +15,7 @@ import (
 // notificationTable writes results in columns.
 type notificationTable struct{ w io.Writer }
 
-const notificationRow = "%6s %-23s %8s %8s %8s %8s %7s %6s\n"
+const notificationRow = "%6s %-23s %8s %8s %8s %8s %6s %6s\n"
 
 // begin writes what is measured, and the head of the table.
 func (t *notificationTable) begin(client, target string, c *notification.Config) {

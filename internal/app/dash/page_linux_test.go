@@ -81,7 +81,7 @@ func TestPage(t *testing.T) {
 	failed.State, failed.Failed = verbs.Err, "RETRY_EXC_ERR: the peer does not answer"
 	w.set(func() { w.list = []statsocket.Process{first} })
 	b.await("document.querySelectorAll('#list .open').length === 3 && !document.querySelector('#empty').checkVisibility()")
-	b.await("/00 kB.s|MB.s/.test(document.querySelector('#tiles').innerText)")
+	b.await("/[1-9]\\d* (k|M)B.s/.test(document.querySelector('#tiles').innerText)")
 	b.await("document.querySelector('#graphs svg path.line')")
 	if n := b.eval("document.querySelectorAll('#list img').length"); n != 0.0 {
 		t.Error("the name of a process is markup")

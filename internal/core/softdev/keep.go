@@ -94,14 +94,14 @@ func keepPacket(r *observe.Ring, peer *ibta.PathKey, p *observe.Packet) {
 }
 
 // keepSegments returns what adds DDP segments of a connection to a ring; nil if there is none.
-func (c *conn) keepSegments() func(sent bool, h *iwarp.Header, body []byte, n int) {
+func (c *conn) keepSegments() func(sent bool, h iwarp.Header, body []byte, n int) {
 	if c.qp.kept.Load() == nil {
 		return nil
 	}
 	return c.keepSegment
 }
 
-func (c *conn) keepSegment(sent bool, h *iwarp.Header, body []byte, n int) {
+func (c *conn) keepSegment(sent bool, h iwarp.Header, body []byte, n int) {
 	r := c.qp.kept.Load()
 	if r == nil {
 		return

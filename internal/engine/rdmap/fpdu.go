@@ -3,6 +3,7 @@
 package rdmap
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -118,7 +119,7 @@ func (q *QP) segment(b *Batch, h iwarp.Header, from *memory.Cursor, n int) bool 
 	}
 	f.close()
 	if q.Seen != nil {
-		q.Seen(true, &h, nil, n)
+		q.Seen(true, h, nil, n)
 	}
 	return true
 }
@@ -129,6 +130,6 @@ func (q *QP) message(b *Batch, h iwarp.Header, data []byte) {
 	f.put(data)
 	f.close()
 	if q.Seen != nil {
-		q.Seen(true, &h, data, len(data))
+		q.Seen(true, h, bytes.Clone(data), len(data)) // a copy: data would escape to the heap, where nobody looks too
 	}
 }

@@ -51,7 +51,7 @@ type QP struct {
 	Device *Device
 	// Seen is told of each segment that was appended to a batch or taken from the stream, with n bytes of payload. Of
 	// segments of data that are sent, body is nil. It may be nil.
-	Seen func(sent bool, h *iwarp.Header, body []byte, n int)
+	Seen func(sent bool, h iwarp.Header, body []byte, n int)
 
 	up bool // there is a stream
 	Params

@@ -183,7 +183,7 @@ func (q *QP) whole(b []byte) bool {
 	head := r.h.Len()
 	good := q.begin(&r.h, b[:head], b[head:]) && q.place(b[head:])
 	if q.Seen != nil && !r.paused { // else it comes again
-		q.Seen(false, &r.h, b[head:], len(b)-head)
+		q.Seen(false, r.h, b[head:], len(b)-head)
 	}
 	if !good {
 		return false
