@@ -7,8 +7,8 @@
 # or "-test.v". Tests that hang end a minute before pair.sh would end them, and Go says which
 # one it was and where its goroutines are. Needs root.
 #
-# Without flags of tests, package kernel's tests run as well, in guests of their own: the conformance suite on
-# kernel:rxe0 and on kernel:siw0 (kernel.sh).
+# Without flags of tests, these run as well, in guests of their own: the test that deletes the guest's device, and
+# package kernel's tests with the conformance suite on kernel:rxe0 and on kernel:siw0 (kernel.sh).
 #
 # A guest whose kernel stops, or whose rxe does not even connect to itself any more, is booted again, once, and
 # all tests run again: what they said until then says nothing of Ramjet.
@@ -47,6 +47,7 @@ twice() {
 status=0
 twice pair "$@" || status=$?
 if (($# == 0)); then
+  INTEROP_ALONE=1 twice pair -test.run='^TestKernelDeleted$' || status=$?
   for device in rxe0 siw0; do
     twice "$here/kernel.sh" "$device" || status=$?
   done
