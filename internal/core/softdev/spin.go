@@ -18,10 +18,11 @@ const (
 	pollTime = clock.Time(4 * time.Microsecond)
 	// preempted is how long polls that follow each other closely must stop to have lost the processor.
 	// It counts as shared, for sharedFor, once so much more than each lostPart-th nanosecond was lost
-	// as sharedLoss says.
+	// as sharedLoss says: some slices, which are 10 ms on a kernel with 100 ticks a second. Such a kernel
+	// runs two processes that have woken each other on one processor for a slice or two, while others idle.
 	preempted  = clock.Time(time.Millisecond)
 	sharedFor  = clock.Time(100 * time.Millisecond)
-	sharedLoss = clock.Time(8 * time.Millisecond)
+	sharedLoss = clock.Time(30 * time.Millisecond)
 	lostPart   = 10
 	// maxDoze bounds a doze: another thread may bring the completion meanwhile.
 	maxDoze = clock.Time(200 * time.Microsecond)

@@ -63,10 +63,10 @@ func TestSpinPreempted(t *testing.T) {
 	s := newSpinScript(t)
 	s.polls(2*lookAfter, quick, false)
 	s.polls(lookAfter-1, quick, false)
-	s.polls(1, 4*time.Millisecond, false)
+	s.polls(1, time.Duration(sharedLoss)/2, false)
 	s.polls(5*lookAfter, quick, false)
 	s.polls(lookAfter-1, quick, false)
-	s.polls(1, 5*time.Millisecond, true)
+	s.polls(1, 2*time.Duration(sharedLoss)/3, true)
 	end := s.now + sharedFor
 	for s.dozes(50 * time.Microsecond); s.now+clock.Time(maxDoze) < end; s.dozes(50 * time.Microsecond) {
 		s.polls(dozeAfter, quick, true)
