@@ -58,16 +58,15 @@ func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, 
 		r.Allocs, r.Received = allocs()-before, s.received
 		return r, err
 	}
-	if _, err := s.trips(s.Warmup, nil); err != nil {
+	if _, err := s.trips(s.Warmup, 0, nil); err != nil {
 		return r, err
 	}
 	before := allocs()
 	limit := s.Iters
 	if s.Duration > 0 {
 		limit = math.MaxInt
-		defer time.AfterFunc(s.Duration, func() { s.halt.Or(timeUp) }).Stop()
 	}
-	if r.Elapsed, err = s.trips(limit, h); err != nil {
+	if r.Elapsed, err = s.trips(limit, s.Duration, h); err != nil {
 		return r, err
 	}
 	r.Allocs, r.Received, r.Sent = allocs()-before, s.received, uint64(h.TotalCount())
@@ -75,9 +74,10 @@ func (s *side) latency(h *hdrhistogram.Histogram, sent func(uint64)) (r Report, 
 	return r, nil
 }
 
-// trips does up to n round trips, records each unless h is nil, and returns how long they took. A round trip is
-// timed from one post to the next, of which there is one more. So the clock is read while a message is on its way.
-func (s *side) trips(n int, h *hdrhistogram.Histogram) (elapsed time.Duration, err error) {
+// trips does up to n round trips, records each unless h is nil, and returns how long they took. Those that are
+// recorded end after d, unless it is 0, or when Stop is called. A round trip is timed from one post to the next, of which there is one more.
+// So the clock is read while a message is on its way.
+func (s *side) trips(n int, d time.Duration, h *hdrhistogram.Histogram) (elapsed time.Duration, err error) {
 	start := time.Now()
 	var first, last time.Duration
 	for i := 0; i <= n; i++ {
@@ -96,7 +96,7 @@ func (s *side) trips(n int, h *hdrhistogram.Histogram) (elapsed time.Duration, e
 		if err := s.pong(); err != nil {
 			return 0, err
 		}
-		if i > 0 && s.halted(timeUp) {
+		if d > 0 && i > 0 && (last-first >= d || s.halted(timeUp)) {
 			break
 		}
 	}
