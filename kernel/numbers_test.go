@@ -5,6 +5,7 @@
 package kernel
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -65,6 +66,10 @@ func TestChoose(t *testing.T) {
 		i, err := choose(strings.Fields(c.names), c.want)
 		if c.err == "" && (err != nil || i != c.index) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%q of %q: %d, %v", c.want, c.names, i, err)
+		}
+		ambiguous := c.want == "" && c.names != ""
+		if c.err != "" && errors.Is(err, verbs.ErrNotFound) == ambiguous {
+			t.Errorf("%q of %q: errors.Is(%v, ErrNotFound) is %t", c.want, c.names, err, !ambiguous)
 		}
 	}
 }

@@ -5,6 +5,8 @@ package kernel
 import (
 	"fmt"
 	"strings"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // Kind is the kind of these devices, and Prefix what their names begin with.
@@ -12,6 +14,12 @@ const (
 	Kind   = "kernel"
 	Prefix = Kind + ":"
 )
+
+// absent says why there is no such device. It is verbs.ErrNotFound.
+type absent string
+
+func (a absent) Error() string        { return string(a) }
+func (a absent) Is(target error) bool { return target == verbs.ErrNotFound }
 
 // choose returns the index of the device of a name. Without a name there must be one device.
 func choose(names []string, want string) (int, error) {
@@ -22,13 +30,13 @@ func choose(names []string, want string) (int, error) {
 			}
 		}
 		if len(names) == 0 {
-			return 0, fmt.Errorf("kernel: there is no device %q: %s", want, none)
+			return 0, absent(fmt.Sprintf("kernel: there is no device %q: %s", want, none))
 		}
-		return 0, fmt.Errorf("kernel: there is no device %q, but %s", want, list(names))
+		return 0, absent(fmt.Sprintf("kernel: there is no device %q, but %s", want, list(names)))
 	}
 	switch len(names) {
 	case 0:
-		return 0, fmt.Errorf("kernel: %s", none)
+		return 0, absent("kernel: " + none)
 	case 1:
 		return 0, nil
 	}

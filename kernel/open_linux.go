@@ -15,9 +15,13 @@ import (
 )
 
 // Open opens a device by the name that the kernel has for it, such as mlx5_0. An empty name stands for the
-// only device there is.
+// only device there is. The error is [verbs.ErrNotFound] if the host has no such device, no RDMA in its kernel or
+// no libibverbs.so.1.
 func Open(name string) (*verbs.Device, error) {
 	lib, err := ibverbs.Load()
+	if errors.Is(err, ibverbs.ErrNoLibrary) {
+		return nil, absent("kernel: " + err.Error())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kernel: %w", err)
 	}
@@ -50,7 +54,7 @@ func Open(name string) (*verbs.Device, error) {
 
 func noList(errno syscall.Errno) error {
 	if errno == syscall.ENOSYS {
-		return errors.New("the kernel has no RDMA: `modprobe ib_uverbs` loads it")
+		return absent("the kernel has no RDMA: `modprobe ib_uverbs` loads it")
 	}
 	return errno
 }
