@@ -214,7 +214,7 @@ func TestAbandoned(t *testing.T) {
 			t.Fatal(err)
 		}
 		os.Stdout.WriteString("open\n")
-		select {}
+		io.Copy(io.Discard, os.Stdin) // until it is killed
 	}
 	p := Place{Dir: t.TempDir()}
 	exe, err := os.Executable()
@@ -227,6 +227,11 @@ func TestAbandoned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
