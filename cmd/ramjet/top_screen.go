@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/live"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 const (
@@ -94,7 +95,7 @@ func (m *topModel) title() string {
 			}
 		}
 	}
-	title := fmt.Sprintf("ramjet top  %s every %v", m.at.Format(time.TimeOnly), m.every)
+	title := fmt.Sprintf("ramjet top  %s every %s", m.at.Format(time.TimeOnly), units.Period(m.every))
 	if m.paused {
 		title += "  PAUSED"
 	}
@@ -118,8 +119,8 @@ func (m *topModel) totals() string {
 		rx, rxMsg = rx+s.PerSecond(s.Counts.RecvBytes), rxMsg+s.PerSecond(s.Counts.RecvMessages)
 		again, rnrs = again+s.PerSecond(s.Counts.Retransmitted), rnrs+s.PerSecond(s.RNRs())
 	}
-	return m.cut(fmt.Sprintf("TX %s byte/s %s msg/s  RX %s byte/s %s msg/s  RETR %s/s  RNR %s/s",
-		rateText(tx), rateText(txMsg), rateText(rx), rateText(rxMsg), rateText(again), rateText(rnrs)))
+	return m.cut(fmt.Sprintf("TX %s %s msg/s  RX %s %s msg/s  RETR %s  RNR %s",
+		units.Rate(tx), units.Short(txMsg), units.Rate(rx), units.Short(rxMsg), units.PerSecond(again), units.PerSecond(rnrs)))
 }
 
 // listHeight is how many rows fit.
