@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )

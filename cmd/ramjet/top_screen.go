@@ -99,15 +99,8 @@ func (m *topModel) title() string {
 	if m.paused {
 		title += "  PAUSED"
 	}
-	return styleHeading.Render(m.cut(fmt.Sprintf("%s  %s, %s, %s", title, counted(processes, "process", "processes"), counted(devices, "device", "devices"),
-		counted(qps, "queue pair", "queue pairs"))))
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return styleHeading.Render(m.cut(fmt.Sprintf("%s  %s, %s, %s", title, units.Plural(processes, "process"), units.Plural(devices, "device"),
+		units.Plural(qps, "queue pair"))))
 }
 
 // totals is a line of what all processes do.
