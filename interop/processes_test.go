@@ -56,7 +56,7 @@ func TestProcesses(t *testing.T) {
 			serve(7601)
 			all(7601, 7602)
 			wantProgram(t, "the rping that was going on", going.wait(programTimeout))
-			second.waitFor(fmt.Sprintf("%d pings, %d bytes each way", long, long*size))
+			second.waitFor(fmt.Sprintf("%d pings, %d,000 bytes each way", long, long*size/1000))
 			theirs.kill()
 		})
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/app/notification"
 	"github.com/ramjet-rdma/ramjet/internal/app/plots"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // notificationTable writes results in columns.
@@ -19,9 +20,9 @@ const notificationRow = "%6s %-23s %8s %8s %8s %8s %6s %6s\n"
 
 // begin writes what is measured, and the head of the table.
 func (t *notificationTable) begin(client, target string, c *notification.Config) {
-	each := fmt.Sprintf("%d WRITEs each", c.Iterations)
+	each := units.Plural(c.Iterations, "WRITE") + " each"
 	if c.Duration > 0 {
-		each = fmt.Sprintf("%v each", c.Duration)
+		each = units.Period(c.Duration) + " each"
 	}
 	fmt.Fprintf(t.w, "RC WRITE of 1 byte from %s to %s,\n%s, the peers' bytes are %d apart; times in µs: typical and 99th percentile\n", client, target, each, c.Stride)
 	fmt.Fprintf(t.w, notificationRow, "#peers", "way", "typical", "99%", "look", "99% look", "scan", "busy")
@@ -37,7 +38,7 @@ func (t *notificationTable) row(r notification.Result) {
 		scan = lookText(r.Scan, r.Scan.P50)
 	}
 	if r.Busy != nil {
-		busy = fmt.Sprintf("%.1f%%", 100**r.Busy)
+		busy = units.Percent(*r.Busy)
 	}
 	fmt.Fprintf(t.w, notificationRow, strconv.Itoa(r.Peers), r.Way, fmt.Sprintf("%.2f", usec(r.Delay.P50)), fmt.Sprintf("%.2f", usec(r.Delay.P99)),
 		look, look99, scan, busy)

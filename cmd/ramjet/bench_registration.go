@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/regbench"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -22,7 +22,7 @@ type benchRegistration struct {
 	sizes    []string
 	runs     int
 	duration perfDuration
-	chunk    bytesize.Size
+	chunk    units.Bytesize
 	json     bool
 	plots    plotFiles
 }
@@ -58,7 +58,7 @@ func (b *benchRegistration) config() (cfg regbench.Config, err error) {
 		return cfg, usagef("--chunk is %d: it has to be 1 or more", b.chunk)
 	}
 	for _, text := range b.sizes {
-		var n bytesize.Size
+		var n units.Bytesize
 		if err := n.Set(text); err != nil {
 			return cfg, usagef("--sizes: %w", err)
 		}
@@ -104,7 +104,7 @@ func (b *benchRegistration) run(c *cobra.Command) (err error) {
 	line, began := newBarLine(c.ErrOrStderr()), time.Now()
 	results, err := bench.Measure(c.Context(), cfg, func(at, total int, r *regbench.Result) {
 		if line != nil {
-			label := fmt.Sprintf("%s, %s", r.Mode, bytesize.Text(r.Size))
+			label := fmt.Sprintf("%s, %s", r.Mode, units.Size(r.Size))
 			line.show(func(width int) string {
 				return barText(width, label, int64(at), int64(total), timeLeft(began, int64(at), int64(total)))
 			})

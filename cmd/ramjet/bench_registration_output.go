@@ -11,9 +11,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/plots"
 	"github.com/ramjet-rdma/ramjet/internal/app/regbench"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // writeRegistration writes results for people.
@@ -32,7 +32,7 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 	reasons := map[string]bool{}
 	var notes []string
 	for i, r := range results {
-		size := bytesize.Text(r.Size)
+		size := units.Size(r.Size)
 		if i > 0 && results[i-1].Size == r.Size {
 			size = ""
 		}
@@ -40,13 +40,13 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 			t.AppendRow(table.Row{size, r.Mode, "not measured"})
 			if !reasons[r.Error] {
 				reasons[r.Error] = true
-				notes = append(notes, fmt.Sprintf("%s, %s: %s", bytesize.Text(r.Size), r.Mode, r.Error))
+				notes = append(notes, fmt.Sprintf("%s, %s: %s", units.Size(r.Size), r.Mode, r.Error))
 			}
 			continue
 		}
 		m := &r.Median
-		t.AppendRow(table.Row{size, r.Mode, shortTime(m.Register), shortTime(m.FirstByte), shortTime(m.Whole), bandwidthText(m.Bandwidth),
-			held(m.Present), held(m.Locked)})
+		t.AppendRow(table.Row{size, r.Mode, units.Duration(m.Register), units.Duration(m.FirstByte), units.Duration(m.Whole), rateText(m.Bandwidth),
+			units.Memory(int64(m.Present)), units.Memory(int64(m.Locked))})
 	}
 	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched.\nMedians of %d runs. "+
 		"Times are from the start of registering. Present is what is\nin memory when that ends, locked what cannot be paged out in the end.\n\n%s\n",
@@ -70,9 +70,9 @@ func registrationCharts(results []regbench.Result) []plots.Chart {
 		return nil
 	}
 	bytes := func(v float64) string {
-		return strings.ReplaceAll(strings.TrimSuffix(bytesize.Text(int(v)), "iB"), " ", "")
+		return strings.ReplaceAll(strings.TrimSuffix(units.Size(int(v)), "iB"), " ", "")
 	}
-	seconds := func(v float64) string { return strings.Replace(shortMark(v), "µ", " µ", 1) }
+	seconds := func(v float64) string { return units.Period(time.Duration(v*1e9 + 0.5)) }
 	var charts []plots.Chart
 	for _, c := range []struct {
 		chart plots.Chart
@@ -117,9 +117,4 @@ func tens(from, to float64) (list []float64) {
 		list = append(list, v)
 	}
 	return list
-}
-
-// shortMark formats a number of seconds that is a power of ten.
-func shortMark(v float64) string {
-	return time.Duration(v*1e9 + 0.5).String()
 }

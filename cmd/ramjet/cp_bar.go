@@ -3,12 +3,12 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // barPause is the minimum time between updates of the bar.
@@ -56,8 +56,8 @@ func (b *copyBar) draw() {
 		name = *n
 	}
 	b.line.show(func(width int) string {
-		return barText(width, name, done, b.total, fmt.Sprintf("%.1f of %.1f MB", float64(done)/1e6, float64(b.total)/1e6),
-			fmt.Sprintf("%.1f MB/s", float64(done)/1e6/time.Since(b.began).Seconds()), timeLeft(b.began, done, b.total))
+		return barText(width, name, done, b.total, units.Bytes(done)+" of "+units.Bytes(b.total),
+			units.Rate(float64(done)/time.Since(b.began).Seconds()), timeLeft(b.began, done, b.total))
 	})
 }
 

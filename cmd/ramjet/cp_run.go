@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // destination is where files go: at a server, or here.
@@ -156,12 +157,12 @@ func (r *copyRun) file(ctx context.Context, item *copyItem, name string) error {
 }
 
 func (r *copyRun) summary(took time.Duration) {
-	fmt.Fprintf(r.out, "%d of %d files copied and verified, %d bytes in %.2f s", r.files, r.plan.files, r.bytes, took.Seconds())
+	fmt.Fprintf(r.out, "%d of %d files copied and verified, %s in %s", r.files, r.plan.files, units.Plural(r.bytes, "byte"), units.Duration(took))
 	if r.kept > 0 {
-		fmt.Fprintf(r.out, ", %d bytes were there already", r.kept)
+		fmt.Fprintf(r.out, ", %s bytes were there already", units.Count(r.kept))
 	}
 	if sent := r.bytes - r.kept; sent > 0 {
-		fmt.Fprintf(r.out, ", %.1f MB/s", float64(sent)/took.Seconds()/1e6)
+		fmt.Fprintf(r.out, ", %s", units.Rate(float64(sent)/took.Seconds()))
 	}
 	fmt.Fprintln(r.out)
 }

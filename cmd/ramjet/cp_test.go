@@ -88,7 +88,7 @@ func TestCp(t *testing.T) {
 	for to, name := range map[string]string{"": "src", "other": "other"} {
 		r := ramjetCmd(t, "cp", "-r", "-v", "-d", testDevice(t), src, at+":"+to)
 		r.wantSuccess(t)
-		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20971528 bytes") || !strings.Contains(r.stderr, "link: left out") {
+		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20,971,528 bytes") || !strings.Contains(r.stderr, "link: left out") {
 			t.Errorf("%s%s", r.stdout, r.stderr)
 		}
 		if got := tree(t, filepath.Join(dir, name)); got != want {
@@ -100,13 +100,13 @@ func TestCp(t *testing.T) {
 	r.wantSuccess(t)
 	r = ramjetCmd(t, "cp", "-d", testDevice(t), files[0], at+":src/nothing")
 	r.wantSuccess(t)
-	if !strings.Contains(r.stdout, "20971527 bytes were there already") {
+	if !strings.Contains(r.stdout, "20,971,527 bytes were there already") {
 		t.Errorf("%s", r.stdout)
 	}
 	server.interrupt()
 	r = server.wait()
 	r.wantSuccess(t)
-	if !strings.Contains(r.stdout, "9 files, 83886110 bytes from 4 connections, 0 incomplete") {
+	if !strings.Contains(r.stdout, "9 files, 83,886,110 bytes from 4 connections, 0 incomplete") {
 		t.Errorf("%s", r.stdout)
 	}
 }

@@ -11,13 +11,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/demo"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // writeDemo writes a report for people.
@@ -53,9 +52,9 @@ func demoTable(r *demo.Report, terminal bool) string {
 		if terminal && i > 0 && (row.Transport != r.Rows[i-1].Transport || row.Size > r.Rows[i-1].Size && row.BytesPerSecond > 0) {
 			t.AppendSeparator()
 		}
-		t.AppendRow(table.Row{row.Transport + " " + row.Operation, fmt.Sprintf("%d × %s", row.Messages, bytesize.Text(row.Size)),
-			doubt(roundTripText(row.RoundTripUs)+bandwidthText(row.BytesPerSecond), row.Disturbed || r.Busy),
-			doubt(roundTripText(row.TCPRoundTripUs)+bandwidthText(row.TCPBytesPerSecond), row.TCPDisturbed || r.Busy)})
+		t.AppendRow(table.Row{row.Transport + " " + row.Operation, fmt.Sprintf("%d × %s", row.Messages, units.Size(row.Size)),
+			doubt(roundTripText(row.RoundTripUs)+rateText(row.BytesPerSecond), row.Disturbed || r.Busy),
+			doubt(roundTripText(row.TCPRoundTripUs)+rateText(row.TCPBytesPerSecond), row.TCPDisturbed || r.Busy)})
 	}
 	return trailing.ReplaceAllString(t.Render(), "")
 }
@@ -79,13 +78,13 @@ func roundTripText(us float64) string {
 	if us == 0 {
 		return ""
 	}
-	return shortTime(time.Duration(us * float64(time.Microsecond)))
+	return units.Seconds(us / 1e6)
 }
 
 // demoSummary says what happened and what to do next.
 func demoSummary(r *demo.Report) string {
-	s := fmt.Sprintf("%d operations moved %.1f MB between the memories of the two processes in\n%.1f s; both compared every byte: no error.\n",
-		len(r.Rows), float64(r.Verified())/1e6, r.Seconds)
+	s := fmt.Sprintf("%d operations moved %s between the memories of the two processes in\n%s; both compared every byte: no error.\n",
+		len(r.Rows), units.Bytes(r.Verified()), units.Seconds(r.Seconds))
 	s += "Figures are medians of round trips and of bandwidths, with both\nprocesses polling, for TCP too, between the same addresses in the same run.\n"
 	switch {
 	case r.Busy:
@@ -110,15 +109,23 @@ func cableText(c *demo.CableReport) string {
 	if c == nil {
 		return ""
 	}
-	mb := func(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) }
 	return fmt.Sprintf("Two switches with two cables between them. Subnet manager: %s.\n"+
-		"  route before  %s, %d packets through the cable\n"+
+		"  route before  %s, %s packets through the cable\n"+
 		"  pulled        %s, after %d of %d WRITEs of %s\n"+
-		"  route after   %s, %d packets through the other cable\n"+
-		"The stream stood still for %.1f ms at most; the usual time between its completions is %.1f ms.\n"+
+		"  route after   %s, %s packets through the other cable\n"+
+		"The stream stood still for %s at most; the usual time between its completions is %s.\n"+
 		"Verified in both: %s of WRITEs before, %s in the stream that was cut, %s after it. No error.\n\n",
-		c.Manager, strings.Join(c.RouteBefore, ", "), c.PacketsBefore, c.Cable, c.PulledAfter, c.Messages, bytesize.Text(c.Size),
-		strings.Join(c.RouteAfter, ", "), c.PacketsAfter, c.InterruptionMs, c.UsualGapMs, mb(c.BytesBefore), mb(c.BytesDuring), mb(c.BytesAfter))
+		c.Manager, strings.Join(c.RouteBefore, ", "), units.Count(c.PacketsBefore), c.Cable, c.PulledAfter, c.Messages, units.Size(c.Size),
+		strings.Join(c.RouteAfter, ", "), units.Count(c.PacketsAfter), units.Seconds(c.InterruptionMs/1e3), units.Seconds(c.UsualGapMs/1e3),
+		units.Bytes(c.BytesBefore), units.Bytes(c.BytesDuring), units.Bytes(c.BytesAfter))
+}
+
+// rateText formats bytes a second; 0: there is no figure.
+func rateText(bytes float64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return units.Rate(bytes)
 }
 
 // programName is how the reader starts this program.

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"text/tabwriter"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,7 @@ func newDevicesCmd() *cobra.Command {
 		Use:   "devices [DEVICE...]",
 		Short: "List what could be opened here, with its attributes",
 		Long: "Devices lists what could be opened on this host, every local address as each kind of device, and tries to open it.\n" +
-			"Named devices are shown alone, such as roce:127.0.0.2.",
+			"Named devices are shown alone, such as roce:127.0.0.2. MTU is the port's path MTU, active_mtu of ibv_devinfo.",
 		Example: "  ramjet devices\n  ramjet devices -v roce:127.0.0.1\n  ramjet devices --json",
 	}
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "all attributes, in the words of ibv_devinfo -v")
@@ -144,34 +145,61 @@ func (d *deviceInfo) inspect() error {
 // gidText formats a GID as an IP address, an IPv4 address in its mapped form.
 func gidText(g verbs.GID) string { return netip.AddrFrom16(g).String() }
 
-// writeDeviceList writes one line for each device. all says that the list is complete.
+// writeDeviceList writes a line for each device, and below it why it cannot be opened, in 80 columns unless
+// names are longer. all says that the list is complete.
 func writeDeviceList(out io.Writer, found []deviceInfo, all bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "DEVICE\tSTATE\tNETDEV\tLINK MTU\tPATH MTU\tGID\tCAN BE OPENED")
-	for _, d := range found {
-		state, mtu, answer := "DOWN", "-", "no: "+d.Problem
+	rows := [][4]string{{"DEVICE", "STATE", "NETDEV", "MTU"}}
+	for i := range found {
+		d := &found[i]
+		state, mtu := "DOWN", "-"
 		if d.Up {
 			state = "ACTIVE"
 		}
 		if d.Openable {
-			mtu, answer = d.Port.ActiveMTU, "yes"
+			mtu = d.Port.ActiveMTU
 		}
-		link := "-"
-		if d.LinkMTU > 0 {
-			link = fmt.Sprint(d.LinkMTU)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, state, cmp.Or(d.NetDev, "-"), link, mtu, d.GID, answer)
+		rows = append(rows, [4]string{d.Name, state, cmp.Or(d.NetDev, "-"), mtu})
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	name, netDev := 0, 0
+	for _, r := range rows {
+		name, netDev = max(name, len(r[0])), max(netDev, len(r[2]))
+	}
+	var b strings.Builder
+	for i, r := range rows {
+		fmt.Fprintf(&b, "%-*s  %-6s  %-*s  %s\n", name, r[0], r[1], netDev, r[2], r[3])
+		if i > 0 && !found[i-1].Openable {
+			b.WriteString(folded("cannot be opened: "+found[i-1].Problem, "    "))
+		}
 	}
 	if all {
-		fmt.Fprintln(out)
+		b.WriteString("\n")
 		for _, k := range kinds.Table {
 			if k.Beyond != "" {
-				fmt.Fprintln(out, k.Beyond)
+				b.WriteString(folded(k.Beyond, ""))
 			}
 		}
+		b.WriteString("Addresses, GIDs, limits and more of a device: `ramjet devices -v DEVICE`.\n")
 	}
-	return nil
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// folded writes a paragraph in 80 columns, all lines but the first indented by two blanks more than that.
+func folded(s, indent string) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(s) {
+		switch n := utf8.RuneCountInString(word); {
+		case column == 0:
+			b.WriteString(indent + word)
+			column = len(indent) + n
+		case column+1+n > standardWidth:
+			b.WriteString("\n" + indent + "  " + word)
+			column = len(indent) + 2 + n
+		default:
+			b.WriteString(" " + word)
+			column += 1 + n
+		}
+	}
+	return b.String() + "\n"
 }

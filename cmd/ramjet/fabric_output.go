@@ -13,6 +13,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabriccontrol"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // adaptersShown is how many adapters are listed when a fabric is up; `ramjet fabric show` has all.
@@ -27,7 +28,7 @@ func (f *fabricFlags) writeUp(out io.Writer, fab *infiniband.Fabric, took time.D
 	case f.noManager:
 		fmt.Fprint(&b, ", no subnet manager: ports stay in Initialize until one comes")
 	case took > 0:
-		fmt.Fprintf(&b, ", up after %v", took.Round(time.Millisecond))
+		fmt.Fprint(&b, ", up after ", units.Duration(took))
 	}
 	fmt.Fprint(&b, "\n\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -29,7 +29,7 @@ func TestCpFetches(t *testing.T) {
 	for target, name := range map[string]string{to: "src", filepath.Join(to, "other"): "other"} {
 		r := ramjetCmd(t, "cp", "-r", "-v", "-d", testDevice(t), at+":src", target)
 		r.wantSuccess(t)
-		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20971528 bytes") || !strings.Contains(r.stderr, "src/link: left out") {
+		if !strings.Contains(r.stdout, "3 of 3 files copied and verified, 20,971,528 bytes") || !strings.Contains(r.stderr, "src/link: left out") {
 			t.Errorf("%s%s", r.stdout, r.stderr)
 		}
 		if got := tree(t, filepath.Join(to, name)); got != want {
@@ -40,7 +40,7 @@ func TestCpFetches(t *testing.T) {
 	r.wantSuccess(t)
 	r = ramjetCmd(t, "cp", "-d", testDevice(t), at+":src/big", filepath.Join(to, "big"))
 	r.wantSuccess(t)
-	if !strings.Contains(r.stdout, "20971527 bytes were there already") {
+	if !strings.Contains(r.stdout, "20,971,527 bytes were there already") {
 		t.Errorf("%s", r.stdout)
 	}
 	all := t.TempDir()
@@ -51,7 +51,7 @@ func TestCpFetches(t *testing.T) {
 	server.interrupt()
 	r = server.wait()
 	r.wantSuccess(t)
-	if !strings.Contains(r.stdout, "0 files, 0 bytes from 5 connections, 0 incomplete; 12 files, 104857639 bytes sent") {
+	if !strings.Contains(r.stdout, "0 files, 0 bytes from 5 connections, 0 incomplete; 12 files, 104,857,639 bytes sent") {
 		t.Errorf("%s", r.stdout)
 	}
 }

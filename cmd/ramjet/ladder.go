@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
 
@@ -225,7 +226,7 @@ func nothingToDraw(s *ladder.Survey) string {
 		slices.Sort(links)
 		return fmt.Sprintf("frames of link type %s, which is not known: capture an Ethernet interface, or `any`", strings.Join(links, ", "))
 	default:
-		return fmt.Sprintf("none of its %s frames is RDMA: RoCE, InfiniBand, or iWARP in plain TCP", ladder.Count(n.Frames))
+		return fmt.Sprintf("none of its %s frames is RDMA: RoCE, InfiniBand, or iWARP in plain TCP", units.Count(n.Frames))
 	}
 }
 
@@ -236,16 +237,16 @@ func ladderWarnings(s *ladder.Survey) []string {
 		all = append(all, "the file ends in the middle of a frame: what is before it was read")
 	}
 	if n := s.Counts.Truncated; n > 0 {
-		all = append(all, fmt.Sprintf("%s of %s frames were cut by the capture: capture with `tcpdump -s 0` for all of them", ladder.Count(n), ladder.Count(s.Counts.Frames)))
+		all = append(all, fmt.Sprintf("%s of %s frames were cut by the capture: capture with `tcpdump -s 0` for all of them", units.Count(n), units.Count(s.Counts.Frames)))
 	}
 	if n := s.Counts.Fragments; n > 0 {
-		all = append(all, fmt.Sprintf("%s IP fragments were not read", ladder.Count(n)))
+		all = append(all, fmt.Sprintf("%s IP fragments were not read", units.Count(n)))
 	}
 	if s.NoCRCs {
 		all = append(all, "the ICRC of no packet is right: the capture was made before it was computed, or was changed. It is left out of account")
 	}
 	if n := s.Unfollowed; n > 0 {
-		all = append(all, fmt.Sprintf("%s packets are of more queue pairs than can be followed", ladder.Count(n)))
+		all = append(all, fmt.Sprintf("%s packets are of more queue pairs than can be followed", units.Count(n)))
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/ladder"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
 
@@ -73,7 +74,7 @@ func (f *ladderFlags) write(out io.Writer, name string, s *ladder.Survey, list [
 		return err
 	}
 	if l.LeftOut > 0 {
-		fmt.Fprintf(out, "\n%s more packets: --from %.6f goes on there, --limit 0 draws all\n", ladder.Count(l.LeftOut), l.Next().Seconds())
+		fmt.Fprintf(out, "\n%s more packets: --from %.6f goes on there, --limit 0 draws all\n", units.Count(l.LeftOut), l.Next().Seconds())
 	}
 	return nil
 }
@@ -90,7 +91,7 @@ func reason(why string) []string {
 func (f *ladderFlags) writeFile(name string, s *ladder.Survey, l *ladder.Ladder) error {
 	title := append(ladderTitle(s, l), fmt.Sprintf("%s, from %s UTC", filepath.Base(name), s.Start.Format("2006-01-02 15:04:05.000000")))
 	if l.LeftOut > 0 {
-		title = append(title, fmt.Sprintf("%s packets after the last row are not drawn", ladder.Count(l.LeftOut)))
+		title = append(title, fmt.Sprintf("%s packets after the last row are not drawn", units.Count(l.LeftOut)))
 	}
 	file, err := os.Create(f.out)
 	if err != nil {
@@ -119,7 +120,7 @@ func ladderTitle(s *ladder.Survey, l *ladder.Ladder) []string {
 				tally[i] += n
 			}
 		}
-		return ladderNoticed(fmt.Sprintf("%d conversations: %s packets, %s", len(l.Conversations), ladder.Count(packets), ladder.Size(bytes)), &tally, "")
+		return ladderNoticed(fmt.Sprintf("%d conversations: %s packets, %s", len(l.Conversations), units.Count(packets), units.Bytes(bytes)), &tally, "")
 	}
 	c := l.Conversations[0]
 	first := ""
@@ -130,8 +131,8 @@ func ladderTitle(s *ladder.Survey, l *ladder.Ladder) []string {
 	if c.Service == c.Fabric.String() {
 		what = c.Service
 	}
-	return ladderNoticed(fmt.Sprintf("conversation %d: %s, %s packets, %s in %s", c.Number, what, ladder.Count(c.Packets), ladder.Size(c.Bytes),
-		ladder.Elapsed(c.Last.Sub(c.First))), &c.Tally, first)
+	return ladderNoticed(fmt.Sprintf("conversation %d: %s, %s packets, %s in %s", c.Number, what, units.Count(c.Packets), units.Bytes(c.Bytes),
+		units.Duration(c.Last.Sub(c.First))), &c.Tally, first)
 }
 
 func ladderNoticed(title string, tally *ladder.Tally, first string) []string {
@@ -156,7 +157,7 @@ func writeConversations(out io.Writer, s *ladder.Survey, list []*ladder.Conversa
 		shown = list[:listedConversations]
 	}
 	for _, c := range shown {
-		t.AppendRow(table.Row{c.Number, c.A, c.B, c.Service, ladder.Count(c.Packets), ladder.Size(c.Bytes), fmt.Sprintf("%.3f", c.First.Sub(s.Start).Seconds())})
+		t.AppendRow(table.Row{c.Number, c.A, c.B, c.Service, units.Count(c.Packets), units.Bytes(c.Bytes), fmt.Sprintf("%.3f", c.First.Sub(s.Start).Seconds())})
 	}
 	for i, line := range strings.Split(t.Render(), "\n") {
 		fmt.Fprintln(out, strings.TrimRight(line, " "))

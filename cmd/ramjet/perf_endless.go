@@ -10,6 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // stopTime bounds what follows an interrupt: the rest of a measurement on both sides.
@@ -47,7 +48,7 @@ func (f *perfFlags) endless(ctx context.Context, client *perf.Client, cfg perf.C
 	}
 	out.rows = []perfRow{total}
 	if !f.json && !f.csv {
-		fmt.Fprintf(out.w, "all of %d periods, %.1f s:\n", sum.periods, total.Runs[0].Elapsed.Seconds())
+		fmt.Fprintf(out.w, "all of %s, %s:\n", units.Plural(sum.periods, "period"), units.Duration(total.Runs[0].Elapsed))
 		out.rows = nil
 		out.row(total)
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/perf"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 )
 
@@ -26,7 +26,7 @@ type perfFlags struct {
 	device   deviceFlags
 	port     int
 	loopback bool
-	size     bytesize.Size
+	size     units.Bytesize
 	all      bool
 	duration perfDuration
 	atomic   string
@@ -72,7 +72,7 @@ func (f *perfFlags) add(c *cobra.Command) {
 	case perf.FetchAdd:
 		fl.StringVarP(&f.atomic, "atomic-type", "A", "FETCH_AND_ADD", "FETCH_AND_ADD or CMP_AND_SWAP")
 	default:
-		f.size = bytesize.Size(65536)
+		f.size = units.Bytesize(65536)
 		if lat {
 			f.size = 2
 		}
@@ -119,7 +119,7 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 	case f.set("size") && f.size == 0:
 		return nil, errors.New("--size is 0: it has to be 1 or more")
 	case f.set("size") && f.size > perf.MaxSize:
-		return nil, fmt.Errorf("--size is %d: it can be %s at most", f.size, bytesize.Text(perf.MaxSize))
+		return nil, fmt.Errorf("--size is %d: it can be %s at most", f.size, units.Size(perf.MaxSize))
 	case f.port < 0 || f.port > 65535:
 		return nil, fmt.Errorf("--port is %d: it can be 0 to 65535", f.port)
 	}

@@ -8,9 +8,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/perf"
 	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // perfRow is a line of output, for one size.
@@ -100,7 +100,7 @@ func newPerfRow(runs []*perf.Result) perfRow {
 
 // measure measures one size, and sockets beside it.
 func (f *perfFlags) measure(ctx context.Context, client *perf.Client, cfg perf.Config, log io.Writer) (perfRow, error) {
-	bar := startPerfBar(log, fmt.Sprintf("%v %s, %s", cfg.Op, cfg.Mode, bytesize.Text(cfg.Size)), cfg, f.runs, client)
+	bar := startPerfBar(log, fmt.Sprintf("%v %s, %s", cfg.Op, cfg.Mode, units.Size(cfg.Size)), cfg, f.runs, client)
 	defer bar.stop()
 	var compare []perfComparison
 	var against []baseline.Config

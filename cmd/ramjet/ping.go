@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/ping"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -23,7 +23,7 @@ type pingFlags struct {
 	client bool
 	addr   string
 	port   uint16
-	size   bytesize.Size
+	size   units.Bytesize
 	ping.Config
 }
 

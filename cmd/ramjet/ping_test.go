@@ -102,7 +102,7 @@ func TestPing(t *testing.T) {
 			client.wantSuccess(t)
 			s := server.wait()
 			s.wantSuccess(t)
-			figures := regexp.MustCompile(`(?m)^--- .* ping statistics ---\n` + c.pings + ` pings, \d+ bytes each way, every byte compared, \d+\.\d{3} s$`)
+			figures := regexp.MustCompile(`(?m)^--- .* ping statistics ---\n` + c.pings + ` pings, [\d,]+ bytes each way, every byte compared, [\d.]+ (m|µ)?s$`)
 			for _, r := range []result{client, s} {
 				if !figures.MatchString(r.stdout) || strings.Count(r.stdout, "ping data: rdma-ping-") != c.n {
 					t.Errorf("%s", r.stdout)
@@ -130,7 +130,7 @@ func TestPingPersistent(t *testing.T) {
 	server.interrupt()
 	r := server.wait()
 	r.wantSuccess(t)
-	if n := strings.Count(r.stdout, "20 pings, 1280 bytes each way"); n != 3 {
+	if n := strings.Count(r.stdout, "20 pings, 1,280 bytes each way"); n != 3 {
 		t.Errorf("%s", r.stdout)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
 	"github.com/ramjet-rdma/ramjet/internal/app/pingpong"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -27,7 +27,7 @@ func newPingpongCmd() *cobra.Command {
 func newPingpongKindCmd(k pingpong.Kind) *cobra.Command {
 	var device deviceFlags
 	f := pingpong.Config{Kind: k, NumQP: 1}
-	size := bytesize.Size(k.Size)
+	size := units.Bytesize(k.Size)
 	c := &cobra.Command{
 		Use:   k.Name + " [HOST]",
 		Short: fmt.Sprintf("What ibv_%s_pingpong does", k.Name),

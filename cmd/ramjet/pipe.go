@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -101,7 +102,7 @@ func (f *pipeFlags) connect(ctx context.Context, dev *verbs.Device, address stri
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, context.DeadlineExceeded):
-			err = fmt.Errorf("%s: %w after %v", address, cm.ErrTimeout, f.timeout)
+			err = fmt.Errorf("%s: %w after %s", address, cm.ErrTimeout, units.Period(f.timeout))
 		}
 		return nil, dialError(err, dev, "`ramjet pipe -l` or a program on rsockets")
 	}

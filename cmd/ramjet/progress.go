@@ -12,6 +12,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // barLine is a line at the bottom of a terminal that is rewritten and fits one line at any width.
@@ -102,5 +104,5 @@ func timeLeft(began time.Time, done, total int64) string {
 		return ""
 	}
 	left := time.Duration(float64(took) / float64(done) * float64(total-done))
-	return left.Round(time.Second).String() + " left"
+	return units.Period(left.Round(time.Second)) + " left"
 }

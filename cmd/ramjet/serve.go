@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -57,9 +58,10 @@ func newServeCmd() *cobra.Command {
 			log := serveLog{w: out, verbose: verbose}
 			err = (&filecopy.Server{Root: root, Readable: read || readOnly, ReadOnly: readOnly, Report: log.report}).Serve(c.Context(), l)
 			if errors.Is(err, context.Canceled) {
-				fmt.Fprintf(out, "%d files, %d bytes from %d connections, %d incomplete", log.files, log.bytes, log.clients, log.failed)
+				fmt.Fprintf(out, "%s, %s from %s, %d incomplete", units.Plural(log.files, "file"), units.Plural(log.bytes, "byte"),
+					units.Plural(log.clients, "connection"), log.failed)
 				if log.sent > 0 {
-					fmt.Fprintf(out, "; %d files, %d bytes sent", log.sent, log.sentBytes)
+					fmt.Fprintf(out, "; %s, %s sent", units.Plural(log.sent, "file"), units.Plural(log.sentBytes, "byte"))
 				}
 				fmt.Fprintln(out)
 				return nil
@@ -96,13 +98,13 @@ func (l *serveLog) report(e filecopy.Event) {
 		l.sent++
 		l.sentBytes += e.Size
 		if l.verbose {
-			fmt.Fprintf(l.w, "%v: %s: %d bytes sent, %d of them were there\n", e.Peer, name, e.Size, e.Kept)
+			fmt.Fprintf(l.w, "%v: %s: %s sent, %s of them were there\n", e.Peer, name, units.Plural(e.Size, "byte"), units.Count(e.Kept))
 		}
 	default:
 		l.files++
 		l.bytes += e.Size
 		if l.verbose {
-			fmt.Fprintf(l.w, "%v: %s: %d bytes, %d of them were there\n", e.Peer, name, e.Size, e.Kept)
+			fmt.Fprintf(l.w, "%v: %s: %s, %s of them were there\n", e.Peer, name, units.Plural(e.Size, "byte"), units.Count(e.Kept))
 		}
 	}
 }

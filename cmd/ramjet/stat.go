@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 )
 
@@ -138,7 +139,7 @@ func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) 
 		o.b.WriteString("\x1b[H\x1b[2J") // top left, and an empty screen
 	}
 	if s.every != 0 {
-		fmt.Fprintf(&o.b, "%s every %v\n\n", time.Now().Format(time.TimeOnly), s.every)
+		fmt.Fprintf(&o.b, "%s every %s\n\n", time.Now().Format(time.TimeOnly), units.Period(s.every))
 	}
 	if len(found) == 0 {
 		fmt.Fprintf(log, "%s has a Ramjet device open here\n", statNobody())

@@ -90,7 +90,7 @@ type lines struct {
 }
 
 func (l *lines) Write(b []byte) (int, error) {
-	for range strings.Count(string(b), "every 1ms") {
+	for range strings.Count(string(b), "every 1 ms") {
 		if l.want--; l.want == 0 {
 			close(l.done)
 		}

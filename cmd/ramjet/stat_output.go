@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -142,7 +143,7 @@ func (o *statOutput) queuePairs(list []verbs.QPInfo) {
 	o.table("LQPN\tTYPE\tSTATE\tRQPN\tPEER\tSQ\tRQ\tINFLIGHT\tWINDOW\tRTT", len(list), func(i int) string {
 		q := &list[i]
 		return fmt.Sprintf("%d\t%v\t%v\t%s\t%s\t%d\t%d\t%s\t%s\t%s", q.QPN, q.Type, q.State, qpnText(q.DestQPN), statPeer(q), q.SendQueue, q.RecvQueue,
-			shortCount(uint64(q.InFlight)), windowText(q.Window), rttText(q.RTT))
+			units.Short(q.InFlight), windowText(q.Window), rttText(q.RTT))
 	})
 	for i := range list {
 		if q := &list[i]; q.Failed != "" {
@@ -238,7 +239,7 @@ func (o *statOutput) statistic(d *statDevice) {
 		row := fmt.Sprint(q.QPN)
 		for _, n := range []uint64{q.SentMessages, q.SentBytes, q.RecvMessages, q.RecvBytes, q.Retransmitted, q.Timeouts,
 			q.SequenceErrors, q.LostResponses, q.RNRs, q.Duplicates, q.SentRNRs} {
-			row += "\t" + shortCount(n)
+			row += "\t" + units.Short(n)
 		}
 		return row
 	})
@@ -274,7 +275,7 @@ func windowText(n int) string {
 	if n == 0 {
 		return "-"
 	}
-	return shortCount(uint64(n))
+	return units.Short(n)
 }
 
 // rttText returns a round trip; a dash: it was not measured.
@@ -282,21 +283,5 @@ func rttText(d time.Duration) string {
 	if d <= 0 {
 		return "-"
 	}
-	return strings.ReplaceAll(shortTime(d), " ", "")
-}
-
-// shortCount returns a number in at most five characters, in powers of 1000.
-func shortCount(n uint64) string {
-	if n < 10_000 {
-		return fmt.Sprint(n)
-	}
-	v, unit := float64(n), -1
-	for v >= 999.5 {
-		v /= 1000
-		unit++
-	}
-	if v < 99.95 {
-		return fmt.Sprintf("%.1f%c", v, "kMGTPE"[unit])
-	}
-	return fmt.Sprintf("%.0f%c", v, "kMGTPE"[unit])
+	return units.Tight(units.Duration(d))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/live"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -34,8 +35,8 @@ var topSeriesAll = []topSeries{
 	{name: "TX_MSG", count: func(c *verbs.QPCounts) uint64 { return c.SentMessages }},
 	{name: "RX_MSG", count: func(c *verbs.QPCounts) uint64 { return c.RecvMessages }},
 	{name: "RTT", state: func(s *live.Sample) float64 { return float64(s.RTT) }, text: func(v float64) string { return rttText(time.Duration(v)) }},
-	{name: "WINDOW", state: func(s *live.Sample) float64 { return float64(s.Window) }, text: rateText},
-	{name: "INFLIGHT", state: func(s *live.Sample) float64 { return float64(s.InFlight) }, text: rateText},
+	{name: "WINDOW", state: func(s *live.Sample) float64 { return float64(s.Window) }, text: units.Short[float64]},
+	{name: "INFLIGHT", state: func(s *live.Sample) float64 { return float64(s.InFlight) }, text: units.Short[float64]},
 	{name: "RETRANS", count: func(c *verbs.QPCounts) uint64 { return c.Retransmitted }},
 	{name: "TIMEOUT", count: func(c *verbs.QPCounts) uint64 { return c.Timeouts }},
 	{name: "SEQ", count: func(c *verbs.QPCounts) uint64 { return c.SequenceErrors }},
@@ -43,8 +44,8 @@ var topSeriesAll = []topSeries{
 	{name: "RNR", count: func(c *verbs.QPCounts) uint64 { return c.RNRs }},
 	{name: "DUP", count: func(c *verbs.QPCounts) uint64 { return c.Duplicates }},
 	{name: "TX_RNR", count: func(c *verbs.QPCounts) uint64 { return c.SentRNRs }},
-	{name: "SQ", state: func(s *live.Sample) float64 { return float64(s.SendQueue) }, text: rateText},
-	{name: "WAITING", state: func(s *live.Sample) float64 { return float64(s.Waiting) }, text: rateText},
+	{name: "SQ", state: func(s *live.Sample) float64 { return float64(s.SendQueue) }, text: units.Short[float64]},
+	{name: "WAITING", state: func(s *live.Sample) float64 { return float64(s.Waiting) }, text: units.Short[float64]},
 }
 
 // of returns the value of a sample: of a counter its rate.
@@ -57,7 +58,7 @@ func (t *topSeries) of(s *live.Sample) float64 {
 
 func (t *topSeries) show(v float64) string {
 	if t.count != nil {
-		return rateText(v)
+		return units.Short(v)
 	}
 	return t.text(v)
 }
@@ -85,7 +86,7 @@ func (p *topPage) lines(m *topModel, height int) []string {
 		}
 		total := "-"
 		if t.count != nil {
-			total = shortCount(t.count(&p.qp.Info.QPCounts))
+			total = units.Short(t.count(&p.qp.Info.QPCounts))
 		}
 		cells := fit(t.name, name, true) + " " + fit(t.show(t.of(&p.qp.Now)), number, false) + " " + fit(t.show(most), number, false) + " " + fit(total, number, false)
 		drawn := m.levels.lines(values, graph, high, most)
@@ -110,7 +111,7 @@ func (p *topPage) span() string {
 	if len(h) < 2 {
 		return "PER SECOND"
 	}
-	return fmt.Sprintf("PER SECOND, last %v", h[len(h)-1].At.Sub(h[0].At).Round(time.Second))
+	return "PER SECOND, last " + units.Period(h[len(h)-1].At.Sub(h[0].At).Round(time.Second))
 }
 
 // head says which queue pair it is, and its state.
@@ -119,7 +120,7 @@ func (p *topPage) head(m *topModel) []string {
 	d := q.Device
 	lines := []string{styleHeading.Render(m.cut(fmt.Sprintf("queue pair %d %v %v  link %s/1 pid %d%s", i.QPN, i.Type, i.State, d.Info.Name, d.Process.PID, commOf(d.Process.Command))))}
 	facts := []string{"RQPN " + qpnText(i.DestQPN), "PEER " + statPeer(i), fmt.Sprintf("SQ %d", i.SendQueue), fmt.Sprintf("RQ %d", i.RecvQueue),
-		"INFLIGHT " + shortCount(uint64(i.InFlight)), "WINDOW " + windowText(i.Window)}
+		"INFLIGHT " + units.Short(i.InFlight), "WINDOW " + windowText(i.Window)}
 	if i.RTT > 0 {
 		facts = append(facts, "RTT "+rttText(i.RTT)+" ±"+rttText(i.RTTVar))
 	}

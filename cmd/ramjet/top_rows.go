@@ -5,11 +5,11 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/live"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // topRow is a row of `ramjet top`: a queue pair, or a device.
@@ -136,7 +136,7 @@ var (
 		{"BYTE/S", 7, 1, false, "bytes", (*topRow).bytes},
 		{"RETR/S", 7, 6, false, "retransmissions", (*topRow).retransmissions},
 		{"RNR/S", 6, 9, false, "rnr", (*topRow).rnrs},
-		{"INFLIGHT", 9, 10, false, "inflight", func(r *topRow) string { return shortCount(uint64(r.Now.InFlight)) }},
+		{"INFLIGHT", 9, 10, false, "inflight", func(r *topRow) string { return units.Short(r.Now.InFlight) }},
 		{"WAITING", 8, 13, false, "waiting", (*topRow).waiting},
 		{"RTT", 6, 7, false, "rtt", func(r *topRow) string { return rttText(r.Now.RTT) }},
 	}
@@ -145,12 +145,12 @@ var (
 		{"COMM", 12, 8, true, "", (*topRow).comm},
 		{"DEVICE", 18, 0, true, "", (*topRow).name},
 		{"STATE", 6, 7, true, "", (*topRow).state},
-		{"QP", 5, 5, false, "", func(r *topRow) string { return shortCount(uint64(len(r.device.Info.QPs))) }},
+		{"QP", 5, 5, false, "", func(r *topRow) string { return units.Short(len(r.device.Info.QPs)) }},
 		{"MSG/S", 6, 2, false, "messages", (*topRow).messages},
 		{"BYTE/S", 7, 1, false, "bytes", (*topRow).bytes},
 		{"RETR/S", 7, 4, false, "retransmissions", (*topRow).retransmissions},
 		{"RNR/S", 6, 9, false, "rnr", (*topRow).rnrs},
-		{"INFLIGHT", 9, 11, false, "inflight", func(r *topRow) string { return shortCount(uint64(r.Now.InFlight)) }},
+		{"INFLIGHT", 9, 11, false, "inflight", func(r *topRow) string { return units.Short(r.Now.InFlight) }},
 		{"WAITING", 8, 6, false, "waiting", (*topRow).waiting},
 		{"RTT", 6, 10, false, "rtt", func(r *topRow) string { return rttText(r.Now.RTT) }},
 	}
@@ -159,13 +159,13 @@ var (
 func (r *topRow) pid() string      { return fmt.Sprint(r.device.Process.PID) }
 func (r *topRow) comm() string     { return r.device.Process.Command }
 func (r *topRow) name() string     { return r.device.Info.Name }
-func (r *topRow) messages() string { return rateText(r.Now.PerSecond(r.Now.Messages())) }
-func (r *topRow) bytes() string    { return rateText(r.Now.PerSecond(r.Now.Bytes())) }
-func (r *topRow) rnrs() string     { return rateText(r.Now.PerSecond(r.Now.RNRs())) }
-func (r *topRow) waiting() string  { return shortCount(uint64(r.Now.Waiting)) }
+func (r *topRow) messages() string { return units.Short(r.Now.PerSecond(r.Now.Messages())) }
+func (r *topRow) bytes() string    { return units.Short(r.Now.PerSecond(r.Now.Bytes())) }
+func (r *topRow) rnrs() string     { return units.Short(r.Now.PerSecond(r.Now.RNRs())) }
+func (r *topRow) waiting() string  { return units.Short(r.Now.Waiting) }
 
 func (r *topRow) retransmissions() string {
-	return rateText(r.Now.PerSecond(r.Now.Counts.Retransmitted))
+	return units.Short(r.Now.PerSecond(r.Now.Counts.Retransmitted))
 }
 
 // state returns the state of the queue pair, or of the device's first port.
@@ -179,12 +179,4 @@ func (r *topRow) state() string {
 		return portState(r.device.Info.Ports[0].State)
 	}
 	return "-"
-}
-
-// rateText returns how often something happens in a second, in at most five characters.
-func rateText(v float64) string {
-	if v > 0 && v < 9.95 && v != math.Trunc(v) {
-		return fmt.Sprintf("%.1f", max(v, 0.1))
-	}
-	return shortCount(uint64(math.Round(v)))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/live"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 const (
@@ -94,19 +95,12 @@ func (m *topModel) title() string {
 			}
 		}
 	}
-	title := fmt.Sprintf("ramjet top  %s every %v", m.at.Format(time.TimeOnly), m.every)
+	title := fmt.Sprintf("ramjet top  %s every %s", m.at.Format(time.TimeOnly), units.Period(m.every))
 	if m.paused {
 		title += "  PAUSED"
 	}
-	return styleHeading.Render(m.cut(fmt.Sprintf("%s  %s, %s, %s", title, counted(processes, "process", "processes"), counted(devices, "device", "devices"),
-		counted(qps, "queue pair", "queue pairs"))))
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return styleHeading.Render(m.cut(fmt.Sprintf("%s  %s, %s, %s", title, units.Plural(processes, "process"), units.Plural(devices, "device"),
+		units.Plural(qps, "queue pair"))))
 }
 
 // totals is a line of what all processes do.
@@ -118,8 +112,8 @@ func (m *topModel) totals() string {
 		rx, rxMsg = rx+s.PerSecond(s.Counts.RecvBytes), rxMsg+s.PerSecond(s.Counts.RecvMessages)
 		again, rnrs = again+s.PerSecond(s.Counts.Retransmitted), rnrs+s.PerSecond(s.RNRs())
 	}
-	return m.cut(fmt.Sprintf("TX %s byte/s %s msg/s  RX %s byte/s %s msg/s  RETR %s/s  RNR %s/s",
-		rateText(tx), rateText(txMsg), rateText(rx), rateText(rxMsg), rateText(again), rateText(rnrs)))
+	return m.cut(fmt.Sprintf("TX %s %s msg/s  RX %s %s msg/s  RETR %s  RNR %s",
+		units.Rate(tx), units.Short(txMsg), units.Rate(rx), units.Short(rxMsg), units.PerSecond(again), units.PerSecond(rnrs)))
 }
 
 // listHeight is how many rows fit.

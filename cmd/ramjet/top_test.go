@@ -104,7 +104,7 @@ func TestTopSort(t *testing.T) {
 	if got := r.numbers(); got != "18 17 19" {
 		t.Errorf("by bytes: %s\n%s", got, r.screen())
 	}
-	r.wantScreen(t, "1 process, 1 device, 3 queue pairs", "TX 20.0M byte/s 20.0k msg/s", "BYTE/S▼")
+	r.wantScreen(t, "1 process, 1 device, 3 queue pairs", "TX 20.0 MB/s 20.0k msg/s", "BYTE/S▼")
 	for keys, want := range map[string]string{"t": "19 17 18", "m": "18 17 19", "mR": "19 17 18", "p": "17 18 19", "b": "18 17 19", "b>": "18 17 19", "b<": "17 18 19"} {
 		r.press(keys)
 		if got := r.numbers(); got != want {
@@ -135,7 +135,7 @@ func TestTopHistory(t *testing.T) {
 		r.step(map[verbs.QPN]uint64{18: uint64(i * 1000)})
 	}
 	r.press("enter")
-	r.wantScreen(t, "queue pair 18 RC RTS  link roce:127.0.0.7/1 pid 4242 comm kv", "RQPN 118", "RTT 40.0µs", "last 3s", "█")
+	r.wantScreen(t, "queue pair 18 RC RTS  link roce:127.0.0.7/1 pid 4242 comm kv", "RQPN 118", "RTT 40.0µs", "last 3 s", "█")
 	line := ""
 	for l := range strings.Lines(r.screen()) {
 		if strings.HasPrefix(l, "TX_MSG") {
@@ -186,7 +186,7 @@ func TestTopDevices(t *testing.T) {
 	r.step(nil)
 	r.step(map[verbs.QPN]uint64{17: 2000})
 	r.press("tab")
-	r.wantScreen(t, "roce:127.0.0.7     ACTIVE     3   2000    2.0M")
+	r.wantScreen(t, "roce:127.0.0.7     ACTIVE     3   2000   2.00M")
 	if len(r.rows) != 1 || r.rows[0].qp != nil {
 		t.Errorf("%+v", r.rows)
 	}

@@ -63,8 +63,8 @@ func blocksOf(t *testing.T, chapters ...string) (all []block) {
 	return all
 }
 
-// numbers are what differs from run to run: with fractions, units and signs, also in hexadecimal.
-var numbers = regexp.MustCompile(`0x[0-9a-f]+|\d+(\.\d+)?`)
+// numbers are what differs from run to run: with fractions and thousands apart, also in hexadecimal.
+var numbers = regexp.MustCompile(`0x[0-9a-f]+|\d+(,\d{3})*(\.\d+)?`)
 
 // pattern returns what the shown output of a command stands for: itself, but a line of three dots is any
 // lines. If numbers vary, each is any number, and blanks are any blanks. "busy? " is what the demo says of
@@ -95,7 +95,7 @@ func pattern(shown string, vary bool) *regexp.Regexp {
 				}
 				p.WriteString(units(word[:n[0]]))
 				if n[0] < n[1] {
-					p.WriteString(`(?:0x[0-9a-f]+|\d+(?:\.\d+)?)`)
+					p.WriteString(`(?:0x[0-9a-f]+|\d+(?:,\d{3})*(?:\.\d+)?)`)
 				}
 				word = word[n[1]:]
 			}
@@ -106,13 +106,15 @@ func pattern(shown string, vary bool) *regexp.Regexp {
 	return regexp.MustCompile(p.String())
 }
 
-// units returns the pattern of a word without numbers: a unit of time or of bandwidth is any such unit.
+// units returns the pattern of a word without numbers: a unit of time, of traffic or of bandwidth is any such unit.
 func units(word string) string {
 	switch word {
 	case "ns", "µs", "ms", "s":
 		return `(?:ns|µs|ms|s)`
-	case "KB/s", "MB/s", "GB/s":
-		return `[KMG]?B/s`
+	case "kB", "MB", "GB":
+		return `[kMG]?B`
+	case "kB/s", "MB/s", "GB/s":
+		return `[kMG]?B/s`
 	}
 	return regexp.QuoteMeta(word)
 }
@@ -300,6 +302,8 @@ func TestPattern(t *testing.T) {
 		{"a 1 µs\n", "b 1 µs\n", true, false},
 		{"a 1 µs, 2 GB/s\n", "a 1 ms, 2 GB/s\n", true, false},
 		{"a 1 µs\n", "a 1 ms\n", true, true},
+		{"a 756 MB 12,345 packets\n", "a 1.03 GB 999 packets\n", true, true},
+		{"a 1 KiB\n", "a 1 kB\n", true, false},
 		{"a 1 µs\n", "a busy? 1 µs\n", true, true},
 		{"at 0x1f:0x2\n", "at 0xe7:0x3\n", true, true},
 		{"a\n...\nz\n", "a\nb\nc\nz\n", false, true},

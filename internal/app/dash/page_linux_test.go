@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
@@ -165,6 +167,38 @@ func TestPage(t *testing.T) {
 }
 
 // The page needs the key, and says so.
+// The page writes numbers as the other commands do.
+func TestPageNumbers(t *testing.T) {
+	b := startBrowser(t)
+	_, url, _ := serveAt(t, &world{}, "127.0.0.1:0", "")
+	b.open(url, 1280, 800, "light")
+	values := []float64{0, 0.001, 0.004, 0.005, 0.25, 0.999, 1, 1.5, 9.994, 9.996, 12.34, 99.94, 99.96, 100.4, 999, 1000, 1024, 9994, 9996, 9999, 9999.4, 9999.6, 10_000,
+		12_345, 99_949, 99_951, 999_499, 999_501, 1e6, 999_600_000, 1e9, 1.2e9, 59.94e9, 59.96e9, 125.4e9, 1234e9, 3599e9, 3599.6e9, 7500e9, 1e15, 18.4e18, -1, -0.001, -12_345, -2e9}
+	for _, v := range values {
+		for f, want := range map[string]string{"count": units.Short(v), "bytes": units.Bytes(v), "rate": units.Rate(v), "perSecond": units.PerSecond(v), "time": units.Seconds(v / 1e9)} {
+			if f == "time" && math.Abs(v) >= 1e15 {
+				continue
+			}
+			if got := b.eval(fmt.Sprintf("format.%s(%v)", f, v)); got != want {
+				t.Errorf("%s of %v is %q in the page, and %q elsewhere", f, v, got, want)
+			}
+		}
+	}
+	for f, want := range map[string]string{"count": units.Short(math.NaN()), "rate": units.Rate(math.NaN()), "perSecond": units.PerSecond(math.NaN()), "time": units.Seconds(math.NaN())} {
+		for _, v := range []string{"NaN", "Infinity", "-Infinity"} {
+			if got := b.eval(fmt.Sprintf("format.%s(%s)", f, v)); got != want {
+				t.Errorf("%s of %s is %q in the page, and %q elsewhere", f, v, got, want)
+			}
+		}
+	}
+	if got, want := b.eval("format.exact(1234567)"), units.Count(1234567); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if len(b.errors) > 0 {
+		t.Error(b.errors)
+	}
+}
+
 func TestPageWithoutKey(t *testing.T) {
 	b := startBrowser(t)
 	_, url, _ := serveAt(t, &world{list: []statsocket.Process{processOf(5, 3)}}, "127.0.0.1:0", "")

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -45,7 +46,7 @@ type OpenFunc func(name string) (*verbs.Device, error)
 func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	start := time.Now()
 	ctx, stop := context.WithTimeoutCause(ctx, limit,
-		fmt.Errorf("not done after %v: the machine is too busy for the demo, or something hangs", limit))
+		fmt.Errorf("not done after %s: the machine is too busy for the demo, or something hangs", units.Period(limit)))
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

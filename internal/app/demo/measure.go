@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -29,7 +30,7 @@ func (s *side) until(ctx context.Context, st *step, cond func() bool) error {
 		if now, done := time.Now(), s.received+s.completed; done != before {
 			since, before = now, done
 		} else if now.Sub(since) > maxSilence {
-			return fmt.Errorf("nothing came for %v, after %d completions for %d messages", maxSilence, done, st.Count)
+			return fmt.Errorf("nothing came for %s, after %d completions for %d messages", units.Period(maxSilence), done, st.Count)
 		}
 	}
 	return nil

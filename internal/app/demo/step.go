@@ -5,7 +5,7 @@ package demo
 import (
 	"fmt"
 
-	"github.com/ramjet-rdma/ramjet/internal/app/bytesize"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -20,7 +20,7 @@ type step struct {
 }
 
 func (st *step) String() string {
-	return fmt.Sprintf("%s over %v, %s", opName(st.Op), st.QP, bytesize.Text(st.Size))
+	return fmt.Sprintf("%s over %v, %s", opName(st.Op), st.QP, units.Size(st.Size))
 }
 
 // peerSeed derives the second process's pattern from the first one's.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 )
 
@@ -121,7 +122,7 @@ func (d *diagnosis) limits() {
 		if d.sys.Container != "" {
 			mend = []string{"docker run --ulimit memlock=-1 …"}
 		}
-		say("memlock", fmt.Sprintf("this process may pin %d KiB", m.Bytes>>10), why, mend...)
+		say("memlock", fmt.Sprintf("this process may pin %s", units.Size(m.Bytes)), why, mend...)
 	}
 	for _, l := range d.sys.Limits {
 		if d.sys.Device(l.Device) == nil {

@@ -5,6 +5,7 @@ package doctor
 import (
 	"fmt"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 )
 
@@ -26,8 +27,8 @@ func (d *diagnosis) software() {
 	}
 	p := d.sys.Parameters
 	if p.RecvBufferMax >= 0 && p.RecvBufferMax < fullWindow && d.has(func(s *Soft) bool { return s.Port == rdmasys.RoCEPort }) {
-		d.note("net.core.rmem_max", fmt.Sprintf("sockets may have receive buffers of %d KiB", p.RecvBufferMax>>10),
-			fmt.Sprintf("roce: has a window of half of that in flight, instead of 1 MiB, and is slower at large messages. %d KiB are enough.", fullWindow>>10),
+		d.note("net.core.rmem_max", fmt.Sprintf("sockets may have receive buffers of %s", units.Size(p.RecvBufferMax)),
+			fmt.Sprintf("roce: has a window of half of that in flight, instead of 1 MiB, and is slower at large messages. %s are enough.", units.Size(fullWindow)),
 			fmt.Sprintf("sysctl -w net.core.rmem_max=%d", 8<<20))
 	}
 	if p.PtraceScope > 0 && d.has(func(s *Soft) bool { return s.Host }) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // loads are the colors of links by their load: each up to the share. They differ in lightness too.
@@ -333,14 +335,14 @@ func (d *drawing) tell(k *Link) string {
 	if state := d.linkState(k); state == Active {
 		s += " Active"
 		if d.view.Seconds > 0 {
-			s += fmt.Sprintf(", → %s (%s of its rate), ← %s (%s)", speed(a.Traffic.Sent), percent(a.Load), speed(b.Traffic.Sent), percent(b.Load))
+			s += fmt.Sprintf(", → %s (%s of its rate), ← %s (%s)", units.Rate(a.Traffic.Sent), units.Percent(a.Load), units.Rate(b.Traffic.Sent), units.Percent(b.Load))
 		}
 		if w := max(a.Traffic.Waiting, b.Traffic.Waiting); w >= 0.005 {
-			s += fmt.Sprintf(", waits for credits %s of the time", percent(w))
+			s += fmt.Sprintf(", waits for credits %s of the time", units.Percent(w))
 		}
 	}
 	if e := a.Counters.SymbolErrors + a.Counters.RcvErrors + b.Counters.SymbolErrors + b.Counters.RcvErrors; e > 0 {
-		s += fmt.Sprintf(", %s", count(int(e), "error", "errors"))
+		s += fmt.Sprintf(", %s", units.Plural(int(e), "error"))
 	}
 	if state := d.linkState(k); state == Active {
 		// said above
@@ -348,7 +350,7 @@ func (d *drawing) tell(k *Link) string {
 		s += " " + string(state)
 	}
 	if k.ErrorRate > 0 {
-		s += fmt.Sprintf(", corrupts %.3g %% of the packets", 100*k.ErrorRate)
+		s += fmt.Sprintf(", corrupts %s of the packets", units.PercentSet(k.ErrorRate))
 	}
 	return s
 }
@@ -453,7 +455,7 @@ func (d *drawing) describe(n *Node) string {
 			used++
 		}
 	}
-	s += fmt.Sprintf("\n%s, %d with a cable", count(len(n.Ports), "port", "ports"), used)
+	s += fmt.Sprintf("\n%s, %d with a cable", units.Plural(len(n.Ports), "port"), used)
 	if i := d.nodes[n.Name]; d.home[i] >= 0 {
 		for _, p := range n.Ports {
 			if l, ok := d.links[End{n.Name, p.Number}]; ok {
@@ -575,7 +577,7 @@ func (d *drawing) legend() {
 		bad = bad || k.ErrorRate > 0
 	}
 	if states[Active] {
-		title := "of " + speed(d.peak)
+		title := "of " + units.Rate(d.peak)
 		if d.view.Seconds == 0 {
 			title = "load"
 		}

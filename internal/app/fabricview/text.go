@@ -6,9 +6,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // Text is for a terminal of 80 columns.
@@ -78,11 +81,11 @@ func (v *View) Summary() string {
 	for i := range v.Links {
 		states[x.linkState(&v.Links[i])]++
 	}
-	parts := []string{count(types[Switch], "switch", "switches"), count(types[Adapter], "adapter", "adapters")}
+	parts := []string{units.Plural(types[Switch], "switch"), units.Plural(types[Adapter], "adapter")}
 	if types[Router] > 0 {
-		parts = append(parts, count(types[Router], "router", "routers"))
+		parts = append(parts, units.Plural(types[Router], "router"))
 	}
-	s := strings.Join(append(parts, count(len(v.Links), "link", "links")), ", ")
+	s := strings.Join(append(parts, units.Plural(len(v.Links), "link")), ", ")
 	if states[Planned] == len(v.Links) {
 		return s
 	}
@@ -93,13 +96,6 @@ func (v *View) Summary() string {
 		}
 	}
 	return s + " (" + strings.Join(in, ", ") + ")"
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // fit makes a text n columns wide: with spaces behind, or cut with an ellipsis.
@@ -165,13 +161,13 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other End) []byte {
 		notes = append(notes, "holds VL "+ranges(p.Held))
 	}
 	if r := x.view.Links[x.links[other]].ErrorRate; r > 0 {
-		notes = append(notes, fmt.Sprintf("corrupts %.3g%%", 100*r))
+		notes = append(notes, "corrupts "+units.PercentSet(r))
 	}
 	if e := p.Counters.SymbolErrors + p.Counters.RcvErrors; e > 0 {
-		notes = append(notes, count(int(e), "error", "errors"))
+		notes = append(notes, units.Plural(int(e), "error"))
 	}
 	if w := p.Traffic.Waiting; w >= 0.005 {
-		notes = append(notes, fmt.Sprintf("waits %.0f%%", 100*w))
+		notes = append(notes, "waits "+units.Percent(w))
 	}
 	note := strings.Join(notes, ", ")
 	s := fmt.Sprintf("  %5s %-10s %-7s %s ", fmt.Sprintf("[%d]", p.Number), dash(string(p.State)), dash(p.Rate), x.bar(p))
@@ -203,27 +199,19 @@ func (x *index) scale() string {
 	if x.peak == quiet {
 		busiest = "and no port sends more"
 	}
-	return fmt.Sprintf("Sent, over %.1f s; a full bar is %s, %s\n", x.view.Seconds, speed(x.peak), busiest)
+	return fmt.Sprintf("Sent, over %s; a full bar is %s, %s\n", units.Seconds(x.view.Seconds), units.Rate(x.peak), busiest)
 }
 
-// speed writes bytes a second.
-func speed(bytes float64) string { return short(uint64(max(bytes, 0)+0.5), 1000, "") + "B/s" }
+// speed writes bytes a second for a column.
+func speed(bytes float64) string { return units.Tight(units.Rate(math.Round(max(bytes, 0)))) }
 
-// percent writes a share, of which a tenth of a percent counts when it is small.
-func percent(share float64) string {
-	if share > 0 && share < 0.0995 {
-		return fmt.Sprintf("%.1f%%", 100*share)
-	}
-	return fmt.Sprintf("%.0f%%", 100*share)
-}
-
-// bar draws what a port sends, fourteen columns wide.
+// bar draws what a port sends, fifteen columns wide.
 func (x *index) bar(p *Port) string {
 	switch {
 	case x.view.Seconds == 0:
 		return ""
 	case p.Rate == "" || p.State == Planned || p.State == Down:
-		return strings.Repeat(" ", 14)
+		return strings.Repeat(" ", 15)
 	}
 	const eighths = " ▏▎▍▌▋▊▉█"
 	n := int(min(max(x.share(p), 0), 1)*48 + 0.5)
@@ -231,7 +219,7 @@ func (x *index) bar(p *Port) string {
 	if n%8 > 0 {
 		s += string([]rune(eighths)[n%8])
 	}
-	return fit(s, 6) + fmt.Sprintf("%8s", speed(p.Traffic.Sent))
+	return fit(s, 7) + fmt.Sprintf("%8s", speed(p.Traffic.Sent))
 }
 
 // appendAdapters appends a table of the adapters and routers: a line for each port.
@@ -264,7 +252,7 @@ func (x *index) appendAdapters(b []byte) []byte {
 // appendRoute appends a route: a line for each hop.
 func (x *index) appendRoute(b []byte, r *Route) []byte {
 	b = fmt.Appendf(b, "route from %s (LID %s) to %s (LID %s): %s\n", x.label(r.From), lidText(r.FromLID), x.label(r.To), lidText(r.ToLID),
-		count(len(r.Hops), "hop", "hops"))
+		units.Plural(len(r.Hops), "hop"))
 	for i, h := range r.Hops {
 		p := x.port(h.From)
 		width := 0
@@ -287,14 +275,14 @@ func (x *index) appendTraffic(b []byte, n *Node) []byte {
 	if x.view.Seconds == 0 {
 		return b
 	}
-	b = fmt.Appendf(b, "\n%s      sent  packets  of its rate  received  packets  waits\n", fit(fmt.Sprintf("over %.1f s", x.view.Seconds), 11))
+	b = fmt.Appendf(b, "\n%s      sent  packets  of its rate  received  packets  waits\n", fit("over "+units.Seconds(x.view.Seconds), 11))
 	for i := range n.Ports {
 		p, t := &n.Ports[i], &n.Ports[i].Traffic
 		if _, ok := x.peer(End{n.Name, p.Number}); !ok {
 			continue
 		}
-		b = fmt.Appendf(b, "  %5s   %10s %6s/s %12s %9s %6s/s %6s\n", fmt.Sprintf("[%d]", p.Number), speed(t.Sent), short(uint64(t.SentPackets+0.5), 1000, ""),
-			percent(p.Load), speed(t.Received), short(uint64(t.ReceivedPackets+0.5), 1000, ""), percent(t.Waiting))
+		b = fmt.Appendf(b, "  %5s   %10s %8s %12s %9s %8s %6s\n", fmt.Sprintf("[%d]", p.Number), speed(t.Sent), units.PerSecond(math.Round(t.SentPackets)),
+			units.Percent(p.Load), speed(t.Received), units.PerSecond(math.Round(t.ReceivedPackets)), units.Percent(t.Waiting))
 	}
 	return b
 }
@@ -314,7 +302,7 @@ func (x *index) appendCounters(b []byte, nodes []Node) []byte {
 				any = true
 			}
 			b = fmt.Appendf(b, "%s %6s %8s    %6s %8s\n", fit(End{x.label(End{Node: nodes[i].Name}), p.Number}.String(), 25),
-				short(c.XmitData, 1024, "B"), short(c.XmitPackets, 1000, ""), short(c.RcvData, 1024, "B"), short(c.RcvPackets, 1000, ""))
+				units.Tight(units.Bytes(c.XmitData)), units.Short(c.XmitPackets), units.Tight(units.Bytes(c.RcvData)), units.Short(c.RcvPackets))
 			if s := c.errors(); s != "" {
 				b = append(b, wrap("    ", s)...)
 			}
@@ -341,24 +329,6 @@ func (c *Counters) errors() string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// short formats a number with three digits or so and a letter: 12.3K.
-func short(n uint64, base float64, unit string) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d%s", n, unit)
-	}
-	v, letters := float64(n), "KMGTPE"
-	i := -1
-	for v >= 999.5 && i < len(letters)-1 {
-		v /= base
-		i++
-	}
-	format := "%.1f%c"
-	if v >= 99.95 {
-		format = "%.0f%c"
-	}
-	return fmt.Sprintf(format, v, letters[i])
 }
 
 // ranges writes numbers as 1-3, 5.

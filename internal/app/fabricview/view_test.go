@@ -96,19 +96,19 @@ func TestWriteText(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `2 switches, 4 adapters, 6 links (5 Active, 1 Down)
-Sent, over 1.0 s; a full bar is 1.2GB/s, what the busiest port sends
+Sent, over 1.00 s; a full bar is 1.20 GB/s, what the busiest port sends
 
 switch-1                           switch   LID 1      0x02524a5420000100
-    [1] Active     4xEDR             0B/s host-1[1] LID 3
-    [2] Active     4xEDR             0B/s host-2[1] LID 4
-    [3] Active     4xEDR   ███    600MB/s switch-2[3] LID 2  waits 25%
-    [4] Active     4xEDR             0B/s switch-2[4] LID 2
+    [1] Active     4xEDR              0B/s host-1[1] LID 3
+    [2] Active     4xEDR              0B/s host-2[1] LID 4
+    [3] Active     4xEDR   ███     600MB/s switch-2[3] LID 2  waits 25%
+    [4] Active     4xEDR              0B/s switch-2[4] LID 2
 
 switch-2                           switch   LID 2      0x02524a5420000200
-    [1] Active     4xEDR             0B/s host-3[1] LID 5
-    [2] Active     4xEDR   ██████ 1.2GB/s host-4[1] LID 6  corrupts 1%
-    [3] Active     4xEDR             0B/s switch-1[3] LID 1  holds VL 0-2, 5
-    [4] Down       -                      switch-1[4] LID 1
+    [1] Active     4xEDR              0B/s host-3[1] LID 5
+    [2] Active     4xEDR   ██████ 1.20GB/s host-4[1] LID 6  corrupts 1%
+    [3] Active     4xEDR              0B/s switch-1[3] LID 1  holds VL 0-2, 5
+    [4] Down       -                       switch-1[4] LID 1
 
 adapter                  port LID   state      port GUID          switch
 host-1                      1 3     Active     0x02524a5410000101 switch-1[1]
@@ -117,9 +117,9 @@ host-3                      1 5     Active     0x02524a5410000301 switch-2[1]
 host-4                      1 6     Active     0x02524a5410000401 switch-2[2]
 
 route from host-1 (LID 3) to host-4 (LID 6): 3 hops
-   1  host-1[1]   -> switch-1[1]              4xEDR             0B/s
-   2  switch-1[3] -> switch-2[3]              4xEDR   ███    600MB/s
-   3  switch-2[2] -> host-4[1]                4xEDR   ██████ 1.2GB/s
+   1  host-1[1]   -> switch-1[1]              4xEDR              0B/s
+   2  switch-1[3] -> switch-2[3]              4xEDR   ███     600MB/s
+   3  switch-2[2] -> host-4[1]                4xEDR   ██████ 1.20GB/s
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
@@ -170,7 +170,7 @@ func TestCounters(t *testing.T) {
 	b.Reset()
 	v.Nodes[0].Ports[1].Counters = Counters{XmitData: 5 << 20, XmitPackets: 12345, RcvData: 999, RcvPackets: 3, SymbolErrors: 7, LinkDowned: 1}
 	want := "port                        sent  packets  received  packets\n" +
-		"switch-1[2]                 5.0M    12.3K      999B        3\n" +
+		"switch-1[2]               5.24MB    12.3k      999B        3\n" +
 		"    SymbolErrors 7, LinkDowned 1\n"
 	if err := v.WriteCounters(&b, "switch-1"); err != nil || b.String() != want {
 		t.Errorf("got\n%s%v, want\n%s", b.String(), err, want)

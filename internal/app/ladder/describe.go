@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -110,7 +111,7 @@ func (w *words) headers(b *ib.Packet, info *ib.OpInfo) {
 		w.note("flush: %s", flushWords(&b.FETH))
 	}
 	if info.Headers&ib.HasRETH != 0 {
-		w.note("va 0x%x, rkey 0x%08x, %s", b.RETH.VA, uint32(b.RETH.RKey), size(int64(b.RETH.DMALen)))
+		w.note("va 0x%x, rkey 0x%08x, %s", b.RETH.VA, uint32(b.RETH.RKey), units.Bytes(int64(b.RETH.DMALen)))
 	}
 	if info.Headers&ib.HasAtomicETH != 0 {
 		h := &b.AtomicETH
@@ -180,7 +181,7 @@ func (w *words) acknowledge(b *ib.Packet, r *finding) {
 	case s.IsRNR():
 		w.op = "RNR NAK"
 		w.fact("PSN %d", b.PSN)
-		w.note("no receive was posted: wait %s", elapsed(s.Timer().Duration()))
+		w.note("no receive was posted: wait %s", units.Duration(s.Timer().Duration()))
 	default:
 		w.op = "ACK"
 		if !s.IsACK() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
@@ -30,7 +31,7 @@ func (w *words) item(p *capture.Packet) {
 		w.note("bytes from %d of the stream on, seen before or after later ones", it.Seq)
 	case capture.TCPHole:
 		w.op = "not captured"
-		w.fact("%s", size(int64(it.Bytes)))
+		w.fact("%s", units.Bytes(int64(it.Bytes)))
 		w.note("TCP's bytes from %d on are not in the capture", it.Seq)
 	case capture.MalformedStream:
 		w.op = "no FPDU"
@@ -63,7 +64,7 @@ func (w *words) setUp(it *capture.Item) {
 	if f.Flags&iwarp.FlagMarkers != 0 {
 		markers = "markers"
 	}
-	w.note("%s, %s, %s of private data", crc, markers, size(int64(f.PrivateLen)))
+	w.note("%s, %s, %s of private data", crc, markers, units.Bytes(int64(f.PrivateLen)))
 	if f.Flags&iwarp.FlagEnhanced == 0 {
 		return
 	}
@@ -108,7 +109,7 @@ func (w *words) segment(it *capture.Item) {
 	case iwarp.OpReadRequest:
 		var r iwarp.ReadRequest
 		if r.Decode(it.Body) {
-			w.facts = []string{fmt.Sprintf("MSN %d", h.MSN), size(int64(r.Size))}
+			w.facts = []string{fmt.Sprintf("MSN %d", h.MSN), units.Bytes(int64(r.Size))}
 			w.note("from STag 0x%08x TO 0x%x", uint32(r.SrcSTag), r.SrcTO)
 			w.note("to STag 0x%08x TO 0x%x", uint32(r.SinkSTag), r.SinkTO)
 		}

@@ -5,6 +5,7 @@ package ladder
 import (
 	"fmt"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
@@ -75,7 +76,7 @@ func (w *words) connection(h *mad.Header, data []byte) {
 		var m mad.REQ
 		m.Decode(data)
 		w.fact("QP 0x%06x", uint32(m.LocalQPN))
-		w.note("service %s, PSN from %d, MTU %s, timeout %s", service(m.ServiceID), m.StartingPSN, pathMTU(m.PathMTU), elapsed(m.Primary.AckTimeout.Duration()))
+		w.note("service %s, PSN from %d, MTU %s, timeout %s", service(m.ServiceID), m.StartingPSN, pathMTU(m.PathMTU), units.Duration(m.Primary.AckTimeout.Duration()))
 		w.note("responder resources %d, initiator depth %d, retries %d, RNR retries %s", m.ResponderResources, m.InitiatorDepth, m.RetryCount, rnrRetries(m.RNRRetryCount))
 		w.also("communication ID 0x%08x", uint32(m.LocalCommID))
 	case mad.AttrREP:
@@ -91,7 +92,7 @@ func (w *words) connection(h *mad.Header, data []byte) {
 	case mad.AttrMRA:
 		var m mad.MRA
 		m.Decode(data)
-		w.note("the answer takes up to %s longer", elapsed(m.ServiceTimeout.Duration()))
+		w.note("the answer takes up to %s longer", units.Duration(m.ServiceTimeout.Duration()))
 	case mad.AttrDREQ:
 		var m mad.DREQ
 		m.Decode(data)

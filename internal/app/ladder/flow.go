@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/capture"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
@@ -179,7 +180,7 @@ func (f *flow) request(p *capture.Packet, info *ib.OpInfo, r *finding) {
 		case f.told == rnrAnswer:
 			f.cause = "after the RNR NAK's time"
 		case f.cause == "":
-			f.cause = "without an answer for " + elapsed(p.At.Sub(f.asked))
+			f.cause = "without an answer for " + units.Duration(p.At.Sub(f.asked))
 		}
 		f.told = noAnswer
 		r.cause = f.cause

@@ -2,7 +2,11 @@
 
 package ladder
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
+)
 
 // folder makes one row of many: first of packets that are alike one after the other, and then of rows that repeat.
 // Acknowledgements between them do not disturb. What has a mark has a row of its own.
@@ -111,15 +115,15 @@ func (f *folder) flushRun() {
 
 // runFacts says what a run of n packets is.
 func (r *Row) runFacts(n int) []string {
-	facts := []string{"×" + count(n)}
+	facts := []string{"×" + units.Count(n)}
 	if r.HasPSN {
 		facts = append(facts, "PSN "+psns(r.FirstPSN, r.LastPSN))
 	}
 	if r.Bytes > 0 {
-		facts = append(facts, size(r.Bytes))
+		facts = append(facts, units.Bytes(r.Bytes))
 	}
 	if r.Acks > 0 {
-		facts = append(facts, plural(r.Acks, "ACK"))
+		facts = append(facts, units.Plural(r.Acks, "ACK"))
 	}
 	return facts
 }
@@ -153,7 +157,7 @@ func (f *folder) flushAcks() {
 	}
 	for _, r := range f.acks {
 		if r.Packets > 1 {
-			r.Facts = []string{"×" + count(r.Packets), "PSN " + psns(r.FirstPSN, r.LastPSN)}
+			r.Facts = []string{"×" + units.Count(r.Packets), "PSN " + psns(r.FirstPSN, r.LastPSN)}
 			r.More = nil
 		}
 		f.out(r)
@@ -297,12 +301,12 @@ func (c *cycles) flush(out func(Row)) {
 		c.on = false
 		t := c.total
 		t.Op = fmt.Sprintf("%s more: the %d rows above", times(t.Repeats), t.Rows)
-		t.Facts = []string{plural(t.Packets, "packet")}
+		t.Facts = []string{units.Plural(t.Packets, "packet")}
 		if t.Bytes > 0 {
-			t.Facts = append(t.Facts, size(t.Bytes))
+			t.Facts = append(t.Facts, units.Bytes(t.Bytes))
 		}
 		if t.Acks > 0 {
-			t.More = []string{plural(t.Acks, "ACK") + " of them"}
+			t.More = []string{units.Plural(t.Acks, "ACK") + " of them"}
 		}
 		out(t)
 		for _, r := range c.partial {
@@ -320,5 +324,5 @@ func times(n int) string {
 	if n == 1 {
 		return "once"
 	}
-	return count(n) + " times"
+	return units.Count(n) + " times"
 }

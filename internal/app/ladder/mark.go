@@ -2,7 +2,11 @@
 
 package ladder
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
+)
 
 // Mark is what is worth noticing about a packet: a set.
 type Mark uint32
@@ -90,7 +94,7 @@ func (t *Tally) String() string {
 		case n == 1:
 			parts = append(parts, "1 "+markNames[i].one)
 		case n > 1:
-			parts = append(parts, count(n)+" "+markNames[i].many)
+			parts = append(parts, units.Count(n)+" "+markNames[i].many)
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // Measures of a picture in pixels.
@@ -169,10 +171,10 @@ func (r *Row) hint() []string {
 	lines = append(lines, r.More...)
 	frame := fmt.Sprintf("frame %d, at %s s", r.Frame, seconds(r.At))
 	if r.Packets > 1 {
-		frame = fmt.Sprintf("from frame %d on, %s to %s s, %s", r.Frame, seconds(r.At), seconds(r.Until), plural(r.Packets, "packet"))
+		frame = fmt.Sprintf("from frame %d on, %s to %s s, %s", r.Frame, seconds(r.At), seconds(r.Until), units.Plural(r.Packets, "packet"))
 	}
 	if r.Arrived > 0 && r.Packets == 1 {
-		frame += ", on the way for " + elapsed(r.Arrived-r.At)
+		frame += ", on the way for " + units.Duration(r.Arrived-r.At)
 	}
 	return append(lines, frame)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -72,7 +73,7 @@ func (g *group) free() {
 
 // grow connects queue pairs until there are n peers. connected is called after each.
 func (g *group) grow(ctx context.Context, n int, connected func(have int)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, connectTime, fmt.Errorf("they took longer than %v", connectTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTime, fmt.Errorf("they took longer than %s", units.Period(connectTime)))
 	defer cancel()
 	for len(g.client.qps) < n {
 		err := context.Cause(ctx)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -145,7 +146,7 @@ func (r *round) until(ctx context.Context, cond func() bool) error {
 		if since.IsZero() {
 			since = time.Now()
 		} else if time.Since(since) > stallTimeout {
-			return fmt.Errorf("nothing happened for %v after WRITE %d", stallTimeout, r.known.Load())
+			return fmt.Errorf("nothing happened for %s after WRITE %d", units.Period(stallTimeout), r.known.Load())
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/perf/baseline"
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // Figure is one of the figures that this project holds itself to: a measurement as a ratio to
@@ -78,11 +79,11 @@ func (u Unit) OfBaseline(r baseline.Result) float64 {
 func (u Unit) Format(v float64) string {
 	switch u {
 	case BytesPerSecond:
-		return fmt.Sprintf("%.2f GB/s", v/1e9)
+		return units.Rate(v)
 	case MessagesPerSecond:
-		return fmt.Sprintf("%.3f M/s", v/1e6)
+		return units.PerSecond(v)
 	}
-	return fmt.Sprintf("%.2f µs", v*1e6)
+	return units.Seconds(v)
 }
 
 // Values are the results of one run of a figure.

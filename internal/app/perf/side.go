@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -24,7 +25,7 @@ const (
 	stallTimeout = 10 * time.Second
 )
 
-var errStalled = fmt.Errorf("nothing completed for %v: is the other side gone, or was a message of UC or UD lost?", stallTimeout)
+var errStalled = fmt.Errorf("nothing completed for %s: is the other side gone, or was a message of UC or UD lost?", units.Period(stallTimeout))
 
 // endpoint is what each side sends to the other.
 type endpoint struct {

@@ -70,7 +70,7 @@ func TestValidates(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "ping 0: the data is not what was sent: byte 17 of 100") {
 		t.Error(err)
 	}
-	if !strings.Contains(out.String(), "1 pings, 100 bytes each way") {
+	if !strings.Contains(out.String(), "1 ping, 100 bytes each way") {
 		t.Errorf("%s", out.String())
 	}
 	if err := <-answered; !errors.Is(err, io.EOF) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 // stats counts pings and, at the client, their round trips.
@@ -39,7 +41,7 @@ func (s *stats) print(w io.Writer, validated bool) {
 	if validated {
 		checked = ", every byte compared"
 	}
-	fmt.Fprintf(w, "%d pings, %d bytes each way%s, %.3f s\n", s.pings, s.bytes, checked, s.finish.Sub(s.start).Seconds())
+	fmt.Fprintf(w, "%s, %s bytes each way%s, %s\n", units.Plural(s.pings, "ping"), units.Count(s.bytes), checked, units.Duration(s.finish.Sub(s.start)))
 	if s.trips.TotalCount() == 0 {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -308,7 +309,7 @@ func (p *pingpong) sleep(ctx context.Context) (int, error) {
 }
 
 func (p *pingpong) silent() error {
-	err := fmt.Errorf("nothing came from the peer for %v, after %d messages sent and %d received", silence, p.sent, p.recvd)
+	err := fmt.Errorf("nothing came from the peer for %s, after %d messages sent and %d received", units.Period(silence), p.sent, p.recvd)
 	if p.Kind.qp != verbs.RC {
 		return fmt.Errorf("%w: %v does not repeat what is lost", err, p.Kind.qp)
 	}

@@ -211,7 +211,7 @@ function updateRow(row, q) {
   open.setAttribute("aria-label", `Queue pair ${q.qpn}, ${q.state}${q.peer ? ", peer " + q.peer : ""}: open`);
   const again = q.counts.retransmitted_packets;
   const texts = [null, q.type, q.gone ? "gone" : q.state, q.peer ? `${q.peer} QP ${q.peer_qpn}` : "–", format.rate(q.rates.sent_bytes), format.rate(q.rates.received_bytes),
-    format.perSecond(q.rates.sent_messages + q.rates.received_messages), format.time(q.rtt_ns), q.window_bytes ? format.bytes(q.window_bytes) : "–",
+    format.perSecond(q.rates.sent_messages + q.rates.received_messages), q.rtt_ns ? format.time(q.rtt_ns) : "–", q.window_bytes ? format.bytes(q.window_bytes) : "–",
     format.bytes(q.in_flight_bytes), format.count(again)];
   texts.forEach((t, i) => { if (t !== null) say(row.cells[i], t); });
   row.cells[2].className = "state " + (q.gone ? "" : q.state.toLowerCase());
