@@ -39,6 +39,8 @@ func TestCompletionValues(t *testing.T) {
 		{"stat ", "qp", noFiles},
 		{"stat qp ", "", noFiles},
 		{"explain ", "IBV_WC_RETRY_EXC_ERR", noFiles},
+		{"explain REM", "REM_ACCESS_ERR", noFiles},
+		{"top --sort ", "rtt", noFiles},
 		{"fabric --routing ", "up-down", noFiles},
 		{"fabric --fat-tree ", "4,2", noFiles},
 		{"fabric show --topology ", "", files},
