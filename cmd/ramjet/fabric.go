@@ -41,7 +41,7 @@ func newFabricCmd() *cobra.Command {
 		Long: "Fabric runs a fabric in this process until it is interrupted: of a file that ibnetdiscover has written, or of\n" +
 			"ibsim's format, or of a shape. Other processes of the user open its adapters as infiniband:NAME. On a terminal\n" +
 			"it has a console: cables are pulled, switches go down, packets are corrupted. `help` there shows the commands.",
-		Example: "  ramjet fabric --fat-tree 4,2\n  ramjet fabric cluster.net --ibsim\n  ramjet fabric --ring 4,2 --script failure.txt\n" +
+		Example: "  ramjet fabric --fat-tree 4,2\n  ramjet fabric cluster.net --ibsim\n  ramjet fabric --fat-tree 4,2 --script failure.txt\n" +
 			"  ramjet fabric show --svg fabric.svg",
 		Args: arguments(0, 1),
 	}
