@@ -108,7 +108,7 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 		return completeErrors
 	case c.Name() == "stat":
 		return completeStat
-	case c.Name() == "serve":
+	case c.Name() == "serve", c.Name() == "man":
 		return onlyFirst(completeDirs)
 	case c.Name() == "show":
 		return onlyFirst(completeNodes)

@@ -32,6 +32,7 @@ func TestCompletionValues(t *testing.T) {
 		{"perf send bw --size ", "", noFiles},
 		{"perf send bw somewhere ", "", noFiles},
 		{"serve ", "", dirs},
+		{"man ", "", dirs},
 		{"run --libs ", "", dirs},
 		{"cp ", "", files},
 		{"cp localho", "localhost:", noSpace},

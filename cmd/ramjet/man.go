@@ -13,9 +13,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
 
-// newManCmd returns the hidden command by which packages are given their manual pages.
+// newManCmd returns the command that writes manual pages, for packages and for who has none.
 func newManCmd() *cobra.Command {
-	c := &cobra.Command{Use: "man DIR", Short: "Write the manual pages into a directory", Hidden: true, Args: arguments(1, 1)}
+	c := &cobra.Command{Use: "man DIR", Short: "Write the manual pages into a directory",
+		Example: "  ramjet man ~/.local/share/man/man1", Args: arguments(1, 1)}
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		if err := os.MkdirAll(args[0], 0o755); err != nil {
 			return usage.Of(err)
