@@ -87,6 +87,20 @@ func leaf(c *cobra.Command, run func(c *cobra.Command, args []string) error) *co
 	return c
 }
 
+// arguments is for commands that take from least to most arguments; most below 0 is any number.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		use := strings.TrimSuffix(c.UseLine(), " [flags]")
+		switch {
+		case len(args) < least:
+			return fmt.Errorf("an argument is missing: it is `%s`", use)
+		case most >= 0 && len(args) > most:
+			return fmt.Errorf("%q is too much: it is `%s`", args[most], use)
+		}
+		return nil
+	}
+}
+
 // noArgs is for commands that take only flags.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -89,6 +89,8 @@ func flagValues(c *cobra.Command, flag string) cobra.CompletionFunc {
 		return fixed("10,8;1,5")
 	case "route":
 		return completeRoute
+	case "sort":
+		return fixed(topSortNames()...)
 	case "conversation":
 		return fixed("all")
 	case "generate":
@@ -103,10 +105,10 @@ func argumentValues(c *cobra.Command) cobra.CompletionFunc {
 	case c.Name() == "devices":
 		return completeDevices
 	case c.Name() == "explain":
-		return cobra.FixedCompletions(explain.Names(), cobra.ShellCompDirectiveNoFileComp)
+		return completeErrors
 	case c.Name() == "stat":
 		return completeStat
-	case c.Name() == "serve":
+	case c.Name() == "serve", c.Name() == "man":
 		return onlyFirst(completeDirs)
 	case c.Name() == "show":
 		return onlyFirst(completeNodes)
@@ -143,6 +145,15 @@ func completeDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 	var names []string
 	for _, d := range found {
 		names = append(names, cobra.CompletionWithDesc(d.name.String(), d.NetDev))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeErrors offers what `ramjet explain` knows, without their prefixes too once something is written: REM_ACCESS_ERR.
+func completeErrors(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+	names := explain.Names()
+	if text != "" {
+		names = append(names, explain.ShortNames()...)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

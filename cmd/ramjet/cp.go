@@ -37,7 +37,7 @@ func newCpCmd() *cobra.Command {
 		Example: "  ramjet cp -d roce:192.0.2.9 image.iso 192.0.2.7:\n" +
 			"  ramjet cp -r photos notes.txt [2001:db8::7]:7175:backup/\n" +
 			"  ramjet cp -r 192.0.2.7:photos here",
-		Args: cobra.MinimumNArgs(2),
+		Args: arguments(2, -1),
 	}
 	f.dev.add(c)
 	c.Flags().BoolVarP(&f.recursive, "recursive", "r", false, "copy directories with all that is in them")

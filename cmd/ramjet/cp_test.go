@@ -266,7 +266,7 @@ func TestCpErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{[]string{file}, exitUsage, "requires at least 2 arg(s)"},
+		{[]string{file}, exitUsage, "an argument is missing"},
 		{[]string{file, "nowhere"}, exitUsage, `"nowhere" is no target: give HOST:PATH`},
 		{[]string{file, ":x"}, exitUsage, "is no target"},
 		{[]string{file, "[::1:x"}, exitUsage, "is no target"},
@@ -287,7 +287,7 @@ func TestCpErrors(t *testing.T) {
 			ramjetCmd(t, append([]string{"cp", "-d", here}, c.args...)...).wantError(t, c.status, c.text)
 		})
 	}
-	ramjetCmd(t, "serve").wantError(t, exitUsage, "accepts 1 arg(s)")
+	ramjetCmd(t, "serve").wantError(t, exitUsage, "an argument is missing: it is `ramjet serve DIR`")
 	ramjetCmd(t, "serve", file).wantError(t, exitUsage, "not a directory")
 	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, exitUsage, "203.0.113.77 is no address of this host")
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,9 @@ func serveDash(ctx context.Context, listen string, out, log io.Writer) error {
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("--listen %s: %w: choose another port, or none for any that is free", listen, err)
+	}
 	if err != nil {
 		return fmt.Errorf("--listen %s: %w", listen, err)
 	}

@@ -32,7 +32,7 @@ func newDoctorCmd() *cobra.Command {
 			"It exits with 0 if nothing is wrong, notes aside, with 1 if there is something to mend, and with 2 if the\n" +
 			"command line is wrong.",
 		Example: "  ramjet doctor\n  ramjet doctor 192.0.2.9\n  ramjet doctor --json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "facts and findings as JSON")
 	return leaf(c, func(c *cobra.Command, args []string) error {

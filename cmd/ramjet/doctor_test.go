@@ -47,7 +47,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorUsage(t *testing.T) {
 	t.Parallel()
 	ramjetCmd(t, "doctor", "no.such.host.invalid").wantError(t, exitUsage, "give a name that resolves, or an address")
-	ramjetCmd(t, "doctor", "a", "b").wantError(t, exitUsage, "at most 1 arg")
+	ramjetCmd(t, "doctor", "a", "b").wantError(t, exitUsage, "is too much: it is `ramjet doctor [HOST]`")
 }
 
 // The exit status follows the problems, not the notes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -91,7 +92,7 @@ func writeExplained(out io.Writer, list []explain.Entry) error {
 func fold(b *strings.Builder, text, first, indent string) {
 	line := first
 	for i, word := range strings.Fields(text) {
-		if i > 0 && len(line)+1+len(word) > 80 {
+		if i > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > helpWidth {
 			fmt.Fprintln(b, line)
 			line = indent + word
 			continue

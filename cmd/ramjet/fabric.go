@@ -41,9 +41,9 @@ func newFabricCmd() *cobra.Command {
 		Long: "Fabric runs a fabric in this process until it is interrupted: of a file that ibnetdiscover has written, or of\n" +
 			"ibsim's format, or of a shape. Other processes of the user open its adapters as infiniband:NAME. On a terminal\n" +
 			"it has a console: cables are pulled, switches go down, packets are corrupted. `help` there shows the commands.",
-		Example: "  ramjet fabric --fat-tree 4,2\n  ramjet fabric cluster.net --ibsim\n  ramjet fabric --ring 4,2 --script failure.txt\n" +
+		Example: "  ramjet fabric --fat-tree 4,2\n  ramjet fabric cluster.net --ibsim\n  ramjet fabric --fat-tree 4,2 --script failure.txt\n" +
 			"  ramjet fabric show --svg fabric.svg",
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 	}
 	f.source.add(c, false)
 	c.Flags().IntVar(&f.source.spare, "spare", 0, "`number` of ports without a cable that each switch of a shape has, behind the others: for --join and for link in the console")

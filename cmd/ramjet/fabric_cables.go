@@ -29,7 +29,7 @@ const maxFabricHost = 63
 func (f *fabricCables) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.host, "host", 0, fmt.Sprintf("`number` of this host, 0 to %d: hosts whose fabrics are joined need different ones", maxFabricHost))
 	c.Flags().StringVar(&f.listen, "listen", "", "let fabrics on other hosts join this one, at UDP `ADDRESS:PORT`; whoever reaches it may")
-	c.Flags().StringArrayVar(&f.joins, "join", nil, "a cable to a fabric that listens: `ADDRESS:PORT,NODE[PORT],NODE[PORT]`, the port here and the one there; may be repeated")
+	c.Flags().StringArrayVar(&f.joins, "join", nil, "a `cable` to a fabric that listens: ADDRESS:PORT,NODE[PORT],NODE[PORT], the port here and the one there; may be repeated")
 }
 
 // fabricJoin is a cable that --join asks for.

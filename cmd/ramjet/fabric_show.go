@@ -36,7 +36,7 @@ func newFabricShowCmd() *cobra.Command {
 			"as a picture. With the name of a node it shows that node, and what its ports move, wait and count.",
 		Example: "  ramjet fabric show\n  ramjet fabric show --route host-1,host-8\n  ramjet fabric show leaf-1\n" +
 			"  ramjet fabric show --topology cluster.net --svg cluster.svg",
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 	}
 	f.source.add(c, true)
 	addFabricName(c, &f.name)

@@ -27,7 +27,7 @@ func newLsCmd() *cobra.Command {
 		Long: "PATH is below the directory that is served; empty, it is that directory. Directories end in /, and what is neither\n" +
 			"file nor directory, such as a symbolic link, in @. Files that are incomplete are not shown.",
 		Example: "  ramjet ls -l 192.0.2.7:photos",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 	}
 	dev.add(c)
 	c.Flags().BoolVarP(&long, "long", "l", false, "show permissions, bytes and modification time too")

@@ -13,6 +13,7 @@
 //	output.go          standard output, and whether it is a terminal
 //	progress.go        the line at the bottom of a terminal
 //	complete.go        completion in shells
+//	help.go            help that fits 80 columns
 package main
 
 import (
@@ -73,6 +74,7 @@ func newRootCmd(out io.Writer) *cobra.Command {
 	root.AddCommand(runHelpers()...)
 	addTLSFlags(root)
 	root.SetHelpCommand(newHelpCmd())
+	foldHelp(root)
 	root.InitDefaultCompletionCmd()
 	addCompletions(root)
 	for _, c := range root.Commands() {

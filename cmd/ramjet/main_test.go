@@ -154,7 +154,7 @@ func TestUsageErrors(t *testing.T) {
 		{"demo --pcap /nowhere/to/be/found", "--pcap"},
 		{"pingpong rx", `did you mean rc`},
 		{"pingpong rc -d roce:203.0.113.77", "203.0.113.77 is no address of this host"},
-		{"pingpong rc one two", "accepts at most 1 arg(s), received 2: `ramjet pingpong rc --help` shows"},
+		{"pingpong rc one two", "\"two\" is too much: it is `ramjet pingpong rc [HOST]`: `ramjet pingpong rc --help` shows"},
 		{"serve", "`ramjet serve --help` shows"},
 		{"ping -c -a 127.0.0.1 --timeout 0", `"0" is no time to wait`},
 		{"cp main.go 127.0.0.1: --timeout -5s", `"-5s" is no time to wait`},

@@ -13,10 +13,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
 
-// newManCmd returns the hidden command by which packages are given their manual pages.
+// newManCmd returns the command that writes manual pages, for packages and for who has none.
 func newManCmd() *cobra.Command {
-	c := &cobra.Command{Use: "man DIR", Short: "Write the manual pages into a directory", Hidden: true, Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "man DIR", Short: "Write the manual pages into a directory",
+		Example: "  ramjet man ~/.local/share/man/man1", Args: arguments(1, 1)}
 	return leaf(c, func(c *cobra.Command, args []string) error {
+		if err := os.MkdirAll(args[0], 0o755); err != nil {
+			return usage.Of(err)
+		}
 		n := 0
 		for _, of := range manual.Commands(c.Root()) {
 			f, err := os.Create(filepath.Join(args[0], manual.Name(of)+".1"))
@@ -32,7 +36,7 @@ func newManCmd() *cobra.Command {
 			}
 			n++
 		}
-		fmt.Fprintf(c.OutOrStdout(), "%d pages\n", n)
+		fmt.Fprintf(c.OutOrStdout(), "%s: %d pages\n", args[0], n)
 		return nil
 	})
 }

@@ -18,7 +18,7 @@ import (
 // Every command that help shows has a page with all of its flags, and groff, where it is installed,
 // has nothing against it.
 func TestMan(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "man", "man1") // not there yet
 	ramjetCmd(t, "man", dir).wantSuccess(t)
 	groff, missing := exec.LookPath("groff")
 	root := newRootCmd(io.Discard)
@@ -44,5 +44,5 @@ func TestMan(t *testing.T) {
 			}
 		}
 	}
-	ramjetCmd(t, "man", filepath.Join(dir, "none")).wantError(t, exitUsage, "no such file or directory")
+	ramjetCmd(t, "man", filepath.Join(dir, "ramjet.1")).wantError(t, exitUsage, "not a directory")
 }

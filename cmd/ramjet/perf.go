@@ -56,7 +56,7 @@ func newPerfOpCmd(use, what string, op perf.Op) *cobra.Command {
 func newPerfModeCmd(what string, op perf.Op, mode perf.Mode) *cobra.Command {
 	f := &perfFlags{config: perf.Config{Op: op, Mode: mode}}
 	short := map[perf.Mode]string{perf.Bandwidth: "bandwidth", perf.Latency: "latency"}[mode]
-	c := &cobra.Command{Use: string(mode) + " [HOST]", Short: "Measure the " + short + " of " + what, Long: perfLong, Args: cobra.MaximumNArgs(1)}
+	c := &cobra.Command{Use: string(mode) + " [HOST]", Short: "Measure the " + short + " of " + what, Long: perfLong, Args: arguments(0, 1)}
 	f.add(c)
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		configs, err := f.configs()

@@ -60,7 +60,7 @@ func TestPerfUsage(t *testing.T) {
 		"send bwx":                                  `unknown command "bwx": did you mean bw?`,
 		"sned bw":                                   `unknown command "sned": did you mean send?`,
 		"send bw --sise 3":                          "unknown flag: --sise",
-		"send bw one two":                           "accepts at most 1 arg(s), received 2",
+		"send bw one two":                           "\"two\" is too much",
 		"send bw -s 0":                              "--size is 0",
 		"send bw -s 2G":                             "it can be 1 GiB at most",
 		"send bw -s many":                           `"many" is no size`,

@@ -33,7 +33,7 @@ func newPingpongKindCmd(k pingpong.Kind) *cobra.Command {
 		Short: fmt.Sprintf("What ibv_%s_pingpong does", k.Name),
 		Example: fmt.Sprintf("  ramjet pingpong %[1]s -d roce:127.0.0.1               # the server\n"+
 			"  ramjet pingpong %[1]s -d roce:127.0.0.2 127.0.0.1     # its client", k.Name),
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 	}
 	device.add(c)
 	fl := c.Flags()

@@ -40,7 +40,7 @@ func newPipeCmd() *cobra.Command {
 			"be any program on rsockets.",
 		Example: "  ramjet pipe -l 7000 >copy                               # one side\n" +
 			"  ramjet pipe -d roce:127.0.0.2 127.0.0.1 7000 <original  # the other",
-		Args: cobra.RangeArgs(1, 2),
+		Args: arguments(1, 2),
 	}
 	f.dev.add(c)
 	c.Flags().BoolVarP(&f.listen, "listen", "l", false, "wait for a peer; the address chooses the device too")

@@ -321,7 +321,7 @@ func TestPipeErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"", exitUsage, "accepts between 1 and 2 arg(s)"},
+		{"", exitUsage, "an argument is missing: it is `ramjet pipe"},
 		{"127.0.0.1", exitUsage, "give HOST and PORT"},
 		{"127.0.0.1 x", exitUsage, `"x" is no port`},
 		{"127.0.0.1 70000", exitUsage, `"70000" is no port`},

@@ -49,7 +49,7 @@ func newRunCmd() *cobra.Command {
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
 			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1\n" +
 			"  ramjet run --sockets -- curl http://192.0.2.7:8000/",
-		Args: cobra.MinimumNArgs(1),
+		Args: arguments(1, -1),
 	}
 	c.Flags().StringVar(&libs, "libs", "", "`folder` of the libraries")
 	c.Flags().StringSliceVarP(&devices, "device", "d", nil, "`device` that the program sees, such as roce:192.0.2.7, or NAME=roce:192.0.2.7; may be repeated")

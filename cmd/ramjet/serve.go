@@ -34,7 +34,7 @@ func newServeCmd() *cobra.Command {
 			"iwarps: device encrypts. What is there may be replaced; it cannot be read, except that a client that has the\n" +
 			"same file learns so. With --read they may read it too, with --read-only nothing else.",
 		Example: "  ramjet serve -d roce:192.0.2.7 /srv/incoming",
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 	}
 	dev.add(c)
 	addPortFlag(c, &port, servePort, "`port` to listen on, 0: any", true)

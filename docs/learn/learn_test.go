@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -313,5 +314,65 @@ func TestPattern(t *testing.T) {
 		if got := pattern(c.shown, c.vary).MatchString(c.printed); got != c.want {
 			t.Errorf("%q shown, %q printed, numbers vary %v: %v", c.shown, c.printed, c.vary, got)
 		}
+	}
+}
+
+// The first page says how long the chapters take: so many words, commands and lines of programs.
+func TestHowLong(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(text string) int {
+		t.Helper()
+		m := regexp.MustCompile(text).FindSubmatch(page)
+		if m == nil {
+			t.Fatalf("README.md does not say %q", text)
+		}
+		n, err := strconv.Atoi(strings.ReplaceAll(string(m[1]), ",", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	about := func(what string, said, is int) {
+		t.Helper()
+		if 10*said < 9*is || 10*said > 11*is {
+			t.Errorf("%s: README.md says %d, and it is %d", what, said, is)
+		}
+	}
+	count := func(pattern, separator string) (n int) {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files: %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if separator == "" {
+				n += len(strings.Fields(string(text)))
+			} else {
+				n += strings.Count(string(text), separator)
+			}
+		}
+		return n
+	}
+	words, lines := count("*.md", ""), count(filepath.Join("programs", "*", "*.go"), "\n")
+	about("words", says(`([\d,]+) words, at 200 words a minute`), words)
+	about("minutes of reading", says(`at 200 words a minute \| (\d+) minutes`), words/200)
+	about("lines of programs", says(`programs in full, if you like: (\d+) lines`), lines)
+	commands := 0
+	for _, b := range blocks(t) {
+		if strings.HasPrefix(b.kind, "console") {
+			commands += len(steps(t, b))
+		}
+	}
+	if said := says(`the other (\d+) commands`); said != commands-1 {
+		t.Errorf("README.md says that there are %d commands after the first, and there are %d", said, commands-1)
+	}
+	if whole := says(`or (\d+) with the programs`); whole >= 60 {
+		t.Errorf("an hour in %d minutes", whole)
 	}
 }

@@ -83,6 +83,14 @@ func Names() (names []string) {
 	return names
 }
 
+// ShortNames returns all names without their prefixes, such as REM_ACCESS_ERR.
+func ShortNames() (names []string) {
+	for _, name := range Names() {
+		names = append(names, strings.ToUpper(bare(name)))
+	}
+	return names
+}
+
 // Like returns up to five names that have something of a text that is not known.
 func Like(text string) (names []string) {
 	parts := strings.FieldsFunc(bare(normal(text)), func(r rune) bool { return r == ' ' || r == '_' })
