@@ -56,14 +56,14 @@ func (d *Device) Sleep(awake func() bool) bool {
 		l.mu.Lock()
 	}
 	for !l.closed && !awake() {
-		found := l.move(false) > 0 || l.mover.pending()
-		switch {
-		case awake(): // a timer may have done it, too
-		case found:
+		if l.mover.pending() || !l.mover.arm() {
 			l.mu.Unlock() // others have their turn
 			l.mu.Lock()
-		case l.mover.arm():
+		} else {
 			l.wait()
+		}
+		if !l.closed {
+			l.move(false)
 		}
 	}
 	l.spinner.found()
@@ -82,8 +82,10 @@ func (d *Device) Rouse() { d.lane.mover.wake() }
 // wait waits for the network, without the lock.
 func (l *lane) wait() {
 	l.waiting = true
-	l.waitUntil = l.timers.next()
-	l.mover.setDeadline(l.timeOf(l.waitUntil))
+	if until := l.timers.next(); until != l.waitUntil {
+		l.waitUntil = until
+		l.mover.setDeadline(l.timeOf(until))
+	}
 	writable := l.mover.stalled()
 	l.mu.Unlock()
 	if l.mover.wait(writable) != nil {
