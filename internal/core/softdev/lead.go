@@ -82,10 +82,8 @@ func (d *Device) Rouse() { d.lane.mover.wake() }
 // wait waits for the network, without the lock.
 func (l *lane) wait() {
 	l.waiting = true
-	if until := l.timers.next(); until != l.waitUntil {
-		l.waitUntil = until
-		l.mover.setDeadline(l.timeOf(until))
-	}
+	l.waitUntil = l.timers.next()
+	l.mover.setDeadline(l.timeOf(l.waitUntil))
 	writable := l.mover.stalled()
 	l.mu.Unlock()
 	if l.mover.wait(writable) != nil {
