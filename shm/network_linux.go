@@ -90,7 +90,7 @@ func (n *network) open() (err error) {
 		return err
 	}
 	n.bell = local.NewBell(n.bellSeg.Bytes())
-	n.waker.word = n.bell.Asleep()
+	n.waker.init(n.bell.Asleep())
 	return n.listen()
 }
 
@@ -267,7 +267,7 @@ func (n *network) Close() error {
 	case n.epoll >= 0:
 		unix.Close(n.epoll)
 	}
-	n.waker.end()
+	n.waker.stop()
 	if n.bellSeg != nil {
 		return n.bellSeg.Close()
 	}

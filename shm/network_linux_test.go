@@ -353,3 +353,32 @@ func TestRefusedWakes(t *testing.T) {
 	}
 	l.Close(true)
 }
+
+// TestSleepsEnd has a device sleep with nobody to wake it, until its deadline or the alarm.
+func TestSleepsEnd(t *testing.T) {
+	a, _ := newEnds(t)
+	for _, limit := range []time.Duration{0, -time.Second, time.Millisecond, 3 * maxSleep / 2} { // 0: no deadline
+		start, deadline := time.Now(), time.Time{}
+		if limit != 0 {
+			deadline = start.Add(limit)
+		}
+		a.net.SetDeadline(deadline)
+		ended := make(chan error, 1)
+		go func() {
+			for {
+				atomic.StoreUint32(a.net.bell.Asleep(), 1)
+				err := a.net.Wait()
+				if slept := time.Since(start); err != nil || slept >= limit && (limit != 0 || slept >= maxSleep/10) {
+					ended <- err
+					return
+				}
+			}
+		}()
+		select {
+		case err := <-ended:
+			noError(t, err)
+		case <-time.After(30 * time.Second):
+			t.Fatalf("with a limit of %v it sleeps on", limit)
+		}
+	}
+}

@@ -10,17 +10,45 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
 // waker is how threads of this process wake each other from a sleep, which is for peers to end: by the
 // word of the bell.
+//
+// A peer that breaks the rules can write to the word, so an alarm ends each sleep. For a limit of the sleep
+// itself the system would set a timer of the processor, twice for each message: that takes up to 1 µs.
 type waker struct {
 	word    *uint32
 	woken   atomic.Bool  // wake was called, and no Wait has ended since
 	waiting atomic.Int32 // in Wait
+	alarm   *time.Timer
+	rings   atomic.Int64 // a pollwait.Instant: when the alarm is due
 	mu      sync.Mutex   // over the use of word and its end
 	ended   bool
+}
+
+func (w *waker) init(word *uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.word = word
+	w.alarm = time.AfterFunc(maxSleep, w.ring)
+	w.rings.Store(int64(pollwait.Now() + pollwait.Instant(maxSleep)))
+}
+
+// ring ends the sleep that there is, and comes again.
+func (w *waker) ring() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
+	w.rings.Store(int64(pollwait.Now() + pollwait.Instant(maxSleep))) // before it looks: who waits next knows
+	w.alarm.Reset(maxSleep)
+	if w.waiting.Load() > 0 {
+		w.end()
+	}
 }
 
 // wake ends the Wait that there is, or the next one.
@@ -31,26 +59,38 @@ func (w *waker) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.ended {
-		atomic.StoreUint32(w.word, 0)
-		shmem.WakeAll(w.word)
+		w.end()
 	}
 }
 
-// wait sleeps until a peer or wake ends that, or for a time.
-func (w *waker) wait(limit time.Duration) {
+// end ends a sleep. mu is held.
+func (w *waker) end() {
+	atomic.StoreUint32(w.word, 0)
+	shmem.WakeAll(w.word)
+}
+
+// wait sleeps until a peer, wake or the alarm ends that, or a deadline passes.
+func (w *waker) wait(deadline pollwait.Instant) {
 	w.waiting.Add(1)
 	defer w.waiting.Add(-1)
+	limit := time.Duration(-1)
+	if deadline != 0 && deadline < pollwait.Instant(w.rings.Load()) {
+		limit = max(0, deadline.Until())
+	}
 	if !w.woken.Load() {
 		shmem.WaitWhile(w.word, 1, limit)
 	}
 	w.woken.Store(false)
 }
 
-// end has wake leave the word alone, which is about to be unmapped.
-func (w *waker) end() {
+// stop has wake and the alarm leave the word alone, which is about to be unmapped.
+func (w *waker) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
+	if w.alarm != nil { // else the network could not be opened
+		w.alarm.Stop()
+	}
 }
 
 // Wait blocks until a peer wakes this process, or a socket has something.
@@ -58,11 +98,7 @@ func (n *network) Wait() error {
 	if n.closed.Load() {
 		return unix.EBADF
 	}
-	limit := maxSleep
-	if d := n.deadline.Get(); d != 0 {
-		limit = min(limit, d.Until())
-	}
-	n.waker.wait(limit)
+	n.waker.wait(n.deadline.Get())
 	n.bell.Wake()
 	return nil
 }

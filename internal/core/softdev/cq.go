@@ -84,6 +84,9 @@ func (c *cq) took(n int) {
 	}
 	if d.alone && all%passEvery < uint32(n) && d.mu.TryLock() {
 		d.poll(c.q)
+		if d.waiting && !d.led {
+			d.mover.wake() // no message would: the goroutine is to see that a program polls
+		}
 		d.mu.Unlock()
 	}
 }

@@ -56,14 +56,14 @@ func (d *Device) Sleep(awake func() bool) bool {
 		l.mu.Lock()
 	}
 	for !l.closed && !awake() {
-		found := l.move(false) > 0 || l.mover.pending()
-		switch {
-		case awake(): // a timer may have done it, too
-		case found:
+		if l.mover.pending() || !l.mover.arm() {
 			l.mu.Unlock() // others have their turn
 			l.mu.Lock()
-		case l.mover.arm():
+		} else {
 			l.wait()
+		}
+		if !l.closed {
+			l.move(false)
 		}
 	}
 	l.spinner.found()

@@ -13,10 +13,14 @@ import (
 const futexWait, futexWake = 0, 1 // futex(2); not private: the word is in memory of several processes
 
 // WaitWhile blocks while a word in shared memory has a value, until [WakeAll] is called for the word or
-// for a time. It may return early.
+// for a time; negative: without a limit. It may return early.
 func WaitWhile(word *uint32, value uint32, limit time.Duration) {
-	left := unix.NsecToTimespec(int64(max(0, limit)))
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value), uintptr(unsafe.Pointer(&left)), 0, 0)
+	var timeout *unix.Timespec
+	if limit >= 0 {
+		left := unix.NsecToTimespec(int64(limit))
+		timeout = &left
+	}
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(value), uintptr(unsafe.Pointer(timeout)), 0, 0)
 }
 
 // WakeAll wakes all who wait for a word to change, of whatever process. It does not block.
