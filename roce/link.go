@@ -53,7 +53,11 @@ func findLink(addr netip.Addr) (link, error) {
 			}
 		}
 	}
-	return link{}, fmt.Errorf("roce: %v is no address of this host: `ramjet devices` lists those that can be opened", addr)
+	advice := "`ramjet devices` lists those that can be opened"
+	if addr.IsLoopback() { // as in a new network namespace
+		advice = "the loopback interface is down: `ip link set lo up`, as root"
+	}
+	return link{}, fmt.Errorf("roce: %v is no address of this host: %s", addr, advice)
 }
 
 // watch follows the link of an address, or any that the address moves to. A link-local address
