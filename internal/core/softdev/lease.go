@@ -42,6 +42,17 @@ func (l *lane) polled(n uint32) {
 	}
 }
 
+// at records when a program polled, if that is known: zero if not. Polls themselves read the clock for one of
+// longPoll, and where each poll finds much these are more than recently apart.
+func (p *pollers) at(now clock.Time) {
+	if p.asleep() || p.awake.Load() < busyPolls {
+		return
+	}
+	if int64(now) > p.recent.Load() {
+		p.recent.Store(int64(now))
+	}
+}
+
 // polledRarely records a poll of a program that moved so much since its previous poll that it
 // cannot poll often. It is expected to poll again within a lease: with the device's goroutine there
 // would be three threads for the data of two.
@@ -59,7 +70,7 @@ func (p *pollers) busy(now clock.Time) bool {
 	if p.dozes() {
 		return true
 	}
-	if n-p.seen >= busyPolls && now-clock.Time(p.recent.Load()) < recently {
+	if n-p.seen >= leasePolls && now-clock.Time(p.recent.Load()) < recently {
 		p.seen, p.seenAt = n, now
 		return true
 	}

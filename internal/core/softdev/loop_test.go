@@ -111,6 +111,35 @@ func TestPollBeforeSleep(t *testing.T) {
 	}
 }
 
+// TestFewPolls holds that a program whose polls each find much, of which few fit into a lease, is left alone, and one
+// that has ceased to poll is not.
+func TestFewPolls(t *testing.T) {
+	d := &lane{start: time.Now().Add(-time.Hour)}
+	p := &d.pollers
+	for range 3 * busyPolls {
+		d.polled(1)
+	}
+	now := d.now()
+	for range 10 {
+		for range leasePolls {
+			now += clock.Time(lease) / leasePolls
+			p.at(now)
+			p.count.Add(1)
+		}
+		if !p.busy(now + 1) {
+			t.Fatal("a program that polls and finds much is not taken for one that polls")
+		}
+	}
+	p.count.Add(leasePolls)
+	if p.busy(now + recently) {
+		t.Error("a program that has ceased to poll is taken for one that polls")
+	}
+	p.sleep()
+	if p.at(now + recently); !p.asleep() {
+		t.Error("a poll after the program said that it sleeps is taken for many")
+	}
+}
+
 // TestAcksBeforeSleep holds that the goroutine does not go to sleep with acknowledgements that
 // are held back for a program that has polled, however few passes it made after that.
 func TestAcksBeforeSleep(t *testing.T) {

@@ -63,6 +63,7 @@ func (l *lane) poll(from *queue.CQ) int {
 	}
 	l.mover.polling(from)
 	n := l.move(true)
+	l.pollers.at(l.pass.now)
 	l.mu.later = n > 0 && l.pass.count%publishEvery != 0
 	if l.mover.long(n) {
 		l.polled(longPoll)

@@ -18,9 +18,11 @@ const (
 	// lease is how long the device's goroutine leaves a polling program alone before it
 	// looks again.
 	lease = time.Millisecond
-	// busyPolls within recently says that a program polls.
-	busyPolls = 32
-	recently  = clock.Time(300 * time.Microsecond)
+	// busyPolls say that a program polls which has slept until then. leasePolls during a lease, the last of them
+	// recently, say that it still does: with a deep queue each poll finds much, and there are few.
+	busyPolls  = 32
+	leasePolls = 16
+	recently   = clock.Time(300 * time.Microsecond)
 	// bulk is how many packets received and sends make a poll a long one.
 	bulk = 4
 	// An acknowledgement for a lone message, of at most holdPackets packets, waits for the
