@@ -39,8 +39,8 @@ func Check(err error) {
 }
 
 // Open opens a device, with a completion queue of cqe entries and a queue pair of default sizes.
-func Open(device string, cqe int) *Side {
-	s := &Side{Dev: Must(ramjet.Open(device))}
+func Open(device string, cqe int, opts ...ramjet.Option) *Side {
+	s := &Side{Dev: Must(ramjet.Open(device, opts...))}
 	s.PD = Must(s.Dev.AllocPD())
 	s.CQ = Must(s.Dev.CreateCQ(cqe, nil))
 	s.QP = Must(s.PD.CreateQP(verbs.QPInit{Type: verbs.RC, SendCQ: s.CQ, RecvCQ: s.CQ}))

@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Operations moves one text in each of the four ways, and says who had to do what.
+// Operations moves one text in each of the four ways, and says who had to do what. With the name of a file
+// it records the packets there.
 package main
 
 import (
 	"fmt"
+	"os"
 
+	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/docs/learn/programs/kit"
+	"github.com/ramjet-rdma/ramjet/trace"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 func main() {
-	a, b := kit.Pair(nil)
+	var opts []ramjet.Option
+	if len(os.Args) == 2 {
+		file := kit.Must(os.Create(os.Args[1]))
+		record := kit.Must(trace.NewWriter(file, "operations"))
+		defer func() { kit.Check(record.Close()); kit.Check(file.Close()) }()
+		opts = append(opts, ramjet.WithTrace(record))
+	}
+	a, b := kit.Open("roce:127.0.71.1", 256, opts...), kit.Open("roce:127.0.71.2", 256, opts...)
 	defer a.Dev.Close()
 	defer b.Dev.Close()
+	kit.Connect(a, b, nil)
 	mine := a.Put("data")
 	theirs := b.Register(64, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead)
 
