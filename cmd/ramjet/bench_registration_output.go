@@ -91,7 +91,7 @@ func registrationCharts(results []regbench.Result) []plots.Chart {
 		for i, mode := range regbench.Modes {
 			l := plots.Line{Name: string(mode), Color: i}
 			if mode == regbench.Prefetched {
-				l.Color = 7 // not as pinned, which it runs along with
+				l.Color = plots.Colors - 1 // far from the color of pinned, which it runs along with
 			}
 			for j := range results {
 				if r := &results[j]; r.Mode == mode && len(r.Runs) > 0 {

@@ -4,6 +4,7 @@
 package plots
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"image/color"
@@ -36,9 +37,12 @@ type Chart struct {
 type Line struct {
 	Name   string // empty: the legend leaves it out
 	Points []Point
-	Color  int  // lines of equal numbers, 0 or more, have equal colors
+	Color  int  // a number below Colors; lines of equal numbers have equal colors
 	Dashed bool // and without marks at its points
 }
+
+// Colors is the number of colors.
+var Colors = len(plotutil.DarkColors)
 
 // Point is a point of a line. Both numbers are above zero.
 type Point struct{ X, Y float64 }
@@ -64,13 +68,17 @@ func WriteSVG(w io.Writer, charts ...Chart) error {
 	if len(charts) == 0 {
 		return errNoChart
 	}
-	// The fonts are everywhere or have close relatives; embedded they would be most of the file.
 	across, down, _ := size(charts)
 	c := vgsvg.New(across, down)
 	if err := drawAll(draw.New(c), charts); err != nil {
 		return err
 	}
-	_, err := c.WriteTo(w)
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return err
+	}
+	// Embedded, the font would be most of the file. Where it is missing, others are as wide.
+	_, err := w.Write(bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")))
 	return err
 }
 
@@ -171,7 +179,10 @@ func (l *Line) plotters() (*plotter.Line, *plotter.Scatter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	shade := plotutil.DarkColors[l.Color%len(plotutil.DarkColors)]
+	if l.Color < 0 || l.Color >= Colors {
+		return nil, nil, fmt.Errorf("there is no color %d: there are %d", l.Color, Colors)
+	}
+	shade := plotutil.DarkColors[l.Color]
 	line.Color, line.Width = shade, vg.Points(1.5)
 	marks.Color, marks.Shape, marks.Radius = shade, draw.CircleGlyph{}, vg.Points(2.5)
 	if l.Dashed {

@@ -26,6 +26,9 @@ func TestSVG(t *testing.T) {
 	if err := WriteSVG(&out, chart, chart); err != nil {
 		t.Fatal(err)
 	}
+	if !strings.Contains(out.String(), "font-family:Liberation Sans,Arial,") {
+		t.Error("no font is named for where the first is missing")
+	}
 	texts, dec := map[string]int{}, xml.NewDecoder(bytes.NewReader(out.Bytes()))
 	for {
 		token, err := dec.Token()
@@ -81,6 +84,7 @@ func TestRefused(t *testing.T) {
 		"nothing":  {Lines: []Line{{Points: []Point{{1, math.NaN()}}}}},
 		"infinite": {Lines: []Line{{Points: []Point{{1, math.Inf(1)}}}}},
 		"no lines": {},
+		"a color":  {Lines: []Line{{Color: Colors, Points: []Point{{1, 1}}}}},
 	} {
 		if err := WriteSVG(io.Discard, c); err == nil {
 			t.Errorf("%s is drawn", name)
