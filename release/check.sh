@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # check.sh: tries what build.sh has left in dist, as somebody would who installs it. It unpacks the package and the
-# archives below a folder, and installs nothing on this machine. Needs Debian's ibverbs-utils, man-db and, for arm64,
-# qemu-user-static; a part whose program is missing is named at the end.
+# archives below a folder, and installs nothing on this machine. Needs Debian's ibverbs-utils, man-db, lintian,
+# bash-completion, zsh, fish and, for arm64, qemu-user-static and gcc-aarch64-linux-gnu; a part whose program is missing
+# is named at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -118,7 +119,7 @@ else
 	left_out+=("the static command by itself: namespaces are not allowed")
 fi
 
-if have qemu-aarch64-static arm64; then
+if have qemu-aarch64-static arm64 && have aarch64-linux-gnu-gcc arm64; then
 	step arm64, emulated
 	mkdir "$work/arm64" "$work/arm64static"
 	tar -xzf "dist/ramjet_${version}_linux_arm64.tar.gz" --strip-components=1 -C "$work/arm64"

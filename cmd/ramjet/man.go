@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +29,7 @@ func newManCmd() *cobra.Command {
 			if err != nil {
 				return usage.Of(err)
 			}
-			err = manual.Write(f, of, c.Root().Version)
+			err = manual.Write(f, of, c.Root().Version, commitDate())
 			if cerr := f.Close(); err == nil {
 				err = cerr
 			}
@@ -39,4 +41,21 @@ func newManCmd() *cobra.Command {
 		fmt.Fprintf(c.OutOrStdout(), "%s: %d pages\n", args[0], n)
 		return nil
 	})
+}
+
+// commitDate returns the date of the commit that this command was built from, or nothing where it was not
+// built in a checkout.
+func commitDate() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.time" {
+			if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
+				return t.Format(time.DateOnly)
+			}
+		}
+	}
+	return ""
 }

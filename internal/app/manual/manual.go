@@ -28,18 +28,22 @@ func Commands(c *cobra.Command) []*cobra.Command {
 	return list
 }
 
-// Write writes the page of a command. version says of what it is the manual.
-func Write(w io.Writer, c *cobra.Command, version string) error {
+// Write writes the page of a command. version and date, such as 2026-11-25, say of what it is the manual.
+// The date may be empty.
+func Write(w io.Writer, c *cobra.Command, version, date string) error {
 	c.InitDefaultHelpFlag()
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH \"%s\" 1 \"\" \"%s\" \"Ramjet\"\n", escape(strings.ToUpper(Name(c))), escape(version))
+	fmt.Fprintf(&b, ".TH \"%s\" 1 \"%s\" \"%s\" \"Ramjet\"\n", escape(strings.ToUpper(Name(c))), date, escape(version))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", line(Name(c)), escape(plain(c.Short)))
 	b.WriteString(".SH SYNOPSIS\n")
-	for use := range strings.SplitSeq(c.UseLine(), " | ") {
+	for i, use := range strings.Split(c.UseLine(), " | ") {
+		if i > 0 {
+			b.WriteString(".PP\n")
+		}
 		if !strings.HasPrefix(use, c.Root().Name()+" ") && use != c.Root().Name() {
 			use = strings.TrimSuffix(c.CommandPath(), c.Name()) + use
 		}
-		fmt.Fprintf(&b, ".PP\n%s\n", line(use))
+		fmt.Fprintf(&b, "%s\n", line(use))
 	}
 	if text := cmp.Or(c.Long, c.Short); text != "" {
 		b.WriteString(".SH DESCRIPTION\n")
@@ -79,7 +83,7 @@ func section(b *strings.Builder, text string) {
 		if i > 0 {
 			b.WriteString(".PP\n")
 		}
-		if strings.Contains(part, "  ") { // a table or commands
+		if strings.Contains(part, "  ") || strings.Contains(part, "\t") { // a table or commands
 			fmt.Fprintf(b, ".nf\n%s.fi\n", block(part))
 		} else {
 			b.WriteString(block(part))
@@ -106,7 +110,7 @@ func flags(b *strings.Builder, title string, set *pflag.FlagSet) {
 		if kind != "" {
 			fmt.Fprintf(b, " \\fI%s\\fR", escape(kind))
 		}
-		fmt.Fprintf(b, "\n%s", line(usage))
+		fmt.Fprintf(b, "\n%s", line(plain(usage)))
 		if d := f.DefValue; d != "" && d != "false" && d != "0" && d != "[]" && !strings.Contains(usage, "default") {
 			fmt.Fprintf(b, " (default %s)", escape(d))
 		}
