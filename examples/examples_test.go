@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -91,11 +92,16 @@ type stage struct {
 
 func (s *stage) start(name, input string, args ...string) *program {
 	s.t.Helper()
+	return s.startReading(name, strings.NewReader(input), args...)
+}
+
+func (s *stage) startReading(name string, input io.Reader, args ...string) *program {
+	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	s.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(s.dir, name), append([]string{"-d", s.device}, args...)...)
 	p := &program{Cmd: cmd, t: s.t, done: make(chan struct{})}
-	p.Stdout, p.Stderr, p.Stdin = p, p, strings.NewReader(input)
+	p.Stdout, p.Stderr, p.Stdin = p, p, input
 	p.WaitDelay = time.Second
 	if err := p.Start(); err != nil {
 		s.t.Fatal(err)
@@ -103,6 +109,17 @@ func (s *stage) start(name, input string, args ...string) *program {
 	go func() { p.err = p.Wait(); close(p.done) }()
 	s.t.Cleanup(func() { p.Process.Kill(); <-p.done })
 	return p
+}
+
+// pipe returns a program's input, and where the test writes it.
+func pipe(t *testing.T) (input, feed *os.File) {
+	t.Helper()
+	input, feed, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { input.Close(); feed.Close() })
+	return input, feed
 }
 
 // serve starts a program as a server.
@@ -171,6 +188,27 @@ func TestExamples(t *testing.T) {
 				want(t, p.ends(), lines+"0 lines missed")
 			}
 		},
+		"publish to one that goes": func(t *testing.T, s *stage) {
+			stays, goes := s.start("publish", "", s.host), s.start("publish", "", s.host)
+			input, feed := pipe(t)
+			publisher := s.startReading("publish", input, "-w", "2")
+			line := func(text string) {
+				if _, err := io.WriteString(feed, text); err != nil {
+					t.Error(err)
+				}
+			}
+			line("one\n")
+			stays.says("one\n")
+			goes.says("one\n")
+			goes.Process.Kill()
+			<-goes.done
+			line("two\n")
+			publisher.says("subscriber " + s.host)
+			line("three\n")
+			feed.Close()
+			want(t, publisher.ends(), "3 lines to 1 subscribers")
+			want(t, stays.ends(), "one\ntwo\nthree\n0 lines missed")
+		},
 		"queue": func(t *testing.T, s *stage) {
 			owner := s.serve("queue")
 			a, b := s.start("queue", "", s.host), s.start("queue", "", s.host)
@@ -186,7 +224,10 @@ func TestExamples(t *testing.T) {
 			distribute(t, []*stage{s, s, s})
 		},
 		"halo": func(t *testing.T, s *stage) {
-			want(t, s.run("halo", "-host", s.host, "-steps", "50"), "4 ranks, 50 steps")
+			out := s.run("halo", "-host", s.host, "-steps", "50")
+			for rank := range 4 {
+				want(t, out, fmt.Sprintf("rank %d: 50 steps, ", rank))
+			}
 		},
 	}
 	for _, kind := range []string{"roce", "iwarp", "shm"} {
@@ -202,6 +243,47 @@ func TestExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Ctrl-C ends a server at once, and is no error.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir+string(os.PathSeparator), "./...").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("bytes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{"counter": nil, "kv": nil, "publish": nil, "queue": nil, "http": nil, "multicast": {file}} {
+		t.Run(name, func(t *testing.T) {
+			s := &stage{t: t, dir: dir, device: "roce:" + loopback.Next().String()}
+			p := s.serve(name, args...)
+			if err := p.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			p.ends()
+		})
+	}
+	t.Run("publish with a subscriber", func(t *testing.T) {
+		host := loopback.Next().String()
+		s := &stage{t: t, dir: dir, device: "roce:" + host}
+		input, feed := pipe(t)
+		p := s.startReading("publish", input)
+		p.says("listening on")
+		subscriber := s.start("publish", "", host)
+		if _, err := io.WriteString(feed, "one\n"); err != nil {
+			t.Fatal(err)
+		}
+		subscriber.says("one\n")
+		if err := p.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		p.ends()
+		if <-subscriber.done; subscriber.err == nil {
+			t.Error("a publisher that goes is no error")
+		}
+	})
 }
 
 // Where cables corrupt packets, the multicast's receivers miss datagrams, and get all of the file nonetheless.

@@ -28,6 +28,12 @@ const port = ":7480"
 
 func main() {
 	log.SetFlags(0)
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
 	device := flag.String("d", "roce:127.0.0.1", "device")
 	tickets := flag.Int("n", 5, "how many tickets a client draws")
 	flag.Parse()
@@ -36,7 +42,7 @@ func main() {
 
 	dev, err := ramjet.Open(*device)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer dev.Close()
 	if flag.NArg() == 0 {
@@ -44,9 +50,10 @@ func main() {
 	} else {
 		err = draw(ctx, dev, flag.Arg(0), *tickets)
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Fatal(err)
+	if ctx.Err() != nil {
+		return nil // Ctrl-C
 	}
+	return err
 }
 
 // serve tells each client where the counter is.

@@ -16,7 +16,7 @@
 
 enum { MESSAGE = 1024 };
 
-static const char port[] = "7486";
+static const char port[] = "7487";
 
 static void check(int failed, const char *what)
 {

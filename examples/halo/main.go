@@ -6,7 +6,7 @@
 //
 //	go run ./examples/halo                   four ranks, each a process of its own
 //
-// Rank 0 solves the whole at the end, too, and compares.
+// At the end each rank solves the whole by itself, and compares its rows.
 package main
 
 import (
@@ -38,6 +38,12 @@ const (
 
 func main() {
 	log.SetFlags(0)
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
 	device := flag.String("d", "roce:127.0.0.1", "device, for all ranks")
 	host := flag.String("host", "127.0.0.1", "the device's address")
 	ranks := flag.Int("n", 4, "ranks; a divisor of 128")
@@ -45,41 +51,41 @@ func main() {
 	rank := flag.Int("rank", -1, "this process's rank; without it all are started")
 	flag.Parse()
 	if *ranks < 1 || height%*ranks != 0 || *steps < 1 {
-		log.Fatalf("%d ranks and %d steps: the ranks must divide %d, and there is at least one step", *ranks, *steps, height)
-	}
-	if *rank < 0 {
-		if err := startAll(*ranks); err != nil {
-			log.Fatal(err)
-		}
-		return
+		return fmt.Errorf("%d ranks and %d steps: the ranks must divide %d, and there is at least one step", *ranks, *steps, height)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	if err := run(ctx, *device, *host, *rank, *ranks, *steps); err != nil {
-		log.Fatalf("rank %d: %v", *rank, err)
+	if *rank < 0 {
+		return startAll(ctx, *ranks)
 	}
+	if err := solve(ctx, *device, *host, *rank, *ranks, *steps); err != nil {
+		return fmt.Errorf("rank %d: %w", *rank, err)
+	}
+	return nil
 }
 
-// startAll starts a process for each rank.
-func startAll(ranks int) error {
+// startAll starts a process for each rank. If one fails, all end.
+func startAll(ctx context.Context, ranks int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var all sync.WaitGroup
-	errs := make([]error, ranks)
 	for i := range ranks {
 		all.Go(func() {
-			c := exec.Command(os.Args[0], append([]string{"-rank", strconv.Itoa(i)}, os.Args[1:]...)...)
+			c := exec.CommandContext(ctx, self, append([]string{"-rank", strconv.Itoa(i)}, os.Args[1:]...)...)
 			c.Stdout, c.Stderr = os.Stdout, os.Stderr
-			errs[i] = c.Run()
+			if err := c.Run(); err != nil {
+				cancel(fmt.Errorf("rank %d: %w", i, err)) // the first cause counts
+			}
 		})
 	}
 	all.Wait()
-	for i, err := range errs {
-		if err != nil {
-			return fmt.Errorf("rank %d: %w", i, err)
-		}
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // grid is two copies of some rows with a border row above and below: one is read, the other written.
@@ -88,10 +94,10 @@ type grid struct {
 	rows int
 }
 
-// at returns where a row of a copy begins; row 0 is the border above.
-func (g *grid) at(copy, r int) int { return (copy*(g.rows+2) + r) * row }
+// at returns where row r of copy c begins; row 0 is the border above.
+func (g *grid) at(c, r int) int { return (c*(g.rows+2) + r) * row }
 
-func (g *grid) row(copy, r int) []byte { return g.mr.Bytes()[g.at(copy, r):][:row] }
+func (g *grid) row(c, r int) []byte { return g.mr.Bytes()[g.at(c, r):][:row] }
 
 func get(b []byte, x int) float64    { return math.Float64frombits(binary.NativeEndian.Uint64(b[8*x:])) }
 func put(b []byte, x int, v float64) { binary.NativeEndian.PutUint64(b[8*x:], math.Float64bits(v)) }
@@ -110,13 +116,11 @@ func (g *grid) step(from, first int) {
 	}
 }
 
-// heat makes the plate's edge at the top hot, in both copies.
-func (g *grid) heat(first int) {
+// heat makes the first row hot, in both copies.
+func (g *grid) heat() {
 	for c := range 2 {
 		for x := range width {
-			if first == 0 {
-				put(g.row(c, 1), x, 100)
-			}
+			put(g.row(c, 1), x, 100)
 		}
 	}
 }
@@ -132,13 +136,14 @@ func newNeighbor(conn *cm.Conn) (*neighbor, error) {
 	return n, n.theirs.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize])
 }
 
-// give writes a row into the neighbor's grid, and take waits for the neighbor's.
-func (n *neighbor) give(ctx context.Context, g *grid, copy, mine, its int) error {
-	_, err := n.conn.Do(ctx, &verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{g.mr.SGE(g.at(copy, mine), row)},
-		Remote: n.theirs.At(uint64(g.at(copy, its)))})
+// give writes row mine of copy c into row its of the neighbor's grid.
+func (n *neighbor) give(ctx context.Context, g *grid, c, mine, its int) error {
+	_, err := n.conn.Do(ctx, &verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{g.mr.SGE(g.at(c, mine), row)},
+		Remote: n.theirs.At(uint64(g.at(c, its)))})
 	return err
 }
 
+// take waits for a row of the neighbor.
 func (n *neighbor) take(ctx context.Context) error {
 	msg, err := n.conn.Recv(ctx)
 	if err == nil {
@@ -147,7 +152,8 @@ func (n *neighbor) take(ctx context.Context) error {
 	return err
 }
 
-func run(ctx context.Context, device, host string, rank, ranks, steps int) error {
+// solve is what one rank does.
+func solve(ctx context.Context, device, host string, rank, ranks, steps int) error {
 	dev, err := ramjet.Open(device)
 	if err != nil {
 		return err
@@ -162,7 +168,9 @@ func run(ctx context.Context, device, host string, rank, ranks, steps int) error
 		return err
 	}
 	first := rank * g.rows
-	g.heat(first)
+	if rank == 0 {
+		g.heat() // the plate's edge at the top
+	}
 	above, below, err := meet(ctx, dev, host, pd, g, rank, ranks)
 	if err != nil {
 		return err
@@ -188,13 +196,14 @@ func run(ctx context.Context, device, host string, rank, ranks, steps int) error
 		g.step(from, first)
 	}
 	took := time.Since(start)
-	if rank == 0 {
-		if err := compare(g, steps); err != nil {
-			return err
-		}
-		fmt.Printf("%d ranks, %d steps: %v a step; rank 0's rows are what one process computes\n", ranks, steps, took/time.Duration(steps))
+	if err := compare(g, first, steps); err != nil {
+		return err
 	}
-	return part(ctx, above, below)
+	if err := part(ctx, above, below); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d: %d steps, %v each; its rows are what one process computes\n", rank, steps, took/time.Duration(steps))
+	return nil
 }
 
 // meet connects to the ranks above and below. Each rank listens for the one below it.
@@ -256,8 +265,8 @@ func part(ctx context.Context, neighbors ...*neighbor) error {
 	return nil
 }
 
-// compare computes the first rank's rows alone.
-func compare(g *grid, steps int) error {
+// compare computes the whole, and compares a rank's rows.
+func compare(g *grid, first, steps int) error {
 	all := make([][height][width]float64, 2)
 	for c := range all {
 		for x := range width {
@@ -274,8 +283,8 @@ func compare(g *grid, steps int) error {
 	}
 	for y := range g.rows {
 		for x := range width {
-			if got, want := get(g.row(steps%2, y+1), x), all[steps%2][y][x]; got != want {
-				return fmt.Errorf("row %d, column %d is %g, one process computes %g", y, x, got, want)
+			if got, want := get(g.row(steps%2, y+1), x), all[steps%2][first+y][x]; got != want {
+				return fmt.Errorf("row %d, column %d is %g, one process computes %g", first+y, x, got, want)
 			}
 		}
 	}

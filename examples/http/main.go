@@ -7,11 +7,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet"
@@ -23,25 +27,29 @@ const port = ":7484"
 
 func main() {
 	log.SetFlags(0)
-	device := flag.String("d", "roce:127.0.0.1", "device")
-	flag.Parse()
-
-	dev, err := ramjet.Open(*device)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer dev.Close()
-	if flag.NArg() == 0 {
-		err = serve(dev)
-	} else {
-		err = get(dev, "http://"+flag.Arg(0)+port+"/gopher")
-	}
-	if err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(dev *verbs.Device) error {
+func run() error {
+	device := flag.String("d", "roce:127.0.0.1", "device")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	dev, err := ramjet.Open(*device)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	if flag.NArg() == 0 {
+		return serve(ctx, dev)
+	}
+	return get(ctx, dev, "http://"+flag.Arg(0)+port+"/gopher")
+}
+
+func serve(ctx context.Context, dev *verbs.Device) error {
 	l, err := rnet.Listen(dev, port)
 	if err != nil {
 		return err
@@ -51,13 +59,21 @@ func serve(dev *verbs.Device) error {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "hello, %s from %s\n", r.URL.Path[1:], r.RemoteAddr)
 	})
-	return s.Serve(l)
+	context.AfterFunc(ctx, func() { s.Close() }) // Ctrl-C
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
-func get(dev *verbs.Device, url string) error {
+func get(ctx context.Context, dev *verbs.Device, url string) error {
 	dialer := rnet.Dialer{Device: dev}
 	client := http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}, Timeout: time.Minute}
-	r, err := client.Get(url)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	r, err := client.Do(req)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/cm"
@@ -36,6 +37,12 @@ const (
 
 func main() {
 	log.SetFlags(0)
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
 	device := flag.String("d", "roce:127.0.0.1", "device")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -43,7 +50,7 @@ func main() {
 
 	dev, err := ramjet.Open(*device)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer dev.Close()
 	if flag.NArg() == 0 {
@@ -51,14 +58,14 @@ func main() {
 	} else {
 		err = client(ctx, dev, flag.Arg(0), flag.Args()[1:])
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Fatal(err)
+	if ctx.Err() != nil {
+		return nil // Ctrl-C
 	}
+	return err
 }
 
-// A slot is a CRC of what follows, the lengths of key and value, and both. A READ may come in the middle of
-// a change. The CRC tells.
-
+// encode fills a slot: a CRC of what follows, the lengths of key and value, and both. A READ may come in the
+// middle of a change, which the CRC shows. It reports whether both fit and the key is not empty.
 func encode(slot []byte, key, value string) bool {
 	if key == "" || 8+len(key)+len(value) > slotSize {
 		return false
@@ -72,6 +79,7 @@ func encode(slot []byte, key, value string) bool {
 
 var errTorn = errors.New("the slot is being changed")
 
+// decode returns what encode has put into a slot. The key is empty if nothing is in it.
 func decode(slot []byte) (key, value string, err error) {
 	k, v := int(binary.BigEndian.Uint16(slot[4:])), int(binary.BigEndian.Uint16(slot[6:]))
 	switch {
@@ -141,7 +149,7 @@ func put(table *verbs.MR, change string) (answer string) {
 				continue
 			}
 			if !encode(slot, key, value) {
-				answer = "it is too long"
+				answer = "the key is empty, or it is too long with its value"
 				return
 			}
 			answer = "ok"
@@ -152,6 +160,8 @@ func put(table *verbs.MR, change string) (answer string) {
 }
 
 func client(ctx context.Context, dev *verbs.Device, server string, args []string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	conn, err := cm.Dial(ctx, dev, server+port)
 	if err != nil {
 		return err

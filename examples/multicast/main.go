@@ -37,12 +37,21 @@ const (
 	grh      = 40   // the receiver's queue pair puts a global routing header before every datagram
 	burst    = 32   // datagrams that the sender posts before it waits for the last of them
 	receives = 1024
-	listed   = 500 // of the missing chunks that one answer has, so that it fits into a message
-	patience = 20  // attempts in which nobody gets anything
+	largest  = 1 << 30 // bytes of a file, as a receiver has it in memory
+	listed   = 500     // of the missing chunks that one answer has, so that it fits into a message
+	patience = 20      // attempts in which nobody gets anything
+
+	waiting = 10 * time.Second // for a sender that starts, and for each answer
 )
 
 func main() {
 	log.SetFlags(0)
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
 	device := flag.String("d", "roce:127.0.0.1", "device")
 	group := flag.String("g", "239.255.77.86", "multicast group")
 	wait := flag.Int("w", 1, "sender: how many receivers to wait for")
@@ -52,7 +61,7 @@ func main() {
 
 	dev, err := ramjet.Open(*device)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer dev.Close()
 	m, err := join(ctx, dev, *group)
@@ -65,9 +74,10 @@ func main() {
 	default:
 		err = errors.New("give a file to send, or the sender's address and a file to write")
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Fatal(err)
+	if ctx.Err() != nil {
+		return nil // Ctrl-C
 	}
+	return err
 }
 
 // member is a queue pair that has joined the group.
@@ -202,6 +212,8 @@ func (m *member) multicast(ctx context.Context, file []byte, numbers []uint64) e
 
 // ask returns chunks that any of the receivers misses, and how many all of them miss.
 func ask(ctx context.Context, receivers []*cm.Conn) (missing []uint64, total uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, waiting)
+	defer cancel()
 	for _, c := range receivers {
 		if err := c.Send(ctx, []byte("what is missing?")); err != nil {
 			return nil, 0, err
@@ -210,10 +222,12 @@ func ask(ctx context.Context, receivers []*cm.Conn) (missing []uint64, total uin
 		if err != nil {
 			return nil, 0, err
 		}
-		b := answer.Bytes()
-		total += binary.BigEndian.Uint64(b)
-		for b = b[8:]; len(b) > 0; b = b[8:] {
-			missing = append(missing, binary.BigEndian.Uint64(b))
+		for i, b := 0, answer.Bytes(); len(b) >= 8; i, b = i+1, b[8:] {
+			if n := binary.BigEndian.Uint64(b); i == 0 {
+				total += n
+			} else {
+				missing = append(missing, n)
+			}
 		}
 		answer.Release()
 	}
@@ -247,8 +261,14 @@ func receive(ctx context.Context, dev *verbs.Device, m *member, sender, name str
 	if err != nil {
 		return err
 	}
+	if len(hello.Bytes()) != 8+sha256.Size {
+		return errors.New("the sender's first message is no size and SHA-256")
+	}
 	size, sum := binary.BigEndian.Uint64(hello.Bytes()), [sha256.Size]byte(hello.Bytes()[8:])
 	hello.Release()
+	if size > largest {
+		return fmt.Errorf("the file has %d bytes, and may have %d", size, largest)
+	}
 	c := &copied{file: make([]byte, size), missing: map[uint64]bool{}}
 	for i := range chunks(len(c.file)) {
 		c.missing[uint64(i)] = true
@@ -294,20 +314,27 @@ func (c *copied) take(ctx context.Context, m *member, buffers *verbs.MR) error {
 		if err != nil {
 			return err
 		}
-		c.mu.Lock()
 		for _, wc := range wcs[:n] {
-			b := buffers.Bytes()[int(wc.ID)*(grh+header+chunk):][grh:max(grh, wc.ByteLen)]
-			if wc.Status == verbs.Success && len(b) >= header {
-				if number := binary.BigEndian.Uint64(b); c.missing[number] {
-					delete(c.missing, number)
-					copy(c.file[number*chunk:], b[header:])
-				}
+			if wc.Status == verbs.Success {
+				c.add(buffers.Bytes()[int(wc.ID)*(grh+header+chunk):][grh:max(grh, wc.ByteLen)])
 			}
 			if err := m.post(buffers, wc.ID); err != nil {
 				return err
 			}
 		}
-		c.mu.Unlock()
+	}
+}
+
+// add puts a chunk into its place, unless it is there.
+func (c *copied) add(datagram []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(datagram) < header {
+		return
+	}
+	if number := binary.BigEndian.Uint64(datagram); c.missing[number] {
+		delete(c.missing, number)
+		copy(c.file[number*chunk:], datagram[header:])
 	}
 }
 
@@ -327,10 +354,17 @@ func (c *copied) answer() []byte {
 
 // dial waits for the sender to start.
 func dial(ctx context.Context, dev *verbs.Device, sender string) (*cm.Conn, error) {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	ctx, cancel := context.WithTimeout(ctx, waiting)
+	defer cancel()
+	for {
 		c, err := cm.Dial(ctx, dev, sender+port)
-		if err == nil || time.Now().After(end) {
-			return c, err
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Publish writes lines into a ring in the memory of every subscriber. Subscribers wait for their memory to
-// change; they send nothing back, so the slowest does not slow the others. It misses lines instead, and
-// knows how many.
+// change, and send nothing back, so the slowest does not slow the others. It misses lines instead, and knows
+// how many. One that has gone is left out.
 //
 //	go run ./examples/publish 127.0.0.1              subscribers, in other terminals
 //	seq 1000 | go run ./examples/publish             the publisher; -w 2 waits for two subscribers
@@ -12,12 +12,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/crc32"
 	"log"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet"
@@ -29,11 +31,20 @@ const (
 	port     = ":7482"
 	slots    = 256
 	slotSize = 256
-	header   = 16 // number of the line, from 1; CRC of what follows, and of the number; length
+	header   = 16 // number of the line, from 1; CRC of all but itself; length
+
+	last     = 1 << 63          // in the number of what follows the last line
+	patience = 10 * time.Second // for a publisher that starts, and for subscribers that end
 )
 
 func main() {
 	log.SetFlags(0)
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
 	device := flag.String("d", "roce:127.0.0.1", "device")
 	wait := flag.Int("w", 1, "publisher: how many subscribers to wait for")
 	flag.Parse()
@@ -42,7 +53,7 @@ func main() {
 
 	dev, err := ramjet.Open(*device)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer dev.Close()
 	if flag.NArg() == 0 {
@@ -50,9 +61,10 @@ func main() {
 	} else {
 		err = subscribe(ctx, dev, flag.Arg(0))
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Fatal(err)
+	if ctx.Err() != nil {
+		return nil // Ctrl-C
 	}
+	return err
 }
 
 // encode makes a slot, and returns its length.
@@ -98,21 +110,52 @@ func publish(ctx context.Context, dev *verbs.Device, wait int) error {
 		}
 		subscribers = append(subscribers, s)
 	}
-	lines := bufio.NewScanner(os.Stdin)
+	toAll := func(number uint64, line string) {
+		subscribers = slices.DeleteFunc(subscribers, func(s subscriber) bool {
+			err := s.write(ctx, number, line)
+			if err != nil {
+				fmt.Fprintf(os.Stderr, "subscriber %v: %v\n", s.conn.PeerAddr(), err)
+				s.conn.Close()
+			}
+			return err != nil
+		})
+	}
 	number := uint64(0)
-	for lines.Scan() {
-		number++
-		for i := range subscribers {
-			if err := subscribers[i].write(ctx, number, lines.Text()); err != nil {
-				return err
+	input, lines := bufio.NewScanner(os.Stdin), make(chan string)
+	go func() { // so that Ctrl-C ends a publisher that waits for its input
+		defer close(lines)
+		for input.Scan() {
+			select {
+			case lines <- input.Text():
+			case <-ctx.Done():
+				return
 			}
 		}
+	}()
+	for more := true; more; {
+		var line string
+		select {
+		case line, more = <-lines:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if more {
+			number++
+			toAll(number, line)
+		}
 	}
-	for i := range subscribers {
-		subscribers[i].conn.Close()
-	}
+	toAll(last|(number+1), "")
 	fmt.Println(number, "lines to", len(subscribers), "subscribers")
-	return lines.Err()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, s := range subscribers { // they go when they have read the last line
+		select {
+		case <-s.conn.Done():
+		case <-ctx.Done():
+		}
+		s.conn.Close()
+	}
+	return input.Err()
 }
 
 // write writes a line into the subscriber's ring.
@@ -144,36 +187,45 @@ func subscribe(ctx context.Context, dev *verbs.Device, publisher string) error {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() {
 		<-conn.Done()
-		time.Sleep(100 * time.Millisecond) // what was written is read
-		cancel()
+		cancel(errors.New("the publisher has gone"))
 	}()
 	missed := uint64(0)
 	for next := uint64(1); ; next++ {
 		var got uint64
 		var line string
-		if ring.WaitFor(ctx, func(b []byte) bool {
+		if err := ring.WaitFor(ctx, func(b []byte) bool {
 			got, line = decode(b[next%slots*slotSize:])
-			return got >= next
-		}) != nil {
-			break
+			return got&^last >= next
+		}); err != nil {
+			return errors.Join(err, context.Cause(ctx))
 		}
-		missed += got - next // the publisher was round the ring
+		missed += got&^last - next // the publisher was round the ring
+		if got&last != 0 {
+			fmt.Println(missed, "lines missed")
+			return nil
+		}
 		next = got
 		fmt.Println(line)
 	}
-	fmt.Println(missed, "lines missed")
-	return nil
 }
 
 // dial waits for the publisher to start.
 func dial(ctx context.Context, dev *verbs.Device, publisher string, opts ...cm.Option) (*cm.Conn, error) {
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
 		conn, err := cm.Dial(ctx, dev, publisher+port, opts...)
-		if err == nil || time.Now().After(end) {
-			return conn, err
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
 		}
 	}
 }

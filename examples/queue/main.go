@@ -2,7 +2,8 @@
 
 // Queue hands out work by one-sided operations alone. The tasks, the number of the next one and the results
 // are in the owner's memory. A worker draws a number by fetch-and-add, READs the task, and WRITEs the
-// result. The owner waits for its memory.
+// result. The owner waits for its memory to change. (If a worker dies, its task stays undone: a real program
+// would hand it out again.)
 //
 //	go run ./examples/queue                   the owner: counts the primes below two million
 //	go run ./examples/queue 127.0.0.1         workers, in other terminals
@@ -40,6 +41,12 @@ var order = binary.BigEndian
 
 func main() {
 	log.SetFlags(0)
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
 	device := flag.String("d", "roce:127.0.0.1", "device")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -47,7 +54,7 @@ func main() {
 
 	dev, err := ramjet.Open(*device)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer dev.Close()
 	if flag.NArg() == 0 {
@@ -55,9 +62,10 @@ func main() {
 	} else {
 		err = work(ctx, dev, flag.Arg(0))
 	}
-	if err != nil {
-		log.Fatal(err)
+	if ctx.Err() != nil {
+		return nil // Ctrl-C
 	}
+	return err
 }
 
 func own(ctx context.Context, dev *verbs.Device) error {
@@ -93,7 +101,13 @@ func own(ctx context.Context, dev *verbs.Device) error {
 				return
 			}
 			fmt.Println("worker", conn.PeerAddr())
-			workers.Go(func() { <-conn.Done(); conn.Close() })
+			workers.Go(func() {
+				defer conn.Close()
+				select {
+				case <-conn.Done():
+				case <-ctx.Done():
+				}
+			})
 		}
 	}()
 	primes := uint64(0)
