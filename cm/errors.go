@@ -51,6 +51,7 @@ type RejectError struct {
 	PrivateData []byte // the peer's; not cut to the length that the peer's program gave: the message has a fixed length
 }
 
+// Error returns the reason, in words.
 func (e *RejectError) Error() string {
 	if e.Reason == ReasonInvalidService {
 		return "cm: " + e.Address + ": connection refused: no listener (" + e.Reason.String() + ")"

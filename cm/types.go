@@ -16,6 +16,7 @@ const (
 	IB    PortSpace = 0x013f // connections: RC, UC or XRC
 )
 
+// String returns the port space's name.
 func (p PortSpace) String() string {
 	switch p {
 	case IPoIB:

@@ -13,6 +13,7 @@ const (
 	AtomicGlobal                  // also against sync/atomic of the host's processors
 )
 
+// String returns the name that ibv_devinfo prints, such as ATOMIC_HCA.
 func (a AtomicCap) String() string {
 	return name([]string{"ATOMIC_NONE", "ATOMIC_HCA", "ATOMIC_GLOB"}, a)
 }
@@ -27,6 +28,7 @@ const (
 	TransportIWARP                      // RDMAP (RFC 5040, RFC 7306): a WRITE completes before it has arrived; no SEND with immediate
 )
 
+// String returns the name that ibv_devinfo prints, such as iWARP.
 func (t Transport) String() string { return name([]string{"", "InfiniBand", "iWARP"}, t) }
 
 // DeviceAttr are the attributes and limits of a device (IBTA 11.2.1.2, ibv_query_device).
@@ -78,26 +80,27 @@ type DeviceAttr struct {
 type DeviceCap uint32
 
 const (
-	CapSRQ DeviceCap = 1 << iota
-	CapXRC
-	CapMWType1
-	CapMWType2B
-	CapSendInvalidate
-	CapRNRNak
-	CapSRQResize
-	CapResizeCQ
-	CapFlush // to global visibility
-	CapAtomicWrite
-	CapTimestamp
-	CapOnDemand
-	CapUDMulticast
-	CapUC
-	CapUD
-	CapFlushPersistent // FLUSH to persistence, of memory that is mapped from a file
-	CapExclude         // [MR.Do] keeps the device from the region
-	CapWatch           // [MR.WaitFor] sleeps until a peer changes the region; without this it polls
+	CapSRQ             DeviceCap = 1 << iota // shared receive queues
+	CapXRC                                   // XRC queue pairs and domains
+	CapMWType1                               // memory windows of type 1
+	CapMWType2B                              // memory windows of type 2B
+	CapSendInvalidate                        // [SendInv] and [LocalInv]
+	CapRNRNak                                // RC receivers without a receive ask the sender to try again
+	CapSRQResize                             // [SRQ.Modify] changes MaxWR
+	CapResizeCQ                              // [CQ.Resize]
+	CapFlush                                 // to global visibility
+	CapAtomicWrite                           // [AtomicWrite]
+	CapTimestamp                             // completions have a time, see [Device.Clock]
+	CapOnDemand                              // [OnDemand] regions
+	CapUDMulticast                           // [QP.AttachMulticast]
+	CapUC                                    // UC queue pairs
+	CapUD                                    // UD queue pairs
+	CapFlushPersistent                       // FLUSH to persistence, of memory that is mapped from a file
+	CapExclude                               // [MR.Do] keeps the device from the region
+	CapWatch                                 // [MR.WaitFor] sleeps until a peer changes the region; without this it polls
 )
 
+// String lists the names that ibv_devinfo has for them.
 func (c DeviceCap) String() string {
 	return flagNames(uint32(c), "SRQ", "XRC", "MEM_WINDOW_TYPE_1", "MEM_WINDOW_TYPE_2B", "SEND_WITH_INV", "RC_RNR_NAK_GEN",
 		"SRQ_RESIZE", "RESIZE_CQ", "FLUSH", "ATOMIC_WRITE", "TIMESTAMP", "ON_DEMAND", "UD_MULTICAST", "UC", "UD", "FLUSH_PERSISTENT")
@@ -107,12 +110,13 @@ func (c DeviceCap) String() string {
 type PortState uint8
 
 const (
-	PortDown PortState = iota + 1
-	PortInit
-	PortArmed
-	PortActive
+	PortDown   PortState = iota + 1 // no link
+	PortInit                        // a link, and no subnet manager has set the port up yet
+	PortArmed                       // the subnet manager has set it up, and has yet to make it active
+	PortActive                      // data can be sent
 )
 
+// String returns the name that ibv_devinfo prints, such as PORT_ACTIVE.
 func (s PortState) String() string {
 	return name([]string{"", "PORT_DOWN", "PORT_INIT", "PORT_ARMED", "PORT_ACTIVE"}, s)
 }
@@ -121,11 +125,12 @@ func (s PortState) String() string {
 type LinkLayer uint8
 
 const (
-	LinkEthernet LinkLayer = iota + 1
-	LinkInfiniBand
-	LinkSharedMemory
+	LinkEthernet     LinkLayer = iota + 1 // also of RoCEv2 and iWARP on any interface
+	LinkInfiniBand                        // a link of an InfiniBand subnet
+	LinkSharedMemory                      // memory of this host
 )
 
+// String returns the name that ibv_devinfo prints, such as Ethernet.
 func (l LinkLayer) String() string {
 	return name([]string{"", "Ethernet", "InfiniBand", "SharedMemory"}, l)
 }
@@ -167,12 +172,13 @@ type SubnetPort struct {
 type GIDType uint8
 
 const (
-	GIDInfiniBand GIDType = iota + 1
-	GIDRoCEv2
-	GIDiWARP
-	GIDRoCEv1
+	GIDInfiniBand GIDType = iota + 1 // InfiniBand's link
+	GIDRoCEv2                        // UDP, port 4791
+	GIDiWARP                         // TCP or SCTP
+	GIDRoCEv1                        // Ethernet frames of type 0x8915
 )
 
+// String returns the name in sysfs, such as RoCE v2.
 func (t GIDType) String() string {
 	return name([]string{"", "IB", "RoCE v2", "iWARP", "RoCE v1"}, t)
 }

@@ -147,7 +147,8 @@ type QPDriver interface {
 	Destroy() error
 }
 
-// Unsupported answers every optional call of a Driver with ErrNotSupported.
+// Unsupported answers every optional call of a Driver with ErrNotSupported. Its clock is the system's, in
+// nanoseconds, and it raises no events.
 type Unsupported struct{}
 
 func (Unsupported) PKeys(int) ([]PKey, error)     { return nil, ErrNotSupported }

@@ -31,6 +31,7 @@ type OpError struct {
 	Detail string // what exactly is wrong and how to fix it; may be empty
 }
 
+// Error returns verbs, the operation, the error and the detail, with colons between them.
 func (e *OpError) Error() string {
 	s := "verbs: " + e.Op + ": " + e.Err.Error()
 	if e.Detail != "" {

@@ -37,6 +37,7 @@ const (
 	EventQPBroken
 )
 
+// String says what happened, in ibv_event_type_str's words.
 func (t EventType) String() string {
 	return name([]string{"CQ error", "local work queue catastrophic error", "invalid request local work queue error",
 		"local access violation work queue error", "communication established", "send queue drained", "path migrated",

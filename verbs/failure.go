@@ -11,22 +11,23 @@ import (
 type Reason uint8
 
 const (
-	ReasonUnknown     Reason = iota
-	ReasonNoKey              // no region or window has the key, or it has ended
-	ReasonOtherOwner         // the key belongs to another protection domain, or a window to another queue pair
-	ReasonOutside            // the range is not within the memory of the key
-	ReasonNoRight            // the key does not allow the access
-	ReasonQPAccess           // the queue pair does not allow the operation, see QPAttr.Access
-	ReasonMisaligned         // the address of an atomic is not a multiple of 8
-	ReasonTooLong            // the message is longer than the receive, or than the device takes
-	ReasonTooMany            // more READs and atomics at once than QPAttr.MaxDestRdAtomic
-	ReasonUnmapped           // the memory of the key is no longer mapped
-	ReasonNoAnswer           // no acknowledgement came, in spite of all retries
-	ReasonNotReady           // the peer had no receive posted, in spite of all retries
-	ReasonPeerRefused        // the peer refused it; which check did, its side knows
-	ReasonMalformed          // a request or response that does not fit what was before it
+	ReasonUnknown     Reason = iota // there is no reason, or it is not known
+	ReasonNoKey                     // no region or window has the key, or it has ended
+	ReasonOtherOwner                // the key belongs to another protection domain, or a window to another queue pair
+	ReasonOutside                   // the range is not within the memory of the key
+	ReasonNoRight                   // the key does not allow the access
+	ReasonQPAccess                  // the queue pair does not allow the operation, see QPAttr.Access
+	ReasonMisaligned                // the address of an atomic is not a multiple of 8
+	ReasonTooLong                   // the message is longer than the receive, or than the device takes
+	ReasonTooMany                   // more READs and atomics at once than QPAttr.MaxDestRdAtomic
+	ReasonUnmapped                  // the memory of the key is no longer mapped
+	ReasonNoAnswer                  // no acknowledgement came, in spite of all retries
+	ReasonNotReady                  // the peer had no receive posted, in spite of all retries
+	ReasonPeerRefused               // the peer refused it; which check did, its side knows
+	ReasonMalformed                 // a request or response that does not fit what was before it
 )
 
+// String says it in a few words.
 func (r Reason) String() string {
 	return name([]string{"not known", "no such key", "key of another owner", "out of bounds", "access not allowed", "not allowed on the queue pair",
 		"misaligned address", "message too long", "too many READs and atomics", "memory not mapped", "no answer", "no receive posted",
@@ -73,6 +74,7 @@ type Failure struct {
 // HasMemory reports whether the failure is about memory.
 func (f *Failure) HasMemory() bool { return f.Key != 0 || f.Addr != 0 || f.Length != 0 }
 
+// String says all that is known, in one line.
 func (f *Failure) String() string {
 	var b strings.Builder
 	switch f.Side {

@@ -12,6 +12,7 @@ const (
 	MetricGauge                     // rises and falls
 )
 
+// String returns counter or gauge.
 func (k MetricKind) String() string {
 	if k == MetricGauge {
 		return "gauge"
@@ -23,12 +24,12 @@ func (k MetricKind) String() string {
 type MetricUnit string
 
 const (
-	UnitBytes    MetricUnit = "bytes"
-	UnitPackets  MetricUnit = "packets" // FPDUs over iWARP
-	UnitMessages MetricUnit = "messages"
-	UnitEvents   MetricUnit = "events"
-	UnitObjects  MetricUnit = "objects"
-	UnitNanos    MetricUnit = "nanoseconds"
+	UnitBytes    MetricUnit = "bytes"       // of payload or packets, as Help says
+	UnitPackets  MetricUnit = "packets"     // FPDUs over iWARP
+	UnitMessages MetricUnit = "messages"    // messages of the operations
+	UnitEvents   MetricUnit = "events"      // how often something happened
+	UnitObjects  MetricUnit = "objects"     // how many there are
+	UnitNanos    MetricUnit = "nanoseconds" // a duration
 )
 
 // MetricLabel tells metrics of one name apart.

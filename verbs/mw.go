@@ -10,6 +10,7 @@ const (
 	MWType2                   // bound with a BindMW work request; belongs to the queue pair (type 2B)
 )
 
+// String returns 1 or 2B.
 func (t MWType) String() string { return name([]string{"", "1", "2B"}, t) }
 
 // MW is a memory window: a key to a part of a region that can be bound and revoked without a

@@ -6,15 +6,16 @@ package verbs
 type QPState uint8
 
 const (
-	Reset QPState = iota
-	Init          // receives can be posted
-	RTR           // ready to receive
-	RTS           // ready to send
-	SQD           // send queue drains or is drained
-	SQE           // send queue error (UC, UD, XRC target has none)
-	Err           // everything is flushed
+	Reset QPState = iota // as created: nothing can be posted
+	Init                 // receives can be posted
+	RTR                  // ready to receive
+	RTS                  // ready to send
+	SQD                  // send queue drains or is drained
+	SQE                  // send queue error (UC, UD, XRC target has none)
+	Err                  // everything is flushed
 )
 
+// String returns the name in the specification, such as RTS.
 func (s QPState) String() string {
 	return name([]string{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"}, s)
 }
@@ -45,7 +46,7 @@ type QPAttr struct {
 	RateLimit       uint32 // not supported by software devices
 }
 
-// QPMask names attributes of QPAttr.
+// QPMask names attributes of [QPAttr]: MaskState its State, and so on.
 type QPMask uint32
 
 const (
@@ -73,6 +74,7 @@ const (
 	MaskRateLimit
 )
 
+// String lists the attributes' names.
 func (m QPMask) String() string {
 	return flagNames(uint32(m), "State", "CurState", "SQDAsyncNotify", "Access", "PKeyIndex", "Port", "QKey", "AH",
 		"PathMTU", "Timeout", "RetryCount", "RNRRetry", "RQPSN", "MaxRdAtomic", "AltPath", "MinRNRTimer", "SQPSN",

@@ -21,6 +21,7 @@ const (
 	RegOnDemand                 // never
 )
 
+// String returns the mode's name in lower case.
 func (m RegMode) String() string {
 	return name([]string{"default", "pinned", "pipelined", "deferred", "on demand"}, m)
 }

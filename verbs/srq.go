@@ -23,8 +23,8 @@ type SRQAttr struct {
 type SRQMask uint8
 
 const (
-	SRQMaxWR SRQMask = 1 << iota
-	SRQLimit
+	SRQMaxWR SRQMask = 1 << iota // SRQAttr.MaxWR
+	SRQLimit                     // SRQAttr.Limit
 )
 
 // SRQ is a shared receive queue (IBTA 10.2.9).

@@ -29,6 +29,7 @@ const (
 	XRCTgt                   // extended reliable connected, target side
 )
 
+// String returns the name in the specification, such as RC.
 func (t QPType) String() string {
 	return name([]string{"", "RC", "UC", "UD", "XRC_INI", "XRC_TGT"}, t)
 }
@@ -37,11 +38,11 @@ func (t QPType) String() string {
 type MTU uint8
 
 const (
-	MTU256 MTU = iota + 1
-	MTU512
-	MTU1024
-	MTU2048
-	MTU4096
+	MTU256  MTU = iota + 1 // 256 bytes
+	MTU512                 // 512 bytes
+	MTU1024                // 1024 bytes
+	MTU2048                // 2048 bytes
+	MTU4096                // 4096 bytes
 )
 
 // Bytes returns the payload bytes of a full packet.
@@ -50,6 +51,7 @@ func (m MTU) Bytes() int { return 128 << m }
 // Valid reports whether m is one of the five path MTUs.
 func (m MTU) Valid() bool { return m >= MTU256 && m <= MTU4096 }
 
+// String returns the bytes, such as 4096.
 func (m MTU) String() string { return name([]string{"", "256", "512", "1024", "2048", "4096"}, m) }
 
 // MTUOf returns the path MTU of exactly n bytes.
@@ -79,6 +81,7 @@ const (
 	FlushPersistent                    // FLUSH to persistence is allowed; the memory must be mapped from a file, see [CapFlushPersistent]
 )
 
+// String lists the flags' names.
 func (a Access) String() string {
 	return flagNames(uint32(a), "LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND",
 		"ZERO_BASED", "ON_DEMAND", "HUGETLB", "RELAXED_ORDERING", "FLUSH_GLOBAL", "FLUSH_PERSISTENT")

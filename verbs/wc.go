@@ -6,30 +6,31 @@ package verbs
 type Status uint8
 
 const (
-	Success Status = iota
-	LocalLengthError
-	LocalQPOperationError
-	LocalEECOperationError
-	LocalProtectionError
-	WRFlushError
-	MWBindError
-	BadResponseError
-	LocalAccessError
-	RemoteInvalidRequestError
-	RemoteAccessError
-	RemoteOperationError
-	RetryExceeded
-	RNRRetryExceeded
-	LocalRDDViolationError
-	RemoteInvalidRDRequest
-	RemoteAbortedError
-	InvalidEECN
-	InvalidEECState
-	FatalError
-	ResponseTimeoutError
-	GeneralError
+	Success                   Status = iota // it was carried out
+	LocalLengthError                        // the message does not fit the receive, or is longer than the device or the path can send
+	LocalQPOperationError                   // the device found the queue pair's own state inconsistent
+	LocalEECOperationError                  // of reliable datagrams, which no device has
+	LocalProtectionError                    // a scatter/gather element names memory that its local key does not cover or allow
+	WRFlushError                            // it was posted, or not finished, when the queue pair was in ERR
+	MWBindError                             // a memory window was not bound, or a key not invalidated
+	BadResponseError                        // the response does not fit the request
+	LocalAccessError                        // the memory of a receive failed while a WRITE with immediate completed it
+	RemoteInvalidRequestError               // the peer refused the request: too long for its receive, misaligned, or an operation that it does not have
+	RemoteAccessError                       // the peer refused the access: key, bounds, rights or protection domain
+	RemoteOperationError                    // the peer failed to carry it out, for a reason of its own
+	RetryExceeded                           // no acknowledgement came, in spite of all retries
+	RNRRetryExceeded                        // the peer had no receive posted, in spite of all retries
+	LocalRDDViolationError                  // of reliable datagrams
+	RemoteInvalidRDRequest                  // of reliable datagrams
+	RemoteAbortedError                      // the peer gave the operation up
+	InvalidEECN                             // of reliable datagrams
+	InvalidEECState                         // of reliable datagrams
+	FatalError                              // the device has failed
+	ResponseTimeoutError                    // no response came in time
+	GeneralError                            // anything else that went wrong in the device
 )
 
+// String returns the text of ibv_wc_status_str, such as remote access error.
 func (s Status) String() string {
 	return name([]string{"success", "local length error", "local QP operation error", "local EE context operation error",
 		"local protection error", "Work Request Flushed Error", "memory management operation error", "bad response error",
@@ -53,6 +54,7 @@ type StatusError struct {
 	Reason Reason // ReasonUnknown: the status says it all, or no more is known
 }
 
+// Error returns the status, and the reason if it is known.
 func (e *StatusError) Error() string {
 	text := "verbs: work request failed: " + e.Status.String()
 	if e.Reason != ReasonUnknown {
@@ -71,19 +73,20 @@ func (e *StatusError) Is(target error) bool {
 type WCOp uint8
 
 const (
-	WCSend WCOp = iota
-	WCWrite
-	WCRead
-	WCCompareSwap
-	WCFetchAdd
-	WCBindMW
-	WCLocalInv
-	WCAtomicWrite
-	WCFlush
-	WCRecv
-	WCRecvWriteImm
+	WCSend         WCOp = iota // of all three kinds of SEND
+	WCWrite                    // with and without immediate
+	WCRead                     // the data read is in the scatter/gather list
+	WCCompareSwap              // the old value is in the scatter/gather list
+	WCFetchAdd                 // the old value is in the scatter/gather list
+	WCBindMW                   // of type 2, by a work request
+	WCLocalInv                 // the key is no longer valid
+	WCAtomicWrite              // the 8 bytes are at the peer
+	WCFlush                    // the peer's memory is visible, or persistent
+	WCRecv                     // a receive that a SEND has used
+	WCRecvWriteImm             // a receive that a WRITE with immediate has used; the data is where the WRITE said
 )
 
+// String returns the name of libibverbs without its prefix, such as RECV_RDMA_WITH_IMM.
 func (o WCOp) String() string {
 	return name([]string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV", "ATOMIC_WRITE",
 		"FLUSH", "RECV", "RECV_RDMA_WITH_IMM"}, o)
@@ -102,10 +105,11 @@ type WCFlags uint8
 
 const (
 	WithGRH WCFlags = 1 << iota // the first 40 bytes of the receive buffer are a GRH
-	WithImm
-	WithInv
+	WithImm                     // Imm is valid
+	WithInv                     // InvKey is valid
 )
 
+// String lists the flags' names.
 func (f WCFlags) String() string { return flagNames(uint32(f), "GRH", "WITH_IMM", "WITH_INV") }
 
 // WC is a work completion (IBTA 11.4.2.1). If Status is not Success, only ID, Status,

@@ -6,20 +6,21 @@ package verbs
 type SendOp uint8
 
 const (
-	Send SendOp = iota + 1
-	SendImm
-	SendInv // RC: also invalidates a remote key at the peer
-	Write
-	WriteImm
-	Read
-	CompareSwap // see [SendWR.Compare]
-	FetchAdd    // see [SendWR.Compare]
-	AtomicWrite // 8 bytes, written at once (IBTA annex A19); aligned as those of CompareSwap
-	Flush       // makes earlier writes visible or persistent at the peer (IBTA annex A19)
-	LocalInv    // invalidates a key of this device
-	BindMW      // binds a memory window, see [SendWR.Bind]
+	Send        SendOp = iota + 1 // into the peer's next receive
+	SendImm                       // the same, with 32 bits of immediate data
+	SendInv                       // RC: also invalidates a remote key at the peer
+	Write                         // into the peer's memory
+	WriteImm                      // the same, and completes the peer's next receive, with 32 bits of immediate data
+	Read                          // from the peer's memory
+	CompareSwap                   // see [SendWR.Compare]
+	FetchAdd                      // see [SendWR.Compare]
+	AtomicWrite                   // 8 bytes, written at once (IBTA annex A19); aligned as those of CompareSwap
+	Flush                         // makes earlier writes visible or persistent at the peer (IBTA annex A19)
+	LocalInv                      // invalidates a key of this device
+	BindMW                        // binds a memory window, see [SendWR.Bind]
 )
 
+// String returns the operation's name.
 func (o SendOp) String() string {
 	return name([]string{"", "SEND", "SEND_WITH_IMM", "SEND_WITH_INV", "RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "RDMA_READ",
 		"ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD", "ATOMIC_WRITE", "FLUSH", "LOCAL_INV", "BIND_MW"}, o)
@@ -43,6 +44,7 @@ const (
 	Divisible
 )
 
+// String lists the flags' names.
 func (f SendFlags) String() string {
 	return flagNames(uint32(f), "SIGNALED", "SOLICITED", "FENCE", "DIVISIBLE")
 }

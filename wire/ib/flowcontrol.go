@@ -11,7 +11,7 @@ const FlowControlLen = 6
 type FlowControlOp uint8
 
 const (
-	FlowControlNormal FlowControlOp = 0
+	FlowControlNormal FlowControlOp = 0 // sent in all other states
 	FlowControlInit   FlowControlOp = 1 // sent while the port is in Initialize
 )
 

@@ -34,18 +34,18 @@ const (
 type Opcode uint8
 
 const (
-	OpWrite Opcode = iota
-	OpReadRequest
-	OpReadResponse
-	OpSend
-	OpSendInv
-	OpSendSE
-	OpSendSEInv
-	OpTerminate
-	OpImmediate
-	OpImmediateSE
-	OpAtomicRequest
-	OpAtomicResponse
+	OpWrite          Opcode = iota // RDMA Write
+	OpReadRequest                  // RDMA Read Request
+	OpReadResponse                 // RDMA Read Response
+	OpSend                         // Send
+	OpSendInv                      // Send with Invalidate
+	OpSendSE                       // Send with Solicited Event
+	OpSendSEInv                    // Send with Solicited Event and Invalidate
+	OpTerminate                    // Terminate
+	OpImmediate                    // Immediate Data (RFC 7306)
+	OpImmediateSE                  // Immediate Data with Solicited Event (RFC 7306)
+	OpAtomicRequest                // Atomic Request (RFC 7306)
+	OpAtomicResponse               // Atomic Response (RFC 7306)
 )
 
 // opRow is the row of an opcode.
@@ -92,6 +92,7 @@ func (o Opcode) Invalidates() bool { return o == OpSendInv || o == OpSendSEInv }
 // Solicited reports whether the message raises a solicited event.
 func (o Opcode) Solicited() bool { return o == OpSendSE || o == OpSendSEInv || o == OpImmediateSE }
 
+// String returns the message's name.
 func (o Opcode) String() string {
 	if !o.Valid() {
 		return "unknown"

@@ -15,8 +15,8 @@ const (
 type FrameKind uint8
 
 const (
-	Request FrameKind = iota + 1
-	Reply
+	Request FrameKind = iota + 1 // of the initiator
+	Reply                        // of the responder
 )
 
 const (

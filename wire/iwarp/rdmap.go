@@ -45,8 +45,8 @@ func (r *ReadRequest) Append(b []byte) []byte {
 type AtomicOp uint8
 
 const (
-	FetchAdd    AtomicOp = 0
-	CompareSwap AtomicOp = 2
+	FetchAdd    AtomicOp = 0 // adds Data to the 8 bytes
+	CompareSwap AtomicOp = 2 // writes Data if the 8 bytes equal Compare
 )
 
 // AtomicRequest requests an atomic operation on 8 bytes (RFC 7306 section 5.2.1).

@@ -22,13 +22,13 @@ const SessionLen = SSNLen + 2
 type SessionFunction uint16
 
 const (
-	SessionInitiate SessionFunction = iota + 1
-	SessionAccept
-	SessionReject
-	SessionTerminate
-	SessionEnhancedInitiate // in this and the next two, the private data begins with Enhanced
-	SessionEnhancedAccept
-	SessionEnhancedReject
+	SessionInitiate         SessionFunction = iota + 1 // asks for a connection
+	SessionAccept                                      // accepts it
+	SessionReject                                      // rejects it
+	SessionTerminate                                   // ends it
+	SessionEnhancedInitiate                            // in this and the next two, the private data begins with Enhanced
+	SessionEnhancedAccept                              // accepts it, with IRD and ORD
+	SessionEnhancedReject                              // rejects it, with IRD and ORD
 )
 
 // Session is a session control message of DDP over SCTP, followed by private data. The function

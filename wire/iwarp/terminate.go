@@ -13,43 +13,43 @@ import (
 type Cause uint16
 
 const (
-	LocalCatastrophic Cause = 0x0000
+	LocalCatastrophic Cause = 0x0000 // RDMAP layer: an error of the peer's own
 
 	ProtectionSTag       Cause = 0x0100 // for reads and atomics
-	ProtectionBounds     Cause = 0x0101
-	ProtectionAccess     Cause = 0x0102
-	ProtectionStream     Cause = 0x0103
-	ProtectionWrap       Cause = 0x0104
-	ProtectionInvalidate Cause = 0x0109
+	ProtectionBounds     Cause = 0x0101 // base or bounds violation
+	ProtectionAccess     Cause = 0x0102 // access rights violation
+	ProtectionStream     Cause = 0x0103 // the STag is of another stream
+	ProtectionWrap       Cause = 0x0104 // the tagged offset wraps
+	ProtectionInvalidate Cause = 0x0109 // the STag cannot be invalidated
 
-	OperationVersion      Cause = 0x0205
-	OperationOpcode       Cause = 0x0206
-	OperationCatastrophic Cause = 0x0207
-	OperationGlobal       Cause = 0x0208
-	OperationUnspecified  Cause = 0x02ff
+	OperationVersion      Cause = 0x0205 // RDMAP version
+	OperationOpcode       Cause = 0x0206 // unexpected opcode
+	OperationCatastrophic Cause = 0x0207 // an error that affects this stream alone
+	OperationGlobal       Cause = 0x0208 // an error that affects all streams
+	OperationUnspecified  Cause = 0x02ff // anything else
 
-	DDPCatastrophic Cause = 0x1000
+	DDPCatastrophic Cause = 0x1000 // DDP layer: an error of the peer's own
 
-	TaggedSTag    Cause = 0x1100
-	TaggedBounds  Cause = 0x1101
-	TaggedStream  Cause = 0x1102
-	TaggedWrap    Cause = 0x1103
-	TaggedVersion Cause = 0x1104
+	TaggedSTag    Cause = 0x1100 // invalid STag
+	TaggedBounds  Cause = 0x1101 // base or bounds violation
+	TaggedStream  Cause = 0x1102 // the STag is of another stream
+	TaggedWrap    Cause = 0x1103 // the tagged offset wraps
+	TaggedVersion Cause = 0x1104 // DDP version
 
-	UntaggedQueue    Cause = 0x1201
-	UntaggedNoBuffer Cause = 0x1202
-	UntaggedMSN      Cause = 0x1203
-	UntaggedMO       Cause = 0x1204
-	UntaggedTooLong  Cause = 0x1205
-	UntaggedVersion  Cause = 0x1206
+	UntaggedQueue    Cause = 0x1201 // invalid queue number
+	UntaggedNoBuffer Cause = 0x1202 // no receive is posted
+	UntaggedMSN      Cause = 0x1203 // the message sequence number is out of range
+	UntaggedMO       Cause = 0x1204 // invalid message offset
+	UntaggedTooLong  Cause = 0x1205 // the message is longer than its receive
+	UntaggedVersion  Cause = 0x1206 // DDP version
 
-	MPAClosed          Cause = 0x2001
-	MPACRC             Cause = 0x2002
-	MPAMarker          Cause = 0x2003
-	MPAFrame           Cause = 0x2004
-	MPALocal           Cause = 0x2005
-	MPAInsufficientIRD Cause = 0x2006
-	MPANoRTR           Cause = 0x2007
+	MPAClosed          Cause = 0x2001 // the TCP connection ended, was reset or lost
+	MPACRC             Cause = 0x2002 // CRC error
+	MPAMarker          Cause = 0x2003 // a marker and the FPDU's length disagree
+	MPAFrame           Cause = 0x2004 // invalid MPA request or reply frame
+	MPALocal           Cause = 0x2005 // an error of the peer's own
+	MPAInsufficientIRD Cause = 0x2006 // insufficient IRD (RFC 6581)
+	MPANoRTR           Cause = 0x2007 // no matching ready-to-receive message (RFC 6581)
 )
 
 var causes = map[Cause]string{
@@ -86,6 +86,7 @@ var causes = map[Cause]string{
 	MPANoRTR:              "no ready-to-receive message in common",
 }
 
+// String says what was wrong, in a few words.
 func (c Cause) String() string {
 	if s := causes[c]; s != "" {
 		return s

@@ -19,11 +19,11 @@ const (
 type NoticeType uint8
 
 const (
-	NoticeFatal    NoticeType = 0
-	NoticeUrgent   NoticeType = 1
-	NoticeSecurity NoticeType = 2
-	NoticeSubnet   NoticeType = 3 // subnet management
-	NoticeInfo     NoticeType = 4
+	NoticeFatal    NoticeType = 0    // fatal
+	NoticeUrgent   NoticeType = 1    // urgent
+	NoticeSecurity NoticeType = 2    // a security violation
+	NoticeSubnet   NoticeType = 3    // subnet management
+	NoticeInfo     NoticeType = 4    // for information
 	NoticeEmpty    NoticeType = 0x7f // there is none
 )
 

@@ -49,8 +49,8 @@ const ExtendedXRC = 1
 type Message uint8
 
 const (
-	MessageREQ   Message = 0
-	MessageREP   Message = 1
+	MessageREQ   Message = 0 // a REQ
+	MessageREP   Message = 1 // a REP
 	MessageOther Message = 2 // a REJ that answers no message in particular
 	MessageLAP   Message = 2 // an MRA to a LAP
 )

@@ -155,10 +155,10 @@ type RMPPType uint8
 
 const (
 	RMPPNone  RMPPType = 0 // one packet, without the protocol
-	RMPPData  RMPPType = 1
-	RMPPAck   RMPPType = 2
+	RMPPData  RMPPType = 1 // a segment
+	RMPPAck   RMPPType = 2 // acknowledges segments, and grants a window
 	RMPPStop  RMPPType = 3 // the receiver or the sender has run out of something
-	RMPPAbort RMPPType = 4
+	RMPPAbort RMPPType = 4 // ends the transfer with an error
 )
 
 // RMPPFlags are the flags of an RMPP header: 3 bits (section 13.6.2.1).
@@ -167,7 +167,7 @@ type RMPPFlags uint8
 const (
 	RMPPActive RMPPFlags = 1 << 0 // the datagram takes part in the protocol
 	RMPPFirst  RMPPFlags = 1 << 1 // the first segment
-	RMPPLast   RMPPFlags = 1 << 2
+	RMPPLast   RMPPFlags = 1 << 2 // the last segment
 )
 
 // RMPPVersion is the version of the protocol.

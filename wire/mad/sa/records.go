@@ -21,9 +21,9 @@ const (
 type Selector uint8
 
 const (
-	GreaterThan Selector = 0
-	LessThan    Selector = 1
-	Exactly     Selector = 2
+	GreaterThan Selector = 0 // more than the code's value
+	LessThan    Selector = 1 // less than the code's value
+	Exactly     Selector = 2 // the code's value
 	Best        Selector = 3 // the largest MTU or rate, the shortest lifetime
 )
 
@@ -190,9 +190,9 @@ type JoinState uint8
 
 const (
 	FullMember         JoinState = 1 << 0 // the group lasts while it has one
-	NonMember          JoinState = 1 << 1
-	SendOnlyNonMember  JoinState = 1 << 2
-	SendOnlyFullMember JoinState = 1 << 3
+	NonMember          JoinState = 1 << 1 // gets the group's packets; does not keep the group alive
+	SendOnlyNonMember  JoinState = 1 << 2 // only sends; does not keep the group alive
+	SendOnlyFullMember JoinState = 1 << 3 // only sends; keeps the group alive
 )
 
 // MCMemberRecord is a multicast group, or a port's membership of one (section 15.2.5.17).
