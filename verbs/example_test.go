@@ -88,3 +88,20 @@ func ExampleQP_PostSend() {
 	// 40 before
 	// 42 after
 }
+
+// What a peer has to know of a region, as text and as the bytes that fit into private data.
+func ExampleRemote() {
+	told := verbs.Remote{Addr: 0x7f6a1c000000, Key: 0x1a2b}
+	text, _ := told.MarshalText()
+	fmt.Printf("%s\n", text)
+
+	b, _ := told.MarshalBinary()
+	var heard verbs.Remote
+	if err := heard.UnmarshalBinary(b); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(b), "bytes,", heard.At(4096))
+	// Output:
+	// 0x7f6a1c000000:0x1a2b
+	// 12 bytes, 0x7f6a1c001000:0x1a2b
+}

@@ -109,7 +109,9 @@ func (mr *MR) Do(f func(b []byte)) {
 // pair, is visible when WaitFor returns. The bytes of one WRITE appear in no particular order,
 // except that a WRITE of at most 8 bytes that does not cross an 8-byte boundary appears as a whole.
 // A program that wants to learn of a long WRITE sends a short one after it, or writes with
-// immediate.
+// immediate. Devices in software keep this. The specification promises it only after immediate
+// data, a SEND or an atomic (IBTA 9.5, o9-20); NICs keep it between WRITEs unless the region has
+// [RelaxedOrdering].
 //
 // WaitFor polls the device for a while and then sleeps. On a device without [CapWatch] it polls the
 // memory, at growing intervals. It returns ErrClosed if the region is deregistered.

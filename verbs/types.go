@@ -76,7 +76,7 @@ const (
 	ZeroBased                          // addresses of the region count from 0
 	OnDemand                           // nothing is pinned; pages are resolved when they are used
 	HugePages                          // the memory is, or is to be, in huge pages
-	RelaxedOrdering                    // a hint; ordering is never weaker here
+	RelaxedOrdering                    // lets a NIC write the bytes of different WRITEs in any order; devices in software ignore it
 	FlushGlobal                        // FLUSH to global visibility is allowed (IBTA annex A19)
 	FlushPersistent                    // FLUSH to persistence is allowed; the memory must be mapped from a file, see [CapFlushPersistent]
 )
