@@ -19,7 +19,6 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"slices"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet"
@@ -86,11 +85,8 @@ func decode(b []byte) (number uint64, line string) {
 	return binary.BigEndian.Uint64(b), string(b[header:n])
 }
 
-// subscriber is a connection, and the ring at its other end.
-type subscriber struct {
-	conn *cm.Conn
-	ring verbs.Remote
-}
+// subscribers are connections, and the rings at their other ends.
+type subscribers map[*cm.Conn]verbs.Remote
 
 func publish(ctx context.Context, dev *verbs.Device, wait int) error {
 	l, err := cm.Listen(dev, port)
@@ -98,27 +94,21 @@ func publish(ctx context.Context, dev *verbs.Device, wait int) error {
 		return err
 	}
 	fmt.Println("listening on", l.Addr())
-	var subscribers []subscriber
-	for len(subscribers) < wait {
+	s, gone := subscribers{}, make(chan *cm.Conn, wait)
+	for len(s) < wait {
 		conn, err := l.Accept(ctx)
 		if err != nil {
 			return err
 		}
-		s := subscriber{conn: conn}
-		if err := s.ring.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {
+		var ring verbs.Remote
+		if err := ring.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {
 			return err
 		}
-		subscribers = append(subscribers, s)
-	}
-	toAll := func(number uint64, line string) {
-		subscribers = slices.DeleteFunc(subscribers, func(s subscriber) bool {
-			err := s.write(ctx, number, line)
-			if err != nil {
-				fmt.Fprintf(os.Stderr, "subscriber %v: %v\n", s.conn.PeerAddr(), err)
-				s.conn.Close()
-			}
-			return err != nil
-		})
+		s[conn] = ring
+		go func() {
+			<-conn.Done()
+			gone <- conn
+		}()
 	}
 	number := uint64(0)
 	input, lines := bufio.NewScanner(os.Stdin), make(chan string)
@@ -136,37 +126,58 @@ func publish(ctx context.Context, dev *verbs.Device, wait int) error {
 		var line string
 		select {
 		case line, more = <-lines:
+		case conn := <-gone:
+			s.leaveOut(conn, errors.New("it has gone"))
+			continue
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		if more {
 			number++
-			toAll(number, line)
+			s.write(ctx, number, line)
 		}
 	}
-	toAll(last|(number+1), "")
-	fmt.Println(number, "lines to", len(subscribers), "subscribers")
+	s.write(ctx, last|(number+1), "")
+	fmt.Println(number, "lines to", len(s), "subscribers")
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, s := range subscribers { // they go when they have read the last line
+	for conn := range s { // they go when they have read the last line
 		select {
-		case <-s.conn.Done():
+		case <-conn.Done():
 		case <-ctx.Done():
 		}
-		s.conn.Close()
+		conn.Close()
 	}
 	return input.Err()
 }
 
-// write writes a line into the subscriber's ring.
-func (s *subscriber) write(ctx context.Context, number uint64, line string) error {
-	buf, err := s.conn.Pool().Get(slotSize)
+// write writes a line into the rings of all.
+func (s subscribers) write(ctx context.Context, number uint64, line string) {
+	for conn, ring := range s {
+		if err := write(ctx, conn, ring, number, line); err != nil {
+			s.leaveOut(conn, err)
+		}
+	}
+}
+
+// leaveOut forgets a subscriber.
+func (s subscribers) leaveOut(conn *cm.Conn, why error) {
+	if _, there := s[conn]; there {
+		fmt.Fprintf(os.Stderr, "subscriber %v: %v\n", conn.PeerAddr(), why)
+		delete(s, conn)
+		conn.Close()
+	}
+}
+
+// write writes a line into one ring.
+func write(ctx context.Context, conn *cm.Conn, ring verbs.Remote, number uint64, line string) error {
+	buf, err := conn.Pool().Get(slotSize)
 	if err != nil {
 		return err
 	}
 	defer buf.Release()
 	n := encode(buf.Bytes(), number, line)
-	return s.conn.Write(ctx, buf.SGE(n), s.ring.At(number%slots*slotSize))
+	return conn.Write(ctx, buf.SGE(n), ring.At(number%slots*slotSize))
 }
 
 func subscribe(ctx context.Context, dev *verbs.Device, publisher string) error {
