@@ -186,11 +186,7 @@ func (m *manager) send(now clock.Time, d *sm.Datagram) {
 	if out.PKey == 0 {
 		out.PKey = ib.DefaultPKey
 	}
-	for _, k := range m.port.State().Partition.PKeys { // an answer has the manager's membership, not the requester's
-		if k&0x7fff == out.PKey&0x7fff {
-			out.PKey = k
-		}
-	}
+	out.PKey = ownPKey(m.port.State(), out.PKey) // an answer has the manager's membership, not the requester's
 	m.f.net.SendMAD(now, m.port, out, d.MAD[:])
 }
 

@@ -40,8 +40,8 @@ type Datagram struct {
 	GRH        bool    // there is a GRH, at [ib.LRHLen] of the packet
 }
 
-// SendMAD sends a management datagram of 256 bytes from a port, without a GRH. False: see [Net.Send].
-func (n *Net) SendMAD(now clock.Time, o *Port, d Datagram, mad []byte) bool {
+// NewMAD returns a packet with a management datagram of 256 bytes, without a GRH.
+func (n *Net) NewMAD(d Datagram, mad []byte) *Packet {
 	p := n.Alloc(madPacket)
 	h := ib.LRH{SL: d.SL, LNH: ib.LNHLocal, DLID: d.DLID, SLID: d.SLID, PktLen: madPacket / 4}
 	if d.Dest == ib.QP0 {
@@ -52,6 +52,12 @@ func (n *Net) SendMAD(now clock.Time, o *Port, d Datagram, mad []byte) bool {
 	b = ib.DETH{QKey: d.QKey, SrcQP: d.Source}.Append(b)
 	clear(p.bytes[len(b)+copy(p.bytes[len(b):len(b)+MADLen], mad):])
 	p.NoICRC = true
+	return p
+}
+
+// SendMAD sends a management datagram of 256 bytes from a port, without a GRH. False: see [Net.Send].
+func (n *Net) SendMAD(now clock.Time, o *Port, d Datagram, mad []byte) bool {
+	p := n.NewMAD(d, mad)
 	if !n.Send(now, o, p) {
 		n.free(p)
 		return false
@@ -256,7 +262,7 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 		}
 		n.CountWaits(n.now, nd)
 		if nd.agent.HandleGMP(n.now, q.num, mad) {
-			n.replyDatagram(q, p, bth)
+			n.replyDatagram(q, p)
 			return true
 		}
 	}
@@ -267,15 +273,23 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 	return false
 }
 
-// replyDatagram sends a datagram back to where it came from (section 13.5.4).
-func (n *Net) replyDatagram(q *Port, p *Packet, bth int) {
-	b := p.bytes
+// replyDatagram sends a datagram back to where it came from.
+func (n *Net) replyDatagram(q *Port, p *Packet) {
 	o := q.node.owner(q)
-	slid := p.dlid()
-	if multicast(slid) {
-		slid = o.state.Address.LID
+	p.Reverse()
+	if multicast(p.slid()) {
+		p.setLIDs(o.state.Address.LID, p.dlid())
 	}
-	p.setLIDs(slid, p.slid())
+	n.leave(p)
+	if !n.Send(n.now, o, p) {
+		n.refuse(o, p)
+	}
+}
+
+// Reverse makes a packet with a datagram to queue pair 1 one from there to its sender (section 13.5.4).
+func (p *Packet) Reverse() {
+	b, bth := p.bytes, p.bth()
+	p.setLIDs(p.dlid(), p.slid())
 	if p.lnh() == ib.LNHGlobal {
 		var h ib.GRH
 		h.Decode(b[ib.LRHLen:])
@@ -291,10 +305,6 @@ func (n *Net) replyDatagram(q *Port, p *Packet, bth int) {
 	deth.Append(h.Append(b[:bth]))
 	b[0] &= 15
 	p.NoICRC = true
-	n.leave(p)
-	if !n.Send(n.now, o, p) {
-		n.refuse(o, p)
-	}
 }
 
 // AgentDue looks again when the agent of a node wants to send, after somebody has told it of a change.
