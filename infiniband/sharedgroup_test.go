@@ -115,7 +115,12 @@ func (a *asker) left(group *cm.UDParam) {
 // is compares what the administrator says that the port is.
 func (a *asker) is(num byte, want sa.JoinState) {
 	a.t.Helper()
-	status, r := a.ask(mad.MethodGet, sa.MemberMGID, groupRecord(num, 0))
+	a.isMember(groupRecord(num, 0).MGID, want)
+}
+
+func (a *asker) isMember(group ib.GID, want sa.JoinState) {
+	a.t.Helper()
+	status, r := a.ask(mad.MethodGet, sa.MemberMGID, sa.MCMemberRecord{MGID: group})
 	if status != mad.StatusOK {
 		r.Join = 0
 	}
@@ -214,5 +219,29 @@ func TestEndedMember(t *testing.T) {
 	b.is(1, sa.FullMember)
 	if n := members(f, mlids[1]); n != 2 {
 		t.Errorf("%d ports in the other program's group, want 2", n)
+	}
+}
+
+// Who leaves a group and joins it again at once is a member, and who gives a join up is none, whatever is under
+// way at the administrator.
+func TestJoinAfterLeave(t *testing.T) {
+	f := softfabric.Start(t, "star:3")
+	group := netip.MustParseAddr("239.255.77.5")
+	_, ud := joinGroup(t, f, "host-2", group) // so that the group lasts
+	s, _ := joinGroup(t, f, "host-1", group)
+	a := newAsker(t, s.id.Device())
+	for range 100 {
+		s.ok(s.id.LeaveMulticast(group))
+		s.ok(s.id.JoinMulticast(group))
+		s.event(cm.MulticastJoin)
+		a.isMember(ud.AH.DGID, sa.FullMember)
+	}
+	for range 20 {
+		s.ok(s.id.LeaveMulticast(group))
+		s.ok(s.id.JoinMulticast(group))
+		s.ok(s.id.LeaveMulticast(group))
+		waitFor(t, "the port has left", func() bool { return members(f, ud.AH.DLID) == 1 })
+		s.ok(s.id.JoinMulticast(group))
+		s.event(cm.MulticastJoin)
 	}
 }
