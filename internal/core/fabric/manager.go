@@ -15,7 +15,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
-	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
@@ -86,9 +85,7 @@ func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
 	m.port.State().CapMask |= uint32(smp.CapSM)
 	c.PortGUID, c.TIDBase = m.port.State().GUID, binary.NativeEndian.Uint32(b[:])
 	m.engine = sm.New(c)
-	for _, class := range []mad.Class{mad.ClassSubnet, mad.ClassSubnetDirected, sa.Class} {
-		f.net.Serve(m.at.node, uint8(class))
-	}
+	f.net.Serve(m.at.node, m.engine.Takes)
 	m.engine.Start(f.now())
 	m.came = true
 	return m, nil

@@ -298,6 +298,9 @@ func (s *Seat) SetSM(on bool) error {
 	if on == s.sm {
 		return nil
 	}
+	if b := s.f.manager; on && b != nil && b.at == s.m {
+		return fmt.Errorf("the built-in subnet manager is at adapter %q: choose another adapter, or run the fabric without it", s.m.name)
+	}
 	for _, o := range s.m.seats {
 		if on && o != nil && o.sm {
 			return fmt.Errorf("a subnet manager runs at adapter %q already: end it, or choose another adapter", s.m.name)

@@ -78,11 +78,9 @@ func ReadMAD(p *Packet) (Datagram, []byte, bool) {
 		PKey: p.pkey(bth), QKey: deth.QKey, GRH: p.lnh() == ib.LNHGlobal}, p.bytes[at : at+MADLen], true
 }
 
-// Serve has datagrams of a management class that come to a node, and that its agent does not answer, wait
-// for [Net.ReceiveMAD].
-func (n *Net) Serve(nd *Node, class uint8) { nd.served[class/64] |= 1 << (class % 64) }
-
-func (nd *Node) serves(class uint8) bool { return nd.served[class/64]&(1<<(class%64)) != 0 }
+// Serve has the datagrams that a node's manager takes wait for [Net.ReceiveMAD]. takes is asked of those that
+// come to the node, and that its agent does not answer.
+func (n *Net) Serve(nd *Node, takes func(mad []byte) bool) { nd.takes = takes }
 
 // ReceiveMAD returns the datagram that has waited longest for the node's manager, nil: none waits. It is to
 // be released, as [Net.Receive] says; [ReadMAD] reads it.
@@ -187,7 +185,7 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 // deliverSMP gives a packet to the node's own manager, or to whoever reads queue pair 0.
 func (n *Net) deliverSMP(q *Port, p *Packet, mad []byte) {
 	switch {
-	case q.node.serves(mad[madClass]):
+	case q.node.takes != nil && q.node.takes(mad):
 		n.handDatagram(q, p)
 	case q.node.state.Tables == nil:
 		if p.in == nil { // sent by this port: it takes its place in the buffer as others do
@@ -266,7 +264,7 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 			return true
 		}
 	}
-	if nd.serves(mad[madClass]) && p.intact() {
+	if nd.takes != nil && nd.takes(mad) && p.intact() {
 		n.handDatagram(q, p)
 		return true
 	}
