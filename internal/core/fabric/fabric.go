@@ -84,6 +84,7 @@ type member struct {
 	addr   address
 	seats  [maxSeats]*Seat     // of programs at an adapter
 	groups map[groupKey]*group // that they are in
+	asked  []join              // to be, without an answer, in their order
 	off    bool                // switched off
 
 	dropped uint64 // packets for seats that took none

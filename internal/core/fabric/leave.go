@@ -49,14 +49,15 @@ func (l *leaves) init() {
 // leaveGroup takes a port out of a group, as far as no seat there is a member.
 func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) {
 	what &^= g.held(nobody)
-	g.granted &^= what
-	if what == 0 || len(f.leaves.requests) == maxLeaves {
-		return
-	}
+	m.leaving(k, g, what)
 	l := &f.leaves
-	l.lastTID++
-	l.requests = append(l.requests, leaveRequest{m: m, groupKey: k, state: what, tid: l.lastTID, due: f.now()})
-	l.due = 1
+	for what != 0 && len(l.requests) < maxLeaves {
+		one := what & -what // each for itself: a request is refused as a whole if one of its states is not there
+		what &^= one
+		l.lastTID++
+		l.requests = append(l.requests, leaveRequest{m: m, groupKey: k, state: one, tid: l.lastTID, due: f.now()})
+		l.due = 1
+	}
 }
 
 // leaveAll leaves the groups of a seat that ends.
@@ -67,7 +68,11 @@ func (s *Seat) leaveAll() {
 			s.f.leaveGroup(s.m, k, g, was)
 		}
 	}
-	s.joins = joins{}
+	for i := range s.m.asked {
+		if j := &s.m.asked[i]; j.seat == s.num {
+			j.state, j.fresh = 0, 0 // of a group that the administrator chooses
+		}
+	}
 }
 
 // rejoined keeps requests from being repeated when a seat has joined again.

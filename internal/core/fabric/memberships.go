@@ -5,7 +5,6 @@ package fabric
 import (
 	"slices"
 
-	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
@@ -51,22 +50,25 @@ func (g *group) held(but int) (all sa.JoinState) {
 // nobody is the number of no seat.
 const nobody = -1
 
-// joins are what a seat has asked for and is in.
-type joins struct {
-	asked  []join // without an answer, in their order
-	groups int    // that it is in
-}
-
 // join is a request that the administrator has not answered. Its MGID is 0 if the administrator chooses one.
 type join struct {
 	groupKey
 	tid   uint64
-	state sa.JoinState
-	fresh sa.JoinState // what the seat was not before
+	seat  int
+	state sa.JoinState // what the seat will be
+	fresh sa.JoinState // and was not before
+	// port is what the request makes the port, unless it is refused: its state, but for what a request that left
+	// the port later is to take back.
+	port sa.JoinState
 }
 
-// maxGroups limits the groups that a seat is in, and the requests that it has under way.
-const maxGroups = 1024
+const (
+	// maxGroups limits the groups that a seat is in.
+	maxGroups = 1024
+	// maxAsked limits the requests at an adapter without an answer. The oldest are given up: what they have joined
+	// the seat keeps.
+	maxAsked = 4 * maxGroups
+)
 
 // memberRequest is a request to the administrator to change a membership of the port that it leaves.
 type memberRequest struct {
@@ -116,9 +118,11 @@ func (s *Seat) changeMembership(q *memberRequest) (answered bool) {
 
 // join notes that the seat wants to be a member.
 func (s *Seat) join(q *memberRequest) (answered bool) {
-	j := join{groupKey: q.groupKey, tid: q.head.TID, state: q.record.Join, fresh: q.record.Join}
+	m := s.m
+	j := join{groupKey: q.groupKey, tid: q.head.TID, seat: s.num, state: q.record.Join, port: q.record.Join}
 	if q.mgid != (ib.GID{}) {
-		if g := s.m.groups[q.groupKey]; g != nil {
+		j.fresh = j.state
+		if g := m.groups[q.groupKey]; g != nil {
 			j.fresh &^= g.joined[s.num]
 		}
 		if j.fresh == j.state && s.groups >= maxGroups {
@@ -126,19 +130,22 @@ func (s *Seat) join(q *memberRequest) (answered bool) {
 			return true
 		}
 		s.hold(q.groupKey, j.state)
-		s.f.leaves.rejoined(s.m, q.groupKey, j.state)
+		s.f.leaves.rejoined(m, q.groupKey, j.state)
 	}
-	s.asked = slices.DeleteFunc(s.asked, func(o join) bool {
-		again := o.tid == j.tid || o.groupKey == j.groupKey && o.state == j.state && o.mgid != (ib.GID{})
-		if again {
+	if i := slices.IndexFunc(m.asked, func(o join) bool { return o.tid == j.tid && o.seat == j.seat }); i >= 0 {
+		j.fresh |= m.asked[i].fresh & j.state
+		m.asked = slices.Delete(m.asked, i, i+1)
+	}
+	for i := range m.asked { // who repeats a request waits for the last answer
+		if o := &m.asked[i]; o.groupKey == j.groupKey && o.seat == j.seat && o.state == j.state && o.mgid != (ib.GID{}) {
 			j.fresh |= o.fresh
+			o.state, o.fresh = 0, 0
 		}
-		return again
-	})
-	if len(s.asked) == maxGroups { // the oldest is given up, and what it has joined is kept
-		s.asked = slices.Delete(s.asked, 0, 1)
 	}
-	s.asked = append(s.asked, j)
+	if len(m.asked) == maxAsked {
+		m.asked = slices.Delete(m.asked, 0, 1)
+	}
+	m.asked = append(m.asked, j)
 	return false
 }
 
@@ -149,20 +156,16 @@ func (s *Seat) leave(q *memberRequest) (answered bool) {
 		return false
 	}
 	what, others := q.record.Join, g.held(s.num)
-	if what&others != 0 && what&^g.joined[s.num] != 0 {
+	if what&^g.joined[s.num] != 0 {
+		if what&g.held(nobody) == 0 {
+			return false
+		}
 		s.answer(q, sa.StatusInvalid) // as the administrator says of what a port is not
 		return true
 	}
-	for i := range s.asked {
-		if j := &s.asked[i]; j.groupKey == q.groupKey {
-			j.state &^= what
-			j.fresh &^= what
-		}
-	}
-	s.asked = slices.DeleteFunc(s.asked, func(j join) bool { return j.state == 0 })
 	s.drop(q.groupKey, what)
 	rest := what &^ others
-	g.granted &^= rest
+	s.m.leaving(q.groupKey, g, rest)
 	switch rest {
 	case what:
 		return false
@@ -175,6 +178,16 @@ func (s *Seat) leave(q *memberRequest) (answered bool) {
 	q.record.Append(q.data[:0])
 	q.packet.NoICRC = true // it is another one now
 	return false
+}
+
+// leaving notes that a request to leave a group is on its way.
+func (m *member) leaving(k groupKey, g *group, what sa.JoinState) {
+	g.granted &^= what
+	for i := range m.asked {
+		if m.asked[i].groupKey == k {
+			m.asked[i].port &^= what
+		}
+	}
 }
 
 // answer turns a request into its response, which the seat receives.
@@ -196,7 +209,7 @@ func (s *Seat) answer(q *memberRequest, status mad.Status) {
 }
 
 // hold makes the seat a member.
-func (s *Seat) hold(k groupKey, j sa.JoinState) {
+func (s *Seat) hold(k groupKey, j sa.JoinState) *group {
 	g := s.m.groups[k]
 	if g == nil {
 		g = new(group)
@@ -206,12 +219,19 @@ func (s *Seat) hold(k groupKey, j sa.JoinState) {
 		s.groups++
 	}
 	g.joined[s.num] |= j
+	return g
 }
 
-// drop makes the seat a member no more, and returns the group.
-func (s *Seat) drop(k groupKey, j sa.JoinState) *group {
+// drop makes the seat a member no more, also by what it has asked for.
+func (s *Seat) drop(k groupKey, what sa.JoinState) *group {
+	for i := range s.m.asked {
+		if j := &s.m.asked[i]; j.groupKey == k && j.seat == s.num {
+			j.state &^= what
+			j.fresh &^= what
+		}
+	}
 	g := s.m.groups[k]
-	if g.joined[s.num] &^= j; g.joined[s.num] == 0 {
+	if g.joined[s.num] &^= what; g.joined[s.num] == 0 {
 		s.groups--
 		if g.held(nobody) == 0 {
 			delete(s.m.groups, k)
@@ -228,41 +248,53 @@ func (m *member) heard(f *Fabric, p *link.Packet) (own bool) {
 	}
 	var h sa.Header
 	h.Decode(b)
-	if h.Method == sa.MethodDeleteResp {
+	switch {
+	case h.Method == sa.MethodDeleteResp:
 		return f.leaves.answered(h.TID)
-	}
-	s := m.seats[steer.SlotOf(uint32(h.TID>>32))]
-	if h.Method == mad.MethodGetResp && h.Attribute == sa.AttrMCMemberRecord && s != nil {
-		s.joinAnswered(&h, b[sa.HeaderLen:])
+	case h.Method == mad.MethodGetResp && h.Attribute == sa.AttrMCMemberRecord:
+		m.joinAnswered(f, &h, b[sa.HeaderLen:])
 	}
 	return false
 }
 
-// joinAnswered takes note of what becomes of a request to join.
-func (s *Seat) joinAnswered(h *sa.Header, data []byte) {
-	i := slices.IndexFunc(s.asked, func(j join) bool { return j.tid == h.TID })
+// joinAnswered takes note of what becomes of a request to join. What nobody is any more the port leaves.
+func (m *member) joinAnswered(f *Fabric, h *sa.Header, data []byte) {
+	i := slices.IndexFunc(m.asked, func(j join) bool { return j.tid == h.TID })
 	if i < 0 {
 		return
 	}
-	j := s.asked[i]
-	s.asked = slices.Delete(s.asked, i, i+1)
-	if h.Status != mad.StatusOK {
-		if j.mgid != (ib.GID{}) && j.fresh != 0 {
-			g := s.drop(j.groupKey, j.fresh)
-			s.f.leaveGroup(s.m, j.groupKey, g, g.granted&j.fresh)
-		}
-		return
-	}
-	if j.mgid == (ib.GID{}) {
+	j := m.asked[i]
+	m.asked = slices.Delete(m.asked, i, i+1)
+	if h.Status == mad.StatusOK && j.mgid == (ib.GID{}) {
 		var r sa.MCMemberRecord
 		r.Decode(data)
 		j.mgid = r.MGID
 	}
-	for o := range s.asked {
-		if s.asked[o].groupKey == j.groupKey {
-			s.asked[o].fresh &^= j.state
+	g := m.groups[j.groupKey]
+	if g == nil {
+		g = new(group)
+	}
+	granted := h.Status == mad.StatusOK
+	for o := range m.asked {
+		o := &m.asked[o]
+		if o.groupKey != j.groupKey || o.seat != j.seat {
+			continue
+		}
+		if granted {
+			o.fresh &^= j.state
+		} else { // what is asked for again is up to that request now
+			o.fresh |= j.fresh & o.state
+			j.fresh &^= o.state
 		}
 	}
-	s.hold(j.groupKey, j.state)
-	s.m.groups[j.groupKey].granted |= j.state
+	s := m.seats[j.seat]
+	if granted && j.state != 0 {
+		g = s.hold(j.groupKey, j.state)
+	}
+	if granted {
+		g.granted |= j.port
+	} else if j.fresh != 0 {
+		s.drop(j.groupKey, j.fresh)
+	}
+	f.leaveGroup(m, j.groupKey, g, g.granted)
 }

@@ -3,6 +3,8 @@
 package fabric
 
 import (
+	"maps"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -304,7 +306,8 @@ func TestMemberships(t *testing.T) {
 			g.answers(g.admin.wants(sa.MethodDelete, 0, sa.NonMember), mad.StatusOK)
 			a.wants(deleteResp, mad.StatusOK, sa.NonMember)
 			b.leave(1, both)
-			g.admin.wants(sa.MethodDelete, 0, both) // which refuses it
+			b.wants(deleteResp, sa.StatusInvalid, 0)
+			g.admin.wantsNothing()
 		},
 		"what only the other is": func(g *groupTest, a, b *program) {
 			g.joins(a, 1, sa.FullMember)
@@ -347,6 +350,25 @@ func TestMemberships(t *testing.T) {
 			g.joins(b, 1, sa.FullMember)
 			if n := g.leaving(); n != 0 {
 				g.t.Errorf("%d requests to leave are repeated", n)
+			}
+		},
+		"one asks and leaves, and the other is refused": func(g *groupTest, a, b *program) {
+			a.join(1, sa.FullMember)
+			b.join(1, sa.FullMember)
+			first, second := g.admin.wants(mad.MethodSet, 0, sa.FullMember), g.admin.wants(mad.MethodSet, 0, sa.FullMember)
+			a.leave(1, sa.FullMember)
+			a.wants(deleteResp, mad.StatusOK, sa.FullMember)
+			g.answers(first, mad.StatusOK)
+			g.answers(second, sa.StatusInvalid)
+			g.admin.wants(sa.MethodDelete, 0, sa.FullMember)
+		},
+		"one ends before the administrator has chosen its group": func(g *groupTest, a, b *program) {
+			a.join(0, sa.FullMember)
+			asked := g.admin.wants(mad.MethodSet, 0, sa.FullMember)
+			a.Close()
+			g.answers(asked, mad.StatusOK)
+			if m := g.admin.wants(sa.MethodDelete, 0, sa.FullMember); m.MGID[15] != 99 {
+				g.t.Errorf("left: %v", m.MGID)
 			}
 		},
 		"another adapter": func(g *groupTest, a, _ *program) {
@@ -404,4 +426,141 @@ func TestMembershipsInOrder(t *testing.T) {
 	g.admin.wants(mad.MethodSet, 0, sa.FullMember)
 	g.admin.wantsNothing()
 	b.wants(deleteResp, mad.StatusOK, sa.FullMember)
+}
+
+// model is what the administrator has made a port, and what its programs are.
+type model struct {
+	*groupTest
+	port     map[ib.GID]sa.JoinState
+	requests []message // that the administrator has
+	programs [3]*modelProgram
+	tid      uint64
+}
+
+// modelProgram is a program that knows what it is.
+type modelProgram struct {
+	*program
+	is    map[ib.GID]sa.JoinState
+	asked map[uint64]sa.MCMemberRecord // requests to join without an answer
+}
+
+func (m *model) start(i int) {
+	m.t.Helper()
+	m.programs[i] = &modelProgram{m.program("host-1"), make(map[ib.GID]sa.JoinState), make(map[uint64]sa.MCMemberRecord)}
+}
+
+// take takes what has come to the administrator, and to the programs.
+func (m *model) take() {
+	m.t.Helper()
+	for r, ok := m.admin.next(); ok; r, ok = m.admin.next() {
+		m.requests = append(m.requests, r)
+	}
+	for _, p := range m.programs {
+		if p == nil {
+			continue
+		}
+		for r, ok := p.next(); ok; r, ok = p.next() {
+			if q, ok := p.asked[r.TID]; ok && r.Status == mad.StatusOK {
+				p.is[r.MGID] |= q.Join
+			}
+			delete(p.asked, r.TID)
+		}
+	}
+}
+
+// ask has a program ask to join or to leave.
+func (m *model) ask(p *modelProgram, method mad.Method, group byte, state sa.JoinState) {
+	m.t.Helper()
+	m.tid++
+	p.last = m.tid
+	h, r := p.request(method, group, state)
+	if method == mad.MethodSet {
+		maps.DeleteFunc(p.asked, func(_ uint64, o sa.MCMemberRecord) bool { return o == r }) // it waits for the last answer
+		p.asked[h.TID] = r
+	} else {
+		p.is[r.MGID] &^= state
+	}
+	p.post(p.Info(1).SMLID, &h, &r)
+}
+
+// answer has the administrator carry out a request, or refuse it.
+func (m *model) answer(refuse bool) {
+	m.t.Helper()
+	r := m.requests[0]
+	m.requests = m.requests[1:]
+	status := mad.StatusOK
+	switch {
+	case r.Method == mad.MethodSet && refuse, r.Method != mad.MethodSet && m.port[r.MGID]&r.Join != r.Join:
+		status = sa.StatusInvalid
+	case r.Method == mad.MethodSet:
+		m.port[r.MGID] |= r.Join
+	default:
+		m.port[r.MGID] &^= r.Join
+	}
+	m.answers(r, status)
+}
+
+// Whatever programs at a port ask, and in whichever order: when all is answered, the port is to the administrator
+// what its programs are together.
+func FuzzMemberships(f *testing.F) {
+	for seed := range uint64(20) {
+		var b [200]byte
+		r := rand.New(rand.NewPCG(seed, 0))
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		f.Add(b[:])
+	}
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		m := &model{groupTest: newGroupTest(t), port: make(map[ib.GID]sa.JoinState)}
+		for i := range m.programs {
+			m.start(i)
+		}
+		for ; len(ops) >= 2 && len(ops) < 1000; ops = ops[2:] {
+			i := int(ops[0]>>4) % len(m.programs)
+			p, group, state := m.programs[i], ops[1]&1+1, sa.JoinState(ops[1]>>4)
+			switch op := ops[0] & 15; {
+			case op < 5 && state != 0:
+				m.ask(p, mad.MethodSet, group, state)
+			case op < 9:
+				// Of what a program has not been told to be it cannot be said what the administrator will make of it.
+				if state &= p.is[ib.GID{0: 0xff, 15: group}]; state != 0 && len(p.asked) == 0 {
+					m.ask(p, sa.MethodDelete, group, state)
+				}
+			case op < 10:
+				p.Close()
+				m.start(i)
+			default:
+				m.take()
+				if len(m.requests) > 0 {
+					m.answer(op == 15)
+				}
+				m.take()
+			}
+		}
+		for m.take(); len(m.requests) > 0; m.take() {
+			m.answer(false)
+		}
+		for _, mgid := range []ib.GID{{0: 0xff, 15: 1}, {0: 0xff, 15: 2}} {
+			var all sa.JoinState
+			for _, p := range m.programs {
+				all |= p.is[mgid]
+			}
+			if m.port[mgid] != all {
+				t.Errorf("group %v: the port is %#x, its programs are %#x", mgid, m.port[mgid], all)
+			}
+		}
+		for i, p := range m.programs {
+			p.Close()
+			m.programs[i] = nil
+		}
+		for m.take(); len(m.requests) > 0; m.take() {
+			m.answer(false)
+		}
+		for mgid, state := range m.port {
+			if state != 0 {
+				t.Errorf("group %v: the port is %#x without a program", mgid, state)
+			}
+		}
+	})
 }

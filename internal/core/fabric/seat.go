@@ -41,7 +41,7 @@ type Seat struct {
 	queue  queue.Ring[Arrival]
 	unsent []outgoing // accepted, but its port had no room
 	claims
-	joins
+	groups int // that it is in
 	patience
 	sm   bool          // a subnet manager runs here
 	room chan struct{} // closed when unsent is empty again; nil: nobody waits
