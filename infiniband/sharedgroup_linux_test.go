@@ -8,6 +8,8 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
 // guestGroup is the multicast group that a guest joins, if there is one.
@@ -55,4 +57,37 @@ func TestKilledMember(t *testing.T) {
 			waitFor(t, "the port leaves with the last of its programs", func() bool { return members(f, ud.AH.DLID) == 2 })
 		})
 	}
+}
+
+// Members of a group stay so while another manager takes the subnet over, and gives it back: it asks, and they join
+// again. Who leaves meanwhile takes nobody along.
+func TestMembersOfNewManager(t *testing.T) {
+	testrun.SkipUnlessLong(t, "waits for a manager that is gone")
+	f := managed(t, "fat-tree:2,2", infiniband.ManagerOptions{Priority: 3})
+	stays, goes, far := newMember(t, f, "host-1"), newMember(t, f, "host-1"), newMember(t, f, "host-4")
+	to := stays.join()
+	goes.join()
+	far.join()
+	a, b := newAsker(t, stays.id.Device()), newAsker(t, far.id.Device())
+	manager := func(at bool) {
+		t.Helper()
+		waitFor(t, "the other manager is there", func() bool {
+			p, err := stays.id.Device().Port(1)
+			return err == nil && at == (p.SMLID == findNode(t, f, "host-2").Ports[0].LID)
+		})
+		for _, m := range []*asker{a, b} {
+			waitFor(t, "members join again", func() bool { return m.member(to.AH.DGID) == sa.FullMember })
+		}
+	}
+	arrives(t, far, to, "at first", stays, goes, far)
+	other := newTools(t, f, "opensm").openSM("host-2", "ipoib_mcgroup_creation_validation FALSE", "sm_priority 14")
+	manager(true)
+	arrives(t, far, to, "under OpenSM", stays, goes, far)
+	goes.ok(goes.id.LeaveMulticast(lab))
+	newAsker(t, goes.id.Device()).left(to)
+	arrives(t, far, to, "when one has left", stays, far)
+	other.end()
+	manager(false)
+	softfabric.AwaitActive(t, f)
+	arrives(t, far, to, "back again", stays, far)
 }
