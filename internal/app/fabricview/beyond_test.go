@@ -44,11 +44,10 @@ func TestBeyond(t *testing.T) {
 		t.Errorf("not at the foot of the picture and in the node's title: %q\n%s", want, picture.String())
 	}
 
-	lines := v.index().beyond()
 	for i := range 20 {
 		v.Nodes[0].Ports = append(v.Nodes[0].Ports, Port{Number: 10 + i, Far: fmt.Sprint("far", i)})
 	}
-	if lines = v.index().beyond(); len(lines) != maxBeyond+1 || lines[maxBeyond] != "and 10 more to other hosts" {
+	if lines := v.index().beyond(); len(lines) != maxBeyond+1 || lines[maxBeyond] != "and 10 more to other hosts" {
 		t.Errorf("%d lines: %q", len(lines), lines)
 	}
 }
