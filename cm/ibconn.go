@@ -78,7 +78,7 @@ func (c *ibConn) setTOS() { c.host.TrafficClass, c.to.TrafficClass = c.id.tos, c
 // A17.9).
 func (c *ibConn) join(g *membership) (query, error) {
 	if c.subnet != nil {
-		return func(ctx context.Context) error { return c.subnet.join(ctx, c, g) }, nil
+		return func(ctx context.Context) error { return c.subnet.join(ctx, g) }, nil
 	}
 	g.to, g.qkey = c.id.way(g.group), UDPQKey
 	if _, typ := c.id.m.row(c.id.local.Addr()); typ == verbs.GIDRoCEv1 {

@@ -73,10 +73,11 @@ type query func(ctx context.Context) error
 
 // membership is an id's membership in a multicast group.
 type membership struct {
-	group  netip.Addr
-	to     verbs.AHAttr // how to send to it
-	qkey   verbs.QKey
-	joined bool
-	cancel context.CancelFunc // cancels the query; nil: there is none
-	stream verbs.Stream       // of devices that join by one
+	group   netip.Addr
+	to      verbs.AHAttr // how to send to it
+	qkey    verbs.QKey
+	joined  bool
+	cancel  context.CancelFunc // cancels the query; nil: there is none
+	counted bool               // by subnet, whose lock covers it
+	stream  verbs.Stream       // of devices that join by one
 }

@@ -4,6 +4,7 @@ package cm
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -11,11 +12,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// joinedGroup is a multicast group that the port is a member of.
+// joinedGroup is a multicast group that ids are members of, or are to be. The port joins and leaves it for all of
+// them.
 type joinedGroup struct {
-	ids  int // that are members
-	lid  uint16
-	qkey verbs.QKey
+	ids    int
+	turn   chan struct{} // of capacity 1: who has put something in asks the administrator
+	member bool          // the port is a member, or may be
+	lid    uint16
+	qkey   verbs.QKey
 }
 
 // rejoinTime limits the wait for the administrator to take a membership again.
@@ -43,23 +47,33 @@ func (s *subnet) rejoin(p *ibProtocol) {
 			return
 		}
 		s.asked = false
-		groups := make(map[verbs.GID]joinedGroup)
-		for mgid, j := range s.joined {
-			groups[mgid] = *j
-		}
+		groups := maps.Clone(s.joined)
 		s.mu.Unlock()
-		for mgid, was := range groups {
-			ctx, cancel := context.WithTimeout(context.Background(), rejoinTime)
-			r, err := s.admin.join(ctx, mgid, s.gid(), was.qkey)
-			cancel()
-			if err == nil && r.MLID != was.lid {
-				err = opErr("join_multicast", ErrNoAddr, "the group has the LID %#04x now instead of %#04x: join it again", r.MLID, was.lid)
-			}
-			if err != nil {
+		for mgid, j := range groups {
+			if err := s.rejoinGroup(mgid, j); err != nil {
 				p.m.groupLost(mgid, err)
 			}
 		}
 	}
+}
+
+// rejoinGroup joins a group that ids are members of.
+func (s *subnet) rejoinGroup(mgid verbs.GID, j *joinedGroup) error {
+	ctx, cancel := context.WithTimeout(context.Background(), rejoinTime)
+	defer cancel()
+	j.turn <- struct{}{}
+	defer func() { <-j.turn }()
+	s.mu.Lock()
+	ask, lid, qkey := j.member && j.ids > 0, j.lid, j.qkey
+	s.mu.Unlock()
+	if !ask {
+		return nil
+	}
+	r, err := s.admin.join(ctx, mgid, s.gid(), qkey)
+	if err == nil && r.MLID != lid {
+		err = opErr("join_multicast", ErrNoAddr, "the group has the LID %#04x now instead of %#04x: join it again", r.MLID, lid)
+	}
+	return err
 }
 
 // groupLost ends the memberships of all ids in a group.
@@ -103,41 +117,85 @@ func groupGID(group netip.Addr) (g verbs.GID) {
 	return g
 }
 
-// join asks the administrator to make the port a member of a group, once for all ids of the device.
-func (s *subnet) join(ctx context.Context, c *ibConn, g *membership) error {
-	r, err := s.admin.join(ctx, groupGID(g.group), s.gid(), UDPQKey)
-	if err != nil {
-		return err
+// join makes the port a member of a group for an id.
+func (s *subnet) join(ctx context.Context, g *membership) error {
+	mgid := groupGID(g.group)
+	j := s.count(ctx, mgid, g)
+	if j == nil {
+		return ctx.Err()
 	}
+	select {
+	case j.turn <- struct{}{}:
+	case <-ctx.Done():
+		s.leave(g)
+		return ctx.Err()
+	}
+	r, err := s.admin.join(ctx, mgid, s.gid(), UDPQKey)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.joined[r.MGID] == nil {
-		s.joined[r.MGID] = new(joinedGroup)
+	j.member = j.member || err == nil || ctx.Err() != nil // what nobody waits for any more may be carried out
+	if err == nil {
+		j.lid, j.qkey = r.MLID, r.QKey
+		g.to = verbs.AHAttr{DGID: r.MGID, DLID: r.MLID, SL: r.SL, HopLimit: r.HopLimit, TrafficClass: r.TClass, FlowLabel: r.FlowLabel}
+		g.qkey = r.QKey
 	}
-	j := s.joined[r.MGID]
-	j.ids++
-	j.lid, j.qkey = r.MLID, r.QKey
-	g.to = verbs.AHAttr{DGID: r.MGID, DLID: r.MLID, SL: r.SL, HopLimit: r.HopLimit, TrafficClass: r.TClass, FlowLabel: r.FlowLabel}
-	g.qkey = r.QKey
-	return nil
+	s.mu.Unlock()
+	<-j.turn
+	if err != nil {
+		s.leave(g)
+	}
+	return err
 }
 
-// leave ends the port's membership with the last id's.
-func (s *subnet) leave(g *membership) {
-	mgid := g.to.DGID
+// count counts an id in a group, unless it has given up.
+func (s *subnet) count(ctx context.Context, mgid verbs.GID, g *membership) *joinedGroup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil
+	}
 	j := s.joined[mgid]
 	if j == nil {
-		return // its query had no result
+		j = &joinedGroup{turn: make(chan struct{}, 1)}
+		s.joined[mgid] = j
 	}
-	if j.ids--; j.ids > 0 {
+	j.ids++
+	g.counted = true
+	return j
+}
+
+// leave ends an id's membership, and the port's with that of the last id.
+func (s *subnet) leave(g *membership) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !g.counted {
 		return
 	}
-	delete(s.joined, mgid)
-	go func() {
+	g.counted = false
+	mgid := groupGID(g.group)
+	j := s.joined[mgid]
+	if j.ids--; j.ids == 0 {
+		go s.leaveGroup(mgid, j)
+	}
+}
+
+// leaveGroup ends the port's membership, unless another id is there by now.
+func (s *subnet) leaveGroup(mgid verbs.GID, j *joinedGroup) {
+	j.turn <- struct{}{}
+	defer func() { <-j.turn }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j.ids > 0 {
+		return
+	}
+	if j.member {
+		j.member = false
+		s.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-		defer cancel()
 		s.admin.leave(ctx, mgid, s.gid()) // a manager that does not answer looks for members itself
-	}()
+		cancel()
+		s.mu.Lock()
+	}
+	if j.ids == 0 && s.joined[mgid] == j {
+		delete(s.joined, mgid)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -28,6 +29,21 @@ func newDatagrams(t *testing.T, d *verbs.Device) *datagrams {
 	t.Cleanup(func() { s.ch.Close() })
 	s.id = s.newID(d)
 	return s
+}
+
+// joinGroup returns an id at an adapter with a queue pair that is a member of a group, and where the group's
+// datagrams go.
+func joinGroup(t *testing.T, f *infiniband.Fabric, adapter string, group netip.Addr) (*datagrams, *cm.UDParam) {
+	t.Helper()
+	s := newDatagrams(t, device(t, f, adapter))
+	s.ok(s.id.Bind(netip.AddrPort{}))
+	s.open(s.id)
+	s.ok(s.id.JoinMulticast(group))
+	e := s.event(cm.MulticastJoin)
+	if e.Group != group {
+		t.Errorf("joined %v", e.Group)
+	}
+	return s, &e.UD
 }
 
 func (s *datagrams) newID(d *verbs.Device) *cm.ID {
@@ -135,15 +151,8 @@ func TestMulticast(t *testing.T) {
 	var all []*datagrams
 	var ud *cm.UDParam
 	for _, adapter := range []string{"host-1", "host-1", "host-2", "host-8"} {
-		s := newDatagrams(t, device(t, f, adapter))
-		s.ok(s.id.Bind(netip.AddrPort{}))
-		s.open(s.id)
-		s.ok(s.id.JoinMulticast(group))
-		e := s.event(cm.MulticastJoin)
-		if e.Group != group {
-			t.Errorf("joined %v", e.Group)
-		}
-		ud = &e.UD
+		var s *datagrams
+		s, ud = joinGroup(t, f, adapter, group)
 		all = append(all, s)
 	}
 	if err := f.AwaitActive(within(t)); err != nil { // until the switches have it

@@ -19,11 +19,8 @@ func TestMulticastAgain(t *testing.T) {
 	var all []*datagrams
 	var ud *cm.UDParam
 	for _, adapter := range []string{"host-1", "host-3"} {
-		s := newDatagrams(t, device(t, f, adapter))
-		s.ok(s.id.Bind(netip.AddrPort{}))
-		s.open(s.id)
-		s.ok(s.id.JoinMulticast(group))
-		ud = &s.event(cm.MulticastJoin).UD
+		var s *datagrams
+		s, ud = joinGroup(t, f, adapter, group)
 		all = append(all, s)
 	}
 	members := func() int { // ports that the switch sends the group's datagrams to

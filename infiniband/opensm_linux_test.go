@@ -19,11 +19,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/infiniband"
 )
 
-// Bounds that only a fault exceeds.
-const (
-	upTime   = time.Minute // until a subnet manager has done what there is to do
-	toolTime = 30 * time.Second
-)
+// toolTime is a bound that only a fault exceeds.
+const toolTime = 30 * time.Second
 
 // tools are Debian's programs, and the library by which they work on a fabric of ours.
 type tools struct {
@@ -137,33 +134,23 @@ func (s *openSM) end() {
 	if s.c.ProcessState != nil {
 		return
 	}
+	ran, err := os.ReadFile(s.log) // what is still under way when it ends it complains about
+	if err != nil {
+		s.t.Errorf("%v\n%s", err, s.out.Bytes())
+	}
 	s.c.Process.Signal(syscall.SIGTERM)
 	late := time.AfterFunc(toolTime, func() { s.c.Process.Kill() })
 	s.c.Wait()
 	if !late.Stop() {
 		s.t.Error("OpenSM did not end")
 	}
-	log, err := os.ReadFile(s.log)
-	if err != nil {
-		s.t.Errorf("%v\n%s", err, s.out.Bytes())
-	}
-	ran, _, _ := strings.Cut(string(log), "Exiting SM") // what is still under way then it complains about
-	for line := range strings.Lines(ran) {
+	for line := range strings.Lines(string(ran)) {
 		if strings.Contains(line, " ERR ") && (s.allowed == nil || !s.allowed.MatchString(line)) {
 			s.t.Errorf("OpenSM: %s", strings.TrimSpace(line))
 		}
 	}
 	if s.t.Failed() {
+		log, _ := os.ReadFile(s.log)
 		s.t.Logf("OpenSM:\n%s%s", s.out.Bytes(), log)
-	}
-}
-
-// waitFor waits until a condition holds.
-func waitFor(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for late := time.Now().Add(upTime); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("%s: not within %v", what, upTime)
-		}
 	}
 }

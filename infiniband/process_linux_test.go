@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"os/exec"
 	"runtime"
@@ -39,6 +40,16 @@ func guest(name string) {
 	check(err)
 	l, err := cm.Listen(d, "198.18.0.1:0")
 	check(err)
+	if group := os.Getenv(guestGroup); group != "" {
+		ch := cm.NewEventChannel()
+		id, err := cm.NewID(ch, d, cm.UDP)
+		check(err)
+		check(id.Bind(netip.AddrPort{}))
+		check(id.JoinMulticast(netip.MustParseAddr(group)))
+		e, err := ch.Get(context.Background())
+		check(err)
+		check(e.Err)
+	}
 	fmt.Println(l.Addr())
 	go func() {
 		io.Copy(io.Discard, os.Stdin) // ends with the test's process

@@ -25,7 +25,11 @@ func dialError(err error, dev *verbs.Device, server string) error {
 		host, _, _ := net.SplitHostPort(reject.Address)
 		return fmt.Errorf("%w: start %s there first, with -d %v", err, server, kindOf(dev).NameAt(host))
 	case errors.Is(err, cm.ErrTimeout):
-		return fmt.Errorf("%w: is the address right, does %s run there, with the same kind of device, does %s get through?", err, server, kindOf(dev).Passes)
+		ask := ""
+		if passes := kindOf(dev).Passes; passes != "" {
+			ask = ", does " + passes + " get through"
+		}
+		return fmt.Errorf("%w: is the address right, does %s run there, with the same kind of device%s?", err, server, ask)
 	}
 	return err
 }

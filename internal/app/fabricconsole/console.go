@@ -201,9 +201,9 @@ func find(v *fabricview.View, t target) (*fabricview.Node, error) {
 		return byLID, nil
 	}
 	if near := nearest(v, t.name); near != "" {
-		return nil, fmt.Errorf("there is no node %q: do you mean %q? dump shows all", t.name, near)
+		return nil, fmt.Errorf("there is no node %q: do you mean %q? dump and ramjet fabric show list all", t.name, near)
 	}
-	return nil, fmt.Errorf("there is no node %q: dump shows all", t.name)
+	return nil, fmt.Errorf("there is no node %q: dump and ramjet fabric show list all", t.name)
 }
 
 // nearest returns the name that differs least from one that does not exist, if that is little.

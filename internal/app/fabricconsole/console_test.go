@@ -186,7 +186,7 @@ switch 2 up
 error "rack#host 2"[1] 0.25
 error rack#host[1] 1% # not a name: see below
 `)
-	if err == nil || err.Error() != `test:11: there is no node "rack#host": do you mean "rack#host 2"? dump shows all` {
+	if err == nil || err.Error() != `test:11: there is no node "rack#host": do you mean "rack#host 2"? dump and ramjet fabric show list all` {
 		t.Errorf("error: %v", err)
 	}
 	want := []string{"unlink switch-1[3]", "link switch-2[3] switch-1[2]", "unlink switch-1[2]", "link switch-1[3] switch-2[3]",
@@ -312,8 +312,8 @@ func TestErrors(t *testing.T) {
 		"svg":                          `the name of the file is missing`,
 		"print \x01":                   `there is a control character in the line`,
 		// Those need the fabric.
-		"unlink switch-3":              `there is no node "switch-3": do you mean "switch-1"? dump shows all`,
-		"unlink nothing":               `there is no node "nothing": dump shows all`,
+		"unlink switch-3":              `there is no node "switch-3": do you mean "switch-1"? dump and ramjet fabric show list all`,
+		"unlink nothing":               `there is no node "nothing": dump and ramjet fabric show list all`,
 		"unlink switch-1[5]":           `"switch-1" has no port 5: it has 4`,
 		"unlink switch-1[2]":           `"switch-1"[2] has no cable: there is nothing to pull`,
 		"link switch-1[2] switch-1[2]": `both ends are switch-1[2]`,

@@ -14,6 +14,7 @@ const (
 	margin     = 24.0
 	headHeight = 58.0
 	footHeight = 64.0
+	farHeight  = 16.0 // of the line of a cable to another host
 	leastWidth = 720.0
 
 	boxHeight = 40.0
@@ -328,7 +329,7 @@ func (l *layout) vertical() {
 			y = bottom + gap/2
 		}
 	}
-	l.height += footHeight * l.zoom
+	l.height += (footHeight + farHeight*float64(len(l.beyond()))) * l.zoom
 }
 
 // archRoom returns the room that links within a row need above it.

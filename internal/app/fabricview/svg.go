@@ -451,11 +451,16 @@ func (d *drawing) describe(n *Node) string {
 	}
 	used := 0
 	for _, p := range n.Ports {
-		if _, ok := d.peer(End{n.Name, p.Number}); ok {
+		if _, ok := d.peer(End{n.Name, p.Number}); ok || p.Far != "" {
 			used++
 		}
 	}
 	s += fmt.Sprintf("\n%s, %d with a cable", units.Plural(len(n.Ports), "port"), used)
+	for i := range n.Ports {
+		if p := &n.Ports[i]; p.Far != "" {
+			s += "\n" + d.tellFar(n, p)
+		}
+	}
 	if i := d.nodes[n.Name]; d.home[i] >= 0 {
 		for _, p := range n.Ports {
 			if l, ok := d.links[End{n.Name, p.Number}]; ok {
@@ -563,7 +568,11 @@ func (d *drawing) along(at, other point, edge byte, distance float64) point {
 func (d *drawing) legend() {
 	d.printf(`<g transform="scale(%.2f)">`, d.zoom)
 	defer d.printf("</g>\n")
-	height := d.height / d.zoom
+	far := d.beyond()
+	height := d.height/d.zoom - farHeight*float64(len(far))
+	for i, s := range far {
+		d.printf(`<text class="muted" font-size="11" x="%.1f" y="%.1f">%s</text>`, margin, height+4+farHeight*float64(i), escaper.Replace(s))
+	}
 	x, y := margin, height-30
 	entry := func(class string, width float64, text string) {
 		d.printf(`<path class="link %s" stroke-width="%.1f" d="M%.1f %.1fh26"/><text class="muted" font-size="11" x="%.1f" y="%.1f">%s</text>`, class, width, x, y-4, x+32, y, text)

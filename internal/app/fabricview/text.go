@@ -85,17 +85,35 @@ func (v *View) Summary() string {
 	if types[Router] > 0 {
 		parts = append(parts, units.Plural(types[Router], "router"))
 	}
-	s := strings.Join(append(parts, units.Plural(len(v.Links), "link")), ", ")
-	if states[Planned] == len(v.Links) {
-		return s
+	s := strings.Join(append(parts, units.Plural(len(v.Links), "link")), ", ") + inStates(states)
+	clear(states)
+	far := 0
+	for i := range v.Nodes {
+		for _, p := range v.Nodes[i].Ports {
+			if p.Far != "" {
+				far++
+				states[p.State]++
+			}
+		}
 	}
+	if far > 0 {
+		s += fmt.Sprintf(", %d to other hosts%s", far, inStates(states))
+	}
+	return s
+}
+
+// inStates says how many links are in which state, of a fabric that runs.
+func inStates(states map[State]int) string {
 	var in []string
 	for _, state := range []State{Active, Armed, Initialize, Down} {
 		if n := states[state]; n > 0 {
 			in = append(in, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	return s + " (" + strings.Join(in, ", ") + ")"
+	if len(in) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(in, ", ") + ")"
 }
 
 // fit makes a text n columns wide: with spaces behind, or cut with an ellipsis.
@@ -141,12 +159,17 @@ func (x *index) appendNode(b []byte, n *Node) []byte {
 	var empty []int
 	for i := range n.Ports {
 		p := &n.Ports[i]
-		other, ok := x.peer(End{n.Name, p.Number})
-		if !ok {
+		if other, ok := x.peer(End{n.Name, p.Number}); ok {
+			suffix := fmt.Sprintf("[%d]", other.Port)
+			if l := x.lid(other); l != 0 {
+				suffix += fmt.Sprintf(" LID %d", l)
+			}
+			b = x.appendPort(b, n, p, x.label(other), suffix, x.view.Links[x.links[other]].ErrorRate)
+		} else if p.Far != "" {
+			b = x.appendPort(b, n, p, p.Far, "", 0)
+		} else {
 			empty = append(empty, p.Number)
-			continue
 		}
-		b = x.appendPort(b, n, p, other)
 	}
 	if len(empty) > 0 {
 		b = append(b, wrap("  no cable: ", ranges(empty))...)
@@ -154,14 +177,15 @@ func (x *index) appendNode(b []byte, n *Node) []byte {
 	return b
 }
 
-// appendPort appends the line of a port: its number, state, rate, load, and the other end.
-func (x *index) appendPort(b []byte, n *Node, p *Port, other End) []byte {
+// appendPort appends the line of a port: its number, state, rate, load, the other end and what is to be known of
+// the cable.
+func (x *index) appendPort(b []byte, n *Node, p *Port, other, suffix string, errors float64) []byte {
 	var notes []string
 	if len(p.Held) > 0 {
 		notes = append(notes, "holds VL "+ranges(p.Held))
 	}
-	if r := x.view.Links[x.links[other]].ErrorRate; r > 0 {
-		notes = append(notes, "corrupts "+units.PercentSet(r))
+	if errors > 0 {
+		notes = append(notes, "corrupts "+units.PercentSet(errors))
 	}
 	if e := p.Counters.SymbolErrors + p.Counters.RcvErrors; e > 0 {
 		notes = append(notes, units.Plural(int(e), "error"))
@@ -174,12 +198,8 @@ func (x *index) appendPort(b []byte, n *Node, p *Port, other End) []byte {
 	if n.Type != Switch {
 		s += fmt.Sprintf("LID %-5s ", lidText(p.LID))
 	}
-	suffix := fmt.Sprintf("[%d]", other.Port)
-	if l := x.lid(other); l != 0 {
-		suffix += fmt.Sprintf(" LID %d", l)
-	}
 	left := columns - utf8.RuneCountInString(s)
-	remote := shorten(x.label(other), left-len(suffix)) + suffix
+	remote := shorten(other, left-len(suffix)) + suffix
 	b = append(b, s+remote...)
 	switch {
 	case note == "":
@@ -237,7 +257,7 @@ func (x *index) appendAdapters(b []byte) []byte {
 		name := x.labels[i]
 		for j := range n.Ports {
 			p := &n.Ports[j]
-			at := "-"
+			at := dash(p.Far)
 			if other, ok := x.peer(End{n.Name, p.Number}); ok {
 				at = fmt.Sprintf("%s[%d]", x.label(other), other.Port)
 			}
@@ -278,7 +298,7 @@ func (x *index) appendTraffic(b []byte, n *Node) []byte {
 	b = fmt.Appendf(b, "\n%s      sent  packets  of its rate  received  packets  waits\n", fit("over "+units.Seconds(x.view.Seconds), 11))
 	for i := range n.Ports {
 		p, t := &n.Ports[i], &n.Ports[i].Traffic
-		if _, ok := x.peer(End{n.Name, p.Number}); !ok {
+		if _, ok := x.peer(End{n.Name, p.Number}); !ok && p.Far == "" {
 			continue
 		}
 		b = fmt.Appendf(b, "  %5s   %10s %8s %12s %9s %8s %6s\n", fmt.Sprintf("[%d]", p.Number), speed(t.Sent), units.PerSecond(math.Round(t.SentPackets)),

@@ -94,6 +94,7 @@ type Port struct {
 	Load     float64  `json:"load,omitempty"` // share of that which the port sent lately; software may send more than 1
 	Traffic  Traffic  `json:"traffic"`
 	Held     []int    `json:"held,omitempty"` // VLs whose credits the port holds back
+	Far      string   `json:"far,omitempty"`  // where a cable to another host's fabric leads; empty: there is none
 	Counters Counters `json:"counters"`
 }
 

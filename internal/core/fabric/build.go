@@ -17,7 +17,7 @@ func (f *Fabric) build(t *topology.Topology, adapters int) error {
 		return err
 	}
 	for i, n := range t.Build(node.DefaultSpec) {
-		m := &member{name: t.Nodes[i].Name, state: n, agent: sma.New(n)}
+		m := &member{name: t.Nodes[i].Name, state: n, agent: sma.New(n), groups: make(map[groupKey]*group)}
 		if n.Type != node.CA {
 			m.node = f.net.Add(n, m.agent)
 		} else {

@@ -71,18 +71,21 @@ type Fabric struct {
 	look    clock.Time // when seats are looked at that take nothing; 0: none has anything
 	news    []news     // that the goroutine tells
 	manager *manager
+	leaves  leaves
 	closed  bool
 }
 
 // member is a node of the fabric.
 type member struct {
-	name  string
-	node  *link.Node
-	state *node.Node
-	agent *sma.Agent
-	addr  address
-	seats [maxSeats]*Seat // of programs at an adapter
-	off   bool            // switched off
+	name   string
+	node   *link.Node
+	state  *node.Node
+	agent  *sma.Agent
+	addr   address
+	seats  [maxSeats]*Seat     // of programs at an adapter
+	groups map[groupKey]*group // that they are in
+	asked  []join              // to be, without an answer, in their order
+	off    bool                // switched off
 
 	dropped uint64 // packets for seats that took none
 }
@@ -97,6 +100,7 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 	}
 	f := &Fabric{start: time.Now(), sim: o.Simulation, done: make(chan struct{}), byName: make(map[string]*member),
 		of: make(map[*link.Node]*member), errors: make(map[*link.Cable]float64)}
+	f.leaves.init()
 	f.waiter = f.NewWaiter()
 	f.net = link.New(link.Config{Seed: o.Seed, Paced: f.sim != nil, Buffer: laneBuffer, SendQueue: sendQueue})
 	if f.sim != nil {
@@ -158,6 +162,7 @@ func (f *Fabric) now() clock.Time { return clock.Time(time.Since(f.start)) + 1 }
 // step lets the network move what can move, hands over what arrives, and has the manager answer. The lock
 // is held. What is left when the turns are over is for the goroutine.
 func (f *Fabric) step() {
+	f.sendLeaves(f.now())
 	more := true
 	for range turns {
 		if !more {
@@ -195,6 +200,9 @@ func (f *Fabric) deadline() clock.Time {
 	d := f.net.Deadline()
 	if f.look != 0 && (d == 0 || f.look < d) {
 		d = f.look
+	}
+	if l := f.leaves.due; l != 0 && (d == 0 || l < d) {
+		d = l
 	}
 	if f.manager != nil {
 		if m := f.manager.deadline(); m != 0 && (d == 0 || m < d) {

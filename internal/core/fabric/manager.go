@@ -15,7 +15,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 	"github.com/ramjet-rdma/ramjet/wire/mad"
-	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
@@ -86,9 +85,7 @@ func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
 	m.port.State().CapMask |= uint32(smp.CapSM)
 	c.PortGUID, c.TIDBase = m.port.State().GUID, binary.NativeEndian.Uint32(b[:])
 	m.engine = sm.New(c)
-	for _, class := range []mad.Class{mad.ClassSubnet, mad.ClassSubnetDirected, sa.Class} {
-		f.net.Serve(m.at.node, uint8(class))
-	}
+	f.net.Serve(m.at.node, m.engine.Takes)
 	m.engine.Start(f.now())
 	m.came = true
 	return m, nil
@@ -186,11 +183,7 @@ func (m *manager) send(now clock.Time, d *sm.Datagram) {
 	if out.PKey == 0 {
 		out.PKey = ib.DefaultPKey
 	}
-	for _, k := range m.port.State().Partition.PKeys { // an answer has the manager's membership, not the requester's
-		if k&0x7fff == out.PKey&0x7fff {
-			out.PKey = k
-		}
-	}
+	out.PKey = ownPKey(m.port.State(), out.PKey) // an answer has the manager's membership, not the requester's
 	m.f.net.SendMAD(now, m.port, out, d.MAD[:])
 }
 

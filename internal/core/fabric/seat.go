@@ -41,6 +41,7 @@ type Seat struct {
 	queue  queue.Ring[Arrival]
 	unsent []outgoing // accepted, but its port had no room
 	claims
+	groups int // that it is in
 	patience
 	sm   bool          // a subnet manager runs here
 	room chan struct{} // closed when unsent is empty again; nil: nobody waits
@@ -94,6 +95,7 @@ func (s *Seat) Close() {
 	s.gone = true
 	s.m.seats[s.num] = nil
 	s.empty()
+	s.leaveAll()
 	if s.sm {
 		s.m.setSM(f, false)
 	}
@@ -161,15 +163,27 @@ func (s *Seat) Send(port int, packets []*link.Packet) error {
 	if f.closed || s.gone {
 		return ErrClosed
 	}
-	now := f.now()
-	from := s.m.node.Port(port)
 	for _, p := range packets {
-		if len(s.unsent) > 0 || !f.net.Send(now, from, p) {
+		if len(s.unsent) > 0 || !s.send(port, p) {
 			s.unsent = append(s.unsent, outgoing{port, p})
 		}
 	}
 	f.step()
 	return nil
+}
+
+// send gives a packet to the network, false: there is no room for it now.
+func (s *Seat) send(port int, p *link.Packet) bool {
+	f, from := s.f, s.m.node.Port(port)
+	if q, ok := s.memberRequest(port, p); ok {
+		if f.net.Full(from, p) {
+			return false
+		}
+		if s.changeMembership(&q) {
+			return true
+		}
+	}
+	return f.net.Send(f.now(), from, p)
 }
 
 // resume sends what was kept because a port had no room.
@@ -179,7 +193,7 @@ func (m *member) resume(f *Fabric) {
 			continue
 		}
 		n := 0
-		for n < len(s.unsent) && f.net.Send(f.now(), m.node.Port(s.unsent[n].port), s.unsent[n].packet) {
+		for n < len(s.unsent) && s.send(s.unsent[n].port, s.unsent[n].packet) {
 			n++
 		}
 		s.unsent = slices.Delete(s.unsent, 0, n)
@@ -284,6 +298,9 @@ func (s *Seat) SetSM(on bool) error {
 	if on == s.sm {
 		return nil
 	}
+	if b := s.f.manager; on && b != nil && b.at == s.m {
+		return fmt.Errorf("the built-in subnet manager is at adapter %q: choose another adapter, or run the fabric without it", s.m.name)
+	}
 	for _, o := range s.m.seats {
 		if on && o != nil && o.sm {
 			return fmt.Errorf("a subnet manager runs at adapter %q already: end it, or choose another adapter", s.m.name)
@@ -310,7 +327,9 @@ func (s *Seat) SendMAD(port int, d link.Datagram, mad []byte) error {
 	if f.closed || s.gone {
 		return ErrClosed
 	}
-	if !f.net.SendMAD(f.now(), s.m.node.Port(port), d, mad) {
+	p := f.net.NewMAD(d, mad)
+	if !s.send(port, p) {
+		f.net.Release(p)
 		return ErrAgain
 	}
 	f.step()

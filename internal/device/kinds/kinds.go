@@ -30,7 +30,7 @@ import (
 type Kind struct {
 	Name       string          // the part before the colon
 	Text       string          // its protocols, for people
-	Passes     string          // what firewalls have to admit
+	Passes     string          // what firewalls have to admit; empty: nothing leaves the host
 	Transport  verbs.Transport // of its devices
 	TLS        bool            // it needs certificates: Options.TLS, or the files that the environment names
 	Slow       bool            // demonstrations do less with it
@@ -93,7 +93,7 @@ var Table = []*Kind{
 		Naming: linkNaming{}, Open: openRoCE1, GUID: roce1.GUID,
 	},
 	{
-		Name: "infiniband", Text: "InfiniBand on a fabric of ramjet fabric", Passes: "nothing: it stays on the host", Transport: verbs.TransportIB,
+		Name: "infiniband", Text: "InfiniBand on a fabric of ramjet fabric", Transport: verbs.TransportIB,
 		Soft: true, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Adapters of fabrics that ramjet fabric runs can be opened as infiniband:ADAPTER."),
 		Naming: fabricNaming{}, Open: openInfiniBand, GUID: adapterGUID,
 	},
@@ -113,7 +113,7 @@ var Table = []*Kind{
 		Naming: ipNaming{}, Open: openSCTP, GUID: iwarp.GUID,
 	},
 	{
-		Name: "shm", Text: "shared memory between processes of this host", Passes: "nothing: it stays on the host", Transport: verbs.TransportIB,
+		Name: "shm", Text: "shared memory between processes of this host", Transport: verbs.TransportIB,
 		Host: true, Unrecorded: unrecordedMemory, Listed: runtime.GOOS == "linux", Beyond: ofLinux("Every other address can be opened as shm: too, to tell devices of this host apart."),
 		Naming: memoryNaming{}, Open: openMemory, GUID: shm.GUID,
 	},

@@ -40,8 +40,8 @@ type Datagram struct {
 	GRH        bool    // there is a GRH, at [ib.LRHLen] of the packet
 }
 
-// SendMAD sends a management datagram of 256 bytes from a port, without a GRH. False: see [Net.Send].
-func (n *Net) SendMAD(now clock.Time, o *Port, d Datagram, mad []byte) bool {
+// NewMAD returns a packet with a management datagram of 256 bytes, without a GRH.
+func (n *Net) NewMAD(d Datagram, mad []byte) *Packet {
 	p := n.Alloc(madPacket)
 	h := ib.LRH{SL: d.SL, LNH: ib.LNHLocal, DLID: d.DLID, SLID: d.SLID, PktLen: madPacket / 4}
 	if d.Dest == ib.QP0 {
@@ -52,6 +52,12 @@ func (n *Net) SendMAD(now clock.Time, o *Port, d Datagram, mad []byte) bool {
 	b = ib.DETH{QKey: d.QKey, SrcQP: d.Source}.Append(b)
 	clear(p.bytes[len(b)+copy(p.bytes[len(b):len(b)+MADLen], mad):])
 	p.NoICRC = true
+	return p
+}
+
+// SendMAD sends a management datagram of 256 bytes from a port, without a GRH. False: see [Net.Send].
+func (n *Net) SendMAD(now clock.Time, o *Port, d Datagram, mad []byte) bool {
+	p := n.NewMAD(d, mad)
 	if !n.Send(now, o, p) {
 		n.free(p)
 		return false
@@ -72,11 +78,9 @@ func ReadMAD(p *Packet) (Datagram, []byte, bool) {
 		PKey: p.pkey(bth), QKey: deth.QKey, GRH: p.lnh() == ib.LNHGlobal}, p.bytes[at : at+MADLen], true
 }
 
-// Serve has datagrams of a management class that come to a node, and that its agent does not answer, wait
-// for [Net.ReceiveMAD].
-func (n *Net) Serve(nd *Node, class uint8) { nd.served[class/64] |= 1 << (class % 64) }
-
-func (nd *Node) serves(class uint8) bool { return nd.served[class/64]&(1<<(class%64)) != 0 }
+// Serve has the datagrams that a node's manager takes wait for [Net.ReceiveMAD]. takes is asked of those that
+// come to the node, and that its agent does not answer.
+func (n *Net) Serve(nd *Node, takes func(mad []byte) bool) { nd.takes = takes }
 
 // ReceiveMAD returns the datagram that has waited longest for the node's manager, nil: none waits. It is to
 // be released, as [Net.Receive] says; [ReadMAD] reads it.
@@ -181,7 +185,7 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 // deliverSMP gives a packet to the node's own manager, or to whoever reads queue pair 0.
 func (n *Net) deliverSMP(q *Port, p *Packet, mad []byte) {
 	switch {
-	case q.node.serves(mad[madClass]):
+	case q.node.takes != nil && q.node.takes(mad):
 		n.handDatagram(q, p)
 	case q.node.state.Tables == nil:
 		if p.in == nil { // sent by this port: it takes its place in the buffer as others do
@@ -256,26 +260,34 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 		}
 		n.CountWaits(n.now, nd)
 		if nd.agent.HandleGMP(n.now, q.num, mad) {
-			n.replyDatagram(q, p, bth)
+			n.replyDatagram(q, p)
 			return true
 		}
 	}
-	if nd.serves(mad[madClass]) && p.intact() {
+	if nd.takes != nil && nd.takes(mad) && p.intact() {
 		n.handDatagram(q, p)
 		return true
 	}
 	return false
 }
 
-// replyDatagram sends a datagram back to where it came from (section 13.5.4).
-func (n *Net) replyDatagram(q *Port, p *Packet, bth int) {
-	b := p.bytes
+// replyDatagram sends a datagram back to where it came from.
+func (n *Net) replyDatagram(q *Port, p *Packet) {
 	o := q.node.owner(q)
-	slid := p.dlid()
-	if multicast(slid) {
-		slid = o.state.Address.LID
+	p.Reverse()
+	if multicast(p.slid()) {
+		p.setLIDs(o.state.Address.LID, p.dlid())
 	}
-	p.setLIDs(slid, p.slid())
+	n.leave(p)
+	if !n.Send(n.now, o, p) {
+		n.refuse(o, p)
+	}
+}
+
+// Reverse makes a packet with a datagram to queue pair 1 one from there to its sender (section 13.5.4).
+func (p *Packet) Reverse() {
+	b, bth := p.bytes, p.bth()
+	p.setLIDs(p.dlid(), p.slid())
 	if p.lnh() == ib.LNHGlobal {
 		var h ib.GRH
 		h.Decode(b[ib.LRHLen:])
@@ -291,10 +303,6 @@ func (n *Net) replyDatagram(q *Port, p *Packet, bth int) {
 	deth.Append(h.Append(b[:bth]))
 	b[0] &= 15
 	p.NoICRC = true
-	n.leave(p)
-	if !n.Send(n.now, o, p) {
-		n.refuse(o, p)
-	}
 }
 
 // AgentDue looks again when the agent of a node wants to send, after somebody has told it of a change.

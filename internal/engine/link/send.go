@@ -29,26 +29,43 @@ func (n *Net) Send(now clock.Time, o *Port, p *Packet) bool {
 	if o.num == 0 {
 		return n.sendFromSwitch(o, dlid, p)
 	}
-	lane := o.state.Lanes.SLtoVL[0][p.sl()]
-	if o.state.Link.Logical != node.Active || lane >= o.state.Lanes.Operational || o.tooLong(p) || o.node.off {
+	lane, ok := o.lane(p)
+	switch {
+	case !ok:
 		return n.refuse(o, p)
-	}
-	if o.owns(dlid) {
-		lane = loopLane
-	}
-	if int(o.out[lane].n) >= n.cfg.SendQueue {
-		o.out[lane].want = true
+	case n.full(o, lane), multicast(dlid) && n.full(o, loopLane):
 		return false
 	}
 	if multicast(dlid) {
-		if int(o.out[loopLane].n) >= n.cfg.SendQueue {
-			o.out[loopLane].want = true
-			return false
-		}
 		n.enqueue(o, loopLane, 0, n.copyOf(p))
 	}
 	n.enqueue(o, lane, 0, p)
 	return true
+}
+
+// lane returns the lane that a packet of an adapter takes from a port, false: the port cannot send it.
+func (o *Port) lane(p *Packet) (uint8, bool) {
+	lane := o.state.Lanes.SLtoVL[0][p.sl()]
+	if o.state.Link.Logical != node.Active || lane >= o.state.Lanes.Operational || o.tooLong(p) || o.node.off {
+		return 0, false
+	}
+	if o.owns(p.dlid()) {
+		lane = loopLane
+	}
+	return lane, true
+}
+
+// full reports whether a lane's queue is full. Then [Net.Woken] tells when there is room.
+func (n *Net) full(o *Port, lane uint8) bool {
+	is := int(o.out[lane].n) >= n.cfg.SendQueue
+	o.out[lane].want = o.out[lane].want || is
+	return is
+}
+
+// Full reports whether [Net.Send] would return false for a packet of an adapter to one other port.
+func (n *Net) Full(o *Port, p *Packet) bool {
+	lane, ok := o.lane(p)
+	return ok && n.full(o, lane)
 }
 
 func (n *Net) refuse(o *Port, p *Packet) bool {

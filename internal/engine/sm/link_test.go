@@ -11,8 +11,6 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/internal/engine/sma"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
-	"github.com/ramjet-rdma/ramjet/wire/mad"
-	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
 // onLink is an agent as the link layer wants it.
@@ -59,9 +57,7 @@ func onNet(s *subnet, at *box, c Config) *fabricNet {
 	f.at = nodes[at]
 	c.PortGUID = at.node.Ports[1].GUID
 	f.m = New(c)
-	for _, class := range []mad.Class{mad.ClassSubnet, mad.ClassSubnetDirected, sa.Class} {
-		f.net.Serve(f.at, uint8(class))
-	}
+	f.net.Serve(f.at, f.m.Takes)
 	f.m.Start(f.now)
 	return f
 }

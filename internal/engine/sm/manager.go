@@ -113,6 +113,19 @@ func (m *Manager) Resweep(now clock.Time) {
 	}
 }
 
+// Takes reports whether a datagram that has come to the manager's port is for the manager: a request, or an
+// answer to one of its own. Answers and reports to programs at the port are theirs.
+func (m *Manager) Takes(b []byte) bool {
+	var h mad.Header
+	switch ok := h.Decode(b); {
+	case !ok, !h.Class.Subnet() && h.Class != sa.Class:
+		return false
+	case h.Method.Answers():
+		return uint32(h.TID>>32) == m.config.TIDBase
+	}
+	return h.Class.Subnet() || h.Method != mad.MethodReport
+}
+
 // HandleMAD takes a datagram to queue pair 0 or 1 of the manager's port.
 func (m *Manager) HandleMAD(now clock.Time, d *Datagram) {
 	var h mad.Header

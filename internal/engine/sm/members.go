@@ -168,8 +168,7 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 	}
 	if r.MGID == (ib.GID{}) {
 		r.MGID = a.freeGID(r)
-	}
-	if r.MGID[0] != 0xff || r.MGID[1]&0xf == 0 || r.MGID[1]&0xf == 0xf {
+	} else if !mayBeAsked(r.MGID) {
 		return nil, sa.StatusInvalid
 	}
 	g := &group{creator: p.guid, members: make(map[uint64]sa.JoinState), record: *r}
@@ -182,6 +181,12 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 	}
 	a.addGroup(g)
 	return g, mad.StatusOK
+}
+
+// mayBeAsked reports whether a group may be created with an MGID: it is multicast, has no reserved flag (section
+// 4.1.1), and is none of those that freeGID returns (o15-0.1.6). Scopes mean nothing within a subnet.
+func mayBeAsked(g ib.GID) bool {
+	return g[0] == 0xff && g[1]&0xe0 == 0 && !(g[1]&0xf == scopeLocal && g[2] == 0xa0 && g[3] == 0x1b)
 }
 
 // freeGID returns the MGID of a group for which none was asked: transient, of the scope that was asked
@@ -199,7 +204,7 @@ func (a *admin) freeGID(r *sa.MCMemberRecord) ib.GID {
 	}
 }
 
-// choose returns the value of a new group's MTU or lifetime: what is asked for, or best.
+// choose returns the value of a new group's MTU or lifetime: the best that is asked for.
 func choose(mask, selector, value uint64, s sa.Selected, best, low, high uint8) (uint8, bool) {
 	if mask&value == 0 {
 		return best, true
@@ -210,24 +215,29 @@ func choose(mask, selector, value uint64, s sa.Selected, best, low, high uint8) 
 	v := s.Value
 	switch s.Selector {
 	case sa.GreaterThan:
-		v++
+		if v++; v <= best {
+			v = best
+		}
 	case sa.LessThan:
-		v--
+		if v--; best != 0 {
+			v = min(v, best)
+		}
 	case sa.Best:
 		v = best
 	}
 	return v, v >= low && v <= high && (best == 0 || v <= best)
 }
 
-// chooseRate returns a new group's rate: what is asked for, or the port's.
+// chooseRate returns a new group's rate: the highest that is asked for and that the port has.
 func chooseRate(mask uint64, s sa.Selected, port uint8) (uint8, bool) {
 	switch {
-	case mask&sa.MemberRate == 0 || mask&sa.MemberRateSelector != 0 && s.Selector == sa.Best:
+	case mask&sa.MemberRate == 0:
 		return port, true
-	case mask&sa.MemberRateSelector != 0 && s.Selector != sa.Exactly:
-		return port, s.AcceptsRate(port)
+	case mask&sa.MemberRateSelector == 0:
+		s.Selector = sa.Exactly
 	}
-	return s.Value, sa.RateMbps(s.Value) > 0 && sa.RateMbps(s.Value) <= sa.RateMbps(port)
+	rate := s.HighestRate(port)
+	return rate, rate != 0
 }
 
 // hasKey reports whether a port is a member of a partition.

@@ -173,6 +173,13 @@ func TestJoinRefusals(t *testing.T) {
 	c.want(sa.StatusInvalidGID, set(mask, r))
 	r.PortGID, r.MGID = c.gid(), ib.GID{0: 0xfe, 1: 0x80}
 	c.want(sa.StatusInvalid, set(mask, r))
+	for _, g := range []ib.GID{
+		{0: 0xff, 1: 0x32},                   // a reserved flag
+		{0: 0xff, 1: 0x12, 2: 0xa0, 3: 0x1b}, // only the administrator gives these
+	} {
+		r.MGID = g
+		c.want(sa.StatusInvalid, set(mask, r))
+	}
 	mask, r = member(c, 1, sa.FullMember)
 	r.PKey = 0x8033
 	c.want(sa.StatusInvalid, set(mask, r))

@@ -113,8 +113,10 @@ func TestSubnet(t *testing.T) {
 	s := newSubnet(t)
 	s.home = s.add(node.CA, 0x10, 1)
 	near, far, last := s.add(node.Switch, 0x20, 8), s.add(node.Switch, 0x30, 8), s.add(node.CA, 0x40, 2)
-	s.net.Serve(s.home, uint8(mad.ClassSubnet))
-	s.net.Serve(s.home, uint8(mad.ClassSubnetDirected))
+	s.net.Serve(s.home, func(b []byte) bool {
+		class := mad.Class(b[1])
+		return class.Subnet() || class == mad.ClassPerf
+	})
 	plug := func(a *link.Node, ap int, b *link.Node, bp int) *link.Cable {
 		c, err := s.net.Plug(s.now, a.Port(ap), b.Port(bp), 5)
 		if err != nil {
@@ -205,7 +207,6 @@ func TestSubnet(t *testing.T) {
 		t.Errorf("the port is in state %d", port.Link.State)
 	}
 	// Counters, through queue pair 1.
-	s.net.Serve(s.home, uint8(mad.ClassPerf))
 	h := mad.Header{BaseVersion: 1, Class: mad.ClassPerf, ClassVersion: 1, Method: mad.MethodGet, Attribute: pm.AttrPortCounters, TID: 99}
 	d := make([]byte, mad.Size)
 	h.Append(d[:0])

@@ -41,7 +41,7 @@ func (p *parser) say(name string, of node.Type) error {
 		}
 	}
 	p.waiting = append(p.waiting, said{name, of, place{p.file, p.line}})
-	p.current = -1
+	p.current = noNode
 	return nil
 }
 

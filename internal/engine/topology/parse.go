@@ -40,7 +40,7 @@ func ParseFor(host int, name string, text []byte, include func(name string) ([]b
 		base += uint64(host) * HostGUIDs
 		return &series{base: base, next: base}
 	}
-	p := &parser{topology: new(Topology), include: include, current: -1,
+	p := &parser{topology: new(Topology), include: include, current: noNode,
 		nodes: make(map[string]int), guids: make(map[uint64]int), aliases: make(map[string]int),
 		series: map[node.Type]*series{node.CA: first(0x100000), node.Switch: first(0x200000), node.Router: first(0x300000)},
 		spare:  0x400000 + uint64(host)*HostGUIDs}
@@ -74,7 +74,7 @@ type parser struct {
 	spare    uint64 // the next GUID for a port whose own would be another's
 
 	prefix  string         // module, with its #
-	current int            // the node whose ports follow; -1: none
+	current int            // the node whose ports follow; noNode, badNode
 	nodes   map[string]int // by name
 	guids   map[uint64]int // nodes by GUID
 	places  []place        // where each node was
@@ -86,6 +86,12 @@ type parser struct {
 	enabled capabilities   // of the ports that follow
 	series  map[node.Type]*series
 }
+
+// What a port's line belongs to that belongs to no node.
+const (
+	noNode  = -1
+	badNode = -2 // one whose line is an error
+)
 
 // place is where something stands.
 type place struct {
@@ -308,13 +314,13 @@ func (p *parser) includeFile(rest string, depth int) error {
 	}
 	file, line := p.file, p.line
 	p.text(name, text, depth+1)
-	p.file, p.line, p.current = file, line, -1
+	p.file, p.line, p.current = file, line, noNode
 	return nil
 }
 
 // node is a record's first line, from the number of ports on.
 func (p *parser) node(t node.Type, rest string) error {
-	p.current = -1
+	p.current = badNode
 	if err := p.hear(t); err != nil {
 		return err
 	}
@@ -340,7 +346,10 @@ func (p *parser) node(t node.Type, rest string) error {
 		return fmt.Errorf("there are too many nodes or ports: a subnet has addresses for %d, and we build no more than %d ports", MaxNodes, maxAllPorts)
 	}
 	n := Node{Type: t, Name: name, VendorID: uint32(p.next.vendor), DeviceID: uint16(p.next.device), Ports: make([]Port, ports+1)}
-	comment := header(&n, rest)
+	comment, err := header(&n, rest)
+	if err != nil {
+		return err
+	}
 	if n.Description == n.Name {
 		n.Description = ""
 	}
@@ -362,13 +371,16 @@ func (p *parser) node(t node.Type, rest string) error {
 }
 
 // header takes the description from what follows a node's name, and returns what follows that.
-func header(n *Node, rest string) (comment string) {
-	_, comment, _ = strings.Cut(rest, "#")
+func header(n *Node, rest string) (comment string, err error) {
+	extra, comment, _ := strings.Cut(rest, "#")
+	if extra = strings.Trim(extra, " \t"); extra != "" {
+		return "", fmt.Errorf("%q is not understood: behind the node's name there may be a # with a comment", extra)
+	}
 	comment = trimmed(comment)
 	if strings.HasPrefix(comment, `"`) {
 		if end := strings.LastIndexByte(comment, '"'); end > 0 {
 			n.Description = cleanDescription(comment[1:end])
-			return comment[end+1:]
+			return comment[end+1:], nil
 		}
 	}
 	end := len(comment)
@@ -378,7 +390,7 @@ func header(n *Node, rest string) (comment string) {
 		}
 	}
 	n.Description = strings.Trim(cleanDescription(strings.Trim(comment[:end], " \t")), " ")
-	return comment[end:]
+	return comment[end:], nil
 }
 
 // identify gives a node its GUID, and a switch's port 0 the one of it.
@@ -392,8 +404,8 @@ func (p *parser) identify(n *Node) error {
 		return fmt.Errorf("the GUID of %q is 0: give it another one in the line before", n.Name)
 	}
 	if other, taken := p.guids[guid]; taken {
-		return fmt.Errorf("node %q has the GUID %#x, which %q (%v) has already: give it one of its own in a line before, such as caguid=%#x",
-			n.Name, guid, p.topology.Nodes[other].Name, p.places[other], guid+0x100)
+		return fmt.Errorf("node %q has the GUID %#x, which %q (%v) has already: give it one of its own in a line before, such as %sguid=%#x",
+			n.Name, guid, p.topology.Nodes[other].Name, p.places[other], map[node.Type]string{node.Switch: "switch", node.CA: "ca", node.Router: "rt"}[n.Type], guid+0x100)
 	}
 	p.guids[guid] = len(p.topology.Nodes)
 	n.GUID = guid

@@ -18,7 +18,10 @@ func (p *parser) port(s string) error {
 		s := p.waiting[0]
 		return fmt.Errorf("%s= at %v is about the next node, so this port belongs to none: such lines stand before the line of their node", s.name, s.at)
 	}
-	if p.current < 0 {
+	switch p.current {
+	case badNode:
+		return nil // one mistake is one error
+	case noNode:
 		return errors.New(`this port belongs to no node: a record begins with a line such as: Switch 8 "switch-1"`)
 	}
 	n := &p.topology.Nodes[p.current]

@@ -227,6 +227,8 @@ func TestParseErrors(t *testing.T) {
 		{`Switch 8 a`, `t:1: the node's name is missing`},
 		{`Switch 8 "a`, `t:1: the node's name is missing`},
 		{`Switch`, `t:1: the node's name is missing`},
+		{`Switch 8 "a" lmc 2 # "a"`, `t:1: "lmc 2" is not understood: behind the node's name`},
+		{"switchguid=9\nSwitch 8 \"a\"\nswitchguid=9\nSwitch 8 \"b\"\n[1] \"a\"[1]", `t:4: node "b" has the GUID 0x9, which "a" (t:2) has already: give it one of its own in a line before, such as switchguid=0x109`},
 		{`Switch x "a"`, `t:1: "x" is not how many ports a node has`},
 		{`Switch 255 "a"`, `t:1: "255" is not how many ports a node has`},
 		{`Switch 8 ""`, `t:1: the name is empty`},
@@ -284,6 +286,9 @@ func TestParseErrors(t *testing.T) {
 	}
 	if _, err := Parse("t", []byte("vendid=1\nSwich 1 \"a\"\nvendid=1\nCa 1 \"b\"")); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("one mistake: %v", err)
+	}
+	if _, err := Parse("t", []byte("Switch 900 \"a\"\n[1] \"b\"[1]\n[2] \"b\"[2]\nCa 2 \"b\"")); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("one mistake, and ports behind it: %v", err)
 	}
 	if _, err := Parse("t", []byte("x\ny\nz")); err == nil || strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("three mistakes: %v", err)

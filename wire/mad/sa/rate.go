@@ -52,6 +52,17 @@ func RateMbps(code uint8) int {
 	return 0
 }
 
+// HighestRate returns the code of the highest rate that a query asks for and that is not above another one, 0 if
+// there is none.
+func (s Selected) HighestRate(most uint8) (best uint8) {
+	for _, r := range rates {
+		if mbps := RateMbps(r.code); s.AcceptsRate(r.code) && mbps <= RateMbps(most) && mbps > RateMbps(best) {
+			best = r.code
+		}
+	}
+	return best
+}
+
 // AcceptsRate reports whether a rate is what a query asks for.
 func (s Selected) AcceptsRate(code uint8) bool {
 	have, want := RateMbps(code), RateMbps(s.Value)

@@ -138,4 +138,20 @@ func TestRates(t *testing.T) {
 	if s := (Selected{GreaterThan, 5}); !s.AcceptsRate(3) || s.AcceptsRate(2) {
 		t.Error("code 3 is 10 Gb/s and code 5 is 5")
 	}
+	for _, c := range []struct {
+		ask  Selected
+		most uint8
+		want uint8
+	}{
+		{Selected{Exactly, 3}, 16, 3},
+		{Selected{Exactly, 16}, 3, 0},   // above the most
+		{Selected{LessThan, 16}, 17, 9}, // 80 Gb/s is the last below 100
+		{Selected{GreaterThan, 3}, 7, 7},
+		{Selected{GreaterThan, 7}, 7, 0},
+		{Selected{Best, 0}, 7, 7},
+	} {
+		if got := c.ask.HighestRate(c.most); got != c.want {
+			t.Errorf("%+v up to %d: %d (%d Mb/s), want %d", c.ask, c.most, got, RateMbps(got), c.want)
+		}
+	}
 }

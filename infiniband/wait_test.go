@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband_test
+
+import (
+	"testing"
+	"time"
+)
+
+// upTime is how long a subnet manager may take to do what there is to do: only a fault exceeds it.
+const upTime = time.Minute
+
+// waitFor waits until a condition holds.
+func waitFor(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for late := time.Now().Add(upTime); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%s: not within %v", what, upTime)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	crand "crypto/rand"
+	"encoding/binary"
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/internal/engine/node"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+)
+
+// leaveRequest takes a port out of a group in the name of programs that cannot ask for that any more. It is
+// repeated until it is answered, but not for ever: a port whose link is down the administrator forgets anyway.
+type leaveRequest struct {
+	m *member
+	groupKey
+	state sa.JoinState
+	tid   uint64
+	tries int
+	due   clock.Time
+}
+
+const (
+	leaveTries = 5
+	leaveAgain = clock.Time(1e9)
+	// maxLeaves limits the requests that wait for an answer: programs that end with more leave ports in groups.
+	maxLeaves = 4 * maxGroups
+)
+
+// leaves are the requests under way.
+type leaves struct {
+	requests []leaveRequest
+	due      clock.Time // of the first; 0: there is none
+	lastTID  uint64     // the first is random
+}
+
+func (l *leaves) init() {
+	var b [8]byte
+	crand.Read(b[:])
+	l.lastTID = binary.NativeEndian.Uint64(b[:])
+}
+
+// leaveGroup takes a port out of a group, as far as no seat there is a member.
+func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) {
+	what &^= g.held(nobody)
+	m.leaving(k, g, what)
+	l := &f.leaves
+	for what != 0 && len(l.requests) < maxLeaves {
+		one := what & -what // each for itself: a request is refused as a whole if one of its states is not there
+		what &^= one
+		l.lastTID++
+		l.requests = append(l.requests, leaveRequest{m: m, groupKey: k, state: one, tid: l.lastTID, due: f.now()})
+		l.due = 1
+	}
+}
+
+// leaveAll leaves the groups of a seat that ends.
+func (s *Seat) leaveAll() {
+	for k, g := range s.m.groups {
+		if was := g.joined[s.num]; was != 0 {
+			s.drop(k, was)
+			s.f.leaveGroup(s.m, k, g, was)
+		}
+	}
+	for i := range s.m.asked {
+		if j := &s.m.asked[i]; j.seat == s.num {
+			j.state, j.fresh = 0, 0 // of a group that the administrator chooses
+		}
+	}
+}
+
+// rejoined keeps requests from being repeated when a seat has joined again.
+func (l *leaves) rejoined(m *member, k groupKey, state sa.JoinState) {
+	for i := range l.requests {
+		if r := &l.requests[i]; r.m == m && r.groupKey == k {
+			r.state &^= state
+		}
+	}
+	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.state == 0 })
+}
+
+// answered ends a request, false: there is none with that id.
+func (l *leaves) answered(tid uint64) bool {
+	i := slices.IndexFunc(l.requests, func(r leaveRequest) bool { return r.tid == tid })
+	if i >= 0 {
+		l.requests = slices.Delete(l.requests, i, i+1)
+	}
+	return i >= 0
+}
+
+// sendLeaves sends the requests that are due.
+func (f *Fabric) sendLeaves(now clock.Time) {
+	l := &f.leaves
+	if l.due == 0 || l.due > now {
+		return
+	}
+	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.due <= now && r.tries == leaveTries })
+	l.due = 0
+	for i := range l.requests {
+		r := &l.requests[i]
+		if r.due <= now {
+			r.tries++
+			r.due = now + leaveAgain
+			r.send(f, now)
+		}
+		if l.due == 0 || r.due < l.due {
+			l.due = r.due
+		}
+	}
+}
+
+// send sends the request. What finds no room is repeated, as what is lost.
+func (r *leaveRequest) send(f *Fabric, now clock.Time) {
+	p := &r.m.state.Ports[r.port]
+	to := link.Datagram{SLID: p.Address.LID, DLID: p.Address.SMLID, SL: p.Address.SMSL, Source: ib.QP1, Dest: ib.QP1, QKey: ib.QKeyGSI,
+		PKey: ownPKey(p, ib.DefaultPKey)}
+	h := sa.NewHeader(sa.MethodDelete, sa.AttrMCMemberRecord, r.tid, sa.MemberMGID|sa.MemberPortGID|sa.MemberJoinState)
+	q := sa.MCMemberRecord{MGID: r.mgid, PortGID: gidOf(p.Address.Prefix, p.GUID), Join: r.state}
+	h.RMPP.Version = sa.RMPPVersion
+	var b [mad.Size]byte
+	q.Append(h.Append(b[:0]))
+	f.net.SendMAD(now, r.m.node.Port(r.port), to, b[:])
+}
+
+// ownPKey returns a port's key of a partition: it may be a full or a limited member.
+func ownPKey(p *node.Port, k ib.PKey) ib.PKey {
+	for _, own := range p.Partition.PKeys {
+		if own&0x7fff == k&0x7fff {
+			return own
+		}
+	}
+	return k
+}

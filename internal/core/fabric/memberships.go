@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/link"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
+	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
+)
+
+// To the subnet administrator a port is a member of a multicast group or is not (section 15.2.5.17). Programs
+// that share an adapter join and leave by themselves, and the first one to leave must not take the port out of
+// the others' group. On hardware the driver of the adapter sees to that. Here the fabric does: it looks at
+// what programs ask the administrator at the moment when that leaves the port, so that all are agreed on the
+// order.
+//
+//   - What a program joins is its own until it leaves, its request is refused, or it ends.
+//   - A request to leave is answered here if other programs hold all that is to be left; otherwise the
+//     administrator gets it, without what others hold.
+//   - What a program that has ended was a member of is left in its place: see leaveRequest.
+//
+// A program holds its memberships over a change of the subnet manager too. Then the administrator may have
+// forgotten them, and the program joins again.
+
+// groupKey names a multicast group at a port of an adapter.
+type groupKey struct {
+	port int
+	mgid ib.GID
+}
+
+// group is what the programs at a port are in a multicast group.
+type group struct {
+	joined  [maxSeats]sa.JoinState // by seat: what it has joined, or has asked to
+	granted sa.JoinState           // what the administrator has made the port
+}
+
+// held returns what seats are, but for one.
+func (g *group) held(but int) (all sa.JoinState) {
+	for num, j := range g.joined {
+		if num != but {
+			all |= j
+		}
+	}
+	return all
+}
+
+// nobody is the number of no seat.
+const nobody = -1
+
+// join is a request that the administrator has not answered. Its MGID is 0 if the administrator chooses one.
+type join struct {
+	groupKey
+	tid   uint64
+	seat  int
+	state sa.JoinState // what the seat will be
+	fresh sa.JoinState // and was not before
+	// port is what the request makes the port, unless it is refused: its state, but for what a request that left
+	// the port later is to take back.
+	port sa.JoinState
+}
+
+const (
+	// maxGroups limits the groups that a seat is in.
+	maxGroups = 1024
+	// maxAsked limits the requests at an adapter without an answer. The oldest are given up: what they have joined
+	// the seat keeps.
+	maxAsked = 4 * maxGroups
+)
+
+// memberRequest is a request to the administrator to change a membership of the port that it leaves.
+type memberRequest struct {
+	groupKey
+	leaves bool
+	packet *link.Packet
+	head   sa.Header
+	record sa.MCMemberRecord
+	data   []byte // where the record is in the packet
+}
+
+// memberRequest returns the one in a packet, false: it is something else.
+func (s *Seat) memberRequest(port int, p *link.Packet) (q memberRequest, ok bool) {
+	d, b, ok := link.ReadMAD(p)
+	if !ok || d.Dest != ib.QP1 || mad.Class(b[1]) != sa.Class {
+		return q, false
+	}
+	q.head.Decode(b)
+	q.data = b[sa.HeaderLen:]
+	q.record.Decode(q.data)
+	q.packet, q.port, q.mgid = p, port, q.record.MGID
+	needed := sa.MemberPortGID | sa.MemberJoinState
+	switch q.head.Method {
+	case mad.MethodSet:
+		if q.head.Mask&sa.MemberMGID == 0 {
+			q.mgid = ib.GID{}
+		}
+	case sa.MethodDelete:
+		q.leaves, needed = true, needed|sa.MemberMGID
+	default:
+		return q, false
+	}
+	ok = q.head.ClassVersion == sa.ClassVersion && q.head.Attribute == sa.AttrMCMemberRecord && q.head.Mask&needed == needed &&
+		q.head.RMPP.Flags&sa.RMPPActive == 0 && q.record.Join != 0 && d.DLID == s.m.state.Ports[port].Address.SMLID &&
+		slices.Contains(s.Info(port).GIDs, q.record.PortGID)
+	return q, ok
+}
+
+// changeMembership takes note of a request that is about to leave, and reports whether it has been answered
+// instead.
+func (s *Seat) changeMembership(q *memberRequest) (answered bool) {
+	if q.leaves {
+		return s.leave(q)
+	}
+	return s.join(q)
+}
+
+// join notes that the seat wants to be a member.
+func (s *Seat) join(q *memberRequest) (answered bool) {
+	m := s.m
+	j := join{groupKey: q.groupKey, tid: q.head.TID, seat: s.num, state: q.record.Join, port: q.record.Join}
+	if q.mgid != (ib.GID{}) {
+		j.fresh = j.state
+		if g := m.groups[q.groupKey]; g != nil {
+			j.fresh &^= g.joined[s.num]
+		}
+		if j.fresh == j.state && s.groups >= maxGroups {
+			s.answer(q, sa.StatusNoResources)
+			return true
+		}
+		s.hold(q.groupKey, j.state)
+		s.f.leaves.rejoined(m, q.groupKey, j.state)
+	}
+	if i := slices.IndexFunc(m.asked, func(o join) bool { return o.tid == j.tid && o.seat == j.seat }); i >= 0 {
+		j.fresh |= m.asked[i].fresh & j.state
+		m.asked = slices.Delete(m.asked, i, i+1)
+	}
+	for i := range m.asked { // who repeats a request waits for the last answer
+		if o := &m.asked[i]; o.groupKey == j.groupKey && o.seat == j.seat && o.state == j.state && o.mgid != (ib.GID{}) {
+			j.fresh |= o.fresh
+			o.state, o.fresh = 0, 0
+		}
+	}
+	if len(m.asked) == maxAsked {
+		m.asked = slices.Delete(m.asked, 0, 1)
+	}
+	m.asked = append(m.asked, j)
+	return false
+}
+
+// leave ends what the seat is, and leaves of the request what no other seat is.
+func (s *Seat) leave(q *memberRequest) (answered bool) {
+	g := s.m.groups[q.groupKey]
+	if g == nil {
+		return false
+	}
+	what, others := q.record.Join, g.held(s.num)
+	if what&^g.joined[s.num] != 0 {
+		if what&g.held(nobody) == 0 {
+			return false
+		}
+		s.answer(q, sa.StatusInvalid) // as the administrator says of what a port is not
+		return true
+	}
+	s.drop(q.groupKey, what)
+	rest := what &^ others
+	s.m.leaving(q.groupKey, g, rest)
+	switch rest {
+	case what:
+		return false
+	case 0:
+		q.record.Join = g.held(nobody)
+		s.answer(q, mad.StatusOK)
+		return true
+	}
+	q.record.Join = rest
+	q.record.Append(q.data[:0])
+	q.packet.NoICRC = true // it is another one now
+	return false
+}
+
+// leaving notes that a request to leave a group is on its way.
+func (m *member) leaving(k groupKey, g *group, what sa.JoinState) {
+	g.granted &^= what
+	for i := range m.asked {
+		if m.asked[i].groupKey == k {
+			m.asked[i].port &^= what
+		}
+	}
+}
+
+// answer turns a request into its response, which the seat receives.
+func (s *Seat) answer(q *memberRequest, status mad.Status) {
+	h := &q.head
+	if h.Status = status; status == mad.StatusOK {
+		q.record.Append(q.data[:0])
+	} else {
+		clear(q.data)
+	}
+	if h.Method = mad.MethodGetResp; q.leaves {
+		h.Method = sa.MethodDeleteResp
+	}
+	h.Offset, h.SMKey, h.RMPP = 0, 0, sa.RMPP{}
+	_, b, _ := link.ReadMAD(q.packet)
+	h.Append(b[:0])
+	q.packet.Reverse()
+	s.put(q.port, q.packet)
+}
+
+// hold makes the seat a member.
+func (s *Seat) hold(k groupKey, j sa.JoinState) *group {
+	g := s.m.groups[k]
+	if g == nil {
+		g = new(group)
+		s.m.groups[k] = g
+	}
+	if g.joined[s.num] == 0 {
+		s.groups++
+	}
+	g.joined[s.num] |= j
+	return g
+}
+
+// drop makes the seat a member no more, also by what it has asked for.
+func (s *Seat) drop(k groupKey, what sa.JoinState) *group {
+	for i := range s.m.asked {
+		if j := &s.m.asked[i]; j.groupKey == k && j.seat == s.num {
+			j.state &^= what
+			j.fresh &^= what
+		}
+	}
+	g := s.m.groups[k]
+	if g.joined[s.num] &^= what; g.joined[s.num] == 0 {
+		s.groups--
+		if g.held(nobody) == 0 {
+			delete(s.m.groups, k)
+		}
+	}
+	return g
+}
+
+// heard takes note of what the administrator answers, and reports whether the fabric itself has asked.
+func (m *member) heard(f *Fabric, p *link.Packet) (own bool) {
+	_, b, ok := link.ReadMAD(p)
+	if !ok || mad.Class(b[1]) != sa.Class {
+		return false
+	}
+	var h sa.Header
+	h.Decode(b)
+	switch {
+	case h.Method == sa.MethodDeleteResp:
+		return f.leaves.answered(h.TID)
+	case h.Method == mad.MethodGetResp && h.Attribute == sa.AttrMCMemberRecord:
+		m.joinAnswered(f, &h, b[sa.HeaderLen:])
+	}
+	return false
+}
+
+// joinAnswered takes note of what becomes of a request to join. What nobody is any more the port leaves.
+func (m *member) joinAnswered(f *Fabric, h *sa.Header, data []byte) {
+	i := slices.IndexFunc(m.asked, func(j join) bool { return j.tid == h.TID })
+	if i < 0 {
+		return
+	}
+	j := m.asked[i]
+	m.asked = slices.Delete(m.asked, i, i+1)
+	if h.Status == mad.StatusOK && j.mgid == (ib.GID{}) {
+		var r sa.MCMemberRecord
+		r.Decode(data)
+		j.mgid = r.MGID
+	}
+	g := m.groups[j.groupKey]
+	if g == nil {
+		g = new(group)
+	}
+	granted := h.Status == mad.StatusOK
+	for o := range m.asked {
+		o := &m.asked[o]
+		if o.groupKey != j.groupKey || o.seat != j.seat {
+			continue
+		}
+		if granted {
+			o.fresh &^= j.state
+		} else { // what is asked for again is up to that request now
+			o.fresh |= j.fresh & o.state
+			j.fresh &^= o.state
+		}
+	}
+	s := m.seats[j.seat]
+	if granted && j.state != 0 {
+		g = s.hold(j.groupKey, j.state)
+	}
+	if granted {
+		g.granted |= j.port
+	} else if j.fresh != 0 {
+		s.drop(j.groupKey, j.fresh)
+	}
+	f.leaveGroup(m, j.groupKey, g, g.granted)
+}
