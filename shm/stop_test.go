@@ -186,7 +186,7 @@ func TestStopped(t *testing.T) {
 	asked := askedOf(ctx, t, dev, 1)
 	copies := counter(dev, "crossed_copies") > 0 // the system allows them
 	g.stop(t)
-	operations := uint64(1 + 7)
+	operations := uint64(1 + 9)
 	mem := mr.Bytes()
 	for i := range mem[:tableBytes/2] {
 		mem[i] = byte(i*7 + i>>8)
@@ -217,6 +217,12 @@ func TestStopped(t *testing.T) {
 	}
 	if old, now := binary.NativeEndian.Uint64(mem), binary.NativeEndian.Uint64(mem[8:]); old != 15 || now != 42 {
 		t.Errorf("the word was %d and is %d, not 15 and 42", old, now)
+	}
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.AtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 43), Remote: word}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.Flush, FlushLevel: verbs.FlushToGlobal, FlushLen: 8, Remote: word}); err != nil {
+		t.Fatal(err)
 	}
 	if copies {
 		operations += 2

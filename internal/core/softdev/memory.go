@@ -34,13 +34,16 @@ func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool,
 	d := &StreamDevice{net: net}
 	d.alone, d.eventsOnly = true, eventsOnly
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
-	m.engine.Resolve = net.Resolve
+	m.engine.Resolve, m.engine.Persist = net.Resolve, m.persist
 	m.ud = newDatagrams(d, net, &m.engine)
 	d.carrier = m
 	attr := attrOf(name, kind, verbs.TransportIB, guid)
 	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
-	attr.Caps |= verbs.CapUD
+	attr.Caps |= verbs.CapUD | verbs.CapFlush | verbs.CapAtomicWrite
+	if memory.CanPersist {
+		attr.Caps |= verbs.CapFlushPersistent
+	}
 	attr.MaxAH = maxObjects
 	return d, d.start(attr)
 }
@@ -237,7 +240,7 @@ func (f *memoryFlow) receive() int {
 	f.limit()
 	d.moved(moved)
 	f.ring()
-	ended = ended && !f.engine.Paused()
+	ended = ended && !f.engine.Paused() && !f.engine.Flushing()
 	if ended && count == 0 && !f.peer.Arrived() {
 		f.lost()
 		return 1

@@ -16,7 +16,7 @@ const stride = 256 << 10
 // needs returns which right an operation needs (IBTA 9.7.5.1.3); 0: it is not one-sided.
 func needs(op verbs.SendOp) verbs.Access {
 	switch op {
-	case verbs.Write, verbs.WriteImm:
+	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite:
 		return verbs.RemoteWrite
 	case verbs.Read:
 		return verbs.RemoteRead
@@ -30,11 +30,11 @@ func needs(op verbs.SendOp) verbs.Access {
 // request for the target's memory that is still in the ring. A WRITE or atomic operation may overtake a
 // SEND; a READ may not, as it may name the memory that the SEND goes to.
 func (q *QP) reaches(w *sendWQE) bool {
-	need := needs(w.Op)
+	need := w.needs()
 	if need == 0 {
 		return false
 	}
-	if w.Length == 0 {
+	if w.Length == 0 && w.Op != verbs.Flush {
 		return true // it names no memory
 	}
 	before := q.asked
@@ -49,11 +49,14 @@ func (q *QP) reaches(w *sendWQE) bool {
 	if !q.peer.admits(need) {
 		return false
 	}
+	if w.Op == verbs.Flush {
+		return need == verbs.FlushGlobal && q.covers(w)
+	}
 	mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
 	switch {
 	case at != 0:
 		return crosses(w) && q.peer.memory.Crosses()
-	case need != verbs.RemoteAtomic:
+	case need != verbs.RemoteAtomic && w.Op != verbs.AtomicWrite:
 		return mem != nil
 	}
 	s := memory.Inline(mem)
@@ -70,9 +73,12 @@ func crosses(w *sendWQE) bool {
 // act continues a work request in the peer's memory. If the peer has withdrawn it meanwhile, the rest goes
 // through the peer, who refuses it.
 func (q *QP) act(w *sendWQE) (moved int, ok bool) {
+	if w.Op == verbs.Flush {
+		return 0, q.carriedOut(w)
+	}
 	n := min(int(w.Length)-q.off, stride)
 	if n > 0 {
-		need := needs(w.Op)
+		need := w.needs()
 		mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, need)
 		switch {
 		case !q.peer.admits(need), mem == nil && (at == 0 || !q.cross(w, at, n)):
@@ -92,10 +98,15 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 		}
 		return n, ok
 	}
+	return n, q.carriedOut(w)
+}
+
+// carriedOut ends a work request that this side has carried out by itself.
+func (q *QP) carriedOut(w *sendWQE) bool {
 	q.Device.Counters.Direct++
 	w.done = true
 	q.finish()
-	return n, true
+	return true
 }
 
 // cross carries out an operation on a piece of the peer's other memory, by the system's copies. It
@@ -104,7 +115,7 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 	p := q.peer
 	p.enter()
 	defer p.exit()
-	if !q.far.place.Holds() || !p.admits(needs(w.Op)) {
+	if !q.far.place.Holds() || !p.admits(w.needs()) {
 		return false
 	}
 	for done := 0; done < n; {
@@ -128,7 +139,7 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 // is not there any more.
 func (q *QP) move(w *sendWQE, mem []byte) bool {
 	switch w.Op {
-	case verbs.Write, verbs.WriteImm:
+	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite:
 		q.Device.Counters.SentBytes += uint64(len(mem))
 		return q.store(mem)
 	case verbs.Read:

@@ -93,7 +93,7 @@ func (q *QP) begin(w *sendWQE) bool {
 	if w.Copied {
 		q.gather.Reset()
 		q.gather.Add(memory.Inline(w.Inline))
-	} else if !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
+	} else if w.Op != verbs.Flush && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
 		w.Status = verbs.LocalProtectionError
 		return false
 	}
@@ -117,6 +117,10 @@ func (q *QP) ask(w *sendWQE) (moved int, ok bool) {
 		return 0, q.askRead(w)
 	case verbs.CompareSwap, verbs.FetchAdd:
 		return 0, q.askAtomic(w)
+	case verbs.AtomicWrite:
+		return q.askStore(w)
+	case verbs.Flush:
+		return 0, q.askFlush(w)
 	}
 	return q.send(w)
 }
@@ -323,12 +327,30 @@ func (q *QP) askAtomic(w *sendWQE) bool {
 	return true
 }
 
+// askStore sends an ATOMIC WRITE.
+func (q *QP) askStore(w *sendWQE) (moved int, ok bool) {
+	b := q.reserve(storeFields, opStore)
+	if b == nil || !q.payload(w, b[16:]) {
+		return 0, false
+	}
+	put32(b, 0, uint32(w.Remote.Key))
+	put64(b, 8, w.Remote.Addr)
+	w.done = true
+	q.sentOff(w)
+	return int(w.Length), true
+}
+
 // await sends a request that the peer answers.
 func (q *QP) await(w *sendWQE, op readOp) {
+	*q.reads.PushBack() = op
+	q.sentOff(w)
+}
+
+// sentOff sends the only message of a request for the peer's memory.
+func (q *QP) sentOff(w *sendWQE) {
 	q.publish()
 	q.Device.Counters.Asked++
 	w.end = q.peer.requests.Position()
 	q.asked = w.end
-	*q.reads.PushBack() = op
 	q.finish()
 }

@@ -181,21 +181,8 @@ type far struct {
 // peer's process. It returns neither if they are out of reach, or the region does not allow what is
 // needed: the peer is to be asked.
 func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access) (mem []byte, at uint64) {
-	if f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds() {
-		*f = far{}
-		dir := p.memory.Directory()
-		if dir == nil {
-			return nil, 0
-		}
-		e, place, ok := dir.Find(uint32(key))
-		if !ok {
-			return nil, 0
-		}
-		*f = far{entry: e, place: place}
-		if e.Segment != 0 {
-			f.mem, f.writable = p.memory.Segment(e.Segment)
-		}
-		f.generation = p.memory.Generation()
+	if (f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds()) && !p.lookUp(f, key) {
+		return nil, 0
 	}
 	off, ok := f.entry.Range(addr, uint64(n))
 	switch {
@@ -210,6 +197,25 @@ func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access
 		return nil, 0
 	}
 	return f.mem[off:][:n:n], 0
+}
+
+// lookUp finds the region of a key. It returns false if none is known.
+func (p *Peer) lookUp(f *far, key verbs.Key) bool {
+	*f = far{}
+	dir := p.memory.Directory()
+	if dir == nil {
+		return false
+	}
+	e, place, ok := dir.Find(uint32(key))
+	if !ok {
+		return false
+	}
+	*f = far{entry: e, place: place}
+	if e.Segment != 0 {
+		f.mem, f.writable = p.memory.Segment(e.Segment)
+	}
+	f.generation = p.memory.Generation()
+	return true
 }
 
 // enter says that this side is about to work in the peer's memory, and leave that it no longer is. The

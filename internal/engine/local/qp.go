@@ -14,6 +14,9 @@ type Device struct {
 	word     [8]byte // of an operation on one
 	// Resolve reports whether an address vector can be used.
 	Resolve func(*verbs.AHAttr) error
+	// Persist begins to make memory persistent, and calls Flush.Done later; nil: there is no way to. Regions allow
+	// FLUSH to persistence only if there is one.
+	Persist func(*Flush)
 }
 
 // Counters count events on a device.

@@ -20,6 +20,7 @@ type target struct {
 	last      memory.Last   // what the last WRITE named
 	into      memory.Last   // where the last short SEND went
 	ref       reference
+	flush     *Flush // that is under way, or done and still in the ring; nil: none
 
 	resp    resps
 	refusal verbs.Status // the peer's oldest request fails with this, once earlier ones are answered; 0: none
@@ -30,7 +31,7 @@ type target struct {
 
 func (t *target) stop() {
 	t.paused, t.denied, t.inMessage, t.backing = false, false, false, false
-	t.ref = reference{}
+	t.ref, t.flush = reference{}, nil
 	t.land.Reset()
 	t.back.Reset()
 	if t.refusal == 0 {
@@ -97,7 +98,7 @@ func (q *QP) take(budget int) (count, moved int) {
 
 // handles reports whether the peer's requests are handled now.
 func (q *QP) handles() bool {
-	return !q.paused && !q.denied && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches()
+	return !q.paused && !q.denied && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches() && !q.Flushing()
 }
 
 // More reports whether there are messages that [QP.Receive] has seen and not handled, though it could, or

@@ -25,6 +25,8 @@ type sendWQE struct {
 	loud   bool   // it has a completion when it succeeds
 	done   bool   // the peer has answered it, or no answer is needed
 	end    uint64 // position of its last message in the ring; 0: none
+	level  verbs.FlushLevel
+	scope  verbs.FlushScope
 }
 
 // readOp is a READ or atomic operation that the peer has not answered.
@@ -35,14 +37,8 @@ type readOp struct {
 	fetch  bool // of a SEND's payload, not of a work request
 }
 
-// lacking has the reason for each operation that there is no message for.
-var lacking = queue.Lacking{
-	verbs.AtomicWrite: "use a WRITE of 8 aligned bytes, which appears as a whole",
-	verbs.Flush:       "what was written is there when the WRITE has completed",
-}
-
-// lacks returns why there is no message for a work request.
-var lacks = lacking.Refuse
+// lacks returns why there is no message for a work request: there is one for each.
+func lacks(*verbs.SendWR) error { return nil }
 
 // Post adds work requests in order and returns how many; with all, none is added if one of them cannot
 // be.
@@ -55,6 +51,7 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])
 		w.begun, w.direct, w.done, w.end = false, false, false, 0
+		w.level, w.scope = wrs[i].FlushLevel, wrs[i].FlushScope
 		if w.loud = q.Signals(&wrs[i]); w.loud {
 			q.loud++
 		}

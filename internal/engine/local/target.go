@@ -52,6 +52,10 @@ func (q *QP) handle(k kind, body []byte) bool {
 		return q.takeImm(k, get32(body, 0), get32(body, 4))
 	case opRead:
 		return q.takeRead(verbs.Key(get32(body, 0)), get64(body, 8), get32(body, 4))
+	case opStore:
+		return q.takeStore(verbs.Key(get32(body, 0)), get64(body, 8), body[16:storeFields])
+	case opFlush:
+		return q.takeFlush(verbs.Key(get32(body, 0)), verbs.FlushLevel(body[4]), verbs.FlushScope(body[5]), get64(body, 8), get64(body, 16))
 	}
 	return q.takeAtomic(verbs.Key(get32(body, 0)), verbs.SendOp(get32(body, 4)), get64(body, 8), get64(body, 16), get64(body, 24))
 }
@@ -77,6 +81,12 @@ func (q *QP) notAllowed(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs
 // forbidden refuses what the queue pair does not allow.
 func (q *QP) forbidden(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) bool {
 	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonQPAccess, Op: op, Key: key, Addr: addr, Length: n}, q.PD, need)
+	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+}
+
+// misaligned refuses an operation on a word that is across two.
+func (q *QP) misaligned(op verbs.WCOp, key verbs.Key, addr uint64, need verbs.Access) bool {
+	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: op, Key: key, Addr: addr, Length: 8}, q.PD, need)
 	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 
@@ -217,9 +227,7 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 		return q.notAllowed(verbs.WCFetchAdd, key, addr, 8, verbs.RemoteAtomic)
 	}
 	if !s.Aligned8() {
-		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: verbs.WCFetchAdd, Key: key, Addr: addr, Length: 8},
-			q.PD, verbs.RemoteAtomic)
-		return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+		return q.misaligned(verbs.WCFetchAdd, key, addr, verbs.RemoteAtomic)
 	}
 	var old uint64
 	switch op {
@@ -237,6 +245,28 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 	q.Device.Memory.Written(s)
 	q.CountRequest(0, true)
 	*q.resp.PushBack() = response{atomic: true, result: old}
+	return true
+}
+
+// takeStore carries out an ATOMIC WRITE (IBTA annex A19).
+func (q *QP) takeStore(key verbs.Key, addr uint64, word []byte) bool {
+	const op, need = verbs.WCAtomicWrite, verbs.RemoteWrite
+	if q.Attr().Access&need == 0 {
+		return q.forbidden(op, key, addr, 8, need)
+	}
+	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, 8, need)
+	if !ok {
+		return q.notAllowed(op, key, addr, 8, need)
+	}
+	if !s.Aligned8() {
+		return q.misaligned(op, key, addr, need)
+	}
+	if !s.Store(word) {
+		return q.notAllowed(op, key, addr, 8, need)
+	}
+	q.Device.Memory.Written(s)
+	q.Device.Counters.RecvBytes += 8
+	q.CountRequest(8, true)
 	return true
 }
 
