@@ -29,7 +29,7 @@ type datagramEnd struct {
 
 func newDatagramEnd(t testing.TB) *datagramEnd {
 	t.Helper()
-	e := &datagramEnd{side: newSide(t, 2), theirs: make([]byte, SegmentBytes)}
+	e := &datagramEnd{side: newSide(t, 2, verbs.RC), theirs: make([]byte, SegmentBytes)}
 	e.qp = NewDatagram(e.dev, queue.Config{Num: datagramNum, Type: verbs.UD, PD: 1, SendCQ: e.cq, RecvCQ: e.cq,
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 4, MaxSGE: 1}})
 	for _, a := range []struct {

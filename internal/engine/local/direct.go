@@ -82,7 +82,7 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 		mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, need)
 		switch {
 		case !q.peer.admits(need), mem == nil && (at == 0 || !q.cross(w, at, n)):
-			w.direct = false
+			w.direct, q.here = false, q.off
 			return 0, true
 		case mem != nil && !q.move(w, mem):
 			w.Status = verbs.LocalProtectionError

@@ -145,7 +145,7 @@ func TestFlushPersistent(t *testing.T) {
 	settle(a, b)
 	a.completes(verbs.RemoteOperationError, verbs.WRFlushError, verbs.WRFlushError)
 
-	a, b, to, _ = begin()
+	a, b, _, _ = begin()
 	b.dev.Memory.Close() // the region has ended
 	under.Done(true)
 	settle(a, b)

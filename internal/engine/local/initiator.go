@@ -10,6 +10,7 @@ import (
 // initiator carries out work requests, one after the other.
 type initiator struct {
 	off    int // bytes of work request next that are in the ring, or where they belong
+	here   int // how many of them this side has put where they belong
 	gather memory.Cursor
 	asked  uint64 // position of the last request for the target's memory
 	sent   uint64 // position of the last SEND
@@ -21,7 +22,7 @@ type initiator struct {
 }
 
 func (t *initiator) stop() {
-	t.off = 0
+	t.off, t.here = 0, 0
 	t.gather.Reset()
 }
 
@@ -45,6 +46,9 @@ func (q *QP) Advance(budget int) (moved int) {
 	}
 	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
 		q.retire(q.peer.requests.seen) // not more: whoever waits for room is told of what is not seen
+	}
+	if q.Held() && q.stalled == q.peer.requests.seen+1 {
+		q.drop(DropStalled)
 	}
 	if q.peer != nil && !q.peer.Await(q.awaits()) {
 		q.stirred = true
@@ -104,7 +108,7 @@ func (q *QP) begin(w *sendWQE) bool {
 // finish records that work request next needs nothing more from this side.
 func (q *QP) finish() {
 	q.next++
-	q.off = 0
+	q.off, q.here = 0, 0
 }
 
 // ask continues a work request by messages. It returns false if the ring is full, or as many READs and
@@ -191,8 +195,8 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 	put32(b, 0, field)
 	q.publish()
 	if q.off += n; k.has(last) {
-		w.done, w.end = true, q.peer.requests.Position()
-		q.sent = w.end
+		q.sent = q.peer.requests.Position()
+		w.done, w.end = true, q.known(q.sent)
 		q.finish()
 	}
 	return n, true
@@ -202,7 +206,7 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 // read, or in other memory from where the system lets them copy it. Then place is its address. Who is its own
 // peer would ask for the payload behind the message that names it.
 func (q *QP) names(w *sendWQE) (place uint64, ok bool) {
-	if w.Length < refFrom || w.Copied || len(w.SGL) != 1 || q.off > 0 || q.peer.loops() {
+	if w.Length < refFrom || w.Copied || len(w.SGL) != 1 || q.off > 0 || q.peer.loops() || q.unreliable() {
 		return 0, false
 	}
 	if q.Device.Memory.Shared(q.PD, &w.SGL[0], verbs.RemoteRead) {
@@ -243,6 +247,9 @@ func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 		if n == rest {
 			k |= last
 		}
+		if q.off == q.here {
+			k |= first
+		}
 		b := q.reserve(writeFields+n, k)
 		if b == nil || !q.payload(w, b[writeFields:]) {
 			return 0, false
@@ -277,7 +284,7 @@ func (q *QP) conclude(w *sendWQE, flags kind) bool {
 	}
 	w.done = true
 	if w.Op == verbs.WriteImm || !w.direct {
-		w.end = q.peer.requests.Position()
+		w.end = q.known(q.peer.requests.Position())
 	}
 	q.finish()
 	return true

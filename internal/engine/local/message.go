@@ -31,7 +31,7 @@ const (
 
 // Flags of messages.
 const (
-	first      kind = 1 << (8 + iota) // of a SEND's messages; opImm: the peer has carried out the WRITE by itself
+	first      kind = 1 << (8 + iota) // of a SEND's or WRITE's messages; opImm: the peer has carried out the WRITE by itself
 	last                              // of a SEND's, WRITE's or READ's
 	solicited                         // the receiver asked to be told of these
 	immediate                         // a SEND has immediate data

@@ -31,6 +31,9 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if q.peer != nil {
 		q.admit()
 	}
+	if q.absent {
+		q.miss()
+	}
 	q.checkDrained()
 	return nil
 }
@@ -47,7 +50,7 @@ func (q *QP) reset() {
 	q.sq.Clear()
 	q.reads.Clear()
 	q.sendQueue = sendQueue{sq: q.sq, reads: q.reads}
-	q.refusal, q.rings = 0, false // and with it the answers that stop would leave to be given
+	q.refusal, q.rings, q.absent, q.stalled = 0, false, false, 0 // and with it the answers that stop would leave to be given
 	q.stop()
 	q.Reset()
 }

@@ -143,7 +143,7 @@ func (p *Peer) Await(awaits bool) bool {
 // admit says what the peer may do by itself from now on.
 func (p *Peer) admit(state verbs.QPState, access verbs.Access, holds bool) {
 	gate := uint32(0)
-	if state >= verbs.RTR && state <= verbs.SQD {
+	if state >= verbs.RTR && state <= verbs.SQE {
 		gate = open | uint32(access)
 		if holds {
 			gate |= held

@@ -60,12 +60,13 @@ type QP struct {
 	depth   int   // READs and atomics in flight
 	rings   bool  // the peer is to be woken
 	stirred bool  // the peer has done something that nobody will tell of
+	unsure
 	sendQueue
 	initiator
 	target
 }
 
-// New makes a queue pair in the RESET state. Its type is RC.
+// New makes a queue pair in the RESET state. Its type is RC or UC.
 func New(d *Device, c queue.Config) *QP {
 	return &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
 }
@@ -95,6 +96,7 @@ func (q *QP) Begin(p *Peer, answers, flies uint16) bool {
 	if q.peer != nil || q.State() == verbs.Reset || q.State() > verbs.SQD {
 		return false
 	}
+	q.absent = false
 	if q.State() == verbs.Init {
 		q.SetState(verbs.RTS)
 		q.Attr().RNRRetry = endless
@@ -131,6 +133,10 @@ func (q *QP) Lost(orderly bool) {
 		return
 	}
 	q.Device.Counters.Lost++
+	if q.unreliable() {
+		q.miss()
+		return
+	}
 	if !orderly && q.sq.Len() > 0 {
 		q.fail(verbs.RetryExceeded)
 		return
@@ -145,6 +151,9 @@ func (q *QP) Lost(orderly bool) {
 // queue.
 func (q *QP) Forsaken() bool {
 	q.harvest()
+	if q.peer != nil && q.unreliable() {
+		q.miss()
+	}
 	if q.peer == nil || q.sq.Len() > 0 {
 		return false
 	}
@@ -168,11 +177,17 @@ func (q *QP) Part() {
 	q.far = far{}
 }
 
-// fail completes the oldest send work request with a status and moves to ERR.
+// fail completes the oldest send work request with a status and moves to ERR, or for UC to SQE (IBTA 10.3.1.6).
 func (q *QP) fail(status verbs.Status) {
 	if q.sq.Len() > 0 {
 		q.CompleteSend(&q.sq.Front().SendWQE, status)
 		q.popFront()
+	}
+	if q.unreliable() {
+		q.SetState(verbs.SQE)
+		q.flushSends()
+		q.initiator.stop()
+		return
 	}
 	q.enterError()
 	q.Raise(verbs.EventQPBroken)
@@ -199,5 +214,10 @@ func (q *QP) enterError() {
 func (q *QP) corrupt() {
 	q.Device.Counters.Lost++
 	q.refusal = 0
+	if q.unreliable() { // which of its messages the peer has is known of none
+		q.enterError()
+		q.Raise(verbs.EventQPBroken)
+		return
+	}
 	q.fail(verbs.RemoteOperationError)
 }

@@ -37,8 +37,16 @@ type readOp struct {
 	fetch  bool // of a SEND's payload, not of a work request
 }
 
-// lacks returns why there is no message for a work request: there is one for each.
-func lacks(*verbs.SendWR) error { return nil }
+// lacks returns why there is no message for a work request.
+func (q *QP) lacks(wr *verbs.SendWR) error {
+	switch wr.Op {
+	case verbs.SendInv, verbs.Read, verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush:
+		if q.unreliable() {
+			return queue.RefuseSend("%v is no operation of %v", wr.Op, q.Type)
+		}
+	}
+	return nil
+}
 
 // Post adds work requests in order and returns how many; with all, none is added if one of them cannot
 // be.
@@ -46,7 +54,7 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	if q.peer != nil && q.sq.Len()+len(wrs) > q.Caps.MaxSendWR {
 		q.tidy()
 	}
-	n, err := q.CheckSends(wrs, q.sq.Len(), all, lacks)
+	n, err := q.CheckSends(wrs, q.sq.Len(), all, q.lacks)
 	for i := range n {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])
@@ -56,8 +64,11 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 			q.loud++
 		}
 	}
-	if n > 0 && q.State() == verbs.Err {
+	switch {
+	case n > 0 && q.State() >= verbs.SQE:
 		q.flushSends()
+	case n > 0 && q.absent:
+		q.miss()
 	}
 	return n, err
 }

@@ -30,15 +30,15 @@ func (r *resps) full(q *QP) bool { return r.Len() > 0 && r.Len() >= int(q.Attr()
 // handle handles a request of the peer. It returns false if the request stays in the ring, because
 // there is no receive for it or the connection has ended.
 func (q *QP) handle(k kind, body []byte) bool {
+	if q.unreliable() {
+		return q.handleUnreliable(k, body)
+	}
 	op := k.op()
 	if op < opSend || op > opFetch || len(body) < fieldsOf[op] || q.inMessage && (op != opSend || k.has(first)) {
 		q.corrupt()
 		return false
 	}
-	if q.State() == verbs.RTR && !q.heard {
-		q.heard = true
-		q.Raise(verbs.EventCommEstablished)
-	}
+	q.hear()
 	switch op {
 	case opSend:
 		return q.takeSend(k, get32(body, 0), body[sendFields:])
@@ -58,6 +58,14 @@ func (q *QP) handle(k kind, body []byte) bool {
 		return q.takeFlush(verbs.Key(get32(body, 0)), verbs.FlushLevel(body[4]), verbs.FlushScope(body[5]), get64(body, 8), get64(body, 16))
 	}
 	return q.takeAtomic(verbs.Key(get32(body, 0)), verbs.SendOp(get32(body, 4)), get64(body, 8), get64(body, 16), get64(body, 24))
+}
+
+// hear tells that a message has come before RTS.
+func (q *QP) hear() {
+	if q.State() == verbs.RTR && !q.heard {
+		q.heard = true
+		q.Raise(verbs.EventCommEstablished)
+	}
 }
 
 // refuse ends the connection: the peer's request fails with a status.
@@ -173,19 +181,26 @@ func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool 
 	if rest < uint64(len(b)) {
 		return q.violated()
 	}
-	s = s.Sub(0, len(b))
+	if !q.place(s.Sub(0, len(b)), k, b) {
+		return q.notAllowed(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
+	}
+	return true
+}
+
+// place writes a piece of a WRITE. It returns false if the memory is not there any more.
+func (q *QP) place(s memory.Span, k kind, b []byte) bool {
+	ok := false
 	if len(b) == 8 && s.Aligned8() {
 		ok = s.Store(b) // appears as a whole
 		q.Device.Memory.Written(s)
 	} else {
 		ok = s.Write(q.Device.Memory, 0, b)
 	}
-	if !ok {
-		return q.notAllowed(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
+	if ok {
+		q.Device.Counters.RecvBytes += uint64(len(b))
+		q.CountRequest(len(b), k.has(last))
 	}
-	q.Device.Counters.RecvBytes += uint64(len(b))
-	q.CountRequest(len(b), k.has(last))
-	return true
+	return ok
 }
 
 // takeImm completes a receive with the immediate data of a WRITE, which is where it belongs.
@@ -193,13 +208,17 @@ func (q *QP) takeImm(k kind, imm, length uint32) bool {
 	if !q.receive(k) {
 		return false
 	}
+	q.endImm(k, imm, length)
+	return true
+}
+
+func (q *QP) endImm(k kind, imm, length uint32) {
 	if k.has(first) { // the peer has carried out the WRITE by itself
 		q.CountRequest(int(length), true)
 	}
 	c := q.CompleteReceive(verbs.Success)
 	c.Solicited = k.has(solicited)
 	c.WC.Op, c.WC.ByteLen, c.WC.Flags, c.WC.Imm = verbs.WCRecvWriteImm, length, verbs.WithImm, imm
-	return true
 }
 
 func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {

@@ -9,7 +9,6 @@ func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 		Multicast:       "a datagram goes to one device",
 		XRC:             "not built",
 		GeneralServices: "connections are made through sockets, without management datagrams",
-		Unreliable:      "memory loses nothing",
 	}
 	differs = map[string]string{
 		"Retry/PeerErrs": "that the peer has gone is noticed at once, not after a timeout",
