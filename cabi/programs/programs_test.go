@@ -164,6 +164,7 @@ var pairs = []pair{
 	{kind: "shm", server: "ibv_rc_pingpong -g 0 -c -p PORT", client: "ibv_rc_pingpong -g 0 -c -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "ibv_rc_pingpong -g 0 -e -p PORT", client: "ibv_rc_pingpong -g 0 -e -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "ibv_srq_pingpong -g 0 -p PORT", client: "ibv_srq_pingpong -g 0 -p PORT SERVER", want: "iters in"},
+	{kind: "shm", server: "ibv_uc_pingpong -g 0 -n 100 -p PORT", client: "ibv_uc_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "ibv_ud_pingpong -g 0 -n 100 -p PORT", client: "ibv_ud_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "udaddy -b SERVER", client: "udaddy -s SERVER", want: "return status 0"},
 	{kind: "shm", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
