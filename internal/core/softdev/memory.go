@@ -40,11 +40,11 @@ func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool,
 	attr := attrOf(name, kind, verbs.TransportIB, guid)
 	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
-	attr.Caps |= verbs.CapUC | verbs.CapUD | verbs.CapFlush | verbs.CapAtomicWrite
+	attr.Caps |= verbs.CapUC | verbs.CapUD | verbs.CapUDMulticast | verbs.CapFlush | verbs.CapAtomicWrite
 	if memory.CanPersist {
 		attr.Caps |= verbs.CapFlushPersistent
 	}
-	attr.MaxAH = maxObjects
+	attr.MaxAH, attr.MaxMcastGroups, attr.MaxMcastQP = maxObjects, maxObjects, maxQP
 	return d, d.start(attr)
 }
 

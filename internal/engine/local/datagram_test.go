@@ -67,9 +67,9 @@ func (e *datagramEnd) say(k kind, body []byte) {
 // take receives what has come.
 func (e *datagramEnd) take() (count int, err error) {
 	from, to := ib.GID{15: 1}, ib.GID{15: 2}
-	count, _, _, err = e.dev.ReceiveDatagrams(e.link, from, to, 1<<20, func(n verbs.QPN) *DatagramQP {
+	count, _, _, err = e.dev.ReceiveDatagrams(e.link, from, to, 1<<20, func(n, _ verbs.QPN) []*DatagramQP {
 		if n == datagramNum {
-			return e.qp
+			return []*DatagramQP{e.qp}
 		}
 		return nil
 	})

@@ -23,6 +23,9 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return nil
 	}
 	if mask&verbs.MaskAH != 0 {
+		if attr.AH.DGID.Addr().IsMulticast() {
+			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: "DGID " + attr.AH.DGID.String() + " is that of a multicast group: those are for UD queue pairs"}
+		}
 		if err := q.Device.Resolve(&attr.AH); err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ package conformance
 // [Fixture].
 func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 	missing = map[Ability]string{
-		Multicast:       "a datagram goes to one device",
 		XRC:             "not built",
 		GeneralServices: "connections are made through sockets, without management datagrams",
 	}
