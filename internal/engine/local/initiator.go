@@ -12,8 +12,6 @@ type initiator struct {
 	off    int // bytes of work request next that are in the ring, or where they belong
 	here   int // how many of them this side has put where they belong
 	gather memory.Cursor
-	asked  uint64 // position of the last request for the target's memory
-	sent   uint64 // position of the last SEND
 	far    far
 
 	named     uint64      // number of revocations when a SEND last named its payload
@@ -88,11 +86,16 @@ func (q *QP) mayBegin(w *sendWQE) bool {
 	return q.State() != verbs.SQD && (w.Flags&verbs.Fence == 0 || q.reads.Len() == 0)
 }
 
-// begin finds the memory of a work request, and chooses the way to carry it out.
+// begin finds the memory of a work request, and chooses the way to carry it out. It returns false if the work request
+// fails, or waits.
 func (q *QP) begin(w *sendWQE) bool {
 	if w.Local() {
 		w.begun = true
 		return true
+	}
+	follows := w.needs() != 0 && q.follows(w)
+	if follows && w.Length >= waitFrom && q.reaches(w) {
+		return false
 	}
 	if w.Copied {
 		q.gather.Reset()
@@ -101,7 +104,7 @@ func (q *QP) begin(w *sendWQE) bool {
 		w.Status = verbs.LocalProtectionError
 		return false
 	}
-	w.begun, w.direct = true, q.reaches(w)
+	w.begun, w.direct = true, !follows && q.reaches(w)
 	return true
 }
 
@@ -195,8 +198,7 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 	put32(b, 0, field)
 	q.publish()
 	if q.off += n; k.has(last) {
-		q.sent = q.peer.requests.Position()
-		w.done, w.end = true, q.known(q.sent)
+		w.done, w.end = true, q.known(q.peer.requests.Position())
 		q.finish()
 	}
 	return n, true
@@ -235,7 +237,6 @@ func (q *QP) sendRef(w *sendWQE, k kind, field uint32, place uint64) bool {
 	q.publish()
 	q.Device.Counters.SentBytes += uint64(w.Length)
 	w.done, w.end = true, q.peer.requests.Position()
-	q.sent = w.end
 	q.finish()
 	return true
 }
@@ -258,7 +259,6 @@ func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 		put32(b, 4, uint32(rest))
 		put64(b, 8, w.Remote.Addr+uint64(q.off))
 		q.publish()
-		q.asked = q.peer.requests.Position()
 		moved = n
 		if q.off += n; q.off < int(w.Length) {
 			return moved, true
@@ -358,6 +358,5 @@ func (q *QP) sentOff(w *sendWQE) {
 	q.publish()
 	q.Device.Counters.Asked++
 	w.end = q.peer.requests.Position()
-	q.asked = w.end
 	q.finish()
 }

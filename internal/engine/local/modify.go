@@ -44,7 +44,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 // reset drops everything, without completions, as RESET does.
 func (q *QP) reset() {
 	if q.peer != nil {
-		q.peer.admit(verbs.Reset, 0, false)
+		q.peer.admit(verbs.Reset, 0)
 		if q.off == 0 {
 			q.peer.leave()
 		}

@@ -45,7 +45,7 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 }
 
 // busy reports whether there may be something before a work request that is posted now.
-func (q *QP) busy() bool { return q.sq.Len() > 0 || max(q.asked, q.sent) > q.peer.requests.seen }
+func (q *QP) busy() bool { return q.sq.Len() > 0 || q.peer.requests.Untaken() }
 
 // nearby finds the memory of a work request on this side, for operations that [QP.Perform] carries out.
 func (q *QP) nearby(wr *verbs.SendWR) (memory.Span, bool) {

@@ -102,14 +102,14 @@ func (q *QP) Begin(p *Peer, answers, flies uint16) bool {
 		q.Attr().RNRRetry = endless
 		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(flies, 255)), uint8(min(answers, 255))
 	}
-	q.peer, q.depth, q.asked, q.sent, q.uncrossed = p, int(flies), 0, 0, false
+	q.peer, q.depth, q.uncrossed = p, int(flies), false
 	q.target = target{land: q.land, resp: q.resp}
 	q.admit()
 	return true
 }
 
 // admit says what the peer may do by itself from now on.
-func (q *QP) admit() { q.peer.admit(q.State(), q.Attr().Access, q.paused) }
+func (q *QP) admit() { q.peer.admit(q.State(), q.Attr().Access) }
 
 // Rings reports whether the peer sleeps and is to be woken, and counts that as done.
 func (q *QP) Rings() bool {
@@ -200,7 +200,7 @@ func (q *QP) enterError() {
 	}
 	q.SetState(verbs.Err)
 	if q.peer != nil {
-		q.peer.admit(verbs.Err, 0, false)
+		q.peer.admit(verbs.Err, 0)
 		if q.off == 0 { // the peer does not wait for the rest of a message
 			q.peer.leave()
 		}

@@ -140,9 +140,6 @@ func (q *QP) Paused() bool { return q.paused }
 func (q *QP) Resume() {
 	if q.paused && q.Recv.Len() > 0 {
 		q.paused = false
-		if q.peer != nil {
-			q.admit()
-		}
 	}
 }
 

@@ -47,8 +47,7 @@ func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	q.Device.Counters.SentBytes += uint64(n)
 	w := q.sq.PushBack()
 	w.ID, w.Op, w.Flags, w.Status, w.Copied, w.Length, w.SGL = wr.ID, wr.Op, wr.Flags, verbs.Success, false, uint32(n), w.SGL[:0]
-	q.sent = q.peer.requests.Position()
-	w.begun, w.direct, w.done, w.end = true, false, true, q.sent
+	w.begun, w.direct, w.done, w.end = true, false, true, q.peer.requests.Position()
 	q.next++
 	if w.loud = q.Signals(wr); w.loud {
 		q.loud++

@@ -104,7 +104,6 @@ func (q *QP) receive(k kind) bool {
 	if !q.HasReceive() {
 		if q.Recv.Len() == 0 {
 			q.paused, q.patience = true, k.retries()
-			q.admit()
 			return false
 		}
 		q.TakeReceive(q.Recv)
