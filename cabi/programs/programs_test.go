@@ -265,17 +265,32 @@ func freePort(t testing.TB) string {
 
 // Both sides of a multicast group wait for each other's datagrams.
 func TestMckey(t *testing.T) {
-	mckey(t, need(t, "mckey"), serverAddr, serverAddr, clientAddr, clientAddr)
+	for _, kind := range []string{"roce:", "shm:"} {
+		t.Run(kind, func(t *testing.T) {
+			mckey(t, need(t, "mckey"), kind+serverAddr, serverAddr, kind+clientAddr, clientAddr)
+		})
+	}
+	// Without -b the group's address alone leads to a device.
+	t.Run("unbound", func(t *testing.T) {
+		mckey(t, need(t, "mckey"), "shm:"+serverAddr, serverAddr, "shm:"+clientAddr, "")
+	})
 }
 
-// mckey runs both sides of a group, each on a device, by the device's IP address.
+// mckey runs both sides of a group, each on a device, by the device's IP address if there is one.
 func mckey(t *testing.T, dir, receiver, receiverIP, sender, senderIP string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	server := start(t, ctx, dir, receiver, "mckey", "-m", "239.83.0.1", "-b", receiverIP)
+	args := func(ip string, more ...string) []string {
+		args := append([]string{"mckey", "-m", "239.83.0.1"}, more...)
+		if ip != "" {
+			args = append(args, "-b", ip)
+		}
+		return args
+	}
+	server := start(t, ctx, dir, receiver, args(receiverIP)...)
 	for { // datagrams to a group that nobody has joined are lost
-		out, err := command(ctx, dir, sender, "mckey", "-m", "239.83.0.1", "-b", senderIP, "-s").CombinedOutput()
+		out, err := command(ctx, dir, sender, args(senderIP, "-s")...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("sender: %v\n%s", err, out)
 		}
