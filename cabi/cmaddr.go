@@ -97,10 +97,10 @@ func deviceOf(addr netip.Addr) (string, error) {
 	return "", syscall.ENODEV
 }
 
-// deviceTo finds the device on the route to an address: one on whose fabric the address is, the one from whose address the system would
-// send, or else the first that could. To a wildcard, which stands for the device's own address, any
-// device will do. It returns ENODEV if the system has a route but no device on it, otherwise the
-// system's error.
+// deviceTo finds the device on the route to an address: one on whose fabric the address is, the one from
+// whose address the system would send, or else the first that could. To a wildcard, which stands for the
+// device's own address, and to a multicast group, any device will do. It returns ENODEV if the system has a
+// route but no device on it, otherwise the system's error.
 func deviceTo(to netip.Addr) (string, error) {
 	for _, d := range listedDevices() {
 		if n, err := kinds.Parse(d.Address); err == nil && n.Reaches(to) {
@@ -127,7 +127,7 @@ func deviceTo(to netip.Addr) (string, error) {
 		if a == from {
 			return d.Name, nil
 		}
-		if first == "" && (to.IsUnspecified() || a.IsLoopback() == to.IsLoopback()) {
+		if first == "" && (to.IsUnspecified() || to.IsMulticast() || a.IsLoopback() == to.IsLoopback()) {
 			first = d.Name
 		}
 	}

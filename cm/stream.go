@@ -264,6 +264,9 @@ func (c *streamConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error
 		return verbs.QPAttr{}, 0, opErr("init_qp_attr", verbs.ErrNotSupported, "the device takes the queue pair of a connection to RTS itself")
 	}
 	a := verbs.QPAttr{State: next, Port: 1, Access: verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic}
+	if c.device.Caps&verbs.CapFlush != 0 {
+		a.Access |= verbs.FlushGlobal | verbs.FlushPersistent
+	}
 	return a, verbs.MaskState | verbs.MaskPort | verbs.MaskPKeyIndex | verbs.MaskAccess, nil
 }
 

@@ -147,8 +147,12 @@ func (c *streamConn) answered(e *verbs.StreamEvent) {
 // join has the device join the group, if it can.
 func (c *streamConn) join(g *membership) (query, error) {
 	const op = "join_multicast"
-	if c.services == nil || c.device.Caps&verbs.CapUDMulticast == 0 {
+	switch {
+	case c.device.Caps&verbs.CapUDMulticast == 0:
 		return nil, opErr(op, verbs.ErrNotSupported, "the device has no multicast")
+	case c.services == nil: // the GID of a group is its address, and there is nobody to be asked
+		g.to, g.qkey = c.id.way(g.group), UDPQKey
+		return nil, nil
 	}
 	answer := make(chan verbs.StreamEvent, 1)
 	s, err := c.services.JoinGroup(c.id.local.Addr(), g.group, func(e verbs.StreamEvent) {
@@ -177,4 +181,8 @@ func (c *streamConn) join(g *membership) (query, error) {
 	}, nil
 }
 
-func (c *streamConn) leave(g *membership) { g.stream.Close() }
+func (c *streamConn) leave(g *membership) {
+	if g.stream != nil {
+		g.stream.Close()
+	}
+}

@@ -4,6 +4,7 @@ package cm_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 
@@ -43,9 +44,11 @@ func TestSharedPortSpaces(t *testing.T) {
 			t.Errorf("%v of %v: %v", c.asks, c.offers, e.Err)
 		}
 	}
-	s := newSide(t, a, cm.UDP)
-	ok(t, s.id.Bind(netip.AddrPort{}))
-	fails(t, s.id.JoinMulticast(netip.MustParseAddr("239.255.77.1")), verbs.ErrNotSupported, "multicast")
+}
+
+// TestSharedMulticast joins a group of the host, which other processes may have in common.
+func TestSharedMulticast(t *testing.T) {
+	multicast(t, openShared(t), openShared(t), netip.AddrFrom4([4]byte{239, 200, byte(rand.Uint32()), byte(rand.Uint32())}))
 }
 
 // FuzzServiceReply decodes what a peer rejects with.

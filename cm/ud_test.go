@@ -84,8 +84,13 @@ func datagramServiceRefused(t *testing.T, from, to *verbs.Device) {
 }
 
 func TestMulticast(t *testing.T) {
-	a, b := newSide(t, open(t), cm.UDP), newSide(t, open(t), cm.UDP)
-	group := netip.MustParseAddr("239.255.77.1")
+	multicast(t, open(t), open(t), netip.MustParseAddr("239.255.77.1"))
+}
+
+// multicast has two devices join a group, and one send to it.
+func multicast(t *testing.T, first, second *verbs.Device, group netip.Addr) {
+	t.Helper()
+	a, b := newSide(t, first, cm.UDP), newSide(t, second, cm.UDP)
 	var ud cm.UDParam
 	for _, s := range []*side{a, b} {
 		ok(t, s.id.Bind(netip.AddrPort{}))

@@ -100,12 +100,13 @@ type poller struct {
 	missing int  // receives to be posted again
 	wcs     [16]verbs.WC
 	msg     rsocket.Message
+	wrote   bool // something was written with it
 	inTable func([]byte)
 }
 
 func (p *poller) init(c *Conn) {
 	p.inTable = func(table []byte) {
-		if err := c.stream.HandleMessage(p.msg, table); err != nil {
+		if err := c.stream.HandleMessage(p.msg, p.wrote, table); err != nil {
 			c.fail(err)
 		}
 	}
@@ -210,7 +211,7 @@ func (c *Conn) handle(wcs []verbs.WC, s *side) {
 			c.fail(statusErr(wc.Status))
 		case wc.Op == verbs.WCRecvWriteImm:
 			c.poll.missing++
-			c.message(rsocket.Message(wc.Imm))
+			c.message(rsocket.Message(wc.Imm), wc.ByteLen > 0)
 		case wc.Op == verbs.WCRecv:
 			c.poll.missing++
 			c.word(wc)
@@ -240,13 +241,13 @@ func (c *Conn) handle(wcs []verbs.WC, s *side) {
 	}
 }
 
-func (c *Conn) message(m rsocket.Message) {
+func (c *Conn) message(m rsocket.Message, wrote bool) {
 	if op := m.Op(); op == rsocket.OpSGL {
-		c.poll.msg = m
-		c.ep.tab.Do(c.poll.inTable) // while the peer does not write to it
+		c.poll.msg, c.poll.wrote = m, wrote
+		c.ep.tab.Do(c.poll.inTable)
 		return
 	}
-	if err := c.stream.HandleMessage(m, nil); err != nil {
+	if err := c.stream.HandleMessage(m, wrote, nil); err != nil {
 		c.fail(err)
 	}
 }

@@ -21,7 +21,7 @@ type side struct {
 	wc  [1]verbs.WC
 }
 
-const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+const all = verbs.LocalWrite | verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic | verbs.FlushGlobal
 
 func must[T any](v T, err error) T {
 	if err != nil {

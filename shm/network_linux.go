@@ -43,6 +43,7 @@ type network struct {
 	owners   map[int32]pollee // by descriptor
 	events   []unix.EpollEvent
 	doors    map[*acceptor]struct{}
+	watches  map[*groupWatch]struct{}
 	links    []*link // by slot; nil: the slot is free
 	free     []int   // slots
 	hot      []*link
@@ -73,7 +74,7 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
 			return nil, fmt.Errorf("dir=%s is no directory: make one that all processes have", opt.Dir)
 		}
 	}
-	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}),
+	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}), watches: make(map[*groupWatch]struct{}),
 		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
 	if err := n.open(); err != nil {
 		n.Close()
@@ -253,6 +254,9 @@ func (n *network) Close() error {
 	}
 	for a := range n.doors {
 		a.release()
+	}
+	for w := range n.watches {
+		w.release()
 	}
 	for _, l := range n.leaving {
 		l.release()

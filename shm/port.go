@@ -44,7 +44,9 @@ func (l port) Resolve(a *verbs.AHAttr) error {
 	switch {
 	case a.SGIDIndex != 0:
 		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("SGIDIndex is %d, the GID table has row 0 only", a.SGIDIndex)}
-	case a.DGID == verbs.GID{} || to.IsUnspecified() || to.IsMulticast():
+	case to.IsMulticast():
+		return nil // a group is a name, which any device can send to
+	case a.DGID == verbs.GID{} || to.IsUnspecified():
 		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("DGID %v is no address of a device", to)}
 	case to.Is4() != l.addr.Is4():
 		return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("DGID %v cannot be reached from %v: one is IPv4, the other IPv6", to, l.addr)}

@@ -5,6 +5,7 @@
 package shm_test
 
 import (
+	"crypto/rand"
 	"maps"
 	"os"
 	"testing"
@@ -71,6 +72,13 @@ func suite(t *testing.T, open func(t testing.TB) *verbs.Device, more map[string]
 	conformance.Run(t, fixture(open, missing, differs))
 }
 
+// newGroup returns a multicast group that nobody else on the host has.
+func newGroup() verbs.GID {
+	g := verbs.GID{0: 0xff, 1: 0x15}
+	rand.Read(g[2:])
+	return g
+}
+
 func fixture(open func(t testing.TB) *verbs.Device, missing map[conformance.Ability]string, differs map[string]string) conformance.Fixture {
-	return conformance.Fixture{Open: open, Missing: missing, Differs: differs, SlotBits: 6, Group: func() verbs.GID { return verbs.GID{0: 0xff} }}
+	return conformance.Fixture{Open: open, Missing: missing, Differs: differs, SlotBits: 6, Group: newGroup}
 }

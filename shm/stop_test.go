@@ -36,7 +36,7 @@ const helperVar = "RAMJET_SHM_HELPER"
 type target struct {
 	*exec.Cmd
 	out   *bufio.Reader
-	stdin io.Closer
+	stdin io.Writer
 	offer
 }
 
@@ -45,6 +45,8 @@ type offer struct {
 	Addr  string
 	Table verbs.Remote // a region of AllocMR
 	Slice verbs.Remote // one of RegMR
+
+	Unreliable verbs.Endpoint // a queue pair of UC, for the endpoint that the target is told
 }
 
 // tableBytes is the length of a target's regions.
@@ -106,8 +108,16 @@ func TestTarget(t *testing.T) {
 			}()
 		}
 	}()
-	json.NewEncoder(os.Stdout).Encode(offer{Addr: ln.Addr().String(), Table: table.Remote(), Slice: slice.Remote()})
-	io.Copy(io.Discard, os.Stdin)
+	cq := must(dev.CreateCQ(16, nil))
+	uc := must(pd.CreateQP(verbs.QPInit{Type: verbs.UC, SendCQ: cq, RecvCQ: cq}))
+	at := must(uc.Endpoint(0))
+	json.NewEncoder(os.Stdout).Encode(offer{Addr: ln.Addr().String(), Table: table.Remote(), Slice: slice.Remote(), Unreliable: at})
+	told := json.NewDecoder(os.Stdin)
+	for theirs := (verbs.Endpoint{}); told.Decode(&theirs) == nil; {
+		if err := uc.Connect(at, theirs, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // dial connects to a target, with a region of tableBytes.
@@ -133,10 +143,10 @@ func (g *target) stop(t testing.TB) {
 	}
 }
 
-// counter returns a metric of a device.
+// counter returns a metric of a device, the flat name of which has labels.
 func counter(dev *verbs.Device, name string) uint64 {
 	for _, m := range must(dev.Metrics()) {
-		if m.Name == name {
+		if m.FlatName() == name {
 			return m.Value
 		}
 	}
@@ -186,7 +196,7 @@ func TestStopped(t *testing.T) {
 	asked := askedOf(ctx, t, dev, 1)
 	copies := counter(dev, "crossed_copies") > 0 // the system allows them
 	g.stop(t)
-	operations := uint64(1 + 7)
+	operations := uint64(1 + 9)
 	mem := mr.Bytes()
 	for i := range mem[:tableBytes/2] {
 		mem[i] = byte(i*7 + i>>8)
@@ -217,6 +227,12 @@ func TestStopped(t *testing.T) {
 	}
 	if old, now := binary.NativeEndian.Uint64(mem), binary.NativeEndian.Uint64(mem[8:]); old != 15 || now != 42 {
 		t.Errorf("the word was %d and is %d, not 15 and 42", old, now)
+	}
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.AtomicWrite, Inline: binary.NativeEndian.AppendUint64(nil, 43), Remote: word}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Do(ctx, &verbs.SendWR{Op: verbs.Flush, FlushLevel: verbs.FlushToGlobal, FlushLen: 8, Remote: word}); err != nil {
+		t.Fatal(err)
 	}
 	if copies {
 		operations += 2

@@ -31,7 +31,7 @@ func perftests() []pair {
 						}
 						args := "ib_" + op.name + measured + " -c " + transport + cm + events + op.size
 						all = append(all, perftest("", args+" -n 20"))
-						if transport == "RC" || transport == "UD" {
+						if transport != "XRC" {
 							all = append(all, perftest("shm", args+" -n 100"))
 						}
 						if cm != "" && transport == "RC" && op.name != "atomic" {

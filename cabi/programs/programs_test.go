@@ -164,6 +164,7 @@ var pairs = []pair{
 	{kind: "shm", server: "ibv_rc_pingpong -g 0 -c -p PORT", client: "ibv_rc_pingpong -g 0 -c -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "ibv_rc_pingpong -g 0 -e -p PORT", client: "ibv_rc_pingpong -g 0 -e -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "ibv_srq_pingpong -g 0 -p PORT", client: "ibv_srq_pingpong -g 0 -p PORT SERVER", want: "iters in"},
+	{kind: "shm", server: "ibv_uc_pingpong -g 0 -n 100 -p PORT", client: "ibv_uc_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "ibv_ud_pingpong -g 0 -n 100 -p PORT", client: "ibv_ud_pingpong -g 0 -n 100 -p PORT SERVER", want: "iters in"},
 	{kind: "shm", server: "udaddy -b SERVER", client: "udaddy -s SERVER", want: "return status 0"},
 	{kind: "shm", server: "rping -s -a SERVER -C 20 -v -p PORT", client: "rping -c -a SERVER -C 20 -v -p PORT", want: "rdma-ping-19"},
@@ -264,17 +265,32 @@ func freePort(t testing.TB) string {
 
 // Both sides of a multicast group wait for each other's datagrams.
 func TestMckey(t *testing.T) {
-	mckey(t, need(t, "mckey"), serverAddr, serverAddr, clientAddr, clientAddr)
+	for _, kind := range []string{"roce:", "shm:"} {
+		t.Run(kind, func(t *testing.T) {
+			mckey(t, need(t, "mckey"), kind+serverAddr, serverAddr, kind+clientAddr, clientAddr)
+		})
+	}
+	// Without -b the group's address alone leads to a device.
+	t.Run("unbound", func(t *testing.T) {
+		mckey(t, need(t, "mckey"), "shm:"+serverAddr, serverAddr, "shm:"+clientAddr, "")
+	})
 }
 
-// mckey runs both sides of a group, each on a device, by the device's IP address.
+// mckey runs both sides of a group, each on a device, by the device's IP address if there is one.
 func mckey(t *testing.T, dir, receiver, receiverIP, sender, senderIP string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	server := start(t, ctx, dir, receiver, "mckey", "-m", "239.83.0.1", "-b", receiverIP)
+	args := func(ip string, more ...string) []string {
+		args := append([]string{"mckey", "-m", "239.83.0.1"}, more...)
+		if ip != "" {
+			args = append(args, "-b", ip)
+		}
+		return args
+	}
+	server := start(t, ctx, dir, receiver, args(receiverIP)...)
 	for { // datagrams to a group that nobody has joined are lost
-		out, err := command(ctx, dir, sender, "mckey", "-m", "239.83.0.1", "-b", senderIP, "-s").CombinedOutput()
+		out, err := command(ctx, dir, sender, args(senderIP, "-s")...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("sender: %v\n%s", err, out)
 		}

@@ -4,6 +4,8 @@ package softdev
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
@@ -17,13 +19,16 @@ type datagramQP struct {
 	all    *datagrams
 	engine *local.DatagramQP
 	waits  *datagramLink // its oldest datagram waits for room there; nil: it does not wait
+
+	groups    []netip.Addr // multicast groups that it is attached to
+	blockSelf bool         // to the multicasts that it sends itself (verbs.QPBlockSelfMulticast)
 }
 
 func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
 	if err := u.open(); err != nil {
 		return nil, err
 	}
-	q := &datagramQP{all: u}
+	q := &datagramQP{all: u, blockSelf: init.CreateFlags&verbs.QPBlockSelfMulticast != 0}
 	c := queue.Config{Num: u.dev.meet.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
 		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
 	c.Recv = q.receives(init, domain)
@@ -38,6 +43,7 @@ func (q *datagramQP) advance() {
 	u.dev.touch(&q.qp)
 	u.dev.mu.counted = true
 	var last *datagramLink
+	var met *audience
 	for n := 0; q.waits == nil; n++ {
 		to, qpn, ok := q.engine.Next()
 		if !ok {
@@ -48,7 +54,23 @@ func (q *datagramQP) advance() {
 			last.more()
 			return
 		}
-		l := u.link(to.Addr(), qpn)
+		addr := to.Addr()
+		if addr.IsMulticast() {
+			a := u.audience(addr)
+			if a == nil {
+				q.engine.Drop(local.DropNobody)
+				continue
+			}
+			if a != met { // once for all that was posted
+				a.meet()
+				met = a
+			}
+			if a.send(q) && len(a.links) > 0 {
+				last = a.links[0]
+			}
+			continue
+		}
+		l := u.link(addr, qpn)
 		if l == nil {
 			q.engine.Drop(local.DropNobody)
 			continue
@@ -67,19 +89,17 @@ func (q *datagramQP) advance() {
 
 // send sends a datagram. It returns false if there is no room.
 func (q *datagramQP) send(l *datagramLink) bool {
-	sent, wake, err := q.engine.Send(l.peer)
+	o, wake, err := q.engine.Send(l.peer)
 	if err != nil {
 		q.engine.Drop(local.DropNobody)
 		l.end()
 		return true
 	}
-	if wake {
-		l.link.Ring()
+	if o == local.Copied {
+		q.engine.Sent()
+		l.sent(wake)
 	}
-	if sent {
-		l.moves()
-	}
-	return sent
+	return o != local.NoRoom
 }
 
 // leave no longer waits for room.
@@ -108,22 +128,51 @@ func (q *datagramQP) posted() {
 func (q *datagramQP) received() {}
 
 func (q *datagramQP) release() error {
+	if len(q.groups) > 0 {
+		return errAttached
+	}
 	q.leave()
 	q.engine.Destroy()
 	return nil
 }
 
 func (q *datagramQP) AttachMulticast(gid verbs.GID, _ uint16) error {
+	d := q.all.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addr := gid.Addr()
 	switch {
-	case q.all.dev.isClosed():
+	case d.closed:
 		return verbs.ErrClosed
-	case !gid.Addr().IsMulticast():
+	case !addr.IsMulticast():
 		return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%v is no multicast GID", gid)}
+	case slices.Contains(q.groups, addr):
+		return nil
 	}
-	return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrNotSupported, Detail: "datagrams over shared memory go to one device: send one to each"}
+	d.newTime()
+	err := q.all.attach(q, addr)
+	if err == nil {
+		q.groups = append(q.groups, addr)
+	}
+	return err
 }
 
-func (q *datagramQP) DetachMulticast(verbs.GID, uint16) error { return errNotAttached }
+func (q *datagramQP) DetachMulticast(gid verbs.GID, _ uint16) error {
+	d := q.all.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.Index(q.groups, gid.Addr())
+	switch {
+	case d.closed:
+		return verbs.ErrClosed
+	case i < 0:
+		return errNotAttached
+	}
+	d.newTime()
+	q.all.detach(q, q.groups[i])
+	q.groups = slices.Delete(q.groups, i, i+1)
+	return nil
+}
 
 var errNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
 

@@ -34,15 +34,15 @@ type datagrams struct {
 	dev    *StreamDevice
 	net    MemoryNetwork
 	engine *local.Device
-	door   Acceptor // nil: there has been no UD queue pair
-	again  timer    // lets peers in again after the system had no room for one
+	door   *datagramDoor // nil: there has been no UD queue pair
 	to     map[datagramPlace]*datagramLink
 	uses   uint64
 	from   *HalfOpen[*datagramLink]
-	find   func(verbs.QPN) *local.DatagramQP
+	found  []*local.DatagramQP // by find
+	groups
 }
 
-// datagramPlace tells devices apart.
+// datagramPlace tells devices apart, and the doors of a group.
 type datagramPlace struct {
 	addr netip.Addr
 	slot int
@@ -50,32 +50,47 @@ type datagramPlace struct {
 
 func newDatagrams(d *StreamDevice, net MemoryNetwork, e *local.Device) *datagrams {
 	u := &datagrams{dev: d, net: net, engine: e, to: make(map[datagramPlace]*datagramLink), from: NewHalfOpen[*datagramLink](maxDatagramPeers)}
-	u.again.fire = func() { u.door.Watch(true) }
-	u.find = func(n verbs.QPN) *local.DatagramQP {
-		if q, ok := d.qps[n].(*datagramQP); ok {
-			return q.engine
-		}
-		return nil
-	}
+	u.groups.init()
 	return u
 }
 
 // open opens the door. A device without UD queue pairs has none.
-func (u *datagrams) open() (err error) {
+func (u *datagrams) open() error {
 	if u.door != nil {
 		return nil
 	}
-	if u.door, err = u.net.Listen(netip.AddrPortFrom(u.dev.meet.addr, uint16(datagramPort+u.dev.meet.slot)), maxDatagramPeers); err == nil {
-		u.door.Own(u)
+	acc, err := u.net.Listen(netip.AddrPortFrom(u.dev.meet.addr, uint16(datagramPort+u.dev.meet.slot)), maxDatagramPeers)
+	if err == nil {
+		u.door = u.newDoor(acc, nil)
 	}
 	return err
 }
 
+// datagramDoor is where peers come whose datagrams are for the device, or for its members of a group.
+type datagramDoor struct {
+	all     *datagrams
+	acc     Acceptor
+	members *members // nil: the datagrams are for one queue pair each
+	again   timer    // lets peers in again after the system had no room for one
+}
+
+func (u *datagrams) newDoor(acc Acceptor, g *members) *datagramDoor {
+	o := &datagramDoor{all: u, acc: acc, members: g}
+	o.again.fire = func() { acc.Watch(true) }
+	acc.Own(o)
+	return o
+}
+
+func (o *datagramDoor) close() {
+	o.all.dev.timers.stop(&o.again)
+	o.acc.Close()
+}
+
 // accept lets peers in. With too many, the address that has the most links loses its oldest.
-func (u *datagrams) accept() {
-	d := u.dev
+func (o *datagramDoor) accept() {
+	u, d := o.all, o.all.dev
 	for range acceptsAtOnce {
-		link, err := u.door.Accept()
+		link, err := o.acc.Accept()
 		switch {
 		case errors.Is(err, ErrAgain):
 			return
@@ -85,13 +100,13 @@ func (u *datagrams) accept() {
 				oldest.end()
 				continue
 			}
-			u.door.Watch(false)
-			d.timers.set(&u.again, d.passTime()+acceptPause)
+			o.acc.Watch(false)
+			d.timers.set(&o.again, d.passTime()+acceptPause)
 			d.wakeForTimer()
 			return
 		}
-		l := u.newLink(link.(MemoryLink))
-		l.place.addr = link.PeerAddr().Addr()
+		l := u.newLink(link.(MemoryLink), datagramPlace{addr: link.PeerAddr().Addr()})
+		l.in(o.members)
 		u.from.Add(l.place.addr, l)
 		if l.handle(); u.from.Full() {
 			oldest, _ := u.from.Oldest()
@@ -102,28 +117,38 @@ func (u *datagrams) accept() {
 
 // link returns the link to the device of a queue pair at an address; nil: there is no such device.
 func (u *datagrams) link(addr netip.Addr, qpn verbs.QPN) *datagramLink {
-	d := u.dev
-	at := datagramPlace{addr, int(qpn >> (24 - d.meet.bits))}
-	u.uses++
+	at := datagramPlace{addr, int(qpn >> (24 - u.dev.meet.bits))}
 	if l := u.to[at]; l != nil {
-		l.used = u.uses
+		u.use(l)
 		return l
 	}
+	l, err := u.dial(at, uint16(datagramPort+at.slot))
+	if err != nil {
+		return nil // or the system has no room for one more
+	}
+	return l
+}
+
+// use notes that a link is used.
+func (u *datagrams) use(l *datagramLink) {
+	u.uses++
+	l.used = u.uses
+}
+
+// dial makes a link to the door at a port.
+func (u *datagrams) dial(at datagramPlace, port uint16) (*datagramLink, error) {
 	if len(u.to) == maxDatagramPeers {
 		u.forgetOne()
 	}
-	link, err := u.net.Dial(u.door.Addr(), netip.AddrPortFrom(addr, uint16(datagramPort+at.slot)), 0)
+	link, err := u.net.Visit(u.door.acc.Addr(), netip.AddrPortFrom(at.addr, port))
 	if err != nil {
-		return nil // the system has no room for one more
+		return nil, err
 	}
-	if err := link.Connected(); err != nil && !errors.Is(err, ErrAgain) {
-		link.Close(true)
-		return nil
-	}
-	l := u.newLink(link.(MemoryLink))
-	l.out, l.place, l.used = true, at, u.uses
+	l := u.newLink(link, at)
+	l.out = true
+	u.use(l)
 	u.to[at] = l
-	return l
+	return l, nil
 }
 
 // forgetOne ends the link that no datagram has gone by for longest.
@@ -137,9 +162,10 @@ func (u *datagrams) forgetOne() {
 	oldest.end()
 }
 
-func (u *datagrams) newLink(link MemoryLink) *datagramLink {
-	l := &datagramLink{all: u, link: link}
+func (u *datagrams) newLink(link MemoryLink, at datagramPlace) *datagramLink {
+	l := &datagramLink{all: u, link: link, place: at}
 	l.limit.fire = l.stall
+	l.finder = l.find
 	link.Own(l)
 	return l
 }
@@ -155,6 +181,22 @@ type datagramLink struct {
 	waiting []*datagramQP // for room, or for the other side
 	stalled bool          // they have waited for too long: what finds no room is dropped
 	limit   timer         // of the wait
+
+	members  *members  // nil: what comes is for one queue pair each
+	audience *audience // nil: it goes to one queue pair each
+	finder   func(to, from verbs.QPN) []*local.DatagramQP
+}
+
+// find returns the queue pairs that a datagram is for.
+func (l *datagramLink) find(to, from verbs.QPN) []*local.DatagramQP {
+	u := l.all
+	u.found = u.found[:0]
+	if l.members != nil {
+		u.found = l.members.find(u.found, to, from, l.place.addr == u.dev.meet.addr)
+	} else if q, ok := u.dev.qps[to].(*datagramQP); ok {
+		u.found = append(u.found, q.engine)
+	}
+	return u.found
 }
 
 // handle does what there is to do when the other side has stirred.
@@ -177,7 +219,11 @@ func (l *datagramLink) handle() {
 	err := l.peer.CheckDatagrams(!l.out) // and then look for room
 	if err == nil && !l.out {
 		var wake bool
-		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.place.addr), ib.GIDFromAddr(d.meet.addr), memoryTurn, u.find)
+		to := d.meet.addr
+		if l.members != nil {
+			to = l.members.addr
+		}
+		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.place.addr), ib.GIDFromAddr(to), memoryTurn, l.finder)
 		d.moved(moved)
 		if wake {
 			l.link.Ring()
@@ -243,14 +289,17 @@ func (l *datagramLink) stall() {
 	l.all.dev.deliver()
 }
 
-// moves notes that the other side takes datagrams.
-func (l *datagramLink) moves() {
+// sent notes that a datagram has found room. wake says that the other side sleeps and is to be woken.
+func (l *datagramLink) sent(wake bool) {
+	if wake {
+		l.link.Ring()
+	}
 	l.stalled = false
 	l.all.dev.timers.stop(&l.limit)
 }
 
-// end closes the link. The datagrams that have waited for longest are dropped. Those behind them make
-// another link, if somebody is there.
+// end closes the link. The datagrams that have waited for longest are dropped, but for those to a group. Those
+// behind them make another link, if somebody is there.
 func (l *datagramLink) end() {
 	u := l.all
 	if l.out {
@@ -258,10 +307,11 @@ func (l *datagramLink) end() {
 	} else {
 		u.from.Remove(l.place.addr, l)
 	}
+	l.part()
 	u.dev.timers.stop(&l.limit)
 	l.link.Close(true)
 	for _, q := range l.waiting {
-		if _, _, ok := q.engine.Next(); ok {
+		if _, _, ok := q.engine.Next(); ok && l.audience == nil {
 			q.engine.Drop(local.DropNobody)
 		}
 	}

@@ -20,6 +20,10 @@ func (n *silentNetwork) Dial(_, to netip.AddrPort, _ uint8) (Link, error) {
 	return &silentLink{net: n, to: to}, nil
 }
 
+func (n *silentNetwork) Visit(from, to netip.AddrPort) (MemoryLink, error) {
+	l, err := n.Dial(from, to, 0)
+	return l.(MemoryLink), err
+}
 func (n *silentNetwork) Own(any)    {}
 func (n *silentNetwork) Watch(bool) {}
 func (n *silentNetwork) Addr() netip.AddrPort {
@@ -56,7 +60,7 @@ func TestDatagramLinks(t *testing.T) {
 	d := &StreamDevice{net: net}
 	d.outbox, d.meet.bits, d.meet.addr = &queue.Outbox{}, 6, netip.MustParseAddr("127.0.0.1")
 	u := newDatagrams(d, net, nil)
-	u.door = silentDoor{net}
+	u.door = u.newDoor(silentDoor{net}, nil)
 	first := u.link(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1)
 	for i := range 2 * maxDatagramPeers {
 		to := netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)})
@@ -73,7 +77,7 @@ func TestDatagramLinks(t *testing.T) {
 	}
 	net.open, net.come = 0, 2*maxDatagramPeers
 	for net.come > 0 {
-		u.accept()
+		u.door.accept()
 	}
 	if u.from.Len() != maxDatagramPeers || net.open != maxDatagramPeers {
 		t.Errorf("%d links from others, %d of the network", u.from.Len(), net.open)

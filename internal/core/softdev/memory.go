@@ -34,14 +34,17 @@ func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool,
 	d := &StreamDevice{net: net}
 	d.alone, d.eventsOnly = true, eventsOnly
 	m := &memoryCarrier{dev: d, net: net, domains: make(map[memory.PD]Domain)}
-	m.engine.Resolve = net.Resolve
+	m.engine.Resolve, m.engine.Persist = net.Resolve, m.persist
 	m.ud = newDatagrams(d, net, &m.engine)
 	d.carrier = m
 	attr := attrOf(name, kind, verbs.TransportIB, guid)
 	attr.OneSided = oneSided
 	attr.Caps &^= verbs.CapExclude | verbs.CapWatch // peers write to the memory by themselves
-	attr.Caps |= verbs.CapUD
-	attr.MaxAH = maxObjects
+	attr.Caps |= verbs.CapUC | verbs.CapUD | verbs.CapUDMulticast | verbs.CapFlush | verbs.CapAtomicWrite
+	if memory.CanPersist {
+		attr.Caps |= verbs.CapFlushPersistent
+	}
+	attr.MaxAH, attr.MaxMcastGroups, attr.MaxMcastQP = maxObjects, maxObjects, maxQP
 	return d, d.start(attr)
 }
 
@@ -63,7 +66,7 @@ func (m *memoryCarrier) close() {
 func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	e := local.New(&m.engine, c)
 	f := &memoryFlow{carrier: m, engine: e, qp: &q.qp}
-	f.unready.fire = f.deny
+	f.unready.fire, f.unheard.fire = f.deny, f.stall
 	q.engine, q.flow, q.performs = e, f, f
 }
 
@@ -170,6 +173,7 @@ type memoryFlow struct {
 	wc      verbs.WC // of what was performed last
 	drains  bool     // the connection's bound limits how long a refusal waits for room
 	unready timer    // fails the peer's message that waits for a receive
+	unheard timer    // UC: drops what waits for room
 }
 
 func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
@@ -194,6 +198,7 @@ func (f *memoryFlow) check() clock.Time             { return checkTime }
 
 func (f *memoryFlow) detach() {
 	f.carrier.dev.timers.stop(&f.unready)
+	f.carrier.dev.timers.stop(&f.unheard)
 	f.engine.Part()
 	f.c, f.link, f.peer = nil, nil, nil
 }
@@ -224,6 +229,30 @@ func (f *memoryFlow) deny() {
 	f.carrier.dev.addReady(f.c)
 }
 
+// hold bounds how long messages of UC wait for room. some says that one has found room.
+func (f *memoryFlow) hold(some bool) {
+	d := f.carrier.dev
+	if f.engine.Type != verbs.UC {
+		return
+	}
+	d.touch(f.qp)
+	d.mu.counted = true // one may have been dropped
+	switch held := f.engine.Held(); {
+	case !held:
+		d.timers.stop(&f.unheard)
+	case some || f.unheard.index == 0:
+		d.timers.set(&f.unheard, d.passTime()+datagramPatience)
+		d.wakeForTimer()
+	}
+}
+
+// stall drops them.
+func (f *memoryFlow) stall() {
+	f.engine.Stall()
+	f.carrier.dev.mu.counted = true
+	f.carrier.dev.deliver()
+}
+
 // receive handles what the peer has sent and done.
 func (f *memoryFlow) receive() int {
 	c, d := f.c, f.carrier.dev
@@ -237,7 +266,7 @@ func (f *memoryFlow) receive() int {
 	f.limit()
 	d.moved(moved)
 	f.ring()
-	ended = ended && !f.engine.Paused()
+	ended = ended && !f.engine.Paused() && !f.engine.Flushing()
 	if ended && count == 0 && !f.peer.Arrived() {
 		f.lost()
 		return 1
@@ -336,6 +365,7 @@ func (f *memoryFlow) transmit() {
 		}
 		if n < memoryTurn {
 			f.stay()
+			f.hold(n > 0)
 			if f.engine.More() { // a request waited for room for its answer
 				f.again()
 			}

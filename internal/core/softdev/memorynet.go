@@ -2,7 +2,11 @@
 
 package softdev
 
-import "github.com/ramjet-rdma/ramjet/internal/engine/local"
+import (
+	"net/netip"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+)
 
 // MemoryNetwork is a [Network] between processes of one host, which share memory. Its links carry the
 // set-up of streams, and say when a peer ends. Its methods are called with the device's lock held, and
@@ -14,6 +18,13 @@ type MemoryNetwork interface {
 	// Allocate makes memory that can be published: for peers to write to, or to read only. It is
 	// a segment with a number, which is not 0.
 	Allocate(size int, writable bool) (mem []byte, free func(), segment uint64, err error)
+	// Visit is Dial that fails at once where nobody is: with ECONNREFUSED.
+	Visit(from, to netip.AddrPort) (MemoryLink, error)
+	// Enter opens a door of a multicast group, and tells those who watch the group. Its doors are at the
+	// group's address, and have the ports 1 to [GroupDoors]. EADDRINUSE means that others have all of them.
+	Enter(group netip.Addr, backlog int) (Acceptor, error)
+	// WatchGroup is told of doors that are opened from now on.
+	WatchGroup(group netip.Addr) (GroupWatch, error)
 	// Loop makes the link of a queue pair to itself.
 	Loop() (MemoryLink, error)
 	// Arm has peers wake Wait from now on when they do something. It returns false if one has done
@@ -22,6 +33,13 @@ type MemoryNetwork interface {
 	// Leaving calls f with the peers that are at work in memory of this process although their
 	// links were closed.
 	Leaving(f func(Worker))
+}
+
+// GroupWatch tells of a group's doors.
+type GroupWatch interface {
+	// Changed reports whether doors may have been opened since the last call.
+	Changed() bool
+	Close() error
 }
 
 // Domain tells peers of the regions of a protection domain. An entry without a segment says that there

@@ -72,10 +72,12 @@ func (q *packetQP) posted() { q.dev.kick(q) }
 
 func (q *packetQP) received() {}
 
+var errAttached = &verbs.OpError{Op: "destroy_qp", Err: verbs.ErrBusy, Detail: "it is attached to a multicast group: detach it first"}
+
 func (q *packetQP) release() error {
 	d := q.dev
 	if len(q.groups) > 0 {
-		return &verbs.OpError{Op: "destroy_qp", Err: verbs.ErrBusy, Detail: "it is attached to a multicast group: detach it first"}
+		return errAttached
 	}
 	d.settle(q)
 	path := q.engine.Path()
@@ -141,7 +143,7 @@ func (q *packetQP) DetachMulticast(gid verbs.GID, lid uint16) error {
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(q.groups, func(g group) bool { return g.gid == gid })
 	if i < 0 {
-		return &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, Detail: "the queue pair is not attached to the group"}
+		return errNotAttached
 	}
 	g := q.groups[i]
 	q.groups = slices.Delete(q.groups, i, i+1)

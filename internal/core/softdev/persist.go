@@ -5,6 +5,7 @@ package softdev
 import (
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 )
 
 // persist executes a FLUSH to persistence without the device's lock, because a disk is slow. A
@@ -21,6 +22,20 @@ func (d *PacketDevice) persist(f *ibta.Flush) {
 		if done && d.at(q.engine.Num) == q {
 			d.deliver()
 			d.kick(q)
+		}
+	}()
+}
+
+// persist does the same for queue pairs that share memory with their peers.
+func (m *memoryCarrier) persist(f *local.Flush) {
+	go func() {
+		err := memory.Persist(f.Memory())
+		d := m.dev
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.newTime() // the disk took time
+		if !d.closed && f.Done(err == nil) {
+			f.QP().Owner.(*streamQP).flow.(*memoryFlow).again()
 		}
 	}()
 }

@@ -84,13 +84,15 @@ func (r *rendezvous) newQPN(d *StreamDevice) verbs.QPN {
 
 // names is the private data of a request.
 type names struct {
+	typ            verbs.QPType // of both
 	to, from       verbs.QPN
 	toPSN, fromPSN verbs.PSN // starting PSNs, which iWARP does not use: they tell connections apart
 }
 
 func (n *names) append(b []byte) []byte {
 	b = append(b, meetMagic...)
-	for _, v := range [...]uint32{uint32(n.to), uint32(n.from), uint32(n.toPSN), uint32(n.fromPSN)} {
+	typ := uint32(n.typ-verbs.RC) << 24 // none of an RC queue pair, which is all that there is over iWARP
+	for _, v := range [...]uint32{uint32(n.to), typ | uint32(n.from), uint32(n.toPSN), uint32(n.fromPSN)} {
 		b = binary.BigEndian.AppendUint32(b, v)
 	}
 	return b
@@ -101,7 +103,8 @@ func (n *names) decode(b []byte) bool {
 		return false
 	}
 	b = b[len(meetMagic):]
-	*n = names{to: verbs.QPN(binary.BigEndian.Uint32(b)), from: verbs.QPN(binary.BigEndian.Uint32(b[4:])),
+	from := binary.BigEndian.Uint32(b[4:])
+	*n = names{typ: verbs.RC + verbs.QPType(from>>24), to: verbs.QPN(binary.BigEndian.Uint32(b)), from: verbs.QPN(from & 0xffffff),
 		toPSN: verbs.PSN(binary.BigEndian.Uint32(b[8:])), fromPSN: verbs.PSN(binary.BigEndian.Uint32(b[12:]))}
 	return true
 }
@@ -159,7 +162,7 @@ func (q *streamQP) dial(peer netip.Addr) {
 	c := d.newConn(link, dialing)
 	c.qp, q.conn = q, c
 	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
-	n := names{to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
+	n := names{typ: q.typ, to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
 	c.private = n.append(nil)
 	c.failed = q.again
 	link.Watch(false, true)
@@ -213,7 +216,7 @@ func (d *StreamDevice) match(c *conn) {
 	var n names
 	n.decode(c.setup.Private)
 	q := d.at(n.to)
-	if q == nil || q.engine.State() == verbs.Err {
+	if q == nil || q.typ != n.typ || q.engine.State() == verbs.Err {
 		c.reject(nil)
 		d.meet.forget(c)
 		return

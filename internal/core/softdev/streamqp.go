@@ -15,6 +15,7 @@ import (
 type streamQP struct {
 	qp
 	dev    *StreamDevice
+	typ    verbs.QPType
 	engine engine
 	flow   flow
 	srq    *srq
@@ -34,11 +35,11 @@ func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, e
 	if u := d.carrier.datagrams(); u != nil && init.Type == verbs.UD {
 		return u.newQP(domain, init)
 	}
-	if init.Type != verbs.RC {
+	if init.Type != verbs.RC && (init.Type != verbs.UC || d.attr.Caps&verbs.CapUC == 0) {
 		return nil, &verbs.OpError{Op: "create_qp", Err: verbs.ErrNotSupported,
 			Detail: fmt.Sprintf("%v: the device has no such queue pairs, as it connects them by streams", init.Type)}
 	}
-	q := &streamQP{dev: d}
+	q := &streamQP{dev: d, typ: init.Type}
 	c := queue.Config{Num: d.meet.newQPN(d), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
 		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
 	c.Recv = q.receives(init, domain)
@@ -100,6 +101,8 @@ func (q *streamQP) posted() {
 	d := q.dev
 	if q.conn == nil || !q.engine.Up() {
 		q.await()
+		d.touch(&q.qp)
+		d.mu.counted = true // a message of UC may have been dropped
 		d.deliver()
 		return
 	}
@@ -132,20 +135,29 @@ func (q *streamQP) posted() {
 // counts as one part.
 const looks = 8
 
-// await limits the time that work requests wait for a stream, to that of the retries, if a link can
-// be established in that time.
+// await limits the time that work requests wait for a stream.
 func (q *streamQP) await() {
-	if q.engine.Waiting() && q.giveUp.index == 0 && q.engine.Attr().Timeout != 0 {
+	if q.engine.Waiting() && q.giveUp.index == 0 && q.patience() != 0 {
 		q.looks = looks
 		q.look()
 	}
 }
 
+// patience is that time, 0 for ever: that of the retries, if a link can be established in that time.
+func (q *streamQP) patience() clock.Time {
+	a := q.engine.Attr()
+	switch {
+	case q.typ == verbs.UC: // it has no retries
+		return datagramPatience
+	case a.Timeout == 0:
+		return 0
+	}
+	return max((4096*clock.Time(a.RetryCount+1))<<a.Timeout, clock.Time(q.dev.net.SetupTime()))
+}
+
 // look begins the next part of the wait.
 func (q *streamQP) look() {
-	a := q.engine.Attr()
-	retries := (4096 * clock.Time(a.RetryCount+1)) << a.Timeout
-	q.dev.timers.set(&q.giveUp, q.dev.passTime()+max(retries, clock.Time(q.dev.net.SetupTime()))/looks)
+	q.dev.timers.set(&q.giveUp, q.dev.passTime()+q.patience()/looks)
 	q.dev.wakeForTimer()
 }
 

@@ -113,7 +113,7 @@ func (q *DatagramQP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 }
 
 // Next returns where the oldest datagram goes. It returns false if none may leave now. The caller then
-// calls [DatagramQP.Send] or [DatagramQP.Drop].
+// calls [DatagramQP.Send] for each device that it goes to, and [DatagramQP.Sent], or [DatagramQP.Drop].
 func (q *DatagramQP) Next() (to verbs.GID, qpn verbs.QPN, ok bool) {
 	if q.sq.Len() == 0 || q.State() != verbs.RTS {
 		return to, 0, false
@@ -131,9 +131,23 @@ func (q *DatagramQP) Next() (to verbs.GID, qpn verbs.QPN, ok bool) {
 	return w.to.DGID, w.qpn, true
 }
 
-// Send sends the datagram of [DatagramQP.Next] to the device that it is for. It returns false, and
-// the datagram stays, if there is no room now. wake says that the device sleeps and is to be woken.
-func (q *DatagramQP) Send(p *Peer) (sent, wake bool, err error) {
+// Room reports whether there is room for the datagram of [DatagramQP.Next] now.
+func (q *DatagramQP) Room(p *Peer) (bool, error) {
+	b, err := p.requests.Reserve(datagramFields+int(q.sq.Front().Length), 0)
+	return b != nil, err
+}
+
+// Outcome is what has become of a datagram.
+type Outcome uint8
+
+const (
+	NoRoom Outcome = iota // it stays
+	Copied                // it is on its way
+	Failed                // its memory may not be read: the queue pair is in SQE
+)
+
+// Send sends the datagram of [DatagramQP.Next] to a device. wake says that the device sleeps and is to be woken.
+func (q *DatagramQP) Send(p *Peer) (o Outcome, wake bool, err error) {
 	w := q.sq.Front()
 	k := opDatagram
 	if w.Flags&verbs.Solicited != 0 {
@@ -144,7 +158,7 @@ func (q *DatagramQP) Send(p *Peer) (sent, wake bool, err error) {
 	}
 	b, err := p.requests.Reserve(datagramFields+int(w.Length), uint32(k))
 	if b == nil {
-		return false, false, err
+		return NoRoom, false, err
 	}
 	d := datagram{to: w.qpn, from: q.Num, qkey: w.qkey, imm: w.Imm,
 		flow: w.to.FlowLabel & maxFlow, class: w.to.TrafficClass, hops: w.to.HopLimit}
@@ -155,28 +169,29 @@ func (q *DatagramQP) Send(p *Peer) (sent, wake bool, err error) {
 		d.hops = defaultHops
 	}
 	d.put(b)
+	q.gather.Seek(0) // it may have been sent to another device before
 	if !q.gather.Read(b[datagramFields:]) {
 		q.fail(verbs.LocalProtectionError)
-		return true, false, nil
+		return Failed, false, nil
 	}
 	c := &q.Device.Counters
 	c.SentMessages++
 	c.SentBytes += uint64(w.Length)
 	q.Counts.SentPackets++
-	q.complete()
-	return true, p.requests.Publish(), nil
+	return Copied, p.requests.Publish(), nil
+}
+
+// Sent completes the datagram of [DatagramQP.Next]: it has been sent to all devices that it goes to.
+func (q *DatagramQP) Sent() {
+	q.CompleteSend(&q.sq.Front().SendWQE, verbs.Success)
+	q.sq.PopFront()
 }
 
 // Drop drops the datagram of [DatagramQP.Next]: nobody is where it goes, or takes it. Its sender is
 // not told, as the network would not tell it (IBTA 9.8.3).
 func (q *DatagramQP) Drop(r Reason) {
 	q.Device.Counters.Dropped[r]++
-	q.complete()
-}
-
-func (q *DatagramQP) complete() {
-	q.CompleteSend(&q.sq.Front().SendWQE, verbs.Success)
-	q.sq.PopFront()
+	q.Sent()
 }
 
 // fail completes the oldest datagram with a status and moves to SQE (IBTA 10.3.1.6).
@@ -255,9 +270,10 @@ func (d *datagram) decode(k kind, body []byte, mtu int) bool {
 }
 
 // ReceiveDatagrams hands what the device at another address has sent to this one's queue pairs, which
-// find finds by number, until budget bytes have come. It returns how many datagrams came, their bytes,
-// and whether the peer is to be woken. After an error the peer is of no more use.
-func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int, find func(verbs.QPN) *DatagramQP) (count, moved int, wake bool, err error) {
+// find finds by the numbers of the receiver and the sender, until budget bytes have come. It returns how
+// many datagrams came, their bytes, and whether the peer is to be woken. After an error the peer is of no
+// more use.
+func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int, find func(to, from verbs.QPN) []*DatagramQP) (count, moved int, wake bool, err error) {
 	defer func() { wake = p.inRequests.Return() || wake }()
 	for moved < budget {
 		body, k, ok, err := p.inRequests.Peek()
@@ -268,16 +284,18 @@ func (d *Device) ReceiveDatagrams(p *Peer, from, to verbs.GID, budget int, find 
 		if !h.decode(kind(k), body, d.Ports[0].MTU) {
 			return count, moved, wake, ErrCorrupt
 		}
-		r := dropNoDestination
-		if q := find(h.to); q != nil {
-			r = q.receive(&h, kind(k), from, to, body[datagramFields:])
+		all := find(h.to, h.from)
+		if len(all) == 0 {
+			d.Counters.Dropped[dropNoDestination]++
 		}
-		if r != taken {
-			d.Counters.Dropped[r]++
+		for _, q := range all {
+			if r := q.receive(&h, kind(k), from, to, body[datagramFields:]); r != taken {
+				d.Counters.Dropped[r]++
+			}
 		}
 		d.Counters.RecvMessages++
 		wake = p.inRequests.Release() || wake
-		moved += recordHeader + len(body)
+		moved += (recordHeader + len(body)) * max(1, len(all))
 		count++
 	}
 	return count, moved, wake, nil

@@ -29,7 +29,7 @@ type datagramEnd struct {
 
 func newDatagramEnd(t testing.TB) *datagramEnd {
 	t.Helper()
-	e := &datagramEnd{side: newSide(t, 2), theirs: make([]byte, SegmentBytes)}
+	e := &datagramEnd{side: newSide(t, 2, verbs.RC), theirs: make([]byte, SegmentBytes)}
 	e.qp = NewDatagram(e.dev, queue.Config{Num: datagramNum, Type: verbs.UD, PD: 1, SendCQ: e.cq, RecvCQ: e.cq,
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 4, MaxSGE: 1}})
 	for _, a := range []struct {
@@ -67,9 +67,9 @@ func (e *datagramEnd) say(k kind, body []byte) {
 // take receives what has come.
 func (e *datagramEnd) take() (count int, err error) {
 	from, to := ib.GID{15: 1}, ib.GID{15: 2}
-	count, _, _, err = e.dev.ReceiveDatagrams(e.link, from, to, 1<<20, func(n verbs.QPN) *DatagramQP {
+	count, _, _, err = e.dev.ReceiveDatagrams(e.link, from, to, 1<<20, func(n, _ verbs.QPN) []*DatagramQP {
 		if n == datagramNum {
-			return e.qp
+			return []*DatagramQP{e.qp}
 		}
 		return nil
 	})

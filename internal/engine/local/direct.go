@@ -16,7 +16,7 @@ const stride = 256 << 10
 // needs returns which right an operation needs (IBTA 9.7.5.1.3); 0: it is not one-sided.
 func needs(op verbs.SendOp) verbs.Access {
 	switch op {
-	case verbs.Write, verbs.WriteImm:
+	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite:
 		return verbs.RemoteWrite
 	case verbs.Read:
 		return verbs.RemoteRead
@@ -26,34 +26,41 @@ func needs(op verbs.SendOp) verbs.Access {
 	return 0
 }
 
-// reaches reports whether this side can carry out an operation by itself. It must not overtake a
-// request for the target's memory that is still in the ring. A WRITE or atomic operation may overtake a
-// SEND; a READ may not, as it may name the memory that the SEND goes to.
+// waitFrom is from how many bytes on a one-sided operation waits for the messages before it to be taken. A shorter
+// one goes through the ring behind them: that takes less time than to hear that they were taken.
+const waitFrom = 4 << 10
+
+// follows reports whether a one-sided operation has to follow messages that the target has not taken yet: what it
+// does may not be seen before what they do (IBTA 9.5).
+func (q *QP) follows(w *sendWQE) bool {
+	r := q.peer.requests
+	if !r.Untaken() || w.Length == 0 && w.Op != verbs.Flush { // it names no memory
+		return false
+	}
+	_, err := r.Done()
+	return err != nil || r.Untaken()
+}
+
+// reaches reports whether this side can carry out an operation by itself.
 func (q *QP) reaches(w *sendWQE) bool {
-	need := needs(w.Op)
+	need := w.needs()
 	if need == 0 {
 		return false
 	}
-	if w.Length == 0 {
-		return true // it names no memory
-	}
-	before := q.asked
-	if w.Op == verbs.Read {
-		before = max(before, q.sent)
-	}
-	if before > q.peer.requests.seen {
-		if done, err := q.peer.requests.Done(); err != nil || before > done {
-			return false
-		}
+	if w.Length == 0 && w.Op != verbs.Flush {
+		return true
 	}
 	if !q.peer.admits(need) {
 		return false
+	}
+	if w.Op == verbs.Flush {
+		return need == verbs.FlushGlobal && q.covers(w)
 	}
 	mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
 	switch {
 	case at != 0:
 		return crosses(w) && q.peer.memory.Crosses()
-	case need != verbs.RemoteAtomic:
+	case need != verbs.RemoteAtomic && w.Op != verbs.AtomicWrite:
 		return mem != nil
 	}
 	s := memory.Inline(mem)
@@ -70,13 +77,16 @@ func crosses(w *sendWQE) bool {
 // act continues a work request in the peer's memory. If the peer has withdrawn it meanwhile, the rest goes
 // through the peer, who refuses it.
 func (q *QP) act(w *sendWQE) (moved int, ok bool) {
+	if w.Op == verbs.Flush {
+		return 0, q.carriedOut(w)
+	}
 	n := min(int(w.Length)-q.off, stride)
 	if n > 0 {
-		need := needs(w.Op)
+		need := w.needs()
 		mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, need)
 		switch {
 		case !q.peer.admits(need), mem == nil && (at == 0 || !q.cross(w, at, n)):
-			w.direct = false
+			w.direct, q.here = false, q.off
 			return 0, true
 		case mem != nil && !q.move(w, mem):
 			w.Status = verbs.LocalProtectionError
@@ -92,10 +102,15 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 		}
 		return n, ok
 	}
+	return n, q.carriedOut(w)
+}
+
+// carriedOut ends a work request that this side has carried out by itself.
+func (q *QP) carriedOut(w *sendWQE) bool {
 	q.Device.Counters.Direct++
 	w.done = true
 	q.finish()
-	return n, true
+	return true
 }
 
 // cross carries out an operation on a piece of the peer's other memory, by the system's copies. It
@@ -104,7 +119,7 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 	p := q.peer
 	p.enter()
 	defer p.exit()
-	if !q.far.place.Holds() || !p.admits(needs(w.Op)) {
+	if !q.far.place.Holds() || !p.admits(w.needs()) {
 		return false
 	}
 	for done := 0; done < n; {
@@ -128,7 +143,7 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 // is not there any more.
 func (q *QP) move(w *sendWQE, mem []byte) bool {
 	switch w.Op {
-	case verbs.Write, verbs.WriteImm:
+	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite:
 		q.Device.Counters.SentBytes += uint64(len(mem))
 		return q.store(mem)
 	case verbs.Read:

@@ -27,5 +27,7 @@
 //	initiator.go, direct.go   carrying them out: by messages, and in mapped memory
 //	receive.go, target.go     the peer's messages
 //	datagram.go               UD queue pairs, which have no peer
+//	unreliable.go             UC queue pairs
+//	flush.go                  FLUSH
 //	reference.go              SENDs whose payload stays where it is until the receiver copies it
 package local

@@ -10,9 +10,8 @@ import (
 // initiator carries out work requests, one after the other.
 type initiator struct {
 	off    int // bytes of work request next that are in the ring, or where they belong
+	here   int // how many of them this side has put where they belong
 	gather memory.Cursor
-	asked  uint64 // position of the last request for the target's memory
-	sent   uint64 // position of the last SEND
 	far    far
 
 	named     uint64      // number of revocations when a SEND last named its payload
@@ -21,7 +20,7 @@ type initiator struct {
 }
 
 func (t *initiator) stop() {
-	t.off = 0
+	t.off, t.here = 0, 0
 	t.gather.Reset()
 }
 
@@ -45,6 +44,9 @@ func (q *QP) Advance(budget int) (moved int) {
 	}
 	if q.peer != nil && (q.State() == verbs.RTS || q.State() == verbs.SQD) {
 		q.retire(q.peer.requests.seen) // not more: whoever waits for room is told of what is not seen
+	}
+	if q.Held() && q.stalled == q.peer.requests.seen+1 {
+		q.drop(DropStalled)
 	}
 	if q.peer != nil && !q.peer.Await(q.awaits()) {
 		q.stirred = true
@@ -84,27 +86,32 @@ func (q *QP) mayBegin(w *sendWQE) bool {
 	return q.State() != verbs.SQD && (w.Flags&verbs.Fence == 0 || q.reads.Len() == 0)
 }
 
-// begin finds the memory of a work request, and chooses the way to carry it out.
+// begin finds the memory of a work request, and chooses the way to carry it out. It returns false if the work request
+// fails, or waits.
 func (q *QP) begin(w *sendWQE) bool {
 	if w.Local() {
 		w.begun = true
 		return true
 	}
+	follows := w.needs() != 0 && q.follows(w)
+	if follows && w.Length >= waitFrom && q.reaches(w) {
+		return false
+	}
 	if w.Copied {
 		q.gather.Reset()
 		q.gather.Add(memory.Inline(w.Inline))
-	} else if !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
+	} else if w.Op != verbs.Flush && !q.gather.Set(q.Device.Memory, q.PD, w.SGL, w.Receives()) {
 		w.Status = verbs.LocalProtectionError
 		return false
 	}
-	w.begun, w.direct = true, q.reaches(w)
+	w.begun, w.direct = true, !follows && q.reaches(w)
 	return true
 }
 
 // finish records that work request next needs nothing more from this side.
 func (q *QP) finish() {
 	q.next++
-	q.off = 0
+	q.off, q.here = 0, 0
 }
 
 // ask continues a work request by messages. It returns false if the ring is full, or as many READs and
@@ -117,6 +124,10 @@ func (q *QP) ask(w *sendWQE) (moved int, ok bool) {
 		return 0, q.askRead(w)
 	case verbs.CompareSwap, verbs.FetchAdd:
 		return 0, q.askAtomic(w)
+	case verbs.AtomicWrite:
+		return q.askStore(w)
+	case verbs.Flush:
+		return 0, q.askFlush(w)
 	}
 	return q.send(w)
 }
@@ -187,8 +198,7 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 	put32(b, 0, field)
 	q.publish()
 	if q.off += n; k.has(last) {
-		w.done, w.end = true, q.peer.requests.Position()
-		q.sent = w.end
+		w.done, w.end = true, q.known(q.peer.requests.Position())
 		q.finish()
 	}
 	return n, true
@@ -198,7 +208,7 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 // read, or in other memory from where the system lets them copy it. Then place is its address. Who is its own
 // peer would ask for the payload behind the message that names it.
 func (q *QP) names(w *sendWQE) (place uint64, ok bool) {
-	if w.Length < refFrom || w.Copied || len(w.SGL) != 1 || q.off > 0 || q.peer.loops() {
+	if w.Length < refFrom || w.Copied || len(w.SGL) != 1 || q.off > 0 || q.peer.loops() || q.unreliable() {
 		return 0, false
 	}
 	if q.Device.Memory.Shared(q.PD, &w.SGL[0], verbs.RemoteRead) {
@@ -227,7 +237,6 @@ func (q *QP) sendRef(w *sendWQE, k kind, field uint32, place uint64) bool {
 	q.publish()
 	q.Device.Counters.SentBytes += uint64(w.Length)
 	w.done, w.end = true, q.peer.requests.Position()
-	q.sent = w.end
 	q.finish()
 	return true
 }
@@ -239,6 +248,9 @@ func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 		if n == rest {
 			k |= last
 		}
+		if q.off == q.here {
+			k |= first
+		}
 		b := q.reserve(writeFields+n, k)
 		if b == nil || !q.payload(w, b[writeFields:]) {
 			return 0, false
@@ -247,7 +259,6 @@ func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
 		put32(b, 4, uint32(rest))
 		put64(b, 8, w.Remote.Addr+uint64(q.off))
 		q.publish()
-		q.asked = q.peer.requests.Position()
 		moved = n
 		if q.off += n; q.off < int(w.Length) {
 			return moved, true
@@ -273,7 +284,7 @@ func (q *QP) conclude(w *sendWQE, flags kind) bool {
 	}
 	w.done = true
 	if w.Op == verbs.WriteImm || !w.direct {
-		w.end = q.peer.requests.Position()
+		w.end = q.known(q.peer.requests.Position())
 	}
 	q.finish()
 	return true
@@ -323,12 +334,29 @@ func (q *QP) askAtomic(w *sendWQE) bool {
 	return true
 }
 
+// askStore sends an ATOMIC WRITE.
+func (q *QP) askStore(w *sendWQE) (moved int, ok bool) {
+	b := q.reserve(storeFields, opStore)
+	if b == nil || !q.payload(w, b[16:]) {
+		return 0, false
+	}
+	put32(b, 0, uint32(w.Remote.Key))
+	put64(b, 8, w.Remote.Addr)
+	w.done = true
+	q.sentOff(w)
+	return int(w.Length), true
+}
+
 // await sends a request that the peer answers.
 func (q *QP) await(w *sendWQE, op readOp) {
+	*q.reads.PushBack() = op
+	q.sentOff(w)
+}
+
+// sentOff sends the only message of a request for the peer's memory.
+func (q *QP) sentOff(w *sendWQE) {
 	q.publish()
 	q.Device.Counters.Asked++
 	w.end = q.peer.requests.Position()
-	q.asked = w.end
-	*q.reads.PushBack() = op
 	q.finish()
 }

@@ -20,6 +20,8 @@ const (
 	opImm                    // immediate data (4), length of the WRITE that it belongs to (4)
 	opRead                   // key (4), length (4), address (8)
 	opAtomic                 // key (4), verbs.SendOp (4), address (8), operands (8 each)
+	opStore                  // an ATOMIC WRITE: key (4), zero (4), address (8), the word (8)
+	opFlush                  // key (4), verbs.FlushLevel (1), verbs.FlushScope (1), zero (2), address (8), length (8)
 	opFetch                  // a READ of what an opRef names, as opRead
 
 	opData    // response: data of the oldest READ
@@ -29,7 +31,7 @@ const (
 
 // Flags of messages.
 const (
-	first      kind = 1 << (8 + iota) // of a SEND's messages; opImm: the peer has carried out the WRITE by itself
+	first      kind = 1 << (8 + iota) // of a SEND's or WRITE's messages; opImm: the peer has carried out the WRITE by itself
 	last                              // of a SEND's, WRITE's or READ's
 	solicited                         // the receiver asked to be told of these
 	immediate                         // a SEND has immediate data
@@ -55,12 +57,15 @@ const (
 	refFields    = 40
 	readFields   = 16
 	atomicFields = 32
+	storeFields  = 24
+	flushFields  = 24
 	resultFields = 8
 	statusFields = 4
 )
 
 // fieldsOf returns the least length of each message.
 var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opFetch: readFields, opWrite: writeFields, opImm: immFields, opRead: readFields, opAtomic: atomicFields,
+	opStore: storeFields, opFlush: flushFields,
 	opData: 0, opResult: resultFields, opRefused: statusFields}
 
 // piece is how much payload goes into one message: four of them fill a ring, so that both sides copy

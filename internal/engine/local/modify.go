@@ -23,6 +23,9 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 		return nil
 	}
 	if mask&verbs.MaskAH != 0 {
+		if attr.AH.DGID.Addr().IsMulticast() {
+			return &verbs.OpError{Op: "modify_qp", Err: verbs.ErrInvalid, Detail: "DGID " + attr.AH.DGID.String() + " is that of a multicast group: those are for UD queue pairs"}
+		}
 		if err := q.Device.Resolve(&attr.AH); err != nil {
 			return err
 		}
@@ -31,6 +34,9 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	if q.peer != nil {
 		q.admit()
 	}
+	if q.absent {
+		q.miss()
+	}
 	q.checkDrained()
 	return nil
 }
@@ -38,7 +44,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 // reset drops everything, without completions, as RESET does.
 func (q *QP) reset() {
 	if q.peer != nil {
-		q.peer.admit(verbs.Reset, 0, false)
+		q.peer.admit(verbs.Reset, 0)
 		if q.off == 0 {
 			q.peer.leave()
 		}
@@ -47,7 +53,7 @@ func (q *QP) reset() {
 	q.sq.Clear()
 	q.reads.Clear()
 	q.sendQueue = sendQueue{sq: q.sq, reads: q.reads}
-	q.refusal, q.rings = 0, false // and with it the answers that stop would leave to be given
+	q.refusal, q.rings, q.absent, q.stalled = 0, false, false, 0 // and with it the answers that stop would leave to be given
 	q.stop()
 	q.Reset()
 }

@@ -35,11 +35,9 @@ const (
 	SegmentBytes = atResponses + ringHeader + responseBytes
 )
 
-// Bits of a gate besides those of verbs.Access that the queue pair allows.
-const (
-	open = 1 << 31 // the queue pair is in a state in which it answers
-	held = 1 << 30 // a message waits for a receive, and everything goes behind it
-)
+// open is the bit of a gate that says that the queue pair is in a state in which it answers. The others are those of
+// verbs.Access that it allows.
+const open = 1 << 31
 
 // Memory is what is mapped of a peer's memory.
 type Memory interface {
@@ -141,13 +139,10 @@ func (p *Peer) Await(awaits bool) bool {
 }
 
 // admit says what the peer may do by itself from now on.
-func (p *Peer) admit(state verbs.QPState, access verbs.Access, holds bool) {
+func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
 	gate := uint32(0)
-	if state >= verbs.RTR && state <= verbs.SQD {
+	if state >= verbs.RTR && state <= verbs.SQE {
 		gate = open | uint32(access)
-		if holds {
-			gate |= held
-		}
 	}
 	atomic.SwapUint32(half(p.own, atGate), gate)
 }
@@ -155,11 +150,10 @@ func (p *Peer) admit(state verbs.QPState, access verbs.Access, holds bool) {
 // admits reports whether the peer's queue pair allows an operation.
 func (p *Peer) admits(need verbs.Access) bool {
 	gate := atomic.LoadUint32(half(p.theirs, atGate))
-	return gate&(open|held) == open && verbs.Access(gate)&need == need
+	return gate&open != 0 && verbs.Access(gate)&need == need
 }
 
-// answers reports whether the peer's queue pair is in a state in which it answers, if only what waits for
-// nothing.
+// answers reports whether the peer's queue pair is in a state in which it answers.
 func (p *Peer) answers() bool { return atomic.LoadUint32(half(p.theirs, atGate))&open != 0 }
 
 // leave tells the peer that this side has ended the connection in an orderly way.
@@ -181,21 +175,8 @@ type far struct {
 // peer's process. It returns neither if they are out of reach, or the region does not allow what is
 // needed: the peer is to be asked.
 func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access) (mem []byte, at uint64) {
-	if f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds() {
-		*f = far{}
-		dir := p.memory.Directory()
-		if dir == nil {
-			return nil, 0
-		}
-		e, place, ok := dir.Find(uint32(key))
-		if !ok {
-			return nil, 0
-		}
-		*f = far{entry: e, place: place}
-		if e.Segment != 0 {
-			f.mem, f.writable = p.memory.Segment(e.Segment)
-		}
-		f.generation = p.memory.Generation()
+	if (f.entry.Key != uint32(key) || f.generation != p.memory.Generation() || !f.place.Holds()) && !p.lookUp(f, key) {
+		return nil, 0
 	}
 	off, ok := f.entry.Range(addr, uint64(n))
 	switch {
@@ -210,6 +191,25 @@ func (p *Peer) find(f *far, key verbs.Key, addr uint64, n int, need verbs.Access
 		return nil, 0
 	}
 	return f.mem[off:][:n:n], 0
+}
+
+// lookUp finds the region of a key. It returns false if none is known.
+func (p *Peer) lookUp(f *far, key verbs.Key) bool {
+	*f = far{}
+	dir := p.memory.Directory()
+	if dir == nil {
+		return false
+	}
+	e, place, ok := dir.Find(uint32(key))
+	if !ok {
+		return false
+	}
+	*f = far{entry: e, place: place}
+	if e.Segment != 0 {
+		f.mem, f.writable = p.memory.Segment(e.Segment)
+	}
+	f.generation = p.memory.Generation()
+	return true
 }
 
 // enter says that this side is about to work in the peer's memory, and leave that it no longer is. The
@@ -232,4 +232,4 @@ func (p *Peer) named() uint64 { return atomic.LoadUint64(word(p.own, atVoid)) }
 func (p *Peer) holds(named uint64) bool { return atomic.LoadUint64(word(p.theirs, atVoid)) == named }
 
 // Shut has the peer begin no more work in this side's memory.
-func (p *Peer) Shut() { p.admit(verbs.Reset, 0, false) }
+func (p *Peer) Shut() { p.admit(verbs.Reset, 0) }

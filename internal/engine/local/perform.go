@@ -33,9 +33,10 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 	if far == nil || !q.exchange(wr, &near, far) {
 		return 0, false
 	}
-	if wr.Op == verbs.Write {
+	switch wr.Op {
+	case verbs.Write, verbs.AtomicWrite:
 		q.Device.Counters.SentBytes += uint64(n)
-	} else if wr.Op == verbs.Read {
+	case verbs.Read:
 		q.Device.Counters.RecvBytes += uint64(n)
 	}
 	q.Device.Counters.Direct++
@@ -44,12 +45,17 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 }
 
 // busy reports whether there may be something before a work request that is posted now.
-func (q *QP) busy() bool { return q.sq.Len() > 0 || max(q.asked, q.sent) > q.peer.requests.seen }
+func (q *QP) busy() bool { return q.sq.Len() > 0 || q.peer.requests.Untaken() }
 
 // nearby finds the memory of a work request on this side, for operations that [QP.Perform] carries out.
 func (q *QP) nearby(wr *verbs.SendWR) (memory.Span, bool) {
 	receives := true
 	switch wr.Op {
+	case verbs.AtomicWrite:
+		if q.Attr().MaxRdAtomic == 0 {
+			return memory.Span{}, false
+		}
+		fallthrough
 	case verbs.Write:
 		receives = false
 		if wr.Inline != nil {
@@ -80,6 +86,9 @@ func (q *QP) exchange(wr *verbs.SendWR, near *memory.Span, far []byte) bool {
 			return near.Read(b) && s.Store(b)
 		}
 		return near.Read(far)
+	case verbs.AtomicWrite:
+		s, b := memory.Inline(far), q.Device.word[:]
+		return s.Aligned8() && near.Read(b) && s.Store(b)
 	}
 	s := memory.Inline(far)
 	return s.Aligned8() && near.Len() == 8 && !near.Foreign() && near.Write(q.Device.Memory, 0, q.atomic(wr.Op, far, wr.Compare, wr.Swap))

@@ -24,6 +24,7 @@ func TestPerform(t *testing.T) {
 		{ID: 3, Op: verbs.CompareSwap, Compare: 42, Swap: 7, SGL: []verbs.SGE{a.sge(2056, 8)}, Remote: b.remote(64)},
 		{ID: 4, Op: verbs.Read, SGL: []verbs.SGE{a.sge(2064, 8)}, Remote: b.remote(64)},
 		{ID: 5, Op: verbs.Write, Inline: []byte("inline"), Remote: b.remote(0)},
+		{ID: 6, Op: verbs.AtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(72)},
 	} {
 		if n, ok := a.qp.Perform(&wr, &wc); !ok || wc.ID != wr.ID || wc.Status != verbs.Success || n == 0 {
 			t.Errorf("%v: %d bytes, %v, %+v", wr.Op, n, ok, wc)
@@ -35,7 +36,8 @@ func TestPerform(t *testing.T) {
 			t.Errorf("result %d is %d, want %d", i, got, want)
 		}
 	}
-	if !bytes.Equal(b.region.Bytes()[1024:][:1000], a.region.Bytes()[:1000]) || string(b.region.Bytes()[:6]) != "inline" {
+	if !bytes.Equal(b.region.Bytes()[1024:][:1000], a.region.Bytes()[:1000]) || string(b.region.Bytes()[:6]) != "inline" ||
+		!bytes.Equal(b.region.Bytes()[72:80], a.region.Bytes()[:8]) {
 		t.Error("the WRITEs are not there")
 	}
 
@@ -55,6 +57,8 @@ func TestPerform(t *testing.T) {
 	refuses("beyond the region", with(func(w *verbs.SendWR) { w.Remote.Addr += regionBytes }))
 	refuses("memory that is not registered", with(func(w *verbs.SendWR) { w.SGL = []verbs.SGE{{Addr: 1, Length: 8, LKey: 1}} }))
 	refuses("an atomic operation across words", with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.FetchAdd, b.remote(4) }))
+	refuses("an ATOMIC WRITE across words", with(func(w *verbs.SendWR) { w.Op, w.Remote = verbs.AtomicWrite, b.remote(4) }))
+	refuses("an ATOMIC WRITE of 7 bytes", with(func(w *verbs.SendWR) { w.Op, w.SGL = verbs.AtomicWrite, []verbs.SGE{a.sge(0, 7)} }))
 	refuses("a SEND", with(func(w *verbs.SendWR) { w.Op = verbs.Send }))
 	refuses("more inline than there may be", with(func(w *verbs.SendWR) { w.SGL, w.Inline = nil, make([]byte, 257) }))
 	b.dir.Withdraw(uint32(b.region.Key()))

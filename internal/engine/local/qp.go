@@ -14,6 +14,9 @@ type Device struct {
 	word     [8]byte // of an operation on one
 	// Resolve reports whether an address vector can be used.
 	Resolve func(*verbs.AHAttr) error
+	// Persist begins to make memory persistent, and calls Flush.Done later; nil: there is no way to. Regions allow
+	// FLUSH to persistence only if there is one.
+	Persist func(*Flush)
 }
 
 // Counters count events on a device.
@@ -57,12 +60,13 @@ type QP struct {
 	depth   int   // READs and atomics in flight
 	rings   bool  // the peer is to be woken
 	stirred bool  // the peer has done something that nobody will tell of
+	unsure
 	sendQueue
 	initiator
 	target
 }
 
-// New makes a queue pair in the RESET state. Its type is RC.
+// New makes a queue pair in the RESET state. Its type is RC or UC.
 func New(d *Device, c queue.Config) *QP {
 	return &QP{Pair: queue.NewPair(&d.Device, c), Device: d}
 }
@@ -92,19 +96,20 @@ func (q *QP) Begin(p *Peer, answers, flies uint16) bool {
 	if q.peer != nil || q.State() == verbs.Reset || q.State() > verbs.SQD {
 		return false
 	}
+	q.absent = false
 	if q.State() == verbs.Init {
 		q.SetState(verbs.RTS)
 		q.Attr().RNRRetry = endless
 		q.Attr().MaxRdAtomic, q.Attr().MaxDestRdAtomic = uint8(min(flies, 255)), uint8(min(answers, 255))
 	}
-	q.peer, q.depth, q.asked, q.sent, q.uncrossed = p, int(flies), 0, 0, false
+	q.peer, q.depth, q.uncrossed = p, int(flies), false
 	q.target = target{land: q.land, resp: q.resp}
 	q.admit()
 	return true
 }
 
 // admit says what the peer may do by itself from now on.
-func (q *QP) admit() { q.peer.admit(q.State(), q.Attr().Access, q.paused) }
+func (q *QP) admit() { q.peer.admit(q.State(), q.Attr().Access) }
 
 // Rings reports whether the peer sleeps and is to be woken, and counts that as done.
 func (q *QP) Rings() bool {
@@ -128,6 +133,10 @@ func (q *QP) Lost(orderly bool) {
 		return
 	}
 	q.Device.Counters.Lost++
+	if q.unreliable() {
+		q.miss()
+		return
+	}
 	if !orderly && q.sq.Len() > 0 {
 		q.fail(verbs.RetryExceeded)
 		return
@@ -142,6 +151,9 @@ func (q *QP) Lost(orderly bool) {
 // queue.
 func (q *QP) Forsaken() bool {
 	q.harvest()
+	if q.peer != nil && q.unreliable() {
+		q.miss()
+	}
 	if q.peer == nil || q.sq.Len() > 0 {
 		return false
 	}
@@ -165,11 +177,17 @@ func (q *QP) Part() {
 	q.far = far{}
 }
 
-// fail completes the oldest send work request with a status and moves to ERR.
+// fail completes the oldest send work request with a status and moves to ERR, or for UC to SQE (IBTA 10.3.1.6).
 func (q *QP) fail(status verbs.Status) {
 	if q.sq.Len() > 0 {
 		q.CompleteSend(&q.sq.Front().SendWQE, status)
 		q.popFront()
+	}
+	if q.unreliable() {
+		q.SetState(verbs.SQE)
+		q.flushSends()
+		q.initiator.stop()
+		return
 	}
 	q.enterError()
 	q.Raise(verbs.EventQPBroken)
@@ -182,7 +200,7 @@ func (q *QP) enterError() {
 	}
 	q.SetState(verbs.Err)
 	if q.peer != nil {
-		q.peer.admit(verbs.Err, 0, false)
+		q.peer.admit(verbs.Err, 0)
 		if q.off == 0 { // the peer does not wait for the rest of a message
 			q.peer.leave()
 		}
@@ -196,5 +214,10 @@ func (q *QP) enterError() {
 func (q *QP) corrupt() {
 	q.Device.Counters.Lost++
 	q.refusal = 0
+	if q.unreliable() { // which of its messages the peer has is known of none
+		q.enterError()
+		q.Raise(verbs.EventQPBroken)
+		return
+	}
 	q.fail(verbs.RemoteOperationError)
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -56,13 +57,13 @@ func (s *side) entry(access verbs.Access) Entry {
 
 const regionBytes = 200 << 10
 
-func newSide(t testing.TB, num verbs.QPN) *side {
+func newSide(t testing.TB, num verbs.QPN, typ verbs.QPType) *side {
 	t.Helper()
 	table := memory.NewTable(rand.New(rand.NewPCG(uint64(num), 1)).Uint32)
 	s := &side{t: t, dev: &Device{Device: queue.Device{Memory: table, MaxMsgSize: 1 << 30}, Resolve: func(*verbs.AHAttr) error { return nil }}}
 	s.dev.Ports = []queue.Port{{Num: 1, MTU: 4096, PKeys: []verbs.PKey{0xffff}}}
 	s.cq = queue.NewCQ(256, verbs.CQEvents{Completion: func() {}, Error: func() {}})
-	s.qp = New(s.dev, queue.Config{Num: num, Type: verbs.RC, PD: 1, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true,
+	s.qp = New(s.dev, queue.Config{Num: num, Type: typ, PD: 1, SendCQ: s.cq, RecvCQ: s.cq, SignalAll: true,
 		Recv: &queue.RecvQueue{PD: 1, MaxWR: 64, MaxSGE: 4}, Caps: verbs.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 256}})
 	if err := s.qp.Modify(&verbs.QPAttr{State: verbs.Init, Port: 1, Access: all}, verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess); err != nil {
 		t.Fatal(err)
@@ -79,9 +80,11 @@ func newSide(t testing.TB, num verbs.QPN) *side {
 }
 
 // newPair connects two sides. With shared, each has the other's region mapped.
-func newPair(t testing.TB, shared bool) (a, b *side) {
+func newPair(t testing.TB, shared bool) (a, b *side) { return newPairOf(t, verbs.RC, shared) }
+
+func newPairOf(t testing.TB, typ verbs.QPType, shared bool) (a, b *side) {
 	t.Helper()
-	a, b = newSide(t, 2), newSide(t, 3)
+	a, b = newSide(t, 2, typ), newSide(t, 3, typ)
 	for _, c := range [][2]*side{{a, b}, {b, a}} {
 		own, other := c[0], c[1]
 		own.mapped.dir = NewLookup(other.dir.mem)
@@ -226,38 +229,60 @@ func TestAtomics(t *testing.T) {
 	}
 }
 
-// TestOrder has a WRITE into memory that is not shared, which waits in the ring, and then operations on
-// memory that is: they do not overtake it. A SEND before them they do overtake.
+// TestOrder posts operations on memory that the initiator reaches by itself behind messages that the target has not
+// taken: none is carried out before them, long ones are by the initiator all the same.
 func TestOrder(t *testing.T) {
-	a, b := newPair(t, true)
-	other, err := b.dev.Memory.Register(1, make([]byte, 4096), all)
-	if err != nil {
-		t.Fatal(err)
+	const long = 100_000
+	for name, before := range map[string]func(a, b *side) verbs.SendWR{
+		"SEND": func(a, b *side) verbs.SendWR {
+			return verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}}
+		},
+		"long SEND": func(a, b *side) verbs.SendWR {
+			return verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, long)}}
+		},
+		"WRITE with immediate": func(a, b *side) verbs.SendWR {
+			return verbs.SendWR{Op: verbs.WriteImm, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)}
+		},
+		"WRITE that the target carries out": func(a, b *side) verbs.SendWR {
+			other, err := b.dev.Memory.Register(1, make([]byte, 4096), all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Addr: other.Addr(), Key: other.Key()}}
+		},
+	} {
+		for _, c := range []struct {
+			op   verbs.SendOp
+			n    int
+			here bool
+		}{{verbs.Write, 8, false}, {verbs.Write, long, true}, {verbs.WriteImm, long, true}, {verbs.Read, 8, false}, {verbs.Read, long, true},
+			{verbs.FetchAdd, 8, false}, {verbs.AtomicWrite, 8, false}} {
+			a, b := newPair(t, true)
+			pattern(a.region.Bytes()[:long], 9)
+			a.post(before(a, b))
+			a.post(verbs.SendWR{Op: c.op, Swap: 1, SGL: []verbs.SGE{a.sge(0, c.n)}, Remote: b.remote(long)})
+			was := bytes.Clone(a.region.Bytes())
+			for range 3 {
+				a.step()
+			}
+			if !bytes.Equal(b.region.Bytes()[long:], make([]byte, regionBytes-long)) || !bytes.Equal(a.region.Bytes(), was) {
+				t.Errorf("a %v of %d bytes has overtaken a %s", c.op, c.n, name)
+			}
+			a.completes()
+			for i := range uint64(2) {
+				b.recv(i, 0, long)
+			}
+			asked := a.dev.Counters.Asked
+			settle(a, b)
+			a.completes(verbs.Success, verbs.Success)
+			if c.op != verbs.Read && bytes.Equal(b.region.Bytes()[long:][:8], make([]byte, 8)) {
+				t.Errorf("a %v of %d bytes behind a %s was not carried out", c.op, c.n, name)
+			}
+			if here := a.dev.Counters.Asked == asked && a.dev.Counters.Direct > 0; c.here && !here {
+				t.Errorf("a %v of %d bytes behind a %s was carried out by the target", c.op, c.n, name)
+			}
+		}
 	}
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: verbs.Remote{Addr: other.Addr(), Key: other.Key()}})
-	pattern(a.region.Bytes()[8:16], 9)
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(8, 8)}, Remote: b.remote(0)})
-	a.qp.Advance(1 << 20)
-	if !bytes.Equal(b.region.Bytes()[:8], make([]byte, 8)) {
-		t.Error("a WRITE in shared memory overtakes one that waits in the ring")
-	}
-	settle(a, b)
-	a.completes(verbs.Success, verbs.Success)
-	if !bytes.Equal(b.region.Bytes()[:8], a.region.Bytes()[8:16]) {
-		t.Error("it was not written")
-	}
-
-	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}}) // no receive
-	pattern(a.region.Bytes()[:8], 33)
-	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
-	settle(a, b)
-	if !bytes.Equal(b.region.Bytes()[:8], a.region.Bytes()[:8]) {
-		t.Error("a WRITE in shared memory waits for a SEND")
-	}
-	a.completes() // in order: the SEND is first
-	b.recv(1, 100, 8)
-	settle(a, b)
-	a.completes(verbs.Success, verbs.Success)
 }
 
 // TestGate holds that what the target's queue pair does not allow, the initiator does not do by itself.
@@ -418,35 +443,50 @@ func FuzzPeer(f *testing.F) {
 	f.Add(uint32(opFetch), make([]byte, 16), uint64(24), uint64(0))
 	f.Add(uint32(opData|last), make([]byte, 8), uint64(16), uint64(1<<40))
 	f.Add(uint32(opRefused), make([]byte, 4), uint64(16), uint64(0))
+	f.Add(uint32(opStore), make([]byte, 24), uint64(32), uint64(0))
+	f.Add(uint32(opFlush), []byte{0, 0, 0, 0, 3, 1, 0, 0, 23: 0}, uint64(32), uint64(0))
 	f.Fuzz(func(t *testing.T, k uint32, body []byte, tail, head uint64) {
-		a, b := newPair(t, true)
-		for i := range uint64(4) {
-			a.recv(i, int(i)*100, 50)
-		}
-		// The key is one that the peer knows.
-		if len(body) >= 16 && kind(k).op() != opSend {
-			binary.NativeEndian.PutUint32(body, uint32(a.region.Key()))
-			binary.NativeEndian.PutUint64(body[8:], a.region.Addr()+binary.NativeEndian.Uint64(body[8:])%(2*regionBytes))
-		}
-		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
-		b.dir.Withdraw(uint32(b.region.Key())) // so that the READ is asked for
-		a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
-		a.qp.Advance(1 << 20)
-		for _, ring := range []int{atRequests, atResponses} {
-			at := b.segment[ring:]
-			binary.NativeEndian.PutUint32(at[ringHeader:], there|uint32(len(body)))
-			binary.NativeEndian.PutUint32(at[ringHeader+4:], k)
-			copy(at[ringHeader+recordHeader:][:responseBytes-recordHeader], body)
-			binary.NativeEndian.PutUint64(at[128:], tail)
-			binary.NativeEndian.PutUint64(a.segment[ring:], head)
-		}
-		for range 100 {
-			a.step()
-		}
-		if s := a.qp.State(); s != verbs.Err && s != verbs.RTS {
-			t.Errorf("the queue pair is in %v", s)
+		for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
+			receiveAny(t, typ, k, slices.Clone(body), tail, head)
 		}
 	})
+}
+
+// receiveAny is one run of FuzzPeer.
+func receiveAny(t *testing.T, typ verbs.QPType, k uint32, body []byte, tail, head uint64) {
+	t.Helper()
+	a, b := newPairOf(t, typ, true)
+	a.dev.Persist = func(fl *Flush) { fl.Done(true) }
+	for i := range uint64(4) {
+		a.recv(i, int(i)*100, 50)
+	}
+	// The key is one that the peer knows.
+	if len(body) >= 16 && kind(k).op() != opSend {
+		binary.NativeEndian.PutUint32(body, uint32(a.region.Key()))
+		binary.NativeEndian.PutUint64(body[8:], a.region.Addr()+binary.NativeEndian.Uint64(body[8:])%(2*regionBytes))
+	}
+	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+	b.dir.Withdraw(uint32(b.region.Key())) // so that the target is asked
+	ask := verbs.Read
+	if typ == verbs.UC {
+		ask = verbs.Write
+	}
+	a.post(verbs.SendWR{Op: ask, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)})
+	a.qp.Advance(1 << 20)
+	for _, ring := range []int{atRequests, atResponses} {
+		at := b.segment[ring:]
+		binary.NativeEndian.PutUint32(at[ringHeader:], there|uint32(len(body)))
+		binary.NativeEndian.PutUint32(at[ringHeader+4:], k)
+		copy(at[ringHeader+recordHeader:][:responseBytes-recordHeader], body)
+		binary.NativeEndian.PutUint64(at[128:], tail)
+		binary.NativeEndian.PutUint64(a.segment[ring:], head)
+	}
+	for range 100 {
+		a.step()
+	}
+	if s := a.qp.State(); s != verbs.Err && s != verbs.RTS {
+		t.Errorf("the queue pair is in %v", s)
+	}
 }
 
 // TestBlocked holds that a side sleeps while what its peer has sent has to wait: for a receive, for room

@@ -11,6 +11,7 @@ import (
 type target struct {
 	land      memory.Cursor // where a SEND goes
 	inMessage bool          // a SEND has begun
+	skips     bool          // UC: the rest of a message is dropped
 	got       int           // bytes of it
 	field     uint32        // of a SEND that names its payload: immediate data or key
 	paused    bool          // the next message has no receive
@@ -20,6 +21,7 @@ type target struct {
 	last      memory.Last   // what the last WRITE named
 	into      memory.Last   // where the last short SEND went
 	ref       reference
+	flush     *Flush // that is under way, or done and still in the ring; nil: none
 
 	resp    resps
 	refusal verbs.Status // the peer's oldest request fails with this, once earlier ones are answered; 0: none
@@ -29,8 +31,8 @@ type target struct {
 }
 
 func (t *target) stop() {
-	t.paused, t.denied, t.inMessage, t.backing = false, false, false, false
-	t.ref = reference{}
+	t.paused, t.denied, t.inMessage, t.skips, t.backing = false, false, false, false, false
+	t.ref, t.flush = reference{}, nil
 	t.land.Reset()
 	t.back.Reset()
 	if t.refusal == 0 {
@@ -57,7 +59,7 @@ func (q *QP) Receive(budget int) (count, moved int) {
 }
 
 func (q *QP) take(budget int) (count, moved int) {
-	for q.peer != nil && moved < budget && q.State() >= verbs.RTR && q.State() <= verbs.SQD {
+	for q.peer != nil && moved < budget && q.answers() {
 		body, k, ok, err := q.peer.inResponses.Peek()
 		if err != nil {
 			q.corrupt()
@@ -95,9 +97,12 @@ func (q *QP) take(budget int) (count, moved int) {
 	return count, moved
 }
 
+// answers reports whether the queue pair is in a state in which it takes what its peer sends.
+func (q *QP) answers() bool { return q.State() >= verbs.RTR && q.State() <= verbs.SQE }
+
 // handles reports whether the peer's requests are handled now.
 func (q *QP) handles() bool {
-	return !q.paused && !q.denied && q.State() >= verbs.RTR && q.State() <= verbs.SQD && !q.resp.full(q) && !q.ref.fetches()
+	return !q.paused && !q.denied && q.answers() && !q.resp.full(q) && !q.ref.fetches() && !q.Flushing()
 }
 
 // More reports whether there are messages that [QP.Receive] has seen and not handled, though it could, or
@@ -107,7 +112,7 @@ func (q *QP) More() bool {
 		q.stirred = false
 		return q.peer != nil
 	}
-	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.SQD || q.peer.inRequests.left() && q.handles())
+	return q.peer != nil && (q.peer.inResponses.left() && q.State() <= verbs.SQE || q.peer.inRequests.left() && q.handles())
 }
 
 func (q *QP) release(r *Receiver) {
@@ -135,9 +140,6 @@ func (q *QP) Paused() bool { return q.paused }
 func (q *QP) Resume() {
 	if q.paused && q.Recv.Len() > 0 {
 		q.paused = false
-		if q.peer != nil {
-			q.admit()
-		}
 	}
 }
 
@@ -158,7 +160,7 @@ func (q *QP) Deny() {
 // response handles an answer of the peer. It returns false if the connection has ended.
 func (q *QP) response(k kind, body []byte) bool {
 	op := k.op()
-	if op < opData || op > opRefused || len(body) < fieldsOf[op] {
+	if op < opData || op > opRefused || len(body) < fieldsOf[op] || q.unreliable() {
 		q.corrupt()
 		return false
 	}

@@ -133,6 +133,9 @@ func (s *Sender) Done() (uint64, error) {
 	return s.seen, nil
 }
 
+// Untaken reports whether there are messages that the receiver had not done with when that was last looked at.
+func (s *Sender) Untaken() bool { return s.next != s.seen }
+
 // Stirred reports whether the receiver has done with messages since that was last looked at.
 func (s *Sender) Stirred() bool { return atomic.LoadUint64(s.head) != s.seen }
 

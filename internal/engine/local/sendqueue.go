@@ -25,6 +25,8 @@ type sendWQE struct {
 	loud   bool   // it has a completion when it succeeds
 	done   bool   // the peer has answered it, or no answer is needed
 	end    uint64 // position of its last message in the ring; 0: none
+	level  verbs.FlushLevel
+	scope  verbs.FlushScope
 }
 
 // readOp is a READ or atomic operation that the peer has not answered.
@@ -35,14 +37,16 @@ type readOp struct {
 	fetch  bool // of a SEND's payload, not of a work request
 }
 
-// lacking has the reason for each operation that there is no message for.
-var lacking = queue.Lacking{
-	verbs.AtomicWrite: "use a WRITE of 8 aligned bytes, which appears as a whole",
-	verbs.Flush:       "what was written is there when the WRITE has completed",
-}
-
 // lacks returns why there is no message for a work request.
-var lacks = lacking.Refuse
+func (q *QP) lacks(wr *verbs.SendWR) error {
+	switch wr.Op {
+	case verbs.SendInv, verbs.Read, verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush:
+		if q.unreliable() {
+			return queue.RefuseSend("%v is no operation of %v", wr.Op, q.Type)
+		}
+	}
+	return nil
+}
 
 // Post adds work requests in order and returns how many; with all, none is added if one of them cannot
 // be.
@@ -50,17 +54,21 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	if q.peer != nil && q.sq.Len()+len(wrs) > q.Caps.MaxSendWR {
 		q.tidy()
 	}
-	n, err := q.CheckSends(wrs, q.sq.Len(), all, lacks)
+	n, err := q.CheckSends(wrs, q.sq.Len(), all, q.lacks)
 	for i := range n {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])
 		w.begun, w.direct, w.done, w.end = false, false, false, 0
+		w.level, w.scope = wrs[i].FlushLevel, wrs[i].FlushScope
 		if w.loud = q.Signals(&wrs[i]); w.loud {
 			q.loud++
 		}
 	}
-	if n > 0 && q.State() == verbs.Err {
+	switch {
+	case n > 0 && q.State() >= verbs.SQE:
 		q.flushSends()
+	case n > 0 && q.absent:
+		q.miss()
 	}
 	return n, err
 }

@@ -18,7 +18,7 @@ const (
 // program's memory into the ring. It returns the number of bytes. If it returns false the work request is to be
 // posted, which also finds what is wrong with it: nothing has been sent then.
 func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
-	if q.peer == nil || q.State() != verbs.RTS || q.next < q.sq.Len() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
+	if q.peer == nil || q.State() != verbs.RTS || q.next < q.sq.Len() || wr.Op == verbs.SendInv && q.unreliable() || wr.Flags&verbs.Fence != 0 && q.reads.Len() > 0 {
 		return 0, false
 	}
 	if held := q.sq.Len(); held >= q.Caps.MaxSendWR || held >= harvestFrom && held%harvestEvery == 0 {
@@ -48,10 +48,13 @@ func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	w := q.sq.PushBack()
 	w.ID, w.Op, w.Flags, w.Status, w.Copied, w.Length, w.SGL = wr.ID, wr.Op, wr.Flags, verbs.Success, false, uint32(n), w.SGL[:0]
 	w.begun, w.direct, w.done, w.end = true, false, true, q.peer.requests.Position()
-	q.sent = w.end
 	q.next++
 	if w.loud = q.Signals(wr); w.loud {
 		q.loud++
+	}
+	if q.unreliable() {
+		w.end = 0
+		q.retire(0)
 	}
 	if !q.peer.Await(q.awaits()) {
 		q.stirred = true

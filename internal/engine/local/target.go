@@ -30,15 +30,15 @@ func (r *resps) full(q *QP) bool { return r.Len() > 0 && r.Len() >= int(q.Attr()
 // handle handles a request of the peer. It returns false if the request stays in the ring, because
 // there is no receive for it or the connection has ended.
 func (q *QP) handle(k kind, body []byte) bool {
+	if q.unreliable() {
+		return q.handleUnreliable(k, body)
+	}
 	op := k.op()
 	if op < opSend || op > opFetch || len(body) < fieldsOf[op] || q.inMessage && (op != opSend || k.has(first)) {
 		q.corrupt()
 		return false
 	}
-	if q.State() == verbs.RTR && !q.heard {
-		q.heard = true
-		q.Raise(verbs.EventCommEstablished)
-	}
+	q.hear()
 	switch op {
 	case opSend:
 		return q.takeSend(k, get32(body, 0), body[sendFields:])
@@ -52,8 +52,20 @@ func (q *QP) handle(k kind, body []byte) bool {
 		return q.takeImm(k, get32(body, 0), get32(body, 4))
 	case opRead:
 		return q.takeRead(verbs.Key(get32(body, 0)), get64(body, 8), get32(body, 4))
+	case opStore:
+		return q.takeStore(verbs.Key(get32(body, 0)), get64(body, 8), body[16:storeFields])
+	case opFlush:
+		return q.takeFlush(verbs.Key(get32(body, 0)), verbs.FlushLevel(body[4]), verbs.FlushScope(body[5]), get64(body, 8), get64(body, 16))
 	}
 	return q.takeAtomic(verbs.Key(get32(body, 0)), verbs.SendOp(get32(body, 4)), get64(body, 8), get64(body, 16), get64(body, 24))
+}
+
+// hear tells that a message has come before RTS.
+func (q *QP) hear() {
+	if q.State() == verbs.RTR && !q.heard {
+		q.heard = true
+		q.Raise(verbs.EventCommEstablished)
+	}
 }
 
 // refuse ends the connection: the peer's request fails with a status.
@@ -80,13 +92,18 @@ func (q *QP) forbidden(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.
 	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
 }
 
+// misaligned refuses an operation on a word that is across two.
+func (q *QP) misaligned(op verbs.WCOp, key verbs.Key, addr uint64, need verbs.Access) bool {
+	q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: op, Key: key, Addr: addr, Length: 8}, q.PD, need)
+	return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+}
+
 // receive takes the oldest receive for a message. If there is none the message waits, and what the peer
 // does after it waits behind it.
 func (q *QP) receive(k kind) bool {
 	if !q.HasReceive() {
 		if q.Recv.Len() == 0 {
 			q.paused, q.patience = true, k.retries()
-			q.admit()
 			return false
 		}
 		q.TakeReceive(q.Recv)
@@ -163,19 +180,26 @@ func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool 
 	if rest < uint64(len(b)) {
 		return q.violated()
 	}
-	s = s.Sub(0, len(b))
+	if !q.place(s.Sub(0, len(b)), k, b) {
+		return q.notAllowed(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
+	}
+	return true
+}
+
+// place writes a piece of a WRITE. It returns false if the memory is not there any more.
+func (q *QP) place(s memory.Span, k kind, b []byte) bool {
+	ok := false
 	if len(b) == 8 && s.Aligned8() {
 		ok = s.Store(b) // appears as a whole
 		q.Device.Memory.Written(s)
 	} else {
 		ok = s.Write(q.Device.Memory, 0, b)
 	}
-	if !ok {
-		return q.notAllowed(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
+	if ok {
+		q.Device.Counters.RecvBytes += uint64(len(b))
+		q.CountRequest(len(b), k.has(last))
 	}
-	q.Device.Counters.RecvBytes += uint64(len(b))
-	q.CountRequest(len(b), k.has(last))
-	return true
+	return ok
 }
 
 // takeImm completes a receive with the immediate data of a WRITE, which is where it belongs.
@@ -183,13 +207,17 @@ func (q *QP) takeImm(k kind, imm, length uint32) bool {
 	if !q.receive(k) {
 		return false
 	}
+	q.endImm(k, imm, length)
+	return true
+}
+
+func (q *QP) endImm(k kind, imm, length uint32) {
 	if k.has(first) { // the peer has carried out the WRITE by itself
 		q.CountRequest(int(length), true)
 	}
 	c := q.CompleteReceive(verbs.Success)
 	c.Solicited = k.has(solicited)
 	c.WC.Op, c.WC.ByteLen, c.WC.Flags, c.WC.Imm = verbs.WCRecvWriteImm, length, verbs.WithImm, imm
-	return true
 }
 
 func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
@@ -217,9 +245,7 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 		return q.notAllowed(verbs.WCFetchAdd, key, addr, 8, verbs.RemoteAtomic)
 	}
 	if !s.Aligned8() {
-		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteInvalidRequestError, Reason: verbs.ReasonMisaligned, Op: verbs.WCFetchAdd, Key: key, Addr: addr, Length: 8},
-			q.PD, verbs.RemoteAtomic)
-		return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+		return q.misaligned(verbs.WCFetchAdd, key, addr, verbs.RemoteAtomic)
 	}
 	var old uint64
 	switch op {
@@ -237,6 +263,28 @@ func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint
 	q.Device.Memory.Written(s)
 	q.CountRequest(0, true)
 	*q.resp.PushBack() = response{atomic: true, result: old}
+	return true
+}
+
+// takeStore carries out an ATOMIC WRITE (IBTA annex A19).
+func (q *QP) takeStore(key verbs.Key, addr uint64, word []byte) bool {
+	const op, need = verbs.WCAtomicWrite, verbs.RemoteWrite
+	if q.Attr().Access&need == 0 {
+		return q.forbidden(op, key, addr, 8, need)
+	}
+	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, 8, need)
+	if !ok {
+		return q.notAllowed(op, key, addr, 8, need)
+	}
+	if !s.Aligned8() {
+		return q.misaligned(op, key, addr, need)
+	}
+	if !s.Store(word) {
+		return q.notAllowed(op, key, addr, 8, need)
+	}
+	q.Device.Memory.Written(s)
+	q.Device.Counters.RecvBytes += 8
+	q.CountRequest(8, true)
 	return true
 }
 

@@ -158,9 +158,9 @@ func TestCapture(t *testing.T) {
 			copy(to.table[f.addr-base:], f.payload)
 		}
 		if f.withImm && p.Msg.Op() == OpControl {
-			defer to.HandleMessage(f.imm, to.table) // they crossed
+			defer to.HandleMessage(f.imm, len(f.payload) > 0, to.table) // they crossed
 		} else if f.withImm {
-			if err := to.HandleMessage(f.imm, to.table); err != nil {
+			if err := to.HandleMessage(f.imm, len(f.payload) > 0, to.table); err != nil {
 				t.Fatalf("write %d: %v: %v", i, f.imm, err)
 			}
 		}

@@ -42,7 +42,7 @@ func FuzzPeer(f *testing.F) {
 		for i := 0; len(messages) >= 4; i++ {
 			m := Message(binary.BigEndian.Uint32(messages))
 			messages = messages[4:]
-			if x.HandleMessage(m, x.table()) != nil {
+			if x.HandleMessage(m, mix&0x80 == 0, x.table()) != nil {
 				return
 			}
 			off, n := x.Readable()

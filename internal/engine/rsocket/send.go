@@ -15,6 +15,7 @@ type sendState struct {
 
 	targets [SGLSize]SGE // receive buffers of the peer, the one in use first
 	slot    int          // entry of our table that the peer writes next
+	told    int          // messages with entries that were not taken
 
 	head, used int // of the ring, bytes
 	staged     int // bytes after those in use that were not sent yet
@@ -56,17 +57,16 @@ func (w *sendState) init(cfg *Config, peer *ConnData) {
 	w.entries = make([]sendEntry, cfg.SendQueue)
 }
 
-// takeTargets takes the receive buffers that the peer has written to our table, and clears their
-// slots: the peer uses a slot again when the previous buffer was filled.
+// takeTargets takes the receive buffers that the peer has told of, and clears their slots of our
+// table: the peer uses a slot again when the previous buffer was filled. It looks at no other: the peer may be
+// writing there.
 func (w *sendState) takeTargets(table []byte) {
-	for range SGLSize {
-		if w.targets[SGLSize-1].Length != 0 {
-			return
-		}
+	for ; w.told > 0 && w.targets[SGLSize-1].Length == 0; w.told-- {
 		b := table[w.slot*SGESize:][:SGESize]
 		var e SGE
 		e.Get(b, binary.LittleEndian)
-		if e.Length == 0 {
+		if e.Length == 0 { // the message came without one, or the peer has broken the rules
+			w.told = 0
 			return
 		}
 		SGE{}.Put(b, binary.LittleEndian)

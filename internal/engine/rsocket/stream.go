@@ -109,10 +109,10 @@ type Post struct {
 	Remote   Region
 }
 
-// HandleMessage handles a message that has arrived. table is the table that the peer writes to;
-// nothing else may touch it during the call. Messages without meaning to this side are ignored, as
-// the peers do.
-func (s *Stream) HandleMessage(m Message, table []byte) error {
+// HandleMessage handles a message that has arrived. wrote says that something was written with it, or that
+// nobody knows. table is the table that the peer writes to. Messages without meaning to this side are ignored,
+// as the peers do.
+func (s *Stream) HandleMessage(m Message, wrote bool, table []byte) error {
 	switch m.Op() {
 	case OpData:
 		return s.recv.data(int(m.Data()))
@@ -120,6 +120,9 @@ func (s *Stream) HandleMessage(m Message, table []byte) error {
 		return s.recv.message() // it uses a credit like data, and carries none
 	case OpSGL:
 		s.send.limit = uint16(m.Data()) - s.send.spare
+		if wrote {
+			s.send.told = min(s.send.told+1, SGLSize)
+		}
 		s.send.takeTargets(table)
 	case OpControl:
 		switch Control(m.Data()) {

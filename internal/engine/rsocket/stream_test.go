@@ -165,7 +165,7 @@ func (e *end) deliver(t testing.TB) error {
 	if d.msg.Op() == OpWrite {
 		return nil
 	}
-	return e.HandleMessage(d.msg, e.table())
+	return e.HandleMessage(d.msg, len(d.payload) > 0, e.table())
 }
 
 func (e *end) read(n int) {
@@ -330,17 +330,17 @@ func TestManyMessages(t *testing.T) {
 func TestPeerBreaksProtocol(t *testing.T) {
 	for name, m := range map[string]Message{"too much data": NewMessage(OpData, 2049), "huge": NewMessage(OpData, maxData)} {
 		_, y := pair(t, small, small)
-		if err := y.HandleMessage(m, y.table()); !errors.Is(err, ErrProtocol) {
+		if err := y.HandleMessage(m, true, y.table()); !errors.Is(err, ErrProtocol) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	_, y := pair(t, small, small)
 	for range small.Credits {
-		if err := y.HandleMessage(NewMessage(OpData, 1), y.table()); err != nil {
+		if err := y.HandleMessage(NewMessage(OpData, 1), true, y.table()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := y.HandleMessage(NewMessage(OpData, 1), y.table()); !errors.Is(err, ErrProtocol) {
+	if err := y.HandleMessage(NewMessage(OpData, 1), true, y.table()); !errors.Is(err, ErrProtocol) {
 		t.Errorf("more messages than credits: %v", err)
 	}
 }
@@ -474,5 +474,29 @@ func TestBusy(t *testing.T) {
 	x.complete()
 	if x.Busy() {
 		t.Error("busy though all has arrived")
+	}
+}
+
+// TestTargetBeingWritten has the peer write an entry of the table, half of which is there, while a message comes that
+// gives back credits only: the entry is taken with its own message.
+func TestTargetBeingWritten(t *testing.T) {
+	_, y := pair(t, small, small)
+	slot := y.table()[y.Stream.send.slot*SGESize:][:SGESize]
+	want := SGE{Addr: 0x7000, Key: 5, Length: 100}
+	want.Put(slot, binary.LittleEndian)
+	clear(slot[:8]) // the address
+	credits := NewMessage(OpSGL, uint32(small.Credits))
+	if err := y.HandleMessage(credits, false, y.table()); err != nil {
+		t.Fatal(err)
+	}
+	if got := y.Stream.send.targets[1]; got != (SGE{}) {
+		t.Fatalf("it has taken %+v", got)
+	}
+	want.Put(slot, binary.LittleEndian)
+	if err := y.HandleMessage(credits, true, y.table()); err != nil {
+		t.Fatal(err)
+	}
+	if got := y.Stream.send.targets[1]; got != want {
+		t.Errorf("it has taken %+v, want %+v", got, want)
 	}
 }

@@ -6,11 +6,8 @@ package conformance
 // [Fixture].
 func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 	missing = map[Ability]string{
-		Multicast:       "a datagram goes to one device",
 		XRC:             "not built",
-		AtomicFlush:     "not built: a WRITE of an aligned word is atomic, and what was written is there",
 		GeneralServices: "connections are made through sockets, without management datagrams",
-		Unreliable:      "memory loses nothing",
 	}
 	differs = map[string]string{
 		"Retry/PeerErrs": "that the peer has gone is noticed at once, not after a timeout",

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package softdev
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// GroupDoors is how many devices can have members of one multicast group.
+const GroupDoors = 64
+
+// maxGroupsSentTo is how many groups a device keeps links for.
+const maxGroupsSentTo = 64
+
+// groups are the multicast groups of a device, over shared memory. A device with members of a group has a door of the
+// group, besides that for datagrams to one queue pair. One that sends to the group makes a link to each of these
+// doors. It looks for them with its first datagram, and again when it has been told that there is another.
+type groups struct {
+	attached map[netip.Addr]*members
+	sentTo   map[netip.Addr]*audience
+}
+
+func (g *groups) init() {
+	g.attached, g.sentTo = make(map[netip.Addr]*members), make(map[netip.Addr]*audience)
+}
+
+// members are the device's queue pairs that are attached to a group.
+type members struct {
+	addr  netip.Addr
+	door  *datagramDoor
+	qps   []*datagramQP
+	links []*datagramLink // of those that send
+}
+
+// attach makes a queue pair a member of a group.
+func (u *datagrams) attach(q *datagramQP, addr netip.Addr) error {
+	g := u.attached[addr]
+	if g == nil {
+		g = &members{addr: addr}
+		acc, err := u.net.Enter(addr, maxDatagramPeers)
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d devices of this host are in group %v", GroupDoors, addr)}
+		case err != nil:
+			return &verbs.OpError{Op: "attach_mcast", Err: err}
+		}
+		g.door = u.newDoor(acc, g)
+		u.attached[addr] = g
+	}
+	g.qps = append(g.qps, q)
+	return nil
+}
+
+// detach undoes attach.
+func (u *datagrams) detach(q *datagramQP, addr netip.Addr) {
+	g := u.attached[addr]
+	if g.qps = slices.DeleteFunc(g.qps, func(o *datagramQP) bool { return o == q }); len(g.qps) > 0 {
+		return
+	}
+	delete(u.attached, addr)
+	g.door.close()
+	for len(g.links) > 0 {
+		g.links[0].end()
+	}
+}
+
+// find adds the queue pairs that a datagram is for. own says that one of this device's address has sent it.
+func (g *members) find(list []*local.DatagramQP, to, from verbs.QPN, own bool) []*local.DatagramQP {
+	if to != ib.QPNMulticast {
+		return list
+	}
+	for _, q := range g.qps {
+		if !q.blockSelf || !own || q.engine.Num != from {
+			list = append(list, q.engine)
+		}
+	}
+	return list
+}
+
+// audience are the devices that have members of a group, as one that sends to it knows them.
+type audience struct {
+	all   *datagrams
+	addr  netip.Addr
+	watch GroupWatch
+	links []*datagramLink
+	stale bool // there may be a door without a link
+	used  uint64
+}
+
+// audience returns that of a group. It returns nil if the system has no room for what tells of its members.
+func (u *datagrams) audience(addr netip.Addr) *audience {
+	a := u.sentTo[addr]
+	if a == nil {
+		if len(u.sentTo) == maxGroupsSentTo {
+			u.forgetGroup()
+		}
+		w, err := u.net.WatchGroup(addr)
+		if err != nil {
+			return nil
+		}
+		a = &audience{all: u, addr: addr, watch: w, stale: true}
+		u.sentTo[addr] = a
+	}
+	u.uses++
+	a.used = u.uses
+	return a
+}
+
+// forgetGroup forgets the group that nothing was sent to for longest.
+func (u *datagrams) forgetGroup() {
+	var oldest *audience
+	for _, a := range u.sentTo {
+		if oldest == nil || a.used < oldest.used {
+			oldest = a
+		}
+	}
+	delete(u.sentTo, oldest.addr)
+	oldest.watch.Close()
+	for len(oldest.links) > 0 {
+		oldest.links[0].end()
+	}
+}
+
+// meet makes links to the doors that there are none to.
+func (a *audience) meet() {
+	if !a.watch.Changed() && !a.stale {
+		return
+	}
+	a.stale = false
+	u := a.all
+	for place := 1; place <= GroupDoors; place++ {
+		at := datagramPlace{a.addr, place}
+		if u.to[at] != nil {
+			continue
+		}
+		l, err := u.dial(at, uint16(place))
+		if err != nil {
+			a.stale = a.stale || !errors.Is(err, syscall.ECONNREFUSED)
+			continue
+		}
+		l.audience = a
+		a.links = append(a.links, l)
+	}
+}
+
+// send sends a queue pair's datagram to all. It returns false if it waits for room on the way to one of them.
+func (a *audience) send(q *datagramQP) bool {
+	for _, l := range a.links {
+		if !l.stalled && !l.fits(q) {
+			l.wait(q)
+			return false
+		}
+	}
+	var broken []*datagramLink
+	copies, stalled := 0, uint64(0)
+	for _, l := range a.links {
+		if l.peer == nil {
+			stalled++
+			continue
+		}
+		o, wake, err := q.engine.Send(l.peer)
+		switch {
+		case o == local.Failed:
+			return true
+		case err != nil:
+			broken = append(broken, l)
+			continue
+		case o == local.NoRoom:
+			stalled++
+			continue
+		}
+		copies++
+		a.all.use(l)
+		l.sent(wake)
+	}
+	a.all.engine.Counters.Dropped[local.DropStalled] += stalled
+	if copies == 0 && stalled == 0 {
+		q.engine.Drop(local.DropNobody)
+	} else {
+		q.engine.Sent()
+	}
+	for _, l := range broken {
+		l.end()
+	}
+	return true
+}
+
+// fits reports whether there is room for a queue pair's datagram, or never will be.
+func (l *datagramLink) fits(q *datagramQP) bool {
+	if l.peer == nil {
+		return false
+	}
+	room, err := q.engine.Room(l.peer)
+	return room || err != nil
+}
+
+// in notes which group a link's datagrams are for; nil: for none.
+func (l *datagramLink) in(g *members) {
+	if l.members = g; g != nil {
+		g.links = append(g.links, l)
+	}
+}
+
+// part takes a link from those of its group.
+func (l *datagramLink) part() {
+	is := func(o *datagramLink) bool { return o == l }
+	if g := l.members; g != nil {
+		g.links = slices.DeleteFunc(g.links, is)
+	}
+	if a := l.audience; a != nil {
+		a.links, a.stale = slices.DeleteFunc(a.links, is), true
+	}
+}
