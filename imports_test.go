@@ -83,7 +83,8 @@ var layers = map[string][]string{
 	"internal/testkit/softfabric":  {"infiniband"},
 	"internal/app/localca":         {},
 	"internal/testkit/simnet":      {"infiniband", "internal/engine/ibta", "internal/core/clock", "internal/core/fabric", "internal/core/memory", "internal/engine/link", "internal/engine/node", "internal/engine/rdmap", "internal/engine/sm", "internal/engine/topology", "internal/core/softdev", "trace", "verbs", "wire/"},
-	"internal/app/perf":            {"internal/app/perf/baseline", "internal/app/units", "verbs"},
+	"internal/app/connect":         {"cm", "verbs"},
+	"internal/app/perf":            {"cm", "internal/app/connect", "internal/app/perf/baseline", "internal/app/units", "verbs"},
 	"regcache":                     {"internal/system/mapwatch", "verbs"},
 	"rnet":                         {"cm", "internal/engine/rsocket", "verbs"},
 	"internal/engine/rsocket":      {},
@@ -91,7 +92,7 @@ var layers = map[string][]string{
 	"internal/app/ping":            {"cm", "internal/app/units", "verbs"},
 	"internal/app/pingpong":        {"internal/app/units", "internal/app/usage", "verbs"},
 	"internal/app/dash":            {"internal/app/capture", "internal/app/ladder", "internal/app/live", "internal/core/observe", "internal/system/statsocket", "verbs"},
-	"internal/app/demo":            {"internal/app/perf/baseline", "internal/app/units", "internal/app/usage", "internal/device/kinds", "verbs"},
+	"internal/app/demo":            {"cm", "internal/app/connect", "internal/app/perf/baseline", "internal/app/units", "internal/app/usage", "internal/device/kinds", "verbs"},
 	"internal/app/doctor":          {"internal/app/units", "internal/device/kinds", "internal/system/rdmasys"},
 	"internal/app/fabricconsole":   {"internal/app/fabricview"},
 	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/sm", "internal/engine/topology"},
@@ -184,6 +185,7 @@ var reach = map[string][]string{
 	"internal/system/statsocket": {"net", "golang.org/x/sys"},
 
 	"internal/device/cdevices":     {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys"},
+	"internal/app/connect":         {"net"},
 	"internal/app/dash":            {"net", "crypto/tls", "golang.org/x/sys", "github.com/dustin/go-humanize"}, // tls: by net/http
 	"internal/app/demo":            {"net", "crypto/tls", "os/exec", "github.com/pion/", "golang.org/x/sys", "github.com/dustin/go-humanize"},
 	"internal/app/doctor":          {"net", "crypto/tls", "github.com/pion/", "golang.org/x/sys", "github.com/dustin/go-humanize"},
