@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"internal/system/ibsim":        {"wire/"},
 	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/queue", "internal/core/softdev", "internal/core/steer", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"internal/core/observe":        {"verbs"},
-	"kernel":                       {"internal/system/ibverbs", "verbs"},
+	"kernel":                       {"internal/core/observe", "internal/system/ibverbs", "internal/system/statsocket", "verbs"},
 	"internal/system/ibverbs":      {},
 	"internal/system/etherring":    {"internal/system/forkmark", "internal/system/pollwait"},
 	"internal/system/forkmark":     {},
@@ -123,7 +123,7 @@ var layers = map[string][]string{
 var rooms = map[string][]string{
 	"internal/app/":         {"cmd/ramjet", "internal/app/"},
 	"internal/device/":      {"", "cabi", "cmd/ramjet", "internal/app/", "internal/device/"},
-	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/fabriccontrol", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
+	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/fabriccontrol", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
 	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/doctor", "internal/app/live", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},

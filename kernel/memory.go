@@ -22,6 +22,7 @@ import (
 
 // pd is a protection domain.
 type pd struct {
+	numbered
 	dev  *device
 	c    uintptr // struct ibv_pd
 	gone bool
@@ -57,7 +58,9 @@ func (p *pd) abandon() { p.gone = true }
 
 // mr is a memory region.
 type mr struct {
-	dev *device
+	numbered
+	dev  *device
+	info verbs.MRInfo // covered by the device's mu
 
 	mu     sync.Mutex
 	c      uintptr // struct ibv_mr; 0: it is closed
@@ -220,6 +223,7 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	}
 	m.addr, m.write = iova, access&verbs.LocalWrite != 0
 	m.use(c)
+	m.info = verbs.MRInfo{Key: m.rkey, PD: p.id, Addr: m.addr, Len: uint64(len(m.buf)), Access: access}
 	d.made(m)
 	return nil
 }
@@ -278,9 +282,10 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	if m.c == 0 {
 		return verbs.ErrClosed
 	}
+	info := m.info // which only this function changes
 	var domain, addr, size uintptr
 	if p, ok := to.(*pd); ok && flags&verbs.ReregPD != 0 {
-		domain = p.c
+		domain, info.PD = p.c, p.id
 	}
 	pin := new(runtime.Pinner)
 	if flags&verbs.ReregTranslation != 0 {
@@ -302,9 +307,13 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 		m.pin, m.buf, m.addr = pin, buf, uint64(addr)
 	}
 	if flags&verbs.ReregAccess != 0 {
-		m.write = access&verbs.LocalWrite != 0
+		m.write, info.Access = access&verbs.LocalWrite != 0, access
 	}
 	m.use(m.c)
+	info.Key, info.Addr, info.Len = m.rkey, m.addr, uint64(len(m.buf))
+	d.mu.Lock()
+	m.info = info
+	d.mu.Unlock()
 	return nil
 }
 
@@ -377,9 +386,11 @@ func (m *mr) release() {
 
 // mw is a memory window.
 type mw struct {
-	dev *device
-	c   uintptr // struct ibv_mw
-	typ verbs.MWType
+	numbered
+	dev  *device
+	c    uintptr // struct ibv_mw
+	typ  verbs.MWType
+	info verbs.MWInfo // as it was allocated
 
 	mu   sync.Mutex
 	rkey verbs.Key // type 2: what the program chose
@@ -400,6 +411,7 @@ func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 		return nil, err
 	}
 	w := &mw{dev: d, c: c, typ: t, rkey: verbs.Key(ibverbs.Pointer[ibverbs.MW](c).Rkey)}
+	w.info = verbs.MWInfo{Key: w.rkey, PD: p.id, Type: t}
 	d.made(w)
 	return w, nil
 }
@@ -441,7 +453,9 @@ func (w *mw) abandon() {
 
 // ah is an address handle.
 type ah struct {
+	numbered
 	dev  *device
+	info verbs.AHInfo
 	c    uintptr // struct ibv_ah
 	gone atomic.Bool
 }
@@ -476,7 +490,7 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	if err := madeOf(h, errno); err != nil {
 		return nil, err
 	}
-	a := &ah{dev: d, c: h}
+	a := &ah{dev: d, c: h, info: verbs.AHInfo{PD: p.id, DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: int(c.PortNum)}}
 	d.made(a)
 	return a, nil
 }

@@ -120,8 +120,10 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 // srq is a shared receive queue.
 type srq struct {
 	verbs.UnsupportedSRQ
+	numbered
 	dev    *device
-	c      uintptr // struct ibv_srq
+	info   verbs.SRQInfo // covered by the device's mu
+	c      uintptr       // struct ibv_srq
 	events func(verbs.EventType)
 	recv   recvQueue
 	num    uint32 // XRC
@@ -157,12 +159,12 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	if err := madeOf(c, errno); err != nil {
 		return nil, err
 	}
-	s := &srq{dev: d, c: c, events: events}
+	s := &srq{dev: d, c: c, events: events, info: verbs.SRQInfo{PD: p.id, Capacity: int(max(a.AttrMaxWR, uint32(init.MaxWR)))}}
 	s.recv.init(d.ops.postSRQRecv, c, max(int(a.AttrMaxSGE), init.MaxSGE))
 	if init.XRCD != nil {
 		num := new(uint32)
 		if f := ibverbs.Ext(d.ctx, ibverbs.BackGetSRQNum); f != 0 && ibverbs.Call(f, c, uintptr(unsafe.Pointer(num)), 0) == 0 {
-			s.num = *num
+			s.num, s.info.XRC = *num, *num
 		}
 	}
 	d.mu.Lock()
@@ -191,7 +193,18 @@ func (s *srq) Modify(a verbs.SRQAttr, mask verbs.SRQMask) error {
 	}
 	c := &ibverbs.SRQAttr{MaxWR: uint32(a.MaxWR), MaxSGE: uint32(a.MaxSGE), SRQLimit: uint32(a.Limit)}
 	r, errno := d.lib.CallErrno(d.lib.ModifySRQ, s.c, uintptr(unsafe.Pointer(c)), uintptr(mask))
-	return resultOf(r, errno)
+	if err := resultOf(r, errno); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if mask&verbs.SRQMaxWR != 0 {
+		s.info.Capacity = a.MaxWR
+	}
+	if mask&verbs.SRQLimit != 0 {
+		s.info.Limit = a.Limit
+	}
+	return nil
 }
 
 func (s *srq) Query() (a verbs.SRQAttr) {
