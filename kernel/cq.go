@@ -188,7 +188,7 @@ func (q *cq) Resize(cqe int) error {
 	}
 	r, errno := q.dev.lib.CallErrno(q.dev.lib.ResizeCQ, q.c, uintptr(cqe))
 	q.capacity.Store(q.entries())
-	return resultOf(r, errno)
+	return lacking("resize_cq", resultOf(r, errno), "ibv_resize_cq")
 }
 
 // entries returns how many completions fit. C keeps the number in its structure.

@@ -208,7 +208,7 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	case iova == uint64(addr):
 		c, errno = d.lib.CallErrno(d.lib.RegMR, p.c, addr, uintptr(len(m.buf)), accessOf(access&^verbs.RelaxedOrdering))
 	default:
-		return verbs.ErrNotSupported
+		return fail(op, verbs.ErrNotSupported, "this libibverbs, older than rdma-core 28, gives memory its own addresses only")
 	}
 	runtime.KeepAlive(m.buf)
 	switch err := madeOf(c, errno); {
@@ -219,7 +219,7 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	case err == verbs.ErrFault && access&verbs.LocalWrite != 0:
 		return fail(op, err, "the memory may not be written to, and LocalWrite asks for it")
 	case err != nil:
-		return err
+		return lacking(op, err, "such regions")
 	}
 	m.addr, m.write = iova, access&verbs.LocalWrite != 0
 	m.use(c)
@@ -266,7 +266,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 		return fail(op, verbs.ErrNotSupported, "ibv_rereg_mr gives other memory its own addresses: leave out ZeroBased")
 	}
 	if d.lib.ReregMR == 0 {
-		return verbs.ErrNotSupported
+		return lacking(op, verbs.ErrNotSupported, "ibv_rereg_mr")
 	}
 	if flags&verbs.ReregAccess != 0 {
 		if err := d.checkAccess(op, access); err != nil {
@@ -300,7 +300,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 		if errno == 0 && n == reregInput {
 			errno = syscall.EINVAL
 		}
-		return resultOf(r, errno)
+		return lacking(op, resultOf(r, errno), "ibv_rereg_mr")
 	}
 	if flags&verbs.ReregTranslation != 0 {
 		m.pin.Unpin()
@@ -319,6 +319,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 
 // Prefetch brings in pages (ibv_advise_mr).
 func (m *mr) Prefetch(off, n int, write bool) error {
+	const op, function = "advise_mr", "ibv_advise_mr"
 	d := m.dev
 	if err := d.enter(); err != nil {
 		return err
@@ -333,7 +334,7 @@ func (m *mr) Prefetch(off, n int, write bool) error {
 	case write && !m.write:
 		return verbs.ErrPermission
 	case f == 0:
-		return verbs.ErrNotSupported
+		return lacking(op, verbs.ErrNotSupported, function)
 	}
 	advice := uintptr(ibverbs.AdviseMRAdvicePrefetch)
 	if write {
@@ -341,7 +342,7 @@ func (m *mr) Prefetch(off, n int, write bool) error {
 	}
 	sge := &ibverbs.SGE{Addr: m.addr + uint64(off), Length: uint32(n), Lkey: uint32(m.lkey)}
 	r, errno := d.lib.CallErrno(f, uintptr(ibverbs.Pointer[ibverbs.MR](m.c).PD), advice, ibverbs.AdviseMRFlagFlush, uintptr(unsafe.Pointer(sge)), 1)
-	return resultOf(r, errno)
+	return lacking(op, resultOf(r, errno), function)
 }
 
 func (m *mr) Dereg() error { return m.dev.end(m) }
@@ -400,7 +401,7 @@ type mw struct {
 func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 	d := p.dev
 	if t == verbs.MWType1 && d.attr.Caps&verbs.CapMWType1 == 0 || t == verbs.MWType2 && d.attr.Caps&verbs.CapMWType2B == 0 || d.ops.allocMW == 0 {
-		return nil, verbs.ErrNotSupported
+		return nil, lacking("alloc_mw", verbs.ErrNotSupported, fmt.Sprintf("memory windows of type %d", t))
 	}
 	if err := d.enter(); err != nil {
 		return nil, err
@@ -488,7 +489,7 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	fillAH(c, &attr, 1)
 	h, errno := d.lib.CallErrno(d.lib.CreateAH, p.c, uintptr(unsafe.Pointer(c)))
 	if err := madeOf(h, errno); err != nil {
-		return nil, err
+		return nil, lacking("create_ah", err, "address handles")
 	}
 	a := &ah{dev: d, c: h, info: verbs.AHInfo{PD: p.id, DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: int(c.PortNum)}}
 	d.made(a)

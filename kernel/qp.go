@@ -120,7 +120,7 @@ func (d *device) makeQP(c *ibverbs.QPInitAttrEx, t verbs.QPType, p *pd) (uintptr
 	}
 	f := ibverbs.Ext(d.ctx, ibverbs.BackCreateQPEx)
 	if f == 0 {
-		return 0, verbs.ErrNotSupported
+		return 0, lacking("create_qp", verbs.ErrNotSupported, "ibv_create_qp_ex")
 	}
 	if p != nil {
 		c.CompMask |= ibverbs.QPInitAttrPD
@@ -165,6 +165,9 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	next, err := verbs.CheckTransition(q.typ, q.attr.State, a, mask)
 	if err != nil {
 		return err
+	}
+	if next == verbs.RTR && d.attr.Transport == verbs.TransportIWARP {
+		return fail("modify_qp", verbs.ErrNotSupported, "queue pairs of iWARP have no numbers on the wire: package cm connects them, by address and port")
 	}
 	c := new(ibverbs.QPAttr)
 	*c = ibverbs.QPAttr{QPState: uint32(a.State), CurQPState: uint32(a.CurState), PathMTU: uint32(a.PathMTU), Qkey: uint32(a.QKey), RqPSN: uint32(a.RQPSN), SqPSN: uint32(a.SQPSN),
@@ -391,7 +394,7 @@ func (q *qp) DetachMulticast(gid verbs.GID, lid uint16) error {
 func (q *qp) multicast(f uintptr, g group, attach bool) error {
 	d := q.dev
 	if d.attr.Caps&verbs.CapUDMulticast == 0 {
-		return verbs.ErrNotSupported
+		return lacking("attach_mcast", verbs.ErrNotSupported, "multicast groups")
 	}
 	if err := d.enter(); err != nil {
 		return err
@@ -468,7 +471,7 @@ type xrcd struct {
 func (d *device) OpenXRCD() (verbs.XRCDDriver, error) {
 	f := ibverbs.Ext(d.ctx, ibverbs.BackOpenXRCD)
 	if d.attr.Caps&verbs.CapXRC == 0 || f == 0 {
-		return nil, verbs.ErrNotSupported
+		return nil, lacking("open_xrcd", verbs.ErrNotSupported, "XRC")
 	}
 	if err := d.enter(); err != nil {
 		return nil, err

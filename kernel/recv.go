@@ -135,8 +135,10 @@ type srq struct {
 func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
 	d := p.dev
 	switch {
-	case d.attr.Caps&verbs.CapSRQ == 0 || init.XRCD != nil && d.attr.Caps&verbs.CapXRC == 0:
-		return nil, verbs.ErrNotSupported
+	case d.attr.Caps&verbs.CapSRQ == 0:
+		return nil, lacking("create_srq", verbs.ErrNotSupported, "shared receive queues")
+	case init.XRCD != nil && d.attr.Caps&verbs.CapXRC == 0:
+		return nil, lacking("create_srq", verbs.ErrNotSupported, "XRC")
 	case init.MaxWR > d.attr.MaxSRQWR:
 		return nil, fail("create_srq", verbs.ErrInvalid, limit("work requests", init.MaxWR, d.attr.MaxSRQWR))
 	case init.MaxSGE > d.attr.MaxSRQSGE:
@@ -152,7 +154,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 		a.CompMask = ibverbs.SRQInitAttrType | ibverbs.SRQInitAttrPD | ibverbs.SRQInitAttrXRCD | ibverbs.SRQInitAttrCQ
 		a.SRQType, a.PD, a.XRCD, a.CQ = ibverbs.SrqtXRC, uint64(p.c), uint64(init.XRCD.Driver().(*xrcd).c), uint64(init.CQ.Driver().(*cq).c)
 		if f, owner = ibverbs.Ext(d.ctx, ibverbs.BackCreateSRQEx), d.ctx; f == 0 {
-			return nil, verbs.ErrNotSupported
+			return nil, lacking("create_srq", verbs.ErrNotSupported, "ibv_create_srq_ex")
 		}
 	}
 	c, errno := d.lib.CallErrno(f, owner, uintptr(unsafe.Pointer(a)))
@@ -189,12 +191,12 @@ func (s *srq) Modify(a verbs.SRQAttr, mask verbs.SRQMask) error {
 		return verbs.ErrClosed
 	}
 	if mask&verbs.SRQMaxWR != 0 && d.attr.Caps&verbs.CapSRQResize == 0 {
-		return verbs.ErrNotSupported
+		return lacking("modify_srq", verbs.ErrNotSupported, "way to resize shared receive queues")
 	}
 	c := &ibverbs.SRQAttr{MaxWR: uint32(a.MaxWR), MaxSGE: uint32(a.MaxSGE), SRQLimit: uint32(a.Limit)}
 	r, errno := d.lib.CallErrno(d.lib.ModifySRQ, s.c, uintptr(unsafe.Pointer(c)), uintptr(mask))
 	if err := resultOf(r, errno); err != nil {
-		return err
+		return lacking("modify_srq", err, "ibv_modify_srq")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
