@@ -8,7 +8,8 @@
 # one it was and where its goroutines are. Needs root.
 #
 # Without flags of tests, these run as well, in guests of their own: the test that deletes the guest's device, and
-# package kernel's tests with the conformance suite on kernel:rxe0 and on kernel:siw0 (kernel.sh).
+# package kernel's tests with the conformance suite on kernel:rxe0 and on kernel:siw0 (kernel.sh), and commands and
+# gRPC on these devices (kernelcommands.sh).
 #
 # A guest whose kernel stops, or whose rxe does not even connect to itself any more, is booted again, once, and
 # all tests run again: what they said until then says nothing of Ramjet.
@@ -51,5 +52,6 @@ if (($# == 0)); then
   for device in rxe0 siw0; do
     twice "$here/kernel.sh" "$device" || status=$?
   done
+  twice "$here/kernelcommands.sh" || status=$?
 fi
 exit "$status"

@@ -57,12 +57,15 @@ func ofKernel() (missing map[conformance.Ability]string, differs map[string]stri
 		conformance.GeneralServices: "the kernel owns QP1",
 		conformance.AtomicFlush:     "the headers of rdma-core 44 do not have them",
 	}
-	missing[conformance.Metrics] = "Ramjet's library has no counters in sysfs"
 	return missing, map[string]string{
 		"MR/Empty":       "ibv_rereg_mr takes no region of no bytes",
 		"MR/ReregAll":    "ibv_rereg_mr makes no region zero-based",
 		"MW/BindRefused": "a bind may be refused when it is posted",
 		"Metrics/QP":     "the device does not count what each queue pair does",
+
+		"Metrics/Traffic":   "traffic is counted by the kernel, in sysfs, for the ports: TestMetrics",
+		"Metrics/Latencies": "the device measures none",
+		"Metrics/Windows":   "to what a window is bound, the device knows",
 
 		"Refused/Why":      "a completion has the status, and no more is known",
 		"Refused/WhyLocal": "a completion has the status, and no more is known",
@@ -110,6 +113,7 @@ var ofRXE = map[string]string{
 	"MR/ReregAccess":             noRereg,
 	"MR/ReregDomain":             noRereg,
 	"MR/Modes":                   noRereg,
+	"Metrics/Objects":            noRereg,
 	"MR/DeregPosted":             noRestart,
 	"MR/DeregReceive":            "the status is LOC_QP_OP_ERR",
 	"MW/Type1":                   "deregistering a region with a window is EINVAL, not EBUSY",
@@ -173,6 +177,7 @@ var ofSIW = map[string]string{
 	"MR/ReregAccess":         noRereg,
 	"MR/ReregDomain":         noRereg,
 	"MR/Modes":               noRereg,
+	"Metrics/Objects":        noRereg,
 	"MR/DeregPosted":         noDrain,
 	"MR/DeregReceive":        "the status is IBV_WC_GENERAL_ERR",
 	"MR/DeregUnderRead":      "a READ that the peer refuses is flushed",
@@ -227,7 +232,6 @@ func TestConformanceKernel(t *testing.T) {
 	if *everything {
 		clear(differs)
 	}
-	missing[conformance.Metrics] = "its counters are the kernel's: TestMetrics"
 	lacks := func(c verbs.DeviceCap, ability conformance.Ability, why string) {
 		if a.Caps&c == 0 {
 			missing[ability] = why

@@ -40,6 +40,10 @@ func (d *device) Connections(p verbs.ConnectionProtocols) error {
 
 // Addrs returns the IP addresses of a port's interface: iWARP's GIDs are made of hardware addresses.
 func (d *device) Addrs(port int) (addrs []netip.Addr) {
+	if d.enter() != nil {
+		return nil
+	}
+	defer d.leave()
 	i, err := net.InterfaceByName(d.netDev(port))
 	if err != nil {
 		return nil

@@ -23,10 +23,13 @@ const (
 
 // cq is a completion queue.
 type cq struct {
+	numbered
 	dev      *device
 	c        uintptr // struct ibv_cq
 	events   verbs.CQEvents
 	overflow atomic.Bool
+	armed    atomic.Bool  // an event was requested, and has not come
+	capacity atomic.Int32 // what observers see
 	closed   atomic.Bool
 
 	mu   sync.Mutex
@@ -50,6 +53,7 @@ func (d *device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 		return nil, err
 	}
 	q := &cq{dev: d, c: c, events: ev, wcs: make([]ibverbs.WC, firstPoll)}
+	q.capacity.Store(q.entries())
 	d.mu.Lock()
 	d.cqs[c] = q
 	d.mu.Unlock()
@@ -164,6 +168,7 @@ func (q *cq) ReqNotify(solicitedOnly bool) error {
 	if solicitedOnly {
 		only = 1
 	}
+	q.armed.Store(true)
 	q.args = ibverbs.Args{A: q.c, B: only}
 	return resultOf(uintptr(q.args.Call(q.dev.ops.reqNotify)), 0)
 }
@@ -182,8 +187,12 @@ func (q *cq) Resize(cqe int) error {
 		return verbs.ErrClosed
 	}
 	r, errno := q.dev.lib.CallErrno(q.dev.lib.ResizeCQ, q.c, uintptr(cqe))
-	return resultOf(r, errno)
+	q.capacity.Store(q.entries())
+	return lacking("resize_cq", resultOf(r, errno), "ibv_resize_cq")
 }
+
+// entries returns how many completions fit. C keeps the number in its structure.
+func (q *cq) entries() int32 { return *ibverbs.Pointer[int32](q.c + ibverbs.CQEntries) }
 
 func (q *cq) Capacity() int {
 	q.mu.Lock()
@@ -191,7 +200,7 @@ func (q *cq) Capacity() int {
 	if q.gone {
 		return 0
 	}
-	return int(*ibverbs.Pointer[int32](q.c + ibverbs.CQEntries))
+	return int(q.entries())
 }
 
 func (q *cq) overflowed() {

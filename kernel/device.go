@@ -44,6 +44,7 @@ type device struct {
 	sink    func(verbs.EventType, int)
 	objects map[object]uint64 // with the order in which they were made
 	order   uint64
+	rolls   rolls
 	cqs     map[uintptr]*cq
 	qps     map[uintptr]*qp
 	srqs    map[uintptr]*srq
@@ -194,13 +195,17 @@ func (d *device) made(o object) {
 	defer d.mu.Unlock()
 	d.order++
 	d.objects[o] = d.order
+	d.rolls.enter(o, uint32(d.order))
 }
 
 // gone takes an object out.
 func (d *device) gone(o object) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.objects, o)
+	if _, here := d.objects[o]; here {
+		delete(d.objects, o)
+		d.rolls.strike(o)
+	}
 }
 
 // end destroys an object for the program, once.
@@ -235,7 +240,7 @@ func (d *device) Close() error {
 	d.cmMu.Unlock()
 	d.mu.Lock()
 	made := d.objects
-	d.objects = nil
+	d.objects, d.rolls = nil, rolls{}
 	d.mu.Unlock()
 	left := slices.SortedFunc(maps.Keys(made), func(a, b object) int { return cmp.Compare(made[b], made[a]) })
 	// A region that has changed its domain may be older than the domain: what is in use is left for the

@@ -69,6 +69,14 @@ func madeOf(r uintptr, errno syscall.Errno) error {
 	return errorOf(errno)
 }
 
+// lacking says what the device does not have, if err is that it has not.
+func lacking(op string, err error, function string) error {
+	if err != verbs.ErrNotSupported {
+		return err
+	}
+	return fail(op, err, "the device, or its driver in libibverbs, has no "+function)
+}
+
 func fail(op string, err error, detail string) error {
 	return &verbs.OpError{Op: op, Err: err, Detail: detail}
 }

@@ -130,6 +130,7 @@ func (d *device) completionReader() func() (bool, error) {
 		d.mu.Unlock()
 		ibverbs.Call(d.lib.AckCQEvents, uintptr(event.cq), 1, 0)
 		if q != nil {
+			q.armed.Store(false)
 			q.events.Completion()
 		}
 		return true, nil

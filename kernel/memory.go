@@ -22,6 +22,7 @@ import (
 
 // pd is a protection domain.
 type pd struct {
+	numbered
 	dev  *device
 	c    uintptr // struct ibv_pd
 	gone bool
@@ -57,7 +58,9 @@ func (p *pd) abandon() { p.gone = true }
 
 // mr is a memory region.
 type mr struct {
-	dev *device
+	numbered
+	dev  *device
+	info verbs.MRInfo // covered by the device's mu
 
 	mu     sync.Mutex
 	c      uintptr // struct ibv_mr; 0: it is closed
@@ -205,7 +208,7 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	case iova == uint64(addr):
 		c, errno = d.lib.CallErrno(d.lib.RegMR, p.c, addr, uintptr(len(m.buf)), accessOf(access&^verbs.RelaxedOrdering))
 	default:
-		return verbs.ErrNotSupported
+		return fail(op, verbs.ErrNotSupported, "this libibverbs, older than rdma-core 28, gives memory its own addresses only")
 	}
 	runtime.KeepAlive(m.buf)
 	switch err := madeOf(c, errno); {
@@ -216,10 +219,11 @@ func (m *mr) register(p *pd, iova uint64, access verbs.Access, op string) error 
 	case err == verbs.ErrFault && access&verbs.LocalWrite != 0:
 		return fail(op, err, "the memory may not be written to, and LocalWrite asks for it")
 	case err != nil:
-		return err
+		return lacking(op, err, "such regions")
 	}
 	m.addr, m.write = iova, access&verbs.LocalWrite != 0
 	m.use(c)
+	m.info = verbs.MRInfo{Key: m.rkey, PD: p.id, Addr: m.addr, Len: uint64(len(m.buf)), Access: access}
 	d.made(m)
 	return nil
 }
@@ -262,7 +266,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 		return fail(op, verbs.ErrNotSupported, "ibv_rereg_mr gives other memory its own addresses: leave out ZeroBased")
 	}
 	if d.lib.ReregMR == 0 {
-		return verbs.ErrNotSupported
+		return lacking(op, verbs.ErrNotSupported, "ibv_rereg_mr")
 	}
 	if flags&verbs.ReregAccess != 0 {
 		if err := d.checkAccess(op, access); err != nil {
@@ -278,9 +282,10 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	if m.c == 0 {
 		return verbs.ErrClosed
 	}
+	info := m.info // which only this function changes
 	var domain, addr, size uintptr
 	if p, ok := to.(*pd); ok && flags&verbs.ReregPD != 0 {
-		domain = p.c
+		domain, info.PD = p.c, p.id
 	}
 	pin := new(runtime.Pinner)
 	if flags&verbs.ReregTranslation != 0 {
@@ -295,21 +300,26 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 		if errno == 0 && n == reregInput {
 			errno = syscall.EINVAL
 		}
-		return resultOf(r, errno)
+		return lacking(op, resultOf(r, errno), "ibv_rereg_mr")
 	}
 	if flags&verbs.ReregTranslation != 0 {
 		m.pin.Unpin()
 		m.pin, m.buf, m.addr = pin, buf, uint64(addr)
 	}
 	if flags&verbs.ReregAccess != 0 {
-		m.write = access&verbs.LocalWrite != 0
+		m.write, info.Access = access&verbs.LocalWrite != 0, access
 	}
 	m.use(m.c)
+	info.Key, info.Addr, info.Len = m.rkey, m.addr, uint64(len(m.buf))
+	d.mu.Lock()
+	m.info = info
+	d.mu.Unlock()
 	return nil
 }
 
 // Prefetch brings in pages (ibv_advise_mr).
 func (m *mr) Prefetch(off, n int, write bool) error {
+	const op, function = "advise_mr", "ibv_advise_mr"
 	d := m.dev
 	if err := d.enter(); err != nil {
 		return err
@@ -324,7 +334,7 @@ func (m *mr) Prefetch(off, n int, write bool) error {
 	case write && !m.write:
 		return verbs.ErrPermission
 	case f == 0:
-		return verbs.ErrNotSupported
+		return lacking(op, verbs.ErrNotSupported, function)
 	}
 	advice := uintptr(ibverbs.AdviseMRAdvicePrefetch)
 	if write {
@@ -332,7 +342,7 @@ func (m *mr) Prefetch(off, n int, write bool) error {
 	}
 	sge := &ibverbs.SGE{Addr: m.addr + uint64(off), Length: uint32(n), Lkey: uint32(m.lkey)}
 	r, errno := d.lib.CallErrno(f, uintptr(ibverbs.Pointer[ibverbs.MR](m.c).PD), advice, ibverbs.AdviseMRFlagFlush, uintptr(unsafe.Pointer(sge)), 1)
-	return resultOf(r, errno)
+	return lacking(op, resultOf(r, errno), function)
 }
 
 func (m *mr) Dereg() error { return m.dev.end(m) }
@@ -377,9 +387,11 @@ func (m *mr) release() {
 
 // mw is a memory window.
 type mw struct {
-	dev *device
-	c   uintptr // struct ibv_mw
-	typ verbs.MWType
+	numbered
+	dev  *device
+	c    uintptr // struct ibv_mw
+	typ  verbs.MWType
+	info verbs.MWInfo // as it was allocated
 
 	mu   sync.Mutex
 	rkey verbs.Key // type 2: what the program chose
@@ -389,7 +401,7 @@ type mw struct {
 func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 	d := p.dev
 	if t == verbs.MWType1 && d.attr.Caps&verbs.CapMWType1 == 0 || t == verbs.MWType2 && d.attr.Caps&verbs.CapMWType2B == 0 || d.ops.allocMW == 0 {
-		return nil, verbs.ErrNotSupported
+		return nil, lacking("alloc_mw", verbs.ErrNotSupported, fmt.Sprintf("memory windows of type %d", t))
 	}
 	if err := d.enter(); err != nil {
 		return nil, err
@@ -400,6 +412,7 @@ func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 		return nil, err
 	}
 	w := &mw{dev: d, c: c, typ: t, rkey: verbs.Key(ibverbs.Pointer[ibverbs.MW](c).Rkey)}
+	w.info = verbs.MWInfo{Key: w.rkey, PD: p.id, Type: t}
 	d.made(w)
 	return w, nil
 }
@@ -441,7 +454,9 @@ func (w *mw) abandon() {
 
 // ah is an address handle.
 type ah struct {
+	numbered
 	dev  *device
+	info verbs.AHInfo
 	c    uintptr // struct ibv_ah
 	gone atomic.Bool
 }
@@ -474,9 +489,9 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 	fillAH(c, &attr, 1)
 	h, errno := d.lib.CallErrno(d.lib.CreateAH, p.c, uintptr(unsafe.Pointer(c)))
 	if err := madeOf(h, errno); err != nil {
-		return nil, err
+		return nil, lacking("create_ah", err, "address handles")
 	}
-	a := &ah{dev: d, c: h}
+	a := &ah{dev: d, c: h, info: verbs.AHInfo{PD: p.id, DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: int(c.PortNum)}}
 	d.made(a)
 	return a, nil
 }

@@ -14,12 +14,30 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Metrics returns the counters of the device's ports that sysfs has. They are of all programs together.
+// Metrics returns the numbers of this program's objects, and the counters of the device's ports that sysfs has. Those
+// are of all programs together.
 func (d *device) Metrics() ([]verbs.Metric, error) {
-	return portMetrics(filepath.Join("/sys/class/infiniband", d.name, "ports"), d.attr.Ports)
+	return append(d.objectMetrics(), portMetrics(filepath.Join("/sys/class/infiniband", d.name, "ports"), d.attr.Ports)...), nil
 }
 
-func portMetrics(root string, ports int) (found []verbs.Metric, err error) {
+func (d *device) objectMetrics() (list []verbs.Metric) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := &d.rolls
+	for _, o := range []struct {
+		name, help string
+		n          int
+	}{
+		{"pds", "protection domains", r.pds}, {"mrs", "memory regions", r.mrs.Len()}, {"mws", "memory windows", r.mws.Len()},
+		{"cqs", "completion queues", r.cqs.Len()}, {"srqs", "shared receive queues", r.srqs.Len()}, {"qps", "queue pairs", r.qps.Len()},
+		{"ahs", "address handles", r.ahs.Len()}, {"xrcds", "XRC domains", r.xrcds},
+	} {
+		list = append(list, verbs.Metric{Name: o.name, Kind: verbs.MetricGauge, Unit: verbs.UnitObjects, Help: o.help, Value: uint64(o.n)})
+	}
+	return list
+}
+
+func portMetrics(root string, ports int) (found []verbs.Metric) {
 	for port := 1; port <= ports; port++ {
 		labels := []verbs.MetricLabel{{Name: "port", Value: strconv.Itoa(port)}}
 		for _, dir := range []string{"counters", "hw_counters"} {
@@ -41,11 +59,8 @@ func portMetrics(root string, ports int) (found []verbs.Metric, err error) {
 			}
 		}
 	}
-	if found == nil {
-		return nil, verbs.ErrNotSupported
-	}
 	slices.SortStableFunc(found, func(a, b verbs.Metric) int { return strings.Compare(a.Name, b.Name) })
-	return found, nil
+	return found
 }
 
 // wordCounters count words of four bytes (IBTA 16.1.3.5).

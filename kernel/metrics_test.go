@@ -5,7 +5,6 @@
 package kernel
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,8 +15,8 @@ import (
 // Counters are those of sysfs, data in bytes.
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := portMetrics(dir, 1); !errors.Is(err, verbs.ErrNotSupported) {
-		t.Errorf("without counters: %v", err)
+	if got := portMetrics(dir, 1); got != nil {
+		t.Errorf("without counters: %v", got)
 	}
 	for name, text := range map[string]string{"1/counters/port_rcv_data": "5\n", "1/hw_counters/sent_pkts": "7\n", "1/hw_counters/lifespan": "10\n", "1/counters/broken": "N/A\n"} {
 		path := filepath.Join(dir, name)
@@ -28,8 +27,8 @@ func TestMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := portMetrics(dir, 1)
-	if err != nil || len(got) != 2 || got[0].Name != "port_rcv_data" || got[0].Value != 20 || got[0].Unit != verbs.UnitBytes || got[1].Value != 7 || got[1].Unit != verbs.UnitPackets {
-		t.Errorf("%+v, %v", got, err)
+	got := portMetrics(dir, 1)
+	if len(got) != 2 || got[0].Name != "port_rcv_data" || got[0].Value != 20 || got[0].Unit != verbs.UnitBytes || got[1].Value != 7 || got[1].Unit != verbs.UnitPackets {
+		t.Errorf("%+v", got)
 	}
 }

@@ -6,6 +6,7 @@ package kernel
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"testing"
 
@@ -46,6 +47,17 @@ func TestNumbers(t *testing.T) {
 		if c.ours != c.ibv {
 			t.Errorf("%s is %d in package verbs, and %d in C", c.what, c.ours, c.ibv)
 		}
+	}
+}
+
+// The interface of an iWARP device is that of its GID.
+func TestOfHardware(t *testing.T) {
+	all := []net.Interface{{Name: "lo"}, {Name: "eth0", HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}, {Name: "eth1", HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 2}}}
+	if got := ofHardware(&verbs.GID{2, 0, 0, 0, 0, 2}, all); got != "eth1" {
+		t.Errorf("%q", got)
+	}
+	if got := ofHardware(&verbs.GID{}, all); got != "" {
+		t.Errorf("%q of no GID", got)
 	}
 }
 

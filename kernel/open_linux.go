@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/ibverbs"
+	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -49,7 +50,7 @@ func Open(name string) (*verbs.Device, error) {
 		lib.CallErrno(lib.CloseDevice, ctx)
 		return nil, fmt.Errorf("kernel: opening %s: %w", names[i], err)
 	}
-	return verbs.NewDevice(d), nil
+	return statsocket.Show(verbs.NewDevice(d)), nil
 }
 
 func noList(errno syscall.Errno) error {

@@ -11,7 +11,8 @@ import "sync/atomic"
 // queue's, so that there is one of each.
 type outstanding struct {
 	posted    atomic.Uint64
-	completed atomic.Uint64
+	completed atomic.Uint64 // with those that a reset forgot
+	forgotten atomic.Uint64
 	marks     []uint64 // how many had been posted with each signaled work request, by its number
 	signaled  atomic.Uint64
 	seen      atomic.Uint64
@@ -55,8 +56,12 @@ func (o *outstanding) complete() {
 
 // reset forgets all.
 func (o *outstanding) reset() {
+	o.forgotten.Add(o.posted.Load() - o.completed.Load())
 	o.completed.Store(o.posted.Load())
 	o.seen.Store(o.signaled.Load())
 }
 
 func (o *outstanding) count() int { return int(o.posted.Load() - o.completed.Load()) }
+
+// succeeded returns how many have completed with success.
+func (o *outstanding) succeeded() uint64 { return o.completed.Load() - o.forgotten.Load() }

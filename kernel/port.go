@@ -5,6 +5,7 @@
 package kernel
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"strconv"
@@ -81,8 +82,33 @@ func (d *device) sysfs(port int, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// netDev returns the network interface of a port; empty: none.
-func (d *device) netDev(port int) string { return d.sysfs(port, "gid_attrs/ndevs/0") }
+// netDev returns the network interface of a port; empty: none. Kernels before 6.5 do not say it of iWARP, whose GID
+// begins with the interface's hardware address.
+func (d *device) netDev(port int) string {
+	name := d.sysfs(port, "gid_attrs/ndevs/0")
+	if name != "" || d.attr.Transport != verbs.TransportIWARP {
+		return name
+	}
+	gid := new(verbs.GID)
+	if r, _ := d.lib.CallErrno(d.lib.QueryGID, d.ctx, uintptr(port), 0, uintptr(unsafe.Pointer(gid))); int32(r) != 0 {
+		return ""
+	}
+	all, err := net.Interfaces()
+	if err != nil {
+		return ""
+	}
+	return ofHardware(gid, all)
+}
+
+// ofHardware returns the interface whose hardware address a GID of iWARP begins with; empty: none.
+func ofHardware(gid *verbs.GID, all []net.Interface) string {
+	for i := range all {
+		if a := all[i].HardwareAddr; len(a) == 6 && bytes.Equal(a, gid[:6]) {
+			return all[i].Name
+		}
+	}
+	return ""
+}
 
 func (d *device) GIDs(port int) ([]verbs.GIDEntry, error) {
 	if err := d.checkPort(port); err != nil {

@@ -17,10 +17,12 @@ import (
 
 // qp is a queue pair.
 type qp struct {
+	numbered
 	dev    *device
 	c      uintptr // struct ibv_qp
 	typ    verbs.QPType
 	num    verbs.QPN
+	made   verbs.QPInfo // what it was created with
 	events func(verbs.EventType)
 	shared bool // its receives come from a shared queue
 	closed atomic.Bool
@@ -68,14 +70,21 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 	if init.SignalAll {
 		c.SqSigAll = 1
 	}
+	var made verbs.QPInfo
+	if p != nil {
+		made.PD = p.id
+	}
 	if init.SendCQ != nil {
-		c.SendCQ = uint64(init.SendCQ.Driver().(*cq).c)
+		q := init.SendCQ.Driver().(*cq)
+		c.SendCQ, made.SendCQ = uint64(q.c), q.id
 	}
 	if init.RecvCQ != nil {
-		c.RecvCQ = uint64(init.RecvCQ.Driver().(*cq).c)
+		q := init.RecvCQ.Driver().(*cq)
+		c.RecvCQ, made.RecvCQ = uint64(q.c), q.id
 	}
 	if init.SRQ != nil {
-		c.SRQ = uint64(init.SRQ.Driver().(*srq).c)
+		s := init.SRQ.Driver().(*srq)
+		c.SRQ, made.SRQ = uint64(s.c), s.id
 	}
 	if init.CreateFlags&verbs.QPBlockSelfMulticast != 0 {
 		c.CompMask |= ibverbs.QPInitAttrCreateFlags
@@ -89,7 +98,7 @@ func (d *device) createQP(init *verbs.QPInit, events func(verbs.EventType), p *p
 	if err != nil {
 		return nil, err
 	}
-	q := &qp{dev: d, c: h, typ: init.Type, num: verbs.QPN(*ibverbs.Pointer[uint32](h + ibverbs.QPNum)), events: events, shared: init.SRQ != nil, groups: map[group]struct{}{}}
+	q := &qp{dev: d, c: h, typ: init.Type, made: made, num: verbs.QPN(*ibverbs.Pointer[uint32](h + ibverbs.QPNum)), events: events, shared: init.SRQ != nil, groups: map[group]struct{}{}}
 	// The device may have made the queues larger than they have to be. Lists of SGEs are as long as the
 	// program asked for.
 	q.cap = verbs.QPCap{MaxSendWR: int(c.CapMaxSendWR), MaxRecvWR: int(c.CapMaxRecvWR), MaxSendSGE: int(c.CapMaxSendSGE), MaxRecvSGE: int(c.CapMaxRecvSGE), MaxInline: int(c.CapMaxInlineData)}
@@ -111,7 +120,7 @@ func (d *device) makeQP(c *ibverbs.QPInitAttrEx, t verbs.QPType, p *pd) (uintptr
 	}
 	f := ibverbs.Ext(d.ctx, ibverbs.BackCreateQPEx)
 	if f == 0 {
-		return 0, verbs.ErrNotSupported
+		return 0, lacking("create_qp", verbs.ErrNotSupported, "ibv_create_qp_ex")
 	}
 	if p != nil {
 		c.CompMask |= ibverbs.QPInitAttrPD
@@ -156,6 +165,9 @@ func (q *qp) Modify(a *verbs.QPAttr, mask verbs.QPMask) error {
 	next, err := verbs.CheckTransition(q.typ, q.attr.State, a, mask)
 	if err != nil {
 		return err
+	}
+	if next == verbs.RTR && d.attr.Transport == verbs.TransportIWARP {
+		return fail("modify_qp", verbs.ErrNotSupported, "queue pairs of iWARP have no numbers on the wire: package cm connects them, by address and port")
 	}
 	c := new(ibverbs.QPAttr)
 	*c = ibverbs.QPAttr{QPState: uint32(a.State), CurQPState: uint32(a.CurState), PathMTU: uint32(a.PathMTU), Qkey: uint32(a.QKey), RqPSN: uint32(a.RQPSN), SqPSN: uint32(a.SQPSN),
@@ -212,6 +224,9 @@ func (q *qp) modifyC(c *ibverbs.QPAttr, mask verbs.QPMask, next verbs.QPState) e
 	if err == nil {
 		q.setState(next)
 		q.asked = verbs.AHAttr{}
+		if mask&verbs.MaskDestQPN != 0 {
+			q.attr.DestQPN, q.attr.AH = verbs.QPN(c.DestQPNum), ahFrom(ahOf(c))
+		}
 	}
 	return err
 }
@@ -274,6 +289,15 @@ func ahOf(c *ibverbs.QPAttr) *ibverbs.AHAttr {
 	return (*ibverbs.AHAttr)(unsafe.Pointer(&c.AHAttrGRHDgid))
 }
 
+// ahFrom converts an address vector of C.
+func ahFrom(c *ibverbs.AHAttr) verbs.AHAttr {
+	a := verbs.AHAttr{DLID: c.Dlid, SL: c.SL, SrcPathBits: c.SrcPathBits, Port: int(c.PortNum)}
+	if c.IsGlobal != 0 {
+		a.DGID, a.FlowLabel, a.SGIDIndex, a.HopLimit, a.TrafficClass = c.GRHDgid, c.GRHFlowLabel, int(c.GRHSgidIndex), c.GRHHopLimit, c.GRHTrafficClass
+	}
+	return a
+}
+
 // remember keeps what Stats and Query answer with where the device does not.
 func (q *qp) remember(a *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) {
 	to := &q.attr
@@ -303,14 +327,9 @@ func (q *qp) query() {
 	if resultOf(r, errno) != nil {
 		return
 	}
-	h := ahOf(c)
 	a := verbs.QPAttr{State: verbs.QPState(c.QPState), CurState: verbs.QPState(c.QPState), Access: verbs.Access(c.QPAccessFlags & (1<<8 - 1)), PKeyIndex: c.PkeyIndex, Port: int(c.PortNum),
 		QKey: verbs.QKey(c.Qkey), PathMTU: verbs.MTU(c.PathMTU), Timeout: c.Timeout, RetryCount: c.RetryCnt, RNRRetry: c.RNRRetry, RQPSN: verbs.PSN(c.RqPSN), SQPSN: verbs.PSN(c.SqPSN),
-		MaxRdAtomic: c.MaxRDAtomic, MaxDestRdAtomic: c.MaxDestRDAtomic, MinRNRTimer: c.MinRNRTimer, DestQPN: verbs.QPN(c.DestQPNum),
-		AH: verbs.AHAttr{DLID: h.Dlid, SL: h.SL, SrcPathBits: h.SrcPathBits, Port: int(h.PortNum)}}
-	if h.IsGlobal != 0 {
-		a.AH.DGID, a.AH.FlowLabel, a.AH.SGIDIndex, a.AH.HopLimit, a.AH.TrafficClass = h.GRHDgid, h.GRHFlowLabel, int(h.GRHSgidIndex), h.GRHHopLimit, h.GRHTrafficClass
-	}
+		MaxRdAtomic: c.MaxRDAtomic, MaxDestRdAtomic: c.MaxDestRDAtomic, MinRNRTimer: c.MinRNRTimer, DestQPN: verbs.QPN(c.DestQPNum), AH: ahFrom(ahOf(c))}
 	if asked := &q.asked; asked.DGID == a.AH.DGID && asked.DLID == a.AH.DLID { // without what stands for its zeros
 		a.AH = *asked
 	}
@@ -360,7 +379,8 @@ func (q *qp) mayPost(op string, least verbs.QPState) error {
 func (q *qp) Stats() (verbs.QPStats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return verbs.QPStats{QPN: q.num, Type: q.typ, State: q.attr.State, DestQPN: q.attr.DestQPN, DestGID: q.attr.AH.DGID, DestLID: q.attr.AH.DLID, SendQueue: q.send.out.count()}, nil
+	return verbs.QPStats{QPN: q.num, Type: q.typ, State: q.attr.State, DestQPN: q.attr.DestQPN, DestGID: q.attr.AH.DGID, DestLID: q.attr.AH.DLID, SendQueue: q.send.out.count(),
+		QPCounts: verbs.QPCounts{SentMessages: q.send.out.succeeded()}}, nil
 }
 
 func (q *qp) AttachMulticast(gid verbs.GID, lid uint16) error {
@@ -374,7 +394,7 @@ func (q *qp) DetachMulticast(gid verbs.GID, lid uint16) error {
 func (q *qp) multicast(f uintptr, g group, attach bool) error {
 	d := q.dev
 	if d.attr.Caps&verbs.CapUDMulticast == 0 {
-		return verbs.ErrNotSupported
+		return lacking("attach_mcast", verbs.ErrNotSupported, "multicast groups")
 	}
 	if err := d.enter(); err != nil {
 		return err
@@ -451,7 +471,7 @@ type xrcd struct {
 func (d *device) OpenXRCD() (verbs.XRCDDriver, error) {
 	f := ibverbs.Ext(d.ctx, ibverbs.BackOpenXRCD)
 	if d.attr.Caps&verbs.CapXRC == 0 || f == 0 {
-		return nil, verbs.ErrNotSupported
+		return nil, lacking("open_xrcd", verbs.ErrNotSupported, "XRC")
 	}
 	if err := d.enter(); err != nil {
 		return nil, err

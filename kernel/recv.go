@@ -120,8 +120,10 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 // srq is a shared receive queue.
 type srq struct {
 	verbs.UnsupportedSRQ
+	numbered
 	dev    *device
-	c      uintptr // struct ibv_srq
+	info   verbs.SRQInfo // covered by the device's mu
+	c      uintptr       // struct ibv_srq
 	events func(verbs.EventType)
 	recv   recvQueue
 	num    uint32 // XRC
@@ -133,8 +135,10 @@ type srq struct {
 func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
 	d := p.dev
 	switch {
-	case d.attr.Caps&verbs.CapSRQ == 0 || init.XRCD != nil && d.attr.Caps&verbs.CapXRC == 0:
-		return nil, verbs.ErrNotSupported
+	case d.attr.Caps&verbs.CapSRQ == 0:
+		return nil, lacking("create_srq", verbs.ErrNotSupported, "shared receive queues")
+	case init.XRCD != nil && d.attr.Caps&verbs.CapXRC == 0:
+		return nil, lacking("create_srq", verbs.ErrNotSupported, "XRC")
 	case init.MaxWR > d.attr.MaxSRQWR:
 		return nil, fail("create_srq", verbs.ErrInvalid, limit("work requests", init.MaxWR, d.attr.MaxSRQWR))
 	case init.MaxSGE > d.attr.MaxSRQSGE:
@@ -150,19 +154,19 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 		a.CompMask = ibverbs.SRQInitAttrType | ibverbs.SRQInitAttrPD | ibverbs.SRQInitAttrXRCD | ibverbs.SRQInitAttrCQ
 		a.SRQType, a.PD, a.XRCD, a.CQ = ibverbs.SrqtXRC, uint64(p.c), uint64(init.XRCD.Driver().(*xrcd).c), uint64(init.CQ.Driver().(*cq).c)
 		if f, owner = ibverbs.Ext(d.ctx, ibverbs.BackCreateSRQEx), d.ctx; f == 0 {
-			return nil, verbs.ErrNotSupported
+			return nil, lacking("create_srq", verbs.ErrNotSupported, "ibv_create_srq_ex")
 		}
 	}
 	c, errno := d.lib.CallErrno(f, owner, uintptr(unsafe.Pointer(a)))
 	if err := madeOf(c, errno); err != nil {
 		return nil, err
 	}
-	s := &srq{dev: d, c: c, events: events}
+	s := &srq{dev: d, c: c, events: events, info: verbs.SRQInfo{PD: p.id, Capacity: int(max(a.AttrMaxWR, uint32(init.MaxWR)))}}
 	s.recv.init(d.ops.postSRQRecv, c, max(int(a.AttrMaxSGE), init.MaxSGE))
 	if init.XRCD != nil {
 		num := new(uint32)
 		if f := ibverbs.Ext(d.ctx, ibverbs.BackGetSRQNum); f != 0 && ibverbs.Call(f, c, uintptr(unsafe.Pointer(num)), 0) == 0 {
-			s.num = *num
+			s.num, s.info.XRC = *num, *num
 		}
 	}
 	d.mu.Lock()
@@ -187,11 +191,22 @@ func (s *srq) Modify(a verbs.SRQAttr, mask verbs.SRQMask) error {
 		return verbs.ErrClosed
 	}
 	if mask&verbs.SRQMaxWR != 0 && d.attr.Caps&verbs.CapSRQResize == 0 {
-		return verbs.ErrNotSupported
+		return lacking("modify_srq", verbs.ErrNotSupported, "way to resize shared receive queues")
 	}
 	c := &ibverbs.SRQAttr{MaxWR: uint32(a.MaxWR), MaxSGE: uint32(a.MaxSGE), SRQLimit: uint32(a.Limit)}
 	r, errno := d.lib.CallErrno(d.lib.ModifySRQ, s.c, uintptr(unsafe.Pointer(c)), uintptr(mask))
-	return resultOf(r, errno)
+	if err := resultOf(r, errno); err != nil {
+		return lacking("modify_srq", err, "ibv_modify_srq")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if mask&verbs.SRQMaxWR != 0 {
+		s.info.Capacity = a.MaxWR
+	}
+	if mask&verbs.SRQLimit != 0 {
+		s.info.Limit = a.Limit
+	}
+	return nil
 }
 
 func (s *srq) Query() (a verbs.SRQAttr) {

@@ -103,6 +103,9 @@ func (s *sendQueue) postLocked(wrs []verbs.SendWR) (done int, err error) {
 				for i := n - 1; i >= posted; i-- {
 					s.out.undo(s.all || part[i].Flags&verbs.Signaled != 0)
 				}
+				if failed == verbs.ErrInvalid && part[posted].Op == verbs.WriteImm && s.q.dev.attr.Transport == verbs.TransportIWARP {
+					failed = lacking("post_send", verbs.ErrNotSupported, verbs.WriteImm.String()) // some NICs have it
+				}
 				return done, failed
 			}
 			s.bound(part[:n])
@@ -183,6 +186,17 @@ var operations = [...]struct {
 	verbs.Flush:       {},
 }
 
+// has reports whether a device may have an operation, as far as its attributes tell.
+func (d *device) has(op verbs.SendOp) bool {
+	switch op {
+	case verbs.CompareSwap, verbs.FetchAdd:
+		return d.attr.Atomic != verbs.AtomicNone
+	case verbs.SendImm: // RFC 5040 has none, and RFC 7306 has immediate data as a message of its own
+		return d.attr.Transport != verbs.TransportIWARP
+	}
+	return true
+}
+
 // sendFlags are the flags of a work request by those of package verbs.
 var sendFlags = [...]uint32{
 	verbs.Signaled: ibverbs.SendSignaled, verbs.Solicited: ibverbs.SendSolicited, verbs.Signaled | verbs.Solicited: ibverbs.SendSignaled | ibverbs.SendSolicited,
@@ -202,6 +216,8 @@ func (s *sendQueue) fill(i int, wr *verbs.SendWR) error {
 		return fail("post_send", verbs.ErrInvalid, fmt.Sprintf("%v queue pairs have no %v", q.typ, wr.Op))
 	case !op.has:
 		return fail("post_send", verbs.ErrNotSupported, fmt.Sprintf("ibv_post_send has no %v", wr.Op))
+	case !q.dev.has(wr.Op):
+		return lacking("post_send", verbs.ErrNotSupported, wr.Op.String())
 	}
 	c := &s.wrs[i]
 	c.WRID, c.Opcode, c.NumSGE = wr.ID, op.c, uint32(len(wr.SGL))
@@ -312,7 +328,7 @@ func (s *sendQueue) bindType1(before int, c *ibverbs.SendWR) (int, error) {
 	b := &ibverbs.MWBind{WRID: c.WRID, SendFlags: c.SendFlags, BindInfoMR: from.BindMWBindInfoMR, BindInfoAddr: from.BindMWBindInfoAddr,
 		BindInfoLength: from.BindMWBindInfoLength, BindInfoMWAccessFlags: from.BindMWBindInfoMWAccessFlags}
 	if s.q.dev.ops.bindMW == 0 {
-		return before, verbs.ErrNotSupported
+		return before, lacking("bind_mw", verbs.ErrNotSupported, "ibv_bind_mw")
 	}
 	r, errno := s.q.dev.lib.CallErrno(s.q.dev.ops.bindMW, s.q.c, uintptr(from.BindMWMW), uintptr(unsafe.Pointer(b)))
 	if err := resultOf(r, errno); err != nil {

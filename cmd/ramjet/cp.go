@@ -55,11 +55,12 @@ func newCpCmd() *cobra.Command {
 		if isRemote(args[0]) {
 			return usagef("%s and %s are both at servers, and one side has to be here: fetch to a directory here first", args[0], args[last])
 		}
+		f.dev.peer = address
 		plan, err := planCopy(args[:last], f.recursive)
 		if err != nil {
 			return err
 		}
-		return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
+		return f.dev.with(c, func(dev *verbs.Device) error {
 			client, err := filecopy.Dial(c.Context(), dev, address, f.timeout)
 			if err != nil {
 				return dialError(err, dev, "`ramjet serve`")

@@ -63,7 +63,8 @@ func (f *cpFlags) fetch(c *cobra.Command, sources []string, target string) error
 		}
 		address, paths = at, append(paths, path)
 	}
-	return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
+	f.dev.peer = address
+	return f.dev.with(c, func(dev *verbs.Device) error {
 		client, err := filecopy.Dial(c.Context(), dev, address, f.timeout)
 		if err != nil {
 			return dialError(err, dev, "`ramjet serve`")

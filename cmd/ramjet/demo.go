@@ -25,7 +25,8 @@ func newDemoCmd() *cobra.Command {
 		Short: "Show RDMA between two processes of this machine, every byte verified",
 		Long: "Demo starts a second process, connects the two over RoCEv2, or what --device names, on two loopback addresses,\n" +
 			"and does each kind of operation with real data. Both processes compare every byte. TCP between the same\n" +
-			"addresses, polled too, is measured in the same run.\n\n" +
+			"addresses, polled too, is measured in the same run. Of kernel, both processes open the same device, hardware\n" +
+			"if there is any.\n\n" +
 			"Of infiniband it brings up a fabric with two switches and two cables between them, unless one runs already, and\n" +
 			"pulls one of the cables while data is on its way. OpenSM manages the subnet if it is installed.",
 		Example: "  ramjet demo\n  ramjet demo -d iwarp\n  ramjet demo -d infiniband",

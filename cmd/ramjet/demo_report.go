@@ -21,11 +21,14 @@ import (
 
 // writeDemo writes a report for people.
 func writeDemo(w io.Writer, r *demo.Report, terminal bool) error {
-	without := "no RDMA hardware, no root"
-	if r.Needs != "" {
-		without = "no RDMA hardware, with " + r.Needs
+	without := ", no RDMA hardware, no root"
+	switch {
+	case r.Kernel:
+		without = ""
+	case r.Needs != "":
+		without = ", no RDMA hardware, with " + r.Needs
 	}
-	_, err := fmt.Fprintf(w, "Two processes, %s and %s,\nover %s, path MTU %d, %s.\n\n%s\n\n%s%s",
+	_, err := fmt.Fprintf(w, "Two processes, %s and %s,\nover %s, path MTU %d%s.\n\n%s\n\n%s%s",
 		r.Devices[0], r.Devices[1], r.Over, r.PathMTU, without, demoTable(r, terminal), cableText(r.Cable), demoSummary(r))
 	return err
 }

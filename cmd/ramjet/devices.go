@@ -24,7 +24,7 @@ func newDevicesCmd() *cobra.Command {
 		Use:   "devices [DEVICE...]",
 		Short: "List what could be opened here, with its attributes",
 		Long: "Devices lists what could be opened on this host, every local address as each kind of device, and tries to open it.\n" +
-			"Named devices are shown alone, such as roce:127.0.0.2. MTU is the port's path MTU, active_mtu of ibv_devinfo.",
+			"Named devices are shown alone, such as roce:127.0.0.2; kernel: stands for all of the kernel's. MTU is the port's path MTU, active_mtu of ibv_devinfo.",
 		Example: "  ramjet devices\n  ramjet devices -v roce:127.0.0.1\n  ramjet devices --json",
 	}
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "all attributes, in the words of ibv_devinfo -v")
@@ -82,13 +82,31 @@ func findDevices(names []string) ([]deviceInfo, error) {
 		return found, nil
 	}
 	for _, name := range names {
-		d := deviceInfo{Name: name}
-		if err := d.inspect(); err != nil {
-			return nil, usage.Of(err)
+		for _, one := range meant(name) {
+			d := deviceInfo{Name: one}
+			if err := d.inspect(); err != nil {
+				return nil, usage.Of(err)
+			}
+			found = append(found, d)
 		}
-		found = append(found, d)
 	}
 	return found, nil
+}
+
+// meant returns the names of the devices that a name stands for: all of the kernel's if it leaves open which.
+func meant(name string) (all []string) {
+	n, err := kinds.Parse(name)
+	if err != nil || !n.Unnamed() {
+		return []string{name}
+	}
+	local, err := n.Kind.Local()
+	if err != nil || len(local) == 0 {
+		return []string{name} // opening it says why
+	}
+	for _, l := range local {
+		all = append(all, kinds.Name{Kind: n.Kind, Address: l.Address}.String())
+	}
+	return all
 }
 
 // localDevice is a device that this host could have.

@@ -3,7 +3,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
+	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +21,8 @@ import (
 type deviceFlags struct {
 	device string
 	pcap   string
+	peer   string // where the command connects to, HOST or HOST:PORT; empty: it waits
+	local  string // the address that it waits at; empty: the device's
 }
 
 // add adds --device and --pcap to a command.
@@ -53,8 +58,13 @@ func deviceFromEnvironment(c *cobra.Command) (set bool, err error) {
 }
 
 // with calls run with the device. Then it closes the device and the recording, if any.
-func (f *deviceFlags) with(log io.Writer, run func(dev *verbs.Device) error) (err error) {
-	dev, done, err := openDevice(f.device, f.pcap, log)
+func (f *deviceFlags) with(c *cobra.Command, run func(dev *verbs.Device) error) (err error) {
+	log := c.ErrOrStderr()
+	name, err := f.choose(c.Context(), log)
+	if err != nil {
+		return err
+	}
+	dev, done, err := openDevice(name, f.pcap, log)
 	if err != nil {
 		return err
 	}
@@ -64,6 +74,37 @@ func (f *deviceFlags) with(log io.Writer, run func(dev *verbs.Device) error) (er
 		}
 	}()
 	return run(dev)
+}
+
+// choose returns the name of the device. Where --device leaves open which of the kernel's devices it is, the peer's
+// address or the own one decides, and log is told.
+func (f *deviceFlags) choose(ctx context.Context, log io.Writer) (string, error) {
+	n, err := kinds.Parse(f.device)
+	if err != nil || !n.Unnamed() {
+		return f.device, nil // if it is wrong, opening it says so
+	}
+	address, choose := f.peer, kinds.Name.Toward
+	if address == "" {
+		address, choose = f.local, kinds.Name.On
+	}
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
+	}
+	if address == "" {
+		return f.device, nil
+	}
+	addr, err := peerAddr(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	n, why, err := choose(n, addr)
+	if err != nil {
+		return "", usage.Of(err)
+	}
+	if why != "" {
+		fmt.Fprintln(log, why)
+	}
+	return n.String(), nil
 }
 
 // kindOnly reports whether no device is named, or only its kind, such as "iwarp:", perhaps with

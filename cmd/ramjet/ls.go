@@ -38,7 +38,8 @@ func newLsCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return dev.with(c.ErrOrStderr(), func(d *verbs.Device) error {
+		dev.peer = address
+		return dev.with(c, func(d *verbs.Device) error {
 			client, err := filecopy.Dial(c.Context(), d, address, timeout)
 			if err != nil {
 				return dialError(err, d, "`ramjet serve`")

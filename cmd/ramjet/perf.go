@@ -96,9 +96,15 @@ func (d *perfDevice) open(local netip.Addr) (*verbs.Device, error) {
 		if err != nil {
 			return nil, usage.Of(err)
 		}
-		name = kind.NameAt(local.String()).String() + options
-		if kind.Soft {
+		switch {
+		case kind.Soft:
 			name = kind.Name + ":" + options // an adapter that nobody uses
+		case kind.Hardware:
+			if name, err = d.ofKernel(kind, local); err != nil {
+				return nil, err
+			}
+		default:
+			name = kind.NameAt(local.String()).String() + options
 		}
 	}
 	dev, done, err := openDevice(name, d.flags.pcap, d.log)
@@ -107,6 +113,18 @@ func (d *perfDevice) open(local netip.Addr) (*verbs.Device, error) {
 	}
 	d.finish = done
 	return dev, nil
+}
+
+// ofKernel returns the name of the kernel's device from which an address leads to others.
+func (d *perfDevice) ofKernel(kind *kinds.Kind, local netip.Addr) (string, error) {
+	n, why, err := kinds.Name{Kind: kind}.On(local)
+	if err != nil {
+		return "", usage.Of(err)
+	}
+	if why != "" {
+		fmt.Fprintln(d.log, why)
+	}
+	return n.String(), nil
 }
 
 // close closes what open has opened. err is an earlier error.

@@ -61,7 +61,12 @@ func newPingCmd() *cobra.Command {
 		if err := f.check(c); err != nil {
 			return err
 		}
-		return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
+		if f.client {
+			f.dev.peer = f.addr
+		} else {
+			f.dev.local = f.addr
+		}
+		return f.dev.with(c, func(dev *verbs.Device) error {
 			f.Address, f.Size = f.address(), int(f.size)
 			if f.server {
 				l, err := cm.Listen(dev, f.Address, f.Options()...)

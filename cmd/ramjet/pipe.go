@@ -51,11 +51,16 @@ func newPipeCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if f.listen {
+			f.dev.local, _, _ = net.SplitHostPort(address)
+		} else {
+			f.dev.peer = address
+		}
 		log := io.Discard
 		if f.verbose {
 			log = c.ErrOrStderr()
 		}
-		return f.dev.with(c.ErrOrStderr(), func(dev *verbs.Device) error {
+		return f.dev.with(c, func(dev *verbs.Device) error {
 			conn, err := f.connect(c.Context(), dev, address, log)
 			if err != nil {
 				return err

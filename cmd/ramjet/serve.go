@@ -47,7 +47,7 @@ func newServeCmd() *cobra.Command {
 			return usage.Of(err)
 		}
 		defer root.Close()
-		return dev.with(c.ErrOrStderr(), func(d *verbs.Device) error {
+		return dev.with(c, func(d *verbs.Device) error {
 			l, err := filecopy.Listen(d, net.JoinHostPort("", strconv.Itoa(int(port))))
 			if err != nil {
 				return listenError(err)

@@ -9,7 +9,7 @@
 # The guest runs GUEST_FOLDER/guest.sh (the folder is copied to /peer there), and the host
 # command starts when that script prints "peer: ready". The command finds the addresses in
 # PEERVM_HOST4, PEERVM_HOST6, PEERVM_GUEST4 and PEERVM_GUEST6, those of the second link in
-# PEERVM_IWHOST4 and so on.
+# PEERVM_IWHOST4 and so on, and the folder that is /peer in the guest in PEERVM_PEER.
 #
 #   -m  the links' MTU (9000, so that a path MTU of 4096 fits)
 #   -t  seconds that the host command may take (3000)
@@ -118,7 +118,7 @@ if ! grep -q 'peer: ready' "$console"; then
   exit 4
 fi
 
-export PEERVM_HOST4=10.9.0.1 PEERVM_HOST6=fd09::1 PEERVM_GUEST4=10.9.0.2 PEERVM_GUEST6=fd09::2
+export PEERVM_PEER=$share PEERVM_HOST4=10.9.0.1 PEERVM_HOST6=fd09::1 PEERVM_GUEST4=10.9.0.2 PEERVM_GUEST6=fd09::2
 export PEERVM_IWHOST4=10.9.1.1 PEERVM_IWHOST6=fd09:1::1 PEERVM_IWGUEST4=10.9.1.2 PEERVM_IWGUEST6=fd09:1::2
 status=0 begin=$SECONDS
 ip netns exec "$ns" timeout -k 5 "$limit" "$@" || status=$?

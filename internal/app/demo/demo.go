@@ -115,14 +115,14 @@ func (d *Demo) talk(ctx context.Context, rest []string) (*Report, error) {
 	if answer.Hello == nil {
 		return nil, errors.New("the second process did not introduce itself")
 	}
-	if err := d.side.connect(answer.Hello); err != nil {
+	if err := d.side.connect(ctx, answer.Hello); err != nil {
 		return nil, err
 	}
 	port, err := d.side.dev.Port(1)
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Over: d.Kind.Text, Needs: d.Kind.Needs, PathMTU: port.ActiveMTU.Bytes(),
+	report := &Report{Devices: [2]string{d.side.local.Device, answer.Hello.Device}, Over: d.Kind.Text, Kernel: d.Kind.Hardware, Needs: d.Kind.Needs, PathMTU: port.ActiveMTU.Bytes(),
 		Recorded: d.Recorded}
 	tcp := newTCPMeasure(d)
 	e := d.effort()

@@ -33,12 +33,22 @@ func serve(ctx context.Context, l *link, open OpenFunc) error {
 		return fmt.Errorf("this is a part of `ramjet demo`, which starts it")
 	}
 	s, err := greet(m.Hello, open)
+	if err == nil {
+		defer s.dev.Close()
+		if s.listen == nil { // first, so that what is wrong is in the answer
+			err = s.connect(ctx, m.Hello)
+		}
+	}
 	if err != nil {
 		return l.send(message{Ask: askHello, Error: err.Error()})
 	}
-	defer s.dev.Close()
 	if err := l.send(message{Ask: askHello, Hello: &s.local}); err != nil {
 		return err
+	}
+	if s.listen != nil { // the first process dials now
+		if err := s.connect(ctx, m.Hello); err != nil {
+			return err
+		}
 	}
 	var st *step
 	for {
@@ -71,16 +81,13 @@ func serve(ctx context.Context, l *link, open OpenFunc) error {
 	}
 }
 
-// greet opens one of the devices offered and connects it.
+// greet opens one of the devices offered.
 func greet(h *hello, open OpenFunc) (*side, error) {
 	dev, _, err := openFirst(open, h.Candidates)
 	if err != nil {
 		return nil, err
 	}
 	s, err := newSide(second, dev)
-	if err == nil {
-		err = s.connect(h)
-	}
 	if err != nil {
 		dev.Close()
 		return nil, err

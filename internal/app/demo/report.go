@@ -6,7 +6,8 @@ package demo
 type Report struct {
 	Devices  [2]string `json:"devices"`
 	Over     string    `json:"over"`
-	Needs    string    `json:"needs,omitempty"` // the rights that the devices take
+	Kernel   bool      `json:"kernel,omitempty"` // the devices are the kernel's, perhaps of hardware
+	Needs    string    `json:"needs,omitempty"`  // the rights that the devices take
 	PathMTU  int       `json:"path_mtu_bytes"`
 	Rows     []Row     `json:"operations"`
 	Seconds  float64   `json:"elapsed_seconds"`

@@ -3,9 +3,12 @@
 package demo
 
 import (
+	"context"
 	"net/netip"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/app/connect"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -30,6 +33,8 @@ type side struct {
 	pd             *verbs.PD
 	cq             *verbs.CQ
 	rc, uc, ud     *verbs.QP
+	gid            int          // row of the GID table
+	listen         *cm.Listener // second process, by address
 	out, in, words *verbs.MR
 	ah             *verbs.AH // of the peer, for datagrams
 	local, remote  hello
@@ -58,6 +63,14 @@ func newSide(r role, dev *verbs.Device) (s *side, err error) {
 		}
 	}
 	s.local = hello{Device: dev.Name(), In: s.in.Remote(), Out: s.out.Remote(), Words: s.words.Remote()}
+	if connect.ByAddress(dev) {
+		return s, s.openByAddress()
+	}
+	row, err := dev.BestGID(netip.Addr{})
+	if err != nil {
+		return nil, err
+	}
+	s.gid = row.Index
 	for _, q := range []struct {
 		typ verbs.QPType
 		qp  **verbs.QP
@@ -66,21 +79,54 @@ func newSide(r role, dev *verbs.Device) (s *side, err error) {
 		if !s.has(q.typ) {
 			continue
 		}
-		*q.qp, err = s.pd.CreateQP(verbs.QPInit{Type: q.typ, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: maxSends, MaxRecvWR: maxRecvs})
-		if err != nil {
+		if *q.qp, err = s.pd.CreateQP(s.init(q.typ)); err != nil {
 			return nil, err
 		}
-		if *q.ep, err = (*q.qp).Endpoint(0); err != nil {
+		if *q.ep, err = (*q.qp).Endpoint(s.gid); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
+func (s *side) init(t verbs.QPType) verbs.QPInit {
+	return verbs.QPInit{Type: t, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: maxSends, MaxRecvWR: maxRecvs}
+}
+
+// openByAddress has the second process listen.
+func (s *side) openByAddress() (err error) {
+	if s.role == second {
+		if s.listen, err = cm.Listen(s.dev, ":0"); err == nil {
+			s.local.Listen = s.listen.Addr()
+		}
+	}
+	return err
+}
+
+// connectByAddress makes the connection, from the first process to the second. The device owns it.
+func (s *side) connectByAddress(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxSilence)
+	defer cancel()
+	const depth = 16 // READs and atomics in flight
+	create := func(_ int, id *cm.ID) (err error) {
+		s.rc, err = id.CreateQP(s.pd, s.init(verbs.RC))
+		return err
+	}
+	if s.role == second {
+		_, err = connect.Accept(ctx, s.listen, 1, depth, create)
+	} else {
+		_, err = connect.Dial(ctx, s.dev, s.remote.Listen, 1, depth, create)
+	}
+	return err
+}
+
 // connect takes the queue pairs to RTS.
-func (s *side) connect(remote *hello) (err error) {
+func (s *side) connect(ctx context.Context, remote *hello) (err error) {
 	s.remote = *remote
-	opts := &verbs.ConnectOptions{}
+	if connect.ByAddress(s.dev) {
+		return s.connectByAddress(ctx)
+	}
+	opts := &verbs.ConnectOptions{SGIDIndex: s.gid}
 	if s.local.RC.LID != 0 {
 		// 1.07 s, and 8.6 s with all retries: the default's 2.1 s are short where a process has to wait for a processor
 		// while a subnet manager finds another way. What is lost is repeated sooner all the same.
@@ -90,7 +136,7 @@ func (s *side) connect(remote *hello) (err error) {
 		return err
 	}
 	if s.has(verbs.UC) {
-		if err := s.uc.Connect(s.local.UC, remote.UC, nil); err != nil {
+		if err := s.uc.Connect(s.local.UC, remote.UC, &verbs.ConnectOptions{SGIDIndex: s.gid}); err != nil {
 			return err
 		}
 	}
@@ -100,7 +146,7 @@ func (s *side) connect(remote *hello) (err error) {
 	if err := s.ud.StartUD(sideQKey); err != nil {
 		return err
 	}
-	s.ah, err = s.pd.CreateAH(s.local.UD.To(remote.UD, 0))
+	s.ah, err = s.pd.CreateAH(s.local.UD.To(remote.UD, s.gid))
 	return err
 }
 
@@ -119,9 +165,16 @@ func (s *side) has(t verbs.QPType) bool {
 // WRITEs complete before they have arrived (RFC 5040 section 5.5).
 func (s *side) iwarp() bool { return s.attr.Transport == verbs.TransportIWARP }
 
-// can reports whether the device supports a step.
+// can reports whether the device supports a step. Over iWARP atomics and immediate data with a WRITE come together
+// (RFC 7306), and siw has neither.
 func (s *side) can(st *step) bool {
-	return s.has(st.QP) && !(s.iwarp() && st.Op == verbs.SendImm)
+	switch {
+	case s.iwarp() && st.Op == verbs.SendImm:
+		return false
+	case st.atomic(), s.iwarp() && st.Op == verbs.WriteImm:
+		return s.attr.Atomic != verbs.AtomicNone
+	}
+	return s.has(st.QP)
 }
 
 // tcpAddress is where TCP is measured: the device's own address, or loopback if the host has none for it.

@@ -87,7 +87,7 @@ type Config struct {
 	Duration time.Duration `json:"duration_ns,omitempty"` // instead of Iters
 	Warmup   int           `json:"warmup,omitempty"`      // messages or round trips before the clock starts
 
-	Inline   int  `json:"inline_bytes"`  // messages of up to this many bytes are posted inline; -1: none, 0: the default
+	Inline   int  `json:"inline_bytes"`  // messages of up to this many bytes are posted inline; -1: none, 0: none, or for latency as many as perftest's 220
 	TxDepth  int  `json:"tx_depth"`      // sends outstanding
 	RxDepth  int  `json:"rx_depth"`      // receives posted
 	QPs      int  `json:"qps"`           // queue pairs
@@ -141,7 +141,6 @@ func (c Config) WithDefaults() Config {
 		}
 	}
 	if lat {
-		def(&c.Inline, 220)
 		def(&c.Warmup, 100)
 	} else {
 		def(&c.Warmup, min(c.TxDepth*c.QPs, warmupBytes/max(c.Size, 1)+1))
@@ -214,6 +213,17 @@ func (c *Config) Check() error {
 		}
 	}
 	return nil
+}
+
+// latencyInline is up to how many bytes messages are posted inline when latency is measured.
+const latencyInline = 220
+
+// inlineOn returns c.Inline for a device that takes at most so many bytes inline.
+func (c *Config) inlineOn(most int) int {
+	if c.Inline == 0 && c.Mode == Latency {
+		return min(latencyInline, most)
+	}
+	return max(c.Inline, 0)
 }
 
 // inline reports whether messages are posted inline.

@@ -20,7 +20,7 @@ import (
 )
 
 // version is the version of the control protocol.
-const version = 2
+const version = 3
 
 // message is a line of JSON on the control connection; one of its fields is set.
 type message struct {
@@ -124,7 +124,7 @@ func (x *session) report(err error) {
 
 // measure is one side of a measurement.
 func (x *session) measure(ctx context.Context, c Config, client bool, started func(*side)) (*Result, error) {
-	s, err := newSide(x.dev, c, client)
+	s, err := newSide(x.dev, c, client, hostOf(x.conn.LocalAddr()))
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (x *session) measure(ctx context.Context, c Config, client bool, started fu
 	if m.Endpoint == nil {
 		return nil, errUnexpected
 	}
-	if err := s.connect(*m.Endpoint); err != nil {
+	if err := s.connect(ctx, *m.Endpoint); err != nil {
 		return nil, err
 	}
 	x.active.Store(s)
@@ -177,9 +177,9 @@ func (x *session) measure(ctx context.Context, c Config, client bool, started fu
 		return nil, errUnexpected
 	}
 	if !client {
-		return newResult(c, s.path.Bytes(), *m.Report, local, nil), nil
+		return newResult(s.Config, s.path.Bytes(), *m.Report, local, nil), nil
 	}
-	r := newResult(c, s.path.Bytes(), local, *m.Report, trips)
+	r := newResult(s.Config, s.path.Bytes(), local, *m.Report, trips)
 	r.QPs, _ = x.dev.QPStats()
 	return r, nil
 }

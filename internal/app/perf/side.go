@@ -7,9 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/app/connect"
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -29,9 +32,11 @@ var errStalled = fmt.Errorf("nothing completed for %s: is the other side gone, o
 
 // endpoint is what each side sends to the other.
 type endpoint struct {
-	QPs []verbs.Endpoint
-	Src verbs.Remote // READ's
-	Dst verbs.Remote // WRITE's and atomics'
+	QPs []verbs.Endpoint // by address: numbers mean nothing
+	Src verbs.Remote     // READ's
+	Dst verbs.Remote     // WRITE's and atomics'
+
+	Listen netip.AddrPort `json:",omitzero"` // of the server, which is connected to by address; zero: by numbers
 }
 
 // side is one end of a measurement: its objects and what its loop needs.
@@ -44,8 +49,9 @@ type side struct {
 	cq      *verbs.CQ
 	src     *verbs.MR // what is sent, and what the peer READs
 	dst     *verbs.MR // what arrives
-	qps     []*verbs.QP
 	streams []stream
+	gid     int          // row of the GID table
+	listen  *cm.Listener // server by address
 	local   endpoint
 	peer    endpoint
 	close   []func() error
@@ -77,9 +83,10 @@ type stream struct {
 	seq        uint64 // CompareSwap: what the peer's word holds
 }
 
-// newSide creates the objects of a measurement.
-func newSide(dev *verbs.Device, c Config, client bool) (s *side, err error) {
+// newSide creates the objects of a measurement. from is the address from which this host reaches the other side.
+func newSide(dev *verbs.Device, c Config, client bool, from netip.Addr) (s *side, err error) {
 	s = &side{Config: c, client: client}
+	s.Inline = c.inlineOn(dev.Query().MaxInline)
 	s.mark.next = ^uint64(0)
 	defer func() {
 		if err != nil {
@@ -125,23 +132,14 @@ func newSide(dev *verbs.Device, c Config, client bool) (s *side, err error) {
 	s.close = append(s.close, s.dst.Close)
 	s.fill(s.src.Bytes())
 	s.streams = make([]stream, c.QPs)
-	for i := range c.QPs {
-		qp, err := s.pd.CreateQP(verbs.QPInit{Type: c.Transport.qpType(), SendCQ: s.cq, RecvCQ: s.cq,
-			MaxSendWR: c.TxDepth, MaxRecvWR: c.RxDepth, MaxInline: max(c.Inline, 0)})
-		if err != nil {
-			return s, err
-		}
-		s.qps = append(s.qps, qp)
-		s.close = append(s.close, qp.Close)
-		ep, err := qp.Endpoint(0)
-		if err != nil {
-			return s, err
-		}
-		s.local.QPs = append(s.local.QPs, ep)
-		s.streams[i] = stream{qp: qp, wrs: make([]verbs.SendWR, c.PostList)}
+	for i := range s.streams {
+		s.streams[i].wrs = make([]verbs.SendWR, c.PostList)
 	}
 	s.local.Src, s.local.Dst = s.src.Remote(), s.dst.Remote()
-	return s, nil
+	if connect.ByAddress(dev) {
+		return s, s.openByAddress(port.ActiveMTU)
+	}
+	return s, s.openByNumber(from)
 }
 
 // head returns the length of what arrives before the payload.
@@ -165,7 +163,7 @@ func (s *side) fill(b []byte) {
 func pattern(i int) byte { return byte(i*31 + i>>8*7 + 1) }
 
 // connect connects the queue pairs to the peer's and posts the receives.
-func (s *side) connect(peer endpoint) error {
+func (s *side) connect(ctx context.Context, peer endpoint) error {
 	if len(peer.QPs) != s.QPs {
 		return fmt.Errorf("the other side has %d queue pairs, this one %d", len(peer.QPs), s.QPs)
 	}
@@ -176,21 +174,21 @@ func (s *side) connect(peer endpoint) error {
 	if s.Transport == UD && s.Size > s.path.Bytes() {
 		return fmt.Errorf("size is %d: a datagram holds a path MTU, which is %v here", s.Size, s.path)
 	}
+	byAddress := connect.ByAddress(s.pd.Device())
+	switch {
+	case peer.Listen.IsValid() && !byAddress:
+		return fmt.Errorf("the other side's device is of iWARP, and %s is not: both need the same kind", s.pd.Device().Name())
+	case byAddress:
+		if err := s.connectByAddress(ctx); err != nil {
+			return err
+		}
+	}
 	for i := range s.streams {
 		st := &s.streams[i]
 		var ah *verbs.AH
-		if s.Transport == UD {
-			if err := st.qp.StartUD(udQKey); err != nil {
-				return err
-			}
+		if !byAddress {
 			var err error
-			if ah, err = s.pd.CreateAH(s.local.QPs[i].To(peer.QPs[i], 0)); err != nil {
-				return err
-			}
-			s.close = append(s.close, ah.Close)
-		} else {
-			err := st.qp.Connect(s.local.QPs[i], peer.QPs[i], &verbs.ConnectOptions{MTU: s.path, RdAtomic: uint8(s.Outstanding)})
-			if err != nil {
+			if ah, err = s.connectByNumber(i); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
@@ -94,6 +95,13 @@ func (p *pingpong) checkFlags(portMTU verbs.MTU, limits verbs.DeviceAttr) error 
 
 // open creates the objects; length is that of the buffer.
 func (p *pingpong) open(dev *verbs.Device, length int) (err error) {
+	if p.GID < 0 {
+		row, err := dev.BestGID(netip.Addr{})
+		if err != nil {
+			return err
+		}
+		p.GID = row.Index
+	}
 	if p.pd, err = dev.AllocPD(); err != nil {
 		return err
 	}

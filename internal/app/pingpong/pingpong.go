@@ -44,7 +44,7 @@ type Config struct {
 	RxDepth int    // receives to post at a time
 	Iters   int    // exchanges
 	NumQP   int    // queue pairs: 1 but for kinds with HasQPs
-	GID     int    // row of the GID table
+	GID     int    // row of the GID table; negative: the best one (verbs.Device.BestGID)
 	Events  bool   // sleep until something completes instead of polling
 	Check   bool   // compare every byte at the end
 }

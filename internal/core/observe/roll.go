@@ -24,6 +24,9 @@ func (r *Roll[T]) Remove(m T) {
 	r.list = r.list[:last]
 }
 
+// Len returns how many objects there are.
+func (r *Roll[T]) Len() int { return len(r.list) }
+
 // Clear removes all objects.
 func (r *Roll[T]) Clear() { r.list = nil }
 

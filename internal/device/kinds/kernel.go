@@ -3,116 +3,150 @@
 package kinds
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io/fs"
-	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// kernelNaming names the kernel's RDMA devices as sysfs has them: mlx5_0, rxe0. Without a name there is one
-// device, or opening it says which there are.
+// kernelNaming names the kernel's RDMA devices as sysfs has them: mlx5_0, rxe0. Without a name it is the only
+// device, see [Name.Unnamed].
 type kernelNaming struct {
-	root string // of sysfs: /sys
+	read func() *rdmasys.System
 }
 
-func (k kernelNaming) file(device, name string) string {
-	b, err := os.ReadFile(filepath.Join(k.root, "class/infiniband", device, name))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
+var ofKernel = kernelNaming{func() *rdmasys.System { return rdmasys.Host().ReadDevices() }}
 
 // Local returns the devices of sysfs.
-func (k kernelNaming) Local() ([]Local, error) {
-	entries, err := os.ReadDir(filepath.Join(k.root, "class/infiniband"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("listing RDMA devices: %w", err)
-	}
-	var found []Local
-	for _, e := range entries {
-		l := Local{Address: e.Name(), NetDev: k.netDev(e.Name()), Up: strings.HasSuffix(k.file(e.Name(), "ports/1/state"), "ACTIVE")}
-		if i, err := net.InterfaceByName(l.NetDev); err == nil {
-			l.LinkMTU = i.MTU
-		}
-		if a, err := netip.ParseAddr(k.file(e.Name(), "ports/1/gids/0")); err == nil {
-			l.GID = ib.GIDFromAddr(a)
+func (k kernelNaming) Local() (found []Local, err error) {
+	sys := k.read()
+	for i := range sys.Devices {
+		d := &sys.Devices[i]
+		l := Local{Address: d.Name}
+		if len(d.Ports) > 0 {
+			p := &d.Ports[0]
+			l.NetDev, l.Up = p.NetDev, p.Active()
+			if n := sys.Interface(p.NetDev); n != nil {
+				l.LinkMTU = n.MTU
+			}
+			if len(p.GIDs) > 0 {
+				l.GID = ib.GIDFromAddr(p.GIDs[0].Addr)
+			}
 		}
 		found = append(found, l)
 	}
 	return found, nil
 }
 
-func (k kernelNaming) netDev(device string) string {
-	return k.file(device, "ports/1/gid_attrs/ndevs/0")
-}
-
-// Spare returns what there is: devices of the kernel are not made for a test.
-func (k kernelNaming) Spare(least int) ([]string, error) {
-	local, err := k.Local()
-	if err != nil {
-		return nil, err
+// Spare returns each device least times: processes share devices of the kernel, and not every two of them reach each
+// other. Hardware comes first, and what connects queue pairs by their numbers before iWARP.
+func (k kernelNaming) Spare(least int) (names []string, err error) {
+	sys := k.read()
+	active := slices.DeleteFunc(slices.Clone(sys.Devices), func(d rdmasys.Device) bool { return len(d.Ports) == 0 || !d.Ports[0].Active() })
+	if len(active) == 0 {
+		return nil, fmt.Errorf("an RDMA device of the kernel with an active port is needed, and there is none: `rdma link add rxe0 type rxe netdev eth0` makes one in software")
 	}
-	var names []string
-	for _, l := range local {
-		if l.Up {
-			names = append(names, l.Address)
+	rank := func(d rdmasys.Device) (n int) {
+		if !d.Hardware {
+			n++
 		}
+		if d.IWARP() {
+			n += 2
+		}
+		return n
 	}
-	if len(names) < least {
-		return nil, fmt.Errorf("%d RDMA devices of the kernel with an active port are needed, and there are %d: `rdma link add rxe0 type rxe netdev eth0` makes one in software", least, len(names))
+	slices.SortStableFunc(active, func(a, b rdmasys.Device) int { return cmp.Compare(rank(a), rank(b)) })
+	for _, d := range active {
+		names = append(names, slices.Repeat([]string{d.Name}, least)...)
 	}
 	return names, nil
 }
 
-// At returns the device on the interface that has an IP address, or the address if there is none.
+// At returns the device that leads to others from an IP address of this host, or the address if there is none.
 func (k kernelNaming) At(ip string) string {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
 		return ip
 	}
-	local, err := k.Local()
-	if err != nil {
+	ways, _ := k.read().Ways(rdmasys.Route{From: addr.Unmap(), Local: true})
+	if len(ways) == 0 {
 		return ip
 	}
-	for _, l := range local {
-		i, err := net.InterfaceByName(l.NetDev)
-		if err != nil {
-			continue
-		}
-		for _, a := range addrsOf(i) {
-			if a == addr.Unmap().WithZone("") {
-				return l.Address
-			}
-		}
-	}
-	return ip
+	return ways[0].Device
 }
 
 // IP returns an address of the device's interface, an IPv4 address if there is one.
 func (k kernelNaming) IP(address string) (netip.Addr, bool) {
-	if address == "" {
-		local, err := k.Local()
-		if err != nil || len(local) != 1 {
-			return netip.Addr{}, false
-		}
-		address = local[0].Address
+	sys := k.read()
+	if address == "" && len(sys.Devices) == 1 {
+		address = sys.Devices[0].Name
 	}
-	if strings.ContainsAny(address, "/") {
+	d := sys.Device(address)
+	if d == nil || len(d.Ports) == 0 {
 		return netip.Addr{}, false
 	}
-	return linkNaming{}.IP(k.netDev(address))
+	n := sys.Interface(d.Ports[0].NetDev)
+	if n == nil {
+		return netip.Addr{}, false
+	}
+	return bestOf(n.Addrs)
+}
+
+// bestOf returns an address that others can be told, an IPv4 address if there is one.
+func bestOf(addrs []netip.Prefix) (best netip.Addr, ok bool) {
+	for _, p := range addrs {
+		if a := p.Addr(); !a.IsLinkLocalUnicast() && (!ok || !best.Is4() && a.Is4()) {
+			best, ok = a, true
+		}
+	}
+	return best, ok
+}
+
+// Unnamed reports whether a name says only that the device is one of the kernel's: "kernel:". It is the only one
+// there is; [Name.Toward] and [Name.On] choose among several.
+func (n Name) Unnamed() bool { return n.Kind.Hardware && n.Address == "" }
+
+// Toward returns the device that an unnamed one is for whom a peer matters: the one that leads to its address.
+// why says what was chosen among several, and for which reason.
+func (n Name) Toward(peer netip.Addr) (chosen Name, why string, err error) {
+	route, err := rdmasys.RouteTo(peer.Unmap())
+	if err != nil {
+		return n, "", err
+	}
+	return n.among(ofKernel.read(), route, fmt.Sprintf("leads to %v", peer))
+}
+
+// On is Toward for an address of this host: the device that leads to others from there.
+func (n Name) On(local netip.Addr) (chosen Name, why string, err error) {
+	return n.among(ofKernel.read(), rdmasys.Route{From: local.Unmap(), Local: true}, fmt.Sprintf("has %v", local))
+}
+
+// among chooses among the devices of a host. does is what a device has to do, for errors.
+func (n Name) among(sys *rdmasys.System, route rdmasys.Route, does string) (Name, string, error) {
+	if len(sys.Devices) < 2 {
+		return n, "", nil // the one there is, or opening it says that there is none
+	}
+	ways, not := sys.Ways(route)
+	if len(ways) > 0 {
+		chosen := Name{n.Kind, ways[0].Device}
+		return chosen, fmt.Sprintf("using %v of %d devices, because it %s (%s)", chosen, len(sys.Devices), does, ways[0].Reason), nil
+	}
+	var names []string
+	for i := range sys.Devices {
+		names = append(names, Name{n.Kind, sys.Devices[i].Name}.String())
+	}
+	text := fmt.Sprintf("none of %s %s", strings.Join(names, ", "), does)
+	for _, w := range not {
+		text += fmt.Sprintf("; %s: %s", w.Device, w.Reason)
+	}
+	return n, "", fmt.Errorf("%q: %s: name one", n.String(), text)
 }
 
 // unrecordedKernel is why packets of the kernel's devices are not recorded here, and where they are.
@@ -122,12 +156,11 @@ const unrecordedKernel = "its packets pass between the program and the adapter u
 
 // kernelGUID returns the GUID that sysfs has, such as 0002:c903:0000:1234.
 func kernelGUID(device string) (uint64, error) {
-	k := kernelNaming{"/sys"}
-	text := k.file(filepath.Base(device), "node_guid")
-	if text == "" {
+	d := ofKernel.read().Device(filepath.Base(device))
+	if d == nil || d.NodeGUID == "" {
 		return 0, fmt.Errorf("kernel: there is no device %q", device)
 	}
-	return strconv.ParseUint(strings.ReplaceAll(text, ":", ""), 16, 64)
+	return strconv.ParseUint(strings.ReplaceAll(d.NodeGUID, ":", ""), 16, 64)
 }
 
 func openKernel(n Name, o *Options) (*verbs.Device, error) {

@@ -120,7 +120,7 @@ var Table = []*Kind{
 	{
 		Name: "kernel", Text: "RDMA hardware and other devices of the kernel", Passes: "what the device's protocol needs", Transport: verbs.TransportIB,
 		Hardware: true, Unrecorded: unrecordedKernel, Listed: runtime.GOOS == "linux", Beyond: ofLinux("RDMA devices of the kernel can be opened as kernel:NAME, by the names that `rdma link` lists."),
-		Naming: kernelNaming{"/sys"}, Open: openKernel, GUID: kernelGUID,
+		Naming: ofKernel, Open: openKernel, GUID: kernelGUID,
 	},
 }
 
