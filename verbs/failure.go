@@ -25,13 +25,15 @@ const (
 	ReasonNotReady                  // the peer had no receive posted, in spite of all retries
 	ReasonPeerRefused               // the peer refused it; which check did, its side knows
 	ReasonMalformed                 // a request or response that does not fit what was before it
+	ReasonNotEight                  // the list of an atomic, or of an atomic WRITE, has not 8 bytes
+	ReasonPeerClosed                // the peer closed the connection in an orderly way
 )
 
 // String says it in a few words.
 func (r Reason) String() string {
 	return name([]string{"not known", "no such key", "key of another owner", "out of bounds", "access not allowed", "not allowed on the queue pair",
 		"misaligned address", "message too long", "too many READs and atomics", "memory not mapped", "no answer", "no receive posted",
-		"refused by the peer", "malformed"}, r)
+		"refused by the peer", "malformed", "an atomic takes 8 bytes", "closed by the peer"}, r)
 }
 
 // FailureSide says whose work failed.
@@ -41,22 +43,26 @@ const (
 	FailedSend    FailureSide = iota // a send work request of this side
 	FailedRecv                       // a receive of this side
 	FailedRequest                    // a request of the peer, which this side refused
+	FailedPast                       // a send of this side that had completed when the peer refused it (iWARP)
+	FailedStream                     // none of them: the connection ended
 )
 
 // Failure is what is known of the error that stopped a queue pair: which check refused what, with the
 // numbers. It does not change.
 //
 // Over RoCE and InfiniBand the responder tells the requester no more than the code of a NAK
-// (IBTA 9.7.5.2). So the requester knows what it asked for, and the responder which check refused it.
+// (IBTA 9.7.5.2). So the requester knows what it asked for, and the responder which check refused it. Over
+// iWARP and shared memory the responder names the check: see Detail.
 type Failure struct {
 	QPN    QPN
 	Side   FailureSide
 	Status Status // of the completion; of a refused request, that of the peer's completion
 	Reason Reason
 	Op     WCOp
-	ID     uint64 // of the work request; of a refused request 0
+	ID     uint64 // of the work request of this side; 0: it is not known, or is the peer's
 	PSN    PSN    // of the packet, where HasPSN
 	HasPSN bool
+	Detail string // what else is known: what the peer says, how often it was tried, the limit
 
 	// What the check was about, if it was about memory: the entry of the list that was refused, what the peer
 	// asked for, or what was asked of the peer.
@@ -82,8 +88,15 @@ func (f *Failure) String() string {
 		fmt.Fprintf(&b, "%v (work request %d) failed: %v", f.Op, f.ID, f.Status)
 	case FailedRecv:
 		fmt.Fprintf(&b, "receive %d failed: %v", f.ID, f.Status)
+	case FailedRequest:
+		fmt.Fprintf(&b, "refused the peer's %v: %v", f.Op, f.Status)
+	case FailedPast:
+		fmt.Fprintf(&b, "%v failed after its completion: %v", f.Op, f.Status)
 	default:
-		fmt.Fprintf(&b, "refused %v of the peer, whose status is %v", f.Op, f.Status)
+		b.WriteString("the connection ended")
+		if f.Status != WRFlushError {
+			fmt.Fprintf(&b, ": %v", f.Status)
+		}
 	}
 	if f.HasPSN {
 		fmt.Fprintf(&b, ", PSN %d", uint32(f.PSN))
@@ -91,11 +104,17 @@ func (f *Failure) String() string {
 	if f.Reason != ReasonUnknown {
 		fmt.Fprintf(&b, ": %v", f.Reason)
 	}
-	if !f.HasMemory() {
-		return b.String()
+	if f.Detail != "" {
+		fmt.Fprintf(&b, " (%s)", f.Detail)
 	}
-	if f.Side == FailedRecv && f.Reason == ReasonTooLong {
+	switch {
+	case !f.HasMemory():
+		return b.String()
+	case f.Side == FailedRecv && f.Reason == ReasonTooLong:
 		fmt.Fprintf(&b, ": the receive has %d bytes", f.Length)
+		return b.String()
+	case f.Reason == ReasonNotEight:
+		fmt.Fprintf(&b, ", and the list has %d", f.Length)
 		return b.String()
 	}
 	fmt.Fprintf(&b, ": %d bytes at %#x, key 0x%08x", f.Length, f.Addr, uint32(f.Key))

@@ -16,12 +16,21 @@ func TestFailureText(t *testing.T) {
 		"SEND (work request 7) failed: transport retry counter exceeded: no answer": {Status: verbs.RetryExceeded, Reason: verbs.ReasonNoAnswer, ID: 7},
 		"receive 3 failed: local length error: message too long: the receive has 10 bytes": {
 			Side: verbs.FailedRecv, Status: verbs.LocalLengthError, Reason: verbs.ReasonTooLong, ID: 3, Length: 10},
-		"refused RDMA_READ of the peer, whose status is remote access error: out of bounds: 8 bytes at 0x1000, key 0x00000123, which has 4 bytes at 0x1000": {
+		"refused the peer's RDMA_READ: remote access error: out of bounds: 8 bytes at 0x1000, key 0x00000123, which has 4 bytes at 0x1000": {
 			Side: verbs.FailedRequest, Status: verbs.RemoteAccessError, Reason: verbs.ReasonOutside, Op: verbs.WCRead, Key: 0x123, Addr: 0x1000, Length: 8,
 			MemAddr: 0x1000, MemLen: 4},
-		"refused RDMA_READ of the peer, whose status is remote access error: access not allowed: 8 bytes at 0x1000, key 0x00000123, which allows nothing and not REMOTE_READ": {
+		"refused the peer's RDMA_READ: remote access error: access not allowed: 8 bytes at 0x1000, key 0x00000123, which allows nothing and not REMOTE_READ": {
 			Side: verbs.FailedRequest, Status: verbs.RemoteAccessError, Reason: verbs.ReasonNoRight, Op: verbs.WCRead, Key: 0x123, Addr: 0x1000, Length: 8,
 			Need: verbs.RemoteRead},
+		"FETCH_ADD (work request 7) failed: local length error: an atomic takes 8 bytes, and the list has 4": {
+			Status: verbs.LocalLengthError, Reason: verbs.ReasonNotEight, Op: verbs.WCFetchAdd, ID: 7, Key: 0x123, Addr: 0x1000, Length: 4},
+		"SEND (work request 7) failed: RNR retry counter exceeded, PSN 9: no receive posted (rnr_retry 6)": {
+			Status: verbs.RNRRetryExceeded, Reason: verbs.ReasonNotReady, ID: 7, PSN: 9, HasPSN: true, Detail: "rnr_retry 6"},
+		"RDMA_WRITE failed after its completion: remote access error: refused by the peer (Terminate 0x1101): 8 bytes at 0x1000, key 0x00000123": {
+			Side: verbs.FailedPast, Status: verbs.RemoteAccessError, Reason: verbs.ReasonPeerRefused, Op: verbs.WCWrite, Key: 0x123, Addr: 0x1000, Length: 8,
+			Detail: "Terminate 0x1101"},
+		"the connection ended: transport retry counter exceeded: no answer": {Side: verbs.FailedStream, Status: verbs.RetryExceeded, Reason: verbs.ReasonNoAnswer},
+		"the connection ended: closed by the peer":                          {Side: verbs.FailedStream, Status: verbs.WRFlushError, Reason: verbs.ReasonPeerClosed},
 	} {
 		if got := f.String(); got != want {
 			t.Errorf("%s\nwant %s", got, want)

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 )
 
@@ -47,17 +48,33 @@ func (d *Device) LogFailures(log *slog.Logger) error {
 	return nil
 }
 
+// Addresses and keys are written as `ramjet stat` writes them.
+func hexAddr(a uint64) string { return fmt.Sprintf("%#x", a) }
+func hexKey(k Key) string     { return fmt.Sprintf("0x%08x", uint32(k)) }
+
 func logFailure(log *slog.Logger, device string, f *Failure) {
 	attrs := []slog.Attr{slog.String("device", device), slog.Int("qpn", int(f.QPN)), slog.String("status", f.Status.String()),
 		slog.String("reason", f.Reason.String()), slog.String("op", f.Op.String())}
-	if f.Side != FailedRequest {
+	if f.Side == FailedSend || f.Side == FailedRecv {
 		attrs = append(attrs, slog.Uint64("wr_id", f.ID))
 	}
 	if f.HasPSN {
 		attrs = append(attrs, slog.Int("psn", int(f.PSN)))
 	}
+	if f.Detail != "" {
+		attrs = append(attrs, slog.String("detail", f.Detail))
+	}
 	if f.HasMemory() {
-		attrs = append(attrs, slog.Uint64("addr", f.Addr), slog.Uint64("length_bytes", f.Length), slog.Uint64("key", uint64(f.Key)))
+		attrs = append(attrs, slog.Uint64("length_bytes", f.Length))
+	}
+	if f.Key != 0 || f.Addr != 0 {
+		attrs = append(attrs, slog.String("addr", hexAddr(f.Addr)), slog.String("key", hexKey(f.Key)))
+	}
+	if f.MemLen != 0 {
+		attrs = append(attrs, slog.String("key_addr", hexAddr(f.MemAddr)), slog.Uint64("key_length_bytes", f.MemLen))
+	}
+	if f.Reason == ReasonNoRight || f.Reason == ReasonQPAccess {
+		attrs = append(attrs, slog.String("allows", f.Allows.String()), slog.String("needs", f.Need.String()))
 	}
 	log.LogAttrs(context.Background(), slog.LevelWarn, "rdma: "+f.String(), attrs...)
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"strings"
+	"unicode/utf8"
 )
 
 // graphLevels are the characters of a graph, the lowest first. A value of zero is a space.
@@ -14,6 +15,24 @@ var (
 	blockLevels = graphLevels("▁▂▃▄▅▆▇█")
 	asciiLevels = graphLevels("_.-=+*#@")
 )
+
+// ascii reports whether graphs are of ASCII, as all of the screen has to be then.
+func (l graphLevels) ascii() bool { return l[0] < utf8.RuneSelf }
+
+// inASCII returns text with an ASCII character for every other one.
+func inASCII(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return r
+		}
+		if a, ok := asciiFor[r]; ok {
+			return a
+		}
+		return '?'
+	}, text)
+}
+
+var asciiFor = map[rune]rune{'…': '~', 'µ': 'u', '±': '+', '↑': '^', '↓': 'v'}
 
 // graphLevelsHere returns the characters that the terminal's locale has.
 func graphLevelsHere() graphLevels {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,6 +87,8 @@ func (s *statCommand) parse(args []string) (pids []int, err error) {
 		}
 		i := slices.IndexFunc(statViews, func(v statView) bool { return v.name == a })
 		switch {
+		case i < 0 && s.every != 0 && new(waitTime).Set(a) == nil:
+			return nil, usagef("%s is no view: write --watch=%s", a, a)
 		case i < 0:
 			return nil, usagef("there is no view %q: %s", a, didYouMean(a, statViewNames()))
 		case chosen:
@@ -106,11 +109,11 @@ func statViewNames() (names []string) {
 	return names
 }
 
-// run shows processes once, or until ctx has ended.
+// run shows processes once, or until ctx has ended. With ids it ends when none of their processes is there.
 func (s *statCommand) run(ctx context.Context, pids []int, out, log io.Writer) error {
 	for {
-		err := s.show(ctx, pids, out, log)
-		if s.every == 0 {
+		shown, err := s.show(ctx, pids, out, log)
+		if s.every == 0 || shown == 0 && errors.As(err, new(noProcessError)) {
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
@@ -124,15 +127,18 @@ func (s *statCommand) run(ctx context.Context, pids []int, out, log io.Writer) e
 	}
 }
 
-// show shows processes once.
-func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) error {
-	found, err := readProcesses(ctx, pids)
-	if err != nil {
-		return err
+// show shows processes once, and returns how many. Those that are there it shows, even if others are not.
+func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) (int, error) {
+	found, failed := readProcesses(ctx, pids)
+	if failed != nil && len(found) == 0 {
+		return 0, failed
+	}
+	if failed == nil && len(pids) > 0 {
+		failed = unread(found)
 	}
 	kernel := kernelLinks()
 	if s.json {
-		return s.writeJSON(out, found, kernel)
+		return len(found), errors.Join(s.writeJSON(out, found, kernel), failed)
 	}
 	o := &statOutput{}
 	if s.every != 0 && isTerminal(out) {
@@ -150,8 +156,18 @@ func (s *statCommand) show(ctx context.Context, pids []int, out, log io.Writer) 
 	if s.view.name == "link" || s.view.name == "summary" {
 		o.kernel(kernel)
 	}
-	_, err = out.Write(o.b.Bytes())
-	return err
+	_, err := out.Write(o.b.Bytes())
+	return len(found), errors.Join(err, failed)
+}
+
+// unread returns an error if one of the processes could not be read.
+func unread(found []statsocket.Process) error {
+	for i := range found {
+		if p := &found[i]; p.Err != nil {
+			return fmt.Errorf("process %d cannot be read: %w", p.PID, p.Err)
+		}
+	}
+	return nil
 }
 
 // processID parses a process id.

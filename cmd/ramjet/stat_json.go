@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
@@ -46,6 +47,7 @@ type statDeviceJS struct {
 type statPort struct {
 	Port      int    `json:"port"`
 	State     string `json:"state"`
+	Physical  string `json:"physical_state,omitempty"`
 	LinkLayer string `json:"link_layer"`
 	NetDev    string `json:"netdev,omitempty"`
 	GID       string `json:"gid"`
@@ -166,21 +168,36 @@ func (s *statCommand) writeJSON(out io.Writer, found []statsocket.Process, kerne
 		}
 		all.Processes = append(all.Processes, js)
 	}
+	names := deviceNames(found)
 	if s.every != 0 {
-		line, err := encodeJSON(all)
+		line, err := encodeJSON(all, names...)
 		if err == nil {
 			_, err = out.Write(append(line, '\n'))
 		}
 		return err
 	}
-	return writeJSON(out, all)
+	return writeJSON(out, all, names...)
+}
+
+// deviceNames returns the names of all devices, once each.
+func deviceNames(found []statsocket.Process) (names []string) {
+	for i := range found {
+		if found[i].Err != nil {
+			continue
+		}
+		for j := range found[i].State.Devices {
+			names = append(names, found[i].State.Devices[j].Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func newStatDeviceJS(d *observe.Device) statDeviceJS {
 	js := statDeviceJS{Name: d.Name, Kind: d.Kind, Version: d.Firmware, NodeGUID: guidText(d.NodeGUID), Partial: d.NoConns,
 		Ports: []statPort{}, Counters: map[string]int64{}, QPs: []statQP{}, CQs: []statCQ{}, MRs: []statMR{}, MWs: []statMW{}, SRQs: []statSRQ{}, AHs: []statAH{}, CMIDs: []statCMID{}}
 	for _, p := range d.Ports {
-		js.Ports = append(js.Ports, statPort{p.Num, portState(p.State), p.Link, p.NetDev, gidText(p.GID), p.LID, p.ActiveMTU, p.SpeedMbps})
+		js.Ports = append(js.Ports, statPort{p.Num, portState(p.State), physicalState(p.Physical), p.Link, p.NetDev, gidText(p.GID), p.LID, p.ActiveMTU, p.SpeedMbps})
 	}
 	for _, m := range d.Metrics {
 		js.Counters[m.Name] = int64(m.Value)

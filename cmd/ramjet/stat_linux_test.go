@@ -52,6 +52,15 @@ func TestStat(t *testing.T) {
 	if len(all.Processes) != 1 || len(all.Processes[0].Devices) != 1 || all.Processes[0].Devices[0].Name != device || all.Host == "" || all.Time.IsZero() {
 		t.Errorf("%+v", all)
 	}
+	if !slices.Equal(all.jsonHeader.Devices, []string{device}) {
+		t.Errorf("devices: %v", all.jsonHeader.Devices)
+	}
+	if r := ramjetCmd(t, "stat", "cm_id", pid, "1"); r.status != exitFailed || !strings.Contains(r.stdout, "listening") || !strings.Contains(r.stderr, "process 1 has no") {
+		t.Errorf("with another that is not there: %+v", r)
+	}
+	if r := ramjetCmd(t, "stat", "--watch", "1"); r.status != exitFailed || !strings.Contains(r.stderr, "process 1 has no") {
+		t.Errorf("watching what is not there: %+v", r)
+	}
 	address := strings.TrimPrefix(device, "roce:")
 	for args, want := range map[string]string{"stat ": pid, "stat qp ": pid, "ping -c -a ": address, "pipe ": address, "ls ": address + ":", "cp 127.": address + ":"} {
 		r := ramjetCmd(t, append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(args, " ")...)...)

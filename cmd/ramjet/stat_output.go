@@ -58,12 +58,16 @@ func (d *statDevice) whose() string {
 func (o *statOutput) link(d *statDevice) {
 	for i := range d.Ports {
 		p := &d.Ports[i]
-		fmt.Fprintf(&o.b, "link %s/%d state %s", d.Name, p.Num, portState(p.State))
-		if p.NetDev != "" {
-			fmt.Fprintf(&o.b, " netdev %s", p.NetDev)
-		}
+		fmt.Fprintf(&o.b, "link %s/%d", d.Name, p.Num)
 		if p.LID != 0 {
 			fmt.Fprintf(&o.b, " lid %d", p.LID)
+		}
+		fmt.Fprintf(&o.b, " state %s", portState(p.State))
+		if s := physicalState(p.Physical); s != "" && s != linkUp {
+			fmt.Fprintf(&o.b, " physical_state %s", s)
+		}
+		if p.NetDev != "" {
+			fmt.Fprintf(&o.b, " netdev %s", p.NetDev)
 		}
 		fmt.Fprintf(&o.b, " %s\n", d.whose())
 	}
@@ -71,6 +75,19 @@ func (o *statOutput) link(d *statDevice) {
 
 // portState returns the state in the words of rdma link.
 func portState(s verbs.PortState) string { return strings.TrimPrefix(s.String(), "PORT_") }
+
+// linkUp is the usual physical state, which lines for people leave out.
+const linkUp = "LINK_UP"
+
+// physicalState returns a port's physical state in the words of rdma link (IBTA PortPhysicalState); empty: it is
+// not known.
+func physicalState(s uint8) string {
+	names := [...]string{1: "SLEEP", 2: "POLLING", 3: "DISABLED", 4: "PORT_CONFIGURATION_TRAINING", 5: linkUp, 6: "LINK_ERROR_RECOVER", 7: "PHY_TEST"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return ""
+}
 
 // resource writes the numbers of objects.
 func (o *statOutput) resource(d *statDevice) {
@@ -117,8 +134,14 @@ func (d *statDevice) busiest() []verbs.QPInfo {
 	return list
 }
 
-// heading writes what the tables below it are of.
-func (o *statOutput) heading(d *statDevice) { fmt.Fprintf(&o.b, "link %s/1 %s\n", d.Name, d.whose()) }
+// heading writes what the tables below it are of: in the words of rdma resource a link, or a device of several.
+func (o *statOutput) heading(d *statDevice) {
+	if len(d.Ports) > 1 {
+		fmt.Fprintf(&o.b, "dev %s %s\n", d.Name, d.whose())
+		return
+	}
+	fmt.Fprintf(&o.b, "link %s/1 %s\n", d.Name, d.whose())
+}
 
 // table writes rows of columns that tabs separate, the first row being their names. An empty table is left out.
 func (o *statOutput) table(names string, rows int, row func(i int) string) {

@@ -103,9 +103,29 @@ func TestStatArguments(t *testing.T) {
 		{[]string{"stat", "99999999999"}, "no process id"},
 		{[]string{"stat", "qp", "--json"}, "leave out qp"},
 		{[]string{"stat", "--watch=now"}, "no time to wait"},
+		{[]string{"stat", "--watch", "2s"}, "write --watch=2s"},
 	} {
 		if r := ramjetCmd(t, c.args...); r.status != exitUsage || !strings.Contains(r.stderr, c.problem) {
 			t.Errorf("%v: %+v", c.args, r)
+		}
+	}
+}
+
+// A port that is not up says so in the words of rdma link, and what is below it is of the device if it has
+// several ports.
+func TestStatPorts(t *testing.T) {
+	p := statSample()
+	d := &p.State.Devices[0]
+	d.Ports = append(d.Ports, observe.Port{Num: 2, State: verbs.PortDown, Physical: 2, LID: 3})
+	d.Ports[0].Physical = 5
+	for view, want := range map[string]string{
+		"link": "link roce:127.0.0.7/1 state ACTIVE netdev lo pid 4242 comm kv\nlink roce:127.0.0.7/2 lid 3 state DOWN physical_state POLLING pid 4242 comm kv\n",
+		"qp":   "dev roce:127.0.0.7 pid 4242 comm kv\n",
+	} {
+		var o statOutput
+		o.process(p, statViews[slices.IndexFunc(statViews, func(v statView) bool { return v.name == view })])
+		if text := o.b.String(); !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %s\nwant %s", view, text, want)
 		}
 	}
 }

@@ -135,7 +135,7 @@ func (p *topPage) head(m *topModel) []string {
 		lines = append(lines, styleBad.Render(m.cut(i.Failed)))
 	}
 	if !q.Gone.IsZero() {
-		lines = append(lines, styleWarn.Render(m.cut("it is gone since "+q.Gone.Format(time.TimeOnly))))
+		lines = append(lines, styleWarn.Render(m.cut("it ended at "+q.Gone.Format(time.TimeOnly))))
 	}
 	return lines
 }

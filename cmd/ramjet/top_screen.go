@@ -43,7 +43,11 @@ func (m *topModel) View() tea.View {
 	if len(lines) > m.height {
 		lines = lines[:max(m.height, 0)]
 	}
-	v := tea.NewView(strings.Join(lines, "\n"))
+	text := strings.Join(lines, "\n")
+	if m.levels.ascii() {
+		text = inASCII(text)
+	}
+	v := tea.NewView(text)
 	v.AltScreen = true
 	v.WindowTitle = "ramjet top"
 	return v
@@ -178,7 +182,7 @@ func (m *topModel) table() []string {
 // marked returns a column's name with a mark that the rows are sorted by it.
 func (m *topModel) marked(name string) string {
 	mark := "*"
-	if m.levels[0] == blockLevels[0] {
+	if !m.levels.ascii() {
 		mark = map[bool]string{false: "▼", true: "▲"}[m.reverse]
 	}
 	return name + mark
@@ -288,7 +292,7 @@ func (m *topModel) helpLines() []string {
 		s := &topSorts[i]
 		lines = append(lines, fmt.Sprintf("  %s      %s: %s", s.key, s.name, s.text))
 	}
-	lines = append(lines, "Bytes are payload, of both directions. Graphs are of what", "rows are sorted by. What has gone is shown for "+topLinger.String()+".")
+	lines = append(lines, "Bytes are payload, of both directions. Graphs are of what", "rows are sorted by. What has gone is shown for "+units.Period(topLinger)+".")
 	for i := 1; i < len(lines); i++ {
 		lines[i] = m.cut(lines[i])
 	}

@@ -147,7 +147,7 @@ func TestTopHistory(t *testing.T) {
 	}
 	delete(r.sent, 18)
 	r.step(nil)
-	r.wantScreen(t, "queue pair 18", "it is gone since 03:04:11")
+	r.wantScreen(t, "queue pair 18", "it ended at 03:04:11")
 	r.press("esc")
 	if got := r.numbers(); got != "17 19 18" {
 		t.Errorf("%s", got)
@@ -323,4 +323,24 @@ func TestTopArguments(t *testing.T) {
 	} {
 		ramjetCmd(t, c.args...).wantError(t, c.status, c.problem)
 	}
+}
+
+// Where the locale has no UTF-8, nothing on any screen is anything but ASCII.
+func TestTopASCII(t *testing.T) {
+	r := newTopRig()
+	r.levels, r.width, r.height = asciiLevels, 40, 24
+	r.rtts[17] = 42 * time.Microsecond
+	for range 3 {
+		r.step(map[verbs.QPN]uint64{17: 100})
+	}
+	for _, keys := range [][]string{{}, {"enter"}, {"esc"}, {"?"}, {"q", "tab"}} {
+		r.press(keys...)
+		s := r.screen()
+		if i := strings.IndexFunc(s, func(c rune) bool { return c > '~' }); i >= 0 {
+			t.Errorf("after %v: %q on\n%s", keys, s[i:i+3], s)
+		}
+	}
+	r.wantScreen(t, "BYTE/S*")
+	r.levels = blockLevels
+	r.wantScreen(t, "▼")
 }

@@ -13,7 +13,7 @@ const hardwareOnly = "Ramjet's devices never report it."
 func statuses() []Entry {
 	return entries(Status, []explained{
 		verbs.Success: {"IBV_WC_SUCCESS", "The work request was carried out.", nil},
-		verbs.LocalLengthError: {"IBV_WC_LOC_LEN_ERR", "A message does not fit: a receive is shorter than what arrived, or a send is longer than the transport takes. The queue pair is in ERR.",
+		verbs.LocalLengthError: {"IBV_WC_LOC_LEN_ERR", "A length does not fit: a receive is shorter than what arrived, a send is longer than the transport takes, or an atomic's list has not 8 bytes. The queue pair is in ERR.",
 			[]string{"A receive is smaller than the peer's SEND. Both sides have to agree on the largest message.",
 				"On UD, a receive has no room for the 40 bytes of the GRH before the message.",
 				"On UD, the message is longer than the path MTU."}},
@@ -59,7 +59,7 @@ func statuses() []Entry {
 		verbs.RNRRetryExceeded: {"IBV_WC_RNR_RETRY_EXC_ERR", "The peer had no receive posted, though it was asked as often as rnr_retry says.",
 			[]string{"The peer posts its receives too late, or too few: post them before the connection is established.",
 				"The peer's program does not poll, and so posts no new ones.",
-				"rnr_retry is 0 to 6; 7 stands for ever."}},
+				"rnr_retry is 0 to 6; with 7 it would be asked for ever."}},
 		verbs.LocalRDDViolationError: {"IBV_WC_LOC_RDD_VIOL_ERR", "A violation of a reliable datagram domain.", []string{hardwareOnly}},
 		verbs.RemoteInvalidRDRequest: {"IBV_WC_REM_INV_RD_REQ_ERR", "The peer refused a reliable datagram.", []string{hardwareOnly}},
 		verbs.RemoteAbortedError: {"IBV_WC_REM_ABORT_ERR", "The operation was aborted at the peer.",
@@ -90,8 +90,12 @@ func reasons() []Entry {
 		verbs.ReasonUnmapped:    {"REASON_UNMAPPED", "The memory of the key was there when it was registered, and is not mapped any more.", []string{"munmap, or a file that became shorter.", "The region ended during the operation."}},
 		verbs.ReasonNoAnswer:    {"REASON_NO_ANSWER", "No acknowledgement came, in spite of all retries. See IBV_WC_RETRY_EXC_ERR.", nil},
 		verbs.ReasonNotReady:    {"REASON_NOT_READY", "The peer had no receive posted, in spite of all retries. See IBV_WC_RNR_RETRY_EXC_ERR.", nil},
-		verbs.ReasonPeerRefused: {"REASON_PEER_REFUSED", "The peer refused the request. Over the network it says no more than the status: which check refused it, its own Failure, log and ramjet stat say.", nil},
+		verbs.ReasonPeerRefused: {"REASON_PEER_REFUSED", "The peer refused the request. Over RoCE and InfiniBand it says no more than the status: which check refused it, its own Failure, log and ramjet stat say. Over iWARP and shared memory the Failure here says it, too.", nil},
 		verbs.ReasonMalformed:   {"REASON_MALFORMED", "A packet does not fit those before it.", []string{"A faulty peer, or PSNs of an earlier connection."}},
+		verbs.ReasonNotEight: {"REASON_NOT_EIGHT", "An atomic operation, or an atomic WRITE, works on 8 bytes, and the list of the work request has more or fewer.",
+			[]string{"The list has to have 8 bytes: of an atomic operation they receive what the memory held before."}},
+		verbs.ReasonPeerClosed: {"REASON_PEER_CLOSED", "The peer closed the connection, and what had not begun was flushed. No error, if the program expected it.",
+			[]string{"The peer's program ended, or destroyed its queue pair or id."}},
 	}, func(n int) string { return verbs.Reason(n).String() })
 }
 

@@ -41,6 +41,7 @@ type Port struct {
 	LID       uint16
 	ActiveMTU int // bytes of payload
 	SpeedMbps int64
+	Physical  uint8 // verbs.SubnetPort.PhysState; 0: not known
 }
 
 // Metric is a verbs.Metric in the form of lists that know no labels.
@@ -94,6 +95,7 @@ func (p *Port) code(c *codec) {
 	num(c, &p.LID)
 	num(c, &p.ActiveMTU)
 	num(c, &p.SpeedMbps)
+	num(c, &p.Physical)
 }
 
 func (m *Metric) code(c *codec) {

@@ -76,7 +76,7 @@ func (w *Writer) device(e entered) {
 		if err != nil {
 			continue
 		}
-		port := Port{Num: n, State: p.State, Link: p.Link.String(), NetDev: p.NetDev, LID: p.LID, ActiveMTU: p.ActiveMTU.Bytes(), SpeedMbps: p.SpeedMbps}
+		port := Port{Num: n, State: p.State, Link: p.Link.String(), NetDev: p.NetDev, LID: p.LID, ActiveMTU: p.ActiveMTU.Bytes(), SpeedMbps: p.SpeedMbps, Physical: p.Subnet.PhysState}
 		if gids, err := e.dev.GIDs(n); err == nil && len(gids) > 0 {
 			port.GID = gids[0].GID
 		}

@@ -39,6 +39,10 @@ func (p *Pair) note(f *verbs.Failure) verbs.Reason {
 func (p *Pair) sendFailed(w *SendWQE, s verbs.Status) verbs.Reason {
 	f := &verbs.Failure{Side: verbs.FailedSend, Status: s, Reason: statusReasons[s], Op: sendOps[w.Op].wc, ID: w.ID}
 	switch {
+	case s == verbs.LocalLengthError && sendOps[w.Op].fixed != 0:
+		f.Reason, f.Length = verbs.ReasonNotEight, w.given()
+	case s == verbs.LocalLengthError:
+		f.Length = w.given()
 	case s == verbs.LocalProtectionError:
 		p.refusedEntry(f, p.PD, w.SGL, w.Receives())
 	case w.Remote != (verbs.Remote{}):
@@ -78,6 +82,17 @@ func (p *Pair) refusedEntry(f *verbs.Failure, pd memory.PD, sgl []verbs.SGE, wri
 			f.MemAddr, f.MemLen, f.Allows = p.dev.Memory.Describe(e.LKey)
 			return
 		}
+	}
+}
+
+// StreamFailed notes that the peer refused what had completed, or that the connection ended: f.Side says
+// which. It does nothing for a queue pair whose failure is known.
+func (p *Pair) StreamFailed(f verbs.Failure) { p.note(&f) }
+
+// PeerClosed keeps that the peer closed the connection. It is how a connection should end, and not reported.
+func (p *Pair) PeerClosed() {
+	if p.failure == nil {
+		p.failure = &verbs.Failure{QPN: p.Num, Side: verbs.FailedStream, Status: verbs.WRFlushError, Reason: verbs.ReasonPeerClosed}
 	}
 }
 

@@ -150,12 +150,7 @@ func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
 	w.SGL = append(w.SGL[:0], wr.SGL...)
 	w.Inline, w.Copied = append(w.Inline[:0], wr.Inline...), wr.Inline != nil
 	w.Imm, w.Key, w.Remote, w.Compare, w.Swap = wr.Imm, wr.InvKey, wr.Remote, wr.Compare, wr.Swap
-	length := uint64(len(w.Inline))
-	if !w.Copied {
-		for i := range w.SGL {
-			length += uint64(w.SGL[i].Length)
-		}
-	}
+	length := w.given()
 	limit := uint64(p.dev.MaxMsgSize)
 	if p.Type == verbs.UD {
 		limit = uint64(p.port.MTU)
@@ -176,6 +171,17 @@ func (p *Pair) SetSend(w *SendWQE, wr *verbs.SendWR) {
 	case w.bind.window != nil: // of a work request that was flushed
 		w.bind = bindArgs{}
 	}
+}
+
+// given returns how many bytes the program gave.
+func (w *SendWQE) given() uint64 {
+	n := uint64(len(w.Inline))
+	if !w.Copied {
+		for i := range w.SGL {
+			n += uint64(w.SGL[i].Length)
+		}
+	}
+	return n
 }
 
 func bindOf(b *verbs.MWBindInfo) bindArgs {

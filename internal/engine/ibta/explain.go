@@ -3,6 +3,8 @@
 package ibta
 
 import (
+	"fmt"
+
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -43,7 +45,7 @@ func (q *QP) explain(p *ib.Packet, v outcome) {
 	case q.Attr().Access&need != need:
 		f.Reason = verbs.ReasonQPAccess
 	case f.Length > uint64(q.Device.MaxMsgSize):
-		f.Reason = verbs.ReasonTooLong
+		f.Reason, f.Detail = verbs.ReasonTooLong, fmt.Sprintf("the device takes %d bytes", q.Device.MaxMsgSize)
 	case atomic && f.Addr%8 != 0:
 		f.Reason = verbs.ReasonMisaligned
 	case v == remoteAccess && need != 0 && ok && f.HasMemory():
@@ -53,7 +55,7 @@ func (q *QP) explain(p *ib.Packet, v outcome) {
 	case v == remoteOperational:
 		f.Reason = verbs.ReasonUnknown
 	case answered(p.Opcode.Info().Class) && !q.resp.replies.room(q.Attr().MaxDestRdAtomic):
-		f.Reason = verbs.ReasonTooMany
+		f.Reason, f.Detail = verbs.ReasonTooMany, fmt.Sprintf("max_dest_rd_atomic %d", q.Attr().MaxDestRdAtomic)
 	default:
 		f.Reason = verbs.ReasonMalformed
 	}

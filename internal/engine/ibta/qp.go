@@ -3,6 +3,7 @@
 package ibta
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
@@ -193,6 +194,7 @@ func (q *QP) fail(status verbs.Status) {
 		q.CompleteSend(&w.SendWQE, status)
 		if f := q.Why(); f.ID == w.ID && w.packets > 0 && q.reliable() { // it is not shown yet
 			f.PSN, f.HasPSN = w.first.Add(q.req.acked), true
+			f.Detail = q.tries(status)
 		}
 		q.req.sq.PopFront()
 	}
@@ -203,6 +205,17 @@ func (q *QP) fail(status verbs.Status) {
 	}
 	q.SetState(verbs.SQE)
 	q.flushSends()
+}
+
+// tries says how often a request was tried that failed with a status; empty: that is not why.
+func (q *QP) tries(status verbs.Status) string {
+	switch status {
+	case verbs.RetryExceeded:
+		return fmt.Sprintf("retry_cnt %d, timeout %d", q.Attr().RetryCount, q.Attr().Timeout)
+	case verbs.RNRRetryExceeded:
+		return fmt.Sprintf("rnr_retry %d", q.Attr().RNRRetry)
+	}
+	return ""
 }
 
 // enterError moves to ERR and flushes both queues.

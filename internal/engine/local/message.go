@@ -26,7 +26,7 @@ const (
 
 	opData    // response: data of the oldest READ
 	opResult  // response: the result of the oldest atomic operation (8)
-	opRefused // response: the oldest request that has not been done fails with a verbs.Status (4)
+	opRefused // response: the oldest request that has not been done fails with a verbs.Status (4), for a verbs.Reason (4), which may be left out
 )
 
 // Flags of messages.
@@ -60,7 +60,7 @@ const (
 	storeFields  = 24
 	flushFields  = 24
 	resultFields = 8
-	statusFields = 4
+	statusFields = 4 // and 4 more
 )
 
 // fieldsOf returns the least length of each message.

@@ -141,6 +141,11 @@ func (q *QP) Lost(orderly bool) {
 		q.fail(verbs.RetryExceeded)
 		return
 	}
+	if orderly {
+		q.PeerClosed()
+	} else {
+		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.RetryExceeded, Reason: verbs.ReasonNoAnswer, Detail: "the peer's process has gone"})
+	}
 	q.enterError()
 	q.Raise(verbs.EventQPBroken)
 }

@@ -428,6 +428,10 @@ func TestRefused(t *testing.T) {
 		if b.qp.State() != verbs.Err || !b.qp.Ending() {
 			t.Errorf("%s: the target is in %v", what, b.qp.State())
 		}
+		why := b.qp.Why()
+		if f := a.qp.Why(); f == nil || why == nil || f.Reason != verbs.ReasonPeerRefused || f.Detail != why.Reason.String() {
+			t.Errorf("%s: the initiator knows %v, the target %v", what, f, why)
+		}
 	}
 }
 
@@ -445,6 +449,7 @@ func FuzzPeer(f *testing.F) {
 	f.Add(uint32(opRefused), make([]byte, 4), uint64(16), uint64(0))
 	f.Add(uint32(opStore), make([]byte, 24), uint64(32), uint64(0))
 	f.Add(uint32(opFlush), []byte{0, 0, 0, 0, 3, 1, 0, 0, 23: 0}, uint64(32), uint64(0))
+	f.Add(uint32(opRefused), []byte{10, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, uint64(16), uint64(0))
 	f.Fuzz(func(t *testing.T, k uint32, body []byte, tail, head uint64) {
 		for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
 			receiveAny(t, typ, k, slices.Clone(body), tail, head)

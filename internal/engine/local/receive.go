@@ -3,6 +3,9 @@
 package local
 
 import (
+	"fmt"
+	"math"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -165,7 +168,11 @@ func (q *QP) response(k kind, body []byte) bool {
 		return false
 	}
 	if op == opRefused {
-		q.refused(verbs.Status(get32(body, 0)))
+		why := uint32(0)
+		if len(body) >= statusFields+4 {
+			why = get32(body, statusFields)
+		}
+		q.refused(verbs.Status(get32(body, 0)), verbs.Reason(min(why, math.MaxUint8)))
 		return false
 	}
 	if q.reads.Len() == 0 || q.reads.Front().atomic != (op == opResult) {
@@ -205,7 +212,7 @@ func (q *QP) response(k kind, body []byte) bool {
 }
 
 // refused handles the peer's refusal of the oldest request that it has not done.
-func (q *QP) refused(s verbs.Status) {
+func (q *QP) refused(s verbs.Status, why verbs.Reason) {
 	if !statuses[s] {
 		q.corrupt()
 		return
@@ -213,10 +220,23 @@ func (q *QP) refused(s verbs.Status) {
 	q.harvest()
 	if q.State() != verbs.Err && q.sq.Len() > 0 && q.sq.Front().begun {
 		q.fail(s)
+		q.detail(s, why)
 		return
 	}
+	q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: s, Reason: verbs.ReasonPeerRefused})
+	q.detail(s, why)
 	q.enterError()
 	q.Raise(verbs.EventQPFatal)
+}
+
+// detail adds what the peer said of its refusal to the failure, which is not shown yet.
+func (q *QP) detail(s verbs.Status, why verbs.Reason) {
+	switch f := q.Why(); {
+	case f.Reason == verbs.ReasonNotReady:
+		f.Detail = fmt.Sprintf("rnr_retry %d", q.Attr().RNRRetry)
+	case f.Reason == verbs.ReasonPeerRefused && f.Status == s && why != verbs.ReasonUnknown:
+		f.Detail = why.String()
+	}
 }
 
 // failRead fails the work request of the oldest READ, and with it the queue pair.

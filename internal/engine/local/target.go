@@ -237,15 +237,19 @@ func (q *QP) takeRead(key verbs.Key, addr uint64, length uint32) bool {
 }
 
 func (q *QP) takeAtomic(key verbs.Key, op verbs.SendOp, addr, compare, swap uint64) bool {
+	done := verbs.WCFetchAdd
+	if op == verbs.CompareSwap {
+		done = verbs.WCCompareSwap
+	}
 	if q.Attr().Access&verbs.RemoteAtomic == 0 {
-		return q.forbidden(verbs.WCFetchAdd, key, addr, 8, verbs.RemoteAtomic)
+		return q.forbidden(done, key, addr, 8, verbs.RemoteAtomic)
 	}
 	s, ok := q.Device.Memory.Remote(q.PD, q.Num, key, addr, 8, verbs.RemoteAtomic)
 	if !ok {
-		return q.notAllowed(verbs.WCFetchAdd, key, addr, 8, verbs.RemoteAtomic)
+		return q.notAllowed(done, key, addr, 8, verbs.RemoteAtomic)
 	}
 	if !s.Aligned8() {
-		return q.misaligned(verbs.WCFetchAdd, key, addr, verbs.RemoteAtomic)
+		return q.misaligned(done, key, addr, verbs.RemoteAtomic)
 	}
 	var old uint64
 	switch op {
@@ -331,7 +335,7 @@ func (q *QP) answer() (moved int, ok bool) {
 
 // sayRefused tells the peer that its request fails.
 func (q *QP) sayRefused() bool {
-	b, err := q.peer.responses.Reserve(statusFields, uint32(opRefused))
+	b, err := q.peer.responses.Reserve(statusFields+4, uint32(opRefused))
 	if err != nil {
 		q.corrupt()
 	}
@@ -339,9 +343,18 @@ func (q *QP) sayRefused() bool {
 		return false
 	}
 	put32(b, 0, uint32(q.refusal))
+	put32(b, statusFields, uint32(q.reason()))
 	q.refusal = 0
 	q.respond()
 	return true
+}
+
+// reason returns why this side refused.
+func (q *QP) reason() verbs.Reason {
+	if f := q.Why(); f != nil {
+		return f.Reason
+	}
+	return verbs.ReasonUnknown
 }
 
 // respond sends the response that was reserved.

@@ -4,6 +4,7 @@ package rdmap
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -125,7 +126,9 @@ func (q *QP) failRead(s verbs.Status) {
 
 // request0 handles a READ or atomic request, whose message is the whole segment.
 func (q *QP) request0(h *iwarp.Header, head, body []byte) bool {
-	if q.tx.resp.Len() >= int(q.IRD) || q.tx.resp.Len() >= int(q.Attr().MaxDestRdAtomic) {
+	if limit := min(int(q.IRD), int(q.Attr().MaxDestRdAtomic)); q.tx.resp.Len() >= limit {
+		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.UntaggedNoBuffer), Reason: verbs.ReasonTooMany, Op: requestOp(h, body),
+			Detail: fmt.Sprintf("max_dest_rd_atomic %d", limit)}, q.PD, 0)
 		return q.terminate(iwarp.UntaggedNoBuffer, head, body, len(body))
 	}
 	ok := false
@@ -148,7 +151,7 @@ func (q *QP) readRequest(head, body []byte) bool {
 		if r.SrcTO > math.MaxUint64-uint64(r.Size) || r.SinkTO > math.MaxUint64-uint64(r.Size) {
 			return q.violated(iwarp.ProtectionWrap, head, body, len(body))
 		}
-		s, cause := q.source(verbs.Key(r.SrcSTag), r.SrcTO, uint64(r.Size), verbs.RemoteRead)
+		s, cause := q.source(verbs.WCRead, verbs.Key(r.SrcSTag), r.SrcTO, uint64(r.Size), verbs.RemoteRead)
 		if cause != 0 {
 			return q.violated(cause, head, body, len(body))
 		}
@@ -161,12 +164,13 @@ func (q *QP) readRequest(head, body []byte) bool {
 func (q *QP) atomicRequest(head, body []byte) bool {
 	var r iwarp.AtomicRequest
 	r.Decode(body)
-	s, cause := q.source(verbs.Key(r.STag), r.TO, 8, verbs.RemoteAtomic)
+	op := atomicOp(r.Op)
+	s, cause := q.source(op, verbs.Key(r.STag), r.TO, 8, verbs.RemoteAtomic)
 	if cause != 0 {
 		return q.violated(cause, head, body, len(body))
 	}
 	if !s.Aligned8() {
-		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteOperationError, Reason: verbs.ReasonMisaligned, Op: verbs.WCFetchAdd, Key: verbs.Key(r.STag), Addr: r.TO, Length: 8},
+		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.OperationCatastrophic), Reason: verbs.ReasonMisaligned, Op: op, Key: verbs.Key(r.STag), Addr: r.TO, Length: 8},
 			q.PD, verbs.RemoteAtomic)
 		return q.terminate(iwarp.OperationCatastrophic, head, body, len(body))
 	}
@@ -190,6 +194,23 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 	return true
 }
 
+// requestOp returns the operation that a READ or atomic request is for.
+func requestOp(h *iwarp.Header, body []byte) verbs.WCOp {
+	if h.Opcode != iwarp.OpAtomicRequest {
+		return verbs.WCRead
+	}
+	var r iwarp.AtomicRequest
+	r.Decode(body)
+	return atomicOp(r.Op)
+}
+
+func atomicOp(op iwarp.AtomicOp) verbs.WCOp {
+	if op == iwarp.CompareSwap {
+		return verbs.WCCompareSwap
+	}
+	return verbs.WCFetchAdd
+}
+
 // maskedAdd adds in fields: a bit of the mask ends a field, so the carry of that bit is dropped
 // (RFC 7306 section 5.1.1).
 func maskedAdd(a, b, mask uint64) uint64 {
@@ -197,11 +218,8 @@ func maskedAdd(a, b, mask uint64) uint64 {
 }
 
 // source finds memory that a peer reads or operates on.
-func (q *QP) source(key verbs.Key, addr, n uint64, need verbs.Access) (memory.Span, iwarp.Cause) {
-	f := verbs.Failure{Status: verbs.RemoteAccessError, Op: verbs.WCRead, Key: key, Addr: addr, Length: n}
-	if need == verbs.RemoteAtomic {
-		f.Op = verbs.WCFetchAdd
-	}
+func (q *QP) source(op verbs.WCOp, key verbs.Key, addr, n uint64, need verbs.Access) (memory.Span, iwarp.Cause) {
+	f := verbs.Failure{Status: verbs.RemoteAccessError, Op: op, Key: key, Addr: addr, Length: n}
 	if q.Attr().Access&need == 0 {
 		f.Reason = verbs.ReasonQPAccess
 		q.RefuseRequest(f, q.PD, need)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand"
+	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -295,6 +296,19 @@ func TestRefusals(t *testing.T) {
 		a.next(c.status)
 		if a.qp.State() != verbs.Err || b.qp.State() != verbs.Err || !b.qp.Ending() {
 			t.Errorf("%s: states %v and %v", name, a.qp.State(), b.qp.State())
+		}
+		side := verbs.FailedSend
+		switch {
+		case c.cause == iwarp.ProtectionInvalidate: // found when the message was complete: no header goes with it
+			side = verbs.FailedStream
+		case c.status == verbs.Success:
+			side = verbs.FailedPast
+		}
+		if f := a.qp.Why(); f == nil || f.Side != side || f.Status != statusOf(c.cause) || f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
+			t.Errorf("%s: the requester knows %v", name, f)
+		}
+		if f := b.qp.Why(); f == nil || f.Side != verbs.FailedRecv && f.Status != statusOf(c.cause) {
+			t.Errorf("%s: the responder knows %v", name, f)
 		}
 		if !bytes.Equal(before, b.mem) {
 			t.Errorf("%s: memory has changed", name)

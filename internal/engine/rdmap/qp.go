@@ -109,6 +109,11 @@ func (q *QP) Lost(orderly bool) {
 		q.fail(verbs.RetryExceeded)
 		return
 	}
+	if orderly {
+		q.PeerClosed()
+	} else {
+		q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: verbs.RetryExceeded, Reason: verbs.ReasonNoAnswer, Detail: "the stream broke"})
+	}
 	q.enterError()
 	q.Raise(verbs.EventQPBroken)
 }

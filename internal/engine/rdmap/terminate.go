@@ -4,6 +4,7 @@ package rdmap
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
@@ -26,6 +27,7 @@ func (q *QP) end(cause iwarp.Cause, head, body []byte, n int, event verbs.EventT
 		return false
 	}
 	q.term = terminateOf(cause, head, body, n)
+	q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: statusOf(cause), Reason: verbs.ReasonMalformed, Detail: causeText(cause)})
 	q.enterError()
 	q.Raise(event)
 	return false
@@ -78,12 +80,41 @@ func (q *QP) terminated(h *iwarp.Header, head, body []byte) bool {
 	q.Device.Counters.RecvTerminates++
 	if q.sq.Len() > 0 && q.sq.Front().begun {
 		q.fail(statusOf(t.Cause))
+		if f := q.Why(); f.Reason == verbs.ReasonPeerRefused { // it is not shown yet
+			f.Detail = causeText(t.Cause)
+		}
 		return false
 	}
+	q.StreamFailed(refusedByPeer(&t))
 	q.enterError()
 	q.Raise(verbs.EventQPFatal)
 	return false
 }
+
+// refusedByPeer returns what a Terminate says of a message that had completed here.
+func refusedByPeer(t *iwarp.Terminate) verbs.Failure {
+	f := verbs.Failure{Side: verbs.FailedStream, Status: statusOf(t.Cause), Detail: causeText(t.Cause)}
+	if t.Cause != iwarp.LocalCatastrophic { // which is the peer's own error
+		f.Reason = verbs.ReasonPeerRefused
+	}
+	var h iwarp.Header
+	if !h.Decode(t.DDP) {
+		return f
+	}
+	switch h.Opcode {
+	case iwarp.OpWrite:
+		f.Side, f.Op, f.Key, f.Addr = verbs.FailedPast, verbs.WCWrite, verbs.Key(h.STag), h.TO
+		if t.HasLen {
+			f.Length = uint64(max(int(t.SegmentLen)-len(t.DDP), 0))
+		}
+	case iwarp.OpSend, iwarp.OpSendInv, iwarp.OpSendSE, iwarp.OpSendSEInv:
+		f.Side, f.Op = verbs.FailedPast, verbs.WCSend
+	}
+	return f
+}
+
+// causeText is a cause as people can look it up.
+func causeText(c iwarp.Cause) string { return fmt.Sprintf("Terminate 0x%04x, %v", uint16(c), c) }
 
 // statusOf returns the status of a work request that failed with a cause.
 func statusOf(c iwarp.Cause) verbs.Status {

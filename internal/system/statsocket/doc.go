@@ -13,8 +13,8 @@
 // reader checks who serves the socket.
 //
 // One goroutine serves one reader after the other. It sleeps in accept until one comes, waits a second at
-// most for one that does not read, and rests after each snapshot for many times as long as that took. So
-// however many readers there are, they take a few hundredths of a processor. Users who are turned away, too,
+// most for one that does not read, and rests after snapshots for many times as long as they took. So
+// however many readers there are, they take a few hundredths of a processor in the long run. Users who are turned away, too,
 // cost it little: it rests after each.
 //
 // At a second socket watchers ask for the last packets of a queue pair, again and again, see observe.Ring. Each has

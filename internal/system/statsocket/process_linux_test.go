@@ -305,3 +305,23 @@ func BenchmarkSnapshot(b *testing.B) {
 		}
 	}
 }
+
+// A stopped process keeps nobody waiting.
+func TestStopped(t *testing.T) {
+	pid, _, _ := startChild(t, 1)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGCONT)
+	var ws syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &ws, syscall.WUNTRACED, nil); err != nil || !ws.Stopped() {
+		t.Fatal(ws, err)
+	}
+	if p := read(t, pid); p == nil || p.Err == nil || !strings.Contains(p.Err.Error(), fmt.Sprintf("stopped, by a signal or a debugger: kill -CONT %d", pid)) {
+		t.Errorf("%+v", p)
+	}
+	syscall.Kill(pid, syscall.SIGCONT)
+	if p := read(t, pid); p == nil || p.Err != nil {
+		t.Errorf("after it went on: %+v", p)
+	}
+}

@@ -3,6 +3,7 @@
 package statsocket
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,12 +89,16 @@ func read(ctx context.Context, n name, pid int) *Process {
 	if only(p, pid) == nil {
 		return nil
 	}
+	if cred.Pid > 0 && stopped(p.PID) { // it would keep readers waiting for readTime
+		p.Err = fmt.Errorf("it is stopped, by a signal or a debugger: kill -CONT %d lets it go on", p.PID)
+		return p
+	}
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	p.State, p.Err = observe.Read(c)
 	p.At = time.Now()
 	if errors.Is(p.Err, os.ErrDeadlineExceeded) {
-		p.Err = fmt.Errorf("it did not answer within %v: it is stopped, or many read it", readTime)
+		p.Err = fmt.Errorf("it did not answer within %v: it is frozen, or many read it", readTime)
 	}
 	return p
 }
@@ -104,6 +109,17 @@ func only(p *Process, pid int) *Process {
 		return nil
 	}
 	return p
+}
+
+// stopped reports whether a process is stopped (proc_pid_stat(5), the state behind the name).
+func stopped(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	rest := b[bytes.LastIndexByte(b, ')')+1:] // the name may have blanks and parentheses
+	f := bytes.Fields(rest)
+	return len(f) > 0 && (f[0][0] == 'T' || f[0][0] == 't')
 }
 
 // commandOf returns the name of a process.

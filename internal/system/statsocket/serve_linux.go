@@ -21,10 +21,13 @@ import (
 const (
 	// patience bounds the time that a snapshot waits for its reader.
 	patience = time.Second
-	// restFactor is for how many times as long as the work took the goroutine rests, and restMost for how
-	// long at most.
+	// restFactor is how much more time passes than snapshots take, in the long run, and restMost for how long
+	// the goroutine rests at most.
 	restFactor = 50
 	restMost   = time.Second
+	// burst is how much work is done without a rest, if there was little before: some snapshots of 10,000
+	// queue pairs.
+	burst = 20 * time.Millisecond
 	// refusalRest is the rest after somebody was turned away, or accepting failed.
 	refusalRest = 5 * time.Millisecond
 )
@@ -85,6 +88,7 @@ func listen(at string) (*net.UnixListener, error) {
 // serve serves readers until the listener is closed.
 func serve(l *net.UnixListener) {
 	var w *observe.Writer // which is of the first reader on
+	var done budget
 	for {
 		c, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -96,7 +100,7 @@ func serve(l *net.UnixListener) {
 				if w == nil {
 					w = &observe.Writer{}
 				}
-				rest = answer(w, c)
+				rest = done.rest(time.Now(), answer(w, c))
 			}
 			c.Close()
 		}
@@ -104,14 +108,29 @@ func serve(l *net.UnixListener) {
 	}
 }
 
-// answer sends a snapshot, and returns for how long to rest.
+// budget bounds the share of a processor that snapshots take.
+type budget struct {
+	work time.Duration // less what has passed since
+	at   time.Time
+}
+
+// rest returns for how long to rest at the time now, after so much work.
+func (b *budget) rest(now time.Time, work time.Duration) time.Duration {
+	b.work = max(b.work-now.Sub(b.at)/restFactor, 0) + work
+	b.at = now
+	over := min(max(b.work-burst, 0), restMost/restFactor)
+	b.work = min(b.work, burst+over)
+	return over * restFactor
+}
+
+// answer sends a snapshot, and returns how much work it was.
 func answer(w *observe.Writer, c *net.UnixConn) time.Duration {
 	forkmark.SetConn(c)
 	c.SetDeadline(time.Now().Add(patience))
 	t := timed{to: c}
 	start := time.Now()
 	_ = w.Snapshot(&t) // the reader sees that it is cut off
-	return min(restFactor*(time.Since(start)-t.waited), restMost)
+	return time.Since(start) - t.waited
 }
 
 // timed measures how long writes take, which is the reader's time.

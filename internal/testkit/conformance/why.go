@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -14,11 +15,13 @@ import (
 // testWhyFailed has both sides say which check refused a request, with its numbers.
 func testWhyFailed(t *T) {
 	const size = 1 << 16
+	foreign := func(t *T, b *end) verbs.Remote { return t.newEnd(b.dev, setup{}).at(0) } // of another protection domain
 	for name, c := range map[string]struct {
 		access  verbs.Access // of the region
 		allows  verbs.Access // of the queue pair
 		op      verbs.SendOp
 		change  func(*verbs.Remote)
+		other   func(*T, *end) verbs.Remote
 		reason  verbs.Reason
 		says    string // part of the responder's text
 		invalid bool   // the status is RemoteInvalidRequestError
@@ -27,11 +30,11 @@ func testWhyFailed(t *T) {
 		"key":     {op: verbs.Read, change: func(r *verbs.Remote) { r.Key ^= 0x10000 }, reason: verbs.ReasonNoKey, says: "no such key"},
 		"access":  {op: verbs.FetchAdd, access: verbs.LocalWrite | verbs.RemoteRead, reason: verbs.ReasonNoRight, says: "allows LOCAL_WRITE|REMOTE_READ and not REMOTE_ATOMIC"},
 		"qp":      {op: verbs.Read, allows: verbs.RemoteWrite, reason: verbs.ReasonQPAccess, says: "it allows REMOTE_WRITE and not REMOTE_READ", invalid: true},
+		"owner":   {op: verbs.Read, other: foreign, reason: verbs.ReasonOtherOwner, says: "key of another owner: 8 bytes at"},
+		"align":   {op: verbs.CompareSwap, change: func(r *verbs.Remote) { r.Addr += 4 }, reason: verbs.ReasonMisaligned, says: "the peer's COMP_SWAP: remote invalid request error", invalid: true},
+		"swap":    {op: verbs.CompareSwap, access: verbs.LocalWrite | verbs.RemoteWrite, reason: verbs.ReasonNoRight, says: "the peer's COMP_SWAP: remote access error"},
 		"bounds2": {op: verbs.Read, change: func(r *verbs.Remote) { r.Addr -= 8 }, reason: verbs.ReasonOutside, says: "8 bytes at"},
 	} {
-		if c.op == verbs.Write && t.late() {
-			continue // it is complete before the peer refuses it
-		}
 		if t.without(c.op) {
 			continue
 		}
@@ -39,6 +42,9 @@ func testWhyFailed(t *T) {
 		remote := b.at(0)
 		if c.change != nil {
 			c.change(&remote)
+		}
+		if c.other != nil {
+			remote = c.other(t, b)
 		}
 		if a.qp.Failure() != nil || b.qp.Failure() != nil {
 			t.Errorf("%s: a failure before there was one", name)
@@ -50,20 +56,24 @@ func testWhyFailed(t *T) {
 		}
 		a.post(verbs.SendWR{ID: 4711, Op: c.op, SGL: local, Remote: remote})
 		status := verbs.RemoteAccessError
-		if c.invalid && !t.late() {
+		if c.invalid && !(t.late() && c.reason == verbs.ReasonQPAccess) { // iWARP has one cause for access by key and by queue pair
 			status = verbs.RemoteInvalidRequestError
 		}
-		wc := a.sent(status)
-		if wc.VendorErr != uint32(verbs.ReasonPeerRefused) {
+		side, id := verbs.FailedSend, uint64(4711)
+		if c.op == verbs.Write && t.late() { // it is complete before the peer refuses it
+			side, id = verbs.FailedPast, 0
+			a.sent(verbs.Success)
+		} else if wc := a.sent(status); wc.VendorErr != uint32(verbs.ReasonPeerRefused) {
 			t.Errorf("%s: VendorErr %v", name, verbs.Reason(wc.VendorErr))
 		}
-		if f := a.qp.Failure(); f == nil || f.Side != verbs.FailedSend || f.Status != status || f.Reason != verbs.ReasonPeerRefused || f.ID != 4711 ||
+		a.state(verbs.Err)
+		if f := a.qp.Failure(); f == nil || f.Side != side || f.Status != status || f.Reason != verbs.ReasonPeerRefused || f.ID != id ||
 			f.QPN != a.qp.Num() || f.Key != remote.Key || f.Addr != remote.Addr || f.Length != 8 {
 			t.Errorf("%s: the requester knows %v", name, f)
 		}
 		b.state(verbs.Err)
 		f := b.qp.Failure()
-		if f == nil || f.Side != verbs.FailedRequest || f.Reason != c.reason || f.Key != remote.Key || f.Addr != remote.Addr || f.Length != 8 ||
+		if f == nil || f.Side != verbs.FailedRequest || f.Status != status || f.Reason != c.reason || f.Key != remote.Key || f.Addr != remote.Addr || f.Length != 8 ||
 			!strings.Contains(f.String(), c.says) {
 			t.Errorf("%s: the responder knows %v, want %v", name, f, c.reason)
 		}
@@ -81,8 +91,22 @@ func testWhyLocal(t *T) {
 	b.recv(6, 0, 100)
 	a.post(verbs.SendWR{Op: verbs.Send, SGL: a.sgl(0, 101)})
 	b.received(verbs.LocalLengthError)
+	testWrongLength(t)
 	if f := b.qp.Failure(); f == nil || f.Side != verbs.FailedRecv || f.Reason != verbs.ReasonTooLong || f.ID != 6 || !strings.Contains(f.String(), "the receive has 100 bytes") {
 		t.Errorf("%v", f)
+	}
+}
+
+// testWrongLength has a side say that the list of an atomic has not 8 bytes.
+func testWrongLength(t *T) {
+	if t.without(verbs.FetchAdd) {
+		return
+	}
+	a, b := t.pair(setup{})
+	a.post(verbs.SendWR{ID: 8, Op: verbs.FetchAdd, SGL: a.sgl(0, 4), Remote: b.at(0)})
+	wc := a.sent(verbs.LocalLengthError)
+	if f := a.qp.Failure(); f == nil || f.Reason != verbs.ReasonNotEight || wc.VendorErr != uint32(f.Reason) || !strings.HasSuffix(f.String(), "an atomic takes 8 bytes, and the list has 4") {
+		t.Errorf("%v, VendorErr %d", f, wc.VendorErr)
 	}
 }
 
@@ -98,7 +122,7 @@ func testEntryRefused(t *T) {
 		t.Errorf("%v, VendorErr %d", f, wc.VendorErr)
 	}
 	t.eventually(func() bool { return strings.Contains(log.String(), `"reason":"no such key"`) }, "the failure is logged")
-	if text := log.String(); !strings.Contains(text, `"wr_id":5`) || !strings.Contains(text, `"status":"local protection error"`) || strings.Count(text, "\n") != 1 {
+	if text := log.String(); !strings.Contains(text, `"wr_id":5`) || !strings.Contains(text, fmt.Sprintf(`"key":"0x%08x"`, uint32(bad.LKey))) || !strings.Contains(text, `"status":"local protection error"`) || strings.Count(text, "\n") != 1 {
 		t.Errorf("logged is %s", text)
 	}
 }
