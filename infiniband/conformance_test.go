@@ -31,7 +31,7 @@ var groups atomic.Uint32
 // group returns a multicast group that nobody has used.
 func group() verbs.GID {
 	n := groups.Add(1)
-	return verbs.GID{0: 0xff, 1: 0x12, 2: 0xa0, 3: 0x1b, 14: byte(n >> 8), 15: byte(n)}
+	return verbs.GID{0: 0xff, 1: 0x12, 2: 0x50, 3: 0x1b, 14: byte(n >> 8), 15: byte(n)}
 }
 
 // join asks the subnet administrator to make the port of a device a member of a group.

@@ -86,7 +86,7 @@ const leaves = sa.MemberMGID | sa.MemberJoinState
 const creates = leaves | sa.MemberQKey | sa.MemberPKey | sa.MemberTClass | sa.MemberSL | sa.MemberFlowLabel
 
 func groupRecord(num byte, j sa.JoinState) sa.MCMemberRecord {
-	return sa.MCMemberRecord{MGID: ib.GID{0: 0xff, 1: 0x12, 2: 0xa0, 3: 0x1b, 14: 0x77, 15: num}, QKey: 0x1234, PKey: ib.DefaultPKey, Join: j}
+	return sa.MCMemberRecord{MGID: ib.GID{0: 0xff, 1: 0x12, 2: 0x50, 3: 0x1b, 14: 0x77, 15: num}, QKey: 0x1234, PKey: ib.DefaultPKey, Join: j}
 }
 
 // join makes the port a member of a group.

@@ -111,7 +111,7 @@ func TestConformanceInfiniBand(t *testing.T) {
 		},
 		Group: func() verbs.GID {
 			group++
-			return verbs.GID{0: 0xff, 1: 0x12, 2: 0xa0, 3: 0x1b, 15: group}
+			return verbs.GID{0: 0xff, 1: 0x12, 2: 0x50, 3: 0x1b, 15: group}
 		},
 		Join: func(t testing.TB, dev *verbs.Device, g verbs.GID) uint16 {
 			lid := conformance.JoinSubnet(t, dev, g)
