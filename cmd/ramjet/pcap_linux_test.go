@@ -211,8 +211,11 @@ func (w recordedWorld) record(t *testing.T) {
 // readRecording reads a recording of a fabric, with Wireshark too if it is installed.
 func readRecording(t *testing.T, file string, fabric capture.Fabric) {
 	t.Helper()
-	packets := 0
+	packets, pdus := 0, 0
 	counts, err := capture.Read(file, func(p *capture.Packet) {
+		if p.Stream != nil && (p.Stream.Kind == capture.SetUp || p.Stream.Kind == capture.Segment) {
+			pdus++
+		}
 		if packets++; p.Fabric != fabric || p.BadCRC || p.Broken != "" || p.Missing != 0 {
 			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s, %d bytes missing", filepath.Base(file), p.Frame, p.Fabric, p.BadCRC, p.Broken, p.Missing)
 		}
@@ -224,12 +227,17 @@ func readRecording(t *testing.T, file string, fabric capture.Fabric) {
 	if _, err := exec.LookPath("tshark"); err != nil {
 		return
 	}
-	filter := "infiniband"
 	if fabric == capture.IWARP {
-		filter = "iwarp_mpa || iwarp_ddp_rdmap"
+		// A frame is a TCP segment here, and holds as many FPDUs as came together.
+		fields := tshark.Read(t, file, "-T", "fields", "-e", "iwarp_mpa.key.req", "-e", "iwarp_mpa.key.rep", "-e", "iwarp_mpa.ulpdulength")
+		isSeparator := func(r rune) bool { return strings.ContainsRune(",\t\n", r) }
+		if seen := len(strings.FieldsFunc(fields, isSeparator)); seen != pdus {
+			t.Errorf("%s: tshark finds %d MPA requests, replies and FPDUs, want %d", filepath.Base(file), seen, pdus)
+		}
+		return
 	}
-	if seen := strings.Count(tshark.Read(t, file, "-Y", filter), "\n"); seen < least {
-		t.Errorf("%s: tshark finds %d frames with %s, want %d at least", filepath.Base(file), seen, filter, least)
+	if seen := strings.Count(tshark.Read(t, file, "-Y", "infiniband"), "\n"); seen < least {
+		t.Errorf("%s: tshark finds %d frames with infiniband, want %d at least", filepath.Base(file), seen, least)
 	}
 }
 
