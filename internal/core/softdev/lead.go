@@ -95,10 +95,11 @@ func (l *lane) wait() {
 
 // relied reports whether others may wait for completions.
 func (d *Device) relied() bool {
-	if len(d.cqs) > reliedMax {
+	cqs := d.rolls.cqs.All()
+	if len(cqs) > reliedMax {
 		return true
 	}
-	for c := range d.cqs {
+	for _, c := range cqs {
 		if c.q.Armed() {
 			return true
 		}

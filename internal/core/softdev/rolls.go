@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// rolls are the objects that observers list. The view's lock covers them, so that observers wait for
+// rolls are the objects that observers list. The view's lock covers them, besides the device's, so that observers wait for
 // nobody who works with the device.
 type rolls struct {
 	qps  observe.Roll[*qp]
