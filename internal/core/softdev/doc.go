@@ -50,7 +50,8 @@
 //	timer.go                                what is to be done at a time, of all fabrics
 //	virtual.go                              what virtual time asks of whoever polls
 //	halfopen.go                             what peers begin and do not go on with
-//	observe.go                              metrics and statistics, which are read without the lock
+//	observe.go, latency.go, rolls.go        metrics, statistics and lists, which are read without the lock
+//	keep.go                                 packets that observers want
 //
 //	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets
 //	packetah.go, xrc.go                     address handles, XRC domains
@@ -61,6 +62,7 @@
 //	flow.go, bytes.go                       how their data travel; as bytes of the streams
 //	memory.go, memorynet.go                 in memory that both sides share
 //	datagrams.go, datagramqp.go             UD queue pairs there, and the links from device to device that they use
+//	groups.go                               multicast groups there
 //	conn.go, connsetup.go                   a stream from its link to its end
 //	streams.go, news.go, rendezvous.go      streams for package cm, and for queue pairs by number
 package softdev
