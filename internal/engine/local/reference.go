@@ -63,7 +63,7 @@ func (q *QP) takeRef(k kind, body []byte) bool {
 			q.CompleteReceive(verbs.LocalLengthError)
 			return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
 		}
-		q.beginRef(body)
+		q.beginRef(body, int(length))
 		q.field = get32(body, 0)
 	}
 	if r.phase == copying && !q.copyRef() {
@@ -93,7 +93,7 @@ func (q *QP) takeWriteRef(body []byte) bool {
 			return false
 		}
 		q.land.One(s)
-		q.beginRef(body)
+		q.beginRef(body, int(length))
 		r.write = true
 	}
 	if r.phase == copying && !q.copyRef() {
@@ -104,9 +104,9 @@ func (q *QP) takeWriteRef(body []byte) bool {
 	return true
 }
 
-// beginRef notes where the payload is.
-func (q *QP) beginRef(body []byte) {
-	q.ref = reference{phase: copying, far: q.ref.far, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: int(get64(body, 16)),
+// beginRef notes where the payload is. Its length was checked: the peer may change the body meanwhile.
+func (q *QP) beginRef(body []byte, length int) {
+	q.ref = reference{phase: copying, far: q.ref.far, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: length,
 		place: get64(body, 24), named: get64(body, 32)}
 	q.got = 0
 }
