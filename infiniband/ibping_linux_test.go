@@ -14,8 +14,10 @@ import (
 
 // ibping's server answers, whoever manages the subnet.
 func TestIBPing(t *testing.T) {
+	t.Parallel()
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f, err := infiniband.GenerateFabric("fat-tree:4,2", &infiniband.FabricOptions{NoManager: opensm})
 			if err != nil {
 				t.Fatal(err)

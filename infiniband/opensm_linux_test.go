@@ -110,6 +110,9 @@ type openSM struct {
 	allowed *regexp.Regexp // complaints that are right; nil: none
 }
 
+// unanswered are OpenSM's complaints where nothing answers any more.
+var unanswered = regexp.MustCompile(`IB_TIMEOUT|Timeout while getting attribute`)
+
 // openSM starts OpenSM at an adapter, and ends it with the test.
 func (x *tools) openSM(node string, options ...string) *openSM {
 	x.t.Helper()

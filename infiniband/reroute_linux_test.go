@@ -53,14 +53,16 @@ func (s *flow) rerouted(what string, avoids func(fabric.End) bool) []fabric.End 
 
 // A cable is pulled and a switch is switched off: data go on elsewhere, and the tools see it.
 func TestOpenSMReroutes(t *testing.T) {
+	t.Parallel()
 	f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{NoManager: true})
 	x := newTools(t, f, "opensm", "ibnetdiscover", "ibtracert", "ibroute")
 	// It may ask the switch that is off before it finds out.
-	x.openSM("host-2").allowed = regexp.MustCompile(`IB_TIMEOUT|Timeout while getting attribute`)
+	x.openSM("host-2").allowed = unanswered
 	x.reroutes(f)
 }
 
 func TestManagerReroutes(t *testing.T) {
+	t.Parallel()
 	f := softfabric.Generate(t, "fat-tree:4,2", nil)
 	newTools(t, f, "ibnetdiscover", "ibtracert", "ibroute").reroutes(f)
 }
@@ -112,6 +114,7 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 
 // OpenSM takes over from the built-in manager, which takes over again when OpenSM ends; connections go on.
 func TestOpenSMTakesOver(t *testing.T) {
+	t.Parallel()
 	f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{Manager: infiniband.ManagerOptions{Priority: 3}})
 	x := newTools(t, f, "opensm", "sminfo", "ibnetdiscover")
 	softfabric.AwaitActive(t, f)
