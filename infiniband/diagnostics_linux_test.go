@@ -16,11 +16,9 @@ import (
 
 // The diagnostic tools show a fabric as it is, whoever manages it.
 func TestDiagnostics(t *testing.T) {
-	t.Parallel()
 	programs := []string{"ibhosts", "ibswitches", "iblinkinfo", "ibstat", "smpquery", "perfquery", "saquery", "sminfo", "ibroute"}
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{NoManager: opensm})
 			x := newTools(t, f, programs...)
 			if opensm {

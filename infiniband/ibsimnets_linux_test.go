@@ -23,7 +23,6 @@ const netExamples = "/usr/share/doc/ibsim-utils/net-examples/net*"
 // pulled, and with a switch off.
 func TestIBSimExamples(t *testing.T) {
 	testrun.SkipUnlessLong(t, "runs diagnostic tools a thousand times")
-	t.Parallel()
 	files, err := filepath.Glob(netExamples)
 	if err != nil || len(files) == 0 {
 		t.Skipf("%s: nothing there: install ibsim-utils, and let dpkg keep its documentation", netExamples)
@@ -31,7 +30,6 @@ func TestIBSimExamples(t *testing.T) {
 	for _, file := range files {
 		for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 			t.Run(filepath.Base(file)+"/"+name, func(t *testing.T) {
-				t.Parallel()
 				text, err := os.ReadFile(file)
 				if err != nil {
 					t.Fatal(err)

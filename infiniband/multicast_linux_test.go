@@ -89,10 +89,8 @@ func multicasts(t *testing.T, f *infiniband.Fabric, adapter string) uint64 {
 // Applications join and leave a group by the subnet administrator. Datagrams go to all members and to no
 // other adapter, and so they do with a cable of the group's tree pulled.
 func TestMulticastTree(t *testing.T) {
-	t.Parallel()
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f, err := infiniband.GenerateFabric("fat-tree:4,2", &infiniband.FabricOptions{NoManager: opensm})
 			if err != nil {
 				t.Fatal(err)

@@ -22,7 +22,8 @@ import (
 // toolTime is a bound that only a fault exceeds.
 const toolTime = 30 * time.Second
 
-// tools are Debian's programs, and the library by which they work on a fabric of ours.
+// tools are Debian's programs, and the library by which they work on a fabric of ours. They give up what is not
+// answered within a second or so, and cannot all be told to wait longer: tests with many of them run one by one.
 type tools struct {
 	t      testing.TB
 	socket string

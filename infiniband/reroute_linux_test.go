@@ -53,7 +53,6 @@ func (s *flow) rerouted(what string, avoids func(fabric.End) bool) []fabric.End 
 
 // A cable is pulled and a switch is switched off: data go on elsewhere, and the tools see it.
 func TestOpenSMReroutes(t *testing.T) {
-	t.Parallel()
 	f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{NoManager: true})
 	x := newTools(t, f, "opensm", "ibnetdiscover", "ibtracert", "ibroute")
 	// It may ask the switch that is off before it finds out.
@@ -62,7 +61,6 @@ func TestOpenSMReroutes(t *testing.T) {
 }
 
 func TestManagerReroutes(t *testing.T) {
-	t.Parallel()
 	f := softfabric.Generate(t, "fat-tree:4,2", nil)
 	newTools(t, f, "ibnetdiscover", "ibtracert", "ibroute").reroutes(f)
 }
@@ -114,7 +112,6 @@ func (x *tools) reroutes(f *infiniband.Fabric) {
 
 // OpenSM takes over from the built-in manager, which takes over again when OpenSM ends; connections go on.
 func TestOpenSMTakesOver(t *testing.T) {
-	t.Parallel()
 	f := softfabric.Generate(t, "fat-tree:4,2", &infiniband.FabricOptions{Manager: infiniband.ManagerOptions{Priority: 3}})
 	x := newTools(t, f, "opensm", "sminfo", "ibnetdiscover")
 	softfabric.AwaitActive(t, f)

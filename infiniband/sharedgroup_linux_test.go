@@ -18,10 +18,8 @@ const guestGroup = "RAMJET_TEST_GROUP"
 // A process that is killed is a member no more: its port leaves the group at the administrator, unless another
 // program at the port is a member, as which it receives what comes.
 func TestKilledMember(t *testing.T) {
-	t.Parallel()
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			f, err := infiniband.GenerateFabric("star:4", &infiniband.FabricOptions{NoManager: opensm})
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +63,6 @@ func TestKilledMember(t *testing.T) {
 // again. Who leaves meanwhile takes nobody along.
 func TestMembersOfNewManager(t *testing.T) {
 	testrun.SkipUnlessLong(t, "waits for a manager that is gone")
-	t.Parallel()
 	f := managed(t, "fat-tree:2,2", infiniband.ManagerOptions{Priority: 3})
 	stays, goes, far := newMember(t, f, "host-1"), newMember(t, f, "host-1"), newMember(t, f, "host-4")
 	to := stays.join()
