@@ -124,7 +124,7 @@ func TestJoin(t *testing.T) {
 	if gidOf(t, a) == gidOf(t, b) {
 		t.Fatal("two adapters have one GID")
 	}
-	x := startTransfer(t, a, b, hasty)
+	x := startTransfer(t, a, b, patient)
 	x.more(t, 16<<20)
 	l := echo.Listen(t, a, net.JoinHostPort(gidOf(t, a), "0"))
 	c, err := cm.Dial(within(t), b, l.Addr().String())
@@ -146,6 +146,8 @@ func TestJoin(t *testing.T) {
 	}
 
 	// One end pulls the cable, and both are without.
+	x.a.Close()
+	x = startTransfer(t, a, b, hasty)
 	if err := j.there.Pull(j.far); err != nil {
 		t.Fatal(err)
 	}

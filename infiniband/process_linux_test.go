@@ -151,7 +151,7 @@ func TestStopped(t *testing.T) {
 	g := startGuest(t, serve(t, f))
 	far, near := device(t, f, "host-2"), device(t, f, "host-1")
 	l := echo.Listen(t, near, "198.18.0.1:0")
-	beside, err := cm.Dial(within(t), far, l.Addr().String())
+	beside, err := cm.Dial(within(t), far, l.Addr().String(), cm.WithAckTimeout(patient))
 	if err != nil {
 		t.Fatal(err)
 	}
