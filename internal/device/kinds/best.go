@@ -32,7 +32,8 @@ func Best(peer netip.Addr) ([]Choice, error) {
 // ChoicesFor looks for devices by which a peer's address can be reached: shared memory if the address is
 // this host's; then the kernel's RDMA devices on the interface that the route takes, hardware first;
 // then Ramjet's own that need nothing but an address, on the one that the system would send from. It
-// asks for the route, reads what the kernel says of its devices, and sends nothing.
+// asks for the route, reads what the kernel says of its devices, tries whether their files can be opened, and sends
+// nothing.
 func ChoicesFor(peer netip.Addr) (Choices, error) {
 	peer = peer.Unmap()
 	route, err := rdmasys.RouteTo(peer)
@@ -66,6 +67,10 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 	}
 	ways, not := sys.Ways(route)
 	for _, w := range ways {
+		if why := sys.Barred(w.Device); why != "" {
+			c.Not = append(c.Not, Choice{w.Device, w.Reason + ", but " + why})
+			continue
+		}
 		what := "software of the kernel; "
 		if w.Hardware {
 			what = "hardware; "
