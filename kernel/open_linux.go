@@ -60,9 +60,22 @@ func noList(errno syscall.Errno) error {
 	return errno
 }
 
+// realErrno returns why a device file cannot be opened. Where libibverbs may not open one, it looks for others of the same
+// number, and says in the end that there is none.
+func realErrno(said syscall.Errno, file string) syscall.Errno {
+	fd, err := syscall.Open(file, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err == nil {
+		syscall.Close(fd)
+	}
+	if errno, ok := err.(syscall.Errno); ok {
+		return errno
+	}
+	return said
+}
+
 // notOpened says what to do about a device that cannot be opened.
 func notOpened(errno syscall.Errno, uverbs string) error {
-	switch errno {
+	switch errno = realErrno(errno, "/dev/infiniband/"+uverbs); errno {
 	case syscall.EACCES, syscall.EPERM:
 		return fmt.Errorf("%w: the process must be allowed to read and write /dev/infiniband/%s, also by the cgroup of its container (--device)", errno, uverbs)
 	case syscall.ENOENT, syscall.ENXIO:
