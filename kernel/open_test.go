@@ -5,7 +5,9 @@
 package kernel
 
 import (
+	"errors"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -20,10 +22,23 @@ func TestRealErrno(t *testing.T) {
 	}{
 		{syscall.ENOENT, folder, syscall.EISDIR},
 		{syscall.ENOENT, filepath.Join(folder, "uverbs0"), syscall.ENOENT},
-		{syscall.EINVAL, "/dev/null", syscall.EINVAL},
+		{syscall.ENOENT, "/dev/null", syscall.ENOENT},
+		{syscall.EAGAIN, folder, syscall.EAGAIN},
 	} {
 		if got := realErrno(c.said, c.file); got != c.want {
 			t.Errorf("%s: %v, want %v", c.file, got, c.want)
+		}
+	}
+}
+
+// Whoever cannot open a device is told what to look at.
+func TestNotOpened(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{
+		syscall.ENOENT: "modprobe ib_uverbs",
+		syscall.EAGAIN: "rdma.max",
+	} {
+		if err := notOpened(errno, "no-such"); !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v does not say %q", errno, err, want)
 		}
 	}
 }
