@@ -61,7 +61,7 @@ func newDemoCmd() *cobra.Command {
 
 // runDemo is the first process; log is for what is no result.
 func runDemo(ctx context.Context, kind *kinds.Kind, fabric, pcap string, log io.Writer) (*demo.Report, error) {
-	self, err := os.Executable()
+	self, err := executable()
 	if err != nil {
 		return nil, err
 	}

@@ -287,7 +287,7 @@ func newPerfPeerCmd() *cobra.Command {
 // startPerfPeer starts the second process, with a kind of device and its options. profile is the
 // first process's.
 func startPerfPeer(stderr io.Writer, profile, device string) (*perf.Peer, error) {
-	exe, err := os.Executable()
+	exe, err := executable()
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func newPipeCmd() *cobra.Command {
 			}
 			fmt.Fprintf(log, "connected with %v\n", conn.RemoteAddr())
 			signal.Ignore(syscall.SIGPIPE) // a failed write is reported to the peer too
-			return runPipe(c.Context(), conn, c.InOrStdin(), c.OutOrStdout())
+			return runPipe(c.Context(), conn, c.InOrStdin(), verbatim(c.OutOrStdout()))
 		})
 	})
 }
