@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -34,8 +33,8 @@ const (
 
 // newBarLine returns nil if w is no terminal.
 func newBarLine(w io.Writer) *barLine {
-	f, ok := w.(*os.File)
-	if !ok || !isTerminal(w) {
+	f := fileOf(w)
+	if !isTerminal(w) {
 		return nil
 	}
 	return &barLine{w: w, width: func() int {
