@@ -44,7 +44,7 @@ func newBenchNotificationCmd() *cobra.Command {
 	b := &notificationBench{config: notification.Config{}.WithDefaults()}
 	c := &cobra.Command{
 		Use:   "notification",
-		Short: "Measure how a target learns of WRITEs, by the number of its peers",
+		Short: "Compare the ways in which a target can learn of WRITEs, by number of peers",
 		Long:  notificationLong,
 		Example: "  ramjet bench notification\n" +
 			"  ramjet bench notification --peers 1,64,1024 -D 1 --svg notification.svg",
@@ -53,7 +53,7 @@ func newBenchNotificationCmd() *cobra.Command {
 	fl := c.Flags()
 	fl.Var((*peerCounts)(&b.config.Peers), "peers", "`numbers` of peers to measure with, with commas between them")
 	fl.IntVarP(&b.config.Iterations, "iters", "n", notification.DefaultIterations, "WRITEs of each way with each number of peers")
-	fl.VarP(&b.duration, "duration", "D", "measure each of these for so long instead, in seconds or such as 500ms")
+	fl.VarP(&b.duration, "duration", "D", "`time` to measure each for, instead of --iters, in seconds or such as 500ms")
 	fl.IntVar(&b.config.Stride, "stride", notification.DefaultStride, "`bytes` from one peer's byte to the next")
 	fl.StringVarP(&b.device, "device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
 	onlyKind(c)

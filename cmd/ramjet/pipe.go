@@ -35,9 +35,9 @@ func newPipeCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pipe {HOST PORT | -l [ADDR:]PORT}",
 		Short: "Connect standard input and output with a peer's: netcat over RDMA",
-		Long: "What comes in goes to the peer, what the peer sends comes out. The end of the input closes that direction\n" +
-			"only; the command ends when both are closed. The stream speaks the protocol of rsockets, so the other side may\n" +
-			"be any program on rsockets.",
+		Long: "Standard input goes to the peer, and what the peer sends goes to standard output. The end of the input closes\n" +
+			"only that direction; the command ends when both are closed. The protocol is that of rsockets, so the other side\n" +
+			"may be any program that uses them.",
 		Example: "  ramjet pipe -l 7000 >copy                               # one side\n" +
 			"  ramjet pipe -d roce:127.0.0.2 127.0.0.1 7000 <original  # the other",
 		Args: arguments(1, 2),

@@ -60,8 +60,8 @@ func newStatCmd() *cobra.Command {
 			"ids. Root sees the processes of all users. C programs of ramjet run are seen, too.\n\nViews:\n" + views.String(),
 		Example: "  ramjet stat\n  ramjet stat qp --watch\n  ramjet stat statistic 4242\n  ramjet stat --json",
 	}
-	c.Flags().BoolVar(&s.json, "json", false, "everything that is known, as JSON; with --watch a line each time")
-	c.Flags().Var((*waitTime)(&s.every), "watch", "show it again and again, with so much `time` in between")
+	c.Flags().BoolVar(&s.json, "json", false, "write everything as JSON; with --watch one line each time")
+	c.Flags().Var((*waitTime)(&s.every), "watch", "show it repeatedly, with this `time` in between")
 	c.Flags().Lookup("watch").NoOptDefVal = "1s"
 	c.Flags().Lookup("watch").DefValue = "0s"
 	return leaf(c, func(c *cobra.Command, args []string) error {
