@@ -18,17 +18,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-const notificationLong = `Measure how a target learns that one of its peers has written, for each number of
-peers, in three ways: it polls a byte for each peer; peers write with immediate data into
-one shared receive queue, whose completion queue it polls; the same, but it sleeps until
-the queue's completion channel has an event.
+const notificationLong = `For each number of peers, compare three ways in which a target can learn that a peer has
+written: it polls one byte per peer; peers write with immediate data, and it polls the
+completion queue of one shared receive queue; the same, but it sleeps until the completion
+channel has an event.
 
-Two devices of this process are connected by as many queue pairs as there are peers. One
-peer at random writes a byte. Times are from just before the post until the target knows
-which peer it was. A look is the processor time of one look that finds nothing; of that,
-scan is reading the bytes alone. busy is how much of a processor the process uses while
-nothing arrives. A question mark stands behind looks that other processes disturbed.
-docs/notification.md says when to use which.`
+Two devices of this process are connected by one queue pair per peer. A peer chosen at
+random writes a byte. Times are from just before the post until the target knows which
+peer it was. A look is the processor time of one poll that finds nothing; scan is the part
+of it that reads the bytes. busy is the share of a processor used while nothing arrives.
+Looks that other processes disturbed have a question mark. docs/notification.md says when
+to use which.`
 
 // notificationBench is the flags of `ramjet bench notification`.
 type notificationBench struct {

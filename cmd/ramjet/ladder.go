@@ -176,9 +176,22 @@ func (f *ladderFlags) choose(s *ladder.Survey) ([]*ladder.Conversation, error) {
 		list = append(list, c)
 	}
 	if len(list) == 0 && len(s.Conversations) > 0 {
-		return nil, usagef("no conversation of the %d fits: `ramjet ladder CAPTURE --list` lists them", len(s.Conversations))
+		return nil, usagef("no conversation fits %s: `ramjet ladder CAPTURE --list` lists all %d", f.chosen(), len(s.Conversations))
 	}
 	return list, nil
+}
+
+// chosen returns the flags that choose conversations, as they were given.
+func (f *ladderFlags) chosen() string {
+	var flags []string
+	for _, c := range []struct{ name, value string }{
+		{"--qp", f.qp}, {"--host", f.host}, {"--from", f.from.String()}, {"--to", f.to.String()},
+	} {
+		if c.value != "" && c.value != new(perfDuration).String() {
+			flags = append(flags, c.name+" "+c.value)
+		}
+	}
+	return strings.Join(flags, " ")
 }
 
 // isHost reports whether an end is at the host of --host.

@@ -32,7 +32,7 @@ func newServeCmd() *cobra.Command {
 		Short: "Receive files from `ramjet cp` into a directory, and let clients fetch them",
 		Long: "Whoever can reach the address may write below DIR, and nowhere else: there are no passwords, and only an\n" +
 			"iwarps: device encrypts. Clients may replace what is there. They cannot read it, but a client that has the same\n" +
-			"file can tell. With --read they may read too; with --read-only they may do nothing else.",
+			"file can tell. With --read they may read too; with --read-only they may only read.",
 		Example: "  ramjet serve -d roce:192.0.2.7 /srv/incoming",
 		Args:    arguments(1, 1),
 	}

@@ -44,7 +44,7 @@ func newTopCmd() *cobra.Command {
 		Example: "  ramjet top\n  ramjet top --sort retransmissions --interval 500ms\n  ramjet top 4242",
 	}
 	c.Flags().Var((*waitTime)(&t.every), "interval", "`time` between two reads")
-	c.Flags().StringVar(&t.sort, "sort", t.sort, "what the first row has most of: "+strings.Join(topSortNames(), ", "))
+	c.Flags().StringVar(&t.sort, "sort", t.sort, "sort rows by this `column`, the largest first: "+strings.Join(topSortNames(), ", "))
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		pids, err := t.parse(args)
 		if err != nil {
