@@ -5,12 +5,11 @@ package explain
 import (
 	"syscall"
 
-	"github.com/ramjet-rdma/ramjet/cm"
-	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// calls are the errors that calls return: sentinels in Go, errno in C programs.
+// calls are the errors that calls return: sentinels in Go, errno in C programs. The texts of packages cm and
+// infiniband are written out, as this package needs nothing else of them; a test compares them.
 func calls() (all []Entry) {
 	for _, e := range []struct {
 		text      string
@@ -59,20 +58,20 @@ func calls() (all []Entry) {
 		{verbs.ErrPinLimit.Error(), syscall.ENOMEM, "ENOMEM", explained{"verbs.ErrPinLimit", "Registering the memory would pin more than the process may pin (RLIMIT_MEMLOCK).",
 			[]string{"The limit is low by default, often 8 MiB. Raise it: ulimit -l unlimited, LimitMEMLOCK=infinity in systemd's unit, --ulimit memlock=-1 for a container.",
 				"The memory need not be pinned: see docs/memory.md for regions that are not."}}},
-		{cm.ErrTimeout.Error(), syscall.ETIMEDOUT, "ETIMEDOUT", explained{"cm.ErrTimeout", "The peer, or the subnet manager, did not answer in time.",
+		{"no answer in time", syscall.ETIMEDOUT, "ETIMEDOUT", explained{"cm.ErrTimeout", "The peer, or the subnet manager, did not answer in time.",
 			[]string{"The address is wrong, or the host is down.",
 				"No program there has this kind of device open: a roce: device does not answer an iwarp: one.",
 				"A firewall drops the packets: RoCEv2 is UDP port 4791; iWARP is TCP, at the listener's port.",
 				"On InfiniBand, no subnet manager runs.",
 				"ramjet doctor HOST looks at the way there."}}},
-		{cm.ErrDisconnected.Error(), syscall.ENOTCONN, "ENOTCONN", explained{"cm.ErrDisconnected", "The connection has ended, and the call needs one.",
+		{"the connection has ended", syscall.ENOTCONN, "ENOTCONN", explained{"cm.ErrDisconnected", "The connection has ended, and the call needs one.",
 			[]string{"The peer disconnected, or its process ended: its own output says why.",
 				"This side disconnected or closed the id before.",
 				"A work request failed, and the connection ended with it: the first completion with an error, or QP.Failure, says why."}}},
-		{cm.ErrAddrInUse.Error(), syscall.EADDRINUSE, "EADDRINUSE", explained{"cm.ErrAddrInUse", "Another listener has this address and port.",
+		{"address and port are in use", syscall.EADDRINUSE, "EADDRINUSE", explained{"cm.ErrAddrInUse", "Another listener has this address and port.",
 			[]string{"The program runs already, perhaps in another process of this address: ramjet stat cm_id lists listeners.",
 				"Choose another port, or port 0 for any that is free."}}},
-		{cm.ErrNoAddr.Error(), syscall.EADDRNOTAVAIL, "EADDRNOTAVAIL", explained{"cm.ErrNoAddr", "The address, or the name, is none that can be used here.",
+		{"no such address", syscall.EADDRNOTAVAIL, "EADDRNOTAVAIL", explained{"cm.ErrNoAddr", "The address, or the name, is none that can be used here.",
 			[]string{"The name does not resolve, or is misspelled.",
 				"The local address is not one of this host, or not the device's: ramjet devices lists them.",
 				"One address is IPv4 and the other IPv6.",
@@ -81,7 +80,7 @@ func calls() (all []Entry) {
 			[]string{"Nobody listens there (invalid service ID): start the server first, and compare port, address and kind of device.",
 				"The server's program rejected it (consumer reject): its output, or the private data, says why.",
 				"The listener's backlog is full (no resources): try again later."}}},
-		{infiniband.ErrNoFabric.Error(), 0, "", explained{"infiniband.ErrNoFabric", "An infiniband: device is an adapter of a fabric that ramjet fabric runs, and none runs here.",
+		{"infiniband: no fabric runs here", 0, "", explained{"infiniband.ErrNoFabric", "An infiniband: device is an adapter of a fabric that ramjet fabric runs, and none runs here.",
 			[]string{"Start one: ramjet fabric --fat-tree 4,2.",
 				"It runs under a name, which the device has to have too: infiniband:host-1?fabric=NAME.",
 				"It belongs to another user, or to another container."}}},
@@ -95,41 +94,40 @@ func calls() (all []Entry) {
 	return all
 }
 
-// connectionEvents are those of the connection manager, by librdmacm's names.
+// connectionEvents are those of the connection manager, by librdmacm's names, in its order.
 func connectionEvents() []Entry {
 	return entries(ConnectionEvent, []explained{
-		cm.AddrResolved: {"RDMA_CM_EVENT_ADDR_RESOLVED", "The device and the peer's address are found. No error: resolve the route next.", nil},
-		cm.AddrError: {"RDMA_CM_EVENT_ADDR_ERROR", "The address could not be resolved.",
+		{"RDMA_CM_EVENT_ADDR_RESOLVED", "The device and the peer's address are found. No error: resolve the route next.", nil},
+		{"RDMA_CM_EVENT_ADDR_ERROR", "The address could not be resolved.",
 			[]string{"No interface with an RDMA device has a route to it.",
 				"The peer does not answer ARP or neighbor discovery, or is no adapter of the fabric."}},
-		cm.RouteResolved: {"RDMA_CM_EVENT_ROUTE_RESOLVED", "The path to the peer is known. No error: create the queue pair and connect.", nil},
-		cm.RouteError: {"RDMA_CM_EVENT_ROUTE_ERROR", "The path to the peer could not be found.",
+		{"RDMA_CM_EVENT_ROUTE_RESOLVED", "The path to the peer is known. No error: create the queue pair and connect.", nil},
+		{"RDMA_CM_EVENT_ROUTE_ERROR", "The path to the peer could not be found.",
 			[]string{"On InfiniBand, the subnet manager does not run, does not answer, or knows no path: saquery asks it."}},
-		cm.ConnectRequest:  {"RDMA_CM_EVENT_CONNECT_REQUEST", "A peer requests a connection. No error: accept or reject it on the new id.", nil},
-		cm.ConnectResponse: {"RDMA_CM_EVENT_CONNECT_RESPONSE", "The peer accepted, and the program has the queue pair to itself: move it to RTS, then call rdma_establish.", nil},
-		cm.ConnectError: {"RDMA_CM_EVENT_CONNECT_ERROR", "The connection could not be established, for a reason on this side.",
+		{"RDMA_CM_EVENT_CONNECT_REQUEST", "A peer requests a connection. No error: accept or reject it on the new id.", nil},
+		{"RDMA_CM_EVENT_CONNECT_RESPONSE", "The peer accepted, and the program has the queue pair to itself: move it to RTS, then call rdma_establish.", nil},
+		{"RDMA_CM_EVENT_CONNECT_ERROR", "The connection could not be established, for a reason on this side.",
 			[]string{"The queue pair could not be moved to RTR or RTS: its attributes do not fit the device.", "The device was closed meanwhile."}},
-		cm.Unreachable: {"RDMA_CM_EVENT_UNREACHABLE", "The peer does not answer.",
+		{"RDMA_CM_EVENT_UNREACHABLE", "The peer does not answer.",
 			[]string{"The address is wrong, the host is down, or no process there has the device open.",
 				"A firewall drops the packets: RoCEv2 is UDP port 4791; iWARP is TCP, at the listener's port.",
 				"The kinds of device differ: RoCE on one side, iWARP on the other.",
 				"The server's program does not take its events, and so never accepts."}},
-		cm.Rejected: {"RDMA_CM_EVENT_REJECTED", "The peer rejected the connection. The event's status is the reason: ramjet explain rej STATUS says what it means.",
+		{"RDMA_CM_EVENT_REJECTED", "The peer rejected the connection. The event's status is the reason: ramjet explain rej STATUS says what it means.",
 			[]string{"Nobody listens at that port (8 on InfiniBand and RoCE, ECONNREFUSED over iWARP).", "The peer's program rejected it (28)."}},
-		cm.Established: {"RDMA_CM_EVENT_ESTABLISHED", "The connection is established. No error.", nil},
-		cm.Disconnected: {"RDMA_CM_EVENT_DISCONNECTED", "The connection has ended.",
+		{"RDMA_CM_EVENT_ESTABLISHED", "The connection is established. No error.", nil},
+		{"RDMA_CM_EVENT_DISCONNECTED", "The connection has ended.",
 			[]string{"One of the two programs disconnected, or ended.",
 				"The queue pair failed, and the peer let go: look for the first completion with an error, at either end."}},
-		cm.DeviceRemoval: {"RDMA_CM_EVENT_DEVICE_REMOVAL", "The device is gone: destroy the id.", []string{"The device was closed while ids were bound to it.", "An adapter, or its driver, was removed."}},
-		cm.MulticastJoin: {"RDMA_CM_EVENT_MULTICAST_JOIN", "The multicast group is joined. No error.", nil},
-		cm.MulticastError: {"RDMA_CM_EVENT_MULTICAST_ERROR", "The multicast group could not be joined, or was lost.",
+		{"RDMA_CM_EVENT_DEVICE_REMOVAL", "The device is gone: destroy the id.", []string{"The device was closed while ids were bound to it.", "An adapter, or its driver, was removed."}},
+		{"RDMA_CM_EVENT_MULTICAST_JOIN", "The multicast group is joined. No error.", nil},
+		{"RDMA_CM_EVENT_MULTICAST_ERROR", "The multicast group could not be joined, or was lost.",
 			[]string{"On InfiniBand, the subnet manager refused it, or it was restarted: join again."}},
-		cm.MulticastError + 1: {"RDMA_CM_EVENT_ADDR_CHANGE", "The address of the peer's, or of this, interface has changed: resolve it again. Ramjet's devices never report it.", nil},
-		cm.TimewaitExit:       {"RDMA_CM_EVENT_TIMEWAIT_EXIT", "The connection's numbers can be used again. No error: the queue pair may be destroyed or reused.", nil},
+		{"RDMA_CM_EVENT_ADDR_CHANGE", "The address of the peer's, or of this, interface has changed: resolve it again. Ramjet's devices never report it.", nil},
+		{"RDMA_CM_EVENT_TIMEWAIT_EXIT", "The connection's numbers can be used again. No error: the queue pair may be destroyed or reused.", nil},
 	}, func(n int) string {
-		if n == int(cm.MulticastError)+1 {
-			return "address change"
-		}
-		return cm.EventType(n).String()
+		return [...]string{"address resolved", "address error", "route resolved", "route error", "connect request", "connect response",
+			"connect error", "unreachable", "rejected", "established", "disconnected", "device removal", "multicast join", "multicast error",
+			"address change", "time wait exit"}[n]
 	})
 }

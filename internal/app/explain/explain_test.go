@@ -3,14 +3,18 @@
 package explain_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/infiniband"
 	"github.com/ramjet-rdma/ramjet/internal/app/explain"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -91,6 +95,27 @@ func TestSentinels(t *testing.T) {
 		op := &verbs.OpError{Op: "post_send", Err: err, Detail: "and so on"}
 		if found := explain.Find(op.Error()); len(found) != 1 || found[0].Number != int(op.Errno()) {
 			t.Errorf("%q, errno %d: %+v", op, op.Errno(), found)
+		}
+	}
+}
+
+// What is written out is what packages cm and infiniband say.
+func TestConnectionTexts(t *testing.T) {
+	for _, err := range []error{cm.ErrTimeout, cm.ErrDisconnected, cm.ErrAddrInUse, cm.ErrNoAddr, infiniband.ErrNoFabric} {
+		if found := explain.Find(err.Error()); len(found) != 1 || found[0].Text != err.Error() || found[0].Kind != explain.Call {
+			t.Errorf("%q: %+v", err, found)
+		}
+	}
+	for e := cm.AddrResolved; e <= cm.TimewaitExit; e++ {
+		found := explain.Find(fmt.Sprintf("cm_event %d", e))
+		if len(found) != 1 || found[0].Text != e.String() && e.String() != "unknown" {
+			t.Errorf("%d, %v: %+v", e, e, found)
+		}
+	}
+	for err, errno := range map[error]syscall.Errno{cm.ErrTimeout: syscall.ETIMEDOUT, cm.ErrAddrInUse: syscall.EADDRINUSE, cm.ErrNoAddr: syscall.EADDRNOTAVAIL,
+		&cm.RejectError{Reason: cm.ReasonConsumer}: syscall.ECONNREFUSED} {
+		if found := explain.Find(fmt.Sprintf("errno %d", errno)); !errors.Is(err, errno) || len(found) != 1 || !strings.Contains(err.Error(), found[0].Text) {
+			t.Errorf("%v, %v: %+v", err, errno, found)
 		}
 	}
 }
