@@ -200,7 +200,7 @@ func (p *peerCounts) Set(text string) error {
 	for s := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 1 || n > notification.MaxPeers {
-			return fmt.Errorf("%q is no number of peers: give 1 to %d, and commas between several", s, notification.MaxPeers)
+			return fmt.Errorf("%q is not a number of peers: give 1 to %d, and commas between several", s, notification.MaxPeers)
 		}
 		counts = append(counts, n)
 	}

@@ -88,7 +88,7 @@ func isRemote(source string) bool {
 
 // parseTarget parses HOST:PATH or HOST:PORT:PATH, where HOST may be an IPv6 address in brackets.
 func parseTarget(text string) (address, path string, err error) {
-	bad := usagef("%q is no target: give HOST:PATH, HOST:PORT:PATH or [IPV6]:PATH", text)
+	bad := usagef("%q is not a target: give HOST:PATH, HOST:PORT:PATH or [IPV6]:PATH", text)
 	host, rest, ok := strings.Cut(text, ":")
 	if inner, bracket := strings.CutPrefix(text, "["); bracket {
 		if host, rest, ok = strings.Cut(inner, "]:"); !ok {
@@ -107,7 +107,7 @@ func parseTarget(text string) (address, path string, err error) {
 		if err == nil {
 			port, rest = int(n), after
 		} else if digits != "" && strings.Trim(digits, "0123456789") == "" {
-			return "", "", usagef("%q: %s is no port: give 1 to 65535", text, digits)
+			return "", "", usagef("%q: %s is not a port: give 1 to 65535", text, digits)
 		}
 	}
 	if strings.HasPrefix(rest, ":") && !strings.HasPrefix(text, "[") {

@@ -59,7 +59,7 @@ func newDemoCmd() *cobra.Command {
 	})
 }
 
-// runDemo is the first process; log is for what is no result.
+// runDemo is the first process; log gets what is not part of the result.
 func runDemo(ctx context.Context, kind *kinds.Kind, fabric, pcap string, log io.Writer) (*demo.Report, error) {
 	self, err := executable()
 	if err != nil {

@@ -75,9 +75,9 @@ func writeDiagnosis(out io.Writer, f *doctor.Facts, found []doctor.Finding, asJS
 	case 0:
 		return nil
 	case 1:
-		return errors.New("1 problem to mend")
+		return errors.New("1 problem to fix")
 	default:
-		return fmt.Errorf("%d problems to mend", n)
+		return fmt.Errorf("%d problems to fix", n)
 	}
 }
 

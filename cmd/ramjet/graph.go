@@ -15,7 +15,7 @@ var (
 	asciiLevels = graphLevels("_.-=+*#@")
 )
 
-// ascii reports whether graphs are of ASCII, as all of the screen has to be then.
+// ascii reports whether graphs use only ASCII, as the whole screen has to then.
 func (l graphLevels) ascii() bool { return l[0] < utf8.RuneSelf }
 
 // graphLevelsHere returns the characters that the terminal's locale has.

@@ -79,7 +79,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // jsonHeader begins every object that a command writes with --json: what wrote it, where and when, and the
-// devices that it is of, if it is of any.
+// devices that it is about, if any.
 type jsonHeader struct {
 	Version string    `json:"version"` // of this program
 	Host    string    `json:"host"`
@@ -100,7 +100,7 @@ func encodeJSON(v any, devices ...string) ([]byte, error) {
 		return nil, err
 	}
 	if len(body) < 2 || body[0] != '{' {
-		return nil, fmt.Errorf("%T is no object in JSON", v)
+		return nil, fmt.Errorf("%T is not an object in JSON", v)
 	}
 	if bytes.Equal(body, []byte("{}")) {
 		return head, nil

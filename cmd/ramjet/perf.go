@@ -191,7 +191,7 @@ func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address stri
 	client, err := perf.Dial(c.Context(), address, local, perf.Options{Open: d.open})
 	if err != nil {
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
-			return usagef("%v is no address of this host: `ramjet devices` lists those that can be opened", local)
+			return usagef("%v is not an address of this host: `ramjet devices` lists those that can be opened", local)
 		}
 		return controlError(err, c.CommandPath())
 	}

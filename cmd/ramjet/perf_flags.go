@@ -111,7 +111,7 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 	}
 	switch {
 	case f.set("duration") && f.duration <= 0:
-		return nil, errors.New("--duration has to be longer than nothing")
+		return nil, errors.New("--duration has to be longer than 0")
 	case f.set("duration") && f.set("iters"):
 		return nil, errors.New("--duration and --iters exclude each other")
 	case f.all && f.set("size"):
@@ -215,7 +215,7 @@ func (d *perfDuration) Set(text string) error {
 	}
 	v, err := time.ParseDuration(text)
 	if err != nil || v <= 0 {
-		return fmt.Errorf("%q is no time: give seconds, or such as 500ms", text)
+		return fmt.Errorf("%q is not a time: give seconds, or such as 500ms", text)
 	}
 	*d = perfDuration(v)
 	return nil

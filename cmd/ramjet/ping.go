@@ -38,7 +38,7 @@ func newPingCmd() *cobra.Command {
 			"  ramjet ping -c -d roce:127.0.0.2 -a 127.0.0.1 -V -C 10    # its client",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("%q is no flag: give the server's address with --addr (-a)", args[0])
+				return fmt.Errorf("%q is not a flag: give the server's address with --addr (-a)", args[0])
 			}
 			return nil
 		},

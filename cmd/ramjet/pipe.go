@@ -90,7 +90,7 @@ func (f *pipeFlags) address(c *cobra.Command, args []string) (string, error) {
 		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", usagef("%q is no port: give 1 to 65535", port)
+		return "", usagef("%q is not a port: give 1 to 65535", port)
 	}
 	return net.JoinHostPort(host, port), nil
 }

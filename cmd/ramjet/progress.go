@@ -31,7 +31,7 @@ const (
 	standardWidth = 80       // of a terminal that does not report it
 )
 
-// newBarLine returns nil if w is no terminal.
+// newBarLine returns nil if w is not a terminal.
 func newBarLine(w io.Writer) *barLine {
 	f := fileOf(w)
 	if !isTerminal(w) {

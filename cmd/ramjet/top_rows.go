@@ -59,7 +59,7 @@ var topSorts = []topSort{
 
 func bytesPerSecond(s *live.Sample) float64 { return s.PerSecond(s.Bytes()) }
 
-// graph returns what the graphs are of, and the name of that.
+// graph returns the value that the graphs show, and its name.
 func (s *topSort) graph() (of func(*live.Sample) float64, name string) {
 	if s.value == nil {
 		return bytesPerSecond, "BYTE/S"

@@ -82,8 +82,8 @@ func (l load) others(before load) (processors float64, known bool) {
 	return max(0, float64((l.all-before.all)-(l.own-before.own))/float64(took)), true
 }
 
-// tooBusy reports whether others have used so much that the demo's two processes, which poll, had less than a
-// processor each, or on a machine with a single one less than that.
+// tooBusy reports whether others have used so much that the demo's two processes, which poll, had less than one
+// processor each, or on a machine with a single processor less than all of it.
 func tooBusy(others float64) bool {
 	const tolerated = 0.25
 	return others > float64(max(runtime.NumCPU()-2, 0))+tolerated

@@ -103,7 +103,7 @@ func Find(text string) []Entry {
 	return nil
 }
 
-// withNumber returns the entries of a kind, or of all, that have a number. 0 is no errno.
+// withNumber returns the entries of a kind, or of all, that have a number. 0 is not an errno.
 func withNumber(all []Entry, kind Kind, number int64) (found []Entry) {
 	for _, e := range all {
 		if int64(e.Number) == number && (kind == "" || kind == e.Kind) && !(e.Kind == Call && number == 0) {
