@@ -280,7 +280,7 @@ func TestCpErrors(t *testing.T) {
 		{[]string{file, at + ":missing/"}, exitUsage, "missing/ is not a directory at the server"},
 		{[]string{"-r", filepath.Dir(file), at + ":there"}, exitUsage, "there is a file at the server"},
 		{[]string{file, at + ":../x"}, exitFailed, "leaves the served directory"},
-		{[]string{file, at + ":/x"}, exitFailed, "no name below the served directory"},
+		{[]string{file, at + ":/x"}, exitFailed, "is not a name below the served directory"},
 		{[]string{file, at + ":7:"}, exitFailed, "no listener"},
 		{[]string{"--timeout", "300ms", file, host(testDevice(t)) + ":"}, exitFailed, ":7175: "},
 	} {

@@ -71,7 +71,7 @@ func TestFabricUsage(t *testing.T) {
 		{[]string{"--star", "2", "--ring", "4,2"}, "--star and --ring: a fabric is made of one of them"},
 		{[]string{topology, "--star", "2"}, "a fabric is made of one of them"},
 		{[]string{"--star", "0"}, "star"},
-		{[]string{"--fat-tree", "four"}, `"four" is not a number`},
+		{[]string{"--fat-tree", "four"}, `"four" is no number`},
 		{[]string{"--generate", "cube:3"}, `"cube:3" is none that can be made`},
 		{[]string{topology, "--spare", "2"}, "--spare is for shapes"},
 		{[]string{"--star", "2", "--spare", "-1"}, "cannot have -1 more"},

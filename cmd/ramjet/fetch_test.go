@@ -80,7 +80,7 @@ func TestCpFetchErrors(t *testing.T) {
 		{[]string{"-r", at + ":sub", file}, exitUsage, "is a file here, and sub a directory"},
 		{[]string{"-r", at + ":", filepath.Join(to, "new")}, exitUsage, "new is not a directory here"},
 		{[]string{at + ":../x", to}, exitFailed, "leaves the served directory"},
-		{[]string{at + ":/etc/passwd", to}, exitFailed, "no name below the served directory"},
+		{[]string{at + ":/etc/passwd", to}, exitFailed, "is not a name below the served directory"},
 		{[]string{at + ":there", closed + ":x", to}, exitUsage, "fetch from one at a time"},
 		{[]string{closed + ":there", to}, exitFailed, "start it with --read"},
 	} {
