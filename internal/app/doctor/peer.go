@@ -44,7 +44,7 @@ func (d *diagnosis) downLinks() (mend []string) {
 	return mend
 }
 
-// path tells of packets that do not get there although the interface takes them.
+// path reports packets that do not get through although the interface accepts them.
 func (d *diagnosis) path(p *Peer, subject string) {
 	t := p.Path
 	if t.Lost == 0 {
