@@ -115,7 +115,7 @@ func Start(t *topology.Topology, o *fabric.Options) (*Fabric, error) {
 // the first adapter that nobody uses.
 func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
 	p := newPort(f.running.NewWaiter(), opt)
-	s, err := f.running.Sit(adapter, p)
+	s, err := f.running.Attach(adapter, p)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}

@@ -213,7 +213,7 @@ func decode(b []byte, v any) error {
 }
 
 // run carries a request out.
-func (r *request) run(s *fabric.Seat) error {
+func (r *request) run(s *fabric.Attachment) error {
 	switch r.Op {
 	case opClaim:
 		return s.Claim(r.Service, r.Mask)

@@ -20,7 +20,7 @@ import (
 
 type info = fabric.Info
 
-// adapter is a program's access to its adapter: a seat of a fabric in this process, or in another.
+// adapter is a program's attachment to an adapter of a fabric, in this process or another.
 type adapter interface {
 	Name() string
 	GUID() uint64
@@ -65,7 +65,7 @@ func (p *port) Limits() ibta.Limits {
 	return ibta.Limits{MaxPackets: maxBatch, MaxBytes: 64 << 10, Window: maxWindow, Overhead: 64}
 }
 
-// Prefix is the seat, which queue pairs and ids are steered by.
+// Prefix returns the attachment's slot, the top bits of queue pair numbers and ids, by which packets are steered.
 func (p *port) Prefix() (slot uint32, bits int) { return uint32(p.Slot()), steer.Bits }
 
 // Release gives up service ids.

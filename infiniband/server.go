@@ -40,7 +40,7 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 // guest is a program of another process.
 type guest struct {
 	conn *net.UnixConn
-	seat *fabric.Seat
+	attachment *fabric.Attachment
 	fabric.Waiter
 	done chan struct{} // closed when it is gone
 
@@ -74,13 +74,13 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	g.Waiter.Close()
 	c.Close()
 	<-writing
-	g.seat.Close()
+	g.attachment.Close()
 }
 
 // errViewed says that a program has got to know what it wanted.
 var errViewed = errors.New("viewed")
 
-// greet gives a program its seat.
+// greet attaches a program to the adapter that its hello names.
 func (f *Fabric) greet(g *guest, r *reader) error {
 	if err := sameUser(g.conn); err != nil {
 		return err
@@ -111,10 +111,10 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 		g.conn.Write(appendMessage(nil, kindRoute, route{hops, arrives}))
 		return errViewed
 	}
-	if g.seat, err = f.running.Sit(h.Adapter, g); err != nil {
+	if g.attachment, err = f.running.Attach(h.Adapter, g); err != nil {
 		return err
 	}
-	s := g.seat
+	s := g.attachment
 	w := welcome{Name: s.Name(), GUID: s.GUID(), Slot: s.Slot(), Addr: s.Addr(), Neighbors: f.running.Neighbors()}
 	for port := 1; port <= s.Ports(); port++ {
 		w.Ports = append(w.Ports, s.Info(port))
@@ -125,7 +125,7 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 
 // Changed tells the program of a port.
 func (g *guest) Changed(port int, events ...verbs.EventType) {
-	g.say(kindChanged, changed{port, g.seat.Info(port), events})
+	g.say(kindChanged, changed{port, g.attachment.Info(port), events})
 }
 
 // maxSaid limits what waits to be written besides packets.
@@ -155,14 +155,14 @@ func (g *guest) write() {
 	var heads [len(got) * packetHeader]byte
 	var pieces [1 + 2*len(got)][]byte
 	var spare []byte
-	something := func() bool { return g.said() || g.seat.Ready() }
+	something := func() bool { return g.said() || g.attachment.Ready() }
 	for g.Wait(something) == nil {
 		g.mu.Lock()
 		said := g.out
 		g.out = spare[:0]
 		g.mu.Unlock()
 		spare = said
-		n, err := g.seat.Take(got[:])
+		n, err := g.attachment.Take(got[:])
 		if err != nil {
 			return
 		}
@@ -180,7 +180,7 @@ func (g *guest) write() {
 			continue
 		}
 		_, err = g.pieces.WriteTo(g.conn)
-		g.seat.Release(got[:n])
+		g.attachment.Release(got[:n])
 		if err != nil {
 			return
 		}
@@ -197,7 +197,7 @@ func (g *guest) read(r *reader) {
 		}
 		if k == kindPacket {
 			port, omitted, bytes, err := decodePacket(body)
-			if err != nil || port < 1 || port > g.seat.Ports() {
+			if err != nil || port < 1 || port > g.attachment.Ports() {
 				return
 			}
 			if !b.add(port, omitted, bytes) {
@@ -220,7 +220,7 @@ func (g *guest) read(r *reader) {
 		if k != kindRequest || decode(body, &q) != nil {
 			return
 		}
-		if err := q.run(g.seat); q.ID != 0 {
+		if err := q.run(g.attachment); q.ID != 0 {
 			a := answer{ID: q.ID}
 			if err != nil {
 				a.Error = err.Error()
@@ -260,14 +260,14 @@ func (g *guest) send(b *batch) error {
 	}
 	packets := b.packets[:n]
 	for {
-		err := g.seat.Alloc(packets, b.sizes[:n])
+		err := g.attachment.Alloc(packets, b.sizes[:n])
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, fabric.ErrAgain) {
 			return err
 		}
-		if err := g.seat.AwaitRoom(g.done); err != nil {
+		if err := g.attachment.AwaitRoom(g.done); err != nil {
 			return err
 		}
 	}
@@ -275,9 +275,9 @@ func (g *guest) send(b *batch) error {
 		copy(p.Bytes(), b.bytes[i])
 		p.NoICRC = b.omitted[i]
 	}
-	err := g.seat.Send(b.port, packets)
+	err := g.attachment.Send(b.port, packets)
 	if err != nil {
-		g.seat.Discard(packets)
+		g.attachment.Discard(packets)
 	}
 	return err
 }

@@ -38,9 +38,9 @@ func TestKilledMember(t *testing.T) {
 			near, _ := joinGroup(t, f, "host-1", group)
 			waitFor(t, "the ports have joined", func() bool { return members(f, ud.AH.DLID) == 3 })
 			kill := func(p *process) {
-				seated, _ := seats(f, "host-1")
+				before, _ := attached(f, "host-1")
 				p.Process.Kill()
-				waitFor(t, "the process is gone", func() bool { n, _ := seats(f, "host-1"); return n == seated-1 })
+				waitFor(t, "the process is gone", func() bool { n, _ := attached(f, "host-1"); return n == before-1 })
 			}
 			kill(guests[0])
 			far.send(far.id.QP(), ud, "to who lives")

@@ -66,7 +66,7 @@ func hostAddr(i int) netip.Addr {
 func (f *Fabric) adapter(name string) (*member, error) {
 	if name == "" {
 		for _, m := range f.members {
-			if m.state.Type == node.CA && m.seats == [maxSeats]*Seat{} {
+			if m.state.Type == node.CA && m.attachments == [maxAttachments]*Attachment{} {
 				return m, nil
 			}
 		}

@@ -68,7 +68,7 @@ type Fabric struct {
 	remotes map[*link.Port]*Remote
 	woken   []link.Wake
 	until   clock.Time // the waiter's deadline; 0: none
-	look    clock.Time // when seats are looked at that take nothing; 0: none has anything
+	look    clock.Time // when attachments are looked at that take nothing; 0: none has anything
 	news    []news     // that the goroutine tells
 	manager *manager
 	leaves  leaves
@@ -82,12 +82,12 @@ type member struct {
 	state  *node.Node
 	agent  *sma.Agent
 	addr   address
-	seats  [maxSeats]*Seat     // of programs at an adapter
+	attachments  [maxAttachments]*Attachment     // of programs at an adapter
 	groups map[groupKey]*group // that they are in
 	asked  []join              // to be, without an answer, in their order
 	off    bool                // switched off
 
-	dropped uint64 // packets for seats that took none
+	dropped uint64 // packets for attachments that took none
 }
 
 // ErrClosed is what a closed fabric returns.
@@ -132,7 +132,7 @@ func (f *Fabric) Close() {
 	closed := f.closed
 	f.closed = true
 	for _, m := range f.members {
-		for _, s := range m.seats {
+		for _, s := range m.attachments {
 			if s != nil {
 				s.wake()
 			}
@@ -229,7 +229,7 @@ func (f *Fabric) loop() {
 		events, hear := f.takeEvents()
 		f.mu.Unlock()
 		for _, n := range told {
-			n.seat.changed(n.port, n.events...)
+			n.attachment.changed(n.port, n.events...)
 		}
 		for _, e := range events {
 			hear(e)

@@ -46,7 +46,7 @@ func (l *leaves) init() {
 	l.lastTID = binary.NativeEndian.Uint64(b[:])
 }
 
-// leaveGroup takes a port out of a group, as far as no seat there is a member.
+// leaveGroup takes a port out of a group, as far as no attachment there is a member.
 func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) {
 	what &^= g.held(nobody)
 	m.leaving(k, g, what)
@@ -60,22 +60,22 @@ func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) 
 	}
 }
 
-// leaveAll leaves the groups of a seat that ends.
-func (s *Seat) leaveAll() {
+// leaveAll leaves the groups of an attachment that ends.
+func (s *Attachment) leaveAll() {
 	for k, g := range s.m.groups {
-		if was := g.joined[s.num]; was != 0 {
+		if was := g.joined[s.slot]; was != 0 {
 			s.drop(k, was)
 			s.f.leaveGroup(s.m, k, g, was)
 		}
 	}
 	for i := range s.m.asked {
-		if j := &s.m.asked[i]; j.seat == s.num {
+		if j := &s.m.asked[i]; j.slot == s.slot {
 			j.state, j.fresh = 0, 0 // of a group that the administrator chooses
 		}
 	}
 }
 
-// rejoined keeps requests from being repeated when a seat has joined again.
+// rejoined keeps requests from being repeated when an attachment has joined again.
 func (l *leaves) rejoined(m *member, k groupKey, state sa.JoinState) {
 	for i := range l.requests {
 		if r := &l.requests[i]; r.m == m && r.groupKey == k {

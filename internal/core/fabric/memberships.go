@@ -33,11 +33,11 @@ type groupKey struct {
 
 // group is what the programs at a port are in a multicast group.
 type group struct {
-	joined  [maxSeats]sa.JoinState // by seat: what it has joined, or has asked to
+	joined  [maxAttachments]sa.JoinState // by attachment: what it has joined, or has asked to
 	granted sa.JoinState           // what the administrator has made the port
 }
 
-// held returns what seats are, but for one.
+// held returns what attachments are, but for one.
 func (g *group) held(but int) (all sa.JoinState) {
 	for num, j := range g.joined {
 		if num != but {
@@ -47,15 +47,15 @@ func (g *group) held(but int) (all sa.JoinState) {
 	return all
 }
 
-// nobody is the number of no seat.
+// nobody is the number of no attachment.
 const nobody = -1
 
 // join is a request that the administrator has not answered. Its MGID is 0 if the administrator chooses one.
 type join struct {
 	groupKey
 	tid   uint64
-	seat  int
-	state sa.JoinState // what the seat will be
+	slot  int
+	state sa.JoinState // what the attachment will be
 	fresh sa.JoinState // and was not before
 	// port is what the request makes the port, unless it is refused: its state, but for what a request that left
 	// the port later is to take back.
@@ -63,10 +63,10 @@ type join struct {
 }
 
 const (
-	// maxGroups limits the groups that a seat is in.
+	// maxGroups limits the groups that an attachment is in.
 	maxGroups = 1024
 	// maxAsked limits the requests at an adapter without an answer. The oldest are given up: what they have joined
-	// the seat keeps.
+	// the attachment keeps.
 	maxAsked = 4 * maxGroups
 )
 
@@ -81,7 +81,7 @@ type memberRequest struct {
 }
 
 // memberRequest returns the one in a packet, false: it is something else.
-func (s *Seat) memberRequest(port int, p *link.Packet) (q memberRequest, ok bool) {
+func (s *Attachment) memberRequest(port int, p *link.Packet) (q memberRequest, ok bool) {
 	d, b, ok := link.ReadMAD(p)
 	if !ok || d.Dest != ib.QP1 || mad.Class(b[1]) != sa.Class {
 		return q, false
@@ -109,21 +109,21 @@ func (s *Seat) memberRequest(port int, p *link.Packet) (q memberRequest, ok bool
 
 // changeMembership takes note of a request that is about to leave, and reports whether it has been answered
 // instead.
-func (s *Seat) changeMembership(q *memberRequest) (answered bool) {
+func (s *Attachment) changeMembership(q *memberRequest) (answered bool) {
 	if q.leaves {
 		return s.leave(q)
 	}
 	return s.join(q)
 }
 
-// join notes that the seat wants to be a member.
-func (s *Seat) join(q *memberRequest) (answered bool) {
+// join notes that the attachment wants to be a member.
+func (s *Attachment) join(q *memberRequest) (answered bool) {
 	m := s.m
-	j := join{groupKey: q.groupKey, tid: q.head.TID, seat: s.num, state: q.record.Join, port: q.record.Join}
+	j := join{groupKey: q.groupKey, tid: q.head.TID, slot: s.slot, state: q.record.Join, port: q.record.Join}
 	if q.mgid != (ib.GID{}) {
 		j.fresh = j.state
 		if g := m.groups[q.groupKey]; g != nil {
-			j.fresh &^= g.joined[s.num]
+			j.fresh &^= g.joined[s.slot]
 		}
 		if j.fresh == j.state && s.groups >= maxGroups {
 			s.answer(q, sa.StatusNoResources)
@@ -132,12 +132,12 @@ func (s *Seat) join(q *memberRequest) (answered bool) {
 		s.hold(q.groupKey, j.state)
 		s.f.leaves.rejoined(m, q.groupKey, j.state)
 	}
-	if i := slices.IndexFunc(m.asked, func(o join) bool { return o.tid == j.tid && o.seat == j.seat }); i >= 0 {
+	if i := slices.IndexFunc(m.asked, func(o join) bool { return o.tid == j.tid && o.slot == j.slot }); i >= 0 {
 		j.fresh |= m.asked[i].fresh & j.state
 		m.asked = slices.Delete(m.asked, i, i+1)
 	}
 	for i := range m.asked { // who repeats a request waits for the last answer
-		if o := &m.asked[i]; o.groupKey == j.groupKey && o.seat == j.seat && o.state == j.state && o.mgid != (ib.GID{}) {
+		if o := &m.asked[i]; o.groupKey == j.groupKey && o.slot == j.slot && o.state == j.state && o.mgid != (ib.GID{}) {
 			j.fresh |= o.fresh
 			o.state, o.fresh = 0, 0
 		}
@@ -149,14 +149,14 @@ func (s *Seat) join(q *memberRequest) (answered bool) {
 	return false
 }
 
-// leave ends what the seat is, and leaves of the request what no other seat is.
-func (s *Seat) leave(q *memberRequest) (answered bool) {
+// leave ends what the attachment is, and leaves of the request what no other attachment is.
+func (s *Attachment) leave(q *memberRequest) (answered bool) {
 	g := s.m.groups[q.groupKey]
 	if g == nil {
 		return false
 	}
-	what, others := q.record.Join, g.held(s.num)
-	if what&^g.joined[s.num] != 0 {
+	what, others := q.record.Join, g.held(s.slot)
+	if what&^g.joined[s.slot] != 0 {
 		if what&g.held(nobody) == 0 {
 			return false
 		}
@@ -190,8 +190,8 @@ func (m *member) leaving(k groupKey, g *group, what sa.JoinState) {
 	}
 }
 
-// answer turns a request into its response, which the seat receives.
-func (s *Seat) answer(q *memberRequest, status mad.Status) {
+// answer turns a request into its response, which the attachment receives.
+func (s *Attachment) answer(q *memberRequest, status mad.Status) {
 	h := &q.head
 	if h.Status = status; status == mad.StatusOK {
 		q.record.Append(q.data[:0])
@@ -208,30 +208,30 @@ func (s *Seat) answer(q *memberRequest, status mad.Status) {
 	s.put(q.port, q.packet)
 }
 
-// hold makes the seat a member.
-func (s *Seat) hold(k groupKey, j sa.JoinState) *group {
+// hold makes the attachment a member.
+func (s *Attachment) hold(k groupKey, j sa.JoinState) *group {
 	g := s.m.groups[k]
 	if g == nil {
 		g = new(group)
 		s.m.groups[k] = g
 	}
-	if g.joined[s.num] == 0 {
+	if g.joined[s.slot] == 0 {
 		s.groups++
 	}
-	g.joined[s.num] |= j
+	g.joined[s.slot] |= j
 	return g
 }
 
-// drop makes the seat a member no more, also by what it has asked for.
-func (s *Seat) drop(k groupKey, what sa.JoinState) *group {
+// drop makes the attachment a member no more, also by what it has asked for.
+func (s *Attachment) drop(k groupKey, what sa.JoinState) *group {
 	for i := range s.m.asked {
-		if j := &s.m.asked[i]; j.groupKey == k && j.seat == s.num {
+		if j := &s.m.asked[i]; j.groupKey == k && j.slot == s.slot {
 			j.state &^= what
 			j.fresh &^= what
 		}
 	}
 	g := s.m.groups[k]
-	if g.joined[s.num] &^= what; g.joined[s.num] == 0 {
+	if g.joined[s.slot] &^= what; g.joined[s.slot] == 0 {
 		s.groups--
 		if g.held(nobody) == 0 {
 			delete(s.m.groups, k)
@@ -277,7 +277,7 @@ func (m *member) joinAnswered(f *Fabric, h *sa.Header, data []byte) {
 	granted := h.Status == mad.StatusOK
 	for o := range m.asked {
 		o := &m.asked[o]
-		if o.groupKey != j.groupKey || o.seat != j.seat {
+		if o.groupKey != j.groupKey || o.slot != j.slot {
 			continue
 		}
 		if granted {
@@ -287,7 +287,7 @@ func (m *member) joinAnswered(f *Fabric, h *sa.Header, data []byte) {
 			j.fresh &^= o.state
 		}
 	}
-	s := m.seats[j.seat]
+	s := m.attachments[j.slot]
 	if granted && j.state != 0 {
 		g = s.hold(j.groupKey, j.state)
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// program has a seat, and looks into it when the test says so.
+// program has an attachment, and looks into it when the test says so.
 type program struct {
 	t testing.TB
-	*Seat
+	*Attachment
 	last uint64
 }
 
@@ -67,7 +67,7 @@ func (g *groupTest) program(adapter string) *program {
 	g.t.Helper()
 	p := &program{t: g.t}
 	var err error
-	if p.Seat, err = g.f.Sit(adapter, p); err != nil {
+	if p.Attachment, err = g.f.Attach(adapter, p); err != nil {
 		g.t.Fatal(err)
 	}
 	return p

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// claims are what a seat takes of the datagrams to queue pair 1 that no transaction leads to.
+// claims are what an attachment takes of the datagrams to queue pair 1 that no transaction leads to.
 type claims struct {
 	services []service
 	classes  [256]bool
@@ -22,7 +22,7 @@ type claims struct {
 // service are service ids of connection managers.
 type service struct{ id, mask uint64 }
 
-// maxServices limits what a seat can claim.
+// maxServices limits what an attachment can claim.
 const maxServices = 1 << 14
 
 var (
@@ -30,11 +30,11 @@ var (
 	errFull    = errors.New("no room for more")
 )
 
-// Claim reserves service ids among the seats of the adapter.
-func (s *Seat) Claim(id, mask uint64) error {
+// Claim reserves service ids among the attachments of the adapter.
+func (s *Attachment) Claim(id, mask uint64) error {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	for _, o := range s.m.seats {
+	for _, o := range s.m.attachments {
 		if o == nil {
 			continue
 		}
@@ -52,7 +52,7 @@ func (s *Seat) Claim(id, mask uint64) error {
 }
 
 // Unclaim gives them up.
-func (s *Seat) Unclaim(id, mask uint64) {
+func (s *Attachment) Unclaim(id, mask uint64) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	for i, c := range s.services {
@@ -63,14 +63,14 @@ func (s *Seat) Unclaim(id, mask uint64) {
 	}
 }
 
-// Serve says whether the seat has an agent for a management class.
-func (s *Seat) Serve(class uint8, yes bool) {
+// Serve says whether the attachment has an agent for a management class.
+func (s *Attachment) Serve(class uint8, yes bool) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	s.classes[class] = yes
 }
 
-// take takes what has come to a port of an adapter to the seats.
+// take takes what has come to a port of an adapter to the attachments.
 func (m *member) take(f *Fabric, port *link.Port) {
 	for {
 		p := f.net.Receive(port)
@@ -85,7 +85,7 @@ func (m *member) take(f *Fabric, port *link.Port) {
 			m.spread(f, num, p)
 			continue
 		case dest > ib.QP1:
-			if s := m.seats[steer.SlotOfQPN(dest)]; s != nil {
+			if s := m.attachments[steer.SlotOfQPN(dest)]; s != nil {
 				s.put(num, p)
 				continue
 			}
@@ -107,9 +107,9 @@ func (m *member) take(f *Fabric, port *link.Port) {
 	}
 }
 
-// first returns a seat of the adapter, or nil.
-func (m *member) first() *Seat {
-	for _, s := range m.seats {
+// first returns an attachment of the adapter, or nil.
+func (m *member) first() *Attachment {
+	for _, s := range m.attachments {
 		if s != nil {
 			return s
 		}
@@ -117,7 +117,7 @@ func (m *member) first() *Seat {
 	return nil
 }
 
-func (s *Seat) put(port int, p *link.Packet) {
+func (s *Attachment) put(port int, p *link.Packet) {
 	if s.stalled {
 		s.m.dropped++
 		s.f.net.Release(p)
@@ -131,11 +131,11 @@ func (s *Seat) put(port int, p *link.Packet) {
 	}
 }
 
-// spread gives a multicast packet to all seats, but for the last one as a copy: which queue pairs belong to
+// spread gives a multicast packet to all attachments, but for the last one as a copy: which queue pairs belong to
 // the group is theirs to know.
 func (m *member) spread(f *Fabric, port int, p *link.Packet) {
-	var last *Seat
-	for _, s := range m.seats {
+	var last *Attachment
+	for _, s := range m.attachments {
 		if s == nil {
 			continue
 		}
@@ -171,36 +171,36 @@ func destination(b []byte) (qp ib.QPN, bth int, ok bool) {
 	return qp, bth, qp != ib.QPNMulticast || bth > ib.LRHLen
 }
 
-// agentOf returns the seat that a datagram to queue pair 0 or 1 is for, or nil.
-func (m *member) agentOf(qp ib.QPN, transport []byte) *Seat {
+// agentOf returns the attachment that a datagram to queue pair 0 or 1 is for, or nil.
+func (m *member) agentOf(qp ib.QPN, transport []byte) *Attachment {
 	slot := steer.Agent(agents{m, qp}, transport[min(len(transport), ib.BTHLen+ib.DETHLen):])
 	if slot < 0 {
 		return nil
 	}
-	return m.seats[slot]
+	return m.attachments[slot]
 }
 
-// agents are those of an adapter's seats at queue pair 0 or 1.
+// agents are those of an adapter's attachments at queue pair 0 or 1.
 type agents struct {
 	m  *member
 	qp ib.QPN
 }
 
-func (a agents) Lives(slot int) bool { return a.m.seats[slot] != nil }
+func (a agents) Lives(slot int) bool { return a.m.attachments[slot] != nil }
 
 func (a agents) Owner(service uint64) (slot int, ok bool) {
-	slot = slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.claimed(service) })
+	slot = slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.claimed(service) })
 	return slot, slot >= 0
 }
 
 // Server returns that of the subnet manager for subnet management and administration.
 func (a agents) Server(class uint8) int {
 	if a.qp == ib.QP0 || class == uint8(sa.Class) {
-		if slot := slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.sm }); slot >= 0 {
+		if slot := slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.sm }); slot >= 0 {
 			return slot
 		}
 	}
-	return slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.classes[class] })
+	return slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.classes[class] })
 }
 
 func (c *claims) claimed(id uint64) bool {

@@ -27,7 +27,7 @@ type NodeView struct {
 	LID   uint16 // of a switch
 	Off   bool
 	IP    string // an adapter's address
-	Seats int    // programs at an adapter
+	Programs int `json:"Seats"` // programs attached to an adapter
 	// Dropped are packets for programs at an adapter that took none for a second.
 	Dropped uint64
 	Ports   []PortView
@@ -90,9 +90,9 @@ func (f *Fabric) viewOf(m *member) NodeView {
 	if m.addr.ip.IsValid() {
 		n.IP = m.addr.ip.String()
 	}
-	for _, s := range m.seats {
+	for _, s := range m.attachments {
 		if s != nil {
-			n.Seats++
+			n.Programs++
 		}
 	}
 	for num := 1; num < len(m.state.Ports); num++ {
