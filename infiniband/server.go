@@ -39,7 +39,7 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 
 // guest is a program of another process.
 type guest struct {
-	conn *net.UnixConn
+	conn       *net.UnixConn
 	attachment *fabric.Attachment
 	fabric.Waiter
 	done chan struct{} // closed when it is gone

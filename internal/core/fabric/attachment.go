@@ -32,7 +32,7 @@ type Driver interface {
 type Attachment struct {
 	f      *Fabric
 	m      *member
-	slot    int
+	slot   int
 	driver Driver
 	infos  []atomic.Pointer[Info] // by port, from 1 on
 	ready  atomic.Bool            // queue is not empty

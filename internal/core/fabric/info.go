@@ -85,9 +85,9 @@ func eventsOf(from, to *Info) (e []verbs.EventType) {
 
 // news is a change of a port that the goroutine reports to an attachment's driver.
 type news struct {
-	attachment   *Attachment
-	port   int
-	events []verbs.EventType
+	attachment *Attachment
+	port       int
+	events     []verbs.EventType
 }
 
 // follow publishes the new state of a port to its attachments, and queues the events of the change.

@@ -34,7 +34,7 @@ type groupKey struct {
 // group is what the programs at a port are in a multicast group.
 type group struct {
 	joined  [maxAttachments]sa.JoinState // by attachment: what it has joined, or has asked to
-	granted sa.JoinState           // what the administrator has made the port
+	granted sa.JoinState                 // what the administrator has made the port
 }
 
 // held returns what attachments are, but for one.

@@ -8,7 +8,7 @@ package fabric
 
 // stallState is how long an attachment has taken nothing.
 type stallState struct {
-	checks   uint8 // in a row that found something in the queue, of which nothing had been taken
+	checks  uint8 // in a row that found something in the queue, of which nothing had been taken
 	stalled bool  // so many that what comes is dropped
 }
 

@@ -20,14 +20,14 @@ type View struct {
 
 // NodeView is a node. Nobody changes it.
 type NodeView struct {
-	Name  string
-	Type  node.Type
-	GUID  uint64
-	Text  string // NodeDescription
-	LID   uint16 // of a switch
-	Off   bool
-	IP    string // an adapter's address
-	Programs int `json:"Seats"` // programs attached to an adapter
+	Name     string
+	Type     node.Type
+	GUID     uint64
+	Text     string // NodeDescription
+	LID      uint16 // of a switch
+	Off      bool
+	IP       string // an adapter's address
+	Programs int    `json:"Seats"` // programs attached to an adapter
 	// Dropped are packets for programs at an adapter that took none for a second.
 	Dropped uint64
 	Ports   []PortView
