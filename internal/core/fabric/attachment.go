@@ -94,7 +94,7 @@ func (s *Attachment) Close() {
 	}
 	s.gone = true
 	s.m.attachments[s.slot] = nil
-	s.empty()
+	s.dropQueue()
 	s.leaveAll()
 	if s.sm {
 		s.m.setSM(f, false)

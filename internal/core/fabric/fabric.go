@@ -59,20 +59,20 @@ type Fabric struct {
 	done   chan struct{}
 	sim    *Simulation // nil: the time is the system's
 
-	mu      sync.Mutex
-	net     *link.Net
-	members []*member
-	byName  map[string]*member // by the name in the topology, and by description where that is unique
-	of      map[*link.Node]*member
-	errors  map[*link.Cable]float64 // error rates as they were set
-	remotes map[*link.Port]*Remote
-	woken   []link.Wake
-	until   clock.Time // the waiter's deadline; 0: none
-	look    clock.Time // when attachments are looked at that take nothing; 0: none has anything
-	news    []news     // that the goroutine tells
-	manager *manager
-	leaves  leaves
-	closed  bool
+	mu         sync.Mutex
+	net        *link.Net
+	members    []*member
+	byName     map[string]*member // by the name in the topology, and by description where that is unique
+	of         map[*link.Node]*member
+	errors     map[*link.Cable]float64 // error rates as they were set
+	remotes    map[*link.Port]*Remote
+	woken      []link.Wake
+	until      clock.Time // the waiter's deadline; 0: none
+	stallCheck clock.Time // when attachments are looked at that take nothing; 0: none has anything
+	news       []news     // that the goroutine tells
+	manager    *manager
+	leaves     leaves
+	closed     bool
 }
 
 // member is a node of the fabric.
@@ -181,7 +181,7 @@ func (f *Fabric) step() {
 			more = true
 		}
 	}
-	f.lookNow()
+	f.checkStalls()
 	if due := f.deadline(); due != f.until {
 		f.until = due
 		var t time.Time
@@ -198,8 +198,8 @@ func (f *Fabric) step() {
 // deadline returns when there is something to do; 0: never.
 func (f *Fabric) deadline() clock.Time {
 	d := f.net.Deadline()
-	if f.look != 0 && (d == 0 || f.look < d) {
-		d = f.look
+	if f.stallCheck != 0 && (d == 0 || f.stallCheck < d) {
+		d = f.stallCheck
 	}
 	if l := f.leaves.due; l != 0 && (d == 0 || l < d) {
 		d = l

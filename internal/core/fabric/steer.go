@@ -127,7 +127,7 @@ func (s *Attachment) put(port int, p *link.Packet) {
 	if s.queue.Len() == 1 {
 		s.ready.Store(true)
 		s.driver.Wake()
-		s.f.lookLater()
+		s.f.scheduleStallCheck()
 	}
 }
 

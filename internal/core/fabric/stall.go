@@ -12,47 +12,47 @@ type stallState struct {
 	stalled bool  // so many that what comes is dropped
 }
 
-// An attachment is looked at every lookInterval while packets wait; after maxLooks in a row it has stalled. As looks
+// An attachment is looked at every stallInterval while packets wait; after maxStallChecks in a row it has stalled. As looks
 // are counted, and not time, a stop of the fabric's own process counts for one.
 const (
-	lookInterval = 250_000_000
-	maxLooks     = 5
+	stallInterval  = 250_000_000
+	maxStallChecks = 5
 )
 
-// lookLater makes the goroutine look at the attachments.
-func (f *Fabric) lookLater() {
-	if f.look == 0 {
-		f.look = f.now() + lookInterval
+// scheduleStallCheck makes the goroutine look at the attachments.
+func (f *Fabric) scheduleStallCheck() {
+	if f.stallCheck == 0 {
+		f.stallCheck = f.now() + stallInterval
 	}
 }
 
-// lookNow looks at the attachments if that is due.
-func (f *Fabric) lookNow() {
+// checkStalls looks at the attachments if that is due.
+func (f *Fabric) checkStalls() {
 	now := f.now()
-	if f.look == 0 || f.look > now {
+	if f.stallCheck == 0 || f.stallCheck > now {
 		return
 	}
-	f.look = 0
+	f.stallCheck = 0
 	for _, m := range f.members {
 		for _, s := range m.attachments {
 			if s == nil || s.queue.Len() == 0 {
 				continue
 			}
-			if s.checks++; s.checks < maxLooks {
-				f.look = now + lookInterval
+			if s.checks++; s.checks < maxStallChecks {
+				f.stallCheck = now + stallInterval
 				continue
 			}
 			s.stalled = true
 			m.dropped += uint64(s.queue.Len())
-			s.empty()
+			s.dropQueue()
 			s.ready.Store(true) // so that it takes when it goes on, which tells that it does
 			f.wake()
 		}
 	}
 }
 
-// empty releases what waits in the queue.
-func (s *Attachment) empty() {
+// dropQueue releases what waits in the queue.
+func (s *Attachment) dropQueue() {
 	for s.queue.Len() > 0 {
 		s.f.net.Release(s.queue.Front().Packet)
 		s.queue.PopFront()
