@@ -59,20 +59,20 @@ type Fabric struct {
 	done   chan struct{}
 	sim    *Simulation // nil: the time is the system's
 
-	mu         sync.Mutex
-	net        *link.Net
-	members    []*member
-	byName     map[string]*member // by the name in the topology, and by description where that is unique
-	of         map[*link.Node]*member
-	errors     map[*link.Cable]float64 // error rates as they were set
-	remotes    map[*link.Port]*Remote
-	woken      []link.Wake
-	until      clock.Time // the waiter's deadline; 0: none
-	stallCheck clock.Time // when attachments are looked at that take nothing; 0: none has anything
-	news       []news     // that the goroutine tells
-	manager    *manager
-	leaves     leaves
-	closed     bool
+	mu          sync.Mutex
+	net         *link.Net
+	members     []*member
+	byName      map[string]*member // by the name in the topology, and by description where that is unique
+	of          map[*link.Node]*member
+	errors      map[*link.Cable]float64 // error rates as they were set
+	remotes     map[*link.Port]*Remote
+	woken       []link.Wake
+	until       clock.Time   // the waiter's deadline; 0: none
+	stallCheck  clock.Time   // when attachments are looked at that take nothing; 0: none has anything
+	portChanges []portChange // that the goroutine tells
+	manager     *manager
+	leaves      leaves
+	closed      bool
 }
 
 // member is a node of the fabric.
@@ -190,7 +190,7 @@ func (f *Fabric) step() {
 		}
 		f.waiter.SetDeadline(t)
 	}
-	if more || len(f.news) > 0 || f.manager != nil && len(f.manager.events) > 0 {
+	if more || len(f.portChanges) > 0 || f.manager != nil && len(f.manager.events) > 0 {
 		f.wake()
 	}
 }
@@ -224,8 +224,8 @@ func (f *Fabric) loop() {
 			return
 		}
 		f.step()
-		told := f.news
-		f.news = nil
+		told := f.portChanges
+		f.portChanges = nil
 		events, hear := f.takeEvents()
 		f.mu.Unlock()
 		for _, n := range told {
@@ -265,7 +265,7 @@ func (f *Fabric) handle(w link.Wake) {
 		}
 	}
 	if w.Events&link.Changed != 0 {
-		m.follow(f, w.Port.Num())
+		m.publish(f, w.Port.Num())
 	}
 	if w.Events&link.Datagrams != 0 && f.manager != nil {
 		f.manager.receive(m)

@@ -83,22 +83,22 @@ func eventsOf(from, to *Info) (e []verbs.EventType) {
 	return e
 }
 
-// news is a change of a port that the goroutine reports to an attachment's driver.
-type news struct {
+// portChange is a change of a port that the goroutine reports to an attachment's driver.
+type portChange struct {
 	attachment *Attachment
 	port       int
 	events     []verbs.EventType
 }
 
-// follow publishes the new state of a port to its attachments, and queues the events of the change.
-func (m *member) follow(f *Fabric, port int) {
+// publish publishes the new state of a port to its attachments, and queues the events of the change.
+func (m *member) publish(f *Fabric, port int) {
 	for _, s := range m.attachments {
 		if s == nil || port == 0 {
 			continue
 		}
 		now := infoOf(m.state, port)
 		before := s.infos[port].Swap(now)
-		f.news = append(f.news, news{s, port, eventsOf(before, now)})
+		f.portChanges = append(f.portChanges, portChange{s, port, eventsOf(before, now)})
 	}
 	m.state.Ports[port].Address.Reregister = false // reported
 }
