@@ -282,7 +282,7 @@ func (w *wire) hello(d *datagram, from netip.AddrPort) {
 	defer c.mu.Unlock()
 	width, speed := c.remote.Enabled()
 	w.send(&datagram{kind: datagramWelcome, token: d.from, from: c.token, width: width, speed: speed}, from)
-	c.Look()
+	c.Wake()
 }
 
 func (c *Cable) peerTokenIs(t uint64) bool {
@@ -310,8 +310,8 @@ func (c *Cable) Close() error {
 	return nil
 }
 
-// Look is called by the fabric.
-func (c *Cable) Look() {
+// Wake is called by the fabric.
+func (c *Cable) Wake() {
 	select {
 	case c.ring <- struct{}{}:
 	default:

@@ -149,7 +149,7 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 		if c.joins && c.peerToken == 0 {
 			c.peerToken, c.width, c.speed, c.heard = d.from, d.width, d.speed, now
 			c.answer(nil)
-			c.Look()
+			c.Wake()
 		}
 		return
 	}
@@ -188,7 +188,7 @@ func (c *Cable) alive(d *datagram, now time.Time) {
 		if c.up() {
 			c.remote.Down()
 			c.epoch, c.upEpoch = 0, 0
-			c.Look() // which begins another
+			c.Wake() // which begins another
 		}
 		if c.epoch != 0 {
 			c.tell(now)
@@ -199,6 +199,6 @@ func (c *Cable) alive(d *datagram, now time.Time) {
 	}
 	if c.remote.Up(c.width, c.speed) == nil {
 		c.upEpoch = c.epoch
-		c.Look()
+		c.Wake()
 	}
 }

@@ -139,7 +139,7 @@ func (f *Fabric) Close() {
 		}
 	}
 	for _, r := range f.remotes {
-		r.line.Look()
+		r.line.Wake()
 	}
 	f.mu.Unlock()
 	if !closed {
@@ -261,7 +261,7 @@ func (f *Fabric) handle(w link.Wake) {
 	}
 	if w.Events&(link.Frames|link.Changed) != 0 {
 		if r := f.remotes[w.Port]; r != nil {
-			r.line.Look()
+			r.line.Wake()
 		}
 	}
 	if w.Events&link.Changed != 0 {

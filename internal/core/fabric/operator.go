@@ -57,10 +57,10 @@ func (f *Fabric) Plug(a, b End) error {
 	return f.at(a, func(_ *member, p *link.Port) error {
 		_, q, err := f.port(b)
 		if err == nil {
-			err = f.vacant(a, p)
+			err = f.checkUnplugged(a, p)
 		}
 		if err == nil {
-			err = f.vacant(b, q)
+			err = f.checkUnplugged(b, q)
 		}
 		if err == nil {
 			_, err = f.net.Plug(f.now(), p, q, 0)

@@ -12,19 +12,19 @@ import (
 
 // Line carries what crosses a cable to another process.
 type Line interface {
-	// Look is called, with the fabric's lock held, when there may be frames, or the port's link has
+	// Wake is called, with the fabric's lock held, when there may be frames, or the port's link has
 	// changed, or the cable has been pulled. It must not block.
-	Look()
+	Wake()
 }
 
 // Remote is the end of a cable whose other end is in another process.
 type Remote struct {
-	f    *Fabric
-	m    *member
-	port *link.Port
-	far  string // the other end, for people
-	line Line
-	gone bool // pulled, or the fabric is closed
+	f         *Fabric
+	m         *member
+	port      *link.Port
+	farEnd    string // the other end, for people
+	line      Line
+	unplugged bool // pulled, or the fabric is closed
 }
 
 // Remote puts the end of a cable to another process into a port. The link is down until Up. far says where
@@ -32,10 +32,10 @@ type Remote struct {
 func (f *Fabric) Remote(e End, far string, l Line) (*Remote, error) {
 	var r *Remote
 	err := f.at(e, func(m *member, p *link.Port) error {
-		if err := f.vacant(e, p); err != nil {
+		if err := f.checkUnplugged(e, p); err != nil {
 			return err
 		}
-		r = &Remote{f: f, m: m, port: p, far: far, line: l}
+		r = &Remote{f: f, m: m, port: p, farEnd: far, line: l}
 		if f.remotes == nil {
 			f.remotes = make(map[*link.Port]*Remote)
 		}
@@ -45,8 +45,8 @@ func (f *Fabric) Remote(e End, far string, l Line) (*Remote, error) {
 	return r, err
 }
 
-// vacant returns an error if there is a cable in a port.
-func (f *Fabric) vacant(e End, p *link.Port) error {
+// checkUnplugged returns an error if there is a cable in a port.
+func (f *Fabric) checkUnplugged(e End, p *link.Port) error {
 	if p.Cable() != nil || f.remotes[p] != nil {
 		return fmt.Errorf("%v has a cable already: pull it first", e)
 	}
@@ -66,7 +66,7 @@ func (r *Remote) Up(w node.Width, s node.Speed) error {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r.gone || f.closed {
+	if r.unplugged || f.closed {
 		return ErrClosed
 	}
 	if r.linked() {
@@ -82,7 +82,7 @@ func (r *Remote) Silent() {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !r.gone && !f.closed {
+	if !r.unplugged && !f.closed {
 		f.net.Silent(f.now(), r.port)
 		f.step()
 	}
@@ -93,7 +93,7 @@ func (r *Remote) Down() {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !r.gone && !f.closed {
+	if !r.unplugged && !f.closed {
 		f.net.RemoteDown(f.now(), r.port)
 		f.step()
 	}
@@ -109,7 +109,7 @@ func (r *Remote) State() (linked, may bool, err error) {
 	switch {
 	case r.f.closed:
 		err = ErrClosed
-	case r.gone:
+	case r.unplugged:
 		err = ErrPulled
 	}
 	return r.linked(), !r.m.off && r.port.State().Link.Physical != node.PhysDisabled, err
@@ -128,7 +128,7 @@ func (r *Remote) Next(buf []byte, ends []int) ([]byte, []int) {
 	defer f.mu.Unlock()
 	now := f.now()
 	for range maxFrames {
-		if r.gone || f.closed {
+		if r.unplugged || f.closed {
 			break
 		}
 		b, ok := f.net.NextFrame(now, r.port, buf)
@@ -149,7 +149,7 @@ func (r *Remote) Handle(frame []byte) {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r.gone || f.closed {
+	if r.unplugged || f.closed {
 		return
 	}
 	f.net.HandleFrame(f.now(), r.port, frame)
@@ -160,7 +160,7 @@ func (r *Remote) Handle(frame []byte) {
 func (r *Remote) Close() {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
-	if !r.gone && !r.f.closed {
+	if !r.unplugged && !r.f.closed {
 		r.f.unplug(r)
 		r.f.step()
 	}
@@ -168,8 +168,8 @@ func (r *Remote) Close() {
 
 // unplug takes the end of a cable out of its port, with the lock held.
 func (f *Fabric) unplug(r *Remote) {
-	r.gone = true
+	r.unplugged = true
 	delete(f.remotes, r.port)
 	f.net.RemoteDown(f.now(), r.port)
-	r.line.Look()
+	r.line.Wake()
 }
