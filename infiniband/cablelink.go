@@ -73,7 +73,7 @@ func (c *Cable) step() (to target, err error) {
 	}
 	now := time.Now()
 	if c.peerToken != 0 && now.Sub(c.heard) > silence {
-		c.remote.Silent()
+		c.remote.WatchdogExpired()
 		if !c.joins {
 			return to, errSilent
 		}

@@ -77,13 +77,13 @@ func (r *Remote) Up(w node.Width, s node.Speed) error {
 	return err
 }
 
-// Silent says that the other end was not heard for too long: the node's manager is told.
-func (r *Remote) Silent() {
+// WatchdogExpired says that the other end was not heard for too long: the node's manager is told.
+func (r *Remote) WatchdogExpired() {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !r.unplugged && !f.closed {
-		f.net.Silent(f.now(), r.port)
+		f.net.WatchdogExpired(f.now(), r.port)
 		f.step()
 	}
 }

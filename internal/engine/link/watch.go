@@ -18,8 +18,8 @@ type Watcher interface {
 	PhysicalError(now clock.Time, port int)
 	// BufferOverrun tells that a packet came in at a port beyond the credits.
 	BufferOverrun(now clock.Time, port int)
-	// FlowControlLost tells that the other end of a link was silent for too long.
-	FlowControlLost(now clock.Time, port int)
+	// WatchdogExpired tells that the other end of a link was silent for too long.
+	WatchdogExpired(now clock.Time, port int)
 	// KeyViolated tells of a packet with a wrong key: see [mad.TrapSwitchPKey].
 	KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails)
 }
@@ -47,8 +47,8 @@ func (n *Net) constrained(q *Port, p *Packet) {
 	})
 }
 
-// Silent tells the agent of a port that its remote cable's other end was not heard for too long.
-func (n *Net) Silent(now clock.Time, q *Port) {
+// WatchdogExpired tells the agent of a port that its remote cable's other end was not heard for too long.
+func (n *Net) WatchdogExpired(now clock.Time, q *Port) {
 	n.advance(now)
-	n.tellAgent(q, func(w Watcher) { w.FlowControlLost(n.now, q.num) })
+	n.tellAgent(q, func(w Watcher) { w.WatchdogExpired(n.now, q.num) })
 }

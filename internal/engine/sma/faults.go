@@ -52,7 +52,7 @@ func (a *Agent) BufferOverrun(now clock.Time, port int) {
 	}
 }
 
-// FlowControlLost tells the manager that the other end of a link was silent for too long (trap 131).
-func (a *Agent) FlowControlLost(now clock.Time, port int) {
+// WatchdogExpired tells the manager that the other end of a link was silent for too long (trap 131).
+func (a *Agent) WatchdogExpired(now clock.Time, port int) {
 	a.ThresholdReached(now, port, mad.TrapFlowControl)
 }
