@@ -77,15 +77,15 @@ type Fabric struct {
 
 // member is a node of the fabric.
 type member struct {
-	name        string
-	node        *link.Node
-	state       *node.Node
-	agent       *sma.Agent
-	addr        address
-	attachments [maxAttachments]*Attachment // of programs at an adapter
-	groups      map[groupKey]*group         // that they are in
-	asked       []join                      // to be, without an answer, in their order
-	off         bool                        // switched off
+	name         string
+	node         *link.Node
+	state        *node.Node
+	agent        *sma.Agent
+	addr         address
+	attachments  [maxAttachments]*Attachment // of programs at an adapter
+	groups       map[groupKey]*group         // that they are in
+	pendingJoins []pendingJoin               // to be, without an answer, in their order
+	off          bool                        // switched off
 
 	dropped uint64 // packets for attachments that took none
 }

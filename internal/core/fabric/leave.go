@@ -27,8 +27,8 @@ type leaveRequest struct {
 }
 
 const (
-	leaveTries = 5
-	leaveAgain = clock.Time(1e9)
+	maxLeaveTries = 5
+	leaveInterval = clock.Time(1e9)
 	// maxLeaves limits the requests that wait for an answer: programs that end with more leave ports in groups.
 	maxLeaves = 4 * maxGroups
 )
@@ -48,8 +48,8 @@ func (l *leaves) init() {
 
 // leaveGroup takes a port out of a group, as far as no attachment there is a member.
 func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) {
-	what &^= g.held(nobody)
-	m.leaving(k, g, what)
+	what &^= g.joinedExcept(noSlot)
+	m.noteLeave(k, g, what)
 	l := &f.leaves
 	for what != 0 && len(l.requests) < maxLeaves {
 		one := what & -what // each for itself: a request is refused as a whole if one of its states is not there
@@ -64,19 +64,19 @@ func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) 
 func (s *Attachment) leaveAll() {
 	for k, g := range s.m.groups {
 		if was := g.joined[s.slot]; was != 0 {
-			s.drop(k, was)
+			s.removeMembership(k, was)
 			s.f.leaveGroup(s.m, k, g, was)
 		}
 	}
-	for i := range s.m.asked {
-		if j := &s.m.asked[i]; j.slot == s.slot {
-			j.state, j.fresh = 0, 0 // of a group that the administrator chooses
+	for i := range s.m.pendingJoins {
+		if j := &s.m.pendingJoins[i]; j.slot == s.slot {
+			j.state, j.added = 0, 0 // of a group that the administrator chooses
 		}
 	}
 }
 
-// rejoined keeps requests from being repeated when an attachment has joined again.
-func (l *leaves) rejoined(m *member, k groupKey, state sa.JoinState) {
+// cancel keeps requests from being repeated when an attachment has joined again.
+func (l *leaves) cancel(m *member, k groupKey, state sa.JoinState) {
 	for i := range l.requests {
 		if r := &l.requests[i]; r.m == m && r.groupKey == k {
 			r.state &^= state
@@ -85,8 +85,8 @@ func (l *leaves) rejoined(m *member, k groupKey, state sa.JoinState) {
 	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.state == 0 })
 }
 
-// answered ends a request, false: there is none with that id.
-func (l *leaves) answered(tid uint64) bool {
+// complete ends a request, false: there is none with that id.
+func (l *leaves) complete(tid uint64) bool {
 	i := slices.IndexFunc(l.requests, func(r leaveRequest) bool { return r.tid == tid })
 	if i >= 0 {
 		l.requests = slices.Delete(l.requests, i, i+1)
@@ -100,13 +100,13 @@ func (f *Fabric) sendLeaves(now clock.Time) {
 	if l.due == 0 || l.due > now {
 		return
 	}
-	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.due <= now && r.tries == leaveTries })
+	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.due <= now && r.tries == maxLeaveTries })
 	l.due = 0
 	for i := range l.requests {
 		r := &l.requests[i]
 		if r.due <= now {
 			r.tries++
-			r.due = now + leaveAgain
+			r.due = now + leaveInterval
 			r.send(f, now)
 		}
 		if l.due == 0 || r.due < l.due {

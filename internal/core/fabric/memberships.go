@@ -37,8 +37,8 @@ type group struct {
 	granted sa.JoinState                 // what the administrator has made the port
 }
 
-// held returns what attachments are, but for one.
-func (g *group) held(but int) (all sa.JoinState) {
+// joinedExcept returns what attachments are, but for one.
+func (g *group) joinedExcept(but int) (all sa.JoinState) {
 	for num, j := range g.joined {
 		if num != but {
 			all |= j
@@ -47,27 +47,27 @@ func (g *group) held(but int) (all sa.JoinState) {
 	return all
 }
 
-// nobody is the number of no attachment.
-const nobody = -1
+// noSlot is the number of no attachment.
+const noSlot = -1
 
-// join is a request that the administrator has not answered. Its MGID is 0 if the administrator chooses one.
-type join struct {
+// pendingJoin is a request that the administrator has not answered. Its MGID is 0 if the administrator chooses one.
+type pendingJoin struct {
 	groupKey
 	tid   uint64
 	slot  int
 	state sa.JoinState // what the attachment will be
-	fresh sa.JoinState // and was not before
-	// port is what the request makes the port, unless it is refused: its state, but for what a request that left
+	added sa.JoinState // and was not before
+	// portState is what the request makes the port, unless it is refused: its state, but for what a request that left
 	// the port later is to take back.
-	port sa.JoinState
+	portState sa.JoinState
 }
 
 const (
 	// maxGroups limits the groups that an attachment is in.
 	maxGroups = 1024
-	// maxAsked limits the requests at an adapter without an answer. The oldest are given up: what they have joined
+	// maxPendingJoins limits the requests at an adapter without an answer. The oldest are given up: what they have joined
 	// the attachment keeps.
-	maxAsked = 4 * maxGroups
+	maxPendingJoins = 4 * maxGroups
 )
 
 // memberRequest is a request to the administrator to change a membership of the port that it leaves.
@@ -119,33 +119,33 @@ func (s *Attachment) changeMembership(q *memberRequest) (answered bool) {
 // join notes that the attachment wants to be a member.
 func (s *Attachment) join(q *memberRequest) (answered bool) {
 	m := s.m
-	j := join{groupKey: q.groupKey, tid: q.head.TID, slot: s.slot, state: q.record.Join, port: q.record.Join}
+	j := pendingJoin{groupKey: q.groupKey, tid: q.head.TID, slot: s.slot, state: q.record.Join, portState: q.record.Join}
 	if q.mgid != (ib.GID{}) {
-		j.fresh = j.state
+		j.added = j.state
 		if g := m.groups[q.groupKey]; g != nil {
-			j.fresh &^= g.joined[s.slot]
+			j.added &^= g.joined[s.slot]
 		}
-		if j.fresh == j.state && s.groups >= maxGroups {
-			s.answer(q, sa.StatusNoResources)
+		if j.added == j.state && s.groups >= maxGroups {
+			s.respond(q, sa.StatusNoResources)
 			return true
 		}
-		s.hold(q.groupKey, j.state)
-		s.f.leaves.rejoined(m, q.groupKey, j.state)
+		s.addMembership(q.groupKey, j.state)
+		s.f.leaves.cancel(m, q.groupKey, j.state)
 	}
-	if i := slices.IndexFunc(m.asked, func(o join) bool { return o.tid == j.tid && o.slot == j.slot }); i >= 0 {
-		j.fresh |= m.asked[i].fresh & j.state
-		m.asked = slices.Delete(m.asked, i, i+1)
+	if i := slices.IndexFunc(m.pendingJoins, func(o pendingJoin) bool { return o.tid == j.tid && o.slot == j.slot }); i >= 0 {
+		j.added |= m.pendingJoins[i].added & j.state
+		m.pendingJoins = slices.Delete(m.pendingJoins, i, i+1)
 	}
-	for i := range m.asked { // who repeats a request waits for the last answer
-		if o := &m.asked[i]; o.groupKey == j.groupKey && o.slot == j.slot && o.state == j.state && o.mgid != (ib.GID{}) {
-			j.fresh |= o.fresh
-			o.state, o.fresh = 0, 0
+	for i := range m.pendingJoins { // who repeats a request waits for the last answer
+		if o := &m.pendingJoins[i]; o.groupKey == j.groupKey && o.slot == j.slot && o.state == j.state && o.mgid != (ib.GID{}) {
+			j.added |= o.added
+			o.state, o.added = 0, 0
 		}
 	}
-	if len(m.asked) == maxAsked {
-		m.asked = slices.Delete(m.asked, 0, 1)
+	if len(m.pendingJoins) == maxPendingJoins {
+		m.pendingJoins = slices.Delete(m.pendingJoins, 0, 1)
 	}
-	m.asked = append(m.asked, j)
+	m.pendingJoins = append(m.pendingJoins, j)
 	return false
 }
 
@@ -155,23 +155,23 @@ func (s *Attachment) leave(q *memberRequest) (answered bool) {
 	if g == nil {
 		return false
 	}
-	what, others := q.record.Join, g.held(s.slot)
+	what, others := q.record.Join, g.joinedExcept(s.slot)
 	if what&^g.joined[s.slot] != 0 {
-		if what&g.held(nobody) == 0 {
+		if what&g.joinedExcept(noSlot) == 0 {
 			return false
 		}
-		s.answer(q, sa.StatusInvalid) // as the administrator says of what a port is not
+		s.respond(q, sa.StatusInvalid) // as the administrator says of what a port is not
 		return true
 	}
-	s.drop(q.groupKey, what)
+	s.removeMembership(q.groupKey, what)
 	rest := what &^ others
-	s.m.leaving(q.groupKey, g, rest)
+	s.m.noteLeave(q.groupKey, g, rest)
 	switch rest {
 	case what:
 		return false
 	case 0:
-		q.record.Join = g.held(nobody)
-		s.answer(q, mad.StatusOK)
+		q.record.Join = g.joinedExcept(noSlot)
+		s.respond(q, mad.StatusOK)
 		return true
 	}
 	q.record.Join = rest
@@ -180,18 +180,18 @@ func (s *Attachment) leave(q *memberRequest) (answered bool) {
 	return false
 }
 
-// leaving notes that a request to leave a group is on its way.
-func (m *member) leaving(k groupKey, g *group, what sa.JoinState) {
+// noteLeave notes that a request to leave a group is on its way.
+func (m *member) noteLeave(k groupKey, g *group, what sa.JoinState) {
 	g.granted &^= what
-	for i := range m.asked {
-		if m.asked[i].groupKey == k {
-			m.asked[i].port &^= what
+	for i := range m.pendingJoins {
+		if m.pendingJoins[i].groupKey == k {
+			m.pendingJoins[i].portState &^= what
 		}
 	}
 }
 
-// answer turns a request into its response, which the attachment receives.
-func (s *Attachment) answer(q *memberRequest, status mad.Status) {
+// respond turns a request into its response, which the attachment receives.
+func (s *Attachment) respond(q *memberRequest, status mad.Status) {
 	h := &q.head
 	if h.Status = status; status == mad.StatusOK {
 		q.record.Append(q.data[:0])
@@ -208,8 +208,8 @@ func (s *Attachment) answer(q *memberRequest, status mad.Status) {
 	s.put(q.port, q.packet)
 }
 
-// hold makes the attachment a member.
-func (s *Attachment) hold(k groupKey, j sa.JoinState) *group {
+// addMembership makes the attachment a member.
+func (s *Attachment) addMembership(k groupKey, j sa.JoinState) *group {
 	g := s.m.groups[k]
 	if g == nil {
 		g = new(group)
@@ -222,26 +222,26 @@ func (s *Attachment) hold(k groupKey, j sa.JoinState) *group {
 	return g
 }
 
-// drop makes the attachment a member no more, also by what it has asked for.
-func (s *Attachment) drop(k groupKey, what sa.JoinState) *group {
-	for i := range s.m.asked {
-		if j := &s.m.asked[i]; j.groupKey == k && j.slot == s.slot {
+// removeMembership makes the attachment a member no more, also by what it has asked for.
+func (s *Attachment) removeMembership(k groupKey, what sa.JoinState) *group {
+	for i := range s.m.pendingJoins {
+		if j := &s.m.pendingJoins[i]; j.groupKey == k && j.slot == s.slot {
 			j.state &^= what
-			j.fresh &^= what
+			j.added &^= what
 		}
 	}
 	g := s.m.groups[k]
 	if g.joined[s.slot] &^= what; g.joined[s.slot] == 0 {
 		s.groups--
-		if g.held(nobody) == 0 {
+		if g.joinedExcept(noSlot) == 0 {
 			delete(s.m.groups, k)
 		}
 	}
 	return g
 }
 
-// heard takes note of what the administrator answers, and reports whether the fabric itself has asked.
-func (m *member) heard(f *Fabric, p *link.Packet) (own bool) {
+// observeResponse takes note of what the administrator answers, and reports whether the fabric itself has asked.
+func (m *member) observeResponse(f *Fabric, p *link.Packet) (own bool) {
 	_, b, ok := link.ReadMAD(p)
 	if !ok || mad.Class(b[1]) != sa.Class {
 		return false
@@ -250,21 +250,21 @@ func (m *member) heard(f *Fabric, p *link.Packet) (own bool) {
 	h.Decode(b)
 	switch {
 	case h.Method == sa.MethodDeleteResp:
-		return f.leaves.answered(h.TID)
+		return f.leaves.complete(h.TID)
 	case h.Method == mad.MethodGetResp && h.Attribute == sa.AttrMCMemberRecord:
-		m.joinAnswered(f, &h, b[sa.HeaderLen:])
+		m.handleJoinResponse(f, &h, b[sa.HeaderLen:])
 	}
 	return false
 }
 
-// joinAnswered takes note of what becomes of a request to join. What nobody is any more the port leaves.
-func (m *member) joinAnswered(f *Fabric, h *sa.Header, data []byte) {
-	i := slices.IndexFunc(m.asked, func(j join) bool { return j.tid == h.TID })
+// handleJoinResponse takes note of what becomes of a request to join. What nobody is any more the port leaves.
+func (m *member) handleJoinResponse(f *Fabric, h *sa.Header, data []byte) {
+	i := slices.IndexFunc(m.pendingJoins, func(j pendingJoin) bool { return j.tid == h.TID })
 	if i < 0 {
 		return
 	}
-	j := m.asked[i]
-	m.asked = slices.Delete(m.asked, i, i+1)
+	j := m.pendingJoins[i]
+	m.pendingJoins = slices.Delete(m.pendingJoins, i, i+1)
 	if h.Status == mad.StatusOK && j.mgid == (ib.GID{}) {
 		var r sa.MCMemberRecord
 		r.Decode(data)
@@ -275,26 +275,26 @@ func (m *member) joinAnswered(f *Fabric, h *sa.Header, data []byte) {
 		g = new(group)
 	}
 	granted := h.Status == mad.StatusOK
-	for o := range m.asked {
-		o := &m.asked[o]
+	for o := range m.pendingJoins {
+		o := &m.pendingJoins[o]
 		if o.groupKey != j.groupKey || o.slot != j.slot {
 			continue
 		}
 		if granted {
-			o.fresh &^= j.state
+			o.added &^= j.state
 		} else { // what is asked for again is up to that request now
-			o.fresh |= j.fresh & o.state
-			j.fresh &^= o.state
+			o.added |= j.added & o.state
+			j.added &^= o.state
 		}
 	}
 	s := m.attachments[j.slot]
 	if granted && j.state != 0 {
-		g = s.hold(j.groupKey, j.state)
+		g = s.addMembership(j.groupKey, j.state)
 	}
 	if granted {
-		g.granted |= j.port
-	} else if j.fresh != 0 {
-		s.drop(j.groupKey, j.fresh)
+		g.granted |= j.portState
+	} else if j.added != 0 {
+		s.removeMembership(j.groupKey, j.added)
 	}
 	f.leaveGroup(m, j.groupKey, g, g.granted)
 }

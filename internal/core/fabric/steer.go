@@ -90,7 +90,7 @@ func (m *member) take(f *Fabric, port *link.Port) {
 				continue
 			}
 		default:
-			if dest == ib.QP1 && m.heard(f, p) {
+			if dest == ib.QP1 && m.observeResponse(f, p) {
 				f.net.Release(p)
 				continue
 			}
