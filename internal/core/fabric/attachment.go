@@ -43,9 +43,9 @@ type Attachment struct {
 	claims
 	groups int // multicast groups it has joined
 	stallState
-	sm   bool          // its program runs a subnet manager
-	room chan struct{} // closed when unsent is empty again; nil: no waiter
-	gone bool
+	sm     bool          // its program runs a subnet manager
+	room   chan struct{} // closed when unsent is empty again; nil: no waiter
+	closed bool
 }
 
 // Arrival is a received packet, and the port that received it.
@@ -89,10 +89,10 @@ func (s *Attachment) Close() {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.gone {
+	if s.closed {
 		return
 	}
-	s.gone = true
+	s.closed = true
 	s.m.attachments[s.slot] = nil
 	s.dropQueue()
 	s.leaveAll()
@@ -103,7 +103,7 @@ func (s *Attachment) Close() {
 		f.net.Release(o.packet)
 	}
 	s.unsent = nil
-	s.roomy()
+	s.signalRoom()
 	if !f.closed {
 		f.step()
 	}
@@ -127,7 +127,7 @@ func (s *Attachment) Alloc(packets []*link.Packet, sizes []int) error {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	switch {
-	case s.f.closed || s.gone:
+	case s.f.closed || s.closed:
 		return ErrClosed
 	case len(s.unsent) > 0:
 		return ErrAgain
@@ -160,7 +160,7 @@ func (s *Attachment) Send(port int, packets []*link.Packet) error {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || s.gone {
+	if f.closed || s.closed {
 		return ErrClosed
 	}
 	for _, p := range packets {
@@ -198,13 +198,13 @@ func (m *member) resume(f *Fabric) {
 		}
 		s.unsent = slices.Delete(s.unsent, 0, n)
 		if len(s.unsent) == 0 {
-			s.roomy()
+			s.signalRoom()
 		}
 	}
 }
 
-// roomy wakes those who wait until unsent is empty.
-func (s *Attachment) roomy() {
+// signalRoom wakes those who wait until unsent is empty.
+func (s *Attachment) signalRoom() {
 	s.driver.Wake()
 	if s.room != nil {
 		close(s.room)
@@ -216,7 +216,7 @@ func (s *Attachment) roomy() {
 // done is closed first.
 func (s *Attachment) AwaitRoom(done <-chan struct{}) error {
 	s.f.mu.Lock()
-	if s.gone || s.f.closed {
+	if s.closed || s.f.closed {
 		s.f.mu.Unlock()
 		return ErrClosed
 	}
@@ -245,7 +245,7 @@ func (s *Attachment) Ready() bool { return s.ready.Load() }
 func (s *Attachment) Receive(buf []Arrival) (int, error) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	if s.f.closed || s.gone {
+	if s.f.closed || s.closed {
 		return 0, ErrClosed
 	}
 	return s.receive(buf), nil
@@ -268,7 +268,7 @@ func (s *Attachment) Take(buf []Arrival) (int, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || s.gone {
+	if f.closed || s.closed {
 		return 0, ErrClosed
 	}
 	n := s.receive(buf)
@@ -325,7 +325,7 @@ func (s *Attachment) SendMAD(port int, d link.Datagram, mad []byte) error {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed || s.gone {
+	if f.closed || s.closed {
 		return ErrClosed
 	}
 	p := f.net.NewMAD(d, mad)

@@ -26,9 +26,9 @@ func (f *Fabric) build(t *topology.Topology, adapters int) error {
 			adapters++
 		}
 		f.members = append(f.members, m)
-		f.of[m.node] = m
+		f.memberOf[m.node] = m
 	}
-	f.name()
+	f.indexNames()
 	for _, l := range t.Links {
 		a, b := f.members[l.A.Node].node.Port(l.A.Port), f.members[l.B.Node].node.Port(l.B.Port)
 		if _, err := f.net.Plug(f.now(), a, b, 0); err != nil {
@@ -38,8 +38,8 @@ func (f *Fabric) build(t *topology.Topology, adapters int) error {
 	return nil
 }
 
-// name makes nodes be found by their names, and by descriptions that only one of them has.
-func (f *Fabric) name() {
+// indexNames makes nodes be found by their names, and by descriptions that only one of them has.
+func (f *Fabric) indexNames() {
 	described := make(map[string]int)
 	for _, m := range f.members {
 		described[m.state.Description]++
@@ -82,15 +82,15 @@ func (f *Fabric) adapter(name string) (*member, error) {
 	}
 	switch {
 	case m == nil:
-		return nil, fmt.Errorf("the fabric has no adapter %q: %s", name, f.some())
+		return nil, fmt.Errorf("the fabric has no adapter %q: %s", name, f.listAdapters())
 	case m.state.Type != node.CA:
-		return nil, fmt.Errorf("%q is a %v: programs run at adapters; %s", name, m.state.Type, f.some())
+		return nil, fmt.Errorf("%q is a %v: programs run at adapters; %s", name, m.state.Type, f.listAdapters())
 	}
 	return m, nil
 }
 
-// some says what adapters there are.
-func (f *Fabric) some() string {
+// listAdapters says what adapters there are.
+func (f *Fabric) listAdapters() string {
 	var names string
 	n := 0
 	for _, m := range f.members {

@@ -19,8 +19,8 @@ import (
 // turn is how many packets the network moves before the manager's turn, and turns how often both have
 // theirs under one hold of the lock.
 const (
-	turn  = 256
-	turns = 4
+	runPackets = 256
+	maxRuns    = 4
 )
 
 const (
@@ -59,20 +59,20 @@ type Fabric struct {
 	done   chan struct{}
 	sim    *Simulation // nil: the time is the system's
 
-	mu          sync.Mutex
-	net         *link.Net
-	members     []*member
-	byName      map[string]*member // by the name in the topology, and by description where that is unique
-	of          map[*link.Node]*member
-	errors      map[*link.Cable]float64 // error rates as they were set
-	remotes     map[*link.Port]*Remote
-	woken       []link.Wake
-	until       clock.Time   // the waiter's deadline; 0: none
-	stallCheck  clock.Time   // when attachments are looked at that take nothing; 0: none has anything
-	portChanges []portChange // that the goroutine tells
-	manager     *manager
-	leaves      leaves
-	closed      bool
+	mu           sync.Mutex
+	net          *link.Net
+	members      []*member
+	byName       map[string]*member // by the name in the topology, and by description where that is unique
+	memberOf     map[*link.Node]*member
+	errors       map[*link.Cable]float64 // error rates as they were set
+	remotes      map[*link.Port]*Remote
+	woken        []link.Wake
+	waitDeadline clock.Time   // the waiter's deadline; 0: none
+	stallCheck   clock.Time   // when attachments are looked at that take nothing; 0: none has anything
+	portChanges  []portChange // that the goroutine tells
+	manager      *manager
+	leaves       leaves
+	closed       bool
 }
 
 // member is a node of the fabric.
@@ -99,7 +99,7 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 		o = &Options{}
 	}
 	f := &Fabric{start: time.Now(), sim: o.Simulation, done: make(chan struct{}), byName: make(map[string]*member),
-		of: make(map[*link.Node]*member), errors: make(map[*link.Cable]float64)}
+		memberOf: make(map[*link.Node]*member), errors: make(map[*link.Cable]float64)}
 	f.leaves.init()
 	f.waiter = f.NewWaiter()
 	f.net = link.New(link.Config{Seed: o.Seed, Paced: f.sim != nil, Buffer: laneBuffer, SendQueue: sendQueue})
@@ -112,7 +112,7 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 	if o.Record != nil {
 		f.net.Record(func(now clock.Time, from *link.Port, frame []byte) {
 			if len(frame) != ib.FlowControlLen {
-				o.Record(f.start.Add(time.Duration(now)), f.of[from.Node()].name, from.Num(), frame)
+				o.Record(f.start.Add(time.Duration(now)), f.memberOf[from.Node()].name, from.Num(), frame)
 			}
 		})
 	}
@@ -164,12 +164,12 @@ func (f *Fabric) now() clock.Time { return clock.Time(time.Since(f.start)) + 1 }
 func (f *Fabric) step() {
 	f.sendLeaves(f.now())
 	more := true
-	for range turns {
+	for range maxRuns {
 		if !more {
 			break
 		}
 		now := f.now()
-		more = f.net.Run(now, turn)
+		more = f.net.Run(now, runPackets)
 		f.woken = f.net.Woken(f.woken[:0])
 		for _, w := range f.woken {
 			f.handle(w)
@@ -182,8 +182,8 @@ func (f *Fabric) step() {
 		}
 	}
 	f.checkStalls()
-	if due := f.deadline(); due != f.until {
-		f.until = due
+	if due := f.deadline(); due != f.waitDeadline {
+		f.waitDeadline = due
 		var t time.Time
 		if due != 0 {
 			t = f.start.Add(time.Duration(due - 1))
@@ -249,12 +249,12 @@ func (f *Fabric) takeEvents() ([]sm.Event, func(sm.Event)) {
 
 // handle does what a port's event asks for.
 func (f *Fabric) handle(w link.Wake) {
-	m := f.of[w.Port.Node()]
+	m := f.memberOf[w.Port.Node()]
 	if m == nil {
 		return
 	}
 	if w.Events&link.Arrived != 0 {
-		m.take(f, w.Port)
+		m.deliver(f, w.Port)
 	}
 	if w.Events&link.Room != 0 {
 		m.resume(f)

@@ -51,15 +51,15 @@ type manager struct {
 	event  func(sm.Event)
 	events []sm.Event // for event
 
-	came bool       // datagrams, since the last turn
-	due  clock.Time // when the engine's next turn is; 0: when something comes
+	pending bool       // datagrams, since the last turn
+	due     clock.Time // when the engine's next turn is; 0: when something comes
 }
 
 // maxEvents is how many events wait for whoever takes them; those that come then are lost.
 const maxEvents = 1024
 
-// datagrams is how many the manager sends in a turn.
-const datagrams = 64
+// maxDatagrams is how many the manager sends in a turn.
+const maxDatagrams = 64
 
 // newManager returns nil if there is no node that it could run at.
 func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
@@ -87,7 +87,7 @@ func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
 	m.engine = sm.New(c)
 	f.net.Serve(m.at.node, m.engine.Takes)
 	m.engine.Start(f.now())
-	m.came = true
+	m.pending = true
 	return m, nil
 }
 
@@ -138,7 +138,7 @@ func (m *manager) receive(at *member) {
 	if at != m.at {
 		return
 	}
-	m.came = true
+	m.pending = true
 	for p := m.f.net.ReceiveMAD(at.node); p != nil; p = m.f.net.ReceiveMAD(at.node) {
 		if d, b, ok := link.ReadMAD(p); ok {
 			m.engine.HandleMAD(m.f.now(), &sm.Datagram{MAD: [mad.Size]byte(b), QPN: d.Dest, LID: d.SLID, Peer: d.Source, SL: d.SL, PKey: d.PKey})
@@ -149,15 +149,15 @@ func (m *manager) receive(at *member) {
 
 // run does what is due and sends, and reports whether it sent: answers of its own node are there already.
 func (m *manager) run(now clock.Time) (sent bool) {
-	if !m.came && (m.due == 0 || m.due > now) {
+	if !m.pending && (m.due == 0 || m.due > now) {
 		return false
 	}
-	m.came = false
+	m.pending = false
 	if d := m.engine.Deadline(); d != 0 && d <= now {
 		m.engine.HandleTimeout(now)
 	}
 	var d sm.Datagram
-	for n := 0; n < datagrams && m.engine.Next(now, &d); n++ {
+	for n := 0; n < maxDatagrams && m.engine.Next(now, &d); n++ {
 		m.send(now, &d)
 		sent = true
 	}
@@ -166,7 +166,7 @@ func (m *manager) run(now clock.Time) (sent bool) {
 			m.events = append(m.events, e)
 		}
 	}
-	m.came = sent // there may be more to send
+	m.pending = sent // there may be more to send
 	m.due = m.engine.Deadline()
 	return sent
 }
@@ -194,5 +194,5 @@ func (m *manager) deadline() clock.Time { return m.due }
 // do not find it, as the node has lost its LID.
 func (m *manager) resume(now clock.Time) {
 	m.engine.Resweep(now)
-	m.came = true
+	m.pending = true
 }

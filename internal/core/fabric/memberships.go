@@ -205,7 +205,7 @@ func (s *Attachment) respond(q *memberRequest, status mad.Status) {
 	_, b, _ := link.ReadMAD(q.packet)
 	h.Append(b[:0])
 	q.packet.Reverse()
-	s.put(q.port, q.packet)
+	s.enqueue(q.port, q.packet)
 }
 
 // addMembership makes the attachment a member.

@@ -18,8 +18,8 @@ type End struct {
 
 func (e End) String() string { return fmt.Sprintf("%s[%d]", e.Node, e.Port) }
 
-// at runs f at a port, with the lock held.
-func (f *Fabric) at(e End, do func(m *member, p *link.Port) error) error {
+// withPort runs f at a port, with the lock held.
+func (f *Fabric) withPort(e End, do func(m *member, p *link.Port) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -54,7 +54,7 @@ func (f *Fabric) member(name string) (*member, error) {
 
 // Plug connects two ports with a cable.
 func (f *Fabric) Plug(a, b End) error {
-	return f.at(a, func(_ *member, p *link.Port) error {
+	return f.withPort(a, func(_ *member, p *link.Port) error {
 		_, q, err := f.port(b)
 		if err == nil {
 			err = f.checkUnplugged(a, p)
@@ -71,7 +71,7 @@ func (f *Fabric) Plug(a, b End) error {
 
 // Pull takes the cable at a port out.
 func (f *Fabric) Pull(e End) error {
-	return f.at(e, func(_ *member, p *link.Port) error {
+	return f.withPort(e, func(_ *member, p *link.Port) error {
 		if r := f.remotes[p]; r != nil {
 			f.unplug(r)
 			return nil
@@ -126,7 +126,7 @@ func (f *Fabric) SetErrorRate(e End, share float64) error {
 	if !(share >= 0 && share <= 1) {
 		return fmt.Errorf("error rate %g: it is a share of the packets, from 0 to 1", share)
 	}
-	return f.at(e, func(m *member, p *link.Port) error {
+	return f.withPort(e, func(m *member, p *link.Port) error {
 		if p.Cable() == nil {
 			return fmt.Errorf("%v has no cable", e)
 		}
@@ -141,7 +141,7 @@ func (f *Fabric) SetErrorRate(e End, share float64) error {
 
 // Hold makes a port hold back the credits of a lane, or give them again.
 func (f *Fabric) Hold(e End, vl int, on bool) error {
-	return f.at(e, func(_ *member, p *link.Port) error { return f.net.HoldCredits(f.now(), p, vl, on) })
+	return f.withPort(e, func(_ *member, p *link.Port) error { return f.net.HoldCredits(f.now(), p, vl, on) })
 }
 
 // ClearCounters sets counters to 0: of a port, of all ports of a node if the port is 0, and of all nodes

@@ -31,7 +31,7 @@ type Remote struct {
 // the other end is.
 func (f *Fabric) Remote(e End, far string, l Line) (*Remote, error) {
 	var r *Remote
-	err := f.at(e, func(m *member, p *link.Port) error {
+	err := f.withPort(e, func(m *member, p *link.Port) error {
 		if err := f.checkUnplugged(e, p); err != nil {
 			return err
 		}

@@ -15,12 +15,12 @@ import (
 
 // claims are what an attachment takes of the datagrams to queue pair 1 that no transaction leads to.
 type claims struct {
-	services []service
+	services []serviceRange
 	classes  [256]bool
 }
 
-// service are service ids of connection managers.
-type service struct{ id, mask uint64 }
+// serviceRange are service ids of connection managers.
+type serviceRange struct{ id, mask uint64 }
 
 // maxServices limits what an attachment can claim.
 const maxServices = 1 << 14
@@ -47,7 +47,7 @@ func (s *Attachment) Claim(id, mask uint64) error {
 	if len(s.services) == maxServices {
 		return errFull
 	}
-	s.services = append(s.services, service{id, mask})
+	s.services = append(s.services, serviceRange{id, mask})
 	return nil
 }
 
@@ -56,7 +56,7 @@ func (s *Attachment) Unclaim(id, mask uint64) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	for i, c := range s.services {
-		if c == (service{id, mask}) {
+		if c == (serviceRange{id, mask}) {
 			s.services = append(s.services[:i], s.services[i+1:]...)
 			return
 		}
@@ -70,8 +70,8 @@ func (s *Attachment) Serve(class uint8, yes bool) {
 	s.classes[class] = yes
 }
 
-// take takes what has come to a port of an adapter to the attachments.
-func (m *member) take(f *Fabric, port *link.Port) {
+// deliver takes what has come to a port of an adapter to the attachments.
+func (m *member) deliver(f *Fabric, port *link.Port) {
 	for {
 		p := f.net.Receive(port)
 		if p == nil {
@@ -82,11 +82,11 @@ func (m *member) take(f *Fabric, port *link.Port) {
 		switch {
 		case !ok:
 		case dest == ib.QPNMulticast:
-			m.spread(f, num, p)
+			m.deliverMulticast(f, num, p)
 			continue
 		case dest > ib.QP1:
 			if s := m.attachments[steer.SlotOfQPN(dest)]; s != nil {
-				s.put(num, p)
+				s.enqueue(num, p)
 				continue
 			}
 		default:
@@ -95,20 +95,20 @@ func (m *member) take(f *Fabric, port *link.Port) {
 				continue
 			}
 			if s := m.agentOf(dest, p.Bytes()[at:]); s != nil {
-				s.put(num, p)
+				s.enqueue(num, p)
 				continue
 			}
 		}
-		if s := m.first(); s != nil {
-			s.put(num, p) // which counts it
+		if s := m.anyAttachment(); s != nil {
+			s.enqueue(num, p) // which counts it
 			continue
 		}
 		f.net.Release(p)
 	}
 }
 
-// first returns an attachment of the adapter, or nil.
-func (m *member) first() *Attachment {
+// anyAttachment returns an attachment of the adapter, or nil.
+func (m *member) anyAttachment() *Attachment {
 	for _, s := range m.attachments {
 		if s != nil {
 			return s
@@ -117,7 +117,7 @@ func (m *member) first() *Attachment {
 	return nil
 }
 
-func (s *Attachment) put(port int, p *link.Packet) {
+func (s *Attachment) enqueue(port int, p *link.Packet) {
 	if s.stalled {
 		s.m.dropped++
 		s.f.net.Release(p)
@@ -131,9 +131,9 @@ func (s *Attachment) put(port int, p *link.Packet) {
 	}
 }
 
-// spread gives a multicast packet to all attachments, but for the last one as a copy: which queue pairs belong to
+// deliverMulticast gives a multicast packet to all attachments, but for the last one as a copy: which queue pairs belong to
 // the group is theirs to know.
-func (m *member) spread(f *Fabric, port int, p *link.Packet) {
+func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
 	var last *Attachment
 	for _, s := range m.attachments {
 		if s == nil {
@@ -143,7 +143,7 @@ func (m *member) spread(f *Fabric, port int, p *link.Packet) {
 			c := f.net.Alloc(len(p.Bytes()))
 			copy(c.Bytes(), p.Bytes())
 			c.NoICRC = p.NoICRC
-			last.put(port, c)
+			last.enqueue(port, c)
 		}
 		last = s
 	}
@@ -151,7 +151,7 @@ func (m *member) spread(f *Fabric, port int, p *link.Packet) {
 		f.net.Release(p)
 		return
 	}
-	last.put(port, p)
+	last.enqueue(port, p)
 }
 
 // destination returns the destination queue pair of a packet, and where its BTH is.

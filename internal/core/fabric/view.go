@@ -74,7 +74,7 @@ func (f *Fabric) View() *View {
 				continue
 			}
 			if a, b := c.Ports(); a == p {
-				v.Cables = append(v.Cables, CableView{End{m.name, num}, End{f.of[b.Node()].name, b.Num()}, f.errors[c]})
+				v.Cables = append(v.Cables, CableView{End{m.name, num}, End{f.memberOf[b.Node()].name, b.Num()}, f.errors[c]})
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func (f *Fabric) walk(p, q *link.Port, lid uint16) (hops []End, arrives bool, er
 		if lid == 0 || p.State().Link.Logical != node.Active {
 			return hops, false, nil
 		}
-		hops = append(hops, End{f.of[p.Node()].name, p.Num()})
+		hops = append(hops, End{f.memberOf[p.Node()].name, p.Num()})
 		next := p.Peer()
 		switch {
 		case next == q:
@@ -185,7 +185,7 @@ func (f *Fabric) Active() bool {
 			if r := f.remotes[p]; r != nil && r.linked() && p.State().Link.Logical != node.Active {
 				return false
 			}
-			if peer := p.Peer(); peer != nil && !f.of[peer.Node()].off && p.State().Link.Logical != node.Active {
+			if peer := p.Peer(); peer != nil && !f.memberOf[peer.Node()].off && p.State().Link.Logical != node.Active {
 				return false
 			}
 		}

@@ -21,10 +21,10 @@ type Waiter interface {
 	Close()
 }
 
-// sleeper is a Waiter in the system's time.
-type sleeper struct {
+// realWaiter is a Waiter in the system's time.
+type realWaiter struct {
 	start    time.Time
-	ring     chan struct{} // of capacity 1: look again
+	woken    chan struct{} // of capacity 1: look again
 	deadline atomic.Int64  // nanoseconds since start; 0: none
 	timer    *time.Timer   // of the one who waits
 	closed   atomic.Bool
@@ -32,11 +32,11 @@ type sleeper struct {
 
 // NewWaiter returns a waiter in the system's time.
 func NewWaiter() Waiter {
-	return &sleeper{start: time.Now(), ring: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	return &realWaiter{start: time.Now(), woken: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
 }
 
 // Wait waits.
-func (w *sleeper) Wait(ready func() bool) error {
+func (w *realWaiter) Wait(ready func() bool) error {
 	for {
 		if w.closed.Load() {
 			return ErrClosed
@@ -52,21 +52,21 @@ func (w *sleeper) Wait(ready func() bool) error {
 		}
 		w.timer.Reset(left)
 		select {
-		case <-w.ring:
+		case <-w.woken:
 			return nil
 		case <-w.timer.C:
 		}
 	}
 }
 
-func (w *sleeper) Wake() {
+func (w *realWaiter) Wake() {
 	select {
-	case w.ring <- struct{}{}:
+	case w.woken <- struct{}{}:
 	default:
 	}
 }
 
-func (w *sleeper) SetDeadline(t time.Time) {
+func (w *realWaiter) SetDeadline(t time.Time) {
 	at := int64(0)
 	if !t.IsZero() {
 		at = max(1, int64(t.Sub(w.start)))
@@ -76,7 +76,7 @@ func (w *sleeper) SetDeadline(t time.Time) {
 	}
 }
 
-func (w *sleeper) Close() {
+func (w *realWaiter) Close() {
 	w.closed.Store(true)
 	w.Wake()
 }
