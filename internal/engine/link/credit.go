@@ -18,10 +18,10 @@ import (
 
 // inLane is the receive buffer of a lane, in blocks of 64 bytes.
 type inLane struct {
-	size  uint16
-	used  uint16
-	count uint16 // ABR: blocks that have come since the link came up
-	told  uint16 // FCCL as the other end was last told
+	size uint16
+	used uint16
+	abr  uint16 // ABR: blocks that have come since the link came up
+	told uint16 // FCCL as the other end was last told
 }
 
 // telling is what a port tells of its credits, where that takes flow-control packets.
@@ -32,8 +32,8 @@ type telling struct {
 	idle    uint8  // refreshes in a row without news
 }
 
-// limit is FCCL.
-func (l *inLane) limit() uint16 { return (l.count + l.size - l.used) & creditMask }
+// fccl is FCCL.
+func (l *inLane) fccl() uint16 { return (l.abr + l.size - l.used) & creditMask }
 
 // HoldCredits makes a port tell no more credits of a data lane, so that whoever sends to it soon stops, or,
 // with false, tell them again: to rehearse what a receiver that stands still does to a network.
@@ -62,11 +62,11 @@ func (p *Port) Holding() (lanes []int) {
 
 // due reports whether the other end is to be told of more room now: it has half a buffer left, or less.
 func (l *inLane) due() bool {
-	left := (l.told - l.count) & creditMask
+	left := (l.told - l.abr) & creditMask
 	if left > maxBuffer {
 		left = 0 // it believes less than nothing
 	}
-	return left <= l.size/2 && l.limit() != l.told
+	return left <= l.size/2 && l.fccl() != l.told
 }
 
 // leave gives back the place of a packet in the buffer that it is in.
@@ -109,7 +109,7 @@ func (n *Net) credit(q *Port, lane uint8) {
 // tellCredit tells the sender at the other end of a link on which nothing is lost or takes time.
 func (n *Net) tellCredit(q *Port, lane uint8) {
 	o := q.peer
-	o.out[lane].limit = q.in[lane].limit()
+	o.out[lane].fccl = q.in[lane].fccl()
 	if o.busy&(1<<lane) != 0 {
 		n.kick(o)
 	}
@@ -128,9 +128,9 @@ func (n *Net) nextCredit(q *Port) ib.FlowControl {
 	q.told.due &^= 1 << lane
 	in := &q.in[lane]
 	if q.told.holding&(1<<lane) == 0 {
-		in.told = in.limit()
+		in.told = in.fccl()
 	}
-	f := ib.FlowControl{FCTBS: q.out[lane].sent, VL: lane, FCCL: in.told}
+	f := ib.FlowControl{FCTBS: q.out[lane].fctbs, VL: lane, FCCL: in.told}
 	if q.state.Link.Logical == node.Initialize {
 		f.Op = ib.FlowControlInit
 	}
@@ -150,11 +150,11 @@ func (n *Net) handleCredit(q *Port, b []byte) {
 		return
 	}
 	in, out := &q.in[f.VL], &q.out[f.VL]
-	if in.count != f.FCTBS || out.limit != f.FCCL {
+	if in.abr != f.FCTBS || out.fccl != f.FCCL {
 		q.told.news = true
 	}
-	in.count = f.FCTBS
-	out.limit = f.FCCL
+	in.abr = f.FCTBS
+	out.fccl = f.FCCL
 	if q.busy&(1<<f.VL) != 0 {
 		n.kick(q)
 	}

@@ -300,8 +300,8 @@ func TestRemoteFaults(t *testing.T) {
 	}
 	for vl := range uint8(8) {
 		out, in := &p.port[0].out[vl], &p.port[1].in[vl]
-		if in.used != 0 || in.count != out.sent || (out.limit-out.sent)&creditMask != in.size {
-			t.Errorf("lane %d: %d blocks held, %d sent, %d counted, limit %d", vl, in.used, out.sent, in.count, out.limit)
+		if in.used != 0 || in.abr != out.fctbs || (out.fccl-out.fctbs)&creditMask != in.size {
+			t.Errorf("lane %d: %d blocks held, %d sent, %d counted, limit %d", vl, in.used, out.fctbs, in.abr, out.fccl)
 		}
 	}
 	s, got := &sender{from: a, dlid: 2, size: 2048, max: 1000}, newSink(b)

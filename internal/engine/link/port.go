@@ -91,8 +91,8 @@ func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
 		p.psPerByte = 8_000_000 / mbps
 	}
 	for i := range managementLane {
-		p.out[i].sent, p.out[i].limit = 0, 0
-		p.in[i].count, p.in[i].told = 0, 0
+		p.out[i].fctbs, p.out[i].fccl = 0, 0
+		p.in[i].abr, p.in[i].told = 0, 0
 	}
 	p.arb = arbiter{}
 	p.told.idle, p.told.news = 0, true

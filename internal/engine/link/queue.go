@@ -37,8 +37,8 @@ type outLane struct {
 	first, last int16 // inputs that have packets, in the order of their turns
 	n           int32 // packets in all of them
 
-	sent  uint16 // FCTBS: blocks sent since the link came up
-	limit uint16 // FCCL of the other end: the count that sent may reach
+	fctbs uint16 // FCTBS: blocks sent since the link came up
+	fccl  uint16 // FCCL of the other end: the count that sent may reach
 
 	since    clock.Time // when the packet at the head came there
 	stalled  clock.Time // until when everything is discarded; 0: it is not

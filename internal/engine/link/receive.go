@@ -19,7 +19,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	}
 	in := &q.in[lane]
 	if lane != managementLane {
-		in.count = (in.count + p.blocks) & creditMask // dropped or not: the sender has counted it
+		in.abr = (in.abr + p.blocks) & creditMask // dropped or not: the sender has counted it
 		q.told.news = true
 	}
 	switch state := q.state.Link.Logical; {

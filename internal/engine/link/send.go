@@ -91,7 +91,7 @@ func (o *Port) owns(lid uint16) bool {
 // credit reports whether the other end has room for the packet at the head of a lane (section 7.9.4.4).
 func (o *Port) credit(lane uint8) bool {
 	l := &o.out[lane]
-	return (l.limit-l.sent-l.head().blocks)&creditMask <= maxBuffer
+	return (l.fccl-l.fctbs-l.head().blocks)&creditMask <= maxBuffer
 }
 
 // creditMask is of counts of blocks.
@@ -260,7 +260,7 @@ func (n *Net) count(o *Port, p *Packet) {
 	if p.lane != managementLane {
 		c.LanePkts++
 		l := &o.out[p.lane]
-		l.sent = (l.sent + p.blocks) & creditMask
+		l.fctbs = (l.fctbs + p.blocks) & creditMask
 	}
 	o.told.news = true
 }
