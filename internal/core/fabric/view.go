@@ -106,7 +106,7 @@ func (f *Fabric) viewOf(m *member) NodeView {
 			far = r.farEnd
 		}
 		n.Ports = append(n.Ports, PortView{Remote: far, GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
-			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).Holding(), Counters: p.Counters})
+			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).HeldLanes(), Counters: p.Counters})
 	}
 	return n
 }

@@ -70,7 +70,7 @@ func (n *Net) SetErrorRate(now clock.Time, c *Cable, perBit float64) error {
 		c.gap = n.random.gap(perBit)
 		if !c.lossy {
 			c.lossy = true
-			n.mode(c)
+			n.setCreditMode(c)
 		}
 	}
 	return nil
@@ -90,12 +90,12 @@ func (n *Net) train(c *Cable) {
 	}
 	n.portUp(a, w, s)
 	n.portUp(b, w, s)
-	n.mode(c)
+	n.setCreditMode(c)
 }
 
-// mode decides how credits are told on a link: by looking where nothing is lost or takes time, else by
+// setCreditMode decides how credits are told on a link: by looking where nothing is lost or takes time, else by
 // flow-control packets, repeated where something can be lost.
-func (n *Net) mode(c *Cable) {
+func (n *Net) setCreditMode(c *Cable) {
 	for _, p := range c.ports {
 		if !p.up {
 			return
@@ -105,14 +105,14 @@ func (n *Net) mode(c *Cable) {
 	for _, p := range c.ports {
 		if p.direct {
 			for vl := range uint8(managementLane) {
-				n.credit(p, vl)
+				n.creditChanged(p, vl)
 			}
 			continue
 		}
-		p.told.due = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
+		p.credits.due = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
 		n.kick(p)
 		if c.lossy {
-			n.timers.set(&p.timers[refreshTimer], n.now+n.interval(p))
+			n.timers.set(&p.timers[refreshTimer], n.now+n.refreshInterval(p))
 		}
 	}
 }
@@ -178,8 +178,8 @@ func (n *Net) carry(p *Port, q *Packet) {
 	n.takeOff(peer, flight{when: n.now + c.delay, packet: q})
 }
 
-// carryCredit takes a flow-control packet to the other end.
-func (n *Net) carryCredit(p *Port, f ib.FlowControl) {
+// carryFlowControl takes a flow-control packet to the other end.
+func (n *Net) carryFlowControl(p *Port, f ib.FlowControl) {
 	c := p.cable
 	var b [ib.FlowControlLen]byte
 	f.Append(b[:0])
@@ -191,7 +191,7 @@ func (n *Net) carryCredit(p *Port, f ib.FlowControl) {
 		n.flip(c, b[:])
 	}
 	if c.delay == 0 {
-		n.handleCredit(p.peer, b[:])
+		n.handleFlowControl(p.peer, b[:])
 		return
 	}
 	n.takeOff(p.peer, flight{when: n.now + c.delay, fc: b})
@@ -211,7 +211,7 @@ func (n *Net) landed(p *Port) {
 		if l.packet != nil {
 			n.arrive(p, l.packet, l.packet.lane)
 		} else {
-			n.handleCredit(p, l.fc[:])
+			n.handleFlowControl(p, l.fc[:])
 		}
 	}
 	if f := p.flights.first(); f != nil {

@@ -88,7 +88,7 @@ func (n *Net) ReceiveMAD(nd *Node) *Packet { return nd.datagrams.pop() }
 
 // handDatagram lets a packet wait for ReceiveMAD.
 func (n *Net) handDatagram(q *Port, p *Packet) {
-	n.leave(p)
+	n.releaseBuffer(p)
 	if q.node.datagrams.n >= maxDatagrams {
 		q.state.Counters.VL15Dropped++
 		n.free(p)
@@ -278,7 +278,7 @@ func (n *Net) replyDatagram(q *Port, p *Packet) {
 	if multicast(p.slid()) {
 		p.setLIDs(o.state.Address.LID, p.dlid())
 	}
-	n.leave(p)
+	n.releaseBuffer(p)
 	if !n.Send(n.now, o, p) {
 		n.refuse(o, p)
 	}

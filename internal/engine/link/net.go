@@ -194,7 +194,7 @@ func (n *Net) expired(t *timer) {
 	case arrivalTimer:
 		n.landed(t.port)
 	case refreshTimer:
-		n.refresh(t.port)
+		n.refreshCredits(t.port)
 	case expireTimer:
 		n.expire(t.port)
 	case endTimer:

@@ -118,7 +118,7 @@ func (n *Net) free(p *Packet) {
 
 // drop frees a packet and its place in the buffer that it is in.
 func (n *Net) drop(p *Packet) {
-	n.leave(p)
+	n.releaseBuffer(p)
 	n.free(p)
 }
 

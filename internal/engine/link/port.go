@@ -26,12 +26,12 @@ type Port struct {
 	up     bool  // there is a link
 	direct bool  // what this port sends is at the peer at once, and never lost
 
-	out  [numLanes]outLane
-	in   [numLanes]inLane
-	busy uint32 // lanes of out that have packets
-	arb  arbiter
-	tx   *Packet // whose bytes are leaving, if links are paced
-	told telling
+	out     [numLanes]outLane
+	in      [numLanes]inLane
+	busy    uint32 // lanes of out that have packets
+	arb     arbiter
+	tx      *Packet // whose bytes are leaving, if links are paced
+	credits creditUpdates
 
 	flights  flights // what is on the cable towards this port
 	arrivals fifo    // what waits for Receive
@@ -79,8 +79,8 @@ func (p *Port) Cable() *Cable { return p.cable }
 // Queued returns the packets that wait to be sent on a lane.
 func (p *Port) Queued(vl uint8) int { return int(p.out[vl].n) }
 
-// Held returns the 64-byte blocks of a lane's receive buffer that are taken.
-func (p *Port) Held(vl uint8) int { return int(p.in[vl].used) }
+// BufferUsed returns the 64-byte blocks of a lane's receive buffer that are taken.
+func (p *Port) BufferUsed(vl uint8) int { return int(p.in[vl].used) }
 
 // portUp takes the port to Initialize. Counts of flow control start at zero (section 7.9.4.4).
 func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
@@ -92,10 +92,10 @@ func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
 	}
 	for i := range managementLane {
 		p.out[i].fctbs, p.out[i].fccl = 0, 0
-		p.in[i].abr, p.in[i].told = 0, 0
+		p.in[i].abr, p.in[i].advertised = 0, 0
 	}
 	p.arb = arbiter{}
-	p.told.idle, p.told.news = 0, true
+	p.credits.idle, p.credits.changed = 0, true
 	n.linkChanged(p)
 }
 
@@ -125,7 +125,7 @@ func (n *Net) portDown(p *Port) {
 	n.timers.stop(&p.timers[refreshTimer])
 	n.timers.stop(&p.timers[expireTimer])
 	n.timers.stop(&p.timers[endTimer])
-	p.told.due, p.waiting = 0, 0
+	p.credits.due, p.waiting = 0, 0
 	n.linkChanged(p)
 }
 
@@ -171,7 +171,7 @@ func (n *Net) examine(p *Port) {
 		return
 	}
 	if !p.direct {
-		p.told.due |= p.lanes() // lanes may have become operational
+		p.credits.due |= p.lanes() // lanes may have become operational
 	}
 	n.kick(p) // tables and states decide what may be sent
 }

@@ -20,7 +20,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	in := &q.in[lane]
 	if lane != managementLane {
 		in.abr = (in.abr + p.blocks) & creditMask // dropped or not: the sender has counted it
-		q.told.news = true
+		q.credits.changed = true
 	}
 	switch state := q.state.Link.Logical; {
 	case state == node.Active || state >= node.Initialize && lane == managementLane:
@@ -70,7 +70,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 // discard frees a packet that has come to port q, and is not taken into its buffer.
 func (n *Net) discard(q *Port, p *Packet, lane uint8) {
 	n.free(p)
-	n.credit(q, lane)
+	n.creditChanged(q, lane)
 }
 
 // arriveOwn takes a packet that an adapter's port has sent to itself.
@@ -124,4 +124,4 @@ func (n *Net) Release(p *Packet) { n.drop(p) }
 
 // Vacate gives the place of a packet that Receive returned to whoever sends to the port, before the packet
 // is released: for those who keep it elsewhere.
-func (n *Net) Vacate(p *Packet) { n.leave(p) }
+func (n *Net) Vacate(p *Packet) { n.releaseBuffer(p) }

@@ -35,7 +35,7 @@ func (n *Net) RemoteUp(now clock.Time, p *Port, w node.Width, s node.Speed) erro
 	p.remote, p.direct = true, false
 	n.portUp(p, w, s)
 	p.psPerByte = 0 // the other process sets the pace
-	n.refresh(p)
+	n.refreshCredits(p)
 	return nil
 }
 
@@ -56,9 +56,9 @@ func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 	if !o.remote || !o.up {
 		return buf, false
 	}
-	if o.told.due != 0 {
+	if o.credits.due != 0 {
 		start := len(buf)
-		buf = n.nextCredit(o).Append(buf)
+		buf = n.nextFlowControl(o).Append(buf)
 		if n.record != nil {
 			n.record(n.now, o, buf[start:])
 		}
@@ -74,7 +74,7 @@ func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 			continue
 		}
 		n.count(o, p)
-		n.leave(p)
+		n.releaseBuffer(p)
 		start := len(buf)
 		buf = p.appendFrame(buf)
 		if n.record != nil {
@@ -103,7 +103,7 @@ func (n *Net) HandleFrame(now clock.Time, q *Port, frame []byte) {
 		return
 	}
 	if len(frame) == ib.FlowControlLen {
-		n.handleCredit(q, frame)
+		n.handleFlowControl(q, frame)
 		return
 	}
 	c := &q.state.Counters

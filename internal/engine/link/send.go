@@ -88,8 +88,8 @@ func (o *Port) owns(lid uint16) bool {
 	return a.LID != 0 && lid>>a.LMC == a.LID>>a.LMC
 }
 
-// credit reports whether the other end has room for the packet at the head of a lane (section 7.9.4.4).
-func (o *Port) credit(lane uint8) bool {
+// hasCredit reports whether the other end has room for the packet at the head of a lane (section 7.9.4.4).
+func (o *Port) hasCredit(lane uint8) bool {
 	l := &o.out[lane]
 	return (l.fccl-l.fctbs-l.head().blocks)&creditMask <= maxBuffer
 }
@@ -102,7 +102,7 @@ func (o *Port) sendable() uint32 {
 	ready := uint32(0)
 	for busy := o.busy & dataLanes; busy != 0; busy &= busy - 1 {
 		lane := uint8(bits.TrailingZeros32(busy))
-		if o.credit(lane) {
+		if o.hasCredit(lane) {
 			ready |= 1 << lane
 		}
 	}
@@ -156,7 +156,7 @@ func (n *Net) CountWaits(now clock.Time, nd *Node) {
 
 // serve sends what a port can send now, at most budget packets, and returns what it has used of it.
 func (n *Net) serve(o *Port, budget int) int {
-	n.tellCredits(o)
+	n.sendCredits(o)
 	used := 0
 	for o.tx == nil {
 		if used == budget {
@@ -209,7 +209,7 @@ const dataLanes = 1<<managementLane - 1
 
 // offer tells that a port with a remote cable may have frames.
 func (n *Net) offer(o *Port) {
-	if o.up && (o.told.due != 0 || o.busy&^(1<<loopLane) != 0) {
+	if o.up && (o.credits.due != 0 || o.busy&^(1<<loopLane) != 0) {
 		n.wake(o, Frames)
 	}
 }
@@ -235,12 +235,12 @@ func (n *Net) sentLast(o *Port) {
 // sent hands a packet that has left a port to the other end of the link.
 func (n *Net) sent(o *Port, p *Packet) {
 	if p.lane == loopLane {
-		n.leave(p)
+		n.releaseBuffer(p)
 		n.arriveOwn(o, p)
 		return
 	}
 	n.count(o, p)
-	n.leave(p)
+	n.releaseBuffer(p)
 	if n.record != nil {
 		n.recordPacket(o, p)
 	}
@@ -262,5 +262,5 @@ func (n *Net) count(o *Port, p *Packet) {
 		l := &o.out[p.lane]
 		l.fctbs = (l.fctbs + p.blocks) & creditMask
 	}
-	o.told.news = true
+	o.credits.changed = true
 }
