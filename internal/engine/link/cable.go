@@ -110,7 +110,7 @@ func (n *Net) setCreditMode(c *Cable) {
 			continue
 		}
 		p.credits.due = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
-		n.kick(p)
+		n.markReady(p)
 		if c.lossy {
 			n.timers.set(&p.timers[refreshTimer], n.now+n.refreshInterval(p))
 		}

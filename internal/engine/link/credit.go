@@ -95,14 +95,14 @@ func (n *Net) creditChanged(q *Port, lane uint8) {
 	case lane == managementLane:
 	case lane == loopLane:
 		if q.out[loopLane].n > 0 {
-			n.kick(q)
+			n.markReady(q)
 		}
 	case !q.up, lane < managementLane && q.credits.held&(1<<lane) != 0:
 	case q.direct:
 		n.setPeerCredit(q, lane)
 	case q.in[lane].updateDue():
 		q.credits.due |= 1 << lane
-		n.kick(q)
+		n.markReady(q)
 	}
 }
 
@@ -111,7 +111,7 @@ func (n *Net) setPeerCredit(q *Port, lane uint8) {
 	o := q.peer
 	o.out[lane].fccl = q.in[lane].fccl()
 	if o.busy&(1<<lane) != 0 {
-		n.kick(o)
+		n.markReady(o)
 	}
 }
 
@@ -156,7 +156,7 @@ func (n *Net) handleFlowControl(q *Port, b []byte) {
 	in.abr = f.FCTBS
 	out.fccl = f.FCCL
 	if q.busy&(1<<f.VL) != 0 {
-		n.kick(q)
+		n.markReady(q)
 	}
 	n.creditChanged(q, f.VL)
 }
@@ -164,7 +164,7 @@ func (n *Net) handleFlowControl(q *Port, b []byte) {
 // refreshCredits repeats the flow control of a link on which packets can be lost.
 func (n *Net) refreshCredits(q *Port) {
 	q.credits.due |= q.lanes()
-	n.kick(q)
+	n.markReady(q)
 	if q.credits.changed {
 		q.credits.idle, q.credits.changed = 0, false
 	} else if q.credits.idle < idleMax {

@@ -18,7 +18,7 @@ func (n *Net) forward(q *Port, p *Packet) {
 	}
 	if q.state.Partition.EnforceIn && !q.admits(p) {
 		q.state.Counters.RcvConstraint++
-		n.constrained(q, p)
+		n.reportPKeyViolation(q, p)
 		n.drop(p)
 		return
 	}
@@ -42,7 +42,7 @@ func (n *Net) forward(q *Port, p *Packet) {
 		return
 	}
 	o := nd.ports[out]
-	lane, ok := n.laneFor(o, q, p)
+	lane, ok := n.outputLane(o, q, p)
 	if !ok {
 		n.drop(p)
 		return
@@ -58,9 +58,9 @@ func route(t *node.Tables, lid uint16) uint8 {
 	return t.Linear[lid]
 }
 
-// laneFor returns the lane by which a packet that came in at port q leaves port o. If it must not leave
+// outputLane returns the lane by which a packet that came in at port q leaves port o. If it must not leave
 // there, laneFor returns false and counts why.
-func (n *Net) laneFor(o, q *Port, p *Packet) (uint8, bool) {
+func (n *Net) outputLane(o, q *Port, p *Packet) (uint8, bool) {
 	c := &o.state.Counters
 	if p.inLane == managementLane {
 		if !o.up {
@@ -79,7 +79,7 @@ func (n *Net) laneFor(o, q *Port, p *Packet) (uint8, bool) {
 	}
 	if o.state.Partition.EnforceOut && !o.admits(p) {
 		c.XmitConstraint++
-		n.constrained(o, p)
+		n.reportPKeyViolation(o, p)
 		return 0, false
 	}
 	return lane, true
@@ -131,7 +131,7 @@ func (n *Net) forwardMulticast(q *Port, p *Packet, dlid uint16) {
 				break
 			}
 			o := nd.ports[num]
-			if lane, ok := n.laneFor(o, q, p); ok {
+			if lane, ok := n.outputLane(o, q, p); ok {
 				if q.num == 0 && o.out[lane].queueLen(0) >= n.cfg.SendQueue {
 					o.state.Counters.XmitDiscards++
 					continue

@@ -86,8 +86,8 @@ func (n *Net) Serve(nd *Node, takes func(mad []byte) bool) { nd.takes = takes }
 // be released, as [Net.Receive] says; [ReadMAD] reads it.
 func (n *Net) ReceiveMAD(nd *Node) *Packet { return nd.datagrams.pop() }
 
-// handDatagram lets a packet wait for ReceiveMAD.
-func (n *Net) handDatagram(q *Port, p *Packet) {
+// queueMAD lets a packet wait for ReceiveMAD.
+func (n *Net) queueMAD(q *Port, p *Packet) {
 	n.releaseBuffer(p)
 	if q.node.datagrams.n >= maxDatagrams {
 		q.state.Counters.VL15Dropped++
@@ -104,7 +104,7 @@ func (n *Net) handDatagram(q *Port, p *Packet) {
 func (n *Net) deliverManagement(q *Port, p *Packet) {
 	d, _, ok := ReadMAD(p)
 	if !ok || p.inLane != managementLane || d.Dest != ib.QP0 || d.GRH || !p.intact() ||
-		d.DLID != node.PermissiveLID && !q.node.owner(q).owns(d.DLID) {
+		d.DLID != node.PermissiveLID && !q.node.lidPort(q).owns(d.DLID) {
 		q.state.Counters.RcvErrors++
 		n.drop(p)
 		return
@@ -112,8 +112,8 @@ func (n *Net) deliverManagement(q *Port, p *Packet) {
 	n.handleSMP(q, q.num, p)
 }
 
-// owner returns the port that has the LID by which port q is reached: a switch's port 0.
-func (nd *Node) owner(q *Port) *Port {
+// lidPort returns the port that has the LID by which port q is reached: a switch's port 0.
+func (nd *Node) lidPort(q *Port) *Port {
 	if nd.state.Tables != nil {
 		return nd.ports[0]
 	}
@@ -161,13 +161,13 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 			to = binary.BigEndian.Uint16(mad[madDrSLID:])
 		}
 	}
-	from := nd.owner(q).state.Address.LID
+	from := nd.lidPort(q).state.Address.LID
 	if d.DLID == node.PermissiveLID && !directed {
 		from = d.DLID
 	}
 	p.setLIDs(from, to)
 	switch {
-	case in == 0 && !directed, nd.owner(q).owns(to):
+	case in == 0 && !directed, nd.lidPort(q).owns(to):
 		n.deliverSMP(q, p, mad)
 	case nd.state.Tables == nil, to == node.PermissiveLID, d.DLID == node.PermissiveLID && !directed:
 		n.sendSMP(q, p)
@@ -186,7 +186,7 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 func (n *Net) deliverSMP(q *Port, p *Packet, mad []byte) {
 	switch {
 	case q.node.takes != nil && q.node.takes(mad):
-		n.handDatagram(q, p)
+		n.queueMAD(q, p)
 	case q.node.state.Tables == nil:
 		if p.in == nil { // sent by this port: it takes its place in the buffer as others do
 			in := &q.in[managementLane]
@@ -199,7 +199,7 @@ func (n *Net) deliverSMP(q *Port, p *Packet, mad []byte) {
 			p.in, p.inLane = q, managementLane
 		}
 		p.port = uint8(q.num)
-		n.hand(q, p)
+		n.queueArrival(q, p)
 	default:
 		n.drop(p)
 	}
@@ -265,7 +265,7 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 		}
 	}
 	if nd.takes != nil && nd.takes(mad) && p.intact() {
-		n.handDatagram(q, p)
+		n.queueMAD(q, p)
 		return true
 	}
 	return false
@@ -273,7 +273,7 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 
 // replyDatagram sends a datagram back to where it came from.
 func (n *Net) replyDatagram(q *Port, p *Packet) {
-	o := q.node.owner(q)
+	o := q.node.lidPort(q)
 	p.Reverse()
 	if multicast(p.slid()) {
 		p.setLIDs(o.state.Address.LID, p.dlid())
@@ -321,8 +321,8 @@ func (n *Net) agentDue(nd *Node) {
 	}
 }
 
-// trap sends what an agent has to send.
-func (n *Net) trap(nd *Node) {
+// sendTraps sends what an agent has to send.
+func (n *Net) sendTraps(nd *Node) {
 	a, ok := nd.agent.(Notifier)
 	if !ok {
 		return

@@ -44,13 +44,13 @@ type Net struct {
 	timers timers
 	random random
 
-	ready     *Port // ports that may have something to send, in the order in which they send
-	readyLast *Port
-	checks    []*Port // ports whose state somebody has changed
-	woken     []*Port
-	copies    []*Port // where a multicast packet goes, while it is forwarded
-	record    Recorder
-	scratch   []byte // for what is recorded
+	ready        *Port // ports that may have something to send, in the order in which they send
+	readyLast    *Port
+	changedPorts []*Port // ports whose state somebody has changed
+	woken        []*Port
+	copies       []*Port // where a multicast packet goes, while it is forwarded
+	record       Recorder
+	scratch      []byte // for what is recorded
 }
 
 // New returns a network without nodes.
@@ -98,7 +98,7 @@ func (n *Net) Add(state *node.Node, agent Agent) *Node {
 	before := state.Changed
 	state.Changed = func(port int) {
 		if port < len(nd.ports) {
-			n.check(nd.ports[port])
+			n.portChanged(nd.ports[port])
 		}
 		if before != nil {
 			before(port)
@@ -155,16 +155,16 @@ func (n *Net) Run(now clock.Time, budget int) bool {
 		now = n.now
 	}
 	for {
-		for len(n.checks) > 0 {
-			p := n.checks[len(n.checks)-1]
-			n.checks = n.checks[:len(n.checks)-1]
-			n.examine(p)
+		for len(n.changedPorts) > 0 {
+			p := n.changedPorts[len(n.changedPorts)-1]
+			n.changedPorts = n.changedPorts[:len(n.changedPorts)-1]
+			n.followState(p)
 		}
 		if n.ready != nil {
 			if budget <= 0 {
 				return true
 			}
-			p := n.unready()
+			p := n.popReady()
 			budget -= n.serve(p, min(budget, burst))
 			continue
 		}
@@ -189,31 +189,31 @@ const burst = 8
 func (n *Net) expired(t *timer) {
 	n.timers.stop(t)
 	switch t.kind {
-	case sentTimer:
-		n.sentLast(t.port)
+	case txTimer:
+		n.txDone(t.port)
 	case arrivalTimer:
 		n.landed(t.port)
 	case refreshTimer:
 		n.refreshCredits(t.port)
 	case expireTimer:
 		n.expire(t.port)
-	case endTimer:
-		n.end(t.port)
+	case downTimer:
+		n.takeDown(t.port)
 	case agentTimer:
-		n.trap(t.node)
+		n.sendTraps(t.node)
 	}
 }
 
 // Deadline returns when Run has something to do; 0: not before something else happens.
 func (n *Net) Deadline() clock.Time {
-	if n.ready != nil || len(n.checks) > 0 {
+	if n.ready != nil || len(n.changedPorts) > 0 {
 		return max(n.now, 1)
 	}
 	return n.timers.next()
 }
 
-// kick lets a port look whether it can send.
-func (n *Net) kick(p *Port) {
+// markReady lets a port look whether it can send.
+func (n *Net) markReady(p *Port) {
 	if p.queued || p.tx != nil {
 		return
 	}
@@ -226,7 +226,7 @@ func (n *Net) kick(p *Port) {
 	n.readyLast = p
 }
 
-func (n *Net) unready() *Port {
+func (n *Net) popReady() *Port {
 	p := n.ready
 	n.ready, p.nextReady, p.queued = p.nextReady, nil, false
 	return p

@@ -43,8 +43,8 @@ type Port struct {
 	events    Events
 
 	psPerByte int64      // of a paced link
-	waiting   clock.Time // since when there is something to send and no credit; 0: there is not
-	checking  bool       // in the list of ports to be examined
+	waitSince clock.Time // since when there is something to send and no credit; 0: there is not
+	inChanged bool       // in the list of ports to be examined
 }
 
 func newPort(n *Net, nd *Node, num int) *Port {
@@ -110,11 +110,11 @@ func (n *Net) portDown(p *Port) {
 		n.flush(p, uint8(i))
 	}
 	if p.tx != nil && p.tx.lane != loopLane {
-		n.timers.stop(&p.timers[sentTimer])
+		n.timers.stop(&p.timers[txTimer])
 		p.state.Counters.XmitDiscards++
 		n.drop(p.tx)
 		p.tx = nil
-		n.kick(p)
+		n.markReady(p)
 	}
 	for f := p.flights.pop(); f.when != 0; f = p.flights.pop() {
 		if f.packet != nil {
@@ -124,8 +124,8 @@ func (n *Net) portDown(p *Port) {
 	n.timers.stop(&p.timers[arrivalTimer])
 	n.timers.stop(&p.timers[refreshTimer])
 	n.timers.stop(&p.timers[expireTimer])
-	n.timers.stop(&p.timers[endTimer])
-	p.credits.due, p.waiting = 0, 0
+	n.timers.stop(&p.timers[downTimer])
+	p.credits.due, p.waitSince = 0, 0
 	n.linkChanged(p)
 }
 
@@ -143,25 +143,25 @@ func (n *Net) linkChanged(p *Port) {
 	}
 }
 
-// check has a port examined that a management packet has changed.
-func (n *Net) check(p *Port) {
+// portChanged has a port examined that a management packet has changed.
+func (n *Net) portChanged(p *Port) {
 	n.wake(p, Changed)
-	if !p.checking {
-		p.checking = true
-		n.checks = append(n.checks, p)
+	if !p.inChanged {
+		p.inChanged = true
+		n.changedPorts = append(n.changedPorts, p)
 	}
 }
 
-// examine makes the link follow the state that a manager has set (section 7.2.7): Down and Disabled end
+// followState makes the link follow the state that a manager has set (section 7.2.7): Down and Disabled end
 // it, after which it trains again, unless one end is disabled.
-func (n *Net) examine(p *Port) {
-	p.checking = false
-	if p.up && p.ended() {
-		when := n.now + endTime
+func (n *Net) followState(p *Port) {
+	p.inChanged = false
+	if p.up && p.downRequested() {
+		when := n.now + downDelay
 		if p.cable != nil {
 			when += p.cable.delay
 		}
-		n.timers.set(&p.timers[endTimer], when)
+		n.timers.set(&p.timers[downTimer], when)
 		return
 	}
 	if !p.up && p.cable != nil {
@@ -173,21 +173,21 @@ func (n *Net) examine(p *Port) {
 	if !p.direct {
 		p.credits.due |= p.lanes() // lanes may have become operational
 	}
-	n.kick(p) // tables and states decide what may be sent
+	n.markReady(p) // tables and states decide what may be sent
 }
 
-// endTime is how long a link that a manager has ended stays up: the answer to the manager may go over it.
-const endTime clock.Time = 20_000
+// downDelay is how long a link that a manager has ended stays up: the answer to the manager may go over it.
+const downDelay clock.Time = 20_000
 
-// ended reports whether a manager has ended the link.
-func (p *Port) ended() bool {
+// downRequested reports whether a manager has ended the link.
+func (p *Port) downRequested() bool {
 	return p.state.Link.Retrain || p.state.Link.Logical == node.Down || p.state.Link.Physical != node.PhysLinkUp
 }
 
-// end takes the link of a port down that a manager has ended.
-func (n *Net) end(p *Port) {
+// takeDown takes the link of a port down that a manager has ended.
+func (n *Net) takeDown(p *Port) {
 	switch {
-	case !p.up || !p.ended():
+	case !p.up || !p.downRequested():
 		return
 	case p.remote:
 		n.portDown(p)

@@ -40,10 +40,10 @@ type outLane struct {
 	fctbs uint16 // FCTBS: blocks sent since the link came up
 	fccl  uint16 // FCCL of the other end: the count that sent may reach
 
-	since    clock.Time // when the packet at the head came there
-	stalled  clock.Time // until when everything is discarded; 0: it is not
-	discards uint8      // packets in a row that have waited too long
-	want     bool       // Send has returned false
+	since      clock.Time // when the packet at the head came there
+	stalled    clock.Time // until when everything is discarded; 0: it is not
+	discards   uint8      // packets in a row that have waited too long
+	roomWanted bool       // Send has returned false
 }
 
 // input is the queue of one input port.
@@ -124,7 +124,7 @@ func (n *Net) enqueue(o *Port, lane uint8, from int, p *Packet) {
 	}
 	l.push(p, from, len(o.node.ports))
 	if !o.queued {
-		n.kick(o)
+		n.markReady(o)
 	}
 }
 
@@ -136,8 +136,8 @@ func (n *Net) dequeue(o *Port, lane uint8) *Packet {
 	if l.n == 0 {
 		o.busy &^= 1 << lane
 	}
-	if l.want && int(l.n) <= n.cfg.SendQueue/2 {
-		l.want = false
+	if l.roomWanted && int(l.n) <= n.cfg.SendQueue/2 {
+		l.roomWanted = false
 		n.wake(o, Room)
 	}
 	return p

@@ -14,7 +14,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 		c.SymbolErrors++
 		c.RcvErrors++
 		n.free(p)
-		n.tellAgent(q, func(w Watcher) { w.PhysicalError(n.now, q.num) })
+		n.notifyAgent(q, func(w Watcher) { w.PhysicalError(n.now, q.num) })
 		return
 	}
 	in := &q.in[lane]
@@ -27,7 +27,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	case state == node.Armed:
 		q.state.Link.Logical = node.Active // section 7.2.7
 		n.wake(q, Changed)
-		n.kick(q)
+		n.markReady(q)
 	default:
 		c.RcvErrors++
 		n.discard(q, p, lane)
@@ -50,7 +50,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 			c.VL15Dropped++
 		} else {
 			c.BufferOverrun++
-			n.tellAgent(q, func(w Watcher) { w.BufferOverrun(n.now, q.num) })
+			n.notifyAgent(q, func(w Watcher) { w.BufferOverrun(n.now, q.num) })
 		}
 		n.discard(q, p, lane)
 		return
@@ -102,11 +102,11 @@ func (n *Net) deliver(q *Port, p *Packet) {
 	if qp == ib.QP1 && n.deliverDatagram(q, p, bth) {
 		return
 	}
-	n.hand(q, p)
+	n.queueArrival(q, p)
 }
 
-// hand lets a packet wait for Receive.
-func (n *Net) hand(q *Port, p *Packet) {
+// queueArrival lets a packet wait for Receive.
+func (n *Net) queueArrival(q *Port, p *Packet) {
 	p.port = uint8(q.num)
 	q.arrivals.push(p)
 	n.wake(q, Arrived)

@@ -69,7 +69,7 @@ func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 		if !ok {
 			return buf, false
 		}
-		p := n.take(o, lane)
+		p := n.nextToSend(o, lane)
 		if p == nil {
 			continue
 		}

@@ -58,7 +58,7 @@ func (o *Port) lane(p *Packet) (uint8, bool) {
 // full reports whether a lane's queue is full. Then [Net.Woken] tells when there is room.
 func (n *Net) full(o *Port, lane uint8) bool {
 	is := int(o.out[lane].n) >= n.cfg.SendQueue
-	o.out[lane].want = o.out[lane].want || is
+	o.out[lane].roomWanted = o.out[lane].roomWanted || is
 	return is
 }
 
@@ -120,24 +120,24 @@ func (n *Net) choose(o *Port) (uint8, bool) {
 	if o.state.Link.Logical == node.Active {
 		if ready := o.sendable(); ready != 0 {
 			if lane, ok := o.arbitrate(ready); ok {
-				n.waited(o)
+				n.countWait(o)
 				return lane, true
 			}
 		}
 	}
 	if o.busy&dataLanes != 0 {
-		if o.waiting == 0 {
-			o.waiting = n.now
+		if o.waitSince == 0 {
+			o.waitSince = n.now
 		}
 	}
 	return 0, false
 }
 
-// waited counts the time in which a port had something to send and could not.
-func (n *Net) waited(o *Port) {
-	if o.waiting != 0 {
-		o.state.Counters.XmitWait += uint64((n.now - o.waiting) / node.WaitTick)
-		o.waiting = 0
+// countWait counts the time in which a port had something to send and could not.
+func (n *Net) countWait(o *Port) {
+	if o.waitSince != 0 {
+		o.state.Counters.XmitWait += uint64((n.now - o.waitSince) / node.WaitTick)
+		o.waitSince = 0
 	}
 }
 
@@ -146,10 +146,10 @@ func (n *Net) waited(o *Port) {
 func (n *Net) CountWaits(now clock.Time, nd *Node) {
 	n.advance(now)
 	for _, o := range nd.ports {
-		if o.waiting != 0 {
-			ticks := (n.now - o.waiting) / node.WaitTick
+		if o.waitSince != 0 {
+			ticks := (n.now - o.waitSince) / node.WaitTick
 			o.state.Counters.XmitWait += uint64(ticks)
-			o.waiting += ticks * node.WaitTick
+			o.waitSince += ticks * node.WaitTick
 		}
 	}
 }
@@ -160,21 +160,21 @@ func (n *Net) serve(o *Port, budget int) int {
 	used := 0
 	for o.tx == nil {
 		if used == budget {
-			n.kick(o)
+			n.markReady(o)
 			break
 		}
 		lane := uint8(loopLane)
 		if !o.loops() {
 			var ok bool
 			if o.remote {
-				n.offer(o)
+				n.announceFrames(o)
 				break
 			} else if lane, ok = n.choose(o); !ok {
 				break
 			}
 		}
 		used++
-		p := n.take(o, lane)
+		p := n.nextToSend(o, lane)
 		if p == nil {
 			continue
 		}
@@ -184,7 +184,7 @@ func (n *Net) serve(o *Port, budget int) int {
 		}
 		o.tx = p
 		bytes := int64(len(p.bytes) + ib.VCRCLen)
-		n.timers.set(&o.timers[sentTimer], n.now+clock.Time((bytes*o.psPerByte+999)/1000))
+		n.timers.set(&o.timers[txTimer], n.now+clock.Time((bytes*o.psPerByte+999)/1000))
 	}
 	if o.busy&dataLanes != 0 {
 		n.expireLater(o)
@@ -192,8 +192,8 @@ func (n *Net) serve(o *Port, budget int) int {
 	return max(used, 1)
 }
 
-// take takes the next packet from a lane to send it. One that has waited too long is discarded: nil.
-func (n *Net) take(o *Port, lane uint8) *Packet {
+// nextToSend takes the next packet from a lane to send it. One that has waited too long is discarded: nil.
+func (n *Net) nextToSend(o *Port, lane uint8) *Packet {
 	p := n.dequeue(o, lane)
 	if n.tooOld(o, p) {
 		o.state.Counters.XmitDiscards++
@@ -207,8 +207,8 @@ func (n *Net) take(o *Port, lane uint8) *Packet {
 // dataLanes are the lanes of links that have credits.
 const dataLanes = 1<<managementLane - 1
 
-// offer tells that a port with a remote cable may have frames.
-func (n *Net) offer(o *Port) {
+// announceFrames tells that a port with a remote cable may have frames.
+func (n *Net) announceFrames(o *Port) {
 	if o.up && (o.credits.due != 0 || o.busy&^(1<<loopLane) != 0) {
 		n.wake(o, Frames)
 	}
@@ -224,12 +224,12 @@ func (o *Port) loops() bool {
 	return in.used+l.head().blocks <= in.size
 }
 
-// sentLast is called when the last byte of a paced packet has left.
-func (n *Net) sentLast(o *Port) {
+// txDone is called when the last byte of a paced packet has left.
+func (n *Net) txDone(o *Port) {
 	p := o.tx
 	o.tx = nil
 	n.sent(o, p)
-	n.kick(o)
+	n.markReady(o)
 }
 
 // sent hands a packet that has left a port to the other end of the link.

@@ -184,7 +184,7 @@ func TestStates(t *testing.T) {
 	c := f.plug(a, b, 0)
 	state := func(wantA, wantB node.LinkState) {
 		t.Helper()
-		f.run(f.now + 2*endTime)
+		f.run(f.now + 2*downDelay)
 		if sa, sb := a.State().Link.Logical, b.State().Link.Logical; sa != wantA || sb != wantB {
 			t.Fatalf("states are %v and %v, want %v and %v", sa, sb, wantA, wantB)
 		}

@@ -17,11 +17,11 @@ type timer struct {
 type timerKind uint8
 
 const (
-	sentTimer    timerKind = iota // the last byte of a packet has left
+	txTimer      timerKind = iota // the last byte of a packet has left
 	arrivalTimer                  // something has come through the cable
 	refreshTimer                  // flow control is to be sent again
 	expireTimer                   // a packet at the head of a queue may have waited too long
-	endTimer                      // a link that a manager has ended goes down
+	downTimer                     // a link that a manager has ended goes down
 	agentTimer                    // the node's agent has something to send
 	numTimers
 )

@@ -24,17 +24,17 @@ type Watcher interface {
 	KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails)
 }
 
-// tellAgent tells the agent of a port's node of something.
-func (n *Net) tellAgent(q *Port, tell func(Watcher)) {
+// notifyAgent tells the agent of a port's node of something.
+func (n *Net) notifyAgent(q *Port, tell func(Watcher)) {
 	if w, ok := q.node.agent.(Watcher); ok {
 		tell(w)
 		n.agentDue(q.node)
 	}
 }
 
-// constrained tells that a switch's port has refused a packet because of its P_Key.
-func (n *Net) constrained(q *Port, p *Packet) {
-	n.tellAgent(q, func(w Watcher) {
+// reportPKeyViolation tells that a switch's port has refused a packet because of its P_Key.
+func (n *Net) reportPKeyViolation(q *Port, p *Packet) {
+	n.notifyAgent(q, func(w Watcher) {
 		bth := p.bth()
 		d := mad.KeyDetails{LID1: p.slid(), LID2: p.dlid(), Key: uint32(p.pkey(bth)), SL: p.sl(), QP2: p.destQP(bth)}
 		if op := ib.Opcode(p.bytes[bth]); op.Transport() == ib.UDSendOnly.Transport() && len(p.bytes) >= bth+ib.BTHLen+ib.DETHLen {
@@ -50,5 +50,5 @@ func (n *Net) constrained(q *Port, p *Packet) {
 // WatchdogExpired tells the agent of a port that its remote cable's other end was not heard for too long.
 func (n *Net) WatchdogExpired(now clock.Time, q *Port) {
 	n.advance(now)
-	n.tellAgent(q, func(w Watcher) { w.WatchdogExpired(n.now, q.num) })
+	n.notifyAgent(q, func(w Watcher) { w.WatchdogExpired(n.now, q.num) })
 }
