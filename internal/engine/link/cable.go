@@ -12,11 +12,11 @@ import (
 
 // Cable connects two ports of the network.
 type Cable struct {
-	ports [2]*Port
-	delay clock.Time
-	rate  float64 // probability that a bit changes
-	gap   int64   // bits until the next one that changes
-	lossy bool    // has ever had an error rate: flow control is repeated
+	ports       [2]*Port
+	delay       clock.Time
+	errorRate   float64 // probability that a bit changes
+	bitsToError int64   // bits until the next one that changes
+	lossy       bool    // has ever had an error rate: flow control is repeated
 }
 
 // Ports returns the two ends.
@@ -65,9 +65,9 @@ func (n *Net) SetErrorRate(now clock.Time, c *Cable, perBit float64) error {
 		return fmt.Errorf("link: error rate %g is not between 0 and 0.01 per bit", perBit)
 	}
 	n.advance(now)
-	c.rate = perBit
+	c.errorRate = perBit
 	if perBit > 0 {
-		c.gap = n.random.gap(perBit)
+		c.bitsToError = n.random.bitsToError(perBit)
 		if !c.lossy {
 			c.lossy = true
 			n.setCreditMode(c)
@@ -168,14 +168,14 @@ func (q *flights) pop() flight {
 // carry takes a packet that has left port p to the other end.
 func (n *Net) carry(p *Port, q *Packet) {
 	c, peer := p.cable, p.peer
-	if c.rate > 0 {
-		q = n.disturb(c, q)
+	if c.errorRate > 0 {
+		q = n.corrupt(c, q)
 	}
 	if c.delay == 0 {
 		n.arrive(peer, q, q.lane)
 		return
 	}
-	n.takeOff(peer, flight{when: n.now + c.delay, packet: q})
+	n.launch(peer, flight{when: n.now + c.delay, packet: q})
 }
 
 // carryFlowControl takes a flow-control packet to the other end.
@@ -187,25 +187,25 @@ func (n *Net) carryFlowControl(p *Port, f ib.FlowControl) {
 		n.scratch = append(n.scratch[:0], b[:]...)
 		n.record(n.now, p, n.scratch)
 	}
-	if c.rate > 0 {
-		n.flip(c, b[:])
+	if c.errorRate > 0 {
+		n.flipBits(c, b[:])
 	}
 	if c.delay == 0 {
 		n.handleFlowControl(p.peer, b[:])
 		return
 	}
-	n.takeOff(p.peer, flight{when: n.now + c.delay, fc: b})
+	n.launch(p.peer, flight{when: n.now + c.delay, fc: b})
 }
 
-func (n *Net) takeOff(to *Port, f flight) {
+func (n *Net) launch(to *Port, f flight) {
 	to.flights.push(f)
 	if to.flights.n == 1 {
 		n.timers.set(&to.timers[arrivalTimer], f.when)
 	}
 }
 
-// landed hands over what has come through the cable to p by now.
-func (n *Net) landed(p *Port) {
+// arrivals hands over what has come through the cable to p by now.
+func (n *Net) arrivals(p *Port) {
 	for f := p.flights.first(); f != nil && f.when <= n.now; f = p.flights.first() {
 		l := p.flights.pop()
 		if l.packet != nil {
@@ -219,34 +219,34 @@ func (n *Net) landed(p *Port) {
 	}
 }
 
-// disturb changes bits of a packet as the cable's error rate says. The VCRC decides whether the receiver
+// corrupt changes bits of a packet as the cable's error rate says. The VCRC decides whether the receiver
 // sees it.
-func (n *Net) disturb(c *Cable, q *Packet) *Packet {
+func (n *Net) corrupt(c *Cable, q *Packet) *Packet {
 	bits := int64(len(q.bytes)+ib.VCRCLen) * 8
-	if c.gap >= bits {
-		c.gap -= bits
+	if c.bitsToError >= bits {
+		c.bitsToError -= bits
 		return q
 	}
-	q = n.own(q)
-	q.finish()
+	q = n.unshare(q)
+	q.fillICRC()
 	q.bytes[0] = q.lane<<4 | q.bytes[0]&15
 	n.scratch = ib.AppendVCRC(append(n.scratch[:0], q.bytes...))
-	n.flip(c, n.scratch)
+	n.flipBits(c, n.scratch)
 	body, ok := ib.CheckVCRC(n.scratch)
 	copy(q.bytes, body)
-	q.bad = !ok
+	q.vcrcError = !ok
 	return q
 }
 
-// flip changes bits of what crosses the cable.
-func (n *Net) flip(c *Cable, b []byte) {
+// flipBits changes bits of what crosses the cable.
+func (n *Net) flipBits(c *Cable, b []byte) {
 	bits := int64(len(b)) * 8
 	at := int64(0)
-	for at+c.gap < bits {
-		at += c.gap
+	for at+c.bitsToError < bits {
+		at += c.bitsToError
 		b[at/8] ^= 1 << (at % 8)
 		at++
-		c.gap = n.random.gap(c.rate)
+		c.bitsToError = n.random.bitsToError(c.errorRate)
 	}
-	c.gap -= bits - at
+	c.bitsToError -= bits - at
 }

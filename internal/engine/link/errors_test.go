@@ -37,7 +37,7 @@ func TestErrorRate(t *testing.T) {
 			}
 			take := func() {
 				for p := f.net.Receive(b); p != nil; p = f.net.Receive(b) {
-					if !p.intact() {
+					if !p.icrcValid() {
 						t.Fatal("a changed packet came")
 					}
 					last = max(last, int64(idOf(p)))
@@ -86,12 +86,12 @@ func TestErrorsOfOneCopy(t *testing.T) {
 	}
 	for i := range 1000 {
 		p := f.packet(as[0], 0xc000, 0, 256, uint64(i))
-		p.finish()
+		p.fillICRC()
 		f.send(as[0], p)
 		f.came(as[0])
 		f.came(as[1])
 		q := f.net.Receive(as[2])
-		if q == nil || !q.intact() || idOf(q) != uint64(i) {
+		if q == nil || !q.icrcValid() || idOf(q) != uint64(i) {
 			t.Fatalf("packet %d did not come, or was changed", i)
 		}
 		f.net.Release(q)
@@ -270,7 +270,7 @@ func TestRemoteFaults(t *testing.T) {
 		}
 		p.step(100_000)
 		for q := p.f[1].net.Receive(b); q != nil; q = p.f[1].net.Receive(b) {
-			if !q.intact() {
+			if !q.icrcValid() {
 				t.Fatal("a changed packet came")
 			}
 			seen++

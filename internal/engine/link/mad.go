@@ -103,7 +103,7 @@ func (n *Net) queueMAD(q *Port, p *Packet) {
 // port q.
 func (n *Net) deliverManagement(q *Port, p *Packet) {
 	d, _, ok := ReadMAD(p)
-	if !ok || p.inLane != managementLane || d.Dest != ib.QP0 || d.GRH || !p.intact() ||
+	if !ok || p.inLane != managementLane || d.Dest != ib.QP0 || d.GRH || !p.icrcValid() ||
 		d.DLID != node.PermissiveLID && !q.node.lidPort(q).owns(d.DLID) {
 		q.state.Counters.RcvErrors++
 		n.drop(p)
@@ -128,7 +128,7 @@ func (n *Net) handleSMP(q *Port, in int, p *Packet) {
 		n.drop(p)
 		return
 	}
-	p = n.own(p)
+	p = n.unshare(p)
 	d, mad, _ := ReadMAD(p)
 	directed := mad[madClass] == classDirected
 	verdict := Deliver
@@ -253,9 +253,9 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 		return false
 	}
 	nd := q.node
-	if mad[madMethod]&responseBit == 0 && nd.agent != nil && p.intact() {
+	if mad[madMethod]&responseBit == 0 && nd.agent != nil && p.icrcValid() {
 		if p.store != p || p.refs > 1 {
-			p = n.own(p)
+			p = n.unshare(p)
 			_, mad, _ = ReadMAD(p)
 		}
 		n.CountWaits(n.now, nd)
@@ -264,7 +264,7 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 			return true
 		}
 	}
-	if nd.takes != nil && nd.takes(mad) && p.intact() {
+	if nd.takes != nil && nd.takes(mad) && p.icrcValid() {
 		n.queueMAD(q, p)
 		return true
 	}

@@ -192,7 +192,7 @@ func (n *Net) expired(t *timer) {
 	case txTimer:
 		n.txDone(t.port)
 	case arrivalTimer:
-		n.landed(t.port)
+		n.arrivals(t.port)
 	case refreshTimer:
 		n.refreshCredits(t.port)
 	case expireTimer:

@@ -30,8 +30,8 @@ type Packet struct {
 
 	// NoICRC is that the sender has left the ICRC's bytes empty, and that nobody needs to check it: the
 	// packet has not left the process. The net computes it where the packet leaves.
-	NoICRC bool
-	bad    bool // a cable has changed it, and the VCRC shows it
+	NoICRC    bool
+	vcrcError bool // a cable has changed it, and the VCRC shows it
 }
 
 // Bytes returns the packet from LRH to ICRC. The LRH's virtual lane has no meaning.
@@ -66,7 +66,7 @@ func (n *Net) Alloc(size int) *Packet {
 		}
 		p.refs = 1
 		p.bytes = p.mem[:size]
-		p.NoICRC, p.bad = false, false
+		p.NoICRC, p.vcrcError = false, false
 		return p
 	}
 	return nil
@@ -82,20 +82,20 @@ func (n *Net) copyOf(p *Packet) *Packet {
 		c = new(Packet)
 	}
 	c.bytes, c.store, c.blocks, c.arrived = p.bytes, p.store, p.blocks, p.arrived
-	c.NoICRC, c.bad = p.NoICRC, p.bad
+	c.NoICRC, c.vcrcError = p.NoICRC, p.vcrcError
 	c.store.refs++
 	return c
 }
 
-// own returns p, or a packet in its stead that shares its bytes with nobody.
-func (n *Net) own(p *Packet) *Packet {
+// unshare returns p, or a packet in its stead that shares its bytes with nobody.
+func (n *Net) unshare(p *Packet) *Packet {
 	if p.store == p && p.refs == 1 {
 		return p
 	}
 	c := n.Alloc(len(p.bytes))
 	copy(c.bytes, p.bytes)
 	c.in, c.inLane, c.lane, c.blocks, c.arrived = p.in, p.inLane, p.lane, p.blocks, p.arrived
-	c.hold, c.NoICRC, c.bad = p.hold, p.NoICRC, p.bad
+	c.hold, c.NoICRC, c.vcrcError = p.hold, p.NoICRC, p.vcrcError
 	p.in, p.hold = nil, nil
 	n.free(p)
 	return c
@@ -128,7 +128,7 @@ func (p *Packet) sl() uint8    { return p.bytes[1] >> 4 }
 func (p *Packet) lnh() ib.LNH  { return ib.LNH(p.bytes[1] & 3) }
 func (p *Packet) dlid() uint16 { return binary.BigEndian.Uint16(p.bytes[2:]) }
 func (p *Packet) slid() uint16 { return binary.BigEndian.Uint16(p.bytes[6:]) }
-func (p *Packet) words() int   { return int(binary.BigEndian.Uint16(p.bytes[4:]) & 0x7ff) }
+func (p *Packet) pktLen() int  { return int(binary.BigEndian.Uint16(p.bytes[4:]) & 0x7ff) }
 
 // bth returns where the BTH begins, 0: there is none.
 func (p *Packet) bth() int {
@@ -155,7 +155,7 @@ func (p *Packet) pkey(bth int) ib.PKey { return ib.PKey(binary.BigEndian.Uint16(
 // wellFormed reports whether the length is what the LRH says, and one that a packet may have (section
 // 7.7.8).
 func (p *Packet) wellFormed() bool {
-	return len(p.bytes) >= minPacket && p.words()*4 == len(p.bytes) && p.bytes[0]&15 == 0
+	return len(p.bytes) >= minPacket && p.pktLen()*4 == len(p.bytes) && p.bytes[0]&15 == 0
 }
 
 // minPacket is the length of the shortest packet: a raw one has an LRH and 12 bytes (section 7.7.8).
@@ -170,8 +170,8 @@ const blockSize = 64
 // multicast reports whether a LID is that of a group.
 func multicast(lid uint16) bool { return lid >= 0xc000 && lid != 0xffff }
 
-// finish puts the ICRC into p if the sender left that to us.
-func (p *Packet) finish() {
+// fillICRC puts the ICRC into p if the sender left that to us.
+func (p *Packet) fillICRC() {
 	if !p.NoICRC {
 		return
 	}
@@ -182,8 +182,8 @@ func (p *Packet) finish() {
 	}
 }
 
-// intact reports whether the ICRC is right.
-func (p *Packet) intact() bool {
+// icrcValid reports whether the ICRC is right.
+func (p *Packet) icrcValid() bool {
 	if p.NoICRC {
 		return true
 	}

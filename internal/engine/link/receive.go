@@ -10,7 +10,7 @@ import (
 // arrive takes a packet that has come over the link of port q on a lane (section 7.3).
 func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	c := &q.state.Counters
-	if p.bad {
+	if p.vcrcError {
 		c.SymbolErrors++
 		c.RcvErrors++
 		n.free(p)

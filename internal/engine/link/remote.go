@@ -87,7 +87,7 @@ func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 
 // appendFrame appends the packet as it is on a link.
 func (p *Packet) appendFrame(buf []byte) []byte {
-	p.finish()
+	p.fillICRC()
 	start := len(buf)
 	buf = append(buf, p.bytes...)
 	buf[start] = p.lane<<4 | buf[start]&15
