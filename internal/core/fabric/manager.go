@@ -85,7 +85,7 @@ func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
 	m.port.State().CapMask |= uint32(smp.CapSM)
 	c.PortGUID, c.TIDBase = m.port.State().GUID, binary.NativeEndian.Uint32(b[:])
 	m.engine = sm.New(c)
-	f.net.Serve(m.at.node, m.engine.Takes)
+	f.net.AttachManager(m.at.node, m.engine.Accepts)
 	m.engine.Start(f.now())
 	m.pending = true
 	return m, nil

@@ -78,9 +78,9 @@ func ReadMAD(p *Packet) (Datagram, []byte, bool) {
 		PKey: p.pkey(bth), QKey: deth.QKey, GRH: p.lnh() == ib.LNHGlobal}, p.bytes[at : at+MADLen], true
 }
 
-// Serve has the datagrams that a node's manager takes wait for [Net.ReceiveMAD]. takes is asked of those that
+// AttachManager has the datagrams that a node's manager takes wait for [Net.ReceiveMAD]. takes is asked of those that
 // come to the node, and that its agent does not answer.
-func (n *Net) Serve(nd *Node, takes func(mad []byte) bool) { nd.takes = takes }
+func (n *Net) AttachManager(nd *Node, takes func(mad []byte) bool) { nd.accepts = takes }
 
 // ReceiveMAD returns the datagram that has waited longest for the node's manager, nil: none waits. It is to
 // be released, as [Net.Receive] says; [ReadMAD] reads it.
@@ -185,7 +185,7 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 // deliverSMP gives a packet to the node's own manager, or to whoever reads queue pair 0.
 func (n *Net) deliverSMP(q *Port, p *Packet, mad []byte) {
 	switch {
-	case q.node.takes != nil && q.node.takes(mad):
+	case q.node.accepts != nil && q.node.accepts(mad):
 		n.queueMAD(q, p)
 	case q.node.state.Tables == nil:
 		if p.in == nil { // sent by this port: it takes its place in the buffer as others do
@@ -264,7 +264,7 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 			return true
 		}
 	}
-	if nd.takes != nil && nd.takes(mad) && p.icrcValid() {
+	if nd.accepts != nil && nd.accepts(mad) && p.icrcValid() {
 		n.queueMAD(q, p)
 		return true
 	}

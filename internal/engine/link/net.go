@@ -75,7 +75,7 @@ type Node struct {
 	ports []*Port // by number; an adapter's index 0 is unused
 	off   bool
 
-	takes     func(mad []byte) bool // by the node's manager; nil: there is none
+	accepts   func(mad []byte) bool // by the node's manager; nil: there is none
 	datagrams fifo
 	timer     timer
 }

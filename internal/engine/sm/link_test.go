@@ -57,7 +57,7 @@ func onNet(s *subnet, at *box, c Config) *fabricNet {
 	f.at = nodes[at]
 	c.PortGUID = at.node.Ports[1].GUID
 	f.m = New(c)
-	f.net.Serve(f.at, f.m.Takes)
+	f.net.AttachManager(f.at, f.m.Accepts)
 	f.m.Start(f.now)
 	return f
 }

@@ -113,9 +113,9 @@ func (m *Manager) Resweep(now clock.Time) {
 	}
 }
 
-// Takes reports whether a datagram that has come to the manager's port is for the manager: a request, or an
+// Accepts reports whether a datagram that has come to the manager's port is for the manager: a request, or an
 // answer to one of its own. Answers and reports to programs at the port are theirs.
-func (m *Manager) Takes(b []byte) bool {
+func (m *Manager) Accepts(b []byte) bool {
 	var h mad.Header
 	switch ok := h.Decode(b); {
 	case !ok, !h.Class.Subnet() && h.Class != sa.Class:
