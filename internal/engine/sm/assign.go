@@ -54,7 +54,7 @@ func (m *Manager) assignLIDs(f *fabric) {
 				lid = m.lids.take(used, block)
 			}
 			if lid == 0 {
-				m.tell(about(NoMoreLIDs, p.dev, p.num))
+				m.emit(nodeEvent(NoMoreLIDs, p.dev, p.num))
 				m.sweep.failures++
 				continue
 			}
@@ -151,7 +151,7 @@ func (m *Manager) route(f *fabric) {
 	}
 	f.routes = f.graph.Route(m.config.Routing)
 	if f.routes.Loop != nil {
-		m.tell(Event{Kind: CreditLoop, Count: len(f.routes.Loop)})
+		m.emit(Event{Kind: CreditLoop, Count: len(f.routes.Loop)})
 	}
 	for s, d := range f.switches {
 		d.lft = f.routes.Tables[s]

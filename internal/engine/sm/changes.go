@@ -17,14 +17,14 @@ type changes struct {
 	count int
 }
 
-func (c *changes) tell(e Event) {
+func (c *changes) add(e Event) {
 	if c.count++; c.count <= maxChanges {
-		c.m.tell(e)
+		c.m.emit(e)
 	}
 }
 
-// tellChanges compares what was discovered with the subnet as the last complete sweep left it.
-func (m *Manager) tellChanges(f *fabric) {
+// reportChanges compares what was discovered with the subnet as the last complete sweep left it.
+func (m *Manager) reportChanges(f *fabric) {
 	old := m.fabric
 	if old == nil {
 		return // all is new
@@ -32,34 +32,34 @@ func (m *Manager) tellChanges(f *fabric) {
 	c := changes{m: m}
 	for _, d := range old.devices {
 		if f.byGUID[d.info.NodeGUID] == nil {
-			c.tell(about(NodeGone, d, 0))
+			c.add(nodeEvent(NodeGone, d, 0))
 		}
 	}
 	for _, d := range f.devices {
 		if old.byGUID[d.info.NodeGUID] == nil {
-			c.tell(about(NodeFound, d, 0))
+			c.add(nodeEvent(NodeFound, d, 0))
 		}
 	}
 	old.eachLink(func(p *port) {
 		if f.link(p) == nil {
-			c.tell(aboutLink(LinkGone, p))
+			c.add(linkEvent(LinkGone, p))
 		}
 	})
 	f.eachLink(func(p *port) {
 		switch was := old.link(p); {
 		case was == nil:
-			c.tell(aboutLink(LinkFound, p))
+			c.add(linkEvent(LinkFound, p))
 		case was.state() == node.Active && p.state() == node.Initialize:
-			c.tell(aboutLink(LinkReturned, p))
+			c.add(linkEvent(LinkReturned, p))
 		}
 	})
 	if c.count > maxChanges {
-		m.tell(Event{Kind: MoreChanges, Count: c.count - maxChanges})
+		m.emit(Event{Kind: MoreChanges, Count: c.count - maxChanges})
 	}
 }
 
-func aboutLink(kind EventKind, p *port) Event {
-	e := about(kind, p.dev, p.num)
+func linkEvent(kind EventKind, p *port) Event {
+	e := nodeEvent(kind, p.dev, p.num)
 	e.Text = fmt.Sprintf("port %d of %q", p.peer.num, p.peer.dev.desc.String())
 	return e
 }

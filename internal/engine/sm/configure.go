@@ -270,7 +270,7 @@ func (m *Manager) configured(r *request, p *smp.SMP) {
 		r.port.info.Decode(p.Data[:])
 		r.port.info.ClientReregister = false
 		if m.phase == activate && r.port.state() != node.Active {
-			m.tell(about(NotActive, r.dev, r.port.num))
+			m.emit(nodeEvent(NotActive, r.dev, r.port.num))
 			m.sweep.failures++
 		}
 	}
@@ -285,11 +285,11 @@ func (m *Manager) sweepDone(now clock.Time) {
 	m.fresh = false
 	m.sweep.doneAt = now
 	m.Counters.Sweeps++
-	m.tell(Event{Kind: SweepDone, Count: len(f.devices)})
+	m.emit(Event{Kind: SweepDone, Count: len(f.devices)})
 	m.sweep.lightAt = now + clock.Time(m.config.SweepInterval)
 	m.admin.swept(m, now, old, f)
 	if m.sweep.failures > 0 {
-		m.tell(Event{Kind: SweepFailed, Count: m.sweep.failures})
+		m.emit(Event{Kind: SweepFailed, Count: m.sweep.failures})
 		m.again(now)
 	} else {
 		m.sweep.backoff = 0

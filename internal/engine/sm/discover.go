@@ -113,7 +113,7 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 		if len(f.devices) >= m.config.Limits.Nodes {
 			if !m.sweep.full {
 				m.sweep.full = true
-				m.tell(Event{Kind: TooManyNodes, Count: m.config.Limits.Nodes})
+				m.emit(Event{Kind: TooManyNodes, Count: m.config.Limits.Nodes})
 			}
 			return
 		}
@@ -173,12 +173,12 @@ func (m *Manager) notDiscovered(r *request) {
 	switch {
 	case r.dev != nil:
 		if !r.dev.gone {
-			m.tell(about(Unresponsive, r.dev, r.portNum()))
+			m.emit(nodeEvent(Unresponsive, r.dev, r.portNum()))
 		}
 		r.dev.gone = true
 	case r.via != nil:
 		r.via.gone = true
-		m.tell(about(Unresponsive, r.via.dev, r.via.num))
+		m.emit(nodeEvent(Unresponsive, r.via.dev, r.via.num))
 	}
 }
 
@@ -195,7 +195,7 @@ func (m *Manager) discoveryDone(now clock.Time) {
 	if !m.elect(now) {
 		return
 	}
-	m.tellChanges(f)
+	m.reportChanges(f)
 	m.inherit(f)
 	m.assignLIDs(f)
 	m.route(f)
@@ -222,7 +222,7 @@ func (m *Manager) check(f *fabric) {
 				if taken[b] != nil {
 					a.cut, f.doubtful = true, true
 					m.sweep.failures++
-					m.tell(aboutSecond(b, a))
+					m.emit(duplicateEvent(b, a))
 					continue
 				}
 				taken[b] = a
@@ -230,9 +230,9 @@ func (m *Manager) check(f *fabric) {
 				a.cut, f.doubtful = true, true
 				m.sweep.failures++
 				if b.peer != nil {
-					m.tell(aboutSecond(b, a))
+					m.emit(duplicateEvent(b, a))
 				} else {
-					m.tell(about(Inconsistent, d, a.num))
+					m.emit(nodeEvent(Inconsistent, d, a.num))
 				}
 			}
 		}
@@ -250,7 +250,7 @@ func (m *Manager) check(f *fabric) {
 			if other := f.ends[p.guid]; other != nil {
 				f.doubtful = true
 				m.sweep.failures++
-				m.tell(aboutSecond(other, p))
+				m.emit(duplicateEvent(other, p))
 				p.cut, p.guid = true, 0
 				continue
 			}
@@ -259,10 +259,10 @@ func (m *Manager) check(f *fabric) {
 	}
 }
 
-// aboutSecond returns an event about a node, or one of its ports, whose GUID is found at another place, too:
+// duplicateEvent returns an event about a node, or one of its ports, whose GUID is found at another place, too:
 // at a port, or behind it.
-func aboutSecond(b, second *port) Event {
-	e := about(DuplicateGUID, b.dev, second.num)
+func duplicateEvent(b, second *port) Event {
+	e := nodeEvent(DuplicateGUID, b.dev, second.num)
 	e.Text = fmt.Sprintf("%q", second.dev.desc.String())
 	return e
 }
@@ -299,6 +299,6 @@ func (m *Manager) reachable(f *fabric) {
 func (m *Manager) sweepFailed(now clock.Time) {
 	m.sweep.failures++
 	m.next = nil
-	m.tell(Event{Kind: SweepFailed, Count: m.sweep.failures})
+	m.emit(Event{Kind: SweepFailed, Count: m.sweep.failures})
 	m.again(now)
 }

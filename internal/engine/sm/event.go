@@ -73,15 +73,15 @@ func (e Event) String() string {
 	return fmt.Sprintf(text+"%[5]s", who, e.Port, e.Count, e.Text, "") // the last one lets the others be unused
 }
 
-// about returns an event about a node.
-func about(kind EventKind, d *device, num uint8) Event {
+// nodeEvent returns an event about a node.
+func nodeEvent(kind EventKind, d *device, num uint8) Event {
 	return Event{Kind: kind, GUID: d.info.NodeGUID, Node: d.desc.String(), Port: num}
 }
 
 // maxEvents is how many events wait to be taken; the oldest are lost.
 const maxEvents = 256
 
-func (m *Manager) tell(e Event) {
+func (m *Manager) emit(e Event) {
 	if len(m.events) == maxEvents {
 		m.events = append(m.events[:0], m.events[1:]...)
 	}

@@ -80,9 +80,9 @@ func (m *Manager) elect(now clock.Time) bool {
 	if best == nil || best.info.State == smp.SMDiscovering || best.info.GUID == m.follow.refused && now < m.follow.until {
 		return true
 	}
-	e := about(HandingOver, best.port.dev, best.port.num)
+	e := nodeEvent(HandingOver, best.port.dev, best.port.num)
 	e.GUID = best.info.GUID
-	m.tell(e)
+	m.emit(e)
 	m.follow.handover, m.follow.path = best.info.GUID, best.port.path
 	m.phase = light // until the answer has come
 	r := request{purpose: handingOver, method: mad.MethodSet, attribute: smp.AttrSMInfo, modifier: smp.SMHandover, path: best.port.path}
@@ -106,7 +106,7 @@ func (m *Manager) become(now clock.Time, role smp.SMState, follow uint64, path [
 		if len(m.admin.groups) == 0 {
 			m.createBroadcast()
 		}
-		m.tell(Event{Kind: BecameMaster})
+		m.emit(Event{Kind: BecameMaster})
 		return
 	}
 	// What this manager knew of the subnet is another one's now.
@@ -120,9 +120,9 @@ func (m *Manager) become(now clock.Time, role smp.SMState, follow uint64, path [
 	switch role {
 	case smp.SMStandby:
 		m.follow.pollAt = now + clock.Time(m.config.PollInterval)
-		m.tell(Event{Kind: BecameStandby, GUID: follow})
+		m.emit(Event{Kind: BecameStandby, GUID: follow})
 	case smp.SMNotActive:
-		m.tell(Event{Kind: BecameInactive})
+		m.emit(Event{Kind: BecameInactive})
 	}
 }
 
@@ -255,7 +255,7 @@ func (m *Manager) handleTrap(now clock.Time, d *Datagram, p *smp.SMP) {
 	}
 	p.Append(answer.MAD[:0])
 	m.reply(&answer)
-	m.tellTrap(d.LID, &n)
+	m.emitTrap(d.LID, &n)
 	if n.Generic && (n.Trap == mad.TrapLinkState || n.Trap == mad.TrapLocalChanges) {
 		m.trapped(now)
 	}

@@ -169,9 +169,9 @@ func (m *Manager) handleResponse(now clock.Time, p *smp.SMP) {
 	case p.Status() != mad.StatusOK:
 		m.Counters.Refused++
 		if r.purpose == configuring && !r.dev.gone {
-			e := about(Refused, r.dev, r.portNum())
+			e := nodeEvent(Refused, r.dev, r.portNum())
 			e.Text = fmt.Sprintf("%s: %v", smp.AttributeName(r.attribute), p.Status())
-			m.tell(e)
+			m.emit(e)
 			r.dev.gone = true // nothing more is asked of it in this sweep
 		}
 		m.requestFailed(now, &r)
@@ -206,7 +206,7 @@ func (m *Manager) requestFailed(now clock.Time, r *request) {
 			m.changed(now)
 		}
 		if !r.dev.gone {
-			m.tell(about(Unresponsive, r.dev, r.portNum()))
+			m.emit(nodeEvent(Unresponsive, r.dev, r.portNum()))
 		}
 		r.dev.gone = true
 	case probing:

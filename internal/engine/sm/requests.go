@@ -71,7 +71,7 @@ func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 			if r := &q.slots[i]; r.deadline != 0 && r.resend {
 				r.resend = false
 				m.resends--
-				m.emit(now, r, d)
+				m.writeRequest(now, r, d)
 				return true
 			}
 		}
@@ -99,13 +99,13 @@ func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 		if q.head == len(q.queue) {
 			q.queue, q.head = q.queue[:0], 0
 		}
-		m.emit(now, r, d)
+		m.writeRequest(now, r, d)
 		return true
 	}
 	return false
 }
 
-func (m *Manager) emit(now clock.Time, r *request, d *Datagram) {
+func (m *Manager) writeRequest(now clock.Time, r *request, d *Datagram) {
 	r.tries++
 	r.deadline = now + clock.Time(m.config.Timeout)
 	p := smp.NewDirected(r.method, r.attribute, r.modifier, r.tid, r.path)

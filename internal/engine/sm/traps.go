@@ -22,9 +22,9 @@ var keyTraps = map[mad.Trap]string{
 	mad.TrapSwitchPKey: "a switch has refused a packet with P_Key %#04x",
 }
 
-// tellTrap tells of a notice that somebody has to know of: what it says of the state of links, sweeps
+// emitTrap tells of a notice that somebody has to know of: what it says of the state of links, sweeps
 // tell.
-func (m *Manager) tellTrap(from uint16, n *mad.Notice) {
+func (m *Manager) emitTrap(from uint16, n *mad.Notice) {
 	if !n.Generic || m.fabric == nil {
 		return
 	}
@@ -32,7 +32,7 @@ func (m *Manager) tellTrap(from uint16, n *mad.Notice) {
 	if p == nil {
 		return
 	}
-	e := about(TrapReceived, p.dev, p.num)
+	e := nodeEvent(TrapReceived, p.dev, p.num)
 	if text, ok := portTraps[n.Trap]; ok {
 		var d mad.PortDetails
 		d.Decode(&n.Details)
@@ -51,5 +51,5 @@ func (m *Manager) tellTrap(from uint16, n *mad.Notice) {
 	} else {
 		return
 	}
-	m.tell(e)
+	m.emit(e)
 }
