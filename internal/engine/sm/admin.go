@@ -216,12 +216,12 @@ func (a *admin) swept(m *Manager, now clock.Time, old, f *fabric) {
 		return
 	}
 	for lid, p := range f.byLID {
-		if p != nil && int(p.lid) == lid && old.ends[p.guid] == nil {
+		if p != nil && int(p.lid) == lid && old.byPortGUID[p.guid] == nil {
 			a.reportGID(m, now, mad.TrapInService, m.gid(p))
 		}
 	}
 	for lid, p := range old.byLID {
-		if p == nil || int(p.lid) != lid || f.ends[p.guid] != nil {
+		if p == nil || int(p.lid) != lid || f.byPortGUID[p.guid] != nil {
 			continue
 		}
 		a.forgetPort(m, now, p.guid)
@@ -250,13 +250,13 @@ func (a *admin) timeout(m *Manager, now clock.Time) {
 func (a *admin) deadline() clock.Time {
 	d := clock.Time(0)
 	for _, s := range a.services {
-		d = sooner(d, s.ends)
+		d = earlier(d, s.ends)
 	}
 	for _, t := range a.transfers {
-		d = sooner(d, t.deadline)
+		d = earlier(d, t.deadline)
 	}
 	for _, r := range a.reports {
-		d = sooner(d, r.deadline)
+		d = earlier(d, r.deadline)
 	}
 	return d
 }

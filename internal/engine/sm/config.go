@@ -51,30 +51,30 @@ type Limits struct {
 }
 
 func (c *Config) defaults() {
-	or(&c.SMKey, 1)
-	or(&c.Prefix, 0xfe80_0000_0000_0000)
-	or(&c.LifeTime, 18)
-	or(&c.Window, 32)
-	or(&c.Timeout, 200*time.Millisecond)
-	or(&c.Retries, 3)
-	or(&c.SweepInterval, 10*time.Second)
-	or(&c.PollInterval, 2*time.Second)
-	or(&c.MaxVLs, 15)
+	setDefault(&c.SMKey, 1)
+	setDefault(&c.Prefix, 0xfe80_0000_0000_0000)
+	setDefault(&c.LifeTime, 18)
+	setDefault(&c.Window, 32)
+	setDefault(&c.Timeout, 200*time.Millisecond)
+	setDefault(&c.Retries, 3)
+	setDefault(&c.SweepInterval, 10*time.Second)
+	setDefault(&c.PollInterval, 2*time.Second)
+	setDefault(&c.MaxVLs, 15)
 	l := &c.Limits
-	or(&l.Nodes, 16384)
-	or(&l.Responses, 64)
-	or(&l.ResponseBytes, 4<<20)
-	or(&l.Groups, 1024)
-	or(&l.Services, 4096)
-	or(&l.Subscriptions, 1024)
-	or(&l.PerPort, 256)
-	or(&l.Replies, 1024)
+	setDefault(&l.Nodes, 16384)
+	setDefault(&l.Responses, 64)
+	setDefault(&l.ResponseBytes, 4<<20)
+	setDefault(&l.Groups, 1024)
+	setDefault(&l.Services, 4096)
+	setDefault(&l.Subscriptions, 1024)
+	setDefault(&l.PerPort, 256)
+	setDefault(&l.Replies, 1024)
 	c.Window = min(c.Window, maxWindow)
 	c.Priority = min(c.Priority, 15)
 	c.LMC = min(c.LMC, 7)
 }
 
-func or[T comparable](v *T, def T) {
+func setDefault[T comparable](v *T, def T) {
 	var zero T
 	if *v == zero {
 		*v = def

@@ -13,17 +13,17 @@ import (
 
 // startSweep begins to find all nodes, from the manager's own on.
 func (m *Manager) startSweep(now clock.Time) {
-	m.next = &fabric{byGUID: make(map[uint64]*device), ends: make(map[uint64]*port)}
+	m.next = &fabric{byGUID: make(map[uint64]*device), byPortGUID: make(map[uint64]*port)}
 	m.phase = discover
 	m.sweep.heavyAt, m.sweep.lightAt, m.sweep.failures = 0, 0, 0
-	m.acts++
+	m.actCount++
 	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo})
 }
 
 // startLight asks all switches, and the managers that stand by, whether something has changed.
 func (m *Manager) startLight() {
 	m.phase = light
-	m.acts++
+	m.actCount++
 	m.sweep.lightAt = 0
 	for _, d := range m.fabric.switches {
 		m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path})
@@ -40,7 +40,7 @@ func (m *Manager) probed(now clock.Time, r *request, p *smp.SMP) {
 	case smp.AttrSwitchInfo:
 		var s smp.SwitchInfo
 		s.Decode(p.Data[:])
-		if s.PortStateChange || s.LinearTop != r.dev.done.lftTop {
+		if s.PortStateChange || s.LinearTop != r.dev.programmed.lftTop {
 			m.changed(now)
 		}
 	case smp.AttrPortInfo:
@@ -153,7 +153,7 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 func (m *Manager) foundPort(p *port) {
 	f := m.next
 	p.known = true
-	if p.end() && p.info.CapMask&smp.CapSM != 0 && p != f.own {
+	if p.hasLID() && p.info.CapMask&smp.CapSM != 0 && p != f.own {
 		m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: p.dev, port: p, path: p.path})
 	}
 	through := p == f.own && !p.dev.isSwitch() || p.dev.isSwitch() && p.num != 0
@@ -172,12 +172,12 @@ func (m *Manager) notDiscovered(r *request) {
 	m.sweep.failures++
 	switch {
 	case r.dev != nil:
-		if !r.dev.gone {
+		if !r.dev.unresponsive {
 			m.emit(nodeEvent(Unresponsive, r.dev, r.portNum()))
 		}
-		r.dev.gone = true
+		r.dev.unresponsive = true
 	case r.via != nil:
-		r.via.gone = true
+		r.via.peerUnresponsive = true
 		m.emit(nodeEvent(Unresponsive, r.via.dev, r.via.num))
 	}
 }
@@ -187,11 +187,11 @@ func (m *Manager) notDiscovered(r *request) {
 func (m *Manager) discoveryDone(now clock.Time) {
 	f := m.next
 	m.phase = idle
-	if f.own == nil || !f.own.known || f.own.dev.gone {
+	if f.own == nil || !f.own.known || f.own.dev.unresponsive {
 		m.sweepFailed(now)
 		return
 	}
-	m.check(f)
+	m.excludeInconsistent(f)
 	if !m.elect(now) {
 		return
 	}
@@ -203,10 +203,10 @@ func (m *Manager) discoveryDone(now clock.Time) {
 	m.setTables()
 }
 
-// check leaves out what contradicts itself, and what cannot be reached then. A cable has two ends: what
+// excludeInconsistent leaves out what contradicts itself, and what cannot be reached then. A cable has two ends: what
 // is found behind a switch's port must find that port behind its own. Nodes with the same GUID are
 // taken for one when they are found; this is where they are told apart.
-func (m *Manager) check(f *fabric) {
+func (m *Manager) excludeInconsistent(f *fabric) {
 	taken := make(map[*port]*port) // by an adapter's port: the one before it
 	for _, d := range f.devices {
 		for n := range d.ports {
@@ -216,18 +216,18 @@ func (m *Manager) check(f *fabric) {
 				continue
 			}
 			switch {
-			case d.gone || b.dev.gone || a == b:
-				a.cut = true
+			case d.unresponsive || b.dev.unresponsive || a == b:
+				a.excluded = true
 			case !b.dev.isSwitch() && b != f.own:
 				if taken[b] != nil {
-					a.cut, f.doubtful = true, true
+					a.excluded, f.ambiguous = true, true
 					m.sweep.failures++
 					m.emit(duplicateEvent(b, a))
 					continue
 				}
 				taken[b] = a
 			case b.peer != a:
-				a.cut, f.doubtful = true, true
+				a.excluded, f.ambiguous = true, true
 				m.sweep.failures++
 				if b.peer != nil {
 					m.emit(duplicateEvent(b, a))
@@ -240,21 +240,21 @@ func (m *Manager) check(f *fabric) {
 	for b, a := range taken {
 		b.peer = a
 	}
-	m.reachable(f)
+	m.keepReachable(f)
 	for _, d := range f.devices {
 		for n := range d.ports {
 			p := &d.ports[n]
-			if !p.end() || !p.known {
+			if !p.hasLID() || !p.known {
 				continue
 			}
-			if other := f.ends[p.guid]; other != nil {
-				f.doubtful = true
+			if other := f.byPortGUID[p.guid]; other != nil {
+				f.ambiguous = true
 				m.sweep.failures++
 				m.emit(duplicateEvent(other, p))
-				p.cut, p.guid = true, 0
+				p.excluded, p.guid = true, 0
 				continue
 			}
-			f.ends[p.guid] = p
+			f.byPortGUID[p.guid] = p
 		}
 	}
 }
@@ -267,8 +267,8 @@ func duplicateEvent(b, second *port) Event {
 	return e
 }
 
-// reachable keeps the nodes that are connected to the manager's by cables that are in order.
-func (m *Manager) reachable(f *fabric) {
+// keepReachable keeps the nodes that are connected to the manager's by cables that are in order.
+func (m *Manager) keepReachable(f *fabric) {
 	own := f.own.dev
 	seen := map[*device]bool{own: true}
 	kept := []*device{own}
@@ -288,7 +288,7 @@ func (m *Manager) reachable(f *fabric) {
 		if !seen[d] {
 			delete(f.byGUID, d.info.NodeGUID)
 			for n := range d.ports {
-				d.ports[n].cut = true
+				d.ports[n].excluded = true
 			}
 		}
 	}
@@ -300,5 +300,5 @@ func (m *Manager) sweepFailed(now clock.Time) {
 	m.sweep.failures++
 	m.next = nil
 	m.emit(Event{Kind: SweepFailed, Count: m.sweep.failures})
-	m.again(now)
+	m.scheduleRetry(now)
 }

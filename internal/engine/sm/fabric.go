@@ -11,13 +11,13 @@ import (
 
 // fabric is a subnet as one sweep has found it.
 type fabric struct {
-	devices  []*device // the first is the manager's own
-	byGUID   map[uint64]*device
-	own      *port            // the manager's
-	ends     map[uint64]*port // ports with LIDs, by GUID
-	byLID    []*port
-	managers []*otherManager
-	doubtful bool // nodes were taken for others: what their tables have is not known
+	devices    []*device // the first is the manager's own
+	byGUID     map[uint64]*device
+	own        *port            // the manager's
+	byPortGUID map[uint64]*port // ports with LIDs, by GUID
+	byLID      []*port
+	managers   []*otherManager
+	ambiguous  bool // nodes were taken for others: what their tables have is not known
 
 	switches []*device // by their index in graph
 	graph    routing.Graph
@@ -27,21 +27,21 @@ type fabric struct {
 
 // device is a node.
 type device struct {
-	info  smp.NodeInfo
-	desc  smp.NodeDescription
-	ports []port // by number; an adapter's begin with 1
-	path  []uint8
-	index int32 // of a switch, in the graph
-	gone  bool  // it does not answer
+	info         smp.NodeInfo
+	desc         smp.NodeDescription
+	ports        []port // by number; an adapter's begin with 1
+	path         []uint8
+	index        int32 // of a switch, in the graph
+	unresponsive bool  // it does not answer
 
-	sw   smp.SwitchInfo
-	lft  []uint8           // what routing wants
-	mft  []routing.PortSet // what the groups want, from [node.FirstMulticastLID] on
-	done programmed
+	sw         smp.SwitchInfo
+	lft        []uint8           // what routing wants
+	mft        []routing.PortSet // what the groups want, from [node.FirstMulticastLID] on
+	programmed switchTables
 }
 
-// programmed is what a switch is known to have in its tables.
-type programmed struct {
+// switchTables is what a switch is known to have in its tables.
+type switchTables struct {
 	lft    []uint8
 	lftTop uint16
 	mft    []routing.PortSet
@@ -49,18 +49,18 @@ type programmed struct {
 
 // port is a port of a node.
 type port struct {
-	dev   *device
-	num   uint8
-	guid  uint64 // 0: an external port of a switch
-	lid   uint16 // of an external port of a switch: its port 0's
-	info  smp.PortInfo
-	known bool    // info has been read
-	peer  *port   // at the other end of the cable
-	path  []uint8 // along which its own agent is reached
-	gone  bool    // nobody answered behind it
-	cut   bool    // what is behind it contradicts itself
+	dev              *device
+	num              uint8
+	guid             uint64 // 0: an external port of a switch
+	lid              uint16 // of an external port of a switch: its port 0's
+	info             smp.PortInfo
+	known            bool    // info has been read
+	peer             *port   // at the other end of the cable
+	path             []uint8 // along which its own agent is reached
+	peerUnresponsive bool    // nobody answered behind it
+	excluded         bool    // what is behind it contradicts itself
 
-	done portTables
+	programmed portTables
 }
 
 // portTables is what a port is known to have in its tables.
@@ -71,11 +71,11 @@ type portTables struct {
 
 func (d *device) isSwitch() bool { return node.Type(d.info.NodeType) == node.Switch }
 
-// end reports whether the port has a LID of its own.
-func (p *port) end() bool { return p.guid != 0 }
+// hasLID reports whether the port has a LID of its own.
+func (p *port) hasLID() bool { return p.guid != 0 }
 
 // linked reports whether the port has a cable with a node at the other end that answers.
-func (p *port) linked() bool { return p.peer != nil && !p.cut && !p.peer.cut }
+func (p *port) linked() bool { return p.peer != nil && !p.excluded && !p.peer.excluded }
 
 func (p *port) state() node.LinkState { return node.LinkState(p.info.Link.State) }
 
@@ -105,8 +105,8 @@ func (f *fabric) at(lid uint16) *port {
 	return nil
 }
 
-// attachment returns where a port with a LID hangs in the graph.
-func attachment(p *port) (routing.End, bool) {
+// graphEnd returns where a port with a LID hangs in the graph.
+func graphEnd(p *port) (routing.End, bool) {
 	if p.dev.isSwitch() {
 		return routing.End{Switch: p.dev.index}, true
 	}

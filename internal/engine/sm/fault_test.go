@@ -304,7 +304,7 @@ func TestElection(t *testing.T) {
 				continue
 			}
 			seat := s.manage(b, Config{Priority: uint8(s.rng.IntN(3))})
-			own := seat.m.own()
+			own := seat.m.smInfo()
 			if best == nil || best.m.outranks(&own) {
 				best = seat
 			}

@@ -34,9 +34,9 @@ const (
 	refusedFor = clock.Time(60e9) // until a manager is asked again to take over
 )
 
-// own returns what the manager tells of itself.
-func (m *Manager) own() smp.SMInfo {
-	return smp.SMInfo{GUID: m.config.PortGUID, SMKey: m.config.SMKey, ActCount: m.acts, Priority: m.config.Priority, State: m.role}
+// smInfo returns what the manager tells of itself.
+func (m *Manager) smInfo() smp.SMInfo {
+	return smp.SMInfo{GUID: m.config.PortGUID, SMKey: m.config.SMKey, ActCount: m.actCount, Priority: m.config.Priority, State: m.role}
 }
 
 // outranks reports whether another manager should be the master rather than this one: by priority, and
@@ -58,7 +58,7 @@ func (m *Manager) trusts(o *smp.SMInfo) bool {
 func (m *Manager) elect(now clock.Time) bool {
 	var best *otherManager
 	for _, o := range m.next.managers {
-		if !m.trusts(&o.info) || o.port.guid != o.info.GUID || m.next.ends[o.port.guid] != o.port {
+		if !m.trusts(&o.info) || o.port.guid != o.info.GUID || m.next.byPortGUID[o.port.guid] != o.port {
 			continue
 		}
 		if m.role == smp.SMDiscovering && o.info.State == smp.SMMaster {
@@ -86,7 +86,7 @@ func (m *Manager) elect(now clock.Time) bool {
 	m.follow.handover, m.follow.path = best.info.GUID, best.port.path
 	m.phase = light // until the answer has come
 	r := request{purpose: handingOver, method: mad.MethodSet, attribute: smp.AttrSMInfo, modifier: smp.SMHandover, path: best.port.path}
-	o := m.own()
+	o := m.smInfo()
 	o.Append(r.data[:0])
 	m.ask(r)
 	return false
@@ -101,7 +101,7 @@ func (m *Manager) become(now clock.Time, role smp.SMState, follow uint64, path [
 	was := m.role
 	m.role = role
 	if role == smp.SMMaster {
-		m.fresh = m.fresh || was != smp.SMMaster
+		m.firstSweep = m.firstSweep || was != smp.SMMaster
 		m.follow = standby{refused: m.follow.refused, until: m.follow.until}
 		if len(m.admin.groups) == 0 {
 			m.createBroadcast()
@@ -140,7 +140,7 @@ func (m *Manager) handoverRefused(now clock.Time) {
 func (m *Manager) followTimeout(now clock.Time) {
 	if m.role == smp.SMStandby && m.follow.pollAt != 0 && now >= m.follow.pollAt {
 		m.follow.pollAt = 0
-		m.acts++
+		m.actCount++
 		m.ask(request{purpose: polling, method: mad.MethodGet, attribute: smp.AttrSMInfo, path: m.follow.path})
 	}
 }
@@ -193,7 +193,7 @@ func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
 			status, act = mad.StatusInvalidField, func() {}
 		}
 	}
-	mine := m.own()
+	mine := m.smInfo()
 	if stranger {
 		mine.SMKey = 0
 	}
@@ -270,7 +270,7 @@ const minSweepGap = clock.Time(50e6)
 // trapped sweeps because of a trap: at once, but not without pause if traps never end.
 func (m *Manager) trapped(now clock.Time) {
 	if m.phase == idle {
-		m.sweep.heavyAt = sooner(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
+		m.sweep.heavyAt = earlier(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
 		if m.sweep.heavyAt <= now {
 			m.startSweep(now)
 		}

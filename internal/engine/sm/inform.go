@@ -112,7 +112,7 @@ func (a *admin) reportGID(m *Manager, now clock.Time, t mad.Trap, gid ib.GID) {
 
 func (m *Manager) collectSubscriptions(t *table) {
 	for _, s := range m.admin.subs {
-		if p := m.fabric.ends[s.guid]; p != nil {
+		if p := m.fabric.byPortGUID[s.guid]; p != nil {
 			t.add(&sa.InformInfoRecord{Subscriber: m.gid(p), Enum: s.enum, Info: s.info})
 		}
 	}

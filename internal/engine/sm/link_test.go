@@ -101,7 +101,7 @@ func (f *fabricNet) run(limit time.Duration, done func() bool) bool {
 		if busy {
 			continue
 		}
-		next := sooner(f.m.Deadline(), f.net.Deadline())
+		next := earlier(f.m.Deadline(), f.net.Deadline())
 		if next == 0 {
 			return false
 		}

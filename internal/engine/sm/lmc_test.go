@@ -24,7 +24,7 @@ func TestLMC(t *testing.T) {
 	for _, d := range seat.m.fabric.devices {
 		for n := range d.ports {
 			p := &d.ports[n]
-			if !p.end() || p.lid == 0 {
+			if !p.hasLID() || p.lid == 0 {
 				continue
 			}
 			want := uint8(lmc)
@@ -40,7 +40,7 @@ func TestLMC(t *testing.T) {
 				}
 				taken[lid] = d.info.NodeGUID
 				for _, sw := range seat.m.fabric.switches {
-					if lft := sw.done.lft; int(lid) >= len(lft) || lft[lid] == node.NoRoute {
+					if lft := sw.programmed.lft; int(lid) >= len(lft) || lft[lid] == node.NoRoute {
 						t.Errorf("switch %#x has no way to LID %d", sw.info.NodeGUID, lid)
 					}
 				}
@@ -52,7 +52,7 @@ func TestLMC(t *testing.T) {
 	ways := make(map[uint8]bool) // by which the sender's switch goes on
 	edge := seat.m.fabric.byGUID[c.b.peers[1].box.node.GUID]
 	for i := range uint16(1 << lmc) {
-		ways[edge.done.lft[to.Address.LID+i]] = true
+		ways[edge.programmed.lft[to.Address.LID+i]] = true
 	}
 	if len(ways) < 2 {
 		t.Errorf("all LIDs take port %v", ways)

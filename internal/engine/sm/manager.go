@@ -42,12 +42,12 @@ type Manager struct {
 	sweep  sweepState
 	follow standby
 
-	admin   admin
-	replies []Datagram
-	replied int // of replies, how many have been sent
-	events  []Event
-	acts    uint32 // SMInfo:ActCount
-	fresh   bool   // no sweep is complete since this manager became the master
+	admin      admin
+	replies    []Datagram
+	replied    int // of replies, how many have been sent
+	events     []Event
+	actCount   uint32 // SMInfo:ActCount
+	firstSweep bool   // no sweep is complete since this manager became the master
 }
 
 // sweepState is when to sweep next, and how the sweep under way goes.
@@ -168,11 +168,11 @@ func (m *Manager) handleResponse(now clock.Time, p *smp.SMP) {
 		m.requestFailed(now, &r)
 	case p.Status() != mad.StatusOK:
 		m.Counters.Refused++
-		if r.purpose == configuring && !r.dev.gone {
+		if r.purpose == configuring && !r.dev.unresponsive {
 			e := nodeEvent(Refused, r.dev, r.portNum())
 			e.Text = fmt.Sprintf("%s: %v", smp.AttributeName(r.attribute), p.Status())
 			m.emit(e)
-			r.dev.gone = true // nothing more is asked of it in this sweep
+			r.dev.unresponsive = true // nothing more is asked of it in this sweep
 		}
 		m.requestFailed(now, &r)
 	default:
@@ -205,10 +205,10 @@ func (m *Manager) requestFailed(now clock.Time, r *request) {
 		if m.phase == groups {
 			m.changed(now)
 		}
-		if !r.dev.gone {
+		if !r.dev.unresponsive {
 			m.emit(nodeEvent(Unresponsive, r.dev, r.portNum()))
 		}
-		r.dev.gone = true
+		r.dev.unresponsive = true
 	case probing:
 		m.changed(now)
 	case polling:
@@ -259,7 +259,7 @@ func (m *Manager) whenIdle(now clock.Time) {
 	}
 	if m.sweep.again {
 		m.sweep.again = false
-		m.sweep.heavyAt = sooner(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
+		m.sweep.heavyAt = earlier(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
 	}
 	if m.sweep.heavyAt != 0 && m.sweep.heavyAt <= now {
 		m.startSweep(now)
@@ -310,10 +310,10 @@ func (m *Manager) HandleTimeout(now clock.Time) {
 func (m *Manager) Deadline() clock.Time {
 	d := m.requestDeadline()
 	if m.role == smp.SMMaster && m.phase == idle {
-		d = sooner(d, sooner(m.sweep.heavyAt, m.sweep.lightAt))
+		d = earlier(d, earlier(m.sweep.heavyAt, m.sweep.lightAt))
 	}
-	d = sooner(d, m.followDeadline())
-	return sooner(d, m.admin.deadline())
+	d = earlier(d, m.followDeadline())
+	return earlier(d, m.admin.deadline())
 }
 
 // Next writes the next datagram that is to be sent; false: there is none.

@@ -80,7 +80,7 @@ func (a *admin) sortedGroups() []*group {
 // portOf returns the port that a requester speaks for: its own, or any if it is trusted.
 func (m *Manager) portOf(q *query, gid ib.GID) (*port, mad.Status) {
 	prefix, guid := splitGID(gid)
-	p := m.fabric.ends[guid]
+	p := m.fabric.byPortGUID[guid]
 	switch {
 	case p == nil || p.lid == 0 || prefix != m.config.Prefix:
 		return nil, sa.StatusInvalidGID
@@ -353,11 +353,11 @@ func (f *fabric) groupPorts(index int, g *group) []routing.PortSet {
 	}
 	var members, senders []routing.End
 	for guid, join := range g.members {
-		p := f.ends[guid]
+		p := f.byPortGUID[guid]
 		if p == nil {
 			continue
 		}
-		if at, ok := attachment(p); ok && join&receives != 0 {
+		if at, ok := graphEnd(p); ok && join&receives != 0 {
 			members = append(members, at)
 		} else if ok {
 			senders = append(senders, at)
@@ -427,7 +427,7 @@ func (m *Manager) collectMembers(t *table) {
 			t.add(&g.record)
 		}
 		for _, guid := range slices.Sorted(maps.Keys(g.members)) {
-			p := m.fabric.ends[guid]
+			p := m.fabric.byPortGUID[guid]
 			if p == nil || p != t.q.from && !t.q.trusted {
 				continue
 			}

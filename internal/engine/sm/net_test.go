@@ -322,12 +322,12 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 		next := clock.Time(0)
 		for _, seat := range s.seats {
 			if !seat.off {
-				next = sooner(next, seat.m.Deadline())
+				next = earlier(next, seat.m.Deadline())
 			}
 		}
 		for _, b := range s.nodes {
 			if !b.dead {
-				next = sooner(next, b.agent.Deadline())
+				next = earlier(next, b.agent.Deadline())
 			}
 		}
 		if next == 0 || next > end {

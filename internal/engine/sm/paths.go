@@ -44,7 +44,7 @@ func (m *Manager) endsOf(hasGID bool, gid [16]byte, hasLID bool, lid uint16) ([]
 	switch {
 	case hasGID:
 		prefix, guid := splitGID(gid)
-		p := f.ends[guid]
+		p := f.byPortGUID[guid]
 		if p == nil || p.lid == 0 || prefix != m.config.Prefix {
 			return nil, sa.StatusInvalidGID
 		}
@@ -75,7 +75,7 @@ const pathOwn = sa.PathServiceIDHigh | sa.PathServiceIDLow | sa.PathNumbPath | s
 // addPaths adds the paths between two ports: one for each LID that the target has, from the source's LID of
 // the same place, or those that the query names. Who asks for a single record gets the first.
 func (m *Manager) addPaths(t *table, q *sa.PathRecord, f *fabric, src, dst *port) {
-	from, to, n := src.lid, dst.lid, max(m.paths(src), m.paths(dst))
+	from, to, n := src.lid, dst.lid, max(m.lidCount(src), m.lidCount(dst))
 	if t.mask&sa.PathSLID != 0 {
 		from = q.SLID
 	}
@@ -90,10 +90,10 @@ func (m *Manager) addPaths(t *table, q *sa.PathRecord, f *fabric, src, dst *port
 	for i := range n {
 		slid, dlid := from, to
 		if t.mask&sa.PathSLID == 0 {
-			slid += uint16(i % m.paths(src))
+			slid += uint16(i % m.lidCount(src))
 		}
 		if t.mask&sa.PathDLID == 0 {
-			dlid += uint16(i % m.paths(dst))
+			dlid += uint16(i % m.lidCount(dst))
 		}
 		m.addPath(t, q, f, src, dst, slid, dlid)
 	}

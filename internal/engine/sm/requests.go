@@ -80,7 +80,7 @@ func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 	for q.out < m.config.Window && q.head < len(q.queue) {
 		r := &q.queue[q.head]
 		q.head++
-		if r.dev != nil && r.dev.gone {
+		if r.dev != nil && r.dev.unresponsive {
 			gone := *r
 			m.requestFailed(now, &gone)
 			m.advance(now)
@@ -145,7 +145,7 @@ func (m *Manager) expire(now clock.Time) {
 		if r.deadline == 0 || r.resend || now < r.deadline {
 			continue
 		}
-		if r.tries <= m.config.Retries && (r.dev == nil || !r.dev.gone) {
+		if r.tries <= m.config.Retries && (r.dev == nil || !r.dev.unresponsive) {
 			r.resend = true
 			m.resends++
 			continue
@@ -166,14 +166,14 @@ func (m *Manager) requestDeadline() clock.Time {
 	}
 	for i := range m.requests.slots {
 		if r := &m.requests.slots[i]; r.deadline != 0 && !r.resend {
-			first = sooner(first, r.deadline)
+			first = earlier(first, r.deadline)
 		}
 	}
 	return first
 }
 
-// sooner returns the earlier of two times, of which 0 is never.
-func sooner(a, b clock.Time) clock.Time {
+// earlier returns the earlier of two times, of which 0 is never.
+func earlier(a, b clock.Time) clock.Time {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}
