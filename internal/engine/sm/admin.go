@@ -14,16 +14,16 @@ import (
 
 // admin is the subnet administrator: what others have told it, and what it is telling them.
 type admin struct {
-	groups    map[ib.GID]*group
-	byMLID    []*group // from [node.FirstMulticastLID] on
-	dirty     map[int]bool
-	waiting   []Datagram // answers to joins, until the switches have their tables
-	services  []*service
-	subs      []*subscription
-	transfers []*transfer
-	bytes     int // of all transfers
-	reports   []*outReport
-	tid       uint32
+	groups      map[ib.GID]*group
+	byMLID      []*group // from [node.FirstMulticastLID] on
+	dirty       map[int]bool
+	heldReplies []Datagram // answers to joins, until the switches have their tables
+	services    []*service
+	subs        []*subscription
+	transfers   []*transfer
+	bytes       int // of all transfers
+	reports     []*outReport
+	tid         uint32
 }
 
 func (a *admin) init() {
@@ -54,7 +54,7 @@ func (m *Manager) handleSA(now clock.Time, d *Datagram) {
 		m.admin.handleRMPP(m, now, q)
 		return
 	case known && q.Method == mad.MethodReportResp:
-		m.admin.reported(q)
+		m.admin.handleReportResp(q)
 		return
 	case q.Method.Answers(): // never answered in turn, whatever is wrong with it
 		m.Counters.Malformed++
@@ -86,7 +86,7 @@ func (m *Manager) answer(now clock.Time, q *query) {
 	case q.Attribute == mad.AttrClassPortInfo && q.Method == mad.MethodGet:
 		c := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: sa.ClassVersion, CapMask: capOptional | capMulticast,
 			RespTime: respTime}
-		m.one(q, c.Append(nil))
+		m.answerRecord(q, c.Append(nil))
 	case q.Attribute == mad.AttrInformInfo && q.Method == mad.MethodSet:
 		m.subscribe(q)
 	case q.Attribute == sa.AttrMCMemberRecord && q.Method == mad.MethodSet:
@@ -135,7 +135,7 @@ func (m *Manager) lookUp(now clock.Time, q *query) {
 	case t.n > 1:
 		m.refuse(q, sa.StatusTooManyRecords)
 	default:
-		m.one(q, t.data)
+		m.answerRecord(q, t.data)
 	}
 }
 
@@ -195,8 +195,8 @@ func (m *Manager) refuse(q *query, status mad.Status) {
 	m.reply(&d)
 }
 
-// one answers with a record.
-func (m *Manager) one(q *query, record []byte) {
+// answerRecord answers with a record.
+func (m *Manager) answerRecord(q *query, record []byte) {
 	d := answerWith(q, record)
 	m.reply(&d)
 }
@@ -209,9 +209,9 @@ func answerWith(q *query, record []byte) Datagram {
 	return d
 }
 
-// swept compares the subnet with what it was before a sweep, forgets what ports have told that are
+// afterSweep compares the subnet with what it was before a sweep, forgets what ports have told that are
 // gone, and tells subscribers.
-func (a *admin) swept(m *Manager, now clock.Time, old, f *fabric) {
+func (a *admin) afterSweep(m *Manager, now clock.Time, old, f *fabric) {
 	if old == nil {
 		return
 	}

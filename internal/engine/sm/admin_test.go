@@ -148,7 +148,7 @@ func TestPathRecords(t *testing.T) {
 			var r sa.PathRecord
 			r.Decode(records[0])
 			want := sa.PathRecord{DGID: b.gid(), SGID: a.gid(), DLID: b.lid(), SLID: a.lid(), PKey: 0xffff, Reversible: true, NumbPath: 1,
-				MTU: exactly(5), Rate: exactly(16), Life: exactly(18)}
+				MTU: exact(5), Rate: exact(16), Life: exact(18)}
 			if m&sa.PathSL != 0 {
 				want.SL, want.TClass = 3, 5
 			}
@@ -195,7 +195,7 @@ func TestPathRecords(t *testing.T) {
 	status, records = a.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathDGID|sa.PathSGID, &sa.PathRecord{DGID: broadcastGID(0x7fff), SGID: a.gid()})
 	a.want(0, status)
 	var r sa.PathRecord
-	if r.Decode(records[0]); r.DLID != 0xc000 || r.MTU != exactly(4) {
+	if r.Decode(records[0]); r.DLID != 0xc000 || r.MTU != exact(4) {
 		t.Errorf("path to the broadcast group: %+v", r)
 	}
 	_ = s

@@ -17,7 +17,7 @@ import (
 func (m *Manager) set(d *device, p *port, path []uint8, a mad.Attribute, modifier uint32, attribute interface{ Append([]byte) []byte }) {
 	r := request{purpose: configuring, method: mad.MethodSet, attribute: a, modifier: modifier, dev: d, port: p, path: path}
 	attribute.Append(r.data[:0])
-	m.ask(r)
+	m.enqueue(r)
 }
 
 // setTables fills what differs from what is wanted: forwarding, partitions, virtual lanes.
@@ -287,7 +287,7 @@ func (m *Manager) sweepDone(now clock.Time) {
 	m.Counters.Sweeps++
 	m.emit(Event{Kind: SweepDone, Count: len(f.devices)})
 	m.sweep.lightAt = now + clock.Time(m.config.SweepInterval)
-	m.admin.swept(m, now, old, f)
+	m.admin.afterSweep(m, now, old, f)
 	if m.sweep.failures > 0 {
 		m.emit(Event{Kind: SweepFailed, Count: m.sweep.failures})
 		m.scheduleRetry(now)

@@ -17,7 +17,7 @@ func (m *Manager) startSweep(now clock.Time) {
 	m.phase = discover
 	m.sweep.heavyAt, m.sweep.lightAt, m.sweep.failures = 0, 0, 0
 	m.actCount++
-	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo})
+	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo})
 }
 
 // startLight asks all switches, and the managers that stand by, whether something has changed.
@@ -26,12 +26,12 @@ func (m *Manager) startLight() {
 	m.actCount++
 	m.sweep.lightAt = 0
 	for _, d := range m.fabric.switches {
-		m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path})
+		m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path})
 	}
 	own := m.fabric.own
-	m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(own.num), dev: own.dev, port: own, path: own.path})
+	m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(own.num), dev: own.dev, port: own, path: own.path})
 	for _, o := range m.fabric.managers {
-		m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: o.port.dev, port: o.port, path: o.port.path})
+		m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: o.port.dev, port: o.port, path: o.port.path})
 	}
 }
 
@@ -79,7 +79,7 @@ func (m *Manager) discovered(r *request, p *smp.SMP) {
 			// Cleared before the ports are read: a change after this is not lost.
 			set := request{purpose: discovering, method: mad.MethodSet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path}
 			d.sw.Append(set.data[:0])
-			m.ask(set)
+			m.enqueue(set)
 			return
 		}
 		for n := range d.ports {
@@ -97,7 +97,7 @@ func (m *Manager) discovered(r *request, p *smp.SMP) {
 
 func (m *Manager) askPort(p *port, path []uint8) {
 	p.path = path
-	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(p.num), dev: p.dev, port: p, path: path})
+	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(p.num), dev: p.dev, port: p, path: path})
 }
 
 // foundNode takes what is at the end of a path: a node that is new, or another way to a known one.
@@ -122,9 +122,9 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 			d.ports[n] = port{dev: d, num: uint8(n)}
 		}
 		f.devices, f.byGUID[i.NodeGUID] = append(f.devices, d), d
-		m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeDescription, dev: d, path: r.path})
+		m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeDescription, dev: d, path: r.path})
 		if d.isSwitch() {
-			m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: r.path})
+			m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: r.path})
 		}
 	}
 	if d.isSwitch() != (node.Type(i.NodeType) == node.Switch) || int(i.LocalPort) >= len(d.ports) {
@@ -154,14 +154,14 @@ func (m *Manager) foundPort(p *port) {
 	f := m.next
 	p.known = true
 	if p.hasLID() && p.info.CapMask&smp.CapSM != 0 && p != f.own {
-		m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: p.dev, port: p, path: p.path})
+		m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: p.dev, port: p, path: p.path})
 	}
 	through := p == f.own && !p.dev.isSwitch() || p.dev.isSwitch() && p.num != 0
 	if !through || p.state() < node.Initialize || len(p.path) >= smp.MaxHops {
 		return
 	}
 	path := append(p.path[:len(p.path):len(p.path)], p.num)
-	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo, via: p, path: path})
+	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo, via: p, path: path})
 }
 
 // notDiscovered notes that somebody does not answer, or not sensibly.

@@ -88,7 +88,7 @@ func (m *Manager) elect(now clock.Time) bool {
 	r := request{purpose: handingOver, method: mad.MethodSet, attribute: smp.AttrSMInfo, modifier: smp.SMHandover, path: best.port.path}
 	o := m.smInfo()
 	o.Append(r.data[:0])
-	m.ask(r)
+	m.enqueue(r)
 	return false
 }
 
@@ -110,7 +110,7 @@ func (m *Manager) become(now clock.Time, role smp.SMState, follow uint64, path [
 		return
 	}
 	// What this manager knew of the subnet is another one's now.
-	m.requests.drop()
+	m.requests.reset()
 	m.resends = 0
 	m.phase, m.sweep = idle, sweepState{}
 	m.fabric, m.next = nil, nil
@@ -141,7 +141,7 @@ func (m *Manager) followTimeout(now clock.Time) {
 	if m.role == smp.SMStandby && m.follow.pollAt != 0 && now >= m.follow.pollAt {
 		m.follow.pollAt = 0
 		m.actCount++
-		m.ask(request{purpose: polling, method: mad.MethodGet, attribute: smp.AttrSMInfo, path: m.follow.path})
+		m.enqueue(request{purpose: polling, method: mad.MethodGet, attribute: smp.AttrSMInfo, path: m.follow.path})
 	}
 }
 
@@ -219,7 +219,7 @@ func (m *Manager) control(now clock.Time, modifier uint32, theirs *smp.SMInfo) f
 	switch {
 	case modifier == smp.SMHandover && m.role == smp.SMStandby:
 		return func() {
-			m.requests.drop()
+			m.requests.reset()
 			m.resends = 0
 			m.become(now, smp.SMMaster, 0, nil)
 			m.startSweep(now)

@@ -70,11 +70,11 @@ func (m *Manager) subscribe(q *query) {
 		}
 		a.subs = append(a.subs, &subscription{guid: q.from.guid, lid: q.d.LID, qpn: qpn, sl: q.d.SL, pkey: q.d.PKey, info: info, enum: enum + 1})
 	}
-	m.one(q, answer.Append(nil))
+	m.answerRecord(q, answer.Append(nil))
 }
 
-// wants reports whether a subscription is for a notice.
-func (s *subscription) wants(n *mad.Notice, issuer ib.GID) bool {
+// matches reports whether a subscription is for a notice.
+func (s *subscription) matches(n *mad.Notice, issuer ib.GID) bool {
 	i := &s.info
 	switch {
 	case (i.Generic != 0) != n.Generic,
@@ -93,7 +93,7 @@ func (s *subscription) wants(n *mad.Notice, issuer ib.GID) bool {
 // report tells subscribers of a notice.
 func (a *admin) report(m *Manager, now clock.Time, n *mad.Notice, issuer ib.GID) {
 	for _, s := range a.subs {
-		if s.wants(n, issuer) {
+		if s.matches(n, issuer) {
 			a.queueReport(m, s, n, issuer)
 		}
 	}

@@ -118,7 +118,7 @@ func TestOnLink(t *testing.T) {
 		all, _, _, _ := s.fatTree(k)
 		f := onNet(s, all[0], Config{})
 		if !f.run(time.Minute, func() bool { return f.m.Counters.Sweeps > 1 && !f.m.Busy() }) {
-			t.Fatalf("not up: %v, phase %d, %d under way, %+v", f.m.State(), f.m.phase, f.m.requests.out, f.m.Counters)
+			t.Fatalf("not up: %v, phase %d, %d under way, %+v", f.m.State(), f.m.phase, f.m.requests.inFlight, f.m.Counters)
 		}
 		s.check(&chair{m: f.m, box: all[0], port: 1})
 		if f.m.Counters.Timeouts != 0 {

@@ -158,7 +158,7 @@ func (m *Manager) handleSMP(now clock.Time, d *Datagram) {
 }
 
 func (m *Manager) handleResponse(now clock.Time, p *smp.SMP) {
-	r, ok := m.answered(p.TID)
+	r, ok := m.takeAnswered(p.TID)
 	if !ok {
 		return
 	}
@@ -277,7 +277,7 @@ func (m *Manager) changed(now clock.Time) {
 		m.startSweep(now)
 	case m.phase == discover && m.sweep.restarts < maxRestarts:
 		m.sweep.restarts++
-		m.requests.drop()
+		m.requests.reset()
 		m.resends = 0
 		m.startSweep(now)
 	default:

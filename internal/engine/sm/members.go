@@ -54,12 +54,12 @@ func (m *Manager) createBroadcast() {
 	for _, k := range keys {
 		g := &group{members: make(map[uint64]sa.JoinState), permanent: true, record: sa.MCMemberRecord{
 			MGID: broadcastGID(k), QKey: ipoibQKey, PKey: k, Scope: scopeLocal,
-			MTU: exactly(ipoibMTU), Rate: exactly(ipoibRate), Life: exactly(m.config.LifeTime)}}
+			MTU: exact(ipoibMTU), Rate: exact(ipoibRate), Life: exact(m.config.LifeTime)}}
 		m.admin.addGroup(g)
 	}
 }
 
-func exactly(v uint8) sa.Selected { return sa.Selected{Selector: sa.Exactly, Value: v} }
+func exact(v uint8) sa.Selected { return sa.Selected{Selector: sa.Exactly, Value: v} }
 
 // addGroup gives a group the lowest free MLID.
 func (a *admin) addGroup(g *group) {
@@ -134,7 +134,7 @@ func (m *Manager) join(now clock.Time, q *query) {
 	}
 	answer := g.record
 	answer.PortGID, answer.Join, answer.ProxyJoin = r.PortGID, g.members[p.guid], r.ProxyJoin
-	m.admin.answerLater(m, answerWith(q, answer.Append(nil)), m.admin.dirty[index])
+	m.admin.replyOrHold(m, answerWith(q, answer.Append(nil)), m.admin.dirty[index])
 	m.updateGroups(now)
 }
 
@@ -168,11 +168,11 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 	}
 	if r.MGID == (ib.GID{}) {
 		r.MGID = a.freeGID(r)
-	} else if !mayBeAsked(r.MGID) {
+	} else if !validMGID(r.MGID) {
 		return nil, sa.StatusInvalid
 	}
 	g := &group{creator: p.guid, members: make(map[uint64]sa.JoinState), record: *r}
-	g.record.MTU, g.record.Rate, g.record.Life = exactly(mtu), exactly(rate), exactly(life)
+	g.record.MTU, g.record.Rate, g.record.Life = exact(mtu), exact(rate), exact(life)
 	g.record.PKey |= 0x8000
 	g.record.Scope = r.MGID[1] & 0xf
 	g.record.PortGID, g.record.Join, g.record.ProxyJoin, g.record.Resv = ib.GID{}, 0, false, 0
@@ -183,9 +183,9 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 	return g, mad.StatusOK
 }
 
-// mayBeAsked reports whether a group may be created with an MGID: it is multicast, has no reserved flag (section
+// validMGID reports whether a group may be created with an MGID: it is multicast, has no reserved flag (section
 // 4.1.1), and is none of those that freeGID returns (o15-0.1.6). Scopes mean nothing within a subnet.
-func mayBeAsked(g ib.GID) bool {
+func validMGID(g ib.GID) bool {
 	return g[0] == 0xff && g[1]&0xe0 == 0 && !(g[1]&0xf == scopeLocal && g[2] == 0xa0 && g[3] == 0x1b)
 }
 
@@ -301,9 +301,9 @@ func (m *Manager) leave(now clock.Time, q *query) {
 	} else {
 		g.members[p.guid] = answer.Join
 		m.admin.dirty[int(g.record.MLID-node.FirstMulticastLID)] = true
-		m.admin.endUnused(m, now, g)
+		m.admin.deleteUnused(m, now, g)
 	}
-	m.one(q, answer.Append(nil))
+	m.answerRecord(q, answer.Append(nil))
 	m.updateGroups(now)
 }
 
@@ -311,11 +311,11 @@ func (m *Manager) leave(now clock.Time, q *query) {
 func (m *Manager) dropMember(now clock.Time, g *group, guid uint64) {
 	delete(g.members, guid)
 	m.admin.dirty[int(g.record.MLID-node.FirstMulticastLID)] = true
-	m.admin.endUnused(m, now, g)
+	m.admin.deleteUnused(m, now, g)
 }
 
-// endUnused ends a group that nobody keeps alive.
-func (a *admin) endUnused(m *Manager, now clock.Time, g *group) {
+// deleteUnused ends a group that nobody keeps alive.
+func (a *admin) deleteUnused(m *Manager, now clock.Time, g *group) {
 	if g.permanent {
 		return
 	}
@@ -329,10 +329,10 @@ func (a *admin) endUnused(m *Manager, now clock.Time, g *group) {
 	a.reportGID(m, now, mad.TrapGroupDeleted, g.record.MGID)
 }
 
-// answerLater queues an answer: at once, or when the switches have the group's ports.
-func (a *admin) answerLater(m *Manager, d Datagram, later bool) {
-	if later && len(a.waiting) < m.config.Limits.Replies {
-		a.waiting = append(a.waiting, d)
+// replyOrHold queues an answer: at once, or when the switches have the group's ports.
+func (a *admin) replyOrHold(m *Manager, d Datagram, later bool) {
+	if later && len(a.heldReplies) < m.config.Limits.Replies {
+		a.heldReplies = append(a.heldReplies, d)
 		return
 	}
 	m.reply(&d)
@@ -340,10 +340,10 @@ func (a *admin) answerLater(m *Manager, d Datagram, later bool) {
 
 // flush sends the answers that waited for the switches.
 func (a *admin) flush(m *Manager) {
-	for i := range a.waiting {
-		m.reply(&a.waiting[i])
+	for i := range a.heldReplies {
+		m.reply(&a.heldReplies[i])
 	}
-	a.waiting = nil
+	a.heldReplies = nil
 }
 
 // groupPorts returns the ports of a group at each switch.
@@ -388,7 +388,7 @@ func (m *Manager) routeGroups(f *fabric) {
 // updateGroups fills the tables for groups that have changed since the last sweep.
 func (m *Manager) updateGroups(now clock.Time) {
 	a := &m.admin
-	if m.phase != idle || m.fabric == nil || len(a.dirty) == 0 && len(a.waiting) == 0 {
+	if m.phase != idle || m.fabric == nil || len(a.dirty) == 0 && len(a.heldReplies) == 0 {
 		return
 	}
 	blocks := make(map[int]bool)

@@ -75,7 +75,7 @@ func TestMulticast(t *testing.T) {
 			}
 			var answer sa.MCMemberRecord
 			answer.Decode(records[0])
-			if answer.Join != join || answer.MLID < 0xc001 || mlids[g] != 0 && mlids[g] != answer.MLID || answer.MTU != exactly(5) || answer.Rate != exactly(16) {
+			if answer.Join != join || answer.MLID < 0xc001 || mlids[g] != 0 && mlids[g] != answer.MLID || answer.MTU != exact(5) || answer.Rate != exact(16) {
 				t.Fatalf("joined as %+v, MLID %#x before", answer, mlids[g])
 			}
 			in[g][c], mlids[g] = join, answer.MLID

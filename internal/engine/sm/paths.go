@@ -106,7 +106,7 @@ func (m *Manager) addPath(t *table, q *sa.PathRecord, f *fabric, src, dst *port,
 		return
 	}
 	r := sa.PathRecord{DGID: m.gid(dst), SGID: m.gid(src), DLID: dlid, SLID: slid, PKey: m.sharedKey(src, dst, t.mask&sa.PathPKey != 0, q.PKey),
-		MTU: exactly(mtu), Rate: exactly(rate), Life: exactly(m.config.LifeTime)}
+		MTU: exact(mtu), Rate: exact(rate), Life: exact(m.config.LifeTime)}
 	if r.PKey == 0 {
 		return
 	}

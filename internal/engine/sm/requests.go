@@ -44,23 +44,23 @@ type request struct {
 
 // requests are those under way and those that wait.
 type requests struct {
-	slots []request
-	out   int // slots in use
-	queue []request
-	head  int
-	seq   uint32
+	slots    []request
+	inFlight int // slots in use
+	queue    []request
+	head     int
+	seq      uint32
 }
 
-func (q *requests) empty() bool { return q.out == 0 && q.head == len(q.queue) }
+func (q *requests) empty() bool { return q.inFlight == 0 && q.head == len(q.queue) }
 
-// drop forgets all requests.
-func (q *requests) drop() {
+// reset forgets all requests.
+func (q *requests) reset() {
 	clear(q.slots)
-	q.queue, q.head, q.out = nil, 0, 0
+	q.queue, q.head, q.inFlight = nil, 0, 0
 }
 
-// ask queues a request.
-func (m *Manager) ask(r request) { m.requests.queue = append(m.requests.queue, r) }
+// enqueue queues a request.
+func (m *Manager) enqueue(r request) { m.requests.queue = append(m.requests.queue, r) }
 
 // nextRequest writes the next packet that is to be sent: one to be repeated, or a new one if the window
 // has room.
@@ -77,7 +77,7 @@ func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 		}
 		m.resends = 0
 	}
-	for q.out < m.config.Window && q.head < len(q.queue) {
+	for q.inFlight < m.config.Window && q.head < len(q.queue) {
 		r := &q.queue[q.head]
 		q.head++
 		if r.dev != nil && r.dev.unresponsive {
@@ -95,7 +95,7 @@ func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 		*r = request{} // lets go of what it refers to
 		r = &q.slots[slot]
 		r.tid = uint64(m.config.TIDBase)<<32 | uint64(q.seq)<<8&0xffff_ff00 | uint64(slot)
-		q.out++
+		q.inFlight++
 		if q.head == len(q.queue) {
 			q.queue, q.head = q.queue[:0], 0
 		}
@@ -115,8 +115,8 @@ func (m *Manager) writeRequest(now clock.Time, r *request, d *Datagram) {
 	m.Counters.Requests++
 }
 
-// answered finds the request that a response belongs to, and takes it out of the window.
-func (m *Manager) answered(tid uint64) (request, bool) {
+// takeAnswered finds the request that a response belongs to, and takes it out of the window.
+func (m *Manager) takeAnswered(tid uint64) (request, bool) {
 	q := &m.requests
 	slot := int(tid & 0xff)
 	if slot >= len(q.slots) || q.slots[slot].deadline == 0 || q.slots[slot].tid != tid {
@@ -133,7 +133,7 @@ func (m *Manager) free(slot int) {
 		m.resends--
 	}
 	m.requests.slots[slot] = request{}
-	m.requests.out--
+	m.requests.inFlight--
 }
 
 // expire repeats the requests that were not answered in time, and gives up those that were repeated
@@ -161,7 +161,7 @@ func (m *Manager) expire(now clock.Time) {
 // requestDeadline returns the earliest time at which a request is due again.
 func (m *Manager) requestDeadline() clock.Time {
 	first := clock.Time(0)
-	if m.requests.out == 0 {
+	if m.requests.inFlight == 0 {
 		return 0
 	}
 	for i := range m.requests.slots {

@@ -37,7 +37,7 @@ func (a *admin) send(m *Manager, q *query, data []byte, stride int) {
 		if t.to.LID != q.d.LID {
 			continue
 		}
-		if t.is(q) {
+		if t.matches(q) {
 			return
 		}
 		mine++
@@ -55,7 +55,7 @@ func (a *admin) send(m *Manager, q *query, data []byte, stride int) {
 	a.bytes += len(data)
 }
 
-func (t *transfer) is(q *query) bool {
+func (t *transfer) matches(q *query) bool {
 	return t.to.LID == q.d.LID && t.to.Peer == q.d.Peer && t.header.TID == q.TID
 }
 
@@ -103,7 +103,7 @@ func (t *transfer) segment(n uint32, d *Datagram) {
 // handleRMPP takes what the receiver of a table says (section 13.6.3.1). Others cannot stop a transfer:
 // they have another LID or queue pair.
 func (a *admin) handleRMPP(m *Manager, now clock.Time, q *query) {
-	i := slices.IndexFunc(a.transfers, func(t *transfer) bool { return t.is(q) })
+	i := slices.IndexFunc(a.transfers, func(t *transfer) bool { return t.matches(q) })
 	if i < 0 {
 		return
 	}
@@ -188,8 +188,8 @@ func (a *admin) nextReport(now clock.Time, d *Datagram) bool {
 	return false
 }
 
-// reported takes a subscriber's answer.
-func (a *admin) reported(q *query) {
+// handleReportResp takes a subscriber's answer.
+func (a *admin) handleReportResp(q *query) {
 	a.reports = slices.DeleteFunc(a.reports, func(r *outReport) bool {
 		return r.tid == q.TID && r.d.LID == q.d.LID && r.d.Peer == q.d.Peer
 	})

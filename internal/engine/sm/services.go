@@ -62,7 +62,7 @@ func (m *Manager) registerService(now clock.Time, q *query) {
 		}
 		a.services = append(a.services, s)
 	}
-	m.one(q, r.Append(nil))
+	m.answerRecord(q, r.Append(nil))
 }
 
 // findService returns the index of a record with the same id, GID and partition, or -1.
@@ -95,7 +95,7 @@ func (m *Manager) removeService(q *query) {
 	}
 	r = a.services[i].record
 	a.services = slices.Delete(a.services, i, i+1)
-	m.one(q, r.Append(nil))
+	m.answerRecord(q, r.Append(nil))
 }
 
 func (a *admin) expireServices(now clock.Time) {
