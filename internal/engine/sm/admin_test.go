@@ -20,7 +20,7 @@ import (
 // client asks an administrator from an adapter, as a program there would.
 type client struct {
 	s    *subnet
-	b    *box
+	b    *testNode
 	tid  uint64
 	key  uint64
 	acks func(a *sa.RMPP) // may change an acknowledgement before it is sent
@@ -114,8 +114,8 @@ func (c *client) want(want, got mad.Status) {
 	}
 }
 
-// office is a subnet with a manager that is up, and clients at all adapters but the manager's.
-func office(t testing.TB, c Config) (*subnet, *chair, []*client) {
+// newClients is a subnet with a manager that is up, and clients at all adapters but the manager's.
+func newClients(t testing.TB, c Config) (*subnet, *testManager, []*client) {
 	s := newSubnet(t)
 	all, _, _, _ := s.fatTree(4)
 	seat := s.manage(all[0], c)
@@ -128,7 +128,7 @@ func office(t testing.TB, c Config) (*subnet, *chair, []*client) {
 }
 
 func TestPathRecords(t *testing.T) {
-	s, seat, clients := office(t, Config{Partitions: []Partition{{PKey: 0x7fff, All: FullMember}, {PKey: 0x12}}})
+	s, seat, clients := newClients(t, Config{Partitions: []Partition{{PKey: 0x7fff, All: FullMember}, {PKey: 0x12}}})
 	_ = seat
 	a, b := clients[2], clients[9]
 	for _, m := range []uint64{
@@ -224,7 +224,7 @@ func TestPathLimits(t *testing.T) {
 }
 
 func TestNodeRecords(t *testing.T) {
-	s, seat, clients := office(t, Config{})
+	s, seat, clients := newClients(t, Config{})
 	c := clients[4]
 	count := func(a mad.Attribute, mask uint64, q interface{ Append([]byte) []byte }) [][]byte {
 		status, records := c.ask(sa.MethodGetTable, a, mask, q)
@@ -315,11 +315,11 @@ func TestNodeRecords(t *testing.T) {
 // their transfer and nothing else.
 func TestRMPP(t *testing.T) {
 	for seed := range uint64(8) {
-		s, seat, clients := office(t, Config{SweepInterval: time.Hour})
+		s, seat, clients := newClients(t, Config{SweepInterval: time.Hour})
 		s.rng = rand.New(rand.NewPCG(seed, 1))
 		c := clients[seed]
 		lose := rand.New(rand.NewPCG(seed, 2))
-		s.tamper = func(_ *chair, d *Datagram) bool {
+		s.tamper = func(_ *testManager, d *Datagram) bool {
 			var h sa.Header
 			h.Decode(d.MAD[:])
 			return d.QPN != ib.QP1 || h.RMPP.Segment == 1 || lose.IntN(5) != 0
@@ -364,7 +364,7 @@ func TestRMPP(t *testing.T) {
 
 // A requester has eight tables at most under way.
 func TestTransfersBounded(t *testing.T) {
-	_, seat, clients := office(t, Config{})
+	_, seat, clients := newClients(t, Config{})
 	c := clients[0]
 	for range 50 {
 		c.tid++
@@ -381,7 +381,7 @@ func TestTransfersBounded(t *testing.T) {
 }
 
 func TestServices(t *testing.T) {
-	s, _, clients := office(t, Config{Limits: Limits{Services: 6, PerPort: 4}})
+	s, _, clients := newClients(t, Config{Limits: Limits{Services: 6, PerPort: 4}})
 	c, other := clients[0], clients[1]
 	record := func(id uint64, lease uint32) *sa.ServiceRecord {
 		return &sa.ServiceRecord{ID: id, GID: c.gid(), PKey: 0xffff, Lease: lease, Key: [16]byte{1}, Name: [64]byte{'x'}}
@@ -434,7 +434,7 @@ func TestServices(t *testing.T) {
 		c.want(want, set(c, record(10+i, sa.LeaseForever)))
 	}
 	// Who goes takes its services along.
-	s.unplug(plug{c.b, 1})
+	s.unplug(testPort{c.b, 1})
 	s.run(3*time.Second, nil)
 	status, records := other.ask(sa.MethodGetTable, sa.AttrServiceRecord, 0, nil)
 	c.want(0, status)
@@ -466,7 +466,7 @@ func (c *client) notices(answer bool) (all []string) {
 }
 
 func TestReports(t *testing.T) {
-	s, seat, clients := office(t, Config{Limits: Limits{PerPort: 2}})
+	s, seat, clients := newClients(t, Config{Limits: Limits{PerPort: 2}})
 	a, b, gone := clients[0], clients[7], clients[3]
 	info := func(trap uint16, subscribe uint8) *sa.InformInfo {
 		return &sa.InformInfo{LIDBegin: anyLID, Generic: 1, Subscribe: subscribe, Type: anyType, Trap: trap, Producer: anyProducer, RespTime: 18}
@@ -489,7 +489,7 @@ func TestReports(t *testing.T) {
 	peer := gone.b.peers[1]
 	lost := fmt.Sprintf("65 of %x", gone.b.node.Ports[1].GUID)
 	back := fmt.Sprintf("64 of %x", gone.b.node.Ports[1].GUID)
-	s.unplug(plug{gone.b, 1})
+	s.unplug(testPort{gone.b, 1})
 	s.run(500*time.Millisecond, nil)
 	if got := b.notices(true); !slices.Equal(got, []string{lost}) {
 		t.Errorf("b is told %v", got)
@@ -505,7 +505,7 @@ func TestReports(t *testing.T) {
 	if n := len(b.notices(true)); n != 0 {
 		t.Errorf("b has answered and is told %d again", n)
 	}
-	s.plug(plug{gone.b, 1}, peer)
+	s.plug(testPort{gone.b, 1}, peer)
 	s.run(time.Second, nil)
 	if got := a.notices(true); !slices.Contains(got, back) {
 		t.Errorf("a is told %v", got)
@@ -524,7 +524,7 @@ func TestReports(t *testing.T) {
 	a.want(0, subscribe(a, info(anyTrap, 0)))
 	a.want(sa.StatusInvalid, subscribe(a, info(anyTrap, 0)))
 	// A subscriber that never answers is not asked for ever.
-	s.unplug(plug{gone.b, 1})
+	s.unplug(testPort{gone.b, 1})
 	s.run(20*time.Second, nil)
 	if n := len(seat.m.admin.reports); n != 0 {
 		t.Errorf("%d reports are left", n)
@@ -541,7 +541,7 @@ func TestPartitions(t *testing.T) {
 	s.check(seat)
 	for i, want := range [][]ib.PKey{{0xffff, 0}, {0xffff, 0x8012}, {0xffff, 0x0012}, {0xffff, 0}} {
 		own := all[i].node.Ports[1].Partition
-		peer := all[i].peers[1].box.node.Ports[all[i].peers[1].port].Partition
+		peer := all[i].peers[1].node.node.Ports[all[i].peers[1].port].Partition
 		full := []ib.PKey{0xffff, want[1]}
 		if full[1] != 0 {
 			full[1] |= 0x8000 // what limited members send gets through

@@ -8,7 +8,7 @@ import (
 )
 
 // take returns the events since the last call.
-func (s *chair) take() []Event {
+func (s *testManager) take() []Event {
 	e := s.events
 	s.events = nil
 	return e
@@ -40,13 +40,13 @@ func TestChangeEvents(t *testing.T) {
 		t.Errorf("a quiet minute has events: %v", quiet)
 	}
 
-	a, b := plug{sws[1], 2}, sws[1].peers[2]
+	a, b := testPort{sws[1], 2}, sws[1].peers[2]
 	s.unplug(a)
 	s.run(time.Second, nil)
 	s.settle(seat)
 	got := seat.take()
 	e := found(t, got, LinkGone)
-	if ends := [2]uint64{a.box.node.GUID, b.box.node.GUID}; e.GUID != min(ends[0], ends[1]) || e.Text == "" {
+	if ends := [2]uint64{a.node.node.GUID, b.node.node.GUID}; e.GUID != min(ends[0], ends[1]) || e.Text == "" {
 		t.Errorf("%+v, want the cable between %#x and %#x", e, ends[0], ends[1])
 	}
 	found(t, got, SweepDone)

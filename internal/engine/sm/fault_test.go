@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-func (s *chair) saw(kind EventKind) bool {
+func (s *testManager) saw(kind EventKind) bool {
 	return slices.ContainsFunc(s.events, func(e Event) bool { return e.Kind == kind })
 }
 
@@ -45,8 +45,8 @@ func TestChanges(t *testing.T) {
 			middle := slices.Concat(edges[1:], aggs, cores)
 			when, lids := s.rng.IntN(1500), map[uint64]uint16{}
 			packets := 0
-			var cut []plug // one end, and its peer
-			s.tamper = func(*chair, *Datagram) bool {
+			var cut []testPort // one end, and its peer
+			s.tamper = func(*testManager, *Datagram) bool {
 				if packets++; packets != when {
 					return true
 				}
@@ -56,8 +56,8 @@ func TestChanges(t *testing.T) {
 					return true
 				}
 				for p := 1; p < len(b.peers); p++ {
-					if b.peers[p].box != nil && b.peers[p].box.node.Type == node.Switch {
-						cut = append(cut, plug{b, p}, b.peers[p])
+					if b.peers[p].node != nil && b.peers[p].node.node.Type == node.Switch {
+						cut = append(cut, testPort{b, p}, b.peers[p])
 						s.unplug(cut[0])
 						return true
 					}
@@ -67,7 +67,7 @@ func TestChanges(t *testing.T) {
 			s.settle(seat)
 			if packets < when { // it was all over before: once more, with the sweep that a change begins
 				when = packets + 1 + s.rng.IntN(200)
-				s.unplug(plug{aggs[1], 1})
+				s.unplug(testPort{aggs[1], 1})
 				s.settle(seat)
 			}
 			s.run(time.Second, nil)
@@ -105,13 +105,13 @@ func TestLightSweep(t *testing.T) {
 	if seat.m.Counters.Sweeps != sweeps || seat.m.Counters.Requests != requests+6*5 {
 		t.Errorf("a quiet minute has %d sweeps and %d requests, want none and 5 every 10 s", seat.m.Counters.Sweeps-sweeps, seat.m.Counters.Requests-requests)
 	}
-	for _, a := range []plug{{sws[1], 2}, all[5].peers[1]} { // to the next switch, and to an adapter
-		b := a.box.peers[a.port]
-		a.box.peers[a.port], b.box.peers[b.port] = plug{}, plug{}
-		for _, e := range []plug{a, b} {
-			e.box.node.Ports[e.port].Drop()
-			if e.box.node.Type == node.Switch {
-				e.box.node.Tables.Changed = true // and no trap
+	for _, a := range []testPort{{sws[1], 2}, all[5].peers[1]} { // to the next switch, and to an adapter
+		b := a.node.peers[a.port]
+		a.node.peers[a.port], b.node.peers[b.port] = testPort{}, testPort{}
+		for _, e := range []testPort{a, b} {
+			e.node.node.Ports[e.port].Drop()
+			if e.node.node.Type == node.Switch {
+				e.node.node.Tables.Changed = true // and no trap
 			}
 		}
 		sweeps := seat.m.Counters.Sweeps
@@ -151,8 +151,8 @@ func TestSwitchResets(t *testing.T) {
 	*old.node = *fresh
 	old.dead = false
 	for p, e := range cables {
-		if e.box != nil {
-			s.plug(plug{old, p}, e)
+		if e.node != nil {
+			s.plug(testPort{old, p}, e)
 		}
 	}
 	s.run(time.Second, nil)
@@ -165,7 +165,7 @@ func TestDuplicateGUID(t *testing.T) {
 	for _, kind := range []node.Type{node.CA, node.Switch} {
 		s := newSubnet(t)
 		all, sws := s.line(4, false)
-		var twin *box
+		var twin *testNode
 		if kind == node.CA {
 			twin = s.addAdapter()
 			twin.node.GUID, twin.node.Ports[1].GUID = all[2].node.GUID, all[2].node.Ports[1].GUID
@@ -242,7 +242,7 @@ func TestMKey(t *testing.T) {
 
 func (s *subnet) roles(t *testing.T, want ...smp.SMState) {
 	t.Helper()
-	for i, seat := range s.seats {
+	for i, seat := range s.managers {
 		if got := seat.m.State(); !seat.off && got != want[i] {
 			t.Errorf("manager %d is %v, want %v: %v", i, got, want[i], seat.events)
 		}
@@ -254,7 +254,7 @@ func TestHandover(t *testing.T) {
 	all, _ := s.line(4, true)
 	low := s.manage(all[1], Config{Priority: 1})
 	s.up(low)
-	lids := map[*box]uint16{}
+	lids := map[*testNode]uint16{}
 	for _, b := range all {
 		lids[b] = b.node.Ports[1].Address.LID
 	}
@@ -297,10 +297,10 @@ func TestElection(t *testing.T) {
 		s := newSubnet(t)
 		s.rng = rand.New(rand.NewPCG(seed, 5))
 		all, _ := s.line(5, true)
-		var best *chair
+		var best *testManager
 		for range 4 {
 			b := all[s.rng.IntN(len(all))]
-			if b.seat != nil {
+			if b.manager != nil {
 				continue
 			}
 			seat := s.manage(b, Config{Priority: uint8(s.rng.IntN(3))})
@@ -311,7 +311,7 @@ func TestElection(t *testing.T) {
 		}
 		s.run(2*time.Minute, nil)
 		masters := 0
-		for _, seat := range s.seats {
+		for _, seat := range s.managers {
 			if seat.m.State() == smp.SMMaster {
 				masters++
 			}

@@ -84,7 +84,7 @@ func FuzzHandleMAD(f *testing.F) {
 				if n > 10_000 {
 					t.Fatal("it sends without end")
 				}
-				s.send(seat.box, seat.port, &out)
+				s.send(seat.node, seat.port, &out)
 				out = Datagram{}
 			}
 			s.run(100*time.Millisecond, nil)
@@ -119,7 +119,7 @@ func FuzzResponses(f *testing.F) {
 				input = input[2:]
 			}
 		}
-		s.tamper = func(*chair, *Datagram) bool {
+		s.tamper = func(*testManager, *Datagram) bool {
 			sent++
 			return sent < 100_000
 		}

@@ -50,7 +50,7 @@ func TestLMC(t *testing.T) {
 	c := &client{s: s, b: all[1]}
 	to := all[9].node.Ports[1]
 	ways := make(map[uint8]bool) // by which the sender's switch goes on
-	edge := seat.m.fabric.byGUID[c.b.peers[1].box.node.GUID]
+	edge := seat.m.fabric.byGUID[c.b.peers[1].node.node.GUID]
 	for i := range uint16(1 << lmc) {
 		ways[edge.programmed.lft[to.Address.LID+i]] = true
 	}

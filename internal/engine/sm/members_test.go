@@ -22,22 +22,22 @@ func member(c *client, mgid byte, join sa.JoinState) (uint64, *sa.MCMemberRecord
 
 // deliver sends a multicast packet along the switches' tables, and returns how often it came to each
 // adapter.
-func (s *subnet) deliver(from *box, mlid uint16) map[*box]int {
-	got := map[*box]int{}
-	queue := []plug{from.peers[1]}
+func (s *subnet) deliver(from *testNode, mlid uint16) map[*testNode]int {
+	got := map[*testNode]int{}
+	queue := []testPort{from.peers[1]}
 	for n := 0; len(queue) > 0; n++ {
 		if n > 1000 {
 			s.t.Fatal("a packet goes in circles")
 		}
 		at := queue[0]
 		queue = queue[1:]
-		if at.box.node.Type != node.Switch {
-			got[at.box]++
+		if at.node.node.Type != node.Switch {
+			got[at.node]++
 			continue
 		}
-		set := routing.PortSet(at.box.node.Tables.Multicast[mlid-node.FirstMulticastLID])
-		for p, e := range at.box.peers {
-			if p != at.port && set.Has(uint8(p)) && e.box != nil {
+		set := routing.PortSet(at.node.node.Tables.Multicast[mlid-node.FirstMulticastLID])
+		for p, e := range at.node.peers {
+			if p != at.port && set.Has(uint8(p)) && e.node != nil {
 				queue = append(queue, e)
 			}
 		}
@@ -46,9 +46,9 @@ func (s *subnet) deliver(from *box, mlid uint16) map[*box]int {
 }
 
 func TestMulticast(t *testing.T) {
-	s, seat, clients := office(t, Config{})
+	s, seat, clients := newClients(t, Config{})
 	rng := rand.New(rand.NewPCG(4, 4))
-	s.tamper = func(_ *chair, d *Datagram) bool {
+	s.tamper = func(_ *testManager, d *Datagram) bool {
 		if h := new(sa.Header); d.QPN == ib.QP1 && h.Decode(d.MAD[:]) && h.Attribute == sa.AttrMCMemberRecord && h.Method == mad.MethodGetResp && h.Status == 0 && seat.m.phase != idle {
 			t.Error("a join is answered before the switches have their tables")
 		}
@@ -119,8 +119,8 @@ func TestMulticast(t *testing.T) {
 	s.check(seat)
 	// A cable goes: the groups find another way.
 	for _, b := range s.nodes[4:] {
-		if b.node.Type == node.Switch && b.peers[1].box.node.Type == node.Switch {
-			s.unplug(plug{b, 1})
+		if b.node.Type == node.Switch && b.peers[1].node.node.Type == node.Switch {
+			s.unplug(testPort{b, 1})
 			break
 		}
 	}
@@ -157,7 +157,7 @@ func TestMulticast(t *testing.T) {
 }
 
 func TestJoinRefusals(t *testing.T) {
-	s, seat, clients := office(t, Config{Limits: Limits{PerPort: 3, Groups: 5}})
+	s, seat, clients := newClients(t, Config{Limits: Limits{PerPort: 3, Groups: 5}})
 	c := clients[0]
 	set := func(mask uint64, r *sa.MCMemberRecord) mad.Status {
 		status, _ := c.ask(mad.MethodSet, sa.AttrMCMemberRecord, mask, r)
