@@ -25,8 +25,8 @@ type port struct {
 	lease    clock.Time // when the M_Key's lease ends (section 14.2.4.2); 0: it is not running
 	integ    uint8      // LocalPhyErrors, the threshold of trap 129
 	overruns uint8      // OverrunErrors, the threshold of trap 130
-	faults   faults
-	traps    []pending // not repressed yet; an adapter's ports and a switch's port 0 have them
+	errors   errorCounts
+	traps    []pendingTrap // not repressed yet; an adapter's ports and a switch's port 0 have them
 }
 
 // New returns the agent of a node. The node must not get other ports later.
@@ -106,7 +106,7 @@ func (a *Agent) serve(q *request) Verdict {
 	}
 	if p.Attribute == smp.AttrSMInfo && p.Method != mad.MethodTrapRepress {
 		// A manager has keys of its own (section 14.4.1); M_Keys are not checked for it.
-		if a.self(q.at).CapMask&uint32(smp.CapSM) == 0 {
+		if a.addressPort(q.at).CapMask&uint32(smp.CapSM) == 0 {
 			return respond(q, mad.StatusUnsupportedAttribute)
 		}
 		return Deliver
@@ -133,16 +133,16 @@ func respond(q *request, s mad.Status) Verdict {
 	return Reply
 }
 
-// self returns the port whose address and keys count for a packet that came in at a port: a switch has
+// addressPort returns the port whose address and keys count for a packet that came in at a port: a switch has
 // port 0 for it.
-func (a *Agent) self(at int) *node.Port { return &a.node.Ports[a.selfNum(at)] }
+func (a *Agent) addressPort(at int) *node.Port { return &a.node.Ports[a.addressPortNum(at)] }
 
-func (a *Agent) selfNum(at int) int {
+func (a *Agent) addressPortNum(at int) int {
 	if a.node.Tables != nil {
 		return 0
 	}
 	return at
 }
 
-// touch notes that a port has changed.
-func (a *Agent) touch(num int) { a.changed = append(a.changed, num) }
+// markChanged notes that a port has changed.
+func (a *Agent) markChanged(num int) { a.changed = append(a.changed, num) }

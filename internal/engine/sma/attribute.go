@@ -60,7 +60,7 @@ func (a *Agent) getNodeDescription(q *request) mad.Status {
 }
 
 func (a *Agent) getNodeInfo(q *request) mad.Status {
-	n, self := a.node, a.self(q.at)
+	n, self := a.node, a.addressPort(q.at)
 	m := smp.NodeInfo{BaseVersion: mad.BaseVersion, ClassVersion: smp.ClassVersion, NodeType: uint8(n.Type),
 		NumPorts: uint8(len(n.Ports) - 1), SystemGUID: n.SystemGUID, NodeGUID: n.GUID, PortGUID: self.GUID,
 		PartitionCap: uint16(len(self.Partition.PKeys)), DeviceID: n.DeviceID, Revision: n.Revision,

@@ -14,8 +14,8 @@ const defaultThreshold = 8
 // (section 7.9.4.1).
 const updatePeriod = clock.Time(65536 * 4)
 
-// faults count up to the thresholds of a port.
-type faults struct {
+// errorCounts count up to the thresholds of a port.
+type errorCounts struct {
 	physical uint8      // errors since the threshold was last exceeded
 	periods  uint8      // in a row that had overruns
 	period   clock.Time // when the last of them began
@@ -24,7 +24,7 @@ type faults struct {
 // PhysicalError counts a packet whose VCRC is wrong. Each time that there are more of them than
 // LocalPhyErrors, LocalLinkIntegrityErrors counts one, and the manager is told (trap 129).
 func (a *Agent) PhysicalError(now clock.Time, port int) {
-	f := &a.ports[port].faults
+	f := &a.ports[port].errors
 	if f.physical++; f.physical <= a.ports[port].integ {
 		return
 	}
@@ -36,7 +36,7 @@ func (a *Agent) PhysicalError(now clock.Time, port int) {
 // BufferOverrun notes a packet beyond the credits. After OverrunErrors flow control update periods in a row
 // that have some, the manager is told (trap 130).
 func (a *Agent) BufferOverrun(now clock.Time, port int) {
-	f := &a.ports[port].faults
+	f := &a.ports[port].errors
 	switch since := now - f.period; {
 	case f.periods > 0 && since < updatePeriod:
 		return

@@ -13,7 +13,7 @@ import (
 // authorize reports whether a request has the right M_Key for what it asks (section 14.2.4). If it has
 // not, the violation is counted, the lease begins to run, and the manager is told.
 func (a *Agent) authorize(q *request) bool {
-	num := a.selfNum(q.at)
+	num := a.addressPortNum(q.at)
 	k, s := &a.node.Ports[num].Authority, &a.ports[num]
 	a.expire(q.now, num)
 	switch {

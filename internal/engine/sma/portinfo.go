@@ -138,7 +138,7 @@ func (a *Agent) setPortInfo(q *request) mad.Status {
 		a.ports[num].integ, a.ports[num].overruns = m.Violations.LocalPhyErrors, m.Violations.OverrunErrors
 	}
 	a.node.Ports[num] = p
-	a.touch(num)
+	a.markChanged(num)
 	return mad.StatusOK
 }
 

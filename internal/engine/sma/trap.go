@@ -15,13 +15,13 @@ import (
 // maxTraps is how many traps a port keeps until they are repressed.
 const maxTraps = 16
 
-// pending is a trap that is sent again and again until a manager represses it (section 13.4.9).
-type pending struct {
-	due    clock.Time // when it is sent next
-	tid    uint64
-	port   int  // where it happened
-	quiet  bool // it has been repressed; what is alike waits until due
-	notice mad.Notice
+// pendingTrap is a trap that is sent again and again until a manager represses it (section 13.4.9).
+type pendingTrap struct {
+	due       clock.Time // when it is sent next
+	tid       uint64
+	port      int  // where it happened
+	repressed bool // it has been repressed; what is alike waits until due
+	notice    mad.Notice
 }
 
 // LinkChanged tells that the link of a port has come up or gone: a switch remembers it in
@@ -41,7 +41,7 @@ func (a *Agent) LinkChanged(now clock.Time, port int) {
 // LocalChanged tells that something about a port has changed that no manager has set: its capability
 // mask, or what changes says ([mad.ChangedDescription] and so on): trap 144.
 func (a *Agent) LocalChanged(now clock.Time, port int, changes uint16) {
-	num := a.selfNum(port)
+	num := a.addressPortNum(port)
 	p := &a.node.Ports[num]
 	mask, mask2 := capabilities(p)
 	d := mad.LocalChangesDetails{LID: p.Address.LID, Other: changes != 0, Changes: changes, CapMask: uint32(mask), CapMask2: mask2}
@@ -53,7 +53,7 @@ func (a *Agent) LocalChanged(now clock.Time, port int, changes uint16) {
 // ThresholdReached tells that errors of a port have come to their threshold: t is
 // [mad.TrapLinkIntegrity], [mad.TrapBufferOverrun] or [mad.TrapFlowControl].
 func (a *Agent) ThresholdReached(now clock.Time, port int, t mad.Trap) {
-	num := a.selfNum(port)
+	num := a.addressPortNum(port)
 	d := mad.PortDetails{LID: a.node.Ports[num].Address.LID, Port: uint8(port)}
 	n := mad.Notice{Type: mad.NoticeUrgent, Trap: t}
 	d.Encode(&n.Details)
@@ -64,7 +64,7 @@ func (a *Agent) ThresholdReached(now clock.Time, port int, t mad.Trap) {
 // are filled in here. At an adapter t is [mad.TrapPKey] or [mad.TrapQKey], and the violation is counted;
 // at an external port of a switch it is [mad.TrapSwitchPKey].
 func (a *Agent) KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails) {
-	num := a.selfNum(port)
+	num := a.addressPortNum(port)
 	p := &a.node.Ports[num]
 	n := mad.Notice{Type: mad.NoticeSecurity, Trap: t}
 	switch t {
@@ -115,15 +115,15 @@ func (a *Agent) raise(now clock.Time, num, at int, n *mad.Notice) {
 		if t := &s.traps[i]; t.notice.Trap == n.Trap && t.port == at {
 			// What was sent before is out of date. The new one has a transaction id of its own, so
 			// that a repress of the old one does not silence it.
-			t.tid, t.notice, t.quiet = a.tid, *n, false
+			t.tid, t.notice, t.repressed = a.tid, *n, false
 			return
 		}
 	}
 	if len(s.traps) == maxTraps {
-		s.traps = slices.DeleteFunc(s.traps, func(t pending) bool { return t.quiet && t.due <= now })
+		s.traps = slices.DeleteFunc(s.traps, func(t pendingTrap) bool { return t.repressed && t.due <= now })
 	}
 	if len(s.traps) < maxTraps {
-		s.traps = append(s.traps, pending{due: now, tid: a.tid, port: at, notice: *n})
+		s.traps = append(s.traps, pendingTrap{due: now, tid: a.tid, port: at, notice: *n})
 	}
 }
 
@@ -134,9 +134,9 @@ func (a *Agent) Restart() {
 	}
 }
 
-// repeats reports whether a trap is of what may happen with each packet. Of these there is one in each
+// rateLimited reports whether a trap is of what may happen with each packet. Of these there is one in each
 // SubnetTimeout at most, repressed or not: a manager is not to be flooded (section 13.4.9).
-func (t *pending) repeats() bool {
+func (t *pendingTrap) rateLimited() bool {
 	switch t.notice.Trap {
 	case mad.TrapLinkState, mad.TrapLocalChanges, mad.TrapSystemGUID:
 		return false
@@ -147,11 +147,11 @@ func (t *pending) repeats() bool {
 // repress ends a trap whose transaction id a TrapRepress had that came in at a port. It returns false if
 // the trap is none of the agent's: managers send traps, too.
 func (a *Agent) repress(at int, tid uint64) bool {
-	s := &a.ports[a.selfNum(at)]
+	s := &a.ports[a.addressPortNum(at)]
 	for i := range s.traps {
-		if s.traps[i].tid == tid && !s.traps[i].quiet {
-			if s.traps[i].repeats() {
-				s.traps[i].quiet, s.traps[i].tid = true, 0
+		if s.traps[i].tid == tid && !s.traps[i].repressed {
+			if s.traps[i].rateLimited() {
+				s.traps[i].repressed, s.traps[i].tid = true, 0
 				return true
 			}
 			s.traps = append(s.traps[:i], s.traps[i+1:]...)
@@ -161,8 +161,8 @@ func (a *Agent) repress(at int, tid uint64) bool {
 	return false
 }
 
-// reachable reports whether a port can send to its manager.
-func reachable(p *node.Port) bool {
+// canSend reports whether a port can send to its manager.
+func canSend(p *node.Port) bool {
 	return p.Address.LID != 0 && p.Address.SMLID != 0 && p.Link.Logical >= node.Initialize
 }
 
@@ -170,11 +170,11 @@ func reachable(p *node.Port) bool {
 func (a *Agent) Deadline() clock.Time {
 	var first clock.Time
 	for num := range a.ports {
-		if len(a.ports[num].traps) == 0 || !reachable(&a.node.Ports[num]) {
+		if len(a.ports[num].traps) == 0 || !canSend(&a.node.Ports[num]) {
 			continue
 		}
 		for i := range a.ports[num].traps {
-			if a.ports[num].traps[i].quiet {
+			if a.ports[num].traps[i].repressed {
 				continue
 			}
 			if due := max(a.ports[num].traps[i].due, 1); first == 0 || due < first {
@@ -194,12 +194,12 @@ func (a *Agent) NextTrap(now clock.Time, b []byte) (port int, dlid uint16, sl ui
 	}
 	for num := range a.ports {
 		p := &a.node.Ports[num]
-		if len(a.ports[num].traps) == 0 || !reachable(p) {
+		if len(a.ports[num].traps) == 0 || !canSend(p) {
 			continue
 		}
 		for i := range a.ports[num].traps {
 			t := &a.ports[num].traps[i]
-			if t.quiet || t.due > now {
+			if t.repressed || t.due > now {
 				continue
 			}
 			t.due = now + clock.Time(mad.Timeout(p.Address.SubnetTimeout).Duration())
