@@ -46,7 +46,7 @@ func ParseFor(host int, name string, text []byte, include func(name string) ([]b
 		spare:  0x400000 + uint64(host)*HostGUIDs}
 	p.text(name, text, 1)
 	if len(p.errs) == 0 {
-		p.leftOver()
+		p.checkAssignments()
 		p.connect()
 		p.portGUIDs()
 	}
@@ -73,18 +73,18 @@ type parser struct {
 	errs     []error
 	spare    uint64 // the next GUID for a port whose own would be another's
 
-	prefix  string         // module, with its #
-	current int            // the node whose ports follow; noNode, badNode
-	nodes   map[string]int // by name
-	guids   map[uint64]int // nodes by GUID
-	places  []place        // where each node was
-	plugs   []plug         // ends of cables, as they stand in the text
-	aliases map[string]int // plugs that wait to be named by another
-	ports   int            // of all nodes
-	next    attributes     // of the next node
-	waiting []said         // lines that say something of a node that has not come yet
-	enabled capabilities   // of the ports that follow
-	series  map[node.Type]*series
+	prefix    string         // module, with its #
+	current   int            // the node whose ports follow; noNode, badNode
+	nodes     map[string]int // by name
+	guids     map[uint64]int // nodes by GUID
+	places    []place        // where each node was
+	cableEnds []cableEnd     // ends of cables, as they stand in the text
+	aliases   map[string]int // plugs that wait to be named by another
+	ports     int            // of all nodes
+	next      attributes     // of the next node
+	pending   []assignment   // lines that say something of a node that has not come yet
+	enabled   capabilities   // of the ports that follow
+	series    map[node.Type]*series
 }
 
 // What a port's line belongs to that belongs to no node.
@@ -118,22 +118,22 @@ type capabilities struct {
 	speed node.Speed // all that PortInfo has in LinkSpeedEnabled
 	ext   node.Speed // and in LinkSpeedExtEnabled
 
-	saidSpeed, saidExt bool
+	hasSpeed, hasExt bool
 }
 
 // speeds returns the set of speeds; 0: any.
 func (c capabilities) speeds() node.Speed {
 	switch {
-	case c.saidSpeed:
+	case c.hasSpeed:
 		return c.speed | c.ext
-	case c.saidExt:
+	case c.hasExt:
 		return node.SDR | node.DDR | node.QDR | c.ext
 	}
 	return 0
 }
 
-// plug is an end of a cable: a port's line.
-type plug struct {
+// cableEnd is an end of a cable: a port's line.
+type cableEnd struct {
 	end        End
 	remote     string // a node's name, or an alias
 	remotePort int
@@ -180,7 +180,7 @@ func (p *parser) text(name string, text []byte, depth int) {
 		}
 		if err != nil {
 			p.fail(err)
-			p.waiting = nil // one mistake is one error
+			p.pending = nil // one mistake is one error
 		}
 	}
 }
@@ -228,8 +228,8 @@ func (p *parser) assign(name, rest string) error {
 		*to, err = number(value, limit)
 		return err
 	}
-	if t, ok := aboutNodes[name]; ok {
-		if err := p.say(name, t); err != nil {
+	if t, ok := nodeAssignments[name]; ok {
+		if err := p.deferAssignment(name, t); err != nil {
 			return err
 		}
 	}
@@ -253,11 +253,11 @@ func (p *parser) assign(name, rest string) error {
 		return err
 	case "speed":
 		err := set(&v, 7)
-		p.enabled.speed, p.enabled.saidSpeed = node.Speed(v), true
+		p.enabled.speed, p.enabled.hasSpeed = node.Speed(v), true
 		return err
 	case "extspeed":
 		err := set(&v, 15)
-		p.enabled.ext, p.enabled.saidExt = node.Speed(v)<<4, true
+		p.enabled.ext, p.enabled.hasExt = node.Speed(v)<<4, true
 		return err
 	}
 	return fmt.Errorf("%q is not understood: there are vendid, devid, sysimgguid, switchguid, caguid, rtguid, width, speed and extspeed", name+"=")
@@ -321,7 +321,7 @@ func (p *parser) includeFile(rest string, depth int) error {
 // node is a record's first line, from the number of ports on.
 func (p *parser) node(t node.Type, rest string) error {
 	p.current = badNode
-	if err := p.hear(t); err != nil {
+	if err := p.applyAssignments(t); err != nil {
 		return err
 	}
 	count, _, ok := strings.Cut(rest, `"`)
