@@ -33,9 +33,9 @@ type Event struct {
 type Agent struct {
 	RMPP bool // responses in segments are put together
 
-	waiting []*request
-	out     []Datagram
-	events  []Event
+	requests []*request
+	out      []Datagram
+	events   []Event
 }
 
 // request waits for its response.
@@ -54,16 +54,16 @@ type request struct {
 func (a *Agent) Request(now clock.Time, d *Datagram, timeout clock.Time, retries int) error {
 	var h mad.Header
 	h.Decode(d.MAD[:])
-	if len(a.waiting) == maxRequests {
+	if len(a.requests) == maxRequests {
 		return ErrFull
 	}
-	a.waiting = append(a.waiting, &request{Datagram: *d, class: h.Class, tid: h.TID, timeout: timeout, retries: retries, deadline: now + timeout})
+	a.requests = append(a.requests, &request{Datagram: *d, class: h.Class, tid: h.TID, timeout: timeout, retries: retries, deadline: now + timeout})
 	return nil
 }
 
 // Forget takes back a request that could not be sent.
 func (a *Agent) Forget(tid uint64) {
-	for i, q := range a.waiting {
+	for i, q := range a.requests {
 		if q.tid == tid {
 			a.forget(i)
 			return
@@ -85,7 +85,7 @@ func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
 	if i < 0 {
 		return
 	}
-	q := a.waiting[i]
+	q := a.requests[i]
 	if a.RMPP {
 		if used, done := a.segment(now, q, from, b); used && !done {
 			return
@@ -99,7 +99,7 @@ func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
 
 // find returns the request that a datagram answers, or -1.
 func (a *Agent) find(h *mad.Header) int {
-	for i, q := range a.waiting {
+	for i, q := range a.requests {
 		if q.tid == h.TID && q.class == h.Class {
 			return i
 		}
@@ -108,16 +108,16 @@ func (a *Agent) find(h *mad.Header) int {
 }
 
 func (a *Agent) forget(i int) {
-	last := len(a.waiting) - 1
-	a.waiting[i] = a.waiting[last]
-	a.waiting[last] = nil
-	a.waiting = a.waiting[:last]
+	last := len(a.requests) - 1
+	a.requests[i] = a.requests[last]
+	a.requests[last] = nil
+	a.requests = a.requests[:last]
 }
 
 // HandleTimeout repeats requests whose time is over, or gives them up.
 func (a *Agent) HandleTimeout(now clock.Time) {
-	for i := 0; i < len(a.waiting); i++ {
-		q := a.waiting[i]
+	for i := 0; i < len(a.requests); i++ {
+		q := a.requests[i]
 		if q.deadline > now {
 			continue
 		}
@@ -135,7 +135,7 @@ func (a *Agent) HandleTimeout(now clock.Time) {
 
 // Deadline returns when HandleTimeout is due, 0: never.
 func (a *Agent) Deadline() (at clock.Time) {
-	for _, q := range a.waiting {
+	for _, q := range a.requests {
 		if at == 0 || q.deadline < at {
 			at = q.deadline
 		}

@@ -14,8 +14,8 @@ const (
 	maxResponse = 16 << 20
 	// window is how many segments may be sent without an acknowledgement, after the first.
 	window = 64
-	// patience is how long the next segment may take.
-	patience = clock.Time(10e9)
+	// assemblyTimeout is how long the next segment may take.
+	assemblyTimeout = clock.Time(10e9)
 )
 
 // assembly is a response of which segments have come (section 13.6.3.2).
@@ -55,7 +55,7 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 	case r.Type != sa.RMPPData:
 		return true, false
 	case r.Version != sa.RMPPVersion:
-		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPAbort, Status: sa.RMPPBadVersion})
+		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAbort, Status: sa.RMPPBadVersion})
 		return true, false
 	}
 	if q.response == nil {
@@ -63,7 +63,7 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 	}
 	p := q.response
 	if r.Segment != p.last+1 || (r.Segment == 1) != (r.Flags&sa.RMPPFirst != 0) {
-		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
+		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
 		return true, false
 	}
 	part := b[headers:]
@@ -75,22 +75,22 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 		p.data = append(p.data, b[:headers]...)
 	}
 	if len(p.data)+len(part) > maxResponse {
-		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPStop, Status: sa.RMPPExhausted})
+		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPStop, Status: sa.RMPPExhausted})
 		q.retries, q.deadline = 0, now
 		return true, false
 	}
 	p.data = append(p.data, part...)
 	p.last = r.Segment
-	q.deadline = now + max(q.timeout, patience)
+	q.deadline = now + max(q.timeout, assemblyTimeout)
 	if last || p.last == p.limit {
 		p.limit = p.last + window
-		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
+		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
 	}
 	return true, last
 }
 
-// tell answers a segment: with its own headers, but for the method and RMPP.
-func (a *Agent) tell(q *request, from *verbs.MADPath, b []byte, r sa.RMPP) {
+// sendControl answers a segment: with its own headers, but for the method and RMPP.
+func (a *Agent) sendControl(q *request, from *verbs.MADPath, b []byte, r sa.RMPP) {
 	const response = 0x80
 	d := Datagram{To: *from}
 	headers := headersLen(q.class)
