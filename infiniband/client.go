@@ -66,9 +66,9 @@ func attach(name, adapter string, d fabric.Driver) (*remote, error) {
 	return a, nil
 }
 
-// refusal returns why the fabric's process refuses something.
-func refusal(b []byte) error {
-	var why refused
+// refusedError returns why the fabric's process refuses something.
+func refusedError(b []byte) error {
+	var why refusal
 	if err := decode(b, &why); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(guestFabric); name != "" {
-		guest(name)
+		session(name)
 		return
 	}
 	testrun.Waits()

@@ -48,7 +48,7 @@ func greet(c net.Conn, r *reader, h hello, want messageKind, v any) error {
 	case err != nil:
 		return fmt.Errorf("infiniband: the fabric's process: %w", err)
 	case k == kindRefused:
-		return refusal(b)
+		return refusedError(b)
 	case k != want:
 		return errMessage
 	}

@@ -74,7 +74,7 @@ type welcome struct {
 	Neighbors map[netip.Addr]ib.GID
 }
 
-type refused struct{ Error string }
+type refusal struct{ Error string }
 
 // operation is what a program asks for.
 type operation string

@@ -32,9 +32,9 @@ func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)
 	}
 	n, err := p.adapter.Receive(p.arrivals[:])
 	got := p.arrivals[:n]
-	told := p.drops.told
-	p.drops = dropsOf(c)
-	p.drops.told = told
+	told := p.drops.reported
+	p.drops = keyDropsOf(c)
+	p.drops.reported = told
 	for _, a := range got {
 		if why := p.take(&a, deliver); why != ibta.Taken {
 			c.Dropped[why]++

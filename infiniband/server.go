@@ -37,8 +37,8 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 	return nil
 }
 
-// guest is a program of another process.
-type guest struct {
+// session is a program of another process.
+type session struct {
 	conn       *net.UnixConn
 	attachment *fabric.Attachment
 	fabric.Waiter
@@ -47,7 +47,7 @@ type guest struct {
 	pieces net.Buffers // of a write
 
 	mu  sync.Mutex
-	out []byte // messages that are to be written before packets
+	buf []byte // messages that are to be written before packets
 }
 
 // serve serves a program until it ends.
@@ -56,11 +56,11 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	r := newReader(c)
-	g := &guest{conn: c, Waiter: f.running.NewWaiter(), done: make(chan struct{})}
-	if err := f.greet(g, r); errors.Is(err, errViewed) {
+	g := &session{conn: c, Waiter: f.running.NewWaiter(), done: make(chan struct{})}
+	if err := f.greet(g, r); errors.Is(err, errAnswered) {
 		return
 	} else if err != nil {
-		c.Write(appendMessage(nil, kindRefused, refused{err.Error()}))
+		c.Write(appendMessage(nil, kindRefused, refusal{err.Error()}))
 		return
 	}
 	writing := make(chan struct{})
@@ -77,11 +77,11 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	g.attachment.Close()
 }
 
-// errViewed says that a program has got to know what it wanted.
-var errViewed = errors.New("viewed")
+// errAnswered says that a program has got to know what it wanted.
+var errAnswered = errors.New("viewed")
 
 // greet attaches a program to the adapter that its hello names.
-func (f *Fabric) greet(g *guest, r *reader) error {
+func (f *Fabric) greet(g *session, r *reader) error {
 	if err := sameUser(g.conn); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 	}
 	if h.View {
 		g.conn.Write(appendMessage(nil, kindView, f.running.View()))
-		return errViewed
+		return errAnswered
 	}
 	if h.Route != nil {
 		hops, arrives, err := f.running.Route(h.Route.From, h.Route.To)
@@ -109,7 +109,7 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 			return err
 		}
 		g.conn.Write(appendMessage(nil, kindRoute, route{hops, arrives}))
-		return errViewed
+		return errAnswered
 	}
 	if g.attachment, err = f.running.Attach(h.Adapter, g); err != nil {
 		return err
@@ -119,23 +119,23 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 	for port := 1; port <= s.Ports(); port++ {
 		w.Ports = append(w.Ports, s.Info(port))
 	}
-	g.say(kindWelcome, w)
+	g.enqueue(kindWelcome, w)
 	return nil
 }
 
 // Changed tells the program of a port.
-func (g *guest) Changed(port int, events ...verbs.EventType) {
-	g.say(kindChanged, changed{port, g.attachment.Info(port), events})
+func (g *session) Changed(port int, events ...verbs.EventType) {
+	g.enqueue(kindChanged, changed{port, g.attachment.Info(port), events})
 }
 
-// maxSaid limits what waits to be written besides packets.
-const maxSaid = 4 << 20
+// maxBuffered limits what waits to be written besides packets.
+const maxBuffered = 4 << 20
 
-// say has a message written. A program that reads none of so many is cut off.
-func (g *guest) say(k messageKind, v any) {
+// enqueue has a message written. A program that reads none of so many is cut off.
+func (g *session) enqueue(k messageKind, v any) {
 	g.mu.Lock()
-	g.out = appendMessage(g.out, k, v)
-	over := len(g.out) > maxSaid
+	g.buf = appendMessage(g.buf, k, v)
+	over := len(g.buf) > maxBuffered
 	g.mu.Unlock()
 	if over {
 		g.conn.Close()
@@ -143,23 +143,23 @@ func (g *guest) say(k messageKind, v any) {
 	g.Wake()
 }
 
-func (g *guest) said() bool {
+func (g *session) pending() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.out) > 0
+	return len(g.buf) > 0
 }
 
 // write writes messages and packets until the connection ends.
-func (g *guest) write() {
+func (g *session) write() {
 	var got [64]fabric.Arrival
 	var heads [len(got) * packetHeader]byte
 	var pieces [1 + 2*len(got)][]byte
 	var spare []byte
-	something := func() bool { return g.said() || g.attachment.Ready() }
+	something := func() bool { return g.pending() || g.attachment.Ready() }
 	for g.Wait(something) == nil {
 		g.mu.Lock()
-		said := g.out
-		g.out = spare[:0]
+		said := g.buf
+		g.buf = spare[:0]
 		g.mu.Unlock()
 		spare = said
 		n, err := g.attachment.Take(got[:])
@@ -188,7 +188,7 @@ func (g *guest) write() {
 }
 
 // read carries out what the program sends, until the connection ends.
-func (g *guest) read(r *reader) {
+func (g *session) read(r *reader) {
 	var b batch
 	for {
 		k, body, err := r.next()
@@ -225,7 +225,7 @@ func (g *guest) read(r *reader) {
 			if err != nil {
 				a.Error = err.Error()
 			}
-			g.say(kindAnswer, a)
+			g.enqueue(kindAnswer, a)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func (b *batch) add(port int, omitted bool, bytes []byte) bool {
 }
 
 // send sends a batch, which may have to wait for room, and empties it.
-func (g *guest) send(b *batch) error {
+func (g *session) send(b *batch) error {
 	n := b.n
 	b.n = 0
 	if n == 0 {
