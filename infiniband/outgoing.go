@@ -19,12 +19,12 @@ type outgoing struct {
 	ring chan struct{}
 	done chan struct{}
 
-	mu     sync.Mutex
-	buf    []byte // not written yet
-	spare  []byte
-	busy   bool // the goroutine writes
-	waited bool // somebody found it full
-	closed bool
+	mu        sync.Mutex
+	buf       []byte // not written yet
+	spare     []byte
+	busy      bool // the goroutine writes
+	foundFull bool // somebody found it full
+	closed    bool
 }
 
 const (
@@ -43,9 +43,9 @@ func (o *outgoing) init(c *net.UnixConn, room func()) {
 func (o *outgoing) run() {
 	for {
 		o.mu.Lock()
-		out, waited, closed := o.buf, o.waited, o.closed
+		out, waited, closed := o.buf, o.foundFull, o.closed
 		o.buf, o.spare = o.spare[:0], nil
-		o.busy, o.waited = len(out) > 0, false
+		o.busy, o.foundFull = len(out) > 0, false
 		o.mu.Unlock()
 		if closed {
 			return
@@ -82,7 +82,7 @@ func (o *outgoing) full() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	isFull := len(o.buf) >= maxOutgoing
-	o.waited = o.waited || isFull
+	o.foundFull = o.foundFull || isFull
 	return isFull
 }
 

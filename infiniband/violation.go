@@ -70,6 +70,6 @@ func keyDetails(t mad.Trap, b []byte, packet *ib.Packet) mad.KeyDetails {
 }
 
 // Violated tells the fabric's process.
-func (a *remote) Violated(port int, t mad.Trap, d mad.KeyDetails) {
-	a.tell(request{Op: opViolated, Violation: &violation{port, t, d}})
+func (a *remoteAdapter) Violated(port int, t mad.Trap, d mad.KeyDetails) {
+	a.send(request{Op: opViolated, Violation: &violation{port, t, d}})
 }
