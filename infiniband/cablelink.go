@@ -14,8 +14,8 @@ import (
 // may come up begins an epoch, and tells it, with the other's that it knows. When the other has repeated its own,
 // it is up. Another epoch of the other end means that its link has been down, so this end's goes down, too.
 
-// errSilent ends a cable whose other end, which joined it, is gone.
-var errSilent = fmt.Errorf("infiniband: the other end has said nothing for %v", silence)
+// errPeerTimeout ends a cable whose other end, which joined it, is gone.
+var errPeerTimeout = fmt.Errorf("infiniband: the other end has said nothing for %v", peerTimeout)
 
 // run sends what is due, and frames, until the cable ends.
 func (c *Cable) run() {
@@ -46,25 +46,25 @@ func (c *Cable) run() {
 }
 
 // transmit sends frames, a datagram each.
-func (c *Cable) transmit(buf []byte, ends []int, there target) {
+func (c *Cable) transmit(buf []byte, ends []int, there destination) {
 	var out [frameHeader + 8192]byte
 	from := 0
 	for _, to := range ends {
 		d := datagram{kind: datagramFrame, token: there.token, epoch: there.epoch, frame: buf[from:to]}
-		c.w.conn.WriteToUDPAddrPort(d.append(out[:0]), there.peer) // the link can do with losses
+		c.socket.conn.WriteToUDPAddrPort(d.append(out[:0]), there.peer) // the link can do with losses
 		from = to
 	}
 }
 
-// target is who frames are sent to; without a token nobody.
-type target struct {
+// destination is who frames are sent to; without a token nobody.
+type destination struct {
 	peer  netip.AddrPort
 	token uint64
 	epoch uint32
 }
 
 // step sends what is due besides frames.
-func (c *Cable) step() (to target, err error) {
+func (c *Cable) step() (to destination, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	linked, may, err := c.remote.State()
@@ -72,12 +72,12 @@ func (c *Cable) step() (to target, err error) {
 		return to, err
 	}
 	now := time.Now()
-	if c.peerToken != 0 && now.Sub(c.heard) > silence {
+	if c.peerToken != 0 && now.Sub(c.lastHeard) > peerTimeout {
 		c.remote.WatchdogExpired()
 		if !c.joins {
-			return to, errSilent
+			return to, errPeerTimeout
 		}
-		c.lose()
+		c.forgetPeer()
 		linked = false
 	}
 	switch {
@@ -87,13 +87,13 @@ func (c *Cable) step() (to target, err error) {
 		c.setEpoch(0)
 	case !linked && (c.epoch == 0 || c.up()):
 		// It has been up, and is no more, or may come up now.
-		c.last++
-		c.setEpoch(c.last)
+		c.lastEpoch++
+		c.setEpoch(c.lastEpoch)
 	}
-	if now.Sub(c.tried) >= aliveInterval {
-		c.tell(now)
+	if now.Sub(c.lastSent) >= aliveInterval {
+		c.sendState(now)
 	}
-	return target{c.peer, c.peerToken, c.epoch}, nil
+	return destination{c.peer, c.peerToken, c.epoch}, nil
 }
 
 // up reports whether the link of this epoch has been brought up.
@@ -103,25 +103,25 @@ func (c *Cable) up() bool { return c.upEpoch != 0 && c.upEpoch == c.epoch }
 func (c *Cable) setEpoch(e uint32) {
 	if c.epoch != e {
 		c.epoch = e
-		c.tell(time.Now())
+		c.sendState(time.Now())
 	}
 }
 
-// lose forgets the other end, which is to be called again.
-func (c *Cable) lose() {
+// forgetPeer forgets the other end, which is to be called again.
+func (c *Cable) forgetPeer() {
 	c.remote.Down()
 	c.peerToken, c.peerEpoch, c.epoch, c.challenge = 0, 0, 0, [challengeLen]byte{}
 }
 
-// tell calls the other end, or tells it that this one is there.
-func (c *Cable) tell(now time.Time) {
-	c.tried = now
+// sendState calls the other end, or tells it that this one is there.
+func (c *Cable) sendState(now time.Time) {
+	c.lastSent = now
 	if c.peerToken != 0 {
-		c.w.send(&datagram{kind: datagramAlive, token: c.peerToken, epoch: c.epoch, seen: c.peerEpoch}, c.peer)
+		c.socket.send(&datagram{kind: datagramAlive, token: c.peerToken, epoch: c.epoch, seen: c.peerEpoch}, c.peer)
 		return
 	}
 	width, speed := c.remote.Enabled()
-	c.w.send(&datagram{kind: datagramHello, from: c.token, challenge: c.challenge, width: width, speed: speed, port: uint8(c.far.Port),
+	c.socket.send(&datagram{kind: datagramHello, from: c.token, challenge: c.challenge, width: width, speed: speed, port: uint8(c.far.Port),
 		to: c.far.Node, own: c.local.String()}, c.peer)
 }
 
@@ -137,18 +137,18 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 	case datagramChallenge:
 		if c.joins && c.peerToken == 0 && c.challenge != d.challenge {
 			c.challenge = d.challenge
-			c.tell(now)
+			c.sendState(now)
 		}
 		return
 	case datagramRefused:
 		if c.joins && c.peerToken == 0 {
-			c.answer(fmt.Errorf("infiniband: the fabric at %v refuses: %s", c.peer, d.why))
+			c.finishJoin(fmt.Errorf("infiniband: the fabric at %v refuses: %s", c.peer, d.why))
 		}
 		return
 	case datagramWelcome:
 		if c.joins && c.peerToken == 0 {
-			c.peerToken, c.width, c.speed, c.heard = d.from, d.width, d.speed, now
-			c.answer(nil)
+			c.peerToken, c.width, c.speed, c.lastHeard = d.from, d.width, d.speed, now
+			c.finishJoin(nil)
 			c.Wake()
 		}
 		return
@@ -156,33 +156,33 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 	if c.peerToken == 0 {
 		return
 	}
-	c.heard = now
+	c.lastHeard = now
 	switch d.kind {
 	case datagramAlive:
-		c.alive(d, now)
+		c.handleAlive(d, now)
 	case datagramFrame:
 		if c.up() && d.epoch == c.peerEpoch {
 			c.remote.Handle(d.frame)
 		}
 	case datagramBye:
 		if c.joins && !d.pulled {
-			c.lose()
+			c.forgetPeer()
 			return
 		}
 		go c.end(fabric.ErrPulled, d.pulled)
 	}
 }
 
-// answer says how the first call has ended.
-func (c *Cable) answer(err error) {
+// finishJoin says how the first call has ended.
+func (c *Cable) finishJoin(err error) {
 	select {
 	case c.first <- err:
 	default:
 	}
 }
 
-// alive takes what the other end tells of its link.
-func (c *Cable) alive(d *datagram, now time.Time) {
+// handleAlive takes what the other end tells of its link.
+func (c *Cable) handleAlive(d *datagram, now time.Time) {
 	if d.epoch != c.peerEpoch {
 		c.peerEpoch = d.epoch
 		if c.up() {
@@ -191,7 +191,7 @@ func (c *Cable) alive(d *datagram, now time.Time) {
 			c.Wake() // which begins another
 		}
 		if c.epoch != 0 {
-			c.tell(now)
+			c.sendState(now)
 		}
 	}
 	if c.epoch == 0 || d.epoch == 0 || d.seen != c.epoch || c.up() {

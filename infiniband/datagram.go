@@ -93,13 +93,13 @@ func (d *datagram) append(b []byte) []byte {
 	return b
 }
 
-// cut takes fields off the front of a datagram. After one that is not there all are zero, and bad.
-type cut struct {
+// fieldReader takes fields off the front of a datagram. After one that is not there all are zero, and bad.
+type fieldReader struct {
 	b   []byte
 	bad bool
 }
 
-func (c *cut) bytes(n int) []byte {
+func (c *fieldReader) bytes(n int) []byte {
 	if len(c.b) < n {
 		c.bad, c.b = true, nil
 		return make([]byte, n)
@@ -109,16 +109,16 @@ func (c *cut) bytes(n int) []byte {
 	return b
 }
 
-func (c *cut) uint8() uint8   { return c.bytes(1)[0] }
-func (c *cut) uint32() uint32 { return binary.BigEndian.Uint32(c.bytes(4)) }
-func (c *cut) uint64() uint64 { return binary.BigEndian.Uint64(c.bytes(8)) }
-func (c *cut) text() string   { return string(c.bytes(int(c.uint8()))) }
+func (c *fieldReader) uint8() uint8   { return c.bytes(1)[0] }
+func (c *fieldReader) uint32() uint32 { return binary.BigEndian.Uint32(c.bytes(4)) }
+func (c *fieldReader) uint64() uint64 { return binary.BigEndian.Uint64(c.bytes(8)) }
+func (c *fieldReader) text() string   { return string(c.bytes(int(c.uint8()))) }
 
 // decode takes a datagram that has come, whose frame stays in b. False: it is none of ours, or malformed.
 // One of another version has the version's number instead.
 func (d *datagram) decode(b []byte) (version uint8, ok bool) {
 	*d = datagram{}
-	c := cut{b: b}
+	c := fieldReader{b: b}
 	if m := c.bytes(2); m[0] != 'R' || m[1] != 'C' {
 		return 0, false
 	}
