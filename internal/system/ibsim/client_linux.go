@@ -16,27 +16,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// attached is a client.
-type attached struct {
+// session is a client.
+type session struct {
 	conn    *net.UnixConn
 	id      uint32 // of its process
 	host    Host
 	pending pending
 
-	mu      sync.Mutex
-	traps   map[trap]uint16
-	listens bool      // for requests of vendors' classes
-	asked   [256]bool // classes of requests that it has sent: it has agents for them
-	asks    bool      // has sent any
-	sm      bool      // is a subnet manager
-	settled *time.Timer
+	mu           sync.Mutex
+	traps        map[trap]uint16
+	servesVendor bool      // for requests of vendors' classes
+	asked        [256]bool // classes of requests that it has sent: it has agents for them
+	hasAsked     bool      // has sent any
+	sm           bool      // is a subnet manager
+	settleTimer  *time.Timer
 }
 
 // tagAt is where the upper 16 bits of the transaction id are in a datagram.
 const tagAt = 8
 
 // read passes on what the client sends, until its socket is closed.
-func (a *attached) read() {
+func (a *session) read() {
 	var b [datagramLen + 1]byte
 	for {
 		n, err := a.conn.Read(b[:])
@@ -52,11 +52,11 @@ func (a *attached) read() {
 }
 
 // send sends a datagram. A request gets the tag by which its response comes back.
-func (a *attached) send(d *Datagram) {
+func (a *session) send(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	if h.Method.Asks() {
-		a.asking(h.Class)
+		a.noteRequest(h.Class)
 		binary.BigEndian.PutUint16(d.MAD[tagAt:], a.host.Tag())
 		h.Decode(d.MAD[:])
 		if !a.pending.add(h.TID, d) {
@@ -84,28 +84,28 @@ const settleTime = time.Second
 
 // settle begins the time after which requests of vendors' classes are for the client, unless it has
 // asked for something itself.
-func (a *attached) settle() {
+func (a *session) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.settled = time.AfterFunc(settleTime, func() {
+	a.settleTimer = time.AfterFunc(settleTime, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if !a.asks {
-			a.listen(true)
+		if !a.hasAsked {
+			a.serveVendor(true)
 		}
 	})
 }
 
-// asking ends that: a client that asks is no server.
-func (a *attached) asking(c mad.Class) {
+// noteRequest ends that: a client that asks is no server.
+func (a *session) noteRequest(c mad.Class) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asks, a.asked[c] = true, true
-	a.listen(false)
+	a.hasAsked, a.asked[c] = true, true
+	a.serveVendor(false)
 }
 
 // setSM says whether the client is a subnet manager.
-func (a *attached) setSM(on bool) error {
+func (a *session) setSM(on bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sm = on
@@ -114,24 +114,24 @@ func (a *attached) setSM(on bool) error {
 
 // serves reports whether requests of a class are for the client. The adapter gives it others, too, that
 // are nobody's.
-func (a *attached) serves(c mad.Class) bool {
+func (a *session) serves(c mad.Class) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case c >= firstVendor && c <= lastVendor:
-		return a.listens
+		return a.servesVendor
 	case c == mad.ClassSubnet || c == mad.ClassSubnetDirected || c == sa.Class:
 		return a.sm || a.asked[c]
 	}
 	return false
 }
 
-// listen says whether requests of vendors' classes are for the client. The lock is held.
-func (a *attached) listen(on bool) {
-	if a.listens == on {
+// serveVendor says whether requests of vendors' classes are for the client. The lock is held.
+func (a *session) serveVendor(on bool) {
+	if a.servesVendor == on {
 		return
 	}
-	a.listens = on
+	a.servesVendor = on
 	for c := firstVendor; c <= lastVendor; c++ {
 		a.host.Serve(c, on)
 	}
@@ -150,7 +150,7 @@ const maxTraps = 4096
 
 func trapOf(lid uint16, d *Datagram) trap { return trap{lid, binary.BigEndian.Uint32(d.MAD[tagAt+4:])} }
 
-func (a *attached) remember(d *Datagram) {
+func (a *session) remember(d *Datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.traps == nil || len(a.traps) == maxTraps {
@@ -160,7 +160,7 @@ func (a *attached) remember(d *Datagram) {
 }
 
 // restore gives what represses a trap the trap's transaction id.
-func (a *attached) restore(m mad.Method, d *Datagram) {
+func (a *session) restore(m mad.Method, d *Datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := trapOf(d.DLID, d)
@@ -171,14 +171,14 @@ func (a *attached) restore(m mad.Method, d *Datagram) {
 }
 
 // refuse returns a request to the client with an error: nobody has answered.
-func (a *attached) refuse(d *Datagram) {
+func (a *session) refuse(d *Datagram) {
 	d.status = timedOut
 	a.write(d)
 }
 
 // deliver takes a datagram to the client. Answers that it does not wait for are dropped, as the kernel
 // does: the library crashes if it has no agent for them.
-func (a *attached) deliver(d *Datagram) {
+func (a *session) deliver(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	if !h.Method.Answers() && !a.serves(h.Class) {
@@ -194,12 +194,12 @@ func (a *attached) deliver(d *Datagram) {
 	if !ok || h.Method.Answers() && !a.pending.remove(h.TID) {
 		return
 	}
-	withhold(d)
+	maskExtendedErrors(d)
 	a.write(d)
 }
 
 // write drops what a client has no room for: nobody waits for it. The request is repeated.
-func (a *attached) write(d *Datagram) {
+func (a *session) write(d *Datagram) {
 	raw, err := a.conn.SyscallConn()
 	if err != nil {
 		return
@@ -212,7 +212,7 @@ func (a *attached) write(d *Datagram) {
 }
 
 // gone reports whether the client's process has closed its socket.
-func (a *attached) gone(name string) bool {
+func (a *session) gone(name string) bool {
 	c, err := net.DialUnix("unixgram", nil, address("%s:in%d", name, a.id))
 	if err != nil {
 		return errors.Is(err, syscall.ECONNREFUSED)
@@ -222,11 +222,11 @@ func (a *attached) gone(name string) bool {
 }
 
 // close ends its access.
-func (a *attached) close() {
+func (a *session) close() {
 	a.pending.close()
 	a.mu.Lock()
-	a.settled.Stop()
-	a.asks = true // it may be late
+	a.settleTimer.Stop()
+	a.hasAsked = true // it may be late
 	a.mu.Unlock()
 	a.host.Close()
 	a.conn.Close()

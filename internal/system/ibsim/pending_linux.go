@@ -18,7 +18,7 @@ const (
 
 // pending are the requests of a client that nobody has answered.
 type pending struct {
-	of *attached
+	session *session
 
 	mu       sync.Mutex
 	requests map[uint64]*request // by transaction id
@@ -31,7 +31,7 @@ type request struct {
 	timer    *time.Timer
 }
 
-func (p *pending) init(a *attached) { p.of, p.requests = a, make(map[uint64]*request) }
+func (p *pending) init(a *session) { p.session, p.requests = a, make(map[uint64]*request) }
 
 // add begins to wait for an answer. It returns false if there are too many already.
 func (p *pending) add(tid uint64, d *Datagram) bool {
@@ -66,9 +66,9 @@ func (p *pending) expired(tid uint64, r *request) {
 	p.mu.Unlock()
 	d := r.datagram // Send may change it
 	if again {
-		p.of.host.Send(&d)
+		p.session.host.Send(&d)
 	} else {
-		p.of.refuse(&d)
+		p.session.refuse(&d)
 	}
 }
 

@@ -48,10 +48,10 @@ func receive(d *Datagram) (reply *Datagram, ok bool) {
 	r := h
 	r.Method ^= 0x80 // it is about the answer
 	r.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPAck, RespTime: 31, Flags: sa.RMPPActive, Segment: 1, Length: 1}
-	d.length = readable
+	d.length = maxReadable
 	if h.RMPP.Flags&sa.RMPPLast != 0 {
 		n := int(min(max(h.RMPP.Length, sa.SubHeaderLen), sa.SubHeaderLen+sa.DataLen))
-		d.length = min(n-sa.SubHeaderLen+sa.HeaderLen, readable)
+		d.length = min(n-sa.SubHeaderLen+sa.HeaderLen, maxReadable)
 	} else {
 		r.RMPP.Type, r.RMPP.Status = sa.RMPPStop, sa.RMPPExhausted
 	}

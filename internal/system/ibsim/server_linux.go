@@ -24,7 +24,7 @@ type Server struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	clients [maxClients]*attached
+	clients [maxClients]*session
 	closed  bool
 }
 
@@ -171,7 +171,7 @@ func (s *Server) attach(who *client) (number int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	a := &attached{conn: conn, id: who.id}
+	a := &session{conn: conn, id: who.id}
 	a.pending.init(a)
 	if a.host, err = s.subnet.Attach(who.node, a.deliver); err == nil && who.sm {
 		if err = a.setSM(true); err != nil {
