@@ -30,19 +30,19 @@ type port struct {
 	trace *trace.Writer
 	sender
 	receiver
-	own ownFrames
+	loopback loopbackFrames
 }
 
 // route is the path to one peer or group.
 type route struct {
-	port   *port
-	key    ibta.PathKey
-	stream stream
-	addr   netip.Addr // to be asked for; not valid: mac is fixed
-	mac    mac
-	known  bool   // mac is
-	asOf   uint64 // generation of the neighbors that mac is of
-	self   bool   // the peer is this device
+	port       *port
+	key        ibta.PathKey
+	stream     stream
+	addr       netip.Addr // to be asked for; not valid: mac is fixed
+	mac        mac
+	known      bool   // mac is
+	generation uint64 // generation of the neighbors that mac is of
+	self       bool   // the peer is this device
 }
 
 // init prepares a port that has its socket.
@@ -127,13 +127,13 @@ func (r *route) Key() ibta.PathKey { return r.key }
 // Full is unknown: the ring is the peer's.
 func (r *route) Full() bool { return false }
 
-// where returns the peer's Ethernet address as it is known now, and the last one that was known if the
+// peerMAC returns the peer's Ethernet address as it is known now, and the last one that was known if the
 // kernel has forgotten it.
-func (r *route) where() (mac, bool) {
+func (r *route) peerMAC() (mac, bool) {
 	if r.addr.IsValid() {
-		if now := r.port.watch.Generation(); !r.known || now != r.asOf {
+		if now := r.port.watch.Generation(); !r.known || now != r.generation {
 			if m, ok := r.port.watch.Neighbor(r.addr); ok {
-				r.mac, r.known, r.asOf = m, true, now
+				r.mac, r.known, r.generation = m, true, now
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func (p *port) LeaveGroup(_ int, gid verbs.GID, _ uint16) error {
 
 // Wait waits for frames, unless some of this device's own wait already.
 func (p *port) Wait(writable bool) error {
-	if p.own.some.Load() {
+	if p.loopback.ready.Load() {
 		return nil
 	}
 	return p.sock.Wait(writable)
@@ -186,7 +186,7 @@ func (p *port) Wait(writable bool) error {
 
 // Doze waits for frames.
 func (p *port) Doze(d time.Duration) {
-	if !p.own.some.Load() {
+	if !p.loopback.ready.Load() {
 		p.sock.Doze(d)
 	}
 }

@@ -38,8 +38,8 @@ type header [ib.GRHLen]byte
 func (h *header) AppendGRH(b []byte) []byte { return append(b, h[:]...) }
 
 const (
-	// atOnce is how many frames one Receive takes.
-	atOnce = 64
+	// maxReceive is how many frames one Receive takes.
+	maxReceive = 64
 	// maxSources limits what forged senders can make us remember.
 	maxSources = 4096
 )
@@ -51,7 +51,7 @@ func (r *receiver) init() {
 
 // Receive takes what has come.
 func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (n int, err error) {
-	for ; n < atOnce; n++ {
+	for ; n < maxReceive; n++ {
 		f, ok := p.sock.Next()
 		if !ok {
 			break
@@ -68,9 +68,9 @@ func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)
 		}
 		p.sock.Release()
 	}
-	c.Dropped[ibta.DropOverflow] += p.own.lost
-	p.own.lost = 0
-	return n + p.own.take(func(b []byte) { p.take(b, c, deliver) }), nil
+	c.Dropped[ibta.DropOverflow] += p.loopback.lost
+	p.loopback.lost = 0
+	return n + p.loopback.take(func(b []byte) { p.take(b, c, deliver) }), nil
 }
 
 // take handles a frame.

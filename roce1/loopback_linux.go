@@ -9,24 +9,24 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
 )
 
-// maxOwn is from how many bytes that wait on nothing more is taken, for the next Receive.
-const maxOwn = 1 << 20
+// maxLoopback is from how many bytes that wait on nothing more is taken, for the next Receive.
+const maxLoopback = 1 << 20
 
-// ownFrames are the frames of a device to itself. A frame that leaves an interface does not come back to it,
+// loopbackFrames are the frames of a device to itself. A frame that leaves an interface does not come back to it,
 // and adapters do not send what is for themselves either.
-type ownFrames struct {
-	some   atomic.Bool // frames wait
+type loopbackFrames struct {
+	ready  atomic.Bool // frames wait
 	frames []byte      // each after its length in four bytes
 	taken  []byte      // memory for the next ones
 	lost   uint64      // frames that found no room, not counted yet
 }
 
 // full reports whether it takes no more for now.
-func (o *ownFrames) full() bool { return len(o.frames) >= maxOwn }
+func (o *loopbackFrames) full() bool { return len(o.frames) >= maxLoopback }
 
 // keep keeps frames for the next Receive. It reports whether there were none before: somebody may be
 // waiting for some.
-func (o *ownFrames) keep(frames []etherring.Out) (first bool) {
+func (o *loopbackFrames) keep(frames []etherring.Out) (first bool) {
 	if o.full() { // by then they are a group's
 		o.lost += uint64(len(frames))
 		return false
@@ -38,16 +38,16 @@ func (o *ownFrames) keep(frames []etherring.Out) (first bool) {
 		o.frames = append(o.frames, f.Head...)
 		o.frames = append(o.frames, f.Body...)
 	}
-	o.some.Store(true)
+	o.ready.Store(true)
 	return first
 }
 
 // take calls deliver for each frame, and returns how many there were.
-func (o *ownFrames) take(deliver func(frame []byte)) (n int) {
-	if !o.some.Load() {
+func (o *loopbackFrames) take(deliver func(frame []byte)) (n int) {
+	if !o.ready.Load() {
 		return 0
 	}
-	o.some.Store(false)
+	o.ready.Store(false)
 	all := o.frames
 	o.frames = o.taken[:0]
 	for rest := all; len(rest) > 0; n++ {
