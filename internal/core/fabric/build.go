@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
-// build makes the nodes of a topology, and plugs in the cables. So many addresses are another's.
+// build makes the nodes and cables of a topology. adapters is the index of the first adapter's IP address.
 func (f *Fabric) build(t *topology.Topology, adapters int) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (f *Fabric) build(t *topology.Topology, adapters int) error {
 	return nil
 }
 
-// indexNames makes nodes be found by their names, and by descriptions that only one of them has.
+// indexNames indexes the nodes by name, and by descriptions that are unique.
 func (f *Fabric) indexNames() {
 	described := make(map[string]int)
 	for _, m := range f.members {
@@ -61,8 +61,8 @@ func hostAddr(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// adapter returns the adapter of a name, a description or an IP address; the lock is held. An empty name stands for the first
-// that nobody uses.
+// adapter returns an adapter by name, description or IP address; an empty name means the first that nobody uses.
+// The lock is held.
 func (f *Fabric) adapter(name string) (*member, error) {
 	if name == "" {
 		for _, m := range f.members {
@@ -89,7 +89,7 @@ func (f *Fabric) adapter(name string) (*member, error) {
 	return m, nil
 }
 
-// listAdapters says what adapters there are.
+// listAdapters names the fabric's adapters, for an error.
 func (f *Fabric) listAdapters() string {
 	var names string
 	n := 0

@@ -15,8 +15,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// leaveRequest takes a port out of a group in the name of programs that cannot ask for that any more. It is
-// repeated until it is answered, but not for ever: a port whose link is down the administrator forgets anyway.
+// leaveRequest leaves a group on behalf of a program that has ended. It is repeated until it is answered, up to
+// maxLeaveTries times: the administrator forgets a port whose link is down anyway.
 type leaveRequest struct {
 	m *member
 	groupKey
@@ -29,15 +29,15 @@ type leaveRequest struct {
 const (
 	maxLeaveTries = 5
 	leaveInterval = clock.Time(1e9)
-	// maxLeaves limits the requests that wait for an answer: programs that end with more leave ports in groups.
+	// maxLeaves limits the unanswered requests. Memberships beyond it stay with the port.
 	maxLeaves = 4 * maxGroups
 )
 
-// leaves are the requests under way.
+// leaves are the requests that are not answered yet.
 type leaves struct {
 	requests []leaveRequest
-	due      clock.Time // of the first; 0: there is none
-	lastTID  uint64     // the first is random
+	due      clock.Time // of the earliest; 0: there is none
+	lastTID  uint64     // starts at random
 }
 
 func (l *leaves) init() {
@@ -46,13 +46,13 @@ func (l *leaves) init() {
 	l.lastTID = binary.NativeEndian.Uint64(b[:])
 }
 
-// leaveGroup takes a port out of a group, as far as no attachment there is a member.
+// leaveGroup leaves those of a port's join states in a group that no attachment holds.
 func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) {
 	what &^= g.joinedExcept(noSlot)
 	m.noteLeave(k, g, what)
 	l := &f.leaves
 	for what != 0 && len(l.requests) < maxLeaves {
-		one := what & -what // each for itself: a request is refused as a whole if one of its states is not there
+		one := what & -what // one request each: the administrator refuses a request if the port lacks one of its states
 		what &^= one
 		l.lastTID++
 		l.requests = append(l.requests, leaveRequest{m: m, groupKey: k, state: one, tid: l.lastTID, due: f.now()})
@@ -60,7 +60,7 @@ func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) 
 	}
 }
 
-// leaveAll leaves the groups of an attachment that ends.
+// leaveAll leaves the groups of an attachment that closes.
 func (s *Attachment) leaveAll() {
 	for k, g := range s.m.groups {
 		if was := g.joined[s.slot]; was != 0 {
@@ -70,12 +70,12 @@ func (s *Attachment) leaveAll() {
 	}
 	for i := range s.m.pendingJoins {
 		if j := &s.m.pendingJoins[i]; j.slot == s.slot {
-			j.state, j.added = 0, 0 // of a group that the administrator chooses
+			j.state, j.added = 0, 0 // the administrator has yet to choose the MGID
 		}
 	}
 }
 
-// cancel keeps requests from being repeated when an attachment has joined again.
+// cancel takes back states of pending requests, because an attachment has joined again.
 func (l *leaves) cancel(m *member, k groupKey, state sa.JoinState) {
 	for i := range l.requests {
 		if r := &l.requests[i]; r.m == m && r.groupKey == k {
@@ -85,7 +85,7 @@ func (l *leaves) cancel(m *member, k groupKey, state sa.JoinState) {
 	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.state == 0 })
 }
 
-// complete ends a request, false: there is none with that id.
+// complete removes the request with a transaction id. It returns false if there is none.
 func (l *leaves) complete(tid uint64) bool {
 	i := slices.IndexFunc(l.requests, func(r leaveRequest) bool { return r.tid == tid })
 	if i >= 0 {
@@ -115,7 +115,7 @@ func (f *Fabric) sendLeaves(now clock.Time) {
 	}
 }
 
-// send sends the request. What finds no room is repeated, as what is lost.
+// send sends the request. If the port is full it is lost, and repeated like any other.
 func (r *leaveRequest) send(f *Fabric, now clock.Time) {
 	p := &r.m.state.Ports[r.port]
 	to := link.Datagram{SLID: p.Address.LID, DLID: p.Address.SMLID, SL: p.Address.SMSL, Source: ib.QP1, Dest: ib.QP1, QKey: ib.QKeyGSI,
@@ -128,7 +128,7 @@ func (r *leaveRequest) send(f *Fabric, now clock.Time) {
 	f.net.SendMAD(now, r.m.node.Port(r.port), to, b[:])
 }
 
-// ownPKey returns a port's key of a partition: it may be a full or a limited member.
+// ownPKey returns a port's own P_Key of the partition of k, which may be a full or a limited member's.
 func ownPKey(p *node.Port, k ib.PKey) ib.PKey {
 	for _, own := range p.Partition.PKeys {
 		if own&0x7fff == k&0x7fff {

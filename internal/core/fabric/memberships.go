@@ -11,33 +11,32 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// To the subnet administrator a port is a member of a multicast group or is not (section 15.2.5.17). Programs
-// that share an adapter join and leave by themselves, and the first one to leave must not take the port out of
-// the others' group. On hardware the driver of the adapter sees to that. Here the fabric does: it looks at
-// what programs ask the administrator at the moment when that leaves the port, so that all are agreed on the
-// order.
+// The subnet administrator knows memberships of ports, not of programs (section 15.2.5.17). Programs that share
+// an adapter join and leave independently, and the first to leave must not take the port out of the others'
+// group. On hardware the kernel keeps count. Here the fabric does, by the requests to the administrator that
+// leave the port, so that all agree on their order.
 //
-//   - What a program joins is its own until it leaves, its request is refused, or it ends.
-//   - A request to leave is answered here if other programs hold all that is to be left; otherwise the
-//     administrator gets it, without what others hold.
-//   - What a program that has ended was a member of is left in its place: see leaveRequest.
+//   - A program holds what it joins until it leaves, its request is refused, or it ends.
+//   - A request to leave is answered here if other programs hold all of its states. Otherwise it goes to the
+//     administrator without the states that others hold.
+//   - The fabric leaves for a program that has ended: see leaveRequest.
 //
-// A program holds its memberships over a change of the subnet manager too. Then the administrator may have
-// forgotten them, and the program joins again.
+// A program keeps its memberships when the subnet manager changes. The new administrator may not know them; the
+// program then joins again.
 
-// groupKey names a multicast group at a port of an adapter.
+// groupKey is a multicast group at a port of an adapter.
 type groupKey struct {
 	port int
 	mgid ib.GID
 }
 
-// group is what the programs at a port are in a multicast group.
+// group is the membership of a port in a multicast group, and of the attachments that share it.
 type group struct {
-	joined  [maxAttachments]sa.JoinState // by attachment: what it has joined, or has asked to
-	granted sa.JoinState                 // what the administrator has made the port
+	joined  [maxAttachments]sa.JoinState // by slot: joined, or asked for
+	granted sa.JoinState                 // the port's, as the administrator has answered
 }
 
-// joinedExcept returns what attachments are, but for one.
+// joinedExcept returns the join states of all slots but one.
 func (g *group) joinedExcept(but int) (all sa.JoinState) {
 	for num, j := range g.joined {
 		if num != but {
@@ -47,40 +46,39 @@ func (g *group) joinedExcept(but int) (all sa.JoinState) {
 	return all
 }
 
-// noSlot is the number of no attachment.
+// noSlot stands for no slot.
 const noSlot = -1
 
-// pendingJoin is a request that the administrator has not answered. Its MGID is 0 if the administrator chooses one.
+// pendingJoin is a join that the administrator has not answered. Its MGID is 0 if the administrator chooses it.
 type pendingJoin struct {
 	groupKey
 	tid   uint64
 	slot  int
-	state sa.JoinState // what the attachment will be
-	added sa.JoinState // and was not before
-	// portState is what the request makes the port, unless it is refused: its state, but for what a request that left
-	// the port later is to take back.
+	state sa.JoinState // requested
+	added sa.JoinState // of state, what the attachment did not have before
+	// portState is what the port gains if the request is granted: state without what later requests leave again.
 	portState sa.JoinState
 }
 
 const (
-	// maxGroups limits the groups that an attachment is in.
+	// maxGroups limits the groups that an attachment can join.
 	maxGroups = 1024
-	// maxPendingJoins limits the requests at an adapter without an answer. The oldest are given up: what they have joined
-	// the attachment keeps.
+	// maxPendingJoins limits the unanswered joins of an adapter. The oldest are forgotten; the
+	// attachment keeps what they asked for.
 	maxPendingJoins = 4 * maxGroups
 )
 
-// memberRequest is a request to the administrator to change a membership of the port that it leaves.
+// memberRequest is a request to the administrator to change a membership of the sending port.
 type memberRequest struct {
 	groupKey
 	leaves bool
 	packet *link.Packet
 	head   sa.Header
 	record sa.MCMemberRecord
-	data   []byte // where the record is in the packet
+	data   []byte // of the record, in the packet
 }
 
-// memberRequest returns the one in a packet, false: it is something else.
+// memberRequest decodes the request in a packet. It returns false if the packet is anything else.
 func (s *Attachment) memberRequest(port int, p *link.Packet) (q memberRequest, ok bool) {
 	d, b, ok := link.ReadMAD(p)
 	if !ok || d.Dest != ib.QP1 || mad.Class(b[1]) != sa.Class {
@@ -107,8 +105,8 @@ func (s *Attachment) memberRequest(port int, p *link.Packet) (q memberRequest, o
 	return q, ok
 }
 
-// changeMembership takes note of a request that is about to leave, and reports whether it has been answered
-// instead.
+// changeMembership records a request that is about to be sent. It reports whether it has answered the request
+// instead, which is then not sent.
 func (s *Attachment) changeMembership(q *memberRequest) (answered bool) {
 	if q.leaves {
 		return s.leave(q)
@@ -116,7 +114,7 @@ func (s *Attachment) changeMembership(q *memberRequest) (answered bool) {
 	return s.join(q)
 }
 
-// join notes that the attachment wants to be a member.
+// join records a join of the attachment.
 func (s *Attachment) join(q *memberRequest) (answered bool) {
 	m := s.m
 	j := pendingJoin{groupKey: q.groupKey, tid: q.head.TID, slot: s.slot, state: q.record.Join, portState: q.record.Join}
@@ -136,7 +134,7 @@ func (s *Attachment) join(q *memberRequest) (answered bool) {
 		j.added |= m.pendingJoins[i].added & j.state
 		m.pendingJoins = slices.Delete(m.pendingJoins, i, i+1)
 	}
-	for i := range m.pendingJoins { // who repeats a request waits for the last answer
+	for i := range m.pendingJoins { // of a repeated request only the last answer counts
 		if o := &m.pendingJoins[i]; o.groupKey == j.groupKey && o.slot == j.slot && o.state == j.state && o.mgid != (ib.GID{}) {
 			j.added |= o.added
 			o.state, o.added = 0, 0
@@ -149,7 +147,7 @@ func (s *Attachment) join(q *memberRequest) (answered bool) {
 	return false
 }
 
-// leave ends what the attachment is, and leaves of the request what no other attachment is.
+// leave ends a membership of the attachment, and removes from the request the states that others hold.
 func (s *Attachment) leave(q *memberRequest) (answered bool) {
 	g := s.m.groups[q.groupKey]
 	if g == nil {
@@ -160,7 +158,7 @@ func (s *Attachment) leave(q *memberRequest) (answered bool) {
 		if what&g.joinedExcept(noSlot) == 0 {
 			return false
 		}
-		s.respond(q, sa.StatusInvalid) // as the administrator says of what a port is not
+		s.respond(q, sa.StatusInvalid) // as the administrator answers for a port that is no member
 		return true
 	}
 	s.removeMembership(q.groupKey, what)
@@ -176,11 +174,11 @@ func (s *Attachment) leave(q *memberRequest) (answered bool) {
 	}
 	q.record.Join = rest
 	q.record.Append(q.data[:0])
-	q.packet.NoICRC = true // it is another one now
+	q.packet.NoICRC = true // the packet has changed
 	return false
 }
 
-// noteLeave notes that a request to leave a group is on its way.
+// noteLeave records that a request to leave a group is being sent.
 func (m *member) noteLeave(k groupKey, g *group, what sa.JoinState) {
 	g.granted &^= what
 	for i := range m.pendingJoins {
@@ -190,7 +188,7 @@ func (m *member) noteLeave(k groupKey, g *group, what sa.JoinState) {
 	}
 }
 
-// respond turns a request into its response, which the attachment receives.
+// respond turns a request into its response, and gives it to the attachment.
 func (s *Attachment) respond(q *memberRequest, status mad.Status) {
 	h := &q.head
 	if h.Status = status; status == mad.StatusOK {
@@ -208,7 +206,7 @@ func (s *Attachment) respond(q *memberRequest, status mad.Status) {
 	s.enqueue(q.port, q.packet)
 }
 
-// addMembership makes the attachment a member.
+// addMembership adds join states of the attachment.
 func (s *Attachment) addMembership(k groupKey, j sa.JoinState) *group {
 	g := s.m.groups[k]
 	if g == nil {
@@ -222,7 +220,7 @@ func (s *Attachment) addMembership(k groupKey, j sa.JoinState) *group {
 	return g
 }
 
-// removeMembership makes the attachment a member no more, also by what it has asked for.
+// removeMembership removes join states of the attachment, also from its pending joins.
 func (s *Attachment) removeMembership(k groupKey, what sa.JoinState) *group {
 	for i := range s.m.pendingJoins {
 		if j := &s.m.pendingJoins[i]; j.groupKey == k && j.slot == s.slot {
@@ -240,7 +238,8 @@ func (s *Attachment) removeMembership(k groupKey, what sa.JoinState) *group {
 	return g
 }
 
-// observeResponse takes note of what the administrator answers, and reports whether the fabric itself has asked.
+// observeResponse updates memberships from a response of the administrator. It reports whether the response is to a
+// request of the fabric itself.
 func (m *member) observeResponse(f *Fabric, p *link.Packet) (own bool) {
 	_, b, ok := link.ReadMAD(p)
 	if !ok || mad.Class(b[1]) != sa.Class {
@@ -257,7 +256,8 @@ func (m *member) observeResponse(f *Fabric, p *link.Packet) (own bool) {
 	return false
 }
 
-// handleJoinResponse takes note of what becomes of a request to join. What nobody is any more the port leaves.
+// handleJoinResponse grants or revokes what a join has asked for. The port leaves what no attachment holds any
+// more.
 func (m *member) handleJoinResponse(f *Fabric, h *sa.Header, data []byte) {
 	i := slices.IndexFunc(m.pendingJoins, func(j pendingJoin) bool { return j.tid == h.TID })
 	if i < 0 {
@@ -282,7 +282,7 @@ func (m *member) handleJoinResponse(f *Fabric, h *sa.Header, data []byte) {
 		}
 		if granted {
 			o.added &^= j.state
-		} else { // what is asked for again is up to that request now
+		} else { // a repeated request decides about its states
 			o.added |= j.added & o.state
 			j.added &^= o.state
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// Line carries what crosses a cable to another process.
+// Line carries the frames of a cable to another process.
 type Line interface {
-	// Wake is called, with the fabric's lock held, when there may be frames, or the port's link has
-	// changed, or the cable has been pulled. It must not block.
+	// Wake is called with the fabric's lock held, when there may be frames to send, the port's link has changed
+	// or the cable has been pulled. It must not block.
 	Wake()
 }
 
@@ -27,8 +27,7 @@ type Remote struct {
 	unplugged bool // pulled, or the fabric is closed
 }
 
-// Remote puts the end of a cable to another process into a port. The link is down until Up. far says where
-// the other end is.
+// Remote plugs a cable to another process into a port. The link is down until Up. far describes the other end.
 func (f *Fabric) Remote(e End, far string, l Line) (*Remote, error) {
 	var r *Remote
 	err := f.withPort(e, func(m *member, p *link.Port) error {
@@ -45,7 +44,7 @@ func (f *Fabric) Remote(e End, far string, l Line) (*Remote, error) {
 	return r, err
 }
 
-// checkUnplugged returns an error if there is a cable in a port.
+// checkUnplugged returns an error if a port has a cable.
 func (f *Fabric) checkUnplugged(e End, p *link.Port) error {
 	if p.Cable() != nil || f.remotes[p] != nil {
 		return fmt.Errorf("%v has a cable already: pull it first", e)
@@ -61,7 +60,7 @@ func (r *Remote) Enabled() (node.Width, node.Speed) {
 	return l.WidthEnabled, l.SpeedEnabled
 }
 
-// Up has the link come up, to a port with these widths and speeds.
+// Up brings the link up to a port with these widths and speeds.
 func (r *Remote) Up(w node.Width, s node.Speed) error {
 	f := r.f
 	f.mu.Lock()
@@ -77,7 +76,7 @@ func (r *Remote) Up(w node.Width, s node.Speed) error {
 	return err
 }
 
-// WatchdogExpired says that the other end was not heard for too long: the node's manager is told.
+// WatchdogExpired reports that the other end was silent for too long, which the node's agent traps.
 func (r *Remote) WatchdogExpired() {
 	f := r.f
 	f.mu.Lock()
@@ -101,8 +100,8 @@ func (r *Remote) Down() {
 
 func (r *Remote) linked() bool { return r.port.State().Link.Logical != node.Down }
 
-// State reports whether the link is up, or else whether it may come up. It returns ErrPulled or ErrClosed
-// if the cable is no longer in the port.
+// State reports whether the link is up, and whether it may be. It returns ErrPulled or ErrClosed if the cable is
+// no longer in the port.
 func (r *Remote) State() (linked, may bool, err error) {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
@@ -121,7 +120,7 @@ var ErrPulled = errors.New("fabric: the cable has been pulled")
 // maxFrames is how many frames Next returns at most.
 const maxFrames = 32
 
-// Next appends frames to buf, and returns their ends in it. None: there are none now.
+// Next appends frames to send to buf, and the offset of the end of each to ends.
 func (r *Remote) Next(buf []byte, ends []int) ([]byte, []int) {
 	f := r.f
 	f.mu.Lock()
@@ -144,7 +143,7 @@ func (r *Remote) Next(buf []byte, ends []int) ([]byte, []int) {
 	return buf, ends
 }
 
-// Handle takes a frame that has come.
+// Handle handles a received frame.
 func (r *Remote) Handle(frame []byte) {
 	f := r.f
 	f.mu.Lock()
@@ -156,7 +155,7 @@ func (r *Remote) Handle(frame []byte) {
 	f.step()
 }
 
-// Close takes the cable out of the port.
+// Close pulls the cable.
 func (r *Remote) Close() {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
@@ -166,7 +165,7 @@ func (r *Remote) Close() {
 	}
 }
 
-// unplug takes the end of a cable out of its port, with the lock held.
+// unplug pulls the cable, with the lock held.
 func (f *Fabric) unplug(r *Remote) {
 	r.unplugged = true
 	delete(f.remotes, r.port)

@@ -2,31 +2,31 @@
 
 package fabric
 
-// A driver that takes none of its packets holds whoever sends to the adapter back, and with that the other
-// programs at the adapter, and in time others' traffic. A busy driver may; one that has stood still for
-// a second, such as that of a stopped process, gets no more packets until it takes again.
+// A driver that receives none of its packets blocks the senders to its adapter, and with them the other programs
+// there and in time the whole fabric. A busy driver may do that for a moment. One that has received nothing for
+// a second, such as that of a stopped process, has stalled: its packets are dropped until it receives again.
 
-// stallState is how long an attachment has taken nothing.
+// stallState counts for how long an attachment has received nothing.
 type stallState struct {
-	checks  uint8 // in a row that found something in the queue, of which nothing had been taken
-	stalled bool  // so many that what comes is dropped
+	checks  uint8 // in a row that found packets in the queue, without a Receive in between
+	stalled bool  // packets are dropped
 }
 
-// An attachment is looked at every stallInterval while packets wait; after maxStallChecks in a row it has stalled. As looks
-// are counted, and not time, a stop of the fabric's own process counts for one.
+// While packets wait, an attachment is checked every stallInterval nanoseconds; maxStallChecks in a row make it
+// stalled. Checks are counted, not time, so a pause of the fabric's own process counts as one.
 const (
 	stallInterval  = 250_000_000
 	maxStallChecks = 5
 )
 
-// scheduleStallCheck makes the goroutine look at the attachments.
+// scheduleStallCheck has checkStalls run after stallInterval.
 func (f *Fabric) scheduleStallCheck() {
 	if f.stallCheck == 0 {
 		f.stallCheck = f.now() + stallInterval
 	}
 }
 
-// checkStalls looks at the attachments if that is due.
+// checkStalls marks attachments that have stalled, if a check is due.
 func (f *Fabric) checkStalls() {
 	now := f.now()
 	if f.stallCheck == 0 || f.stallCheck > now {
@@ -45,13 +45,13 @@ func (f *Fabric) checkStalls() {
 			s.stalled = true
 			m.dropped += uint64(s.queue.Len())
 			s.dropQueue()
-			s.ready.Store(true) // so that it takes when it goes on, which tells that it does
+			s.ready.Store(true) // so that its driver calls Receive when it runs again, which ends the stall
 			f.wake()
 		}
 	}
 }
 
-// dropQueue releases what waits in the queue.
+// dropQueue releases the packets in the queue.
 func (s *Attachment) dropQueue() {
 	for s.queue.Len() > 0 {
 		s.f.net.Release(s.queue.Front().Packet)

@@ -13,16 +13,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// claims are what an attachment takes of the datagrams to queue pair 1 that no transaction leads to.
+// claims are the requests to queue pair 1 that an attachment serves: datagrams whose transaction id does not
+// lead to one.
 type claims struct {
 	services []serviceRange
 	classes  [256]bool
 }
 
-// serviceRange are service ids of connection managers.
+// serviceRange is a set of service ids of the connection manager.
 type serviceRange struct{ id, mask uint64 }
 
-// maxServices limits what an attachment can claim.
+// maxServices limits the service ids that an attachment can claim.
 const maxServices = 1 << 14
 
 var (
@@ -51,7 +52,7 @@ func (s *Attachment) Claim(id, mask uint64) error {
 	return nil
 }
 
-// Unclaim gives them up.
+// Unclaim gives up service ids that Claim has reserved.
 func (s *Attachment) Unclaim(id, mask uint64) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
@@ -63,14 +64,14 @@ func (s *Attachment) Unclaim(id, mask uint64) {
 	}
 }
 
-// Serve says whether the attachment has an agent for a management class.
+// Serve sets whether the attachment has an agent for a management class.
 func (s *Attachment) Serve(class uint8, yes bool) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	s.classes[class] = yes
 }
 
-// deliver takes what has come to a port of an adapter to the attachments.
+// deliver moves the packets that have arrived at a port to the attachments that they are for.
 func (m *member) deliver(f *Fabric, port *link.Port) {
 	for {
 		p := f.net.Receive(port)
@@ -100,14 +101,14 @@ func (m *member) deliver(f *Fabric, port *link.Port) {
 			}
 		}
 		if s := m.anyAttachment(); s != nil {
-			s.enqueue(num, p) // which counts it
+			s.enqueue(num, p) // its device counts the packet as dropped
 			continue
 		}
 		f.net.Release(p)
 	}
 }
 
-// anyAttachment returns an attachment of the adapter, or nil.
+// anyAttachment returns the attachment with the lowest slot, or nil.
 func (m *member) anyAttachment() *Attachment {
 	for _, s := range m.attachments {
 		if s != nil {
@@ -131,8 +132,8 @@ func (s *Attachment) enqueue(port int, p *link.Packet) {
 	}
 }
 
-// deliverMulticast gives a multicast packet to all attachments, but for the last one as a copy: which queue pairs belong to
-// the group is theirs to know.
+// deliverMulticast gives a multicast packet to all attachments; they know which queue pairs belong to the group.
+// The last one gets the packet itself, the others copies.
 func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
 	var last *Attachment
 	for _, s := range m.attachments {
@@ -154,7 +155,7 @@ func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
 	last.enqueue(port, p)
 }
 
-// destination returns the destination queue pair of a packet, and where its BTH is.
+// destination returns the destination queue pair of a packet, and the offset of its BTH.
 func destination(b []byte) (qp ib.QPN, bth int, ok bool) {
 	switch ib.LNH(b[1] & 3) {
 	case ib.LNHLocal:
@@ -171,7 +172,7 @@ func destination(b []byte) (qp ib.QPN, bth int, ok bool) {
 	return qp, bth, qp != ib.QPNMulticast || bth > ib.LRHLen
 }
 
-// agentOf returns the attachment that a datagram to queue pair 0 or 1 is for, or nil.
+// agentOf returns the attachment that a datagram to queue pair 0 or 1 is for, or nil. transport begins at the BTH.
 func (m *member) agentOf(qp ib.QPN, transport []byte) *Attachment {
 	slot := steer.Agent(agents{m, qp}, transport[min(len(transport), ib.BTHLen+ib.DETHLen):])
 	if slot < 0 {
@@ -180,7 +181,7 @@ func (m *member) agentOf(qp ib.QPN, transport []byte) *Attachment {
 	return m.attachments[slot]
 }
 
-// agents are those of an adapter's attachments at queue pair 0 or 1.
+// agents are the management agents of an adapter's attachments, for package steer.
 type agents struct {
 	m  *member
 	qp ib.QPN
@@ -193,7 +194,8 @@ func (a agents) Owner(service uint64) (slot int, ok bool) {
 	return slot, slot >= 0
 }
 
-// Server returns that of the subnet manager for subnet management and administration.
+// Server returns the slot that serves a class. Subnet management and administration belong to a subnet manager, if
+// one is attached.
 func (a agents) Server(class uint8) int {
 	if a.qp == ib.QP0 || class == uint8(sa.Class) {
 		if slot := slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.sm }); slot >= 0 {
