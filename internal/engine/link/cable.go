@@ -14,9 +14,9 @@ import (
 type Cable struct {
 	ports       [2]*Port
 	delay       clock.Time
-	errorRate   float64 // probability that a bit changes
-	bitsToError int64   // bits until the next one that changes
-	lossy       bool    // has ever had an error rate: flow control is repeated
+	errorRate   float64 // probability that a bit is flipped
+	bitsToError int64   // bits until the next one that is flipped
+	lossy       bool    // has ever had an error rate: flow control packets are repeated
 }
 
 // Ports returns the two ends.
@@ -47,7 +47,7 @@ func (n *Net) Plug(now clock.Time, a, b *Port, delay clock.Time) (*Cable, error)
 	return c, nil
 }
 
-// Pull takes a cable out. What is on it, and what its ports were to send, is lost.
+// Pull removes a cable. What is on it, or queued at its ports, is lost.
 func (n *Net) Pull(now clock.Time, c *Cable) {
 	n.advance(now)
 	a, b := c.ports[0], c.ports[1]
@@ -58,8 +58,7 @@ func (n *Net) Pull(now clock.Time, c *Cable) {
 	a.cable, a.peer, b.cable, b.peer = nil, nil, nil, nil
 }
 
-// SetErrorRate makes each bit on a cable change with a probability, at most 0.01. The receiver finds
-// that by the VCRC of packets.
+// SetErrorRate flips each bit on a cable with a probability, at most 0.01. Receivers detect that by the VCRC.
 func (n *Net) SetErrorRate(now clock.Time, c *Cable, perBit float64) error {
 	if !(perBit >= 0 && perBit <= 0.01) {
 		return fmt.Errorf("link: error rate %g is not between 0 and 0.01 per bit", perBit)
@@ -93,8 +92,8 @@ func (n *Net) train(c *Cable) {
 	n.setCreditMode(c)
 }
 
-// setCreditMode decides how credits are told on a link: by looking where nothing is lost or takes time, else by
-// flow-control packets, repeated where something can be lost.
+// setCreditMode decides how a link exchanges credits: directly if it has no delay and no errors, else by flow
+// control packets, which are repeated if the link has errors.
 func (n *Net) setCreditMode(c *Cable) {
 	for _, p := range c.ports {
 		if !p.up {
@@ -122,14 +121,14 @@ func (n *Net) linkDown(c *Cable) {
 	n.portDown(c.ports[1])
 }
 
-// flight is a packet on a cable, or a flow-control packet.
+// flight is a packet or a flow control packet in flight on a cable.
 type flight struct {
-	when   clock.Time // of the arrival; 0: nothing
+	when   clock.Time // when it arrives; 0: there is none
 	packet *Packet
 	fc     [ib.FlowControlLen]byte // if packet is nil
 }
 
-// flights is a queue in a ring that grows to what is needed.
+// flights is a queue in a ring that grows as needed.
 type flights struct {
 	ring    []flight
 	head, n int
@@ -165,7 +164,7 @@ func (q *flights) pop() flight {
 	return f
 }
 
-// carry takes a packet that has left port p to the other end.
+// carry sends a packet over the cable of port p.
 func (n *Net) carry(p *Port, q *Packet) {
 	c, peer := p.cable, p.peer
 	if c.errorRate > 0 {
@@ -178,7 +177,7 @@ func (n *Net) carry(p *Port, q *Packet) {
 	n.launch(peer, flight{when: n.now + c.delay, packet: q})
 }
 
-// carryFlowControl takes a flow-control packet to the other end.
+// carryFlowControl sends a flow control packet over the cable of port p.
 func (n *Net) carryFlowControl(p *Port, f ib.FlowControl) {
 	c := p.cable
 	var b [ib.FlowControlLen]byte
@@ -204,7 +203,7 @@ func (n *Net) launch(to *Port, f flight) {
 	}
 }
 
-// arrivals hands over what has come through the cable to p by now.
+// arrivals handles what has arrived at p over the cable by now.
 func (n *Net) arrivals(p *Port) {
 	for f := p.flights.first(); f != nil && f.when <= n.now; f = p.flights.first() {
 		l := p.flights.pop()
@@ -219,8 +218,7 @@ func (n *Net) arrivals(p *Port) {
 	}
 }
 
-// corrupt changes bits of a packet as the cable's error rate says. The VCRC decides whether the receiver
-// sees it.
+// corrupt flips bits of a packet by the cable's error rate. Whether the receiver notices depends on the VCRC.
 func (n *Net) corrupt(c *Cable, q *Packet) *Packet {
 	bits := int64(len(q.bytes)+ib.VCRCLen) * 8
 	if c.bitsToError >= bits {
@@ -238,7 +236,7 @@ func (n *Net) corrupt(c *Cable, q *Packet) *Packet {
 	return q
 }
 
-// flipBits changes bits of what crosses the cable.
+// flipBits flips bits of b by the cable's error rate.
 func (n *Net) flipBits(c *Cable, b []byte) {
 	bits := int64(len(b)) * 8
 	at := int64(0)

@@ -11,32 +11,32 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Flow control (section 7.9.4.4). The receiver of a lane counts the blocks that arrive (ABR). It tells the
-// sender up to which count it has room: FCCL is ABR and the room in its buffer. The sender counts
-// what it sends (FCTBS) and stops before it exceeds that. It tells its count, too, from which the
-// receiver takes over ABR: so a packet that is lost costs credits only until then.
+// Flow control (section 7.9.4.4). The receiver of a lane counts the blocks that arrive (ABR), and advertises the
+// count up to which it has room: FCCL is ABR plus the free blocks of its buffer. The sender counts the blocks
+// that it sends (FCTBS), and stops before it exceeds FCCL. It sends FCTBS too, which the receiver copies to ABR:
+// so the credits of a lost packet come back.
 
 // inLane is the receive buffer of a lane, in blocks of 64 bytes.
 type inLane struct {
 	size       uint16
 	used       uint16
-	abr        uint16 // ABR: blocks that have come since the link came up
-	advertised uint16 // FCCL as the other end was last told
+	abr        uint16 // adjusted blocks received since the link came up
+	advertised uint16 // FCCL as last sent to the other end
 }
 
-// creditUpdates is what a port tells of its credits, where that takes flow-control packets.
+// creditUpdates are the flow control packets that a port has yet to send.
 type creditUpdates struct {
-	due     uint16 // lanes that the other end is to be told of
-	held    uint16 // lanes of which no more room is told, see [Net.HoldCredits]
-	changed bool   // something was sent or came since the last refresh
-	idle    uint8  // refreshes in a row without news
+	due     uint16 // lanes whose credits are to be sent
+	held    uint16 // lanes whose credits are withheld, see [Net.HoldCredits]
+	changed bool   // something was sent or received since the last refresh
+	idle    uint8  // refreshes in a row without a change
 }
 
-// fccl is FCCL.
+// fccl is FCCL: the count of blocks up to which the sender may send.
 func (l *inLane) fccl() uint16 { return (l.abr + l.size - l.used) & creditMask }
 
-// HoldCredits makes a port tell no more credits of a data lane, so that whoever sends to it soon stops, or,
-// with false, tell them again: to rehearse what a receiver that stands still does to a network.
+// HoldCredits makes a port withhold the credits of a data lane, so that its senders soon stop, or grant them
+// again. It simulates a receiver that has stopped.
 func (n *Net) HoldCredits(now clock.Time, q *Port, vl int, hold bool) error {
 	if vl < 0 || vl >= node.DataVLs {
 		return fmt.Errorf("link: virtual lane %d: those with credits are 0 to %d", vl, node.DataVLs-1)
@@ -50,7 +50,7 @@ func (n *Net) HoldCredits(now clock.Time, q *Port, vl int, hold bool) error {
 	return nil
 }
 
-// HeldLanes returns the lanes whose credits a port holds back.
+// HeldLanes returns the lanes whose credits a port withholds.
 func (p *Port) HeldLanes() (lanes []int) {
 	for vl := range node.DataVLs {
 		if p.credits.held&(1<<vl) != 0 {
@@ -60,16 +60,16 @@ func (p *Port) HeldLanes() (lanes []int) {
 	return lanes
 }
 
-// updateDue reports whether the other end is to be told of more room now: it has half a buffer left, or less.
+// updateDue reports whether to send new credits: the other end has at most half a buffer left.
 func (l *inLane) updateDue() bool {
 	left := (l.advertised - l.abr) & creditMask
 	if left > maxBuffer {
-		left = 0 // it believes less than nothing
+		left = 0 // the sender is beyond what was advertised
 	}
 	return left <= l.size/2 && l.fccl() != l.advertised
 }
 
-// releaseBuffer gives back the place of a packet in the buffer that it is in.
+// releaseBuffer frees the space of a packet in its receive buffer.
 func (n *Net) releaseBuffer(p *Packet) {
 	if h := p.hold; h != nil {
 		p.hold = nil
@@ -89,7 +89,7 @@ func (n *Net) releaseBuffer(p *Packet) {
 	n.creditChanged(q, p.inLane)
 }
 
-// creditChanged follows a change of what port q takes on a lane.
+// creditChanged updates the sender's credits after the free space of a lane of port q has changed.
 func (n *Net) creditChanged(q *Port, lane uint8) {
 	switch {
 	case lane == managementLane:
@@ -106,7 +106,7 @@ func (n *Net) creditChanged(q *Port, lane uint8) {
 	}
 }
 
-// setPeerCredit tells the sender at the other end of a link on which nothing is lost or takes time.
+// setPeerCredit sets the credits at the other end of a direct link.
 func (n *Net) setPeerCredit(q *Port, lane uint8) {
 	o := q.peer
 	o.out[lane].fccl = q.in[lane].fccl()
@@ -137,7 +137,7 @@ func (n *Net) nextFlowControl(q *Port) ib.FlowControl {
 	return f
 }
 
-// handleFlowControl takes a flow-control packet that has come to port q.
+// handleFlowControl handles a flow control packet received at port q.
 func (n *Net) handleFlowControl(q *Port, b []byte) {
 	var f ib.FlowControl
 	c := &q.state.Counters
@@ -161,7 +161,7 @@ func (n *Net) handleFlowControl(q *Port, b []byte) {
 	n.creditChanged(q, f.VL)
 }
 
-// refreshCredits repeats the flow control of a link on which packets can be lost.
+// refreshCredits repeats the flow control packets of a link on which they can be lost.
 func (n *Net) refreshCredits(q *Port) {
 	q.credits.due |= q.lanes()
 	n.markReady(q)
@@ -173,8 +173,8 @@ func (n *Net) refreshCredits(q *Port) {
 	n.timers.set(&q.timers[refreshTimer], n.now+n.refreshInterval(q))
 }
 
-// refreshInterval is how long flow control may stay untold: 65,536 symbols (section 7.9.4.3) where links are
-// paced. It grows while nothing is new.
+// refreshInterval returns the time between flow control packets: 65,536 symbols (section 7.9.4.3) on paced links.
+// It grows while nothing changes.
 func (n *Net) refreshInterval(q *Port) clock.Time {
 	t := n.cfg.Refresh
 	if mbps := q.state.Link.SpeedActive.Mbps(); q.psPerByte > 0 && mbps > 0 {
@@ -186,7 +186,7 @@ func (n *Net) refreshInterval(q *Port) clock.Time {
 	return t
 }
 
-// After idleSoon refreshes without news the interval doubles with each, idleMax-idleSoon times.
+// After idleThreshold refreshes without a change the interval doubles with each, up to idleMax.
 const (
 	idleThreshold = 16
 	idleMax       = 24

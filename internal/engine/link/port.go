@@ -7,7 +7,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// Lanes of a port: data, management, and one for what an adapter sends to itself, which is of no link.
+// Lanes of a port: data lanes, the management lane, and one for packets of an adapter to itself, which do not use
+// the link.
 const (
 	managementLane = node.ManagementVL
 	loopLane       = 16
@@ -24,27 +25,27 @@ type Port struct {
 	peer   *Port // at the other end of the cable
 	remote bool  // the cable leads to another process
 	up     bool  // there is a link
-	direct bool  // what this port sends is at the peer at once, and never lost
+	direct bool  // packets reach the peer at once and are never lost: credits need no packets
 
 	out     [numLanes]outLane
 	in      [numLanes]inLane
 	busy    uint32 // lanes of out that have packets
 	arb     arbiter
-	tx      *Packet // whose bytes are leaving, if links are paced
+	tx      *Packet // being sent, if links are paced
 	credits creditUpdates
 
-	flights  flights // what is on the cable towards this port
-	arrivals fifo    // what waits for Receive
+	flights  flights // packets on the cable towards this port
+	arrivals fifo    // packets that wait for Receive
 	timers   [numTimers - 1]timer
 
 	nextReady *Port
 	queued    bool  // in the list of ready ports
-	copyLane  uint8 // by which a copy of the multicast packet at hand leaves
+	copyLane  uint8 // output lane of the multicast packet that is being forwarded
 	events    Events
 
-	psPerByte int64      // of a paced link
-	waitSince clock.Time // since when there is something to send and no credit; 0: there is not
-	inChanged bool       // in the list of ports to be examined
+	psPerByte int64      // picoseconds per byte of a paced link; 0: not paced
+	waitSince clock.Time // since when packets wait for credits; 0: none do
+	inChanged bool       // in Net.changedPorts
 }
 
 func newPort(n *Net, nd *Node, num int) *Port {
@@ -67,7 +68,7 @@ func (p *Port) Node() *Node { return p.node }
 // Num returns the number of the port in its node.
 func (p *Port) Num() int { return p.num }
 
-// State returns what the subnet sees of the port.
+// State returns the state of the port that the subnet sees.
 func (p *Port) State() *node.Port { return p.state }
 
 // Peer returns the port at the other end of the cable; nil: there is none in this process.
@@ -76,13 +77,13 @@ func (p *Port) Peer() *Port { return p.peer }
 // Cable returns the cable in the port; nil: there is none in this process.
 func (p *Port) Cable() *Cable { return p.cable }
 
-// Queued returns the packets that wait to be sent on a lane.
+// Queued returns how many packets are queued to be sent on a lane.
 func (p *Port) Queued(vl uint8) int { return int(p.out[vl].n) }
 
-// BufferUsed returns the 64-byte blocks of a lane's receive buffer that are taken.
+// BufferUsed returns how many 64-byte blocks of a lane's receive buffer are in use.
 func (p *Port) BufferUsed(vl uint8) int { return int(p.in[vl].used) }
 
-// portUp takes the port to Initialize. Counts of flow control start at zero (section 7.9.4.4).
+// portUp takes the port to Initialize. The flow control counters start at zero (section 7.9.4.4).
 func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
 	p.state.Up(w, s)
 	p.up = true
@@ -99,7 +100,7 @@ func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
 	n.linkChanged(p)
 }
 
-// portDown takes the port to Down. What waits to be sent is lost.
+// portDown takes the port to Down, and discards what is queued to be sent.
 func (n *Net) portDown(p *Port) {
 	p.state.Drop()
 	if !p.up {
@@ -129,7 +130,7 @@ func (n *Net) portDown(p *Port) {
 	n.linkChanged(p)
 }
 
-// linkChanged tells all who have to know that a port's link came up or went down (section 18.2.5.1).
+// linkChanged reports that a port's link came up or went down (section 18.2.5.1).
 func (n *Net) linkChanged(p *Port) {
 	n.wake(p, Changed)
 	nd := p.node
@@ -143,7 +144,7 @@ func (n *Net) linkChanged(p *Port) {
 	}
 }
 
-// portChanged has a port examined that a management packet has changed.
+// portChanged schedules followState, after a management packet has changed a port.
 func (n *Net) portChanged(p *Port) {
 	n.wake(p, Changed)
 	if !p.inChanged {
@@ -152,8 +153,8 @@ func (n *Net) portChanged(p *Port) {
 	}
 }
 
-// followState makes the link follow the state that a manager has set (section 7.2.7): Down and Disabled end
-// it, after which it trains again, unless one end is disabled.
+// followState makes the link follow the state that a manager has set (section 7.2.7): Down and Disabled take it
+// down; it then trains again unless one end is disabled.
 func (n *Net) followState(p *Port) {
 	p.inChanged = false
 	if p.up && p.downRequested() {
@@ -173,18 +174,18 @@ func (n *Net) followState(p *Port) {
 	if !p.direct {
 		p.credits.due |= p.lanes() // lanes may have become operational
 	}
-	n.markReady(p) // tables and states decide what may be sent
+	n.markReady(p) // new tables or states may allow more to be sent
 }
 
-// downDelay is how long a link that a manager has ended stays up: the answer to the manager may go over it.
+// downDelay is how long in nanoseconds a link stays up after a manager has taken it down: the response may use it.
 const downDelay clock.Time = 20_000
 
-// downRequested reports whether a manager has ended the link.
+// downRequested reports whether a manager has taken the link down.
 func (p *Port) downRequested() bool {
 	return p.state.Link.Retrain || p.state.Link.Logical == node.Down || p.state.Link.Physical != node.PhysLinkUp
 }
 
-// takeDown takes the link of a port down that a manager has ended.
+// takeDown takes down a link that a manager still wants down, and trains it again.
 func (n *Net) takeDown(p *Port) {
 	switch {
 	case !p.up || !p.downRequested():

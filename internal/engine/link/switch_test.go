@@ -334,7 +334,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// TestHoldCredits: a port that tells no credits stops who sends to it, and nothing is lost.
+// TestHoldCredits: a port that withholds its credits stops its senders, and nothing is lost.
 func TestHoldCredits(t *testing.T) {
 	for _, delay := range []clock.Time{0, 100} {
 		f := newFabric(t, Config{Paced: true})

@@ -10,29 +10,28 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// Watcher is an agent that is told what goes wrong at the ports of its node: it has traps for that
-// (section 14.2.5.1).
+// Watcher is an agent that traps errors at the ports of its node (section 14.2.5.1).
 type Watcher interface {
 	Notifier
-	// PhysicalError tells that a packet came in at a port whose VCRC is wrong.
+	// PhysicalError reports a packet with a wrong VCRC.
 	PhysicalError(now clock.Time, port int)
-	// BufferOverrun tells that a packet came in at a port beyond the credits.
+	// BufferOverrun reports a packet beyond the credits.
 	BufferOverrun(now clock.Time, port int)
-	// WatchdogExpired tells that the other end of a link was silent for too long.
+	// WatchdogExpired reports that no flow control packet came for too long.
 	WatchdogExpired(now clock.Time, port int)
-	// KeyViolated tells of a packet with a wrong key: see [mad.TrapSwitchPKey].
+	// KeyViolated reports a packet with a wrong key: see [mad.TrapSwitchPKey].
 	KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails)
 }
 
-// notifyAgent tells the agent of a port's node of something.
-func (n *Net) notifyAgent(q *Port, tell func(Watcher)) {
+// notifyAgent calls do with the agent of a port's node, if that is a Watcher.
+func (n *Net) notifyAgent(q *Port, do func(Watcher)) {
 	if w, ok := q.node.agent.(Watcher); ok {
-		tell(w)
+		do(w)
 		n.agentDue(q.node)
 	}
 }
 
-// reportPKeyViolation tells that a switch's port has refused a packet because of its P_Key.
+// reportPKeyViolation reports that a switch's port has dropped a packet because of its P_Key.
 func (n *Net) reportPKeyViolation(q *Port, p *Packet) {
 	n.notifyAgent(q, func(w Watcher) {
 		bth := p.bth()
@@ -47,7 +46,7 @@ func (n *Net) reportPKeyViolation(q *Port, p *Packet) {
 	})
 }
 
-// WatchdogExpired tells the agent of a port that its remote cable's other end was not heard for too long.
+// WatchdogExpired reports to a port's agent that the other end of a remote cable was silent for too long.
 func (n *Net) WatchdogExpired(now clock.Time, q *Port) {
 	n.advance(now)
 	n.notifyAgent(q, func(w Watcher) { w.WatchdogExpired(n.now, q.num) })

@@ -10,14 +10,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// lids are the LIDs that ports have, by GUID. They are kept while a port is away.
+// lids are the assigned LIDs by port GUID. A port that goes away keeps its LID.
 type lids struct {
 	of   map[uint64]uint16
 	next uint16
 }
 
-// assignLIDs gives each port a LID: the one that it had, or the one that it has if nobody else does, or
-// a free one.
+// assignLIDs assigns a LID to each port: the one assigned before, else the one that the port has if it is free,
+// else a free one.
 func (m *Manager) assignLIDs(f *fabric) {
 	limit := node.FirstMulticastLID - 1
 	var ends []*port
@@ -78,7 +78,7 @@ func (m *Manager) assignLIDs(f *fabric) {
 	}
 }
 
-// lidCount returns how many LIDs a port has. A switch has one, though a block of them is reserved.
+// lidCount returns how many LIDs a port has. A switch has one, though a whole block is reserved for it.
 func (m *Manager) lidCount(p *port) int {
 	if p.dev.isSwitch() {
 		return 1
@@ -86,7 +86,7 @@ func (m *Manager) lidCount(p *port) int {
 	return 1 << m.config.LMC
 }
 
-// reserve reserves a block of LIDs if it can be one and nobody has any of it.
+// reserve reserves a block of LIDs if it is aligned and free.
 func reserve(used []bool, lid, block uint16) bool {
 	end := int(lid) + int(block)
 	if lid == 0 || lid&(block-1) != 0 || end > len(used) || slices.Contains(used[lid:end], true) {
@@ -98,7 +98,7 @@ func reserve(used []bool, lid, block uint16) bool {
 	return true
 }
 
-// allocate returns the next free block of LIDs, 0 if there is none.
+// allocate reserves the next free block of LIDs; 0: there is none.
 func (l *lids) allocate(used []bool, block uint16) uint16 {
 	for range len(used)/int(block) + 1 {
 		if l.next = (l.next + block) &^ (block - 1); int(l.next)+int(block) > len(used) {
@@ -111,7 +111,7 @@ func (l *lids) allocate(used []bool, block uint16) uint16 {
 	return 0
 }
 
-// releaseAbsent frees the LIDs of ports that are not there.
+// releaseAbsent frees the LIDs of ports that this sweep has not found.
 func (m *Manager) releaseAbsent(f *fabric, used []bool) {
 	for guid, lid := range m.lids.of {
 		if f.byPortGUID[guid] == nil {
@@ -121,7 +121,7 @@ func (m *Manager) releaseAbsent(f *fabric, used []bool) {
 	}
 }
 
-// route finds the routes of the subnet.
+// route computes the routes of the subnet.
 func (m *Manager) route(f *fabric) {
 	f.groupCap = int(node.LastMulticastLID-node.FirstMulticastLID) + 1
 	for _, d := range f.devices {
@@ -158,8 +158,8 @@ func (m *Manager) route(f *fabric) {
 	}
 }
 
-// inherit takes over what is known of the tables of nodes that were there before. A port that has come
-// up anew may belong to a node that was switched off and has lost them.
+// inherit copies what is known of the tables of nodes from the last sweep, so that only differences are set. It
+// leaves out ports in Initialize, whose node may have been powered off and have lost its tables.
 func (m *Manager) inherit(f *fabric) {
 	if m.fabric == nil || m.fabric.ambiguous {
 		return
@@ -183,7 +183,7 @@ func (m *Manager) inherit(f *fabric) {
 	}
 }
 
-// desiredPortInfo returns what a port is to be told, and whether it has to be: it differs from what it has said.
+// desiredPortInfo returns the PortInfo to set at a port, and whether it differs from the port's.
 func (m *Manager) desiredPortInfo(f *fabric, p *port) (w smp.PortInfo, differs bool) {
 	w = p.info
 	w.Link.WidthEnabled, w.Link.SpeedEnabled, w.Link.SpeedExtEnabled = 0, 0, 0
@@ -213,12 +213,12 @@ func (m *Manager) desiredPortInfo(f *fabric, p *port) (w smp.PortInfo, differs b
 	differs = w.MKey != was.MKey || w.Lease != was.Lease || w.Protect != was.Protect || w.GIDPrefix != was.GIDPrefix ||
 		w.LID != was.LID || w.LMC != was.LMC || w.MasterSMLID != was.MasterSMLID || w.SubnetTimeout != was.SubnetTimeout ||
 		w.Lanes != was.Lanes
-	// Zero would clear the counters.
+	// Zero would clear these counters.
 	w.Violations.MKey, w.Violations.PKey, w.Violations.QKey = 0xffff, 0xffff, 0xffff
 	return w, differs
 }
 
-// dataVLs returns how many data VLs both ends of a port's cable use: a number that has a code.
+// dataVLs returns how many data VLs the link of a port uses, one of the numbers that can be encoded.
 func (m *Manager) dataVLs(p *port) int {
 	n := min(smp.VLs(p.info.Lanes.Cap), m.config.MaxVLs)
 	if p.linked() {

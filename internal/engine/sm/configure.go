@@ -13,14 +13,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// set asks a node to change an attribute.
+// set queues a Set of an attribute of a node.
 func (m *Manager) set(d *device, p *port, path []uint8, a mad.Attribute, modifier uint32, attribute interface{ Append([]byte) []byte }) {
 	r := request{purpose: configuring, method: mad.MethodSet, attribute: a, modifier: modifier, dev: d, port: p, path: path}
 	attribute.Append(r.data[:0])
 	m.enqueue(r)
 }
 
-// setTables fills what differs from what is wanted: forwarding, partitions, virtual lanes.
+// setTables sets the tables that differ from the wanted ones: forwarding, partitions, virtual lanes.
 func (m *Manager) setTables() {
 	f := m.next
 	m.routeGroups(f)
@@ -42,8 +42,7 @@ func (m *Manager) setTables() {
 	}
 }
 
-// setForwarding sets the linear forwarding table. The top comes last in, first out: a switch may
-// forward by a block as soon as it has it.
+// setForwarding sets the blocks of the linear forwarding table that differ, and then LinearFDBTop.
 func (m *Manager) setForwarding(d *device) {
 	for block := 0; block*smp.LinearPerBlock < len(d.lft); block++ {
 		t := linearBlock(d.lft, block)
@@ -190,8 +189,7 @@ func lowTable(lanes, rows int) (t smp.VLArbitration) {
 	return t
 }
 
-// setPorts sets the ports' attributes and takes links from Initialize to Armed; or, when all have been,
-// from Armed to Active.
+// setPorts sets PortInfo, and takes links from Initialize to Armed, or with active from Armed to Active.
 func (m *Manager) setPorts(active bool) {
 	f := m.next
 	for _, d := range f.devices {
@@ -222,13 +220,13 @@ func (m *Manager) setPorts(active bool) {
 	}
 }
 
-// needsReregister reports whether a port's clients have to tell the administrator anew what they told the one
-// before: its memberships, services and subscriptions are not known here.
+// needsReregister reports whether a port's clients must repeat their registrations: this manager does not know
+// their memberships, services and subscriptions.
 func (m *Manager) needsReregister(p *port) bool {
 	return p.hasLID() && (m.firstSweep || m.fabric == nil || m.fabric.byPortGUID[p.guid] == nil)
 }
 
-// configured takes the answer to a Set.
+// configured handles the response to a Set.
 func (m *Manager) configured(r *request, p *smp.SMP) {
 	d := r.dev
 	switch r.attribute {
@@ -276,7 +274,7 @@ func (m *Manager) configured(r *request, p *smp.SMP) {
 	}
 }
 
-// sweepDone makes the subnet that was swept the one that the administrator tells of.
+// sweepDone ends a sweep: its result is what the administrator answers from.
 func (m *Manager) sweepDone(now clock.Time) {
 	f := m.next
 	old := m.fabric
@@ -300,13 +298,13 @@ func (m *Manager) sweepDone(now clock.Time) {
 	m.whenIdle(now)
 }
 
-// Bounds of the time until a sweep is repeated because something did not answer.
+// Bounds of the delay before a sweep with failures is repeated.
 const (
 	minBackoff = clock.Time(1e9)
 	maxBackoff = clock.Time(30e9)
 )
 
-// scheduleRetry asks for another sweep, later each time.
+// scheduleRetry schedules another sweep, with exponential backoff.
 func (m *Manager) scheduleRetry(now clock.Time) {
 	s := &m.sweep
 	s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)

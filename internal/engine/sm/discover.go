@@ -20,7 +20,7 @@ func (m *Manager) startSweep(now clock.Time) {
 	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo})
 }
 
-// startLight asks all switches, and the managers that stand by, whether something has changed.
+// startLight starts a light sweep: it polls all switches, its own port and the other managers for changes.
 func (m *Manager) startLight() {
 	m.phase = light
 	m.actCount++
@@ -58,7 +58,7 @@ func (m *Manager) probed(now clock.Time, r *request, p *smp.SMP) {
 	}
 }
 
-// discovered takes an attribute of a node.
+// discovered handles an attribute of a node.
 func (m *Manager) discovered(r *request, p *smp.SMP) {
 	f := m.next
 	switch r.attribute {
@@ -74,9 +74,9 @@ func (m *Manager) discovered(r *request, p *smp.SMP) {
 		switch {
 		case r.method == mad.MethodSet || !d.sw.PortStateChange:
 		case m.role != smp.SMMaster:
-			m.sweep.again = true // for the master to clear; if that is this manager, in a sweep of its own
+			m.sweep.again = true // the master clears it; if that will be this manager, in another sweep
 		default:
-			// Cleared before the ports are read: a change after this is not lost.
+			// Clear it before the ports are read, so that no later change is lost.
 			set := request{purpose: discovering, method: mad.MethodSet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path}
 			d.sw.Append(set.data[:0])
 			m.enqueue(set)
@@ -100,7 +100,7 @@ func (m *Manager) askPort(p *port, path []uint8) {
 	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(p.num), dev: p.dev, port: p, path: path})
 }
 
-// foundNode takes what is at the end of a path: a node that is new, or another way to a known one.
+// foundNode handles the node at the end of a path: a new one, or another path to a known one.
 func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 	f := m.next
 	if i.NodeGUID == 0 || i.NumPorts == 0 || i.LocalPort > i.NumPorts || i.LocalPort == 0 && node.Type(i.NodeType) != node.Switch {
@@ -140,7 +140,7 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 		m.askPort(p, r.path)
 	}
 	if r.via != nil {
-		r.via.peer = p // whether it is the other way round, too, is checked when all are found
+		r.via.peer = p // excludeInconsistent checks that the reverse holds
 	} else {
 		f.own = p
 		if d.isSwitch() {
@@ -149,7 +149,7 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 	}
 }
 
-// foundPort goes on to what is behind a port.
+// foundPort continues discovery behind a port.
 func (m *Manager) foundPort(p *port) {
 	f := m.next
 	p.known = true
@@ -164,10 +164,10 @@ func (m *Manager) foundPort(p *port) {
 	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo, via: p, path: path})
 }
 
-// notDiscovered notes that somebody does not answer, or not sensibly.
+// notDiscovered records that a node does not answer, or not validly.
 func (m *Manager) notDiscovered(r *request) {
 	if r.attribute == smp.AttrSMInfo {
-		return // a port may say that there is a manager when it has just ended
+		return // IsSM may still be set for a manager that has just ended
 	}
 	m.sweep.failures++
 	switch {
@@ -182,8 +182,8 @@ func (m *Manager) notDiscovered(r *request) {
 	}
 }
 
-// discoveryDone checks what was found, decides who is the master, and configures the subnet if it is
-// this manager.
+// discoveryDone checks what was found, elects the master, and starts to configure the subnet if that is this
+// manager.
 func (m *Manager) discoveryDone(now clock.Time) {
 	f := m.next
 	m.phase = idle
@@ -203,11 +203,11 @@ func (m *Manager) discoveryDone(now clock.Time) {
 	m.setTables()
 }
 
-// excludeInconsistent leaves out what contradicts itself, and what cannot be reached then. A cable has two ends: what
-// is found behind a switch's port must find that port behind its own. Nodes with the same GUID are
-// taken for one when they are found; this is where they are told apart.
+// excludeInconsistent excludes ports whose links contradict themselves, and nodes that cannot be reached then. The
+// peer of a switch port must have that port as its own peer. Nodes with the same GUID look like one node during
+// discovery; this check detects them.
 func (m *Manager) excludeInconsistent(f *fabric) {
-	taken := make(map[*port]*port) // by an adapter's port: the one before it
+	taken := make(map[*port]*port) // adapter port to the switch port before it
 	for _, d := range f.devices {
 		for n := range d.ports {
 			a := &d.ports[n]
@@ -259,15 +259,14 @@ func (m *Manager) excludeInconsistent(f *fabric) {
 	}
 }
 
-// duplicateEvent returns an event about a node, or one of its ports, whose GUID is found at another place, too:
-// at a port, or behind it.
+// duplicateEvent returns an event about a GUID that was also found at the port second, or behind it.
 func duplicateEvent(b, second *port) Event {
 	e := nodeEvent(DuplicateGUID, b.dev, second.num)
 	e.Text = fmt.Sprintf("%q", second.dev.desc.String())
 	return e
 }
 
-// keepReachable keeps the nodes that are connected to the manager's by cables that are in order.
+// keepReachable removes the nodes that have no path to the manager's node without excluded ports.
 func (m *Manager) keepReachable(f *fabric) {
 	own := f.own.dev
 	seen := map[*device]bool{own: true}
@@ -295,7 +294,7 @@ func (m *Manager) keepReachable(f *fabric) {
 	f.devices = kept
 }
 
-// sweepFailed tries again later: not even the manager's own node answers.
+// sweepFailed schedules another sweep, because the manager's own node does not answer.
 func (m *Manager) sweepFailed(now clock.Time) {
 	m.sweep.failures++
 	m.next = nil

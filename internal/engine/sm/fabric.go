@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// fabric is a subnet as one sweep has found it.
+// fabric is the subnet as found by one sweep.
 type fabric struct {
 	devices    []*device // the first is the manager's own
 	byGUID     map[uint64]*device
@@ -17,9 +17,9 @@ type fabric struct {
 	byPortGUID map[uint64]*port // ports with LIDs, by GUID
 	byLID      []*port
 	managers   []*otherManager
-	ambiguous  bool // nodes were taken for others: what their tables have is not known
+	ambiguous  bool // duplicate GUIDs were found: it is not known which node has which tables
 
-	switches []*device // by their index in graph
+	switches []*device // by index in graph
 	graph    routing.Graph
 	routes   routing.Routes
 	groupCap int // multicast LIDs that all switches have
@@ -29,18 +29,18 @@ type fabric struct {
 type device struct {
 	info         smp.NodeInfo
 	desc         smp.NodeDescription
-	ports        []port // by number; an adapter's begin with 1
+	ports        []port // by number; those of an adapter begin at 1
 	path         []uint8
 	index        int32 // of a switch, in the graph
 	unresponsive bool  // it does not answer
 
 	sw         smp.SwitchInfo
-	lft        []uint8           // what routing wants
-	mft        []routing.PortSet // what the groups want, from [node.FirstMulticastLID] on
+	lft        []uint8           // wanted linear forwarding table
+	mft        []routing.PortSet // wanted multicast table, from [node.FirstMulticastLID] on
 	programmed switchTables
 }
 
-// switchTables is what a switch is known to have in its tables.
+// switchTables are the tables of a switch, as far as known.
 type switchTables struct {
 	lft    []uint8
 	lftTop uint16
@@ -56,17 +56,17 @@ type port struct {
 	info             smp.PortInfo
 	known            bool    // info has been read
 	peer             *port   // at the other end of the cable
-	path             []uint8 // along which its own agent is reached
-	peerUnresponsive bool    // nobody answered behind it
-	excluded         bool    // what is behind it contradicts itself
+	path             []uint8 // directed route to its agent
+	peerUnresponsive bool    // the node behind it does not answer
+	excluded         bool    // what was found behind it contradicts itself
 
 	programmed portTables
 }
 
-// portTables is what a port is known to have in its tables.
+// portTables are the tables of a port, as far as known.
 type portTables struct {
 	pkeys []ib.PKey
-	vls   int // that service levels are mapped to and arbitrated between
+	vls   int // data lanes that SLtoVL and VLArbitration are set for
 }
 
 func (d *device) isSwitch() bool { return node.Type(d.info.NodeType) == node.Switch }
@@ -74,7 +74,7 @@ func (d *device) isSwitch() bool { return node.Type(d.info.NodeType) == node.Swi
 // hasLID reports whether the port has a LID of its own.
 func (p *port) hasLID() bool { return p.guid != 0 }
 
-// linked reports whether the port has a cable with a node at the other end that answers.
+// linked reports whether the port has a usable link to another node.
 func (p *port) linked() bool { return p.peer != nil && !p.excluded && !p.peer.excluded }
 
 func (p *port) state() node.LinkState { return node.LinkState(p.info.Link.State) }
@@ -89,7 +89,7 @@ func makeGID(prefix, guid uint64) (g ib.GID) {
 	return g
 }
 
-// splitGID returns a GID's halves.
+// splitGID returns the halves of a GID.
 func splitGID(g ib.GID) (prefix, guid uint64) {
 	for i := range 8 {
 		prefix, guid = prefix<<8|uint64(g[i]), guid<<8|uint64(g[8+i])
@@ -97,7 +97,7 @@ func splitGID(g ib.GID) (prefix, guid uint64) {
 	return prefix, guid
 }
 
-// at returns the port that has a LID, nil if there is none.
+// at returns the port with a LID, or nil.
 func (f *fabric) at(lid uint16) *port {
 	if int(lid) < len(f.byLID) {
 		return f.byLID[lid]
@@ -105,7 +105,7 @@ func (f *fabric) at(lid uint16) *port {
 	return nil
 }
 
-// graphEnd returns where a port with a LID hangs in the graph.
+// graphEnd returns where a port with a LID is attached in the graph of switches.
 func graphEnd(p *port) (routing.End, bool) {
 	if p.dev.isSwitch() {
 		return routing.End{Switch: p.dev.index}, true

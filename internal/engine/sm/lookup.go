@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// collect gathers the records of a query.
+// collect collects the records that match a query.
 func (m *Manager) collect(now clock.Time, t *table) mad.Status {
 	switch t.q.Attribute {
 	case sa.AttrPathRecord:
@@ -28,7 +28,7 @@ func (m *Manager) collect(now clock.Time, t *table) mad.Status {
 	return mad.StatusOK
 }
 
-// collectPorts gathers what the last sweep has found of nodes and ports.
+// collectPorts collects records of nodes and ports, from the last sweep.
 func (m *Manager) collectPorts(t *table) {
 	for _, d := range m.fabric.devices {
 		for n := range d.ports {
@@ -82,7 +82,7 @@ func (m *Manager) collectPorts(t *table) {
 	}
 }
 
-// switchPort returns a port's number in records that have one for switches only.
+// switchPort returns a port's number for records that have one only for switches.
 func switchPort(p *port) uint8 {
 	if p.dev.isSwitch() {
 		return p.num
@@ -106,7 +106,7 @@ func collectSLtoVL(t *table, p *port) {
 	}
 }
 
-// collectSwitch gathers what only switches have.
+// collectSwitch collects records that only switches have.
 func collectSwitch(t *table, d *device) {
 	lid := d.ports[0].lid
 	switch t.q.Attribute {
@@ -125,7 +125,7 @@ func collectSwitch(t *table, d *device) {
 	}
 }
 
-// collectManagers gathers the subnet managers; their keys are nobody's business.
+// collectManagers collects the subnet managers, without their keys.
 func (m *Manager) collectManagers(t *table) {
 	own := m.smInfo()
 	own.SMKey = 0

@@ -10,27 +10,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// maxWindow is how many requests there can be under way: transaction IDs have 8 bits for the slot.
+// maxWindow limits the requests in flight: transaction ids have 8 bits for the slot.
 const maxWindow = 256
 
-// purpose is what a request is part of: what its answer, or its failing, means.
+// purpose is what a request is for, by which its response or failure is handled.
 type purpose uint8
 
 const (
 	discovering purpose = iota + 1 // a node's or a port's attributes
 	configuring
 	probing     // light sweep
-	polling     // a standby manager's question to the master
+	polling     // of the master by a standby manager
 	handingOver // to another manager
 )
 
-// request is a subnet management packet to a port, repeated until it is answered.
+// request is an SMP to a port, repeated until it is answered.
 type request struct {
 	purpose   purpose
 	method    mad.Method
 	attribute mad.Attribute
 	modifier  uint32
-	dev       *device // that answers
+	dev       *device // the node that answers
 	port      *port   // that it is about, or nil
 	via       *port   // for the NodeInfo of a node that is not known yet: the port before it
 	path      []uint8
@@ -42,7 +42,7 @@ type request struct {
 	resend   bool
 }
 
-// requests are those under way and those that wait.
+// requests are the requests in flight and those that are queued.
 type requests struct {
 	slots    []request
 	inFlight int // slots in use
@@ -62,8 +62,7 @@ func (q *requests) reset() {
 // enqueue queues a request.
 func (m *Manager) enqueue(r request) { m.requests.queue = append(m.requests.queue, r) }
 
-// nextRequest writes the next packet that is to be sent: one to be repeated, or a new one if the window
-// has room.
+// nextRequest returns the next packet to send in d: a repeat, or a new request if the window has room.
 func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 	q := &m.requests
 	if m.resends > 0 {
@@ -92,7 +91,7 @@ func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 		}
 		q.seq++
 		q.slots[slot] = *r
-		*r = request{} // lets go of what it refers to
+		*r = request{} // drops its references
 		r = &q.slots[slot]
 		r.tid = uint64(m.config.TIDBase)<<32 | uint64(q.seq)<<8&0xffff_ff00 | uint64(slot)
 		q.inFlight++
@@ -115,7 +114,7 @@ func (m *Manager) writeRequest(now clock.Time, r *request, d *Datagram) {
 	m.Counters.Requests++
 }
 
-// takeAnswered finds the request that a response belongs to, and takes it out of the window.
+// takeAnswered removes the request with a transaction id from the window, and returns it.
 func (m *Manager) takeAnswered(tid uint64) (request, bool) {
 	q := &m.requests
 	slot := int(tid & 0xff)
@@ -136,8 +135,7 @@ func (m *Manager) free(slot int) {
 	m.requests.inFlight--
 }
 
-// expire repeats the requests that were not answered in time, and gives up those that were repeated
-// often enough.
+// expire repeats requests that were not answered in time, and fails those that were repeated Config.Retries times.
 func (m *Manager) expire(now clock.Time) {
 	q := &m.requests
 	for i := range q.slots {
@@ -158,7 +156,7 @@ func (m *Manager) expire(now clock.Time) {
 	m.advance(now)
 }
 
-// requestDeadline returns the earliest time at which a request is due again.
+// requestDeadline returns when the first request in flight expires; 0: none does.
 func (m *Manager) requestDeadline() clock.Time {
 	first := clock.Time(0)
 	if m.requests.inFlight == 0 {
@@ -172,7 +170,7 @@ func (m *Manager) requestDeadline() clock.Time {
 	return first
 }
 
-// earlier returns the earlier of two times, of which 0 is never.
+// earlier returns the earlier of two times; 0 means never.
 func earlier(a, b clock.Time) clock.Time {
 	if a == 0 || b != 0 && b < a {
 		return b
