@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // Serve lets other processes of the user open adapters of the fabric, until ctx ends. name tells
@@ -111,21 +113,36 @@ func (f *Fabric) greet(g *session, r *reader) error {
 		g.conn.Write(appendMessage(nil, kindRoute, route{hops, arrives}))
 		return errAnswered
 	}
-	if g.attachment, err = f.running.Attach(h.Adapter, g); err != nil {
+	s, err := f.running.Attach(h.Adapter, g)
+	if err != nil {
 		return err
 	}
-	s := g.attachment
-	w := welcome{Name: s.Name(), GUID: s.GUID(), Slot: s.Slot(), Addr: s.Addr(), Neighbors: f.running.Neighbors()}
-	for port := 1; port <= s.Ports(); port++ {
-		w.Ports = append(w.Ports, s.Info(port))
-	}
-	g.enqueue(kindWelcome, w)
+	g.welcome(s, f.running.Neighbors())
 	return nil
 }
 
-// Changed tells the program of a port.
+// welcome tells the program what it is attached to. Changes before that are not sent: the ports in the message have
+// them.
+func (g *session) welcome(s *fabric.Attachment, neighbors map[netip.Addr]ib.GID) {
+	g.mu.Lock()
+	w := welcome{Name: s.Name(), GUID: s.GUID(), Slot: s.Slot(), Addr: s.Addr(), Neighbors: neighbors}
+	for port := 1; port <= s.Ports(); port++ {
+		w.Ports = append(w.Ports, s.Info(port))
+	}
+	g.attachment = s
+	g.buf = appendMessage(g.buf, kindWelcome, w)
+	g.mu.Unlock()
+	g.Wake()
+}
+
+// Changed sends the program the new state of a port.
 func (g *session) Changed(port int, events ...verbs.EventType) {
-	g.enqueue(kindChanged, changed{port, g.attachment.Info(port), events})
+	g.mu.Lock()
+	s := g.attachment
+	g.mu.Unlock()
+	if s != nil {
+		g.enqueue(kindChanged, changed{port, s.Info(port), events})
+	}
 }
 
 // maxBuffered limits what waits to be written besides packets.
