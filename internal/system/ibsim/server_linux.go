@@ -173,7 +173,13 @@ func (s *Server) attach(who *client) (number int, err error) {
 	}
 	a := &session{conn: conn, id: who.id}
 	a.pending.init(a)
-	if a.host, err = s.subnet.Attach(who.node, a.deliver); err == nil && who.sm {
+	attached := make(chan struct{}) // what arrives before waits, as deliver needs a.host
+	a.host, err = s.subnet.Attach(who.node, func(d *Datagram) {
+		<-attached
+		a.deliver(d)
+	})
+	close(attached)
+	if err == nil && who.sm {
 		if err = a.setSM(true); err != nil {
 			a.host.Close()
 		}
