@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 )
 
-// measured is over how long loads are taken: a view that comes sooner has those of the one before.
-const measured = 200 * time.Millisecond
+// loadInterval is over how long loads are taken: a view that comes sooner has those of the one before.
+const loadInterval = 200 * time.Millisecond
 
 // Control operates a fabric of this process: it is what a fabricconsole.Console works on.
 type Control struct {
@@ -36,7 +36,7 @@ func (c *Control) View(context.Context) (*fabricview.View, error) {
 	if passed := now.Sub(c.at); passed > 0 {
 		addLoads(v, c.before, passed)
 	}
-	if now.Sub(c.at) >= measured {
+	if now.Sub(c.at) >= loadInterval {
 		c.at, c.before = now, v
 	}
 	return v, nil

@@ -10,20 +10,20 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 )
 
-// trapGap is how long a trap is not told of again that says the same.
-const trapGap = 10 * time.Second
+// trapInterval is how long a trap is not told of again that says the same.
+const trapInterval = 10 * time.Second
 
 // Events makes lines of what the subnet manager tells. What is wrong is told of once, and not again by
 // every sweep that finds it.
 type Events struct {
 	write func(line string)
 
-	mu     sync.Mutex
-	now    map[infiniband.ManagerEvent]bool // problems of the sweep under way
-	before map[infiniband.ManagerEvent]bool // of the one before
-	begun  bool
-	told   bool // something, since the last complete sweep
-	traps  map[infiniband.ManagerEvent]time.Time
+	mu       sync.Mutex
+	now      map[infiniband.ManagerEvent]bool // problems of the sweep under way
+	before   map[infiniband.ManagerEvent]bool // of the one before
+	begun    bool
+	reported bool // something, since the last complete sweep
+	traps    map[infiniband.ManagerEvent]time.Time
 }
 
 // NewEvents returns one that gives its lines to write, which may be called by several goroutines in turn.
@@ -35,15 +35,15 @@ func NewEvents(write func(line string)) *Events {
 func (l *Events) Handle(e infiniband.ManagerEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.isNews(e) {
+	if !l.shouldReport(e) {
 		return
 	}
-	l.told = e.Kind != sm.SweepDone && e.Kind != sm.SweepFailed
+	l.reported = e.Kind != sm.SweepDone && e.Kind != sm.SweepFailed
 	l.write("subnet manager: " + e.String())
 }
 
-// isNews reports whether nobody has been told of it.
-func (l *Events) isNews(e infiniband.ManagerEvent) bool {
+// shouldReport reports whether nobody has been told of it.
+func (l *Events) shouldReport(e infiniband.ManagerEvent) bool {
 	switch {
 	case e.Kind == sm.BecameMaster && !l.begun:
 		l.begun = true // as was to be expected
@@ -57,9 +57,9 @@ func (l *Events) isNews(e infiniband.ManagerEvent) bool {
 			}
 		}
 		l.before, l.now = l.now, make(map[infiniband.ManagerEvent]bool)
-		return l.told || mended > 0
+		return l.reported || mended > 0
 	case e.Kind == sm.TrapReceived:
-		if time.Since(l.traps[e]) < trapGap {
+		if time.Since(l.traps[e]) < trapInterval {
 			return false
 		}
 		if len(l.traps) > 1000 {
