@@ -22,18 +22,18 @@ type Agent struct {
 
 // port is what the agent knows of a port beyond the node's state.
 type port struct {
-	lease    clock.Time // when the M_Key's lease ends (section 14.2.4.2); 0: it is not running
-	integ    uint8      // LocalPhyErrors, the threshold of trap 129
-	overruns uint8      // OverrunErrors, the threshold of trap 130
-	errors   errorCounts
-	traps    []pendingTrap // not repressed yet; an adapter's ports and a switch's port 0 have them
+	lease            clock.Time // when the M_Key's lease ends (section 14.2.4.2); 0: it is not running
+	phyErrThreshold  uint8      // LocalPhyErrors, the threshold of trap 129
+	overrunThreshold uint8      // OverrunErrors, the threshold of trap 130
+	errors           errorCounts
+	traps            []pendingTrap // not repressed yet; an adapter's ports and a switch's port 0 have them
 }
 
 // New returns the agent of a node. The node must not get other ports later.
 func New(n *node.Node) *Agent {
 	a := &Agent{node: n, ports: make([]port, len(n.Ports)), tid: n.GUID << 32}
 	for i := range a.ports {
-		a.ports[i].integ, a.ports[i].overruns = defaultThreshold, defaultThreshold
+		a.ports[i].phyErrThreshold, a.ports[i].overrunThreshold = defaultThreshold, defaultThreshold
 	}
 	return a
 }

@@ -25,7 +25,7 @@ type errorCounts struct {
 // LocalPhyErrors, LocalLinkIntegrityErrors counts one, and the manager is told (trap 129).
 func (a *Agent) PhysicalError(now clock.Time, port int) {
 	f := &a.ports[port].errors
-	if f.physical++; f.physical <= a.ports[port].integ {
+	if f.physical++; f.physical <= a.ports[port].phyErrThreshold {
 		return
 	}
 	f.physical = 0
@@ -46,7 +46,7 @@ func (a *Agent) BufferOverrun(now clock.Time, port int) {
 	default:
 		f.periods, f.period = 1, now
 	}
-	if f.periods >= max(a.ports[port].overruns, 1) {
+	if f.periods >= max(a.ports[port].overrunThreshold, 1) {
 		f.periods = 0
 		a.ThresholdReached(now, port, mad.TrapBufferOverrun)
 	}

@@ -70,7 +70,7 @@ func (a *Agent) getPortInfo(q *request) mad.Status {
 	}
 	p := &a.node.Ports[num]
 	m := smp.PortInfo{LocalPort: uint8(q.at), Link: linkInfo(&p.Link), Lanes: lanesInfo(p)}
-	m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = a.ports[num].integ, a.ports[num].overruns
+	m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = a.ports[num].phyErrThreshold, a.ports[num].overrunThreshold
 	if !a.external(num) {
 		m.MKey, m.GIDPrefix = a.visibleMKey(q, num), p.Address.Prefix
 		m.LID, m.MasterSMLID, m.LMC = p.Address.LID, p.Address.SMLID, p.Address.LMC
@@ -135,7 +135,7 @@ func (a *Agent) setPortInfo(q *request) mad.Status {
 		q.reregister = m.ClientReregister
 	}
 	if num > 0 {
-		a.ports[num].integ, a.ports[num].overruns = m.Violations.LocalPhyErrors, m.Violations.OverrunErrors
+		a.ports[num].phyErrThreshold, a.ports[num].overrunThreshold = m.Violations.LocalPhyErrors, m.Violations.OverrunErrors
 	}
 	a.node.Ports[num] = p
 	a.markChanged(num)
