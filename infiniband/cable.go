@@ -21,54 +21,54 @@ import (
 )
 
 const (
-	// aliveInterval is how often an end tells that it is there, and tries what has not come about.
+	// aliveInterval is the time between an end's alive messages, and between its attempts to join.
 	aliveInterval = 250 * time.Millisecond
-	// peerTimeout is how long the other end may say nothing until the link goes down.
+	// peerTimeout is how long the other end may be silent before the link goes down.
 	peerTimeout = 3 * time.Second
-	// maxCables limits the cables that a fabric lets others join.
+	// maxCables limits the cables of one socket.
 	maxCables = 1024
-	// socketBuffer is asked of the system for what comes in a burst.
+	// socketBuffer is the size of the socket's buffers in bytes, for bursts.
 	socketBuffer = 4 << 20
 )
 
-// cableSocket is a UDP socket, and the cables that it carries.
+// cableSocket is a UDP socket and the cables that it carries.
 type cableSocket struct {
 	f      *Fabric
 	conn   *net.UDPConn
-	secret [32]byte // of challenges
-	host   bool     // others may join
+	secret [32]byte // authenticates challenges
+	host   bool     // accepts hellos
 
 	mu     sync.Mutex
-	cables map[uint64]*Cable // by the token that was chosen here
+	cables map[uint64]*Cable // by the token of this end
 	closed bool
 }
 
-// Cable is the end here of a cable to a fabric on another host.
+// Cable is the local end of a cable to a fabric on another host.
 type Cable struct {
 	socket *cableSocket
 	local  End
 	far    End
-	joins  bool // this end has called the other
+	joins  bool // this end has joined the other
 	ring   chan struct{}
 	done   chan struct{}
-	first  chan error // of capacity 1: whether the first call succeeded
+	first  chan error // of capacity 1: the result of the first join
 	once   sync.Once
 
 	// mu guards what follows. It is taken before the fabric's lock.
 	mu        sync.Mutex
 	err       error
 	remote    *fabric.Remote
-	token     uint64 // here
+	token     uint64 // of this end
 	peer      netip.AddrPort
-	peerToken uint64 // 0: the other end has not answered
+	peerToken uint64 // 0: not joined
 	challenge [challengeLen]byte
 	width     node.Width // of the other end
 	speed     node.Speed
 	lastHeard time.Time
-	lastSent  time.Time // the last hello or alive that was sent
-	epoch     uint32    // of this end's link; 0: it may not come up
-	upEpoch   uint32    // the epoch in which it came up last
-	lastEpoch uint32    // the last epoch that there was
+	lastSent  time.Time // when hello or alive was sent last
+	epoch     uint32    // of this end's link; 0: the link must stay down
+	upEpoch   uint32    // the last epoch in which the link came up
+	lastEpoch uint32    // the highest epoch used so far
 	peerEpoch uint32
 }
 
@@ -108,7 +108,7 @@ func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
 	return w.conn.LocalAddr(), nil
 }
 
-// joinTimeout is how long a host may take to answer the first call.
+// joinTimeout is how long a host has to answer the first hello.
 const joinTimeout = 10 * time.Second
 
 // Join puts a cable between a port here that has none and one of the fabric that listens at an address on
@@ -162,7 +162,7 @@ func newCable(w *cableSocket, local, far End, peer netip.AddrPort, token uint64)
 		first: make(chan error, 1), lastHeard: time.Now()}
 }
 
-// start puts a cable into its port.
+// start plugs a cable into its port.
 func (w *cableSocket) start(c *Cable, far string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func (w *cableSocket) start(c *Cable, far string) error {
 	return nil
 }
 
-// close ends the socket and its cables.
+// close closes the socket and its cables.
 func (w *cableSocket) close() {
 	w.mu.Lock()
 	w.closed = true
@@ -197,7 +197,7 @@ func (w *cableSocket) close() {
 	w.conn.Close()
 }
 
-// remove forgets a cable. A socket that was for it alone is closed.
+// remove removes a cable, and closes a socket that was for it alone.
 func (w *cableSocket) remove(c *Cable) {
 	w.mu.Lock()
 	delete(w.cables, c.token)
@@ -207,7 +207,7 @@ func (w *cableSocket) remove(c *Cable) {
 	}
 }
 
-// read takes what comes, until the socket is closed.
+// read handles datagrams until the socket is closed.
 func (w *cableSocket) read() {
 	buf := make([]byte, frameHeader+link.MaxFrame+1)
 	var d datagram
@@ -244,14 +244,14 @@ func (w *cableSocket) read() {
 }
 
 func (w *cableSocket) send(d *datagram, to netip.AddrPort) {
-	w.conn.WriteToUDPAddrPort(d.append(nil), to) // what is lost is sent again
+	w.conn.WriteToUDPAddrPort(d.append(nil), to) // what is lost is repeated
 }
 
 func (w *cableSocket) refuse(d *datagram, to netip.AddrPort, why string) {
 	w.send(&datagram{kind: datagramRefused, token: d.token, why: why}, to)
 }
 
-// hello answers a call. Nothing is kept of a caller that has not shown that the address is its own.
+// hello answers a hello. It keeps no state for a peer that has not proved that it receives at its address.
 func (w *cableSocket) hello(d *datagram, from netip.AddrPort) {
 	mac := hmac.New(sha256.New, w.secret[:])
 	fmt.Fprint(mac, from)
@@ -266,7 +266,7 @@ func (w *cableSocket) hello(d *datagram, from netip.AddrPort) {
 	var c *Cable
 	for _, o := range w.cables {
 		if o.peer == from && o.peerTokenIs(d.from) {
-			c = o // the answer was lost
+			c = o // the welcome was lost
 		}
 	}
 	w.mu.Unlock()
@@ -291,7 +291,7 @@ func (c *Cable) peerTokenIs(t uint64) bool {
 	return c.peerToken == t
 }
 
-// Local returns the port here.
+// Local returns the local port.
 func (c *Cable) Local() End { return c.local }
 
 // Done is closed when the cable has ended. Err says why.
@@ -310,7 +310,7 @@ func (c *Cable) Close() error {
 	return nil
 }
 
-// Wake is called by the fabric.
+// Wake is called by the fabric, when there may be something to do.
 func (c *Cable) Wake() {
 	select {
 	case c.ring <- struct{}{}:
@@ -318,7 +318,7 @@ func (c *Cable) Wake() {
 	}
 }
 
-// end takes the cable out of its port, and tells the other end.
+// end pulls the cable out of its port, and sends bye to the other end.
 func (c *Cable) end(why error, pulled bool) {
 	c.once.Do(func() {
 		c.remote.Close()

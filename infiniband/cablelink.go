@@ -10,14 +10,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 )
 
-// The link of a cable to another host comes up when both ends want it to. Each numbers its links: an end that
-// may come up begins an epoch, and tells it, with the other's that it knows. When the other has repeated its own,
-// it is up. Another epoch of the other end means that its link has been down, so this end's goes down, too.
+// The link of a cable to another host comes up when both ends are ready. Each end numbers its links by epochs: when
+// its link may come up it begins an epoch, and sends it in its alive messages together with the peer's epoch. The
+// link is up once the peer has repeated this end's epoch. A new epoch of the peer means that its link has been
+// down, so this end's goes down too.
 
-// errPeerTimeout ends a cable whose other end, which joined it, is gone.
+// errPeerTimeout ends a cable whose other end had joined this one, and is silent.
 var errPeerTimeout = fmt.Errorf("infiniband: the other end has said nothing for %v", peerTimeout)
 
-// run sends what is due, and frames, until the cable ends.
+// run sends alive messages and frames until the cable ends.
 func (c *Cable) run() {
 	var buf []byte
 	var ends []int
@@ -45,25 +46,25 @@ func (c *Cable) run() {
 	}
 }
 
-// transmit sends frames, a datagram each.
+// transmit sends frames, one per datagram.
 func (c *Cable) transmit(buf []byte, ends []int, there destination) {
 	var out [frameHeader + 8192]byte
 	from := 0
 	for _, to := range ends {
 		d := datagram{kind: datagramFrame, token: there.token, epoch: there.epoch, frame: buf[from:to]}
-		c.socket.conn.WriteToUDPAddrPort(d.append(out[:0]), there.peer) // the link can do with losses
+		c.socket.conn.WriteToUDPAddrPort(d.append(out[:0]), there.peer) // losses are harmless to the link
 		from = to
 	}
 }
 
-// destination is who frames are sent to; without a token nobody.
+// destination is where to send frames; without a token, nowhere.
 type destination struct {
 	peer  netip.AddrPort
 	token uint64
 	epoch uint32
 }
 
-// step sends what is due besides frames.
+// step updates the state of the link, and sends what is due besides frames.
 func (c *Cable) step() (to destination, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +87,7 @@ func (c *Cable) step() (to destination, err error) {
 	case !may:
 		c.setEpoch(0)
 	case !linked && (c.epoch == 0 || c.up()):
-		// It has been up, and is no more, or may come up now.
+		// The link has gone down, or may come up now.
 		c.lastEpoch++
 		c.setEpoch(c.lastEpoch)
 	}
@@ -96,10 +97,10 @@ func (c *Cable) step() (to destination, err error) {
 	return destination{c.peer, c.peerToken, c.epoch}, nil
 }
 
-// up reports whether the link of this epoch has been brought up.
+// up reports whether the link has come up in the current epoch.
 func (c *Cable) up() bool { return c.upEpoch != 0 && c.upEpoch == c.epoch }
 
-// setEpoch begins an epoch, and tells it.
+// setEpoch begins an epoch, and sends it.
 func (c *Cable) setEpoch(e uint32) {
 	if c.epoch != e {
 		c.epoch = e
@@ -107,13 +108,13 @@ func (c *Cable) setEpoch(e uint32) {
 	}
 }
 
-// forgetPeer forgets the other end, which is to be called again.
+// forgetPeer forgets the other end, which this end then joins again.
 func (c *Cable) forgetPeer() {
 	c.remote.Down()
 	c.peerToken, c.peerEpoch, c.epoch, c.challenge = 0, 0, 0, [challengeLen]byte{}
 }
 
-// sendState calls the other end, or tells it that this one is there.
+// sendState sends hello, or alive once joined.
 func (c *Cable) sendState(now time.Time) {
 	c.lastSent = now
 	if c.peerToken != 0 {
@@ -125,7 +126,7 @@ func (c *Cable) sendState(now time.Time) {
 		to: c.far.Node, own: c.local.String()}, c.peer)
 }
 
-// handle takes a datagram that has come to this end.
+// handle handles a datagram to this end.
 func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +174,7 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 	}
 }
 
-// finishJoin says how the first call has ended.
+// finishJoin reports the result of the first join.
 func (c *Cable) finishJoin(err error) {
 	select {
 	case c.first <- err:
@@ -181,14 +182,14 @@ func (c *Cable) finishJoin(err error) {
 	}
 }
 
-// handleAlive takes what the other end tells of its link.
+// handleAlive handles the state of the other end's link.
 func (c *Cable) handleAlive(d *datagram, now time.Time) {
 	if d.epoch != c.peerEpoch {
 		c.peerEpoch = d.epoch
 		if c.up() {
 			c.remote.Down()
 			c.epoch, c.upEpoch = 0, 0
-			c.Wake() // which begins another
+			c.Wake() // to begin another
 		}
 		if c.epoch != 0 {
 			c.sendState(now)

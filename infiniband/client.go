@@ -23,13 +23,13 @@ type remoteAdapter struct {
 	conn   *net.UnixConn
 	driver fabric.Driver
 	infos  []atomic.Pointer[info] // by port, from 1 on
-	ready  atomic.Bool            // there is something in queue
+	ready  atomic.Bool            // queue is not empty
 	ended  chan struct{}          // closed with the connection
 
 	outgoing outgoing
 
 	mu    sync.Mutex
-	pool  *link.Net // of packets
+	pool  *link.Net // allocates packets
 	queue queue.Ring[fabric.Arrival]
 	bytes int           // in queue
 	taken chan struct{} // of capacity 1: something was taken from queue
@@ -40,14 +40,14 @@ type remoteAdapter struct {
 }
 
 const (
-	// callTimeout is how long the fabric's process may take to answer.
+	// callTimeout is how long the fabric's process has to answer a request.
 	callTimeout = 10 * time.Second
-	// maxQueued is how much waits to be taken by the device until the socket is read no more: then
+	// maxQueued is how many bytes of packets are queued for the device before the socket is read no more, and
 	// the fabric holds the senders back.
 	maxQueued = 2 << 20
 )
 
-// attach opens an adapter of the fabric of a name.
+// attach attaches a driver to an adapter of another process's fabric.
 func attach(name, adapter string, d fabric.Driver) (*remoteAdapter, error) {
 	c, err := dialLocal(name)
 	if err != nil {
@@ -66,7 +66,7 @@ func attach(name, adapter string, d fabric.Driver) (*remoteAdapter, error) {
 	return a, nil
 }
 
-// refusedError returns why the fabric's process refuses something.
+// refusedError returns the error in a refusal of the fabric's process.
 func refusedError(b []byte) error {
 	var why refusal
 	if err := decode(b, &why); err != nil {
@@ -75,7 +75,7 @@ func refusedError(b []byte) error {
 	return fmt.Errorf("infiniband: %s", why.Error)
 }
 
-// join takes a place at an adapter.
+// join attaches to an adapter, by exchanging hello and welcome.
 func (a *remoteAdapter) join(r *reader, adapter string) error {
 	if err := exchangeHello(a.conn, r, hello{Adapter: adapter}, kindWelcome, &a.welcome); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (a *remoteAdapter) join(r *reader, adapter string) error {
 	return nil
 }
 
-// read takes what the fabric's process sends, until the connection ends.
+// read handles the messages of the fabric's process, until the connection ends.
 func (a *remoteAdapter) read(r *reader) {
 	defer func() {
 		a.conn.Close()
@@ -119,7 +119,7 @@ func (a *remoteAdapter) read(r *reader) {
 	}
 }
 
-// handlePacket queues a packet. While too much waits, nothing is read.
+// handlePacket queues a packet. It waits while too much is queued.
 func (a *remoteAdapter) handlePacket(b []byte) error {
 	port, omitted, bytes, err := decodePacket(b)
 	if err != nil || port < 1 || port >= len(a.infos) || len(bytes) < ib.LRHLen {
@@ -174,7 +174,7 @@ func (a *remoteAdapter) handleAnswer(b []byte) error {
 	return nil
 }
 
-// call has the fabric's process do something, and waits for its answer.
+// call sends a request to the fabric's process, and waits for its answer.
 func (a *remoteAdapter) call(q request) error {
 	answer := make(chan string, 1)
 	a.callsMu.Lock()
@@ -203,7 +203,7 @@ func (a *remoteAdapter) call(q request) error {
 	}
 }
 
-// send has it do something that cannot fail.
+// send sends a request that needs no answer.
 func (a *remoteAdapter) send(q request) { a.outgoing.write(appendMessage(nil, kindRequest, q)) }
 
 func (a *remoteAdapter) Name() string        { return a.welcome.Name }
@@ -231,7 +231,7 @@ func (a *remoteAdapter) Claim(id, mask uint64) error {
 	return a.call(request{Op: opClaim, Service: id, Mask: mask})
 }
 
-// Alloc fills packets with new ones, if there is room for them.
+// Alloc implements adapter.
 func (a *remoteAdapter) Alloc(packets []*link.Packet, sizes []int) error {
 	if a.Full() {
 		return fabric.ErrAgain
@@ -244,7 +244,7 @@ func (a *remoteAdapter) Alloc(packets []*link.Packet, sizes []int) error {
 	return nil
 }
 
-// Discard frees packets.
+// Discard implements adapter.
 func (a *remoteAdapter) Discard(packets []*link.Packet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -253,7 +253,7 @@ func (a *remoteAdapter) Discard(packets []*link.Packet) {
 	}
 }
 
-// Send sends packets from a port.
+// Send implements adapter.
 func (a *remoteAdapter) Send(port int, packets []*link.Packet) error {
 	if err := a.outgoing.packets(port, packets); err != nil {
 		return err
@@ -262,7 +262,7 @@ func (a *remoteAdapter) Send(port int, packets []*link.Packet) error {
 	return nil
 }
 
-// Receive fills buf with what has come.
+// Receive implements adapter.
 func (a *remoteAdapter) Receive(buf []fabric.Arrival) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -283,7 +283,7 @@ func (a *remoteAdapter) Receive(buf []fabric.Arrival) (int, error) {
 	return n, nil
 }
 
-// Release frees packets that Receive returned.
+// Release implements adapter.
 func (a *remoteAdapter) Release(got []fabric.Arrival) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -292,7 +292,7 @@ func (a *remoteAdapter) Release(got []fabric.Arrival) {
 	}
 }
 
-// Close ends the connection, when what was sent has left, or a moment later.
+// Close closes the connection, once what was sent is written or drainTime is over.
 func (a *remoteAdapter) Close() {
 	a.outgoing.drain()
 	a.conn.Close()

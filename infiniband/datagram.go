@@ -8,16 +8,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// Cables to other hosts are carried in UDP, a datagram a frame. Each end chooses a token, which all
-// datagrams to it begin with: who does not know it is not heard.
+// Cables to other hosts are carried over UDP, one frame per datagram. Each end chooses a token, which all datagrams
+// to it carry; others are ignored.
 //
 //	+-----+-----+---------+------+-----------------------+------------------------+
-//	| 'R' | 'C' | version | kind | the receiver's token  | what the kind says ... |
+//	| 'R' | 'C' | version | kind | the receiver's token  | content, by the kind   |
 //	+-----+-----+---------+------+-----------------------+------------------------+
 //	   1     1       1       1              8
 //
-// Numbers are in network order. Who joins says hello, with a token of zero, and is sent a challenge, which only
-// the owner of its address can repeat. The second hello carries it, and is answered with welcome or refused.
+// Numbers are in network order. The joining end sends hello with token 0, and gets a challenge, which only the
+// owner of its address receives. Its second hello carries the challenge, and is answered with welcome or refused.
 type datagramKind uint8
 
 const (

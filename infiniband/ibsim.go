@@ -16,9 +16,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// ServeIBSim lets programs that use libumad2sim work on the fabric, such as OpenSM and the diagnostic
-// tools, until ctx ends: name is what IBSIM_SOCKNAME says, empty: "sim". Any program of the host can
-// do that: the names of such sockets have no permissions.
+// ServeIBSim serves programs that use libumad2sim, such as OpenSM and the diagnostic tools, until ctx ends. name is
+// the value of their IBSIM_SOCKNAME; empty: "sim". Any user of the host can connect, as abstract sockets have no
+// permissions.
 func (f *Fabric) ServeIBSim(ctx context.Context, name string) error {
 	if name == "" {
 		name = ibsim.DefaultName
@@ -31,10 +31,10 @@ func (f *Fabric) ServeIBSim(ctx context.Context, name string) error {
 	return nil
 }
 
-// simSubnet is the fabric for clients of libumad2sim.
+// simSubnet is the fabric as ibsim.Subnet.
 type simSubnet struct{ running *fabric.Fabric }
 
-// simHost is a client's access to an adapter: to its first port.
+// simHost is a client's attachment to the first port of an adapter.
 type simHost struct {
 	attachment *fabric.Attachment
 	fabric.Waiter
@@ -56,10 +56,10 @@ func (s simSubnet) Attach(node string, receive func(*ibsim.Datagram)) (ibsim.Hos
 	return h, nil
 }
 
-// Changed is not told to clients: they ask.
+// Changed has nothing to do: clients poll.
 func (h *simHost) Changed(int, ...verbs.EventType) {}
 
-// run passes on what comes.
+// run passes received datagrams to the client.
 func (h *simHost) run() {
 	defer close(h.done)
 	var got [16]fabric.Arrival
@@ -86,7 +86,7 @@ func (h *simHost) NodeInfo() [64]byte {
 	return b
 }
 
-// PortInfo returns that of the client's port for 0, and zeros for a port that is not there.
+// PortInfo returns the PortInfo of a port, or zeros if there is none; 0 means the client's port.
 func (h *simHost) PortInfo(port uint8) [64]byte {
 	if port == 0 {
 		port = simPort
@@ -105,7 +105,7 @@ func (h *simHost) PKeys() []ib.PKey    { return h.attachment.Info(simPort).PKeys
 func (h *simHost) SetSM(on bool) error { return h.attachment.SetSM(on) }
 func (h *simHost) Tag() uint16         { return uint16(h.attachment.Slot()) << (16 - steer.Bits) }
 
-// Serve says whether requests of a class come here.
+// Serve sets whether requests of a class are for the client.
 func (h *simHost) Serve(class mad.Class, on bool) { h.attachment.Serve(uint8(class), on) }
 
 // Close detaches the client.

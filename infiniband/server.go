@@ -39,12 +39,12 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 	return nil
 }
 
-// session is a program of another process.
+// session is the connection of a program in another process.
 type session struct {
 	conn       *net.UnixConn
 	attachment *fabric.Attachment
 	fabric.Waiter
-	done chan struct{} // closed when it is gone
+	done chan struct{} // closed when the program is gone
 
 	pieces net.Buffers // of a write
 
@@ -52,7 +52,7 @@ type session struct {
 	buf []byte // messages that are to be written before packets
 }
 
-// serve serves a program until it ends.
+// serve serves a program until its connection ends.
 func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
@@ -79,7 +79,7 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	g.attachment.Close()
 }
 
-// errAnswered says that a program has got to know what it wanted.
+// errAnswered ends the session of a program that only had a question.
 var errAnswered = errors.New("viewed")
 
 // greet attaches a program to the adapter that its hello names.
@@ -145,10 +145,10 @@ func (g *session) Changed(port int, events ...verbs.EventType) {
 	}
 }
 
-// maxBuffered limits what waits to be written besides packets.
+// maxBuffered limits the bytes of messages, without packets, that wait to be written.
 const maxBuffered = 4 << 20
 
-// enqueue has a message written. A program that reads none of so many is cut off.
+// enqueue queues a message. A program that does not read its messages is disconnected.
 func (g *session) enqueue(k messageKind, v any) {
 	g.mu.Lock()
 	g.buf = appendMessage(g.buf, k, v)
@@ -175,18 +175,18 @@ func (g *session) write() {
 	something := func() bool { return g.pending() || g.attachment.Ready() }
 	for g.Wait(something) == nil {
 		g.mu.Lock()
-		said := g.buf
+		messages := g.buf
 		g.buf = spare[:0]
 		g.mu.Unlock()
-		spare = said
+		spare = messages
 		n, err := g.attachment.Take(got[:])
 		if err != nil {
 			return
 		}
 		head := heads[:0]
 		g.pieces = pieces[:0]
-		if len(said) > 0 {
-			g.pieces = append(g.pieces, said)
+		if len(messages) > 0 {
+			g.pieces = append(g.pieces, messages)
 		}
 		for _, a := range got[:n] {
 			from := len(head)
@@ -247,17 +247,17 @@ func (g *session) read(r *reader) {
 	}
 }
 
-// batch is packets of a program that leave from one port, in the reader's buffer.
+// batch is packets of a program to send from one port. Their bytes are in the reader's buffer.
 type batch struct {
 	port    int
 	n       int
 	bytes   [64][]byte
 	sizes   [64]int
-	omitted [64]bool // the ICRC is
+	omitted [64]bool // whether the ICRC is left out
 	packets [64]*link.Packet
 }
 
-// add returns false if the packet has no place in the batch, which is to be sent before.
+// add adds a packet. It returns false if the batch must be sent first.
 func (b *batch) add(port int, omitted bool, bytes []byte) bool {
 	if b.n == len(b.bytes) || b.n > 0 && port != b.port {
 		return false
@@ -268,7 +268,7 @@ func (b *batch) add(port int, omitted bool, bytes []byte) bool {
 	return true
 }
 
-// send sends a batch, which may have to wait for room, and empties it.
+// send sends a batch, and empties it. It may wait for room in the port.
 func (g *session) send(b *batch) error {
 	n := b.n
 	b.n = 0

@@ -11,18 +11,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// violation is a packet that came with a wrong key (section 14.2.5.1).
+// violation is a received packet with a wrong key (section 14.2.5.1).
 type violation struct {
 	Port    int
 	Trap    mad.Trap
 	Details mad.KeyDetails
 }
 
-// violationInterval is how long after one violation others are not told of: the agent counts and tells one in
-// a while, and packets come by the million.
+// violationInterval is the minimum time between reported violations. Packets come by the million; the agent traps
+// only one in a while.
 const violationInterval = 10 * time.Millisecond
 
-// keyDrops counts what a device has dropped because of keys.
+// keyDrops counts the packets that a device has dropped because of their keys.
 type keyDrops struct {
 	pkey, qkey uint64
 	reported   time.Time
@@ -32,8 +32,8 @@ func keyDropsOf(c *ibta.Counters) keyDrops {
 	return keyDrops{pkey: c.Dropped[ibta.DropPKey], qkey: c.Dropped[ibta.DropQKey]}
 }
 
-// watchKeys looks whether the device has dropped the packet that it was just given because of a key, and
-// has the adapter's agent told.
+// watchKeys reports the packet just delivered to the adapter's agent, if the device has dropped it because of a
+// key.
 func (p *port) watchKeys(c *ibta.Counters, a *fabric.Arrival) {
 	now := keyDropsOf(c)
 	if now.pkey == p.drops.pkey && now.qkey == p.drops.qkey {
@@ -50,7 +50,7 @@ func (p *port) watchKeys(c *ibta.Counters, a *fabric.Arrival) {
 	}
 }
 
-// keyDetails says of a packet what a notice has.
+// keyDetails returns the details of a packet for a notice.
 func keyDetails(t mad.Trap, b []byte, packet *ib.Packet) mad.KeyDetails {
 	var lrh ib.LRH
 	lrh.Decode(b)
@@ -69,7 +69,7 @@ func keyDetails(t mad.Trap, b []byte, packet *ib.Packet) mad.KeyDetails {
 	return d
 }
 
-// Violated tells the fabric's process.
+// Violated implements adapter.
 func (a *remoteAdapter) Violated(port int, t mad.Trap, d mad.KeyDetails) {
 	a.send(request{Op: opViolated, Violation: &violation{port, t, d}})
 }
