@@ -9,25 +9,24 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
 )
 
-// maxLoopback is from how many bytes that wait on nothing more is taken, for the next Receive.
+// maxLoopback is the number of queued bytes from which on no more loopback frames are accepted.
 const maxLoopback = 1 << 20
 
-// loopbackFrames are the frames of a device to itself. A frame that leaves an interface does not come back to it,
-// and adapters do not send what is for themselves either.
+// loopbackFrames are the frames of a device to itself. An interface does not receive its own frames, and adapters
+// do not send theirs on the wire either.
 type loopbackFrames struct {
 	ready  atomic.Bool // frames wait
-	frames []byte      // each after its length in four bytes
-	taken  []byte      // memory for the next ones
-	lost   uint64      // frames that found no room, not counted yet
+	frames []byte      // each preceded by its length in four bytes
+	taken  []byte      // the previous buffer, for reuse
+	lost   uint64      // frames dropped, not counted yet
 }
 
-// full reports whether it takes no more for now.
+// full reports whether no more frames are accepted now.
 func (o *loopbackFrames) full() bool { return len(o.frames) >= maxLoopback }
 
-// keep keeps frames for the next Receive. It reports whether there were none before: somebody may be
-// waiting for some.
+// keep queues frames for the next Receive. It reports whether the queue was empty, so that a waiter must be woken.
 func (o *loopbackFrames) keep(frames []etherring.Out) (first bool) {
-	if o.full() { // by then they are a group's
+	if o.full() { // only those of groups get here
 		o.lost += uint64(len(frames))
 		return false
 	}
@@ -42,7 +41,7 @@ func (o *loopbackFrames) keep(frames []etherring.Out) (first bool) {
 	return first
 }
 
-// take calls deliver for each frame, and returns how many there were.
+// take delivers the queued frames, and returns how many there were.
 func (o *loopbackFrames) take(deliver func(frame []byte)) (n int) {
 	if !o.ready.Load() {
 		return 0

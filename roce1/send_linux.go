@@ -25,10 +25,10 @@ type sender struct {
 	unsent unsent
 }
 
-// unsent is what is left of a batch that the interface took in part.
+// unsent is the rest of a batch of which the interface accepted only a part.
 type unsent struct {
 	batch *ibta.Batch
-	first [ib.BTHLen]byte // of its first packet, which tells it from the batches before and after
+	first [ib.BTHLen]byte // BTH of its first packet, to recognise the batch
 	sent  int
 }
 
@@ -37,7 +37,7 @@ var (
 	errNoAddress = errors.New("roce1: the peer's Ethernet address is not known yet")
 )
 
-// Send puts the ICRCs into a batch's packets and sends them in one system call.
+// Send completes the ICRCs of a batch's packets, and sends them in one system call.
 func (p *port) Send(b *ibta.Batch) error {
 	r := b.To.Path.(*route)
 	to, known := r.peerMAC()
@@ -71,7 +71,7 @@ func (p *port) Send(b *ibta.Batch) error {
 	return err
 }
 
-// sentOf returns how much of a batch has been sent.
+// sentOf returns how many packets of a batch have been sent.
 func (r *unsent) sentOf(b *ibta.Batch) int {
 	if r.batch != b || r.first != [ib.BTHLen]byte(b.Packet(0).Head) || r.sent >= b.Len() {
 		return 0
@@ -79,7 +79,7 @@ func (r *unsent) sentOf(b *ibta.Batch) int {
 	return r.sent
 }
 
-// keep notes how much of a batch has been sent, which is to be sent again.
+// keep records how many packets of a batch have been sent; it will be passed to Send again.
 func (r *unsent) keep(b *ibta.Batch, sent int) {
 	*r = unsent{b, [ib.BTHLen]byte(b.Packet(0).Head), sent}
 }
@@ -105,7 +105,7 @@ func (p *port) seal(b *ibta.Batch, r *route) (ok bool) {
 	return true
 }
 
-// fill makes frames of a sealed batch.
+// fill returns the frames of a sealed batch.
 func (p *port) fill(b *ibta.Batch, r *route, to mac) []etherring.Out {
 	all, segment := b.Memory()
 	n := b.Len()

@@ -16,7 +16,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// session is a client.
+// session is a client and its attachment.
 type session struct {
 	conn    *net.UnixConn
 	id      uint32 // of its process
@@ -25,17 +25,17 @@ type session struct {
 
 	mu           sync.Mutex
 	traps        map[trap]uint16
-	servesVendor bool      // for requests of vendors' classes
-	asked        [256]bool // classes of requests that it has sent: it has agents for them
-	hasAsked     bool      // has sent any
+	servesVendor bool      // requests of vendor classes are for this client
+	asked        [256]bool // classes of its requests: it has agents for them
+	hasAsked     bool      // has sent a request
 	sm           bool      // is a subnet manager
 	settleTimer  *time.Timer
 }
 
-// tagAt is where the upper 16 bits of the transaction id are in a datagram.
+// tagAt is the offset of the upper 16 bits of the transaction id in a datagram.
 const tagAt = 8
 
-// read passes on what the client sends, until its socket is closed.
+// read handles what the client sends, until its socket is closed.
 func (a *session) read() {
 	var b [datagramLen + 1]byte
 	for {
@@ -51,7 +51,7 @@ func (a *session) read() {
 	}
 }
 
-// send sends a datagram. A request gets the tag by which its response comes back.
+// send sends a datagram of the client. A request gets the tag that its response is steered by.
 func (a *session) send(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
@@ -67,23 +67,21 @@ func (a *session) send(d *Datagram) {
 		a.restore(h.Method, d)
 		complete(d)
 	}
-	a.host.Send(d) // what is lost is repeated
+	a.host.Send(d) // a request that is lost is repeated
 }
 
-// Management classes of vendors, with a vendor's number in each datagram (section 13.4.4): ibping and
-// ibsysstat have theirs there.
+// Vendor management classes with an OUI in each datagram (section 13.4.4). ibping and ibsysstat use them.
 const (
 	firstVendor mad.Class = 0x30
 	lastVendor  mad.Class = 0x4f
 )
 
-// settleTime is how long a new client gets no requests of vendors' classes. The library does not tell
-// which classes it has agents for, and crashes if it gets another; it crashes as well on what comes
-// before the program has registered its agent, which it does soon after it has connected.
+// settleTime is how long a new client gets no requests of vendor classes. The library does not say for which
+// classes it has agents, and crashes on requests of others, or before the program has registered its agent, which
+// it does soon after connecting.
 const settleTime = time.Second
 
-// settle begins the time after which requests of vendors' classes are for the client, unless it has
-// asked for something itself.
+// settle makes the client serve vendor classes after settleTime, unless it sends a request itself.
 func (a *session) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,7 +94,7 @@ func (a *session) settle() {
 	})
 }
 
-// noteRequest ends that: a client that asks is no server.
+// noteRequest records a request of the client. A client that sends requests does not serve vendor classes.
 func (a *session) noteRequest(c mad.Class) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +102,7 @@ func (a *session) noteRequest(c mad.Class) {
 	a.serveVendor(false)
 }
 
-// setSM says whether the client is a subnet manager.
+// setSM sets whether the client is a subnet manager.
 func (a *session) setSM(on bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,8 +110,8 @@ func (a *session) setSM(on bool) error {
 	return a.host.SetSM(on)
 }
 
-// serves reports whether requests of a class are for the client. The adapter gives it others, too, that
-// are nobody's.
+// serves reports whether requests of a class are for the client. It also gets those of the adapter that nobody
+// serves.
 func (a *session) serves(c mad.Class) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +124,7 @@ func (a *session) serves(c mad.Class) bool {
 	return false
 }
 
-// serveVendor says whether requests of vendors' classes are for the client. The lock is held.
+// serveVendor sets whether requests of vendor classes are for the client. The lock is held.
 func (a *session) serveVendor(on bool) {
 	if a.servesVendor == on {
 		return
@@ -137,15 +135,14 @@ func (a *session) serveVendor(on bool) {
 	}
 }
 
-// trap is one that a client has got: where from, and the lower half of its transaction id. The library
-// writes the number of an agent over 16 of the bits above when the client represses it, as if it were a
-// request.
+// trap identifies a trap that a client has received: its source, and the lower half of its transaction id. When the
+// client represses it, the library overwrites 16 of the upper bits with an agent's number, as in a request.
 type trap struct {
 	lid uint16
 	tid uint32
 }
 
-// maxTraps is how many traps are remembered until all are forgotten: they come again.
+// maxTraps limits the traps remembered; beyond it all are forgotten, as traps are repeated.
 const maxTraps = 4096
 
 func trapOf(lid uint16, d *Datagram) trap { return trap{lid, binary.BigEndian.Uint32(d.MAD[tagAt+4:])} }
@@ -159,7 +156,7 @@ func (a *session) remember(d *Datagram) {
 	a.traps[trapOf(d.SLID, d)] = binary.BigEndian.Uint16(d.MAD[tagAt+2:])
 }
 
-// restore gives what represses a trap the trap's transaction id.
+// restore restores the transaction id of the trap in a TrapRepress.
 func (a *session) restore(m mad.Method, d *Datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,14 +167,14 @@ func (a *session) restore(m mad.Method, d *Datagram) {
 	}
 }
 
-// refuse returns a request to the client with an error: nobody has answered.
+// refuse returns a request to the client with a timeout error.
 func (a *session) refuse(d *Datagram) {
 	d.status = timedOut
 	a.write(d)
 }
 
-// deliver takes a datagram to the client. Answers that it does not wait for are dropped, as the kernel
-// does: the library crashes if it has no agent for them.
+// deliver passes a datagram to the client. Responses that it does not wait for are dropped, as the kernel does: the
+// library crashes if it has no agent for them.
 func (a *session) deliver(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
@@ -198,7 +195,7 @@ func (a *session) deliver(d *Datagram) {
 	a.write(d)
 }
 
-// write drops what a client has no room for: nobody waits for it. The request is repeated.
+// write sends a datagram to the client's process. If its socket is full, the datagram is dropped.
 func (a *session) write(d *Datagram) {
 	raw, err := a.conn.SyscallConn()
 	if err != nil {
@@ -211,7 +208,7 @@ func (a *session) write(d *Datagram) {
 	})
 }
 
-// gone reports whether the client's process has closed its socket.
+// gone reports whether the client's process has gone: its socket is closed.
 func (a *session) gone(name string) bool {
 	c, err := net.DialUnix("unixgram", nil, address("%s:in%d", name, a.id))
 	if err != nil {
@@ -221,12 +218,12 @@ func (a *session) gone(name string) bool {
 	return false
 }
 
-// close ends its access.
+// close detaches the client.
 func (a *session) close() {
 	a.pending.close()
 	a.mu.Lock()
 	a.settleTimer.Stop()
-	a.hasAsked = true // it may be late
+	a.hasAsked = true // the timer may have fired already
 	a.mu.Unlock()
 	a.host.Close()
 	a.conn.Close()
