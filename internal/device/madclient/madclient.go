@@ -77,7 +77,8 @@ func (a *Agent) receive(ctx context.Context) {
 }
 
 // Send sends a datagram of at most [verbs.MADLen] bytes. A request with a timeout is repeated after each, retries
-// times, until its response or the timeout is delivered. It returns ErrNoMemory if too many requests wait.
+// times, until its response or the timeout is delivered. It returns ErrNoMemory if too many requests wait,
+// and ErrClosed after Close.
 func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries int) (err error) {
 	d := madagent.Datagram{To: to}
 	copy(d.MAD[:], b)
@@ -88,6 +89,7 @@ func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries 
 		h.Append(d.MAD[:0])
 	}
 	waits := timeout > 0 && !h.Method.Answers()
+	err = verbs.ErrClosed // unless do calls the function
 	a.do(func(now clock.Time) {
 		if waits {
 			if err = a.state.Request(now, &d, clock.Time(timeout), retries); err != nil {
@@ -107,7 +109,7 @@ func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries 
 	return err
 }
 
-// do calls f with the lock held, and then sends and delivers what the agent has.
+// do calls f with the lock held, unless the agent is closed, and then sends and delivers what the agent has.
 func (a *Agent) do(f func(now clock.Time)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
