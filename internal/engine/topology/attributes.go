@@ -10,30 +10,30 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// assignment is a line that says something of a node that has not come yet.
+// assignment is a line about a node whose own line comes later.
 type assignment struct {
 	name string
-	of   node.Type // whose GUID it is; 0: it is no GUID, and of the next node whatever that is
+	of   node.Type // the type of the node if the line sets its GUID; everyType: the next node of any type
 	at   place
 }
 
-// everyType stands for nodes of any type.
+// everyType means nodes of any type.
 const everyType node.Type = 0
 
-// nodeAssignments has the assignments that stand before the line of their node. ibnetdiscover writes all of them
-// there, and one GUID. Files of ibsim may begin with the GUIDs from which several types count: caguids= and
-// the like wait for the first node of their type.
+// nodeAssignments are the assignments that precede the line of their node. ibnetdiscover writes them right before it,
+// with one GUID. Files for ibsim may begin with the first GUIDs of several types: caguids= and the like apply to the
+// next node of their type.
 var nodeAssignments = map[string]node.Type{
 	"vendid": everyType, "devid": everyType, "sysimgguid": everyType,
 	"switchguid": node.Switch, "switchguids": node.Switch, "rtguid": node.Router, "rtguids": node.Router,
 	"caguid": node.CA, "caguids": node.CA, "hcaguid": node.CA, "hcaguids": node.CA,
 }
 
-// deferrable reports whether the line may wait while nodes of other types come.
+// deferrable reports whether nodes of other types may come first.
 func (s *assignment) deferrable() bool { return strings.HasSuffix(s.name, "guids") }
 
-// deferAssignment records a line about a node that is to come. The record before is over: ports that follow are not
-// silently its own.
+// deferAssignment records an assignment for a later node. It ends the current record, so that ports that follow are
+// not silently added to it.
 func (p *parser) deferAssignment(name string, of node.Type) error {
 	for _, s := range p.pending {
 		if s.name == name || of != everyType && s.of == of {
@@ -45,7 +45,7 @@ func (p *parser) deferAssignment(name string, of node.Type) error {
 	return nil
 }
 
-// applyAssignments takes what was said of a node of a type, whose line has come.
+// applyAssignments removes the pending assignments that apply to a node of a type, whose line has come.
 func (p *parser) applyAssignments(t node.Type) error {
 	for _, s := range p.pending {
 		if s.of != everyType && s.of != t && !s.deferrable() {
@@ -57,7 +57,7 @@ func (p *parser) applyAssignments(t node.Type) error {
 	return nil
 }
 
-// checkAssignments refuses lines about nodes that did not come.
+// checkAssignments reports assignments whose node never came.
 func (p *parser) checkAssignments() {
 	for _, s := range p.pending {
 		p.failAt(s.at, "%s= is about a %s that does not follow: such lines stand before the line of their node", s.name, typeName(s.of))
