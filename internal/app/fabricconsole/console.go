@@ -112,7 +112,7 @@ func (c *Console) Line(ctx context.Context, line string) error {
 }
 
 // Script runs the commands of a text up to the first that fails; name is what errors call it. All
-// lines are read before the first one is run: those that cannot be understood are told at once, as
+// lines are read before the first one is run: those that cannot be understood are reported at once, as
 // joined values of type *[Error]. A script that quits ends without an error.
 func (c *Console) Script(ctx context.Context, name, text string) error {
 	var acts []action

@@ -10,28 +10,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 )
 
-// trapInterval is how long a trap is not told of again that says the same.
+// trapInterval is the minimum time between reports of the same trap.
 const trapInterval = 10 * time.Second
 
-// Events makes lines of what the subnet manager tells. What is wrong is told of once, and not again by
-// every sweep that finds it.
+// Events writes the events of the subnet manager as lines. A fault is written once, not for every sweep that finds it.
 type Events struct {
 	write func(line string)
 
 	mu       sync.Mutex
-	now      map[infiniband.ManagerEvent]bool // problems of the sweep under way
-	before   map[infiniband.ManagerEvent]bool // of the one before
+	now      map[infiniband.ManagerEvent]bool // faults found in the current sweep
+	before   map[infiniband.ManagerEvent]bool // faults found in the last one
 	begun    bool
-	reported bool // something, since the last complete sweep
+	reported bool // an event was written since the last complete sweep
 	traps    map[infiniband.ManagerEvent]time.Time
 }
 
-// NewEvents returns one that gives its lines to write, which may be called by several goroutines in turn.
+// NewEvents returns Events that call write with each line, one call at a time, from any goroutine.
 func NewEvents(write func(line string)) *Events {
 	return &Events{write: write, now: make(map[infiniband.ManagerEvent]bool), traps: make(map[infiniband.ManagerEvent]time.Time)}
 }
 
-// Handle takes an event.
+// Handle handles an event.
 func (l *Events) Handle(e infiniband.ManagerEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,11 +41,11 @@ func (l *Events) Handle(e infiniband.ManagerEvent) {
 	l.write("subnet manager: " + e.String())
 }
 
-// shouldReport reports whether nobody has been told of it.
+// shouldReport reports whether an event is new.
 func (l *Events) shouldReport(e infiniband.ManagerEvent) bool {
 	switch {
 	case e.Kind == sm.BecameMaster && !l.begun:
-		l.begun = true // as was to be expected
+		l.begun = true // as expected at the start
 		return false
 	case e.Kind == sm.SweepDone:
 		l.begun = true

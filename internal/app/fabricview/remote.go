@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
-// maxRemoteCables is how many cables to other hosts a picture lists.
+// maxRemoteCables limits the cables to other hosts that a picture lists.
 const maxRemoteCables = 12
 
 // describeRemote describes the cable from a port to another host's fabric.
@@ -20,7 +20,7 @@ func (x *index) describeRemote(n *Node, p *Port) string {
 	return s
 }
 
-// remoteCables describes the cables to other hosts' fabrics, of which a picture has only one end.
+// remoteCables describes the cables to other hosts' fabrics, which a picture cannot draw.
 func (x *index) remoteCables() (lines []string) {
 	more := 0
 	for i := range x.view.Nodes {

@@ -85,7 +85,7 @@ type Address struct {
 	SMSL          uint8
 	SubnetTimeout uint8
 	RespTime      uint8
-	Reregister    bool // ClientReregister was set and is to be told of
+	Reregister    bool // ClientReregister was set, and is to be reported to clients
 }
 
 // Authority is who may manage a port (section 14.2.4).
@@ -126,7 +126,7 @@ type Partition struct {
 	QViolations uint16
 }
 
-// Notices is what a port has to tell its subnet manager.
+// Notices are what a port has to report to its subnet manager.
 type Notices struct {
 	StateChanged bool // a switch's PortStateChange, kept at port 0
 }
@@ -175,7 +175,7 @@ type Counters struct {
 	VL15Dropped          uint64
 	XmitWait             uint64 // ticks of [WaitTick] in which there was something to send and no credit
 
-	// LanePkts are packets of data lanes, sent and received: those of programs, not of subnet management.
+	// LanePkts counts packets on data lanes, sent and received, which excludes subnet management.
 	// Performance management has no such counter.
 	LanePkts uint64
 }

@@ -46,10 +46,10 @@ func (s *subnet) deliver(from *testNode, mlid uint16) map[*testNode]int {
 }
 
 func TestMulticast(t *testing.T) {
-	s, seat, clients := newClients(t, Config{})
+	s, mgr, clients := newClients(t, Config{})
 	rng := rand.New(rand.NewPCG(4, 4))
 	s.tamper = func(_ *testManager, d *Datagram) bool {
-		if h := new(sa.Header); d.QPN == ib.QP1 && h.Decode(d.MAD[:]) && h.Attribute == sa.AttrMCMemberRecord && h.Method == mad.MethodGetResp && h.Status == 0 && seat.m.phase != idle {
+		if h := new(sa.Header); d.QPN == ib.QP1 && h.Decode(d.MAD[:]) && h.Attribute == sa.AttrMCMemberRecord && h.Method == mad.MethodGetResp && h.Status == 0 && mgr.m.phase != idle {
 			t.Error("a join is answered before the switches have their tables")
 		}
 		return true
@@ -112,11 +112,11 @@ func TestMulticast(t *testing.T) {
 				}
 			}
 		}
-		if n := len(seat.m.admin.groups); n != len(in)+1 {
+		if n := len(mgr.m.admin.groups); n != len(in)+1 {
 			t.Fatalf("%d groups, want %d and the broadcast group", n, len(in))
 		}
 	}
-	s.check(seat)
+	s.check(mgr)
 	// A cable goes: the groups find another way.
 	for _, b := range s.nodes[4:] {
 		if b.node.Type == node.Switch && b.peers[1].node.node.Type == node.Switch {
@@ -125,8 +125,8 @@ func TestMulticast(t *testing.T) {
 		}
 	}
 	s.run(time.Second, nil)
-	s.settle(seat)
-	s.check(seat)
+	s.settle(mgr)
+	s.check(mgr)
 	for g, members := range in {
 		for from := range members {
 			got := s.deliver(from.b, mlids[g])
@@ -157,7 +157,7 @@ func TestMulticast(t *testing.T) {
 }
 
 func TestJoinRefusals(t *testing.T) {
-	s, seat, clients := newClients(t, Config{Limits: Limits{PerPort: 3, Groups: 5}})
+	s, mgr, clients := newClients(t, Config{Limits: Limits{PerPort: 3, Groups: 5}})
 	c := clients[0]
 	set := func(mask uint64, r *sa.MCMemberRecord) mad.Status {
 		status, _ := c.ask(mad.MethodSet, sa.AttrMCMemberRecord, mask, r)
@@ -214,7 +214,7 @@ func TestJoinRefusals(t *testing.T) {
 		c.want(want, status)
 	}
 	// A group whose name the administrator chooses: only the group's limit speaks against it.
-	seat.m.config.Limits.Groups = 6
+	mgr.m.config.Limits.Groups = 6
 	mask, r = member(clients[2], 0, sa.FullMember)
 	status, records := clients[2].ask(mad.MethodSet, sa.AttrMCMemberRecord, mask&^sa.MemberMGID, r)
 	c.want(0, status)

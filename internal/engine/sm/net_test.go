@@ -17,8 +17,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// subnet is nodes with their agents and cables, and managers at some of them. It carries management
-// packets hop by hop, in virtual time; nothing else.
+// subnet is a set of nodes with agents and cables, and managers at some of them. It carries only management packets,
+// hop by hop, in virtual time.
 type subnet struct {
 	t        testing.TB
 	now      clock.Time
@@ -26,16 +26,16 @@ type subnet struct {
 	managers []*testManager
 	rng      *rand.Rand
 	loss     float64 // of each hop
-	sent     int     // hops
-	// inbox has the datagrams to queue pair 1 that came to adapters without a manager.
+	sent     int     // hops of all packets
+	// inbox has the datagrams to queue pair 1 of adapters without a manager.
 	inbox map[*testNode][]Datagram
-	// tamper may change or drop a packet that is about to be sent by a manager; false: it is lost.
-	tamper func(s *testManager, d *Datagram) bool
+	// tamper may change a packet that a manager sends; false drops it.
+	tamper func(m *testManager, d *Datagram) bool
 	// forge may change what is delivered to a manager by a directed route.
 	forge func(b []byte)
 }
 
-// testNode is a node in the subnet.
+// testNode is a node of the subnet.
 type testNode struct {
 	node    *node.Node
 	agent   *sma.Agent
@@ -44,12 +44,13 @@ type testNode struct {
 	manager *testManager
 }
 
+// testPort is a port of a node.
 type testPort struct {
 	node *testNode
 	port int
 }
 
-// testManager is a manager and where it sits: port 0 at a switch.
+// testManager is a manager and its port; at a switch, port 0.
 type testManager struct {
 	m      *Manager
 	node   *testNode
@@ -133,17 +134,17 @@ func (s *subnet) manage(b *testNode, c Config) *testManager {
 	p.CapMask |= uint32(smp.CapSM)
 	c.PortGUID = p.GUID
 	c.TIDBase = s.rng.Uint32()
-	seat := &testManager{m: New(c), node: b, port: port}
-	b.manager = seat
-	s.managers = append(s.managers, seat)
-	seat.m.Start(s.now)
-	return seat
+	mgr := &testManager{m: New(c), node: b, port: port}
+	b.manager = mgr
+	s.managers = append(s.managers, mgr)
+	mgr.m.Start(s.now)
+	return mgr
 }
 
 // stop ends a manager.
-func (s *subnet) stop(seat *testManager) {
-	seat.off = true
-	seat.node.node.Ports[seat.port].CapMask &^= uint32(smp.CapSM)
+func (s *subnet) stop(mgr *testManager) {
+	mgr.off = true
+	mgr.node.node.Ports[mgr.port].CapMask &^= uint32(smp.CapSM)
 }
 
 func (s *subnet) lost() bool { return s.loss > 0 && s.rng.Float64() < s.loss }
@@ -265,27 +266,27 @@ func response1(d *Datagram) bool {
 
 // step carries all there is, and says whether there was anything.
 func (s *subnet) step() (busy bool) {
-	for _, seat := range s.managers {
-		if seat.off {
+	for _, mgr := range s.managers {
+		if mgr.off {
 			continue
 		}
 		var d Datagram
 		for range 256 {
 			d = Datagram{}
-			if !seat.m.Next(s.now, &d) {
+			if !mgr.m.Next(s.now, &d) {
 				break
 			}
 			busy = true
-			if s.tamper == nil || s.tamper(seat, &d) {
-				s.send(seat.node, seat.port, &d)
+			if s.tamper == nil || s.tamper(mgr, &d) {
+				s.send(mgr.node, mgr.port, &d)
 			}
 		}
 		for {
-			e, ok := seat.m.NextEvent()
+			e, ok := mgr.m.NextEvent()
 			if !ok {
 				break
 			}
-			seat.events = append(seat.events, e)
+			mgr.events = append(mgr.events, e)
 		}
 	}
 	for _, b := range s.nodes {
@@ -320,9 +321,9 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 			continue // what done has sent
 		}
 		next := clock.Time(0)
-		for _, seat := range s.managers {
-			if !seat.off {
-				next = earlier(next, seat.m.Deadline())
+		for _, mgr := range s.managers {
+			if !mgr.off {
+				next = earlier(next, mgr.m.Deadline())
 			}
 		}
 		for _, b := range s.nodes {
@@ -340,33 +341,33 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 			}
 		}
 		s.now = max(s.now+1, next)
-		for _, seat := range s.managers {
-			if d := seat.m.Deadline(); !seat.off && d != 0 && d <= s.now {
-				seat.m.HandleTimeout(s.now)
+		for _, mgr := range s.managers {
+			if d := mgr.m.Deadline(); !mgr.off && d != 0 && d <= s.now {
+				mgr.m.HandleTimeout(s.now)
 			}
 		}
 	}
 }
 
 // up runs until a manager has the subnet configured and nothing more to do.
-func (s *subnet) up(seat *testManager) {
+func (s *subnet) up(mgr *testManager) {
 	s.t.Helper()
-	sweeps := seat.m.Counters.Sweeps
+	sweeps := mgr.m.Counters.Sweeps
 	ok := s.run(5*time.Minute, func() bool {
-		return seat.m.Counters.Sweeps > sweeps && !seat.m.Busy() && seat.m.sweep.heavyAt == 0
+		return mgr.m.Counters.Sweeps > sweeps && !mgr.m.Busy() && mgr.m.sweep.heavyAt == 0
 	})
 	if !ok {
-		s.t.Fatalf("no complete sweep within 5 minutes: %v, phase %d, failures %d, %v", seat.m.State(), seat.m.phase, seat.m.sweep.failures, seat.events)
+		s.t.Fatalf("no complete sweep within 5 minutes: %v, phase %d, failures %d, %v", mgr.m.State(), mgr.m.phase, mgr.m.sweep.failures, mgr.events)
 	}
 }
 
 // settle runs on until nothing is due for a while but light sweeps.
-func (s *subnet) settle(seat *testManager) {
+func (s *subnet) settle(mgr *testManager) {
 	s.t.Helper()
 	if !s.run(10*time.Minute, func() bool {
-		return seat.m.Counters.Sweeps > 0 && !seat.m.Busy() && seat.m.sweep.heavyAt == 0 && !s.trapsPending()
+		return mgr.m.Counters.Sweeps > 0 && !mgr.m.Busy() && mgr.m.sweep.heavyAt == 0 && !s.trapsPending()
 	}) {
-		s.t.Fatalf("not settled: phase %d, failures %d, %v", seat.m.phase, seat.m.sweep.failures, seat.events)
+		s.t.Fatalf("not settled: phase %d, failures %d, %v", mgr.m.phase, mgr.m.sweep.failures, mgr.events)
 	}
 }
 
@@ -382,9 +383,9 @@ func (s *subnet) trapsPending() bool {
 // check looks at the nodes themselves, not at what the manager thinks of them: LIDs are unique, links
 // are active at both ends with the same MTU and lanes, each LID is reached from each port by the tables
 // in the switches, and these have no credit loop.
-func (s *subnet) check(seat *testManager) {
+func (s *subnet) check(mgr *testManager) {
 	s.t.Helper()
-	alive := s.connected(seat.node)
+	alive := s.connected(mgr.node)
 	lids := map[uint16]testPort{}
 	index := map[*testNode]int32{}
 	g := &routing.Graph{}
@@ -422,8 +423,8 @@ func (s *subnet) check(seat *testManager) {
 				s.t.Errorf("port %d of %x has LID %d, as %v", p, b.node.GUID, a.LID, other)
 			}
 			lids[a.LID] = testPort{b, p}
-			if a.SMLID != seat.m.LID() {
-				s.t.Errorf("port %d of %x has the manager at LID %d, not %d", p, b.node.GUID, a.SMLID, seat.m.LID())
+			if a.SMLID != mgr.m.LID() {
+				s.t.Errorf("port %d of %x has the manager at LID %d, not %d", p, b.node.GUID, a.SMLID, mgr.m.LID())
 			}
 		}
 	}

@@ -22,20 +22,20 @@ func TestBringUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSubnet(t)
-			seat := s.manage(build(s), Config{})
-			s.up(seat)
-			s.check(seat)
-			requests := seat.m.Counters.Requests
+			mgr := s.manage(build(s), Config{})
+			s.up(mgr)
+			s.check(mgr)
+			requests := mgr.m.Counters.Requests
 			// Nothing has changed: the next sweep sets nothing.
-			seat.m.Resweep(s.now)
-			s.up(seat)
-			s.check(seat)
+			mgr.m.Resweep(s.now)
+			s.up(mgr)
+			s.check(mgr)
 			for _, b := range s.nodes {
 				if d := b.agent.Deadline(); d != 0 {
 					t.Errorf("node %x has a trap to send", b.node.GUID)
 				}
 			}
-			t.Logf("%d nodes: %d requests, then %d", len(s.nodes), requests, seat.m.Counters.Requests-requests)
+			t.Logf("%d nodes: %d requests, then %d", len(s.nodes), requests, mgr.m.Counters.Requests-requests)
 		})
 	}
 }
