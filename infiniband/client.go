@@ -40,7 +40,7 @@ type remoteAdapter struct {
 }
 
 const (
-	// callTimeout is how long the fabric's process has to answer a request.
+	// callTimeout is how long the fabric's process has to answer a request, and a program to send its hello.
 	callTimeout = 10 * time.Second
 	// maxQueued is how many bytes of packets are queued for the device before the socket is read no more, and
 	// the fabric holds the senders back.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
@@ -87,6 +88,8 @@ func (f *Fabric) greet(g *session, r *reader) error {
 	if err := sameUser(g.conn); err != nil {
 		return err
 	}
+	g.conn.SetDeadline(time.Now().Add(callTimeout))
+	defer g.conn.SetDeadline(time.Time{})
 	k, b, err := r.next()
 	var h hello
 	if err == nil && k != kindHello {

@@ -4,10 +4,16 @@ package infiniband
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -54,5 +60,29 @@ func TestChangedBeforeWelcome(t *testing.T) {
 	}
 	if k, _, err := r.next(); err != nil || k != kindChanged {
 		t.Errorf("a change after the welcome is not sent: kind %d, %v", k, err)
+	}
+}
+
+// A program that connects and says nothing is disconnected: it would hold a connection for ever.
+func TestSilentProgram(t *testing.T) {
+	testrun.SkipUnlessLong(t, "waits until a hello is overdue")
+	t.Parallel()
+	f, err := GenerateFabric("pair", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	name := fmt.Sprintf("silent-%d", os.Getpid())
+	if err := f.Serve(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	c, err := dialLocal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("it is still connected after a minute")
 	}
 }
