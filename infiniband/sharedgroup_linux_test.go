@@ -16,7 +16,7 @@ import (
 const guestGroup = "RAMJET_TEST_GROUP"
 
 // A process that is killed is a member no more: its port leaves the group at the administrator, unless another
-// program at the port is a member, as which it receives what comes.
+// program at the port is a member, which receives the group's packets.
 func TestKilledMember(t *testing.T) {
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ const (
 	DataVLs = 15
 	// ServiceLevels is how many service levels there are (section 7.6.5).
 	ServiceLevels = 16
-	// PermissiveLID addresses whoever is at the other end of a link (section 4.1.3).
+	// PermissiveLID addresses the node at the other end of a link (section 4.1.3).
 	PermissiveLID uint16 = 0xffff
 	// FirstMulticastLID and LastMulticastLID bound the LIDs of multicast groups (section 4.1.3).
 	FirstMulticastLID uint16 = 0xc000
@@ -36,8 +36,8 @@ type Node struct {
 	// Tables are a switch's; nil: the node is none.
 	Tables *Tables
 
-	// Changed is called after a management packet has changed something of a port that its owner may
-	// have to follow; nil: nobody wants to know.
+	// Changed is called after a management packet has changed something of a port that its owner must
+	// follow; may be nil.
 	Changed func(port int)
 }
 

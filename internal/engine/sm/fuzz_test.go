@@ -26,7 +26,7 @@ func pieces(ds ...Datagram) (b []byte) {
 }
 
 // FuzzHandleMAD gives a manager that is up datagrams from outside, and time to react. It has to stay
-// within its bounds, and unless it was told to stop by who knows its key, the subnet works afterwards.
+// within its bounds, and unless a client that knows its key has stopped it, the subnet works afterwards.
 func FuzzHandleMAD(f *testing.F) {
 	to1 := func(method mad.Method, a mad.Attribute, mask uint64, lid uint16, r interface{ Append([]byte) []byte }) (d Datagram) {
 		d.QPN, d.LID = ib.QP1, lid
