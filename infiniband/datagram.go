@@ -25,7 +25,7 @@ const (
 	datagramChallenge                         // challenge
 	datagramWelcome                           // token of the sender, width, speed
 	datagramRefused                           // why
-	datagramAlive                             // epoch of the sender's link (0: down), and that of the receiver's as the sender knows it
+	datagramAlive                             // epoch of the sender's link (0: down), last known epoch of the receiver's
 	datagramFrame                             // epoch of the sender's link, frame
 	datagramBye                               // whether the cable has been pulled
 )
@@ -37,7 +37,7 @@ const (
 	challengeLen   = 16
 )
 
-// datagram is a datagram that has come, or is to be sent. Which fields mean something is up to the kind.
+// datagram is a received datagram, or one to send. Its kind decides which fields it has.
 type datagram struct {
 	kind  datagramKind
 	token uint64 // the receiver's
@@ -47,14 +47,14 @@ type datagram struct {
 	width       node.Width
 	speed       node.Speed
 	port        uint8  // at the receiver
-	to, own     string // the node of that port; and the sender's end, for people
+	to, own     string // the node of that port; a description of the sender's end
 	why         string
 	epoch, seen uint32
 	frame       []byte
 	pulled      bool
 }
 
-// append appends the datagram. Strings are cut to 255 bytes, and frames are not looked at.
+// append appends the datagram. Strings are cut to 255 bytes.
 func (d *datagram) append(b []byte) []byte {
 	b = append(b, 'R', 'C', cableVersion, byte(d.kind))
 	b = binary.BigEndian.AppendUint64(b, d.token)
@@ -93,7 +93,7 @@ func (d *datagram) append(b []byte) []byte {
 	return b
 }
 
-// fieldReader takes fields off the front of a datagram. After one that is not there all are zero, and bad.
+// fieldReader reads the fields of a datagram. Beyond its end they are zero, and bad is set.
 type fieldReader struct {
 	b   []byte
 	bad bool
@@ -114,8 +114,8 @@ func (c *fieldReader) uint32() uint32 { return binary.BigEndian.Uint32(c.bytes(4
 func (c *fieldReader) uint64() uint64 { return binary.BigEndian.Uint64(c.bytes(8)) }
 func (c *fieldReader) text() string   { return string(c.bytes(int(c.uint8()))) }
 
-// decode takes a datagram that has come, whose frame stays in b. False: it is none of ours, or malformed.
-// One of another version has the version's number instead.
+// decode decodes a datagram; its frame remains in b. It returns false if the datagram is malformed or not of this
+// protocol. A datagram of another version of the protocol yields that version and false.
 func (d *datagram) decode(b []byte) (version uint8, ok bool) {
 	*d = datagram{}
 	c := fieldReader{b: b}
