@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(guestFabric); name != "" {
-		session(name)
+		guest(name)
 		return
 	}
 	testrun.Waits()

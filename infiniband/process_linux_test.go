@@ -30,7 +30,7 @@ import (
 // host-1, where it receives what comes.
 const guestFabric = "RAMJET_TEST_FABRIC"
 
-func session(name string) {
+func guest(name string) {
 	check := func(err error) {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "guest:", err)
