@@ -72,7 +72,7 @@ func (p *partitionParser) fail(line int, format string, a ...any) {
 	p.errs = append(p.errs, fmt.Errorf("%s:%d: %s", p.file, line, fmt.Sprintf(format, a...)))
 }
 
-// statement takes what is before a semicolon.
+// statement parses a statement, up to its semicolon.
 func (p *partitionParser) statement(line int, text string) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 2 {

@@ -132,7 +132,7 @@ func (p *parser) alias(c cableEnd) error {
 // capabilities reads what the line says about width and speed: options before the comment, and the
 // rate at the comment's end, which counts more.
 func (c *cableEnd) capabilities(enabled capabilities, options, comment string) error {
-	var saidSpeed, saidExt bool
+	var hasSpeed, hasExt bool
 	for _, o := range strings.Fields(options) {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok {
@@ -151,15 +151,15 @@ func (c *cableEnd) capabilities(enabled capabilities, options, comment string) e
 		case "w":
 			enabled.width = node.Width(v)
 		case "s":
-			enabled.speed, saidSpeed = node.Speed(v), true
+			enabled.speed, hasSpeed = node.Speed(v), true
 		case "e":
-			enabled.ext, saidExt = node.Speed(v)<<4, true
+			enabled.ext, hasExt = node.Speed(v)<<4, true
 		}
 	}
-	if saidSpeed && enabled.speed == 0 {
+	if hasSpeed && enabled.speed == 0 {
 		enabled.speed = node.QDR // as ibsim
 	}
-	enabled.hasSpeed, enabled.hasExt = enabled.hasSpeed || saidSpeed, enabled.hasExt || saidExt
+	enabled.hasSpeed, enabled.hasExt = enabled.hasSpeed || hasSpeed, enabled.hasExt || hasExt
 	c.width, c.speed = enabled.width, enabled.speeds()
 	for _, word := range strings.Fields(unquoted(comment)) {
 		if w, s, ok := rate(word); ok {
