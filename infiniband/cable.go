@@ -21,54 +21,54 @@ import (
 )
 
 const (
-	// aliveInterval is how often an end tells that it is there, and tries what has not come about.
+	// aliveInterval is the time between an end's alive messages, and between its attempts to join.
 	aliveInterval = 250 * time.Millisecond
-	// silence is how long the other end may say nothing until the link goes down.
-	silence = 3 * time.Second
-	// maxCables limits the cables that a fabric lets others join.
+	// peerTimeout is how long the other end may be silent before the link goes down.
+	peerTimeout = 3 * time.Second
+	// maxCables limits the cables of one socket.
 	maxCables = 1024
-	// socketBuffer is asked of the system for what comes in a burst.
+	// socketBuffer is the size of the socket's buffers in bytes, for bursts.
 	socketBuffer = 4 << 20
 )
 
-// wire is a UDP socket, and the cables that it carries.
-type wire struct {
+// cableSocket is a UDP socket and the cables that it carries.
+type cableSocket struct {
 	f      *Fabric
 	conn   *net.UDPConn
-	secret [32]byte // of challenges
-	host   bool     // others may join
+	secret [32]byte // authenticates challenges
+	host   bool     // accepts hellos
 
 	mu     sync.Mutex
-	cables map[uint64]*Cable // by the token that was chosen here
+	cables map[uint64]*Cable // by the token of this end
 	closed bool
 }
 
-// Cable is the end here of a cable to a fabric on another host.
+// Cable is the local end of a cable to a fabric on another host.
 type Cable struct {
-	w     *wire
-	local End
-	far   End
-	joins bool // this end has called the other
-	ring  chan struct{}
-	done  chan struct{}
-	first chan error // of capacity 1: whether the first call succeeded
-	once  sync.Once
+	socket *cableSocket
+	local  End
+	far    End
+	joins  bool // this end has joined the other
+	ring   chan struct{}
+	done   chan struct{}
+	first  chan error // of capacity 1: the result of the first join
+	once   sync.Once
 
 	// mu guards what follows. It is taken before the fabric's lock.
 	mu        sync.Mutex
 	err       error
 	remote    *fabric.Remote
-	token     uint64 // here
+	token     uint64 // of this end
 	peer      netip.AddrPort
-	peerToken uint64 // 0: the other end has not answered
+	peerToken uint64 // 0: not joined
 	challenge [challengeLen]byte
 	width     node.Width // of the other end
 	speed     node.Speed
-	heard     time.Time
-	tried     time.Time // the last hello or alive that was sent
-	epoch     uint32    // of this end's link; 0: it may not come up
-	upEpoch   uint32    // the epoch in which it came up last
-	last      uint32    // the last epoch that there was
+	lastHeard time.Time
+	lastSent  time.Time // when hello or alive was sent last
+	epoch     uint32    // of this end's link; 0: the link must stay down
+	upEpoch   uint32    // the last epoch in which the link came up
+	lastEpoch uint32    // the highest epoch used so far
 	peerEpoch uint32
 }
 
@@ -78,7 +78,7 @@ func newToken() uint64 {
 	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
-func (f *Fabric) newWire(address string, host bool) (*wire, error) {
+func (f *Fabric) newWire(address string, host bool) (*cableSocket, error) {
 	a, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
@@ -89,7 +89,7 @@ func (f *Fabric) newWire(address string, host bool) (*wire, error) {
 	}
 	c.SetReadBuffer(socketBuffer) // as much as the system allows
 	c.SetWriteBuffer(socketBuffer)
-	w := &wire{f: f, conn: c, host: host, cables: make(map[uint64]*Cable)}
+	w := &cableSocket{f: f, conn: c, host: host, cables: make(map[uint64]*Cable)}
 	crand.Read(w.secret[:])
 	go w.read()
 	return w, nil
@@ -108,8 +108,8 @@ func (f *Fabric) Listen(ctx context.Context, address string) (net.Addr, error) {
 	return w.conn.LocalAddr(), nil
 }
 
-// joinTime is how long a host may take to answer the first call.
-const joinTime = 10 * time.Second
+// joinTimeout is how long a host has to answer the first hello.
+const joinTimeout = 10 * time.Second
 
 // Join puts a cable between a port here that has none and one of the fabric that listens at an address on
 // another host. It returns when the other end has answered. If that vanishes later, the link goes down, and the
@@ -138,7 +138,7 @@ func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cab
 		w.close()
 		return nil, err
 	}
-	ctx2, cancel := context.WithTimeout(ctx, joinTime)
+	ctx2, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	select {
 	case err = <-c.first:
@@ -146,7 +146,7 @@ func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cab
 		err = c.Err()
 	case <-ctx2.Done():
 		if err = ctx.Err(); err == nil {
-			err = fmt.Errorf("infiniband: nobody answers at %v within %v: is a fabric listening there?", to, joinTime)
+			err = fmt.Errorf("infiniband: nobody answers at %v within %v: is a fabric listening there?", to, joinTimeout)
 		}
 	}
 	if err != nil {
@@ -157,13 +157,13 @@ func (f *Fabric) Join(ctx context.Context, address string, local, far End) (*Cab
 	return c, nil
 }
 
-func newCable(w *wire, local, far End, peer netip.AddrPort, token uint64) *Cable {
-	return &Cable{w: w, local: local, far: far, peer: peer, token: token, ring: make(chan struct{}, 1), done: make(chan struct{}),
-		first: make(chan error, 1), heard: time.Now()}
+func newCable(w *cableSocket, local, far End, peer netip.AddrPort, token uint64) *Cable {
+	return &Cable{socket: w, local: local, far: far, peer: peer, token: token, ring: make(chan struct{}, 1), done: make(chan struct{}),
+		first: make(chan error, 1), lastHeard: time.Now()}
 }
 
-// start puts a cable into its port.
-func (w *wire) start(c *Cable, far string) error {
+// start plugs a cable into its port.
+func (w *cableSocket) start(c *Cable, far string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -182,8 +182,8 @@ func (w *wire) start(c *Cable, far string) error {
 	return nil
 }
 
-// close ends the socket and its cables.
-func (w *wire) close() {
+// close closes the socket and its cables.
+func (w *cableSocket) close() {
 	w.mu.Lock()
 	w.closed = true
 	var all []*Cable
@@ -197,8 +197,8 @@ func (w *wire) close() {
 	w.conn.Close()
 }
 
-// remove forgets a cable. A socket that was for it alone is closed.
-func (w *wire) remove(c *Cable) {
+// remove removes a cable, and closes a socket that was for it alone.
+func (w *cableSocket) remove(c *Cable) {
 	w.mu.Lock()
 	delete(w.cables, c.token)
 	w.mu.Unlock()
@@ -207,8 +207,8 @@ func (w *wire) remove(c *Cable) {
 	}
 }
 
-// read takes what comes, until the socket is closed.
-func (w *wire) read() {
+// read handles datagrams until the socket is closed.
+func (w *cableSocket) read() {
 	buf := make([]byte, frameHeader+link.MaxFrame+1)
 	var d datagram
 	for {
@@ -243,16 +243,16 @@ func (w *wire) read() {
 	}
 }
 
-func (w *wire) send(d *datagram, to netip.AddrPort) {
-	w.conn.WriteToUDPAddrPort(d.append(nil), to) // what is lost is sent again
+func (w *cableSocket) send(d *datagram, to netip.AddrPort) {
+	w.conn.WriteToUDPAddrPort(d.append(nil), to) // what is lost is repeated
 }
 
-func (w *wire) refuse(d *datagram, to netip.AddrPort, why string) {
+func (w *cableSocket) refuse(d *datagram, to netip.AddrPort, why string) {
 	w.send(&datagram{kind: datagramRefused, token: d.token, why: why}, to)
 }
 
-// hello answers a call. Nothing is kept of a caller that has not shown that the address is its own.
-func (w *wire) hello(d *datagram, from netip.AddrPort) {
+// hello answers a hello. It keeps no state for a peer that has not proved that it receives at its address.
+func (w *cableSocket) hello(d *datagram, from netip.AddrPort) {
 	mac := hmac.New(sha256.New, w.secret[:])
 	fmt.Fprint(mac, from)
 	binary.Write(mac, binary.BigEndian, d.from)
@@ -266,7 +266,7 @@ func (w *wire) hello(d *datagram, from netip.AddrPort) {
 	var c *Cable
 	for _, o := range w.cables {
 		if o.peer == from && o.peerTokenIs(d.from) {
-			c = o // the answer was lost
+			c = o // the welcome was lost
 		}
 	}
 	w.mu.Unlock()
@@ -282,7 +282,7 @@ func (w *wire) hello(d *datagram, from netip.AddrPort) {
 	defer c.mu.Unlock()
 	width, speed := c.remote.Enabled()
 	w.send(&datagram{kind: datagramWelcome, token: d.from, from: c.token, width: width, speed: speed}, from)
-	c.Look()
+	c.Wake()
 }
 
 func (c *Cable) peerTokenIs(t uint64) bool {
@@ -291,7 +291,7 @@ func (c *Cable) peerTokenIs(t uint64) bool {
 	return c.peerToken == t
 }
 
-// Local returns the port here.
+// Local returns the local port.
 func (c *Cable) Local() End { return c.local }
 
 // Done is closed when the cable has ended. Err says why.
@@ -310,25 +310,25 @@ func (c *Cable) Close() error {
 	return nil
 }
 
-// Look is called by the fabric.
-func (c *Cable) Look() {
+// Wake is called by the fabric, when there may be something to do.
+func (c *Cable) Wake() {
 	select {
 	case c.ring <- struct{}{}:
 	default:
 	}
 }
 
-// end takes the cable out of its port, and tells the other end.
+// end pulls the cable out of its port, and sends bye to the other end.
 func (c *Cable) end(why error, pulled bool) {
 	c.once.Do(func() {
 		c.remote.Close()
 		c.mu.Lock()
 		c.err = why
 		if c.peerToken != 0 {
-			c.w.send(&datagram{kind: datagramBye, token: c.peerToken, pulled: pulled}, c.peer)
+			c.socket.send(&datagram{kind: datagramBye, token: c.peerToken, pulled: pulled}, c.peer)
 		}
 		c.mu.Unlock()
-		c.w.remove(c)
+		c.socket.remove(c)
 		close(c.done)
 	})
 }

@@ -52,7 +52,7 @@ func freePort(t *testing.T, f *infiniband.Fabric) infiniband.End {
 	return infiniband.End{}
 }
 
-// portAt returns what there is to see of a port.
+// portAt returns the view of a port.
 func portAt(f *infiniband.Fabric, e infiniband.End) (p fabric.PortView) {
 	for _, n := range f.View().Nodes {
 		if n.Name == e.Node {
@@ -162,7 +162,7 @@ func TestJoin(t *testing.T) {
 	j.await(t)
 }
 
-// TestJoinEnds: whoever is gone takes the link down; when it is there again, so is the link.
+// TestJoinEnds: an end that vanishes takes the link down; when it is back, so is the link.
 func TestJoinEnds(t *testing.T) {
 	t.Parallel()
 	j := join2(t, nil)
@@ -225,7 +225,7 @@ func TestJoinRefused(t *testing.T) {
 	}
 }
 
-// proxy carries datagrams between who sends to it and a server, and loses or repeats some.
+// proxy relays datagrams between a client and a server, and loses or repeats some.
 type proxy struct {
 	server  netip.AddrPort
 	conn    *net.UDPConn // towards the client

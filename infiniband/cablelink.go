@@ -10,14 +10,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 )
 
-// The link of a cable to another host comes up when both ends want it to. Each numbers its links: an end that
-// may come up begins an epoch, and tells it, with the other's that it knows. When the other has repeated its own,
-// it is up. Another epoch of the other end means that its link has been down, so this end's goes down, too.
+// The link of a cable to another host comes up when both ends are ready. Each end numbers its links by epochs: when
+// its link may come up it begins an epoch, and sends it in its alive messages together with the peer's epoch. The
+// link is up once the peer has repeated this end's epoch. A new epoch of the peer means that its link has been
+// down, so this end's goes down too.
 
-// errSilent ends a cable whose other end, which joined it, is gone.
-var errSilent = fmt.Errorf("infiniband: the other end has said nothing for %v", silence)
+// errPeerTimeout ends a cable whose other end had joined this one, and is silent.
+var errPeerTimeout = fmt.Errorf("infiniband: the other end has said nothing for %v", peerTimeout)
 
-// run sends what is due, and frames, until the cable ends.
+// run sends alive messages and frames until the cable ends.
 func (c *Cable) run() {
 	var buf []byte
 	var ends []int
@@ -45,26 +46,26 @@ func (c *Cable) run() {
 	}
 }
 
-// transmit sends frames, a datagram each.
-func (c *Cable) transmit(buf []byte, ends []int, there target) {
+// transmit sends frames, one per datagram.
+func (c *Cable) transmit(buf []byte, ends []int, there destination) {
 	var out [frameHeader + 8192]byte
 	from := 0
 	for _, to := range ends {
 		d := datagram{kind: datagramFrame, token: there.token, epoch: there.epoch, frame: buf[from:to]}
-		c.w.conn.WriteToUDPAddrPort(d.append(out[:0]), there.peer) // the link can do with losses
+		c.socket.conn.WriteToUDPAddrPort(d.append(out[:0]), there.peer) // losses are harmless to the link
 		from = to
 	}
 }
 
-// target is who frames are sent to; without a token nobody.
-type target struct {
+// destination is where to send frames; without a token, nowhere.
+type destination struct {
 	peer  netip.AddrPort
 	token uint64
 	epoch uint32
 }
 
-// step sends what is due besides frames.
-func (c *Cable) step() (to target, err error) {
+// step updates the state of the link, and sends what is due besides frames.
+func (c *Cable) step() (to destination, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	linked, may, err := c.remote.State()
@@ -72,12 +73,12 @@ func (c *Cable) step() (to target, err error) {
 		return to, err
 	}
 	now := time.Now()
-	if c.peerToken != 0 && now.Sub(c.heard) > silence {
-		c.remote.Silent()
+	if c.peerToken != 0 && now.Sub(c.lastHeard) > peerTimeout {
+		c.remote.WatchdogExpired()
 		if !c.joins {
-			return to, errSilent
+			return to, errPeerTimeout
 		}
-		c.lose()
+		c.forgetPeer()
 		linked = false
 	}
 	switch {
@@ -86,46 +87,46 @@ func (c *Cable) step() (to target, err error) {
 	case !may:
 		c.setEpoch(0)
 	case !linked && (c.epoch == 0 || c.up()):
-		// It has been up, and is no more, or may come up now.
-		c.last++
-		c.setEpoch(c.last)
+		// The link has gone down, or may come up now.
+		c.lastEpoch++
+		c.setEpoch(c.lastEpoch)
 	}
-	if now.Sub(c.tried) >= aliveInterval {
-		c.tell(now)
+	if now.Sub(c.lastSent) >= aliveInterval {
+		c.sendState(now)
 	}
-	return target{c.peer, c.peerToken, c.epoch}, nil
+	return destination{c.peer, c.peerToken, c.epoch}, nil
 }
 
-// up reports whether the link of this epoch has been brought up.
+// up reports whether the link has come up in the current epoch.
 func (c *Cable) up() bool { return c.upEpoch != 0 && c.upEpoch == c.epoch }
 
-// setEpoch begins an epoch, and tells it.
+// setEpoch begins an epoch, and sends it.
 func (c *Cable) setEpoch(e uint32) {
 	if c.epoch != e {
 		c.epoch = e
-		c.tell(time.Now())
+		c.sendState(time.Now())
 	}
 }
 
-// lose forgets the other end, which is to be called again.
-func (c *Cable) lose() {
+// forgetPeer forgets the other end, which this end then joins again.
+func (c *Cable) forgetPeer() {
 	c.remote.Down()
 	c.peerToken, c.peerEpoch, c.epoch, c.challenge = 0, 0, 0, [challengeLen]byte{}
 }
 
-// tell calls the other end, or tells it that this one is there.
-func (c *Cable) tell(now time.Time) {
-	c.tried = now
+// sendState sends hello, or alive once joined.
+func (c *Cable) sendState(now time.Time) {
+	c.lastSent = now
 	if c.peerToken != 0 {
-		c.w.send(&datagram{kind: datagramAlive, token: c.peerToken, epoch: c.epoch, seen: c.peerEpoch}, c.peer)
+		c.socket.send(&datagram{kind: datagramAlive, token: c.peerToken, epoch: c.epoch, seen: c.peerEpoch}, c.peer)
 		return
 	}
 	width, speed := c.remote.Enabled()
-	c.w.send(&datagram{kind: datagramHello, from: c.token, challenge: c.challenge, width: width, speed: speed, port: uint8(c.far.Port),
+	c.socket.send(&datagram{kind: datagramHello, from: c.token, challenge: c.challenge, width: width, speed: speed, port: uint8(c.far.Port),
 		to: c.far.Node, own: c.local.String()}, c.peer)
 }
 
-// handle takes a datagram that has come to this end.
+// handle handles a datagram to this end.
 func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,61 +138,61 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 	case datagramChallenge:
 		if c.joins && c.peerToken == 0 && c.challenge != d.challenge {
 			c.challenge = d.challenge
-			c.tell(now)
+			c.sendState(now)
 		}
 		return
 	case datagramRefused:
 		if c.joins && c.peerToken == 0 {
-			c.answer(fmt.Errorf("infiniband: the fabric at %v refuses: %s", c.peer, d.why))
+			c.finishJoin(fmt.Errorf("infiniband: the fabric at %v refuses: %s", c.peer, d.why))
 		}
 		return
 	case datagramWelcome:
 		if c.joins && c.peerToken == 0 {
-			c.peerToken, c.width, c.speed, c.heard = d.from, d.width, d.speed, now
-			c.answer(nil)
-			c.Look()
+			c.peerToken, c.width, c.speed, c.lastHeard = d.from, d.width, d.speed, now
+			c.finishJoin(nil)
+			c.Wake()
 		}
 		return
 	}
 	if c.peerToken == 0 {
 		return
 	}
-	c.heard = now
+	c.lastHeard = now
 	switch d.kind {
 	case datagramAlive:
-		c.alive(d, now)
+		c.handleAlive(d, now)
 	case datagramFrame:
 		if c.up() && d.epoch == c.peerEpoch {
 			c.remote.Handle(d.frame)
 		}
 	case datagramBye:
 		if c.joins && !d.pulled {
-			c.lose()
+			c.forgetPeer()
 			return
 		}
 		go c.end(fabric.ErrPulled, d.pulled)
 	}
 }
 
-// answer says how the first call has ended.
-func (c *Cable) answer(err error) {
+// finishJoin reports the result of the first join.
+func (c *Cable) finishJoin(err error) {
 	select {
 	case c.first <- err:
 	default:
 	}
 }
 
-// alive takes what the other end tells of its link.
-func (c *Cable) alive(d *datagram, now time.Time) {
+// handleAlive handles the state of the other end's link.
+func (c *Cable) handleAlive(d *datagram, now time.Time) {
 	if d.epoch != c.peerEpoch {
 		c.peerEpoch = d.epoch
 		if c.up() {
 			c.remote.Down()
 			c.epoch, c.upEpoch = 0, 0
-			c.Look() // which begins another
+			c.Wake() // to begin another
 		}
 		if c.epoch != 0 {
-			c.tell(now)
+			c.sendState(now)
 		}
 	}
 	if c.epoch == 0 || d.epoch == 0 || d.seen != c.epoch || c.up() {
@@ -199,6 +200,6 @@ func (c *Cable) alive(d *datagram, now time.Time) {
 	}
 	if c.remote.Up(c.width, c.speed) == nil {
 		c.upEpoch = c.epoch
-		c.Look()
+		c.Wake()
 	}
 }

@@ -17,44 +17,44 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// remote is an adapter of a fabric in another process.
-type remote struct {
+// remoteAdapter is an adapter of a fabric in another process.
+type remoteAdapter struct {
 	welcome
 	conn   *net.UnixConn
 	driver fabric.Driver
 	infos  []atomic.Pointer[info] // by port, from 1 on
-	ready  atomic.Bool            // there is something in queue
+	ready  atomic.Bool            // queue is not empty
 	ended  chan struct{}          // closed with the connection
 
 	outgoing outgoing
 
 	mu    sync.Mutex
-	pool  *link.Net // of packets
+	pool  *link.Net // allocates packets
 	queue queue.Ring[fabric.Arrival]
 	bytes int           // in queue
 	taken chan struct{} // of capacity 1: something was taken from queue
 
-	asking  sync.Mutex
-	last    uint64
-	answers map[uint64]chan string
+	callsMu sync.Mutex
+	lastID  uint64
+	calls   map[uint64]chan string
 }
 
 const (
-	// patience is how long the fabric's process may take to answer.
-	patience = 10 * time.Second
-	// maxQueued is how much waits to be taken by the device until the socket is read no more: then
+	// callTimeout is how long the fabric's process has to answer a request, and a program to send its hello.
+	callTimeout = 10 * time.Second
+	// maxQueued is how many bytes of packets are queued for the device before the socket is read no more, and
 	// the fabric holds the senders back.
 	maxQueued = 2 << 20
 )
 
-// attach opens an adapter of the fabric of a name.
-func attach(name, adapter string, d fabric.Driver) (*remote, error) {
+// attach attaches a driver to an adapter of another process's fabric.
+func attach(name, adapter string, d fabric.Driver) (*remoteAdapter, error) {
 	c, err := dialLocal(name)
 	if err != nil {
 		return nil, err
 	}
-	a := &remote{conn: c, driver: d, ended: make(chan struct{}), pool: link.New(link.Config{}), taken: make(chan struct{}, 1),
-		answers: make(map[uint64]chan string)}
+	a := &remoteAdapter{conn: c, driver: d, ended: make(chan struct{}), pool: link.New(link.Config{}), taken: make(chan struct{}, 1),
+		calls: make(map[uint64]chan string)}
 	a.outgoing.init(c, d.Wake)
 	r := newReader(c)
 	if err := a.join(r, adapter); err != nil {
@@ -66,18 +66,18 @@ func attach(name, adapter string, d fabric.Driver) (*remote, error) {
 	return a, nil
 }
 
-// refusal returns why the fabric's process refuses something.
-func refusal(b []byte) error {
-	var why refused
+// refusedError returns the error in a refusal of the fabric's process.
+func refusedError(b []byte) error {
+	var why refusal
 	if err := decode(b, &why); err != nil {
 		return err
 	}
 	return fmt.Errorf("infiniband: %s", why.Error)
 }
 
-// join takes a place at an adapter.
-func (a *remote) join(r *reader, adapter string) error {
-	if err := greet(a.conn, r, hello{Adapter: adapter}, kindWelcome, &a.welcome); err != nil {
+// join attaches to an adapter, by exchanging hello and welcome.
+func (a *remoteAdapter) join(r *reader, adapter string) error {
+	if err := exchangeHello(a.conn, r, hello{Adapter: adapter}, kindWelcome, &a.welcome); err != nil {
 		return err
 	}
 	a.infos = make([]atomic.Pointer[info], len(a.welcome.Ports)+1)
@@ -90,8 +90,8 @@ func (a *remote) join(r *reader, adapter string) error {
 	return nil
 }
 
-// read takes what the fabric's process sends, until the connection ends.
-func (a *remote) read(r *reader) {
+// read handles the messages of the fabric's process, until the connection ends.
+func (a *remoteAdapter) read(r *reader) {
 	defer func() {
 		a.conn.Close()
 		a.outgoing.close()
@@ -105,11 +105,11 @@ func (a *remote) read(r *reader) {
 		}
 		switch k {
 		case kindPacket:
-			err = a.arrived(b)
+			err = a.handlePacket(b)
 		case kindChanged:
-			err = a.changed(b)
+			err = a.handleChanged(b)
 		case kindAnswer:
-			err = a.answered(b)
+			err = a.handleAnswer(b)
 		default:
 			err = errMessage
 		}
@@ -119,8 +119,8 @@ func (a *remote) read(r *reader) {
 	}
 }
 
-// arrived queues a packet. While too much waits, nothing is read.
-func (a *remote) arrived(b []byte) error {
+// handlePacket queues a packet. It waits while too much is queued.
+func (a *remoteAdapter) handlePacket(b []byte) error {
 	port, omitted, bytes, err := decodePacket(b)
 	if err != nil || port < 1 || port >= len(a.infos) || len(bytes) < ib.LRHLen {
 		return errMessage
@@ -150,7 +150,7 @@ func (a *remote) arrived(b []byte) error {
 	return nil
 }
 
-func (a *remote) changed(b []byte) error {
+func (a *remoteAdapter) handleChanged(b []byte) error {
 	var c changed
 	if decode(b, &c) != nil || c.Port < 1 || c.Port >= len(a.infos) || c.Info == nil {
 		return errMessage
@@ -160,35 +160,35 @@ func (a *remote) changed(b []byte) error {
 	return nil
 }
 
-func (a *remote) answered(b []byte) error {
+func (a *remoteAdapter) handleAnswer(b []byte) error {
 	var n answer
 	if err := decode(b, &n); err != nil {
 		return err
 	}
-	a.asking.Lock()
-	defer a.asking.Unlock()
-	if to := a.answers[n.ID]; to != nil {
-		delete(a.answers, n.ID)
+	a.callsMu.Lock()
+	defer a.callsMu.Unlock()
+	if to := a.calls[n.ID]; to != nil {
+		delete(a.calls, n.ID)
 		to <- n.Error
 	}
 	return nil
 }
 
-// ask has the fabric's process do something, and waits for its answer.
-func (a *remote) ask(q request) error {
+// call sends a request to the fabric's process, and waits for its answer.
+func (a *remoteAdapter) call(q request) error {
 	answer := make(chan string, 1)
-	a.asking.Lock()
-	a.last++
-	q.ID = a.last
-	a.answers[q.ID] = answer
-	a.asking.Unlock()
+	a.callsMu.Lock()
+	a.lastID++
+	q.ID = a.lastID
+	a.calls[q.ID] = answer
+	a.callsMu.Unlock()
 	defer func() {
-		a.asking.Lock()
-		delete(a.answers, q.ID)
-		a.asking.Unlock()
+		a.callsMu.Lock()
+		delete(a.calls, q.ID)
+		a.callsMu.Unlock()
 	}()
-	a.tell(q)
-	late := time.NewTimer(patience)
+	a.send(q)
+	late := time.NewTimer(callTimeout)
 	defer late.Stop()
 	select {
 	case why := <-answer:
@@ -199,36 +199,40 @@ func (a *remote) ask(q request) error {
 	case <-a.ended:
 		return net.ErrClosed
 	case <-late.C:
-		return fmt.Errorf("infiniband: the fabric's process does not answer within %v", patience)
+		return fmt.Errorf("infiniband: the fabric's process does not answer within %v", callTimeout)
 	}
 }
 
-// tell has it do something that cannot fail.
-func (a *remote) tell(q request) { a.outgoing.write(appendMessage(nil, kindRequest, q)) }
+// send sends a request that needs no answer.
+func (a *remoteAdapter) send(q request) { a.outgoing.write(appendMessage(nil, kindRequest, q)) }
 
-func (a *remote) Name() string        { return a.welcome.Name }
-func (a *remote) GUID() uint64        { return a.welcome.GUID }
-func (a *remote) Slot() int           { return a.welcome.Slot }
-func (a *remote) Ports() int          { return len(a.infos) - 1 }
-func (a *remote) Info(port int) *info { return a.infos[port].Load() }
-func (a *remote) Addr() netip.Addr    { return a.welcome.Addr }
-func (a *remote) Full() bool          { return a.outgoing.full() }
-func (a *remote) Ready() bool         { return a.ready.Load() }
+func (a *remoteAdapter) Name() string        { return a.welcome.Name }
+func (a *remoteAdapter) GUID() uint64        { return a.welcome.GUID }
+func (a *remoteAdapter) Slot() int           { return a.welcome.Slot }
+func (a *remoteAdapter) Ports() int          { return len(a.infos) - 1 }
+func (a *remoteAdapter) Info(port int) *info { return a.infos[port].Load() }
+func (a *remoteAdapter) Addr() netip.Addr    { return a.welcome.Addr }
+func (a *remoteAdapter) Full() bool          { return a.outgoing.full() }
+func (a *remoteAdapter) Ready() bool         { return a.ready.Load() }
 
 // Neighbor returns the GID of an IP address.
-func (a *remote) Neighbor(ip netip.Addr) (ib.GID, bool) {
+func (a *remoteAdapter) Neighbor(ip netip.Addr) (ib.GID, bool) {
 	g, ok := a.welcome.Neighbors[ip]
 	return g, ok
 }
 
-func (a *remote) Unclaim(id, mask uint64)     { a.tell(request{Op: opUnclaim, Service: id, Mask: mask}) }
-func (a *remote) Serve(class uint8, yes bool) { a.tell(request{Op: opServe, Class: class, On: yes}) }
-func (a *remote) Claim(id, mask uint64) error {
-	return a.ask(request{Op: opClaim, Service: id, Mask: mask})
+func (a *remoteAdapter) Unclaim(id, mask uint64) {
+	a.send(request{Op: opUnclaim, Service: id, Mask: mask})
+}
+func (a *remoteAdapter) Serve(class uint8, yes bool) {
+	a.send(request{Op: opServe, Class: class, On: yes})
+}
+func (a *remoteAdapter) Claim(id, mask uint64) error {
+	return a.call(request{Op: opClaim, Service: id, Mask: mask})
 }
 
-// Alloc fills packets with new ones, if there is room for them.
-func (a *remote) Alloc(packets []*link.Packet, sizes []int) error {
+// Alloc implements adapter.
+func (a *remoteAdapter) Alloc(packets []*link.Packet, sizes []int) error {
 	if a.Full() {
 		return fabric.ErrAgain
 	}
@@ -240,8 +244,8 @@ func (a *remote) Alloc(packets []*link.Packet, sizes []int) error {
 	return nil
 }
 
-// Discard frees packets.
-func (a *remote) Discard(packets []*link.Packet) {
+// Discard implements adapter.
+func (a *remoteAdapter) Discard(packets []*link.Packet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range packets {
@@ -249,8 +253,8 @@ func (a *remote) Discard(packets []*link.Packet) {
 	}
 }
 
-// Send sends packets from a port.
-func (a *remote) Send(port int, packets []*link.Packet) error {
+// Send implements adapter.
+func (a *remoteAdapter) Send(port int, packets []*link.Packet) error {
 	if err := a.outgoing.packets(port, packets); err != nil {
 		return err
 	}
@@ -258,8 +262,8 @@ func (a *remote) Send(port int, packets []*link.Packet) error {
 	return nil
 }
 
-// Receive fills buf with what has come.
-func (a *remote) Receive(buf []fabric.Arrival) (int, error) {
+// Receive implements adapter.
+func (a *remoteAdapter) Receive(buf []fabric.Arrival) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0
@@ -279,8 +283,8 @@ func (a *remote) Receive(buf []fabric.Arrival) (int, error) {
 	return n, nil
 }
 
-// Release frees packets that Receive returned.
-func (a *remote) Release(got []fabric.Arrival) {
+// Release implements adapter.
+func (a *remoteAdapter) Release(got []fabric.Arrival) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, g := range got {
@@ -288,8 +292,8 @@ func (a *remote) Release(got []fabric.Arrival) {
 	}
 }
 
-// Close ends the connection, when what was sent has left, or a moment later.
-func (a *remote) Close() {
+// Close closes the connection, once what was sent is written or drainTime is over.
+func (a *remoteAdapter) Close() {
 	a.outgoing.drain()
 	a.conn.Close()
 	a.outgoing.close()

@@ -97,7 +97,7 @@ func TestDial(t *testing.T) {
 }
 
 // Devices at one adapter are reached by their ports, and from one another.
-func TestSeats(t *testing.T) {
+func TestAttachments(t *testing.T) {
 	f := softfabric.Start(t, "star:3")
 	one, two, far := device(t, f, "host-1"), device(t, f, "host-1"), device(t, f, "host-2")
 	l1, l2 := echo.Listen(t, one, "198.18.0.1:7001"), echo.Listen(t, two, "198.18.0.1:7002")

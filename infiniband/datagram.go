@@ -8,16 +8,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// Cables to other hosts are carried in UDP, a datagram a frame. Each end chooses a token, which all
-// datagrams to it begin with: who does not know it is not heard.
+// Cables to other hosts are carried over UDP, one frame per datagram. Each end chooses a token, which all datagrams
+// to it carry; others are ignored.
 //
 //	+-----+-----+---------+------+-----------------------+------------------------+
-//	| 'R' | 'C' | version | kind | the receiver's token  | what the kind says ... |
+//	| 'R' | 'C' | version | kind | the receiver's token  | content, by the kind   |
 //	+-----+-----+---------+------+-----------------------+------------------------+
 //	   1     1       1       1              8
 //
-// Numbers are in network order. Who joins says hello, with a token of zero, and is sent a challenge, which only
-// the owner of its address can repeat. The second hello carries it, and is answered with welcome or refused.
+// Numbers are in network order. The joining end sends hello with token 0, and gets a challenge, which only the
+// owner of its address receives. Its second hello carries the challenge, and is answered with welcome or refused.
 type datagramKind uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	datagramChallenge                         // challenge
 	datagramWelcome                           // token of the sender, width, speed
 	datagramRefused                           // why
-	datagramAlive                             // epoch of the sender's link (0: down), and that of the receiver's as the sender knows it
+	datagramAlive                             // epoch of the sender's link (0: down), last known epoch of the receiver's
 	datagramFrame                             // epoch of the sender's link, frame
 	datagramBye                               // whether the cable has been pulled
 )
@@ -37,7 +37,7 @@ const (
 	challengeLen   = 16
 )
 
-// datagram is a datagram that has come, or is to be sent. Which fields mean something is up to the kind.
+// datagram is a received datagram, or one to send. Its kind decides which fields it has.
 type datagram struct {
 	kind  datagramKind
 	token uint64 // the receiver's
@@ -47,14 +47,14 @@ type datagram struct {
 	width       node.Width
 	speed       node.Speed
 	port        uint8  // at the receiver
-	to, own     string // the node of that port; and the sender's end, for people
+	to, own     string // the node of that port; a description of the sender's end
 	why         string
 	epoch, seen uint32
 	frame       []byte
 	pulled      bool
 }
 
-// append appends the datagram. Strings are cut to 255 bytes, and frames are not looked at.
+// append appends the datagram. Strings are cut to 255 bytes.
 func (d *datagram) append(b []byte) []byte {
 	b = append(b, 'R', 'C', cableVersion, byte(d.kind))
 	b = binary.BigEndian.AppendUint64(b, d.token)
@@ -93,13 +93,13 @@ func (d *datagram) append(b []byte) []byte {
 	return b
 }
 
-// cut takes fields off the front of a datagram. After one that is not there all are zero, and bad.
-type cut struct {
+// fieldReader reads the fields of a datagram. Beyond its end they are zero, and bad is set.
+type fieldReader struct {
 	b   []byte
 	bad bool
 }
 
-func (c *cut) bytes(n int) []byte {
+func (c *fieldReader) bytes(n int) []byte {
 	if len(c.b) < n {
 		c.bad, c.b = true, nil
 		return make([]byte, n)
@@ -109,16 +109,16 @@ func (c *cut) bytes(n int) []byte {
 	return b
 }
 
-func (c *cut) uint8() uint8   { return c.bytes(1)[0] }
-func (c *cut) uint32() uint32 { return binary.BigEndian.Uint32(c.bytes(4)) }
-func (c *cut) uint64() uint64 { return binary.BigEndian.Uint64(c.bytes(8)) }
-func (c *cut) text() string   { return string(c.bytes(int(c.uint8()))) }
+func (c *fieldReader) uint8() uint8   { return c.bytes(1)[0] }
+func (c *fieldReader) uint32() uint32 { return binary.BigEndian.Uint32(c.bytes(4)) }
+func (c *fieldReader) uint64() uint64 { return binary.BigEndian.Uint64(c.bytes(8)) }
+func (c *fieldReader) text() string   { return string(c.bytes(int(c.uint8()))) }
 
-// decode takes a datagram that has come, whose frame stays in b. False: it is none of ours, or malformed.
-// One of another version has the version's number instead.
+// decode decodes a datagram; its frame remains in b. It returns false if the datagram is malformed or not of this
+// protocol. A datagram of another version of the protocol yields that version and false.
 func (d *datagram) decode(b []byte) (version uint8, ok bool) {
 	*d = datagram{}
-	c := cut{b: b}
+	c := fieldReader{b: b}
 	if m := c.bytes(2); m[0] != 'R' || m[1] != 'C' {
 		return 0, false
 	}

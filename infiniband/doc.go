@@ -9,15 +9,15 @@
 // [Fabric.ServeIBSim] lets programs that know ibsim work on the fabric, such as OpenSM and the diagnostic
 // tools.
 //
-// A device is an adapter with all its ports. Up to 16 programs share one; they steer by the top bits of
-// queue pair numbers, as programs at an adapter of hardware do. Destinations are LIDs, which the subnet
-// manager assigns; verbs.QP.Endpoint has them. Package cm finds them by IP address: adapters have those of
-// a table of the fabric, 198.18.0.1 for the first. It asks the subnet administrator for paths.
+// A device is an adapter with all its ports. Up to 16 programs share an adapter; the top bits of queue pair
+// numbers tell them apart. Destinations are LIDs, which the subnet manager assigns; verbs.QP.Endpoint has them.
+// Package cm finds them by IP address and asks the subnet administrator for paths: the fabric has a table of
+// addresses, 198.18.0.1 for the first adapter.
 //
-// The fabric loses nothing while cables are in place: a receiver grants credits for its buffers, and who
-// has none waits (section 7.9). So a program that takes nothing holds its peers back, and what is behind
-// their packets on the same virtual lane.
+// The fabric loses no packet while cables are in place: a receiver grants credits for its buffers, and a sender
+// without credits waits (section 7.9). So a program that receives nothing blocks its peers, and the packets
+// behind theirs on the same virtual lane.
 //
-// Packets in memory have no ICRC. Where they leave memory, in a recording or by a cable that corrupts, it
-// is computed.
+// Packets in memory have no ICRC. It is computed when they leave memory: into a recording, or over a cable that
+// has errors or leads to another host.
 package infiniband

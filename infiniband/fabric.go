@@ -15,27 +15,26 @@ import (
 
 // FabricOptions are optional parameters of a fabric; nil stands for the zero value.
 type FabricOptions struct {
-	// NoManager leaves it to others to manage the subnet, such as OpenSM.
+	// NoManager runs no subnet manager, so that another one such as OpenSM can manage the subnet.
 	NoManager bool
-	// Manager has the options of the built-in subnet manager.
+	// Manager are the options of the built-in subnet manager.
 	Manager ManagerOptions
-	Seed    uint64 // of what cables corrupt
-	// Trace receives every packet at every cable that it passes, as the port in its comment sends it: "from leaf-1[3]".
+	Seed    uint64 // of the errors on cables
+	// Trace records every packet at every cable that it passes. A comment names the sending port: "from leaf-1[3]".
 	Trace *trace.Writer
-	// Spare is how many ports without a cable each switch of a generated fabric has, behind the others.
+	// Spare is how many further ports, without cables, each switch of a generated fabric has.
 	Spare int
-	// Host tells fabrics apart that are joined, 0 to 63: by it generated nodes, and those of a file that
-	// gives them none, have other GUIDs, and adapters other IP addresses, from 198.18.0.1 on for 0, from
-	// 198.18.8.1 for 1, from 198.18.16.1 for 2.
-	// Fabrics of more than 2,047 adapters take the addresses of the next.
+	// Host, 0 to 63, tells joined fabrics apart: it selects the GUIDs of nodes whose file gives none, and
+	// the IP addresses of adapters: from 198.18.0.1 for 0, 198.18.8.1 for 1, 198.18.16.1 for 2. A fabric of
+	// more than 2,047 adapters continues into the next one's addresses.
 	Host int
 }
 
-// ManagerOptions are options of the built-in subnet manager. Its Event may block for a moment only: events
-// that come meanwhile wait, and of more than a thousand some are lost.
+// ManagerOptions are options of the built-in subnet manager. Event must return soon: at most a thousand events
+// are queued meanwhile, and later ones are lost.
 type ManagerOptions = fabric.ManagerOptions
 
-// ManagerEvent is what a subnet manager has done or found; String says it in words.
+// ManagerEvent is something that a subnet manager has done or found; String describes it.
 type ManagerEvent = fabric.ManagerEvent
 
 const (
@@ -49,8 +48,8 @@ type Fabric struct {
 	commands []Command
 }
 
-// NewFabric starts a fabric of a topology, which is a text in the format of ibnetdiscover or ibsim. name
-// stands for the text in errors.
+// NewFabric starts a fabric from a topology in the text format of ibnetdiscover or ibsim. Errors call the text
+// name.
 func NewFabric(name, text string, o *FabricOptions) (*Fabric, error) {
 	host := 0
 	if o != nil {
@@ -63,7 +62,7 @@ func NewFabric(name, text string, o *FabricOptions) (*Fabric, error) {
 	return start(t, o)
 }
 
-// GenerateFabric starts a fabric of a generated topology: "pair", "star:8", "fat-tree:4,2".
+// GenerateFabric starts a fabric with a generated topology, such as "pair", "star:8" or "fat-tree:4,2".
 func GenerateFabric(shape string, o *FabricOptions) (*Fabric, error) {
 	t, err := topology.Generate(shape)
 	if err != nil {
@@ -80,7 +79,7 @@ func GenerateFabric(shape string, o *FabricOptions) (*Fabric, error) {
 	return start(t, o)
 }
 
-// shift gives a node other GUIDs.
+// shift adds by to the GUIDs of a node.
 func shift(n *topology.Node, by uint64) {
 	n.GUID += by
 	n.SystemGUID += by
@@ -101,8 +100,7 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	return Start(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: o.Manager, Record: recorder(o.Trace)})
 }
 
-// Start starts a fabric with options of the fabric's own package, which are Ramjet's own: other programs use
-// [NewFabric].
+// Start starts a fabric with internal options. Other modules use [NewFabric].
 func Start(t *topology.Topology, o *fabric.Options) (*Fabric, error) {
 	run, err := fabric.New(t, o)
 	if err != nil {
@@ -111,20 +109,19 @@ func Start(t *topology.Topology, o *fabric.Options) (*Fabric, error) {
 	return &Fabric{run, t.Commands}, nil
 }
 
-// Open opens the device of an adapter, by its name, description or IP address. An empty name stands for
-// the first adapter that nobody uses.
+// Open opens the device of an adapter, by name, description or IP address. An empty name means the first
+// adapter that nobody uses.
 func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
 	p := newPort(f.running.NewWaiter(), opt)
-	s, err := f.running.Sit(adapter, p)
+	s, err := f.running.Attach(adapter, p)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
 	return p.open("infiniband:"+s.Name(), s), nil
 }
 
-// Open opens the device of an adapter of the fabric that another process of the user runs: see
-// [Fabric.Serve]. Both names may be empty: they stand for the default fabric, and for the first adapter
-// that nobody uses.
+// Open opens the device of an adapter of a fabric that another process of the user serves: see [Fabric.Serve].
+// Empty names mean the default fabric, and the first adapter that nobody uses.
 func Open(name, adapter string, opt *Options) (*verbs.Device, error) {
 	p := newPort(fabric.NewWaiter(), opt)
 	a, err := attach(name, adapter, p)
@@ -141,7 +138,8 @@ func Open(name, adapter string, opt *Options) (*verbs.Device, error) {
 // Close ends the fabric, and with it the devices on it.
 func (f *Fabric) Close() { f.running.Close() }
 
-// AwaitActive waits until all ports with a cable are active, at all nodes that are on.
+// AwaitActive waits until all ports with cables between powered nodes are active, and the built-in manager is
+// idle.
 func (f *Fabric) AwaitActive(ctx context.Context) error {
 	for !f.running.Active() {
 		select {

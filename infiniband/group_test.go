@@ -144,7 +144,7 @@ func TestDatagramService(t *testing.T) {
 }
 
 // What is sent to a group comes to all members, at other adapters, at the sender's, and at one that they share,
-// and no more to whoever has left.
+// and no more to those who have left.
 func TestMulticast(t *testing.T) {
 	f := softfabric.Start(t, "fat-tree:4,2")
 	group := netip.MustParseAddr("239.255.77.1")

@@ -16,9 +16,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// ServeIBSim lets programs that use libumad2sim work on the fabric, such as OpenSM and the diagnostic
-// tools, until ctx ends: name is what IBSIM_SOCKNAME says, empty: "sim". Any program of the host can
-// do that: the names of such sockets have no permissions.
+// ServeIBSim serves programs that use libumad2sim, such as OpenSM and the diagnostic tools, until ctx ends. name is
+// the value of their IBSIM_SOCKNAME; empty: "sim". Any user of the host can connect, as abstract sockets have no
+// permissions.
 func (f *Fabric) ServeIBSim(ctx context.Context, name string) error {
 	if name == "" {
 		name = ibsim.DefaultName
@@ -31,12 +31,12 @@ func (f *Fabric) ServeIBSim(ctx context.Context, name string) error {
 	return nil
 }
 
-// simSubnet is the fabric for clients of libumad2sim.
+// simSubnet is the fabric as ibsim.Subnet.
 type simSubnet struct{ running *fabric.Fabric }
 
-// simHost is a client's access to an adapter: to its first port.
+// simHost is a client's attachment to the first port of an adapter.
 type simHost struct {
-	seat *fabric.Seat
+	attachment *fabric.Attachment
 	fabric.Waiter
 	receive func(*ibsim.Datagram)
 	done    chan struct{}
@@ -44,28 +44,28 @@ type simHost struct {
 
 const simPort = 1
 
-// Attach gives a client a seat.
+// Attach attaches a client to a node.
 func (s simSubnet) Attach(node string, receive func(*ibsim.Datagram)) (ibsim.Host, error) {
 	h := &simHost{Waiter: s.running.NewWaiter(), receive: receive, done: make(chan struct{})}
-	seat, err := s.running.Sit(node, h)
+	a, err := s.running.Attach(node, h)
 	if err != nil {
 		return nil, err
 	}
-	h.seat = seat
+	h.attachment = a
 	go h.run()
 	return h, nil
 }
 
-// Changed is not told to clients: they ask.
+// Changed has nothing to do: clients poll.
 func (h *simHost) Changed(int, ...verbs.EventType) {}
 
-// run passes on what comes.
+// run passes received datagrams to the client.
 func (h *simHost) run() {
 	defer close(h.done)
 	var got [16]fabric.Arrival
-	something := h.seat.Ready
+	something := h.attachment.Ready
 	for h.Wait(something) == nil {
-		n, err := h.seat.Receive(got[:])
+		n, err := h.attachment.Receive(got[:])
 		if err != nil {
 			return
 		}
@@ -75,49 +75,49 @@ func (h *simHost) run() {
 				h.receive(&m)
 			}
 		}
-		h.seat.Release(got[:n])
+		h.attachment.Release(got[:n])
 	}
 }
 
-func (h *simHost) Node() string { return h.seat.Name() }
+func (h *simHost) Node() string { return h.attachment.Name() }
 
 func (h *simHost) NodeInfo() [64]byte {
-	b, _ := h.seat.Attribute(simPort, smp.AttrNodeInfo, 0) // every node has one
+	b, _ := h.attachment.Attribute(simPort, smp.AttrNodeInfo, 0) // every node has one
 	return b
 }
 
-// PortInfo returns that of the client's port for 0, and zeros for a port that is not there.
+// PortInfo returns the PortInfo of a port, or zeros if there is none; 0 means the client's port.
 func (h *simHost) PortInfo(port uint8) [64]byte {
 	if port == 0 {
 		port = simPort
 	}
-	b, _ := h.seat.Attribute(int(port), smp.AttrPortInfo, uint32(port))
+	b, _ := h.attachment.Attribute(int(port), smp.AttrPortInfo, uint32(port))
 	return b
 }
 
 func (h *simHost) Port() (lid uint16, state uint8) {
-	i := h.seat.Info(simPort)
+	i := h.attachment.Info(simPort)
 	return i.LID, uint8(i.State)
 }
 
-func (h *simHost) GID() ib.GID         { return h.seat.Info(simPort).GIDs[0] }
-func (h *simHost) PKeys() []ib.PKey    { return h.seat.Info(simPort).PKeys }
-func (h *simHost) SetSM(on bool) error { return h.seat.SetSM(on) }
-func (h *simHost) Tag() uint16         { return uint16(h.seat.Slot()) << (16 - steer.Bits) }
+func (h *simHost) GID() ib.GID         { return h.attachment.Info(simPort).GIDs[0] }
+func (h *simHost) PKeys() []ib.PKey    { return h.attachment.Info(simPort).PKeys }
+func (h *simHost) SetSM(on bool) error { return h.attachment.SetSM(on) }
+func (h *simHost) Tag() uint16         { return uint16(h.attachment.Slot()) << (16 - steer.Bits) }
 
-// Serve says whether requests of a class come here.
-func (h *simHost) Serve(class mad.Class, on bool) { h.seat.Serve(uint8(class), on) }
+// Serve sets whether requests of a class are for the client.
+func (h *simHost) Serve(class mad.Class, on bool) { h.attachment.Serve(uint8(class), on) }
 
-// Close gives the seat up.
+// Close detaches the client.
 func (h *simHost) Close() {
 	h.Waiter.Close()
 	<-h.done
-	h.seat.Close()
+	h.attachment.Close()
 }
 
 // Send sends a datagram.
 func (h *simHost) Send(m *ibsim.Datagram) error {
-	i := h.seat.Info(simPort)
+	i := h.attachment.Info(simPort)
 	d := link.Datagram{SLID: i.LID, DLID: m.DLID, Source: m.SQP & 1, Dest: m.DQP, PKey: ib.DefaultPKey}
 	if m.DLID == permissiveLID {
 		d.SLID = permissiveLID
@@ -130,7 +130,7 @@ func (h *simHost) Send(m *ibsim.Datagram) error {
 			d.Dest = ib.QP1
 		}
 	}
-	if err := h.seat.SendMAD(simPort, d, m.MAD[:]); err != nil {
+	if err := h.attachment.SendMAD(simPort, d, m.MAD[:]); err != nil {
 		return fmt.Errorf("ibsim: %w", err)
 	}
 	return nil

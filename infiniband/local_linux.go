@@ -18,13 +18,12 @@ import (
 // left of.
 func localPrefix() string { return fmt.Sprintf("@ramjet-fabric-%d-", os.Getuid()) }
 
-// localAddr returns where a fabric's process is found.
+// localAddr returns the address of a fabric's process.
 func localAddr(name string) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unix", Name: localPrefix() + name}
 }
 
-// Names returns the names of the fabrics that the user's processes run, in their order; the default one has
-// an empty name.
+// Names returns the names of the fabrics that the user's processes serve, sorted; that of the default is empty.
 func Names() []string {
 	text, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -43,7 +42,7 @@ func Names() []string {
 	return names
 }
 
-// errRuns says that there is a fabric of a name already.
+// errRuns returns the error that a fabric with this name is running.
 func errRuns(name string) error {
 	which := "a fabric"
 	if name != "" {
@@ -52,7 +51,7 @@ func errRuns(name string) error {
 	return fmt.Errorf("infiniband: %s runs here already: end it, or give this one another name: %w", which, syscall.EADDRINUSE)
 }
 
-// noFabric says what to do when there is no fabric of a name.
+// noFabric returns the error that no fabric with this name is running.
 func noFabric(name string) error {
 	named, flag := "", ""
 	if name != "" {
@@ -84,7 +83,7 @@ func dialLocal(name string) (*net.UnixConn, error) {
 	return c, nil
 }
 
-// sameUser refuses connections of other users, but for root: the abstract namespace has no permissions.
+// sameUser refuses connections of other users except root, as abstract sockets have no permissions.
 func sameUser(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -103,7 +102,7 @@ func sameUser(c *net.UnixConn) error {
 	return nil
 }
 
-// writeNow writes what the socket takes without waiting, and returns how much that was.
+// writeNow writes without waiting, and returns how many bytes the socket has accepted.
 func writeNow(c *net.UnixConn, b []byte) (n int) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -113,7 +112,7 @@ func writeNow(c *net.UnixConn, b []byte) (n int) {
 		for n < len(b) {
 			sent, err := unix.SendmsgN(int(fd), b[n:], nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 			if err != nil {
-				break // the goroutine that writes the rest meets it again
+				break // the goroutine that writes the rest will get it, too
 			}
 			n += sent
 		}

@@ -16,29 +16,29 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// A program that has its adapter in another process exchanges messages with it, over a local stream
-// socket. Packets are as they are in the fabric, LRH to ICRC; everything else is JSON.
+// A program and the process that runs its fabric exchange messages over a local stream socket. Packets are as in
+// the fabric, LRH to ICRC; everything else is JSON.
 //
 //	+--------------------+------+------------------------+
-//	| length of the rest | kind | what the kind says ... |
+//	| length of the rest | kind | content, by the kind   |
 //	+--------------------+------+------------------------+
 //
 // The length is four bytes, least significant first.
 type messageKind uint8
 
 const (
-	kindHello   messageKind = iota + 1 // the first of a program: hello
-	kindWelcome                        // the answer: welcome
-	kindRefused                        // or this: refused
-	kindPacket                         // a port, whether the ICRC is left out, and a packet
+	kindHello   messageKind = iota + 1 // the program's first message: hello
+	kindWelcome                        // the response: welcome
+	kindRefused                        // or this one: refusal
+	kindPacket                         // port, whether the ICRC is left out, packet
 	kindRequest                        // of a program: request
 	kindAnswer                         // answer
 	kindChanged                        // changed
-	kindView                           // the answer to a hello that asks what the fabric is: fabric.View
-	kindRoute                          // the answer to a hello that asks for a route: route
+	kindView                           // the response to a hello with View: fabric.View
+	kindRoute                          // the response to a hello with Route: route
 )
 
-// protocolVersion is raised with every change that the other side has to know of.
+// protocolVersion is raised with every incompatible change.
 const protocolVersion = 1
 
 const (
@@ -47,24 +47,24 @@ const (
 	maxMessage    = 64 << 20 // the view of a large fabric
 )
 
-// hello is what a program begins with.
+// hello begins a connection.
 type hello struct {
 	Version int
 	Adapter string // name, description or IP address; empty: any
-	View    bool   // no adapter is wanted, but to know what there is
-	Route   *ends  `json:",omitempty"` // likewise, but the way of packets
+	View    bool   // asks for a view instead of an adapter
+	Route   *ends  `json:",omitempty"` // asks for a route instead of an adapter
 }
 
-// ends are of a route.
+// ends are the ends of a route.
 type ends struct{ From, To End }
 
-// route is the way of packets: see [Fabric.Route].
+// route is the path of packets: see [Fabric.Route].
 type route struct {
 	Hops    []End
 	Arrives bool
 }
 
-// welcome is what it gets to know.
+// welcome describes the adapter to a program that has attached.
 type welcome struct {
 	Name      string
 	GUID      uint64
@@ -74,9 +74,9 @@ type welcome struct {
 	Neighbors map[netip.Addr]ib.GID
 }
 
-type refused struct{ Error string }
+type refusal struct{ Error string }
 
-// operation is what a program asks for.
+// operation is the kind of a request.
 type operation string
 
 const (
@@ -87,9 +87,9 @@ const (
 	opViolated operation = "violated" // a packet had a wrong key
 )
 
-// request is an operation with its parameters; those that are not its own are zero.
+// request is an operation with its parameters; those of other operations are zero.
 type request struct {
-	ID        uint64 // of the answer; 0: none is wanted
+	ID        uint64 // repeated in the answer; 0: no answer is wanted
 	Op        operation
 	Service   uint64
 	Mask      uint64
@@ -103,24 +103,24 @@ type answer struct {
 	Error string // empty: done
 }
 
-// changed is what there is to know of a port, after it has changed.
+// changed is the new state of a port.
 type changed struct {
 	Port   int
 	Info   *info
 	Events []verbs.EventType
 }
 
-// appendMessage appends a message that is no packet.
+// appendMessage appends a message other than a packet.
 func appendMessage(b []byte, k messageKind, v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // all have a form
+		panic(err) // all of them can be encoded
 	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(1+len(body)))
 	return append(append(b, byte(k)), body...)
 }
 
-// appendPacketHeader appends what is in front of a packet.
+// appendPacketHeader appends the header of a packet's message.
 func appendPacketHeader(b []byte, port int, p *link.Packet) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(packetHeader-4+len(p.Bytes())))
 	omitted := byte(0)
@@ -130,22 +130,22 @@ func appendPacketHeader(b []byte, port int, p *link.Packet) []byte {
 	return append(b, byte(kindPacket), byte(port), omitted)
 }
 
-// reader takes messages from a stream.
+// reader reads messages from a stream.
 type reader struct {
 	from  io.Reader
 	buf   []byte
-	start int // of what is not taken yet
+	start int // of what is not consumed yet
 	end   int
 }
 
-// readBuffer holds a turn's packets.
+// readBuffer is the size of a reader's buffer in bytes.
 const readBuffer = 256 << 10
 
 func newReader(from io.Reader) *reader { return &reader{from: from, buf: make([]byte, readBuffer)} }
 
 var errMessage = errors.New("infiniband: what came over the socket of an adapter is no message: both sides must be of one version")
 
-// next returns the next message, whose bytes are valid as long as the following ones are pending.
+// next returns the next message. Its bytes stay valid while pending returns true, and until the next read.
 func (r *reader) next() (messageKind, []byte, error) {
 	for {
 		have := r.buf[r.start:r.end]
@@ -167,7 +167,7 @@ func (r *reader) next() (messageKind, []byte, error) {
 	}
 }
 
-// pending reports whether the next message is here already.
+// pending reports whether the next message has been read completely.
 func (r *reader) pending() bool {
 	have := r.buf[r.start:r.end]
 	return len(have) >= 4 && len(have) >= 4+int(min(binary.LittleEndian.Uint32(have), maxMessage))
@@ -196,7 +196,7 @@ func (r *reader) fill(need int) error {
 	return err
 }
 
-// decodePacket takes a packet's message apart.
+// decodePacket decodes the message of a packet.
 func decodePacket(b []byte) (port int, omitted bool, packet []byte, err error) {
 	if len(b) < 2 || len(b) > 2+ib.MaxPacket {
 		return 0, false, nil, errMessage
@@ -204,7 +204,7 @@ func decodePacket(b []byte) (port int, omitted bool, packet []byte, err error) {
 	return int(b[0]), b[1] != 0, b[2:], nil
 }
 
-// decode takes another message apart.
+// decode decodes any other message.
 func decode(b []byte, v any) error {
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%w: %w", errMessage, err)
@@ -212,8 +212,8 @@ func decode(b []byte, v any) error {
 	return nil
 }
 
-// run carries a request out.
-func (r *request) run(s *fabric.Seat) error {
+// run carries out a request.
+func (r *request) run(s *fabric.Attachment) error {
 	switch r.Op {
 	case opClaim:
 		return s.Claim(r.Service, r.Mask)

@@ -40,7 +40,7 @@ func (m *member) join() *cm.UDParam {
 	return &m.event(cm.MulticastJoin).UD
 }
 
-// poll takes what has come.
+// poll receives completions.
 func (m *member) poll() {
 	var wcs [8]verbs.WC
 	for _, wc := range wcs[:m.cq.Poll(wcs[:])] {

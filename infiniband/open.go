@@ -23,13 +23,13 @@ type device struct {
 	port *port
 }
 
-// Addrs returns the adapter's IP address.
+// Addrs returns the IP address of the adapter.
 func (d *device) Addrs(int) []netip.Addr { return []netip.Addr{d.port.Addr()} }
 
 // Neighbor returns the GID of an IP address.
 func (d *device) Neighbor(a netip.Addr) (verbs.GID, bool) { return d.port.Neighbor(a) }
 
-// newPort returns a port without an adapter, which it can be the driver of.
+// newPort returns a port without an adapter, to attach with as its driver.
 func newPort(w fabric.Waiter, opt *Options) *port {
 	p := &port{Waiter: w}
 	if opt != nil {
@@ -38,7 +38,7 @@ func newPort(w fabric.Waiter, opt *Options) *port {
 	return p
 }
 
-// open makes a device of an adapter.
+// open completes the port with its adapter, and returns the device.
 func (p *port) open(name string, a adapter) *verbs.Device {
 	p.adapter = a
 	p.ends = [2]func() bool{a.Ready, func() bool { return a.Ready() || !a.Full() }}

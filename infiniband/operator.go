@@ -14,14 +14,14 @@ import (
 // End names a port of a node.
 type End = fabric.End
 
-// FabricView is what a fabric is at a moment.
+// FabricView is a snapshot of a fabric.
 type FabricView = fabric.View
 
-// Command is a command that a topology file has for the console: a line that begins with do.
+// Command is a command for the console in a topology file: a line that begins with do.
 type Command = topology.Command
 
-// ReadFabric starts a fabric of a topology file, in the format of ibnetdiscover or ibsim. Files that it
-// includes are looked for in its own directory.
+// ReadFabric starts a fabric from a topology file in the format of ibnetdiscover or ibsim. Relative names of
+// included files are looked up in the file's directory.
 func ReadFabric(file string, o *FabricOptions) (*Fabric, error) {
 	host := 0
 	if o != nil {
@@ -34,8 +34,8 @@ func ReadFabric(file string, o *FabricOptions) (*Fabric, error) {
 	return start(t, o)
 }
 
-// ReadTopology reads a topology file, and what it includes. Nodes without GUIDs get those of a host: see
-// FabricOptions.Host.
+// ReadTopology reads a topology file and the files that it includes. host selects the GUIDs of nodes that have
+// none: see FabricOptions.Host.
 func ReadTopology(file string, host int) (*topology.Topology, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -53,14 +53,14 @@ func ReadTopology(file string, host int) (*topology.Topology, error) {
 	return t, nil
 }
 
-// Commands returns the commands of the topology file that the fabric is of, which nobody has run.
+// Commands returns the commands of the fabric's topology file. They have not been run.
 func (f *Fabric) Commands() []Command { return f.commands }
 
-// View returns what the fabric is now.
+// View returns a snapshot of the fabric.
 func (f *Fabric) View() *FabricView { return f.running.View() }
 
-// Route returns the ports by which a packet from an adapter's port to another one leaves nodes, in their
-// order, as the switches' tables have it now. arrives is false if it gets no further than the last.
+// Route returns the output ports of a packet's path from one adapter port to another, in order, by the current
+// forwarding tables. arrives is false if the packet gets no further than the last of them.
 func (f *Fabric) Route(from, to End) (hops []End, arrives bool, err error) {
 	return f.running.Route(from, to)
 }
@@ -68,17 +68,17 @@ func (f *Fabric) Route(from, to End) (hops []End, arrives bool, err error) {
 // Plug connects two ports with a cable.
 func (f *Fabric) Plug(a, b End) error { return f.running.Plug(a, b) }
 
-// Pull takes the cable at a port out. What is on it is lost.
+// Pull pulls the cable at a port. Packets on it are lost.
 func (f *Fabric) Pull(e End) error { return f.running.Pull(e) }
 
 // Power switches a switch off, or on again.
 func (f *Fabric) Power(name string, on bool) error { return f.running.Power(name, on) }
 
-// SetErrorRate makes the cable at a port corrupt a share of packets, from 0 to 1.
+// SetErrorRate makes the cable at a port corrupt a share of long packets, from 0 to 1.
 func (f *Fabric) SetErrorRate(e End, share float64) error { return f.running.SetErrorRate(e, share) }
 
-// HoldCredits makes a port hold back the credits of a virtual lane, or give them again: while it does,
-// whoever is at the other end of the cable sends nothing there (section 7.9).
+// HoldCredits makes a port withhold the credits of a virtual lane, or grant them again. Without credits the other
+// end of the cable sends nothing on that lane (section 7.9).
 func (f *Fabric) HoldCredits(e End, vl int, on bool) error { return f.running.Hold(e, vl, on) }
 
 // SetGUID changes the GUID of a node, for port 0, or of an adapter's port.

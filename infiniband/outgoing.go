@@ -11,26 +11,26 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 )
 
-// outgoing is what a program sends to the fabric's process. Nobody who sends waits: what the socket does
-// not take is kept, and a goroutine writes it.
+// outgoing is the sending side of a connection to the fabric's process. Senders do not wait: what the socket does
+// not accept at once is buffered, and written by a goroutine.
 type outgoing struct {
 	conn *net.UnixConn
-	room func() // called when a full one has room again
+	room func() // called when there is room again, after full returned true
 	ring chan struct{}
 	done chan struct{}
 
-	mu     sync.Mutex
-	buf    []byte // not written yet
-	spare  []byte
-	busy   bool // the goroutine writes
-	waited bool // somebody found it full
-	closed bool
+	mu        sync.Mutex
+	buf       []byte // not written yet
+	spare     []byte
+	busy      bool // the goroutine is writing
+	foundFull bool // full has returned true
+	closed    bool
 }
 
 const (
-	// maxOutgoing is how much waits to be written until a port is full.
+	// maxOutgoing is how many bytes may wait to be written before full returns true.
 	maxOutgoing = 1 << 20
-	// drainTime limits how long a program that closes its device waits for what it sent to leave.
+	// drainTime limits how long closing a device waits for what was sent to be written.
 	drainTime = time.Second
 )
 
@@ -39,13 +39,13 @@ func (o *outgoing) init(c *net.UnixConn, room func()) {
 	go o.run()
 }
 
-// run writes what was kept.
+// run writes what is buffered.
 func (o *outgoing) run() {
 	for {
 		o.mu.Lock()
-		out, waited, closed := o.buf, o.waited, o.closed
+		out, waited, closed := o.buf, o.foundFull, o.closed
 		o.buf, o.spare = o.spare[:0], nil
-		o.busy, o.waited = len(out) > 0, false
+		o.busy, o.foundFull = len(out) > 0, false
 		o.mu.Unlock()
 		if closed {
 			return
@@ -77,16 +77,16 @@ func (o *outgoing) wake() {
 	}
 }
 
-// full reports whether no more packets are taken. Then room is called once some are.
+// full reports whether no more packets are accepted. If so, room is called when they are.
 func (o *outgoing) full() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	isFull := len(o.buf) >= maxOutgoing
-	o.waited = o.waited || isFull
+	o.foundFull = o.foundFull || isFull
 	return isFull
 }
 
-// write sends a message, in its turn.
+// write queues a message.
 func (o *outgoing) write(b []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,7 +94,7 @@ func (o *outgoing) write(b []byte) {
 	o.flush()
 }
 
-// packets sends packets from a port. Whoever does so has asked full before.
+// packets queues packets to send from a port. The caller has checked full.
 func (o *outgoing) packets(port int, packets []*link.Packet) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -108,7 +108,7 @@ func (o *outgoing) packets(port int, packets []*link.Packet) error {
 	return nil
 }
 
-// flush writes what the socket takes at once, and leaves the rest to the goroutine; the lock is held.
+// flush writes what the socket accepts at once, and leaves the rest to the goroutine. The lock is held.
 func (o *outgoing) flush() {
 	if !o.busy && !o.closed {
 		n := writeNow(o.conn, o.buf)

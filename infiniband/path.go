@@ -10,17 +10,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// path is the way from a port to a LID, with a GRH if the address vector has a GID.
+// path is the path from a port to a LID, with a GRH if the address vector is global.
 type path struct {
 	to  verbs.AHAttr
 	key ibta.PathKey
 }
 
-// Key returns what tells the peer from others: a peer that is reached with a GRH and one that is not are
-// two (section 9.6.1).
+// Key identifies the peer. With and without a GRH are different peers (section 9.6.1).
 func (p *path) Key() ibta.PathKey { return p.key }
 
-// Full is false: a receive buffer that is full holds the senders back.
+// Full returns false: credits hold senders back when a receive buffer is full.
 func (p *path) Full() bool { return false }
 
 // Resolve checks an address vector.
@@ -53,7 +52,7 @@ const (
 	managementVL      = 15
 )
 
-// headerLen returns the length of the headers in front of the BTH.
+// headerLen returns the length of the headers before the BTH.
 func (p *path) headerLen() int {
 	if p.to.Global() {
 		return ib.LRHLen + ib.GRHLen

@@ -20,7 +20,7 @@ import (
 
 type info = fabric.Info
 
-// adapter is a program's access to its adapter: a seat of a fabric in this process, or in another.
+// adapter is a program's attachment to an adapter of a fabric, in this process or another.
 type adapter interface {
 	Name() string
 	GUID() uint64
@@ -45,45 +45,45 @@ type adapter interface {
 	Close()
 }
 
-// port is the ports of an adapter.
+// port is all ports of an adapter, as a device sees them.
 type port struct {
 	adapter
 	fabric.Waiter
-	ends   [2]func() bool // what ends a wait: for packets, and for room too
+	ends   [2]func() bool // conditions that end a wait: packets; packets or room to send
 	follow atomic.Pointer[func(port int, events ...verbs.EventType)]
 	sender
 	receiver
 	tracer
 }
 
-// maxWindow is what may be in flight to one peer. It keeps data in the processors' caches: the fabric's
-// credits are what keeps buffers from being overrun.
+// maxWindow is how many bytes may be in flight to one peer. It keeps data in the processors' caches; it is the
+// fabric's credits that protect buffers.
 const maxWindow = 256 << 10
 
-// Limits returns what one send can carry.
+// Limits returns the limits of one batch.
 func (p *port) Limits() ibta.Limits {
 	return ibta.Limits{MaxPackets: maxBatch, MaxBytes: 64 << 10, Window: maxWindow, Overhead: 64}
 }
 
-// Prefix is the seat, which queue pairs and ids are steered by.
+// Prefix returns the attachment's slot, the top bits of queue pair numbers and ids, by which packets are steered.
 func (p *port) Prefix() (slot uint32, bits int) { return uint32(p.Slot()), steer.Bits }
 
 // Release gives up service ids.
 func (p *port) Release(service, mask uint64) { p.Unclaim(service, mask) }
 
-// Connect and Disconnect: links are between ports, not between peers.
+// Connect and Disconnect have nothing to do: links connect ports, not peers.
 func (p *port) Connect(ibta.Path)    {}
 func (p *port) Disconnect(ibta.Path) {}
 
-// WantHeaders: a packet that has a GRH shows it.
+// WantHeaders has nothing to do: the GRH of a packet is always available.
 func (p *port) WantHeaders() {}
 
-// JoinGroup and LeaveGroup: what comes to groups comes to all programs at the adapter. That it comes is up
-// to the subnet administrator, whom a program asks (section 15.2.5.17).
+// JoinGroup and LeaveGroup have nothing to do: all programs at the adapter receive the packets of its groups.
+// Programs join at the subnet administrator (section 15.2.5.17).
 func (p *port) JoinGroup(int, verbs.GID, uint16) error  { return nil }
 func (p *port) LeaveGroup(int, verbs.GID, uint16) error { return nil }
 
-// Info returns what there is to know of a port.
+// Info returns the attributes and tables of a port.
 func (p *port) Info(num int) softdev.PortInfo {
 	i := p.adapter.Info(num)
 	table := make([]verbs.GIDEntry, len(i.GIDs))
@@ -111,10 +111,10 @@ func stateOf(i *info) verbs.PortState {
 	return verbs.PortDown
 }
 
-// Follow has changed called when something of a port changes.
+// Follow sets the function that is called when a port changes.
 func (p *port) Follow(changed func(port int, events ...verbs.EventType)) { p.follow.Store(&changed) }
 
-// Changed is called by the fabric.
+// Changed implements fabric.Driver.
 func (p *port) Changed(num int, events ...verbs.EventType) {
 	if changed := p.follow.Load(); changed != nil {
 		(*changed)(num, events...)
@@ -129,7 +129,7 @@ func (p *port) Wait(writable bool) error {
 	return p.Waiter.Wait(p.ends[0])
 }
 
-// Close ends the program's access.
+// Close detaches from the adapter.
 func (p *port) Close() error {
 	p.adapter.Close()
 	p.Waiter.Close()

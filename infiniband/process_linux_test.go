@@ -132,12 +132,12 @@ func flood(ctx context.Context, c *cm.Conn) error {
 	}
 }
 
-// seats returns how many programs are at an adapter, and how many packets for such as took none were
+// attached returns how many programs are at an adapter, and how many packets for such as took none were
 // dropped.
-func seats(f *infiniband.Fabric, adapter string) (n int, dropped uint64) {
+func attached(f *infiniband.Fabric, adapter string) (n int, dropped uint64) {
 	for _, v := range f.View().Nodes {
 		if v.Name == adapter {
-			return v.Seats, v.Dropped
+			return v.Programs, v.Dropped
 		}
 	}
 	return -1, 0
@@ -159,7 +159,7 @@ func TestStopped(t *testing.T) {
 	const floods = 16
 	ended := make(chan error, floods)
 	for range floods {
-		// What nobody acknowledges is sent again for so long that it outlasts the seat's patience.
+		// What nobody acknowledges is sent again for so long that it outlasts the stall detection.
 		c, err := cm.Dial(within(t), far, g.addr, cm.WithAckTimeout(18), cm.WithDepth(256, 256), cm.WithRecvSize(4096))
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestStopped(t *testing.T) {
 		if err := talk(within(t), beside, 20); err != nil {
 			t.Fatal("beside the stopped process: ", err)
 		}
-		if _, dropped := seats(f, "host-1"); dropped > 0 {
+		if _, dropped := attached(f, "host-1"); dropped > 0 {
 			t.Logf("%d packets dropped after %v", dropped, time.Since(start))
 			break
 		}
@@ -234,7 +234,7 @@ func TestKilled(t *testing.T) {
 		}
 	})
 	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		n, _ := seats(f, "host-1")
+		n, _ := attached(f, "host-1")
 		fd, g := openFiles(t), runtime.NumGoroutine()
 		if n == 0 && fd <= files && g <= routines+8 {
 			break

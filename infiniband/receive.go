@@ -16,25 +16,25 @@ type receiver struct {
 	packet   ib.Packet
 	arrival  ibta.Arrival
 	header   header   // of the arrival
-	drops    keyDrops // that watchKeys has seen
+	drops    keyDrops // as counted when watchKeys looked last
 }
 
 // header is the GRH of a packet.
 type header struct{ ib.GRH }
 
-// AppendGRH appends it as it came.
+// AppendGRH appends the GRH as received.
 func (h *header) AppendGRH(b []byte) []byte { return h.Append(b) }
 
-// Receive takes what has come to the adapter.
+// Receive delivers the packets that the adapter has received.
 func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (int, error) {
 	if !p.Ready() {
 		return 0, nil
 	}
 	n, err := p.adapter.Receive(p.arrivals[:])
 	got := p.arrivals[:n]
-	told := p.drops.told
-	p.drops = dropsOf(c)
-	p.drops.told = told
+	reported := p.drops.reported
+	p.drops = keyDropsOf(c)
+	p.drops.reported = reported
 	for _, a := range got {
 		if why := p.take(&a, deliver); why != ibta.Taken {
 			c.Dropped[why]++

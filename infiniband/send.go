@@ -15,7 +15,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// maxBatch is how many packets one send takes.
+// maxBatch is how many packets one Send carries.
 const maxBatch = 16
 
 // sender is the sending half of a port.
@@ -26,7 +26,7 @@ type sender struct {
 
 var errGone = errors.New("infiniband: memory to be sent has been unmapped")
 
-// Send makes packets of a batch, and sends them.
+// Send sends the packets of a batch.
 func (p *port) Send(b *ibta.Batch) error {
 	to := b.To.Path.(*path)
 	n := b.Len()
@@ -44,7 +44,7 @@ func (p *port) Send(b *ibta.Batch) error {
 		p.Discard(out)
 		return errGone
 	}
-	p.tracer.sent(out) // they are others' once they are sent
+	p.tracer.sent(out) // before Send, which gives them away
 	err := p.adapter.Send(to.to.Port, out)
 	if err != nil {
 		p.Discard(out)
@@ -52,8 +52,8 @@ func (p *port) Send(b *ibta.Batch) error {
 	return err
 }
 
-// fill writes a batch's packets where the fabric has them, with their payload from the program's memory.
-// It returns false if some of that is no longer mapped.
+// fill writes a batch's packets into buffers of the fabric, with the payload from the program's memory. It
+// returns false if some of that memory is no longer mapped.
 func (p *port) fill(b *ibta.Batch, to *path, out []*link.Packet) (ok bool) {
 	defer memory.Recover(debug.SetPanicOnFault(true), &ok)
 	from := p.adapter.Info(to.to.Port)
@@ -67,7 +67,7 @@ func (p *port) fill(b *ibta.Batch, to *path, out []*link.Packet) (ok bool) {
 			at += copy(buf[at:], piece)
 		}
 		copy(buf[at:], pkt.Tail[:len(pkt.Tail)-ib.ICRCLen])
-		q.NoICRC = true // it does not leave memory; where it does, the fabric computes it
+		q.NoICRC = true // the fabric computes it if the packet leaves memory
 	}
 	return true
 }

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // Serve lets other processes of the user open adapters of the fabric, until ctx ends. name tells
@@ -37,30 +40,30 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 	return nil
 }
 
-// guest is a program of another process.
-type guest struct {
-	conn *net.UnixConn
-	seat *fabric.Seat
+// session is the connection of a program in another process.
+type session struct {
+	conn       *net.UnixConn
+	attachment *fabric.Attachment
 	fabric.Waiter
-	done chan struct{} // closed when it is gone
+	done chan struct{} // closed when the program is gone
 
 	pieces net.Buffers // of a write
 
 	mu  sync.Mutex
-	out []byte // messages that are to be written before packets
+	buf []byte // messages that are to be written before packets
 }
 
-// serve serves a program until it ends.
+// serve serves a program until its connection ends.
 func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	r := newReader(c)
-	g := &guest{conn: c, Waiter: f.running.NewWaiter(), done: make(chan struct{})}
-	if err := f.greet(g, r); errors.Is(err, errViewed) {
+	g := &session{conn: c, Waiter: f.running.NewWaiter(), done: make(chan struct{})}
+	if err := f.greet(g, r); errors.Is(err, errAnswered) {
 		return
 	} else if err != nil {
-		c.Write(appendMessage(nil, kindRefused, refused{err.Error()}))
+		c.Write(appendMessage(nil, kindRefused, refusal{err.Error()}))
 		return
 	}
 	writing := make(chan struct{})
@@ -74,17 +77,19 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 	g.Waiter.Close()
 	c.Close()
 	<-writing
-	g.seat.Close()
+	g.attachment.Close()
 }
 
-// errViewed says that a program has got to know what it wanted.
-var errViewed = errors.New("viewed")
+// errAnswered ends the session of a program that only had a question.
+var errAnswered = errors.New("viewed")
 
-// greet gives a program its seat.
-func (f *Fabric) greet(g *guest, r *reader) error {
+// greet attaches a program to the adapter that its hello names.
+func (f *Fabric) greet(g *session, r *reader) error {
 	if err := sameUser(g.conn); err != nil {
 		return err
 	}
+	g.conn.SetDeadline(time.Now().Add(callTimeout))
+	defer g.conn.SetDeadline(time.Time{})
 	k, b, err := r.next()
 	var h hello
 	if err == nil && k != kindHello {
@@ -101,7 +106,7 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 	}
 	if h.View {
 		g.conn.Write(appendMessage(nil, kindView, f.running.View()))
-		return errViewed
+		return errAnswered
 	}
 	if h.Route != nil {
 		hops, arrives, err := f.running.Route(h.Route.From, h.Route.To)
@@ -109,33 +114,48 @@ func (f *Fabric) greet(g *guest, r *reader) error {
 			return err
 		}
 		g.conn.Write(appendMessage(nil, kindRoute, route{hops, arrives}))
-		return errViewed
+		return errAnswered
 	}
-	if g.seat, err = f.running.Sit(h.Adapter, g); err != nil {
+	s, err := f.running.Attach(h.Adapter, g)
+	if err != nil {
 		return err
 	}
-	s := g.seat
-	w := welcome{Name: s.Name(), GUID: s.GUID(), Slot: s.Slot(), Addr: s.Addr(), Neighbors: f.running.Neighbors()}
-	for port := 1; port <= s.Ports(); port++ {
-		w.Ports = append(w.Ports, s.Info(port))
-	}
-	g.say(kindWelcome, w)
+	g.welcome(s, f.running.Neighbors())
 	return nil
 }
 
-// Changed tells the program of a port.
-func (g *guest) Changed(port int, events ...verbs.EventType) {
-	g.say(kindChanged, changed{port, g.seat.Info(port), events})
+// welcome tells the program what it is attached to. Changes before that are not sent: the ports in the message have
+// them.
+func (g *session) welcome(s *fabric.Attachment, neighbors map[netip.Addr]ib.GID) {
+	g.mu.Lock()
+	w := welcome{Name: s.Name(), GUID: s.GUID(), Slot: s.Slot(), Addr: s.Addr(), Neighbors: neighbors}
+	for port := 1; port <= s.Ports(); port++ {
+		w.Ports = append(w.Ports, s.Info(port))
+	}
+	g.attachment = s
+	g.buf = appendMessage(g.buf, kindWelcome, w)
+	g.mu.Unlock()
+	g.Wake()
 }
 
-// maxSaid limits what waits to be written besides packets.
-const maxSaid = 4 << 20
-
-// say has a message written. A program that reads none of so many is cut off.
-func (g *guest) say(k messageKind, v any) {
+// Changed sends the program the new state of a port.
+func (g *session) Changed(port int, events ...verbs.EventType) {
 	g.mu.Lock()
-	g.out = appendMessage(g.out, k, v)
-	over := len(g.out) > maxSaid
+	s := g.attachment
+	g.mu.Unlock()
+	if s != nil {
+		g.enqueue(kindChanged, changed{port, s.Info(port), events})
+	}
+}
+
+// maxBuffered limits the bytes of messages, without packets, that wait to be written.
+const maxBuffered = 4 << 20
+
+// enqueue queues a message. A program that does not read its messages is disconnected.
+func (g *session) enqueue(k messageKind, v any) {
+	g.mu.Lock()
+	g.buf = appendMessage(g.buf, k, v)
+	over := len(g.buf) > maxBuffered
 	g.mu.Unlock()
 	if over {
 		g.conn.Close()
@@ -143,33 +163,33 @@ func (g *guest) say(k messageKind, v any) {
 	g.Wake()
 }
 
-func (g *guest) said() bool {
+func (g *session) pending() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.out) > 0
+	return len(g.buf) > 0
 }
 
 // write writes messages and packets until the connection ends.
-func (g *guest) write() {
+func (g *session) write() {
 	var got [64]fabric.Arrival
 	var heads [len(got) * packetHeader]byte
 	var pieces [1 + 2*len(got)][]byte
 	var spare []byte
-	something := func() bool { return g.said() || g.seat.Ready() }
+	something := func() bool { return g.pending() || g.attachment.Ready() }
 	for g.Wait(something) == nil {
 		g.mu.Lock()
-		said := g.out
-		g.out = spare[:0]
+		messages := g.buf
+		g.buf = spare[:0]
 		g.mu.Unlock()
-		spare = said
-		n, err := g.seat.Take(got[:])
+		spare = messages
+		n, err := g.attachment.Take(got[:])
 		if err != nil {
 			return
 		}
 		head := heads[:0]
 		g.pieces = pieces[:0]
-		if len(said) > 0 {
-			g.pieces = append(g.pieces, said)
+		if len(messages) > 0 {
+			g.pieces = append(g.pieces, messages)
 		}
 		for _, a := range got[:n] {
 			from := len(head)
@@ -180,7 +200,7 @@ func (g *guest) write() {
 			continue
 		}
 		_, err = g.pieces.WriteTo(g.conn)
-		g.seat.Release(got[:n])
+		g.attachment.Release(got[:n])
 		if err != nil {
 			return
 		}
@@ -188,7 +208,7 @@ func (g *guest) write() {
 }
 
 // read carries out what the program sends, until the connection ends.
-func (g *guest) read(r *reader) {
+func (g *session) read(r *reader) {
 	var b batch
 	for {
 		k, body, err := r.next()
@@ -197,7 +217,7 @@ func (g *guest) read(r *reader) {
 		}
 		if k == kindPacket {
 			port, omitted, bytes, err := decodePacket(body)
-			if err != nil || port < 1 || port > g.seat.Ports() {
+			if err != nil || port < 1 || port > g.attachment.Ports() {
 				return
 			}
 			if !b.add(port, omitted, bytes) {
@@ -220,27 +240,27 @@ func (g *guest) read(r *reader) {
 		if k != kindRequest || decode(body, &q) != nil {
 			return
 		}
-		if err := q.run(g.seat); q.ID != 0 {
+		if err := q.run(g.attachment); q.ID != 0 {
 			a := answer{ID: q.ID}
 			if err != nil {
 				a.Error = err.Error()
 			}
-			g.say(kindAnswer, a)
+			g.enqueue(kindAnswer, a)
 		}
 	}
 }
 
-// batch is packets of a program that leave from one port, in the reader's buffer.
+// batch is packets of a program to send from one port. Their bytes are in the reader's buffer.
 type batch struct {
 	port    int
 	n       int
 	bytes   [64][]byte
 	sizes   [64]int
-	omitted [64]bool // the ICRC is
+	omitted [64]bool // whether the ICRC is left out
 	packets [64]*link.Packet
 }
 
-// add returns false if the packet has no place in the batch, which is to be sent before.
+// add adds a packet. It returns false if the batch must be sent first.
 func (b *batch) add(port int, omitted bool, bytes []byte) bool {
 	if b.n == len(b.bytes) || b.n > 0 && port != b.port {
 		return false
@@ -251,8 +271,8 @@ func (b *batch) add(port int, omitted bool, bytes []byte) bool {
 	return true
 }
 
-// send sends a batch, which may have to wait for room, and empties it.
-func (g *guest) send(b *batch) error {
+// send sends a batch, and empties it. It may wait for room in the port.
+func (g *session) send(b *batch) error {
 	n := b.n
 	b.n = 0
 	if n == 0 {
@@ -260,14 +280,14 @@ func (g *guest) send(b *batch) error {
 	}
 	packets := b.packets[:n]
 	for {
-		err := g.seat.Alloc(packets, b.sizes[:n])
+		err := g.attachment.Alloc(packets, b.sizes[:n])
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, fabric.ErrAgain) {
 			return err
 		}
-		if err := g.seat.AwaitRoom(g.done); err != nil {
+		if err := g.attachment.AwaitRoom(g.done); err != nil {
 			return err
 		}
 	}
@@ -275,9 +295,9 @@ func (g *guest) send(b *batch) error {
 		copy(p.Bytes(), b.bytes[i])
 		p.NoICRC = b.omitted[i]
 	}
-	err := g.seat.Send(b.port, packets)
+	err := g.attachment.Send(b.port, packets)
 	if err != nil {
-		g.seat.Discard(packets)
+		g.attachment.Discard(packets)
 	}
 	return err
 }

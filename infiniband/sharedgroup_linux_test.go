@@ -16,7 +16,7 @@ import (
 const guestGroup = "RAMJET_TEST_GROUP"
 
 // A process that is killed is a member no more: its port leaves the group at the administrator, unless another
-// program at the port is a member, as which it receives what comes.
+// program at the port is a member, which receives the group's packets.
 func TestKilledMember(t *testing.T) {
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
@@ -38,9 +38,9 @@ func TestKilledMember(t *testing.T) {
 			near, _ := joinGroup(t, f, "host-1", group)
 			waitFor(t, "the ports have joined", func() bool { return members(f, ud.AH.DLID) == 3 })
 			kill := func(p *process) {
-				seated, _ := seats(f, "host-1")
+				before, _ := attached(f, "host-1")
 				p.Process.Kill()
-				waitFor(t, "the process is gone", func() bool { n, _ := seats(f, "host-1"); return n == seated-1 })
+				waitFor(t, "the process is gone", func() bool { n, _ := attached(f, "host-1"); return n == before-1 })
 			}
 			kill(guests[0])
 			far.send(far.id.QP(), ud, "to who lives")

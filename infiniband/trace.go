@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// tracer records packets; w is nil if nobody wants that.
+// tracer records packets; w may be nil.
 type tracer struct {
 	w     *trace.Writer
 	frame []byte // of the last packet
@@ -30,16 +30,16 @@ func (t *tracer) sent(packets []*link.Packet) {
 	}
 }
 
-// received records a packet that has come.
+// received records a received packet.
 func (t *tracer) received(a *fabric.Arrival) {
 	if t.w != nil {
 		t.record(&trace.InfiniBand{At: time.Now(), Direction: trace.Inbound}, a.Packet)
 	}
 }
 
-// record records a packet as it would be on a cable: with the ICRC, which may be left out in memory, and a
-// VCRC. Its virtual lane is that of memory: 0, or 15 for subnet management. The lane on the cable is up
-// to the port, as on hardware. A recording that fails says so when it is closed.
+// record records a packet as it would be on a cable, with ICRC and VCRC. The virtual lane in memory is 0, or 15
+// for subnet management: the port chooses the lane on the cable, as on hardware. Errors of the recording are
+// reported when it is closed.
 func (t *tracer) record(h *trace.InfiniBand, p *link.Packet) {
 	b := append(t.frame[:0], p.Bytes()...)
 	if p.NoICRC {
@@ -52,8 +52,8 @@ func (t *tracer) record(h *trace.InfiniBand, p *link.Packet) {
 	t.w.WriteInfiniBand(h, t.frame)
 }
 
-// recorder returns what records the packets on a fabric's cables; nil if w is. A recording that fails says so when it is
-// closed.
+// recorder returns a function that records the packets on a fabric's cables; nil if w is. Errors of the recording
+// are reported when it is closed.
 func recorder(w *trace.Writer) func(at time.Time, node string, port int, frame []byte) {
 	if w == nil {
 		return nil

@@ -11,31 +11,31 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// violation is a packet that came with a wrong key (section 14.2.5.1).
+// violation is a received packet with a wrong key (section 14.2.5.1).
 type violation struct {
 	Port    int
 	Trap    mad.Trap
 	Details mad.KeyDetails
 }
 
-// violationGap is how long after one violation others are not told of: the agent counts and tells one in
-// a while, and packets come by the million.
-const violationGap = 10 * time.Millisecond
+// violationInterval is the minimum time between reported violations. Packets come by the million; the agent traps
+// only one in a while.
+const violationInterval = 10 * time.Millisecond
 
-// keyDrops counts what a device has dropped because of keys.
+// keyDrops counts the packets that a device has dropped because of their keys.
 type keyDrops struct {
 	pkey, qkey uint64
-	told       time.Time
+	reported   time.Time
 }
 
-func dropsOf(c *ibta.Counters) keyDrops {
+func keyDropsOf(c *ibta.Counters) keyDrops {
 	return keyDrops{pkey: c.Dropped[ibta.DropPKey], qkey: c.Dropped[ibta.DropQKey]}
 }
 
-// watchKeys looks whether the device has dropped the packet that it was just given because of a key, and
-// has the adapter's agent told.
+// watchKeys reports the packet just delivered to the adapter's agent, if the device has dropped it because of a
+// key.
 func (p *port) watchKeys(c *ibta.Counters, a *fabric.Arrival) {
-	now := dropsOf(c)
+	now := keyDropsOf(c)
 	if now.pkey == p.drops.pkey && now.qkey == p.drops.qkey {
 		return
 	}
@@ -44,14 +44,14 @@ func (p *port) watchKeys(c *ibta.Counters, a *fabric.Arrival) {
 		trap = mad.TrapQKey
 	}
 	p.drops.pkey, p.drops.qkey = now.pkey, now.qkey
-	if at := time.Now(); at.Sub(p.drops.told) >= violationGap {
-		p.drops.told = at
-		p.adapter.Violated(a.Port, trap, detailsOf(trap, a.Packet.Bytes(), &p.packet))
+	if at := time.Now(); at.Sub(p.drops.reported) >= violationInterval {
+		p.drops.reported = at
+		p.adapter.Violated(a.Port, trap, keyDetails(trap, a.Packet.Bytes(), &p.packet))
 	}
 }
 
-// detailsOf says of a packet what a notice has.
-func detailsOf(t mad.Trap, b []byte, packet *ib.Packet) mad.KeyDetails {
+// keyDetails returns the details of a packet for a notice.
+func keyDetails(t mad.Trap, b []byte, packet *ib.Packet) mad.KeyDetails {
 	var lrh ib.LRH
 	lrh.Decode(b)
 	d := mad.KeyDetails{LID1: lrh.SLID, LID2: lrh.DLID, SL: lrh.SL, Key: uint32(packet.PKey), QP2: packet.DestQP}
@@ -69,7 +69,7 @@ func detailsOf(t mad.Trap, b []byte, packet *ib.Packet) mad.KeyDetails {
 	return d
 }
 
-// Violated tells the fabric's process.
-func (a *remote) Violated(port int, t mad.Trap, d mad.KeyDetails) {
-	a.tell(request{Op: opViolated, Violation: &violation{port, t, d}})
+// Violated implements adapter.
+func (a *remoteAdapter) Violated(port int, t mad.Trap, d mad.KeyDetails) {
+	a.send(request{Op: opViolated, Violation: &violation{port, t, d}})
 }

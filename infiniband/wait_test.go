@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// upTime is how long a subnet manager may take to do what there is to do: only a fault exceeds it.
+// upTime is how long a subnet manager may take: only a fault exceeds it.
 const upTime = time.Minute
 
 // waitFor waits until a condition holds.

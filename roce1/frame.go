@@ -34,8 +34,8 @@ type frame struct {
 	packet   []byte // from the BTH to the ICRC
 }
 
-// decode reads a frame. It returns false if it is no InfiniBand packet: section 8.3 says what the GRH
-// of one has. What follows the packet is padding.
+// decode decodes a frame. It returns false if it is no InfiniBand packet, by its GRH (section 8.3). What follows the
+// packet is padding.
 func (f *frame) decode(b []byte) bool {
 	if len(b) < headerLen+leastLen || binary.BigEndian.Uint16(b[12:]) != EtherType {
 		return false
@@ -53,13 +53,13 @@ func (f *frame) decode(b []byte) bool {
 func (f *frame) sgid() verbs.GID { return verbs.GID(f.grh[8:]) }
 func (f *frame) dgid() verbs.GID { return verbs.GID(f.grh[24:]) }
 
-// stream is what the ICRCs of packets between two GIDs have in common, which differ in length.
+// stream is the part of the ICRC over the GRH, which packets of one length between two GIDs share.
 type stream struct {
 	grh   [ib.GRHLen]byte
-	state uint32 // after a GRH with the length that grh has
+	state uint32 // after grh
 }
 
-// newStream begins with the first GRH.
+// newStream returns the stream of a GRH.
 func newStream(grh [ib.GRHLen]byte) stream { return stream{grh, ib.ICRCGlobal(grh)} }
 
 // seed returns the ICRC's state after the GRH of a packet of n bytes.
@@ -89,8 +89,8 @@ func eui64(m mac) uint64 {
 	return binary.BigEndian.Uint64([]byte{m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]})
 }
 
-// macOf returns the Ethernet address that a GID itself says: that of a multicast group, or of the port
-// whose link-local GID it is.
+// macOf returns the Ethernet address that a GID determines: of a multicast group, or of a link-local GID made from
+// it.
 func macOf(g verbs.GID) (m mac, ok bool) {
 	if isGroup(g) {
 		copy(m[2:], g[12:]) // as RFC 2464 section 7, whatever the group
@@ -101,11 +101,10 @@ func macOf(g verbs.GID) (m mac, ok bool) {
 	return m, g == linkLocal(m)
 }
 
-// isGroup reports whether a GID is one of a multicast group, or an IPv4 group's address in its place.
+// isGroup reports whether a GID is a multicast GID, or an IPv4 multicast address as a GID.
 func isGroup(g verbs.GID) bool { return g[0] == 0xff || g.Addr().IsMulticast() }
 
-// headers is what surrounds the payload of a packet in a frame at most: GRH, BTH, XRCETH and AtomicETH,
-// immediate data or RETH, ICRC.
+// headers is the most that surrounds the payload of a packet in a frame: GRH, BTH, XRCETH, AtomicETH and ICRC.
 const headers = ib.GRHLen + ib.BTHLen + 4 + 28 + ib.ICRCLen
 
 // pathMTU returns the largest path MTU on a link whose frames carry mtu bytes.

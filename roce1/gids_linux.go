@@ -11,16 +11,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// identity is what an interface makes of its device at one time. Nobody changes it.
+// identity is what a device derives from its interface: GIDs and port attributes. It is immutable.
 type identity struct {
 	link linkwatch.Link
-	rows []verbs.GID // the GID table; zero: the row is empty
+	rows []verbs.GID // the GID table; zero: an empty row
 	own  map[verbs.GID]bool
 	info softdev.PortInfo
 }
 
-// identify returns the identity of an interface of a name. Rows stay where they were: a GID that is gone leaves
-// its row to the next new one.
+// identify returns the identity of an interface. GIDs keep their rows; the row of a GID that is gone is reused for the
+// next new one.
 func identify(before *identity, name string, link linkwatch.Link) *identity {
 	now := &identity{link: link, own: make(map[verbs.GID]bool)}
 	if before != nil {
@@ -89,7 +89,7 @@ func (id *identity) state() verbs.PortState {
 	return verbs.PortDown
 }
 
-// changes returns the events that tell of what is different from before (IBTA 11.6.3.3).
+// changes returns the asynchronous events for the differences from before (IBTA 11.6.3.3).
 func (id *identity) changes(before *identity) (events []verbs.EventType) {
 	if !slices.Equal(id.rows, before.rows) {
 		events = append(events, verbs.EventGIDChange)

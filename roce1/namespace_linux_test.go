@@ -20,7 +20,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-const patience = 2 * time.Minute // of a machine that does much else
+const timeout = 2 * time.Minute // generous: the machine may be busy
 
 // needNetworks reports whether the test may make interfaces: in a network namespace of its own. False: it
 // runs elsewhere, or not at all.
@@ -144,7 +144,7 @@ func dup(fd int) int {
 // running waits until an interface has its link.
 func running(t testing.TB, name string) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		i, err := net.InterfaceByName(name)
 		if err != nil {
 			t.Fatal(err)

@@ -23,35 +23,35 @@ import (
 // port carries packets in the frames of one interface.
 type port struct {
 	name  string
-	claim int // the socket that keeps others from the interface
+	claim int // the socket whose name reserves the interface
 	sock  *etherring.Socket
 	watch *linkwatch.Interface
 	id    atomic.Pointer[identity]
 	trace *trace.Writer
 	sender
 	receiver
-	own ownFrames
+	loopback loopbackFrames
 }
 
 // route is the path to one peer or group.
 type route struct {
-	port   *port
-	key    ibta.PathKey
-	stream stream
-	addr   netip.Addr // to be asked for; not valid: mac is fixed
-	mac    mac
-	known  bool   // mac is
-	asOf   uint64 // generation of the neighbors that mac is of
-	self   bool   // the peer is this device
+	port       *port
+	key        ibta.PathKey
+	stream     stream
+	addr       netip.Addr // whose MAC the kernel resolves; not valid: the GID determines mac
+	mac        mac
+	known      bool   // mac is valid
+	generation uint64 // of the neighbor table when mac was looked up
+	self       bool   // the peer is this device
 }
 
-// init prepares a port that has its socket.
+// init initialises a port that has its socket.
 func (p *port) init(link linkwatch.Link) {
 	p.id.Store(identify(nil, p.name, link))
 	p.receiver.init()
 }
 
-// Ports: an interface is one port.
+// Ports returns 1: an interface is one port.
 func (p *port) Ports() int { return 1 }
 
 // Info returns the port's attributes and its tables.
@@ -76,20 +76,20 @@ func (p *port) CheckRoute(from, to netip.Addr) error {
 }
 
 const (
-	// maxBytes is what one send takes, as little as stays in the first caches.
+	// maxBytes is how many bytes one Send carries: what stays in the first-level caches.
 	maxBytes = 64 << 10
-	// slotOverhead is what a packet is counted for beyond its payload: that much of a slot of the
-	// peer's ring remains unused at least, and short packets take a slot, too.
+	// slotOverhead is what a packet counts for beyond its payload: a slot of the peer's ring leaves at least
+	// that much unused, and a short packet takes a slot, too.
 	slotOverhead = 2048
 )
 
-// Limits returns what one send can carry, and how much may be in flight to one peer: the peer's ring is
-// assumed to be as long as ours, and half of it to be for others.
+// Limits returns the limits of one batch, and how much may be in flight to one peer: half a ring, assuming that the
+// peer's ring is as long as ours and that it has other peers.
 func (p *port) Limits() ibta.Limits {
 	return ibta.Limits{MaxPackets: etherring.MaxFrames, MaxBytes: maxBytes, Window: p.sock.Slots() / 2 * slotOverhead, Overhead: slotOverhead}
 }
 
-// Resolve resolves a GID to a path. Where the peer is, is found out later, see [route.where].
+// Resolve resolves an address vector to a path. The peer's MAC is looked up later, by [route.peerMAC].
 func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
 	bad := func(format string, a ...any) (ibta.Path, error) {
 		return nil, &verbs.OpError{Op: "resolve_address", Err: verbs.ErrInvalid, Detail: fmt.Sprintf(format, a...)}
@@ -121,26 +121,25 @@ func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
 
 func pathKey(g verbs.GID) ibta.PathKey { return ibta.PathKey{GID: g, Port: 1} }
 
-// Key returns what tells the peer from others.
+// Key identifies the peer.
 func (r *route) Key() ibta.PathKey { return r.key }
 
-// Full is unknown: the ring is the peer's.
+// Full returns false: the state of the peer's ring is unknown.
 func (r *route) Full() bool { return false }
 
-// where returns the peer's Ethernet address as it is known now, and the last one that was known if the
-// kernel has forgotten it.
-func (r *route) where() (mac, bool) {
+// peerMAC returns the peer's Ethernet address, or the last known one if the kernel has forgotten it.
+func (r *route) peerMAC() (mac, bool) {
 	if r.addr.IsValid() {
-		if now := r.port.watch.Generation(); !r.known || now != r.asOf {
+		if now := r.port.watch.Generation(); !r.known || now != r.generation {
 			if m, ok := r.port.watch.Neighbor(r.addr); ok {
-				r.mac, r.known, r.asOf = m, true, now
+				r.mac, r.known, r.generation = m, true, now
 			}
 		}
 	}
 	return r.mac, r.known
 }
 
-// Locate waits until the kernel knows where a peer is.
+// Locate waits until the kernel has resolved a peer's Ethernet address.
 func (p *port) Locate(ctx context.Context, gid verbs.GID) error {
 	if _, ok := macOf(gid); ok || gid.Addr().IsUnspecified() || p.id.Load().own[gid] {
 		return nil
@@ -159,7 +158,7 @@ func (p *port) Disconnect(ibta.Path) {}
 // WantHeaders has nothing to do: every frame has its GRH.
 func (p *port) WantHeaders() {}
 
-// JoinGroup has the interface take the frames of a group.
+// JoinGroup makes the interface receive the frames of a group.
 func (p *port) JoinGroup(_ int, gid verbs.GID, _ uint16) error {
 	m, _ := macOf(gid)
 	err := p.sock.Join(m)
@@ -176,9 +175,9 @@ func (p *port) LeaveGroup(_ int, gid verbs.GID, _ uint16) error {
 	return p.sock.Leave(m)
 }
 
-// Wait waits for frames, unless some of this device's own wait already.
+// Wait waits for frames, unless loopback frames wait already.
 func (p *port) Wait(writable bool) error {
-	if p.own.some.Load() {
+	if p.loopback.ready.Load() {
 		return nil
 	}
 	return p.sock.Wait(writable)
@@ -186,7 +185,7 @@ func (p *port) Wait(writable bool) error {
 
 // Doze waits for frames.
 func (p *port) Doze(d time.Duration) {
-	if !p.own.some.Load() {
+	if !p.loopback.ready.Load() {
 		p.sock.Doze(d)
 	}
 }
@@ -194,7 +193,7 @@ func (p *port) Doze(d time.Duration) {
 func (p *port) SetDeadline(t time.Time) { p.sock.SetDeadline(t) }
 func (p *port) Wake()                   { p.sock.Wake() }
 
-// Close stops raising events, and gives the interface up when the socket is closed.
+// Close stops events, closes the socket, and then releases the interface.
 func (p *port) Close() error {
 	p.watch.Close()
 	err := p.sock.Close()

@@ -22,10 +22,10 @@ type receiver struct {
 	header  header // of the arrival
 }
 
-// pair are a packet's GIDs: its GRH from byte 8 on.
+// pair is the GIDs of a packet, source first: its GRH from byte 8 on.
 type pair [2 * len(verbs.GID{})]byte
 
-// source is what packets between two GIDs have in common.
+// source is the cached state of packets between two GIDs.
 type source struct {
 	pair   pair
 	stream stream
@@ -38,9 +38,9 @@ type header [ib.GRHLen]byte
 func (h *header) AppendGRH(b []byte) []byte { return append(b, h[:]...) }
 
 const (
-	// atOnce is how many frames one Receive takes.
-	atOnce = 64
-	// maxSources limits what forged senders can make us remember.
+	// maxReceive is how many frames one Receive handles.
+	maxReceive = 64
+	// maxSources limits the sources kept, whose GIDs may be forged.
 	maxSources = 4096
 )
 
@@ -49,9 +49,9 @@ func (r *receiver) init() {
 	r.sources = make(map[pair]*source)
 }
 
-// Receive takes what has come.
+// Receive delivers the packets that have been received.
 func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (n int, err error) {
-	for ; n < atOnce; n++ {
+	for ; n < maxReceive; n++ {
 		f, ok := p.sock.Next()
 		if !ok {
 			break
@@ -68,9 +68,9 @@ func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)
 		}
 		p.sock.Release()
 	}
-	c.Dropped[ibta.DropOverflow] += p.own.lost
-	p.own.lost = 0
-	return n + p.own.take(func(b []byte) { p.take(b, c, deliver) }), nil
+	c.Dropped[ibta.DropOverflow] += p.loopback.lost
+	p.loopback.lost = 0
+	return n + p.loopback.take(func(b []byte) { p.take(b, c, deliver) }), nil
 }
 
 // take handles a frame.

@@ -22,30 +22,30 @@ import (
 type sender struct {
 	heads  [2][headerLen]byte // of a batch's packets, and of its last one, which may be shorter
 	frames [etherring.MaxFrames]etherring.Out
-	rest   rest
+	unsent unsent
 }
 
-// rest is what is left of a batch that the interface took in part.
-type rest struct {
+// unsent is the rest of a batch of which the interface accepted only a part.
+type unsent struct {
 	batch *ibta.Batch
-	first [ib.BTHLen]byte // of its first packet, which tells it from the batches before and after
+	first [ib.BTHLen]byte // BTH of its first packet, to recognise the batch
 	sent  int
 }
 
 var (
-	errGone    = errors.New("roce1: memory to be sent has been unmapped")
-	errNowhere = errors.New("roce1: the peer's Ethernet address is not known yet")
+	errGone      = errors.New("roce1: memory to be sent has been unmapped")
+	errNoAddress = errors.New("roce1: the peer's Ethernet address is not known yet")
 )
 
-// Send puts the ICRCs into a batch's packets and sends them in one system call.
+// Send completes the ICRCs of a batch's packets, and sends them in one system call.
 func (p *port) Send(b *ibta.Batch) error {
 	r := b.To.Path.(*route)
-	to, known := r.where()
+	to, known := r.peerMAC()
 	switch {
-	case r.self && p.own.full():
+	case r.self && p.loopback.full():
 		return softdev.ErrAgain
 	case !r.self && !known:
-		return errNowhere
+		return errNoAddress
 	case !p.seal(b, r):
 		return errGone
 	}
@@ -53,17 +53,17 @@ func (p *port) Send(b *ibta.Batch) error {
 	var err error
 	if !r.self {
 		var sent int
-		from := p.rest.of(b)
+		from := p.unsent.sentOf(b)
 		sent, err = p.sock.Send(frames[from:])
 		p.traceFrames(frames[from:from+sent], trace.Outbound)
 		if errors.Is(err, unix.EAGAIN) {
-			p.rest.keep(b, from+sent)
+			p.unsent.keep(b, from+sent)
 			return softdev.ErrAgain
 		}
-		p.rest = rest{}
+		p.unsent = unsent{}
 	}
 	if r.self || p.groups[r.key.GID] {
-		if p.own.keep(frames) {
+		if p.loopback.keep(frames) {
 			p.sock.Wake()
 		}
 	}
@@ -71,17 +71,17 @@ func (p *port) Send(b *ibta.Batch) error {
 	return err
 }
 
-// of returns how much of a batch has been sent.
-func (r *rest) of(b *ibta.Batch) int {
+// sentOf returns how many packets of a batch have been sent.
+func (r *unsent) sentOf(b *ibta.Batch) int {
 	if r.batch != b || r.first != [ib.BTHLen]byte(b.Packet(0).Head) || r.sent >= b.Len() {
 		return 0
 	}
 	return r.sent
 }
 
-// keep notes how much of a batch has been sent, which is to be sent again.
-func (r *rest) keep(b *ibta.Batch, sent int) {
-	*r = rest{b, [ib.BTHLen]byte(b.Packet(0).Head), sent}
+// keep records how many packets of a batch have been sent; it will be passed to Send again.
+func (r *unsent) keep(b *ibta.Batch, sent int) {
+	*r = unsent{b, [ib.BTHLen]byte(b.Packet(0).Head), sent}
 }
 
 // seal copies a batch's payload from the program's memory, and puts the ICRCs of the copy into the
@@ -105,7 +105,7 @@ func (p *port) seal(b *ibta.Batch, r *route) (ok bool) {
 	return true
 }
 
-// fill makes frames of a sealed batch.
+// fill returns the frames of a sealed batch.
 func (p *port) fill(b *ibta.Batch, r *route, to mac) []etherring.Out {
 	all, segment := b.Memory()
 	n := b.Len()

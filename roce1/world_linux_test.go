@@ -34,7 +34,7 @@ import (
 
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -282,7 +282,7 @@ func TestFollow(t *testing.T) {
 	}
 	eventually := func(what string, ok func() bool) {
 		t.Helper()
-		for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(timeout); !ok(); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("never: %s", what)
 			}
@@ -388,7 +388,7 @@ func TestTags(t *testing.T) {
 	for _, b := range [][]byte{tagged(100), other, tagged(0), frame} {
 		send(b)
 	}
-	for end := time.Now().Add(patience); loopback.Counter(t, dev, "dropped_no_such_qp") < 2; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); loopback.Counter(t, dev, "dropped_no_such_qp") < 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d of 2 frames taken", loopback.Counter(t, dev, "rcvd_pkts"))
 		}

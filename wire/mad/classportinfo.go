@@ -19,7 +19,7 @@ const (
 	CapCapabilityMask2 uint16 = 1 << 2
 )
 
-// Address is where to find the agent of a class, or whom its traps go to.
+// Address is the address of an agent, or of the destination of its traps.
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -68,7 +68,7 @@ func (a *Address) append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(a.QKey))
 }
 
-// ClassPortInfo tells what an agent of a class can do, and where it is (section 13.4.8.1).
+// ClassPortInfo is the capabilities and the location of an agent (section 13.4.8.1).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

@@ -23,8 +23,8 @@
 // whatever decodes encodes back to the same bytes. Bytes after the message, if the datagram was
 // longer, are ignored.
 //
-// Private data is an array: its size is fixed, and the wire does not tell how much of it a program
-// filled.
+// Private data is an array: its size is fixed, and the message does not say how much of it a program
+// has filled.
 //
 // Nothing here allocates or keeps state, except in String methods.
 package mad

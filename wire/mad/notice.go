@@ -56,7 +56,7 @@ const (
 	ProducerClassManager uint32 = 4
 )
 
-// Notice tells of an event: traps and reports carry it (section 13.4.8.2).
+// Notice describes an event; traps and reports carry it (section 13.4.8.2).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

@@ -45,7 +45,7 @@ const (
 // ExtendedXRC is the extended transport type of an XRC queue pair (annex A14).
 const ExtendedXRC = 1
 
-// Message tells which message an MRA or a REJ answers: two bits (sections 12.6.6.1 and 12.6.7.1).
+// Message is the message that an MRA or a REJ answers: two bits (sections 12.6.6.1 and 12.6.7.1).
 type Message uint8
 
 const (

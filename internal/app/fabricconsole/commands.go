@@ -15,14 +15,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 )
 
-// spec is a command: its name and arguments, what it does, and how it is understood.
+// spec is a command: its name and arguments, its help text, and its parser.
 type spec struct {
 	usage string
 	help  string
 	parse func(w *words) (action, error)
 }
 
-// commands are all of them, in the order in which help shows them.
+// commands are all commands, in the order of help.
 var commands []spec
 
 func init() {
@@ -41,7 +41,7 @@ func init() {
 		{`guid [NODE[PORT] [GUID]]`, "show GUIDs, or change one", parseGUID},
 		{`wait TIME|active [within TIME]`, "wait, or until all links are active (60s)", parseWait},
 		{`expect [no] STATE [within TIME]`, "fail unless it is so: see below", parseExpect},
-		{`print TEXT`, "write a line", nil}, // taken from the line as it is
+		{`print TEXT`, "write a line", nil}, // takes the rest of the line verbatim
 		{`run FILE`, "run a script; !FILE means the same", parseRun},
 		{`help`, "show this", parseHelp},
 		{`quit`, "end", func(*words) (action, error) {
@@ -90,7 +90,7 @@ func (w *words) optional() (t target, ok bool, err error) {
 	return t, true, err
 }
 
-// showing parses a command that writes of the fabric, or of the node that it names.
+// showing parses a command that shows the fabric, or a node.
 func showing(write func(v *fabricview.View, w io.Writer, node string) error) func(*words) (action, error) {
 	return func(w *words) (action, error) {
 		t, one, err := w.optional()
@@ -222,7 +222,7 @@ func parseLink(w *words) (action, error) {
 	}, err
 }
 
-// plug puts a cable in, if both ports have none.
+// plug plugs in a cable, if both ports have none.
 func (c *Console) plug(ctx context.Context, v *fabricview.View, a, b fabricview.End) error {
 	if a == b {
 		return fmt.Errorf("both ends are %v: a cable connects two ports", a)
@@ -244,7 +244,7 @@ func (c *Console) plug(ctx context.Context, v *fabricview.View, a, b fabricview.
 	return nil
 }
 
-// ends returns the ports that a target means: one, or all of a node.
+// ends returns the ports that a target selects: one, or all of a node.
 func ends(v *fabricview.View, t target) ([]fabricview.End, error) {
 	if t.port != 0 {
 		e, _, err := port(v, t)

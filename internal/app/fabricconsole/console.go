@@ -31,23 +31,22 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 )
 
-// Fabric is what the console works on. Ends that it is given exist in the last view. Errors say what
-// is wrong and what to do; the console adds where the command stands.
+// Fabric is what the console operates on. Ends passed to it exist in the last view. Its errors say what is wrong and
+// what to do; the console adds the position of the command.
 type Fabric interface {
-	// View returns what the fabric is now, without a route.
+	// View returns a snapshot of the fabric, without a route.
 	View(ctx context.Context) (*fabricview.View, error)
-	// Route returns the route from an adapter's port to another one. One that ends on the way is no
-	// error.
+	// Route returns the route from one adapter port to another. A broken route is not an error.
 	Route(ctx context.Context, from, to fabricview.End) (*fabricview.Route, error)
 	// Link plugs a cable into two ports that have none.
 	Link(ctx context.Context, a, b fabricview.End) error
 	// Unlink pulls the cable at a port.
 	Unlink(ctx context.Context, end fabricview.End) error
-	// SetSwitch takes a switch down, or up again.
+	// SetSwitch powers a switch off, or on again.
 	SetSwitch(ctx context.Context, name string, up bool) error
 	// SetErrorRate makes the cable at a port corrupt a share of the packets, from 0 to 1.
 	SetErrorRate(ctx context.Context, end fabricview.End, rate float64) error
-	// Hold makes a port hold back the credits of a data VL, or give them again.
+	// Hold makes a port withhold the credits of a data VL, or grant them again.
 	Hold(ctx context.Context, end fabricview.End, vl int, on bool) error
 	// SetGUID changes the GUID of a node (port 0) or of an adapter's port.
 	SetGUID(ctx context.Context, end fabricview.End, guid fabricview.GUID) error
@@ -68,7 +67,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrQuit is what a line returns after which no other one is to be run.
+// ErrQuit is returned by a line that ends the console.
 var ErrQuit = errors.New("quit")
 
 // Console runs commands on a fabric. It is used by one goroutine at a time.
@@ -87,7 +86,7 @@ func New(f Fabric, out io.Writer) *Console {
 	return &Console{fabric: f, out: out, pulled: make(map[fabricview.End]fabricview.End)}
 }
 
-// Tell writes a line that no command has asked for. On a terminal it is above the line that is being
+// Tell writes a line asynchronously, outside of any command. On a terminal it is above the line that is being
 // typed. Any goroutine may call it.
 func (c *Console) Tell(line string) {
 	c.mu.Lock()
@@ -99,7 +98,7 @@ func (c *Console) Tell(line string) {
 	fmt.Fprintln(c.out, line)
 }
 
-// action is a command that has been understood.
+// action is a parsed command.
 type action func(ctx context.Context, c *Console) error
 
 // Line runs one command. It returns [ErrQuit] when that is quit.
@@ -112,7 +111,7 @@ func (c *Console) Line(ctx context.Context, line string) error {
 }
 
 // Script runs the commands of a text up to the first that fails; name is what errors call it. All
-// lines are read before the first one is run: those that cannot be understood are told at once, as
+// lines are read before the first one is run: those that cannot be understood are reported at once, as
 // joined values of type *[Error]. A script that quits ends without an error.
 func (c *Console) Script(ctx context.Context, name, text string) error {
 	var acts []action
@@ -144,7 +143,7 @@ func (c *Console) Script(ctx context.Context, name, text string) error {
 	return nil
 }
 
-// maxDepth is how many scripts may run each other.
+// maxDepth limits how deep scripts run other scripts.
 const maxDepth = 8
 
 // file runs a script in a file.
@@ -161,10 +160,10 @@ func (c *Console) file(ctx context.Context, name string) error {
 	return c.Script(ctx, name, string(text))
 }
 
-// target is a node, or a port of it, as the user has written it.
+// target is a node, or a port of a node, as written by the user.
 type target struct {
 	name string
-	port int // 0: none was said
+	port int // 0: not given
 }
 
 func (t target) String() string {
@@ -206,7 +205,7 @@ func find(v *fabricview.View, t target) (*fabricview.Node, error) {
 	return nil, fmt.Errorf("there is no node %q: dump and ramjet fabric show list all", t.name)
 }
 
-// nearest returns the name that differs least from one that does not exist, if that is little.
+// nearest returns the existing name that is most similar to an unknown one, if it is similar enough.
 func nearest(v *fabricview.View, name string) string {
 	best, least := "", 3
 	for i := range v.Nodes {
@@ -217,7 +216,7 @@ func nearest(v *fabricview.View, name string) string {
 	return best
 }
 
-// distance is how many characters have to change (Levenshtein).
+// distance is the Levenshtein distance.
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64
@@ -282,7 +281,7 @@ func other(v *fabricview.View, e fabricview.End) (fabricview.End, bool) {
 	return fabricview.End{}, false
 }
 
-// at finds the port of a target in a new view.
+// at finds the port of a target in a current view.
 func (c *Console) at(ctx context.Context, t target) (fabricview.End, *fabricview.Port, *fabricview.View, error) {
 	v, err := c.fabric.View(ctx)
 	if err != nil {

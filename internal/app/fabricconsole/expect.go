@@ -11,17 +11,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 )
 
-// condition is something that a script waits for or expects.
+// condition is a condition that a script waits for or expects.
 type condition struct {
 	what string
-	// holds reports whether it is so, and if not, what is instead.
+	// holds reports whether the condition holds, and if not, the actual state.
 	holds func(ctx context.Context, c *Console) (ok bool, instead string, err error)
 }
 
-// step is how often conditions are looked at while a script waits for one.
+// step is the time between checks of a condition.
 const step = 50 * time.Millisecond
 
-// expecting is the action that waits for a condition, at most for a limit of the fabric's time.
+// expecting is the action that waits for a condition, up to a limit in the fabric's time.
 func expecting(cond condition, limit time.Duration) action {
 	return func(ctx context.Context, c *Console) error {
 		for waited := time.Duration(0); ; waited += step {
@@ -118,8 +118,8 @@ func routeIs(w *words) (condition, error) {
 	}}, err
 }
 
-// allActive reports whether all ports that have a cable are active, but those of switches that are
-// down and what is connected to them.
+// allActive reports whether all ports with cables are active, except those of switches that are off and their
+// peers.
 func allActive(ctx context.Context, c *Console) (bool, string, error) {
 	v, err := c.fabric.View(ctx)
 	if err != nil {

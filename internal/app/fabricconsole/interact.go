@@ -17,8 +17,8 @@ import (
 // maxScript bounds what is read from a standard input that is not a terminal.
 const maxScript = 1 << 20
 
-// Interact runs what comes from in. From a terminal, lines are edited, have a history, and are
-// completed with the tab key; a command that fails is told of, and the next one may be typed.
+// Interact runs the commands read from in. From a terminal, lines are edited, have a history, and are
+// completed with the tab key; a command that fails prints its error, and the next one may be typed.
 // Otherwise in is read to its end and is a script. It returns after quit, at the end of in, or when
 // ctx ends; a read that is under way then still takes what is typed next.
 func (c *Console) Interact(ctx context.Context, in *os.File) error {

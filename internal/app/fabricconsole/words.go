@@ -19,13 +19,13 @@ type word struct {
 	port   int // 0: no bracket
 }
 
-// words are what a command has not looked at yet.
+// words are the words of a line that have not been parsed yet.
 type words struct {
 	rest []word
 }
 
-// split takes a line apart. A # outside of quotes begins a comment if it is at the start of a word:
-// names of modules have one inside.
+// split splits a line into words. A # outside of quotes begins a comment only at the start of a word: names of modules
+// contain one.
 func split(line string) ([]word, error) {
 	var all []word
 	for i := 0; i < len(line); {
@@ -64,7 +64,7 @@ func split(line string) ([]word, error) {
 	return all, nil
 }
 
-// parse understands a line. No action: there is nothing in it.
+// parse parses a line. A nil action means that the line is empty.
 func parse(line string) (action, error) {
 	if strings.ContainsFunc(line, func(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\r' }) {
 		return nil, errors.New("there is a control character in the line: take it out")
@@ -137,7 +137,7 @@ func (w *words) next(what string) (word, error) {
 	return first, nil
 }
 
-// bare takes the next word if it is a certain one without quotes and bracket.
+// bare takes the next word if it is text, without quotes or brackets.
 func (w *words) bare(text string) bool {
 	if len(w.rest) > 0 && !w.rest[0].quoted && w.rest[0].port == 0 && strings.EqualFold(w.rest[0].text, text) {
 		w.rest = w.rest[1:]
@@ -178,7 +178,7 @@ func (w *words) oneOf(choices ...string) (int, error) {
 	return 0, fmt.Errorf("%q is not %s", w.rest[0].text, what)
 }
 
-// maxWait bounds what a command waits.
+// maxWait limits how long a command waits.
 const maxWait = time.Hour
 
 // duration takes a time, such as 500ms or 2s; a number alone is seconds, as in ibsim.

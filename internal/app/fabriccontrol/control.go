@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 )
 
-// measured is over how long loads are taken: a view that comes sooner has those of the one before.
-const measured = 200 * time.Millisecond
+// loadInterval is the least time over which loads are measured.
+const loadInterval = 200 * time.Millisecond
 
 // Control operates a fabric of this process: it is what a fabricconsole.Console works on.
 type Control struct {
@@ -28,7 +28,7 @@ func New(f *infiniband.Fabric) *Control {
 	return &Control{fabric: f, at: time.Now(), before: View(f.View())}
 }
 
-// View returns what the fabric is now. Traffic is since an earlier view.
+// View returns a snapshot of the fabric. Its traffic is measured since an earlier view.
 func (c *Control) View(context.Context) (*fabricview.View, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,7 +36,7 @@ func (c *Control) View(context.Context) (*fabricview.View, error) {
 	if passed := now.Sub(c.at); passed > 0 {
 		addLoads(v, c.before, passed)
 	}
-	if now.Sub(c.at) >= measured {
+	if now.Sub(c.at) >= loadInterval {
 		c.at, c.before = now, v
 	}
 	return v, nil
@@ -51,7 +51,7 @@ func (c *Control) Route(_ context.Context, from, to fabricview.End) (*fabricview
 	return routeOf(View(c.fabric.View()), from, to, hops, arrives), nil
 }
 
-// Link plugs a cable in.
+// Link plugs in a cable.
 func (c *Control) Link(_ context.Context, a, b fabricview.End) error {
 	return c.fabric.Plug(infiniband.End(a), infiniband.End(b))
 }
@@ -61,7 +61,7 @@ func (c *Control) Unlink(_ context.Context, e fabricview.End) error {
 	return c.fabric.Pull(infiniband.End(e))
 }
 
-// SetSwitch takes a switch down, or up again.
+// SetSwitch powers a switch off, or on again.
 func (c *Control) SetSwitch(_ context.Context, name string, up bool) error {
 	return c.fabric.Power(name, up)
 }
@@ -71,7 +71,7 @@ func (c *Control) SetErrorRate(_ context.Context, e fabricview.End, rate float64
 	return c.fabric.SetErrorRate(infiniband.End(e), rate)
 }
 
-// Hold holds back the credits of a lane.
+// Hold withholds the credits of a lane, or grants them again.
 func (c *Control) Hold(_ context.Context, e fabricview.End, vl int, on bool) error {
 	return c.fabric.HoldCredits(infiniband.End(e), vl, on)
 }
@@ -96,8 +96,7 @@ func (c *Control) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Remote returns what the fabric of a name is, which another process runs. It takes the interval in which
-// traffic is measured.
+// Remote returns a view of a fabric that another process runs. It takes interval, over which traffic is measured.
 func Remote(ctx context.Context, name string, interval time.Duration) (*fabricview.View, error) {
 	first, err := infiniband.View(name)
 	if err != nil {
@@ -118,7 +117,7 @@ func Remote(ctx context.Context, name string, interval time.Duration) (*fabricvi
 	return v, nil
 }
 
-// RemoteRoute returns a route on the fabric of a name, of which v is a view.
+// RemoteRoute returns a route on a fabric of another process; v is a view of it.
 func RemoteRoute(name string, v *fabricview.View, from, to fabricview.End) (*fabricview.Route, error) {
 	hops, arrives, err := infiniband.Route(name, infiniband.End(from), infiniband.End(to))
 	if err != nil {

@@ -10,43 +10,42 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 )
 
-// trapGap is how long repetitions of a trap are not reported.
-const trapGap = 10 * time.Second
+// trapInterval is the minimum time between reports of the same trap.
+const trapInterval = 10 * time.Second
 
-// Events writes the events of the subnet manager as lines. A fault is reported once, and not again by
-// every sweep that finds it.
+// Events writes the events of the subnet manager as lines. A fault is written once, not for every sweep that finds it.
 type Events struct {
 	write func(line string)
 
-	mu     sync.Mutex
-	now    map[infiniband.ManagerEvent]bool // problems of the sweep under way
-	before map[infiniband.ManagerEvent]bool // of the one before
-	begun  bool
-	told   bool // something, since the last complete sweep
-	traps  map[infiniband.ManagerEvent]time.Time
+	mu       sync.Mutex
+	now      map[infiniband.ManagerEvent]bool // faults found in the current sweep
+	before   map[infiniband.ManagerEvent]bool // faults found in the last one
+	begun    bool
+	reported bool // an event was written since the last complete sweep
+	traps    map[infiniband.ManagerEvent]time.Time
 }
 
-// NewEvents returns one that gives its lines to write, which may be called by several goroutines in turn.
+// NewEvents returns Events that call write with each line, one call at a time, from any goroutine.
 func NewEvents(write func(line string)) *Events {
 	return &Events{write: write, now: make(map[infiniband.ManagerEvent]bool), traps: make(map[infiniband.ManagerEvent]time.Time)}
 }
 
-// Handle takes an event.
+// Handle handles an event.
 func (l *Events) Handle(e infiniband.ManagerEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.isNews(e) {
+	if !l.shouldReport(e) {
 		return
 	}
-	l.told = e.Kind != sm.SweepDone && e.Kind != sm.SweepFailed
+	l.reported = e.Kind != sm.SweepDone && e.Kind != sm.SweepFailed
 	l.write("subnet manager: " + e.String())
 }
 
-// isNews reports whether an event was not reported before.
-func (l *Events) isNews(e infiniband.ManagerEvent) bool {
+// shouldReport reports whether an event is new.
+func (l *Events) shouldReport(e infiniband.ManagerEvent) bool {
 	switch {
 	case e.Kind == sm.BecameMaster && !l.begun:
-		l.begun = true // as was to be expected
+		l.begun = true // as expected at the start
 		return false
 	case e.Kind == sm.SweepDone:
 		l.begun = true
@@ -57,9 +56,9 @@ func (l *Events) isNews(e infiniband.ManagerEvent) bool {
 			}
 		}
 		l.before, l.now = l.now, make(map[infiniband.ManagerEvent]bool)
-		return l.told || mended > 0
+		return l.reported || mended > 0
 	case e.Kind == sm.TrapReceived:
-		if time.Since(l.traps[e]) < trapGap {
+		if time.Since(l.traps[e]) < trapInterval {
 			return false
 		}
 		if len(l.traps) > 1000 {

@@ -12,7 +12,7 @@ import (
 
 var nodeTypes = map[node.Type]NodeType{node.CA: Adapter, node.Switch: Switch, node.Router: Router}
 
-// FromTopology returns the view of a fabric that does not run.
+// FromTopology returns the view of a fabric that is not running.
 func FromTopology(t *topology.Topology) *View {
 	v := &View{}
 	for i := range t.Nodes {
@@ -40,7 +40,7 @@ func rate(w node.Width, s node.Speed) (string, int64) {
 	return fmt.Sprintf("%dx%v", w.Lanes(), s.Fastest()), int64(w.Lanes()) * s.Mbps()
 }
 
-// FromNode returns the view of a running node. Loads, and what is held back, its owner adds.
+// FromNode returns the view of a running node. The caller adds loads and withheld credits.
 func FromNode(name string, n *node.Node) Node {
 	v := Node{Name: name, Type: nodeTypes[n.Type], Description: n.Description, GUID: GUID(n.GUID)}
 	if v.Description == name {
@@ -69,7 +69,7 @@ func FromNode(name string, n *node.Node) Node {
 	return v
 }
 
-// maxHops bounds the walk along forwarding tables that form a circle.
+// maxHops limits the length of a route.
 const maxHops = 64
 
 // Trace returns the route from an adapter's port to a LID, by the forwarding tables that tables
@@ -117,7 +117,7 @@ func (v *View) isSwitch(x *index, name string) bool {
 	return ok && v.Nodes[i].Type == Switch
 }
 
-// forward returns the port by which a switch sends a LID on, or why it does not.
+// forward returns the port to which a switch forwards a LID, or why it does not.
 func forward(x *index, tables func(string) *node.Tables, name string, lid uint16) (port int, why string) {
 	t := tables(name)
 	switch {

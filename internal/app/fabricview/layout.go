@@ -62,8 +62,8 @@ type layout struct {
 	rows   [][]int // of nodes; without row 0 where adapters are listed
 	place  []int   // of each node in its row
 	style  style
-	home   []int   // the switch below which a node is listed; -1: none
-	guests [][]int // the nodes listed below each node
+	owner  []int   // the switch below which a node is listed; -1: none
+	listed [][]int // the nodes listed below each node
 	boxes  []box
 
 	width, height float64
@@ -109,9 +109,9 @@ func (l *layout) chooseStyle() {
 	default:
 		l.style = squares
 	}
-	l.home, l.guests = make([]int, len(l.view.Nodes)), make([][]int, len(l.view.Nodes))
-	for i := range l.home {
-		l.home[i] = -1
+	l.owner, l.listed = make([]int, len(l.view.Nodes)), make([][]int, len(l.view.Nodes))
+	for i := range l.owner {
+		l.owner[i] = -1
 	}
 }
 
@@ -123,19 +123,19 @@ func (l *layout) listGuests() {
 	var rest []int // without a switch
 	for _, n := range l.rows[0] {
 		for _, s := range l.next[n] {
-			if l.view.Nodes[s].Type == Switch && (l.home[n] < 0 || l.rank[s] < l.rank[l.home[n]]) {
-				l.home[n] = s
+			if l.view.Nodes[s].Type == Switch && (l.owner[n] < 0 || l.rank[s] < l.rank[l.owner[n]]) {
+				l.owner[n] = s
 			}
 		}
-		if l.home[n] < 0 {
+		if l.owner[n] < 0 {
 			rest = append(rest, n)
 			continue
 		}
-		l.guests[l.home[n]] = append(l.guests[l.home[n]], n)
+		l.listed[l.owner[n]] = append(l.listed[l.owner[n]], n)
 	}
 	l.rows[0] = rest
-	for s := range l.guests {
-		slices.SortStableFunc(l.guests[s], func(a, b int) int { return cmp.Compare(l.portAt(s, a), l.portAt(s, b)) })
+	for s := range l.listed {
+		slices.SortStableFunc(l.listed[s], func(a, b int) int { return cmp.Compare(l.portAt(s, a), l.portAt(s, b)) })
 	}
 }
 
@@ -172,7 +172,7 @@ func (l *layout) measure() {
 			b.h = boxHeight
 		}
 	}
-	for s, guests := range l.guests {
+	for s, guests := range l.listed {
 		for _, n := range guests {
 			b := &l.boxes[n]
 			b.w, b.h = squareSize, squareSize
@@ -192,7 +192,7 @@ const stubLength = 22.0
 // chipWidth returns how wide the chips below a switch are.
 func (l *layout) chipWidth(s int) float64 {
 	w := 40.0
-	for _, n := range l.guests[s] {
+	for _, n := range l.listed[s] {
 		w = max(w, textWidth(l.labels[n], 10)+10)
 	}
 	return min(w, 150)
@@ -207,7 +207,7 @@ func grid(squares int) int { return max(2, int(math.Ceil(math.Sqrt(float64(squar
 // slot returns how wide a box is with all that is listed below it.
 func (l *layout) slot(n int) float64 {
 	w := l.boxes[n].w
-	if guests := l.guests[n]; len(guests) > 0 {
+	if guests := l.listed[n]; len(guests) > 0 {
 		if l.style == listed {
 			w = max(w, float64(listColumns(len(guests)))*(l.chipWidth(n)+stubLength))
 		} else {
@@ -269,7 +269,7 @@ func (l *layout) gap(n int) float64 {
 func (l *layout) middleBelow(n, row int) (float64, bool) {
 	sum, count := 0.0, 0
 	for _, m := range l.next[n] {
-		if l.rank[m] < row && l.home[m] < 0 {
+		if l.rank[m] < row && l.owner[m] < 0 {
 			sum += l.boxes[m].x
 			count++
 		}
@@ -283,29 +283,29 @@ func (l *layout) separate(row []int, desired []float64) {
 	right, left := make([]float64, len(row)), make([]float64, len(row))
 	for i, n := range row {
 		if right[i] = max(desired[i], l.slot(n)/2); i > 0 {
-			right[i] = max(right[i], right[i-1]+l.apart(row[i-1], n))
+			right[i] = max(right[i], right[i-1]+l.minDistance(row[i-1], n))
 		}
 	}
 	for i := len(row) - 1; i >= 0; i-- {
 		if left[i] = min(desired[i], l.width-l.slot(row[i])/2); i < len(row)-1 {
-			left[i] = min(left[i], left[i+1]-l.apart(row[i], row[i+1]))
+			left[i] = min(left[i], left[i+1]-l.minDistance(row[i], row[i+1]))
 		}
 	}
 	for i := range row { // a mean of both may be outside of the picture, where pushing has led out of it
 		if right[i] = max((right[i]+left[i])/2, l.slot(row[i])/2); i > 0 {
-			right[i] = max(right[i], right[i-1]+l.apart(row[i-1], row[i]))
+			right[i] = max(right[i], right[i-1]+l.minDistance(row[i-1], row[i]))
 		}
 	}
 	for i := len(row) - 1; i >= 0; i-- {
 		x := min(right[i], l.width-l.slot(row[i])/2)
 		if i < len(row)-1 {
-			x = min(x, l.boxes[row[i+1]].x-l.apart(row[i], row[i+1]))
+			x = min(x, l.boxes[row[i+1]].x-l.minDistance(row[i], row[i+1]))
 		}
 		l.boxes[row[i]].x = x
 	}
 }
 
-func (l *layout) apart(a, b int) float64 { return (l.slot(a)+l.slot(b))/2 + l.gap(b) }
+func (l *layout) minDistance(a, b int) float64 { return (l.slot(a)+l.slot(b))/2 + l.gap(b) }
 
 // vertical places the rows from the top, and what is listed below them.
 func (l *layout) vertical() {
@@ -329,7 +329,7 @@ func (l *layout) vertical() {
 			y = bottom + gap/2
 		}
 	}
-	l.height += (footHeight + farHeight*float64(len(l.beyond()))) * l.zoom
+	l.height += (footHeight + farHeight*float64(len(l.remoteCables()))) * l.zoom
 }
 
 // archRoom returns the room that links within a row need above it.
@@ -349,7 +349,7 @@ func (l *layout) archRoom(row int) float64 {
 // arched reports whether links between two nodes are arches above their row: neighbors have straight
 // ones.
 func (l *layout) arched(a, b int) bool {
-	if l.rank[a] != l.rank[b] || l.home[a] >= 0 || l.home[b] >= 0 {
+	if l.rank[a] != l.rank[b] || l.owner[a] >= 0 || l.owner[b] >= 0 {
 		return false
 	}
 	d := l.place[a] - l.place[b]
@@ -360,7 +360,7 @@ func archHeight(a, b box) float64 { return min(24+math.Abs(a.x-b.x)*0.14, 130) }
 
 // list places what is listed below a switch, and returns where it ends.
 func (l *layout) list(s int) float64 {
-	b, guests := l.boxes[s], l.guests[s]
+	b, guests := l.boxes[s], l.listed[s]
 	if len(guests) == 0 {
 		return 0
 	}

@@ -189,7 +189,7 @@ func (d *drawing) attach() {
 				d.ends[e], spacing = point{b.right(), y}, b.h*0.7/float64(len(ends))
 			}
 			far, _ := d.peer(e)
-			d.numbers[e] = d.home[d.nodes[far.Node]] != s.node && spacing >= 12 && d.home[s.node] < 0 && !b.compact && len(d.view.Links) <= 60
+			d.numbers[e] = d.owner[d.nodes[far.Node]] != s.node && spacing >= 12 && d.owner[s.node] < 0 && !b.compact && len(d.view.Links) <= 60
 		}
 	}
 }
@@ -197,12 +197,12 @@ func (d *drawing) attach() {
 // edge returns the edge of a node's box at which its links to another one end.
 func (d *drawing) edge(own, far int) byte {
 	switch {
-	case d.home[own] >= 0: // listed: links come from the left, or from elsewhere
-		if d.home[own] == far {
+	case d.owner[own] >= 0: // listed: links come from the left, or from elsewhere
+		if d.owner[own] == far {
 			return 'l'
 		}
 		return 'r'
-	case d.home[far] == own:
+	case d.owner[far] == own:
 		return 'b'
 	case d.rank[far] > d.rank[own] || d.arched(own, far):
 		return 't'
@@ -237,15 +237,15 @@ func (d *drawing) path(i int) string {
 	k := &d.view.Links[i]
 	na, nb := d.nodes[k.A.Node], d.nodes[k.B.Node]
 	a, b := d.ends[k.A], d.ends[k.B]
-	if d.home[na] == nb {
+	if d.owner[na] == nb {
 		na, nb, a, b = nb, na, b, a
 	}
 	switch {
-	case d.home[nb] == na && d.style == listed:
+	case d.owner[nb] == na && d.style == listed:
 		return d.trunk(na, nb) + fmt.Sprintf("H%.1f", b.x)
-	case d.home[nb] == na:
+	case d.owner[nb] == na:
 		return fmt.Sprintf("M%.1f %.1fV%.1f", d.boxes[na].x, d.boxes[na].bottom(), d.boxes[na].bottom()+10)
-	case d.home[na] >= 0 || d.home[nb] >= 0:
+	case d.owner[na] >= 0 || d.owner[nb] >= 0:
 		return fmt.Sprintf("M%.1f %.1fQ%.1f %.1f %.1f %.1f", a.x, a.y, (a.x+b.x)/2, max(a.y, b.y), b.x, b.y)
 	case d.arched(na, nb):
 		up := archHeight(d.boxes[na], d.boxes[nb]) * 1.05
@@ -289,7 +289,7 @@ func (d *drawing) link(i int) {
 	k := &d.view.Links[i]
 	na, okA := d.nodes[k.A.Node]
 	nb, okB := d.nodes[k.B.Node]
-	if !okA || !okB || d.style == squares && (d.home[na] == nb || d.home[nb] == na) && d.routed[i] == 0 {
+	if !okA || !okB || d.style == squares && (d.owner[na] == nb || d.owner[nb] == na) && d.routed[i] == 0 {
 		return
 	}
 	class, width := d.looks(k)
@@ -299,7 +299,7 @@ func (d *drawing) link(i int) {
 		}
 	}
 	path := d.path(i)
-	if guest, s := d.guest(na, nb); guest >= 0 && d.style == listed {
+	if guest, s := d.listedEnd(na, nb); guest >= 0 && d.style == listed {
 		// The trunk is everybody's and has no color: only the stub is this link's.
 		if d.routed[i] == 0 {
 			dim := ""
@@ -311,22 +311,22 @@ func (d *drawing) link(i int) {
 			path = fmt.Sprintf("M%.1f %.1fH%.1f", d.trunkX(guest), d.boxes[guest].y, d.boxes[guest].left())
 		}
 	}
-	d.printf(`<path class="link %s" stroke-width="%.1f" d="%s"><title>%s</title></path>`+"\n", class, width, path, escaper.Replace(d.tell(k)))
+	d.printf(`<path class="link %s" stroke-width="%.1f" d="%s"><title>%s</title></path>`+"\n", class, width, path, escaper.Replace(d.tooltip(k)))
 }
 
-// guest returns which of two nodes is listed below the other; -1: neither.
-func (d *drawing) guest(a, b int) (guest, host int) {
+// listedEnd returns which of two nodes is listed below the other; -1: neither.
+func (d *drawing) listedEnd(a, b int) (guest, host int) {
 	switch {
-	case d.home[a] == b && b >= 0:
+	case d.owner[a] == b && b >= 0:
 		return a, b
-	case d.home[b] == a:
+	case d.owner[b] == a:
 		return b, a
 	}
 	return -1, -1
 }
 
-// tell describes a link in words.
-func (d *drawing) tell(k *Link) string {
+// tooltip describes a link in words.
+func (d *drawing) tooltip(k *Link) string {
 	a, b := d.port(k.A), d.port(k.B)
 	s := fmt.Sprintf("%s[%d] – %s[%d]", d.label(k.A), k.A.Port, d.label(k.B), k.B.Port)
 	if a.Rate != "" {
@@ -368,7 +368,7 @@ func (d *drawing) node(i int) {
 		class += " dim"
 	}
 	title := escaper.Replace(d.describe(n))
-	if d.home[i] >= 0 && d.style == squares {
+	if d.owner[i] >= 0 && d.style == squares {
 		d.printf(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"><title>%s</title></rect>`+"\n", d.square(n, on), b.left(), b.top(), b.w, b.h, title)
 		return
 	}
@@ -458,13 +458,13 @@ func (d *drawing) describe(n *Node) string {
 	s += fmt.Sprintf("\n%s, %d with a cable", units.Plural(len(n.Ports), "port"), used)
 	for i := range n.Ports {
 		if p := &n.Ports[i]; p.Far != "" {
-			s += "\n" + d.tellFar(n, p)
+			s += "\n" + d.describeRemote(n, p)
 		}
 	}
-	if i := d.nodes[n.Name]; d.home[i] >= 0 {
+	if i := d.nodes[n.Name]; d.owner[i] >= 0 {
 		for _, p := range n.Ports {
 			if l, ok := d.links[End{n.Name, p.Number}]; ok {
-				s += "\n" + d.tell(&d.view.Links[l])
+				s += "\n" + d.tooltip(&d.view.Links[l])
 			}
 		}
 	}
@@ -516,7 +516,7 @@ func (d *drawing) marks(i int) {
 			p := d.along(e.at, e.other, d.edge(e.node, na+nb-e.node), 13)
 			d.printf(`<text class="port" font-size="9" x="%.1f" y="%.1f">%d</text>`, p.x, p.y+3, e.end.Port)
 		}
-		if port := d.port(e.end); len(port.Held) > 0 && d.home[e.node] < 0 {
+		if port := d.port(e.end); len(port.Held) > 0 && d.owner[e.node] < 0 {
 			d.printf(`<rect class="held" x="%.1f" y="%.1f" width="8" height="8"><title>%s[%d] holds back the credits of VL %s</title></rect>`,
 				e.at.x-4, e.at.y-4, escaper.Replace(d.label(e.end)), e.end.Port, ranges(port.Held))
 		}
@@ -525,7 +525,7 @@ func (d *drawing) marks(i int) {
 	if d.arched(na, nb) {
 		middle.y = a.y - 0.79*archHeight(d.boxes[na], d.boxes[nb])
 	}
-	guest, host := d.guest(na, nb)
+	guest, host := d.listedEnd(na, nb)
 	if guest >= 0 {
 		middle = point{d.boxes[guest].left() - stubLength/2 + 3, d.boxes[guest].y}
 		if d.style == squares {
@@ -568,7 +568,7 @@ func (d *drawing) along(at, other point, edge byte, distance float64) point {
 func (d *drawing) legend() {
 	d.printf(`<g transform="scale(%.2f)">`, d.zoom)
 	defer d.printf("</g>\n")
-	far := d.beyond()
+	far := d.remoteCables()
 	height := d.height/d.zoom - farHeight*float64(len(far))
 	for i, s := range far {
 		d.printf(`<text class="muted" font-size="11" x="%.1f" y="%.1f">%s</text>`, margin, height+4+farHeight*float64(i), escaper.Replace(s))

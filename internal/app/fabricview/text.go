@@ -71,7 +71,7 @@ func (v *View) WriteCounters(w io.Writer, name string) error {
 	return err
 }
 
-// Summary says in one line what there is, and what state the links are in.
+// Summary returns one line with the numbers of nodes and links, and the states of the links.
 func (v *View) Summary() string {
 	types, states := make(map[NodeType]int), make(map[State]int)
 	for i := range v.Nodes {

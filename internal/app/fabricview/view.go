@@ -2,9 +2,8 @@
 
 // Package fabricview shows an InfiniBand fabric: as text for a terminal, and as a picture in SVG.
 //
-// What is shown is a [View], a copy of what a fabric is at one moment. It travels as JSON, so that a
-// running fabric can hand it to another process. Names of nodes are unique in a View; links and
-// routes refer to nodes by them.
+// Its input is a [View], a snapshot of a fabric, which can be passed between processes as JSON. Names of nodes are
+// unique in a View; links and routes refer to nodes by name.
 package fabricview
 
 import (
@@ -13,27 +12,27 @@ import (
 	"strconv"
 )
 
-// View is a fabric at one moment.
+// View is a snapshot of a fabric.
 type View struct {
 	Nodes []Node `json:"nodes"`
 	Links []Link `json:"links"`
 	// Route is drawn over the links; nil: none.
 	Route *Route `json:"route,omitempty"`
-	// Seconds is over how long traffic was measured; 0: it was not.
+	// Seconds is the time over which traffic was measured; 0: it was not.
 	Seconds float64 `json:"measured_seconds,omitempty"`
 }
 
-// Traffic is what a port has moved lately, each second.
+// Traffic is the rates at which a port has sent and received lately.
 type Traffic struct {
 	Sent            float64 `json:"sent_bytes_per_second"` // bytes
 	SentPackets     float64 `json:"sent_packets_per_second"`
 	Received        float64 `json:"received_bytes_per_second"` // bytes
 	ReceivedPackets float64 `json:"received_packets_per_second"`
-	// Waiting is the share of the time, 0 to 1, in which there was something to send and no credit for it.
+	// Waiting is the share of the time, 0 to 1, that packets waited for credits.
 	Waiting float64 `json:"waiting_share"`
 }
 
-// NodeType is what kind of node it is.
+// NodeType is the type of a node.
 type NodeType string
 
 const (
@@ -46,7 +45,7 @@ const (
 type State string
 
 const (
-	Planned    State = "" // of a fabric that does not run
+	Planned    State = "" // of a fabric that is not running
 	Down       State = "Down"
 	Initialize State = "Initialize"
 	Armed      State = "Armed"
@@ -78,9 +77,9 @@ type Node struct {
 	Description string   `json:"description,omitempty"`
 	GUID        GUID     `json:"guid"`
 	LID         uint16   `json:"lid,omitempty"` // a switch's; an adapter's ports have their own
-	IP          string   `json:"ip,omitempty"`  // an adapter's address, of a fabric that runs
-	Off         bool     `json:"off,omitempty"` // the switch is down
-	Ports       []Port   `json:"ports"`         // the external ones, in the order of their numbers
+	IP          string   `json:"ip,omitempty"`  // an adapter's address, in a running fabric
+	Off         bool     `json:"off,omitempty"` // powered off
+	Ports       []Port   `json:"ports"`         // external ports, by number
 }
 
 // Port is an external port.
@@ -93,12 +92,12 @@ type Port struct {
 	Mbps     int64    `json:"mbps,omitempty"` // the same, as 10^6 bits of data a second
 	Load     float64  `json:"load,omitempty"` // share of that which the port sent lately; software may send more than 1
 	Traffic  Traffic  `json:"traffic"`
-	Held     []int    `json:"held,omitempty"` // VLs whose credits the port holds back
-	Far      string   `json:"far,omitempty"`  // where a cable to another host's fabric leads; empty: there is none
+	Held     []int    `json:"held,omitempty"` // VLs whose credits the port withholds
+	Far      string   `json:"far,omitempty"`  // other end of a cable to another host's fabric; empty: none
 	Counters Counters `json:"counters"`
 }
 
-// Counters are a port's. Data is in bytes.
+// Counters are the counters of a port. Data is in bytes.
 type Counters struct {
 	XmitData     uint64 `json:"xmit_data_bytes"`
 	RcvData      uint64 `json:"rcv_data_bytes"`
@@ -110,7 +109,7 @@ type Counters struct {
 	SymbolErrors uint64 `json:"symbol_errors,omitempty"`
 	LinkDowned   uint64 `json:"link_downed,omitempty"`
 	VL15Dropped  uint64 `json:"vl15_dropped,omitempty"`
-	LanePackets  uint64 `json:"lane_packets"` // of data lanes, both ways: what is not subnet management
+	LanePackets  uint64 `json:"lane_packets"` // on data lanes, both directions: all but subnet management
 }
 
 // End is an end of a link: a node's port.
@@ -128,19 +127,19 @@ type Link struct {
 	ErrorRate float64 `json:"error_rate,omitempty"` // share of packets that the cable corrupts
 }
 
-// Route is the way of a packet from one port to another.
+// Route is the path of a packet from one port to another.
 type Route struct {
 	From    End    `json:"from"`
 	To      End    `json:"to"`
 	FromLID uint16 `json:"from_lid"`
 	ToLID   uint16 `json:"to_lid"`
-	// Hops are the links on the way, as far as it goes.
+	// Hops are the links of the path, as far as it goes.
 	Hops []Hop `json:"hops"`
-	// Broken says why the way ends before its target; empty: it arrives.
+	// Broken is why the path ends before its destination; empty: it arrives.
 	Broken string `json:"broken,omitempty"`
 }
 
-// Hop is a link on a route: a packet leaves a node by a port and comes to another one.
+// Hop is a link of a route, from an output port to the port at its other end.
 type Hop struct {
 	From End `json:"from"`
 	To   End `json:"to"`
@@ -148,8 +147,8 @@ type Hop struct {
 
 var discovered = regexp.MustCompile(`^[SHR]-[0-9a-f]{16}$`)
 
-// Label returns what people call the node: its name, or its description, where the name is only a
-// GUID as in files of ibnetdiscover.
+// Label returns the node's name for people: its name, or its description if the name is only a GUID, as in files of
+// ibnetdiscover.
 func (n *Node) Label() string {
 	if n.Description != "" && discovered.MatchString(n.Name) {
 		return n.Description
@@ -211,8 +210,7 @@ func (x *index) port(e End) *Port {
 // tail returns the end of the node's GUID, which tells apart nodes that have the same description.
 func (n *Node) tail() string { return fmt.Sprintf("%06x", uint64(n.GUID)&0xffffff) }
 
-// label returns what people call the node at an end: nodes with the same description have the end of
-// their GUIDs in front.
+// label returns the label of the node at an end. Nodes with equal labels are prefixed with the end of their GUIDs.
 func (x *index) label(e End) string {
 	if i, ok := x.nodes[e.Node]; ok {
 		return x.labels[i]
@@ -257,10 +255,10 @@ func (x *index) linkState(l *Link) State {
 	return Planned
 }
 
-// quiet is a rate in bytes a second: below it nothing is busy.
+// quiet is the least peak rate in bytes per second: below it nothing counts as busy.
 const quiet = 1e6
 
-// peak is the rate at which the busiest port sends, in bytes a second, and quiet at least.
+// peak returns the rate of the busiest port in bytes per second, at least quiet.
 func (v *View) peak() float64 {
 	peak := float64(quiet)
 	for i := range v.Nodes {
@@ -271,8 +269,8 @@ func (v *View) peak() float64 {
 	return peak
 }
 
-// share is what a port sends as a share of what the busiest port does: links of software have no speed of
-// their own, and carry what the processors move.
+// share returns the rate of a port as a share of the busiest port's. Links in software have no rate of their own: they
+// are as fast as the processors.
 func (x *index) share(p *Port) float64 {
 	if x.view.Seconds == 0 {
 		return 0
@@ -280,5 +278,5 @@ func (x *index) share(p *Port) float64 {
 	return p.Traffic.Sent / x.peak
 }
 
-// load is the greater of the shares of a link's directions.
+// load returns the greater share of a link's two directions.
 func (x *index) load(l *Link) float64 { return max(x.share(x.port(l.A)), x.share(x.port(l.B))) }

@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// adapterAgent is the management agent of an adapter, which also refuses connections while no program at the
-// adapter has a connection manager: as a host does whose programs do not listen.
+// adapterAgent is the management agent of an adapter, which also rejects connection requests while no program
+// at the adapter serves them, as a host does when no program listens.
 type adapterAgent struct {
 	*sma.Agent
 	m *member
@@ -21,8 +21,8 @@ func (a adapterAgent) HandleGMP(now clock.Time, port int, b []byte) bool {
 	return a.Agent.HandleGMP(now, port, b) || a.m.refuse(b)
 }
 
-// refuse makes a request for a connection the answer that nobody serves it (sections 12.6.7.2, 12.11.1),
-// unless a seat takes it.
+// refuse turns a REQ or SIDR_REQ that no attachment serves into its rejection, in place (sections 12.6.7.2,
+// 12.11.1). It reports whether it did.
 func (m *member) refuse(b []byte) bool {
 	var h mad.Header
 	if len(b) < mad.Size || !h.Decode(b) || h.Class != mad.ClassCM || h.ClassVersion != mad.ClassCMVersion || h.Method != mad.MethodSend ||

@@ -10,9 +10,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// Attribute returns an attribute of subnet management of the seat's adapter, as the adapter's own agent
-// tells it at a port.
-func (s *Seat) Attribute(port int, a mad.Attribute, modifier uint32) ([smp.DataLen]byte, error) {
+// Attribute returns a subnet management attribute of the adapter, as its own agent answers a SubnGet at a port.
+func (s *Attachment) Attribute(port int, a mad.Attribute, modifier uint32) ([smp.DataLen]byte, error) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()

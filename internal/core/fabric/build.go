@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
 
-// build makes the nodes of a topology, and plugs in the cables. So many addresses are another's.
+// build makes the nodes and cables of a topology. adapters is the index of the first adapter's IP address.
 func (f *Fabric) build(t *topology.Topology, adapters int) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -26,9 +26,9 @@ func (f *Fabric) build(t *topology.Topology, adapters int) error {
 			adapters++
 		}
 		f.members = append(f.members, m)
-		f.of[m.node] = m
+		f.memberOf[m.node] = m
 	}
-	f.name()
+	f.indexNames()
 	for _, l := range t.Links {
 		a, b := f.members[l.A.Node].node.Port(l.A.Port), f.members[l.B.Node].node.Port(l.B.Port)
 		if _, err := f.net.Plug(f.now(), a, b, 0); err != nil {
@@ -38,8 +38,8 @@ func (f *Fabric) build(t *topology.Topology, adapters int) error {
 	return nil
 }
 
-// name makes nodes be found by their names, and by descriptions that only one of them has.
-func (f *Fabric) name() {
+// indexNames indexes the nodes by name, and by descriptions that are unique.
+func (f *Fabric) indexNames() {
 	described := make(map[string]int)
 	for _, m := range f.members {
 		described[m.state.Description]++
@@ -61,12 +61,12 @@ func hostAddr(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// adapter returns the adapter of a name, a description or an IP address; the lock is held. An empty name stands for the first
-// that nobody uses.
+// adapter returns an adapter by name, description or IP address; an empty name means the first that nobody uses.
+// The lock is held.
 func (f *Fabric) adapter(name string) (*member, error) {
 	if name == "" {
 		for _, m := range f.members {
-			if m.state.Type == node.CA && m.seats == [maxSeats]*Seat{} {
+			if m.state.Type == node.CA && m.attachments == [maxAttachments]*Attachment{} {
 				return m, nil
 			}
 		}
@@ -82,15 +82,15 @@ func (f *Fabric) adapter(name string) (*member, error) {
 	}
 	switch {
 	case m == nil:
-		return nil, fmt.Errorf("the fabric has no adapter %q: %s", name, f.some())
+		return nil, fmt.Errorf("the fabric has no adapter %q: %s", name, f.listAdapters())
 	case m.state.Type != node.CA:
-		return nil, fmt.Errorf("%q is a %v: programs run at adapters; %s", name, m.state.Type, f.some())
+		return nil, fmt.Errorf("%q is a %v: programs run at adapters; %s", name, m.state.Type, f.listAdapters())
 	}
 	return m, nil
 }
 
-// some says what adapters there are.
-func (f *Fabric) some() string {
+// listAdapters names the fabric's adapters, for an error.
+func (f *Fabric) listAdapters() string {
 	var names string
 	n := 0
 	for _, m := range f.members {

@@ -16,81 +16,81 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// turn is how many packets the network moves before the manager's turn, and turns how often both have
-// theirs under one hold of the lock.
+// Bounds of the work under one hold of the lock: at most maxRuns times, the network moves up to runPackets
+// packets and then the manager runs.
 const (
-	turn  = 256
-	turns = 4
+	runPackets = 256
+	maxRuns    = 4
 )
 
 const (
-	// laneBuffer is a lane's receive buffer in blocks of 64 bytes, as large as credits count.
+	// laneBuffer is a lane's receive buffer in blocks of 64 bytes: the most that credits can count.
 	laneBuffer = 2048
-	// sendQueue is how many packets wait at a lane of an adapter: more than programs have in flight to
-	// one peer, so that a port is full only if several peers are slow.
+	// sendQueue is how many packets a lane of an adapter queues: more than a program has in flight to one
+	// peer, so that a port is full only if several peers are slow.
 	sendQueue = 512
 )
 
-// Options are the options of New; nil stands for the zero value.
+// Options are optional parameters of New; nil means the zero value.
 type Options struct {
-	Seed uint64 // of errors on cables
+	Seed uint64 // of the errors on cables
 	// NoManager leaves the subnet without the built-in manager.
 	NoManager bool
 	Manager   ManagerOptions
-	// FirstAddr is how many IP addresses are left to adapters of other fabrics.
+	// FirstAddr is the index of the first adapter's IP address; lower ones belong to joined fabrics.
 	FirstAddr int
-	// Record, unless it is nil, is given every packet that a port sends, LRH to VCRC, as it is on the cable: time, name
-	// of the node, number of the port. The frame is only valid during the call, which is made under the fabric's lock.
+	// Record, unless nil, is called with every packet that a port sends, LRH to VCRC, with the fabric's lock held.
+	// The frame is only valid during the call.
 	Record func(at time.Time, node string, port int, frame []byte)
-	// Simulation runs the fabric in a time of its own; nil: the system's.
+	// Simulation runs the fabric in virtual time; nil: in real time.
 	Simulation *Simulation
 }
 
-// Simulation is what a fabric in virtual time is given.
+// Simulation is the environment of a fabric in virtual time.
 type Simulation struct {
-	NewWaiter func() Waiter // for the fabric's goroutine first, and then for each driver
-	Record    link.Recorder // called with each frame that is sent, and the fabric's lock held
+	NewWaiter func() Waiter // called for the fabric's goroutine first, then for each driver
+	Record    link.Recorder // called with each frame sent, with the fabric's lock held
 }
 
 // Fabric is a running fabric.
 type Fabric struct {
 	start  time.Time
-	waiter Waiter // of the goroutine
+	waiter Waiter // of loop
 	done   chan struct{}
-	sim    *Simulation // nil: the time is the system's
+	sim    *Simulation // nil: real time
 
-	mu      sync.Mutex
-	net     *link.Net
-	members []*member
-	byName  map[string]*member // by the name in the topology, and by description where that is unique
-	of      map[*link.Node]*member
-	errors  map[*link.Cable]float64 // error rates as they were set
-	remotes map[*link.Port]*Remote
-	woken   []link.Wake
-	until   clock.Time // the waiter's deadline; 0: none
-	look    clock.Time // when seats are looked at that take nothing; 0: none has anything
-	news    []news     // that the goroutine tells
-	manager *manager
-	leaves  leaves
-	closed  bool
+	mu           sync.Mutex
+	net          *link.Net
+	members      []*member
+	byName       map[string]*member // by the name in the topology, and by description where that is unique
+	memberOf     map[*link.Node]*member
+	errors       map[*link.Cable]float64 // error rates as set by SetErrorRate
+	remotes      map[*link.Port]*Remote
+	woken        []link.Wake
+	waitDeadline clock.Time   // the waiter's deadline; 0: none
+	stallCheck   clock.Time   // when to look for stalled attachments; 0: none has packets waiting
+	portChanges  []portChange // for loop to report
+	manager      *manager
+	leaves       leaves
+	closed       bool
 }
 
 // member is a node of the fabric.
 type member struct {
-	name   string
-	node   *link.Node
-	state  *node.Node
-	agent  *sma.Agent
-	addr   address
-	seats  [maxSeats]*Seat     // of programs at an adapter
-	groups map[groupKey]*group // that they are in
-	asked  []join              // to be, without an answer, in their order
-	off    bool                // switched off
+	name         string
+	node         *link.Node
+	state        *node.Node
+	agent        *sma.Agent
+	addr         address
+	attachments  [maxAttachments]*Attachment // of an adapter, by slot
+	groups       map[groupKey]*group         // multicast groups of its attachments
+	pendingJoins []pendingJoin               // requests that are not answered yet, oldest first
+	off          bool                        // powered off
 
-	dropped uint64 // packets for seats that took none
+	dropped uint64 // packets dropped because their attachment had stalled
 }
 
-// ErrClosed is what a closed fabric returns.
+// ErrClosed is returned by a closed fabric, and by a closed attachment or cable of it.
 var ErrClosed = errors.New("fabric: closed")
 
 // New starts a fabric with the nodes and cables of a topology.
@@ -99,7 +99,7 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 		o = &Options{}
 	}
 	f := &Fabric{start: time.Now(), sim: o.Simulation, done: make(chan struct{}), byName: make(map[string]*member),
-		of: make(map[*link.Node]*member), errors: make(map[*link.Cable]float64)}
+		memberOf: make(map[*link.Node]*member), errors: make(map[*link.Cable]float64)}
 	f.leaves.init()
 	f.waiter = f.NewWaiter()
 	f.net = link.New(link.Config{Seed: o.Seed, Paced: f.sim != nil, Buffer: laneBuffer, SendQueue: sendQueue})
@@ -112,7 +112,7 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 	if o.Record != nil {
 		f.net.Record(func(now clock.Time, from *link.Port, frame []byte) {
 			if len(frame) != ib.FlowControlLen {
-				o.Record(f.start.Add(time.Duration(now)), f.of[from.Node()].name, from.Num(), frame)
+				o.Record(f.start.Add(time.Duration(now)), f.memberOf[from.Node()].name, from.Num(), frame)
 			}
 		})
 	}
@@ -126,20 +126,20 @@ func New(t *topology.Topology, o *Options) (*Fabric, error) {
 	return f, nil
 }
 
-// Close ends the fabric and what programs have of it.
+// Close stops the fabric. Attachments and remote cables return ErrClosed from then on.
 func (f *Fabric) Close() {
 	f.mu.Lock()
 	closed := f.closed
 	f.closed = true
 	for _, m := range f.members {
-		for _, s := range m.seats {
+		for _, s := range m.attachments {
 			if s != nil {
 				s.wake()
 			}
 		}
 	}
 	for _, r := range f.remotes {
-		r.line.Look()
+		r.line.Wake()
 	}
 	f.mu.Unlock()
 	if !closed {
@@ -148,7 +148,7 @@ func (f *Fabric) Close() {
 	<-f.done
 }
 
-// NewWaiter returns a waiter in the fabric's time, for a driver.
+// NewWaiter returns a waiter in the fabric's time, for a driver of an attachment.
 func (f *Fabric) NewWaiter() Waiter {
 	if f.sim != nil {
 		return f.sim.NewWaiter()
@@ -156,20 +156,19 @@ func (f *Fabric) NewWaiter() Waiter {
 	return NewWaiter()
 }
 
-// now returns the time since the fabric began.
+// now returns the time since the fabric started; it is never 0.
 func (f *Fabric) now() clock.Time { return clock.Time(time.Since(f.start)) + 1 }
 
-// step lets the network move what can move, hands over what arrives, and has the manager answer. The lock
-// is held. What is left when the turns are over is for the goroutine.
+// step runs the network and the manager, with the lock held. What is left after maxRuns is for loop.
 func (f *Fabric) step() {
 	f.sendLeaves(f.now())
 	more := true
-	for range turns {
+	for range maxRuns {
 		if !more {
 			break
 		}
 		now := f.now()
-		more = f.net.Run(now, turn)
+		more = f.net.Run(now, runPackets)
 		f.woken = f.net.Woken(f.woken[:0])
 		for _, w := range f.woken {
 			f.handle(w)
@@ -181,25 +180,25 @@ func (f *Fabric) step() {
 			more = true
 		}
 	}
-	f.lookNow()
-	if due := f.deadline(); due != f.until {
-		f.until = due
+	f.checkStalls()
+	if due := f.deadline(); due != f.waitDeadline {
+		f.waitDeadline = due
 		var t time.Time
 		if due != 0 {
 			t = f.start.Add(time.Duration(due - 1))
 		}
 		f.waiter.SetDeadline(t)
 	}
-	if more || len(f.news) > 0 || f.manager != nil && len(f.manager.events) > 0 {
+	if more || len(f.portChanges) > 0 || f.manager != nil && len(f.manager.events) > 0 {
 		f.wake()
 	}
 }
 
-// deadline returns when there is something to do; 0: never.
+// deadline returns when step is due next; 0: never.
 func (f *Fabric) deadline() clock.Time {
 	d := f.net.Deadline()
-	if f.look != 0 && (d == 0 || f.look < d) {
-		d = f.look
+	if f.stallCheck != 0 && (d == 0 || f.stallCheck < d) {
+		d = f.stallCheck
 	}
 	if l := f.leaves.due; l != 0 && (d == 0 || l < d) {
 		d = l
@@ -214,7 +213,7 @@ func (f *Fabric) deadline() clock.Time {
 
 func (f *Fabric) wake() { f.waiter.Wake() }
 
-// loop is the fabric's goroutine: it does what is due, and what others' turns have left.
+// loop is the fabric's goroutine: it runs step when due, and reports changes without the lock.
 func (f *Fabric) loop() {
 	defer close(f.done)
 	for ok := true; ok; ok = f.waiter.Wait(func() bool { return false }) == nil {
@@ -224,20 +223,20 @@ func (f *Fabric) loop() {
 			return
 		}
 		f.step()
-		told := f.news
-		f.news = nil
-		events, hear := f.takeEvents()
+		changes := f.portChanges
+		f.portChanges = nil
+		events, handle := f.takeEvents()
 		f.mu.Unlock()
-		for _, n := range told {
-			n.seat.changed(n.port, n.events...)
+		for _, c := range changes {
+			c.attachment.changed(c.port, c.events...)
 		}
 		for _, e := range events {
-			hear(e)
+			handle(e)
 		}
 	}
 }
 
-// takeEvents returns what the manager has told since, and who wants to know.
+// takeEvents returns the manager's events since the last call, and their handler.
 func (f *Fabric) takeEvents() ([]sm.Event, func(sm.Event)) {
 	if f.manager == nil {
 		return nil, nil
@@ -247,25 +246,25 @@ func (f *Fabric) takeEvents() ([]sm.Event, func(sm.Event)) {
 	return e, f.manager.event
 }
 
-// handle does what a port's event asks for.
+// handle handles the events of a port.
 func (f *Fabric) handle(w link.Wake) {
-	m := f.of[w.Port.Node()]
+	m := f.memberOf[w.Port.Node()]
 	if m == nil {
 		return
 	}
 	if w.Events&link.Arrived != 0 {
-		m.take(f, w.Port)
+		m.deliver(f, w.Port)
 	}
 	if w.Events&link.Room != 0 {
 		m.resume(f)
 	}
 	if w.Events&(link.Frames|link.Changed) != 0 {
 		if r := f.remotes[w.Port]; r != nil {
-			r.line.Look()
+			r.line.Wake()
 		}
 	}
 	if w.Events&link.Changed != 0 {
-		m.follow(f, w.Port.Num())
+		m.publish(f, w.Port.Num())
 	}
 	if w.Events&link.Datagrams != 0 && f.manager != nil {
 		f.manager.receive(m)

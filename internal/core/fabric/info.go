@@ -14,7 +14,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// Info is what an adapter's driver can read of a port.
+// Info is the state of a port, as an adapter's driver reads it.
 type Info struct {
 	State         node.LinkState
 	Physical      node.PhysState
@@ -57,7 +57,7 @@ func gidOf(prefix, guid uint64) (g ib.GID) {
 	return g
 }
 
-// eventsOf returns the events that tell how a port has changed (section 11.6.3).
+// eventsOf returns the asynchronous events for a change of a port (section 11.6.3).
 func eventsOf(from, to *Info) (e []verbs.EventType) {
 	if to.State == node.Active && from.State != node.Active {
 		e = append(e, verbs.EventPortActive)
@@ -83,31 +83,31 @@ func eventsOf(from, to *Info) (e []verbs.EventType) {
 	return e
 }
 
-// news is what the goroutine tells a seat's driver.
-type news struct {
-	seat   *Seat
-	port   int
-	events []verbs.EventType
+// portChange is a change of a port that the goroutine reports to an attachment's driver.
+type portChange struct {
+	attachment *Attachment
+	port       int
+	events     []verbs.EventType
 }
 
-// follow looks how a port of a node has changed, and has its seats told.
-func (m *member) follow(f *Fabric, port int) {
-	for _, s := range m.seats {
+// publish publishes the new state of a port to its attachments, and queues the events of the change.
+func (m *member) publish(f *Fabric, port int) {
+	for _, s := range m.attachments {
 		if s == nil || port == 0 {
 			continue
 		}
 		now := infoOf(m.state, port)
 		before := s.infos[port].Swap(now)
-		f.news = append(f.news, news{s, port, eventsOf(before, now)})
+		f.portChanges = append(f.portChanges, portChange{s, port, eventsOf(before, now)})
 	}
-	m.state.Ports[port].Address.Reregister = false // it has been told of
+	m.state.Ports[port].Address.Reregister = false // reported
 }
 
-// address is what a node is called besides its name.
+// address is the IP address of an adapter; the zero value if the node is none.
 type address struct{ ip netip.Addr }
 
-// Addr returns the IP address of the seat's adapter.
-func (s *Seat) Addr() netip.Addr { return s.m.addr.ip }
+// Addr returns the adapter's IP address.
+func (s *Attachment) Addr() netip.Addr { return s.m.addr.ip }
 
 // Neighbors returns the GIDs of the adapters' first ports by their IP addresses.
 func (f *Fabric) Neighbors() map[netip.Addr]ib.GID {
@@ -123,8 +123,8 @@ func (f *Fabric) Neighbors() map[netip.Addr]ib.GID {
 	return all
 }
 
-// Neighbor returns the GID of the adapter that has an IP address: that of its first port.
-func (s *Seat) Neighbor(a netip.Addr) (ib.GID, bool) {
+// Neighbor returns the GID of the first port of the adapter with an IP address.
+func (s *Attachment) Neighbor(a netip.Addr) (ib.GID, bool) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	for _, m := range s.f.members {
@@ -136,11 +136,11 @@ func (s *Seat) Neighbor(a netip.Addr) (ib.GID, bool) {
 	return ib.GID{}, false
 }
 
-// managerPort is where subnet managers of programs run at an adapter.
+// managerPort is the port at which a program's subnet manager runs.
 const managerPort = 1
 
-// setSM sets whether the port of an adapter says that a subnet manager is there, and has the one that is
-// elsewhere told (IBTA 14.4.1, trap 144).
+// setSM sets or clears IsSM of an adapter's port, and has the agent report that to the master subnet manager
+// (IBTA 14.4.1, trap 144).
 func (m *member) setSM(f *Fabric, on bool) {
 	p := &m.state.Ports[managerPort]
 	p.CapMask &^= uint32(smp.CapSM)

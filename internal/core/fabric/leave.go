@@ -15,8 +15,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// leaveRequest takes a port out of a group in the name of programs that cannot ask for that any more. It is
-// repeated until it is answered, but not for ever: a port whose link is down the administrator forgets anyway.
+// leaveRequest leaves a group on behalf of a program that has ended. It is repeated until it is answered, up to
+// maxLeaveTries times: the administrator forgets a port whose link is down anyway.
 type leaveRequest struct {
 	m *member
 	groupKey
@@ -27,17 +27,17 @@ type leaveRequest struct {
 }
 
 const (
-	leaveTries = 5
-	leaveAgain = clock.Time(1e9)
-	// maxLeaves limits the requests that wait for an answer: programs that end with more leave ports in groups.
+	maxLeaveTries = 5
+	leaveInterval = clock.Time(1e9)
+	// maxLeaves limits the unanswered requests. Memberships beyond it stay with the port.
 	maxLeaves = 4 * maxGroups
 )
 
-// leaves are the requests under way.
+// leaves are the requests that are not answered yet.
 type leaves struct {
 	requests []leaveRequest
-	due      clock.Time // of the first; 0: there is none
-	lastTID  uint64     // the first is random
+	due      clock.Time // of the earliest; 0: there is none
+	lastTID  uint64     // starts at random
 }
 
 func (l *leaves) init() {
@@ -46,13 +46,13 @@ func (l *leaves) init() {
 	l.lastTID = binary.NativeEndian.Uint64(b[:])
 }
 
-// leaveGroup takes a port out of a group, as far as no seat there is a member.
+// leaveGroup leaves those of a port's join states in a group that no attachment holds.
 func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) {
-	what &^= g.held(nobody)
-	m.leaving(k, g, what)
+	what &^= g.joinedExcept(noSlot)
+	m.noteLeave(k, g, what)
 	l := &f.leaves
 	for what != 0 && len(l.requests) < maxLeaves {
-		one := what & -what // each for itself: a request is refused as a whole if one of its states is not there
+		one := what & -what // one request each: the administrator refuses a request if the port lacks one of its states
 		what &^= one
 		l.lastTID++
 		l.requests = append(l.requests, leaveRequest{m: m, groupKey: k, state: one, tid: l.lastTID, due: f.now()})
@@ -60,23 +60,23 @@ func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) 
 	}
 }
 
-// leaveAll leaves the groups of a seat that ends.
-func (s *Seat) leaveAll() {
+// leaveAll leaves the groups of an attachment that closes.
+func (s *Attachment) leaveAll() {
 	for k, g := range s.m.groups {
-		if was := g.joined[s.num]; was != 0 {
-			s.drop(k, was)
+		if was := g.joined[s.slot]; was != 0 {
+			s.removeMembership(k, was)
 			s.f.leaveGroup(s.m, k, g, was)
 		}
 	}
-	for i := range s.m.asked {
-		if j := &s.m.asked[i]; j.seat == s.num {
-			j.state, j.fresh = 0, 0 // of a group that the administrator chooses
+	for i := range s.m.pendingJoins {
+		if j := &s.m.pendingJoins[i]; j.slot == s.slot {
+			j.state, j.added = 0, 0 // the administrator has yet to choose the MGID
 		}
 	}
 }
 
-// rejoined keeps requests from being repeated when a seat has joined again.
-func (l *leaves) rejoined(m *member, k groupKey, state sa.JoinState) {
+// cancel takes back states of pending requests, because an attachment has joined again.
+func (l *leaves) cancel(m *member, k groupKey, state sa.JoinState) {
 	for i := range l.requests {
 		if r := &l.requests[i]; r.m == m && r.groupKey == k {
 			r.state &^= state
@@ -85,8 +85,8 @@ func (l *leaves) rejoined(m *member, k groupKey, state sa.JoinState) {
 	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.state == 0 })
 }
 
-// answered ends a request, false: there is none with that id.
-func (l *leaves) answered(tid uint64) bool {
+// complete removes the request with a transaction id. It returns false if there is none.
+func (l *leaves) complete(tid uint64) bool {
 	i := slices.IndexFunc(l.requests, func(r leaveRequest) bool { return r.tid == tid })
 	if i >= 0 {
 		l.requests = slices.Delete(l.requests, i, i+1)
@@ -100,13 +100,13 @@ func (f *Fabric) sendLeaves(now clock.Time) {
 	if l.due == 0 || l.due > now {
 		return
 	}
-	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.due <= now && r.tries == leaveTries })
+	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.due <= now && r.tries == maxLeaveTries })
 	l.due = 0
 	for i := range l.requests {
 		r := &l.requests[i]
 		if r.due <= now {
 			r.tries++
-			r.due = now + leaveAgain
+			r.due = now + leaveInterval
 			r.send(f, now)
 		}
 		if l.due == 0 || r.due < l.due {
@@ -115,7 +115,7 @@ func (f *Fabric) sendLeaves(now clock.Time) {
 	}
 }
 
-// send sends the request. What finds no room is repeated, as what is lost.
+// send sends the request. If the port is full it is lost, and repeated like any other.
 func (r *leaveRequest) send(f *Fabric, now clock.Time) {
 	p := &r.m.state.Ports[r.port]
 	to := link.Datagram{SLID: p.Address.LID, DLID: p.Address.SMLID, SL: p.Address.SMSL, Source: ib.QP1, Dest: ib.QP1, QKey: ib.QKeyGSI,
@@ -128,7 +128,7 @@ func (r *leaveRequest) send(f *Fabric, now clock.Time) {
 	f.net.SendMAD(now, r.m.node.Port(r.port), to, b[:])
 }
 
-// ownPKey returns a port's key of a partition: it may be a full or a limited member.
+// ownPKey returns a port's own P_Key of the partition of k, which may be a full or a limited member's.
 func ownPKey(p *node.Port, k ib.PKey) ib.PKey {
 	for _, own := range p.Partition.PKeys {
 		if own&0x7fff == k&0x7fff {

@@ -18,27 +18,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// ManagerEvent is what the built-in manager has done or found.
+// ManagerEvent is something that the built-in manager has done or found.
 type ManagerEvent = sm.Event
 
-// ManagerOptions are the built-in manager's.
+// ManagerOptions are options of the built-in subnet manager.
 type ManagerOptions struct {
 	Priority uint8 // 0 to 15: another manager with a higher one takes over
-	// Routing is how routes are found: auto, min-hop or up-down; empty: auto.
+	// Routing is the routing algorithm: auto, min-hop or up-down; empty: auto.
 	Routing string
-	// LMC makes adapters' ports have 2^LMC LIDs, 0 to 7: there may be as many ways to them.
+	// LMC, 0 to 7, gives each adapter port 2^LMC LIDs, and so as many paths.
 	LMC uint8
-	// MKey is set at all ports, and whoever changes the subnet has to know it; 0: anyone may. Protect, 0 to 3,
-	// says what is refused without it, and Lease for how many seconds a port stays protected when its manager
-	// does not answer; 0: for ever (section 14.2.4).
+	// MKey is the M_Key of all ports; 0: none, anyone may manage them. Protect (M_KeyProtectBits, 0 to 3) is
+	// what is refused without it. Lease is for how many seconds a port stays protected if its manager does not
+	// answer; 0: for ever (section 14.2.4).
 	MKey    uint64
 	Protect uint8
 	Lease   uint16
-	// Partitions is a text as of OpenSM's partitions.conf, in which names of nodes stand for their ports;
-	// errors call it PartitionFile. Empty: all ports are full members of the default partition.
+	// Partitions is the text of a partitions.conf as OpenSM reads it, in which a node's name also stands for its
+	// ports. Errors call it PartitionFile. Empty: all ports are full members of the default partition.
 	Partitions, PartitionFile string
 
-	Event func(sm.Event) // called in turn with what the manager does and finds. nil: nobody wants to know
+	Event func(sm.Event) // called with one event after the other; may be nil
 }
 
 // manager runs the built-in subnet manager, at port 0 of the first switch, or, without switches, at the
@@ -49,19 +49,19 @@ type manager struct {
 	port   *link.Port
 	engine *sm.Manager
 	event  func(sm.Event)
-	events []sm.Event // for event
+	events []sm.Event // that event has not been called with yet
 
-	came bool       // datagrams, since the last turn
-	due  clock.Time // when the engine's next turn is; 0: when something comes
+	pending bool       // there may be datagrams to send
+	due     clock.Time // when run is due; 0: when a datagram arrives
 }
 
-// maxEvents is how many events wait for whoever takes them; those that come then are lost.
+// maxEvents limits the events that wait for event; later ones are lost.
 const maxEvents = 1024
 
-// datagrams is how many the manager sends in a turn.
-const datagrams = 64
+// maxDatagrams is how many datagrams one run sends.
+const maxDatagrams = 64
 
-// newManager returns nil if there is no node that it could run at.
+// newManager returns nil if the fabric has no node for a manager.
 func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
 	c, err := f.managerConfig(o)
 	if err != nil {
@@ -85,13 +85,13 @@ func newManager(f *Fabric, o *ManagerOptions) (*manager, error) {
 	m.port.State().CapMask |= uint32(smp.CapSM)
 	c.PortGUID, c.TIDBase = m.port.State().GUID, binary.NativeEndian.Uint32(b[:])
 	m.engine = sm.New(c)
-	f.net.Serve(m.at.node, m.engine.Takes)
+	f.net.AttachManager(m.at.node, m.engine.Accepts)
 	m.engine.Start(f.now())
-	m.came = true
+	m.pending = true
 	return m, nil
 }
 
-// managerConfig checks the options.
+// managerConfig validates the options.
 func (f *Fabric) managerConfig(o *ManagerOptions) (c sm.Config, err error) {
 	c = sm.Config{Priority: o.Priority, LMC: o.LMC, MKey: o.MKey, Protect: o.Protect, Lease: o.Lease}
 	switch o.Routing {
@@ -133,12 +133,12 @@ func (f *Fabric) portGUIDs(name string) (guids []uint64, err error) {
 	return guids, nil
 }
 
-// receive hands in what has come to the manager's node.
+// receive passes the datagrams that have arrived at a node to the manager, if it runs there.
 func (m *manager) receive(at *member) {
 	if at != m.at {
 		return
 	}
-	m.came = true
+	m.pending = true
 	for p := m.f.net.ReceiveMAD(at.node); p != nil; p = m.f.net.ReceiveMAD(at.node) {
 		if d, b, ok := link.ReadMAD(p); ok {
 			m.engine.HandleMAD(m.f.now(), &sm.Datagram{MAD: [mad.Size]byte(b), QPN: d.Dest, LID: d.SLID, Peer: d.Source, SL: d.SL, PKey: d.PKey})
@@ -147,17 +147,17 @@ func (m *manager) receive(at *member) {
 	}
 }
 
-// run does what is due and sends, and reports whether it sent: answers of its own node are there already.
+// run runs the manager if it is due. It reports whether it has sent: its own node may have answered already.
 func (m *manager) run(now clock.Time) (sent bool) {
-	if !m.came && (m.due == 0 || m.due > now) {
+	if !m.pending && (m.due == 0 || m.due > now) {
 		return false
 	}
-	m.came = false
+	m.pending = false
 	if d := m.engine.Deadline(); d != 0 && d <= now {
 		m.engine.HandleTimeout(now)
 	}
 	var d sm.Datagram
-	for n := 0; n < datagrams && m.engine.Next(now, &d); n++ {
+	for n := 0; n < maxDatagrams && m.engine.Next(now, &d); n++ {
 		m.send(now, &d)
 		sent = true
 	}
@@ -166,12 +166,12 @@ func (m *manager) run(now clock.Time) (sent bool) {
 			m.events = append(m.events, e)
 		}
 	}
-	m.came = sent // there may be more to send
+	m.pending = sent // there may be more to send
 	m.due = m.engine.Deadline()
 	return sent
 }
 
-// send sends a datagram. What finds no room is repeated, as what is lost.
+// send sends a datagram. If the port is full it is lost, and repeated like any other.
 func (m *manager) send(now clock.Time, d *sm.Datagram) {
 	out := link.Datagram{SLID: m.port.State().Address.LID, DLID: d.LID, SL: d.SL, Source: d.QPN, Dest: d.Peer, PKey: d.PKey}
 	if d.QPN == ib.QP1 {
@@ -187,12 +187,12 @@ func (m *manager) send(now clock.Time, d *sm.Datagram) {
 	m.f.net.SendMAD(now, m.port, out, d.MAD[:])
 }
 
-// deadline returns when run has something to do; 0: when something comes.
+// deadline returns when run is due; 0: when a datagram arrives.
 func (m *manager) deadline() clock.Time { return m.due }
 
-// resume sweeps, now that the manager's node is switched on again. The traps that tell others of such a thing
-// do not find it, as the node has lost its LID.
+// resume starts a sweep after the manager's node was powered on again. Traps do not reach the manager then,
+// because the node has lost its LID.
 func (m *manager) resume(now clock.Time) {
 	m.engine.Resweep(now)
-	m.came = true
+	m.pending = true
 }

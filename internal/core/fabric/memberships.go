@@ -11,34 +11,33 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// To the subnet administrator a port is a member of a multicast group or is not (section 15.2.5.17). Programs
-// that share an adapter join and leave by themselves, and the first one to leave must not take the port out of
-// the others' group. On hardware the driver of the adapter sees to that. Here the fabric does: it looks at
-// what programs ask the administrator at the moment when that leaves the port, so that all are agreed on the
-// order.
+// The subnet administrator knows memberships of ports, not of programs (section 15.2.5.17). Programs that share
+// an adapter join and leave independently, and the first to leave must not take the port out of the others'
+// group. On hardware the kernel keeps count. Here the fabric does, by the requests to the administrator that
+// leave the port, so that all agree on their order.
 //
-//   - What a program joins is its own until it leaves, its request is refused, or it ends.
-//   - A request to leave is answered here if other programs hold all that is to be left; otherwise the
-//     administrator gets it, without what others hold.
-//   - What a program that has ended was a member of is left in its place: see leaveRequest.
+//   - A program holds what it joins until it leaves, its request is refused, or it ends.
+//   - A request to leave is answered here if other programs hold all of its states. Otherwise it goes to the
+//     administrator without the states that others hold.
+//   - The fabric leaves for a program that has ended: see leaveRequest.
 //
-// A program holds its memberships over a change of the subnet manager too. Then the administrator may have
-// forgotten them, and the program joins again.
+// A program keeps its memberships when the subnet manager changes. The new administrator may not know them; the
+// program then joins again.
 
-// groupKey names a multicast group at a port of an adapter.
+// groupKey is a multicast group at a port of an adapter.
 type groupKey struct {
 	port int
 	mgid ib.GID
 }
 
-// group is what the programs at a port are in a multicast group.
+// group is the membership of a port in a multicast group, and of the attachments that share it.
 type group struct {
-	joined  [maxSeats]sa.JoinState // by seat: what it has joined, or has asked to
-	granted sa.JoinState           // what the administrator has made the port
+	joined  [maxAttachments]sa.JoinState // by slot: joined, or asked for
+	granted sa.JoinState                 // the port's, as the administrator has answered
 }
 
-// held returns what seats are, but for one.
-func (g *group) held(but int) (all sa.JoinState) {
+// joinedExcept returns the join states of all slots but one.
+func (g *group) joinedExcept(but int) (all sa.JoinState) {
 	for num, j := range g.joined {
 		if num != but {
 			all |= j
@@ -47,41 +46,40 @@ func (g *group) held(but int) (all sa.JoinState) {
 	return all
 }
 
-// nobody is the number of no seat.
-const nobody = -1
+// noSlot stands for no slot.
+const noSlot = -1
 
-// join is a request that the administrator has not answered. Its MGID is 0 if the administrator chooses one.
-type join struct {
+// pendingJoin is a join that the administrator has not answered. Its MGID is 0 if the administrator chooses it.
+type pendingJoin struct {
 	groupKey
 	tid   uint64
-	seat  int
-	state sa.JoinState // what the seat will be
-	fresh sa.JoinState // and was not before
-	// port is what the request makes the port, unless it is refused: its state, but for what a request that left
-	// the port later is to take back.
-	port sa.JoinState
+	slot  int
+	state sa.JoinState // requested
+	added sa.JoinState // of state, what the attachment did not have before
+	// portState is what the port gains if the request is granted: state without what later requests leave again.
+	portState sa.JoinState
 }
 
 const (
-	// maxGroups limits the groups that a seat is in.
+	// maxGroups limits the groups that an attachment can join.
 	maxGroups = 1024
-	// maxAsked limits the requests at an adapter without an answer. The oldest are given up: what they have joined
-	// the seat keeps.
-	maxAsked = 4 * maxGroups
+	// maxPendingJoins limits the unanswered joins of an adapter. The oldest are forgotten; the
+	// attachment keeps what they asked for.
+	maxPendingJoins = 4 * maxGroups
 )
 
-// memberRequest is a request to the administrator to change a membership of the port that it leaves.
+// memberRequest is a request to the administrator to change a membership of the sending port.
 type memberRequest struct {
 	groupKey
 	leaves bool
 	packet *link.Packet
 	head   sa.Header
 	record sa.MCMemberRecord
-	data   []byte // where the record is in the packet
+	data   []byte // of the record, in the packet
 }
 
-// memberRequest returns the one in a packet, false: it is something else.
-func (s *Seat) memberRequest(port int, p *link.Packet) (q memberRequest, ok bool) {
+// memberRequest decodes the request in a packet. It returns false if the packet is anything else.
+func (s *Attachment) memberRequest(port int, p *link.Packet) (q memberRequest, ok bool) {
 	d, b, ok := link.ReadMAD(p)
 	if !ok || d.Dest != ib.QP1 || mad.Class(b[1]) != sa.Class {
 		return q, false
@@ -107,91 +105,91 @@ func (s *Seat) memberRequest(port int, p *link.Packet) (q memberRequest, ok bool
 	return q, ok
 }
 
-// changeMembership takes note of a request that is about to leave, and reports whether it has been answered
-// instead.
-func (s *Seat) changeMembership(q *memberRequest) (answered bool) {
+// changeMembership records a request that is about to be sent. It reports whether it has answered the request
+// instead, which is then not sent.
+func (s *Attachment) changeMembership(q *memberRequest) (answered bool) {
 	if q.leaves {
 		return s.leave(q)
 	}
 	return s.join(q)
 }
 
-// join notes that the seat wants to be a member.
-func (s *Seat) join(q *memberRequest) (answered bool) {
+// join records a join of the attachment.
+func (s *Attachment) join(q *memberRequest) (answered bool) {
 	m := s.m
-	j := join{groupKey: q.groupKey, tid: q.head.TID, seat: s.num, state: q.record.Join, port: q.record.Join}
+	j := pendingJoin{groupKey: q.groupKey, tid: q.head.TID, slot: s.slot, state: q.record.Join, portState: q.record.Join}
 	if q.mgid != (ib.GID{}) {
-		j.fresh = j.state
+		j.added = j.state
 		if g := m.groups[q.groupKey]; g != nil {
-			j.fresh &^= g.joined[s.num]
+			j.added &^= g.joined[s.slot]
 		}
-		if j.fresh == j.state && s.groups >= maxGroups {
-			s.answer(q, sa.StatusNoResources)
+		if j.added == j.state && s.groups >= maxGroups {
+			s.respond(q, sa.StatusNoResources)
 			return true
 		}
-		s.hold(q.groupKey, j.state)
-		s.f.leaves.rejoined(m, q.groupKey, j.state)
+		s.addMembership(q.groupKey, j.state)
+		s.f.leaves.cancel(m, q.groupKey, j.state)
 	}
-	if i := slices.IndexFunc(m.asked, func(o join) bool { return o.tid == j.tid && o.seat == j.seat }); i >= 0 {
-		j.fresh |= m.asked[i].fresh & j.state
-		m.asked = slices.Delete(m.asked, i, i+1)
+	if i := slices.IndexFunc(m.pendingJoins, func(o pendingJoin) bool { return o.tid == j.tid && o.slot == j.slot }); i >= 0 {
+		j.added |= m.pendingJoins[i].added & j.state
+		m.pendingJoins = slices.Delete(m.pendingJoins, i, i+1)
 	}
-	for i := range m.asked { // who repeats a request waits for the last answer
-		if o := &m.asked[i]; o.groupKey == j.groupKey && o.seat == j.seat && o.state == j.state && o.mgid != (ib.GID{}) {
-			j.fresh |= o.fresh
-			o.state, o.fresh = 0, 0
+	for i := range m.pendingJoins { // of a repeated request only the last answer counts
+		if o := &m.pendingJoins[i]; o.groupKey == j.groupKey && o.slot == j.slot && o.state == j.state && o.mgid != (ib.GID{}) {
+			j.added |= o.added
+			o.state, o.added = 0, 0
 		}
 	}
-	if len(m.asked) == maxAsked {
-		m.asked = slices.Delete(m.asked, 0, 1)
+	if len(m.pendingJoins) == maxPendingJoins {
+		m.pendingJoins = slices.Delete(m.pendingJoins, 0, 1)
 	}
-	m.asked = append(m.asked, j)
+	m.pendingJoins = append(m.pendingJoins, j)
 	return false
 }
 
-// leave ends what the seat is, and leaves of the request what no other seat is.
-func (s *Seat) leave(q *memberRequest) (answered bool) {
+// leave ends a membership of the attachment, and removes from the request the states that others hold.
+func (s *Attachment) leave(q *memberRequest) (answered bool) {
 	g := s.m.groups[q.groupKey]
 	if g == nil {
 		return false
 	}
-	what, others := q.record.Join, g.held(s.num)
-	if what&^g.joined[s.num] != 0 {
-		if what&g.held(nobody) == 0 {
+	what, others := q.record.Join, g.joinedExcept(s.slot)
+	if what&^g.joined[s.slot] != 0 {
+		if what&g.joinedExcept(noSlot) == 0 {
 			return false
 		}
-		s.answer(q, sa.StatusInvalid) // as the administrator says of what a port is not
+		s.respond(q, sa.StatusInvalid) // as the administrator answers for a port that is no member
 		return true
 	}
-	s.drop(q.groupKey, what)
+	s.removeMembership(q.groupKey, what)
 	rest := what &^ others
-	s.m.leaving(q.groupKey, g, rest)
+	s.m.noteLeave(q.groupKey, g, rest)
 	switch rest {
 	case what:
 		return false
 	case 0:
-		q.record.Join = g.held(nobody)
-		s.answer(q, mad.StatusOK)
+		q.record.Join = g.joinedExcept(noSlot)
+		s.respond(q, mad.StatusOK)
 		return true
 	}
 	q.record.Join = rest
 	q.record.Append(q.data[:0])
-	q.packet.NoICRC = true // it is another one now
+	q.packet.NoICRC = true // the packet has changed
 	return false
 }
 
-// leaving notes that a request to leave a group is on its way.
-func (m *member) leaving(k groupKey, g *group, what sa.JoinState) {
+// noteLeave records that a request to leave a group is being sent.
+func (m *member) noteLeave(k groupKey, g *group, what sa.JoinState) {
 	g.granted &^= what
-	for i := range m.asked {
-		if m.asked[i].groupKey == k {
-			m.asked[i].port &^= what
+	for i := range m.pendingJoins {
+		if m.pendingJoins[i].groupKey == k {
+			m.pendingJoins[i].portState &^= what
 		}
 	}
 }
 
-// answer turns a request into its response, which the seat receives.
-func (s *Seat) answer(q *memberRequest, status mad.Status) {
+// respond turns a request into its response, and gives it to the attachment.
+func (s *Attachment) respond(q *memberRequest, status mad.Status) {
 	h := &q.head
 	if h.Status = status; status == mad.StatusOK {
 		q.record.Append(q.data[:0])
@@ -205,43 +203,44 @@ func (s *Seat) answer(q *memberRequest, status mad.Status) {
 	_, b, _ := link.ReadMAD(q.packet)
 	h.Append(b[:0])
 	q.packet.Reverse()
-	s.put(q.port, q.packet)
+	s.enqueue(q.port, q.packet)
 }
 
-// hold makes the seat a member.
-func (s *Seat) hold(k groupKey, j sa.JoinState) *group {
+// addMembership adds join states of the attachment.
+func (s *Attachment) addMembership(k groupKey, j sa.JoinState) *group {
 	g := s.m.groups[k]
 	if g == nil {
 		g = new(group)
 		s.m.groups[k] = g
 	}
-	if g.joined[s.num] == 0 {
+	if g.joined[s.slot] == 0 {
 		s.groups++
 	}
-	g.joined[s.num] |= j
+	g.joined[s.slot] |= j
 	return g
 }
 
-// drop makes the seat a member no more, also by what it has asked for.
-func (s *Seat) drop(k groupKey, what sa.JoinState) *group {
-	for i := range s.m.asked {
-		if j := &s.m.asked[i]; j.groupKey == k && j.seat == s.num {
+// removeMembership removes join states of the attachment, also from its pending joins.
+func (s *Attachment) removeMembership(k groupKey, what sa.JoinState) *group {
+	for i := range s.m.pendingJoins {
+		if j := &s.m.pendingJoins[i]; j.groupKey == k && j.slot == s.slot {
 			j.state &^= what
-			j.fresh &^= what
+			j.added &^= what
 		}
 	}
 	g := s.m.groups[k]
-	if g.joined[s.num] &^= what; g.joined[s.num] == 0 {
+	if g.joined[s.slot] &^= what; g.joined[s.slot] == 0 {
 		s.groups--
-		if g.held(nobody) == 0 {
+		if g.joinedExcept(noSlot) == 0 {
 			delete(s.m.groups, k)
 		}
 	}
 	return g
 }
 
-// heard takes note of what the administrator answers, and reports whether the fabric itself has asked.
-func (m *member) heard(f *Fabric, p *link.Packet) (own bool) {
+// observeResponse updates memberships from a response of the administrator. It reports whether the response is to a
+// request of the fabric itself.
+func (m *member) observeResponse(f *Fabric, p *link.Packet) (own bool) {
 	_, b, ok := link.ReadMAD(p)
 	if !ok || mad.Class(b[1]) != sa.Class {
 		return false
@@ -250,21 +249,22 @@ func (m *member) heard(f *Fabric, p *link.Packet) (own bool) {
 	h.Decode(b)
 	switch {
 	case h.Method == sa.MethodDeleteResp:
-		return f.leaves.answered(h.TID)
+		return f.leaves.complete(h.TID)
 	case h.Method == mad.MethodGetResp && h.Attribute == sa.AttrMCMemberRecord:
-		m.joinAnswered(f, &h, b[sa.HeaderLen:])
+		m.handleJoinResponse(f, &h, b[sa.HeaderLen:])
 	}
 	return false
 }
 
-// joinAnswered takes note of what becomes of a request to join. What nobody is any more the port leaves.
-func (m *member) joinAnswered(f *Fabric, h *sa.Header, data []byte) {
-	i := slices.IndexFunc(m.asked, func(j join) bool { return j.tid == h.TID })
+// handleJoinResponse grants or revokes what a join has asked for. The port leaves what no attachment holds any
+// more.
+func (m *member) handleJoinResponse(f *Fabric, h *sa.Header, data []byte) {
+	i := slices.IndexFunc(m.pendingJoins, func(j pendingJoin) bool { return j.tid == h.TID })
 	if i < 0 {
 		return
 	}
-	j := m.asked[i]
-	m.asked = slices.Delete(m.asked, i, i+1)
+	j := m.pendingJoins[i]
+	m.pendingJoins = slices.Delete(m.pendingJoins, i, i+1)
 	if h.Status == mad.StatusOK && j.mgid == (ib.GID{}) {
 		var r sa.MCMemberRecord
 		r.Decode(data)
@@ -275,26 +275,26 @@ func (m *member) joinAnswered(f *Fabric, h *sa.Header, data []byte) {
 		g = new(group)
 	}
 	granted := h.Status == mad.StatusOK
-	for o := range m.asked {
-		o := &m.asked[o]
-		if o.groupKey != j.groupKey || o.seat != j.seat {
+	for o := range m.pendingJoins {
+		o := &m.pendingJoins[o]
+		if o.groupKey != j.groupKey || o.slot != j.slot {
 			continue
 		}
 		if granted {
-			o.fresh &^= j.state
-		} else { // what is asked for again is up to that request now
-			o.fresh |= j.fresh & o.state
-			j.fresh &^= o.state
+			o.added &^= j.state
+		} else { // a repeated request decides about its states
+			o.added |= j.added & o.state
+			j.added &^= o.state
 		}
 	}
-	s := m.seats[j.seat]
+	s := m.attachments[j.slot]
 	if granted && j.state != 0 {
-		g = s.hold(j.groupKey, j.state)
+		g = s.addMembership(j.groupKey, j.state)
 	}
 	if granted {
-		g.granted |= j.port
-	} else if j.fresh != 0 {
-		s.drop(j.groupKey, j.fresh)
+		g.granted |= j.portState
+	} else if j.added != 0 {
+		s.removeMembership(j.groupKey, j.added)
 	}
 	f.leaveGroup(m, j.groupKey, g, g.granted)
 }

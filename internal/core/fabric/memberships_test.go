@@ -17,18 +17,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// program has a seat, and looks into it when the test says so.
+// program is an attachment that receives when the test says so.
 type program struct {
 	t testing.TB
-	*Seat
+	*Attachment
 	last uint64
 }
 
 func (program) Wake()                            {}
 func (*program) Changed(int, ...verbs.EventType) {}
 
-// groupTest is a fabric of three adapters, at the last of which the test is the administrator: it answers when
-// it wants to.
+// groupTest is a fabric of three adapters, at the last of which the test plays the administrator.
 type groupTest struct {
 	t     testing.TB
 	f     *Fabric
@@ -67,7 +66,7 @@ func (g *groupTest) program(adapter string) *program {
 	g.t.Helper()
 	p := &program{t: g.t}
 	var err error
-	if p.Seat, err = g.f.Sit(adapter, p); err != nil {
+	if p.Attachment, err = g.f.Attach(adapter, p); err != nil {
 		g.t.Fatal(err)
 	}
 	return p
@@ -134,14 +133,14 @@ func (p *program) ask(method mad.Method, group byte, state sa.JoinState) {
 func (p *program) join(group byte, state sa.JoinState)  { p.ask(mad.MethodSet, group, state) }
 func (p *program) leave(group byte, state sa.JoinState) { p.ask(sa.MethodDelete, group, state) }
 
-// message is what has come to a program.
+// message is a datagram that a program has received.
 type message struct {
 	from uint16
 	sa.Header
 	sa.MCMemberRecord
 }
 
-// settle lets the network move all that can move.
+// settle runs the network until it is idle.
 func (p *program) settle() {
 	f := p.f
 	f.mu.Lock()
@@ -151,7 +150,7 @@ func (p *program) settle() {
 	}
 }
 
-// next returns what has come, false: nothing.
+// next returns the next message; false: there is none.
 func (p *program) next() (m message, ok bool) {
 	p.t.Helper()
 	p.settle()
@@ -174,7 +173,7 @@ func (p *program) next() (m message, ok bool) {
 	return m, true
 }
 
-// wants returns the next message, which is of that method and names those states.
+// wants returns the next message, and fails unless it has this method, status and join state.
 func (p *program) wants(method mad.Method, status mad.Status, state sa.JoinState) message {
 	p.t.Helper()
 	m, ok := p.next()
@@ -184,7 +183,7 @@ func (p *program) wants(method mad.Method, status mad.Status, state sa.JoinState
 	return m
 }
 
-// wantsNothing fails if something has come.
+// wantsNothing fails if a message has arrived.
 func (p *program) wantsNothing() {
 	p.t.Helper()
 	if m, ok := p.next(); ok {
@@ -428,7 +427,7 @@ func TestMembershipsInOrder(t *testing.T) {
 	b.wants(deleteResp, mad.StatusOK, sa.FullMember)
 }
 
-// model is what the administrator has made a port, and what its programs are.
+// model is the membership of a port at the administrator, and those of its programs.
 type model struct {
 	*groupTest
 	port     map[ib.GID]sa.JoinState
@@ -437,7 +436,7 @@ type model struct {
 	tid      uint64
 }
 
-// modelProgram is a program that knows what it is.
+// modelProgram is a program that knows its own membership.
 type modelProgram struct {
 	*program
 	is    map[ib.GID]sa.JoinState
@@ -449,7 +448,7 @@ func (m *model) start(i int) {
 	m.programs[i] = &modelProgram{m.program("host-1"), make(map[ib.GID]sa.JoinState), make(map[uint64]sa.MCMemberRecord)}
 }
 
-// take takes what has come to the administrator, and to the programs.
+// take receives at the administrator and at the programs.
 func (m *model) take() {
 	m.t.Helper()
 	for r, ok := m.admin.next(); ok; r, ok = m.admin.next() {
@@ -500,8 +499,8 @@ func (m *model) answer(refuse bool) {
 	m.answers(r, status)
 }
 
-// Whatever programs at a port ask, and in whichever order: when all is answered, the port is to the administrator
-// what its programs are together.
+// Whatever programs at a port ask, in whatever order: when all is answered, the administrator has the union of
+// their memberships for the port.
 func FuzzMemberships(f *testing.F) {
 	for seed := range uint64(20) {
 		var b [200]byte

@@ -18,8 +18,8 @@ type End struct {
 
 func (e End) String() string { return fmt.Sprintf("%s[%d]", e.Node, e.Port) }
 
-// at runs f at a port, with the lock held.
-func (f *Fabric) at(e End, do func(m *member, p *link.Port) error) error {
+// withPort calls do with an external port, with the lock held.
+func (f *Fabric) withPort(e End, do func(m *member, p *link.Port) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -54,13 +54,13 @@ func (f *Fabric) member(name string) (*member, error) {
 
 // Plug connects two ports with a cable.
 func (f *Fabric) Plug(a, b End) error {
-	return f.at(a, func(_ *member, p *link.Port) error {
+	return f.withPort(a, func(_ *member, p *link.Port) error {
 		_, q, err := f.port(b)
 		if err == nil {
-			err = f.vacant(a, p)
+			err = f.checkUnplugged(a, p)
 		}
 		if err == nil {
-			err = f.vacant(b, q)
+			err = f.checkUnplugged(b, q)
 		}
 		if err == nil {
 			_, err = f.net.Plug(f.now(), p, q, 0)
@@ -71,7 +71,7 @@ func (f *Fabric) Plug(a, b End) error {
 
 // Pull takes the cable at a port out.
 func (f *Fabric) Pull(e End) error {
-	return f.at(e, func(_ *member, p *link.Port) error {
+	return f.withPort(e, func(_ *member, p *link.Port) error {
 		if r := f.remotes[p]; r != nil {
 			f.unplug(r)
 			return nil
@@ -98,7 +98,7 @@ func (f *Fabric) Power(name string, on bool) error {
 	case m.state.Type != node.Switch:
 		return fmt.Errorf("%q is a %v: only switches can be switched off", m.name, m.state.Type)
 	}
-	if on && m.off { // it has lost what managers have given it
+	if on && m.off { // its LIDs are lost
 		at := &m.state.Ports[0].Address
 		at.LID, at.LMC, at.SMLID, at.SMSL = 0, 0, 0, 0
 		m.agent.Restart()
@@ -117,16 +117,16 @@ func (f *Fabric) Power(name string, on bool) error {
 	return nil
 }
 
-// longPacket is what a share of packets is counted of: bits of one with 4 KiB of payload.
+// longPacket is the length in bits of the packets to which an error rate applies: 4 KiB of payload.
 const longPacket = 4096 * 8
 
-// SetErrorRate makes the cable at a port corrupt a share of packets, from 0 to 1. Short packets are
-// corrupted less often: each bit has the same chance.
+// SetErrorRate makes the cable at a port corrupt a share of long packets, from 0 to 1. Each bit has the same
+// chance, so shorter packets are corrupted less often.
 func (f *Fabric) SetErrorRate(e End, share float64) error {
 	if !(share >= 0 && share <= 1) {
 		return fmt.Errorf("error rate %g: it is a share of the packets, from 0 to 1", share)
 	}
-	return f.at(e, func(m *member, p *link.Port) error {
+	return f.withPort(e, func(m *member, p *link.Port) error {
 		if p.Cable() == nil {
 			return fmt.Errorf("%v has no cable", e)
 		}
@@ -139,9 +139,9 @@ func (f *Fabric) SetErrorRate(e End, share float64) error {
 	})
 }
 
-// Hold makes a port hold back the credits of a lane, or give them again.
+// Hold makes a port withhold the credits of a lane, or grant them again.
 func (f *Fabric) Hold(e End, vl int, on bool) error {
-	return f.at(e, func(_ *member, p *link.Port) error { return f.net.HoldCredits(f.now(), p, vl, on) })
+	return f.withPort(e, func(_ *member, p *link.Port) error { return f.net.HoldCredits(f.now(), p, vl, on) })
 }
 
 // ClearCounters sets counters to 0: of a port, of all ports of a node if the port is 0, and of all nodes
@@ -172,8 +172,7 @@ func (f *Fabric) ClearCounters(e End) error {
 	return err
 }
 
-// SetGUID changes the GUID of a node (port 0), or of an adapter's port. The subnet learns of it in the
-// next sweep.
+// SetGUID changes the GUID of a node (port 0), or of an adapter's port. The manager finds it in its next sweep.
 func (f *Fabric) SetGUID(e End, guid uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,32 +10,31 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// Line carries what crosses a cable to another process.
+// Line carries the frames of a cable to another process.
 type Line interface {
-	// Look is called, with the fabric's lock held, when there may be frames, or the port's link has
-	// changed, or the cable has been pulled. It must not block.
-	Look()
+	// Wake is called with the fabric's lock held, when there may be frames to send, the port's link has changed
+	// or the cable has been pulled. It must not block.
+	Wake()
 }
 
 // Remote is the end of a cable whose other end is in another process.
 type Remote struct {
-	f    *Fabric
-	m    *member
-	port *link.Port
-	far  string // the other end, for people
-	line Line
-	gone bool // pulled, or the fabric is closed
+	f         *Fabric
+	m         *member
+	port      *link.Port
+	farEnd    string // the other end, for people
+	line      Line
+	unplugged bool // pulled, or the fabric is closed
 }
 
-// Remote puts the end of a cable to another process into a port. The link is down until Up. far says where
-// the other end is.
+// Remote plugs a cable to another process into a port. The link is down until Up. far describes the other end.
 func (f *Fabric) Remote(e End, far string, l Line) (*Remote, error) {
 	var r *Remote
-	err := f.at(e, func(m *member, p *link.Port) error {
-		if err := f.vacant(e, p); err != nil {
+	err := f.withPort(e, func(m *member, p *link.Port) error {
+		if err := f.checkUnplugged(e, p); err != nil {
 			return err
 		}
-		r = &Remote{f: f, m: m, port: p, far: far, line: l}
+		r = &Remote{f: f, m: m, port: p, farEnd: far, line: l}
 		if f.remotes == nil {
 			f.remotes = make(map[*link.Port]*Remote)
 		}
@@ -45,8 +44,8 @@ func (f *Fabric) Remote(e End, far string, l Line) (*Remote, error) {
 	return r, err
 }
 
-// vacant returns an error if there is a cable in a port.
-func (f *Fabric) vacant(e End, p *link.Port) error {
+// checkUnplugged returns an error if a port has a cable.
+func (f *Fabric) checkUnplugged(e End, p *link.Port) error {
 	if p.Cable() != nil || f.remotes[p] != nil {
 		return fmt.Errorf("%v has a cable already: pull it first", e)
 	}
@@ -61,12 +60,12 @@ func (r *Remote) Enabled() (node.Width, node.Speed) {
 	return l.WidthEnabled, l.SpeedEnabled
 }
 
-// Up has the link come up, to a port with these widths and speeds.
+// Up brings the link up to a port with these widths and speeds.
 func (r *Remote) Up(w node.Width, s node.Speed) error {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r.gone || f.closed {
+	if r.unplugged || f.closed {
 		return ErrClosed
 	}
 	if r.linked() {
@@ -77,13 +76,13 @@ func (r *Remote) Up(w node.Width, s node.Speed) error {
 	return err
 }
 
-// Silent says that the other end was not heard for too long: the node's manager is told.
-func (r *Remote) Silent() {
+// WatchdogExpired reports that the other end was silent for too long, which the node's agent traps.
+func (r *Remote) WatchdogExpired() {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !r.gone && !f.closed {
-		f.net.Silent(f.now(), r.port)
+	if !r.unplugged && !f.closed {
+		f.net.WatchdogExpired(f.now(), r.port)
 		f.step()
 	}
 }
@@ -93,7 +92,7 @@ func (r *Remote) Down() {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !r.gone && !f.closed {
+	if !r.unplugged && !f.closed {
 		f.net.RemoteDown(f.now(), r.port)
 		f.step()
 	}
@@ -101,15 +100,15 @@ func (r *Remote) Down() {
 
 func (r *Remote) linked() bool { return r.port.State().Link.Logical != node.Down }
 
-// State reports whether the link is up, or else whether it may come up. It returns ErrPulled or ErrClosed
-// if the cable is no longer in the port.
+// State reports whether the link is up, and whether it may be. It returns ErrPulled or ErrClosed if the cable is
+// no longer in the port.
 func (r *Remote) State() (linked, may bool, err error) {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
 	switch {
 	case r.f.closed:
 		err = ErrClosed
-	case r.gone:
+	case r.unplugged:
 		err = ErrPulled
 	}
 	return r.linked(), !r.m.off && r.port.State().Link.Physical != node.PhysDisabled, err
@@ -121,14 +120,14 @@ var ErrPulled = errors.New("fabric: the cable has been pulled")
 // maxFrames is how many frames Next returns at most.
 const maxFrames = 32
 
-// Next appends frames to buf, and returns their ends in it. None: there are none now.
+// Next appends frames to send to buf, and the offset of the end of each to ends.
 func (r *Remote) Next(buf []byte, ends []int) ([]byte, []int) {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
 	for range maxFrames {
-		if r.gone || f.closed {
+		if r.unplugged || f.closed {
 			break
 		}
 		b, ok := f.net.NextFrame(now, r.port, buf)
@@ -144,32 +143,32 @@ func (r *Remote) Next(buf []byte, ends []int) ([]byte, []int) {
 	return buf, ends
 }
 
-// Handle takes a frame that has come.
+// Handle handles a received frame.
 func (r *Remote) Handle(frame []byte) {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r.gone || f.closed {
+	if r.unplugged || f.closed {
 		return
 	}
 	f.net.HandleFrame(f.now(), r.port, frame)
 	f.step()
 }
 
-// Close takes the cable out of the port.
+// Close pulls the cable.
 func (r *Remote) Close() {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
-	if !r.gone && !r.f.closed {
+	if !r.unplugged && !r.f.closed {
 		r.f.unplug(r)
 		r.f.step()
 	}
 }
 
-// unplug takes the end of a cable out of its port, with the lock held.
+// unplug pulls the cable, with the lock held.
 func (f *Fabric) unplug(r *Remote) {
-	r.gone = true
+	r.unplugged = true
 	delete(f.remotes, r.port)
 	f.net.RemoteDown(f.now(), r.port)
-	r.line.Look()
+	r.line.Wake()
 }

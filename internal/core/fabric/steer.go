@@ -13,16 +13,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// claims are what a seat takes of the datagrams to queue pair 1 that no transaction leads to.
+// claims are the requests to queue pair 1 that an attachment serves: datagrams whose transaction id does not
+// lead to one.
 type claims struct {
-	services []service
+	services []serviceRange
 	classes  [256]bool
 }
 
-// service are service ids of connection managers.
-type service struct{ id, mask uint64 }
+// serviceRange is a set of service ids of the connection manager.
+type serviceRange struct{ id, mask uint64 }
 
-// maxServices limits what a seat can claim.
+// maxServices limits the service ids that an attachment can claim.
 const maxServices = 1 << 14
 
 var (
@@ -30,11 +31,11 @@ var (
 	errFull    = errors.New("no room for more")
 )
 
-// Claim reserves service ids among the seats of the adapter.
-func (s *Seat) Claim(id, mask uint64) error {
+// Claim reserves service ids among the attachments of the adapter.
+func (s *Attachment) Claim(id, mask uint64) error {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
-	for _, o := range s.m.seats {
+	for _, o := range s.m.attachments {
 		if o == nil {
 			continue
 		}
@@ -47,31 +48,31 @@ func (s *Seat) Claim(id, mask uint64) error {
 	if len(s.services) == maxServices {
 		return errFull
 	}
-	s.services = append(s.services, service{id, mask})
+	s.services = append(s.services, serviceRange{id, mask})
 	return nil
 }
 
-// Unclaim gives them up.
-func (s *Seat) Unclaim(id, mask uint64) {
+// Unclaim gives up service ids that Claim has reserved.
+func (s *Attachment) Unclaim(id, mask uint64) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	for i, c := range s.services {
-		if c == (service{id, mask}) {
+		if c == (serviceRange{id, mask}) {
 			s.services = append(s.services[:i], s.services[i+1:]...)
 			return
 		}
 	}
 }
 
-// Serve says whether the seat has an agent for a management class.
-func (s *Seat) Serve(class uint8, yes bool) {
+// Serve sets whether the attachment has an agent for a management class.
+func (s *Attachment) Serve(class uint8, yes bool) {
 	s.f.mu.Lock()
 	defer s.f.mu.Unlock()
 	s.classes[class] = yes
 }
 
-// take takes what has come to a port of an adapter to the seats.
-func (m *member) take(f *Fabric, port *link.Port) {
+// deliver moves the packets that have arrived at a port to the attachments that they are for.
+func (m *member) deliver(f *Fabric, port *link.Port) {
 	for {
 		p := f.net.Receive(port)
 		if p == nil {
@@ -82,34 +83,34 @@ func (m *member) take(f *Fabric, port *link.Port) {
 		switch {
 		case !ok:
 		case dest == ib.QPNMulticast:
-			m.spread(f, num, p)
+			m.deliverMulticast(f, num, p)
 			continue
 		case dest > ib.QP1:
-			if s := m.seats[steer.SlotOfQPN(dest)]; s != nil {
-				s.put(num, p)
+			if s := m.attachments[steer.SlotOfQPN(dest)]; s != nil {
+				s.enqueue(num, p)
 				continue
 			}
 		default:
-			if dest == ib.QP1 && m.heard(f, p) {
+			if dest == ib.QP1 && m.observeResponse(f, p) {
 				f.net.Release(p)
 				continue
 			}
 			if s := m.agentOf(dest, p.Bytes()[at:]); s != nil {
-				s.put(num, p)
+				s.enqueue(num, p)
 				continue
 			}
 		}
-		if s := m.first(); s != nil {
-			s.put(num, p) // which counts it
+		if s := m.anyAttachment(); s != nil {
+			s.enqueue(num, p) // its device counts the packet as dropped
 			continue
 		}
 		f.net.Release(p)
 	}
 }
 
-// first returns a seat of the adapter, or nil.
-func (m *member) first() *Seat {
-	for _, s := range m.seats {
+// anyAttachment returns the attachment with the lowest slot, or nil.
+func (m *member) anyAttachment() *Attachment {
+	for _, s := range m.attachments {
 		if s != nil {
 			return s
 		}
@@ -117,7 +118,7 @@ func (m *member) first() *Seat {
 	return nil
 }
 
-func (s *Seat) put(port int, p *link.Packet) {
+func (s *Attachment) enqueue(port int, p *link.Packet) {
 	if s.stalled {
 		s.m.dropped++
 		s.f.net.Release(p)
@@ -127,15 +128,15 @@ func (s *Seat) put(port int, p *link.Packet) {
 	if s.queue.Len() == 1 {
 		s.ready.Store(true)
 		s.driver.Wake()
-		s.f.lookLater()
+		s.f.scheduleStallCheck()
 	}
 }
 
-// spread gives a multicast packet to all seats, but for the last one as a copy: which queue pairs belong to
-// the group is theirs to know.
-func (m *member) spread(f *Fabric, port int, p *link.Packet) {
-	var last *Seat
-	for _, s := range m.seats {
+// deliverMulticast gives a multicast packet to all attachments; they know which queue pairs belong to the group.
+// The last one gets the packet itself, the others copies.
+func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
+	var last *Attachment
+	for _, s := range m.attachments {
 		if s == nil {
 			continue
 		}
@@ -143,7 +144,7 @@ func (m *member) spread(f *Fabric, port int, p *link.Packet) {
 			c := f.net.Alloc(len(p.Bytes()))
 			copy(c.Bytes(), p.Bytes())
 			c.NoICRC = p.NoICRC
-			last.put(port, c)
+			last.enqueue(port, c)
 		}
 		last = s
 	}
@@ -151,10 +152,10 @@ func (m *member) spread(f *Fabric, port int, p *link.Packet) {
 		f.net.Release(p)
 		return
 	}
-	last.put(port, p)
+	last.enqueue(port, p)
 }
 
-// destination returns the destination queue pair of a packet, and where its BTH is.
+// destination returns the destination queue pair of a packet, and the offset of its BTH.
 func destination(b []byte) (qp ib.QPN, bth int, ok bool) {
 	switch ib.LNH(b[1] & 3) {
 	case ib.LNHLocal:
@@ -171,36 +172,37 @@ func destination(b []byte) (qp ib.QPN, bth int, ok bool) {
 	return qp, bth, qp != ib.QPNMulticast || bth > ib.LRHLen
 }
 
-// agentOf returns the seat that a datagram to queue pair 0 or 1 is for, or nil.
-func (m *member) agentOf(qp ib.QPN, transport []byte) *Seat {
+// agentOf returns the attachment that a datagram to queue pair 0 or 1 is for, or nil. transport begins at the BTH.
+func (m *member) agentOf(qp ib.QPN, transport []byte) *Attachment {
 	slot := steer.Agent(agents{m, qp}, transport[min(len(transport), ib.BTHLen+ib.DETHLen):])
 	if slot < 0 {
 		return nil
 	}
-	return m.seats[slot]
+	return m.attachments[slot]
 }
 
-// agents are those of an adapter's seats at queue pair 0 or 1.
+// agents are the management agents of an adapter's attachments, for package steer.
 type agents struct {
 	m  *member
 	qp ib.QPN
 }
 
-func (a agents) Lives(slot int) bool { return a.m.seats[slot] != nil }
+func (a agents) Lives(slot int) bool { return a.m.attachments[slot] != nil }
 
 func (a agents) Owner(service uint64) (slot int, ok bool) {
-	slot = slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.claimed(service) })
+	slot = slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.claimed(service) })
 	return slot, slot >= 0
 }
 
-// Server returns that of the subnet manager for subnet management and administration.
+// Server returns the slot that serves a class. Subnet management and administration belong to a subnet manager, if
+// one is attached.
 func (a agents) Server(class uint8) int {
 	if a.qp == ib.QP0 || class == uint8(sa.Class) {
-		if slot := slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.sm }); slot >= 0 {
+		if slot := slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.sm }); slot >= 0 {
 			return slot
 		}
 	}
-	return slices.IndexFunc(a.m.seats[:], func(s *Seat) bool { return s != nil && s.classes[class] })
+	return slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.classes[class] })
 }
 
 func (c *claims) claimed(id uint64) bool {

@@ -12,23 +12,23 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// View is what the fabric is at a moment.
+// View is a snapshot of the fabric.
 type View struct {
 	Nodes  []NodeView
 	Cables []CableView
 }
 
-// NodeView is a node. Nobody changes it.
+// NodeView is a node at the time of the snapshot.
 type NodeView struct {
-	Name  string
-	Type  node.Type
-	GUID  uint64
-	Text  string // NodeDescription
-	LID   uint16 // of a switch
-	Off   bool
-	IP    string // an adapter's address
-	Seats int    // programs at an adapter
-	// Dropped are packets for programs at an adapter that took none for a second.
+	Name     string
+	Type     node.Type
+	GUID     uint64
+	Text     string // NodeDescription
+	LID      uint16 // of a switch; an adapter's are in Ports
+	Off      bool
+	IP       string // an adapter's address
+	Programs int    `json:"Seats"` // programs attached to an adapter
+	// Dropped counts packets for programs at an adapter that had received nothing for a second.
 	Dropped uint64
 	Ports   []PortView
 }
@@ -43,8 +43,8 @@ type PortView struct {
 	Width    node.Width
 	Speed    node.Speed
 	Mbps     int64
-	Held     []int  // lanes whose credits are held back
-	Remote   string // the other end of a cable to another process; empty: there is none
+	Held     []int  // lanes whose credits are withheld
+	Remote   string // the other end of a cable to another process; empty: none
 	Counters node.Counters
 }
 
@@ -60,7 +60,7 @@ type CableView struct {
 	ErrorRate float64
 }
 
-// View returns what the fabric is now.
+// View returns a snapshot of the fabric.
 func (f *Fabric) View() *View {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,7 @@ func (f *Fabric) View() *View {
 				continue
 			}
 			if a, b := c.Ports(); a == p {
-				v.Cables = append(v.Cables, CableView{End{m.name, num}, End{f.of[b.Node()].name, b.Num()}, f.errors[c]})
+				v.Cables = append(v.Cables, CableView{End{m.name, num}, End{f.memberOf[b.Node()].name, b.Num()}, f.errors[c]})
 			}
 		}
 	}
@@ -90,9 +90,9 @@ func (f *Fabric) viewOf(m *member) NodeView {
 	if m.addr.ip.IsValid() {
 		n.IP = m.addr.ip.String()
 	}
-	for _, s := range m.seats {
+	for _, s := range m.attachments {
 		if s != nil {
-			n.Seats++
+			n.Programs++
 		}
 	}
 	for num := 1; num < len(m.state.Ports); num++ {
@@ -103,15 +103,15 @@ func (f *Fabric) viewOf(m *member) NodeView {
 		}
 		far := ""
 		if r := f.remotes[m.node.Port(num)]; r != nil {
-			far = r.far
+			far = r.farEnd
 		}
 		n.Ports = append(n.Ports, PortView{Remote: far, GID: gid, Number: num, GUID: p.GUID, LID: p.Address.LID, State: p.Link.Logical, Width: p.Link.WidthActive,
-			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).Holding(), Counters: p.Counters})
+			Speed: p.Link.SpeedActive, Mbps: p.Link.RateMbps(), Held: m.node.Port(num).HeldLanes(), Counters: p.Counters})
 	}
 	return n
 }
 
-// GroupPorts returns to how many ports a switch sends what is for a multicast LID.
+// GroupPorts returns how many ports of a switch a multicast LID is forwarded to.
 func (f *Fabric) GroupPorts(name string, lid uint16) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,9 +126,8 @@ func (f *Fabric) GroupPorts(name string, lid uint16) (n int) {
 	return n
 }
 
-// Route returns the ports by which a packet from a port of an adapter to another one leaves nodes, in
-// their order, as the switches' tables have it now. arrives is false if it gets no further than the last
-// of them.
+// Route returns the output ports of a packet's path from one adapter port to another, in order, by the current
+// forwarding tables. arrives is false if the packet gets no further than the last of them.
 func (f *Fabric) Route(from, to End) (hops []End, arrives bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,13 +143,13 @@ func (f *Fabric) Route(from, to End) (hops []End, arrives bool, err error) {
 	return f.walk(p, q, lid)
 }
 
-// walk follows the tables from one port to another.
+// walk follows the forwarding tables from one port to another.
 func (f *Fabric) walk(p, q *link.Port, lid uint16) (hops []End, arrives bool, err error) {
 	for range len(f.members) {
 		if lid == 0 || p.State().Link.Logical != node.Active {
 			return hops, false, nil
 		}
-		hops = append(hops, End{f.of[p.Node()].name, p.Num()})
+		hops = append(hops, End{f.memberOf[p.Node()].name, p.Num()})
 		next := p.Peer()
 		switch {
 		case next == q:
@@ -171,8 +170,8 @@ func (f *Fabric) walk(p, q *link.Port, lid uint16) (hops []End, arrives bool, er
 	return hops, false, nil // a loop
 }
 
-// Active reports whether all ports with a cable are active, at nodes that are on, and the built-in manager
-// has nothing to do.
+// Active reports whether all ports with cables between powered nodes are active, and the built-in manager is
+// idle.
 func (f *Fabric) Active() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,7 +184,7 @@ func (f *Fabric) Active() bool {
 			if r := f.remotes[p]; r != nil && r.linked() && p.State().Link.Logical != node.Active {
 				return false
 			}
-			if peer := p.Peer(); peer != nil && !f.of[peer.Node()].off && p.State().Link.Logical != node.Active {
+			if peer := p.Peer(); peer != nil && !f.memberOf[peer.Node()].off && p.State().Link.Logical != node.Active {
 				return false
 			}
 		}

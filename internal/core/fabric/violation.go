@@ -6,9 +6,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// Violated has the adapter's agent tell the subnet manager of a packet that came in at a port with a wrong
-// key: t is [mad.TrapPKey] or [mad.TrapQKey].
-func (s *Seat) Violated(port int, t mad.Trap, d mad.KeyDetails) {
+// Violated has the adapter's agent report to the subnet manager that a port received a packet with a wrong
+// key; t is [mad.TrapPKey] or [mad.TrapQKey].
+func (s *Attachment) Violated(port int, t mad.Trap, d mad.KeyDetails) {
 	f := s.f
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Waiter is where a goroutine waits for something to do: the fabric's, and those of drivers. It is all that
-// they know of time passing, so that a simulation can have one of its own.
+// Waiter is what the goroutines of the fabric and of its drivers wait on. All waiting goes through it, so that a
+// simulation can replace it.
 type Waiter interface {
-	// Wait waits until ready says so, the deadline passes or Wake is called, and returns ErrClosed after
+	// Wait waits until ready returns true, the deadline passes or Wake is called. It returns ErrClosed after
 	// Close. One goroutine waits at a time.
 	Wait(ready func() bool) error
-	// SetDeadline sets when a wait ends at the latest; the zero time stands for never.
+	// SetDeadline sets when a wait ends at the latest; the zero time means never.
 	SetDeadline(t time.Time)
 	// Wake ends a wait, or the next one. It does not block.
 	Wake()
@@ -21,22 +21,22 @@ type Waiter interface {
 	Close()
 }
 
-// sleeper is a Waiter in the system's time.
-type sleeper struct {
+// realWaiter is a Waiter in real time.
+type realWaiter struct {
 	start    time.Time
-	ring     chan struct{} // of capacity 1: look again
+	woken    chan struct{} // of capacity 1: Wake was called
 	deadline atomic.Int64  // nanoseconds since start; 0: none
-	timer    *time.Timer   // of the one who waits
+	timer    *time.Timer   // of the waiting goroutine
 	closed   atomic.Bool
 }
 
-// NewWaiter returns a waiter in the system's time.
+// NewWaiter returns a waiter in real time.
 func NewWaiter() Waiter {
-	return &sleeper{start: time.Now(), ring: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	return &realWaiter{start: time.Now(), woken: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
 }
 
 // Wait waits.
-func (w *sleeper) Wait(ready func() bool) error {
+func (w *realWaiter) Wait(ready func() bool) error {
 	for {
 		if w.closed.Load() {
 			return ErrClosed
@@ -52,21 +52,21 @@ func (w *sleeper) Wait(ready func() bool) error {
 		}
 		w.timer.Reset(left)
 		select {
-		case <-w.ring:
+		case <-w.woken:
 			return nil
 		case <-w.timer.C:
 		}
 	}
 }
 
-func (w *sleeper) Wake() {
+func (w *realWaiter) Wake() {
 	select {
-	case w.ring <- struct{}{}:
+	case w.woken <- struct{}{}:
 	default:
 	}
 }
 
-func (w *sleeper) SetDeadline(t time.Time) {
+func (w *realWaiter) SetDeadline(t time.Time) {
 	at := int64(0)
 	if !t.IsZero() {
 		at = max(1, int64(t.Sub(w.start)))
@@ -76,7 +76,7 @@ func (w *sleeper) SetDeadline(t time.Time) {
 	}
 }
 
-func (w *sleeper) Close() {
+func (w *realWaiter) Close() {
 	w.closed.Store(true)
 	w.Wake()
 }

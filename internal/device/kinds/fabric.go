@@ -62,7 +62,7 @@ func SpareAdapters(fabric string, least int) ([]string, error) {
 	}
 	var free []string
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.Adapter() && n.Seats == 0 && len(n.Ports) > 0 && n.Ports[0].Active() {
+		if n := &v.Nodes[i]; n.Adapter() && n.Programs == 0 && len(n.Ports) > 0 && n.Ports[0].Active() {
 			free = append(free, n.Name+option)
 		}
 	}
@@ -140,7 +140,7 @@ func adapterOf(name, adapter string) (*fabric.NodeView, error) {
 	}
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if n.Adapter() && (n.Name == adapter || n.Text == adapter || n.IP == adapter || adapter == "" && n.Seats == 0) {
+		if n.Adapter() && (n.Name == adapter || n.Text == adapter || n.IP == adapter || adapter == "" && n.Programs == 0) {
 			return n, nil
 		}
 	}

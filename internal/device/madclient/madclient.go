@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package madclient runs the agents of C programs that send management datagrams themselves: what package
-// madagent says, with a clock and a device. An Agent may be used from any goroutine.
+// Package madclient runs the agents of C programs that send management datagrams themselves: package madagent with a
+// clock and a device. An Agent may be used from any goroutine.
 package madclient
 
 import (
@@ -64,7 +64,7 @@ func (a *Agent) Close() {
 	a.timer.Stop()
 }
 
-// receive takes datagrams until the agent is closed.
+// receive handles datagrams until the agent is closed.
 func (a *Agent) receive(ctx context.Context) {
 	var b [verbs.MADLen]byte
 	for {
@@ -76,8 +76,9 @@ func (a *Agent) receive(ctx context.Context) {
 	}
 }
 
-// Send sends a datagram of at most [verbs.MADLen] bytes. A request with a timeout is sent again after it,
-// retries times, until it has a response; then its event follows. ErrNoMemory: too many requests wait.
+// Send sends a datagram of at most [verbs.MADLen] bytes. A request with a timeout is repeated after each, retries
+// times, until its response or the timeout is delivered. It returns ErrNoMemory if too many requests wait,
+// and ErrClosed after Close.
 func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries int) (err error) {
 	d := madagent.Datagram{To: to}
 	copy(d.MAD[:], b)
@@ -88,6 +89,7 @@ func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries 
 		h.Append(d.MAD[:0])
 	}
 	waits := timeout > 0 && !h.Method.Answers()
+	err = verbs.ErrClosed // unless do calls the function
 	a.do(func(now clock.Time) {
 		if waits {
 			if err = a.state.Request(now, &d, clock.Time(timeout), retries); err != nil {
@@ -99,7 +101,7 @@ func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries 
 			return
 		}
 		if waits && errors.Is(err, verbs.ErrQueueFull) {
-			err = nil // it is sent again
+			err = nil // it will be repeated
 		} else if waits {
 			a.state.Forget(h.TID)
 		}
@@ -107,7 +109,7 @@ func (a *Agent) Send(to verbs.MADPath, b []byte, timeout time.Duration, retries 
 	return err
 }
 
-// do lets the agent do something, and what follows from it.
+// do calls f with the lock held, unless the agent is closed, and then sends and delivers what the agent has.
 func (a *Agent) do(f func(now clock.Time)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,7 +120,7 @@ func (a *Agent) do(f func(now clock.Time)) {
 	f(now)
 	var d madagent.Datagram
 	for a.state.NextDatagram(&d) {
-		a.mad.Send(d.To, d.MAD[:]) // what cannot be sent is as what is lost
+		a.mad.Send(d.To, d.MAD[:]) // a datagram that cannot be sent counts as lost
 	}
 	var e Event
 	for a.state.NextEvent(&e) {

@@ -4,6 +4,7 @@ package madclient
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -64,5 +65,24 @@ func TestAgent(t *testing.T) {
 	e = next()
 	if h.Decode(e.Data); !e.TimedOut || uint32(h.TID) != 8 || e.Path.AH.DLID != nobody {
 		t.Errorf("a request to nobody: %+v to %+v", h, e.Path)
+	}
+}
+
+// What is sent after Close is refused, not lost without a word.
+func TestSendAfterClose(t *testing.T) {
+	f := softfabric.Start(t, "pair")
+	dev, err := f.Open("host-1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	a, err := Open(dev, 1, verbs.MADSpec{Class: sa.Class, Version: sa.ClassVersion}, true, func(Event) { t.Error("an event after Close") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	h := sa.NewHeader(mad.MethodGet, sa.AttrNodeRecord, 7, 0)
+	if err := a.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: 1}}, h.Append(nil), time.Second, 1); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("a request of a closed agent: %v", err)
 	}
 }

@@ -4,28 +4,27 @@ package link
 
 import "github.com/ramjet-rdma/ramjet/internal/engine/node"
 
-// arbiter is where a port is in its two arbitration tables (section 7.6.9).
+// arbiter is the state of a port's VL arbitration (section 7.6.9).
 type arbiter struct {
-	high, low turn
-	streak    int // bytes that the high table has sent since it was last the low one's turn
+	high, low tableState
+	highBytes int // bytes sent from the high-priority table since the low-priority table's last turn
 }
 
-// turn is where one table is.
-type turn struct {
+// tableState is the position in one table.
+type tableState struct {
 	at   int // row
 	left int // bytes that the row may still send
 }
 
 const (
-	weightUnit    = 64   // bytes that one of an entry's weight stands for
-	limitUnit     = 4096 // and one of VLHighLimit
+	weightUnit    = 64   // bytes per unit of an entry's weight
+	limitUnit     = 4096 // bytes per unit of VLHighLimit
 	limitInfinite = 255
 )
 
-// next returns the row whose turn it is, if only the lanes in ready have something to send; none: no row
-// has one of them. A row keeps its turn while it has weight left, and loses the rest when it has
-// nothing to send.
-func (t *turn) next(table []node.ArbEntry, ready uint32) int {
+// next returns the row whose turn it is, of those whose lane is in ready; none: there is none. A row keeps its
+// turn while it has weight left, and loses the rest when it has nothing to send.
+func (t *tableState) next(table []node.ArbEntry, ready uint32) int {
 	if t.at < len(table) && t.left > 0 && allows(table[t.at], ready) {
 		return t.at
 	}
@@ -41,16 +40,15 @@ func allows(e node.ArbEntry, ready uint32) bool {
 	return e.Weight > 0 && e.VL < node.DataVLs && ready&(1<<e.VL) != 0
 }
 
-// take gives a row's lane size bytes. A packet is never divided: the last one may exceed the weight.
-func (t *turn) take(table []node.ArbEntry, at, size int) {
+// charge charges size bytes to a row. Packets are not divided: the last one may exceed the weight.
+func (t *tableState) charge(table []node.ArbEntry, at, size int) {
 	if at != t.at || t.left <= 0 {
 		t.at, t.left = at, int(table[at].Weight)*weightUnit
 	}
 	t.left -= size
 }
 
-// arbitrate returns the lane that sends next, of those in ready. It returns false if the tables have
-// none of them.
+// arbitrate returns the lane that sends next, of those in ready; false: the tables have none of them.
 func (o *Port) arbitrate(ready uint32) (uint8, bool) {
 	lanes := &o.state.Lanes
 	a := &o.arb
@@ -58,29 +56,29 @@ func (o *Port) arbitrate(ready uint32) (uint8, bool) {
 	if len(lanes.High) > 0 {
 		hi = a.high.next(lanes.High, ready)
 	}
-	if hi == none || !a.mayGoOn(lanes.HighLimit) {
+	if hi == none || !a.highAllowed(lanes.HighLimit) {
 		lo = a.low.next(lanes.Low, ready)
 	}
 	switch {
 	case lo != none:
 		vl := lanes.Low[lo].VL
-		a.low.take(lanes.Low, lo, len(o.out[vl].head().bytes))
-		a.streak = 0
+		a.low.charge(lanes.Low, lo, len(o.out[vl].head().bytes))
+		a.highBytes = 0
 		return vl, true
 	case hi != none:
-		if !a.mayGoOn(lanes.HighLimit) {
-			a.streak = 0 // the low table had its chance
+		if !a.highAllowed(lanes.HighLimit) {
+			a.highBytes = 0 // the low table had its chance
 		}
 		vl := lanes.High[hi].VL
 		size := len(o.out[vl].head().bytes)
-		a.high.take(lanes.High, hi, size)
-		a.streak += size
+		a.high.charge(lanes.High, hi, size)
+		a.highBytes += size
 		return vl, true
 	}
 	return 0, false
 }
 
-// mayGoOn reports whether the high table may send before the low one does.
-func (a *arbiter) mayGoOn(limit uint8) bool {
-	return limit == limitInfinite || a.streak == 0 || a.streak < int(limit)*limitUnit
+// highAllowed reports whether the high-priority table may send before the low-priority one.
+func (a *arbiter) highAllowed(limit uint8) bool {
+	return limit == limitInfinite || a.highBytes == 0 || a.highBytes < int(limit)*limitUnit
 }

@@ -12,11 +12,11 @@ import (
 
 // Cable connects two ports of the network.
 type Cable struct {
-	ports [2]*Port
-	delay clock.Time
-	rate  float64 // probability that a bit changes
-	gap   int64   // bits until the next one that changes
-	lossy bool    // has ever had an error rate: flow control is repeated
+	ports       [2]*Port
+	delay       clock.Time
+	errorRate   float64 // probability that a bit is flipped
+	bitsToError int64   // bits until the next one that is flipped
+	lossy       bool    // has ever had an error rate: flow control packets are repeated
 }
 
 // Ports returns the two ends.
@@ -47,7 +47,7 @@ func (n *Net) Plug(now clock.Time, a, b *Port, delay clock.Time) (*Cable, error)
 	return c, nil
 }
 
-// Pull takes a cable out. What is on it, and what its ports were to send, is lost.
+// Pull removes a cable. What is on it, or queued at its ports, is lost.
 func (n *Net) Pull(now clock.Time, c *Cable) {
 	n.advance(now)
 	a, b := c.ports[0], c.ports[1]
@@ -58,19 +58,18 @@ func (n *Net) Pull(now clock.Time, c *Cable) {
 	a.cable, a.peer, b.cable, b.peer = nil, nil, nil, nil
 }
 
-// SetErrorRate makes each bit on a cable change with a probability, at most 0.01. The receiver finds
-// that by the VCRC of packets.
+// SetErrorRate flips each bit on a cable with a probability, at most 0.01. Receivers detect that by the VCRC.
 func (n *Net) SetErrorRate(now clock.Time, c *Cable, perBit float64) error {
 	if !(perBit >= 0 && perBit <= 0.01) {
 		return fmt.Errorf("link: error rate %g is not between 0 and 0.01 per bit", perBit)
 	}
 	n.advance(now)
-	c.rate = perBit
+	c.errorRate = perBit
 	if perBit > 0 {
-		c.gap = n.random.gap(perBit)
+		c.bitsToError = n.random.bitsToError(perBit)
 		if !c.lossy {
 			c.lossy = true
-			n.mode(c)
+			n.setCreditMode(c)
 		}
 	}
 	return nil
@@ -90,12 +89,12 @@ func (n *Net) train(c *Cable) {
 	}
 	n.portUp(a, w, s)
 	n.portUp(b, w, s)
-	n.mode(c)
+	n.setCreditMode(c)
 }
 
-// mode decides how credits are told on a link: by looking where nothing is lost or takes time, else by
-// flow-control packets, repeated where something can be lost.
-func (n *Net) mode(c *Cable) {
+// setCreditMode decides how a link exchanges credits: directly if it has no delay and no errors, else by flow
+// control packets, which are repeated if the link has errors.
+func (n *Net) setCreditMode(c *Cable) {
 	for _, p := range c.ports {
 		if !p.up {
 			return
@@ -105,14 +104,14 @@ func (n *Net) mode(c *Cable) {
 	for _, p := range c.ports {
 		if p.direct {
 			for vl := range uint8(managementLane) {
-				n.credit(p, vl)
+				n.creditChanged(p, vl)
 			}
 			continue
 		}
-		p.told.due = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
-		n.kick(p)
+		p.credits.due = uint16(1)<<min(p.state.Lanes.Cap, node.DataVLs) - 1
+		n.markReady(p)
 		if c.lossy {
-			n.timers.set(&p.timers[refreshTimer], n.now+n.interval(p))
+			n.timers.set(&p.timers[refreshTimer], n.now+n.refreshInterval(p))
 		}
 	}
 }
@@ -122,14 +121,14 @@ func (n *Net) linkDown(c *Cable) {
 	n.portDown(c.ports[1])
 }
 
-// flight is a packet on a cable, or a flow-control packet.
+// flight is a packet or a flow control packet in flight on a cable.
 type flight struct {
-	when   clock.Time // of the arrival; 0: nothing
+	when   clock.Time // when it arrives; 0: there is none
 	packet *Packet
 	fc     [ib.FlowControlLen]byte // if packet is nil
 }
 
-// flights is a queue in a ring that grows to what is needed.
+// flights is a queue in a ring that grows as needed.
 type flights struct {
 	ring    []flight
 	head, n int
@@ -165,21 +164,21 @@ func (q *flights) pop() flight {
 	return f
 }
 
-// carry takes a packet that has left port p to the other end.
+// carry sends a packet over the cable of port p.
 func (n *Net) carry(p *Port, q *Packet) {
 	c, peer := p.cable, p.peer
-	if c.rate > 0 {
-		q = n.disturb(c, q)
+	if c.errorRate > 0 {
+		q = n.corrupt(c, q)
 	}
 	if c.delay == 0 {
 		n.arrive(peer, q, q.lane)
 		return
 	}
-	n.takeOff(peer, flight{when: n.now + c.delay, packet: q})
+	n.launch(peer, flight{when: n.now + c.delay, packet: q})
 }
 
-// carryCredit takes a flow-control packet to the other end.
-func (n *Net) carryCredit(p *Port, f ib.FlowControl) {
+// carryFlowControl sends a flow control packet over the cable of port p.
+func (n *Net) carryFlowControl(p *Port, f ib.FlowControl) {
 	c := p.cable
 	var b [ib.FlowControlLen]byte
 	f.Append(b[:0])
@@ -187,31 +186,31 @@ func (n *Net) carryCredit(p *Port, f ib.FlowControl) {
 		n.scratch = append(n.scratch[:0], b[:]...)
 		n.record(n.now, p, n.scratch)
 	}
-	if c.rate > 0 {
-		n.flip(c, b[:])
+	if c.errorRate > 0 {
+		n.flipBits(c, b[:])
 	}
 	if c.delay == 0 {
-		n.handleCredit(p.peer, b[:])
+		n.handleFlowControl(p.peer, b[:])
 		return
 	}
-	n.takeOff(p.peer, flight{when: n.now + c.delay, fc: b})
+	n.launch(p.peer, flight{when: n.now + c.delay, fc: b})
 }
 
-func (n *Net) takeOff(to *Port, f flight) {
+func (n *Net) launch(to *Port, f flight) {
 	to.flights.push(f)
 	if to.flights.n == 1 {
 		n.timers.set(&to.timers[arrivalTimer], f.when)
 	}
 }
 
-// landed hands over what has come through the cable to p by now.
-func (n *Net) landed(p *Port) {
+// arrivals handles what has arrived at p over the cable by now.
+func (n *Net) arrivals(p *Port) {
 	for f := p.flights.first(); f != nil && f.when <= n.now; f = p.flights.first() {
 		l := p.flights.pop()
 		if l.packet != nil {
 			n.arrive(p, l.packet, l.packet.lane)
 		} else {
-			n.handleCredit(p, l.fc[:])
+			n.handleFlowControl(p, l.fc[:])
 		}
 	}
 	if f := p.flights.first(); f != nil {
@@ -219,34 +218,33 @@ func (n *Net) landed(p *Port) {
 	}
 }
 
-// disturb changes bits of a packet as the cable's error rate says. The VCRC decides whether the receiver
-// sees it.
-func (n *Net) disturb(c *Cable, q *Packet) *Packet {
+// corrupt flips bits of a packet by the cable's error rate. Whether the receiver notices depends on the VCRC.
+func (n *Net) corrupt(c *Cable, q *Packet) *Packet {
 	bits := int64(len(q.bytes)+ib.VCRCLen) * 8
-	if c.gap >= bits {
-		c.gap -= bits
+	if c.bitsToError >= bits {
+		c.bitsToError -= bits
 		return q
 	}
-	q = n.own(q)
-	q.finish()
+	q = n.unshare(q)
+	q.fillICRC()
 	q.bytes[0] = q.lane<<4 | q.bytes[0]&15
 	n.scratch = ib.AppendVCRC(append(n.scratch[:0], q.bytes...))
-	n.flip(c, n.scratch)
+	n.flipBits(c, n.scratch)
 	body, ok := ib.CheckVCRC(n.scratch)
 	copy(q.bytes, body)
-	q.bad = !ok
+	q.vcrcError = !ok
 	return q
 }
 
-// flip changes bits of what crosses the cable.
-func (n *Net) flip(c *Cable, b []byte) {
+// flipBits flips bits of b by the cable's error rate.
+func (n *Net) flipBits(c *Cable, b []byte) {
 	bits := int64(len(b)) * 8
 	at := int64(0)
-	for at+c.gap < bits {
-		at += c.gap
+	for at+c.bitsToError < bits {
+		at += c.bitsToError
 		b[at/8] ^= 1 << (at % 8)
 		at++
-		c.gap = n.random.gap(c.rate)
+		c.bitsToError = n.random.bitsToError(c.errorRate)
 	}
-	c.gap -= bits - at
+	c.bitsToError -= bits - at
 }

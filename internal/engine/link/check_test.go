@@ -40,7 +40,7 @@ func checkCredits(tb testing.TB, all []*Port) {
 			}
 			// What the sender believes to be free, and what is under way, must fit.
 			out := &p.peer.out[vl]
-			promised := (out.limit - in.count) & creditMask
+			promised := (out.fccl - in.abr) & creditMask
 			if promised <= maxBuffer && promised > in.size-in.used {
 				tb.Fatalf("port %d of %#x, lane %d: %d blocks promised, %d free", p.num, p.node.State().GUID, vl, promised, in.size-in.used)
 			}
@@ -66,10 +66,10 @@ func checkIdle(tb testing.TB, all []*Port) {
 				continue
 			}
 			in, out := &p.in[vl], &p.peer.out[vl]
-			if in.count != out.sent {
-				tb.Errorf("port %d of %#x, lane %d: %d blocks came, %d were sent", p.num, p.node.State().GUID, vl, in.count, out.sent)
+			if in.abr != out.fctbs {
+				tb.Errorf("port %d of %#x, lane %d: %d blocks came, %d were sent", p.num, p.node.State().GUID, vl, in.abr, out.fctbs)
 			}
-			if free := (out.limit - out.sent) & creditMask; free > in.size || free <= in.size/2 {
+			if free := (out.fccl - out.fctbs) & creditMask; free > in.size || free <= in.size/2 {
 				tb.Errorf("port %d of %#x, lane %d: sender knows of %d blocks of %d", p.num, p.node.State().GUID, vl, free, in.size)
 			}
 		}

@@ -11,72 +11,72 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Flow control (section 7.9.4.4). The receiver of a lane counts the blocks that arrive (ABR). It tells the
-// sender up to which count it has room: FCCL is ABR and the room in its buffer. The sender counts
-// what it sends (FCTBS) and stops before it exceeds that. It tells its count, too, from which the
-// receiver takes over ABR: so a packet that is lost costs credits only until then.
+// Flow control (section 7.9.4.4). The receiver of a lane counts the blocks that arrive (ABR), and advertises the
+// count up to which it has room: FCCL is ABR plus the free blocks of its buffer. The sender counts the blocks
+// that it sends (FCTBS), and stops before it exceeds FCCL. It sends FCTBS too, which the receiver copies to ABR:
+// so the credits of a lost packet come back.
 
 // inLane is the receive buffer of a lane, in blocks of 64 bytes.
 type inLane struct {
-	size  uint16
-	used  uint16
-	count uint16 // ABR: blocks that have come since the link came up
-	told  uint16 // FCCL as the other end was last told
+	size       uint16
+	used       uint16
+	abr        uint16 // adjusted blocks received since the link came up
+	advertised uint16 // FCCL as last sent to the other end
 }
 
-// telling is what a port tells of its credits, where that takes flow-control packets.
-type telling struct {
-	due     uint16 // lanes that the other end is to be told of
-	holding uint16 // lanes of which no more room is told, see [Net.HoldCredits]
-	news    bool   // something was sent or came since the last refresh
-	idle    uint8  // refreshes in a row without news
+// creditUpdates are the flow control packets that a port has yet to send.
+type creditUpdates struct {
+	due     uint16 // lanes whose credits are to be sent
+	held    uint16 // lanes whose credits are withheld, see [Net.HoldCredits]
+	changed bool   // something was sent or received since the last refresh
+	idle    uint8  // refreshes in a row without a change
 }
 
-// limit is FCCL.
-func (l *inLane) limit() uint16 { return (l.count + l.size - l.used) & creditMask }
+// fccl is FCCL: the count of blocks up to which the sender may send.
+func (l *inLane) fccl() uint16 { return (l.abr + l.size - l.used) & creditMask }
 
-// HoldCredits makes a port tell no more credits of a data lane, so that whoever sends to it soon stops, or,
-// with false, tell them again: to rehearse what a receiver that stands still does to a network.
+// HoldCredits makes a port withhold the credits of a data lane, so that its senders soon stop, or grant them
+// again. It simulates a receiver that has stopped.
 func (n *Net) HoldCredits(now clock.Time, q *Port, vl int, hold bool) error {
 	if vl < 0 || vl >= node.DataVLs {
 		return fmt.Errorf("link: virtual lane %d: those with credits are 0 to %d", vl, node.DataVLs-1)
 	}
 	n.advance(now)
-	q.told.holding &^= 1 << vl
+	q.credits.held &^= 1 << vl
 	if hold {
-		q.told.holding |= 1 << vl
+		q.credits.held |= 1 << vl
 	}
-	n.credit(q, uint8(vl))
+	n.creditChanged(q, uint8(vl))
 	return nil
 }
 
-// Holding returns the lanes whose credits a port holds back.
-func (p *Port) Holding() (lanes []int) {
+// HeldLanes returns the lanes whose credits a port withholds.
+func (p *Port) HeldLanes() (lanes []int) {
 	for vl := range node.DataVLs {
-		if p.told.holding&(1<<vl) != 0 {
+		if p.credits.held&(1<<vl) != 0 {
 			lanes = append(lanes, vl)
 		}
 	}
 	return lanes
 }
 
-// due reports whether the other end is to be told of more room now: it has half a buffer left, or less.
-func (l *inLane) due() bool {
-	left := (l.told - l.count) & creditMask
+// updateDue reports whether to send new credits: the other end has at most half a buffer left.
+func (l *inLane) updateDue() bool {
+	left := (l.advertised - l.abr) & creditMask
 	if left > maxBuffer {
-		left = 0 // it believes less than nothing
+		left = 0 // the sender is beyond what was advertised
 	}
-	return left <= l.size/2 && l.limit() != l.told
+	return left <= l.size/2 && l.fccl() != l.advertised
 }
 
-// leave gives back the place of a packet in the buffer that it is in.
-func (n *Net) leave(p *Packet) {
+// releaseBuffer frees the space of a packet in its receive buffer.
+func (n *Net) releaseBuffer(p *Packet) {
 	if h := p.hold; h != nil {
 		p.hold = nil
 		if h.holds--; h.holds > 0 {
 			return
 		}
-		n.leave(h)
+		n.releaseBuffer(h)
 		n.free(h)
 		return
 	}
@@ -86,59 +86,59 @@ func (n *Net) leave(p *Packet) {
 	}
 	p.in = nil
 	q.in[p.inLane].used -= p.blocks
-	n.credit(q, p.inLane)
+	n.creditChanged(q, p.inLane)
 }
 
-// credit follows a change of what port q takes on a lane.
-func (n *Net) credit(q *Port, lane uint8) {
+// creditChanged updates the sender's credits after the free space of a lane of port q has changed.
+func (n *Net) creditChanged(q *Port, lane uint8) {
 	switch {
 	case lane == managementLane:
 	case lane == loopLane:
 		if q.out[loopLane].n > 0 {
-			n.kick(q)
+			n.markReady(q)
 		}
-	case !q.up, lane < managementLane && q.told.holding&(1<<lane) != 0:
+	case !q.up, lane < managementLane && q.credits.held&(1<<lane) != 0:
 	case q.direct:
-		n.tellCredit(q, lane)
-	case q.in[lane].due():
-		q.told.due |= 1 << lane
-		n.kick(q)
+		n.setPeerCredit(q, lane)
+	case q.in[lane].updateDue():
+		q.credits.due |= 1 << lane
+		n.markReady(q)
 	}
 }
 
-// tellCredit tells the sender at the other end of a link on which nothing is lost or takes time.
-func (n *Net) tellCredit(q *Port, lane uint8) {
+// setPeerCredit sets the credits at the other end of a direct link.
+func (n *Net) setPeerCredit(q *Port, lane uint8) {
 	o := q.peer
-	o.out[lane].limit = q.in[lane].limit()
+	o.out[lane].fccl = q.in[lane].fccl()
 	if o.busy&(1<<lane) != 0 {
-		n.kick(o)
+		n.markReady(o)
 	}
 }
 
-// tellCredits sends the flow-control packets that are due.
-func (n *Net) tellCredits(q *Port) {
-	for q.told.due != 0 && q.cable != nil && q.up {
-		n.carryCredit(q, n.nextCredit(q))
+// sendCredits sends the flow-control packets that are due.
+func (n *Net) sendCredits(q *Port) {
+	for q.credits.due != 0 && q.cable != nil && q.up {
+		n.carryFlowControl(q, n.nextFlowControl(q))
 	}
 }
 
-// nextCredit returns the next flow-control packet that is due.
-func (n *Net) nextCredit(q *Port) ib.FlowControl {
-	lane := uint8(bits.TrailingZeros16(q.told.due))
-	q.told.due &^= 1 << lane
+// nextFlowControl returns the next flow-control packet that is due.
+func (n *Net) nextFlowControl(q *Port) ib.FlowControl {
+	lane := uint8(bits.TrailingZeros16(q.credits.due))
+	q.credits.due &^= 1 << lane
 	in := &q.in[lane]
-	if q.told.holding&(1<<lane) == 0 {
-		in.told = in.limit()
+	if q.credits.held&(1<<lane) == 0 {
+		in.advertised = in.fccl()
 	}
-	f := ib.FlowControl{FCTBS: q.out[lane].sent, VL: lane, FCCL: in.told}
+	f := ib.FlowControl{FCTBS: q.out[lane].fctbs, VL: lane, FCCL: in.advertised}
 	if q.state.Link.Logical == node.Initialize {
 		f.Op = ib.FlowControlInit
 	}
 	return f
 }
 
-// handleCredit takes a flow-control packet that has come to port q.
-func (n *Net) handleCredit(q *Port, b []byte) {
+// handleFlowControl handles a flow control packet received at port q.
+func (n *Net) handleFlowControl(q *Port, b []byte) {
 	var f ib.FlowControl
 	c := &q.state.Counters
 	if !f.Decode(b) || f.Op > ib.FlowControlInit {
@@ -150,44 +150,44 @@ func (n *Net) handleCredit(q *Port, b []byte) {
 		return
 	}
 	in, out := &q.in[f.VL], &q.out[f.VL]
-	if in.count != f.FCTBS || out.limit != f.FCCL {
-		q.told.news = true
+	if in.abr != f.FCTBS || out.fccl != f.FCCL {
+		q.credits.changed = true
 	}
-	in.count = f.FCTBS
-	out.limit = f.FCCL
+	in.abr = f.FCTBS
+	out.fccl = f.FCCL
 	if q.busy&(1<<f.VL) != 0 {
-		n.kick(q)
+		n.markReady(q)
 	}
-	n.credit(q, f.VL)
+	n.creditChanged(q, f.VL)
 }
 
-// refresh repeats the flow control of a link on which packets can be lost.
-func (n *Net) refresh(q *Port) {
-	q.told.due |= q.lanes()
-	n.kick(q)
-	if q.told.news {
-		q.told.idle, q.told.news = 0, false
-	} else if q.told.idle < idleMax {
-		q.told.idle++
+// refreshCredits repeats the flow control packets of a link on which they can be lost.
+func (n *Net) refreshCredits(q *Port) {
+	q.credits.due |= q.lanes()
+	n.markReady(q)
+	if q.credits.changed {
+		q.credits.idle, q.credits.changed = 0, false
+	} else if q.credits.idle < idleMax {
+		q.credits.idle++
 	}
-	n.timers.set(&q.timers[refreshTimer], n.now+n.interval(q))
+	n.timers.set(&q.timers[refreshTimer], n.now+n.refreshInterval(q))
 }
 
-// interval is how long flow control may stay untold: 65,536 symbols (section 7.9.4.3) where links are
-// paced. It grows while nothing is new.
-func (n *Net) interval(q *Port) clock.Time {
+// refreshInterval returns the time between flow control packets: 65,536 symbols (section 7.9.4.3) on paced links.
+// It grows while nothing changes.
+func (n *Net) refreshInterval(q *Port) clock.Time {
 	t := n.cfg.Refresh
 	if mbps := q.state.Link.SpeedActive.Mbps(); q.psPerByte > 0 && mbps > 0 {
 		t = max(1, clock.Time(65536*8000/mbps))
 	}
-	if q.told.idle > idleSoon {
-		t <<= q.told.idle - idleSoon
+	if q.credits.idle > idleThreshold {
+		t <<= q.credits.idle - idleThreshold
 	}
 	return t
 }
 
-// After idleSoon refreshes without news the interval doubles with each, idleMax-idleSoon times.
+// After idleThreshold refreshes without a change the interval doubles with each, up to idleMax.
 const (
-	idleSoon = 16
-	idleMax  = 24
+	idleThreshold = 16
+	idleMax       = 24
 )

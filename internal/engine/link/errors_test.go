@@ -37,7 +37,7 @@ func TestErrorRate(t *testing.T) {
 			}
 			take := func() {
 				for p := f.net.Receive(b); p != nil; p = f.net.Receive(b) {
-					if !p.intact() {
+					if !p.icrcValid() {
 						t.Fatal("a changed packet came")
 					}
 					last = max(last, int64(idOf(p)))
@@ -86,12 +86,12 @@ func TestErrorsOfOneCopy(t *testing.T) {
 	}
 	for i := range 1000 {
 		p := f.packet(as[0], 0xc000, 0, 256, uint64(i))
-		p.finish()
+		p.fillICRC()
 		f.send(as[0], p)
 		f.came(as[0])
 		f.came(as[1])
 		q := f.net.Receive(as[2])
-		if q == nil || !q.intact() || idOf(q) != uint64(i) {
+		if q == nil || !q.icrcValid() || idOf(q) != uint64(i) {
 			t.Fatalf("packet %d did not come, or was changed", i)
 		}
 		f.net.Release(q)
@@ -270,7 +270,7 @@ func TestRemoteFaults(t *testing.T) {
 		}
 		p.step(100_000)
 		for q := p.f[1].net.Receive(b); q != nil; q = p.f[1].net.Receive(b) {
-			if !q.intact() {
+			if !q.icrcValid() {
 				t.Fatal("a changed packet came")
 			}
 			seen++
@@ -300,8 +300,8 @@ func TestRemoteFaults(t *testing.T) {
 	}
 	for vl := range uint8(8) {
 		out, in := &p.port[0].out[vl], &p.port[1].in[vl]
-		if in.used != 0 || in.count != out.sent || (out.limit-out.sent)&creditMask != in.size {
-			t.Errorf("lane %d: %d blocks held, %d sent, %d counted, limit %d", vl, in.used, out.sent, in.count, out.limit)
+		if in.used != 0 || in.abr != out.fctbs || (out.fccl-out.fctbs)&creditMask != in.size {
+			t.Errorf("lane %d: %d blocks held, %d sent, %d counted, limit %d", vl, in.used, out.fctbs, in.abr, out.fccl)
 		}
 	}
 	s, got := &sender{from: a, dlid: 2, size: 2048, max: 1000}, newSink(b)

@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// forward takes a packet through a switch that it has entered at port q (section 18.2.4).
+// forward forwards a packet that has entered a switch at port q (section 18.2.4).
 func (n *Net) forward(q *Port, p *Packet) {
 	dlid := p.dlid()
 	if p.inLane == managementLane && dlid == node.PermissiveLID {
@@ -18,7 +18,7 @@ func (n *Net) forward(q *Port, p *Packet) {
 	}
 	if q.state.Partition.EnforceIn && !q.admits(p) {
 		q.state.Counters.RcvConstraint++
-		n.constrained(q, p)
+		n.reportPKeyViolation(q, p)
 		n.drop(p)
 		return
 	}
@@ -42,7 +42,7 @@ func (n *Net) forward(q *Port, p *Packet) {
 		return
 	}
 	o := nd.ports[out]
-	lane, ok := n.laneFor(o, q, p)
+	lane, ok := n.outputLane(o, q, p)
 	if !ok {
 		n.drop(p)
 		return
@@ -58,9 +58,9 @@ func route(t *node.Tables, lid uint16) uint8 {
 	return t.Linear[lid]
 }
 
-// laneFor returns the lane by which a packet that came in at port q leaves port o. If it must not leave
-// there, laneFor returns false and counts why.
-func (n *Net) laneFor(o, q *Port, p *Packet) (uint8, bool) {
+// outputLane returns the lane on which a packet from input port q leaves port o. If port o must not send it,
+// outputLane counts why and returns false.
+func (n *Net) outputLane(o, q *Port, p *Packet) (uint8, bool) {
 	c := &o.state.Counters
 	if p.inLane == managementLane {
 		if !o.up {
@@ -79,14 +79,14 @@ func (n *Net) laneFor(o, q *Port, p *Packet) (uint8, bool) {
 	}
 	if o.state.Partition.EnforceOut && !o.admits(p) {
 		c.XmitConstraint++
-		n.constrained(o, p)
+		n.reportPKeyViolation(o, p)
 		return 0, false
 	}
 	return lane, true
 }
 
-// admits reports whether a port's partition table lets a packet through (section 10.9.3): one of the two
-// keys has to be a full member's. Raw packets and those to queue pair 0 have no partition.
+// admits reports whether a port's partition table admits a packet (section 10.9.3): one of the two keys must be a
+// full member's. Raw packets and those to queue pair 0 have no partition.
 func (o *Port) admits(p *Packet) bool {
 	bth := p.bth()
 	if bth == 0 || p.inLane == managementLane {
@@ -131,7 +131,7 @@ func (n *Net) forwardMulticast(q *Port, p *Packet, dlid uint16) {
 				break
 			}
 			o := nd.ports[num]
-			if lane, ok := n.laneFor(o, q, p); ok {
+			if lane, ok := n.outputLane(o, q, p); ok {
 				if q.num == 0 && o.out[lane].queueLen(0) >= n.cfg.SendQueue {
 					o.state.Counters.XmitDiscards++
 					continue
@@ -171,7 +171,7 @@ func (n *Net) forwardMulticast(q *Port, p *Packet, dlid uint16) {
 	}
 }
 
-// deliverToSwitch gives a packet to the switch's own port 0.
+// deliverToSwitch delivers a packet to the switch's port 0.
 func (n *Net) deliverToSwitch(q *Port, p *Packet) {
 	bth := p.bth()
 	if p.inLane == managementLane {
@@ -185,7 +185,7 @@ func (n *Net) deliverToSwitch(q *Port, p *Packet) {
 	n.drop(p)
 }
 
-// sendFromSwitch sends a packet of a switch's port 0, as if it had come in there.
+// sendFromSwitch sends a packet from a switch's port 0, by forwarding it as if it had come in there.
 func (n *Net) sendFromSwitch(o *Port, dlid uint16, p *Packet) bool {
 	nd := o.node
 	if !multicast(dlid) && !o.owns(dlid) {

@@ -60,7 +60,7 @@ type crowd struct {
 	length  clock.Time // of the incast
 }
 
-// outcome is what has come of a crowd.
+// outcome is the result of a crowd.
 type outcome struct {
 	victim  float64 // what the victim got of the link's data rate, headers included
 	incast  float64

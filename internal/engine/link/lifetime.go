@@ -20,8 +20,7 @@ func lifetime(code uint8) clock.Time {
 // stallFactor is how many head-of-queue lifetimes a lane is stalled (section 18.2.5.4).
 const stallFactor = 8
 
-// headLife is how long a packet may be at the head of a queue of the port; 0: for ever. Only switches
-// discard for that.
+// headLife is the head-of-queue lifetime of the port; 0: unlimited. Only switches have one.
 func (o *Port) headLife() clock.Time {
 	if o.node.state.Tables == nil {
 		return 0
@@ -29,7 +28,7 @@ func (o *Port) headLife() clock.Time {
 	return lifetime(o.state.Lanes.HOQLife)
 }
 
-// switchLife is how long a packet may be in the port's switch; 0: for ever.
+// switchLife is the lifetime of packets in the port's switch; 0: unlimited.
 func (o *Port) switchLife() clock.Time {
 	if t := o.node.state.Tables; t != nil {
 		return lifetime(t.LifeTime)
@@ -59,7 +58,7 @@ func (o *Port) expiry(lane uint8) clock.Time {
 	return when
 }
 
-// expireLater sets the timer for the packets that have not left.
+// expireLater sets the timer for the earliest expiry of the queued packets.
 func (n *Net) expireLater(o *Port) {
 	t := &o.timers[expireTimer]
 	if t.when != 0 || o.headLife() == 0 && o.switchLife() == 0 {
@@ -76,8 +75,8 @@ func (n *Net) expireLater(o *Port) {
 	}
 }
 
-// expire discards the packets that have been at the head of their queues, or in the switch, for too
-// long. A lane that has to discard several in a row is stalled: it discards all for a while.
+// expire discards packets whose lifetime is over. A lane that discards several in a row is stalled: it discards
+// all packets for a while.
 func (n *Net) expire(o *Port) {
 	for busy := o.busy & dataLanes; busy != 0; busy &= busy - 1 {
 		lane := uint8(bits.TrailingZeros32(busy))

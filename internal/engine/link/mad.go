@@ -16,7 +16,7 @@ const MADLen = 256
 // madPacket is the length of a packet with a management datagram, without a GRH.
 const madPacket = ib.LRHLen + ib.BTHLen + ib.DETHLen + MADLen + ib.ICRCLen
 
-// Offsets in a management datagram, and what is there (sections 13.4.3 and 14.2.1.2).
+// Offsets and bits in a management datagram (sections 13.4.3 and 14.2.1.2).
 const (
 	madClass  = 1
 	madMethod = 3
@@ -29,7 +29,7 @@ const (
 	classDirected = 0x81
 )
 
-// Datagram is what is around a management datagram: its addresses.
+// Datagram are the addresses of a management datagram.
 type Datagram struct {
 	SLID, DLID uint16
 	SL         uint8
@@ -65,7 +65,7 @@ func (n *Net) SendMAD(now clock.Time, o *Port, d Datagram, mad []byte) bool {
 	return true
 }
 
-// ReadMAD returns the management datagram in a packet, in place. False: there is none.
+// ReadMAD returns the management datagram in a packet, in place; false: there is none.
 func ReadMAD(p *Packet) (Datagram, []byte, bool) {
 	bth := p.bth()
 	if bth == 0 || len(p.bytes) != bth+madPacket-ib.LRHLen || ib.Opcode(p.bytes[bth]) != ib.UDSendOnly {
@@ -78,17 +78,17 @@ func ReadMAD(p *Packet) (Datagram, []byte, bool) {
 		PKey: p.pkey(bth), QKey: deth.QKey, GRH: p.lnh() == ib.LNHGlobal}, p.bytes[at : at+MADLen], true
 }
 
-// Serve has the datagrams that a node's manager takes wait for [Net.ReceiveMAD]. takes is asked of those that
-// come to the node, and that its agent does not answer.
-func (n *Net) Serve(nd *Node, takes func(mad []byte) bool) { nd.takes = takes }
+// AttachManager makes the datagrams that accepts returns true for wait for [Net.ReceiveMAD]. It is called with those
+// that reach the node and that its agent does not answer.
+func (n *Net) AttachManager(nd *Node, accepts func(mad []byte) bool) { nd.accepts = accepts }
 
-// ReceiveMAD returns the datagram that has waited longest for the node's manager, nil: none waits. It is to
-// be released, as [Net.Receive] says; [ReadMAD] reads it.
+// ReceiveMAD returns the oldest datagram for the node's manager, nil: none waits. [ReadMAD] reads it; it must be
+// released.
 func (n *Net) ReceiveMAD(nd *Node) *Packet { return nd.datagrams.pop() }
 
-// handDatagram lets a packet wait for ReceiveMAD.
-func (n *Net) handDatagram(q *Port, p *Packet) {
-	n.leave(p)
+// queueMAD queues a packet for ReceiveMAD.
+func (n *Net) queueMAD(q *Port, p *Packet) {
+	n.releaseBuffer(p)
 	if q.node.datagrams.n >= maxDatagrams {
 		q.state.Counters.VL15Dropped++
 		n.free(p)
@@ -99,12 +99,11 @@ func (n *Net) handDatagram(q *Port, p *Packet) {
 	n.wake(q, Datagrams)
 }
 
-// deliverManagement takes a packet on the management lane, or to queue pair 0, that is for the node of
-// port q.
+// deliverManagement handles a packet on the management lane, or to queue pair 0, for the node of port q.
 func (n *Net) deliverManagement(q *Port, p *Packet) {
 	d, _, ok := ReadMAD(p)
-	if !ok || p.inLane != managementLane || d.Dest != ib.QP0 || d.GRH || !p.intact() ||
-		d.DLID != node.PermissiveLID && !q.node.owner(q).owns(d.DLID) {
+	if !ok || p.inLane != managementLane || d.Dest != ib.QP0 || d.GRH || !p.icrcValid() ||
+		d.DLID != node.PermissiveLID && !q.node.lidPort(q).owns(d.DLID) {
 		q.state.Counters.RcvErrors++
 		n.drop(p)
 		return
@@ -112,23 +111,23 @@ func (n *Net) deliverManagement(q *Port, p *Packet) {
 	n.handleSMP(q, q.num, p)
 }
 
-// owner returns the port that has the LID by which port q is reached: a switch's port 0.
-func (nd *Node) owner(q *Port) *Port {
+// lidPort returns the port whose LID port q is reached by: at a switch, port 0.
+func (nd *Node) lidPort(q *Port) *Port {
 	if nd.state.Tables != nil {
 		return nd.ports[0]
 	}
 	return q
 }
 
-// handleSMP gives a subnet management packet to the agent of a node. It has come in at port in, which is
-// q, or, if in is 0, the node's own manager has sent it there.
+// handleSMP passes a subnet management packet to the agent of a node. It was received at port q, and in is its
+// number; in is 0 if the node's own manager has sent it.
 func (n *Net) handleSMP(q *Port, in int, p *Packet) {
 	nd := q.node
 	if nd.off {
 		n.drop(p)
 		return
 	}
-	p = n.own(p)
+	p = n.unshare(p)
 	d, mad, _ := ReadMAD(p)
 	directed := mad[madClass] == classDirected
 	verdict := Deliver
@@ -150,8 +149,8 @@ func (n *Net) handleSMP(q *Port, in int, p *Packet) {
 	}
 }
 
-// replySMP sends an answer by LID. An answer to a directed route goes to the LID from which that
-// started (section 14.2.2.3).
+// replySMP sends a response by LID. The response to a directed route goes to the LID where the route started
+// (section 14.2.2.3).
 func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, mad []byte) {
 	nd := q.node
 	to := d.SLID
@@ -161,13 +160,13 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 			to = binary.BigEndian.Uint16(mad[madDrSLID:])
 		}
 	}
-	from := nd.owner(q).state.Address.LID
+	from := nd.lidPort(q).state.Address.LID
 	if d.DLID == node.PermissiveLID && !directed {
 		from = d.DLID
 	}
 	p.setLIDs(from, to)
 	switch {
-	case in == 0 && !directed, nd.owner(q).owns(to):
+	case in == 0 && !directed, nd.lidPort(q).owns(to):
 		n.deliverSMP(q, p, mad)
 	case nd.state.Tables == nil, to == node.PermissiveLID, d.DLID == node.PermissiveLID && !directed:
 		n.sendSMP(q, p)
@@ -182,13 +181,13 @@ func (n *Net) replySMP(q *Port, in int, d Datagram, directed bool, p *Packet, ma
 	}
 }
 
-// deliverSMP gives a packet to the node's own manager, or to whoever reads queue pair 0.
+// deliverSMP delivers a packet to the node's own manager, or to queue pair 0 of an adapter.
 func (n *Net) deliverSMP(q *Port, p *Packet, mad []byte) {
 	switch {
-	case q.node.takes != nil && q.node.takes(mad):
-		n.handDatagram(q, p)
+	case q.node.accepts != nil && q.node.accepts(mad):
+		n.queueMAD(q, p)
 	case q.node.state.Tables == nil:
-		if p.in == nil { // sent by this port: it takes its place in the buffer as others do
+		if p.in == nil { // sent by this port: it needs buffer space like any other
 			in := &q.in[managementLane]
 			if in.used+p.blocks > in.size {
 				q.state.Counters.VL15Dropped++
@@ -199,7 +198,7 @@ func (n *Net) deliverSMP(q *Port, p *Packet, mad []byte) {
 			p.in, p.inLane = q, managementLane
 		}
 		p.port = uint8(q.num)
-		n.hand(q, p)
+		n.queueArrival(q, p)
 	default:
 		n.drop(p)
 	}
@@ -225,8 +224,8 @@ func (n *Net) sendSMP(o *Port, p *Packet) {
 	n.enqueue(o, managementLane, from, p)
 }
 
-// sendManagement sends a packet of the owner of a port on the management lane. What is for the node
-// itself, or starts a directed route, the agent handles first (section 14.2.2).
+// sendManagement sends a packet from a port on the management lane. The node's agent first handles those for the
+// node itself, and those that start a directed route (section 14.2.2).
 func (n *Net) sendManagement(o *Port, p *Packet) {
 	d, _, ok := ReadMAD(p)
 	if !ok || d.Dest != ib.QP0 || d.GRH {
@@ -245,17 +244,16 @@ func (n *Net) sendManagement(o *Port, p *Packet) {
 	}
 }
 
-// deliverDatagram gives a datagram to queue pair 1 to the node's agent or manager. It returns false if it
-// is for neither.
+// deliverDatagram passes a datagram to queue pair 1 to the node's agent or manager; false: it is for neither.
 func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 	_, mad, ok := ReadMAD(p)
 	if !ok {
 		return false
 	}
 	nd := q.node
-	if mad[madMethod]&responseBit == 0 && nd.agent != nil && p.intact() {
+	if mad[madMethod]&responseBit == 0 && nd.agent != nil && p.icrcValid() {
 		if p.store != p || p.refs > 1 {
-			p = n.own(p)
+			p = n.unshare(p)
 			_, mad, _ = ReadMAD(p)
 		}
 		n.CountWaits(n.now, nd)
@@ -264,27 +262,27 @@ func (n *Net) deliverDatagram(q *Port, p *Packet, bth int) bool {
 			return true
 		}
 	}
-	if nd.takes != nil && nd.takes(mad) && p.intact() {
-		n.handDatagram(q, p)
+	if nd.accepts != nil && nd.accepts(mad) && p.icrcValid() {
+		n.queueMAD(q, p)
 		return true
 	}
 	return false
 }
 
-// replyDatagram sends a datagram back to where it came from.
+// replyDatagram sends a datagram back to its sender.
 func (n *Net) replyDatagram(q *Port, p *Packet) {
-	o := q.node.owner(q)
+	o := q.node.lidPort(q)
 	p.Reverse()
 	if multicast(p.slid()) {
 		p.setLIDs(o.state.Address.LID, p.dlid())
 	}
-	n.leave(p)
+	n.releaseBuffer(p)
 	if !n.Send(n.now, o, p) {
 		n.refuse(o, p)
 	}
 }
 
-// Reverse makes a packet with a datagram to queue pair 1 one from there to its sender (section 13.5.4).
+// Reverse turns a packet to queue pair 1 into one from there to its sender (section 13.5.4).
 func (p *Packet) Reverse() {
 	b, bth := p.bytes, p.bth()
 	p.setLIDs(p.dlid(), p.slid())
@@ -305,10 +303,10 @@ func (p *Packet) Reverse() {
 	p.NoICRC = true
 }
 
-// AgentDue looks again when the agent of a node wants to send, after somebody has told it of a change.
+// AgentDue updates the timer of a node's agent, after a change was reported to the agent directly.
 func (n *Net) AgentDue(nd *Node) { n.agentDue(nd) }
 
-// agentDue sets the timer of an agent that sends on its own.
+// agentDue sets the timer of an agent that sends traps.
 func (n *Net) agentDue(nd *Node) {
 	a, ok := nd.agent.(Notifier)
 	if !ok {
@@ -321,8 +319,8 @@ func (n *Net) agentDue(nd *Node) {
 	}
 }
 
-// trap sends what an agent has to send.
-func (n *Net) trap(nd *Node) {
+// sendTraps sends the traps of an agent that are due.
+func (n *Net) sendTraps(nd *Node) {
 	a, ok := nd.agent.(Notifier)
 	if !ok {
 		return

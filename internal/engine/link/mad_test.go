@@ -101,7 +101,7 @@ func managed(t *testing.T) (f *fabric, a, b *Port, s1, s2 *Node) {
 	f.plug(a, s1.Port(1), 10)
 	f.plug(s1.Port(3), s2.Port(2), 10)
 	f.plug(s2.Port(1), b, 10)
-	f.net.Serve(a.node, func(mad []byte) bool {
+	f.net.AttachManager(a.node, func(mad []byte) bool {
 		return mad[madClass] == classDirected || mad[madClass] == classLID || mad[madClass] == classAdm
 	})
 	return f, a, b, s1, s2

@@ -8,20 +8,20 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Config is what a network is made with.
+// Config are the parameters of a network.
 type Config struct {
-	// Seed is what the errors of cables are drawn from.
+	// Seed is the seed of the errors on cables.
 	Seed uint64
-	// Paced is that packets take the time that the width and the speed of a link say; otherwise they go
-	// as fast as [Net.Run] is called.
+	// Paced makes packets take the time that their link's width and speed imply. Otherwise they move as fast as
+	// [Net.Run] is called.
 	Paced bool
-	// Buffer is the receive buffer of each lane of a port in blocks of 64 bytes: at most 2048, as credits
-	// count no further (section 7.9.4.4). Less than two packets are made two. 0: 1024.
+	// Buffer is the receive buffer of each lane of a port in blocks of 64 bytes, at most 2048, the limit of
+	// credits (section 7.9.4.4), and at least two packets. 0: 1024.
 	Buffer int
-	// SendQueue is how many packets an adapter's lane takes before [Net.Send] returns false; 0: 64.
+	// SendQueue is how many packets a lane of an adapter queues before [Net.Send] returns false; 0: 64.
 	SendQueue int
-	// Refresh is how often flow control is repeated on cables to other processes, and, where links are
-	// not paced, on those with errors; 0: 1 ms. It becomes rarer while nothing changes.
+	// Refresh is how often flow control packets are repeated on cables to other processes and, on links that are
+	// not paced, on cables with errors; 0: 1 ms. The interval grows while nothing changes.
 	Refresh clock.Time
 }
 
@@ -30,7 +30,7 @@ var minBuffer = 2 * int(blocksOf(ib.MaxPacket))
 
 const (
 	maxBuffer      = 2048
-	maxDatagrams   = 1024 // that wait for a node's manager
+	maxDatagrams   = 1024 // queued for a node's manager
 	defaultBuffer  = 1024
 	defaultQueue   = 64
 	defaultRefresh = 1_000_000
@@ -44,13 +44,13 @@ type Net struct {
 	timers timers
 	random random
 
-	ready     *Port // ports that may have something to send, in the order in which they send
-	readyLast *Port
-	checks    []*Port // ports whose state somebody has changed
-	woken     []*Port
-	copies    []*Port // where a multicast packet goes, while it is forwarded
-	record    Recorder
-	scratch   []byte // for what is recorded
+	ready        *Port // list of ports that may have something to send, in the order of their turns
+	readyLast    *Port
+	changedPorts []*Port // ports whose state has been changed
+	woken        []*Port
+	copies       []*Port // output ports of the multicast packet that is being forwarded
+	record       Recorder
+	scratch      []byte // for frames that are recorded or corrupted
 }
 
 // New returns a network without nodes.
@@ -75,20 +75,19 @@ type Node struct {
 	ports []*Port // by number; an adapter's index 0 is unused
 	off   bool
 
-	takes     func(mad []byte) bool // by the node's manager; nil: there is none
+	accepts   func(mad []byte) bool // what the node's manager accepts; nil: no manager
 	datagrams fifo
 	timer     timer
 }
 
-// State returns what the subnet sees of the node.
+// State returns the state of the node that the subnet sees.
 func (nd *Node) State() *node.Node { return nd.state }
 
 // Port returns a port by its number: from 1 on, and a switch's 0.
 func (nd *Node) Port(num int) *Port { return nd.ports[num] }
 
-// Add adds a node whose links are all down. A nil agent has every management packet delivered: see
-// [Net.Receive] and [Net.ReceiveMAD]. The net sets the node's Changed, and calls the function that was
-// there.
+// Add adds a node whose links are all down. With a nil agent every management packet is delivered: see
+// [Net.Receive] and [Net.ReceiveMAD]. The net sets the node's Changed, and calls the previous function from it.
 func (n *Net) Add(state *node.Node, agent Agent) *Node {
 	nd := &Node{state: state, agent: agent, ports: make([]*Port, len(state.Ports))}
 	for i := range nd.ports {
@@ -98,7 +97,7 @@ func (n *Net) Add(state *node.Node, agent Agent) *Node {
 	before := state.Changed
 	state.Changed = func(port int) {
 		if port < len(nd.ports) {
-			n.check(nd.ports[port])
+			n.portChanged(nd.ports[port])
 		}
 		if before != nil {
 			before(port)
@@ -108,8 +107,8 @@ func (n *Net) Add(state *node.Node, agent Agent) *Node {
 	return nd
 }
 
-// Remove takes a node out: its cables are pulled, and what waits for it is lost. Its packets that somebody
-// still holds are to be released as ever.
+// Remove removes a node: it pulls its cables and drops what is queued. Packets that Receive returned must still
+// be released.
 func (n *Net) Remove(now clock.Time, nd *Node) {
 	n.advance(now)
 	for _, p := range nd.ports {
@@ -149,22 +148,22 @@ func (n *Net) Power(now clock.Time, nd *Node, on bool) {
 
 func (n *Net) advance(now clock.Time) { n.now = max(n.now, now) }
 
-// Run moves packets that can go by now, at most budget of them, and reports whether there are more.
+// Run moves the packets that can move by now, at most budget of them, and reports whether there are more.
 func (n *Net) Run(now clock.Time, budget int) bool {
 	if n.now > now {
 		now = n.now
 	}
 	for {
-		for len(n.checks) > 0 {
-			p := n.checks[len(n.checks)-1]
-			n.checks = n.checks[:len(n.checks)-1]
-			n.examine(p)
+		for len(n.changedPorts) > 0 {
+			p := n.changedPorts[len(n.changedPorts)-1]
+			n.changedPorts = n.changedPorts[:len(n.changedPorts)-1]
+			n.followState(p)
 		}
 		if n.ready != nil {
 			if budget <= 0 {
 				return true
 			}
-			p := n.unready()
+			p := n.popReady()
 			budget -= n.serve(p, min(budget, burst))
 			continue
 		}
@@ -182,38 +181,38 @@ func (n *Net) Run(now clock.Time, budget int) bool {
 	}
 }
 
-// burst is how many packets a port sends before it is another's turn.
+// burst is how many packets a port sends in its turn.
 const burst = 8
 
-// expired does what a timer was set for.
+// expired handles a timer that is due.
 func (n *Net) expired(t *timer) {
 	n.timers.stop(t)
 	switch t.kind {
-	case sentTimer:
-		n.sentLast(t.port)
+	case txTimer:
+		n.txDone(t.port)
 	case arrivalTimer:
-		n.landed(t.port)
+		n.arrivals(t.port)
 	case refreshTimer:
-		n.refresh(t.port)
+		n.refreshCredits(t.port)
 	case expireTimer:
 		n.expire(t.port)
-	case endTimer:
-		n.end(t.port)
+	case downTimer:
+		n.takeDown(t.port)
 	case agentTimer:
-		n.trap(t.node)
+		n.sendTraps(t.node)
 	}
 }
 
-// Deadline returns when Run has something to do; 0: not before something else happens.
+// Deadline returns when Run is due; 0: not before another call.
 func (n *Net) Deadline() clock.Time {
-	if n.ready != nil || len(n.checks) > 0 {
+	if n.ready != nil || len(n.changedPorts) > 0 {
 		return max(n.now, 1)
 	}
 	return n.timers.next()
 }
 
-// kick lets a port look whether it can send.
-func (n *Net) kick(p *Port) {
+// markReady queues a port to be served, if it is neither queued nor sending.
+func (n *Net) markReady(p *Port) {
 	if p.queued || p.tx != nil {
 		return
 	}
@@ -226,13 +225,13 @@ func (n *Net) kick(p *Port) {
 	n.readyLast = p
 }
 
-func (n *Net) unready() *Port {
+func (n *Net) popReady() *Port {
 	p := n.ready
 	n.ready, p.nextReady, p.queued = p.nextReady, nil, false
 	return p
 }
 
-// Events is what there is at a port for its owner.
+// Events are what a port's owner is woken for, as a set.
 type Events uint8
 
 const (
@@ -243,7 +242,7 @@ const (
 	Datagrams                    // [Net.ReceiveMAD] has packets
 )
 
-// Wake is a port and what happened there.
+// Wake is a port and its events.
 type Wake struct {
 	Port   *Port
 	Events Events
@@ -256,8 +255,8 @@ func (n *Net) wake(p *Port, e Events) {
 	p.events |= e
 }
 
-// Woken appends to buf where something has happened since the last call. Whoever is told once takes all
-// that there is: packets are told of again only after another has arrived.
+// Woken appends to buf the events since the last call. Arrived and the like are edge-triggered: the owner must
+// take all packets, as the event comes again only with another one.
 func (n *Net) Woken(buf []Wake) []Wake {
 	for _, p := range n.woken {
 		buf = append(buf, Wake{p, p.events})

@@ -9,29 +9,29 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Packet is a packet from its LRH to its ICRC.
+// Packet is a packet, LRH to ICRC.
 type Packet struct {
 	bytes []byte
-	mem   []byte // that bytes are in; nil: those of store
+	mem   []byte // the memory of bytes; nil: it belongs to store
 
-	next  *Packet // in the queue or the pool that it is in
-	store *Packet // whose memory the bytes are in: its own or, for a multicast copy, the original's
-	hold  *Packet // the arrival whose place in the buffer this copy keeps; nil: its own, if it has one
+	next  *Packet // in its queue or pool
+	store *Packet // the owner of the memory: itself or, for a multicast copy, the original
+	hold  *Packet // the original whose buffer space this copy keeps in use; nil: none
 
-	in      *Port // in whose receive buffer it is; nil: in none
+	in      *Port // whose receive buffer it occupies; nil: none
 	arrived clock.Time
 	refs    int32 // packets that use mem
-	holds   int32 // copies that keep this packet's place
+	holds   int32 // copies that keep this packet's buffer space in use
 	blocks  uint16
 	inLane  uint8
-	lane    uint8 // that it leaves by
+	lane    uint8 // on which it leaves
 	class   uint8
 	port    uint8 // that it came in at
 
-	// NoICRC is that the sender has left the ICRC's bytes empty, and that nobody needs to check it: the
-	// packet has not left the process. The net computes it where the packet leaves.
-	NoICRC bool
-	bad    bool // a cable has changed it, and the VCRC shows it
+	// NoICRC means that the ICRC is not filled in, and needs no check, as the packet has not left the process.
+	// The net computes it when the packet does.
+	NoICRC    bool
+	vcrcError bool // a cable has corrupted it, and the VCRC shows it
 }
 
 // Bytes returns the packet from LRH to ICRC. The LRH's virtual lane has no meaning.
@@ -40,17 +40,16 @@ func (p *Packet) Bytes() []byte { return p.bytes }
 // Port returns the number of the port that the packet came in at.
 func (p *Packet) Port() int { return int(p.port) }
 
-// classes are the sizes of buffers: acknowledgements, management datagrams, and one for each MTU.
+// classes are the buffer sizes: acknowledgements, management datagrams, and one for each MTU.
 var classes = [...]int{64, 384, 256 + 124, 512 + 124, 1024 + 124, 2048 + 124, ib.MaxPacket}
 
-// pool has packets that nobody uses: by class, and those without memory.
+// pool has the free packets: by class, and those of multicast copies, without memory.
 type pool struct {
 	free   [len(classes)]*Packet
 	copies *Packet
 }
 
-// Alloc returns a packet of size bytes, which hold anything, or nil: the size is above
-// [ib.MaxPacket].
+// Alloc returns a packet of size bytes of undefined content; nil if size exceeds [ib.MaxPacket].
 func (n *Net) Alloc(size int) *Packet {
 	for c, max := range classes {
 		if size > max {
@@ -66,7 +65,7 @@ func (n *Net) Alloc(size int) *Packet {
 		}
 		p.refs = 1
 		p.bytes = p.mem[:size]
-		p.NoICRC, p.bad = false, false
+		p.NoICRC, p.vcrcError = false, false
 		return p
 	}
 	return nil
@@ -82,26 +81,26 @@ func (n *Net) copyOf(p *Packet) *Packet {
 		c = new(Packet)
 	}
 	c.bytes, c.store, c.blocks, c.arrived = p.bytes, p.store, p.blocks, p.arrived
-	c.NoICRC, c.bad = p.NoICRC, p.bad
+	c.NoICRC, c.vcrcError = p.NoICRC, p.vcrcError
 	c.store.refs++
 	return c
 }
 
-// own returns p, or a packet in its stead that shares its bytes with nobody.
-func (n *Net) own(p *Packet) *Packet {
+// unshare returns p, or a copy that replaces it if p shares its bytes.
+func (n *Net) unshare(p *Packet) *Packet {
 	if p.store == p && p.refs == 1 {
 		return p
 	}
 	c := n.Alloc(len(p.bytes))
 	copy(c.bytes, p.bytes)
 	c.in, c.inLane, c.lane, c.blocks, c.arrived = p.in, p.inLane, p.lane, p.blocks, p.arrived
-	c.hold, c.NoICRC, c.bad = p.hold, p.NoICRC, p.bad
+	c.hold, c.NoICRC, c.vcrcError = p.hold, p.NoICRC, p.vcrcError
 	p.in, p.hold = nil, nil
 	n.free(p)
 	return c
 }
 
-// free returns a packet that is in no buffer to the pool.
+// free returns a packet that occupies no buffer to the pool.
 func (n *Net) free(p *Packet) {
 	s := p.store
 	if s != p {
@@ -116,21 +115,21 @@ func (n *Net) free(p *Packet) {
 	}
 }
 
-// drop frees a packet and its place in the buffer that it is in.
+// drop frees a packet and its buffer space.
 func (n *Net) drop(p *Packet) {
-	n.leave(p)
+	n.releaseBuffer(p)
 	n.free(p)
 }
 
-// Accessors of the bytes that every hop looks at. A packet has at least an LRH.
+// Accessors of header fields that every hop reads. A packet has at least an LRH.
 
 func (p *Packet) sl() uint8    { return p.bytes[1] >> 4 }
 func (p *Packet) lnh() ib.LNH  { return ib.LNH(p.bytes[1] & 3) }
 func (p *Packet) dlid() uint16 { return binary.BigEndian.Uint16(p.bytes[2:]) }
 func (p *Packet) slid() uint16 { return binary.BigEndian.Uint16(p.bytes[6:]) }
-func (p *Packet) words() int   { return int(binary.BigEndian.Uint16(p.bytes[4:]) & 0x7ff) }
+func (p *Packet) pktLen() int  { return int(binary.BigEndian.Uint16(p.bytes[4:]) & 0x7ff) }
 
-// bth returns where the BTH begins, 0: there is none.
+// bth returns the offset of the BTH; 0: there is none.
 func (p *Packet) bth() int {
 	at := 0
 	switch p.lnh() {
@@ -152,17 +151,16 @@ func (p *Packet) destQP(bth int) ib.QPN {
 
 func (p *Packet) pkey(bth int) ib.PKey { return ib.PKey(binary.BigEndian.Uint16(p.bytes[bth+2:])) }
 
-// wellFormed reports whether the length is what the LRH says, and one that a packet may have (section
-// 7.7.8).
+// wellFormed reports whether the length is valid and agrees with the LRH (section 7.7.8).
 func (p *Packet) wellFormed() bool {
-	return len(p.bytes) >= minPacket && p.words()*4 == len(p.bytes) && p.bytes[0]&15 == 0
+	return len(p.bytes) >= minPacket && p.pktLen()*4 == len(p.bytes) && p.bytes[0]&15 == 0
 }
 
 // minPacket is the length of the shortest packet: a raw one has an LRH and 12 bytes (section 7.7.8).
 const minPacket = 20
 
-// blocksOf returns the blocks of 64 bytes that a packet of size bytes takes of a buffer, its VCRC
-// included (section 7.9.4).
+// blocksOf returns the 64-byte blocks of buffer that a packet of size bytes occupies with its VCRC (section
+// 7.9.4).
 func blocksOf(size int) uint16 { return uint16((size + ib.VCRCLen + blockSize - 1) / blockSize) }
 
 const blockSize = 64
@@ -170,8 +168,8 @@ const blockSize = 64
 // multicast reports whether a LID is that of a group.
 func multicast(lid uint16) bool { return lid >= 0xc000 && lid != 0xffff }
 
-// finish puts the ICRC into p if the sender left that to us.
-func (p *Packet) finish() {
+// fillICRC computes the ICRC of p if NoICRC is set.
+func (p *Packet) fillICRC() {
 	if !p.NoICRC {
 		return
 	}
@@ -182,8 +180,8 @@ func (p *Packet) finish() {
 	}
 }
 
-// intact reports whether the ICRC is right.
-func (p *Packet) intact() bool {
+// icrcValid reports whether the ICRC is right; if NoICRC is set, it cannot be wrong.
+func (p *Packet) icrcValid() bool {
 	if p.NoICRC {
 		return true
 	}

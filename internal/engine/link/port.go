@@ -7,7 +7,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// Lanes of a port: data, management, and one for what an adapter sends to itself, which is of no link.
+// Lanes of a port: data lanes, the management lane, and one for packets of an adapter to itself, which do not use
+// the link.
 const (
 	managementLane = node.ManagementVL
 	loopLane       = 16
@@ -24,27 +25,27 @@ type Port struct {
 	peer   *Port // at the other end of the cable
 	remote bool  // the cable leads to another process
 	up     bool  // there is a link
-	direct bool  // what this port sends is at the peer at once, and never lost
+	direct bool  // packets reach the peer at once and are never lost: credits need no packets
 
-	out  [numLanes]outLane
-	in   [numLanes]inLane
-	busy uint32 // lanes of out that have packets
-	arb  arbiter
-	tx   *Packet // whose bytes are leaving, if links are paced
-	told telling
+	out     [numLanes]outLane
+	in      [numLanes]inLane
+	busy    uint32 // lanes of out that have packets
+	arb     arbiter
+	tx      *Packet // being sent, if links are paced
+	credits creditUpdates
 
-	flights  flights // what is on the cable towards this port
-	arrivals fifo    // what waits for Receive
+	flights  flights // packets on the cable towards this port
+	arrivals fifo    // packets that wait for Receive
 	timers   [numTimers - 1]timer
 
 	nextReady *Port
 	queued    bool  // in the list of ready ports
-	copyLane  uint8 // by which a copy of the multicast packet at hand leaves
+	copyLane  uint8 // output lane of the multicast packet that is being forwarded
 	events    Events
 
-	psPerByte int64      // of a paced link
-	waiting   clock.Time // since when there is something to send and no credit; 0: there is not
-	checking  bool       // in the list of ports to be examined
+	psPerByte int64      // picoseconds per byte of a paced link; 0: not paced
+	waitSince clock.Time // since when packets wait for credits; 0: none do
+	inChanged bool       // in Net.changedPorts
 }
 
 func newPort(n *Net, nd *Node, num int) *Port {
@@ -67,7 +68,7 @@ func (p *Port) Node() *Node { return p.node }
 // Num returns the number of the port in its node.
 func (p *Port) Num() int { return p.num }
 
-// State returns what the subnet sees of the port.
+// State returns the state of the port that the subnet sees.
 func (p *Port) State() *node.Port { return p.state }
 
 // Peer returns the port at the other end of the cable; nil: there is none in this process.
@@ -76,13 +77,13 @@ func (p *Port) Peer() *Port { return p.peer }
 // Cable returns the cable in the port; nil: there is none in this process.
 func (p *Port) Cable() *Cable { return p.cable }
 
-// Queued returns the packets that wait to be sent on a lane.
+// Queued returns how many packets are queued to be sent on a lane.
 func (p *Port) Queued(vl uint8) int { return int(p.out[vl].n) }
 
-// Held returns the 64-byte blocks of a lane's receive buffer that are taken.
-func (p *Port) Held(vl uint8) int { return int(p.in[vl].used) }
+// BufferUsed returns how many 64-byte blocks of a lane's receive buffer are in use.
+func (p *Port) BufferUsed(vl uint8) int { return int(p.in[vl].used) }
 
-// portUp takes the port to Initialize. Counts of flow control start at zero (section 7.9.4.4).
+// portUp takes the port to Initialize. The flow control counters start at zero (section 7.9.4.4).
 func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
 	p.state.Up(w, s)
 	p.up = true
@@ -91,15 +92,15 @@ func (n *Net) portUp(p *Port, w node.Width, s node.Speed) {
 		p.psPerByte = 8_000_000 / mbps
 	}
 	for i := range managementLane {
-		p.out[i].sent, p.out[i].limit = 0, 0
-		p.in[i].count, p.in[i].told = 0, 0
+		p.out[i].fctbs, p.out[i].fccl = 0, 0
+		p.in[i].abr, p.in[i].advertised = 0, 0
 	}
 	p.arb = arbiter{}
-	p.told.idle, p.told.news = 0, true
+	p.credits.idle, p.credits.changed = 0, true
 	n.linkChanged(p)
 }
 
-// portDown takes the port to Down. What waits to be sent is lost.
+// portDown takes the port to Down, and discards what is queued to be sent.
 func (n *Net) portDown(p *Port) {
 	p.state.Drop()
 	if !p.up {
@@ -110,11 +111,11 @@ func (n *Net) portDown(p *Port) {
 		n.flush(p, uint8(i))
 	}
 	if p.tx != nil && p.tx.lane != loopLane {
-		n.timers.stop(&p.timers[sentTimer])
+		n.timers.stop(&p.timers[txTimer])
 		p.state.Counters.XmitDiscards++
 		n.drop(p.tx)
 		p.tx = nil
-		n.kick(p)
+		n.markReady(p)
 	}
 	for f := p.flights.pop(); f.when != 0; f = p.flights.pop() {
 		if f.packet != nil {
@@ -124,12 +125,12 @@ func (n *Net) portDown(p *Port) {
 	n.timers.stop(&p.timers[arrivalTimer])
 	n.timers.stop(&p.timers[refreshTimer])
 	n.timers.stop(&p.timers[expireTimer])
-	n.timers.stop(&p.timers[endTimer])
-	p.told.due, p.waiting = 0, 0
+	n.timers.stop(&p.timers[downTimer])
+	p.credits.due, p.waitSince = 0, 0
 	n.linkChanged(p)
 }
 
-// linkChanged tells all who have to know that a port's link came up or went down (section 18.2.5.1).
+// linkChanged reports that a port's link came up or went down (section 18.2.5.1).
 func (n *Net) linkChanged(p *Port) {
 	n.wake(p, Changed)
 	nd := p.node
@@ -143,25 +144,25 @@ func (n *Net) linkChanged(p *Port) {
 	}
 }
 
-// check has a port examined that a management packet has changed.
-func (n *Net) check(p *Port) {
+// portChanged schedules followState, after a management packet has changed a port.
+func (n *Net) portChanged(p *Port) {
 	n.wake(p, Changed)
-	if !p.checking {
-		p.checking = true
-		n.checks = append(n.checks, p)
+	if !p.inChanged {
+		p.inChanged = true
+		n.changedPorts = append(n.changedPorts, p)
 	}
 }
 
-// examine makes the link follow the state that a manager has set (section 7.2.7): Down and Disabled end
-// it, after which it trains again, unless one end is disabled.
-func (n *Net) examine(p *Port) {
-	p.checking = false
-	if p.up && p.ended() {
-		when := n.now + endTime
+// followState makes the link follow the state that a manager has set (section 7.2.7): Down and Disabled take it
+// down; it then trains again unless one end is disabled.
+func (n *Net) followState(p *Port) {
+	p.inChanged = false
+	if p.up && p.downRequested() {
+		when := n.now + downDelay
 		if p.cable != nil {
 			when += p.cable.delay
 		}
-		n.timers.set(&p.timers[endTimer], when)
+		n.timers.set(&p.timers[downTimer], when)
 		return
 	}
 	if !p.up && p.cable != nil {
@@ -171,23 +172,23 @@ func (n *Net) examine(p *Port) {
 		return
 	}
 	if !p.direct {
-		p.told.due |= p.lanes() // lanes may have become operational
+		p.credits.due |= p.lanes() // lanes may have become operational
 	}
-	n.kick(p) // tables and states decide what may be sent
+	n.markReady(p) // new tables or states may allow more to be sent
 }
 
-// endTime is how long a link that a manager has ended stays up: the answer to the manager may go over it.
-const endTime clock.Time = 20_000
+// downDelay is how long in nanoseconds a link stays up after a manager has taken it down: the response may use it.
+const downDelay clock.Time = 20_000
 
-// ended reports whether a manager has ended the link.
-func (p *Port) ended() bool {
+// downRequested reports whether a manager has taken the link down.
+func (p *Port) downRequested() bool {
 	return p.state.Link.Retrain || p.state.Link.Logical == node.Down || p.state.Link.Physical != node.PhysLinkUp
 }
 
-// end takes the link of a port down that a manager has ended.
-func (n *Net) end(p *Port) {
+// takeDown takes down a link that a manager still wants down, and trains it again.
+func (n *Net) takeDown(p *Port) {
 	switch {
-	case !p.up || !p.ended():
+	case !p.up || !p.downRequested():
 		return
 	case p.remote:
 		n.portDown(p)

@@ -30,35 +30,34 @@ func (q *fifo) pop() *Packet {
 	return p
 }
 
-// outLane is what waits to leave a port by a virtual lane: a queue for each port that it came in at, which
-// take turns.
+// outLane is the output queue of a virtual lane of a port: one queue for each input port, served in turn.
 type outLane struct {
 	inputs      []input
 	first, last int16 // inputs that have packets, in the order of their turns
 	n           int32 // packets in all of them
 
-	sent  uint16 // FCTBS: blocks sent since the link came up
-	limit uint16 // FCCL of the other end: the count that sent may reach
+	fctbs uint16 // blocks sent since the link came up
+	fccl  uint16 // of the other end: the limit of fctbs
 
-	since    clock.Time // when the packet at the head came there
-	stalled  clock.Time // until when everything is discarded; 0: it is not
-	discards uint8      // packets in a row that have waited too long
-	want     bool       // Send has returned false
+	since      clock.Time // when the packet at the head got there
+	stalled    clock.Time // until when all packets are discarded; 0: they are not
+	discards   uint8      // packets in a row that were discarded for their age
+	roomWanted bool       // Send has returned false
 }
 
 // input is the queue of one input port.
 type input struct {
 	fifo
-	next int16 // whose turn is next
+	next int16 // the input served after this one
 }
 
-// none is no input.
+// none stands for no input, or no row of a table.
 const none = -1
 
 // head returns the packet whose turn it is.
 func (l *outLane) head() *Packet { return l.inputs[l.first].head }
 
-// push queues p behind those that came in at port from, of ports in all.
+// push queues p at the input port from; ports is how many the node has.
 func (l *outLane) push(p *Packet, from, ports int) {
 	if l.inputs == nil {
 		l.inputs = make([]input, ports)
@@ -77,7 +76,7 @@ func (l *outLane) push(p *Packet, from, ports int) {
 	l.n++
 }
 
-// pop takes the packet whose turn it is, and gives the turn to the next input.
+// pop removes the packet whose turn it is, and passes the turn to the next input.
 func (l *outLane) pop() *Packet {
 	at := l.first
 	q := &l.inputs[at]
@@ -98,7 +97,7 @@ func (l *outLane) pop() *Packet {
 	return p
 }
 
-// queueLen returns the packets that wait from one input.
+// queueLen returns how many packets of one input are queued.
 func (l *outLane) queueLen(from int) int {
 	if l.inputs == nil {
 		return 0
@@ -106,7 +105,7 @@ func (l *outLane) queueLen(from int) int {
 	return int(l.inputs[from].n)
 }
 
-// enqueue has p leave port o by a lane; it came in at port from of o's node.
+// enqueue queues p on a lane of output port o; it came in at port from of the same node.
 func (n *Net) enqueue(o *Port, lane uint8, from int, p *Packet) {
 	l := &o.out[lane]
 	if l.stalled != 0 {
@@ -124,11 +123,11 @@ func (n *Net) enqueue(o *Port, lane uint8, from int, p *Packet) {
 	}
 	l.push(p, from, len(o.node.ports))
 	if !o.queued {
-		n.kick(o)
+		n.markReady(o)
 	}
 }
 
-// dequeue takes the packet whose turn it is from a lane.
+// dequeue removes the packet whose turn it is from a lane.
 func (n *Net) dequeue(o *Port, lane uint8) *Packet {
 	l := &o.out[lane]
 	p := l.pop()
@@ -136,14 +135,14 @@ func (n *Net) dequeue(o *Port, lane uint8) *Packet {
 	if l.n == 0 {
 		o.busy &^= 1 << lane
 	}
-	if l.want && int(l.n) <= n.cfg.SendQueue/2 {
-		l.want = false
+	if l.roomWanted && int(l.n) <= n.cfg.SendQueue/2 {
+		l.roomWanted = false
 		n.wake(o, Room)
 	}
 	return p
 }
 
-// flush discards what waits on a lane.
+// flush discards what is queued on a lane.
 func (n *Net) flush(o *Port, lane uint8) {
 	for o.out[lane].n > 0 {
 		p := n.dequeue(o, lane)

@@ -15,8 +15,8 @@ func (r *random) next() uint64 {
 	return v ^ v>>31
 }
 
-// gap returns how many bits pass until one is wrong, if each is with probability rate.
-func (r *random) gap(rate float64) int64 {
+// bitsToError returns how many bits pass until one is wrong, if each is with probability rate.
+func (r *random) bitsToError(rate float64) int64 {
 	u := float64(r.next()>>11+1) / (1 << 53) // above 0, at most 1
 	g := math.Log(u) / math.Log1p(-rate)
 	if g > 1<<60 {

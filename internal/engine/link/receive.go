@@ -7,27 +7,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// arrive takes a packet that has come over the link of port q on a lane (section 7.3).
+// arrive handles a packet received over the link of port q on a lane (section 7.3).
 func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	c := &q.state.Counters
-	if p.bad {
+	if p.vcrcError {
 		c.SymbolErrors++
 		c.RcvErrors++
 		n.free(p)
-		n.tellAgent(q, func(w Watcher) { w.PhysicalError(n.now, q.num) })
+		n.notifyAgent(q, func(w Watcher) { w.PhysicalError(n.now, q.num) })
 		return
 	}
 	in := &q.in[lane]
 	if lane != managementLane {
-		in.count = (in.count + p.blocks) & creditMask // dropped or not: the sender has counted it
-		q.told.news = true
+		in.abr = (in.abr + p.blocks) & creditMask // dropped or not: the sender has counted it
+		q.credits.changed = true
 	}
 	switch state := q.state.Link.Logical; {
 	case state == node.Active || state >= node.Initialize && lane == managementLane:
 	case state == node.Armed:
 		q.state.Link.Logical = node.Active // section 7.2.7
 		n.wake(q, Changed)
-		n.kick(q)
+		n.markReady(q)
 	default:
 		c.RcvErrors++
 		n.discard(q, p, lane)
@@ -50,7 +50,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 			c.VL15Dropped++
 		} else {
 			c.BufferOverrun++
-			n.tellAgent(q, func(w Watcher) { w.BufferOverrun(n.now, q.num) })
+			n.notifyAgent(q, func(w Watcher) { w.BufferOverrun(n.now, q.num) })
 		}
 		n.discard(q, p, lane)
 		return
@@ -67,20 +67,20 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	}
 }
 
-// discard frees a packet that has come to port q, and is not taken into its buffer.
+// discard frees a packet received at port q that does not enter its buffer.
 func (n *Net) discard(q *Port, p *Packet, lane uint8) {
 	n.free(p)
-	n.credit(q, lane)
+	n.creditChanged(q, lane)
 }
 
-// arriveOwn takes a packet that an adapter's port has sent to itself.
+// arriveOwn handles a packet that an adapter's port has sent to itself.
 func (n *Net) arriveOwn(q *Port, p *Packet) {
 	q.in[loopLane].used += p.blocks
 	p.in, p.inLane, p.arrived = q, loopLane, n.now
 	n.deliver(q, p)
 }
 
-// deliver gives a packet at an adapter to whom it is for.
+// deliver passes a packet at an adapter to its agent, its manager or its owner.
 func (n *Net) deliver(q *Port, p *Packet) {
 	c := &q.state.Counters
 	bth := p.bth()
@@ -102,26 +102,23 @@ func (n *Net) deliver(q *Port, p *Packet) {
 	if qp == ib.QP1 && n.deliverDatagram(q, p, bth) {
 		return
 	}
-	n.hand(q, p)
+	n.queueArrival(q, p)
 }
 
-// hand lets a packet wait for Receive.
-func (n *Net) hand(q *Port, p *Packet) {
+// queueArrival queues a packet for Receive.
+func (n *Net) queueArrival(q *Port, p *Packet) {
 	p.port = uint8(q.num)
 	q.arrivals.push(p)
 	n.wake(q, Arrived)
 }
 
-// Receive returns the packet that has waited longest at an adapter's port, nil: none waits. Its link
-// header is right and for this port; P_Key and queue pair are the transport's to check, and the ICRC
-// unless [Packet.NoICRC] says that it cannot be wrong. The packet holds its place in the port's
-// buffer until [Net.Release].
+// Receive returns the oldest packet received at an adapter's port; nil: none waits. Its LRH is checked; P_Key,
+// queue pair and, unless [Packet.NoICRC] is set, the ICRC are the caller's to check. The packet occupies the
+// port's receive buffer until [Net.Release].
 func (n *Net) Receive(q *Port) *Packet { return q.arrivals.pop() }
 
-// Release takes back a packet that Receive, ReceiveMAD or Alloc returned, and gives its place in the buffer to
-// whoever sends to the port.
+// Release frees a packet that Receive, ReceiveMAD or Alloc returned, and its space in the receive buffer.
 func (n *Net) Release(p *Packet) { n.drop(p) }
 
-// Vacate gives the place of a packet that Receive returned to whoever sends to the port, before the packet
-// is released: for those who keep it elsewhere.
-func (n *Net) Vacate(p *Packet) { n.leave(p) }
+// Vacate frees the buffer space of a packet that Receive returned, before the packet itself is released.
+func (n *Net) Vacate(p *Packet) { n.releaseBuffer(p) }

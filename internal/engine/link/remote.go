@@ -14,9 +14,9 @@ import (
 // MaxFrame is the length of the longest frame of [Net.NextFrame].
 const MaxFrame = ib.MaxPacket + ib.VCRCLen
 
-// RemoteUp says that a cable to another process is in the port, whose other end has these widths and
-// speeds enabled. The port trains. If a manager takes it down, it stays so until RemoteUp is called again. Frames may be lost, repeated and change places on the way: lost
-// credits come back with the next flow-control packet.
+// RemoteUp trains a port with a cable to another process, whose other end has these widths and speeds enabled. If
+// a manager takes the link down, it stays down until RemoteUp is called again. Frames may be lost, duplicated or
+// reordered on the way: lost credits come back with the next flow control packet.
 func (n *Net) RemoteUp(now clock.Time, p *Port, w node.Width, s node.Speed) error {
 	n.advance(now)
 	switch {
@@ -35,11 +35,11 @@ func (n *Net) RemoteUp(now clock.Time, p *Port, w node.Width, s node.Speed) erro
 	p.remote, p.direct = true, false
 	n.portUp(p, w, s)
 	p.psPerByte = 0 // the other process sets the pace
-	n.refresh(p)
+	n.refreshCredits(p)
 	return nil
 }
 
-// RemoteDown says that the cable to another process is gone.
+// RemoteDown takes down the link of a cable to another process.
 func (n *Net) RemoteDown(now clock.Time, p *Port) {
 	n.advance(now)
 	if !p.remote {
@@ -49,16 +49,16 @@ func (n *Net) RemoteDown(now clock.Time, p *Port) {
 	p.remote = false
 }
 
-// NextFrame appends to buf the next frame for the cable to another process: a packet with its VCRC, or a
-// flow-control packet with its LPCRC. False: there is none now; [Net.Woken] tells when there may be.
+// NextFrame appends the next frame for a cable to another process to buf: a packet with its VCRC, or a flow
+// control packet with its LPCRC. It returns false if there is none; [Net.Woken] reports when there may be.
 func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 	n.advance(now)
 	if !o.remote || !o.up {
 		return buf, false
 	}
-	if o.told.due != 0 {
+	if o.credits.due != 0 {
 		start := len(buf)
-		buf = n.nextCredit(o).Append(buf)
+		buf = n.nextFlowControl(o).Append(buf)
 		if n.record != nil {
 			n.record(n.now, o, buf[start:])
 		}
@@ -69,12 +69,12 @@ func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 		if !ok {
 			return buf, false
 		}
-		p := n.take(o, lane)
+		p := n.nextToSend(o, lane)
 		if p == nil {
 			continue
 		}
 		n.count(o, p)
-		n.leave(p)
+		n.releaseBuffer(p)
 		start := len(buf)
 		buf = p.appendFrame(buf)
 		if n.record != nil {
@@ -85,9 +85,9 @@ func (n *Net) NextFrame(now clock.Time, o *Port, buf []byte) ([]byte, bool) {
 	}
 }
 
-// appendFrame appends the packet as it is on a link.
+// appendFrame appends the packet as it is on a link, with its VCRC.
 func (p *Packet) appendFrame(buf []byte) []byte {
-	p.finish()
+	p.fillICRC()
 	start := len(buf)
 	buf = append(buf, p.bytes...)
 	buf[start] = p.lane<<4 | buf[start]&15
@@ -95,15 +95,14 @@ func (p *Packet) appendFrame(buf []byte) []byte {
 	return append(buf, byte(c), byte(c>>8))
 }
 
-// HandleFrame takes a frame that has come through the cable to another process. What is wrong with it is
-// counted.
+// HandleFrame handles a frame from a cable to another process. Errors in it are counted.
 func (n *Net) HandleFrame(now clock.Time, q *Port, frame []byte) {
 	n.advance(now)
 	if !q.remote || !q.up {
 		return
 	}
 	if len(frame) == ib.FlowControlLen {
-		n.handleCredit(q, frame)
+		n.handleFlowControl(q, frame)
 		return
 	}
 	c := &q.state.Counters

@@ -10,11 +10,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Send takes a packet that the owner of a port sends, with all headers filled in but the virtual lane,
-// which the service level chooses. Only subnet management packets have it set, to 15. A packet to the
-// port's own LID, and a copy of one to a group, come to the port itself. False: the lane's queue is
-// full, and the packet is still the caller's; [Net.Woken] tells when there is room. A packet that the
-// port cannot send is taken and discarded (section 7.2.7, 7.6.6).
+// Send sends a packet from a port. All headers are filled in but the virtual lane, which follows from the service
+// level; only subnet management packets set it, to 15. A packet to the port's own LID, and a copy of one to a
+// group, are looped back. Send returns false if the lane's queue is full; the packet is still the caller's, and
+// [Net.Woken] reports when there is room. A packet that the port cannot send is accepted and discarded (sections
+// 7.2.7, 7.6.6).
 func (n *Net) Send(now clock.Time, o *Port, p *Packet) bool {
 	n.advance(now)
 	if !p.wellFormed() || p.lnh() < ib.LNHLocal || p.bth() == 0 {
@@ -43,7 +43,7 @@ func (n *Net) Send(now clock.Time, o *Port, p *Packet) bool {
 	return true
 }
 
-// lane returns the lane that a packet of an adapter takes from a port, false: the port cannot send it.
+// lane returns the lane on which a packet leaves an adapter's port; false: the port cannot send it.
 func (o *Port) lane(p *Packet) (uint8, bool) {
 	lane := o.state.Lanes.SLtoVL[0][p.sl()]
 	if o.state.Link.Logical != node.Active || lane >= o.state.Lanes.Operational || o.tooLong(p) || o.node.off {
@@ -55,14 +55,14 @@ func (o *Port) lane(p *Packet) (uint8, bool) {
 	return lane, true
 }
 
-// full reports whether a lane's queue is full. Then [Net.Woken] tells when there is room.
+// full reports whether a lane's queue is full. If so, [Net.Woken] reports when there is room.
 func (n *Net) full(o *Port, lane uint8) bool {
 	is := int(o.out[lane].n) >= n.cfg.SendQueue
-	o.out[lane].want = o.out[lane].want || is
+	o.out[lane].roomWanted = o.out[lane].roomWanted || is
 	return is
 }
 
-// Full reports whether [Net.Send] would return false for a packet of an adapter to one other port.
+// Full reports whether [Net.Send] would return false for a unicast packet of an adapter.
 func (n *Net) Full(o *Port, p *Packet) bool {
 	lane, ok := o.lane(p)
 	return ok && n.full(o, lane)
@@ -74,12 +74,12 @@ func (n *Net) refuse(o *Port, p *Packet) bool {
 	return true
 }
 
-// tooLong reports whether a packet is longer than the other end of the link takes (section 7.7.8).
+// tooLong reports whether a packet exceeds the MTU of the link (section 7.7.8).
 func (o *Port) tooLong(p *Packet) bool {
 	return len(p.bytes) > 128<<min(o.state.MTU.Neighbor, 5)+headerRoom
 }
 
-// headerRoom is how much longer than the MTU a packet may be, from LRH to ICRC (section 7.7.8).
+// headerRoom is by how many bytes a packet, LRH to ICRC, may exceed the MTU (section 7.7.8).
 const headerRoom = 124
 
 // owns reports whether a LID is one of the port's.
@@ -88,13 +88,13 @@ func (o *Port) owns(lid uint16) bool {
 	return a.LID != 0 && lid>>a.LMC == a.LID>>a.LMC
 }
 
-// credit reports whether the other end has room for the packet at the head of a lane (section 7.9.4.4).
-func (o *Port) credit(lane uint8) bool {
+// hasCredit reports whether a lane has credits for the packet at its head (section 7.9.4.4).
+func (o *Port) hasCredit(lane uint8) bool {
 	l := &o.out[lane]
-	return (l.limit-l.sent-l.head().blocks)&creditMask <= maxBuffer
+	return (l.fccl-l.fctbs-l.head().blocks)&creditMask <= maxBuffer
 }
 
-// creditMask is of counts of blocks.
+// creditMask is the range of the flow control counters: 12 bits.
 const creditMask = 0xfff
 
 // sendable returns the data lanes that have a packet and credits for it.
@@ -102,7 +102,7 @@ func (o *Port) sendable() uint32 {
 	ready := uint32(0)
 	for busy := o.busy & dataLanes; busy != 0; busy &= busy - 1 {
 		lane := uint8(bits.TrailingZeros32(busy))
-		if o.credit(lane) {
+		if o.hasCredit(lane) {
 			ready |= 1 << lane
 		}
 	}
@@ -120,61 +120,60 @@ func (n *Net) choose(o *Port) (uint8, bool) {
 	if o.state.Link.Logical == node.Active {
 		if ready := o.sendable(); ready != 0 {
 			if lane, ok := o.arbitrate(ready); ok {
-				n.waited(o)
+				n.countWait(o)
 				return lane, true
 			}
 		}
 	}
 	if o.busy&dataLanes != 0 {
-		if o.waiting == 0 {
-			o.waiting = n.now
+		if o.waitSince == 0 {
+			o.waitSince = n.now
 		}
 	}
 	return 0, false
 }
 
-// waited counts the time in which a port had something to send and could not.
-func (n *Net) waited(o *Port) {
-	if o.waiting != 0 {
-		o.state.Counters.XmitWait += uint64((n.now - o.waiting) / node.WaitTick)
-		o.waiting = 0
+// countWait adds the time that a port has waited for credits to PortXmitWait.
+func (n *Net) countWait(o *Port) {
+	if o.waitSince != 0 {
+		o.state.Counters.XmitWait += uint64((n.now - o.waitSince) / node.WaitTick)
+		o.waitSince = 0
 	}
 }
 
-// CountWaits makes the counters of a node's ports have the time up to now in which they have waited for
-// credits and still do.
+// CountWaits brings PortXmitWait of a node's ports up to date, including waits that have not ended.
 func (n *Net) CountWaits(now clock.Time, nd *Node) {
 	n.advance(now)
 	for _, o := range nd.ports {
-		if o.waiting != 0 {
-			ticks := (n.now - o.waiting) / node.WaitTick
+		if o.waitSince != 0 {
+			ticks := (n.now - o.waitSince) / node.WaitTick
 			o.state.Counters.XmitWait += uint64(ticks)
-			o.waiting += ticks * node.WaitTick
+			o.waitSince += ticks * node.WaitTick
 		}
 	}
 }
 
-// serve sends what a port can send now, at most budget packets, and returns what it has used of it.
+// serve sends what a port can send now, at most budget packets. It returns how much of the budget it used.
 func (n *Net) serve(o *Port, budget int) int {
-	n.tellCredits(o)
+	n.sendCredits(o)
 	used := 0
 	for o.tx == nil {
 		if used == budget {
-			n.kick(o)
+			n.markReady(o)
 			break
 		}
 		lane := uint8(loopLane)
 		if !o.loops() {
 			var ok bool
 			if o.remote {
-				n.offer(o)
+				n.announceFrames(o)
 				break
 			} else if lane, ok = n.choose(o); !ok {
 				break
 			}
 		}
 		used++
-		p := n.take(o, lane)
+		p := n.nextToSend(o, lane)
 		if p == nil {
 			continue
 		}
@@ -184,7 +183,7 @@ func (n *Net) serve(o *Port, budget int) int {
 		}
 		o.tx = p
 		bytes := int64(len(p.bytes) + ib.VCRCLen)
-		n.timers.set(&o.timers[sentTimer], n.now+clock.Time((bytes*o.psPerByte+999)/1000))
+		n.timers.set(&o.timers[txTimer], n.now+clock.Time((bytes*o.psPerByte+999)/1000))
 	}
 	if o.busy&dataLanes != 0 {
 		n.expireLater(o)
@@ -192,8 +191,8 @@ func (n *Net) serve(o *Port, budget int) int {
 	return max(used, 1)
 }
 
-// take takes the next packet from a lane to send it. One that has waited too long is discarded: nil.
-func (n *Net) take(o *Port, lane uint8) *Packet {
+// nextToSend removes the next packet from a lane. It returns nil if the packet was too old, and is discarded.
+func (n *Net) nextToSend(o *Port, lane uint8) *Packet {
 	p := n.dequeue(o, lane)
 	if n.tooOld(o, p) {
 		o.state.Counters.XmitDiscards++
@@ -204,17 +203,17 @@ func (n *Net) take(o *Port, lane uint8) *Packet {
 	return p
 }
 
-// dataLanes are the lanes of links that have credits.
+// dataLanes is the set of lanes with credits.
 const dataLanes = 1<<managementLane - 1
 
-// offer tells that a port with a remote cable may have frames.
-func (n *Net) offer(o *Port) {
-	if o.up && (o.told.due != 0 || o.busy&^(1<<loopLane) != 0) {
+// announceFrames wakes the owner of a remote cable if the port has frames to send.
+func (n *Net) announceFrames(o *Port) {
+	if o.up && (o.credits.due != 0 || o.busy&^(1<<loopLane) != 0) {
 		n.wake(o, Frames)
 	}
 }
 
-// loops reports whether the next packet to send is one to the port itself: they take turns with others.
+// loops reports whether the port can send a packet to itself: there is one, and room for it.
 func (o *Port) loops() bool {
 	l := &o.out[loopLane]
 	if l.n == 0 {
@@ -224,30 +223,30 @@ func (o *Port) loops() bool {
 	return in.used+l.head().blocks <= in.size
 }
 
-// sentLast is called when the last byte of a paced packet has left.
-func (n *Net) sentLast(o *Port) {
+// txDone ends the transmission of a packet on a paced link.
+func (n *Net) txDone(o *Port) {
 	p := o.tx
 	o.tx = nil
 	n.sent(o, p)
-	n.kick(o)
+	n.markReady(o)
 }
 
-// sent hands a packet that has left a port to the other end of the link.
+// sent carries a packet that has left a port to the other end of the link.
 func (n *Net) sent(o *Port, p *Packet) {
 	if p.lane == loopLane {
-		n.leave(p)
+		n.releaseBuffer(p)
 		n.arriveOwn(o, p)
 		return
 	}
 	n.count(o, p)
-	n.leave(p)
+	n.releaseBuffer(p)
 	if n.record != nil {
 		n.recordPacket(o, p)
 	}
 	n.carry(o, p)
 }
 
-// count counts a packet that leaves by the link.
+// count updates the counters for a packet that leaves by the link.
 func (n *Net) count(o *Port, p *Packet) {
 	c := &o.state.Counters
 	c.XmitPkts++
@@ -260,7 +259,7 @@ func (n *Net) count(o *Port, p *Packet) {
 	if p.lane != managementLane {
 		c.LanePkts++
 		l := &o.out[p.lane]
-		l.sent = (l.sent + p.blocks) & creditMask
+		l.fctbs = (l.fctbs + p.blocks) & creditMask
 	}
-	o.told.news = true
+	o.credits.changed = true
 }

@@ -184,7 +184,7 @@ func TestStates(t *testing.T) {
 	c := f.plug(a, b, 0)
 	state := func(wantA, wantB node.LinkState) {
 		t.Helper()
-		f.run(f.now + 2*endTime)
+		f.run(f.now + 2*downDelay)
 		if sa, sb := a.State().Link.Logical, b.State().Link.Logical; sa != wantA || sb != wantB {
 			t.Fatalf("states are %v and %v, want %v and %v", sa, sb, wantA, wantB)
 		}
@@ -334,7 +334,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// TestHoldCredits: a port that tells no credits stops who sends to it, and nothing is lost.
+// TestHoldCredits: a port that withholds its credits stops its senders, and nothing is lost.
 func TestHoldCredits(t *testing.T) {
 	for _, delay := range []clock.Time{0, 100} {
 		f := newFabric(t, Config{Paced: true})

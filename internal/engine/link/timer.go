@@ -4,10 +4,10 @@ package link
 
 import "github.com/ramjet-rdma/ramjet/internal/core/clock"
 
-// timer is something that is due at a time.
+// timer is a deadline in the heap.
 type timer struct {
 	when clock.Time // 0: not set
-	seq  uint64     // of timers due at the same time the first that was set goes first
+	seq  uint64     // orders timers due at the same time by when they were set
 	pos  int        // in the heap
 	kind timerKind
 	port *Port // of all kinds but agentTimer
@@ -17,16 +17,16 @@ type timer struct {
 type timerKind uint8
 
 const (
-	sentTimer    timerKind = iota // the last byte of a packet has left
-	arrivalTimer                  // something has come through the cable
-	refreshTimer                  // flow control is to be sent again
-	expireTimer                   // a packet at the head of a queue may have waited too long
-	endTimer                      // a link that a manager has ended goes down
-	agentTimer                    // the node's agent has something to send
+	txTimer      timerKind = iota // the last byte of a packet has left
+	arrivalTimer                  // something arrives over the cable
+	refreshTimer                  // flow control packets are to be repeated
+	expireTimer                   // a queued packet may have expired
+	downTimer                     // a link that a manager has taken down goes down
+	agentTimer                    // the node's agent has traps to send
 	numTimers
 )
 
-// timers is a heap of four children a node.
+// timers is a 4-ary heap.
 type timers struct {
 	heap []*timer
 	seq  uint64
@@ -36,7 +36,7 @@ func (t *timer) before(u *timer) bool {
 	return t.when < u.when || t.when == u.when && t.seq < u.seq
 }
 
-// set makes t due at when, instead of when it was due before.
+// set sets t to when, whether or not it was set before.
 func (h *timers) set(t *timer, when clock.Time) {
 	h.seq++
 	if t.when == 0 {
@@ -51,7 +51,7 @@ func (h *timers) set(t *timer, when clock.Time) {
 	h.down(t)
 }
 
-// stop makes t due never.
+// stop unsets t.
 func (h *timers) stop(t *timer) {
 	if t.when == 0 {
 		return
@@ -68,7 +68,7 @@ func (h *timers) stop(t *timer) {
 	h.down(last)
 }
 
-// next returns when the first is due, 0: none is set.
+// next returns when the earliest timer is due; 0: none is set.
 func (h *timers) next() clock.Time {
 	if len(h.heap) == 0 {
 		return 0

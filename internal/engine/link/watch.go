@@ -10,31 +10,30 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// Watcher is an agent that is told what goes wrong at the ports of its node: it has traps for that
-// (section 14.2.5.1).
+// Watcher is an agent that traps errors at the ports of its node (section 14.2.5.1).
 type Watcher interface {
 	Notifier
-	// PhysicalError tells that a packet came in at a port whose VCRC is wrong.
+	// PhysicalError reports a packet with a wrong VCRC.
 	PhysicalError(now clock.Time, port int)
-	// BufferOverrun tells that a packet came in at a port beyond the credits.
+	// BufferOverrun reports a packet beyond the credits.
 	BufferOverrun(now clock.Time, port int)
-	// FlowControlLost tells that the other end of a link was silent for too long.
-	FlowControlLost(now clock.Time, port int)
-	// KeyViolated tells of a packet with a wrong key: see [mad.TrapSwitchPKey].
+	// WatchdogExpired reports that no flow control packet came for too long.
+	WatchdogExpired(now clock.Time, port int)
+	// KeyViolated reports a packet with a wrong key: see [mad.TrapSwitchPKey].
 	KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails)
 }
 
-// tellAgent tells the agent of a port's node of something.
-func (n *Net) tellAgent(q *Port, tell func(Watcher)) {
+// notifyAgent calls do with the agent of a port's node, if that is a Watcher.
+func (n *Net) notifyAgent(q *Port, do func(Watcher)) {
 	if w, ok := q.node.agent.(Watcher); ok {
-		tell(w)
+		do(w)
 		n.agentDue(q.node)
 	}
 }
 
-// constrained tells that a switch's port has refused a packet because of its P_Key.
-func (n *Net) constrained(q *Port, p *Packet) {
-	n.tellAgent(q, func(w Watcher) {
+// reportPKeyViolation reports that a switch's port has dropped a packet because of its P_Key.
+func (n *Net) reportPKeyViolation(q *Port, p *Packet) {
+	n.notifyAgent(q, func(w Watcher) {
 		bth := p.bth()
 		d := mad.KeyDetails{LID1: p.slid(), LID2: p.dlid(), Key: uint32(p.pkey(bth)), SL: p.sl(), QP2: p.destQP(bth)}
 		if op := ib.Opcode(p.bytes[bth]); op.Transport() == ib.UDSendOnly.Transport() && len(p.bytes) >= bth+ib.BTHLen+ib.DETHLen {
@@ -47,8 +46,8 @@ func (n *Net) constrained(q *Port, p *Packet) {
 	})
 }
 
-// Silent tells the agent of a port that its remote cable's other end was not heard for too long.
-func (n *Net) Silent(now clock.Time, q *Port) {
+// WatchdogExpired reports to a port's agent that the other end of a remote cable was silent for too long.
+func (n *Net) WatchdogExpired(now clock.Time, q *Port) {
 	n.advance(now)
-	n.tellAgent(q, func(w Watcher) { w.FlowControlLost(n.now, q.num) })
+	n.notifyAgent(q, func(w Watcher) { w.WatchdogExpired(n.now, q.num) })
 }

@@ -10,35 +10,35 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// maxRequests limits the requests that wait for responses.
+// maxRequests limits the requests without a response.
 const maxRequests = 4096
 
 // ErrFull means that too many requests wait for responses.
 var ErrFull = errors.New("madagent: too many requests wait for responses")
 
-// Datagram is a management datagram to be sent.
+// Datagram is a management datagram to send.
 type Datagram struct {
 	To  verbs.MADPath
 	MAD [verbs.MADLen]byte
 }
 
-// Event is what the program gets.
+// Event is a received datagram, or a request that has timed out.
 type Event struct {
-	Path     verbs.MADPath // where the datagram came from; of a request that timed out, where it went to
-	Data     []byte        // one datagram, or a response whose segments are put together
+	Path     verbs.MADPath // the source of the datagram, or the destination of a request that timed out
+	Data     []byte        // a datagram, or a reassembled response
 	TimedOut bool          // Data is a request without a response
 }
 
-// Agent is the state of one agent. Its zero value, with RMPP set, is ready.
+// Agent is the state of one agent. Its zero value is ready to use.
 type Agent struct {
-	RMPP bool // responses in segments are put together
+	RMPP bool // reassemble responses in segments
 
-	waiting []*request
-	out     []Datagram
-	events  []Event
+	requests []*request
+	out      []Datagram
+	events   []Event
 }
 
-// request waits for its response.
+// request is a request without a response.
 type request struct {
 	Datagram
 	class    mad.Class
@@ -46,24 +46,24 @@ type request struct {
 	timeout  clock.Time
 	retries  int
 	deadline clock.Time
-	response *assembly // segments have come; nil: none yet
+	response *assembly // nil: no segment has been received
 }
 
-// Request records a request that the caller sends, to be repeated after each timeout, retries times. Its
-// transaction id is the one that it is sent with.
+// Request records a request that the caller sends. It is repeated after each timeout, retries times, and then
+// becomes an event.
 func (a *Agent) Request(now clock.Time, d *Datagram, timeout clock.Time, retries int) error {
 	var h mad.Header
 	h.Decode(d.MAD[:])
-	if len(a.waiting) == maxRequests {
+	if len(a.requests) == maxRequests {
 		return ErrFull
 	}
-	a.waiting = append(a.waiting, &request{Datagram: *d, class: h.Class, tid: h.TID, timeout: timeout, retries: retries, deadline: now + timeout})
+	a.requests = append(a.requests, &request{Datagram: *d, class: h.Class, tid: h.TID, timeout: timeout, retries: retries, deadline: now + timeout})
 	return nil
 }
 
-// Forget takes back a request that could not be sent.
+// Forget removes a request that could not be sent.
 func (a *Agent) Forget(tid uint64) {
-	for i, q := range a.waiting {
+	for i, q := range a.requests {
 		if q.tid == tid {
 			a.forget(i)
 			return
@@ -71,7 +71,7 @@ func (a *Agent) Forget(tid uint64) {
 	}
 }
 
-// Handle takes a datagram that has come.
+// Handle handles a received datagram.
 func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
 	var h mad.Header
 	if !h.Decode(b) || len(b) != verbs.MADLen {
@@ -85,7 +85,7 @@ func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
 	if i < 0 {
 		return
 	}
-	q := a.waiting[i]
+	q := a.requests[i]
 	if a.RMPP {
 		if used, done := a.segment(now, q, from, b); used && !done {
 			return
@@ -99,7 +99,7 @@ func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
 
 // find returns the request that a datagram answers, or -1.
 func (a *Agent) find(h *mad.Header) int {
-	for i, q := range a.waiting {
+	for i, q := range a.requests {
 		if q.tid == h.TID && q.class == h.Class {
 			return i
 		}
@@ -108,16 +108,16 @@ func (a *Agent) find(h *mad.Header) int {
 }
 
 func (a *Agent) forget(i int) {
-	last := len(a.waiting) - 1
-	a.waiting[i] = a.waiting[last]
-	a.waiting[last] = nil
-	a.waiting = a.waiting[:last]
+	last := len(a.requests) - 1
+	a.requests[i] = a.requests[last]
+	a.requests[last] = nil
+	a.requests = a.requests[:last]
 }
 
-// HandleTimeout repeats requests whose time is over, or gives them up.
+// HandleTimeout repeats requests whose deadline has passed, or times them out.
 func (a *Agent) HandleTimeout(now clock.Time) {
-	for i := 0; i < len(a.waiting); i++ {
-		q := a.waiting[i]
+	for i := 0; i < len(a.requests); i++ {
+		q := a.requests[i]
 		if q.deadline > now {
 			continue
 		}
@@ -135,7 +135,7 @@ func (a *Agent) HandleTimeout(now clock.Time) {
 
 // Deadline returns when HandleTimeout is due, 0: never.
 func (a *Agent) Deadline() (at clock.Time) {
-	for _, q := range a.waiting {
+	for _, q := range a.requests {
 		if at == 0 || q.deadline < at {
 			at = q.deadline
 		}
@@ -143,7 +143,7 @@ func (a *Agent) Deadline() (at clock.Time) {
 	return at
 }
 
-// NextDatagram returns what is to be sent.
+// NextDatagram returns the next datagram to send in d; false: there is none.
 func (a *Agent) NextDatagram(d *Datagram) bool {
 	if len(a.out) == 0 {
 		return false
@@ -153,7 +153,7 @@ func (a *Agent) NextDatagram(d *Datagram) bool {
 	return true
 }
 
-// NextEvent returns what the program gets.
+// NextEvent returns the next event in e; false: there is none.
 func (a *Agent) NextEvent(e *Event) bool {
 	if len(a.events) == 0 {
 		return false

@@ -12,21 +12,21 @@ import (
 const (
 	// maxResponse limits a response in bytes: a table of 64,000 ports needs less.
 	maxResponse = 16 << 20
-	// window is how many segments may be sent without an acknowledgement, after the first.
+	// window is how many segments the sender may send without an acknowledgement, after the first one.
 	window = 64
-	// patience is how long the next segment may take.
-	patience = clock.Time(10e9)
+	// assemblyTimeout is the least time in nanoseconds to wait for the next segment.
+	assemblyTimeout = clock.Time(10e9)
 )
 
-// assembly is a response of which segments have come (section 13.6.3.2).
+// assembly is a partially received response (section 13.6.3.2).
 type assembly struct {
 	data  []byte // with the headers of the first segment
-	last  uint32 // the last segment that came in order
+	last  uint32 // the last segment received in order
 	limit uint32 // NewWindowLast: the last that may be sent
 }
 
-// headersLen returns the length of the headers that each segment of a class repeats, 0: the class has no
-// RMPP header. Vendors' classes of the second range have a vendor's id behind it (section 16.5).
+// headersLen returns the length of the headers that each segment of a class repeats; 0: the class has no RMPP header.
+// Vendor classes of the second range have an OUI after it (section 16.5).
 func headersLen(c mad.Class) int {
 	switch {
 	case c == sa.Class:
@@ -37,8 +37,8 @@ func headersLen(c mad.Class) int {
 	return 0
 }
 
-// segment takes a datagram that may be a segment of the response to a request. used: it is one. done: the
-// response is complete.
+// segment handles a datagram that may be a segment of a request's response. used reports whether it was one, done
+// whether the response is complete.
 func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byte) (used, done bool) {
 	headers := headersLen(q.class)
 	var r sa.RMPP
@@ -50,12 +50,12 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 	}
 	switch {
 	case r.Type == sa.RMPPStop || r.Type == sa.RMPPAbort:
-		q.retries, q.deadline = 0, now // the program learns that there will be no response
+		q.retries, q.deadline = 0, now // fails the request
 		return true, false
 	case r.Type != sa.RMPPData:
 		return true, false
 	case r.Version != sa.RMPPVersion:
-		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPAbort, Status: sa.RMPPBadVersion})
+		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAbort, Status: sa.RMPPBadVersion})
 		return true, false
 	}
 	if q.response == nil {
@@ -63,7 +63,7 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 	}
 	p := q.response
 	if r.Segment != p.last+1 || (r.Segment == 1) != (r.Flags&sa.RMPPFirst != 0) {
-		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
+		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
 		return true, false
 	}
 	part := b[headers:]
@@ -75,22 +75,22 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 		p.data = append(p.data, b[:headers]...)
 	}
 	if len(p.data)+len(part) > maxResponse {
-		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPStop, Status: sa.RMPPExhausted})
+		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPStop, Status: sa.RMPPExhausted})
 		q.retries, q.deadline = 0, now
 		return true, false
 	}
 	p.data = append(p.data, part...)
 	p.last = r.Segment
-	q.deadline = now + max(q.timeout, patience)
+	q.deadline = now + max(q.timeout, assemblyTimeout)
 	if last || p.last == p.limit {
 		p.limit = p.last + window
-		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
+		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
 	}
 	return true, last
 }
 
-// tell answers a segment: with its own headers, but for the method and RMPP.
-func (a *Agent) tell(q *request, from *verbs.MADPath, b []byte, r sa.RMPP) {
+// sendControl answers a segment with an ACK, STOP or ABORT, which has the segment's headers but for method and RMPP.
+func (a *Agent) sendControl(q *request, from *verbs.MADPath, b []byte, r sa.RMPP) {
 	const response = 0x80
 	d := Datagram{To: *from}
 	headers := headersLen(q.class)

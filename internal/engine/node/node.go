@@ -13,7 +13,7 @@ const (
 	DataVLs = 15
 	// ServiceLevels is how many service levels there are (section 7.6.5).
 	ServiceLevels = 16
-	// PermissiveLID addresses whoever is at the other end of a link (section 4.1.3).
+	// PermissiveLID addresses the node at the other end of a link (section 4.1.3).
 	PermissiveLID uint16 = 0xffff
 	// FirstMulticastLID and LastMulticastLID bound the LIDs of multicast groups (section 4.1.3).
 	FirstMulticastLID uint16 = 0xc000
@@ -36,8 +36,8 @@ type Node struct {
 	// Tables are a switch's; nil: the node is none.
 	Tables *Tables
 
-	// Changed is called after a management packet has changed something of a port that its owner may
-	// have to follow; nil: nobody wants to know.
+	// Changed is called after a management packet has changed something of a port that its owner must
+	// follow; may be nil.
 	Changed func(port int)
 }
 
@@ -85,7 +85,7 @@ type Address struct {
 	SMSL          uint8
 	SubnetTimeout uint8
 	RespTime      uint8
-	Reregister    bool // ClientReregister was set and is to be told of
+	Reregister    bool // ClientReregister was set, and is to be reported to clients
 }
 
 // Authority is who may manage a port (section 14.2.4).
@@ -126,7 +126,7 @@ type Partition struct {
 	QViolations uint16
 }
 
-// Notices is what a port has to tell its subnet manager.
+// Notices are what a port has to report to its subnet manager.
 type Notices struct {
 	StateChanged bool // a switch's PortStateChange, kept at port 0
 }
@@ -175,7 +175,7 @@ type Counters struct {
 	VL15Dropped          uint64
 	XmitWait             uint64 // ticks of [WaitTick] in which there was something to send and no credit
 
-	// LanePkts are packets of data lanes, sent and received: those of programs, not of subnet management.
+	// LanePkts counts packets on data lanes, sent and received, which excludes subnet management.
 	// Performance management has no such counter.
 	LanePkts uint64
 }

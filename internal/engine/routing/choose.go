@@ -34,7 +34,7 @@ type Routes struct {
 }
 
 // Route finds routes for all endpoints, and trees for multicast groups of adapters. Both together have
-// no credit loop, except with [MinHop]: Routes then tells of it.
+// no credit loop, except with [MinHop]: then Routes.Loop has it.
 func (g *Graph) Route(a Algorithm) Routes {
 	if len(g.Peers) == 0 {
 		return Routes{}

@@ -12,18 +12,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// admin is the subnet administrator: what others have told it, and what it is telling them.
+// admin is the state of the subnet administrator.
 type admin struct {
-	groups    map[ib.GID]*group
-	byMLID    []*group // from [node.FirstMulticastLID] on
-	dirty     map[int]bool
-	waiting   []Datagram // answers to joins, until the switches have their tables
-	services  []*service
-	subs      []*subscription
-	transfers []*transfer
-	bytes     int // of all transfers
-	reports   []*outReport
-	tid       uint32
+	groups      map[ib.GID]*group
+	byMLID      []*group // from [node.FirstMulticastLID] on
+	dirty       map[int]bool
+	heldReplies []Datagram // responses to joins, until the switches have their tables
+	services    []*service
+	subs        []*subscription
+	transfers   []*transfer
+	bytes       int // of all transfers
+	reports     []*outReport
+	tid         uint32
 }
 
 func (a *admin) init() {
@@ -36,11 +36,10 @@ type query struct {
 	d       *Datagram
 	data    []byte // the attribute
 	from    *port  // the requester
-	trusted bool   // it has the key
+	trusted bool   // it has the SM_Key
 }
 
-// handleSA answers a request (section 15.4). What is no master does not: clients find the master by the
-// LID that their port has.
+// handleSA answers a request (section 15.4). Only a master does: clients find it by the MasterSMLID of their port.
 func (m *Manager) handleSA(now clock.Time, d *Datagram) {
 	q := &query{d: d, data: d.MAD[sa.HeaderLen:]}
 	q.Decode(d.MAD[:])
@@ -54,9 +53,9 @@ func (m *Manager) handleSA(now clock.Time, d *Datagram) {
 		m.admin.handleRMPP(m, now, q)
 		return
 	case known && q.Method == mad.MethodReportResp:
-		m.admin.reported(q)
+		m.admin.handleReportResp(q)
 		return
-	case q.Method.Answers(): // never answered in turn, whatever is wrong with it
+	case q.Method.Answers(): // responses are never answered
 		m.Counters.Malformed++
 		return
 	case !known:
@@ -86,7 +85,7 @@ func (m *Manager) answer(now clock.Time, q *query) {
 	case q.Attribute == mad.AttrClassPortInfo && q.Method == mad.MethodGet:
 		c := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: sa.ClassVersion, CapMask: capOptional | capMulticast,
 			RespTime: respTime}
-		m.one(q, c.Append(nil))
+		m.answerRecord(q, c.Append(nil))
 	case q.Attribute == mad.AttrInformInfo && q.Method == mad.MethodSet:
 		m.subscribe(q)
 	case q.Attribute == sa.AttrMCMemberRecord && q.Method == mad.MethodSet:
@@ -106,14 +105,14 @@ func (m *Manager) answer(now clock.Time, q *query) {
 	}
 }
 
-// What ClassPortInfo:CapabilityMask says of this class (section 15.2.6).
+// ClassPortInfo of the administrator (section 15.2.6).
 const (
-	capOptional  = 1 << 8 // optional records are there
+	capOptional  = 1 << 8 // optional records are supported
 	capMulticast = 1 << 9 // UD multicast
-	respTime     = 18     // a second
+	respTime     = 18     // code: about 1 s
 )
 
-// lookUp answers Get and GetTable.
+// lookUp answers a Get or GetTable.
 func (m *Manager) lookUp(now clock.Time, q *query) {
 	layout := sa.Layout(q.Attribute)
 	if !layout.Covers(q.Mask) {
@@ -135,11 +134,11 @@ func (m *Manager) lookUp(now clock.Time, q *query) {
 	case t.n > 1:
 		m.refuse(q, sa.StatusTooManyRecords)
 	default:
-		m.one(q, t.data)
+		m.answerRecord(q, t.data)
 	}
 }
 
-// table gathers the records that match a query.
+// table collects the records that match a query.
 type table struct {
 	q      *query
 	layout *sa.Components
@@ -147,7 +146,7 @@ type table struct {
 	data   []byte
 	n      int
 	limit  int
-	full   bool // there are more than are sent
+	full   bool // the records exceed limit
 }
 
 // add adds a record if it matches.
@@ -171,12 +170,12 @@ func (t *table) add(r interface{ Append([]byte) []byte }) {
 	t.n++
 }
 
-// skips reports whether records of a LID cannot match: all but a few kinds begin with it.
+// skips reports whether no record of a LID can match. The records that it is used for begin with their LID.
 func (t *table) skips(lid uint16) bool {
 	return t.mask&1 != 0 && uint16(t.q.data[0])<<8|uint16(t.q.data[1]) != lid
 }
 
-// response returns a request's header as that of its response, and where that goes.
+// response returns the header and the addresses of the response to a request.
 func response(q *query, status mad.Status) (sa.Header, Datagram) {
 	h := q.Header
 	h.Method |= 0x80
@@ -187,7 +186,7 @@ func response(q *query, status mad.Status) (sa.Header, Datagram) {
 	return h, Datagram{QPN: ib.QP1, LID: q.d.LID, Peer: q.d.Peer, SL: q.d.SL, PKey: q.d.PKey}
 }
 
-// refuse answers with a status and without a record.
+// refuse responds with an error status and no record.
 func (m *Manager) refuse(q *query, status mad.Status) {
 	h, d := response(q, status)
 	h.Offset = 0
@@ -195,8 +194,8 @@ func (m *Manager) refuse(q *query, status mad.Status) {
 	m.reply(&d)
 }
 
-// one answers with a record.
-func (m *Manager) one(q *query, record []byte) {
+// answerRecord responds with one record.
+func (m *Manager) answerRecord(q *query, record []byte) {
 	d := answerWith(q, record)
 	m.reply(&d)
 }
@@ -209,19 +208,18 @@ func answerWith(q *query, record []byte) Datagram {
 	return d
 }
 
-// swept compares the subnet with what it was before a sweep, forgets what ports have told that are
-// gone, and tells subscribers.
-func (a *admin) swept(m *Manager, now clock.Time, old, f *fabric) {
+// afterSweep reports new and vanished ports to subscribers, and forgets what the vanished have registered.
+func (a *admin) afterSweep(m *Manager, now clock.Time, old, f *fabric) {
 	if old == nil {
 		return
 	}
 	for lid, p := range f.byLID {
-		if p != nil && int(p.lid) == lid && old.ends[p.guid] == nil {
+		if p != nil && int(p.lid) == lid && old.byPortGUID[p.guid] == nil {
 			a.reportGID(m, now, mad.TrapInService, m.gid(p))
 		}
 	}
 	for lid, p := range old.byLID {
-		if p == nil || int(p.lid) != lid || f.ends[p.guid] != nil {
+		if p == nil || int(p.lid) != lid || f.byPortGUID[p.guid] != nil {
 			continue
 		}
 		a.forgetPort(m, now, p.guid)
@@ -229,7 +227,7 @@ func (a *admin) swept(m *Manager, now clock.Time, old, f *fabric) {
 	}
 }
 
-// forgetPort ends a port's memberships, services and subscriptions.
+// forgetPort removes a port's memberships, services and subscriptions.
 func (a *admin) forgetPort(m *Manager, now clock.Time, guid uint64) {
 	for _, g := range a.sortedGroups() {
 		if _, ok := g.members[guid]; ok {
@@ -240,7 +238,7 @@ func (a *admin) forgetPort(m *Manager, now clock.Time, guid uint64) {
 	a.subs = slices.DeleteFunc(a.subs, func(s *subscription) bool { return s.guid == guid })
 }
 
-// timeout does what is due.
+// timeout handles what is due at now.
 func (a *admin) timeout(m *Manager, now clock.Time) {
 	a.expireServices(now)
 	a.expireTransfers(m, now)
@@ -250,13 +248,13 @@ func (a *admin) timeout(m *Manager, now clock.Time) {
 func (a *admin) deadline() clock.Time {
 	d := clock.Time(0)
 	for _, s := range a.services {
-		d = sooner(d, s.ends)
+		d = earlier(d, s.ends)
 	}
 	for _, t := range a.transfers {
-		d = sooner(d, t.deadline)
+		d = earlier(d, t.deadline)
 	}
 	for _, r := range a.reports {
-		d = sooner(d, r.deadline)
+		d = earlier(d, r.deadline)
 	}
 	return d
 }

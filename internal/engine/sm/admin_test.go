@@ -20,7 +20,7 @@ import (
 // client asks an administrator from an adapter, as a program there would.
 type client struct {
 	s    *subnet
-	b    *box
+	b    *testNode
 	tid  uint64
 	key  uint64
 	acks func(a *sa.RMPP) // may change an acknowledgement before it is sent
@@ -114,22 +114,22 @@ func (c *client) want(want, got mad.Status) {
 	}
 }
 
-// office is a subnet with a manager that is up, and clients at all adapters but the manager's.
-func office(t testing.TB, c Config) (*subnet, *chair, []*client) {
+// newClients returns a subnet that is up, its manager, and clients at all other adapters.
+func newClients(t testing.TB, c Config) (*subnet, *testManager, []*client) {
 	s := newSubnet(t)
 	all, _, _, _ := s.fatTree(4)
-	seat := s.manage(all[0], c)
-	s.up(seat)
+	mgr := s.manage(all[0], c)
+	s.up(mgr)
 	var clients []*client
 	for _, b := range all[1:] {
 		clients = append(clients, &client{s: s, b: b, tid: uint64(b.node.GUID) << 16})
 	}
-	return s, seat, clients
+	return s, mgr, clients
 }
 
 func TestPathRecords(t *testing.T) {
-	s, seat, clients := office(t, Config{Partitions: []Partition{{PKey: 0x7fff, All: FullMember}, {PKey: 0x12}}})
-	_ = seat
+	s, mgr, clients := newClients(t, Config{Partitions: []Partition{{PKey: 0x7fff, All: FullMember}, {PKey: 0x12}}})
+	_ = mgr
 	a, b := clients[2], clients[9]
 	for _, m := range []uint64{
 		sa.PathDGID | sa.PathSGID, sa.PathDLID | sa.PathSLID, sa.PathDGID | sa.PathSLID, sa.PathDLID | sa.PathSGID,
@@ -148,7 +148,7 @@ func TestPathRecords(t *testing.T) {
 			var r sa.PathRecord
 			r.Decode(records[0])
 			want := sa.PathRecord{DGID: b.gid(), SGID: a.gid(), DLID: b.lid(), SLID: a.lid(), PKey: 0xffff, Reversible: true, NumbPath: 1,
-				MTU: exactly(5), Rate: exactly(16), Life: exactly(18)}
+				MTU: exact(5), Rate: exact(16), Life: exact(18)}
 			if m&sa.PathSL != 0 {
 				want.SL, want.TClass = 3, 5
 			}
@@ -195,7 +195,7 @@ func TestPathRecords(t *testing.T) {
 	status, records = a.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathDGID|sa.PathSGID, &sa.PathRecord{DGID: broadcastGID(0x7fff), SGID: a.gid()})
 	a.want(0, status)
 	var r sa.PathRecord
-	if r.Decode(records[0]); r.DLID != 0xc000 || r.MTU != exactly(4) {
+	if r.Decode(records[0]); r.DLID != 0xc000 || r.MTU != exact(4) {
 		t.Errorf("path to the broadcast group: %+v", r)
 	}
 	_ = s
@@ -211,11 +211,11 @@ func TestPathLimits(t *testing.T) {
 	s.cable(a, x)
 	s.cable(x, y)
 	s.cable(y, b)
-	seat := s.manage(a, Config{})
-	s.up(seat)
-	s.check(seat)
+	mgr := s.manage(a, Config{})
+	s.up(mgr)
+	s.check(mgr)
 	c := &client{s: s, b: b}
-	status, records := c.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathSLID|sa.PathDLID, &sa.PathRecord{SLID: c.lid(), DLID: seat.m.LID()})
+	status, records := c.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathSLID|sa.PathDLID, &sa.PathRecord{SLID: c.lid(), DLID: mgr.m.LID()})
 	c.want(0, status)
 	var r sa.PathRecord
 	if r.Decode(records[0]); r.MTU.Value != 3 || r.Rate.Value != 2 {
@@ -224,7 +224,7 @@ func TestPathLimits(t *testing.T) {
 }
 
 func TestNodeRecords(t *testing.T) {
-	s, seat, clients := office(t, Config{})
+	s, mgr, clients := newClients(t, Config{})
 	c := clients[4]
 	count := func(a mad.Attribute, mask uint64, q interface{ Append([]byte) []byte }) [][]byte {
 		status, records := c.ask(sa.MethodGetTable, a, mask, q)
@@ -237,7 +237,7 @@ func TestNodeRecords(t *testing.T) {
 		var r sa.NodeRecord
 		r.Decode(b)
 		guids[r.Info.NodeGUID] = true
-		if p := seat.m.fabric.at(r.LID); p == nil || p.guid != r.Info.PortGUID {
+		if p := mgr.m.fabric.at(r.LID); p == nil || p.guid != r.Info.PortGUID {
 			t.Errorf("LID %d: %+v", r.LID, r)
 		}
 	}
@@ -315,11 +315,11 @@ func TestNodeRecords(t *testing.T) {
 // their transfer and nothing else.
 func TestRMPP(t *testing.T) {
 	for seed := range uint64(8) {
-		s, seat, clients := office(t, Config{SweepInterval: time.Hour})
+		s, mgr, clients := newClients(t, Config{SweepInterval: time.Hour})
 		s.rng = rand.New(rand.NewPCG(seed, 1))
 		c := clients[seed]
 		lose := rand.New(rand.NewPCG(seed, 2))
-		s.tamper = func(_ *chair, d *Datagram) bool {
+		s.tamper = func(_ *testManager, d *Datagram) bool {
 			var h sa.Header
 			h.Decode(d.MAD[:])
 			return d.QPN != ib.QP1 || h.RMPP.Segment == 1 || lose.IntN(5) != 0
@@ -348,7 +348,7 @@ func TestRMPP(t *testing.T) {
 		c.transmit(&h, nil)
 		h.RMPP = sa.RMPP{Version: 1, Type: sa.RMPPStop, Flags: sa.RMPPActive, Status: sa.RMPPExhausted}
 		c.transmit(&h, nil)
-		if n := len(seat.m.admin.transfers); n != 0 {
+		if n := len(mgr.m.admin.transfers); n != 0 {
 			t.Errorf("%d transfers after a STOP", n)
 		}
 		// One that does not answer at all is given up.
@@ -356,15 +356,15 @@ func TestRMPP(t *testing.T) {
 		h = sa.NewHeader(sa.MethodGetTable, sa.AttrPortInfoRecord, c.tid, 0)
 		c.transmit(&h, nil)
 		s.run(20*time.Second, nil)
-		if n := len(seat.m.admin.transfers); n != 0 || seat.m.admin.bytes != 0 {
-			t.Errorf("%d transfers and %d bytes are left", n, seat.m.admin.bytes)
+		if n := len(mgr.m.admin.transfers); n != 0 || mgr.m.admin.bytes != 0 {
+			t.Errorf("%d transfers and %d bytes are left", n, mgr.m.admin.bytes)
 		}
 	}
 }
 
 // A requester has eight tables at most under way.
 func TestTransfersBounded(t *testing.T) {
-	_, seat, clients := office(t, Config{})
+	_, mgr, clients := newClients(t, Config{})
 	c := clients[0]
 	for range 50 {
 		c.tid++
@@ -372,16 +372,16 @@ func TestTransfersBounded(t *testing.T) {
 		c.transmit(&h, nil)
 		c.transmit(&h, nil) // repeated: the same one
 	}
-	if n := len(seat.m.admin.transfers); n != perRequester {
+	if n := len(mgr.m.admin.transfers); n != perRequester {
 		t.Errorf("%d transfers", n)
 	}
-	seat.m.config.Limits.ResponseBytes = 1000
+	mgr.m.config.Limits.ResponseBytes = 1000
 	status, _ := clients[1].ask(sa.MethodGetTable, sa.AttrPortInfoRecord, 0, nil)
 	clients[1].want(sa.StatusNoResources, status)
 }
 
 func TestServices(t *testing.T) {
-	s, _, clients := office(t, Config{Limits: Limits{Services: 6, PerPort: 4}})
+	s, _, clients := newClients(t, Config{Limits: Limits{Services: 6, PerPort: 4}})
 	c, other := clients[0], clients[1]
 	record := func(id uint64, lease uint32) *sa.ServiceRecord {
 		return &sa.ServiceRecord{ID: id, GID: c.gid(), PKey: 0xffff, Lease: lease, Key: [16]byte{1}, Name: [64]byte{'x'}}
@@ -434,7 +434,7 @@ func TestServices(t *testing.T) {
 		c.want(want, set(c, record(10+i, sa.LeaseForever)))
 	}
 	// Who goes takes its services along.
-	s.unplug(plug{c.b, 1})
+	s.unplug(testPort{c.b, 1})
 	s.run(3*time.Second, nil)
 	status, records := other.ask(sa.MethodGetTable, sa.AttrServiceRecord, 0, nil)
 	c.want(0, status)
@@ -466,7 +466,7 @@ func (c *client) notices(answer bool) (all []string) {
 }
 
 func TestReports(t *testing.T) {
-	s, seat, clients := office(t, Config{Limits: Limits{PerPort: 2}})
+	s, mgr, clients := newClients(t, Config{Limits: Limits{PerPort: 2}})
 	a, b, gone := clients[0], clients[7], clients[3]
 	info := func(trap uint16, subscribe uint8) *sa.InformInfo {
 		return &sa.InformInfo{LIDBegin: anyLID, Generic: 1, Subscribe: subscribe, Type: anyType, Trap: trap, Producer: anyProducer, RespTime: 18}
@@ -489,7 +489,7 @@ func TestReports(t *testing.T) {
 	peer := gone.b.peers[1]
 	lost := fmt.Sprintf("65 of %x", gone.b.node.Ports[1].GUID)
 	back := fmt.Sprintf("64 of %x", gone.b.node.Ports[1].GUID)
-	s.unplug(plug{gone.b, 1})
+	s.unplug(testPort{gone.b, 1})
 	s.run(500*time.Millisecond, nil)
 	if got := b.notices(true); !slices.Equal(got, []string{lost}) {
 		t.Errorf("b is told %v", got)
@@ -505,7 +505,7 @@ func TestReports(t *testing.T) {
 	if n := len(b.notices(true)); n != 0 {
 		t.Errorf("b has answered and is told %d again", n)
 	}
-	s.plug(plug{gone.b, 1}, peer)
+	s.plug(testPort{gone.b, 1}, peer)
 	s.run(time.Second, nil)
 	if got := a.notices(true); !slices.Contains(got, back) {
 		t.Errorf("a is told %v", got)
@@ -524,9 +524,9 @@ func TestReports(t *testing.T) {
 	a.want(0, subscribe(a, info(anyTrap, 0)))
 	a.want(sa.StatusInvalid, subscribe(a, info(anyTrap, 0)))
 	// A subscriber that never answers is not asked for ever.
-	s.unplug(plug{gone.b, 1})
+	s.unplug(testPort{gone.b, 1})
 	s.run(20*time.Second, nil)
-	if n := len(seat.m.admin.reports); n != 0 {
+	if n := len(mgr.m.admin.reports); n != 0 {
 		t.Errorf("%d reports are left", n)
 	}
 }
@@ -536,12 +536,12 @@ func TestPartitions(t *testing.T) {
 	s := newSubnet(t)
 	all := s.star(4)
 	guid := func(i int) uint64 { return all[i].node.Ports[1].GUID }
-	seat := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x7fff, Adapters: FullMember}, {PKey: 0x12, IPoIB: true, Members: map[uint64]Membership{guid(1): FullMember, guid(2): LimitedMember}}}})
-	s.up(seat)
-	s.check(seat)
+	mgr := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x7fff, Adapters: FullMember}, {PKey: 0x12, IPoIB: true, Members: map[uint64]Membership{guid(1): FullMember, guid(2): LimitedMember}}}})
+	s.up(mgr)
+	s.check(mgr)
 	for i, want := range [][]ib.PKey{{0xffff, 0}, {0xffff, 0x8012}, {0xffff, 0x0012}, {0xffff, 0}} {
 		own := all[i].node.Ports[1].Partition
-		peer := all[i].peers[1].box.node.Ports[all[i].peers[1].port].Partition
+		peer := all[i].peers[1].node.node.Ports[all[i].peers[1].port].Partition
 		full := []ib.PKey{0xffff, want[1]}
 		if full[1] != 0 {
 			full[1] |= 0x8000 // what limited members send gets through
@@ -572,9 +572,9 @@ func TestLimitedDefault(t *testing.T) {
 	s := newSubnet(t)
 	all := s.star(4)
 	guid := func(i int) uint64 { return all[i].node.Ports[1].GUID }
-	seat := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x12, Members: map[uint64]Membership{guid(1): FullMember, guid(2): FullMember}}}})
-	s.up(seat)
-	s.check(seat)
+	mgr := s.manage(all[0], Config{Partitions: []Partition{{PKey: 0x12, Members: map[uint64]Membership{guid(1): FullMember, guid(2): FullMember}}}})
+	s.up(mgr)
+	s.check(mgr)
 	path := func(from, to int) (mad.Status, ib.PKey) {
 		c := &client{s: s, b: all[from]}
 		status, records := c.ask(mad.MethodGet, sa.AttrPathRecord, sa.PathSGID|sa.PathDGID,

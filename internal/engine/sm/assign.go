@@ -10,14 +10,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// lids are the LIDs that ports have, by GUID. They are kept while a port is away.
+// lids are the assigned LIDs by port GUID. A port that goes away keeps its LID.
 type lids struct {
 	of   map[uint64]uint16
 	next uint16
 }
 
-// assignLIDs gives each port a LID: the one that it had, or the one that it has if nobody else does, or
-// a free one.
+// assignLIDs assigns a LID to each port: the one assigned before, else the one that the port has if it is free,
+// else a free one.
 func (m *Manager) assignLIDs(f *fabric) {
 	limit := node.FirstMulticastLID - 1
 	var ends []*port
@@ -26,7 +26,7 @@ func (m *Manager) assignLIDs(f *fabric) {
 			limit = min(limit, d.sw.LinearCap-1)
 		}
 		for n := range d.ports {
-			if p := &d.ports[n]; p.end() && p.known && (p.linked() || p == f.own || d.isSwitch()) {
+			if p := &d.ports[n]; p.hasLID() && p.known && (p.linked() || p == f.own || d.isSwitch()) {
 				ends = append(ends, p)
 			}
 		}
@@ -34,13 +34,13 @@ func (m *Manager) assignLIDs(f *fabric) {
 	used := make([]bool, int(limit)+1)
 	block := uint16(1) << m.config.LMC
 	for guid, lid := range m.lids.of {
-		if !claim(used, lid, block) {
+		if !reserve(used, lid, block) {
 			delete(m.lids.of, guid)
 		}
 	}
 	for _, p := range ends {
 		if m.lids.of[p.guid] == 0 {
-			if lid := p.info.LID; claim(used, lid, block) {
+			if lid := p.info.LID; reserve(used, lid, block) {
 				m.lids.of[p.guid] = lid
 			}
 		}
@@ -48,20 +48,20 @@ func (m *Manager) assignLIDs(f *fabric) {
 	f.byLID = make([]*port, 0, len(ends)+1)
 	for _, p := range ends {
 		if m.lids.of[p.guid] == 0 {
-			lid := m.lids.take(used, block)
+			lid := m.lids.allocate(used, block)
 			if lid == 0 {
-				m.forgetAway(f, used)
-				lid = m.lids.take(used, block)
+				m.releaseAbsent(f, used)
+				lid = m.lids.allocate(used, block)
 			}
 			if lid == 0 {
-				m.tell(about(NoMoreLIDs, p.dev, p.num))
+				m.emit(nodeEvent(NoMoreLIDs, p.dev, p.num))
 				m.sweep.failures++
 				continue
 			}
 			m.lids.of[p.guid] = lid
 		}
 		p.lid = m.lids.of[p.guid]
-		last := int(p.lid) + m.paths(p) - 1
+		last := int(p.lid) + m.lidCount(p) - 1
 		for len(f.byLID) <= last {
 			f.byLID = append(f.byLID, nil)
 		}
@@ -78,16 +78,16 @@ func (m *Manager) assignLIDs(f *fabric) {
 	}
 }
 
-// paths returns how many LIDs a port has. A switch has one, though a block of them is reserved.
-func (m *Manager) paths(p *port) int {
+// lidCount returns how many LIDs a port has. A switch has one, though a whole block is reserved for it.
+func (m *Manager) lidCount(p *port) int {
 	if p.dev.isSwitch() {
 		return 1
 	}
 	return 1 << m.config.LMC
 }
 
-// claim reserves a block of LIDs if it can be one and nobody has any of it.
-func claim(used []bool, lid, block uint16) bool {
+// reserve reserves a block of LIDs if it is aligned and free.
+func reserve(used []bool, lid, block uint16) bool {
 	end := int(lid) + int(block)
 	if lid == 0 || lid&(block-1) != 0 || end > len(used) || slices.Contains(used[lid:end], true) {
 		return false
@@ -98,30 +98,30 @@ func claim(used []bool, lid, block uint16) bool {
 	return true
 }
 
-// take returns the next free block of LIDs, 0 if there is none.
-func (l *lids) take(used []bool, block uint16) uint16 {
+// allocate reserves the next free block of LIDs; 0: there is none.
+func (l *lids) allocate(used []bool, block uint16) uint16 {
 	for range len(used)/int(block) + 1 {
 		if l.next = (l.next + block) &^ (block - 1); int(l.next)+int(block) > len(used) {
 			l.next = block
 		}
-		if claim(used, l.next, block) {
+		if reserve(used, l.next, block) {
 			return l.next
 		}
 	}
 	return 0
 }
 
-// forgetAway frees the LIDs of ports that are not there.
-func (m *Manager) forgetAway(f *fabric, used []bool) {
+// releaseAbsent frees the LIDs of ports that this sweep has not found.
+func (m *Manager) releaseAbsent(f *fabric, used []bool) {
 	for guid, lid := range m.lids.of {
-		if f.ends[guid] == nil {
+		if f.byPortGUID[guid] == nil {
 			delete(m.lids.of, guid)
 			clear(used[lid : int(lid)+1<<m.config.LMC])
 		}
 	}
 }
 
-// route finds the routes of the subnet.
+// route computes the routes of the subnet.
 func (m *Manager) route(f *fabric) {
 	f.groupCap = int(node.LastMulticastLID-node.FirstMulticastLID) + 1
 	for _, d := range f.devices {
@@ -145,51 +145,51 @@ func (m *Manager) route(f *fabric) {
 		if p == nil {
 			continue
 		}
-		if at, ok := attachment(p); ok {
+		if at, ok := graphEnd(p); ok {
 			f.graph.Endpoints = append(f.graph.Endpoints, routing.Endpoint{LID: uint16(lid), At: at})
 		}
 	}
 	f.routes = f.graph.Route(m.config.Routing)
 	if f.routes.Loop != nil {
-		m.tell(Event{Kind: CreditLoop, Count: len(f.routes.Loop)})
+		m.emit(Event{Kind: CreditLoop, Count: len(f.routes.Loop)})
 	}
 	for s, d := range f.switches {
 		d.lft = f.routes.Tables[s]
 	}
 }
 
-// inherit takes over what is known of the tables of nodes that were there before. A port that has come
-// up anew may belong to a node that was switched off and has lost them.
+// inherit copies what is known of the tables of nodes from the last sweep, so that only differences are set. It
+// leaves out ports in Initialize, whose node may have been powered off and have lost its tables.
 func (m *Manager) inherit(f *fabric) {
-	if m.fabric == nil || m.fabric.doubtful {
+	if m.fabric == nil || m.fabric.ambiguous {
 		return
 	}
 	for _, d := range f.devices {
 		old := m.fabric.byGUID[d.info.NodeGUID]
-		if old == nil || old.gone || len(old.ports) != len(d.ports) || old.isSwitch() != d.isSwitch() {
+		if old == nil || old.unresponsive || len(old.ports) != len(d.ports) || old.isSwitch() != d.isSwitch() {
 			continue
 		}
 		if d.isSwitch() {
-			if d.sw.LinearTop != old.done.lftTop || d.ports[0].info.LID == 0 || d.ports[0].info.LID != old.ports[0].lid {
+			if d.sw.LinearTop != old.programmed.lftTop || d.ports[0].info.LID == 0 || d.ports[0].info.LID != old.ports[0].lid {
 				continue
 			}
-			d.done = old.done
+			d.programmed = old.programmed
 		}
 		for n := range d.ports {
 			if p := &d.ports[n]; p.state() > node.Initialize || p.num == 0 {
-				p.done = old.ports[n].done
+				p.programmed = old.ports[n].programmed
 			}
 		}
 	}
 }
 
-// want returns what a port is to be told, and whether it has to be: it differs from what it has said.
-func (m *Manager) want(f *fabric, p *port) (w smp.PortInfo, differs bool) {
+// desiredPortInfo returns the PortInfo to set at a port, and whether it differs from the port's.
+func (m *Manager) desiredPortInfo(f *fabric, p *port) (w smp.PortInfo, differs bool) {
 	w = p.info
 	w.Link.WidthEnabled, w.Link.SpeedEnabled, w.Link.SpeedExtEnabled = 0, 0, 0
 	w.Link.State, w.Link.PhysState, w.Link.DownDefault = 0, 0, 0
 	w.ClientReregister = false
-	if p.end() {
+	if p.hasLID() {
 		w.MKey, w.Lease, w.Protect = m.config.MKey, m.config.Lease, m.config.Protect
 		w.GIDPrefix = m.config.Prefix
 		w.LID, w.LMC = p.lid, 0
@@ -201,7 +201,7 @@ func (m *Manager) want(f *fabric, p *port) (w smp.PortInfo, differs bool) {
 	}
 	if p.linked() {
 		w.Lanes.NeighborMTU = min(p.info.Lanes.MTUCap, p.peer.info.Lanes.MTUCap)
-		w.Lanes.OperationalVLs = smp.VLCode(m.lanes(p))
+		w.Lanes.OperationalVLs = smp.VLCode(m.dataVLs(p))
 		w.Lanes.HighLimit = 0
 		if p.dev.isSwitch() && m.config.HOQLife != 0 {
 			w.Lanes.HOQLife = m.config.HOQLife
@@ -213,13 +213,13 @@ func (m *Manager) want(f *fabric, p *port) (w smp.PortInfo, differs bool) {
 	differs = w.MKey != was.MKey || w.Lease != was.Lease || w.Protect != was.Protect || w.GIDPrefix != was.GIDPrefix ||
 		w.LID != was.LID || w.LMC != was.LMC || w.MasterSMLID != was.MasterSMLID || w.SubnetTimeout != was.SubnetTimeout ||
 		w.Lanes != was.Lanes
-	// Zero would clear the counters.
+	// Zero would clear these counters.
 	w.Violations.MKey, w.Violations.PKey, w.Violations.QKey = 0xffff, 0xffff, 0xffff
 	return w, differs
 }
 
-// lanes returns how many data VLs both ends of a port's cable use: a number that has a code.
-func (m *Manager) lanes(p *port) int {
+// dataVLs returns how many data VLs the link of a port uses, one of the numbers that can be encoded.
+func (m *Manager) dataVLs(p *port) int {
 	n := min(smp.VLs(p.info.Lanes.Cap), m.config.MaxVLs)
 	if p.linked() {
 		n = min(n, smp.VLs(p.peer.info.Lanes.Cap))

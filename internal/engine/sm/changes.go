@@ -8,63 +8,63 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// maxChanges is how many changes of a sweep have an event each: with one cable a thousand nodes may go.
+// maxChanges is how many changes per sweep have an event each: one cable may take a thousand nodes away.
 const maxChanges = 16
 
-// changes collects what has come and gone between two sweeps.
+// changes emits the changes between two sweeps.
 type changes struct {
 	m     *Manager
 	count int
 }
 
-func (c *changes) tell(e Event) {
+func (c *changes) add(e Event) {
 	if c.count++; c.count <= maxChanges {
-		c.m.tell(e)
+		c.m.emit(e)
 	}
 }
 
-// tellChanges compares what was discovered with the subnet as the last complete sweep left it.
-func (m *Manager) tellChanges(f *fabric) {
+// reportChanges emits the differences from the last complete sweep.
+func (m *Manager) reportChanges(f *fabric) {
 	old := m.fabric
 	if old == nil {
-		return // all is new
+		return // the first sweep
 	}
 	c := changes{m: m}
 	for _, d := range old.devices {
 		if f.byGUID[d.info.NodeGUID] == nil {
-			c.tell(about(NodeGone, d, 0))
+			c.add(nodeEvent(NodeGone, d, 0))
 		}
 	}
 	for _, d := range f.devices {
 		if old.byGUID[d.info.NodeGUID] == nil {
-			c.tell(about(NodeFound, d, 0))
+			c.add(nodeEvent(NodeFound, d, 0))
 		}
 	}
 	old.eachLink(func(p *port) {
 		if f.link(p) == nil {
-			c.tell(aboutLink(LinkGone, p))
+			c.add(linkEvent(LinkGone, p))
 		}
 	})
 	f.eachLink(func(p *port) {
 		switch was := old.link(p); {
 		case was == nil:
-			c.tell(aboutLink(LinkFound, p))
+			c.add(linkEvent(LinkFound, p))
 		case was.state() == node.Active && p.state() == node.Initialize:
-			c.tell(aboutLink(LinkReturned, p))
+			c.add(linkEvent(LinkReturned, p))
 		}
 	})
 	if c.count > maxChanges {
-		m.tell(Event{Kind: MoreChanges, Count: c.count - maxChanges})
+		m.emit(Event{Kind: MoreChanges, Count: c.count - maxChanges})
 	}
 }
 
-func aboutLink(kind EventKind, p *port) Event {
-	e := about(kind, p.dev, p.num)
+func linkEvent(kind EventKind, p *port) Event {
+	e := nodeEvent(kind, p.dev, p.num)
 	e.Text = fmt.Sprintf("port %d of %q", p.peer.num, p.peer.dev.desc.String())
 	return e
 }
 
-// eachLink calls do with one end of each cable whose nodes answer.
+// eachLink calls do with one end of each link whose ports are both known.
 func (f *fabric) eachLink(do func(*port)) {
 	for _, d := range f.devices {
 		for n := range d.ports {
@@ -73,15 +73,14 @@ func (f *fabric) eachLink(do func(*port)) {
 				continue
 			}
 			if q := p.peer; q.known && (q.dev.info.NodeGUID < d.info.NodeGUID || q.dev == d && q.num < p.num) {
-				continue // told of from there
+				continue // counted from the other end
 			}
 			do(p)
 		}
 	}
 }
 
-// link returns the port that the cable at a port of another view of the subnet has in this one; nil: there
-// is no such cable.
+// link returns the port that has the same link as a port of another sweep; nil: there is none.
 func (f *fabric) link(p *port) *port {
 	d := f.byGUID[p.dev.info.NodeGUID]
 	if d == nil || int(p.num) >= len(d.ports) {

@@ -8,7 +8,7 @@ import (
 )
 
 // take returns the events since the last call.
-func (s *chair) take() []Event {
+func (s *testManager) take() []Event {
 	e := s.events
 	s.events = nil
 	return e
@@ -30,37 +30,37 @@ func found(t *testing.T, events []Event, kind EventKind) Event {
 func TestChangeEvents(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(4, true)
-	seat := s.manage(all[0], Config{})
-	s.up(seat)
+	mgr := s.manage(all[0], Config{})
+	s.up(mgr)
 	s.run(time.Second, nil)
-	s.settle(seat)
-	seat.take()
+	s.settle(mgr)
+	mgr.take()
 	s.run(time.Minute, nil)
-	if quiet := seat.take(); len(quiet) != 0 {
+	if quiet := mgr.take(); len(quiet) != 0 {
 		t.Errorf("a quiet minute has events: %v", quiet)
 	}
 
-	a, b := plug{sws[1], 2}, sws[1].peers[2]
+	a, b := testPort{sws[1], 2}, sws[1].peers[2]
 	s.unplug(a)
 	s.run(time.Second, nil)
-	s.settle(seat)
-	got := seat.take()
+	s.settle(mgr)
+	got := mgr.take()
 	e := found(t, got, LinkGone)
-	if ends := [2]uint64{a.box.node.GUID, b.box.node.GUID}; e.GUID != min(ends[0], ends[1]) || e.Text == "" {
+	if ends := [2]uint64{a.node.node.GUID, b.node.node.GUID}; e.GUID != min(ends[0], ends[1]) || e.Text == "" {
 		t.Errorf("%+v, want the cable between %#x and %#x", e, ends[0], ends[1])
 	}
 	found(t, got, SweepDone)
 	s.plug(a, b)
 	s.run(time.Second, nil)
-	s.settle(seat)
-	found(t, seat.take(), LinkFound)
+	s.settle(mgr)
+	found(t, mgr.take(), LinkFound)
 
 	// Out and in again between two looks.
 	s.unplug(a)
 	s.plug(a, b)
 	s.run(15*time.Second, nil)
-	s.settle(seat)
-	got = seat.take()
+	s.settle(mgr)
+	got = mgr.take()
 	for _, e := range got {
 		if e.Kind == LinkGone || e.Kind == LinkFound || e.Kind == NodeGone {
 			t.Errorf("%v: nobody has seen it go", e)
@@ -70,7 +70,7 @@ func TestChangeEvents(t *testing.T) {
 
 	s.kill(sws[2])
 	s.run(time.Minute, nil)
-	got = seat.take()
+	got = mgr.take()
 	gone := 0
 	for _, e := range got {
 		if e.Kind == NodeGone {
@@ -87,17 +87,17 @@ func TestManyChanges(t *testing.T) {
 	s := newSubnet(t)
 	sw := s.addSwitch(60)
 	all := s.hosts(sw, 50)
-	seat := s.manage(all[0], Config{})
-	s.up(seat)
-	s.settle(seat)
-	seat.take()
+	mgr := s.manage(all[0], Config{})
+	s.up(mgr)
+	s.settle(mgr)
+	mgr.take()
 	for _, h := range all[10:] {
 		s.unplug(h.peers[1])
 	}
 	s.run(time.Minute, nil)
-	s.settle(seat)
+	s.settle(mgr)
 	changes, more := 0, 0
-	for _, e := range seat.take() {
+	for _, e := range mgr.take() {
 		switch e.Kind {
 		case NodeGone, LinkGone:
 			changes++

@@ -13,14 +13,14 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// set asks a node to change an attribute.
+// set queues a Set of an attribute of a node.
 func (m *Manager) set(d *device, p *port, path []uint8, a mad.Attribute, modifier uint32, attribute interface{ Append([]byte) []byte }) {
 	r := request{purpose: configuring, method: mad.MethodSet, attribute: a, modifier: modifier, dev: d, port: p, path: path}
 	attribute.Append(r.data[:0])
-	m.ask(r)
+	m.enqueue(r)
 }
 
-// setTables fills what differs from what is wanted: forwarding, partitions, virtual lanes.
+// setTables sets the tables that differ from the wanted ones: forwarding, partitions, virtual lanes.
 func (m *Manager) setTables() {
 	f := m.next
 	m.routeGroups(f)
@@ -42,17 +42,16 @@ func (m *Manager) setTables() {
 	}
 }
 
-// setForwarding sets the linear forwarding table. The top comes last in, first out: a switch may
-// forward by a block as soon as it has it.
+// setForwarding sets the blocks of the linear forwarding table that differ, and then LinearFDBTop.
 func (m *Manager) setForwarding(d *device) {
 	for block := 0; block*smp.LinearPerBlock < len(d.lft); block++ {
 		t := linearBlock(d.lft, block)
-		if have := linearBlock(d.done.lft, block); (block+1)*smp.LinearPerBlock <= len(d.done.lft) && have == t {
+		if have := linearBlock(d.programmed.lft, block); (block+1)*smp.LinearPerBlock <= len(d.programmed.lft) && have == t {
 			continue
 		}
 		m.set(d, nil, d.path, smp.AttrLinearTable, uint32(block), &t)
 	}
-	if top := uint16(len(d.lft) - 1); top != d.done.lftTop {
+	if top := uint16(len(d.lft) - 1); top != d.programmed.lftTop {
 		s := d.sw
 		s.LinearTop, s.PortStateChange = top, false
 		m.set(d, nil, d.path, smp.AttrSwitchInfo, 0, &s)
@@ -71,7 +70,7 @@ func linearBlock(table []uint8, block int) (t smp.LinearTable) {
 
 // setMulticast sets the blocks of the multicast forwarding table that differ.
 func (m *Manager) setMulticast(d *device) {
-	for block := 0; block*smp.MulticastPerBlock < max(len(d.mft), len(d.done.mft)); block++ {
+	for block := 0; block*smp.MulticastPerBlock < max(len(d.mft), len(d.programmed.mft)); block++ {
 		m.setMulticastBlock(d, block)
 	}
 }
@@ -79,7 +78,7 @@ func (m *Manager) setMulticast(d *device) {
 func (m *Manager) setMulticastBlock(d *device, block int) {
 	for position := 0; position*16 < len(d.ports); position++ {
 		t := multicastBlock(d.mft, block, position)
-		if known := (block+1)*smp.MulticastPerBlock <= len(d.done.mft); known && multicastBlock(d.done.mft, block, position) == t {
+		if known := (block+1)*smp.MulticastPerBlock <= len(d.programmed.mft); known && multicastBlock(d.programmed.mft, block, position) == t {
 			continue
 		}
 		m.set(d, nil, d.path, smp.AttrMulticastTable, smp.MulticastModifier(uint8(position), uint16(block)), &t)
@@ -108,7 +107,7 @@ func (m *Manager) setPartitions(p *port) {
 	var keys []ib.PKey
 	capacity := int(p.dev.info.PartitionCap)
 	switch {
-	case p.end():
+	case p.hasLID():
 		keys = m.pkeys(p)
 	case m.enforces(p):
 		// Of two keys one has to be a full member's, and what a limited member sends has none: whether the
@@ -121,17 +120,17 @@ func (m *Manager) setPartitions(p *port) {
 		return
 	}
 	keys = keys[:min(len(keys), max(capacity, 1))]
-	if slices.Equal(keys, p.done.pkeys) {
+	if slices.Equal(keys, p.programmed.pkeys) {
 		return
 	}
 	num := uint8(0)
 	if p.dev.isSwitch() {
 		num = p.num
 	}
-	blocks := (max(len(keys), len(p.done.pkeys)) + smp.PKeysPerBlock - 1) / smp.PKeysPerBlock
+	blocks := (max(len(keys), len(p.programmed.pkeys)) + smp.PKeysPerBlock - 1) / smp.PKeysPerBlock
 	for block := range blocks {
 		t := pkeyBlock(keys, block)
-		if pkeyBlock(p.done.pkeys, block) != t || p.done.pkeys == nil {
+		if pkeyBlock(p.programmed.pkeys, block) != t || p.programmed.pkeys == nil {
 			m.set(p.dev, p, p.path, smp.AttrPKeyTable, smp.PKeyModifier(num, uint16(block)), &t)
 		}
 	}
@@ -149,8 +148,8 @@ const weight = 64
 
 // setLanes maps service levels to the lanes of a port, and gives these the same share.
 func (m *Manager) setLanes(p *port) {
-	n := m.lanes(p)
-	if p.done.vls == n {
+	n := m.dataVLs(p)
+	if p.programmed.vls == n {
 		return
 	}
 	row := slToVL(n)
@@ -190,17 +189,16 @@ func lowTable(lanes, rows int) (t smp.VLArbitration) {
 	return t
 }
 
-// setPorts sets the ports' attributes and takes links from Initialize to Armed; or, when all have been,
-// from Armed to Active.
+// setPorts sets PortInfo, and takes links from Initialize to Armed, or with active from Armed to Active.
 func (m *Manager) setPorts(active bool) {
 	f := m.next
 	for _, d := range f.devices {
 		for n := range d.ports {
 			p := &d.ports[n]
-			if !p.known || !p.end() && !p.linked() {
+			if !p.known || !p.hasLID() && !p.linked() {
 				continue
 			}
-			w, differs := m.want(f, p)
+			w, differs := m.desiredPortInfo(f, p)
 			raise := p.linked() && p.num != 0
 			switch {
 			case active && (!raise || p.state() != node.Armed):
@@ -211,7 +209,7 @@ func (m *Manager) setPorts(active bool) {
 				w.Link.State = uint8(node.Armed)
 				differs = true
 			}
-			if !active && m.isNew(p) && !d.isSwitch() && p.info.CapMask&smp.CapClientReregister != 0 {
+			if !active && m.needsReregister(p) && !d.isSwitch() && p.info.CapMask&smp.CapClientReregister != 0 {
 				w.ClientReregister = true
 				differs = true
 			}
@@ -222,36 +220,36 @@ func (m *Manager) setPorts(active bool) {
 	}
 }
 
-// isNew reports whether a port's clients have to tell the administrator anew what they told the one
-// before: its memberships, services and subscriptions are not known here.
-func (m *Manager) isNew(p *port) bool {
-	return p.end() && (m.fresh || m.fabric == nil || m.fabric.ends[p.guid] == nil)
+// needsReregister reports whether a port's clients must repeat their registrations: this manager does not know
+// their memberships, services and subscriptions.
+func (m *Manager) needsReregister(p *port) bool {
+	return p.hasLID() && (m.firstSweep || m.fabric == nil || m.fabric.byPortGUID[p.guid] == nil)
 }
 
-// configured takes the answer to a Set.
+// configured handles the response to a Set.
 func (m *Manager) configured(r *request, p *smp.SMP) {
 	d := r.dev
 	switch r.attribute {
 	case smp.AttrSwitchInfo:
 		var s smp.SwitchInfo
 		s.Decode(r.data[:])
-		d.done.lftTop = s.LinearTop
+		d.programmed.lftTop = s.LinearTop
 		d.sw.LinearTop = s.LinearTop
 	case smp.AttrLinearTable:
 		at := int(r.modifier) * smp.LinearPerBlock
-		for len(d.done.lft) < at+smp.LinearPerBlock {
-			d.done.lft = append(d.done.lft, node.NoRoute)
+		for len(d.programmed.lft) < at+smp.LinearPerBlock {
+			d.programmed.lft = append(d.programmed.lft, node.NoRoute)
 		}
-		copy(d.done.lft[at:], r.data[:])
+		copy(d.programmed.lft[at:], r.data[:])
 	case smp.AttrMulticastTable:
 		var t smp.MulticastTable
 		t.Decode(r.data[:])
 		block, position := int(r.modifier&0x1ff), int(r.modifier>>28)
-		for len(d.done.mft) < (block+1)*smp.MulticastPerBlock {
-			d.done.mft = append(d.done.mft, routing.PortSet{})
+		for len(d.programmed.mft) < (block+1)*smp.MulticastPerBlock {
+			d.programmed.mft = append(d.programmed.mft, routing.PortSet{})
 		}
 		for i, ports := range t {
-			w := &d.done.mft[block*smp.MulticastPerBlock+i][position/4]
+			w := &d.programmed.mft[block*smp.MulticastPerBlock+i][position/4]
 			shift := position % 4 * 16
 			*w = *w&^(0xffff<<shift) | uint64(ports)<<shift
 		}
@@ -259,38 +257,38 @@ func (m *Manager) configured(r *request, p *smp.SMP) {
 		var t smp.PKeyTable
 		t.Decode(r.data[:])
 		at := int(r.modifier&0xffff) * smp.PKeysPerBlock
-		keys := append(slices.Clone(r.port.done.pkeys[:min(at, len(r.port.done.pkeys))]), t[:]...)
+		keys := append(slices.Clone(r.port.programmed.pkeys[:min(at, len(r.port.programmed.pkeys))]), t[:]...)
 		for len(keys) > 0 && keys[len(keys)-1] == 0 {
 			keys = keys[:len(keys)-1]
 		}
-		r.port.done.pkeys = keys
+		r.port.programmed.pkeys = keys
 	case smp.AttrSLtoVL, smp.AttrVLArbitration:
-		r.port.done.vls = m.lanes(r.port)
+		r.port.programmed.vls = m.dataVLs(r.port)
 	case smp.AttrPortInfo:
 		r.port.info.Decode(p.Data[:])
 		r.port.info.ClientReregister = false
 		if m.phase == activate && r.port.state() != node.Active {
-			m.tell(about(NotActive, r.dev, r.port.num))
+			m.emit(nodeEvent(NotActive, r.dev, r.port.num))
 			m.sweep.failures++
 		}
 	}
 }
 
-// sweepDone makes the subnet that was swept the one that the administrator tells of.
+// sweepDone ends a sweep: its result is what the administrator answers from.
 func (m *Manager) sweepDone(now clock.Time) {
 	f := m.next
 	old := m.fabric
 	m.phase = idle
 	m.fabric, m.next = f, nil
-	m.fresh = false
+	m.firstSweep = false
 	m.sweep.doneAt = now
 	m.Counters.Sweeps++
-	m.tell(Event{Kind: SweepDone, Count: len(f.devices)})
+	m.emit(Event{Kind: SweepDone, Count: len(f.devices)})
 	m.sweep.lightAt = now + clock.Time(m.config.SweepInterval)
-	m.admin.swept(m, now, old, f)
+	m.admin.afterSweep(m, now, old, f)
 	if m.sweep.failures > 0 {
-		m.tell(Event{Kind: SweepFailed, Count: m.sweep.failures})
-		m.again(now)
+		m.emit(Event{Kind: SweepFailed, Count: m.sweep.failures})
+		m.scheduleRetry(now)
 	} else {
 		m.sweep.backoff = 0
 	}
@@ -300,14 +298,14 @@ func (m *Manager) sweepDone(now clock.Time) {
 	m.whenIdle(now)
 }
 
-// Bounds of the time until a sweep is repeated because something did not answer.
+// Bounds of the delay before a sweep with failures is repeated.
 const (
 	minBackoff = clock.Time(1e9)
 	maxBackoff = clock.Time(30e9)
 )
 
-// again asks for another sweep, later each time.
-func (m *Manager) again(now clock.Time) {
+// scheduleRetry schedules another sweep, with exponential backoff.
+func (m *Manager) scheduleRetry(now clock.Time) {
 	s := &m.sweep
 	s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
 	s.heavyAt = now + s.backoff

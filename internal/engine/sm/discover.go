@@ -13,25 +13,25 @@ import (
 
 // startSweep begins to find all nodes, from the manager's own on.
 func (m *Manager) startSweep(now clock.Time) {
-	m.next = &fabric{byGUID: make(map[uint64]*device), ends: make(map[uint64]*port)}
+	m.next = &fabric{byGUID: make(map[uint64]*device), byPortGUID: make(map[uint64]*port)}
 	m.phase = discover
 	m.sweep.heavyAt, m.sweep.lightAt, m.sweep.failures = 0, 0, 0
-	m.acts++
-	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo})
+	m.actCount++
+	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo})
 }
 
-// startLight asks all switches, and the managers that stand by, whether something has changed.
+// startLight starts a light sweep: it polls all switches, its own port and the other managers for changes.
 func (m *Manager) startLight() {
 	m.phase = light
-	m.acts++
+	m.actCount++
 	m.sweep.lightAt = 0
 	for _, d := range m.fabric.switches {
-		m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path})
+		m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path})
 	}
 	own := m.fabric.own
-	m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(own.num), dev: own.dev, port: own, path: own.path})
+	m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(own.num), dev: own.dev, port: own, path: own.path})
 	for _, o := range m.fabric.managers {
-		m.ask(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: o.port.dev, port: o.port, path: o.port.path})
+		m.enqueue(request{purpose: probing, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: o.port.dev, port: o.port, path: o.port.path})
 	}
 }
 
@@ -40,7 +40,7 @@ func (m *Manager) probed(now clock.Time, r *request, p *smp.SMP) {
 	case smp.AttrSwitchInfo:
 		var s smp.SwitchInfo
 		s.Decode(p.Data[:])
-		if s.PortStateChange || s.LinearTop != r.dev.done.lftTop {
+		if s.PortStateChange || s.LinearTop != r.dev.programmed.lftTop {
 			m.changed(now)
 		}
 	case smp.AttrPortInfo:
@@ -58,7 +58,7 @@ func (m *Manager) probed(now clock.Time, r *request, p *smp.SMP) {
 	}
 }
 
-// discovered takes an attribute of a node.
+// discovered handles an attribute of a node.
 func (m *Manager) discovered(r *request, p *smp.SMP) {
 	f := m.next
 	switch r.attribute {
@@ -74,12 +74,12 @@ func (m *Manager) discovered(r *request, p *smp.SMP) {
 		switch {
 		case r.method == mad.MethodSet || !d.sw.PortStateChange:
 		case m.role != smp.SMMaster:
-			m.sweep.again = true // for the master to clear; if that is this manager, in a sweep of its own
+			m.sweep.again = true // the master clears it; if that will be this manager, in another sweep
 		default:
-			// Cleared before the ports are read: a change after this is not lost.
+			// Clear it before the ports are read, so that no later change is lost.
 			set := request{purpose: discovering, method: mad.MethodSet, attribute: smp.AttrSwitchInfo, dev: d, path: d.path}
 			d.sw.Append(set.data[:0])
-			m.ask(set)
+			m.enqueue(set)
 			return
 		}
 		for n := range d.ports {
@@ -97,10 +97,10 @@ func (m *Manager) discovered(r *request, p *smp.SMP) {
 
 func (m *Manager) askPort(p *port, path []uint8) {
 	p.path = path
-	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(p.num), dev: p.dev, port: p, path: path})
+	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrPortInfo, modifier: uint32(p.num), dev: p.dev, port: p, path: path})
 }
 
-// foundNode takes what is at the end of a path: a node that is new, or another way to a known one.
+// foundNode handles the node at the end of a path: a new one, or another path to a known one.
 func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 	f := m.next
 	if i.NodeGUID == 0 || i.NumPorts == 0 || i.LocalPort > i.NumPorts || i.LocalPort == 0 && node.Type(i.NodeType) != node.Switch {
@@ -113,7 +113,7 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 		if len(f.devices) >= m.config.Limits.Nodes {
 			if !m.sweep.full {
 				m.sweep.full = true
-				m.tell(Event{Kind: TooManyNodes, Count: m.config.Limits.Nodes})
+				m.emit(Event{Kind: TooManyNodes, Count: m.config.Limits.Nodes})
 			}
 			return
 		}
@@ -122,9 +122,9 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 			d.ports[n] = port{dev: d, num: uint8(n)}
 		}
 		f.devices, f.byGUID[i.NodeGUID] = append(f.devices, d), d
-		m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeDescription, dev: d, path: r.path})
+		m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeDescription, dev: d, path: r.path})
 		if d.isSwitch() {
-			m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: r.path})
+			m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSwitchInfo, dev: d, path: r.path})
 		}
 	}
 	if d.isSwitch() != (node.Type(i.NodeType) == node.Switch) || int(i.LocalPort) >= len(d.ports) {
@@ -140,7 +140,7 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 		m.askPort(p, r.path)
 	}
 	if r.via != nil {
-		r.via.peer = p // whether it is the other way round, too, is checked when all are found
+		r.via.peer = p // excludeInconsistent checks that the reverse holds
 	} else {
 		f.own = p
 		if d.isSwitch() {
@@ -149,53 +149,53 @@ func (m *Manager) foundNode(r *request, i *smp.NodeInfo) {
 	}
 }
 
-// foundPort goes on to what is behind a port.
+// foundPort continues discovery behind a port.
 func (m *Manager) foundPort(p *port) {
 	f := m.next
 	p.known = true
-	if p.end() && p.info.CapMask&smp.CapSM != 0 && p != f.own {
-		m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: p.dev, port: p, path: p.path})
+	if p.hasLID() && p.info.CapMask&smp.CapSM != 0 && p != f.own {
+		m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrSMInfo, dev: p.dev, port: p, path: p.path})
 	}
 	through := p == f.own && !p.dev.isSwitch() || p.dev.isSwitch() && p.num != 0
 	if !through || p.state() < node.Initialize || len(p.path) >= smp.MaxHops {
 		return
 	}
 	path := append(p.path[:len(p.path):len(p.path)], p.num)
-	m.ask(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo, via: p, path: path})
+	m.enqueue(request{purpose: discovering, method: mad.MethodGet, attribute: smp.AttrNodeInfo, via: p, path: path})
 }
 
-// notDiscovered notes that somebody does not answer, or not sensibly.
+// notDiscovered records that a node does not answer, or not validly.
 func (m *Manager) notDiscovered(r *request) {
 	if r.attribute == smp.AttrSMInfo {
-		return // a port may say that there is a manager when it has just ended
+		return // IsSM may still be set for a manager that has just ended
 	}
 	m.sweep.failures++
 	switch {
 	case r.dev != nil:
-		if !r.dev.gone {
-			m.tell(about(Unresponsive, r.dev, r.portNum()))
+		if !r.dev.unresponsive {
+			m.emit(nodeEvent(Unresponsive, r.dev, r.portNum()))
 		}
-		r.dev.gone = true
+		r.dev.unresponsive = true
 	case r.via != nil:
-		r.via.gone = true
-		m.tell(about(Unresponsive, r.via.dev, r.via.num))
+		r.via.peerUnresponsive = true
+		m.emit(nodeEvent(Unresponsive, r.via.dev, r.via.num))
 	}
 }
 
-// discoveryDone checks what was found, decides who is the master, and configures the subnet if it is
-// this manager.
+// discoveryDone checks what was found, elects the master, and starts to configure the subnet if that is this
+// manager.
 func (m *Manager) discoveryDone(now clock.Time) {
 	f := m.next
 	m.phase = idle
-	if f.own == nil || !f.own.known || f.own.dev.gone {
+	if f.own == nil || !f.own.known || f.own.dev.unresponsive {
 		m.sweepFailed(now)
 		return
 	}
-	m.check(f)
+	m.excludeInconsistent(f)
 	if !m.elect(now) {
 		return
 	}
-	m.tellChanges(f)
+	m.reportChanges(f)
 	m.inherit(f)
 	m.assignLIDs(f)
 	m.route(f)
@@ -203,11 +203,11 @@ func (m *Manager) discoveryDone(now clock.Time) {
 	m.setTables()
 }
 
-// check leaves out what contradicts itself, and what cannot be reached then. A cable has two ends: what
-// is found behind a switch's port must find that port behind its own. Nodes with the same GUID are
-// taken for one when they are found; this is where they are told apart.
-func (m *Manager) check(f *fabric) {
-	taken := make(map[*port]*port) // by an adapter's port: the one before it
+// excludeInconsistent excludes ports whose links contradict themselves, and nodes that cannot be reached then. The
+// peer of a switch port must have that port as its own peer. Nodes with the same GUID look like one node during
+// discovery; this check detects them.
+func (m *Manager) excludeInconsistent(f *fabric) {
+	taken := make(map[*port]*port) // adapter port to the switch port before it
 	for _, d := range f.devices {
 		for n := range d.ports {
 			a := &d.ports[n]
@@ -216,23 +216,23 @@ func (m *Manager) check(f *fabric) {
 				continue
 			}
 			switch {
-			case d.gone || b.dev.gone || a == b:
-				a.cut = true
+			case d.unresponsive || b.dev.unresponsive || a == b:
+				a.excluded = true
 			case !b.dev.isSwitch() && b != f.own:
 				if taken[b] != nil {
-					a.cut, f.doubtful = true, true
+					a.excluded, f.ambiguous = true, true
 					m.sweep.failures++
-					m.tell(aboutSecond(b, a))
+					m.emit(duplicateEvent(b, a))
 					continue
 				}
 				taken[b] = a
 			case b.peer != a:
-				a.cut, f.doubtful = true, true
+				a.excluded, f.ambiguous = true, true
 				m.sweep.failures++
 				if b.peer != nil {
-					m.tell(aboutSecond(b, a))
+					m.emit(duplicateEvent(b, a))
 				} else {
-					m.tell(about(Inconsistent, d, a.num))
+					m.emit(nodeEvent(Inconsistent, d, a.num))
 				}
 			}
 		}
@@ -240,35 +240,34 @@ func (m *Manager) check(f *fabric) {
 	for b, a := range taken {
 		b.peer = a
 	}
-	m.reachable(f)
+	m.keepReachable(f)
 	for _, d := range f.devices {
 		for n := range d.ports {
 			p := &d.ports[n]
-			if !p.end() || !p.known {
+			if !p.hasLID() || !p.known {
 				continue
 			}
-			if other := f.ends[p.guid]; other != nil {
-				f.doubtful = true
+			if other := f.byPortGUID[p.guid]; other != nil {
+				f.ambiguous = true
 				m.sweep.failures++
-				m.tell(aboutSecond(other, p))
-				p.cut, p.guid = true, 0
+				m.emit(duplicateEvent(other, p))
+				p.excluded, p.guid = true, 0
 				continue
 			}
-			f.ends[p.guid] = p
+			f.byPortGUID[p.guid] = p
 		}
 	}
 }
 
-// aboutSecond returns an event about a node, or one of its ports, whose GUID is found at another place, too:
-// at a port, or behind it.
-func aboutSecond(b, second *port) Event {
-	e := about(DuplicateGUID, b.dev, second.num)
+// duplicateEvent returns an event about a GUID that was also found at the port second, or behind it.
+func duplicateEvent(b, second *port) Event {
+	e := nodeEvent(DuplicateGUID, b.dev, second.num)
 	e.Text = fmt.Sprintf("%q", second.dev.desc.String())
 	return e
 }
 
-// reachable keeps the nodes that are connected to the manager's by cables that are in order.
-func (m *Manager) reachable(f *fabric) {
+// keepReachable removes the nodes that have no path to the manager's node without excluded ports.
+func (m *Manager) keepReachable(f *fabric) {
 	own := f.own.dev
 	seen := map[*device]bool{own: true}
 	kept := []*device{own}
@@ -288,17 +287,17 @@ func (m *Manager) reachable(f *fabric) {
 		if !seen[d] {
 			delete(f.byGUID, d.info.NodeGUID)
 			for n := range d.ports {
-				d.ports[n].cut = true
+				d.ports[n].excluded = true
 			}
 		}
 	}
 	f.devices = kept
 }
 
-// sweepFailed tries again later: not even the manager's own node answers.
+// sweepFailed schedules another sweep, because the manager's own node does not answer.
 func (m *Manager) sweepFailed(now clock.Time) {
 	m.sweep.failures++
 	m.next = nil
-	m.tell(Event{Kind: SweepFailed, Count: m.sweep.failures})
-	m.again(now)
+	m.emit(Event{Kind: SweepFailed, Count: m.sweep.failures})
+	m.scheduleRetry(now)
 }

@@ -4,30 +4,30 @@ package sm
 
 import "fmt"
 
-// EventKind is what has happened.
+// EventKind is the kind of an event, and says which fields it has.
 type EventKind uint8
 
 const (
 	BecameMaster   EventKind = iota + 1
-	BecameStandby            // GUID: the manager that is followed
+	BecameStandby            // GUID: the master
 	BecameInactive           // another manager has disabled this one
 	HandingOver              // GUID: the manager that is asked to take over
 	SweepDone                // Count: nodes; the subnet is configured
-	SweepFailed              // Count: requests without a good answer; a sweep follows
-	Unresponsive             // GUID: the node, or the node before it; Port: through which it is reached
-	Refused                  // GUID, Port: a node does not take what the manager sets; Text: the attribute and its status
+	SweepFailed              // Count: requests that failed; another sweep follows
+	Unresponsive             // GUID, Port: the node, or the port of its neighbor behind which it is
+	Refused                  // GUID, Port: a node rejects what the manager sets; Text: the attribute and its status
 	NotActive                // GUID, Port: the link did not go to Active
 	DuplicateGUID            // GUID: two nodes, or two ports, have it; Port, Text: where the second one is
-	Inconsistent             // GUID, Port: what is behind the port contradicts itself
+	Inconsistent             // GUID, Port: what was found behind the port contradicts itself
 	TooManyNodes             // the subnet is larger than Limits.Nodes
 	NoMoreLIDs
-	CreditLoop   // routes may block each other
-	NodeFound    // GUID: it was not there in the sweep before
+	CreditLoop   // routes may deadlock
+	NodeFound    // GUID: it is new since the last sweep
 	NodeGone     // GUID
 	LinkFound    // GUID, Port: one end of a cable; Text: the other
 	LinkGone     // as LinkFound
-	LinkReturned // as LinkFound: it was down since the sweep before
-	MoreChanges  // Count: nodes and links that came or went, besides those of which events tell
+	LinkReturned // as LinkFound: it went down and up since the last sweep
+	MoreChanges  // Count: further nodes and links that came or went, without events of their own
 	TrapReceived // GUID, Port: what the notice is about; Text: what it says
 )
 
@@ -47,18 +47,17 @@ var eventTexts = map[EventKind]string{
 	MoreChanges:  "and %[3]d other nodes and cables have come or gone", TrapReceived: "port %[2]d of %[1]s: %[4]s",
 }
 
-// Event tells of what a manager has done or found.
+// Event is something that a manager has done or found.
 type Event struct {
 	Kind  EventKind
 	GUID  uint64
-	Node  string // the description of the node that the event is about, if it is known
+	Node  string // the node's description, if known
 	Port  uint8
 	Count int
 	Text  string
 }
 
-// Problem reports whether the event is of something that is wrong, and that every sweep finds until it is
-// mended.
+// Problem reports whether the event is about a fault, which every sweep finds until it is corrected.
 func (e Event) Problem() bool { return e.Kind >= SweepFailed && e.Kind <= CreditLoop }
 
 func (e Event) String() string {
@@ -70,26 +69,25 @@ func (e Event) String() string {
 	if e.Node != "" {
 		who = fmt.Sprintf("%q (0x%016x)", e.Node, e.GUID)
 	}
-	return fmt.Sprintf(text+"%[5]s", who, e.Port, e.Count, e.Text, "") // the last one lets the others be unused
+	return fmt.Sprintf(text+"%[5]s", who, e.Port, e.Count, e.Text, "") // the empty argument allows the others to be unused
 }
 
-// about returns an event about a node.
-func about(kind EventKind, d *device, num uint8) Event {
+// nodeEvent returns an event about a node.
+func nodeEvent(kind EventKind, d *device, num uint8) Event {
 	return Event{Kind: kind, GUID: d.info.NodeGUID, Node: d.desc.String(), Port: num}
 }
 
 // maxEvents is how many events wait to be taken; the oldest are lost.
 const maxEvents = 256
 
-func (m *Manager) tell(e Event) {
+func (m *Manager) emit(e Event) {
 	if len(m.events) == maxEvents {
 		m.events = append(m.events[:0], m.events[1:]...)
 	}
 	m.events = append(m.events, e)
 }
 
-// NextEvent returns the oldest event that was not taken, false if there is none. Of those that nobody
-// takes, the last 256 are kept.
+// NextEvent removes and returns the oldest event; false: there is none. The last 256 are kept.
 func (m *Manager) NextEvent() (Event, bool) {
 	if len(m.events) == 0 {
 		return Event{}, false

@@ -9,17 +9,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// fabric is a subnet as one sweep has found it.
+// fabric is the subnet as found by one sweep.
 type fabric struct {
-	devices  []*device // the first is the manager's own
-	byGUID   map[uint64]*device
-	own      *port            // the manager's
-	ends     map[uint64]*port // ports with LIDs, by GUID
-	byLID    []*port
-	managers []*otherManager
-	doubtful bool // nodes were taken for others: what their tables have is not known
+	devices    []*device // the first is the manager's own
+	byGUID     map[uint64]*device
+	own        *port            // the manager's
+	byPortGUID map[uint64]*port // ports with LIDs, by GUID
+	byLID      []*port
+	managers   []*otherManager
+	ambiguous  bool // duplicate GUIDs were found: it is not known which node has which tables
 
-	switches []*device // by their index in graph
+	switches []*device // by index in graph
 	graph    routing.Graph
 	routes   routing.Routes
 	groupCap int // multicast LIDs that all switches have
@@ -27,21 +27,21 @@ type fabric struct {
 
 // device is a node.
 type device struct {
-	info  smp.NodeInfo
-	desc  smp.NodeDescription
-	ports []port // by number; an adapter's begin with 1
-	path  []uint8
-	index int32 // of a switch, in the graph
-	gone  bool  // it does not answer
+	info         smp.NodeInfo
+	desc         smp.NodeDescription
+	ports        []port // by number; those of an adapter begin at 1
+	path         []uint8
+	index        int32 // of a switch, in the graph
+	unresponsive bool  // it does not answer
 
-	sw   smp.SwitchInfo
-	lft  []uint8           // what routing wants
-	mft  []routing.PortSet // what the groups want, from [node.FirstMulticastLID] on
-	done programmed
+	sw         smp.SwitchInfo
+	lft        []uint8           // wanted linear forwarding table
+	mft        []routing.PortSet // wanted multicast table, from [node.FirstMulticastLID] on
+	programmed switchTables
 }
 
-// programmed is what a switch is known to have in its tables.
-type programmed struct {
+// switchTables are the tables of a switch, as far as known.
+type switchTables struct {
 	lft    []uint8
 	lftTop uint16
 	mft    []routing.PortSet
@@ -49,33 +49,33 @@ type programmed struct {
 
 // port is a port of a node.
 type port struct {
-	dev   *device
-	num   uint8
-	guid  uint64 // 0: an external port of a switch
-	lid   uint16 // of an external port of a switch: its port 0's
-	info  smp.PortInfo
-	known bool    // info has been read
-	peer  *port   // at the other end of the cable
-	path  []uint8 // along which its own agent is reached
-	gone  bool    // nobody answered behind it
-	cut   bool    // what is behind it contradicts itself
+	dev              *device
+	num              uint8
+	guid             uint64 // 0: an external port of a switch
+	lid              uint16 // of an external port of a switch: its port 0's
+	info             smp.PortInfo
+	known            bool    // info has been read
+	peer             *port   // at the other end of the cable
+	path             []uint8 // directed route to its agent
+	peerUnresponsive bool    // the node behind it does not answer
+	excluded         bool    // what was found behind it contradicts itself
 
-	done portTables
+	programmed portTables
 }
 
-// portTables is what a port is known to have in its tables.
+// portTables are the tables of a port, as far as known.
 type portTables struct {
 	pkeys []ib.PKey
-	vls   int // that service levels are mapped to and arbitrated between
+	vls   int // data lanes that SLtoVL and VLArbitration are set for
 }
 
 func (d *device) isSwitch() bool { return node.Type(d.info.NodeType) == node.Switch }
 
-// end reports whether the port has a LID of its own.
-func (p *port) end() bool { return p.guid != 0 }
+// hasLID reports whether the port has a LID of its own.
+func (p *port) hasLID() bool { return p.guid != 0 }
 
-// linked reports whether the port has a cable with a node at the other end that answers.
-func (p *port) linked() bool { return p.peer != nil && !p.cut && !p.peer.cut }
+// linked reports whether the port has a usable link to another node.
+func (p *port) linked() bool { return p.peer != nil && !p.excluded && !p.peer.excluded }
 
 func (p *port) state() node.LinkState { return node.LinkState(p.info.Link.State) }
 
@@ -89,7 +89,7 @@ func makeGID(prefix, guid uint64) (g ib.GID) {
 	return g
 }
 
-// splitGID returns a GID's halves.
+// splitGID returns the halves of a GID.
 func splitGID(g ib.GID) (prefix, guid uint64) {
 	for i := range 8 {
 		prefix, guid = prefix<<8|uint64(g[i]), guid<<8|uint64(g[8+i])
@@ -97,7 +97,7 @@ func splitGID(g ib.GID) (prefix, guid uint64) {
 	return prefix, guid
 }
 
-// at returns the port that has a LID, nil if there is none.
+// at returns the port with a LID, or nil.
 func (f *fabric) at(lid uint16) *port {
 	if int(lid) < len(f.byLID) {
 		return f.byLID[lid]
@@ -105,8 +105,8 @@ func (f *fabric) at(lid uint16) *port {
 	return nil
 }
 
-// attachment returns where a port with a LID hangs in the graph.
-func attachment(p *port) (routing.End, bool) {
+// graphEnd returns where a port with a LID is attached in the graph of switches.
+func graphEnd(p *port) (routing.End, bool) {
 	if p.dev.isSwitch() {
 		return routing.End{Switch: p.dev.index}, true
 	}

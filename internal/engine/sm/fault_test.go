@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-func (s *chair) saw(kind EventKind) bool {
+func (s *testManager) saw(kind EventKind) bool {
 	return slices.ContainsFunc(s.events, func(e Event) bool { return e.Kind == kind })
 }
 
@@ -23,13 +23,13 @@ func TestLoss(t *testing.T) {
 		s := newSubnet(t)
 		s.rng = rand.New(rand.NewPCG(seed, 7))
 		all, _, _, _ := s.fatTree(4)
-		seat := s.manage(all[seed], Config{Retries: 8})
+		mgr := s.manage(all[seed], Config{Retries: 8})
 		s.loss = 0.02
-		s.settle(seat)
+		s.settle(mgr)
 		s.loss = 0
-		s.check(seat)
-		if seat.m.Counters.Requests < 1200 {
-			t.Errorf("seed %d: %d requests: nothing was repeated", seed, seat.m.Counters.Requests)
+		s.check(mgr)
+		if mgr.m.Counters.Requests < 1200 {
+			t.Errorf("seed %d: %d requests: nothing was repeated", seed, mgr.m.Counters.Requests)
 		}
 	}
 }
@@ -41,12 +41,12 @@ func TestChanges(t *testing.T) {
 			s := newSubnet(t)
 			s.rng = rand.New(rand.NewPCG(seed, 3))
 			all, edges, aggs, cores := s.fatTree(4)
-			seat := s.manage(all[0], Config{})
+			mgr := s.manage(all[0], Config{})
 			middle := slices.Concat(edges[1:], aggs, cores)
 			when, lids := s.rng.IntN(1500), map[uint64]uint16{}
 			packets := 0
-			var cut []plug // one end, and its peer
-			s.tamper = func(*chair, *Datagram) bool {
+			var cut []testPort // one end, and its peer
+			s.tamper = func(*testManager, *Datagram) bool {
 				if packets++; packets != when {
 					return true
 				}
@@ -56,23 +56,23 @@ func TestChanges(t *testing.T) {
 					return true
 				}
 				for p := 1; p < len(b.peers); p++ {
-					if b.peers[p].box != nil && b.peers[p].box.node.Type == node.Switch {
-						cut = append(cut, plug{b, p}, b.peers[p])
+					if b.peers[p].node != nil && b.peers[p].node.node.Type == node.Switch {
+						cut = append(cut, testPort{b, p}, b.peers[p])
 						s.unplug(cut[0])
 						return true
 					}
 				}
 				return true
 			}
-			s.settle(seat)
+			s.settle(mgr)
 			if packets < when { // it was all over before: once more, with the sweep that a change begins
 				when = packets + 1 + s.rng.IntN(200)
-				s.unplug(plug{aggs[1], 1})
-				s.settle(seat)
+				s.unplug(testPort{aggs[1], 1})
+				s.settle(mgr)
 			}
 			s.run(time.Second, nil)
-			s.settle(seat)
-			s.check(seat)
+			s.settle(mgr)
+			s.check(mgr)
 			for _, b := range all {
 				lids[b.node.GUID] = b.node.Ports[1].Address.LID
 			}
@@ -80,8 +80,8 @@ func TestChanges(t *testing.T) {
 			if cut != nil {
 				s.plug(cut[0], cut[1])
 				s.run(time.Second, nil)
-				s.settle(seat)
-				s.check(seat)
+				s.settle(mgr)
+				s.check(mgr)
 				for _, b := range all {
 					if lid := b.node.Ports[1].Address.LID; lids[b.node.GUID] != 0 && lid != lids[b.node.GUID] {
 						t.Errorf("LID %d has become %d", lids[b.node.GUID], lid)
@@ -96,30 +96,30 @@ func TestChanges(t *testing.T) {
 func TestLightSweep(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(4, true)
-	seat := s.manage(all[0], Config{})
-	s.up(seat)
+	mgr := s.manage(all[0], Config{})
+	s.up(mgr)
 	s.run(time.Second, nil)
-	s.settle(seat)
-	sweeps, requests := seat.m.Counters.Sweeps, seat.m.Counters.Requests
+	s.settle(mgr)
+	sweeps, requests := mgr.m.Counters.Sweeps, mgr.m.Counters.Requests
 	s.run(time.Minute, nil)
-	if seat.m.Counters.Sweeps != sweeps || seat.m.Counters.Requests != requests+6*5 {
-		t.Errorf("a quiet minute has %d sweeps and %d requests, want none and 5 every 10 s", seat.m.Counters.Sweeps-sweeps, seat.m.Counters.Requests-requests)
+	if mgr.m.Counters.Sweeps != sweeps || mgr.m.Counters.Requests != requests+6*5 {
+		t.Errorf("a quiet minute has %d sweeps and %d requests, want none and 5 every 10 s", mgr.m.Counters.Sweeps-sweeps, mgr.m.Counters.Requests-requests)
 	}
-	for _, a := range []plug{{sws[1], 2}, all[5].peers[1]} { // to the next switch, and to an adapter
-		b := a.box.peers[a.port]
-		a.box.peers[a.port], b.box.peers[b.port] = plug{}, plug{}
-		for _, e := range []plug{a, b} {
-			e.box.node.Ports[e.port].Drop()
-			if e.box.node.Type == node.Switch {
-				e.box.node.Tables.Changed = true // and no trap
+	for _, a := range []testPort{{sws[1], 2}, all[5].peers[1]} { // to the next switch, and to an adapter
+		b := a.node.peers[a.port]
+		a.node.peers[a.port], b.node.peers[b.port] = testPort{}, testPort{}
+		for _, e := range []testPort{a, b} {
+			e.node.node.Ports[e.port].Drop()
+			if e.node.node.Type == node.Switch {
+				e.node.node.Tables.Changed = true // and no trap
 			}
 		}
-		sweeps := seat.m.Counters.Sweeps
-		if !s.run(15*time.Second, func() bool { return seat.m.Counters.Sweeps > sweeps }) {
+		sweeps := mgr.m.Counters.Sweeps
+		if !s.run(15*time.Second, func() bool { return mgr.m.Counters.Sweeps > sweeps }) {
 			t.Fatal("nobody has noticed within 15 s")
 		}
-		s.settle(seat)
-		s.check(seat)
+		s.settle(mgr)
+		s.check(mgr)
 	}
 }
 
@@ -127,12 +127,12 @@ func TestLightSweep(t *testing.T) {
 func TestLateNode(t *testing.T) {
 	s := newSubnet(t)
 	sw := s.addSwitch(8)
-	seat := s.manage(s.hosts(sw, 2)[0], Config{SweepInterval: time.Hour})
-	s.up(seat)
+	mgr := s.manage(s.hosts(sw, 2)[0], Config{SweepInterval: time.Hour})
+	s.up(mgr)
 	s.hosts(sw, 1)
 	s.run(time.Second, nil)
-	s.check(seat)
-	if seat.m.Counters.Traps == 0 {
+	s.check(mgr)
+	if mgr.m.Counters.Traps == 0 {
 		t.Error("no trap")
 	}
 }
@@ -142,8 +142,8 @@ func TestLateNode(t *testing.T) {
 func TestSwitchResets(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(3, false)
-	seat := s.manage(all[0], Config{})
-	s.up(seat)
+	mgr := s.manage(all[0], Config{})
+	s.up(mgr)
 	old := sws[1]
 	fresh := node.New(node.Switch, old.node.GUID, "", 8, node.DefaultSpec)
 	cables := slices.Clone(old.peers)
@@ -151,13 +151,13 @@ func TestSwitchResets(t *testing.T) {
 	*old.node = *fresh
 	old.dead = false
 	for p, e := range cables {
-		if e.box != nil {
-			s.plug(plug{old, p}, e)
+		if e.node != nil {
+			s.plug(testPort{old, p}, e)
 		}
 	}
 	s.run(time.Second, nil)
-	s.settle(seat)
-	s.check(seat)
+	s.settle(mgr)
+	s.check(mgr)
 }
 
 // Two nodes have one GUID: the first one found works, and so does all the rest.
@@ -165,7 +165,7 @@ func TestDuplicateGUID(t *testing.T) {
 	for _, kind := range []node.Type{node.CA, node.Switch} {
 		s := newSubnet(t)
 		all, sws := s.line(4, false)
-		var twin *box
+		var twin *testNode
 		if kind == node.CA {
 			twin = s.addAdapter()
 			twin.node.GUID, twin.node.Ports[1].GUID = all[2].node.GUID, all[2].node.Ports[1].GUID
@@ -175,15 +175,15 @@ func TestDuplicateGUID(t *testing.T) {
 		}
 		twin.agent = agentOf(twin)
 		s.cable(twin, sws[3])
-		seat := s.manage(all[0], Config{})
-		if !s.run(10*time.Second, func() bool { return seat.m.Counters.Sweeps > 1 && !seat.m.Busy() }) {
-			t.Fatal(kind, "no sweep", seat.events)
+		mgr := s.manage(all[0], Config{})
+		if !s.run(10*time.Second, func() bool { return mgr.m.Counters.Sweeps > 1 && !mgr.m.Busy() }) {
+			t.Fatal(kind, "no sweep", mgr.events)
 		}
-		if !seat.saw(DuplicateGUID) && !seat.saw(Inconsistent) {
-			t.Errorf("%v: nobody is told: %v", kind, seat.events)
+		if !mgr.saw(DuplicateGUID) && !mgr.saw(Inconsistent) {
+			t.Errorf("%v: nobody is told: %v", kind, mgr.events)
 		}
 		twin.dead = true // for the check
-		s.check(seat)
+		s.check(mgr)
 	}
 }
 
@@ -192,29 +192,29 @@ func TestDuplicateGUID(t *testing.T) {
 func TestUnresponsive(t *testing.T) {
 	s := newSubnet(t)
 	all, sws := s.line(4, true)
-	seat := s.manage(all[0], Config{})
+	mgr := s.manage(all[0], Config{})
 	sws[2].dead, all[3].dead = true, true
-	if !s.run(10*time.Second, func() bool { return seat.m.Counters.Sweeps > 0 && !seat.m.Busy() }) {
-		t.Fatal("no sweep", seat.events)
+	if !s.run(10*time.Second, func() bool { return mgr.m.Counters.Sweeps > 0 && !mgr.m.Busy() }) {
+		t.Fatal("no sweep", mgr.events)
 	}
-	s.check(seat)
-	if !seat.saw(Unresponsive) || !seat.saw(SweepFailed) {
-		t.Errorf("nobody is told: %v", seat.events)
+	s.check(mgr)
+	if !mgr.saw(Unresponsive) || !mgr.saw(SweepFailed) {
+		t.Errorf("nobody is told: %v", mgr.events)
 	}
 	sws[2].dead, all[3].dead = false, false
-	s.settle(seat)
-	s.check(seat)
-	if n := len(s.connected(all[0])); n != len(seat.m.fabric.devices) || n != 12 {
-		t.Errorf("%d nodes, the manager knows %d", n, len(seat.m.fabric.devices))
+	s.settle(mgr)
+	s.check(mgr)
+	if n := len(s.connected(all[0])); n != len(mgr.m.fabric.devices) || n != 12 {
+		t.Errorf("%d nodes, the manager knows %d", n, len(mgr.m.fabric.devices))
 	}
 }
 
 func TestMKey(t *testing.T) {
 	s := newSubnet(t)
 	all, _ := s.line(3, true)
-	seat := s.manage(all[0], Config{MKey: 0x1234, Protect: 2})
-	s.up(seat)
-	s.check(seat)
+	mgr := s.manage(all[0], Config{MKey: 0x1234, Protect: 2})
+	s.up(mgr)
+	s.check(mgr)
 	for _, b := range s.nodes {
 		p := &b.node.Ports[0]
 		if b.node.Type == node.CA {
@@ -224,11 +224,11 @@ func TestMKey(t *testing.T) {
 			t.Errorf("node %x: %+v", b.node.GUID, p.Authority)
 		}
 	}
-	seat.m.Resweep(s.now)
-	s.up(seat)
-	s.check(seat)
+	mgr.m.Resweep(s.now)
+	s.up(mgr)
+	s.check(mgr)
 	// A manager without the key gets nowhere: its own node is closed to it.
-	s.stop(seat)
+	s.stop(mgr)
 	stranger := s.manage(all[4], Config{MKey: 0x4321})
 	s.run(time.Minute, nil)
 	if stranger.m.Counters.Sweeps != 0 || !stranger.saw(SweepFailed) {
@@ -242,9 +242,9 @@ func TestMKey(t *testing.T) {
 
 func (s *subnet) roles(t *testing.T, want ...smp.SMState) {
 	t.Helper()
-	for i, seat := range s.seats {
-		if got := seat.m.State(); !seat.off && got != want[i] {
-			t.Errorf("manager %d is %v, want %v: %v", i, got, want[i], seat.events)
+	for i, mgr := range s.managers {
+		if got := mgr.m.State(); !mgr.off && got != want[i] {
+			t.Errorf("manager %d is %v, want %v: %v", i, got, want[i], mgr.events)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestHandover(t *testing.T) {
 	all, _ := s.line(4, true)
 	low := s.manage(all[1], Config{Priority: 1})
 	s.up(low)
-	lids := map[*box]uint16{}
+	lids := map[*testNode]uint16{}
 	for _, b := range all {
 		lids[b] = b.node.Ports[1].Address.LID
 	}
@@ -297,22 +297,22 @@ func TestElection(t *testing.T) {
 		s := newSubnet(t)
 		s.rng = rand.New(rand.NewPCG(seed, 5))
 		all, _ := s.line(5, true)
-		var best *chair
+		var best *testManager
 		for range 4 {
 			b := all[s.rng.IntN(len(all))]
-			if b.seat != nil {
+			if b.manager != nil {
 				continue
 			}
-			seat := s.manage(b, Config{Priority: uint8(s.rng.IntN(3))})
-			own := seat.m.own()
+			mgr := s.manage(b, Config{Priority: uint8(s.rng.IntN(3))})
+			own := mgr.m.smInfo()
 			if best == nil || best.m.outranks(&own) {
-				best = seat
+				best = mgr
 			}
 		}
 		s.run(2*time.Minute, nil)
 		masters := 0
-		for _, seat := range s.seats {
-			if seat.m.State() == smp.SMMaster {
+		for _, mgr := range s.managers {
+			if mgr.m.State() == smp.SMMaster {
 				masters++
 			}
 		}
@@ -370,12 +370,12 @@ func TestTwoPorts(t *testing.T) {
 	two := s.add(node.CA, 2)
 	s.cable(two, sws[0])
 	s.cable(two, sws[2])
-	seat := s.manage(all[0], Config{})
-	s.up(seat)
-	s.check(seat)
+	mgr := s.manage(all[0], Config{})
+	s.up(mgr)
+	s.check(mgr)
 	a, b := two.node.Ports[1].Address.LID, two.node.Ports[2].Address.LID
-	if a == 0 || b == 0 || a == b || len(seat.m.fabric.devices) != len(s.nodes) {
-		t.Errorf("LIDs %d and %d, %d devices", a, b, len(seat.m.fabric.devices))
+	if a == 0 || b == 0 || a == b || len(mgr.m.fabric.devices) != len(s.nodes) {
+		t.Errorf("LIDs %d and %d, %d devices", a, b, len(mgr.m.fabric.devices))
 	}
 }
 
@@ -384,8 +384,8 @@ func TestReregister(t *testing.T) {
 	s := newSubnet(t)
 	sw := s.addSwitch(8)
 	all := s.hosts(sw, 3)
-	seat := s.manage(all[0], Config{})
-	s.up(seat)
+	mgr := s.manage(all[0], Config{})
+	s.up(mgr)
 	told := func() (n int) {
 		for _, b := range s.nodes {
 			if b.node.Type == node.CA && b.node.Ports[1].Address.Reregister {
@@ -400,7 +400,7 @@ func TestReregister(t *testing.T) {
 	}
 	s.hosts(sw, 1)
 	s.run(time.Second, nil)
-	s.check(seat)
+	s.check(mgr)
 	if n := told(); n != 1 {
 		t.Errorf("%d are told when one comes, want 1", n)
 	}
@@ -410,17 +410,17 @@ func TestReregister(t *testing.T) {
 func TestTrapStorm(t *testing.T) {
 	s := newSubnet(t)
 	all, _ := s.line(3, true)
-	seat := s.manage(all[0], Config{})
-	s.up(seat)
-	before := seat.m.Counters
+	mgr := s.manage(all[0], Config{})
+	s.up(mgr)
+	before := mgr.m.Counters
 	for range 1000 {
 		all[3].agent.LocalChanged(s.now, 1, 0)
 		s.run(time.Millisecond, nil)
 	}
-	traps, sweeps := seat.m.Counters.Traps-before.Traps, seat.m.Counters.Sweeps-before.Sweeps
+	traps, sweeps := mgr.m.Counters.Traps-before.Traps, mgr.m.Counters.Sweeps-before.Sweeps
 	if traps < 900 || sweeps < 5 || sweeps > 25 {
 		t.Errorf("%d traps and %d sweeps in a second, want at most 20 or so", traps, sweeps)
 	}
-	s.settle(seat)
-	s.check(seat)
+	s.settle(mgr)
+	s.check(mgr)
 }

@@ -16,31 +16,31 @@ type otherManager struct {
 	info smp.SMInfo
 }
 
-// standby is what a manager knows that is not the master.
+// standby is the state of a manager that follows a master, or hands over to one.
 type standby struct {
-	guid   uint64     // of the manager that is followed
+	guid   uint64     // of the master that is polled
 	path   []uint8    // to it
-	pollAt clock.Time // when it is asked next; 0: it is being asked, or nobody is followed
-	misses int        // questions in a row that it did not answer as a master
+	pollAt clock.Time // when it is polled next; 0: a poll is in flight, or there is no master
+	misses int        // polls in a row without a master's answer
 
-	handover uint64     // the manager that is to take over
-	refused  uint64     // one that did not
-	until    clock.Time // when it may be asked again
+	handover uint64     // GUID of the manager that is asked to take over
+	refused  uint64     // GUID of one that has refused to
+	until    clock.Time // until when it is not asked again
 }
 
-// Bounds on waiting for other managers.
+// Bounds of waiting for other managers.
 const (
-	maxMisses  = 4                // questions that a master may leave unanswered (section 14.4.1)
-	refusedFor = clock.Time(60e9) // until a manager is asked again to take over
+	maxMisses  = 4                // polls that a master may leave unanswered (section 14.4.1)
+	refusedFor = clock.Time(60e9) // how long a manager that has refused to take over is not asked again
 )
 
-// own returns what the manager tells of itself.
-func (m *Manager) own() smp.SMInfo {
-	return smp.SMInfo{GUID: m.config.PortGUID, SMKey: m.config.SMKey, ActCount: m.acts, Priority: m.config.Priority, State: m.role}
+// smInfo returns the manager's own SMInfo.
+func (m *Manager) smInfo() smp.SMInfo {
+	return smp.SMInfo{GUID: m.config.PortGUID, SMKey: m.config.SMKey, ActCount: m.actCount, Priority: m.config.Priority, State: m.role}
 }
 
-// outranks reports whether another manager should be the master rather than this one: by priority, and
-// of equal priority by the lower GUID (section 14.4.1).
+// outranks reports whether another manager should be master instead of this one: it has a higher priority, or the
+// same and a lower GUID (section 14.4.1).
 func (m *Manager) outranks(o *smp.SMInfo) bool {
 	if o.Priority != m.config.Priority {
 		return o.Priority > m.config.Priority
@@ -48,21 +48,21 @@ func (m *Manager) outranks(o *smp.SMInfo) bool {
 	return o.GUID < m.config.PortGUID
 }
 
-// trusts reports whether a manager belongs to the same administration: it knows the key.
+// trusts reports whether another manager is active and has the same SM_Key.
 func (m *Manager) trusts(o *smp.SMInfo) bool {
 	return o.State != smp.SMNotActive && o.SMKey == m.config.SMKey && o.GUID != m.config.PortGUID
 }
 
-// elect decides at the end of discovery whether this manager configures the subnet. If not, it has
-// become a standby manager, or hands the subnet over.
+// elect decides at the end of discovery whether this manager configures the subnet. If not, it has become a
+// standby manager, or is handing over to another.
 func (m *Manager) elect(now clock.Time) bool {
 	var best *otherManager
 	for _, o := range m.next.managers {
-		if !m.trusts(&o.info) || o.port.guid != o.info.GUID || m.next.ends[o.port.guid] != o.port {
+		if !m.trusts(&o.info) || o.port.guid != o.info.GUID || m.next.byPortGUID[o.port.guid] != o.port {
 			continue
 		}
 		if m.role == smp.SMDiscovering && o.info.State == smp.SMMaster {
-			best = o // it hands over to this one by itself, if it should
+			best = o // if this one outranks it, it will hand over
 			break
 		}
 		if m.outranks(&o.info) && (best == nil || higher(&o.info, &best.info)) {
@@ -80,15 +80,15 @@ func (m *Manager) elect(now clock.Time) bool {
 	if best == nil || best.info.State == smp.SMDiscovering || best.info.GUID == m.follow.refused && now < m.follow.until {
 		return true
 	}
-	e := about(HandingOver, best.port.dev, best.port.num)
+	e := nodeEvent(HandingOver, best.port.dev, best.port.num)
 	e.GUID = best.info.GUID
-	m.tell(e)
+	m.emit(e)
 	m.follow.handover, m.follow.path = best.info.GUID, best.port.path
-	m.phase = light // until the answer has come
+	m.phase = light // until the response arrives
 	r := request{purpose: handingOver, method: mad.MethodSet, attribute: smp.AttrSMInfo, modifier: smp.SMHandover, path: best.port.path}
-	o := m.own()
+	o := m.smInfo()
 	o.Append(r.data[:0])
-	m.ask(r)
+	m.enqueue(r)
 	return false
 }
 
@@ -101,16 +101,16 @@ func (m *Manager) become(now clock.Time, role smp.SMState, follow uint64, path [
 	was := m.role
 	m.role = role
 	if role == smp.SMMaster {
-		m.fresh = m.fresh || was != smp.SMMaster
+		m.firstSweep = m.firstSweep || was != smp.SMMaster
 		m.follow = standby{refused: m.follow.refused, until: m.follow.until}
 		if len(m.admin.groups) == 0 {
 			m.createBroadcast()
 		}
-		m.tell(Event{Kind: BecameMaster})
+		m.emit(Event{Kind: BecameMaster})
 		return
 	}
-	// What this manager knew of the subnet is another one's now.
-	m.requests.drop()
+	// The subnet is another manager's now: forget its state.
+	m.requests.reset()
 	m.resends = 0
 	m.phase, m.sweep = idle, sweepState{}
 	m.fabric, m.next = nil, nil
@@ -120,18 +120,18 @@ func (m *Manager) become(now clock.Time, role smp.SMState, follow uint64, path [
 	switch role {
 	case smp.SMStandby:
 		m.follow.pollAt = now + clock.Time(m.config.PollInterval)
-		m.tell(Event{Kind: BecameStandby, GUID: follow})
+		m.emit(Event{Kind: BecameStandby, GUID: follow})
 	case smp.SMNotActive:
-		m.tell(Event{Kind: BecameInactive})
+		m.emit(Event{Kind: BecameInactive})
 	}
 }
 
-// handedOver ends the mastership: the other one has agreed.
+// handedOver becomes standby: the other manager has agreed to be master.
 func (m *Manager) handedOver(now clock.Time) {
 	m.become(now, smp.SMStandby, m.follow.handover, m.follow.path)
 }
 
-// handoverRefused goes on as the master.
+// handoverRefused continues as master.
 func (m *Manager) handoverRefused(now clock.Time) {
 	m.follow = standby{refused: m.follow.handover, until: now + refusedFor}
 	m.sweep.again = true
@@ -140,8 +140,8 @@ func (m *Manager) handoverRefused(now clock.Time) {
 func (m *Manager) followTimeout(now clock.Time) {
 	if m.role == smp.SMStandby && m.follow.pollAt != 0 && now >= m.follow.pollAt {
 		m.follow.pollAt = 0
-		m.acts++
-		m.ask(request{purpose: polling, method: mad.MethodGet, attribute: smp.AttrSMInfo, path: m.follow.path})
+		m.actCount++
+		m.enqueue(request{purpose: polling, method: mad.MethodGet, attribute: smp.AttrSMInfo, path: m.follow.path})
 	}
 }
 
@@ -152,7 +152,7 @@ func (m *Manager) followDeadline() clock.Time {
 	return m.follow.pollAt
 }
 
-// polled takes the followed manager's answer.
+// polled handles the master's answer to a poll.
 func (m *Manager) polled(now clock.Time, p *smp.SMP) {
 	var i smp.SMInfo
 	i.Decode(p.Data[:])
@@ -164,7 +164,7 @@ func (m *Manager) polled(now clock.Time, p *smp.SMP) {
 	m.follow.pollAt = now + clock.Time(m.config.PollInterval)
 }
 
-// notPolled counts what a living master would not do. In the end this manager looks for itself.
+// notPolled counts a poll without a master's answer. After maxMisses this manager starts to discover.
 func (m *Manager) notPolled(now clock.Time) {
 	if m.role != smp.SMStandby {
 		return
@@ -177,7 +177,7 @@ func (m *Manager) notPolled(now clock.Time) {
 	}
 }
 
-// handleSMInfo answers another manager: it asks for this one's SMInfo, or tells it what to do.
+// handleSMInfo answers another manager's Get of SMInfo, or carries out its Set.
 func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
 	stranger := m.config.MKey != 0 && p.MKey != m.config.MKey
 	if stranger && (p.Method == mad.MethodSet || m.config.Protect > 1) {
@@ -193,7 +193,7 @@ func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
 			status, act = mad.StatusInvalidField, func() {}
 		}
 	}
-	mine := m.own()
+	mine := m.smInfo()
 	if stranger {
 		mine.SMKey = 0
 	}
@@ -210,8 +210,8 @@ func (m *Manager) handleSMInfo(now clock.Time, d *Datagram, p *smp.SMP) {
 	act()
 }
 
-// control returns what a Set of SMInfo makes this manager do, nil if it may not (section 14.4.1, the
-// table of transitions).
+// control returns the action for a Set of SMInfo; nil: it is not allowed in this state (section 14.4.1, the table
+// of transitions).
 func (m *Manager) control(now clock.Time, modifier uint32, theirs *smp.SMInfo) func() {
 	if theirs.SMKey != m.config.SMKey {
 		return nil
@@ -219,7 +219,7 @@ func (m *Manager) control(now clock.Time, modifier uint32, theirs *smp.SMInfo) f
 	switch {
 	case modifier == smp.SMHandover && m.role == smp.SMStandby:
 		return func() {
-			m.requests.drop()
+			m.requests.reset()
 			m.resends = 0
 			m.become(now, smp.SMMaster, 0, nil)
 			m.startSweep(now)
@@ -239,8 +239,8 @@ func (m *Manager) control(now clock.Time, modifier uint32, theirs *smp.SMInfo) f
 	return nil
 }
 
-// handleTrap takes a node's notice: it represses it, sweeps if the subnet may have changed, and reports
-// it to subscribers (section 14.3.9).
+// handleTrap represses a trap, sweeps if the subnet may have changed, and forwards the notice to subscribers
+// (section 14.3.9).
 func (m *Manager) handleTrap(now clock.Time, d *Datagram, p *smp.SMP) {
 	if m.role != smp.SMMaster {
 		return
@@ -255,7 +255,7 @@ func (m *Manager) handleTrap(now clock.Time, d *Datagram, p *smp.SMP) {
 	}
 	p.Append(answer.MAD[:0])
 	m.reply(&answer)
-	m.tellTrap(d.LID, &n)
+	m.emitTrap(d.LID, &n)
 	if n.Generic && (n.Trap == mad.TrapLinkState || n.Trap == mad.TrapLocalChanges) {
 		m.trapped(now)
 	}
@@ -264,13 +264,13 @@ func (m *Manager) handleTrap(now clock.Time, d *Datagram, p *smp.SMP) {
 	}
 }
 
-// minSweepGap is how long after a sweep traps may begin the next one.
+// minSweepGap is the time in nanoseconds from the end of a sweep to the next one that a trap starts.
 const minSweepGap = clock.Time(50e6)
 
-// trapped sweeps because of a trap: at once, but not without pause if traps never end.
+// trapped starts a sweep because of a trap, minSweepGap after the last one at the earliest.
 func (m *Manager) trapped(now clock.Time) {
 	if m.phase == idle {
-		m.sweep.heavyAt = sooner(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
+		m.sweep.heavyAt = earlier(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
 		if m.sweep.heavyAt <= now {
 			m.startSweep(now)
 		}

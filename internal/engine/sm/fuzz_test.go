@@ -26,7 +26,7 @@ func pieces(ds ...Datagram) (b []byte) {
 }
 
 // FuzzHandleMAD gives a manager that is up datagrams from outside, and time to react. It has to stay
-// within its bounds, and unless it was told to stop by who knows its key, the subnet works afterwards.
+// within its bounds, and unless a client that knows its key has stopped it, the subnet works afterwards.
 func FuzzHandleMAD(f *testing.F) {
 	to1 := func(method mad.Method, a mad.Attribute, mask uint64, lid uint16, r interface{ Append([]byte) []byte }) (d Datagram) {
 		d.QPN, d.LID = ib.QP1, lid
@@ -69,8 +69,8 @@ func FuzzHandleMAD(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		s := newSubnet(t)
 		all := s.star(3)
-		seat := s.manage(all[0], Config{Limits: Limits{Replies: 20, Groups: 3, Services: 3, Subscriptions: 3, Responses: 3}})
-		s.up(seat)
+		mgr := s.manage(all[0], Config{Limits: Limits{Replies: 20, Groups: 3, Services: 3, Subscriptions: 3, Responses: 3}})
+		s.up(mgr)
 		trusted := false // by SMKey: it may do nearly everything
 		for ; len(input) >= piece; input = input[piece:] {
 			d := Datagram{QPN: ib.QPN(input[0] & 1), LID: uint16(input[1])<<8 | uint16(input[2]), Peer: 1}
@@ -78,27 +78,27 @@ func FuzzHandleMAD(f *testing.F) {
 			var p smp.SMP
 			p.Decode(d.MAD[:])
 			trusted = trusted || d.QPN == 0 && p.Attribute == smp.AttrSMInfo && p.Method == mad.MethodSet
-			seat.m.HandleMAD(s.now, &d)
+			mgr.m.HandleMAD(s.now, &d)
 			var out Datagram
-			for n := 0; seat.m.Next(s.now, &out); n++ {
+			for n := 0; mgr.m.Next(s.now, &out); n++ {
 				if n > 10_000 {
 					t.Fatal("it sends without end")
 				}
-				s.send(seat.box, seat.port, &out)
+				s.send(mgr.node, mgr.port, &out)
 				out = Datagram{}
 			}
 			s.run(100*time.Millisecond, nil)
-			a := &seat.m.admin
-			if len(seat.m.replies) > 20 || len(a.groups) > 4 || len(a.services) > 3 || len(a.subs) > 3 || len(a.transfers) > 3 || len(a.reports) > 20 {
-				t.Fatalf("%d replies, %d groups, %d services, %d subscriptions, %d transfers, %d reports", len(seat.m.replies), len(a.groups),
+			a := &mgr.m.admin
+			if len(mgr.m.replies) > 20 || len(a.groups) > 4 || len(a.services) > 3 || len(a.subs) > 3 || len(a.transfers) > 3 || len(a.reports) > 20 {
+				t.Fatalf("%d replies, %d groups, %d services, %d subscriptions, %d transfers, %d reports", len(mgr.m.replies), len(a.groups),
 					len(a.services), len(a.subs), len(a.transfers), len(a.reports))
 			}
 		}
 		s.run(time.Minute, nil)
-		if seat.m.State() != smp.SMMaster && !trusted {
-			t.Fatalf("the manager is %v", seat.m.State())
+		if mgr.m.State() != smp.SMMaster && !trusted {
+			t.Fatalf("the manager is %v", mgr.m.State())
 		}
-		s.check(seat)
+		s.check(mgr)
 	})
 }
 
@@ -109,7 +109,7 @@ func FuzzResponses(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte, first uint16) {
 		s := newSubnet(t)
 		all, _ := s.line(3, true)
-		seat := s.manage(all[0], Config{Limits: Limits{Nodes: 50}})
+		mgr := s.manage(all[0], Config{Limits: Limits{Nodes: 50}})
 		sent := 0
 		answer := 0
 		s.forge = func(b []byte) {
@@ -119,7 +119,7 @@ func FuzzResponses(f *testing.F) {
 				input = input[2:]
 			}
 		}
-		s.tamper = func(*chair, *Datagram) bool {
+		s.tamper = func(*testManager, *Datagram) bool {
 			sent++
 			return sent < 100_000
 		}
@@ -131,10 +131,10 @@ func FuzzResponses(f *testing.F) {
 		// of it by the rules, a standby manager, ends when nobody is the master.
 		s.run(3*time.Minute, nil)
 		s.forge = nil
-		if seat.m.State() == smp.SMMaster {
-			seat.m.Resweep(s.now)
-			s.settle(seat)
-			s.check(seat)
+		if mgr.m.State() == smp.SMMaster {
+			mgr.m.Resweep(s.now)
+			s.settle(mgr)
+			s.check(mgr)
 		}
 	})
 }

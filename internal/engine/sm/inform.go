@@ -11,7 +11,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// subscription is who wants reports of which notices (section 13.4.8.3).
+// subscription is a subscriber, and the notices that it wants (section 13.4.8.3).
 type subscription struct {
 	guid uint64
 	lid  uint16
@@ -22,7 +22,7 @@ type subscription struct {
 	enum uint16
 }
 
-// Values of an InformInfo that stand for all.
+// Wildcards of InformInfo.
 const (
 	anyLID      = 0xffff
 	anyType     = 0xffff
@@ -30,7 +30,7 @@ const (
 	anyProducer = 0xff_ffff
 )
 
-// subscribe begins or ends a subscription of the requester.
+// subscribe adds or removes a subscription of the requester.
 func (m *Manager) subscribe(q *query) {
 	var info sa.InformInfo
 	info.Decode(q.data)
@@ -70,11 +70,11 @@ func (m *Manager) subscribe(q *query) {
 		}
 		a.subs = append(a.subs, &subscription{guid: q.from.guid, lid: q.d.LID, qpn: qpn, sl: q.d.SL, pkey: q.d.PKey, info: info, enum: enum + 1})
 	}
-	m.one(q, answer.Append(nil))
+	m.answerRecord(q, answer.Append(nil))
 }
 
-// wants reports whether a subscription is for a notice.
-func (s *subscription) wants(n *mad.Notice, issuer ib.GID) bool {
+// matches reports whether a subscription is for a notice.
+func (s *subscription) matches(n *mad.Notice, issuer ib.GID) bool {
 	i := &s.info
 	switch {
 	case (i.Generic != 0) != n.Generic,
@@ -90,16 +90,16 @@ func (s *subscription) wants(n *mad.Notice, issuer ib.GID) bool {
 	return n.Issuer >= i.LIDBegin && n.Issuer <= max(i.LIDBegin, i.LIDEnd)
 }
 
-// report tells subscribers of a notice.
+// report queues a notice for its subscribers.
 func (a *admin) report(m *Manager, now clock.Time, n *mad.Notice, issuer ib.GID) {
 	for _, s := range a.subs {
-		if s.wants(n, issuer) {
+		if s.matches(n, issuer) {
 			a.queueReport(m, s, n, issuer)
 		}
 	}
 }
 
-// reportGID tells subscribers that a port or a group has come or gone.
+// reportGID reports that a port or a group has appeared or vanished.
 func (a *admin) reportGID(m *Manager, now clock.Time, t mad.Trap, gid ib.GID) {
 	if len(a.subs) == 0 || m.fabric == nil {
 		return
@@ -112,7 +112,7 @@ func (a *admin) reportGID(m *Manager, now clock.Time, t mad.Trap, gid ib.GID) {
 
 func (m *Manager) collectSubscriptions(t *table) {
 	for _, s := range m.admin.subs {
-		if p := m.fabric.ends[s.guid]; p != nil {
+		if p := m.fabric.byPortGUID[s.guid]; p != nil {
 			t.add(&sa.InformInfoRecord{Subscriber: m.gid(p), Enum: s.enum, Info: s.info})
 		}
 	}

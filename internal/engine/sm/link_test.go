@@ -32,9 +32,9 @@ type fabricNet struct {
 }
 
 // onNet copies a subnet of the tests to the link layer. Its manager sits at an adapter.
-func onNet(s *subnet, at *box, c Config) *fabricNet {
+func onNet(s *subnet, at *testNode, c Config) *fabricNet {
 	f := &fabricNet{t: s.t, net: link.New(link.Config{}), now: 1, port: 1}
-	nodes := map[*box]*link.Node{}
+	nodes := map[*testNode]*link.Node{}
 	for _, b := range s.nodes {
 		for p := range b.node.Ports {
 			b.node.Ports[p].Drop()
@@ -47,8 +47,8 @@ func onNet(s *subnet, at *box, c Config) *fabricNet {
 	}
 	for _, b := range s.nodes {
 		for p, e := range b.peers {
-			if e.box != nil && (b.node.GUID < e.box.node.GUID || b == e.box && p < e.port) {
-				if _, err := f.net.Plug(f.now, nodes[b].Port(p), nodes[e.box].Port(e.port), 0); err != nil {
+			if e.node != nil && (b.node.GUID < e.node.node.GUID || b == e.node && p < e.port) {
+				if _, err := f.net.Plug(f.now, nodes[b].Port(p), nodes[e.node].Port(e.port), 0); err != nil {
 					s.t.Fatal(err)
 				}
 			}
@@ -57,7 +57,7 @@ func onNet(s *subnet, at *box, c Config) *fabricNet {
 	f.at = nodes[at]
 	c.PortGUID = at.node.Ports[1].GUID
 	f.m = New(c)
-	f.net.Serve(f.at, f.m.Takes)
+	f.net.AttachManager(f.at, f.m.Accepts)
 	f.m.Start(f.now)
 	return f
 }
@@ -101,7 +101,7 @@ func (f *fabricNet) run(limit time.Duration, done func() bool) bool {
 		if busy {
 			continue
 		}
-		next := sooner(f.m.Deadline(), f.net.Deadline())
+		next := earlier(f.m.Deadline(), f.net.Deadline())
 		if next == 0 {
 			return false
 		}
@@ -118,9 +118,9 @@ func TestOnLink(t *testing.T) {
 		all, _, _, _ := s.fatTree(k)
 		f := onNet(s, all[0], Config{})
 		if !f.run(time.Minute, func() bool { return f.m.Counters.Sweeps > 1 && !f.m.Busy() }) {
-			t.Fatalf("not up: %v, phase %d, %d under way, %+v", f.m.State(), f.m.phase, f.m.requests.out, f.m.Counters)
+			t.Fatalf("not up: %v, phase %d, %d under way, %+v", f.m.State(), f.m.phase, f.m.requests.inFlight, f.m.Counters)
 		}
-		s.check(&chair{m: f.m, box: all[0], port: 1})
+		s.check(&testManager{m: f.m, node: all[0], port: 1})
 		if f.m.Counters.Timeouts != 0 {
 			t.Errorf("%d requests were not answered", f.m.Counters.Timeouts)
 		}

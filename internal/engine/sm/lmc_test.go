@@ -16,15 +16,15 @@ func TestLMC(t *testing.T) {
 	const lmc = 2
 	s := newSubnet(t)
 	all, _, _, _ := s.fatTree(4)
-	seat := s.manage(all[0], Config{LMC: lmc})
-	s.up(seat)
-	s.settle(seat)
-	s.check(seat)
+	mgr := s.manage(all[0], Config{LMC: lmc})
+	s.up(mgr)
+	s.settle(mgr)
+	s.check(mgr)
 	taken := make(map[uint16]uint64)
-	for _, d := range seat.m.fabric.devices {
+	for _, d := range mgr.m.fabric.devices {
 		for n := range d.ports {
 			p := &d.ports[n]
-			if !p.end() || p.lid == 0 {
+			if !p.hasLID() || p.lid == 0 {
 				continue
 			}
 			want := uint8(lmc)
@@ -39,8 +39,8 @@ func TestLMC(t *testing.T) {
 					t.Errorf("LID %d is of %#x and %#x", lid, taken[lid], d.info.NodeGUID)
 				}
 				taken[lid] = d.info.NodeGUID
-				for _, sw := range seat.m.fabric.switches {
-					if lft := sw.done.lft; int(lid) >= len(lft) || lft[lid] == node.NoRoute {
+				for _, sw := range mgr.m.fabric.switches {
+					if lft := sw.programmed.lft; int(lid) >= len(lft) || lft[lid] == node.NoRoute {
 						t.Errorf("switch %#x has no way to LID %d", sw.info.NodeGUID, lid)
 					}
 				}
@@ -50,9 +50,9 @@ func TestLMC(t *testing.T) {
 	c := &client{s: s, b: all[1]}
 	to := all[9].node.Ports[1]
 	ways := make(map[uint8]bool) // by which the sender's switch goes on
-	edge := seat.m.fabric.byGUID[c.b.peers[1].box.node.GUID]
+	edge := mgr.m.fabric.byGUID[c.b.peers[1].node.node.GUID]
 	for i := range uint16(1 << lmc) {
-		ways[edge.done.lft[to.Address.LID+i]] = true
+		ways[edge.programmed.lft[to.Address.LID+i]] = true
 	}
 	if len(ways) < 2 {
 		t.Errorf("all LIDs take port %v", ways)

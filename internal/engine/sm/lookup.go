@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// collect gathers the records of a query.
+// collect collects the records that match a query.
 func (m *Manager) collect(now clock.Time, t *table) mad.Status {
 	switch t.q.Attribute {
 	case sa.AttrPathRecord:
@@ -28,7 +28,7 @@ func (m *Manager) collect(now clock.Time, t *table) mad.Status {
 	return mad.StatusOK
 }
 
-// collectPorts gathers what the last sweep has found of nodes and ports.
+// collectPorts collects records of nodes and ports, from the last sweep.
 func (m *Manager) collectPorts(t *table) {
 	for _, d := range m.fabric.devices {
 		for n := range d.ports {
@@ -41,7 +41,7 @@ func (m *Manager) collectPorts(t *table) {
 			}
 			switch t.q.Attribute {
 			case sa.AttrNodeRecord:
-				if p.end() {
+				if p.hasLID() {
 					r := sa.NodeRecord{LID: p.lid, Info: d.info, Description: d.desc}
 					r.Info.PortGUID, r.Info.LocalPort = p.guid, p.num
 					t.add(&r)
@@ -57,20 +57,20 @@ func (m *Manager) collectPorts(t *table) {
 					t.add(&sa.LinkRecord{FromLID: p.lid, FromPort: p.num, ToPort: p.peer.num, ToLID: p.peer.lid})
 				}
 			case sa.AttrGUIDInfoRecord:
-				if p.end() {
+				if p.hasLID() {
 					t.add(&sa.GUIDInfoRecord{LID: p.lid, GUIDs: smp.GUIDInfo{p.guid}})
 				}
 			case sa.AttrPKeyRecord:
-				for block := 0; block*smp.PKeysPerBlock < len(p.done.pkeys); block++ {
-					t.add(&sa.PKeyRecord{LID: p.lid, Port: switchPort(p), Block: uint16(block), PKeys: pkeyBlock(p.done.pkeys, block)})
+				for block := 0; block*smp.PKeysPerBlock < len(p.programmed.pkeys); block++ {
+					t.add(&sa.PKeyRecord{LID: p.lid, Port: switchPort(p), Block: uint16(block), PKeys: pkeyBlock(p.programmed.pkeys, block)})
 				}
 			case sa.AttrSLtoVLRecord:
 				collectSLtoVL(t, p)
 			case sa.AttrVLArbRecord:
-				if p.done.vls > 0 && p.info.Lanes.ArbLowCap > 0 {
-					t.add(&sa.VLArbRecord{LID: p.lid, Port: switchPort(p), Block: smp.ArbLow, Table: lowTable(p.done.vls, int(p.info.Lanes.ArbLowCap))})
+				if p.programmed.vls > 0 && p.info.Lanes.ArbLowCap > 0 {
+					t.add(&sa.VLArbRecord{LID: p.lid, Port: switchPort(p), Block: smp.ArbLow, Table: lowTable(p.programmed.vls, int(p.info.Lanes.ArbLowCap))})
 				}
-				if p.done.vls > 0 && p.info.Lanes.ArbHighCap > 0 {
+				if p.programmed.vls > 0 && p.info.Lanes.ArbHighCap > 0 {
 					t.add(&sa.VLArbRecord{LID: p.lid, Port: switchPort(p), Block: smp.ArbHigh})
 				}
 			default:
@@ -82,7 +82,7 @@ func (m *Manager) collectPorts(t *table) {
 	}
 }
 
-// switchPort returns a port's number in records that have one for switches only.
+// switchPort returns a port's number for records that have one only for switches.
 func switchPort(p *port) uint8 {
 	if p.dev.isSwitch() {
 		return p.num
@@ -91,10 +91,10 @@ func switchPort(p *port) uint8 {
 }
 
 func collectSLtoVL(t *table, p *port) {
-	if p.done.vls == 0 {
+	if p.programmed.vls == 0 {
 		return
 	}
-	row := slToVL(p.done.vls)
+	row := slToVL(p.programmed.vls)
 	if !p.dev.isSwitch() {
 		t.add(&sa.SLtoVLRecord{LID: p.lid, Table: row})
 		return
@@ -106,28 +106,28 @@ func collectSLtoVL(t *table, p *port) {
 	}
 }
 
-// collectSwitch gathers what only switches have.
+// collectSwitch collects records that only switches have.
 func collectSwitch(t *table, d *device) {
 	lid := d.ports[0].lid
 	switch t.q.Attribute {
 	case sa.AttrSwitchInfoRecord:
 		t.add(&sa.SwitchInfoRecord{LID: lid, Info: d.sw})
 	case sa.AttrLinearRecord:
-		for block := 0; block*smp.LinearPerBlock < len(d.done.lft); block++ {
-			t.add(&sa.LinearRecord{LID: lid, Block: uint16(block), Table: linearBlock(d.done.lft, block)})
+		for block := 0; block*smp.LinearPerBlock < len(d.programmed.lft); block++ {
+			t.add(&sa.LinearRecord{LID: lid, Block: uint16(block), Table: linearBlock(d.programmed.lft, block)})
 		}
 	case sa.AttrMulticastRecord:
-		for block := 0; block*smp.MulticastPerBlock < len(d.done.mft); block++ {
+		for block := 0; block*smp.MulticastPerBlock < len(d.programmed.mft); block++ {
 			for position := 0; position*16 < len(d.ports); position++ {
-				t.add(&sa.MulticastRecord{LID: lid, Position: uint8(position), Block: uint16(block), Table: multicastBlock(d.done.mft, block, position)})
+				t.add(&sa.MulticastRecord{LID: lid, Position: uint8(position), Block: uint16(block), Table: multicastBlock(d.programmed.mft, block, position)})
 			}
 		}
 	}
 }
 
-// collectManagers gathers the subnet managers; their keys are nobody's business.
+// collectManagers collects the subnet managers, without their keys.
 func (m *Manager) collectManagers(t *table) {
-	own := m.own()
+	own := m.smInfo()
 	own.SMKey = 0
 	t.add(&sa.SMInfoRecord{LID: m.fabric.own.lid, Info: own})
 	for _, o := range m.fabric.managers {

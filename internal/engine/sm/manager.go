@@ -13,20 +13,20 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// phase is what a manager is doing.
+// phase is the current phase of a sweep.
 type phase uint8
 
 const (
 	idle     phase = iota
-	discover       // finding nodes
+	discover       // discovering nodes
 	tables         // filling the tables of switches and ports
 	arm            // LIDs and links to Armed
 	activate       // links to Active
-	light          // asking switches whether anything has changed
+	light          // light sweep: polling switches for changes
 	groups         // filling multicast tables between sweeps
 )
 
-// Manager is a subnet manager with its administrator.
+// Manager is a subnet manager and administrator.
 type Manager struct {
 	Counters Counters
 
@@ -34,49 +34,49 @@ type Manager struct {
 	role     smp.SMState
 	phase    phase
 	requests requests
-	resends  int // requests in the window that are to be repeated
+	resends  int // requests in flight that are to be repeated
 
-	fabric *fabric // as the last complete sweep left it; nil: there was none
-	next   *fabric // as the sweep under way finds it
+	fabric *fabric // result of the last complete sweep; nil: none yet
+	next   *fabric // result of the sweep in progress
 	lids   lids
 	sweep  sweepState
 	follow standby
 
-	admin   admin
-	replies []Datagram
-	replied int // of replies, how many have been sent
-	events  []Event
-	acts    uint32 // SMInfo:ActCount
-	fresh   bool   // no sweep is complete since this manager became the master
+	admin      admin
+	replies    []Datagram
+	replied    int // how many of replies have been sent
+	events     []Event
+	actCount   uint32 // SMInfo:ActCount
+	firstSweep bool   // no sweep has completed since this manager became master
 }
 
-// sweepState is when to sweep next, and how the sweep under way goes.
+// sweepState is when to sweep next, and the progress of the current sweep.
 type sweepState struct {
-	heavyAt  clock.Time // 0: no sweep is asked for
+	heavyAt  clock.Time // when a sweep is due; 0: none is
 	lightAt  clock.Time
-	again    bool // something changed while the sweep was under way
-	restarts int  // sweeps that were begun anew because of that, in a row
-	failures int  // requests without a good answer
+	again    bool // something changed during the sweep
+	restarts int  // sweeps restarted for that reason, in a row
+	failures int  // requests that failed
 	backoff  clock.Time
-	doneAt   clock.Time // when the last sweep was complete
-	full     bool       // TooManyNodes has been told
+	doneAt   clock.Time // when the last sweep completed
+	full     bool       // TooManyNodes was emitted
 }
 
-// Counters are what a manager has done.
+// Counters count what a manager has done.
 type Counters struct {
-	Requests   uint64 // packets of subnet management sent as requests, repeated ones included
+	Requests   uint64 // SMPs sent as requests, including repeats
 	Timeouts   uint64 // requests given up
-	Unexpected uint64 // responses that nobody asked for
-	Refused    uint64 // responses with a bad status
-	Malformed  uint64 // datagrams that are none, or not for a manager
+	Unexpected uint64 // responses without a request
+	Refused    uint64 // responses with an error status
+	Malformed  uint64 // invalid datagrams, or not for a manager
 	Sweeps     uint64 // completed
 	Traps      uint64
 	Queries    uint64 // to the administrator
 	Reports    uint64 // sent for the first time
-	Discarded  uint64 // datagrams that were not sent or not handled because too many waited
+	Discarded  uint64 // datagrams not sent or not handled because of a limit
 }
 
-// New returns a manager that does nothing yet: see [Manager.Start].
+// New returns a manager that is idle until [Manager.Start].
 func New(c Config) *Manager {
 	c.defaults()
 	m := &Manager{config: c, role: smp.SMDiscovering}
@@ -86,13 +86,13 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Start begins to sweep.
+// Start starts the first sweep.
 func (m *Manager) Start(now clock.Time) {
 	m.role = smp.SMDiscovering
 	m.startSweep(now)
 }
 
-// State returns which role the manager has among those of the subnet.
+// State returns the manager's state among the managers of the subnet.
 func (m *Manager) State() smp.SMState { return m.role }
 
 // LID returns the LID of the manager's port, 0 if it has none yet.
@@ -103,19 +103,19 @@ func (m *Manager) LID() uint16 {
 	return m.fabric.own.lid
 }
 
-// Busy reports whether a sweep is under way, or due at once.
+// Busy reports whether a sweep is in progress or due.
 func (m *Manager) Busy() bool { return m.phase != idle || m.sweep.again }
 
-// Resweep asks for a sweep, as soon as the one under way is complete.
+// Resweep requests a sweep, after the one in progress if there is one.
 func (m *Manager) Resweep(now clock.Time) {
 	if m.role == smp.SMMaster {
 		m.changed(now)
 	}
 }
 
-// Takes reports whether a datagram that has come to the manager's port is for the manager: a request, or an
-// answer to one of its own. Answers and reports to programs at the port are theirs.
-func (m *Manager) Takes(b []byte) bool {
+// Accepts reports whether a datagram to the manager's port is for the manager: a request, or the response to one
+// of its own. Responses and reports to programs at the port are not.
+func (m *Manager) Accepts(b []byte) bool {
 	var h mad.Header
 	switch ok := h.Decode(b); {
 	case !ok, !h.Class.Subnet() && h.Class != sa.Class:
@@ -126,13 +126,13 @@ func (m *Manager) Takes(b []byte) bool {
 	return h.Class.Subnet() || h.Method != mad.MethodReport
 }
 
-// HandleMAD takes a datagram to queue pair 0 or 1 of the manager's port.
+// HandleMAD handles a datagram to queue pair 0 or 1 of the manager's port.
 func (m *Manager) HandleMAD(now clock.Time, d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	switch {
 	case h.BaseVersion != mad.BaseVersion, d.LID == 0, d.LID >= node.FirstMulticastLID && (d.LID != node.PermissiveLID || d.QPN != ib.QP0):
-		m.Counters.Malformed++ // among them what no answer could go back to
+		m.Counters.Malformed++ // including those that have no address to respond to
 	case d.QPN == ib.QP0 && h.Class.Subnet():
 		m.handleSMP(now, d)
 	case d.QPN == ib.QP1 && h.Class == sa.Class:
@@ -158,7 +158,7 @@ func (m *Manager) handleSMP(now clock.Time, d *Datagram) {
 }
 
 func (m *Manager) handleResponse(now clock.Time, p *smp.SMP) {
-	r, ok := m.answered(p.TID)
+	r, ok := m.takeAnswered(p.TID)
 	if !ok {
 		return
 	}
@@ -168,11 +168,11 @@ func (m *Manager) handleResponse(now clock.Time, p *smp.SMP) {
 		m.requestFailed(now, &r)
 	case p.Status() != mad.StatusOK:
 		m.Counters.Refused++
-		if r.purpose == configuring && !r.dev.gone {
-			e := about(Refused, r.dev, r.portNum())
+		if r.purpose == configuring && !r.dev.unresponsive {
+			e := nodeEvent(Refused, r.dev, r.portNum())
 			e.Text = fmt.Sprintf("%s: %v", smp.AttributeName(r.attribute), p.Status())
-			m.tell(e)
-			r.dev.gone = true // nothing more is asked of it in this sweep
+			m.emit(e)
+			r.dev.unresponsive = true // it is left alone for the rest of this sweep
 		}
 		m.requestFailed(now, &r)
 	default:
@@ -205,10 +205,10 @@ func (m *Manager) requestFailed(now clock.Time, r *request) {
 		if m.phase == groups {
 			m.changed(now)
 		}
-		if !r.dev.gone {
-			m.tell(about(Unresponsive, r.dev, r.portNum()))
+		if !r.dev.unresponsive {
+			m.emit(nodeEvent(Unresponsive, r.dev, r.portNum()))
 		}
-		r.dev.gone = true
+		r.dev.unresponsive = true
 	case probing:
 		m.changed(now)
 	case polling:
@@ -225,7 +225,7 @@ func (r *request) portNum() uint8 {
 	return r.port.num
 }
 
-// advance goes on to the next phase when all requests of this one have been answered.
+// advance enters the next phase when all requests of the current one are complete.
 func (m *Manager) advance(now clock.Time) {
 	for m.phase != idle && m.requests.empty() {
 		switch m.phase {
@@ -252,14 +252,14 @@ func (m *Manager) advance(now clock.Time) {
 	}
 }
 
-// whenIdle begins what waits for the manager to be idle.
+// whenIdle starts what has waited for the manager to become idle.
 func (m *Manager) whenIdle(now clock.Time) {
 	if m.phase != idle || m.role != smp.SMMaster {
 		return
 	}
 	if m.sweep.again {
 		m.sweep.again = false
-		m.sweep.heavyAt = sooner(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
+		m.sweep.heavyAt = earlier(m.sweep.heavyAt, max(now, m.sweep.doneAt+minSweepGap))
 	}
 	if m.sweep.heavyAt != 0 && m.sweep.heavyAt <= now {
 		m.startSweep(now)
@@ -268,8 +268,8 @@ func (m *Manager) whenIdle(now clock.Time) {
 	m.updateGroups(now)
 }
 
-// changed asks for a sweep: something is not as the last one found it. A sweep that is still finding
-// nodes begins anew, but not for ever.
+// changed requests a sweep, because the subnet differs from what the last sweep found. A sweep that is still
+// discovering restarts, at most maxRestarts times in a row.
 func (m *Manager) changed(now clock.Time) {
 	switch {
 	case m.role != smp.SMMaster:
@@ -277,7 +277,7 @@ func (m *Manager) changed(now clock.Time) {
 		m.startSweep(now)
 	case m.phase == discover && m.sweep.restarts < maxRestarts:
 		m.sweep.restarts++
-		m.requests.drop()
+		m.requests.reset()
 		m.resends = 0
 		m.startSweep(now)
 	default:
@@ -285,10 +285,10 @@ func (m *Manager) changed(now clock.Time) {
 	}
 }
 
-// maxRestarts is how often in a row a sweep begins anew because of changes.
+// maxRestarts is how often in a row a sweep restarts because of changes.
 const maxRestarts = 4
 
-// HandleTimeout does what is due.
+// HandleTimeout handles what is due at now.
 func (m *Manager) HandleTimeout(now clock.Time) {
 	if d := m.requestDeadline(); d != 0 && now >= d {
 		m.expire(now)
@@ -306,17 +306,17 @@ func (m *Manager) HandleTimeout(now clock.Time) {
 	m.admin.timeout(m, now)
 }
 
-// Deadline returns when HandleTimeout is to be called next; 0: not until something comes.
+// Deadline returns when HandleTimeout is due; 0: not before another call.
 func (m *Manager) Deadline() clock.Time {
 	d := m.requestDeadline()
 	if m.role == smp.SMMaster && m.phase == idle {
-		d = sooner(d, sooner(m.sweep.heavyAt, m.sweep.lightAt))
+		d = earlier(d, earlier(m.sweep.heavyAt, m.sweep.lightAt))
 	}
-	d = sooner(d, m.followDeadline())
-	return sooner(d, m.admin.deadline())
+	d = earlier(d, m.followDeadline())
+	return earlier(d, m.admin.deadline())
 }
 
-// Next writes the next datagram that is to be sent; false: there is none.
+// Next returns the next datagram to send in d; false: there is none.
 func (m *Manager) Next(now clock.Time, d *Datagram) bool {
 	if m.replied < len(m.replies) {
 		*d = m.replies[m.replied]
@@ -330,7 +330,7 @@ func (m *Manager) Next(now clock.Time, d *Datagram) bool {
 
 // reply queues a datagram.
 func (m *Manager) reply(d *Datagram) {
-	if len(m.replies) >= m.config.Limits.Replies { // those already sent count, until the queue is empty
+	if len(m.replies) >= m.config.Limits.Replies { // those already sent count until the queue is empty
 		m.Counters.Discarded++
 		return
 	}

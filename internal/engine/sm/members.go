@@ -18,15 +18,15 @@ import (
 
 // group is a multicast group (section 15.2.5.17).
 type group struct {
-	record    sa.MCMemberRecord // what all members have in common
+	record    sa.MCMemberRecord // the parameters that all members share
 	members   map[uint64]sa.JoinState
 	creator   uint64 // a port's GUID
-	permanent bool   // it lasts without members
+	permanent bool   // it exists without members
 }
 
 const (
-	receives  = sa.FullMember | sa.NonMember          // of a join state: multicast comes to the port
-	keepAlive = sa.FullMember | sa.SendOnlyFullMember // the group lasts while somebody has one of these
+	receives  = sa.FullMember | sa.NonMember          // join states with which a port receives
+	keepAlive = sa.FullMember | sa.SendOnlyFullMember // join states that keep a group alive
 )
 
 // Broadcast groups of IP over InfiniBand (RFC 4391, section 4).
@@ -43,7 +43,7 @@ func broadcastGID(k ib.PKey) ib.GID {
 	return ib.GID{0: 0xff, 1: 0x10 | scopeLocal, 2: 0x40, 3: 0x1b, 4: byte(k >> 8), 5: byte(k), 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
 }
 
-// createBroadcast creates the groups that exist from the beginning.
+// createBroadcast creates the broadcast groups of IP over InfiniBand, one for each partition that has it.
 func (m *Manager) createBroadcast() {
 	keys := []ib.PKey{ib.DefaultPKey}
 	for i := range m.config.Partitions {
@@ -54,14 +54,14 @@ func (m *Manager) createBroadcast() {
 	for _, k := range keys {
 		g := &group{members: make(map[uint64]sa.JoinState), permanent: true, record: sa.MCMemberRecord{
 			MGID: broadcastGID(k), QKey: ipoibQKey, PKey: k, Scope: scopeLocal,
-			MTU: exactly(ipoibMTU), Rate: exactly(ipoibRate), Life: exactly(m.config.LifeTime)}}
+			MTU: exact(ipoibMTU), Rate: exact(ipoibRate), Life: exact(m.config.LifeTime)}}
 		m.admin.addGroup(g)
 	}
 }
 
-func exactly(v uint8) sa.Selected { return sa.Selected{Selector: sa.Exactly, Value: v} }
+func exact(v uint8) sa.Selected { return sa.Selected{Selector: sa.Exactly, Value: v} }
 
-// addGroup gives a group the lowest free MLID.
+// addGroup adds a group with the lowest free MLID.
 func (a *admin) addGroup(g *group) {
 	i := slices.Index(a.byMLID, nil)
 	if i < 0 {
@@ -77,10 +77,10 @@ func (a *admin) sortedGroups() []*group {
 	return slices.SortedFunc(maps.Values(a.groups), func(x, y *group) int { return bytes.Compare(x.record.MGID[:], y.record.MGID[:]) })
 }
 
-// portOf returns the port that a requester speaks for: its own, or any if it is trusted.
+// portOf returns the port with a GID, if the requester may act for it: its own, or any if it is trusted.
 func (m *Manager) portOf(q *query, gid ib.GID) (*port, mad.Status) {
 	prefix, guid := splitGID(gid)
-	p := m.fabric.ends[guid]
+	p := m.fabric.byPortGUID[guid]
 	switch {
 	case p == nil || p.lid == 0 || prefix != m.config.Prefix:
 		return nil, sa.StatusInvalidGID
@@ -90,7 +90,7 @@ func (m *Manager) portOf(q *query, gid ib.GID) (*port, mad.Status) {
 	return p, mad.StatusOK
 }
 
-// join makes a port a member of a group, which is created if there is none (section 15.2.5.17.2).
+// join adds a port to a group, which is created if needed (section 15.2.5.17.2).
 func (m *Manager) join(now clock.Time, q *query) {
 	var r sa.MCMemberRecord
 	r.Decode(q.data)
@@ -134,11 +134,11 @@ func (m *Manager) join(now clock.Time, q *query) {
 	}
 	answer := g.record
 	answer.PortGID, answer.Join, answer.ProxyJoin = r.PortGID, g.members[p.guid], r.ProxyJoin
-	m.admin.answerLater(m, answerWith(q, answer.Append(nil)), m.admin.dirty[index])
+	m.admin.replyOrHold(m, answerWith(q, answer.Append(nil)), m.admin.dirty[index])
 	m.updateGroups(now)
 }
 
-// create makes a group of what its first member asks for.
+// create creates a group with the parameters that its first member asks for.
 func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.Status) {
 	const needed = sa.MemberQKey | sa.MemberTClass | sa.MemberPKey | sa.MemberSL | sa.MemberFlowLabel
 	a := &m.admin
@@ -168,11 +168,11 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 	}
 	if r.MGID == (ib.GID{}) {
 		r.MGID = a.freeGID(r)
-	} else if !mayBeAsked(r.MGID) {
+	} else if !validMGID(r.MGID) {
 		return nil, sa.StatusInvalid
 	}
 	g := &group{creator: p.guid, members: make(map[uint64]sa.JoinState), record: *r}
-	g.record.MTU, g.record.Rate, g.record.Life = exactly(mtu), exactly(rate), exactly(life)
+	g.record.MTU, g.record.Rate, g.record.Life = exact(mtu), exact(rate), exact(life)
 	g.record.PKey |= 0x8000
 	g.record.Scope = r.MGID[1] & 0xf
 	g.record.PortGID, g.record.Join, g.record.ProxyJoin, g.record.Resv = ib.GID{}, 0, false, 0
@@ -183,14 +183,14 @@ func (m *Manager) create(q *query, r *sa.MCMemberRecord, p *port) (*group, mad.S
 	return g, mad.StatusOK
 }
 
-// mayBeAsked reports whether a group may be created with an MGID: it is multicast, has no reserved flag (section
-// 4.1.1), and is none of those that freeGID returns (o15-0.1.6). Scopes mean nothing within a subnet.
-func mayBeAsked(g ib.GID) bool {
+// validMGID reports whether a client may create a group with an MGID: it is multicast, has no reserved flag
+// (section 4.1.1), and is none of those that freeGID returns (o15-0.1.6). Scopes do not matter within a subnet.
+func validMGID(g ib.GID) bool {
 	return g[0] == 0xff && g[1]&0xe0 == 0 && !(g[1]&0xf == scopeLocal && g[2] == 0xa0 && g[3] == 0x1b)
 }
 
-// freeGID returns the MGID of a group for which none was asked: transient, of the scope that was asked
-// for or else of the subnet, with a signature as OpenSM gives it.
+// freeGID chooses the MGID of a group: transient, of the requested scope or else link-local, with the signature
+// that OpenSM uses.
 func (a *admin) freeGID(r *sa.MCMemberRecord) ib.GID {
 	g := ib.GID{0: 0xff, 1: 0x10 | scopeLocal, 2: 0xa0, 3: 0x1b}
 	if r.Scope != 0 && r.Scope != 0xf {
@@ -204,7 +204,7 @@ func (a *admin) freeGID(r *sa.MCMemberRecord) ib.GID {
 	}
 }
 
-// choose returns the value of a new group's MTU or lifetime: the best that is asked for.
+// choose returns a new group's MTU or lifetime: the best value that the selector admits.
 func choose(mask, selector, value uint64, s sa.Selected, best, low, high uint8) (uint8, bool) {
 	if mask&value == 0 {
 		return best, true
@@ -228,7 +228,7 @@ func choose(mask, selector, value uint64, s sa.Selected, best, low, high uint8) 
 	return v, v >= low && v <= high && (best == 0 || v <= best)
 }
 
-// chooseRate returns a new group's rate: the highest that is asked for and that the port has.
+// chooseRate returns a new group's rate: the highest that the selector admits, up to that of the port.
 func chooseRate(mask uint64, s sa.Selected, port uint8) (uint8, bool) {
 	switch {
 	case mask&sa.MemberRate == 0:
@@ -245,7 +245,7 @@ func (m *Manager) hasKey(p *port, key ib.PKey) bool {
 	return slices.ContainsFunc(m.pkeys(p), func(k ib.PKey) bool { return k&0x7fff == key&0x7fff })
 }
 
-// mayJoin compares what a requester expects of a group, and what its port can do, with the group.
+// mayJoin checks that a group fits the parameters of the request and the capabilities of the port.
 func (m *Manager) mayJoin(q *query, r *sa.MCMemberRecord, g *group, p *port) mad.Status {
 	have := &g.record
 	given := func(bit uint64, same bool) bool { return q.Mask&bit == 0 || same }
@@ -275,7 +275,7 @@ func (m *Manager) mayJoin(q *query, r *sa.MCMemberRecord, g *group, p *port) mad
 	return mad.StatusOK
 }
 
-// leave ends a membership, or a part of it (section 15.2.5.17.3).
+// leave removes join states of a member (section 15.2.5.17.3).
 func (m *Manager) leave(now clock.Time, q *query) {
 	var r sa.MCMemberRecord
 	r.Decode(q.data)
@@ -301,21 +301,21 @@ func (m *Manager) leave(now clock.Time, q *query) {
 	} else {
 		g.members[p.guid] = answer.Join
 		m.admin.dirty[int(g.record.MLID-node.FirstMulticastLID)] = true
-		m.admin.endUnused(m, now, g)
+		m.admin.deleteUnused(m, now, g)
 	}
-	m.one(q, answer.Append(nil))
+	m.answerRecord(q, answer.Append(nil))
 	m.updateGroups(now)
 }
 
-// dropMember takes a port out of a group.
+// dropMember removes a port from a group.
 func (m *Manager) dropMember(now clock.Time, g *group, guid uint64) {
 	delete(g.members, guid)
 	m.admin.dirty[int(g.record.MLID-node.FirstMulticastLID)] = true
-	m.admin.endUnused(m, now, g)
+	m.admin.deleteUnused(m, now, g)
 }
 
-// endUnused ends a group that nobody keeps alive.
-func (a *admin) endUnused(m *Manager, now clock.Time, g *group) {
+// deleteUnused deletes a group that no member keeps alive.
+func (a *admin) deleteUnused(m *Manager, now clock.Time, g *group) {
 	if g.permanent {
 		return
 	}
@@ -329,35 +329,35 @@ func (a *admin) endUnused(m *Manager, now clock.Time, g *group) {
 	a.reportGID(m, now, mad.TrapGroupDeleted, g.record.MGID)
 }
 
-// answerLater queues an answer: at once, or when the switches have the group's ports.
-func (a *admin) answerLater(m *Manager, d Datagram, later bool) {
-	if later && len(a.waiting) < m.config.Limits.Replies {
-		a.waiting = append(a.waiting, d)
+// replyOrHold queues a response, or holds it until the switches have the group's ports.
+func (a *admin) replyOrHold(m *Manager, d Datagram, later bool) {
+	if later && len(a.heldReplies) < m.config.Limits.Replies {
+		a.heldReplies = append(a.heldReplies, d)
 		return
 	}
 	m.reply(&d)
 }
 
-// flush sends the answers that waited for the switches.
+// flush queues the responses that were held.
 func (a *admin) flush(m *Manager) {
-	for i := range a.waiting {
-		m.reply(&a.waiting[i])
+	for i := range a.heldReplies {
+		m.reply(&a.heldReplies[i])
 	}
-	a.waiting = nil
+	a.heldReplies = nil
 }
 
-// groupPorts returns the ports of a group at each switch.
+// groupPorts returns a group's ports at each switch.
 func (f *fabric) groupPorts(index int, g *group) []routing.PortSet {
 	if g == nil || len(f.routes.Trees) == 0 {
 		return make([]routing.PortSet, len(f.switches))
 	}
 	var members, senders []routing.End
 	for guid, join := range g.members {
-		p := f.ends[guid]
+		p := f.byPortGUID[guid]
 		if p == nil {
 			continue
 		}
-		if at, ok := attachment(p); ok && join&receives != 0 {
+		if at, ok := graphEnd(p); ok && join&receives != 0 {
 			members = append(members, at)
 		} else if ok {
 			senders = append(senders, at)
@@ -366,7 +366,7 @@ func (f *fabric) groupPorts(index int, g *group) []routing.PortSet {
 	return f.graph.Group(f.routes.Trees[index%len(f.routes.Trees)], members, senders)
 }
 
-// setGroup enters a group's ports into what the switches are to have.
+// setGroup enters a group's ports into the wanted tables of the switches.
 func (f *fabric) setGroup(index int, g *group) {
 	for s, ports := range f.groupPorts(index, g) {
 		d := f.switches[s]
@@ -377,7 +377,7 @@ func (f *fabric) setGroup(index int, g *group) {
 	}
 }
 
-// routeGroups enters all groups: a sweep is filling the tables of all switches.
+// routeGroups enters all groups, for a sweep that sets the tables of all switches.
 func (m *Manager) routeGroups(f *fabric) {
 	for i, g := range m.admin.byMLID {
 		f.setGroup(i, g)
@@ -385,10 +385,10 @@ func (m *Manager) routeGroups(f *fabric) {
 	clear(m.admin.dirty)
 }
 
-// updateGroups fills the tables for groups that have changed since the last sweep.
+// updateGroups sets the multicast tables for groups that have changed since the last sweep.
 func (m *Manager) updateGroups(now clock.Time) {
 	a := &m.admin
-	if m.phase != idle || m.fabric == nil || len(a.dirty) == 0 && len(a.waiting) == 0 {
+	if m.phase != idle || m.fabric == nil || len(a.dirty) == 0 && len(a.heldReplies) == 0 {
 		return
 	}
 	blocks := make(map[int]bool)
@@ -406,8 +406,8 @@ func (m *Manager) updateGroups(now clock.Time) {
 	m.advance(now)
 }
 
-// collectMembers tells of groups. Who is not trusted sees of a group that it exists, and its own
-// membership (section 15.4.1.2).
+// collectMembers collects group memberships. Requesters that are not trusted see the groups, and of members only
+// themselves (section 15.4.1.2).
 func (m *Manager) collectMembers(t *table) {
 	var q sa.MCMemberRecord
 	q.Decode(t.q.data)
@@ -427,7 +427,7 @@ func (m *Manager) collectMembers(t *table) {
 			t.add(&g.record)
 		}
 		for _, guid := range slices.Sorted(maps.Keys(g.members)) {
-			p := m.fabric.ends[guid]
+			p := m.fabric.byPortGUID[guid]
 			if p == nil || p != t.q.from && !t.q.trusted {
 				continue
 			}

@@ -22,22 +22,22 @@ func member(c *client, mgid byte, join sa.JoinState) (uint64, *sa.MCMemberRecord
 
 // deliver sends a multicast packet along the switches' tables, and returns how often it came to each
 // adapter.
-func (s *subnet) deliver(from *box, mlid uint16) map[*box]int {
-	got := map[*box]int{}
-	queue := []plug{from.peers[1]}
+func (s *subnet) deliver(from *testNode, mlid uint16) map[*testNode]int {
+	got := map[*testNode]int{}
+	queue := []testPort{from.peers[1]}
 	for n := 0; len(queue) > 0; n++ {
 		if n > 1000 {
 			s.t.Fatal("a packet goes in circles")
 		}
 		at := queue[0]
 		queue = queue[1:]
-		if at.box.node.Type != node.Switch {
-			got[at.box]++
+		if at.node.node.Type != node.Switch {
+			got[at.node]++
 			continue
 		}
-		set := routing.PortSet(at.box.node.Tables.Multicast[mlid-node.FirstMulticastLID])
-		for p, e := range at.box.peers {
-			if p != at.port && set.Has(uint8(p)) && e.box != nil {
+		set := routing.PortSet(at.node.node.Tables.Multicast[mlid-node.FirstMulticastLID])
+		for p, e := range at.node.peers {
+			if p != at.port && set.Has(uint8(p)) && e.node != nil {
 				queue = append(queue, e)
 			}
 		}
@@ -46,10 +46,10 @@ func (s *subnet) deliver(from *box, mlid uint16) map[*box]int {
 }
 
 func TestMulticast(t *testing.T) {
-	s, seat, clients := office(t, Config{})
+	s, mgr, clients := newClients(t, Config{})
 	rng := rand.New(rand.NewPCG(4, 4))
-	s.tamper = func(_ *chair, d *Datagram) bool {
-		if h := new(sa.Header); d.QPN == ib.QP1 && h.Decode(d.MAD[:]) && h.Attribute == sa.AttrMCMemberRecord && h.Method == mad.MethodGetResp && h.Status == 0 && seat.m.phase != idle {
+	s.tamper = func(_ *testManager, d *Datagram) bool {
+		if h := new(sa.Header); d.QPN == ib.QP1 && h.Decode(d.MAD[:]) && h.Attribute == sa.AttrMCMemberRecord && h.Method == mad.MethodGetResp && h.Status == 0 && mgr.m.phase != idle {
 			t.Error("a join is answered before the switches have their tables")
 		}
 		return true
@@ -75,7 +75,7 @@ func TestMulticast(t *testing.T) {
 			}
 			var answer sa.MCMemberRecord
 			answer.Decode(records[0])
-			if answer.Join != join || answer.MLID < 0xc001 || mlids[g] != 0 && mlids[g] != answer.MLID || answer.MTU != exactly(5) || answer.Rate != exactly(16) {
+			if answer.Join != join || answer.MLID < 0xc001 || mlids[g] != 0 && mlids[g] != answer.MLID || answer.MTU != exact(5) || answer.Rate != exact(16) {
 				t.Fatalf("joined as %+v, MLID %#x before", answer, mlids[g])
 			}
 			in[g][c], mlids[g] = join, answer.MLID
@@ -112,21 +112,21 @@ func TestMulticast(t *testing.T) {
 				}
 			}
 		}
-		if n := len(seat.m.admin.groups); n != len(in)+1 {
+		if n := len(mgr.m.admin.groups); n != len(in)+1 {
 			t.Fatalf("%d groups, want %d and the broadcast group", n, len(in))
 		}
 	}
-	s.check(seat)
+	s.check(mgr)
 	// A cable goes: the groups find another way.
 	for _, b := range s.nodes[4:] {
-		if b.node.Type == node.Switch && b.peers[1].box.node.Type == node.Switch {
-			s.unplug(plug{b, 1})
+		if b.node.Type == node.Switch && b.peers[1].node.node.Type == node.Switch {
+			s.unplug(testPort{b, 1})
 			break
 		}
 	}
 	s.run(time.Second, nil)
-	s.settle(seat)
-	s.check(seat)
+	s.settle(mgr)
+	s.check(mgr)
 	for g, members := range in {
 		for from := range members {
 			got := s.deliver(from.b, mlids[g])
@@ -157,7 +157,7 @@ func TestMulticast(t *testing.T) {
 }
 
 func TestJoinRefusals(t *testing.T) {
-	s, seat, clients := office(t, Config{Limits: Limits{PerPort: 3, Groups: 5}})
+	s, mgr, clients := newClients(t, Config{Limits: Limits{PerPort: 3, Groups: 5}})
 	c := clients[0]
 	set := func(mask uint64, r *sa.MCMemberRecord) mad.Status {
 		status, _ := c.ask(mad.MethodSet, sa.AttrMCMemberRecord, mask, r)
@@ -214,7 +214,7 @@ func TestJoinRefusals(t *testing.T) {
 		c.want(want, status)
 	}
 	// A group whose name the administrator chooses: only the group's limit speaks against it.
-	seat.m.config.Limits.Groups = 6
+	mgr.m.config.Limits.Groups = 6
 	mask, r = member(clients[2], 0, sa.FullMember)
 	status, records := clients[2].ask(mad.MethodSet, sa.AttrMCMemberRecord, mask&^sa.MemberMGID, r)
 	c.want(0, status)

@@ -17,67 +17,68 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// subnet is nodes with their agents and cables, and managers at some of them. It carries management
-// packets hop by hop, in virtual time; nothing else.
+// subnet is a set of nodes with agents and cables, and managers at some of them. It carries only management packets,
+// hop by hop, in virtual time.
 type subnet struct {
-	t     testing.TB
-	now   clock.Time
-	nodes []*box
-	seats []*chair
-	rng   *rand.Rand
-	loss  float64 // of each hop
-	sent  int     // hops
-	// inbox has the datagrams to queue pair 1 that came to adapters without a manager.
-	inbox map[*box][]Datagram
-	// tamper may change or drop a packet that is about to be sent by a manager; false: it is lost.
-	tamper func(s *chair, d *Datagram) bool
+	t        testing.TB
+	now      clock.Time
+	nodes    []*testNode
+	managers []*testManager
+	rng      *rand.Rand
+	loss     float64 // of each hop
+	sent     int     // hops of all packets
+	// inbox has the datagrams to queue pair 1 of adapters without a manager.
+	inbox map[*testNode][]Datagram
+	// tamper may change a packet that a manager sends; false drops it.
+	tamper func(m *testManager, d *Datagram) bool
 	// forge may change what is delivered to a manager by a directed route.
 	forge func(b []byte)
 }
 
-// box is a node in the subnet.
-type box struct {
-	node  *node.Node
-	agent *sma.Agent
-	peers []plug // by port
-	dead  bool   // does not answer, and forwards nothing
-	seat  *chair
+// testNode is a node of the subnet.
+type testNode struct {
+	node    *node.Node
+	agent   *sma.Agent
+	peers   []testPort // by port
+	dead    bool       // does not answer, and forwards nothing
+	manager *testManager
 }
 
-type plug struct {
-	box  *box
+// testPort is a port of a node.
+type testPort struct {
+	node *testNode
 	port int
 }
 
-// chair is a manager and where it sits: port 0 at a switch.
-type chair struct {
+// testManager is a manager and its port; at a switch, port 0.
+type testManager struct {
 	m      *Manager
-	box    *box
+	node   *testNode
 	port   int
 	off    bool
 	events []Event
 }
 
 func newSubnet(t testing.TB) *subnet {
-	return &subnet{t: t, now: 1, rng: rand.New(rand.NewPCG(1, 1)), inbox: make(map[*box][]Datagram)}
+	return &subnet{t: t, now: 1, rng: rand.New(rand.NewPCG(1, 1)), inbox: make(map[*testNode][]Datagram)}
 }
 
-func (s *subnet) add(kind node.Type, ports int) *box {
+func (s *subnet) add(kind node.Type, ports int) *testNode {
 	guid := uint64(0x1000_0000+len(s.nodes)) << 16
-	b := &box{node: node.New(kind, guid, "", ports, node.DefaultSpec), peers: make([]plug, ports+1)}
+	b := &testNode{node: node.New(kind, guid, "", ports, node.DefaultSpec), peers: make([]testPort, ports+1)}
 	b.agent = sma.New(b.node)
 	s.nodes = append(s.nodes, b)
 	return b
 }
 
-func (s *subnet) addSwitch(ports int) *box { return s.add(node.Switch, ports) }
+func (s *subnet) addSwitch(ports int) *testNode { return s.add(node.Switch, ports) }
 
-func (s *subnet) addAdapter() *box { return s.add(node.CA, 1) }
+func (s *subnet) addAdapter() *testNode { return s.add(node.CA, 1) }
 
 // free returns the first port without a cable.
-func (b *box) free(t testing.TB) int {
+func (b *testNode) free(t testing.TB) int {
 	for p := 1; p < len(b.peers); p++ {
-		if b.peers[p].box == nil {
+		if b.peers[p].node == nil {
 			return p
 		}
 	}
@@ -86,45 +87,45 @@ func (b *box) free(t testing.TB) int {
 }
 
 // cable connects two nodes at their first free ports.
-func (s *subnet) cable(a, b *box) plug {
+func (s *subnet) cable(a, b *testNode) testPort {
 	ap := a.free(s.t)
-	a.peers[ap] = plug{a, ap}
+	a.peers[ap] = testPort{a, ap}
 	bp := b.free(s.t)
-	s.plug(plug{a, ap}, plug{b, bp})
-	return plug{a, ap}
+	s.plug(testPort{a, ap}, testPort{b, bp})
+	return testPort{a, ap}
 }
 
-func (s *subnet) plug(a, b plug) {
-	a.box.peers[a.port], b.box.peers[b.port] = b, a
-	x, y := &a.box.node.Ports[a.port], &b.box.node.Ports[b.port]
+func (s *subnet) plug(a, b testPort) {
+	a.node.peers[a.port], b.node.peers[b.port] = b, a
+	x, y := &a.node.node.Ports[a.port], &b.node.node.Ports[b.port]
 	w, v := node.Negotiate(x, y)
 	x.Up(w, v)
 	y.Up(w, v)
-	a.box.agent.LinkChanged(s.now, a.port)
-	b.box.agent.LinkChanged(s.now, b.port)
+	a.node.agent.LinkChanged(s.now, a.port)
+	b.node.agent.LinkChanged(s.now, b.port)
 }
 
-func (s *subnet) unplug(a plug) {
-	b := a.box.peers[a.port]
-	a.box.peers[a.port], b.box.peers[b.port] = plug{}, plug{}
-	a.box.node.Ports[a.port].Drop()
-	b.box.node.Ports[b.port].Drop()
-	a.box.agent.LinkChanged(s.now, a.port)
-	b.box.agent.LinkChanged(s.now, b.port)
+func (s *subnet) unplug(a testPort) {
+	b := a.node.peers[a.port]
+	a.node.peers[a.port], b.node.peers[b.port] = testPort{}, testPort{}
+	a.node.node.Ports[a.port].Drop()
+	b.node.node.Ports[b.port].Drop()
+	a.node.agent.LinkChanged(s.now, a.port)
+	b.node.agent.LinkChanged(s.now, b.port)
 }
 
 // kill takes a node away with all its cables.
-func (s *subnet) kill(b *box) {
+func (s *subnet) kill(b *testNode) {
 	for p := range b.peers {
-		if b.peers[p].box != nil {
-			s.unplug(plug{b, p})
+		if b.peers[p].node != nil {
+			s.unplug(testPort{b, p})
 		}
 	}
 	b.dead = true
 }
 
 // manage puts a manager at a node.
-func (s *subnet) manage(b *box, c Config) *chair {
+func (s *subnet) manage(b *testNode, c Config) *testManager {
 	port := 1
 	if b.node.Type == node.Switch {
 		port = 0
@@ -133,23 +134,23 @@ func (s *subnet) manage(b *box, c Config) *chair {
 	p.CapMask |= uint32(smp.CapSM)
 	c.PortGUID = p.GUID
 	c.TIDBase = s.rng.Uint32()
-	seat := &chair{m: New(c), box: b, port: port}
-	b.seat = seat
-	s.seats = append(s.seats, seat)
-	seat.m.Start(s.now)
-	return seat
+	mgr := &testManager{m: New(c), node: b, port: port}
+	b.manager = mgr
+	s.managers = append(s.managers, mgr)
+	mgr.m.Start(s.now)
+	return mgr
 }
 
 // stop ends a manager.
-func (s *subnet) stop(seat *chair) {
-	seat.off = true
-	seat.box.node.Ports[seat.port].CapMask &^= uint32(smp.CapSM)
+func (s *subnet) stop(mgr *testManager) {
+	mgr.off = true
+	mgr.node.node.Ports[mgr.port].CapMask &^= uint32(smp.CapSM)
 }
 
 func (s *subnet) lost() bool { return s.loss > 0 && s.rng.Float64() < s.loss }
 
 // send carries a datagram of a node's own.
-func (s *subnet) send(b *box, port int, d *Datagram) {
+func (s *subnet) send(b *testNode, port int, d *Datagram) {
 	buf := d.MAD
 	if d.QPN == ib.QP0 {
 		if d.LID == node.PermissiveLID {
@@ -163,38 +164,38 @@ func (s *subnet) send(b *box, port int, d *Datagram) {
 }
 
 // directed carries a packet along its directed route.
-func (s *subnet) directed(b *box, in, at int, buf []byte) {
+func (s *subnet) directed(b *testNode, in, at int, buf []byte) {
 	for range 200 {
 		if b.dead {
 			return
 		}
 		v := b.agent.HandleSMP(s.now, in, sma.Route{Directed: true, Port: at, SLID: node.PermissiveLID, DLID: node.PermissiveLID}, buf)
 		if v == sma.Deliver {
-			if b.seat != nil && !b.seat.off {
+			if b.manager != nil && !b.manager.off {
 				d := Datagram{LID: node.PermissiveLID}
 				copy(d.MAD[:], buf)
 				if s.forge != nil {
 					s.forge(d.MAD[:])
 				}
-				b.seat.m.HandleMAD(s.now, &d)
+				b.manager.m.HandleMAD(s.now, &d)
 			}
 			return
 		}
-		next := plug{}
+		next := testPort{}
 		if v > 0 {
 			next = b.peers[v]
 		}
-		if next.box == nil || s.lost() {
+		if next.node == nil || s.lost() {
 			return
 		}
 		s.sent++
-		b, in, at = next.box, next.port, next.port
+		b, in, at = next.node, next.port, next.port
 	}
 	s.t.Fatal("a directed route does not end")
 }
 
 // byLID carries a packet along the forwarding tables. Data goes only over active links.
-func (s *subnet) byLID(b *box, port int, d *Datagram, management bool) {
+func (s *subnet) byLID(b *testNode, port int, d *Datagram, management bool) {
 	from := b.node.Ports[port].Address.LID
 	at, in := b, 0
 	if b.node.Ports[port].Address.LID != d.LID {
@@ -210,11 +211,11 @@ func (s *subnet) byLID(b *box, port int, d *Datagram, management bool) {
 				return
 			}
 			next := at.peers[out]
-			if next.box == nil || !management && at.node.Ports[out].Link.Logical != node.Active {
+			if next.node == nil || !management && at.node.Ports[out].Link.Logical != node.Active {
 				return
 			}
 			s.sent++
-			at, in = next.box, next.port
+			at, in = next.node, next.port
 			if at.node.Type != node.Switch {
 				if at.node.Ports[in].Address.LID != d.LID {
 					return
@@ -239,15 +240,15 @@ func (s *subnet) byLID(b *box, port int, d *Datagram, management bool) {
 		}
 		v := at.agent.HandleSMP(s.now, p, sma.Route{SLID: from, DLID: d.LID, Port: p}, arrived.MAD[:])
 		switch {
-		case v == sma.Deliver && at.seat != nil && !at.seat.off:
-			at.seat.m.HandleMAD(s.now, &arrived)
+		case v == sma.Deliver && at.manager != nil && !at.manager.off:
+			at.manager.m.HandleMAD(s.now, &arrived)
 		case v == sma.Reply:
 			s.byLID(at, p, &Datagram{MAD: arrived.MAD, LID: from}, true)
 		}
 		return
 	}
-	if at.seat != nil && !at.seat.off && (at.seat.port == 0 || at.seat.port == in || in == 0) && !response1(&arrived) {
-		at.seat.m.HandleMAD(s.now, &arrived)
+	if at.manager != nil && !at.manager.off && (at.manager.port == 0 || at.manager.port == in || in == 0) && !response1(&arrived) {
+		at.manager.m.HandleMAD(s.now, &arrived)
 		return
 	}
 	s.inbox[at] = append(s.inbox[at], arrived)
@@ -265,27 +266,27 @@ func response1(d *Datagram) bool {
 
 // step carries all there is, and says whether there was anything.
 func (s *subnet) step() (busy bool) {
-	for _, seat := range s.seats {
-		if seat.off {
+	for _, mgr := range s.managers {
+		if mgr.off {
 			continue
 		}
 		var d Datagram
 		for range 256 {
 			d = Datagram{}
-			if !seat.m.Next(s.now, &d) {
+			if !mgr.m.Next(s.now, &d) {
 				break
 			}
 			busy = true
-			if s.tamper == nil || s.tamper(seat, &d) {
-				s.send(seat.box, seat.port, &d)
+			if s.tamper == nil || s.tamper(mgr, &d) {
+				s.send(mgr.node, mgr.port, &d)
 			}
 		}
 		for {
-			e, ok := seat.m.NextEvent()
+			e, ok := mgr.m.NextEvent()
 			if !ok {
 				break
 			}
-			seat.events = append(seat.events, e)
+			mgr.events = append(mgr.events, e)
 		}
 	}
 	for _, b := range s.nodes {
@@ -320,14 +321,14 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 			continue // what done has sent
 		}
 		next := clock.Time(0)
-		for _, seat := range s.seats {
-			if !seat.off {
-				next = sooner(next, seat.m.Deadline())
+		for _, mgr := range s.managers {
+			if !mgr.off {
+				next = earlier(next, mgr.m.Deadline())
 			}
 		}
 		for _, b := range s.nodes {
 			if !b.dead {
-				next = sooner(next, b.agent.Deadline())
+				next = earlier(next, b.agent.Deadline())
 			}
 		}
 		if next == 0 || next > end {
@@ -340,33 +341,33 @@ func (s *subnet) run(limit time.Duration, done func() bool) bool {
 			}
 		}
 		s.now = max(s.now+1, next)
-		for _, seat := range s.seats {
-			if d := seat.m.Deadline(); !seat.off && d != 0 && d <= s.now {
-				seat.m.HandleTimeout(s.now)
+		for _, mgr := range s.managers {
+			if d := mgr.m.Deadline(); !mgr.off && d != 0 && d <= s.now {
+				mgr.m.HandleTimeout(s.now)
 			}
 		}
 	}
 }
 
 // up runs until a manager has the subnet configured and nothing more to do.
-func (s *subnet) up(seat *chair) {
+func (s *subnet) up(mgr *testManager) {
 	s.t.Helper()
-	sweeps := seat.m.Counters.Sweeps
+	sweeps := mgr.m.Counters.Sweeps
 	ok := s.run(5*time.Minute, func() bool {
-		return seat.m.Counters.Sweeps > sweeps && !seat.m.Busy() && seat.m.sweep.heavyAt == 0
+		return mgr.m.Counters.Sweeps > sweeps && !mgr.m.Busy() && mgr.m.sweep.heavyAt == 0
 	})
 	if !ok {
-		s.t.Fatalf("no complete sweep within 5 minutes: %v, phase %d, failures %d, %v", seat.m.State(), seat.m.phase, seat.m.sweep.failures, seat.events)
+		s.t.Fatalf("no complete sweep within 5 minutes: %v, phase %d, failures %d, %v", mgr.m.State(), mgr.m.phase, mgr.m.sweep.failures, mgr.events)
 	}
 }
 
 // settle runs on until nothing is due for a while but light sweeps.
-func (s *subnet) settle(seat *chair) {
+func (s *subnet) settle(mgr *testManager) {
 	s.t.Helper()
 	if !s.run(10*time.Minute, func() bool {
-		return seat.m.Counters.Sweeps > 0 && !seat.m.Busy() && seat.m.sweep.heavyAt == 0 && !s.trapsPending()
+		return mgr.m.Counters.Sweeps > 0 && !mgr.m.Busy() && mgr.m.sweep.heavyAt == 0 && !s.trapsPending()
 	}) {
-		s.t.Fatalf("not settled: phase %d, failures %d, %v", seat.m.phase, seat.m.sweep.failures, seat.events)
+		s.t.Fatalf("not settled: phase %d, failures %d, %v", mgr.m.phase, mgr.m.sweep.failures, mgr.events)
 	}
 }
 
@@ -382,11 +383,11 @@ func (s *subnet) trapsPending() bool {
 // check looks at the nodes themselves, not at what the manager thinks of them: LIDs are unique, links
 // are active at both ends with the same MTU and lanes, each LID is reached from each port by the tables
 // in the switches, and these have no credit loop.
-func (s *subnet) check(seat *chair) {
+func (s *subnet) check(mgr *testManager) {
 	s.t.Helper()
-	alive := s.connected(seat.box)
-	lids := map[uint16]plug{}
-	index := map[*box]int32{}
+	alive := s.connected(mgr.node)
+	lids := map[uint16]testPort{}
+	index := map[*testNode]int32{}
 	g := &routing.Graph{}
 	top := 0
 	for _, b := range alive {
@@ -398,8 +399,8 @@ func (s *subnet) check(seat *chair) {
 	for _, b := range alive {
 		for p := range b.node.Ports {
 			port := &b.node.Ports[p]
-			if p > 0 && b.peers[p].box != nil && !b.peers[p].box.dead {
-				peer := &b.peers[p].box.node.Ports[b.peers[p].port]
+			if p > 0 && b.peers[p].node != nil && !b.peers[p].node.dead {
+				peer := &b.peers[p].node.node.Ports[b.peers[p].port]
 				switch {
 				case port.Link.Logical != node.Active:
 					s.t.Errorf("port %d of %x is %v", p, b.node.GUID, port.Link.Logical)
@@ -414,16 +415,16 @@ func (s *subnet) check(seat *chair) {
 					}
 				}
 			}
-			if b.node.Type == node.Switch && p > 0 || b.node.Type == node.CA && (p == 0 || b.peers[p].box == nil || b.peers[p].box.dead) {
+			if b.node.Type == node.Switch && p > 0 || b.node.Type == node.CA && (p == 0 || b.peers[p].node == nil || b.peers[p].node.dead) {
 				continue
 			}
 			a := &port.Address
 			if other, taken := lids[a.LID]; taken || a.LID == 0 {
 				s.t.Errorf("port %d of %x has LID %d, as %v", p, b.node.GUID, a.LID, other)
 			}
-			lids[a.LID] = plug{b, p}
-			if a.SMLID != seat.m.LID() {
-				s.t.Errorf("port %d of %x has the manager at LID %d, not %d", p, b.node.GUID, a.SMLID, seat.m.LID())
+			lids[a.LID] = testPort{b, p}
+			if a.SMLID != mgr.m.LID() {
+				s.t.Errorf("port %d of %x has the manager at LID %d, not %d", p, b.node.GUID, a.SMLID, mgr.m.LID())
 			}
 		}
 	}
@@ -437,18 +438,18 @@ func (s *subnet) check(seat *chair) {
 		g.Peers[i] = make([]routing.End, len(b.peers))
 		for p, e := range b.peers {
 			g.Peers[i][p] = routing.NoEnd
-			if e.box != nil && e.box.node.Type == node.Switch && !e.box.dead {
-				g.Peers[i][p] = routing.End{Switch: index[e.box], Port: uint8(e.port)}
+			if e.node != nil && e.node.node.Type == node.Switch && !e.node.dead {
+				g.Peers[i][p] = routing.End{Switch: index[e.node], Port: uint8(e.port)}
 			}
 		}
 	}
 	for lid, e := range lids {
 		at := routing.End{}
-		if e.box.node.Type == node.Switch {
-			at.Switch = index[e.box]
+		if e.node.node.Type == node.Switch {
+			at.Switch = index[e.node]
 		} else {
-			peer := e.box.peers[e.port]
-			at = routing.End{Switch: index[peer.box], Port: uint8(peer.port)}
+			peer := e.node.peers[e.port]
+			at = routing.End{Switch: index[peer.node], Port: uint8(peer.port)}
 		}
 		g.Endpoints = append(g.Endpoints, routing.Endpoint{LID: lid, At: at})
 	}
@@ -478,17 +479,17 @@ func (s *subnet) check(seat *chair) {
 }
 
 // connected returns the living nodes that are connected to one.
-func (s *subnet) connected(from *box) []*box {
-	seen := map[*box]bool{from: true}
-	all := []*box{from}
+func (s *subnet) connected(from *testNode) []*testNode {
+	seen := map[*testNode]bool{from: true}
+	all := []*testNode{from}
 	for i := 0; i < len(all); i++ {
 		if all[i].node.Type != node.Switch && i > 0 {
 			continue
 		}
 		for _, e := range all[i].peers {
-			if e.box != nil && !e.box.dead && !seen[e.box] {
-				seen[e.box] = true
-				all = append(all, e.box)
+			if e.node != nil && !e.node.dead && !seen[e.node] {
+				seen[e.node] = true
+				all = append(all, e.node)
 			}
 		}
 	}
@@ -497,13 +498,13 @@ func (s *subnet) connected(from *box) []*box {
 
 // The topologies of the tests. Each returns the adapters; the manager sits at the first.
 
-func (s *subnet) star(adapters int) []*box {
+func (s *subnet) star(adapters int) []*testNode {
 	sw := s.addSwitch(adapters)
 	return s.hosts(sw, adapters)
 }
 
-func (s *subnet) hosts(sw *box, n int) []*box {
-	var all []*box
+func (s *subnet) hosts(sw *testNode, n int) []*testNode {
+	var all []*testNode
 	for range n {
 		a := s.addAdapter()
 		s.cable(a, sw)
@@ -512,7 +513,7 @@ func (s *subnet) hosts(sw *box, n int) []*box {
 	return all
 }
 
-func (s *subnet) line(switches int, closed bool) (all []*box, sws []*box) {
+func (s *subnet) line(switches int, closed bool) (all []*testNode, sws []*testNode) {
 	for i := range switches {
 		sws = append(sws, s.addSwitch(8))
 		if i > 0 {
@@ -528,8 +529,8 @@ func (s *subnet) line(switches int, closed bool) (all []*box, sws []*box) {
 	return all, sws
 }
 
-func (s *subnet) mesh(w, h int) (all []*box) {
-	sws := make([]*box, w*h)
+func (s *subnet) mesh(w, h int) (all []*testNode) {
+	sws := make([]*testNode, w*h)
 	for i := range sws {
 		sws[i] = s.addSwitch(6)
 	}
@@ -550,13 +551,13 @@ func (s *subnet) mesh(w, h int) (all []*box) {
 }
 
 // fatTree is a three-level tree of switches with k ports, with k^3/4 adapters.
-func (s *subnet) fatTree(k int) (all, edges, aggs, cores []*box) {
+func (s *subnet) fatTree(k int) (all, edges, aggs, cores []*testNode) {
 	h := k / 2
 	for range h * h {
 		cores = append(cores, s.addSwitch(k))
 	}
 	for range k {
-		var pod []*box
+		var pod []*testNode
 		for j := range h {
 			a := s.addSwitch(k)
 			pod = append(pod, a)
@@ -578,4 +579,4 @@ func (s *subnet) fatTree(k int) (all, edges, aggs, cores []*box) {
 }
 
 // agentOf returns a new agent for a node whose identity has changed.
-func agentOf(b *box) *sma.Agent { return sma.New(b.node) }
+func agentOf(b *testNode) *sma.Agent { return sma.New(b.node) }

@@ -23,7 +23,7 @@ const (
 //	NAME[=P_KEY][,ipoib][,defmember=full|limited] : MEMBER[=full|limited], ... ;
 //
 // A member is the GUID of a port, or ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS or SELF, the manager's port.
-// Members are limited ones unless it is said otherwise. A partition without a P_Key has the lowest that
+// Members are limited unless stated otherwise. A partition without a P_Key has the lowest that
 // is free. Statements with the same P_Key, or the same name, add to each other. Anything else that is a
 // member is a name, which ports resolves to the GUIDs of ports; nil: there are no names.
 //
@@ -72,7 +72,7 @@ func (p *partitionParser) fail(line int, format string, a ...any) {
 	p.errs = append(p.errs, fmt.Errorf("%s:%d: %s", p.file, line, fmt.Sprintf(format, a...)))
 }
 
-// statement takes what is before a semicolon.
+// statement parses a statement, up to its semicolon.
 func (p *partitionParser) statement(line int, text string) {
 	parts := strings.Split(text, ":")
 	if len(parts) != 2 {
@@ -150,9 +150,9 @@ func (p *partitionParser) partition(text string) (*Partition, error) {
 
 // member adds a member.
 func (p *partitionParser) member(c *Partition, is Membership, text string) (err error) {
-	who, value, said := strings.Cut(text, "=")
+	who, value, given := strings.Cut(text, "=")
 	who = strings.TrimSpace(who)
-	if said {
+	if given {
 		if is, err = membership(value); err != nil {
 			return fmt.Errorf("%s: %w", who, err)
 		}

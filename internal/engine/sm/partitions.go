@@ -7,36 +7,35 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Membership is what a port is in a partition (section 10.9.1).
+// Membership is a port's membership in a partition (section 10.9.1).
 type Membership uint8
 
 const (
 	NoMember Membership = iota
 	LimitedMember
-	FullMember // talks to limited members, too
+	FullMember // communicates with limited members, too
 )
 
-// Partition is a set of ports that may talk to each other. Ports that Members does not have are members
-// by what they are.
+// Partition is a set of ports that may communicate. For ports that are not in Members, the node type decides.
 type Partition struct {
-	Name    string                // for people; may be empty
-	PKey    ib.PKey               // 15 bits; the membership bit does not count
-	Members map[uint64]Membership // by the ports' GUIDs
+	Name    string                // may be empty
+	PKey    ib.PKey               // 15 bits; the membership bit is ignored
+	Members map[uint64]Membership // by port GUID
 	All     Membership            // of all ports
-	// Adapters, Switches and Routers count for their ports instead of All if they are more.
+	// Adapters, Switches and Routers replace All for their ports if they grant more.
 	Adapters, Switches, Routers Membership
 	Self                        Membership // of the manager's own port
-	// IPoIB creates the partition's broadcast group at once, as for the default partition.
+	// IPoIB makes the manager create the partition's broadcast group, as for the default partition.
 	IPoIB bool
 }
 
-// defaultPartition has all ports as members: they reach the administrator by it.
+// defaultPartition is the partition of all ports, by which they reach the administrator.
 const defaultPartition = ib.DefaultPKey & 0x7fff
 
-// of returns what a port is in the partition.
+// of returns the membership of a port in the partition.
 func (c *Partition) of(p *port, own bool) Membership {
-	m, said := c.Members[p.guid]
-	if !said {
+	m, named := c.Members[p.guid]
+	if !named {
 		m = c.All
 		switch node.Type(p.dev.info.NodeType) {
 		case node.CA:
@@ -53,9 +52,9 @@ func (c *Partition) of(p *port, own bool) Membership {
 	return m
 }
 
-// pkeys returns the partition table of a port with a LID. The default partition's key comes first. Where
-// partitions are configured, but not that one, ports are limited members there: they talk to the manager
-// only.
+// pkeys returns the partition table of a port with a LID. The default partition's key comes first. If
+// partitions are configured, but not that one, ports are limited members of it: they can only communicate with the
+// manager.
 func (m *Manager) pkeys(p *port) []ib.PKey {
 	own := p.guid == m.config.PortGUID
 	basic := FullMember

@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// collectPaths gathers paths (section 15.2.5.16): from the ports that the query permits as sources to
-// those that it permits as destinations.
+// collectPaths collects paths (section 15.2.5.16) from the source ports that the query selects to its destination
+// ports.
 func (m *Manager) collectPaths(t *table) mad.Status {
 	var q sa.PathRecord
 	q.Decode(t.q.data)
@@ -38,13 +38,13 @@ func (m *Manager) collectPaths(t *table) mad.Status {
 	return mad.StatusOK
 }
 
-// endsOf returns the ports that a query's GID and LID name; all, if it names none.
+// endsOf returns the ports that a query selects by GID or LID; all, if by neither.
 func (m *Manager) endsOf(hasGID bool, gid [16]byte, hasLID bool, lid uint16) ([]*port, mad.Status) {
 	f := m.fabric
 	switch {
 	case hasGID:
 		prefix, guid := splitGID(gid)
-		p := f.ends[guid]
+		p := f.byPortGUID[guid]
 		if p == nil || p.lid == 0 || prefix != m.config.Prefix {
 			return nil, sa.StatusInvalidGID
 		}
@@ -67,15 +67,15 @@ func (m *Manager) endsOf(hasGID bool, gid [16]byte, hasLID bool, lid uint16) ([]
 	return all, mad.StatusOK
 }
 
-// What a query says for itself and not to choose among paths.
+// pathOwn are the components that do not select among paths: they are checked here, or copied to the records.
 const pathOwn = sa.PathServiceIDHigh | sa.PathServiceIDLow | sa.PathNumbPath | sa.PathMTUSelector | sa.PathMTU | sa.PathRateSelector |
 	sa.PathRate | sa.PathLifeSelector | sa.PathLife | sa.PathReversible | sa.PathFlowLabel | sa.PathHopLimit | sa.PathTClass | sa.PathQoSClass |
 	sa.PathPKey | sa.PathSL
 
-// addPaths adds the paths between two ports: one for each LID that the target has, from the source's LID of
-// the same place, or those that the query names. Who asks for a single record gets the first.
+// addPaths adds the paths between two ports: one for each LID of the destination, from the source's LID with the same
+// index, or from and to the LIDs in the query. A Get yields the first one.
 func (m *Manager) addPaths(t *table, q *sa.PathRecord, f *fabric, src, dst *port) {
-	from, to, n := src.lid, dst.lid, max(m.paths(src), m.paths(dst))
+	from, to, n := src.lid, dst.lid, max(m.lidCount(src), m.lidCount(dst))
 	if t.mask&sa.PathSLID != 0 {
 		from = q.SLID
 	}
@@ -90,31 +90,30 @@ func (m *Manager) addPaths(t *table, q *sa.PathRecord, f *fabric, src, dst *port
 	for i := range n {
 		slid, dlid := from, to
 		if t.mask&sa.PathSLID == 0 {
-			slid += uint16(i % m.paths(src))
+			slid += uint16(i % m.lidCount(src))
 		}
 		if t.mask&sa.PathDLID == 0 {
-			dlid += uint16(i % m.paths(dst))
+			dlid += uint16(i % m.lidCount(dst))
 		}
 		m.addPath(t, q, f, src, dst, slid, dlid)
 	}
 }
 
-// addPath adds the path between two LIDs if there is one as the query wants it.
+// addPath adds the path between two LIDs if it exists and matches the query.
 func (m *Manager) addPath(t *table, q *sa.PathRecord, f *fabric, src, dst *port, slid, dlid uint16) {
 	mtu, rate, ok := f.path(src, dst, dlid)
 	if !ok {
 		return
 	}
 	r := sa.PathRecord{DGID: m.gid(dst), SGID: m.gid(src), DLID: dlid, SLID: slid, PKey: m.sharedKey(src, dst, t.mask&sa.PathPKey != 0, q.PKey),
-		MTU: exactly(mtu), Rate: exactly(rate), Life: exactly(m.config.LifeTime)}
+		MTU: exact(mtu), Rate: exact(rate), Life: exact(m.config.LifeTime)}
 	if r.PKey == 0 {
 		return
 	}
 	t.addPath(q, &r)
 }
 
-// addPath adds a path if its MTU, rate and lifetime are what the query wants, with what the query says
-// for itself.
+// addPath adds a path if its MTU, rate and lifetime match the query, with the components that are copied from it.
 func (t *table) addPath(q, r *sa.PathRecord) {
 	mask := t.mask
 	if mask&sa.PathMTU != 0 && !q.MTU.Accepts(r.MTU.Value) || mask&sa.PathRate != 0 && !q.Rate.AcceptsRate(r.Rate.Value) ||
@@ -142,8 +141,7 @@ func (t *table) addPath(q, r *sa.PathRecord) {
 	t.mask = mask
 }
 
-// sharedKey returns the partition key of a path: the one asked for, or the first that both ports have;
-// 0 if they have none in common.
+// sharedKey returns the P_Key of a path: the requested one, or the first that both ports share; 0: there is none.
 func (m *Manager) sharedKey(a, b *port, asked bool, want ib.PKey) ib.PKey {
 	for _, k := range m.pkeys(a) {
 		for _, l := range m.pkeys(b) {
@@ -155,8 +153,8 @@ func (m *Manager) sharedKey(a, b *port, asked bool, want ib.PKey) ib.PKey {
 	return 0
 }
 
-// path follows the forwarding tables from a port to a LID of another one, and returns the smallest MTU and
-// the lowest rate on the way.
+// path follows the forwarding tables from a port to a LID of another one, and returns the smallest MTU and the lowest
+// rate of the links on the path.
 func (f *fabric) path(src, dst *port, lid uint16) (mtu, rate uint8, ok bool) {
 	p := src
 	mtu, rate = src.info.Lanes.MTUCap, 0
@@ -198,7 +196,7 @@ func (f *fabric) path(src, dst *port, lid uint16) (mtu, rate uint8, ok bool) {
 	return 0, 0, false
 }
 
-// leave returns the port that a switch sends a LID's packets through, nil if it drops them.
+// leave returns the output port of a switch for a LID; nil: it drops the packets.
 func (f *fabric) leave(d *device, lid uint16) *port {
 	if int(lid) >= len(d.lft) || int(d.lft[lid]) >= len(d.ports) {
 		return nil
@@ -206,7 +204,7 @@ func (f *fabric) leave(d *device, lid uint16) *port {
 	return &d.ports[d.lft[lid]]
 }
 
-// collectGroupPaths gathers paths to a multicast group.
+// collectGroupPaths collects paths to a multicast group.
 func (m *Manager) collectGroupPaths(t *table, q *sa.PathRecord, from []*port) {
 	g := m.admin.groups[q.DGID]
 	if t.mask&sa.PathDGID == 0 {

@@ -10,27 +10,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// maxWindow is how many requests there can be under way: transaction IDs have 8 bits for the slot.
+// maxWindow limits the requests in flight: transaction ids have 8 bits for the slot.
 const maxWindow = 256
 
-// purpose is what a request is part of: what its answer, or its failing, means.
+// purpose is what a request is for, by which its response or failure is handled.
 type purpose uint8
 
 const (
 	discovering purpose = iota + 1 // a node's or a port's attributes
 	configuring
 	probing     // light sweep
-	polling     // a standby manager's question to the master
+	polling     // of the master by a standby manager
 	handingOver // to another manager
 )
 
-// request is a subnet management packet to a port, repeated until it is answered.
+// request is an SMP to a port, repeated until it is answered.
 type request struct {
 	purpose   purpose
 	method    mad.Method
 	attribute mad.Attribute
 	modifier  uint32
-	dev       *device // that answers
+	dev       *device // the node that answers
 	port      *port   // that it is about, or nil
 	via       *port   // for the NodeInfo of a node that is not known yet: the port before it
 	path      []uint8
@@ -42,28 +42,27 @@ type request struct {
 	resend   bool
 }
 
-// requests are those under way and those that wait.
+// requests are the requests in flight and those that are queued.
 type requests struct {
-	slots []request
-	out   int // slots in use
-	queue []request
-	head  int
-	seq   uint32
+	slots    []request
+	inFlight int // slots in use
+	queue    []request
+	head     int
+	seq      uint32
 }
 
-func (q *requests) empty() bool { return q.out == 0 && q.head == len(q.queue) }
+func (q *requests) empty() bool { return q.inFlight == 0 && q.head == len(q.queue) }
 
-// drop forgets all requests.
-func (q *requests) drop() {
+// reset forgets all requests.
+func (q *requests) reset() {
 	clear(q.slots)
-	q.queue, q.head, q.out = nil, 0, 0
+	q.queue, q.head, q.inFlight = nil, 0, 0
 }
 
-// ask queues a request.
-func (m *Manager) ask(r request) { m.requests.queue = append(m.requests.queue, r) }
+// enqueue queues a request.
+func (m *Manager) enqueue(r request) { m.requests.queue = append(m.requests.queue, r) }
 
-// nextRequest writes the next packet that is to be sent: one to be repeated, or a new one if the window
-// has room.
+// nextRequest returns the next packet to send in d: a repeat, or a new request if the window has room.
 func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 	q := &m.requests
 	if m.resends > 0 {
@@ -71,16 +70,16 @@ func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 			if r := &q.slots[i]; r.deadline != 0 && r.resend {
 				r.resend = false
 				m.resends--
-				m.emit(now, r, d)
+				m.writeRequest(now, r, d)
 				return true
 			}
 		}
 		m.resends = 0
 	}
-	for q.out < m.config.Window && q.head < len(q.queue) {
+	for q.inFlight < m.config.Window && q.head < len(q.queue) {
 		r := &q.queue[q.head]
 		q.head++
-		if r.dev != nil && r.dev.gone {
+		if r.dev != nil && r.dev.unresponsive {
 			gone := *r
 			m.requestFailed(now, &gone)
 			m.advance(now)
@@ -92,20 +91,20 @@ func (m *Manager) nextRequest(now clock.Time, d *Datagram) bool {
 		}
 		q.seq++
 		q.slots[slot] = *r
-		*r = request{} // lets go of what it refers to
+		*r = request{} // drops its references
 		r = &q.slots[slot]
 		r.tid = uint64(m.config.TIDBase)<<32 | uint64(q.seq)<<8&0xffff_ff00 | uint64(slot)
-		q.out++
+		q.inFlight++
 		if q.head == len(q.queue) {
 			q.queue, q.head = q.queue[:0], 0
 		}
-		m.emit(now, r, d)
+		m.writeRequest(now, r, d)
 		return true
 	}
 	return false
 }
 
-func (m *Manager) emit(now clock.Time, r *request, d *Datagram) {
+func (m *Manager) writeRequest(now clock.Time, r *request, d *Datagram) {
 	r.tries++
 	r.deadline = now + clock.Time(m.config.Timeout)
 	p := smp.NewDirected(r.method, r.attribute, r.modifier, r.tid, r.path)
@@ -115,8 +114,8 @@ func (m *Manager) emit(now clock.Time, r *request, d *Datagram) {
 	m.Counters.Requests++
 }
 
-// answered finds the request that a response belongs to, and takes it out of the window.
-func (m *Manager) answered(tid uint64) (request, bool) {
+// takeAnswered removes the request with a transaction id from the window, and returns it.
+func (m *Manager) takeAnswered(tid uint64) (request, bool) {
 	q := &m.requests
 	slot := int(tid & 0xff)
 	if slot >= len(q.slots) || q.slots[slot].deadline == 0 || q.slots[slot].tid != tid {
@@ -133,11 +132,10 @@ func (m *Manager) free(slot int) {
 		m.resends--
 	}
 	m.requests.slots[slot] = request{}
-	m.requests.out--
+	m.requests.inFlight--
 }
 
-// expire repeats the requests that were not answered in time, and gives up those that were repeated
-// often enough.
+// expire repeats requests that were not answered in time, and fails those that were repeated Config.Retries times.
 func (m *Manager) expire(now clock.Time) {
 	q := &m.requests
 	for i := range q.slots {
@@ -145,7 +143,7 @@ func (m *Manager) expire(now clock.Time) {
 		if r.deadline == 0 || r.resend || now < r.deadline {
 			continue
 		}
-		if r.tries <= m.config.Retries && (r.dev == nil || !r.dev.gone) {
+		if r.tries <= m.config.Retries && (r.dev == nil || !r.dev.unresponsive) {
 			r.resend = true
 			m.resends++
 			continue
@@ -158,22 +156,22 @@ func (m *Manager) expire(now clock.Time) {
 	m.advance(now)
 }
 
-// requestDeadline returns the earliest time at which a request is due again.
+// requestDeadline returns when the first request in flight expires; 0: none does.
 func (m *Manager) requestDeadline() clock.Time {
 	first := clock.Time(0)
-	if m.requests.out == 0 {
+	if m.requests.inFlight == 0 {
 		return 0
 	}
 	for i := range m.requests.slots {
 		if r := &m.requests.slots[i]; r.deadline != 0 && !r.resend {
-			first = sooner(first, r.deadline)
+			first = earlier(first, r.deadline)
 		}
 	}
 	return first
 }
 
-// sooner returns the earlier of two times, of which 0 is never.
-func sooner(a, b clock.Time) clock.Time {
+// earlier returns the earlier of two times; 0 means never.
+func earlier(a, b clock.Time) clock.Time {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// transfer is a table on its way to a requester, in segments (section 13.6.3).
+// transfer is a table that is being sent to a requester in segments (section 13.6.3).
 type transfer struct {
 	header   sa.Header
-	to       Datagram // where it goes
+	to       Datagram // its addresses
 	data     []byte
 	segments uint32
-	sent     uint32     // the last one sent since the receiver was last heard of
-	acked    uint32     // the last one received in order
-	window   uint32     // the last one that may be sent
-	tries    int        // how often the segments behind acked were sent
-	deadline clock.Time // when they are sent again; 0: they are being sent
+	sent     uint32     // the last segment sent
+	acked    uint32     // the last segment acknowledged
+	window   uint32     // the last segment that may be sent
+	tries    int        // how often the segments after acked were sent
+	deadline clock.Time // when they are repeated; 0: segments can be sent now
 }
 
 // Bounds of a transfer.
@@ -30,14 +30,14 @@ const (
 	transferTries   = 5
 )
 
-// send begins to send a table. A request that comes again finds its answer on the way.
+// send starts to send a table. A repeated request is ignored while its response is being sent.
 func (a *admin) send(m *Manager, q *query, data []byte, stride int) {
 	mine := 0
 	for _, t := range a.transfers {
 		if t.to.LID != q.d.LID {
 			continue
 		}
-		if t.is(q) {
+		if t.matches(q) {
 			return
 		}
 		mine++
@@ -55,11 +55,11 @@ func (a *admin) send(m *Manager, q *query, data []byte, stride int) {
 	a.bytes += len(data)
 }
 
-func (t *transfer) is(q *query) bool {
+func (t *transfer) matches(q *query) bool {
 	return t.to.LID == q.d.LID && t.to.Peer == q.d.Peer && t.header.TID == q.TID
 }
 
-// nextSegment writes the next segment that a window permits, of each transfer in turn.
+// nextSegment returns the next segment within a window in d, of each transfer in turn.
 func (a *admin) nextSegment(now clock.Time, d *Datagram) bool {
 	for i, t := range a.transfers {
 		if t.deadline != 0 {
@@ -81,7 +81,7 @@ func (a *admin) nextSegment(now clock.Time, d *Datagram) bool {
 	return false
 }
 
-// segment writes a segment, from 1 on.
+// segment encodes segment n, from 1 on.
 func (t *transfer) segment(n uint32, d *Datagram) {
 	at := int(n-1) * sa.DataLen
 	part := t.data[at:min(len(t.data), at+sa.DataLen)]
@@ -100,17 +100,17 @@ func (t *transfer) segment(n uint32, d *Datagram) {
 	copy(d.MAD[sa.HeaderLen:], part)
 }
 
-// handleRMPP takes what the receiver of a table says (section 13.6.3.1). Others cannot stop a transfer:
-// they have another LID or queue pair.
+// handleRMPP handles an ACK, STOP or ABORT of the receiver of a table (section 13.6.3.1). Others cannot stop a
+// transfer, as their LID or queue pair differs.
 func (a *admin) handleRMPP(m *Manager, now clock.Time, q *query) {
-	i := slices.IndexFunc(a.transfers, func(t *transfer) bool { return t.is(q) })
+	i := slices.IndexFunc(a.transfers, func(t *transfer) bool { return t.matches(q) })
 	if i < 0 {
 		return
 	}
 	t := a.transfers[i]
 	r := &q.RMPP
 	switch {
-	case r.Type != sa.RMPPAck: // STOP, ABORT, or none that there is
+	case r.Type != sa.RMPPAck: // STOP, ABORT, or undefined
 		a.end(i)
 	case r.Version != sa.RMPPVersion:
 		a.abort(m, i, sa.RMPPBadVersion)
@@ -118,7 +118,7 @@ func (a *admin) handleRMPP(m *Manager, now clock.Time, q *query) {
 		a.abort(m, i, sa.RMPPSegmentTooBig)
 	case r.Length < r.Segment:
 		a.abort(m, i, sa.RMPPWindowTooSmall)
-	case r.Segment < t.acked: // an old one
+	case r.Segment < t.acked: // out of date
 	case r.Segment == t.segments:
 		a.end(i)
 	default:
@@ -132,13 +132,13 @@ func (a *admin) handleRMPP(m *Manager, now clock.Time, q *query) {
 	}
 }
 
-// end forgets a transfer.
+// end removes a transfer.
 func (a *admin) end(i int) {
 	a.bytes -= len(a.transfers[i].data)
 	a.transfers = slices.Delete(a.transfers, i, i+1)
 }
 
-// abort ends a transfer and tells the receiver why.
+// abort ends a transfer, and sends the receiver an ABORT.
 func (a *admin) abort(m *Manager, i int, status uint8) {
 	t := a.transfers[i]
 	h, d := t.header, t.to
@@ -148,8 +148,7 @@ func (a *admin) abort(m *Manager, i int, status uint8) {
 	a.end(i)
 }
 
-// expireTransfers repeats segments that were not acknowledged in time, and gives up receivers that are
-// silent.
+// expireTransfers repeats segments that were not acknowledged in time, and aborts after transferTries.
 func (a *admin) expireTransfers(m *Manager, now clock.Time) {
 	for i := len(a.transfers) - 1; i >= 0; i-- {
 		t := a.transfers[i]
@@ -165,12 +164,12 @@ func (a *admin) expireTransfers(m *Manager, now clock.Time) {
 	}
 }
 
-// outReport is a notice on its way to a subscriber (section 14.3.11).
+// outReport is a Report that a subscriber has not answered yet (section 14.3.11).
 type outReport struct {
 	d        Datagram
 	tid      uint64
 	tries    int
-	deadline clock.Time // 0: it is to be sent now
+	deadline clock.Time // when it is repeated; 0: it is to be sent now
 }
 
 // reportTries is how often a report is sent to a subscriber that does not answer.
@@ -188,8 +187,8 @@ func (a *admin) nextReport(now clock.Time, d *Datagram) bool {
 	return false
 }
 
-// reported takes a subscriber's answer.
-func (a *admin) reported(q *query) {
+// handleReportResp handles a subscriber's ReportResp.
+func (a *admin) handleReportResp(q *query) {
 	a.reports = slices.DeleteFunc(a.reports, func(r *outReport) bool {
 		return r.tid == q.TID && r.d.LID == q.d.LID && r.d.Peer == q.d.Peer
 	})
@@ -205,7 +204,7 @@ func (a *admin) expireReports(now clock.Time) {
 	})
 }
 
-// queueReport queues a notice for a subscriber.
+// queueReport queues a Report of a notice to a subscriber.
 func (a *admin) queueReport(m *Manager, s *subscription, n *mad.Notice, issuer ib.GID) {
 	if len(a.reports) >= m.config.Limits.Replies {
 		m.Counters.Discarded++

@@ -13,10 +13,10 @@ func TestThousand(t *testing.T) {
 	testrun.SkipUnlessLong(t, "1,344 nodes")
 	s := newSubnet(t)
 	all, _, _, _ := s.fatTree(16)
-	seat := s.manage(all[0], Config{})
-	s.up(seat)
-	s.check(seat)
-	t.Logf("%d nodes, %d requests, %d hops", len(s.nodes), seat.m.Counters.Requests, s.sent)
+	mgr := s.manage(all[0], Config{})
+	s.up(mgr)
+	s.check(mgr)
+	t.Logf("%d nodes, %d requests, %d hops", len(s.nodes), mgr.m.Counters.Requests, s.sent)
 }
 
 // BenchmarkBringUp is the processor time of manager and agents together, from the first packet until
@@ -28,10 +28,10 @@ func BenchmarkBringUp(b *testing.B) {
 				b.StopTimer()
 				s := newSubnet(b)
 				all, _, _, _ := s.fatTree(k)
-				seat := s.manage(all[0], Config{})
+				mgr := s.manage(all[0], Config{})
 				b.StartTimer()
-				s.up(seat)
-				b.ReportMetric(float64(seat.m.Counters.Requests), "requests")
+				s.up(mgr)
+				b.ReportMetric(float64(mgr.m.Counters.Requests), "requests")
 				b.ReportMetric(float64(s.sent), "hops")
 			}
 		})

@@ -19,7 +19,7 @@ type service struct {
 
 const second = clock.Time(1e9)
 
-// registerService keeps a record, or replaces one with the same id, GID and partition.
+// registerService adds a record, or replaces the one with the same id, GID and partition.
 func (m *Manager) registerService(now clock.Time, q *query) {
 	var r sa.ServiceRecord
 	r.Decode(q.data)
@@ -62,7 +62,7 @@ func (m *Manager) registerService(now clock.Time, q *query) {
 		}
 		a.services = append(a.services, s)
 	}
-	m.one(q, r.Append(nil))
+	m.answerRecord(q, r.Append(nil))
 }
 
 // findService returns the index of a record with the same id, GID and partition, or -1.
@@ -72,7 +72,7 @@ func (a *admin) findService(r *sa.ServiceRecord) int {
 	})
 }
 
-// removeService ends a record; who does needs the record's key.
+// removeService removes a record; the requester must own it and know its key.
 func (m *Manager) removeService(q *query) {
 	var r sa.ServiceRecord
 	r.Decode(q.data)
@@ -95,14 +95,14 @@ func (m *Manager) removeService(q *query) {
 	}
 	r = a.services[i].record
 	a.services = slices.Delete(a.services, i, i+1)
-	m.one(q, r.Append(nil))
+	m.answerRecord(q, r.Append(nil))
 }
 
 func (a *admin) expireServices(now clock.Time) {
 	a.services = slices.DeleteFunc(a.services, func(s *service) bool { return s.ends != 0 && now >= s.ends })
 }
 
-// collectServices tells of services; only who is trusted sees their keys.
+// collectServices collects service records; only trusted requesters see their keys.
 func (m *Manager) collectServices(now clock.Time, t *table) {
 	m.admin.expireServices(now)
 	for _, s := range m.admin.services {

@@ -8,23 +8,22 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// portTraps are what is said of the traps about a port's counters (section 14.2.5.1).
+// portTraps are the texts of traps about a port's errors (section 14.2.5.1).
 var portTraps = map[mad.Trap]string{
 	mad.TrapLinkIntegrity: "local link integrity errors have reached their threshold",
 	mad.TrapBufferOverrun: "excessive buffer overruns",
 	mad.TrapFlowControl:   "no flow control has come for too long",
 }
 
-// keyTraps are what is said of the traps about keys.
+// keyTraps are the texts of traps about keys.
 var keyTraps = map[mad.Trap]string{
 	mad.TrapPKey:       "a packet with P_Key %#04x of another partition",
 	mad.TrapQKey:       "a packet with the wrong Q_Key %#x",
 	mad.TrapSwitchPKey: "a switch has refused a packet with P_Key %#04x",
 }
 
-// tellTrap tells of a notice that somebody has to know of: what it says of the state of links, sweeps
-// tell.
-func (m *Manager) tellTrap(from uint16, n *mad.Notice) {
+// emitTrap emits an event for a notice about errors or keys. Changes of links are emitted by sweeps.
+func (m *Manager) emitTrap(from uint16, n *mad.Notice) {
 	if !n.Generic || m.fabric == nil {
 		return
 	}
@@ -32,7 +31,7 @@ func (m *Manager) tellTrap(from uint16, n *mad.Notice) {
 	if p == nil {
 		return
 	}
-	e := about(TrapReceived, p.dev, p.num)
+	e := nodeEvent(TrapReceived, p.dev, p.num)
 	if text, ok := portTraps[n.Trap]; ok {
 		var d mad.PortDetails
 		d.Decode(&n.Details)
@@ -51,5 +50,5 @@ func (m *Manager) tellTrap(from uint16, n *mad.Notice) {
 	} else {
 		return
 	}
-	m.tell(e)
+	m.emit(e)
 }

@@ -15,32 +15,31 @@ type Agent struct {
 	ports []port // as node.Ports
 	tid   uint64 // of the last trap
 
-	packet  smp.SMP // the one that is being handled
-	request request // what it is
-	changed []int   // ports that it has changed
+	packet  smp.SMP // being handled
+	request request // its context
+	changed []int   // ports that the request has changed
 }
 
-// port is what the agent knows of a port beyond the node's state.
+// port is the agent's state of a port.
 type port struct {
-	lease    clock.Time // when the M_Key's lease ends (section 14.2.4.2); 0: it is not running
-	integ    uint8      // LocalPhyErrors, the threshold of trap 129
-	overruns uint8      // OverrunErrors, the threshold of trap 130
-	faults   faults
-	traps    []pending // not repressed yet; an adapter's ports and a switch's port 0 have them
+	lease            clock.Time // when the M_Key's lease ends (section 14.2.4.2); 0: it is not running
+	phyErrThreshold  uint8      // LocalPhyErrors, the threshold of trap 129
+	overrunThreshold uint8      // OverrunErrors, the threshold of trap 130
+	errors           errorCounts
+	traps            []pendingTrap // of ports with an address: an adapter's, and a switch's port 0
 }
 
-// New returns the agent of a node. The node must not get other ports later.
+// New returns the agent of a node. The node's ports must not be replaced later.
 func New(n *node.Node) *Agent {
 	a := &Agent{node: n, ports: make([]port, len(n.Ports)), tid: n.GUID << 32}
 	for i := range a.ports {
-		a.ports[i].integ, a.ports[i].overruns = defaultThreshold, defaultThreshold
+		a.ports[i].phyErrThreshold, a.ports[i].overrunThreshold = defaultThreshold, defaultThreshold
 	}
 	return a
 }
 
-// HandleSMP handles a subnet management packet, which it changes in place. It came in at port in; 0: the
-// node's own manager has sent it, at port r.Port. Only the first [mad.Size] bytes count, and fewer are
-// dropped.
+// HandleSMP handles a subnet management packet, which it changes in place. It was received at port in; 0: the node's
+// own manager has sent it from port r.Port. Only the first [mad.Size] bytes count; shorter packets are dropped.
 func (a *Agent) HandleSMP(now clock.Time, in int, r Route, b []byte) Verdict {
 	p := &a.packet
 	q := &a.request
@@ -64,12 +63,12 @@ func (a *Agent) HandleSMP(now clock.Time, in int, r Route, b []byte) Verdict {
 	return v
 }
 
-// request is a packet and where it came in.
+// request is a packet and its context.
 type request struct {
 	now   clock.Time
-	at    int // the port; 0: a switch's own manager has sent it
+	at    int // the receiving port; 0: sent by a switch's own manager
 	local bool
-	// reregister is that a Set of PortInfo had ClientReregister, which its response repeats.
+	// reregister is set by a Set of PortInfo with ClientReregister, which the response repeats.
 	reregister bool
 	p          *smp.SMP
 }
@@ -87,13 +86,13 @@ func (a *Agent) handle(q *request) Verdict {
 			return v
 		}
 		p.SetReturning()
-		q.local = true // the answer begins here
+		q.local = true // the response starts here
 		return a.stepBack(q)
 	}
 	return Drop
 }
 
-// serve handles a packet that is for this node. It returns Reply if the packet has become the answer.
+// serve handles a packet for this node. It returns Reply if the packet has become the response.
 func (a *Agent) serve(q *request) Verdict {
 	p := q.p
 	switch {
@@ -105,8 +104,8 @@ func (a *Agent) serve(q *request) Verdict {
 		return respond(q, mad.StatusUnsupportedMethod)
 	}
 	if p.Attribute == smp.AttrSMInfo && p.Method != mad.MethodTrapRepress {
-		// A manager has keys of its own (section 14.4.1); M_Keys are not checked for it.
-		if a.self(q.at).CapMask&uint32(smp.CapSM) == 0 {
+		// SMInfo is protected by the SM_Key, not by M_Keys (section 14.4.1).
+		if a.addressPort(q.at).CapMask&uint32(smp.CapSM) == 0 {
 			return respond(q, mad.StatusUnsupportedAttribute)
 		}
 		return Deliver
@@ -123,7 +122,7 @@ func (a *Agent) serve(q *request) Verdict {
 	return respond(q, a.access(q))
 }
 
-// respond makes a packet the response with a status; responses, and what represses a trap, have none.
+// respond turns a request into its response. Other methods have none.
 func respond(q *request, s mad.Status) Verdict {
 	if q.p.Method.Answers() {
 		return Drop
@@ -133,16 +132,15 @@ func respond(q *request, s mad.Status) Verdict {
 	return Reply
 }
 
-// self returns the port whose address and keys count for a packet that came in at a port: a switch has
-// port 0 for it.
-func (a *Agent) self(at int) *node.Port { return &a.node.Ports[a.selfNum(at)] }
+// addressPort returns the port whose LID and keys apply to a packet received at a port: at a switch, port 0.
+func (a *Agent) addressPort(at int) *node.Port { return &a.node.Ports[a.addressPortNum(at)] }
 
-func (a *Agent) selfNum(at int) int {
+func (a *Agent) addressPortNum(at int) int {
 	if a.node.Tables != nil {
 		return 0
 	}
 	return at
 }
 
-// touch notes that a port has changed.
-func (a *Agent) touch(num int) { a.changed = append(a.changed, num) }
+// markChanged records that the request has changed a port.
+func (a *Agent) markChanged(num int) { a.changed = append(a.changed, num) }

@@ -8,11 +8,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// attributes are those that managers get and set (section 14.2.5, table of attributes). Get writes the
-// attribute over the packet's data; set takes it from there, and either all of it or nothing.
+// attributes are the supported attributes (section 14.2.5, table of attributes). get writes the attribute into the
+// packet's data; set applies all of it or nothing.
 var attributes = [...]struct {
 	id       mad.Attribute
-	switches bool // only they have it
+	switches bool // only switches have it
 	get, set func(a *Agent, q *request) mad.Status
 }{
 	{id: smp.AttrNodeDescription, get: (*Agent).getNodeDescription},
@@ -27,8 +27,8 @@ var attributes = [...]struct {
 	{id: smp.AttrMulticastTable, switches: true, get: (*Agent).getMulticast, set: (*Agent).setMulticast},
 }
 
-// access carries out a Get or a Set, and returns the status of its response. A Set is answered with what
-// a Get returns after it (section 13.4.5).
+// access carries out a Get or a Set, and returns the status of its response. The response to a Set has what a Get
+// returns after it (section 13.4.5).
 func (a *Agent) access(q *request) mad.Status {
 	for i := range attributes {
 		t := &attributes[i]
@@ -48,7 +48,7 @@ func (a *Agent) access(q *request) mad.Status {
 	return mad.StatusUnsupportedAttribute
 }
 
-// fill completes the packet's data, to whose start b has been appended.
+// fill clears the packet's data after b, which is at its start.
 func fill(p *smp.SMP, b []byte) mad.Status {
 	clear(p.Data[len(b):])
 	return mad.StatusOK
@@ -60,7 +60,7 @@ func (a *Agent) getNodeDescription(q *request) mad.Status {
 }
 
 func (a *Agent) getNodeInfo(q *request) mad.Status {
-	n, self := a.node, a.self(q.at)
+	n, self := a.node, a.addressPort(q.at)
 	m := smp.NodeInfo{BaseVersion: mad.BaseVersion, ClassVersion: smp.ClassVersion, NodeType: uint8(n.Type),
 		NumPorts: uint8(len(n.Ports) - 1), SystemGUID: n.SystemGUID, NodeGUID: n.GUID, PortGUID: self.GUID,
 		PartitionCap: uint16(len(self.Partition.PKeys)), DeviceID: n.DeviceID, Revision: n.Revision,
@@ -68,11 +68,10 @@ func (a *Agent) getNodeInfo(q *request) mad.Status {
 	return fill(q.p, m.Append(q.p.Data[:0]))
 }
 
-// external reports whether a port is a switch's external one, which has no address of its own.
+// external reports whether a port is an external port of a switch, which has no address.
 func (a *Agent) external(num int) bool { return a.node.Tables != nil && num > 0 }
 
-// numbered returns the port that a modifier names: of a switch, any; of an adapter, the one that the
-// request came in at, whatever it names.
+// numbered returns the port that a modifier names. At an adapter it is the receiving port, whatever the modifier.
 func (a *Agent) numbered(q *request, num uint32) (int, *node.Port) {
 	if a.node.Tables == nil {
 		return q.at, &a.node.Ports[q.at]

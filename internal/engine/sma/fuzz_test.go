@@ -40,7 +40,7 @@ func FuzzAgent(f *testing.F) {
 				n.Ports[i].Up(node.Width4x, node.EDR)
 			}
 			a := New(n)
-			managed(a.self(1), 7)
+			managed(a.addressPort(1), 7)
 			n.Changed = func(num int) {
 				if num < 0 || num >= len(n.Ports) || num == 0 && kind == node.CA {
 					t.Fatalf("port %d of a %v has changed", num, kind)

@@ -10,10 +10,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// authorize reports whether a request has the right M_Key for what it asks (section 14.2.4). If it has
-// not, the violation is counted, the lease begins to run, and the manager is told.
+// authorize reports whether a request has the M_Key that it needs (section 14.2.4). If not, it counts the violation,
+// starts the lease period, and raises a trap.
 func (a *Agent) authorize(q *request) bool {
-	num := a.selfNum(q.at)
+	num := a.addressPortNum(q.at)
 	k, s := &a.node.Ports[num].Authority, &a.ports[num]
 	a.expire(q.now, num)
 	switch {
@@ -33,8 +33,8 @@ func (a *Agent) authorize(q *request) bool {
 	return false
 }
 
-// expire ends the protection of a port whose lease is over: anybody may read the M_Key then, and take
-// the port over (section 14.2.4.2).
+// expire ends the protection of a port whose lease has expired: then anybody can read the M_Key and take over the port
+// (section 14.2.4.2).
 func (a *Agent) expire(now clock.Time, num int) {
 	if s := &a.ports[num]; s.lease != 0 && now >= s.lease {
 		s.lease = 0
@@ -42,8 +42,8 @@ func (a *Agent) expire(now clock.Time, num int) {
 	}
 }
 
-// visibleMKey returns the M_Key that a Get of PortInfo returns: at level 0 everybody sees it, from
-// level 1 on only who knows it (section 14.2.4.1).
+// visibleMKey returns the M_Key in the response to a Get of PortInfo: at protection level 0 it is visible to all, above
+// only to requesters that know it (section 14.2.4.1).
 func (a *Agent) visibleMKey(q *request, num int) uint64 {
 	if k := &a.node.Ports[num].Authority; k.Protect == 0 || k.MKey == q.p.MKey {
 		return k.MKey

@@ -113,7 +113,7 @@ func TestSubnet(t *testing.T) {
 	s := newSubnet(t)
 	s.home = s.add(node.CA, 0x10, 1)
 	near, far, last := s.add(node.Switch, 0x20, 8), s.add(node.Switch, 0x30, 8), s.add(node.CA, 0x40, 2)
-	s.net.Serve(s.home, func(b []byte) bool {
+	s.net.AttachManager(s.home, func(b []byte) bool {
 		class := mad.Class(b[1])
 		return class.Subnet() || class == mad.ClassPerf
 	})

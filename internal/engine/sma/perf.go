@@ -35,7 +35,7 @@ func (a *Agent) serveCounters(h *mad.Header, port int, b []byte) mad.Status {
 	case !set && h.Method != mad.MethodGet:
 		return mad.StatusUnsupportedMethod
 	case h.Attribute == mad.AttrClassPortInfo && !set:
-		m := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: pm.ClassVersion, RespTime: mad.Timeout(a.self(port).Address.RespTime),
+		m := mad.ClassPortInfo{BaseVersion: mad.BaseVersion, ClassVersion: pm.ClassVersion, RespTime: mad.Timeout(a.addressPort(port).Address.RespTime),
 			CapMask:  pm.CapAllPorts | pm.CapExtended | pm.CapXmitWait | mad.CapCapabilityMask2,
 			CapMask2: pm.Cap2ExtendedErrors}
 		clear(b[len(m.Append(b[:0])):])

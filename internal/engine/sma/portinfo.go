@@ -8,18 +8,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// extendedSpeeds is the bit of the modifier of a PortInfo by which a manager tells that it knows
-// extended speeds: without it, a Set leaves them alone (section 14.2.5.6).
+// extendedSpeeds is the bit of a PortInfo's modifier that says that the manager supports extended speeds. Without it a
+// Set leaves them unchanged (section 14.2.5.6).
 const extendedSpeeds = 1 << 31
 
-// arbitrationRows is how many rows each of a port's two VL arbitration tables has.
+// arbitrationRows is the number of rows of each of a port's two VL arbitration tables.
 const arbitrationRows = 64
 
-// ownCapabilities are what any port can do by its agent.
+// ownCapabilities are the capabilities of every port.
 const ownCapabilities = smp.CapTrap | smp.CapSLMapping | smp.CapSystemGUID | smp.CapClientReregister |
 	smp.CapMaskNotice | smp.CapOtherChanges
 
-// capabilities returns the two masks of a port.
+// capabilities returns CapabilityMask and CapabilityMask2 of a port.
 func capabilities(p *node.Port) (smp.CapMask, uint16) {
 	m, m2 := smp.CapMask(p.CapMask)|ownCapabilities, uint16(0)
 	if p.Link.SpeedSupported>>4 != 0 {
@@ -46,8 +46,8 @@ func Capabilities(p *node.Port) uint32 {
 	return uint32(m)
 }
 
-// portOf returns the port that a PortInfo's modifier names. An adapter's ports have keys of their own:
-// what a manager may not see at a port, it does not see through another one.
+// portOf returns the port that a PortInfo's modifier names. Each port of an adapter has its own M_Key: a Get of
+// another port must satisfy that port's protection, and a Set can only name the port that received it.
 func (a *Agent) portOf(q *request) (int, bool) {
 	num := int(q.p.Modifier &^ extendedSpeeds)
 	if a.node.Tables != nil {
@@ -70,7 +70,7 @@ func (a *Agent) getPortInfo(q *request) mad.Status {
 	}
 	p := &a.node.Ports[num]
 	m := smp.PortInfo{LocalPort: uint8(q.at), Link: linkInfo(&p.Link), Lanes: lanesInfo(p)}
-	m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = a.ports[num].integ, a.ports[num].overruns
+	m.Violations.LocalPhyErrors, m.Violations.OverrunErrors = a.ports[num].phyErrThreshold, a.ports[num].overrunThreshold
 	if !a.external(num) {
 		m.MKey, m.GIDPrefix = a.visibleMKey(q, num), p.Address.Prefix
 		m.LID, m.MasterSMLID, m.LMC = p.Address.LID, p.Address.SMLID, p.Address.LMC
@@ -79,14 +79,14 @@ func (a *Agent) getPortInfo(q *request) mad.Status {
 		m.Lanes.MasterSMSL = p.Address.SMSL
 		m.Violations.MKey, m.Violations.PKey, m.Violations.QKey = p.Authority.Violations, p.Partition.PViolations, p.Partition.QViolations
 		m.GUIDCap, m.SubnetTimeout, m.RespTime = uint8(len(p.GUIDs)), p.Address.SubnetTimeout, p.Address.RespTime
-		// A Set is told that its ClientReregister was heard.
+		// The response to a Set repeats ClientReregister.
 		m.ClientReregister = q.reregister
 	}
 	return fill(q.p, m.Append(q.p.Data[:0]))
 }
 
-// linkInfo returns the link's part of a PortInfo. While an extended speed is active, the other one is
-// the fastest of the old ones (section 14.2.5.6).
+// linkInfo returns the link fields of PortInfo. While an extended speed is active, LinkSpeedActive is the fastest of
+// the basic speeds (section 14.2.5.6).
 func linkInfo(l *node.State) smp.PortLink {
 	active, ext := l.SpeedActive&0xf, l.SpeedActive>>4
 	if ext != 0 {
@@ -110,7 +110,7 @@ func lanesInfo(p *node.Port) smp.PortLanes {
 	return v
 }
 
-// setPortInfo carries out a Set on a copy of the port, which replaces it when all fields are right.
+// setPortInfo carries out a Set on a copy of the port, which replaces the port if all fields are valid.
 func (a *Agent) setPortInfo(q *request) mad.Status {
 	var m smp.PortInfo
 	m.Decode(q.p.Data[:])
@@ -135,19 +135,19 @@ func (a *Agent) setPortInfo(q *request) mad.Status {
 		q.reregister = m.ClientReregister
 	}
 	if num > 0 {
-		a.ports[num].integ, a.ports[num].overruns = m.Violations.LocalPhyErrors, m.Violations.OverrunErrors
+		a.ports[num].phyErrThreshold, a.ports[num].overrunThreshold = m.Violations.LocalPhyErrors, m.Violations.OverrunErrors
 	}
 	a.node.Ports[num] = p
-	a.touch(num)
+	a.markChanged(num)
 	return mad.StatusOK
 }
 
-// unicast reports whether a LID can be a port's. A port that has none yet may be left without.
+// unicast reports whether a Set may assign a LID: any unicast LID, or the one that the port has.
 func unicast(lid, before uint16) bool {
 	return lid == before || lid > 0 && lid < node.FirstMulticastLID
 }
 
-// setAddress sets what ports with an address have.
+// setAddress sets the fields of ports with an address.
 func (a *Agent) setAddress(p *node.Port, m *smp.PortInfo, num int) bool {
 	d := &p.Address
 	switch {
@@ -162,7 +162,7 @@ func (a *Agent) setAddress(p *node.Port, m *smp.PortInfo, num int) bool {
 	return true
 }
 
-// setAuthority sets the M_Key and what belongs to it, and clears the counters of violations.
+// setAuthority sets the M_Key, its protection and lease, and clears the violation counters that are set to 0.
 func setAuthority(p *node.Port, m *smp.PortInfo) {
 	p.Authority.MKey, p.Authority.Protect, p.Authority.Lease = m.MKey, m.Protect, m.Lease
 	if m.Violations.MKey == 0 {
@@ -229,7 +229,7 @@ func setLanes(p *node.Port, v *smp.PortLanes) bool {
 	return true
 }
 
-// setForwarding sets what only external ports of switches have.
+// setForwarding sets the fields of external ports of switches.
 func setForwarding(t *node.Tables, p *node.Port, v *smp.PortLanes) {
 	p.Lanes.HOQLife, p.Lanes.Stall = v.HOQLife, v.StallCount
 	if t.EnforcementCap > 0 {

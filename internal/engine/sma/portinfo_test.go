@@ -161,7 +161,7 @@ func TestPortInfoFields(t *testing.T) {
 			if port.name != "an adapter's port" {
 				a = sw
 			}
-			if p := &a.node.Ports[a.selfNum(1)]; true {
+			if p := &a.node.Ports[a.addressPortNum(1)]; true {
 				p.Address.LID, p.Address.SMLID = 5, 6
 			}
 			var before, m smp.PortInfo

@@ -32,7 +32,7 @@ func (a *Agent) setSwitchInfo(q *request) mad.Status {
 	if m.PortStateChange { // written by a manager that has seen it, it is cleared
 		t.Changed = false
 	}
-	a.touch(0)
+	a.markChanged(0)
 	return mad.StatusOK
 }
 

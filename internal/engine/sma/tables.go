@@ -10,7 +10,7 @@ import (
 )
 
 func (a *Agent) getGUIDInfo(q *request) mad.Status {
-	rows := block(a.self(q.at).GUIDs, q.p.Modifier, smp.GUIDsPerBlock)
+	rows := block(a.addressPort(q.at).GUIDs, q.p.Modifier, smp.GUIDsPerBlock)
 	if rows == nil {
 		return mad.StatusInvalidField
 	}
@@ -21,7 +21,7 @@ func (a *Agent) getGUIDInfo(q *request) mad.Status {
 
 // setGUIDInfo sets a block; the first GUID of a port is its own for ever (section 14.2.5.5).
 func (a *Agent) setGUIDInfo(q *request) mad.Status {
-	p := a.self(q.at)
+	p := a.addressPort(q.at)
 	rows := block(p.GUIDs, q.p.Modifier, smp.GUIDsPerBlock)
 	if rows == nil {
 		return mad.StatusInvalidField
@@ -30,7 +30,7 @@ func (a *Agent) setGUIDInfo(q *request) mad.Status {
 	m.Decode(q.p.Data[:])
 	copy(rows, m[:])
 	p.GUIDs[0] = p.GUID
-	a.touch(a.selfNum(q.at))
+	a.markChanged(a.addressPortNum(q.at))
 	return mad.StatusOK
 }
 
@@ -66,7 +66,7 @@ func (a *Agent) setPKeys(q *request) mad.Status {
 	var m smp.PKeyTable
 	m.Decode(q.p.Data[:])
 	copy(rows, m[:])
-	a.touch(num)
+	a.markChanged(num)
 	return mad.StatusOK
 }
 
@@ -101,7 +101,7 @@ func (a *Agent) setSLtoVL(q *request) mad.Status {
 	var m smp.SLtoVL
 	m.Decode(q.p.Data[:])
 	*row = m
-	a.touch(num)
+	a.markChanged(num)
 	return mad.StatusOK
 }
 
@@ -152,6 +152,6 @@ func (a *Agent) setArbitration(q *request) mad.Status {
 	for i, e := range m {
 		(*table)[start+i] = node.ArbEntry{VL: e.VL & 0xf, Weight: e.Weight}
 	}
-	a.touch(num)
+	a.markChanged(num)
 	return mad.StatusOK
 }

@@ -12,21 +12,20 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// maxTraps is how many traps a port keeps until they are repressed.
+// maxTraps limits the traps that a port keeps until they are repressed.
 const maxTraps = 16
 
-// pending is a trap that is sent again and again until a manager represses it (section 13.4.9).
-type pending struct {
-	due    clock.Time // when it is sent next
-	tid    uint64
-	port   int  // where it happened
-	quiet  bool // it has been repressed; what is alike waits until due
-	notice mad.Notice
+// pendingTrap is a trap that is repeated until a manager represses it (section 13.4.9).
+type pendingTrap struct {
+	due       clock.Time // when it is sent next
+	tid       uint64
+	port      int  // the port that it is about
+	repressed bool // repressed; kept until due to limit the rate of its kind
+	notice    mad.Notice
 }
 
-// LinkChanged tells that the link of a port has come up or gone: a switch remembers it in
-// PortStateChange and tells its manager (trap 128). Changes that a manager has set do not count
-// (section 14.2.5.4).
+// LinkChanged reports that the link of a port has come up or gone down: a switch sets PortStateChange and raises trap
+// 128. It is not for changes that a manager has set (section 14.2.5.4).
 func (a *Agent) LinkChanged(now clock.Time, port int) {
 	if a.node.Tables == nil || port == 0 {
 		return
@@ -38,10 +37,10 @@ func (a *Agent) LinkChanged(now clock.Time, port int) {
 	a.raise(now, 0, 0, &n)
 }
 
-// LocalChanged tells that something about a port has changed that no manager has set: its capability
-// mask, or what changes says ([mad.ChangedDescription] and so on): trap 144.
+// LocalChanged reports a change of a port that no manager has set: of its capability mask, or of what changes says
+// ([mad.ChangedDescription] and so on). It raises trap 144.
 func (a *Agent) LocalChanged(now clock.Time, port int, changes uint16) {
-	num := a.selfNum(port)
+	num := a.addressPortNum(port)
 	p := &a.node.Ports[num]
 	mask, mask2 := capabilities(p)
 	d := mad.LocalChangesDetails{LID: p.Address.LID, Other: changes != 0, Changes: changes, CapMask: uint32(mask), CapMask2: mask2}
@@ -50,21 +49,20 @@ func (a *Agent) LocalChanged(now clock.Time, port int, changes uint16) {
 	a.raise(now, num, num, &n)
 }
 
-// ThresholdReached tells that errors of a port have come to their threshold: t is
-// [mad.TrapLinkIntegrity], [mad.TrapBufferOverrun] or [mad.TrapFlowControl].
+// ThresholdReached raises a trap about errors of a port: [mad.TrapLinkIntegrity], [mad.TrapBufferOverrun] or
+// [mad.TrapFlowControl].
 func (a *Agent) ThresholdReached(now clock.Time, port int, t mad.Trap) {
-	num := a.selfNum(port)
+	num := a.addressPortNum(port)
 	d := mad.PortDetails{LID: a.node.Ports[num].Address.LID, Port: uint8(port)}
 	n := mad.Notice{Type: mad.NoticeUrgent, Trap: t}
 	d.Encode(&n.Details)
 	a.raise(now, num, port, &n)
 }
 
-// KeyViolated tells that a packet came in at a port with a wrong key: d.Valid and the fields below it
-// are filled in here. At an adapter t is [mad.TrapPKey] or [mad.TrapQKey], and the violation is counted;
+// KeyViolated reports a packet with a wrong key at a port. It fills in d.Valid and the fields below it. At an adapter t is [mad.TrapPKey] or [mad.TrapQKey], and the violation is counted;
 // at an external port of a switch it is [mad.TrapSwitchPKey].
 func (a *Agent) KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetails) {
-	num := a.selfNum(port)
+	num := a.addressPortNum(port)
 	p := &a.node.Ports[num]
 	n := mad.Notice{Type: mad.NoticeSecurity, Trap: t}
 	switch t {
@@ -80,14 +78,14 @@ func (a *Agent) KeyViolated(now clock.Time, port int, t mad.Trap, d mad.KeyDetai
 	a.raise(now, num, port, &n)
 }
 
-// count adds one to a counter that stops at its largest value.
+// count increments a saturating counter.
 func count(c *uint16) {
 	if *c < math.MaxUint16 {
 		*c++
 	}
 }
 
-// reportMKey tells of a request with a wrong M_Key (trap 256).
+// reportMKey raises trap 256 for a request with a wrong M_Key.
 func (a *Agent) reportMKey(q *request, num int) {
 	p := q.p
 	d := mad.MKeyDetails{LID: a.node.Ports[num].Address.LID, Method: p.Method, Attribute: p.Attribute, Modifier: p.Modifier, MKey: p.MKey}
@@ -102,8 +100,8 @@ func (a *Agent) reportMKey(q *request, num int) {
 	a.raise(q.now, num, num, &n)
 }
 
-// raise has a trap sent from a port with an address, num, about what has happened at a port. Without a
-// manager nobody is told; the one that comes looks at everything itself.
+// raise queues a trap about port at, to be sent from port num, which has an address. Without a master subnet manager
+// it does nothing: a new one reads everything itself.
 func (a *Agent) raise(now clock.Time, num, at int, n *mad.Notice) {
 	p, s := &a.node.Ports[num], &a.ports[num]
 	if p.Address.SMLID == 0 || p.Address.LID == 0 {
@@ -115,28 +113,28 @@ func (a *Agent) raise(now clock.Time, num, at int, n *mad.Notice) {
 		if t := &s.traps[i]; t.notice.Trap == n.Trap && t.port == at {
 			// What was sent before is out of date. The new one has a transaction id of its own, so
 			// that a repress of the old one does not silence it.
-			t.tid, t.notice, t.quiet = a.tid, *n, false
+			t.tid, t.notice, t.repressed = a.tid, *n, false
 			return
 		}
 	}
 	if len(s.traps) == maxTraps {
-		s.traps = slices.DeleteFunc(s.traps, func(t pending) bool { return t.quiet && t.due <= now })
+		s.traps = slices.DeleteFunc(s.traps, func(t pendingTrap) bool { return t.repressed && t.due <= now })
 	}
 	if len(s.traps) < maxTraps {
-		s.traps = append(s.traps, pending{due: now, tid: a.tid, port: at, notice: *n})
+		s.traps = append(s.traps, pendingTrap{due: now, tid: a.tid, port: at, notice: *n})
 	}
 }
 
-// Restart forgets what the node wanted to tell: it has been switched off.
+// Restart drops all traps, after the node was powered off.
 func (a *Agent) Restart() {
 	for num := range a.ports {
 		a.ports[num].traps = a.ports[num].traps[:0]
 	}
 }
 
-// repeats reports whether a trap is of what may happen with each packet. Of these there is one in each
-// SubnetTimeout at most, repressed or not: a manager is not to be flooded (section 13.4.9).
-func (t *pending) repeats() bool {
+// rateLimited reports whether a trap may occur with every packet. Of those at most one per SubnetTimeout is sent,
+// repressed or not, so that the manager is not flooded (section 13.4.9).
+func (t *pendingTrap) rateLimited() bool {
 	switch t.notice.Trap {
 	case mad.TrapLinkState, mad.TrapLocalChanges, mad.TrapSystemGUID:
 		return false
@@ -144,14 +142,14 @@ func (t *pending) repeats() bool {
 	return true
 }
 
-// repress ends a trap whose transaction id a TrapRepress had that came in at a port. It returns false if
-// the trap is none of the agent's: managers send traps, too.
+// repress handles a TrapRepress received at a port. It returns false if the transaction id is of no trap of the agent:
+// managers send traps, too.
 func (a *Agent) repress(at int, tid uint64) bool {
-	s := &a.ports[a.selfNum(at)]
+	s := &a.ports[a.addressPortNum(at)]
 	for i := range s.traps {
-		if s.traps[i].tid == tid && !s.traps[i].quiet {
-			if s.traps[i].repeats() {
-				s.traps[i].quiet, s.traps[i].tid = true, 0
+		if s.traps[i].tid == tid && !s.traps[i].repressed {
+			if s.traps[i].rateLimited() {
+				s.traps[i].repressed, s.traps[i].tid = true, 0
 				return true
 			}
 			s.traps = append(s.traps[:i], s.traps[i+1:]...)
@@ -161,20 +159,20 @@ func (a *Agent) repress(at int, tid uint64) bool {
 	return false
 }
 
-// reachable reports whether a port can send to its manager.
-func reachable(p *node.Port) bool {
+// canSend reports whether a port can send traps to its manager.
+func canSend(p *node.Port) bool {
 	return p.Address.LID != 0 && p.Address.SMLID != 0 && p.Link.Logical >= node.Initialize
 }
 
-// Deadline returns when NextTrap is to be called; 0: nothing is to be sent.
+// Deadline returns when NextTrap is due; 0: there is nothing to send.
 func (a *Agent) Deadline() clock.Time {
 	var first clock.Time
 	for num := range a.ports {
-		if len(a.ports[num].traps) == 0 || !reachable(&a.node.Ports[num]) {
+		if len(a.ports[num].traps) == 0 || !canSend(&a.node.Ports[num]) {
 			continue
 		}
 		for i := range a.ports[num].traps {
-			if a.ports[num].traps[i].quiet {
+			if a.ports[num].traps[i].repressed {
 				continue
 			}
 			if due := max(a.ports[num].traps[i].due, 1); first == 0 || due < first {
@@ -185,21 +183,20 @@ func (a *Agent) Deadline() clock.Time {
 	return first
 }
 
-// NextTrap fills the [mad.Size] bytes of smp with a packet to send by LID from a port (0 at a switch).
-// Call it until there is none. A trap comes again after the port's SubnetTimeout until a manager
-// represses it.
+// NextTrap fills the first [mad.Size] bytes of b with a trap to send by LID from a port (0 at a switch). Call it until
+// there is none. A trap is repeated after each SubnetTimeout until a manager represses it.
 func (a *Agent) NextTrap(now clock.Time, b []byte) (port int, dlid uint16, sl uint8, ok bool) {
 	if len(b) < mad.Size {
 		return 0, 0, 0, false
 	}
 	for num := range a.ports {
 		p := &a.node.Ports[num]
-		if len(a.ports[num].traps) == 0 || !reachable(p) {
+		if len(a.ports[num].traps) == 0 || !canSend(p) {
 			continue
 		}
 		for i := range a.ports[num].traps {
 			t := &a.ports[num].traps[i]
-			if t.quiet || t.due > now {
+			if t.repressed || t.due > now {
 				continue
 			}
 			t.due = now + clock.Time(mad.Timeout(p.Address.SubnetTimeout).Duration())

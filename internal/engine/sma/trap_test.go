@@ -335,7 +335,7 @@ func TestFaults(t *testing.T) {
 	if n, _, ok := next(); !ok || n.Trap != mad.TrapBufferOverrun {
 		t.Errorf("%+v, %v", n, ok)
 	}
-	ca.FlowControlLost(w.now, 1)
+	ca.WatchdogExpired(w.now, 1)
 	if n, _, ok := next(); !ok || n.Trap != mad.TrapFlowControl {
 		t.Errorf("%+v, %v", n, ok)
 	}

@@ -8,19 +8,19 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
 
-// connect makes links of the ends that the text has.
+// connect builds the links from the ports' lines.
 func (p *parser) connect() {
-	at := make(map[End]int, len(p.plugs)) // plugs by their own end
-	for i, c := range p.plugs {
+	at := make(map[End]int, len(p.cableEnds)) // index of the line of each port
+	for i, c := range p.cableEnds {
 		if other, twice := at[c.end]; twice {
-			p.failAt(c.at, "port %d of %q is at %v already: a port has one cable", c.end.Port, p.name(c.end), p.plugs[other].at)
+			p.failAt(c.at, "port %d of %q is at %v already: a port has one cable", c.end.Port, p.name(c.end), p.cableEnds[other].at)
 			continue
 		}
 		at[c.end] = i
 	}
-	taken := make(map[End]place) // ports that are in a link
-	for i := range p.plugs {
-		c := &p.plugs[i]
+	taken := make(map[End]place) // ports with a link, and the line it is from
+	for i := range p.cableEnds {
+		c := &p.cableEnds[i]
 		if first := at[c.end]; c.alias || c.free || first != i {
 			continue
 		}
@@ -35,13 +35,13 @@ func (p *parser) connect() {
 		l := Link{A: c.end, B: remote}
 		width, speed := c.width, c.speed
 		if j, listed := at[remote]; listed {
-			d := &p.plugs[j]
-			if !d.alias && (d.free || !p.meets(d, c.end)) {
+			d := &p.cableEnds[j]
+			if !d.alias && (d.free || !p.connectsTo(d, c.end)) {
 				p.contradiction(c, d)
 				continue
 			}
 			if !d.alias && j < i {
-				continue // done from there
+				continue // built from the other end's line
 			}
 			if width, speed, ok = common(c, d); !ok {
 				p.failAt(d.at, "port %d of %q and port %d of %q (%v) have no width and speed in common: change w=, s= or e= of one", d.end.Port, p.name(d.end), c.end.Port, p.name(c.end), c.at)
@@ -61,8 +61,8 @@ func (p *parser) connect() {
 
 func (p *parser) name(e End) string { return p.topology.Nodes[e.Node].Name }
 
-// resolve finds the port that a line names, and takes what it says about its GUID.
-func (p *parser) resolve(c *plug) (End, bool) {
+// resolve finds the port that a line names as its other end, and sets the GUID that the line gives it.
+func (p *parser) resolve(c *cableEnd) (End, bool) {
 	remote, ok := p.target(c)
 	if !ok {
 		return End{}, false
@@ -84,7 +84,7 @@ func (p *parser) resolve(c *plug) (End, bool) {
 }
 
 // target is resolve without checks.
-func (p *parser) target(c *plug) (End, bool) {
+func (p *parser) target(c *cableEnd) (End, bool) {
 	if strings.Contains(c.remote, "@") {
 		name := c.remote
 		if name[0] == '@' {
@@ -95,7 +95,7 @@ func (p *parser) target(c *plug) (End, bool) {
 			p.failAt(c.at, "there is no alias %q: declare it in the record of its node, as in: @[1] \"uplink\"", name)
 			return End{}, false
 		}
-		return p.plugs[i].end, true
+		return p.cableEnds[i].end, true
 	}
 	name := c.remote
 	if !strings.Contains(name, "#") {
@@ -109,16 +109,16 @@ func (p *parser) target(c *plug) (End, bool) {
 	return End{i, c.remotePort}, true
 }
 
-// meets reports whether a line's other end is e. What is wrong with the line is told of elsewhere.
-func (p *parser) meets(c *plug, e End) bool {
+// connectsTo reports whether a line's other end is e. Errors in the line are reported elsewhere.
+func (p *parser) connectsTo(c *cableEnd, e End) bool {
 	errs := len(p.errs)
 	remote, ok := p.target(c)
 	p.errs = p.errs[:errs]
 	return ok && remote == e
 }
 
-// contradiction tells of two lines about one cable that do not fit.
-func (p *parser) contradiction(c, d *plug) {
+// contradiction reports that two lines disagree about a cable.
+func (p *parser) contradiction(c, d *cableEnd) {
 	if d.free {
 		p.failAt(c.at, "port %d of %q is connected to port %d of %q, whose line (%v) has no cable: both ends must say the same",
 			c.end.Port, p.name(c.end), d.end.Port, p.name(d.end), d.at)
@@ -128,8 +128,8 @@ func (p *parser) contradiction(c, d *plug) {
 		c.end.Port, p.name(c.end), d.end.Port, p.name(d.end), d.remotePort, d.remote, d.at)
 }
 
-// common returns what both ends can do; 0: anything.
-func common(c, d *plug) (w node.Width, s node.Speed, ok bool) {
+// common returns the widths and speeds that both ends support; 0: any.
+func common(c, d *cableEnd) (w node.Width, s node.Speed, ok bool) {
 	w, s = c.width&d.width, c.speed&d.speed
 	if c.width == 0 || d.width == 0 {
 		w = c.width | d.width
@@ -144,8 +144,7 @@ func common(c, d *plug) (w node.Width, s node.Speed, ok bool) {
 	return w, s, true
 }
 
-// portGUIDs gives GUIDs to the ports of adapters and routers whose lines have none, and checks that
-// all are different.
+// portGUIDs assigns GUIDs to the ports that have one and whose lines give none, and checks that all are unique.
 func (p *parser) portGUIDs() {
 	owners := make(map[uint64]End)
 	for i := range p.topology.Nodes {

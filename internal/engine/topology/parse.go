@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxDepth    = 9    // files that include each other
-	maxIncludes = 1000 // include lines at all
+	maxDepth    = 9    // of included files
+	maxIncludes = 1000 // include lines in total
 	maxErrors   = 10
 )
 
@@ -22,14 +22,13 @@ const (
 // *[Error]. Lines that include other files are refused: see [ParseFiles].
 func Parse(name string, text []byte) (*Topology, error) { return ParseFor(0, name, text, nil) }
 
-// ParseFiles is Parse for texts that may include others. The function returns the text of one, by
-// the name that the line has.
+// ParseFiles is Parse for texts that may include others. include returns the text of a file by the name in the line.
 func ParseFiles(name string, text []byte, include func(name string) ([]byte, error)) (*Topology, error) {
 	return ParseFor(0, name, text, include)
 }
 
-// ParseFor is ParseFiles for one of several fabrics that are joined: GUIDs that the text does not give begin
-// elsewhere for each host, [HostGUIDs] apart. Without a function, lines that include other files are refused.
+// ParseFor is ParseFiles for one of several joined fabrics: GUIDs that the text does not give begin [HostGUIDs] apart
+// for each host. If include is nil, lines that include files are refused.
 func ParseFor(host int, name string, text []byte, include func(name string) ([]byte, error)) (*Topology, error) {
 	if include == nil {
 		include = func(string) ([]byte, error) {
@@ -46,7 +45,7 @@ func ParseFor(host int, name string, text []byte, include func(name string) ([]b
 		spare:  0x400000 + uint64(host)*HostGUIDs}
 	p.text(name, text, 1)
 	if len(p.errs) == 0 {
-		p.leftOver()
+		p.checkAssignments()
 		p.connect()
 		p.portGUIDs()
 	}
@@ -60,7 +59,7 @@ func ParseFor(host int, name string, text []byte, include func(name string) ([]b
 	return p.topology, nil
 }
 
-// HostGUIDs is how many GUIDs a host has that nobody has given to it.
+// HostGUIDs is how many GUIDs each host has for nodes whose text gives none.
 const HostGUIDs = 1 << 32
 
 // parser is the state between lines.
@@ -71,29 +70,29 @@ type parser struct {
 	file     string
 	line     int
 	errs     []error
-	spare    uint64 // the next GUID for a port whose own would be another's
+	spare    uint64 // the next GUID for a port whose default is taken
 
-	prefix  string         // module, with its #
-	current int            // the node whose ports follow; noNode, badNode
-	nodes   map[string]int // by name
-	guids   map[uint64]int // nodes by GUID
-	places  []place        // where each node was
-	plugs   []plug         // ends of cables, as they stand in the text
-	aliases map[string]int // plugs that wait to be named by another
-	ports   int            // of all nodes
-	next    attributes     // of the next node
-	waiting []said         // lines that say something of a node that has not come yet
-	enabled capabilities   // of the ports that follow
-	series  map[node.Type]*series
+	prefix    string         // name of the module, with its #
+	current   int            // the node whose record is being read, or noNode, badNode
+	nodes     map[string]int // by name
+	guids     map[uint64]int // nodes by GUID
+	places    []place        // of the nodes' lines
+	cableEnds []cableEnd     // ends of cables, as they stand in the text
+	aliases   map[string]int // plugs that wait to be named by another
+	ports     int            // of all nodes, in total
+	next      attributes     // of the next node
+	pending   []assignment   // lines that say something of a node that has not come yet
+	enabled   capabilities   // of the ports that follow
+	series    map[node.Type]*series
 }
 
-// What a port's line belongs to that belongs to no node.
+// Values of parser.current that are no node.
 const (
 	noNode  = -1
-	badNode = -2 // one whose line is an error
+	badNode = -2 // the line of the node is an error
 )
 
-// place is where something stands.
+// place is the position of a line.
 type place struct {
 	file string
 	line int
@@ -101,7 +100,7 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
 
-// attributes are what lines before a record said about its node.
+// attributes are what the lines before a record say about its node.
 type attributes struct {
 	vendor, device, system uint64
 }
@@ -112,35 +111,35 @@ type series struct {
 	port0      uint64 // of the next switch; 0: as the node
 }
 
-// capabilities are the widths and speeds that a port can do; 0: any.
+// capabilities are the widths and speeds that a port supports; 0: any.
 type capabilities struct {
 	width node.Width
-	speed node.Speed // all that PortInfo has in LinkSpeedEnabled
-	ext   node.Speed // and in LinkSpeedExtEnabled
+	speed node.Speed // LinkSpeedEnabled of PortInfo
+	ext   node.Speed // LinkSpeedExtEnabled
 
-	saidSpeed, saidExt bool
+	hasSpeed, hasExt bool
 }
 
 // speeds returns the set of speeds; 0: any.
 func (c capabilities) speeds() node.Speed {
 	switch {
-	case c.saidSpeed:
+	case c.hasSpeed:
 		return c.speed | c.ext
-	case c.saidExt:
+	case c.hasExt:
 		return node.SDR | node.DDR | node.QDR | c.ext
 	}
 	return 0
 }
 
-// plug is an end of a cable: a port's line.
-type plug struct {
+// cableEnd is a port's line: one end of a cable.
+type cableEnd struct {
 	end        End
 	remote     string // a node's name, or an alias
 	remotePort int
-	remoteGUID uint64 // as this line has it; 0: it does not
-	prefix     string // of the module that the line is in
-	alias      bool   // the port has a name and waits
-	free       bool   // the line is only about the port's GUID
+	remoteGUID uint64 // 0: the line has none
+	prefix     string // of the line's module
+	alias      bool   // the line declares an alias
+	free       bool   // no cable: the line only gives the port's GUID
 	width      node.Width
 	speed      node.Speed
 	at         place
@@ -152,7 +151,7 @@ func (p *parser) fail(err error) {
 	}
 }
 
-// failAt is fail for a line that was read before.
+// failAt is fail for an earlier line.
 func (p *parser) failAt(at place, format string, a ...any) {
 	p.file, p.line = at.file, at.line
 	p.fail(fmt.Errorf(format, a...))
@@ -172,7 +171,7 @@ func (p *parser) text(name string, text []byte, depth int) {
 		s = strings.Trim(s, " \t\r")
 		var err error
 		switch {
-		case s == "" || s[0] == '#' || strings.HasPrefix(s, "src/"): // libibnetdisc complains so
+		case s == "" || s[0] == '#' || strings.HasPrefix(s, "src/"): // warnings of libibnetdisc
 		case s[0] == '[' || s[0] == '@':
 			err = p.port(s)
 		default:
@@ -180,12 +179,12 @@ func (p *parser) text(name string, text []byte, depth int) {
 		}
 		if err != nil {
 			p.fail(err)
-			p.waiting = nil // one mistake is one error
+			p.pending = nil // one mistake, one error
 		}
 	}
 }
 
-// statement is a line that is no port's.
+// statement parses a line other than a port's.
 func (p *parser) statement(s string, depth int) error {
 	word := s
 	if end := strings.IndexAny(s, " \t=+"); end >= 0 {
@@ -209,7 +208,7 @@ func (p *parser) statement(s string, depth int) error {
 		return p.includeFile(rest, depth)
 	case "module":
 		return p.module(rest)
-	case "chassis", "non-chassis", "ibwarn:", "dr", "pdebug": // of ibnetdiscover and ibsim, and nothing for us
+	case "chassis", "non-chassis", "ibwarn:", "dr", "pdebug": // written by ibnetdiscover or read by ibsim, of no use here
 		return nil
 	}
 	if rest == "" || rest[0] != '=' && rest[0] != '+' {
@@ -218,7 +217,7 @@ func (p *parser) statement(s string, depth int) error {
 	return p.assign(strings.ToLower(word), rest)
 }
 
-// assign is a line such as vendid=0x2c9. What follows the number is a comment.
+// assign parses a line such as vendid=0x2c9. What follows the number is a comment.
 func (p *parser) assign(name, rest string) error {
 	relative := rest[0] == '+'
 	rest, _, _ = strings.Cut(trimmed(rest[1:]), "#")
@@ -228,8 +227,8 @@ func (p *parser) assign(name, rest string) error {
 		*to, err = number(value, limit)
 		return err
 	}
-	if t, ok := aboutNodes[name]; ok {
-		if err := p.say(name, t); err != nil {
+	if t, ok := nodeAssignments[name]; ok {
+		if err := p.deferAssignment(name, t); err != nil {
 			return err
 		}
 	}
@@ -253,17 +252,17 @@ func (p *parser) assign(name, rest string) error {
 		return err
 	case "speed":
 		err := set(&v, 7)
-		p.enabled.speed, p.enabled.saidSpeed = node.Speed(v), true
+		p.enabled.speed, p.enabled.hasSpeed = node.Speed(v), true
 		return err
 	case "extspeed":
 		err := set(&v, 15)
-		p.enabled.ext, p.enabled.saidExt = node.Speed(v)<<4, true
+		p.enabled.ext, p.enabled.hasExt = node.Speed(v)<<4, true
 		return err
 	}
 	return fmt.Errorf("%q is not understood: there are vendid, devid, sysimgguid, switchguid, caguid, rtguid, width, speed and extspeed", name+"=")
 }
 
-// guid says which GUID the next node of a type has.
+// guid sets the GUID of the next node of a type.
 func (p *parser) guid(t node.Type, value, port0 string, relative bool) error {
 	v, err := number(value, 1<<64-1)
 	if err != nil {
@@ -318,10 +317,10 @@ func (p *parser) includeFile(rest string, depth int) error {
 	return nil
 }
 
-// node is a record's first line, from the number of ports on.
+// node parses a record's first line, from the number of ports on.
 func (p *parser) node(t node.Type, rest string) error {
 	p.current = badNode
-	if err := p.hear(t); err != nil {
+	if err := p.applyAssignments(t); err != nil {
 		return err
 	}
 	count, _, ok := strings.Cut(rest, `"`)
@@ -370,7 +369,7 @@ func (p *parser) node(t node.Type, rest string) error {
 	return nil
 }
 
-// header takes the description from what follows a node's name, and returns what follows that.
+// header parses the description after a node's name, and returns the rest of the comment.
 func header(n *Node, rest string) (comment string, err error) {
 	extra, comment, _ := strings.Cut(rest, "#")
 	if extra = strings.Trim(extra, " \t"); extra != "" {
@@ -422,7 +421,7 @@ func (p *parser) identify(n *Node) error {
 	return nil
 }
 
-// guidInName returns the GUID that a name as of ibnetdiscover has in it; 0: it is none.
+// guidInName returns the GUID in a name made by ibnetdiscover; 0: there is none.
 func guidInName(n *Node) uint64 {
 	letters := map[node.Type]string{node.Switch: "S-", node.CA: "H-", node.Router: "R-"}
 	digits, ok := strings.CutPrefix(n.Name, letters[n.Type])
@@ -433,7 +432,7 @@ func guidInName(n *Node) uint64 {
 	return v
 }
 
-// addresses finds a LID and LMC in a comment: "lid 4 lmc 0". What is no unicast LID is none.
+// addresses finds a LID and LMC in a comment: "lid 4 lmc 0". It ignores LIDs that are not unicast.
 func addresses(comment string) (lid uint16, lmc uint8) {
 	words := strings.Fields(comment)
 	for i := 0; i+3 < len(words); i++ {

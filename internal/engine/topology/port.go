@@ -14,8 +14,8 @@ import (
 //
 //	[1](GUID) "node"[2](GUID) w=2 # comment
 func (p *parser) port(s string) error {
-	if p.current < 0 && len(p.waiting) > 0 {
-		s := p.waiting[0]
+	if p.current < 0 && len(p.pending) > 0 {
+		s := p.pending[0]
 		return fmt.Errorf("%s= at %v is about the next node, so this port belongs to none: such lines stand before the line of their node", s.name, s.at)
 	}
 	switch p.current {
@@ -25,7 +25,7 @@ func (p *parser) port(s string) error {
 		return errors.New(`this port belongs to no node: a record begins with a line such as: Switch 8 "switch-1"`)
 	}
 	n := &p.topology.Nodes[p.current]
-	c := plug{at: place{p.file, p.line}, prefix: p.prefix}
+	c := cableEnd{at: place{p.file, p.line}, prefix: p.prefix}
 	c.alias = s[0] == '@'
 	text, comment, _ := strings.Cut(outsideQuotes(strings.TrimPrefix(s, "@")), "\x00")
 	num, rest, ok := bracketed(text, '[', ']')
@@ -52,7 +52,7 @@ func (p *parser) port(s string) error {
 	}
 	if rest == "" && guid != 0 && !c.alias {
 		c.free = true // no cable: only the port's GUID
-		p.plugs = append(p.plugs, c)
+		p.cableEnds = append(p.cableEnds, c)
 		return nil
 	}
 	if rest, err = p.remote(&c, rest); err != nil {
@@ -64,7 +64,7 @@ func (p *parser) port(s string) error {
 	if c.alias {
 		return p.alias(c)
 	}
-	p.plugs = append(p.plugs, c)
+	p.cableEnds = append(p.cableEnds, c)
 	return nil
 }
 
@@ -81,7 +81,7 @@ func portNumber(s string, n *Node) (int, error) {
 }
 
 // remote reads the other end of a cable, or an alias.
-func (p *parser) remote(c *plug, s string) (rest string, err error) {
+func (p *parser) remote(c *cableEnd, s string) (rest string, err error) {
 	name, rest, ok := bracketed(s, '"', '"')
 	if !ok || name == "" {
 		return "", fmt.Errorf(`the other end of port %d is missing: write the node's name between quotes and its port, such as: [%[1]d] "host-1"[1]`, c.end.Port)
@@ -116,23 +116,23 @@ func suffix(s string) (guid uint64, rest string, err error) {
 }
 
 // alias keeps a port that another one may name by its alias.
-func (p *parser) alias(c plug) error {
+func (p *parser) alias(c cableEnd) error {
 	if err := checkName(c.remote); err != nil {
 		return err
 	}
 	name := strings.TrimSuffix(p.prefix, "#") + "@" + c.remote
 	if other, exists := p.aliases[name]; exists {
-		return fmt.Errorf("the alias %q is at %v already: aliases are unique", name, p.plugs[other].at)
+		return fmt.Errorf("the alias %q is at %v already: aliases are unique", name, p.cableEnds[other].at)
 	}
-	p.aliases[name] = len(p.plugs)
-	p.plugs = append(p.plugs, c)
+	p.aliases[name] = len(p.cableEnds)
+	p.cableEnds = append(p.cableEnds, c)
 	return nil
 }
 
 // capabilities reads what the line says about width and speed: options before the comment, and the
 // rate at the comment's end, which counts more.
-func (c *plug) capabilities(enabled capabilities, options, comment string) error {
-	var saidSpeed, saidExt bool
+func (c *cableEnd) capabilities(enabled capabilities, options, comment string) error {
+	var hasSpeed, hasExt bool
 	for _, o := range strings.Fields(options) {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok {
@@ -151,15 +151,15 @@ func (c *plug) capabilities(enabled capabilities, options, comment string) error
 		case "w":
 			enabled.width = node.Width(v)
 		case "s":
-			enabled.speed, saidSpeed = node.Speed(v), true
+			enabled.speed, hasSpeed = node.Speed(v), true
 		case "e":
-			enabled.ext, saidExt = node.Speed(v)<<4, true
+			enabled.ext, hasExt = node.Speed(v)<<4, true
 		}
 	}
-	if saidSpeed && enabled.speed == 0 {
+	if hasSpeed && enabled.speed == 0 {
 		enabled.speed = node.QDR // as ibsim
 	}
-	enabled.saidSpeed, enabled.saidExt = enabled.saidSpeed || saidSpeed, enabled.saidExt || saidExt
+	enabled.hasSpeed, enabled.hasExt = enabled.hasSpeed || hasSpeed, enabled.hasExt || hasExt
 	c.width, c.speed = enabled.width, enabled.speeds()
 	for _, word := range strings.Fields(unquoted(comment)) {
 		if w, s, ok := rate(word); ok {

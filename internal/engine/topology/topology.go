@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// MaxNodes is how many nodes a topology may have: each needs a unicast LID (section 4.1.3).
+	// MaxNodes limits the nodes of a topology: each needs a unicast LID (section 4.1.3).
 	MaxNodes = int(node.FirstMulticastLID) - 1
-	// MaxPorts is how many ports a node may have: 255 in a forwarding table means: no route.
+	// MaxPorts limits the ports of a node: 255 in a forwarding table means no route.
 	MaxPorts = 254
-	// MaxName is how long a node's name may be, and its description, in bytes (section 14.2.5.2).
+	// MaxName limits the length of a node's name and description, in bytes (section 14.2.5.2).
 	MaxName = 64
 
 	maxAllPorts = 1 << 20
 )
 
-// Topology is a fabric as it is built: nodes and cables.
+// Topology is the description of a fabric: nodes and cables.
 type Topology struct {
 	Nodes []Node
 	// Links are sorted by their ends, and each has its lesser end in A.
@@ -35,7 +35,7 @@ type Topology struct {
 // Node is a channel adapter, a switch or a router.
 type Node struct {
 	Type        node.Type
-	Name        string // by which the text refers to it
+	Name        string // by which the text refers to the node
 	Description string // NodeDescription; empty: the name. A text that repeats the name gives empty
 	GUID        uint64
 	SystemGUID  uint64
@@ -46,8 +46,7 @@ type Node struct {
 	Ports []Port
 }
 
-// Port is what is known of a port before the fabric runs. External ports of switches have neither a
-// GUID nor a LID.
+// Port is the description of a port. External ports of switches have neither a GUID nor a LID.
 type Port struct {
 	GUID uint64
 	LID  uint16 // 0: the subnet manager chooses
@@ -73,7 +72,7 @@ type Command struct {
 	Text string
 }
 
-// Error is what is wrong with a line of a topology.
+// Error is an error in a line of a topology.
 type Error struct {
 	File string
 	Line int
@@ -112,8 +111,8 @@ func (t *Topology) Find(name string) int {
 	return max(byDescription, -1)
 }
 
-// Validate reports what makes the topology unfit to be built or written: names and GUIDs that are
-// there twice or are none, ports that do not exist or have two cables.
+// Validate reports errors that keep the topology from being built or written: missing or duplicate names and GUIDs,
+// ports that do not exist or have two cables.
 func (t *Topology) Validate() error {
 	if len(t.Nodes) > MaxNodes {
 		return fmt.Errorf("topology: %d nodes: a subnet has addresses for %d", len(t.Nodes), MaxNodes)

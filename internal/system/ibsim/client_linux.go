@@ -16,27 +16,27 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// attached is a client.
-type attached struct {
+// session is a client and its attachment.
+type session struct {
 	conn    *net.UnixConn
 	id      uint32 // of its process
 	host    Host
 	pending pending
 
-	mu      sync.Mutex
-	traps   map[trap]uint16
-	listens bool      // for requests of vendors' classes
-	asked   [256]bool // classes of requests that it has sent: it has agents for them
-	asks    bool      // has sent any
-	sm      bool      // is a subnet manager
-	settled *time.Timer
+	mu           sync.Mutex
+	traps        map[trap]uint16
+	servesVendor bool      // requests of vendor classes are for this client
+	asked        [256]bool // classes of its requests: it has agents for them
+	hasAsked     bool      // has sent a request
+	sm           bool      // is a subnet manager
+	settleTimer  *time.Timer
 }
 
-// tagAt is where the upper 16 bits of the transaction id are in a datagram.
+// tagAt is the offset of the upper 16 bits of the transaction id in a datagram.
 const tagAt = 8
 
-// read passes on what the client sends, until its socket is closed.
-func (a *attached) read() {
+// read handles what the client sends, until its socket is closed.
+func (a *session) read() {
 	var b [datagramLen + 1]byte
 	for {
 		n, err := a.conn.Read(b[:])
@@ -51,12 +51,12 @@ func (a *attached) read() {
 	}
 }
 
-// send sends a datagram. A request gets the tag by which its response comes back.
-func (a *attached) send(d *Datagram) {
+// send sends a datagram of the client. A request gets the tag that its response is steered by.
+func (a *session) send(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	if h.Method.Asks() {
-		a.asking(h.Class)
+		a.noteRequest(h.Class)
 		binary.BigEndian.PutUint16(d.MAD[tagAt:], a.host.Tag())
 		h.Decode(d.MAD[:])
 		if !a.pending.add(h.TID, d) {
@@ -67,90 +67,87 @@ func (a *attached) send(d *Datagram) {
 		a.restore(h.Method, d)
 		complete(d)
 	}
-	a.host.Send(d) // what is lost is repeated
+	a.host.Send(d) // a request that is lost is repeated
 }
 
-// Management classes of vendors, with a vendor's number in each datagram (section 13.4.4): ibping and
-// ibsysstat have theirs there.
+// Vendor management classes with an OUI in each datagram (section 13.4.4). ibping and ibsysstat use them.
 const (
 	firstVendor mad.Class = 0x30
 	lastVendor  mad.Class = 0x4f
 )
 
-// settleTime is how long a new client gets no requests of vendors' classes. The library does not tell
-// which classes it has agents for, and crashes if it gets another; it crashes as well on what comes
-// before the program has registered its agent, which it does soon after it has connected.
+// settleTime is how long a new client gets no requests of vendor classes. The library does not say for which
+// classes it has agents, and crashes on requests of others, or before the program has registered its agent, which
+// it does soon after connecting.
 const settleTime = time.Second
 
-// settle begins the time after which requests of vendors' classes are for the client, unless it has
-// asked for something itself.
-func (a *attached) settle() {
+// settle makes the client serve vendor classes after settleTime, unless it sends a request itself.
+func (a *session) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.settled = time.AfterFunc(settleTime, func() {
+	a.settleTimer = time.AfterFunc(settleTime, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if !a.asks {
-			a.listen(true)
+		if !a.hasAsked {
+			a.serveVendor(true)
 		}
 	})
 }
 
-// asking ends that: a client that asks is no server.
-func (a *attached) asking(c mad.Class) {
+// noteRequest records a request of the client. A client that sends requests does not serve vendor classes.
+func (a *session) noteRequest(c mad.Class) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asks, a.asked[c] = true, true
-	a.listen(false)
+	a.hasAsked, a.asked[c] = true, true
+	a.serveVendor(false)
 }
 
-// setSM says whether the client is a subnet manager.
-func (a *attached) setSM(on bool) error {
+// setSM sets whether the client is a subnet manager.
+func (a *session) setSM(on bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sm = on
 	return a.host.SetSM(on)
 }
 
-// serves reports whether requests of a class are for the client. The adapter gives it others, too, that
-// are nobody's.
-func (a *attached) serves(c mad.Class) bool {
+// serves reports whether requests of a class are for the client. It also gets those of the adapter that nobody
+// serves.
+func (a *session) serves(c mad.Class) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case c >= firstVendor && c <= lastVendor:
-		return a.listens
+		return a.servesVendor
 	case c == mad.ClassSubnet || c == mad.ClassSubnetDirected || c == sa.Class:
 		return a.sm || a.asked[c]
 	}
 	return false
 }
 
-// listen says whether requests of vendors' classes are for the client. The lock is held.
-func (a *attached) listen(on bool) {
-	if a.listens == on {
+// serveVendor sets whether requests of vendor classes are for the client. The lock is held.
+func (a *session) serveVendor(on bool) {
+	if a.servesVendor == on {
 		return
 	}
-	a.listens = on
+	a.servesVendor = on
 	for c := firstVendor; c <= lastVendor; c++ {
 		a.host.Serve(c, on)
 	}
 }
 
-// trap is one that a client has got: where from, and the lower half of its transaction id. The library
-// writes the number of an agent over 16 of the bits above when the client represses it, as if it were a
-// request.
+// trap identifies a trap that a client has received: its source, and the lower half of its transaction id. When the
+// client represses it, the library overwrites 16 of the upper bits with an agent's number, as in a request.
 type trap struct {
 	lid uint16
 	tid uint32
 }
 
-// maxTraps is how many traps are remembered until all are forgotten: they come again.
+// maxTraps limits the traps remembered; beyond it all are forgotten, as traps are repeated.
 const maxTraps = 4096
 
 func trapOf(lid uint16, d *Datagram) trap { return trap{lid, binary.BigEndian.Uint32(d.MAD[tagAt+4:])} }
 
-func (a *attached) remember(d *Datagram) {
+func (a *session) remember(d *Datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.traps == nil || len(a.traps) == maxTraps {
@@ -159,8 +156,8 @@ func (a *attached) remember(d *Datagram) {
 	a.traps[trapOf(d.SLID, d)] = binary.BigEndian.Uint16(d.MAD[tagAt+2:])
 }
 
-// restore gives what represses a trap the trap's transaction id.
-func (a *attached) restore(m mad.Method, d *Datagram) {
+// restore restores the transaction id of the trap in a TrapRepress.
+func (a *session) restore(m mad.Method, d *Datagram) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := trapOf(d.DLID, d)
@@ -170,15 +167,15 @@ func (a *attached) restore(m mad.Method, d *Datagram) {
 	}
 }
 
-// refuse returns a request to the client with an error: nobody has answered.
-func (a *attached) refuse(d *Datagram) {
+// refuse returns a request to the client with a timeout error.
+func (a *session) refuse(d *Datagram) {
 	d.status = timedOut
 	a.write(d)
 }
 
-// deliver takes a datagram to the client. Answers that it does not wait for are dropped, as the kernel
-// does: the library crashes if it has no agent for them.
-func (a *attached) deliver(d *Datagram) {
+// deliver passes a datagram to the client. Responses that it does not wait for are dropped, as the kernel does: the
+// library crashes if it has no agent for them.
+func (a *session) deliver(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	if !h.Method.Answers() && !a.serves(h.Class) {
@@ -194,12 +191,12 @@ func (a *attached) deliver(d *Datagram) {
 	if !ok || h.Method.Answers() && !a.pending.remove(h.TID) {
 		return
 	}
-	withhold(d)
+	maskExtendedErrors(d)
 	a.write(d)
 }
 
-// write drops what a client has no room for: nobody waits for it. The request is repeated.
-func (a *attached) write(d *Datagram) {
+// write sends a datagram to the client's process. If its socket is full, the datagram is dropped.
+func (a *session) write(d *Datagram) {
 	raw, err := a.conn.SyscallConn()
 	if err != nil {
 		return
@@ -211,8 +208,8 @@ func (a *attached) write(d *Datagram) {
 	})
 }
 
-// gone reports whether the client's process has closed its socket.
-func (a *attached) gone(name string) bool {
+// gone reports whether the client's process has gone: its socket is closed.
+func (a *session) gone(name string) bool {
 	c, err := net.DialUnix("unixgram", nil, address("%s:in%d", name, a.id))
 	if err != nil {
 		return errors.Is(err, syscall.ECONNREFUSED)
@@ -221,12 +218,12 @@ func (a *attached) gone(name string) bool {
 	return false
 }
 
-// close ends its access.
-func (a *attached) close() {
+// close detaches the client.
+func (a *session) close() {
 	a.pending.close()
 	a.mu.Lock()
-	a.settled.Stop()
-	a.asks = true // it may be late
+	a.settleTimer.Stop()
+	a.hasAsked = true // the timer may have fired already
 	a.mu.Unlock()
 	a.host.Close()
 	a.conn.Close()

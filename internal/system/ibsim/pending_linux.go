@@ -8,17 +8,16 @@ import (
 )
 
 const (
-	// answerTime is how long an answer may take until a request is repeated, and retries how often it
-	// is.
+	// answerTime is the time before a request without a response is repeated, retries times.
 	answerTime = 300 * time.Millisecond
 	retries    = 3
-	// maxPending limits the requests of a client that are not answered yet.
+	// maxPending limits the unanswered requests of a client.
 	maxPending = 4096
 )
 
-// pending are the requests of a client that nobody has answered.
+// pending are the unanswered requests of a client.
 type pending struct {
-	of *attached
+	session *session
 
 	mu       sync.Mutex
 	requests map[uint64]*request // by transaction id
@@ -31,9 +30,9 @@ type request struct {
 	timer    *time.Timer
 }
 
-func (p *pending) init(a *attached) { p.of, p.requests = a, make(map[uint64]*request) }
+func (p *pending) init(a *session) { p.session, p.requests = a, make(map[uint64]*request) }
 
-// add begins to wait for an answer. It returns false if there are too many already.
+// add adds a request. It returns false if there are too many.
 func (p *pending) add(tid uint64, d *Datagram) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +48,7 @@ func (p *pending) add(tid uint64, d *Datagram) bool {
 	return true
 }
 
-// expired repeats a request, or gives it up.
+// expired repeats a request, or fails it.
 func (p *pending) expired(tid uint64, r *request) {
 	p.mu.Lock()
 	again := r.left > 0
@@ -66,13 +65,13 @@ func (p *pending) expired(tid uint64, r *request) {
 	p.mu.Unlock()
 	d := r.datagram // Send may change it
 	if again {
-		p.of.host.Send(&d)
+		p.session.host.Send(&d)
 	} else {
-		p.of.refuse(&d)
+		p.session.refuse(&d)
 	}
 }
 
-// remove ends a wait. It returns false if nobody waits.
+// remove removes an answered request. It returns false if there is none.
 func (p *pending) remove(tid uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,15 +7,13 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/pm"
 )
 
-// readable is how many bytes of what comes the library hands to programs. It makes a buffer as long as a
-// message, and puts the datagram behind an address of 64 bytes. Programs read what lay in memory as the
-// other 32.
-const readable = 224
+// maxReadable is how many bytes of a datagram the library passes to programs. Its buffer is as long as a message, but
+// begins with an address of 64 bytes. Programs read stale memory as the last 32 bytes.
+const maxReadable = 224
 
-// withhold takes out of a datagram what would lead a program to read more: PortCountersExtended has its
-// last counters of errors there, and tools take errors from it if the class says that it has them at all.
-// Without it they ask for PortCounters.
-func withhold(d *Datagram) {
+// maskExtendedErrors clears the capability that would make programs read beyond maxReadable: the last error counters
+// of PortCountersExtended are there. Without it tools read errors from PortCounters.
+func maskExtendedErrors(d *Datagram) {
 	var h mad.Header
 	h.Decode(d.MAD[:])
 	if h.Class != mad.ClassPerf || h.Attribute != mad.AttrClassPortInfo {

@@ -8,17 +8,16 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
-// Tables of the subnet administrator come in segments (section 13.6). Programs leave that to the kernel,
-// and see a table as one long datagram. The library has no kernel, and room for 256 bytes: what is longer
-// ends after as many records as fit, both of what clients ask for and of what OpenSM answers. So it is
-// with ibsim, too.
+// The subnet administrator sends tables in segments (section 13.6). Programs rely on the kernel for that, and see a
+// table as one long datagram. The library has no kernel, and datagrams of 256 bytes: longer tables are cut after the
+// records that fit, both those that clients receive and those that OpenSM sends. ibsim does the same.
 
-// table reads the header of a datagram that takes part in the protocol.
+// table decodes the header of a datagram with RMPP.
 func table(d *Datagram) (h sa.Header, ok bool) {
 	return h, h.Decode(d.MAD[:]) && h.Class == sa.Class && h.RMPP.Flags&sa.RMPPActive != 0
 }
 
-// complete makes a client's answer with a table the only segment.
+// complete turns a client's response with a table into a transfer of a single segment.
 func complete(d *Datagram) {
 	h, ok := table(d)
 	if !ok || !h.Method.Answers() {
@@ -34,24 +33,24 @@ func complete(d *Datagram) {
 	clear(d.MAD[max(n, sa.HeaderLen):])
 }
 
-// receive prepares what has come for the client, ok is false if it is not for it. reply is what the
-// sender gets to know.
+// receive prepares a received datagram for the client; false: it is not for the client. reply, unless nil, is to be
+// sent to the sender: an acknowledgement, or a stop if more segments follow.
 func receive(d *Datagram) (reply *Datagram, ok bool) {
 	h, ok := table(d)
 	if !ok {
 		return nil, true
 	}
 	if h.RMPP.Type != sa.RMPPData || h.RMPP.Segment != 1 {
-		return nil, false // about the client's own tables, or behind what was refused
+		return nil, false // about the client's own tables, or after a stop
 	}
 	reply = &Datagram{DLID: d.SLID, SQP: ib.QP1, DQP: d.SQP}
 	r := h
-	r.Method ^= 0x80 // it is about the answer
+	r.Method ^= 0x80 // RMPP replies have the method of the request
 	r.RMPP = sa.RMPP{Version: sa.RMPPVersion, Type: sa.RMPPAck, RespTime: 31, Flags: sa.RMPPActive, Segment: 1, Length: 1}
-	d.length = readable
+	d.length = maxReadable
 	if h.RMPP.Flags&sa.RMPPLast != 0 {
 		n := int(min(max(h.RMPP.Length, sa.SubHeaderLen), sa.SubHeaderLen+sa.DataLen))
-		d.length = min(n-sa.SubHeaderLen+sa.HeaderLen, readable)
+		d.length = min(n-sa.SubHeaderLen+sa.HeaderLen, maxReadable)
 	} else {
 		r.RMPP.Type, r.RMPP.Status = sa.RMPPStop, sa.RMPPExhausted
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
-// maxClients is how many there can be: the library knows no more.
+// maxClients limits the clients: the library supports no more.
 const maxClients = 10
 
 // Server serves clients of a subnet.
@@ -24,16 +24,16 @@ type Server struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	clients [maxClients]*attached
+	clients [maxClients]*session
 	closed  bool
 }
 
-// address returns the address of a socket. The library counts the NUL behind the name as part of it.
+// address returns the address of an abstract socket. The library includes a NUL after the name in it.
 func address(format string, a ...any) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixgram", Name: "@" + fmt.Sprintf(format, a...) + "\x00"}
 }
 
-// Serve serves the clients of a name, until Close.
+// Serve serves clients that use a name, until Close.
 func Serve(name string, subnet Subnet) (*Server, error) {
 	c, err := net.ListenUnixgram("unixgram", address("%s:ctl", name))
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -48,7 +48,7 @@ func Serve(name string, subnet Subnet) (*Server, error) {
 	return s, nil
 }
 
-// Close ends all clients' access, and returns when nobody is at work any more.
+// Close detaches all clients, and returns when all goroutines have ended.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -80,7 +80,7 @@ func (s *Server) serve() {
 		if err := s.handle(&c); err != nil {
 			c.kind = kindError
 		}
-		from.Name += "\x00" // which the name was read up to
+		from.Name += "\x00" // ReadFromUnix strips it
 		s.control.WriteToUnix(c.append(nil), from)
 	}
 }
@@ -163,7 +163,7 @@ func (s *Server) connect(c *ctl) error {
 	return nil
 }
 
-// attach gives a client a number, a socket and access to a node.
+// attach attaches a client to a node, and returns its number.
 func (s *Server) attach(who *client) (number int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,9 +171,15 @@ func (s *Server) attach(who *client) (number int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	a := &attached{conn: conn, id: who.id}
+	a := &session{conn: conn, id: who.id}
 	a.pending.init(a)
-	if a.host, err = s.subnet.Attach(who.node, a.deliver); err == nil && who.sm {
+	attached := make(chan struct{}) // what arrives before waits, as deliver needs a.host
+	a.host, err = s.subnet.Attach(who.node, func(d *Datagram) {
+		<-attached
+		a.deliver(d)
+	})
+	close(attached)
+	if err == nil && who.sm {
 		if err = a.setSM(true); err != nil {
 			a.host.Close()
 		}
@@ -195,9 +201,9 @@ func (s *Server) attach(who *client) (number int, err error) {
 
 var errFull = errors.New("ibsim: all clients' places are taken")
 
-// dial connects to a client by the first number that no other has. Those of clients that have ended without a
-// word are free again. A socket that is closed keeps its name for a moment if this process starts another one
-// just then: a child has it until it executes its program. The next number will do; the lock is held.
+// dial connects to a client by the first unused number. It detaches clients that have ended without a disconnect. A
+// closed socket keeps its name for a moment if this process is just starting another one: the child has the socket
+// until it executes its program. The next number is used then. The lock is held.
 func (s *Server) dial(client uint32) (number int, conn *net.UnixConn, err error) {
 	if s.closed {
 		return 0, nil, net.ErrClosed

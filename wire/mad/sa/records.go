@@ -37,7 +37,7 @@ func decodeSelected(b byte) Selected { return Selected{Selector(b >> 6), b & 0x3
 
 func (s Selected) byte() byte { return byte(s.Selector)<<6 | s.Value&0x3f }
 
-// Accepts reports whether a value is what a query asks for. What is best depends on what there is, so
+// Accepts reports whether a value satisfies a query. What is best depends on the available values, so
 // Best accepts all.
 func (s Selected) Accepts(v uint8) bool {
 	switch s.Selector {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package smp encodes and decodes subnet management packets: the datagrams by which a subnet manager
-// finds the nodes of a subnet and fills their tables, and by which nodes tell it of changes.
+// finds the nodes of a subnet and fills their tables, and by which nodes report changes to it.
 //
 // Section numbers are those of the InfiniBand Architecture Specification, volume 1 (chapter 14,
 // "Subnet Management").

@@ -13,7 +13,7 @@ const (
 	NodeDescriptionLen = 64
 )
 
-// NodeInfo tells what a node is; no manager can set it (section 14.2.5.3).
+// NodeInfo describes a node; it is read-only (section 14.2.5.3).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

@@ -7,7 +7,7 @@ import "encoding/binary"
 // PortInfoLen is the length of a PortInfo in bytes.
 const PortInfoLen = 64
 
-// PortInfo is the state of a port and what a manager tells it (section 14.2.5.6). Fields are in the
+// PortInfo is the state of a port, and its settings by the manager (section 14.2.5.6). Fields are in the
 // order of the specification's table, but for those of the link and of the virtual lanes, which are
 // together. In a Set, zero means no change where a field's type says so.
 //

@@ -45,7 +45,7 @@ const (
 	SMDiscover    uint32 = 5
 )
 
-// SMInfo tells of a subnet manager (section 14.2.5.13).
+// SMInfo describes a subnet manager (section 14.2.5.13).
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1

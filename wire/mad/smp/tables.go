@@ -154,7 +154,7 @@ func (m *LinearTable) Decode(b []byte) bool {
 func (m *LinearTable) Append(b []byte) []byte { return append(b, m[:]...) }
 
 // MulticastTable is a block of a switch's multicast forwarding table: for each of 32 LIDs, which of 16
-// ports it goes to (section 14.2.5.12). The modifier tells the LIDs and the ports: see
+// ports it goes to (section 14.2.5.12). The modifier selects the LIDs and the ports: see
 // [MulticastModifier].
 type MulticastTable [MulticastPerBlock]uint16
 

@@ -47,7 +47,7 @@ func TestBeyond(t *testing.T) {
 	for i := range 20 {
 		v.Nodes[0].Ports = append(v.Nodes[0].Ports, Port{Number: 10 + i, Far: fmt.Sprint("far", i)})
 	}
-	if lines := v.index().beyond(); len(lines) != maxBeyond+1 || lines[maxBeyond] != "and 10 more to other hosts" {
+	if lines := v.index().remoteCables(); len(lines) != maxRemoteCables+1 || lines[maxRemoteCables] != "and 10 more to other hosts" {
 		t.Errorf("%d lines: %q", len(lines), lines)
 	}
 }

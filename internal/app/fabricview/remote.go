@@ -8,11 +8,11 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
-// maxBeyond is how many cables to other hosts a picture lists.
-const maxBeyond = 12
+// maxRemoteCables limits the cables to other hosts that a picture lists.
+const maxRemoteCables = 12
 
-// tellFar describes the cable from a port to another host's fabric.
-func (x *index) tellFar(n *Node, p *Port) string {
+// describeRemote describes the cable from a port to another host's fabric.
+func (x *index) describeRemote(n *Node, p *Port) string {
 	s := fmt.Sprintf("%s[%d] – %s %s", x.label(End{Node: n.Name}), p.Number, p.Far, p.State)
 	if x.view.Seconds > 0 && p.State == Active {
 		s += fmt.Sprintf(", → %s, ← %s", units.Rate(p.Traffic.Sent), units.Rate(p.Traffic.Received))
@@ -20,16 +20,16 @@ func (x *index) tellFar(n *Node, p *Port) string {
 	return s
 }
 
-// beyond describes the cables to other hosts' fabrics, of which a picture has only one end.
-func (x *index) beyond() (lines []string) {
+// remoteCables describes the cables to other hosts' fabrics, which a picture cannot draw.
+func (x *index) remoteCables() (lines []string) {
 	more := 0
 	for i := range x.view.Nodes {
 		n := &x.view.Nodes[i]
 		for j := range n.Ports {
 			switch p := &n.Ports[j]; {
 			case p.Far == "":
-			case len(lines) < maxBeyond:
-				lines = append(lines, x.tellFar(n, p))
+			case len(lines) < maxRemoteCables:
+				lines = append(lines, x.describeRemote(n, p))
 			default:
 				more++
 			}
