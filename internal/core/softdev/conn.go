@@ -85,7 +85,7 @@ func (d *StreamDevice) addReady(c *conn) {
 func (c *conn) inform(e verbs.StreamEvent) {
 	if f := c.tell; f != nil {
 		e.Stream = (*stream)(c)
-		c.dev.news.tell(func() { f(e) })
+		c.dev.callbacks.add(func() { f(e) })
 	}
 }
 

@@ -18,13 +18,13 @@ import (
 // StreamDevice is a verbs device whose queue pairs have a stream each: iWARP, and shared memory.
 type StreamDevice struct {
 	Device
-	net     Network
-	carrier carrier
-	links   linkCounters
-	counted linkCounters // as published to observers
-	conns   map[*conn]struct{}
-	meet    rendezvous
-	news    news
+	net       Network
+	carrier   carrier
+	links     linkCounters
+	counted   linkCounters // as published to observers
+	conns     map[*conn]struct{}
+	meet      rendezvous
+	callbacks callbackQueue
 
 	ready       queue.Ring[*conn] // may have something to send
 	established []*conn           // connections that have a queue pair
@@ -64,7 +64,7 @@ func (d *StreamDevice) start(attr verbs.DeviceAttr) error {
 	if err := d.meet.open(d); err != nil {
 		return err
 	}
-	d.news.start()
+	d.callbacks.start()
 	d.run()
 	return nil
 }
@@ -124,7 +124,7 @@ func (d *StreamDevice) shut() error {
 	}
 	d.meet.close()
 	d.mu.Unlock()
-	d.news.stop()
+	d.callbacks.stop()
 	d.net.StopFollowing()
 	return d.quiet("close_device", "the memory of the regions is the program's alone")
 }

@@ -4,8 +4,8 @@ package softdev
 
 import "sync"
 
-// news delivers callbacks without the device's lock, in order, in one goroutine.
-type news struct {
+// callbackQueue delivers callbacks without the device's lock, in order, in one goroutine.
+type callbackQueue struct {
 	mu    sync.Mutex
 	queue []func()
 	ready chan struct{} // of capacity 1: check again
@@ -13,13 +13,13 @@ type news struct {
 	done  chan struct{}
 }
 
-func (n *news) start() {
+func (n *callbackQueue) start() {
 	n.ready, n.ended, n.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	go n.run()
 }
 
-// tell has f called soon.
-func (n *news) tell(f func()) {
+// add has f called soon.
+func (n *callbackQueue) add(f func()) {
 	n.mu.Lock()
 	n.queue = append(n.queue, f)
 	n.mu.Unlock()
@@ -29,7 +29,7 @@ func (n *news) tell(f func()) {
 	}
 }
 
-func (n *news) run() {
+func (n *callbackQueue) run() {
 	defer close(n.done)
 	for {
 		n.mu.Lock()
@@ -51,7 +51,7 @@ func (n *news) run() {
 }
 
 // StreamsDone is closed with the device.
-func (d *StreamDevice) StreamsDone() <-chan struct{} { return d.news.ended }
+func (d *StreamDevice) StreamsDone() <-chan struct{} { return d.callbacks.ended }
 
 // stop ends the goroutine; a callback may still be running.
-func (n *news) stop() { close(n.ended) }
+func (n *callbackQueue) stop() { close(n.ended) }
