@@ -35,7 +35,7 @@ type ID struct {
 	groups      []*membership
 	ep          endpoint // the protocol's part
 	again       askAgain
-	place       int // in the manager's roll
+	listIndex       int // in the manager's roll
 
 	queries    context.Context // the context of pending queries; nil: there was none
 	endQueries context.CancelFunc
@@ -251,7 +251,7 @@ func (id *ID) close() error {
 	id.m.leave(id)
 	id.state = closed
 	delete(id.m.ids, id)
-	id.m.roll.Remove(id)
+	id.m.idList.Remove(id)
 	if id.endQueries != nil {
 		id.endQueries()
 	}

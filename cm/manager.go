@@ -31,7 +31,7 @@ type manager struct {
 	ports   map[portKey]*port
 	shared  shared
 	stopped bool // ids can only be closed
-	roll    observe.Roll[*ID]
+	idList    observe.ObjectList[*ID]
 }
 
 // place is where a device keeps its manager.
@@ -128,7 +128,7 @@ func (m *manager) Streams(drv verbs.StreamDriver) error {
 func (m *manager) add(id *ID, e endpoint) {
 	id.m, id.ep = m, e
 	m.ids[id] = struct{}{}
-	m.roll.Add(id)
+	m.idList.Add(id)
 }
 
 // unlock sends and delivers what is due, and frees what connections share if there are none left.

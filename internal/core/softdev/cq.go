@@ -13,7 +13,7 @@ type cq struct {
 	q      *queue.CQ
 	events verbs.CQEvents
 	num    uint32 // for observers
-	place  int
+	listIndex  int
 }
 
 // CreateCQ creates a completion queue.
@@ -32,7 +32,7 @@ func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	d.nextCQ++
 	c := &cq{dev: d, q: queue.NewCQ(cqe, ev), events: ev, num: d.nextCQ}
 	d.cqs[c] = struct{}{}
-	enroll(d, &d.rolls.cqs, c)
+	addObject(d, &d.objects.cqs, c)
 	return c, nil
 }
 
@@ -148,7 +148,7 @@ func (c *cq) Destroy() error {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
 	delete(c.dev.cqs, c)
-	strike(c.dev, &c.dev.rolls.cqs, c)
+	removeObject(c.dev, &c.dev.objects.cqs, c)
 	c.dev.counts.completionQueues.remove()
 	return nil
 }

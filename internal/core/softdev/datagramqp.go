@@ -180,7 +180,7 @@ var errNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, D
 type datagramAH struct {
 	dev  *Device
 	attr verbs.AHAttr
-	handle
+	observedAH
 }
 
 func (u *datagrams) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
@@ -204,7 +204,7 @@ func (a *datagramAH) Vector() verbs.AHAttr { return a.attr }
 func (a *datagramAH) Destroy() error {
 	a.dev.mu.Lock()
 	defer a.dev.mu.Unlock()
-	strike(a.dev, &a.dev.rolls.ahs, &a.handle)
+	removeObject(a.dev, &a.dev.objects.ahs, &a.observedAH)
 	a.dev.counts.handles.remove()
 	return nil
 }

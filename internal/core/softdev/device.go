@@ -30,7 +30,7 @@ type Device struct {
 	memory  *memory.Table
 	cqs     map[*cq]struct{}
 	qps     map[verbs.QPN]queuePair // changed with mu and view
-	rolls   rolls                   // changed with view
+	objects   objectLists                   // changed with view
 	latency latencies               // changed with view
 	nextPD  memory.PD
 	nextCQ  uint32
@@ -218,7 +218,7 @@ func (d *Device) Close() error {
 	defer d.mu.Unlock()
 	d.view.Lock()
 	clear(d.qps)
-	d.rolls = rolls{}
+	d.objects = objectLists{}
 	d.view.Unlock()
 	d.timers = nil
 	d.memory.Close()

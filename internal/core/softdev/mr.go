@@ -17,7 +17,7 @@ type mr struct {
 	unmap  func()       // of a region that has ended
 	pinned *pinned      // nil: nothing is pinned
 	info   verbs.MRInfo // for observers
-	place  int
+	listIndex  int
 }
 
 func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
@@ -89,7 +89,7 @@ func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error
 	}
 	m := &mr{dev: p.dev, region: r}
 	m.info = m.describe(p.num)
-	enroll(p.dev, &p.dev.rolls.mrs, m)
+	addObject(p.dev, &p.dev.objects.mrs, m)
 	return m, nil
 }
 
@@ -169,7 +169,7 @@ func (m *mr) detach() error {
 	if err == nil {
 		m.unmap = unmap
 		m.dev.counts.regions.remove()
-		strike(m.dev, &m.dev.rolls.mrs, m)
+		removeObject(m.dev, &m.dev.objects.mrs, m)
 		m.dev.watch.notify() // whoever waits for the region sees that it is gone
 	}
 	return err
@@ -317,7 +317,7 @@ type mw struct {
 	dev    *Device
 	window *memory.Window
 	info   verbs.MWInfo // as observers see it
-	place  int
+	listIndex  int
 }
 
 func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
@@ -331,7 +331,7 @@ func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 	}
 	m := &mw{dev: p.dev, window: p.dev.memory.AllocWindow(p.num, t)}
 	m.window.Owner, m.info = m, m.window.Description()
-	enroll(p.dev, &p.dev.rolls.mws, m)
+	addObject(p.dev, &p.dev.objects.mws, m)
 	return m, nil
 }
 
@@ -348,7 +348,7 @@ func (m *mw) Dealloc() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
 	m.dev.memory.FreeWindow(m.window)
-	strike(m.dev, &m.dev.rolls.mws, m)
+	removeObject(m.dev, &m.dev.objects.mws, m)
 	m.dev.counts.windows.remove()
 	return nil
 }

@@ -15,7 +15,7 @@ type srq struct {
 	events func(verbs.EventType)
 	posted func(*srq)    // nil: nobody waits for receives
 	info   verbs.SRQInfo // as observers see it
-	place  int
+	listIndex  int
 }
 
 func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
@@ -36,7 +36,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	d.fabric.adopt(s, init)
 	d.nextSRQ++
 	s.info = verbs.SRQInfo{Num: d.nextSRQ, PD: uint32(p.num), XRC: s.queue.Num, Capacity: init.MaxWR}
-	enroll(d, &d.rolls.srqs, s)
+	addObject(d, &d.objects.srqs, s)
 	return s, nil
 }
 
@@ -94,7 +94,7 @@ func (s *srq) Num() uint32 { return s.queue.Num }
 func (s *srq) Destroy() error {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
-	strike(s.dev, &s.dev.rolls.srqs, s)
+	removeObject(s.dev, &s.dev.objects.srqs, s)
 	s.dev.counts.receiveQueues.remove()
 	if s.domain != nil {
 		delete(s.domain.Queues, s.queue.Num)
