@@ -31,7 +31,7 @@ type manager struct {
 	ports   map[portKey]*port
 	shared  shared
 	stopped bool // ids can only be closed
-	idList    observe.ObjectList[*ID]
+	idList  observe.ObjectList[*ID]
 }
 
 // place is where a device keeps its manager.
@@ -66,7 +66,7 @@ func enter(id *ID) error {
 		return fmt.Errorf("cm: %s: %w", id.dev.Name(), err)
 	}
 	at.m = m
-	observe.Connections(id.dev, m.observe)
+	observe.SetConnLister(id.dev, m.observe)
 	m.add(id, m.proto.newEndpoint(id))
 	m.proto.run()
 	return nil

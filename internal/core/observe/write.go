@@ -67,7 +67,7 @@ func (w *Writer) flush() {
 	w.out = w.out[:0]
 }
 
-func (w *Writer) device(e entered) {
+func (w *Writer) device(e liveDevice) {
 	a := e.dev.Query()
 	d := Device{Name: a.Name, Kind: a.Kind, Transport: a.Transport.String(), Firmware: a.Firmware, NodeGUID: a.NodeGUID}
 	w.record(deviceRecord, d.code)

@@ -98,8 +98,8 @@ func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) 
 		d.engine.Counters.Dropped[ibta.DropAddress]++
 		return
 	}
-	if r := q.kept.Load(); r != nil {
-		keepReceived(r, p, &from.From)
+	if r := q.capture.Load(); r != nil {
+		captureReceived(r, p, &from.From)
 	}
 	if r := q.engine.HandlePacket(d.passTime(), p, from); r != ibta.Taken {
 		d.engine.Counters.Dropped[r]++
@@ -169,7 +169,7 @@ func (d *PacketDevice) sendReady(acks bool) {
 		if others == 0 {
 			q.engine.AppendAck(d.batch)
 		}
-		d.keepSent(q, 0)
+		d.captureSent(q, 0)
 		d.addReady(q)
 		for ; others > 0 && !d.batch.Full(); others-- {
 			q := d.nextReady(now)
@@ -180,7 +180,7 @@ func (d *PacketDevice) sendReady(acks bool) {
 			} else {
 				d.idle(q)
 			}
-			d.keepSent(q, before)
+			d.captureSent(q, before)
 		}
 		n := d.batch.Bytes()
 		if !d.send() {
@@ -201,7 +201,7 @@ func (d *PacketDevice) settle(q *packetQP) {
 		turn := turn{start: d.passTime()}
 		d.batch.Acks = true
 		for q.engine.NextPackets(turn.start, d.batch) {
-			d.keepSent(q, 0)
+			d.captureSent(q, 0)
 			n := d.batch.Bytes()
 			if !d.send() {
 				break

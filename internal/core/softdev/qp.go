@@ -26,9 +26,9 @@ type qp struct {
 	why       *verbs.Failure // as they see it
 	unsampled uint           // posts until the next one that is measured
 	touched   bool           // in the list of those whose statistics may have changed
-	numbers      objectNumbers           // what it was made of, for observers
-	listIndex     int
-	kept      atomic.Pointer[observe.Ring] // gets its packets; nil: nobody looks
+	numbers   objectNumbers  // what it was made of, for observers
+	listIndex int
+	capture   atomic.Pointer[observe.Ring] // gets its packets; nil: nobody looks
 }
 
 // objectNumbers has the numbers of the objects that a queue pair was made of; 0: none.

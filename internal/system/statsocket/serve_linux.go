@@ -43,7 +43,7 @@ var (
 // Show makes a device that was just opened one of those that others can see, and returns it.
 func Show(dev *verbs.Device) *verbs.Device {
 	if os.Getenv(variable) != "off" {
-		observe.Enter(dev, follow)
+		observe.Register(dev, follow)
 	}
 	return dev
 }
