@@ -181,7 +181,7 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	said.IRD, said.ORD = p.IRD, p.ORD
 	c.setup, c.out, c.failed = nil, nil, nil
 	d.timers.set(&c.bound, d.passTime()+q.flow.first(p))
-	q.leave()
+	q.stopConnecting()
 	d.established = append(d.established, c)
 	q.flow.watch()
 	d.addReady(c)
@@ -319,7 +319,7 @@ func (c *conn) end(abort bool) {
 	}
 	established := c.phase == running || c.phase == ending
 	c.phase = gone
-	c.dev.meet.forget(c)
+	c.dev.rendezvous.forget(c)
 	c.dev.timers.stop(&c.bound)
 	delete(c.dev.conns, c)
 	c.link.Close(abort)

@@ -29,7 +29,7 @@ func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, erro
 		return nil, err
 	}
 	q := &datagramQP{all: u, blockSelf: init.CreateFlags&verbs.QPBlockSelfMulticast != 0}
-	c := queue.Config{Num: u.dev.meet.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
+	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
 		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
 	c.Recv = q.receives(init, domain)
 	q.engine = local.NewDatagram(u.engine, c)

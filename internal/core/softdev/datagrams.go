@@ -16,7 +16,7 @@ import (
 
 const (
 	// datagramPort, and a device's slot, is where datagrams for the device go: its door for them.
-	datagramPort = meetPort + 64
+	datagramPort = rendezvousPort + 64
 	// datagramPatience is how long datagrams wait for a device whose process takes none. Switches of
 	// InfiniBand have such a limit, too (HOQLife, IBTA 14.2.5.6).
 	datagramPatience = clock.Time(4 * time.Second)
@@ -59,7 +59,7 @@ func (u *datagrams) open() error {
 	if u.door != nil {
 		return nil
 	}
-	acc, err := u.net.Listen(netip.AddrPortFrom(u.dev.meet.addr, uint16(datagramPort+u.dev.meet.slot)), maxDatagramPeers)
+	acc, err := u.net.Listen(netip.AddrPortFrom(u.dev.rendezvous.addr, uint16(datagramPort+u.dev.rendezvous.slot)), maxDatagramPeers)
 	if err == nil {
 		u.door = u.newDoor(acc, nil)
 	}
@@ -117,7 +117,7 @@ func (o *datagramDoor) accept() {
 
 // link returns the link to the device of a queue pair at an address; nil: there is no such device.
 func (u *datagrams) link(addr netip.Addr, qpn verbs.QPN) *datagramLink {
-	at := datagramPlace{addr, int(qpn >> (24 - u.dev.meet.bits))}
+	at := datagramPlace{addr, int(qpn >> (24 - u.dev.rendezvous.bits))}
 	if l := u.to[at]; l != nil {
 		u.use(l)
 		return l
@@ -192,7 +192,7 @@ func (l *datagramLink) find(to, from verbs.QPN) []*local.DatagramQP {
 	u := l.all
 	u.found = u.found[:0]
 	if l.members != nil {
-		u.found = l.members.find(u.found, to, from, l.place.addr == u.dev.meet.addr)
+		u.found = l.members.find(u.found, to, from, l.place.addr == u.dev.rendezvous.addr)
 	} else if q, ok := u.dev.qps[to].(*datagramQP); ok {
 		u.found = append(u.found, q.engine)
 	}
@@ -219,7 +219,7 @@ func (l *datagramLink) handle() {
 	err := l.peer.CheckDatagrams(!l.out) // and then look for room
 	if err == nil && !l.out {
 		var wake bool
-		to := d.meet.addr
+		to := d.rendezvous.addr
 		if l.members != nil {
 			to = l.members.addr
 		}

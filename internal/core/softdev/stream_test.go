@@ -289,7 +289,7 @@ func TestStreamAwaitedWhileStopped(t *testing.T) {
 	a.ok(qa.Connect(ea, eb, nil))
 	a.post(qa, b, 8, verbs.Write)
 	a.soft.mu.Lock()
-	late := &a.soft.at(qa.Num()).giveUp
+	late := &a.soft.at(qa.Num()).waitTimer
 	a.soft.timers.set(late, 1)
 	a.soft.mu.Unlock()
 	a.net.Wake()

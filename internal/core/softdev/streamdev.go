@@ -18,13 +18,13 @@ import (
 // StreamDevice is a verbs device whose queue pairs have a stream each: iWARP, and shared memory.
 type StreamDevice struct {
 	Device
-	net       Network
-	carrier   carrier
-	links     linkCounters
-	counted   linkCounters // as published to observers
-	conns     map[*conn]struct{}
-	meet      rendezvous
-	callbacks callbackQueue
+	net        Network
+	carrier    carrier
+	links      linkCounters
+	counted    linkCounters // as published to observers
+	conns      map[*conn]struct{}
+	rendezvous rendezvous
+	callbacks  callbackQueue
 
 	ready       queue.Ring[*conn] // may have something to send
 	established []*conn           // connections that have a queue pair
@@ -61,7 +61,7 @@ func (d *StreamDevice) start(attr verbs.DeviceAttr) error {
 		d.memory.ShareWith(s)
 	}
 	d.handle = d.handleReady
-	if err := d.meet.open(d); err != nil {
+	if err := d.rendezvous.open(d); err != nil {
 		return err
 	}
 	d.callbacks.start()
@@ -122,7 +122,7 @@ func (d *StreamDevice) shut() error {
 	for _, c := range d.inOrder() {
 		c.link.Close(c.wanted())
 	}
-	d.meet.close()
+	d.rendezvous.close()
 	d.mu.Unlock()
 	d.callbacks.stop()
 	d.net.StopFollowing()

@@ -266,7 +266,7 @@ func (c *conn) disconnect() {
 	case running:
 		q := c.qp
 		q.engine.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
-		q.follow()
+		q.applyState()
 		d.transmit()
 	case asked:
 		c.reject(nil)
