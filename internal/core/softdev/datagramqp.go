@@ -43,7 +43,7 @@ func (q *datagramQP) advance() {
 	u.dev.touch(&q.qp)
 	u.dev.mu.counted = true
 	var last *datagramLink
-	var met *audience
+	var met *recipients
 	for n := 0; q.waits == nil; n++ {
 		to, qpn, ok := q.engine.Next()
 		if !ok {
@@ -51,18 +51,18 @@ func (q *datagramQP) advance() {
 		}
 		if n == datagramsAtOnce && last != nil { // others have their turn
 			last.wait(q)
-			last.more()
+			last.pollAgain()
 			return
 		}
 		addr := to.Addr()
 		if addr.IsMulticast() {
-			a := u.audience(addr)
+			a := u.recipientsOf(addr)
 			if a == nil {
 				q.engine.Drop(local.DropNobody)
 				continue
 			}
 			if a != met { // once for all that was posted
-				a.meet()
+				a.connect()
 				met = a
 			}
 			if a.send(q) && len(a.links) > 0 {

@@ -18,11 +18,11 @@ type MemoryNetwork interface {
 	// Allocate makes memory that can be published: for peers to write to, or to read only. It is
 	// a segment with a number, which is not 0.
 	Allocate(size int, writable bool) (mem []byte, free func(), segment uint64, err error)
-	// Visit is Dial that fails at once where nobody is: with ECONNREFUSED.
-	Visit(from, to netip.AddrPort) (MemoryLink, error)
-	// Enter opens a door of a multicast group, and tells those who watch the group. Its doors are at the
+	// DialNow is Dial that fails at once where nobody is: with ECONNREFUSED.
+	DialNow(from, to netip.AddrPort) (MemoryLink, error)
+	// ListenGroup opens a door of a multicast group, and tells those who watch the group. Its doors are at the
 	// group's address, and have the ports 1 to [GroupDoors]. EADDRINUSE means that others have all of them.
-	Enter(group netip.Addr, backlog int) (Acceptor, error)
+	ListenGroup(group netip.Addr, backlog int) (Acceptor, error)
 	// WatchGroup is told of doors that are opened from now on.
 	WatchGroup(group netip.Addr) (GroupWatch, error)
 	// Loop makes the link of a queue pair to itself.

@@ -175,7 +175,7 @@ func (d *StreamDevice) handleReady(owner any, read, write bool) {
 		o.accept()
 	case *datagramLink:
 		o.handle()
-	case *datagramDoor:
+	case *datagramListener:
 		o.accept()
 	}
 }
