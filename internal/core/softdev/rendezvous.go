@@ -53,7 +53,7 @@ func (r *rendezvous) open(d *StreamDevice) error {
 	for r.slot = range 1 << r.bits {
 		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(rendezvousPort+r.slot)), 4096)
 		if err == nil {
-			l.heard = d.handleRendezvous
+			l.onRequest = d.handleRendezvous
 			r.listener = l
 			return nil
 		}
@@ -163,7 +163,7 @@ func (q *streamQP) dial(peer netip.Addr) {
 	c.qp, q.conn = q, c
 	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
 	n := rendezvousRequest{typ: q.typ, to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
-	c.private = n.append(nil)
+	c.privateData = n.append(nil)
 	c.failed = q.redialLater
 	link.Watch(false, true)
 	d.wakeForTimer()

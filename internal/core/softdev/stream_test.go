@@ -348,8 +348,8 @@ func TestStreamEndsUnread(t *testing.T) {
 	}
 	a.soft.mu.Lock()
 	c := a.soft.at(qa.Num()).conn
-	left := c.bound.at - a.soft.now()
-	a.soft.timers.set(&c.bound, 1) // as if it had come
+	left := c.timer.at - a.soft.now()
+	a.soft.timers.set(&c.timer, 1) // as if it had come
 	a.soft.mu.Unlock()
 	if left > endTime {
 		t.Errorf("the link is to end in %v, at most %v was wanted", time.Duration(left), time.Duration(endTime))
@@ -380,13 +380,13 @@ func TestStreamForsaken(t *testing.T) {
 		}
 		b.soft.mu.Lock()
 		c := b.soft.at(qb.Num()).conn
-		b.soft.timers.set(&c.bound, 1) // as if the time for the next look had come
+		b.soft.timers.set(&c.timer, 1) // as if the time for the next look had come
 		b.soft.mu.Unlock()
 		b.net.Wake()
 		b.eventually(func() bool {
 			b.soft.mu.Lock()
 			defer b.soft.mu.Unlock()
-			return c.bound.at != 1 || c.phase == gone
+			return c.timer.at != 1 || c.phase == closed
 		}, "it looks")
 	}
 	if wc := b.wait(); wc.Status != verbs.RetryExceeded {
@@ -509,7 +509,7 @@ func TestStreamBacklog(t *testing.T) {
 	s.within(func() bool { return rejected(late) }, "there is no room")
 	s.soft.mu.Lock()
 	first := (*conn)(asked[1].(*stream))
-	s.soft.timers.set(&first.bound, s.soft.now()+answerTime-patientAnswer) // as if it had waited
+	s.soft.timers.set(&first.timer, s.soft.now()+answerTime-patientAnswer) // as if it had waited
 	s.soft.mu.Unlock()
 	other := w.newNet()
 	w.asks(t, other, at)
@@ -569,8 +569,8 @@ func (s *streamSide) keepEnding() {
 	defer d.mu.Unlock()
 	hour := d.now() + clock.Time(time.Hour)
 	for c := range d.conns {
-		if c.phase == ending && c.bound.at < hour-clock.Time(time.Minute) {
-			d.timers.set(&c.bound, hour)
+		if c.phase == closing && c.timer.at < hour-clock.Time(time.Minute) {
+			d.timers.set(&c.timer, hour)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (d *StreamDevice) drain() {
 func (d *StreamDevice) shut() error {
 	d.mu.Lock()
 	for _, c := range d.inOrder() {
-		c.link.Close(c.wanted())
+		c.link.Close(c.inUse())
 	}
 	d.rendezvous.close()
 	d.mu.Unlock()

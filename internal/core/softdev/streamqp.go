@@ -239,7 +239,7 @@ func (d *StreamDevice) resumeAll(s *srq) {
 func (q *streamQP) release() error {
 	q.stopConnecting()
 	if q.conn != nil {
-		q.conn.end(q.conn.wanted())
+		q.conn.end(q.conn.inUse())
 	}
 	q.engine.Destroy()
 	return nil
