@@ -77,7 +77,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		private = r.Private[:]
 		path := &r.Primary
 		if p.subnet != nil {
-			c.to = p.subnet.wayBack(path)
+			c.to = p.subnet.replyPath(path)
 		}
 		c.to.TrafficClass, c.to.FlowLabel, c.to.SL = path.TrafficClass, path.FlowLabel, path.SL
 		if path.AckTimeout == 0 {

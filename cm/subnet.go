@@ -106,8 +106,8 @@ func (s *subnet) resolveRoute(ctx context.Context, c *ibConn) error {
 	return nil
 }
 
-// wayBack returns the address vector of the queue pair that a request describes.
-func (s *subnet) wayBack(p *mad.Path) verbs.AHAttr {
+// replyPath returns the address vector of the queue pair that a request describes.
+func (s *subnet) replyPath(p *mad.Path) verbs.AHAttr {
 	return verbs.AHAttr{DLID: p.LocalLID, SL: p.SL}
 }
 

@@ -9,11 +9,11 @@ import (
 
 // cq is a completion queue.
 type cq struct {
-	dev    *Device
-	q      *queue.CQ
-	events verbs.CQEvents
-	num    uint32 // for observers
-	listIndex  int
+	dev       *Device
+	q         *queue.CQ
+	events    verbs.CQEvents
+	num       uint32 // for observers
+	listIndex int
 }
 
 // CreateCQ creates a completion queue.
@@ -40,14 +40,14 @@ func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 func (c *cq) Poll(wcs []verbs.WC) int {
 	d := c.dev
 	if n := c.q.Poll(wcs); n > 0 {
-		c.took(n)
+		c.noteFound(n)
 		return n
 	}
 	if !d.alone {
 		d.noted(1)
 	}
 	if !d.mu.TryLock() {
-		return d.polledVain(0) // somebody else moves data
+		return d.polledNothing(0) // somebody else moves data
 	}
 	if d.alone {
 		d.tally()
@@ -61,7 +61,7 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 		n = c.q.Poll(wcs)
 	}
 	d.mu.Unlock()
-	return d.polledVain(n)
+	return d.polledNothing(n)
 }
 
 const (
@@ -72,8 +72,8 @@ const (
 	passEvery = 64
 )
 
-// took notes a poll that found n completions without a pass.
-func (c *cq) took(n int) {
+// noteFound notes a poll that found n completions without a pass.
+func (c *cq) noteFound(n int) {
 	d, all := c.dev, c.q.Polled()
 	switch {
 	case n > 1 || d.movedMuch.Load():

@@ -25,8 +25,8 @@ type leading struct {
 const (
 	// parkAfter is how many leases the goroutine sees the same leader asleep before it is parked.
 	parkAfter = 4
-	// reliedMax is how many completion queues a leader that goes looks at, for others who wait.
-	reliedMax = 16
+	// maxQueuesChecked is how many completion queues a leader that goes looks at, for others who wait.
+	maxQueuesChecked = 16
 )
 
 // Sleeps reports whether programs that wait for completions can sleep in Sleep.
@@ -69,9 +69,9 @@ func (d *Device) Sleep(awake func() bool) bool {
 	l.spinner.found()
 	l.led = false
 	l.turns.Add(1)
-	if l.takeOver = d.relied(); l.takeOver || l.parked {
+	if l.takeOver = d.othersWait(); l.takeOver || l.parked {
 		l.parked = false
-		l.poke()
+		l.signalLoop()
 	}
 	return true
 }
@@ -93,9 +93,9 @@ func (l *lane) wait() {
 	l.waiting = false
 }
 
-// relied reports whether others may wait for completions.
-func (d *Device) relied() bool {
-	if len(d.cqs) > reliedMax {
+// othersWait reports whether others may wait for completions.
+func (d *Device) othersWait() bool {
+	if len(d.cqs) > maxQueuesChecked {
 		return true
 	}
 	for c := range d.cqs {
@@ -106,8 +106,8 @@ func (d *Device) relied() bool {
 	return false
 }
 
-// poke has the lane's goroutine look what there is to do.
-func (l *lane) poke() {
+// signalLoop has the lane's goroutine look what there is to do.
+func (l *lane) signalLoop() {
 	select {
 	case l.unlease <- struct{}{}:
 	default:

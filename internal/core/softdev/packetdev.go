@@ -65,8 +65,8 @@ func (d *PacketDevice) metrics() []verbs.Metric {
 // workers returns none: this process carries out what peers ask for.
 func (d *PacketDevice) workers() map[Worker]uint32 { return nil }
 
-// at returns the queue pair of a number, or nil.
-func (d *PacketDevice) at(n verbs.QPN) *packetQP {
+// findQP returns the queue pair of a number, or nil.
+func (d *PacketDevice) findQP(n verbs.QPN) *packetQP {
 	q, _ := d.qps[n].(*packetQP)
 	return q
 }

@@ -50,7 +50,7 @@ func TestHeldAcks(t *testing.T) {
 		}
 		want := briefPasses
 		if answers {
-			q := d.at(b.qp.Num())
+			q := d.findQP(b.qp.Num())
 			if _, err := q.engine.PostSend([]verbs.SendWR{{Op: verbs.Write, Remote: a.mr.Remote()}}); err != nil {
 				t.Fatal(err)
 			}

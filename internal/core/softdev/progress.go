@@ -77,7 +77,7 @@ func (d *PacketDevice) take(p *ib.Packet, from *ibta.Arrival) {
 	}
 	q := d.last
 	if q == nil || q.engine.Num != p.DestQP {
-		if q = d.at(p.DestQP); q == nil {
+		if q = d.findQP(p.DestQP); q == nil {
 			d.receiveOther(p, from)
 			return
 		}

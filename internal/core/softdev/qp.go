@@ -177,7 +177,7 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 	at := q.sampled()
 	if q.performs != nil && len(wrs) == 1 && q.performs.perform(&wrs[0]) {
 		if at != 0 {
-			l.dev.took(queue.CompletesAs(wrs[0].Op), l.now()-at)
+			l.dev.recordLatency(queue.CompletesAs(wrs[0].Op), l.now()-at)
 		}
 		return 1, nil
 	}

@@ -194,7 +194,7 @@ func (q *streamQP) redialLater(error) {
 // handleRendezvous handles a request that names queue pairs.
 func (d *StreamDevice) handleRendezvous(c *conn) {
 	var n rendezvousRequest
-	if !n.decode(c.setup.Private) || d.at(n.to) == nil {
+	if !n.decode(c.setup.Private) || d.findQP(n.to) == nil {
 		c.reject(nil)
 		return
 	}
@@ -215,7 +215,7 @@ func (d *StreamDevice) handleRendezvous(c *conn) {
 func (d *StreamDevice) match(c *conn) {
 	var n rendezvousRequest
 	n.decode(c.setup.Private)
-	q := d.at(n.to)
+	q := d.findQP(n.to)
 	if q == nil || q.typ != n.typ || q.engine.State() == verbs.Err {
 		c.reject(nil)
 		d.rendezvous.forget(c)

@@ -289,7 +289,7 @@ func TestStreamAwaitedWhileStopped(t *testing.T) {
 	a.ok(qa.Connect(ea, eb, nil))
 	a.post(qa, b, 8, verbs.Write)
 	a.soft.mu.Lock()
-	late := &a.soft.at(qa.Num()).waitTimer
+	late := &a.soft.findQP(qa.Num()).waitTimer
 	a.soft.timers.set(late, 1)
 	a.soft.mu.Unlock()
 	a.net.Wake()
@@ -347,7 +347,7 @@ func TestStreamEndsUnread(t *testing.T) {
 		t.Error(wc.Status)
 	}
 	a.soft.mu.Lock()
-	c := a.soft.at(qa.Num()).conn
+	c := a.soft.findQP(qa.Num()).conn
 	left := c.timer.at - a.soft.now()
 	a.soft.timers.set(&c.timer, 1) // as if it had come
 	a.soft.mu.Unlock()
@@ -379,7 +379,7 @@ func TestStreamForsaken(t *testing.T) {
 			t.Fatalf("too early: %v", wcs[0].Status)
 		}
 		b.soft.mu.Lock()
-		c := b.soft.at(qb.Num()).conn
+		c := b.soft.findQP(qb.Num()).conn
 		b.soft.timers.set(&c.timer, 1) // as if the time for the next look had come
 		b.soft.mu.Unlock()
 		b.net.Wake()

@@ -88,8 +88,8 @@ func (d *StreamDevice) metrics() []verbs.Metric {
 		verbs.Metric{Name: "accept_dropped", Unit: verbs.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
 }
 
-// at returns the queue pair of a number, or nil.
-func (d *StreamDevice) at(n verbs.QPN) *streamQP {
+// findQP returns the queue pair of a number, or nil.
+func (d *StreamDevice) findQP(n verbs.QPN) *streamQP {
 	q, _ := d.qps[n].(*streamQP)
 	return q
 }
@@ -126,7 +126,7 @@ func (d *StreamDevice) shut() error {
 	d.mu.Unlock()
 	d.callbacks.stop()
 	d.net.StopFollowing()
-	return d.quiet("close_device", "the memory of the regions is the program's alone")
+	return d.waitForWorkers("close_device", "the memory of the regions is the program's alone")
 }
 
 func (d *StreamDevice) free() error {

@@ -33,8 +33,8 @@ func (l *lane) setPace(port PortState) {
 // Yields reports whether polls in vain let others run.
 func (c *cq) Yields() bool { return c.dev.virtual != nil }
 
-// polledVain returns n, what a poll has found; virtual time may pass if that is nothing.
-func (l *lane) polledVain(n int) int {
+// polledNothing returns n, what a poll has found; virtual time may pass if that is nothing.
+func (l *lane) polledNothing(n int) int {
 	if n == 0 && l.virtual != nil {
 		l.virtual.PollPause()
 	}
