@@ -46,7 +46,7 @@ type protocol interface {
 	State() verbs.QPState
 	Modify(attr *verbs.QPAttr, mask verbs.QPMask) error
 	Query() verbs.QPAttr
-	Why() *verbs.Failure
+	Failure() *verbs.Failure
 	Stats(*verbs.QPStats)
 	Sample(at clock.Time) // of the next work request that is posted; 0: it is not measured
 	Post(wrs []verbs.SendWR, all bool) (int, error)

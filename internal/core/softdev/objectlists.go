@@ -21,17 +21,17 @@ type objectLists struct {
 
 // observedAH is what observers see of an address handle.
 type observedAH struct {
-	info  verbs.AHInfo
+	info      verbs.AHInfo
 	listIndex int
 }
 
 func (h *observedAH) observed() *observedAH { return h }
 
-func (q *qp) ListIndex() *int     { return &q.listIndex }
-func (c *cq) ListIndex() *int     { return &c.listIndex }
-func (m *mr) ListIndex() *int     { return &m.listIndex }
-func (m *mw) ListIndex() *int     { return &m.listIndex }
-func (s *srq) ListIndex() *int    { return &s.listIndex }
+func (q *qp) ListIndex() *int         { return &q.listIndex }
+func (c *cq) ListIndex() *int         { return &c.listIndex }
+func (m *mr) ListIndex() *int         { return &m.listIndex }
+func (m *mw) ListIndex() *int         { return &m.listIndex }
+func (s *srq) ListIndex() *int        { return &s.listIndex }
 func (h *observedAH) ListIndex() *int { return &h.listIndex }
 
 // addObject adds an object. The device's lock is held.
@@ -64,8 +64,8 @@ func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
 	list, next := d.objects.qps.Page(len(page), at)
 	for i, q := range list {
 		page[i] = verbs.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ, RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
-		if q.why != nil {
-			page[i].Failed = q.why.String()
+		if q.failure != nil {
+			page[i].Failed = q.failure.String()
 		}
 	}
 	return len(list), next

@@ -23,7 +23,7 @@ type qp struct {
 	events    func(verbs.EventType)
 	peer      verbs.GID      // of the stream that it has or had; zero: its attributes say
 	stats     verbs.QPStats  // as observers see them
-	why       *verbs.Failure // as they see it
+	failure   *verbs.Failure // as they see it
 	unsampled uint           // posts until the next one that is measured
 	touched   bool           // in the list of those whose statistics may have changed
 	numbers   objectNumbers  // what it was made of, for observers
@@ -151,7 +151,7 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 func (q *qp) Failure() *verbs.Failure {
 	q.lane.mu.Lock()
 	defer q.lane.mu.Unlock()
-	return q.protocol.Why()
+	return q.protocol.Failure()
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {

@@ -192,7 +192,7 @@ func (q *QP) fail(status verbs.Status) {
 	if q.req.sq.Len() > 0 {
 		w := q.req.sq.Front()
 		q.CompleteSend(&w.SendWQE, status)
-		if f := q.Why(); f.ID == w.ID && w.packets > 0 && q.reliable() { // it is not shown yet
+		if f := q.Failure(); f.ID == w.ID && w.packets > 0 && q.reliable() { // it is not shown yet
 			f.PSN, f.HasPSN = w.first.Add(q.req.acked), true
 			f.Detail = q.tries(status)
 		}

@@ -231,7 +231,7 @@ func (q *QP) refused(s verbs.Status, why verbs.Reason) {
 
 // detail adds what the peer said of its refusal to the failure, which is not shown yet.
 func (q *QP) detail(s verbs.Status, why verbs.Reason) {
-	switch f := q.Why(); {
+	switch f := q.Failure(); {
 	case f.Reason == verbs.ReasonNotReady:
 		f.Detail = fmt.Sprintf("rnr_retry %d", q.Attr().RNRRetry)
 	case f.Reason == verbs.ReasonPeerRefused && f.Status == s && why != verbs.ReasonUnknown:

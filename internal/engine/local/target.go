@@ -351,7 +351,7 @@ func (q *QP) sayRefused() bool {
 
 // reason returns why this side refused.
 func (q *QP) reason() verbs.Reason {
-	if f := q.Why(); f != nil {
+	if f := q.Failure(); f != nil {
 		return f.Reason
 	}
 	return verbs.ReasonUnknown

@@ -304,10 +304,10 @@ func TestRefusals(t *testing.T) {
 		case c.status == verbs.Success:
 			side = verbs.FailedPast
 		}
-		if f := a.qp.Why(); f == nil || f.Side != side || f.Status != statusOf(c.cause) || f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
+		if f := a.qp.Failure(); f == nil || f.Side != side || f.Status != statusOf(c.cause) || f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
 			t.Errorf("%s: the requester knows %v", name, f)
 		}
-		if f := b.qp.Why(); f == nil || f.Side != verbs.FailedRecv && f.Status != statusOf(c.cause) {
+		if f := b.qp.Failure(); f == nil || f.Side != verbs.FailedRecv && f.Status != statusOf(c.cause) {
 			t.Errorf("%s: the responder knows %v", name, f)
 		}
 		if !bytes.Equal(before, b.mem) {

@@ -80,7 +80,7 @@ func (q *QP) terminated(h *iwarp.Header, head, body []byte) bool {
 	q.Device.Counters.RecvTerminates++
 	if q.sq.Len() > 0 && q.sq.Front().begun {
 		q.fail(statusOf(t.Cause))
-		if f := q.Why(); f.Reason == verbs.ReasonPeerRefused { // it is not shown yet
+		if f := q.Failure(); f.Reason == verbs.ReasonPeerRefused { // it is not shown yet
 			f.Detail = causeText(t.Cause)
 		}
 		return false
