@@ -30,7 +30,7 @@ type Device struct {
 	memory  *memory.Table
 	cqs     map[*cq]struct{}
 	qps     map[verbs.QPN]queuePair // changed with mu and view
-	objects   objectLists                   // changed with view
+	objects objectLists             // changed with view
 	latency latencies               // changed with view
 	nextPD  memory.PD
 	nextCQ  uint32
@@ -67,7 +67,7 @@ func (d *Device) init(f fabric, port PortState, shared *queue.Device, attr verbs
 	d.fabric, d.port, d.shared, d.attr = f, port, shared, attr
 	d.memory = memory.NewTable(random32)
 	if v, ok := port.(Virtual); ok {
-		d.memory.PlaceWith(v.Place)
+		d.memory.AllocateAddrsWith(v.AllocAddr)
 	}
 	d.cqs = make(map[*cq]struct{})
 	d.qps = make(map[verbs.QPN]queuePair)

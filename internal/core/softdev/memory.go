@@ -59,7 +59,7 @@ func (m *memoryCarrier) metrics() []verbs.Metric { return m.counted.Metrics() }
 
 func (m *memoryCarrier) close() {
 	for pd := range m.domains {
-		m.Dropped(pd)
+		m.DomainRemoved(pd)
 	}
 }
 
@@ -102,12 +102,12 @@ func (m *memoryCarrier) Allocate(pd memory.PD, size int, access verbs.Access) (b
 const forPeers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 
 func entryOf(r *memory.Region) local.Entry {
-	at, n := r.Place()
+	at, n := r.HostMemory()
 	return local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(), Length: uint64(n), Memory: at}
 }
 
-// Began tells peers of a region that they may use.
-func (m *memoryCarrier) Began(r *memory.Region) {
+// RegionAdded tells peers of a region that they may use.
+func (m *memoryCarrier) RegionAdded(r *memory.Region) {
 	if r.Access()&forPeers == 0 {
 		return
 	}
@@ -116,8 +116,8 @@ func (m *memoryCarrier) Began(r *memory.Region) {
 	}
 }
 
-// Ended withdraws it. SENDs may have named it, whatever its rights.
-func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
+// RegionRemoved withdraws it. SENDs may have named it, whatever its rights.
+func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 	for _, c := range m.dev.established {
 		if p := c.qp.flow.(*memoryFlow).peer; p != nil && !m.dev.closed { // links were closed with the device
 			p.Revoke()
@@ -154,8 +154,8 @@ func (m *memoryCarrier) workers() map[Worker]uint32 {
 	return all
 }
 
-// Dropped forgets a protection domain.
-func (m *memoryCarrier) Dropped(pd memory.PD) {
+// DomainRemoved forgets a protection domain.
+func (m *memoryCarrier) DomainRemoved(pd memory.PD) {
 	if d := m.domains[pd]; d != nil {
 		delete(m.domains, pd)
 		d.Close()

@@ -12,8 +12,8 @@ type Virtual interface {
 	Pause()
 	// PollPause is for a program that has polled in vain: Pause, if it has done so often.
 	PollPause()
-	// Place returns the address for a region of so many bytes.
-	Place(size int) uint64
+	// AllocAddr returns the address for a region of so many bytes.
+	AllocAddr(size int) uint64
 }
 
 // pace is how those who poll let others run.

@@ -95,7 +95,7 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 			q.PD, verbs.RemoteWrite)
 		return q.violated(iwarp.ProtectionAccess, head, nil, n)
 	}
-	s, ok := q.Device.Memory.RemoteAfter(&q.rx.last, q.PD, q.Num, key, h.TO, uint64(n), verbs.RemoteWrite)
+	s, ok := q.Device.Memory.RemoteCached(&q.rx.last, q.PD, q.Num, key, h.TO, uint64(n), verbs.RemoteWrite)
 	if !ok {
 		return q.violated(q.taggedCause(key, h.TO, n), head, nil, n)
 	}

@@ -30,9 +30,9 @@ type receiver struct {
 
 	// The current segment.
 	h    iwarp.Header
-	land memory.Cursor // the destination of its payload
-	n    int           // bytes of that payload
-	last memory.Last   // the memory that the last WRITE named
+	land memory.Cursor      // the destination of its payload
+	n    int                // bytes of that payload
+	last memory.LookupCache // the memory that the last WRITE named
 
 	// The current message.
 	inMessage bool

@@ -74,8 +74,8 @@ func (s *Streams) follow(e verbs.EventType) {
 	}
 }
 
-// Place returns an address for a region.
-func (s *Streams) Place(size int) uint64 { return s.host.Place(size) }
+// AllocAddr returns an address for a region.
+func (s *Streams) AllocAddr(size int) uint64 { return s.host.AllocAddr(size) }
 
 // Resolve checks an address vector.
 func (s *Streams) Resolve(a *verbs.AHAttr) error {
