@@ -125,9 +125,9 @@ func (l *local) Resolve(a *verbs.AHAttr) error {
 	return nil
 }
 
-// Wishes returns what the device requests in the set-up of streams.
-func (l *local) Wishes() rdmap.Wishes {
-	w := rdmap.Wishes{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, Segment: rdmap.Large, IRD: maxDepth, ORD: maxDepth}
+// Proposal returns what the device requests in the set-up of streams.
+func (l *local) Proposal() rdmap.Proposal {
+	w := rdmap.Proposal{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, Segment: rdmap.Large, IRD: maxDepth, ORD: maxDepth}
 	if l.opt.FPDU != 0 {
 		w.Segment = rdmap.SegmentOf(l.opt.FPDU)
 	}

@@ -12,7 +12,7 @@ import (
 
 // sctpStream is a stream of MPA: a request, and FPDUs with so many bytes each.
 func sctpStream(private []byte, sizes ...int) []byte {
-	b := rdmap.AppendRequest(nil, &rdmap.Wishes{IRD: 3, ORD: 4}, private)
+	b := rdmap.AppendRequest(nil, &rdmap.Proposal{IRD: 3, ORD: 4}, private)
 	for i, n := range sizes {
 		f := []byte{byte(n >> 8), byte(n)}
 		f = append(f, bytes.Repeat([]byte{byte(i + 1)}, n)...)

@@ -67,9 +67,9 @@ func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 	return n, nil
 }
 
-// Wishes requests no CRCs and markers: SCTP has checksums and messages.
-func (n *sctpNetwork) Wishes() rdmap.Wishes {
-	w := n.local.Wishes()
+// Proposal requests no CRCs and markers: SCTP has checksums and messages.
+func (n *sctpNetwork) Proposal() rdmap.Proposal {
+	w := n.local.Proposal()
 	w.CRC, w.Markers = false, false
 	return w
 }

@@ -54,9 +54,9 @@ func newTLSNetwork(n softdev.Network, opt *Options) (softdev.Network, error) {
 	return t, nil
 }
 
-// Wishes requests no CRCs: TLS detects every change.
-func (n *tlsNetwork) Wishes() rdmap.Wishes {
-	w := n.Network.Wishes()
+// Proposal requests no CRCs: TLS detects every change.
+func (n *tlsNetwork) Proposal() rdmap.Proposal {
+	w := n.Network.Proposal()
 	w.CRC = false
 	return w
 }

@@ -51,7 +51,7 @@ type conn struct {
 	link       Link
 	phase      phase
 	setup      *rdmap.Setup
-	wishes     rdmap.Wishes
+	proposal   rdmap.Proposal
 	out        []byte // set-up frame that is being sent
 	qp         *streamQP
 	timer      timer
@@ -65,7 +65,7 @@ type conn struct {
 }
 
 func (d *StreamDevice) newConn(l Link, p phase) *conn {
-	c := &conn{dev: d, link: l, phase: p, setup: &rdmap.Setup{}, wishes: d.net.Wishes()}
+	c := &conn{dev: d, link: l, phase: p, setup: &rdmap.Setup{}, proposal: d.net.Proposal()}
 	c.timer.fire = c.timedOut
 	d.conns[c] = struct{}{}
 	d.timers.set(&c.timer, d.passTime()+setupTime)
@@ -139,8 +139,8 @@ func (c *conn) handle(read, write bool) {
 		if c.failed == nil { // the peer's program decides, not its device
 			c.dev.timers.set(&c.timer, c.dev.passTime()+answerTime)
 		}
-		c.wishes.MSS = c.link.MSS()
-		c.out = rdmap.AppendRequest(nil, &c.wishes, c.privateData)
+		c.proposal.MSS = c.link.MSS()
+		c.out = rdmap.AppendRequest(nil, &c.proposal, c.privateData)
 		c.flush()
 	case awaitingReply, awaitingRequest:
 		if write {

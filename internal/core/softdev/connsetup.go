@@ -75,7 +75,7 @@ func (c *conn) replyReceived() {
 		c.end(false)
 		return
 	}
-	p, cause := c.setup.Replied(&c.wishes)
+	p, cause := c.setup.Replied(&c.proposal)
 	if cause != 0 {
 		c.reply(rdmap.AppendTerminate(nil, &p, cause))
 		err, failed := errors.New("set-up: "+cause.String()), c.failed
@@ -107,8 +107,8 @@ func (c *conn) reply(frame []byte) bool {
 
 // accept accepts the connection for a queue pair.
 func (c *conn) accept(q *streamQP, private []byte) error {
-	c.wishes.MSS = c.link.MSS()
-	frame, p, ok := c.setup.Accept(nil, &c.wishes, private)
+	c.proposal.MSS = c.link.MSS()
+	frame, p, ok := c.setup.Accept(nil, &c.proposal, private)
 	sent := c.reply(frame)
 	if !ok {
 		c.refuse()

@@ -53,9 +53,11 @@ func (n *memNet) Info(int) PortInfo {
 }
 
 func (n *memNet) Resolve(*verbs.AHAttr) error { return nil }
-func (n *memNet) Wishes() rdmap.Wishes        { return rdmap.Wishes{Segment: rdmap.Large, IRD: 16, ORD: 16} }
-func (n *memNet) Arriving() bool              { return false }
-func (n *memNet) SetupTime() time.Duration    { return time.Minute }
+func (n *memNet) Proposal() rdmap.Proposal {
+	return rdmap.Proposal{Segment: rdmap.Large, IRD: 16, ORD: 16}
+}
+func (n *memNet) Arriving() bool           { return false }
+func (n *memNet) SetupTime() time.Duration { return time.Minute }
 
 func (n *memNet) newLink(from, to netip.AddrPort) *memLink {
 	l := &memLink{net: n, from: from, to: to}

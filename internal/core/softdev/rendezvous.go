@@ -161,7 +161,7 @@ func (q *streamQP) dial(peer netip.Addr) {
 	}
 	c := d.newConn(link, dialing)
 	c.qp, q.conn = q, c
-	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
+	c.proposal.IRD = min(c.proposal.IRD, uint16(a.MaxDestRdAtomic))
 	n := rendezvousRequest{typ: q.typ, to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
 	c.privateData = n.append(nil)
 	c.failed = q.redialLater
@@ -227,7 +227,7 @@ func (d *StreamDevice) match(c *conn) {
 		return // it waits
 	}
 	d.rendezvous.forget(c)
-	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
+	c.proposal.IRD = min(c.proposal.IRD, uint16(a.MaxDestRdAtomic))
 	c.accept(q, nil)
 }
 

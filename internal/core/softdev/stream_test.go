@@ -318,7 +318,7 @@ func TestStreamLinger(t *testing.T) {
 	_, err = a.soft.net.Dial(netip.AddrPortFrom(a.net.addr, 0), at, 0)
 	a.soft.mu.Unlock()
 	a.ok(err)
-	request := rdmap.AppendRequest(nil, &rdmap.Wishes{}, nil)
+	request := rdmap.AppendRequest(nil, &rdmap.Proposal{}, nil)
 	_, err = a.net.dialed[0].Write([][]byte{request})
 	a.ok(err)
 	e := <-asked
@@ -436,7 +436,7 @@ func (w *web) asks(t *testing.T, from *memNet, at netip.AddrPort) *memLink {
 	t.Helper()
 	l, err := from.Dial(netip.AddrPortFrom(from.addr, 0), at, 0)
 	if err == nil {
-		_, err = l.Write([][]byte{rdmap.AppendRequest(nil, &rdmap.Wishes{}, nil)})
+		_, err = l.Write([][]byte{rdmap.AppendRequest(nil, &rdmap.Proposal{}, nil)})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -199,7 +199,7 @@ func (d *StreamDevice) own(qp verbs.QPDriver) (*streamQP, error) {
 
 // limit applies the program's limits of READs and atomics.
 func (c *conn) limit(p verbs.StreamParam) {
-	c.wishes.IRD, c.wishes.ORD = min(c.wishes.IRD, p.IRD), min(c.wishes.ORD, p.ORD)
+	c.proposal.IRD, c.proposal.ORD = min(c.proposal.IRD, p.IRD), min(c.proposal.ORD, p.ORD)
 }
 
 var errAnswered = errors.New("the connection was answered or has ended")
@@ -220,8 +220,8 @@ func (s *stream) Accept(qp verbs.QPDriver, p verbs.StreamParam, f func(verbs.Str
 	c.answered()
 	c.events = f
 	c.limit(p)
-	if ird := c.setup.Depths.ORD; c.setup.Enhanced() && ird < c.wishes.IRD {
-		c.wishes.IRD = ird
+	if ird := c.setup.Depths.ORD; c.setup.Enhanced() && ird < c.proposal.IRD {
+		c.proposal.IRD = ird
 	}
 	err = c.accept(q, p.PrivateData)
 	d.transmit()

@@ -16,7 +16,7 @@ func negotiate(t *testing.T, e iwarp.Enhanced, ird uint16) (reply Setup, p Param
 	var asked Setup
 	f := (&iwarp.Frame{Kind: iwarp.Request, Revision: 2, Flags: iwarp.FlagEnhanced, PrivateLen: iwarp.EnhancedLen}).Append(nil)
 	arriveFrame(t, &asked, e.Append(f), iwarp.Request)
-	b, p, ok := asked.Accept(nil, &Wishes{IRD: ird, ORD: 4, Segment: Large}, nil)
+	b, p, ok := asked.Accept(nil, &Proposal{IRD: ird, ORD: 4, Segment: Large}, nil)
 	arriveFrame(t, &reply, b, iwarp.Reply)
 	return reply, p, ok
 }
@@ -60,7 +60,7 @@ func TestReadyKinds(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if p, cause := reply.Replied(&Wishes{IRD: 4, ORD: 4, Segment: Large}); cause != c.cause || p.SayReady != c.ready {
+		if p, cause := reply.Replied(&Proposal{IRD: 4, ORD: 4, Segment: Large}); cause != c.cause || p.SayReady != c.ready {
 			t.Errorf("%s: the initiator says %v, %v", name, p.SayReady, cause)
 		}
 	}

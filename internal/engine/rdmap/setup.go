@@ -8,8 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// Wishes are what one side asks for in the set-up of a stream.
-type Wishes struct {
+// Proposal are what one side asks for in the set-up of a stream.
+type Proposal struct {
 	CRC      bool   // CRCs, which are used if either side wants them
 	Markers  bool   // markers in what we receive
 	Segment  int    // limit of a ULPDU that we send, in bytes
@@ -95,7 +95,7 @@ func (s *Setup) Rejected() bool { return s.Frame.Flags&iwarp.FlagReject != 0 }
 // MaxPrivate is the limit of the program's private data in a frame, in bytes.
 const MaxPrivate = iwarp.MaxPrivateData - iwarp.EnhancedLen
 
-func (w *Wishes) flags() iwarp.FrameFlags {
+func (w *Proposal) flags() iwarp.FrameFlags {
 	f := iwarp.FlagLarge
 	if w.CRC {
 		f |= iwarp.FlagCRC
@@ -107,14 +107,14 @@ func (w *Wishes) flags() iwarp.FrameFlags {
 }
 
 // AppendRequest appends the frame of an initiator.
-func AppendRequest(b []byte, w *Wishes, private []byte) []byte {
+func AppendRequest(b []byte, w *Proposal, private []byte) []byte {
 	f := iwarp.Frame{Kind: iwarp.Request, Flags: w.flags() | iwarp.FlagEnhanced, Revision: 2, PrivateLen: uint16(iwarp.EnhancedLen + len(private))}
 	e := iwarp.Enhanced{PeerToPeer: true, RTRWrite: true, RTRRead: w.ORD > 0, IRD: w.IRD, ORD: w.ORD}
 	return append(e.Append(f.Append(b)), private...)
 }
 
 // params combines the flags of both frames and the depths of the peer.
-func (s *Setup) params(w *Wishes) Params {
+func (s *Setup) params(w *Proposal) Params {
 	f := s.Frame.Flags
 	p := Params{CRC: w.CRC || f&iwarp.FlagCRC != 0, MarkersIn: w.Markers, MarkersOut: f&iwarp.FlagMarkers != 0, IRD: w.IRD, ORD: w.ORD}
 	if s.Enhanced() {
@@ -129,7 +129,7 @@ const markedSegment = 16 << 10
 
 // segment returns the limit of ULPDUs. A peer that does not announce that it accepts large FPDUs
 // gets those that fit a TCP segment (RFC 5044 section 4.5).
-func (w *Wishes) segment(large, marked bool) int {
+func (w *Proposal) segment(large, marked bool) int {
 	n := min(w.Segment, maxSegment)
 	if !large || marked {
 		n = min(n, SegmentOf(max(w.MSS, 536)))
@@ -149,7 +149,7 @@ const Large = maxSegment
 
 // Replied returns the consequences of the reply, for the initiator. A cause other than zero means
 // that the stream cannot be used.
-func (s *Setup) Replied(w *Wishes) (Params, iwarp.Cause) {
+func (s *Setup) Replied(w *Proposal) (Params, iwarp.Cause) {
 	p := s.params(w)
 	if s.Enhanced() {
 		if s.Depths.ORD > w.IRD && s.Depths.ORD != iwarp.MaxDepth {
@@ -192,7 +192,7 @@ func AppendTerminate(b []byte, p *Params, cause iwarp.Cause) []byte {
 // use the peer-to-peer model of RFC 6581 do not follow that rule. Neither do we towards them,
 // because our message may have to be the first. We pause before it, because they may not be ready
 // to receive before they have seen the reply.
-func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, bool) {
+func (s *Setup) Accept(b []byte, w *Proposal, private []byte) ([]byte, Params, bool) {
 	p := s.params(w)
 	f := iwarp.Frame{Kind: iwarp.Reply, Flags: w.flags(), Revision: s.Frame.Revision, PrivateLen: uint16(len(private))}
 	if p.CRC {
