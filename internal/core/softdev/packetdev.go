@@ -104,7 +104,7 @@ func (d *PacketDevice) dropFlow(v *ibta.Vector) {
 // without queue pairs and address handles.
 type Load struct {
 	Requests, Reads int // bytes that flows count
-	Early           int // bytes of packets that came before their turn
+	Reorder         int // bytes of packets that came before their turn
 	Flows           int
 }
 
@@ -112,7 +112,7 @@ type Load struct {
 func (d *PacketDevice) Load() Load {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := Load{Early: d.engine.Early(), Flows: len(d.flows)}
+	l := Load{Reorder: d.engine.ReorderBytes(), Flows: len(d.flows)}
 	for _, f := range d.flows {
 		requests, reads := f.InFlight()
 		l.Requests += requests

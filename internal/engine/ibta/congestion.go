@@ -37,12 +37,12 @@ type Congestion interface {
 	Allows() (window int, next clock.Time)
 }
 
-// notifyEvery is the shortest time between two notifications that a queue pair sends. Annex A17.9.3
+// cnpInterval is the shortest time between two notifications that a queue pair sends. Annex A17.9.3
 // leaves it to implementations; this is what DCQCN was published with (Zhu et al., SIGCOMM 2015).
-const notifyEvery = clock.Time(50 * time.Microsecond)
+const cnpInterval = clock.Time(50 * time.Microsecond)
 
-// notice is the congestion notification that a queue pair owes its peer.
-type notice struct {
+// cnpState is the congestion notification that a queue pair owes its peer.
+type cnpState struct {
 	owed  bool
 	again clock.Time // no other before
 }
@@ -58,26 +58,26 @@ func (q *QP) Marked(now clock.Time, p *ib.Packet) {
 	if p.Opcode.Info().Class == ib.ClassReadResponse {
 		q.path.Flow.notified(now)
 	}
-	if n := &q.resp.notice; now >= n.again {
-		n.owed, n.again = true, now+notifyEvery
+	if n := &q.resp.cnp; now >= n.again {
+		n.owed, n.again = true, now+cnpInterval
 	}
 }
 
-// notify appends the CNP that is owed.
-func (q *QP) notify(b *Batch) {
+// appendCNP appends the CNP that is owed.
+func (q *QP) appendCNP(b *Batch) {
 	h := &q.req.header
 	h.BTH = ib.BTH{Opcode: ib.CNP, PKey: q.PKey(), DestQP: q.Attr().DestQPN, BECN: true}
 	if !b.fits(q.path, packetSize(h.Opcode, cnpReserved), h.DestQP) {
 		return
 	}
 	b.addReserved(q.path, h)
-	q.resp.notice.owed = false
+	q.resp.cnp.owed = false
 	q.Device.Counters.CNPSent++
 	q.Device.Counters.SentPackets++
 }
 
-// notified takes the peer's CNP.
-func (q *QP) notified(now clock.Time, p *ib.Packet) Reason {
+// handleCNP takes the peer's CNP.
+func (q *QP) handleCNP(now clock.Time, p *ib.Packet) Reason {
 	switch {
 	case !q.reliable():
 		return DropTransport

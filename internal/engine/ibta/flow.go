@@ -14,7 +14,7 @@ type Flow struct {
 	control  Congestion
 	window   int        // as the congestion control said last
 	nextSend clock.Time // likewise; zero: at once
-	keeper   *QP        // has a deadline for those in line when nextSend comes; nil: whoever is drained next
+	timerQP  *QP        // has a deadline for those in line when nextSend comes; nil: whoever is drained next
 	burst    int        // bytes of the present send
 	max      int        // bytes: what the socket buffers allow
 	inflight int
@@ -93,7 +93,7 @@ func (f *Flow) due(now clock.Time) {
 
 // deadline returns when those in line may go on for whom q looks out; zero: for none.
 func (f *Flow) deadline(q *QP) clock.Time {
-	if f.nextSend != 0 && (f.keeper == q || f.keeper == nil) && f.Waiting() {
+	if f.nextSend != 0 && (f.timerQP == q || f.timerQP == nil) && f.Waiting() {
 		return f.nextSend
 	}
 	return 0
@@ -102,7 +102,7 @@ func (f *Flow) deadline(q *QP) clock.Time {
 // sent ends a send of q.
 func (f *Flow) sent(now clock.Time, q *QP) {
 	f.control.Sent(now, f.burst)
-	f.keeper, f.burst = q, 0
+	f.timerQP, f.burst = q, 0
 	f.ask(now)
 }
 
@@ -112,8 +112,8 @@ func (f *Flow) acked(now clock.Time, n int) {
 	f.control.Arrived(now, n)
 }
 
-// came gives the room of n bytes of READ responses back; ask follows.
-func (f *Flow) came(now clock.Time, n int) {
+// responseArrived gives the room of n bytes of READ responses back; ask follows.
+func (f *Flow) responseArrived(now clock.Time, n int) {
 	f.reads -= n
 	f.control.Arrived(now, n)
 }
@@ -144,7 +144,7 @@ func (f *Flow) wait(q *QP, l line, need int) {
 	r := &q.req
 	if !r.waiting {
 		r.waiting, r.line, r.need = true, l, need
-		f.keeper = q
+		f.timerQP = q
 		*f.lines[l].PushBack() = q
 	}
 }
@@ -178,8 +178,8 @@ func (f *Flow) Next(now clock.Time) *QP {
 // quit takes q out of everything: it sends no more. Others look out for those in line.
 func (f *Flow) quit(q *QP) {
 	f.forget(q)
-	if f.keeper == q {
-		f.keeper, f.nextSend = nil, 0
+	if f.timerQP == q {
+		f.timerQP, f.nextSend = nil, 0
 	}
 }
 

@@ -18,29 +18,29 @@ import (
 // time.
 
 const (
-	// maxEarly limits the bytes that are kept of a queue pair's requests, and of responses to it.
-	maxEarly = 2 << 20
-	// maxEarlyDevice limits those of all queue pairs of a device.
-	maxEarlyDevice = 32 << 20
+	// maxReorder limits the bytes that are kept of a queue pair's requests, and of responses to it.
+	maxReorder = 2 << 20
+	// maxReorderDevice limits those of all queue pairs of a device.
+	maxReorderDevice = 32 << 20
 	// maxAhead is how far ahead of the expected PSN a request may be to be kept. It must not make
 	// the PSN easy to guess for forgers.
 	maxAhead = 1024
-	// earlyOverhead is the cost of a kept packet beyond its payload.
-	earlyOverhead = 256
+	// keptOverhead is the cost of a kept packet beyond its payload.
+	keptOverhead = 256
 	// maxSpare limits the memory that is kept for later packets.
 	maxSpare = 1 << 20
-	// maxPatience is the longest time that a packet may be late: less than a requester waits for an
+	// maxTolerance is the longest time that a packet may be late: less than a requester waits for an
 	// acknowledgement.
-	maxPatience = clock.Time(4 * time.Millisecond)
-	// minPatience is the shortest time worth waiting.
-	minPatience = clock.Time(50 * time.Microsecond)
+	maxTolerance = clock.Time(4 * time.Millisecond)
+	// minTolerance is the shortest time worth waiting.
+	minTolerance = clock.Time(50 * time.Microsecond)
 	// keptIndex is the number of packets up to which a queue pair keeps an empty index.
 	keptIndex = 128
 )
 
-// early is what arrived ahead of its turn: requests at a responder, responses at a requester.
-type early struct {
-	kept  map[ib.PSN]*earlyPacket
+// reorderBuffer is what arrived ahead of its turn: requests at a responder, responses at a requester.
+type reorderBuffer struct {
+	kept  map[ib.PSN]*keptPacket
 	bytes int
 	grown bool // kept has had more than keptIndex
 	gap   gap
@@ -49,38 +49,38 @@ type early struct {
 	ack   bool   // there was one
 }
 
-// earlyPacket is a packet with a copy of its payload.
-type earlyPacket struct {
+// keptPacket is a packet with a copy of its payload.
+type keptPacket struct {
 	ib.Packet
 	memory []byte
 }
 
-// earlyMemory is what the queue pairs of a device keep.
-type earlyMemory struct {
+// reorderMemory is what the queue pairs of a device keep.
+type reorderMemory struct {
 	bytes int
-	spare []*earlyPacket
+	spare []*keptPacket
 	idle  int // bytes of spare
 }
 
-// Early returns the bytes of packets that have arrived ahead of their turn, including overhead.
-func (d *Device) Early() int { return d.early.bytes }
+// ReorderBytes returns the bytes of packets that have arrived ahead of their turn, including overhead.
+func (d *Device) ReorderBytes() int { return d.reorder.bytes }
 
 // keep copies p. It returns false if there is no room, or p is already kept.
-func (e *early) keep(m *earlyMemory, p *ib.Packet) bool {
-	cost := len(p.Payload) + earlyOverhead
-	if e.kept[p.PSN] != nil || e.bytes+cost > maxEarly || m.bytes+cost > maxEarlyDevice {
+func (e *reorderBuffer) keep(m *reorderMemory, p *ib.Packet) bool {
+	cost := len(p.Payload) + keptOverhead
+	if e.kept[p.PSN] != nil || e.bytes+cost > maxReorder || m.bytes+cost > maxReorderDevice {
 		return false
 	}
 	if e.kept == nil {
-		e.kept = make(map[ib.PSN]*earlyPacket)
+		e.kept = make(map[ib.PSN]*keptPacket)
 	}
-	var k *earlyPacket
+	var k *keptPacket
 	if n := len(m.spare); n > 0 {
 		k = m.spare[n-1]
 		m.spare = m.spare[:n-1]
-		m.idle -= cap(k.memory) + earlyOverhead
+		m.idle -= cap(k.memory) + keptOverhead
 	} else {
-		k = &earlyPacket{}
+		k = &keptPacket{}
 	}
 	k.memory = append(k.memory[:0], p.Payload...)
 	k.Packet = *p
@@ -93,7 +93,7 @@ func (e *early) keep(m *earlyMemory, p *ib.Packet) bool {
 }
 
 // take returns the packet with a PSN, or nil. put returns it.
-func (e *early) take(m *earlyMemory, psn ib.PSN) *earlyPacket {
+func (e *reorderBuffer) take(m *reorderMemory, psn ib.PSN) *keptPacket {
 	k := e.kept[psn]
 	if k == nil {
 		return nil
@@ -102,14 +102,14 @@ func (e *early) take(m *earlyMemory, psn ib.PSN) *earlyPacket {
 	if e.grown && len(e.kept) == 0 {
 		e.kept, e.grown = nil, false
 	}
-	cost := len(k.Payload) + earlyOverhead
+	cost := len(k.Payload) + keptOverhead
 	e.bytes -= cost
 	m.bytes -= cost
 	return k
 }
 
-func (m *earlyMemory) put(k *earlyPacket) {
-	if size := cap(k.memory) + earlyOverhead; m.idle+size <= maxSpare {
+func (m *reorderMemory) put(k *keptPacket) {
+	if size := cap(k.memory) + keptOverhead; m.idle+size <= maxSpare {
 		m.idle += size
 		m.spare = append(m.spare, k)
 	}
@@ -118,7 +118,7 @@ func (m *earlyMemory) put(k *earlyPacket) {
 // forget drops what was kept of n PSNs from psn on: they stand for something else. The responses of
 // a READ take up to millions of PSNs, and few packets are kept, so it iterates over the smaller
 // set.
-func (e *early) forget(m *earlyMemory, psn ib.PSN, n int) {
+func (e *reorderBuffer) forget(m *reorderMemory, psn ib.PSN, n int) {
 	if n > len(e.kept) {
 		for kept := range e.kept {
 			if off := kept.Sub(psn); off >= 0 && off < n {
@@ -135,7 +135,7 @@ func (e *early) forget(m *earlyMemory, psn ib.PSN, n int) {
 }
 
 // clear drops everything. A queue pair without any early packets has no early at all.
-func (e *early) clear(m *earlyMemory) {
+func (e *reorderBuffer) clear(m *reorderMemory) {
 	if e == nil {
 		return
 	}
@@ -143,19 +143,19 @@ func (e *early) clear(m *earlyMemory) {
 		m.put(k)
 	}
 	m.bytes -= e.bytes
-	*e = early{}
+	*e = reorderBuffer{}
 }
 
 // gap is a missing packet while later ones have arrived.
 type gap struct {
-	psn      ib.PSN     // the packet, or the last one that was missing
-	high     ib.PSN     // the latest packet that has arrived
-	since    clock.Time // when it was first missed; zero: nothing is missing
-	tellAt   clock.Time // when to tell the peer; zero: it was told, or nothing is missing
-	told     bool       // the peer was told of psn
-	open     bool       // psn has arrived since, and what follows it will tell whether it was lost
-	took     clock.Time // how long psn was missing
-	patience clock.Time // how long packets may be late
+	psn       ib.PSN     // the packet, or the last one that was missing
+	high      ib.PSN     // the latest packet that has arrived
+	since     clock.Time // when it was first missed; zero: nothing is missing
+	nakAt     clock.Time // when to tell the peer; zero: it was told, or nothing is missing
+	nakSent   bool       // the peer was told of psn
+	open      bool       // psn has arrived since, and what follows it will tell whether it was lost
+	took      clock.Time // how long psn was missing
+	tolerance clock.Time // how long packets may be late
 }
 
 // miss records that a packet arrived before psn. It reports whether to tell the peer now.
@@ -163,42 +163,42 @@ func (g *gap) miss(now clock.Time, psn ib.PSN) bool {
 	if g.since != 0 {
 		return false
 	}
-	g.psn, g.since, g.told, g.open = psn, now, false, false
-	if g.patience == 0 {
-		g.told = true
+	g.psn, g.since, g.nakSent, g.open = psn, now, false, false
+	if g.tolerance == 0 {
+		g.nakSent = true
 		return true
 	}
-	g.tellAt = now + g.patience
+	g.nakAt = now + g.tolerance
 	return false
 }
 
 // due reports whether to tell the peer at now. If the wait was in vain, the next one is shorter.
 func (g *gap) due(now clock.Time) bool {
-	if g.tellAt == 0 || now < g.tellAt {
+	if g.nakAt == 0 || now < g.nakAt {
 		return false
 	}
-	g.tellAt, g.told = 0, true
-	if g.patience -= g.patience / 4; g.patience < minPatience {
-		g.patience = 0
+	g.nakAt, g.nakSent = 0, true
+	if g.tolerance -= g.tolerance / 4; g.tolerance < minTolerance {
+		g.tolerance = 0
 	}
 	return true
 }
 
-// came records that the missing packet has arrived. It reports whether the peer had been told.
-func (g *gap) came(now clock.Time) (told bool) {
+// filled records that the missing packet has arrived. It reports whether the peer had been told.
+func (g *gap) filled(now clock.Time) (told bool) {
 	if g.since == 0 {
 		return false
 	}
 	g.took = now - g.since
-	if g.open = g.told; !g.told {
-		g.late(2 * g.took)
+	if g.open = g.nakSent; !g.nakSent {
+		g.tolerate(2 * g.took)
 	}
-	g.since, g.tellAt = 0, 0
-	return g.told
+	g.since, g.nakAt = 0, 0
+	return g.nakSent
 }
 
-// late records that packets may be this late.
-func (g *gap) late(by clock.Time) { g.patience = max(g.patience, min(by, maxPatience)) }
+// tolerate records that packets may be this late.
+func (g *gap) tolerate(by clock.Time) { g.tolerance = max(g.tolerance, min(by, maxTolerance)) }
 
 // follows records the packet that arrives, expected being the next in sequence, and judges whether
 // the one that the peer was told of had been lost. A peer that has retransmitted it retransmits
@@ -209,13 +209,13 @@ func (g *gap) follows(psn, expected ib.PSN) {
 		g.high = psn
 	}
 	switch {
-	case g.since != 0 || !g.told:
+	case g.since != 0 || !g.nakSent:
 	case psn == g.psn:
-		g.told = false
-		g.late(2 * max(g.patience, minPatience))
+		g.nakSent = false
+		g.tolerate(2 * max(g.tolerance, minTolerance))
 	case g.open && newer:
-		g.open, g.told = false, false
-		g.late(2 * g.took)
+		g.open, g.nakSent = false, false
+		g.tolerate(2 * g.took)
 	case psn.Before(expected):
 		g.open = false
 	}
