@@ -127,9 +127,9 @@ func (l *local) Resolve(a *verbs.AHAttr) error {
 
 // Proposal returns what the device requests in the set-up of streams.
 func (l *local) Proposal() rdmap.Proposal {
-	w := rdmap.Proposal{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, Segment: rdmap.Large, IRD: maxDepth, ORD: maxDepth}
+	w := rdmap.Proposal{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, ULPDU: rdmap.MaxULPDU, IRD: maxDepth, ORD: maxDepth}
 	if l.opt.FPDU != 0 {
-		w.Segment = rdmap.SegmentOf(l.opt.FPDU)
+		w.ULPDU = rdmap.ULPDUFor(l.opt.FPDU)
 	}
 	return w
 }

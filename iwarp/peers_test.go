@@ -136,7 +136,7 @@ func TestQuietResponder(t *testing.T) {
 			}
 			done, ok = s.Received(n, wire.Request)
 		}
-		reply, _, _ := s.Accept(nil, &rdmap.Proposal{IRD: 1, ORD: 1, Segment: rdmap.Large}, nil)
+		reply, _, _ := s.Accept(nil, &rdmap.Proposal{IRD: 1, ORD: 1, ULPDU: rdmap.MaxULPDU}, nil)
 		c.Write(reply)
 		b := make([]byte, 3*(wire.FPDULen(wire.TaggedLen)))
 		n, _ := io.ReadFull(c, b)

@@ -56,7 +56,7 @@ func (l port) Resolve(a *verbs.AHAttr) error {
 
 // Proposal returns what the device requests in the set-up of connections.
 func (l port) Proposal() rdmap.Proposal {
-	return rdmap.Proposal{Segment: rdmap.Large, IRD: maxDepth, ORD: maxDepth}
+	return rdmap.Proposal{ULPDU: rdmap.MaxULPDU, IRD: maxDepth, ORD: maxDepth}
 }
 
 // SetupTime returns zero: a peer that is there answers at once.

@@ -100,7 +100,7 @@ func (f *byteFlow) watch() { f.c.link.Watch(!f.engine.Paused(), f.batch != nil) 
 func (f *byteFlow) receive() (got int) {
 	c, d, q := f.c, f.carrier.dev, f.engine
 	d.touch(&c.qp.qp)
-	q.Seen = c.segmentCapture()
+	q.Trace = c.segmentCapture()
 	reads := max(1, min(streamTurns, streamReads/max(1, len(d.established))))
 	for range reads {
 		into := q.Into()
@@ -138,7 +138,7 @@ func (f *byteFlow) receive() (got int) {
 // transmit sends what the queue pair has to send.
 func (f *byteFlow) transmit() {
 	b, c, d, q := f.carrier, f.c, f.carrier.dev, f.engine
-	q.Seen = c.segmentCapture()
+	q.Trace = c.segmentCapture()
 	if f.batch != nil {
 		if !f.write(f.batch) {
 			f.limitDrain()

@@ -54,7 +54,7 @@ func (n *memNet) Info(int) PortInfo {
 
 func (n *memNet) Resolve(*verbs.AHAttr) error { return nil }
 func (n *memNet) Proposal() rdmap.Proposal {
-	return rdmap.Proposal{Segment: rdmap.Large, IRD: 16, ORD: 16}
+	return rdmap.Proposal{ULPDU: rdmap.MaxULPDU, IRD: 16, ORD: 16}
 }
 func (n *memNet) Arriving() bool           { return false }
 func (n *memNet) SetupTime() time.Duration { return time.Minute }

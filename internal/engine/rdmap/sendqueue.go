@@ -30,7 +30,7 @@ type sendWQE struct {
 // readOp is a READ or atomic request whose response is outstanding.
 type readOp struct {
 	wqe    uint64 // its work request: how many had left the queue when it was the oldest
-	ready  bool   // not of a work request: it was the ready-to-receive message
+	rtr    bool   // not of a work request: it was the ready-to-receive message
 	atomic bool
 	id     uint32      // atomic
 	stag   iwarp.STag  // READ: the sink

@@ -12,18 +12,18 @@ import (
 type Proposal struct {
 	CRC      bool   // CRCs, which are used if either side wants them
 	Markers  bool   // markers in what we receive
-	Segment  int    // limit of a ULPDU that we send, in bytes
+	ULPDU    int    // limit of a ULPDU that we send, in bytes
 	MSS      int    // bytes of a TCP segment
 	IRD, ORD uint16 // READs and atomics that we answer at once, and that we have in flight
 }
 
-// Ready is a kind of ready-to-receive message that an initiator sends.
-type Ready uint8
+// RTR is a kind of ready-to-receive message that an initiator sends.
+type RTR uint8
 
 const (
-	NotReady   Ready = iota // none
-	ReadyWrite              // an RDMA Write of no bytes
-	ReadyRead               // an RDMA Read of no bytes, whose response goes nowhere
+	NoRTR    RTR = iota // none
+	RTRWrite            // an RDMA Write of no bytes
+	RTRRead             // an RDMA Read of no bytes, whose response goes nowhere
 )
 
 // Params are the result of the negotiation.
@@ -31,11 +31,11 @@ type Params struct {
 	CRC        bool
 	MarkersIn  bool
 	MarkersOut bool
-	Segment    int // limit of a ULPDU that we send, in bytes
+	ULPDU      int // limit of a ULPDU that we send, in bytes
 	IRD, ORD   uint16
-	SayReady   Ready // the initiator's first message, which says that it is ready (RFC 6581 section 4)
-	AwaitReady bool  // nothing may be sent before the peer's first FPDU
-	Pause      bool  // nothing may be sent before that or the first Prompt
+	SendRTR    RTR  // the initiator's first message, which says that it is ready (RFC 6581 section 4)
+	AwaitRTR   bool // nothing may be sent before the peer's first FPDU
+	Pause      bool // nothing may be sent before that or the first Prompt
 }
 
 // Setup reads the peer's frame.
@@ -120,32 +120,32 @@ func (s *Setup) params(w *Proposal) Params {
 	if s.Enhanced() {
 		p.ORD = min(w.ORD, s.Depths.IRD)
 	}
-	p.Segment = w.segment(f&iwarp.FlagLarge != 0, p.MarkersOut)
+	p.ULPDU = w.ulpdu(f&iwarp.FlagLarge != 0, p.MarkersOut)
 	return p
 }
 
-// markedSegment limits ULPDUs with markers, whose FPDUs are assembled in one buffer.
-const markedSegment = 16 << 10
+// maxMarkedULPDU limits ULPDUs with markers, whose FPDUs are assembled in one buffer.
+const maxMarkedULPDU = 16 << 10
 
-// segment returns the limit of ULPDUs. A peer that does not announce that it accepts large FPDUs
+// ulpdu returns the limit of ULPDUs. A peer that does not announce that it accepts large FPDUs
 // gets those that fit a TCP segment (RFC 5044 section 4.5).
-func (w *Proposal) segment(large, marked bool) int {
-	n := min(w.Segment, maxSegment)
+func (w *Proposal) ulpdu(large, marked bool) int {
+	n := min(w.ULPDU, maxULPDU)
 	if !large || marked {
-		n = min(n, SegmentOf(max(w.MSS, 536)))
+		n = min(n, ULPDUFor(max(w.MSS, 536)))
 		if marked {
-			n = min(n, markedSegment)
+			n = min(n, maxMarkedULPDU)
 			n -= (n/iwarp.MarkerInterval + 2) * iwarp.MarkerLen
 		}
 	}
 	return n
 }
 
-// SegmentOf returns the longest ULPDU whose FPDU has no more than n bytes.
-func SegmentOf(n int) int { return min(n&^3-iwarp.LengthLen-iwarp.CRCLen, maxSegment) }
+// ULPDUFor returns the longest ULPDU whose FPDU has no more than n bytes.
+func ULPDUFor(n int) int { return min(n&^3-iwarp.LengthLen-iwarp.CRCLen, maxULPDU) }
 
-// Large is the longest ULPDU that this engine sends.
-const Large = maxSegment
+// MaxULPDU is the longest ULPDU that this engine sends.
+const MaxULPDU = maxULPDU
 
 // Replied returns the consequences of the reply, for the initiator. A cause other than zero means
 // that the stream cannot be used.
@@ -158,9 +158,9 @@ func (s *Setup) Replied(w *Proposal) (Params, iwarp.Cause) {
 		switch d := &s.Depths; {
 		case !d.PeerToPeer:
 		case d.RTRWrite:
-			p.SayReady = ReadyWrite
+			p.SendRTR = RTRWrite
 		case d.RTRRead && p.ORD > 0:
-			p.SayReady = ReadyRead
+			p.SendRTR = RTRRead
 		default:
 			return p, iwarp.MPANoRTR
 		}
@@ -215,9 +215,9 @@ func (s *Setup) Accept(b []byte, w *Proposal, private []byte) ([]byte, Params, b
 		default:
 			return s.Reject(b, nil), p, false
 		}
-		p.AwaitReady = true
+		p.AwaitRTR = true
 	}
-	p.Pause = !p.AwaitReady
+	p.Pause = !p.AwaitRTR
 	f.Flags |= iwarp.FlagEnhanced
 	f.PrivateLen += iwarp.EnhancedLen
 	return append(e.Append(f.Append(b)), private...), p, true

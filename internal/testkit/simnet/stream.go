@@ -87,7 +87,7 @@ func (s *Streams) Resolve(a *verbs.AHAttr) error {
 
 // Proposal are what the device brings to the set-up of streams.
 func (s *Streams) Proposal() rdmap.Proposal {
-	return rdmap.Proposal{CRC: true, Segment: rdmap.Large, IRD: 128, ORD: 128}
+	return rdmap.Proposal{CRC: true, ULPDU: rdmap.MaxULPDU, IRD: 128, ORD: 128}
 }
 
 // Arriving is false: links are whole when they are accepted.
