@@ -121,8 +121,8 @@ func (p *ibProtocol) lastWords() (say func()) {
 	for _, comm := range slices.Sorted(maps.Keys(p.conns)) { // in the same order each time
 		p.engine.Release(p.now(), comm)
 	}
-	var words []ibcm.Out
-	var out ibcm.Out
+	var words []ibcm.Datagram
+	var out ibcm.Datagram
 	for p.engine.NextMAD(&out) {
 		words = append(words, out)
 	}
@@ -140,14 +140,14 @@ func (p *ibProtocol) lastWords() (say func()) {
 const lastWordsTime = 20 * time.Millisecond
 
 // send sends a datagram, from queue pair 1 to queue pair 1.
-func (p *ibProtocol) send(out *ibcm.Out) error {
+func (p *ibProtocol) send(out *ibcm.Datagram) error {
 	return p.agent.Send(verbs.MADPath{AH: out.To, PKey: out.PKey}, out.MAD[:])
 }
 
 // flush sends the engine's datagrams, delivers its events, and sets the timer. What cannot be sent
 // is lost, as any datagram may be: the engine repeats it.
 func (p *ibProtocol) flush() {
-	var out ibcm.Out
+	var out ibcm.Datagram
 	var e ibcm.Event
 	for more := true; more; {
 		more = false
