@@ -100,7 +100,7 @@ func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) 
 	if slot == g.Slot() {
 		return false
 	}
-	if p.packet.DestQP > ib.QP1 && !g.Lives(slot) {
+	if p.packet.DestQP > ib.QP1 && !g.IsActive(slot) {
 		return false // dropped and counted: no such queue pair
 	}
 	p.message = appendForwarded(p.message[:0], &forwarded{src.from, src.to, id, p.header.TOS, p.header.TTL, frame})

@@ -110,8 +110,8 @@ func (m *Member) Slot() int { return m.slot }
 // Shared reports whether there are or were other members.
 func (m *Member) Shared() bool { return m.common.Load() != nil }
 
-// Lives reports whether a process has a slot.
-func (m *Member) Lives(slot int) bool {
+// IsActive reports whether a process has a slot.
+func (m *Member) IsActive(slot int) bool {
 	c := m.common.Load()
 	return slot == m.slot || c != nil && c.board.taken(slot)
 }

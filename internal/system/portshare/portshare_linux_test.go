@@ -104,12 +104,12 @@ func (s *site) leads(m *Member) bool {
 func TestForward(t *testing.T) {
 	s := newSite(t)
 	a := s.found()
-	if a.Shared() || a.Forward(1, []byte("x")) || !a.Lives(0) || a.Lives(1) {
+	if a.Shared() || a.Forward(1, []byte("x")) || !a.IsActive(0) || a.IsActive(1) {
 		t.Error("a process alone has others")
 	}
 	b, c := s.join(), s.join()
 	for i, m := range []*Member{a, b, c} {
-		if m.Slot() != i || !m.Shared() || !m.Lives(0) || !m.Lives(1) || !m.Lives(2) || m.Lives(3) {
+		if m.Slot() != i || !m.Shared() || !m.IsActive(0) || !m.IsActive(1) || !m.IsActive(2) || m.IsActive(3) {
 			t.Errorf("member %d has slot %d", i, m.Slot())
 		}
 	}
