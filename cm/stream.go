@@ -93,7 +93,7 @@ func (c *streamConn) asked(e verbs.StreamEvent) {
 	p, listener := c.streamProtocol, c.id
 	p.m.mu.Lock()
 	defer p.m.unlock()
-	if e.Type != verbs.StreamAsked {
+	if e.Type != verbs.StreamRequested {
 		p.withdrawn(e.Stream, e.Err)
 		return
 	}

@@ -90,7 +90,7 @@ func (q *eventQueue) watch(f func(EventType, int)) {
 	q.watchers = append(q.watchers, f)
 }
 
-func (q *eventQueue) tell(t EventType, port int) {
+func (q *eventQueue) notifyWatchers(t EventType, port int) {
 	q.mu.Lock()
 	watchers := q.watchers
 	q.mu.Unlock()

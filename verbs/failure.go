@@ -11,22 +11,22 @@ import (
 type Reason uint8
 
 const (
-	ReasonUnknown     Reason = iota // there is no reason, or it is not known
-	ReasonNoKey                     // no region or window has the key, or it has ended
-	ReasonOtherOwner                // the key belongs to another protection domain, or a window to another queue pair
-	ReasonOutside                   // the range is not within the memory of the key
-	ReasonNoRight                   // the key does not allow the access
-	ReasonQPAccess                  // the queue pair does not allow the operation, see QPAttr.Access
-	ReasonMisaligned                // the address of an atomic is not a multiple of 8
-	ReasonTooLong                   // the message is longer than the receive, or than the device takes
-	ReasonTooMany                   // more READs and atomics at once than QPAttr.MaxDestRdAtomic
-	ReasonUnmapped                  // the memory of the key is no longer mapped
-	ReasonNoAnswer                  // no acknowledgement came, in spite of all retries
-	ReasonNotReady                  // the peer had no receive posted, in spite of all retries
-	ReasonPeerRefused               // the peer refused it; which check did, its side knows
-	ReasonMalformed                 // a request or response that does not fit what was before it
-	ReasonNotEight                  // the list of an atomic, or of an atomic WRITE, has not 8 bytes
-	ReasonPeerClosed                // the peer closed the connection in an orderly way
+	ReasonUnknown      Reason = iota // there is no reason, or it is not known
+	ReasonNoKey                      // no region or window has the key, or it has ended
+	ReasonOtherOwner                 // the key belongs to another protection domain, or a window to another queue pair
+	ReasonOutside                    // the range is not within the memory of the key
+	ReasonNoRight                    // the key does not allow the access
+	ReasonQPAccess                   // the queue pair does not allow the operation, see QPAttr.Access
+	ReasonMisaligned                 // the address of an atomic is not a multiple of 8
+	ReasonTooLong                    // the message is longer than the receive, or than the device takes
+	ReasonTooMany                    // more READs and atomics at once than QPAttr.MaxDestRdAtomic
+	ReasonUnmapped                   // the memory of the key is no longer mapped
+	ReasonNoAnswer                   // no acknowledgement came, in spite of all retries
+	ReasonNotReady                   // the peer had no receive posted, in spite of all retries
+	ReasonPeerRefused                // the peer refused it; which check did, its side knows
+	ReasonMalformed                  // a request or response that does not fit what was before it
+	ReasonAtomicLength               // the list of an atomic, or of an atomic WRITE, has not 8 bytes
+	ReasonPeerClosed                 // the peer closed the connection in an orderly way
 )
 
 // String says it in a few words.
@@ -40,11 +40,11 @@ func (r Reason) String() string {
 type FailureSide uint8
 
 const (
-	FailedSend    FailureSide = iota // a send work request of this side
-	FailedRecv                       // a receive of this side
-	FailedRequest                    // a request of the peer, which this side refused
-	FailedPast                       // a send of this side that had completed when the peer refused it (iWARP)
-	FailedStream                     // none of them: the connection ended
+	FailedSend      FailureSide = iota // a send work request of this side
+	FailedRecv                         // a receive of this side
+	FailedRequest                      // a request of the peer, which this side refused
+	FailedCompleted                    // a send of this side that had completed when the peer refused it (iWARP)
+	FailedStream                       // none of them: the connection ended
 )
 
 // Failure is what is known of the error that stopped a queue pair: which check refused what, with the
@@ -90,7 +90,7 @@ func (f *Failure) String() string {
 		fmt.Fprintf(&b, "receive %d failed: %v", f.ID, f.Status)
 	case FailedRequest:
 		fmt.Fprintf(&b, "refused the peer's %v: %v", f.Op, f.Status)
-	case FailedPast:
+	case FailedCompleted:
 		fmt.Fprintf(&b, "%v failed after its completion: %v", f.Op, f.Status)
 	default:
 		b.WriteString("the connection ended")
@@ -113,7 +113,7 @@ func (f *Failure) String() string {
 	case f.Side == FailedRecv && f.Reason == ReasonTooLong:
 		fmt.Fprintf(&b, ": the receive has %d bytes", f.Length)
 		return b.String()
-	case f.Reason == ReasonNotEight:
+	case f.Reason == ReasonAtomicLength:
 		fmt.Fprintf(&b, ", and the list has %d", f.Length)
 		return b.String()
 	}
@@ -136,8 +136,8 @@ func orNothing(a Access) string {
 	return a.String()
 }
 
-// FailureTeller is a [QPDriver] that knows why its queue pair failed.
-type FailureTeller interface {
+// FailureQuerier is a [QPDriver] that knows why its queue pair failed.
+type FailureQuerier interface {
 	// Failure returns what is known of the first failure since the queue pair was created, reset, or
 	// recovered from SQE; nil: there was none.
 	Failure() *Failure
@@ -152,7 +152,7 @@ type FailureReporter interface {
 // Failure returns why the queue pair failed: the first failure since it was created, reset, or recovered from
 // SQE. nil: it did not, or the device does not know.
 func (qp *QP) Failure() *Failure {
-	if t, ok := qp.drv.(FailureTeller); ok {
+	if t, ok := qp.drv.(FailureQuerier); ok {
 		return t.Failure()
 	}
 	return nil

@@ -18,12 +18,12 @@ type sleeper interface {
 	// Sleep moves data until awake returns true, and sleeps while there are none. It returns false at
 	// once if somebody else does so.
 	Sleep(awake func() bool) bool
-	// Rouse has Sleep call awake again.
-	Rouse()
+	// WakeSleeper has Sleep call awake again.
+	WakeSleeper()
 }
 
-// emptiable is the completion queue of a [sleeper].
-type emptiable interface{ Empty() bool }
+// emptyChecker is the completion queue of a [sleeper].
+type emptyChecker interface{ Empty() bool }
 
 // sleeping is what one goroutine sleeps with.
 type sleeping struct {
@@ -50,12 +50,12 @@ func (s *sleeping) until(ctx context.Context) bool {
 		return false
 	}
 	defer s.busy.Store(false)
-	s.follow(ctx)
+	s.watchContext(ctx)
 	return s.drv.Sleep(s.awake)
 }
 
-// follow has the end of ctx end the sleep. Programs wait with one and the same again and again.
-func (s *sleeping) follow(ctx context.Context) {
+// watchContext has the end of ctx end the sleep. Programs wait with one and the same again and again.
+func (s *sleeping) watchContext(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx == ctx {
@@ -66,7 +66,7 @@ func (s *sleeping) follow(ctx context.Context) {
 		s.stop = nil
 	}
 	if s.ctx = ctx; ctx.Done() != nil {
-		s.stop = context.AfterFunc(ctx, s.drv.Rouse)
+		s.stop = context.AfterFunc(ctx, s.drv.WakeSleeper)
 	}
 }
 
@@ -81,5 +81,5 @@ func (s *sleeping) end() {
 		s.stop()
 		s.stop = nil
 	}
-	s.drv.Rouse()
+	s.drv.WakeSleeper()
 }

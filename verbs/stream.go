@@ -81,7 +81,7 @@ type StreamParam struct {
 type StreamEventType uint8
 
 const (
-	StreamAsked       StreamEventType = iota // a peer requests a connection: Stream is new
+	StreamRequested   StreamEventType = iota // a peer requests a connection: Stream is new
 	StreamEstablished                        // the queue pair is in RTS
 	StreamRejected                           // the peer rejected it
 	StreamFailed                             // it could not be established

@@ -92,7 +92,7 @@ func reasons() []Entry {
 		verbs.ReasonNotReady:    {"REASON_NOT_READY", "The peer had no receive posted, in spite of all retries. See IBV_WC_RNR_RETRY_EXC_ERR.", nil},
 		verbs.ReasonPeerRefused: {"REASON_PEER_REFUSED", "The peer refused the request. Over RoCE and InfiniBand it says no more than the status: which check refused it, its own Failure, log and ramjet stat say. Over iWARP and shared memory the Failure here says it, too.", nil},
 		verbs.ReasonMalformed:   {"REASON_MALFORMED", "A packet does not fit those before it.", []string{"A faulty peer, or PSNs of an earlier connection."}},
-		verbs.ReasonNotEight: {"REASON_NOT_EIGHT", "An atomic operation, or an atomic WRITE, works on 8 bytes, and the list of the work request has more or fewer.",
+		verbs.ReasonAtomicLength: {"REASON_NOT_EIGHT", "An atomic operation, or an atomic WRITE, works on 8 bytes, and the list of the work request has more or fewer.",
 			[]string{"The list has to have 8 bytes: of an atomic operation they receive what the memory held before."}},
 		verbs.ReasonPeerClosed: {"REASON_PEER_CLOSED", "The peer closed the connection, and what had not begun was flushed. No error, if the program expected it.",
 			[]string{"The peer's program ended, or destroyed its queue pair or id."}},

@@ -189,8 +189,8 @@ func (d *Device) GIDs(port int) ([]verbs.GIDEntry, error) {
 	return slices.Clone(d.port.Info(port).GIDTable), nil
 }
 
-// Leave sends what can leave at once.
-func (d *Device) Leave() {
+// Drain sends what can leave at once.
+func (d *Device) Drain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fabric.drain()

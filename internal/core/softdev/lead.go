@@ -76,8 +76,8 @@ func (d *Device) Sleep(awake func() bool) bool {
 	return true
 }
 
-// Rouse has whoever sleeps in [Device.Sleep] ask again whether it is to be awake.
-func (d *Device) Rouse() { d.lane.mover.wake() }
+// WakeSleeper has whoever sleeps in [Device.Sleep] ask again whether it is to be awake.
+func (d *Device) WakeSleeper() { d.lane.mover.wake() }
 
 // wait waits for the network, without the lock.
 func (l *lane) wait() {

@@ -479,7 +479,7 @@ func TestStreamBacklog(t *testing.T) {
 	var asked []verbs.Stream
 	for range room {
 		links = append(links, w.asks(t, flood, at))
-		asked = append(asked, hears(verbs.StreamAsked, flood.addr))
+		asked = append(asked, hears(verbs.StreamRequested, flood.addr))
 	}
 	for range 3 {
 		more := w.asks(t, flood, at)
@@ -491,19 +491,19 @@ func TestStreamBacklog(t *testing.T) {
 		if gone := hears(verbs.StreamFailed, flood.addr); gone != asked[room-1-i] {
 			t.Error("not the latest gives way")
 		}
-		hears(verbs.StreamAsked, honest.addr)
+		hears(verbs.StreamRequested, honest.addr)
 		s.within(func() bool { return rejected(links[room-1-i]) }, "who gives way hears of it")
 	}
 	s.ok(asked[0].Reject(nil)) // the program can still answer what waits
 	w.asks(t, flood, at)
-	hears(verbs.StreamAsked, flood.addr)
+	hears(verbs.StreamRequested, flood.addr)
 
 	// All have one place.
 	for range room - 3 {
 		last := w.newNet()
 		w.asks(t, last, at)
 		hears(verbs.StreamFailed, flood.addr)
-		hears(verbs.StreamAsked, last.addr)
+		hears(verbs.StreamRequested, last.addr)
 	}
 	late := w.asks(t, w.newNet(), at)
 	s.within(func() bool { return rejected(late) }, "there is no room")
@@ -516,7 +516,7 @@ func TestStreamBacklog(t *testing.T) {
 	if gone := hears(verbs.StreamFailed, flood.addr); gone != asked[1] {
 		t.Error("not who has waited for long gives way")
 	}
-	hears(verbs.StreamAsked, other.addr)
+	hears(verbs.StreamRequested, other.addr)
 }
 
 // TestStreamRefusedLinks has peers keep links open whose requests were rejected: there are not more of

@@ -115,7 +115,7 @@ func (l *streamListener) deliverRequest(c *conn) {
 		}
 	}
 	c.events = l.events
-	c.notify(verbs.StreamEvent{Type: verbs.StreamAsked, Param: c.peerParam()})
+	c.notify(verbs.StreamEvent{Type: verbs.StreamRequested, Param: c.peerParam()})
 }
 
 // surplus returns which of the waiting requests gives way: one that has waited for long, or else

@@ -302,7 +302,7 @@ func TestRefusals(t *testing.T) {
 		case c.cause == iwarp.ProtectionInvalidate: // found when the message was complete: no header goes with it
 			side = verbs.FailedStream
 		case c.status == verbs.Success:
-			side = verbs.FailedPast
+			side = verbs.FailedCompleted
 		}
 		if f := a.qp.Failure(); f == nil || f.Side != side || f.Status != statusOf(c.cause) || f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
 			t.Errorf("%s: the requester knows %v", name, f)

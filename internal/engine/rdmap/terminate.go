@@ -103,12 +103,12 @@ func refusedByPeer(t *iwarp.Terminate) verbs.Failure {
 	}
 	switch h.Opcode {
 	case iwarp.OpWrite:
-		f.Side, f.Op, f.Key, f.Addr = verbs.FailedPast, verbs.WCWrite, verbs.Key(h.STag), h.TO
+		f.Side, f.Op, f.Key, f.Addr = verbs.FailedCompleted, verbs.WCWrite, verbs.Key(h.STag), h.TO
 		if t.HasLen {
 			f.Length = uint64(max(int(t.SegmentLen)-len(t.DDP), 0))
 		}
 	case iwarp.OpSend, iwarp.OpSendInv, iwarp.OpSendSE, iwarp.OpSendSEInv:
-		f.Side, f.Op = verbs.FailedPast, verbs.WCSend
+		f.Side, f.Op = verbs.FailedCompleted, verbs.WCSend
 	}
 	return f
 }
