@@ -116,8 +116,8 @@ func (p *ibProtocol) timeout() {
 	p.m.unlock()
 }
 
-// lastWords disconnects, rejects or withdraws everything, with one datagram each.
-func (p *ibProtocol) lastWords() (say func()) {
+// goodbye disconnects, rejects or withdraws everything, with one datagram each.
+func (p *ibProtocol) goodbye() (say func()) {
 	for _, comm := range slices.Sorted(maps.Keys(p.conns)) { // in the same order each time
 		p.engine.Release(p.now(), comm)
 	}
@@ -127,7 +127,7 @@ func (p *ibProtocol) lastWords() (say func()) {
 		words = append(words, out)
 	}
 	return func() {
-		until := time.Now().Add(lastWordsTime)
+		until := time.Now().Add(goodbyeTime)
 		for i := range words {
 			for errors.Is(p.send(&words[i]), verbs.ErrQueueFull) && time.Now().Before(until) {
 				time.Sleep(100 * time.Microsecond) // the device sends what is queued
@@ -136,8 +136,8 @@ func (p *ibProtocol) lastWords() (say func()) {
 	}
 }
 
-// lastWordsTime limits how long a closing device tries to tell all peers while its port is full.
-const lastWordsTime = 20 * time.Millisecond
+// goodbyeTime limits how long a closing device tries to tell all peers while its port is full.
+const goodbyeTime = 20 * time.Millisecond
 
 // send sends a datagram, from queue pair 1 to queue pair 1.
 func (p *ibProtocol) send(out *ibcm.Datagram) error {

@@ -24,10 +24,10 @@ type subnet struct {
 	admin     *administrator
 	announcer announcer
 
-	mu     sync.Mutex
-	joined map[verbs.GID]*joinedGroup // multicast groups
-	asking bool                       // see again
-	asked  bool                       // meanwhile: once more
+	mu            sync.Mutex
+	joined        map[verbs.GID]*joinedGroup // multicast groups
+	rejoining     bool                       // see again
+	rejoinPending bool                       // meanwhile: once more
 }
 
 // newSubnet returns nil if the driver's ports have no LIDs.
