@@ -59,29 +59,29 @@ func TestDroppedWay(t *testing.T) {
 		return from.Port()
 	}
 	first, second := connected(), connected()
-	way := first.way
+	way := first.sock
 	if way == nil {
 		t.Fatal("the route has no connected socket")
 	}
-	if second.way != way || port(first) != way.sock.LocalAddr().Port() || port(second) != port(first) {
+	if second.sock != way || port(first) != way.sock.LocalAddr().Port() || port(second) != port(first) {
 		t.Fatal("two routes to a host have two ways")
 	}
 	way.sock.Close() // as where the system has no way to learn its identification any more
-	if port(first) != ib.UDPPort || first.way != nil {
+	if port(first) != ib.UDPPort || first.sock != nil {
 		t.Error("the first route still has its way")
 	}
 	third := connected()
-	if third.way == way || third.way == nil {
+	if third.sock == way || third.sock == nil {
 		t.Fatal("a new route got the lost way")
 	}
-	if port(second) != ib.UDPPort || second.way != nil {
+	if port(second) != ib.UDPPort || second.sock != nil {
 		t.Error("the second route still has its way")
 	}
-	if p.ways[third.to] != third.way || port(third) != third.way.sock.LocalAddr().Port() {
+	if p.peerSockets[third.to] != third.sock || port(third) != third.sock.sock.LocalAddr().Port() {
 		t.Error("the new way went with the old one")
 	}
 	p.Disconnect(first)
-	if len(p.ways) != 0 {
+	if len(p.peerSockets) != 0 {
 		t.Error("a way is left")
 	}
 }
