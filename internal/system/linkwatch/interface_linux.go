@@ -30,8 +30,8 @@ type Link struct {
 // Interface follows one Ethernet interface, its addresses and its neighbors. Like a [Watch] it is of
 // the network namespace in which it was created.
 type Interface struct {
-	feed *feed // nil: nothing changes
-	book linkBook
+	feed  *netlinkReader // nil: nothing changes
+	state linkState
 	neighbors
 
 	changed func(before, after Link)
@@ -67,9 +67,9 @@ func NewInterface(name string) (*Interface, error) {
 	if err := w.neighbors.init(name); err != nil {
 		return nil, err
 	}
-	w.book = linkBook{link: now, neighbors: &w.neighbors}
+	w.state = linkState{link: now, neighbors: &w.neighbors}
 	w.feed = newFeed(unix.RTMGRP_LINK|unix.RTMGRP_IPV4_IFADDR|unix.RTMGRP_IPV6_IFADDR|unix.RTMGRP_NEIGH,
-		[]uint16{unix.RTM_GETLINK, unix.RTM_GETADDR, unix.RTM_GETNEIGH}, &w.book)
+		[]uint16{unix.RTM_GETLINK, unix.RTM_GETADDR, unix.RTM_GETNEIGH}, &w.state)
 	return w, nil
 }
 
@@ -91,7 +91,7 @@ func (w *Interface) Follow(changed func(before, after Link)) {
 
 // take publishes what the feed has read.
 func (w *Interface) take() {
-	now := w.book.link
+	now := w.state.link
 	now.Addrs = slices.Clone(now.Addrs)
 	w.mu.Lock()
 	before := w.link
@@ -114,16 +114,16 @@ func (w *Interface) Close() {
 	}
 }
 
-// linkBook is what rtnetlink(7) has reported of one interface.
-type linkBook struct {
+// linkState is what rtnetlink(7) has reported of one interface.
+type linkState struct {
 	link      Link
 	neighbors *neighbors
 }
 
 // reset forgets the state and the addresses. Of neighbors the last that was known remains.
-func (b *linkBook) reset() { b.link.Up, b.link.Addrs = false, nil }
+func (b *linkState) reset() { b.link.Up, b.link.Addrs = false, nil }
 
-func (b *linkBook) handle(m *syscall.NetlinkMessage) {
+func (b *linkState) handle(m *syscall.NetlinkMessage) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		b.handleLink(m, m.Header.Type == unix.RTM_NEWLINK)
@@ -135,7 +135,7 @@ func (b *linkBook) handle(m *syscall.NetlinkMessage) {
 }
 
 // handleLink processes a struct ifinfomsg, see [table.handleLink].
-func (b *linkBook) handleLink(m *syscall.NetlinkMessage, is bool) {
+func (b *linkState) handleLink(m *syscall.NetlinkMessage, is bool) {
 	d := m.Data
 	if len(d) < unix.SizeofIfInfomsg || d[0] != unix.AF_UNSPEC || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
 		return
@@ -160,7 +160,7 @@ func (b *linkBook) handleLink(m *syscall.NetlinkMessage, is bool) {
 const maxAddrs = 128
 
 // handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index).
-func (b *linkBook) handleAddr(m *syscall.NetlinkMessage, is bool) {
+func (b *linkState) handleAddr(m *syscall.NetlinkMessage, is bool) {
 	d := m.Data
 	if len(d) < unix.SizeofIfAddrmsg || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
 		return
@@ -179,7 +179,7 @@ func (b *linkBook) handleAddr(m *syscall.NetlinkMessage, is bool) {
 }
 
 // handleNeighbor processes a struct ndmsg (family, index, state, flags, type) and its attributes.
-func (b *linkBook) handleNeighbor(m *syscall.NetlinkMessage) {
+func (b *linkState) handleNeighbor(m *syscall.NetlinkMessage) {
 	const known = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT | unix.NUD_NOARP
 	d := m.Data
 	if len(d) < unix.SizeofNdMsg || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index ||
