@@ -45,7 +45,7 @@ func TestChoose(t *testing.T) {
 	} {
 		got := choose(c.route, machines.Source(t, c.machine).ReadDevices(), c.table)
 		check(t, c.what, got.Best, c.best)
-		check(t, c.what+", not", got.Not, c.not)
+		check(t, c.what+", not", got.Unusable, c.not)
 	}
 }
 

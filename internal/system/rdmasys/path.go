@@ -11,7 +11,7 @@ const (
 	TooLong  Answer = "too long"  // a router, or this host, says so
 	Refused  Answer = "refused"   // a host on the way refuses to pass it on
 	NoAnswer Answer = "no answer" // it is lost, or a socket has it, or a filter
-	Unspoken Answer = "not sent"  // it could not be sent
+	NotSent  Answer = "not sent"  // it could not be sent
 )
 
 // PathTest is what is known of how large packets may be on the way to a peer.

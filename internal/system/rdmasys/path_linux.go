@@ -71,7 +71,7 @@ func probe(ctx context.Context, r Route, peer netip.Addr, port uint16, n, times 
 	d := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.From, 0)), Control: dontFragment}
 	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(peer, port).String())
 	if err != nil {
-		return Unspoken
+		return NotSent
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
@@ -94,7 +94,7 @@ func probe(ctx context.Context, r Route, peer netip.Addr, port uint16, n, times 
 		case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EACCES):
 			answer = Refused
 		case errors.Is(err, unix.EPERM): // by a filter of this host
-			return Unspoken
+			return NotSent
 		}
 	}
 	return answer
