@@ -46,7 +46,7 @@ func (p *port) listen(plain bool) error {
 			p.sock.Close()
 			p.sock = nil
 		}
-		if !errors.Is(joinErr, portshare.ErrNobody) {
+		if !errors.Is(joinErr, portshare.ErrNoMember) {
 			return &refusedError{joinErr.Error()}
 		}
 		if time.Now().After(until) {
@@ -69,7 +69,7 @@ func (p *port) shared() portshare.Config {
 // shareAddress opens the door to an address that was just bound. If that fails, for example for lack of
 // descriptors, the device works, but no other process can join it.
 func (p *port) shareAddress() {
-	if m, err := portshare.Found(p.shared()); err == nil {
+	if m, err := portshare.Create(p.shared()); err == nil {
 		p.group = processes{m, p.local}
 	}
 }

@@ -61,7 +61,7 @@ func (s *site) config(m **Member) Config {
 
 func (s *site) found() *Member {
 	s.t.Helper()
-	return s.make(Found)
+	return s.make(Create)
 }
 
 func (s *site) join() *Member {
@@ -216,14 +216,14 @@ func TestSuccession(t *testing.T) {
 			m, err := Join(s.config(&late))
 			if err == nil {
 				m.Close()
-			} else if !errors.Is(err, ErrNobody) {
+			} else if !errors.Is(err, ErrNoMember) {
 				t.Fatal(err)
 			}
 			return err == nil
 		})
 	}
 	members[0].Close()
-	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNobody) {
+	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNoMember) {
 		t.Errorf("joining nobody: %v", err)
 	}
 }
@@ -255,7 +255,7 @@ func TestNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unix.Close(c)
-		if err := unix.Connect(c, &unix.SockaddrUnix{Name: doorAddr(s.name, m.number).Name}); err != nil {
+		if err := unix.Connect(c, &unix.SockaddrUnix{Name: controlAddr(s.name, m.number).Name}); err != nil {
 			t.Fatal(err)
 		}
 		if say != "" {
@@ -271,7 +271,7 @@ func TestNoise(t *testing.T) {
 // and nobody answers.
 func (s *site) silence() (number uint64) {
 	s.t.Helper()
-	door, number, err := openDoor(s.name)
+	door, number, err := listenControl(s.name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestSilentLeader(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	a, b := s.found(), s.join()
-	if err := a.common.Load().board.setDoor(a.slot, s.silence()); err != nil {
+	if err := a.common.Load().board.setControlNumber(a.slot, s.silence()); err != nil {
 		t.Fatal(err)
 	}
 	members := []*Member{a, b, s.join()}
@@ -337,7 +337,7 @@ func (s *site) squat(names int) {
 			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 			if err == nil {
 				s.t.Cleanup(func() { unix.Close(fd) })
-				err = unix.Bind(fd, &unix.SockaddrUnix{Name: doorAddr(s.name, uint64(number)).Name})
+				err = unix.Bind(fd, &unix.SockaddrUnix{Name: controlAddr(s.name, uint64(number)).Name})
 			}
 			if err == nil {
 				err = unix.Listen(fd, 1)
@@ -358,8 +358,8 @@ func (s *site) squat(names int) {
 // doors are found all the same.
 func TestSquatters(t *testing.T) {
 	s := newSite(t)
-	s.squat(4 * maxKnocks)
-	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNobody) {
+	s.squat(4 * maxDials)
+	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNoMember) {
 		t.Errorf("joining another user: %v", err)
 	}
 	s.found()
