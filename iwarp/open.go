@@ -79,7 +79,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		n.Close()
 		return nil, failed(addr, err)
 	}
-	return statsocket.Show(verbs.NewDevice(d)), nil
+	return statsocket.Publish(verbs.NewDevice(d)), nil
 }
 
 // failed explains why an address cannot be opened.

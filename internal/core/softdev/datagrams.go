@@ -17,9 +17,9 @@ import (
 const (
 	// datagramPort, and a device's slot, is where datagrams for the device go: its door for them.
 	datagramPort = rendezvousPort + 64
-	// datagramPatience is how long datagrams wait for a device whose process takes none. Switches of
+	// datagramTimeout is how long datagrams wait for a device whose process takes none. Switches of
 	// InfiniBand have such a limit, too (HOQLife, IBTA 14.2.5.6).
-	datagramPatience = clock.Time(4 * time.Second)
+	datagramTimeout = clock.Time(4 * time.Second)
 	// datagramsAtOnce is how many a queue pair sends before others have their turn.
 	datagramsAtOnce = 256
 	// maxDatagramPeers limits the devices that this one has links to, and those that have links to it.
@@ -258,7 +258,7 @@ func (l *datagramLink) wait(q *datagramQP) {
 		l.pollAgain() // there is room now
 	}
 	if l.waitLimit.index == 0 {
-		d.timers.set(&l.waitLimit, d.passTime()+datagramPatience)
+		d.timers.set(&l.waitLimit, d.passTime()+datagramTimeout)
 		d.wakeForTimer()
 	}
 }

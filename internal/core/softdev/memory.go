@@ -241,7 +241,7 @@ func (f *memoryFlow) startUCTimer(some bool) {
 	case !held:
 		d.timers.stop(&f.ucTimer)
 	case some || f.ucTimer.index == 0:
-		d.timers.set(&f.ucTimer, d.passTime()+datagramPatience)
+		d.timers.set(&f.ucTimer, d.passTime()+datagramTimeout)
 		d.wakeForTimer()
 	}
 }

@@ -47,7 +47,7 @@ type progress struct {
 	isStalled   bool // the port took no more: batch is to be sent again
 	passPackets int  // received in the present pass
 	sentBatches int  // sent in it
-	patience    patience
+	patience    ackWait
 }
 
 func (p *progress) init(d *PacketDevice, lim ibta.Limits) {

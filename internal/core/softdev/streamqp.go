@@ -148,7 +148,7 @@ func (q *streamQP) waitTime() clock.Time {
 	a := q.engine.Attr()
 	switch {
 	case q.typ == verbs.UC: // it has no retries
-		return datagramPatience
+		return datagramTimeout
 	case a.Timeout == 0:
 		return 0
 	}

@@ -14,8 +14,8 @@ const (
 	maxResponse = 16 << 20
 	// window is how many segments may be sent without an acknowledgement, after the first.
 	window = 64
-	// patience is how long the next segment may take.
-	patience = clock.Time(10e9)
+	// segmentTimeout is how long the next segment may take.
+	segmentTimeout = clock.Time(10e9)
 )
 
 // assembly is a response of which segments have come (section 13.6.3.2).
@@ -81,7 +81,7 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 	}
 	p.data = append(p.data, part...)
 	p.last = r.Segment
-	q.deadline = now + max(q.timeout, patience)
+	q.deadline = now + max(q.timeout, segmentTimeout)
 	if last || p.last == p.limit {
 		p.limit = p.last + window
 		a.tell(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})

@@ -107,7 +107,7 @@ func (s *packetServer) answer(c *net.UnixConn) {
 			p = kept.Last(r.Most)
 		}
 		took := time.Since(start)
-		if c.SetWriteDeadline(time.Now().Add(patience)) != nil || stream.SendReply(&p) != nil || kept == nil {
+		if c.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil || stream.SendReply(&p) != nil || kept == nil {
 			return
 		}
 		time.Sleep(min(restFactor*took, restMost))

@@ -18,8 +18,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 )
 
-// atOnce is how many processes are read at the same time.
-const atOnce = 8
+// maxParallel is how many processes are read at the same time.
+const maxParallel = 8
 
 // Read reads the processes of this user with open devices, and for root those of all users, in the order
 // of their ids. pid chooses one; 0: all. This process is left out. Processes that end meanwhile are, too.
@@ -32,7 +32,7 @@ func Read(ctx context.Context, pid int) ([]Process, error) {
 		wait  sync.WaitGroup
 		lock  sync.Mutex
 		found []Process
-		slots = make(chan struct{}, atOnce)
+		slots = make(chan struct{}, maxParallel)
 	)
 	for _, n := range namesIn(string(table)) {
 		if !allowed(os.Geteuid(), n.uid) || n.pid == os.Getpid() && isOwn(n) {
@@ -74,7 +74,7 @@ func read(ctx context.Context, n name, pid int) *Process {
 	p := &Process{PID: n.pid, UID: n.uid, Instance: n.random}
 	if err != nil {
 		p.Err = err
-		return only(p, pid)
+		return filterPID(p, pid)
 	}
 	defer c.Close()
 	cred, err := peerOf(c.(*net.UnixConn))
@@ -86,7 +86,7 @@ func read(ctx context.Context, n name, pid int) *Process {
 		p.PID = int(cred.Pid)
 		p.Command = commandOf(p.PID)
 	}
-	if only(p, pid) == nil {
+	if filterPID(p, pid) == nil {
 		return nil
 	}
 	if cred.Pid > 0 && stopped(p.PID) { // it would keep readers waiting for readTime
@@ -103,8 +103,8 @@ func read(ctx context.Context, n name, pid int) *Process {
 	return p
 }
 
-// only returns p if it is the process that is wanted.
-func only(p *Process, pid int) *Process {
+// filterPID returns p if it is the process that is wanted.
+func filterPID(p *Process, pid int) *Process {
 	if pid != 0 && p.PID != pid {
 		return nil
 	}

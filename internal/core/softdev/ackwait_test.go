@@ -11,7 +11,7 @@ import (
 // TestPatience holds that acknowledgements go along with posts only while each post is
 // waited for.
 func TestPatience(t *testing.T) {
-	var p patience
+	var p ackWait
 	post := func(polls int) bool {
 		p.polls += polls
 		return p.posted()
