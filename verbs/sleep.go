@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// sleeper is a [DeviceDriver] in which a goroutine that waits for completions can sleep by itself: one
+// sleeper is a [Driver] in which a goroutine that waits for completions can sleep by itself: one
 // thread is woken then, where the driver's own would wake a second one.
 type sleeper interface {
 	// Sleeps reports whether goroutines can: elsewhere Sleep always returns false.
