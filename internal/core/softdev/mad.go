@@ -305,7 +305,7 @@ func (a *agent) setGSI(to *verbs.MADPath, p *ib.Packet) error {
 	if row >= 0 {
 		p.PKey = a.dev.port.Info(a.port).PKeyTable[row]
 	} else {
-		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(to.PKey))}
+		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(p.PKey))}
 	}
 	return nil
 }
