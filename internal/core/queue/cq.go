@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -143,8 +144,8 @@ func (c *CQ) Armed() bool { return c.armed.Load() != notifyNone }
 func (c *CQ) Resize(capacity int) error {
 	c.poll.Lock()
 	defer c.poll.Unlock()
-	if capacity < int(c.pushed.Load()-c.polled.Load()) {
-		return verbs.ErrInvalid
+	if n := int(c.pushed.Load() - c.polled.Load()); capacity < n {
+		return &verbs.OpError{Op: "resize_cq", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%d entries, but %d completions are in the queue", capacity, n)}
 	}
 	c.capacity = capacity
 	return nil

@@ -3,6 +3,8 @@
 package softdev
 
 import (
+	"fmt"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -19,7 +21,7 @@ type cq struct {
 // CreateCQ creates a completion queue.
 func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	if cqe > maxCQE {
-		return nil, verbs.ErrInvalid
+		return nil, badCQE("create_cq", cqe)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,6 +36,10 @@ func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	d.cqs[c] = struct{}{}
 	addObject(d, &d.objects.cqs, c)
 	return c, nil
+}
+
+func badCQE(op string, cqe int) error {
+	return &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%d entries: a completion queue has 1 to %d", cqe, maxCQE)}
 }
 
 // Poll takes completions; if there are none it moves data and looks again.
@@ -128,7 +134,7 @@ func (c *cq) ReqNotify(solicitedOnly bool) error {
 
 func (c *cq) Resize(cqe int) error {
 	if cqe <= 0 || cqe > maxCQE {
-		return verbs.ErrInvalid
+		return badCQE("resize_cq", cqe)
 	}
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()

@@ -3,6 +3,8 @@
 package softdev
 
 import (
+	"fmt"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -20,7 +22,8 @@ type srq struct {
 
 func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
 	if init.MaxWR > maxSRQWR || init.MaxSGE > maxSGE {
-		return nil, verbs.ErrInvalid
+		return nil, &verbs.OpError{Op: "create_srq", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("MaxWR %d, MaxSGE %d: the device's limits are %d and %d", init.MaxWR, init.MaxSGE, maxSRQWR, maxSGE)}
 	}
 	d := p.dev
 	d.mu.Lock()
