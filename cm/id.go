@@ -35,7 +35,7 @@ type ID struct {
 	groups      []*membership
 	ep          endpoint // the protocol's part
 	retry       connectRetry
-	listIndex   int // in the manager's roll
+	listIndex   int // in the manager's list
 
 	queries    context.Context // the context of pending queries; nil: there was none
 	endQueries context.CancelFunc

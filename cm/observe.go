@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// ListIndex returns where the id is in its manager's roll.
+// ListIndex returns where the id is in its manager's list.
 func (id *ID) ListIndex() *int { return &id.listIndex }
 
 // lockTries is how often an observer tries to take the manager's lock, a millisecond apart. Whoever has it

@@ -374,7 +374,7 @@ func (l *sctpLink) Close(abort bool) {
 // MSS returns the size of packets, which does not limit segments: SCTP fragments messages itself.
 func (l *sctpLink) MSS() int { return l.net.packetBytes() }
 
-// Silent returns false: SCTP detects a silent peer itself, see sctpSilence.
+// Silent returns false: SCTP detects a silent peer itself, see sctpTimeout.
 func (l *sctpLink) Silent() bool { return false }
 
 // Ended reports whether everything was read.

@@ -49,7 +49,7 @@ const (
 	sctpStarting = 1024
 	// sctpSetupTime limits how long that takes.
 	sctpSetupTime = 10 * time.Second
-	// A peer that is silent for sctpBeat gets a heartbeat, and is given up after sctpSilence (RFC
+	// A peer that is silent for sctpHeartbeat gets a heartbeat, and is given up after sctpTimeout (RFC
 	// 9260 section 8.3).
 	sctpHeartbeat = 5 * time.Second
 	sctpTimeout   = 30 * time.Second

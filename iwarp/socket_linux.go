@@ -18,7 +18,7 @@ import (
 // maxPieces is how many pieces one system call takes (the limit, UIO_MAXIOV, is 1024).
 const maxPieces = 512
 
-// A peer that is silent for keepBeat seconds is probed, and is given up after keepSilence. The
+// A peer that is silent for keepAliveInterval seconds is probed, and is given up after keepAliveTimeout. The
 // system probes only while nothing is unacknowledged. Silent covers the rest, because
 // TCP_USER_TIMEOUT would also end connections whose peer announces a zero window.
 const (
@@ -230,7 +230,7 @@ func (l *link) Close(abort bool) {
 	l.fd = -1
 }
 
-// Silent reports whether nothing that was sent has been acknowledged for keepSilence. A peer with a
+// Silent reports whether nothing that was sent has been acknowledged for keepAliveTimeout. A peer with a
 // zero window is probed less and less often: the system gives it up by itself.
 func (l *link) Silent() bool {
 	i, err := unix.GetsockoptTCPInfo(l.fd, unix.IPPROTO_TCP, unix.TCP_INFO)

@@ -71,7 +71,7 @@ type scheduler struct {
 // takes about 150 ns.
 func (s *scheduler) busy() bool {
 	if !s.mu.TryLock() {
-		return true // others poll in vain too
+		return true // others find nothing either
 	}
 	defer s.mu.Unlock()
 	metrics.Read(s.sample[:])

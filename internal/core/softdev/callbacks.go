@@ -13,29 +13,29 @@ type callbackQueue struct {
 	done  chan struct{}
 }
 
-func (n *callbackQueue) start() {
-	n.ready, n.ended, n.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	go n.run()
+func (q *callbackQueue) start() {
+	q.ready, q.ended, q.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	go q.run()
 }
 
 // add has f called soon.
-func (n *callbackQueue) add(f func()) {
-	n.mu.Lock()
-	n.queue = append(n.queue, f)
-	n.mu.Unlock()
+func (q *callbackQueue) add(f func()) {
+	q.mu.Lock()
+	q.queue = append(q.queue, f)
+	q.mu.Unlock()
 	select {
-	case n.ready <- struct{}{}:
+	case q.ready <- struct{}{}:
 	default:
 	}
 }
 
-func (n *callbackQueue) run() {
-	defer close(n.done)
+func (q *callbackQueue) run() {
+	defer close(q.done)
 	for {
-		n.mu.Lock()
-		queue := n.queue
-		n.queue = nil
-		n.mu.Unlock()
+		q.mu.Lock()
+		queue := q.queue
+		q.queue = nil
+		q.mu.Unlock()
 		for _, f := range queue {
 			f()
 		}
@@ -43,8 +43,8 @@ func (n *callbackQueue) run() {
 			continue
 		}
 		select {
-		case <-n.ready:
-		case <-n.ended:
+		case <-q.ready:
+		case <-q.ended:
 			return
 		}
 	}
@@ -54,4 +54,4 @@ func (n *callbackQueue) run() {
 func (d *StreamDevice) StreamsDone() <-chan struct{} { return d.callbacks.ended }
 
 // stop ends the goroutine; a callback may still be running.
-func (n *callbackQueue) stop() { close(n.ended) }
+func (q *callbackQueue) stop() { close(q.ended) }

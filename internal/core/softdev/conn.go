@@ -31,7 +31,7 @@ const (
 
 // Limits of what peers can make us wait for.
 const (
-	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame, and for the link of queue pairs that meet by number
+	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame, and for the link of queue pairs that connect by number
 	linkTime        = clock.Time(17 * time.Second)       // for the link of a request of the program: as long as a REQ is repeated over InfiniBand
 	answerTime      = clock.Time(5 * time.Minute)        // for the program's answer, on both sides: as long as an MRA is believed over InfiniBand
 	endTime         = clock.Time(2 * time.Second)        // for the peer's end of a stream

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// datagramPort, and a device's slot, is where datagrams for the device go: its door for them.
+	// datagramPort, and a device's slot, is where the device listens for datagrams.
 	datagramPort = rendezvousPort + 64
 	// datagramTimeout is how long datagrams wait for a device whose process takes none. Switches of
 	// InfiniBand have such a limit, too (HOQLife, IBTA 14.2.5.6).
@@ -29,7 +29,7 @@ const (
 // datagrams are those of a device's UD queue pairs, over shared memory. They go from device to device:
 // a device makes a link to each that one of its queue pairs sends to, at the first datagram, and only
 // sends there. What the others send comes by the links that they have made. So a datagram goes to whoever
-// has the door of its destination, and nobody can have another's.
+// listens at its destination, and nobody can listen at another's.
 type datagrams struct {
 	dev      *StreamDevice
 	net      MemoryNetwork
@@ -42,7 +42,7 @@ type datagrams struct {
 	groups
 }
 
-// deviceKey tells devices apart, and the doors of a group.
+// deviceKey identifies a device, or a listener of a group.
 type deviceKey struct {
 	addr netip.Addr
 	slot int
@@ -54,7 +54,7 @@ func newDatagrams(d *StreamDevice, net MemoryNetwork, e *local.Device) *datagram
 	return u
 }
 
-// open opens the door. A device without UD queue pairs has none.
+// open starts to listen. A device without UD queue pairs does not.
 func (u *datagrams) open() error {
 	if u.listener != nil {
 		return nil
@@ -135,7 +135,7 @@ func (u *datagrams) use(l *datagramLink) {
 	l.used = u.uses
 }
 
-// dial makes a link to the door at a port.
+// dial makes a link to the listener at a port.
 func (u *datagrams) dial(at deviceKey, port uint16) (*datagramLink, error) {
 	if len(u.to) == maxDatagramPeers {
 		u.forgetOne()
@@ -199,7 +199,7 @@ func (l *datagramLink) find(to, from verbs.QPN) []*local.DatagramQP {
 	return u.found
 }
 
-// handle does what there is to do when the other side has stirred.
+// handle does what there is to do after the peer did something.
 func (l *datagramLink) handle() {
 	u, d := l.all, l.all.dev
 	if l.peer == nil {

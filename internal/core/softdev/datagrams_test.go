@@ -48,7 +48,7 @@ func (l *silentLink) Connected() error         { return ErrAgain }
 func (l *silentLink) PeerAddr() netip.AddrPort { return l.to }
 func (l *silentLink) Close(bool)               { l.net.open-- }
 
-// silentDoor is the network as the door of its only device.
+// silentNetwork is the network as the door of its only device.
 type silentDoor struct{ *silentNetwork }
 
 func (silentDoor) Close() error { return nil }

@@ -37,7 +37,7 @@ type Device struct {
 	nextSRQ uint32
 	counts  counts
 	event   func(verbs.EventType, int)
-	failed  func(*verbs.Failure) // nil: nobody is told
+	failed  func(*verbs.Failure) // may be nil
 	shared  *queue.Device        // what all engines have
 	watch
 	fabric     fabric

@@ -45,16 +45,16 @@
 //	fabric.go                               what a fabric has to bring
 //	lane.go                                 what moves the data, and what is under its lock
 //	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long
-//	spin.go                                 what a program that polls in vain does: poll on, or doze
+//	spin.go                                 what a program whose polls find nothing does: poll on, or doze
 //	lead.go                                 programs that sleep at the network by themselves
 //	timer.go                                what is to be done at a time, of all fabrics
 //	virtual.go                              what virtual time asks of whoever polls
 //	halfopen.go                             what peers begin and do not go on with
-//	observe.go                              metrics and statistics, which are read without the lock
+//	observe.go, objectlists.go, capture.go  metrics, objects and packets for observers
 //
 //	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets
 //	packetah.go, xrc.go                     address handles, XRC domains
-//	progress.go, schedule.go, patience.go   receiving, sending, held acknowledgements
+//	progress.go, schedule.go, ackwait.go    receiving, sending, held acknowledgements
 //	mad.go, share.go, persist.go            management agents, addresses that several devices have, FLUSH
 //
 //	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
@@ -62,5 +62,5 @@
 //	memory.go, memorynet.go                 in memory that both sides share
 //	datagrams.go, datagramqp.go             UD queue pairs there, and the links from device to device that they use
 //	conn.go, connsetup.go                   a stream from its link to its end
-//	streams.go, news.go, rendezvous.go      streams for package cm, and for queue pairs by number
+//	streams.go, callbacks.go, rendezvous.go streams for package cm, and for queue pairs by number
 package softdev

@@ -20,9 +20,9 @@ const MaxGroupListeners = 64
 // maxGroupsSentTo is how many groups a device keeps links for.
 const maxGroupsSentTo = 64
 
-// groups are the multicast groups of a device, over shared memory. A device with members of a group has a door of the
-// group, besides that for datagrams to one queue pair. One that sends to the group makes a link to each of these
-// doors. It looks for them with its first datagram, and again when it has been told that there is another.
+// groups are the multicast groups of a device, over shared memory. A device with members of a group has a listener for
+// the group, besides that for datagrams to one queue pair. One that sends to the group makes a link to each of these
+// listeners. It looks for them with its first datagram, and again when its watch reports another.
 type groups struct {
 	attached map[netip.Addr]*members
 	sentTo   map[netip.Addr]*recipients
@@ -91,11 +91,11 @@ type recipients struct {
 	addr  netip.Addr
 	watch GroupWatch
 	links []*datagramLink
-	stale bool // there may be a door without a link
+	stale bool // there may be a listener without a link
 	used  uint64
 }
 
-// recipientsOf returns that of a group. It returns nil if the system has no room for what tells of its members.
+// recipientsOf returns the recipients of a group, or nil if the system has no room for another watch.
 func (u *datagrams) recipientsOf(addr netip.Addr) *recipients {
 	a := u.sentTo[addr]
 	if a == nil {
@@ -129,7 +129,7 @@ func (u *datagrams) forgetGroup() {
 	}
 }
 
-// connect makes links to the doors that there are none to.
+// connect makes links to the listeners that there are none to.
 func (a *recipients) connect() {
 	if !a.watch.Changed() && !a.stale {
 		return

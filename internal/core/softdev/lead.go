@@ -35,7 +35,7 @@ func (d *Device) Sleeps() bool { return d.alone }
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
 func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
 
-// Sleep moves data and sleeps while there are none, until awake returns true, [Device.Rouse] was called
+// Sleep moves data and sleeps while there are none, until awake returns true, [Device.WakeSleeper] was called
 // and it does, or the device is closed. It returns false if somebody else does so already. awake is called
 // with the lock held.
 func (d *Device) Sleep(awake func() bool) bool {

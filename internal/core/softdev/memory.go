@@ -70,7 +70,7 @@ func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	q.engine, q.flow, q.performs = e, f, f
 }
 
-// domain returns what peers are told of a protection domain's regions.
+// domain returns the domain that tells peers of a protection domain's regions.
 func (m *memoryCarrier) domain(pd memory.PD) (Domain, error) {
 	if d := m.domains[pd]; d != nil {
 		return d, nil
@@ -128,7 +128,7 @@ func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 	}
 }
 
-// limitDrain limits the time that a peer is told why its request was refused: it may not look.
+// limitDrain limits the time to tell a peer why its request was refused: it may not look.
 func (f *memoryFlow) limitDrain() {
 	if c := f.c; f.engine.State() == verbs.Err && !f.drains {
 		f.drains = true
@@ -187,7 +187,7 @@ func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
 		return false
 	}
 	f.c, f.link, f.peer, f.drains = c, link, peer, false
-	f.again() // it may have stirred before
+	f.again() // it may have done something before
 	return true
 }
 
@@ -203,7 +203,7 @@ func (f *memoryFlow) detach() {
 	f.c, f.link, f.peer = nil, nil, nil
 }
 
-// watch does nothing: the network reports a link when its peer has stirred.
+// watch does nothing: the network reports a link when its peer did something.
 func (f *memoryFlow) watch() {}
 
 // resumed receives what waited. The next message may wait as well, for a time of its own.

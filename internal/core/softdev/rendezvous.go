@@ -16,12 +16,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Queue pairs that are connected by number, as programs for InfiniBand do, meet at a port of
+// Queue pairs that are connected by number, as in programs for InfiniBand, connect through a port of
 // their device. The one with the lower address and number sends an MPA request whose private data
 // names both.
 //
 // Devices of one address, usually in several processes, have a slot each: the top bits of their
-// queue pair numbers, and the offset of their port from meetPort.
+// queue pair numbers, and the offset of their port from rendezvousPort.
 const (
 	rendezvousPort  = 47910
 	rendezvousMagic = "RamjetQP"
@@ -31,7 +31,7 @@ const (
 	redialMax       = clock.Time(256 * time.Millisecond) // up to this
 )
 
-// rendezvous is the meeting place of queue pairs.
+// rendezvous connects queue pairs by number.
 type rendezvous struct {
 	slot     int
 	bits     int // of the numbers, that tell slots apart

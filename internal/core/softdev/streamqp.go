@@ -25,7 +25,7 @@ type streamQP struct {
 	polls  uint32 // poll count when the first of them was posted
 	polled bool   // the program polled before that
 
-	redial        timer // makes another attempt to meet the peer
+	redial        timer // makes another attempt to connect
 	waitTimer     timer // ends the wait of work requests for a stream
 	waitPartsLeft int   // parts of that wait that are left
 	attempt       uint
@@ -88,7 +88,7 @@ func (q *streamQP) applyState() {
 	}
 }
 
-// stopConnecting stops trying to meet the peer.
+// stopConnecting stops the attempts to connect.
 func (q *streamQP) stopConnecting() {
 	q.dev.timers.stop(&q.redial)
 	q.dev.timers.stop(&q.waitTimer)

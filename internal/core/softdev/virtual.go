@@ -10,7 +10,7 @@ import "runtime"
 type Virtual interface {
 	// Pause waits for a moment, in which others run and time passes. The device's lock is not held.
 	Pause()
-	// PollPause is for a program that has polled in vain: Pause, if it has done so often.
+	// PollPause is called after a poll that found nothing. It pauses after many.
 	PollPause()
 	// AllocAddr returns the address for a region of so many bytes.
 	AllocAddr(size int) uint64
@@ -30,7 +30,7 @@ func (l *lane) setPace(port PortState) {
 	}
 }
 
-// Yields reports whether polls in vain let others run.
+// Yields reports whether polls that find nothing let others run.
 func (c *cq) Yields() bool { return c.dev.virtual != nil }
 
 // polledNothing returns n, what a poll has found; virtual time may pass if that is nothing.

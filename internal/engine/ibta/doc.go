@@ -28,7 +28,7 @@
 //	responder.go, execute.go  the checks of a request, and what it does
 //	duplicate.go              requests that come again
 //	flush.go                  FLUSH, which the device carries out
-//	early.go                  packets that came before their turn
+//	reorder.go                packets that came before their turn
 //	respond.go                acknowledgements and responses on their way out
 //	datagram.go, mad.go       UD, and the datagrams of QP1
 //	pace.go                   what nobody acknowledges does not overrun buffers

@@ -13,8 +13,8 @@ import (
 )
 
 // An ICMP error may reflect a moment, such as one process taking a port over from another. It
-// counts if it is repeated after a pause of askAgain. While nothing arrives the pauses grow from
-// firstAsk to lastAsk: hosts send few such errors per second.
+// counts if it is repeated after a pause of probeInterval. While nothing arrives the pauses grow from
+// firstProbe to maxProbeInterval: hosts send few such errors per second.
 const (
 	probeInterval    = 150 * time.Millisecond
 	firstProbe       = time.Second
