@@ -17,7 +17,7 @@ import (
 )
 
 // joinTimeout is how long an address in use is taken to be shared: another process may be between
-// binding it and opening its door.
+// binding it and opening its control socket.
 const joinTimeout = 3 * time.Second
 
 // listen binds the port's address, or joins the processes that have it already.
@@ -66,7 +66,7 @@ func (p *port) shared() portshare.Config {
 	}
 }
 
-// shareAddress opens the door to an address that was just bound. If that fails, for example for lack of
+// shareAddress opens the control socket of an address that was just bound. If that fails, for example for lack of
 // descriptors, the device works, but no other process can join it.
 func (p *port) shareAddress() {
 	if m, err := portshare.Create(p.shared()); err == nil {

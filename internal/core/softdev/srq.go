@@ -11,13 +11,13 @@ import (
 
 // srq is a shared receive queue.
 type srq struct {
-	dev    *Device
-	queue  queue.RecvQueue
-	domain *queue.Domain // XRC
-	events func(verbs.EventType)
-	posted func(*srq)    // nil: nobody waits for receives
-	info   verbs.SRQInfo // as observers see it
-	listIndex  int
+	dev       *Device
+	queue     queue.RecvQueue
+	domain    *queue.Domain // XRC
+	events    func(verbs.EventType)
+	posted    func(*srq)    // nil: nobody waits for receives
+	info      verbs.SRQInfo // as observers see it
+	listIndex int
 }
 
 func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {

@@ -16,13 +16,13 @@ import (
 // its contents say which slots are taken, and who may write. The kernel releases a lock when its
 // holder is gone, in whatever way.
 //
-//	 0        8        16                 144              168
-//	+--------+--------+-- … --+--------+----------------+----
-//	| claims | leader | door of slot 0 … | claim          | …
-//	+--------+--------+-- … --+--------+----------------+----
+//	 0        8        16                   144            168
+//	+--------+--------+-- … --+----------+--------------+----
+//	| claims | leader | slot 0's control … | claim        | …
+//	+--------+--------+-- … --+----------+--------------+----
 //
 // The first word is the number of claims, the second the slot of the leader. Then come the numbers
-// of the members' doors. Each process has opened the file itself, because locks belong to an open
+// of the members' control sockets. Each process has opened the file itself, because locks belong to an open
 // file.
 type board struct{ file *os.File }
 
@@ -33,11 +33,11 @@ type claim struct {
 }
 
 const (
-	leaderAt  = 8
-	doorsAt   = 16
-	claimsAt  = doorsAt + 8*Slots
-	claimSize = 24
-	maxClaims = 1 << 14
+	leaderAt   = 8
+	controlsAt = 16
+	claimsAt   = controlsAt + 8*Slots
+	claimSize  = 24
+	maxClaims  = 1 << 14
 
 	slotLocks  = 1 << 40           // the first slot's
 	classLocks = slotLocks + Slots // then, for each management class: its process has an agent for it
@@ -191,12 +191,12 @@ func (b *board) lead(slot, was int, then func()) bool {
 	return led
 }
 
-// controlNumber returns the number of the door of a slot.
-func (b *board) controlNumber(slot int) (uint64, error) { return b.word(doorsAt + 8*int64(slot)) }
+// controlNumber returns the number of a slot's control socket.
+func (b *board) controlNumber(slot int) (uint64, error) { return b.word(controlsAt + 8*int64(slot)) }
 
-// setControlNumber records the number of the door of a slot.
+// setControlNumber records the number of a slot's control socket.
 func (b *board) setControlNumber(slot int, number uint64) error {
-	return b.setWord(doorsAt+8*int64(slot), number)
+	return b.setWord(controlsAt+8*int64(slot), number)
 }
 
 func (b *board) word(at int64) (uint64, error) {

@@ -16,7 +16,7 @@ const (
 	// Slots is how many processes can share an address.
 	Slots = 1 << Bits
 
-	descriptors = 3*Slots + 1 // of a common
+	descriptors = 3*Slots + 1 // of sharedResources
 )
 
 // boxSize is the buffer size to request for a box, in bytes including the system's overhead.
@@ -28,8 +28,8 @@ type sharedResources struct {
 	board *board
 }
 
-// newCommon creates the boxes and the board for sockets, which it takes over.
-func newCommon(sockets []int) (*sharedResources, error) {
+// newSharedResources creates the boxes and the board for sockets, which it takes over.
+func newSharedResources(sockets []int) (*sharedResources, error) {
 	c := &sharedResources{fds: make([]int, 3*Slots, descriptors)}
 	for i := range c.fds {
 		c.fds[i] = -1

@@ -22,28 +22,28 @@ import (
 )
 
 var (
-	// ErrNoMember means that no process of this user has a door to the address. One may be about to
-	// open it.
+	// ErrNoMember means that no process of this user has a control socket for the address. One may
+	// be about to open it.
 	ErrNoMember = errors.New("no process shares the address")
-	// ErrSilent means that those who have the address do not answer.
+	// ErrSilent means that the processes that have the address do not answer.
 	ErrSilent = errors.New("does not answer, perhaps because it is stopped: let it go on (SIGCONT) or end it")
 	// ErrFull means that all slots are taken.
 	ErrFull = fmt.Errorf("in use by %d processes, which is as many as can share it", Slots)
 )
 
-// The first bytes that a caller sends at a door: the version of the protocol, and what it wants.
+// The first bytes that a caller sends: the version of the protocol, and what it wants.
 const (
 	version         = 2
 	wantDescriptors = 'j' // the descriptors
 	wantPings       = 'f' // answers to its pings, and notice of the member's end
 )
 
-// handshake limits the exchange at a door.
+// handshake limits the exchange at a control socket.
 const handshake = 3 * time.Second
 
-// controlPrefix is the prefix of the names of an address's doors. They are in the abstract namespace, so
-// each vanishes with its process. Anybody can take any name there. So the last part of a door's
-// name is random, to keep anyone from taking it first, and the kernel tells who holds it.
+// controlPrefix begins the names of an address's control sockets. They are in the abstract namespace, so
+// each vanishes with its process. Anybody can take any name there. So the last part of a name is
+// random, to keep anyone from taking it first, and the kernel tells who holds it.
 func controlPrefix(name string) string {
 	return fmt.Sprintf("@ramjet/%s/%d/", name, os.Geteuid())
 }
@@ -52,18 +52,18 @@ func controlAddr(name string, number uint64) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("%s%016x", controlPrefix(name), number)}
 }
 
-// listenControl opens a door with a number of its own.
-func listenControl(name string) (door *net.UnixListener, number uint64, err error) {
+// listenControl opens a control socket with a random number.
+func listenControl(name string) (control *net.UnixListener, number uint64, err error) {
 	var random [8]byte
 	rand.Read(random[:])
 	number = binary.NativeEndian.Uint64(random[:])
-	if door, err = net.ListenUnix("unixpacket", controlAddr(name, number)); err == nil {
-		forkmark.SetConn(door)
+	if control, err = net.ListenUnix("unixpacket", controlAddr(name, number)); err == nil {
+		forkmark.SetConn(control)
 	}
-	return door, number, err
+	return control, number, err
 }
 
-// listControls returns the numbers of what look like doors to an address.
+// listControls returns the numbers of what look like control sockets of an address.
 func listControls(name string) (numbers []uint64, err error) {
 	// That of the process may belong to another network namespace than this thread's.
 	f, err := os.Open("/proc/thread-self/net/unix")
@@ -74,7 +74,7 @@ func listControls(name string) (numbers []uint64, err error) {
 	prefix := controlPrefix(name)
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		// Num RefCount Protocol Flags Type St Inode Path; the path of a door has no space.
+		// Num RefCount Protocol Flags Type St Inode Path; our paths have no space.
 		line := lines.Text()
 		path := line[strings.LastIndexByte(line, ' ')+1:]
 		digits, ok := strings.CutPrefix(path, prefix)
@@ -88,8 +88,8 @@ func listControls(name string) (numbers []uint64, err error) {
 	return numbers, lines.Err()
 }
 
-// dialControl connects to a door, and sends what is wanted. ErrNobody means that there is none, or not of
-// this user.
+// dialControl connects to a control socket, and sends what is wanted. ErrNoMember means that there is
+// none, or that it is another user's.
 func dialControl(name string, number uint64, want byte) (c *net.UnixConn, pid int, err error) {
 	c, err = net.DialUnix("unixpacket", nil, controlAddr(name, number))
 	if err != nil {
@@ -109,11 +109,11 @@ func dialControl(name string, number uint64, want byte) (c *net.UnixConn, pid in
 	return c, int(cred.Pid), nil
 }
 
-// maxDials limits how many doors are tried. There are no more members than slots, and processes
-// that are about to be members.
+// maxDials limits how many control sockets are tried. There are no more members than slots, and
+// processes that are about to be members.
 const maxDials = 4 * Slots
 
-// ask asks at all doors of an address for the descriptors, and takes the first answer.
+// ask asks all members of an address for the descriptors, and takes the first answer.
 func ask(name string) (fds []int, err error) {
 	numbers, err := listControls(name)
 	if err != nil {
@@ -153,7 +153,7 @@ func ask(name string) (fds []int, err error) {
 	return first(answers, pids)
 }
 
-// answered is the outcome at one door.
+// answered is the outcome of one member.
 type answered struct {
 	fds []int
 	err error
@@ -216,8 +216,8 @@ func sendDescriptors(c *net.UnixConn, fds []int) error {
 	return err
 }
 
-// receiveDescriptors takes descriptors from a member. ErrNobody means that it is gone, os.ErrDeadlineExceeded
-// that it does not answer.
+// receiveDescriptors takes descriptors from a member. ErrNoMember means that it is gone,
+// os.ErrDeadlineExceeded that it does not answer.
 func receiveDescriptors(c *net.UnixConn, count int) (fds []int, err error) {
 	var b [1]byte
 	control := make([]byte, unix.CmsgSpace(4*count))

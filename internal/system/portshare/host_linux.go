@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// serve answers callers at the member's door.
-func (m *Member) serve(door *net.UnixListener) {
+// serve answers callers of the member's control socket.
+func (m *Member) serve(control *net.UnixListener) {
 	defer m.done.Done()
 	for {
-		c, err := door.AcceptUnix()
+		c, err := control.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}

@@ -18,7 +18,7 @@ const (
 )
 
 // watch makes the member follow the leader, and take over from one that is gone or does not answer.
-// Then what is for nobody in particular comes to this member.
+// It then gets what is for no process in particular.
 func (m *Member) watch(c *sharedResources) {
 	defer m.done.Done()
 	for pause := time.Duration(0); ; {
@@ -97,7 +97,7 @@ func (m *Member) handOver(c *sharedResources) {
 	}
 }
 
-// steer directs what is for nobody in particular to a slot.
+// steer directs what is for no process in particular to a slot.
 func (m *Member) steer(c *sharedResources, slot int) {
 	_ = m.Steer(c.fds[slot], slot) // fails only for lack of kernel memory
 }

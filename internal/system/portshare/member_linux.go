@@ -20,7 +20,7 @@ type Config struct {
 	// founder's own. It is called once, when a second member comes. The member owns the
 	// descriptors.
 	Group func() ([]int, error)
-	// Steer directs what is for nobody in particular to a slot. socket is a descriptor of the
+	// Steer directs what is for no process in particular to a slot. socket is a descriptor of the
 	// group.
 	Steer func(socket, slot int) error
 	// Adopt gets the socket of the slot of a joining member. The member still owns the descriptor.
@@ -41,8 +41,8 @@ type Member struct {
 	mu      sync.Mutex
 	claims  map[uint64]uint64 // masks by service id
 	control *net.UnixListener
-	number  uint64                     // the door's
-	conns   map[*net.UnixConn]struct{} // at its door, and at the leader's
+	number  uint64                     // the control socket's
+	conns   map[*net.UnixConn]struct{} // at its control socket, and at the leader's
 	inbox   *os.File
 	closed  bool
 	quit    chan struct{} // closed with it
@@ -216,7 +216,7 @@ func (m *Member) createShared() (*sharedResources, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCommon(sockets)
+	c, err := newSharedResources(sockets)
 	if err != nil {
 		return nil, err
 	}

@@ -245,7 +245,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestNoise has strangers at the door who say nothing, or nothing of sense.
+// TestNoise has strangers connect who send nothing, or nothing of sense.
 func TestNoise(t *testing.T) {
 	s := newSite(t)
 	m := s.found()
@@ -267,15 +267,15 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// silence stands for a member that is stopped: the kernel lets others connect to its door,
+// silence stands for a member that is stopped: the kernel lets others connect to it,
 // and nobody answers.
 func (s *site) silence() (number uint64) {
 	s.t.Helper()
-	door, number, err := listenControl(s.name)
+	control, number, err := listenControl(s.name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { door.Close() })
+	s.t.Cleanup(func() { control.Close() })
 	return number
 }
 
@@ -319,7 +319,7 @@ func TestSilentLeader(t *testing.T) {
 	s.eventually("one of the others leads", func() bool { return slices.ContainsFunc(members, leads) })
 }
 
-// squat takes names of doors as another user.
+// squat takes names of control sockets as another user.
 func (s *site) squat(names int) {
 	s.t.Helper()
 	if os.Getuid() != 0 {
@@ -354,8 +354,8 @@ func (s *site) squat(names int) {
 	}
 }
 
-// TestSquatters has another user take names as doors have them: nobody is asked there, and
-// doors are found all the same.
+// TestSquatters has another user take names like those of control sockets: nobody is asked there, and
+// members are found all the same.
 func TestSquatters(t *testing.T) {
 	s := newSite(t)
 	s.squat(4 * maxDials)
