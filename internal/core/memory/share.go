@@ -14,11 +14,11 @@ type Sharer interface {
 	// Allocate makes the memory of a region, which is a segment of its own. segment 0 means that
 	// this region is not to be shared, or cannot be.
 	Allocate(pd PD, size int, access verbs.Access) (buf []byte, unmap func(), segment uint64)
-	// RegionAdded says that a key stands for a region, as it is now, and Ended that it no longer does.
-	// gone says that the region is no more, and does not begin again.
+	// RegionAdded reports that a key stands for a region, as it is now, and RegionRemoved that it no
+	// longer does; gone: the region has ended, and is not added again.
 	RegionAdded(r *Region)
 	RegionRemoved(r *Region, gone bool)
-	// DomainRemoved says that a protection domain, which has no regions, is no more.
+	// DomainRemoved reports the end of a protection domain, which has no regions.
 	DomainRemoved(pd PD)
 }
 
@@ -53,7 +53,7 @@ func (t *Table) removed(r *Region, gone bool) {
 	}
 }
 
-// DropDomain says that a protection domain is no more.
+// DropDomain reports the end of a protection domain.
 func (t *Table) DropDomain(pd PD) {
 	if t.sharer != nil {
 		t.sharer.DomainRemoved(pd)

@@ -23,7 +23,7 @@ type Table struct {
 	freed     []verbs.Key // ring of key>>8 in quarantine
 	oldest    int
 	allocAddr func(size int) uint64 // chooses addresses; nil: those of the memory
-	rebound   []*Window             // those that Rebound has not told
+	rebound   []*Window             // that Rebound has yet to report
 	watched   int                   // regions that somebody waits on
 	changed   bool
 	sharer    Sharer // nil: peers have no part of the memory mapped

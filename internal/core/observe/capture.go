@@ -11,10 +11,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// maxCaptures is of how many queue pairs packets are kept at the same time. A ring has less than 100 KiB.
+// maxCaptures limits the queue pairs that are captured at the same time. A ring takes less than 100 KiB.
 const maxCaptures = 8
 
-// captureKey is a queue pair whose packets are kept.
+// captureKey identifies a captured queue pair.
 type captureKey struct {
 	dev weak.Pointer[verbs.Device]
 	qpn verbs.QPN
@@ -38,8 +38,8 @@ type Capture struct {
 	close sync.Once
 }
 
-// StartCapture has the last packets of a queue pair of this process kept until Close. Those who watch the same one share
-// a ring. The error says why there are none.
+// StartCapture captures the last packets of a queue pair of this process until Close. Watchers of the same queue
+// pair share a ring.
 func StartCapture(device string, n verbs.QPN) (*Capture, error) {
 	captureLock.Lock()
 	defer captureLock.Unlock()
@@ -73,7 +73,7 @@ func StartCapture(device string, n verbs.QPN) (*Capture, error) {
 	return nil, err
 }
 
-// Close ends the share. The last one turns keeping off.
+// Close ends the watcher's share. The last one ends the capture.
 func (k *Capture) Close() {
 	k.close.Do(func() {
 		captureLock.Lock()

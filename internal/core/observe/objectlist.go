@@ -2,7 +2,7 @@
 
 package observe
 
-// Member is in one [Roll] at most.
+// Member is in one [ObjectList] at most.
 type Member interface{ ListIndex() *int }
 
 // ObjectList is a set of objects that can be listed in pages, with changes in between. Its owner's lock covers it.

@@ -26,7 +26,7 @@ type PacketRequest struct {
 // Packets are the last packets of a queue pair.
 type Packets struct {
 	Wire    Wire
-	Seen    uint64 // packets since keeping began
+	Seen    uint64 // packets since the capture began
 	Packets []Packet
 	Refused string // why there are none; empty: there are
 }
@@ -79,8 +79,8 @@ type PacketStream struct {
 	out        []byte
 }
 
-// NewPacketStream makes the end of a connection. Whoever owns the connection bounds the time that reads and
-// writes take.
+// NewPacketStream makes the end of a connection. Its owner bounds the time that reads and writes
+// take.
 func NewPacketStream(rw io.ReadWriter) *PacketStream {
 	return &PacketStream{from: reader{in: bufio.NewReaderSize(rw, 4<<10)}, to: rw}
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // ConnLister lists the ids of a device's connection manager in pages, as verbs.Observable lists its
-// objects. next is [Busy] if the manager is at work for too long to be asked.
+// objects. next is [Busy] if the manager is busy for too long.
 type ConnLister func(page []verbs.ConnInfo, at int) (n, next int)
 
-// Busy is the position behind which a listing cannot go on.
+// Busy is the position of a listing that cannot go on.
 const Busy = -1
 
 // entry is a device of this process.
@@ -30,8 +30,8 @@ var (
 	entries     []*entry // in the order of opening
 )
 
-// Register enters a device until it is closed, or its program drops it. changed is called then and now with the
-// number of devices that are entered. One such call follows the other.
+// Register lists a device until it is closed, or its program drops it. changed is called now and then, with the
+// number of devices that are listed, one call after the other.
 func Register(dev *verbs.Device, changed func(devices int)) {
 	e := &entry{dev: weak.Make(dev), changed: changed}
 	entriesLock.Lock()
@@ -53,7 +53,7 @@ func (e *entry) unregister() {
 	}
 }
 
-// SetConnLister says who lists the connections of a device. It does nothing for a device that is not entered.
+// SetConnLister sets what lists the connections of a device. It does nothing if the device is not registered.
 func SetConnLister(dev *verbs.Device, list ConnLister) {
 	entriesLock.Lock()
 	defer entriesLock.Unlock()
@@ -64,13 +64,13 @@ func SetConnLister(dev *verbs.Device, list ConnLister) {
 	}
 }
 
-// liveDevice is a device that is there while it is looked at.
+// liveDevice is a registered device, kept alive while it is read.
 type liveDevice struct {
 	dev   *verbs.Device
 	conns ConnLister
 }
 
-// devices returns what is entered now.
+// devices returns the registered devices.
 func devices() (all []liveDevice) {
 	entriesLock.Lock()
 	defer entriesLock.Unlock()

@@ -26,7 +26,7 @@ const (
 	headLen = 96
 )
 
-// Address is one end of a packet's way.
+// Address is one end of a packet's path.
 type Address struct {
 	GID  verbs.GID // or an IP address, as a GID
 	LID  uint16    // on InfiniBand
@@ -88,7 +88,7 @@ func (r *Ring) Last(most int) (list []Packet, seen uint64) {
 	return list, r.seen
 }
 
-// PacketSource is a driver whose queue pairs have packets that can be kept.
+// PacketSource is a driver whose queue pairs can be captured.
 type PacketSource interface {
 	// CapturePackets has the packets of a queue pair added to a ring from now on; nil: no longer. It does not
 	// wait for the device.

@@ -24,7 +24,7 @@ const (
 // requests one stores that, and then loads pushed in a poll. The load must not come before the
 // store. The store of pushed is a swap, because the race detector's stores do not keep that order.
 type CQ struct {
-	// Of whoever pushes; they change with poll held.
+	// Of the pushing side, which changes them with poll held.
 	slots    []verbs.WC // length a power of two
 	capacity int
 	seen     uint32 // polled, when it was last looked at

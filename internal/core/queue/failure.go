@@ -89,7 +89,7 @@ func (p *Pair) refusedEntry(f *verbs.Failure, pd memory.PD, sgl []verbs.SGE, wri
 // which. It does nothing for a queue pair whose failure is known.
 func (p *Pair) StreamFailed(f verbs.Failure) { p.recordFailure(&f) }
 
-// PeerClosed keeps that the peer closed the connection. It is how a connection should end, and not reported.
+// PeerClosed records that the peer closed the connection, which is not reported: connections should end so.
 func (p *Pair) PeerClosed() {
 	if p.failure == nil {
 		p.failure = &verbs.Failure{QPN: p.Num, Side: verbs.FailedStream, Status: verbs.WRFlushError, Reason: verbs.ReasonPeerClosed}

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// capture has a queue pair's packets added to a ring; nil: no longer.
+// capture adds a queue pair's packets to a ring from now on; nil: to none.
 func (d *Device) capture(n verbs.QPN, r *observe.Ring) error {
 	d.view.Lock()
 	defer d.view.Unlock()
@@ -25,7 +25,7 @@ func (d *Device) capture(n verbs.QPN, r *observe.Ring) error {
 	return nil
 }
 
-// CapturePackets is that of observe.PacketSource.
+// CapturePackets implements observe.PacketSource.
 func (d *PacketDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	for port := 1; r != nil && port <= d.attr.Ports; port++ {
 		info := d.port.Info(port)
@@ -50,7 +50,7 @@ func wireOf(t verbs.GIDType) observe.Wire {
 	return observe.RoCEv2
 }
 
-// CapturePackets is that of observe.PacketSource. Only streams of bytes have packets.
+// CapturePackets implements observe.PacketSource. Only streams of bytes have packets.
 func (d *StreamDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	if _, ok := d.carrier.(*byteCarrier); !ok {
 		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrNotSupported, Detail: "shared memory has no packets: each side works in the other's memory"}
@@ -61,8 +61,8 @@ func (d *StreamDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	return d.capture(n, r)
 }
 
-// captureSent adds the packets of the batch from number from on to the ring of q, which made them. They are about
-// to leave.
+// captureSent adds the packets of the batch from number from on to the ring of q, which made them, before
+// they are sent.
 func (d *PacketDevice) captureSent(q *packetQP, from int) {
 	r, b := q.capture.Load(), d.batch
 	if r == nil {
@@ -76,7 +76,7 @@ func (d *PacketDevice) captureSent(q *packetQP, from int) {
 	}
 }
 
-// captureReceived adds a packet that has come.
+// captureReceived adds a received packet.
 func captureReceived(r *observe.Ring, p *ib.Packet, from *ibta.PathKey) {
 	var room [128]byte
 	head := p.AppendHeader(room[:0])

@@ -66,12 +66,12 @@ func (u *datagrams) open() error {
 	return err
 }
 
-// datagramListener is where peers come whose datagrams are for the device, or for its members of a group.
+// datagramListener accepts links for datagrams to the device, or to its members of a group.
 type datagramListener struct {
 	all     *datagrams
 	acc     Acceptor
 	members *members // nil: the datagrams are for one queue pair each
-	again   timer    // lets peers in again after the system had no room for one
+	again   timer    // accepts again after the system had no room for a link
 }
 
 func (u *datagrams) newListener(acc Acceptor, g *members) *datagramListener {
@@ -86,7 +86,7 @@ func (o *datagramListener) close() {
 	o.acc.Close()
 }
 
-// accept lets peers in. With too many, the address that has the most links loses its oldest.
+// accept accepts links. With too many, the address that has the most of them loses its oldest.
 func (o *datagramListener) accept() {
 	u, d := o.all, o.all.dev
 	for range acceptsAtOnce {
@@ -151,7 +151,7 @@ func (u *datagrams) dial(at deviceKey, port uint16) (*datagramLink, error) {
 	return l, nil
 }
 
-// forgetOne ends the link that no datagram has gone by for longest.
+// forgetOne ends the link that was not used for longest.
 func (u *datagrams) forgetOne() {
 	var oldest *datagramLink
 	for _, l := range u.to {
@@ -239,7 +239,7 @@ func (l *datagramLink) handle() {
 	}
 	l.resume()
 	if ended || moved >= memoryTurn {
-		l.pollAgain() // nobody else will say that there is something
+		l.pollAgain() // nothing else will report the link
 	}
 }
 

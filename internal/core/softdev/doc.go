@@ -21,9 +21,8 @@
 // # Lock
 //
 // One mutex per device, that of its lane, covers its engine, what it sends and receives, and all
-// data memory.
-// Polls of completion queues have a lock of their own; pushes have the device's. Callbacks to package verbs do not
-// block.
+// data memory. Polls of completion queues have a lock of their own; pushes have the device's.
+// Callbacks to package verbs do not block.
 //
 // It is held for one turn at a time, however much there is to do: see turn.go. What can take
 // arbitrarily long is done without it: a FLUSH to a file, and freeing memory.
@@ -42,14 +41,14 @@
 //	device.go, route.go, limits.go, version.go  the device: attributes, port, routes, closing; how many objects
 //	pd.go, mr.go, cq.go, srq.go, qp.go      its objects
 //	pinning.go                              memory that is pinned, and prefetched
-//	fabric.go                               what a fabric has to bring
+//	fabric.go                               what a fabric implements
 //	lane.go                                 what moves the data, and what is under its lock
 //	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long
 //	spin.go                                 what a program whose polls find nothing does: poll on, or doze
 //	lead.go                                 programs that sleep at the network by themselves
 //	timer.go                                what is to be done at a time, of all fabrics
-//	virtual.go                              what virtual time asks of whoever polls
-//	halfopen.go                             what peers begin and do not go on with
+//	virtual.go                              polls under virtual time
+//	halfopen.go                             what peers have begun and not continued
 //	observe.go, objectlists.go, capture.go  metrics, objects and packets for observers
 //
 //	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets

@@ -19,8 +19,8 @@ type fabric interface {
 	// adopt completes the creation of a shared receive queue.
 	adopt(s *srq, init *verbs.SRQInit)
 
-	// workers returns how far peers are that are at work in this process's memory by themselves. Those
-	// that begin later know what was withdrawn before.
+	// workers returns the peers that work in this process's memory now, with what their Work returns.
+	// A peer that begins later knows what was withdrawn before.
 	workers() map[Worker]uint32
 
 	// publish copies counters for metrics. The view's lock is held, too.

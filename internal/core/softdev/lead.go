@@ -35,8 +35,8 @@ func (d *Device) Sleeps() bool { return d.alone }
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
 func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
 
-// Sleep moves data and sleeps while there are none, until awake returns true, [Device.WakeSleeper] was called
-// and it does, or the device is closed. It returns false if somebody else does so already. awake is called
+// Sleep moves data and sleeps while there are none, until awake returns true or the device is closed.
+// [Device.WakeSleeper] has it call awake again. It returns false if somebody else sleeps there already. awake is called
 // with the lock held.
 func (d *Device) Sleep(awake func() bool) bool {
 	l := &d.lane
@@ -76,7 +76,7 @@ func (d *Device) Sleep(awake func() bool) bool {
 	return true
 }
 
-// WakeSleeper has whoever sleeps in [Device.Sleep] ask again whether it is to be awake.
+// WakeSleeper makes [Device.Sleep] call awake again.
 func (d *Device) WakeSleeper() { d.lane.mover.wake() }
 
 // wait waits for the network, without the lock.
@@ -106,7 +106,7 @@ func (d *Device) othersWait() bool {
 	return false
 }
 
-// signalLoop has the lane's goroutine look what there is to do.
+// signalLoop makes the lane's goroutine look for work.
 func (l *lane) signalLoop() {
 	select {
 	case l.unlease <- struct{}{}:

@@ -29,7 +29,7 @@ type memoryCarrier struct {
 
 // NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
 // name is what the program opened, and oneSided what is displayed of who carries out one-sided
-// operations. With eventsOnly programs that wait for completions sleep at once.
+// operations. With eventsOnly, programs that wait for completions sleep at once.
 func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
 	d.alone, d.eventsOnly = true, eventsOnly
@@ -272,7 +272,7 @@ func (f *memoryFlow) receive() int {
 		return 1
 	}
 	if ended || f.engine.More() {
-		f.again() // nobody else will say that there is something
+		f.again() // nothing else will report the link
 	}
 	if f.engine.Due() {
 		d.addReady(c)
@@ -280,8 +280,8 @@ func (f *memoryFlow) receive() int {
 	return count
 }
 
-// lost ends the connection with a peer that has gone. A connection manager tells its side of that. Queue
-// pairs that were connected by number find out as they do on InfiniBand: what they send fails.
+// lost ends the connection with a peer that has gone. A connection manager reports that on its side.
+// Queue pairs that were connected by number find out as on InfiniBand: what they send fails.
 func (f *memoryFlow) lost() {
 	managed := f.c.events != nil
 	switch {

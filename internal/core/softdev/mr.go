@@ -57,7 +57,7 @@ func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
 	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) }))
 }
 
-// orNil makes nil of no region.
+// orNil returns a nil interface for no region.
 func orNil(m *mr, err error) (verbs.MRDriver, error) {
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (m *mr) detach() error {
 		m.unmap = unmap
 		m.dev.counts.regions.remove()
 		removeObject(m.dev, &m.dev.objects.mrs, m)
-		m.dev.watch.notify() // whoever waits for the region sees that it is gone
+		m.dev.watch.notify() // who waits for the region sees that it has ended
 	}
 	return err
 }
@@ -179,8 +179,8 @@ func (m *mr) detach() error {
 // piece to finish, unless it was stopped.
 const workersTimeout = 5 * time.Second
 
-// waitForWorkers waits until peers who work in this process's memory by themselves have finished what they began
-// before. The lock is not held. then is what the program is told to do if one of them was stopped.
+// waitForWorkers waits until peers that work in this process's memory by themselves have finished what they began
+// before. The lock is not held. then says what to do if one of them was stopped.
 func (d *Device) waitForWorkers(op, then string) error {
 	d.mu.Lock()
 	workers := d.fabric.workers()

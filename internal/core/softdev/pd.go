@@ -27,7 +27,7 @@ func (d *Device) AllocPD() (verbs.PDDriver, error) {
 	return &pd{dev: d, num: d.nextPD}, nil
 }
 
-// Dealloc frees little: what was made from the domain is gone.
+// Dealloc frees little: nothing that was made from the domain is left.
 func (p *pd) Dealloc() error {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()

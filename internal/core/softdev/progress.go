@@ -140,8 +140,8 @@ func (d *PacketDevice) polling(from *queue.CQ) {
 
 func (d *PacketDevice) long(int) bool { return d.sentBatches+d.passPackets > bulk }
 
-// transmit sends what ready queue pairs have, as much as a turn may take, and tells the program
-// what came of all that happened. What is left goes with the next turn.
+// transmit sends what ready queue pairs have, as much as a turn may take, and delivers the results
+// to the program. What is left goes with the next turn.
 func (d *PacketDevice) transmit(acks bool) {
 	if !d.isStalled || d.send() {
 		d.sendReady(acks)
@@ -192,8 +192,8 @@ func (d *PacketDevice) sendReady(acks bool) {
 	}
 }
 
-// settle brings to an end what happened to q before it changes: it sends what q owes its peer, which
-// would wait for it in vain, as far as a turn goes, and delivers its completions.
+// settle finishes what happened to q before it changes: it sends what q owes its peer, which would
+// otherwise wait for nothing, as far as a turn goes, and delivers its completions.
 func (d *PacketDevice) settle(q *packetQP) {
 	d.newTime()
 	d.touch(&q.qp)
@@ -235,7 +235,7 @@ func (d *PacketDevice) send() bool {
 		d.engine.Counters.SendErrors++
 	}
 	if d.isStalled && !d.batch.Detach() {
-		d.isStalled = false // as if it were lost: sending it again will tell
+		d.isStalled = false // as if it were lost: sending it again will show the error
 		d.engine.Counters.SendErrors++
 	}
 	if d.isStalled {

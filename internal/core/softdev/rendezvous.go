@@ -116,7 +116,7 @@ func (q *streamQP) canConnect() bool {
 	return s >= verbs.RTR && s <= verbs.SQD
 }
 
-// connect dials the peer, or checks whether it has come.
+// connect dials the peer, or checks whether it has dialed.
 func (q *streamQP) connect() {
 	d, a, e := q.dev, q.engine.Attr(), q.engine
 	if !q.canConnect() || e.Up() || q.conn != nil || a.DestQPN == 0 {
@@ -128,7 +128,7 @@ func (q *streamQP) connect() {
 		q.connectSelf()
 	case order < 0 || order == 0 && q.Num() < a.DestQPN:
 		if e.State() == verbs.RTR && q.attempt == 0 {
-			q.redialLater(nil) // RTS, with the PSN that the peer was told, usually follows soon
+			q.redialLater(nil) // RTS, with the starting PSN, usually follows soon
 			break
 		}
 		q.dial(peer)
@@ -140,7 +140,7 @@ func (q *streamQP) connect() {
 	q.startWait()
 }
 
-// connectSelf connects a queue pair to itself, if its device has links for that. Nobody else will come.
+// connectSelf connects a queue pair to itself, if its device has links for that.
 func (q *streamQP) connectSelf() {
 	link, err := q.dev.carrier.loop()
 	if err != nil {
@@ -172,7 +172,7 @@ func (q *streamQP) dial(peer netip.Addr) {
 // unknownPSN stands for a PSN that is unknown before RTS.
 const unknownPSN verbs.PSN = 1 << 24
 
-// firstPSN returns the starting PSN that the peer was told.
+// firstPSN returns the starting PSN to send to the peer.
 func (q *streamQP) firstPSN() verbs.PSN {
 	if q.engine.State() == verbs.RTR {
 		return unknownPSN

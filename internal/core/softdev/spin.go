@@ -30,8 +30,8 @@ const (
 
 // spinner decides what a program whose polls find nothing does next: poll on, or doze until something
 // arrives. Where nobody else wants the processor it polls on. Where others do, the system takes the
-// processor from who polls for a slice of milliseconds, and that shows: the clock leaps. Whoever
-// dozes then uses up no slice, and gets the processor back as soon as something arrives.
+// processor from the program for a slice of milliseconds, and the clock shows a leap. A program that
+// dozes uses up no slice, and gets the processor back as soon as something arrives.
 type spinner struct {
 	polls  int        // that found nothing since the last look, or since something was found
 	looked clock.Time // when the clock was last read, and nothing was found since; zero: never
@@ -41,7 +41,7 @@ type spinner struct {
 	lostAt clock.Time // when lost was true
 }
 
-// found notes that something came.
+// found notes that something arrived.
 func (s *spinner) found() { s.polls, s.looked = 0, 0 }
 
 // foundNothing counts a poll that found nothing, and reports whether it is time to read the clock.

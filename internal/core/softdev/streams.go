@@ -49,7 +49,7 @@ func (l *streamListener) accept() {
 		}
 		if err != nil {
 			l.dev.links.noRoom++
-			switch { // which holds what the system lacks?
+			switch { // which of them holds what the system lacks
 			case l.dev.refused.Len() > acceptsAtOnce:
 				l.dev.endRefused()
 				continue
