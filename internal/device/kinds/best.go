@@ -15,11 +15,11 @@ type Choice struct {
 	Reason string `json:"reason"` // why it can, and where in the order it is; or why it cannot
 }
 
-// Choices are the devices of this host, as a way to a peer.
+// Choices are the devices of this host that may reach a peer.
 type Choices struct {
 	Route    rdmasys.Route
 	Best     []Choice // what would work, in order of preference
-	Unusable []Choice // what one might expect here, and why it would not work
+	Unusable []Choice // what one might expect here, and why it does not work
 }
 
 // Best returns the devices of this host by which a peer's address can be reached, in order of

@@ -99,7 +99,7 @@ func (k kernelNaming) IP(address string) (netip.Addr, bool) {
 	return bestOf(n.Addrs)
 }
 
-// bestOf returns an address that others can be told, an IPv4 address if there is one.
+// bestOf returns an address that other hosts can use, an IPv4 address if there is one.
 func bestOf(addrs []netip.Prefix) (best netip.Addr, ok bool) {
 	for _, p := range addrs {
 		if a := p.Addr(); !a.IsLinkLocalUnicast() && (!ok || !best.Is4() && a.Is4()) {
@@ -113,7 +113,7 @@ func bestOf(addrs []netip.Prefix) (best netip.Addr, ok bool) {
 // there is; [Name.Toward] and [Name.On] choose among several.
 func (n Name) Unnamed() bool { return n.Kind.Hardware && n.Address == "" }
 
-// Toward returns the device that an unnamed one is for whom a peer matters: the one that leads to its address.
+// Toward returns the device that an unnamed one stands for with a peer: the one that leads to its address.
 // why says what was chosen among several, and for which reason.
 func (n Name) Toward(peer netip.Addr) (chosen Name, why string, err error) {
 	route, err := rdmasys.RouteTo(peer.Unmap())

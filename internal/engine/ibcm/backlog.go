@@ -14,8 +14,8 @@ import (
 // connections that it has accepted and whose peers have not confirmed. Anybody can create either
 // with one datagram and in anybody's name. So when there is no room left
 //
-//   - who was not heard for longest goes first, if that is long enough for an honest peer to have
-//     been heard,
+//   - the peer that was silent for longest goes first, if an honest one would have sent something
+//     in that time,
 //   - a source, that is an address, that has many places leaves the rest to others,
 //   - what still finds no place is dropped, not refused: an honest peer asks again.
 type backlog struct {
@@ -55,13 +55,13 @@ func (b *backlog) room() int { return max(b.limit, minHalfOpen) }
 // overHalf reports whether more than half of the places for half-open connections are taken.
 func (b *backlog) overHalf() bool { return 2*b.halfOpen.Len() > b.room() }
 
-// backlogEntry is a connection's place in the backlog of a listener; the zero place is none.
+// backlogEntry is a connection's place in the backlog of a listener; zero: it has none.
 type backlogEntry struct {
 	listener      *listener
 	source        *source
 	halfOpen      bool
-	all, bySource *list.Element // in the rows of the backlog, and of the source
-	lastHeard     clock.Time    // when the peer was heard, or was told something, last
+	all, bySource *list.Element // in the lists of the backlog, and of the source
+	lastHeard     clock.Time    // when something was last received from the peer, or sent to it
 }
 
 // join gives c a place among the unanswered or the half-open.
@@ -98,7 +98,7 @@ func (p *backlogEntry) touch(now clock.Time) {
 	}
 }
 
-// lists returns the rows that contain the place.
+// lists returns the lists that contain the entry.
 func (p *backlogEntry) lists() (all, own *list.List) {
 	if p.halfOpen {
 		return &p.listener.halfOpen, &p.source.halfOpen
@@ -124,9 +124,9 @@ func (p *backlogEntry) leave() {
 	*p = backlogEntry{}
 }
 
-// oldest returns the first of a row if it has been silent for long enough.
-func oldest(row *list.List, now, silent clock.Time) *conn {
-	if f := row.Front(); f != nil {
+// oldest returns the first of a list if its peer has been silent for long enough.
+func oldest(of *list.List, now, silent clock.Time) *conn {
+	if f := of.Front(); f != nil {
 		if c := f.Value.(*conn); now-c.entry.lastHeard >= silent {
 			return c
 		}

@@ -27,7 +27,7 @@ func (e *Engine) Disconnect(now clock.Time, id mad.CommID, private []byte) error
 }
 
 // earlyRepeats is how many DREQs follow the first at half the length of time wait. Linux answers a
-// repeated DREQ only during its time wait. If its DREP was lost, later repetitions are in vain.
+// repeated DREQ only during its time wait. If its DREP was lost, later repetitions get no answer.
 const earlyRepeats = 3
 
 func (e *Engine) disconnect(now clock.Time, c *conn, private []byte) {

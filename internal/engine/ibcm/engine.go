@@ -30,7 +30,7 @@ const (
 // several goroutines at once.
 type Engine struct {
 	config Config
-	nextID func() uint32 // of communication IDs, see names
+	nextID func() uint32 // of communication IDs, see idGenerator
 	tidTop func() uint32 // of transaction IDs: their high halves
 
 	services map[mad.ServiceID]*listener // listeners for one service
@@ -142,8 +142,8 @@ func (e *Engine) HandleTimeout(now clock.Time) {
 	}
 }
 
-// giveUp ends c because the peer does not answer, or was silent while others want its place. If the
-// peer was told anything before, it is told so, in case only its answers are lost (IBTA 12.9.8.2).
+// giveUp ends c because the peer does not answer, or was silent while others want its place. A peer
+// that was sent anything before is told, in case only its answers are lost (IBTA 12.9.8.2).
 func (e *Engine) giveUp(now clock.Time, c *conn) {
 	switch c.state {
 	case reqSent:

@@ -25,10 +25,10 @@ type repeat struct {
 type extension struct {
 	until    clock.Time // until then repetitions do not count
 	end      clock.Time // limit for all MRAs to this message; 0: no MRA has arrived
-	notified bool       // the program was told
+	notified bool       // the program got an EventMRA
 }
 
-// Patience is limited, however many MRAs arrive: an MRA costs its sender nothing, and keeps state
+// Extensions are limited, however many MRAs arrive: an MRA costs its sender nothing, and keeps state
 // here. Linux asks once, for 69 s.
 const (
 	maxExtensionREQ = clock.Time(5 * time.Minute)  // for a REQ: the peer's program has to decide

@@ -8,11 +8,11 @@ import (
 )
 
 // Flow is what all queue pairs of a device have in flight to one host: requests by bytes that are
-// not acknowledged, READs by bytes that have not come back. How much that may be, and when more may
-// leave, its congestion control says. Queue pairs that have to wait for that do so in line.
+// not acknowledged, READs by bytes that have not come back. Its congestion control decides how much that may be, and
+// when more may leave. Queue pairs that have to wait for that do so in line.
 type Flow struct {
 	control  Congestion
-	window   int        // as the congestion control said last
+	window   int        // as the congestion control returned last
 	nextSend clock.Time // likewise; zero: at once
 	timerQP  *QP        // has a deadline for those in line when nextSend comes; nil: whoever is drained next
 	burst    int        // bytes of the present send
@@ -78,20 +78,20 @@ func (f *Flow) fits(now clock.Time, l line, n int) bool {
 // small for a send.
 func (f *Flow) fullSend() int { return min(longSend, f.window/4) }
 
-// ask has the congestion control say what it makes of what it was told.
+// ask asks the congestion control for the window and the time of the next send.
 func (f *Flow) ask(now clock.Time) {
 	f.window, f.nextSend = f.control.Allows()
 	f.due(now)
 }
 
-// due has those in line go on whose time has come.
+// due lets the queue pairs in line go on whose time has come.
 func (f *Flow) due(now clock.Time) {
 	if f.nextSend <= now {
 		f.nextSend = 0
 	}
 }
 
-// deadline returns when those in line may go on for whom q looks out; zero: for none.
+// deadline returns when the queue pairs in line may go on, if q has their timer; otherwise zero.
 func (f *Flow) deadline(q *QP) clock.Time {
 	if f.nextSend != 0 && (f.timerQP == q || f.timerQP == nil) && f.Waiting() {
 		return f.nextSend
@@ -175,7 +175,7 @@ func (f *Flow) Next(now clock.Time) *QP {
 	return nil
 }
 
-// quit takes q out of everything: it sends no more. Others look out for those in line.
+// quit removes q, which sends no more. Another queue pair gets the timer for those in line.
 func (f *Flow) quit(q *QP) {
 	f.forget(q)
 	if f.timerQP == q {

@@ -207,7 +207,7 @@ func (q *QP) fail(status verbs.Status) {
 	q.flushSends()
 }
 
-// retryDetail says how often a request was tried that failed with a status; empty: that is not why.
+// retryDetail says how often a failed request was tried; empty: the status has another cause.
 func (q *QP) retryDetail(status verbs.Status) string {
 	switch status {
 	case verbs.RetryExceeded:

@@ -14,8 +14,7 @@ import (
 // lost one costs only itself and not everything after it.
 //
 // Whether a missing packet is late or lost shows only afterwards. At first it counts as lost, and
-// the peer is told at once. As soon as one turns out to have been late, the next ones are given
-// time.
+// a NAK is sent at once. As soon as one turns out to have been late, the next ones are given time.
 
 const (
 	// maxReorder limits the bytes that are kept of a queue pair's requests, and of responses to it.
@@ -134,7 +133,7 @@ func (e *reorderBuffer) forget(m *reorderMemory, psn ib.PSN, n int) {
 	}
 }
 
-// clear drops everything. A queue pair without any early packets has no early at all.
+// clear drops everything. A queue pair that never had early packets has no buffer.
 func (e *reorderBuffer) clear(m *reorderMemory) {
 	if e == nil {
 		return
@@ -151,14 +150,14 @@ type gap struct {
 	psn       ib.PSN     // the packet, or the last one that was missing
 	high      ib.PSN     // the latest packet that has arrived
 	since     clock.Time // when it was first missed; zero: nothing is missing
-	nakAt     clock.Time // when to tell the peer; zero: it was told, or nothing is missing
-	nakSent   bool       // the peer was told of psn
-	open      bool       // psn has arrived since, and what follows it will tell whether it was lost
+	nakAt     clock.Time // when to send a NAK; zero: one was sent, or nothing is missing
+	nakSent   bool       // a NAK for psn was sent
+	open      bool       // psn has arrived since, and what follows it will show whether it was lost
 	took      clock.Time // how long psn was missing
 	tolerance clock.Time // how long packets may be late
 }
 
-// miss records that a packet arrived before psn. It reports whether to tell the peer now.
+// miss records that a packet arrived before psn. It reports whether to send a NAK now.
 func (g *gap) miss(now clock.Time, psn ib.PSN) bool {
 	if g.since != 0 {
 		return false
@@ -172,7 +171,7 @@ func (g *gap) miss(now clock.Time, psn ib.PSN) bool {
 	return false
 }
 
-// due reports whether to tell the peer at now. If the wait was in vain, the next one is shorter.
+// due reports whether to send a NAK at now. If the packet has not come in time, the next wait is shorter.
 func (g *gap) due(now clock.Time) bool {
 	if g.nakAt == 0 || now < g.nakAt {
 		return false
@@ -184,7 +183,7 @@ func (g *gap) due(now clock.Time) bool {
 	return true
 }
 
-// filled records that the missing packet has arrived. It reports whether the peer had been told.
+// filled records that the missing packet has arrived. It reports whether a NAK had been sent.
 func (g *gap) filled(now clock.Time) (told bool) {
 	if g.since == 0 {
 		return false
@@ -201,7 +200,7 @@ func (g *gap) filled(now clock.Time) (told bool) {
 func (g *gap) tolerate(by clock.Time) { g.tolerance = max(g.tolerance, min(by, maxTolerance)) }
 
 // follows records the packet that arrives, expected being the next in sequence, and judges whether
-// the one that the peer was told of had been lost. A peer that has retransmitted it retransmits
+// the one that a NAK asked for had been lost. A peer that has retransmitted it retransmits
 // what follows it too. If something new follows, or it arrives twice, it was late.
 func (g *gap) follows(psn, expected ib.PSN) {
 	newer := psn.After(g.high)

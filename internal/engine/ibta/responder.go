@@ -199,8 +199,8 @@ func (q *QP) withdrawNAK() {
 	}
 }
 
-// catchUp executes what had arrived before the request that just came. A requester that was told,
-// and has gone back, learns at once how far it can skip ahead.
+// catchUp executes what had arrived before the request that just came. A requester that got a NAK
+// and has gone back learns at once how far it can skip ahead.
 func (q *QP) catchUp(now clock.Time) {
 	r, e := &q.resp, q.resp.reorder
 	told, from := e.gap.filled(now), r.psn

@@ -49,8 +49,8 @@ func (c *Counters) Metrics() []verbs.Metric {
 type QP struct {
 	queue.Pair
 	Device *Device
-	// Trace is told of each segment that was appended to a batch or taken from the stream, with n bytes of payload. Of
-	// segments of data that are sent, body is nil. It may be nil.
+	// Trace is called for each segment that was appended to a batch or taken from the stream, with n bytes of payload.
+	// For data that is sent, body is nil. Trace may be nil.
 	Trace func(sent bool, h iwarp.Header, body []byte, n int)
 
 	up bool // there is a stream

@@ -30,7 +30,7 @@ type sender struct {
 	answering    bool // the first response has begun
 	responseNext bool // a response goes next
 
-	rtr   RTR  // the ready message to send
+	rtr   RTR  // the ready-to-receive message to send
 	await bool // send nothing before the peer does
 }
 

@@ -57,7 +57,7 @@ func (w *sendState) init(cfg *Config, peer *ConnData) {
 	w.entries = make([]sendEntry, cfg.SendQueue)
 }
 
-// takeTargets takes the receive buffers that the peer has told of, and clears their slots of our
+// takeTargets takes the receive buffers that the peer has announced, and clears their slots of our
 // table: the peer uses a slot again when the previous buffer was filled. It looks at no other: the peer may be
 // writing there.
 func (w *sendState) takeTargets(table []byte) {

@@ -149,7 +149,7 @@ type ctrlState struct {
 	inFlight int
 	peer     closeState
 	want     closeState // what the program requested
-	sent     closeState // what the peer was told
+	sent     closeState // what was announced to the peer
 }
 
 // Shutdown announces that nothing more is sent, Disconnect that nothing is received either.

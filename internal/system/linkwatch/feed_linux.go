@@ -34,7 +34,7 @@ type netlinkReader struct {
 	again   bool     // messages were lost: dump everything again
 }
 
-// messageHandler is what a feed fills in. It forgets everything before it is told everything again.
+// messageHandler gets what a netlinkReader reads. reset comes before everything is reported again.
 type messageHandler interface {
 	reset()
 	handle(*syscall.NetlinkMessage)

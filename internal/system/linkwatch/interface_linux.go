@@ -73,7 +73,7 @@ func NewInterface(name string) (*Interface, error) {
 	return w, nil
 }
 
-// Link returns the interface as it is now. Nobody changes its addresses.
+// Link returns the interface as it is now. Its addresses are not modified.
 func (w *Interface) Link() Link {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,8 +105,8 @@ func (w *Interface) take() {
 	}
 }
 
-// Close ends it. changed is not called any more once Close has returned, and whoever waits for a
-// neighbor is told that there is none. Closing twice is harmless.
+// Close ends it. changed is not called any more once Close has returned, and waits for neighbors fail.
+// Closing twice is harmless.
 func (w *Interface) Close() {
 	w.neighbors.close()
 	if w.feed != nil {
@@ -120,7 +120,7 @@ type linkState struct {
 	neighbors *neighbors
 }
 
-// reset forgets the state and the addresses. Of neighbors the last that was known remains.
+// reset forgets the state and the addresses. What is known of neighbors stays.
 func (b *linkState) reset() { b.link.Up, b.link.Addrs = false, nil }
 
 func (b *linkState) handle(m *syscall.NetlinkMessage) {
@@ -135,12 +135,12 @@ func (b *linkState) handle(m *syscall.NetlinkMessage) {
 }
 
 // handleLink processes a struct ifinfomsg, see [table.handleLink].
-func (b *linkState) handleLink(m *syscall.NetlinkMessage, is bool) {
+func (b *linkState) handleLink(m *syscall.NetlinkMessage, exists bool) {
 	d := m.Data
 	if len(d) < unix.SizeofIfInfomsg || d[0] != unix.AF_UNSPEC || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
 		return
 	}
-	if !is {
+	if !exists {
 		b.reset()
 		return
 	}
@@ -160,7 +160,7 @@ func (b *linkState) handleLink(m *syscall.NetlinkMessage, is bool) {
 const maxAddrs = 128
 
 // handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index).
-func (b *linkState) handleAddr(m *syscall.NetlinkMessage, is bool) {
+func (b *linkState) handleAddr(m *syscall.NetlinkMessage, exists bool) {
 	d := m.Data
 	if len(d) < unix.SizeofIfAddrmsg || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
 		return
@@ -170,10 +170,10 @@ func (b *linkState) handleAddr(m *syscall.NetlinkMessage, is bool) {
 		return
 	}
 	at := slices.Index(b.link.Addrs, addr)
-	switch is = is && usable(d[2]); {
-	case is && at < 0 && len(b.link.Addrs) < maxAddrs:
+	switch exists = exists && usable(d[2]); {
+	case exists && at < 0 && len(b.link.Addrs) < maxAddrs:
 		b.link.Addrs = append(b.link.Addrs, addr)
-	case !is && at >= 0:
+	case !exists && at >= 0:
 		b.link.Addrs = slices.Delete(b.link.Addrs, at, at+1)
 	}
 }

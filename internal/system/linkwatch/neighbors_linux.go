@@ -17,9 +17,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 )
 
-// neighbors are the Ethernet addresses of the hosts on an interface's link: what the kernel's table
-// has of them. The kernel resolves an address when it has a datagram for it, so that is how it is
-// made to: by an empty one to the discard port (RFC 863), which it does not route.
+// neighbors are the Ethernet addresses of the hosts on an interface's link, from the kernel's table.
+// The kernel resolves an address when it has a datagram for it: an empty one to the discard port (RFC
+// 863), which it does not route.
 type neighbors struct {
 	name  string
 	socks [2]int        // that send the datagrams: IPv4 and IPv6; -1: none
@@ -33,7 +33,7 @@ type neighbors struct {
 // neighbor is what is known of one host.
 type neighbor struct {
 	mac      MAC
-	is       bool          // mac is known
+	known    bool          // mac is
 	kernel   bool          // the kernel says so
 	asked    time.Time     // when the kernel was last made to resolve it
 	resolved chan struct{} // closed when mac is known; nil: nobody waits
@@ -93,7 +93,7 @@ func (n *neighbors) Neighbor(addr netip.Addr) (MAC, bool) {
 	n.nmu.Lock()
 	defer n.nmu.Unlock()
 	h := n.look(addr)
-	return h.mac, h.is
+	return h.mac, h.known
 }
 
 // AwaitNeighbor returns the Ethernet address of a host, and waits until the kernel has it, ctx ends, or
@@ -104,21 +104,21 @@ func (n *neighbors) AwaitNeighbor(ctx context.Context, addr netip.Addr) (MAC, er
 	for {
 		n.nmu.Lock()
 		h := n.look(addr)
-		mac, is, done := h.mac, h.is, n.done
+		mac, known, done := h.mac, h.known, n.done
 		if h.resolved == nil {
 			h.resolved = make(chan struct{})
 		}
-		news := h.resolved
+		resolved := h.resolved
 		n.nmu.Unlock()
 		switch {
-		case is:
+		case known:
 			return mac, nil
 		case done:
 			return MAC{}, os.ErrClosed
 		}
 		tick := time.NewTimer(resolveInterval)
 		select {
-		case <-news:
+		case <-resolved:
 		case <-tick.C:
 		case <-limit.C:
 			tick.Stop()
@@ -131,7 +131,7 @@ func (n *neighbors) AwaitNeighbor(ctx context.Context, addr netip.Addr) (MAC, er
 	}
 }
 
-// Hint tells of a host what a frame from it said. The kernel knows better.
+// Hint notes the address in a frame from a host. What the kernel reports takes precedence.
 func (n *neighbors) Hint(addr netip.Addr, mac MAC) { n.learn(addr, mac, false) }
 
 // learn notes the Ethernet address of a host.
@@ -142,14 +142,14 @@ func (n *neighbors) learn(addr netip.Addr, mac MAC, kernel bool) {
 	if h.kernel && !kernel {
 		return
 	}
-	if !h.is || h.mac != mac {
+	if !h.known || h.mac != mac {
 		n.gen.Add(1)
 	}
-	h.mac, h.is, h.kernel = mac, true, kernel
+	h.mac, h.known, h.kernel = mac, true, kernel
 	h.notify()
 }
 
-// notify wakes those who wait for news of h.
+// notify wakes those who wait for h.
 func (h *neighbor) notify() {
 	if h.resolved != nil {
 		close(h.resolved)
@@ -157,8 +157,8 @@ func (h *neighbor) notify() {
 	}
 }
 
-// at returns what is known of a host; nmu is held. Where there is no room another one is forgotten:
-// whoever still needs it asks again.
+// at returns what is known of a host; nmu is held. If there is no room, another one is forgotten: it is
+// resolved again if it is needed.
 func (n *neighbors) at(addr netip.Addr) *neighbor {
 	h := n.known[addr]
 	if h != nil {
@@ -182,7 +182,7 @@ func (n *neighbors) at(addr netip.Addr) *neighbor {
 // look is at, and makes the kernel resolve an address that is not known.
 func (n *neighbors) look(addr netip.Addr) *neighbor {
 	h := n.at(addr)
-	if now := time.Now(); !h.is && !n.done && now.Sub(h.asked) >= resolveInterval {
+	if now := time.Now(); !h.known && !n.done && now.Sub(h.asked) >= resolveInterval {
 		h.asked = now
 		n.ask(addr)
 	}

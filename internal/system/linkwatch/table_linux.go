@@ -83,7 +83,7 @@ func (t *table) state() (s state) {
 	return s
 }
 
-// has reports whether the interface l has the watched address because of its place p.
+// has reports whether the interface l has the watched address because of its assignment p.
 func (t *table) has(p assignment, l link) bool {
 	return p.addr.Addr() == t.addr || l.flags&unix.IFF_LOOPBACK != 0 && t.addr.Is4()
 }
@@ -110,7 +110,7 @@ func (t *table) handle(m *syscall.NetlinkMessage) {
 
 // handleLink processes a struct ifinfomsg (family, type, index and flags) and its attributes. A
 // message of the bridge family concerns a port of the bridge, not the interface itself.
-func (t *table) handleLink(m *syscall.NetlinkMessage, is bool) {
+func (t *table) handleLink(m *syscall.NetlinkMessage, exists bool) {
 	b := m.Data
 	if len(b) < unix.SizeofIfInfomsg || b[0] != unix.AF_UNSPEC {
 		return
@@ -119,7 +119,7 @@ func (t *table) handleLink(m *syscall.NetlinkMessage, is bool) {
 	if t.index != 0 && index != t.index {
 		return
 	}
-	if is {
+	if exists {
 		mtu := mtuOf(m)
 		if mtu == 0 { // a message about another attribute of the link
 			mtu = t.links[index].mtu
@@ -164,7 +164,7 @@ func attrs(b []byte, header int) iter.Seq2[uint16, []byte] {
 
 // handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index) and its
 // attributes.
-func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
+func (t *table) handleAddr(m *syscall.NetlinkMessage, exists bool) {
 	b := m.Data
 	if len(b) < unix.SizeofIfAddrmsg {
 		return
@@ -174,7 +174,7 @@ func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
 	if !p.addr.IsValid() || !p.addr.Contains(t.addr) || t.index != 0 && p.index != t.index {
 		return
 	}
-	if is && usable(b[2]) {
+	if exists && usable(b[2]) {
 		t.assignments[p] = struct{}{}
 	} else {
 		delete(t.assignments, p)

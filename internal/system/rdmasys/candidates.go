@@ -28,15 +28,15 @@ type Candidate struct {
 	Reason   string // why this device, and why this GID
 }
 
-// Unusable is a device that has to do with a route and yet cannot be used.
+// Unusable is a device that a route concerns, but that cannot be used.
 type Unusable struct {
 	Device string
 	Port   int
 	Reason string
 }
 
-// Candidates returns the devices that have a way to where a route leads, hardware first, and those of its
-// interface that do not. It goes from the route's source address and interface to the device:
+// Candidates returns the devices that can reach the destination of a route, hardware first, and those of
+// its interface that cannot. It goes from the route's source address and interface to the device:
 //
 //   - RoCE: the GID table has that address as a GID of type RoCE v2, of that interface. Its index is the
 //     one to use: the table has the same address for RoCE v1 too, and those of the other family.
@@ -82,7 +82,7 @@ func (s *System) Candidates(r Route) (ways []Candidate, not []Unusable) {
 }
 
 // candidateOn returns the index of the GID by which a port reaches what the address from on an interface
-// reaches, and why. It is -1 if the port has nothing to do with them. problem says why a port of this
+// reaches, and why. It is -1 if the route does not concern the port. problem says why a port of this
 // interface cannot be used.
 func (s *System) candidateOn(d *Device, p *Port, netdev string, from netip.Addr) (index int, reason, problem string) {
 	switch {

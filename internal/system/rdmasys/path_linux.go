@@ -20,7 +20,7 @@ const (
 	probes    = 2 // of each length: hosts limit how often they answer
 )
 
-// Path finds out how long a packet may be on the way to a peer, up to the MTU of the route. It sends
+// Path finds out how long a packet may be on the path to a peer, up to the MTU of the route. It sends
 // datagrams to a port where nobody listens, which may not be fragmented; the peer answers those that
 // come by ICMP (RFC 1191, RFC 8201, as RFC 8899 does it). A peer may also answer nothing. It takes
 // some seconds at most, and ends with ctx.

@@ -32,7 +32,8 @@ func newPacketServer(l *net.UnixListener) *packetServer {
 	return &packetServer{l: l, lease: lease, conns: map[*net.UnixConn]bool{}}
 }
 
-// serve accepts watchers until the listener is closed. One too many is let go at once, and so is who may not look.
+// serve accepts watchers until the listener is closed. Those above the limit, or not allowed to watch, are
+// disconnected at once.
 func (s *packetServer) serve() {
 	for {
 		c, err := s.l.AcceptUnix()

@@ -40,7 +40,7 @@ var (
 	packets    *packetServer
 )
 
-// Publish makes a device that was just opened one of those that others can see, and returns it.
+// Publish makes a device that was just opened visible to other processes, and returns it.
 func Publish(dev *verbs.Device) *verbs.Device {
 	if os.Getenv(variable) != "off" {
 		observe.Register(dev, follow)

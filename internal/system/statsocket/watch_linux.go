@@ -22,8 +22,8 @@ type Watcher struct {
 	request observe.PacketRequest
 }
 
-// Watch has a process keep the last packets of a queue pair, from the first call of [Watcher.Last] on until Close. A watcher
-// that does not ask for ten seconds is let go.
+// Watch makes a process capture the last packets of a queue pair, from the first call of [Watcher.Last] on until Close.
+// A watcher that does not ask for ten seconds is disconnected.
 func Watch(ctx context.Context, pid int, device string, n verbs.QPN) (*Watcher, error) {
 	table, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
