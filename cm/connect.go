@@ -200,7 +200,7 @@ func (id *ID) Notify(ev verbs.EventType) error {
 }
 
 // Disconnect ends the connection: the queue pair goes to the error state, work requests are
-// flushed, and the peer is told (rdma_disconnect). Disconnected follows on both sides, on this one
+// flushed, and the peer is notified (rdma_disconnect). Disconnected follows on both sides, on this one
 // once the peer has answered or failed to. Disconnecting again, or after the peer did, is harmless.
 func (id *ID) Disconnect() error {
 	if err := id.lockIn("disconnect", accepting, established, disconnecting, disconnected); err != nil {

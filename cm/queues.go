@@ -314,6 +314,6 @@ func (q *queues) close() error {
 	if q.own {
 		q.pool.Close()
 	}
-	q.c.id.m.tidy() // its last connection may have been told of its end before
+	q.c.id.m.tidy() // its last connection may have ended before
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// A datagram service of a device that connects by streams is asked for by a stream that never has a
+// A datagram service of a device that connects by streams is requested by a stream that never has a
 // queue pair: serviceMagic and the program's private data are the request's, and the answer is a
 // rejection, whose private data are a serviceReply and the program's. It says what SIDR REP says
 // elsewhere (IBTA 12.11).
@@ -158,7 +158,7 @@ func (c *streamConn) join(g *membership) (query, error) {
 	s, err := c.services.JoinGroup(c.id.local.Addr(), g.group, func(e verbs.StreamEvent) {
 		select {
 		case answer <- e:
-		default: // it was told before
+		default: // it was delivered before
 		}
 	})
 	if err != nil {

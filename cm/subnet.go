@@ -73,7 +73,7 @@ func (s *subnet) gidOf(a netip.Addr) verbs.GID {
 	return verbs.GID{}
 }
 
-// resolveAddr finds the GID of the peer's address. What the driver does not know the administrator is asked.
+// resolveAddr finds the GID of the peer's address. If the driver does not know it, it asks the administrator.
 func (s *subnet) resolveAddr(c *ibConn) (query, error) {
 	to := c.id.peer.Addr()
 	gid := s.gidOf(to)

@@ -16,7 +16,7 @@ import (
 // them.
 type joinedGroup struct {
 	ids    int
-	turn   chan struct{} // of capacity 1: who has put something in asks the administrator
+	turn   chan struct{} // of capacity 1: held while asking the administrator
 	member bool          // the port is a member, or may be
 	lid    uint16
 	qkey   verbs.QKey

@@ -298,7 +298,7 @@ func (n *sctpNetwork) heartbeat() {
 	}
 }
 
-// Close closes what is left. Peers are told, if they listen.
+// Close closes what is left. Peers are told, if they still receive.
 func (n *sctpNetwork) Close() error {
 	n.mu.Lock()
 	if n.closed {

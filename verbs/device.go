@@ -117,7 +117,7 @@ func (d *Device) OnClose(f func()) error {
 }
 
 // Close frees the device and everything that was created on it. Peers of queue pairs that package
-// cm connected are told. All others hear nothing, and run into their retry limits. Closing twice is
+// cm connected are told. All others get no message, and run into their retry limits. Closing twice is
 // harmless: a second call returns when the device is gone.
 func (d *Device) Close() error {
 	d.mu.Lock()

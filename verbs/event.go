@@ -30,7 +30,7 @@ const (
 	EventSRQError                          // never raised: a shared receive queue does not fail
 	EventSRQLimitReached                   // fewer receives are left than the limit
 	EventQPLastWQEReached                  // a queue pair in ERR takes no more receives from its shared receive queue
-	EventClientReregister                  // the subnet manager lost what it was told, such as joins; never on Ethernet
+	EventClientReregister                  // the subnet manager lost its records, such as joins; never on Ethernet
 	EventGIDChange                         // a GID of the port is new or gone: on Ethernet its address
 	// EventQPBroken: an error of the queue pair's own sends took it to ERR. The program learns of
 	// it from completions; this event is for [QP.Watch] only.

@@ -13,7 +13,7 @@ import (
 type sleeper interface {
 	// Sleeps reports whether goroutines can: elsewhere Sleep always returns false.
 	Sleeps() bool
-	// SleepsAtOnce reports whether whoever waits does so without polling first.
+	// SleepsAtOnce reports whether goroutines that wait do so without polling first.
 	SleepsAtOnce() bool
 	// Sleep moves data until awake returns true, and sleeps while there are none. It returns false at
 	// once if somebody else does so.
