@@ -59,8 +59,8 @@ func (p *port) Disconnect(to ibta.Path) {
 	r.sock = nil
 }
 
-// dropPeerSocket is called when a route's way has failed for good: packets leave through the receiving
-// socket. The other routes of the way find out for themselves. By then others to the same host may
+// dropPeerSocket is called when a route's socket has failed for good: packets leave through the receiving
+// socket. The other routes of that socket find out for themselves. By then others to the same host may
 // have a new one.
 func (p *port) dropPeerSocket(r *route) {
 	r.sock.sock.Close()

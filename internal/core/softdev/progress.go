@@ -47,7 +47,7 @@ type progress struct {
 	isStalled   bool // the port took no more: batch is to be sent again
 	passPackets int  // received in the present pass
 	sentBatches int  // sent in it
-	patience    ackWait
+	ackWait     ackWait
 }
 
 func (p *progress) init(d *PacketDevice, lim ibta.Limits) {
@@ -134,7 +134,7 @@ func (d *PacketDevice) respond(polling bool, n int, busy bool) {
 // polling notes that the program may wait for nothing but an acknowledgement.
 func (d *PacketDevice) polling(from *queue.CQ) {
 	if from != nil && d.last != nil && d.last.engine.AwaitsAck(from) {
-		d.patience.polls++
+		d.ackWait.polls++
 	}
 }
 
@@ -254,7 +254,7 @@ func (d *PacketDevice) kick(q *packetQP) {
 	if d.pollsOn() && !q.engine.Eager() {
 		return // the poll that follows sends it
 	}
-	d.transmit(d.patience.posted() || !d.pollsOn())
+	d.transmit(d.ackWait.posted() || !d.pollsOn())
 	if d.acksDue() {
 		d.flushAcks()
 	}
