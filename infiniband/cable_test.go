@@ -118,12 +118,13 @@ func (j *joined) await(t *testing.T) {
 
 // TestJoin: the manager of one fabric sweeps through the cable, and data go through it both ways.
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	j := join2(t, nil)
 	a, b := device(t, j.here, "host-1"), device(t, j.there, "host-1")
 	if gidOf(t, a) == gidOf(t, b) {
 		t.Fatal("two adapters have one GID")
 	}
-	x := startTransfer(t, a, b, hasty)
+	x := startTransfer(t, a, b, patient)
 	x.more(t, 16<<20)
 	l := echo.Listen(t, a, net.JoinHostPort(gidOf(t, a), "0"))
 	c, err := cm.Dial(within(t), b, l.Addr().String())
@@ -145,6 +146,8 @@ func TestJoin(t *testing.T) {
 	}
 
 	// One end pulls the cable, and both are without.
+	x.a.Close()
+	x = startTransfer(t, a, b, hasty)
 	if err := j.there.Pull(j.far); err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +164,7 @@ func TestJoin(t *testing.T) {
 
 // TestJoinEnds: whoever is gone takes the link down; when it is there again, so is the link.
 func TestJoinEnds(t *testing.T) {
+	t.Parallel()
 	j := join2(t, nil)
 	t.Run("switch off", func(t *testing.T) {
 		if err := j.there.Power(j.far.Node, false); err != nil {
@@ -286,6 +290,7 @@ func (p *proxy) carry(in, out *net.UDPConn, to func() *netip.AddrPort, from *ato
 // TestJoinLossy loses, repeats and changes datagrams: the stream is what was written, the link stays up,
 // errors are counted, and credits that are lost come back.
 func TestJoinLossy(t *testing.T) {
+	t.Parallel()
 	var p *proxy
 	j := join2(t, func(address string) string {
 		p = startProxy(t, address)

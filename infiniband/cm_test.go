@@ -293,6 +293,7 @@ func (x *transfer) end(t *testing.T) {
 // TestCablePulled pulls cables of a fabric with two spines while a stream is written: one after the other,
 // each put back before the next, so that there always is a way.
 func TestCablePulled(t *testing.T) {
+	t.Parallel()
 	f := softfabric.Start(t, "fat-tree:4,2")
 	x := startTransfer(t, device(t, f, "host-1"), device(t, f, "host-8"), patient)
 	x.more(t, 1<<20)
@@ -331,6 +332,7 @@ func spineCables(t *testing.T, f *infiniband.Fabric) (all []fabric.CableView) {
 
 // With all cables out, a transfer ends with a status.
 func TestAllCablesPulled(t *testing.T) {
+	t.Parallel()
 	f := softfabric.Start(t, "fat-tree:4,2")
 	x := startTransfer(t, device(t, f, "host-1"), device(t, f, "host-8"), hasty)
 	x.more(t, 1<<20)
@@ -344,7 +346,9 @@ func TestAllCablesPulled(t *testing.T) {
 
 // A device that is closed, or a fabric, ends what is on its way.
 func TestClosed(t *testing.T) {
+	t.Parallel()
 	t.Run("device", func(t *testing.T) {
+		t.Parallel()
 		f := softfabric.Start(t, "pair")
 		a, b := device(t, f, "host-1"), device(t, f, "host-2")
 		x := startTransfer(t, a, b, hasty)
@@ -353,6 +357,7 @@ func TestClosed(t *testing.T) {
 		x.end(t)
 	})
 	t.Run("fabric", func(t *testing.T) {
+		t.Parallel()
 		f := softfabric.Start(t, "pair")
 		a, b := device(t, f, "host-1"), device(t, f, "host-2")
 		x := startTransfer(t, a, b, hasty)

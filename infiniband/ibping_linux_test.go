@@ -16,6 +16,7 @@ import (
 func TestIBPing(t *testing.T) {
 	for name, opensm := range map[string]bool{"opensm": true, "built-in": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f, err := infiniband.GenerateFabric("fat-tree:4,2", &infiniband.FabricOptions{NoManager: opensm})
 			if err != nil {
 				t.Fatal(err)

@@ -104,6 +104,7 @@ func (s *sender) to(o *sender, qkey verbs.QKey) {
 
 // Packets with wrong keys, and links with errors, are told to the manager by those who find them.
 func TestTraps(t *testing.T) {
+	t.Parallel()
 	var h heard
 	f := managed(t, "star:4", infiniband.ManagerOptions{Partitions: "Default : ALL=full; red = 0x10 : host-1=full, host-2=full;", Event: h.event})
 	const qkey = 0x11

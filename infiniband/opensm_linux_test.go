@@ -22,7 +22,8 @@ import (
 // toolTime is a bound that only a fault exceeds.
 const toolTime = 30 * time.Second
 
-// tools are Debian's programs, and the library by which they work on a fabric of ours.
+// tools are Debian's programs, and the library by which they work on a fabric of ours. They give up what is not
+// answered within a second or so, and cannot all be told to wait longer: tests with many of them run one by one.
 type tools struct {
 	t      testing.TB
 	socket string
@@ -109,6 +110,9 @@ type openSM struct {
 
 	allowed *regexp.Regexp // complaints that are right; nil: none
 }
+
+// unanswered are OpenSM's complaints where nothing answers any more.
+var unanswered = regexp.MustCompile(`IB_TIMEOUT|Timeout while getting attribute`)
 
 // openSM starts OpenSM at an adapter, and ends it with the test.
 func (x *tools) openSM(node string, options ...string) *openSM {

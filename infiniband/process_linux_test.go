@@ -23,6 +23,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/testkit/echo"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // guestFabric makes the test's program a process that is attached to the fabric of that name instead: at
@@ -91,11 +92,11 @@ type process struct {
 	addr string
 }
 
-// startGuest starts a process at host-1.
-func startGuest(t *testing.T, name string) *process {
+// startGuest starts a process at host-1, with more in its environment.
+func startGuest(t *testing.T, name string, env ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], "-test.run=^$")}
-	p.Env = append(os.Environ(), guestFabric+"="+name)
+	p.Env = append(append(os.Environ(), guestFabric+"="+name), env...)
 	p.Stderr = os.Stderr
 	in, err := p.StdinPipe()
 	if err != nil {
@@ -145,11 +146,12 @@ func seats(f *infiniband.Fabric, adapter string) (n int, dropped uint64) {
 // TestStopped stops a process while several flood it. What it does not take is in the way of others at
 // its adapter, but not for ever; and when it goes on, it is there again.
 func TestStopped(t *testing.T) {
+	t.Parallel()
 	f := softfabric.Start(t, "pair")
 	g := startGuest(t, serve(t, f))
 	far, near := device(t, f, "host-2"), device(t, f, "host-1")
 	l := echo.Listen(t, near, "198.18.0.1:0")
-	beside, err := cm.Dial(within(t), far, l.Addr().String())
+	beside, err := cm.Dial(within(t), far, l.Addr().String(), cm.WithAckTimeout(patient))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,43 +214,56 @@ func TestStopped(t *testing.T) {
 // TestKilled kills processes at random moments while they are flooded: each time who sends gets a status,
 // and nothing is left of the process.
 func TestKilled(t *testing.T) {
-	times := 20
+	const atOnce = 5 // each waits most of its time
+	times := 4
 	if testrun.Long() {
-		times = 100
+		times = 20
 	}
 	f := softfabric.Start(t, "pair")
 	name := serve(t, f)
 	far := device(t, f, "host-2")
 	files, routines := openFiles(t), runtime.NumGoroutine()
-	for i := range times {
-		g := startGuest(t, name)
-		c, err := cm.Dial(within(t), far, g.addr, cm.WithAckTimeout(12))
-		if err != nil {
-			t.Fatal(err)
+	t.Run("kills", func(t *testing.T) {
+		for range atOnce {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for range times {
+					killFlooded(t, name, far)
+				}
+			})
 		}
-		go func() {
-			time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
-			g.Process.Kill()
-		}()
-		ctx := within(t)
-		if err := flood(ctx, c); ctx.Err() != nil {
-			t.Fatalf("kill %d: who sends waits for ever: %v", i, err)
-		}
-		c.Close()
-		g.Wait()
-	}
-	// Pipes of the processes are closed when the test ends: each has its own.
+	})
 	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		n, _ := seats(f, "host-1")
 		fd, g := openFiles(t), runtime.NumGoroutine()
-		if n == 0 && fd <= files+times && g <= routines+8 {
+		if n == 0 && fd <= files && g <= routines+8 {
 			break
 		}
 		if time.Now().After(late) {
-			t.Fatalf("left: %d programs at the adapter; %d descriptors of %d, %d goroutines of %d", n, fd, files+times, g, routines)
+			t.Fatalf("left: %d programs at the adapter; %d descriptors of %d, %d goroutines of %d", n, fd, files, g, routines)
 		}
 	}
 	startGuest(t, name) // there is room again
+}
+
+// killFlooded kills a process while it is flooded, and waits until both are told.
+func killFlooded(t *testing.T, name string, far *verbs.Device) {
+	t.Helper()
+	g := startGuest(t, name)
+	c, err := cm.Dial(within(t), far, g.addr, cm.WithAckTimeout(12))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
+		g.Process.Kill()
+	}()
+	ctx := within(t)
+	if err := flood(ctx, c); ctx.Err() != nil {
+		t.Fatal("who sends waits for ever: ", err)
+	}
+	c.Close()
+	g.Wait()
 }
 
 func openFiles(t *testing.T) int {

@@ -31,10 +31,10 @@ func TestKilledMember(t *testing.T) {
 			softfabric.AwaitActive(t, f)
 			served := serve(t, f)
 			group := netip.MustParseAddr("239.255.77.4")
-			t.Setenv(guestGroup, group.String())
 			far, ud := joinGroup(t, f, "host-3", group)
 			other, _ := joinGroup(t, f, "host-4", group) // OpenSM leaves a group of one port as it is
-			guests := []*process{startGuest(t, served), startGuest(t, served)}
+			joins := guestGroup + "=" + group.String()
+			guests := []*process{startGuest(t, served, joins), startGuest(t, served, joins)}
 			near, _ := joinGroup(t, f, "host-1", group)
 			waitFor(t, "the ports have joined", func() bool { return members(f, ud.AH.DLID) == 3 })
 			kill := func(p *process) {

@@ -115,10 +115,10 @@ func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
 	return l, nil
 }
 
-// DialNow is Dial that fails at once where nobody is.
+// DialNow is Dial that fails at once where nobody is. Another user is nobody.
 func (n *network) DialNow(from, to netip.AddrPort) (softdev.MemoryLink, error) {
 	sock, err := n.place.Visit(to.String())
-	if errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, shmem.ErrStranger) {
 		err = unix.ECONNREFUSED
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ func (t *notificationTable) begin(client, target string, c *notification.Config)
 	if c.Duration > 0 {
 		each = units.Period(c.Duration) + " each"
 	}
-	fmt.Fprintf(t.w, "RC WRITE of 1 byte from %s to %s,\n%s, the peers' bytes are %d apart; times in µs: typical and 99th percentile\n", client, target, each, c.Stride)
+	fmt.Fprintf(t.w, "RC WRITE of 1 byte from %s to %s,\n%s, the peers' bytes are %s apart; times in µs: typical and 99th percentile\n", client, target, each, units.Plural(c.Stride, "byte"))
 	fmt.Fprintf(t.w, notificationRow, "#peers", "way", "typical", "99%", "look", "99% look", "scan", "busy")
 }
 

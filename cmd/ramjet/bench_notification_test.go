@@ -29,6 +29,7 @@ func needsSpare(t *testing.T) {
 }
 
 func TestBenchNotificationUsage(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"":                             "",
 		"notifications":                "did you mean notification?",
@@ -47,6 +48,7 @@ func TestBenchNotificationUsage(t *testing.T) {
 		"notification --png /no/where": "--png",
 	} {
 		t.Run(args, func(t *testing.T) {
+			t.Parallel()
 			r := ramjetCmd(t, append([]string{"bench"}, strings.Fields(args)...)...)
 			if want == "" {
 				r.wantSuccess(t)
@@ -62,24 +64,32 @@ func TestBenchNotification(t *testing.T) {
 	t.Parallel()
 	needsSpare(t)
 	for _, kind := range []string{"roce", "iwarps:"} {
-		r := ramjetCmd(t, "bench", "notification", "-d", kind, "--peers", "4,1", "-n", "20")
-		r.wantSuccess(t)
-		lines := strings.Split(strings.TrimRight(r.stdout, "\n"), "\n")
-		if len(lines) != 3+2*3 || !strings.HasPrefix(lines[0], "RC WRITE of 1 byte from "+strings.TrimSuffix(kind, ":")+":127.") ||
-			!strings.HasPrefix(lines[2], "#peers ") {
-			t.Fatalf("%s", r.stdout)
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			notificationRows(t, kind)
+		})
+	}
+}
+
+// notificationRows looks at the rows of one kind of device.
+func notificationRows(t *testing.T, kind string) {
+	r := ramjetCmd(t, "bench", "notification", "-d", kind, "--peers", "4,1", "-n", "20")
+	r.wantSuccess(t)
+	lines := strings.Split(strings.TrimRight(r.stdout, "\n"), "\n")
+	if len(lines) != 3+2*3 || !strings.HasPrefix(lines[0], "RC WRITE of 1 byte from "+strings.TrimSuffix(kind, ":")+":127.") ||
+		!strings.HasPrefix(lines[2], "#peers ") {
+		t.Fatalf("%s", r.stdout)
+	}
+	for i, l := range lines[3:] {
+		if len(l) > 80 {
+			t.Errorf("%d columns: %s", len(l), l)
 		}
-		for i, l := range lines[3:] {
-			if len(l) > 80 {
-				t.Errorf("%d columns: %s", len(l), l)
-			}
-			way := notification.Ways[i%3]
-			rest, ok := strings.CutPrefix(strings.TrimSpace(l), []string{"1", "4"}[i/3])
-			values, named := strings.CutPrefix(strings.TrimSpace(rest), way.String())
-			if f := strings.Fields(values); !ok || !named || len(f) != 6 || (f[2] == "-") != (way == notification.Event) ||
-				(f[4] == "-") != (way != notification.Bytes) || !strings.HasSuffix(f[5], "%") {
-				t.Errorf("row %d: %s", i, l)
-			}
+		way := notification.Ways[i%3]
+		rest, ok := strings.CutPrefix(strings.TrimSpace(l), []string{"1", "4"}[i/3])
+		values, named := strings.CutPrefix(strings.TrimSpace(rest), way.String())
+		if f := strings.Fields(values); !ok || !named || len(f) != 6 || (f[2] == "-") != (way == notification.Event) ||
+			(f[4] == "-") != (way != notification.Bytes) || !strings.HasSuffix(f[5], "%") {
+			t.Errorf("row %d: %s", i, l)
 		}
 	}
 }

@@ -48,9 +48,9 @@ func writeRegistration(w io.Writer, device string, runs int, results []regbench.
 		t.AppendRow(table.Row{size, r.Mode, units.Duration(m.Register), units.Duration(m.FirstByte), units.Duration(m.Whole), rateText(m.Bandwidth),
 			units.Memory(int64(m.Present)), units.Memory(int64(m.Locked))})
 	}
-	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched.\nMedians of %d runs. "+
+	_, err := fmt.Fprintf(w, "READs into a buffer of %s that nobody has touched.\n%s. "+
 		"Times are from the start of registering. Present is what is\nin memory when that ends, locked what cannot be paged out in the end.\n\n%s\n",
-		device, runs, trailing.ReplaceAllString(t.Render(), ""))
+		device, medians(runs), trailing.ReplaceAllString(t.Render(), ""))
 	if err == nil && len(notes) > 0 {
 		_, err = fmt.Fprintf(w, "\nNot measured:\n%s\n", strings.Join(notes, "\n"))
 	}

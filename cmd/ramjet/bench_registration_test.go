@@ -26,6 +26,10 @@ func TestBenchRegistration(t *testing.T) {
 	if !strings.Contains(r.stdout, "Medians of 2 runs") || !strings.Contains(r.stdout, "64 KiB") {
 		t.Errorf("%s", r.stdout)
 	}
+	r = ramjetCmd(t, "bench", "registration", "-s", "4K", "--runs", "1", "-D", "1ms")
+	if r.wantSuccess(t); !strings.Contains(r.stdout, "\nFigures of one run. Times are") {
+		t.Errorf("%s", r.stdout)
+	}
 	for file, begin := range map[string]string{svg: "<?xml", png: "\x89PNG"} {
 		if b, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(b), begin) {
 			t.Errorf("%s begins with %.10q, %v", file, b, err)

@@ -68,6 +68,7 @@ func tree(t *testing.T, dir string) string {
 }
 
 func TestCp(t *testing.T) {
+	t.Parallel()
 	dir, at, server := serveDir(t)
 	src := filepath.Join(t.TempDir(), "src")
 	writeRandom(t, filepath.Join(src, "big"), 20<<20+7)

@@ -18,6 +18,7 @@ import (
 )
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	testDevice(t) // skips where there are not enough addresses
 	r := ramjetCmd(t, "demo")
 	r.wantSuccess(t)

@@ -48,6 +48,7 @@ func (s *said) String() string {
 // Fabrics in two network namespaces are joined by a cable, and ping finds an adapter beyond it by its IP
 // address.
 func TestFabricsJoined(t *testing.T) {
+	t.Parallel()
 	for _, p := range []string{"ip", "nsenter", "sleep"} {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skip(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/app/demo"
 	"github.com/ramjet-rdma/ramjet/internal/app/fabricview"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/testrun"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -58,6 +59,7 @@ func fabricName(t *testing.T) string {
 }
 
 func TestFabricUsage(t *testing.T) {
+	t.Parallel()
 	topology := writeFiles(t, "two.net", twoRoutes, "rest.net", restOfTwoRoutes)
 	wrong := writeFiles(t, "wrong.net", "Switch 4 \"s\"\n[9] \"h\"[1]\n\nHca 1 \"h\"\n")
 	noInclude := writeFiles(t, "alone.net", twoRoutes)
@@ -99,6 +101,7 @@ func TestFabricUsage(t *testing.T) {
 		{[]string{"show", "--topology", wrong}, wrong + ":2: "},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			t.Parallel()
 			ramjetCmd(t, append([]string{"fabric"}, c.args...)...).wantError(t, exitUsage, c.text)
 		})
 	}
@@ -106,6 +109,7 @@ func TestFabricUsage(t *testing.T) {
 
 // A failure is rehearsed by a script; its exit status tells whether all was as expected.
 func TestFabricScript(t *testing.T) {
+	t.Parallel()
 	script := `
 expect route host-w host-e
 expect link west[2] up
@@ -152,6 +156,7 @@ print all of it
 
 // Other processes see a running fabric, and open its adapters.
 func TestFabricShow(t *testing.T) {
+	t.Parallel()
 	name := fabricName(t)
 	f := startReady(t, "as in", "fabric", "--ring", "3,1", "--name", name, "--seed", "7")
 	ramjetCmd(t, "fabric", "--star", "2", "--name", name).wantError(t, exitUsage, "runs here already")
@@ -226,6 +231,7 @@ func TestFabricPlanned(t *testing.T) {
 
 // Without a manager ports wait for one, and it is said how tools get at the fabric.
 func TestFabricIBSim(t *testing.T) {
+	t.Parallel()
 	name := fabricName(t)
 	f := startReady(t, "LD_PRELOAD", "fabric", "--star", "2", "--name", name, "--no-manager", "--ibsim="+name)
 	r := ramjetCmd(t, "fabric", "show", "--name", name)
@@ -295,6 +301,7 @@ func TestDemoFabric(t *testing.T) {
 		if _, err := findOpenSM(); err != nil {
 			t.Skip(err)
 		}
+		testrun.SkipUnlessLong(t, "a second demo, which measures for seconds")
 		r := run(t)
 		if !strings.HasPrefix(r.Cable.Manager, "OpenSM (") {
 			t.Errorf("managed by %s", r.Cable.Manager)

@@ -14,6 +14,7 @@ import (
 
 // What was copied to a server comes back as it was.
 func TestCpFetches(t *testing.T) {
+	t.Parallel()
 	dir, at, server := serveDir(t, "--read")
 	src := filepath.Join(dir, "src")
 	writeRandom(t, filepath.Join(src, "big"), 20<<20+7)
@@ -57,6 +58,7 @@ func TestCpFetches(t *testing.T) {
 }
 
 func TestCpFetchErrors(t *testing.T) {
+	t.Parallel()
 	dir, at, _ := serveDir(t, "--read-only")
 	_, closed, _ := serveDir(t)
 	here, to := testDevice(t), t.TempDir()
@@ -93,6 +95,7 @@ func TestCpFetchErrors(t *testing.T) {
 }
 
 func TestLs(t *testing.T) {
+	t.Parallel()
 	dir, at, _ := serveDir(t, "--read")
 	writeRandom(t, filepath.Join(dir, "file"), 1234)
 	writeRandom(t, filepath.Join(dir, "sub/inner"), 10)

@@ -54,6 +54,7 @@ func wantGone(t *testing.T, pid int) {
 }
 
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	cmd, child, wait := startDemo(t)
 	cmd.Process.Signal(os.Interrupt)
 	syscall.Kill(child, syscall.SIGINT) // as a terminal sends it to both
@@ -62,6 +63,7 @@ func TestDemoInterrupted(t *testing.T) {
 }
 
 func TestDemoKilled(t *testing.T) {
+	t.Parallel()
 	cmd, child, wait := startDemo(t)
 	cmd.Process.Kill()
 	wait()
@@ -69,12 +71,14 @@ func TestDemoKilled(t *testing.T) {
 }
 
 func TestDemoPeerKilled(t *testing.T) {
+	t.Parallel()
 	_, child, wait := startDemo(t)
 	syscall.Kill(child, syscall.SIGKILL)
 	wait().wantError(t, exitFailed, "the other process has ended: signal: killed")
 }
 
 func TestPingpongInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{}, {"-e"}} {
 		server := startReady(t, "local address", append([]string{"pingpong", "rc", "-d", testDevice(t), "-p", freePort(t)}, args...)...)
 		server.interrupt()

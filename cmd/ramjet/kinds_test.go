@@ -132,6 +132,7 @@ func TestKindsDevices(t *testing.T) {
 
 // TestTLSFlags names the files by flags, wrongly and not.
 func TestTLSFlags(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("iWARP over TCP needs Linux")
 	}

@@ -73,6 +73,7 @@ func TestLadderErrors(t *testing.T) {
 		{siwCapture + " -o " + filepath.Join(dir, "no", "x.svg"), exitUsage, "no"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
 			ramjetCmd(t, append([]string{"ladder"}, strings.Fields(c.args)...)...).wantError(t, c.status, c.text)
 		})
 	}
@@ -120,12 +121,14 @@ func ladderOf(t *testing.T, file string, args ...string) *ladder.Report {
 // TestLadderOfDevices draws what this project's devices have recorded: all of it can be read, and is one conversation of
 // known ends.
 func TestLadderOfDevices(t *testing.T) {
+	t.Parallel()
 	kinds := map[string]string{"roce:": "RoCEv2"}
 	if runtime.GOOS == "linux" {
 		kinds["iwarp:"] = "iWARP"
 	}
 	for kind, fabric := range kinds {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join(t.TempDir(), "x.pcapng")
 			ramjetCmd(t, "perf", "write", "bw", "-d", kind, "--loopback", "-n", "50", "-s", "20000", "--pcap", file).wantSuccess(t)
 			j := ladderOf(t, file)
@@ -150,6 +153,7 @@ func TestLadderOfDevices(t *testing.T) {
 
 // TestFabricRecording: a fabric records packets at each cable, with the port that sends them.
 func TestFabricRecording(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, script := filepath.Join(dir, "fabric.pcapng"), filepath.Join(dir, "script")
 	if err := os.WriteFile(script, []byte("wait active within 60s\n"), 0o600); err != nil {

@@ -28,7 +28,15 @@ import (
 // program is the command, built once.
 var program string
 
+// programEnv has its path for processes that run a test again.
+const programEnv = "RAMJET_TEST_PROGRAM"
+
 func TestMain(m *testing.M) {
+	os.Unsetenv("RAMJET_DEVICE") // which commands would take for --device
+	testrun.Waits()
+	if program = os.Getenv(programEnv); program != "" {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "ramjet")
 	if err != nil {
 		panic(err)
@@ -41,8 +49,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "building the command: %v\n%s", err, out)
 		os.Exit(1)
 	}
-	os.Unsetenv("RAMJET_DEVICE") // which commands would take for --device
-	testrun.Waits()
+	os.Setenv(programEnv, program)
 	status := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(status)
@@ -136,6 +143,7 @@ func freePort(t *testing.T) string {
 }
 
 func TestUsageErrors(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args string
 		text string
@@ -162,12 +170,14 @@ func TestUsageErrors(t *testing.T) {
 		{"pingpong rc -s 12q", `"12q" is no size`},
 	} {
 		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
 			ramjetCmd(t, strings.Fields(c.args)...).wantError(t, exitUsage, c.text)
 		})
 	}
 }
 
 func TestUsageErrorsOfDevice(t *testing.T) {
+	t.Parallel()
 	name := testDevice(t)
 	for _, c := range []struct {
 		args string
@@ -218,6 +228,7 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestHelpAndCompletion(t *testing.T) {
+	t.Parallel()
 	for args, text := range map[string]string{
 		"":                     "pingpong",
 		"--help":               "devices",

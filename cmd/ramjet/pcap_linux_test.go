@@ -149,21 +149,15 @@ func TestPcapFlags(t *testing.T) {
 
 // What each command records of each kind can be read: by this project's decoder, and by Wireshark's.
 func TestPcap(t *testing.T) {
-	fabrics := map[string]capture.Fabric{"roce:": capture.RoCEv2, "iwarp:": capture.IWARP, "iwarps:": capture.IWARP, "iwarp+sctp:": capture.IWARP}
-	for kind, fabric := range fabrics {
-		a, b := loopback.Next(), loopback.Next()
-		w := recordedWorld{kind: kind, a: kind + a.String(), b: kind + b.String(), at: a.String(), fabric: fabric, tcp: a.String()}
+	t.Parallel()
+	for kind, fabric := range map[string]capture.Fabric{"roce:": capture.RoCEv2, "iwarp:": capture.IWARP, "iwarp+sctp:": capture.IWARP} {
 		t.Run(strings.TrimSuffix(kind, ":"), func(t *testing.T) {
-			if kind == "iwarps:" {
-				cert, key, ca := tlsFilesFor(t, a.String(), b.String())
-				t.Setenv("RAMJET_TLS_CERT", cert)
-				t.Setenv("RAMJET_TLS_KEY", key)
-				t.Setenv("RAMJET_TLS_CA", ca)
-			}
-			w.record(t)
+			t.Parallel()
+			newRecordedWorld(kind, fabric).record(t)
 		})
 	}
 	t.Run("infiniband", func(t *testing.T) {
+		t.Parallel()
 		name := fabricName(t)
 		softfabric.Serve(t, softfabric.Start(t, "star:4"), name)
 		const kind = "infiniband:"
@@ -173,8 +167,25 @@ func TestPcap(t *testing.T) {
 	})
 }
 
+// Inside TLS it is what is encrypted later.
+func TestPcapTLS(t *testing.T) {
+	w := newRecordedWorld("iwarps:", capture.IWARP)
+	cert, key, ca := tlsFilesFor(t, w.at, strings.TrimPrefix(w.b, w.kind))
+	t.Setenv("RAMJET_TLS_CERT", cert)
+	t.Setenv("RAMJET_TLS_KEY", key)
+	t.Setenv("RAMJET_TLS_CA", ca)
+	w.record(t)
+}
+
+// newRecordedWorld has two devices of addresses of the loopback interface.
+func newRecordedWorld(kind string, fabric capture.Fabric) recordedWorld {
+	a, b := loopback.Next().String(), loopback.Next().String()
+	return recordedWorld{kind: kind, a: kind + a, b: kind + b, at: a, fabric: fabric, tcp: a}
+}
+
 // Of RoCE v1 as well, between two interfaces of one network namespace.
 func TestPcapRoCE1(t *testing.T) {
+	t.Parallel()
 	loopback.NeedIP(t)
 	if !loopback.InNamespace(t, 65536) {
 		return
@@ -243,6 +254,7 @@ func readRecording(t *testing.T, file string, fabric capture.Fabric) {
 
 // Devices without packets of their own say so, and what to do instead, and leave no file.
 func TestPcapRefused(t *testing.T) {
+	t.Parallel()
 	for device, want := range map[string]string{
 		"shm:":          "shared memory has no packets to record",
 		"kernel:mlx5_0": "tcpdump -i DEVICE",
@@ -262,6 +274,7 @@ func TestPcapRefused(t *testing.T) {
 
 // The last line on standard error says what is in the file.
 func TestPcapSays(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a.pcapng")
 	r := ramjetCmd(t, "perf", "send", "lat", "--loopback", "-n", "10", "--pcap", file)
 	r.wantSuccess(t)

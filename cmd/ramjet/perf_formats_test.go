@@ -12,6 +12,7 @@ import (
 )
 
 func TestPerfCSV(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{"bw --csv", "bw --output csv", "lat --output=csv"} {
 		r := ramjetCmd(t, strings.Fields("perf send "+args+" --loopback -n 20 -a")...)
 		r.wantSuccess(t)
@@ -30,6 +31,7 @@ func TestPerfCSV(t *testing.T) {
 }
 
 func TestPerfHistogram(t *testing.T) {
+	t.Parallel()
 	r := ramjetCmd(t, strings.Fields("perf write lat --loopback -n 500 --runs 2 --histogram --json")...)
 	r.wantSuccess(t)
 	var out struct{ Results []perfRow }
@@ -54,6 +56,7 @@ func TestPerfHistogram(t *testing.T) {
 
 // It goes on until it is interrupted, and then sums up what it measured.
 func TestPerfRunInfinitely(t *testing.T) {
+	t.Parallel()
 	p := startReady(t, "polling", "perf", "send", "lat", "--loopback", "--run_infinitely", "-D", "100ms", "--histogram")
 	time.Sleep(500 * time.Millisecond) // whatever it measures meanwhile is right
 	p.interrupt()
@@ -66,6 +69,7 @@ func TestPerfRunInfinitely(t *testing.T) {
 }
 
 func TestPerfFormatErrors(t *testing.T) {
+	t.Parallel()
 	for args, text := range map[string]string{
 		"--output xml":               "there are table, csv and json",
 		"--json --csv":               "exclude each other",

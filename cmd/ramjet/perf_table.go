@@ -144,8 +144,8 @@ func (t *perfTable) measure(ctx context.Context, f *perf.Figure, log io.Writer) 
 
 // write writes the table in Markdown.
 func (t *perfTable) write(w io.Writer, results []perfFigure) {
-	fmt.Fprintf(w, "Medians of %d runs, %v each; the ratio is the median of the runs' ratios, its spread their lowest and highest.\n\n",
-		t.runs, time.Duration(t.duration))
+	fmt.Fprintf(w, "%s, %v each; the ratio is the median of the runs' ratios, its spread their lowest and highest.\n\n",
+		medians(t.runs), time.Duration(t.duration))
 	for _, err := range t.leftOut {
 		fmt.Fprintf(w, "Left out is what needs %v.\n\n", err)
 	}

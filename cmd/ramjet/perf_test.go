@@ -249,6 +249,7 @@ func TestPerfHost(t *testing.T) {
 
 // --stats tells of the device and its queue pairs, and leaves out what is zero.
 func TestPerfStats(t *testing.T) {
+	t.Parallel()
 	r := ramjetCmd(t, "perf", "send", "bw", "--loopback", "-n", "100", "-s", "1000", "-q", "2", "--stats")
 	r.wantSuccess(t)
 	for _, want := range []string{`(?m)^roce:127\..*:$`, `(?m)^ sent_pkts +\d+ packets +packets sent$`, `(?m)^ qp_window +\d+ bytes `} {

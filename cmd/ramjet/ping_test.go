@@ -88,6 +88,7 @@ func startReady(t *testing.T, text string, args ...string) *running {
 func host(device string) string { return strings.TrimPrefix(device, "roce:") }
 
 func TestPing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		size, pings string
 		n           int
@@ -95,6 +96,7 @@ func TestPing(t *testing.T) {
 		{"26", "3", 3}, {"64", "70", 70}, {"4097", "5", 5}, {"65535", "10", 10},
 	} {
 		t.Run(c.size, func(t *testing.T) {
+			t.Parallel()
 			at := testDevice(t)
 			pcap := filepath.Join(t.TempDir(), "server.pcapng")
 			server := startReady(t, "waiting for clients", "ping", "-s", "-v", "-V", "-d", at, "--pcap", pcap)
@@ -119,6 +121,7 @@ func TestPing(t *testing.T) {
 }
 
 func TestPingPersistent(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	server := startReady(t, "waiting for clients", "ping", "-s", "-P", "-a", host(at))
 	var wg sync.WaitGroup
@@ -137,6 +140,7 @@ func TestPingPersistent(t *testing.T) {
 
 // Interrupted, both sides say how far they came.
 func TestPingInterrupted(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	server := startReady(t, "waiting for clients", "ping", "-s", "-d", at)
 	client := startReady(t, "ping data: rdma-ping-3:", "ping", "-c", "-v", "-d", testDevice(t), "-a", host(at))

@@ -14,6 +14,7 @@ import (
 
 // TestPingpong runs server and client of each kind, and looks at what both say.
 func TestPingpong(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args string
 		qps  int
@@ -28,6 +29,7 @@ func TestPingpong(t *testing.T) {
 		{"srq -e -q 3 -r 10 -s 64", 3, 64},
 	} {
 		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			const iters = 100

@@ -85,6 +85,7 @@ func waitOnly(cmd *exec.Cmd) error {
 
 // Both sides send while they receive; each hears of the other's end and goes on.
 func TestPipe(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 1, 5 << 20} {
 		at, data := testDevice(t), make([]byte, n)
 		rand.NewChaCha8([32]byte{byte(n)}).Read(data)
@@ -109,6 +110,7 @@ func TestPipe(t *testing.T) {
 
 // An answer that is written after the question has ended.
 func TestPipeHalfClose(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
 	if err != nil {
@@ -139,6 +141,7 @@ func TestPipeHalfClose(t *testing.T) {
 }
 
 func TestPipeInterrupted(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
 	if err != nil {
@@ -233,6 +236,7 @@ func TestPipeHalfClosedPeerKilled(t *testing.T) {
 
 // A peer that closes the connection, not one direction of it, ends the pipe though its input is open.
 func TestPipePeerCloses(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
 	if err != nil {
@@ -260,6 +264,7 @@ func TestPipeInterruptedAnywhere(t *testing.T) {
 		"peer":   func(_ *rnet.Conn, in io.Writer) { go in.Write(make([]byte, 8<<20)) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			at := testDevice(t)
 			l, err := rnet.Listen(openDeviceOf(t, at), ":7000")
 			if err != nil {
@@ -288,6 +293,7 @@ func TestPipeInterruptedAnywhere(t *testing.T) {
 
 // Whoever took the output is gone, as with `| head`: the peer is told.
 func TestPipeOutputClosed(t *testing.T) {
+	t.Parallel()
 	at := testDevice(t)
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -92,6 +92,7 @@ func TestStatSummaryMany(t *testing.T) {
 }
 
 func TestStatArguments(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args    []string
 		problem string

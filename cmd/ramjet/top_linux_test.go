@@ -87,6 +87,7 @@ func (term *terminal) wait(t *testing.T, from int, text string) int {
 
 // A process under load is watched in a terminal: its rates come, a key shows a history, and another ends it.
 func TestTopTerminal(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	load, end := command(ctx, "perf", "send", "bw", "--loopback", "--run_infinitely", "--duration", "1s", "-s", "4096")
 	if err := load.Start(); err != nil {

@@ -55,9 +55,13 @@ func (p *peerProcess) explain(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) && errors.Is(context.Cause(ctx), context.Canceled) {
 		return context.Canceled // how the second process ended does not matter
 	}
+	failed := context.Cause(ctx) // not nil once something has been told
 	p.end()
 	if p.cmd.ProcessState.String() == "signal: interrupt" {
 		return context.Canceled // from the terminal; this process gets it too
+	}
+	if errors.Is(failed, errPeerGone) || failed == nil && !p.cmd.ProcessState.Exited() {
+		err = errPeerGone // it was killed, and a connection with it may have told that first
 	}
 	if errors.Is(err, errPeerGone) {
 		text, _, _ := bytes.Cut(bytes.TrimSpace(p.stderr.Bytes()), []byte("\n"))

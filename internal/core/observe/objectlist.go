@@ -30,6 +30,9 @@ func (r *ObjectList[T]) Len() int { return len(r.list) }
 // Clear removes all objects.
 func (r *ObjectList[T]) Clear() { r.list = nil }
 
+// All returns all objects. The slice is valid until one is added or removed.
+func (r *ObjectList[T]) All() []T { return r.list }
+
 // Page returns up to n objects, valid until the lock is released, and the position of the next page; see
 // verbs.Observable. Pages go from the end to the front: what Remove moves goes to the front, and is not
 // missed.

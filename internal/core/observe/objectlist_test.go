@@ -16,7 +16,7 @@ type thing struct {
 func (t *thing) ListIndex() *int { return &t.place }
 
 // Whatever comes and goes between pages, what is there all the time is listed.
-func TestRoll(t *testing.T) {
+func TestObjectList(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		var r ObjectList[*thing]

@@ -33,7 +33,6 @@ func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	}
 	d.nextCQ++
 	c := &cq{dev: d, q: queue.NewCQ(cqe, ev), events: ev, num: d.nextCQ}
-	d.cqs[c] = struct{}{}
 	addObject(d, &d.objects.cqs, c)
 	return c, nil
 }
@@ -153,7 +152,6 @@ func (c *cq) Err() error    { return c.q.Err() }
 func (c *cq) Destroy() error {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
-	delete(c.dev.cqs, c)
 	removeObject(c.dev, &c.dev.objects.cqs, c)
 	c.dev.counts.completionQueues.remove()
 	return nil

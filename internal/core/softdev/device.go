@@ -28,9 +28,8 @@ type Device struct {
 	lane
 	view    sync.Mutex // what observers see: see observe.go; taken inside mu
 	memory  *memory.Table
-	cqs     map[*cq]struct{}
 	qps     map[verbs.QPN]queuePair // changed with mu and view
-	objects objectLists             // changed with view
+	objects objectLists             // changed with mu and view
 	latency latencies               // changed with view
 	nextPD  memory.PD
 	nextCQ  uint32
@@ -69,7 +68,6 @@ func (d *Device) init(f fabric, port PortState, shared *queue.Device, attr verbs
 	if v, ok := port.(Virtual); ok {
 		d.memory.AllocateAddrsWith(v.AllocAddr)
 	}
-	d.cqs = make(map[*cq]struct{})
 	d.qps = make(map[verbs.QPN]queuePair)
 	d.event = func(verbs.EventType, int) {}
 	d.lane.init(d, f, port, &shared.Outbox)
@@ -205,11 +203,11 @@ func (d *Device) Close() error {
 	}
 	d.fabric.drain()
 	d.closed = true
-	cqs := d.cqs
-	d.cqs = make(map[*cq]struct{})
 	d.watch.notify()
 	d.mu.Unlock()
-	closeQueues(cqs)
+	for _, c := range d.objects.cqs.All() { // which stays as it is
+		c.events.Completion() // wakes whoever waits
+	}
 	d.wakeLoop()
 	d.dozes.Wait()
 	err := d.fabric.shut()
@@ -223,12 +221,4 @@ func (d *Device) Close() error {
 	d.timers = nil
 	d.memory.Close()
 	return errors.Join(err, d.fabric.free())
-}
-
-// closeQueues wakes whoever waits for completions of a device that is closed. It is called
-// without the lock, with what were the device's queues.
-func closeQueues(cqs map[*cq]struct{}) {
-	for c := range cqs {
-		c.events.Completion()
-	}
 }

@@ -49,7 +49,8 @@
 //	timer.go                                what is to be done at a time, of all fabrics
 //	virtual.go                              polls under virtual time
 //	halfopen.go                             what peers have begun and not continued
-//	observe.go, objectlists.go, capture.go  metrics, objects and packets for observers
+//	observe.go, latency.go, objectlists.go  metrics, statistics and lists, which are read without the lock
+//	capture.go                              packets that observers capture
 //
 //	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets
 //	packetah.go, xrc.go                     address handles, XRC domains
@@ -60,6 +61,7 @@
 //	flow.go, bytes.go                       how their data travel; as bytes of the streams
 //	memory.go, memorynet.go                 in memory that both sides share
 //	datagrams.go, datagramqp.go             UD queue pairs there, and the links from device to device that they use
+//	groups.go                               multicast groups there
 //	conn.go, connsetup.go                   a stream from its link to its end
 //	streams.go, callbacks.go, rendezvous.go streams for package cm, and for queue pairs by number
 package softdev

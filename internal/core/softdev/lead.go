@@ -95,10 +95,11 @@ func (l *lane) wait() {
 
 // othersWait reports whether others may wait for completions.
 func (d *Device) othersWait() bool {
-	if len(d.cqs) > maxQueuesChecked {
+	cqs := d.objects.cqs.All()
+	if len(cqs) > maxQueuesChecked {
 		return true
 	}
-	for c := range d.cqs {
+	for _, c := range cqs {
 		if c.q.Armed() {
 			return true
 		}

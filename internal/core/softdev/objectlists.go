@@ -8,7 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// objectLists are the objects that observers list. The view's lock covers them, so that observers wait for
+// objectLists are the objects that observers list. The view's lock covers them, besides the device's, so that observers wait for
 // nobody who works with the device.
 type objectLists struct {
 	qps  observe.ObjectList[*qp]

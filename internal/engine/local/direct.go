@@ -26,8 +26,8 @@ func needs(op verbs.SendOp) verbs.Access {
 	return 0
 }
 
-// waitFrom is from how many bytes on a one-sided operation waits for the messages before it to be taken. A shorter
-// one goes through the ring behind them: that takes less time than to hear that they were taken.
+// waitFrom is from how many bytes on a READ waits for the messages before it to be taken. A shorter one goes through
+// the ring behind them: that takes less time than to hear that they were taken.
 const waitFrom = 4 << 10
 
 // follows reports whether a one-sided operation has to follow messages that the target has not taken yet: what it

@@ -94,7 +94,7 @@ func (q *QP) begin(w *sendWQE) bool {
 		return true
 	}
 	follows := w.needs() != 0 && q.follows(w)
-	if follows && w.Length >= waitFrom && q.reaches(w) {
+	if follows && w.Op == verbs.Read && w.Length >= waitFrom && q.reaches(w) {
 		return false
 	}
 	if w.Copied {
@@ -204,7 +204,7 @@ func (q *QP) send(w *sendWQE) (moved int, ok bool) {
 	return n, true
 }
 
-// names reports whether a SEND names its payload: it is in one region, which is in a segment that peers may
+// names reports whether a SEND or WRITE names its payload: it is in one region, which is in a segment that peers may
 // read, or in other memory from where the system lets them copy it. Then place is its address. Who is its own
 // peer would ask for the payload behind the message that names it.
 func (q *QP) names(w *sendWQE) (place uint64, ok bool) {
@@ -228,22 +228,49 @@ func (q *QP) sendRef(w *sendWQE, k kind, field uint32, place uint64) bool {
 		return false
 	}
 	put32(b, 0, field)
+	q.name(w, b, place)
+	q.publish()
+	w.done, w.end = true, q.peer.requests.Position()
+	q.finish()
+	return true
+}
+
+// name puts the place of a payload into a message.
+func (q *QP) name(w *sendWQE, b []byte, place uint64) {
 	put32(b, 4, uint32(w.SGL[0].LKey))
 	put64(b, 8, w.SGL[0].Addr)
 	put64(b, 16, uint64(w.Length))
 	put64(b, 24, place)
 	q.named = q.peer.named()
 	put64(b, 32, q.named)
-	q.publish()
 	q.Device.Counters.SentBytes += uint64(w.Length)
-	w.done, w.end = true, q.peer.requests.Position()
-	q.finish()
+}
+
+// writeRef puts the place of a WRITE's payload into the ring.
+func (q *QP) writeRef(w *sendWQE, place uint64) bool {
+	b := q.reserve(toFields, opWriteRef)
+	if b == nil {
+		return false
+	}
+	put32(b, 0, 0)
+	q.name(w, b, place)
+	put32(b, refFields, uint32(w.Remote.Key))
+	put32(b, refFields+4, 0)
+	put64(b, refFields+8, w.Remote.Addr)
+	q.publish()
+	q.off = int(w.Length)
+	q.Device.Counters.Asked++
 	return true
 }
 
-// askWrite puts the next piece of a WRITE into the ring, and after the last one its immediate data.
+// askWrite puts the next piece of a WRITE into the ring, or the place of all of it, and after the last one its
+// immediate data.
 func (q *QP) askWrite(w *sendWQE) (moved int, ok bool) {
-	if rest := int(w.Length) - q.off; rest > 0 {
+	if place, ok := q.names(w); ok {
+		if !q.writeRef(w, place) {
+			return 0, false
+		}
+	} else if rest := int(w.Length) - q.off; rest > 0 {
 		n, k := min(rest, piece), opWrite
 		if n == rest {
 			k |= last

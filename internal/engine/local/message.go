@@ -14,15 +14,16 @@ type kind uint32
 // The messages. Both sides run on one processor, so numbers are in its byte order. What follows the
 // fields named here is payload.
 const (
-	opSend   kind = iota + 1 // immediate data or key (4 bytes), zero (4)
-	opRef                    // a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8), address in the sender's process (8; 0: it is in a segment), number of revocations (8)
-	opWrite                  // key (4), length from here to the end of the WRITE (4), address (8)
-	opImm                    // immediate data (4), length of the WRITE that it belongs to (4)
-	opRead                   // key (4), length (4), address (8)
-	opAtomic                 // key (4), verbs.SendOp (4), address (8), operands (8 each)
-	opStore                  // an ATOMIC WRITE: key (4), zero (4), address (8), the word (8)
-	opFlush                  // key (4), verbs.FlushLevel (1), verbs.FlushScope (1), zero (2), address (8), length (8)
-	opFetch                  // a READ of what an opRef names, as opRead
+	opSend     kind = iota + 1 // immediate data or key (4 bytes), zero (4)
+	opRef                      // a SEND whose payload is in a region of the sender: as opSend, but key (4), address (8), length (8), address in the sender's process (8; 0: it is in a segment), number of revocations (8)
+	opWrite                    // key (4), length from here to the end of the WRITE (4), address (8)
+	opImm                      // immediate data (4), length of the WRITE that it belongs to (4)
+	opRead                     // key (4), length (4), address (8)
+	opAtomic                   // key (4), verbs.SendOp (4), address (8), operands (8 each)
+	opStore                    // an ATOMIC WRITE: key (4), zero (4), address (8), the word (8)
+	opFlush                    // key (4), verbs.FlushLevel (1), verbs.FlushScope (1), zero (2), address (8), length (8)
+	opFetch                    // a READ of what an opRef or opWriteRef names, as opRead
+	opWriteRef                 // a WRITE whose payload is in a region of the sender: as opRef, but zero (4) in place of the first field; and then key (4), zero (4), address (8)
 
 	opData    // response: data of the oldest READ
 	opResult  // response: the result of the oldest atomic operation (8)
@@ -55,6 +56,7 @@ const (
 	writeFields  = 16
 	immFields    = 8
 	refFields    = 40
+	toFields     = refFields + 16 // of opWriteRef
 	readFields   = 16
 	atomicFields = 32
 	storeFields  = 24
@@ -64,7 +66,7 @@ const (
 )
 
 // fieldsOf returns the least length of each message.
-var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opFetch: readFields, opWrite: writeFields, opImm: immFields, opRead: readFields, opAtomic: atomicFields,
+var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opWriteRef: toFields, opFetch: readFields, opWrite: writeFields, opImm: immFields, opRead: readFields, opAtomic: atomicFields,
 	opStore: storeFields, opFlush: flushFields,
 	opData: 0, opResult: resultFields, opRefused: statusFields}
 
@@ -72,7 +74,7 @@ var fieldsOf = [...]int{opSend: sendFields, opRef: refFields, opFetch: readField
 // at once.
 const piece = requestBytes/4 - 64
 
-// refFrom is from which length on a SEND only names its payload, where the receiver can read it: what is
+// refFrom is from which length on a SEND, or a WRITE that the target carries out, only names its payload, where the receiver can read it: what is
 // shorter is copied twice, and the sender's memory is free again sooner.
 const refFrom = piece + 1
 

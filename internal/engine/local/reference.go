@@ -10,7 +10,7 @@ import (
 // segment, or in other memory of the sender's process, where the system lets the receiver copy from it.
 // The receiver copies it from there to its receive, and then takes the message out of the ring, by which
 // the sender knows that its memory is free. If the receiver cannot it asks for the payload as for a
-// READ's data.
+// READ's data. A long WRITE that goes through the ring does the same.
 //
 // A region that ends is not touched any more after that. A segment stays while the receiver has it
 // mapped. For other memory the receiver says that it is at work, and looks whether a region has ended
@@ -27,9 +27,10 @@ const (
 	complete       // it is there
 )
 
-// reference is such a SEND. Its message is the oldest one in the ring.
+// reference is such a SEND or WRITE. Its message is the oldest one in the ring.
 type reference struct {
 	phase  phase
+	write  bool
 	far    far
 	key    verbs.Key
 	addr   uint64
@@ -62,10 +63,8 @@ func (q *QP) takeRef(k kind, body []byte) bool {
 			q.CompleteReceive(verbs.LocalLengthError)
 			return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
 		}
-		*r = reference{phase: copying, far: r.far, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: int(length),
-			place: get64(body, 24), named: get64(body, 32)}
+		q.beginRef(body, int(length))
 		q.field = get32(body, 0)
-		q.got = 0
 	}
 	if r.phase == copying && !q.copyRef() {
 		return false
@@ -73,6 +72,52 @@ func (q *QP) takeRef(k kind, body []byte) bool {
 	*r = reference{far: r.far}
 	q.CountRequest(q.got, true)
 	return q.endSend(k, q.field)
+}
+
+// takeWriteRef continues a WRITE whose payload is in the peer's memory. It returns false while there is more of it
+// to do.
+func (q *QP) takeWriteRef(body []byte) bool {
+	r := &q.ref
+	if r.phase == noRef {
+		key, addr, length := verbs.Key(get32(body, refFields)), get64(body, refFields+8), get64(body, 16)
+		const op, need = verbs.WCWrite, verbs.RemoteWrite
+		if q.Attr().Access&need == 0 {
+			return q.forbidden(op, key, addr, length, need)
+		}
+		s, ok := q.Device.Memory.RemoteCached(&q.last, q.PD, q.Num, key, addr, length, need)
+		if !ok {
+			return q.notAllowed(op, key, addr, length, need)
+		}
+		if length == 0 || length > uint64(q.Device.MaxMsgSize) {
+			q.corrupt()
+			return false
+		}
+		q.land.One(s)
+		q.beginRef(body, int(length))
+		r.write = true
+	}
+	if r.phase == copying && !q.copyRef() {
+		return false
+	}
+	*r = reference{far: r.far}
+	q.CountRequest(q.got, true)
+	return true
+}
+
+// beginRef notes where the payload is. Its length was checked: the peer may change the body meanwhile.
+func (q *QP) beginRef(body []byte, length int) {
+	q.ref = reference{phase: copying, far: q.ref.far, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: length,
+		place: get64(body, 24), named: get64(body, 32)}
+	q.got = 0
+}
+
+// spoilRef ends the connection: where the payload goes is no memory any more.
+func (q *QP) spoilRef() bool {
+	if q.ref.write {
+		return q.violated()
+	}
+	q.CompleteReceive(verbs.LocalProtectionError)
+	return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
 }
 
 // copyRef copies the next piece of the payload. It returns false unless that was the last.
@@ -87,8 +132,7 @@ func (q *QP) copyRef() bool {
 		return q.wantRef()
 	}
 	if !q.land.Write(q.Device.Memory, mem) {
-		q.CompleteReceive(verbs.LocalProtectionError)
-		return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+		return q.spoilRef()
 	}
 	q.Device.Counters.RecvBytes += uint64(n)
 	q.got += n
@@ -132,7 +176,7 @@ func (q *QP) fetchNamed(n int) bool {
 	return true
 }
 
-// askFetch asks for the payload of a SEND that is out of reach. It returns false if nothing is to be
+// askFetch asks for a payload that is out of reach. It returns false if nothing is to be
 // asked for, or there is no room.
 func (q *QP) askFetch() bool {
 	r := &q.ref
@@ -145,7 +189,7 @@ func (q *QP) askFetch() bool {
 	return true
 }
 
-// takeFetch answers with the payload of a SEND. It is the program's own memory, whatever peers may do.
+// takeFetch answers with the payload of a SEND or WRITE. It is the program's own memory, whatever peers may do.
 func (q *QP) takeFetch(key verbs.Key, addr uint64, length uint32) bool {
 	s, ok := q.Device.Memory.Local(q.PD, &verbs.SGE{Addr: addr, Length: length, LKey: key}, false)
 	if !ok || length == 0 || !q.sends(key, addr, length) {
@@ -164,11 +208,12 @@ func (q *QP) takeFetch(key verbs.Key, addr uint64, length uint32) bool {
 	return true
 }
 
-// sends reports whether a SEND that has not completed names this memory: peers get nothing else so.
+// sends reports whether a SEND or WRITE that has not completed names this memory: peers get nothing else so. The
+// immediate data of a WRITE may still wait for room.
 func (q *QP) sends(key verbs.Key, addr uint64, length uint32) bool {
-	for i := range q.next {
+	for i := range min(q.next+1, q.sq.Len()) {
 		w := q.sq.At(i)
-		if w.Op <= verbs.SendInv && len(w.SGL) == 1 && w.SGL[0].LKey == key && w.SGL[0].Addr == addr && w.Length == length {
+		if w.begun && w.Op <= verbs.WriteImm && len(w.SGL) == 1 && w.SGL[0].LKey == key && w.SGL[0].Addr == addr && w.Length == length {
 			return true
 		}
 	}
@@ -183,9 +228,7 @@ func (q *QP) fetched(k kind, body []byte) bool {
 		return false
 	}
 	if !q.land.Write(q.Device.Memory, body) {
-		q.CompleteReceive(verbs.LocalProtectionError)
-		q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
-		return false
+		return q.spoilRef()
 	}
 	q.Device.Counters.RecvBytes += uint64(len(body))
 	q.got += len(body)

@@ -4,6 +4,7 @@ package local
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -254,5 +255,104 @@ func TestLocatedWhileHeld(t *testing.T) {
 	b.completes(verbs.Success)
 	if *copies == 0 {
 		t.Error("the SEND was not copied")
+	}
+}
+
+// TestWriteReference has long WRITEs behind a SEND that was not taken: the target copies them once, from memory that it
+// has mapped, from memory that the system lets it copy, or it asks for them.
+func TestWriteReference(t *testing.T) {
+	const n = 700_000
+	for _, how := range []string{"mapped", "asked for", "copied by the system"} {
+		for _, op := range []verbs.SendOp{verbs.Write, verbs.WriteImm} {
+			cut := 0               // times that the immediate data had no room behind the WRITE
+			for fill := range 16 { // less and less room in the ring
+				a, b := newPair(t, false)
+				var src *memory.Region
+				copies := new(int)
+				if how == "copied by the system" {
+					src, copies = a.locate(b, n)
+				} else {
+					src = a.source(b, n, how == "mapped")
+				}
+				pattern(src.Bytes(), 5)
+				dst, err := b.dev.Memory.Register(1, make([]byte, n), all)
+				if err != nil {
+					t.Fatal(err)
+				}
+				length := n - fill
+				for i := range 4 + fill {
+					send := verbs.SendWR{Op: verbs.Send}
+					if i < 4 {
+						send.SGL = []verbs.SGE{a.sge(0, piece-8)}
+					}
+					a.post(send)
+				}
+				a.post(verbs.SendWR{Op: op, Imm: 9, SGL: []verbs.SGE{{Addr: src.Addr(), Length: uint32(length), LKey: src.Key()}},
+					Remote: verbs.Remote{Addr: dst.Addr(), Key: dst.Key()}})
+				settle(a, b)
+				if a.completes(); a.qp.off == length {
+					cut++
+				}
+				for i := range 5 + fill {
+					b.recv(uint64(i), 0, piece)
+				}
+				settle(a, b)
+				a.completes(slices.Repeat([]verbs.Status{verbs.Success}, 5+fill)...)
+				got := b.completions()
+				if want := 4 + fill + int(op-verbs.Write); len(got) != want {
+					t.Fatalf("%v, %s: %d receives completed, want %d", op, how, len(got), want)
+				}
+				if last := got[len(got)-1]; op == verbs.WriteImm && (last.Imm != 9 || last.ByteLen != uint32(length)) {
+					t.Errorf("%v, %s: announced as %+v", op, how, last)
+				}
+				if !bytes.Equal(dst.Bytes()[:length], src.Bytes()[:length]) || !bytes.Equal(dst.Bytes()[length:], make([]byte, fill)) {
+					t.Errorf("%v, %s: not what was written", op, how)
+				}
+				if c := b.dev.Counters; how == "copied by the system" && *copies == 0 || how != "asked for" && c.RecvMessages > uint64(6+fill) {
+					t.Errorf("%v, %s: %d copies, %d messages", op, how, *copies, c.RecvMessages)
+				}
+			}
+			if op == verbs.WriteImm && cut == 0 {
+				t.Errorf("%s: the ring was never full between a WRITE and its immediate data", how)
+			}
+		}
+	}
+}
+
+// TestWriteReferenceRefused writes where it is not allowed, and ends regions while a WRITE is under way.
+func TestWriteReferenceRefused(t *testing.T) {
+	const n = 700_000
+	for what, c := range map[string]struct {
+		spoil func(a, b *side, src, dst *memory.Region) error
+		late  bool // after a part
+		want  verbs.Status
+	}{
+		"no right": {spoil: func(a, b *side, src, dst *memory.Region) error {
+			return b.qp.Modify(&verbs.QPAttr{Access: verbs.RemoteRead}, verbs.MaskAccess)
+		}, want: verbs.RemoteInvalidRequestError},
+		"the target's region ends":           {spoil: func(a, b *side, src, dst *memory.Region) error { return b.dev.Memory.Deregister(dst) }, want: verbs.RemoteAccessError},
+		"the target's region ends meanwhile": {spoil: func(a, b *side, src, dst *memory.Region) error { return b.dev.Memory.Deregister(dst) }, late: true, want: verbs.RemoteAccessError},
+		"the initiator's region ends":        {spoil: func(a, b *side, src, dst *memory.Region) error { return a.dev.Memory.Deregister(src) }, want: verbs.LocalProtectionError},
+	} {
+		a, b := newPair(t, false)
+		src := a.source(b, n, true)
+		dst, err := b.dev.Memory.Register(1, make([]byte, n), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}, Remote: verbs.Remote{Addr: dst.Addr(), Key: dst.Key()}})
+		a.step()
+		if c.late {
+			if b.qp.Receive(1); b.qp.ref.phase != copying {
+				t.Fatalf("%s: nothing is under way", what)
+			}
+		}
+		if err := c.spoil(a, b, src, dst); err != nil {
+			t.Fatal(err)
+		}
+		settle(a, b)
+		if a.completes(c.want); a.qp.State() != verbs.Err || b.qp.State() != verbs.Err && c.want != verbs.LocalProtectionError {
+			t.Errorf("%s: the queue pairs are in %v and %v", what, a.qp.State(), b.qp.State())
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (q *QP) handle(k kind, body []byte) bool {
 		return q.handleUnreliable(k, body)
 	}
 	op := k.op()
-	if op < opSend || op > opFetch || len(body) < fieldsOf[op] || q.inMessage && (op != opSend || k.has(first)) {
+	if op < opSend || op > opWriteRef || len(body) < fieldsOf[op] || q.inMessage && (op != opSend || k.has(first)) {
 		q.corrupt()
 		return false
 	}
@@ -44,6 +44,8 @@ func (q *QP) handle(k kind, body []byte) bool {
 		return q.takeSend(k, get32(body, 0), body[sendFields:])
 	case opRef:
 		return q.takeRef(k, body)
+	case opWriteRef:
+		return q.takeWriteRef(body)
 	case opFetch:
 		return q.takeFetch(verbs.Key(get32(body, 0)), get64(body, 8), get32(body, 4))
 	case opWrite:

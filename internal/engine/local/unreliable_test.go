@@ -183,7 +183,7 @@ func TestUnreliableAbsent(t *testing.T) {
 
 // TestUnreliableRules has a peer send what a queue pair of UC never sends.
 func TestUnreliableRules(t *testing.T) {
-	for _, k := range []kind{opRead, opAtomic, opStore, opFlush, opRef | first | last, opFetch, opData, opSend} {
+	for _, k := range []kind{opRead, opAtomic, opStore, opFlush, opRef | first | last, opFetch, opWriteRef, opData, opSend} {
 		a, b := newPairOf(t, verbs.UC, true)
 		r := b.peer.requests
 		if k == opData {

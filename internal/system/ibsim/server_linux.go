@@ -167,10 +167,7 @@ func (s *Server) connect(c *ctl) error {
 func (s *Server) attach(who *client) (number int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if number, err = s.free(); err != nil {
-		return 0, err
-	}
-	conn, err := net.DialUnix("unixgram", address("%s:out%d", s.name, number), address("%s:in%d", s.name, who.id))
+	number, conn, err := s.dial(who.id)
 	if err != nil {
 		return 0, err
 	}
@@ -198,20 +195,26 @@ func (s *Server) attach(who *client) (number int, err error) {
 
 var errFull = errors.New("ibsim: all clients' places are taken")
 
-// free returns a number that no client has. Those of clients that have ended without a word are free
-// again; the lock is held.
-func (s *Server) free() (int, error) {
+// dial connects to a client by the first number that no other has. Those of clients that have ended without a
+// word are free again. A socket that is closed keeps its name for a moment if this process starts another one
+// just then: a child has it until it executes its program. The next number will do; the lock is held.
+func (s *Server) dial(client uint32) (number int, conn *net.UnixConn, err error) {
 	if s.closed {
-		return 0, net.ErrClosed
+		return 0, nil, net.ErrClosed
 	}
+	err = errFull
 	for i, a := range s.clients {
 		if a != nil && a.gone(s.name) {
 			a.close()
 			s.clients[i] = nil
 		}
-		if s.clients[i] == nil {
-			return i, nil
+		if s.clients[i] != nil {
+			continue
+		}
+		conn, err = net.DialUnix("unixgram", address("%s:out%d", s.name, i), address("%s:in%d", s.name, client))
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return i, conn, err
 		}
 	}
-	return 0, errFull
+	return 0, nil, err
 }

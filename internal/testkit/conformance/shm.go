@@ -6,7 +6,7 @@ package conformance
 // [Fixture].
 func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 	missing = map[Ability]string{
-		XRC:             "not built",
+		XRC:             "each message would need the memory of another protection domain",
 		GeneralServices: "connections are made through sockets, without management datagrams",
 	}
 	differs = map[string]string{

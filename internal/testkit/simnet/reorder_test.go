@@ -15,7 +15,10 @@ import (
 // is late need not be sent again: nearly the whole link is used however many are.
 func TestReordering(t *testing.T) {
 	shares := []float64{0, 0.01, 0.5}
-	if testrun.Long() {
+	switch {
+	case raceDetector: // more rows would tell it nothing new
+		shares = []float64{0.01}
+	case testrun.Long():
 		shares = []float64{0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5}
 	}
 	for _, op := range []verbs.SendOp{verbs.Send, verbs.Write, verbs.Read} {

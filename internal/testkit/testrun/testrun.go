@@ -2,7 +2,7 @@
 
 // Package testrun says what a run of the tests includes, and how many tests it runs at once.
 //
-// `go test ./...` is the quick run: under a minute on two processors. What has to be real and
+// `go test ./...` is the quick run: some minutes on two processors. What has to be real and
 // long, such as timeouts of the kernel, processes that are killed in the middle of a large
 // copy, C programs or tables of simulated paths, is left to ./check, which sets RAMJET_LONG.
 package testrun
