@@ -86,7 +86,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 func failed(addr netip.Addr, err error) error {
 	// The system calls a link-local address invalid if the link is not known.
 	if errors.Is(err, syscall.EADDRNOTAVAIL) || addr.Is6() && addr.IsLinkLocalUnicast() && errors.Is(err, syscall.EINVAL) {
-		return fmt.Errorf("iwarp: %v is no address of this host: %w", addr, err)
+		return fmt.Errorf("iwarp: %v is not an address of this host: %w", addr, err)
 	}
 	return fmt.Errorf("iwarp: opening %v: %w", addr, err)
 }

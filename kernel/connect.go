@@ -86,7 +86,10 @@ func startManager(d *device) (*manager, error) {
 	}
 	c, errno := d.lib.CallErrno(fn.CreateEventChannel)
 	if c == 0 {
-		if errno == syscall.ENOENT || errno == syscall.ENODEV {
+		switch errno = realErrno(errno, "/dev/infiniband/rdma_cm"); errno {
+		case syscall.EACCES, syscall.EPERM:
+			return nil, fmt.Errorf("%w: the process must be allowed to read and write /dev/infiniband/rdma_cm, also by the cgroup of its container (--device)", errno)
+		case syscall.ENOENT, syscall.ENODEV:
 			return nil, fmt.Errorf("%w: /dev/infiniband/rdma_cm is not there: `modprobe rdma_ucm`, and give it to a container with --device", errno)
 		}
 		return nil, fmt.Errorf("rdma_create_event_channel: %w", errno)

@@ -60,13 +60,31 @@ func noList(errno syscall.Errno) error {
 	return errno
 }
 
+// realErrno returns why a device file cannot be opened. Where libibverbs may not open one, it looks for others of the
+// same number, and says in the end that there is none.
+func realErrno(said syscall.Errno, file string) syscall.Errno {
+	if said != syscall.ENOENT && said != syscall.ENODEV && said != syscall.ENXIO {
+		return said
+	}
+	fd, err := syscall.Open(file, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	if err == nil {
+		syscall.Close(fd)
+	}
+	if errno, ok := err.(syscall.Errno); ok {
+		return errno
+	}
+	return said
+}
+
 // notOpened says what to do about a device that cannot be opened.
 func notOpened(errno syscall.Errno, uverbs string) error {
-	switch errno {
+	switch errno = realErrno(errno, "/dev/infiniband/"+uverbs); errno {
 	case syscall.EACCES, syscall.EPERM:
 		return fmt.Errorf("%w: the process must be allowed to read and write /dev/infiniband/%s, also by the cgroup of its container (--device)", errno, uverbs)
 	case syscall.ENOENT, syscall.ENXIO:
 		return fmt.Errorf("%w: /dev/infiniband/%s is not there: `modprobe ib_uverbs`, and give it to a container with --device", errno, uverbs)
+	case syscall.EAGAIN:
+		return fmt.Errorf("%w: the control group of this process leaves nothing of the device (rdma.max): `ramjet doctor` shows which limit, and how to raise it", errno)
 	case 0:
 		return errors.New("the library does not say why")
 	}

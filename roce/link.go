@@ -57,7 +57,7 @@ func findLink(addr netip.Addr) (link, error) {
 	if addr.IsLoopback() { // as in a new network namespace
 		advice = "the loopback interface is down: `ip link set lo up`, as root"
 	}
-	return link{}, fmt.Errorf("roce: %v is no address of this host: %s", addr, advice)
+	return link{}, fmt.Errorf("roce: %v is not an address of this host: %s", addr, advice)
 }
 
 // watch follows the link of an address, or any that the address moves to. A link-local address

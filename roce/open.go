@@ -43,7 +43,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	err = p.listen(opt.Plain)
 	switch {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("roce: %v is no address of this host: %w", addr, err)
+		return nil, fmt.Errorf("roce: %v is not an address of this host: %w", addr, err)
 	case errors.Is(err, syscall.EADDRINUSE):
 		why := "in use by a process that does not share it or by a kernel device"
 		if refused := (*refusedError)(nil); errors.As(err, &refused) {

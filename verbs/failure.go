@@ -11,22 +11,22 @@ import (
 type Reason uint8
 
 const (
-	ReasonUnknown      Reason = iota // there is no reason, or it is not known
-	ReasonNoKey                      // no region or window has the key, or it has ended
-	ReasonOtherOwner                 // the key belongs to another protection domain, or a window to another queue pair
-	ReasonOutside                    // the range is not within the memory of the key
-	ReasonNoRight                    // the key does not allow the access
-	ReasonQPAccess                   // the queue pair does not allow the operation, see QPAttr.Access
-	ReasonMisaligned                 // the address of an atomic is not a multiple of 8
-	ReasonTooLong                    // the message is longer than the receive, or than the device takes
-	ReasonTooMany                    // more READs and atomics at once than QPAttr.MaxDestRdAtomic
-	ReasonUnmapped                   // the memory of the key is no longer mapped
-	ReasonNoAnswer                   // no acknowledgement came, in spite of all retries
-	ReasonNotReady                   // the peer had no receive posted, in spite of all retries
-	ReasonPeerRefused                // the peer refused it; which check did, its side knows
-	ReasonMalformed                  // a request or response that does not fit what was before it
-	ReasonAtomicLength               // the list of an atomic, or of an atomic WRITE, has not 8 bytes
-	ReasonPeerClosed                 // the peer closed the connection in an orderly way
+	ReasonUnknown     Reason = iota // there is no reason, or it is not known
+	ReasonNoKey                     // no region or window has the key, or it has ended
+	ReasonOtherOwner                // the key belongs to another protection domain, or a window to another queue pair
+	ReasonOutside                   // the range is not within the memory of the key
+	ReasonNoRight                   // the key does not allow the access
+	ReasonQPAccess                  // the queue pair does not allow the operation, see QPAttr.Access
+	ReasonMisaligned                // the address of an atomic is not a multiple of 8
+	ReasonTooLong                   // the message is longer than the receive, or than the device takes
+	ReasonTooMany                   // more READs and atomics at once than QPAttr.MaxDestRdAtomic
+	ReasonUnmapped                  // the memory of the key is no longer mapped
+	ReasonNoAnswer                  // no acknowledgement came, in spite of all retries
+	ReasonNotReady                  // the peer had no receive posted, in spite of all retries
+	ReasonPeerRefused               // the peer refused it; which check did, its side knows
+	ReasonMalformed                 // a request or response that does not fit what was before it
+	ReasonNotEight                  // the list of an atomic, or of an atomic WRITE, has not 8 bytes
+	ReasonPeerClosed                // the peer closed the connection in an orderly way
 )
 
 // String says it in a few words.
@@ -113,7 +113,7 @@ func (f *Failure) String() string {
 	case f.Side == FailedRecv && f.Reason == ReasonTooLong:
 		fmt.Fprintf(&b, ": the receive has %d bytes", f.Length)
 		return b.String()
-	case f.Reason == ReasonAtomicLength:
+	case f.Reason == ReasonNotEight:
 		fmt.Fprintf(&b, ", and the list has %d", f.Length)
 		return b.String()
 	}

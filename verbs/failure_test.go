@@ -23,7 +23,7 @@ func TestFailureText(t *testing.T) {
 			Side: verbs.FailedRequest, Status: verbs.RemoteAccessError, Reason: verbs.ReasonNoRight, Op: verbs.WCRead, Key: 0x123, Addr: 0x1000, Length: 8,
 			Need: verbs.RemoteRead},
 		"FETCH_ADD (work request 7) failed: local length error: an atomic takes 8 bytes, and the list has 4": {
-			Status: verbs.LocalLengthError, Reason: verbs.ReasonAtomicLength, Op: verbs.WCFetchAdd, ID: 7, Key: 0x123, Addr: 0x1000, Length: 4},
+			Status: verbs.LocalLengthError, Reason: verbs.ReasonNotEight, Op: verbs.WCFetchAdd, ID: 7, Key: 0x123, Addr: 0x1000, Length: 4},
 		"SEND (work request 7) failed: RNR retry counter exceeded, PSN 9: no receive posted (rnr_retry 6)": {
 			Status: verbs.RNRRetryExceeded, Reason: verbs.ReasonNotReady, ID: 7, PSN: 9, HasPSN: true, Detail: "rnr_retry 6"},
 		"RDMA_WRITE failed after its completion: remote access error: refused by the peer (Terminate 0x1101): 8 bytes at 0x1000, key 0x00000123": {

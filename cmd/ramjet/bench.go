@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 
 // newBenchCmd returns `ramjet bench`.
 func newBenchCmd() *cobra.Command {
-	return group("bench", "Measure what a program's design has to choose between",
+	return group("bench", "Measure alternatives in the design of a program",
 		newBenchNotificationCmd(),
 		newBenchRegistrationCmd(),
 	)

@@ -18,17 +18,17 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-const notificationLong = `Measure how a target learns that one of its peers has written, for each number of
-peers, in three ways: it polls a byte for each peer; peers write with immediate data into
-one shared receive queue, whose completion queue it polls; the same, but it sleeps until
-the queue's completion channel has an event.
+const notificationLong = `For each number of peers, compare three ways in which a target can learn that a peer has
+written: it polls one byte per peer; peers write with immediate data, and it polls the
+completion queue of one shared receive queue; the same, but it sleeps until the completion
+channel has an event.
 
-Two devices of this process are connected by as many queue pairs as there are peers. One
-peer at random writes a byte. Times are from just before the post until the target knows
-which peer it was. A look is the processor time of one look that finds nothing; of that,
-scan is reading the bytes alone. busy is how much of a processor the process uses while
-nothing arrives. A question mark stands behind looks that other processes disturbed.
-docs/notification.md says when to use which.`
+Two devices of this process are connected by one queue pair per peer. A peer chosen at
+random writes a byte. Times are from just before the post until the target knows which
+peer it was. A look is the processor time of one poll that finds nothing; scan is the part
+of it that reads the bytes. busy is the share of a processor used while nothing arrives.
+Looks that other processes disturbed have a question mark. docs/notification.md says when
+to use which.`
 
 // notificationBench is the flags of `ramjet bench notification`.
 type notificationBench struct {
@@ -44,7 +44,7 @@ func newBenchNotificationCmd() *cobra.Command {
 	b := &notificationBench{config: notification.Config{}.WithDefaults()}
 	c := &cobra.Command{
 		Use:   "notification",
-		Short: "Measure how a target learns of WRITEs, by the number of its peers",
+		Short: "Compare the ways in which a target can learn of WRITEs, by number of peers",
 		Long:  notificationLong,
 		Example: "  ramjet bench notification\n" +
 			"  ramjet bench notification --peers 1,64,1024 -D 1 --svg notification.svg",
@@ -53,7 +53,7 @@ func newBenchNotificationCmd() *cobra.Command {
 	fl := c.Flags()
 	fl.Var((*peerCounts)(&b.config.Peers), "peers", "`numbers` of peers to measure with, with commas between them")
 	fl.IntVarP(&b.config.Iterations, "iters", "n", notification.DefaultIterations, "WRITEs of each way with each number of peers")
-	fl.VarP(&b.duration, "duration", "D", "measure each of these for so long instead, in seconds or such as 500ms")
+	fl.VarP(&b.duration, "duration", "D", "`time` to measure each for, instead of --iters, in seconds or such as 500ms")
 	fl.IntVar(&b.config.Stride, "stride", notification.DefaultStride, "`bytes` from one peer's byte to the next")
 	fl.StringVarP(&b.device, "device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
 	onlyKind(c)
@@ -200,7 +200,7 @@ func (p *peerCounts) Set(text string) error {
 	for s := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 1 || n > notification.MaxPeers {
-			return fmt.Errorf("%q is no number of peers: give 1 to %d, and commas between several", s, notification.MaxPeers)
+			return fmt.Errorf("%q is not a number of peers: give 1 to %d, and commas between several", s, notification.MaxPeers)
 		}
 		counts = append(counts, n)
 	}

@@ -32,18 +32,18 @@ var registrationSizes = []string{"4K", "16K", "64K", "256K", "1M", "4M", "16M", 
 
 func newBenchRegistrationCmd() *cobra.Command {
 	b := &benchRegistration{duration: perfDuration(100 * time.Millisecond), chunk: verbs.DefaultChunk}
-	c := &cobra.Command{Use: "registration", Short: "Measure what it costs to register memory, in each of the ways there are", Args: noArgs,
-		Long: "Register a buffer that nobody has touched, READ into it from another device of this process, and measure how long\n" +
-			"it takes until it is registered, until the first 4 KiB are there, and until all is there; then the bandwidth of the\n" +
-			"same buffer, and how much memory is taken. Figures are medians. docs/memory.md says what the ways are. What this\n" +
-			"process may not pin (ulimit -l) is left out, and the table says so."}
+	c := &cobra.Command{Use: "registration", Short: "Compare the ways of registering memory by what they cost", Args: noArgs,
+		Long: "Register an untouched buffer, READ into it from another device of this process, and measure the time until it is\n" +
+			"registered, until the first 4 KiB have arrived and until all of it has; then the bandwidth of later READs into the\n" +
+			"same buffer, and the memory used. Figures are medians. docs/memory.md describes the ways of registering memory.\n" +
+			"Sizes beyond what this process may pin (ulimit -l) are left out, and the table says so."}
 	fl := c.Flags()
 	fl.StringVarP(&b.device.device, "device", "d", "", "`device` to open, which is then its own peer, or a kind such as iwarp: (default: that of $"+kinds.DeviceVariable+", or RoCEv2 on loopback addresses)")
 	addPcapFlag(c, &b.device.pcap, everyPacket)
 	fl.StringSliceVarP(&b.sizes, "sizes", "s", registrationSizes, "`sizes` of the buffer, such as 4K,1M")
-	fl.IntVar(&b.runs, "runs", 5, "repeat so many times; figures are the medians")
-	fl.VarP(&b.duration, "duration", "D", "`time` that each bandwidth is measured, in seconds or such as 500ms")
-	fl.Var(&b.chunk, "chunk", "how much is pinned at a time when that is pipelined")
+	fl.IntVar(&b.runs, "runs", 5, "number of runs; figures are their medians")
+	fl.VarP(&b.duration, "duration", "D", "`time` to measure each bandwidth for, in seconds or such as 500ms")
+	fl.Var(&b.chunk, "chunk", "how much is pinned at a time when pinning is pipelined")
 	fl.BoolVar(&b.json, "json", false, "write JSON")
 	b.plots.add(c)
 	return leaf(c, func(c *cobra.Command, _ []string) error { return b.run(c) })

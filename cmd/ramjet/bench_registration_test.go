@@ -70,11 +70,11 @@ func TestBenchRegistrationKinds(t *testing.T) {
 func TestBenchRegistrationUsage(t *testing.T) {
 	t.Parallel()
 	for args, text := range map[string]string{
-		"-s 4X":                    `"4X" is no size`,
+		"-s 4X":                    `"4X" is not a size`,
 		"-s 4K,0":                  "1 byte or more, not 0",
 		"--runs 0":                 "--runs is 0",
 		"--chunk 0":                "--chunk is 0",
-		"extra":                    `"extra" is too much`,
+		"extra":                    `"extra" is one argument too many`,
 		"--svg /does/not/exist/it": "--svg: ",
 		"-d nothing:":              "nothing",
 	} {

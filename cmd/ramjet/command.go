@@ -95,7 +95,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 		case len(args) < least:
 			return fmt.Errorf("an argument is missing: it is `%s`", use)
 		case most >= 0 && len(args) > most:
-			return fmt.Errorf("%q is too much: it is `%s`", args[most], use)
+			return fmt.Errorf("%q is one argument too many: it is `%s`", args[most], use)
 		}
 		return nil
 	}
@@ -104,7 +104,7 @@ func arguments(least, most int) cobra.PositionalArgs {
 // noArgs is for commands that take only flags.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%q is too much: %s takes no arguments, only flags", args[0], c.CommandPath())
+		return fmt.Errorf("%q is one argument too many: %s takes no arguments, only flags", args[0], c.CommandPath())
 	}
 	return nil
 }

@@ -29,11 +29,11 @@ func newCpCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cp [-r] SOURCE... HOST[:PORT]:PATH | cp [-r] HOST[:PORT]:PATH... TARGET",
 		Short: "Copy files and directories to a `ramjet serve`, or from one",
-		Long: "One side is here, the other at one server. PATH is below the directory that is served; empty, it is\n" +
-			"that directory, and as a source all that is in it. Every file is checked with a SHA-256\n" +
-			"of the whole of it, and has its name only when it is complete. An interrupted copy continues where it stopped\n" +
-			"when it is started again. Permissions and modification times are kept. Symbolic links and special files below\n" +
-			"a SOURCE are left out.",
+		Long: "Files are copied from here to a server, or from a server to here. PATH is relative to the directory that is\n" +
+			"served; if empty, it is that directory, and as a source everything in it. Every file is verified by the SHA-256 of\n" +
+			"its whole content, and gets its name only when it is complete. An interrupted copy, started again, continues where\n" +
+			"it stopped. Permissions and modification times are kept. Symbolic links and special files below a SOURCE are\n" +
+			"skipped.",
 		Example: "  ramjet cp -d roce:192.0.2.9 image.iso 192.0.2.7:\n" +
 			"  ramjet cp -r photos notes.txt [2001:db8::7]:7175:backup/\n" +
 			"  ramjet cp -r 192.0.2.7:photos here",
@@ -88,7 +88,7 @@ func isRemote(source string) bool {
 
 // parseTarget parses HOST:PATH or HOST:PORT:PATH, where HOST may be an IPv6 address in brackets.
 func parseTarget(text string) (address, path string, err error) {
-	bad := usagef("%q is no target: give HOST:PATH, HOST:PORT:PATH or [IPV6]:PATH", text)
+	bad := usagef("%q is not a target: give HOST:PATH, HOST:PORT:PATH or [IPV6]:PATH", text)
 	host, rest, ok := strings.Cut(text, ":")
 	if inner, bracket := strings.CutPrefix(text, "["); bracket {
 		if host, rest, ok = strings.Cut(inner, "]:"); !ok {
@@ -107,7 +107,7 @@ func parseTarget(text string) (address, path string, err error) {
 		if err == nil {
 			port, rest = int(n), after
 		} else if digits != "" && strings.Trim(digits, "0123456789") == "" {
-			return "", "", usagef("%q: %s is no port: give 1 to 65535", text, digits)
+			return "", "", usagef("%q: %s is not a port: give 1 to 65535", text, digits)
 		}
 	}
 	if strings.HasPrefix(rest, ":") && !strings.HasPrefix(text, "[") {

@@ -95,7 +95,7 @@ func targetHere(p *copyPlan, target string) (root *os.Root, name string, as bool
 	}
 	switch {
 	case p.sources != 1 || target == "" || os.IsPathSeparator(target[len(target)-1]):
-		return nil, "", false, usagef("%s is no directory here", target)
+		return nil, "", false, usagef("%s is not a directory here", target)
 	case err == nil && p.items[0].info.IsDir():
 		return nil, "", false, usagef("%s is a file here, and %s a directory", target, p.items[0].local)
 	}

@@ -91,7 +91,7 @@ func targetAt(ctx context.Context, client *filecopy.Client, p *copyPlan, path st
 	case kind == filecopy.Dir:
 		return target, false, nil
 	case p.sources > 1 || target != path:
-		return "", false, usagef("%s is no directory at the server", path)
+		return "", false, usagef("%s is not a directory at the server", path)
 	case kind != filecopy.None && p.items[0].info.IsDir():
 		return "", false, usagef("%s is a file at the server, and %s a directory", path, p.items[0].local)
 	}

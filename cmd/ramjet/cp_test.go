@@ -268,19 +268,19 @@ func TestCpErrors(t *testing.T) {
 		text   string
 	}{
 		{[]string{file}, exitUsage, "an argument is missing"},
-		{[]string{file, "nowhere"}, exitUsage, `"nowhere" is no target: give HOST:PATH`},
-		{[]string{file, ":x"}, exitUsage, "is no target"},
-		{[]string{file, "[::1:x"}, exitUsage, "is no target"},
+		{[]string{file, "nowhere"}, exitUsage, `"nowhere" is not a target: give HOST:PATH`},
+		{[]string{file, ":x"}, exitUsage, "is not a target"},
+		{[]string{file, "[::1:x"}, exitUsage, "is not a target"},
 		{[]string{file, "fd00::1:x"}, exitUsage, "IPv6 addresses in brackets"},
-		{[]string{file, at + ":70000:x"}, exitUsage, "70000 is no port"},
+		{[]string{file, at + ":70000:x"}, exitUsage, "70000 is not a port"},
 		{[]string{file + "s", at + ":"}, exitUsage, "no such file or directory"},
 		{[]string{filepath.Dir(file), at + ":"}, exitUsage, "give --recursive (-r)"},
 		{[]string{file, "no.such.host.invalid:"}, exitUsage, "no.such.host.invalid"},
-		{[]string{file, file, at + ":there"}, exitUsage, "there is no directory at the server"},
-		{[]string{file, at + ":missing/"}, exitUsage, "missing/ is no directory at the server"},
+		{[]string{file, file, at + ":there"}, exitUsage, "there is not a directory at the server"},
+		{[]string{file, at + ":missing/"}, exitUsage, "missing/ is not a directory at the server"},
 		{[]string{"-r", filepath.Dir(file), at + ":there"}, exitUsage, "there is a file at the server"},
 		{[]string{file, at + ":../x"}, exitFailed, "leaves the served directory"},
-		{[]string{file, at + ":/x"}, exitFailed, "no name below the served directory"},
+		{[]string{file, at + ":/x"}, exitFailed, "is not a name below the served directory"},
 		{[]string{file, at + ":7:"}, exitFailed, "no listener"},
 		{[]string{"--timeout", "300ms", file, host(testDevice(t)) + ":"}, exitFailed, ":7175: "},
 	} {
@@ -290,7 +290,7 @@ func TestCpErrors(t *testing.T) {
 	}
 	ramjetCmd(t, "serve").wantError(t, exitUsage, "an argument is missing: it is `ramjet serve DIR`")
 	ramjetCmd(t, "serve", file).wantError(t, exitUsage, "not a directory")
-	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, exitUsage, "203.0.113.77 is no address of this host")
+	ramjetCmd(t, "serve", dir, "-d", "roce:203.0.113.77").wantError(t, exitUsage, "203.0.113.77 is not an address of this host")
 }
 
 func TestParseTarget(t *testing.T) {

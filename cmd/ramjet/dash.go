@@ -23,7 +23,7 @@ func newDashCmd() *cobra.Command {
 	var listen string
 	c := &cobra.Command{
 		Use:   "dash",
-		Short: "Serve a page that shows processes with devices: rates, graphs, last packets",
+		Short: "Serve a web page that shows processes with open devices: rates, graphs, last packets",
 		Long: "Dash serves a page that shows what ramjet stat does, live: devices, queue pairs, throughput, round trip, loss\n" +
 			"and retransmission, and a ladder diagram of the last packets of a queue pair. It prints the URL, and serves\n" +
 			"until it is interrupted.\n\n" +

@@ -23,16 +23,16 @@ func newDemoCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show RDMA between two processes of this machine, every byte verified",
-		Long: "Demo starts a second process, connects the two over RoCEv2, or what --device names, on two loopback addresses,\n" +
-			"and does each kind of operation with real data. Both processes compare every byte. TCP between the same\n" +
-			"addresses, polled too, is measured in the same run. Of kernel, both processes open the same device, hardware\n" +
-			"if there is any.\n\n" +
-			"Of infiniband it brings up a fabric with two switches and two cables between them, unless one runs already, and\n" +
-			"pulls one of the cables while data is on its way. OpenSM manages the subnet if it is installed.",
+		Long: "Demo starts a second process, connects the two over RoCEv2, or the kind of device that --device names, on two\n" +
+			"loopback addresses, and carries out each kind of operation with real data. Both processes compare every byte.\n" +
+			"The same run measures TCP between the same addresses, with polling too. With -d kernel both processes open the\n" +
+			"same device of the kernel, hardware if there is any.\n\n" +
+			"With -d infiniband it starts a fabric of two switches with two cables between them, unless a fabric is running,\n" +
+			"and pulls one of the cables in mid-transfer. OpenSM manages the subnet if it is installed.",
 		Example: "  ramjet demo\n  ramjet demo -d iwarp\n  ramjet demo -d infiniband",
 		Args:    noArgs,
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "the results as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "write the results as JSON")
 	device := c.Flags().StringP("device", "d", kinds.Default().Name, "`kind` of the devices: "+strings.Join(kinds.Names(), ", "))
 	onlyKind(c)
 	c.Flags().StringVar(&fabric, "fabric", "", "with -d infiniband: the `name` of a fabric that runs")
@@ -59,9 +59,9 @@ func newDemoCmd() *cobra.Command {
 	})
 }
 
-// runDemo is the first process; log is for what is no result.
+// runDemo is the first process; log gets what is not part of the result.
 func runDemo(ctx context.Context, kind *kinds.Kind, fabric, pcap string, log io.Writer) (*demo.Report, error) {
-	self, err := os.Executable()
+	self, err := executable()
 	if err != nil {
 		return nil, err
 	}

@@ -92,10 +92,17 @@ func demoSummary(r *demo.Report) string {
 	switch {
 	case r.Busy:
 		s += fmt.Sprintf("None of the figures means anything: the two processes need a processor each,\nand others used %.1f of this machine's %d meanwhile. Try again when it is idle.\n",
-			r.Others, runtime.NumCPU())
+			*r.Others, runtime.NumCPU())
 	case slices.ContainsFunc(r.Rows, func(row demo.Row) bool { return row.Disturbed || row.TCPDisturbed }):
 		s += fmt.Sprintf("Those after %q mean nothing: the machine was busy, and the two processes,\nwhich need a processor each, waited for one.\n",
 			strings.TrimSpace(doubtful))
+	}
+	if r.Others == nil {
+		why := ""
+		if runtime.GOOS == "linux" {
+			why = ",\nas /proc/stat cannot be read"
+		}
+		s += "How much other programs used the processors meanwhile is not known" + why + ".\n"
 	}
 	if r.Recorded {
 		s += "Packets were recorded, so less was sent, and more slowly: run without --pcap\nfor figures.\n"

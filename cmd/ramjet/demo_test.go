@@ -101,7 +101,8 @@ func TestDemoDisturbed(t *testing.T) {
 
 // Where the whole machine was too busy, no figure stands without a mark, and the text says how busy.
 func TestDemoBusy(t *testing.T) {
-	r := &demo.Report{Rows: []demo.Row{{Operation: "SEND", Size: 64, RoundTripUs: 8, TCPRoundTripUs: 7}}, Others: 1.75, Busy: true}
+	others := 1.75
+	r := &demo.Report{Rows: []demo.Row{{Operation: "SEND", Size: 64, RoundTripUs: 8, TCPRoundTripUs: 7}}, Others: &others, Busy: true}
 	if text := demoTable(r, false) + demoSummary(r); strings.Count(text, "busy? ") != 2 || !strings.Contains(text, "others used 1.8 of this machine's") {
 		t.Error(text)
 	}

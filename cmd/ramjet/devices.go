@@ -22,13 +22,14 @@ func newDevicesCmd() *cobra.Command {
 	var verbose, asJSON bool
 	c := &cobra.Command{
 		Use:   "devices [DEVICE...]",
-		Short: "List what could be opened here, with its attributes",
-		Long: "Devices lists what could be opened on this host, every local address as each kind of device, and tries to open it.\n" +
-			"Named devices are shown alone, such as roce:127.0.0.2; kernel: stands for all of the kernel's. MTU is the port's path MTU, active_mtu of ibv_devinfo.",
+		Short: "List the devices that can be opened here, with their attributes",
+		Long: "Devices lists the devices that can be opened on this host, one of each kind for every local address, and tries to\n" +
+			"open each. With DEVICE arguments, such as roce:127.0.0.2, it shows only those; kernel: stands for all of the\n" +
+			"kernel's. MTU is the path MTU of the port, active_mtu in ibv_devinfo.",
 		Example: "  ramjet devices\n  ramjet devices -v roce:127.0.0.1\n  ramjet devices --json",
 	}
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "all attributes, in the words of ibv_devinfo -v")
-	c.Flags().BoolVar(&asJSON, "json", false, "all attributes, as JSON")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show all attributes, under the names of ibv_devinfo -v")
+	c.Flags().BoolVar(&asJSON, "json", false, "write all attributes as JSON")
 	return leaf(c, func(c *cobra.Command, names []string) error {
 		found, err := findDevices(names)
 		if err != nil {

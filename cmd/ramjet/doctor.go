@@ -24,17 +24,17 @@ func newDoctorCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [HOST]",
-		Short: "Find what is wrong with RDMA on this machine, and on the way to a peer",
-		Long: "Doctor looks at RDMA devices, their modules, files, ports, GID tables and limits, at what Ramjet's own devices\n" +
-			"need of the system, and, if a peer is named, at the way to it: route, devices, the GID to use, and how large\n" +
-			"packets may be. For the last it sends the peer some UDP datagrams; otherwise it only reads. It says what is\n" +
-			"wrong, why that matters, and which commands mend it, and changes nothing.\n\n" +
-			"It exits with 0 if nothing is wrong, notes aside, with 1 if there is something to mend, and with 2 if the\n" +
+		Short: "Diagnose RDMA on this machine, and the path to a peer",
+		Long: "Doctor checks RDMA devices, with their modules, files, ports, GID tables and limits, what Ramjet's own devices\n" +
+			"need from the system, and, if a peer is given, the path to it: route, devices, the GID to use, and the largest\n" +
+			"packets that get through. For the last it sends the peer a few UDP datagrams; otherwise it only reads. It says\n" +
+			"what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
+			"The exit status is 0 if nothing is wrong (notes do not count), 1 if something has to be fixed, and 2 if the\n" +
 			"command line is wrong.",
 		Example: "  ramjet doctor\n  ramjet doctor 192.0.2.9\n  ramjet doctor --json",
 		Args:    arguments(0, 1),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "facts and findings as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "write facts and findings as JSON")
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		f := &doctor.Facts{}
 		var peer netip.Addr
@@ -75,9 +75,9 @@ func writeDiagnosis(out io.Writer, f *doctor.Facts, found []doctor.Finding, asJS
 	case 0:
 		return nil
 	case 1:
-		return errors.New("1 problem to mend")
+		return errors.New("1 problem to fix")
 	default:
-		return fmt.Errorf("%d problems to mend", n)
+		return fmt.Errorf("%d problems to fix", n)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorUsage(t *testing.T) {
 	t.Parallel()
 	ramjetCmd(t, "doctor", "no.such.host.invalid").wantError(t, exitUsage, "give a name that resolves, or an address")
-	ramjetCmd(t, "doctor", "a", "b").wantError(t, exitUsage, "is too much: it is `ramjet doctor [HOST]`")
+	ramjetCmd(t, "doctor", "a", "b").wantError(t, exitUsage, "is one argument too many: it is `ramjet doctor [HOST]`")
 }
 
 // The exit status follows the problems, not the notes.
@@ -60,8 +60,8 @@ func TestDoctorStatus(t *testing.T) {
 	}{
 		{nil, ""},
 		{[]doctor.Finding{note}, ""},
-		{[]doctor.Finding{problem, note}, "1 problem to mend"},
-		{[]doctor.Finding{problem, problem}, "2 problems to mend"},
+		{[]doctor.Finding{problem, note}, "1 problem to fix"},
+		{[]doctor.Finding{problem, problem}, "2 problems to fix"},
 	} {
 		for _, asJSON := range []bool{false, true} {
 			err := writeDiagnosis(new(strings.Builder), f, c.found, asJSON)

@@ -16,13 +16,14 @@ import (
 func newExplainCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "explain [STATUS]",
-		Short: "Say what an error of RDMA means and what usually causes it",
-		Long: "Explain a status of a completion, an asynchronous event, a NAK, the cause of an iWARP Terminate, or the reason of\n" +
-			"a connection manager's REJ: by its name, with or without IBV_WC_ and the like, by its text as programs print it,\n" +
-			"or by its number, if wanted behind wc, vendor_err, event, nak, terminate or rej. Without STATUS all are listed.",
+		Use:   "explain [ERROR]",
+		Short: "Explain what an RDMA error means and what usually causes it",
+		Long: "Explain an error that a call returned, the status of a completion, an asynchronous event, a NAK, the cause of an\n" +
+			"iWARP Terminate, or a connection manager's event or reason for a REJ. Give its name, with or without a prefix such\n" +
+			"as IBV_WC_; its text as programs print it, or the whole line; or its number, if need be after errno, wc, vendor_err,\n" +
+			"event, nak, terminate, rej or cm_event. Without an argument, all are listed.",
 		Example: "  ramjet explain RETRY_EXC_ERR\n  ramjet explain wc 12\n  ramjet explain rej 28\n  ramjet explain 0x1101\n" +
-			"  ramjet explain transport retry counter exceeded",
+			"  ramjet explain transport retry counter exceeded\n  ramjet explain ErrQueueFull\n  ramjet explain 'Failed status 12: wr_id 0 syndrom 0x81'",
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return leaf(c, func(c *cobra.Command, args []string) error {

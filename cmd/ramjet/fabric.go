@@ -38,9 +38,10 @@ func newFabricCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fabric [TOPOLOGY]",
 		Short: "Run an InfiniBand fabric: switches, adapters, cables and a subnet manager",
-		Long: "Fabric runs a fabric in this process until it is interrupted: of a file that ibnetdiscover has written, or of\n" +
-			"ibsim's format, or of a shape. Other processes of the user open its adapters as infiniband:NAME. On a terminal\n" +
-			"it has a console: cables are pulled, switches go down, packets are corrupted. `help` there shows the commands.",
+		Long: "Fabric runs an InfiniBand fabric in this process until it is interrupted. TOPOLOGY is a file written by\n" +
+			"ibnetdiscover, or in ibsim's format; without it, a flag gives the fabric's shape. Other processes of the user open\n" +
+			"its adapters as infiniband:NAME. On a terminal there is a console, where cables can be pulled, switches taken\n" +
+			"down and packets corrupted; `help` lists its commands.",
 		Example: "  ramjet fabric --fat-tree 4,2\n  ramjet fabric cluster.net --ibsim\n  ramjet fabric --fat-tree 4,2 --script failure.txt\n" +
 			"  ramjet fabric show --svg fabric.svg",
 		Args: arguments(0, 1),

@@ -54,7 +54,7 @@ func (f *fabricCables) parse() (joins []fabricJoin, err error) {
 		for i, end := range []*infiniband.End{&j.here, &j.far} {
 			m := endOfCable.FindStringSubmatch(parts[1+i])
 			if m == nil {
-				return nil, usagef("--join %q: %q is no port of a node: write it as leaf-1[9]", text, parts[1+i])
+				return nil, usagef("--join %q: %q is not a port of a node: write it as leaf-1[9]", text, parts[1+i])
 			}
 			end.Node = m[1]
 			if end.Port, err = strconv.Atoi(m[2]); err != nil {

@@ -19,8 +19,8 @@ func TestFabricJoins(t *testing.T) {
 	}
 	for join, says := range map[string]string{
 		"192.0.2.1:7470":                              "give ADDRESS:PORT,NODE[PORT],NODE[PORT]",
-		"192.0.2.1:7470,leaf-1,leaf-1[3]":             `"leaf-1" is no port`,
-		"192.0.2.1:7470,leaf-1[3],leaf-1[x]":          `"leaf-1[x]" is no port`,
+		"192.0.2.1:7470,leaf-1,leaf-1[3]":             `"leaf-1" is not a port`,
+		"192.0.2.1:7470,leaf-1[3],leaf-1[x]":          `"leaf-1[x]" is not a port`,
 		"192.0.2.1:7470,l[3],l[99999999999999999999]": "port 99999999999999999999",
 	} {
 		f := fabricCables{joins: []string{join}}

@@ -92,7 +92,7 @@ func TestFabricUsage(t *testing.T) {
 		{[]string{"/nowhere/to/be/found"}, "/nowhere/to/be/found"},
 		{[]string{wrong}, wrong + ":2: "},
 		{[]string{noInclude}, noInclude + `:7: include "rest.net"`},
-		{[]string{"one", "two"}, "\"two\" is too much: it is `ramjet fabric [TOPOLOGY]`"},
+		{[]string{"one", "two"}, "\"two\" is one argument too many: it is `ramjet fabric [TOPOLOGY]`"},
 		{[]string{"show", "--name", "nobody-runs-this"}, "start one, such as with ramjet fabric --fat-tree 4,2 --name nobody-runs-this"},
 		{[]string{"show", "--star", "2", "--route", "host-1,host-2"}, "a fabric that does not run has no routes"},
 		{[]string{"show", "--star", "2", "nothing"}, `there is no node "nothing"`},

@@ -31,9 +31,9 @@ func newFabricShowCmd() *cobra.Command {
 	var f fabricShow
 	c := &cobra.Command{
 		Use:   "show [NODE]",
-		Short: "Draw a fabric: nodes, ports, states, LIDs, loads, the route of a pair",
-		Long: "Show draws the fabric that `ramjet fabric` runs, or with --topology or a shape one that does not run, as text or\n" +
-			"as a picture. With the name of a node it shows that node, and what its ports move, wait and count.",
+		Short: "Draw a fabric: nodes, ports, states, LIDs, loads, the route between two adapters",
+		Long: "Show draws the fabric that `ramjet fabric` runs, as text or as a picture. With --topology or a shape it draws one\n" +
+			"that is not running. With the name of a node it shows that node, with the traffic, waits and counters of its ports.",
 		Example: "  ramjet fabric show\n  ramjet fabric show --route host-1,host-8\n  ramjet fabric show leaf-1\n" +
 			"  ramjet fabric show --topology cluster.net --svg cluster.svg",
 		Args: arguments(0, 1),

@@ -31,7 +31,7 @@ var fabricShapes = []struct{ flag, prefix, help string }{
 	{"ring", "ring:", "switches in a ring: `SWITCHES,ADAPTERS` at each"},
 	{"fat-tree", "fat-tree:", "a fat tree: `PORTS,LEVELS`: ports down of each switch, levels of switches"},
 	{"xgft", "xgft:", "an extended fat tree, such as 10,8;1,5: `CHILDREN;PARENTS` of each level"},
-	{"generate", "", "any `SHAPE` as a text: pair, star:8, ring:4,2, …"},
+	{"generate", "", "any `SHAPE`, written as pair, star:8, ring:4,2, …"},
 }
 
 // add adds a flag for each shape to a command, and one for the file where that is no argument.

@@ -74,13 +74,13 @@ func TestCpFetchErrors(t *testing.T) {
 		{[]string{at + ":none", to}, exitFailed, "no such file or directory"},
 		{[]string{at + ":sub", to}, exitUsage, "sub is a directory: give --recursive (-r)"},
 		{[]string{at + ":", to}, exitUsage, "give --recursive (-r)"},
-		{[]string{at + ":there", at + ":sub/file", filepath.Join(to, "new")}, exitUsage, "new is no directory here"},
-		{[]string{at + ":there", to + "/missing/"}, exitUsage, "missing/ is no directory here"},
+		{[]string{at + ":there", at + ":sub/file", filepath.Join(to, "new")}, exitUsage, "new is not a directory here"},
+		{[]string{at + ":there", to + "/missing/"}, exitUsage, "missing/ is not a directory here"},
 		{[]string{at + ":there", to + "/missing/name"}, exitUsage, "no such file or directory"},
 		{[]string{"-r", at + ":sub", file}, exitUsage, "is a file here, and sub a directory"},
-		{[]string{"-r", at + ":", filepath.Join(to, "new")}, exitUsage, "new is no directory here"},
+		{[]string{"-r", at + ":", filepath.Join(to, "new")}, exitUsage, "new is not a directory here"},
 		{[]string{at + ":../x", to}, exitFailed, "leaves the served directory"},
-		{[]string{at + ":/etc/passwd", to}, exitFailed, "no name below the served directory"},
+		{[]string{at + ":/etc/passwd", to}, exitFailed, "is not a name below the served directory"},
 		{[]string{at + ":there", closed + ":x", to}, exitUsage, "fetch from one at a time"},
 		{[]string{closed + ":there", to}, exitFailed, "start it with --read"},
 	} {
@@ -133,5 +133,5 @@ func TestLs(t *testing.T) {
 	}
 	ramjetCmd(t, "ls", "-d", testDevice(t), at+":none").wantError(t, exitFailed, "no such file or directory")
 	ramjetCmd(t, "ls", "-d", testDevice(t), at+":../x").wantError(t, exitFailed, "leaves the served directory")
-	ramjetCmd(t, "ls", "nowhere").wantError(t, exitUsage, "is no target")
+	ramjetCmd(t, "ls", "nowhere").wantError(t, exitUsage, "is not a target")
 }

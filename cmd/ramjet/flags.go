@@ -25,7 +25,7 @@ func (w *waitTime) Type() string { return "duration" }
 func (w *waitTime) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("%q is no time to wait: give such as 500ms or 10s", text)
+		return fmt.Errorf("%q is not a time to wait: give such as 500ms or 10s", text)
 	}
 	*w = waitTime(d)
 	return nil
@@ -57,7 +57,7 @@ func (p portNumber) Type() string { return "port" }
 func (p portNumber) Set(text string) error {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n < p.least {
-		return fmt.Errorf("%q is no port: give %d to 65535", text, p.least)
+		return fmt.Errorf("%q is not a port: give %d to 65535", text, p.least)
 	}
 	*p.n = uint16(n)
 	return nil

@@ -76,8 +76,8 @@ func (f *deviceFlags) with(c *cobra.Command, run func(dev *verbs.Device) error) 
 	return run(dev)
 }
 
-// choose returns the name of the device. Where --device leaves open which of the kernel's devices it is, the peer's
-// address or the own one decides, and log is told.
+// choose returns the name of the device. If --device does not say which of the kernel's devices it
+// is, the peer's address or this side's decides, and the choice is written to log.
 func (f *deviceFlags) choose(ctx context.Context, log io.Writer) (string, error) {
 	n, err := kinds.Parse(f.device)
 	if err != nil || !n.Unnamed() {

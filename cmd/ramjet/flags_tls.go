@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,30 +21,39 @@ import (
 // tlsFiles are the flags of devices that need certificates. They are also environment variables,
 // which package ramjet and child processes read.
 var tlsFiles = []struct{ flag, env, usage string }{
-	{"tls-cert", kinds.TLSCert, "`file` with the certificate of iwarps: devices, PEM ($" + kinds.TLSCert + ")"},
-	{"tls-key", kinds.TLSKey, "`file` with its key ($" + kinds.TLSKey + ")"},
-	{"tls-ca", kinds.TLSCA, "`file` with the CAs whose certificates are taken from peers ($" + kinds.TLSCA + ")"},
+	{"tls-cert", kinds.TLSCert, "certificate of iwarps: devices, a PEM `file` ($" + kinds.TLSCert + ")"},
+	{"tls-key", kinds.TLSKey, "private key of the certificate, a PEM `file` ($" + kinds.TLSKey + ")"},
+	{"tls-ca", kinds.TLSCA, "CAs that sign the certificates of peers, a PEM `file` ($" + kinds.TLSCA + ")"},
 }
 
 // machineCA is the variable with the CA of this machine's processes, for --loopback and demo.
 const machineCA = "RAMJET_LOOPBACK_CA"
 
-// addTLSFlags adds the flags to all commands.
-func addTLSFlags(root *cobra.Command) {
-	for _, f := range tlsFiles {
-		root.PersistentFlags().String(f.flag, "", f.usage)
-		root.MarkPersistentFlagFilename(f.flag)
+// addTLSFlags adds the flags to the commands below c that open devices.
+func addTLSFlags(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		addTLSFlags(sub)
 	}
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		for _, f := range tlsFiles {
-			if name, err := c.Flags().GetString(f.flag); err == nil && name != "" {
-				if err := os.Setenv(f.env, name); err != nil {
-					return err
-				}
+	if c.Flags().Lookup("device") == nil && !slices.Contains([]string{"devices", "doctor", "run"}, c.Name()) {
+		return
+	}
+	for _, f := range tlsFiles {
+		c.Flags().String(f.flag, "", f.usage)
+		c.MarkFlagFilename(f.flag)
+	}
+	c.PreRunE = setTLSVariables
+}
+
+// setTLSVariables sets the variables of the flags that are given.
+func setTLSVariables(c *cobra.Command, _ []string) error {
+	for _, f := range tlsFiles {
+		if name, err := c.Flags().GetString(f.flag); err == nil && name != "" {
+			if err := os.Setenv(f.env, name); err != nil {
+				return err
 			}
 		}
-		return nil
 	}
+	return nil
 }
 
 // trustThisMachine makes the two processes of a command, which choose their addresses, trust each

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,35 +15,15 @@ var (
 	asciiLevels = graphLevels("_.-=+*#@")
 )
 
-// ascii reports whether graphs are of ASCII, as all of the screen has to be then.
+// ascii reports whether graphs use only ASCII, as the whole screen has to then.
 func (l graphLevels) ascii() bool { return l[0] < utf8.RuneSelf }
-
-// inASCII returns text with an ASCII character for every other one.
-func inASCII(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < utf8.RuneSelf {
-			return r
-		}
-		if a, ok := asciiFor[r]; ok {
-			return a
-		}
-		return '?'
-	}, text)
-}
-
-var asciiFor = map[rune]rune{'…': '~', 'µ': 'u', '±': '+', '↑': '^', '↓': 'v'}
 
 // graphLevelsHere returns the characters that the terminal's locale has.
 func graphLevelsHere() graphLevels {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // in the order in which they count
-		if v := strings.ToUpper(os.Getenv(name)); v != "" {
-			if !strings.Contains(v, "UTF-8") && !strings.Contains(v, "UTF8") {
-				return asciiLevels
-			}
-			break
-		}
+	if localeHasUTF8() {
+		return blockLevels
 	}
-	return blockLevels
+	return asciiLevels
 }
 
 // line returns values as a graph of one line and width columns, the newest at its right. most is the value of a

@@ -44,3 +44,15 @@ func TestHelpFits(t *testing.T) {
 		}
 	}
 }
+
+// Only commands that open devices take certificates: others would ignore them.
+func TestCertificatesWhereDevicesAre(t *testing.T) {
+	ramjetCmd(t, "explain", "--tls-ca", "ca.pem", "wc", "1").wantError(t, exitUsage, "unknown flag: --tls-ca")
+	for _, args := range [][]string{{"devices"}, {"perf", "send", "bw"}, {"run"}} {
+		r := ramjetCmd(t, append(args, "--help")...)
+		r.wantSuccess(t)
+		if !strings.Contains(r.stdout, "--tls-cert") {
+			t.Errorf("%v: %s", args, r.stdout)
+		}
+	}
+}

@@ -16,12 +16,12 @@ func TestHints(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"demo extra", exitUsage, `"extra" is too much`},
-		{"perf table extra", exitUsage, `"extra" is too much`},
+		{"demo extra", exitUsage, `"extra" is one argument too many`},
+		{"perf table extra", exitUsage, `"extra" is one argument too many`},
 		{"cp 192.0.2.7:file 192.0.2.8:", exitUsage, "fetch to a directory here first"},
-		{"ping -c -a 127.0.0.1 -p 70000", exitUsage, `"70000" is no port: give 1 to 65535`},
-		{"ping -c -a 127.0.0.1 -p 0", exitUsage, `"0" is no port: give 1 to 65535`},
-		{"serve -p x .", exitUsage, `"x" is no port: give 0 to 65535`},
+		{"ping -c -a 127.0.0.1 -p 70000", exitUsage, `"70000" is not a port: give 1 to 65535`},
+		{"ping -c -a 127.0.0.1 -p 0", exitUsage, `"0" is not a port: give 1 to 65535`},
+		{"serve -p x .", exitUsage, `"x" is not a port: give 0 to 65535`},
 		{"perf send bw no.such.host.invalid", exitUsage, "give a name that resolves"},
 		{"perf send bw " + host(nobody), exitFailed, "start `ramjet perf send bw` there first"},
 		{"ping -c -d " + here + " -a " + host(nobody), exitFailed, "with -d roce:" + host(nobody)},

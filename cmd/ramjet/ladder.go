@@ -41,7 +41,7 @@ func newLadderCmd() *cobra.Command {
 	f := ladderFlags{limit: ladderRows}
 	c := &cobra.Command{
 		Use:   "ladder CAPTURE",
-		Short: "Draw a capture's conversations as ladder diagrams: text, SVG, a page",
+		Short: "Draw the conversations in a capture as ladder diagrams: text, SVG or HTML",
 		Long: "Ladder reads a pcap or pcapng file, of any tool and any RDMA stack, and draws a conversation between two queue\n" +
 			"pairs, or an iWARP connection: time downward, a column a host, an arrow a packet. Retransmissions, NAKs, lost\n" +
 			"packets and others of that kind are marked. Long runs and repetitions take one row.\n\n" +
@@ -65,7 +65,7 @@ func newLadderCmd() *cobra.Command {
 	fl.StringVar(&f.host, "host", "", "only conversations of this `host`: an IP address, a GID, a LID, or the name of a fabric's node")
 	fl.Var(&f.from, "from", "draw from this `time` on, since the first packet: in seconds or such as 250ms")
 	fl.Var(&f.to, "to", "draw up to this `time`")
-	fl.IntVar(&f.limit, "limit", ladderRows, "draw at most so many rows; 0: all of them")
+	fl.IntVar(&f.limit, "limit", ladderRows, "draw at most this `number` of rows; 0: all")
 	fl.BoolVar(&f.all, "all", false, "give every packet a row of its own")
 	fl.BoolVar(&f.asJSON, "json", false, "write JSON")
 	return leaf(c, func(c *cobra.Command, args []string) error { return f.run(c.OutOrStdout(), c.ErrOrStderr(), args[0]) })
@@ -176,9 +176,22 @@ func (f *ladderFlags) choose(s *ladder.Survey) ([]*ladder.Conversation, error) {
 		list = append(list, c)
 	}
 	if len(list) == 0 && len(s.Conversations) > 0 {
-		return nil, usagef("no conversation of the %d fits: `ramjet ladder CAPTURE --list` lists them", len(s.Conversations))
+		return nil, usagef("no conversation fits %s: `ramjet ladder CAPTURE --list` lists all %d", f.chosen(), len(s.Conversations))
 	}
 	return list, nil
+}
+
+// chosen returns the flags that choose conversations, as they were given.
+func (f *ladderFlags) chosen() string {
+	var flags []string
+	for _, c := range []struct{ name, value string }{
+		{"--qp", f.qp}, {"--host", f.host}, {"--from", f.from.String()}, {"--to", f.to.String()},
+	} {
+		if c.value != "" && c.value != new(perfDuration).String() {
+			flags = append(flags, c.name+" "+c.value)
+		}
+	}
+	return strings.Join(flags, " ")
 }
 
 // isHost reports whether an end is at the host of --host.

@@ -67,7 +67,7 @@ func TestLadderErrors(t *testing.T) {
 		{siwCapture + " --conversation 99", exitUsage, "no such conversation"},
 		{siwCapture + " --conversation x", exitUsage, "give a number of the list, or all"},
 		{siwCapture + " --qp 0x1000000", exitUsage, "give a queue pair's number"},
-		{siwCapture + " --host 192.0.2.1", exitUsage, "no conversation of the 9 fits"},
+		{siwCapture + " --host 192.0.2.1", exitUsage, "no conversation fits --host 192.0.2.1: `ramjet ladder CAPTURE --list` lists all 9"},
 		{siwCapture + " --from 2s --to 1s", exitUsage, "it is not after --from"},
 		{siwCapture + " --limit -1", exitUsage, "0 for all of them"},
 		{siwCapture + " -o " + filepath.Join(dir, "no", "x.svg"), exitUsage, "no"},

@@ -23,9 +23,10 @@ func newLsCmd() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "ls HOST[:PORT]:[PATH]",
-		Short: "List what a `ramjet serve --read` has",
-		Long: "PATH is below the directory that is served; empty, it is that directory. Directories end in /, and what is neither\n" +
-			"file nor directory, such as a symbolic link, in @. Files that are incomplete are not shown.",
+		Short: "List the files of a `ramjet serve --read`",
+		Long: "PATH is relative to the directory that is served; if empty, it is that directory. Names of directories end in /,\n" +
+			"and those of anything that is neither file nor directory, such as a symbolic link, in @. Incomplete files are not\n" +
+			"listed.",
 		Example: "  ramjet ls -l 192.0.2.7:photos",
 		Args:    arguments(1, 1),
 	}

@@ -11,6 +11,7 @@
 //	                   files for plots
 //	connect_errors.go  why there is no connection, and what to do about it
 //	output.go          standard output, and whether it is a terminal
+//	ascii.go           terminals without UTF-8
 //	progress.go        the line at the bottom of a terminal
 //	complete.go        completion in shells
 //	help.go            help that fits 80 columns
@@ -43,8 +44,12 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	out := &output{file: os.Stdout}
-	c, err := newRootCmd(out).ExecuteContextC(ctx)
+	out, errs := newOutput(os.Stdout), newOutput(os.Stderr)
+	root := newRootCmd(out)
+	if errs.ascii {
+		root.SetErr(errs)
+	}
+	c, err := root.ExecuteContextC(ctx)
 	if lost := out.failure(); lost != nil && !errors.Is(err, context.Canceled) {
 		err = runError{lost}
 	}

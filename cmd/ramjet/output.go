@@ -16,16 +16,28 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 )
 
-// output is standard output. It keeps the first error, so that a command fails if its results
+// output is standard output, or standard error. It keeps the first error, so that a command fails if its results
 // cannot be written.
 type output struct {
-	file *os.File
-	mu   sync.Mutex
-	err  error
+	file  *os.File
+	ascii bool // it is a terminal whose locale has no UTF-8
+	mu    sync.Mutex
+	err   error
+}
+
+func newOutput(f *os.File) *output {
+	return &output{file: f, ascii: term.IsTerminal(int(f.Fd())) && !localeHasUTF8()}
 }
 
 func (o *output) Write(b []byte) (int, error) {
-	n, err := o.file.Write(b)
+	text := b
+	if o.ascii {
+		text = []byte(inASCII(string(b)))
+	}
+	n, err := o.file.Write(text)
+	if err == nil {
+		n = len(b)
+	}
 	if err != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -52,6 +64,14 @@ func fileOf(w io.Writer) *os.File {
 	return f
 }
 
+// verbatim returns a writer of the same file that leaves bytes as they are.
+func verbatim(w io.Writer) io.Writer {
+	if o, ok := w.(*output); ok && o.ascii {
+		return o.file
+	}
+	return w
+}
+
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f := fileOf(w)
@@ -59,7 +79,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // jsonHeader begins every object that a command writes with --json: what wrote it, where and when, and the
-// devices that it is of, if it is of any.
+// devices that it is about, if any.
 type jsonHeader struct {
 	Version string    `json:"version"` // of this program
 	Host    string    `json:"host"`
@@ -80,7 +100,7 @@ func encodeJSON(v any, devices ...string) ([]byte, error) {
 		return nil, err
 	}
 	if len(body) < 2 || body[0] != '{' {
-		return nil, fmt.Errorf("%T is no object in JSON", v)
+		return nil, fmt.Errorf("%T is not an object in JSON", v)
 	}
 	if bytes.Equal(body, []byte("{}")) {
 		return head, nil

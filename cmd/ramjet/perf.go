@@ -191,7 +191,7 @@ func (f *perfFlags) client(c *cobra.Command, configs []perf.Config, address stri
 	client, err := perf.Dial(c.Context(), address, local, perf.Options{Open: d.open})
 	if err != nil {
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
-			return usagef("%v is no address of this host: `ramjet devices` lists those that can be opened", local)
+			return usagef("%v is not an address of this host: `ramjet devices` lists those that can be opened", local)
 		}
 		return controlError(err, c.CommandPath())
 	}
@@ -287,7 +287,7 @@ func newPerfPeerCmd() *cobra.Command {
 // startPerfPeer starts the second process, with a kind of device and its options. profile is the
 // first process's.
 func startPerfPeer(stderr io.Writer, profile, device string) (*perf.Peer, error) {
-	exe, err := os.Executable()
+	exe, err := executable()
 	if err != nil {
 		return nil, err
 	}

@@ -51,11 +51,11 @@ func (f *perfFlags) add(c *cobra.Command) {
 	fl.IntVarP(&f.port, "port", "p", perfPort, "TCP port of the control connection")
 	fl.BoolVar(&f.loopback, "loopback", false, "run both sides here, on loopback addresses")
 	fl.IntVarP(&cfg.Iters, "iters", "n", 0, "messages per queue pair, or round trips (default 5000; 1000 for latency, READ and atomics)")
-	fl.VarP(&f.duration, "duration", "D", "measure for so long instead, in seconds or such as 500ms")
+	fl.VarP(&f.duration, "duration", "D", "`time` to measure for, instead of --iters, in seconds or such as 500ms")
 	fl.IntVarP(&cfg.TxDepth, "tx-depth", "t", 128, "sends outstanding")
 	fl.IntVarP(&cfg.MTU, "mtu", "m", 0, "path MTU in bytes: 256 to 4096 (default: the largest of both ports)")
 	fl.BoolVarP(&cfg.Events, "events", "e", false, "sleep on completion events instead of polling")
-	fl.IntVar(&f.runs, "runs", 1, "repeat so many times and show the medians")
+	fl.IntVar(&f.runs, "runs", 1, "number of runs; medians are shown")
 	fl.BoolVar(&f.json, "json", false, "write JSON")
 	fl.BoolVar(&f.csv, "csv", false, "write comma-separated values, a line for each size")
 	fl.StringVar(&f.format, "output", "table", "what to write: table, csv or json")
@@ -81,7 +81,7 @@ func (f *perfFlags) add(c *cobra.Command) {
 	}
 	if cfg.Op == perf.Send || cfg.Op == perf.Write {
 		fl.StringVarP(&f.conn, "connection", "c", "RC", "RC, UC, or UD (SEND only)")
-		fl.IntVarP(&cfg.Inline, "inline-size", "I", 0, "post messages of up to so many bytes inline (default 0; 220 for latency; -1: none)")
+		fl.IntVarP(&cfg.Inline, "inline-size", "I", 0, "post messages of up to this many bytes inline (default 0; 220 for latency; -1: none)")
 	} else {
 		fl.IntVarP(&cfg.Outstanding, "outs", "o", 16, "READs and atomics in flight")
 	}
@@ -111,7 +111,7 @@ func (f *perfFlags) configs() ([]perf.Config, error) {
 	}
 	switch {
 	case f.set("duration") && f.duration <= 0:
-		return nil, errors.New("--duration has to be longer than nothing")
+		return nil, errors.New("--duration has to be longer than 0")
 	case f.set("duration") && f.set("iters"):
 		return nil, errors.New("--duration and --iters exclude each other")
 	case f.all && f.set("size"):
@@ -215,7 +215,7 @@ func (d *perfDuration) Set(text string) error {
 	}
 	v, err := time.ParseDuration(text)
 	if err != nil || v <= 0 {
-		return fmt.Errorf("%q is no time: give seconds, or such as 500ms", text)
+		return fmt.Errorf("%q is not a time: give seconds, or such as 500ms", text)
 	}
 	*d = perfDuration(v)
 	return nil

@@ -30,11 +30,11 @@ type perfTable struct {
 
 func newPerfTableCmd() *cobra.Command {
 	t := &perfTable{duration: perfDuration(500 * time.Millisecond)}
-	c := &cobra.Command{Use: "table", Short: "Measure all figures of docs/performance.md, as its table", Args: noArgs,
+	c := &cobra.Command{Use: "table", Short: "Measure all figures of docs/performance.md, and write its table", Args: noArgs,
 		Long: "Measure every figure that this project holds itself to, as a ratio to sockets in the same run, between two\n" +
 			"processes on loopback addresses, and write them as a Markdown table. --device iwarp: measures those of iWARP only.\n" +
 			"Where only root may choose cubic as TCP's congestion control, what needs it is left out, and the table says so."}
-	c.Flags().IntVar(&t.runs, "runs", 5, "repeat so many times; the table has the medians")
+	c.Flags().IntVar(&t.runs, "runs", 5, "number of runs; the table has their medians")
 	c.Flags().VarP(&t.duration, "duration", "D", "`time` of each measurement, in seconds or such as 500ms")
 	c.Flags().StringVar(&t.only, "only", "", "measure only figures with this `text` in their name")
 	c.Flags().StringVarP(&t.device, "device", "d", "", "measure only figures of this `kind` of device, "+strings.Join(figureKinds(), " or "))

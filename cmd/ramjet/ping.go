@@ -33,12 +33,12 @@ func newPingCmd() *cobra.Command {
 		Use:   "ping {-s | -c -a HOST}",
 		Short: "Ping a server with READs and WRITEs: another Ramjet, or rdma-core's rping",
 		Long: "For each ping the server reads the client's data with an RDMA READ and writes it back with an RDMA WRITE.\n" +
-			"Connections are made by the connection manager. The other side may be rping, whose flags these are.",
+			"The connection manager makes the connections. The flags are rping's, and the other side may be rping.",
 		Example: "  ramjet ping -s -d roce:127.0.0.1                          # the server\n" +
 			"  ramjet ping -c -d roce:127.0.0.2 -a 127.0.0.1 -V -C 10    # its client",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("%q is no flag: give the server's address with --addr (-a)", args[0])
+				return fmt.Errorf("%q is not a flag: give the server's address with --addr (-a)", args[0])
 			}
 			return nil
 		},

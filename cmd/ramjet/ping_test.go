@@ -171,9 +171,9 @@ func TestPingErrors(t *testing.T) {
 		{"-c -a 127.0.0.1 -S 25", "--size 25: give 26 to 65535 bytes"},
 		{"-c -a 127.0.0.1 -S 64K", "--size 65536"},
 		{"-c -a 127.0.0.1 -C -1", "--count -1"},
-		{"-c -a 127.0.0.1 -p 0", `"0" is no port`},
-		{"-s -a 203.0.113.77", "203.0.113.77 is no address of this host"},
-		{"-s more", `"more" is no flag`},
+		{"-c -a 127.0.0.1 -p 0", `"0" is not a port`},
+		{"-s -a 203.0.113.77", "203.0.113.77 is not an address of this host"},
+		{"-s more", `"more" is not a flag`},
 		{"-c 192.0.2.1", "give the server's address with --addr"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

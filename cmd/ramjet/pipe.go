@@ -35,9 +35,9 @@ func newPipeCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pipe {HOST PORT | -l [ADDR:]PORT}",
 		Short: "Connect standard input and output with a peer's: netcat over RDMA",
-		Long: "What comes in goes to the peer, what the peer sends comes out. The end of the input closes that direction\n" +
-			"only; the command ends when both are closed. The stream speaks the protocol of rsockets, so the other side may\n" +
-			"be any program on rsockets.",
+		Long: "Standard input goes to the peer, and what the peer sends goes to standard output. The end of the input closes\n" +
+			"only that direction; the command ends when both are closed. The protocol is that of rsockets, so the other side\n" +
+			"may be any program that uses them.",
 		Example: "  ramjet pipe -l 7000 >copy                               # one side\n" +
 			"  ramjet pipe -d roce:127.0.0.2 127.0.0.1 7000 <original  # the other",
 		Args: arguments(1, 2),
@@ -67,7 +67,7 @@ func newPipeCmd() *cobra.Command {
 			}
 			fmt.Fprintf(log, "connected with %v\n", conn.RemoteAddr())
 			signal.Ignore(syscall.SIGPIPE) // a failed write is reported to the peer too
-			return runPipe(c.Context(), conn, c.InOrStdin(), c.OutOrStdout())
+			return runPipe(c.Context(), conn, c.InOrStdin(), verbatim(c.OutOrStdout()))
 		})
 	})
 }
@@ -90,7 +90,7 @@ func (f *pipeFlags) address(c *cobra.Command, args []string) (string, error) {
 		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", usagef("%q is no port: give 1 to 65535", port)
+		return "", usagef("%q is not a port: give 1 to 65535", port)
 	}
 	return net.JoinHostPort(host, port), nil
 }

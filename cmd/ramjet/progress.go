@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -32,10 +31,10 @@ const (
 	standardWidth = 80       // of a terminal that does not report it
 )
 
-// newBarLine returns nil if w is no terminal.
+// newBarLine returns nil if w is not a terminal.
 func newBarLine(w io.Writer) *barLine {
-	f, ok := w.(*os.File)
-	if !ok || !isTerminal(w) {
+	f := fileOf(w)
+	if !isTerminal(w) {
 		return nil
 	}
 	return &barLine{w: w, width: func() int {

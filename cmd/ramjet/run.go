@@ -37,14 +37,13 @@ func newRunCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARGUMENTS...]",
 		Short: "Run a C program that uses libibverbs or librdmacm on Ramjet's devices",
-		Long: "Run starts a program as it is, with Ramjet's libibverbs.so.1 and librdmacm.so.1 in place of the system's.\n" +
-			"It finds them in --libs, in $RAMJET_LIBS, or else in lib or ../lib/ramjet beside this command,\n" +
-			"~/.local/lib/ramjet, /usr/local/lib/ramjet or /usr/lib/ramjet. Releases have them; cabi/build.sh builds them.\n" +
-			"The program sees a device for each address of this machine, or those of --device, of\n" +
-			"$RAMJET_DEVICES, or that of $RAMJET_DEVICE.\n" +
-			"Several processes may record with one --pcap (or $RAMJET_PCAP): %p in its name stands for the process's id,\n" +
-			"and a name that exists gets a number, as in a-2.pcapng. Nothing is overwritten.\n" +
-			"It calls roce:192.0.2.7 roce_192.0.2.7, and what is given as NAME=roce:192.0.2.7 as NAME says.",
+		Long: "Run starts an unmodified program with Ramjet's libibverbs.so.1 and librdmacm.so.1 in place of the system's.\n" +
+			"It looks for them in --libs or $RAMJET_LIBS, or else in lib and ../lib/ramjet beside this command,\n" +
+			"~/.local/lib/ramjet, /usr/local/lib/ramjet and /usr/lib/ramjet. Releases include them; cabi/build.sh builds them.\n\n" +
+			"The program sees a device for each address of this machine, or those of --device or $RAMJET_DEVICES, or that of\n" +
+			"$RAMJET_DEVICE. In the program roce:192.0.2.7 is called roce_192.0.2.7, and NAME=roce:192.0.2.7 is called NAME.\n\n" +
+			"Several processes may record with one --pcap (or $RAMJET_PCAP): %p in the name stands for the process id, and if\n" +
+			"the file exists a number is added, as in a-2.pcapng. Nothing is overwritten.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
 			"  ramjet run --device roce:127.0.0.11 -- ib_write_bw\n" +
 			"  ramjet run --device roce:127.0.0.12 -- ib_write_bw 127.0.0.1\n" +

@@ -29,18 +29,18 @@ func newServeCmd() *cobra.Command {
 	var verbose, read, readOnly bool
 	c := &cobra.Command{
 		Use:   "serve DIR",
-		Short: "Take files that `ramjet cp` copies into a directory, or give them",
-		Long: "Whoever reaches the address may write below DIR, and only there: there are no passwords, and only an\n" +
-			"iwarps: device encrypts. What is there may be replaced; it cannot be read, except that a client that has the\n" +
-			"same file learns so. With --read they may read it too, with --read-only nothing else.",
+		Short: "Receive files from `ramjet cp` into a directory, and let clients fetch them",
+		Long: "Whoever can reach the address may write below DIR, and nowhere else: there are no passwords, and only an\n" +
+			"iwarps: device encrypts. Clients may replace what is there. They cannot read it, but a client that has the same\n" +
+			"file can tell. With --read they may read too; with --read-only they may only read.",
 		Example: "  ramjet serve -d roce:192.0.2.7 /srv/incoming",
 		Args:    arguments(1, 1),
 	}
 	dev.add(c)
 	addPortFlag(c, &port, servePort, "`port` to listen on, 0: any", true)
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show each file")
-	c.Flags().BoolVar(&read, "read", false, "let clients list and fetch what is there too")
-	c.Flags().BoolVar(&readOnly, "read-only", false, "let them list and fetch what is there, and write nothing")
+	c.Flags().BoolVar(&read, "read", false, "also let clients list and fetch files")
+	c.Flags().BoolVar(&readOnly, "read-only", false, "let clients list and fetch files, and write nothing")
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		root, err := os.OpenRoot(args[0])
 		if err != nil {

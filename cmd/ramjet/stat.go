@@ -60,8 +60,8 @@ func newStatCmd() *cobra.Command {
 			"ids. Root sees the processes of all users. C programs of ramjet run are seen, too.\n\nViews:\n" + views.String(),
 		Example: "  ramjet stat\n  ramjet stat qp --watch\n  ramjet stat statistic 4242\n  ramjet stat --json",
 	}
-	c.Flags().BoolVar(&s.json, "json", false, "everything that is known, as JSON; with --watch a line each time")
-	c.Flags().Var((*waitTime)(&s.every), "watch", "show it again and again, with so much `time` in between")
+	c.Flags().BoolVar(&s.json, "json", false, "write everything as JSON; with --watch one line each time")
+	c.Flags().Var((*waitTime)(&s.every), "watch", "show it repeatedly, with this `time` in between")
 	c.Flags().Lookup("watch").NoOptDefVal = "1s"
 	c.Flags().Lookup("watch").DefValue = "0s"
 	return leaf(c, func(c *cobra.Command, args []string) error {
@@ -88,7 +88,7 @@ func (s *statCommand) parse(args []string) (pids []int, err error) {
 		i := slices.IndexFunc(statViews, func(v statView) bool { return v.name == a })
 		switch {
 		case i < 0 && s.every != 0 && new(waitTime).Set(a) == nil:
-			return nil, usagef("%s is no view: write --watch=%s", a, a)
+			return nil, usagef("%s is not a view: write --watch=%s", a, a)
 		case i < 0:
 			return nil, usagef("there is no view %q: %s", a, didYouMean(a, statViewNames()))
 		case chosen:
@@ -174,7 +174,7 @@ func unread(found []statsocket.Process) error {
 func processID(text string) (int, error) {
 	pid, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || pid <= 0 {
-		return 0, usagef("%s is no process id", text)
+		return 0, usagef("%s is not a process id", text)
 	}
 	return int(pid), nil
 }

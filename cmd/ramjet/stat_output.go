@@ -41,7 +41,7 @@ func (o *statOutput) process(p *statsocket.Process, v statView) {
 	}
 }
 
-// commOf returns a process's name as it stands behind its id.
+// commOf returns a process's name, to follow its id.
 func commOf(command string) string {
 	if command == "" {
 		return ""
@@ -134,7 +134,7 @@ func (d *statDevice) busiest() []verbs.QPInfo {
 	return list
 }
 
-// heading writes what the tables below it are of: in the words of rdma resource a link, or a device of several.
+// heading names the subject of the tables below it, as rdma resource does: a link, or a device with several.
 func (o *statOutput) heading(d *statDevice) {
 	if len(d.Ports) > 1 {
 		fmt.Fprintf(&o.b, "dev %s %s\n", d.Name, d.whose())

@@ -100,10 +100,10 @@ func TestStatArguments(t *testing.T) {
 		{[]string{"stat", "qpp"}, "did you mean qp?"},
 		{[]string{"stat", "everything"}, "there are summary, link, resource"},
 		{[]string{"stat", "qp", "mr"}, "one view at a time"},
-		{[]string{"stat", "0"}, "0 is no process id"},
-		{[]string{"stat", "99999999999"}, "no process id"},
+		{[]string{"stat", "0"}, "0 is not a process id"},
+		{[]string{"stat", "99999999999"}, "is not a process id"},
 		{[]string{"stat", "qp", "--json"}, "leave out qp"},
-		{[]string{"stat", "--watch=now"}, "no time to wait"},
+		{[]string{"stat", "--watch=now"}, "is not a time to wait"},
 		{[]string{"stat", "--watch", "2s"}, "write --watch=2s"},
 	} {
 		if r := ramjetCmd(t, c.args...); r.status != exitUsage || !strings.Contains(r.stderr, c.problem) {

@@ -43,8 +43,8 @@ func newTopCmd() *cobra.Command {
 			"on a queue pair for its history, ? for all keys. Root sees the processes of all users.",
 		Example: "  ramjet top\n  ramjet top --sort retransmissions --interval 500ms\n  ramjet top 4242",
 	}
-	c.Flags().Var((*waitTime)(&t.every), "interval", "so much `time` between two reads")
-	c.Flags().StringVar(&t.sort, "sort", t.sort, "what the first row has most of: "+strings.Join(topSortNames(), ", "))
+	c.Flags().Var((*waitTime)(&t.every), "interval", "`time` between two reads")
+	c.Flags().StringVar(&t.sort, "sort", t.sort, "sort rows by this `column`, the largest first: "+strings.Join(topSortNames(), ", "))
 	return leaf(c, func(c *cobra.Command, args []string) error {
 		pids, err := t.parse(args)
 		if err != nil {

@@ -20,7 +20,7 @@ type topPage struct {
 	first int // the first series on the screen
 }
 
-// topSeries is what a line of the page is of: a counter, or a state.
+// topSeries is the subject of a line of the page: a counter or a state.
 type topSeries struct {
 	name  string
 	count func(*verbs.QPCounts) uint64 // nil: it is a state
@@ -63,7 +63,7 @@ func (t *topSeries) show(v float64) string {
 	return t.text(v)
 }
 
-// lines draws the page in so many lines.
+// lines draws the page in the given number of lines.
 func (p *topPage) lines(m *topModel, height int) []string {
 	lines := p.head(m)
 	const name, number = 8, 6

@@ -49,7 +49,7 @@ type topSort struct {
 var topSorts = []topSort{
 	{"bytes", "b", "bytes a second", bytesPerSecond},
 	{"messages", "m", "messages a second", func(s *live.Sample) float64 { return s.PerSecond(s.Messages()) }},
-	{"retransmissions", "r", "packets sent again a second", func(s *live.Sample) float64 { return s.PerSecond(s.Counts.Retransmitted) }},
+	{"retransmissions", "r", "packets retransmitted a second", func(s *live.Sample) float64 { return s.PerSecond(s.Counts.Retransmitted) }},
 	{"rnr", "n", "RNR NAKs a second", func(s *live.Sample) float64 { return s.PerSecond(s.RNRs()) }},
 	{"rtt", "t", "round trip", func(s *live.Sample) float64 { return float64(s.RTT) }},
 	{"inflight", "i", "bytes that are not acknowledged", func(s *live.Sample) float64 { return float64(s.InFlight) }},
@@ -59,7 +59,7 @@ var topSorts = []topSort{
 
 func bytesPerSecond(s *live.Sample) float64 { return s.PerSecond(s.Bytes()) }
 
-// graph returns what the graphs are of, and the name of that.
+// graph returns the value that the graphs show, and its name.
 func (s *topSort) graph() (of func(*live.Sample) float64, name string) {
 	if s.value == nil {
 		return bytesPerSecond, "BYTE/S"

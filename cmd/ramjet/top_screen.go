@@ -64,7 +64,7 @@ func (m *topModel) lines() []string {
 	return append(m.filled(lines, m.height-topFoot), m.footer())
 }
 
-// filled returns exactly so many lines.
+// filled returns exactly the given number of lines.
 func (m *topModel) filled(lines []string, n int) []string {
 	n = max(n, 0)
 	if len(lines) > n {
@@ -73,7 +73,7 @@ func (m *topModel) filled(lines []string, n int) []string {
 	return append(lines, make([]string, n-len(lines))...)
 }
 
-// fit returns text in exactly so many columns.
+// fit returns text in exactly the given number of columns.
 func fit(s string, width int, left bool) string {
 	s = text.Snip(s, width, "…")
 	gap := strings.Repeat(" ", max(width-text.StringWidthWithoutEscSequences(s), 0))

@@ -318,7 +318,7 @@ func TestTopArguments(t *testing.T) {
 	}{
 		{[]string{"top", "--sort", "byte"}, exitUsage, "did you mean bytes?"},
 		{[]string{"top", "--interval", "1ms"}, exitUsage, "the shortest is 100ms"},
-		{[]string{"top", "kv"}, exitUsage, "kv is no process id"},
+		{[]string{"top", "kv"}, exitUsage, "kv is not a process id"},
 		{[]string{"top"}, exitFailed, "`ramjet stat --watch`"},
 	} {
 		ramjetCmd(t, c.args...).wantError(t, c.status, c.problem)

@@ -60,7 +60,7 @@ func (d *Decoder) transport(b []byte, whole int, p *Packet, verify func(t []byte
 	d.emit(p)
 }
 
-// Read hands over all packets of a file, in their order. The counts are of what was read also if there is an error;
+// Read passes all packets of a file to the function to, in order. The counts cover what was read even if there is an error;
 // ErrCut says that the file ends early.
 func Read(name string, to func(*Packet)) (Counts, error) {
 	f, err := os.Open(name)

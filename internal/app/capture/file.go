@@ -89,7 +89,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	magic, err := in.Peek(4)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("%d bytes are no capture: give a pcap or pcapng file", len(magic))
+			err = fmt.Errorf("%d bytes are not a capture: give a pcap or pcapng file", len(magic))
 		}
 		return nil, err
 	}

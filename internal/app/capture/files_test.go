@@ -286,7 +286,7 @@ func TestDamaged(t *testing.T) {
 		name, want string
 		file       []byte
 	}{
-		{"nothing", "0 bytes are no capture", nil},
+		{"nothing", "0 bytes are not a capture", nil},
 		{"text", "neither pcap nor pcapng", []byte("hello, world")},
 		{"a frame of 2 GiB", "more than any frame", huge},
 		{"a block of 5 bytes", "a length of 5 bytes", length},

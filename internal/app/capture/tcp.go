@@ -106,7 +106,7 @@ func (d *Decoder) syn(c *connection, side int, seq uint32, flags byte, p *Packet
 	c.halves[side] = half{started: true, direction: p.Direction, base: seq + 1, next: seq + 1, mode: frameMode, markers: c.halves[side].markers}
 }
 
-// finish tells of the end of a connection that is one of iWARP.
+// finish reports the end of a connection if it carries iWARP.
 func (d *Decoder) finish(c *connection, side int, flags byte, p *Packet) {
 	if c.number < 0 || c.other || flags&(tcpFIN|tcpRST) == 0 {
 		return

@@ -8,13 +8,13 @@
 // # Who may look
 //
 // Other users of a host can connect to its loopback addresses, and pages of other sites can make a browser do so. So
-// whoever asks for anything but the bare page has to give the key that is part of the printed URL. It stands behind
-// the number sign, which browsers send to nobody; the script sends it in a header. Requests for other hosts than the
-// server's are refused, which keeps pages away whose name was made to point here (DNS rebinding). Nothing but
-// POST changes anything, and all that it changes is that a process keeps the last packets of a queue pair.
+// every request for more than the bare page has to have the key that is part of the printed URL. The key follows the
+// number sign, so browsers do not send it; the script sends it in a header. Requests that name another host than the
+// server's are refused, which stops pages whose name was made to point here (DNS rebinding). Only POST changes
+// anything, and all that it changes is that a process keeps the last packets of a queue pair.
 //
 // # Bounds
 //
-// The server has so many connections, histories and queue pairs in an answer, and follows the packets of so many queue
-// pairs at a time, each for some seconds after the last request.
+// There are limits on connections, on histories, on the queue pairs in an answer, and on the queue pairs whose packets
+// are watched at a time, each for some seconds after the last request.
 package dash

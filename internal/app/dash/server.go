@@ -148,7 +148,7 @@ func (s *Server) isOwn(host string) bool {
 // detail, and its filter what queue pairs have to have in their row.
 func (s *Server) state(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	scope, _ := strconv.ParseUint(q.Get("scope"), 10, 64) // of nothing, if it is no number
+	scope, _ := strconv.ParseUint(q.Get("scope"), 10, 64) // of nothing, if it is not a number
 	filter := q.Get("filter")
 	if len(filter) > maxBody {
 		refuse(w, http.StatusBadRequest, "the filter is too long")
@@ -204,7 +204,7 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	w.Write(b)
 }
 
-// limited is a listener with so many connections at most; more wait.
+// limited is a listener that limits how many connections are open; others wait.
 type limited struct {
 	net.Listener
 	free   chan struct{}

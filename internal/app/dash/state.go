@@ -114,7 +114,7 @@ type QP struct {
 	Counts   Counts `json:"counts"` // since it was created
 }
 
-// Counts are what was lost and sent again, by cause, and what was carried.
+// Counts are what was lost and retransmitted, by cause, and what was carried.
 type Counts struct {
 	SentMessages  uint64 `json:"sent_messages"`
 	SentBytes     uint64 `json:"sent_bytes"`
@@ -148,7 +148,7 @@ type Series struct {
 	RecvBytes []float64 `json:"received_bytes"`
 	Messages  []float64 `json:"messages"`
 	RTTNS     []int64   `json:"rtt_ns"`
-	Again     []float64 `json:"retransmits"` // packets that were sent again
+	Again     []float64 `json:"retransmits"` // packets retransmitted
 	Losses    []float64 `json:"losses"`      // what went wrong: see Counts
 }
 

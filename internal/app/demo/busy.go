@@ -73,17 +73,17 @@ func ticks(text string) time.Duration {
 	return time.Duration(n) * tick
 }
 
-// others returns how many processors other processes have used on average since before.
-func (l load) others(before load) float64 {
+// others returns how many processors other processes have used on average since before, if that is known.
+func (l load) others(before load) (processors float64, known bool) {
 	took := l.at.Sub(before.at)
 	if !l.known || !before.known || took <= 0 {
-		return 0
+		return 0, false
 	}
-	return max(0, float64((l.all-before.all)-(l.own-before.own))/float64(took))
+	return max(0, float64((l.all-before.all)-(l.own-before.own))/float64(took)), true
 }
 
-// tooBusy reports whether others have used so much that the demo's two processes, which poll, had less than a
-// processor each, or on a machine with a single one less than that.
+// tooBusy reports whether others have used so much that the demo's two processes, which poll, had less than one
+// processor each, or on a machine with a single processor less than all of it.
 func tooBusy(others float64) bool {
 	const tolerated = 0.25
 	return others > float64(max(runtime.NumCPU()-2, 0))+tolerated

@@ -26,10 +26,10 @@ func TestLoad(t *testing.T) {
 	now := time.Now()
 	before := load{now, 10 * time.Second, time.Second, true}
 	after := load{now.Add(2 * time.Second), 16 * time.Second, 4 * time.Second, true}
-	if n := after.others(before); n != 1.5 {
+	if n, known := after.others(before); n != 1.5 || !known {
 		t.Errorf("%v processors, want 1.5", n)
 	}
-	if n := after.others(load{}); n != 0 {
+	if n, known := after.others(load{}); known {
 		t.Errorf("%v processors of what is not known", n)
 	}
 	if free := float64(max(runtime.NumCPU()-2, 0)); tooBusy(free) || !tooBusy(free+1) {

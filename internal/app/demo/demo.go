@@ -74,8 +74,9 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, child.explain(ctx, err)
 	}
-	report.Others = loadOf(pids...).others(before)
-	report.Busy = tooBusy(report.Others)
+	if others, known := loadOf(pids...).others(before); known {
+		report.Others, report.Busy = &others, tooBusy(others)
+	}
 	report.Seconds = time.Since(start).Seconds()
 	return report, nil
 }

@@ -13,10 +13,10 @@ type Report struct {
 	Seconds  float64   `json:"elapsed_seconds"`
 	Recorded bool      `json:"recorded"` // packets were recorded: the figures do not represent a plain run
 
-	// How many processors other processes have used meanwhile, where the system tells; and whether that was too
-	// much for any of the figures to mean anything.
-	Others float64 `json:"processors_used_by_others"`
-	Busy   bool    `json:"busy"`
+	// How many processors other processes have used meanwhile, nil where the system does not tell; and whether that
+	// was too much for any of the figures to mean anything.
+	Others *float64 `json:"processors_used_by_others,omitempty"`
+	Busy   bool     `json:"busy"`
 
 	Cable *CableReport `json:"cable_pulled,omitempty"` // of a fabric whose cable was pulled
 }

@@ -104,14 +104,22 @@ func TestFindings(t *testing.T) {
 		{"a module of the NIC", func(f *Facts) { f.System.Devices = nil; f.System.Modules.Loaded = nil }, Problem, "modprobe mlx5_ib"},
 		{"a NIC that may have RDMA", func(f *Facts) { f.System.Devices = nil; f.System.Modules.Loaded = nil; netdev(f).Driver = "ice" }, Note, "modprobe irdma"},
 		{"ib_uverbs", func(f *Facts) { delete(f.System.Modules.Loaded, "ib_uverbs") }, Problem, "modprobe ib_uverbs"},
+		{"ib_uverbs, and so no files", func(f *Facts) { delete(f.System.Modules.Loaded, "ib_uverbs"); device(f).Verbs = "" }, Problem, "modprobe ib_uverbs"},
+		{"rdma_ucm, whose file stays", func(f *Facts) {
+			delete(f.System.Modules.Loaded, "rdma_ucm")
+			f.System.Files[1].Problem = syscall.ENODEV
+		}, Problem, "modprobe rdma_ucm"},
 		{"rdma_ucm", func(f *Facts) { delete(f.System.Modules.Loaded, "rdma_ucm") }, Problem, "modprobe rdma_ucm"},
 		{"no files", func(f *Facts) { f.System.Files = nil }, Problem, "/dev/infiniband/uverbs0, /dev/infiniband/rdma_cm: do not exist"},
 		{"no files in a container", func(f *Facts) { f.System.Files = nil; f.System.Container = "/.dockerenv" }, Problem, "docker run --device=/dev/infiniband"},
 		{"a file's mode", func(f *Facts) { f.System.Files[0].Problem = syscall.EACCES }, Problem, "chmod 666 /dev/infiniband/uverbs0"},
-		{"a device cgroup", func(f *Facts) { f.System.Files[0].Problem = syscall.EPERM }, Problem, "docker run --device=/dev/infiniband/uverbs0"},
+		{"all files' modes", func(f *Facts) {
+			f.System.Files[0].Problem, f.System.Files[1].Problem = syscall.EACCES, syscall.EACCES
+		}, Problem, "chmod 666 /dev/infiniband/uverbs0 /dev/infiniband/rdma_cm"},
+		{"a device cgroup", func(f *Facts) { f.System.Files[0].Problem = syscall.EPERM }, Problem, "DeviceAllow='/dev/infiniband/uverbs0 rw'"},
 		{"a device that is gone", func(f *Facts) { f.System.Files[0].Problem = syscall.ENXIO }, Problem, "dmesg"},
 		{"little memory", func(f *Facts) { f.System.Memlock = rdmasys.Memlock{Known: true, Bytes: 65536} }, Problem, "memlock: this process may pin 64 KiB"},
-		{"some memory", func(f *Facts) { f.System.Memlock = rdmasys.Memlock{Known: true, Bytes: 1 << 30} }, Note, "ulimit -l unlimited"},
+		{"some memory", func(f *Facts) { f.System.Memlock = rdmasys.Memlock{Known: true, Bytes: 1 << 30} }, Note, "prlimit --memlock=unlimited"},
 		{"rdma.max", func(f *Facts) {
 			f.System.Limits = []rdmasys.RDMALimit{{File: "/sys/fs/cgroup/a/rdma.max", Device: "mlx5_0", Handles: 0, Objects: -1}}
 		}, Problem, "echo 'mlx5_0 hca_handle=max hca_object=max' >/sys/fs/cgroup/a/rdma.max"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,15 +34,18 @@ func (d *diagnosis) modules() {
 		say(n.Name, fmt.Sprintf("the NIC's driver is %s, and its RDMA module %s is not loaded", n.Driver, module),
 			"Without it the NIC has no RDMA device.", mend...)
 	}
-	if len(d.sys.Devices) == 0 || d.sys.Container != "" || !d.sys.Modules.Known {
-		return
-	}
-	if !d.sys.Modules.Has("ib_uverbs") {
+	if d.lacks("ib_uverbs") {
 		d.problem("ib_uverbs", "the module is not loaded", "Programs reach devices through it, by /dev/infiniband/uverbs0.", "modprobe ib_uverbs")
 	}
-	if !d.sys.Modules.Has("rdma_ucm") {
+	if d.lacks("rdma_ucm") {
 		d.problem("rdma_ucm", "the module is not loaded", "Programs make connections through it, by /dev/infiniband/rdma_cm.", "modprobe rdma_ucm")
 	}
+}
+
+// lacks reports whether a module is not loaded by which programs use the devices that are here. A container loads
+// none.
+func (d *diagnosis) lacks(module string) bool {
+	return len(d.sys.Devices) > 0 && d.sys.Container == "" && d.sys.Modules.Known && !d.sys.Modules.Has(module)
 }
 
 // hasDevice reports whether an interface has an RDMA device.
@@ -51,58 +55,93 @@ func (d *diagnosis) hasDevice(netdev string) bool {
 	})
 }
 
-// files checks that this process can open the devices' files.
+// files checks that this process can open the devices' files. Those of a module that is not loaded are its matter.
 func (d *diagnosis) files() {
 	if len(d.sys.Devices) == 0 {
 		return
 	}
-	var missing []string
+	var missing, forbidden, barred []string
 	need := func(name string) {
-		at := slices.IndexFunc(d.sys.Files, func(f rdmasys.File) bool { return f.Name == name })
-		switch {
-		case at < 0:
-			missing = append(missing, "/dev/infiniband/"+name)
-		case d.sys.Files[at].Problem != nil:
-			d.refused(&d.sys.Files[at])
+		file := "/dev/infiniband/" + name
+		switch f := d.sys.File(name); {
+		case f == nil:
+			missing = append(missing, file)
+		case errors.Is(f.Problem, syscall.EPERM):
+			barred = append(barred, file)
+		case errors.Is(f.Problem, fs.ErrPermission): // EACCES
+			forbidden = append(forbidden, file)
+		case f.Problem != nil:
+			d.problem(file, "it cannot be opened: "+f.Why(), "The device may be gone, or its driver is being loaded again.", "dmesg | tail", "modprobe -a ib_uverbs rdma_ucm")
 		}
 	}
-	for i := range d.sys.Devices {
-		if v := d.sys.Devices[i].Verbs; v != "" {
-			need(v)
-		} else if d.sys.Container == "" {
-			d.problem(d.sys.Devices[i].Name, "the kernel offers programs no file for it", "Programs reach devices by /dev/infiniband/uverbs0 and its like.", "modprobe ib_uverbs")
+	if !d.lacks("ib_uverbs") {
+		for i := range d.sys.Devices {
+			if v := d.sys.Devices[i].Verbs; v != "" {
+				need(v)
+			} else if d.sys.Container == "" {
+				d.problem(d.sys.Devices[i].Name, "the kernel offers programs no file for it", "Programs reach devices by /dev/infiniband/uverbs0 and its like.", "modprobe ib_uverbs")
+			}
 		}
 	}
-	need("rdma_cm")
-	if len(missing) == 0 {
+	if !d.lacks("rdma_ucm") {
+		need(rdmasys.ConnectFile)
+	}
+	d.missing(missing)
+	d.forbidden(forbidden)
+	d.barred(barred)
+}
+
+// missing tells of device files that do not exist.
+func (d *diagnosis) missing(files []string) {
+	if len(files) == 0 {
 		return
 	}
-	subject, what := strings.Join(missing, ", "), "does not exist"
-	if len(missing) > 1 {
+	what := "does not exist"
+	if len(files) > 1 {
 		what = "do not exist"
 	}
 	const why = "The kernel has the devices, but programs reach them by these files only."
 	if d.sys.Container != "" {
-		d.problem(subject, what+" in this container", why, "docker run --device=/dev/infiniband --ulimit memlock=-1 --network=host …",
+		d.problem(strings.Join(files, ", "), what+" in this container", why, "docker run --device=/dev/infiniband --ulimit memlock=-1 --network=host …",
 			"# Kubernetes: a device plugin for RDMA, and its resource in the pod")
 		return
 	}
-	d.problem(subject, what, why, "modprobe -a ib_uverbs rdma_ucm", "udevadm trigger --subsystem-match=infiniband_verbs --subsystem-match=misc")
+	d.problem(strings.Join(files, ", "), what, why, "modprobe -a ib_uverbs rdma_ucm", "udevadm trigger --subsystem-match=infiniband_verbs --subsystem-match=misc")
 }
 
-// refused says why a device file cannot be opened.
-func (d *diagnosis) refused(f *rdmasys.File) {
-	file := "/dev/infiniband/" + f.Name
-	switch {
-	case errors.Is(f.Problem, fs.ErrPermission) && !errors.Is(f.Problem, syscall.EPERM): // EACCES
-		d.problem(file, fmt.Sprintf("this user may not open it: its mode is %v", f.Mode.Perm()), "Programs that use the device open it for reading and writing.",
-			"chmod 666 "+file, `echo 'KERNEL=="uverbs*|rdma_cm", MODE="0666"' >/etc/udev/rules.d/90-rdma.rules`)
-	case errors.Is(f.Problem, syscall.EPERM):
-		d.problem(file, "the control group of this process does not allow the device", "The file is there, but the container was started without the right to it.",
-			"docker run --device="+file+" …", "systemctl set-property UNIT DeviceAllow='"+file+" rw'    # of a service")
-	default:
-		d.problem(file, "it cannot be opened: "+f.Problem.Error(), "The device may be gone, or its driver is being loaded again.", "dmesg | tail", "modprobe -a ib_uverbs rdma_ucm")
+// forbidden tells of device files whose modes keep this user out.
+func (d *diagnosis) forbidden(files []string) {
+	if len(files) == 0 {
+		return
 	}
+	var modes []string
+	for _, f := range files {
+		if m := d.sys.File(path.Base(f)).Mode.Perm().String(); !slices.Contains(modes, m) {
+			modes = append(modes, m)
+		}
+	}
+	what := "this user may not open it: mode "
+	if len(files) > 1 {
+		what = "this user may not open them: mode "
+	}
+	d.problem(strings.Join(files, ", "), what+strings.Join(modes, ", "), "Programs that use the device open it for reading and writing.",
+		"chmod 666 "+strings.Join(files, " "), `echo 'KERNEL=="uverbs*|rdma_cm", MODE="0666"' >/etc/udev/rules.d/90-rdma.rules`)
+}
+
+// barred tells of device files that the control group keeps this process from.
+func (d *diagnosis) barred(files []string) {
+	if len(files) == 0 {
+		return
+	}
+	mend := []string{"docker run --device=/dev/infiniband …"}
+	for _, f := range files {
+		mend = append(mend, "systemctl set-property UNIT DeviceAllow='"+f+" rw'    # of a service")
+	}
+	what := "the control group of this process does not allow the device"
+	if len(files) > 1 {
+		what += "s"
+	}
+	d.problem(strings.Join(files, ", "), what, "The file is there, but the container was started without the right to it.", mend...)
 }
 
 // enoughMemlock is what small programs need for their queues and buffers.
@@ -118,7 +157,7 @@ func (d *diagnosis) limits() {
 		if m.Bytes < enoughMemlock {
 			say, why = d.problem, "Memory of a NIC is pinned: registering more than that, queues included, fails with ENOMEM."
 		}
-		mend := []string{"ulimit -l unlimited", "echo '* - memlock unlimited' >/etc/security/limits.d/rdma.conf    # later logins", "systemctl edit UNIT    # [Service] LimitMEMLOCK=infinity"}
+		mend := []string{"sudo prlimit --memlock=unlimited --pid $$    # of this shell", "echo '* - memlock unlimited' >/etc/security/limits.d/rdma.conf    # later logins", "systemctl edit UNIT    # [Service] LimitMEMLOCK=infinity"}
 		if d.sys.Container != "" {
 			mend = []string{"docker run --ulimit memlock=-1 …"}
 		}

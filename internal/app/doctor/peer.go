@@ -16,7 +16,7 @@ func (d *diagnosis) peer() {
 	}
 	subject := "peer " + p.Addr.String()
 	if p.Problem != "" {
-		d.problem(subject, p.Problem, "Connections need a route to the peer and an address to send from.", "ip route get "+p.Addr.WithZone("").String(), "ip addr")
+		d.problem(subject, p.Problem, "Connections need a route to the peer and an address to send from.", append(d.downLinks(), "ip route get "+p.Addr.WithZone("").String(), "ip addr")...)
 		return
 	}
 	if len(p.Best) == 0 {
@@ -32,7 +32,19 @@ func (d *diagnosis) peer() {
 	}
 }
 
-// path tells of packets that do not get there although the interface takes them.
+// downLinks are the commands that bring up interfaces of devices: one that is down has no routes.
+func (d *diagnosis) downLinks() (mend []string) {
+	for i := range d.sys.Devices {
+		for j := range d.sys.Devices[i].Ports {
+			if p := &d.sys.Devices[i].Ports[j]; p.LinkLayer == "Ethernet" && !p.Active() && p.NetDev != "" {
+				mend = append(mend, "ip link set dev "+p.NetDev+" up    # "+d.sys.Devices[i].Name+" is "+p.State)
+			}
+		}
+	}
+	return mend
+}
+
+// path reports packets that do not get through although the interface accepts them.
 func (d *diagnosis) path(p *Peer, subject string) {
 	t := p.Path
 	if t.Lost == 0 {

@@ -119,8 +119,8 @@ func (d *diagnosis) gids(dev *rdmasys.Device, p *rdmasys.Port) {
 	}
 }
 
-// mtu tells of short packets: of what the interface carries, the headers and the next shorter path MTU
-// are taken.
+// mtu reports a path MTU that is shorter than it needs to be: of what the interface carries, the headers are
+// subtracted, and the next smaller path MTU is used.
 func (d *diagnosis) mtu(dev *rdmasys.Device, p *rdmasys.Port) {
 	n := d.sys.Interface(p.NetDev)
 	if n == nil {
@@ -133,7 +133,7 @@ func (d *diagnosis) mtu(dev *rdmasys.Device, p *rdmasys.Port) {
 	}
 }
 
-// flow tells of hardware on Ethernet that neither pauses nor slows down its peers.
+// flow reports hardware on Ethernet that neither pauses its peers (PFC) nor slows them down (ECN).
 func (d *diagnosis) flow(dev *rdmasys.Device, p *rdmasys.Port) {
 	n := d.sys.Interface(p.NetDev)
 	if n == nil || !dev.Hardware {
@@ -161,7 +161,7 @@ func (d *diagnosis) flow(dev *rdmasys.Device, p *rdmasys.Port) {
 	}
 }
 
-// filters tells of packet filters that drop what no rule admits.
+// filters reports packet filters that drop what no rule admits.
 func (d *diagnosis) filters() {
 	for _, f := range d.sys.Filters {
 		if !f.Drops {

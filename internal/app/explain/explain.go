@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says what the errors of RDMA mean and what usually causes them: statuses of completions,
-// reasons behind them, asynchronous events, NAKs, causes of iWARP's Terminate messages, and reasons for which
-// connection managers reject.
+// Package explain says what the errors of RDMA mean, what usually causes them and what to do: errors that calls
+// return, statuses of completions, the reasons behind them, asynchronous events, NAKs, causes of iWARP's Terminate
+// messages, and the events and REJ reasons of connection managers.
 package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Entry explains one error.
 type Entry struct {
 	Kind   Kind     `json:"kind"`
-	Name   string   `json:"name"`   // such as IBV_WC_RETRY_EXC_ERR
-	Number int      `json:"number"` // within its kind
-	Text   string   `json:"text"`   // as Ramjet prints it
+	Name   string   `json:"name"`           // such as IBV_WC_RETRY_EXC_ERR
+	Number int      `json:"number"`         // within its kind; of a call the errno, which several can share
+	Text   string   `json:"text"`           // as Ramjet prints it
+	Also   []string `json:"also,omitempty"` // other names and texts of it
 	Means  string   `json:"means"`
 	Causes []string `json:"causes,omitempty"` // the most frequent first
 }
@@ -32,47 +36,125 @@ const (
 	NAK       Kind = "NAK code of a responder"
 	Terminate Kind = "cause of an iWARP Terminate"
 	Reject    Kind = "reason of a connection manager's REJ"
+
+	ConnectionEvent Kind = "event of a connection manager"
+	Call            Kind = "error of a call"
 )
 
 // words are what a number can stand behind, to say of which kind it is.
 var words = map[string]Kind{"wc": Status, "status": Status, "vendor_err": Reason, "reason": Reason, "event": Event, "nak": NAK,
-	"terminate": Terminate, "cause": Terminate, "rej": Reject, "reject": Reject}
+	"terminate": Terminate, "cause": Terminate, "rej": Reject, "reject": Reject, "cm_event": ConnectionEvent, "errno": Call}
+
+// numbered finds a word and a number in a line that was pasted, such as perftest's "Failed status 12: wr_id 0".
+var numbered = regexp.MustCompile(`\b(wc|status|vendor_err|event|nak|terminate|rej|errno)[ =:]+(0x[0-9a-f]+|[0-9]+)\b`)
+
+// synonyms are what else people call an error.
+var synonyms = map[string][]string{
+	"IBV_WC_RNR_RETRY_EXC_ERR": {"RNR", "RNR NAK", "receiver not ready"},
+}
 
 // prefixes can be left out of names.
-var prefixes = []string{"ibv_wc_", "ibv_event_", "ib_cm_rej_", "reason_", "nak_", "term_"}
+var prefixes = []string{"ibv_wc_", "ibv_event_", "ib_cm_rej_", "reason_", "nak_", "term_", "rdma_cm_event_",
+	"verbs.err", "cm.err", "infiniband.err", "cm.", "err"}
 
 // All returns all entries, by kind.
 func All() []Entry {
-	return slices.Concat(statuses(), reasons(), events(), naks(), terminates(), rejects())
+	return slices.Concat(statuses(), reasons(), events(), naks(), terminates(), rejects(), connectionEvents(), calls())
 }
 
 // Find returns the entries for what somebody read somewhere: a name, with or without its prefix, a text, a
-// number, or a number behind the word for its kind, such as "rej 28". Several can have one number. none: it is
-// not known.
-func Find(text string) (found []Entry) {
+// number, a number behind the word for its kind, such as "rej 28", or a whole line with any of these. Several can
+// have one number. none: it is not known.
+func Find(text string) []Entry {
 	text = normal(text)
-	kind, rest := Kind(""), text
-	if word, number, ok := strings.Cut(text, " "); ok && words[word] != "" {
-		if _, err := strconv.ParseInt(number, 0, 32); err == nil {
-			kind, rest = words[word], number
-		}
-	}
-	number, err := strconv.ParseInt(rest, 0, 32)
 	all := All()
 	if i := slices.IndexFunc(all, func(e Entry) bool { return normal(e.Name) == text }); i >= 0 {
 		return all[i : i+1]
 	}
+	kind, rest := Kind(""), text
+	if word, number, ok := strings.Cut(text, " "); ok && words[word] != "" {
+		kind, rest = words[word], number
+	}
+	if number, err := strconv.ParseInt(rest, 0, 32); err == nil {
+		return withNumber(all, kind, number)
+	}
+	for _, is := range []func(e *Entry) bool{
+		func(e *Entry) bool { return bare(e.Name) == bare(text) || normal(e.Text) == text },
+		func(e *Entry) bool {
+			return slices.ContainsFunc(e.Also, func(s string) bool { return normal(s) == text })
+		},
+	} {
+		if found := slices.DeleteFunc(slices.Clone(all), func(e Entry) bool { return !is(&e) }); len(found) > 0 {
+			return found
+		}
+	}
+	for _, texts := range []func(e *Entry) []string{
+		func(e *Entry) []string { return []string{e.Name, e.Text} },
+		func(e *Entry) []string { return e.Also },
+	} {
+		if found := within(all, text, texts); len(found) > 0 {
+			return found
+		}
+	}
+	if m := numbered.FindStringSubmatch(text); m != nil {
+		number, _ := strconv.ParseInt(m[2], 0, 32)
+		return withNumber(all, words[m[1]], number)
+	}
+	return nil
+}
+
+// withNumber returns the entries of a kind, or of all, that have a number. 0 is not an errno.
+func withNumber(all []Entry, kind Kind, number int64) (found []Entry) {
 	for _, e := range all {
-		switch {
-		case err == nil:
-			if int64(e.Number) == number && (kind == "" || kind == e.Kind) {
-				found = append(found, e)
-			}
-		case bare(e.Name) == bare(text), normal(e.Text) == text:
+		if int64(e.Number) == number && (kind == "" || kind == e.Kind) && !(e.Kind == Call && number == 0) {
 			found = append(found, e)
 		}
 	}
 	return found
+}
+
+// within returns the entries that have a text which is part of a line. Single words are too common for that, unless
+// they are names. Where one text is part of another, as "no answer" is of "no answer in time", the longer one counts.
+func within(all []Entry, line string, texts func(e *Entry) []string) []Entry {
+	matched := map[string]string{} // the text, by the entry's name
+	for _, e := range all {
+		for _, s := range texts(&e) {
+			if s = normal(s); strings.ContainsAny(s, " _.") && hasWords(line, s) {
+				matched[e.Name] = s
+				break
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(e Entry) bool {
+		text, found := matched[e.Name]
+		if !found {
+			return true
+		}
+		for _, other := range matched {
+			if len(other) > len(text) && strings.Contains(other, text) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// hasWords says whether words are part of a line, and not of longer words there.
+func hasWords(line, words string) bool {
+	inWord := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	for at := strings.Index(line, words); at >= 0; {
+		before, _ := utf8.DecodeLastRuneInString(line[:at])
+		after, _ := utf8.DecodeRuneInString(line[at+len(words):])
+		if !inWord(before) && !inWord(after) {
+			return true
+		}
+		next := strings.Index(line[at+1:], words)
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return false
 }
 
 // Names returns what Find knows, as suggestions are made of.
@@ -150,7 +232,7 @@ type explained struct {
 func entries(k Kind, list []explained, text func(number int) string) (all []Entry) {
 	for n, e := range list {
 		if e.name != "" {
-			all = append(all, Entry{k, e.name, n, text(n), e.means, e.causes})
+			all = append(all, Entry{k, e.name, n, text(n), synonyms[e.name], e.means, e.causes})
 		}
 	}
 	return all
@@ -158,9 +240,14 @@ func entries(k Kind, list []explained, text func(number int) string) (all []Entr
 
 // Title is the first line of an entry.
 func (e *Entry) Title() string {
-	number := fmt.Sprint(e.Number)
-	if e.Kind == Terminate {
-		number = fmt.Sprintf("%#04x", e.Number)
+	number := fmt.Sprintf(" (%d)", e.Number)
+	switch {
+	case e.Kind == Terminate:
+		number = fmt.Sprintf(" (%#04x)", e.Number)
+	case e.Kind == Call && e.Number == 0:
+		number = ""
+	case e.Kind == Call:
+		number = " (" + e.Also[0] + ")"
 	}
-	return fmt.Sprintf("%s (%s): %s", e.Name, number, e.Text)
+	return e.Name + number + ": " + e.Text
 }

@@ -342,7 +342,7 @@ func (c *Console) switchNode(ctx context.Context, t target) (*fabricview.Node, e
 	}
 	n, err := find(v, t)
 	if err == nil && n.Type != fabricview.Switch {
-		return nil, fmt.Errorf("%q is no switch: unlink pulls the cables of an adapter", n.Name)
+		return nil, fmt.Errorf("%q is not a switch: unlink pulls the cables of an adapter", n.Name)
 	}
 	return n, err
 }
@@ -373,7 +373,7 @@ func parseHold(w *words) (action, error) {
 	}
 	vl, err := strconv.ParseUint(lane.text, 10, 8)
 	if err != nil || vl > 14 || lane.port != 0 {
-		return nil, fmt.Errorf("%q is no virtual lane for data: they are 0 to 14", lane.text)
+		return nil, fmt.Errorf("%q is not a virtual lane for data: they are 0 to 14", lane.text)
 	}
 	off, err := w.oneOf("on", "off")
 	return func(ctx context.Context, c *Console) error {
@@ -395,7 +395,7 @@ func parseGUID(w *words) (action, error) {
 	if set {
 		text, _ := w.next("")
 		if err := guid.UnmarshalText([]byte(text.text)); err != nil || guid == 0 || text.port != 0 {
-			return nil, fmt.Errorf("%q is no GUID: write it as 0x0002c90300293e1e", text.text)
+			return nil, fmt.Errorf("%q is not a GUID: write it as 0x0002c90300293e1e", text.text)
 		}
 	}
 	return func(ctx context.Context, c *Console) error {

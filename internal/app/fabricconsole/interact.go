@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 )
 
-// maxScript bounds what is read from a standard input that is no terminal.
+// maxScript bounds what is read from a standard input that is not a terminal.
 const maxScript = 1 << 20
 
 // Interact runs what comes from in. From a terminal, lines are edited, have a history, and are

@@ -38,7 +38,7 @@ func split(line string) ([]word, error) {
 			number, rest, ok := strings.Cut(line[i+1:], "]")
 			v, err := strconv.ParseUint(strings.TrimSpace(number), 10, 8)
 			if !ok || err != nil || v == 0 || v == 255 {
-				return nil, fmt.Errorf("%q is no port: write its number, from 1 to 254, between brackets behind the node's name", line[i:])
+				return nil, fmt.Errorf("%q is not a port: write its number, from 1 to 254, between brackets behind the node's name", line[i:])
 			}
 			if len(all) == 0 || all[len(all)-1].port != 0 {
 				return nil, fmt.Errorf("[%d] belongs to no node: write the node's name before it", v)
@@ -94,7 +94,7 @@ func parse(line string) (action, error) {
 	w := &words{all}
 	act, err := cmd.parse(w)
 	if err == nil && len(w.rest) > 0 {
-		err = fmt.Errorf("%q is too much", w.rest[0].text)
+		err = fmt.Errorf("%q is one argument too many", w.rest[0].text)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: the command is: %s", err, cmd.usage)
@@ -192,7 +192,7 @@ func (w *words) duration() (time.Duration, error) {
 		d, err = time.ParseDuration(text.text + "s")
 	}
 	if err != nil || text.quoted || text.port != 0 || d < 0 || d > maxWait {
-		return 0, fmt.Errorf("%q is no time: write 500ms, 2s or 1m, at most an hour", text.text)
+		return 0, fmt.Errorf("%q is not a time: write 500ms, 2s or 1m, at most an hour", text.text)
 	}
 	return d, nil
 }
@@ -217,7 +217,7 @@ func (w *words) rate() (float64, error) {
 		v /= 100
 	}
 	if err != nil || !(v >= 0 && v <= 1) {
-		return 0, fmt.Errorf("%q is no share: write 0 to 1, or 0%% to 100%%", text.text)
+		return 0, fmt.Errorf("%q is not a share: write 0 to 1, or 0%% to 100%%", text.text)
 	}
 	return v, nil
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/engine/sm"
 )
 
-// trapGap is how long a trap is not told of again that says the same.
+// trapGap is how long repetitions of a trap are not reported.
 const trapGap = 10 * time.Second
 
-// Events makes lines of what the subnet manager tells. What is wrong is told of once, and not again by
+// Events writes the events of the subnet manager as lines. A fault is reported once, and not again by
 // every sweep that finds it.
 type Events struct {
 	write func(line string)
@@ -42,7 +42,7 @@ func (l *Events) Handle(e infiniband.ManagerEvent) {
 	l.write("subnet manager: " + e.String())
 }
 
-// isNews reports whether nobody has been told of it.
+// isNews reports whether an event was not reported before.
 func (l *Events) isNews(e infiniband.ManagerEvent) bool {
 	switch {
 	case e.Kind == sm.BecameMaster && !l.begun:

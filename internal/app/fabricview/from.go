@@ -122,7 +122,7 @@ func forward(x *index, tables func(string) *node.Tables, name string, lid uint16
 	t := tables(name)
 	switch {
 	case t == nil:
-		return 0, fmt.Sprintf("%s is no switch", name)
+		return 0, fmt.Sprintf("%s is not a switch", name)
 	case lid > t.Top || int(lid) >= len(t.Linear) || t.Linear[lid] == node.NoRoute:
 		return 0, fmt.Sprintf("%s has no entry for LID %d", name, lid)
 	case x.view.Nodes[x.nodes[name]].Off:

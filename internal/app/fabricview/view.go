@@ -65,7 +65,7 @@ func (g GUID) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 func (g *GUID) UnmarshalText(text []byte) error {
 	v, err := strconv.ParseUint(string(text), 0, 64)
 	if err != nil {
-		return fmt.Errorf("%q is no GUID: write it as 0x0002c90300293e1e", text)
+		return fmt.Errorf("%q is not a GUID: write it as 0x0002c90300293e1e", text)
 	}
 	*g = GUID(v)
 	return nil

@@ -292,7 +292,7 @@ func checkXML(t *testing.T, name string, svg []byte, nodes int) {
 		t.Errorf("%s: %d titles for %d nodes, ends with %v", name, titles, nodes, last)
 	}
 	if bytes.Contains(svg, []byte("NaN")) || bytes.Contains(svg, []byte("%!")) {
-		t.Errorf("%s: what is drawn is no number", name)
+		t.Errorf("%s: what is drawn is not a number", name)
 	}
 }
 

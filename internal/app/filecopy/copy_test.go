@@ -277,12 +277,12 @@ func TestNames(t *testing.T) {
 	b.ok(os.Symlink(outside, filepath.Join(b.to, "out")))
 	b.ok(os.Mkdir(filepath.Join(b.to, "dir"), 0o700))
 	for name, text := range map[string]string{
-		"":             "no name",
-		"/etc/passwd":  "no name below the served directory",
+		"":             "is not a name",
+		"/etc/passwd":  "is not a name below the served directory",
 		"../x":         "leaves the served directory",
 		"dir/../../x":  "leaves the served directory",
 		"..":           "leaves the served directory",
-		"a\x00b":       "no name",
+		"a\x00b":       "is not a name",
 		"out/x":        "escapes",
 		"dir":          "directory of this name",
 		"missing/file": "no such file or directory",

@@ -86,7 +86,7 @@ func (r *reader) entry() (e Entry) {
 // checkBase makes sure that a name is one below a directory, and no way out of it.
 func checkBase(name string) error {
 	if len(name) > maxBase || name == "." || strings.ContainsAny(name, "/\x00") || path.Base(name) != name || !filepath.IsLocal(name) {
-		return fmt.Errorf("%q is no name of a file", name)
+		return fmt.Errorf("%q is not a name of a file", name)
 	}
 	return nil
 }

@@ -107,10 +107,10 @@ func TestGetRefused(t *testing.T) {
 	b.ok(os.Symlink(outside, filepath.Join(b.to, "out")))
 	b.ok(os.Mkdir(filepath.Join(b.to, "dir"), 0o700))
 	for name, text := range map[string]string{
-		"":            "no name below the served directory",
-		"/etc/passwd": "no name below the served directory",
+		"":            "is not a name below the served directory",
+		"/etc/passwd": "is not a name below the served directory",
 		"../secret":   "leaves the served directory",
-		"a\x00b":      "no name",
+		"a\x00b":      "is not a name",
 		"link":        "escapes",
 		"out/secret":  "escapes",
 		"dir":         "not a regular file",

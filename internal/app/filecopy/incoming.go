@@ -54,11 +54,11 @@ func newIncoming(root *os.Root, pd *verbs.PD, name string, m open) (*incoming, e
 	case there.IsDir():
 		return nil, errors.New("there is a directory of this name")
 	case !there.Mode().IsRegular() && there.Mode()&fs.ModeSymlink == 0:
-		return nil, errors.New("there is something of this name that is no regular file")
+		return nil, errors.New("there is something of this name that is not a regular file")
 	}
 	if begun, err := root.Lstat(in.partial); err == nil {
 		if !begun.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is in the way: it is no regular file", filepath.Base(in.partial))
+			return nil, fmt.Errorf("%s is in the way: it is not a regular file", filepath.Base(in.partial))
 		}
 		return in, in.offer(in.partial, begun.Size())
 	}

@@ -118,7 +118,7 @@ func (c *session) fail(ctx context.Context, file uint32, err error) error {
 func local(name string) (string, error) {
 	switch {
 	case name == "" || strings.HasPrefix(name, "/") || strings.ContainsRune(name, 0):
-		return "", fmt.Errorf("%q is no name below the served directory: give one without a leading slash", name)
+		return "", fmt.Errorf("%q is not a name below the served directory: give one without a leading slash", name)
 	case !filepath.IsLocal(filepath.FromSlash(name)):
 		return "", fmt.Errorf("%q leaves the served directory", name)
 	}

@@ -37,8 +37,8 @@ func pointOf(p *capture.Packet) (at point, node string) {
 	return "", ""
 }
 
-// sightings tells which sightings are of one packet. Packets of the same bytes that are sent twice are told apart by
-// being seen twice at the same point.
+// sightings finds the sightings that belong to one packet. Two packets of the same bytes are distinguished by being
+// seen twice at the same point.
 type sightings struct {
 	recent, older map[sightingKey][]*sighting // two generations: what both have forgotten is a packet of its own
 	n             int

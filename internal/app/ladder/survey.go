@@ -85,7 +85,7 @@ type Survey struct {
 	Start, End    time.Time
 	Conversations []*Conversation
 	Unfollowed    int // packets of more flows than are followed
-	// NoCRCs says that the ICRC of no packet is right, which is no fault of packets: they are not looked at.
+	// NoCRCs says that not a single ICRC is right, as in captures from before they are computed: they are ignored.
 	NoCRCs bool
 
 	source Source
@@ -94,7 +94,7 @@ type Survey struct {
 }
 
 // Take reads a capture twice: to find its conversations, and to count what is in each. A file that ends in the middle of
-// a frame is no error.
+// a frame is not an error.
 func Take(source Source) (*Survey, error) {
 	s := &Survey{source: source, setups: newSetups()}
 	a := newAnalyzer()
@@ -275,9 +275,9 @@ func (s *Survey) conversation(f *flow) {
 	s.Conversations = append(s.Conversations, c)
 }
 
-// Choose returns the conversation that somebody who looks for a fault wants to see first: the one in which most
-// failed, or was sent again, or else the one with the most packets, and of management only if there is no other. The second result
-// says why. Without any it returns nil.
+// Choose returns the conversation to look at first when searching for a fault: the one with the most faults and
+// retransmissions, or else the one with the most packets. One of management datagrams is chosen only if there is no
+// other. The second result says why. If there are none, it returns nil.
 func Choose(list []*Conversation) (*Conversation, string) {
 	if len(list) == 0 {
 		return nil, ""

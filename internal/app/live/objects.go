@@ -52,7 +52,7 @@ type Process struct {
 	read     time.Time // when its last snapshot was; zero: never
 }
 
-// processKey tells processes that there are apart.
+// processKey identifies a process.
 type processKey struct {
 	pid      int
 	instance uint64

@@ -29,7 +29,7 @@ type Tracker struct {
 	list      []*Process
 }
 
-// NewTracker returns a Tracker that keeps so many samples of an object, and objects that are gone for so long.
+// NewTracker returns a Tracker that keeps up to keep samples of each object, and objects that are gone for linger.
 func NewTracker(keep int, linger time.Duration) *Tracker {
 	return &Tracker{keep: max(keep, 1), linger: linger}
 }

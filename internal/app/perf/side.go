@@ -142,6 +142,13 @@ func newSide(dev *verbs.Device, c Config, client bool, from netip.Addr) (s *side
 	return s, s.openByNumber(from)
 }
 
+// solo reports whether a device carries out what peers ask for without the program, as those of the kernel do. Polls
+// drive Ramjet's own.
+func solo(dev *verbs.Device) bool {
+	attr := dev.Query()
+	return attr.Caps&verbs.CapWatch == 0 && attr.OneSided == ""
+}
+
 // head returns the length of what arrives before the payload.
 func (s *side) head() int {
 	if s.Transport == UD {

@@ -216,9 +216,10 @@ func (s *side) told() {
 	}
 }
 
-// serve takes what arrives until the peer has sent everything.
+// serve takes what arrives until the peer has sent everything. Where nothing completes and no poll helps, it
+// leaves the processor to others.
 func (s *side) serve() error {
-	if s.Events && s.Op != Send {
+	if s.Op != Send && (s.Events || solo(s.pd.Device())) {
 		<-s.ctx.Done()
 		return s.failure()
 	}

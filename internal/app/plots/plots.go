@@ -171,7 +171,7 @@ func (l *Line) plotters() (*plotter.Line, *plotter.Scatter, error) {
 	points := make(plotter.XYs, len(l.Points))
 	for i, pt := range l.Points {
 		if !(pt.X > 0 && pt.Y > 0) || math.IsInf(pt.X, 0) || math.IsInf(pt.Y, 0) {
-			return nil, nil, fmt.Errorf("(%v, %v) is no point of logarithmic axes", pt.X, pt.Y)
+			return nil, nil, fmt.Errorf("(%v, %v) is not a point of logarithmic axes", pt.X, pt.Y)
 		}
 		points[i] = plotter.XY(pt)
 	}

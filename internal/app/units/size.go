@@ -33,7 +33,7 @@ func (s *Bytesize) Set(text string) error {
 	}
 	n, err := humanize.ParseBytes(text[:len(text)-len(digits)] + unit)
 	if err != nil || n > math.MaxInt {
-		return fmt.Errorf("%q is no size: give bytes, or such as 64K or 1M", text)
+		return fmt.Errorf("%q is not a size: give bytes, or such as 64K or 1M", text)
 	}
 	*s = Bytesize(n)
 	return nil

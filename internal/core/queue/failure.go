@@ -40,7 +40,7 @@ func (p *Pair) sendFailed(w *SendWQE, s verbs.Status) verbs.Reason {
 	f := &verbs.Failure{Side: verbs.FailedSend, Status: s, Reason: statusReasons[s], Op: sendOps[w.Op].wc, ID: w.ID}
 	switch {
 	case s == verbs.LocalLengthError && sendOps[w.Op].fixed != 0:
-		f.Reason, f.Length = verbs.ReasonAtomicLength, w.given()
+		f.Reason, f.Length = verbs.ReasonNotEight, w.given()
 	case s == verbs.LocalLengthError:
 		f.Length = w.given()
 	case s == verbs.LocalProtectionError:

@@ -32,7 +32,8 @@ func Best(peer netip.Addr) ([]Choice, error) {
 // ChoicesFor looks for devices by which a peer's address can be reached: shared memory if the address is
 // this host's; then the kernel's RDMA devices on the interface that the route takes, hardware first;
 // then Ramjet's own that need nothing but an address, on the one that the system would send from. It
-// asks for the route, reads what the kernel says of its devices, and sends nothing.
+// asks for the route, reads what the kernel says of its devices, tries whether their files can be opened, and sends
+// nothing.
 func ChoicesFor(peer netip.Addr) (Choices, error) {
 	peer = peer.Unmap()
 	route, err := rdmasys.RouteTo(peer)
@@ -64,15 +65,19 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 			c.Best = append(c.Best, Choice{Name{Kind: k}.String(), "the address is this host's: memory is shared, with a peer whose device is " + k.Name + ": too"})
 		}
 	}
-	ways, not := sys.Candidates(route)
-	for _, w := range ways {
+	candidates, unusable := sys.Candidates(route)
+	for _, w := range candidates {
+		if why := sys.Barred(w.Device); why != "" {
+			c.Unusable = append(c.Unusable, Choice{w.Device, w.Reason + ", but " + why})
+			continue
+		}
 		what := "software of the kernel; "
 		if w.Hardware {
 			what = "hardware; "
 		}
 		c.Best = append(c.Best, Choice{Name{hardware, w.Device}.String(), what + w.Reason})
 	}
-	for _, n := range not {
+	for _, n := range unusable {
 		c.Unusable = append(c.Unusable, Choice{n.Device, n.Reason})
 	}
 	for _, k := range table {

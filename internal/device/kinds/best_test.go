@@ -3,8 +3,10 @@
 package kinds
 
 import (
+	"io/fs"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
@@ -43,9 +45,38 @@ func TestChoose(t *testing.T) {
 		{"rxe", "guest", at("10.9.0.2", "eth0"), with, "nic:rxe0|software of the kernel; tcp:10.9.0.2|software", "udp:10.9.0.2|modprobe -r rdma_rxe"},
 		{"siw", "guest", at("10.9.1.2", "eth1"), with, "nic:siw0|iWARP on eth1 tcp:10.9.1.2|software", "udp:10.9.1.2|rdma_rxe has UDP port 4791"},
 	} {
-		got := choose(c.route, machines.Source(t, c.machine).ReadDevices(), c.table)
+		src := machines.Source(t, c.machine)
+		src.Open = nil // every file opens
+		got := choose(c.route, src.ReadDevices(), c.table)
 		check(t, c.what, got.Best, c.best)
 		check(t, c.what+", not", got.Unusable, c.not)
+	}
+}
+
+// A device is not on the list whose files this process cannot open.
+func TestChooseBarred(t *testing.T) {
+	table := []*Kind{{Name: "nic", Hardware: true, Naming: ipNaming{}}}
+	route := rdmasys.Route{From: netip.MustParseAddr("192.0.2.7"), NetDev: "ens1f0np0"}
+	for _, c := range []struct {
+		file    string
+		problem error // nil: there is no such file
+		not     string
+	}{
+		{"uverbs0", &fs.PathError{Op: "open", Path: "/dev/infiniband/uverbs0", Err: syscall.EACCES}, "but /dev/infiniband/uverbs0 cannot be opened: permission denied"},
+		{"rdma_cm", &fs.PathError{Op: "open", Path: "/dev/infiniband/rdma_cm", Err: syscall.ENODEV}, "but /dev/infiniband/rdma_cm cannot be opened: no such device"},
+		{"rdma_cm", nil, "but /dev/infiniband/rdma_cm does not exist"},
+	} {
+		src := machines.Source(t, "mlx5-roce")
+		src.Open = nil
+		sys := src.ReadDevices()
+		if f := sys.File(c.file); c.problem == nil {
+			f.Name = "other"
+		} else {
+			f.Problem = c.problem
+		}
+		got := choose(route, sys, table)
+		check(t, c.file, got.Best, "")
+		check(t, c.file+", not", got.Unusable, "mlx5_0|"+c.not)
 	}
 }
 

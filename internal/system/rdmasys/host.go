@@ -99,7 +99,7 @@ func (r *reader) container() string {
 func (r *reader) files(open func(string) error) (found []File) {
 	const folder = "dev/infiniband"
 	for _, name := range r.list(folder, maxDevices) {
-		if !strings.HasPrefix(name, "uverbs") && name != "rdma_cm" {
+		if !strings.HasPrefix(name, "uverbs") && name != ConnectFile {
 			continue // others are for administrators
 		}
 		f := File{Name: name}

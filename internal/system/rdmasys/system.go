@@ -3,6 +3,7 @@
 package rdmasys
 
 import (
+	"errors"
 	"io/fs"
 	"net/netip"
 )
@@ -123,6 +124,14 @@ type File struct {
 	Text    string      `json:"problem,omitempty"`
 }
 
+// Why returns why the file cannot be opened, without its path.
+func (f *File) Why() string {
+	if p := (*fs.PathError)(nil); errors.As(f.Problem, &p) {
+		return p.Err.Error()
+	}
+	return f.Problem.Error()
+}
+
 // RDMALimit is what a control group allows of a device.
 type RDMALimit struct {
 	File    string `json:"file"`
@@ -188,6 +197,37 @@ func (s *System) Device(name string) *Device {
 	return nil
 }
 
+// ConnectFile is the file below /dev/infiniband by which programs make connections.
+const ConnectFile = "rdma_cm"
+
+// File returns a file below /dev/infiniband by name; nil: there is none.
+func (s *System) File(name string) *File {
+	for i := range s.Files {
+		if s.Files[i].Name == name {
+			return &s.Files[i]
+		}
+	}
+	return nil
+}
+
+// Barred says why this process cannot use a device and make connections with it: which of the two files it cannot
+// open. It is empty if it can.
+func (s *System) Barred(device string) string {
+	names := []string{ConnectFile}
+	if d := s.Device(device); d != nil && d.Verbs != "" {
+		names = []string{d.Verbs, ConnectFile}
+	}
+	for _, name := range names {
+		switch f := s.File(name); {
+		case f == nil:
+			return "/dev/infiniband/" + name + " does not exist"
+		case f.Problem != nil:
+			return "/dev/infiniband/" + name + " cannot be opened: " + f.Why()
+		}
+	}
+	return ""
+}
+
 // TakesPort returns the socket that keeps others from opening RoCEv2's port on every address; nil: there
 // is none.
 func (s *System) TakesPort() *UDPPort {
@@ -247,12 +287,13 @@ func (src *Source) Read() *System {
 	return s
 }
 
-// ReadDevices reads only what finding a route needs: devices, interfaces, and who has RoCEv2's port.
+// ReadDevices reads only what finding a route needs: devices, their files, interfaces, and who has RoCEv2's port.
 func (src *Source) ReadDevices() *System {
 	s := &System{}
 	r := reader{src.Root, s}
 	s.Interfaces = r.interfaces(&Source{Root: src.Root, Addrs: src.Addrs})
 	s.Devices = r.devices()
+	s.Files = r.files(src.Open)
 	s.Ports = r.udpPorts()
 	s.Modules = r.loaded()
 	return s

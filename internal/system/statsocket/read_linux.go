@@ -21,12 +21,21 @@ import (
 // maxParallel is how many processes are read at the same time.
 const maxParallel = 8
 
+// listening returns the names of all processes with open devices.
+func listening() ([]name, error) {
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil, fmt.Errorf("processes with open devices are found in /proc, which cannot be read here: %w: mount it (mount -t proc proc /proc)", err)
+	}
+	return namesIn(string(table)), nil
+}
+
 // Read reads the processes of this user with open devices, and for root those of all users, in the order
 // of their ids. pid chooses one; 0: all. This process is left out. Processes that end meanwhile are, too.
 func Read(ctx context.Context, pid int) ([]Process, error) {
-	table, err := os.ReadFile("/proc/net/unix")
+	names, err := listening()
 	if err != nil {
-		return nil, fmt.Errorf("looking for processes with open devices: %w", err)
+		return nil, err
 	}
 	var (
 		wait  sync.WaitGroup
@@ -34,7 +43,7 @@ func Read(ctx context.Context, pid int) ([]Process, error) {
 		found []Process
 		slots = make(chan struct{}, maxParallel)
 	)
-	for _, n := range namesIn(string(table)) {
+	for _, n := range names {
 		if !allowed(os.Geteuid(), n.uid) || n.pid == os.Getpid() && isOwn(n) {
 			continue
 		}

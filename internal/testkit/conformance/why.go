@@ -105,7 +105,7 @@ func testWrongLength(t *T) {
 	a, b := t.pair(setup{})
 	a.post(verbs.SendWR{ID: 8, Op: verbs.FetchAdd, SGL: a.sgl(0, 4), Remote: b.at(0)})
 	wc := a.sent(verbs.LocalLengthError)
-	if f := a.qp.Failure(); f == nil || f.Reason != verbs.ReasonAtomicLength || wc.VendorErr != uint32(f.Reason) || !strings.HasSuffix(f.String(), "an atomic takes 8 bytes, and the list has 4") {
+	if f := a.qp.Failure(); f == nil || f.Reason != verbs.ReasonNotEight || wc.VendorErr != uint32(f.Reason) || !strings.HasSuffix(f.String(), "an atomic takes 8 bytes, and the list has 4") {
 		t.Errorf("%v, VendorErr %d", f, wc.VendorErr)
 	}
 }

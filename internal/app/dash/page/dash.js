@@ -82,7 +82,7 @@ async function ask(path, body) {
 const graphLines = {
   throughput: ["Throughput", [{ name: "sent", class: "sent", field: "sent_bytes", fill: true }, { name: "received", class: "received", field: "received_bytes" }], format.rate],
   latency: ["Round trip", [{ name: "", class: "rtt", field: "rtt_ns", gaps: true, fill: true }], format.time],
-  loss: ["Loss", [{ name: "sent again", class: "again", field: "retransmits", fill: true }, { name: "events", class: "loss", field: "losses" }], format.perSecond],
+  loss: ["Loss", [{ name: "retransmitted", class: "again", field: "retransmits", fill: true }, { name: "signs of loss", class: "loss", field: "losses" }], format.perSecond],
 };
 const graphsIn = (parent) => Object.values(graphLines).map((g) => new Graph(parent, ...g));
 const mainGraphs = graphsIn($("graphs")), detailGraphs = graphsIn($("detail-graphs"));
@@ -95,7 +95,7 @@ function show(s) {
   facts($("tiles"), [["processes", format.exact(o.processes)], ["devices", format.exact(o.devices)], ["queue pairs", format.exact(o.qps)],
     ["memory regions", format.exact(o.mrs)], ["sent", format.rate(t.sent_bytes)], ["received", format.rate(t.received_bytes)],
     ["messages", format.perSecond(t.sent_messages + t.received_messages)],
-    ["sent again", format.perSecond(t.retransmitted_packets), t.retransmitted_packets > 0 ? "warn" : ""]]);
+    ["retransmitted", format.perSecond(t.retransmitted_packets), t.retransmitted_packets > 0 ? "warn" : ""]]);
   if (s.scope.kind === "qp" && s.scope.id === opened) {
     showDetail(s.scope);
   } else if (opened) {
@@ -139,7 +139,7 @@ function showDevices(s) {
 }
 
 const columns = [["QP", "number"], ["Type", "short"], ["State", "short"], ["Peer", "peer"], ["Sent", "num"], ["Received", "num"], ["Messages", "num"], ["RTT", "num"],
-  ["Window", "num"], ["In flight", "num"], ["Sent again", "num"]];
+  ["Window", "num"], ["In flight", "num"], ["Retransmitted", "num"]];
 
 function makeDevice(d) {
   const card = element("article", "device");
@@ -210,8 +210,8 @@ function updateRow(row, q) {
   say(open, String(q.qpn));
   open.setAttribute("aria-label", `Queue pair ${q.qpn}, ${q.state}${q.peer ? ", peer " + q.peer : ""}: open`);
   const again = q.counts.retransmitted_packets;
-  const texts = [null, q.type, q.gone ? "gone" : q.state, q.peer ? `${q.peer} QP ${q.peer_qpn}` : "–", format.rate(q.rates.sent_bytes), format.rate(q.rates.received_bytes),
-    format.perSecond(q.rates.sent_messages + q.rates.received_messages), q.rtt_ns ? format.time(q.rtt_ns) : "–", q.window_bytes ? format.bytes(q.window_bytes) : "–",
+  const texts = [null, q.type, q.gone ? "gone" : q.state, q.peer ? `${q.peer} QP ${q.peer_qpn}` : "-", format.rate(q.rates.sent_bytes), format.rate(q.rates.received_bytes),
+    format.perSecond(q.rates.sent_messages + q.rates.received_messages), q.rtt_ns ? format.time(q.rtt_ns) : "-", q.window_bytes ? format.bytes(q.window_bytes) : "-",
     format.bytes(q.in_flight_bytes), format.count(again)];
   texts.forEach((t, i) => { if (t !== null) say(row.cells[i], t); });
   row.cells[2].className = "state " + (q.gone ? "" : q.state.toLowerCase());
@@ -282,15 +282,15 @@ $("detail").addEventListener("close", () => {
 function showFacts(q, gone) {
   facts($("facts"), [["state", gone ? "gone, last " + q.state : q.state], ["type", q.type], ["peer", q.peer ? `${q.peer}, QP ${q.peer_qpn}` : "none"],
     ["number", `${q.qpn} (0x${q.qpn.toString(16).padStart(6, "0")})`],
-    ["window", q.window_bytes ? format.bytes(q.window_bytes) : "decided below"], ["in flight", format.bytes(q.in_flight_bytes)],
+    ["window", q.window_bytes ? format.bytes(q.window_bytes) : "none"], ["in flight", format.bytes(q.in_flight_bytes)],
     ["round trip", q.rtt_ns ? `${format.time(q.rtt_ns)} ± ${format.time(q.rtt_variation_ns)}` : "not measured"],
     ["send queue", format.exact(q.send_queue)], ["receive queue", format.exact(q.receive_queue)],
     ["sent", `${format.count(q.counts.sent_messages)} messages, ${format.bytes(q.counts.sent_bytes)}`],
     ["received", `${format.count(q.counts.received_messages)} messages, ${format.bytes(q.counts.received_bytes)}`]]);
   const c = q.counts;
-  facts($("causes"), [["packets sent again", c.retransmitted_packets], ["no acknowledgement came", c.timeouts], ["the peer missed a packet", c.sequence_errors],
-    ["a response was missing", c.lost_responses], ["the peer had no receive (RNR)", c.rnr_naks_received], ["no receive here (RNR)", c.rnr_naks_sent],
-    ["the peer's repetitions", c.duplicates], ["out of sequence", c.out_of_sequence]].map(([k, n]) => [k, format.exact(n), n ? "warn" : "zero"]));
+  facts($("causes"), [["packets retransmitted", c.retransmitted_packets], ["acknowledgement timeouts", c.timeouts], ["NAKs: the peer missed a packet", c.sequence_errors],
+    ["missing responses", c.lost_responses], ["RNR NAKs received: no receive at the peer", c.rnr_naks_received], ["RNR NAKs sent: no receive here", c.rnr_naks_sent],
+    ["duplicate requests of the peer", c.duplicates], ["requests out of sequence", c.out_of_sequence]].map(([k, n]) => [k, format.exact(n), n ? "warn" : "zero"]));
 }
 
 // showDetail shows what is known of the queue pair that is open; null: nothing any more.

@@ -92,7 +92,7 @@ class Graph {
     if (!any) parts.push(Graph.#make("text", { class: "axis", x: (left + width - right) / 2, y: height / 2, "text-anchor": "middle" }, "nothing measured"));
     const said = this.lines.map((l, n) => {
       const now = this.series[l.field].at(-1) ?? 0;
-      this.values[n].textContent = ago.length || !l.gaps ? this.write(now) : "–";
+      this.values[n].textContent = ago.length || !l.gaps ? this.write(now) : "-";
       return `${l.name || this.title} ${this.write(now)}`;
     });
     this.svg.setAttribute("aria-label", `${this.title}, last two minutes. Now: ${said.join(", ")}. Highest: ${this.write(most)}.`);
