@@ -79,7 +79,7 @@ func OpenFor(peer netip.Addr, opts ...Option) (*verbs.Device, Choice, error) {
 		return nil, Choice{}, fmt.Errorf("ramjet: %w", err)
 	}
 	if len(choices.Best) == 0 {
-		return nil, Choice{}, fmt.Errorf("ramjet: no device of this host reaches %v: %v", peer, choices.Not)
+		return nil, Choice{}, fmt.Errorf("ramjet: no device of this host reaches %v: %v", peer, choices.Unusable)
 	}
 	first := choices.Best[0]
 	dev, err := Open(first.Name, opts...)

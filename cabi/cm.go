@@ -184,7 +184,7 @@ func (id *cmID) open(name string) (*cm.ID, error) {
 		d.release()
 		return nil, err
 	}
-	one.SetAskAgain(askAgain)
+	one.SetConnectRetry(askAgain)
 	for _, f := range id.setup {
 		if err := f(one); err != nil {
 			one.Close()

@@ -114,6 +114,13 @@ func (a *administrator) ask(ctx context.Context, m mad.Method, attr mad.Attribut
 		var got []byte
 		select {
 		case got = <-answer:
+			if h.Decode(got); h.Status == mad.StatusBusy { // repeated as if there were no answer
+				got = nil
+				select {
+				case <-again.C:
+				case <-ctx.Done():
+				}
+			}
 		case <-again.C:
 		case <-ctx.Done():
 		}
@@ -121,10 +128,6 @@ func (a *administrator) ask(ctx context.Context, m mad.Method, attr mad.Attribut
 		a.forget(tid)
 		switch {
 		case got != nil:
-			h.Decode(got)
-			if h.Status == mad.StatusBusy {
-				continue
-			}
 			if h.Status != mad.StatusOK {
 				return nil, opErr(op, ErrNoAddr, "%s: %s", sa.Name(attr), sa.StatusText(h.Status))
 			}

@@ -14,7 +14,7 @@ import (
 // Listen or Connect: other processes may take it until then. Bind returns ErrNoAddr if the address
 // is not the device's, ErrAddrInUse if the port is taken.
 func (id *ID) Bind(addr netip.AddrPort) error {
-	if err := id.in("bind_addr", idle); err != nil {
+	if err := id.lockIn("bind_addr", idle); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -27,7 +27,7 @@ func (id *ID) bind(addr netip.AddrPort, to netip.Addr) error {
 	if err != nil {
 		return &verbs.OpError{Op: "bind_addr", Err: err}
 	}
-	if err := id.m.take(id, netip.AddrPortFrom(a, addr.Port())); err != nil {
+	if err := id.m.bindPort(id, netip.AddrPortFrom(a, addr.Port())); err != nil {
 		return err
 	}
 	id.anyAddr = !addr.Addr().IsValid() || addr.Addr().IsUnspecified()
@@ -42,7 +42,7 @@ func (id *ID) bind(addr netip.AddrPort, to netip.Addr) error {
 // to connect.
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	const op = "resolve_addr"
-	if err := id.in(op, idle, bound); err != nil {
+	if err := id.lockIn(op, idle, bound); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -65,11 +65,11 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 	resolved := func(err error) {
 		if err != nil {
 			id.state = bound
-			id.tell(&Event{Type: AddrError, ID: id, Err: err})
+			id.deliver(&Event{Type: AddrError, ID: id, Err: err})
 			return
 		}
 		id.state = addrResolved
-		id.tell(&Event{Type: AddrResolved, ID: id})
+		id.deliver(&Event{Type: AddrResolved, ID: id})
 	}
 	q, err := id.ep.resolveAddr(dst.Addr().Zone())
 	if err != nil {
@@ -85,18 +85,18 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 // RouteError follows: for a device over IP at once, for others within timeout, or a minute if that
 // is longer or 0. After RouteError the id is as it was before.
 func (id *ID) ResolveRoute(timeout time.Duration) error {
-	if err := id.in("resolve_route", addrResolved); err != nil {
+	if err := id.lockIn("resolve_route", addrResolved); err != nil {
 		return err
 	}
 	defer id.m.unlock()
 	resolved := func(err error) {
 		if err != nil {
 			id.state = addrResolved
-			id.tell(&Event{Type: RouteError, ID: id, Err: err})
+			id.deliver(&Event{Type: RouteError, ID: id, Err: err})
 			return
 		}
 		id.state = routeResolved
-		id.tell(&Event{Type: RouteResolved, ID: id})
+		id.deliver(&Event{Type: RouteResolved, ID: id})
 	}
 	q, err := id.ep.resolveRoute()
 	if err != nil {
@@ -111,7 +111,7 @@ func (id *ID) ResolveRoute(timeout time.Duration) error {
 // SetTOS sets the type of service of the connection's packets (RDMA_OPTION_ID_TOS). It must be
 // called before Connect or Accept.
 func (id *ID) SetTOS(tos uint8) error {
-	if err := id.in("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
+	if err := id.lockIn("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -122,7 +122,7 @@ func (id *ID) SetTOS(tos uint8) error {
 // SetReuseAddr allows binding a port that is bound by ids that have it set too, unless one of them
 // listens (RDMA_OPTION_ID_REUSEADDR). It must be called before Bind.
 func (id *ID) SetReuseAddr(on bool) error {
-	if err := id.in("set_option", idle); err != nil {
+	if err := id.lockIn("set_option", idle); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -137,7 +137,7 @@ func (id *ID) SetAckTimeout(t uint8) error {
 	if t == 0 || t > 31 {
 		return opErr("set_option", verbs.ErrInvalid, "acknowledgement timeout %d: 1 to 31", t)
 	}
-	if err := id.in("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
+	if err := id.lockIn("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
 		return err
 	}
 	defer id.m.unlock()

@@ -29,7 +29,7 @@ func (id *ID) Listen(backlog int) error {
 	if backlog <= 0 {
 		backlog = DefaultBacklog
 	}
-	if err := id.in(op, idle, bound); err != nil {
+	if err := id.lockIn(op, idle, bound); err != nil {
 		return err
 	}
 	if id.qpType == verbs.XRCIni {
@@ -49,7 +49,7 @@ func (id *ID) Listen(backlog int) error {
 	}
 	err := id.claim(backlog)
 	defer id.m.unlock()
-	for tries := 1; tries < anyTries && errors.Is(err, verbs.ErrBusy) && id.state == listening && id.m.takeAnotherPort(id); tries++ {
+	for tries := 1; tries < anyTries && errors.Is(err, verbs.ErrBusy) && id.state == listening && id.m.rebindPort(id); tries++ {
 		err = id.claim(backlog)
 	}
 	if id.state != listening {
@@ -92,7 +92,7 @@ func (id *ID) Connect(p *ConnParam) error {
 	if p == nil {
 		p = &DefaultConnParam
 	}
-	if err := id.in("connect", routeResolved); err != nil {
+	if err := id.lockIn("connect", routeResolved); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -113,7 +113,7 @@ func (id *ID) Connect(p *ConnParam) error {
 		return err
 	}
 	id.state = connecting
-	id.again.record(p)
+	id.retry.record(p)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (id *ID) Accept(p *ConnParam) error {
 	if p == nil {
 		p = &DefaultConnParam
 	}
-	if err := id.in("accept", requested); err != nil {
+	if err := id.lockIn("accept", requested); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -148,7 +148,7 @@ func (id *ID) Accept(p *ConnParam) error {
 // Reject rejects a ConnectRequest or a ConnectResponse, with private data for the peer
 // (rdma_reject).
 func (id *ID) Reject(privateData []byte) error {
-	if err := id.in("reject", requested, replied); err != nil {
+	if err := id.lockIn("reject", requested, replied); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -166,7 +166,7 @@ func (id *ID) Reject(privateData []byte) error {
 // fits checks the length of private data.
 func (id *ID) fits(op string, b []byte, max int) error {
 	if len(b) > max {
-		return opErr(op, verbs.ErrInvalid, "%d bytes of private data, %d fit%s", len(b), max, id.where())
+		return opErr(op, verbs.ErrInvalid, "%d bytes of private data, %d fit%s", len(b), max, id.addrs())
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (id *ID) fits(op string, b []byte, max int) error {
 // Establish completes a connection after ConnectResponse, once the program has brought its
 // queue pair to RTS (rdma_establish).
 func (id *ID) Establish() error {
-	if err := id.in("establish", replied); err != nil {
+	if err := id.lockIn("establish", replied); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -189,7 +189,7 @@ func (id *ID) Establish() error {
 // means that the peer is already sending, even if its last message was lost; Established follows if
 // it has not come yet. Other events change nothing.
 func (id *ID) Notify(ev verbs.EventType) error {
-	if err := id.in("notify", accepting, established, disconnecting, disconnected); err != nil {
+	if err := id.lockIn("notify", accepting, established, disconnecting, disconnected); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -200,10 +200,10 @@ func (id *ID) Notify(ev verbs.EventType) error {
 }
 
 // Disconnect ends the connection: the queue pair goes to the error state, work requests are
-// flushed, and the peer is told (rdma_disconnect). Disconnected follows on both sides, on this one
+// flushed, and the peer is notified (rdma_disconnect). Disconnected follows on both sides, on this one
 // once the peer has answered or failed to. Disconnecting again, or after the peer did, is harmless.
 func (id *ID) Disconnect() error {
-	if err := id.in("disconnect", accepting, established, disconnecting, disconnected); err != nil {
+	if err := id.lockIn("disconnect", accepting, established, disconnecting, disconnected); err != nil {
 		return err
 	}
 	defer id.m.unlock()

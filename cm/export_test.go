@@ -76,7 +76,7 @@ func PortsFrom(p uint16) (stop func()) {
 
 // Managed reports whether a device has a manager that runs.
 func Managed(dev *verbs.Device) bool {
-	at := placeOf(dev)
+	at := managerSlotOf(dev)
 	at.Lock()
 	defer at.Unlock()
 	if at.m == nil {
@@ -90,7 +90,7 @@ func Managed(dev *verbs.Device) bool {
 // Idle reports whether the manager of a device has nothing left to do, and holds nothing for
 // connections.
 func Idle(dev *verbs.Device) bool {
-	at := placeOf(dev)
+	at := managerSlotOf(dev)
 	at.Lock()
 	defer at.Unlock()
 	if at.m == nil {

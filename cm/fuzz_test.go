@@ -50,7 +50,7 @@ func request(port uint16) []byte {
 	gid := ib.GIDFromAddr(netip.MustParseAddr("127.0.0.1"))
 	e.Connect(1, &ibcm.ConnectParams{To: verbs.AHAttr{DGID: gid}, LocalGID: gid, Service: service(TCP, port), QPN: 7,
 		PathMTU: verbs.MTU1024, RetryCount: 7, PrivateData: h.Append(nil)})
-	var out ibcm.Out
+	var out ibcm.Datagram
 	e.NextMAD(&out)
 	return out.MAD[:]
 }

@@ -116,18 +116,18 @@ func (p *ibProtocol) timeout() {
 	p.m.unlock()
 }
 
-// lastWords disconnects, rejects or withdraws everything, with one datagram each.
-func (p *ibProtocol) lastWords() (say func()) {
+// goodbye disconnects, rejects or withdraws everything, with one datagram each.
+func (p *ibProtocol) goodbye() (say func()) {
 	for _, comm := range slices.Sorted(maps.Keys(p.conns)) { // in the same order each time
 		p.engine.Release(p.now(), comm)
 	}
-	var words []ibcm.Out
-	var out ibcm.Out
+	var words []ibcm.Datagram
+	var out ibcm.Datagram
 	for p.engine.NextMAD(&out) {
 		words = append(words, out)
 	}
 	return func() {
-		until := time.Now().Add(lastWordsTime)
+		until := time.Now().Add(goodbyeTime)
 		for i := range words {
 			for errors.Is(p.send(&words[i]), verbs.ErrQueueFull) && time.Now().Before(until) {
 				time.Sleep(100 * time.Microsecond) // the device sends what is queued
@@ -136,18 +136,18 @@ func (p *ibProtocol) lastWords() (say func()) {
 	}
 }
 
-// lastWordsTime limits how long a closing device tries to tell all peers while its port is full.
-const lastWordsTime = 20 * time.Millisecond
+// goodbyeTime limits how long a closing device tries to tell all peers while its port is full.
+const goodbyeTime = 20 * time.Millisecond
 
 // send sends a datagram, from queue pair 1 to queue pair 1.
-func (p *ibProtocol) send(out *ibcm.Out) error {
+func (p *ibProtocol) send(out *ibcm.Datagram) error {
 	return p.agent.Send(verbs.MADPath{AH: out.To, PKey: out.PKey}, out.MAD[:])
 }
 
 // flush sends the engine's datagrams, delivers its events, and sets the timer. What cannot be sent
 // is lost, as any datagram may be: the engine repeats it.
 func (p *ibProtocol) flush() {
-	var out ibcm.Out
+	var out ibcm.Datagram
 	var e ibcm.Event
 	for more := true; more; {
 		more = false

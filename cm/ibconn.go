@@ -19,8 +19,8 @@ type ibConn struct {
 	*ibProtocol
 	id *ID
 
-	comm mad.CommID
-	live bool // the engine has a connection for it
+	commID mad.CommID
+	live   bool // the engine has a connection for it
 
 	watched bool // see watch
 
@@ -60,13 +60,13 @@ func (c *ibConn) resolveRoute() (query, error) {
 	if c.subnet != nil {
 		return func(ctx context.Context) error { return c.subnet.resolveRoute(ctx, c) }, nil
 	}
-	c.host = c.id.way(c.id.peer.Addr())
+	c.host = c.id.vectorTo(c.id.peer.Addr())
 	c.to, c.mtu = c.host, c.ibProtocol.mtu()
 	return nil, nil
 }
 
-// way is an address vector from the id's address, over IP.
-func (id *ID) way(to netip.Addr) verbs.AHAttr {
+// vectorTo is an address vector from the id's address, over IP.
+func (id *ID) vectorTo(to netip.Addr) verbs.AHAttr {
 	row, _ := id.m.row(id.local.Addr())
 	return verbs.AHAttr{DGID: ib.GIDFromAddr(to), SGIDIndex: row, TrafficClass: id.tos}
 }
@@ -80,7 +80,7 @@ func (c *ibConn) join(g *membership) (query, error) {
 	if c.subnet != nil {
 		return func(ctx context.Context) error { return c.subnet.join(ctx, g) }, nil
 	}
-	g.to, g.qkey = c.id.way(g.group), UDPQKey
+	g.to, g.qkey = c.id.vectorTo(g.group), UDPQKey
 	if _, typ := c.id.m.row(c.id.local.Addr()); typ == verbs.GIDRoCEv1 {
 		g.to.DGID = groupOfRoCEv1(g.group)
 	}
@@ -116,8 +116,8 @@ func (c *ibConn) claim() error {
 	return nil
 }
 
-// unclaim releases the port among the processes of the address.
-func (c *ibConn) unclaim() {
+// releaseClaim releases the port among the processes of the address.
+func (c *ibConn) releaseClaim() {
 	if s, ok := c.agent.(verbs.MADSharer); ok {
 		s.Release(uint64(c.service()))
 	}
@@ -126,7 +126,7 @@ func (c *ibConn) unclaim() {
 func (c *ibConn) listen(backlog int) error {
 	s := c.service()
 	if err := c.engine.Listen(ibcm.ListenParams{Service: s, Backlog: backlog}); err != nil {
-		c.unclaim()
+		c.releaseClaim()
 		return err
 	}
 	c.listeners[s] = c.id
@@ -139,7 +139,7 @@ func (c *ibConn) listen(backlog int) error {
 func (c *ibConn) unlisten() {
 	s := c.service()
 	c.engine.Unlisten(c.now(), s, 0)
-	c.unclaim()
+	c.releaseClaim()
 	delete(c.listeners, s)
 	for _, r := range c.conns {
 		if r.id.state == requested && r.service() == s {
@@ -176,7 +176,7 @@ func (c *ibConn) connect(param *ConnParam) error {
 	s := service(id.ps, id.peer.Port())
 	var err error
 	if id.ps.datagrams() {
-		c.comm, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.host, PKey: c.pkey, Service: s, PrivateData: private})
+		c.commID, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.host, PKey: c.pkey, Service: s, PrivateData: private})
 	} else {
 		c.ackTime, c.retries = id.ackTimeout, min(param.RetryCount, 7)
 		if c.ackTime == 0 {
@@ -197,13 +197,13 @@ func (c *ibConn) connect(param *ConnParam) error {
 		case verbs.XRCIni:
 			q.Transport, q.ExtendedTransport = mad.TransportExtended, mad.ExtendedXRC
 		}
-		c.comm, err = c.engine.Connect(c.now(), &q)
+		c.commID, err = c.engine.Connect(c.now(), &q)
 	}
 	if err != nil {
 		return err
 	}
 	c.live = true
-	c.conns[c.comm] = c
+	c.conns[c.commID] = c
 	c.watchPeer()
 	return nil
 }
@@ -215,7 +215,7 @@ func (c *ibConn) accept(param *ConnParam) error {
 		if id.qp != nil {
 			s.QPN = id.qp.Num()
 		}
-		err := c.engine.Serve(c.now(), c.comm, &s)
+		err := c.engine.Serve(c.now(), c.commID, &s)
 		if err == nil {
 			c.forget()
 		}
@@ -231,11 +231,11 @@ func (c *ibConn) accept(param *ConnParam) error {
 		PrivateData: param.PrivateData}
 	if id.qp != nil {
 		a.QPN, a.SRQ = id.qp.Num(), id.srq
-		if err := id.raise(id.qp, verbs.RTR, verbs.RTS); err != nil {
+		if err := id.moveQP(id.qp, verbs.RTR, verbs.RTS); err != nil {
 			return err
 		}
 	}
-	return c.engine.Accept(c.now(), c.comm, &a)
+	return c.engine.Accept(c.now(), c.commID, &a)
 }
 
 func (c *ibConn) reject(private []byte) error {
@@ -249,20 +249,20 @@ func (c *ibConn) reject(private []byte) error {
 // refuse answers a request or a reply with a REJ.
 func (c *ibConn) refuse(why mad.Reason, private []byte) error {
 	if c.id.ps.datagrams() {
-		return c.engine.Serve(c.now(), c.comm, &ibcm.ServiceParams{Status: mad.SIDRReject, PrivateData: private})
+		return c.engine.Serve(c.now(), c.commID, &ibcm.ServiceParams{Status: mad.SIDRReject, PrivateData: private})
 	}
-	return c.engine.Reject(c.now(), c.comm, &ibcm.RejectParams{Reason: why, PrivateData: private})
+	return c.engine.Reject(c.now(), c.commID, &ibcm.RejectParams{Reason: why, PrivateData: private})
 }
 
-func (c *ibConn) ready() error { return c.engine.Ready(c.now(), c.comm, nil) }
+func (c *ibConn) ready() error { return c.engine.Ready(c.now(), c.commID, nil) }
 
-func (c *ibConn) established() error { return c.engine.Established(c.now(), c.comm) }
+func (c *ibConn) established() error { return c.engine.Established(c.now(), c.commID) }
 
-func (c *ibConn) disconnect() error { return c.engine.Disconnect(c.now(), c.comm, nil) }
+func (c *ibConn) disconnect() error { return c.engine.Disconnect(c.now(), c.commID, nil) }
 
 func (c *ibConn) release() {
 	if c.live {
-		c.engine.Release(c.now(), c.comm)
+		c.engine.Release(c.now(), c.commID)
 		c.forget()
 	}
 }
@@ -271,7 +271,7 @@ func (c *ibConn) release() {
 func (c *ibConn) forget() {
 	if c.live {
 		c.live = false
-		delete(c.conns, c.comm)
+		delete(c.conns, c.commID)
 		c.answered()
 	}
 }

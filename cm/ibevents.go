@@ -32,7 +32,7 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 	case ibcm.EventEstablished:
 		if id.state == accepting {
 			id.state = established
-			id.tell(&Event{Type: Established, ID: id, Conn: c.connParam(e.Private)})
+			id.deliver(&Event{Type: Established, ID: id, Conn: c.connParam(e.Private)})
 		}
 	case ibcm.EventRejected:
 		id.rejected(e.REJ)
@@ -47,7 +47,7 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 			id.end(disconnected, &Event{Type: Disconnected})
 		}
 	case ibcm.EventTimeWaitExit:
-		id.tell(&Event{Type: TimewaitExit, ID: id})
+		id.deliver(&Event{Type: TimewaitExit, ID: id})
 	case ibcm.EventService:
 		id.served(e.SIDRREP, c.to)
 	}
@@ -61,7 +61,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		return
 	}
 	id := listener.request()
-	c := &ibConn{ibProtocol: p, id: id, comm: e.ID, rqPSN: randomPSN(), host: e.From, to: e.From}
+	c := &ibConn{ibProtocol: p, id: id, commID: e.ID, rqPSN: randomPSN(), host: e.From, to: e.From}
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
 	local, ok := p.m.addrAt(e.From.SGIDIndex) // where the peer has sent it to
 	if !ok || p.subnet != nil {               // there an address is not the GID's
@@ -77,7 +77,7 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 		private = r.Private[:]
 		path := &r.Primary
 		if p.subnet != nil {
-			c.to = p.subnet.wayBack(path)
+			c.to = p.subnet.replyPath(path)
 		}
 		c.to.TrafficClass, c.to.FlowLabel, c.to.SL = path.TrafficClass, path.FlowLabel, path.SL
 		if path.AckTimeout == 0 {
@@ -111,8 +111,8 @@ func (p *ibProtocol) requested(e *ibcm.Event) {
 	id.peer = peer
 	p.m.add(id, c)
 	c.live = true
-	p.conns[c.comm] = c
-	if !listener.tell(event) {
+	p.conns[c.commID] = c
+	if !listener.deliver(event) {
 		id.close() // nobody else will
 	}
 }
@@ -189,10 +189,10 @@ func (c *ibConn) replied(r *mad.REP) {
 	event.Conn.FlowControl, event.Conn.SRQ = r.FlowControl, r.SRQ
 	if id.qp == nil {
 		id.state = replied
-		id.tell(event)
+		id.deliver(event)
 		return
 	}
-	err := id.raise(id.qp, verbs.RTR, verbs.RTS)
+	err := id.moveQP(id.qp, verbs.RTR, verbs.RTS)
 	if err == nil {
 		err = c.ready()
 	}
@@ -204,7 +204,7 @@ func (c *ibConn) replied(r *mad.REP) {
 	}
 	id.state = established
 	event.Type = Established
-	id.tell(event)
+	id.deliver(event)
 }
 
 // rejected ends an attempt, or a connection that the peer does not have.
@@ -215,7 +215,7 @@ func (id *ID) rejected(r *mad.REJ) {
 		}
 		return
 	}
-	if r.Reason == mad.RejInvalidServiceID && id.asksAgain() {
+	if r.Reason == mad.RejInvalidServiceID && id.willRetry() {
 		return
 	}
 	id.end(failed, &Event{Type: Rejected, Conn: ConnParam{PrivateData: r.Private[:]},
@@ -227,7 +227,7 @@ func (id *ID) rejected(r *mad.REJ) {
 func (id *ID) served(r *mad.SIDRREP, to verbs.AHAttr) {
 	if r.Status == mad.SIDRValid {
 		id.state = established
-		id.tell(&Event{Type: Established, ID: id, UD: UDParam{PrivateData: r.Private[:], QPN: r.QPN, QKey: r.QKey,
+		id.deliver(&Event{Type: Established, ID: id, UD: UDParam{PrivateData: r.Private[:], QPN: r.QPN, QKey: r.QKey,
 			AH: to}})
 		return
 	}
@@ -235,7 +235,7 @@ func (id *ID) served(r *mad.SIDRREP, to verbs.AHAttr) {
 	switch r.Status {
 	case mad.SIDRUnsupported:
 		why = mad.RejInvalidServiceID
-		if id.asksAgain() {
+		if id.willRetry() {
 			return
 		}
 	case mad.SIDRNoQP:

@@ -34,8 +34,8 @@ type ID struct {
 	qpType      verbs.QPType // of the queue pairs to connect; 0: not set
 	groups      []*membership
 	ep          endpoint // the protocol's part
-	again       askAgain
-	place       int // in the manager's roll
+	retry       connectRetry
+	listIndex   int // in the manager's list
 
 	queries    context.Context // the context of pending queries; nil: there was none
 	endQueries context.CancelFunc
@@ -99,7 +99,7 @@ func newID(s sink, dev *verbs.Device, ps PortSpace) (*ID, error) {
 		return nil, opErr("create_id", verbs.ErrInvalid, "port space %#x: TCP, UDP, IB or IPoIB", uint16(ps))
 	}
 	id := &ID{dev: dev, ps: ps, sink: s}
-	if err := enter(id); err != nil {
+	if err := attachManager(id); err != nil {
 		return nil, err
 	}
 	return id, nil
@@ -130,9 +130,9 @@ func (id *ID) PeerAddr() netip.AddrPort {
 	return id.peer
 }
 
-// in takes the manager's lock and checks that the id is in one of the states. After an error the
+// lockIn takes the manager's lock and checks that the id is in one of the states. After an error the
 // lock is not held.
-func (id *ID) in(op string, states ...state) error {
+func (id *ID) lockIn(op string, states ...state) error {
 	id.m.mu.Lock()
 	for _, s := range states {
 		if id.state == s {
@@ -153,11 +153,11 @@ func (id *ID) wrongState(op string) error {
 	case failed, disconnected:
 		return opErr(op, ErrDisconnected, "%v to %v", id.local, id.peer)
 	}
-	return opErr(op, verbs.ErrState, "the id is %v%s", id.state, id.where())
+	return opErr(op, verbs.ErrState, "the id is %v%s", id.state, id.addrs())
 }
 
-// where returns the addresses for error texts.
-func (id *ID) where() string {
+// addrs returns the addresses for error texts.
+func (id *ID) addrs() string {
 	switch {
 	case id.peer.IsValid():
 		return " (" + id.local.String() + " to " + id.peer.String() + ")"
@@ -167,8 +167,8 @@ func (id *ID) where() string {
 	return ""
 }
 
-// asks reports whether a peer's request is still unanswered.
-func (id *ID) asks() bool {
+// unanswered reports whether a peer's request is still unanswered.
+func (id *ID) unanswered() bool {
 	id.m.mu.Lock()
 	defer id.m.mu.Unlock()
 	return id.state == requested
@@ -177,8 +177,8 @@ func (id *ID) asks() bool {
 // datagrams reports whether the port space is one of datagram services.
 func (ps PortSpace) datagrams() bool { return ps == UDP || ps == IPoIB }
 
-// tell delivers an event.
-func (id *ID) tell(e *Event) bool { return id.sink.put(e) }
+// deliver delivers an event.
+func (id *ID) deliver(e *Event) bool { return id.sink.put(e) }
 
 // end reports the end of what the id was doing. A request that nobody has fetched vanishes without
 // an event, which would take memory for as long as nobody looks.
@@ -190,7 +190,7 @@ func (id *ID) end(s state, e *Event) {
 	id.state = s
 	id.breakQP()
 	e.ID = id
-	id.tell(e)
+	id.deliver(e)
 }
 
 // Migrate moves the id and its unfetched events to another channel (rdma_migrate_id). It does not
@@ -248,10 +248,10 @@ func (id *ID) close() error {
 			e.ID.close() // a request that nobody has fetched
 		}
 	}
-	id.m.leave(id)
+	id.m.unbindPort(id)
 	id.state = closed
 	delete(id.m.ids, id)
-	id.m.roll.Remove(id)
+	id.m.idList.Remove(id)
 	if id.endQueries != nil {
 		id.endQueries()
 	}

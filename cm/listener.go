@@ -151,7 +151,7 @@ func (l *Listener) answer(c *Conn) error {
 			return nil // its owner closes it: the peer gave up
 		}
 	}
-	if !c.id.asks() {
+	if !c.id.unanswered() {
 		err = nil
 	}
 	c.drop()

@@ -31,26 +31,26 @@ type manager struct {
 	ports   map[portKey]*port
 	shared  shared
 	stopped bool // ids can only be closed
-	roll    observe.Roll[*ID]
+	idList  observe.ObjectList[*ID]
 }
 
-// place is where a device keeps its manager.
-type place struct {
+// managerSlot is where a device keeps its manager.
+type managerSlot struct {
 	sync.Mutex
 	m *manager
 }
 
-// placeKey is the key of a device's place; see verbs.Device.Local.
-type placeKey struct{}
+// managerKey is the key of a device's place; see verbs.Device.Local.
+type managerKey struct{}
 
-// placeOf returns the place of a device.
-func placeOf(dev *verbs.Device) *place {
-	return dev.Local(placeKey{}, func() any { return new(place) }).(*place)
+// managerSlotOf returns the place of a device.
+func managerSlotOf(dev *verbs.Device) *managerSlot {
+	return dev.Local(managerKey{}, func() any { return new(managerSlot) }).(*managerSlot)
 }
 
-// enter adds id to its device's manager, which starts with the first id and ends with the device.
-func enter(id *ID) error {
-	at := placeOf(id.dev)
+// attachManager adds id to its device's manager, which starts with the first id and ends with the device.
+func attachManager(id *ID) error {
+	at := managerSlotOf(id.dev)
 	at.Lock()
 	defer at.Unlock()
 	if m := at.m; m != nil {
@@ -66,7 +66,7 @@ func enter(id *ID) error {
 		return fmt.Errorf("cm: %s: %w", id.dev.Name(), err)
 	}
 	at.m = m
-	observe.Connections(id.dev, m.observe)
+	observe.SetConnLister(id.dev, m.observe)
 	m.add(id, m.proto.newEndpoint(id))
 	m.proto.run()
 	return nil
@@ -95,14 +95,14 @@ func newManager(dev *verbs.Device) (*manager, error) {
 	if err := c.Connections(m); err != nil {
 		return nil, err
 	}
-	if err := dev.OnClose(m.lastWords); err != nil {
+	if err := dev.OnClose(m.goodbye); err != nil {
 		m.proto.close()
 		return nil, err
 	}
 	if p, ok := m.proto.(*ibProtocol); ok && p.subnet != nil {
 		dev.OnEvent(func(t verbs.EventType, port int) {
 			if t == verbs.EventClientReregister && port == 1 {
-				p.subnet.again(p)
+				p.subnet.rejoinAll(p)
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func (m *manager) Streams(drv verbs.StreamDriver) error {
 func (m *manager) add(id *ID, e endpoint) {
 	id.m, id.ep = m, e
 	m.ids[id] = struct{}{}
-	m.roll.Add(id)
+	m.idList.Add(id)
 }
 
 // unlock sends and delivers what is due, and frees what connections share if there are none left.
@@ -157,13 +157,13 @@ func (m *manager) stop() {
 	m.shared.close()
 }
 
-// lastWords tells all peers that their connections end, because the device is about to be closed
+// goodbye tells all peers that their connections end, because the device is about to be closed
 // and nobody will answer them.
-func (m *manager) lastWords() {
+func (m *manager) goodbye() {
 	say := func() {}
 	m.mu.Lock()
 	if !m.stopped {
-		say = m.proto.lastWords()
+		say = m.proto.goodbye()
 	}
 	m.mu.Unlock()
 	say()
@@ -178,7 +178,7 @@ func (m *manager) fail(err error) {
 			if id.endQueries != nil {
 				id.endQueries()
 			}
-			id.tell(&Event{Type: DeviceRemoval, ID: id, Err: err})
+			id.deliver(&Event{Type: DeviceRemoval, ID: id, Err: err})
 		}
 		m.stop()
 	}

@@ -17,7 +17,7 @@ import (
 // datagrams.
 func (id *ID) JoinMulticast(group netip.Addr) error {
 	const op = "join_multicast"
-	if err := id.in(op, bound, addrResolved, routeResolved, listening, established); err != nil {
+	if err := id.lockIn(op, bound, addrResolved, routeResolved, listening, established); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -56,18 +56,18 @@ func (id *ID) joined(g *membership, err error) {
 	}
 	if err != nil {
 		id.groups = slices.Delete(id.groups, i, i+1)
-		id.tell(&Event{Type: MulticastError, ID: id, Group: g.group, Err: err})
+		id.deliver(&Event{Type: MulticastError, ID: id, Group: g.group, Err: err})
 		return
 	}
 	g.joined = true
-	id.tell(&Event{Type: MulticastJoin, ID: id, Group: g.group, UD: UDParam{QPN: ib.QPNMulticast, QKey: g.qkey, AH: g.to}})
+	id.deliver(&Event{Type: MulticastJoin, ID: id, Group: g.group, UD: UDParam{QPN: ib.QPNMulticast, QKey: g.qkey, AH: g.to}})
 }
 
 // LeaveMulticast leaves a group (rdma_leave_multicast). A join in progress is abandoned without an
 // event.
 func (id *ID) LeaveMulticast(group netip.Addr) error {
 	const op = "leave_multicast"
-	if err := id.in(op, bound, addrResolved, routeResolved, listening, established); err != nil {
+	if err := id.lockIn(op, bound, addrResolved, routeResolved, listening, established); err != nil {
 		return err
 	}
 	defer id.m.unlock()

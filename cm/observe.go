@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Place returns where the id is in its manager's roll.
-func (id *ID) Place() *int { return &id.place }
+// ListIndex returns where the id is in its manager's list.
+func (id *ID) ListIndex() *int { return &id.listIndex }
 
 // lockTries is how often an observer tries to take the manager's lock, a millisecond apart. Whoever has it
 // may wait for the device, which a program can keep for as long as it likes.
@@ -25,7 +25,7 @@ func (m *manager) observe(page []verbs.ConnInfo, at int) (n, next int) {
 		time.Sleep(time.Millisecond)
 	}
 	defer m.mu.Unlock() // not unlock: nothing has happened
-	list, next := m.roll.Page(len(page), at)
+	list, next := m.idList.Page(len(page), at)
 	for i, id := range list {
 		page[i] = verbs.ConnInfo{State: id.state.String(), PortSpace: id.ps.String(), Listening: id.state == listening,
 			QPType: id.qpType, Local: id.local, Peer: id.peer}

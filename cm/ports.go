@@ -27,8 +27,8 @@ const (
 	lastEphemeral  = 60999
 )
 
-// take binds an id to a port; 0 stands for a free one.
-func (m *manager) take(id *ID, at netip.AddrPort) error {
+// bindPort binds an id to a port; 0 stands for a free one.
+func (m *manager) bindPort(id *ID, at netip.AddrPort) error {
 	n := at.Port()
 	if n == 0 {
 		free, ok := m.freePort(id.ps)
@@ -56,14 +56,14 @@ func inUse(op string, ps PortSpace, at netip.AddrPort) error {
 	return opErr(op, ErrAddrInUse, "%v port %d of %v: choose another, or port 0 for any", ps, at.Port(), at.Addr())
 }
 
-// takeAnotherPort gives an id whose program did not choose a port another one, because its port is taken
+// rebindPort gives an id whose program did not choose a port another one, because its port is taken
 // outside this process. It reports whether there is one.
-func (m *manager) takeAnotherPort(id *ID) bool {
+func (m *manager) rebindPort(id *ID) bool {
 	if !id.anyPort {
 		return false
 	}
-	m.leave(id)
-	return m.take(id, netip.AddrPortFrom(id.local.Addr(), 0)) == nil
+	m.unbindPort(id)
+	return m.bindPort(id, netip.AddrPortFrom(id.local.Addr(), 0)) == nil
 }
 
 // anyTries is how many ports are tried if the program asks for any.
@@ -89,8 +89,8 @@ func (m *manager) freePort(ps PortSpace) (uint16, bool) {
 	return 0, false
 }
 
-// leave releases an id's port.
-func (m *manager) leave(id *ID) {
+// unbindPort releases an id's port.
+func (m *manager) unbindPort(id *ID) {
 	p := id.port
 	if p == nil {
 		return

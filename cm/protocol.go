@@ -20,9 +20,9 @@ type protocol interface {
 	newEndpoint(id *ID) endpoint
 	// connects reports whether the protocol connects queue pairs of a type.
 	connects(t verbs.QPType) bool
-	// lastWords ends everything. The function that it returns tells the peers, without waiting for
+	// goodbye ends everything. The function that it returns tells the peers, without waiting for
 	// any. It is called without the lock, because the device may be busy.
-	lastWords() (say func())
+	goodbye() (say func())
 	// flush sends and delivers what is due. It is called before the lock is released.
 	flush()
 	// idle reports whether no connection is left, not even in time wait.

@@ -34,7 +34,7 @@ func (id *ID) CreateTargetQP(x *verbs.XRCD, init verbs.QPInit) (*verbs.QP, error
 }
 
 func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (*verbs.QP, error)) (*verbs.QP, error) {
-	if err := id.in(op, idle, bound, addrResolved, routeResolved, requested); err != nil {
+	if err := id.lockIn(op, idle, bound, addrResolved, routeResolved, requested); err != nil {
 		return nil, err
 	}
 	defer id.m.unlock()
@@ -42,7 +42,7 @@ func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (
 		return nil, opErr(op, verbs.ErrBusy, "the id has a queue pair already")
 	}
 	if init.Type == 0 {
-		init.Type = id.usualType()
+		init.Type = id.defaultType()
 	}
 	if err := id.fitsType(op, init.Type); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (id *ID) createQP(op string, init verbs.QPInit, create func(verbs.QPInit) (
 	if id.ps.datagrams() {
 		err = qp.StartUD(UDPQKey)
 	} else {
-		err = id.raise(qp, verbs.Init)
+		err = id.moveQP(qp, verbs.Init)
 	}
 	if err != nil {
 		qp.Close()
@@ -85,9 +85,9 @@ func (id *ID) InitQPAttr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error)
 	var err error
 	switch next {
 	case verbs.Init:
-		err = id.in(op, idle, bound, addrResolved, routeResolved, connecting, replied, requested, accepting, established)
+		err = id.lockIn(op, idle, bound, addrResolved, routeResolved, connecting, replied, requested, accepting, established)
 	case verbs.RTR, verbs.RTS:
-		err = id.in(op, replied, requested, accepting, established)
+		err = id.lockIn(op, replied, requested, accepting, established)
 	default:
 		return verbs.QPAttr{}, 0, opErr(op, verbs.ErrInvalid, "state %v: Init, RTR or RTS", next)
 	}
@@ -98,8 +98,8 @@ func (id *ID) InitQPAttr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error)
 	return id.ep.attr(next)
 }
 
-// raise takes a queue pair through the next states.
-func (id *ID) raise(qp *verbs.QP, states ...verbs.QPState) error {
+// moveQP takes a queue pair through the next states.
+func (id *ID) moveQP(qp *verbs.QP, states ...verbs.QPState) error {
 	for _, s := range states {
 		attr, mask, err := id.ep.attr(s)
 		if err != nil {

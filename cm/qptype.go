@@ -13,7 +13,7 @@ import "github.com/ramjet-rdma/ramjet/verbs"
 // type, and ErrNotSupported if the device cannot connect them.
 func (id *ID) SetQPType(t verbs.QPType) error {
 	const op = "set_qp_type"
-	if err := id.in(op, idle, bound, addrResolved, routeResolved); err != nil {
+	if err := id.lockIn(op, idle, bound, addrResolved, routeResolved); err != nil {
 		return err
 	}
 	defer id.m.unlock()
@@ -45,8 +45,8 @@ func (ps PortSpace) carries(t verbs.QPType) bool {
 	return false
 }
 
-// usualType is the type of queue pairs whose program does not choose one.
-func (id *ID) usualType() verbs.QPType {
+// defaultType is the type of queue pairs whose program does not choose one.
+func (id *ID) defaultType() verbs.QPType {
 	switch {
 	case id.qpType != 0:
 		return id.qpType
@@ -61,7 +61,7 @@ func (id *ID) usualType() verbs.QPType {
 func (id *ID) fitsType(op string, t verbs.QPType) error {
 	switch {
 	case id.qpType != 0 && t != id.qpType:
-		return opErr(op, verbs.ErrInvalid, "a queue pair of type %v%s, which connects type %v", t, id.where(), id.qpType)
+		return opErr(op, verbs.ErrInvalid, "a queue pair of type %v%s, which connects type %v", t, id.addrs(), id.qpType)
 	case t > verbs.UD && !id.m.proto.connects(t):
 		return opErr(op, verbs.ErrNotSupported, "%s connects no queue pairs of type %v", id.dev.Name(), t)
 	case !id.ps.carries(t):

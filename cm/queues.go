@@ -195,8 +195,8 @@ func (q *queues) sleep(ctx context.Context, ch <-chan struct{}, wcs []verbs.WC) 
 	return n, err
 }
 
-// giveBack frees the slot of a work request that was not posted.
-func (q *queues) giveBack() {
+// returnSlot frees the slot of a work request that was not posted.
+func (q *queues) returnSlot() {
 	q.slots <- struct{}{}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -314,6 +314,6 @@ func (q *queues) close() error {
 	if q.own {
 		q.pool.Close()
 	}
-	q.c.id.m.tidy() // its last connection may have been told of its end before
+	q.c.id.m.tidy() // its last connection may have ended before
 	return err
 }

@@ -63,7 +63,7 @@ func (c *streamConn) listen(backlog int) error {
 	if id.ps.datagrams() && c.services != nil {
 		listen = c.services.ListenService
 	}
-	l, err := listen(id.local, backlog, func(e verbs.StreamEvent) { c.asked(e) })
+	l, err := listen(id.local, backlog, func(e verbs.StreamEvent) { c.requestArrived(e) })
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return verbs.ErrBusy
@@ -87,13 +87,13 @@ func (c *streamConn) unlisten() {
 	}
 }
 
-// asked creates the id of a connection that a peer requests, or ends it if the request is
+// requestArrived creates the id of a connection that a peer requests, or ends it if the request is
 // withdrawn.
-func (c *streamConn) asked(e verbs.StreamEvent) {
+func (c *streamConn) requestArrived(e verbs.StreamEvent) {
 	p, listener := c.streamProtocol, c.id
 	p.m.mu.Lock()
 	defer p.m.unlock()
-	if e.Type != verbs.StreamAsked {
+	if e.Type != verbs.StreamRequested {
 		p.withdrawn(e.Stream, e.Err)
 		return
 	}
@@ -101,7 +101,7 @@ func (c *streamConn) asked(e verbs.StreamEvent) {
 		e.Stream.Close()
 		return
 	}
-	private, service := p.lookedUp(&e)
+	private, service := p.serviceRequest(&e)
 	if service != listener.ps.datagrams() {
 		e.Stream.Reject(nil) // nobody offers that here
 		return
@@ -116,7 +116,7 @@ func (c *streamConn) asked(e verbs.StreamEvent) {
 	} else {
 		event.Conn = connParamOf(&e.Param)
 	}
-	if !listener.tell(event) {
+	if !listener.deliver(event) {
 		id.close() // nobody else will
 	}
 }
@@ -160,8 +160,8 @@ func (c *streamConn) connect(p *ConnParam) error {
 		return err
 	}
 	for tries := 1; ; tries++ {
-		c.stream, err = c.drv.DialStream(qp, id.local, id.peer, c.param(p), func(e verbs.StreamEvent) { c.heard(&e) })
-		if tries == anyTries || !errors.Is(err, syscall.EADDRINUSE) || !c.m.takeAnotherPort(id) {
+		c.stream, err = c.drv.DialStream(qp, id.local, id.peer, c.param(p), func(e verbs.StreamEvent) { c.handleEvent(&e) })
+		if tries == anyTries || !errors.Is(err, syscall.EADDRINUSE) || !c.m.rebindPort(id) {
 			break
 		}
 	}
@@ -183,7 +183,7 @@ func (c *streamConn) accept(p *ConnParam) error {
 	if err != nil {
 		return err
 	}
-	err = c.stream.Accept(qp, c.param(p), func(e verbs.StreamEvent) { c.heard(&e) })
+	err = c.stream.Accept(qp, c.param(p), func(e verbs.StreamEvent) { c.handleEvent(&e) })
 	if errors.Is(err, verbs.ErrState) {
 		id.state = failed // the peer has gone, or asks for the impossible: its request is over
 	}
@@ -201,8 +201,8 @@ func (c *streamConn) reject(private []byte) error {
 	return c.stream.Reject(private)
 }
 
-// heard handles an event of a connection.
-func (c *streamConn) heard(e *verbs.StreamEvent) {
+// handleEvent handles an event of a connection.
+func (c *streamConn) handleEvent(e *verbs.StreamEvent) {
 	c.m.mu.Lock()
 	defer c.m.unlock()
 	if c.m.stopped {
@@ -212,7 +212,7 @@ func (c *streamConn) heard(e *verbs.StreamEvent) {
 	switch {
 	case e.Type == verbs.StreamEstablished && (id.state == connecting || id.state == accepting):
 		id.state = established
-		id.tell(&Event{Type: Established, ID: id, Conn: connParamOf(&e.Param)})
+		id.deliver(&Event{Type: Established, ID: id, Conn: connParamOf(&e.Param)})
 	case e.Type == verbs.StreamRejected && id.state == connecting:
 		id.refused(ReasonConsumer, e.Param.PrivateData)
 	case e.Type == verbs.StreamFailed && (id.state == connecting || id.state == accepting):
@@ -231,7 +231,7 @@ func (id *ID) refused(why RejectReason, private []byte) {
 func (id *ID) attemptFailed(err error) {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		if !id.asksAgain() {
+		if !id.willRetry() {
 			id.refused(ReasonInvalidService, nil)
 		}
 	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, context.DeadlineExceeded):
@@ -244,7 +244,7 @@ func (id *ID) attemptFailed(err error) {
 // ready and established are for queue pairs that the program owns, and for messages that overtake
 // others. Streams have neither.
 func (c *streamConn) ready() error {
-	return opErr("establish", verbs.ErrState, "%s", c.id.where())
+	return opErr("establish", verbs.ErrState, "%s", c.id.addrs())
 }
 func (c *streamConn) established() error { return nil }
 func (c *streamConn) disconnect() error {
@@ -282,9 +282,9 @@ func (c *streamConn) limits() (connect, accept, reject int) {
 	return verbs.MaxStreamData, verbs.MaxStreamData, verbs.MaxStreamData
 }
 
-func (p *streamProtocol) lastWords() func() { return func() {} } // the system ends the streams
-func (p *streamProtocol) flush()            {}
-func (p *streamProtocol) idle() bool        { return true }
+func (p *streamProtocol) goodbye() func() { return func() {} } // the system ends the streams
+func (p *streamProtocol) flush()          {}
+func (p *streamProtocol) idle() bool      { return true }
 
 func (p *streamProtocol) close() {
 	for c := range p.listeners {

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
-// A datagram service of a device that connects by streams is asked for by a stream that never has a
+// A datagram service of a device that connects by streams is requested by a stream that never has a
 // queue pair: serviceMagic and the program's private data are the request's, and the answer is a
 // rejection, whose private data are a serviceReply and the program's. It says what SIDR REP says
 // elsewhere (IBTA 12.11).
@@ -72,9 +72,9 @@ func (c *streamConn) lookUp(p *ConnParam) error {
 	return nil
 }
 
-// lookedUp returns the private data of a request for a datagram service, filled up to their length in
+// serviceRequest returns the private data of a request for a datagram service, filled up to their length in
 // the messages of InfiniBand. ok is false if it is a request for a connection.
-func (p *streamProtocol) lookedUp(e *verbs.StreamEvent) (private []byte, ok bool) {
+func (p *streamProtocol) serviceRequest(e *verbs.StreamEvent) (private []byte, ok bool) {
 	said, ok := e.Param.PrivateData, false
 	if p.services != nil {
 		_, ok = e.Stream.(verbs.ServiceStream)
@@ -127,7 +127,7 @@ func (c *streamConn) answered(e *verbs.StreamEvent) {
 	}
 	var r serviceReply
 	private, ok := r.decode(e.Param.PrivateData)
-	to := id.way(id.peer.Addr())
+	to := id.vectorTo(id.peer.Addr())
 	switch {
 	case c.services != nil && (e.Type == verbs.StreamEstablished || e.Type == verbs.StreamRejected):
 		m := mad.SIDRREP{Status: mad.SIDRStatus(e.Service.Status), QPN: e.Service.QPN, QKey: e.Service.QKey}
@@ -151,14 +151,14 @@ func (c *streamConn) join(g *membership) (query, error) {
 	case c.device.Caps&verbs.CapUDMulticast == 0:
 		return nil, opErr(op, verbs.ErrNotSupported, "the device has no multicast")
 	case c.services == nil: // the GID of a group is its address, and there is nobody to be asked
-		g.to, g.qkey = c.id.way(g.group), UDPQKey
+		g.to, g.qkey = c.id.vectorTo(g.group), UDPQKey
 		return nil, nil
 	}
 	answer := make(chan verbs.StreamEvent, 1)
 	s, err := c.services.JoinGroup(c.id.local.Addr(), g.group, func(e verbs.StreamEvent) {
 		select {
 		case answer <- e:
-		default: // it was told before
+		default: // it was delivered before
 		}
 	})
 	if err != nil {

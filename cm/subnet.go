@@ -24,10 +24,10 @@ type subnet struct {
 	admin     *administrator
 	announcer announcer
 
-	mu     sync.Mutex
-	joined map[verbs.GID]*joinedGroup // multicast groups
-	asking bool                       // see again
-	asked  bool                       // meanwhile: once more
+	mu            sync.Mutex
+	joined        map[verbs.GID]*joinedGroup // multicast groups
+	rejoining     bool                       // see again
+	rejoinPending bool                       // meanwhile: once more
 }
 
 // newSubnet returns nil if the driver's ports have no LIDs.
@@ -73,7 +73,7 @@ func (s *subnet) gidOf(a netip.Addr) verbs.GID {
 	return verbs.GID{}
 }
 
-// resolveAddr finds the GID of the peer's address. What the driver does not know the administrator is asked.
+// resolveAddr finds the GID of the peer's address. If the driver does not know it, it asks the administrator.
 func (s *subnet) resolveAddr(c *ibConn) (query, error) {
 	to := c.id.peer.Addr()
 	gid := s.gidOf(to)
@@ -106,8 +106,8 @@ func (s *subnet) resolveRoute(ctx context.Context, c *ibConn) error {
 	return nil
 }
 
-// wayBack returns the address vector of the queue pair that a request describes.
-func (s *subnet) wayBack(p *mad.Path) verbs.AHAttr {
+// replyPath returns the address vector of the queue pair that a request describes.
+func (s *subnet) replyPath(p *mad.Path) verbs.AHAttr {
 	return verbs.AHAttr{DLID: p.LocalLID, SL: p.SL}
 }
 

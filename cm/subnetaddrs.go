@@ -52,7 +52,7 @@ func (s *subnet) announcing() {
 		for _, a := range s.neighbors.Addrs(1) {
 			if a.IsValid() {
 				asked, done := context.WithTimeout(ctx, renewAddr)
-				s.admin.register(asked, s.gid(), a) // who refuses or is silent now is asked again
+				s.admin.register(asked, s.gid(), a) // an administrator that refuses or is silent now is asked again
 				done()
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // them.
 type joinedGroup struct {
 	ids    int
-	turn   chan struct{} // of capacity 1: who has put something in asks the administrator
+	turn   chan struct{} // of capacity 1: held while asking the administrator
 	member bool          // the port is a member, or may be
 	lid    uint16
 	qkey   verbs.QKey
@@ -25,14 +25,14 @@ type joinedGroup struct {
 // rejoinTime limits the wait for the administrator to take a membership again.
 const rejoinTime = time.Minute
 
-// again tells the administrator of the port's memberships once more: the one that knew of them has lost
+// rejoinAll tells the administrator of the port's memberships once more: the one that knew of them has lost
 // them, and says so by ClientReregister (IBTA 14.4.11). It does not wait.
-func (s *subnet) again(p *ibProtocol) {
+func (s *subnet) rejoinAll(p *ibProtocol) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = true
-	if !s.asking && len(s.joined) > 0 {
-		s.asking = true
+	s.rejoinPending = true
+	if !s.rejoining && len(s.joined) > 0 {
+		s.rejoining = true
 		go s.rejoin(p)
 	}
 }
@@ -41,12 +41,12 @@ func (s *subnet) again(p *ibProtocol) {
 func (s *subnet) rejoin(p *ibProtocol) {
 	for {
 		s.mu.Lock()
-		if !s.asked {
-			s.asking = false
+		if !s.rejoinPending {
+			s.rejoining = false
 			s.mu.Unlock()
 			return
 		}
-		s.asked = false
+		s.rejoinPending = false
 		groups := maps.Clone(s.joined)
 		s.mu.Unlock()
 		for mgid, j := range groups {
@@ -90,7 +90,7 @@ func (m *manager) groupLost(mgid verbs.GID, err error) {
 			}
 			id.groups = slices.DeleteFunc(id.groups, func(o *membership) bool { return o == g })
 			id.leaveGroup(g)
-			id.tell(&Event{Type: MulticastError, ID: id, Group: g.group, Err: err})
+			id.deliver(&Event{Type: MulticastError, ID: id, Group: g.group, Err: err})
 		}
 	}
 }

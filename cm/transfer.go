@@ -100,7 +100,7 @@ func (q *queues) await(ctx context.Context, wr *verbs.SendWR, o *op) (verbs.WC, 
 	err := q.until(ctx, q.slots)
 	if err == nil {
 		if err = q.post(wr, o); err != nil {
-			q.giveBack()
+			q.returnSlot()
 		}
 	}
 	if err != nil {

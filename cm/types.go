@@ -66,7 +66,7 @@ type ConnParam struct {
 // DefaultConnParam is what a nil *ConnParam stands for.
 var DefaultConnParam = ConnParam{ResponderResources: Unlimited, InitiatorDepth: Unlimited, RetryCount: 7, RNRRetryCount: 7}
 
-// UDParam is what a datagram service told a peer that looked it up (rdma_ud_param).
+// UDParam is the answer of a datagram service to a peer that looked it up (rdma_ud_param).
 type UDParam struct {
 	PrivateData []byte
 	AH          verbs.AHAttr // the path to it, or to the multicast group

@@ -45,7 +45,7 @@ func (p *port) open(name string, a adapter) *verbs.Device {
 	if v, ok := p.Waiter.(softdev.Virtual); ok {
 		return verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), &virtualPort{p, v}), p})
 	}
-	return statsocket.Show(verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p}))
+	return statsocket.Publish(verbs.NewDevice(&device{softdev.New(name, "infiniband", a.GUID(), p), p}))
 }
 
 // virtualPort is a port on a fabric in virtual time.

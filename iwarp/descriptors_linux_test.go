@@ -68,7 +68,7 @@ func TestNoDescriptors(t *testing.T) {
 	for _, fd := range filled {
 		unix.Close(fd)
 	}
-	w := rdmap.Wishes{CRC: true, Segment: rdmap.Large, IRD: 1, ORD: 1}
+	w := rdmap.Proposal{CRC: true, ULPDU: rdmap.MaxULPDU, IRD: 1, ORD: 1}
 	if _, err := file.Write(rdmap.AppendRequest(nil, &w, nil)); err != nil {
 		t.Fatal(err)
 	}

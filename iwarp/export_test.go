@@ -9,7 +9,7 @@ import (
 
 // PatientSCTP gives what was handed over any time to arrive, for tests on machines that are busy.
 func PatientSCTP(t *testing.T) {
-	was := sctpEnd
-	sctpEnd = time.Minute
-	t.Cleanup(func() { sctpEnd = was })
+	was := sctpCloseTime
+	sctpCloseTime = time.Minute
+	t.Cleanup(func() { sctpCloseTime = was })
 }

@@ -62,7 +62,7 @@ func TestGone(t *testing.T) {
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
-			ask(t, raw, rdmap.AppendRequest(nil, &rdmap.Wishes{CRC: true, IRD: 4, ORD: 4}, nil))
+			ask(t, raw, rdmap.AppendRequest(nil, &rdmap.Proposal{CRC: true, IRD: 4, ORD: 4}, nil))
 		}()
 		c, err := l.Accept(ctx)
 		if err != nil {

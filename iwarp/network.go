@@ -22,8 +22,8 @@ const maxDepth = 128
 // setupTime is the minimum time that work requests wait for the set-up of TLS and SCTP.
 const setupTime = 10 * time.Second
 
-// local is the part of a device's network that is the same for all networks.
-type local struct {
+// basePort is the part of a device's network that is the same for all networks.
+type basePort struct {
 	addr  netip.Addr // without zone
 	dev   string     // network interface
 	index int        // its number
@@ -34,7 +34,7 @@ type local struct {
 }
 
 // newLocal finds the interface of an address, and begins to watch it until StopFollowing.
-func newLocal(addr netip.Addr, opt *Options) local {
+func newLocal(addr netip.Addr, opt *Options) basePort {
 	l, isUp := findLocal(addr, opt)
 	index := 0
 	if l.addr.Is6() && l.addr.IsLinkLocalUnicast() {
@@ -44,10 +44,10 @@ func newLocal(addr netip.Addr, opt *Options) local {
 	return l
 }
 
-func findLocal(addr netip.Addr, opt *Options) (l local, isUp bool) {
+func findLocal(addr netip.Addr, opt *Options) (l basePort, isUp bool) {
 	zone := addr.Zone()
 	addr = addr.WithZone("")
-	l = local{addr: addr, opt: *opt, mtu: 1500}
+	l = basePort{addr: addr, opt: *opt, mtu: 1500}
 	ifs, err := net.Interfaces()
 	if err != nil {
 		return l, true // only a name and an MTU, for information
@@ -81,10 +81,10 @@ func onLink(a netip.Addr, link string) netip.Addr {
 }
 
 // Ports: an address is one port.
-func (l *local) Ports() int { return 1 }
+func (l *basePort) Ports() int { return 1 }
 
 // Info returns the attributes of the port. The path MTU has no meaning for a stream.
-func (l *local) Info(int) softdev.PortInfo {
+func (l *basePort) Info(int) softdev.PortInfo {
 	mtu, linkMTU := verbs.MTU1024, l.watch.MTU()
 	if linkMTU > 4096 {
 		mtu = verbs.MTU4096
@@ -99,20 +99,20 @@ func (l *local) Info(int) softdev.PortInfo {
 
 // Follow calls changed when the address or its interface goes away or comes back, and when the
 // interface's MTU changes.
-func (l *local) Follow(changed func(port int, events ...verbs.EventType)) {
+func (l *basePort) Follow(changed func(port int, events ...verbs.EventType)) {
 	l.watch.Follow(func(e verbs.EventType) { changed(1, e) }, func() { changed(1) })
 }
 
 // CheckRoute reports whether the system has a route to an address.
-func (l *local) CheckRoute(from, to netip.Addr) error {
+func (l *basePort) CheckRoute(from, to netip.Addr) error {
 	return linkwatch.CheckRoute(l.dev, from, to)
 }
 
 // StopFollowing ends Follow, and the watch.
-func (l *local) StopFollowing() { l.watch.Close() }
+func (l *basePort) StopFollowing() { l.watch.Close() }
 
 // Resolve checks an address vector.
-func (l *local) Resolve(a *verbs.AHAttr) error {
+func (l *basePort) Resolve(a *verbs.AHAttr) error {
 	to := a.DGID.Addr()
 	switch {
 	case a.SGIDIndex != 0:
@@ -125,11 +125,11 @@ func (l *local) Resolve(a *verbs.AHAttr) error {
 	return nil
 }
 
-// Wishes returns what the device requests in the set-up of streams.
-func (l *local) Wishes() rdmap.Wishes {
-	w := rdmap.Wishes{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, Segment: rdmap.Large, IRD: maxDepth, ORD: maxDepth}
+// Proposal returns what the device requests in the set-up of streams.
+func (l *basePort) Proposal() rdmap.Proposal {
+	w := rdmap.Proposal{CRC: !l.opt.NoCRC, Markers: l.opt.Markers, ULPDU: rdmap.MaxULPDU, IRD: maxDepth, ORD: maxDepth}
 	if l.opt.FPDU != 0 {
-		w.Segment = rdmap.SegmentOf(l.opt.FPDU)
+		w.ULPDU = rdmap.ULPDUFor(l.opt.FPDU)
 	}
 	return w
 }

@@ -18,7 +18,7 @@ import (
 // goroutine waits for the instance, and for what wakes it, in a thread that blocks in the system call.
 // Sockets in Go's own poller would wake a thread for each segment, polled or not.
 type network struct {
-	local
+	basePort
 	epoll    int
 	wakeup   pollwait.Event
 	owners   map[int32]any
@@ -37,7 +37,7 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 		unix.Close(n.epoll)
 		return nil, err
 	}
-	n.local = newLocal(addr, opt)
+	n.basePort = newLocal(addr, opt)
 	return n, nil
 }
 

@@ -52,7 +52,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		opt = &Options{}
 	}
 	address, query, _ := strings.Cut(address, "?")
-	opt, err := opt.with(query)
+	opt, err := opt.parse(query)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		n.Close()
 		return nil, failed(addr, err)
 	}
-	return statsocket.Show(verbs.NewDevice(d)), nil
+	return statsocket.Publish(verbs.NewDevice(d)), nil
 }
 
 // failed explains why an address cannot be opened.
@@ -91,8 +91,8 @@ func failed(addr netip.Addr, err error) error {
 	return fmt.Errorf("iwarp: opening %v: %w", addr, err)
 }
 
-// with returns o with the options of a device's name applied.
-func (o *Options) with(query string) (*Options, error) {
+// parse returns o with the options of a device's name applied.
+func (o *Options) parse(query string) (*Options, error) {
 	c := *o
 	for _, option := range strings.Split(query, "&") {
 		name, value, _ := strings.Cut(option, "=")

@@ -17,7 +17,7 @@ func TestNameOptions(t *testing.T) {
 		"crc=off&crc=on&fpdu=0":          {Congestion: "reno", Markers: true},
 		"congestion=&fpdu=128&crc=off&&": {FPDU: 128, Markers: true, NoCRC: true},
 	} {
-		o, err := (&Options{Congestion: "reno", FPDU: 1000, Markers: true}).with(query)
+		o, err := (&Options{Congestion: "reno", FPDU: 1000, Markers: true}).parse(query)
 		if err != nil {
 			t.Errorf("%q: %v", query, err)
 		} else if o.Congestion != want.Congestion || o.FPDU != want.FPDU || o.Markers != want.Markers || o.NoCRC != want.NoCRC {
@@ -32,7 +32,7 @@ func TestNameOptions(t *testing.T) {
 		"congestions=cubic":  "there are congestion, fpdu, crc and markers",
 		"crc=on?markers=off": "on or off",
 	} {
-		o, err := new(Options).with(query)
+		o, err := new(Options).parse(query)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("%q: %+v, %v", query, o, err)
 		}

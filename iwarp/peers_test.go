@@ -136,7 +136,7 @@ func TestQuietResponder(t *testing.T) {
 			}
 			done, ok = s.Received(n, wire.Request)
 		}
-		reply, _, _ := s.Accept(nil, &rdmap.Wishes{IRD: 1, ORD: 1, Segment: rdmap.Large}, nil)
+		reply, _, _ := s.Accept(nil, &rdmap.Proposal{IRD: 1, ORD: 1, ULPDU: rdmap.MaxULPDU}, nil)
 		c.Write(reply)
 		b := make([]byte, 3*(wire.FPDULen(wire.TaggedLen)))
 		n, _ := io.ReadFull(c, b)
@@ -205,7 +205,7 @@ func TestTerminate(t *testing.T) {
 		"atomic too far": {seg(wire.Header{Last: true, Opcode: wire.OpAtomicRequest, Queue: 1, MSN: 1}, (&wire.AtomicRequest{STag: 1}).Append(nil)...), 0, wire.ProtectionSTag},
 	} {
 		conn := dialRaw(t, address)
-		ask(t, conn, rdmap.AppendRequest(nil, &rdmap.Wishes{CRC: true, IRD: 4, ORD: 4}, nil))
+		ask(t, conn, rdmap.AppendRequest(nil, &rdmap.Proposal{CRC: true, IRD: 4, ORD: 4}, nil))
 		f := []byte{byte(len(c.ulpdu) >> 8), byte(len(c.ulpdu))}
 		f = append(f, c.ulpdu...)
 		f = append(f, make([]byte, wire.PadLen(len(c.ulpdu)))...)

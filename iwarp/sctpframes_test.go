@@ -12,7 +12,7 @@ import (
 
 // sctpStream is a stream of MPA: a request, and FPDUs with so many bytes each.
 func sctpStream(private []byte, sizes ...int) []byte {
-	b := rdmap.AppendRequest(nil, &rdmap.Wishes{IRD: 3, ORD: 4}, private)
+	b := rdmap.AppendRequest(nil, &rdmap.Proposal{IRD: 3, ORD: 4}, private)
 	for i, n := range sizes {
 		f := []byte{byte(n >> 8), byte(n)}
 		f = append(f, bytes.Repeat([]byte{byte(i + 1)}, n)...)
@@ -53,7 +53,7 @@ func carry(t testing.TB, stream []byte, cut func() int) []byte {
 // TestSCTPFrames wants the same stream on the other side, but for flags that mean nothing.
 func TestSCTPFrames(t *testing.T) {
 	for _, private := range []string{"", "hello", string(make([]byte, rdmap.MaxPrivate))} {
-		stream := sctpStream([]byte(private), 14, 18, 15, 16, 17, 1000, rdmap.Large)
+		stream := sctpStream([]byte(private), 14, 18, 15, 16, 17, 1000, rdmap.MaxULPDU)
 		for cut := 1; cut < 70; cut++ {
 			if got := carry(t, stream, func() int { return cut }); !bytes.Equal(got, stream) {
 				t.Fatalf("in pieces of %d bytes: another stream", cut)
@@ -107,7 +107,7 @@ func FuzzSCTPReader(f *testing.F) {
 func FuzzSCTPWriter(f *testing.F) {
 	f.Add([]byte("hi"), []byte{1, 20, 255}, uint16(100), uint16(20))
 	f.Fuzz(func(t *testing.T, private, cuts []byte, a, b uint16) {
-		if len(private) > rdmap.MaxPrivate || int(a) > rdmap.Large || int(b) > rdmap.Large {
+		if len(private) > rdmap.MaxPrivate || int(a) > rdmap.MaxULPDU || int(b) > rdmap.MaxULPDU {
 			return
 		}
 		stream, i := sctpStream(private, int(a), int(b)), 0

@@ -28,11 +28,11 @@ const (
 	sctpMessage = 1 << 16
 )
 
-// sctpEnd is how long a link that is closed waits for what was handed over to arrive.
-var sctpEnd = 2 * time.Second
+// sctpCloseTime is how long a link that is closed waits for what was handed over to arrive.
+var sctpCloseTime = 2 * time.Second
 
-// errDead is the error of an association that ended without a shutdown.
-var errDead = errors.New("the association has ended")
+// errEnded is the error of an association that ended without a shutdown.
+var errEnded = errors.New("the association has ended")
 
 // sctpLink is one association with one stream, number 0, ordered in both directions. To the device
 // it is a stream of MPA without CRCs and markers, which never leaves this process.
@@ -71,7 +71,7 @@ func (l *sctpLink) options() sctp.Config {
 
 // dial establishes the association.
 func (l *sctpLink) dial() {
-	ctx, cancel := context.WithTimeout(context.Background(), sctpTime)
+	ctx, cancel := context.WithTimeout(context.Background(), sctpSetupTime)
 	defer cancel()
 	a, err := sctp.ClientContext(ctx, l.options())
 	if err != nil && ctx.Err() == nil {
@@ -84,7 +84,7 @@ func (l *sctpLink) dial() {
 
 // serve establishes an association that a peer requests.
 func (l *sctpLink) serve(to *sctpAcceptor) {
-	late := time.AfterFunc(sctpTime, func() { l.packets.Close() })
+	late := time.AfterFunc(sctpSetupTime, func() { l.packets.Close() })
 	a, err := sctp.ServerWithOptions(l.options())
 	late.Stop()
 	l.begin(a, err)
@@ -123,7 +123,7 @@ func (l *sctpLink) begin(a *sctp.Association, err error) {
 	if l.err == nil {
 		l.err = err
 	}
-	l.again()
+	l.relist()
 }
 
 // drained records that there is room for sending. The association's lock is held.
@@ -131,7 +131,7 @@ func (l *sctpLink) drained() {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
 	l.full = false
-	l.again()
+	l.relist()
 }
 
 // receive receives messages until the association ends.
@@ -147,9 +147,9 @@ func (l *sctpLink) receive() {
 		if err == nil {
 			mpa, err = r.next(b[:n], uint32(ppid))
 		} else {
-			err = fmt.Errorf("%w: %w", errDead, err)
+			err = fmt.Errorf("%w: %w", errEnded, err)
 			if errors.Is(err, io.EOF) {
-				err = errDead
+				err = errEnded
 			}
 		}
 		const small = 4 << 10 // so that a large buffer is not kept alive
@@ -177,7 +177,7 @@ func (l *sctpLink) arrived(b []byte, err error) bool {
 		l.in = append(l.in, b)
 		l.inBytes += len(b)
 	}
-	l.again()
+	l.relist()
 	for l.inBytes > sctpReceive && !l.closed {
 		n.mu.Unlock()
 		<-l.room
@@ -186,20 +186,20 @@ func (l *sctpLink) arrived(b []byte, err error) bool {
 	return l.err == nil && !l.closed
 }
 
-// can returns whether the link can be read and written. net.mu is held.
-func (l *sctpLink) can() (read, write bool) {
+// readiness returns whether the link can be read and written. net.mu is held.
+func (l *sctpLink) readiness() (read, write bool) {
 	failed := l.err != nil
 	return l.reading && (len(l.in) > 0 || failed), l.writing && (l.up && !l.full || failed)
 }
 
 func (l *sctpLink) take() (owner any, read, write bool) {
 	l.listed = false
-	read, write = l.can()
+	read, write = l.readiness()
 	return l.owner, read, write
 }
 
-func (l *sctpLink) again() {
-	if read, write := l.can(); (read || write) && !l.listed && !l.closed {
+func (l *sctpLink) relist() {
+	if read, write := l.readiness(); (read || write) && !l.listed && !l.closed {
 		l.listed = true
 		l.net.list(l)
 	}
@@ -215,7 +215,7 @@ func (l *sctpLink) Watch(read, write bool) {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
 	l.reading, l.writing = read, write
-	l.again()
+	l.relist()
 }
 
 // Connected returns ErrAgain until the association is up.
@@ -267,12 +267,12 @@ func (l *sctpLink) Read(pieces [][]byte) (int, error) {
 		return 0, softdev.ErrAgain
 	}
 	l.inBytes -= total
-	l.hasRoom()
+	l.signalRoom()
 	return total, nil
 }
 
-// hasRoom lets receive continue.
-func (l *sctpLink) hasRoom() {
+// signalRoom lets receive continue.
+func (l *sctpLink) signalRoom() {
 	select {
 	case l.room <- struct{}{}:
 	default:
@@ -292,7 +292,7 @@ func (l *sctpLink) Write(pieces [][]byte) (total int, err error) {
 	}
 	for _, p := range pieces {
 		for len(p) > 0 {
-			if l.out.between() && !l.roomy() {
+			if l.out.between() && !l.hasSendRoom() {
 				return total, nil
 			}
 			k, msg, ppid := l.out.take(p)
@@ -302,15 +302,15 @@ func (l *sctpLink) Write(pieces [][]byte) (total int, err error) {
 				continue
 			}
 			if _, err := l.stream.WriteSCTP(msg, sctp.PayloadProtocolIdentifier(ppid)); err != nil {
-				return total, fmt.Errorf("%w: %w", errDead, err)
+				return total, fmt.Errorf("%w: %w", errEnded, err)
 			}
 		}
 	}
 	return total, nil
 }
 
-// roomy reports whether SCTP takes another message.
-func (l *sctpLink) roomy() bool {
+// hasSendRoom reports whether SCTP takes another message.
+func (l *sctpLink) hasSendRoom() bool {
 	if l.stream.BufferedAmount() < sctpSend {
 		return true
 	}
@@ -346,7 +346,7 @@ func (l *sctpLink) Close(abort bool) {
 	}
 	l.closed = true
 	l.in, l.inBytes = nil, 0
-	l.hasRoom()
+	l.signalRoom()
 	a := l.assoc
 	if a == nil {
 		l.packets.Close() // makes dial or serve end
@@ -361,7 +361,7 @@ func (l *sctpLink) Close(abort bool) {
 		// An ABORT would overtake what was handed over and not sent yet, although its work requests
 		// have completed.
 		if !abort || !broken && l.stream.BufferedAmount() > 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), sctpEnd)
+			ctx, cancel := context.WithTimeout(context.Background(), sctpCloseTime)
 			defer cancel()
 			if a.Shutdown(ctx) == nil {
 				return
@@ -374,7 +374,7 @@ func (l *sctpLink) Close(abort bool) {
 // MSS returns the size of packets, which does not limit segments: SCTP fragments messages itself.
 func (l *sctpLink) MSS() int { return l.net.packetBytes() }
 
-// Silent returns false: SCTP detects a silent peer itself, see sctpSilence.
+// Silent returns false: SCTP detects a silent peer itself, see sctpTimeout.
 func (l *sctpLink) Silent() bool { return false }
 
 // Ended reports whether everything was read.

@@ -20,7 +20,7 @@ import (
 // An association has goroutines of its own. They put what arrives, and what there is room for, into
 // its link. The link goes into a list if somebody waits for that.
 type sctpNetwork struct {
-	local
+	basePort
 	mux        *sctpMux
 	wakeup     chan struct{}
 	closing    chan struct{}
@@ -40,26 +40,26 @@ type sctpNetwork struct {
 type sctpReady interface {
 	// take returns what can be done; net.mu is held.
 	take() (owner any, read, write bool)
-	// again puts it back into the list if something is left.
-	again()
+	// relist puts it back into the list if something is left.
+	relist()
 }
 
 const (
 	// sctpStarting limits how many associations of peers are being established.
 	sctpStarting = 1024
-	// sctpTime limits how long that takes.
-	sctpTime = 10 * time.Second
-	// A peer that is silent for sctpBeat gets a heartbeat, and is given up after sctpSilence (RFC
+	// sctpSetupTime limits how long that takes.
+	sctpSetupTime = 10 * time.Second
+	// A peer that is silent for sctpHeartbeat gets a heartbeat, and is given up after sctpTimeout (RFC
 	// 9260 section 8.3).
-	sctpBeat    = 5 * time.Second
-	sctpSilence = 30 * time.Second
+	sctpHeartbeat = 5 * time.Second
+	sctpTimeout   = 30 * time.Second
 )
 
 func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
-	n := &sctpNetwork{local: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}), acceptors: make(map[uint16]*sctpAcceptor),
+	n := &sctpNetwork{basePort: newLocal(addr, opt), wakeup: make(chan struct{}, 1), closing: make(chan struct{}), acceptors: make(map[uint16]*sctpAcceptor),
 		starting: softdev.NewHalfOpen[*sctpLink](sctpStarting)}
 	var err error
-	if n.mux, err = newSCTPMux(onLink(n.addr, n.dev), n.asked); err != nil {
+	if n.mux, err = newSCTPMux(onLink(n.addr, n.dev), n.acceptPeer); err != nil {
 		n.StopFollowing()
 		return nil, fmt.Errorf("UDP port %d, which is SCTP's (another device with SCTP may have it): %w", sctpPort, err)
 	}
@@ -67,9 +67,9 @@ func newSCTPNetwork(addr netip.Addr, opt *Options) (softdev.Network, error) {
 	return n, nil
 }
 
-// Wishes requests no CRCs and markers: SCTP has checksums and messages.
-func (n *sctpNetwork) Wishes() rdmap.Wishes {
-	w := n.local.Wishes()
+// Proposal requests no CRCs and markers: SCTP has checksums and messages.
+func (n *sctpNetwork) Proposal() rdmap.Proposal {
+	w := n.basePort.Proposal()
 	w.CRC, w.Markers = false, false
 	return w
 }
@@ -94,8 +94,8 @@ func (n *sctpNetwork) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, erro
 	return l, nil
 }
 
-// asked takes the packets of a peer that requests an association.
-func (n *sctpNetwork) asked(p *sctpPackets) bool {
+// acceptPeer takes the packets of a peer that requests an association.
+func (n *sctpNetwork) acceptPeer(p *sctpPackets) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := n.acceptors[p.key.localPort]
@@ -164,7 +164,7 @@ func (a *sctpAcceptor) add(l *sctpLink) bool {
 		return false
 	}
 	a.links = append(a.links, l)
-	a.again()
+	a.relist()
 	return true
 }
 
@@ -173,7 +173,7 @@ func (a *sctpAcceptor) take() (owner any, read, write bool) {
 	return a.owner, len(a.links) > 0, false
 }
 
-func (a *sctpAcceptor) again() {
+func (a *sctpAcceptor) relist() {
 	if len(a.links) > 0 && !a.listed {
 		a.listed = true
 		a.net.list(a)
@@ -238,7 +238,7 @@ func (n *sctpNetwork) Ready(f func(owner any, read, write bool)) (found int) {
 		n.mu.Unlock()
 		f(owner, read, write)
 		n.mu.Lock()
-		r.again()
+		r.relist()
 	}
 	return found
 }
@@ -277,7 +277,7 @@ func (n *sctpNetwork) Wake() {
 
 // heartbeat sends heartbeats to silent peers.
 func (n *sctpNetwork) heartbeat() {
-	tick := time.NewTicker(sctpBeat)
+	tick := time.NewTicker(sctpHeartbeat)
 	defer tick.Stop()
 	for {
 		select {
@@ -286,9 +286,9 @@ func (n *sctpNetwork) heartbeat() {
 		case <-tick.C:
 			n.mux.each(func(p *sctpPackets) {
 				switch silent := -pollwait.Instant(p.heard.Load()).Until(); {
-				case silent > sctpSilence:
+				case silent > sctpTimeout:
 					p.Close() // the association ends with it
-				case silent > sctpBeat:
+				case silent > sctpHeartbeat:
 					if a := p.assoc.Load(); a != nil {
 						a.ActiveHeartbeat()
 					}
@@ -298,7 +298,7 @@ func (n *sctpNetwork) heartbeat() {
 	}
 }
 
-// Close closes what is left. Peers are told, if they listen.
+// Close closes what is left. Peers are told, if they still receive.
 func (n *sctpNetwork) Close() error {
 	n.mu.Lock()
 	if n.closed {

@@ -57,7 +57,7 @@ type sctpPackets struct {
 type sctpMux struct {
 	udp     *net.UDPConn
 	zone    string                    // of link-local addresses of peers
-	asked   func(p *sctpPackets) bool // a peer requests an association; false: nobody listens
+	accept  func(p *sctpPackets) bool // a peer requests an association; false: nobody listens
 	mu      sync.Mutex
 	assocs  map[sctpKey]*sctpPackets
 	buffers sync.Pool
@@ -79,7 +79,7 @@ func newSCTPMux(addr netip.Addr, asked func(*sctpPackets) bool) (*sctpMux, error
 	forkmark.SetConn(udp)
 	udp.SetReadBuffer(4 << 20) // best effort: the system may allow less
 	udp.SetWriteBuffer(4 << 20)
-	m := &sctpMux{udp: udp, zone: addr.Zone(), asked: asked, assocs: make(map[sctpKey]*sctpPackets), done: make(chan struct{}), packet: make([]byte, maxPacket+1)}
+	m := &sctpMux{udp: udp, zone: addr.Zone(), accept: asked, assocs: make(map[sctpKey]*sctpPackets), done: make(chan struct{}), packet: make([]byte, maxPacket+1)}
 	if m.raw, err = udp.SyscallConn(); err != nil {
 		udp.Close()
 		return nil, err
@@ -114,7 +114,7 @@ func (m *sctpMux) take(b []byte, from netip.AddrPort) {
 			return // of an association that has ended
 		}
 		p = m.add(key, false)
-		if p == nil || !m.asked(p) {
+		if p == nil || !m.accept(p) {
 			if p != nil {
 				p.Close()
 			}

@@ -18,12 +18,12 @@ import (
 // maxPieces is how many pieces one system call takes (the limit, UIO_MAXIOV, is 1024).
 const maxPieces = 512
 
-// A peer that is silent for keepBeat seconds is probed, and is given up after keepSilence. The
+// A peer that is silent for keepAliveInterval seconds is probed, and is given up after keepAliveTimeout. The
 // system probes only while nothing is unacknowledged. Silent covers the rest, because
 // TCP_USER_TIMEOUT would also end connections whose peer announces a zero window.
 const (
-	keepBeat    = 5
-	keepSilence = 30
+	keepAliveInterval = 5
+	keepAliveTimeout  = 30
 )
 
 // unwatched makes epoll report a broken socket once, and not again until it is watched: otherwise
@@ -88,9 +88,9 @@ func (n *network) newLink(fd int, to netip.AddrPort) (*link, error) {
 	forkmark.Set(fd)
 	for _, o := range [...]struct{ level, name, value int }{
 		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepBeat},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepBeat},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepSilence/keepBeat - 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepAliveInterval},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepAliveInterval},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepAliveTimeout/keepAliveInterval - 1},
 		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
 	} {
 		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
@@ -230,11 +230,11 @@ func (l *link) Close(abort bool) {
 	l.fd = -1
 }
 
-// Silent reports whether nothing that was sent has been acknowledged for keepSilence. A peer with a
+// Silent reports whether nothing that was sent has been acknowledged for keepAliveTimeout. A peer with a
 // zero window is probed less and less often: the system gives it up by itself.
 func (l *link) Silent() bool {
 	i, err := unix.GetsockoptTCPInfo(l.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err == nil && i.Unacked > 0 && i.Snd_wnd > 0 && i.Last_ack_recv >= keepSilence*1000
+	return err == nil && i.Unacked > 0 && i.Snd_wnd > 0 && i.Last_ack_recv >= keepAliveTimeout*1000
 }
 
 // Ended reports whether the peer has closed the connection, or it is gone.

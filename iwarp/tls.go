@@ -58,9 +58,9 @@ func tlsConfigs(c *tls.Config) (client, server *tls.Config, err error) {
 	return client, server, nil
 }
 
-// errCut is the end of a TCP connection without a close of TLS: anybody on the path could have
+// errTruncated is the end of a TCP connection without a close of TLS: anybody on the path could have
 // ended it.
-var errCut = errors.New("TCP ended before TLS did")
+var errTruncated = errors.New("TCP ended before TLS did")
 
 // explainTLS says what a failure of TLS means, and what to do about it.
 func explainTLS(peer netip.AddrPort, dialed, up bool, err error) error {

@@ -22,20 +22,20 @@ type tlsLink struct {
 	reading  bool // what the owner waits for
 	writing  bool
 
-	shake   *handshake // the handshake, once begun
-	conn    *tls.Conn
-	up      bool  // the handshake is done
-	refused bool  // it failed, and the peer is being told why
-	failed  error // why it failed, or that the link is closed
+	handshake *handshake // the handshake, once begun
+	conn      *tls.Conn
+	up        bool  // the handshake is done
+	refused   bool  // it failed, and the peer is being told why
+	failed    error // why it failed, or that the link is closed
 
-	in    []byte // read from TCP and not yet by conn, in buf
-	buf   []byte
-	out   []byte // records that wait for TCP, in obuf
-	obuf  []byte
-	ahead [1]byte // the next byte for the owner, if there is one
-	has   bool    // ahead is valid
-	more  bool    // ahead, conn or in may have data
-	shut  bool    // shut TCP down once out is empty
+	in       []byte // read from TCP and not yet by conn, in buf
+	buf      []byte
+	out      []byte // records that wait for TCP, in obuf
+	obuf     []byte
+	ahead    [1]byte // the next byte for the owner, if there is one
+	hasAhead bool    // ahead is valid
+	more     bool    // ahead, conn or in may have data
+	shut     bool    // shut TCP down once out is empty
 }
 
 func (n *tlsNetwork) newLink(tcp softdev.Link, dialed bool) *tlsLink {
@@ -63,7 +63,7 @@ func (l *tlsLink) update() {
 	case l.tcp == nil:
 	case l.up:
 		l.tcp.Watch(l.reading, l.writing || len(l.out) > 0)
-	case l.shake != nil:
+	case l.handshake != nil:
 		l.tcp.Watch(true, len(l.out) > 0)
 	default:
 		l.tcp.Watch(!l.dialed, l.dialed)
@@ -76,8 +76,8 @@ func (l *tlsLink) update() {
 	l.net.waiting.Store(int32(len(l.net.more)))
 }
 
-// happened handles readiness of TCP, or progress of a handshake.
-func (l *tlsLink) happened(read, write bool) {
+// handleReady handles readiness of TCP, or progress of a handshake.
+func (l *tlsLink) handleReady(read, write bool) {
 	if l.tcp == nil {
 		return // closed
 	}
@@ -97,12 +97,12 @@ func (l *tlsLink) happened(read, write bool) {
 
 // probe reports whether Read has data: a record may be incomplete, or contain no data.
 func (l *tlsLink) probe() bool {
-	if l.has || l.failed != nil {
+	if l.hasAhead || l.failed != nil {
 		return true
 	}
 	n, err := l.conn.Read(l.ahead[:])
-	l.has = n > 0
-	l.more = l.has || !errors.Is(err, softdev.ErrAgain)
+	l.hasAhead = n > 0
+	l.more = l.hasAhead || !errors.Is(err, softdev.ErrAgain)
 	l.update()
 	return l.more
 }
@@ -120,7 +120,7 @@ func (l *tlsLink) Connected() error {
 
 // Starting reports whether the handshake is still running.
 func (l *tlsLink) Starting() bool {
-	return (l.shake != nil || !l.dialed) && !l.up && l.failed == nil && !l.refused
+	return (l.handshake != nil || !l.dialed) && !l.up && l.failed == nil && !l.refused
 }
 
 // advance continues what comes before data.
@@ -128,7 +128,7 @@ func (l *tlsLink) advance() {
 	if l.failed != nil {
 		return
 	}
-	if l.shake == nil {
+	if l.handshake == nil {
 		if l.dialed {
 			if err := l.tcp.Connected(); err != nil {
 				if !errors.Is(err, softdev.ErrAgain) {
@@ -145,20 +145,20 @@ func (l *tlsLink) advance() {
 
 // begin starts the handshake.
 func (l *tlsLink) begin() {
-	l.shake = newHandshake(l)
+	l.handshake = newHandshake(l)
 	if l.dialed {
 		c := l.net.client.Clone()
 		c.ServerName = l.to.Addr().WithZone("").String()
-		l.conn = tls.Client(l.shake, c)
+		l.conn = tls.Client(l.handshake, c)
 	} else {
-		l.conn = tls.Server(l.shake, l.net.server)
+		l.conn = tls.Server(l.handshake, l.net.server)
 	}
-	go l.shake.run(l.conn)
+	go l.handshake.run(l.conn)
 }
 
 // pump moves bytes between TCP and the handshake.
 func (l *tlsLink) pump() {
-	h := l.shake
+	h := l.handshake
 	out, done, err := h.outgoing()
 	if len(out) > 0 {
 		l.append(out)
@@ -184,7 +184,7 @@ func (l *tlsLink) pump() {
 		case n > 0:
 		case errors.Is(err, softdev.ErrAgain):
 		case errors.Is(err, io.EOF):
-			h.abort(errCut)
+			h.abort(errTruncated)
 		case err != nil:
 			h.abort(err)
 		}
@@ -196,7 +196,7 @@ func (l *tlsLink) pump() {
 // it has read that might destroy it.
 func (l *tlsLink) refuse(err error) {
 	err = explainTLS(l.to, l.dialed, false, err)
-	l.shake.err = err
+	l.handshake.err = err
 	if l.dialed {
 		l.failed = err
 		return
@@ -218,7 +218,7 @@ func (l *tlsLink) discardInput() {
 			return
 		}
 		if err != nil {
-			l.failed = l.shake.err
+			l.failed = l.handshake.err
 			return
 		}
 	}
@@ -268,8 +268,8 @@ func (l *tlsLink) Read(pieces [][]byte) (int, error) {
 	}
 	had, total := l.more, 0
 	for _, p := range pieces {
-		if l.has && len(p) > 0 {
-			p[0], l.has = l.ahead[0], false
+		if l.hasAhead && len(p) > 0 {
+			p[0], l.hasAhead = l.ahead[0], false
 			total, p = 1, p[1:]
 		}
 		for len(p) > 0 {
@@ -324,7 +324,7 @@ func (l *tlsLink) fill(b []byte) (int, error) {
 	case errors.Is(err, softdev.ErrAgain):
 		return 0, tlsAgain{}
 	case errors.Is(err, io.EOF):
-		return 0, errCut
+		return 0, errTruncated
 	}
 	return 0, err
 }
@@ -389,8 +389,8 @@ func (l *tlsLink) Close(abort bool) {
 	}
 	l.more = false
 	l.update()
-	if l.shake != nil {
-		l.shake.abort(net.ErrClosed)
+	if l.handshake != nil {
+		l.handshake.abort(net.ErrClosed)
 	}
 	l.tcp.Close(abort && l.failed == nil) // a reset might overtake the reason for a failure
 	l.tcp, l.in, l.buf, l.out, l.obuf, l.failed = nil, nil, nil, nil, nil, net.ErrClosed

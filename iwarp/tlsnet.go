@@ -28,7 +28,7 @@ type tlsNetwork struct {
 	buffers [][]byte              // free, each of bufferBytes
 	stage   []byte                // assembles one record
 	take    func(owner any, read, write bool)
-	tell    func(owner any, read, write bool)
+	onReady func(owner any, read, write bool)
 	found   int
 
 	mu       sync.Mutex
@@ -54,9 +54,9 @@ func newTLSNetwork(n softdev.Network, opt *Options) (softdev.Network, error) {
 	return t, nil
 }
 
-// Wishes requests no CRCs: TLS detects every change.
-func (n *tlsNetwork) Wishes() rdmap.Wishes {
-	w := n.Network.Wishes()
+// Proposal requests no CRCs: TLS detects every change.
+func (n *tlsNetwork) Proposal() rdmap.Proposal {
+	w := n.Network.Proposal()
 	w.CRC = false
 	return w
 }
@@ -121,14 +121,14 @@ func (a *tlsAcceptor) Accept() (softdev.Link, error) {
 
 // Ready reports what can be done: on TCP, in handshakes, and with what was read before.
 func (n *tlsNetwork) Ready(f func(owner any, read, write bool)) int {
-	n.tell, n.found = f, 0
+	n.onReady, n.found = f, 0
 	n.Network.Ready(n.take)
 	n.mu.Lock()
 	advanced := n.advanced
 	n.advanced = nil
 	n.mu.Unlock()
 	for _, l := range advanced {
-		l.happened(true, true)
+		l.handleReady(true, true)
 	}
 	for l := range n.more {
 		n.report(l.owner, l.probe(), false)
@@ -139,14 +139,14 @@ func (n *tlsNetwork) Ready(f func(owner any, read, write bool)) int {
 func (n *tlsNetwork) report(owner any, read, write bool) {
 	if owner != nil && (read || write) {
 		n.found++
-		n.tell(owner, read, write)
+		n.onReady(owner, read, write)
 	}
 }
 
 func (n *tlsNetwork) happened(owner any, read, write bool) {
 	switch o := owner.(type) {
 	case *tlsLink:
-		o.happened(read, write)
+		o.handleReady(read, write)
 	case *tlsAcceptor:
 		n.report(o.owner, read, write)
 	}

@@ -27,8 +27,8 @@ type handshake struct {
 	over    bool  // after run: Read and Write go to the link
 }
 
-// shakeBytes limits what is kept of what a peer sends in a handshake.
-const shakeBytes = 64 << 10
+// maxHandshakeBytes limits what is kept of what a peer sends in a handshake.
+const maxHandshakeBytes = 64 << 10
 
 var errFlood = errors.New("more data in the handshake than there can be")
 
@@ -60,7 +60,7 @@ func (h *handshake) incoming(b []byte) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.arrived.Signal()
-	if len(h.in) > shakeBytes {
+	if len(h.in) > maxHandshakeBytes {
 		h.end = errFlood
 		return false
 	}

@@ -91,7 +91,7 @@ func (s *stream) happened(e *cmEvent) {
 		if s.service {
 			stream = &serviceStream{s}
 		}
-		s.report(verbs.StreamEvent{Type: verbs.StreamAsked, Stream: stream, Param: e.param})
+		s.report(verbs.StreamEvent{Type: verbs.StreamRequested, Stream: stream, Param: e.param})
 	case ibverbs.CMAddrResolved:
 		err := s.rightDevice()
 		if err == nil {

@@ -76,7 +76,7 @@ func byManager(t testing.TB, a, b *verbs.QP, opt *verbs.ConnectOptions) {
 	defer l.Close()
 	_, err = streamsOf(t, a.Device()).DialStream(a.Driver(), netip.AddrPortFrom(addressOf(t, a.Device()), 0), l.Addr(), param(a.Device()), tell)
 	must(err)
-	must(next(verbs.StreamAsked).Stream.Accept(b.Driver(), param(b.Device()), tell))
+	must(next(verbs.StreamRequested).Stream.Accept(b.Driver(), param(b.Device()), tell))
 	next(verbs.StreamEstablished)
 	next(verbs.StreamEstablished)
 }

@@ -12,12 +12,12 @@ import (
 // rolls are the objects that observers list. The device's mu covers them, and what they show of objects.
 type rolls struct {
 	pds, xrcds int
-	qps        observe.Roll[*qp]
-	cqs        observe.Roll[*cq]
-	mrs        observe.Roll[*mr]
-	mws        observe.Roll[*mw]
-	srqs       observe.Roll[*srq]
-	ahs        observe.Roll[*ah]
+	qps        observe.ObjectList[*qp]
+	cqs        observe.ObjectList[*cq]
+	mrs        observe.ObjectList[*mr]
+	mws        observe.ObjectList[*mw]
+	srqs       observe.ObjectList[*srq]
+	ahs        observe.ObjectList[*ah]
 }
 
 // numbered is the number of an object, which tells it apart from the device's others, and its place in a roll.
@@ -26,7 +26,7 @@ type numbered struct {
 	place int
 }
 
-func (n *numbered) Place() *int { return &n.place }
+func (n *numbered) ListIndex() *int { return &n.place }
 
 // enter adds an object, and gives it its number.
 func (r *rolls) enter(o object, id uint32) {

@@ -50,7 +50,7 @@ func Open(name string) (*verbs.Device, error) {
 		lib.CallErrno(lib.CloseDevice, ctx)
 		return nil, fmt.Errorf("kernel: opening %s: %w", names[i], err)
 	}
-	return statsocket.Show(verbs.NewDevice(d)), nil
+	return statsocket.Publish(verbs.NewDevice(d)), nil
 }
 
 func noList(errno syscall.Errno) error {

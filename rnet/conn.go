@@ -309,7 +309,7 @@ func (c *Conn) readable() bool {
 // everything.
 func (c *Conn) writable() bool {
 	if c.stream.InlineRoom() == 0 {
-		return c.writeErr() != nil && (c.err != nil || c.stream.Told())
+		return c.writeErr() != nil && (c.err != nil || c.stream.ShutdownSent())
 	}
 	_, n := c.stream.Room()
 	return n > 0 || c.writeErr() != nil

@@ -178,8 +178,12 @@ func rowOf(gids []verbs.GIDEntry, host string) (best verbs.GIDEntry, ok bool) {
 		}
 		return n
 	}
+	want, err := netip.ParseAddr(host)
+	if err != nil && host != "" {
+		return best, false
+	}
 	for _, g := range gids {
-		if (host == "" || host == g.GID.Addr().String()) && (!ok || rank(g) > rank(best)) {
+		if (host == "" || g.GID.Addr() == want.Unmap().WithZone("")) && (!ok || rank(g) > rank(best)) {
 			best, ok = g, true
 		}
 	}

@@ -20,7 +20,7 @@ func TestRowOf(t *testing.T) {
 		host string
 		rows []verbs.GIDEntry
 		want int
-	}{{"", table, 3}, {"192.0.2.7", table, 3}, {"fe80::1", table, 1}, {"", table[:1], 0}, {"", table[:3], 2}, {"192.0.2.8", table, -1}, {"", nil, -1}} {
+	}{{"", table, 3}, {"192.0.2.7", table, 3}, {"fe80::1", table, 1}, {"", table[:1], 0}, {"", table[:3], 2}, {"fe80:0:0:0::1", table, 1}, {"FE80::1%eth0", table, 1}, {"::ffff:192.0.2.7", table, 3}, {"192.0.2.8", table, -1}, {"localhost", table, -1}, {"", nil, -1}} {
 		got := -1
 		if g, ok := rowOf(c.rows, c.host); ok {
 			got = g.Index

@@ -171,7 +171,7 @@ func TestCloseWriteAfterRead(t *testing.T) {
 	if err := a.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if !a.stream.Told() {
+	if !a.stream.ShutdownSent() {
 		t.Fatal("CloseWrite has returned before the peer was told")
 	}
 	if n, err := b.Read(make([]byte, 1)); err != io.EOF {

@@ -10,7 +10,7 @@ import (
 // TestFlushes holds that a FLUSH alternates between the two forms of its ICRC as often as it is sent, whatever
 // else is sent between, and that a send that the port could not take does not count.
 func TestFlushes(t *testing.T) {
-	var f flushes
+	var f flushTracker
 	to := &route{to: netip.MustParseAddrPort("127.0.0.2:4791")}
 	other := &route{to: netip.MustParseAddrPort("127.0.0.3:4791")}
 	head := func(psn byte) []byte { return []byte{0, 0, 0xff, 0xff, 0, 0, 0, 9, 0, 0, 0, psn} }

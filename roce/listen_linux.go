@@ -16,18 +16,18 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// joinPatience is how long an address in use is taken to be shared: another process may be between
-// binding it and opening its door.
-const joinPatience = 3 * time.Second
+// joinTimeout is how long an address in use is taken to be shared: another process may be between
+// binding it and opening its control socket.
+const joinTimeout = 3 * time.Second
 
 // listen binds the port's address, or joins the processes that have it already.
 func (p *port) listen(plain bool) error {
-	for until := time.Now().Add(joinPatience); ; time.Sleep(2 * time.Millisecond) {
+	for until := time.Now().Add(joinTimeout); ; time.Sleep(2 * time.Millisecond) {
 		sock, err := netio.Listen(p.local, netio.Options{Plain: plain})
 		if err == nil {
 			p.sock = sock
 			if !plain {
-				p.found()
+				p.shareAddress()
 			}
 			return nil
 		}
@@ -46,7 +46,7 @@ func (p *port) listen(plain bool) error {
 			p.sock.Close()
 			p.sock = nil
 		}
-		if !errors.Is(joinErr, portshare.ErrNobody) {
+		if !errors.Is(joinErr, portshare.ErrNoMember) {
 			return &refusedError{joinErr.Error()}
 		}
 		if time.Now().After(until) {
@@ -66,10 +66,10 @@ func (p *port) shared() portshare.Config {
 	}
 }
 
-// found opens the door to an address that was just bound. If that fails, for example for lack of
+// shareAddress opens the control socket of an address that was just bound. If that fails, for example for lack of
 // descriptors, the device works, but no other process can join it.
-func (p *port) found() {
-	if m, err := portshare.Found(p.shared()); err == nil {
+func (p *port) shareAddress() {
+	if m, err := portshare.Create(p.shared()); err == nil {
 		p.group = processes{m, p.local}
 	}
 }

@@ -56,7 +56,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 	}
 	p.watch = link.watch(addr)
 	p.init()
-	return statsocket.Show(verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p))), nil
+	return statsocket.Publish(verbs.NewDevice(softdev.New("roce:"+addr.String(), "roce", link.guid(addr), p))), nil
 }
 
 // GUID returns the globally unique identifier of the device of a local address, whether it is open

@@ -36,8 +36,8 @@ type route struct {
 	port *port
 	to   netip.AddrPort
 	key  ibta.PathKey
-	flow ib.Flow // of the packets to the peer
-	way  *way    // nil: packets leave through the receiving socket
+	flow ib.Flow     // of the packets to the peer
+	sock *peerSocket // nil: packets leave through the receiving socket
 
 	ttl, tos uint8 // 0: the system's default
 }

@@ -151,7 +151,7 @@ func (p *port) take(d *netio.Datagrams, c *ibta.Counters, deliver func(*ib.Packe
 			continue
 		}
 		p.header.Length = n
-		if q := p.packet.DestQP; (steer.SlotOfQPN(q) != p.slot || q <= ib.QP1) && p.passesOn(c, frame, src, got) {
+		if q := p.packet.DestQP; (steer.SlotOfQPN(q) != p.slot || q <= ib.QP1) && p.forward(c, frame, src, got) {
 			continue
 		}
 		deliver(&p.packet, &p.arrival)

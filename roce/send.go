@@ -19,14 +19,14 @@ import (
 
 // sender is the sending half of a port.
 type sender struct {
-	train   *netio.Train
-	ways    map[netip.AddrPort]*way
-	flushes flushes
+	train       *netio.Train
+	peerSockets map[netip.AddrPort]*peerSocket
+	flushes     flushTracker
 }
 
 func (s *sender) init(sock *netio.Socket) {
 	s.train = sock.NewTrain()
-	s.ways = make(map[netip.AddrPort]*way)
+	s.peerSockets = make(map[netip.AddrPort]*peerSocket)
 }
 
 const udpHeaderLen = 8
@@ -42,7 +42,7 @@ type outgoing struct {
 // Send puts the ICRCs into a batch's packets and sends them in one system call.
 func (p *port) Send(b *ibta.Batch) error {
 	r := b.To.Path.(*route)
-	if w := r.way; w != nil {
+	if w := r.sock; w != nil {
 		err := p.sendBy(w.sock, &outgoing{w.sock.LocalAddr(), &w.flow, w.sock.Identification(), 1}, b)
 		if err == nil || err == softdev.ErrAgain || err == errGone {
 			return err
@@ -50,7 +50,7 @@ func (p *port) Send(b *ibta.Batch) error {
 		// An earlier packet may have met a closed port at the peer. This one leaves through the
 		// other socket.
 		if w.sock.Recount() != nil {
-			p.dropWay(r)
+			p.dropPeerSocket(r)
 		}
 	}
 	// On this socket the kernel numbers the segments of one send 0, 1, 2, …, and a lone datagram 0.

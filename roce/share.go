@@ -86,9 +86,9 @@ func (s *sharing) Release(service, mask uint64) {
 	}
 }
 
-// passesOn forwards a verified packet that is for another device of the address. It returns false
+// forward forwards a verified packet that is for another device of the address. It returns false
 // if the packet is for this one.
-func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) bool {
+func (p *port) forward(c *ibta.Counters, frame []byte, src *source, id uint16) bool {
 	g := p.group
 	if g == nil || !g.Shared() || p.packet.DestQP == ib.QPNMulticast {
 		return false
@@ -100,7 +100,7 @@ func (p *port) passesOn(c *ibta.Counters, frame []byte, src *source, id uint16) 
 	if slot == g.Slot() {
 		return false
 	}
-	if p.packet.DestQP > ib.QP1 && !g.Lives(slot) {
+	if p.packet.DestQP > ib.QP1 && !g.IsActive(slot) {
 		return false // dropped and counted: no such queue pair
 	}
 	p.message = appendForwarded(p.message[:0], &forwarded{src.from, src.to, id, p.header.TOS, p.header.TTL, frame})

@@ -33,8 +33,8 @@ func FuzzForwarded(f *testing.F) {
 // threeSlots is a group whose devices are in slots 0 to 2; number 1 is asked.
 type threeSlots struct{ group }
 
-func (threeSlots) Slot() int           { return 1 }
-func (threeSlots) Lives(slot int) bool { return slot < 3 }
+func (threeSlots) Slot() int              { return 1 }
+func (threeSlots) IsActive(slot int) bool { return slot < 3 }
 
 // TestAgentOf holds that a response is for the device that has asked, and that what is for nobody is for
 // the device that received it.

@@ -63,7 +63,7 @@ func Open(iface string, opt *Options) (*verbs.Device, error) {
 		return fail("opening %s: %w", iface, err)
 	}
 	p.init(link)
-	return statsocket.Show(verbs.NewDevice(softdev.New("roce1:"+iface, "roce1", eui64(link.MAC), p))), nil
+	return statsocket.Publish(verbs.NewDevice(softdev.New("roce1:"+iface, "roce1", eui64(link.MAC), p))), nil
 }
 
 // find finds an interface.

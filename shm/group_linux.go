@@ -18,17 +18,17 @@ import (
 // opens a watch first, and then looks for doors. So either finds the other: nobody has to keep a list.
 
 // atWatches is the number before those of the watches.
-const atWatches = softdev.GroupDoors
+const atWatches = softdev.MaxGroupListeners
 
-// Enter opens a door of a group.
-func (n *network) Enter(group netip.Addr, backlog int) (softdev.Acceptor, error) {
+// ListenGroup opens a door of a group.
+func (n *network) ListenGroup(group netip.Addr, backlog int) (softdev.Acceptor, error) {
 	acc, err := anyOf(0, func(number uint16) (softdev.Acceptor, error) {
 		return n.Listen(netip.AddrPortFrom(group, number), backlog)
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i := range softdev.GroupDoors {
+	for i := range softdev.MaxGroupListeners {
 		if sock, err := n.place.Visit(groupName(group, atWatches+1+i)); err == nil { // else nobody is there, or others wait to be seen
 			sock.Close()
 		}
@@ -42,7 +42,7 @@ func groupName(group netip.Addr, number int) string {
 
 // anyOf opens what has the first number that is free, of those after another.
 func anyOf[T any](after int, open func(number uint16) (T, error)) (v T, err error) {
-	for i := range softdev.GroupDoors {
+	for i := range softdev.MaxGroupListeners {
 		if v, err = open(uint16(after + 1 + i)); !errors.Is(err, unix.EADDRINUSE) {
 			break
 		}
@@ -59,7 +59,7 @@ type groupWatch struct {
 // WatchGroup opens a watch. Without one, everybody else has them, doors are looked for each time.
 func (n *network) WatchGroup(group netip.Addr) (softdev.GroupWatch, error) {
 	door, err := anyOf(atWatches, func(number uint16) (*shmem.Door, error) {
-		return n.place.Open(groupName(group, int(number)), softdev.GroupDoors)
+		return n.place.Open(groupName(group, int(number)), softdev.MaxGroupListeners)
 	})
 	if err != nil && !errors.Is(err, unix.EADDRINUSE) {
 		return nil, err
@@ -75,7 +75,7 @@ func (w *groupWatch) Changed() bool {
 		return true
 	}
 	knocked := false
-	for range 2 * softdev.GroupDoors {
+	for range 2 * softdev.MaxGroupListeners {
 		sock, err := w.door.Accept()
 		switch {
 		case err == nil:

@@ -115,8 +115,8 @@ func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
 	return l, nil
 }
 
-// Visit is Dial that fails at once where nobody is. Another user is nobody.
-func (n *network) Visit(from, to netip.AddrPort) (softdev.MemoryLink, error) {
+// DialNow is Dial that fails at once where nobody is. Another user is nobody.
+func (n *network) DialNow(from, to netip.AddrPort) (softdev.MemoryLink, error) {
 	sock, err := n.place.Visit(to.String())
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, shmem.ErrStranger) {
 		err = unix.ECONNREFUSED

@@ -53,7 +53,7 @@ func Open(address string, opt *Options) (*verbs.Device, error) {
 		}
 		return nil, fmt.Errorf("shm: opening %v: %w", addr, err)
 	}
-	return statsocket.Show(verbs.NewDevice(d)), nil
+	return statsocket.Publish(verbs.NewDevice(d)), nil
 }
 
 // parse takes apart what follows the colon in a device's name.

@@ -54,9 +54,9 @@ func (l port) Resolve(a *verbs.AHAttr) error {
 	return nil
 }
 
-// Wishes returns what the device requests in the set-up of connections.
-func (l port) Wishes() rdmap.Wishes {
-	return rdmap.Wishes{Segment: rdmap.Large, IRD: maxDepth, ORD: maxDepth}
+// Proposal returns what the device requests in the set-up of connections.
+func (l port) Proposal() rdmap.Proposal {
+	return rdmap.Proposal{ULPDU: rdmap.MaxULPDU, IRD: maxDepth, ORD: maxDepth}
 }
 
 // SetupTime returns zero: a peer that is there answers at once.

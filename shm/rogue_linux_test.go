@@ -71,7 +71,7 @@ func newRogue(t *testing.T) (*rogue, *cm.Conn) {
 	r.link = l.(*link)
 	l.Own(r.end)
 	r.until("the hello", func() bool { return l.Connected() == nil })
-	wishes := rdmap.Wishes{Segment: rdmap.Large, IRD: 1, ORD: 1}
+	wishes := rdmap.Proposal{ULPDU: rdmap.MaxULPDU, IRD: 1, ORD: 1}
 	if _, err := l.Write([][]byte{rdmap.AppendRequest(nil, &wishes, nil)}); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer door.Close()
-	if _, err := n.Visit(from, to); !errors.Is(err, unix.ECONNREFUSED) {
+	if _, err := n.DialNow(from, to); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("another user is there: %v", err)
 	}
 	l, err := n.Dial(from, to, 0)

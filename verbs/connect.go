@@ -62,7 +62,7 @@ func (ep Endpoint) To(remote Endpoint, sgidIndex int) AHAttr {
 }
 
 // Connect takes an RC, UC or XRC queue pair from RESET through INIT and RTR to RTS. local
-// is what [QP.Endpoint] returned and the peer was told; remote is the peer's.
+// is what [QP.Endpoint] returned and was sent to the peer; remote is the peer's.
 func (qp *QP) Connect(local, remote Endpoint, opt *ConnectOptions) error {
 	var o ConnectOptions
 	if opt != nil {

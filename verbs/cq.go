@@ -48,17 +48,17 @@ type CQ struct {
 
 // cqSignal is what a driver signals. It keeps neither the CQ nor the device alive.
 type cqSignal struct {
-	wake    chan struct{} // closed queues are woken too
-	channel *cqEvents     // nil: none
-	notify  func()        // nil: none
-	asked   atomic.Bool   // for an event, by the program: Wait asks the driver, too
-	self    weak.Pointer[CQ]
-	closed  atomic.Bool
+	wake      chan struct{} // closed queues are woken too
+	channel   *cqEvents     // nil: none
+	notify    func()        // nil: none
+	requested atomic.Bool   // for an event, by the program: Wait asks the driver, too
+	self      weak.Pointer[CQ]
+	closed    atomic.Bool
 }
 
 func (s *cqSignal) completion() {
 	s.wakeUp()
-	if s.asked.Swap(false) {
+	if s.requested.Swap(false) {
 		s.event()
 	}
 }
@@ -124,7 +124,7 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 	}
 	if s, ok := d.drv.(sleeper); ok && s.Sleeps() && (cq.spin < 0 || s.SleepsAtOnce()) {
 		cq.spin = -1
-		cq.sleep.init(s, func() bool { return cq.sig.closed.Load() || !cq.drv.(emptiable).Empty() || cq.drv.Err() != nil })
+		cq.sleep.init(s, func() bool { return cq.sig.closed.Load() || !cq.drv.(emptyChecker).Empty() || cq.drv.Err() != nil })
 	}
 	if t, ok := cq.drv.(timestamping); ok && opt.NoTimestamps {
 		t.OmitTimestamps()
@@ -209,7 +209,7 @@ func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 // solicited or failed one. Completions that are already in the queue raise none: poll again after
 // it.
 func (cq *CQ) ReqNotify(solicitedOnly bool) error {
-	cq.sig.asked.Store(true)
+	cq.sig.requested.Store(true)
 	return wrap("req_notify_cq", cq.drv.ReqNotify(solicitedOnly))
 }
 

@@ -13,21 +13,21 @@ import (
 // device packages return.
 type Device struct {
 	object
-	drv    Driver
-	events *eventQueue
-	done   chan struct{} // closed with the device
-	gone   chan struct{} // closed once Close has finished
-	leave  []func()      // called before Close
-	locals locals
+	drv       Driver
+	events    *eventQueue
+	done      chan struct{} // closed with the device
+	closeDone chan struct{} // closed once Close has finished
+	onClose   []func()      // called before Close
+	locals    deviceLocals
 }
 
 // NewDevice makes a Device of a driver. Device packages call it, programs do not.
 func NewDevice(drv Driver) *Device {
-	d := &Device{drv: drv, events: newEventQueue(), done: make(chan struct{}), gone: make(chan struct{})}
+	d := &Device{drv: drv, events: newEventQueue(), done: make(chan struct{}), closeDone: make(chan struct{})}
 	events := d.events // not d: the driver must not keep the Device alive
 	drv.SetEventSink(func(t EventType, port int) {
 		events.put(queuedEvent{typ: t, port: port})
-		events.tell(t, port)
+		events.notifyWatchers(t, port)
 	})
 	runtime.AddCleanup(d, func(drv Driver) { drv.Close() }, drv)
 	return d
@@ -112,27 +112,27 @@ func (d *Device) OnClose(f func()) error {
 	if d.closed {
 		return opErr("on_close", ErrClosed, "")
 	}
-	d.leave = append(d.leave, f)
+	d.onClose = append(d.onClose, f)
 	return nil
 }
 
 // Close frees the device and everything that was created on it. Peers of queue pairs that package
-// cm connected are told. All others hear nothing, and run into their retry limits. Closing twice is
+// cm connected are told. All others get no message, and run into their retry limits. Closing twice is
 // harmless: a second call returns when the device is gone.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
-		<-d.gone
+		<-d.closeDone
 		return nil
 	}
-	defer close(d.gone)
+	defer close(d.closeDone)
 	d.closed = true // nothing new is created
-	leave := d.leave
-	d.leave = nil
+	leave := d.onClose
+	d.onClose = nil
 	d.mu.Unlock()
-	if l, ok := d.drv.(Leaver); ok && len(leave) > 0 {
-		l.Leave()
+	if l, ok := d.drv.(Drainer); ok && len(leave) > 0 {
+		l.Drain()
 	}
 	for _, f := range leave {
 		f()

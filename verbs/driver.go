@@ -43,9 +43,9 @@ type CQEvents struct {
 	Error      func() // the queue overflowed
 }
 
-// Leaver is a [Driver] that sends in the background. Leave is called before Close, while the device
+// Drainer is a [Driver] that sends in the background. Leave is called before Close, while the device
 // still works. It sends what can be sent at once.
-type Leaver interface{ Leave() }
+type Drainer interface{ Drain() }
 
 // PDDriver is a protection domain of a driver.
 type PDDriver interface {

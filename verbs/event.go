@@ -30,7 +30,7 @@ const (
 	EventSRQError                          // never raised: a shared receive queue does not fail
 	EventSRQLimitReached                   // fewer receives are left than the limit
 	EventQPLastWQEReached                  // a queue pair in ERR takes no more receives from its shared receive queue
-	EventClientReregister                  // the subnet manager lost what it was told, such as joins; never on Ethernet
+	EventClientReregister                  // the subnet manager lost its records, such as joins; never on Ethernet
 	EventGIDChange                         // a GID of the port is new or gone: on Ethernet its address
 	// EventQPBroken: an error of the queue pair's own sends took it to ERR. The program learns of
 	// it from completions; this event is for [QP.Watch] only.
@@ -90,7 +90,7 @@ func (q *eventQueue) watch(f func(EventType, int)) {
 	q.watchers = append(q.watchers, f)
 }
 
-func (q *eventQueue) tell(t EventType, port int) {
+func (q *eventQueue) notifyWatchers(t EventType, port int) {
 	q.mu.Lock()
 	watchers := q.watchers
 	q.mu.Unlock()

@@ -40,11 +40,11 @@ func (r Reason) String() string {
 type FailureSide uint8
 
 const (
-	FailedSend    FailureSide = iota // a send work request of this side
-	FailedRecv                       // a receive of this side
-	FailedRequest                    // a request of the peer, which this side refused
-	FailedPast                       // a send of this side that had completed when the peer refused it (iWARP)
-	FailedStream                     // none of them: the connection ended
+	FailedSend      FailureSide = iota // a send work request of this side
+	FailedRecv                         // a receive of this side
+	FailedRequest                      // a request of the peer, which this side refused
+	FailedCompleted                    // a send of this side that had completed when the peer refused it (iWARP)
+	FailedStream                       // none of them: the connection ended
 )
 
 // Failure is what is known of the error that stopped a queue pair: which check refused what, with the
@@ -90,7 +90,7 @@ func (f *Failure) String() string {
 		fmt.Fprintf(&b, "receive %d failed: %v", f.ID, f.Status)
 	case FailedRequest:
 		fmt.Fprintf(&b, "refused the peer's %v: %v", f.Op, f.Status)
-	case FailedPast:
+	case FailedCompleted:
 		fmt.Fprintf(&b, "%v failed after its completion: %v", f.Op, f.Status)
 	default:
 		b.WriteString("the connection ended")
@@ -136,8 +136,8 @@ func orNothing(a Access) string {
 	return a.String()
 }
 
-// FailureTeller is a [QPDriver] that knows why its queue pair failed.
-type FailureTeller interface {
+// FailureQuerier is a [QPDriver] that knows why its queue pair failed.
+type FailureQuerier interface {
 	// Failure returns what is known of the first failure since the queue pair was created, reset, or
 	// recovered from SQE; nil: there was none.
 	Failure() *Failure
@@ -152,7 +152,7 @@ type FailureReporter interface {
 // Failure returns why the queue pair failed: the first failure since it was created, reset, or recovered from
 // SQE. nil: it did not, or the device does not know.
 func (qp *QP) Failure() *Failure {
-	if t, ok := qp.drv.(FailureTeller); ok {
+	if t, ok := qp.drv.(FailureQuerier); ok {
 		return t.Failure()
 	}
 	return nil

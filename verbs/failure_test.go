@@ -27,7 +27,7 @@ func TestFailureText(t *testing.T) {
 		"SEND (work request 7) failed: RNR retry counter exceeded, PSN 9: no receive posted (rnr_retry 6)": {
 			Status: verbs.RNRRetryExceeded, Reason: verbs.ReasonNotReady, ID: 7, PSN: 9, HasPSN: true, Detail: "rnr_retry 6"},
 		"RDMA_WRITE failed after its completion: remote access error: refused by the peer (Terminate 0x1101): 8 bytes at 0x1000, key 0x00000123": {
-			Side: verbs.FailedPast, Status: verbs.RemoteAccessError, Reason: verbs.ReasonPeerRefused, Op: verbs.WCWrite, Key: 0x123, Addr: 0x1000, Length: 8,
+			Side: verbs.FailedCompleted, Status: verbs.RemoteAccessError, Reason: verbs.ReasonPeerRefused, Op: verbs.WCWrite, Key: 0x123, Addr: 0x1000, Length: 8,
 			Detail: "Terminate 0x1101"},
 		"the connection ended: transport retry counter exceeded: no answer": {Side: verbs.FailedStream, Status: verbs.RetryExceeded, Reason: verbs.ReasonNoAnswer},
 		"the connection ended: closed by the peer":                          {Side: verbs.FailedStream, Status: verbs.WRFlushError, Reason: verbs.ReasonPeerClosed},

@@ -52,7 +52,7 @@ func (h *LatencyHistogram) Add(d time.Duration) {
 	h.Sum += d
 }
 
-// latencyMeter is a [Driver] that measures latencies. It is asked at any time, as [Driver].Metrics is.
+// latencyMeter is a [Driver] that measures latencies. It may be called at any time, as [Driver].Metrics.
 type latencyMeter interface{ Latencies() []LatencyHistogram }
 
 // Latencies returns how long work requests took since the device was opened, for each operation of which

@@ -4,8 +4,8 @@ package verbs
 
 import "sync"
 
-// locals are the values that other packages keep with a device.
-type locals struct {
+// deviceLocals are the values that other packages keep with a device.
+type deviceLocals struct {
 	mu sync.Mutex
 	of map[any]any
 }

@@ -50,7 +50,7 @@ func (o *RegOptions) mode(m RegMode) error {
 // if the page has to be made first.
 func Pinned() RegOption { return func(o *RegOptions) error { return o.mode(RegPinned) } }
 
-// DefaultChunk is how much [Pipelined] pins at a time if it is not told, in bytes.
+// DefaultChunk is how many bytes [Pipelined] pins at a time by default.
 const DefaultChunk = 4 << 20
 
 // Pipelined pins the first chunk bytes before RegMR returns, and the rest, from front to back, while

@@ -8,22 +8,22 @@ import (
 	"sync/atomic"
 )
 
-// sleeper is a [DeviceDriver] in which a goroutine that waits for completions can sleep by itself: one
+// sleeper is a [Driver] in which a goroutine that waits for completions can sleep by itself: one
 // thread is woken then, where the driver's own would wake a second one.
 type sleeper interface {
 	// Sleeps reports whether goroutines can: elsewhere Sleep always returns false.
 	Sleeps() bool
-	// SleepsAtOnce reports whether whoever waits does so without polling first.
+	// SleepsAtOnce reports whether goroutines that wait do so without polling first.
 	SleepsAtOnce() bool
 	// Sleep moves data until awake returns true, and sleeps while there are none. It returns false at
 	// once if somebody else does so.
 	Sleep(awake func() bool) bool
-	// Rouse has Sleep call awake again.
-	Rouse()
+	// WakeSleeper has Sleep call awake again.
+	WakeSleeper()
 }
 
-// emptiable is the completion queue of a [sleeper].
-type emptiable interface{ Empty() bool }
+// emptyChecker is the completion queue of a [sleeper].
+type emptyChecker interface{ Empty() bool }
 
 // sleeping is what one goroutine sleeps with.
 type sleeping struct {
@@ -50,12 +50,12 @@ func (s *sleeping) until(ctx context.Context) bool {
 		return false
 	}
 	defer s.busy.Store(false)
-	s.follow(ctx)
+	s.watchContext(ctx)
 	return s.drv.Sleep(s.awake)
 }
 
-// follow has the end of ctx end the sleep. Programs wait with one and the same again and again.
-func (s *sleeping) follow(ctx context.Context) {
+// watchContext has the end of ctx end the sleep. Programs wait with one and the same again and again.
+func (s *sleeping) watchContext(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx == ctx {
@@ -66,7 +66,7 @@ func (s *sleeping) follow(ctx context.Context) {
 		s.stop = nil
 	}
 	if s.ctx = ctx; ctx.Done() != nil {
-		s.stop = context.AfterFunc(ctx, s.drv.Rouse)
+		s.stop = context.AfterFunc(ctx, s.drv.WakeSleeper)
 	}
 }
 
@@ -81,5 +81,5 @@ func (s *sleeping) end() {
 		s.stop()
 		s.stop = nil
 	}
-	s.drv.Rouse()
+	s.drv.WakeSleeper()
 }

@@ -12,7 +12,7 @@ import "net/netip"
 // call back.
 type StreamDriver interface {
 	// ListenStream takes connections, of which at most backlog wait for an answer. f gets each as a
-	// StreamAsked event, and a StreamFailed event if it ends before it was answered. A system error
+	// StreamRequested event, and a StreamFailed event if it ends before it was answered. A system error
 	// means that the port is taken.
 	ListenStream(at netip.AddrPort, backlog int, f func(StreamEvent)) (StreamListener, error)
 	// StreamsDone is closed with the device.
@@ -81,7 +81,7 @@ type StreamParam struct {
 type StreamEventType uint8
 
 const (
-	StreamAsked       StreamEventType = iota // a peer requests a connection: Stream is new
+	StreamRequested   StreamEventType = iota // a peer requests a connection: Stream is new
 	StreamEstablished                        // the queue pair is in RTS
 	StreamRejected                           // the peer rejected it
 	StreamFailed                             // it could not be established
@@ -92,7 +92,7 @@ const (
 type StreamEvent struct {
 	Type   StreamEventType
 	Stream Stream
-	Param  StreamParam // of StreamAsked, StreamEstablished, StreamRejected: what the peer said
+	Param  StreamParam // of StreamRequested, StreamEstablished, StreamRejected: what the peer said
 	Err    error       // of StreamFailed
 
 	Service Service // of StreamEstablished and StreamRejected, of a ServiceDriver's streams

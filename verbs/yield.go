@@ -23,7 +23,7 @@ const (
 // yields, and as often as not continue there.
 type yielder struct {
 	every uint32        // 1: after each; 0: never
-	vain  atomic.Uint32 // polls in a row that found nothing
+	empty atomic.Uint32 // polls in a row that found nothing
 }
 
 func yieldsEvery(locked bool) uint32 {
@@ -42,8 +42,8 @@ type selfYielding interface{ Yields() bool }
 
 // found records a poll that found something.
 func (y *yielder) found() {
-	if y.vain.Load() != 0 {
-		y.vain.Store(0)
+	if y.empty.Load() != 0 {
+		y.empty.Store(0)
 	}
 }
 
@@ -52,7 +52,7 @@ func (y *yielder) foundNothing() {
 	if y.every == 0 {
 		return
 	}
-	if n := y.vain.Add(1); (n%y.every == 0 || n >= firstYield && n&(n-1) == 0) && processors.busy() {
+	if n := y.empty.Add(1); (n%y.every == 0 || n >= firstYield && n&(n-1) == 0) && processors.busy() {
 		runtime.Gosched()
 	}
 }
@@ -71,7 +71,7 @@ type scheduler struct {
 // takes about 150 ns.
 func (s *scheduler) busy() bool {
 	if !s.mu.TryLock() {
-		return true // others poll in vain too
+		return true // others find nothing either
 	}
 	defer s.mu.Unlock()
 	metrics.Read(s.sample[:])

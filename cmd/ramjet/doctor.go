@@ -182,7 +182,7 @@ func examinePeer(ctx context.Context, peer netip.Addr) *doctor.Peer {
 		p.Problem = err.Error()
 		return p
 	}
-	p.Route, p.Best, p.Not = choices.Route, choices.Best, choices.Not
+	p.Route, p.Best, p.Not = choices.Route, choices.Best, choices.Unusable
 	if !p.Route.Local {
 		p.Path = rdmasys.Path(ctx, p.Route, peer)
 	}

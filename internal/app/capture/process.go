@@ -49,7 +49,7 @@ func FromProcess(kept *observe.Packets, to func(*Packet)) (Counts, error) {
 }
 
 // hostOf returns an end of a packet's way.
-func hostOf(f Fabric, e *observe.End) Host {
+func hostOf(f Fabric, e *observe.Address) Host {
 	if f == InfiniBand && e.LID != 0 {
 		return Host{LID: e.LID}
 	}

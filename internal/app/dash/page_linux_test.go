@@ -48,7 +48,7 @@ func serveAt(t *testing.T, w *world, addr, key string) (s *Server, url string, e
 
 // packets are a WRITE and its acknowledgement.
 func packets() *observe.Packets {
-	local, peer := observe.End{}, observe.End{}
+	local, peer := observe.Address{}, observe.Address{}
 	local.GID[10], local.GID[11], local.GID[15] = 255, 255, 5
 	peer.GID[10], peer.GID[11], peer.GID[15] = 255, 255, 7
 	w := ib.Packet{BTH: ib.BTH{Opcode: ib.RCWriteOnly, PSN: 77, DestQP: 7, AckReq: true}, RETH: ib.RETH{VA: 4096, DMALen: 100}}

@@ -79,11 +79,11 @@ func TestOfProcess(t *testing.T) {
 			secret := bytes.Repeat([]byte("payload!"), 8<<10)
 			ends[0].MR.Do(func(p []byte) { copy(p, secret) })
 			write(t, &ends[0], &ends[1], 5000)
-			k, err := observe.Keep(a.Name(), ends[0].QP.Num())
+			k, err := observe.StartCapture(a.Name(), ends[0].QP.Num())
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := observe.Keep(a.Name(), ends[0].QP.Num())
+			again, err := observe.StartCapture(a.Name(), ends[0].QP.Num())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,11 +132,11 @@ func TestOfProcess(t *testing.T) {
 // What has no packets says so, and so does a number that there is not.
 func TestOfNoPackets(t *testing.T) {
 	dev, _ := loopback.Open(t, func(addr string) (*verbs.Device, error) { return shm.Open(addr, nil) })
-	if _, err := observe.Keep(dev.Name(), 17); err == nil || !strings.Contains(err.Error(), "shared memory has no packets") {
+	if _, err := observe.StartCapture(dev.Name(), 17); err == nil || !strings.Contains(err.Error(), "shared memory has no packets") {
 		t.Error(err)
 	}
 	dev, _ = loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
-	if _, err := observe.Keep(dev.Name(), 1<<24-2); err == nil || !strings.Contains(err.Error(), "no device") {
+	if _, err := observe.StartCapture(dev.Name(), 1<<24-2); err == nil || !strings.Contains(err.Error(), "no device") {
 		t.Error(err)
 	}
 }

@@ -187,7 +187,7 @@ type agents struct {
 	qp ib.QPN
 }
 
-func (a agents) Lives(slot int) bool { return a.m.attachments[slot] != nil }
+func (a agents) IsActive(slot int) bool { return a.m.attachments[slot] != nil }
 
 func (a agents) Owner(service uint64) (slot int, ok bool) {
 	slot = slices.IndexFunc(a.m.attachments[:], func(s *Attachment) bool { return s != nil && s.claimed(service) })

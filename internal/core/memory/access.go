@@ -27,37 +27,37 @@ func (t *Table) Remote(pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint6
 	return e.span(addr, n)
 }
 
-// Last caches the last result of Remote, or of Local, for a queue pair. While the key stands for the same memory,
+// LookupCache caches the last result of Remote, or of Local, for a queue pair. While the key stands for the same memory,
 // its owner and rights need not be checked again.
-type Last struct {
+type LookupCache struct {
 	entry *entry
 	gen   uint32
 	key   verbs.Key
 	need  verbs.Access
 }
 
-// RemoteAfter is Remote for requests of one queue pair that mostly name the same memory as the
+// RemoteCached is Remote for requests of one queue pair that mostly name the same memory as the
 // previous one.
-func (t *Table) RemoteAfter(l *Last, pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) (Span, bool) {
+func (t *Table) RemoteCached(l *LookupCache, pd PD, qpn verbs.QPN, key verbs.Key, addr uint64, n uint64, need verbs.Access) (Span, bool) {
 	if e := l.entry; e != nil && e.gen == l.gen && l.key == key && l.need == need {
 		return e.span(addr, n)
 	}
 	s, ok := t.Remote(pd, qpn, key, addr, n, need)
 	if ok {
-		*l = Last{entry: s.entry, gen: s.gen, key: key, need: need}
+		*l = LookupCache{entry: s.entry, gen: s.gen, key: key, need: need}
 	}
 	return s, ok
 }
 
-// LocalAfter is Local for the work requests of one queue pair, which mostly name the same memory as the
+// LocalCached is Local for the work requests of one queue pair, which mostly name the same memory as the
 // previous one.
-func (t *Table) LocalAfter(l *Last, pd PD, sge *verbs.SGE, write bool) (Span, bool) {
+func (t *Table) LocalCached(l *LookupCache, pd PD, sge *verbs.SGE, write bool) (Span, bool) {
 	if e := l.entry; e != nil && e.gen == l.gen && l.key == sge.LKey && (!write || l.need != 0) {
 		return e.span(sge.Addr, uint64(sge.Length))
 	}
 	s, ok := t.Local(pd, sge, write)
 	if ok {
-		*l = Last{entry: s.entry, gen: s.gen, key: sge.LKey}
+		*l = LookupCache{entry: s.entry, gen: s.gen, key: sge.LKey}
 		if write {
 			l.need = verbs.LocalWrite
 		}

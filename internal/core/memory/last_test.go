@@ -13,10 +13,10 @@ import (
 // stands for something else.
 func TestRemoteAfter(t *testing.T) {
 	m := newTable()
-	var last memory.Last
+	var last memory.LookupCache
 	find := func(key verbs.Key, addr, n uint64, need verbs.Access) bool {
 		t.Helper()
-		s, ok := m.RemoteAfter(&last, pd, qpn, key, addr, n, need)
+		s, ok := m.RemoteCached(&last, pd, qpn, key, addr, n, need)
 		if _, want := m.Remote(pd, qpn, key, addr, n, need); ok != want || ok && s.Len() != int(n) {
 			t.Errorf("%d bytes: %v, %d; Remote says %v", n, ok, s.Len(), want)
 		}
@@ -58,11 +58,11 @@ func TestRemoteAfter(t *testing.T) {
 // where that was asked before, or is allowed.
 func TestLocalAfter(t *testing.T) {
 	m := newTable()
-	var last memory.Last
+	var last memory.LookupCache
 	find := func(r *memory.Region, off, n int, write bool) bool {
 		t.Helper()
 		sge := verbs.SGE{Addr: r.Addr() + uint64(off), Length: uint32(n), LKey: r.Key()}
-		s, ok := m.LocalAfter(&last, pd, &sge, write)
+		s, ok := m.LocalCached(&last, pd, &sge, write)
 		if _, want := m.Local(pd, &sge, write); ok != want || ok && s.Len() != n {
 			t.Errorf("%d bytes: %v, %d; Local says %v", n, ok, s.Len(), want)
 		}

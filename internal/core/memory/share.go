@@ -14,12 +14,12 @@ type Sharer interface {
 	// Allocate makes the memory of a region, which is a segment of its own. segment 0 means that
 	// this region is not to be shared, or cannot be.
 	Allocate(pd PD, size int, access verbs.Access) (buf []byte, unmap func(), segment uint64)
-	// Began says that a key stands for a region, as it is now, and Ended that it no longer does.
-	// gone says that the region is no more, and does not begin again.
-	Began(r *Region)
-	Ended(r *Region, gone bool)
-	// Dropped says that a protection domain, which has no regions, is no more.
-	Dropped(pd PD)
+	// RegionAdded reports that a key stands for a region, as it is now, and RegionRemoved that it no
+	// longer does; gone: the region has ended, and is not added again.
+	RegionAdded(r *Region)
+	RegionRemoved(r *Region, gone bool)
+	// DomainRemoved reports the end of a protection domain, which has no regions.
+	DomainRemoved(pd PD)
 }
 
 // ShareWith makes s the table's sharer, before there are regions.
@@ -31,9 +31,9 @@ func (t *Table) Shared(pd PD, sge *verbs.SGE, right verbs.Access) bool {
 	return e != nil && e.key == sge.LKey && e.window == nil && e.pd == pd && e.region.segment != 0 && e.access&right != 0
 }
 
-// Located returns the address of a scatter/gather entry's memory in this process, where the region keeps
+// HostAddr returns the address of a scatter/gather entry's memory in this process, where the region keeps
 // it. It stays until the region ends or changes, which the [Sharer] is told of.
-func (t *Table) Located(pd PD, sge *verbs.SGE) (addr uint64, ok bool) {
+func (t *Table) HostAddr(pd PD, sge *verbs.SGE) (addr uint64, ok bool) {
 	s, ok := t.Local(pd, sge, false)
 	if !ok || s.n == 0 || s.entry.weak != nil {
 		return 0, false
@@ -41,31 +41,31 @@ func (t *Table) Located(pd PD, sge *verbs.SGE) (addr uint64, ok bool) {
 	return uint64(uintptr(unsafe.Pointer(s.first))), true
 }
 
-func (t *Table) began(r *Region) {
+func (t *Table) added(r *Region) {
 	if t.sharer != nil {
-		t.sharer.Began(r)
+		t.sharer.RegionAdded(r)
 	}
 }
 
-func (t *Table) ended(r *Region, gone bool) {
+func (t *Table) removed(r *Region, gone bool) {
 	if t.sharer != nil {
-		t.sharer.Ended(r, gone)
+		t.sharer.RegionRemoved(r, gone)
 	}
 }
 
-// DropDomain says that a protection domain is no more.
+// DropDomain reports the end of a protection domain.
 func (t *Table) DropDomain(pd PD) {
 	if t.sharer != nil {
-		t.sharer.Dropped(pd)
+		t.sharer.DomainRemoved(pd)
 	}
 }
 
 // Domain returns the region's protection domain.
 func (r *Region) Domain() PD { return r.pd }
 
-// Place returns where the region's memory is in this process, and its length. The address is 0 if there
+// HostMemory returns where the region's memory is in this process, and its length. The address is 0 if there
 // is none that stays: the memory may be collected.
-func (r *Region) Place() (addr uint64, n int) {
+func (r *Region) HostMemory() (addr uint64, n int) {
 	if r.weak != nil {
 		return 0, r.weak.n
 	}

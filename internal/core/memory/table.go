@@ -18,15 +18,15 @@ const quarantine = 4096
 // Table has all keys of a device. The upper 24 bits of a key are random and find the region or
 // window. The low 8 bits are part of the check, and for windows the program's.
 type Table struct {
-	entries map[verbs.Key]*entry // by key>>8
-	random  func() uint32
-	freed   []verbs.Key // ring of key>>8 in quarantine
-	oldest  int
-	place   func(size int) uint64 // chooses addresses; nil: those of the memory
-	rebound []*Window             // those that Rebound has not told
-	watched int                   // regions that somebody waits on
-	changed bool
-	sharer  Sharer // nil: peers have no part of the memory mapped
+	entries   map[verbs.Key]*entry // by key>>8
+	random    func() uint32
+	freed     []verbs.Key // ring of key>>8 in quarantine
+	oldest    int
+	allocAddr func(size int) uint64 // chooses addresses; nil: those of the memory
+	rebound   []*Window             // that Rebound has yet to report
+	watched   int                   // regions that somebody waits on
+	changed   bool
+	sharer    Sharer // nil: peers have no part of the memory mapped
 }
 
 // entry is what a key names: a region, or a window onto one.
@@ -93,7 +93,7 @@ func (t *Table) free(e *entry) {
 // Register makes a region of buf, which stays alive as long as the region. It may have 0 bytes.
 func (t *Table) Register(pd PD, buf []byte, access verbs.Access) (*Region, error) {
 	r := t.register(pd, buf, access)
-	t.began(r)
+	t.added(r)
 	return r, nil
 }
 
@@ -124,7 +124,7 @@ func (t *Table) RegisterExternal(pd PD, buf []byte, iova uint64, access verbs.Ac
 	if access&verbs.ZeroBased == 0 {
 		r.base = iova
 	}
-	t.began(r)
+	t.added(r)
 	return r, nil
 }
 
@@ -133,7 +133,7 @@ func (t *Table) RegisterExternal(pd PD, buf []byte, iova uint64, access verbs.Ac
 func (t *Table) RegisterMapped(pd PD, buf []byte, unmap func(), access verbs.Access) *Region {
 	r := t.register(pd, buf, access)
 	r.foreign, r.unmap = true, unmap
-	t.began(r)
+	t.added(r)
 	return r
 }
 
@@ -153,7 +153,7 @@ func (t *Table) Allocate(pd PD, size int, access verbs.Access) (*Region, error) 
 	}
 	r := t.register(pd, buf, access)
 	r.unmap, r.segment = unmap, segment
-	t.began(r)
+	t.added(r)
 	return r, nil
 }
 
@@ -161,16 +161,16 @@ func (t *Table) setBase(r *Region) {
 	switch {
 	case r.access&verbs.ZeroBased != 0:
 		r.base = 0
-	case t.place != nil:
-		r.base = t.place(len(r.memory()))
+	case t.allocAddr != nil:
+		r.base = t.allocAddr(len(r.memory()))
 	default:
 		r.base = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.memory()))))
 	}
 }
 
-// PlaceWith makes place choose the addresses of regions, which are otherwise those of the memory.
+// AllocateAddrsWith makes place choose the addresses of regions, which are otherwise those of the memory.
 // It is for reproducible runs.
-func (t *Table) PlaceWith(place func(size int) uint64) { t.place = place }
+func (t *Table) AllocateAddrsWith(place func(size int) uint64) { t.allocAddr = place }
 
 // Reregister changes what flags name. The key changes with the memory.
 func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte, access verbs.Access) error {
@@ -186,8 +186,8 @@ func (t *Table) Reregister(r *Region, flags verbs.ReregFlags, pd PD, buf []byte,
 	if flags&verbs.ReregTranslation != 0 && r.weak != nil {
 		return &verbs.OpError{Op: "rereg_mr", Err: verbs.ErrInvalid, Detail: "the memory of a weak region cannot change: register another region"}
 	}
-	t.ended(r, false)
-	defer t.began(r)
+	t.removed(r, false)
+	defer t.added(r)
 	if flags&verbs.ReregTranslation != 0 {
 		t.free(&r.entry)
 		r.key = t.newKey()
@@ -227,7 +227,7 @@ func (t *Table) Detach(r *Region) (unmap func(), err error) {
 	if r.windows > 0 {
 		return nil, verbs.ErrBusy
 	}
-	t.ended(r, true)
+	t.removed(r, true)
 	t.free(&r.entry)
 	r.mem = nil
 	if r.unmap != nil {
@@ -261,7 +261,7 @@ func (t *Table) Close() {
 		}
 	}
 	for _, e := range t.entries {
-		t.ended(e.region, true)
+		t.removed(e.region, true)
 		t.free(e)
 		if r := e.region; r.unmap != nil {
 			r.orphaned = runtime.AddCleanup(r, func(unmap func()) { unmap() }, r.unmap)

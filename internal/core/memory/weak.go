@@ -32,7 +32,7 @@ func (t *Table) RegisterWeak(pd PD, buf []byte, access verbs.Access) (*Region, e
 		r.weak = &weakMemory{weak.Make(unsafe.SliceData(buf)), len(buf)}
 		r.mem = []byte{} // the region is open
 	}
-	t.began(r)
+	t.added(r)
 	return r, nil
 }
 

@@ -15,7 +15,7 @@ type Window struct {
 	Owner any // the device's own
 }
 
-// Description returns what is to be told of a window.
+// Description returns what observers see of a window.
 func (w *Window) Description() verbs.MWInfo {
 	i := verbs.MWInfo{Key: w.key, PD: uint32(w.pd), Type: w.typ}
 	if w.region != nil {
@@ -24,7 +24,7 @@ func (w *Window) Description() verbs.MWInfo {
 	return i
 }
 
-// note says that a window is bound otherwise than before.
+// note records that the binding of a window has changed.
 func (t *Table) note(w *Window) {
 	if !w.noted {
 		w.noted = true
@@ -32,7 +32,7 @@ func (t *Table) note(w *Window) {
 	}
 }
 
-// IsRebound reports whether Rebound has something to tell.
+// IsRebound reports whether Rebound has windows to report.
 func (t *Table) IsRebound() bool { return len(t.rebound) > 0 }
 
 // Rebound calls do for the windows that were bound or unbound since the last call.

@@ -3,8 +3,8 @@
 // Package observe knows which devices and connection managers this process has, and writes their state
 // as records for other processes.
 //
-// Devices are entered by the functions that open them, and are not kept alive by that. A device that
-// its program drops is forgotten.
+// The functions that open devices register them. That does not keep them alive: a device that its
+// program drops is forgotten.
 //
 // # The format
 //
@@ -17,7 +17,7 @@
 //
 // # Packets
 //
-// A [Ring] keeps the headers of the last packets of a queue pair while somebody watches it, for a [Kept]. They go over
+// A [Ring] keeps the headers of the last packets of a queue pair while somebody watches it, for a [Capture]. They go over
 // a [PacketStream].
 //
 // What is read was written by another process, perhaps one that wants to harm. The decoder bounds what

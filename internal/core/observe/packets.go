@@ -26,7 +26,7 @@ type PacketRequest struct {
 // Packets are the last packets of a queue pair.
 type Packets struct {
 	Wire    Wire
-	Seen    uint64 // packets since keeping began
+	Seen    uint64 // packets since the capture began
 	Packets []Packet
 	Refused string // why there are none; empty: there are
 }
@@ -43,7 +43,7 @@ func (p *Packets) code(c *codec) {
 	c.text(&p.Refused)
 }
 
-func (e *End) code(c *codec) {
+func (e *Address) code(c *codec) {
 	c.gid(&e.GID)
 	num(c, &e.LID)
 	num(c, &e.Port)
@@ -72,29 +72,29 @@ func appendRecord(b []byte, c *codec, t recordType, code func(*codec)) []byte {
 
 // PacketStream is one end of a connection by which packets are watched.
 type PacketStream struct {
-	from reader
-	to   io.Writer
-	met  bool // the other end's header has come
-	said bool // the own header has been sent
-	out  []byte
+	from       reader
+	to         io.Writer
+	headerRead bool // the other end's header has come
+	headerSent bool // the own header has been sent
+	out        []byte
 }
 
-// NewPacketStream makes the end of a connection. Whoever owns the connection bounds the time that reads and
-// writes take.
+// NewPacketStream makes the end of a connection. Its owner bounds the time that reads and writes
+// take.
 func NewPacketStream(rw io.ReadWriter) *PacketStream {
 	return &PacketStream{from: reader{in: bufio.NewReaderSize(rw, 4<<10)}, to: rw}
 }
 
-// Ask sends a request.
-func (s *PacketStream) Ask(r *PacketRequest) error {
+// SendRequest sends a request.
+func (s *PacketStream) SendRequest(r *PacketRequest) error {
 	s.begin()
 	s.out = appendRecord(s.out, &codec{}, requestRecord, r.code)
 	return s.send()
 }
 
-// Asked reads a request.
-func (s *PacketStream) Asked(r *PacketRequest) error {
-	if err := s.meet(); err != nil {
+// ReadRequest reads a request.
+func (s *PacketStream) ReadRequest(r *PacketRequest) error {
+	if err := s.readHeader(); err != nil {
 		return err
 	}
 	t, err := s.from.next()
@@ -109,8 +109,8 @@ func (s *PacketStream) Asked(r *PacketRequest) error {
 	return s.from.codec.err
 }
 
-// Answer sends what a request asked for.
-func (s *PacketStream) Answer(p *Packets) error {
+// SendReply sends what a request asked for.
+func (s *PacketStream) SendReply(p *Packets) error {
 	s.begin()
 	var c codec
 	s.out = appendRecord(s.out, &c, packetsRecord, p.code)
@@ -121,9 +121,9 @@ func (s *PacketStream) Answer(p *Packets) error {
 	return s.send()
 }
 
-// Answered reads the answer to a request.
-func (s *PacketStream) Answered() (*Packets, error) {
-	if err := s.meet(); err != nil {
+// ReadReply reads the answer to a request.
+func (s *PacketStream) ReadReply() (*Packets, error) {
+	if err := s.readHeader(); err != nil {
 		return nil, err
 	}
 	p := &Packets{}
@@ -155,9 +155,9 @@ func (s *PacketStream) Answered() (*Packets, error) {
 // begin empties the buffer, but for the header if it has not been sent.
 func (s *PacketStream) begin() {
 	s.out = s.out[:0]
-	if !s.said {
+	if !s.headerSent {
 		s.out = append(append(s.out, packetMagic...), version)
-		s.said = true
+		s.headerSent = true
 	}
 }
 
@@ -166,14 +166,14 @@ func (s *PacketStream) send() error {
 	return err
 }
 
-// meet reads the other end's header, once.
-func (s *PacketStream) meet() error {
-	if s.met {
+// readHeader reads the other end's header, once.
+func (s *PacketStream) readHeader() error {
+	if s.headerRead {
 		return nil
 	}
 	var head [len(packetMagic) + 1]byte
 	if _, err := io.ReadFull(s.from.in, head[:]); err != nil {
-		return cut(err)
+		return truncated(err)
 	}
 	if string(head[:len(packetMagic)]) != packetMagic {
 		return errors.New("this is no watcher of packets")
@@ -181,6 +181,6 @@ func (s *PacketStream) meet() error {
 	if v := head[len(packetMagic)]; v != version {
 		return fmt.Errorf("the other process watches packets by version %d, this one by version %d: use the command of its version of Ramjet", v, version)
 	}
-	s.met = true
+	s.headerRead = true
 	return nil
 }

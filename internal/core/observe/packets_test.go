@@ -27,10 +27,10 @@ func TestPacketStream(t *testing.T) {
 	out, in := NewPacketStream(&b), NewPacketStream(&b)
 	for _, want := range []PacketRequest{{"roce:192.0.2.1", 17, 100}, {"iwarp:192.0.2.1", 1<<24 - 1, 0}} {
 		var got PacketRequest
-		if err := out.Ask(&want); err != nil {
+		if err := out.SendRequest(&want); err != nil {
 			t.Fatal(err)
 		}
-		if err := in.Asked(&got); err != nil || got != want {
+		if err := in.ReadRequest(&got); err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
@@ -38,10 +38,10 @@ func TestPacketStream(t *testing.T) {
 	var c pipe
 	out, in = NewPacketStream(&c), NewPacketStream(&c)
 	for range 2 {
-		if err := out.Answer(want); err != nil {
+		if err := out.SendReply(want); err != nil {
 			t.Fatal(err)
 		}
-		got, err := in.Answered()
+		got, err := in.ReadReply()
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("read    %+v\nwritten %+v\n%v", got, want, err)
 		}
@@ -51,13 +51,13 @@ func TestPacketStream(t *testing.T) {
 // What is no answer is refused, and nobody takes more packets than there can be.
 func TestPacketStreamMalformed(t *testing.T) {
 	var many, good pipe
-	NewPacketStream(&many).Answer(&Packets{Packets: make([]Packet, ringSize+1)})
-	NewPacketStream(&good).Answer(samplePackets())
+	NewPacketStream(&many).SendReply(&Packets{Packets: make([]Packet, ringSize+1)})
+	NewPacketStream(&good).SendReply(samplePackets())
 	for want, b := range map[string][]byte{
 		"cut off": good.Bytes()[:good.Len()-1], "no watcher": []byte("HTTP/1.1 400 Bad Request"), "by version 9": []byte(packetMagic + "\x09"),
 		"more than 512": many.Bytes(), "none of an answer": []byte(packetMagic + "\x01\x02\x00"),
 	} {
-		p, err := NewPacketStream(bytes.NewBuffer(b)).Answered()
+		p, err := NewPacketStream(bytes.NewBuffer(b)).ReadReply()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v", want, p, err)
 		}
@@ -91,17 +91,17 @@ func TestRing(t *testing.T) {
 
 func FuzzAnswered(f *testing.F) {
 	var b pipe
-	NewPacketStream(&b).Answer(samplePackets())
+	NewPacketStream(&b).SendReply(samplePackets())
 	f.Add(b.Bytes())
 	f.Add([]byte(packetMagic + "\x01\x01\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := NewPacketStream(bytes.NewBuffer(b)).Answered()
+		p, err := NewPacketStream(bytes.NewBuffer(b)).ReadReply()
 		if err != nil {
 			return
 		}
 		var c pipe
-		NewPacketStream(&c).Answer(p)
-		again, err := NewPacketStream(&c).Answered()
+		NewPacketStream(&c).SendReply(p)
+		again, err := NewPacketStream(&c).ReadReply()
 		if err != nil || !reflect.DeepEqual(again, p) {
 			t.Errorf("read again: %v\n%+v\n%+v", err, again, p)
 		}
@@ -110,11 +110,11 @@ func FuzzAnswered(f *testing.F) {
 
 func FuzzAsked(f *testing.F) {
 	var b pipe
-	NewPacketStream(&b).Ask(&PacketRequest{"roce:192.0.2.1", 17, 100})
+	NewPacketStream(&b).SendRequest(&PacketRequest{"roce:192.0.2.1", 17, 100})
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r PacketRequest
-		if NewPacketStream(bytes.NewBuffer(b)).Asked(&r) == nil && (len(r.Device) > 4*maxText || r.Most < 0) {
+		if NewPacketStream(bytes.NewBuffer(b)).ReadRequest(&r) == nil && (len(r.Device) > 4*maxText || r.Most < 0) {
 			t.Errorf("%+v", r)
 		}
 	})

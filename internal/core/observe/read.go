@@ -23,7 +23,7 @@ func Read(from io.Reader) (*Process, error) {
 	r := reader{in: bufio.NewReaderSize(io.LimitReader(from, maxBytes), 64<<10)}
 	var head [len(magic) + 1]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
-		return nil, cut(err)
+		return nil, truncated(err)
 	}
 	if string(head[:len(magic)]) != magic {
 		return nil, errors.New("this is no snapshot of a process with Ramjet devices")
@@ -45,13 +45,13 @@ func Read(from io.Reader) (*Process, error) {
 	}
 }
 
-// ErrCut says that what a process sent is not complete.
-var ErrCut = errors.New("what the process sent is cut off: it ended, or refused to be read")
+// ErrTruncated says that what a process sent is not complete.
+var ErrTruncated = errors.New("what the process sent is cut off: it ended, or refused to be read")
 
-// cut says that a snapshot is not complete.
-func cut(err error) error {
+// truncated says that a snapshot is not complete.
+func truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return ErrCut
+		return ErrTruncated
 	}
 	return err
 }
@@ -68,11 +68,11 @@ type reader struct {
 func (r *reader) next() (recordType, error) {
 	t, err := r.in.ReadByte()
 	if err != nil {
-		return 0, cut(err)
+		return 0, truncated(err)
 	}
 	n, err := binary.ReadUvarint(r.in)
 	if err != nil {
-		return 0, cut(err)
+		return 0, truncated(err)
 	}
 	if n > maxRecord {
 		return 0, fmt.Errorf("a record of %d bytes: at most %d are taken", n, maxRecord)
@@ -81,7 +81,7 @@ func (r *reader) next() (recordType, error) {
 		r.buf = make([]byte, maxRecord)
 	}
 	if _, err := io.ReadFull(r.in, r.buf[:n]); err != nil {
-		return 0, cut(err)
+		return 0, truncated(err)
 	}
 	r.codec = codec{reading: true, buf: r.buf[:n]}
 	return recordType(t), nil

@@ -12,10 +12,10 @@ import (
 )
 
 // ConnLister lists the ids of a device's connection manager in pages, as verbs.Observable lists its
-// objects. next is [Busy] if the manager is at work for too long to be asked.
+// objects. next is [Busy] if the manager is busy for too long.
 type ConnLister func(page []verbs.ConnInfo, at int) (n, next int)
 
-// Busy is the position behind which a listing cannot go on.
+// Busy is the position of a listing that cannot go on.
 const Busy = -1
 
 // entry is a device of this process.
@@ -30,21 +30,21 @@ var (
 	entries     []*entry // in the order of opening
 )
 
-// Enter enters a device until it is closed, or its program drops it. changed is called then and now with the
-// number of devices that are entered. One such call follows the other.
-func Enter(dev *verbs.Device, changed func(devices int)) {
+// Register lists a device until it is closed, or its program drops it. changed is called now and then, with the
+// number of devices that are listed, one call after the other.
+func Register(dev *verbs.Device, changed func(devices int)) {
 	e := &entry{dev: weak.Make(dev), changed: changed}
 	entriesLock.Lock()
 	entries = append(entries, e)
 	changed(len(entries))
 	entriesLock.Unlock()
-	if dev.OnClose(e.leave) != nil {
-		e.leave()
+	if dev.OnClose(e.unregister) != nil {
+		e.unregister()
 	}
-	runtime.AddCleanup(dev, func(e *entry) { e.leave() }, e)
+	runtime.AddCleanup(dev, func(e *entry) { e.unregister() }, e)
 }
 
-func (e *entry) leave() {
+func (e *entry) unregister() {
 	entriesLock.Lock()
 	defer entriesLock.Unlock()
 	if i := slices.Index(entries, e); i >= 0 {
@@ -53,8 +53,8 @@ func (e *entry) leave() {
 	}
 }
 
-// Connections says who lists the connections of a device. It does nothing for a device that is not entered.
-func Connections(dev *verbs.Device, list ConnLister) {
+// SetConnLister sets what lists the connections of a device. It does nothing if the device is not registered.
+func SetConnLister(dev *verbs.Device, list ConnLister) {
 	entriesLock.Lock()
 	defer entriesLock.Unlock()
 	for _, e := range entries {
@@ -64,19 +64,19 @@ func Connections(dev *verbs.Device, list ConnLister) {
 	}
 }
 
-// entered is a device that is there while it is looked at.
-type entered struct {
+// liveDevice is a registered device, kept alive while it is read.
+type liveDevice struct {
 	dev   *verbs.Device
 	conns ConnLister
 }
 
-// devices returns what is entered now.
-func devices() (all []entered) {
+// devices returns the registered devices.
+func devices() (all []liveDevice) {
 	entriesLock.Lock()
 	defer entriesLock.Unlock()
 	for _, e := range entries {
 		if dev := e.dev.Value(); dev != nil {
-			all = append(all, entered{dev, e.conns})
+			all = append(all, liveDevice{dev, e.conns})
 		}
 	}
 	return all

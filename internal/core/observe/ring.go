@@ -26,8 +26,8 @@ const (
 	headLen = 96
 )
 
-// End is one end of a packet's way.
-type End struct {
+// Address is one end of a packet's path.
+type Address struct {
 	GID  verbs.GID // or an IP address, as a GID
 	LID  uint16    // on InfiniBand
 	Port uint16    // of TCP
@@ -37,13 +37,13 @@ type End struct {
 type Packet struct {
 	At          int64 // nanoseconds since 1970
 	Sent        bool
-	Local, Peer End
+	Local, Peer Address
 	Length      int    // bytes from the BTH to the ICRC; of a DDP segment, from its header to the end of its payload
 	Head        []byte // the headers; of segments that are control messages, all of them
 }
 
-// kept is a Packet in a ring.
-type kept struct {
+// ringSlot is a Packet in a ring.
+type ringSlot struct {
 	Packet
 	n    int
 	head [headLen]byte
@@ -54,11 +54,11 @@ type kept struct {
 type Ring struct {
 	// Of the device, which sets these before it adds packets.
 	Wire   Wire
-	Locals []End // by port number - 1
+	Locals []Address // by port number - 1
 
 	mu    sync.Mutex
 	seen  uint64 // packets that were added
-	slots [ringSize]kept
+	slots [ringSize]ringSlot
 }
 
 // Add adds a packet. What is longer than the headers may be is cut off.
@@ -88,9 +88,9 @@ func (r *Ring) Last(most int) (list []Packet, seen uint64) {
 	return list, r.seen
 }
 
-// PacketSource is a driver whose queue pairs have packets that can be kept.
+// PacketSource is a driver whose queue pairs can be captured.
 type PacketSource interface {
-	// KeepPackets has the packets of a queue pair added to a ring from now on; nil: no longer. It does not
+	// CapturePackets has the packets of a queue pair added to a ring from now on; nil: no longer. It does not
 	// wait for the device.
-	KeepPackets(n verbs.QPN, r *Ring) error
+	CapturePackets(n verbs.QPN, r *Ring) error
 }

@@ -28,7 +28,7 @@ type Device struct {
 	SRQs      []verbs.SRQInfo
 	AHs       []verbs.AHInfo
 	Conns     []verbs.ConnInfo
-	NoConns   bool // the connection manager was at work, and could not be asked
+	NoConns   bool // the connection manager was busy
 }
 
 // Port is the state of a port.

@@ -35,7 +35,7 @@ type Writer struct {
 	conns [pageSize]verbs.ConnInfo
 }
 
-// Snapshot writes the state of all devices that are entered. Objects are copied one page after
+// Snapshot writes the state of all registered devices. Objects are copied one page after
 // the other, so what changes meanwhile may be seen as it was or as it is.
 func (w *Writer) Snapshot(to io.Writer) error {
 	w.to, w.err, w.out = to, nil, append(append(w.out[:0], magic...), version)
@@ -67,7 +67,7 @@ func (w *Writer) flush() {
 	w.out = w.out[:0]
 }
 
-func (w *Writer) device(e entered) {
+func (w *Writer) device(e liveDevice) {
 	a := e.dev.Query()
 	d := Device{Name: a.Name, Kind: a.Kind, Transport: a.Transport.String(), Firmware: a.Firmware, NodeGUID: a.NodeGUID}
 	w.record(deviceRecord, d.code)

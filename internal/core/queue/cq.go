@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -23,7 +24,7 @@ const (
 // requests one stores that, and then loads pushed in a poll. The load must not come before the
 // store. The store of pushed is a swap, because the race detector's stores do not keep that order.
 type CQ struct {
-	// Of whoever pushes; they change with poll held.
+	// Of the pushing side, which changes them with poll held.
 	slots    []verbs.WC // length a power of two
 	capacity int
 	seen     uint32 // polled, when it was last looked at
@@ -143,8 +144,8 @@ func (c *CQ) Armed() bool { return c.armed.Load() != notifyNone }
 func (c *CQ) Resize(capacity int) error {
 	c.poll.Lock()
 	defer c.poll.Unlock()
-	if capacity < int(c.pushed.Load()-c.polled.Load()) {
-		return verbs.ErrInvalid
+	if n := int(c.pushed.Load() - c.polled.Load()); capacity < n {
+		return &verbs.OpError{Op: "resize_cq", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%d entries, but %d completions are in the queue", capacity, n)}
 	}
 	c.capacity = capacity
 	return nil

@@ -22,11 +22,11 @@ var statusReasons = map[verbs.Status]verbs.Reason{
 	verbs.RNRRetryExceeded:          verbs.ReasonNotReady,
 }
 
-// Why returns what is known of the first failure since RESET or SQE; nil: there was none.
-func (p *Pair) Why() *verbs.Failure { return p.failure }
+// Failure returns what is known of the first failure since RESET or SQE; nil: there was none.
+func (p *Pair) Failure() *verbs.Failure { return p.failure }
 
-// note keeps the first failure, and has it reported. It returns its reason, whether it is the first or not.
-func (p *Pair) note(f *verbs.Failure) verbs.Reason {
+// recordFailure keeps the first failure, and has it reported. It returns its reason, whether it is the first or not.
+func (p *Pair) recordFailure(f *verbs.Failure) verbs.Reason {
 	if p.failure == nil {
 		f.QPN = p.Num
 		p.failure = f
@@ -48,7 +48,7 @@ func (p *Pair) sendFailed(w *SendWQE, s verbs.Status) verbs.Reason {
 	case w.Remote != (verbs.Remote{}):
 		f.Key, f.Addr, f.Length = w.Remote.Key, w.Remote.Addr, uint64(w.Length)
 	}
-	return p.note(f)
+	return p.recordFailure(f)
 }
 
 // receiveFailed notes that the taken receive fails, and returns why.
@@ -64,7 +64,7 @@ func (p *Pair) receiveFailed(s verbs.Status) verbs.Reason {
 	case verbs.RemoteInvalidRequestError, verbs.RemoteAccessError, verbs.RemoteOperationError:
 		f.Reason = verbs.ReasonUnknown // this side refused
 	}
-	return p.note(f)
+	return p.recordFailure(f)
 }
 
 // refusedEntry finds the first entry of a list that memory refuses. If there is none, the memory that it
@@ -87,9 +87,9 @@ func (p *Pair) refusedEntry(f *verbs.Failure, pd memory.PD, sgl []verbs.SGE, wri
 
 // StreamFailed notes that the peer refused what had completed, or that the connection ended: f.Side says
 // which. It does nothing for a queue pair whose failure is known.
-func (p *Pair) StreamFailed(f verbs.Failure) { p.note(&f) }
+func (p *Pair) StreamFailed(f verbs.Failure) { p.recordFailure(&f) }
 
-// PeerClosed keeps that the peer closed the connection. It is how a connection should end, and not reported.
+// PeerClosed records that the peer closed the connection, which is not reported: connections should end so.
 func (p *Pair) PeerClosed() {
 	if p.failure == nil {
 		p.failure = &verbs.Failure{QPN: p.Num, Side: verbs.FailedStream, Status: verbs.WRFlushError, Reason: verbs.ReasonPeerClosed}
@@ -110,5 +110,5 @@ func (p *Pair) RefuseRequest(f verbs.Failure, pd memory.PD, need verbs.Access) {
 			f.Reason = verbs.ReasonUnmapped // nothing refuses it now
 		}
 	}
-	p.note(&f)
+	p.recordFailure(&f)
 }

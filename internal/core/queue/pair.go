@@ -55,12 +55,12 @@ type Pair struct {
 // NewPair returns the common part of a queue pair in the RESET state.
 func NewPair(d *Device, c Config) Pair {
 	p := Pair{Config: c, dev: d}
-	p.place()
+	p.setPort()
 	return p
 }
 
-// place finds the port and the row of its partition table named by the attributes.
-func (p *Pair) place() {
+// setPort finds the port and the row of its partition table named by the attributes.
+func (p *Pair) setPort() {
 	p.port = &p.dev.Ports[max(p.attr.Port, 1)-1]
 	p.pkey = &p.port.PKeys[p.attr.PKeyIndex]
 }
@@ -152,7 +152,7 @@ func (p *Pair) Apply(attr *verbs.QPAttr, mask verbs.QPMask, next verbs.QPState) 
 	set(mask, verbs.MaskMaxDestRdAtomic, &a.MaxDestRdAtomic, attr.MaxDestRdAtomic)
 	set(mask, verbs.MaskMinRNRTimer, &a.MinRNRTimer, attr.MinRNRTimer)
 	set(mask, verbs.MaskDestQPN, &a.DestQPN, attr.DestQPN)
-	p.place()
+	p.setPort()
 	if next == verbs.SQD && p.state != verbs.SQD {
 		p.draining = attr.SQDAsyncNotify || mask&verbs.MaskSQDAsyncNotify == 0
 	}
@@ -180,7 +180,7 @@ func (p *Pair) Reset() {
 	}
 	p.taken.from = nil
 	p.attr, p.state, p.draining, p.failure = verbs.QPAttr{}, verbs.Reset, false, nil
-	p.place()
+	p.setPort()
 }
 
 // Draining reports whether the program waits for the send queue to drain in SQD.

@@ -48,11 +48,11 @@ func (p *Pair) Scatter(c *memory.Cursor) bool {
 }
 
 // ScatterOne is Scatter for a receive of one piece of memory, mostly in the same region as the one before.
-func (p *Pair) ScatterOne(l *memory.Last) (memory.Span, bool) {
+func (p *Pair) ScatterOne(l *memory.LookupCache) (memory.Span, bool) {
 	if len(p.taken.SGL) != 1 {
 		return memory.Span{}, false
 	}
-	return p.dev.Memory.LocalAfter(l, p.taken.from.PD, &p.taken.SGL[0], true)
+	return p.dev.Memory.LocalCached(l, p.taken.from.PD, &p.taken.SGL[0], true)
 }
 
 // CompleteReceive completes the taken receive, and returns the completion to be filled in further.

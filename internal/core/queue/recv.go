@@ -3,6 +3,8 @@
 package queue
 
 import (
+	"fmt"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -34,7 +36,7 @@ func (r *RecvQueue) Post(wrs []verbs.RecvWR) (int, error) {
 	for i := range wrs {
 		wr := &wrs[i]
 		if len(wr.SGL) > r.MaxSGE {
-			return i, verbs.ErrInvalid
+			return i, r.tooManySGEs(len(wr.SGL))
 		}
 		if r.ring.Len() >= r.MaxWR {
 			return i, verbs.ErrQueueFull
@@ -44,6 +46,14 @@ func (r *RecvQueue) Post(wrs []verbs.RecvWR) (int, error) {
 		w.SGL = append(w.SGL[:0], wr.SGL...)
 	}
 	return len(wrs), nil
+}
+
+func (r *RecvQueue) tooManySGEs(n int) error {
+	op := "post_recv"
+	if r.Shared {
+		op = "post_srq_recv"
+	}
+	return &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%d SGEs, above the queue's MaxSGE of %d", n, r.MaxSGE)}
 }
 
 // Len returns the number of receives posted.

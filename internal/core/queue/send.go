@@ -98,16 +98,16 @@ func (p *Pair) CheckSends(wrs []verbs.SendWR, held int, all bool, transport func
 	return len(wrs), nil
 }
 
-// RefuseSend is the error for a work request that can never be carried out.
-func RefuseSend(format string, a ...any) error {
+// InvalidSend is the error for a work request that can never be carried out.
+func InvalidSend(format string, a ...any) error {
 	return &verbs.OpError{Op: "post_send", Err: verbs.ErrInvalid, Detail: fmt.Sprintf(format, a...)}
 }
 
-// Lacking has, for each operation that a transport has no message for, the reason.
-type Lacking [verbs.BindMW + 1]string
+// UnsupportedOps has, for each operation that a transport has no message for, the reason.
+type UnsupportedOps [verbs.BindMW + 1]string
 
-// Refuse returns why there is no message for a work request; see [Pair.CheckSends].
-func (l *Lacking) Refuse(wr *verbs.SendWR) error {
+// Check returns why there is no message for a work request; see [Pair.CheckSends].
+func (l *UnsupportedOps) Check(wr *verbs.SendWR) error {
 	if why := l[wr.Op]; why != "" {
 		return &verbs.OpError{Op: "post_send", Err: verbs.ErrNotSupported, Detail: fmt.Sprintf("%v: %s", wr.Op, why)}
 	}
@@ -117,7 +117,7 @@ func (l *Lacking) Refuse(wr *verbs.SendWR) error {
 // checkSend returns why a work request can never be posted.
 func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) error {
 	if wr.Op == 0 || int(wr.Op) >= len(sendOps) {
-		return RefuseSend("operation %d does not exist", wr.Op)
+		return InvalidSend("operation %d does not exist", wr.Op)
 	}
 	if err := transport(wr); err != nil {
 		return err
@@ -125,19 +125,19 @@ func (p *Pair) checkSend(wr *verbs.SendWR, transport func(*verbs.SendWR) error) 
 	op := &sendOps[wr.Op]
 	switch {
 	case len(wr.SGL) > p.Caps.MaxSendSGE:
-		return RefuseSend("%d scatter/gather entries, the queue has %d", len(wr.SGL), p.Caps.MaxSendSGE)
+		return InvalidSend("%d scatter/gather entries, the queue has %d", len(wr.SGL), p.Caps.MaxSendSGE)
 	case len(wr.Inline) > p.Caps.MaxInline:
-		return RefuseSend("%d bytes inline, the queue takes %d", len(wr.Inline), p.Caps.MaxInline)
+		return InvalidSend("%d bytes inline, the queue takes %d", len(wr.Inline), p.Caps.MaxInline)
 	case wr.Inline != nil && op.receives:
-		return RefuseSend("%v cannot be inline", wr.Op)
+		return InvalidSend("%v cannot be inline", wr.Op)
 	case op.response && p.attr.MaxRdAtomic == 0:
-		return RefuseSend("%v with MaxRdAtomic 0", wr.Op)
+		return InvalidSend("%v with MaxRdAtomic 0", wr.Op)
 	case wr.Op == verbs.BindMW && (wr.Bind == nil || wr.Bind.MW == nil || wr.Bind.MR == nil && wr.Bind.Length > 0):
-		return RefuseSend("BIND_MW needs Bind with MW and MR")
+		return InvalidSend("BIND_MW needs Bind with MW and MR")
 	case wr.Op == verbs.Flush && (wr.FlushLevel == 0 || wr.FlushLevel&^(verbs.FlushToGlobal|verbs.FlushToPersistent) != 0):
-		return RefuseSend("FLUSH needs a FlushLevel of FlushToGlobal, FlushToPersistent or both")
+		return InvalidSend("FLUSH needs a FlushLevel of FlushToGlobal, FlushToPersistent or both")
 	case wr.Op == verbs.Flush && wr.FlushScope > verbs.FlushRegion:
-		return RefuseSend("FlushScope %d: FlushRange or FlushRegion", wr.FlushScope)
+		return InvalidSend("FlushScope %d: FlushRange or FlushRegion", wr.FlushScope)
 	}
 	return nil
 }

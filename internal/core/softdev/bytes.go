@@ -100,7 +100,7 @@ func (f *byteFlow) watch() { f.c.link.Watch(!f.engine.Paused(), f.batch != nil) 
 func (f *byteFlow) receive() (got int) {
 	c, d, q := f.c, f.carrier.dev, f.engine
 	d.touch(&c.qp.qp)
-	q.Seen = c.keepSegments()
+	q.Trace = c.segmentCapture()
 	reads := max(1, min(streamTurns, streamReads/max(1, len(d.established))))
 	for range reads {
 		into := q.Into()
@@ -138,10 +138,10 @@ func (f *byteFlow) receive() (got int) {
 // transmit sends what the queue pair has to send.
 func (f *byteFlow) transmit() {
 	b, c, d, q := f.carrier, f.c, f.carrier.dev, f.engine
-	q.Seen = c.keepSegments()
+	q.Trace = c.segmentCapture()
 	if f.batch != nil {
 		if !f.write(f.batch) {
-			f.stay()
+			f.limitDrain()
 			return
 		}
 		b.spare = append(b.spare, f.batch)
@@ -169,19 +169,19 @@ func (f *byteFlow) transmit() {
 			} else {
 				b.batch = rdmap.NewBatch()
 			}
-			f.stay()
+			f.limitDrain()
 		}
 		return
 	}
 	d.addReady(c)
 }
 
-// stay keeps a stream that is about to end until the rest of a partly sent batch has left, but no
+// limitDrain keeps a stream that is about to end until the rest of a partly sent batch has left, but no
 // longer than endTime: the peer may not read.
-func (f *byteFlow) stay() {
+func (f *byteFlow) limitDrain() {
 	if c := f.c; c.phase == running && f.engine.State() == verbs.Err && !f.drains {
 		f.drains = true
-		c.dev.timers.set(&c.bound, c.dev.passTime()+endTime)
+		c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
 	}
 }
 

@@ -21,21 +21,21 @@ type phase uint8
 
 const (
 	dialing         phase = iota // the link is being established
-	asking                       // our request is being sent, or unanswered
+	awaitingReply                // our request is being sent, or unanswered
 	awaitingRequest              // waiting for the peer's request
-	asked                        // the request waits for the program's answer
+	awaitingAnswer               // the request waits for the program's answer
 	running                      // a queue pair has the connection
-	ending                       // nothing more is sent; what the peer still sends is dropped
-	gone
+	closing                      // nothing more is sent; what the peer still sends is dropped
+	closed
 )
 
 // Limits of what peers can make us wait for.
 const (
-	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame, and for the link of queue pairs that meet by number
+	setupTime       = clock.Time(10 * time.Second)       // for a set-up frame, and for the link of queue pairs that connect by number
 	linkTime        = clock.Time(17 * time.Second)       // for the link of a request of the program: as long as a REQ is repeated over InfiniBand
 	answerTime      = clock.Time(5 * time.Minute)        // for the program's answer, on both sides: as long as an MRA is believed over InfiniBand
 	endTime         = clock.Time(2 * time.Second)        // for the peer's end of a stream
-	maxHearing      = 1024                               // links whose request has not come
+	maxSilent       = 1024                               // links whose request has not come
 	maxRefused      = 1024                               // links of rejected requests, until their peers end them
 	patientAnswer   = clock.Time(10 * time.Second)       // for the program's answer, while other requests want the place
 	promptTime      = clock.Time(10 * time.Millisecond)  // until an initiator prompts a quiet peer; then twice as long each time
@@ -51,24 +51,24 @@ type conn struct {
 	link       Link
 	phase      phase
 	setup      *rdmap.Setup
-	wishes     rdmap.Wishes
+	proposal   rdmap.Proposal
 	out        []byte // set-up frame that is being sent
 	qp         *streamQP
-	bound      timer
+	timer      timer
 	ready      bool
 	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
 
-	listener *streamListener         // the listener that accepted it
-	tell     func(verbs.StreamEvent) // gets its events; nil: nobody
-	private  []byte                  // of our request
-	failed   func(err error)         // called if it could not be established, for another attempt
+	listener    *streamListener         // the listener that accepted it
+	events      func(verbs.StreamEvent) // gets its events; nil: nobody
+	privateData []byte                  // of our request
+	failed      func(err error)         // called if it could not be established, for another attempt
 }
 
 func (d *StreamDevice) newConn(l Link, p phase) *conn {
-	c := &conn{dev: d, link: l, phase: p, setup: &rdmap.Setup{}, wishes: d.net.Wishes()}
-	c.bound.fire = c.late
+	c := &conn{dev: d, link: l, phase: p, setup: &rdmap.Setup{}, proposal: d.net.Proposal()}
+	c.timer.fire = c.timedOut
 	d.conns[c] = struct{}{}
-	d.timers.set(&c.bound, d.passTime()+setupTime)
+	d.timers.set(&c.timer, d.passTime()+setupTime)
 	l.Own(c)
 	return c
 }
@@ -81,18 +81,18 @@ func (d *StreamDevice) addReady(c *conn) {
 	}
 }
 
-// inform delivers an event of the connection.
-func (c *conn) inform(e verbs.StreamEvent) {
-	if f := c.tell; f != nil {
+// notify delivers an event of the connection.
+func (c *conn) notify(e verbs.StreamEvent) {
+	if f := c.events; f != nil {
 		e.Stream = (*stream)(c)
-		c.dev.news.tell(func() { f(e) })
+		c.dev.callbacks.add(func() { f(e) })
 	}
 }
 
-// late ends a phase that has taken too long.
-func (c *conn) late() {
+// timedOut ends a phase that has taken too long.
+func (c *conn) timedOut() {
 	switch c.phase {
-	case ending:
+	case closing:
 		c.end(false)
 	case running:
 		switch {
@@ -101,7 +101,7 @@ func (c *conn) late() {
 		case c.link.Silent(), c.abandoned():
 			c.lost(errGone)
 		default:
-			c.dev.timers.set(&c.bound, c.dev.passTime()+c.qp.flow.check())
+			c.dev.timers.set(&c.timer, c.dev.passTime()+c.qp.flow.check())
 		}
 	default:
 		c.fail(errTooLate)
@@ -135,21 +135,21 @@ func (c *conn) handle(read, write bool) {
 			c.fail(err)
 			return
 		}
-		c.phase = asking
+		c.phase = awaitingReply
 		if c.failed == nil { // the peer's program decides, not its device
-			c.dev.timers.set(&c.bound, c.dev.passTime()+answerTime)
+			c.dev.timers.set(&c.timer, c.dev.passTime()+answerTime)
 		}
-		c.wishes.MSS = c.link.MSS()
-		c.out = rdmap.AppendRequest(nil, &c.wishes, c.private)
+		c.proposal.MSS = c.link.MSS()
+		c.out = rdmap.AppendRequest(nil, &c.proposal, c.privateData)
 		c.flush()
-	case asking, awaitingRequest:
+	case awaitingReply, awaitingRequest:
 		if write {
 			c.flush()
 		}
 		if read {
-			c.hear()
+			c.readSetup()
 		}
-	case asked:
+	case awaitingAnswer:
 		if read {
 			c.fail(errors.New("the peer closed the connection, or sent before it was answered"))
 		}
@@ -161,8 +161,8 @@ func (c *conn) handle(read, write bool) {
 		if read {
 			c.qp.flow.receive()
 		}
-	case ending:
-		c.drop()
+	case closing:
+		c.discard()
 	}
 }
 
@@ -177,15 +177,15 @@ func (c *conn) begin(q *streamQP, p rdmap.Params) {
 	q.peer = ib.GIDFromAddr(c.link.PeerAddr().Addr())
 	d.touch(&q.qp)
 	d.mu.counted = true
-	said := c.said()
+	said := c.peerParam()
 	said.IRD, said.ORD = p.IRD, p.ORD
 	c.setup, c.out, c.failed = nil, nil, nil
-	d.timers.set(&c.bound, d.passTime()+q.flow.first(p))
-	q.leave()
+	d.timers.set(&c.timer, d.passTime()+q.flow.first(p))
+	q.stopConnecting()
 	d.established = append(d.established, c)
 	q.flow.watch()
 	d.addReady(c)
-	c.inform(verbs.StreamEvent{Type: verbs.StreamEstablished, Param: said})
+	c.notify(verbs.StreamEvent{Type: verbs.StreamEstablished, Param: said})
 }
 
 // transmit sends what the queue pair has to send.
@@ -239,7 +239,7 @@ func (c *conn) refuse() {
 	d := c.dev
 	c.answered()
 	c.linger()
-	if c.phase == gone {
+	if c.phase == closed {
 		return
 	}
 	d.refused.Add(c.link.PeerAddr().Addr(), c)
@@ -265,15 +265,15 @@ func (c *conn) finish() {
 // linger waits for the peer to end the link.
 func (c *conn) linger() {
 	c.detach()
-	c.phase = ending
+	c.phase = closing
 	c.link.Watch(true, false)
-	c.dev.timers.set(&c.bound, c.dev.passTime()+endTime)
+	c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
 	c.dev.wakeForTimer()
-	c.drop()
+	c.discard()
 }
 
-// drop reads and discards.
-func (c *conn) drop() {
+// discard reads and discards.
+func (c *conn) discard() {
 	var b [4096]byte
 	for range streamTurns {
 		if _, err := c.link.Read([][]byte{b[:]}); err != nil {
@@ -289,8 +289,8 @@ func (c *conn) drop() {
 func (c *conn) fail(err error) {
 	failed := c.failed
 	if c.phase != running {
-		c.inform(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
-		c.tell = nil
+		c.notify(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
+		c.events = nil
 	}
 	c.end(true)
 	if failed != nil {
@@ -298,15 +298,15 @@ func (c *conn) fail(err error) {
 	}
 }
 
-// wanted reports whether the program has not ended the stream. If it has, the peer may still take
+// inUse reports whether the program has not ended the stream. If it has, the peer may still take
 // what was sent: the system completes that when the link is closed.
-func (c *conn) wanted() bool {
-	return c.phase != ending && (c.phase != running || c.qp.engine.State() != verbs.Err)
+func (c *conn) inUse() bool {
+	return c.phase != closing && (c.phase != running || c.qp.engine.State() != verbs.Err)
 }
 
 // end closes the link.
 func (c *conn) end(abort bool) {
-	if c.phase == gone {
+	if c.phase == closed {
 		return
 	}
 	c.detach()
@@ -314,17 +314,17 @@ func (c *conn) end(abort bool) {
 		c.listener.silent.Remove(c.link.PeerAddr().Addr(), c)
 	}
 	c.answered()
-	if c.phase == ending {
+	if c.phase == closing {
 		c.dev.refused.Remove(c.link.PeerAddr().Addr(), c)
 	}
-	established := c.phase == running || c.phase == ending
-	c.phase = gone
-	c.dev.meet.forget(c)
-	c.dev.timers.stop(&c.bound)
+	established := c.phase == running || c.phase == closing
+	c.phase = closed
+	c.dev.rendezvous.forget(c)
+	c.dev.timers.stop(&c.timer)
 	delete(c.dev.conns, c)
 	c.link.Close(abort)
 	if established {
-		c.inform(verbs.StreamEvent{Type: verbs.StreamClosed})
+		c.notify(verbs.StreamEvent{Type: verbs.StreamClosed})
 	}
 }
 

@@ -26,10 +26,10 @@ func (c *conn) flush() {
 	c.link.Watch(true, len(c.out) > 0)
 }
 
-// hear reads the peer's set-up frame.
-func (c *conn) hear() {
+// readSetup reads the peer's set-up frame.
+func (c *conn) readSetup() {
 	want := iwarp.Request
-	if c.phase == asking {
+	if c.phase == awaitingReply {
 		want = iwarp.Reply
 	}
 	for {
@@ -49,38 +49,38 @@ func (c *conn) hear() {
 		case !ok:
 			c.fail(errors.New("what the peer sends is no MPA frame: it does not speak iWARP there"))
 			return
-		case done && c.phase == asking:
-			c.replied()
+		case done && c.phase == awaitingReply:
+			c.replyReceived()
 			return
 		case done:
-			c.heard()
+			c.requestReceived()
 			return
 		}
 	}
 }
 
-// said returns the parameters in the peer's frame.
-func (c *conn) said() verbs.StreamParam {
+// peerParam returns the parameters in the peer's frame.
+func (c *conn) peerParam() verbs.StreamParam {
 	return verbs.StreamParam{PrivateData: bytes.Clone(c.setup.Private), IRD: c.setup.Depths.ORD, ORD: c.setup.Depths.IRD}
 }
 
-// replied handles the peer's reply.
-func (c *conn) replied() {
+// replyReceived handles the peer's reply.
+func (c *conn) replyReceived() {
 	if c.setup.Rejected() {
 		if c.failed != nil {
 			c.fail(errors.New("rejected"))
 			return
 		}
-		c.inform(verbs.StreamEvent{Type: verbs.StreamRejected, Param: c.said()})
+		c.notify(verbs.StreamEvent{Type: verbs.StreamRejected, Param: c.peerParam()})
 		c.end(false)
 		return
 	}
-	p, cause := c.setup.Replied(&c.wishes)
+	p, cause := c.setup.Replied(&c.proposal)
 	if cause != 0 {
 		c.reply(rdmap.AppendTerminate(nil, &p, cause))
 		err, failed := errors.New("set-up: "+cause.String()), c.failed
-		c.inform(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
-		c.tell = nil
+		c.notify(verbs.StreamEvent{Type: verbs.StreamFailed, Err: err})
+		c.events = nil
 		c.finish()
 		if failed != nil {
 			failed(err)
@@ -90,13 +90,13 @@ func (c *conn) replied() {
 	c.begin(c.qp, p)
 }
 
-// heard handles the peer's request.
-func (c *conn) heard() {
+// requestReceived handles the peer's request.
+func (c *conn) requestReceived() {
 	l := c.listener
 	l.silent.Remove(c.link.PeerAddr().Addr(), c)
-	c.phase = asked
-	c.dev.timers.set(&c.bound, c.dev.passTime()+answerTime)
-	l.heard(c)
+	c.phase = awaitingAnswer
+	c.dev.timers.set(&c.timer, c.dev.passTime()+answerTime)
+	l.onRequest(c)
 }
 
 // reply sends a final set-up frame.
@@ -107,8 +107,8 @@ func (c *conn) reply(frame []byte) bool {
 
 // accept accepts the connection for a queue pair.
 func (c *conn) accept(q *streamQP, private []byte) error {
-	c.wishes.MSS = c.link.MSS()
-	frame, p, ok := c.setup.Accept(nil, &c.wishes, private)
+	c.proposal.MSS = c.link.MSS()
+	frame, p, ok := c.setup.Accept(nil, &c.proposal, private)
 	sent := c.reply(frame)
 	if !ok {
 		c.refuse()
@@ -125,7 +125,7 @@ func (c *conn) accept(q *streamQP, private []byte) error {
 
 // reject rejects the peer's request. No events of the connection follow.
 func (c *conn) reject(private []byte) {
-	c.tell = nil
+	c.events = nil
 	c.reply(c.setup.Reject(nil, private))
 	c.refuse()
 }

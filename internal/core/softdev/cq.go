@@ -3,23 +3,25 @@
 package softdev
 
 import (
+	"fmt"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // cq is a completion queue.
 type cq struct {
-	dev    *Device
-	q      *queue.CQ
-	events verbs.CQEvents
-	num    uint32 // for observers
-	place  int
+	dev       *Device
+	q         *queue.CQ
+	events    verbs.CQEvents
+	num       uint32 // for observers
+	listIndex int
 }
 
 // CreateCQ creates a completion queue.
 func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	if cqe > maxCQE {
-		return nil, verbs.ErrInvalid
+		return nil, badCQE("create_cq", cqe)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -31,22 +33,26 @@ func (d *Device) CreateCQ(cqe int, ev verbs.CQEvents) (verbs.CQDriver, error) {
 	}
 	d.nextCQ++
 	c := &cq{dev: d, q: queue.NewCQ(cqe, ev), events: ev, num: d.nextCQ}
-	enroll(d, &d.rolls.cqs, c)
+	addObject(d, &d.objects.cqs, c)
 	return c, nil
+}
+
+func badCQE(op string, cqe int) error {
+	return &verbs.OpError{Op: op, Err: verbs.ErrInvalid, Detail: fmt.Sprintf("%d entries: a completion queue has 1 to %d", cqe, maxCQE)}
 }
 
 // Poll takes completions; if there are none it moves data and looks again.
 func (c *cq) Poll(wcs []verbs.WC) int {
 	d := c.dev
 	if n := c.q.Poll(wcs); n > 0 {
-		c.took(n)
+		c.noteFound(n)
 		return n
 	}
 	if !d.alone {
 		d.noted(1)
 	}
 	if !d.mu.TryLock() {
-		return d.polledVain(0) // somebody else moves data
+		return d.polledNothing(0) // somebody else moves data
 	}
 	if d.alone {
 		d.tally()
@@ -60,7 +66,7 @@ func (c *cq) Poll(wcs []verbs.WC) int {
 		n = c.q.Poll(wcs)
 	}
 	d.mu.Unlock()
-	return d.polledVain(n)
+	return d.polledNothing(n)
 }
 
 const (
@@ -71,8 +77,8 @@ const (
 	passEvery = 64
 )
 
-// took notes a poll that found n completions without a pass.
-func (c *cq) took(n int) {
+// noteFound notes a poll that found n completions without a pass.
+func (c *cq) noteFound(n int) {
 	d, all := c.dev, c.q.Polled()
 	switch {
 	case n > 1 || d.movedMuch.Load():
@@ -127,7 +133,7 @@ func (c *cq) ReqNotify(solicitedOnly bool) error {
 
 func (c *cq) Resize(cqe int) error {
 	if cqe <= 0 || cqe > maxCQE {
-		return verbs.ErrInvalid
+		return badCQE("resize_cq", cqe)
 	}
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
@@ -146,7 +152,7 @@ func (c *cq) Err() error    { return c.q.Err() }
 func (c *cq) Destroy() error {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
-	strike(c.dev, &c.dev.rolls.cqs, c)
+	removeObject(c.dev, &c.dev.objects.cqs, c)
 	c.dev.counts.completionQueues.remove()
 	return nil
 }

@@ -29,7 +29,7 @@ func (u *datagrams) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, erro
 		return nil, err
 	}
 	q := &datagramQP{all: u, blockSelf: init.CreateFlags&verbs.QPBlockSelfMulticast != 0}
-	c := queue.Config{Num: u.dev.meet.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
+	c := queue.Config{Num: u.dev.rendezvous.newQPN(u.dev), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
 		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
 	c.Recv = q.receives(init, domain)
 	q.engine = local.NewDatagram(u.engine, c)
@@ -43,7 +43,7 @@ func (q *datagramQP) advance() {
 	u.dev.touch(&q.qp)
 	u.dev.mu.counted = true
 	var last *datagramLink
-	var met *audience
+	var met *recipients
 	for n := 0; q.waits == nil; n++ {
 		to, qpn, ok := q.engine.Next()
 		if !ok {
@@ -51,18 +51,18 @@ func (q *datagramQP) advance() {
 		}
 		if n == datagramsAtOnce && last != nil { // others have their turn
 			last.wait(q)
-			last.more()
+			last.pollAgain()
 			return
 		}
 		addr := to.Addr()
 		if addr.IsMulticast() {
-			a := u.audience(addr)
+			a := u.recipientsOf(addr)
 			if a == nil {
 				q.engine.Drop(local.DropNobody)
 				continue
 			}
 			if a != met { // once for all that was posted
-				a.meet()
+				a.connect()
 				met = a
 			}
 			if a.send(q) && len(a.links) > 0 {
@@ -180,7 +180,7 @@ var errNotAttached = &verbs.OpError{Op: "detach_mcast", Err: verbs.ErrInvalid, D
 type datagramAH struct {
 	dev  *Device
 	attr verbs.AHAttr
-	handle
+	observedAH
 }
 
 func (u *datagrams) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
@@ -204,7 +204,7 @@ func (a *datagramAH) Vector() verbs.AHAttr { return a.attr }
 func (a *datagramAH) Destroy() error {
 	a.dev.mu.Lock()
 	defer a.dev.mu.Unlock()
-	strike(a.dev, &a.dev.rolls.ahs, &a.handle)
+	removeObject(a.dev, &a.dev.objects.ahs, &a.observedAH)
 	a.dev.counts.handles.remove()
 	return nil
 }

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// datagramPort, and a device's slot, is where datagrams for the device go: its door for them.
-	datagramPort = meetPort + 64
-	// datagramPatience is how long datagrams wait for a device whose process takes none. Switches of
+	// datagramPort, and a device's slot, is where the device listens for datagrams.
+	datagramPort = rendezvousPort + 64
+	// datagramTimeout is how long datagrams wait for a device whose process takes none. Switches of
 	// InfiniBand have such a limit, too (HOQLife, IBTA 14.2.5.6).
-	datagramPatience = clock.Time(4 * time.Second)
+	datagramTimeout = clock.Time(4 * time.Second)
 	// datagramsAtOnce is how many a queue pair sends before others have their turn.
 	datagramsAtOnce = 256
 	// maxDatagramPeers limits the devices that this one has links to, and those that have links to it.
@@ -29,65 +29,65 @@ const (
 // datagrams are those of a device's UD queue pairs, over shared memory. They go from device to device:
 // a device makes a link to each that one of its queue pairs sends to, at the first datagram, and only
 // sends there. What the others send comes by the links that they have made. So a datagram goes to whoever
-// has the door of its destination, and nobody can have another's.
+// listens at its destination, and nobody can listen at another's.
 type datagrams struct {
-	dev    *StreamDevice
-	net    MemoryNetwork
-	engine *local.Device
-	door   *datagramDoor // nil: there has been no UD queue pair
-	to     map[datagramPlace]*datagramLink
-	uses   uint64
-	from   *HalfOpen[*datagramLink]
-	found  []*local.DatagramQP // by find
+	dev      *StreamDevice
+	net      MemoryNetwork
+	engine   *local.Device
+	listener *datagramListener // nil: there has been no UD queue pair
+	to       map[deviceKey]*datagramLink
+	uses     uint64
+	from     *HalfOpen[*datagramLink]
+	found    []*local.DatagramQP // by find
 	groups
 }
 
-// datagramPlace tells devices apart, and the doors of a group.
-type datagramPlace struct {
+// deviceKey identifies a device, or a listener of a group.
+type deviceKey struct {
 	addr netip.Addr
 	slot int
 }
 
 func newDatagrams(d *StreamDevice, net MemoryNetwork, e *local.Device) *datagrams {
-	u := &datagrams{dev: d, net: net, engine: e, to: make(map[datagramPlace]*datagramLink), from: NewHalfOpen[*datagramLink](maxDatagramPeers)}
+	u := &datagrams{dev: d, net: net, engine: e, to: make(map[deviceKey]*datagramLink), from: NewHalfOpen[*datagramLink](maxDatagramPeers)}
 	u.groups.init()
 	return u
 }
 
-// open opens the door. A device without UD queue pairs has none.
+// open starts to listen. A device without UD queue pairs does not.
 func (u *datagrams) open() error {
-	if u.door != nil {
+	if u.listener != nil {
 		return nil
 	}
-	acc, err := u.net.Listen(netip.AddrPortFrom(u.dev.meet.addr, uint16(datagramPort+u.dev.meet.slot)), maxDatagramPeers)
+	acc, err := u.net.Listen(netip.AddrPortFrom(u.dev.rendezvous.addr, uint16(datagramPort+u.dev.rendezvous.slot)), maxDatagramPeers)
 	if err == nil {
-		u.door = u.newDoor(acc, nil)
+		u.listener = u.newListener(acc, nil)
 	}
 	return err
 }
 
-// datagramDoor is where peers come whose datagrams are for the device, or for its members of a group.
-type datagramDoor struct {
+// datagramListener accepts links for datagrams to the device, or to its members of a group.
+type datagramListener struct {
 	all     *datagrams
 	acc     Acceptor
 	members *members // nil: the datagrams are for one queue pair each
-	again   timer    // lets peers in again after the system had no room for one
+	again   timer    // accepts again after the system had no room for a link
 }
 
-func (u *datagrams) newDoor(acc Acceptor, g *members) *datagramDoor {
-	o := &datagramDoor{all: u, acc: acc, members: g}
+func (u *datagrams) newListener(acc Acceptor, g *members) *datagramListener {
+	o := &datagramListener{all: u, acc: acc, members: g}
 	o.again.fire = func() { acc.Watch(true) }
 	acc.Own(o)
 	return o
 }
 
-func (o *datagramDoor) close() {
+func (o *datagramListener) close() {
 	o.all.dev.timers.stop(&o.again)
 	o.acc.Close()
 }
 
-// accept lets peers in. With too many, the address that has the most links loses its oldest.
-func (o *datagramDoor) accept() {
+// accept accepts links. With too many, the address that has the most of them loses its oldest.
+func (o *datagramListener) accept() {
 	u, d := o.all, o.all.dev
 	for range acceptsAtOnce {
 		link, err := o.acc.Accept()
@@ -105,9 +105,9 @@ func (o *datagramDoor) accept() {
 			d.wakeForTimer()
 			return
 		}
-		l := u.newLink(link.(MemoryLink), datagramPlace{addr: link.PeerAddr().Addr()})
-		l.in(o.members)
-		u.from.Add(l.place.addr, l)
+		l := u.newLink(link.(MemoryLink), deviceKey{addr: link.PeerAddr().Addr()})
+		l.joinGroup(o.members)
+		u.from.Add(l.device.addr, l)
 		if l.handle(); u.from.Full() {
 			oldest, _ := u.from.Oldest()
 			oldest.end()
@@ -117,7 +117,7 @@ func (o *datagramDoor) accept() {
 
 // link returns the link to the device of a queue pair at an address; nil: there is no such device.
 func (u *datagrams) link(addr netip.Addr, qpn verbs.QPN) *datagramLink {
-	at := datagramPlace{addr, int(qpn >> (24 - u.dev.meet.bits))}
+	at := deviceKey{addr, int(qpn >> (24 - u.dev.rendezvous.bits))}
 	if l := u.to[at]; l != nil {
 		u.use(l)
 		return l
@@ -135,12 +135,12 @@ func (u *datagrams) use(l *datagramLink) {
 	l.used = u.uses
 }
 
-// dial makes a link to the door at a port.
-func (u *datagrams) dial(at datagramPlace, port uint16) (*datagramLink, error) {
+// dial makes a link to the listener at a port.
+func (u *datagrams) dial(at deviceKey, port uint16) (*datagramLink, error) {
 	if len(u.to) == maxDatagramPeers {
 		u.forgetOne()
 	}
-	link, err := u.net.Visit(u.door.acc.Addr(), netip.AddrPortFrom(at.addr, port))
+	link, err := u.net.DialNow(u.listener.acc.Addr(), netip.AddrPortFrom(at.addr, port))
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (u *datagrams) dial(at datagramPlace, port uint16) (*datagramLink, error) {
 	return l, nil
 }
 
-// forgetOne ends the link that no datagram has gone by for longest.
+// forgetOne ends the link that was not used for longest.
 func (u *datagrams) forgetOne() {
 	var oldest *datagramLink
 	for _, l := range u.to {
@@ -162,9 +162,9 @@ func (u *datagrams) forgetOne() {
 	oldest.end()
 }
 
-func (u *datagrams) newLink(link MemoryLink, at datagramPlace) *datagramLink {
-	l := &datagramLink{all: u, link: link, place: at}
-	l.limit.fire = l.stall
+func (u *datagrams) newLink(link MemoryLink, at deviceKey) *datagramLink {
+	l := &datagramLink{all: u, link: link, device: at}
+	l.waitLimit.fire = l.stall
 	l.finder = l.find
 	link.Own(l)
 	return l
@@ -172,19 +172,19 @@ func (u *datagrams) newLink(link MemoryLink, at datagramPlace) *datagramLink {
 
 // datagramLink carries datagrams one way, to another device or from it.
 type datagramLink struct {
-	all     *datagrams
-	link    MemoryLink
-	out     bool
-	place   datagramPlace // of the other device; only its address is known of one that sends
-	peer    *local.Peer   // nil: the other side has not said hello
-	used    uint64
-	waiting []*datagramQP // for room, or for the other side
-	stalled bool          // they have waited for too long: what finds no room is dropped
-	limit   timer         // of the wait
+	all       *datagrams
+	link      MemoryLink
+	out       bool
+	device    deviceKey   // of the other device; only its address is known of one that sends
+	peer      *local.Peer // nil: the other side has not said hello
+	used      uint64
+	waiting   []*datagramQP // for room, or for the other side
+	stalled   bool          // they have waited for too long: what finds no room is dropped
+	waitLimit timer         // of the wait
 
-	members  *members  // nil: what comes is for one queue pair each
-	audience *audience // nil: it goes to one queue pair each
-	finder   func(to, from verbs.QPN) []*local.DatagramQP
+	members    *members    // nil: what comes is for one queue pair each
+	recipients *recipients // nil: it goes to one queue pair each
+	finder     func(to, from verbs.QPN) []*local.DatagramQP
 }
 
 // find returns the queue pairs that a datagram is for.
@@ -192,14 +192,14 @@ func (l *datagramLink) find(to, from verbs.QPN) []*local.DatagramQP {
 	u := l.all
 	u.found = u.found[:0]
 	if l.members != nil {
-		u.found = l.members.find(u.found, to, from, l.place.addr == u.dev.meet.addr)
+		u.found = l.members.find(u.found, to, from, l.device.addr == u.dev.rendezvous.addr)
 	} else if q, ok := u.dev.qps[to].(*datagramQP); ok {
 		u.found = append(u.found, q.engine)
 	}
 	return u.found
 }
 
-// handle does what there is to do when the other side has stirred.
+// handle does what there is to do after the peer did something.
 func (l *datagramLink) handle() {
 	u, d := l.all, l.all.dev
 	if l.peer == nil {
@@ -219,11 +219,11 @@ func (l *datagramLink) handle() {
 	err := l.peer.CheckDatagrams(!l.out) // and then look for room
 	if err == nil && !l.out {
 		var wake bool
-		to := d.meet.addr
+		to := d.rendezvous.addr
 		if l.members != nil {
 			to = l.members.addr
 		}
-		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.place.addr), ib.GIDFromAddr(to), memoryTurn, l.finder)
+		_, moved, wake, err = u.engine.ReceiveDatagrams(l.peer, ib.GIDFromAddr(l.device.addr), ib.GIDFromAddr(to), memoryTurn, l.finder)
 		d.moved(moved)
 		if wake {
 			l.link.Ring()
@@ -239,12 +239,12 @@ func (l *datagramLink) handle() {
 	}
 	l.resume()
 	if ended || moved >= memoryTurn {
-		l.more() // nobody else will say that there is something
+		l.pollAgain() // nothing else will report the link
 	}
 }
 
-// more has the next pass look at the link, and makes sure that there is one.
-func (l *datagramLink) more() {
+// pollAgain has the next pass look at the link, and makes sure that there is one.
+func (l *datagramLink) pollAgain() {
 	l.link.Again()
 	l.all.dev.wakeBy(l.all.dev.passTime())
 }
@@ -255,10 +255,10 @@ func (l *datagramLink) wait(q *datagramQP) {
 	l.waiting = append(l.waiting, q)
 	q.waits = l
 	if l.peer != nil && !l.peer.Await(true) {
-		l.more() // there is room now
+		l.pollAgain() // there is room now
 	}
-	if l.limit.index == 0 {
-		d.timers.set(&l.limit, d.passTime()+datagramPatience)
+	if l.waitLimit.index == 0 {
+		d.timers.set(&l.waitLimit, d.passTime()+datagramTimeout)
 		d.wakeForTimer()
 	}
 }
@@ -295,7 +295,7 @@ func (l *datagramLink) sent(wake bool) {
 		l.link.Ring()
 	}
 	l.stalled = false
-	l.all.dev.timers.stop(&l.limit)
+	l.all.dev.timers.stop(&l.waitLimit)
 }
 
 // end closes the link. The datagrams that have waited for longest are dropped, but for those to a group. Those
@@ -303,15 +303,15 @@ func (l *datagramLink) sent(wake bool) {
 func (l *datagramLink) end() {
 	u := l.all
 	if l.out {
-		delete(u.to, l.place)
+		delete(u.to, l.device)
 	} else {
-		u.from.Remove(l.place.addr, l)
+		u.from.Remove(l.device.addr, l)
 	}
-	l.part()
-	u.dev.timers.stop(&l.limit)
+	l.leaveGroup()
+	u.dev.timers.stop(&l.waitLimit)
 	l.link.Close(true)
 	for _, q := range l.waiting {
-		if _, _, ok := q.engine.Next(); ok && l.audience == nil {
+		if _, _, ok := q.engine.Next(); ok && l.recipients == nil {
 			q.engine.Drop(local.DropNobody)
 		}
 	}

@@ -20,7 +20,7 @@ func (n *silentNetwork) Dial(_, to netip.AddrPort, _ uint8) (Link, error) {
 	return &silentLink{net: n, to: to}, nil
 }
 
-func (n *silentNetwork) Visit(from, to netip.AddrPort) (MemoryLink, error) {
+func (n *silentNetwork) DialNow(from, to netip.AddrPort) (MemoryLink, error) {
 	l, err := n.Dial(from, to, 0)
 	return l.(MemoryLink), err
 }
@@ -48,7 +48,7 @@ func (l *silentLink) Connected() error         { return ErrAgain }
 func (l *silentLink) PeerAddr() netip.AddrPort { return l.to }
 func (l *silentLink) Close(bool)               { l.net.open-- }
 
-// silentDoor is the network as the door of its only device.
+// silentNetwork is the network as the door of its only device.
 type silentDoor struct{ *silentNetwork }
 
 func (silentDoor) Close() error { return nil }
@@ -58,14 +58,14 @@ func (silentDoor) Close() error { return nil }
 func TestDatagramLinks(t *testing.T) {
 	net := &silentNetwork{}
 	d := &StreamDevice{net: net}
-	d.outbox, d.meet.bits, d.meet.addr = &queue.Outbox{}, 6, netip.MustParseAddr("127.0.0.1")
+	d.outbox, d.rendezvous.bits, d.rendezvous.addr = &queue.Outbox{}, 6, netip.MustParseAddr("127.0.0.1")
 	u := newDatagrams(d, net, nil)
-	u.door = u.newDoor(silentDoor{net}, nil)
+	u.listener = u.newListener(silentDoor{net}, nil)
 	first := u.link(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1)
 	for i := range 2 * maxDatagramPeers {
 		to := netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)})
 		l := u.link(to, 63<<18|5)
-		if l == nil || u.link(to, 63<<18|6) != l || l.place != (datagramPlace{to, 63}) {
+		if l == nil || u.link(to, 63<<18|6) != l || l.device != (deviceKey{to, 63}) {
 			t.Fatalf("link %+v to %v", l, to)
 		}
 		if u.link(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1) != first {
@@ -77,7 +77,7 @@ func TestDatagramLinks(t *testing.T) {
 	}
 	net.open, net.come = 0, 2*maxDatagramPeers
 	for net.come > 0 {
-		u.door.accept()
+		u.listener.accept()
 	}
 	if u.from.Len() != maxDatagramPeers || net.open != maxDatagramPeers {
 		t.Errorf("%d links from others, %d of the network", u.from.Len(), net.open)

@@ -23,38 +23,38 @@ type Device struct {
 	verbs.Unsupported
 	attr     verbs.DeviceAttr
 	port     PortState
-	portLock sync.Mutex // of what the port says, taken outside mu
+	portLock sync.Mutex // of the port's state, taken outside mu
 
 	lane
 	view    sync.Mutex // what observers see: see observe.go; taken inside mu
 	memory  *memory.Table
 	qps     map[verbs.QPN]queuePair // changed with mu and view
-	rolls   rolls                   // changed with mu and view
+	objects objectLists             // changed with mu and view
 	latency latencies               // changed with view
 	nextPD  memory.PD
 	nextCQ  uint32
 	nextSRQ uint32
 	counts  counts
 	event   func(verbs.EventType, int)
-	failed  func(*verbs.Failure) // nil: nobody is told
+	failed  func(*verbs.Failure) // may be nil
 	shared  *queue.Device        // what all engines have
 	watch
 	fabric     fabric
 	eventsOnly bool // programs that wait sleep at once
 }
 
-// PortState is what [Port] and [Network] tell of themselves. The device's lock is not held.
+// PortState is the state of a [Port] or [Network]. The device's lock is not held.
 type PortState interface {
 	// Ports returns how many ports there are. They are numbered from 1.
 	Ports() int
-	// Info returns what is to be known of a port at present.
+	// Info returns the current state of a port.
 	Info(port int) PortInfo
-	// Follow has changed called, by another goroutine and until it is closed, when something of a
-	// port's Info has changed, with the event that tells of it; most have one.
+	// Follow calls changed, from another goroutine and until the port is closed, after each change of
+	// a port's Info, with the events for it, mostly one.
 	Follow(changed func(port int, events ...verbs.EventType))
 }
 
-// PortInfo is what is to be known of a port. Nobody changes its tables.
+// PortInfo is the state of a port. Its tables are not modified.
 type PortInfo struct {
 	verbs.PortAttr                  // but for what the tables and the device say
 	GIDTable       []verbs.GIDEntry // the rows that are not empty
@@ -66,7 +66,7 @@ func (d *Device) init(f fabric, port PortState, shared *queue.Device, attr verbs
 	d.fabric, d.port, d.shared, d.attr = f, port, shared, attr
 	d.memory = memory.NewTable(random32)
 	if v, ok := port.(Virtual); ok {
-		d.memory.PlaceWith(v.Place)
+		d.memory.AllocateAddrsWith(v.AllocAddr)
 	}
 	d.qps = make(map[verbs.QPN]queuePair)
 	d.event = func(verbs.EventType, int) {}
@@ -132,21 +132,21 @@ func (d *Device) checkPort(port int) error {
 	return nil
 }
 
-// SetEventSink says where events of the device go.
+// SetEventSink sets the function that gets events of the device.
 func (d *Device) SetEventSink(f func(verbs.EventType, int)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.event = f
 }
 
-// SetFailureSink says where failures of queue pairs go.
+// SetFailureSink sets the function that gets failures of queue pairs.
 func (d *Device) SetFailureSink(f func(*verbs.Failure)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failed = f
 }
 
-// portChanged takes what a port says of itself now, and tells the program of events. The path MTU bounds
+// portChanged takes over the new state of a port, and reports events to the program. The path MTU bounds
 // datagrams, and what queue pairs are connected with from now on; partitions count from the next
 // packet on. The lock is not held.
 //
@@ -187,8 +187,8 @@ func (d *Device) GIDs(port int) ([]verbs.GIDEntry, error) {
 	return slices.Clone(d.port.Info(port).GIDTable), nil
 }
 
-// Leave sends what can leave at once.
-func (d *Device) Leave() {
+// Drain sends what can leave at once.
+func (d *Device) Drain() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fabric.drain()
@@ -205,7 +205,7 @@ func (d *Device) Close() error {
 	d.closed = true
 	d.watch.notify()
 	d.mu.Unlock()
-	for _, c := range d.rolls.cqs.All() { // which stays as it is
+	for _, c := range d.objects.cqs.All() { // which stays as it is
 		c.events.Completion() // wakes whoever waits
 	}
 	d.wakeLoop()
@@ -216,7 +216,7 @@ func (d *Device) Close() error {
 	defer d.mu.Unlock()
 	d.view.Lock()
 	clear(d.qps)
-	d.rolls = rolls{}
+	d.objects = objectLists{}
 	d.view.Unlock()
 	d.timers = nil
 	d.memory.Close()

@@ -21,9 +21,8 @@
 // # Lock
 //
 // One mutex per device, that of its lane, covers its engine, what it sends and receives, and all
-// data memory.
-// Polls of completion queues have a lock of their own; pushes have the device's. Callbacks to package verbs do not
-// block.
+// data memory. Polls of completion queues have a lock of their own; pushes have the device's.
+// Callbacks to package verbs do not block.
 //
 // It is held for one turn at a time, however much there is to do: see turn.go. What can take
 // arbitrarily long is done without it: a FLUSH to a file, and freeing memory.
@@ -42,20 +41,20 @@
 //	device.go, route.go, limits.go, version.go  the device: attributes, port, routes, closing; how many objects
 //	pd.go, mr.go, cq.go, srq.go, qp.go      its objects
 //	pinning.go                              memory that is pinned, and prefetched
-//	fabric.go                               what a fabric has to bring
+//	fabric.go                               what a fabric implements
 //	lane.go                                 what moves the data, and what is under its lock
 //	pass.go, loop.go, lease.go, turn.go     moving data: one pass, the device's goroutine, who moves for how long
-//	spin.go                                 what a program that polls in vain does: poll on, or doze
+//	spin.go                                 what a program whose polls find nothing does: poll on, or doze
 //	lead.go                                 programs that sleep at the network by themselves
 //	timer.go                                what is to be done at a time, of all fabrics
-//	virtual.go                              what virtual time asks of whoever polls
-//	halfopen.go                             what peers begin and do not go on with
-//	observe.go, latency.go, rolls.go        metrics, statistics and lists, which are read without the lock
-//	keep.go                                 packets that observers want
+//	virtual.go                              polls under virtual time
+//	halfopen.go                             what peers have begun and not continued
+//	observe.go, latency.go, objectlists.go  metrics, statistics and lists, which are read without the lock
+//	capture.go                              packets that observers capture
 //
 //	packetdev.go, packetqp.go, port.go      [PacketDevice]: queue pairs over a port for packets
 //	packetah.go, xrc.go                     address handles, XRC domains
-//	progress.go, schedule.go, patience.go   receiving, sending, held acknowledgements
+//	progress.go, schedule.go, ackwait.go    receiving, sending, held acknowledgements
 //	mad.go, share.go, persist.go            management agents, addresses that several devices have, FLUSH
 //
 //	streamdev.go, streamqp.go, network.go   [StreamDevice]: queue pairs over a network of streams
@@ -64,5 +63,5 @@
 //	datagrams.go, datagramqp.go             UD queue pairs there, and the links from device to device that they use
 //	groups.go                               multicast groups there
 //	conn.go, connsetup.go                   a stream from its link to its end
-//	streams.go, news.go, rendezvous.go      streams for package cm, and for queue pairs by number
+//	streams.go, callbacks.go, rendezvous.go streams for package cm, and for queue pairs by number
 package softdev

@@ -19,8 +19,8 @@ type fabric interface {
 	// adopt completes the creation of a shared receive queue.
 	adopt(s *srq, init *verbs.SRQInit)
 
-	// workers returns how far peers are that are at work in this process's memory by themselves. Those
-	// that begin later know what was withdrawn before.
+	// workers returns the peers that work in this process's memory now, with what their Work returns.
+	// A peer that begins later knows what was withdrawn before.
 	workers() map[Worker]uint32
 
 	// publish copies counters for metrics. The view's lock is held, too.
@@ -46,7 +46,7 @@ type protocol interface {
 	State() verbs.QPState
 	Modify(attr *verbs.QPAttr, mask verbs.QPMask) error
 	Query() verbs.QPAttr
-	Why() *verbs.Failure
+	Failure() *verbs.Failure
 	Stats(*verbs.QPStats)
 	Sample(at clock.Time) // of the next work request that is posted; 0: it is not measured
 	Post(wrs []verbs.SendWR, all bool) (int, error)

@@ -10,8 +10,8 @@ import (
 )
 
 // carrier is how the data of a [StreamDevice] travel once a stream is set up: as bytes of the stream
-// ([byteCarrier]), or in memory that both processes share, of whose state the stream only tells
-// ([memoryCarrier]). Its methods are called with the lock held, unless they say otherwise.
+// ([byteCarrier]), or in memory that both processes share, for which the stream only carries the
+// set-up and shows when the peer ends ([memoryCarrier]). Its methods are called with the lock held, unless they say otherwise.
 type carrier interface {
 	// slotBits is how many bits of a queue pair's number tell devices of one address apart.
 	slotBits() int
@@ -21,7 +21,7 @@ type carrier interface {
 	equip(q *streamQP, c queue.Config)
 	// loop makes the link of a queue pair to itself.
 	loop() (Link, error)
-	// datagrams returns those of UD queue pairs; nil: there are none.
+	// datagrams returns the datagrams of UD queue pairs; nil: there are none.
 	datagrams() *datagrams
 	// scans reports whether a pass reads the streams one by one, rather than ask the network which
 	// of them are ready.
@@ -48,15 +48,15 @@ type engine interface {
 	// Paused reports whether a message waits for a receive. Resume continues with it.
 	Paused() bool
 	Resume()
-	// Lost says that the stream has ended.
+	// Lost reports the end of the stream.
 	Lost(orderly bool)
 	Destroy()
 }
 
-// performer is a flow that carries out some work requests by itself.
+// performer is a flow that carries out some work requests at once.
 type performer interface {
-	// perform carries out a work request at once, if nothing else has to be done for that. It
-	// returns false, and nothing has happened, if it is to be posted.
+	// perform carries out a work request, if nothing else has to be done for that. Otherwise it does
+	// nothing and returns false: the request is to be posted.
 	perform(*verbs.SendWR) bool
 }
 
@@ -67,7 +67,7 @@ type flow interface {
 	begin(c *conn, p rdmap.Params) bool
 	// first returns when check is due at first.
 	first(p rdmap.Params) clock.Time
-	// check does what is due when nothing has been heard of the peer, and returns when it is due again.
+	// check does what is due when the peer has sent nothing, and returns when it is due again.
 	check() clock.Time
 	// draining reports whether the stream ends when the time of check has come.
 	draining() bool

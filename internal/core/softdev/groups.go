@@ -14,30 +14,30 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// GroupDoors is how many devices can have members of one multicast group.
-const GroupDoors = 64
+// MaxGroupListeners is how many devices can have members of one multicast group.
+const MaxGroupListeners = 64
 
 // maxGroupsSentTo is how many groups a device keeps links for.
 const maxGroupsSentTo = 64
 
-// groups are the multicast groups of a device, over shared memory. A device with members of a group has a door of the
-// group, besides that for datagrams to one queue pair. One that sends to the group makes a link to each of these
-// doors. It looks for them with its first datagram, and again when it has been told that there is another.
+// groups are the multicast groups of a device, over shared memory. A device with members of a group has a listener for
+// the group, besides that for datagrams to one queue pair. One that sends to the group makes a link to each of these
+// listeners. It looks for them with its first datagram, and again when its watch reports another.
 type groups struct {
 	attached map[netip.Addr]*members
-	sentTo   map[netip.Addr]*audience
+	sentTo   map[netip.Addr]*recipients
 }
 
 func (g *groups) init() {
-	g.attached, g.sentTo = make(map[netip.Addr]*members), make(map[netip.Addr]*audience)
+	g.attached, g.sentTo = make(map[netip.Addr]*members), make(map[netip.Addr]*recipients)
 }
 
 // members are the device's queue pairs that are attached to a group.
 type members struct {
-	addr  netip.Addr
-	door  *datagramDoor
-	qps   []*datagramQP
-	links []*datagramLink // of those that send
+	addr     netip.Addr
+	listener *datagramListener
+	qps      []*datagramQP
+	links    []*datagramLink // of those that send
 }
 
 // attach makes a queue pair a member of a group.
@@ -45,14 +45,14 @@ func (u *datagrams) attach(q *datagramQP, addr netip.Addr) error {
 	g := u.attached[addr]
 	if g == nil {
 		g = &members{addr: addr}
-		acc, err := u.net.Enter(addr, maxDatagramPeers)
+		acc, err := u.net.ListenGroup(addr, maxDatagramPeers)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
-			return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d devices of this host are in group %v", GroupDoors, addr)}
+			return &verbs.OpError{Op: "attach_mcast", Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d devices of this host are in group %v", MaxGroupListeners, addr)}
 		case err != nil:
 			return &verbs.OpError{Op: "attach_mcast", Err: err}
 		}
-		g.door = u.newDoor(acc, g)
+		g.listener = u.newListener(acc, g)
 		u.attached[addr] = g
 	}
 	g.qps = append(g.qps, q)
@@ -66,7 +66,7 @@ func (u *datagrams) detach(q *datagramQP, addr netip.Addr) {
 		return
 	}
 	delete(u.attached, addr)
-	g.door.close()
+	g.listener.close()
 	for len(g.links) > 0 {
 		g.links[0].end()
 	}
@@ -85,18 +85,18 @@ func (g *members) find(list []*local.DatagramQP, to, from verbs.QPN, own bool) [
 	return list
 }
 
-// audience are the devices that have members of a group, as one that sends to it knows them.
-type audience struct {
+// recipients are the devices that have members of a group, as one that sends to it knows them.
+type recipients struct {
 	all   *datagrams
 	addr  netip.Addr
 	watch GroupWatch
 	links []*datagramLink
-	stale bool // there may be a door without a link
+	stale bool // there may be a listener without a link
 	used  uint64
 }
 
-// audience returns that of a group. It returns nil if the system has no room for what tells of its members.
-func (u *datagrams) audience(addr netip.Addr) *audience {
+// recipientsOf returns the recipients of a group, or nil if the system has no room for another watch.
+func (u *datagrams) recipientsOf(addr netip.Addr) *recipients {
 	a := u.sentTo[addr]
 	if a == nil {
 		if len(u.sentTo) == maxGroupsSentTo {
@@ -106,7 +106,7 @@ func (u *datagrams) audience(addr netip.Addr) *audience {
 		if err != nil {
 			return nil
 		}
-		a = &audience{all: u, addr: addr, watch: w, stale: true}
+		a = &recipients{all: u, addr: addr, watch: w, stale: true}
 		u.sentTo[addr] = a
 	}
 	u.uses++
@@ -116,7 +116,7 @@ func (u *datagrams) audience(addr netip.Addr) *audience {
 
 // forgetGroup forgets the group that nothing was sent to for longest.
 func (u *datagrams) forgetGroup() {
-	var oldest *audience
+	var oldest *recipients
 	for _, a := range u.sentTo {
 		if oldest == nil || a.used < oldest.used {
 			oldest = a
@@ -129,15 +129,15 @@ func (u *datagrams) forgetGroup() {
 	}
 }
 
-// meet makes links to the doors that there are none to.
-func (a *audience) meet() {
+// connect makes links to the listeners that there are none to.
+func (a *recipients) connect() {
 	if !a.watch.Changed() && !a.stale {
 		return
 	}
 	a.stale = false
 	u := a.all
-	for place := 1; place <= GroupDoors; place++ {
-		at := datagramPlace{a.addr, place}
+	for place := 1; place <= MaxGroupListeners; place++ {
+		at := deviceKey{a.addr, place}
 		if u.to[at] != nil {
 			continue
 		}
@@ -146,13 +146,13 @@ func (a *audience) meet() {
 			a.stale = a.stale || !errors.Is(err, syscall.ECONNREFUSED)
 			continue
 		}
-		l.audience = a
+		l.recipients = a
 		a.links = append(a.links, l)
 	}
 }
 
 // send sends a queue pair's datagram to all. It returns false if it waits for room on the way to one of them.
-func (a *audience) send(q *datagramQP) bool {
+func (a *recipients) send(q *datagramQP) bool {
 	for _, l := range a.links {
 		if !l.stalled && !l.fits(q) {
 			l.wait(q)
@@ -202,20 +202,20 @@ func (l *datagramLink) fits(q *datagramQP) bool {
 	return room || err != nil
 }
 
-// in notes which group a link's datagrams are for; nil: for none.
-func (l *datagramLink) in(g *members) {
+// joinGroup notes which group a link's datagrams are for; nil: for none.
+func (l *datagramLink) joinGroup(g *members) {
 	if l.members = g; g != nil {
 		g.links = append(g.links, l)
 	}
 }
 
-// part takes a link from those of its group.
-func (l *datagramLink) part() {
+// leaveGroup takes a link from those of its group.
+func (l *datagramLink) leaveGroup() {
 	is := func(o *datagramLink) bool { return o == l }
 	if g := l.members; g != nil {
 		g.links = slices.DeleteFunc(g.links, is)
 	}
-	if a := l.audience; a != nil {
+	if a := l.recipients; a != nil {
 		a.links, a.stale = slices.DeleteFunc(a.links, is), true
 	}
 }

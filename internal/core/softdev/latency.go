@@ -26,8 +26,8 @@ func (q *qp) sampled() clock.Time {
 	return q.lane.now()
 }
 
-// took notes how long a work request took.
-func (d *Device) took(op verbs.WCOp, t clock.Time) {
+// recordLatency notes how long a work request took.
+func (d *Device) recordLatency(op verbs.WCOp, t clock.Time) {
 	d.view.Lock()
 	defer d.view.Unlock()
 	d.latency[op].Add(time.Duration(t))

@@ -25,8 +25,8 @@ type leading struct {
 const (
 	// parkAfter is how many leases the goroutine sees the same leader asleep before it is parked.
 	parkAfter = 4
-	// reliedMax is how many completion queues a leader that goes looks at, for others who wait.
-	reliedMax = 16
+	// maxQueuesChecked is how many completion queues a leader that goes looks at, for others who wait.
+	maxQueuesChecked = 16
 )
 
 // Sleeps reports whether programs that wait for completions can sleep in Sleep.
@@ -35,8 +35,8 @@ func (d *Device) Sleeps() bool { return d.alone }
 // SleepsAtOnce reports whether programs that wait for completions never poll before they sleep.
 func (d *Device) SleepsAtOnce() bool { return d.eventsOnly }
 
-// Sleep moves data and sleeps while there are none, until awake returns true, [Device.Rouse] was called
-// and it does, or the device is closed. It returns false if somebody else does so already. awake is called
+// Sleep moves data and sleeps while there are none, until awake returns true or the device is closed.
+// [Device.WakeSleeper] has it call awake again. It returns false if somebody else sleeps there already. awake is called
 // with the lock held.
 func (d *Device) Sleep(awake func() bool) bool {
 	l := &d.lane
@@ -69,15 +69,15 @@ func (d *Device) Sleep(awake func() bool) bool {
 	l.spinner.found()
 	l.led = false
 	l.turns.Add(1)
-	if l.takeOver = d.relied(); l.takeOver || l.parked {
+	if l.takeOver = d.othersWait(); l.takeOver || l.parked {
 		l.parked = false
-		l.poke()
+		l.signalLoop()
 	}
 	return true
 }
 
-// Rouse has whoever sleeps in [Device.Sleep] ask again whether it is to be awake.
-func (d *Device) Rouse() { d.lane.mover.wake() }
+// WakeSleeper makes [Device.Sleep] call awake again.
+func (d *Device) WakeSleeper() { d.lane.mover.wake() }
 
 // wait waits for the network, without the lock.
 func (l *lane) wait() {
@@ -93,10 +93,10 @@ func (l *lane) wait() {
 	l.waiting = false
 }
 
-// relied reports whether others may wait for completions.
-func (d *Device) relied() bool {
-	cqs := d.rolls.cqs.All()
-	if len(cqs) > reliedMax {
+// othersWait reports whether others may wait for completions.
+func (d *Device) othersWait() bool {
+	cqs := d.objects.cqs.All()
+	if len(cqs) > maxQueuesChecked {
 		return true
 	}
 	for _, c := range cqs {
@@ -107,8 +107,8 @@ func (d *Device) relied() bool {
 	return false
 }
 
-// poke has the lane's goroutine look what there is to do.
-func (l *lane) poke() {
+// signalLoop makes the lane's goroutine look for work.
+func (l *lane) signalLoop() {
 	select {
 	case l.unlease <- struct{}{}:
 	default:

@@ -5,6 +5,8 @@ package softdev
 import (
 	"errors"
 	"io"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -56,6 +58,37 @@ func TestLimits(t *testing.T) {
 			if err := o.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// What is above a limit is refused with the limit's value.
+func TestAboveLimits(t *testing.T) {
+	var h hub
+	dev := verbs.NewDevice(New("test", "test", 1, h.newPort()))
+	defer dev.Close()
+	pd, err := dev.AllocPD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := dev.CreateCQ(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srq, err := pd.CreateSRQ(verbs.SRQInit{MaxWR: 1, MaxSGE: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, create := dev.CreateCQ(maxCQE+1, nil)
+	_, wr := pd.CreateSRQ(verbs.SRQInit{MaxWR: maxSRQWR + 1})
+	_, sge := pd.CreateSRQ(verbs.SRQInit{MaxWR: 1, MaxSGE: maxSGE + 1})
+	for _, c := range []struct {
+		err   error
+		limit int
+	}{{create, maxCQE}, {cq.Resize(maxCQE + 1), maxCQE}, {cq.Resize(0), maxCQE}, {wr, maxSRQWR}, {sge, maxSGE},
+		{srq.PostRecv(&verbs.RecvWR{SGL: make([]verbs.SGE, 4)}), 3}} {
+		if !errors.Is(c.err, verbs.ErrInvalid) || !strings.Contains(c.err.Error(), strconv.Itoa(c.limit)) {
+			t.Errorf("%v, want the limit %d", c.err, c.limit)
 		}
 	}
 }

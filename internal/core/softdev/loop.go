@@ -123,12 +123,12 @@ func (l *lane) endLease() {
 	l.pollers.sleep()
 	l.mover.flush()
 	if l.leased.Swap(false) {
-		l.poke()
+		l.signalLoop()
 	}
 }
 
 // wakeLoop makes the goroutine check everything, whatever it is doing.
 func (l *lane) wakeLoop() {
-	l.poke()
+	l.signalLoop()
 	l.mover.wake()
 }

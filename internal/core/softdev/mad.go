@@ -32,13 +32,13 @@ type agents struct {
 	psn   ib.PSN     // of the next send; the first is random
 	batch ibta.Batch // for sends
 
-	byID    map[uint32]*agent  // by the upper half of their transaction ids
-	byKind  map[madKind]*agent // by what they registered for
-	classes map[wire.Class]int // agents that registered for some method of a class
+	byID     map[uint32]*agent    // by the upper half of their transaction ids
+	byFilter map[madFilter]*agent // by what they registered for
+	classes  map[wire.Class]int   // agents that registered for some method of a class
 }
 
-// madKind is what agents register for.
-type madKind struct {
+// madFilter is what agents register for.
+type madFilter struct {
 	port    int
 	class   wire.Class
 	version uint8 // 0: any
@@ -89,7 +89,7 @@ func (d *PacketDevice) OpenMAD(port int, qp verbs.QPN, spec verbs.MADSpec) (verb
 		return nil, &verbs.OpError{Op: op, Err: verbs.ErrNoMemory, Detail: fmt.Sprintf("%d agents are open: close some", maxAgents)}
 	}
 	for _, m := range spec.Methods {
-		if s.byKind[madKind{port, spec.Class, spec.Version, m}] != nil {
+		if s.byFilter[madFilter{port, spec.Class, spec.Version, m}] != nil {
 			return nil, &verbs.OpError{Op: op, Err: verbs.ErrBusy,
 				Detail: fmt.Sprintf("class %#02x has an agent for method %#02x on this port: close it first", uint8(spec.Class), uint8(m))}
 		}
@@ -108,7 +108,7 @@ func (d *PacketDevice) register(a *agent) {
 	s := &d.agents
 	if s.byID == nil {
 		s.subnet = d.subnetManaged()
-		s.byID, s.byKind, s.classes = make(map[uint32]*agent), make(map[madKind]*agent), make(map[wire.Class]int)
+		s.byID, s.byFilter, s.classes = make(map[uint32]*agent), make(map[madFilter]*agent), make(map[wire.Class]int)
 		s.psn = ib.PSN(random32()) & ib.PSNMask
 	}
 	base, mask := d.prefix(32)
@@ -117,7 +117,7 @@ func (d *PacketDevice) register(a *agent) {
 	}
 	s.byID[a.id] = a
 	for _, m := range a.spec.Methods {
-		s.byKind[madKind{a.port, a.spec.Class, a.spec.Version, m}] = a
+		s.byFilter[madFilter{a.port, a.spec.Class, a.spec.Version, m}] = a
 	}
 	if len(a.spec.Methods) == 0 {
 		return
@@ -132,7 +132,7 @@ func (d *PacketDevice) unregister(a *agent) {
 	s := &d.agents
 	delete(s.byID, a.id)
 	for _, m := range a.spec.Methods {
-		delete(s.byKind, madKind{a.port, a.spec.Class, a.spec.Version, m})
+		delete(s.byFilter, madFilter{a.port, a.spec.Class, a.spec.Version, m})
 	}
 	if len(a.spec.Methods) == 0 {
 		return
@@ -155,10 +155,10 @@ func (s *agents) find(port int, h *wire.Header) *agent {
 		}
 		return nil
 	}
-	if a := s.byKind[madKind{port, h.Class, h.ClassVersion, h.Method}]; a != nil {
+	if a := s.byFilter[madFilter{port, h.Class, h.ClassVersion, h.Method}]; a != nil {
 		return a
 	}
-	return s.byKind[madKind{port, h.Class, 0, h.Method}]
+	return s.byFilter[madFilter{port, h.Class, 0, h.Method}]
 }
 
 // receiveOther handles a packet that is not for a queue pair; the device's lock is held.
@@ -201,14 +201,14 @@ func (a *agent) put(p *ib.Packet, from *ibta.Arrival) ibta.Reason {
 		return ibta.DropNoReceive
 	}
 	m := a.arrived.PushBack()
-	m.from = verbs.MADPath{AH: a.dev.wayBack(from), QPN: p.DETH.SrcQP, QKey: p.DETH.QKey, PKey: p.PKey}
+	m.from = verbs.MADPath{AH: a.dev.replyPath(from), QPN: p.DETH.SrcQP, QKey: p.DETH.QKey, PKey: p.PKey}
 	copy(m.data[:], p.Payload)
 	a.signal()
 	return ibta.Taken
 }
 
-// wayBack returns the address vector of a packet's sender, from the GID that it was sent to.
-func (d *PacketDevice) wayBack(from *ibta.Arrival) verbs.AHAttr {
+// replyPath returns the address vector of a packet's sender, from the GID that it was sent to.
+func (d *PacketDevice) replyPath(from *ibta.Arrival) verbs.AHAttr {
 	to := verbs.AHAttr{DGID: from.From.GID, DLID: from.From.LID, SL: from.SL, SrcPathBits: from.PathBits, Port: int(from.From.Port)}
 	if from.Global {
 		for _, g := range d.port.Info(to.Port).GIDTable {
@@ -275,7 +275,7 @@ func (a *agent) packet(to *verbs.MADPath, b []byte) (*ib.Packet, error) {
 		Payload: b,
 	}
 	if !a.spec.Class.Subnet() {
-		if err := a.general(to, p); err != nil {
+		if err := a.setGSI(to, p); err != nil {
 			return nil, err
 		}
 	}
@@ -287,9 +287,9 @@ func (a *agent) packet(to *verbs.MADPath, b []byte) (*ib.Packet, error) {
 	return p, nil
 }
 
-// general fills in what a path says of the queue pair. Subnet management has none of it: it goes from
+// setGSI fills in what a path says of the queue pair. Subnet management has none of it: it goes from
 // queue pair 0 to queue pair 0, outside of partitions and without a key (IBTA 10.9.8, 13.5.3.1).
-func (a *agent) general(to *verbs.MADPath, p *ib.Packet) error {
+func (a *agent) setGSI(to *verbs.MADPath, p *ib.Packet) error {
 	p.PKey, p.DestQP, p.DETH = to.PKey, to.QPN, ib.DETH{QKey: to.QKey, SrcQP: ib.QP1}
 	if p.PKey == 0 {
 		p.PKey = ib.DefaultPKey
@@ -305,7 +305,7 @@ func (a *agent) general(to *verbs.MADPath, p *ib.Packet) error {
 	if row >= 0 {
 		p.PKey = a.dev.port.Info(a.port).PKeyTable[row]
 	} else {
-		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(to.PKey))}
+		return &verbs.OpError{Op: "send_mad", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("P_Key %#04x is not in the port's table", uint16(p.PKey))}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package softdev
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
@@ -92,5 +93,25 @@ func TestTooManyAgents(t *testing.T) {
 	last.Close()
 	if _, err := dev.OpenMAD(1, ib.QP1, spec); err != nil {
 		t.Error(err)
+	}
+}
+
+// A P_Key that the port does not have is refused by the value that would have been sent.
+func TestForeignPKey(t *testing.T) {
+	var n subnet
+	s := n.newNode(t)
+	s.port.change(1, func(i *PortInfo) { i.PKeyTable = []verbs.PKey{0x8001} })
+	a, err := s.soft.OpenMAD(1, ib.QP1, verbs.MADSpec{Class: wire.ClassPerf, Version: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for _, c := range []struct {
+		pkey verbs.PKey
+		want string
+	}{{0x8123, "0x8123"}, {0, "0xffff"}} {
+		if err := a.Send(verbs.MADPath{AH: verbs.AHAttr{DLID: s.lid(1), Port: 1}, PKey: c.pkey}, make([]byte, wire.Size)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
 	}
 }

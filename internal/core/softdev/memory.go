@@ -29,7 +29,7 @@ type memoryCarrier struct {
 
 // NewMemory creates a device of a network of processes that share memory, and starts its goroutines.
 // name is what the program opened, and oneSided what is displayed of who carries out one-sided
-// operations. With eventsOnly programs that wait for completions sleep at once.
+// operations. With eventsOnly, programs that wait for completions sleep at once.
 func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool, net MemoryNetwork) (*StreamDevice, error) {
 	d := &StreamDevice{net: net}
 	d.alone, d.eventsOnly = true, eventsOnly
@@ -59,18 +59,18 @@ func (m *memoryCarrier) metrics() []verbs.Metric { return m.counted.Metrics() }
 
 func (m *memoryCarrier) close() {
 	for pd := range m.domains {
-		m.Dropped(pd)
+		m.DomainRemoved(pd)
 	}
 }
 
 func (m *memoryCarrier) equip(q *streamQP, c queue.Config) {
 	e := local.New(&m.engine, c)
 	f := &memoryFlow{carrier: m, engine: e, qp: &q.qp}
-	f.unready.fire, f.unheard.fire = f.deny, f.stall
+	f.rnrTimer.fire, f.ucTimer.fire = f.rnrTimeout, f.ucTimeout
 	q.engine, q.flow, q.performs = e, f, f
 }
 
-// domain returns what peers are told of a protection domain's regions.
+// domain returns the domain that tells peers of a protection domain's regions.
 func (m *memoryCarrier) domain(pd memory.PD) (Domain, error) {
 	if d := m.domains[pd]; d != nil {
 		return d, nil
@@ -102,12 +102,12 @@ func (m *memoryCarrier) Allocate(pd memory.PD, size int, access verbs.Access) (b
 const forPeers = verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
 
 func entryOf(r *memory.Region) local.Entry {
-	at, n := r.Place()
+	at, n := r.HostMemory()
 	return local.Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: r.Segment(), Base: r.Addr(), Length: uint64(n), Memory: at}
 }
 
-// Began tells peers of a region that they may use.
-func (m *memoryCarrier) Began(r *memory.Region) {
+// RegionAdded tells peers of a region that they may use.
+func (m *memoryCarrier) RegionAdded(r *memory.Region) {
 	if r.Access()&forPeers == 0 {
 		return
 	}
@@ -116,8 +116,8 @@ func (m *memoryCarrier) Began(r *memory.Region) {
 	}
 }
 
-// Ended withdraws it. SENDs may have named it, whatever its rights.
-func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
+// RegionRemoved withdraws it. SENDs may have named it, whatever its rights.
+func (m *memoryCarrier) RegionRemoved(r *memory.Region, gone bool) {
 	for _, c := range m.dev.established {
 		if p := c.qp.flow.(*memoryFlow).peer; p != nil && !m.dev.closed { // links were closed with the device
 			p.Revoke()
@@ -128,11 +128,11 @@ func (m *memoryCarrier) Ended(r *memory.Region, gone bool) {
 	}
 }
 
-// stay limits the time that a peer is told why its request was refused: it may not look.
-func (f *memoryFlow) stay() {
+// limitDrain limits the time to tell a peer why its request was refused: it may not look.
+func (f *memoryFlow) limitDrain() {
 	if c := f.c; f.engine.State() == verbs.Err && !f.drains {
 		f.drains = true
-		c.dev.timers.set(&c.bound, c.dev.passTime()+endTime)
+		c.dev.timers.set(&c.timer, c.dev.passTime()+endTime)
 	}
 }
 
@@ -154,8 +154,8 @@ func (m *memoryCarrier) workers() map[Worker]uint32 {
 	return all
 }
 
-// Dropped forgets a protection domain.
-func (m *memoryCarrier) Dropped(pd memory.PD) {
+// DomainRemoved forgets a protection domain.
+func (m *memoryCarrier) DomainRemoved(pd memory.PD) {
 	if d := m.domains[pd]; d != nil {
 		delete(m.domains, pd)
 		d.Close()
@@ -164,16 +164,16 @@ func (m *memoryCarrier) Dropped(pd memory.PD) {
 
 // memoryFlow is a queue pair's part of the memory.
 type memoryFlow struct {
-	carrier *memoryCarrier
-	engine  *local.QP
-	qp      *qp
-	c       *conn
-	link    MemoryLink
-	peer    *local.Peer
-	wc      verbs.WC // of what was performed last
-	drains  bool     // the connection's bound limits how long a refusal waits for room
-	unready timer    // fails the peer's message that waits for a receive
-	unheard timer    // UC: drops what waits for room
+	carrier  *memoryCarrier
+	engine   *local.QP
+	qp       *qp
+	c        *conn
+	link     MemoryLink
+	peer     *local.Peer
+	wc       verbs.WC // of what was performed last
+	drains   bool     // the connection's bound limits how long a refusal waits for room
+	rnrTimer timer    // fails the peer's message that waits for a receive
+	ucTimer  timer    // UC: drops what waits for room
 }
 
 func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
@@ -187,7 +187,7 @@ func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
 		return false
 	}
 	f.c, f.link, f.peer, f.drains = c, link, peer, false
-	f.again() // it may have stirred before
+	f.again() // it may have done something before
 	return true
 }
 
@@ -197,40 +197,40 @@ func (f *memoryFlow) first(rdmap.Params) clock.Time { return checkTime }
 func (f *memoryFlow) check() clock.Time             { return checkTime }
 
 func (f *memoryFlow) detach() {
-	f.carrier.dev.timers.stop(&f.unready)
-	f.carrier.dev.timers.stop(&f.unheard)
+	f.carrier.dev.timers.stop(&f.rnrTimer)
+	f.carrier.dev.timers.stop(&f.ucTimer)
 	f.engine.Part()
 	f.c, f.link, f.peer = nil, nil, nil
 }
 
-// watch does nothing: the network reports a link when its peer has stirred.
+// watch does nothing: the network reports a link when its peer did something.
 func (f *memoryFlow) watch() {}
 
 // resumed receives what waited. The next message may wait as well, for a time of its own.
 func (f *memoryFlow) resumed() {
-	f.carrier.dev.timers.stop(&f.unready)
+	f.carrier.dev.timers.stop(&f.rnrTimer)
 	f.receive()
 }
 
-// limit bounds how long a message waits for a receive: by the sender's retries and this side's timer.
-func (f *memoryFlow) limit() {
+// startRNRTimer bounds how long a message waits for a receive: by the sender's retries and this side's timer.
+func (f *memoryFlow) startRNRTimer() {
 	retries, ok := f.engine.Patience()
-	if !ok || f.unready.index != 0 {
+	if !ok || f.rnrTimer.index != 0 {
 		return
 	}
 	d := f.carrier.dev
-	d.timers.set(&f.unready, d.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(f.engine.Attr().MinRNRTimer).Duration()))
+	d.timers.set(&f.rnrTimer, d.passTime()+clock.Time(retries)*clock.Time(ib.RNRTimer(f.engine.Attr().MinRNRTimer).Duration()))
 	d.wakeForTimer()
 }
 
-// deny fails it.
-func (f *memoryFlow) deny() {
+// rnrTimeout fails it.
+func (f *memoryFlow) rnrTimeout() {
 	f.engine.Deny()
 	f.carrier.dev.addReady(f.c)
 }
 
-// hold bounds how long messages of UC wait for room. some says that one has found room.
-func (f *memoryFlow) hold(some bool) {
+// startUCTimer bounds how long messages of UC wait for room. some says that one has found room.
+func (f *memoryFlow) startUCTimer(some bool) {
 	d := f.carrier.dev
 	if f.engine.Type != verbs.UC {
 		return
@@ -239,15 +239,15 @@ func (f *memoryFlow) hold(some bool) {
 	d.mu.counted = true // one may have been dropped
 	switch held := f.engine.Held(); {
 	case !held:
-		d.timers.stop(&f.unheard)
-	case some || f.unheard.index == 0:
-		d.timers.set(&f.unheard, d.passTime()+datagramPatience)
+		d.timers.stop(&f.ucTimer)
+	case some || f.ucTimer.index == 0:
+		d.timers.set(&f.ucTimer, d.passTime()+datagramTimeout)
 		d.wakeForTimer()
 	}
 }
 
-// stall drops them.
-func (f *memoryFlow) stall() {
+// ucTimeout drops them.
+func (f *memoryFlow) ucTimeout() {
 	f.engine.Stall()
 	f.carrier.dev.mu.counted = true
 	f.carrier.dev.deliver()
@@ -263,7 +263,7 @@ func (f *memoryFlow) receive() int {
 		f.engine.Unheard()
 	}
 	count, moved := f.engine.Receive(memoryTurn)
-	f.limit()
+	f.startRNRTimer()
 	d.moved(moved)
 	f.ring()
 	ended = ended && !f.engine.Paused() && !f.engine.Flushing()
@@ -272,7 +272,7 @@ func (f *memoryFlow) receive() int {
 		return 1
 	}
 	if ended || f.engine.More() {
-		f.again() // nobody else will say that there is something
+		f.again() // nothing else will report the link
 	}
 	if f.engine.Due() {
 		d.addReady(c)
@@ -280,10 +280,10 @@ func (f *memoryFlow) receive() int {
 	return count
 }
 
-// lost ends the connection with a peer that has gone. A connection manager tells its side of that. Queue
-// pairs that were connected by number find out as they do on InfiniBand: what they send fails.
+// lost ends the connection with a peer that has gone. A connection manager reports that on its side.
+// Queue pairs that were connected by number find out as on InfiniBand: what they send fails.
 func (f *memoryFlow) lost() {
-	managed := f.c.tell != nil
+	managed := f.c.events != nil
 	switch {
 	case !managed && f.engine.Forsaken():
 		f.c.end(false)
@@ -364,8 +364,8 @@ func (f *memoryFlow) transmit() {
 			return
 		}
 		if n < memoryTurn {
-			f.stay()
-			f.hold(n > 0)
+			f.limitDrain()
+			f.startUCTimer(n > 0)
 			if f.engine.More() { // a request waited for room for its answer
 				f.again()
 			}

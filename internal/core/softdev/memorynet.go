@@ -13,31 +13,31 @@ import (
 // do not block.
 type MemoryNetwork interface {
 	Network
-	// NewDomain makes what peers of a protection domain's queue pairs are told of its regions.
+	// NewDomain returns a domain, which tells peers of a protection domain's queue pairs of its regions.
 	NewDomain() (Domain, error)
 	// Allocate makes memory that can be published: for peers to write to, or to read only. It is
 	// a segment with a number, which is not 0.
 	Allocate(size int, writable bool) (mem []byte, free func(), segment uint64, err error)
-	// Visit is Dial that fails at once where nobody is: with ECONNREFUSED.
-	Visit(from, to netip.AddrPort) (MemoryLink, error)
-	// Enter opens a door of a multicast group, and tells those who watch the group. Its doors are at the
-	// group's address, and have the ports 1 to [GroupDoors]. EADDRINUSE means that others have all of them.
-	Enter(group netip.Addr, backlog int) (Acceptor, error)
-	// WatchGroup is told of doors that are opened from now on.
+	// DialNow is Dial that fails at once, with ECONNREFUSED, where nobody listens.
+	DialNow(from, to netip.AddrPort) (MemoryLink, error)
+	// ListenGroup opens a listener of a multicast group, and tells those who watch the group. Its listeners are at
+	// the group's address, and have the ports 1 to [MaxGroupListeners]. EADDRINUSE means that all are taken.
+	ListenGroup(group netip.Addr, backlog int) (Acceptor, error)
+	// WatchGroup reports listeners that are opened from now on.
 	WatchGroup(group netip.Addr) (GroupWatch, error)
 	// Loop makes the link of a queue pair to itself.
 	Loop() (MemoryLink, error)
 	// Arm has peers wake Wait from now on when they do something. It returns false if one has done
 	// so already, and Ready is to be called first.
 	Arm() bool
-	// Leaving calls f with the peers that are at work in memory of this process although their
-	// links were closed.
+	// Leaving calls f with the peers that still work in memory of this process after their links
+	// were closed.
 	Leaving(f func(Worker))
 }
 
-// GroupWatch tells of a group's doors.
+// GroupWatch reports new listeners of a group.
 type GroupWatch interface {
-	// Changed reports whether doors may have been opened since the last call.
+	// Changed reports whether listeners may have been opened since the last call.
 	Changed() bool
 	Close() error
 }
@@ -54,12 +54,12 @@ type Domain interface {
 type MemoryLink interface {
 	Link
 	// Join lets the peer use what is published in a domain, if there is one, and returns what it has
-	// made for this side. From then on Ready reports the link when the peer has stirred.
+	// made for this side. From then on Ready reports the link when the peer did something.
 	Join(d Domain) (*local.Peer, error)
 	// Ring wakes the peer.
 	Ring()
-	// Work returns a number that is odd while the peer is at work in memory of this process, and
-	// then changes.
+	// Work returns a number that is odd while the peer works in memory of this process, and changes
+	// when it stops.
 	Work() uint32
 	// Again has the next Ready report the link, whatever the peer does.
 	Again()

@@ -12,23 +12,23 @@ import (
 
 // mr is a memory region.
 type mr struct {
-	dev    *Device
-	region *memory.Region
-	unmap  func()       // of a region that has ended
-	pinned *pinned      // nil: nothing is pinned
-	info   verbs.MRInfo // for observers
-	place  int
+	dev       *Device
+	region    *memory.Region
+	unmap     func()       // of a region that has ended
+	pinned    *pinned      // nil: nothing is pinned
+	info      verbs.MRInfo // for observers
+	listIndex int
 }
 
 func (p *pd) RegMR(buf []byte, access verbs.Access) (verbs.MRDriver, error) {
-	if err := keeps(buf, access); err != nil {
+	if err := checkPersistence(buf, access); err != nil {
 		return nil, err
 	}
 	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Register(p.num, buf, access) }))
 }
 
 func (p *pd) RegExternal(buf []byte, iova uint64, access verbs.Access) (verbs.MRDriver, error) {
-	if err := keeps(buf, access); err != nil {
+	if err := checkPersistence(buf, access); err != nil {
 		return nil, err
 	}
 	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.RegisterExternal(p.num, buf, iova, access) }))
@@ -39,7 +39,7 @@ func (p *pd) RegShared(fd uintptr, offset int64, size int, access verbs.Access) 
 	if err != nil {
 		return nil, err
 	}
-	if err := keeps(buf, access); err != nil {
+	if err := checkPersistence(buf, access); err != nil {
 		unmap()
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (p *pd) AllocMR(size int, access verbs.Access) (verbs.MRDriver, error) {
 	return orNil(p.newMR(func(t *memory.Table) (*memory.Region, error) { return t.Allocate(p.num, size, access) }))
 }
 
-// orNil makes nil of no region.
+// orNil returns a nil interface for no region.
 func orNil(m *mr, err error) (verbs.MRDriver, error) {
 	if err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func orNil(m *mr, err error) (verbs.MRDriver, error) {
 	return m, nil
 }
 
-// keeps returns why a region cannot allow what access says.
-func keeps(buf []byte, access verbs.Access) error {
+// checkPersistence returns why a region cannot allow what access says.
+func checkPersistence(buf []byte, access verbs.Access) error {
 	if access&verbs.FlushPersistent == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (p *pd) newMR(make func(*memory.Table) (*memory.Region, error)) (*mr, error
 	}
 	m := &mr{dev: p.dev, region: r}
 	m.info = m.describe(p.num)
-	enroll(p.dev, &p.dev.rolls.mrs, m)
+	addObject(p.dev, &p.dev.objects.mrs, m)
 	return m, nil
 }
 
@@ -112,7 +112,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 		allows = access
 	}
 	if flags&(verbs.ReregTranslation|verbs.ReregAccess) != 0 {
-		if err := keeps(mem, allows); err != nil {
+		if err := checkPersistence(mem, allows); err != nil {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (m *mr) Rereg(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access
 	if err := move(); err != nil {
 		return err
 	}
-	return m.dev.quiet("rereg_mr", "the region has changed for it too")
+	return m.dev.waitForWorkers("rereg_mr", "the region has changed for it too")
 }
 
 func (m *mr) reregister(flags verbs.ReregFlags, to verbs.PDDriver, buf []byte, access verbs.Access) error {
@@ -151,7 +151,7 @@ func (m *mr) Dereg() error {
 	if err := m.detach(); err != nil {
 		return err
 	}
-	if err := m.dev.quiet("dereg_mr", "close the region again"); err != nil {
+	if err := m.dev.waitForWorkers("dereg_mr", "close the region again"); err != nil {
 		return err
 	}
 	m.pinned.unpin()
@@ -169,23 +169,23 @@ func (m *mr) detach() error {
 	if err == nil {
 		m.unmap = unmap
 		m.dev.counts.regions.remove()
-		strike(m.dev, &m.dev.rolls.mrs, m)
-		m.dev.watch.notify() // whoever waits for the region sees that it is gone
+		removeObject(m.dev, &m.dev.objects.mrs, m)
+		m.dev.watch.notify() // who waits for the region sees that it has ended
 	}
 	return err
 }
 
-// quietTime bounds the wait for peers that are at work in a region that ends. Each has a copy of a
+// workersTimeout bounds the wait for peers that are at work in a region that ends. Each has a copy of a
 // piece to finish, unless it was stopped.
-const quietTime = 5 * time.Second
+const workersTimeout = 5 * time.Second
 
-// quiet waits until peers who work in this process's memory by themselves have finished what they began
-// before. The lock is not held. then is what the program is told to do if one of them was stopped.
-func (d *Device) quiet(op, then string) error {
+// waitForWorkers waits until peers that work in this process's memory by themselves have finished what they began
+// before. The lock is not held. then says what to do if one of them was stopped.
+func (d *Device) waitForWorkers(op, then string) error {
 	d.mu.Lock()
 	workers := d.fabric.workers()
 	d.mu.Unlock()
-	for end := time.Now().Add(quietTime); len(workers) > 0; time.Sleep(50 * time.Microsecond) {
+	for end := time.Now().Add(workersTimeout); len(workers) > 0; time.Sleep(50 * time.Microsecond) {
 		d.mu.Lock()
 		for w, n := range workers {
 			if w.Work() != n {
@@ -314,10 +314,10 @@ func (d *Device) tellWatchers() {
 
 // mw is a memory window.
 type mw struct {
-	dev    *Device
-	window *memory.Window
-	info   verbs.MWInfo // as observers see it
-	place  int
+	dev       *Device
+	window    *memory.Window
+	info      verbs.MWInfo // as observers see it
+	listIndex int
 }
 
 func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
@@ -331,7 +331,7 @@ func (p *pd) AllocMW(t verbs.MWType) (verbs.MWDriver, error) {
 	}
 	m := &mw{dev: p.dev, window: p.dev.memory.AllocWindow(p.num, t)}
 	m.window.Owner, m.info = m, m.window.Description()
-	enroll(p.dev, &p.dev.rolls.mws, m)
+	addObject(p.dev, &p.dev.objects.mws, m)
 	return m, nil
 }
 
@@ -348,7 +348,7 @@ func (m *mw) Dealloc() error {
 	m.dev.mu.Lock()
 	defer m.dev.mu.Unlock()
 	m.dev.memory.FreeWindow(m.window)
-	strike(m.dev, &m.dev.rolls.mws, m)
+	removeObject(m.dev, &m.dev.objects.mws, m)
 	m.dev.counts.windows.remove()
 	return nil
 }

@@ -18,8 +18,8 @@ type Network interface {
 	StopFollowing()
 	// Resolve checks an address vector.
 	Resolve(attr *verbs.AHAttr) error
-	// Wishes returns what the device asks for in the set-up of streams; MSS is filled in.
-	Wishes() rdmap.Wishes
+	// Proposal returns what the device proposes in the set-up of streams; MSS is filled in.
+	Proposal() rdmap.Proposal
 
 	// Arriving reports whether peers are setting up links that no Acceptor has yet.
 	Arriving() bool

@@ -53,9 +53,11 @@ func (n *memNet) Info(int) PortInfo {
 }
 
 func (n *memNet) Resolve(*verbs.AHAttr) error { return nil }
-func (n *memNet) Wishes() rdmap.Wishes        { return rdmap.Wishes{Segment: rdmap.Large, IRD: 16, ORD: 16} }
-func (n *memNet) Arriving() bool              { return false }
-func (n *memNet) SetupTime() time.Duration    { return time.Minute }
+func (n *memNet) Proposal() rdmap.Proposal {
+	return rdmap.Proposal{ULPDU: rdmap.MaxULPDU, IRD: 16, ORD: 16}
+}
+func (n *memNet) Arriving() bool           { return false }
+func (n *memNet) SetupTime() time.Duration { return time.Minute }
 
 func (n *memNet) newLink(from, to netip.AddrPort) *memLink {
 	l := &memLink{net: n, from: from, to: to}
@@ -311,14 +313,14 @@ func (s *streamSide) join(to *streamSide, srq *verbs.SRQ) (a, b *verbs.QP) {
 func (s *streamSide) up(qp *verbs.QP) bool {
 	s.soft.mu.Lock()
 	defer s.soft.mu.Unlock()
-	return s.soft.at(qp.Num()).engine.Up()
+	return s.soft.findQP(qp.Num()).engine.Up()
 }
 
 // heard reports whether the peer of a queue pair has sent something.
 func (s *streamSide) heard(qp *verbs.QP) bool {
 	s.soft.mu.Lock()
 	defer s.soft.mu.Unlock()
-	q := s.soft.at(qp.Num()).engine.(*rdmap.QP)
+	q := s.soft.findQP(qp.Num()).engine.(*rdmap.QP)
 	return q.Up() && !q.Quiet()
 }
 
@@ -326,14 +328,14 @@ func (s *streamSide) heard(qp *verbs.QP) bool {
 func (s *streamSide) paused(qp *verbs.QP) bool {
 	s.soft.mu.Lock()
 	defer s.soft.mu.Unlock()
-	return s.soft.at(qp.Num()).engine.Paused()
+	return s.soft.findQP(qp.Num()).engine.Paused()
 }
 
 // state returns the state of a queue pair, for which nothing is moved.
 func (s *streamSide) state(qp *verbs.QP) verbs.QPState {
 	s.soft.mu.Lock()
 	defer s.soft.mu.Unlock()
-	return s.soft.at(qp.Num()).engine.State()
+	return s.soft.findQP(qp.Num()).engine.State()
 }
 
 // rest waits until the device's goroutine sleeps at the network, and is going to for long.

@@ -44,7 +44,7 @@ func (d *Device) publish() {
 	d.fabric.publish()
 	for i, q := range d.changed {
 		q.protocol.Stats(&q.stats)
-		q.why = q.protocol.Why()
+		q.failure = q.protocol.Failure()
 		if q.peer != (verbs.GID{}) {
 			q.stats.DestGID = q.peer
 		}

@@ -11,7 +11,7 @@ import (
 type ah struct {
 	dev    *PacketDevice
 	vector *ibta.Vector
-	handle
+	observedAH
 }
 
 func (d *PacketDevice) newAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
@@ -33,7 +33,7 @@ func (a *ah) Vector() *ibta.Vector { return a.vector }
 func (a *ah) Destroy() error {
 	a.dev.mu.Lock()
 	defer a.dev.mu.Unlock()
-	strike(&a.dev.Device, &a.dev.rolls.ahs, &a.handle)
+	removeObject(&a.dev.Device, &a.dev.objects.ahs, &a.observedAH)
 	a.dev.counts.handles.remove()
 	return nil
 }

@@ -65,8 +65,8 @@ func (d *PacketDevice) metrics() []verbs.Metric {
 // workers returns none: this process carries out what peers ask for.
 func (d *PacketDevice) workers() map[Worker]uint32 { return nil }
 
-// at returns the queue pair of a number, or nil.
-func (d *PacketDevice) at(n verbs.QPN) *packetQP {
+// findQP returns the queue pair of a number, or nil.
+func (d *PacketDevice) findQP(n verbs.QPN) *packetQP {
 	q, _ := d.qps[n].(*packetQP)
 	return q
 }
@@ -104,7 +104,7 @@ func (d *PacketDevice) dropFlow(v *ibta.Vector) {
 // without queue pairs and address handles.
 type Load struct {
 	Requests, Reads int // bytes that flows count
-	Early           int // bytes of packets that came before their turn
+	Reorder         int // bytes of packets that came before their turn
 	Flows           int
 }
 
@@ -112,7 +112,7 @@ type Load struct {
 func (d *PacketDevice) Load() Load {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := Load{Early: d.engine.Early(), Flows: len(d.flows)}
+	l := Load{Reorder: d.engine.ReorderBytes(), Flows: len(d.flows)}
 	for _, f := range d.flows {
 		requests, reads := f.InFlight()
 		l.Requests += requests

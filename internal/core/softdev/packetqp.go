@@ -142,7 +142,10 @@ func (q *packetQP) DetachMulticast(gid verbs.GID, lid uint16) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(q.groups, func(g group) bool { return g.gid == gid })
-	if i < 0 {
+	switch {
+	case d.closed:
+		return verbs.ErrClosed
+	case i < 0:
 		return errNotAttached
 	}
 	g := q.groups[i]

@@ -78,7 +78,7 @@ func (l *lane) deliver() {
 		return
 	}
 	for _, s := range out.Samples {
-		l.dev.took(s.Op, l.passTime()-s.Posted)
+		l.dev.recordLatency(s.Op, l.passTime()-s.Posted)
 	}
 	if l.dev.memory.IsRebound() { // by a work request that sends nothing
 		l.mu.counted = true

@@ -27,7 +27,7 @@ func (d *Device) AllocPD() (verbs.PDDriver, error) {
 	return &pd{dev: d, num: d.nextPD}, nil
 }
 
-// Dealloc frees little: what was made from the domain is gone.
+// Dealloc frees little: nothing that was made from the domain is left.
 func (p *pd) Dealloc() error {
 	p.dev.mu.Lock()
 	defer p.dev.mu.Unlock()
@@ -46,9 +46,9 @@ func (p *pd) CreateAH(attr verbs.AHAttr) (verbs.AHDriver, error) {
 		return nil, verbs.ErrClosed
 	}
 	a, err := p.dev.fabric.newAH(attr)
-	if h, ok := a.(interface{ listed() *handle }); ok && err == nil {
-		h.listed().info = verbs.AHInfo{PD: uint32(p.num), DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: max(attr.Port, 1)}
-		enroll(p.dev, &p.dev.rolls.ahs, h.listed())
+	if h, ok := a.(interface{ observed() *observedAH }); ok && err == nil {
+		h.observed().info = verbs.AHInfo{PD: uint32(p.num), DGID: attr.DGID, DLID: attr.DLID, SL: attr.SL, Port: max(attr.Port, 1)}
+		addObject(p.dev, &p.dev.objects.ahs, h.observed())
 	}
 	return a, err
 }

@@ -19,7 +19,7 @@ func (d *PacketDevice) persist(f *ibta.Flush) {
 		q := f.QP().Owner.(*packetQP)
 		done := !d.closed && f.Done(err == nil)
 		d.tellWatchers() // of requests that had waited for the FLUSH
-		if done && d.at(q.engine.Num) == q {
+		if done && d.findQP(q.engine.Num) == q {
 			d.deliver()
 			d.kick(q)
 		}

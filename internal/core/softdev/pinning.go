@@ -25,7 +25,7 @@ type pinned struct {
 
 // RegMROptions registers memory that is pinned, or not kept alive.
 func (p *pd) RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (verbs.MRDriver, error) {
-	if err := keeps(buf, access); err != nil {
+	if err := checkPersistence(buf, access); err != nil {
 		return nil, err
 	}
 	if opt.Weak {

@@ -15,8 +15,8 @@ import (
 // ErrAgain means that a port cannot take more now: send the same batch again.
 var ErrAgain = errors.New("port is full for now")
 
-// Port is the way of a device to its peers: the one port that it has, or all of them, which [PortState]
-// numbers. Resolve, Connect, Disconnect, Send, Receive and the group calls come with the device's lock
+// Port connects a device to its peers. It is the device's only port, or all of them, numbered as in
+// [PortState]. Resolve, Connect, Disconnect, Send, Receive and the group calls come with the device's lock
 // held; the others do not.
 type Port interface {
 	PortState
@@ -24,7 +24,7 @@ type Port interface {
 	// Resolve checks an address vector, whose Port is set, and returns the path. Its methods come
 	// with the device's lock held, too.
 	Resolve(attr *verbs.AHAttr) (ibta.Path, error)
-	// Connect says that queue pairs are connected by a path, and Disconnect that none is
+	// Connect reports that queue pairs are connected by a path, and Disconnect that none is
 	// connected any more to the host that it leads to.
 	Connect(ibta.Path)
 	Disconnect(ibta.Path)
@@ -36,7 +36,7 @@ type Port interface {
 	Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)) (int, error)
 	// WantHeaders requests arrivals with the fields of a GRH.
 	WantHeaders()
-	// JoinGroup has a port take what is sent to a multicast group, and LeaveGroup no more. lid is
+	// JoinGroup makes a port receive what is sent to a multicast group, and LeaveGroup undoes that. lid is
 	// the group's on fabrics that have LIDs.
 	JoinGroup(port int, gid verbs.GID, lid uint16) error
 	LeaveGroup(port int, gid verbs.GID, lid uint16) error
@@ -49,15 +49,14 @@ type Port interface {
 	Close() error
 }
 
-// Locator is a Port that may have to ask its network where a peer is.
+// Locator is a Port that may have to resolve the addresses of peers first.
 type Locator interface {
-	// Locate returns when the port knows where to send what is for a GID, at once where it knows
-	// already, or why it cannot find out. It takes seconds at most. The device's lock is not held.
-	// What is sent without is lost until the port knows.
+	// Locate resolves a GID, unless the port knows it already, or returns why it cannot. It takes
+	// seconds at most. The device's lock is not held. What is sent to a GID that is not resolved is lost.
 	Locate(ctx context.Context, gid verbs.GID) error
 }
 
-// locate asks a port that is a [Locator].
+// locate resolves a GID if the port is a [Locator].
 func locate(port any, gid verbs.GID) error {
 	if l, ok := port.(Locator); ok {
 		return l.Locate(context.Background(), gid)
@@ -65,7 +64,7 @@ func locate(port any, gid verbs.GID) error {
 	return nil
 }
 
-// LocatePeer returns what finds out where a peer is; nil: there is nothing to find out.
+// LocatePeer returns a function that resolves a peer's address; nil: there is nothing to resolve.
 func (d *PacketDevice) LocatePeer(gid verbs.GID) func(context.Context) error {
 	l, ok := d.port.(Locator)
 	if !ok {

@@ -47,7 +47,7 @@ type progress struct {
 	isStalled   bool // the port took no more: batch is to be sent again
 	passPackets int  // received in the present pass
 	sentBatches int  // sent in it
-	patience    patience
+	ackWait     ackWait
 }
 
 func (p *progress) init(d *PacketDevice, lim ibta.Limits) {
@@ -77,7 +77,7 @@ func (d *PacketDevice) take(p *ib.Packet, from *ibta.Arrival) {
 	}
 	q := d.last
 	if q == nil || q.engine.Num != p.DestQP {
-		if q = d.at(p.DestQP); q == nil {
+		if q = d.findQP(p.DestQP); q == nil {
 			d.receiveOther(p, from)
 			return
 		}
@@ -98,8 +98,8 @@ func (d *PacketDevice) receiveAt(q *packetQP, p *ib.Packet, from *ibta.Arrival) 
 		d.engine.Counters.Dropped[ibta.DropAddress]++
 		return
 	}
-	if r := q.kept.Load(); r != nil {
-		keepReceived(r, p, &from.From)
+	if r := q.capture.Load(); r != nil {
+		captureReceived(r, p, &from.From)
 	}
 	if r := q.engine.HandlePacket(d.passTime(), p, from); r != ibta.Taken {
 		d.engine.Counters.Dropped[r]++
@@ -134,14 +134,14 @@ func (d *PacketDevice) respond(polling bool, n int, busy bool) {
 // polling notes that the program may wait for nothing but an acknowledgement.
 func (d *PacketDevice) polling(from *queue.CQ) {
 	if from != nil && d.last != nil && d.last.engine.AwaitsAck(from) {
-		d.patience.polls++
+		d.ackWait.polls++
 	}
 }
 
 func (d *PacketDevice) long(int) bool { return d.sentBatches+d.passPackets > bulk }
 
-// transmit sends what ready queue pairs have, as much as a turn may take, and tells the program
-// what came of all that happened. What is left goes with the next turn.
+// transmit sends what ready queue pairs have, as much as a turn may take, and delivers the results
+// to the program. What is left goes with the next turn.
 func (d *PacketDevice) transmit(acks bool) {
 	if !d.isStalled || d.send() {
 		d.sendReady(acks)
@@ -169,7 +169,7 @@ func (d *PacketDevice) sendReady(acks bool) {
 		if others == 0 {
 			q.engine.AppendAck(d.batch)
 		}
-		d.keepSent(q, 0)
+		d.captureSent(q, 0)
 		d.addReady(q)
 		for ; others > 0 && !d.batch.Full(); others-- {
 			q := d.nextReady(now)
@@ -180,7 +180,7 @@ func (d *PacketDevice) sendReady(acks bool) {
 			} else {
 				d.idle(q)
 			}
-			d.keepSent(q, before)
+			d.captureSent(q, before)
 		}
 		n := d.batch.Bytes()
 		if !d.send() {
@@ -192,8 +192,8 @@ func (d *PacketDevice) sendReady(acks bool) {
 	}
 }
 
-// settle brings to an end what happened to q before it changes: it sends what q owes its peer, which
-// would wait for it in vain, as far as a turn goes, and delivers its completions.
+// settle finishes what happened to q before it changes: it sends what q owes its peer, which would
+// otherwise wait for nothing, as far as a turn goes, and delivers its completions.
 func (d *PacketDevice) settle(q *packetQP) {
 	d.newTime()
 	d.touch(&q.qp)
@@ -201,7 +201,7 @@ func (d *PacketDevice) settle(q *packetQP) {
 		turn := turn{start: d.passTime()}
 		d.batch.Acks = true
 		for q.engine.NextPackets(turn.start, d.batch) {
-			d.keepSent(q, 0)
+			d.captureSent(q, 0)
 			n := d.batch.Bytes()
 			if !d.send() {
 				break
@@ -235,7 +235,7 @@ func (d *PacketDevice) send() bool {
 		d.engine.Counters.SendErrors++
 	}
 	if d.isStalled && !d.batch.Detach() {
-		d.isStalled = false // as if it were lost: sending it again will tell
+		d.isStalled = false // as if it were lost: sending it again will show the error
 		d.engine.Counters.SendErrors++
 	}
 	if d.isStalled {
@@ -254,7 +254,7 @@ func (d *PacketDevice) kick(q *packetQP) {
 	if d.pollsOn() && !q.engine.Eager() {
 		return // the poll that follows sends it
 	}
-	d.transmit(d.patience.posted() || !d.pollsOn())
+	d.transmit(d.ackWait.posted() || !d.pollsOn())
 	if d.acksDue() {
 		d.flushAcks()
 	}

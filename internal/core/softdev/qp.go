@@ -23,20 +23,20 @@ type qp struct {
 	events    func(verbs.EventType)
 	peer      verbs.GID      // of the stream that it has or had; zero: its attributes say
 	stats     verbs.QPStats  // as observers see them
-	why       *verbs.Failure // as they see it
+	failure   *verbs.Failure // as they see it
 	unsampled uint           // posts until the next one that is measured
 	touched   bool           // in the list of those whose statistics may have changed
-	made      made           // what it was made of, for observers
-	place     int
-	kept      atomic.Pointer[observe.Ring] // gets its packets; nil: nobody looks
+	numbers   objectNumbers  // what it was made of, for observers
+	listIndex int
+	capture   atomic.Pointer[observe.Ring] // gets its packets; nil: nobody looks
 }
 
-// made has the numbers of the objects that a queue pair was made of; 0: none.
-type made struct{ domain, sendCQ, recvCQ, srq uint32 }
+// objectNumbers has the numbers of the objects that a queue pair was made of; 0: none.
+type objectNumbers struct{ domain, sendCQ, recvCQ, srq uint32 }
 
-// madeOf returns the numbers of what init names.
-func madeOf(domain memory.PD, init *verbs.QPInit) made {
-	m := made{domain: uint32(domain)}
+// objectNumbersOf returns the numbers of what init names.
+func objectNumbersOf(domain memory.PD, init *verbs.QPInit) objectNumbers {
+	m := objectNumbers{domain: uint32(domain)}
 	if init.SendCQ != nil {
 		m.sendCQ = init.SendCQ.Driver().(*cq).num
 	}
@@ -72,11 +72,11 @@ func capsOf(init *verbs.QPInit) verbs.QPCap {
 }
 
 func (p *pd) CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
-	return p.dev.addQP(madeOf(p.num, init), events, func() (queuePair, error) { return p.dev.fabric.newQP(p.num, init) })
+	return p.dev.addQP(objectNumbersOf(p.num, init), events, func() (queuePair, error) { return p.dev.fabric.newQP(p.num, init) })
 }
 
 // addQP adds the queue pair that make makes with the lock held.
-func (d *Device) addQP(of made, events func(verbs.EventType), make func() (queuePair, error)) (verbs.QPDriver, error) {
+func (d *Device) addQP(of objectNumbers, events func(verbs.EventType), make func() (queuePair, error)) (verbs.QPDriver, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -91,11 +91,11 @@ func (d *Device) addQP(of made, events func(verbs.EventType), make func() (queue
 		return nil, err
 	}
 	c := q.common()
-	c.events, c.made = events, of
+	c.events, c.numbers = events, of
 	d.view.Lock()
 	d.qps[q.Num()] = q
 	c.protocol.Stats(&c.stats)
-	d.rolls.qps.Add(c)
+	d.objects.qps.Add(c)
 	d.view.Unlock()
 	d.touch(c)
 	d.mu.counted = true
@@ -151,7 +151,7 @@ func (q *qp) Query() (verbs.QPAttr, verbs.QPCap) {
 func (q *qp) Failure() *verbs.Failure {
 	q.lane.mu.Lock()
 	defer q.lane.mu.Unlock()
-	return q.protocol.Why()
+	return q.protocol.Failure()
 }
 
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -177,7 +177,7 @@ func (q *qp) post(wrs []verbs.SendWR, all bool) (int, error) {
 	at := q.sampled()
 	if q.performs != nil && len(wrs) == 1 && q.performs.perform(&wrs[0]) {
 		if at != 0 {
-			l.dev.took(queue.CompletesAs(wrs[0].Op), l.now()-at)
+			l.dev.recordLatency(queue.CompletesAs(wrs[0].Op), l.now()-at)
 		}
 		return 1, nil
 	}
@@ -221,7 +221,7 @@ func (q *qp) Destroy() error {
 	}
 	d.view.Lock()
 	delete(d.qps, q.Num())
-	d.rolls.qps.Remove(q)
+	d.objects.qps.Remove(q)
 	d.view.Unlock()
 	d.mu.counted = true
 	d.counts.queuePairs.remove()

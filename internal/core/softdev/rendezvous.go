@@ -16,44 +16,44 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// Queue pairs that are connected by number, as programs for InfiniBand do, meet at a port of
+// Queue pairs that are connected by number, as in programs for InfiniBand, connect through a port of
 // their device. The one with the lower address and number sends an MPA request whose private data
 // names both.
 //
 // Devices of one address, usually in several processes, have a slot each: the top bits of their
-// queue pair numbers, and the offset of their port from meetPort.
+// queue pair numbers, and the offset of their port from rendezvousPort.
 const (
-	meetPort  = 47910
-	meetMagic = "RamjetQP"
-	meetLen   = len(meetMagic) + 16
-	maxEarly  = 1024                               // requests that came before their queue pairs were ready
-	redialMin = clock.Time(time.Millisecond)       // time between attempts, doubled
-	redialMax = clock.Time(256 * time.Millisecond) // up to this
+	rendezvousPort  = 47910
+	rendezvousMagic = "RamjetQP"
+	rendezvousLen   = len(rendezvousMagic) + 16
+	maxEarly        = 1024                               // requests that came before their queue pairs were ready
+	redialMin       = clock.Time(time.Millisecond)       // time between attempts, doubled
+	redialMax       = clock.Time(256 * time.Millisecond) // up to this
 )
 
-// rendezvous is the meeting place of queue pairs.
+// rendezvous connects queue pairs by number.
 type rendezvous struct {
 	slot     int
 	bits     int // of the numbers, that tell slots apart
 	addr     netip.Addr
 	listener *streamListener
-	early    map[meeting]*conn
+	early    map[rendezvousKey]*conn
 	waiting  *HalfOpen[*conn] // those that came early
 }
 
-// meeting identifies two queue pairs.
-type meeting struct {
+// rendezvousKey identifies two queue pairs.
+type rendezvousKey struct {
 	to, from verbs.QPN
 	peer     netip.Addr // of from
 }
 
 func (r *rendezvous) open(d *StreamDevice) error {
-	r.addr, r.early = d.net.Info(1).GIDTable[0].GID.Addr(), make(map[meeting]*conn)
+	r.addr, r.early = d.net.Info(1).GIDTable[0].GID.Addr(), make(map[rendezvousKey]*conn)
 	r.waiting, r.bits = NewHalfOpen[*conn](maxEarly), d.carrier.slotBits()
 	for r.slot = range 1 << r.bits {
-		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(meetPort+r.slot)), 4096)
+		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(rendezvousPort+r.slot)), 4096)
 		if err == nil {
-			l.heard = d.handleMeeting
+			l.onRequest = d.handleRendezvous
 			r.listener = l
 			return nil
 		}
@@ -62,7 +62,7 @@ func (r *rendezvous) open(d *StreamDevice) error {
 		}
 	}
 	return fmt.Errorf("ports %d to %d of %v are in use: close some of the devices that have this address: %w",
-		meetPort, meetPort+1<<r.bits-1, r.addr, syscall.EADDRINUSE)
+		rendezvousPort, rendezvousPort+1<<r.bits-1, r.addr, syscall.EADDRINUSE)
 }
 
 func (r *rendezvous) close() {
@@ -82,15 +82,15 @@ func (r *rendezvous) newQPN(d *StreamDevice) verbs.QPN {
 	}
 }
 
-// names is the private data of a request.
-type names struct {
+// rendezvousRequest is the private data of a request.
+type rendezvousRequest struct {
 	typ            verbs.QPType // of both
 	to, from       verbs.QPN
 	toPSN, fromPSN verbs.PSN // starting PSNs, which iWARP does not use: they tell connections apart
 }
 
-func (n *names) append(b []byte) []byte {
-	b = append(b, meetMagic...)
+func (n *rendezvousRequest) append(b []byte) []byte {
+	b = append(b, rendezvousMagic...)
 	typ := uint32(n.typ-verbs.RC) << 24 // none of an RC queue pair, which is all that there is over iWARP
 	for _, v := range [...]uint32{uint32(n.to), typ | uint32(n.from), uint32(n.toPSN), uint32(n.fromPSN)} {
 		b = binary.BigEndian.AppendUint32(b, v)
@@ -98,50 +98,50 @@ func (n *names) append(b []byte) []byte {
 	return b
 }
 
-func (n *names) decode(b []byte) bool {
-	if len(b) != meetLen || string(b[:len(meetMagic)]) != meetMagic {
+func (n *rendezvousRequest) decode(b []byte) bool {
+	if len(b) != rendezvousLen || string(b[:len(rendezvousMagic)]) != rendezvousMagic {
 		return false
 	}
-	b = b[len(meetMagic):]
+	b = b[len(rendezvousMagic):]
 	from := binary.BigEndian.Uint32(b[4:])
-	*n = names{typ: verbs.RC + verbs.QPType(from>>24), to: verbs.QPN(binary.BigEndian.Uint32(b)), from: verbs.QPN(from & 0xffffff),
+	*n = rendezvousRequest{typ: verbs.RC + verbs.QPType(from>>24), to: verbs.QPN(binary.BigEndian.Uint32(b)), from: verbs.QPN(from & 0xffffff),
 		toPSN: verbs.PSN(binary.BigEndian.Uint32(b[8:])), fromPSN: verbs.PSN(binary.BigEndian.Uint32(b[12:]))}
 	return true
 }
 
-// meets reports whether the queue pair is in a state in which it has a peer. SQD is one: it holds
+// canConnect reports whether the queue pair is in a state in which it has a peer. SQD is one: it holds
 // back what is posted, but receives (IBTA 10.3.1.5).
-func (q *streamQP) meets() bool {
+func (q *streamQP) canConnect() bool {
 	s := q.engine.State()
 	return s >= verbs.RTR && s <= verbs.SQD
 }
 
-// seek dials the peer, or checks whether it has come.
-func (q *streamQP) seek() {
+// connect dials the peer, or checks whether it has dialed.
+func (q *streamQP) connect() {
 	d, a, e := q.dev, q.engine.Attr(), q.engine
-	if !q.meets() || e.Up() || q.conn != nil || a.DestQPN == 0 {
+	if !q.canConnect() || e.Up() || q.conn != nil || a.DestQPN == 0 {
 		return
 	}
 	peer := a.AH.DGID.Addr()
-	switch order := d.meet.addr.Compare(peer); {
+	switch order := d.rendezvous.addr.Compare(peer); {
 	case order == 0 && q.Num() == a.DestQPN:
-		q.meetSelf()
+		q.connectSelf()
 	case order < 0 || order == 0 && q.Num() < a.DestQPN:
 		if e.State() == verbs.RTR && q.attempt == 0 {
-			q.again(nil) // RTS, with the PSN that the peer was told, usually follows soon
+			q.redialLater(nil) // RTS, with the starting PSN, usually follows soon
 			break
 		}
 		q.dial(peer)
 	default:
-		if c := d.meet.early[meeting{to: q.Num(), from: a.DestQPN, peer: peer}]; c != nil {
+		if c := d.rendezvous.early[rendezvousKey{to: q.Num(), from: a.DestQPN, peer: peer}]; c != nil {
 			d.match(c)
 		}
 	}
-	q.await()
+	q.startWait()
 }
 
-// meetSelf connects a queue pair to itself, if its device has links for that. Nobody else will come.
-func (q *streamQP) meetSelf() {
+// connectSelf connects a queue pair to itself, if its device has links for that.
+func (q *streamQP) connectSelf() {
 	link, err := q.dev.carrier.loop()
 	if err != nil {
 		return
@@ -153,18 +153,18 @@ func (q *streamQP) meetSelf() {
 // dial requests the peer from its device.
 func (q *streamQP) dial(peer netip.Addr) {
 	d, a := q.dev, q.engine.Attr()
-	port := meetPort + uint16(a.DestQPN>>(24-d.meet.bits))
-	link, err := d.net.Dial(netip.AddrPortFrom(d.meet.addr, 0), netip.AddrPortFrom(peer, port), a.AH.TrafficClass)
+	port := rendezvousPort + uint16(a.DestQPN>>(24-d.rendezvous.bits))
+	link, err := d.net.Dial(netip.AddrPortFrom(d.rendezvous.addr, 0), netip.AddrPortFrom(peer, port), a.AH.TrafficClass)
 	if err != nil {
-		q.again(err)
+		q.redialLater(err)
 		return
 	}
 	c := d.newConn(link, dialing)
 	c.qp, q.conn = q, c
-	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
-	n := names{typ: q.typ, to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
-	c.private = n.append(nil)
-	c.failed = q.again
+	c.proposal.IRD = min(c.proposal.IRD, uint16(a.MaxDestRdAtomic))
+	n := rendezvousRequest{typ: q.typ, to: a.DestQPN, from: q.Num(), toPSN: a.RQPSN, fromPSN: q.firstPSN()}
+	c.privateData = n.append(nil)
+	c.failed = q.redialLater
 	link.Watch(false, true)
 	d.wakeForTimer()
 }
@@ -172,7 +172,7 @@ func (q *streamQP) dial(peer netip.Addr) {
 // unknownPSN stands for a PSN that is unknown before RTS.
 const unknownPSN verbs.PSN = 1 << 24
 
-// firstPSN returns the starting PSN that the peer was told.
+// firstPSN returns the starting PSN to send to the peer.
 func (q *streamQP) firstPSN() verbs.PSN {
 	if q.engine.State() == verbs.RTR {
 		return unknownPSN
@@ -180,9 +180,9 @@ func (q *streamQP) firstPSN() verbs.PSN {
 	return q.engine.Attr().SQPSN
 }
 
-// again makes another attempt a little later.
-func (q *streamQP) again(error) {
-	if !q.meets() {
+// redialLater makes another attempt a little later.
+func (q *streamQP) redialLater(error) {
+	if !q.canConnect() {
 		return
 	}
 	d := q.dev
@@ -191,43 +191,43 @@ func (q *streamQP) again(error) {
 	d.wakeForTimer()
 }
 
-// handleMeeting handles a request that names queue pairs.
-func (d *StreamDevice) handleMeeting(c *conn) {
-	var n names
-	if !n.decode(c.setup.Private) || d.at(n.to) == nil {
+// handleRendezvous handles a request that names queue pairs.
+func (d *StreamDevice) handleRendezvous(c *conn) {
+	var n rendezvousRequest
+	if !n.decode(c.setup.Private) || d.findQP(n.to) == nil {
 		c.reject(nil)
 		return
 	}
-	m := meeting{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
-	if old := d.meet.early[m]; old != nil {
+	m := rendezvousKey{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
+	if old := d.rendezvous.early[m]; old != nil {
 		old.end(true)
 	}
-	d.meet.early[m] = c
-	d.meet.waiting.Add(m.peer, c)
-	if d.match(c); d.meet.waiting.Full() {
-		oldest, _ := d.meet.waiting.Oldest()
-		d.meet.forget(oldest)
+	d.rendezvous.early[m] = c
+	d.rendezvous.waiting.Add(m.peer, c)
+	if d.match(c); d.rendezvous.waiting.Full() {
+		oldest, _ := d.rendezvous.waiting.Oldest()
+		d.rendezvous.forget(oldest)
 		oldest.reject(nil)
 	}
 }
 
 // match hands a request to its queue pair, if that is ready.
 func (d *StreamDevice) match(c *conn) {
-	var n names
+	var n rendezvousRequest
 	n.decode(c.setup.Private)
-	q := d.at(n.to)
+	q := d.findQP(n.to)
 	if q == nil || q.typ != n.typ || q.engine.State() == verbs.Err {
 		c.reject(nil)
-		d.meet.forget(c)
+		d.rendezvous.forget(c)
 		return
 	}
 	a := q.engine.Attr()
-	if !q.meets() || q.conn != nil || a.DestQPN != n.from || a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
+	if !q.canConnect() || q.conn != nil || a.DestQPN != n.from || a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
 		n.fromPSN != unknownPSN && a.RQPSN != n.fromPSN {
 		return // it waits
 	}
-	d.meet.forget(c)
-	c.wishes.IRD = min(c.wishes.IRD, uint16(a.MaxDestRdAtomic))
+	d.rendezvous.forget(c)
+	c.proposal.IRD = min(c.proposal.IRD, uint16(a.MaxDestRdAtomic))
 	c.accept(q, nil)
 }
 
@@ -236,9 +236,9 @@ func (r *rendezvous) forget(c *conn) {
 	if c.listener != r.listener || c.setup == nil {
 		return
 	}
-	var n names
+	var n rendezvousRequest
 	if n.decode(c.setup.Private) {
-		m := meeting{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
+		m := rendezvousKey{to: n.to, from: n.from, peer: c.link.PeerAddr().Addr().Unmap()}
 		if r.early[m] == c {
 			delete(r.early, m)
 			r.waiting.Remove(m.peer, c)

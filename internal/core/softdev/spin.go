@@ -13,7 +13,7 @@ const (
 	// many there are before the program dozes while the processor is shared.
 	lookAfter = 16
 	dozeAfter = 8
-	// pollTime is what a poll in vain takes at most. A program whose polls take longer computes
+	// pollTime is what a poll that finds nothing takes at most. A program whose polls take longer computes
 	// between them, and is not to doze.
 	pollTime = clock.Time(4 * time.Microsecond)
 	// preempted is how long polls that follow each other closely must stop to have lost the processor.
@@ -28,12 +28,12 @@ const (
 	maxDoze = clock.Time(200 * time.Microsecond)
 )
 
-// spinner decides what a program that polls in vain does next: poll on, or doze until something
+// spinner decides what a program whose polls find nothing does next: poll on, or doze until something
 // arrives. Where nobody else wants the processor it polls on. Where others do, the system takes the
-// processor from who polls for a slice of milliseconds, and that shows: the clock leaps. Whoever
-// dozes then uses up no slice, and gets the processor back as soon as something arrives.
+// processor from the program for a slice of milliseconds, and the clock shows a leap. A program that
+// dozes uses up no slice, and gets the processor back as soon as something arrives.
 type spinner struct {
-	polls  int        // in vain since the last look, or since something was found
+	polls  int        // that found nothing since the last look, or since something was found
 	looked clock.Time // when the clock was last read, and nothing was found since; zero: never
 	close  bool       // polls follow each other closely
 	shared clock.Time // the processor counts as shared until then; zero: it does not
@@ -41,10 +41,10 @@ type spinner struct {
 	lostAt clock.Time // when lost was true
 }
 
-// found notes that something came.
+// found notes that something arrived.
 func (s *spinner) found() { s.polls, s.looked = 0, 0 }
 
-// foundNothing notes a poll in vain, and reports whether it is time to look at the clock.
+// foundNothing counts a poll that found nothing, and reports whether it is time to read the clock.
 func (s *spinner) foundNothing() bool {
 	s.polls++
 	return s.polls >= lookAfter || s.polls >= dozeAfter && s.shared != 0
@@ -98,7 +98,7 @@ type Dozer interface {
 	Doze(d time.Duration)
 }
 
-// dozed notes a poll in vain. It reports whether the program has dozed, without the lock, and
+// dozed counts a poll that found nothing. It reports whether the program has dozed, without the lock, and
 // is to look again. The lock is held.
 func (l *lane) dozed() bool {
 	if l.dozer == nil || !l.spinner.foundNothing() {

@@ -3,24 +3,27 @@
 package softdev
 
 import (
+	"fmt"
+
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // srq is a shared receive queue.
 type srq struct {
-	dev    *Device
-	queue  queue.RecvQueue
-	domain *queue.Domain // XRC
-	events func(verbs.EventType)
-	posted func(*srq)    // nil: nobody waits for receives
-	info   verbs.SRQInfo // as observers see it
-	place  int
+	dev       *Device
+	queue     queue.RecvQueue
+	domain    *queue.Domain // XRC
+	events    func(verbs.EventType)
+	posted    func(*srq)    // nil: nobody waits for receives
+	info      verbs.SRQInfo // as observers see it
+	listIndex int
 }
 
 func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs.SRQDriver, error) {
 	if init.MaxWR > maxSRQWR || init.MaxSGE > maxSGE {
-		return nil, verbs.ErrInvalid
+		return nil, &verbs.OpError{Op: "create_srq", Err: verbs.ErrInvalid,
+			Detail: fmt.Sprintf("MaxWR %d, MaxSGE %d: the device's limits are %d and %d", init.MaxWR, init.MaxSGE, maxSRQWR, maxSGE)}
 	}
 	d := p.dev
 	d.mu.Lock()
@@ -36,7 +39,7 @@ func (p *pd) CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (verbs
 	d.fabric.adopt(s, init)
 	d.nextSRQ++
 	s.info = verbs.SRQInfo{Num: d.nextSRQ, PD: uint32(p.num), XRC: s.queue.Num, Capacity: init.MaxWR}
-	enroll(d, &d.rolls.srqs, s)
+	addObject(d, &d.objects.srqs, s)
 	return s, nil
 }
 
@@ -94,7 +97,7 @@ func (s *srq) Num() uint32 { return s.queue.Num }
 func (s *srq) Destroy() error {
 	s.dev.mu.Lock()
 	defer s.dev.mu.Unlock()
-	strike(s.dev, &s.dev.rolls.srqs, s)
+	removeObject(s.dev, &s.dev.objects.srqs, s)
 	s.dev.counts.receiveQueues.remove()
 	if s.domain != nil {
 		delete(s.domain.Queues, s.queue.Num)

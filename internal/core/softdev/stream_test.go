@@ -289,7 +289,7 @@ func TestStreamAwaitedWhileStopped(t *testing.T) {
 	a.ok(qa.Connect(ea, eb, nil))
 	a.post(qa, b, 8, verbs.Write)
 	a.soft.mu.Lock()
-	late := &a.soft.at(qa.Num()).giveUp
+	late := &a.soft.findQP(qa.Num()).waitTimer
 	a.soft.timers.set(late, 1)
 	a.soft.mu.Unlock()
 	a.net.Wake()
@@ -318,7 +318,7 @@ func TestStreamLinger(t *testing.T) {
 	_, err = a.soft.net.Dial(netip.AddrPortFrom(a.net.addr, 0), at, 0)
 	a.soft.mu.Unlock()
 	a.ok(err)
-	request := rdmap.AppendRequest(nil, &rdmap.Wishes{}, nil)
+	request := rdmap.AppendRequest(nil, &rdmap.Proposal{}, nil)
 	_, err = a.net.dialed[0].Write([][]byte{request})
 	a.ok(err)
 	e := <-asked
@@ -347,9 +347,9 @@ func TestStreamEndsUnread(t *testing.T) {
 		t.Error(wc.Status)
 	}
 	a.soft.mu.Lock()
-	c := a.soft.at(qa.Num()).conn
-	left := c.bound.at - a.soft.now()
-	a.soft.timers.set(&c.bound, 1) // as if it had come
+	c := a.soft.findQP(qa.Num()).conn
+	left := c.timer.at - a.soft.now()
+	a.soft.timers.set(&c.timer, 1) // as if it had come
 	a.soft.mu.Unlock()
 	if left > endTime {
 		t.Errorf("the link is to end in %v, at most %v was wanted", time.Duration(left), time.Duration(endTime))
@@ -379,14 +379,14 @@ func TestStreamForsaken(t *testing.T) {
 			t.Fatalf("too early: %v", wcs[0].Status)
 		}
 		b.soft.mu.Lock()
-		c := b.soft.at(qb.Num()).conn
-		b.soft.timers.set(&c.bound, 1) // as if the time for the next look had come
+		c := b.soft.findQP(qb.Num()).conn
+		b.soft.timers.set(&c.timer, 1) // as if the time for the next look had come
 		b.soft.mu.Unlock()
 		b.net.Wake()
 		b.eventually(func() bool {
 			b.soft.mu.Lock()
 			defer b.soft.mu.Unlock()
-			return c.bound.at != 1 || c.phase == gone
+			return c.timer.at != 1 || c.phase == closed
 		}, "it looks")
 	}
 	if wc := b.wait(); wc.Status != verbs.RetryExceeded {
@@ -436,7 +436,7 @@ func (w *web) asks(t *testing.T, from *memNet, at netip.AddrPort) *memLink {
 	t.Helper()
 	l, err := from.Dial(netip.AddrPortFrom(from.addr, 0), at, 0)
 	if err == nil {
-		_, err = l.Write([][]byte{rdmap.AppendRequest(nil, &rdmap.Wishes{}, nil)})
+		_, err = l.Write([][]byte{rdmap.AppendRequest(nil, &rdmap.Proposal{}, nil)})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -479,7 +479,7 @@ func TestStreamBacklog(t *testing.T) {
 	var asked []verbs.Stream
 	for range room {
 		links = append(links, w.asks(t, flood, at))
-		asked = append(asked, hears(verbs.StreamAsked, flood.addr))
+		asked = append(asked, hears(verbs.StreamRequested, flood.addr))
 	}
 	for range 3 {
 		more := w.asks(t, flood, at)
@@ -491,32 +491,32 @@ func TestStreamBacklog(t *testing.T) {
 		if gone := hears(verbs.StreamFailed, flood.addr); gone != asked[room-1-i] {
 			t.Error("not the latest gives way")
 		}
-		hears(verbs.StreamAsked, honest.addr)
+		hears(verbs.StreamRequested, honest.addr)
 		s.within(func() bool { return rejected(links[room-1-i]) }, "who gives way hears of it")
 	}
 	s.ok(asked[0].Reject(nil)) // the program can still answer what waits
 	w.asks(t, flood, at)
-	hears(verbs.StreamAsked, flood.addr)
+	hears(verbs.StreamRequested, flood.addr)
 
 	// All have one place.
 	for range room - 3 {
 		last := w.newNet()
 		w.asks(t, last, at)
 		hears(verbs.StreamFailed, flood.addr)
-		hears(verbs.StreamAsked, last.addr)
+		hears(verbs.StreamRequested, last.addr)
 	}
 	late := w.asks(t, w.newNet(), at)
 	s.within(func() bool { return rejected(late) }, "there is no room")
 	s.soft.mu.Lock()
 	first := (*conn)(asked[1].(*stream))
-	s.soft.timers.set(&first.bound, s.soft.now()+answerTime-patientAnswer) // as if it had waited
+	s.soft.timers.set(&first.timer, s.soft.now()+answerTime-patientAnswer) // as if it had waited
 	s.soft.mu.Unlock()
 	other := w.newNet()
 	w.asks(t, other, at)
 	if gone := hears(verbs.StreamFailed, flood.addr); gone != asked[1] {
 		t.Error("not who has waited for long gives way")
 	}
-	hears(verbs.StreamAsked, other.addr)
+	hears(verbs.StreamRequested, other.addr)
 }
 
 // TestStreamRefusedLinks has peers keep links open whose requests were rejected: there are not more of
@@ -569,8 +569,8 @@ func (s *streamSide) keepEnding() {
 	defer d.mu.Unlock()
 	hour := d.now() + clock.Time(time.Hour)
 	for c := range d.conns {
-		if c.phase == ending && c.bound.at < hour-clock.Time(time.Minute) {
-			d.timers.set(&c.bound, hour)
+		if c.phase == closing && c.timer.at < hour-clock.Time(time.Minute) {
+			d.timers.set(&c.timer, hour)
 		}
 	}
 }

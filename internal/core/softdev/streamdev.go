@@ -18,13 +18,13 @@ import (
 // StreamDevice is a verbs device whose queue pairs have a stream each: iWARP, and shared memory.
 type StreamDevice struct {
 	Device
-	net     Network
-	carrier carrier
-	links   linkCounters
-	counted linkCounters // as published to observers
-	conns   map[*conn]struct{}
-	meet    rendezvous
-	news    news
+	net        Network
+	carrier    carrier
+	links      linkCounters
+	counted    linkCounters // as published to observers
+	conns      map[*conn]struct{}
+	rendezvous rendezvous
+	callbacks  callbackQueue
 
 	ready       queue.Ring[*conn] // may have something to send
 	established []*conn           // connections that have a queue pair
@@ -61,10 +61,10 @@ func (d *StreamDevice) start(attr verbs.DeviceAttr) error {
 		d.memory.ShareWith(s)
 	}
 	d.handle = d.handleReady
-	if err := d.meet.open(d); err != nil {
+	if err := d.rendezvous.open(d); err != nil {
 		return err
 	}
-	d.news.start()
+	d.callbacks.start()
 	d.run()
 	return nil
 }
@@ -88,8 +88,8 @@ func (d *StreamDevice) metrics() []verbs.Metric {
 		verbs.Metric{Name: "accept_dropped", Unit: verbs.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
 }
 
-// at returns the queue pair of a number, or nil.
-func (d *StreamDevice) at(n verbs.QPN) *streamQP {
+// findQP returns the queue pair of a number, or nil.
+func (d *StreamDevice) findQP(n verbs.QPN) *streamQP {
 	q, _ := d.qps[n].(*streamQP)
 	return q
 }
@@ -120,13 +120,13 @@ func (d *StreamDevice) drain() {
 func (d *StreamDevice) shut() error {
 	d.mu.Lock()
 	for _, c := range d.inOrder() {
-		c.link.Close(c.wanted())
+		c.link.Close(c.inUse())
 	}
-	d.meet.close()
+	d.rendezvous.close()
 	d.mu.Unlock()
-	d.news.stop()
+	d.callbacks.stop()
 	d.net.StopFollowing()
-	return d.quiet("close_device", "the memory of the regions is the program's alone")
+	return d.waitForWorkers("close_device", "the memory of the regions is the program's alone")
 }
 
 func (d *StreamDevice) free() error {
@@ -175,7 +175,7 @@ func (d *StreamDevice) handleReady(owner any, read, write bool) {
 		o.accept()
 	case *datagramLink:
 		o.handle()
-	case *datagramDoor:
+	case *datagramListener:
 		o.accept()
 	}
 }

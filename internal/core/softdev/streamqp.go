@@ -25,10 +25,10 @@ type streamQP struct {
 	polls  uint32 // poll count when the first of them was posted
 	polled bool   // the program polled before that
 
-	redial  timer // makes another attempt to meet the peer
-	giveUp  timer // ends the wait of work requests for a stream
-	looks   int   // parts of that wait that are left
-	attempt uint
+	redial        timer // makes another attempt to connect
+	waitTimer     timer // ends the wait of work requests for a stream
+	waitPartsLeft int   // parts of that wait that are left
+	attempt       uint
 }
 
 func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
@@ -40,7 +40,7 @@ func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, e
 			Detail: fmt.Sprintf("%v: the device has no such queue pairs, as it connects them by streams", init.Type)}
 	}
 	q := &streamQP{dev: d, typ: init.Type}
-	c := queue.Config{Num: d.meet.newQPN(d), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
+	c := queue.Config{Num: d.rendezvous.newQPN(d), Type: init.Type, PD: domain, SendCQ: init.SendCQ.Driver().(*cq).q, RecvCQ: init.RecvCQ.Driver().(*cq).q,
 		SignalAll: init.SignalAll, Owner: q, Caps: capsOf(init)}
 	c.Recv = q.receives(init, domain)
 	if init.SRQ != nil {
@@ -48,8 +48,8 @@ func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, e
 	}
 	d.carrier.equip(q, c)
 	q.qp.init(&d.Device, q, q.engine)
-	q.redial.fire = q.seek
-	q.giveUp.fire = q.abandon
+	q.redial.fire = q.connect
+	q.waitTimer.fire = q.waitExpired
 	return q, nil
 }
 
@@ -62,36 +62,36 @@ func (q *streamQP) change(attr *verbs.QPAttr, mask verbs.QPMask) error {
 	}
 	d.newTime()
 	if s := q.engine.State(); before == verbs.Init && s == verbs.RTR || before == verbs.RTR && s == verbs.RTS {
-		q.seek()
+		q.connect()
 	}
-	q.follow()
+	q.applyState()
 	d.transmit()
 	return nil
 }
 
-func (q *streamQP) failed() { q.follow() }
+func (q *streamQP) failed() { q.applyState() }
 
-// follow applies the queue pair's state to the stream.
-func (q *streamQP) follow() {
+// applyState applies the queue pair's state to the stream.
+func (q *streamQP) applyState() {
 	d := q.dev
 	switch q.engine.State() {
 	case verbs.Reset:
-		q.leave()
+		q.stopConnecting()
 		if c := q.conn; c != nil {
 			c.end(true)
 		}
 	case verbs.Err:
-		q.leave()
+		q.stopConnecting()
 	}
 	if q.conn != nil {
 		d.addReady(q.conn)
 	}
 }
 
-// leave stops trying to meet the peer.
-func (q *streamQP) leave() {
+// stopConnecting stops the attempts to connect.
+func (q *streamQP) stopConnecting() {
 	q.dev.timers.stop(&q.redial)
-	q.dev.timers.stop(&q.giveUp)
+	q.dev.timers.stop(&q.waitTimer)
 	q.attempt = 0
 }
 
@@ -100,7 +100,7 @@ func (q *streamQP) leave() {
 func (q *streamQP) posted() {
 	d := q.dev
 	if q.conn == nil || !q.engine.Up() {
-		q.await()
+		q.startWait()
 		d.touch(&q.qp)
 		d.mu.counted = true // a message of UC may have been dropped
 		d.deliver()
@@ -131,59 +131,59 @@ func (q *streamQP) posted() {
 	d.transmit()
 }
 
-// looks is the number of parts of the wait for a stream: if the process is stopped for long, that
+// waitParts is the number of parts of the wait for a stream: if the process is stopped for long, that
 // counts as one part.
-const looks = 8
+const waitParts = 8
 
-// await limits the time that work requests wait for a stream.
-func (q *streamQP) await() {
-	if q.engine.Waiting() && q.giveUp.index == 0 && q.patience() != 0 {
-		q.looks = looks
-		q.look()
+// startWait limits the time that work requests wait for a stream.
+func (q *streamQP) startWait() {
+	if q.engine.Waiting() && q.waitTimer.index == 0 && q.waitTime() != 0 {
+		q.waitPartsLeft = waitParts
+		q.startWaitPart()
 	}
 }
 
-// patience is that time, 0 for ever: that of the retries, if a link can be established in that time.
-func (q *streamQP) patience() clock.Time {
+// waitTime is that time, 0 for ever: that of the retries, if a link can be established in that time.
+func (q *streamQP) waitTime() clock.Time {
 	a := q.engine.Attr()
 	switch {
 	case q.typ == verbs.UC: // it has no retries
-		return datagramPatience
+		return datagramTimeout
 	case a.Timeout == 0:
 		return 0
 	}
 	return max((4096*clock.Time(a.RetryCount+1))<<a.Timeout, clock.Time(q.dev.net.SetupTime()))
 }
 
-// look begins the next part of the wait.
-func (q *streamQP) look() {
-	q.dev.timers.set(&q.giveUp, q.dev.passTime()+q.patience()/looks)
+// startWaitPart begins the next part of the wait.
+func (q *streamQP) startWaitPart() {
+	q.dev.timers.set(&q.waitTimer, q.dev.passTime()+q.waitTime()/waitParts)
 	q.dev.wakeForTimer()
 }
 
-// abandon fails what waits for a stream that does not come. If the stream is being set up it goes
+// waitExpired fails what waits for a stream that does not come. If the stream is being set up it goes
 // on waiting: the set-up has a timeout of its own.
-func (q *streamQP) abandon() {
-	if q.looks--; q.looks > 0 {
+func (q *streamQP) waitExpired() {
+	if q.waitPartsLeft--; q.waitPartsLeft > 0 {
 		if q.engine.Waiting() {
-			q.look()
+			q.startWaitPart()
 		}
 		return
 	}
 	peer := q.engine.Attr().AH.DGID.Addr()
 	if q.dev.net.Arriving() {
-		q.await()
+		q.startWait()
 		return
 	}
 	for c := range q.dev.conns {
 		if (c.phase == dialing || c.phase == awaitingRequest) && c.link.Starting() && c.link.PeerAddr().Addr().Unmap() == peer {
-			q.await()
+			q.startWait()
 			return
 		}
 	}
 	if q.engine.Waiting() {
 		q.engine.Lost(false)
-		q.follow()
+		q.applyState()
 	}
 }
 
@@ -237,9 +237,9 @@ func (d *StreamDevice) resumeAll(s *srq) {
 }
 
 func (q *streamQP) release() error {
-	q.leave()
+	q.stopConnecting()
 	if q.conn != nil {
-		q.conn.end(q.conn.wanted())
+		q.conn.end(q.conn.inUse())
 	}
 	q.engine.Destroy()
 	return nil

@@ -13,13 +13,13 @@ import (
 
 // streamListener takes links at an address and port.
 type streamListener struct {
-	dev     *StreamDevice
-	acc     Acceptor
-	silent  *HalfOpen[*conn] // links that have sent no request
-	waiting *HalfOpen[*conn] // requests that wait for the program's answer
-	heard   func(*conn)      // handles a request
-	tell    func(verbs.StreamEvent)
-	again   timer // accepts again after the system had no room for a link
+	dev       *StreamDevice
+	acc       Acceptor
+	silent    *HalfOpen[*conn] // links that have sent no request
+	waiting   *HalfOpen[*conn] // requests that wait for the program's answer
+	onRequest func(*conn)      // handles a request
+	events    func(verbs.StreamEvent)
+	again     timer // accepts again after the system had no room for a link
 }
 
 // acceptPause is how long links wait if the system has no room for one, usually for lack of file
@@ -31,7 +31,7 @@ func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, 
 	if err != nil {
 		return nil, err
 	}
-	l := &streamListener{dev: d, acc: acc, silent: NewHalfOpen[*conn](maxHearing), waiting: NewHalfOpen[*conn](backlog)}
+	l := &streamListener{dev: d, acc: acc, silent: NewHalfOpen[*conn](maxSilent), waiting: NewHalfOpen[*conn](backlog)}
 	l.again.fire = func() { acc.Watch(true) }
 	acc.Own(l)
 	return l, nil
@@ -49,7 +49,7 @@ func (l *streamListener) accept() {
 		}
 		if err != nil {
 			l.dev.links.noRoom++
-			switch { // which holds what the system lacks?
+			switch { // which of them holds what the system lacks
 			case l.dev.refused.Len() > acceptsAtOnce:
 				l.dev.endRefused()
 				continue
@@ -66,7 +66,7 @@ func (l *streamListener) accept() {
 		c.listener = l
 		l.silent.Add(link.PeerAddr().Addr(), c)
 		link.Watch(true, false)
-		c.hear() // the request may already be there
+		c.readSetup() // the request may already be there
 		if l.silent.Full() {
 			l.dropOldest()
 		}
@@ -77,7 +77,7 @@ func (l *streamListener) accept() {
 // link once more: after a pause of this process all requests may be there.
 func (l *streamListener) dropOldest() {
 	if c, ok := l.silent.Oldest(); ok {
-		if c.hear(); c.phase == awaitingRequest {
+		if c.readSetup(); c.phase == awaitingRequest {
 			l.dev.links.dropped++
 			c.end(true)
 		}
@@ -98,31 +98,31 @@ func (d *StreamDevice) ListenStream(at netip.AddrPort, backlog int, f func(verbs
 	if err != nil {
 		return nil, err
 	}
-	l.tell = f
-	l.heard = l.ask
+	l.events = f
+	l.onRequest = l.deliverRequest
 	return l, nil
 }
 
-// ask delivers a request to the program, and, as long as it is unanswered, also its end. If there
+// deliverRequest delivers a request to the program, and, as long as it is unanswered, also its end. If there
 // are more requests than the backlog, one is rejected.
-func (l *streamListener) ask(c *conn) {
+func (l *streamListener) deliverRequest(c *conn) {
 	l.waiting.Add(c.link.PeerAddr().Addr(), c)
 	if l.waiting.Full() {
 		out := l.surplus()
-		out.inform(verbs.StreamEvent{Type: verbs.StreamFailed, Err: errCrowded})
+		out.notify(verbs.StreamEvent{Type: verbs.StreamFailed, Err: errCrowded})
 		if out.reject(nil); out == c {
 			return
 		}
 	}
-	c.tell = l.tell
-	c.inform(verbs.StreamEvent{Type: verbs.StreamAsked, Param: c.said()})
+	c.events = l.events
+	c.notify(verbs.StreamEvent{Type: verbs.StreamRequested, Param: c.peerParam()})
 }
 
 // surplus returns which of the waiting requests gives way: one that has waited for long, or else
 // the latest of the peer that has the most. So a flood from few addresses keeps out no others, and
 // what the program is about to answer stays.
 func (l *streamListener) surplus() *conn {
-	if c, _ := l.waiting.Earliest(); c.bound.at-l.dev.passTime() <= answerTime-patientAnswer {
+	if c, _ := l.waiting.Earliest(); c.timer.at-l.dev.passTime() <= answerTime-patientAnswer {
 		return c
 	}
 	c, _ := l.waiting.Latest()
@@ -173,8 +173,8 @@ func (d *StreamDevice) DialStream(qp verbs.QPDriver, from, to netip.AddrPort, p 
 	}
 	c := d.newConn(link, dialing)
 	c.limit(p)
-	c.qp, c.tell, c.private = q, f, p.PrivateData
-	d.timers.set(&c.bound, d.passTime()+linkTime)
+	c.qp, c.events, c.privateData = q, f, p.PrivateData
+	d.timers.set(&c.timer, d.passTime()+linkTime)
 	if q != nil {
 		q.conn = c
 	}
@@ -199,7 +199,7 @@ func (d *StreamDevice) own(qp verbs.QPDriver) (*streamQP, error) {
 
 // limit applies the program's limits of READs and atomics.
 func (c *conn) limit(p verbs.StreamParam) {
-	c.wishes.IRD, c.wishes.ORD = min(c.wishes.IRD, p.IRD), min(c.wishes.ORD, p.ORD)
+	c.proposal.IRD, c.proposal.ORD = min(c.proposal.IRD, p.IRD), min(c.proposal.ORD, p.ORD)
 }
 
 var errAnswered = errors.New("the connection was answered or has ended")
@@ -213,15 +213,15 @@ func (s *stream) Accept(qp verbs.QPDriver, p verbs.StreamParam, f func(verbs.Str
 	if err != nil {
 		return err
 	}
-	if c.phase != asked {
+	if c.phase != awaitingAnswer {
 		return &verbs.OpError{Op: "accept", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
 	d.newTime()
 	c.answered()
-	c.tell = f
+	c.events = f
 	c.limit(p)
-	if ird := c.setup.Depths.ORD; c.setup.Enhanced() && ird < c.wishes.IRD {
-		c.wishes.IRD = ird
+	if ird := c.setup.Depths.ORD; c.setup.Enhanced() && ird < c.proposal.IRD {
+		c.proposal.IRD = ird
 	}
 	err = c.accept(q, p.PrivateData)
 	d.transmit()
@@ -232,7 +232,7 @@ func (s *stream) Reject(private []byte) error {
 	c := (*conn)(s)
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
-	if c.phase != asked {
+	if c.phase != awaitingAnswer {
 		return &verbs.OpError{Op: "reject", Err: verbs.ErrState, Detail: errAnswered.Error()}
 	}
 	c.dev.newTime()
@@ -251,7 +251,7 @@ func (s *stream) Close() {
 	c := (*conn)(s)
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
-	c.tell = nil
+	c.events = nil
 	c.disconnect()
 }
 
@@ -266,11 +266,11 @@ func (c *conn) disconnect() {
 	case running:
 		q := c.qp
 		q.engine.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState)
-		q.follow()
+		q.applyState()
 		d.transmit()
-	case asked:
+	case awaitingAnswer:
 		c.reject(nil)
-	case dialing, asking, awaitingRequest:
+	case dialing, awaitingReply, awaitingRequest:
 		c.end(true)
 	}
 }

@@ -673,3 +673,20 @@ func TestGroupsOfPorts(t *testing.T) {
 		t.Error("the port is still in the group")
 	}
 }
+
+// A queue pair of a closed device leaves no groups: the port is closed too.
+func TestDetachAfterClose(t *testing.T) {
+	var n subnet
+	s := n.newNode(t)
+	q := s.newQP(verbs.UD)
+	s.datagrams(q, 1)
+	group := verbs.GID{0: 0xff, 1: 0x12, 15: 1}
+	s.ok(q.AttachMulticast(group, 0xc001))
+	s.ok(s.soft.Close())
+	if err := q.DetachMulticast(group, 0xc001); !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
+	if len(s.port.ports[0].taken) != 1 {
+		t.Error("the closed port was asked to leave")
+	}
+}

@@ -23,7 +23,7 @@ const (
 	// one, and at most streamTurns, which also limits the writes of a stream.
 	streamReads = 32
 	streamTurns = 8
-	// turnTime ends turns whose bytes take longer than they should.
+	// turnTime ends turns whose bytes take unusually long.
 	turnTime = clock.Time(time.Millisecond)
 	// turnPosts is how many work requests of a list are posted in a turn, unless the list must be
 	// posted as a whole: their inline data is copied.

@@ -5,24 +5,24 @@ package softdev
 import "runtime"
 
 // Virtual is what a [Port] or [Network] under virtual time is too. Such time passes only while
-// every goroutine waits, so whoever polls has to wait now and then; and a run can be repeated
+// every goroutine waits, so a program that polls has to wait now and then. A run can be repeated
 // only if nothing on the wire depends on where memory lies.
 type Virtual interface {
 	// Pause waits for a moment, in which others run and time passes. The device's lock is not held.
 	Pause()
-	// PollPause is for a program that has polled in vain: Pause, if it has done so often.
+	// PollPause is called after a poll that found nothing. It pauses after many.
 	PollPause()
-	// Place returns the address for a region of so many bytes.
-	Place(size int) uint64
+	// AllocAddr returns the address for a region of so many bytes.
+	AllocAddr(size int) uint64
 }
 
-// pace is how those who poll let others run.
+// pace is how programs that poll let others run.
 type pace struct {
 	pause   func()
 	virtual Virtual // nil: time is the system's
 }
 
-// setPace looks whether the port is a virtual one.
+// setPace checks whether the port is a virtual one.
 func (l *lane) setPace(port PortState) {
 	l.pause = runtime.Gosched
 	if v, ok := port.(Virtual); ok {
@@ -30,11 +30,11 @@ func (l *lane) setPace(port PortState) {
 	}
 }
 
-// Yields reports whether polls in vain let others run.
+// Yields reports whether polls that find nothing let others run.
 func (c *cq) Yields() bool { return c.dev.virtual != nil }
 
-// polledVain returns n, what a poll has found; virtual time may pass if that is nothing.
-func (l *lane) polledVain(n int) int {
+// polledNothing returns n, what a poll has found. If that is nothing, virtual time may pass.
+func (l *lane) polledNothing(n int) int {
 	if n == 0 && l.virtual != nil {
 		l.virtual.PollPause()
 	}

@@ -27,7 +27,7 @@ func (d *PacketDevice) OpenXRCD() (verbs.XRCDDriver, error) {
 }
 
 func (x *xrcd) CreateTargetQP(init *verbs.QPInit, events func(verbs.EventType)) (verbs.QPDriver, error) {
-	return x.dev.addQP(madeOf(0, init), events, func() (queuePair, error) { return x.dev.makeQP(0, &x.domain, init), nil })
+	return x.dev.addQP(objectNumbersOf(0, init), events, func() (queuePair, error) { return x.dev.makeQP(0, &x.domain, init), nil })
 }
 
 // adopt gives a shared receive queue for XRC its number.

@@ -21,8 +21,8 @@ const (
 
 // Group is the devices that share an address.
 type Group interface {
-	// Lives reports whether a slot is taken.
-	Lives(slot int) bool
+	// IsActive reports whether a slot is taken.
+	IsActive(slot int) bool
 	// Owner returns the slot that has claimed a service id.
 	Owner(service uint64) (slot int, ok bool)
 	// Server returns a slot with an agent for a management class, or -1.
@@ -46,7 +46,7 @@ func Agent(g Group, datagram []byte) int {
 		return -1
 	}
 	if h.Method.Answers() {
-		if slot := SlotOf(uint32(h.TID >> 32)); g.Lives(slot) {
+		if slot := SlotOf(uint32(h.TID >> 32)); g.IsActive(slot) {
 			return slot
 		}
 		return -1
@@ -58,14 +58,14 @@ func Agent(g Group, datagram []byte) int {
 	id := binary.BigEndian.Uint32(data[4:]) // the receiver's
 	switch h.Attribute {
 	case mad.AttrREQ, mad.AttrSIDRREQ:
-		if slot, ok := g.Owner(binary.BigEndian.Uint64(data[8:])); ok && g.Lives(slot) {
+		if slot, ok := g.Owner(binary.BigEndian.Uint64(data[8:])); ok && g.IsActive(slot) {
 			return slot
 		}
 		return g.Server(uint8(h.Class))
 	case mad.AttrSIDRREP:
 		id = binary.BigEndian.Uint32(data)
 	}
-	if slot := SlotOf(id); g.Lives(slot) {
+	if slot := SlotOf(id); g.IsActive(slot) {
 		return slot
 	}
 	return g.Server(uint8(h.Class))

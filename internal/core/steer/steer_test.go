@@ -21,7 +21,7 @@ const (
 // threeSlots is a group whose devices are in slots 0 to 2. A service id is the slot that claimed it.
 type threeSlots struct{}
 
-func (threeSlots) Lives(slot int) bool              { return slot < 3 }
+func (threeSlots) IsActive(slot int) bool           { return slot < 3 }
 func (threeSlots) Owner(service uint64) (int, bool) { return int(service), service <= dead }
 
 func (threeSlots) Server(class uint8) int {
@@ -110,7 +110,7 @@ func FuzzAgent(f *testing.F) {
 	f.Add(datagram(h))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if slot := Agent(threeSlots{}, b); slot != none && !(threeSlots{}).Lives(slot) {
+		if slot := Agent(threeSlots{}, b); slot != none && !(threeSlots{}).IsActive(slot) {
 			t.Errorf("%x is for %d", b, slot)
 		}
 	})

@@ -29,7 +29,7 @@ const MaxName = 63
 // devices. The error is that of the first impossible device; the others are returned.
 func List(names string, set bool) ([]Device, error) {
 	if !set {
-		return everywhere(), nil
+		return defaultDevices(), nil
 	}
 	var all []Device
 	var failed error
@@ -64,8 +64,8 @@ func check(name string) error {
 	return nil
 }
 
-// everywhere returns a device of the default kind for each address.
-func everywhere() []Device {
+// defaultDevices returns a device of the default kind for each address.
+func defaultDevices() []Device {
 	kind := kinds.Default()
 	local, err := kind.Local()
 	if err != nil {

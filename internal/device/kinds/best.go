@@ -15,11 +15,11 @@ type Choice struct {
 	Reason string `json:"reason"` // why it can, and where in the order it is; or why it cannot
 }
 
-// Choices are the devices of this host, as a way to a peer.
+// Choices are the devices of this host that may reach a peer.
 type Choices struct {
-	Route rdmasys.Route
-	Best  []Choice // what would work, in order of preference
-	Not   []Choice // what one might expect here, and why it would not work
+	Route    rdmasys.Route
+	Best     []Choice // what would work, in order of preference
+	Unusable []Choice // what one might expect here, and why it does not work
 }
 
 // Best returns the devices of this host by which a peer's address can be reached, in order of
@@ -65,10 +65,10 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 			c.Best = append(c.Best, Choice{Name{Kind: k}.String(), "the address is this host's: memory is shared, with a peer whose device is " + k.Name + ": too"})
 		}
 	}
-	ways, not := sys.Ways(route)
-	for _, w := range ways {
+	candidates, unusable := sys.Candidates(route)
+	for _, w := range candidates {
 		if why := sys.Barred(w.Device); why != "" {
-			c.Not = append(c.Not, Choice{w.Device, w.Reason + ", but " + why})
+			c.Unusable = append(c.Unusable, Choice{w.Device, w.Reason + ", but " + why})
 			continue
 		}
 		what := "software of the kernel; "
@@ -77,8 +77,8 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 		}
 		c.Best = append(c.Best, Choice{Name{hardware, w.Device}.String(), what + w.Reason})
 	}
-	for _, n := range not {
-		c.Not = append(c.Not, Choice{n.Device, n.Reason})
+	for _, n := range unusable {
+		c.Unusable = append(c.Unusable, Choice{n.Device, n.Reason})
 	}
 	for _, k := range table {
 		if k.Host || k.Link || k.Soft || k.Hardware || !k.Listed {
@@ -86,7 +86,7 @@ func choose(route rdmasys.Route, sys *rdmasys.System, table []*Kind) Choices {
 		}
 		name := k.NameAt(route.From.String()).String()
 		if k.Port == rdmasys.RoCEPort && sys.TakesPort() != nil {
-			c.Not = append(c.Not, Choice{name, portTaken(sys)})
+			c.Unusable = append(c.Unusable, Choice{name, portTaken(sys)})
 			continue
 		}
 		c.Best = append(c.Best, Choice{name, fmt.Sprintf("software; %s, from %v, from which the system would send", k.Text, route.From)})

@@ -49,7 +49,7 @@ func TestChoose(t *testing.T) {
 		src.Open = nil // every file opens
 		got := choose(c.route, src.ReadDevices(), c.table)
 		check(t, c.what, got.Best, c.best)
-		check(t, c.what+", not", got.Not, c.not)
+		check(t, c.what+", not", got.Unusable, c.not)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestChooseBarred(t *testing.T) {
 		}
 		got := choose(route, sys, table)
 		check(t, c.file, got.Best, "")
-		check(t, c.file+", not", got.Not, "mlx5_0|"+c.not)
+		check(t, c.file+", not", got.Unusable, "mlx5_0|"+c.not)
 	}
 }
 

@@ -22,7 +22,7 @@ type kernelNaming struct {
 	read func() *rdmasys.System
 }
 
-var ofKernel = kernelNaming{func() *rdmasys.System { return rdmasys.Host().ReadDevices() }}
+var kernelNames = kernelNaming{func() *rdmasys.System { return rdmasys.Host().ReadDevices() }}
 
 // Local returns the devices of sysfs.
 func (k kernelNaming) Local() (found []Local, err error) {
@@ -75,7 +75,7 @@ func (k kernelNaming) At(ip string) string {
 	if err != nil {
 		return ip
 	}
-	ways, _ := k.read().Ways(rdmasys.Route{From: addr.Unmap(), Local: true})
+	ways, _ := k.read().Candidates(rdmasys.Route{From: addr.Unmap(), Local: true})
 	if len(ways) == 0 {
 		return ip
 	}
@@ -99,7 +99,7 @@ func (k kernelNaming) IP(address string) (netip.Addr, bool) {
 	return bestOf(n.Addrs)
 }
 
-// bestOf returns an address that others can be told, an IPv4 address if there is one.
+// bestOf returns an address that other hosts can use, an IPv4 address if there is one.
 func bestOf(addrs []netip.Prefix) (best netip.Addr, ok bool) {
 	for _, p := range addrs {
 		if a := p.Addr(); !a.IsLinkLocalUnicast() && (!ok || !best.Is4() && a.Is4()) {
@@ -113,27 +113,27 @@ func bestOf(addrs []netip.Prefix) (best netip.Addr, ok bool) {
 // there is; [Name.Toward] and [Name.On] choose among several.
 func (n Name) Unnamed() bool { return n.Kind.Hardware && n.Address == "" }
 
-// Toward returns the device that an unnamed one is for whom a peer matters: the one that leads to its address.
+// Toward returns the device that an unnamed one stands for with a peer: the one that leads to its address.
 // why says what was chosen among several, and for which reason.
 func (n Name) Toward(peer netip.Addr) (chosen Name, why string, err error) {
 	route, err := rdmasys.RouteTo(peer.Unmap())
 	if err != nil {
 		return n, "", err
 	}
-	return n.among(ofKernel.read(), route, fmt.Sprintf("leads to %v", peer))
+	return n.chooseAmong(kernelNames.read(), route, fmt.Sprintf("leads to %v", peer))
 }
 
 // On is Toward for an address of this host: the device that leads to others from there.
 func (n Name) On(local netip.Addr) (chosen Name, why string, err error) {
-	return n.among(ofKernel.read(), rdmasys.Route{From: local.Unmap(), Local: true}, fmt.Sprintf("has %v", local))
+	return n.chooseAmong(kernelNames.read(), rdmasys.Route{From: local.Unmap(), Local: true}, fmt.Sprintf("has %v", local))
 }
 
-// among chooses among the devices of a host. does is what a device has to do, for errors.
-func (n Name) among(sys *rdmasys.System, route rdmasys.Route, does string) (Name, string, error) {
+// chooseAmong chooses among the devices of a host. does is what a device has to do, for errors.
+func (n Name) chooseAmong(sys *rdmasys.System, route rdmasys.Route, does string) (Name, string, error) {
 	if len(sys.Devices) < 2 {
 		return n, "", nil // the one there is, or opening it says that there is none
 	}
-	ways, not := sys.Ways(route)
+	ways, not := sys.Candidates(route)
 	if len(ways) > 0 {
 		chosen := Name{n.Kind, ways[0].Device}
 		return chosen, fmt.Sprintf("using %v of %d devices, because it %s (%s)", chosen, len(sys.Devices), does, ways[0].Reason), nil
@@ -156,7 +156,7 @@ const unrecordedKernel = "its packets pass between the program and the adapter u
 
 // kernelGUID returns the GUID that sysfs has, such as 0002:c903:0000:1234.
 func kernelGUID(device string) (uint64, error) {
-	d := ofKernel.read().Device(filepath.Base(device))
+	d := kernelNames.read().Device(filepath.Base(device))
 	if d == nil || d.NodeGUID == "" {
 		return 0, fmt.Errorf("kernel: there is no device %q", device)
 	}

@@ -78,7 +78,7 @@ func TestKernelUnnamed(t *testing.T) {
 		sys := machines.Source(t, c.machine).ReadDevices()
 		got, why := n, ""
 		if n.Unnamed() {
-			got, why, err = n.among(sys, rdmasys.Route{From: netip.MustParseAddr(c.from), NetDev: c.netdev}, "leads to 192.0.2.9")
+			got, why, err = n.chooseAmong(sys, rdmasys.Route{From: netip.MustParseAddr(c.from), NetDev: c.netdev}, "leads to 192.0.2.9")
 		}
 		if c.want == "" {
 			if err == nil || !strings.Contains(err.Error(), c.says) {

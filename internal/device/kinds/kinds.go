@@ -120,7 +120,7 @@ var Table = []*Kind{
 	{
 		Name: "kernel", Text: "RDMA hardware and other devices of the kernel", Passes: "what the device's protocol needs", Transport: verbs.TransportIB,
 		Hardware: true, Unrecorded: unrecordedKernel, Listed: runtime.GOOS == "linux", Beyond: ofLinux("RDMA devices of the kernel can be opened as kernel:NAME, by the names that `rdma link` lists."),
-		Naming: ofKernel, Open: openKernel, GUID: kernelGUID,
+		Naming: kernelNames, Open: openKernel, GUID: kernelGUID,
 	},
 }
 
@@ -189,8 +189,8 @@ func (n Name) IP() (netip.Addr, bool) {
 	return n.Kind.IP(address)
 }
 
-// apart is a [Naming] of devices whose addresses are not the host's.
-type apart interface {
+// fabricAddresser is a [Naming] of devices whose addresses are not the host's.
+type fabricAddresser interface {
 	owns(address string, a netip.Addr) bool
 	reaches(address string, a netip.Addr) bool
 }
@@ -198,7 +198,7 @@ type apart interface {
 // Owns reports whether an address is the device's: its IP address or, on a fabric apart from the host's
 // networks, one of its GIDs.
 func (n Name) Owns(a netip.Addr) bool {
-	if f, ok := n.Kind.Naming.(apart); ok {
+	if f, ok := n.Kind.Naming.(fabricAddresser); ok {
 		return f.owns(n.Address, a)
 	}
 	ip, ok := n.IP()
@@ -208,7 +208,7 @@ func (n Name) Owns(a netip.Addr) bool {
 // Reaches reports whether an address is one of the device's fabric, if that is apart from the host's
 // networks.
 func (n Name) Reaches(a netip.Addr) bool {
-	f, ok := n.Kind.Naming.(apart)
+	f, ok := n.Kind.Naming.(fabricAddresser)
 	return ok && f.reaches(n.Address, a)
 }
 

@@ -42,7 +42,7 @@ func (linkNaming) Local() ([]Local, error) {
 	return found, nil
 }
 
-// errNoPair says how to come by two interfaces that reach each other.
+// errNoPair says how to get two interfaces that reach each other.
 var errNoPair = errors.New("two Ethernet interfaces of this host that are each other's peers are needed, and there are none: " +
 	"`ip link add left type veth peer name right`, `ip link set left up` and `ip link set right up` make a pair")
 
@@ -90,8 +90,8 @@ func (linkNaming) At(ip string) string {
 	return ip
 }
 
-// IP returns an address of the interface, an IPv4 address if there is one. A link-local address is not
-// one that others can be told.
+// IP returns an address of the interface, an IPv4 address if there is one. A link-local address is
+// none that other hosts can use.
 func (linkNaming) IP(address string) (best netip.Addr, ok bool) {
 	i, err := net.InterfaceByName(address)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 func (e *Engine) Connect(now clock.Time, p *ConnectParams) (mad.CommID, error) {
 	const op = "connect"
 	q := *p
-	def(&q.PKey, ib.DefaultPKey)
-	def(&q.AckTimeout, defaultAckTimeout)
-	def(&q.Response, defaultResponse)
-	def(&q.Retries, defaultRetries)
+	setDefault(&q.PKey, ib.DefaultPKey)
+	setDefault(&q.AckTimeout, defaultAckTimeout)
+	setDefault(&q.Response, defaultResponse)
+	setDefault(&q.Retries, defaultRetries)
 	switch {
 	case len(q.PrivateData) > mad.REQPrivateLen:
 		return 0, tooLong(op, len(q.PrivateData), "a REQ", mad.REQPrivateLen)
@@ -39,7 +39,7 @@ func (e *Engine) Connect(now clock.Time, p *ConnectParams) (mad.CommID, error) {
 		return 0, full(op)
 	}
 	c.tid = e.tid(c)
-	c.pace(q.Response, q.Retries)
+	c.setRepeat(q.Response, q.Retries)
 	req := mad.REQ{
 		LocalCommID: c.id, ServiceID: q.Service, LocalCAGUID: e.config.CAGUID, LocalQPN: q.QPN,
 		ResponderResources: q.ResponderResources, InitiatorDepth: q.InitiatorDepth,
@@ -52,7 +52,7 @@ func (e *Engine) Connect(now clock.Time, p *ConnectParams) (mad.CommID, error) {
 		req.ResponderResources, req.RetryCount, req.RNRRetryCount, req.SRQ = 0, 0, 0, false
 	}
 	copy(req.Private[:], q.PrivateData)
-	e.ask(now, c, mad.AttrREQ, c.tid, &req)
+	e.sendRequest(now, c, mad.AttrREQ, c.tid, &req)
 	return c.id, nil
 }
 
@@ -68,7 +68,7 @@ func primaryPath(q *ConnectParams) mad.Path {
 	if q.To.DLID != 0 {
 		p.LocalLID, p.RemoteLID, p.SubnetLocal = q.LocalLID, q.To.DLID, true
 	}
-	def(&p.HopLimit, 64)
+	setDefault(&p.HopLimit, 64)
 	return p
 }
 
@@ -94,7 +94,7 @@ func (e *Engine) handleREP(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 		e.reply(c.to, mad.AttrMRA, c.tid, &mad.MRA{LocalCommID: c.id, RemoteCommID: c.remote,
 			Message: mad.MessageREP, ServiceTimeout: defaultServiceTimeout})
 	case c.state == established || c.state == refused: // our RTU, or our REJ, was lost
-		e.again(c)
+		e.resend(c)
 	}
 }
 
@@ -105,7 +105,7 @@ func (e *Engine) accepted(now clock.Time, c *conn, tid uint64, rep *mad.REP) {
 	}
 	if stale := e.byQP[c.remoteQP()]; stale != nil { // the peer has lost a connection that we still have: IBTA 12.9.8.3.1
 		rej := &mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageREP, Reason: mad.RejStaleConnection}
-		e.say(c, mad.AttrREJ, tid, rej)
+		e.send(c, mad.AttrREJ, tid, rej)
 		e.emit(c, Event{Kind: EventRejected, REJ: rej})
 		e.keepRefused(now, c)
 		e.drop(now, stale)
@@ -121,7 +121,7 @@ func (e *Engine) accepted(now clock.Time, c *conn, tid uint64, rep *mad.REP) {
 // Ready answers EventReply with an RTU: the connection is established.
 func (e *Engine) Ready(now clock.Time, id mad.CommID, private []byte) error {
 	const op = "ready"
-	c, err := e.command(op, id)
+	c, err := e.lookup(op, id)
 	switch {
 	case err != nil:
 		return err
@@ -133,6 +133,6 @@ func (e *Engine) Ready(now clock.Time, id mad.CommID, private []byte) error {
 	c.state = established
 	rtu := mad.RTU{LocalCommID: c.id, RemoteCommID: c.remote}
 	copy(rtu.Private[:], private)
-	e.say(c, mad.AttrRTU, c.tid, &rtu)
+	e.send(c, mad.AttrRTU, c.tid, &rtu)
 	return nil
 }

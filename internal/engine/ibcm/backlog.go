@@ -14,24 +14,24 @@ import (
 // connections that it has accepted and whose peers have not confirmed. Anybody can create either
 // with one datagram and in anybody's name. So when there is no room left
 //
-//   - who was not heard for longest goes first, if that is long enough for an honest peer to have
-//     been heard,
+//   - the peer that was silent for longest goes first, if an honest one would have sent something
+//     in that time,
 //   - a source, that is an address, that has many places leaves the rest to others,
 //   - what still finds no place is dropped, not refused: an honest peer asks again.
 type backlog struct {
-	rows
+	entryLists
 	limit   int // unanswered requests
 	sources map[peer]*source
-	most    *source // a source with the most unanswered requests, or nearly so
+	busiest *source // a source with the most unanswered requests, or nearly so
 }
 
-// rows are connections in the order in which their peers were last heard, the longest ago first.
-type rows struct{ unanswered, halfOpen list.List }
+// entryLists are connections in the order in which their peers were last heard, the longest ago first.
+type entryLists struct{ unanswered, halfOpen list.List }
 
 // source is the places of one address in a backlog.
 type source struct {
 	peer
-	rows
+	entryLists
 }
 
 const (
@@ -44,9 +44,9 @@ const (
 	// silentRequest is how long the peer of an unanswered request may be silent. An honest one
 	// repeats its request more often, or each time that the time given by an MRA is over.
 	silentRequest = clock.Time(10 * time.Second)
-	// patientHalfOpen is how often a REP is repeated while more than half of the places for
+	// maxCrowdedRepeats is how often a REP is repeated while more than half of the places for
 	// half-open connections are taken.
-	patientHalfOpen = 2
+	maxCrowdedRepeats = 2
 )
 
 // room returns the number of places for half-open connections.
@@ -55,13 +55,13 @@ func (b *backlog) room() int { return max(b.limit, minHalfOpen) }
 // overHalf reports whether more than half of the places for half-open connections are taken.
 func (b *backlog) overHalf() bool { return 2*b.halfOpen.Len() > b.room() }
 
-// place is a connection's place in the backlog of a listener; the zero place is none.
-type place struct {
-	listener *listener
-	source   *source
-	halfOpen bool
-	all, own *list.Element // in the rows of the backlog, and of the source
-	heard    clock.Time    // when the peer was heard, or was told something, last
+// backlogEntry is a connection's place in the backlog of a listener; zero: it has none.
+type backlogEntry struct {
+	listener      *listener
+	source        *source
+	halfOpen      bool
+	all, bySource *list.Element // in the lists of the backlog, and of the source
+	lastHeard     clock.Time    // when something was last received from the peer, or sent to it
 }
 
 // join gives c a place among the unanswered or the half-open.
@@ -72,34 +72,34 @@ func (l *listener) join(now clock.Time, c *conn, halfOpen bool) {
 		s = &source{peer: p}
 		l.sources[p] = s
 	}
-	c.place = place{listener: l, source: s, halfOpen: halfOpen, heard: now}
-	all, own := c.place.rows()
-	c.place.all, c.place.own = all.PushBack(c), own.PushBack(c)
-	if l.most == nil || s.unanswered.Len() > l.most.unanswered.Len() {
-		l.most = s
+	c.entry = backlogEntry{listener: l, source: s, halfOpen: halfOpen, lastHeard: now}
+	all, own := c.entry.lists()
+	c.entry.all, c.entry.bySource = all.PushBack(c), own.PushBack(c)
+	if l.busiest == nil || s.unanswered.Len() > l.busiest.unanswered.Len() {
+		l.busiest = s
 	}
 }
 
 // accepted moves c to the half-open connections.
-func (p *place) accepted(now clock.Time, c *conn) {
+func (p *backlogEntry) accepted(now clock.Time, c *conn) {
 	if l := p.listener; l != nil {
 		p.leave()
 		l.join(now, c, true)
 	}
 }
 
-// hear records that the peer was heard.
-func (p *place) hear(now clock.Time) {
+// touch records that the peer was heard.
+func (p *backlogEntry) touch(now clock.Time) {
 	if p.listener != nil {
-		all, own := p.rows()
+		all, own := p.lists()
 		all.MoveToBack(p.all)
-		own.MoveToBack(p.own)
-		p.heard = now
+		own.MoveToBack(p.bySource)
+		p.lastHeard = now
 	}
 }
 
-// rows returns the rows that contain the place.
-func (p *place) rows() (all, own *list.List) {
+// lists returns the lists that contain the entry.
+func (p *backlogEntry) lists() (all, own *list.List) {
 	if p.halfOpen {
 		return &p.listener.halfOpen, &p.source.halfOpen
 	}
@@ -107,27 +107,27 @@ func (p *place) rows() (all, own *list.List) {
 }
 
 // leave gives up the place, if there is one.
-func (p *place) leave() {
+func (p *backlogEntry) leave() {
 	l, s := p.listener, p.source
 	if l == nil {
 		return
 	}
-	all, own := p.rows()
+	all, own := p.lists()
 	all.Remove(p.all)
-	own.Remove(p.own)
+	own.Remove(p.bySource)
 	if s.unanswered.Len()+s.halfOpen.Len() == 0 {
 		delete(l.sources, s.peer)
 	}
-	if l.most == s && s.unanswered.Len() == 0 {
-		l.most = nil
+	if l.busiest == s && s.unanswered.Len() == 0 {
+		l.busiest = nil
 	}
-	*p = place{}
+	*p = backlogEntry{}
 }
 
-// oldest returns the first of a row if it has been silent for long enough.
-func oldest(row *list.List, now, silent clock.Time) *conn {
-	if f := row.Front(); f != nil {
-		if c := f.Value.(*conn); now-c.place.heard >= silent {
+// oldest returns the first of a list if its peer has been silent for long enough.
+func oldest(of *list.List, now, silent clock.Time) *conn {
+	if f := of.Front(); f != nil {
+		if c := f.Value.(*conn); now-c.entry.lastHeard >= silent {
 			return c
 		}
 	}
@@ -173,7 +173,7 @@ func (b *backlog) unansweredFor(now clock.Time, s *source) *conn {
 	if c := oldest(&b.unanswered, now, silentRequest); c != nil {
 		return c
 	}
-	if m := b.most; m != nil && m.unanswered.Len() > s.unanswered.Len()+1 {
+	if m := b.busiest; m != nil && m.unanswered.Len() > s.unanswered.Len()+1 {
 		return m.unanswered.Back().Value.(*conn)
 	}
 	return nil

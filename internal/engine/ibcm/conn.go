@@ -35,10 +35,10 @@ type conn struct {
 
 	state     state
 	sidr      bool // a resolution
-	asked     bool // the peer sent the request, a REQ or a SIDR_REQ
+	passive   bool // the peer sent the request, a REQ or a SIDR_REQ
 	xrc       bool // the target's QPN travels as an EE context
 	alternate bool // the REQ had an alternate path
-	quiet     bool // released: no events
+	released  bool // released: no events
 
 	localQPN  ib.QPN
 	remoteQPN ib.QPN
@@ -46,7 +46,7 @@ type conn struct {
 	wait      mad.Timeout   // how long time wait lasts
 	service   mad.ServiceID // of resolutions: the requested service
 
-	place    place // in a listener's backlog
+	entry    backlogEntry // in a listener's backlog
 	repeat   repeat
 	deadline clock.Time
 	due      int // its index in deadlines, from 1
@@ -86,7 +86,7 @@ func (e *Engine) open(c conn) *conn {
 		c.id = mad.CommID(e.config.IDBase | e.nextID()&^e.config.IDMask)
 		if c.id != 0 && e.byID[c.id] == nil {
 			e.byID[c.id] = &c
-			if c.asked {
+			if c.passive {
 				e.requests[c.requestKey()] = &c
 			}
 			return &c
@@ -106,19 +106,19 @@ func (e *Engine) confirmed(now clock.Time, c *conn) {
 	}
 }
 
-// partFromQP lets the peer use its QP for another connection.
-func (e *Engine) partFromQP(c *conn) {
+// releaseQP lets the peer use its QP for another connection.
+func (e *Engine) releaseQP(c *conn) {
 	if k := c.remoteQP(); e.byQP[k] == c {
 		delete(e.byQP, k)
 	}
 }
 
-// forget removes c from all tables.
-func (e *Engine) forget(c *conn) {
-	c.place.leave()
+// remove removes c from all tables.
+func (e *Engine) remove(c *conn) {
+	c.entry.leave()
 	e.deadlines.set(c, 0)
-	e.partFromQP(c)
-	if c.asked {
+	e.releaseQP(c)
+	if c.passive {
 		delete(e.requests, c.requestKey())
 	}
 	delete(e.byID, c.id)
@@ -133,10 +133,10 @@ func (e *Engine) find(from *verbs.AHAttr, local, remote mad.CommID) *conn {
 	return c
 }
 
-// command returns the connection that the program names.
-func (e *Engine) command(op string, id mad.CommID) (*conn, error) {
+// lookup returns the connection that the program names.
+func (e *Engine) lookup(op string, id mad.CommID) (*conn, error) {
 	c := e.byID[id]
-	if c == nil || c.quiet || c.state == refused {
+	if c == nil || c.released || c.state == refused {
 		return nil, opErr(op, ErrNotFound, "no connection has this communication ID, or its last event was delivered")
 	}
 	return c, nil
@@ -145,9 +145,9 @@ func (e *Engine) command(op string, id mad.CommID) (*conn, error) {
 // enterTimeWait ends c. Its ID stays known until nothing of it is in flight any more (IBTA
 // 12.9.8.4). The peer's QP is free at once, as in Linux.
 func (e *Engine) enterTimeWait(now clock.Time, c *conn) {
-	c.place.leave()
+	c.entry.leave()
 	c.state = timeWait
-	e.partFromQP(c)
+	e.releaseQP(c)
 	e.deadlines.set(c, now+clock.Time(c.wait.Duration()))
 }
 
@@ -159,13 +159,13 @@ const (
 // keepRefused drops c for the program, but answers repetitions with its last message, if any, for a while.
 // All of them last equally long, so the first in the queue ends first.
 func (e *Engine) keepRefused(now clock.Time, c *conn) {
-	c.place.leave()
+	c.entry.leave()
 	c.state = refused
-	e.partFromQP(c)
+	e.releaseQP(c)
 	e.deadlines.set(c, 0)
 	c.deadline = now + refusedTime
 	if len(e.refused) == maxRefused {
-		e.forget(e.refused[0])
+		e.remove(e.refused[0])
 		e.refused = e.refused[1:]
 	}
 	e.refused = append(e.refused, c)

@@ -12,7 +12,7 @@ import (
 // peer disconnected first, nothing happens.
 func (e *Engine) Disconnect(now clock.Time, id mad.CommID, private []byte) error {
 	const op = "disconnect"
-	c, err := e.command(op, id)
+	c, err := e.lookup(op, id)
 	switch {
 	case err != nil:
 		return err
@@ -27,15 +27,15 @@ func (e *Engine) Disconnect(now clock.Time, id mad.CommID, private []byte) error
 }
 
 // earlyRepeats is how many DREQs follow the first at half the length of time wait. Linux answers a
-// repeated DREQ only during its time wait. If its DREP was lost, later repetitions are in vain.
+// repeated DREQ only during its time wait. If its DREP was lost, later repetitions get no answer.
 const earlyRepeats = 3
 
 func (e *Engine) disconnect(now clock.Time, c *conn, private []byte) {
-	c.place.leave()
+	c.entry.leave()
 	c.state, c.repeat.early = dreqSent, earlyRepeats
 	dreq := mad.DREQ{LocalCommID: c.id, RemoteCommID: c.remote, RemoteQPN: c.remoteQPN}
 	copy(dreq.Private[:], private)
-	e.ask(now, c, mad.AttrDREQ, e.tid(c), &dreq)
+	e.sendRequest(now, c, mad.AttrDREQ, e.tid(c), &dreq)
 }
 
 // handleDREQ: the peer ends the connection. The DREQ is answered whether the connection is known or
@@ -56,7 +56,7 @@ func (e *Engine) handleDREQ(now clock.Time, from verbs.AHAttr, tid uint64, b []b
 		if c.localQPN != dreq.RemoteQPN {
 			return
 		}
-		e.say(c, mad.AttrDREP, tid, &drep)
+		e.send(c, mad.AttrDREP, tid, &drep)
 		e.emit(c, Event{Kind: EventDisconnected, Private: dreq.Private[:]})
 		e.enterTimeWait(now, c)
 	case timeWait, refused:
@@ -80,7 +80,7 @@ func (e *Engine) handleDREP(now clock.Time, from verbs.AHAttr, tid uint64, b []b
 // Release drops a connection or a resolution in any state. What is unanswered is rejected or
 // withdrawn, what is established is disconnected. No more events follow.
 func (e *Engine) Release(now clock.Time, id mad.CommID) error {
-	c, err := e.command("release", id)
+	c, err := e.lookup("release", id)
 	if err != nil {
 		return err
 	}
@@ -89,13 +89,13 @@ func (e *Engine) Release(now clock.Time, id mad.CommID) error {
 }
 
 func (e *Engine) release(now clock.Time, c *conn) {
-	c.quiet = true
+	c.released = true
 	switch c.state {
 	case reqSent:
 		e.rejectTimeout(c)
-		e.forget(c)
+		e.remove(c)
 	case sidrSent:
-		e.forget(c)
+		e.remove(c)
 	case sidrRcvd:
 		e.serve(now, c, &ServiceParams{Status: mad.SIDRReject})
 	case reqRcvd, repRcvd, repSent:

@@ -43,7 +43,7 @@
 //
 // and on as above. EventUnreachable comes where no RTU arrives.
 //
-// # Who knows a connection until when
+// # How long a connection is known
 //
 // A connection is known by its [mad.CommID], which the engine makes. It is
 // forgotten after the event for which [EventKind.Final] holds, or at
@@ -65,10 +65,10 @@
 // Linux keeps no trace of what it rejected; this engine repeats its REJ for
 // 20 s. Both free the peer's QP number with the DREP, and not after time wait.
 //
-// # Whom it believes
+// # Forged messages
 //
 // Whoever can send a datagram can put any address on it. What ends or changes a connection must
-// therefore name what only those know who see its messages: both communication IDs and the
+// therefore name what is known only to those who see its messages: both communication IDs and the
 // transaction ID of the set-up, of which each engine draws 28 to 32 and 32 bits (a DREQ, which
 // begins a transaction, names the IDs and the QPN). A REQ proves nothing. Where it comes from the
 // QP of a connection that stands, the specification has that one be dropped as stale (IBTA
@@ -80,7 +80,7 @@
 // it is repeated five times for each REQ, so that nobody can have a forged REQ answered with more
 // than seven datagrams of its size.
 //
-// A listener's backlog has room for whoever asks again, however many requests are forged: see
+// A listener's backlog has room for peers that repeat their requests, however many requests are forged: see
 // [ListenParams.Backlog]. An MRA is given five minutes in all for a REQ, and a minute and a half
 // for a REP, whatever it asks for.
 //

@@ -21,16 +21,16 @@ const (
 	defaultServiceTimeout = mad.Timeout(21) // 8.6 s
 	defaultConnections    = 65536
 
-	minResponse    = mad.Timeout(12)                     // 17 ms: minimum for peers that promise to answer faster
-	maxTimeWait    = mad.Timeout(22)                     // 17 s
-	patientRepeats = clock.Time(4300 * time.Millisecond) // interval of repetitions while an MRA holds
+	minResponse      = mad.Timeout(12)                     // 17 ms: minimum for peers that promise to answer faster
+	maxTimeWait      = mad.Timeout(22)                     // 17 s
+	extendedInterval = clock.Time(4300 * time.Millisecond) // interval of repetitions while an MRA holds
 )
 
 // Engine is a connection manager. Its zero value is not usable, see [New]. It must not be used by
 // several goroutines at once.
 type Engine struct {
 	config Config
-	nextID func() uint32 // of communication IDs, see names
+	nextID func() uint32 // of communication IDs, see idGenerator
 	tidTop func() uint32 // of transaction IDs: their high halves
 
 	services map[mad.ServiceID]*listener // listeners for one service
@@ -43,7 +43,7 @@ type Engine struct {
 	refused   []*conn // oldest first, see keepRefused
 
 	pkey   ib.PKey // of the datagram at hand; 0: the default partition
-	out    queue[Out]
+	out    queue[Datagram]
 	events queue[Event]
 }
 
@@ -55,7 +55,7 @@ func New(config Config) *Engine {
 	if config.MaxConnections <= 0 {
 		config.MaxConnections = defaultConnections
 	}
-	n := newNames(config.Key, freeBits(config.IDMask))
+	n := newIDGenerator(config.Key, freeBits(config.IDMask))
 	return &Engine{
 		config:   config,
 		nextID:   n.id,
@@ -128,38 +128,38 @@ func (e *Engine) Deadline() (t clock.Time) {
 // HandleTimeout does everything that is due at now.
 func (e *Engine) HandleTimeout(now clock.Time) {
 	for len(e.refused) > 0 && e.refused[0].deadline <= now {
-		e.forget(e.refused[0])
+		e.remove(e.refused[0])
 		e.refused = e.refused[1:]
 	}
 	for len(e.deadlines) > 0 && e.deadlines[0].deadline <= now {
 		c := e.deadlines[0]
 		if c.state == timeWait {
 			e.emit(c, Event{Kind: EventTimeWaitExit})
-			e.forget(c)
+			e.remove(c)
 		} else {
 			e.repeatLast(now, c)
 		}
 	}
 }
 
-// giveUp ends c because the peer does not answer, or was silent while others want its place. If the
-// peer was told anything before, it is told so, in case only its answers are lost (IBTA 12.9.8.2).
+// giveUp ends c because the peer does not answer, or was silent while others want its place. A peer
+// that was sent anything before is told, in case only its answers are lost (IBTA 12.9.8.2).
 func (e *Engine) giveUp(now clock.Time, c *conn) {
 	switch c.state {
 	case reqSent:
 		e.rejectTimeout(c)
 		e.emit(c, Event{Kind: EventUnreachable, Message: mad.AttrREQ})
-		e.forget(c)
+		e.remove(c)
 	case repSent:
 		e.rejectTimeout(c)
 		e.emit(c, Event{Kind: EventUnreachable, Message: mad.AttrREP})
 		e.keepRefused(now, c)
 	case sidrSent:
 		e.emit(c, Event{Kind: EventUnreachable, Message: mad.AttrSIDRREQ})
-		e.forget(c)
+		e.remove(c)
 	case reqRcvd, sidrRcvd:
 		e.emit(c, Event{Kind: EventUnreachable})
-		e.forget(c)
+		e.remove(c)
 	case dreqSent:
 		e.emit(c, Event{Kind: EventDisconnected})
 		e.enterTimeWait(now, c)

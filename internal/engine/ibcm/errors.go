@@ -33,8 +33,8 @@ func full(op string) error {
 	return opErr(op, verbs.ErrNoMemory, "too many connections; raise Config.MaxConnections or close some")
 }
 
-// def sets a zero value to the default.
-func def[T comparable](v *T, d T) {
+// setDefault sets a zero value to the default.
+func setDefault[T comparable](v *T, d T) {
 	var zero T
 	if *v == zero {
 		*v = d

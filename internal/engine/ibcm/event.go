@@ -98,8 +98,8 @@ type Event struct {
 	Private []byte        // the message's private data, in the length of the wire; may be nil
 }
 
-// Out is a datagram to send, from queue pair 1 to queue pair 1.
-type Out struct {
+// Datagram is a datagram to send, from queue pair 1 to queue pair 1.
+type Datagram struct {
 	To   verbs.AHAttr
 	PKey ib.PKey // 0: the default partition
 	MAD  [mad.Size]byte

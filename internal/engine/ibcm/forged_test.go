@@ -63,7 +63,7 @@ func TestForgedMessages(t *testing.T) {
 		c.s.says(mad.AttrDREQ, 1, &mad.DREQ{LocalCommID: peerID, RemoteCommID: c.id, RemoteQPN: 0x12})
 		// Nor does one who knows the transaction, and no more.
 		c.s.says(mad.AttrREJ, was.tid, &mad.REJ{LocalCommID: peerID + 1, RemoteCommID: c.id + 1, Reason: mad.RejTimeout})
-		for o := (Out{}); c.s.e.NextMAD(&o); {
+		for o := (Datagram{}); c.s.e.NextMAD(&o); {
 		}
 		c.s.quiet()
 		if now := *c.s.e.byID[c.id]; now.state != was.state || now.repeat != was.repeat || now.deadline != was.deadline {
@@ -123,7 +123,7 @@ func TestForgedREQ(t *testing.T) {
 			s.ok(s.e.Accept(s.now, id, &AcceptParams{QPN: 0x12}))
 			s.says(mad.AttrRTU, reqTID+5, &mad.RTU{LocalCommID: req.LocalCommID, RemoteCommID: id + 1}) // a guess
 			s.passes(time.Hour)
-			for o := (Out{}); s.e.NextMAD(&o); {
+			for o := (Datagram{}); s.e.NextMAD(&o); {
 			}
 			s.event(EventUnreachable)
 			s.quiet()
@@ -188,7 +188,7 @@ func (f *flood) drain(host *mad.REP, at *verbs.AHAttr) (got bool) {
 		}
 	}
 	f.most = max(f.most, len(f.open))
-	for o := (Out{}); f.e.NextMAD(&o); {
+	for o := (Datagram{}); f.e.NextMAD(&o); {
 		if mad.Attribute(o.MAD[17]) == mad.AttrREP {
 			f.REPs++
 			if at != nil && o.To.DGID == at.DGID {
@@ -338,13 +338,13 @@ func TestFloodedProgram(t *testing.T) {
 	for range 20 {
 		f.forge(peerAddr)
 	}
-	if l := s.e.services[testService]; requests() != 0 || l.unanswered.Len() != 16 || l.unanswered.Front().Value.(*conn).place.heard != s.now {
+	if l := s.e.services[testService]; requests() != 0 || l.unanswered.Len() != 16 || l.unanswered.Front().Value.(*conn).entry.lastHeard != s.now {
 		t.Fatal("the silent requests are still there")
 	}
 	if err := consistent(s.e); err != nil {
 		t.Fatal(err)
 	}
-	if o := (Out{}); s.e.NextMAD(&o) {
+	if o := (Datagram{}); s.e.NextMAD(&o) {
 		t.Error("something was sent to who is dropped")
 	}
 }
@@ -355,7 +355,7 @@ func TestFloodedProgram(t *testing.T) {
 func TestFewREPsForUnheard(t *testing.T) {
 	sent := func(s *script) (reps int) {
 		t.Helper()
-		for o := (Out{}); s.e.NextMAD(&o); {
+		for o := (Datagram{}); s.e.NextMAD(&o); {
 			var h mad.Header
 			h.Decode(o.MAD[:])
 			if h.Attribute == mad.AttrREP {

@@ -23,15 +23,15 @@ func consistent(e *Engine) error {
 			return fmt.Errorf("%x is filed as %x", c.id, id)
 		case waits != (c.due > 0) || c.due > 0 && e.deadlines[c.due-1] != c:
 			return fmt.Errorf("%x in state %d has place %d among the deadlines", id, c.state, c.due)
-		case (c.state == reqRcvd || c.state == sidrRcvd || c.state == repSent) != (c.place.listener != nil):
-			return fmt.Errorf("%x in state %d: listener %v", id, c.state, c.place.listener)
-		case c.place.listener != nil && (c.place.halfOpen != (c.state == repSent) || c.place.all.Value != c || c.place.own.Value != c):
-			return fmt.Errorf("%x in state %d: place %+v", id, c.state, c.place)
+		case (c.state == reqRcvd || c.state == sidrRcvd || c.state == repSent) != (c.entry.listener != nil):
+			return fmt.Errorf("%x in state %d: listener %v", id, c.state, c.entry.listener)
+		case c.entry.listener != nil && (c.entry.halfOpen != (c.state == repSent) || c.entry.all.Value != c || c.entry.bySource.Value != c):
+			return fmt.Errorf("%x in state %d: place %+v", id, c.state, c.entry)
 		}
-		if c.place.halfOpen {
-			halfOpen[c.place.listener]++
-		} else if c.place.listener != nil {
-			unanswered[c.place.listener]++
+		if c.entry.halfOpen {
+			halfOpen[c.entry.listener]++
+		} else if c.entry.listener != nil {
+			unanswered[c.entry.listener]++
 		}
 	}
 	for i, c := range e.deadlines {
@@ -40,7 +40,7 @@ func consistent(e *Engine) error {
 		}
 	}
 	for k, c := range e.requests {
-		if e.byID[c.id] != c || c.requestKey() != k || !c.asked {
+		if e.byID[c.id] != c || c.requestKey() != k || !c.passive {
 			return fmt.Errorf("request %+v leads to %x", k, c.id)
 		}
 	}
@@ -76,8 +76,8 @@ func (l *listener) consistent(unanswered, halfOpen int) error {
 		}
 		unanswered, halfOpen = unanswered-s.unanswered.Len(), halfOpen-s.halfOpen.Len()
 	}
-	if unanswered != 0 || halfOpen != 0 || l.most != nil && l.sources[l.most.peer] != l.most {
-		return fmt.Errorf("%d unanswered and %d half-open connections have no source, most has %v", unanswered, halfOpen, l.most)
+	if unanswered != 0 || halfOpen != 0 || l.busiest != nil && l.sources[l.busiest.peer] != l.busiest {
+		return fmt.Errorf("%d unanswered and %d half-open connections have no source, most has %v", unanswered, halfOpen, l.busiest)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func FuzzConversation(f *testing.F) {
 			t.Fatal(err)
 		}
 		now := clock.Time(1)
-		var wire []Out
+		var wire []Datagram
 		var ids []mad.CommID
 		qpn := ib.QPN(0)
 		for ; len(steps) >= 2; steps = steps[2:] {
@@ -171,7 +171,7 @@ func FuzzConversation(f *testing.F) {
 				now += clock.Time(arg) * clock.Time(arg) * clock.Time(time.Millisecond)
 				e.HandleTimeout(now)
 			}
-			for o := (Out{}); e.NextMAD(&o); {
+			for o := (Datagram{}); e.NextMAD(&o); {
 				wire = append(wire, o)
 			}
 			if len(wire) > 50 {

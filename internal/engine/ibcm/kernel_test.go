@@ -74,7 +74,7 @@ func (d *double) hears(c heard, kinds ...EventKind) (ev Event) {
 // sends with the kernel's.
 func (d *double) does(err error, c heard) {
 	d.t.Helper()
-	var o Out
+	var o Datagram
 	if err != nil || !d.e.NextMAD(&o) {
 		d.t.Fatalf("%s: the double says nothing, error %v", c.name, err)
 	}
@@ -92,7 +92,7 @@ func (d *double) does(err error, c heard) {
 	}
 	// The kernel's peer will answer the kernel's transaction ID.
 	k := d.e.byID[d.id]
-	if k.repeat.tid = c.TID; !k.asked {
+	if k.repeat.tid = c.TID; !k.passive {
 		k.tid = c.TID
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // NextMAD takes the next datagram to send. It returns false if there is none.
-func (e *Engine) NextMAD(o *Out) bool { return e.out.next(o) }
+func (e *Engine) NextMAD(o *Datagram) bool { return e.out.next(o) }
 
 // NextEvent takes the next event. It returns false if there is none.
 func (e *Engine) NextEvent(ev *Event) bool { return e.events.next(ev) }
@@ -36,7 +36,7 @@ func (q *queue[T]) next(v *T) bool {
 
 // emit adds an event of c.
 func (e *Engine) emit(c *conn, ev Event) {
-	if !c.quiet {
+	if !c.released {
 		ev.ID = c.id
 		e.events.put(ev)
 	}
@@ -53,28 +53,28 @@ func encode(a mad.Attribute, tid uint64, m message) *[mad.Size]byte {
 
 // reply sends a message that is not repeated, in the partition of the datagram that it answers.
 func (e *Engine) reply(to verbs.AHAttr, a mad.Attribute, tid uint64, m message) {
-	e.out.put(Out{to, e.pkey, *encode(a, tid, m)})
+	e.out.put(Datagram{to, e.pkey, *encode(a, tid, m)})
 }
 
-// say sends a message that is kept, to be repeated when the peer repeats its own.
-func (e *Engine) say(c *conn, a mad.Attribute, tid uint64, m message) {
+// send sends a message that is kept, to be repeated when the peer repeats its own.
+func (e *Engine) send(c *conn, a mad.Attribute, tid uint64, m message) {
 	c.repeat.last = encode(a, tid, m)
-	e.again(c)
+	e.resend(c)
 }
 
-// again repeats the last message, if there is one.
-func (e *Engine) again(c *conn) {
+// resend repeats the last message, if there is one.
+func (e *Engine) resend(c *conn) {
 	if c.repeat.last != nil {
-		e.out.put(Out{c.to, c.pkey, *c.repeat.last})
+		e.out.put(Datagram{c.to, c.pkey, *c.repeat.last})
 	}
 }
 
-// ask sends a message that is repeated until it is answered.
-func (e *Engine) ask(now clock.Time, c *conn, a mad.Attribute, tid uint64, m message) {
-	e.say(c, a, tid, m)
+// sendRequest sends a message that is repeated until it is answered.
+func (e *Engine) sendRequest(now clock.Time, c *conn, a mad.Attribute, tid uint64, m message) {
+	e.send(c, a, tid, m)
 	r := &c.repeat
-	r.tid, r.retries, r.patience = tid, r.max, patience{told: r.patience.told}
-	e.deadlines.set(c, now+c.pause())
+	r.tid, r.retries, r.extension = tid, r.max, extension{notified: r.extension.notified}
+	e.deadlines.set(c, now+c.repeatDelay())
 }
 
 // tid returns the transaction ID of the next request of c. Its low half names this process among

@@ -22,11 +22,11 @@ func (e *Engine) handleREQ(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 		reject(mad.RejInvalidCommID)
 		return
 	}
-	n := conn{to: from, pkey: e.pkey, state: reqRcvd, asked: true, remote: req.LocalCommID, remoteQPN: req.LocalQPN, tid: tid, guid: req.LocalCAGUID,
+	n := conn{to: from, pkey: e.pkey, state: reqRcvd, passive: true, remote: req.LocalCommID, remoteQPN: req.LocalQPN, tid: tid, guid: req.LocalCAGUID,
 		alternate: req.Alternate != mad.Path{}, wait: min(req.Primary.AckTimeout, maxTimeWait)}
 	n.xrc = req.XRC()
-	n.pace(min(req.LocalTimeout, defaultResponse), req.MaxCMRetries)
-	def(&n.wait, defaultAckTimeout)
+	n.setRepeat(min(req.LocalTimeout, defaultResponse), req.MaxCMRetries)
+	setDefault(&n.wait, defaultAckTimeout)
 
 	if old := e.requests[n.requestKey()]; old != nil {
 		if old.remoteQPN == req.LocalQPN {
@@ -61,14 +61,14 @@ func (e *Engine) handleREQ(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 
 // repeatedREQ: our answer was lost, or takes too long.
 func (e *Engine) repeatedREQ(now clock.Time, c *conn) {
-	c.place.hear(now)
-	c.repeat.unheard = 0
+	c.entry.touch(now)
+	c.repeat.unconfirmed = 0
 	switch c.state {
 	case reqRcvd:
 		e.reply(c.to, mad.AttrMRA, c.tid, &mad.MRA{LocalCommID: c.id, RemoteCommID: c.remote,
-			Message: mad.MessageREQ, ServiceTimeout: c.place.listener.ServiceTimeout})
+			Message: mad.MessageREQ, ServiceTimeout: c.entry.listener.ServiceTimeout})
 	case repSent, refused:
-		e.again(c)
+		e.resend(c)
 	case timeWait:
 		e.reply(c.to, mad.AttrREJ, c.tid, &mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote,
 			Message: mad.MessageREQ, Reason: mad.RejStaleConnection})
@@ -79,7 +79,7 @@ func (e *Engine) repeatedREQ(now clock.Time, c *conn) {
 // [verbs.ErrState] if the command does not fit the connection's state, [verbs.ErrInvalid].
 func (e *Engine) Accept(now clock.Time, id mad.CommID, p *AcceptParams) error {
 	const op = "accept"
-	c, err := e.command(op, id)
+	c, err := e.lookup(op, id)
 	switch {
 	case err != nil:
 		return err
@@ -92,7 +92,7 @@ func (e *Engine) Accept(now clock.Time, id mad.CommID, p *AcceptParams) error {
 	case p.RNRRetryCount > 7:
 		return invalid(op, "RNRRetryCount goes to 7")
 	}
-	c.place.accepted(now, c)
+	c.entry.accepted(now, c)
 	c.state, c.localQPN = repSent, p.QPN
 	rep := mad.REP{LocalCommID: c.id, RemoteCommID: c.remote, LocalQPN: p.QPN, StartingPSN: p.StartingPSN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, AckDelay: e.config.AckDelay,
@@ -105,7 +105,7 @@ func (e *Engine) Accept(now clock.Time, id mad.CommID, p *AcceptParams) error {
 		rep.InitiatorDepth, rep.FlowControl = 0, false
 	}
 	copy(rep.Private[:], p.PrivateData)
-	e.ask(now, c, mad.AttrREP, c.tid, &rep)
+	e.sendRequest(now, c, mad.AttrREP, c.tid, &rep)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (e *Engine) handleRTU(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 	case c.state == repSent:
 		e.establish(now, c, rtu.Private[:])
 	case c.state == refused: // rejected meanwhile
-		e.again(c)
+		e.resend(c)
 	}
 }
 
@@ -133,7 +133,7 @@ func (e *Engine) handleRTU(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 // happens.
 func (e *Engine) Established(now clock.Time, id mad.CommID) error {
 	const op = "established"
-	c, err := e.command(op, id)
+	c, err := e.lookup(op, id)
 	switch {
 	case err != nil:
 		return err
@@ -146,7 +146,7 @@ func (e *Engine) Established(now clock.Time, id mad.CommID) error {
 }
 
 func (e *Engine) establish(now clock.Time, c *conn, private []byte) {
-	c.place.leave()
+	c.entry.leave()
 	c.state, c.repeat.last = established, nil
 	e.deadlines.set(c, 0)
 	e.confirmed(now, c)

@@ -220,7 +220,7 @@ func TestStaleREQ(t *testing.T) {
 	s.ok(s.e.Accept(s.now, old, &AcceptParams{QPN: 0x13}))
 	s.wants(mad.AttrREP, &mad.REP{})
 	s.passes(time.Hour)
-	for o := (Out{}); s.e.NextMAD(&o); {
+	for o := (Datagram{}); s.e.NextMAD(&o); {
 	}
 	if ev := s.event(EventUnreachable); ev.ID != old {
 		t.Errorf("unreachable %+v", ev)

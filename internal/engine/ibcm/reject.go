@@ -13,7 +13,7 @@ import (
 // Reject answers EventRequest or EventReply with a REJ, and drops the connection.
 func (e *Engine) Reject(now clock.Time, id mad.CommID, p *RejectParams) error {
 	const op = "reject"
-	c, err := e.command(op, id)
+	c, err := e.lookup(op, id)
 	switch {
 	case err != nil:
 		return err
@@ -37,10 +37,10 @@ func (e *Engine) reject(now clock.Time, c *conn, p *RejectParams) {
 	case repRcvd:
 		rej.Message = mad.MessageREP
 	}
-	def(&rej.Reason, mad.RejConsumer)
+	setDefault(&rej.Reason, mad.RejConsumer)
 	copy(rej.ARI[:], p.Info)
 	copy(rej.Private[:], p.PrivateData)
-	e.say(c, mad.AttrREJ, c.tid, &rej)
+	e.send(c, mad.AttrREJ, c.tid, &rej)
 	e.keepRefused(now, c)
 }
 
@@ -49,7 +49,7 @@ func (e *Engine) reject(now clock.Time, c *conn, p *RejectParams) {
 func (e *Engine) rejectTimeout(c *conn) {
 	rej := mad.REJ{LocalCommID: c.id, RemoteCommID: c.remote, Message: mad.MessageOther, Reason: mad.RejTimeout, ARILen: 8}
 	binary.BigEndian.PutUint64(rej.ARI[:], e.config.CAGUID)
-	e.say(c, mad.AttrREJ, c.tid, &rej)
+	e.send(c, mad.AttrREJ, c.tid, &rej)
 }
 
 // refuse rejects a message for which there is no connection.
@@ -116,14 +116,14 @@ func (e *Engine) handleREJ(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 	switch c.state {
 	case reqSent:
 		e.emit(c, ev)
-		e.forget(c)
+		e.remove(c)
 	case reqRcvd, repSent:
 		e.emit(c, ev)
 		c.repeat.last = nil
 		e.keepRefused(now, c) // a repetition of the REQ may be in flight
 	case repRcvd, established:
 		e.emit(c, ev)
-		c.quiet, c.repeat.last = true, nil
+		c.released, c.repeat.last = true, nil
 		e.enterTimeWait(now, c)
 	case dreqSent: // the peer has finished with it
 		c.repeat.last = nil
@@ -136,7 +136,7 @@ func (e *Engine) handleREJ(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 // The engine sends one itself when the peer repeats its request, so a program seldom needs it.
 func (e *Engine) MRA(now clock.Time, id mad.CommID, t mad.Timeout, private []byte) error {
 	const op = "mra"
-	c, err := e.command(op, id)
+	c, err := e.lookup(op, id)
 	switch {
 	case err != nil:
 		return err
@@ -170,22 +170,22 @@ func (e *Engine) handleMRA(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 			!(c.state == repSent && mra.Message == mad.MessageREP && c.remote == mra.LocalCommID) {
 		return
 	}
-	total := maxPatienceREQ
+	total := maxExtensionREQ
 	if c.state == repSent {
-		total = maxPatienceREP
+		total = maxExtensionREP
 	}
 	r := &c.repeat
-	held := now < r.patience.until
-	extra := r.patience.extend(now, clock.Time(mra.ServiceTimeout.Duration()), total)
+	held := now < r.extension.until
+	extra := r.extension.grant(now, clock.Time(mra.ServiceTimeout.Duration()), total)
 	if extra == 0 {
 		return
 	}
-	c.place.hear(now)
+	c.entry.touch(now)
 	if !held {
-		e.deadlines.set(c, now+min(extra+r.interval, max(r.interval, patientRepeats)))
+		e.deadlines.set(c, now+min(extra+r.interval, max(r.interval, extendedInterval)))
 	}
-	if !r.patience.told {
-		r.patience.told = true
+	if !r.extension.notified {
+		r.extension.notified = true
 		e.emit(c, Event{Kind: EventMRA, Private: mra.Private[:]})
 	}
 }

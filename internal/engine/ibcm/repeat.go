@@ -11,28 +11,28 @@ import (
 
 // repeat is the message that a connection repeats until the peer answers (IBTA 12.9.8.2).
 type repeat struct {
-	last     *[mad.Size]byte // the message
-	tid      uint64          // of the last request
-	interval clock.Time      // after which it is repeated
-	retries  uint8           // repetitions left
-	max      uint8
-	early    uint8 // repetitions of a DREQ left that come sooner, and do not count
-	unheard  uint8 // repetitions of a REP since the peer's last REQ
-	patience patience
+	last        *[mad.Size]byte // the message
+	tid         uint64          // of the last request
+	interval    clock.Time      // after which it is repeated
+	retries     uint8           // repetitions left
+	max         uint8
+	early       uint8 // repetitions of a DREQ left that come sooner, and do not count
+	unconfirmed uint8 // repetitions of a REP since the peer's last REQ
+	extension   extension
 }
 
-// patience is the time given to a peer that has sent an MRA.
-type patience struct {
-	until clock.Time // until then repetitions do not count
-	end   clock.Time // limit for all MRAs to this message; 0: no MRA has arrived
-	told  bool       // the program was told
+// extension is the time given to a peer that has sent an MRA.
+type extension struct {
+	until    clock.Time // until then repetitions do not count
+	end      clock.Time // limit for all MRAs to this message; 0: no MRA has arrived
+	notified bool       // the program got an EventMRA
 }
 
-// Patience is limited, however many MRAs arrive: an MRA costs its sender nothing, and keeps state
+// Extensions are limited, however many MRAs arrive: an MRA costs its sender nothing, and keeps state
 // here. Linux asks once, for 69 s.
 const (
-	maxPatienceREQ = clock.Time(5 * time.Minute)  // for a REQ: the peer's program has to decide
-	maxPatienceREP = clock.Time(90 * time.Second) // for a REP
+	maxExtensionREQ = clock.Time(5 * time.Minute)  // for a REQ: the peer's program has to decide
+	maxExtensionREP = clock.Time(90 * time.Second) // for a REP
 )
 
 // maxRepeatedREPs is how often a REP is repeated to a peer that has sent nothing but its REQ, which
@@ -41,8 +41,8 @@ const (
 // repeats TCP's SYN-ACK as often.
 const maxRepeatedREPs = 5
 
-// extend records that the peer asks for time. It returns the time granted, or 0.
-func (p *patience) extend(now, extra, total clock.Time) clock.Time {
+// grant records that the peer asks for time. It returns the time granted, or 0.
+func (p *extension) grant(now, extra, total clock.Time) clock.Time {
 	if p.end == 0 {
 		p.end = now + total
 	}
@@ -50,14 +50,14 @@ func (p *patience) extend(now, extra, total clock.Time) clock.Time {
 	return max(0, p.until-now)
 }
 
-// pace sets how often c repeats its request.
-func (c *conn) pace(t mad.Timeout, retries uint8) {
+// setRepeat sets how often c repeats its request.
+func (c *conn) setRepeat(t mad.Timeout, retries uint8) {
 	c.repeat.interval = clock.Time(max(minResponse, t).Duration())
 	c.repeat.max = retries
 }
 
-// pause returns the time until c repeats its request.
-func (c *conn) pause() clock.Time {
+// repeatDelay returns the time until c repeats its request.
+func (c *conn) repeatDelay() clock.Time {
 	if c.repeat.early == 0 {
 		return c.repeat.interval
 	}
@@ -68,21 +68,21 @@ func (c *conn) pause() clock.Time {
 func (e *Engine) repeatLast(now clock.Time, c *conn) {
 	r := &c.repeat
 	pause := r.interval
-	switch crowded := c.state == repSent && c.place.listener != nil && c.place.listener.overHalf(); {
-	case now < r.patience.until:
-		pause = max(r.interval, patientRepeats)
+	switch crowded := c.state == repSent && c.entry.listener != nil && c.entry.listener.overHalf(); {
+	case now < r.extension.until:
+		pause = max(r.interval, extendedInterval)
 	case r.early > 0:
 		r.early--
-		pause = c.pause()
-	case r.retries == 0, crowded && r.max-r.retries >= patientHalfOpen:
+		pause = c.repeatDelay()
+	case r.retries == 0, crowded && r.max-r.retries >= maxCrowdedRepeats:
 		e.giveUp(now, c)
 		return
 	default:
 		r.retries--
 	}
-	if c.state != repSent || r.patience.end != 0 || r.unheard < maxRepeatedREPs {
-		r.unheard++
-		e.again(c)
+	if c.state != repSent || r.extension.end != 0 || r.unconfirmed < maxRepeatedREPs {
+		r.unconfirmed++
+		e.resend(c)
 	}
 	e.deadlines.set(c, now+pause)
 }

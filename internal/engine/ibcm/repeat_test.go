@@ -151,7 +151,7 @@ func TestMRA(t *testing.T) {
 	n := 0
 	for range 69 {
 		s.passes(time.Second)
-		for o := (Out{}); s.e.NextMAD(&o); n++ {
+		for o := (Datagram{}); s.e.NextMAD(&o); n++ {
 		}
 		s.says(mad.AttrMRA, tid, mra) // the kernel answers each; nobody wants to hear it again
 		s.e.HandleTimeout(s.now)
@@ -189,10 +189,10 @@ func TestPatienceEnds(t *testing.T) {
 		timeout  mad.Timeout
 		patience clock.Time
 	}{
-		{message: mad.MessageREQ, every: time.Second, timeout: 24, patience: maxPatienceREQ},
-		{message: mad.MessageREQ, every: time.Hour, timeout: 31, patience: maxPatienceREQ},
-		{message: mad.MessageREP, every: time.Second, timeout: 12, patience: maxPatienceREP},
-		{message: mad.MessageREP, every: time.Minute, timeout: 31, patience: maxPatienceREP},
+		{message: mad.MessageREQ, every: time.Second, timeout: 24, patience: maxExtensionREQ},
+		{message: mad.MessageREQ, every: time.Hour, timeout: 31, patience: maxExtensionREQ},
+		{message: mad.MessageREP, every: time.Second, timeout: 12, patience: maxExtensionREP},
+		{message: mad.MessageREP, every: time.Minute, timeout: 31, patience: maxExtensionREP},
 	} {
 		var s *script
 		var id mad.CommID
@@ -209,7 +209,7 @@ func TestPatienceEnds(t *testing.T) {
 		start, said := s.now, s.now
 		for s.e.byID[id] != nil && s.e.byID[id].state != refused && s.now < start+clock.Time(time.Hour) {
 			s.passes(100 * time.Millisecond)
-			for o := (Out{}); s.e.NextMAD(&o); {
+			for o := (Datagram{}); s.e.NextMAD(&o); {
 			}
 			if s.now-said >= clock.Time(c.every) {
 				s.says(mad.AttrMRA, tid, mra)
@@ -219,7 +219,7 @@ func TestPatienceEnds(t *testing.T) {
 		s.event(EventUnreachable)
 		// The last repetition of the patient ones may be half through.
 		retry := clock.Time(mad.Timeout(18).Duration())
-		if d := s.now - start; d < c.patience || d > c.patience+patientRepeats+(retries+2)*retry {
+		if d := s.now - start; d < c.patience || d > c.patience+extendedInterval+(retries+2)*retry {
 			t.Errorf("%+v: gave up after %v", c, time.Duration(d))
 		}
 		s.gone()
@@ -235,7 +235,7 @@ func TestDREPLost(t *testing.T) {
 		s.ok(s.e.Disconnect(s.now, id, nil))
 		tid := s.wants(mad.AttrDREQ, &mad.DREQ{}).TID
 		s.passes(answered)
-		for o := (Out{}); s.e.NextMAD(&o); {
+		for o := (Datagram{}); s.e.NextMAD(&o); {
 		}
 		s.passes(wait - 1)
 		s.wants(mad.AttrDREQ, &mad.DREQ{})

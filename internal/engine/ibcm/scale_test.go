@@ -44,7 +44,7 @@ func (p *pair) connect() mad.CommID {
 
 // settle goes on until neither side has more to say.
 func (p *pair) settle() {
-	var o Out
+	var o Datagram
 	var ev Event
 	for busy := true; busy; {
 		busy = false
@@ -121,7 +121,7 @@ func TestFlood(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := clock.Time(1)
-	var o Out
+	var o Datagram
 	var ev Event
 	most := 0
 	for i := range 50_000 {

@@ -71,7 +71,7 @@ func (s *script) says(a mad.Attribute, tid uint64, m message) {
 // starts out zero.
 func (s *script) wants(a mad.Attribute, m interface{ Decode([]byte) bool }) mad.Header {
 	s.Helper()
-	var o Out
+	var o Datagram
 	if !s.e.NextMAD(&o) {
 		s.Fatalf("nothing is sent, want %v", a)
 	}
@@ -97,7 +97,7 @@ func (s *script) event(k EventKind) (ev Event) {
 // quiet checks that nothing comes out.
 func (s *script) quiet() {
 	s.Helper()
-	var o Out
+	var o Datagram
 	var ev Event
 	if s.e.NextMAD(&o) {
 		s.Fatalf("sends %v", mad.Attribute(uint16(o.MAD[16])<<8|uint16(o.MAD[17])))
@@ -131,7 +131,7 @@ func (s *script) gone() {
 			len(e.byID), len(e.requests), len(e.byQP), len(e.deadlines), len(e.refused))
 	}
 	for _, l := range e.services {
-		if n := l.unanswered.Len() + l.halfOpen.Len() + len(l.sources); n != 0 || l.most != nil {
+		if n := l.unanswered.Len() + l.halfOpen.Len() + len(l.sources); n != 0 || l.busiest != nil {
 			s.Fatalf("a listener's backlog has %d places and sources", n)
 		}
 	}

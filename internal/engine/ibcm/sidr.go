@@ -13,9 +13,9 @@ import (
 func (e *Engine) Resolve(now clock.Time, p *ResolveParams) (mad.CommID, error) {
 	const op = "resolve"
 	q := *p
-	def(&q.PKey, ib.DefaultPKey)
-	def(&q.Response, defaultResponse)
-	def(&q.Retries, defaultRetries)
+	setDefault(&q.PKey, ib.DefaultPKey)
+	setDefault(&q.Response, defaultResponse)
+	setDefault(&q.Retries, defaultRetries)
 	switch {
 	case len(q.PrivateData) > mad.SIDRREQPrivateLen:
 		return 0, tooLong(op, len(q.PrivateData), "a SIDR_REQ", mad.SIDRREQPrivateLen)
@@ -27,10 +27,10 @@ func (e *Engine) Resolve(now clock.Time, p *ResolveParams) (mad.CommID, error) {
 		return 0, full(op)
 	}
 	c.tid = e.tid(c)
-	c.pace(q.Response, q.Retries)
+	c.setRepeat(q.Response, q.Retries)
 	req := mad.SIDRREQ{RequestID: c.id, PKey: q.PKey, ServiceID: q.Service}
 	copy(req.Private[:], q.PrivateData)
-	e.ask(now, c, mad.AttrSIDRREQ, c.tid, &req)
+	e.sendRequest(now, c, mad.AttrSIDRREQ, c.tid, &req)
 	return c.id, nil
 }
 
@@ -45,7 +45,7 @@ func (e *Engine) handleSIDRREP(from verbs.AHAttr, tid uint64, b []byte) {
 		return
 	}
 	e.emit(c, Event{Kind: EventService, SIDRREP: rep, Private: rep.Private[:]})
-	e.forget(c)
+	e.remove(c)
 }
 
 // handleSIDRREQ: a peer requests a service.
@@ -54,10 +54,10 @@ func (e *Engine) handleSIDRREQ(now clock.Time, from verbs.AHAttr, tid uint64, b 
 	if !req.Decode(b) {
 		return
 	}
-	n := conn{to: from, pkey: e.pkey, state: sidrRcvd, sidr: true, asked: true, remote: req.RequestID, tid: tid, service: req.ServiceID}
+	n := conn{to: from, pkey: e.pkey, state: sidrRcvd, sidr: true, passive: true, remote: req.RequestID, tid: tid, service: req.ServiceID}
 	if old := e.requests[n.requestKey()]; old != nil {
-		old.place.hear(now)
-		e.again(old)
+		old.entry.touch(now)
+		e.resend(old)
 		return
 	}
 	status := mad.SIDRUnsupported
@@ -78,7 +78,7 @@ func (e *Engine) handleSIDRREQ(now clock.Time, from verbs.AHAttr, tid uint64, b 
 // Serve answers EventServiceRequest with a SIDR_REP, and drops the request.
 func (e *Engine) Serve(now clock.Time, id mad.CommID, p *ServiceParams) error {
 	const op = "serve"
-	c, err := e.command(op, id)
+	c, err := e.lookup(op, id)
 	switch {
 	case err != nil:
 		return err
@@ -99,6 +99,6 @@ func (e *Engine) serve(now clock.Time, c *conn, p *ServiceParams) {
 	rep := mad.SIDRREP{RequestID: c.remote, Status: p.Status, InfoLen: uint8(len(p.Info)), QPN: p.QPN, ServiceID: c.service, QKey: p.QKey}
 	copy(rep.Info[:], p.Info)
 	copy(rep.Private[:], p.PrivateData)
-	e.say(c, mad.AttrSIDRREP, c.tid, &rep)
+	e.send(c, mad.AttrSIDRREP, c.tid, &rep)
 	e.keepRefused(now, c)
 }

@@ -154,7 +154,7 @@ func (w *world) run() {
 // drain takes what the engine has to say.
 func (h *host) drain() {
 	w := h.w
-	var o Out
+	var o Datagram
 	for h.e.NextMAD(&o) {
 		to := w.hosts[0]
 		if o.To.DGID == w.hosts[1].addr.DGID {

@@ -14,8 +14,8 @@ import (
 // 9.7.6.2).
 func (q *QP) handleResponse(now clock.Time, p *ib.Packet) Reason {
 	r := &q.req
-	if r.early != nil && p.Opcode.Info().Class != ib.ClassAck && p.PSN.Before(r.high) {
-		r.early.gap.follows(p.PSN, r.expected())
+	if r.reorder != nil && p.Opcode.Info().Class != ib.ClassAck && p.PSN.Before(r.high) {
+		r.reorder.gap.follows(p.PSN, r.expected())
 	}
 	psn := p.PSN
 	unsent := psn == r.high && p.Opcode.Info().Class == ib.ClassAck && p.AETH.Syndrome == ib.NAK(ib.NAKPSNSequenceError)
@@ -46,8 +46,8 @@ func (q *QP) handleResponse(now clock.Time, p *ib.Packet) Reason {
 		return DropGhost
 	}
 	q.land(now, p)
-	if r.early != nil {
-		q.landEarly(now)
+	if r.reorder != nil {
+		q.landKept(now)
 	}
 	q.afterAck()
 	return Taken
@@ -217,11 +217,11 @@ func (q *QP) land(now clock.Time, p *ib.Packet) {
 	f := q.path.Flow
 	if len(r.reads) > 0 {
 		n := min(want, r.reads[0].bytes)
-		f.came(now, n)
+		f.responseArrived(now, n)
 		r.reads[0].bytes -= n
 		if !p.PSN.Before(r.reads[0].last) {
 			q.releaseWindow(now, q.overhead())
-			f.came(now, r.reads[0].bytes)
+			f.responseArrived(now, r.reads[0].bytes)
 			n := copy(r.reads, r.reads[1:])
 			r.reads = r.reads[:n]
 		}
@@ -235,11 +235,11 @@ func (q *QP) land(now clock.Time, p *ib.Packet) {
 // responseAhead keeps a response that arrived before an earlier one.
 func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
 	r := &q.req
-	if r.early == nil {
-		r.early = &early{gap: gap{high: p.PSN}}
+	if r.reorder == nil {
+		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
-	kept := r.responds(p.PSN) && r.early.keep(&q.Device.early, p)
-	if r.early.gap.miss(now, r.unacked()) {
+	kept := r.responds(p.PSN) && r.reorder.keep(&q.Device.reorder, p)
+	if r.reorder.gap.miss(now, r.unacked()) {
 		q.responseLost(now)
 	}
 	if !kept {
@@ -252,13 +252,13 @@ func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
 // ackAhead keeps an acknowledgement that arrived before a response.
 func (q *QP) ackAhead(now clock.Time, psn ib.PSN) {
 	r := &q.req
-	if r.early == nil {
-		r.early = &early{gap: gap{high: r.unacked()}}
+	if r.reorder == nil {
+		r.reorder = &reorderBuffer{gap: gap{high: r.unacked()}}
 	}
-	if e := r.early; !e.ack || psn.After(e.acked) {
+	if e := r.reorder; !e.ack || psn.After(e.acked) {
 		e.ack, e.acked = true, psn
 	}
-	if r.early.gap.miss(now, r.unacked()) {
+	if r.reorder.gap.miss(now, r.unacked()) {
 		q.responseLost(now)
 	}
 }
@@ -309,11 +309,11 @@ func (r *requester) nextResponse() (ib.PSN, bool) {
 	return 0, false
 }
 
-// landEarly handles responses that arrived before the one that just came.
-func (q *QP) landEarly(now clock.Time) {
-	r, m := &q.req, &q.Device.early
-	e := r.early
-	told := e.gap.came(now)
+// landKept handles responses that arrived before the one that just came.
+func (q *QP) landKept(now clock.Time) {
+	r, m := &q.req, &q.Device.reorder
+	e := r.reorder
+	told := e.gap.filled(now)
 	for len(e.kept) > 0 {
 		psn, ok := r.nextResponse()
 		if !ok {

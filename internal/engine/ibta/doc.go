@@ -28,11 +28,11 @@
 //	responder.go, execute.go  the checks of a request, and what it does
 //	duplicate.go              requests that come again
 //	flush.go                  FLUSH, which the device carries out
-//	early.go                  packets that came before their turn
+//	reorder.go                packets that came before their turn
 //	respond.go                acknowledgements and responses on their way out
 //	datagram.go, mad.go       UD, and the datagrams of QP1
-//	pace.go                   what nobody acknowledges does not overrun buffers
-//	path.go                   what a port says of itself and of the way to a peer
-//	batch.go                  what comes out
+//	pace.go                   the pace of what is not acknowledged
+//	path.go                   what the port provides: limits, paths, addresses of packets
+//	batch.go                  the packets to send
 //	counters.go               what happened, and why packets were dropped
 package ibta

@@ -9,9 +9,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// explain notes why a request was refused: it makes the checks again. The receiver of the NAK learns only its
+// recordRefusal notes why a request was refused: it makes the checks again. The receiver of the NAK learns only its
 // code (IBTA 9.7.5.2).
-func (q *QP) explain(p *ib.Packet, v outcome) {
+func (q *QP) recordRefusal(p *ib.Packet, v outcome) {
 	_, _, status := nakOf(v)
 	f := verbs.Failure{Status: status, PSN: p.PSN, HasPSN: true, Op: verbs.WCSend}
 	need, atomic := verbs.Access(0), false

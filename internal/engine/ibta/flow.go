@@ -8,13 +8,13 @@ import (
 )
 
 // Flow is what all queue pairs of a device have in flight to one host: requests by bytes that are
-// not acknowledged, READs by bytes that have not come back. How much that may be, and when more may
-// leave, its congestion control says. Queue pairs that have to wait for that do so in line.
+// not acknowledged, READs by bytes that have not come back. Its congestion control decides how much that may be, and
+// when more may leave. Queue pairs that have to wait for that do so in line.
 type Flow struct {
 	control  Congestion
-	window   int        // as the congestion control said last
+	window   int        // as the congestion control returned last
 	nextSend clock.Time // likewise; zero: at once
-	keeper   *QP        // has a deadline for those in line when nextSend comes; nil: whoever is drained next
+	timerQP  *QP        // has a deadline for those in line when nextSend comes; nil: whoever is drained next
 	burst    int        // bytes of the present send
 	max      int        // bytes: what the socket buffers allow
 	inflight int
@@ -78,22 +78,22 @@ func (f *Flow) fits(now clock.Time, l line, n int) bool {
 // small for a send.
 func (f *Flow) fullSend() int { return min(longSend, f.window/4) }
 
-// ask has the congestion control say what it makes of what it was told.
+// ask asks the congestion control for the window and the time of the next send.
 func (f *Flow) ask(now clock.Time) {
 	f.window, f.nextSend = f.control.Allows()
 	f.due(now)
 }
 
-// due has those in line go on whose time has come.
+// due lets the queue pairs in line go on whose time has come.
 func (f *Flow) due(now clock.Time) {
 	if f.nextSend <= now {
 		f.nextSend = 0
 	}
 }
 
-// deadline returns when those in line may go on for whom q looks out; zero: for none.
+// deadline returns when the queue pairs in line may go on, if q has their timer; otherwise zero.
 func (f *Flow) deadline(q *QP) clock.Time {
-	if f.nextSend != 0 && (f.keeper == q || f.keeper == nil) && f.Waiting() {
+	if f.nextSend != 0 && (f.timerQP == q || f.timerQP == nil) && f.Waiting() {
 		return f.nextSend
 	}
 	return 0
@@ -102,7 +102,7 @@ func (f *Flow) deadline(q *QP) clock.Time {
 // sent ends a send of q.
 func (f *Flow) sent(now clock.Time, q *QP) {
 	f.control.Sent(now, f.burst)
-	f.keeper, f.burst = q, 0
+	f.timerQP, f.burst = q, 0
 	f.ask(now)
 }
 
@@ -112,8 +112,8 @@ func (f *Flow) acked(now clock.Time, n int) {
 	f.control.Arrived(now, n)
 }
 
-// came gives the room of n bytes of READ responses back; ask follows.
-func (f *Flow) came(now clock.Time, n int) {
+// responseArrived gives the room of n bytes of READ responses back; ask follows.
+func (f *Flow) responseArrived(now clock.Time, n int) {
 	f.reads -= n
 	f.control.Arrived(now, n)
 }
@@ -144,7 +144,7 @@ func (f *Flow) wait(q *QP, l line, need int) {
 	r := &q.req
 	if !r.waiting {
 		r.waiting, r.line, r.need = true, l, need
-		f.keeper = q
+		f.timerQP = q
 		*f.lines[l].PushBack() = q
 	}
 }
@@ -175,11 +175,11 @@ func (f *Flow) Next(now clock.Time) *QP {
 	return nil
 }
 
-// quit takes q out of everything: it sends no more. Others look out for those in line.
+// quit removes q, which sends no more. Another queue pair gets the timer for those in line.
 func (f *Flow) quit(q *QP) {
 	f.forget(q)
-	if f.keeper == q {
-		f.keeper, f.nextSend = nil, 0
+	if f.timerQP == q {
+		f.timerQP, f.nextSend = nil, 0
 	}
 }
 

@@ -49,13 +49,13 @@ func (f *Flush) Done(ok bool) bool {
 	r.psn = r.psn.Next()
 	r.msn = (r.msn + 1) & 0xffffff
 	q.CountRequest(0, true)
-	if r.early != nil && !q.carryOutKept() {
+	if r.reorder != nil && !q.carryOutKept() {
 		return true
 	}
 	switch {
 	case r.flush != nil:
 		r.flush.missed = f.missed
-	case f.missed, r.early != nil && len(r.early.kept) > 0:
+	case f.missed, r.reorder != nil && len(r.reorder.kept) > 0:
 		q.nakExpected()
 	}
 	return true
@@ -65,17 +65,17 @@ func (f *Flush) Done(ok bool) bool {
 // it, it will be requested again.
 func (q *QP) duringFlush(p *ib.Packet) Reason {
 	r := &q.resp
-	if r.early == nil {
-		r.early = &early{gap: gap{high: p.PSN}}
+	if r.reorder == nil {
+		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
-	if p.PSN == r.psn || r.early.kept[p.PSN] != nil {
+	if p.PSN == r.psn || r.reorder.kept[p.PSN] != nil {
 		q.Counts.Duplicates++
 		q.Device.Counters.Duplicates++
-		r.early.gap.open = false // the peer has gone back
+		r.reorder.gap.open = false // the peer has gone back
 		return DropDuplicate
 	}
-	r.early.gap.follows(p.PSN, r.psn)
-	if !r.early.keep(&q.Device.early, p) {
+	r.reorder.gap.follows(p.PSN, r.psn)
+	if !r.reorder.keep(&q.Device.reorder, p) {
 		r.flush.missed = true
 		return DropSequence
 	}

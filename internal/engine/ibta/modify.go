@@ -46,7 +46,7 @@ func (q *QP) Modify(attr *verbs.QPAttr, mask verbs.QPMask) error {
 // reset drops everything, without completions, as RESET does.
 func (q *QP) reset() {
 	q.stopRequester()
-	q.forgetEarly()
+	q.clearReorder()
 	q.req, q.resp = requester{sq: q.req.sq}, responder{}
 	q.req.sq.Clear()
 	q.setPath(nil)

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// breather is how long a queue pair pauses for a peer whose buffer is full.
-	breather = clock.Time(50 * time.Microsecond)
-	// stopped is how long a buffer may stay full before nobody waits for it any more.
-	stopped = clock.Time(time.Second)
+	// fullPause is how long a queue pair pauses for a peer whose buffer is full.
+	fullPause = clock.Time(50 * time.Microsecond)
+	// fullLimit is how long a buffer may stay full before nobody waits for it any more.
+	fullLimit = clock.Time(time.Second)
 )
 
 // pace keeps unacknowledged traffic from overrunning the peer's buffer, if the state of that is
@@ -35,11 +35,11 @@ func (q *QP) overruns(now clock.Time, to *Vector, n int) bool {
 	switch {
 	case !to.Path.Full():
 		to.fullSince = 0
-	case to.fullSince == 0 || now-to.fullSince < stopped:
+	case to.fullSince == 0 || now-to.fullSince < fullLimit:
 		if to.fullSince == 0 {
 			to.fullSince = now
 		}
-		q.req.quietUntil = now + breather
+		q.req.quietUntil = now + fullPause
 		return true
 	}
 	p.unseen = 0

@@ -27,7 +27,7 @@ type Device struct {
 	Limits  Limits // of the port
 	pace    pace
 	grh     []byte // scratch
-	early   earlyMemory
+	reorder reorderMemory
 }
 
 // QP is a queue pair.
@@ -92,7 +92,7 @@ func (q *QP) HandlePacket(now clock.Time, p *ib.Packet, from *Arrival) Reason {
 	}
 	if p.Opcode.Transport() != q.transport() {
 		if p.Opcode == ib.CNP {
-			return q.notified(now, p)
+			return q.handleCNP(now, p)
 		}
 		return DropTransport
 	}
@@ -120,8 +120,8 @@ func (q *QP) NextPackets(now clock.Time, b *Batch) bool {
 // also returns false, and b is full, when what q has to send does not fit.
 func (q *QP) AppendPackets(now clock.Time, b *Batch) bool {
 	before := b.Len()
-	if q.resp.notice.owed {
-		q.notify(b)
+	if q.resp.cnp.owed {
+		q.appendCNP(b)
 	}
 	q.respond(b)
 	if b.Len() == before {
@@ -159,10 +159,10 @@ func (q *QP) HandleTimeout(now clock.Time) {
 	if q.path != nil {
 		q.path.Flow.due(now)
 	}
-	if e := q.resp.early; e != nil && e.gap.due(now) {
+	if e := q.resp.reorder; e != nil && e.gap.due(now) {
 		q.nakExpected()
 	}
-	if e := q.req.early; e != nil && e.gap.due(now) {
+	if e := q.req.reorder; e != nil && e.gap.due(now) {
 		q.responseLost(now)
 	}
 }
@@ -178,9 +178,9 @@ func (q *QP) Deadline() clock.Time {
 			due = t
 		}
 	}
-	for _, e := range [2]*early{q.resp.early, q.req.early} {
-		if e != nil && e.gap.tellAt != 0 && (due == 0 || e.gap.tellAt < due) {
-			due = e.gap.tellAt
+	for _, e := range [2]*reorderBuffer{q.resp.reorder, q.req.reorder} {
+		if e != nil && e.gap.nakAt != 0 && (due == 0 || e.gap.nakAt < due) {
+			due = e.gap.nakAt
 		}
 	}
 	return due
@@ -192,9 +192,9 @@ func (q *QP) fail(status verbs.Status) {
 	if q.req.sq.Len() > 0 {
 		w := q.req.sq.Front()
 		q.CompleteSend(&w.SendWQE, status)
-		if f := q.Why(); f.ID == w.ID && w.packets > 0 && q.reliable() { // it is not shown yet
+		if f := q.Failure(); f.ID == w.ID && w.packets > 0 && q.reliable() { // it is not shown yet
 			f.PSN, f.HasPSN = w.first.Add(q.req.acked), true
-			f.Detail = q.tries(status)
+			f.Detail = q.retryDetail(status)
 		}
 		q.req.sq.PopFront()
 	}
@@ -207,8 +207,8 @@ func (q *QP) fail(status verbs.Status) {
 	q.flushSends()
 }
 
-// tries says how often a request was tried that failed with a status; empty: that is not why.
-func (q *QP) tries(status verbs.Status) string {
+// retryDetail says how often a failed request was tried; empty: the status has another cause.
+func (q *QP) retryDetail(status verbs.Status) string {
 	switch status {
 	case verbs.RetryExceeded:
 		return fmt.Sprintf("retry_cnt %d, timeout %d", q.Attr().RetryCount, q.Attr().Timeout)
@@ -227,11 +227,11 @@ func (q *QP) enterError() {
 	q.flushSends()
 	q.FlushReceives()
 	q.stopRequester()
-	q.forgetEarly()
+	q.clearReorder()
 }
 
-// forgetEarly drops what came before its turn.
-func (q *QP) forgetEarly() {
-	q.resp.early.clear(&q.Device.early)
-	q.req.early.clear(&q.Device.early)
+// clearReorder drops what came before its turn.
+func (q *QP) clearReorder() {
+	q.resp.reorder.clear(&q.Device.reorder)
+	q.req.reorder.clear(&q.Device.reorder)
 }

@@ -43,8 +43,8 @@ type requester struct {
 	landingOK bool
 
 	retry
-	early  *early    // responses that came before others; nil: there never were any
-	header ib.Packet // scratch
+	reorder *reorderBuffer // responses that came before others; nil: there never were any
+	header  ib.Packet      // scratch
 }
 
 // readRange is a request that is answered with responses.

@@ -14,14 +14,14 @@ type responder struct {
 	psn     ib.PSN // expected next
 	plain   ib.PSN // of the last request that has no response of its own
 	msn     uint32 // messages completed, modulo 2^24
-	told    bool   // a NAK for psn was sent: nothing more until it arrives
+	nakSent bool   // a NAK for psn was sent: nothing more until it arrives
 	heard   bool   // something arrived in RTR
 	msg     message
-	flush   *Flush // the FLUSH at psn in progress, or nil
-	early   *early // requests ahead of psn; nil: there never were any
+	flush   *Flush         // the FLUSH at psn in progress, or nil
+	reorder *reorderBuffer // requests ahead of psn; nil: there never were any
 	ack     ackState
 	replies replies
-	notice  notice
+	cnp     cnpState
 }
 
 // message is the progress of the current message.
@@ -76,8 +76,8 @@ func (q *QP) handleRequest(now clock.Time, p *ib.Packet) Reason {
 	case r.flush != nil && off >= 0:
 		return q.duringFlush(p)
 	}
-	if r.early != nil {
-		r.early.gap.follows(p.PSN, r.psn)
+	if r.reorder != nil {
+		r.reorder.gap.follows(p.PSN, r.psn)
 	}
 	switch {
 	case off < 0:
@@ -87,7 +87,7 @@ func (q *QP) handleRequest(now clock.Time, p *ib.Packet) Reason {
 	}
 	q.withdrawNAK()
 	reason := q.carryOut(p)
-	if r.early != nil && reason == Taken {
+	if r.reorder != nil && reason == Taken {
 		q.catchUp(now)
 	}
 	return reason
@@ -96,11 +96,11 @@ func (q *QP) handleRequest(now clock.Time, p *ib.Packet) Reason {
 // carryOut handles the request packet that is next in sequence.
 func (q *QP) carryOut(p *ib.Packet) Reason {
 	r := &q.resp
-	r.told = false
+	r.nakSent = false
 	info := p.Opcode.Info()
 	verdict, packets := q.execute(p, info)
-	if r.early != nil && (verdict == accept || verdict == underWay) {
-		r.early.forget(&q.Device.early, r.psn, packets) // a READ's responses have PSNs too
+	if r.reorder != nil && (verdict == accept || verdict == underWay) {
+		r.reorder.forget(&q.Device.reorder, r.psn, packets) // a READ's responses have PSNs too
 	}
 	if verdict == accept {
 		r.psn = r.psn.Add(packets)
@@ -121,7 +121,7 @@ func (q *QP) carryOut(p *ib.Packet) Reason {
 		return Taken
 	}
 	if q.reliable() && verdict != receiverNotReady && verdict != silent {
-		q.explain(p, verdict)
+		q.recordRefusal(p, verdict)
 	}
 	return q.refuse(verdict)
 }
@@ -154,11 +154,11 @@ func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
 	r := &q.resp
 	q.Counts.OutOfSequence++
 	q.Device.Counters.OutOfSequence++
-	if r.early == nil {
-		r.early = &early{gap: gap{high: p.PSN}}
+	if r.reorder == nil {
+		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
-	kept := r.early.keep(&q.Device.early, p)
-	if !r.told && r.early.gap.miss(now, r.psn) {
+	kept := r.reorder.keep(&q.Device.reorder, p)
+	if !r.nakSent && r.reorder.gap.miss(now, r.psn) {
 		q.nakExpected()
 	}
 	if !kept {
@@ -177,7 +177,7 @@ func (q *QP) farAhead() Reason {
 	switch {
 	case r.flush != nil:
 		r.flush.missed = true
-	case !r.told && (r.early == nil || r.early.gap.since == 0):
+	case !r.nakSent && (r.reorder == nil || r.reorder.gap.since == 0):
 		q.nakExpected()
 	}
 	return DropSequence
@@ -186,7 +186,7 @@ func (q *QP) farAhead() Reason {
 // nakExpected sends a NAK for the expected request.
 func (q *QP) nakExpected() {
 	r := &q.resp
-	r.told = true
+	r.nakSent = true
 	r.ack.nak(r.psn, ib.NAK(ib.NAKPSNSequenceError))
 }
 
@@ -194,16 +194,16 @@ func (q *QP) nakExpected() {
 // had overtaken it: nothing was sent since.
 func (q *QP) withdrawNAK() {
 	r := &q.resp
-	if r.ack.withdraw(r.psn, r.plain) && r.early != nil {
-		r.early.gap.told = false
+	if r.ack.withdraw(r.psn, r.plain) && r.reorder != nil {
+		r.reorder.gap.nakSent = false
 	}
 }
 
-// catchUp executes what had arrived before the request that just came. A requester that was told,
-// and has gone back, learns at once how far it can skip ahead.
+// catchUp executes what had arrived before the request that just came. A requester that got a NAK
+// and has gone back learns at once how far it can skip ahead.
 func (q *QP) catchUp(now clock.Time) {
-	r, e := &q.resp, q.resp.early
-	told, from := e.gap.came(now), r.psn
+	r, e := &q.resp, q.resp.reorder
+	told, from := e.gap.filled(now), r.psn
 	if !q.carryOutKept() {
 		return
 	}
@@ -219,9 +219,9 @@ func (q *QP) catchUp(now clock.Time) {
 // carryOutKept executes kept requests that are next in sequence. It returns false if one of them
 // was refused.
 func (q *QP) carryOutKept() bool {
-	r, m := &q.resp, &q.Device.early
+	r, m := &q.resp, &q.Device.reorder
 	for {
-		k := r.early.take(m, r.psn)
+		k := r.reorder.take(m, r.psn)
 		if k == nil {
 			return true
 		}
@@ -265,7 +265,7 @@ func (q *QP) refuse(v outcome) Reason {
 	}
 	switch v {
 	case receiverNotReady:
-		r.told = true
+		r.nakSent = true
 		q.Counts.SentRNRs++
 		q.Device.Counters.RNRSent++
 		r.ack.nak(r.psn, ib.RNRNAK(ib.RNRTimer(q.Attr().MinRNRTimer)))

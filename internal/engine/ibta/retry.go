@@ -93,9 +93,9 @@ func (q *QP) timeout() clock.Time {
 	return clock.Time(4096) << q.Attr().Timeout
 }
 
-// patience returns how long the peer may be silent until its queue pair is given up: one timeout,
+// silenceLimit returns how long the peer may be silent until its queue pair is given up: one timeout,
 // and RetryCount more; zero: without limit.
-func (q *QP) patience() clock.Time {
+func (q *QP) silenceLimit() clock.Time {
 	t := q.timeout()
 	return clock.Time(1+q.Attr().RetryCount) * max(t, min(timeoutFactor*t, maxLongerTimeout))
 }
@@ -133,7 +133,7 @@ func (q *QP) armRetransmit(now clock.Time) {
 func (q *QP) retransmitAfter(now clock.Time) {
 	r := &q.req
 	r.retransmitAt = now + r.wait
-	if p := q.patience(); p != 0 {
+	if p := q.silenceLimit(); p != 0 {
 		r.retransmitAt = min(r.retransmitAt, r.progressAt+p)
 	}
 }
@@ -198,7 +198,7 @@ func (q *QP) retransmitTimeout(now clock.Time) {
 	r.timeouts++
 	r.silentAt = r.unacked()
 	r.asked = false
-	if p := q.patience(); p != 0 && now-r.progressAt >= p {
+	if p := q.silenceLimit(); p != 0 && now-r.progressAt >= p {
 		q.Device.Counters.RetryExceeded++
 		q.fail(verbs.RetryExceeded)
 		return

@@ -82,7 +82,7 @@ func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) { return q.Post(wrs, fals
 
 // Post is PostSend; with all, none is added if one of them cannot be.
 func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
-	n, err := q.CheckSends(wrs, q.req.sq.Len(), all, q.lacks)
+	n, err := q.CheckSends(wrs, q.req.sq.Len(), all, q.checkOp)
 	for i := range n {
 		q.push(&wrs[i])
 	}
@@ -92,19 +92,19 @@ func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
 	return n, err
 }
 
-// lacks returns why there is no message for a work request.
-func (q *QP) lacks(wr *verbs.SendWR) error {
+// checkOp returns why there is no message for a work request.
+func (q *QP) checkOp(wr *verbs.SendWR) error {
 	if !opRows[wr.Op].types.has(q.Type) {
-		return queue.RefuseSend("%v is no operation of %v", wr.Op, q.Type)
+		return queue.InvalidSend("%v is no operation of %v", wr.Op, q.Type)
 	}
 	if q.Type != verbs.UD {
 		return nil
 	}
 	if wr.AH == nil {
-		return queue.RefuseSend("a datagram needs an address handle (AH)")
+		return queue.InvalidSend("a datagram needs an address handle (AH)")
 	}
 	if _, ours := wr.AH.Driver().(AddressHandle); !ours {
-		return queue.RefuseSend("the address handle (AH) is of another kind of device")
+		return queue.InvalidSend("the address handle (AH) is of another kind of device")
 	}
 	return nil
 }

@@ -13,11 +13,11 @@ import (
 // halves on a loss and grows again with what arrives, up to what the socket buffers and the path
 // hold. It does not pace.
 type Window struct {
-	max       int // bytes: what the socket buffers allow
-	size      int
-	threshold int // below, the window doubles in a round trip
-	path      path
-	heeded    clock.Time // when it was made smaller for a notification
+	max        int // bytes: what the socket buffers allow
+	size       int
+	threshold  int // below, the window doubles in a round trip
+	path       path
+	notifiedAt clock.Time // when it was made smaller for a notification
 }
 
 // NewWindow makes a window for a peer whose socket buffer is believed to hold limit bytes.
@@ -56,8 +56,8 @@ func (w *Window) Lost(clock.Time) {
 
 // Notified halves the window, once in a round trip: what notifications come of was sent before.
 func (w *Window) Notified(now clock.Time) {
-	if w.heeded == 0 || now-w.heeded >= max(w.path.rtt, notifyEvery) {
-		w.heeded = now
+	if w.notifiedAt == 0 || now-w.notifiedAt >= max(w.path.rtt, cnpInterval) {
+		w.notifiedAt = now
 		w.Lost(now)
 	}
 }

@@ -87,13 +87,13 @@ func (q *DatagramQP) Destroy() {
 // lacks returns why a work request cannot be a datagram.
 func (q *DatagramQP) lacks(wr *verbs.SendWR) error {
 	if wr.Op != verbs.Send && wr.Op != verbs.SendImm {
-		return queue.RefuseSend("%v is no operation of %v", wr.Op, q.Type)
+		return queue.InvalidSend("%v is no operation of %v", wr.Op, q.Type)
 	}
 	if wr.AH == nil {
-		return queue.RefuseSend("a datagram needs an address handle (AH)")
+		return queue.InvalidSend("a datagram needs an address handle (AH)")
 	}
 	if _, ours := wr.AH.Driver().(AddressHandle); !ours {
-		return queue.RefuseSend("the address handle (AH) is of another kind of device")
+		return queue.InvalidSend("the address handle (AH) is of another kind of device")
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func TestAtomicWrite(t *testing.T) {
 		a.post(verbs.SendWR{Op: verbs.AtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(68)})
 		settle(a, b)
 		a.completes(verbs.RemoteInvalidRequestError)
-		if why := b.qp.Why(); why == nil || why.Reason != verbs.ReasonMisaligned || why.Op != verbs.WCAtomicWrite {
+		if why := b.qp.Failure(); why == nil || why.Reason != verbs.ReasonMisaligned || why.Op != verbs.WCAtomicWrite {
 			t.Errorf("shared %v: it was refused for %+v", shared, why)
 		}
 	}

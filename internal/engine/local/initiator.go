@@ -14,9 +14,9 @@ type initiator struct {
 	gather memory.Cursor
 	far    far
 
-	named     uint64      // number of revocations when a SEND last named its payload
-	uncrossed bool        // the peer has asked for it
-	near      memory.Last // what the last operation of [QP.Perform] or [QP.SendShort] named on this side
+	named     uint64             // number of revocations when a SEND last named its payload
+	uncrossed bool               // the peer has asked for it
+	near      memory.LookupCache // what the last operation of [QP.Perform] or [QP.SendShort] named on this side
 }
 
 func (t *initiator) stop() {
@@ -217,7 +217,7 @@ func (q *QP) names(w *sendWQE) (place uint64, ok bool) {
 	if q.uncrossed || !q.peer.memory.Crosses() { // mostly the peer may if this side may
 		return 0, false
 	}
-	return q.Device.Memory.Located(q.PD, &w.SGL[0])
+	return q.Device.Memory.HostAddr(q.PD, &w.SGL[0])
 }
 
 // sendRef puts the place of a SEND's payload into the ring. The receiver copies it from there, and the

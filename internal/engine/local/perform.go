@@ -71,7 +71,7 @@ func (q *QP) nearby(wr *verbs.SendWR) (memory.Span, bool) {
 	if len(wr.SGL) != 1 || q.Caps.MaxSendSGE < 1 {
 		return memory.Span{}, false
 	}
-	return q.Device.Memory.LocalAfter(&q.near, q.PD, &wr.SGL[0], receives)
+	return q.Device.Memory.LocalCached(&q.near, q.PD, &wr.SGL[0], receives)
 }
 
 // exchange carries out an operation on both memories, which are of one length. It returns false if that

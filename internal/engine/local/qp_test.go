@@ -428,8 +428,8 @@ func TestRefused(t *testing.T) {
 		if b.qp.State() != verbs.Err || !b.qp.Ending() {
 			t.Errorf("%s: the target is in %v", what, b.qp.State())
 		}
-		why := b.qp.Why()
-		if f := a.qp.Why(); f == nil || why == nil || f.Reason != verbs.ReasonPeerRefused || f.Detail != why.Reason.String() {
+		why := b.qp.Failure()
+		if f := a.qp.Failure(); f == nil || why == nil || f.Reason != verbs.ReasonPeerRefused || f.Detail != why.Reason.String() {
 			t.Errorf("%s: the initiator knows %v, the target %v", what, f, why)
 		}
 	}

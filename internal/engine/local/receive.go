@@ -12,17 +12,17 @@ import (
 
 // target is the state of the peer's messages.
 type target struct {
-	land      memory.Cursor // where a SEND goes
-	inMessage bool          // a SEND has begun
-	skips     bool          // UC: the rest of a message is dropped
-	got       int           // bytes of it
-	field     uint32        // of a SEND that names its payload: immediate data or key
-	paused    bool          // the next message has no receive
-	patience  uint8         // how often it would be tried again
-	denied    bool          // it has failed, and with it the connection
-	heard     bool          // a message came before RTS
-	last      memory.Last   // what the last WRITE named
-	into      memory.Last   // where the last short SEND went
+	land      memory.Cursor      // where a SEND goes
+	inMessage bool               // a SEND has begun
+	skips     bool               // UC: the rest of a message is dropped
+	got       int                // bytes of it
+	field     uint32             // of a SEND that names its payload: immediate data or key
+	paused    bool               // the next message has no receive
+	patience  uint8              // how often it would be tried again
+	denied    bool               // it has failed, and with it the connection
+	heard     bool               // a message came before RTS
+	last      memory.LookupCache // what the last WRITE named
+	into      memory.LookupCache // where the last short SEND went
 	ref       reference
 	flush     *Flush // that is under way, or done and still in the ring; nil: none
 
@@ -231,7 +231,7 @@ func (q *QP) refused(s verbs.Status, why verbs.Reason) {
 
 // detail adds what the peer said of its refusal to the failure, which is not shown yet.
 func (q *QP) detail(s verbs.Status, why verbs.Reason) {
-	switch f := q.Why(); {
+	switch f := q.Failure(); {
 	case f.Reason == verbs.ReasonNotReady:
 		f.Detail = fmt.Sprintf("rnr_retry %d", q.Attr().RNRRetry)
 	case f.Reason == verbs.ReasonPeerRefused && f.Status == s && why != verbs.ReasonUnknown:

@@ -84,7 +84,7 @@ func (q *QP) takeWriteRef(body []byte) bool {
 		if q.Attr().Access&need == 0 {
 			return q.forbidden(op, key, addr, length, need)
 		}
-		s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, length, need)
+		s, ok := q.Device.Memory.RemoteCached(&q.last, q.PD, q.Num, key, addr, length, need)
 		if !ok {
 			return q.notAllowed(op, key, addr, length, need)
 		}

@@ -17,11 +17,11 @@ type sharer struct{ dir *Publisher }
 func (s sharer) Allocate(_ memory.PD, size int, _ verbs.Access) ([]byte, func(), uint64) {
 	return make([]byte, size), func() {}, 5
 }
-func (s sharer) Began(r *memory.Region) {
+func (s sharer) RegionAdded(r *memory.Region) {
 	s.dir.Publish(Entry{Key: uint32(r.Key()), Access: uint32(r.Access()), Segment: 5, Base: r.Addr(), Length: uint64(len(r.Bytes()))})
 }
-func (s sharer) Ended(r *memory.Region, _ bool) { s.dir.Withdraw(uint32(r.Key())) }
-func (s sharer) Dropped(memory.PD)              {}
+func (s sharer) RegionRemoved(r *memory.Region, _ bool) { s.dir.Withdraw(uint32(r.Key())) }
+func (s sharer) DomainRemoved(memory.PD)                {}
 
 // source gives a side a region that its peer has mapped, or not.
 func (s *side) source(peer *side, n int, mapped bool) *memory.Region {
@@ -135,7 +135,7 @@ func (s *side) locate(peer *side, n int) (r *memory.Region, copies *int) {
 		s.t.Fatal(err)
 	}
 	copies = new(int)
-	at, _ := r.Place()
+	at, _ := r.HostMemory()
 	peer.mapped.cross = func(local []byte, addr uint64, write bool) bool {
 		mem := r.Bytes()
 		if write || mem == nil || s.peer.Work()%2 == 0 {
@@ -157,8 +157,8 @@ type revoker struct {
 }
 
 func (v revoker) Allocate(memory.PD, int, verbs.Access) ([]byte, func(), uint64) { return nil, nil, 0 }
-func (v revoker) Began(*memory.Region)                                           {}
-func (v revoker) Ended(*memory.Region, bool)                                     { v.s.peer.Revoke() }
+func (v revoker) RegionAdded(*memory.Region)                                     {}
+func (v revoker) RegionRemoved(*memory.Region, bool)                             { v.s.peer.Revoke() }
 
 // TestLocated sends long messages from memory that is in no segment: the receiver copies them once. Where
 // it cannot it asks, and is not told again.

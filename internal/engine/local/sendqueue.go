@@ -42,7 +42,7 @@ func (q *QP) lacks(wr *verbs.SendWR) error {
 	switch wr.Op {
 	case verbs.SendInv, verbs.Read, verbs.CompareSwap, verbs.FetchAdd, verbs.AtomicWrite, verbs.Flush:
 		if q.unreliable() {
-			return queue.RefuseSend("%v is no operation of %v", wr.Op, q.Type)
+			return queue.InvalidSend("%v is no operation of %v", wr.Op, q.Type)
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func (q *QP) SendShort(wr *verbs.SendWR) (n int, ok bool) {
 	case wr.Inline != nil:
 		s, ok = memory.Inline(wr.Inline), len(wr.Inline) <= q.Caps.MaxInline
 	case len(wr.SGL) == 1 && q.Caps.MaxSendSGE > 0:
-		s, ok = q.Device.Memory.LocalAfter(&q.near, q.PD, &wr.SGL[0], false)
+		s, ok = q.Device.Memory.LocalCached(&q.near, q.PD, &wr.SGL[0], false)
 	}
 	if n = s.Len(); !ok || n > piece {
 		return 0, false

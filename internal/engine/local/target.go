@@ -175,7 +175,7 @@ func (q *QP) takeWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) bool 
 	if q.Attr().Access&verbs.RemoteWrite == 0 {
 		return q.forbidden(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
 	}
-	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, rest, verbs.RemoteWrite)
+	s, ok := q.Device.Memory.RemoteCached(&q.last, q.PD, q.Num, key, addr, rest, verbs.RemoteWrite)
 	if !ok {
 		return q.notAllowed(verbs.WCWrite, key, addr, rest, verbs.RemoteWrite)
 	}
@@ -278,7 +278,7 @@ func (q *QP) takeStore(key verbs.Key, addr uint64, word []byte) bool {
 	if q.Attr().Access&need == 0 {
 		return q.forbidden(op, key, addr, 8, need)
 	}
-	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, 8, need)
+	s, ok := q.Device.Memory.RemoteCached(&q.last, q.PD, q.Num, key, addr, 8, need)
 	if !ok {
 		return q.notAllowed(op, key, addr, 8, need)
 	}
@@ -353,7 +353,7 @@ func (q *QP) sayRefused() bool {
 
 // reason returns why this side refused.
 func (q *QP) reason() verbs.Reason {
-	if f := q.Why(); f != nil {
+	if f := q.Failure(); f != nil {
 		return f.Reason
 	}
 	return verbs.ReasonUnknown

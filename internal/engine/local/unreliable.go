@@ -148,7 +148,7 @@ func (q *QP) putWrite(k kind, key verbs.Key, addr, rest uint64, b []byte) Reason
 	if q.Attr().Access&verbs.RemoteWrite == 0 || rest < uint64(len(b)) {
 		return dropAccess
 	}
-	s, ok := q.Device.Memory.RemoteAfter(&q.last, q.PD, q.Num, key, addr, rest, verbs.RemoteWrite)
+	s, ok := q.Device.Memory.RemoteCached(&q.last, q.PD, q.Num, key, addr, rest, verbs.RemoteWrite)
 	if !ok || !q.place(s.Sub(0, len(b)), k, b) {
 		return dropAccess
 	}

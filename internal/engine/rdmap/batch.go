@@ -5,10 +5,10 @@ package rdmap
 import "github.com/ramjet-rdma/ramjet/wire/iwarp"
 
 const (
-	// maxSegment limits ULPDUs so that payloads begin at a multiple of 64 bytes of a message, and
+	// maxULPDU limits ULPDUs so that payloads begin at a multiple of 64 bytes of a message, and
 	// an FPDU fits a segment of the loopback interface (65,464 bytes with IPv6): a small excess
 	// would cost as much as a full segment.
-	maxSegment = 1022*64 + iwarp.TaggedLen
+	maxULPDU = 1022*64 + iwarp.TaggedLen
 	// batchBytes is when a batch is full: at 16 long FPDUs, because a write costs about 10 µs
 	// besides its bytes while the peer reads. batchRoom is its capacity: all of that, the FPDU that
 	// exceeds it, and the short messages that may follow.
@@ -41,8 +41,8 @@ func (b *Batch) Sent(n int) { b.sent += n }
 // full reports whether nothing more may be appended. Otherwise there is room for any FPDU.
 func (b *Batch) full() bool { return len(b.buf) >= batchBytes }
 
-// grab appends n bytes, to be filled by the caller.
-func (b *Batch) grab(n int) []byte {
+// extend appends n bytes, to be filled by the caller.
+func (b *Batch) extend(n int) []byte {
 	from := len(b.buf)
 	b.buf = b.buf[:from+n]
 	return b.buf[from:]

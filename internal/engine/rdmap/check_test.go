@@ -47,14 +47,14 @@ func TestBadCRC(t *testing.T) {
 			continue
 		}
 		for _, n := range []int{100, 5000, 60_000} {
-			p.Segment = Large
+			p.ULPDU = MaxULPDU
 			if p.MarkersOut {
-				p.Segment = markedSegment
+				p.ULPDU = maxMarkedULPDU
 			}
 			a, b := pair(t, 1<<16, p)
 			run(a, b, whole)
 			fill(a.mem, 7)
-			a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, min(n, p.Segment-iwarp.TaggedLen))}, Remote: b.at(0)})
+			a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, min(n, p.ULPDU-iwarp.TaggedLen))}, Remote: b.at(0)})
 			a.transmit()
 			a.wire[len(a.wire)-90] ^= 1
 			before := bytes.Clone(b.mem)

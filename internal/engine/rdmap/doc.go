@@ -20,11 +20,11 @@
 //
 //	setup.go                  MPA's frames, what they agree on
 //	qp.go, modify.go          the queue pair, its states; see also package queue
-//	prompt.go                 peers that miss what comes first
+//	prompt.go                 peers that miss the first message
 //	sendqueue.go              work requests
 //	sender.go, respond.go     from work requests, and from the peer's reads, to FPDUs
-//	batch.go                  what comes out
+//	batch.go                  the FPDUs to write
 //	receiver.go               from bytes to checked segments
-//	place.go, messages.go     where they go, and what they do
+//	place.go, messages.go     where payload goes, and what messages do
 //	terminate.go              errors, both ways
 package rdmap

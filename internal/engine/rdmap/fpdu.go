@@ -44,7 +44,7 @@ func (f *fpdu) marker() {
 	if at > f.start {
 		m = iwarp.Marker(at - f.start)
 	}
-	s := f.b.grab(iwarp.MarkerLen)
+	s := f.b.extend(iwarp.MarkerLen)
 	m.Append(s[:0])
 	f.q.tx.queued += iwarp.MarkerLen
 	if f.q.CRC {
@@ -62,7 +62,7 @@ func (f *fpdu) room(n int) []byte {
 		n = min(n, iwarp.MarkerInterval-int(f.q.tx.queued%iwarp.MarkerInterval))
 	}
 	f.q.tx.queued += uint64(n)
-	return f.b.grab(n)
+	return f.b.extend(n)
 }
 
 // put appends bytes of the engine's own.
@@ -103,7 +103,7 @@ func (f *fpdu) close() {
 		f.marker()
 	}
 	f.q.tx.queued += iwarp.CRCLen
-	iwarp.PutCRC(f.b.grab(iwarp.CRCLen), f.crc) // zero without CRCs
+	iwarp.PutCRC(f.b.extend(iwarp.CRCLen), f.crc) // zero without CRCs
 	f.q.Counts.SentPackets++
 	f.q.Device.Counters.SentFPDUs++
 }
@@ -118,8 +118,8 @@ func (q *QP) segment(b *Batch, h iwarp.Header, from *memory.Cursor, n int) bool 
 		return false
 	}
 	f.close()
-	if q.Seen != nil {
-		q.Seen(true, h, nil, n)
+	if q.Trace != nil {
+		q.Trace(true, h, nil, n)
 	}
 	return true
 }
@@ -129,7 +129,7 @@ func (q *QP) message(b *Batch, h iwarp.Header, data []byte) {
 	f := q.open(b, &h, len(data))
 	f.put(data)
 	f.close()
-	if q.Seen != nil {
-		q.Seen(true, h, bytes.Clone(data), len(data)) // a copy: data would escape to the heap, where nobody looks too
+	if q.Trace != nil {
+		q.Trace(true, h, bytes.Clone(data), len(data)) // a copy: data would escape to the heap, where nobody looks too
 	}
 }

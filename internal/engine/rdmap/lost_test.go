@@ -22,7 +22,7 @@ func TestEndInMessage(t *testing.T) {
 		"in an FPDU":        {func(sent int) int { return sent - 1 }, verbs.RetryExceeded},
 		"between FPDUs":     {func(sent int) int { return iwarp.FPDULen(1000) }, verbs.RetryExceeded},
 	} {
-		a, b := pair(t, 1<<16, Params{CRC: true, Segment: 1000})
+		a, b := pair(t, 1<<16, Params{CRC: true, ULPDU: 1000})
 		run(a, b, whole)
 		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 3000)}, Remote: b.at(0)})
 		a.transmit()
@@ -95,8 +95,8 @@ func TestSendOfMuch(t *testing.T) {
 	}
 	r.inMessage, r.op, r.mo = true, iwarp.OpSend, math.MaxUint32-99
 	h := iwarp.Header{Last: true, Opcode: iwarp.OpSend, MSN: r.sendMSN, MO: r.mo}
-	if b.qp.findReceive(&h, nil, 100) || b.qp.term == nil || b.qp.term.Cause != iwarp.UntaggedTooLong {
-		t.Errorf("terminated with %v", b.qp.term)
+	if b.qp.findReceive(&h, nil, 100) || b.qp.terminateMsg == nil || b.qp.terminateMsg.Cause != iwarp.UntaggedTooLong {
+		t.Errorf("terminated with %v", b.qp.terminateMsg)
 	}
 	b.drain()
 	b.next(verbs.LocalLengthError)
@@ -121,8 +121,8 @@ func TestWriteWithoutEnd(t *testing.T) {
 			if wc := b.next(verbs.Success); wc.ByteLen != math.MaxUint32 {
 				t.Errorf("%d bytes were written, it says", wc.ByteLen)
 			}
-		} else if b.qp.term.Cause != iwarp.OperationUnspecified {
-			t.Errorf("terminated with %v", b.qp.term.Cause)
+		} else if b.qp.terminateMsg.Cause != iwarp.OperationUnspecified {
+			t.Errorf("terminated with %v", b.qp.terminateMsg.Cause)
 		}
 	}
 }

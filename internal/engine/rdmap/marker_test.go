@@ -13,7 +13,7 @@ import (
 // marked is the stream of a WRITE in several FPDUs with markers and without CRCs, and its end b.
 func marked(t *testing.T) (stream []byte, b *host) {
 	t.Helper()
-	a, b := pair(t, 1<<16, Params{MarkersIn: true, MarkersOut: true, Segment: 500})
+	a, b := pair(t, 1<<16, Params{MarkersIn: true, MarkersOut: true, ULPDU: 500})
 	fill(a.mem, 1)
 	a.post(verbs.SendWR{ID: 1, Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 1<<14)}, Remote: b.at(0)})
 	a.transmit()
@@ -34,8 +34,8 @@ func TestMarkerPadding(t *testing.T) {
 		}
 		stream = stream[n:]
 	}
-	if b.qp.term != nil {
-		t.Errorf("terminated: %v", b.qp.term.Cause)
+	if b.qp.terminateMsg != nil {
+		t.Errorf("terminated: %v", b.qp.terminateMsg.Cause)
 	}
 }
 
@@ -53,8 +53,8 @@ func TestMarkerLies(t *testing.T) {
 			}
 			stream = stream[n:]
 		}
-		if b.qp.term == nil || b.qp.term.Cause != iwarp.MPAMarker {
-			t.Errorf("the marker at %d, which is %d: %v", at, m, b.qp.term)
+		if b.qp.terminateMsg == nil || b.qp.terminateMsg.Cause != iwarp.MPAMarker {
+			t.Errorf("the marker at %d, which is %d: %v", at, m, b.qp.terminateMsg)
 		}
 	}
 }

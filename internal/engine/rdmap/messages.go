@@ -67,7 +67,7 @@ func (q *QP) endSend(h *iwarp.Header) {
 	r.sendMSN++
 	if h.Opcode.Invalidates() && !q.Device.Memory.Invalidate(q.PD, q.Num, verbs.Key(h.STag)) {
 		q.CompleteReceive(verbs.RemoteAccessError)
-		q.violated(iwarp.ProtectionInvalidate, nil, nil, 0)
+		q.terminateAccess(iwarp.ProtectionInvalidate, nil, nil, 0)
 		return
 	}
 	wc := q.completeReceive()
@@ -107,7 +107,7 @@ func (q *QP) endReadResponse(last bool) {
 // answered ends the oldest READ or atomic request.
 func (q *QP) answered() {
 	op := q.reads.Front()
-	if !op.ready {
+	if !op.rtr {
 		q.sq.At(int(op.wqe-q.popped)).answered++
 	}
 	op.span = memory.Span{}
@@ -124,8 +124,8 @@ func (q *QP) failRead(s verbs.Status) {
 	q.fail(s)
 }
 
-// request0 handles a READ or atomic request, whose message is the whole segment.
-func (q *QP) request0(h *iwarp.Header, head, body []byte) bool {
+// handleRequest handles a READ or atomic request, whose message is the whole segment.
+func (q *QP) handleRequest(h *iwarp.Header, head, body []byte) bool {
 	if limit := min(int(q.IRD), int(q.Attr().MaxDestRdAtomic)); q.tx.resp.Len() >= limit {
 		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.UntaggedNoBuffer), Reason: verbs.ReasonTooMany, Op: requestOp(h, body),
 			Detail: fmt.Sprintf("max_dest_rd_atomic %d", limit)}, q.PD, 0)
@@ -149,11 +149,11 @@ func (q *QP) readRequest(head, body []byte) bool {
 	resp := response{stag: r.SinkSTag, to: r.SinkTO}
 	if r.Size > 0 {
 		if r.SrcTO > math.MaxUint64-uint64(r.Size) || r.SinkTO > math.MaxUint64-uint64(r.Size) {
-			return q.violated(iwarp.ProtectionWrap, head, body, len(body))
+			return q.terminateAccess(iwarp.ProtectionWrap, head, body, len(body))
 		}
 		s, cause := q.source(verbs.WCRead, verbs.Key(r.SrcSTag), r.SrcTO, uint64(r.Size), verbs.RemoteRead)
 		if cause != 0 {
-			return q.violated(cause, head, body, len(body))
+			return q.terminateAccess(cause, head, body, len(body))
 		}
 		resp.span = s
 	}
@@ -167,7 +167,7 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 	op := atomicOp(r.Op)
 	s, cause := q.source(op, verbs.Key(r.STag), r.TO, 8, verbs.RemoteAtomic)
 	if cause != 0 {
-		return q.violated(cause, head, body, len(body))
+		return q.terminateAccess(cause, head, body, len(body))
 	}
 	if !s.Aligned8() {
 		q.RefuseRequest(verbs.Failure{Status: statusOf(iwarp.OperationCatastrophic), Reason: verbs.ReasonMisaligned, Op: op, Key: verbs.Key(r.STag), Addr: r.TO, Length: 8},
@@ -187,7 +187,7 @@ func (q *QP) atomicRequest(head, body []byte) bool {
 		return q.terminate(iwarp.OperationOpcode, head, body, len(body))
 	}
 	if !there {
-		return q.violated(iwarp.ProtectionBounds, head, body, len(body))
+		return q.terminateAccess(iwarp.ProtectionBounds, head, body, len(body))
 	}
 	q.Device.Memory.Written(s)
 	*q.tx.resp.PushBack() = resp

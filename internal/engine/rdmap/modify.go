@@ -36,7 +36,7 @@ func (q *QP) reset() {
 	q.sendQueue = sendQueue{sq: q.sq, reads: q.reads}
 	q.tx.stop()
 	q.rx.stop()
-	q.term, q.fin, q.up = nil, false, false
+	q.terminateMsg, q.closing, q.up = nil, false, false
 	q.Reset()
 }
 

@@ -55,12 +55,12 @@ func newHost(t testing.TB, seed int64, size int) *host {
 // pair makes two ends whose streams have begun.
 func pair(t testing.TB, size int, p Params) (a, b *host) {
 	a, b = newHost(t, 1, size), newHost(t, 2, size)
-	if p.Segment == 0 {
-		p.Segment = Large
+	if p.ULPDU == 0 {
+		p.ULPDU = MaxULPDU
 	}
 	p.IRD, p.ORD = 8, 8
 	pa, pb := p, p
-	pa.SayReady, pb.AwaitReady = ReadyWrite, true
+	pa.SendRTR, pb.AwaitRTR = RTRWrite, true
 	if !a.qp.Begin(pa) || !b.qp.Begin(pb) {
 		t.Fatal("a stream cannot begin")
 	}
@@ -173,9 +173,9 @@ func whole() int { return 1 << 30 }
 var modes = map[string]Params{
 	"plain":        {},
 	"CRC":          {CRC: true},
-	"MSS":          {CRC: true, Segment: SegmentOf(1460)},
-	"markers":      {CRC: true, MarkersIn: true, MarkersOut: true, Segment: 1400},
-	"markers only": {MarkersIn: true, MarkersOut: true, Segment: 4000},
+	"MSS":          {CRC: true, ULPDU: ULPDUFor(1460)},
+	"markers":      {CRC: true, MarkersIn: true, MarkersOut: true, ULPDU: 1400},
+	"markers only": {MarkersIn: true, MarkersOut: true, ULPDU: 4000},
 }
 
 // TestOperations does each operation, in streams of each mode that are cut anywhere.
@@ -302,12 +302,12 @@ func TestRefusals(t *testing.T) {
 		case c.cause == iwarp.ProtectionInvalidate: // found when the message was complete: no header goes with it
 			side = verbs.FailedStream
 		case c.status == verbs.Success:
-			side = verbs.FailedPast
+			side = verbs.FailedCompleted
 		}
-		if f := a.qp.Why(); f == nil || f.Side != side || f.Status != statusOf(c.cause) || f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
+		if f := a.qp.Failure(); f == nil || f.Side != side || f.Status != statusOf(c.cause) || f.Reason != verbs.ReasonPeerRefused || !strings.Contains(f.Detail, c.cause.String()) {
 			t.Errorf("%s: the requester knows %v", name, f)
 		}
-		if f := b.qp.Why(); f == nil || f.Side != verbs.FailedRecv && f.Status != statusOf(c.cause) {
+		if f := b.qp.Failure(); f == nil || f.Side != verbs.FailedRecv && f.Status != statusOf(c.cause) {
 			t.Errorf("%s: the responder knows %v", name, f)
 		}
 		if !bytes.Equal(before, b.mem) {

@@ -10,9 +10,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// longest is the length of the longest message in bytes: offsets within a message, and the lengths
+// maxMessageLen is the length of the longest message in bytes: offsets within a message, and the lengths
 // in completions, have 32 bits (RFC 5041 section 4.3).
-const longest = math.MaxUint32
+const maxMessageLen = math.MaxUint32
 
 // begin checks the header of a segment, head, and finds the destination of its payload, body. It
 // returns false if the segment waits for a receive, or the stream was terminated.
@@ -60,7 +60,7 @@ func (q *QP) find(h *iwarp.Header, head, body []byte) bool {
 		q.rx.imm = binary.BigEndian.Uint32(body)
 		return q.checkNumber(h, q.rx.sendMSN, head, n) && q.takeReceive()
 	case op == iwarp.OpReadRequest, op == iwarp.OpAtomicRequest:
-		return q.checkNumber(h, q.rx.readMSN, head, n) && q.request0(h, head, body)
+		return q.checkNumber(h, q.rx.readMSN, head, n) && q.handleRequest(h, head, body)
 	case op == iwarp.OpAtomicResponse:
 		return q.checkNumber(h, q.rx.atomicMSN, head, n) && q.atomicResponse(head, body)
 	}
@@ -85,19 +85,19 @@ func (q *QP) findWrite(h *iwarp.Header, head []byte, n int) bool {
 	}
 	key := verbs.Key(h.STag)
 	if h.TO > math.MaxUint64-uint64(n) {
-		return q.violated(iwarp.TaggedWrap, head, nil, n)
+		return q.terminateAccess(iwarp.TaggedWrap, head, nil, n)
 	}
-	if q.rx.inMessage && uint64(n) > longest-uint64(q.rx.written) {
-		return q.violated(iwarp.OperationUnspecified, head, nil, n)
+	if q.rx.inMessage && uint64(n) > maxMessageLen-uint64(q.rx.written) {
+		return q.terminateAccess(iwarp.OperationUnspecified, head, nil, n)
 	}
 	if q.Attr().Access&verbs.RemoteWrite == 0 {
 		q.RefuseRequest(verbs.Failure{Status: verbs.RemoteAccessError, Reason: verbs.ReasonQPAccess, Op: verbs.WCWrite, Key: key, Addr: h.TO, Length: uint64(n)},
 			q.PD, verbs.RemoteWrite)
-		return q.violated(iwarp.ProtectionAccess, head, nil, n)
+		return q.terminateAccess(iwarp.ProtectionAccess, head, nil, n)
 	}
-	s, ok := q.Device.Memory.RemoteAfter(&q.rx.last, q.PD, q.Num, key, h.TO, uint64(n), verbs.RemoteWrite)
+	s, ok := q.Device.Memory.RemoteCached(&q.rx.last, q.PD, q.Num, key, h.TO, uint64(n), verbs.RemoteWrite)
 	if !ok {
-		return q.violated(q.taggedCause(key, h.TO, n), head, nil, n)
+		return q.terminateAccess(q.taggedCause(key, h.TO, n), head, nil, n)
 	}
 	q.rx.land.One(s)
 	return true
@@ -143,7 +143,7 @@ func (q *QP) findReceive(h *iwarp.Header, head []byte, n int) bool {
 			return q.terminate(iwarp.LocalCatastrophic, head, nil, n)
 		}
 	}
-	if uint64(r.mo)+uint64(n) > min(uint64(r.land.Len()), longest) {
+	if uint64(r.mo)+uint64(n) > min(uint64(r.land.Len()), maxMessageLen) {
 		q.CompleteReceive(verbs.LocalLengthError)
 		return q.terminate(iwarp.UntaggedTooLong, head, nil, n)
 	}
@@ -189,6 +189,6 @@ func (q *QP) placeFailed() {
 		q.terminateLocal()
 		q.failRead(verbs.LocalProtectionError)
 	default:
-		q.violated(iwarp.TaggedSTag, nil, nil, 0)
+		q.terminateAccess(iwarp.TaggedSTag, nil, nil, 0)
 	}
 }

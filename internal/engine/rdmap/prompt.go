@@ -9,7 +9,7 @@ package rdmap
 // Prompt a few times while the peer is Quiet.
 
 // Quiet reports whether the peer has sent nothing since the stream began.
-func (q *QP) Quiet() bool { return q.up && !q.rx.began && q.term == nil && !q.fin }
+func (q *QP) Quiet() bool { return q.up && !q.rx.began && q.terminateMsg == nil && !q.closing }
 
 // Prompt makes a quiet peer look at its socket again: it sends an RDMA WRITE of no bytes, which
 // names no memory and does nothing. A responder that held back may send from then on.
@@ -17,8 +17,8 @@ func (q *QP) Prompt() {
 	t := &q.tx
 	switch {
 	case t.await:
-		t.await = q.AwaitReady
+		t.await = q.AwaitRTR
 	case t.queued > 0 && !t.inMessage && !t.answering:
-		t.ready = ReadyWrite
+		t.rtr = RTRWrite
 	}
 }

@@ -23,7 +23,7 @@ func (h *host) arriveAll(b []byte) {
 // TestPrompt has an initiator repeat its ready-to-receive message until the peer has said
 // something, and never in the middle of a message.
 func TestPrompt(t *testing.T) {
-	a, b := pair(t, 1<<20, Params{Segment: 1000})
+	a, b := pair(t, 1<<20, Params{ULPDU: 1000})
 	a.transmit()
 	ready := len(a.wire)
 	if ready == 0 || !a.qp.Quiet() || !b.qp.Quiet() {
@@ -60,7 +60,7 @@ func TestPrompt(t *testing.T) {
 func TestPause(t *testing.T) {
 	for _, prompted := range []bool{false, true} {
 		a, b := newHost(t, 1, 4096), newHost(t, 2, 4096)
-		if !a.qp.Begin(Params{Segment: Large, IRD: 1, ORD: 1}) || !b.qp.Begin(Params{Segment: Large, IRD: 1, ORD: 1, Pause: true}) {
+		if !a.qp.Begin(Params{ULPDU: MaxULPDU, IRD: 1, ORD: 1}) || !b.qp.Begin(Params{ULPDU: MaxULPDU, IRD: 1, ORD: 1, Pause: true}) {
 			t.Fatal("a stream cannot begin")
 		}
 		b.post(verbs.SendWR{ID: 1, Op: verbs.Write, SGL: []verbs.SGE{b.sge(0, 64)}, Remote: a.at(0)})

@@ -49,17 +49,17 @@ func (c *Counters) Metrics() []verbs.Metric {
 type QP struct {
 	queue.Pair
 	Device *Device
-	// Seen is told of each segment that was appended to a batch or taken from the stream, with n bytes of payload. Of
-	// segments of data that are sent, body is nil. It may be nil.
-	Seen func(sent bool, h iwarp.Header, body []byte, n int)
+	// Trace is called for each segment that was appended to a batch or taken from the stream, with n bytes of payload.
+	// For data that is sent, body is nil. Trace may be nil.
+	Trace func(sent bool, h iwarp.Header, body []byte, n int)
 
 	up bool // there is a stream
 	Params
 	sendQueue
-	tx   sender
-	rx   receiver
-	term *iwarp.Terminate // to be sent
-	fin  bool             // nothing more is sent after what is queued
+	tx           sender
+	rx           receiver
+	terminateMsg *iwarp.Terminate // to be sent
+	closing      bool             // nothing more is sent after what is queued
 }
 
 // New makes a queue pair in the RESET state. Its type is RC.
@@ -119,7 +119,7 @@ func (q *QP) Lost(orderly bool) {
 }
 
 // Ending reports whether to close the stream once everything that NextFPDUs returned was sent.
-func (q *QP) Ending() bool { return q.fin && q.term == nil }
+func (q *QP) Ending() bool { return q.closing && q.terminateMsg == nil }
 
 // fail completes the oldest send work request with a status and moves to ERR.
 func (q *QP) fail(status verbs.Status) {
@@ -137,7 +137,7 @@ func (q *QP) enterError() {
 		return
 	}
 	q.SetState(verbs.Err)
-	q.fin = true
+	q.closing = true
 	q.flushSends()
 	q.FlushReceives()
 	q.tx.stop()

@@ -16,7 +16,7 @@ func negotiate(t *testing.T, e iwarp.Enhanced, ird uint16) (reply Setup, p Param
 	var asked Setup
 	f := (&iwarp.Frame{Kind: iwarp.Request, Revision: 2, Flags: iwarp.FlagEnhanced, PrivateLen: iwarp.EnhancedLen}).Append(nil)
 	arriveFrame(t, &asked, e.Append(f), iwarp.Request)
-	b, p, ok := asked.Accept(nil, &Wishes{IRD: ird, ORD: 4, Segment: Large}, nil)
+	b, p, ok := asked.Accept(nil, &Proposal{IRD: ird, ORD: 4, ULPDU: MaxULPDU}, nil)
 	arriveFrame(t, &reply, b, iwarp.Reply)
 	return reply, p, ok
 }
@@ -41,11 +41,11 @@ func TestReadyKinds(t *testing.T) {
 		ird         uint16 // of the responder
 		write, read bool   // what it takes
 		send        bool
-		ready       Ready // what an initiator of ours says then
+		ready       RTR // what an initiator of ours says then
 		cause       iwarp.Cause
 	}{
-		"all":            {offer: iwarp.Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true}, ird: 4, write: true, ready: ReadyWrite},
-		"read":           {offer: iwarp.Enhanced{RTRRead: true}, ird: 4, read: true, ready: ReadyRead},
+		"all":            {offer: iwarp.Enhanced{RTRSend: true, RTRWrite: true, RTRRead: true}, ird: 4, write: true, ready: RTRWrite},
+		"read":           {offer: iwarp.Enhanced{RTRRead: true}, ird: 4, read: true, ready: RTRRead},
 		"read or send":   {offer: iwarp.Enhanced{RTRRead: true, RTRSend: true}, ird: 0, send: true, cause: iwarp.MPANoRTR},
 		"send":           {offer: iwarp.Enhanced{RTRSend: true}, ird: 4, send: true, cause: iwarp.MPANoRTR},
 		"none":           {offer: iwarp.Enhanced{}, ird: 4},
@@ -54,14 +54,14 @@ func TestReadyKinds(t *testing.T) {
 		c.offer.PeerToPeer, c.offer.IRD, c.offer.ORD = true, 4, 4
 		reply, p, ok := negotiate(t, c.offer, c.ird)
 		d := reply.Depths
-		if ok != (c.write || c.read || c.send) || reply.Rejected() == ok || d.RTRWrite != c.write || d.RTRRead != c.read || d.RTRSend != c.send || ok && !p.AwaitReady {
+		if ok != (c.write || c.read || c.send) || reply.Rejected() == ok || d.RTRWrite != c.write || d.RTRRead != c.read || d.RTRSend != c.send || ok && !p.AwaitRTR {
 			t.Errorf("%s: %v, %+v, %+v", name, ok, d, p)
 		}
 		if !ok {
 			continue
 		}
-		if p, cause := reply.Replied(&Wishes{IRD: 4, ORD: 4, Segment: Large}); cause != c.cause || p.SayReady != c.ready {
-			t.Errorf("%s: the initiator says %v, %v", name, p.SayReady, cause)
+		if p, cause := reply.Replied(&Proposal{IRD: 4, ORD: 4, ULPDU: MaxULPDU}); cause != c.cause || p.SendRTR != c.ready {
+			t.Errorf("%s: the initiator says %v, %v", name, p.SendRTR, cause)
 		}
 	}
 }
@@ -69,9 +69,9 @@ func TestReadyKinds(t *testing.T) {
 // TestReadyRead begins with a READ of no bytes, with work requests behind it.
 func TestReadyRead(t *testing.T) {
 	a, b := newHost(t, 1, 4096), newHost(t, 2, 4096)
-	p := Params{CRC: true, Segment: Large, IRD: 2, ORD: 2}
+	p := Params{CRC: true, ULPDU: MaxULPDU, IRD: 2, ORD: 2}
 	pa, pb := p, p
-	pa.SayReady, pb.AwaitReady = ReadyRead, true
+	pa.SendRTR, pb.AwaitRTR = RTRRead, true
 	if !a.qp.Begin(pa) || !b.qp.Begin(pb) {
 		t.Fatal("a stream cannot begin")
 	}
@@ -103,7 +103,7 @@ func TestReadyEmpty(t *testing.T) {
 	for name, p := range modes {
 		for cut := range 12 {
 			b := newHost(t, 2, 4096)
-			p.Segment, p.IRD, p.ORD, p.AwaitReady, p.MarkersOut = Large, 2, 2, true, false
+			p.ULPDU, p.IRD, p.ORD, p.AwaitRTR, p.MarkersOut = MaxULPDU, 2, 2, true, false
 			if !b.qp.Begin(p) {
 				t.Fatal("a stream cannot begin")
 			}

@@ -30,9 +30,9 @@ type receiver struct {
 
 	// The current segment.
 	h    iwarp.Header
-	land memory.Cursor // the destination of its payload
-	n    int           // bytes of that payload
-	last memory.Last   // the memory that the last WRITE named
+	land memory.Cursor      // the destination of its payload
+	n    int                // bytes of that payload
+	last memory.LookupCache // the memory that the last WRITE named
 
 	// The current message.
 	inMessage bool
@@ -103,7 +103,7 @@ func (q *QP) take(b []byte) {
 // consumed is consume that drops what follows the end of the stream.
 func (q *QP) consumed(b []byte) []byte {
 	rest := q.consume(b)
-	if q.term != nil || q.State() == verbs.Err {
+	if q.terminateMsg != nil || q.State() == verbs.Err {
 		return nil
 	}
 	return rest
@@ -114,7 +114,7 @@ func (q *QP) consume(b []byte) []byte {
 	r := &q.rx
 	begin := r.pos
 	size := len(b)
-	for q.term == nil && q.State() != verbs.Err {
+	for q.terminateMsg == nil && q.State() != verbs.Err {
 		var more bool
 		if q.MarkersIn {
 			b, more = q.consumeMarked(b, begin+uint64(size-len(b)))
@@ -149,7 +149,7 @@ func (q *QP) consumePlain(b []byte) (rest []byte, more bool) {
 		q.badCRC()
 		return nil, false
 	}
-	if !q.whole(b[iwarp.LengthLen:][:ulen]) {
+	if !q.handleSegment(b[iwarp.LengthLen:][:ulen]) {
 		return b, false
 	}
 	return b[all:], true
@@ -175,15 +175,15 @@ func (q *QP) countReceived() {
 	q.tx.await, q.rx.began = false, true
 }
 
-// whole handles a whole segment. It returns false if that waits for a receive, or the stream has
+// handleSegment handles a whole segment. It returns false if that waits for a receive, or the stream has
 // ended.
-func (q *QP) whole(b []byte) bool {
+func (q *QP) handleSegment(b []byte) bool {
 	r := &q.rx
 	r.h.Decode(b)
 	head := r.h.Len()
 	good := q.begin(&r.h, b[:head], b[head:]) && q.place(b[head:])
-	if q.Seen != nil && !r.paused { // else it comes again
-		q.Seen(false, r.h, b[head:], len(b)-head)
+	if q.Trace != nil && !r.paused { // else it comes again
+		q.Trace(false, r.h, b[head:], len(b)-head)
 	}
 	if !good {
 		return false
@@ -253,7 +253,7 @@ func (q *QP) consumeMarked(b []byte, pos uint64) (rest []byte, more bool) {
 		q.terminate(iwarp.MPAMarker, nil, nil, 0)
 		return nil, false
 	}
-	if !q.whole(seg) {
+	if !q.handleSegment(seg) {
 		return b, false
 	}
 	return b[i+iwarp.CRCLen:], true

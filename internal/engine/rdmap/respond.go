@@ -53,7 +53,7 @@ func (q *QP) respondPart(b *Batch, r *response) bool {
 		return false
 	}
 	h := iwarp.Header{Tagged: true, Opcode: iwarp.OpReadResponse, STag: r.stag, TO: r.to + uint64(r.off)}
-	n := min(r.span.Len()-r.off, q.Segment-h.Len())
+	n := min(r.span.Len()-r.off, q.ULPDU-h.Len())
 	h.Last = r.off+n == r.span.Len()
 	q.tx.one.One(r.span.Sub(r.off, n))
 	if !r.span.Valid() || !q.segment(b, h, &q.tx.one, n) {

@@ -30,14 +30,14 @@ type sender struct {
 	answering    bool // the first response has begun
 	responseNext bool // a response goes next
 
-	ready Ready // the ready message to send
-	await bool  // send nothing before the peer does
+	rtr   RTR  // the ready-to-receive message to send
+	await bool // send nothing before the peer does
 }
 
 func (t *sender) begin(p *Params) {
 	resp := t.resp
 	resp.Clear()
-	*t = sender{gather: t.gather, one: t.one, resp: resp, ready: p.SayReady, await: p.AwaitReady || p.Pause}
+	*t = sender{gather: t.gather, one: t.one, resp: resp, rtr: p.SendRTR, await: p.AwaitRTR || p.Pause}
 	for i := range t.msn {
 		t.msn[i] = 1
 	}
@@ -45,7 +45,7 @@ func (t *sender) begin(p *Params) {
 
 func (t *sender) stop() {
 	t.resp.Clear()
-	t.answering, t.inMessage, t.gathering, t.ready = false, false, false, NotReady
+	t.answering, t.inMessage, t.gathering, t.rtr = false, false, false, NoRTR
 	t.gather.Reset()
 }
 
@@ -53,13 +53,13 @@ func (t *sender) stop() {
 func (q *QP) NextFPDUs(b *Batch) bool {
 	before := b.Len()
 	t := &q.tx
-	if !q.up || t.await && q.term == nil {
+	if !q.up || t.await && q.terminateMsg == nil {
 		return false
 	}
-	if t.ready != NotReady && !t.inMessage && !t.answering {
-		q.sayReady(b)
+	if t.rtr != NoRTR && !t.inMessage && !t.answering {
+		q.sendRTR(b)
 	}
-	for q.term == nil && q.State() >= verbs.RTR && q.State() <= verbs.SQD {
+	for q.terminateMsg == nil && q.State() >= verbs.RTR && q.State() <= verbs.SQD {
 		answer := t.resp.Len() > 0 && !t.inMessage && (t.answering || t.responseNext || !q.canRequest())
 		if answer {
 			if !q.respond(b) {
@@ -77,22 +77,22 @@ func (q *QP) NextFPDUs(b *Batch) bool {
 		}
 		t.responseNext = !t.inMessage
 	}
-	if q.term != nil && !b.full() {
+	if q.terminateMsg != nil && !b.full() {
 		q.sendTerminate(b)
 	}
 	return b.Len() > before
 }
 
-// sayReady appends the ready-to-receive message, which comes first (RFC 6581).
-func (q *QP) sayReady(b *Batch) {
+// sendRTR appends the ready-to-receive message, which comes first (RFC 6581).
+func (q *QP) sendRTR(b *Batch) {
 	t := &q.tx
-	if t.ready == ReadyWrite {
+	if t.rtr == RTRWrite {
 		q.segment(b, iwarp.Header{Tagged: true, Last: true, Opcode: iwarp.OpWrite}, nil, 0)
 	} else {
-		*q.reads.PushBack() = readOp{ready: true}
+		*q.reads.PushBack() = readOp{rtr: true}
 		q.message(b, t.readHeader(), (&iwarp.ReadRequest{}).Append(nil))
 	}
-	t.ready = NotReady
+	t.rtr = NoRTR
 }
 
 // readHeader returns the header of the next READ request.
@@ -163,8 +163,8 @@ func (q *QP) finish(w *sendWQE) {
 	}
 }
 
-// failHere makes work request next fail when it is the oldest.
-func (q *QP) failHere(w *sendWQE, status verbs.Status) {
+// failWhenOldest makes work request next fail when it is the oldest.
+func (q *QP) failWhenOldest(w *sendWQE, status verbs.Status) {
 	w.Status = status
 	q.tx.inMessage, q.tx.gathering = false, false
 	q.retire()
@@ -173,14 +173,14 @@ func (q *QP) failHere(w *sendWQE, status verbs.Status) {
 // local executes a work request that sends nothing.
 func (q *QP) local(w *sendWQE) {
 	if !q.DoLocal(&w.SendWQE) {
-		q.failHere(w, w.Status)
+		q.failWhenOldest(w, w.Status)
 		return
 	}
 	q.finish(w)
 }
 
-// gatherOf points the gather cursor at the memory of a work request.
-func (q *QP) gatherOf(w *sendWQE) bool {
+// setGather points the gather cursor at the memory of a work request.
+func (q *QP) setGather(w *sendWQE) bool {
 	t := &q.tx
 	if t.gathering {
 		return true
@@ -197,8 +197,8 @@ func (q *QP) gatherOf(w *sendWQE) bool {
 // sendMessage appends the next segments of a SEND or WRITE.
 func (q *QP) sendMessage(b *Batch, w *sendWQE) bool {
 	t := &q.tx
-	if !q.gatherOf(w) {
-		q.failHere(w, verbs.LocalProtectionError)
+	if !q.setGather(w) {
+		q.failWhenOldest(w, verbs.LocalProtectionError)
 		return false
 	}
 	tagged := w.Op == verbs.Write || w.Op == verbs.WriteImm
@@ -212,11 +212,11 @@ func (q *QP) sendMessage(b *Batch, w *sendWQE) bool {
 				h.STag = iwarp.STag(w.Key)
 			}
 		}
-		n := min(int(w.Length-t.off), q.Segment-h.Len())
+		n := min(int(w.Length-t.off), q.ULPDU-h.Len())
 		h.Last = t.off+uint32(n) == w.Length
 		t.inMessage = true
 		if !q.segment(b, h, &t.gather, n) {
-			q.failHere(w, verbs.LocalProtectionError)
+			q.failWhenOldest(w, verbs.LocalProtectionError)
 			return false
 		}
 		t.off += uint32(n)
@@ -271,7 +271,7 @@ func (q *QP) requestRead(b *Batch, w *sendWQE) bool {
 		sge := &w.SGL[w.asked]
 		s, ok := q.Device.Memory.Local(q.PD, sge, true)
 		if !ok {
-			q.failHere(w, verbs.LocalProtectionError)
+			q.failWhenOldest(w, verbs.LocalProtectionError)
 			return false
 		}
 		for i := range w.asked {
@@ -300,7 +300,7 @@ func (q *QP) requestAtomic(b *Batch, w *sendWQE) bool {
 		}
 	}
 	if !ok || s.Len() != 8 {
-		q.failHere(w, verbs.LocalProtectionError)
+		q.failWhenOldest(w, verbs.LocalProtectionError)
 		return false
 	}
 	t.atomic++

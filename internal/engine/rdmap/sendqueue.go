@@ -30,7 +30,7 @@ type sendWQE struct {
 // readOp is a READ or atomic request whose response is outstanding.
 type readOp struct {
 	wqe    uint64 // its work request: how many had left the queue when it was the oldest
-	ready  bool   // not of a work request: it was the ready-to-receive message
+	rtr    bool   // not of a work request: it was the ready-to-receive message
 	atomic bool
 	id     uint32      // atomic
 	stag   iwarp.STag  // READ: the sink
@@ -40,22 +40,22 @@ type readOp struct {
 	span   memory.Span // the destination of the data
 }
 
-// lacking has the reason for each operation that iWARP has no message for.
-var lacking = queue.Lacking{
+// unsupported has the reason for each operation that iWARP has no message for.
+var unsupported = queue.UnsupportedOps{
 	verbs.SendImm:     "iWARP's immediate data are a message of their own: use RDMA_WRITE_WITH_IMM, or put them into the message",
 	verbs.AtomicWrite: "iWARP has no atomic write",
 	verbs.Flush:       "iWARP has no flush: a READ of what was written makes sure that it has arrived",
 }
 
-// lacks returns why there is no message for a work request.
-var lacks = lacking.Refuse
+// checkOp returns why there is no message for a work request.
+var checkOp = unsupported.Check
 
 // PostSend adds work requests in order and returns how many.
 func (q *QP) PostSend(wrs []verbs.SendWR) (int, error) { return q.Post(wrs, false) }
 
 // Post is PostSend; with all, none is added if one of them cannot be.
 func (q *QP) Post(wrs []verbs.SendWR, all bool) (int, error) {
-	n, err := q.CheckSends(wrs, q.sq.Len(), all, lacks)
+	n, err := q.CheckSends(wrs, q.sq.Len(), all, checkOp)
 	for i := range n {
 		w := q.sq.PushBack()
 		q.SetSend(&w.SendWQE, &wrs[i])

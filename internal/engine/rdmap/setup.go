@@ -8,22 +8,22 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// Wishes are what one side asks for in the set-up of a stream.
-type Wishes struct {
+// Proposal is what one side proposes in the set-up of a stream.
+type Proposal struct {
 	CRC      bool   // CRCs, which are used if either side wants them
 	Markers  bool   // markers in what we receive
-	Segment  int    // limit of a ULPDU that we send, in bytes
+	ULPDU    int    // limit of a ULPDU that we send, in bytes
 	MSS      int    // bytes of a TCP segment
 	IRD, ORD uint16 // READs and atomics that we answer at once, and that we have in flight
 }
 
-// Ready is a kind of ready-to-receive message that an initiator sends.
-type Ready uint8
+// RTR is a kind of ready-to-receive message that an initiator sends.
+type RTR uint8
 
 const (
-	NotReady   Ready = iota // none
-	ReadyWrite              // an RDMA Write of no bytes
-	ReadyRead               // an RDMA Read of no bytes, whose response goes nowhere
+	NoRTR    RTR = iota // none
+	RTRWrite            // an RDMA Write of no bytes
+	RTRRead             // an RDMA Read of no bytes, whose response goes nowhere
 )
 
 // Params are the result of the negotiation.
@@ -31,11 +31,11 @@ type Params struct {
 	CRC        bool
 	MarkersIn  bool
 	MarkersOut bool
-	Segment    int // limit of a ULPDU that we send, in bytes
+	ULPDU      int // limit of a ULPDU that we send, in bytes
 	IRD, ORD   uint16
-	SayReady   Ready // the initiator's first message, which says that it is ready (RFC 6581 section 4)
-	AwaitReady bool  // nothing may be sent before the peer's first FPDU
-	Pause      bool  // nothing may be sent before that or the first Prompt
+	SendRTR    RTR  // the initiator's first message, which says that it is ready (RFC 6581 section 4)
+	AwaitRTR   bool // nothing may be sent before the peer's first FPDU
+	Pause      bool // nothing may be sent before that or the first Prompt
 }
 
 // Setup reads the peer's frame.
@@ -95,7 +95,7 @@ func (s *Setup) Rejected() bool { return s.Frame.Flags&iwarp.FlagReject != 0 }
 // MaxPrivate is the limit of the program's private data in a frame, in bytes.
 const MaxPrivate = iwarp.MaxPrivateData - iwarp.EnhancedLen
 
-func (w *Wishes) flags() iwarp.FrameFlags {
+func (w *Proposal) flags() iwarp.FrameFlags {
 	f := iwarp.FlagLarge
 	if w.CRC {
 		f |= iwarp.FlagCRC
@@ -107,49 +107,49 @@ func (w *Wishes) flags() iwarp.FrameFlags {
 }
 
 // AppendRequest appends the frame of an initiator.
-func AppendRequest(b []byte, w *Wishes, private []byte) []byte {
+func AppendRequest(b []byte, w *Proposal, private []byte) []byte {
 	f := iwarp.Frame{Kind: iwarp.Request, Flags: w.flags() | iwarp.FlagEnhanced, Revision: 2, PrivateLen: uint16(iwarp.EnhancedLen + len(private))}
 	e := iwarp.Enhanced{PeerToPeer: true, RTRWrite: true, RTRRead: w.ORD > 0, IRD: w.IRD, ORD: w.ORD}
 	return append(e.Append(f.Append(b)), private...)
 }
 
 // params combines the flags of both frames and the depths of the peer.
-func (s *Setup) params(w *Wishes) Params {
+func (s *Setup) params(w *Proposal) Params {
 	f := s.Frame.Flags
 	p := Params{CRC: w.CRC || f&iwarp.FlagCRC != 0, MarkersIn: w.Markers, MarkersOut: f&iwarp.FlagMarkers != 0, IRD: w.IRD, ORD: w.ORD}
 	if s.Enhanced() {
 		p.ORD = min(w.ORD, s.Depths.IRD)
 	}
-	p.Segment = w.segment(f&iwarp.FlagLarge != 0, p.MarkersOut)
+	p.ULPDU = w.ulpdu(f&iwarp.FlagLarge != 0, p.MarkersOut)
 	return p
 }
 
-// markedSegment limits ULPDUs with markers, whose FPDUs are assembled in one buffer.
-const markedSegment = 16 << 10
+// maxMarkedULPDU limits ULPDUs with markers, whose FPDUs are assembled in one buffer.
+const maxMarkedULPDU = 16 << 10
 
-// segment returns the limit of ULPDUs. A peer that does not announce that it accepts large FPDUs
+// ulpdu returns the limit of ULPDUs. A peer that does not announce that it accepts large FPDUs
 // gets those that fit a TCP segment (RFC 5044 section 4.5).
-func (w *Wishes) segment(large, marked bool) int {
-	n := min(w.Segment, maxSegment)
+func (w *Proposal) ulpdu(large, marked bool) int {
+	n := min(w.ULPDU, maxULPDU)
 	if !large || marked {
-		n = min(n, SegmentOf(max(w.MSS, 536)))
+		n = min(n, ULPDUFor(max(w.MSS, 536)))
 		if marked {
-			n = min(n, markedSegment)
+			n = min(n, maxMarkedULPDU)
 			n -= (n/iwarp.MarkerInterval + 2) * iwarp.MarkerLen
 		}
 	}
 	return n
 }
 
-// SegmentOf returns the longest ULPDU whose FPDU has no more than n bytes.
-func SegmentOf(n int) int { return min(n&^3-iwarp.LengthLen-iwarp.CRCLen, maxSegment) }
+// ULPDUFor returns the longest ULPDU whose FPDU has no more than n bytes.
+func ULPDUFor(n int) int { return min(n&^3-iwarp.LengthLen-iwarp.CRCLen, maxULPDU) }
 
-// Large is the longest ULPDU that this engine sends.
-const Large = maxSegment
+// MaxULPDU is the longest ULPDU that this engine sends.
+const MaxULPDU = maxULPDU
 
 // Replied returns the consequences of the reply, for the initiator. A cause other than zero means
 // that the stream cannot be used.
-func (s *Setup) Replied(w *Wishes) (Params, iwarp.Cause) {
+func (s *Setup) Replied(w *Proposal) (Params, iwarp.Cause) {
 	p := s.params(w)
 	if s.Enhanced() {
 		if s.Depths.ORD > w.IRD && s.Depths.ORD != iwarp.MaxDepth {
@@ -158,9 +158,9 @@ func (s *Setup) Replied(w *Wishes) (Params, iwarp.Cause) {
 		switch d := &s.Depths; {
 		case !d.PeerToPeer:
 		case d.RTRWrite:
-			p.SayReady = ReadyWrite
+			p.SendRTR = RTRWrite
 		case d.RTRRead && p.ORD > 0:
-			p.SayReady = ReadyRead
+			p.SendRTR = RTRRead
 		default:
 			return p, iwarp.MPANoRTR
 		}
@@ -192,7 +192,7 @@ func AppendTerminate(b []byte, p *Params, cause iwarp.Cause) []byte {
 // use the peer-to-peer model of RFC 6581 do not follow that rule. Neither do we towards them,
 // because our message may have to be the first. We pause before it, because they may not be ready
 // to receive before they have seen the reply.
-func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, bool) {
+func (s *Setup) Accept(b []byte, w *Proposal, private []byte) ([]byte, Params, bool) {
 	p := s.params(w)
 	f := iwarp.Frame{Kind: iwarp.Reply, Flags: w.flags(), Revision: s.Frame.Revision, PrivateLen: uint16(len(private))}
 	if p.CRC {
@@ -215,9 +215,9 @@ func (s *Setup) Accept(b []byte, w *Wishes, private []byte) ([]byte, Params, boo
 		default:
 			return s.Reject(b, nil), p, false
 		}
-		p.AwaitReady = true
+		p.AwaitRTR = true
 	}
-	p.Pause = !p.AwaitReady
+	p.Pause = !p.AwaitRTR
 	f.Flags |= iwarp.FlagEnhanced
 	f.PrivateLen += iwarp.EnhancedLen
 	return append(e.Append(f.Append(b)), private...), p, true

@@ -17,16 +17,16 @@ func (q *QP) terminate(cause iwarp.Cause, head, body []byte, n int) bool {
 	return q.end(cause, head, body, n, verbs.EventQPRequestError)
 }
 
-// violated is terminate for a peer that requested what is not allowed.
-func (q *QP) violated(cause iwarp.Cause, head, body []byte, n int) bool {
+// terminateAccess is terminate for a peer that requested what is not allowed.
+func (q *QP) terminateAccess(cause iwarp.Cause, head, body []byte, n int) bool {
 	return q.end(cause, head, body, n, verbs.EventQPAccessError)
 }
 
 func (q *QP) end(cause iwarp.Cause, head, body []byte, n int, event verbs.EventType) bool {
-	if q.term != nil || q.fin {
+	if q.terminateMsg != nil || q.closing {
 		return false
 	}
-	q.term = terminateOf(cause, head, body, n)
+	q.terminateMsg = terminateOf(cause, head, body, n)
 	q.StreamFailed(verbs.Failure{Side: verbs.FailedStream, Status: statusOf(cause), Reason: verbs.ReasonMalformed, Detail: causeText(cause)})
 	q.enterError()
 	q.Raise(event)
@@ -40,18 +40,18 @@ func terminateOf(cause iwarp.Cause, head, body []byte, n int) *iwarp.Terminate {
 // badResponse is terminate for a response that does not match its request: the oldest READ or atomic
 // fails, if there is one.
 func (q *QP) badResponse(cause iwarp.Cause, head []byte, n int) bool {
-	if q.reads.Len() == 0 || q.reads.Front().ready || q.term != nil || q.fin {
+	if q.reads.Len() == 0 || q.reads.Front().rtr || q.terminateMsg != nil || q.closing {
 		return q.terminate(cause, head, nil, n)
 	}
-	q.term = terminateOf(cause, head, nil, n)
+	q.terminateMsg = terminateOf(cause, head, nil, n)
 	q.failRead(verbs.BadResponseError)
 	return false
 }
 
 // terminateLocal ends the stream because of a local error.
 func (q *QP) terminateLocal() {
-	if q.up && q.term == nil && !q.fin {
-		q.term = &iwarp.Terminate{Cause: iwarp.LocalCatastrophic}
+	if q.up && q.terminateMsg == nil && !q.closing {
+		q.terminateMsg = &iwarp.Terminate{Cause: iwarp.LocalCatastrophic}
 	}
 }
 
@@ -65,8 +65,8 @@ func (q *QP) fatal() {
 func (q *QP) sendTerminate(b *Batch) {
 	var data [iwarp.MaxTerminate]byte
 	h := iwarp.Header{Last: true, Opcode: iwarp.OpTerminate, Queue: iwarp.QueueTerminate, MSN: 1}
-	q.message(b, h, q.term.Append(data[:0]))
-	q.term = nil
+	q.message(b, h, q.terminateMsg.Append(data[:0]))
+	q.terminateMsg = nil
 	q.Device.Counters.SentTerminates++
 }
 
@@ -80,7 +80,7 @@ func (q *QP) terminated(h *iwarp.Header, head, body []byte) bool {
 	q.Device.Counters.RecvTerminates++
 	if q.sq.Len() > 0 && q.sq.Front().begun {
 		q.fail(statusOf(t.Cause))
-		if f := q.Why(); f.Reason == verbs.ReasonPeerRefused { // it is not shown yet
+		if f := q.Failure(); f.Reason == verbs.ReasonPeerRefused { // it is not shown yet
 			f.Detail = causeText(t.Cause)
 		}
 		return false
@@ -103,12 +103,12 @@ func refusedByPeer(t *iwarp.Terminate) verbs.Failure {
 	}
 	switch h.Opcode {
 	case iwarp.OpWrite:
-		f.Side, f.Op, f.Key, f.Addr = verbs.FailedPast, verbs.WCWrite, verbs.Key(h.STag), h.TO
+		f.Side, f.Op, f.Key, f.Addr = verbs.FailedCompleted, verbs.WCWrite, verbs.Key(h.STag), h.TO
 		if t.HasLen {
 			f.Length = uint64(max(int(t.SegmentLen)-len(t.DDP), 0))
 		}
 	case iwarp.OpSend, iwarp.OpSendInv, iwarp.OpSendSE, iwarp.OpSendSEInv:
-		f.Side, f.Op = verbs.FailedPast, verbs.WCSend
+		f.Side, f.Op = verbs.FailedCompleted, verbs.WCSend
 	}
 	return f
 }

@@ -4,7 +4,7 @@
 // connection, by RDMA WRITE with immediate data into rings of the peer, and the headers of
 // its datagrams.
 //
-// It is an engine: no clock, lock, socket, goroutine, nor memory of its own. A [Stream] is told
+// It is an engine: no clock, lock, socket, goroutine, nor memory of its own. A [Stream] takes
 // what the program requests and what has arrived, and returns what to post. The caller owns the
 // bytes of its rings. The protocol has no specification but rdma-core's docs/rsocket and its
 // implementation; docs/rnet.md describes it as spoken here.

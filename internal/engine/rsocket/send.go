@@ -13,20 +13,20 @@ type sendState struct {
 	limit uint16 // seq must not exceed it
 	spare uint16 // credits that are not used
 
-	targets [SGLSize]SGE // receive buffers of the peer, the one in use first
-	slot    int          // entry of our table that the peer writes next
-	told    int          // messages with entries that were not taken
+	targets   [SGLSize]SGE // receive buffers of the peer, the one in use first
+	slot      int          // entry of our table that the peer writes next
+	announced int          // messages with entries that were not taken
 
 	head, used int // of the ring, bytes
 	staged     int // bytes after those in use that were not sent yet
 	size       int
 	chunk      int // maximum bytes of a message
 
-	posted, completed uint64 // work requests
-	signaled          uint64 // the last one that is
-	entries           []sendEntry
-	quietRequests     int // since the last signaled one
-	quietBytes        int
+	posted, completed  uint64 // work requests
+	signaled           uint64 // the last one that is
+	entries            []sendEntry
+	unsignaledRequests int // since the last signaled one
+	unsignaledBytes    int
 }
 
 // sendEntry is a work request that has not completed.
@@ -57,16 +57,16 @@ func (w *sendState) init(cfg *Config, peer *ConnData) {
 	w.entries = make([]sendEntry, cfg.SendQueue)
 }
 
-// takeTargets takes the receive buffers that the peer has told of, and clears their slots of our
+// takeTargets takes the receive buffers that the peer has announced, and clears their slots of our
 // table: the peer uses a slot again when the previous buffer was filled. It looks at no other: the peer may be
 // writing there.
 func (w *sendState) takeTargets(table []byte) {
-	for ; w.told > 0 && w.targets[SGLSize-1].Length == 0; w.told-- {
+	for ; w.announced > 0 && w.targets[SGLSize-1].Length == 0; w.announced-- {
 		b := table[w.slot*SGESize:][:SGESize]
 		var e SGE
 		e.Get(b, binary.LittleEndian)
 		if e.Length == 0 { // the message came without one, or the peer has broken the rules
-			w.told = 0
+			w.announced = 0
 			return
 		}
 		SGE{}.Put(b, binary.LittleEndian)
@@ -176,7 +176,7 @@ func (s *Stream) data(n int, p *Post) {
 // are in flight.
 func (s *Stream) track(p *Post, bytes int) {
 	w := &s.send
-	p.Signaled = w.quietRequests+1 >= (len(w.entries)-CtrlSize+3)/4 || w.quietBytes+bytes >= min(w.size/4, w.chunk)
+	p.Signaled = w.unsignaledRequests+1 >= (len(w.entries)-CtrlSize+3)/4 || w.unsignaledBytes+bytes >= min(w.size/4, w.chunk)
 	w.track(p, wrData, bytes)
 }
 
@@ -191,11 +191,11 @@ func (w *sendState) track(p *Post, kind wrKind, bytes int) {
 	w.entries[w.posted%uint64(len(w.entries))] = sendEntry{kind, bytes}
 	w.posted++
 	p.ID = w.posted
-	w.quietRequests++
-	w.quietBytes += bytes
+	w.unsignaledRequests++
+	w.unsignaledBytes += bytes
 	if p.Signaled {
 		w.signaled = w.posted
-		w.quietRequests, w.quietBytes = 0, 0
+		w.unsignaledRequests, w.unsignaledBytes = 0, 0
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *Stream) HandleMessage(m Message, wrote bool, table []byte) error {
 	case OpSGL:
 		s.send.limit = uint16(m.Data()) - s.send.spare
 		if wrote {
-			s.send.told = min(s.send.told+1, SGLSize)
+			s.send.announced = min(s.send.announced+1, SGLSize)
 		}
 		s.send.takeTargets(table)
 	case OpControl:
@@ -135,11 +135,11 @@ func (s *Stream) HandleMessage(m Message, wrote bool, table []byte) error {
 	return nil
 }
 
-// half is how far a direction is closed.
-type half uint8
+// closeState is how far a direction is closed.
+type closeState uint8
 
 const (
-	open half = iota
+	open closeState = iota
 	shut
 	disconnected
 )
@@ -147,9 +147,9 @@ const (
 // ctrlState is the state of messages that need no credit.
 type ctrlState struct {
 	inFlight int
-	peer     half
-	want     half // what the program requested
-	sent     half // what the peer was told
+	peer     closeState
+	want     closeState // what the program requested
+	sent     closeState // what was announced to the peer
 }
 
 // Shutdown announces that nothing more is sent, Disconnect that nothing is received either.
@@ -159,8 +159,8 @@ func (s *Stream) Disconnect() { s.ctrl.want = disconnected }
 // ShutDown reports whether either was called.
 func (s *Stream) ShutDown() bool { return s.ctrl.want != open }
 
-// Told reports whether the peer knows, or has disconnected and need not.
-func (s *Stream) Told() bool { return s.ctrl.sent == s.ctrl.want || s.PeerGone() }
+// ShutdownSent reports whether the peer knows, or has disconnected and need not.
+func (s *Stream) ShutdownSent() bool { return s.ctrl.sent == s.ctrl.want || s.PeerGone() }
 
 // EOF reports whether nothing more will arrive.
 func (s *Stream) EOF() bool { return s.ctrl.peer >= shut }

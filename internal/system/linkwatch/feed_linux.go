@@ -14,40 +14,40 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 )
 
-// feed is a netlink socket and the goroutine that reads it, for one table. The socket belongs to the network
+// netlinkReader is a netlink socket and the goroutine that reads it, for one table. The socket belongs to the network
 // namespace of the thread that created it, and so do its answers.
 //
 // It uses the standard library's parser of such messages. The well-kept netlink libraries take two
 // sockets and four goroutines for this, and cannot repeat a request on the same socket after
 // messages were lost.
-type feed struct {
+type netlinkReader struct {
 	sock *os.File
 	raw  syscall.RawConn
 	once sync.Once     // of start and close, whichever comes first
 	done chan struct{} // closed with the goroutine's end
 
-	book  book
-	dumps []uint16 // what to ask for, one after the other, such as RTM_GETLINK
-	tell  func()
-	seq   uint32
-	left  []uint16 // of dumps: the current one and those after it; none: everything has come
-	again bool     // messages were lost: dump everything again
+	handler messageHandler
+	dumps   []uint16 // what to ask for, one after the other, such as RTM_GETLINK
+	tell    func()
+	seq     uint32
+	left    []uint16 // of dumps: the current one and those after it; none: everything has come
+	again   bool     // messages were lost: dump everything again
 }
 
-// book is what a feed fills in. It forgets everything before it is told everything again.
-type book interface {
+// messageHandler gets what a netlinkReader reads. reset comes before everything is reported again.
+type messageHandler interface {
 	reset()
 	handle(*syscall.NetlinkMessage)
 }
 
 // newFeed subscribes to changes of some groups of rtnetlink(7). It returns nil if it cannot.
-func newFeed(groups uint32, dumps []uint16, b book) *feed {
+func newFeed(groups uint32, dumps []uint16, b messageHandler) *netlinkReader {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil
 	}
 	forkmark.Set(fd)
-	f := &feed{sock: os.NewFile(uintptr(fd), "netlink"), done: make(chan struct{}), book: b, dumps: dumps}
+	f := &netlinkReader{sock: os.NewFile(uintptr(fd), "netlink"), done: make(chan struct{}), handler: b, dumps: dumps}
 	if f.raw, err = f.sock.SyscallConn(); err == nil {
 		err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
 	}
@@ -59,14 +59,14 @@ func newFeed(groups uint32, dumps []uint16, b book) *feed {
 }
 
 // start begins to read. tell is called after each change, by the goroutine that fills the table in.
-func (f *feed) start(tell func()) {
+func (f *netlinkReader) start(tell func()) {
 	f.once.Do(func() {
 		f.tell = tell
 		go f.run()
 	})
 }
 
-func (f *feed) close() {
+func (f *netlinkReader) close() {
 	f.once.Do(func() { close(f.done) })
 	f.sock.Close()
 	<-f.done
@@ -76,14 +76,14 @@ func (f *feed) close() {
 //
 // The socket's buffer limits what waits to be read. When it overflows everything is requested
 // again, so there is at most one dump for each buffer full of changes.
-func (f *feed) run() {
+func (f *netlinkReader) run() {
 	defer close(f.done)
 	buf := make([]byte, 32<<10) // the longest message of a dump
 	f.again = true
 	for {
 		if f.again && len(f.left) == 0 {
 			f.again = false
-			f.book.reset()
+			f.handler.reset()
 			f.left = f.dumps
 			if f.ask() != nil {
 				return
@@ -105,7 +105,7 @@ func (f *feed) run() {
 }
 
 // receive waits for the kernel's next datagram. n is its length; buf has as much of it as fits.
-func (f *feed) receive(buf []byte) (n int, err error) {
+func (f *netlinkReader) receive(buf []byte) (n int, err error) {
 	waitErr := f.raw.Read(func(fd uintptr) bool {
 		var from unix.Sockaddr
 		n, from, err = unix.Recvfrom(int(fd), buf, unix.MSG_TRUNC)
@@ -121,7 +121,7 @@ func (f *feed) receive(buf []byte) (n int, err error) {
 }
 
 // take handles the messages of a datagram. A message that cannot be parsed counts as lost.
-func (f *feed) take(b []byte) error {
+func (f *netlinkReader) take(b []byte) error {
 	messages, err := syscall.ParseNetlinkMessage(b)
 	if err != nil {
 		f.again = true
@@ -152,14 +152,14 @@ func (f *feed) take(b []byte) error {
 				}
 			}
 		default:
-			f.book.handle(m)
+			f.handler.handle(m)
 		}
 	}
 	return nil
 }
 
 // ask requests the next dump.
-func (f *feed) ask() (err error) {
+func (f *netlinkReader) ask() (err error) {
 	f.seq++
 	length := unix.NLMSG_HDRLEN + unix.SizeofRtGenmsg
 	b := binary.NativeEndian.AppendUint32(nil, uint32(length))

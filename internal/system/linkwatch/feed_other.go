@@ -6,10 +6,10 @@ package linkwatch
 
 import "net/netip"
 
-// addrFeed would report changes.
-type addrFeed struct{}
+// addrReader would report changes.
+type addrReader struct{}
 
-func newAddrFeed(netip.Addr, int) *addrFeed { return nil }
+func newAddrFeed(netip.Addr, int) *addrReader { return nil }
 
-func (*addrFeed) start(func(state, int)) {}
-func (*addrFeed) close()                 {}
+func (*addrReader) start(func(state, int)) {}
+func (*addrReader) close()                 {}

@@ -30,8 +30,8 @@ type Link struct {
 // Interface follows one Ethernet interface, its addresses and its neighbors. Like a [Watch] it is of
 // the network namespace in which it was created.
 type Interface struct {
-	feed *feed // nil: nothing changes
-	book linkBook
+	feed  *netlinkReader // nil: nothing changes
+	state linkState
 	neighbors
 
 	changed func(before, after Link)
@@ -67,13 +67,13 @@ func NewInterface(name string) (*Interface, error) {
 	if err := w.neighbors.init(name); err != nil {
 		return nil, err
 	}
-	w.book = linkBook{link: now, neighbors: &w.neighbors}
+	w.state = linkState{link: now, neighbors: &w.neighbors}
 	w.feed = newFeed(unix.RTMGRP_LINK|unix.RTMGRP_IPV4_IFADDR|unix.RTMGRP_IPV6_IFADDR|unix.RTMGRP_NEIGH,
-		[]uint16{unix.RTM_GETLINK, unix.RTM_GETADDR, unix.RTM_GETNEIGH}, &w.book)
+		[]uint16{unix.RTM_GETLINK, unix.RTM_GETADDR, unix.RTM_GETNEIGH}, &w.state)
 	return w, nil
 }
 
-// Link returns the interface as it is now. Nobody changes its addresses.
+// Link returns the interface as it is now. Its addresses are not modified.
 func (w *Interface) Link() Link {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +91,7 @@ func (w *Interface) Follow(changed func(before, after Link)) {
 
 // take publishes what the feed has read.
 func (w *Interface) take() {
-	now := w.book.link
+	now := w.state.link
 	now.Addrs = slices.Clone(now.Addrs)
 	w.mu.Lock()
 	before := w.link
@@ -105,8 +105,8 @@ func (w *Interface) take() {
 	}
 }
 
-// Close ends it. changed is not called any more once Close has returned, and whoever waits for a
-// neighbor is told that there is none. Closing twice is harmless.
+// Close ends it. changed is not called any more once Close has returned, and waits for neighbors fail.
+// Closing twice is harmless.
 func (w *Interface) Close() {
 	w.neighbors.close()
 	if w.feed != nil {
@@ -114,16 +114,16 @@ func (w *Interface) Close() {
 	}
 }
 
-// linkBook is what rtnetlink(7) has reported of one interface.
-type linkBook struct {
+// linkState is what rtnetlink(7) has reported of one interface.
+type linkState struct {
 	link      Link
 	neighbors *neighbors
 }
 
-// reset forgets the state and the addresses. Of neighbors the last that was known remains.
-func (b *linkBook) reset() { b.link.Up, b.link.Addrs = false, nil }
+// reset forgets the state and the addresses. What is known of neighbors stays.
+func (b *linkState) reset() { b.link.Up, b.link.Addrs = false, nil }
 
-func (b *linkBook) handle(m *syscall.NetlinkMessage) {
+func (b *linkState) handle(m *syscall.NetlinkMessage) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		b.handleLink(m, m.Header.Type == unix.RTM_NEWLINK)
@@ -135,12 +135,12 @@ func (b *linkBook) handle(m *syscall.NetlinkMessage) {
 }
 
 // handleLink processes a struct ifinfomsg, see [table.handleLink].
-func (b *linkBook) handleLink(m *syscall.NetlinkMessage, is bool) {
+func (b *linkState) handleLink(m *syscall.NetlinkMessage, exists bool) {
 	d := m.Data
 	if len(d) < unix.SizeofIfInfomsg || d[0] != unix.AF_UNSPEC || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
 		return
 	}
-	if !is {
+	if !exists {
 		b.reset()
 		return
 	}
@@ -160,7 +160,7 @@ func (b *linkBook) handleLink(m *syscall.NetlinkMessage, is bool) {
 const maxAddrs = 128
 
 // handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index).
-func (b *linkBook) handleAddr(m *syscall.NetlinkMessage, is bool) {
+func (b *linkState) handleAddr(m *syscall.NetlinkMessage, exists bool) {
 	d := m.Data
 	if len(d) < unix.SizeofIfAddrmsg || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index {
 		return
@@ -170,16 +170,16 @@ func (b *linkBook) handleAddr(m *syscall.NetlinkMessage, is bool) {
 		return
 	}
 	at := slices.Index(b.link.Addrs, addr)
-	switch is = is && usable(d[2]); {
-	case is && at < 0 && len(b.link.Addrs) < maxAddrs:
+	switch exists = exists && usable(d[2]); {
+	case exists && at < 0 && len(b.link.Addrs) < maxAddrs:
 		b.link.Addrs = append(b.link.Addrs, addr)
-	case !is && at >= 0:
+	case !exists && at >= 0:
 		b.link.Addrs = slices.Delete(b.link.Addrs, at, at+1)
 	}
 }
 
 // handleNeighbor processes a struct ndmsg (family, index, state, flags, type) and its attributes.
-func (b *linkBook) handleNeighbor(m *syscall.NetlinkMessage) {
+func (b *linkState) handleNeighbor(m *syscall.NetlinkMessage) {
 	const known = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT | unix.NUD_NOARP
 	d := m.Data
 	if len(d) < unix.SizeofNdMsg || int(int32(binary.NativeEndian.Uint32(d[4:]))) != b.link.Index ||

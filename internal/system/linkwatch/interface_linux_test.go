@@ -35,7 +35,7 @@ func neighborMessage(index int32, state uint16, addr string, mac MAC) *syscall.N
 
 func TestLinkBook(t *testing.T) {
 	const running = unix.IFF_UP | unix.IFF_RUNNING
-	b := linkBook{link: Link{Index: 7}, neighbors: &neighbors{socks: [2]int{-1, -1}}}
+	b := linkState{link: Link{Index: 7}, neighbors: &neighbors{socks: [2]int{-1, -1}}}
 	for _, c := range []struct {
 		what string
 		m    *syscall.NetlinkMessage
@@ -63,7 +63,7 @@ func TestLinkBook(t *testing.T) {
 // Of hosts on the link the kernel knows best. What it gives up stays as it was.
 func TestNeighbors(t *testing.T) {
 	n := &neighbors{socks: [2]int{-1, -1}}
-	b := linkBook{link: Link{Index: 7}, neighbors: n}
+	b := linkState{link: Link{Index: 7}, neighbors: n}
 	host := netip.MustParseAddr("192.0.2.9")
 	first, second, third := MAC{2, 1}, MAC{2, 2}, MAC{2, 3}
 	for _, c := range []struct {
@@ -152,7 +152,7 @@ func FuzzLinkBook(f *testing.F) {
 		f.Add(m.Header.Type, m.Data)
 	}
 	f.Fuzz(func(t *testing.T, typ uint16, data []byte) {
-		b := linkBook{link: Link{Index: 7}, neighbors: &neighbors{socks: [2]int{-1, -1}}}
+		b := linkState{link: Link{Index: 7}, neighbors: &neighbors{socks: [2]int{-1, -1}}}
 		b.handle(message(typ, data...))
 		if b.link.Index != 7 || len(b.link.Addrs) > 1 || len(b.neighbors.known) > 1 {
 			t.Errorf("%+v", b.link)

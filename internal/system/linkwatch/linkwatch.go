@@ -20,7 +20,7 @@ import (
 type Watch struct {
 	state atomic.Uint32 // a state
 	mtu   atomic.Int32
-	feed  *addrFeed // nil: the state does not change
+	feed  *addrReader // nil: the state does not change
 }
 
 // state is what is known of an address.

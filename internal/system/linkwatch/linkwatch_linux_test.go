@@ -226,7 +226,7 @@ func FuzzTake(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tab := newTable(netip.MustParseAddr("fd78::1"), 0)
-		feed := feed{book: tab, seq: 1}
+		feed := netlinkReader{handler: tab, seq: 1}
 		if feed.take(b) == nil {
 			tab.state()
 			tab.mtu()

@@ -17,9 +17,9 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 )
 
-// neighbors are the Ethernet addresses of the hosts on an interface's link: what the kernel's table
-// has of them. The kernel resolves an address when it has a datagram for it, so that is how it is
-// made to: by an empty one to the discard port (RFC 863), which it does not route.
+// neighbors are the Ethernet addresses of the hosts on an interface's link, from the kernel's table.
+// The kernel resolves an address when it has a datagram for it: an empty one to the discard port (RFC
+// 863), which it does not route.
 type neighbors struct {
 	name  string
 	socks [2]int        // that send the datagrams: IPv4 and IPv6; -1: none
@@ -32,18 +32,18 @@ type neighbors struct {
 
 // neighbor is what is known of one host.
 type neighbor struct {
-	mac    MAC
-	is     bool          // mac is known
-	kernel bool          // the kernel says so
-	asked  time.Time     // when the kernel was last made to resolve it
-	news   chan struct{} // closed when mac is known; nil: nobody waits
+	mac      MAC
+	known    bool          // mac is
+	kernel   bool          // the kernel says so
+	asked    time.Time     // when the kernel was last made to resolve it
+	resolved chan struct{} // closed when mac is known; nil: nobody waits
 }
 
 const (
 	// maxNeighbors limits what a link's hosts, and those that do not exist, can make us remember.
 	maxNeighbors = 4096
-	// askAgain is how long the kernel is left alone with an address: it asks once a second.
-	askAgain = time.Second
+	// resolveInterval is how long the kernel is left alone with an address: it asks once a second.
+	resolveInterval = time.Second
 	// resolveTime is how long the kernel asks before it gives a host up, and a little.
 	resolveTime = 4 * time.Second
 	discardPort = 9
@@ -58,7 +58,7 @@ func (n *neighbors) init(name string) error {
 	n.socks = [2]int{-1, -1}
 	var errs [2]error
 	for i, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		n.socks[i], errs[i] = newAsker(family, name)
+		n.socks[i], errs[i] = newResolver(family, name)
 	}
 	if errs[0] != nil && errs[1] != nil {
 		return fmt.Errorf("a socket of %s to resolve addresses with: %w", name, errs[0])
@@ -66,8 +66,8 @@ func (n *neighbors) init(name string) error {
 	return nil
 }
 
-// newAsker makes a socket whose datagrams go to hosts on one link.
-func newAsker(family int, name string) (fd int, err error) {
+// newResolver makes a socket whose datagrams go to hosts on one link.
+func newResolver(family int, name string) (fd int, err error) {
 	fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
@@ -93,7 +93,7 @@ func (n *neighbors) Neighbor(addr netip.Addr) (MAC, bool) {
 	n.nmu.Lock()
 	defer n.nmu.Unlock()
 	h := n.look(addr)
-	return h.mac, h.is
+	return h.mac, h.known
 }
 
 // AwaitNeighbor returns the Ethernet address of a host, and waits until the kernel has it, ctx ends, or
@@ -104,21 +104,21 @@ func (n *neighbors) AwaitNeighbor(ctx context.Context, addr netip.Addr) (MAC, er
 	for {
 		n.nmu.Lock()
 		h := n.look(addr)
-		mac, is, done := h.mac, h.is, n.done
-		if h.news == nil {
-			h.news = make(chan struct{})
+		mac, known, done := h.mac, h.known, n.done
+		if h.resolved == nil {
+			h.resolved = make(chan struct{})
 		}
-		news := h.news
+		resolved := h.resolved
 		n.nmu.Unlock()
 		switch {
-		case is:
+		case known:
 			return mac, nil
 		case done:
 			return MAC{}, os.ErrClosed
 		}
-		tick := time.NewTimer(askAgain)
+		tick := time.NewTimer(resolveInterval)
 		select {
-		case <-news:
+		case <-resolved:
 		case <-tick.C:
 		case <-limit.C:
 			tick.Stop()
@@ -131,7 +131,7 @@ func (n *neighbors) AwaitNeighbor(ctx context.Context, addr netip.Addr) (MAC, er
 	}
 }
 
-// Hint tells of a host what a frame from it said. The kernel knows better.
+// Hint notes the address in a frame from a host. What the kernel reports takes precedence.
 func (n *neighbors) Hint(addr netip.Addr, mac MAC) { n.learn(addr, mac, false) }
 
 // learn notes the Ethernet address of a host.
@@ -142,23 +142,23 @@ func (n *neighbors) learn(addr netip.Addr, mac MAC, kernel bool) {
 	if h.kernel && !kernel {
 		return
 	}
-	if !h.is || h.mac != mac {
+	if !h.known || h.mac != mac {
 		n.gen.Add(1)
 	}
-	h.mac, h.is, h.kernel = mac, true, kernel
-	h.tell()
+	h.mac, h.known, h.kernel = mac, true, kernel
+	h.notify()
 }
 
-// tell wakes those who wait for news of h.
-func (h *neighbor) tell() {
-	if h.news != nil {
-		close(h.news)
-		h.news = nil
+// notify wakes those who wait for h.
+func (h *neighbor) notify() {
+	if h.resolved != nil {
+		close(h.resolved)
+		h.resolved = nil
 	}
 }
 
-// at returns what is known of a host; nmu is held. Where there is no room another one is forgotten:
-// whoever still needs it asks again.
+// at returns what is known of a host; nmu is held. If there is no room, another one is forgotten: it is
+// resolved again if it is needed.
 func (n *neighbors) at(addr netip.Addr) *neighbor {
 	h := n.known[addr]
 	if h != nil {
@@ -166,7 +166,7 @@ func (n *neighbors) at(addr netip.Addr) *neighbor {
 	}
 	if len(n.known) >= maxNeighbors {
 		for a, old := range n.known {
-			old.tell()
+			old.notify()
 			delete(n.known, a)
 			break
 		}
@@ -182,7 +182,7 @@ func (n *neighbors) at(addr netip.Addr) *neighbor {
 // look is at, and makes the kernel resolve an address that is not known.
 func (n *neighbors) look(addr netip.Addr) *neighbor {
 	h := n.at(addr)
-	if now := time.Now(); !h.is && !n.done && now.Sub(h.asked) >= askAgain {
+	if now := time.Now(); !h.known && !n.done && now.Sub(h.asked) >= resolveInterval {
 		h.asked = now
 		n.ask(addr)
 	}
@@ -210,7 +210,7 @@ func (n *neighbors) close() {
 	}
 	n.done = true
 	for _, h := range n.known {
-		h.tell()
+		h.notify()
 	}
 	for _, fd := range n.socks {
 		if fd >= 0 {

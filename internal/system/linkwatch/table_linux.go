@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addrFeed follows one address.
-type addrFeed struct {
-	*feed
+// addrReader follows one address.
+type addrReader struct {
+	*netlinkReader
 	table *table
 }
 
 // newAddrFeed subscribes to changes of an address. It returns nil if it cannot.
-func newAddrFeed(addr netip.Addr, index int) *addrFeed {
+func newAddrFeed(addr netip.Addr, index int) *addrReader {
 	t := newTable(addr, index)
 	groups := uint32(unix.RTMGRP_LINK | unix.RTMGRP_IPV4_IFADDR)
 	if addr.Is6() {
@@ -29,12 +29,12 @@ func newAddrFeed(addr netip.Addr, index int) *addrFeed {
 	if f == nil {
 		return nil
 	}
-	return &addrFeed{f, t}
+	return &addrReader{f, t}
 }
 
 // start begins to read. tell is called after each change with the new state and MTU.
-func (f *addrFeed) start(tell func(now state, mtu int)) {
-	f.feed.start(func() { tell(f.table.state(), f.table.mtu()) })
+func (f *addrReader) start(tell func(now state, mtu int)) {
+	f.netlinkReader.start(func() { tell(f.table.state(), f.table.mtu()) })
 }
 
 // table is what rtnetlink(7) has reported of an address and of the interfaces of its namespace.
@@ -42,16 +42,16 @@ type table struct {
 	addr  netip.Addr
 	index int32 // the only interface that counts; 0: all do
 
-	links  map[int32]link // by number
-	places map[place]struct{}
+	links       map[int32]link // by number
+	assignments map[assignment]struct{}
 }
 
 // link is an interface: its flags, and its MTU; 0: not reported.
 type link struct{ flags, mtu uint32 }
 
-// place is an address of an interface: the watched address, or one whose network contains it. On
+// assignment is an address of an interface: the watched address, or one whose network contains it. On
 // the loopback interface the latter is enough for IPv4.
-type place struct {
+type assignment struct {
 	index int32
 	addr  netip.Prefix
 }
@@ -64,13 +64,13 @@ func newTable(addr netip.Addr, index int) *table {
 
 // reset forgets everything.
 func (t *table) reset() {
-	t.links, t.places = make(map[int32]link), make(map[place]struct{})
+	t.links, t.assignments = make(map[int32]link), make(map[assignment]struct{})
 }
 
 // state returns the state according to the table.
 func (t *table) state() (s state) {
 	const running = unix.IFF_UP | unix.IFF_RUNNING
-	for p := range t.places {
+	for p := range t.assignments {
 		l := t.links[p.index]
 		if !t.has(p, l) {
 			continue
@@ -83,14 +83,14 @@ func (t *table) state() (s state) {
 	return s
 }
 
-// has reports whether the interface l has the watched address because of its place p.
-func (t *table) has(p place, l link) bool {
+// has reports whether the interface l has the watched address because of its assignment p.
+func (t *table) has(p assignment, l link) bool {
 	return p.addr.Addr() == t.addr || l.flags&unix.IFF_LOOPBACK != 0 && t.addr.Is4()
 }
 
 // mtu returns the smallest MTU of the interfaces that have the address; 0: there is none.
 func (t *table) mtu() (least int) {
-	for p := range t.places {
+	for p := range t.assignments {
 		if l := t.links[p.index]; t.has(p, l) && l.mtu != 0 && (least == 0 || int(l.mtu) < least) {
 			least = int(l.mtu)
 		}
@@ -110,7 +110,7 @@ func (t *table) handle(m *syscall.NetlinkMessage) {
 
 // handleLink processes a struct ifinfomsg (family, type, index and flags) and its attributes. A
 // message of the bridge family concerns a port of the bridge, not the interface itself.
-func (t *table) handleLink(m *syscall.NetlinkMessage, is bool) {
+func (t *table) handleLink(m *syscall.NetlinkMessage, exists bool) {
 	b := m.Data
 	if len(b) < unix.SizeofIfInfomsg || b[0] != unix.AF_UNSPEC {
 		return
@@ -119,7 +119,7 @@ func (t *table) handleLink(m *syscall.NetlinkMessage, is bool) {
 	if t.index != 0 && index != t.index {
 		return
 	}
-	if is {
+	if exists {
 		mtu := mtuOf(m)
 		if mtu == 0 { // a message about another attribute of the link
 			mtu = t.links[index].mtu
@@ -128,9 +128,9 @@ func (t *table) handleLink(m *syscall.NetlinkMessage, is bool) {
 		return
 	}
 	delete(t.links, index)
-	for p := range t.places {
+	for p := range t.assignments {
 		if p.index == index {
-			delete(t.places, p)
+			delete(t.assignments, p)
 		}
 	}
 }
@@ -164,20 +164,20 @@ func attrs(b []byte, header int) iter.Seq2[uint16, []byte] {
 
 // handleAddr processes a struct ifaddrmsg (family, prefix length, flags, scope, index) and its
 // attributes.
-func (t *table) handleAddr(m *syscall.NetlinkMessage, is bool) {
+func (t *table) handleAddr(m *syscall.NetlinkMessage, exists bool) {
 	b := m.Data
 	if len(b) < unix.SizeofIfAddrmsg {
 		return
 	}
-	p := place{index: int32(binary.NativeEndian.Uint32(b[4:]))}
+	p := assignment{index: int32(binary.NativeEndian.Uint32(b[4:]))}
 	p.addr = netip.PrefixFrom(localOf(b), int(b[1]))
 	if !p.addr.IsValid() || !p.addr.Contains(t.addr) || t.index != 0 && p.index != t.index {
 		return
 	}
-	if is && usable(b[2]) {
-		t.places[p] = struct{}{}
+	if exists && usable(b[2]) {
+		t.assignments[p] = struct{}{}
 	} else {
-		delete(t.places, p)
+		delete(t.assignments, p)
 	}
 }
 

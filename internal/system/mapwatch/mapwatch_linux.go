@@ -36,9 +36,9 @@ const (
 	featureWPOfShmem = 1 << 12 // write protection of shared memory and huge pages too (Linux 5.19)
 	featureWPAsync   = 1 << 15 // of all mappings, files too (Linux 6.7)
 
-	needed   = featureWP | featureRemap | featureRemove | featureUnmap
-	welcome  = featureWPOfShmem | featureWPAsync
-	msgBytes = 32 // struct uffd_msg: the event, and at 8 its arguments
+	requiredFeatures = featureWP | featureRemap | featureRemove | featureUnmap
+	optionalFeatures = featureWPOfShmem | featureWPAsync
+	msgBytes         = 32 // struct uffd_msg: the event, and at 8 its arguments
 
 	eventRemap  = 0x14 // from, to, length
 	eventRemove = 0x15 // from, to
@@ -88,13 +88,13 @@ func open() (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if has&needed != needed {
-		return -1, fmt.Errorf("the kernel's userfaultfd has the features %#x and lacks %#x: write protection of this processor and events of unmapped memory", has, needed&^has)
+	if has&requiredFeatures != requiredFeatures {
+		return -1, fmt.Errorf("the kernel's userfaultfd has the features %#x and lacks %#x: write protection of this processor and events of unmapped memory", has, requiredFeatures&^has)
 	}
 	if fd, err = create(); err != nil {
 		return -1, err
 	}
-	if _, err = handshake(fd, needed|has&welcome); err != nil {
+	if _, err = handshake(fd, requiredFeatures|has&optionalFeatures); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

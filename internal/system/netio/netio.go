@@ -19,7 +19,7 @@ var ErrAgain = errors.New("netio: socket buffer is full")
 
 var errFamily = errors.New("netio: the address and the socket are not both IPv4 or both IPv6")
 
-// Options tune a socket. The zero value is the right one for most.
+// Options tune a socket. The zero value suits most.
 type Options struct {
 	// RecvBuffer and SendBuffer are the sizes to request for the socket's buffers, in bytes. Zero
 	// requests 8 MiB. The system may grant less without an error: [Socket.Features] has what it

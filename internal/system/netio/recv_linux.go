@@ -147,7 +147,7 @@ func (s *batched) recvPort(p *port, into []Datagrams) (int, error) {
 }
 
 // receive fills some messages. After a receive that found nothing it requests only one: recvmmsg
-// would look for a second one in vain, which delays the answer to a lone packet by 0.1 µs.
+// would look for a second one, which delays the answer to a lone packet by 0.1 µs.
 func (r *receiver) receive(fd, first, count int) (int, syscall.Errno) {
 	m := &r.messages[first]
 	if r.busy && count > 1 {

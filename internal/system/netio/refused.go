@@ -13,12 +13,12 @@ import (
 )
 
 // An ICMP error may reflect a moment, such as one process taking a port over from another. It
-// counts if it is repeated after a pause of askAgain. While nothing arrives the pauses grow from
-// firstAsk to lastAsk: hosts send few such errors per second.
+// counts if it is repeated after a pause of probeInterval. While nothing arrives the pauses grow from
+// firstProbe to maxProbeInterval: hosts send few such errors per second.
 const (
-	askAgain = 150 * time.Millisecond
-	firstAsk = time.Second
-	lastAsk  = 8 * time.Second
+	probeInterval    = 150 * time.Millisecond
+	firstProbe       = time.Second
+	maxProbeInterval = 8 * time.Second
 )
 
 // Refused probes whether anybody receives at to, and returns what ICMP reports if nobody does:
@@ -39,7 +39,7 @@ func (s *Socket) Refused(ctx context.Context, to netip.AddrPort, question func(f
 	}
 	datagram := question(c.LocalAddr().(*net.UDPAddr).AddrPort())
 	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
-	said, pause := error(nil), firstAsk
+	said, pause := error(nil), firstProbe
 	for ctx.Err() == nil {
 		c.SetReadDeadline(time.Now().Add(pause))
 		_, err := c.Write(datagram)
@@ -49,7 +49,7 @@ func (s *Socket) Refused(ctx context.Context, to netip.AddrPort, question func(f
 		switch {
 		case ctx.Err() != nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			said, pause = nil, min(2*pause, lastAsk)
+			said, pause = nil, min(2*pause, maxProbeInterval)
 		case !unreachable(err):
 			return err
 		case said != nil:
@@ -57,7 +57,7 @@ func (s *Socket) Refused(ctx context.Context, to netip.AddrPort, question func(f
 		default:
 			said = err
 			select {
-			case <-time.After(askAgain):
+			case <-time.After(probeInterval):
 			case <-ctx.Done():
 			}
 		}

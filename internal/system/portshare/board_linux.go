@@ -16,13 +16,13 @@ import (
 // its contents say which slots are taken, and who may write. The kernel releases a lock when its
 // holder is gone, in whatever way.
 //
-//	 0        8        16                 144              168
-//	+--------+--------+-- … --+--------+----------------+----
-//	| claims | leader | door of slot 0 … | claim          | …
-//	+--------+--------+-- … --+--------+----------------+----
+//	 0        8        16                   144            168
+//	+--------+--------+-- … --+----------+--------------+----
+//	| claims | leader | slot 0's control … | claim        | …
+//	+--------+--------+-- … --+----------+--------------+----
 //
 // The first word is the number of claims, the second the slot of the leader. Then come the numbers
-// of the members' doors. Each process has opened the file itself, because locks belong to an open
+// of the members' control sockets. Each process has opened the file itself, because locks belong to an open
 // file.
 type board struct{ file *os.File }
 
@@ -33,19 +33,19 @@ type claim struct {
 }
 
 const (
-	leaderAt  = 8
-	doorsAt   = 16
-	claimsAt  = doorsAt + 8*Slots
-	claimSize = 24
-	maxClaims = 1 << 14
+	leaderAt   = 8
+	controlsAt = 16
+	claimsAt   = controlsAt + 8*Slots
+	claimSize  = 24
+	maxClaims  = 1 << 14
 
 	slotLocks  = 1 << 40           // the first slot's
 	classLocks = slotLocks + Slots // then, for each management class: its process has an agent for it
 	writeLock  = classLocks + 256*Slots
 
-	// lockPatience limits the wait for other processes, which write for a few microseconds unless
+	// lockTimeout limits the wait for other processes, which write for a few microseconds unless
 	// they are stopped just then.
-	lockPatience = 3 * time.Second
+	lockTimeout = 3 * time.Second
 )
 
 var (
@@ -79,11 +79,11 @@ func (b *board) lock(at int64, kind int16) bool {
 	return unix.FcntlFlock(b.file.Fd(), unix.F_OFD_SETLK, &l) == nil
 }
 
-// take takes a free slot, for as long as the board is open.
-func (b *board) take() (slot int, err error) {
+// takeSlot takes a free slot, for as long as the board is open.
+func (b *board) takeSlot() (slot int, err error) {
 	for slot := range Slots {
 		if b.lock(slotLocks+int64(slot), unix.F_WRLCK) {
-			return slot, b.keep(func(c claim) bool { return c.slot != slot })
+			return slot, b.keepClaims(func(c claim) bool { return c.slot != slot })
 		}
 	}
 	return 0, ErrFull
@@ -139,8 +139,8 @@ func (b *board) claim(c claim) error {
 	})
 }
 
-// keep drops the claims for which f returns false.
-func (b *board) keep(f func(claim) bool) error {
+// keepClaims drops the claims for which f returns false.
+func (b *board) keepClaims(f func(claim) bool) error {
 	return b.update(func(claims []claim) ([]claim, error) {
 		kept := claims[:0]
 		for _, c := range claims {
@@ -177,7 +177,7 @@ func (b *board) leader() (slot int, err error) {
 // same. It returns false if there is another leader already.
 func (b *board) lead(slot, was int, then func()) bool {
 	led := false
-	_ = b.exclusively(func() error {
+	_ = b.withWriteLock(func() error {
 		now, err := b.leader()
 		if err != nil || now != was {
 			return err
@@ -191,12 +191,12 @@ func (b *board) lead(slot, was int, then func()) bool {
 	return led
 }
 
-// door returns the number of the door of a slot.
-func (b *board) door(slot int) (uint64, error) { return b.word(doorsAt + 8*int64(slot)) }
+// controlNumber returns the number of a slot's control socket.
+func (b *board) controlNumber(slot int) (uint64, error) { return b.word(controlsAt + 8*int64(slot)) }
 
-// setDoor records the number of the door of a slot.
-func (b *board) setDoor(slot int, number uint64) error {
-	return b.setWord(doorsAt+8*int64(slot), number)
+// setControlNumber records the number of a slot's control socket.
+func (b *board) setControlNumber(slot int, number uint64) error {
+	return b.setWord(controlsAt+8*int64(slot), number)
 }
 
 func (b *board) word(at int64) (uint64, error) {
@@ -210,9 +210,9 @@ func (b *board) setWord(at int64, word uint64) error {
 	return err
 }
 
-// exclusively calls f while no other process is in it.
-func (b *board) exclusively(f func() error) error {
-	for until := time.Now().Add(lockPatience); !b.lock(writeLock, unix.F_WRLCK); time.Sleep(50 * time.Microsecond) {
+// withWriteLock calls f while no other process is in it.
+func (b *board) withWriteLock(f func() error) error {
+	for until := time.Now().Add(lockTimeout); !b.lock(writeLock, unix.F_WRLCK); time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(until) {
 			return errors.New("another process of the address was stopped while it changed what all have in common: let it go on or end it")
 		}
@@ -223,7 +223,7 @@ func (b *board) exclusively(f func() error) error {
 
 // update changes the claims while nobody else does.
 func (b *board) update(f func([]claim) ([]claim, error)) error {
-	return b.exclusively(func() error { return b.change(f) })
+	return b.withWriteLock(func() error { return b.change(f) })
 }
 
 func (b *board) change(f func([]claim) ([]claim, error)) error {

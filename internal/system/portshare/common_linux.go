@@ -16,21 +16,21 @@ const (
 	// Slots is how many processes can share an address.
 	Slots = 1 << Bits
 
-	descriptors = 3*Slots + 1 // of a common
+	descriptors = 3*Slots + 1 // of sharedResources
 )
 
 // boxSize is the buffer size to request for a box, in bytes including the system's overhead.
 const boxSize = 4 << 20
 
-// common is what all members of an address share: descriptors of the same things.
-type common struct {
+// sharedResources is what all members of an address share: descriptors of the same things.
+type sharedResources struct {
 	fds   []int // sockets, boxes to read, boxes to write, board
 	board *board
 }
 
-// newCommon creates the boxes and the board for sockets, which it takes over.
-func newCommon(sockets []int) (*common, error) {
-	c := &common{fds: make([]int, 3*Slots, descriptors)}
+// newSharedResources creates the boxes and the board for sockets, which it takes over.
+func newSharedResources(sockets []int) (*sharedResources, error) {
+	c := &sharedResources{fds: make([]int, 3*Slots, descriptors)}
 	for i := range c.fds {
 		c.fds[i] = -1
 	}
@@ -56,14 +56,14 @@ func newCommon(sockets []int) (*common, error) {
 }
 
 // open opens the board for this process.
-func (c *common) open() (err error) {
+func (c *sharedResources) open() (err error) {
 	if c.board, err = openBoard(c.fds[3*Slots]); err != nil {
 		c.close()
 	}
 	return err
 }
 
-func (c *common) close() {
+func (c *sharedResources) close() {
 	if c.board != nil {
 		c.board.close()
 	}
@@ -75,7 +75,7 @@ func (c *common) close() {
 }
 
 // inbox returns the box of a slot, emptied of messages for another process.
-func (c *common) inbox(slot int) (*os.File, error) {
+func (c *sharedResources) inbox(slot int) (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(c.fds[Slots+slot]), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
@@ -89,7 +89,7 @@ func (c *common) inbox(slot int) (*os.File, error) {
 }
 
 // forward puts a message into the box of a slot. It returns false if the box is full.
-func (c *common) forward(slot int, msg []byte) bool {
+func (c *sharedResources) forward(slot int, msg []byte) bool {
 	_, err := unix.Write(c.fds[2*Slots+slot], msg)
 	return err == nil
 }

@@ -11,15 +11,15 @@
 // created it: the sockets, a box for each slot through which others forward what came to the wrong
 // one, and a [board] that records which slots are taken and who has claimed which service id.
 //
-// # Doors
+// # Control sockets
 //
-// Each member has a door, an abstract Unix socket at which newcomers get all descriptors. Newcomers
-// find the doors in the kernel's list of Unix sockets, and ask at all of them: a stopped member
-// locks nobody out. A lone process has a door, and creates the rest when a second one comes.
+// Each member has a control socket, an abstract Unix socket at which newcomers get all descriptors.
+// Newcomers find them in the kernel's list of Unix sockets, and ask all of them: a stopped member
+// locks nobody out. A lone process has only this, and creates the rest when a second one comes.
 //
 // # The leader
 //
 // One member is the leader: it gets what is for no process in particular. The board says who it is.
-// The others ping it at its door. When it is gone or does not answer, one of them takes its place.
+// The others ping it at its control socket. When it is gone or does not answer, one of them takes its place.
 // Replacing a leader that was only slow does no harm: it becomes a member like the others.
 package portshare

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// serve answers callers at the member's door.
-func (m *Member) serve(door *net.UnixListener) {
+// serve answers callers of the member's control socket.
+func (m *Member) serve(control *net.UnixListener) {
 	defer m.done.Done()
 	for {
-		c, err := door.AcceptUnix()
+		c, err := control.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -22,7 +22,7 @@ func (m *Member) serve(door *net.UnixListener) {
 			}
 			continue
 		}
-		if !m.remember(c) {
+		if !m.trackConn(c) {
 			return
 		}
 		m.done.Add(1)
@@ -33,12 +33,12 @@ func (m *Member) serve(door *net.UnixListener) {
 // host serves one caller until it is gone.
 func (m *Member) host(c *net.UnixConn) {
 	defer m.done.Done()
-	defer m.forget(c)
+	defer m.untrackConn(c)
 	switch want, ok := answer(c); {
 	case !ok:
-	case want == toJoin:
+	case want == wantDescriptors:
 		_ = m.admit(c) // the caller sees a failure
-	case want == toFollow:
+	case want == wantPings:
 		c.SetDeadline(time.Time{})
 		for b := make([]byte, 1); ; {
 			if n, err := c.Read(b); n == 0 || err != nil {
@@ -58,16 +58,16 @@ func (m *Member) admit(conn *net.UnixConn) error {
 	if m.closed {
 		return net.ErrClosed
 	}
-	c, err := m.grow()
+	c, err := m.createShared()
 	if err != nil {
 		return err
 	}
-	return give(conn, c.fds)
+	return sendDescriptors(conn, c.fds)
 }
 
-// remember keeps a connection for Close. If the member is closed, it closes the connection and
+// trackConn keeps a connection for Close. If the member is closed, it closes the connection and
 // returns false.
-func (m *Member) remember(c *net.UnixConn) bool {
+func (m *Member) trackConn(c *net.UnixConn) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -78,7 +78,7 @@ func (m *Member) remember(c *net.UnixConn) bool {
 	return true
 }
 
-func (m *Member) forget(c *net.UnixConn) {
+func (m *Member) untrackConn(c *net.UnixConn) {
 	m.mu.Lock()
 	delete(m.conns, c)
 	m.mu.Unlock()

@@ -12,14 +12,14 @@ const (
 	// pingEvery is how often a member checks whether the leader is still there, and the leader
 	// whether it still leads.
 	pingEvery = time.Second
-	// pingPatience is how long the leader has to answer. A leader that was only slow loses nothing
+	// pingTimeout is how long the leader has to answer. A leader that was only slow loses nothing
 	// but the lead.
-	pingPatience = 2 * time.Second
+	pingTimeout = 2 * time.Second
 )
 
 // watch makes the member follow the leader, and take over from one that is gone or does not answer.
-// Then what is for nobody in particular comes to this member.
-func (m *Member) watch(c *common) {
+// It then gets what is for no process in particular.
+func (m *Member) watch(c *sharedResources) {
 	defer m.done.Done()
 	for pause := time.Duration(0); ; {
 		leader, err := c.board.leader()
@@ -40,19 +40,19 @@ func (m *Member) watch(c *common) {
 
 // follow pings the leader for as long as it answers and leads. It returns false if it does not
 // answer.
-func (m *Member) follow(c *common, leader int) bool {
-	number, err := c.board.door(leader)
+func (m *Member) follow(c *sharedResources, leader int) bool {
+	number, err := c.board.controlNumber(leader)
 	if err != nil {
 		return false
 	}
-	conn, _, err := knock(m.Name, number, toFollow)
+	conn, _, err := dialControl(m.Name, number, wantPings)
 	if err != nil {
 		return false
 	}
-	if !m.remember(conn) {
+	if !m.trackConn(conn) {
 		return true
 	}
-	defer m.forget(conn)
+	defer m.untrackConn(conn)
 	for b := make([]byte, 1); ; {
 		if now, err := c.board.leader(); err != nil || now != leader {
 			return true
@@ -62,7 +62,7 @@ func (m *Member) follow(c *common, leader int) bool {
 		if _, err := conn.Read(b); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return m.isClosed()
 		}
-		conn.SetDeadline(time.Now().Add(pingPatience))
+		conn.SetDeadline(time.Now().Add(pingTimeout))
 		if _, err := conn.Write(b); err != nil {
 			return m.isClosed()
 		}
@@ -79,7 +79,7 @@ func (m *Member) isClosed() bool {
 }
 
 // takeLead makes this member the leader unless another has just become it.
-func (m *Member) takeLead(c *common, was int) {
+func (m *Member) takeLead(c *sharedResources, was int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed {
@@ -88,7 +88,7 @@ func (m *Member) takeLead(c *common, was int) {
 }
 
 // handOver makes another member the leader if this one is. mu is held.
-func (m *Member) handOver(c *common) {
+func (m *Member) handOver(c *sharedResources) {
 	for slot := range Slots {
 		if slot != m.slot && c.board.taken(slot) {
 			c.board.lead(slot, m.slot, func() { m.steer(c, slot) })
@@ -97,7 +97,7 @@ func (m *Member) handOver(c *common) {
 	}
 }
 
-// steer directs what is for nobody in particular to a slot.
-func (m *Member) steer(c *common, slot int) {
+// steer directs what is for no process in particular to a slot.
+func (m *Member) steer(c *sharedResources, slot int) {
 	_ = m.Steer(c.fds[slot], slot) // fails only for lack of kernel memory
 }

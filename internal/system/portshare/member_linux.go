@@ -20,7 +20,7 @@ type Config struct {
 	// founder's own. It is called once, when a second member comes. The member owns the
 	// descriptors.
 	Group func() ([]int, error)
-	// Steer directs what is for nobody in particular to a slot. socket is a descriptor of the
+	// Steer directs what is for no process in particular to a slot. socket is a descriptor of the
 	// group.
 	Steer func(socket, slot int) error
 	// Adopt gets the socket of the slot of a joining member. The member still owns the descriptor.
@@ -35,32 +35,32 @@ type Member struct {
 	Config
 	slot int
 
-	common atomic.Pointer[common] // nil: alone so far
-	serves [256]atomic.Bool       // by management class: has an agent for it; changed under mu
+	common atomic.Pointer[sharedResources] // nil: alone so far
+	serves [256]atomic.Bool                // by management class: has an agent for it; changed under mu
 
-	mu     sync.Mutex
-	claims map[uint64]uint64 // masks by service id
-	door   *net.UnixListener
-	number uint64                     // the door's
-	conns  map[*net.UnixConn]struct{} // at its door, and at the leader's
-	inbox  *os.File
-	closed bool
-	quit   chan struct{} // closed with it
-	done   sync.WaitGroup
+	mu      sync.Mutex
+	claims  map[uint64]uint64 // masks by service id
+	control *net.UnixListener
+	number  uint64                     // the control socket's
+	conns   map[*net.UnixConn]struct{} // at its control socket, and at the leader's
+	inbox   *os.File
+	closed  bool
+	quit    chan struct{} // closed with it
+	done    sync.WaitGroup
 }
 
 func newMember(c Config) *Member {
 	return &Member{Config: c, claims: make(map[uint64]uint64), conns: make(map[*net.UnixConn]struct{}), quit: make(chan struct{})}
 }
 
-// Found makes the process that has just bound the address its first member, in slot 0.
-func Found(c Config) (m *Member, err error) {
+// Create makes the process that has just bound the address its first member, in slot 0.
+func Create(c Config) (m *Member, err error) {
 	m = newMember(c)
-	if m.door, m.number, err = openDoor(m.Name); err != nil {
+	if m.control, m.number, err = listenControl(m.Name); err != nil {
 		return nil, err
 	}
 	m.done.Add(1)
-	go m.serve(m.door)
+	go m.serve(m.control)
 	return m, nil
 }
 
@@ -71,13 +71,13 @@ func Join(c Config) (*Member, error) {
 		return nil, err
 	}
 	m := newMember(c)
-	shared := &common{fds: fds}
+	shared := &sharedResources{fds: fds}
 	if err := shared.open(); err != nil {
 		return nil, err
 	}
 	if err := m.enter(shared); err != nil {
-		if m.door != nil {
-			m.door.Close()
+		if m.control != nil {
+			m.control.Close()
 		}
 		shared.close()
 		return nil, err
@@ -86,21 +86,21 @@ func Join(c Config) (*Member, error) {
 }
 
 // enter makes the member one of those who share c.
-func (m *Member) enter(c *common) (err error) {
-	if m.slot, err = c.board.take(); err != nil {
+func (m *Member) enter(c *sharedResources) (err error) {
+	if m.slot, err = c.board.takeSlot(); err != nil {
 		return err
 	}
 	if err := m.Adopt(c.fds[m.slot]); err != nil {
 		return err
 	}
-	if m.door, m.number, err = openDoor(m.Name); err != nil {
+	if m.control, m.number, err = listenControl(m.Name); err != nil {
 		return err
 	}
 	if err := m.share(c); err != nil {
 		return err
 	}
 	m.done.Add(1)
-	go m.serve(m.door) // not before: a lone process creates what is shared
+	go m.serve(m.control) // not before: a lone process creates what is shared
 	return nil
 }
 
@@ -110,8 +110,8 @@ func (m *Member) Slot() int { return m.slot }
 // Shared reports whether there are or were other members.
 func (m *Member) Shared() bool { return m.common.Load() != nil }
 
-// Lives reports whether a process has a slot.
-func (m *Member) Lives(slot int) bool {
+// IsActive reports whether a process has a slot.
+func (m *Member) IsActive(slot int) bool {
 	c := m.common.Load()
 	return slot == m.slot || c != nil && c.board.taken(slot)
 }
@@ -174,17 +174,17 @@ func (m *Member) Release(service, mask uint64) error {
 	defer m.mu.Unlock()
 	delete(m.claims, service)
 	if c := m.common.Load(); c != nil {
-		return c.board.keep(func(o claim) bool { return o != claim{service, mask, m.slot} })
+		return c.board.keepClaims(func(o claim) bool { return o != claim{service, mask, m.slot} })
 	}
 	return nil
 }
 
 // share makes the member use what it shares with others. mu is held, or nobody else knows m yet.
-func (m *Member) share(c *common) (err error) {
+func (m *Member) share(c *sharedResources) (err error) {
 	if m.inbox, err = c.inbox(m.slot); err != nil {
 		return err
 	}
-	if err = c.board.setDoor(m.slot, m.number); err != nil {
+	if err = c.board.setControlNumber(m.slot, m.number); err != nil {
 		m.inbox.Close()
 		return err
 	}
@@ -207,8 +207,8 @@ func (m *Member) receive(inbox *os.File) {
 	}
 }
 
-// grow creates what is shared, for the first newcomer. mu is held.
-func (m *Member) grow() (*common, error) {
+// createShared creates what is shared, for the first newcomer. mu is held.
+func (m *Member) createShared() (*sharedResources, error) {
 	if c := m.common.Load(); c != nil {
 		return c, nil
 	}
@@ -216,11 +216,11 @@ func (m *Member) grow() (*common, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCommon(sockets)
+	c, err := newSharedResources(sockets)
 	if err != nil {
 		return nil, err
 	}
-	slot, err := c.board.take()
+	slot, err := c.board.takeSlot()
 	for service, mask := range m.claims {
 		if err == nil {
 			err = c.board.claim(claim{service, mask, slot})
@@ -253,10 +253,10 @@ func (m *Member) Close() error {
 	c := m.common.Load()
 	if c != nil {
 		m.inbox.Close()
-		_ = c.board.keep(func(o claim) bool { return o.slot != m.slot }) // otherwise the next owner of the slot does it
+		_ = c.board.keepClaims(func(o claim) bool { return o.slot != m.slot }) // otherwise the next owner of the slot does it
 		m.handOver(c)
 	}
-	m.door.Close()
+	m.control.Close()
 	for conn := range m.conns {
 		conn.Close()
 	}

@@ -61,7 +61,7 @@ func (s *site) config(m **Member) Config {
 
 func (s *site) found() *Member {
 	s.t.Helper()
-	return s.make(Found)
+	return s.make(Create)
 }
 
 func (s *site) join() *Member {
@@ -104,12 +104,12 @@ func (s *site) leads(m *Member) bool {
 func TestForward(t *testing.T) {
 	s := newSite(t)
 	a := s.found()
-	if a.Shared() || a.Forward(1, []byte("x")) || !a.Lives(0) || a.Lives(1) {
+	if a.Shared() || a.Forward(1, []byte("x")) || !a.IsActive(0) || a.IsActive(1) {
 		t.Error("a process alone has others")
 	}
 	b, c := s.join(), s.join()
 	for i, m := range []*Member{a, b, c} {
-		if m.Slot() != i || !m.Shared() || !m.Lives(0) || !m.Lives(1) || !m.Lives(2) || m.Lives(3) {
+		if m.Slot() != i || !m.Shared() || !m.IsActive(0) || !m.IsActive(1) || !m.IsActive(2) || m.IsActive(3) {
 			t.Errorf("member %d has slot %d", i, m.Slot())
 		}
 	}
@@ -216,14 +216,14 @@ func TestSuccession(t *testing.T) {
 			m, err := Join(s.config(&late))
 			if err == nil {
 				m.Close()
-			} else if !errors.Is(err, ErrNobody) {
+			} else if !errors.Is(err, ErrNoMember) {
 				t.Fatal(err)
 			}
 			return err == nil
 		})
 	}
 	members[0].Close()
-	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNobody) {
+	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNoMember) {
 		t.Errorf("joining nobody: %v", err)
 	}
 }
@@ -245,7 +245,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestNoise has strangers at the door who say nothing, or nothing of sense.
+// TestNoise has strangers connect who send nothing, or nothing of sense.
 func TestNoise(t *testing.T) {
 	s := newSite(t)
 	m := s.found()
@@ -255,7 +255,7 @@ func TestNoise(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unix.Close(c)
-		if err := unix.Connect(c, &unix.SockaddrUnix{Name: doorAddr(s.name, m.number).Name}); err != nil {
+		if err := unix.Connect(c, &unix.SockaddrUnix{Name: controlAddr(s.name, m.number).Name}); err != nil {
 			t.Fatal(err)
 		}
 		if say != "" {
@@ -267,15 +267,15 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// silence stands for a member that is stopped: the kernel lets others connect to its door,
+// silence stands for a member that is stopped: the kernel lets others connect to it,
 // and nobody answers.
 func (s *site) silence() (number uint64) {
 	s.t.Helper()
-	door, number, err := openDoor(s.name)
+	control, number, err := listenControl(s.name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { door.Close() })
+	s.t.Cleanup(func() { control.Close() })
 	return number
 }
 
@@ -307,7 +307,7 @@ func TestSilentLeader(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	a, b := s.found(), s.join()
-	if err := a.common.Load().board.setDoor(a.slot, s.silence()); err != nil {
+	if err := a.common.Load().board.setControlNumber(a.slot, s.silence()); err != nil {
 		t.Fatal(err)
 	}
 	members := []*Member{a, b, s.join()}
@@ -319,7 +319,7 @@ func TestSilentLeader(t *testing.T) {
 	s.eventually("one of the others leads", func() bool { return slices.ContainsFunc(members, leads) })
 }
 
-// squat takes names of doors as another user.
+// squat takes names of control sockets as another user.
 func (s *site) squat(names int) {
 	s.t.Helper()
 	if os.Getuid() != 0 {
@@ -337,7 +337,7 @@ func (s *site) squat(names int) {
 			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 			if err == nil {
 				s.t.Cleanup(func() { unix.Close(fd) })
-				err = unix.Bind(fd, &unix.SockaddrUnix{Name: doorAddr(s.name, uint64(number)).Name})
+				err = unix.Bind(fd, &unix.SockaddrUnix{Name: controlAddr(s.name, uint64(number)).Name})
 			}
 			if err == nil {
 				err = unix.Listen(fd, 1)
@@ -354,12 +354,12 @@ func (s *site) squat(names int) {
 	}
 }
 
-// TestSquatters has another user take names as doors have them: nobody is asked there, and
-// doors are found all the same.
+// TestSquatters has another user take names like those of control sockets: nobody is asked there, and
+// members are found all the same.
 func TestSquatters(t *testing.T) {
 	s := newSite(t)
-	s.squat(4 * maxKnocks)
-	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNobody) {
+	s.squat(4 * maxDials)
+	if _, err := Join(s.config(new(*Member))); !errors.Is(err, ErrNoMember) {
 		t.Errorf("joining another user: %v", err)
 	}
 	s.found()

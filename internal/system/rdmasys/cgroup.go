@@ -27,7 +27,7 @@ func (r *reader) rdmaLimits() (found []RDMALimit) {
 		if rest, ok := strings.CutPrefix(at, strings.TrimSuffix(m.root, "/")); ok {
 			at = rest
 		}
-		for _, g := range above(at) {
+		for _, g := range ancestors(at) {
 			file := path.Join(m.point, g, "rdma.max")
 			for _, l := range parseRDMAMax(r.text(strings.TrimPrefix(file, "/"))) {
 				l.File = file
@@ -51,8 +51,8 @@ func pathOf(groups []group, controller string) string {
 // maxDepth limits how many groups are inside each other.
 const maxDepth = 64
 
-// above returns a group and those that contain it, the innermost first.
-func above(group string) (all []string) {
+// ancestors returns a group and those that contain it, the innermost first.
+func ancestors(group string) (all []string) {
 	for group = path.Clean("/" + group); len(all) < maxDepth; group = path.Dir(group) {
 		all = append(all, group)
 		if group == "/" {

@@ -16,7 +16,7 @@
 //	host.go      modules, limits, parameters of the kernel, ports in use
 //	cgroup.go    control groups: limits of RDMA
 //	parse.go     the formats of these files
-//	ways.go      which device has a way to an address
+//	candidates.go  which devices have a route to an address
 //	host_linux.go, netlink_linux.go  what the kernel is asked: routes, flow control, filters
 //	path_linux.go  how large a packet reaches a peer
 package rdmasys

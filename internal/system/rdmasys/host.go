@@ -12,8 +12,8 @@ import (
 // RoCEPort is RoCEv2's UDP port.
 const RoCEPort = 4791
 
-// known are the modules that are looked for: of the core, of soft devices, and of hardware.
-var known = []string{"ib_core", "ib_uverbs", "rdma_ucm", "rdma_cm", "ib_umad", "ib_ipoib", "rdma_rxe", "siw",
+// knownModules are the modules that are looked for: of the core, of soft devices, and of hardware.
+var knownModules = []string{"ib_core", "ib_uverbs", "rdma_ucm", "rdma_cm", "ib_umad", "ib_ipoib", "rdma_rxe", "siw",
 	"mlx4_ib", "mlx5_ib", "irdma", "iw_cxgb4", "bnxt_re", "qedr", "hns_roce_hw_v2", "efa", "mana_ib", "erdma", "ionic_rdma"}
 
 // ModuleOf returns the RDMA module for NICs of a network driver; empty: none is known. sure says that
@@ -49,9 +49,9 @@ func (r *reader) loaded() Modules {
 	m := Modules{Loaded: make(map[string]bool), Available: make(map[string]bool)}
 	if _, err := fs.Stat(r.root, "proc/modules"); err == nil {
 		m.Known = true
-		note(m.Loaded, parseModules(r.text("proc/modules")))
+		addKnown(m.Loaded, parseModules(r.text("proc/modules")))
 	}
-	for _, k := range known { // those that are part of the kernel are here, if they have parameters
+	for _, k := range knownModules { // those that are part of the kernel are here, if they have parameters
 		if _, err := fs.Stat(r.root, path.Join("sys/module", k)); err == nil {
 			m.Loaded[k] = true
 		}
@@ -67,16 +67,16 @@ func (r *reader) modules(release string) Modules {
 	}
 	at := path.Join("lib/modules", release)
 	builtin := parseModuleFiles(r.text(path.Join(at, "modules.builtin")))
-	note(m.Loaded, builtin)
-	note(m.Available, builtin)
-	note(m.Available, parseModuleFiles(r.text(path.Join(at, "modules.dep"))))
+	addKnown(m.Loaded, builtin)
+	addKnown(m.Available, builtin)
+	addKnown(m.Available, parseModuleFiles(r.text(path.Join(at, "modules.dep"))))
 	return m
 }
 
-// note adds those of names to a set that are known.
-func note(to map[string]bool, names []string) {
+// addKnown adds those of names to a set that are known.
+func addKnown(to map[string]bool, names []string) {
 	for _, n := range names {
-		if slices.Contains(known, n) {
+		if slices.Contains(knownModules, n) {
 			to[n] = true
 		}
 	}

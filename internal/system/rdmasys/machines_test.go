@@ -109,7 +109,7 @@ func TestWays(t *testing.T) {
 		{"mlx5-ib", rdmasys.Route{From: addr("192.0.2.8"), NetDev: "ib1"}, "not mlx5_1/1: InfiniBand: ib1 is IPoIB on this port, but its port 1 is INIT\n"},
 		{"container", rdmasys.Route{From: addr("172.17.0.2"), NetDev: "eth0"}, ""},
 	} {
-		ways, not := machines.Source(t, c.machine).ReadDevices().Ways(c.route)
+		ways, not := machines.Source(t, c.machine).ReadDevices().Candidates(c.route)
 		got := ""
 		for _, w := range ways {
 			got += fmt.Sprintf("%s/%d gid %d: %s\n", w.Device, w.Port, w.GID, w.Reason)
@@ -134,7 +134,7 @@ func TestWaysOrder(t *testing.T) {
 	s := &rdmasys.System{Interfaces: []rdmasys.Interface{{Name: "eth0", Type: rdmasys.TypeEthernet}}, Devices: []rdmasys.Device{
 		{Name: "rxe0", Ports: port(rdmasys.RoCEv2)}, {Name: "old0", Hardware: true, Ports: port("IB/RoCE v1")}, {Name: "new0", Hardware: true, Ports: port(rdmasys.RoCEv2)},
 	}}
-	ways, not := s.Ways(rdmasys.Route{From: addr("192.0.2.7"), NetDev: "eth0"})
+	ways, not := s.Candidates(rdmasys.Route{From: addr("192.0.2.7"), NetDev: "eth0"})
 	if len(ways) != 2 || ways[0].Device != "new0" || ways[1].Device != "rxe0" || ways[0].GID != 2 {
 		t.Errorf("%+v", ways)
 	}
@@ -193,7 +193,7 @@ func FuzzRead(f *testing.F) {
 			if !g.Addr.IsValid() || g.Addr.IsUnspecified() {
 				t.Errorf("%v of %q", g.Addr, gid)
 			}
-			s.Ways(rdmasys.Route{From: g.Addr, NetDev: "e"})
+			s.Candidates(rdmasys.Route{From: g.Addr, NetDev: "e"})
 		}
 		for _, l := range s.Limits {
 			if l.Handles < -1 || l.Objects < -1 {

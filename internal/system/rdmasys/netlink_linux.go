@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -174,8 +175,8 @@ func zoneIndex(zone string) (int, error) {
 	if i, err := net.InterfaceByName(zone); err == nil {
 		return i.Index, nil
 	}
-	var n int
-	if _, err := fmt.Sscanf(zone, "%d", &n); err != nil {
+	n, err := strconv.Atoi(zone)
+	if err != nil || n <= 0 {
 		return 0, fmt.Errorf("there is no interface %s", zone)
 	}
 	return n, nil

@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("GID %q: %v, %v", text, got, ok)
 		}
 	}
-	if got := above("/a/../b/c"); !slices.Equal(got, []string{"/b/c", "/b", "/"}) {
+	if got := ancestors("/a/../b/c"); !slices.Equal(got, []string{"/b/c", "/b", "/"}) {
 		t.Errorf("groups: %q", got)
 	}
 }

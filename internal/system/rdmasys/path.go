@@ -11,10 +11,10 @@ const (
 	TooLong  Answer = "too long"  // a router, or this host, says so
 	Refused  Answer = "refused"   // a host on the way refuses to pass it on
 	NoAnswer Answer = "no answer" // it is lost, or a socket has it, or a filter
-	Unspoken Answer = "not sent"  // it could not be sent
+	NotSent  Answer = "not sent"  // it could not be sent
 )
 
-// PathTest is what is known of how large packets may be on the way to a peer.
+// PathTest is how large packets may be on the path to a peer, as far as known.
 type PathTest struct {
 	Sent    int    `json:"sent"`     // the longest packet that was tried, in bytes of IP; 0: none
 	Passed  int    `json:"passed"`   // the longest of which the peer said that it has come; 0: none

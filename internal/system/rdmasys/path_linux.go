@@ -20,7 +20,7 @@ const (
 	probes    = 2 // of each length: hosts limit how often they answer
 )
 
-// Path finds out how long a packet may be on the way to a peer, up to the MTU of the route. It sends
+// Path finds out how long a packet may be on the path to a peer, up to the MTU of the route. It sends
 // datagrams to a port where nobody listens, which may not be fragmented; the peer answers those that
 // come by ICMP (RFC 1191, RFC 8201, as RFC 8899 does it). A peer may also answer nothing. It takes
 // some seconds at most, and ends with ctx.
@@ -71,7 +71,7 @@ func probe(ctx context.Context, r Route, peer netip.Addr, port uint16, n, times 
 	d := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.From, 0)), Control: dontFragment}
 	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(peer, port).String())
 	if err != nil {
-		return Unspoken
+		return NotSent
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
@@ -94,7 +94,7 @@ func probe(ctx context.Context, r Route, peer netip.Addr, port uint16, n, times 
 		case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EACCES):
 			answer = Refused
 		case errors.Is(err, unix.EPERM): // by a filter of this host
-			return Unspoken
+			return NotSent
 		}
 	}
 	return answer

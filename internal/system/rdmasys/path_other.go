@@ -11,5 +11,5 @@ import (
 
 // Path is Linux's: elsewhere nothing is known.
 func Path(context.Context, Route, netip.Addr) PathTest {
-	return PathTest{RoCE: Unspoken, Problem: "the way to a peer is measured on Linux only"}
+	return PathTest{RoCE: NotSent, Problem: "the way to a peer is measured on Linux only"}
 }

@@ -163,7 +163,7 @@ type UDPPort struct {
 	Inode uint64     `json:"inode"`
 }
 
-// Parameters are parameters of the kernel. A negative one is not known.
+// Parameters are parameters of the kernel; negative: not known.
 type Parameters struct {
 	RecvBufferMax  int64 `json:"net_core_rmem_max"`
 	PtraceScope    int64 `json:"kernel_yama_ptrace_scope"` // -1: the kernel does not restrict it
@@ -246,7 +246,7 @@ func (s *System) RXEHasPort() bool {
 	return taken != nil && taken.UID == 0 && s.Modules.Has("rdma_rxe")
 }
 
-// Source is where facts come from.
+// Source is where the facts of a System come from.
 type Source struct {
 	Root    fs.FS                                     // the file system from its root
 	Open    func(path string) error                   // opens a device file for reading and writing, and closes it
@@ -287,7 +287,7 @@ func (src *Source) Read() *System {
 	return s
 }
 
-// ReadDevices reads only what finding a way needs: devices, their files, interfaces, and who has RoCEv2's port.
+// ReadDevices reads only what finding a route needs: devices, their files, interfaces, and who has RoCEv2's port.
 func (src *Source) ReadDevices() *System {
 	s := &System{}
 	r := reader{src.Root, s}

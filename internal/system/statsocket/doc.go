@@ -8,8 +8,8 @@
 // and no directory is needed. Abstract names belong to a network namespace: a process in a container with a
 // network of its own is seen from within that.
 //
-// Whoever connects is sent a snapshot, see package observe, and nothing is read from him. The kernel says
-// who he is (SO_PEERCRED): anybody but the same user and root is turned away. In the same way the
+// A process that connects is sent a snapshot, see package observe, and nothing is read from it. The kernel
+// says whose it is (SO_PEERCRED): anybody but the same user and root is turned away. In the same way the
 // reader checks who serves the socket.
 //
 // One goroutine serves one reader after the other. It sleeps in accept until one comes, waits a second at

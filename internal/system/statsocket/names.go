@@ -61,5 +61,5 @@ func namesIn(table string) (found []name) {
 	return found
 }
 
-// allowed reports whether a user may read what is another's, or see it as that.
+// allowed reports whether a user may read the state of an owner's process.
 func allowed(reader, owner int) bool { return reader == owner || reader == 0 }

@@ -11,8 +11,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Show returns the device, which others cannot see.
-func Show(dev *verbs.Device) *verbs.Device { return dev }
+// Publish returns the device, which others cannot see.
+func Publish(dev *verbs.Device) *verbs.Device { return dev }
 
 // Read returns ErrUnsupported.
 func Read(context.Context, int) ([]Process, error) { return nil, ErrUnsupported }

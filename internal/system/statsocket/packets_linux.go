@@ -32,7 +32,8 @@ func newPacketServer(l *net.UnixListener) *packetServer {
 	return &packetServer{l: l, lease: lease, conns: map[*net.UnixConn]bool{}}
 }
 
-// serve accepts watchers until the listener is closed. One too many is let go at once, and so is who may not look.
+// serve accepts watchers until the listener is closed. Those above the limit, or not allowed to watch, are
+// disconnected at once.
 func (s *packetServer) serve() {
 	for {
 		c, err := s.l.AcceptUnix()
@@ -87,17 +88,17 @@ func (s *packetServer) close() {
 // after a snapshot.
 func (s *packetServer) answer(c *net.UnixConn) {
 	stream := observe.NewPacketStream(c)
-	var kept *observe.Kept
+	var kept *observe.Capture
 	for {
 		var r observe.PacketRequest
-		if c.SetReadDeadline(time.Now().Add(s.lease)) != nil || stream.Asked(&r) != nil {
+		if c.SetReadDeadline(time.Now().Add(s.lease)) != nil || stream.ReadRequest(&r) != nil {
 			return
 		}
 		var p observe.Packets
 		start := time.Now()
 		if kept == nil {
 			var err error
-			if kept, err = observe.Keep(r.Device, r.QPN); err != nil {
+			if kept, err = observe.StartCapture(r.Device, r.QPN); err != nil {
 				p.Refused = err.Error()
 			} else {
 				defer kept.Close()
@@ -107,7 +108,7 @@ func (s *packetServer) answer(c *net.UnixConn) {
 			p = kept.Last(r.Most)
 		}
 		took := time.Since(start)
-		if c.SetWriteDeadline(time.Now().Add(patience)) != nil || stream.Answer(&p) != nil || kept == nil {
+		if c.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil || stream.SendReply(&p) != nil || kept == nil {
 			return
 		}
 		time.Sleep(min(restFactor*took, restMost))

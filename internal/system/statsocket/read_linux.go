@@ -18,8 +18,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 )
 
-// atOnce is how many processes are read at the same time.
-const atOnce = 8
+// maxParallel is how many processes are read at the same time.
+const maxParallel = 8
 
 // listening returns the names of all processes with open devices.
 func listening() ([]name, error) {
@@ -41,7 +41,7 @@ func Read(ctx context.Context, pid int) ([]Process, error) {
 		wait  sync.WaitGroup
 		lock  sync.Mutex
 		found []Process
-		slots = make(chan struct{}, atOnce)
+		slots = make(chan struct{}, maxParallel)
 	)
 	for _, n := range names {
 		if !allowed(os.Geteuid(), n.uid) || n.pid == os.Getpid() && isOwn(n) {
@@ -83,7 +83,7 @@ func read(ctx context.Context, n name, pid int) *Process {
 	p := &Process{PID: n.pid, UID: n.uid, Instance: n.random}
 	if err != nil {
 		p.Err = err
-		return only(p, pid)
+		return filterPID(p, pid)
 	}
 	defer c.Close()
 	cred, err := peerOf(c.(*net.UnixConn))
@@ -95,7 +95,7 @@ func read(ctx context.Context, n name, pid int) *Process {
 		p.PID = int(cred.Pid)
 		p.Command = commandOf(p.PID)
 	}
-	if only(p, pid) == nil {
+	if filterPID(p, pid) == nil {
 		return nil
 	}
 	if cred.Pid > 0 && stopped(p.PID) { // it would keep readers waiting for readTime
@@ -112,8 +112,8 @@ func read(ctx context.Context, n name, pid int) *Process {
 	return p
 }
 
-// only returns p if it is the process that is wanted.
-func only(p *Process, pid int) *Process {
+// filterPID returns p if it is the process that is wanted.
+func filterPID(p *Process, pid int) *Process {
 	if pid != 0 && p.PID != pid {
 		return nil
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// patience bounds the time that a snapshot waits for its reader.
-	patience = time.Second
+	// writeTimeout bounds the time that a snapshot waits for its reader.
+	writeTimeout = time.Second
 	// restFactor is how much more time passes than snapshots take, in the long run, and restMost for how long
 	// the goroutine rests at most.
 	restFactor = 50
@@ -40,10 +40,10 @@ var (
 	packets    *packetServer
 )
 
-// Show makes a device that was just opened one of those that others can see, and returns it.
-func Show(dev *verbs.Device) *verbs.Device {
+// Publish makes a device that was just opened visible to other processes, and returns it.
+func Publish(dev *verbs.Device) *verbs.Device {
 	if os.Getenv(variable) != "off" {
-		observe.Enter(dev, follow)
+		observe.Register(dev, follow)
 	}
 	return dev
 }
@@ -126,7 +126,7 @@ func (b *budget) rest(now time.Time, work time.Duration) time.Duration {
 // answer sends a snapshot, and returns how much work it was.
 func answer(w *observe.Writer, c *net.UnixConn) time.Duration {
 	forkmark.SetConn(c)
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(writeTimeout))
 	t := timed{to: c}
 	start := time.Now()
 	_ = w.Snapshot(&t) // the reader sees that it is cut off

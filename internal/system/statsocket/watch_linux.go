@@ -22,8 +22,8 @@ type Watcher struct {
 	request observe.PacketRequest
 }
 
-// Watch has a process keep the last packets of a queue pair, from the first call of [Watcher.Last] on until Close. A watcher
-// that does not ask for ten seconds is let go.
+// Watch makes a process capture the last packets of a queue pair, from the first call of [Watcher.Last] on until Close.
+// A watcher that does not ask for ten seconds is disconnected.
 func Watch(ctx context.Context, pid int, device string, n verbs.QPN) (*Watcher, error) {
 	names, err := listening()
 	if err != nil {
@@ -69,10 +69,10 @@ func (w *Watcher) Last(ctx context.Context, most int) (*observe.Packets, error) 
 	w.c.SetDeadline(time.Now().Add(readTime))
 	stop := context.AfterFunc(ctx, func() { w.c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	err := w.stream.Ask(&w.request)
+	err := w.stream.SendRequest(&w.request)
 	var p *observe.Packets
 	if err == nil {
-		p, err = w.stream.Answered()
+		p, err = w.stream.ReadReply()
 	}
 	switch {
 	case err == nil && p.Refused != "":
@@ -83,7 +83,7 @@ func (w *Watcher) Last(ctx context.Context, most int) (*observe.Packets, error) 
 		return nil, ctx.Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fmt.Errorf("the process did not answer within %v: it is stopped, or busy", readTime)
-	case errors.Is(err, observe.ErrCut), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, observe.ErrTruncated), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		err = errEnded
 	}
 	return nil, err

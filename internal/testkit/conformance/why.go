@@ -61,7 +61,7 @@ func testWhyFailed(t *T) {
 		}
 		side, id := verbs.FailedSend, uint64(4711)
 		if c.op == verbs.Write && t.late() { // it is complete before the peer refuses it
-			side, id = verbs.FailedPast, 0
+			side, id = verbs.FailedCompleted, 0
 			a.sent(verbs.Success)
 		} else if wc := a.sent(status); wc.VendorErr != uint32(verbs.ReasonPeerRefused) {
 			t.Errorf("%s: VendorErr %v", name, verbs.Reason(wc.VendorErr))

@@ -88,8 +88,8 @@ func (w *fabricWaiter) Close() {
 	w.Wake()
 }
 
-// Place returns an address for a region.
-func (w *fabricWaiter) Place(size int) uint64 { return w.host.Place(size) }
+// AllocAddr returns an address for a region.
+func (w *fabricWaiter) AllocAddr(size int) uint64 { return w.host.AllocAddr(size) }
 
 // frame writes that a port of the fabric sends something, and keeps what adapters send.
 func (n *Net) frame(_ clock.Time, from *iblink.Port, frame []byte) {

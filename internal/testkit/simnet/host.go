@@ -160,8 +160,8 @@ func (h *Host) info(t verbs.GIDType) softdev.PortInfo {
 	}
 }
 
-// Place returns an address for a region.
-func (h *Host) Place(size int) uint64 {
+// AllocAddr returns an address for a region.
+func (h *Host) AllocAddr(size int) uint64 {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	const page = 1 << 12

@@ -93,8 +93,8 @@ func (p *Port) follow(e verbs.EventType) {
 	}
 }
 
-// Place returns an address for a region.
-func (p *Port) Place(size int) uint64 { return p.host.Place(size) }
+// AllocAddr returns an address for a region.
+func (p *Port) AllocAddr(size int) uint64 { return p.host.AllocAddr(size) }
 
 // Limits returns what one send can carry.
 func (p *Port) Limits() ibta.Limits {

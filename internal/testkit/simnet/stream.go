@@ -74,8 +74,8 @@ func (s *Streams) follow(e verbs.EventType) {
 	}
 }
 
-// Place returns an address for a region.
-func (s *Streams) Place(size int) uint64 { return s.host.Place(size) }
+// AllocAddr returns an address for a region.
+func (s *Streams) AllocAddr(size int) uint64 { return s.host.AllocAddr(size) }
 
 // Resolve checks an address vector.
 func (s *Streams) Resolve(a *verbs.AHAttr) error {
@@ -85,9 +85,9 @@ func (s *Streams) Resolve(a *verbs.AHAttr) error {
 	return nil
 }
 
-// Wishes are what the device brings to the set-up of streams.
-func (s *Streams) Wishes() rdmap.Wishes {
-	return rdmap.Wishes{CRC: true, Segment: rdmap.Large, IRD: 128, ORD: 128}
+// Proposal are what the device brings to the set-up of streams.
+func (s *Streams) Proposal() rdmap.Proposal {
+	return rdmap.Proposal{CRC: true, ULPDU: rdmap.MaxULPDU, IRD: 128, ORD: 128}
 }
 
 // Arriving is false: links are whole when they are accepted.

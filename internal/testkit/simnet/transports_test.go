@@ -337,7 +337,7 @@ func (c *conversation) leftOver(gone bool) error {
 	for i, d := range c.w.devs {
 		l := d.Driver().(loaded).Load()
 		if !gone {
-			l.Early, l.Flows = 0, 0
+			l.Reorder, l.Flows = 0, 0
 		}
 		if l != (softdev.Load{}) {
 			return wrongf("host %d still counts %+v, with its queue pairs gone: %v", i, l, gone)

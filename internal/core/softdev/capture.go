@@ -13,30 +13,30 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
-// keep has a queue pair's packets added to a ring; nil: no longer.
-func (d *Device) keep(n verbs.QPN, r *observe.Ring) error {
+// capture adds a queue pair's packets to a ring from now on; nil: to none.
+func (d *Device) capture(n verbs.QPN, r *observe.Ring) error {
 	d.view.Lock()
 	defer d.view.Unlock()
 	q := d.qps[n]
 	if q == nil {
 		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrInvalid, Detail: fmt.Sprintf("there is no queue pair %d", n)}
 	}
-	q.common().kept.Store(r)
+	q.common().capture.Store(r)
 	return nil
 }
 
-// KeepPackets is that of observe.PacketSource.
-func (d *PacketDevice) KeepPackets(n verbs.QPN, r *observe.Ring) error {
+// CapturePackets implements observe.PacketSource.
+func (d *PacketDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	for port := 1; r != nil && port <= d.attr.Ports; port++ {
 		info := d.port.Info(port)
-		end := observe.End{LID: info.LID}
+		end := observe.Address{LID: info.LID}
 		if len(info.GIDTable) > 0 {
 			end.GID = info.GIDTable[0].GID
 			r.Wire = wireOf(info.GIDTable[0].Type)
 		}
 		r.Locals = append(r.Locals, end)
 	}
-	return d.keep(n, r)
+	return d.capture(n, r)
 }
 
 // wireOf returns what packets between GIDs of a type look like.
@@ -50,21 +50,21 @@ func wireOf(t verbs.GIDType) observe.Wire {
 	return observe.RoCEv2
 }
 
-// KeepPackets is that of observe.PacketSource. Only streams of bytes have packets.
-func (d *StreamDevice) KeepPackets(n verbs.QPN, r *observe.Ring) error {
+// CapturePackets implements observe.PacketSource. Only streams of bytes have packets.
+func (d *StreamDevice) CapturePackets(n verbs.QPN, r *observe.Ring) error {
 	if _, ok := d.carrier.(*byteCarrier); !ok {
 		return &verbs.OpError{Op: "keep_packets", Err: verbs.ErrNotSupported, Detail: "shared memory has no packets: each side works in the other's memory"}
 	}
 	if r != nil {
 		r.Wire = observe.IWARP
 	}
-	return d.keep(n, r)
+	return d.capture(n, r)
 }
 
-// keepSent adds the packets of the batch from number from on to the ring of q, which made them. They are about
-// to leave.
-func (d *PacketDevice) keepSent(q *packetQP, from int) {
-	r, b := q.kept.Load(), d.batch
+// captureSent adds the packets of the batch from number from on to the ring of q, which made them, before
+// they are sent.
+func (d *PacketDevice) captureSent(q *packetQP, from int) {
+	r, b := q.capture.Load(), d.batch
 	if r == nil {
 		return
 	}
@@ -72,37 +72,37 @@ func (d *PacketDevice) keepSent(q *packetQP, from int) {
 	for i := from; i < b.Len(); i++ {
 		head := b.Packet(i).Head
 		head = head[:min(len(head), ib.Opcode(head[0]).Info().HeaderLen)]
-		keepPacket(r, &b.To.Key, &observe.Packet{At: now, Sent: true, Length: b.PacketSize(i), Head: head})
+		capturePacket(r, &b.To.Key, &observe.Packet{At: now, Sent: true, Length: b.PacketSize(i), Head: head})
 	}
 }
 
-// keepReceived adds a packet that has come.
-func keepReceived(r *observe.Ring, p *ib.Packet, from *ibta.PathKey) {
+// captureReceived adds a received packet.
+func captureReceived(r *observe.Ring, p *ib.Packet, from *ibta.PathKey) {
 	var room [128]byte
 	head := p.AppendHeader(room[:0])
 	length := len(head) + len(p.Payload) + int(p.PadCount) + ib.ICRCLen
-	keepPacket(r, from, &observe.Packet{At: time.Now().UnixNano(), Length: length, Head: head})
+	capturePacket(r, from, &observe.Packet{At: time.Now().UnixNano(), Length: length, Head: head})
 }
 
-// keepPacket adds a packet to or from a peer.
-func keepPacket(r *observe.Ring, peer *ibta.PathKey, p *observe.Packet) {
-	p.Peer = observe.End{GID: peer.GID, LID: peer.LID}
+// capturePacket adds a packet to or from a peer.
+func capturePacket(r *observe.Ring, peer *ibta.PathKey, p *observe.Packet) {
+	p.Peer = observe.Address{GID: peer.GID, LID: peer.LID}
 	if i := int(peer.Port) - 1; i >= 0 && i < len(r.Locals) {
 		p.Local = r.Locals[i]
 	}
 	r.Add(p)
 }
 
-// keepSegments returns what adds DDP segments of a connection to a ring; nil if there is none.
-func (c *conn) keepSegments() func(sent bool, h iwarp.Header, body []byte, n int) {
-	if c.qp.kept.Load() == nil {
+// segmentCapture returns what adds DDP segments of a connection to a ring; nil if there is none.
+func (c *conn) segmentCapture() func(sent bool, h iwarp.Header, body []byte, n int) {
+	if c.qp.capture.Load() == nil {
 		return nil
 	}
-	return c.keepSegment
+	return c.captureSegment
 }
 
-func (c *conn) keepSegment(sent bool, h iwarp.Header, body []byte, n int) {
-	r := c.qp.kept.Load()
+func (c *conn) captureSegment(sent bool, h iwarp.Header, body []byte, n int) {
+	r := c.qp.capture.Load()
 	if r == nil {
 		return
 	}
@@ -114,5 +114,5 @@ func (c *conn) keepSegment(sent bool, h iwarp.Header, body []byte, n int) {
 	}
 	local, peer := c.link.LocalAddr(), c.link.PeerAddr()
 	r.Add(&observe.Packet{At: time.Now().UnixNano(), Sent: sent, Length: length, Head: head,
-		Local: observe.End{GID: ib.GIDFromAddr(local.Addr()), Port: local.Port()}, Peer: observe.End{GID: ib.GIDFromAddr(peer.Addr()), Port: peer.Port()}})
+		Local: observe.Address{GID: ib.GIDFromAddr(local.Addr()), Port: local.Port()}, Peer: observe.Address{GID: ib.GIDFromAddr(peer.Addr()), Port: peer.Port()}})
 }

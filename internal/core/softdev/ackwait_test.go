@@ -11,7 +11,7 @@ import (
 // TestPatience holds that acknowledgements go along with posts only while each post is
 // waited for.
 func TestPatience(t *testing.T) {
-	var p patience
+	var p ackWait
 	post := func(polls int) bool {
 		p.polls += polls
 		return p.posted()
@@ -50,7 +50,7 @@ func TestHeldAcks(t *testing.T) {
 		}
 		want := briefPasses
 		if answers {
-			q := d.at(b.qp.Num())
+			q := d.findQP(b.qp.Num())
 			if _, err := q.engine.PostSend([]verbs.SendWR{{Op: verbs.Write, Remote: a.mr.Remote()}}); err != nil {
 				t.Fatal(err)
 			}

@@ -8,41 +8,41 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// rolls are the objects that observers list. The view's lock covers them, besides the device's, so that observers wait for
+// objectLists are the objects that observers list. The view's lock covers them, besides the device's, so that observers wait for
 // nobody who works with the device.
-type rolls struct {
-	qps  observe.Roll[*qp]
-	cqs  observe.Roll[*cq]
-	mrs  observe.Roll[*mr]
-	mws  observe.Roll[*mw]
-	srqs observe.Roll[*srq]
-	ahs  observe.Roll[*handle]
+type objectLists struct {
+	qps  observe.ObjectList[*qp]
+	cqs  observe.ObjectList[*cq]
+	mrs  observe.ObjectList[*mr]
+	mws  observe.ObjectList[*mw]
+	srqs observe.ObjectList[*srq]
+	ahs  observe.ObjectList[*observedAH]
 }
 
-// handle is what observers see of an address handle.
-type handle struct {
-	info  verbs.AHInfo
-	place int
+// observedAH is what observers see of an address handle.
+type observedAH struct {
+	info      verbs.AHInfo
+	listIndex int
 }
 
-func (h *handle) listed() *handle { return h }
+func (h *observedAH) observed() *observedAH { return h }
 
-func (q *qp) Place() *int     { return &q.place }
-func (c *cq) Place() *int     { return &c.place }
-func (m *mr) Place() *int     { return &m.place }
-func (m *mw) Place() *int     { return &m.place }
-func (s *srq) Place() *int    { return &s.place }
-func (h *handle) Place() *int { return &h.place }
+func (q *qp) ListIndex() *int         { return &q.listIndex }
+func (c *cq) ListIndex() *int         { return &c.listIndex }
+func (m *mr) ListIndex() *int         { return &m.listIndex }
+func (m *mw) ListIndex() *int         { return &m.listIndex }
+func (s *srq) ListIndex() *int        { return &s.listIndex }
+func (h *observedAH) ListIndex() *int { return &h.listIndex }
 
-// enroll adds an object. The device's lock is held.
-func enroll[T observe.Member](d *Device, r *observe.Roll[T], m T) {
+// addObject adds an object. The device's lock is held.
+func addObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
 	d.view.Lock()
 	defer d.view.Unlock()
 	r.Add(m)
 }
 
-// strike removes an object, unless closing the device did. The device's lock is held.
-func strike[T observe.Member](d *Device, r *observe.Roll[T], m T) {
+// removeObject removes an object, unless closing the device did. The device's lock is held.
+func removeObject[T observe.Member](d *Device, r *observe.ObjectList[T], m T) {
 	if d.closed {
 		return
 	}
@@ -61,11 +61,11 @@ func (m *mr) describe(domain memory.PD) verbs.MRInfo {
 func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
 	d.view.Lock()
 	defer d.view.Unlock()
-	list, next := d.rolls.qps.Page(len(page), at)
+	list, next := d.objects.qps.Page(len(page), at)
 	for i, q := range list {
-		page[i] = verbs.QPInfo{QPStats: q.stats, PD: q.made.domain, SendCQ: q.made.sendCQ, RecvCQ: q.made.recvCQ, SRQ: q.made.srq}
-		if q.why != nil {
-			page[i].Failed = q.why.String()
+		page[i] = verbs.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ, RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
+		if q.failure != nil {
+			page[i].Failed = q.failure.String()
 		}
 	}
 	return len(list), next
@@ -75,7 +75,7 @@ func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
 func (d *Device) ObserveCQs(page []verbs.CQInfo, at int) (n, next int) {
 	d.view.Lock()
 	defer d.view.Unlock()
-	list, next := d.rolls.cqs.Page(len(page), at)
+	list, next := d.objects.cqs.Page(len(page), at)
 	for i, c := range list {
 		page[i] = verbs.CQInfo{Num: c.num, Capacity: c.q.Capacity(), Waiting: c.q.Len(), Armed: c.q.Armed(), Overflow: c.q.Err() != nil}
 	}
@@ -86,7 +86,7 @@ func (d *Device) ObserveCQs(page []verbs.CQInfo, at int) (n, next int) {
 func (d *Device) ObserveMRs(page []verbs.MRInfo, at int) (n, next int) {
 	d.view.Lock()
 	defer d.view.Unlock()
-	list, next := d.rolls.mrs.Page(len(page), at)
+	list, next := d.objects.mrs.Page(len(page), at)
 	for i, m := range list {
 		page[i] = m.info
 	}
@@ -97,7 +97,7 @@ func (d *Device) ObserveMRs(page []verbs.MRInfo, at int) (n, next int) {
 func (d *Device) ObserveMWs(page []verbs.MWInfo, at int) (n, next int) {
 	d.view.Lock()
 	defer d.view.Unlock()
-	list, next := d.rolls.mws.Page(len(page), at)
+	list, next := d.objects.mws.Page(len(page), at)
 	for i, o := range list {
 		page[i] = o.info
 	}
@@ -108,7 +108,7 @@ func (d *Device) ObserveMWs(page []verbs.MWInfo, at int) (n, next int) {
 func (d *Device) ObserveSRQs(page []verbs.SRQInfo, at int) (n, next int) {
 	d.view.Lock()
 	defer d.view.Unlock()
-	list, next := d.rolls.srqs.Page(len(page), at)
+	list, next := d.objects.srqs.Page(len(page), at)
 	for i, o := range list {
 		page[i] = o.info
 	}
@@ -119,7 +119,7 @@ func (d *Device) ObserveSRQs(page []verbs.SRQInfo, at int) (n, next int) {
 func (d *Device) ObserveAHs(page []verbs.AHInfo, at int) (n, next int) {
 	d.view.Lock()
 	defer d.view.Unlock()
-	list, next := d.rolls.ahs.Page(len(page), at)
+	list, next := d.objects.ahs.Page(len(page), at)
 	for i, o := range list {
 		page[i] = o.info
 	}

@@ -13,13 +13,13 @@ type thing struct {
 	id, place int
 }
 
-func (t *thing) Place() *int { return &t.place }
+func (t *thing) ListIndex() *int { return &t.place }
 
 // Whatever comes and goes between pages, what is there all the time is listed.
-func TestRoll(t *testing.T) {
+func TestObjectList(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		var r Roll[*thing]
+		var r ObjectList[*thing]
 		var all []*thing
 		add := func() {
 			th := &thing{id: len(all)}

@@ -31,8 +31,8 @@ func TestAskAgain(t *testing.T) {
 			client.meet(server)
 
 			again, once := newSide(t, a, c.ps), newSide(t, a, c.ps)
-			fails(t, again.id.SetAskAgain(-1), verbs.ErrInvalid, "-1")
-			ok(t, again.id.SetAskAgain(patience))
+			fails(t, again.id.SetConnectRetry(-1), verbs.ErrInvalid, "-1")
+			ok(t, again.id.SetConnectRetry(patience))
 			for _, s := range []*side{again, once} {
 				s.resolve(at)
 				s.addQP(s.id)
@@ -70,7 +70,7 @@ func TestAskAgainInVain(t *testing.T) {
 		if known {
 			limit, to = 100*time.Millisecond, at
 		}
-		ok(t, s.id.SetAskAgain(limit))
+		ok(t, s.id.SetConnectRetry(limit))
 		s.resolve(to)
 		s.addQP(s.id)
 		ok(t, s.id.Connect(nil))

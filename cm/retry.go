@@ -16,33 +16,33 @@ const (
 	lastPause  = 320 * time.Millisecond
 )
 
-// askAgain is the state for repeating a refused request.
-type askAgain struct {
+// connectRetry is the state for repeating a refused request.
+type connectRetry struct {
 	limit time.Duration // for how long; 0: never
 	until time.Time
 	pause time.Duration
 	param ConnParam // of Connect
 }
 
-// SetAskAgain lets Connect repeat a request for up to limit if nobody listens at the peer's port,
+// SetConnectRetry lets Connect repeat a request for up to limit if nobody listens at the peer's port,
 // although this device has an established connection to it. Then the server takes several
 // connections with a listener for each, and is between two of them. Some programs rely on the next
 // listener being there in time, because the kernel's managers are slower to send requests. The
 // default is 0: never. It must be called before Connect.
-func (id *ID) SetAskAgain(limit time.Duration) error {
+func (id *ID) SetConnectRetry(limit time.Duration) error {
 	if limit < 0 {
 		return opErr("set_option", verbs.ErrInvalid, "a time of %v to ask again", limit)
 	}
-	if err := id.in("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
+	if err := id.lockIn("set_option", idle, bound, addrResolved, routeResolved, listening, requested); err != nil {
 		return err
 	}
 	defer id.m.unlock()
-	id.again.limit = limit
+	id.retry.limit = limit
 	return nil
 }
 
 // record records what Connect requests.
-func (a *askAgain) record(p *ConnParam) {
+func (a *connectRetry) record(p *ConnParam) {
 	if a.limit == 0 {
 		return
 	}
@@ -51,30 +51,30 @@ func (a *askAgain) record(p *ConnParam) {
 	a.until, a.pause = time.Now().Add(a.limit), firstPause
 }
 
-// asksAgain reports whether a request that met no listener will be repeated.
-func (id *ID) asksAgain() bool {
-	a := &id.again
-	if id.state != connecting || a.limit == 0 || time.Now().Add(a.pause).After(a.until) || !id.m.knows(id) {
+// willRetry reports whether a request that met no listener will be repeated.
+func (id *ID) willRetry() bool {
+	a := &id.retry
+	if id.state != connecting || a.limit == 0 || time.Now().Add(a.pause).After(a.until) || !id.m.connectedTo(id) {
 		return false
 	}
-	time.AfterFunc(a.pause, id.askAgain)
+	time.AfterFunc(a.pause, id.retryConnect)
 	a.pause = min(2*a.pause, lastPause)
 	return true
 }
 
-func (id *ID) askAgain() {
+func (id *ID) retryConnect() {
 	id.m.mu.Lock()
 	defer id.m.unlock()
 	if id.m.stopped || id.state != connecting {
 		return
 	}
-	if err := id.ep.connect(&id.again.param); err != nil {
+	if err := id.ep.connect(&id.retry.param); err != nil {
 		id.end(failed, &Event{Type: ConnectError, Err: err})
 	}
 }
 
-// knows reports whether another id has an established connection to the same port of the peer.
-func (m *manager) knows(id *ID) bool {
+// connectedTo reports whether another id has an established connection to the same port of the peer.
+func (m *manager) connectedTo(id *ID) bool {
 	for other := range m.ids {
 		if other != id && other.state == established && other.peer == id.peer {
 			return true

@@ -2,41 +2,41 @@
 
 package observe
 
-// Member is in one [Roll] at most.
-type Member interface{ Place() *int }
+// Member is in one [ObjectList] at most.
+type Member interface{ ListIndex() *int }
 
-// Roll is a set of objects that can be listed in pages, with changes in between. Its owner's lock covers it.
-type Roll[T Member] struct{ list []T }
+// ObjectList is a set of objects that can be listed in pages, with changes in between. Its owner's lock covers it.
+type ObjectList[T Member] struct{ list []T }
 
 // Add adds an object.
-func (r *Roll[T]) Add(m T) {
-	*m.Place() = len(r.list)
+func (r *ObjectList[T]) Add(m T) {
+	*m.ListIndex() = len(r.list)
 	r.list = append(r.list, m)
 }
 
 // Remove removes an object that was added. The last one takes its place.
-func (r *Roll[T]) Remove(m T) {
-	at, last := *m.Place(), len(r.list)-1
+func (r *ObjectList[T]) Remove(m T) {
+	at, last := *m.ListIndex(), len(r.list)-1
 	r.list[at] = r.list[last]
-	*r.list[at].Place() = at
+	*r.list[at].ListIndex() = at
 	var none T
 	r.list[last] = none
 	r.list = r.list[:last]
 }
 
 // Len returns how many objects there are.
-func (r *Roll[T]) Len() int { return len(r.list) }
+func (r *ObjectList[T]) Len() int { return len(r.list) }
 
 // Clear removes all objects.
-func (r *Roll[T]) Clear() { r.list = nil }
+func (r *ObjectList[T]) Clear() { r.list = nil }
 
 // All returns all objects. The slice is valid until one is added or removed.
-func (r *Roll[T]) All() []T { return r.list }
+func (r *ObjectList[T]) All() []T { return r.list }
 
 // Page returns up to n objects, valid until the lock is released, and the position of the next page; see
 // verbs.Observable. Pages go from the end to the front: what Remove moves goes to the front, and is not
 // missed.
-func (r *Roll[T]) Page(n, at int) (page []T, next int) {
+func (r *ObjectList[T]) Page(n, at int) (page []T, next int) {
 	end := min(at, len(r.list))
 	next = max(end-n, 0)
 	return r.list[next:end], next

@@ -8,10 +8,10 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// way is a socket that sends to one peer, which takes the kernel less work, and the flow of its
+// peerSocket is a socket that sends to one peer, which takes the kernel less work, and the flow of its
 // packets. It has a source port of its own. In RoCEv2 that may be any port (annex A17): peers
 // always send to port 4791.
-type way struct {
+type peerSocket struct {
 	sock *netio.Connected
 	flow ib.Flow
 }
@@ -22,9 +22,9 @@ const ecn = 3
 // marked reports whether a packet with a TOS met congestion.
 func marked(tos uint8) bool { return tos&ecn == ecn }
 
-// maxWays limits the connected sockets of a device. Packets to further peers leave through the
+// maxPeerSockets limits the connected sockets of a device. Packets to further peers leave through the
 // receiving socket.
-const maxWays = 64
+const maxPeerSockets = 64
 
 // Connect prepares for packets of queue pairs that are connected by a route. The TTL and TOS of a
 // host's first route become the socket's own, at no cost per packet; those of other routes go with
@@ -37,35 +37,35 @@ func (p *port) Connect(to ibta.Path) {
 	if r.tos&ecn != 0 {
 		p.sock.RecvTOS() // without it nobody hears of congestion
 	}
-	w := p.ways[r.to]
-	if w == nil && len(p.ways) < maxWays {
+	w := p.peerSockets[r.to]
+	if w == nil && len(p.peerSockets) < maxPeerSockets {
 		sock, err := p.sock.Connect(r.to, r.ttl, r.tos)
 		if err != nil {
 			return
 		}
-		w = &way{sock, ib.NewFlow(sock.LocalAddr(), r.to, true)}
-		p.ways[r.to] = w
+		w = &peerSocket{sock, ib.NewFlow(sock.LocalAddr(), r.to, true)}
+		p.peerSockets[r.to] = w
 	}
-	r.way = w
+	r.sock = w
 }
 
 // Disconnect undoes Connect: no queue pair is connected to that host any more.
 func (p *port) Disconnect(to ibta.Path) {
 	r := to.(*route)
-	if w := p.ways[r.to]; w != nil {
+	if w := p.peerSockets[r.to]; w != nil {
 		w.sock.Close()
-		delete(p.ways, r.to)
+		delete(p.peerSockets, r.to)
 	}
-	r.way = nil
+	r.sock = nil
 }
 
-// dropWay is called when a route's way has failed for good: packets leave through the receiving
-// socket. The other routes of the way find out for themselves. By then others to the same host may
+// dropPeerSocket is called when a route's socket has failed for good: packets leave through the receiving
+// socket. The other routes of that socket find out for themselves. By then others to the same host may
 // have a new one.
-func (p *port) dropWay(r *route) {
-	r.way.sock.Close()
-	if p.ways[r.to] == r.way {
-		delete(p.ways, r.to)
+func (p *port) dropPeerSocket(r *route) {
+	r.sock.sock.Close()
+	if p.peerSockets[r.to] == r.sock {
+		delete(p.peerSockets, r.to)
 	}
-	r.way = nil
+	r.sock = nil
 }

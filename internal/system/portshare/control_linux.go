@@ -22,59 +22,59 @@ import (
 )
 
 var (
-	// ErrNobody means that no process of this user has a door to the address. One may be about to
-	// open it.
-	ErrNobody = errors.New("no process shares the address")
-	// ErrSilent means that those who have the address do not answer.
+	// ErrNoMember means that no process of this user has a control socket for the address. One may
+	// be about to open it.
+	ErrNoMember = errors.New("no process shares the address")
+	// ErrSilent means that the processes that have the address do not answer.
 	ErrSilent = errors.New("does not answer, perhaps because it is stopped: let it go on (SIGCONT) or end it")
 	// ErrFull means that all slots are taken.
 	ErrFull = fmt.Errorf("in use by %d processes, which is as many as can share it", Slots)
 )
 
-// The first bytes that a caller sends at a door: the version of the protocol, and what it wants.
+// The first bytes that a caller sends: the version of the protocol, and what it wants.
 const (
-	version  = 2
-	toJoin   = 'j' // the descriptors
-	toFollow = 'f' // answers to its pings, and notice of the member's end
+	version         = 2
+	wantDescriptors = 'j' // the descriptors
+	wantPings       = 'f' // answers to its pings, and notice of the member's end
 )
 
-// handshake limits the exchange at a door.
+// handshake limits the exchange at a control socket.
 const handshake = 3 * time.Second
 
-// doors is the prefix of the names of an address's doors. They are in the abstract namespace, so
-// each vanishes with its process. Anybody can take any name there. So the last part of a door's
-// name is random, to keep anyone from taking it first, and the kernel tells who holds it.
-func doors(name string) string {
+// controlPrefix begins the names of an address's control sockets. They are in the abstract namespace, so
+// each vanishes with its process. Anybody can take any name there. So the last part of a name is
+// random, to keep anyone from taking it first, and the kernel tells who holds it.
+func controlPrefix(name string) string {
 	return fmt.Sprintf("@ramjet/%s/%d/", name, os.Geteuid())
 }
 
-func doorAddr(name string, number uint64) *net.UnixAddr {
-	return &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("%s%016x", doors(name), number)}
+func controlAddr(name string, number uint64) *net.UnixAddr {
+	return &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("%s%016x", controlPrefix(name), number)}
 }
 
-// openDoor opens a door with a number of its own.
-func openDoor(name string) (door *net.UnixListener, number uint64, err error) {
+// listenControl opens a control socket with a random number.
+func listenControl(name string) (control *net.UnixListener, number uint64, err error) {
 	var random [8]byte
 	rand.Read(random[:])
 	number = binary.NativeEndian.Uint64(random[:])
-	if door, err = net.ListenUnix("unixpacket", doorAddr(name, number)); err == nil {
-		forkmark.SetConn(door)
+	if control, err = net.ListenUnix("unixpacket", controlAddr(name, number)); err == nil {
+		forkmark.SetConn(control)
 	}
-	return door, number, err
+	return control, number, err
 }
 
-// listDoors returns the numbers of what look like doors to an address.
-func listDoors(name string) (numbers []uint64, err error) {
+// listControls returns the numbers of what look like control sockets of an address.
+func listControls(name string) (numbers []uint64, err error) {
 	// That of the process may belong to another network namespace than this thread's.
 	f, err := os.Open("/proc/thread-self/net/unix")
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	prefix := doors(name)
+	prefix := controlPrefix(name)
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		// Num RefCount Protocol Flags Type St Inode Path; the path of a door has no space.
+		// Num RefCount Protocol Flags Type St Inode Path; our paths have no space.
 		line := lines.Text()
 		path := line[strings.LastIndexByte(line, ' ')+1:]
 		digits, ok := strings.CutPrefix(path, prefix)
@@ -88,50 +88,50 @@ func listDoors(name string) (numbers []uint64, err error) {
 	return numbers, lines.Err()
 }
 
-// knock connects to a door, and sends what is wanted. ErrNobody means that there is none, or not of
-// this user.
-func knock(name string, number uint64, want byte) (c *net.UnixConn, pid int, err error) {
-	c, err = net.DialUnix("unixpacket", nil, doorAddr(name, number))
+// dialControl connects to a control socket, and sends what is wanted. ErrNoMember means that there is
+// none, or that it is another user's.
+func dialControl(name string, number uint64, want byte) (c *net.UnixConn, pid int, err error) {
+	c, err = net.DialUnix("unixpacket", nil, controlAddr(name, number))
 	if err != nil {
-		return nil, 0, ErrNobody
+		return nil, 0, ErrNoMember
 	}
 	forkmark.SetConn(c)
 	cred, err := credentials(c)
 	if err != nil || int(cred.Uid) != os.Geteuid() {
 		c.Close()
-		return nil, 0, ErrNobody
+		return nil, 0, ErrNoMember
 	}
 	c.SetDeadline(time.Now().Add(handshake))
 	if _, err := c.Write([]byte{version, want}); err != nil {
 		c.Close()
-		return nil, 0, ErrNobody
+		return nil, 0, ErrNoMember
 	}
 	return c, int(cred.Pid), nil
 }
 
-// maxKnocks limits how many doors are tried. There are no more members than slots, and processes
-// that are about to be members.
-const maxKnocks = 4 * Slots
+// maxDials limits how many control sockets are tried. There are no more members than slots, and
+// processes that are about to be members.
+const maxDials = 4 * Slots
 
-// ask asks at all doors of an address for the descriptors, and takes the first answer.
+// ask asks all members of an address for the descriptors, and takes the first answer.
 func ask(name string) (fds []int, err error) {
-	numbers, err := listDoors(name)
+	numbers, err := listControls(name)
 	if err != nil {
 		return nil, err
 	}
 	var conns []*net.UnixConn
 	var pids []string
 	for _, number := range numbers {
-		if len(conns) == maxKnocks {
+		if len(conns) == maxDials {
 			break
 		}
-		if c, pid, err := knock(name, number, toJoin); err == nil {
+		if c, pid, err := dialControl(name, number, wantDescriptors); err == nil {
 			conns = append(conns, c)
 			pids = append(pids, strconv.Itoa(pid))
 		}
 	}
 	if len(conns) == 0 {
-		return nil, ErrNobody
+		return nil, ErrNoMember
 	}
 	answers := make([]answered, len(conns))
 	var wait sync.WaitGroup
@@ -140,7 +140,7 @@ func ask(name string) (fds []int, err error) {
 		wait.Go(func() {
 			defer c.Close()
 			a := &answers[i]
-			if a.fds, a.err = receive(c, descriptors); a.err == nil {
+			if a.fds, a.err = receiveDescriptors(c, descriptors); a.err == nil {
 				once.Do(func() { // no need to wait for the others
 					for _, other := range conns {
 						other.SetReadDeadline(time.Unix(1, 0))
@@ -153,7 +153,7 @@ func ask(name string) (fds []int, err error) {
 	return first(answers, pids)
 }
 
-// answered is the outcome at one door.
+// answered is the outcome of one member.
 type answered struct {
 	fds []int
 	err error
@@ -210,15 +210,15 @@ func answer(c *net.UnixConn) (want byte, ok bool) {
 	return b[1], true
 }
 
-// give passes descriptors to a caller.
-func give(c *net.UnixConn, fds []int) error {
+// sendDescriptors passes descriptors to a caller.
+func sendDescriptors(c *net.UnixConn, fds []int) error {
 	_, _, err := c.WriteMsgUnix([]byte{version}, unix.UnixRights(fds...), nil)
 	return err
 }
 
-// receive takes descriptors from a member. ErrNobody means that it is gone, os.ErrDeadlineExceeded
-// that it does not answer.
-func receive(c *net.UnixConn, count int) (fds []int, err error) {
+// receiveDescriptors takes descriptors from a member. ErrNoMember means that it is gone,
+// os.ErrDeadlineExceeded that it does not answer.
+func receiveDescriptors(c *net.UnixConn, count int) (fds []int, err error) {
 	var b [1]byte
 	control := make([]byte, unix.CmsgSpace(4*count))
 	n, nc, flags, _, err := c.ReadMsgUnix(b[:], control)
@@ -226,7 +226,7 @@ func receive(c *net.UnixConn, count int) (fds []int, err error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, err
 	case err != nil || n == 0 && nc == 0: // it has closed
-		return nil, ErrNobody
+		return nil, ErrNoMember
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:nc])
 	if err != nil {

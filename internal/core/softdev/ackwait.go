@@ -13,17 +13,17 @@ const (
 	eagerPosts = 64
 )
 
-// patience tracks whether the program waits for each of its sends to be acknowledged before it does
+// ackWait tracks whether the program waits for each of its sends to be acknowledged before it does
 // anything else, as latency tests do. Its peer's program probably does so too, and should not wait
 // for an acknowledgement that we hold back.
-type patience struct {
+type ackWait struct {
 	polls  int // since the last post, while only an acknowledgement was missing
 	waited int // posts in a row that the program waited for
 	left   int // posts left that carry acknowledgements along
 }
 
 // posted reports whether acknowledgements are sent along with what was just posted.
-func (p *patience) posted() bool {
+func (p *ackWait) posted() bool {
 	if p.polls >= awaitingPolls {
 		p.waited++
 	} else {

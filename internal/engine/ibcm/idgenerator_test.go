@@ -10,7 +10,7 @@ import (
 // Every ID of a width comes once before one comes again, in an order that the key says.
 func TestNames(t *testing.T) {
 	for width := 2; width <= 12; width++ {
-		n := newNames([16]byte{byte(width)}, width)
+		n := newIDGenerator([16]byte{byte(width)}, width)
 		seen := map[uint32]bool{}
 		for range 1 << width {
 			id := n.id()
@@ -24,7 +24,7 @@ func TestNames(t *testing.T) {
 
 // Neighbours have nothing in common, neither with each other nor with those of another key.
 func TestNamesOfKeys(t *testing.T) {
-	a, b := newNames([16]byte{1}, 28), newNames([16]byte{2}, 28)
+	a, b := newIDGenerator([16]byte{1}, 28), newIDGenerator([16]byte{2}, 28)
 	const n = 4096
 	id, other, tid := a.id(), b.id(), a.tid()
 	near, differ, equal := 0, 0, 0

@@ -13,7 +13,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// A way that fails for good is lost for its routes alone, one after the other as they send: that
+// A socket that fails for good is lost for its routes alone, one after the other as they send: that
 // which others to the same host have by then stays.
 func TestDroppedWay(t *testing.T) {
 	if err := loopback.TellsIdentification(); err != nil {
@@ -59,29 +59,29 @@ func TestDroppedWay(t *testing.T) {
 		return from.Port()
 	}
 	first, second := connected(), connected()
-	way := first.way
-	if way == nil {
+	sock := first.sock
+	if sock == nil {
 		t.Fatal("the route has no connected socket")
 	}
-	if second.way != way || port(first) != way.sock.LocalAddr().Port() || port(second) != port(first) {
-		t.Fatal("two routes to a host have two ways")
+	if second.sock != sock || port(first) != sock.sock.LocalAddr().Port() || port(second) != port(first) {
+		t.Fatal("two routes to a host have two sockets")
 	}
-	way.sock.Close() // as where the system has no way to learn its identification any more
-	if port(first) != ib.UDPPort || first.way != nil {
-		t.Error("the first route still has its way")
+	sock.sock.Close() // as where the system has no way to learn its identification any more
+	if port(first) != ib.UDPPort || first.sock != nil {
+		t.Error("the first route still has its socket")
 	}
 	third := connected()
-	if third.way == way || third.way == nil {
-		t.Fatal("a new route got the lost way")
+	if third.sock == sock || third.sock == nil {
+		t.Fatal("a new route got the lost socket")
 	}
-	if port(second) != ib.UDPPort || second.way != nil {
-		t.Error("the second route still has its way")
+	if port(second) != ib.UDPPort || second.sock != nil {
+		t.Error("the second route still has its socket")
 	}
-	if p.ways[third.to] != third.way || port(third) != third.way.sock.LocalAddr().Port() {
-		t.Error("the new way went with the old one")
+	if p.peerSockets[third.to] != third.sock || port(third) != third.sock.sock.LocalAddr().Port() {
+		t.Error("the new socket went with the old one")
 	}
 	p.Disconnect(first)
-	if len(p.ways) != 0 {
-		t.Error("a way is left")
+	if len(p.peerSockets) != 0 {
+		t.Error("a socket is left")
 	}
 }

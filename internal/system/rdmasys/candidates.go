@@ -19,8 +19,8 @@ type Route struct {
 	Local   bool       `json:"local,omitempty"`  // the address is this host's
 }
 
-// Way is a port of an RDMA device by which an address can be reached.
-type Way struct {
+// Candidate is a port of an RDMA device by which an address can be reached.
+type Candidate struct {
 	Device   string
 	Port     int
 	GID      int // the index of the GID to use
@@ -28,15 +28,15 @@ type Way struct {
 	Reason   string // why this device, and why this GID
 }
 
-// NoWay is a device that has to do with a route and yet cannot be used.
-type NoWay struct {
+// Unusable is a device that a route concerns, but that cannot be used.
+type Unusable struct {
 	Device string
 	Port   int
 	Reason string
 }
 
-// Ways returns the devices that have a way to where a route leads, hardware first, and those of its
-// interface that do not. It goes from the route's source address and interface to the device:
+// Candidates returns the devices that can reach the destination of a route, hardware first, and those of
+// its interface that cannot. It goes from the route's source address and interface to the device:
 //
 //   - RoCE: the GID table has that address as a GID of type RoCE v2, of that interface. Its index is the
 //     one to use: the table has the same address for RoCE v1 too, and those of the other family.
@@ -44,7 +44,7 @@ type NoWay struct {
 //   - InfiniBand: the interface is IPoIB, whose hardware address ends with the GID of the port.
 //
 // An address of this host is reached by the device that has it, whatever the loopback interface does.
-func (s *System) Ways(r Route) (ways []Way, not []NoWay) {
+func (s *System) Candidates(r Route) (ways []Candidate, not []Unusable) {
 	netdev := r.NetDev
 	if i := s.Interface(netdev); r.Local || i != nil && i.Type == TypeLoopback {
 		netdev = s.ownerOf(r.From)
@@ -57,19 +57,19 @@ func (s *System) Ways(r Route) (ways []Way, not []NoWay) {
 		d := &s.Devices[i]
 		for j := range d.Ports {
 			p := &d.Ports[j]
-			index, reason, problem := s.wayBy(d, p, netdev, from)
+			index, reason, problem := s.candidateOn(d, p, netdev, from)
 			switch {
 			case problem != "":
-				not = append(not, NoWay{d.Name, p.Number, problem})
+				not = append(not, Unusable{d.Name, p.Number, problem})
 			case index < 0:
 			case !p.Active():
-				not = append(not, NoWay{d.Name, p.Number, fmt.Sprintf("%s, but its port %d is %s", reason, p.Number, p.State)})
+				not = append(not, Unusable{d.Name, p.Number, fmt.Sprintf("%s, but its port %d is %s", reason, p.Number, p.State)})
 			default:
-				ways = append(ways, Way{d.Name, p.Number, index, d.Hardware, reason})
+				ways = append(ways, Candidate{d.Name, p.Number, index, d.Hardware, reason})
 			}
 		}
 	}
-	slices.SortStableFunc(ways, func(a, b Way) int {
+	slices.SortStableFunc(ways, func(a, b Candidate) int {
 		switch {
 		case a.Hardware == b.Hardware:
 			return 0
@@ -81,10 +81,10 @@ func (s *System) Ways(r Route) (ways []Way, not []NoWay) {
 	return ways, not
 }
 
-// wayBy returns the index of the GID by which a port reaches what the address from on an interface
-// reaches, and why. It is -1 if the port has nothing to do with them. problem says why a port of this
+// candidateOn returns the index of the GID by which a port reaches what the address from on an interface
+// reaches, and why. It is -1 if the route does not concern the port. problem says why a port of this
 // interface cannot be used.
-func (s *System) wayBy(d *Device, p *Port, netdev string, from netip.Addr) (index int, reason, problem string) {
+func (s *System) candidateOn(d *Device, p *Port, netdev string, from netip.Addr) (index int, reason, problem string) {
 	switch {
 	case d.IWARP():
 		if p.NetDev != netdev {

@@ -89,7 +89,7 @@ func TestEarlyRequestsInOrder(t *testing.T) {
 	for _, p := range []*ib.Packet{s.packet(ib.OpSendOnly, 203, 1), read, write} {
 		s.inWant(ibta.Taken, p)
 	}
-	if n := s.host.Device.Early(); n < 5 {
+	if n := s.host.Device.ReorderBytes(); n < 5 {
 		t.Errorf("%d bytes are kept", n)
 	}
 	s.wantAETH(200, ib.NAK(ib.NAKPSNSequenceError))
@@ -104,7 +104,7 @@ func TestEarlyRequestsInOrder(t *testing.T) {
 		t.Errorf("the READ brought %v, want what was written before it", p.Payload)
 	}
 	s.wantAETH(203, okAck)
-	if n := s.host.Device.Early(); n != 0 {
+	if n := s.host.Device.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept still", n)
 	}
 	s.idle()
@@ -152,7 +152,7 @@ func TestEarlyResponsesInOrder(t *testing.T) {
 	for id := range uint64(4) {
 		s.wantWC(1+id, verbs.Success)
 	}
-	if n := s.host.Device.Early(); n != 0 {
+	if n := s.host.Device.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept still", n)
 	}
 	s.idle()
@@ -187,13 +187,13 @@ func TestEarlyBounds(t *testing.T) {
 		s.q = s.host.newQP(c)
 		s.up(s.attr, verbs.RTS)
 	}
-	if total > 32<<20 || s.host.Device.Early() > 32<<20 || pairs < 16 {
+	if total > 32<<20 || s.host.Device.ReorderBytes() > 32<<20 || pairs < 16 {
 		t.Errorf("%d queue pairs keep %d bytes of payload, want up to 32 MiB", pairs, total)
 	}
 	for _, q := range s.host.qps {
 		q.Destroy()
 	}
-	if n := s.host.Device.Early(); n != 0 {
+	if n := s.host.Device.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept of queue pairs that are gone", n)
 	}
 }
@@ -390,7 +390,7 @@ func TestEarlyRequestBehindFlush(t *testing.T) {
 	s.wantWC(3, verbs.Success)
 	s.want(ib.OpReadResponseOnly, 204)
 	s.wantAETH(205, okAck)
-	if n := s.host.Device.Early(); n != 0 {
+	if n := s.host.Device.ReorderBytes(); n != 0 {
 		t.Errorf("%d bytes are kept still", n)
 	}
 	s.idle()
@@ -428,7 +428,7 @@ func TestEarlyRequestsWithinRead(t *testing.T) {
 		for id := range uint64(3) {
 			s.wantWC(1+id, verbs.Success)
 		}
-		if n := s.host.Device.Early(); n != 0 {
+		if n := s.host.Device.ReorderBytes(); n != 0 {
 			t.Errorf("%d bytes are kept still", n)
 		}
 	}

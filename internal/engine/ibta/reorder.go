@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibta
+
+import (
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+)
+
+// Out-of-order packets are kept, and handled in their turn, as if all had arrived in order: a
+// program sees the order that IBTA 9.5 demands. So a late packet need not be retransmitted, and a
+// lost one costs only itself and not everything after it.
+//
+// Whether a missing packet is late or lost shows only afterwards. At first it counts as lost, and
+// a NAK is sent at once. As soon as one turns out to have been late, the next ones are given time.
+
+const (
+	// maxReorder limits the bytes that are kept of a queue pair's requests, and of responses to it.
+	maxReorder = 2 << 20
+	// maxReorderDevice limits those of all queue pairs of a device.
+	maxReorderDevice = 32 << 20
+	// maxAhead is how far ahead of the expected PSN a request may be to be kept. It must not make
+	// the PSN easy to guess for forgers.
+	maxAhead = 1024
+	// keptOverhead is the cost of a kept packet beyond its payload.
+	keptOverhead = 256
+	// maxSpare limits the memory that is kept for later packets.
+	maxSpare = 1 << 20
+	// maxTolerance is the longest time that a packet may be late: less than a requester waits for an
+	// acknowledgement.
+	maxTolerance = clock.Time(4 * time.Millisecond)
+	// minTolerance is the shortest time worth waiting.
+	minTolerance = clock.Time(50 * time.Microsecond)
+	// keptIndex is the number of packets up to which a queue pair keeps an empty index.
+	keptIndex = 128
+)
+
+// reorderBuffer is what arrived ahead of its turn: requests at a responder, responses at a requester.
+type reorderBuffer struct {
+	kept  map[ib.PSN]*keptPacket
+	bytes int
+	grown bool // kept has had more than keptIndex
+	gap   gap
+
+	acked ib.PSN // requester: an acknowledgement that came before a response; valid if ack is set
+	ack   bool   // there was one
+}
+
+// keptPacket is a packet with a copy of its payload.
+type keptPacket struct {
+	ib.Packet
+	memory []byte
+}
+
+// reorderMemory is what the queue pairs of a device keep.
+type reorderMemory struct {
+	bytes int
+	spare []*keptPacket
+	idle  int // bytes of spare
+}
+
+// ReorderBytes returns the bytes of packets that have arrived ahead of their turn, including overhead.
+func (d *Device) ReorderBytes() int { return d.reorder.bytes }
+
+// keep copies p. It returns false if there is no room, or p is already kept.
+func (e *reorderBuffer) keep(m *reorderMemory, p *ib.Packet) bool {
+	cost := len(p.Payload) + keptOverhead
+	if e.kept[p.PSN] != nil || e.bytes+cost > maxReorder || m.bytes+cost > maxReorderDevice {
+		return false
+	}
+	if e.kept == nil {
+		e.kept = make(map[ib.PSN]*keptPacket)
+	}
+	var k *keptPacket
+	if n := len(m.spare); n > 0 {
+		k = m.spare[n-1]
+		m.spare = m.spare[:n-1]
+		m.idle -= cap(k.memory) + keptOverhead
+	} else {
+		k = &keptPacket{}
+	}
+	k.memory = append(k.memory[:0], p.Payload...)
+	k.Packet = *p
+	k.Payload = k.memory
+	e.kept[p.PSN] = k
+	e.grown = e.grown || len(e.kept) > keptIndex
+	e.bytes += cost
+	m.bytes += cost
+	return true
+}
+
+// take returns the packet with a PSN, or nil. put returns it.
+func (e *reorderBuffer) take(m *reorderMemory, psn ib.PSN) *keptPacket {
+	k := e.kept[psn]
+	if k == nil {
+		return nil
+	}
+	delete(e.kept, psn)
+	if e.grown && len(e.kept) == 0 {
+		e.kept, e.grown = nil, false
+	}
+	cost := len(k.Payload) + keptOverhead
+	e.bytes -= cost
+	m.bytes -= cost
+	return k
+}
+
+func (m *reorderMemory) put(k *keptPacket) {
+	if size := cap(k.memory) + keptOverhead; m.idle+size <= maxSpare {
+		m.idle += size
+		m.spare = append(m.spare, k)
+	}
+}
+
+// forget drops what was kept of n PSNs from psn on: they stand for something else. The responses of
+// a READ take up to millions of PSNs, and few packets are kept, so it iterates over the smaller
+// set.
+func (e *reorderBuffer) forget(m *reorderMemory, psn ib.PSN, n int) {
+	if n > len(e.kept) {
+		for kept := range e.kept {
+			if off := kept.Sub(psn); off >= 0 && off < n {
+				m.put(e.take(m, kept))
+			}
+		}
+		return
+	}
+	for i := range n {
+		if k := e.take(m, psn.Add(i)); k != nil {
+			m.put(k)
+		}
+	}
+}
+
+// clear drops everything. A queue pair that never had early packets has no buffer.
+func (e *reorderBuffer) clear(m *reorderMemory) {
+	if e == nil {
+		return
+	}
+	for _, k := range e.kept {
+		m.put(k)
+	}
+	m.bytes -= e.bytes
+	*e = reorderBuffer{}
+}
+
+// gap is a missing packet while later ones have arrived.
+type gap struct {
+	psn       ib.PSN     // the packet, or the last one that was missing
+	high      ib.PSN     // the latest packet that has arrived
+	since     clock.Time // when it was first missed; zero: nothing is missing
+	nakAt     clock.Time // when to send a NAK; zero: one was sent, or nothing is missing
+	nakSent   bool       // a NAK for psn was sent
+	open      bool       // psn has arrived since, and what follows it will show whether it was lost
+	took      clock.Time // how long psn was missing
+	tolerance clock.Time // how long packets may be late
+}
+
+// miss records that a packet arrived before psn. It reports whether to send a NAK now.
+func (g *gap) miss(now clock.Time, psn ib.PSN) bool {
+	if g.since != 0 {
+		return false
+	}
+	g.psn, g.since, g.nakSent, g.open = psn, now, false, false
+	if g.tolerance == 0 {
+		g.nakSent = true
+		return true
+	}
+	g.nakAt = now + g.tolerance
+	return false
+}
+
+// due reports whether to send a NAK at now. If the packet has not come in time, the next wait is shorter.
+func (g *gap) due(now clock.Time) bool {
+	if g.nakAt == 0 || now < g.nakAt {
+		return false
+	}
+	g.nakAt, g.nakSent = 0, true
+	if g.tolerance -= g.tolerance / 4; g.tolerance < minTolerance {
+		g.tolerance = 0
+	}
+	return true
+}
+
+// filled records that the missing packet has arrived. It reports whether a NAK had been sent.
+func (g *gap) filled(now clock.Time) (told bool) {
+	if g.since == 0 {
+		return false
+	}
+	g.took = now - g.since
+	if g.open = g.nakSent; !g.nakSent {
+		g.tolerate(2 * g.took)
+	}
+	g.since, g.nakAt = 0, 0
+	return g.nakSent
+}
+
+// tolerate records that packets may be this late.
+func (g *gap) tolerate(by clock.Time) { g.tolerance = max(g.tolerance, min(by, maxTolerance)) }
+
+// follows records the packet that arrives, expected being the next in sequence, and judges whether
+// the one that a NAK asked for had been lost. A peer that has retransmitted it retransmits
+// what follows it too. If something new follows, or it arrives twice, it was late.
+func (g *gap) follows(psn, expected ib.PSN) {
+	newer := psn.After(g.high)
+	if newer {
+		g.high = psn
+	}
+	switch {
+	case g.since != 0 || !g.nakSent:
+	case psn == g.psn:
+		g.nakSent = false
+		g.tolerate(2 * max(g.tolerance, minTolerance))
+	case g.open && newer:
+		g.open, g.nakSent = false, false
+		g.tolerate(2 * g.took)
+	case psn.Before(expected):
+		g.open = false
+	}
+}
