@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxArriving is how many peers may have come to a door and not said who they are. With more the
+	// maxArriving is how many peers may have connected to a listener without having sent a hello. With more the
 	// first of them is turned away.
 	maxArriving = 256
 	// acceptsAtOnce is how many peers are let in, in one go.
@@ -25,10 +25,10 @@ const (
 	anyTries = 64
 )
 
-// acceptor is an open door.
+// acceptor is an open listener.
 type acceptor struct {
 	net      *network
-	door     *shmem.Door // nil: closed
+	listener *shmem.Listener // nil: closed
 	owner    any
 	at       netip.AddrPort
 	arriving []*link // of which nothing is known yet
@@ -44,26 +44,26 @@ func anyPort() uint16 {
 	return 49152 + binary.NativeEndian.Uint16(b[:])%16384
 }
 
-// Listen opens a door.
+// Listen opens a listener.
 func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, error) {
 	choose, tries := at.Port() == 0, 0
 	for {
 		if choose {
 			at = netip.AddrPortFrom(at.Addr(), anyPort())
 		}
-		door, err := n.place.Open(at.String(), backlog)
+		listener, err := n.place.Listen(at.String(), backlog)
 		if tries++; choose && errors.Is(err, unix.EADDRINUSE) && tries < anyTries {
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("listening at %v: %w", at, err)
 		}
-		a := &acceptor{net: n, door: door, at: at}
-		if err := n.follow(door.FD(), a); err != nil {
-			door.Close()
+		a := &acceptor{net: n, listener: listener, at: at}
+		if err := n.follow(listener.FD(), a); err != nil {
+			listener.Close()
 			return nil, err
 		}
-		n.doors[a] = struct{}{}
+		n.listeners[a] = struct{}{}
 		return a, nil
 	}
 }
@@ -73,10 +73,10 @@ func (a *acceptor) Own(owner any) { a.owner = owner }
 // ready lets peers in. They are reported when they have said who they are.
 func (a *acceptor) ready(f func(owner any, read, write bool)) int {
 	for range acceptsAtOnce {
-		if a.door == nil || a.failed != nil {
+		if a.listener == nil || a.failed != nil {
 			break
 		}
-		sock, err := a.door.Accept()
+		sock, err := a.listener.Accept()
 		switch {
 		case err == nil:
 			a.let(sock)
@@ -148,31 +148,31 @@ func (a *acceptor) Accept() (softdev.Link, error) {
 
 // Watch says whether peers are let in.
 func (a *acceptor) Watch(on bool) {
-	if a.door == nil || on != a.paused {
+	if a.listener == nil || on != a.paused {
 		return
 	}
 	a.paused = !on
 	if on {
-		a.net.follow(a.door.FD(), a) // cannot fail: it was there before
+		a.net.follow(a.listener.FD(), a) // cannot fail: it was there before
 	} else {
-		a.net.unfollow(a.door.FD())
+		a.net.unfollow(a.listener.FD())
 	}
 }
 
 func (a *acceptor) Addr() netip.AddrPort { return a.at }
 
-// Close closes the door.
+// Close closes the listener.
 func (a *acceptor) Close() error {
-	if a.door == nil || a.net.closed.Load() {
+	if a.listener == nil || a.net.closed.Load() {
 		return nil
 	}
-	a.net.unfollow(a.door.FD())
+	a.net.unfollow(a.listener.FD())
 	return a.release()
 }
 
 // release frees what the acceptor holds.
 func (a *acceptor) release() error {
-	if a.door == nil {
+	if a.listener == nil {
 		return nil
 	}
 	for _, l := range append(a.arriving, a.come...) {
@@ -181,8 +181,8 @@ func (a *acceptor) release() error {
 		}
 	}
 	a.arriving, a.come = nil, nil
-	delete(a.net.doors, a)
-	err := a.door.Close()
-	a.door = nil
+	delete(a.net.listeners, a)
+	err := a.listener.Close()
+	a.listener = nil
 	return err
 }

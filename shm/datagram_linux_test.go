@@ -18,7 +18,7 @@ import (
 const (
 	testQKey     = verbs.QKey(0x1111)
 	datagramKind = 0x80
-	firstDoor    = 47974 // of datagrams, for the first device of an address
+	firstPort    = 47974 // of datagrams, for the first device of an address
 )
 
 // talker is a UD queue pair of a device of its own.
@@ -139,9 +139,9 @@ func TestDatagramsToNobody(t *testing.T) {
 func TestDatagramsStalled(t *testing.T) {
 	t.Parallel() // it waits
 	dir := t.TempDir()
-	door, err := shmem.Place{Dir: dir}.Open(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstDoor).String(), 8)
+	listener, err := shmem.Place{Dir: dir}.Listen(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstPort).String(), 8)
 	noError(t, err)
-	defer door.Close()
+	defer listener.Close()
 	a, b := newTalker(t, dir, "127.0.0.1"), newTalker(t, dir, "127.0.0.3")
 	start := time.Now()
 	a.send("127.0.0.2", 5, 40)
@@ -165,7 +165,7 @@ func TestDatagramsAwaitRoom(t *testing.T) {
 	noError(t, err)
 	n := m.(*network)
 	t.Cleanup(func() { n.Close() })
-	acc, err := n.Listen(netip.AddrPortFrom(n.addr, firstDoor), 8)
+	acc, err := n.Listen(netip.AddrPortFrom(n.addr, firstPort), 8)
 	noError(t, err)
 	a := newTalker(t, dir, "127.0.0.1")
 	a.send("127.0.0.2", 5, 40)
@@ -220,7 +220,7 @@ func TestDatagramsRogue(t *testing.T) {
 	t.Cleanup(func() { n.Close() })
 	for _, kind := range []uint32{datagramKind, 1 | 1<<8 | 1<<9} { // a datagram, a SEND
 		r := rogue{end: &end{net: n.(*network)}, t: t}
-		l, err := n.Dial(netip.MustParseAddrPort("127.0.0.9:0"), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstDoor), 0)
+		l, err := n.Dial(netip.MustParseAddrPort("127.0.0.9:0"), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), firstPort), 0)
 		noError(t, err)
 		r.link = l.(*link)
 		l.Own(r.end)

@@ -135,7 +135,7 @@ func (l *link) tell() {
 // send sends what is due, in the order in which it came.
 func (o *offer) send(sock *shmem.Socket) error {
 	if !o.said {
-		m := letter{kind: letterDirectory}
+		m := message{kind: messageDirectory}
 		if err := sock.Send(m.append(nil), o.domain.dir.FD()); err != nil {
 			return err
 		}
@@ -146,12 +146,12 @@ func (o *offer) send(sock *shmem.Socket) error {
 		var err error
 		switch s := o.domain.shared[number]; {
 		case s != nil && !known:
-			m := letter{kind: letterSegment, segment: number}
+			m := message{kind: messageSegment, segment: number}
 			if err = sock.Send(m.append(nil), s.FD()); err == nil {
 				o.told[number] = struct{}{}
 			}
 		case s == nil && known:
-			m := letter{kind: letterDrop, segment: number}
+			m := message{kind: messageDrop, segment: number}
 			if err = sock.Send(m.append(nil)); err == nil {
 				delete(o.told, number)
 			}

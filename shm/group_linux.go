@@ -12,15 +12,15 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
-// A multicast group has doors for the devices that have members of it, and watches for those that send to it. All are
+// A multicast group has a listener for each device with members of it, and a watch for each that sends to it. All are
 // sockets by the names of the group's address and a number, so that both sides find each other by trying the numbers,
-// and the system forgets them with their process. Who opens a door then knocks at all watches. Who sends to the group
-// opens a watch first, and then looks for doors. So either finds the other: nobody has to keep a list.
+// and the system forgets them with their process. A new listener connects to all watches. A new sender opens its watch
+// first, and then looks for listeners. So each finds the other, and nobody has to keep a list.
 
 // atWatches is the number before those of the watches.
 const atWatches = softdev.MaxGroupListeners
 
-// ListenGroup opens a door of a group.
+// ListenGroup opens a listener of a group.
 func (n *network) ListenGroup(group netip.Addr, backlog int) (softdev.Acceptor, error) {
 	acc, err := anyOf(0, func(number uint16) (softdev.Acceptor, error) {
 		return n.Listen(netip.AddrPortFrom(group, number), backlog)
@@ -29,7 +29,7 @@ func (n *network) ListenGroup(group netip.Addr, backlog int) (softdev.Acceptor, 
 		return nil, err
 	}
 	for i := range softdev.MaxGroupListeners {
-		if sock, err := n.place.Visit(groupName(group, atWatches+1+i)); err == nil { // else nobody is there, or others wait to be seen
+		if sock, err := n.place.Connect(groupName(group, atWatches+1+i)); err == nil { // else nobody is there, or others wait to be seen
 			sock.Close()
 		}
 	}
@@ -50,39 +50,39 @@ func anyOf[T any](after int, open func(number uint16) (T, error)) (v T, err erro
 	return v, err
 }
 
-// groupWatch tells of the doors of a group.
+// groupWatch reports new listeners of a group.
 type groupWatch struct {
-	net  *network
-	door *shmem.Door // where those who open one knock; nil: there was none left
+	net      *network
+	listener *shmem.Listener // new listeners of the group connect to it; nil: no name was left
 }
 
-// WatchGroup opens a watch. Without one, everybody else has them, doors are looked for each time.
+// WatchGroup opens a watch. If others have all names, listeners are looked for each time.
 func (n *network) WatchGroup(group netip.Addr) (softdev.GroupWatch, error) {
-	door, err := anyOf(atWatches, func(number uint16) (*shmem.Door, error) {
-		return n.place.Open(groupName(group, int(number)), softdev.MaxGroupListeners)
+	listener, err := anyOf(atWatches, func(number uint16) (*shmem.Listener, error) {
+		return n.place.Listen(groupName(group, int(number)), softdev.MaxGroupListeners)
 	})
 	if err != nil && !errors.Is(err, unix.EADDRINUSE) {
 		return nil, err
 	}
-	w := &groupWatch{net: n, door: door}
+	w := &groupWatch{net: n, listener: listener}
 	n.watches[w] = struct{}{}
 	return w, nil
 }
 
-// Changed reports whether somebody has knocked.
+// Changed reports whether there has been a new listener.
 func (w *groupWatch) Changed() bool {
-	if w.door == nil {
+	if w.listener == nil {
 		return true
 	}
-	knocked := false
+	changed := false
 	for range 2 * softdev.MaxGroupListeners {
-		sock, err := w.door.Accept()
+		sock, err := w.listener.Accept()
 		switch {
 		case err == nil:
 			sock.Close()
-			knocked = true
+			changed = true
 		case errors.Is(err, unix.EAGAIN):
-			return knocked
+			return changed
 		}
 	}
 	return true // there are more, or the system has no room to let them in
@@ -98,8 +98,8 @@ func (w *groupWatch) Close() error {
 
 func (w *groupWatch) release() error {
 	delete(w.net.watches, w)
-	if w.door == nil {
+	if w.listener == nil {
 		return nil
 	}
-	return w.door.Close()
+	return w.listener.Close()
 }

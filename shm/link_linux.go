@@ -20,7 +20,7 @@ import (
 const (
 	// maxInbox is how many bytes of the set-up a peer can have wait.
 	maxInbox = 16 << 10
-	// lettersAtOnce is how many letters are read in one go.
+	// lettersAtOnce is how many messages are read in one go.
 	lettersAtOnce = 256
 )
 
@@ -34,13 +34,13 @@ type link struct {
 	ended    bool  // the peer has closed it, or has ended
 	inbox    []byte
 
-	slot   int // in this process's bell
+	slot   int // in this process's doorbell
 	own    *shmem.Segment
 	greets *acceptor // waits for the peer's hello for it; nil: it has come, or this side dials
 	hello  bool      // the peer's hello has come
 	theirs *shmem.Segment
 	device *device // of the peer
-	ring   uint32  // slot in the peer's bell
+	ring   uint32  // slot in the peer's doorbell
 
 	crosses bool // the system lets this process copy from and to the peer's memory
 
@@ -61,12 +61,12 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 	if l.own, err = shmem.Create("ramjet-link", local.SegmentBytes, shmem.ReadWrite); err == nil {
 		err = n.follow(sock.FD(), l)
 	}
-	if err == nil && !n.seat(l) {
-		err = errNoSeat
+	if err == nil && !n.takeSlot(l) {
+		err = errNoSlot
 	}
 	if err == nil {
-		hello := letter{kind: letterHello, slot: uint32(l.slot), from: from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
-		err = sock.Send(hello.append(nil), l.own.FD(), n.bellSeg.FD())
+		hello := message{kind: messageHello, slot: uint32(l.slot), from: from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
+		err = sock.Send(hello.append(nil), l.own.FD(), n.doorbellSeg.FD())
 	}
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		l.release()
@@ -76,16 +76,16 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 	return l, nil
 }
 
-var errNoSeat = fmt.Errorf("%w: the device has %d connections", unix.ENOBUFS, local.BellSlots)
+var errNoSlot = fmt.Errorf("%w: the device has %d connections", unix.ENOBUFS, local.DoorbellSlots)
 
-// seat gives a link a slot of the bell.
-func (n *network) seat(l *link) bool {
+// takeSlot gives a link a slot of the doorbell.
+func (n *network) takeSlot(l *link) bool {
 	if k := len(n.free); k > 0 {
 		l.slot, n.free = n.free[k-1], n.free[:k-1]
 		n.links[l.slot] = l
 		return true
 	}
-	if len(n.links) == local.BellSlots {
+	if len(n.links) == local.DoorbellSlots {
 		return false
 	}
 	l.slot = len(n.links)
@@ -93,12 +93,12 @@ func (n *network) seat(l *link) bool {
 	return true
 }
 
-// Dial goes to a peer's door. That it could not be made says Connected.
+// Dial connects to a peer's listener. [link.Connected] returns the error if it cannot.
 func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
 	if from.Port() == 0 {
 		from = netip.AddrPortFrom(from.Addr(), anyPort())
 	}
-	sock, err := n.place.Visit(to.String())
+	sock, err := n.place.Connect(to.String())
 	if err == nil {
 		var l *link
 		if l, err = n.newLink(sock, from, to); err == nil {
@@ -117,8 +117,8 @@ func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
 
 // DialNow is Dial that fails at once where nobody is. Another user is nobody.
 func (n *network) DialNow(from, to netip.AddrPort) (softdev.MemoryLink, error) {
-	sock, err := n.place.Visit(to.String())
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, shmem.ErrStranger) {
+	sock, err := n.place.Connect(to.String())
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, shmem.ErrOtherUser) {
 		err = unix.ECONNREFUSED
 	}
 	if err != nil {
@@ -144,7 +144,7 @@ func (l *link) ready(f func(owner any, read, write bool)) int {
 	return 1
 }
 
-// drain reads letters.
+// drain reads messages.
 func (l *link) drain() {
 	for range lettersAtOnce {
 		if l.sock == nil || l.ended {
@@ -165,22 +165,22 @@ func (l *link) drain() {
 	}
 }
 
-// read takes a letter and its descriptors. It returns false if the peer must not send it.
+// read takes a message and its descriptors. It returns false if the peer must not send it.
 func (l *link) read(b []byte, files []int) bool {
-	var m letter
-	if !m.decode(b) || len(files) != m.kind.files() || l.hello == (m.kind == letterHello) {
+	var m message
+	if !m.decode(b) || len(files) != m.kind.files() || l.hello == (m.kind == messageHello) {
 		shmem.CloseAll(files)
 		return false
 	}
 	switch m.kind {
-	case letterHello:
+	case messageHello:
 		return l.greet(&m, files)
-	case letterFrame:
+	case messageFrame:
 		l.inbox = append(l.inbox, m.frame...)
 		return len(l.inbox) <= maxInbox
-	case letterDirectory:
+	case messageDirectory:
 		return l.remote.takeDirectory(l.net, files[0])
-	case letterSegment:
+	case messageSegment:
 		return l.remote.takeSegment(l.net, m.segment, files[0])
 	}
 	l.remote.drop(l.net, m.segment)
@@ -188,7 +188,7 @@ func (l *link) read(b []byte, files []int) bool {
 }
 
 // greet takes the peer's hello.
-func (l *link) greet(m *letter, files []int) bool {
+func (l *link) greet(m *message, files []int) bool {
 	var err error
 	if l.theirs, err = shmem.Map(files[0], local.SegmentBytes, local.SegmentBytes, shmem.ReadWrite); err != nil {
 		unix.Close(files[1])
@@ -245,7 +245,7 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 	if l.sock == nil {
 		return 0, unix.EPIPE
 	}
-	m := letter{kind: letterFrame, frame: slices.Concat(pieces...)}
+	m := message{kind: messageFrame, frame: slices.Concat(pieces...)}
 	switch err := l.sock.Send(m.append(nil)); {
 	case errors.Is(err, unix.EAGAIN):
 		return 0, softdev.ErrAgain
@@ -277,8 +277,8 @@ func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
 
 // Ring tells the peer's device to look at the link, and wakes its process if it sleeps.
 func (l *link) Ring() {
-	if l.device != nil && l.device.bell.Ring(l.ring) {
-		shmem.WakeAll(l.device.bell.Asleep())
+	if l.device != nil && l.device.doorbell.Ring(l.ring) {
+		shmem.WakeAll(l.device.doorbell.Asleep())
 	}
 }
 
@@ -314,7 +314,7 @@ func (l *link) Directory() *local.Lookup {
 func (l *link) Segment(number uint64) (mem []byte, writable bool) {
 	m := l.segments[number]
 	if m == nil {
-		l.drain() // its letter may wait
+		l.drain() // its message may wait
 		m = l.segments[number]
 	}
 	if m == nil {

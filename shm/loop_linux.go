@@ -31,14 +31,14 @@ func (l *link) loop() (err error) {
 	}
 	l.theirs = l.own
 	l.own.Forget()
-	if !n.seat(l) {
-		return errNoSeat
+	if !n.takeSlot(l) {
+		return errNoSlot
 	}
 	l.ring = uint32(l.slot)
-	bell, err := unix.FcntlInt(uintptr(n.bellSeg.FD()), unix.F_DUPFD_CLOEXEC, 0)
+	doorbell, err := unix.FcntlInt(uintptr(n.doorbellSeg.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	l.device, err = n.meet(bell)
+	l.device, err = n.meet(doorbell)
 	return err
 }

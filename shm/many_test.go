@@ -15,7 +15,7 @@ import (
 )
 
 // TestMany has many connections send messages back and forth, and pause now and then: far more than a
-// device looks at in each pass, so most peers have to ring its bell. No message is left lying.
+// device looks at in each pass, so most peers have to ring its doorbell. No message is left lying.
 func TestMany(t *testing.T) {
 	t.Run("spin", func(t *testing.T) { testMany(t, open) })
 	t.Run("events", func(t *testing.T) { testMany(t, openEvents) })

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxHot is how many links are looked at in each pass. Peers of the others ring the bell.
+	// maxHot is how many links are looked at in each pass. Peers of the others ring the doorbell.
 	maxHot = 8
 	// askEvery is how many passes share a look at the sockets: for peers that come and that die.
 	askEvery = 1024
@@ -26,33 +26,33 @@ const (
 	maxSleep = time.Second
 )
 
-// network is the device's end of everything: doors, links, and the bell that peers ring.
+// network is the device's end of everything: listeners, links, and the doorbell that peers ring.
 //
-// A link is hot or cold. A hot one is looked at in each pass. The peer of a cold one rings the bell,
+// A link is hot or cold. A hot one is looked at in each pass. The peer of a cold one rings the doorbell,
 // whose bits say which links to look at, and wakes the device if it sleeps. All links are cold while
 // it does.
 type network struct {
 	port
-	place    shmem.Place
-	copies   bool // between processes, where the system allows them
-	epoll    int
-	sockets  *os.File      // epoll, for Go's poller
-	heard    chan struct{} // closed when listen has ended
-	bellSeg  *shmem.Segment
-	bell     *local.Bell
-	owners   map[int32]pollee // by descriptor
-	events   []unix.EpollEvent
-	doors    map[*acceptor]struct{}
-	watches  map[*groupWatch]struct{}
-	links    []*link // by slot; nil: the slot is free
-	free     []int   // slots
-	hot      []*link
-	leaving  []*leaver
-	again    []*link // to be reported by the next Ready, and what that leaves to the one after
-	pending  []*link
-	passes   uint
-	asked    atomic.Bool // the sockets may have something
-	deadline pollwait.Deadline
+	place       shmem.Place
+	copies      bool // between processes, where the system allows them
+	epoll       int
+	sockets     *os.File      // epoll, for Go's poller
+	heard       chan struct{} // closed when listen has ended
+	doorbellSeg *shmem.Segment
+	doorbell    *local.Doorbell
+	owners      map[int32]pollable // by descriptor
+	events      []unix.EpollEvent
+	listeners   map[*acceptor]struct{}
+	watches     map[*groupWatch]struct{}
+	links       []*link // by slot; nil: the slot is free
+	free        []int   // slots
+	hot         []*link
+	leaving     []*leaver
+	again       []*link // to be reported by the next Ready, and what that leaves to the one after
+	pending     []*link
+	passes      uint
+	asked       atomic.Bool // the sockets may have something
+	deadline    pollwait.Deadline
 	waker
 	closed atomic.Bool
 
@@ -63,8 +63,8 @@ type network struct {
 	numbers     uint64
 }
 
-// pollee is what epoll reports.
-type pollee interface {
+// pollable is what epoll reports.
+type pollable interface {
 	ready(f func(owner any, read, write bool)) int
 }
 
@@ -74,7 +74,7 @@ func newNetwork(addr netip.Addr, opt *Options) (softdev.MemoryNetwork, error) {
 			return nil, fmt.Errorf("dir=%s is no directory: make one that all processes have", opt.Dir)
 		}
 	}
-	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, owners: make(map[int32]pollee), doors: make(map[*acceptor]struct{}), watches: make(map[*groupWatch]struct{}),
+	n := &network{port: port{addr}, place: shmem.Place{Dir: opt.Dir}, copies: !opt.NoCopies, epoll: -1, owners: make(map[int32]pollable), listeners: make(map[*acceptor]struct{}), watches: make(map[*groupWatch]struct{}),
 		events: make([]unix.EpollEvent, 64), devices: make(map[shmem.Inode]*device), mapped: make(map[shmem.Inode]*mapping), segments: make(map[uint64]*shmem.Segment)}
 	if err := n.open(); err != nil {
 		n.Close()
@@ -87,16 +87,16 @@ func (n *network) open() (err error) {
 	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create", err)
 	}
-	if n.bellSeg, err = shmem.Create("ramjet-bell", local.BellBytes, shmem.ReadWrite); err != nil {
+	if n.doorbellSeg, err = shmem.Create("ramjet-doorbell", local.DoorbellBytes, shmem.ReadWrite); err != nil {
 		return err
 	}
-	n.bell = local.NewBell(n.bellSeg.Bytes())
-	n.waker.init(n.bell.Asleep())
+	n.doorbell = local.NewDoorbell(n.doorbellSeg.Bytes())
+	n.waker.init(n.doorbell.Asleep())
 	return n.listen()
 }
 
 // follow has epoll report a descriptor to p.
-func (n *network) follow(fd int, p pollee) error {
+func (n *network) follow(fd int, p pollable) error {
 	if err := unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
 		return os.NewSyscallError("epoll_ctl", err)
 	}
@@ -112,7 +112,7 @@ func (n *network) unfollow(fd int) {
 
 // Arriving reports whether a peer has come and not said who it is.
 func (n *network) Arriving() bool {
-	for a := range n.doors {
+	for a := range n.listeners {
 		if len(a.arriving) > 0 {
 			return true
 		}
@@ -135,7 +135,7 @@ func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 		found++
 		f(l.owner, true, false)
 	}
-	n.bell.Take(len(n.links), func(slot int) {
+	n.doorbell.Take(len(n.links), func(slot int) {
 		if l := n.links[slot]; l != nil && l.peer != nil {
 			n.heat(l)
 			l.stirred()
@@ -206,7 +206,7 @@ func (n *network) add(l *link) {
 	n.hot = append(n.hot, l)
 }
 
-// cool has the peer of a link ring the bell from now on. It returns false if the peer has stirred: the
+// cool has the peer of a link ring the doorbell from now on. It returns false if the peer has stirred: the
 // link is hot.
 func (n *network) cool(l *link) bool {
 	if l.peer.Sleep() {
@@ -232,14 +232,14 @@ func (n *network) drop(l *link) {
 	l.hot = false
 }
 
-// Arm has peers ring the bell, and wake this process, from now on.
+// Arm has peers ring the doorbell, and wake this process, from now on.
 func (n *network) Arm() bool {
 	for len(n.hot) > 0 {
 		if !n.cool(n.hot[len(n.hot)-1]) {
 			return false
 		}
 	}
-	return len(n.again) == 0 && !n.asked.Load() && n.bell.Sleep(len(n.links))
+	return len(n.again) == 0 && !n.asked.Load() && n.doorbell.Sleep(len(n.links))
 }
 
 // Close closes what is left. Nobody waits any more.
@@ -252,7 +252,7 @@ func (n *network) Close() error {
 			l.release()
 		}
 	}
-	for a := range n.doors {
+	for a := range n.listeners {
 		a.release()
 	}
 	for w := range n.watches {
@@ -272,8 +272,8 @@ func (n *network) Close() error {
 		unix.Close(n.epoll)
 	}
 	n.waker.stop()
-	if n.bellSeg != nil {
-		return n.bellSeg.Close()
+	if n.doorbellSeg != nil {
+		return n.doorbellSeg.Close()
 	}
 	return nil
 }

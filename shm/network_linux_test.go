@@ -109,8 +109,8 @@ func TestEndFoundEarly(t *testing.T) {
 	number := b.allocate(t, 7<<8)
 	b.link.Close(true)
 	a.net.passes = 0
-	a.net.Ready(func(any, bool, bool) {}) // the peer's bell, which tells of less
-	a.net.bell.Take(1, func(int) {})
+	a.net.Ready(func(any, bool, bool) {}) // the peer's doorbell, which tells of less
+	a.net.doorbell.Take(1, func(int) {})
 	a.found = 0
 	if mem, _ := a.Segment(number); mem == nil || !a.Ended() {
 		t.Fatalf("%d bytes are mapped; ended: %v", len(mem), a.Ended())
@@ -248,8 +248,8 @@ func TestCloseAll(t *testing.T) {
 	}
 	a.Watch(false)
 	n.Close()
-	if a.(*acceptor).door != nil {
-		t.Error("the door is open")
+	if a.(*acceptor).listener != nil {
+		t.Error("the listener is open")
 	}
 }
 
@@ -275,11 +275,11 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestMeet has peers bring the same bell, and another.
+// TestMeet has peers bring the same doorbell, and another.
 func TestMeet(t *testing.T) {
 	a, b := newEnds(t)
-	meet := func(bell int) *device {
-		fd, err := unix.FcntlInt(uintptr(bell), unix.F_DUPFD_CLOEXEC, 0)
+	meet := func(doorbell int) *device {
+		fd, err := unix.FcntlInt(uintptr(doorbell), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,10 +291,10 @@ func TestMeet(t *testing.T) {
 		return d
 	}
 	known := a.device
-	if d := meet(b.net.bellSeg.FD()); d != known {
+	if d := meet(b.net.doorbellSeg.FD()); d != known {
 		t.Error("the same device is two")
 	}
-	if d := meet(a.net.bellSeg.FD()); d == known {
+	if d := meet(a.net.doorbellSeg.FD()); d == known {
 		t.Error("two devices are one")
 	}
 }
@@ -302,7 +302,7 @@ func TestMeet(t *testing.T) {
 // TestPeersHoldNobodyAsleep has a peer write to the word that wakes a device: it takes back each wake-up.
 func TestPeersHoldNobodyAsleep(t *testing.T) {
 	a, _ := newEnds(t)
-	word := a.net.bell.Asleep()
+	word := a.net.doorbell.Asleep()
 	var stop atomic.Bool
 	var rogue sync.WaitGroup
 	rogue.Go(func() {
@@ -366,7 +366,7 @@ func TestSleepsEnd(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			for {
-				atomic.StoreUint32(a.net.bell.Asleep(), 1)
+				atomic.StoreUint32(a.net.doorbell.Asleep(), 1)
 				err := a.net.Wait()
 				if slept := time.Since(start); err != nil || slept >= limit && (limit != 0 || slept >= maxSleep/10) {
 					ended <- err

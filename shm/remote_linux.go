@@ -17,31 +17,31 @@ const maxMapped = 1 << 14
 // process has, on 32-bit systems a quarter. Segments may be larger than the memory that there is.
 const maxMappedBytes = 1 << (30 + 16*(^uint(0)>>63))
 
-// device is a peer's device: the bell that wakes it. Its links share it.
+// device is a peer's device: the doorbell that wakes it. Its links share it.
 type device struct {
-	id    shmem.Inode // nothing else has it as long as the bell is mapped
-	seg   *shmem.Segment
-	bell  *local.Bell
-	links int
+	id       shmem.Inode // nothing else has it as long as the doorbell is mapped
+	seg      *shmem.Segment
+	doorbell *local.Doorbell
+	links    int
 }
 
-// meet takes the bell of a peer's device.
-func (n *network) meet(bell int) (*device, error) {
-	id, err := shmem.InodeOf(bell)
+// meet takes the doorbell of a peer's device.
+func (n *network) meet(doorbell int) (*device, error) {
+	id, err := shmem.InodeOf(doorbell)
 	if err != nil {
-		unix.Close(bell)
+		unix.Close(doorbell)
 		return nil, err
 	}
 	if d := n.devices[id]; d != nil {
-		unix.Close(bell)
+		unix.Close(doorbell)
 		d.links++
 		return d, nil
 	}
-	seg, err := shmem.Map(bell, local.BellBytes, local.BellBytes, shmem.ReadWrite)
+	seg, err := shmem.Map(doorbell, local.DoorbellBytes, local.DoorbellBytes, shmem.ReadWrite)
 	if err != nil {
 		return nil, err
 	}
-	d := &device{id: id, seg: seg, bell: local.NewBell(seg.Bytes()), links: 1}
+	d := &device{id: id, seg: seg, doorbell: local.NewDoorbell(seg.Bytes()), links: 1}
 	n.devices[id] = d
 	return d, nil
 }

@@ -38,7 +38,7 @@ func asOther(t *testing.T, f func()) {
 	}
 }
 
-// TestStranger has another user at a name that a device looks for, and at a device's door: neither gets anything.
+// TestStranger has another user at a name that a device looks for, and at a device's listener: neither gets anything.
 func TestStranger(t *testing.T) {
 	made, err := newNetwork(netip.MustParseAddr("127.0.0.1"), &Options{})
 	if err != nil {
@@ -48,12 +48,12 @@ func TestStranger(t *testing.T) {
 	n := made.(*network)
 	from, to := netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.74.1:7")
 
-	var door *shmem.Door
-	asOther(t, func() { door, err = n.place.Open(to.String(), 8) })
+	var listener *shmem.Listener
+	asOther(t, func() { listener, err = n.place.Listen(to.String(), 8) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer door.Close()
+	defer listener.Close()
 	if _, err := n.DialNow(from, to); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("another user is there: %v", err)
 	}
@@ -61,7 +61,7 @@ func TestStranger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Connected(); !errors.Is(err, shmem.ErrStranger) || !strings.Contains(err.Error(), "65534") {
+	if err := l.Connected(); !errors.Is(err, shmem.ErrOtherUser) || !strings.Contains(err.Error(), "65534") {
 		t.Errorf("another user is there: %v", err)
 	}
 
@@ -71,7 +71,7 @@ func TestStranger(t *testing.T) {
 	}
 	defer acc.Close()
 	asOther(t, func() {
-		if _, err := n.place.Visit(acc.Addr().String()); !errors.Is(err, shmem.ErrStranger) {
+		if _, err := n.place.Connect(acc.Addr().String()); !errors.Is(err, shmem.ErrOtherUser) {
 			t.Errorf("another user finds %v", err)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 // waker is how threads of this process wake each other from a sleep, which is for peers to end: by the
-// word of the bell.
+// word of the doorbell.
 //
 // A peer that breaks the rules can write to the word, so an alarm ends each sleep. For a limit of the sleep
 // itself the system would set a timer of the processor, twice for each message: that takes up to 1 µs.
@@ -99,7 +99,7 @@ func (n *network) Wait() error {
 		return unix.EBADF
 	}
 	n.waker.wait(n.deadline.Get())
-	n.bell.Wake()
+	n.doorbell.Wake()
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (n *network) SetDeadline(t time.Time) {
 // Wake wakes Wait.
 func (n *network) Wake() { n.waker.wake() }
 
-// listen has Go's poller tell when the sockets have something. Whoever waits does so for the bell only.
+// listen has Go's poller tell when the sockets have something. Whoever waits does so for the doorbell only.
 func (n *network) listen() error {
 	if err := unix.SetNonblock(n.epoll, true); err != nil { // what os asks for
 		return os.NewSyscallError("fcntl", err)

@@ -48,10 +48,10 @@ func (l *silentLink) Connected() error         { return ErrAgain }
 func (l *silentLink) PeerAddr() netip.AddrPort { return l.to }
 func (l *silentLink) Close(bool)               { l.net.open-- }
 
-// silentNetwork is the network as the door of its only device.
-type silentDoor struct{ *silentNetwork }
+// silentNetwork is the network as the listener of its only device.
+type silentListener struct{ *silentNetwork }
 
-func (silentDoor) Close() error { return nil }
+func (silentListener) Close() error { return nil }
 
 // TestDatagramLinks has one queue pair send to more devices than there may be links to, and more devices come
 // than may have one.
@@ -60,7 +60,7 @@ func TestDatagramLinks(t *testing.T) {
 	d := &StreamDevice{net: net}
 	d.outbox, d.rendezvous.bits, d.rendezvous.addr = &queue.Outbox{}, 6, netip.MustParseAddr("127.0.0.1")
 	u := newDatagrams(d, net, nil)
-	u.listener = u.newListener(silentDoor{net}, nil)
+	u.listener = u.newListener(silentListener{net}, nil)
 	first := u.link(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 1)
 	for i := range 2 * maxDatagramPeers {
 		to := netip.AddrFrom4([4]byte{127, 0, byte(i >> 8), byte(i)})

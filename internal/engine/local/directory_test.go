@@ -92,10 +92,10 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// TestBell rings all slots from several goroutines while the owner takes them: none is lost.
-func TestBell(t *testing.T) {
+// TestDoorbell rings all slots from several goroutines while the owner takes them: none is lost.
+func TestDoorbell(t *testing.T) {
 	const ringers, slots = 4, 10000
-	b := NewBell(make([]byte, BellBytes))
+	b := NewDoorbell(make([]byte, DoorbellBytes))
 	var rung sync.WaitGroup
 	for r := range ringers {
 		rung.Go(func() {
@@ -130,7 +130,7 @@ func TestBell(t *testing.T) {
 		t.Error("an owner that sleeps is to be woken once")
 	}
 	b.Wake()
-	b.Ring(BellSlots - 1)
+	b.Ring(DoorbellSlots - 1)
 	b.Take(slots, func(s int) {
 		if s >= slots {
 			t.Errorf("slot %d is beyond the limit", s)

@@ -26,17 +26,17 @@ func TestRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	message, room := make(chan struct{}, 1), make(chan struct{}, 1)
-	ring := func(bell chan struct{}, wake bool) {
+	ring := func(doorbell chan struct{}, wake bool) {
 		if wake {
 			select {
-			case bell <- struct{}{}:
+			case doorbell <- struct{}{}:
 			default:
 			}
 		}
 	}
-	awake := func(bell chan struct{}, what string) {
+	awake := func(doorbell chan struct{}, what string) {
 		select {
-		case <-bell:
+		case <-doorbell:
 		case <-time.After(patience):
 			panic(what + " sleeps for ever") // the other goroutine would wait as long
 		}

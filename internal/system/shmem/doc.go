@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package shmem has what processes of one host share memory with: segments that nobody can take away
-// while they are mapped, and doors through which they meet and hand each other descriptors.
+// while they are mapped, and sockets through which they connect and pass each other descriptors.
 //
-// Segments have no name in a file system, and doors only in a [Place] that is a directory. All else
+// Segments have no name in a file system, and listeners only in a [Place] that is a directory. All else
 // vanishes with the last process that has it.
 //
 // Peers are not trusted to keep to the rules. Whatever they wrote is checked before it is used, and

@@ -116,31 +116,31 @@ func TestSocket(t *testing.T) {
 	for what, dir := range map[string]string{"abstract": "", "directory": t.TempDir()} {
 		t.Run(what, func(t *testing.T) {
 			p, name := place(t, dir)
-			if _, err := p.Visit(name); !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT) {
+			if _, err := p.Connect(name); !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT) {
 				t.Errorf("nobody is there: %v", err)
 			}
-			door, err := p.Open(name, 8)
+			listener, err := p.Listen(name, 8)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := p.Open(name, 8); !errors.Is(err, unix.EADDRINUSE) {
-				t.Errorf("the door is opened twice: %v", err)
+			if _, err := p.Listen(name, 8); !errors.Is(err, unix.EADDRINUSE) {
+				t.Errorf("the listener is opened twice: %v", err)
 			}
-			if probe, err := door.Accept(); err == nil { // of the attempt to open it twice
+			if probe, err := listener.Accept(); err == nil { // of the attempt to open it twice
 				if _, _, err := probe.Receive(); err != io.EOF {
 					t.Errorf("the other attempt says %v", err)
 				}
 				probe.Close()
 			}
-			if _, err := door.Accept(); !errors.Is(err, unix.EAGAIN) {
+			if _, err := listener.Accept(); !errors.Is(err, unix.EAGAIN) {
 				t.Errorf("nobody has come: %v", err)
 			}
-			a, err := p.Visit(name)
+			a, err := p.Connect(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			wait(t, door.FD())
-			b, err := door.Accept()
+			wait(t, listener.FD())
+			b, err := listener.Accept()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,13 +149,13 @@ func TestSocket(t *testing.T) {
 			}
 			seg := create(t, 100, ReadWrite)
 			copy(seg.Bytes(), "shared")
-			if err := a.Send([]byte("a letter"), seg.FD(), seg.FD()); err != nil {
+			if err := a.Send([]byte("a message"), seg.FD(), seg.FD()); err != nil {
 				t.Fatal(err)
 			}
 			wait(t, b.FD())
-			letter, files, err := b.Receive()
-			if err != nil || string(letter) != "a letter" || len(files) != 2 {
-				t.Fatalf("%q with %d descriptors: %v", letter, len(files), err)
+			message, files, err := b.Receive()
+			if err != nil || string(message) != "a message" || len(files) != 2 {
+				t.Fatalf("%q with %d descriptors: %v", message, len(files), err)
 			}
 			one, err := InodeOf(files[0])
 			other, err2 := InodeOf(seg.FD())
@@ -171,15 +171,15 @@ func TestSocket(t *testing.T) {
 			if _, _, err := b.Receive(); !errors.Is(err, unix.EAGAIN) {
 				t.Errorf("nothing more was sent: %v", err)
 			}
-			if err := a.Send(make([]byte, MaxLetter+1)); !errors.Is(err, unix.EMSGSIZE) {
-				t.Errorf("a letter that is too long: %v", err)
+			if err := a.Send(make([]byte, MaxMessage+1)); !errors.Is(err, unix.EMSGSIZE) {
+				t.Errorf("a message that is too long: %v", err)
 			}
 			n := 0
 			for err = nil; err == nil; n++ { // nobody reads them
-				err = a.Send(make([]byte, MaxLetter))
+				err = a.Send(make([]byte, MaxMessage))
 			}
 			if !errors.Is(err, unix.EAGAIN) || n < 2 {
-				t.Errorf("letter %d: %v", n, err)
+				t.Errorf("message %d: %v", n, err)
 			}
 			if !b.Lives() {
 				t.Error("the peer is alive")
@@ -195,10 +195,10 @@ func TestSocket(t *testing.T) {
 				t.Errorf("the end: %v", err)
 			}
 			b.Close()
-			if err := door.Close(); err != nil {
+			if err := listener.Close(); err != nil {
 				t.Error(err)
 			}
-			again, err := p.Open(name, 8)
+			again, err := p.Listen(name, 8)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,10 +207,10 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// TestAbandoned opens a door in a directory whose owner was killed.
+// TestAbandoned opens a listener in a directory whose owner was killed.
 func TestAbandoned(t *testing.T) {
 	if dir := os.Getenv("RAMJET_TEST_DIR"); dir != "" { // the owner
-		if _, err := (Place{Dir: dir}).Open("door", 1); err != nil {
+		if _, err := (Place{Dir: dir}).Listen("listener", 1); err != nil {
 			t.Fatal(err)
 		}
 		os.Stdout.WriteString("open\n")
@@ -238,16 +238,16 @@ func TestAbandoned(t *testing.T) {
 	if _, err := io.ReadFull(out, make([]byte, 5)); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.Open("door", 1); !errors.Is(err, unix.EADDRINUSE) {
+	if _, err := p.Listen("listener", 1); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("its owner is alive: %v", err)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	door, err := p.Open("door", 1)
+	listener, err := p.Listen("listener", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	door.Close()
+	listener.Close()
 	if left, _ := os.ReadDir(p.Dir); len(left) > 0 {
 		t.Errorf("%s is left behind", left[0].Name())
 	}

@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// MaxLetter is the longest letter to a peer, in bytes.
-	MaxLetter = 4096
+	// MaxMessage is the longest message to a peer, in bytes.
+	MaxMessage = 4096
 	// MaxFiles is how many descriptors can go with one.
 	MaxFiles = 16
 )
 
-// ErrStranger means that a process of another user is at the other end.
-var ErrStranger = errors.New("a process of another user")
+// ErrOtherUser means that a process of another user is at the other end.
+var ErrOtherUser = errors.New("a process of another user")
 
-var errTruncated = errors.New("the peer has sent more than a letter holds")
+var errTruncated = errors.New("the peer has sent more than a message holds")
 
-// Place is where doors are: the abstract namespace of sockets, which belongs to a network namespace,
+// Place is where the names of listeners are: the abstract namespace of sockets, which belongs to a network namespace,
 // or a directory, which containers can share by a mount.
 type Place struct{ Dir string }
 
-// door returns the address of a door.
-func (p Place) door(name string) *unix.SockaddrUnix {
+// sockaddr returns the address of a name.
+func (p Place) sockaddr(name string) *unix.SockaddrUnix {
 	if p.Dir == "" {
 		return &unix.SockaddrUnix{Name: "@ramjet-shm/" + name}
 	}
@@ -43,21 +43,21 @@ func newSocket() (int, error) {
 	return fd, os.NewSyscallError("socket", err)
 }
 
-// Door is where peers meet a process. In the abstract namespace it vanishes with the process.
-type Door struct {
+// Listener accepts connections from peers. In the abstract namespace it ends with the process.
+type Listener struct {
 	fd   int
 	path string // of the file; empty: none
 }
 
-// Open opens the door of a name. unix.EADDRINUSE means that a process has it.
-func (p Place) Open(name string, backlog int) (*Door, error) {
+// Listen listens at a name. unix.EADDRINUSE means that another process does.
+func (p Place) Listen(name string, backlog int) (*Listener, error) {
 	fd, err := newSocket()
 	if err != nil {
 		return nil, err
 	}
 	forkmark.Set(fd)
-	at := p.door(name)
-	d := &Door{fd: fd}
+	at := p.sockaddr(name)
+	d := &Listener{fd: fd}
 	err = unix.Bind(fd, at)
 	if errors.Is(err, unix.EADDRINUSE) && p.abandoned(at) {
 		err = unix.Bind(fd, at)
@@ -75,7 +75,7 @@ func (p Place) Open(name string, backlog int) (*Door, error) {
 	return d, nil
 }
 
-// abandoned removes the file of a door whose process ended without closing it.
+// abandoned removes the file of a listener whose process ended without closing it.
 func (p Place) abandoned(at *unix.SockaddrUnix) bool {
 	if p.Dir == "" {
 		return false
@@ -89,11 +89,11 @@ func (p Place) abandoned(at *unix.SockaddrUnix) bool {
 }
 
 // FD returns the descriptor, which can be read when a peer is there.
-func (d *Door) FD() int { return d.fd }
+func (d *Listener) FD() int { return d.fd }
 
-// Accept returns the next peer. unix.EAGAIN means that there is none, an [ErrStranger] that one was
+// Accept returns the next peer. unix.EAGAIN means that there is none, an [ErrOtherUser] that one was
 // turned away.
-func (d *Door) Accept() (*Socket, error) {
+func (d *Listener) Accept() (*Socket, error) {
 	fd, _, err := unix.Accept4(d.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("accept", err)
@@ -101,29 +101,29 @@ func (d *Door) Accept() (*Socket, error) {
 	return takeSocket(fd)
 }
 
-// Close closes the door. Peers stay.
-func (d *Door) Close() error {
+// Close closes the listener. Peers stay.
+func (d *Listener) Close() error {
 	if d.path != "" {
 		unix.Unlink(d.path) // it may be gone
 	}
 	return os.NewSyscallError("close", unix.Close(d.fd))
 }
 
-// Visit goes to the door of a name. unix.ECONNREFUSED and unix.ENOENT mean that nobody has it,
+// Connect connects to a name. unix.ECONNREFUSED and unix.ENOENT mean that nobody listens there,
 // unix.EAGAIN that too many wait there.
-func (p Place) Visit(name string) (*Socket, error) {
+func (p Place) Connect(name string) (*Socket, error) {
 	fd, err := newSocket()
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Connect(fd, p.door(name)); err != nil {
+	if err := unix.Connect(fd, p.sockaddr(name)); err != nil {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("connect", err)
 	}
 	return takeSocket(fd)
 }
 
-// Socket is the connection to a process. It carries letters, which are messages with descriptors, and
+// Socket is the connection to a process. It carries messages, which are messages with descriptors, and
 // tells when the process ends. Its calls do not block.
 type Socket struct {
 	fd  int
@@ -138,48 +138,48 @@ func takeSocket(fd int) (*Socket, error) {
 	forkmark.Set(fd)
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err == nil && int(cred.Uid) != os.Geteuid() {
-		err = fmt.Errorf("%w (%d) is at the other end", ErrStranger, cred.Uid)
+		err = fmt.Errorf("%w (%d) is at the other end", ErrOtherUser, cred.Uid)
 	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &Socket{fd: fd, pid: int(cred.Pid), buf: make([]byte, MaxLetter), oob: make([]byte, unix.CmsgSpace(4*MaxFiles))}, nil
+	return &Socket{fd: fd, pid: int(cred.Pid), buf: make([]byte, MaxMessage), oob: make([]byte, unix.CmsgSpace(4*MaxFiles))}, nil
 }
 
-// FD returns the descriptor, which can be read when there is a letter, or the peer has ended.
+// FD returns the descriptor, which can be read when there is a message, or the peer has ended.
 func (s *Socket) FD() int { return s.fd }
 
 // PID returns the number of the process, as this one sees it; 0: it is in a namespace that this one
 // cannot see.
 func (s *Socket) PID() int { return s.pid }
 
-// Send sends a letter of 1 to [MaxLetter] bytes with at most [MaxFiles] descriptors, which stay the
+// Send sends a message of 1 to [MaxMessage] bytes with at most [MaxFiles] descriptors, which stay the
 // caller's. unix.EAGAIN means that the peer has left so many unread that no more fit.
-func (s *Socket) Send(letter []byte, files ...int) error {
-	if len(letter) == 0 || len(letter) > MaxLetter || len(files) > MaxFiles {
-		return fmt.Errorf("a letter of %d bytes with %d descriptors: %w", len(letter), len(files), unix.EMSGSIZE)
+func (s *Socket) Send(message []byte, files ...int) error {
+	if len(message) == 0 || len(message) > MaxMessage || len(files) > MaxFiles {
+		return fmt.Errorf("a message of %d bytes with %d descriptors: %w", len(message), len(files), unix.EMSGSIZE)
 	}
 	var oob []byte
 	if len(files) > 0 {
 		oob = unix.UnixRights(files...)
 	}
 	for {
-		err := unix.Sendmsg(s.fd, letter, oob, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		err := unix.Sendmsg(s.fd, message, oob, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		switch err {
 		case unix.EINTR:
 			continue
-		case unix.ETOOMANYREFS, unix.ENOBUFS: // descriptors, or letters, that peers have not taken
+		case unix.ETOOMANYREFS, unix.ENOBUFS: // descriptors, or messages, that peers have not taken
 			return unix.EAGAIN
 		}
 		return err
 	}
 }
 
-// Receive returns the next letter, which is valid until the next call, and its descriptors, which are
+// Receive returns the next message, which is valid until the next call, and its descriptors, which are
 // the caller's. unix.EAGAIN means that there is none, io.EOF that the process has closed the
 // connection, or has ended in whatever way.
-func (s *Socket) Receive() (letter []byte, files []int, err error) {
+func (s *Socket) Receive() (message []byte, files []int, err error) {
 	n, oobn, flags, _, err := unix.Recvmsg(s.fd, s.buf, s.oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if err == nil {
 		files = received(s.oob[:oobn])
@@ -199,7 +199,7 @@ func (s *Socket) Receive() (letter []byte, files []int, err error) {
 	return s.buf[:n], files, nil
 }
 
-// received returns the descriptors that came with a letter.
+// received returns the descriptors that came with a message.
 func received(oob []byte) (files []int) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

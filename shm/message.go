@@ -9,30 +9,30 @@ import (
 
 // Processes say to each other, through the socket of a link:
 //
-//	hello      who is there; with its segment of the link, and its bell, which also wakes it
+//	hello      who is there; with its segment of the link, and its doorbell, which also wakes it
 //	frame      bytes of the set-up, which is MPA's
 //	directory  the directory of the protection domain; with it
 //	segment    memory that a region is at the start of; with it
 //	drop       that memory is no longer used
 //
-// A letter begins with its kind. Both sides run on one processor, so numbers are in its byte order.
-type letterKind byte
+// A message begins with its kind. Both sides run on one processor, so numbers are in its byte order.
+type messageKind byte
 
 const (
-	letterHello letterKind = iota + 1
-	letterFrame
-	letterDirectory
-	letterSegment
-	letterDrop
+	messageHello messageKind = iota + 1
+	messageFrame
+	messageDirectory
+	messageSegment
+	messageDrop
 )
 
 // magic is at the start of a hello. The last byte is the version of all that is shared.
 const magic = "RJSHM\x06"
 
-// letter is what a letter says.
-type letter struct {
-	kind    letterKind
-	slot    uint32         // hello: in the sender's bell
+// message is what a message says.
+type message struct {
+	kind    messageKind
+	slot    uint32         // hello: in the sender's doorbell
 	from    netip.AddrPort // hello
 	probe   uint64         // hello: address of a word in the sender's process
 	value   uint64         // hello: what is there
@@ -40,21 +40,21 @@ type letter struct {
 	segment uint64 // segment, drop
 }
 
-// files returns how many descriptors a letter of a kind comes with.
-func (k letterKind) files() int {
+// files returns how many descriptors a message of a kind comes with.
+func (k messageKind) files() int {
 	switch k {
-	case letterHello:
+	case messageHello:
 		return 2
-	case letterDirectory, letterSegment:
+	case messageDirectory, messageSegment:
 		return 1
 	}
 	return 0
 }
 
-func (l *letter) append(b []byte) []byte {
+func (l *message) append(b []byte) []byte {
 	b = append(b, byte(l.kind))
 	switch l.kind {
-	case letterHello:
+	case messageHello:
 		b = append(b, magic...)
 		b = binary.NativeEndian.AppendUint32(b, l.slot)
 		b = binary.NativeEndian.AppendUint16(b, l.from.Port())
@@ -62,23 +62,23 @@ func (l *letter) append(b []byte) []byte {
 		b = append(b, a[:]...)
 		b = binary.NativeEndian.AppendUint64(b, l.probe)
 		b = binary.NativeEndian.AppendUint64(b, l.value)
-	case letterFrame:
+	case messageFrame:
 		b = append(b, l.frame...)
-	case letterSegment, letterDrop:
+	case messageSegment, messageDrop:
 		b = binary.NativeEndian.AppendUint64(b, l.segment)
 	}
 	return b
 }
 
-// decode reads a letter. It returns false if there is no such letter.
-func (l *letter) decode(b []byte) bool {
+// decode reads a message. It returns false if there is no such message.
+func (l *message) decode(b []byte) bool {
 	if len(b) == 0 {
 		return false
 	}
-	*l = letter{kind: letterKind(b[0])}
+	*l = message{kind: messageKind(b[0])}
 	b = b[1:]
 	switch l.kind {
-	case letterHello:
+	case messageHello:
 		if len(b) != len(magic)+4+2+16+8+8 || string(b[:len(magic)]) != magic {
 			return false
 		}
@@ -87,15 +87,15 @@ func (l *letter) decode(b []byte) bool {
 		l.from = netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[6:22])).Unmap(), binary.NativeEndian.Uint16(b[4:]))
 		l.probe, l.value = binary.NativeEndian.Uint64(b[22:]), binary.NativeEndian.Uint64(b[30:])
 		return true
-	case letterFrame:
+	case messageFrame:
 		l.frame = b
 		return len(b) > 0
-	case letterSegment, letterDrop:
+	case messageSegment, messageDrop:
 		if len(b) != 8 {
 			return false
 		}
 		l.segment = binary.NativeEndian.Uint64(b)
 		return true
 	}
-	return l.kind == letterDirectory && len(b) == 0
+	return l.kind == messageDirectory && len(b) == 0
 }

@@ -7,45 +7,45 @@ import (
 	"sync/atomic"
 )
 
-// A bell is how peers tell a device which of its connections to look at, so that a look costs the same
+// A doorbell is how peers tell a device which of its connections to look at, so that a look costs the same
 // however many there are. It is a segment of the device's, in which each connection has a slot:
 //
 //	0      not 0: the device's process sleeps, and is to be woken too
 //	64     which words of the next part are not 0, a bit each
 //	192    which connections have something, a bit each
-type Bell struct {
+type Doorbell struct {
 	asleep *uint32
 	words  []byte
 	slots  []byte
 }
 
 const (
-	// BellSlots is how many connections a bell can tell apart.
-	BellSlots = 1 << 16
+	// DoorbellSlots is how many connections a doorbell can tell apart.
+	DoorbellSlots = 1 << 16
 
 	atWords = 64
-	atSlots = atWords + BellSlots/64/64*8
+	atSlots = atWords + DoorbellSlots/64/64*8
 
-	// BellBytes is how large a segment a bell needs, in bytes.
-	BellBytes = atSlots + BellSlots/8
+	// DoorbellBytes is how large a segment a doorbell needs, in bytes.
+	DoorbellBytes = atSlots + DoorbellSlots/8
 )
 
-// NewBell returns the bell in a segment of [BellBytes]. A new one is all zero.
-func NewBell(mem []byte) *Bell {
-	return &Bell{asleep: half(mem, 0), words: mem[atWords:atSlots], slots: mem[atSlots:BellBytes]}
+// NewDoorbell returns the doorbell in a segment of [DoorbellBytes]. A new one is all zero.
+func NewDoorbell(mem []byte) *Doorbell {
+	return &Doorbell{asleep: half(mem, 0), words: mem[atWords:atSlots], slots: mem[atSlots:DoorbellBytes]}
 }
 
-// Ring tells the bell's owner to look at a connection. It returns true if the owner's process sleeps
+// Ring tells the doorbell's owner to look at a connection. It returns true if the owner's process sleeps
 // and is to be woken.
-func (b *Bell) Ring(slot uint32) (wake bool) {
-	slot %= BellSlots
+func (b *Doorbell) Ring(slot uint32) (wake bool) {
+	slot %= DoorbellSlots
 	atomic.OrUint64(word(b.slots, int(slot/64)*8), 1<<(slot%64))
 	atomic.OrUint64(word(b.words, int(slot/4096)*8), 1<<(slot/64%64))
 	return atomic.LoadUint32(b.asleep) != 0 && atomic.SwapUint32(b.asleep, 0) != 0
 }
 
 // Take calls f with the slots below limit that were rung since the last call.
-func (b *Bell) Take(limit int, f func(slot int)) {
+func (b *Doorbell) Take(limit int, f func(slot int)) {
 	for i := 0; i*4096 < limit; i++ {
 		if atomic.LoadUint64(word(b.words, i*8)) == 0 {
 			continue
@@ -63,7 +63,7 @@ func (b *Bell) Take(limit int, f func(slot int)) {
 
 // Sleep says that the owner's process is about to sleep. It returns false if a slot below limit was
 // rung meanwhile: then nothing has changed, as another thread of the process may sleep already.
-func (b *Bell) Sleep(limit int) bool {
+func (b *Doorbell) Sleep(limit int) bool {
 	slept := atomic.SwapUint32(b.asleep, 1) != 0
 	for i := 0; i*4096 < limit; i++ {
 		if atomic.LoadUint64(word(b.words, i*8)) != 0 {
@@ -77,8 +77,8 @@ func (b *Bell) Sleep(limit int) bool {
 }
 
 // Wake says that the owner's process no longer sleeps.
-func (b *Bell) Wake() { atomic.StoreUint32(b.asleep, 0) }
+func (b *Doorbell) Wake() { atomic.StoreUint32(b.asleep, 0) }
 
 // Asleep returns the word that is 1 while the owner's process sleeps, or is about to. That is what it
-// waits for, and what those wake it by for whom [Bell.Ring] returned true.
-func (b *Bell) Asleep() *uint32 { return b.asleep }
+// waits for, and what those wake it by for whom [Doorbell.Ring] returned true.
+func (b *Doorbell) Asleep() *uint32 { return b.asleep }
