@@ -31,7 +31,8 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			if err != nil {
+			if err != nil { // no descriptor is free, perhaps
+				time.Sleep(acceptPause)
 				continue
 			}
 			go f.serve(ctx, c)
@@ -39,6 +40,9 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 	}()
 	return nil
 }
+
+// acceptPause is the time between attempts to accept a connection while the system refuses.
+const acceptPause = 10 * time.Millisecond
 
 // session is the connection of a program in another process.
 type session struct {

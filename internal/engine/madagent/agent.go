@@ -33,9 +33,10 @@ type Event struct {
 type Agent struct {
 	RMPP bool // reassemble responses in segments
 
-	requests []*request
-	out      []Datagram
-	events   []Event
+	requests  []*request
+	completed completed
+	out       []Datagram
+	events    []Event
 }
 
 // request is a request without a response.
@@ -83,6 +84,7 @@ func (a *Agent) Handle(now clock.Time, from *verbs.MADPath, b []byte) {
 	}
 	i := a.find(&h)
 	if i < 0 {
+		a.acknowledgeAgain(&h, from, b)
 		return
 	}
 	q := a.requests[i]

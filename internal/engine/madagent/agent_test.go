@@ -120,6 +120,11 @@ func TestSegments(t *testing.T) {
 	if a.Deadline() != 0 {
 		t.Error("it still waits")
 	}
+	// The last acknowledgement is lost: the sender repeats the segment.
+	a.Handle(200, from, segment(total, true, 30))
+	if got := acks(t, a); len(got) != 1 || got[0] != total || a.NextEvent(&e) {
+		t.Fatalf("acknowledged %v, not the last one again", got)
+	}
 }
 
 // A response that is stopped, or whose segments no longer come, ends as one that never came.

@@ -55,7 +55,7 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 	case r.Type != sa.RMPPData:
 		return true, false
 	case r.Version != sa.RMPPVersion:
-		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAbort, Status: sa.RMPPBadVersion})
+		a.sendControl(from, b, sa.RMPP{Type: sa.RMPPAbort, Status: sa.RMPPBadVersion})
 		return true, false
 	}
 	if q.response == nil {
@@ -63,7 +63,7 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 	}
 	p := q.response
 	if r.Segment != p.last+1 || (r.Segment == 1) != (r.Flags&sa.RMPPFirst != 0) {
-		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
+		a.sendControl(from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
 		return true, false
 	}
 	part := b[headers:]
@@ -75,7 +75,7 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 		p.data = append(p.data, b[:headers]...)
 	}
 	if len(p.data)+len(part) > maxResponse {
-		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPStop, Status: sa.RMPPExhausted})
+		a.sendControl(from, b, sa.RMPP{Type: sa.RMPPStop, Status: sa.RMPPExhausted})
 		q.retries, q.deadline = 0, now
 		return true, false
 	}
@@ -84,19 +84,56 @@ func (a *Agent) segment(now clock.Time, q *request, from *verbs.MADPath, b []byt
 	q.deadline = now + max(q.timeout, assemblyTimeout)
 	if last || p.last == p.limit {
 		p.limit = p.last + window
-		a.sendControl(q, from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
+		a.sendControl(from, b, sa.RMPP{Type: sa.RMPPAck, Segment: p.last, Length: p.limit})
+	}
+	if last {
+		a.completed.add(completion{q.tid, q.class, p.last})
 	}
 	return true, last
 }
 
+// completion is a response in segments that was received.
+type completion struct {
+	tid   uint64
+	class mad.Class
+	last  uint32 // segment
+}
+
+// completed has the latest completions: if the acknowledgement of the last segment is lost, the sender repeats the
+// segment until it gets another (section 13.6.3.2).
+type completed struct {
+	ring [16]completion
+	next int
+}
+
+func (c *completed) add(d completion) {
+	c.ring[c.next] = d
+	c.next = (c.next + 1) % len(c.ring)
+}
+
+// acknowledgeAgain handles a response without a request: it may be the last segment of one that was received.
+func (a *Agent) acknowledgeAgain(h *mad.Header, from *verbs.MADPath, b []byte) {
+	var r sa.RMPP
+	if !a.RMPP || headersLen(h.Class) == 0 {
+		return
+	}
+	if r.Decode(b[mad.HeaderLen:]); r.Flags&sa.RMPPActive == 0 || r.Type != sa.RMPPData {
+		return
+	}
+	for _, c := range a.completed.ring {
+		if c.tid == h.TID && c.class == h.Class {
+			a.sendControl(from, b, sa.RMPP{Type: sa.RMPPAck, Segment: c.last, Length: c.last + window})
+		}
+	}
+}
+
 // sendControl answers a segment with an ACK, STOP or ABORT, which has the segment's headers but for method and RMPP.
-func (a *Agent) sendControl(q *request, from *verbs.MADPath, b []byte, r sa.RMPP) {
+func (a *Agent) sendControl(from *verbs.MADPath, b []byte, r sa.RMPP) {
 	const response = 0x80
 	d := Datagram{To: *from}
-	headers := headersLen(q.class)
-	copy(d.MAD[:], b[:headers])
 	var h mad.Header
 	h.Decode(b)
+	copy(d.MAD[:], b[:headersLen(h.Class)])
 	h.Method &^= response
 	h.Append(d.MAD[:0])
 	r.Version, r.RespTime, r.Flags = sa.RMPPVersion, 31, sa.RMPPActive

@@ -378,6 +378,9 @@ func TestTransfersBounded(t *testing.T) {
 	mgr.m.config.Limits.ResponseBytes = 1000
 	status, _ := clients[1].ask(sa.MethodGetTable, sa.AttrPortInfoRecord, 0, nil)
 	clients[1].want(sa.StatusNoResources, status)
+	mgr.m.config.Limits.PathPairs = 10
+	status, _ = clients[1].ask(sa.MethodGetTable, sa.AttrPathRecord, sa.PathMTUSelector|sa.PathMTU, &sa.PathRecord{MTU: sa.Selected{Selector: sa.LessThan, Value: 1}})
+	clients[1].want(sa.StatusNoResources, status)
 }
 
 func TestServices(t *testing.T) {

@@ -38,11 +38,12 @@ type Config struct {
 	Limits Limits
 }
 
-// Limits bounds what others can make a manager hold.
+// Limits bounds what others can make a manager hold, and do for one request.
 type Limits struct {
 	Nodes         int // of the subnet; default 16,384
 	Responses     int // tables in transfer, default 64; at most 8 per requester
 	ResponseBytes int // of one table, default 4 MiB
+	PathPairs     int // pairs of ports that one path query may select, default 262,144
 	Groups        int // multicast groups created by joins, default 1,024
 	Services      int // service records, default 4,096
 	Subscriptions int // default 1,024
@@ -64,6 +65,7 @@ func (c *Config) defaults() {
 	setDefault(&l.Nodes, 16384)
 	setDefault(&l.Responses, 64)
 	setDefault(&l.ResponseBytes, 4<<20)
+	setDefault(&l.PathPairs, 1<<18)
 	setDefault(&l.Groups, 1024)
 	setDefault(&l.Services, 4096)
 	setDefault(&l.Subscriptions, 1024)

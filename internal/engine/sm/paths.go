@@ -27,6 +27,9 @@ func (m *Manager) collectPaths(t *table) mad.Status {
 	if status != mad.StatusOK {
 		return status
 	}
+	if len(from)*len(to) > m.config.Limits.PathPairs { // records are limited by their bytes, but none may match
+		return sa.StatusNoResources
+	}
 	for _, src := range from {
 		for _, dst := range to {
 			if t.full {
