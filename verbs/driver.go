@@ -43,7 +43,7 @@ type CQEvents struct {
 	Error      func() // the queue overflowed
 }
 
-// Drainer is a [Driver] that sends in the background. Leave is called before Close, while the device
+// Drainer is a [Driver] that sends in the background. Drain is called before Close, while the device
 // still works. It sends what can be sent at once.
 type Drainer interface{ Drain() }
 
