@@ -32,7 +32,7 @@ var (
 	agentServe   = flag.Bool("agent.serve", false, "serve the control connection that is descriptor 3")
 )
 
-const agentPort = "7472"
+const agentPort = "7479" // no other program of the guest listens at it, as iWARP's ports are TCP's
 
 // agentRequest is a line of JSON, and so is its answer. Names of devices are those of ramjet.Open.
 type agentRequest struct {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/units"
 )
 
 const (
@@ -60,7 +62,7 @@ func TestRping(t *testing.T) {
 				if strings.Contains(r.Output, "mismatch") || strings.Contains(r.Output, "state") {
 					t.Fatalf("client with %d bytes:\n%s", size, r.Output)
 				}
-				server.waitFor(fmt.Sprintf("%d bytes each way", rpingCount*size))
+				server.waitFor(units.Count(rpingCount*size) + " bytes each way")
 			}
 			wantPings(t, server, len(rpingSizes))
 		})

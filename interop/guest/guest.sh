@@ -14,7 +14,7 @@ done
 # Ramjet in the guest, on devices of the kernel: agent_test.go.
 if [ -x /peer/interop.test ]; then
 	cp /peer/interop.test /tmp
-	(cd /tmp && exec setsid ./interop.test -test.run '^TestAgent$' -agent 0.0.0.0:7472 -test.timeout 0) </dev/null &
+	(cd /tmp && exec setsid ./interop.test -test.run '^TestAgent$' -agent 0.0.0.0:7479 -test.timeout 0) </dev/null &
 fi
 
 exec python3 /peer/peer.py
