@@ -179,9 +179,10 @@ func TestJoinEnds(t *testing.T) {
 	t.Run("host", func(t *testing.T) {
 		j.stopListening()
 		eventually(t, "the link is down", func() bool { return portAt(j.here, j.local).State == node.Down })
-		if _, err := j.there.Listen(t.Context(), j.listened); err != nil {
-			t.Fatal(err)
-		}
+		eventually(t, "the address is free again", func() bool {
+			_, err := j.there.Listen(t.Context(), j.listened)
+			return err == nil
+		})
 		j.await(t)
 	})
 	t.Run("joiner", func(t *testing.T) {
