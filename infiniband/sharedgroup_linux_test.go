@@ -37,23 +37,22 @@ func TestKilledMember(t *testing.T) {
 			guests := []*process{startGuest(t, served, joins), startGuest(t, served, joins)}
 			near, _ := joinGroup(t, f, "host-1", group)
 			waitFor(t, "the ports have joined", func() bool { return members(f, ud.AH.DLID) == 3 })
-			kill := func(p *process) {
+			end := func(program func() error) {
 				before, _ := attached(f, "host-1")
-				p.Process.Kill()
-				waitFor(t, "the process is gone", func() bool { n, _ := attached(f, "host-1"); return n == before-1 })
+				near.ok(program())
+				waitFor(t, "the program is gone", func() bool { n, _ := attached(f, "host-1"); return n == before-1 })
 			}
-			kill(guests[0])
+			end(guests[0].Process.Kill)
 			far.send(far.id.QP(), ud, "to who lives")
 			near.received("to who lives")
-			near.ok(near.id.LeaveMulticast(group))
-			newAsker(t, near.id.Device()).left(ud)
+			end(near.id.Device().Close)
 			far.send(far.id.QP(), ud, "again")
 			other.received("to who lives")
 			other.received("again")
 			if n := members(f, ud.AH.DLID); n != 3 {
 				t.Errorf("%d ports in the group, which a process at each of three is in", n)
 			}
-			kill(guests[1])
+			end(guests[1].Process.Kill)
 			waitFor(t, "the port leaves with the last of its programs", func() bool { return members(f, ud.AH.DLID) == 2 })
 		})
 	}
