@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 )
 
 // localPrefix is what the names of fabrics' sockets begin with, in the abstract namespace, which no file is
@@ -85,16 +87,9 @@ func dialLocal(name string) (*net.UnixConn, error) {
 
 // sameUser refuses connections of other users except root, as abstract sockets have no permissions.
 func sameUser(c *net.UnixConn) error {
-	raw, err := c.SyscallConn()
+	cred, err := peercred.Of(c)
 	if err != nil {
 		return err
-	}
-	var cred *unix.Ucred
-	if e := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
-		return e
-	}
-	if err != nil {
-		return os.NewSyscallError("getsockopt", err)
 	}
 	if int(cred.Uid) != os.Getuid() && cred.Uid != 0 {
 		return errors.New("the fabric is another user's: start one of your own")

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 )
 
 var (
@@ -96,7 +97,7 @@ func dialControl(name string, number uint64, want byte) (c *net.UnixConn, pid in
 		return nil, 0, ErrNoMember
 	}
 	forkmark.SetConn(c)
-	cred, err := credentials(c)
+	cred, err := peercred.Of(c)
 	if err != nil || int(cred.Uid) != os.Geteuid() {
 		c.Close()
 		return nil, 0, ErrNoMember
@@ -182,22 +183,9 @@ func first(answers []answered, pids []string) (fds []int, err error) {
 	return nil, err
 }
 
-// credentials returns the process at the other end.
-func credentials(c *net.UnixConn) (cred *unix.Ucred, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return nil, err
-	}
-	return cred, credErr
-}
-
 // answer reads a caller's first bytes. It returns false if it is not one of us.
 func answer(c *net.UnixConn) (want byte, ok bool) {
-	cred, err := credentials(c)
+	cred, err := peercred.Of(c)
 	if err != nil || int(cred.Uid) != os.Geteuid() {
 		return 0, false
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 )
 
 const (
@@ -45,7 +46,7 @@ func (s *packetServer) serve() {
 			continue
 		}
 		forkmark.SetConn(c)
-		if cred, err := peerOf(c); err == nil && allowed(int(cred.Uid), os.Geteuid()) && s.enter(c) {
+		if cred, err := peercred.Of(c); err == nil && allowed(int(cred.Uid), os.Geteuid()) && s.enter(c) {
 			go func() {
 				defer s.leave(c)
 				s.answer(c)

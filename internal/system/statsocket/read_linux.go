@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 )
 
 // maxParallel is how many processes are read at the same time.
@@ -86,7 +87,7 @@ func read(ctx context.Context, n name, pid int) *Process {
 		return filterPID(p, pid)
 	}
 	defer c.Close()
-	cred, err := peerOf(c.(*net.UnixConn))
+	cred, err := peercred.Of(c.(*net.UnixConn))
 	if err != nil || !allowed(os.Geteuid(), int(cred.Uid)) {
 		return nil // somebody else took the name
 	}

@@ -11,10 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
+	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -96,7 +95,7 @@ func serve(l *net.UnixListener) {
 		}
 		rest := refusalRest
 		if err == nil {
-			if cred, err := peerOf(c); err == nil && allowed(int(cred.Uid), os.Geteuid()) {
+			if cred, err := peercred.Of(c); err == nil && allowed(int(cred.Uid), os.Geteuid()) {
 				if w == nil {
 					w = &observe.Writer{}
 				}
@@ -144,15 +143,4 @@ func (t *timed) Write(b []byte) (int, error) {
 	n, err := t.to.Write(b)
 	t.waited += time.Since(start)
 	return n, err
-}
-
-// peerOf returns who is at the other end of a connection: for a reader, who listened there.
-func peerOf(c *net.UnixConn) (cred *unix.Ucred, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	return cred, errors.Join(err, failed)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
+	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -55,7 +56,7 @@ func dialPackets(ctx context.Context, n name, pid int) *net.UnixConn {
 		return nil
 	}
 	c := dialed.(*net.UnixConn)
-	cred, err := peerOf(c)
+	cred, err := peercred.Of(c)
 	if err == nil && allowed(os.Geteuid(), int(cred.Uid)) && (int(cred.Pid) == pid || cred.Pid == 0 && n.pid == pid) {
 		return c
 	}
