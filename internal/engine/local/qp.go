@@ -60,7 +60,7 @@ type QP struct {
 	depth   int   // READs and atomics in flight
 	rings   bool  // the peer is to be woken
 	stirred bool  // the peer has done something that nobody will tell of
-	unsure
+	ucPeer
 	sendQueue
 	initiator
 	target
