@@ -40,15 +40,15 @@ type device struct {
 	removed atomic.Bool // the kernel has taken the device away
 
 	// mu covers what events find objects by. It is held for no call.
-	mu      sync.Mutex
-	sink    func(verbs.EventType, int)
-	objects map[object]uint64 // with the order in which they were made
-	order   uint64
-	rolls   rolls
-	cqs     map[uintptr]*cq
-	qps     map[uintptr]*qp
-	srqs    map[uintptr]*srq
-	numbers map[verbs.QPN]*qp
+	mu       sync.Mutex
+	sink     func(verbs.EventType, int)
+	objects  map[object]uint64 // with the order in which they were made
+	order    uint64
+	observed observed
+	cqs      map[uintptr]*cq
+	qps      map[uintptr]*qp
+	srqs     map[uintptr]*srq
+	numbers  map[verbs.QPN]*qp
 }
 
 // object is something that Close destroys.
@@ -195,7 +195,7 @@ func (d *device) made(o object) {
 	defer d.mu.Unlock()
 	d.order++
 	d.objects[o] = d.order
-	d.rolls.enter(o, uint32(d.order))
+	d.observed.add(o, uint32(d.order))
 }
 
 // gone takes an object out.
@@ -204,7 +204,7 @@ func (d *device) gone(o object) {
 	defer d.mu.Unlock()
 	if _, here := d.objects[o]; here {
 		delete(d.objects, o)
-		d.rolls.strike(o)
+		d.observed.remove(o)
 	}
 }
 
@@ -240,7 +240,7 @@ func (d *device) Close() error {
 	d.cmMu.Unlock()
 	d.mu.Lock()
 	made := d.objects
-	d.objects, d.rolls = nil, rolls{}
+	d.objects, d.observed = nil, observed{}
 	d.mu.Unlock()
 	left := slices.SortedFunc(maps.Keys(made), func(a, b object) int { return cmp.Compare(made[b], made[a]) })
 	// A region that has changed its domain may be older than the domain: what is in use is left for the

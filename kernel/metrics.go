@@ -23,7 +23,7 @@ func (d *device) Metrics() ([]verbs.Metric, error) {
 func (d *device) objectMetrics() (list []verbs.Metric) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r := &d.rolls
+	r := &d.observed
 	for _, o := range []struct {
 		name, help string
 		n          int

@@ -9,8 +9,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// rolls are the objects that observers list. The device's mu covers them, and what they show of objects.
-type rolls struct {
+// observed are the objects that observers list. The device's mu covers them, and what they show of objects.
+type observed struct {
 	pds, xrcds int
 	qps        observe.ObjectList[*qp]
 	cqs        observe.ObjectList[*cq]
@@ -20,16 +20,16 @@ type rolls struct {
 	ahs        observe.ObjectList[*ah]
 }
 
-// numbered is the number of an object, which tells it apart from the device's others, and its place in a roll.
+// numbered is the number of an object, which tells it apart from the device's others, and its index in a list.
 type numbered struct {
-	id    uint32
-	place int
+	id        uint32
+	listIndex int
 }
 
-func (n *numbered) ListIndex() *int { return &n.place }
+func (n *numbered) ListIndex() *int { return &n.listIndex }
 
-// enter adds an object, and gives it its number.
-func (r *rolls) enter(o object, id uint32) {
+// add adds an object, and gives it its number.
+func (r *observed) add(o object, id uint32) {
 	switch o := o.(type) {
 	case *pd:
 		o.id = id
@@ -53,8 +53,8 @@ func (r *rolls) enter(o object, id uint32) {
 	}
 }
 
-// strike removes an object that was entered.
-func (r *rolls) strike(o object) {
+// remove removes an object that was added.
+func (r *observed) remove(o object) {
 	switch o := o.(type) {
 	case *pd:
 		r.pds--
@@ -78,7 +78,7 @@ func (r *rolls) strike(o object) {
 // ObserveQPs lists queue pairs.
 func (d *device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
 	d.mu.Lock()
-	list, next := d.rolls.qps.Page(len(page), at)
+	list, next := d.observed.qps.Page(len(page), at)
 	qps := append([]*qp(nil), list...)
 	d.mu.Unlock()
 	for i, q := range qps { // whose locks are taken before the device's
@@ -88,58 +88,40 @@ func (d *device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
 	return len(qps), next
 }
 
-// ObserveCQs lists completion queues. How many completions wait only the device knows.
-func (d *device) ObserveCQs(page []verbs.CQInfo, at int) (n, next int) {
+// observePage fills in a page of a list.
+func observePage[T observe.Member, I any](d *device, r *observe.ObjectList[T], page []I, at int, info func(T) I) (n, next int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	list, next := d.rolls.cqs.Page(len(page), at)
-	for i, q := range list {
-		page[i] = verbs.CQInfo{Num: q.id, Capacity: int(q.capacity.Load()), Armed: q.armed.Load(), Overflow: q.overflow.Load()}
-	}
-	return len(list), next
+	return observe.FillPage(r, page, at, info)
+}
+
+// ObserveCQs lists completion queues. How many completions wait only the device knows.
+func (d *device) ObserveCQs(page []verbs.CQInfo, at int) (n, next int) {
+	return observePage(d, &d.observed.cqs, page, at, func(q *cq) verbs.CQInfo {
+		return verbs.CQInfo{Num: q.id, Capacity: int(q.capacity.Load()), Armed: q.armed.Load(), Overflow: q.overflow.Load()}
+	})
 }
 
 // ObserveMRs lists memory regions.
 func (d *device) ObserveMRs(page []verbs.MRInfo, at int) (n, next int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	list, next := d.rolls.mrs.Page(len(page), at)
-	for i, m := range list {
-		page[i] = m.info
-	}
-	return len(list), next
+	return observePage(d, &d.observed.mrs, page, at, func(m *mr) verbs.MRInfo { return m.info })
 }
 
 // ObserveMWs lists memory windows. What they are bound to the device knows.
 func (d *device) ObserveMWs(page []verbs.MWInfo, at int) (n, next int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	list, next := d.rolls.mws.Page(len(page), at)
-	for i, w := range list {
-		page[i] = w.info
-	}
-	return len(list), next
+	return observePage(d, &d.observed.mws, page, at, func(w *mw) verbs.MWInfo { return w.info })
 }
 
 // ObserveSRQs lists shared receive queues.
 func (d *device) ObserveSRQs(page []verbs.SRQInfo, at int) (n, next int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	list, next := d.rolls.srqs.Page(len(page), at)
-	for i, s := range list {
-		page[i] = s.info
-		page[i].Num = s.id
-	}
-	return len(list), next
+	return observePage(d, &d.observed.srqs, page, at, func(s *srq) verbs.SRQInfo {
+		info := s.info
+		info.Num = s.id
+		return info
+	})
 }
 
 // ObserveAHs lists address handles.
 func (d *device) ObserveAHs(page []verbs.AHInfo, at int) (n, next int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	list, next := d.rolls.ahs.Page(len(page), at)
-	for i, a := range list {
-		page[i] = a.info
-	}
-	return len(list), next
+	return observePage(d, &d.observed.ahs, page, at, func(a *ah) verbs.AHInfo { return a.info })
 }

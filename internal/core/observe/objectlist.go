@@ -41,3 +41,13 @@ func (r *ObjectList[T]) Page(n, at int) (page []T, next int) {
 	next = max(end-n, 0)
 	return r.list[next:end], next
 }
+
+// FillPage fills in a page with what info returns of each object, and returns how many there are and the position of
+// the next page; see [ObjectList.Page].
+func FillPage[T Member, I any](r *ObjectList[T], page []I, at int, info func(T) I) (n, next int) {
+	list, next := r.Page(len(page), at)
+	for i, m := range list {
+		page[i] = info(m)
+	}
+	return len(list), next
+}

@@ -8,8 +8,8 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// objectLists are the objects that observers list. The view's lock covers them, besides the device's, so that observers wait for
-// nobody who works with the device.
+// objectLists are the objects that observers list. The view's lock covers them, besides the device's, so that
+// observers wait for nobody who works with the device.
 type objectLists struct {
 	qps  observe.ObjectList[*qp]
 	cqs  observe.ObjectList[*cq]
@@ -57,71 +57,47 @@ func (m *mr) describe(domain memory.PD) verbs.MRInfo {
 	return verbs.MRInfo{Key: r.Key(), PD: uint32(domain), Addr: r.Addr(), Len: uint64(len(r.Bytes())), Access: r.Access()}
 }
 
-// ObserveQPs lists queue pairs.
-func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
+// observePage fills in a page of a list.
+func observePage[T observe.Member, I any](d *Device, r *observe.ObjectList[T], page []I, at int, info func(T) I) (n, next int) {
 	d.view.Lock()
 	defer d.view.Unlock()
-	list, next := d.objects.qps.Page(len(page), at)
-	for i, q := range list {
-		page[i] = verbs.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ, RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
+	return observe.FillPage(r, page, at, info)
+}
+
+// ObserveQPs lists queue pairs.
+func (d *Device) ObserveQPs(page []verbs.QPInfo, at int) (n, next int) {
+	return observePage(d, &d.objects.qps, page, at, func(q *qp) verbs.QPInfo {
+		info := verbs.QPInfo{QPStats: q.stats, PD: q.numbers.domain, SendCQ: q.numbers.sendCQ, RecvCQ: q.numbers.recvCQ, SRQ: q.numbers.srq}
 		if q.failure != nil {
-			page[i].Failed = q.failure.String()
+			info.Failed = q.failure.String()
 		}
-	}
-	return len(list), next
+		return info
+	})
 }
 
 // ObserveCQs lists completion queues.
 func (d *Device) ObserveCQs(page []verbs.CQInfo, at int) (n, next int) {
-	d.view.Lock()
-	defer d.view.Unlock()
-	list, next := d.objects.cqs.Page(len(page), at)
-	for i, c := range list {
-		page[i] = verbs.CQInfo{Num: c.num, Capacity: c.q.Capacity(), Waiting: c.q.Len(), Armed: c.q.Armed(), Overflow: c.q.Err() != nil}
-	}
-	return len(list), next
+	return observePage(d, &d.objects.cqs, page, at, func(c *cq) verbs.CQInfo {
+		return verbs.CQInfo{Num: c.num, Capacity: c.q.Capacity(), Waiting: c.q.Len(), Armed: c.q.Armed(), Overflow: c.q.Err() != nil}
+	})
 }
 
 // ObserveMRs lists memory regions.
 func (d *Device) ObserveMRs(page []verbs.MRInfo, at int) (n, next int) {
-	d.view.Lock()
-	defer d.view.Unlock()
-	list, next := d.objects.mrs.Page(len(page), at)
-	for i, m := range list {
-		page[i] = m.info
-	}
-	return len(list), next
+	return observePage(d, &d.objects.mrs, page, at, func(m *mr) verbs.MRInfo { return m.info })
 }
 
 // ObserveMWs lists memory windows.
 func (d *Device) ObserveMWs(page []verbs.MWInfo, at int) (n, next int) {
-	d.view.Lock()
-	defer d.view.Unlock()
-	list, next := d.objects.mws.Page(len(page), at)
-	for i, o := range list {
-		page[i] = o.info
-	}
-	return len(list), next
+	return observePage(d, &d.objects.mws, page, at, func(w *mw) verbs.MWInfo { return w.info })
 }
 
 // ObserveSRQs lists shared receive queues.
 func (d *Device) ObserveSRQs(page []verbs.SRQInfo, at int) (n, next int) {
-	d.view.Lock()
-	defer d.view.Unlock()
-	list, next := d.objects.srqs.Page(len(page), at)
-	for i, o := range list {
-		page[i] = o.info
-	}
-	return len(list), next
+	return observePage(d, &d.objects.srqs, page, at, func(s *srq) verbs.SRQInfo { return s.info })
 }
 
 // ObserveAHs lists address handles.
 func (d *Device) ObserveAHs(page []verbs.AHInfo, at int) (n, next int) {
-	d.view.Lock()
-	defer d.view.Unlock()
-	list, next := d.objects.ahs.Page(len(page), at)
-	for i, o := range list {
-		page[i] = o.info
-	}
-	return len(list), next
+	return observePage(d, &d.objects.ahs, page, at, func(h *observedAH) verbs.AHInfo { return h.info })
 }
