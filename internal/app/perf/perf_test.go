@@ -124,6 +124,29 @@ func checkResult(t *testing.T, r *Result) {
 	}
 }
 
+// WRITEs over iWARP complete before they have arrived, and the other side compares what it has only then.
+func TestWritesArrive(t *testing.T) {
+	c := dial(t, "iwarp:")
+	for name, cfg := range map[string]Config{
+		"one":         {Iters: 1, Size: 1 << 20},
+		"queue pairs": {Iters: 1, Size: 1 << 20, QPs: 4},
+		"events":      {Iters: 1, Size: 1 << 20, Events: true},
+		"both ways":   {Iters: 1, Size: 1 << 20, Both: true},
+		"short":       {Iters: 20, Size: 3000, TxDepth: 1, Outstanding: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Op, cfg.Mode = Write, Bandwidth
+			for range 10 {
+				r, err := c.Run(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkResult(t, r)
+			}
+		})
+	}
+}
+
 // What the other options do.
 func TestOptions(t *testing.T) {
 	c := dial(t, "")

@@ -126,7 +126,7 @@ func newSide(dev *verbs.Device, c Config, client bool, from netip.Addr) (s *side
 		return s, err
 	}
 	s.close = append(s.close, s.src.Close)
-	if s.dst, err = s.pd.AllocMR(c.QPs*room, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic); err != nil {
+	if s.dst, err = s.pd.AllocMR(c.QPs*room+confirmLen, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteRead|verbs.RemoteAtomic); err != nil {
 		return s, err
 	}
 	s.close = append(s.close, s.dst.Close)

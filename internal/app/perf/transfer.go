@@ -73,6 +73,9 @@ func (s *side) bandwidth(sent func(uint64)) (r Report, err error) {
 		r.Allocs = allocs() - before
 		r.Sent = s.mark.done - warm
 		r.Peak = s.mark.best * float64(s.Size)
+		if err := s.confirm(); err != nil {
+			return r, err
+		}
 		sent(s.mark.done)
 		if s.Both {
 			if err := s.serve(); err != nil {
