@@ -6,6 +6,7 @@ package programs
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,13 +20,9 @@ import (
 
 // packets returns how many packets of a fabric a recording has, all of which are whole and good. Where Wireshark
 // is installed, it reads as many frames as the project's own reader.
-func packets(t *testing.T, file string, fabric capture.Fabric) (n int) {
+func packets(t *testing.T, file string, fabric capture.Fabric) int {
 	t.Helper()
-	counts, err := capture.Read(file, func(p *capture.Packet) {
-		if n++; p.Fabric != fabric || p.BadCRC || p.Broken != "" || p.Missing != 0 {
-			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s", filepath.Base(file), p.Frame, p.Fabric, p.BadCRC, p.Broken)
-		}
-	})
+	counts, n, err := read(t, file, fabric)
 	if err != nil {
 		t.Errorf("%s: %v", filepath.Base(file), err)
 	}
@@ -35,6 +32,17 @@ func packets(t *testing.T, file string, fabric capture.Fabric) (n int) {
 		}
 	}
 	return n
+}
+
+// read reads a recording with the project's own reader, and returns its packets' number and the reader's error.
+func read(t *testing.T, file string, fabric capture.Fabric) (counts capture.Counts, n int, err error) {
+	t.Helper()
+	counts, err = capture.Read(file, func(p *capture.Packet) {
+		if n++; p.Fabric != fabric || p.BadCRC || p.Broken != "" || p.Missing != 0 {
+			t.Errorf("%s, frame %d: %v, bad CRC %v, broken: %s", filepath.Base(file), p.Frame, p.Fabric, p.BadCRC, p.Broken)
+		}
+	})
+	return counts, n, err
 }
 
 // Both sides record under one name, each in a file of its own, on each fabric that has packets.
@@ -94,7 +102,8 @@ func TestRecordingForked(t *testing.T) {
 	}
 }
 
-// What a program that is killed has recorded can be read, up to a moment before.
+// What a program that is killed has recorded can be read, up to a moment before. Only the last packet may be cut: a
+// signal that kills ends a write early.
 func TestRecordingKilled(t *testing.T) {
 	dir := need(t, "ib_write_bw")
 	folder := t.TempDir()
@@ -122,8 +131,27 @@ func TestRecordingKilled(t *testing.T) {
 	}
 	client.cmd.Process.Kill()
 	<-client.done
-	if n := packets(t, file, capture.RoCEv2); n < 500 {
-		t.Errorf("%d packets", n)
+	counts, n, err := read(t, file, capture.RoCEv2)
+	cut := errors.Is(err, capture.ErrCut)
+	if err != nil && !cut || n < 500 {
+		t.Errorf("%d packets, %v", n, err)
+	}
+	ladder, err := exec.Command(ramjet(t), "ladder", "--list", file).CombinedOutput()
+	if err != nil || strings.Contains(string(ladder), "ends in the middle") != cut {
+		t.Errorf("ramjet ladder of a file that is cut (%v): %v\n%s", cut, err, ladder)
+	}
+	if _, err := exec.LookPath("tshark"); err != nil {
+		return
+	}
+	var says strings.Builder
+	tshark := exec.Command("tshark", "-r", file)
+	tshark.Stderr = &says
+	out, err := tshark.Output()
+	if (err != nil) != cut || strings.Contains(says.String(), "cut short") != cut {
+		t.Errorf("tshark of a file that is cut (%v): %v, %s", cut, err, says.String())
+	}
+	if seen := strings.Count(string(out), "\n"); seen != counts.Frames {
+		t.Errorf("tshark reads %d frames, and there are %d", seen, counts.Frames)
 	}
 }
 
