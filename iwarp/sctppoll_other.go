@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"time"
 )
 
 // receive hands packets to their associations until the socket is closed.
@@ -20,6 +21,8 @@ func (m *sctpMux) receive() {
 			m.take(m.packet[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
 		case errors.Is(err, net.ErrClosed):
 			return
+		default: // of packets that were sent, or one that lasts, which is not to keep a processor busy
+			time.Sleep(time.Millisecond)
 		}
 	}
 }
