@@ -34,6 +34,7 @@ type ibConn struct {
 	ackTime   uint8
 	retries   uint8
 	rnr       uint8
+	peerRNR   uint8 // RNR retries that we ask of the peer, from Connect or Accept
 	responder uint8 // READs and atomics that we answer at once
 	initiator uint8 // those that we have in flight
 }
@@ -178,7 +179,7 @@ func (c *ibConn) connect(param *ConnParam) error {
 	if id.ps.datagrams() {
 		c.commID, err = c.engine.Resolve(c.now(), &ibcm.ResolveParams{To: c.host, PKey: c.pkey, Service: s, PrivateData: private})
 	} else {
-		c.ackTime, c.retries = id.ackTimeout, min(param.RetryCount, 7)
+		c.ackTime, c.retries, c.peerRNR = id.ackTimeout, min(param.RetryCount, 7), min(param.RNRRetryCount, endlessRNR)
 		if c.ackTime == 0 {
 			c.ackTime = DefaultAckTimeout
 		}
@@ -186,7 +187,7 @@ func (c *ibConn) connect(param *ConnParam) error {
 		c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, Unlimited)
 		q := ibcm.ConnectParams{To: c.host, LocalGID: c.gid(), LocalLID: c.lid(), PKey: c.pkey, Service: s, QPN: param.QPNum, SRQ: param.SRQ,
 			StartingPSN: c.rqPSN, PathMTU: c.mtu, ResponderResources: c.responder, InitiatorDepth: c.initiator,
-			RetryCount: c.retries, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
+			RetryCount: c.retries, RNRRetryCount: c.peerRNR, FlowControl: param.FlowControl,
 			AckTimeout: mad.Timeout(c.ackTime), PrivateData: private}
 		if id.qp != nil {
 			q.QPN, q.SRQ = id.qp.Num(), id.srq
@@ -226,8 +227,9 @@ func (c *ibConn) accept(param *ConnParam) error {
 	}
 	c.responder = depth(param.ResponderResources, c.device.MaxQPRdAtomic, c.responder)
 	c.initiator = depth(param.InitiatorDepth, c.device.MaxQPInitRdAtom, c.initiator)
+	c.peerRNR = min(param.RNRRetryCount, endlessRNR)
 	a := ibcm.AcceptParams{QPN: param.QPNum, SRQ: param.SRQ, StartingPSN: c.rqPSN, ResponderResources: c.responder,
-		InitiatorDepth: c.initiator, RNRRetryCount: min(param.RNRRetryCount, 7), FlowControl: param.FlowControl,
+		InitiatorDepth: c.initiator, RNRRetryCount: c.peerRNR, FlowControl: param.FlowControl,
 		PrivateData: param.PrivateData}
 	if id.qp != nil {
 		a.QPN, a.SRQ = id.qp.Num(), id.srq
@@ -309,7 +311,7 @@ func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = c.to, c.mtu, c.qpn, c.rqPSN
 		m := verbs.MaskState | verbs.MaskAH | verbs.MaskPathMTU | verbs.MaskDestQPN | verbs.MaskRQPSN
 		if answers {
-			a.MaxDestRdAtomic, a.MinRNRTimer = c.responder, minRNRTimer
+			a.MaxDestRdAtomic, a.MinRNRTimer = c.responder, c.minRNRTimer()
 			m |= verbs.MaskMaxDestRdAtomic | verbs.MaskMinRNRTimer
 		}
 		if a.PKeyIndex = c.pkeyIndex(); a.PKeyIndex != 0 { // the path was not known when the queue pair was initialized
@@ -330,6 +332,16 @@ func (c *ibConn) attr(next verbs.QPState) (verbs.QPAttr, verbs.QPMask, error) {
 	return a, m, nil
 }
 
-// minRNRTimer is how long a peer waits that found no receive: 0.64 ms (IBTA 9.7.5.2.8). The
-// messages do not carry it.
-const minRNRTimer = 12
+// endlessRNR RNR retries have no end (IBTA 9.7.5.2.8).
+const endlessRNR = 7
+
+// minRNRTimer returns the code of how long a peer waits that found no receive (IBTA 9.7.5.2.8). The messages do not
+// carry it. Retries that end have to last until a busy program comes to post a receive, so each waits longest, as with
+// Linux's connection manager, also before it is known how many there are. A peer that retries without end may look
+// again soon.
+func (c *ibConn) minRNRTimer() uint8 {
+	if c.peerRNR == endlessRNR {
+		return 12 // 0.64 ms
+	}
+	return 0 // 655.36 ms
+}

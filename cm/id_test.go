@@ -317,22 +317,24 @@ func TestDepths(t *testing.T) {
 			}
 			server.addQP(e.ID)
 			p.ResponderResources, p.InitiatorDepth = c.server[0], c.server[1]
-			p.RNRRetryCount = 6
+			p.RNRRetryCount = 7
 			ok(t, e.ID.Accept(&p))
 			client.event(cm.Established)
 			server.event(cm.Established)
 			for _, s := range []struct {
-				name string
-				id   *cm.ID
-				want [2]uint8
-				rnr  uint8
-			}{{"server", e.ID, c.atServ, 3}, {"client", client.id, c.atCli, 6}} {
+				name  string
+				id    *cm.ID
+				want  [2]uint8
+				rnr   uint8 // retries that the peer asks for
+				timer uint8 // code of how long the peer waits, with the retries that it was asked for
+			}{{"server", e.ID, c.atServ, 3, 12}, {"client", client.id, c.atCli, 7, 0}} {
 				a, _ := s.id.QP().Query()
 				if got := [2]uint8{a.MaxDestRdAtomic, a.MaxRdAtomic}; got != s.want {
 					t.Errorf("%s: %v, want %v", s.name, got, s.want)
 				}
-				if a.RetryCount != 5 || a.RNRRetry != s.rnr || a.Timeout != 15 {
-					t.Errorf("%s: %d retries, %d for RNR, timeout %d; want 5, %d, 15", s.name, a.RetryCount, a.RNRRetry, a.Timeout, s.rnr)
+				if a.RetryCount != 5 || a.RNRRetry != s.rnr || a.Timeout != 15 || a.MinRNRTimer != s.timer {
+					t.Errorf("%s: %d retries, %d for RNR, timeout %d, RNR timer %d; want 5, %d, 15, %d", s.name, a.RetryCount, a.RNRRetry,
+						a.Timeout, a.MinRNRTimer, s.rnr, s.timer)
 				}
 			}
 		})
