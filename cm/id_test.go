@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -317,25 +318,57 @@ func TestDepths(t *testing.T) {
 			}
 			server.addQP(e.ID)
 			p.ResponderResources, p.InitiatorDepth = c.server[0], c.server[1]
-			p.RNRRetryCount = 7
+			p.RNRRetryCount = 6
 			ok(t, e.ID.Accept(&p))
 			client.event(cm.Established)
 			server.event(cm.Established)
 			for _, s := range []struct {
-				name  string
-				id    *cm.ID
-				want  [2]uint8
-				rnr   uint8 // retries that the peer asks for
-				timer uint8 // code of how long the peer waits, with the retries that it was asked for
-			}{{"server", e.ID, c.atServ, 3, 12}, {"client", client.id, c.atCli, 7, 0}} {
+				name string
+				id   *cm.ID
+				want [2]uint8
+				rnr  uint8
+			}{{"server", e.ID, c.atServ, 3}, {"client", client.id, c.atCli, 6}} {
 				a, _ := s.id.QP().Query()
 				if got := [2]uint8{a.MaxDestRdAtomic, a.MaxRdAtomic}; got != s.want {
 					t.Errorf("%s: %v, want %v", s.name, got, s.want)
 				}
-				if a.RetryCount != 5 || a.RNRRetry != s.rnr || a.Timeout != 15 || a.MinRNRTimer != s.timer {
-					t.Errorf("%s: %d retries, %d for RNR, timeout %d, RNR timer %d; want 5, %d, 15, %d", s.name, a.RetryCount, a.RNRRetry,
-						a.Timeout, a.MinRNRTimer, s.rnr, s.timer)
+				if a.RetryCount != 5 || a.RNRRetry != s.rnr || a.Timeout != 15 {
+					t.Errorf("%s: %d retries, %d for RNR, timeout %d; want 5, %d, 15", s.name, a.RetryCount, a.RNRRetry, a.Timeout, s.rnr)
 				}
+			}
+		})
+	}
+}
+
+// How long a peer waits that found no receive depends on how often it was asked to try again.
+func TestRNRTimer(t *testing.T) {
+	const limited, unlimited = 0, 12 // codes of 655.36 ms and 0.64 ms
+	for _, c := range []struct {
+		client, server     uint8 // what they ask for
+		atClient, atServer uint8
+	}{
+		{7, 7, unlimited, unlimited},
+		{6, 7, limited, unlimited},
+		{7, 6, unlimited, limited},
+		{0, 1, limited, limited},
+	} {
+		t.Run(fmt.Sprint(c.client, c.server), func(t *testing.T) {
+			client, server := sides(t, cm.TCP)
+			client.addQP(client.id)
+			p := cm.DefaultConnParam
+			p.RNRRetryCount = c.client
+			ok(t, client.id.Connect(&p))
+			e := server.event(cm.ConnectRequest)
+			defer e.ID.Close()
+			server.addQP(e.ID)
+			p.RNRRetryCount = c.server
+			ok(t, e.ID.Accept(&p))
+			client.event(cm.Established)
+			server.event(cm.Established)
+			a, _ := client.id.QP().Query()
+			b, _ := e.ID.QP().Query()
+			if a.MinRNRTimer != c.atClient || b.MinRNRTimer != c.atServer {
+				t.Errorf("client %d, server %d, want %d, %d", a.MinRNRTimer, b.MinRNRTimer, c.atClient, c.atServer)
 			}
 		})
 	}
