@@ -94,7 +94,7 @@ var layers = map[string][]string{
 	"internal/app/pingpong":        {"internal/app/units", "internal/app/usage", "verbs"},
 	"internal/app/dash":            {"internal/app/capture", "internal/app/ladder", "internal/app/live", "internal/core/observe", "internal/system/statsocket", "verbs"},
 	"internal/app/demo":            {"cm", "internal/app/connect", "internal/app/perf/baseline", "internal/app/units", "internal/app/usage", "internal/device/kinds", "verbs"},
-	"internal/app/doctor":          {"internal/app/units", "internal/device/kinds", "internal/system/rdmasys"},
+	"internal/app/doctor":          {"internal/app/units", "internal/device/cdevices", "internal/device/kinds", "internal/system/rdmasys"},
 	"internal/app/fabricconsole":   {"internal/app/fabricview"},
 	"internal/app/fabriccontrol":   {"infiniband", "internal/app/fabricview", "internal/core/fabric", "internal/engine/node", "internal/engine/sm", "internal/engine/topology"},
 	"internal/app/fabricview":      {"internal/app/units", "internal/engine/node", "internal/engine/topology"},

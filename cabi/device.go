@@ -5,6 +5,7 @@
 package main
 
 // #include <stdlib.h>
+// #include <string.h>
 // #include "objects.h"
 import "C"
 
@@ -28,9 +29,10 @@ import (
 // opened only once in a process.
 type device struct {
 	*verbs.Device
-	name  string // C's name
-	users int
-	stop  context.CancelFunc // ends watch
+	name    string // C's name
+	address string
+	users   int
+	stop    context.CancelFunc // ends watch
 
 	mu       sync.Mutex
 	contexts map[*deviceContext]struct{}
@@ -55,7 +57,7 @@ var (
 	contexts = newTable[deviceContext]()
 
 	devicesMu sync.Mutex
-	devices   = map[string]*device{} // by C's name
+	devices   = map[string]*device{} // by address
 )
 
 // rj_devices lists the devices. It omits one that cannot exist, with a message on stderr if the
@@ -90,6 +92,21 @@ func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 		n++
 	}
 	return C.int(n)
+}
+
+// rj_board_id writes the address of the device of a name, such as roce:192.0.2.7, in place of a board's id. It returns
+// its length, or -1 if there is no such device.
+//
+//export rj_board_id
+func rj_board_id(name, buf *C.char, size C.size_t) C.int {
+	for _, d := range listedDevices() {
+		if d.Name != C.GoString(name) || size == 0 {
+			continue
+		}
+		text(unsafe.Slice(buf, min(int(size), cdevices.MaxText)), d.Address)
+		return C.int(C.strlen(buf))
+	}
+	return -1
 }
 
 // nodeOf returns the node type and transport type that C programs see for a transport.
@@ -160,28 +177,35 @@ func rj_open(name *C.char, h *C.uint64_t, fd *C.int) C.int {
 	return ok
 }
 
-// acquire opens a device, or finds it already open.
+// acquire opens a device, or finds it already open. What the list says now goes before the names of open devices: a
+// program may have set another list, in which the first device has the same name.
 func acquire(name string) (*device, error) {
 	devicesMu.Lock()
 	defer devicesMu.Unlock()
-	if d := devices[name]; d != nil {
-		d.users++
-		return d, nil
-	}
 	for _, l := range listedDevices() {
 		if l.Name != name {
 			continue
+		}
+		if d := devices[l.Address]; d != nil {
+			d.users++
+			return d, nil
 		}
 		v, err := ramjet.Open(l.Address, recorded(l.Address)...)
 		if err != nil {
 			return nil, err
 		}
-		d := &device{Device: v, name: name, users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}}
+		d := &device{Device: v, name: name, address: l.Address, users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}}
 		var ctx context.Context
 		ctx, d.stop = context.WithCancel(context.Background())
 		go d.watch(ctx)
-		devices[name] = d
+		devices[l.Address] = d
 		return d, nil
+	}
+	for _, d := range devices {
+		if d.name == name {
+			d.users++
+			return d, nil
+		}
 	}
 	return nil, fmt.Errorf("ramjet: device %s is gone: %w", name, syscall.ENODEV)
 }
@@ -192,7 +216,7 @@ func (d *device) release() {
 	if d.users--; d.users > 0 {
 		return
 	}
-	delete(devices, d.name)
+	delete(devices, d.address)
 	d.stop()
 	d.Close()
 }

@@ -120,7 +120,7 @@ def perftest(op, what, size, n, at):
     if os.environ.get("IWARP"):
         args.append("-R")
     gid = ["-x", os.environ["GID"]] if os.environ.get("GID") else []
-    out = pair(args + ["-d", server.replace(":", "_")], args + gid + ["-d", device, address], environment("PERFTEST_ENV"), at)
+    out = pair(args + ["-d", re.sub(":.*", "0", server)], args + gid + ["-d", device, address], environment("PERFTEST_ENV"), at)
     fields = [l.split() for l in out.splitlines() if re.match(rf"\s*{size}\s+\d+\s", l)][-1]
     return float(fields[4]) if what == "lat" else float(fields[3])  # typical time in µs; average MiB/s
 

@@ -18,9 +18,9 @@ export PATH=$folder:$PATH
 case $device in
 own)
 	devices=roce:127.94.1.1,roce:127.94.1.2
-	export SERVER=roce_127.94.1.1 PERFTEST_ENV="LD_LIBRARY_PATH=$folder/lib RAMJET_DEVICES=$devices"
+	export SERVER=roce0 PERFTEST_ENV="LD_LIBRARY_PATH=$folder/lib RAMJET_DEVICES=$devices"
 	export RAMJET_ENV="RAMJET_LIBIBVERBS=$folder/lib/libibverbs.so.1 RAMJET_DEVICES=$devices"
-	python3 "$here/kernelfigures.py" roce_127.94.1.2 127.94.1.1 "$runs"
+	python3 "$here/kernelfigures.py" roce1 127.94.1.1 "$runs"
 	exit
 	;;
 rxe0) export GID=1 SERVER=roce:10.9.0.1 address=10.9.0.1 ;;

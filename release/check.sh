@@ -40,7 +40,7 @@ for library in "$deb"/usr/lib/ramjet/*; do
 	[[ $(printf '%s\nGLIBC_2.34\n' "$needs" | sort -V | tail -n 1) == GLIBC_2.34 ]] || fail "$library needs $needs, the package says 2.34"
 done
 if have ibv_devices "C programs"; then
-	want 'roce_127.0.0.11' env -u RAMJET_LIBS "$ramjet" run -d roce:127.0.0.11 -- ibv_devices
+	want 'roce0 ' env -u RAMJET_LIBS "$ramjet" run -d roce:127.0.0.11 -- ibv_devices
 fi
 
 step manual pages
@@ -103,7 +103,7 @@ mkdir "$work/tar"
 tar -xzf "dist/ramjet_${version}_linux_amd64.tar.gz" --strip-components=1 -C "$work/tar"
 want "v$version" "$work/tar/bin/ramjet" --version
 if have ibv_devices "C programs"; then
-	want 'roce_127.0.0.11' env -u RAMJET_LIBS "$work/tar/bin/ramjet" run -d roce:127.0.0.11 -- ibv_devices
+	want 'roce0 ' env -u RAMJET_LIBS "$work/tar/bin/ramjet" run -d roce:127.0.0.11 -- ibv_devices
 fi
 
 step the static command, amd64
@@ -147,7 +147,7 @@ if have qemu-aarch64-static arm64 && have aarch64-linux-gnu-gcc arm64; then
 			return 0;
 		}
 	EOF
-	want 'roce_127.0.0.11 port state' "${emulated[@]}" -E "LD_LIBRARY_PATH=$work/arm64/lib/ramjet" -E RAMJET_DEVICES=roce:127.0.0.11 "$work/devices"
+	want 'roce0 port state' "${emulated[@]}" -E "LD_LIBRARY_PATH=$work/arm64/lib/ramjet" -E RAMJET_DEVICES=roce:127.0.0.11 "$work/devices"
 fi
 
 if ((${#left_out[@]})); then

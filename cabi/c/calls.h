@@ -6,6 +6,7 @@
 
 /* devices */
 CALL(int, devices, (struct rj_device_info *list, int room)) /* the number of devices */
+CALL(int, board_id, (char *name, char *buf, size_t size)) /* the length; -1: there is no such device */
 CALL(int, open, (char *name, uint64_t *context, int *async_fd))
 CALL(int, close, (uint64_t context, int *left))
 CALL(int, next_async, (uint64_t context, struct ibv_async_event *event)) /* 1: there was one, which is counted */

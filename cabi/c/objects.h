@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct rj_device_info {
-	char name[IBV_SYSFS_NAME_MAX]; /* for C programs: roce_192.0.2.7 */
+	char name[IBV_SYSFS_NAME_MAX]; /* for C programs: roce0 */
 	uint64_t guid;                 /* network byte order */
 	enum ibv_node_type node;
 	enum ibv_transport_type transport;

@@ -33,17 +33,17 @@ func TestSysfs(t *testing.T) {
 	run := []string{ramjet(t), "run", "--libs", dir, "--"}
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, c := range []struct{ args, want string }{
-		{"cat /sys/class/infiniband/roce_" + serverAddr + "/ports/1/gid_attrs/types/0", "RoCE v2\n"},
+		{"cat /sys/class/infiniband/roce0/ports/1/gid_attrs/types/0", "RoCE v2\n"},
 		{"ls /sys/class/infiniband_verbs", "uverbs0\n"},
 		{"test -c /dev/infiniband/uverbs0", ""},
-		{"find /sys/class/infiniband -name node_guid", "roce_" + serverAddr + "/node_guid\n"},
+		{"find /sys/class/infiniband -name node_guid", "roce0/node_guid\n"},
 		{"cat /sys/class/net/lo/mtu", "\n"}, // others are what they are
 		{"ibstat", "State: Active"},
-		{"ls -l /sys/class/infiniband", "roce_" + serverAddr},
-		{"realpath /sys/class/infiniband/roce_" + serverAddr + "/device", "/ffff:00:00.0\n"},
-		{"rdma link show -j", `"ifname":"roce_` + serverAddr + `","state":"ACTIVE","physical_state":"LINK_UP","netdev":"lo"`},
-		{"rdma res", "0: roce_" + serverAddr},
-		{"rdma -j statistic show", `[{"ifname":"roce_` + serverAddr + `","port":1}]`},
+		{"ls -l /sys/class/infiniband", "roce0"},
+		{"realpath /sys/class/infiniband/roce0/device", "/ffff:00:00.0\n"},
+		{"rdma link show -j", `"ifname":"roce0","state":"ACTIVE","physical_state":"LINK_UP","netdev":"lo"`},
+		{"rdma res", "0: roce0"},
+		{"rdma -j statistic show", `[{"ifname":"roce0","port":1}]`},
 	} {
 		args := strings.Fields(c.args)
 		t.Run(args[0], func(t *testing.T) {
@@ -69,6 +69,26 @@ func TestDeviceNames(t *testing.T) {
 		out, err := command(t.Context(), dir, devices, "ibv_devinfo").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "hca_id:	rdma0") {
 			t.Errorf("%s: %v, and not %q:\n%s", devices, err, want, out)
+		}
+	}
+}
+
+// Whoever names a device by its address, as it was called once, finds it, and so does a program that lists devices by
+// such names.
+func TestNamesOfAddresses(t *testing.T) {
+	dir := need(t, "ibv_devinfo")
+	run := []string{ramjet(t), "run", "--libs", dir, "--"}
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, c := range []struct{ devices, args string }{
+		{"roce:" + serverAddr + " shm:127.0.0.1", "ibv_devinfo -d roce_" + serverAddr},
+		{"roce:" + serverAddr + " shm:127.0.0.1", "ibv_devinfo -d shm_127.0.0.1"},
+		{"roce:" + serverAddr + " shm:127.0.0.1", "ibv_devinfo -d shm0"},
+		{"roce_" + serverAddr + " shm:127.0.0.1", "ibv_devinfo -d roce_" + serverAddr},
+	} {
+		args := strings.Fields(c.args)
+		out, err := command(t.Context(), dir, c.devices, append(run, args...)...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "hca_id:	"+args[2]+"\n") {
+			t.Errorf("%s: %s: %v\n%s", c.devices, c.args, err, out)
 		}
 	}
 }
@@ -127,7 +147,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	b.Process.Kill()
 	b.Wait()
 	in.Write([]byte("\n"))
-	if line, err := out.ReadString('\n'); err != nil || line != "roce_"+serverAddr+"\n" {
+	if line, err := out.ReadString('\n'); err != nil || line != "roce0\n" {
 		t.Errorf("one of two has ended, and the other sees %q, %v", line, err)
 	}
 	if err := a.Wait(); err != nil {
@@ -147,7 +167,7 @@ func TestRunLeavesNothing(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	in.Write([]byte("\n"))
-	if line, err := out.ReadString('\n'); err != nil || line != "roce_"+serverAddr+"\n" {
+	if line, err := out.ReadString('\n'); err != nil || line != "roce0\n" {
 		t.Errorf("the program has ended, and its child sees %q, %v", line, err)
 	}
 	gone()
@@ -169,6 +189,13 @@ func TestUCX(t *testing.T) {
 		{"ud_verbs", "-t tag_lat -n 100 -s 100"},
 		{"rc_v", "-t tag_lat -n 100 -s 100"},
 	}
+	// UCX finds the devices of long addresses, although it cuts off what it does not keep of names.
+	t.Run("a long address", func(t *testing.T) {
+		out, err := command(t.Context(), dir, "roce:127.201.202.203", ramjet(t), "run", "--libs", dir, "--", "ucx_info", "-d").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "Device: roce0:1") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 	for _, kind := range []string{"roce", "shm"} {
 		for _, c := range tests {
 			args := strings.NewReplacer("TRANSPORTS", c.transports, "TEST", c.test).Replace(run)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/internal/app/usage"
+	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -35,6 +37,7 @@ func newDevicesCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		nameForC(found)
 		out := c.OutOrStdout()
 		switch {
 		case asJSON:
@@ -54,6 +57,7 @@ func newDevicesCmd() *cobra.Command {
 // deviceInfo describes a device of this host.
 type deviceInfo struct {
 	Name     string `json:"name"`
+	CName    string `json:"c_name,omitempty"` // its name for C programs, if they see it in this environment
 	Openable bool   `json:"openable"`
 	Problem  string `json:"problem,omitempty"` // why it cannot be opened now
 	NetDev   string `json:"netdev"`
@@ -92,6 +96,18 @@ func findDevices(names []string) ([]deviceInfo, error) {
 		}
 	}
 	return found, nil
+}
+
+// nameForC fills in the names that C programs see.
+func nameForC(found []deviceInfo) {
+	listed, _ := cdevices.List(os.LookupEnv(cdevices.Environment)) // `ramjet doctor` tells what is wrong with it
+	for i := range found {
+		for _, d := range listed {
+			if d.Address == found[i].Name {
+				found[i].CName = d.Name
+			}
+		}
+	}
 }
 
 // meant returns the names of the devices that a name stands for: all of the kernel's if it leaves open which.

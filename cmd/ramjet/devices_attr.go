@@ -138,6 +138,9 @@ func writeDeviceInfo(out io.Writer, d *deviceInfo) {
 		fmt.Fprintf(out, "%s%-*s%s\n", strings.Repeat("\t", indent), 32-8*(indent/2), name+":", fmt.Sprintf(format, v...))
 	}
 	a, p := d.Attr, d.Port
+	if d.CName != "" {
+		line(1, "in C programs", "%s", d.CName)
+	}
 	line(1, "transport", "%s", a.Transport)
 	line(1, "fw_ver", "%s", a.FwVer)
 	line(1, "node_guid", "%s", a.NodeGUID)

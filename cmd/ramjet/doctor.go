@@ -9,12 +9,14 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ramjet-rdma/ramjet/internal/app/doctor"
+	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -26,9 +28,9 @@ func newDoctorCmd() *cobra.Command {
 		Use:   "doctor [HOST]",
 		Short: "Diagnose RDMA on this machine, and the path to a peer",
 		Long: "Doctor checks RDMA devices, with their modules, files, ports, GID tables and limits, what Ramjet's own devices\n" +
-			"need from the system, and, if a peer is given, the path to it: route, devices, the GID to use, and the largest\n" +
-			"packets that get through. For the last it sends the peer a few UDP datagrams; otherwise it only reads. It says\n" +
-			"what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
+			"need from the system, what the environment names, and, if a peer is given, the path to it: route, devices, the GID\n" +
+			"to use, and the largest packets that get through. For the last it sends the peer a few UDP datagrams; otherwise it\n" +
+			"only reads. It says what is wrong, why that matters, and which commands fix it. It changes nothing.\n\n" +
 			"The exit status is 0 if nothing is wrong (notes do not count), 1 if something has to be fixed, and 2 if the\n" +
 			"command line is wrong.",
 		Example: "  ramjet doctor\n  ramjet doctor 192.0.2.9\n  ramjet doctor --json",
@@ -47,6 +49,7 @@ func newDoctorCmd() *cobra.Command {
 		f.System = rdmasys.Host().Read()
 		f.Soft = softKinds()
 		f.Named = namedDevice()
+		f.Listed = listedDevices()
 		if peer.IsValid() {
 			f.Peer = examinePeer(c.Context(), peer)
 		}
@@ -172,6 +175,26 @@ func namedDevice() *doctor.Named {
 		named.Problem = strings.TrimPrefix(err.Error(), "ramjet: ")
 	}
 	return named
+}
+
+// listedDevices returns the devices that the environment lists for C programs.
+func listedDevices() *doctor.Listed {
+	list, set := os.LookupEnv(cdevices.Environment)
+	if !set {
+		return nil
+	}
+	l := &doctor.Listed{Variable: cdevices.Environment, Names: map[string]string{}}
+	all, err := cdevices.List(list, true)
+	for _, d := range all {
+		l.Names[d.Name] = d.Address
+		if _, wrong := kinds.Parse(d.Address); err == nil {
+			err = wrong
+		}
+	}
+	if err != nil {
+		l.Problem = err.Error()
+	}
+	return l
 }
 
 // examinePeer looks at the way to a peer.

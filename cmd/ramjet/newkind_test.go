@@ -36,7 +36,7 @@ func TestNewKind(t *testing.T) {
 	if _, err := ramjet.Open("newest:lane1"); err == nil || err.Error() != "the lane is closed" {
 		t.Errorf("Open: %v", err)
 	}
-	if got, err := cdevices.List("newest:lane2", true); err != nil || len(got) != 1 || got[0].Name != "newest_lane2" {
+	if got, err := cdevices.List("newest:lane2", true); err != nil || len(got) != 1 || got[0].Name != "newest0" {
 		t.Errorf("C programs: %v, %v", got, err)
 	}
 	for _, c := range []struct{ args, want, wrong string }{

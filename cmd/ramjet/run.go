@@ -41,7 +41,9 @@ func newRunCmd() *cobra.Command {
 			"It looks for them in --libs or $RAMJET_LIBS, or else in lib and ../lib/ramjet beside this command,\n" +
 			"~/.local/lib/ramjet, /usr/local/lib/ramjet and /usr/lib/ramjet. Releases include them; cabi/build.sh builds them.\n\n" +
 			"The program sees a device for each address of this machine, or those of --device or $RAMJET_DEVICES, or that of\n" +
-			"$RAMJET_DEVICE. In the program roce:192.0.2.7 is called roce_192.0.2.7, and NAME=roce:192.0.2.7 is called NAME.\n\n" +
+			"$RAMJET_DEVICE. In the program the first roce: device is called roce0, the next roce1, the first shm: device shm0,\n" +
+			"and NAME=roce:192.0.2.7 is called NAME. A program whose arguments or environment name roce_192.0.2.7 has a device\n" +
+			"of that name. UCX, and MPI with it, takes at most 15 characters.\n\n" +
 			"Several processes may record with one --pcap (or $RAMJET_PCAP): %p in the name stands for the process id, and if\n" +
 			"the file exists a number is added, as in a-2.pcapng. Nothing is overwritten.",
 		Example: "  ramjet run -- ibv_devinfo\n" +
@@ -76,7 +78,7 @@ func newRunCmd() *cobra.Command {
 				devices = []string{n.String()}
 			}
 		}
-		env := runEnv(os.Environ(), dir, devices)
+		env := runEnv(os.Environ(), dir, devices, args)
 		if pcap != "" {
 			if pcap, err = recordProgram(pcap, env); err != nil {
 				return usagef("--pcap: %w", err)
@@ -175,11 +177,17 @@ func missingLib(dir string) string {
 	return ""
 }
 
-// runEnv returns env with the libraries' folder first, and the devices, if any.
-func runEnv(env []string, dir string, devices []string) []string {
+// runEnv returns env with the libraries' folder first, and the devices, if any. A device that the program's arguments
+// or its environment name by its address, roce_192.0.2.7, has that name.
+func runEnv(env []string, dir string, devices, args []string) []string {
+	words := append(slices.Clone(args), env...)
 	env = append(env, before(env, "LD_LIBRARY_PATH", dir))
+	names, set := lookup(env, cdevices.Environment)
 	if len(devices) > 0 {
-		env = append(env, cdevices.Environment+"="+strings.Join(devices, " "))
+		names, set = strings.Join(devices, " "), true
+	}
+	if names, set = cdevices.Named(names, set, words); set {
+		env = append(env, cdevices.Environment+"="+names)
 	}
 	return env
 }

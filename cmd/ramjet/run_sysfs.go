@@ -29,7 +29,7 @@ func describe(env []string) (*cdevices.Sysfs, error) {
 		if err != nil {
 			continue // the program reports it if it matters
 		}
-		err = s.Add(i, d.Name, dev)
+		err = s.Add(i, d, dev)
 		dev.Close()
 		if err != nil {
 			return nil, err

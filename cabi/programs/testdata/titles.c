@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 	CHECK(getenv("RAMJET_DEVICES"));
 	snprintf(name, sizeof name, "%s", getenv("RAMJET_DEVICES"));
 	snprintf(other, sizeof other, "other=%s", name);
-	*strchr(name, ':') = '_';
+	strcpy(strchr(name, ':'), "0");
 	retitle(argv[argc - 1]);
 	only(name);
 	open_device();

@@ -13,8 +13,11 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
+	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 )
@@ -24,6 +27,7 @@ type Facts struct {
 	System *rdmasys.System `json:"system"`
 	Soft   []Soft          `json:"software"`
 	Named  *Named          `json:"environment,omitempty"` // nil: the environment names no device
+	Listed *Listed         `json:"c_programs,omitempty"`  // nil: the environment lists no devices of C programs
 	Peer   *Peer           `json:"peer,omitempty"`        // nil: nobody asked for one
 }
 
@@ -46,6 +50,13 @@ type Named struct {
 	Variable string `json:"variable"`
 	Device   string `json:"device"`
 	Problem  string `json:"problem,omitempty"` // why it cannot be opened
+}
+
+// Listed are the devices that the environment lists for C programs.
+type Listed struct {
+	Variable string            `json:"variable"`
+	Names    map[string]string `json:"devices"`           // addresses, such as roce:192.0.2.7, by the programs' names
+	Problem  string            `json:"problem,omitempty"` // what is wrong with the list
 }
 
 // Peer is what is known of the way to a peer.
@@ -80,6 +91,7 @@ type Finding struct {
 func Diagnose(f *Facts) []Finding {
 	d := &diagnosis{facts: f, sys: f.System}
 	d.environment()
+	d.listed()
 	d.modules()
 	d.files()
 	d.limits()
@@ -133,5 +145,23 @@ func (d *diagnosis) environment() {
 	if n := d.facts.Named; n != nil && n.Problem != "" {
 		d.problem(n.Variable, fmt.Sprintf("%s cannot be opened: %s", n.Device, n.Problem),
 			"Commands and programs for which no device is named open it.", "unset "+n.Variable, "ramjet devices    # what can be opened")
+	}
+}
+
+// listed checks the devices that the environment lists for C programs.
+func (d *diagnosis) listed() {
+	l := d.facts.Listed
+	if l == nil {
+		return
+	}
+	if l.Problem != "" {
+		d.problem(l.Variable, l.Problem, "C programs do not see such a device.", "unset "+l.Variable, "ramjet run --help    # how devices are named")
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Names)) {
+		if n := len(name); n > cdevices.MaxPortableName {
+			d.problem(l.Variable, fmt.Sprintf("the name %s of %s has %d characters", name, l.Names[name], n),
+				fmt.Sprintf("UCX keeps %d of them and does not find the device: Open MPI then says \"PML ucx cannot be selected\". Without a name of its own the device has a short one, such as roce0.", cdevices.MaxPortableName),
+				fmt.Sprintf("export %s=%s", l.Variable, l.Names[name]))
+		}
 	}
 }

@@ -156,6 +156,10 @@ func TestFindings(t *testing.T) {
 			f.System.Modules.Loaded["rdma_rxe"] = true
 		}, Note, "rdma link delete rxe0\nmodprobe -r rdma_rxe"},
 		{"the environment", func(f *Facts) { f.Named = &Named{"RAMJET_DEVICE", "roce:203.0.113.7", "no such address"} }, Problem, "unset RAMJET_DEVICE"},
+		{"a name too long for UCX", func(f *Facts) {
+			f.Listed = &Listed{Variable: "RAMJET_DEVICES", Names: map[string]string{"roce_192.168.1.10": "roce:192.168.1.10", "fifteen-letters": "roce:192.168.1.11"}}
+		}, Problem, "RAMJET_DEVICES: the name roce_192.168.1.10 of roce:192.168.1.10 has 17 characters"},
+		{"a list with a mistake", func(f *Facts) { f.Listed = &Listed{Variable: "RAMJET_DEVICES", Problem: "no device kind"} }, Problem, "unset RAMJET_DEVICES"},
 		{"no route", func(f *Facts) { f.Peer = &Peer{Addr: f.Peer.Addr, Problem: "there is no route"} }, Problem, "ip route get 192.0.2.9"},
 		{"no device to the peer", func(f *Facts) { f.Peer.Best = nil }, Problem, "no device of this host reaches it"},
 		{"a shorter MTU on the way", func(f *Facts) { f.Peer.Path.Passed, f.Peer.Path.Lost = 1120, 2144 }, Problem, "packets of 2144 bytes do not get there, although eth0 has an MTU of 9000; 1120 bytes do"},

@@ -7,6 +7,7 @@ package cdevices
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
@@ -21,47 +22,49 @@ type Device struct {
 	Address string // its name in package ramjet, such as roce:192.0.2.7
 }
 
-// MaxName is the maximum length of a name in bytes (IBV_SYSFS_NAME_MAX, less the terminating 0).
-const MaxName = 63
-
 // List returns the devices of names if set, or a RoCEv2 device of each address. A device is named
-// as in package ramjet, or NAME=ADDRESS, for programs that tell their peers the names of their
-// devices. The error is that of the first impossible device; the others are returned.
+// as in package ramjet, or NAME=ADDRESS, for programs that need a particular name. The error is that
+// of the first impossible device; the others are returned.
 func List(names string, set bool) ([]Device, error) {
 	if !set {
 		return defaultDevices(), nil
 	}
 	var all []Device
 	var failed error
-	seen := map[string]bool{}
-	for _, f := range strings.FieldsFunc(names, func(r rune) bool { return r == ' ' || r == ',' }) {
-		d := Device{Address: f}
-		// An address may have an = of its own, behind its kind: infiniband:host-1?fabric=lab.
-		if name, address, given := strings.Cut(f, "="); given && !strings.Contains(name, ":") {
-			d = Device{name, address}
-		} else {
-			d.Name = nameOf(f)
+	taken := map[string]bool{}
+	for _, f := range fields(names) {
+		d := parse(f)
+		if d.Name != "" || strings.HasPrefix(f, "=") {
+			err := check(d.Name)
+			if err == nil && taken[d.Name] {
+				err = fmt.Errorf("%q: there is one of that name already", f)
+			}
+			if err != nil {
+				failed = cmp.Or(failed, err)
+				continue
+			}
+			taken[d.Name] = true
 		}
-		err := check(d.Name)
-		if err == nil && seen[d.Name] {
-			err = fmt.Errorf("%q: there is one of that name already", f)
-		}
-		if err != nil {
-			failed = cmp.Or(failed, err)
-			continue
-		}
-		seen[d.Name] = true
 		all = append(all, d)
 	}
+	number(all, taken)
 	return all, failed
 }
 
-// check validates a device's name, which is used in paths.
-func check(name string) error {
-	if name == "" || len(name) > MaxName || name == "." || name == ".." || strings.ContainsAny(name, "/:") {
-		return fmt.Errorf("%q is no name for a device: it has 1 to %d bytes and neither / nor a colon", name, MaxName)
+func fields(names string) []string {
+	return strings.FieldsFunc(names, func(r rune) bool { return r == ' ' || r == ',' })
+}
+
+// parse parses a device. Its name is empty if none is given.
+func parse(f string) Device {
+	// An address may have an = of its own, behind its kind: infiniband:host-1?fabric=lab.
+	if name, address, given := strings.Cut(f, "="); given && !strings.Contains(name, ":") {
+		return Device{name, address}
 	}
-	return nil
+	if address, is := fromAddressName(f); is {
+		return Device{f, address}
+	}
+	return Device{Address: f}
 }
 
 // defaultDevices returns a device of the default kind for each address.
@@ -72,20 +75,17 @@ func defaultDevices() []Device {
 		return nil
 	}
 	var all []Device
+	up := map[string]bool{}
 	for _, l := range local {
 		n := kinds.Name{Kind: kind, Address: l.Address}
-		if ip, ok := n.IP(); !l.Up || ok && ip.Is6() && ip.IsLinkLocalUnicast() {
+		if ip, ok := n.IP(); ok && ip.Is6() && ip.IsLinkLocalUnicast() {
 			continue // a link-local address is valid on its link only
 		}
-		all = append(all, Device{nameOf(n.String()), n.String()})
+		all = append(all, Device{Address: n.String()})
+		up[n.String()] = l.Up
 	}
-	return all
-}
-
-// nameOf returns the default name of a device for C programs. Many give a colon a meaning of their
-// own, shells a question mark, and a slash cannot be in the name of a folder.
-func nameOf(address string) string {
-	return strings.NewReplacer(":", "_", "%", "_", "?", "_", "=", "_", "&", "_", "/", "_").Replace(address)
+	defaults.number(all)
+	return slices.DeleteFunc(all, func(d Device) bool { return !up[d.Address] })
 }
 
 // Speed returns the speed, in Mbit/s, that C programs see for a port whose interface has the speed

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ramjet-rdma/ramjet/internal/device/kinds"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/roce"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -21,10 +22,15 @@ func TestList(t *testing.T) {
 		want  []Device
 		wrong string
 	}{
-		{"roce:192.0.2.7, iwarp:fd09::1", []Device{{"roce_192.0.2.7", "roce:192.0.2.7"}, {"iwarp_fd09__1", "iwarp:fd09::1"}}, ""},
-		{"rdma0=roce:192.0.2.7,roce:fe80::1%eth0", []Device{{"rdma0", "roce:192.0.2.7"}, {"roce_fe80__1_eth0", "roce:fe80::1%eth0"}}, ""},
-		{"shm:127.0.0.1?copies=off", []Device{{"shm_127.0.0.1_copies_off", "shm:127.0.0.1?copies=off"}}, ""},
-		{"shm:127.0.0.1?dir=/run/x", []Device{{"shm_127.0.0.1_dir__run_x", "shm:127.0.0.1?dir=/run/x"}}, ""},
+		{"roce:192.0.2.7, iwarp:fd09::1", []Device{{"roce0", "roce:192.0.2.7"}, {"iwarp0", "iwarp:fd09::1"}}, ""},
+		{"roce:192.0.2.7 iwarp:fd09::1 roce:192.0.2.8", []Device{{"roce0", "roce:192.0.2.7"}, {"iwarp0", "iwarp:fd09::1"}, {"roce1", "roce:192.0.2.8"}}, ""},
+		{"rdma0=roce:192.0.2.7,roce:fe80::1%eth0", []Device{{"rdma0", "roce:192.0.2.7"}, {"roce0", "roce:fe80::1%eth0"}}, ""},
+		{"roce:::1 roce:::2 roce1=roce:::3", []Device{{"roce0", "roce:::1"}, {"roce2", "roce:::2"}, {"roce1", "roce:::3"}}, ""},
+		{"roce1:eth0 infiniband: iwarps:::1 iwarp+sctp:::1", []Device{{"roce1_0", "roce1:eth0"}, {"infiniband0", "infiniband:"},
+			{"iwarps0", "iwarps:::1"}, {"iwarp_sctp0", "iwarp+sctp:::1"}}, ""},
+		{"shm:127.0.0.1?copies=off shm:?dir=/run/x", []Device{{"shm0", "shm:127.0.0.1?copies=off"}, {"shm1", "shm:?dir=/run/x"}}, ""},
+		{"roce_192.0.2.7 iwarp_fd09__1 roce1_eth0", []Device{{"roce_192.0.2.7", "roce:192.0.2.7"}, {"iwarp_fd09__1", "iwarp:fd09::1"},
+			{"roce1_eth0", "roce1:eth0"}}, ""},
 		{"ib=infiniband:host-1?fabric=lab", []Device{{"ib", "infiniband:host-1?fabric=lab"}}, ""},
 		{long + "=roce:::1", []Device{{long, "roce:::1"}}, ""},
 		{"a=roce:::1 a=roce:::2", []Device{{"a", "roce:::1"}}, "a=roce:::2"},
@@ -36,16 +42,73 @@ func TestList(t *testing.T) {
 			t.Errorf("%q: %q, %v", c.names, got, err)
 		}
 	}
-	if got, err := List("", false); err != nil || !slices.Contains(got, Device{"roce_127.0.0.1", "roce:127.0.0.1"}) {
+	got, err := List("", false)
+	if err != nil || !slices.ContainsFunc(got, func(d Device) bool { return d.Address == "roce:127.0.0.1" && d.Name == "roce0" }) {
 		t.Logf("without a list: %q, %v", got, err)
+	}
+}
+
+// UCX keeps 15 characters of a name, and MPI with it.
+func TestNamesAreShort(t *testing.T) {
+	var all []Device
+	for _, k := range kinds.Table {
+		all = append(all, slices.Repeat([]Device{{Address: k.Name + ":2001:db8:1234:5678:9abc:def0:1234:5678"}}, 1000)...)
+	}
+	number(all, map[string]bool{})
+	seen := map[string]bool{}
+	for _, d := range all {
+		if len(d.Name) > MaxPortableName || check(d.Name) != nil || seen[d.Name] {
+			t.Errorf("%s: its name is %q", d.Address, d.Name)
+		}
+		seen[d.Name] = true
+	}
+}
+
+// An address of a device keeps its name while others come and go.
+func TestDefaultNamesStay(t *testing.T) {
+	n := defaultNames{names: map[string]string{}, taken: map[string]bool{}}
+	for _, c := range []struct{ before, after []Device }{
+		{[]Device{{"", "roce:a"}, {"", "roce:b"}}, []Device{{"roce0", "roce:a"}, {"roce1", "roce:b"}}},
+		{[]Device{{"", "roce:b"}}, []Device{{"roce1", "roce:b"}}},
+		{[]Device{{"", "roce:c"}, {"", "roce:b"}, {"", "roce:a"}}, []Device{{"roce2", "roce:c"}, {"roce1", "roce:b"}, {"roce0", "roce:a"}}},
+	} {
+		if n.number(c.before); !slices.Equal(c.before, c.after) {
+			t.Errorf("%q, want %q", c.before, c.after)
+		}
+	}
+}
+
+// Whoever names a device by its address, as all were named once, finds it.
+func TestNamed(t *testing.T) {
+	for _, c := range []struct{ names, words, want string }{
+		{"roce:192.0.2.7 iwarp:fd09::1", "ib_write_bw -d roce_192.0.2.7", "roce_192.0.2.7=roce:192.0.2.7 iwarp:fd09::1"},
+		{"roce:192.0.2.7,iwarp:fd09::1", "UCX_NET_DEVICES=mlx5_0:1,iwarp_fd09__1:1", "roce:192.0.2.7 iwarp_fd09__1=iwarp:fd09::1"},
+		{"roce:192.0.2.7", "cat /sys/class/infiniband/roce_192.0.2.7/node_guid", "roce_192.0.2.7=roce:192.0.2.7"},
+		{"roce:192.0.2.7", "ib_write_bw -d roce_192.0.2.77", "roce:192.0.2.7"},
+		{"roce:192.0.2.7", "ib_write_bw -d roce0", "roce:192.0.2.7"},
+		{"a=roce:192.0.2.7", "ib_write_bw -d roce_192.0.2.7", "a=roce:192.0.2.7"},
+		{"", "ib_write_bw -d roce_192.0.2.7", ""},
+	} {
+		if got, set := Named(c.names, true, strings.Fields(c.words)); got != c.want || !set {
+			t.Errorf("%q, %q: %q, %v; want %q", c.names, c.words, got, set, c.want)
+		}
+	}
+	if got, set := Named("", false, []string{"ib_write_bw"}); got != "" || set {
+		t.Errorf("without a list: %q, %v", got, set)
+	}
+	if all := defaultDevices(); len(all) > 0 {
+		old := addressName(all[0].Address)
+		if got, set := Named("", false, []string{"-d", old}); !set || !strings.HasPrefix(got+" ", old+"="+all[0].Address+" ") {
+			t.Errorf("without a list, but with %s: %q, %v", old, got, set)
+		}
 	}
 }
 
 func TestSysfs(t *testing.T) {
 	dev, addr := loopback.Open(t, func(addr string) (*verbs.Device, error) { return roce.Open(addr, nil) })
 	s := NewSysfs()
-	name := nameOf("roce:" + addr.String())
-	if err := s.Add(3, name, dev); err != nil {
+	const name = "roce0"
+	if err := s.Add(3, Device{name, "roce:" + addr.String()}, dev); err != nil {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
@@ -57,6 +120,8 @@ func TestSysfs(t *testing.T) {
 		"sys/class/infiniband/" + name + "/ports/1/state":             "4: ACTIVE\n",
 		"sys/class/infiniband/" + name + "/ports/1/pkeys/0":           "0xffff\n",
 		"sys/class/infiniband_verbs/uverbs3/ibdev":                    name + "\n",
+		"sys/class/infiniband/" + name + "/board_id":                  "roce:" + addr.String() + "\n",
+		"sys/class/infiniband/" + name + "/node_desc":                 "Ramjet roce:" + addr.String() + "\n",
 	} {
 		if got, err := os.ReadFile(filepath.Join(root, path)); string(got) != want {
 			t.Errorf("%s: %q, %v; want %q", path, got, err, want)

@@ -17,7 +17,7 @@ func TestSysfsOfInfiniBand(t *testing.T) {
 	}
 	defer dev.Close()
 	s := NewSysfs()
-	if err := s.Add(0, "host-1", dev); err != nil {
+	if err := s.Add(0, Device{"host-1", "infiniband:host-1"}, dev); err != nil {
 		t.Fatal(err)
 	}
 	const port = "sys/class/infiniband/host-1/ports/1/"

@@ -24,7 +24,7 @@ func TestSysfsOfRoCEv1(t *testing.T) {
 	}
 	defer dev.Close()
 	s := NewSysfs()
-	if err := s.Add(0, "rdma0", dev); err != nil {
+	if err := s.Add(0, Device{"rdma0", "roce1:left"}, dev); err != nil {
 		t.Fatal(err)
 	}
 	const port = "sys/class/infiniband/rdma0/ports/1/"

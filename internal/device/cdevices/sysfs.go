@@ -39,8 +39,12 @@ func NewSysfs() *Sysfs {
 	}
 }
 
+// MaxText is the longest text of a device that programs take, in bytes (IB_DEVICE_NODE_DESC_MAX).
+const MaxText = 64
+
 // Add describes a device as number index of those that programs see.
-func (sys *Sysfs) Add(index int, name string, dev *verbs.Device) error {
+func (sys *Sysfs) Add(index int, as Device, dev *verbs.Device) error {
+	name := as.Name
 	p, err := dev.Port(1)
 	if err != nil {
 		return err
@@ -60,7 +64,9 @@ func (sys *Sysfs) Add(index int, name string, dev *verbs.Device) error {
 	if a.Transport == verbs.TransportIWARP {
 		s[d+"node_type"] = "4: RNIC\n"
 	}
-	s[d+"node_desc"] = "Ramjet\n"
+	// Where the device is: ibv_devinfo shows board_id, `rdma` and others node_desc.
+	s[d+"board_id"] = shortened(as.Address) + "\n"
+	s[d+"node_desc"] = shortened("Ramjet "+as.Address) + "\n"
 	s[d+"fw_ver"] = a.Firmware + "\n"
 	s[d+"hw_rev"] = "0\n"
 	s[d+"hca_type"] = "Ramjet " + a.Kind + "\n"
@@ -139,6 +145,9 @@ func subnetPort(s map[string]string, port string, p *verbs.PortAttr) {
 	}
 	s[port+"cap_mask"] = fmt.Sprintf("0x%08x\n", n.CapMask)
 }
+
+// shortened returns as much of a text as programs take, with the newline or 0 behind it.
+func shortened(s string) string { return s[:min(len(s), MaxText-1)] }
 
 func guid(g uint64) string {
 	return fmt.Sprintf("%04x:%04x:%04x:%04x\n", g>>48, g>>32&0xffff, g>>16&0xffff, g&0xffff)
