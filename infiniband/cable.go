@@ -219,26 +219,29 @@ func (w *cableSocket) read() {
 		if err != nil {
 			continue
 		}
-		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-		version, ok := d.decode(buf[:n])
-		if !ok {
-			if w.host && n >= datagramHeader+8 && version != 0 && version != cableVersion && datagramKind(buf[3]) == datagramHello {
-				d.token = binary.BigEndian.Uint64(buf[datagramHeader:])
-				w.refuse(&d, from, fmt.Sprintf("version %d of the protocol is spoken here, not %d", cableVersion, version))
-			}
-			continue
+		w.handle(&d, buf[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
+	}
+}
+
+// handle handles a datagram, which it decodes into d.
+func (w *cableSocket) handle(d *datagram, b []byte, from netip.AddrPort) {
+	version, ok := d.decode(b)
+	switch {
+	case !ok:
+		if w.host && len(b) >= datagramHeader+8 && version != 0 && version != cableVersion && datagramKind(b[3]) == datagramHello {
+			d.token = binary.BigEndian.Uint64(b[datagramHeader:])
+			w.refuse(d, from, fmt.Sprintf("version %d of the protocol is spoken here, not %d", cableVersion, version))
 		}
-		if d.kind == datagramHello {
-			if w.host {
-				w.hello(&d, from)
-			}
-			continue
+	case d.kind == datagramHello:
+		if w.host {
+			w.hello(d, from)
 		}
+	default:
 		w.mu.Lock()
 		c := w.cables[d.token]
 		w.mu.Unlock()
 		if c != nil {
-			c.handle(&d, from)
+			c.handle(d, from)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package infiniband
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -39,25 +40,28 @@ type remoteAdapter struct {
 	calls   map[uint64]chan string
 }
 
-const (
-	// callTimeout is how long the fabric's process has to answer a request, and a program to send its hello.
-	callTimeout = 10 * time.Second
-	// maxQueued is how many bytes of packets are queued for the device before the socket is read no more, and
-	// the fabric holds the senders back.
-	maxQueued = 2 << 20
-)
+// maxQueued is how many bytes of packets are queued for the device before the socket is read no more, and the fabric
+// holds the senders back.
+const maxQueued = 2 << 20
 
 // attach attaches a driver to an adapter of another process's fabric.
-func attach(name, adapter string, d fabric.Driver) (*remoteAdapter, error) {
-	c, err := dialLocal(name)
+func attach(ctx context.Context, name, adapter string, d fabric.Driver) (*remoteAdapter, error) {
+	ctx, cancel := patience(ctx)
+	defer cancel()
+	c, err := dialLocal(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	return attachTo(ctx, c, adapter, d)
+}
+
+// attachTo attaches a driver to an adapter of the fabric whose process c leads to.
+func attachTo(ctx context.Context, c *net.UnixConn, adapter string, d fabric.Driver) (*remoteAdapter, error) {
 	a := &remoteAdapter{conn: c, driver: d, ended: make(chan struct{}), pool: link.New(link.Config{}), taken: make(chan struct{}, 1),
 		calls: make(map[uint64]chan string)}
 	a.outgoing.init(c, d.Wake)
-	r := newReader(c)
-	if err := a.join(r, adapter); err != nil {
+	r := newReader(c, maxMessage)
+	if err := a.join(ctx, r, adapter); err != nil {
 		c.Close()
 		a.outgoing.close()
 		return nil, err
@@ -76,15 +80,15 @@ func refusedError(b []byte) error {
 }
 
 // join attaches to an adapter, by exchanging hello and welcome.
-func (a *remoteAdapter) join(r *reader, adapter string) error {
-	if err := exchangeHello(a.conn, r, hello{Adapter: adapter}, kindWelcome, &a.welcome); err != nil {
+func (a *remoteAdapter) join(ctx context.Context, r *reader, adapter string) error {
+	if err := exchangeHello(ctx, a.conn, r, hello{Adapter: adapter}, kindWelcome, &a.welcome); err != nil {
 		return err
+	}
+	if !a.welcome.valid() {
+		return errMessage
 	}
 	a.infos = make([]atomic.Pointer[info], len(a.welcome.Ports)+1)
 	for i, p := range a.welcome.Ports {
-		if p == nil {
-			return errMessage
-		}
 		a.infos[i+1].Store(p)
 	}
 	return nil
@@ -122,7 +126,7 @@ func (a *remoteAdapter) read(r *reader) {
 // handlePacket queues a packet. It waits while too much is queued.
 func (a *remoteAdapter) handlePacket(b []byte) error {
 	port, omitted, bytes, err := decodePacket(b)
-	if err != nil || port < 1 || port >= len(a.infos) || len(bytes) < ib.LRHLen {
+	if err != nil || port < 1 || port >= len(a.infos) || len(bytes) < minArrival {
 		return errMessage
 	}
 	a.mu.Lock()
@@ -152,7 +156,7 @@ func (a *remoteAdapter) handlePacket(b []byte) error {
 
 func (a *remoteAdapter) handleChanged(b []byte) error {
 	var c changed
-	if decode(b, &c) != nil || c.Port < 1 || c.Port >= len(a.infos) || c.Info == nil {
+	if decode(b, &c) != nil || c.Port < 1 || c.Port >= len(a.infos) || invalidInfo(c.Info) {
 		return errMessage
 	}
 	a.infos[c.Port].Store(c.Info)
@@ -188,18 +192,26 @@ func (a *remoteAdapter) call(q request) error {
 		a.callsMu.Unlock()
 	}()
 	a.send(q)
-	late := time.NewTimer(callTimeout)
-	defer late.Stop()
-	select {
-	case why := <-answer:
-		if why != "" {
-			return errors.New(why)
+	ctx, cancel := patience(context.Background())
+	defer cancel()
+	look := time.NewTicker(askInterval)
+	defer look.Stop()
+	for {
+		select {
+		case why := <-answer:
+			if why != "" {
+				return errors.New(why)
+			}
+			return nil
+		case <-a.ended:
+			return net.ErrClosed
+		case <-look.C:
+			if err := errStopped(a.conn); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		return nil
-	case <-a.ended:
-		return net.ErrClosed
-	case <-late.C:
-		return fmt.Errorf("infiniband: the fabric's process does not answer within %v", callTimeout)
 	}
 }
 

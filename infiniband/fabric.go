@@ -121,10 +121,16 @@ func (f *Fabric) Open(adapter string, opt *Options) (*verbs.Device, error) {
 }
 
 // Open opens the device of an adapter of a fabric that another process of the user serves: see [Fabric.Serve].
-// Empty names mean the default fabric, and the first adapter that nobody uses.
+// Empty names mean the default fabric, and the first adapter that nobody uses. On a busy host it waits for up to two
+// minutes.
 func Open(name, adapter string, opt *Options) (*verbs.Device, error) {
+	return OpenContext(context.Background(), name, adapter, opt)
+}
+
+// OpenContext is [Open] that ends with ctx.
+func OpenContext(ctx context.Context, name, adapter string, opt *Options) (*verbs.Device, error) {
 	p := newPort(fabric.NewWaiter(), opt)
-	a, err := attach(name, adapter, p)
+	a, err := attach(ctx, name, adapter, p)
 	if err != nil {
 		return nil, err
 	}

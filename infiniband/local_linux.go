@@ -3,6 +3,7 @@
 package infiniband
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,8 +19,8 @@ import (
 )
 
 // localPrefix is what the names of fabrics' sockets begin with, in the abstract namespace, which no file is
-// left of.
-func localPrefix() string { return fmt.Sprintf("@ramjet-fabric-%d-", os.Getuid()) }
+// left of. Any user can take any name there, so both ends ask the kernel who is at the other one.
+func localPrefix() string { return fmt.Sprintf("@ramjet-fabric-%d-", os.Geteuid()) }
 
 // localAddr returns the address of a fabric's process.
 func localAddr(name string) *net.UnixAddr {
@@ -44,13 +46,25 @@ func Names() []string {
 	return names
 }
 
-// errRuns returns the error that a fabric with this name is running.
+// errRuns returns the error that the name of a fabric is taken.
 func errRuns(name string) error {
 	which := "a fabric"
 	if name != "" {
 		which = fmt.Sprintf("a fabric named %q", name)
 	}
+	holder, err := peercred.HolderOf(localAddr(name))
+	switch {
+	case err == nil && !holder.Trusted():
+		return errHeld(name, holder)
+	case err == nil && holder.PID > 0:
+		which += ", in " + holder.String() + ","
+	}
 	return fmt.Errorf("infiniband: %s runs here already: end it, or give this one another name: %w", which, syscall.EADDRINUSE)
+}
+
+// errHeld returns the error that another user has taken the name of a fabric.
+func errHeld(name string, holder peercred.Holder) error {
+	return fmt.Errorf("infiniband: %v holds the name of this user's fabric, %s: give the fabric another name: %w", holder, localAddr(name).Name, syscall.EADDRINUSE)
 }
 
 // noFabric returns the error that no fabric with this name is running.
@@ -73,28 +87,49 @@ func listenLocal(name string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// dialLocal connects to the process of a fabric.
-func dialLocal(name string) (*net.UnixConn, error) {
+// dialLocal connects to the process of a fabric. It waits while too many others do.
+func dialLocal(ctx context.Context, name string) (*net.UnixConn, error) {
 	c, err := net.DialUnix("unix", nil, localAddr(name))
+	for errors.Is(err, syscall.EAGAIN) && ctx.Err() == nil {
+		select {
+		case <-time.After(acceptPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		c, err = net.DialUnix("unix", nil, localAddr(name))
+	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, noFabric(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
+	holder, err := peercred.Admit(c)
+	if stranger := (*peercred.StrangerError)(nil); errors.As(err, &stranger) {
+		err = errHeld(name, holder)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
 	return c, nil
 }
 
-// sameUser refuses connections of other users except root, as abstract sockets have no permissions.
-func sameUser(c *net.UnixConn) error {
-	cred, err := peercred.Of(c)
-	if err != nil {
-		return err
-	}
-	if int(cred.Uid) != os.Getuid() && cred.Uid != 0 {
+// admit refuses connections of other users except root, as abstract sockets have no permissions.
+func admit(c *net.UnixConn) error {
+	_, err := peercred.Admit(c)
+	if stranger := (*peercred.StrangerError)(nil); errors.As(err, &stranger) {
 		return errors.New("the fabric is another user's: start one of your own")
 	}
-	return nil
+	return err
+}
+
+// stopped returns the number of the process at the other end if that is stopped; 0: it is not.
+func stopped(c *net.UnixConn) int {
+	if cred, err := peercred.Of(c); err == nil && cred.Pid > 0 && peercred.Stopped(int(cred.Pid)) {
+		return int(cred.Pid)
+	}
+	return 0
 }
 
 // writeNow writes without waiting, and returns how many bytes the socket has accepted.

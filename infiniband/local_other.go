@@ -5,6 +5,7 @@
 package infiniband
 
 import (
+	"context"
 	"errors"
 	"net"
 )
@@ -14,7 +15,8 @@ var errLinux = errors.New("infiniband: fabrics of other processes are reached on
 // Names returns the names of the fabrics that the user's processes run: none.
 func Names() []string { return nil }
 
-func listenLocal(string) (*net.UnixListener, error) { return nil, errLinux }
-func dialLocal(string) (*net.UnixConn, error)       { return nil, errLinux }
-func sameUser(*net.UnixConn) error                  { return errLinux }
-func writeNow(*net.UnixConn, []byte) int            { return 0 }
+func listenLocal(string) (*net.UnixListener, error)            { return nil, errLinux }
+func dialLocal(context.Context, string) (*net.UnixConn, error) { return nil, errLinux }
+func admit(*net.UnixConn) error                                { return errLinux }
+func stopped(*net.UnixConn) int                                { return 0 }
+func writeNow(*net.UnixConn, []byte) int                       { return 0 }

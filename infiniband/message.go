@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
+	"github.com/ramjet-rdma/ramjet/internal/core/steer"
 	"github.com/ramjet-rdma/ramjet/internal/engine/link"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
@@ -44,7 +46,8 @@ const protocolVersion = 1
 const (
 	messageHeader = 5
 	packetHeader  = messageHeader + 2
-	maxMessage    = 64 << 20 // the view of a large fabric
+	maxMessage    = 64 << 20             // of a fabric's process: the view of a large fabric
+	maxRequest    = 1 + 2 + ib.MaxPacket // of a program: a packet; everything else is shorter
 )
 
 // hello begins a connection.
@@ -73,6 +76,24 @@ type welcome struct {
 	Addr      netip.Addr
 	Neighbors map[netip.Addr]ib.GID
 }
+
+// valid reports whether the adapter is one that a program can have.
+func (w *welcome) valid() bool {
+	return len(w.Ports) > 0 && len(w.Ports) <= maxPorts && w.Slot >= 0 && w.Slot < steer.Slots && !slices.ContainsFunc(w.Ports, invalidInfo)
+}
+
+// invalidInfo reports whether the state is none that a port can have.
+func invalidInfo(i *info) bool {
+	return i == nil || i.LMC > 7 || !verbs.MTU(i.MaxMTU).Valid() || i.MTU > uint8(verbs.MTU4096) || len(i.GIDs) == 0 || len(i.GIDs) > maxGIDs ||
+		len(i.PKeys) == 0 || len(i.PKeys) > maxPKeys
+}
+
+// Limits of an adapter: the ports of a node (section 14.2.5.3), and the tables of a port (sections 10.2.4 and 14.2.5.6).
+const (
+	maxPorts = 254
+	maxGIDs  = 256
+	maxPKeys = 1 << 16
+)
 
 type refusal struct{ Error string }
 
@@ -130,18 +151,25 @@ func appendPacketHeader(b []byte, port int, p *link.Packet) []byte {
 	return append(b, byte(kindPacket), byte(port), omitted)
 }
 
-// reader reads messages from a stream.
+// reader reads messages from a stream. Its buffer grows with what comes, not with what is announced.
 type reader struct {
-	from  io.Reader
-	buf   []byte
-	start int // of what is not consumed yet
-	end   int
+	from   io.Reader
+	most   int // the longest message, without its length
+	buf    []byte
+	start  int  // of what is not consumed yet
+	end    int  // of what has come
+	filled bool // the last read has filled the buffer
 }
 
-// readBuffer is the size of a reader's buffer in bytes.
-const readBuffer = 256 << 10
+// A reader's buffer begins with firstBuffer bytes, and has up to readBuffer, or as many as a longer message takes.
+const (
+	firstBuffer = 4 << 10
+	readBuffer  = 256 << 10
+)
 
-func newReader(from io.Reader) *reader { return &reader{from: from, buf: make([]byte, readBuffer)} }
+func newReader(from io.Reader, most int) *reader {
+	return &reader{from: from, most: most, buf: make([]byte, firstBuffer)}
+}
 
 var errMessage = errors.New("infiniband: what came over the socket of an adapter is no message: both sides must be of one version")
 
@@ -152,7 +180,7 @@ func (r *reader) next() (messageKind, []byte, error) {
 		need := messageHeader
 		if len(have) >= 4 {
 			n := binary.LittleEndian.Uint32(have)
-			if n < 1 || n > maxMessage {
+			if n < 1 || int64(n) > int64(r.most) {
 				return 0, nil, errMessage
 			}
 			need = 4 + int(n)
@@ -170,23 +198,21 @@ func (r *reader) next() (messageKind, []byte, error) {
 // pending reports whether the next message has been read completely.
 func (r *reader) pending() bool {
 	have := r.buf[r.start:r.end]
-	return len(have) >= 4 && len(have) >= 4+int(min(binary.LittleEndian.Uint32(have), maxMessage))
+	return len(have) >= 4 && len(have) >= 4+int(min(binary.LittleEndian.Uint32(have), uint32(r.most)))
 }
 
-// fill reads more, with room for a message of need bytes.
+// fill reads more of a message of need bytes.
 func (r *reader) fill(need int) error {
-	if r.start == r.end {
-		r.start, r.end = 0, 0
-	}
-	if r.start+need > len(r.buf) {
+	if r.start == r.end || r.start+need > len(r.buf) {
 		r.end = copy(r.buf, r.buf[r.start:r.end])
 		r.start = 0
-		if need > len(r.buf) {
-			r.buf = append(r.buf, make([]byte, need-len(r.buf))...)
-		}
+	}
+	if r.end == len(r.buf) || r.filled && len(r.buf) < readBuffer {
+		r.buf = append(r.buf, make([]byte, len(r.buf))...)
 	}
 	n, err := r.from.Read(r.buf[r.end:])
 	r.end += n
+	r.filled = r.end == len(r.buf)
 	if n > 0 {
 		return nil
 	}

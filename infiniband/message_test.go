@@ -15,7 +15,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1})
 	f.Add([]byte{1, 0, 0, 3, 1}) // a long one that ends early
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := newReader(bytes.NewReader(b))
+		r := newReader(bytes.NewReader(b), maxMessage)
 		for taken := 0; ; {
 			k, m, err := r.next()
 			if err != nil {

@@ -19,6 +19,9 @@ type receiver struct {
 	drops    keyDrops // as counted when watchKeys looked last
 }
 
+// minArrival is the length of the shortest packet with a transport header, whose other lengths follow from its headers.
+const minArrival = ib.LRHLen + ib.BTHLen + ib.ICRCLen
+
 // header is the GRH of a packet.
 type header struct{ ib.GRH }
 
@@ -51,6 +54,9 @@ func (p *port) Receive(c *ibta.Counters, deliver func(*ib.Packet, *ibta.Arrival)
 // take delivers a packet, or returns why it cannot.
 func (p *port) take(a *fabric.Arrival, deliver func(*ib.Packet, *ibta.Arrival)) ibta.Reason {
 	b := a.Packet.Bytes()
+	if len(b) < minArrival {
+		return ibta.DropMalformed
+	}
 	p.tracer.received(a)
 	end := len(b) - ib.ICRCLen
 	if !a.Packet.NoICRC {
@@ -65,6 +71,9 @@ func (p *port) take(a *fabric.Arrival, deliver func(*ib.Packet, *ibta.Arrival)) 
 	*from = ibta.Arrival{From: ibta.PathKey{LID: lrh.SLID, Port: uint8(a.Port)}, SL: lrh.SL, PathBits: uint8(lrh.DLID & (1<<i.LMC - 1))}
 	at := ib.LRHLen
 	if lrh.LNH == ib.LNHGlobal {
+		if end < at+ib.GRHLen {
+			return ibta.DropMalformed
+		}
 		p.header.Decode(b[at:])
 		at += ib.GRHLen
 		if p.header.IPVer != 6 || p.header.NxtHdr != ib.GRHNextHeader { // section 8.3

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,24 +26,72 @@ func (f *Fabric) Serve(ctx context.Context, name string) error {
 		return err
 	}
 	context.AfterFunc(ctx, func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.AcceptUnix()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil { // no descriptor is free, perhaps
-				time.Sleep(acceptPause)
-				continue
-			}
-			go f.serve(ctx, c)
-		}
-	}()
+	go f.accept(ctx, l)
 	return nil
 }
 
-// acceptPause is the time between attempts to accept a connection while the system refuses.
+// acceptPause is the time between attempts to accept a connection while the system refuses, or to connect while the
+// other side does.
 const acceptPause = 10 * time.Millisecond
+
+// accept serves programs until the listener is closed. Whoever may not join costs no more than its refusal.
+func (f *Fabric) accept(ctx context.Context, l *net.UnixListener) {
+	g := greetings{viewing: make(chan struct{}, maxViewing)}
+	for {
+		c, err := l.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no descriptor is free, perhaps
+			time.Sleep(acceptPause)
+			continue
+		}
+		if err := admit(c); err != nil {
+			writeNow(c, appendMessage(nil, kindRefused, refusal{err.Error()}))
+			c.Close()
+			continue
+		}
+		g.enter(c)
+		go f.serve(ctx, c, &g)
+	}
+}
+
+// greetings are the connections of programs that are not attached yet.
+type greetings struct {
+	viewing chan struct{} // has one element for each view that is being sent
+
+	mu    sync.Mutex
+	conns []*net.UnixConn // the oldest first
+}
+
+const (
+	// maxGreetings limits the connections that are not attached yet. Beyond it the oldest gives way.
+	maxGreetings = 256
+	// maxViewing is how many views of a fabric, which may be long, are sent at the same time.
+	maxViewing = 8
+	// greetTime is how long a program may take for its hello, and for a view of the fabric.
+	greetTime = 30 * time.Second
+)
+
+// enter adds a connection.
+func (g *greetings) enter(c *net.UnixConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.conns) == maxGreetings {
+		g.conns[0].Close()
+		g.conns = slices.Delete(g.conns, 0, 1)
+	}
+	g.conns = append(g.conns, c)
+}
+
+// leave removes a connection that is attached, or has ended.
+func (g *greetings) leave(c *net.UnixConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.conns, c); i >= 0 {
+		g.conns = slices.Delete(g.conns, i, i+1)
+	}
+}
 
 // session is the connection of a program in another process.
 type session struct {
@@ -58,16 +107,18 @@ type session struct {
 }
 
 // serve serves a program until its connection ends.
-func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
+func (f *Fabric) serve(ctx context.Context, c *net.UnixConn, others *greetings) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
-	r := newReader(c)
+	r := newReader(c, maxRequest)
 	g := &session{conn: c, Waiter: f.running.NewWaiter(), done: make(chan struct{})}
-	if err := f.greet(g, r); errors.Is(err, errAnswered) {
+	err := f.greet(g, r, others)
+	others.leave(c)
+	if errors.Is(err, errAnswered) {
 		return
 	} else if err != nil {
-		c.Write(appendMessage(nil, kindRefused, refusal{err.Error()}))
+		writeNow(c, appendMessage(nil, kindRefused, refusal{err.Error()}))
 		return
 	}
 	writing := make(chan struct{})
@@ -87,12 +138,9 @@ func (f *Fabric) serve(ctx context.Context, c *net.UnixConn) {
 // errAnswered ends the session of a program that only had a question.
 var errAnswered = errors.New("viewed")
 
-// greet attaches a program to the adapter that its hello names.
-func (f *Fabric) greet(g *session, r *reader) error {
-	if err := sameUser(g.conn); err != nil {
-		return err
-	}
-	g.conn.SetDeadline(time.Now().Add(callTimeout))
+// greet attaches a program to the adapter that its hello names, or answers its question.
+func (f *Fabric) greet(g *session, r *reader, others *greetings) error {
+	g.conn.SetDeadline(time.Now().Add(greetTime))
 	defer g.conn.SetDeadline(time.Time{})
 	k, b, err := r.next()
 	var h hello
@@ -109,6 +157,9 @@ func (f *Fabric) greet(g *session, r *reader) error {
 		return fmt.Errorf("the fabric's process speaks version %d of the protocol, the program %d: use the same version of Ramjet for both", protocolVersion, h.Version)
 	}
 	if h.View {
+		others.viewing <- struct{}{}
+		defer func() { <-others.viewing }()
+		g.conn.SetDeadline(time.Now().Add(greetTime))
 		g.conn.Write(appendMessage(nil, kindView, f.running.View()))
 		return errAnswered
 	}

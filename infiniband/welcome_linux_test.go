@@ -46,7 +46,7 @@ func TestChangedBeforeWelcome(t *testing.T) {
 
 	g := &session{conn: server, Waiter: f.running.NewWaiter(), done: make(chan struct{})}
 	g.Changed(1, verbs.EventPortActive) // as the fabric calls it as soon as the program is attached
-	if err := f.greet(g, newReader(server)); err != nil {
+	if err := f.greet(g, newReader(server, maxRequest), &greetings{}); err != nil {
 		t.Fatal(err)
 	}
 	defer g.attachment.Close()
@@ -54,7 +54,7 @@ func TestChangedBeforeWelcome(t *testing.T) {
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r := newReader(bytes.NewReader(g.buf))
+	r := newReader(bytes.NewReader(g.buf), maxMessage)
 	if k, b, err := r.next(); err != nil || k != kindWelcome || decode(b, new(welcome)) != nil {
 		t.Fatalf("the first message is of kind %d: %v", k, err)
 	}
@@ -76,7 +76,7 @@ func TestSilentProgram(t *testing.T) {
 	if err := f.Serve(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	c, err := dialLocal(name)
+	c, err := dialLocal(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,6 +157,9 @@ func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
 
 // destination returns the destination queue pair of a packet, and the offset of its BTH.
 func destination(b []byte) (qp ib.QPN, bth int, ok bool) {
+	if len(b) < ib.LRHLen {
+		return 0, 0, false
+	}
 	switch ib.LNH(b[1] & 3) {
 	case ib.LNHLocal:
 		bth = ib.LRHLen

@@ -121,7 +121,8 @@ func (n *Net) drop(p *Packet) {
 	n.free(p)
 }
 
-// Accessors of header fields that every hop reads. A packet has at least an LRH.
+// Accessors of header fields that every hop reads. Only wellFormed and bth take packets of any length: the others are for
+// those that one of the two has passed.
 
 func (p *Packet) sl() uint8    { return p.bytes[1] >> 4 }
 func (p *Packet) lnh() ib.LNH  { return ib.LNH(p.bytes[1] & 3) }
@@ -131,6 +132,9 @@ func (p *Packet) pktLen() int  { return int(binary.BigEndian.Uint16(p.bytes[4:])
 
 // bth returns the offset of the BTH; 0: there is none.
 func (p *Packet) bth() int {
+	if len(p.bytes) < ib.LRHLen {
+		return 0
+	}
 	at := 0
 	switch p.lnh() {
 	case ib.LNHLocal:

@@ -3,7 +3,6 @@
 package statsocket
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +98,7 @@ func read(ctx context.Context, n name, pid int) *Process {
 	if filterPID(p, pid) == nil {
 		return nil
 	}
-	if cred.Pid > 0 && stopped(p.PID) { // it would keep readers waiting for readTime
+	if cred.Pid > 0 && peercred.Stopped(p.PID) { // it would keep readers waiting for readTime
 		p.Err = fmt.Errorf("it is stopped, by a signal or a debugger: kill -CONT %d lets it go on", p.PID)
 		return p
 	}
@@ -119,17 +118,6 @@ func filterPID(p *Process, pid int) *Process {
 		return nil
 	}
 	return p
-}
-
-// stopped reports whether a process is stopped (proc_pid_stat(5), the state behind the name).
-func stopped(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	rest := b[bytes.LastIndexByte(b, ')')+1:] // the name may have blanks and parentheses
-	f := bytes.Fields(rest)
-	return len(f) > 0 && (f[0][0] == 'T' || f[0][0] == 't')
 }
 
 // commandOf returns the name of a process.
