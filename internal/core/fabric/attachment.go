@@ -39,6 +39,8 @@ type Attachment struct {
 
 	// f.mu guards what follows.
 	queue  queue.Ring[Arrival]
+	held   int        // bytes in queue that hold buffer space of the ports
+	own    int        // bytes in queue that count against maxOwn
 	unsent []outgoing // accepted while the port had no room
 	claims
 	groups int // multicast groups it has joined
@@ -52,6 +54,7 @@ type Attachment struct {
 type Arrival struct {
 	Port   int
 	Packet *link.Packet
+	own    bool // it holds no buffer space of the port, but some of its attachment
 }
 
 // outgoing is a packet to send from a port.
@@ -254,11 +257,10 @@ func (s *Attachment) Receive(buf []Arrival) (int, error) {
 // receive is Receive with the lock held.
 func (s *Attachment) receive(buf []Arrival) (n int) {
 	for ; n < len(buf) && s.queue.Len() > 0; n++ {
-		buf[n] = *s.queue.Front()
-		s.queue.PopFront()
+		buf[n] = s.pop()
 	}
 	s.ready.Store(s.queue.Len() > 0)
-	s.stallState = stallState{}
+	s.received(n)
 	return n
 }
 

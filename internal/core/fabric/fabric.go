@@ -67,8 +67,9 @@ type Fabric struct {
 	errors       map[*link.Cable]float64 // error rates as set by SetErrorRate
 	remotes      map[*link.Port]*Remote
 	woken        []link.Wake
-	waitDeadline clock.Time   // the waiter's deadline; 0: none
-	stallCheck   clock.Time   // when to look for stalled attachments; 0: none has packets waiting
+	waitDeadline clock.Time // the waiter's deadline; 0: none
+	stallCheck   clock.Time // when to look for stalled attachments; 0: none has packets waiting
+	stalls       stalls
 	portChanges  []portChange // for loop to report
 	manager      *manager
 	leaves       leaves
@@ -85,6 +86,7 @@ type member struct {
 	attachments  [maxAttachments]*Attachment // of an adapter, by slot
 	groups       map[groupKey]*group         // multicast groups of its attachments
 	pendingJoins []pendingJoin               // requests that are not answered yet, oldest first
+	leaving      int                         // requests of leaves
 	off          bool                        // powered off
 
 	dropped uint64 // packets dropped because their attachment had stalled

@@ -29,7 +29,7 @@ type leaveRequest struct {
 const (
 	maxLeaveTries = 5
 	leaveInterval = clock.Time(1e9)
-	// maxLeaves limits the unanswered requests. Memberships beyond it stay with the port.
+	// maxLeaves limits the unanswered requests of an adapter. Memberships beyond it stay with the port.
 	maxLeaves = 4 * maxGroups
 )
 
@@ -51,10 +51,11 @@ func (f *Fabric) leaveGroup(m *member, k groupKey, g *group, what sa.JoinState) 
 	what &^= g.joinedExcept(noSlot)
 	m.noteLeave(k, g, what)
 	l := &f.leaves
-	for what != 0 && len(l.requests) < maxLeaves {
+	for what != 0 && m.leaving < maxLeaves {
 		one := what & -what // one request each: the administrator refuses a request if the port lacks one of its states
 		what &^= one
 		l.lastTID++
+		m.leaving++
 		l.requests = append(l.requests, leaveRequest{m: m, groupKey: k, state: one, tid: l.lastTID, due: f.now()})
 		l.due = 1
 	}
@@ -82,16 +83,25 @@ func (l *leaves) cancel(m *member, k groupKey, state sa.JoinState) {
 			r.state &^= state
 		}
 	}
-	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.state == 0 })
+	l.remove(func(r *leaveRequest) bool { return r.state == 0 })
+}
+
+// remove removes requests.
+func (l *leaves) remove(which func(r *leaveRequest) bool) {
+	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool {
+		gone := which(&r)
+		if gone {
+			r.m.leaving--
+		}
+		return gone
+	})
 }
 
 // complete removes the request with a transaction id. It returns false if there is none.
 func (l *leaves) complete(tid uint64) bool {
-	i := slices.IndexFunc(l.requests, func(r leaveRequest) bool { return r.tid == tid })
-	if i >= 0 {
-		l.requests = slices.Delete(l.requests, i, i+1)
-	}
-	return i >= 0
+	before := len(l.requests)
+	l.remove(func(r *leaveRequest) bool { return r.tid == tid })
+	return len(l.requests) < before
 }
 
 // sendLeaves sends the requests that are due.
@@ -100,7 +110,7 @@ func (f *Fabric) sendLeaves(now clock.Time) {
 	if l.due == 0 || l.due > now {
 		return
 	}
-	l.requests = slices.DeleteFunc(l.requests, func(r leaveRequest) bool { return r.due <= now && r.tries == maxLeaveTries })
+	l.remove(func(r *leaveRequest) bool { return r.due <= now && r.tries == maxLeaveTries })
 	l.due = 0
 	for i := range l.requests {
 		r := &l.requests[i]

@@ -63,9 +63,9 @@ type pendingJoin struct {
 const (
 	// maxGroups limits the groups that an attachment can join.
 	maxGroups = 1024
-	// maxPendingJoins limits the unanswered joins of an adapter. The oldest are forgotten; the
-	// attachment keeps what they asked for.
-	maxPendingJoins = 4 * maxGroups
+	// maxPendingJoins limits the unanswered joins of an attachment. Its oldest are forgotten; it keeps what they asked
+	// for.
+	maxPendingJoins = maxGroups
 )
 
 // memberRequest is a request to the administrator to change a membership of the sending port.
@@ -140,11 +140,22 @@ func (s *Attachment) join(q *memberRequest) (answered bool) {
 			o.state, o.added = 0, 0
 		}
 	}
-	if len(m.pendingJoins) == maxPendingJoins {
-		m.pendingJoins = slices.Delete(m.pendingJoins, 0, 1)
-	}
+	m.dropOldestJoin(s.slot)
 	m.pendingJoins = append(m.pendingJoins, j)
 	return false
+}
+
+// dropOldestJoin makes room for another unanswered join of a slot.
+func (m *member) dropOldestJoin(slot int) {
+	own, oldest := 0, 0
+	for i := len(m.pendingJoins) - 1; i >= 0; i-- {
+		if m.pendingJoins[i].slot == slot {
+			own, oldest = own+1, i
+		}
+	}
+	if own >= maxPendingJoins {
+		m.pendingJoins = slices.Delete(m.pendingJoins, oldest, oldest+1)
+	}
 }
 
 // leave ends a membership of the attachment, and removes from the request the states that others hold.
@@ -203,7 +214,7 @@ func (s *Attachment) respond(q *memberRequest, status mad.Status) {
 	_, b, _ := link.ReadMAD(q.packet)
 	h.Append(b[:0])
 	q.packet.Reverse()
-	s.enqueue(q.port, q.packet)
+	s.enqueueOwn(q.port, q.packet)
 }
 
 // addMembership adds join states of the attachment.

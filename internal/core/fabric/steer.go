@@ -118,18 +118,65 @@ func (m *member) anyAttachment() *Attachment {
 	return nil
 }
 
+// enqueue queues a packet that holds buffer space of the port it came in at, and so holds its senders back.
 func (s *Attachment) enqueue(port int, p *link.Packet) {
 	if s.stalled {
-		s.m.dropped++
-		s.f.net.Release(p)
+		s.drop(p)
 		return
 	}
-	*s.queue.PushBack() = Arrival{port, p}
+	if s.holdsNobody() {
+		s.f.net.Vacate(p)
+		s.enqueueOwn(port, p)
+		return
+	}
+	s.held += len(p.Bytes())
+	s.push(Arrival{Port: port, Packet: p})
+}
+
+// maxOwn is how many bytes of packets that hold no buffer space of a port an attachment's queue takes: as much as a
+// queue pair has receives for. What finds no room is dropped, as by one without receives.
+const maxOwn = 1 << 20
+
+// ownOverhead is what a packet counts for beyond its bytes.
+const ownOverhead = 128
+
+// enqueueOwn queues a packet that holds back nobody: a copy for one of several members of a group, an answer of the
+// fabric itself. There is room for maxOwn bytes of them.
+func (s *Attachment) enqueueOwn(port int, p *link.Packet) {
+	cost := len(p.Bytes()) + ownOverhead
+	if s.stalled || s.own+cost > maxOwn {
+		s.drop(p)
+		return
+	}
+	s.own += cost
+	s.push(Arrival{Port: port, Packet: p, own: true})
+}
+
+func (s *Attachment) push(a Arrival) {
+	*s.queue.PushBack() = a
 	if s.queue.Len() == 1 {
+		s.untouched = true
 		s.ready.Store(true)
 		s.driver.Wake()
 		s.f.scheduleStallCheck()
 	}
+}
+
+// pop removes the oldest packet of the queue.
+func (s *Attachment) pop() Arrival {
+	a := *s.queue.Front()
+	s.queue.PopFront()
+	if a.own {
+		s.own -= len(a.Packet.Bytes()) + ownOverhead
+	} else {
+		s.held -= len(a.Packet.Bytes())
+	}
+	return a
+}
+
+func (s *Attachment) drop(p *link.Packet) {
+	s.m.dropped++
+	s.f.net.Release(p)
 }
 
 // deliverMulticast gives a multicast packet to all attachments; they know which queue pairs belong to the group.
@@ -144,7 +191,7 @@ func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
 			c := f.net.Alloc(len(p.Bytes()))
 			copy(c.Bytes(), p.Bytes())
 			c.NoICRC = p.NoICRC
-			last.enqueue(port, c)
+			last.enqueueOwn(port, c)
 		}
 		last = s
 	}
