@@ -94,13 +94,9 @@ func (q *QP) askFlush(w *sendWQE) bool {
 	return true
 }
 
-// takeFlush begins a FLUSH. It returns false while that is under way.
+// takeFlush begins a FLUSH, whose message stays in the ring until it is done. It returns false while that is under
+// way.
 func (q *QP) takeFlush(key verbs.Key, level verbs.FlushLevel, scope verbs.FlushScope, addr, n uint64) bool {
-	if q.flush != nil {
-		q.flush = nil
-		q.CountRequest(0, true)
-		return true
-	}
 	const op = verbs.WCFlush
 	need := flushAccess(level)
 	if need == 0 || level > verbs.FlushToGlobal|verbs.FlushToPersistent || scope > verbs.FlushRegion {
@@ -127,4 +123,14 @@ func (q *QP) takeFlush(key verbs.Key, level verbs.FlushLevel, scope verbs.FlushS
 	q.flush = &Flush{qp: q, span: s}
 	q.Device.Persist(q.flush)
 	return false
+}
+
+// endFlush takes the message of a FLUSH that is done. It returns false while that is under way.
+func (q *QP) endFlush() bool {
+	if q.Flushing() {
+		return false
+	}
+	q.flush = nil
+	q.CountRequest(0, true)
+	return true
 }

@@ -38,10 +38,12 @@ type peerMemory struct {
 	generation uint64
 }
 
-func (m *peerMemory) Directory() *Lookup                   { return m.dir }
-func (m *peerMemory) Segment(number uint64) ([]byte, bool) { return m.segments[number], !m.readOnly }
-func (m *peerMemory) Generation() uint64                   { return m.generation }
-func (m *peerMemory) Crosses() bool                        { return m.cross != nil }
+func (m *peerMemory) Directory() *Lookup { return m.dir }
+func (m *peerMemory) Segment(number uint64) ([]byte, bool) {
+	return m.segments[number], !m.readOnly && number != sealed
+}
+func (m *peerMemory) Generation() uint64 { return m.generation }
+func (m *peerMemory) Crosses() bool      { return m.cross != nil }
 func (m *peerMemory) Cross(local []byte, addr uint64, write bool) bool {
 	return m.cross(local, addr, write)
 }
@@ -54,6 +56,9 @@ func (s *side) sge(off, n int) verbs.SGE {
 func (s *side) entry(access verbs.Access) Entry {
 	return Entry{Key: uint32(s.region.Key()), Access: uint32(access), Segment: 1, Base: s.region.Addr(), Length: uint64(len(s.region.Bytes()))}
 }
+
+// sealed is the number of a segment that peers cannot map for writing.
+const sealed = 2
 
 const regionBytes = 200 << 10
 

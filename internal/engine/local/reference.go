@@ -27,10 +27,13 @@ const (
 	complete       // it is there
 )
 
-// reference is such a SEND or WRITE. Its message is the oldest one in the ring.
+// reference is such a SEND or WRITE. Its message is the oldest one in the ring. What it says was copied when it was
+// taken up: the peer can write to the ring all the time.
 type reference struct {
 	phase  phase
 	write  bool
+	kind   kind   // of a SEND
+	field  uint32 // of a SEND: immediate data or key
 	far    far
 	key    verbs.Key
 	addr   uint64
@@ -42,73 +45,66 @@ type reference struct {
 // fetches reports whether the payload is on its way, and the peer's other requests wait.
 func (r *reference) fetches() bool { return r.phase == wanted || r.phase == fetching }
 
-// takeRef continues a SEND whose payload is in the peer's memory. It returns false while there is more of
-// it to do.
-func (q *QP) takeRef(k kind, body []byte) bool {
-	r := &q.ref
-	if r.phase == noRef {
-		length := get64(body, 16)
-		if length > uint64(q.Device.MaxMsgSize) {
-			q.corrupt()
-			return false
-		}
-		if !q.receive(k) {
-			return false
-		}
-		if !q.Scatter(&q.land) {
-			q.CompleteReceive(verbs.LocalProtectionError)
-			return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
-		}
-		if length > uint64(q.land.Len()) {
-			q.CompleteReceive(verbs.LocalLengthError)
-			return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
-		}
-		q.beginRef(body, int(length))
-		q.field = get32(body, 0)
-	}
-	if r.phase == copying && !q.copyRef() {
-		return false
-	}
-	*r = reference{far: r.far}
-	q.CountRequest(q.got, true)
-	return q.endSend(k, q.field)
-}
-
-// takeWriteRef continues a WRITE whose payload is in the peer's memory. It returns false while there is more of it
-// to do.
-func (q *QP) takeWriteRef(body []byte) bool {
-	r := &q.ref
-	if r.phase == noRef {
-		key, addr, length := verbs.Key(get32(body, refFields)), get64(body, refFields+8), get64(body, 16)
-		const op, need = verbs.WCWrite, verbs.RemoteWrite
-		if q.Attr().Access&need == 0 {
-			return q.forbidden(op, key, addr, length, need)
-		}
-		s, ok := q.Device.Memory.RemoteCached(&q.last, q.PD, q.Num, key, addr, length, need)
-		if !ok {
-			return q.notAllowed(op, key, addr, length, need)
-		}
-		if length == 0 || length > uint64(q.Device.MaxMsgSize) {
-			q.corrupt()
-			return false
-		}
-		q.land.One(s)
-		q.beginRef(body, int(length))
-		r.write = true
-	}
-	if r.phase == copying && !q.copyRef() {
-		return false
-	}
-	*r = reference{far: r.far}
-	q.CountRequest(q.got, true)
-	return true
-}
-
-// beginRef notes where the payload is. Its length was checked: the peer may change the body meanwhile.
-func (q *QP) beginRef(body []byte, length int) {
-	q.ref = reference{phase: copying, far: q.ref.far, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: length,
+// decodeRef copies what a message says of a payload, but for its length: whoever calls has checked that.
+func (q *QP) decodeRef(body []byte, length uint64) reference {
+	return reference{phase: copying, far: q.ref.far, key: verbs.Key(get32(body, 4)), addr: get64(body, 8), length: int(length),
 		place: get64(body, 24), named: get64(body, 32)}
-	q.got = 0
+}
+
+// takeRef takes up a SEND whose payload is in the peer's memory. It returns false while there is more of it to do.
+func (q *QP) takeRef(k kind, body []byte) bool {
+	length := get64(body, 16)
+	if length > uint64(q.Device.MaxMsgSize) {
+		q.corrupt()
+		return false
+	}
+	if !q.receive(k) {
+		return false
+	}
+	if !q.Scatter(&q.land) {
+		q.CompleteReceive(verbs.LocalProtectionError)
+		return q.refuse(verbs.RemoteOperationError, verbs.EventQPFatal)
+	}
+	if length > uint64(q.land.Len()) {
+		q.CompleteReceive(verbs.LocalLengthError)
+		return q.refuse(verbs.RemoteInvalidRequestError, verbs.EventQPRequestError)
+	}
+	q.ref, q.got = q.decodeRef(body, length), 0
+	q.ref.kind, q.ref.field = k, get32(body, 0)
+	return q.continueRef()
+}
+
+// takeWriteRef takes up a WRITE whose payload is in the peer's memory. It returns false while there is more of it to
+// do.
+func (q *QP) takeWriteRef(body []byte) bool {
+	key, addr, length := verbs.Key(get32(body, refFields)), get64(body, refFields+8), get64(body, 16)
+	const op, need = verbs.WCWrite, verbs.RemoteWrite
+	if q.Attr().Access&need == 0 {
+		return q.forbidden(op, key, addr, length, need)
+	}
+	s, ok := q.Device.Memory.RemoteCached(&q.last, q.PD, q.Num, key, addr, length, need)
+	if !ok {
+		return q.notAllowed(op, key, addr, length, need)
+	}
+	if length == 0 || length > uint64(q.Device.MaxMsgSize) {
+		q.corrupt()
+		return false
+	}
+	q.land.One(s)
+	q.ref, q.got = q.decodeRef(body, length), 0
+	q.ref.write = true
+	return q.continueRef()
+}
+
+// continueRef copies more of a payload. It returns false while there is more of it to do.
+func (q *QP) continueRef() bool {
+	if q.ref.phase == copying && !q.copyRef() || q.ref.fetches() {
+		return false
+	}
+	r := q.ref
+	q.ref = reference{far: r.far}
+	q.CountRequest(q.got, true)
+	return r.write || q.endSend(r.kind, r.field)
 }
 
 // spoilRef ends the connection: where the payload goes is no memory any more.

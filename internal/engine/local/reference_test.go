@@ -356,3 +356,37 @@ func TestWriteReferenceRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestMessageChanges has a message become another one while its payload is copied: the connection ends, and the
+// receive with it.
+func TestMessageChanges(t *testing.T) {
+	const n = 2 * stride
+	for what, to := range map[string]uint64{
+		"a short SEND":   uint64(opSend|first|last)<<32 | there | sendFields,
+		"immediate data": uint64(opImm|first)<<32 | there | immFields,
+		"a longer one":   uint64(opRef)<<32 | there | refFields + 8,
+		"nothing":        0,
+	} {
+		a, b := newPair(t, false)
+		src := a.source(b, n, true)
+		dst, err := b.dev.Memory.Register(1, make([]byte, n), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.qp.PostRecv([]verbs.RecvWR{{ID: 7, SGL: []verbs.SGE{{Addr: dst.Addr(), Length: n, LKey: dst.Key()}}}}); err != nil {
+			t.Fatal(err)
+		}
+		at := a.peer.requests.at(a.peer.requests.next)
+		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}})
+		a.step()
+		b.qp.Receive(1)
+		if b.qp.ref.phase != copying {
+			t.Fatalf("%s: the payload is not being copied", what)
+		}
+		*at = to
+		settle(a, b)
+		if got := b.completes(verbs.WRFlushError); got[0].ID != 7 || b.qp.State() != verbs.Err {
+			t.Errorf("%s: %+v, and the queue pair is in %v", what, got[0], b.qp.State())
+		}
+	}
+}

@@ -160,7 +160,8 @@ type Receiver struct {
 	ring
 	next   uint64 // where the next message is
 	given  uint64 // head, as it was last stored
-	length uint64 // bytes of the message that Peek returned, with its header
+	header uint64 // of the message that Peek returned and that was not released; 0: none
+	length uint64 // bytes of it, with its header
 	seen   bool   // the next message was there when that was last looked at, and not taken
 }
 
@@ -171,12 +172,16 @@ func NewReceiver(mem []byte, capacity int) (*Receiver, error) {
 }
 
 // Peek returns the oldest message, which stays until [Receiver.Release]; ok is false if there is
-// none. The peer can change the body all the time: what must not change is copied before it is
-// checked.
+// none. Until then its kind and its length stay what they were when it was first returned: a peer
+// that changes them has broken the rules. It can change the body all the time: what must not change
+// is copied before it is checked.
 func (r *Receiver) Peek() (body []byte, kind uint32, ok bool, err error) {
 	size := uint64(len(r.data))
 	for {
 		header := atomic.LoadUint64(r.at(r.next))
+		if r.header != 0 && header != r.header {
+			return nil, 0, false, ErrCorrupt
+		}
 		if header == 0 {
 			return nil, 0, false, nil
 		}
@@ -189,7 +194,7 @@ func (r *Receiver) Peek() (body []byte, kind uint32, ok bool, err error) {
 		if length >= there || record(int(length)) > size-off {
 			return nil, 0, false, ErrCorrupt
 		}
-		r.length = record(int(length))
+		r.header, r.length = header, record(int(length))
 		return r.data[off+recordHeader:][:length:length], uint32(header >> 32), true, nil
 	}
 }
@@ -198,7 +203,7 @@ func (r *Receiver) Peek() (body []byte, kind uint32, ok bool, err error) {
 // that if it may need the room. Release returns true if the sender sleeps and is to be woken.
 func (r *Receiver) Release() (wake bool) {
 	r.next += r.length
-	r.length, r.seen = 0, false
+	r.header, r.length, r.seen = 0, 0, false
 	return r.next-r.given >= uint64(len(r.data)/4) && r.Return()
 }
 

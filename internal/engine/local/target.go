@@ -30,8 +30,13 @@ func (r *resps) full(q *QP) bool { return r.Len() > 0 && r.Len() >= int(q.Attr()
 // handle handles a request of the peer. It returns false if the request stays in the ring, because
 // there is no receive for it or the connection has ended.
 func (q *QP) handle(k kind, body []byte) bool {
-	if q.unreliable() {
+	switch { // what has begun goes on, whatever the message says by now
+	case q.unreliable():
 		return q.handleUnreliable(k, body)
+	case q.ref.phase != noRef:
+		return q.continueRef()
+	case q.flush != nil:
+		return q.endFlush()
 	}
 	op := k.op()
 	if op < opSend || op > opWriteRef || len(body) < fieldsOf[op] || q.inMessage && (op != opSend || k.has(first)) {
