@@ -155,7 +155,9 @@ func rj_cm_describe(h C.uint64_t, out *C.struct_rj_cm_id, name *C.char) C.int {
 	}
 	one := id.ids[0]
 	local, peer := ofLink(id.devices[0].Device, one.LocalAddr()), ofLink(id.devices[0].Device, one.PeerAddr())
-	text(unsafe.Slice(name, C.IBV_SYSFS_NAME_MAX), id.devices[0].name)
+	if out, valid := sliceOf(name, C.IBV_SYSFS_NAME_MAX); valid {
+		text(out, id.devices[0].name)
+	}
 	addr := &out.id.route.addr
 	setAddr(unsafe.Pointer(&addr.anon0), local)
 	setAddr(unsafe.Pointer(&addr.anon1), peer)

@@ -44,7 +44,11 @@ func rj_cm_accept(h C.uint64_t, p *C.struct_rdma_conn_param) C.int {
 
 //export rj_cm_reject
 func rj_cm_reject(h C.uint64_t, data unsafe.Pointer, n C.int) C.int {
-	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Reject(C.GoBytes(data, n)) })
+	b, valid := sliceOf((*byte)(data), n)
+	if !valid {
+		return einval
+	}
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Reject(b) })
 }
 
 //export rj_cm_establish
@@ -149,6 +153,9 @@ func rj_cm_set_qp_type(h C.uint64_t, typ C.int) C.int {
 
 //export rj_cm_init_qp_attr
 func rj_cm_init_qp_attr(h C.uint64_t, attr *C.struct_ibv_qp_attr, mask *C.int) C.int {
+	if attr == nil || mask == nil {
+		return einval
+	}
 	return cmCall(h, func(id *cmID, one *cm.ID) error {
 		next := verbs.QPState(attr.qp_state)
 		var a verbs.QPAttr

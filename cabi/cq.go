@@ -157,6 +157,9 @@ func rj_create_cq(h C.uint64_t, cqe C.int, chh C.uint64_t, timed C.int, out *C.s
 
 //export rj_resize_cq
 func rj_resize_cq(out *C.struct_rj_cq, cqe C.int) C.int {
+	if out == nil {
+		return einval
+	}
 	q := cqs.get(handleOf(out.handle, out.cq.handle))
 	if q == nil {
 		return enoent
@@ -262,10 +265,10 @@ func rj_poll(h C.uint64_t, room C.int, out *C.struct_ibv_wc) C.int {
 	if q == nil {
 		return -enoent
 	}
-	if room < 0 {
+	wcs, valid := sliceOf((*cWC)(unsafe.Pointer(out)), room)
+	if !valid {
 		return -einval
 	}
-	wcs := unsafe.Slice((*cWC)(unsafe.Pointer(out)), int(room))
 	q.mu.Lock()
 	n := 0
 	for n < len(wcs) {

@@ -66,7 +66,7 @@ var (
 //export rj_devices
 func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 	names, asked := environment(cdevices.Environment)
-	out := unsafe.Slice(list, int(room))
+	out, _ := sliceOf(list, room)
 	n := 0
 	all, err := cdevices.List(names, asked)
 	if err != nil {

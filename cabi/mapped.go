@@ -91,12 +91,6 @@ func present(addr uintptr, length uint64) error {
 	return nil
 }
 
-// addressable reports whether a program can have such memory.
-func addressable(addr uintptr, length uint64) bool {
-	const most = 1 << 57
-	return uint64(addr) < most && length <= most-uint64(addr)
-}
-
 // mapping parses the beginning of a line of /proc/self/maps: 7f00-7f01 rw-p …
 func mapping(line []byte) (from, to uint64, mode []byte, ok bool) {
 	a, rest, ok1 := bytes.Cut(line, []byte("-"))

@@ -80,7 +80,10 @@ func rj_reg_mr(h C.uint64_t, addr unsafe.Pointer, length C.size_t, iova C.uint64
 	if err := pinnable(uintptr(addr), uint64(length), a); err != nil {
 		return errno(err)
 	}
-	buf := unsafe.Slice((*byte)(addr), int(length))
+	buf, valid := sliceOf((*byte)(addr), length)
+	if !valid {
+		return C.int(syscall.EFAULT)
+	}
 	v, err := p.RegExternal(buf, uint64(iova), a)
 	if err != nil {
 		return errno(err)
@@ -108,6 +111,9 @@ func pinnable(addr uintptr, length uint64, a verbs.Access) error {
 
 //export rj_rereg_mr
 func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Pointer, length C.size_t, acc C.uint) C.int {
+	if out == nil {
+		return einval
+	}
 	mr := mrs.get(handleOf(out.handle, out.mr.handle))
 	if mr == nil {
 		return enoent
@@ -136,7 +142,11 @@ func rj_rereg_mr(out *C.struct_rj_mr, flags C.int, h C.uint64_t, addr unsafe.Poi
 			return errno(err)
 		}
 	}
-	if err := mr.Rereg(f, to, unsafe.Slice((*byte)(addr), int(length)), a); err != nil {
+	buf, valid := sliceOf((*byte)(addr), length)
+	if !valid {
+		return C.int(syscall.EFAULT)
+	}
+	if err := mr.Rereg(f, to, buf, a); err != nil {
 		return errno(err)
 	}
 	mr.access = a
@@ -158,7 +168,11 @@ func rj_advise_mr(advice C.int, list *C.struct_ibv_sge, n C.int) C.int {
 	default:
 		return C.int(syscall.EOPNOTSUPP)
 	}
-	for _, s := range unsafe.Slice((*verbs.SGE)(unsafe.Pointer(list)), int(n)) {
+	sges, valid := sliceOf((*verbs.SGE)(unsafe.Pointer(list)), n)
+	if !valid {
+		return einval
+	}
+	for _, s := range sges {
 		mr := mrs.find(func(m *mr) bool { return m.LKey() == s.LKey })
 		if mr == nil {
 			return C.int(syscall.ENOENT)
@@ -214,8 +228,10 @@ func rj_alloc_mw(h C.uint64_t, typ C.int, out *C.struct_rj_mw) C.int {
 //
 //export rj_bind_mw
 func rj_bind_mw(h C.uint64_t, w *C.struct_rj_mw, bind *C.struct_ibv_mw_bind) C.int {
-	q := qps.get(uint64(h))
-	mw := mws.get(handleOf(w.handle, w.mw.handle))
+	if w == nil || bind == nil {
+		return einval
+	}
+	q, mw := qps.get(uint64(h)), mws.get(uint64(w.handle))
 	if q == nil || mw == nil {
 		return enoent
 	}
@@ -236,7 +252,7 @@ func bindInfo(mw *verbs.MW, key uint32, b *cBindInfo) (verbs.MWBindInfo, bool) {
 	info := verbs.MWBindInfo{MW: mw, RKey: verbs.Key(key), Addr: b.addr, Length: b.length, Access: a}
 	if b.mr != nil {
 		c := (*C.struct_rj_mr)(b.mr)
-		of := mrs.get(handleOf(c.handle, c.mr.handle))
+		of := mrs.get(uint64(c.handle))
 		if of == nil {
 			return info, false
 		}

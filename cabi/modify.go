@@ -83,9 +83,15 @@ func setAttr(c *C.struct_ibv_qp_attr, a *verbs.QPAttr) {
 
 //export rj_modify_qp
 func rj_modify_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, mask C.int) C.int {
+	if out == nil {
+		return einval
+	}
 	q := qps.get(handleOf(out.handle, out.qp.qp_base.handle))
 	if q == nil {
 		return enoent
+	}
+	if attr == nil {
+		return einval
 	}
 	m, known := qpMask(uint32(mask))
 	access, allowed := qpAccess(uint32(attr.qp_access_flags))
@@ -103,9 +109,15 @@ func rj_modify_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, mask C.int) C
 
 //export rj_query_qp
 func rj_query_qp(out *C.struct_rj_qp, attr *C.struct_ibv_qp_attr, init *C.struct_ibv_qp_init_attr) C.int {
+	if out == nil {
+		return einval
+	}
 	q := qps.get(handleOf(out.handle, out.qp.qp_base.handle))
 	if q == nil {
 		return enoent
+	}
+	if attr == nil || init == nil {
+		return einval
 	}
 	a, caps := q.Query()
 	a.Cap = caps

@@ -219,7 +219,7 @@ func rj_post_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv_rec
 	first := (*cRecvWR)(unsafe.Pointer(wr))
 	q.recvs = recvList(q.recvs[:0], first, int(q.init.cap.max_recv_wr))
 	n, err := q.PostRecvList(q.recvs)
-	if err != nil {
+	if err != nil && bad != nil {
 		*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first.at(n)))
 	}
 	return errno(err)
@@ -232,6 +232,9 @@ func rj_attach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 	q := qps.get(uint64(h))
 	if q == nil {
 		return enoent
+	}
+	if gid == nil {
+		return einval
 	}
 	q.groupMu.Lock()
 	defer q.groupMu.Unlock()
@@ -249,6 +252,9 @@ func rj_detach_mcast(h C.uint64_t, gid *C.uint8_t, lid C.int) C.int {
 	if q == nil {
 		return enoent
 	}
+	if gid == nil {
+		return einval
+	}
 	q.groupMu.Lock()
 	defer q.groupMu.Unlock()
 	g := group{gidAt(gid), uint16(lid)}
@@ -265,7 +271,7 @@ func rj_create_ah(h C.uint64_t, attr *C.struct_ibv_ah_attr, out *C.uint64_t) C.i
 	if p == nil {
 		return enoent
 	}
-	if attr.port_num == 0 {
+	if attr == nil || attr.port_num == 0 {
 		return einval
 	}
 	a, err := p.CreateAH(ahAttr(attr))

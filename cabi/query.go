@@ -12,7 +12,6 @@ import (
 	"math/bits"
 	"net"
 	"syscall"
-	"unsafe"
 
 	"github.com/ramjet-rdma/ramjet/internal/device/cdevices"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -229,7 +228,7 @@ func rj_query_pkey(h C.uint64_t, port, index C.int, pkey *C.uint16_t) C.int {
 	if err != nil {
 		return errno(err)
 	}
-	if index < 0 || int(index) >= len(keys) {
+	if pkey == nil || index < 0 || int(index) >= len(keys) {
 		return einval
 	}
 	*pkey = C.uint16_t(bits.ReverseBytes16(uint16(keys[index])))
@@ -253,6 +252,10 @@ func rj_resolve_mac(h C.uint64_t, attr *C.struct_ibv_ah_attr, mac *C.uint8_t) C.
 	if err != nil || ifi.Flags&net.FlagLoopback == 0 {
 		return C.int(syscall.EOPNOTSUPP)
 	}
-	clear(unsafe.Slice(mac, 6))
+	out, valid := sliceOf(mac, 6)
+	if !valid {
+		return einval
+	}
+	clear(out)
 	return ok
 }

@@ -19,12 +19,19 @@ import (
 // pieces calls f with the memory of a list, without its first skip bytes, until f processes less
 // than it was given.
 func pieces(iov *C.struct_iovec, n C.int, skip C.size_t, f func([]byte) (int, error)) (done int, err error) {
-	for _, v := range unsafe.Slice(iov, int(n)) {
+	list, valid := sliceOf(iov, n)
+	if !valid {
+		return 0, syscall.EFAULT
+	}
+	for _, v := range list {
 		if skip >= v.iov_len {
 			skip -= v.iov_len
 			continue
 		}
-		b := memory(unsafe.Add(v.iov_base, uintptr(skip)), v.iov_len-skip)
+		b, valid := memory(v.iov_base, skip, v.iov_len)
+		if !valid {
+			return done, syscall.EFAULT
+		}
 		k, err := f(b)
 		done += k
 		if err != nil || k < len(b) || C.size_t(len(b)) < v.iov_len-skip {
@@ -35,17 +42,21 @@ func pieces(iov *C.struct_iovec, n C.int, skip C.size_t, f func([]byte) (int, er
 	return done, nil
 }
 
-// memory returns a program's memory, up to the most that one call moves. Programs may give a length
-// larger than their memory.
-func memory(p unsafe.Pointer, length C.size_t) []byte {
+// memory returns a program's memory behind the first skip bytes, up to the most that one call moves. Programs may
+// give a length larger than their memory. It returns false if there cannot be any.
+func memory(p unsafe.Pointer, skip, length C.size_t) ([]byte, bool) {
 	const most = 1<<31 - 4096 // as with the system's calls
-	return unsafe.Slice((*byte)(p), int(min(length, most)))
+	if p == nil && length > skip {
+		return nil, false
+	}
+	return sliceOf((*byte)(unsafe.Add(p, uintptr(skip))), min(length-skip, most))
 }
 
 // size returns the number of bytes of a list, up to the size limit of a datagram.
 func size(iov *C.struct_iovec, n C.int) (total int) {
 	const most = 1 << 16
-	for _, v := range unsafe.Slice(iov, int(n)) {
+	list, _ := sliceOf(iov, n)
+	for _, v := range list {
 		total = min(total+int(min(v.iov_len, most)), most)
 	}
 	return total

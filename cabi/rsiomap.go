@@ -35,7 +35,11 @@ func (s *rsock) tellMaps() error {
 		if !m.remote || m.mr != nil {
 			continue
 		}
-		mr, err := s.conn.TryMap(unsafe.Slice((*byte)(m.addr), m.length), m.offset)
+		buf, valid := sliceOf((*byte)(m.addr), m.length)
+		if !valid {
+			return syscall.EFAULT
+		}
+		mr, err := s.conn.TryMap(buf, m.offset)
 		if err != nil {
 			return err
 		}
@@ -102,7 +106,11 @@ func rj_rs_iowrite(fd C.int, buf unsafe.Pointer, length C.size_t, offset C.int64
 		return -C.ssize_t(syscall.EBADF)
 	}
 	return s.write(flags, func(conn *rnet.Conn) (int, error) {
-		n, err := conn.TryWriteAt(memory(buf, length), int64(offset))
+		b, valid := memory(buf, 0, length)
+		if !valid {
+			return 0, syscall.EFAULT
+		}
+		n, err := conn.TryWriteAt(b, int64(offset))
 		if errors.Is(err, verbs.ErrNotFound) {
 			return 0, nil // nothing is mapped there: nothing to write
 		}

@@ -132,8 +132,8 @@ func (s *rsock) recvPacket(iov *C.struct_iovec, n, flags C.int, from *C.struct_s
 	one := func(b []byte) (int, error) { buf = b; return 0, nil }
 	if n != 1 {
 		buf = make([]byte, size(iov, n))
-	} else {
-		pieces(iov, 1, 0, one) // directly into its place
+	} else if _, err := pieces(iov, 1, 0, one); err != nil { // directly into its place
+		return 0, err
 	}
 	for range s.packets {
 		s.lastRead++
@@ -151,11 +151,13 @@ func (s *rsock) recvPacket(iov *C.struct_iovec, n, flags C.int, from *C.struct_s
 		}
 		if n != 1 {
 			left := buf[:got]
-			pieces(iov, n, 0, func(b []byte) (int, error) {
+			if _, err := pieces(iov, n, 0, func(b []byte) (int, error) {
 				k := copy(b, left)
 				left = left[k:]
 				return k, nil
-			})
+			}); err != nil && len(left) > 0 {
+				return 0, err
+			}
 		}
 		if from != nil {
 			*length = s.setName(from, at)
@@ -192,14 +194,16 @@ func (s *rsock) sendPacket(iov *C.struct_iovec, n, flags C.int, addr *C.struct_s
 		return 0, err
 	}
 	var data []byte
-	pieces(iov, n, 0, func(b []byte) (int, error) {
+	if _, err := pieces(iov, n, 0, func(b []byte) (int, error) {
 		if n == 1 {
 			data = b
 		} else {
 			data = append(data, b...)
 		}
 		return len(b), nil
-	})
+	}); err != nil {
+		return 0, err
+	}
 	sent, err := p.TryWriteTo(data, to)
 	if err == syscall.EAGAIN {
 		err = s.again(flags)

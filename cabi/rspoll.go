@@ -8,8 +8,6 @@ package main
 import "C"
 
 import (
-	"unsafe"
-
 	"github.com/ramjet-rdma/ramjet/rnet"
 )
 
@@ -17,7 +15,7 @@ import (
 func rj_rs_poll(fds *C.struct_pollfd, n, waker C.int, rest *C.int) C.int {
 	ready := C.int(0)
 	*rest = 0
-	list := unsafe.Slice(fds, int(n))
+	list, _ := sliceOf(fds, n)
 	for i := range list {
 		p := &list[i]
 		p.revents = 0
@@ -41,8 +39,9 @@ func rj_rs_poll(fds *C.struct_pollfd, n, waker C.int, rest *C.int) C.int {
 
 //export rj_rs_split
 func rj_rs_split(fds *C.struct_pollfd, n C.int, others *C.struct_pollfd) {
-	out := unsafe.Slice(others, int(n))
-	for i, p := range unsafe.Slice(fds, int(n)) {
+	out, _ := sliceOf(others, n)
+	list, _ := sliceOf(fds, n)
+	for i, p := range list {
 		out[i] = p
 		out[i].revents = 0
 		if rsocks.get(p.fd) != nil {
@@ -53,7 +52,8 @@ func rj_rs_split(fds *C.struct_pollfd, n C.int, others *C.struct_pollfd) {
 
 //export rj_rs_disarm
 func rj_rs_disarm(fds *C.struct_pollfd, n, waker C.int) {
-	for _, p := range unsafe.Slice(fds, int(n)) {
+	list, _ := sliceOf(fds, n)
+	for _, p := range list {
 		if s := rsocks.get(p.fd); s != nil {
 			s.removeWaker(int(waker))
 		}

@@ -158,7 +158,7 @@ func rj_modify_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr, mask C.int) C.int 
 	if s == nil {
 		return enoent
 	}
-	if mask&^(C.IBV_SRQ_MAX_WR|C.IBV_SRQ_LIMIT) != 0 {
+	if attr == nil || mask&^(C.IBV_SRQ_MAX_WR|C.IBV_SRQ_LIMIT) != 0 {
 		return einval
 	}
 	a := verbs.SRQAttr{MaxWR: int(attr.max_wr), Limit: int(attr.srq_limit)}
@@ -170,6 +170,9 @@ func rj_query_srq(h C.uint64_t, attr *C.struct_ibv_srq_attr) C.int {
 	s := srqs.get(uint64(h))
 	if s == nil {
 		return enoent
+	}
+	if attr == nil {
+		return einval
 	}
 	a := s.Query()
 	*attr = C.struct_ibv_srq_attr{max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE), srq_limit: C.uint32_t(a.Limit)}
@@ -204,7 +207,7 @@ func rj_post_srq_recv(h C.uint64_t, wr *C.struct_ibv_recv_wr, bad **C.struct_ibv
 	first := (*cRecvWR)(unsafe.Pointer(wr))
 	s.wrs = recvList(s.wrs[:0], first, maxSRQList)
 	n, err := s.PostRecvList(s.wrs)
-	if err != nil {
+	if err != nil && bad != nil {
 		*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(first.at(n)))
 	}
 	return errno(err)

@@ -103,7 +103,8 @@ func rj_umad_register(fd, class, version, rmpp C.int, methods *C.uint64_t, agent
 		return einval
 	}
 	spec := verbs.MADSpec{Class: mad.Class(class), Version: uint8(version)}
-	for i, word := range unsafe.Slice(methods, 2) {
+	masks, _ := sliceOf(methods, 2)
+	for i, word := range masks {
 		for bit := range 64 {
 			if m := mad.Method(64*i + bit); word>>bit&1 != 0 && !m.Answers() {
 				spec.Methods = append(spec.Methods, m)
@@ -169,7 +170,10 @@ func rj_umad_send(fd C.int, m *C.struct_rj_umad, length C.int) C.int {
 	if err != nil {
 		return errno(err)
 	}
-	b := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(m), C.sizeof_struct_rj_umad)), int(length))
+	b, valid := sliceOf((*byte)(unsafe.Add(unsafe.Pointer(m), C.sizeof_struct_rj_umad)), length)
+	if !valid {
+		return einval
+	}
 	return errno(a.Send(to, b, time.Duration(m.timeout_ms)*time.Millisecond, int(m.retries)))
 }
 
@@ -199,6 +203,9 @@ func rj_umad_recv(fd C.int, m *C.struct_rj_umad, length *C.int) C.int {
 	if p == nil {
 		return einval
 	}
+	if m == nil || length == nil || *length < 0 {
+		return einval
+	}
 	room := int(*length)
 	e, found, fits := p.events.take(func(e umadEvent) bool { return len(e.Data) <= room })
 	if !found {
@@ -209,7 +216,8 @@ func rj_umad_recv(fd C.int, m *C.struct_rj_umad, length *C.int) C.int {
 		m.status = C.uint32_t(syscall.ETIMEDOUT)
 	}
 	p.pathOf(&m.addr, &e.Path)
-	copy(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(m), C.sizeof_struct_rj_umad)), max(room, 0)), e.Data)
+	out, _ := sliceOf((*byte)(unsafe.Add(unsafe.Pointer(m), C.sizeof_struct_rj_umad)), room)
+	copy(out, e.Data)
 	*length = C.int(len(e.Data))
 	if !fits {
 		return C.int(syscall.ENOSPC)
@@ -275,6 +283,9 @@ func (d *device) umadPort(num int, subnet bool) (found int) {
 
 //export rj_umad_ca
 func rj_umad_ca(name *C.char, out *C.struct_rj_umad_ca) C.int {
+	if out == nil {
+		return einval
+	}
 	d, _, err := umadDevice(C.GoString(name), 0)
 	if err != nil {
 		return errno(err)
@@ -293,6 +304,9 @@ func rj_umad_ca(name *C.char, out *C.struct_rj_umad_ca) C.int {
 
 //export rj_umad_port
 func rj_umad_port(name *C.char, num C.int, out *C.struct_rj_umad_port, pkeys *C.uint16_t, room C.int) C.int {
+	if out == nil || pkeys == nil {
+		return einval
+	}
 	d, n, err := umadDevice(C.GoString(name), int(num))
 	if err != nil {
 		return errno(err)

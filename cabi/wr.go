@@ -69,7 +69,7 @@ func (w *cSendWR) unbind(n int) {
 			continue
 		}
 		c := (*C.struct_rj_mw)(w.mw)
-		if mw := mws.get(handleOf(c.handle, c.mw.handle)); mw != nil {
+		if mw := mws.get(uint64(c.handle)); mw != nil {
 			c.mw.rkey = C.uint32_t(mw.RKey())
 		}
 	}
@@ -82,24 +82,26 @@ func (w *cRecvWR) at(n int) *cRecvWR {
 	return w
 }
 
-// sgl returns a scatter list in C's memory. A negative length becomes one that no queue takes.
-func sgl(p *verbs.SGE, n int32) []verbs.SGE {
-	if n < 0 {
-		return tooLong[:]
+// sgl returns a scatter list in C's memory. It returns false for one that no queue takes.
+func sgl(p *verbs.SGE, n int32) ([]verbs.SGE, bool) {
+	if n > maxSGL {
+		return nil, false
 	}
-	if n == 0 {
-		return nil
-	}
-	return unsafe.Slice(p, int(n))
+	return sliceOf(p, n)
 }
 
+// tooLong stands for the scatter list of a receive that no queue takes: the receives before it are posted.
 var tooLong [maxSGL + 1]verbs.SGE
 
 // recvList converts a list of receives. Of a list longer than the queue it reads only one more,
 // because a list may be circular.
 func recvList(wrs []verbs.RecvWR, w *cRecvWR, maxWR int) []verbs.RecvWR {
 	for ; w != nil && len(wrs) <= maxWR; w = w.next {
-		wrs = append(wrs, verbs.RecvWR{ID: w.id, SGL: sgl(w.sgl, w.numSGE)})
+		list, valid := sgl(w.sgl, w.numSGE)
+		if !valid {
+			list = tooLong[:]
+		}
+		wrs = append(wrs, verbs.RecvWR{ID: w.id, SGL: list})
 	}
 	return wrs
 }
@@ -138,10 +140,14 @@ func sendFlags(f uint32) (s verbs.SendFlags) {
 
 // convert converts a work request. It returns false if q cannot have it.
 func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
-	if w.opcode >= uint32(len(sendOp)) || w.numSGE < 0 || w.numSGE > maxSGL {
+	if w.opcode >= uint32(len(sendOp)) {
 		return false
 	}
-	*to = verbs.SendWR{ID: w.id, Op: sendOp[w.opcode], Flags: sendFlags(w.flags), SGL: sgl(w.sgl, w.numSGE), SRQN: w.srqn}
+	list, valid := sgl(w.sgl, w.numSGE)
+	if !valid {
+		return false
+	}
+	*to = verbs.SendWR{ID: w.id, Op: sendOp[w.opcode], Flags: sendFlags(w.flags), SGL: list, SRQN: w.srqn}
 	if w.flags&C.IBV_SEND_INLINE != 0 {
 		var fits bool
 		if to.Inline, fits = q.inline(to.SGL); !fits {
@@ -176,7 +182,7 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 		if mw == nil {
 			return false
 		}
-		info, known := bindInfo(mws.get(handleOf(mw.handle, mw.mw.handle)), w.mwKey, &w.bind)
+		info, known := bindInfo(mws.get(uint64(mw.handle)), w.mwKey, &w.bind)
 		if !known || info.MW == nil {
 			return false
 		}
@@ -190,7 +196,7 @@ func (q *qp) convert(w *cSendWR, to *verbs.SendWR) bool {
 		if ah == nil {
 			return false
 		}
-		to.AH = ahs.get(handleOf(ah.handle, ah.ah.handle))
+		to.AH = ahs.get(uint64(ah.handle))
 		ud := (*[2]uint32)(unsafe.Pointer(&w.remote[1]))
 		to.RemoteQPN, to.RemoteQKey = verbs.QPN(ud[0]&0xffffff), verbs.QKey(ud[1])
 	}
@@ -204,7 +210,7 @@ const maxSGL = 1 << 10
 // it is more than q takes.
 func (q *qp) inline(list []verbs.SGE) ([]byte, bool) {
 	if len(list) == 1 {
-		return bytesAt(list[0].Addr, list[0].Length), true
+		return bytesAt(list[0].Addr, list[0].Length)
 	}
 	room := uint64(q.init.cap.max_inline_data)
 	start := len(q.data)
@@ -213,15 +219,19 @@ func (q *qp) inline(list []verbs.SGE) ([]byte, bool) {
 			return nil, false
 		}
 		room -= uint64(s.Length)
-		q.data = append(q.data, bytesAt(s.Addr, s.Length)...)
+		b, valid := bytesAt(s.Addr, s.Length)
+		if !valid {
+			return nil, false
+		}
+		q.data = append(q.data, b...)
 	}
 	return q.data[start:len(q.data):len(q.data)], true
 }
 
-// bytesAt returns memory of the program.
-func bytesAt(addr uint64, n uint32) []byte {
+// bytesAt returns memory of the program. It returns false if there cannot be any.
+func bytesAt(addr uint64, n uint32) ([]byte, bool) {
 	if n == 0 {
-		return []byte{}
+		return []byte{}, true
 	}
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), int(n))
+	return sliceOf(*(**byte)(unsafe.Pointer(&addr)), n)
 }

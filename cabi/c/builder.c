@@ -7,6 +7,8 @@
 /* Work requests, put together call by call and posted as one list: all of them or none. While
  * the arrays may still move, a request's list is an index and its inline data an offset. */
 
+#define MAX_LIST 1024 /* more elements than any queue pair takes */
+
 struct rj_builder {
 	pthread_mutex_t lock; /* from ibv_wr_start to ibv_wr_complete or ibv_wr_abort */
 	struct ibv_send_wr *wrs;
@@ -160,6 +162,10 @@ static void wr_set_sge_list(struct ibv_qp_ex *qp, size_t n, const struct ibv_sge
 
 	if (b->err || !w)
 		return;
+	if (n > MAX_LIST || (n && !list)) {
+		b->err = EINVAL;
+		return;
+	}
 	b->err = grow((void **)&b->sges, &b->sges_room, b->nsges + n, sizeof *b->sges);
 	if (b->err)
 		return;
@@ -182,10 +188,13 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t n, const struct
 	struct ibv_sge s = { .addr = b->ndata };
 	size_t i, total = 0;
 
-	for (i = 0; i < n; i++)
-		total += list[i].length;
-	if (!b->err && total > UINT32_MAX)
+	if (!b->err && (n > MAX_LIST || (n && !list)))
 		b->err = EINVAL;
+	for (i = 0; !b->err && i < n; i++) {
+		total += list[i].length;
+		if (list[i].length > UINT32_MAX || total > UINT32_MAX || (list[i].length && !list[i].addr))
+			b->err = EINVAL;
+	}
 	if (!b->err)
 		b->err = grow((void **)&b->data, &b->data_room, b->ndata + total, 1);
 	if (b->err || !last(b))

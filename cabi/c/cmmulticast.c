@@ -9,6 +9,8 @@
 static int group_addr(const struct sockaddr *addr, uint8_t *out)
 {
 	memset(out, 0, 16);
+	if (!addr)
+		return EINVAL;
 	switch (addr->sa_family) {
 	case AF_INET:
 		out[10] = out[11] = 0xff;

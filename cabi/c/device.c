@@ -96,7 +96,7 @@ EXPORT __be64 ibv_get_device_guid(struct ibv_device *device) { return ((struct r
 
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	struct rj_context *c = calloc(1, sizeof *c);
+	struct rj_context *c = device ? calloc(1, sizeof *c) : rj_fail(NULL, EINVAL);
 	int err;
 
 	if (!c)

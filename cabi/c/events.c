@@ -10,6 +10,8 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 {
 	uint64_t one;
 
+	if (!event)
+		return rj_failed(EINVAL);
 	do {
 		if (read(context->async_fd, &one, sizeof one) != sizeof one)
 			return -1;

@@ -138,6 +138,8 @@ static ssize_t receive(int fd, struct iovec *iov, int n, int flags, struct socka
 
 	if (!c)
 		return -1;
+	if (n && !iov)
+		return rj_rs_result(-EFAULT);
 	for (i = 0; i < n; i++)
 		want += iov[i].iov_len;
 	if (flags & MSG_WAITALL && datagrams(fd))
@@ -220,6 +222,8 @@ static ssize_t transmit(int fd, struct iovec *iov, int n, int flags, const struc
 
 	if (!c || (to && short_address(to, length)))
 		return -1;
+	if (n && !iov)
+		return rj_rs_result(-EFAULT);
 	for (i = 0; i < n; i++)
 		want += iov[i].iov_len;
 	for (;;) {

@@ -180,6 +180,10 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 
 	if (!c)
 		return poll(fds, n, timeout);
+	if (n > INT_MAX || (n && !fds)) {
+		errno = fds ? EINVAL : EFAULT;
+		return -1;
+	}
 	ready = c->rs_poll(fds, n, -1, &rest);
 	if ((nfds_t)rest == n)
 		return poll(fds, n, timeout);
@@ -200,8 +204,13 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 
 EXPORT int rselect(int n, fd_set *readers, fd_set *writers, fd_set *exceptions, struct timeval *timeout)
 {
-	struct pollfd *fds = calloc(n > 0 ? n : 1, sizeof *fds);
+	const long most = sysconf(_SC_OPEN_MAX);
+	struct pollfd *fds;
 	int fd, count = 0, ready, i;
+
+	if (most > 0 && n > most) /* as the system does */
+		n = most;
+	fds = calloc(n > 0 ? n : 1, sizeof *fds);
 
 	if (!fds || n < 0) {
 		free(fds);

@@ -23,6 +23,8 @@ static int reg_errno(uintptr_t addr, size_t length, int access)
 static void regions(void)
 {
 	FAILS(reg_errno(0, SIZE_MAX, IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
+	FAILS(reg_errno(0, 4096, IBV_ACCESS_ON_DEMAND), EFAULT);
+	FAILS(reg_errno(0, 4096, IBV_ACCESS_LOCAL_WRITE), EFAULT);
 	FAILS(reg_errno(-4096UL, 4096, IBV_ACCESS_ON_DEMAND), EFAULT);
 	FAILS(reg_errno(-4096UL, 8192, IBV_ACCESS_ON_DEMAND), EFAULT);
 	FAILS(reg_errno(4096, SIZE_MAX, 0), EFAULT);
@@ -79,6 +81,90 @@ static void requests(void)
 	destroy(&a);
 	destroy(&b);
 	CHECK(!ibv_create_srq_ex(context, &srq) && errno == EOPNOTSUPP);
+}
+
+/* Lists that cannot be in memory are refused like other work requests. */
+static void lists(void)
+{
+	struct ibv_sge none = { 0, 8, 0 }, high = { -8UL, 16, 0 };
+	struct ibv_sge *lists[] = { NULL, (struct ibv_sge *)-16UL, &none, &high };
+	struct ibv_srq_init_attr init = { .attr = { 4, 4 } };
+	struct ibv_srq *srq = ibv_create_srq(pd, &init);
+	struct side a, b;
+	size_t i;
+
+	CHECK(srq);
+	create_pair(&a, &b);
+	for (i = 0; i < sizeof lists / sizeof *lists; i++) {
+		const int outside = i < 2; /* the list itself, not the memory that it names */
+		struct ibv_send_wr last = { .opcode = IBV_WR_SEND, .sg_list = lists[i], .num_sge = 1, .send_flags = outside ? 0 : IBV_SEND_INLINE };
+		struct ibv_send_wr send = { .opcode = IBV_WR_SEND, .next = &last }, *bad = NULL;
+		struct ibv_recv_wr last_recv = { .sg_list = lists[i], .num_sge = outside ? 1 : 0x7fffffff };
+		struct ibv_recv_wr recv = { .next = &last_recv }, *bad_recv = NULL;
+
+		FAILS(ibv_post_send(a.qp, &send, &bad), EINVAL);
+		CHECK(bad == &last); /* the one before it is posted */
+		FAILS(ibv_post_recv(a.qp, &recv, &bad_recv), EINVAL);
+		CHECK(bad_recv == &last_recv);
+		FAILS(ibv_post_srq_recv(srq, &recv, &bad_recv), EINVAL);
+		CHECK(bad_recv == &last_recv);
+		FAILS(ibv_post_recv(a.qp, &last_recv, NULL), EINVAL);
+		FAILS(ibv_post_srq_recv(srq, &last_recv, NULL), EINVAL);
+	}
+	destroy(&a);
+	destroy(&b);
+	CHECK(!ibv_destroy_srq(srq));
+}
+
+static void built(void)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex init = { .send_cq = cq, .recv_cq = cq, .cap = { 4, 4, 4, 4, 64 }, .qp_type = IBV_QPT_RC, .pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_SEND };
+	struct ibv_data_buf none = { NULL, 8 }, huge = { &none, SIZE_MAX };
+	struct ibv_qp *qp = ibv_create_qp_ex(context, &init);
+	struct ibv_qp_ex *x = qp ? ibv_qp_to_qp_ex(qp) : NULL;
+	int i;
+
+	CHECK(cq && x);
+	for (i = 0; i < 6; i++) {
+		ibv_wr_start(x);
+		ibv_wr_send(x);
+		switch (i) {
+		case 0: ibv_wr_set_sge_list(x, 2, NULL); break;
+		case 1: ibv_wr_set_sge_list(x, SIZE_MAX / 2, (struct ibv_sge *)&none); break;
+		case 2: ibv_wr_set_inline_data(x, NULL, 8); break;
+		case 3: ibv_wr_set_inline_data_list(x, 1, &huge); break;
+		case 4: ibv_wr_set_inline_data_list(x, 1, NULL); break;
+		case 5: ibv_wr_set_inline_data_list(x, SIZE_MAX, &none); break;
+		}
+		FAILS(ibv_wr_complete(x), EINVAL);
+	}
+	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq));
+}
+
+/* Answers need a place. */
+static void places(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { 4, 4 } };
+	struct ibv_srq *srq = ibv_create_srq(pd, &init);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	struct side s;
+
+	create(&s);
+	FAILS(ibv_modify_qp(s.qp, NULL, IBV_QP_STATE), EINVAL);
+	FAILS(ibv_query_qp(s.qp, NULL, IBV_QP_STATE, NULL), EINVAL);
+	FAILS(ibv_query_qp(s.qp, &attr, IBV_QP_STATE, NULL), EINVAL);
+	FAILS(ibv_attach_mcast(s.qp, NULL, 0), EINVAL);
+	FAILS(ibv_detach_mcast(s.qp, NULL, 0), EINVAL);
+	FAILS(ibv_modify_srq(srq, NULL, IBV_SRQ_LIMIT), EINVAL);
+	FAILS(ibv_query_srq(srq, NULL), EINVAL);
+	CHECK(!ibv_create_ah(pd, NULL) && errno == EINVAL);
+	CHECK(ibv_query_pkey(context, 1, 0, NULL) == -1 && errno == EINVAL);
+	CHECK(ibv_get_async_event(context, NULL) == -1 && errno == EINVAL);
+	CHECK(ibv_poll_cq(s.cq, 1, NULL) < 0 && ibv_poll_cq(s.cq, -1, NULL) < 0 && !ibv_poll_cq(s.cq, 0, NULL));
+	destroy(&s);
+	CHECK(!ibv_destroy_srq(srq));
 }
 
 static void domains(void)
@@ -145,7 +231,29 @@ static void ids(void)
 	CHECK(inet_pton(AF_INET, strchr(getenv("RAMJET_DEVICES"), ':') + 1, &here.sin_addr) == 1);
 	CHECK(!rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) && !rdma_bind_addr(id, (struct sockaddr *)&here));
 	CHECK(rdma_create_qp(id, NULL, &attr) == -1 && errno == EINVAL); /* XRC has no place among TCP's ports */
+	CHECK(rdma_reject(id, NULL, 8) == -1 && errno == EINVAL);
+	CHECK(rdma_init_qp_attr(id, NULL, NULL) == -1 && errno == EINVAL);
+	CHECK(rdma_join_multicast(id, NULL, NULL) == -1 && errno == EINVAL);
+	CHECK(rdma_leave_multicast(id, NULL) == -1 && errno == EINVAL);
 	CHECK(!rdma_destroy_id(id));
+}
+
+static void nothing(int fd)
+{
+	struct iovec none = { NULL, 8 }, high = { (void *)-8UL, 16 };
+	struct pollfd p = { fd, POLLOUT, 0 };
+
+	CHECK(rsend(fd, NULL, 8, 0) == -1 && errno == EFAULT);
+	CHECK(rwritev(fd, &none, 1) == -1 && errno == EFAULT);
+	CHECK(rwritev(fd, &high, 1) == -1 && errno == EFAULT);
+	CHECK(rwritev(fd, NULL, 1) == -1 && errno == EFAULT);
+	CHECK(rreadv(fd, NULL, 1) == -1 && errno == EFAULT);
+	CHECK(rreadv(fd, &none, 1) == -1 && errno == EFAULT);
+	CHECK(riomap(fd, NULL, 8, PROT_WRITE, 0, -1) == -1);
+	CHECK(riounmap(fd, NULL, 8) == -1);
+	CHECK(rpoll(NULL, 1, 0) == -1 && errno == EFAULT);
+	CHECK(rpoll(&p, (nfds_t)-1, 0) == -1 && errno == EINVAL);
+	CHECK(rpoll(&p, 1, 0) == 1);
 }
 
 static void sockets(void)
@@ -168,7 +276,10 @@ static void sockets(void)
 	CHECK(rrecv(s[1], buf, SIZE_MAX, 0) > 0); /* there is no more than there is room for */
 	CHECK(rrecvmsg(s[1], &msg, 0) == -1 && errno == EMSGSIZE);
 	CHECK(rsendmsg(s[1], &msg, 0) == -1 && errno == EMSGSIZE);
+	nothing(s[0]);
 	CHECK((d = rsocket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)) >= 0);
+	CHECK(!rconnect(d, (struct sockaddr *)&here, sizeof here));
+	nothing(d);
 	msg.msg_iovlen = 2;
 	CHECK(rrecvmsg(d, &msg, 0) == -1 && errno == EAGAIN);
 	CHECK(!rclose(d) && !rclose(s[0]) && !rclose(s[1]) && !rclose(l));
@@ -182,6 +293,9 @@ int main(void)
 	no_descriptors();
 	rereg();
 	requests();
+	lists();
+	built();
+	places();
 	domains();
 	addresses();
 	ids();

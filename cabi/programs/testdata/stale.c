@@ -43,6 +43,43 @@ static void regions(void)
 	CHECK(!ibv_dereg_mr(mr));
 }
 
+/* Work requests name objects, and drivers look at keys and addresses in them, not at handles. */
+static void posts(void)
+{
+	static char data[4096];
+	struct ibv_mr *mr = ibv_reg_mr(pd, data, sizeof data, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2), *one = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind_info info = { mr, (uintptr_t)data, sizeof data, IBV_ACCESS_REMOTE_READ };
+	struct ibv_mw_bind bind = { .bind_info = info };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW, .bind_mw = { mw, mw->rkey + 1, info } }, *bad;
+	struct ibv_qp_init_attr init = { .cap = { 4, 4, 1, 1 }, .qp_type = IBV_QPT_UD, .sq_sig_all = 1, .send_cq = a.cq, .recv_cq = a.cq };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1 };
+	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1 };
+	struct ibv_qp *ud = ibv_create_qp(pd, &init);
+	struct ibv_ah *ah;
+
+	CHECK(mr && mw && one && ud && !ibv_query_gid(context, 1, 0, &to.grh.dgid) && (ah = ibv_create_ah(pd, &to)));
+	mr->handle++;
+	mw->handle++;
+	one->handle++;
+	ah->handle++;
+	CHECK(!ibv_post_send(a.qp, &wr, &bad) && next(&a).status == IBV_WC_SUCCESS);
+	CHECK(!ibv_bind_mw(a.qp, one, &bind) && next(&a).status == IBV_WC_SUCCESS);
+	CHECK(!ibv_modify_qp(ud, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK(!ibv_modify_qp(ud, &attr, IBV_QP_STATE));
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(!ibv_modify_qp(ud, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	wr = (struct ibv_send_wr){ .opcode = IBV_WR_SEND, .wr.ud = { ah, ud->qp_num, 1 } };
+	CHECK(!ibv_post_send(ud, &wr, &bad) && next(&a).status == IBV_WC_SUCCESS);
+	FAILS(ibv_destroy_ah(ah), ENOENT);
+	mr->handle--;
+	mw->handle--;
+	one->handle--;
+	ah->handle--;
+	CHECK(!ibv_destroy_qp(ud) && !ibv_destroy_ah(ah) && !ibv_dealloc_mw(mw) && !ibv_dealloc_mw(one) && !ibv_dereg_mr(mr));
+}
+
 static void domains(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -105,6 +142,7 @@ int main(void)
 	create_pair(&a, &b);
 	windows();
 	regions();
+	posts();
 	domains();
 	queues();
 	destroy(&a);
