@@ -294,9 +294,17 @@ func rj_cm_bind(h C.uint64_t, addr *C.struct_sockaddr) C.int {
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if len(id.ids) > 0 || id.several.IsValid() {
+	if id.bound() {
 		return einval
 	}
+	return errno(id.bindAs(at))
+}
+
+// bound reports whether the id has an address.
+func (id *cmID) bound() bool { return len(id.ids) > 0 || id.several.IsValid() }
+
+// bindAs binds the id as rdma_bind_addr does.
+func (id *cmID) bindAs(at netip.AddrPort) error {
 	err := id.bind(at)
 	if at.Addr().IsLoopback() && errors.Is(err, syscall.ENODEV) {
 		err = id.bindSeveral(at)
@@ -312,7 +320,7 @@ func rj_cm_bind(h C.uint64_t, addr *C.struct_sockaddr) C.int {
 	if err != nil {
 		id.forget()
 	}
-	return errno(err)
+	return err
 }
 
 // firstEphemeral is the first of the ports that are assigned if a program does not ask for one.
@@ -480,14 +488,13 @@ func rj_cm_listen(h C.uint64_t, backlog C.int) C.int {
 	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if len(id.ids) == 0 && id.several.IsValid() {
-		return C.int(syscall.ENODEV) // no peer could reach it
-	}
-	if len(id.ids) == 0 { // not bound: any port of all devices
-		if err := id.bind(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
-			id.forget()
+	if !id.bound() { // any port of all devices
+		if err := id.bindAs(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
 			return errno(err)
 		}
+	}
+	if len(id.ids) == 0 && id.several.Addr().IsLoopback() {
+		return C.int(syscall.ENODEV) // no peer could reach it
 	}
 	for _, one := range id.ids {
 		if err := one.Listen(int(backlog)); err != nil {

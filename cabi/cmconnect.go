@@ -39,7 +39,7 @@ func rj_cm_connect(h C.uint64_t, p *C.struct_rdma_conn_param) C.int {
 
 //export rj_cm_accept
 func rj_cm_accept(h C.uint64_t, p *C.struct_rdma_conn_param) C.int {
-	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Accept(connParam(p)) })
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return answered(one.Accept(connParam(p))) })
 }
 
 //export rj_cm_reject
@@ -48,7 +48,16 @@ func rj_cm_reject(h C.uint64_t, data unsafe.Pointer, n C.int) C.int {
 	if !valid {
 		return einval
 	}
-	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.Reject(b) })
+	return cmCall(h, func(_ *cmID, one *cm.ID) error { return answered(one.Reject(b)) })
+}
+
+// answered returns the kernel's error for a request that cannot be answered any more: it was answered, or its peer has
+// gone.
+func answered(err error) error {
+	if errors.Is(err, cm.ErrDisconnected) {
+		return syscall.EINVAL
+	}
+	return err
 }
 
 //export rj_cm_establish
@@ -67,12 +76,17 @@ func rj_cm_disconnect(h C.uint64_t) C.int {
 }
 
 //export rj_cm_join
-func rj_cm_join(h C.uint64_t, group *C.struct_sockaddr) C.int {
+func rj_cm_join(h C.uint64_t, group *C.struct_sockaddr, sendOnly C.int) C.int {
 	at, valid := addrPort(group)
 	if !valid {
 		return einval
 	}
-	return cmCall(h, func(_ *cmID, one *cm.ID) error { return one.JoinMulticast(at.Addr()) })
+	return cmCall(h, func(_ *cmID, one *cm.ID) error {
+		if sendOnly != 0 {
+			return one.JoinMulticastSendOnly(at.Addr())
+		}
+		return one.JoinMulticast(at.Addr())
+	})
 }
 
 //export rj_cm_leave

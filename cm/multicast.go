@@ -15,7 +15,14 @@ import (
 // send to the group, or MulticastError: for a device over IP at once, for others within a minute.
 // An id without a queue pair joins send-only. ErrNotSupported means that the device has no
 // datagrams.
-func (id *ID) JoinMulticast(group netip.Addr) error {
+func (id *ID) JoinMulticast(group netip.Addr) error { return id.join(group, false) }
+
+// JoinMulticastSendOnly is [ID.JoinMulticast] for an id that only sends to the group: its queue pair receives nothing
+// from it (RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER). On InfiniBand the port is a full member all the same, because not
+// every subnet administrator knows members that only send.
+func (id *ID) JoinMulticastSendOnly(group netip.Addr) error { return id.join(group, true) }
+
+func (id *ID) join(group netip.Addr, sendOnly bool) error {
 	const op = "join_multicast"
 	if err := id.lockIn(op, bound, addrResolved, routeResolved, listening, established); err != nil {
 		return err
@@ -32,7 +39,7 @@ func (id *ID) JoinMulticast(group netip.Addr) error {
 	case id.member(group) >= 0:
 		return opErr(op, verbs.ErrBusy, "%v is joined already", group)
 	}
-	g := &membership{group: group}
+	g := &membership{group: group, sendOnly: sendOnly}
 	q, err := id.ep.join(g)
 	if err != nil {
 		return err
@@ -49,7 +56,7 @@ func (id *ID) joined(g *membership, err error) {
 	if i < 0 {
 		return
 	}
-	if err == nil && id.qp != nil {
+	if err == nil && id.receives(g) {
 		if err = id.qp.AttachMulticast(g.to.DGID, 0); err != nil {
 			id.ep.leave(g)
 		}
@@ -82,12 +89,15 @@ func (id *ID) LeaveMulticast(group netip.Addr) error {
 	return id.leaveGroup(g)
 }
 
+// receives reports whether the id's queue pair is attached to a group.
+func (id *ID) receives(g *membership) bool { return id.qp != nil && !g.sendOnly }
+
 // leaveGroup ends a membership.
 func (id *ID) leaveGroup(g *membership) (err error) {
 	if g.cancel != nil {
 		g.cancel()
 	}
-	if g.joined && id.qp != nil {
+	if g.joined && id.receives(g) {
 		err = id.qp.DetachMulticast(g.to.DGID, 0)
 	}
 	id.ep.leave(g)

@@ -80,4 +80,6 @@ type membership struct {
 	cancel  context.CancelFunc // cancels the query; nil: there is none
 	counted bool               // by subnet, whose lock covers it
 	stream  verbs.Stream       // of devices that join by one
+
+	sendOnly bool // the id's queue pair receives nothing from it
 }

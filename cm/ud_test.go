@@ -113,6 +113,15 @@ func multicast(t *testing.T, first, second *verbs.Device, group netip.Addr) {
 	}
 	fails(t, a.id.JoinMulticast(group), verbs.ErrBusy)
 	transfer(t, a, a.id.QP(), b, b.id.QP(), &ud)
+
+	sender := newSide(t, first, cm.UDP)
+	ok(t, sender.id.Bind(netip.AddrPort{}))
+	sender.addQP(sender.id)
+	ok(t, sender.id.JoinMulticastSendOnly(group))
+	ud = sender.event(cm.MulticastJoin).UD
+	transfer(t, sender, sender.id.QP(), b, b.id.QP(), &ud)
+	fails(t, sender.id.QP().DetachMulticast(ud.AH.DGID, 0), verbs.ErrInvalid, "not attached")
+	ok(t, sender.id.LeaveMulticast(group))
 	ok(t, b.id.LeaveMulticast(group))
 	fails(t, b.id.LeaveMulticast(group), verbs.ErrNotFound)
 	ok(t, a.id.Close()) // leaves it

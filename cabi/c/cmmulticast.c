@@ -37,7 +37,7 @@ static void forget(struct rj_cm_id *i, const uint8_t *addr)
 	pthread_mutex_unlock(&i->mutex);
 }
 
-EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+static int join(struct rdma_cm_id *id, const struct sockaddr *addr, int send_only, void *context)
 {
 	struct rj_cm_id *i = rj_cm_id(id);
 	struct rj_cm_group *g = calloc(1, sizeof *g);
@@ -57,19 +57,28 @@ EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, voi
 	g->next = i->groups;
 	i->groups = g;
 	pthread_mutex_unlock(&i->mutex);
-	err = TRY(cm_join(i->handle, addr));
+	err = TRY(cm_join(i->handle, (struct sockaddr *)addr, send_only));
 	if (err)
 		forget(i, at);
 	return rj_cm_called(i, err);
 }
 
+EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+	return join(id, addr, 0, context);
+}
+
 EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
 {
+	uint32_t flags = RDMA_MC_JOIN_FLAG_FULLMEMBER;
+
 	if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) || attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
 		return rj_failed(EINVAL);
-	if (attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS && attr->join_flags != RDMA_MC_JOIN_FLAG_FULLMEMBER)
-		return rj_failed(EOPNOTSUPP);
-	return rdma_join_multicast(id, attr->addr, context);
+	if (attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS)
+		flags = attr->join_flags;
+	if (flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return rj_failed(EINVAL);
+	return join(id, attr->addr, flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
 }
 
 EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
