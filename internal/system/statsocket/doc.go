@@ -12,10 +12,15 @@
 // says whose it is (SO_PEERCRED): anybody but the same user and root is turned away. In the same way the
 // reader checks who serves the socket.
 //
-// One goroutine serves one reader after the other. It sleeps in accept until one comes, waits a second at
-// most for one that does not read, and rests after snapshots for many times as long as they took. So
-// however many readers there are, they take a few hundredths of a processor in the long run. Users who are turned away, too,
-// cost it little: it rests after each.
+// One goroutine accepts, and turns away whoever may not read. It never rests on their account: anybody can stand in
+// the line of an abstract name, and readers are behind them. Another goroutine answers one reader after the other. It
+// waits a second at most for one that does not read, and rests after snapshots for many times as long as they took. So
+// however many readers there are, they take a few hundredths of a processor in the long run. Both sleep until somebody
+// comes.
+//
+// Anybody can also listen at names that look like those of another user's process. Readers wait for nobody whom the
+// kernel does not name as one of theirs: in a line that is full they stand only if /proc says that the socket is the
+// process's.
 //
 // At a second socket watchers ask for the last packets of a queue pair, again and again, see observe.Ring. Each has
 // a goroutine, and there are eight at most. Packets are kept as long as a watcher asks.

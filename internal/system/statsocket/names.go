@@ -45,17 +45,28 @@ func parseName(s string) (n name, ok bool) {
 	return n, n.String() == s
 }
 
-// namesIn returns the names in a table of the kernel's Unix sockets (/proc/net/unix), once each.
-func namesIn(table string) (found []name) {
+// listener is a socket that listens at a name.
+type listener struct {
+	name
+	inode uint64 // tells it from the sockets of other processes
+}
+
+// listens is the flag of sockets that listen, in the kernel's table. Their connections have the name, too.
+const listens = 1 << 16
+
+// listenersIn returns what listens in a table of the kernel's Unix sockets (/proc/net/unix).
+func listenersIn(table string) (found []listener) {
 	seen := map[name]bool{}
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
 		if len(f) != 8 {
 			continue
 		}
-		if n, ok := parseName(f[7]); ok && !seen[n] {
+		flags, err1 := strconv.ParseUint(f[3], 16, 64)
+		inode, err2 := strconv.ParseUint(f[6], 10, 64)
+		if n, ok := parseName(f[7]); ok && err1 == nil && err2 == nil && flags&listens != 0 && !seen[n] {
 			seen[n] = true
-			found = append(found, n)
+			found = append(found, listener{n, inode})
 		}
 	}
 	return found

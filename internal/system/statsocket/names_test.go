@@ -24,20 +24,21 @@ func TestNames(t *testing.T) {
 0000000000000000: 00000003 00000000 00000000 0001 03 20454 @ramjet/stat/1000/4242/0000000000001234
 0000000000000000: 00000002 00000000 00010000 0001 01 20455 /run/dbus/system_bus_socket
 0000000000000000: 00000003 00000000 00000000 0001 03 20456
+0000000000000000: 00000003 00000000 00000000 0001 03 20458 @ramjet/stat/0/2/00000000000000ff
 0000000000000000: 00000002 00000000 00010000 0001 01 20457 @ramjet/stat/0/1/00000000000000ff
 `
-	if got := namesIn(table); !slices.Equal(got, []name{n, {0, 1, 255}}) {
+	if got := listenersIn(table); !slices.Equal(got, []listener{{n, 20453}, {name{0, 1, 255}, 20457}}) {
 		t.Errorf("%+v", got)
 	}
 }
 
 // Names come from any process of the network namespace.
-func FuzzNamesIn(f *testing.F) {
+func FuzzListenersIn(f *testing.F) {
 	f.Add("0: 2 0 10000 1 1 20453 @ramjet/stat/1000/4242/0000000000001234\n")
 	f.Add("0: 2 0 10000 1 1 20453 @ramjet/stat/4294967295/2147483647/ffffffffffffffff")
 	f.Fuzz(func(t *testing.T, table string) {
-		for _, n := range namesIn(table) {
-			if again, ok := parseName(n.String()); !ok || again != n || n.pid < 0 || n.uid < 0 {
+		for _, n := range listenersIn(table) {
+			if again, ok := parseName(n.String()); !ok || again != n.name || n.pid < 0 || n.uid < 0 {
 				t.Errorf("%+v", n)
 			}
 		}

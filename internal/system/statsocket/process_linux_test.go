@@ -239,32 +239,147 @@ func TestOtherUser(t *testing.T) {
 		err error
 	}
 	got := make(chan answer)
-	go func() {
-		runtime.LockOSThread() // which ends with the goroutine, and so with its user
-		const nobody = 65534
-		if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); e != 0 {
-			got <- answer{0, e}
+	go asNobody(func(err error) {
+		if err != nil {
+			got <- answer{0, err}
 			return
 		}
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		fd, err := connectTo(socket)
 		if err != nil {
 			got <- answer{0, err}
 			return
 		}
 		defer unix.Close(fd)
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60})
-		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
-			got <- answer{0, err}
-			return
-		}
 		n, err := unix.Read(fd, make([]byte, 100))
 		got <- answer{n, err}
-	}()
+	})
 	if a := <-got; a.n != 0 || a.err != nil {
 		t.Errorf("%d bytes, %v", a.n, a.err)
 	}
 	if p := read(t, pid); p == nil || p.Err != nil {
 		t.Errorf("root reads %+v", p)
+	}
+}
+
+// asNobody calls f in a thread of another user, which ends with the goroutine.
+func asNobody(f func(err error)) {
+	runtime.LockOSThread()
+	const nobody = 65534
+	if _, _, e := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); e != 0 {
+		f(e)
+		return
+	}
+	f(nil)
+}
+
+// connectTo connects to a socket, and waits if it is full.
+func connectTo(name string) (fd int, err error) {
+	if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return -1, err
+	}
+	for {
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// Strangers who stand in line, and come again as soon as they are turned away, do not hide a process.
+func TestStrangers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	pid, name, _ := startChild(t, 1)
+	// While the process is stopped, they fill the line.
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGCONT)
+	const strangers = 2000
+	socket := socketOf(t, pid)
+	waiting, end, ended := make(chan error), make(chan bool), make(chan bool)
+	go asNobody(func(err error) {
+		defer close(ended)
+		fds := make([]int, strangers)
+		for i := range fds {
+			if err == nil {
+				fds[i], err = connectTo(socket)
+			}
+		}
+		waiting <- err
+		for err == nil {
+			for i := range fds {
+				select {
+				case <-end:
+					for _, fd := range fds {
+						unix.Close(fd)
+					}
+					return
+				case <-time.After(time.Millisecond):
+				}
+				unix.Close(fds[i])
+				if fds[i], err = connectTo(socket); err != nil {
+					break
+				}
+			}
+		}
+	})
+	defer func() { close(end); <-ended }()
+	if err := <-waiting; err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(pid, syscall.SIGCONT)
+	for last := time.Now().Add(time.Minute); ; {
+		p := read(t, pid)
+		if p != nil && p.Err == nil {
+			return
+		}
+		if time.Now().After(last) {
+			t.Fatalf("%s: %+v", name, p)
+		}
+	}
+}
+
+// Sockets with the names of processes that are not theirs, in which nobody accepts, are not taken for processes, and
+// nobody waits for them.
+func TestSquatters(t *testing.T) {
+	pid, _, _ := startChild(t, 1)
+	for i := range 20 {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		name := fmt.Sprintf("@ramjet/stat/%d/%d/%016x", os.Geteuid(), os.Getppid(), i)
+		if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: name}), unix.Listen(fd, 0)); err != nil {
+			t.Fatal(err)
+		}
+		full, err := connectTo(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(full)
+	}
+	found, err := statsocket.Read(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	for _, p := range found {
+		seen = seen || p.PID == pid
+		if p.PID == os.Getppid() {
+			t.Errorf("%+v", p)
+		}
+	}
+	if !seen {
+		t.Error("the process is not seen")
 	}
 }
 

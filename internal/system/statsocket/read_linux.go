@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
 	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
@@ -21,42 +23,40 @@ import (
 // maxParallel is how many processes are read at the same time.
 const maxParallel = 8
 
-// listening returns the names of all processes with open devices.
-func listening() ([]name, error) {
+// listening returns the sockets of all processes with open devices, and what pretends to be one.
+func listening() ([]listener, error) {
 	table, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		return nil, fmt.Errorf("processes with open devices are found in /proc, which cannot be read here: %w: mount it (mount -t proc proc /proc)", err)
 	}
-	return namesIn(string(table)), nil
+	return listenersIn(string(table)), nil
 }
 
 // Read reads the processes of this user with open devices, and for root those of all users, in the order
 // of their ids. pid chooses one; 0: all. This process is left out. Processes that end meanwhile are, too.
 func Read(ctx context.Context, pid int) ([]Process, error) {
-	names, err := listening()
+	all, err := listening()
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(all, func(l listener) bool {
+		return !allowed(os.Geteuid(), l.uid) || l.pid == os.Getpid() && isOwn(l.name)
+	})
 	var (
 		wait  sync.WaitGroup
 		lock  sync.Mutex
 		found []Process
-		slots = make(chan struct{}, maxParallel)
+		next  atomic.Int64
 	)
-	for _, n := range names {
-		if !allowed(os.Geteuid(), n.uid) || n.pid == os.Getpid() && isOwn(n) {
-			continue
-		}
+	for range min(maxParallel, len(all)) {
 		wait.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			p := read(ctx, n, pid)
-			if p == nil {
-				return
+			for i := next.Add(1) - 1; i < int64(len(all)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if p := read(ctx, all[i], pid); p != nil {
+					lock.Lock()
+					found = append(found, *p)
+					lock.Unlock()
+				}
 			}
-			lock.Lock()
-			defer lock.Unlock()
-			found = append(found, *p)
 		})
 	}
 	wait.Wait()
@@ -72,52 +72,87 @@ func isOwn(n name) bool {
 }
 
 // read reads a process; nil: it is another, or has ended.
-func read(ctx context.Context, n name, pid int) *Process {
+func read(ctx context.Context, l listener, pid int) *Process {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", n.String())
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	p := &Process{PID: l.pid, UID: l.uid, Instance: l.random}
+	c, cred, err := dial(ctx, l, l.String())
+	if errors.Is(err, errNobody) {
 		return nil
 	}
-	p := &Process{PID: n.pid, UID: n.uid, Instance: n.random}
-	if err != nil {
-		p.Err = err
-		return filterPID(p, pid)
+	if err == nil {
+		defer c.Close()
+		p.UID = int(cred.Uid)
+		if cred.Pid > 0 { // else it is of a PID namespace that is not seen here
+			p.PID = int(cred.Pid)
+		}
 	}
-	defer c.Close()
-	cred, err := peercred.Of(c.(*net.UnixConn))
-	if err != nil || !allowed(os.Geteuid(), int(cred.Uid)) {
-		return nil // somebody else took the name
+	if pid != 0 && p.PID != pid {
+		return nil
 	}
-	p.UID = int(cred.Uid)
-	if cred.Pid > 0 { // else it is of a PID namespace that is not seen here
-		p.PID = int(cred.Pid)
+	if err != nil || cred.Pid > 0 {
 		p.Command = commandOf(p.PID)
+		if peercred.Stopped(p.PID) { // it would keep readers waiting for readTime
+			p.Err = fmt.Errorf("it is stopped, by a signal or a debugger: kill -CONT %d lets it go on", p.PID)
+			return p
+		}
 	}
-	if filterPID(p, pid) == nil {
-		return nil
+	if err == nil {
+		stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+		defer stop()
+		p.State, err = observe.Read(c)
+		p.At = time.Now()
 	}
-	if cred.Pid > 0 && peercred.Stopped(p.PID) { // it would keep readers waiting for readTime
-		p.Err = fmt.Errorf("it is stopped, by a signal or a debugger: kill -CONT %d lets it go on", p.PID)
-		return p
-	}
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	p.State, p.Err = observe.Read(c)
-	p.At = time.Now()
-	if errors.Is(p.Err, os.ErrDeadlineExceeded) {
+	if p.Err = err; errors.Is(err, os.ErrDeadlineExceeded) {
 		p.Err = fmt.Errorf("it did not answer within %v: it is frozen, or many read it", readTime)
 	}
 	return p
 }
 
-// filterPID returns p if it is the process that is wanted.
-func filterPID(p *Process, pid int) *Process {
-	if pid != 0 && p.PID != pid {
-		return nil
+// errNobody says that a process has ended, or that somebody else has a name that looks like one of its.
+var errNobody = errors.New("nobody is there")
+
+// dial connects to a socket of a process that this user may read. While its backlog is full, it stands in line if
+// the process is certainly there: anybody can have sockets with such names, and never accept.
+// Errors other than errNobody are of such a process.
+func dial(ctx context.Context, l listener, at string) (*net.UnixConn, *unix.Ucred, error) {
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: at, Net: "unix"})
+	if err != nil && (errors.Is(err, unix.ECONNREFUSED) || !holds(l.pid, l.inode)) {
+		return nil, nil, errNobody
 	}
-	return p
+	if errors.Is(err, unix.EAGAIN) && !peercred.Stopped(l.pid) {
+		c, err = peercred.Wait(ctx, "unix", at)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	cred, err := peercred.Of(c)
+	if err != nil || !allowed(os.Geteuid(), int(cred.Uid)) {
+		c.Close()
+		return nil, nil, errNobody // somebody else took the name
+	}
+	return c, cred, nil
+}
+
+// holds reports whether a process has a socket open. Only who may trace it is told.
+func holds(pid int, inode uint64) bool {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	want := fmt.Sprintf("socket:[%d]", inode)
+	for {
+		names, err := dir.Readdirnames(256)
+		for _, n := range names {
+			if to, err := os.Readlink(dir.Name() + "/" + n); err == nil && to == want {
+				return true
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
 }
 
 // commandOf returns the name of a process.

@@ -27,8 +27,10 @@ const (
 	// burst is how much work is done without a rest, if there was little before: some snapshots of 10,000
 	// queue pairs.
 	burst = 20 * time.Millisecond
-	// refusalRest is the rest after somebody was turned away, or accepting failed.
-	refusalRest = 5 * time.Millisecond
+	// maxQueued is how many readers wait in this process; more wait in the listener's backlog.
+	maxQueued = 16
+	// acceptPause is the time between attempts to accept a connection while the system refuses.
+	acceptPause = 5 * time.Millisecond
 )
 
 // server is what serves this process's state, and packets the packets of its queue pairs; nil: no device is open,
@@ -84,25 +86,51 @@ func listen(at string) (*net.UnixListener, error) {
 	return l, err
 }
 
-// serve serves readers until the listener is closed.
+// serve accepts readers until the listener is closed. A goroutine of their own answers them.
 func serve(l *net.UnixListener) {
-	var w *observe.Writer // which is of the first reader on
-	var done budget
+	readers := make(chan *net.UnixConn, maxQueued)
+	defer close(readers)
+	go answerAll(readers)
+	for {
+		c, err := accept(l)
+		if err != nil {
+			return
+		}
+		readers <- c
+	}
+}
+
+// accept returns the next connection of somebody who may read this process, or the error that the listener is closed.
+// Strangers are turned away without a rest. Everybody on the host can connect to an abstract name, and a reader
+// stands in line behind them: a rest for each would hide the process.
+func accept(l *net.UnixListener) (*net.UnixConn, error) {
 	for {
 		c, err := l.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
-			return
+			return nil, err
 		}
-		rest := refusalRest
-		if err == nil {
-			if cred, err := peercred.Of(c); err == nil && allowed(int(cred.Uid), os.Geteuid()) {
-				if w == nil {
-					w = &observe.Writer{}
-				}
-				rest = done.rest(time.Now(), answer(w, c))
-			}
-			c.Close()
+		if err != nil { // no descriptor is free, perhaps
+			time.Sleep(acceptPause)
+			continue
 		}
+		if cred, err := peercred.Of(c); err == nil && allowed(int(cred.Uid), os.Geteuid()) {
+			forkmark.SetConn(c)
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// answerAll answers readers, one after the other, with rests between them.
+func answerAll(readers <-chan *net.UnixConn) {
+	var w *observe.Writer // which is of the first reader on
+	var done budget
+	for c := range readers {
+		if w == nil {
+			w = &observe.Writer{}
+		}
+		rest := done.rest(time.Now(), answer(w, c))
+		c.Close()
 		time.Sleep(rest)
 	}
 }
@@ -124,7 +152,6 @@ func (b *budget) rest(now time.Time, work time.Duration) time.Duration {
 
 // answer sends a snapshot, and returns how much work it was.
 func answer(w *observe.Writer, c *net.UnixConn) time.Duration {
-	forkmark.SetConn(c)
 	c.SetDeadline(time.Now().Add(writeTimeout))
 	t := timed{to: c}
 	start := time.Now()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/observe"
-	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -26,12 +25,12 @@ type Watcher struct {
 // Watch makes a process capture the last packets of a queue pair, from the first call of [Watcher.Last] on until Close.
 // A watcher that does not ask for ten seconds is disconnected.
 func Watch(ctx context.Context, pid int, device string, n verbs.QPN) (*Watcher, error) {
-	names, err := listening()
+	all, err := listening()
 	if err != nil {
 		return nil, fmt.Errorf("looking for process %d: %w", pid, err)
 	}
 	for _, first := range []bool{true, false} { // in containers names have other ids
-		for _, at := range names {
+		for _, at := range all {
 			if (at.pid == pid) != first || !allowed(os.Geteuid(), at.uid) {
 				continue
 			}
@@ -47,17 +46,14 @@ func Watch(ctx context.Context, pid int, device string, n verbs.QPN) (*Watcher, 
 }
 
 // dialPackets connects to the packets of a process; nil: it is another one, or has ended.
-func dialPackets(ctx context.Context, n name, pid int) *net.UnixConn {
+func dialPackets(ctx context.Context, l listener, pid int) *net.UnixConn {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	var d net.Dialer
-	dialed, err := d.DialContext(ctx, "unix", n.packets())
+	c, cred, err := dial(ctx, l, l.packets())
 	if err != nil {
 		return nil
 	}
-	c := dialed.(*net.UnixConn)
-	cred, err := peercred.Of(c)
-	if err == nil && allowed(os.Geteuid(), int(cred.Uid)) && (int(cred.Pid) == pid || cred.Pid == 0 && n.pid == pid) {
+	if int(cred.Pid) == pid || cred.Pid == 0 && l.pid == pid {
 		return c
 	}
 	c.Close()
