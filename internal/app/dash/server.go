@@ -10,13 +10,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
@@ -39,8 +39,7 @@ const (
 	// policy lets the page load its own files and ask its own server.
 	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-	maxConns = 64
-	maxBody  = 1 << 10 // bytes of a request
+	maxBody = 1 << 10 // bytes of a request
 )
 
 // Options are what a Server is told.
@@ -72,11 +71,11 @@ func (s *Server) Key() string { return s.key }
 // Serve answers requests until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ConnContext: withConn}
 	stop := context.AfterFunc(ctx, func() { h.Close() })
 	defer stop()
 	defer s.ladders.close()
-	if err := h.Serve(limit(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+	if err := h.Serve(limit(l)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return ctx.Err()
@@ -125,6 +124,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != method:
 		h.Set("Allow", method)
 		refuse(w, http.StatusMethodNotAllowed, method+" only")
+	case !welcome(r):
+		refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("%d connections are open that have shown the key: close a page", maxConns))
 	default:
 		answer(w, r)
 	}
@@ -202,45 +203,4 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(b)
-}
-
-// limited is a listener that limits how many connections are open; others wait.
-type limited struct {
-	net.Listener
-	free   chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func limit(l net.Listener, n int) net.Listener {
-	return &limited{Listener: l, free: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.free <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.free
-		return nil, err
-	}
-	return &limitedConn{Conn: c, release: sync.OnceFunc(func() { <-l.free })}, nil
-}
-
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *limitedConn) Close() error {
-	c.release()
-	return c.Conn.Close()
 }

@@ -3,6 +3,7 @@
 package dash
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -338,45 +340,103 @@ func TestLadders(t *testing.T) {
 	}
 }
 
-// A server has so many connections at most, and ends with its context.
-func TestConnections(t *testing.T) {
+// serveIn serves until the test ends, and returns the address.
+func serveIn(t *testing.T, w *world) (s *Server, addr string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(l.Addr(), Options{})
+	s = New(l.Addr(), Options{})
+	s.source, s.ladders = newSource(w.read), newLadders(w.watch)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return s, l.Addr().String()
+}
+
+// ask asks for the state over a connection, and returns the answer's status.
+func ask(t *testing.T, c net.Conn, key string) int {
+	t.Helper()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := fmt.Fprintf(c, "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", key); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, r.Body)
+	r.Body.Close()
+	return r.StatusCode
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Whatever others connect, say nothing or have no key, who has the key is answered, and stays connected.
+func TestStrangers(t *testing.T) {
+	s, addr := serveIn(t, &world{})
+	mine := dial(t, addr)
+	if n := ask(t, mine, s.Key()); n != 200 {
+		t.Fatal(n)
+	}
+	var silent []net.Conn
+	for i := range 3 * maxUnknown {
+		c := dial(t, addr)
+		if i%10 == 0 {
+			fmt.Fprint(c, "GET / HTTP/1.1\r\n") // and goes on another time
+		}
+		silent = append(silent, c)
+	}
+	if n := ask(t, dial(t, addr), ""); n != 401 {
+		t.Error(n)
+	}
+	for range 2 {
+		if n := ask(t, mine, s.Key()); n != 200 {
+			t.Error(n)
+		}
+		if n := ask(t, dial(t, addr), s.Key()); n != 200 {
+			t.Error(n)
+		}
+	}
+	silent[0].SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.Copy(io.Discard, silent[0]); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the oldest silent connection is open")
+	}
+}
+
+// Connections that have shown the key are so many at most, and who goes makes room.
+func TestConnections(t *testing.T) {
+	s, addr := serveIn(t, &world{})
 	var conns []net.Conn
 	for range maxConns {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+		c := dial(t, addr)
+		if n := ask(t, c, s.Key()); n != 200 {
+			t.Fatal(n)
 		}
 		conns = append(conns, c)
 	}
-	client := http.Client{Timeout: time.Minute}
-	done := make(chan error)
-	go func() {
-		r, err := client.Get("http://" + l.Addr().String() + "/")
-		if err == nil {
-			io.Copy(io.Discard, r.Body)
-			r.Body.Close()
-		}
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		t.Errorf("one more is served: %v", err)
-	case <-time.After(50 * time.Millisecond): // it waits
+	if n := ask(t, dial(t, addr), s.Key()); n != 503 {
+		t.Error("one more is served:", n)
 	}
 	conns[0].Close()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	for end := time.Now().Add(time.Minute); ask(t, dial(t, addr), s.Key()) != 200; {
+		if time.Now().After(end) {
+			t.Fatal("none is served after one has gone")
+		}
 	}
 }
