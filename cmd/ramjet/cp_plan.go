@@ -3,11 +3,13 @@
 package main
 
 import (
-	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/filecopy"
+	"github.com/ramjet-rdma/ramjet/internal/app/usage"
 )
 
 // copyPlan is what is to be copied, in order.
@@ -16,7 +18,7 @@ type copyPlan struct {
 	sources int // given on the command line
 	files   int
 	bytes   int64
-	skipped []string // neither files nor directories
+	skipped []string // neither files nor directories, or incomplete
 }
 
 // copyItem is a file or directory.
@@ -90,7 +92,7 @@ func (p *copyPlan) walk(source, base string) error {
 			p.items[len(p.items)-1].err = err
 			return nil
 		}
-		if !e.IsDir() && !e.Type().IsRegular() {
+		if !e.IsDir() && (!e.Type().IsRegular() || filecopy.IsPartial(e.Name())) {
 			p.skipped = append(p.skipped, name)
 			return nil
 		}

@@ -54,7 +54,7 @@ type copyRun struct {
 // fails does not stop the others.
 func (r *copyRun) run(ctx context.Context, target string, as bool) error {
 	for _, name := range r.plan.skipped {
-		fmt.Fprintf(r.log, "%s: left out: neither a file nor a directory\n", name)
+		fmt.Fprintf(r.log, "%s: left out: neither a file nor a directory, or the incomplete copy of a file\n", name)
 	}
 	start := time.Now()
 	r.bar = newCopyBar(r.log, r.plan.bytes)

@@ -466,6 +466,78 @@ func TestBadClients(t *testing.T) {
 	}
 }
 
+// No file has a name of incomplete ones: one of another name would be built in it.
+func TestPartialName(t *testing.T) {
+	b := newBench(t)
+	path, _ := b.source("f", 5)
+	c := b.dial()
+	for _, name := range []string{partialName("x"), "dir/" + partialName("x"), "x" + partialSuffix} {
+		if _, err := c.Put(b.ctx, path, name, nil); err == nil || !strings.Contains(err.Error(), "incomplete files") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Two clients that name one file in different ways, through a symbolic link, do not write it at the same time. Nor do
+// those of two servers.
+func TestOneFileTwoNames(t *testing.T) {
+	b := newBench(t)
+	b.ok(os.Mkdir(filepath.Join(b.to, "dir"), 0o755))
+	b.ok(os.Symlink("dir", filepath.Join(b.to, "link")))
+	path, data := b.source("f", 3*segmentSize)
+	for _, held := range []string{"new", "begun"} {
+		a := b.dial()
+		b.ok(a.send(b.ctx, open{File: 1, Size: uint64(len(data)), Name: "dir/x"}))
+		if _, err := a.answer(b.ctx, 1); err != nil { // have
+			t.Fatal(err)
+		}
+		if held == "new" {
+			if _, err := a.answer(b.ctx, 1); err != nil { // grant: the partial file is there
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.dial().Put(b.ctx, path, "link/x", nil); err == nil || !strings.Contains(err.Error(), "another client is writing it") {
+			t.Errorf("%s: %v", held, err)
+		}
+		b.ok(a.send(b.ctx, abort{1, held == "begun"}))
+		a.Close()
+		for e := range b.events {
+			if e.Name == filepath.FromSlash("dir/x") && e.Err != nil {
+				break
+			}
+		}
+		if held == "new" { // leave some of it for the next round
+			b.ok(os.WriteFile(filepath.Join(b.to, "dir", partialName("x")), data[:segmentSize], 0o600))
+		}
+	}
+	if _, err := b.dial().Put(b.ctx, path, "link/x", nil); err != nil {
+		t.Fatal(err)
+	}
+	b.same(path, "dir/x", data)
+}
+
+// A partial file that somebody replaced is not given the name of the file.
+func TestPartialReplaced(t *testing.T) {
+	b := newBench(t)
+	root, err := os.OpenRoot(b.to)
+	b.ok(err)
+	defer root.Close()
+	in, err := newIncoming(root, nil, "x", open{File: 1})
+	b.ok(err)
+	b.ok(in.begin(0))
+	b.ok(os.Remove(filepath.Join(b.to, in.partial)))
+	b.ok(os.WriteFile(filepath.Join(b.to, in.partial), []byte("of another"), 0o600))
+	err = in.finish(in.chain.sum())
+	if err == nil || !strings.Contains(err.Error(), "replaced") {
+		t.Error(err)
+	}
+	in.keep = false
+	in.interrupted()
+	if got, err := os.ReadFile(filepath.Join(b.to, in.partial)); err != nil || string(got) != "of another" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // raw is sent as it is.
 type raw string
 

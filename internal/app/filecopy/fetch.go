@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 )
 
 // maxEntries is how many entries of one directory a client takes.
@@ -69,7 +68,7 @@ func (c *session) list(ctx context.Context, l list) error {
 		found, err := dir.ReadDir(256)
 		for _, d := range found {
 			info, err := d.Info()
-			if err != nil || strings.HasSuffix(d.Name(), partialSuffix) || checkBase(d.Name()) != nil {
+			if err != nil || IsPartial(d.Name()) || checkBase(d.Name()) != nil {
 				continue // gone, incomplete, or not to be named here
 			}
 			e := entryOf(info)

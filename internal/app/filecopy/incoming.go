@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -60,14 +61,59 @@ func newIncoming(root *os.Root, pd *verbs.PD, name string, m open) (*incoming, e
 		if !begun.Mode().IsRegular() {
 			return nil, fmt.Errorf("%s is in the way: it is not a regular file", filepath.Base(in.partial))
 		}
-		return in, in.offer(in.partial, begun.Size())
+		if err := in.hold(0); err != nil {
+			return nil, err
+		}
+		if begun, err = in.f.Stat(); err != nil {
+			in.f.Close()
+			return nil, err
+		}
+		if in.offer(begun.Size()) {
+			in.basis = in.f
+		}
+		return in, nil
 	}
 	if there != nil && there.Mode().IsRegular() && there.Size() == in.size && there.ModTime().UnixNano() == m.MTime {
 		in.complete = in.size > 0
-		return in, in.offer(name, there.Size())
+		if in.offer(there.Size()) {
+			if in.basis, err = root.Open(name); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return in, nil
 }
+
+// hold opens the partial file, and keeps others from writing it, until it is closed: another client, which may name the
+// file in another way, through a symbolic link, or the client of another server in the same directory.
+func (in *incoming) hold(flags int) error {
+	f, err := in.root.OpenFile(in.partial, os.O_RDWR|flags, 0o600)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE == 0 {
+		return errTaken // it has just been created, or completed
+	}
+	if err != nil {
+		return err
+	}
+	if err = lockFile(f); err == nil && !in.named(f) {
+		err = errTaken
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	in.f = f
+	return nil
+}
+
+// named reports whether a file has the name of the partial file, still.
+func (in *incoming) named(f *os.File) bool {
+	there, err := in.root.Lstat(in.partial)
+	is, err2 := f.Stat()
+	return err == nil && err2 == nil && os.SameFile(there, is)
+}
+
+// errTaken says that somebody else writes the file.
+var errTaken = errors.New("another client is writing it")
 
 // partialSuffix ends the names of incomplete files.
 const partialSuffix = ".ramjet-partial"
@@ -81,18 +127,15 @@ func partialName(name string) string {
 	return filepath.Join(dir, "."+base+partialSuffix)
 }
 
-// offer makes a file of size bytes the basis, if it has at least one segment.
-func (in *incoming) offer(name string, size int64) (err error) {
+// IsPartial reports whether a name is one that only incomplete files have. No file is copied to or from such a name.
+func IsPartial(name string) bool { return strings.HasSuffix(name, partialSuffix) }
+
+// offer sets how many segments of existing contents are offered, of so many bytes. It reports whether there are any.
+func (in *incoming) offer(size int64) bool {
 	if in.offered = int(size / segmentSize); size >= in.size {
 		in.offered = segments(in.size)
 	}
-	if in.offered == 0 {
-		return nil
-	}
-	if in.basis, err = in.root.Open(name); err != nil {
-		in.offered = 0
-	}
-	return err
+	return in.offered > 0
 }
 
 // begin opens the partial file, with what the client keeps of the basis, and allocates the rest.
@@ -102,14 +145,16 @@ func (in *incoming) begin(first int) (err error) {
 	if in.states != nil {
 		in.chain, in.states = in.states[first], nil
 	}
-	if in.basis != nil {
+	if in.basis != nil && in.basis != in.f {
 		defer in.basis.Close()
 	}
 	if in.complete && first == in.offered {
 		return nil
 	}
-	if in.f, err = in.root.OpenFile(in.partial, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return err
+	if in.f == nil {
+		if err := in.hold(os.O_CREATE | os.O_EXCL); err != nil {
+			return err
+		}
 	}
 	if in.complete {
 		if _, err := io.CopyN(in.f, in.basis, in.kept); err != nil {
@@ -197,13 +242,16 @@ func (in *incoming) finish(sum digest) error {
 	if err := in.f.Chmod(mode); err != nil {
 		return err
 	}
-	if err := in.f.Close(); err != nil {
-		return err
-	}
 	if err := in.root.Chtimes(in.partial, t, t); err != nil {
 		return err
 	}
-	return in.root.Rename(in.partial, in.name)
+	if !in.named(in.f) {
+		return fmt.Errorf("somebody has removed or replaced %s: copy it again", filepath.Base(in.partial))
+	}
+	if err := in.root.Rename(in.partial, in.name); err != nil { // before it is closed: others may write it then
+		return err
+	}
+	return in.f.Close()
 }
 
 // interrupted keeps the verified part of an incomplete file.
@@ -211,16 +259,19 @@ func (in *incoming) interrupted() {
 	for _, seg := range in.segments {
 		seg.close()
 	}
-	if !in.begun && in.basis != nil {
+	if !in.begun && in.basis != nil && in.basis != in.f {
 		in.basis.Close()
 	}
 	if in.f == nil {
 		return
 	}
+	defer in.f.Close()
+	if !in.begun { // nothing was changed
+		return
+	}
 	good := min(int64(in.chain.next)*segmentSize, in.size)
 	in.f.Truncate(good) // fails after finish, which had nothing more to cut
-	in.f.Close()
-	if !in.keep || good == 0 {
+	if (!in.keep || good == 0) && in.named(in.f) {
 		in.root.Remove(in.partial)
 	}
 }

@@ -122,7 +122,7 @@ func (s *Server) take(ctx context.Context, name string) error {
 		select {
 		case <-other:
 		case <-limit.Done():
-			return errors.New("another client is writing it")
+			return errTaken
 		}
 	}
 }

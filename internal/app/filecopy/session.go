@@ -121,6 +121,8 @@ func local(name string) (string, error) {
 		return "", fmt.Errorf("%q is not a name below the served directory: give one without a leading slash", name)
 	case !filepath.IsLocal(filepath.FromSlash(name)):
 		return "", fmt.Errorf("%q leaves the served directory", name)
+	case IsPartial(path.Base(name)):
+		return "", fmt.Errorf("%q: names that end in %s are those of incomplete files: give it another name", name, partialSuffix)
 	}
 	return filepath.FromSlash(path.Clean(name)), nil
 }

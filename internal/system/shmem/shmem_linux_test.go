@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -250,5 +252,87 @@ func TestAbandoned(t *testing.T) {
 	listener.Close()
 	if left, _ := os.ReadDir(p.Dir); len(left) > 0 {
 		t.Errorf("%s is left behind", left[0].Name())
+	}
+}
+
+// Of many that listen at one name at the same time, which a killed process has left, one does. The others take nothing
+// away from it.
+func TestOneListener(t *testing.T) {
+	p := Place{Dir: t.TempDir()}
+	for range 50 {
+		left, err := newSocket()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Bind(left, p.sockaddr("listener")); err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(left)
+		const all = 8
+		listeners := make(chan *Listener, all)
+		var wait sync.WaitGroup
+		for range all {
+			wait.Go(func() {
+				l, err := p.Listen("listener", 2*all) // the others look whether it is abandoned
+				switch {
+				case err == nil:
+					listeners <- l
+				case !errors.Is(err, unix.EADDRINUSE):
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if n := len(listeners); n != 1 {
+			t.Fatalf("%d listen", n)
+		}
+		l := <-listeners
+		c, err := p.Connect("listener")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		l.Close()
+	}
+}
+
+// A listener whose file was removed does not remove that of the next one.
+func TestCloseLeavesOthers(t *testing.T) {
+	p := Place{Dir: t.TempDir()}
+	first, err := p.Listen("listener", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(p.sockaddr("listener").Name); err != nil {
+		t.Fatal(err)
+	}
+	second, err := p.Listen("listener", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	c, err := p.Connect("listener")
+	if err != nil {
+		t.Fatal("the second is gone:", err)
+	}
+	c.Close()
+	second.Close()
+	if left, _ := os.ReadDir(p.Dir); len(left) > 0 {
+		t.Errorf("%s is left behind", left[0].Name())
+	}
+}
+
+// A lock that another user could hold is refused.
+func TestForeignLock(t *testing.T) {
+	p := Place{Dir: t.TempDir()}
+	path := filepath.Join(p.Dir, fmt.Sprintf(".ramjet-lock-%d", os.Geteuid()))
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := p.Listen("listener", 1); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("%v, %v", l, err)
 	}
 }

@@ -46,7 +46,7 @@ func newSocket() (int, error) {
 // Listener accepts connections from peers. In the abstract namespace it ends with the process.
 type Listener struct {
 	fd   int
-	path string // of the file; empty: none
+	file *socketFile // nil: none
 }
 
 // Listen listens at a name. unix.EADDRINUSE means that another process does.
@@ -56,36 +56,20 @@ func (p Place) Listen(name string, backlog int) (*Listener, error) {
 		return nil, err
 	}
 	forkmark.Set(fd)
-	at := p.sockaddr(name)
 	d := &Listener{fd: fd}
-	err = unix.Bind(fd, at)
-	if errors.Is(err, unix.EADDRINUSE) && p.abandoned(at) {
-		err = unix.Bind(fd, at)
-	}
-	if err == nil && p.Dir != "" {
-		d.path = at.Name
-	}
-	if err == nil {
-		err = unix.Listen(fd, backlog)
+	at := p.sockaddr(name)
+	if p.Dir == "" {
+		if err = unix.Bind(fd, at); err == nil {
+			err = unix.Listen(fd, backlog)
+		}
+	} else {
+		d.file, err = p.publish(fd, at, backlog)
 	}
 	if err != nil {
-		d.Close()
+		unix.Close(fd)
 		return nil, os.NewSyscallError("bind", err)
 	}
 	return d, nil
-}
-
-// abandoned removes the file of a listener whose process ended without closing it.
-func (p Place) abandoned(at *unix.SockaddrUnix) bool {
-	if p.Dir == "" {
-		return false
-	}
-	fd, err := newSocket()
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	return errors.Is(unix.Connect(fd, at), unix.ECONNREFUSED) && unix.Unlink(at.Name) == nil
 }
 
 // FD returns the descriptor, which can be read when a peer is there.
@@ -103,8 +87,8 @@ func (d *Listener) Accept() (*Socket, error) {
 
 // Close closes the listener. Peers stay.
 func (d *Listener) Close() error {
-	if d.path != "" {
-		unix.Unlink(d.path) // it may be gone
+	if d.file != nil {
+		d.file.remove()
 	}
 	return os.NewSyscallError("close", unix.Close(d.fd))
 }
