@@ -95,9 +95,10 @@ func (r *recording) discard() {
 		return
 	}
 	r.writer.Close()
+	info, err := r.file.Stat()
 	r.file.Close()
-	if info, err := os.Lstat(r.file.Name()); err == nil && info.Mode().IsRegular() {
-		os.Remove(r.file.Name())
+	if err == nil {
+		removeSame(r.file.Name(), info)
 	}
 }
 

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -19,8 +20,9 @@ type plotFiles struct {
 
 // plotFile is a file for a drawing. The file keeps what it has until the drawing is written.
 type plotFile struct {
-	name string
-	file *os.File
+	name    string
+	file    *os.File
+	created bool // by this command
 }
 
 // add adds --svg and --png to a command.
@@ -38,7 +40,12 @@ func (p *plotFiles) open() error {
 			continue
 		}
 		var err error
-		if f.file, err = os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+		f.file, err = os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		f.created = err == nil
+		if errors.Is(err, fs.ErrExist) {
+			f.file, err = os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666)
+		}
+		if err != nil {
 			p.discard()
 			return usagef("%s: %w", flag, err)
 		}
@@ -68,7 +75,7 @@ func (f *plotFile) write(draw func(io.Writer, ...plots.Chart) error, charts []pl
 	return err
 }
 
-// discard closes the files that were not written, and removes those that are empty.
+// discard closes the files that were not written, and removes those that this command created.
 func (p *plotFiles) discard() {
 	for _, f := range []*plotFile{&p.svg, &p.png} {
 		if f.file == nil {
@@ -76,8 +83,15 @@ func (p *plotFiles) discard() {
 		}
 		info, err := f.file.Stat()
 		f.file.Close()
-		if f.file = nil; err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-			os.Remove(f.name)
+		if f.file = nil; err == nil && f.created && info.Size() == 0 {
+			removeSame(f.name, info)
 		}
+	}
+}
+
+// removeSame removes a regular file, unless another has its name now.
+func removeSame(name string, is fs.FileInfo) {
+	if there, err := os.Lstat(name); err == nil && is.Mode().IsRegular() && os.SameFile(there, is) {
+		os.Remove(name)
 	}
 }
