@@ -22,15 +22,18 @@ const (
 	maxHot = 8
 	// askEvery is how many passes share a look at the sockets: for peers that come and that die.
 	askEvery = 1024
-	// maxSleep bounds a sleep. A peer that breaks the rules can write to the word that wakes this process.
+	// maxSleep bounds a sleep, and is how often cold links are looked at whatever the doorbell says. A peer that
+	// breaks the rules can write to the doorbell, and so keep the device from hearing of others.
 	maxSleep = time.Second
+	// coldAtOnce is how many cold links one pass looks at for that.
+	coldAtOnce = 256
 )
 
 // network is the device's end of everything: listeners, links, and the doorbell that peers ring.
 //
 // A link is hot or cold. A hot one is looked at in each pass. The peer of a cold one rings the doorbell,
 // whose bits say which links to look at, and wakes the device if it sleeps. All links are cold while
-// it does.
+// it does. Once a second the device looks at cold links, too: another peer may have cleared the bits.
 type network struct {
 	port
 	place       shmem.Place
@@ -51,7 +54,7 @@ type network struct {
 	again       []*link // to be reported by the next Ready, and what that leaves to the one after
 	pending     []*link
 	passes      uint
-	asked       atomic.Bool // the sockets may have something
+	coldAt      int // slot at which the look at cold links goes on
 	deadline    pollwait.Deadline
 	waker
 	closed atomic.Bool
@@ -146,6 +149,30 @@ func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 	if n.passes++; n.passes%askEvery == 0 || n.asked.Load() {
 		n.asked.Store(false)
 		found += n.ask(f)
+		found += n.lookAtCold(f)
+	}
+	return found
+}
+
+// lookAtCold reports cold links whose peers have stirred, if it is time for that: some in each pass, until all
+// have had their turn.
+func (n *network) lookAtCold(f func(owner any, read, write bool)) (found int) {
+	if !n.rung.Load() {
+		return 0
+	}
+	end := min(n.coldAt+coldAtOnce, len(n.links))
+	for _, l := range n.links[n.coldAt:end] {
+		if l != nil && l.peer != nil && !l.hot && l.stirred() {
+			n.heat(l)
+			found++
+			f(l.owner, true, false)
+		}
+	}
+	if n.coldAt = end; end < len(n.links) {
+		n.asked.Store(true)
+	} else {
+		n.coldAt = 0
+		n.rung.Store(false)
 	}
 	return found
 }

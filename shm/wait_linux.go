@@ -20,6 +20,8 @@ import (
 // A peer that breaks the rules can write to the word, so an alarm ends each sleep. For a limit of the sleep
 // itself the system would set a timer of the processor, twice for each message: that takes up to 1 µs.
 type waker struct {
+	asked   atomic.Bool // the sockets may have something, or the alarm has rung
+	rung    atomic.Bool // the alarm has rung, and not all cold links were looked at since
 	word    *uint32
 	woken   atomic.Bool  // wake was called, and no Wait has ended since
 	waiting atomic.Int32 // in Wait
@@ -37,7 +39,7 @@ func (w *waker) init(word *uint32) {
 	w.rings.Store(int64(pollwait.Now() + pollwait.Instant(maxSleep)))
 }
 
-// ring ends the sleep that there is, and comes again.
+// ring ends the sleep that there is, has the next passes look at cold links, and comes again.
 func (w *waker) ring() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,6 +48,8 @@ func (w *waker) ring() {
 	}
 	w.rings.Store(int64(pollwait.Now() + pollwait.Instant(maxSleep))) // before it looks: who waits next knows
 	w.alarm.Reset(maxSleep)
+	w.rung.Store(true)
+	w.asked.Store(true)
 	if w.waiting.Load() > 0 {
 		w.end()
 	}
