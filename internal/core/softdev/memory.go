@@ -4,6 +4,7 @@ package softdev
 
 import (
 	"io"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
@@ -14,8 +15,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// memoryTurn is how many bytes a queue pair moves before it looks at the time.
-const memoryTurn = 256 << 10
+const (
+	// memoryTurn is how many bytes a queue pair moves before it looks at the time.
+	memoryTurn = 256 << 10
+	// restTime is the time between checks of a connection whose peer is there: the network tells of its end.
+	restTime = clock.Time(time.Minute)
+)
 
 // memoryCarrier carries data in memory that the processes share: engine local.
 type memoryCarrier struct {
@@ -193,8 +198,15 @@ func (f *memoryFlow) begin(c *conn, p rdmap.Params) bool {
 
 func (f *memoryFlow) prompt() bool                  { return true }
 func (f *memoryFlow) draining() bool                { return f.drains }
-func (f *memoryFlow) first(rdmap.Params) clock.Time { return checkTime }
-func (f *memoryFlow) check() clock.Time             { return checkTime }
+func (f *memoryFlow) first(rdmap.Params) clock.Time { return f.check() }
+
+// check returns when to look again whether the peer has ended, and its last message still waits for a receive.
+func (f *memoryFlow) check() clock.Time {
+	if f.c.link.Ended() {
+		return checkTime
+	}
+	return restTime
+}
 
 func (f *memoryFlow) detach() {
 	f.carrier.dev.timers.stop(&f.rnrTimer)
@@ -261,6 +273,9 @@ func (f *memoryFlow) receive() int {
 	ended := f.link.Ended()
 	if ended {
 		f.engine.Unheard()
+		if soon := d.passTime() + checkTime; c.timer.at > soon && !f.drains {
+			d.timers.set(&c.timer, soon)
+		}
 	}
 	count, moved := f.engine.Receive(memoryTurn)
 	f.startRNRTimer()
