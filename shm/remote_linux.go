@@ -102,7 +102,15 @@ type remote struct {
 	dir        *mapping
 	lookup     *local.Lookup
 	segments   map[uint64]*mapping
+	named      map[*mapping]struct{} // those of segments: a segment has one number
+	bytes      int                   // of segments
 	generation uint64
+}
+
+// takesMore reports whether a link's peer may have n bytes more mapped. One has at most as many segments, and bytes,
+// as are free: so a first one leaves half of them to others, two leave a third.
+func (r *remote) takesMore(net *network, n int) bool {
+	return len(r.segments) < maxMapped-len(net.mapped) && r.bytes+n <= maxMappedBytes-net.mappedBytes
 }
 
 func (r *remote) takeDirectory(n *network, fd int) bool {
@@ -125,10 +133,19 @@ func (r *remote) takeSegment(n *network, number uint64, fd int) bool {
 	if m == nil {
 		return true // what is in it goes through the peer
 	}
-	if r.segments == nil {
-		r.segments = make(map[uint64]*mapping)
+	if _, again := r.named[m]; again {
+		n.detach(m)
+		return false
 	}
-	r.segments[number] = m
+	if !r.takesMore(n, len(m.seg.Bytes())) {
+		n.detach(m)
+		return true
+	}
+	if r.segments == nil {
+		r.segments, r.named = make(map[uint64]*mapping), make(map[*mapping]struct{})
+	}
+	r.segments[number], r.named[m] = m, struct{}{}
+	r.bytes += len(m.seg.Bytes())
 	r.generation++ // it may have been looked for
 	return true
 }
@@ -136,7 +153,9 @@ func (r *remote) takeSegment(n *network, number uint64, fd int) bool {
 func (r *remote) drop(n *network, number uint64) {
 	if m := r.segments[number]; m != nil {
 		r.generation++
+		r.bytes -= len(m.seg.Bytes())
 		delete(r.segments, number)
+		delete(r.named, m)
 		n.detach(m)
 	}
 }
