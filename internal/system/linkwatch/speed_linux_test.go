@@ -2,7 +2,14 @@
 
 package linkwatch
 
-import "testing"
+import (
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
+)
 
 func TestSpeed(t *testing.T) {
 	for _, c := range []struct {
@@ -18,6 +25,31 @@ func TestSpeed(t *testing.T) {
 	for _, name := range []string{"", "lo", "no such interface", "../lo"} {
 		if got := Speed(name); got != 0 {
 			t.Errorf("interface %q: %d Mbit/s", name, got)
+		}
+	}
+}
+
+// The kernel says 10 Gbit/s of a pair of virtual interfaces, and of a bridge between such, whatever they do.
+func TestSpeedInMemory(t *testing.T) {
+	loopback.NeedIP(t)
+	if !loopback.InNamespace(t, 65536) {
+		return
+	}
+	loopback.SetUp(t, "link add left type veth peer name right", "link set left up", "link set right up",
+		"link add bridge0 type bridge", "link set left master bridge0", "link set bridge0 up")
+	runtime.LockOSThread() // and never unlock: this thread has a /sys of its own
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		t.Skip(err)
+	}
+	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Skip(err)
+	}
+	if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"left", "bridge0", "lo"} {
+		if got := Speed(name); got != 0 {
+			t.Errorf("%s: %d Mbit/s", name, got)
 		}
 	}
 }
