@@ -37,7 +37,9 @@ type remoteAdapter struct {
 
 	callsMu sync.Mutex
 	lastID  uint64
-	calls   map[uint64]chan string
+	calls   map[uint64]chan answer
+
+	lossCount
 }
 
 // maxQueued is how many bytes of packets are queued for the device before the socket is read no more, and the fabric
@@ -58,7 +60,7 @@ func attach(ctx context.Context, name, adapter string, d fabric.Driver) (*remote
 // attachTo attaches a driver to an adapter of the fabric whose process c leads to.
 func attachTo(ctx context.Context, c *net.UnixConn, adapter string, d fabric.Driver) (*remoteAdapter, error) {
 	a := &remoteAdapter{conn: c, driver: d, ended: make(chan struct{}), pool: link.New(link.Config{}), taken: make(chan struct{}, 1),
-		calls: make(map[uint64]chan string)}
+		calls: make(map[uint64]chan answer)}
 	a.outgoing.init(c, d.Wake)
 	r := newReader(c, maxMessage)
 	if err := a.join(ctx, r, adapter); err != nil {
@@ -67,6 +69,7 @@ func attachTo(ctx context.Context, c *net.UnixConn, adapter string, d fabric.Dri
 		return nil, err
 	}
 	go a.read(r)
+	a.RefreshLosses()
 	return a, nil
 }
 
@@ -173,18 +176,18 @@ func (a *remoteAdapter) handleAnswer(b []byte) error {
 	defer a.callsMu.Unlock()
 	if to := a.calls[n.ID]; to != nil {
 		delete(a.calls, n.ID)
-		to <- n.Error
+		to <- n
 	}
 	return nil
 }
 
 // call sends a request to the fabric's process, and waits for its answer.
-func (a *remoteAdapter) call(q request) error {
-	answer := make(chan string, 1)
+func (a *remoteAdapter) call(q request) (answer, error) {
+	to := make(chan answer, 1)
 	a.callsMu.Lock()
 	a.lastID++
 	q.ID = a.lastID
-	a.calls[q.ID] = answer
+	a.calls[q.ID] = to
 	a.callsMu.Unlock()
 	defer func() {
 		a.callsMu.Lock()
@@ -198,19 +201,19 @@ func (a *remoteAdapter) call(q request) error {
 	defer look.Stop()
 	for {
 		select {
-		case why := <-answer:
-			if why != "" {
-				return errors.New(why)
+		case got := <-to:
+			if got.Error != "" {
+				return got, errors.New(got.Error)
 			}
-			return nil
+			return got, nil
 		case <-a.ended:
-			return net.ErrClosed
+			return answer{}, net.ErrClosed
 		case <-look.C:
 			if err := errStopped(a.conn); err != nil {
-				return err
+				return answer{}, err
 			}
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return answer{}, context.Cause(ctx)
 		}
 	}
 }
@@ -240,7 +243,8 @@ func (a *remoteAdapter) Serve(class uint8, yes bool) {
 	a.send(request{Op: opServe, Class: class, On: yes})
 }
 func (a *remoteAdapter) Claim(id, mask uint64) error {
-	return a.call(request{Op: opClaim, Service: id, Mask: mask})
+	_, err := a.call(request{Op: opClaim, Service: id, Mask: mask})
+	return err
 }
 
 // Alloc implements adapter.

@@ -106,6 +106,8 @@ const (
 	opServe    operation = "serve" // a management class
 	opSetSM    operation = "set-sm"
 	opViolated operation = "violated" // a packet had a wrong key
+	opDropped  operation = "dropped"  // the device has dropped packets
+	opLosses   operation = "losses"   // asks how many packets were lost
 )
 
 // request is an operation with its parameters; those of other operations are zero.
@@ -117,11 +119,19 @@ type request struct {
 	Class     uint8
 	On        bool
 	Violation *violation `json:",omitempty"`
+	Packets   uint64     `json:",omitempty"`
 }
 
 type answer struct {
-	ID    uint64
-	Error string // empty: done
+	ID     uint64
+	Error  string  // empty: done
+	Losses *losses `json:",omitempty"`
+}
+
+// losses is how many packets the fabric has lost; Known is false if it may have lost others.
+type losses struct {
+	Packets uint64
+	Known   bool
 }
 
 // changed is the new state of a port.
@@ -238,9 +248,14 @@ func decode(b []byte, v any) error {
 	return nil
 }
 
-// run carries out a request.
-func (r *request) run(s *fabric.Attachment) error {
+// run carries out a request, and puts what it asks for into the answer.
+func (r *request) run(s *fabric.Attachment, a *answer) error {
 	switch r.Op {
+	case opDropped:
+		s.Dropped(r.Packets)
+	case opLosses:
+		n, known := s.Losses()
+		a.Losses = &losses{n, known}
 	case opClaim:
 		return s.Claim(r.Service, r.Mask)
 	case opUnclaim:

@@ -22,6 +22,9 @@ func (p *path) Key() ibta.PathKey { return p.key }
 // Full returns false: credits hold senders back when a receive buffer is full.
 func (p *path) Full() bool { return false }
 
+// Holds returns false: the fabric counts what it loses.
+func (p *path) Holds() bool { return false }
+
 // Resolve checks an address vector.
 func (p *port) Resolve(attr *verbs.AHAttr) (ibta.Path, error) {
 	bad := func(format string, a ...any) (ibta.Path, error) {

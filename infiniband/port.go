@@ -42,6 +42,9 @@ type adapter interface {
 	Violated(port int, t mad.Trap, d mad.KeyDetails)
 	Addr() netip.Addr
 	Neighbor(a netip.Addr) (ib.GID, bool)
+	Losses() (n uint64, known bool)
+	RefreshLosses()
+	Dropped(n uint64)
 	Close()
 }
 

@@ -295,8 +295,8 @@ func (g *session) read(r *reader) {
 		if k != kindRequest || decode(body, &q) != nil {
 			return
 		}
-		if err := q.run(g.attachment); q.ID != 0 {
-			a := answer{ID: q.ID}
+		a := answer{ID: q.ID}
+		if err := q.run(g.attachment, &a); q.ID != 0 {
 			if err != nil {
 				a.Error = err.Error()
 			}

@@ -130,6 +130,15 @@ func (r *route) Full() bool {
 	return ok && used >= 2*r.port.window()
 }
 
+// Holds asks the system, which knows its own queues, and the socket buffers of peers on the same host.
+func (r *route) Holds() bool {
+	if r.port.sock.Unsent() > 0 || r.sock != nil && r.sock.sock.Unsent() > 0 {
+		return true
+	}
+	unread, ok := r.port.queues.Received(r.port.local, r.to)
+	return ok && unread > 0
+}
+
 // Refused asks the host whether anybody receives at its RoCEv2 port.
 func (p *port) Refused(ctx context.Context, to ibta.Path) error {
 	host := to.(*route).to

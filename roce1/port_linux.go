@@ -127,6 +127,9 @@ func (r *route) Key() ibta.PathKey { return r.key }
 // Full returns false: the state of the peer's ring is unknown.
 func (r *route) Full() bool { return false }
 
+// Holds asks the system, which knows what waits in the interface's queue.
+func (r *route) Holds() bool { return r.port.sock.Unsent() > 0 }
+
 // peerMAC returns the peer's Ethernet address, or the last known one if the kernel has forgotten it.
 func (r *route) peerMAC() (mac, bool) {
 	if r.addr.IsValid() {

@@ -24,6 +24,10 @@ type QPCounts struct {
 	RNRs           uint64 // RNR NAKs: the peer had posted no receive
 	Retransmitted  uint64
 
+	// LateAcks counts acknowledgements that came after their timeout, though nothing had been lost: the peer, or
+	// this process, had no processor. Timeouts that led to none of them, nor to a NAK, were losses.
+	LateAcks uint64
+
 	// Of the responder.
 	Duplicates    uint64 // requests that had been carried out before
 	OutOfSequence uint64 // requests ahead of the expected one
@@ -67,6 +71,7 @@ func (s *QPStats) Metrics() []Metric {
 		counter("qp_rcvd_pkts", UnitPackets, "packets received", s.RecvPackets),
 		counter("qp_retransmitted_pkts", UnitPackets, "packets sent again", s.Retransmitted),
 		counter("qp_timeouts", UnitEvents, "retransmissions because no acknowledgement came in time", s.Timeouts),
+		counter("qp_late_acks", UnitEvents, "acknowledgements that came after the timeout, though nothing had been lost", s.LateAcks),
 		counter("qp_rcvd_seq_err", UnitEvents, "retransmissions because the peer missed a packet", s.SequenceErrors),
 		counter("qp_lost_responses", UnitEvents, "retransmissions because a response was missing", s.LostResponses),
 		counter("qp_rcvd_rnr_err", UnitEvents, "retransmissions because the peer had posted no receive", s.RNRs),

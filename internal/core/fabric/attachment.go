@@ -103,7 +103,7 @@ func (s *Attachment) Close() {
 		s.m.setSM(f, false)
 	}
 	for _, o := range s.unsent {
-		f.net.Release(o.packet)
+		f.lose(o.packet)
 	}
 	s.unsent = nil
 	s.signalRoom()

@@ -73,6 +73,7 @@ type Fabric struct {
 	portChanges  []portChange // for loop to report
 	manager      *manager
 	leaves       leaves
+	losses       losses
 	closed       bool
 }
 
@@ -183,6 +184,7 @@ func (f *Fabric) step() {
 		}
 	}
 	f.checkStalls()
+	f.publishLosses()
 	if due := f.deadline(); due != f.waitDeadline {
 		f.waitDeadline = due
 		var t time.Time

@@ -144,7 +144,7 @@ func (s *Attachment) check(atOnce bool) {
 // dropQueue releases the packets in the queue.
 func (s *Attachment) dropQueue() {
 	for s.queue.Len() > 0 {
-		s.f.net.Release(s.pop().Packet)
+		s.f.lose(s.pop().Packet)
 		s.taken++
 	}
 }

@@ -104,7 +104,7 @@ func (m *member) deliver(f *Fabric, port *link.Port) {
 			s.enqueue(num, p) // its device counts the packet as dropped
 			continue
 		}
-		f.net.Release(p)
+		f.lose(p)
 	}
 }
 
@@ -176,7 +176,7 @@ func (s *Attachment) pop() Arrival {
 
 func (s *Attachment) drop(p *link.Packet) {
 	s.m.dropped++
-	s.f.net.Release(p)
+	s.f.lose(p)
 }
 
 // deliverMulticast gives a multicast packet to all attachments; they know which queue pairs belong to the group.
@@ -196,7 +196,7 @@ func (m *member) deliverMulticast(f *Fabric, port int, p *link.Packet) {
 		last = s
 	}
 	if last == nil {
-		f.net.Release(p)
+		f.lose(p)
 		return
 	}
 	last.enqueue(port, p)

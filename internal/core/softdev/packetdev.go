@@ -13,7 +13,8 @@ import (
 // PacketDevice is a verbs device over ports for packets: RoCEv2.
 type PacketDevice struct {
 	Device
-	port Port
+	port   Port
+	losses LossCounter // the port; nil: it counts none
 
 	engine ibta.Device
 	last   *packetQP // the one that the last packet was for
@@ -35,6 +36,9 @@ func New(name, kind string, guid uint64, port Port) *PacketDevice {
 		flows:  make(map[ibta.PathKey]*ibta.Flow),
 	}
 	d.engine = ibta.Device{Resolve: d.resolve, Persist: d.persist, Limits: lim}
+	if n, ok := port.(LossCounter); ok {
+		d.engine.Network, d.losses = n, n
+	}
 	d.Device.init(d, port, &d.engine.Device, packetAttr(name, kind, guid))
 	d.progress.init(d, lim)
 	d.run()

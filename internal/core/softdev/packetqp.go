@@ -4,7 +4,9 @@ package softdev
 
 import (
 	"slices"
+	"time"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/internal/core/queue"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
@@ -93,15 +95,23 @@ func (q *packetQP) release() error {
 	return nil
 }
 
-// timeout tells the engine of its deadline. One that has moved back is found out when the old one comes.
+// timeout tells the engine of its deadline. One that has moved back is found out when the old one comes. Where this
+// pass has received packets, those that it left may be answers: the next passes receive them first, for a while.
 func (q *packetQP) timeout() {
 	d := q.dev
 	if due, now := q.engine.Deadline(), d.passTime(); due != 0 && due <= now {
+		if d.passPackets > 0 && now-due < readFirst {
+			d.timers.set(&q.timer, now+1)
+			return
+		}
 		q.engine.HandleTimeout(now)
 		d.addReady(q)
 	}
 	d.setTimer(q)
 }
+
+// readFirst is how long a deadline waits for passes that receive.
+const readFirst = clock.Time(500 * time.Microsecond)
 
 // setTimer has the timer fire no later than the engine's deadline.
 func (d *PacketDevice) setTimer(q *packetQP) { d.timers.setBy(&q.timer, q.engine.Deadline()) }

@@ -49,6 +49,14 @@ type Port interface {
 	Close() error
 }
 
+// LossCounter is a Port whose network counts the packets that it loses. Its methods come with the device's lock held.
+type LossCounter interface {
+	ibta.Network
+	// Dropped reports that the device has dropped n packets that it had received. Their senders may have to send
+	// them again.
+	Dropped(n uint64)
+}
+
 // Locator is a Port that may have to resolve the addresses of peers first.
 type Locator interface {
 	// Locate resolves a GID, unless the port knows it already, or returns why it cannot. It takes

@@ -74,7 +74,8 @@ func (p *memPort) Limits() ibta.Limits {
 // memPath leads to the port of a GID. Nobody knows how full its buffer is.
 type memPath verbs.GID
 
-func (memPath) Full() bool { return false }
+func (memPath) Full() bool  { return false }
+func (memPath) Holds() bool { return false }
 
 func (p memPath) Key() ibta.PathKey { return ibta.PathKey{GID: verbs.GID(p), Port: 1} }
 

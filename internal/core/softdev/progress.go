@@ -44,9 +44,10 @@ const (
 type progress struct {
 	deliverTo   func(*ib.Packet, *ibta.Arrival) // d.take, made once
 	batch       *ibta.Batch
-	isStalled   bool // the port took no more: batch is to be sent again
-	passPackets int  // received in the present pass
-	sentBatches int  // sent in it
+	isStalled   bool   // the port took no more: batch is to be sent again
+	passPackets int    // received in the present pass
+	sentBatches int    // sent in it
+	dropped     uint64 // packets, as the network was told
 	ackWait     ackWait
 }
 
@@ -59,6 +60,12 @@ func (p *progress) init(d *PacketDevice, lim ibta.Limits) {
 func (d *PacketDevice) receive() int {
 	d.passPackets, d.sentBatches = 0, 0
 	n, _ := d.port.Receive(&d.engine.Counters, d.deliverTo) // an error is that of a closed port; others are counted where they happen
+	if n > 0 && d.losses != nil {
+		if now := d.engine.Counters.Lost(); now != d.dropped {
+			d.losses.Dropped(now - d.dropped)
+			d.dropped = now
+		}
+	}
 	return n
 }
 

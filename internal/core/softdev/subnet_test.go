@@ -61,7 +61,8 @@ type subnetPath struct {
 	from verbs.GID
 }
 
-func (p *subnetPath) Full() bool { return false }
+func (p *subnetPath) Full() bool  { return false }
+func (p *subnetPath) Holds() bool { return false }
 
 func (p *subnetPath) Key() ibta.PathKey {
 	return ibta.PathKey{GID: p.to.DGID, LID: p.to.DLID, Port: uint8(p.to.Port)}

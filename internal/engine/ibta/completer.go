@@ -135,6 +135,7 @@ func (q *QP) ackedTo(now clock.Time, psn ib.PSN) bool {
 		q.releaseWindow(now, q.cost(w, r.acked, n))
 		r.acked = n
 		if r.next == 0 {
+			r.ackedUnsent(n)
 			r.sent = max(r.sent, n)
 		}
 		if n < w.packets {
@@ -212,6 +213,7 @@ func (q *QP) land(now clock.Time, p *ib.Packet) {
 	}
 	r.acked++
 	if r.next == 0 {
+		r.ackedUnsent(r.acked)
 		r.sent = max(r.sent, r.acked)
 	}
 	f := q.path.Flow

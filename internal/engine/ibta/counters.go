@@ -57,12 +57,23 @@ type Counters struct {
 	RemoteErrors  uint64 // all other NAKs, sent or received
 	Rewinds       uint64 // times a requester went back
 	Timeouts      uint64
+	LateAcks      uint64
 	RetryExceeded uint64
 	Marked        uint64 // packets that had met congestion
 	CNPSent       uint64 // congestion notifications
 	CNPReceived   uint64
 	Forwarded     uint64 // to other processes of the address
 	Dropped       [NumReasons]uint64
+}
+
+// Lost returns how many received packets were dropped that their senders may have to send again.
+func (c *Counters) Lost() (n uint64) {
+	for why, dropped := range c.Dropped {
+		if r := Reason(why); r != DropDuplicate && r != DropGhost {
+			n += dropped
+		}
+	}
+	return n
 }
 
 // Metrics returns the counters, with Linux rxe's names where it has them.
@@ -86,7 +97,8 @@ func (c *Counters) Metrics() []verbs.Metric {
 		{Name: "rcvd_rnr_err", Unit: packets, Help: "RNR NAKs received: the peer had posted no receive", Value: c.RNRReceived},
 		{Name: "remote_err", Unit: packets, Help: "other NAKs, sent or received", Value: c.RemoteErrors},
 		{Name: "rewinds", Unit: events, Help: "times that a requester went back to send again", Value: c.Rewinds},
-		{Name: "timeouts", Unit: events, Help: "times that no acknowledgement came in time", Value: c.Timeouts},
+		{Name: "timeouts", Unit: events, Help: "times that no acknowledgement came in time, and a requester sent again or gave up", Value: c.Timeouts},
+		{Name: "late_acks", Unit: events, Help: "acknowledgements that came after the timeout, though nothing had been lost", Value: c.LateAcks},
 		{Name: "retry_exceeded_err", Unit: events, Help: "queue pairs that gave their peer up", Value: c.RetryExceeded},
 		{Name: "rcvd_ecn_marked", Unit: packets, Help: "packets received that had met congestion", Value: c.Marked},
 		{Name: "sent_cnp", Unit: packets, Help: "congestion notifications sent", Value: c.CNPSent},

@@ -20,6 +20,7 @@ type host struct {
 	*ibta.Device
 	pd     *verbs.PD
 	full   func() bool // what is known of its peers' buffers; nil: nothing
+	holds  bool        // what it sent is still there
 	addr   netip.Addr
 	window int // of its flows
 	rand   *rand.Rand
@@ -96,6 +97,7 @@ type path struct {
 
 func (p path) Key() ibta.PathKey { return p.key }
 func (p path) Full() bool        { return p.from.full != nil && p.from.full() }
+func (p path) Holds() bool       { return p.from.holds }
 
 // newQP makes a queue pair; its device, domain, number and owner are filled in.
 func (h *host) newQP(c queue.Config) *qp {

@@ -22,6 +22,9 @@ type Path interface {
 	// Full reports whether the peer's receive buffer is so full that another window ([Limits])
 	// might overrun it. It returns false where the port cannot tell.
 	Full() bool
+	// Holds reports whether packets sent by the path are still on this host: the system has not sent them,
+	// or a peer here has not read them. It returns false where the port cannot tell.
+	Holds() bool
 }
 
 // Arrival is what the port knows of a received packet beyond its transport headers.

@@ -24,6 +24,8 @@ type Device struct {
 	// Persist begins to make memory persistent, and calls Flush.Done later. Regions allow
 	// FLUSH to persistence only on devices that have it.
 	Persist func(*Flush)
+	// Network counts lost packets; nil: they are lost without a trace.
+	Network Network
 	Limits  Limits // of the port
 	pace    pace
 	grh     []byte // scratch

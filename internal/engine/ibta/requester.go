@@ -133,6 +133,9 @@ func (q *QP) request(now clock.Time, b *Batch) {
 	}
 	if r.sending && q.reliable() {
 		q.path.Flow.sent(now, q)
+		if r.retransmitAt == 0 { // nothing else is in flight
+			r.late.losses = q.losses()
+		}
 		q.armRetransmit(now)
 	}
 	q.failOldest()

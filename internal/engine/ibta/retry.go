@@ -25,6 +25,7 @@ type retry struct {
 	once         ib.PSN // packets from here on were sent only once
 	asked        bool   // went back for a lost response; what follows it is no new sign of loss
 	rtt          roundTrip
+	late         lateness
 }
 
 // roundTrip estimates the time until an acknowledgement arrives, from packets that requested one.
@@ -102,7 +103,7 @@ func (q *QP) silenceLimit() clock.Time {
 
 // slow reports whether the peer has timed out a second time. It may have a long queue of what was
 // sent before, and take it more slowly than whole windows would arrive.
-func (r *retry) slow() bool { return r.timeouts > 1 }
+func (r *retry) slow() bool { return r.timeouts > 0 }
 
 // recoveredPackets is how many packets a slow peer acknowledges between two timeouts to count as slow no
 // longer: at least what a closed window holds, at 192 bytes each.
@@ -165,6 +166,7 @@ func (q *QP) measure(now clock.Time, psn ib.PSN) {
 func (q *QP) progress(now clock.Time) {
 	r := &q.req
 	q.path.Flow.ask(now)
+	q.noteLate()
 	r.retries, r.rnrRetries, r.retransmitAt = 0, 0, 0
 	r.asked = false
 	done := r.high.Add(-1)
@@ -187,26 +189,35 @@ func (q *QP) progress(now clock.Time) {
 	}
 }
 
-// retransmitTimeout goes back to the oldest packet, or gives up.
+// retransmitTimeout goes back to the oldest packet, waits on for an acknowledgement that is only late, or gives
+// up.
 func (q *QP) retransmitTimeout(now clock.Time) {
 	r := &q.req
+	due := r.retransmitAt
 	r.retransmitAt = 0
 	if !r.outstanding() {
 		return
 	}
-	q.Device.Counters.Timeouts++
-	r.timeouts++
-	r.silentAt = r.unacked()
-	r.asked = false
+	onlyLate := q.onlyLate(now, due)
 	if p := q.silenceLimit(); p != 0 && now-r.progressAt >= p {
+		q.Device.Counters.Timeouts++
 		q.Device.Counters.RetryExceeded++
 		q.fail(verbs.RetryExceeded)
 		return
 	}
-	r.recover = r.high
-	q.Counts.Timeouts++
-	q.rewind()
-	q.path.Flow.silent(now)
+	if onlyLate {
+		r.late.overdue = true
+	} else {
+		q.Device.Counters.Timeouts++
+		q.Counts.Timeouts++
+		r.timeouts++
+		r.silentAt = r.unacked()
+		r.asked = false
+		r.recover = r.high
+		q.rewind()
+		r.late.unproven = true
+		q.path.Flow.silent(now)
+	}
 	longest := longestWait
 	if t := q.timeout(); t != 0 {
 		longest = min(longest, t)
@@ -266,6 +277,7 @@ func (q *QP) rewind() {
 		r.askedEnd = r.unacked()
 	}
 	r.once, r.rtt.again = r.high, true
+	r.late.overdue, r.late.unproven = false, false
 	q.leaveFlow()
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
-// slow posts work requests to a peer that is silent twice. It has got the first packet since.
+// slow posts work requests to a peer that is silent. It has got the first packet since.
 func slow(t *testing.T, wrs func(*script) []verbs.SendWR) *script {
 	t.Helper()
 	s := start(t, verbs.RC)
 	s.post(wrs(s)...)
-	s.pass(24*time.Millisecond - 1)
+	s.pass(8*time.Millisecond - 1)
 	s.out = nil
 	s.pass(1)
 	s.wantFrom(sendPSN, 1)
@@ -49,8 +49,7 @@ func (s *script) wantFrom(psn ib.PSN, n int) {
 	s.out = nil
 }
 
-// What a slow peer gets doubles with each round trip until it has kept up with a whole window. From
-// then on one silence is no more than a loss again.
+// What a slow peer gets doubles with each round trip until it has kept up with a whole window.
 func TestSlowPeer(t *testing.T) {
 	s := slow(t, manyWrites)
 	psn := sendPSN
@@ -66,9 +65,8 @@ func TestSlowPeer(t *testing.T) {
 		n = len(s.out)
 		s.out = nil
 	}
-	s.pass(32 * time.Millisecond) // backed off twice, and only what was sent again is acknowledged
-	if n := len(s.out); n < 128 {
-		t.Errorf("%d packets sent again, want a window of them", n)
+	if n < 128 {
+		t.Errorf("%d packets sent, want a window of them", n)
 	}
 }
 
@@ -80,7 +78,7 @@ func TestSlowPeerSilent(t *testing.T) {
 	s.wantFrom(101, 2)
 	s.ack(102)
 	s.wantFrom(103, 4)
-	s.pass(32 * time.Millisecond)
+	s.pass(16 * time.Millisecond)
 	s.wantFrom(103, 1)
 	s.ack(104)
 	s.wantFrom(105, 3)

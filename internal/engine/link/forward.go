@@ -19,7 +19,7 @@ func (n *Net) forward(q *Port, p *Packet) {
 	if q.state.Partition.EnforceIn && !q.admits(p) {
 		q.state.Counters.RcvConstraint++
 		n.reportPKeyViolation(q, p)
-		n.drop(p)
+		n.lose(p)
 		return
 	}
 	if multicast(dlid) {
@@ -34,7 +34,7 @@ func (n *Net) forward(q *Port, p *Packet) {
 	out := route(nd.state.Tables, dlid)
 	if out == node.NoRoute || int(out) >= len(nd.ports) || int(out) == q.num {
 		q.state.Counters.RcvSwitchRelayErrors++
-		n.drop(p)
+		n.lose(p)
 		return
 	}
 	if out == 0 {
@@ -44,7 +44,7 @@ func (n *Net) forward(q *Port, p *Packet) {
 	o := nd.ports[out]
 	lane, ok := n.outputLane(o, q, p)
 	if !ok {
-		n.drop(p)
+		n.lose(p)
 		return
 	}
 	n.enqueue(o, lane, q.num, p)
@@ -156,7 +156,7 @@ func (n *Net) forwardMulticast(q *Port, p *Packet, dlid uint16) {
 		if group == [4]uint64{} {
 			q.state.Counters.RcvSwitchRelayErrors++
 		}
-		n.drop(p)
+		n.lose(p)
 		return
 	}
 	if toSwitch {
@@ -182,7 +182,7 @@ func (n *Net) deliverToSwitch(q *Port, p *Packet) {
 		return
 	}
 	q.state.Counters.RcvErrors++ // a switch has no other queue pairs
-	n.drop(p)
+	n.lose(p)
 }
 
 // sendFromSwitch sends a packet from a switch's port 0, by forwarding it as if it had come in there.

@@ -88,7 +88,7 @@ func (n *Net) expire(o *Port) {
 			}
 			p := n.dequeue(o, lane)
 			o.state.Counters.XmitDiscards++
-			n.drop(p)
+			n.lose(p)
 			if l.discards++; o.state.Lanes.Stall != 0 && l.discards >= o.state.Lanes.Stall {
 				l.discards = 0
 				l.stalled = n.now + max(1, stallFactor*o.headLife())

@@ -51,6 +51,7 @@ type Net struct {
 	copies       []*Port // output ports of the multicast packet that is being forwarded
 	record       Recorder
 	scratch      []byte // for frames that are recorded or corrupted
+	losses       uint64 // see Losses
 }
 
 // New returns a network without nodes.
@@ -120,11 +121,11 @@ func (n *Net) Remove(now clock.Time, nd *Node) {
 		}
 		n.flush(p, loopLane)
 		for q := p.arrivals.pop(); q != nil; q = p.arrivals.pop() {
-			n.drop(q)
+			n.lose(q)
 		}
 	}
 	for q := nd.datagrams.pop(); q != nil; q = nd.datagrams.pop() {
-		n.drop(q)
+		n.lose(q)
 	}
 	nd.off, nd.agent = true, nil
 	n.timers.stop(&nd.timer)

@@ -121,6 +121,15 @@ func (n *Net) drop(p *Packet) {
 	n.free(p)
 }
 
+// lose drops a packet that its sender may have to send again.
+func (n *Net) lose(p *Packet) {
+	n.losses++
+	n.drop(p)
+}
+
+// Losses returns how many packets, other than those of subnet management, did not get to where they were sent.
+func (n *Net) Losses() uint64 { return n.losses }
+
 // Accessors of header fields that every hop reads. Only wellFormed and bth take packets of any length: the others are for
 // those that one of the two has passed.
 

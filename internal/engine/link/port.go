@@ -113,13 +113,13 @@ func (n *Net) portDown(p *Port) {
 	if p.tx != nil && p.tx.lane != loopLane {
 		n.timers.stop(&p.timers[txTimer])
 		p.state.Counters.XmitDiscards++
-		n.drop(p.tx)
+		n.lose(p.tx)
 		p.tx = nil
 		n.markReady(p)
 	}
 	for f := p.flights.pop(); f.when != 0; f = p.flights.pop() {
 		if f.packet != nil {
-			n.free(f.packet)
+			n.lose(f.packet)
 		}
 	}
 	n.timers.stop(&p.timers[arrivalTimer])

@@ -111,7 +111,7 @@ func (n *Net) enqueue(o *Port, lane uint8, from int, p *Packet) {
 	if l.stalled != 0 {
 		if n.now < l.stalled {
 			o.state.Counters.XmitDiscards++
-			n.drop(p)
+			n.lose(p)
 			return
 		}
 		l.stalled = 0
@@ -147,6 +147,6 @@ func (n *Net) flush(o *Port, lane uint8) {
 	for o.out[lane].n > 0 {
 		p := n.dequeue(o, lane)
 		o.state.Counters.XmitDiscards++
-		n.drop(p)
+		n.lose(p)
 	}
 }

@@ -13,7 +13,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 	if p.vcrcError {
 		c.SymbolErrors++
 		c.RcvErrors++
-		n.free(p)
+		n.lose(p)
 		n.notifyAgent(q, func(w Watcher) { w.PhysicalError(n.now, q.num) })
 		return
 	}
@@ -69,7 +69,7 @@ func (n *Net) arrive(q *Port, p *Packet, lane uint8) {
 
 // discard frees a packet received at port q that does not enter its buffer.
 func (n *Net) discard(q *Port, p *Packet, lane uint8) {
-	n.free(p)
+	n.lose(p)
 	n.creditChanged(q, lane)
 }
 
@@ -86,7 +86,7 @@ func (n *Net) deliver(q *Port, p *Packet) {
 	bth := p.bth()
 	if bth == 0 {
 		c.RcvErrors++ // raw, or too short
-		n.drop(p)
+		n.lose(p)
 		return
 	}
 	qp := p.destQP(bth)
@@ -96,7 +96,7 @@ func (n *Net) deliver(q *Port, p *Packet) {
 	}
 	if dlid := p.dlid(); !q.owns(dlid) && !multicast(dlid) {
 		c.RcvErrors++
-		n.drop(p)
+		n.lose(p)
 		return
 	}
 	if qp == ib.QP1 && n.deliverDatagram(q, p, bth) {

@@ -70,7 +70,7 @@ func (n *Net) Full(o *Port, p *Packet) bool {
 
 func (n *Net) refuse(o *Port, p *Packet) bool {
 	o.state.Counters.XmitDiscards++
-	n.free(p)
+	n.lose(p)
 	return true
 }
 
@@ -196,7 +196,7 @@ func (n *Net) nextToSend(o *Port, lane uint8) *Packet {
 	p := n.dequeue(o, lane)
 	if n.tooOld(o, p) {
 		o.state.Counters.XmitDiscards++
-		n.drop(p)
+		n.lose(p)
 		return nil
 	}
 	o.out[lane].discards = 0

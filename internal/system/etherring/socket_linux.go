@@ -203,6 +203,15 @@ func (s *Socket) membership(what int, mac [6]byte) error {
 	return os.NewSyscallError("setsockopt PACKET_MEMBERSHIP", unix.SetsockoptPacketMreq(s.fd, unix.SOL_PACKET, what, &m))
 }
 
+// Unsent returns how many bytes of the system's memory wait to leave this host.
+func (s *Socket) Unsent() int {
+	n, err := unix.IoctlGetInt(s.fd, unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // Close ends the waits, for good, and closes the socket. Nobody is in Next or Send. Closing twice is
 // harmless.
 func (s *Socket) Close() error {

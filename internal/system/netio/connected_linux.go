@@ -145,6 +145,16 @@ func (c *Connected) Send(t *Train) error {
 	return err
 }
 
+// Unsent is like [Socket.Unsent].
+func (c *Connected) Unsent() int {
+	if c.socket.closed.Load() || c.fd < 0 {
+		return 0
+	}
+	n := unsentBy(c.fd)
+	runtime.KeepAlive(c.socket)
+	return n
+}
+
 func (c *Connected) send(t *Train) error {
 	s := c.socket
 	var control sendControl

@@ -73,6 +73,7 @@ type transport interface {
 	send(t *Train) error
 	recv(into []Datagrams) (int, error)
 	wait(writable bool) error
+	unsent() int
 	doze(d time.Duration)
 	setDeadline(t time.Time)
 	wake()
@@ -148,6 +149,10 @@ func (s *Socket) Wait() error { return s.impl.wait(false) }
 // WaitWritable is Wait that also returns when the system can take more to send. Use it only after
 // [ErrAgain]: a socket can nearly always take more.
 func (s *Socket) WaitWritable() error { return s.impl.wait(true) }
+
+// Unsent returns how many bytes of the system's memory wait to leave this host: those of a slow interface's queue. It
+// returns 0 where the system does not tell.
+func (s *Socket) Unsent() int { return s.impl.unsent() }
 
 // Doze blocks until something can be received, or for the given time. Unlike Wait, any number of
 // goroutines may call it at once. Neither a deadline nor Wake ends it. Systems without it return at once.

@@ -207,6 +207,8 @@ func (p *plain) wait(writable bool) error {
 	}
 }
 
+func (*plain) unsent() int { return 0 }
+
 func (p *plain) doze(time.Duration) {}
 
 func (p *plain) setDeadline(t time.Time) {

@@ -12,6 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// unsent asks for what the first socket, which sends, has in the queues below it.
+func (s *batched) unsent() int {
+	if s.closed.Load() {
+		return 0
+	}
+	n := unsentBy((*s.ports.Load())[0].fd)
+	runtime.KeepAlive(s)
+	return n
+}
+
+func unsentBy(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 func (s *batched) send(t *Train) error {
 	if t.count == 0 {
 		return nil

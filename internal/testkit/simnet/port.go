@@ -129,6 +129,9 @@ func (r *route) Key() ibta.PathKey { return keyOf(r.to) }
 // Full is unknown, as it is of other hosts.
 func (r *route) Full() bool { return false }
 
+// Holds is unknown, as it is of other hosts.
+func (r *route) Holds() bool { return false }
+
 // Connect and Disconnect have nothing to do.
 func (p *Port) Connect(ibta.Path)    {}
 func (p *Port) Disconnect(ibta.Path) {}
