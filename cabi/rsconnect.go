@@ -22,7 +22,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Limits of setting up a connection. Peers answer when their programs call raccept.
+// Limits of setting up a connection.
 const (
 	rsConnectTimeout = 2 * time.Minute
 	rsAcceptTimeout  = 30 * time.Second
@@ -121,98 +121,116 @@ func rj_rs_listen(fd, backlog C.int) C.int {
 			s.listen.listeners = append(s.listen.listeners, l)
 		}
 		s.state = rsListening
+		var ctx context.Context
+		ctx, s.stop = context.WithCancel(context.Background())
+		slots := make(chan struct{}, max(int(backlog), rnet.DefaultBacklog))
 		for _, l := range s.listen.listeners {
-			s.background.Go(func() { s.requests(l) })
+			s.background.Go(func() { s.requests(ctx, l, slots) })
 		}
 		return nil
 	})
 }
 
-// requests queues a listener's requests for raccept.
-func (s *rsock) requests(l *cm.Listener) {
+// requests accepts a listener's requests, so that peers do not wait for raccept. slots has an element for each
+// connection that is being established, or waits for raccept.
+func (s *rsock) requests(ctx context.Context, l *cm.Listener, slots chan struct{}) {
 	for {
-		req, err := l.Next(context.Background())
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		req, err := l.Next(ctx)
 		if err != nil {
 			return
 		}
-		s.mu.Lock()
-		if s.state == rsListening {
-			s.listen.requests = append(s.listen.requests, req)
-			req = nil
-		}
-		s.mu.Unlock()
-		if req != nil {
-			req.Reject(nil)
-		}
-		s.wake()
+		s.background.Go(func() { s.accept(ctx, req, slots) })
 	}
 }
 
-func (s *rsock) stopListening() {
+// accept accepts a request, and queues the connection for raccept.
+func (s *rsock) accept(ctx context.Context, req *cm.Request, slots chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, rsAcceptTimeout)
+	defer cancel()
+	dev := req.ID().Device()
+	s.mu.Lock()
+	opt := s.opt
+	s.mu.Unlock()
+	conn, err := rnet.AcceptRequest(ctx, req, opt.fit(dev))
+	if err != nil {
+		<-slots // the peer was rejected, or went away
+		return
+	}
+	s.mu.Lock()
+	listens := s.state == rsListening
+	if listens {
+		s.listen.ready = append(s.listen.ready, rsAccepted{conn, dev, opt, slots})
+	}
+	s.mu.Unlock()
+	if !listens {
+		conn.Close()
+		return
+	}
+	s.wake()
+}
+
+// stopListening returns the connections that nobody has accepted. The lock is held.
+func (s *rsock) stopListening() []rsAccepted {
 	for _, l := range s.listen.listeners {
 		l.Close()
 	}
-	for _, r := range s.listen.requests {
-		r.Reject(nil)
-	}
+	left := s.listen.ready
 	s.listen = rsListen{}
+	return left
 }
 
-// rj_rs_accept accepts a connection. On a blocking socket it waits for the peer's confirmation.
-// Otherwise the new socket is still connecting.
+// rj_rs_accept returns a connection that is established.
 //
 //export rj_rs_accept
 func rj_rs_accept(fd C.int) C.int {
-	for {
-		var req *cm.Request
-		var blocks bool
-		var opt rsOptions
-		var family int
-		if r := withRsock(fd, func(s *rsock) error {
-			if !s.stream {
-				return syscall.EOPNOTSUPP
-			}
-			if s.state != rsListening {
-				return syscall.EINVAL
-			}
-			err := s.again(0)
-			blocks = err == errWait
-			if len(s.listen.requests) == 0 {
-				return err
-			}
-			req = s.listen.requests[0]
-			s.listen.requests = slices.Delete(s.listen.requests, 0, 1)
-			opt, family = s.opt, s.family
-			return nil
-		}); r != 0 {
-			return r
+	var made *rsock
+	r := withRsock(fd, func(s *rsock) error {
+		if !s.stream {
+			return syscall.EOPNOTSUPP
 		}
-		s, err := newRsock(family, true)
-		if err != nil {
-			req.Reject(nil)
-			return -rsErrno(err)
+		if s.state != rsListening {
+			return syscall.EINVAL
 		}
-		s.mu.Lock()
-		s.opt, s.announced = opt, true
-		dev := req.ID().Device()
-		s.local, s.peer = ofLink(dev, req.ID().LocalAddr()), ofLink(dev, req.PeerAddr())
-		done := s.connecting(dev, rsAcceptTimeout, func(ctx context.Context) (*rnet.Conn, error) {
-			return rnet.AcceptRequest(ctx, req, opt.fit(dev))
-		})
-		s.mu.Unlock()
-		if blocks && <-done != nil {
-			s.close() // the peer went away: try the next one
-			continue
+		if len(s.listen.ready) == 0 {
+			return s.again(0)
 		}
-		return C.int(s.fd)
+		var err error
+		if made, err = newRsock(s.family, true); err != nil {
+			return err
+		}
+		a := s.listen.ready[0]
+		s.listen.ready = slices.Delete(s.listen.ready, 0, 1)
+		<-a.slots
+		made.mu.Lock()
+		defer made.mu.Unlock()
+		made.opt, made.announced = a.opt, true
+		made.connected(a.dev, a.conn)
+		return nil
+	})
+	if r != 0 {
+		return r
 	}
+	return C.int(made.fd)
 }
 
-// connecting runs the attempt to connect, and reports its outcome. The lock is held.
-func (s *rsock) connecting(dev *verbs.Device, timeout time.Duration, f func(context.Context) (*rnet.Conn, error)) <-chan error {
+// connected gives the socket its connection. The lock is held.
+func (s *rsock) connected(dev *verbs.Device, c *rnet.Conn) {
+	s.state, s.conn = rsConnected, c
+	s.local = ofLink(dev, c.LocalAddr().(*net.TCPAddr).AddrPort())
+	s.peer = ofLink(dev, c.RemoteAddr().(*net.TCPAddr).AddrPort())
+	c.Notify(s.wake)
+}
+
+// connecting runs the attempt to connect. The lock is held.
+func (s *rsock) connecting(dev *verbs.Device, f func(context.Context) (*rnet.Conn, error)) {
 	var ctx context.Context
-	ctx, s.stop = context.WithTimeout(context.Background(), timeout)
-	stop, done := s.stop, make(chan error, 1)
+	ctx, s.stop = context.WithTimeout(context.Background(), rsConnectTimeout)
+	stop := s.stop
 	s.state = rsConnecting
 	s.background.Go(func() {
 		defer stop()
@@ -226,16 +244,11 @@ func (s *rsock) connecting(dev *verbs.Device, timeout time.Duration, f func(cont
 		case err != nil:
 			s.state, s.err = rsFailed, err
 		default:
-			s.state, s.conn = rsConnected, c
-			s.local = ofLink(dev, c.LocalAddr().(*net.TCPAddr).AddrPort())
-			s.peer = ofLink(dev, c.RemoteAddr().(*net.TCPAddr).AddrPort())
-			c.Notify(s.wake)
+			s.connected(dev, c)
 		}
 		s.mu.Unlock()
 		s.wake()
-		done <- err
 	})
-	return done
 }
 
 // rj_rs_connect starts to connect, or returns the outcome.
@@ -308,7 +321,7 @@ func (s *rsock) connect(to netip.AddrPort) error {
 	dev := s.id.devices[0].Device
 	s.peer, s.announced = ofLink(dev, to), false
 	one, opt := s.id.ids[0], s.opt.fit(dev)
-	s.connecting(dev, rsConnectTimeout, func(ctx context.Context) (*rnet.Conn, error) {
+	s.connecting(dev, func(ctx context.Context) (*rnet.Conn, error) {
 		return rnet.DialID(ctx, one, to, opt)
 	})
 	return nil
@@ -383,12 +396,15 @@ func (s *rsock) end() bool {
 		s.stop()
 	}
 	conn, packets := s.conn, s.packets
-	s.stopListening()
+	left := s.stopListening()
 	s.mu.Unlock()
 	s.bury()
 	s.background.Wait()
 	if conn != nil {
 		conn.Close()
+	}
+	for _, a := range left {
+		a.conn.Close()
 	}
 	if s.id != nil {
 		s.id.forget()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/rnet"
+	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // rsock is an rsocket. No call on it waits. A call that would have to returns rsWait, and C sleeps
@@ -58,7 +59,15 @@ type rsock struct {
 // rsListen is the state of a listening socket.
 type rsListen struct {
 	listeners []*cm.Listener
-	requests  []*cm.Request
+	ready     []rsAccepted // for raccept
+}
+
+// rsAccepted is a connection that waits for raccept.
+type rsAccepted struct {
+	conn  *rnet.Conn
+	dev   *verbs.Device
+	opt   rsOptions
+	slots chan struct{} // in which it has an element
 }
 
 // rsDatagrams is the state of a datagram socket.

@@ -77,7 +77,7 @@ func (s *rsock) poll(events int, arm bool) int {
 	}
 	switch s.state {
 	case rsListening:
-		if len(s.listen.requests) > 0 {
+		if len(s.listen.ready) > 0 {
 			return pollIn & events
 		}
 		return 0

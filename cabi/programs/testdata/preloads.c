@@ -90,10 +90,12 @@ static void becoming(void)
 
 static struct sockaddr_in at = { .sin_family = AF_INET };
 static int a;
+static volatile int dialled;
 
 static void *dial(void *unused)
 {
 	CHECK((a = socket(AF_INET, SOCK_STREAM, 0)) >= 0 && !connect(a, (struct sockaddr *)&at, sizeof at));
+	dialled = 1;
 	return unused;
 }
 
@@ -115,12 +117,12 @@ int main(int argc, char **argv)
 	CHECK(!listen(listener, 1) && !getsockname(listener, (struct sockaddr *)&at, &size));
 	CHECK(!sigaction(SIGUSR2, &(struct sigaction){ .sa_handler = catch, .sa_flags = SA_RESTART }, NULL));
 	CHECK(!pthread_create(&thread, NULL, dial, NULL));
+	while (!dialled) { /* which such signals do not end */
+		CHECK(!pthread_kill(thread, SIGUSR2));
+		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+	}
 	p.fd = listener;
 	CHECK(ppoll(&p, 1, NULL, NULL) == 1);
-	nanosleep(&(struct timespec){ 0, 10000000 }, NULL); /* it sleeps by now, as a rule */
-	CHECK(!pthread_kill(thread, SIGUSR2));
-	while (!caught)
-		sched_yield();
 	CHECK((b = accept(listener, NULL, NULL)) >= 0);
 	CHECK(!pthread_join(thread, NULL));
 

@@ -642,6 +642,28 @@ static void test_peers(pid_t *peers, int *orders)
 	CHECK(!rclose(s) && !rclose(l));
 }
 
+/* A thread connects to itself: the connection is there before raccept. */
+static void alone(void)
+{
+	struct sockaddr_in here = { .sin_family = AF_INET };
+	struct pollfd p = { .events = POLLIN };
+	socklen_t size = sizeof here;
+	int l, s, t;
+	char c;
+
+	CHECK(inet_pton(AF_INET, strchr(getenv("RAMJET_DEVICES"), ':') + 1, &here.sin_addr) == 1);
+	CHECK((l = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rbind(l, (struct sockaddr *)&here, sizeof here));
+	CHECK(!rgetsockname(l, (struct sockaddr *)&here, &size) && !rlisten(l, 1));
+	CHECK((s = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rconnect(s, (struct sockaddr *)&here, sizeof here));
+	CHECK(rsend(s, "x", 1, 0) == 1);
+	p.fd = l;
+	CHECK(rpoll(&p, 1, -1) == 1 && (t = raccept(l, NULL, NULL)) >= 0);
+	CHECK(rrecv(t, &c, 1, 0) == 1 && c == 'x' && !rclose(s) && !rrecv(t, &c, 1, 0) && !rclose(t));
+	CHECK((s = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0 && !rconnect(s, (struct sockaddr *)&here, sizeof here));
+	CHECK(!rclose(l)); /* ends what was not accepted */
+	CHECK(rrecv(s, &c, 1, 0) <= 0 && !rclose(s));
+}
+
 int main(void)
 {
 	const char *device = strchr(getenv("RAMJET_DEVICES"), ':') + 1;
@@ -673,5 +695,6 @@ int main(void)
 	test_mapped();
 	test_datagrams();
 	test_peers(peers, orders);
+	alone();
 	return 0;
 }
