@@ -188,7 +188,7 @@ func (s *rsock) stopListening() []rsAccepted {
 //
 //export rj_rs_accept
 func rj_rs_accept(fd C.int) C.int {
-	var made *rsock
+	var number int
 	r := withRsock(fd, func(s *rsock) error {
 		if !s.stream {
 			return syscall.EOPNOTSUPP
@@ -199,10 +199,12 @@ func rj_rs_accept(fd C.int) C.int {
 		if len(s.listen.ready) == 0 {
 			return s.again(0)
 		}
-		var err error
-		if made, err = newRsock(s.family, true); err != nil {
+		s.received.Add(1)
+		fd, made, err := newRsock(s.family, true)
+		if err != nil {
 			return err
 		}
+		number = fd
 		a := s.listen.ready[0]
 		s.listen.ready = slices.Delete(s.listen.ready, 0, 1)
 		<-a.slots
@@ -215,7 +217,7 @@ func rj_rs_accept(fd C.int) C.int {
 	if r != 0 {
 		return r
 	}
-	return C.int(made.fd)
+	return C.int(number)
 }
 
 // connected gives the socket its connection. The lock is held.
@@ -368,28 +370,21 @@ func rj_rs_shutdown(fd, how C.int) C.int {
 
 //export rj_rs_close
 func rj_rs_close(fd, keep C.int) C.int {
-	s := rsocks.get(fd)
-	if s == nil || !s.end() {
+	s, last := rsocks.drop(int(fd))
+	if s == nil {
 		return -C.int(syscall.EBADF)
 	}
+	if last {
+		s.end()
+	}
 	if keep == 0 {
-		syscall.Close(s.fd)
+		syscall.Close(int(fd))
 	}
 	return 0
 }
 
-// close closes the socket and frees its number.
-func (s *rsock) close() {
-	if s.end() {
-		syscall.Close(s.fd)
-	}
-}
-
-// end ends the socket. It returns false if somebody else has.
-func (s *rsock) end() bool {
-	if !rsocks.drop(s) {
-		return false
-	}
+// end ends a socket that has no number any more.
+func (s *rsock) end() {
 	s.mu.Lock()
 	s.state = rsClosed
 	if s.stop != nil {
@@ -412,7 +407,6 @@ func (s *rsock) end() bool {
 	for _, p := range packets {
 		p.Close()
 	}
-	return true
 }
 
 // rsExitTimeout limits how long closing open sockets takes at exit.
@@ -428,8 +422,8 @@ func rj_rs_exit() {
 	}
 	var all sync.WaitGroup
 	for i := range *slots {
-		if s := (*slots)[i].Load(); s != nil {
-			all.Go(s.close)
+		if s, last := rsocks.drop(i); last {
+			all.Go(s.end)
 		}
 	}
 	done := make(chan struct{})

@@ -96,6 +96,7 @@ func rj_rs_recv(fd C.int, iov *C.struct_iovec, n C.int, skip C.size_t, flags C.i
 
 func (s *rsock) recv(iov *C.struct_iovec, n C.int, skip C.size_t, flags C.int, from *C.struct_sockaddr_storage,
 	length *C.socklen_t) (int, error) {
+	s.received.Add(1)
 	s.mu.Lock()
 	if flags&syscall.MSG_OOB != 0 {
 		s.mu.Unlock()
@@ -168,6 +169,7 @@ func (s *rsock) write(flags C.int, f func(*rnet.Conn) (int, error)) C.ssize_t {
 	case done > 0 || err == nil:
 		return C.ssize_t(done)
 	case err == syscall.EAGAIN:
+		s.refused.Add(1)
 		err = again
 	}
 	return -C.ssize_t(rsErrno(err))

@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -28,9 +26,12 @@ import (
 // rsock is an rsocket. No call on it waits. A call that would have to returns rsWait, and C sleeps
 // until the socket is woken, see rs_poll.
 type rsock struct {
-	fd     int // an eventfd that reserves the number
-	family int
-	stream bool
+	family  int
+	stream  bool
+	numbers int // descriptors that stand for it, under the table's lock
+
+	received atomic.Uint32 // calls that receive, for edges of epoll
+	refused  atomic.Uint32 // calls that could not send all
 
 	mu        sync.Mutex
 	state     rsState
@@ -93,56 +94,6 @@ const (
 // rsWait is RS_WAIT.
 const rsWait = -4096
 
-// rsTable finds sockets by their numbers without a lock.
-type rsTable struct {
-	mu    sync.Mutex
-	slots atomic.Pointer[[]atomic.Pointer[rsock]]
-}
-
-var rsocks rsTable
-
-func (t *rsTable) get(fd C.int) *rsock {
-	slots := t.slots.Load()
-	if slots == nil || fd < 0 || int(fd) >= len(*slots) {
-		return nil
-	}
-	return (*slots)[fd].Load()
-}
-
-func (t *rsTable) put(s *rsock) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	slots := t.slots.Load()
-	if slots == nil || s.fd >= len(*slots) {
-		grown := make([]atomic.Pointer[rsock], max(64, 2*s.fd))
-		if slots != nil {
-			for i := range *slots {
-				grown[i].Store((*slots)[i].Load())
-			}
-		}
-		t.slots.Store(&grown)
-		slots = &grown
-	}
-	(*slots)[s.fd].Store(s)
-}
-
-// drop removes a socket. It returns false if somebody else has.
-func (t *rsTable) drop(s *rsock) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return (*t.slots.Load())[s.fd].CompareAndSwap(s, nil)
-}
-
-func newRsock(family int, stream bool) (*rsock, error) {
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	s := &rsock{fd: fd, family: family, stream: stream, opt: defaultRsOptions()}
-	rsocks.put(s)
-	return s, nil
-}
-
 //export rj_rs_socket
 func rj_rs_socket(domain, typ, protocol C.int) C.int {
 	if domain != syscall.AF_INET && domain != syscall.AF_INET6 {
@@ -160,14 +111,14 @@ func rj_rs_socket(domain, typ, protocol C.int) C.int {
 	if protocol != 0 && protocol != transport {
 		return -einval
 	}
-	s, err := newRsock(int(domain), transport == syscall.IPPROTO_TCP)
+	fd, s, err := newRsock(int(domain), transport == syscall.IPPROTO_TCP)
 	if err != nil {
 		return -rsErrno(err)
 	}
 	if typ&syscall.SOCK_NONBLOCK != 0 {
 		s.flags = syscall.O_NONBLOCK
 	}
-	return C.int(s.fd)
+	return C.int(fd)
 }
 
 // withRsock calls f with the socket, whose lock is held.

@@ -9,9 +9,12 @@ package main
 import "C"
 
 import (
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -125,6 +128,10 @@ func (s *rsock) option(level, name C.int) (option, bool) {
 	return option{}, false
 }
 
+// transportOptions are hints to TCP, which are up to the transport.
+var transportOptions = []C.int{syscall.TCP_KEEPCNT, syscall.TCP_KEEPINTVL, syscall.TCP_MAXSEG, syscall.TCP_CORK,
+	syscall.TCP_QUICKACK, unix.TCP_USER_TIMEOUT}
+
 //export rj_rs_set_option
 func rj_rs_set_option(fd, level, name C.int, value unsafe.Pointer, length C.socklen_t) C.int {
 	return withRsock(fd, func(s *rsock) error {
@@ -139,8 +146,8 @@ func rj_rs_set_option(fd, level, name C.int, value unsafe.Pointer, length C.sock
 			return syscall.EINVAL
 		}
 		v := int(*(*C.int)(value))
-		if level == syscall.IPPROTO_TCP && (name == syscall.TCP_KEEPCNT || name == syscall.TCP_KEEPINTVL || name == syscall.TCP_MAXSEG) {
-			return nil // up to the transport
+		if level == syscall.IPPROTO_TCP && slices.Contains(transportOptions, name) {
+			return nil
 		}
 		o, known := s.option(level, name)
 		switch {

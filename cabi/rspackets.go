@@ -206,6 +206,7 @@ func (s *rsock) sendPacket(iov *C.struct_iovec, n, flags C.int, addr *C.struct_s
 	}
 	sent, err := p.TryWriteTo(data, to)
 	if err == syscall.EAGAIN {
+		s.refused.Add(1)
 		err = s.again(flags)
 	}
 	return sent, err

@@ -12,11 +12,15 @@ import (
 // Who found a socket that is closed before it says that it wants to be woken is told so.
 func TestPollClosed(t *testing.T) {
 	for _, stream := range []bool{true, false} {
-		s, err := newRsock(syscall.AF_INET, stream)
+		fd, s, err := newRsock(syscall.AF_INET, stream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.close()
+		if _, last := rsocks.drop(fd); !last {
+			t.Fatal("it has another number")
+		}
+		s.end()
+		syscall.Close(fd)
 		s.addWaker(-1)
 		if s.poll(0, true) == 0 {
 			t.Error("nobody will wake it")

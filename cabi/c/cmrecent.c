@@ -5,7 +5,6 @@
 #include "cm.h"
 
 #include <netdb.h>
-#include <sys/epoll.h>
 
 /* rdma_write_cm_event puts a user event into the id's channel. */
 EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg)
@@ -63,20 +62,4 @@ EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **out
 		return rj_failed(ENOENT);
 	*out = found;
 	return 0;
-}
-
-/* Rsockets in an epoll of their own are not supported: rpoll is. */
-int repoll_create(int flags);
-int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
-int repoll_wait(int epfd, struct epoll_event *events, int room, int timeout);
-EXPORT int repoll_create(int flags) { (void)flags; return rj_failed(ENOTSUP); }
-EXPORT int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
-{
-	(void)epfd, (void)op, (void)fd, (void)event;
-	return rj_failed(ENOTSUP);
-}
-EXPORT int repoll_wait(int epfd, struct epoll_event *events, int room, int timeout)
-{
-	(void)epfd, (void)events, (void)room, (void)timeout;
-	return rj_failed(ENOTSUP);
 }

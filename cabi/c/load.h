@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "cmobjects.h"
+#include "rswatch.h"
 #include "umadobjects.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -21,17 +21,21 @@
 /* How long a peer's rsocket may take to answer, in milliseconds, before TCP is tried. */
 #define PATIENCE 5000
 
-/* Which descriptors are rsockets, with the flags that become_tcp needs. */
-enum { OURS = 1, CLOSE_ON_EXEC = 2 };
+/* Which descriptors are rsockets, with the flags that become_tcp needs, and which are epolls with rsockets in them. */
+enum { OURS = 1, CLOSE_ON_EXEC = 2, EPOLL = 4 };
 static unsigned char ours[1 << 16];
+
+static int duplicated; /* there may be rsockets with several numbers */
 
 /* Nonzero inside the libraries below, which call these functions too and mean the system's. */
 static __thread int inside;
 
-static int is_ours(int fd)
+static int is(int fd, int what)
 {
-	return !inside && fd >= 0 && (size_t)fd < sizeof ours && __atomic_load_n(&ours[fd], __ATOMIC_RELAXED);
+	return !inside && fd >= 0 && (size_t)fd < sizeof ours && __atomic_load_n(&ours[fd], __ATOMIC_RELAXED) & what;
 }
+
+static int is_ours(int fd) { return is(fd, OURS); }
 
 /* WITHIN calls the libraries below. */
 #define WITHIN(call) ({ inside++; __typeof__(call) r_ = (call); inside--; r_; })
@@ -73,6 +77,17 @@ REPLACE(int, socket, (int domain, int type, int protocol))
 	return fd < 0 ? SYSTEM(socket)(domain, type, protocol) : fd;
 }
 
+/* replace puts a TCP socket in the place of one of an rsocket's numbers. */
+static int replace(int fd, int tcp)
+{
+	if (SYSTEM(dup3)(tcp, fd, ours[fd] & CLOSE_ON_EXEC ? O_CLOEXEC : 0) < 0)
+		return -1;
+	disown(fd);
+	rj_repoll_became(fd);
+	rj_rs()->rs_close(fd, 1);
+	return 0;
+}
+
 /* become_tcp puts a TCP socket in an rsocket's place. */
 static int become_tcp(int fd)
 {
@@ -80,7 +95,7 @@ static int become_tcp(int fd)
 		{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_IPV6, IPV6_V6ONLY } };
 	struct sockaddr_storage at;
 	socklen_t length = sizeof at, size;
-	int tcp, v, flags = rfcntl(fd, F_GETFL), err = errno;
+	int tcp, v, flags = rfcntl(fd, F_GETFL), err = errno, n;
 	size_t i;
 
 	if (rgetsockname(fd, (struct sockaddr *)&at, &length))
@@ -95,13 +110,14 @@ static int become_tcp(int fd)
 		SYSTEM(bind)(tcp, (struct sockaddr *)&at, length);
 	if (flags & O_NONBLOCK)
 		SYSTEM(fcntl)(tcp, F_SETFL, O_NONBLOCK);
-	if (SYSTEM(dup3)(tcp, fd, ours[fd] & CLOSE_ON_EXEC ? O_CLOEXEC : 0) < 0) {
+	for (n = 0; __atomic_load_n(&duplicated, __ATOMIC_RELAXED) && (size_t)n < sizeof ours; n++)
+		if (n != fd && ours[n] & OURS && rj_rs()->rs_same(n, fd))
+			replace(n, tcp);
+	if (replace(fd, tcp)) {
 		SYSTEM(close)(tcp);
 		return -1;
 	}
 	SYSTEM(close)(tcp);
-	disown(fd);
-	rj_rs()->rs_close(fd, 1);
 	errno = err;
 	return 0;
 }
@@ -184,42 +200,59 @@ REPLACE(int, shutdown, (int fd, int how))
 
 REPLACE(int, close, (int fd))
 {
-	if (!is_ours(fd))
+	if (!is(fd, OURS | EPOLL))
 		return SYSTEM(close)(fd);
 	disown(fd);
 	return WITHIN(rclose(fd));
 }
 
-/* dup2 ends an rsocket whose number is taken. An rsocket itself has one number only. */
-REPLACE(int, dup2, (int from, int to))
+/* alias makes a number that the system has duplicated one of an rsocket. */
+static int alias(int fd, int to, int flags)
 {
-	if (is_ours(from)) {
-		errno = ENOTSUP;
+	int err;
+
+	if (to < 0)
+		return -1;
+	err = -WITHIN(rj_rs()->rs_dup(fd, to));
+	if (err) {
+		SYSTEM(close)(to);
+		errno = err;
 		return -1;
 	}
-	if (is_ours(to))
+	__atomic_store_n(&duplicated, 1, __ATOMIC_RELAXED);
+	return own(to, flags & O_CLOEXEC ? SOCK_CLOEXEC : 0);
+}
+
+/* over duplicates a descriptor to a number that may be in use, which is closed then, but not if the call fails. */
+static int over(int from, int to, int flags)
+{
+	const int mine = is_ours(from);
+
+	if (SYSTEM(fcntl)(from, F_GETFD) < 0 || to < 0)
+		return errno = EBADF, -1;
+	if (is(to, OURS | EPOLL))
 		close(to);
-	return SYSTEM(dup2)(from, to);
+	to = SYSTEM(dup3)(from, to, flags);
+	return mine ? alias(from, to, flags) : to;
+}
+
+REPLACE(int, dup2, (int from, int to))
+{
+	if (from == to || (!is_ours(from) && !is(to, OURS | EPOLL)))
+		return SYSTEM(dup2)(from, to);
+	return over(from, to, 0);
 }
 
 REPLACE(int, dup3, (int from, int to, int flags))
 {
-	if (is_ours(from)) {
-		errno = ENOTSUP;
-		return -1;
-	}
-	if (is_ours(to))
-		close(to);
-	return SYSTEM(dup3)(from, to, flags);
+	if (from == to || flags & ~O_CLOEXEC || (!is_ours(from) && !is(to, OURS | EPOLL)))
+		return SYSTEM(dup3)(from, to, flags);
+	return over(from, to, flags);
 }
 
 REPLACE(int, dup, (int fd))
 {
-	if (is_ours(fd)) {
-		errno = ENOTSUP;
-		return -1;
-	}
-	return SYSTEM(dup)(fd);
+	return is_ours(fd) ? alias(fd, SYSTEM(dup)(fd), 0) : SYSTEM(dup)(fd);
 }
 
 REPLACE(ssize_t, recv, (int fd, void *buf, size_t length, int flags))
@@ -363,14 +396,43 @@ REPLACE(int, pselect, (int n, fd_set *readers, fd_set *writers, fd_set *exceptio
 	return signalled(WITHIN(rselect(n, readers, writers, exceptions, timeout ? &t : NULL)), timeout, mask);
 }
 
-/* epoll_ctl refuses rsockets with the error for files that cannot be polled. */
 REPLACE(int, epoll_ctl, (int ep, int op, int fd, struct epoll_event *event))
 {
-	if (is_ours(fd)) {
-		errno = EPERM;
-		return -1;
-	}
-	return SYSTEM(epoll_ctl)(ep, op, fd, event);
+	int r;
+
+	if (!is_ours(fd))
+		return SYSTEM(epoll_ctl)(ep, op, fd, event);
+	r = WITHIN(repoll_ctl(ep, op, fd, event));
+	if (!r && ep >= 0 && (size_t)ep < sizeof ours)
+		__atomic_store_n(&ours[ep], EPOLL, __ATOMIC_RELAXED);
+	return r;
+}
+
+REPLACE(int, epoll_wait, (int ep, struct epoll_event *events, int room, int timeout))
+{
+	if (is(ep, EPOLL))
+		return WITHIN(repoll_wait(ep, events, room, timeout));
+	if (!inside || !during || !timeout)
+		return SYSTEM(epoll_wait)(ep, events, room, timeout);
+	return SYSTEM(epoll_pwait)(ep, events, room, timeout, during);
+}
+
+REPLACE(int, epoll_pwait, (int ep, struct epoll_event *events, int room, int timeout, const sigset_t *mask))
+{
+	static const struct timespec none;
+
+	if (!is(ep, EPOLL))
+		return SYSTEM(epoll_pwait)(ep, events, room, timeout, mask);
+	during = mask;
+	return signalled(WITHIN(repoll_wait(ep, events, room, timeout)), timeout ? NULL : &none, mask);
+}
+
+int epoll_pwait2(int ep, struct epoll_event *events, int room, const struct timespec *timeout, const sigset_t *mask);
+REPLACE(int, epoll_pwait2, (int ep, struct epoll_event *events, int room, const struct timespec *timeout, const sigset_t *mask))
+{
+	if (!is(ep, EPOLL))
+		return SYSTEM(epoll_pwait2)(ep, events, room, timeout, mask);
+	return epoll_pwait(ep, events, room, timeout ? rj_rs_timeout(timeout->tv_sec, timeout->tv_nsec) : -1, mask);
 }
 
 REPLACE(int, getpeername, (int fd, struct sockaddr *addr, socklen_t *length))
@@ -403,10 +465,24 @@ REPLACE(int, fcntl, (int fd, int command, ...))
 	va_end(args);
 	if (is_ours(fd) && command == F_SETFD)
 		__atomic_store_n(&ours[fd], (uintptr_t)value & FD_CLOEXEC ? OURS | CLOSE_ON_EXEC : OURS, __ATOMIC_RELAXED);
+	if (is_ours(fd) && (command == F_DUPFD || command == F_DUPFD_CLOEXEC))
+		return alias(fd, SYSTEM(fcntl)(fd, command, value), command == F_DUPFD ? 0 : O_CLOEXEC);
 	return EITHER(fd, rfcntl(fd, command, value), fcntl, fd, command, value);
 }
 
 EXPORT int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
+
+/* readable says how many bytes can be read at once, or at least that many: no more than a buffer has. */
+static int readable(int fd, int *out)
+{
+	char buf[65536];
+	ssize_t n = WITHIN(rrecv(fd, buf, sizeof buf, MSG_PEEK | MSG_DONTWAIT));
+
+	if (n < 0 && errno != EAGAIN)
+		return -1;
+	*out = n > 0 ? (int)n : 0;
+	return 0;
+}
 
 REPLACE(int, ioctl, (int fd, unsigned long request, ...))
 {
@@ -419,6 +495,8 @@ REPLACE(int, ioctl, (int fd, unsigned long request, ...))
 	va_end(args);
 	if (!is_ours(fd))
 		return SYSTEM(ioctl)(fd, request, value);
+	if (request == FIONREAD)
+		return readable(fd, value);
 	if (request != FIONBIO) {
 		errno = ENOTTY;
 		return -1;

@@ -8,11 +8,26 @@
 
 #include <limits.h>
 #include <rdma/rsocket.h>
+#include <sys/epoll.h>
 #include <time.h>
 
 /* No call into Go waits: a thread that has to wait sleeps here, on an eventfd of its own that
  * the sockets it waits for write to. */
 int rj_rs_sleep(int fd, short events); /* -1 with errno set if a signal came */
+
+/* How long a thread polls before it sleeps: waking a processor that has gone idle takes longer
+ * than a round trip. */
+#define RJ_RS_SPIN_NS 50000
+
+int64_t rj_rs_now(void); /* nanoseconds */
+int rj_rs_remaining(int64_t end, int timeout); /* milliseconds until then, rounded up; -1: there is no timeout */
+
+/* repoll.c; the headers have them since rdma-core 65 */
+int repoll_create(int flags);
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int repoll_wait(int epfd, struct epoll_event *events, int room, int timeout);
+int rj_repoll_closed(int fd);
+void rj_repoll_became(int fd);
 
 /* A thread that asks without waiting, again and again, gives way to others after a while: the
  * one that it waits for may be among them. */

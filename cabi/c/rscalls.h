@@ -12,6 +12,8 @@ CALL(int, rs_accept, (int fd))
 CALL(int, rs_connect, (int fd, struct sockaddr *addr))
 CALL(int, rs_shutdown, (int fd, int how))
 CALL(int, rs_close, (int fd, int keep)) /* keep: the number goes on to mean something else */
+CALL(int, rs_dup, (int fd, int to)) /* to, which the system has duplicated, stands for the same socket */
+CALL(int, rs_same, (int a, int b))
 CALL(void, rs_exit, (void))
 CALL(int, rs_name, (int fd, int peer, struct sockaddr_storage *addr, socklen_t *length))
 
@@ -28,6 +30,10 @@ CALL(int, rs_fcntl, (int fd, int command, int value))
 CALL(int, rs_poll, (struct pollfd *fds, int n, int waker, int *rest))
 CALL(void, rs_split, (struct pollfd *fds, int n, struct pollfd *others)) /* others: fds, but -1 for rsockets */
 CALL(void, rs_disarm, (struct pollfd *fds, int n, int waker))
+
+/* For epoll: how many of the list have events, up to room, beginning at first. more: there are others. */
+CALL(int, rs_watch, (struct rj_watch *list, int n, int first, int room, int waker, int *more))
+CALL(void, rs_unwatch, (int fd, int waker))
 
 CALL(int64_t, rs_iomap, (int fd, void *buf, size_t length, int prot, int64_t offset))
 CALL(int, rs_iounmap, (int fd, void *buf, size_t length))

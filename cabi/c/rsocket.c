@@ -5,6 +5,7 @@
 #include "rs.h"
 
 #include <stdarg.h>
+#include <unistd.h>
 
 static int used; /* a socket was created */
 
@@ -47,6 +48,8 @@ EXPORT int rshutdown(int fd, int how)
 
 EXPORT int rclose(int fd)
 {
+	if (rj_repoll_closed(fd))
+		return close(fd);
 	return CALL(rs_close(fd, 0));
 }
 

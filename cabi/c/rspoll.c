@@ -10,10 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long a thread polls before it sleeps: waking a processor that has gone idle takes longer
- * than a round trip. */
-#define SPIN_NS 50000
-
 static __thread int waker = -1;
 static pthread_key_t waker_key;
 static pthread_once_t waker_once = PTHREAD_ONCE_INIT;
@@ -50,7 +46,7 @@ static int my_waker(void)
 	return waker;
 }
 
-static int64_t now_ns(void)
+int64_t rj_rs_now(void)
 {
 	struct timespec t;
 
@@ -91,7 +87,7 @@ int rj_rs_sleep(int fd, short events)
 	const struct rj_calls *c = rj_rs();
 	struct pollfd p = { fd, events, 0 };
 	struct armed armed = { &p, 1 };
-	int64_t end = now_ns() + SPIN_NS;
+	int64_t end = rj_rs_now() + RJ_RS_SPIN_NS;
 	uint64_t count;
 	int rest, err = 0;
 
@@ -100,7 +96,7 @@ int rj_rs_sleep(int fd, short events)
 	do {
 		if (c->rs_poll(&p, 1, -1, &rest) || rest)
 			return 0;
-	} while (now_ns() < end);
+	} while (rj_rs_now() < end);
 	if (my_waker() < 0)
 		return -1;
 	pthread_cleanup_push(disarm, &armed);
@@ -127,10 +123,9 @@ static int look(struct pollfd *fds, nfds_t n, struct pollfd *others, int with)
 	return ready;
 }
 
-/* remaining is how many milliseconds are left until end, rounded up. */
-static int remaining(int64_t end, int timeout)
+int rj_rs_remaining(int64_t end, int timeout)
 {
-	int64_t left = end - now_ns();
+	int64_t left = end - rj_rs_now();
 
 	return timeout < 0 ? -1 : left <= 0 ? 0 : (left + 999999) / 1000000;
 }
@@ -138,7 +133,7 @@ static int remaining(int64_t end, int timeout)
 static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int timeout)
 {
 	struct armed armed = { fds, n };
-	int64_t start = now_ns(), end = start + timeout * 1000000LL;
+	int64_t start = rj_rs_now(), end = start + timeout * 1000000LL;
 	uint64_t count;
 	int ready, r = 1, err = 0;
 
@@ -146,7 +141,7 @@ static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int
 		ready = look(fds, n, others, -1);
 		if (ready || !timeout)
 			return ready;
-	} while (now_ns() < start + SPIN_NS);
+	} while (rj_rs_now() < start + RJ_RS_SPIN_NS);
 	if (my_waker() < 0)
 		return -1;
 	while (!ready && r > 0) {
@@ -154,7 +149,7 @@ static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int
 		ready = look(fds, n, others, waker);
 		if (!ready) {
 			others[n] = (struct pollfd){ waker, POLLIN, 0 };
-			r = poll(others, n + 1, remaining(end, timeout));
+			r = poll(others, n + 1, rj_rs_remaining(end, timeout));
 			err = errno;
 			if (r > 0 && others[n].revents && read(waker, &count, sizeof count) < 0)
 				err = errno;

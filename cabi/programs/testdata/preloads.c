@@ -10,6 +10,8 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -88,6 +90,101 @@ static void becoming(void)
 	}
 }
 
+/* duplicates: a socket lives as long as one of its numbers, and nothing is closed by a call that fails. */
+static void duplicates(int from, int to)
+{
+	int spare = open("/dev/null", O_RDONLY), d, e;
+	char c;
+
+	CHECK(dup2(from, from) == from && dup2(-1, from) == -1 && errno == EBADF);
+	CHECK(dup3(from, from, 0) == -1 && errno == EINVAL && dup3(spare, from, 1) == -1 && errno == EINVAL);
+	CHECK(dup2(from, -1) == -1 && errno == EBADF);
+	CHECK(send(from, "1", 1, 0) == 1 && recv(to, &c, 1, 0) == 1 && c == '1'); /* it is still there */
+	CHECK((d = dup(from)) >= 0 && (e = fcntl(from, F_DUPFD_CLOEXEC, 100)) >= 100);
+	CHECK(!fcntl(d, F_SETFL, O_NONBLOCK) && fcntl(e, F_GETFL) & O_NONBLOCK && fcntl(e, F_GETFD) == FD_CLOEXEC);
+	CHECK(recv(from, &c, 1, 0) == -1 && errno == EAGAIN && !fcntl(from, F_SETFL, 0));
+	CHECK(dup2(e, spare) == spare && !close(e) && !close(d));
+	CHECK(send(spare, "2", 1, 0) == 1 && recv(to, &c, 1, 0) == 1 && c == '2' && !close(spare));
+	CHECK(send(from, "3", 1, 0) == 1 && recv(to, &c, 1, 0) == 1 && c == '3');
+	CHECK((d = dup(to)) >= 0 && dup2(from, d) == d); /* one number less of the one, one more of the other */
+	CHECK(send(d, "4", 1, 0) == 1 && recv(to, &c, 1, 0) == 1 && c == '4' && !close(d));
+}
+
+static uint32_t events_of(int ep, int timeout, uint64_t data)
+{
+	struct epoll_event e[4];
+	uint32_t found = 0;
+	int i, n = epoll_wait(ep, e, 4, timeout);
+
+	CHECK(n >= 0);
+	for (i = 0; i < n; i++)
+		if (e[i].data.u64 == data)
+			found = e[i].events;
+	return found;
+}
+
+static void *sends_later(void *fd)
+{
+	usleep(20000);
+	CHECK(write(*(int *)fd, "z", 1) == 1);
+	return NULL;
+}
+
+/* epolls: level and edge triggered, with other descriptors, in other epolls, and woken by another thread. */
+static void epolls(int from, int to, int listener)
+{
+	struct epoll_event e = { .events = EPOLLIN | EPOLLOUT, .data.u64 = 1 }, got;
+	const struct timespec never = { 0 };
+	int ep = epoll_create1(EPOLL_CLOEXEC), outer = epoll_create(1), pipes[2], waiting;
+	pthread_t thread;
+	char c[2];
+	sigset_t none;
+
+	CHECK(ep >= 0 && outer >= 0 && !pipe(pipes));
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, to, &e) && epoll_ctl(ep, EPOLL_CTL_ADD, to, &e) == -1 && errno == EEXIST);
+	CHECK(events_of(ep, -1, 1) == EPOLLOUT && events_of(ep, 0, 1) == EPOLLOUT);
+	e.events = EPOLLIN;
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_MOD, to, &e) && !events_of(ep, 0, 1));
+	CHECK(!epoll_ctl(outer, EPOLL_CTL_ADD, ep, &(struct epoll_event){ EPOLLIN, { .u64 = 9 } }));
+	e.data.u64 = 2;
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, pipes[0], &e));
+	e.data.u64 = 3;
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, listener, &e) && !events_of(ep, 1, 3));
+
+	CHECK(!pthread_create(&thread, NULL, sends_later, &from));
+	CHECK(events_of(outer, -1, 9) == EPOLLIN && events_of(ep, -1, 1) == EPOLLIN && events_of(ep, -1, 1) == EPOLLIN);
+	CHECK(!pthread_join(thread, NULL) && recv(to, c, 1, 0) == 1 && !events_of(ep, 0, 1));
+	CHECK(!pthread_create(&thread, NULL, sends_later, &pipes[1]));
+	CHECK(events_of(ep, -1, 2) == EPOLLIN && !pthread_join(thread, NULL) && read(pipes[0], c, 1) == 1);
+
+	e = (struct epoll_event){ .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.u64 = 4 };
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_MOD, to, &e) && events_of(ep, -1, 4) == EPOLLOUT && !events_of(ep, 0, 4));
+	CHECK(send(from, "ab", 2, 0) == 2 && events_of(ep, -1, 4) & EPOLLIN && !events_of(ep, 20, 4));
+	CHECK(recv(to, c, 1, 0) == 1 && events_of(ep, -1, 4) & EPOLLIN && !events_of(ep, 0, 4));
+	CHECK(recv(to, c, 1, 0) == 1 && recv(to, c, 1, MSG_DONTWAIT) == -1 && !events_of(ep, 0, 4));
+	CHECK(send(from, "c", 1, 0) == 1 && events_of(ep, -1, 4) & EPOLLIN);
+	while (send(to, c, sizeof c, MSG_DONTWAIT) > 0)
+		;
+	CHECK(errno == EAGAIN);
+	while (!(events_of(ep, 0, 4) & EPOLLOUT)) /* again, as soon as it can be */
+		recv(from, c, sizeof c, MSG_DONTWAIT);
+	while (recv(from, c, sizeof c, MSG_DONTWAIT) > 0)
+		;
+	e.events = EPOLLOUT | EPOLLONESHOT;
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_MOD, to, &e) && events_of(ep, -1, 4) == EPOLLOUT && !events_of(ep, 0, 4));
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_MOD, to, &e) && events_of(ep, -1, 4) == EPOLLOUT);
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_DEL, to, NULL) && epoll_ctl(ep, EPOLL_CTL_DEL, to, NULL) == -1 && errno == ENOENT);
+
+	sigemptyset(&none);
+	CHECK(!raise(SIGUSR1) && epoll_pwait(ep, &got, 1, -1, &none) == -1 && errno == EINTR); /* blocked since waiting */
+	CHECK(!raise(SIGUSR1) && epoll_pwait(ep, &got, 1, 0, &none) == -1 && errno == EINTR);
+	CHECK(!epoll_pwait2(ep, &got, 1, &never, NULL));
+	CHECK(epoll_wait(ep, &got, 0, 0) == -1 && errno == EINVAL && epoll_ctl(ep, 77, to, &e) == -1 && errno == EINVAL);
+	CHECK(epoll_ctl(ep, EPOLL_CTL_ADD, to, NULL) == -1 && errno == EFAULT);
+	CHECK(!ioctl(to, FIONREAD, &waiting) && waiting == 1 && recv(to, c, 1, 0) == 1 && *c == 'c');
+	CHECK(!close(pipes[0]) && !close(pipes[1]) && !close(outer) && !close(ep));
+}
+
 static struct sockaddr_in at = { .sin_family = AF_INET };
 static int a;
 static volatile int dialled;
@@ -132,7 +229,8 @@ int main(int argc, char **argv)
 	CHECK(send(a, "x", 1, 0) == 1 && ppoll(&p, 1, NULL, NULL) == 1 && recv(b, &c, 1, 0) == 1);
 	sending(a, b);
 
-	CHECK(dup3(a, listener, O_CLOEXEC) == -1 && errno == ENOTSUP); /* an rsocket has one number */
+	duplicates(a, b);
+	epolls(a, b, listener);
 	CHECK(!pipe(pipes) && dup3(pipes[1], b, O_CLOEXEC) == b);
 	CHECK(write(b, "y", 1) == 1 && read(pipes[0], &c, 1) == 1 && c == 'y');
 	CHECK(!recv(a, &c, 1, 0)); /* b has ended */
