@@ -138,10 +138,11 @@ func (id *ID) Accept(p *ConnParam) error {
 	if err := id.ep.accept(p); err != nil {
 		return err
 	}
-	id.state = accepting
 	if id.ps.datagrams() {
 		id.state = established
+		return nil
 	}
+	id.state, id.unconfirmed = accepting, true
 	return nil
 }
 

@@ -145,7 +145,7 @@ func (c *ibConn) unlisten() {
 	for _, r := range c.conns {
 		if r.id.state == requested && r.service() == s {
 			r.forget() // the engine has rejected it
-			r.id.state = failed
+			r.id.orphaned()
 		}
 	}
 }
@@ -261,6 +261,24 @@ func (c *ibConn) ready() error { return c.engine.Ready(c.now(), c.commID, nil) }
 func (c *ibConn) established() error { return c.engine.Established(c.now(), c.commID) }
 
 func (c *ibConn) disconnect() error { return c.engine.Disconnect(c.now(), c.commID, nil) }
+
+func (c *ibConn) agreed() ConnParam { return c.connParam(nil) }
+
+// broken: whoever did not even acknowledge what was sent cannot be reached. Any other failure shows that the
+// peer is there: it has our REP, and its RTU is lost, or still comes (IBTA 12.9.7.2).
+func (c *ibConn) broken() {
+	id := c.id
+	if id.state != accepting && id.state != established {
+		return
+	}
+	if f := id.qp.Failure(); id.unconfirmed && f != nil && f.Status == verbs.RetryExceeded {
+		c.release()
+		id.end(failed, &Event{Type: Unreachable, Err: opErr("accept", ErrTimeout, "%v does not acknowledge what was sent", id.peer)})
+		return
+	}
+	c.disconnect() // fails if the peer was first
+	id.over()
+}
 
 func (c *ibConn) release() {
 	if c.live {

@@ -30,10 +30,7 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 	case ibcm.EventReply:
 		c.replied(e.REP)
 	case ibcm.EventEstablished:
-		if id.state == accepting {
-			id.state = established
-			id.deliver(&Event{Type: Established, ID: id, Conn: c.connParam(e.Private)})
-		}
+		id.confirmed(c.connParam(e.Private))
 	case ibcm.EventRejected:
 		id.rejected(e.REJ)
 	case ibcm.EventUnreachable:
@@ -43,9 +40,7 @@ func (p *ibProtocol) handle(e *ibcm.Event) {
 		}
 		id.end(failed, &Event{Type: Unreachable, Err: opErr("connect", ErrTimeout, "%v %s", id.peer, what)})
 	case ibcm.EventDisconnected:
-		if id.state != disconnected {
-			id.end(disconnected, &Event{Type: Disconnected})
-		}
+		id.over()
 	case ibcm.EventTimeWaitExit:
 		id.deliver(&Event{Type: TimewaitExit, ID: id})
 	case ibcm.EventService:
@@ -210,9 +205,7 @@ func (c *ibConn) replied(r *mad.REP) {
 // rejected ends an attempt, or a connection that the peer does not have.
 func (id *ID) rejected(r *mad.REJ) {
 	if id.state >= established {
-		if id.state != disconnected {
-			id.end(disconnected, &Event{Type: Disconnected})
-		}
+		id.over()
 		return
 	}
 	if r.Reason == mad.RejInvalidServiceID && id.willRetry() {

@@ -34,6 +34,7 @@ type ID struct {
 	qpType      verbs.QPType // of the queue pairs to connect; 0: not set
 	groups      []*membership
 	ep          endpoint // the protocol's part
+	unconfirmed bool     // accepted, and neither Established nor a failure has followed
 	retry       connectRetry
 	listIndex   int // in the manager's list
 
@@ -187,10 +188,40 @@ func (id *ID) end(s state, e *Event) {
 		id.close()
 		return
 	}
-	id.state = s
+	id.state, id.unconfirmed = s, false
 	id.breakQP()
 	e.ID = id
 	id.deliver(e)
+}
+
+// confirmed reports that an accepted connection stands, once.
+func (id *ID) confirmed(p ConnParam) {
+	if !id.unconfirmed {
+		return
+	}
+	id.unconfirmed = false
+	if id.state == accepting {
+		id.state = established
+	}
+	id.deliver(&Event{Type: Established, ID: id, Conn: p})
+}
+
+// orphaned reports that the listener of a request has rejected it, because it was closed.
+func (id *ID) orphaned() {
+	if id.state != requested {
+		return
+	}
+	id.end(failed, &Event{Type: ConnectError, Err: opErr("accept", ErrDisconnected, "%v: its listener was closed", id.peer)})
+}
+
+// over reports the end of a connection, once. Whatever ends an accepted connection, and however
+// early, the program hears first that it stood.
+func (id *ID) over() {
+	if id.state == disconnected {
+		return
+	}
+	id.confirmed(id.ep.agreed())
+	id.end(disconnected, &Event{Type: Disconnected})
 }
 
 // Migrate moves the id and its unfetched events to another channel (rdma_migrate_id). It does not
@@ -217,8 +248,8 @@ func (id *ID) migrate(to sink) error {
 	return nil
 }
 
-// Close ends the id (rdma_destroy_id). A listener stops and rejects pending requests. A connection
-// is disconnected without waiting for the peer. A request is rejected. The id's queue pair is
+// Close ends the id (rdma_destroy_id). A listener stops and rejects pending requests: a ConnectError
+// follows on those that the program has fetched. A connection is disconnected without waiting for the peer. A request is rejected. The id's queue pair is
 // destroyed (rdma_destroy_qp). Closing twice is harmless.
 //
 // The device's manager makes sure that the peer learns of the end, even after the last id was

@@ -55,7 +55,11 @@ type endpoint interface {
 	ready() error
 	// established: data arrived before the peer's last message did.
 	established() error
+	// agreed returns what is agreed on with the peer so far.
+	agreed() ConnParam
 	disconnect() error
+	// broken: the queue pair has failed. The endpoint ends the connection, and reports the end.
+	broken()
 	// release drops a connection in any state, and ends it if it has not ended.
 	release()
 	// attr returns the attributes that the id's queue pair needs for its next state.

@@ -135,9 +135,7 @@ func (id *ID) watch(t verbs.EventType) {
 func (id *ID) broken() {
 	id.m.mu.Lock()
 	defer id.m.unlock()
-	if id.state != accepting && id.state != established {
-		return
+	if !id.m.stopped {
+		id.ep.broken()
 	}
-	id.ep.disconnect() // fails if the peer was first
-	id.end(disconnected, &Event{Type: Disconnected})
 }

@@ -29,6 +29,9 @@ type streamConn struct {
 	id       *ID
 	stream   verbs.Stream         // nil: neither connected nor requested
 	listener verbs.StreamListener // nil: does not listen
+	asked    *ID                  // the listener of a request
+	terms    ConnParam            // agreed on with the peer
+	early    bool                 // the queue pair failed before the stream's first event was here
 }
 
 func newStreamProtocol(m *manager, drv verbs.StreamDriver) *streamProtocol {
@@ -84,6 +87,13 @@ func (c *streamConn) unlisten() {
 		c.listener.Close()
 		c.listener = nil
 		delete(c.listeners, c)
+		for s, id := range c.requests {
+			if id.ep.(*streamConn).asked == c.id {
+				delete(c.requests, s)
+				s.Reject(nil) // fails where closing the listener has done so
+				id.orphaned()
+			}
+		}
 	}
 }
 
@@ -108,13 +118,16 @@ func (c *streamConn) requestArrived(e verbs.StreamEvent) {
 	}
 	id := listener.request()
 	id.local, id.peer = listener.local, e.Stream.PeerAddr()
-	p.m.add(id, &streamConn{streamProtocol: p, id: id, stream: e.Stream})
+	c = &streamConn{streamProtocol: p, id: id, stream: e.Stream, asked: listener}
+	p.m.add(id, c)
 	p.requests[e.Stream] = id
 	event := &Event{Type: ConnectRequest, ID: id, Listener: listener}
 	if service {
 		event.UD.PrivateData = private
 	} else {
 		event.Conn = connParamOf(&e.Param)
+		c.terms = event.Conn
+		c.terms.PrivateData = nil
 	}
 	if !listener.deliver(event) {
 		id.close() // nobody else will
@@ -210,15 +223,44 @@ func (c *streamConn) handleEvent(e *verbs.StreamEvent) {
 	}
 	id := c.id
 	switch {
-	case e.Type == verbs.StreamEstablished && (id.state == connecting || id.state == accepting):
-		id.state = established
-		id.deliver(&Event{Type: Established, ID: id, Conn: connParamOf(&e.Param)})
+	case e.Type == verbs.StreamEstablished:
+		c.begun(connParamOf(&e.Param))
 	case e.Type == verbs.StreamRejected && id.state == connecting:
 		id.refused(ReasonConsumer, e.Param.PrivateData)
 	case e.Type == verbs.StreamFailed && (id.state == connecting || id.state == accepting):
 		id.attemptFailed(e.Err)
-	case e.Type == verbs.StreamClosed && (id.state == accepting || id.state == established || id.state == disconnecting):
-		id.end(disconnected, &Event{Type: Disconnected})
+	case e.Type == verbs.StreamClosed && (id.state == accepting || id.state >= established && id.state <= disconnected):
+		id.over()
+	case e.Type == verbs.StreamReleased && id.state == disconnected:
+		id.deliver(&Event{Type: TimewaitExit, ID: id})
+	}
+}
+
+// begun reports that the stream is established. The program may have disconnected meanwhile.
+func (c *streamConn) begun(p ConnParam) {
+	id := c.id
+	c.terms = p
+	if id.state == connecting {
+		id.state = established
+		id.deliver(&Event{Type: Established, ID: id, Conn: p})
+	}
+	id.confirmed(p)
+	if c.early {
+		c.broken()
+	}
+}
+
+func (c *streamConn) agreed() ConnParam { return c.terms }
+
+// broken waits for the event that the stream is established, if that is still on its way: a queue pair
+// fails only after it.
+func (c *streamConn) broken() {
+	switch c.id.state {
+	case connecting, accepting:
+		c.early = true
+	case established:
+		c.disconnect()
+		c.id.over()
 	}
 }
 

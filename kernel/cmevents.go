@@ -131,6 +131,11 @@ func (s *stream) happened(e *cmEvent) {
 	case ibverbs.CMDisconnected, ibverbs.CMDeviceRemoval:
 		s.call(s.m.fn.Disconnect) // answers the peer; fails if we were first
 		s.report(verbs.StreamEvent{Type: verbs.StreamClosed, Stream: s})
+		if s.m.dev.attr.Transport == verbs.TransportIWARP { // the kernel tells of time wait over InfiniBand and RoCE only
+			s.report(verbs.StreamEvent{Type: verbs.StreamReleased, Stream: s})
+		}
+	case ibverbs.CMTimewaitExit:
+		s.report(verbs.StreamEvent{Type: verbs.StreamReleased, Stream: s})
 	}
 }
 

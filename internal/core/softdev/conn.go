@@ -325,6 +325,7 @@ func (c *conn) end(abort bool) {
 	c.link.Close(abort)
 	if established {
 		c.notify(verbs.StreamEvent{Type: verbs.StreamClosed})
+		c.notify(verbs.StreamEvent{Type: verbs.StreamReleased})
 	}
 }
 

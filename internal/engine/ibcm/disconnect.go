@@ -57,6 +57,9 @@ func (e *Engine) handleDREQ(now clock.Time, from verbs.AHAttr, tid uint64, b []b
 			return
 		}
 		e.send(c, mad.AttrDREP, tid, &drep)
+		if c.state == repSent { // only a peer that had our REP can end the connection: its RTU was lost, or comes later
+			e.establish(now, c, nil)
+		}
 		e.emit(c, Event{Kind: EventDisconnected, Private: dreq.Private[:]})
 		e.enterTimeWait(now, c)
 	case timeWait, refused:

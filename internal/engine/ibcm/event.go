@@ -19,7 +19,7 @@ const (
 	// EventReply: a REP arrived; Event.REP has it. Answer with Ready or Reject.
 	EventReply
 	// EventEstablished: an accepted connection is established, by an RTU (Event.Private has
-	// its private data) or by Established.
+	// its private data), by Established, or by a DREQ that came before the RTU.
 	EventEstablished
 	// EventRejected: a REJ arrived; Event.REJ has it. Or a REJ with reason "stale connection" was
 	// sent, because the peer used this connection's QP in another request: then Event.REJ is what
@@ -29,8 +29,9 @@ const (
 	// which. Message is 0 if a request of the peer was not answered, and has given its place in the
 	// backlog to another.
 	EventUnreachable
-	// EventDisconnected: a DREQ or a DREP arrived, or no answer to our DREQ. Move the QP to the
-	// error state. Event.Private has the DREQ's or the DREP's private data.
+	// EventDisconnected: a DREQ or a DREP arrived, or no answer to our DREQ, or a REJ because the peer
+	// does not know the connection. Of an accepted connection EventEstablished comes first, unless Disconnect
+	// was called. Move the QP to the error state. Event.Private has the DREQ's or the DREP's private data.
 	EventDisconnected
 	// EventTimeWaitExit: after EventDisconnected; nothing of the connection is in flight any more,
 	// and the number of its QP may be reused.

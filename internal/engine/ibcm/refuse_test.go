@@ -162,7 +162,9 @@ func TestRejected(t *testing.T) {
 
 	s, id, tid = connected(t)
 	s.says(mad.AttrREJ, tid, &mad.REJ{LocalCommID: peerID, RemoteCommID: id, Message: mad.MessageOther, Reason: mad.RejInvalidCommID})
-	s.event(EventRejected)
+	s.event(EventDisconnected)
+	s.passes(time.Second)
+	s.event(EventTimeWaitExit)
 	s.gone()
 
 	s, id, tid = connected(t)

@@ -121,11 +121,11 @@ func (e *Engine) handleREJ(now clock.Time, from verbs.AHAttr, tid uint64, b []by
 		e.emit(c, ev)
 		c.repeat.last = nil
 		e.keepRefused(now, c) // a repetition of the REQ may be in flight
-	case repRcvd, established:
+	case repRcvd:
 		e.emit(c, ev)
 		c.released, c.repeat.last = true, nil
 		e.enterTimeWait(now, c)
-	case dreqSent: // the peer has finished with it
+	case established, dreqSent: // the peer has finished with it, or does not know it
 		c.repeat.last = nil
 		e.emit(c, Event{Kind: EventDisconnected})
 		e.enterTimeWait(now, c)

@@ -274,6 +274,7 @@ func TestDREQBeforeRTU(t *testing.T) {
 	// The other way round: the DREQ tells that the RTU was lost.
 	s, id = accepting(t)
 	s.says(mad.AttrDREQ, 5, &mad.DREQ{LocalCommID: peerID, RemoteCommID: id, RemoteQPN: 0x11})
+	s.event(EventEstablished)
 	s.event(EventDisconnected)
 	s.wants(mad.AttrDREP, &mad.DREP{})
 	s.says(mad.AttrRTU, reqTID, &mad.RTU{LocalCommID: peerID, RemoteCommID: id})

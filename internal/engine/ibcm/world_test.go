@@ -75,9 +75,9 @@ const (
 var after = map[EventKind][]phase{
 	EventReply:        {asking},
 	EventEstablished:  {waiting},
-	EventRejected:     {asking, asked, replied, waiting, up},
+	EventRejected:     {asking, asked, replied, waiting},
 	EventUnreachable:  {asking, asked, waiting, resolves, serves},
-	EventDisconnected: {replied, waiting, up, leaving},
+	EventDisconnected: {replied, up, leaving},
 	EventTimeWaitExit: {down},
 	EventMRA:          {asking, waiting},
 	EventService:      {resolves},

@@ -22,6 +22,7 @@ const (
 	Windows     Ability = "memory windows"
 	AtomicFlush Ability = "atomic write and flush"
 
+	Connections     Ability = "connections by address and port"
 	GeneralServices Ability = "QP1"
 	Metrics         Ability = "metrics"
 
@@ -82,7 +83,7 @@ func Run(t *testing.T, f Fixture) {
 	}
 	// Tests of retries come first, as they wait most.
 	groups := [][]test{retryTests, attributeTests, queueTests, eventTests, memoryTests, registrationTests, windowTests, sharedTests, stateTests, flushTests,
-		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests}
+		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests, connectionTests}
 	if f.SetLink != nil {
 		groups = append(groups, portTests)
 	}
