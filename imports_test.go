@@ -71,7 +71,7 @@ var layers = map[string][]string{
 	"internal/system/rdmasys":      {},
 	"internal/system/shmem":        {"internal/system/forkmark"},
 	"internal/system/statsocket":   {"internal/core/observe", "internal/system/forkmark", "internal/system/peercred", "verbs"},
-	"internal/testkit/conformance": {"verbs", "wire/", "internal/testkit/loopback", "internal/testkit/testrun"},
+	"internal/testkit/conformance": {"cm", "verbs", "wire/", "internal/testkit/loopback", "internal/testkit/testrun"},
 	"internal/testkit/loopback":    {"verbs"},
 	"internal/testkit/captured":    {},
 	"internal/testkit/machines":    {"internal/system/rdmasys"},
