@@ -240,7 +240,7 @@ func (q *QP) responseAhead(now clock.Time, p *ib.Packet) Reason {
 	if r.reorder == nil {
 		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
-	kept := r.responds(p.PSN) && r.reorder.keep(&q.Device.reorder, p)
+	kept := r.responds(p.PSN) && r.reorder.keep(&q.Device.reorder, q.path.Key, p)
 	if r.reorder.gap.miss(now, r.unacked()) {
 		q.responseLost(now)
 	}

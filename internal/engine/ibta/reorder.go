@@ -19,8 +19,9 @@ import (
 const (
 	// maxReorder limits the bytes that are kept of a queue pair's requests, and of responses to it.
 	maxReorder = 2 << 20
-	// maxReorderDevice limits those of all queue pairs of a device.
-	maxReorderDevice = 32 << 20
+	// maxReorderDevice limits those of all queue pairs of a device. A peer's may take as much as is left beside them:
+	// one peer half of it, each of two a third. So whoever takes all that it can leaves as much to the next peer.
+	maxReorderDevice = 64 << 20
 	// maxAhead is how far ahead of the expected PSN a request may be to be kept. It must not make
 	// the PSN easy to guess for forgers.
 	maxAhead = 1024
@@ -41,6 +42,7 @@ const (
 type reorderBuffer struct {
 	kept  map[ib.PSN]*keptPacket
 	bytes int
+	peer  PathKey // whose packets they are, if there are any
 	grown bool // kept has had more than keptIndex
 	gap   gap
 
@@ -57,6 +59,7 @@ type keptPacket struct {
 // reorderMemory is what the queue pairs of a device keep.
 type reorderMemory struct {
 	bytes int
+	peers map[PathKey]int // bytes of each peer that has any
 	spare []*keptPacket
 	idle  int // bytes of spare
 }
@@ -64,10 +67,31 @@ type reorderMemory struct {
 // ReorderBytes returns the bytes of packets that have arrived ahead of their turn, including overhead.
 func (d *Device) ReorderBytes() int { return d.reorder.bytes }
 
-// keep copies p. It returns false if there is no room, or p is already kept.
-func (e *reorderBuffer) keep(m *reorderMemory, p *ib.Packet) bool {
+// room reports whether so many more bytes of a peer may be kept.
+func (m *reorderMemory) room(peer PathKey, n int) bool {
+	return m.bytes+m.peers[peer]+n <= maxReorderDevice
+}
+
+// add counts bytes of a peer; n is negative when they are given back.
+func (m *reorderMemory) add(peer PathKey, n int) {
+	m.bytes += n
+	if now := m.peers[peer] + n; now == 0 {
+		delete(m.peers, peer)
+	} else {
+		if m.peers == nil {
+			m.peers = make(map[PathKey]int)
+		}
+		m.peers[peer] = now
+	}
+}
+
+// keep copies a packet of a peer. It returns false if there is no room, or p is already kept.
+func (e *reorderBuffer) keep(m *reorderMemory, peer PathKey, p *ib.Packet) bool {
 	cost := len(p.Payload) + keptOverhead
-	if e.kept[p.PSN] != nil || e.bytes+cost > maxReorder || m.bytes+cost > maxReorderDevice {
+	if e.bytes == 0 {
+		e.peer = peer
+	}
+	if e.kept[p.PSN] != nil || e.bytes+cost > maxReorder || !m.room(e.peer, cost) {
 		return false
 	}
 	if e.kept == nil {
@@ -87,7 +111,7 @@ func (e *reorderBuffer) keep(m *reorderMemory, p *ib.Packet) bool {
 	e.kept[p.PSN] = k
 	e.grown = e.grown || len(e.kept) > keptIndex
 	e.bytes += cost
-	m.bytes += cost
+	m.add(e.peer, cost)
 	return true
 }
 
@@ -103,7 +127,7 @@ func (e *reorderBuffer) take(m *reorderMemory, psn ib.PSN) *keptPacket {
 	}
 	cost := len(k.Payload) + keptOverhead
 	e.bytes -= cost
-	m.bytes -= cost
+	m.add(e.peer, -cost)
 	return k
 }
 
@@ -141,7 +165,7 @@ func (e *reorderBuffer) clear(m *reorderMemory) {
 	for _, k := range e.kept {
 		m.put(k)
 	}
-	m.bytes -= e.bytes
+	m.add(e.peer, -e.bytes)
 	*e = reorderBuffer{}
 }
 

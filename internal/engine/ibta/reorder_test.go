@@ -158,6 +158,44 @@ func TestEarlyResponsesInOrder(t *testing.T) {
 	s.idle()
 }
 
+// A peer that sends as much ahead of its turn as it can, over any number of queue pairs, leaves as much to the next
+// peer, and that one half of it to a third.
+func TestEarlyShares(t *testing.T) {
+	s := start(t, verbs.RC)
+	const full = 4096
+	var taken []int
+	for peer := range 3 {
+		before := s.host.Device.ReorderBytes()
+		for {
+			c := s.q.Config
+			c.Num, c.Recv = 0, nil
+			s.q = s.host.newQP(c)
+			attr := s.attr
+			attr.AH.DGID[15] = byte(100 + peer)
+			s.up(attr, verbs.RTS)
+			n := 0
+			for psn := recvPSN.Next(); s.q.HandlePacket(s.now, s.packet(ib.OpSendMiddle, psn, full), nil) == ibta.Taken; psn = psn.Next() {
+				n++
+			}
+			if n == 0 {
+				break
+			}
+		}
+		taken = append(taken, s.host.Device.ReorderBytes()-before)
+	}
+	for peer, want := range []int{32 << 20, 16 << 20, 8 << 20} {
+		if got := taken[peer]; got > want+4*full || got < want-4*full {
+			t.Errorf("peer %d has %d bytes, want %d", peer, got, want)
+		}
+	}
+	for _, q := range s.host.qps {
+		q.Destroy()
+	}
+	if n := s.host.Device.ReorderBytes(); n != 0 {
+		t.Errorf("%d bytes are kept of queue pairs that are gone", n)
+	}
+}
+
 // What a queue pair keeps is bounded, and so is what all of a device keep; it is given back
 // when they end.
 func TestEarlyBounds(t *testing.T) {

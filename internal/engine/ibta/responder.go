@@ -157,7 +157,7 @@ func (q *QP) ahead(now clock.Time, p *ib.Packet) Reason {
 	if r.reorder == nil {
 		r.reorder = &reorderBuffer{gap: gap{high: p.PSN}}
 	}
-	kept := r.reorder.keep(&q.Device.reorder, p)
+	kept := r.reorder.keep(&q.Device.reorder, q.path.Key, p)
 	if !r.nakSent && r.reorder.gap.miss(now, r.psn) {
 		q.nakExpected()
 	}
