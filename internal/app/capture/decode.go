@@ -21,12 +21,16 @@ type Decoder struct {
 	seed   maphash.Seed
 	zeros  []byte // a packet that was cut, with zeros for what is missing
 	tcps   connections
+	err    error
 }
 
 // NewDecoder returns a decoder.
 func NewDecoder() *Decoder {
 	return &Decoder{Counts: Counts{Links: make(map[LinkType]int)}, seed: maphash.MakeSeed(), tcps: newConnections()}
 }
+
+// Err returns why decoding cannot go on: the file makes the decoder hold too much.
+func (d *Decoder) Err() error { return d.err }
 
 // transport reads a packet of InfiniBand's transport from its BTH to its ICRC, of whole bytes, of which b was
 // captured. verify checks the ICRC.
@@ -87,5 +91,8 @@ func ReadFrom(in io.Reader, to func(*Packet)) (Counts, error) {
 			return d.Counts, err
 		}
 		d.Decode(&f, to)
+		if err := d.Err(); err != nil {
+			return d.Counts, err
+		}
 	}
 }

@@ -65,6 +65,8 @@ type half struct {
 
 	ahead      []ahead // segments that came before what is next, in order
 	aheadBytes int
+
+	held int // bytes of buf and ahead, as connections.held counts them
 }
 
 // ahead is a segment that came too early.
@@ -90,6 +92,9 @@ const (
 	maxConnections = 4096
 	maxAhead       = 1 << 18 // bytes and, divided by 256, segments
 	maxFPDU        = 1<<16 + 1<<11
+	maxHeld        = 1 << 27 // bytes of all connections
+	keptBuffer     = 4096    // bytes of a buffer that is kept while it is empty
+	aheadOverhead  = 64      // bytes of a segment beyond its data
 )
 
 // deframe takes set-up frames and FPDUs from the front of a half's buffer, as far as they are complete.

@@ -4,6 +4,7 @@ package capture
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 )
 
@@ -25,6 +26,7 @@ type connections struct {
 	all      map[connKey]*connection
 	numbered int
 	scratch  []byte
+	held     int // bytes that wait for others, of all
 }
 
 func newConnections() connections { return connections{all: make(map[connKey]*connection)} }
@@ -51,12 +53,31 @@ func (s *connections) makeRoom() {
 	}
 	for k, c := range s.all {
 		if c.number < 0 {
+			s.release(&c.halves[0])
+			s.release(&c.halves[1])
 			delete(s.all, k)
 		}
 	}
 	if len(s.all) >= maxConnections {
 		clear(s.all)
+		s.held = 0
 	}
+}
+
+// release forgets what a half holds.
+func (s *connections) release(h *half) {
+	s.held -= h.held
+	*h = half{}
+}
+
+// count counts what a half holds now.
+func (s *connections) count(h *half) {
+	if len(h.buf) == 0 && cap(h.buf) > keptBuffer {
+		h.buf = nil
+	}
+	now := cap(h.buf) + h.aheadBytes + aheadOverhead*len(h.ahead)
+	s.held += now - h.held
+	h.held = now
 }
 
 // tcp reads a segment. Bytes are put in order; what was seen before is a retransmission.
@@ -86,6 +107,15 @@ func (d *Decoder) tcp(ip *ipPacket, p *Packet) {
 	missing := max(ip.whole-len(b), 0)
 	if len(data)+missing > 0 {
 		d.data(c, side, ahead{seq, data, missing}, p)
+		if c.other { // not iWARP: nobody will read it
+			d.tcps.release(h)
+			d.tcps.release(peer)
+		}
+		d.tcps.count(h)
+		if d.tcps.held > maxHeld && d.err == nil {
+			d.err = fmt.Errorf("frame %d: more than %d MiB of TCP segments wait for others that are missing: "+
+				"give a file with fewer connections, or cut it (editcap)", p.Frame, maxHeld>>20)
+		}
 	}
 	d.finish(c, side, flags, p)
 }
@@ -95,15 +125,19 @@ func (d *Decoder) syn(c *connection, side int, seq uint32, flags byte, p *Packet
 	if h := &c.halves[side]; h.started && h.base == seq+1 {
 		return // once more
 	}
+	started, markers := c.halves[side].started, c.halves[side].markers
+	d.tcps.release(&c.halves[side])
 	if flags&tcpACK == 0 {
+		d.tcps.release(&c.halves[1-side])
 		*c = connection{number: -1, dialer: side}
 		open := *p
 		open.Fabric = IWARP
 		c.open = &open
-	} else if c.halves[side].started {
+	} else if started {
+		d.tcps.release(&c.halves[1-side])
 		*c = connection{number: -1, dialer: 1 - side}
 	}
-	c.halves[side] = half{started: true, direction: p.Direction, base: seq + 1, next: seq + 1, mode: frameMode, markers: c.halves[side].markers}
+	c.halves[side] = half{started: true, direction: p.Direction, base: seq + 1, next: seq + 1, mode: frameMode, markers: markers}
 }
 
 // finish reports the end of a connection if it carries iWARP.

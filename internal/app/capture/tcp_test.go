@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/wire/iwarp"
@@ -230,6 +231,43 @@ func TestOtherTCP(t *testing.T) {
 	}
 }
 
+// A file of thousands of connections that all lack a segment makes the decoder hold so much, and then is refused.
+func TestHeldBounded(t *testing.T) {
+	d := NewDecoder()
+	body := make([]byte, 60_000)
+	frame := func(port uint16, seq uint32, flags byte, data []byte) {
+		b := append([]byte{0x45, 0}, be16(uint16(40+len(data)), 0, 0x4000)...)
+		b = append(append(append(b, 64, ipTCP, 0, 0), hostA.AsSlice()...), hostB.AsSlice()...)
+		b = append(b, be16(port, 2000)...)
+		b = binary.BigEndian.AppendUint32(b, seq)
+		b = append(append(b, 0, 0, 0, 0, 5<<4, flags, 0xff, 0xff, 0, 0, 0, 0), data...)
+		d.Decode(&Frame{Num: 1, Link: LinkRaw, Data: b, Length: len(b)}, func(*Packet) {})
+	}
+	most := 0
+	for port := range uint16(4000) {
+		frame(port+1, 0, tcpSYN, nil)
+		for i := range uint32(4) {
+			frame(port+1, 100+i*uint32(len(body)), tcpACK, body) // the first bytes are missing
+		}
+		held := 0
+		for _, c := range d.tcps.all {
+			for i := range c.halves {
+				held += cap(c.halves[i].buf) + c.halves[i].aheadBytes
+			}
+		}
+		if most = max(most, held); d.tcps.held < held {
+			t.Fatalf("%d bytes are held, %d counted", held, d.tcps.held)
+		}
+		if err := d.Err(); err != nil {
+			if most > maxHeld+maxFrame || most < maxHeld/2 || !strings.Contains(err.Error(), "wait for others") {
+				t.Errorf("%d bytes: %v", most, err)
+			}
+			return
+		}
+	}
+	t.Errorf("%d bytes are held, and nothing is said", most)
+}
+
 // FuzzStream: segments of any content, order and overlap make nothing fail, and are bounded in what they make the
 // decoder hold.
 func FuzzStream(f *testing.F) {
@@ -260,8 +298,15 @@ func FuzzStream(f *testing.F) {
 				}
 			})
 		}
+		held := 0
+		defer func() {
+			if held != d.tcps.held {
+				t.Errorf("%d bytes are held, %d counted", held, d.tcps.held)
+			}
+		}()
 		for _, c := range d.tcps.all {
 			for i := range c.halves {
+				held += cap(c.halves[i].buf) + c.halves[i].aheadBytes + aheadOverhead*len(c.halves[i].ahead)
 				if h := &c.halves[i]; len(h.buf) > maxFPDU+maxFrame || h.aheadBytes > maxAhead+maxFrame || h.aheadBytes < 0 {
 					t.Errorf("%d bytes, and %d ahead", len(h.buf), h.aheadBytes)
 				}
