@@ -45,8 +45,9 @@ func newLadderCmd() *cobra.Command {
 		Long: "Ladder reads a pcap or pcapng file, of any tool and any RDMA stack, and draws a conversation between two queue\n" +
 			"pairs, or an iWARP connection: time downward, a column a host, an arrow a packet. Retransmissions, NAKs, lost\n" +
 			"packets and others of that kind are marked. Long runs and repetitions take one row.\n\n" +
-			"If there are several conversations it lists them, and draws the one with the most faults, or else the busiest.\n" +
-			"The capture `-` is read from the standard input.",
+			"If there are several conversations it lists them, and draws one that a fault ended, or else the\n" +
+			"one with the most faults, or else the busiest. The capture `-` is read from the\n" +
+			"standard input.",
 		Example: "  ramjet ladder capture.pcapng\n  ramjet ladder capture.pcapng --conversation 3 -o ladder.html\n" +
 			"  ramjet ladder capture.pcapng --qp 0x11 --from 250ms --limit 100\n  tcpdump -i any -w - udp port 4791 | ramjet ladder -",
 		Args: func(c *cobra.Command, args []string) error {

@@ -154,6 +154,67 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
+// TestChoose: a conversation that ended with a fault comes before one that went on after more of them, and the reason
+// is true.
+func TestChoose(t *testing.T) {
+	to := func(p ib.Packet, qp ib.QPN) ib.Packet {
+		p.DestQP = qp
+		return p
+	}
+	rnr := ib.RNRNAK(12)
+	recovered := func(r *recording, naks int) { // each is answered by what was missing
+		for n := range naks {
+			r.from('A', send(ib.PSN(100+2*n), 10))
+			r.from('B', ack(ib.PSN(100+2*n), ib.NAK(ib.NAKPSNSequenceError)))
+			r.from('A', send(ib.PSN(100+2*n), 10))
+			r.from('B', ack(ib.PSN(100+2*n), positive))
+		}
+	}
+	starved := func(r *recording) {
+		for range 4 {
+			r.from('A', to(send(500, 10), 0x1b))
+			r.from('B', to(ack(500, rnr), 0x1a))
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		naks  int
+		ended bool
+		qp    ib.QPN
+		why   string
+	}{
+		{"three retransmissions and an end by RNR beside one NAK", 1, true, 0x1b, "the one with the most faults"},
+		{"the same beside many NAKs", 5, true, 0x1b, "one that a fault ended"},
+		{"NAKs alone", 2, false, 0xb, "the one with the most faults"},
+		{"nothing", 0, false, 0x1b, "the busiest"},
+	} {
+		r := newRecording(t)
+		recovered(r, c.naks)
+		starved(r)
+		if !c.ended { // it goes on
+			r.from('A', to(send(500, 10), 0x1b))
+			r.from('B', to(ack(500, positive), 0x1a))
+		}
+		s := r.survey()
+		if c.why == "the busiest" {
+			for _, v := range s.Conversations {
+				v.Tally, v.Ended = Tally{}, false
+			}
+		}
+		if c.name == "NAKs alone" {
+			for _, v := range s.Conversations {
+				if v.Has(0x1b) {
+					v.Tally = Tally{}
+				}
+			}
+		}
+		got, why := Choose(s.Conversations)
+		if !got.Has(uint32(c.qp)) || why != c.why {
+			t.Errorf("%s: %v, %v: %s, want %s", c.name, got.A, got.B, why, c.why)
+		}
+	}
+}
+
 // TestHistory: what packets mean after those before them (chapter 9).
 func TestHistory(t *testing.T) {
 	r := newRecording(t)

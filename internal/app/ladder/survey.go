@@ -43,6 +43,8 @@ type Conversation struct {
 	First, Last time.Time
 	Tally       Tally
 	Trouble     time.Time // of the first mark that is severe; the zero time: there is none
+	// Ended says that the last word is a fault: a NAK that ends the queue pair, an RNR NAK, a rejection, a Terminate.
+	Ended bool
 }
 
 // Management reports whether a conversation is one of queue pairs 0 or 1.
@@ -75,6 +77,18 @@ func (c *Conversation) add(at time.Time, packets, bytes int, m Mark) {
 	c.Tally.add(m)
 	if m&severe != 0 && (c.Trouble.IsZero() || at.Before(c.Trouble)) {
 		c.Trouble = at
+	}
+}
+
+// judge learns from a packet whether the last word is a fault. An RNR NAK is, until the peer acknowledges something.
+func (c *Conversation) judge(p *capture.Packet, m Mark) {
+	switch info := p.IB.Opcode.Info(); {
+	case m&(Rejected|Terminated) != 0, m&RNR != 0:
+		c.Ended = true
+	case m&NAK != 0:
+		c.Ended = p.IB.AETH.Syndrome.Code() != ib.NAKPSNSequenceError
+	case p.Fabric != capture.IWARP && p.Broken == "" && info.Headers&ib.HasAETH != 0:
+		c.Ended = false
 	}
 }
 
@@ -184,6 +198,7 @@ func (s *Survey) count() error {
 			r.marks |= Lost
 		}
 		conv.add(p.At, 1, p.Wire, r.marks)
+		conv.judge(p, r.marks)
 		if g != nil {
 			g.conv, g.at, g.flow = conv, p.At, f
 		}
@@ -275,31 +290,44 @@ func (s *Survey) conversation(f *flow) {
 	s.Conversations = append(s.Conversations, c)
 }
 
-// Choose returns the conversation to look at first when searching for a fault: the one with the most faults and
-// retransmissions, or else the one with the most packets. One of management datagrams is chosen only if there is no
-// other. The second result says why. If there are none, it returns nil.
+// Choose returns the conversation to look at first when searching for a fault: of those that a fault ended, or else of
+// all, the one with the most faults, or else the one with the most packets. One of management datagrams is chosen only
+// if there is no other. The second result says why. If there are none, it returns nil.
 func Choose(list []*Conversation) (*Conversation, string) {
 	if len(list) == 0 {
 		return nil, ""
 	}
-	faults := func(c *Conversation, of Mark) int {
-		n := 0
-		of.each(func(i int) { n += c.Tally[i] })
-		return n
-	}
 	best := slices.MinFunc(list, func(a, b *Conversation) int {
-		if m, n := a.Management(), b.Management(); m != n {
-			if m {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Or(cmp.Compare(faults(b, failed), faults(a, failed)), cmp.Compare(faults(b, severe), faults(a, severe)), cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Number, b.Number))
+		return cmp.Or(first(!a.Management(), !b.Management()), first(a.Ended, b.Ended), cmp.Compare(b.faults(severe), a.faults(severe)),
+			cmp.Compare(b.faults(failed), a.faults(failed)), cmp.Compare(b.Packets, a.Packets), cmp.Compare(a.Number, b.Number))
 	})
-	if faults(best, severe) > 0 {
+	most := slices.MaxFunc(list, func(a, b *Conversation) int { return cmp.Compare(a.faults(severe), b.faults(severe)) }).faults(severe)
+	switch n := best.faults(severe); {
+	case best.Ended && (n < most || n == 0): // none: by RNR NAKs alone
+		return best, "one that a fault ended"
+	case n > 0 && n == most:
 		return best, "the one with the most faults"
+	case n > 0:
+		return best, "the one with the most faults that is not of management"
 	}
 	return best, "the busiest"
+}
+
+// faults returns how many marks of some kinds there are.
+func (c *Conversation) faults(of Mark) (n int) {
+	of.each(func(i int) { n += c.Tally[i] })
+	return n
+}
+
+// first orders what is true before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // String returns the end as "10.9.0.2 QP 0x000011".

@@ -183,12 +183,18 @@ func (r *Row) text(several bool) string {
 	return strings.Join(parts, "  ")
 }
 
-// seconds formats a time in the ten characters that the gutter has, as long as a capture of a day does.
+// seconds formats a time in the ten characters that the gutter has: with six decimals, and with fewer where a clock has
+// jumped, or the capture is of days. The longest Duration has ten digits.
 func seconds(d time.Duration) string {
+	decimals := 6
 	if d >= 1000*time.Second {
-		return fmt.Sprintf("%.4f", d.Seconds())
+		decimals = 4
 	}
-	return fmt.Sprintf("%.6f", d.Seconds())
+	s := fmt.Sprintf("%.*f", decimals, d.Seconds())
+	for ; len(s) > gutter-3 && decimals > 0; s = fmt.Sprintf("%.*f", decimals, d.Seconds()) {
+		decimals--
+	}
+	return s
 }
 
 // row writes a row and its notes.

@@ -43,7 +43,7 @@ type reorderBuffer struct {
 	kept  map[ib.PSN]*keptPacket
 	bytes int
 	peer  PathKey // whose packets they are, if there are any
-	grown bool // kept has had more than keptIndex
+	grown bool    // kept has had more than keptIndex
 	gap   gap
 
 	acked ib.PSN // requester: an acknowledgement that came before a response; valid if ack is set
