@@ -23,7 +23,7 @@ func TestHints(t *testing.T) {
 		{"ping -c -a 127.0.0.1 -p 0", exitUsage, `"0" is not a port: give 1 to 65535`},
 		{"serve -p x .", exitUsage, `"x" is not a port: give 0 to 65535`},
 		{"perf send bw no.such.host.invalid", exitUsage, "give a name that resolves"},
-		{"perf send bw " + host(nobody), exitFailed, "start `ramjet perf send bw` there first"},
+		{"perf send bw -p " + freePort(t) + " " + host(nobody), exitFailed, "start `ramjet perf send bw` there first"},
 		{"ping -c -d " + here + " -a " + host(nobody), exitFailed, "with -d roce:" + host(nobody)},
 		{"ping -c -d iwarp:" + host(here) + " -a " + host(nobody), exitFailed, "with -d iwarp:" + host(nobody)},
 		{"pipe -d " + here + " " + host(nobody) + " 7000", exitFailed, "refused: no listener"},

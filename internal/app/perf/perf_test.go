@@ -39,9 +39,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// dial starts a second process and connects to it; device is their kind, empty: RoCEv2.
-func dial(t testing.TB, device string) *Client {
-	t.Helper()
+// start starts a second process, which ends with the test, and connects to it; device is their kind, empty: RoCEv2.
+func start(t testing.TB, device string) (*Client, error) {
 	if device == "" {
 		device = "roce:"
 	}
@@ -49,7 +48,7 @@ func dial(t testing.TB, device string) *Client {
 	cmd.Env = append(os.Environ(), peerEnv+"="+device)
 	p, err := StartPeer(cmd)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
@@ -58,15 +57,66 @@ func dial(t testing.TB, device string) *Client {
 	})
 	c, err := Dial(context.Background(), p.Address, LoopbackAddress(), Options{Open: opener(device)})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() { c.Close() })
+	return c, nil
+}
+
+// dial is start of a test that needs the process.
+func dial(t testing.TB, device string) *Client {
+	t.Helper()
+	c, err := start(t, device)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return c
+}
+
+// perProcess runs the subtests of a test with a second process. A run that fails, perhaps because the process was lost, leaves
+// it to nobody: the next run starts another.
+type perProcess struct {
+	t      *testing.T // the test, which the processes end with
+	device string
+	c      *Client
+}
+
+func (r *perProcess) try(ctx context.Context, cfg Config) (got *Result, err error) {
+	if r.c == nil {
+		if r.c, err = start(r.t, r.device); err != nil {
+			return nil, err
+		}
+	}
+	if got, err = r.c.Run(ctx, cfg); err != nil {
+		r.c = nil
+	}
+	return got, err
+}
+
+func (r *perProcess) run(t *testing.T, cfg Config) *Result {
+	t.Helper()
+	got, err := r.try(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// A lost process fails the subtest that it is lost in, and no other.
+func TestLostPeer(t *testing.T) {
+	r := &perProcess{t: t}
+	cfg := Config{Op: Send, Mode: Latency, Iters: 10, Size: 64}
+	r.run(t, cfg)
+	r.c.Close()
+	if _, err := r.try(t.Context(), cfg); err == nil {
+		t.Fatal("the process is there")
+	}
+	checkResult(t, r.run(t, cfg))
 }
 
 // Every operation, transport and mode between two processes; the data is compared.
 func TestEverything(t *testing.T) {
-	c := dial(t, "")
+	c := &perProcess{t: t}
 	for _, mode := range []Mode{Bandwidth, Latency} {
 		for _, op := range []Op{Send, Write, Read, FetchAdd, CompareSwap} {
 			for _, tr := range []Transport{RC, UC, UD} {
@@ -80,10 +130,7 @@ func TestEverything(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%s/%s/events=%v", mode, op, tr, events), func(t *testing.T) {
-						r, err := c.Run(t.Context(), cfg)
-						if err != nil {
-							t.Fatal(err)
-						}
+						r := c.run(t, cfg)
 						checkResult(t, r)
 					})
 				}
@@ -126,7 +173,7 @@ func checkResult(t *testing.T, r *Result) {
 
 // WRITEs over iWARP complete before they have arrived, and the other side compares what it has only then.
 func TestWritesArrive(t *testing.T) {
-	c := dial(t, "iwarp:")
+	c := &perProcess{t: t, device: "iwarp:"}
 	for name, cfg := range map[string]Config{
 		"one":         {Iters: 1, Size: 1 << 20},
 		"queue pairs": {Iters: 1, Size: 1 << 20, QPs: 4},
@@ -137,10 +184,7 @@ func TestWritesArrive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg.Op, cfg.Mode = Write, Bandwidth
 			for range 10 {
-				r, err := c.Run(t.Context(), cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := c.run(t, cfg)
 				checkResult(t, r)
 			}
 		})
@@ -149,7 +193,7 @@ func TestWritesArrive(t *testing.T) {
 
 // What the other options do.
 func TestOptions(t *testing.T) {
-	c := dial(t, "")
+	c := &perProcess{t: t}
 	for name, cfg := range map[string]Config{
 		"several queue pairs":   {Op: Write, Mode: Bandwidth, QPs: 5, Iters: 100, Size: 100},
 		"receives of many":      {Op: Send, Mode: Bandwidth, QPs: 5, Iters: 300, Size: 100, RxDepth: 20, TxDepth: 16},
@@ -170,20 +214,14 @@ func TestOptions(t *testing.T) {
 		"one message":           {Op: Send, Mode: Bandwidth, Iters: 1, Size: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := c.Run(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := c.run(t, cfg)
 			checkResult(t, r)
 		})
 	}
 	for _, mode := range []Mode{Bandwidth, Latency} {
 		t.Run("duration/"+string(mode), func(t *testing.T) {
 			cfg := Config{Op: Send, Mode: mode, Duration: 20 * time.Millisecond, Size: 64}
-			r, err := c.Run(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := c.run(t, cfg)
 			if r.Messages == 0 || r.Elapsed < cfg.Duration || !r.Peer.Verified {
 				t.Errorf("%+v", r)
 			}
