@@ -60,7 +60,7 @@ func lookText(l *notification.Look, ns float64) string {
 // way, and what looks cost.
 func notificationCharts(results []notification.Result) []plots.Chart {
 	const peers = "peers"
-	delay := plots.Chart{Title: "From the post until the target knows the peer (dashed: 99th percentile)", X: peers, Y: "time [µs]"}
+	delay := plots.Chart{Title: "Time until the target knows the peer (dashed: 99th percentile)", X: peers, Y: "time [µs]"}
 	look := plots.Chart{Title: "Processor time of a look that finds nothing", X: peers, Y: "time [µs]"}
 	line := func(c *plots.Chart, name string, color int, dashed bool, value func(*notification.Result) float64) {
 		l := plots.Line{Name: name, Color: color, Dashed: dashed}

@@ -221,9 +221,9 @@ func TestPageWidths(t *testing.T) {
 		q.DestQPN, q.SentBytes, q.Retransmitted = 1<<24-2, 1<<60, 123456789
 	}
 	_, url, _ := serveAt(t, &world{list: []statsocket.Process{p}, packets: packets()}, "127.0.0.1:0", "")
-	widths := []int{320, 1181, 1600}
+	widths := []int{320, 420, 1341, 1600}
 	if testrun.Long() {
-		widths = []int{320, 360, 640, 900, 1180, 1181, 1600, 2560}
+		widths = []int{320, 360, 420, 640, 900, 1180, 1340, 1341, 1400, 1600, 2560}
 	}
 	for _, width := range widths {
 		scheme := "light"
@@ -242,7 +242,7 @@ func TestPageWidths(t *testing.T) {
 		if b.eval("document.querySelector('#detail').scrollWidth <= document.querySelector('#detail').clientWidth") != true {
 			t.Errorf("%d pixels: the details are %v wide", width, b.eval("document.querySelector('#detail').scrollWidth"))
 		}
-		if cut := b.eval("[...document.querySelectorAll('#list td, #facts dd, #tiles dd')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText).join('; ')"); cut != "" {
+		if cut := b.eval("[...document.querySelectorAll('#list th, #list td, #facts dd, #tiles dd, .device > header > *')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.innerText).join('; ')"); cut != "" {
 			t.Errorf("%d pixels: cut off: %v", width, cut)
 		}
 		b.picture(fmt.Sprintf("width-%d-detail", width))

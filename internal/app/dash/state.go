@@ -143,7 +143,8 @@ type ScopeInfo struct {
 
 // Series are graphs: a value for each sample, the oldest first. Rates are per second.
 type Series struct {
-	AgoMS     []int64   `json:"ago_ms"` // when, before the answer
+	AgoMS     []int64   `json:"ago_ms"`  // when, before the answer
+	OverMS    []int64   `json:"over_ms"` // how long the sample is: longer where nobody watched
 	SentBytes []float64 `json:"sent_bytes"`
 	RecvBytes []float64 `json:"received_bytes"`
 	Messages  []float64 `json:"messages"`
@@ -343,11 +344,11 @@ func countsOver(list []live.Sample) (sum Counts) {
 
 func seriesOf(list []live.Sample, now time.Time) Series {
 	n := len(list)
-	out := Series{AgoMS: make([]int64, n), SentBytes: make([]float64, n), RecvBytes: make([]float64, n), Messages: make([]float64, n), RTTNS: make([]int64, n), Again: make([]float64, n), Losses: make([]float64, n)}
+	out := Series{AgoMS: make([]int64, n), OverMS: make([]int64, n), SentBytes: make([]float64, n), RecvBytes: make([]float64, n), Messages: make([]float64, n), RTTNS: make([]int64, n), Again: make([]float64, n), Losses: make([]float64, n)}
 	for i := range list {
 		s := &list[i]
 		c := &s.Counts
-		out.AgoMS[i] = now.Sub(s.At).Milliseconds()
+		out.AgoMS[i], out.OverMS[i] = now.Sub(s.At).Milliseconds(), s.Over.Milliseconds()
 		out.SentBytes[i], out.RecvBytes[i] = s.PerSecond(c.SentBytes), s.PerSecond(c.RecvBytes)
 		out.Messages[i], out.RTTNS[i] = s.PerSecond(s.Messages()), int64(s.RTT)
 		out.Again[i] = s.PerSecond(c.Retransmitted)

@@ -586,7 +586,7 @@ func (d *drawing) legend() {
 		bad = bad || k.ErrorRate > 0
 	}
 	if states[Active] {
-		title := "of " + units.Rate(d.peak)
+		title := "of its rate"
 		if d.view.Seconds == 0 {
 			title = "load"
 		}

@@ -269,8 +269,7 @@ func (v *View) peak() float64 {
 	return peak
 }
 
-// share returns the rate of a port as a share of the busiest port's. Links in software have no rate of their own: they
-// are as fast as the processors.
+// share returns the rate of a port as a share of the busiest port's, for bars that compare ports.
 func (x *index) share(p *Port) float64 {
 	if x.view.Seconds == 0 {
 		return 0
@@ -278,5 +277,11 @@ func (x *index) share(p *Port) float64 {
 	return p.Traffic.Sent / x.peak
 }
 
-// load returns the greater share of a link's two directions.
-func (x *index) load(l *Link) float64 { return max(x.share(x.port(l.A)), x.share(x.port(l.B))) }
+// load returns what a link carries as a share of its rate: the greater one of both directions. In software it may be more
+// than 1.
+func (x *index) load(l *Link) float64 {
+	if x.view.Seconds == 0 {
+		return 0
+	}
+	return max(x.port(l.A).Load, x.port(l.B).Load)
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"reflect"
@@ -123,6 +124,33 @@ route from host-1 (LID 3) to host-4 (LID 6): 3 hops
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
+}
+
+// The color of a link is what it carries of its own rate, however little the others carry.
+func TestLoadColors(t *testing.T) {
+	for _, c := range []struct {
+		sent, load float64
+		class      string
+	}{{1e6, 1e6 * 8 / 1e11, "l0"}, {5e9, 0.4, "l2"}, {12e9, 0.96, "l5"}, {30e9, 2.4, "l5"}} {
+		v := running(t, "pair")
+		v.Seconds = 1
+		k := &v.Links[0]
+		x := v.index()
+		x.port(k.A).Traffic.Sent, x.port(k.A).Load = c.sent, c.load
+		var b bytes.Buffer
+		if err := v.WriteSVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		link := fmt.Sprintf("%s[%d] – %s[%d]", k.A.Node, k.A.Port, k.B.Node, k.B.Port)
+		at := strings.Index(b.String(), link)
+		if at < 0 {
+			t.Fatalf("there is no %s", link)
+		}
+		before := b.String()[:at]
+		if g := before[strings.LastIndex(before, "class="):]; !strings.Contains(g, c.class) {
+			t.Errorf("%v of its rate: %q", c.load, g)
+		}
 	}
 }
 

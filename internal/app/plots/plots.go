@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -50,8 +51,9 @@ type Point struct{ X, Y float64 }
 const (
 	width, height = 16 * vg.Centimeter, 12 * vg.Centimeter // of one chart
 	margin        = 0.4 * vg.Centimeter
-	columns       = 2   // charts side by side
-	dpi           = 144 // of PNG
+	columns       = 2    // charts side by side
+	dpi           = 144  // of PNG
+	titleShare    = 0.85 // of a chart's width that a line of its title takes: other fonts are wider, and what is beside it covers it
 	sans          = font.Variant("Sans")
 )
 
@@ -121,6 +123,7 @@ func (c *Chart) plot() (*plot.Plot, error) {
 		s.Variant = sans
 	}
 	p.Title.Padding = margin
+	p.Title.Text = wrap(c.Title, p.Title.TextStyle.Width, titleShare*(width-2*margin))
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.Y.Tick.Marker = texts{decades{}, c.YText}
 	if c.YMarks != nil {
@@ -164,6 +167,23 @@ func (c *Chart) plot() (*plot.Plot, error) {
 	p.X.Min, p.X.Max = xs[0]/1.1, xs[len(xs)-1]*1.1
 	p.Y.Min, p.Y.Max = bounds(low, high, named)
 	return p, nil
+}
+
+// wrap breaks a text at blanks into lines of at most so much width, where its words allow.
+func wrap(text string, of func(string) vg.Length, most vg.Length) string {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return ""
+	}
+	lines := words[:1]
+	for _, w := range words[1:] {
+		if longer := lines[len(lines)-1] + " " + w; of(longer) <= most {
+			lines[len(lines)-1] = longer
+		} else {
+			lines = append(lines, w)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // plotters returns what draws a line, and its marks unless it has none.

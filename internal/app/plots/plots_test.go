@@ -76,6 +76,25 @@ func TestPNG(t *testing.T) {
 	}
 }
 
+// A title that is wider than its chart takes several lines, and none is cut.
+func TestLongTitle(t *testing.T) {
+	c := chart
+	c.Title = "From the post until the target knows the peer (dashed: 99th percentile), and more of that"
+	p, err := c.plot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(p.Title.Text, "\n")
+	if len(lines) != 2 || strings.Join(lines, " ") != c.Title {
+		t.Errorf("%q", lines)
+	}
+	for _, l := range lines {
+		if w := p.Title.TextStyle.Width(l); w > titleShare*width {
+			t.Errorf("%q is %v wide, the chart %v", l, w, width)
+		}
+	}
+}
+
 // What has no place on logarithmic axes is refused.
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]Chart{

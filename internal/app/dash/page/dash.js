@@ -205,12 +205,15 @@ function makeRow(q) {
   return row;
 }
 
+// peerOf names a peer; 0 is no number of a queue pair that has one, as with transports that have none.
+const peerOf = (q, between) => q.peer + (q.peer_qpn ? `${between}QP ${q.peer_qpn}` : "");
+
 function updateRow(row, q) {
   const open = row.cells[0].firstChild;
   say(open, String(q.qpn));
   open.setAttribute("aria-label", `Queue pair ${q.qpn}, ${q.state}${q.peer ? ", peer " + q.peer : ""}: open`);
   const again = q.counts.retransmitted_packets;
-  const texts = [null, q.type, q.gone ? "gone" : q.state, q.peer ? `${q.peer} QP ${q.peer_qpn}` : "-", format.rate(q.rates.sent_bytes), format.rate(q.rates.received_bytes),
+  const texts = [null, q.type, q.gone ? "gone" : q.state, q.peer ? peerOf(q, " ") : "-", format.rate(q.rates.sent_bytes), format.rate(q.rates.received_bytes),
     format.perSecond(q.rates.sent_messages + q.rates.received_messages), q.rtt_ns ? format.time(q.rtt_ns) : "-", q.window_bytes ? format.bytes(q.window_bytes) : "-",
     format.bytes(q.in_flight_bytes), format.count(again)];
   texts.forEach((t, i) => { if (t !== null) say(row.cells[i], t); });
@@ -261,7 +264,7 @@ function openQP(id) {
   for (const p of state.processes) for (const d of p.devices) found ??= d.qps.find((q) => q.id === id);
   if (found) $("detail-title").textContent = `Queue pair ${found.qpn}`;
   clearLadder();
-  for (const g of detailGraphs) g.show({ ago_ms: [], sent_bytes: [], received_bytes: [], rtt_ns: [], losses: [], retransmits: [] });
+  for (const g of detailGraphs) g.show({ ago_ms: [], over_ms: [], sent_bytes: [], received_bytes: [], rtt_ns: [], losses: [], retransmits: [] });
   if (found) showFacts(found, false);
   $("detail").showModal();
   $("detail").scrollTop = 0;
@@ -280,7 +283,7 @@ $("detail").addEventListener("close", () => {
 });
 
 function showFacts(q, gone) {
-  facts($("facts"), [["state", gone ? "gone, last " + q.state : q.state], ["type", q.type], ["peer", q.peer ? `${q.peer}, QP ${q.peer_qpn}` : "none"],
+  facts($("facts"), [["state", gone ? "gone, last " + q.state : q.state], ["type", q.type], ["peer", q.peer ? peerOf(q, ", ") : "none"],
     ["number", `${q.qpn} (0x${q.qpn.toString(16).padStart(6, "0")})`],
     ["window", q.window_bytes ? format.bytes(q.window_bytes) : "none"], ["in flight", format.bytes(q.in_flight_bytes)],
     ["round trip", q.rtt_ns ? `${format.time(q.rtt_ns)} ± ${format.time(q.rtt_variation_ns)}` : "not measured"],
@@ -340,8 +343,9 @@ $("ladder-save").addEventListener("click", () => {
 });
 
 function showLadder(l) {
-  const drawn = `${format.exact(l.packets)} of ${format.exact(l.seen)} packets since it was opened, headers only.`;
-  say($("ladder-note"), l.svg ? [drawn, ...l.notes].join(" ") : "No packet yet. They are kept from now on, their headers only.");
+  const drawn = `${format.exact(l.packets)} of ${format.exact(l.seen)} packets since watching began, headers only.`;
+  say($("ladder-note"), l.svg ? [drawn, ...l.notes].join(" ") : ladderText ? "No packet since watching began again. These are the last packets that were seen before."
+    : "No packet yet. They are kept from now on, their headers only.");
   if (!l.svg || l.svg === ladderText) return;
   ladderText = l.svg;
   const styles = /<style>([^<]*)<\/style>/;

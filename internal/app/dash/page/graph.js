@@ -4,6 +4,7 @@
 // Graph draws lines over the last two minutes as SVG.
 class Graph {
   static span = 120000; // ms
+  static pause = 5000; // ms: a longer sample is of a time in which nobody watched
   static #ns = "http://www.w3.org/2000/svg";
 
   // lines have a name, a class of the styles, and a field of the series.
@@ -54,9 +55,10 @@ class Graph {
   draw() {
     const width = this.root.clientWidth - 24, height = 132, left = 58, right = 6, top = 8, bottom = 20;
     if (!this.series || width <= left + right) return;
-    const { ago_ms: ago } = this.series;
+    const { ago_ms: ago, over_ms: over } = this.series;
+    const shown = ago.findIndex((ms) => ms <= Graph.span), first = shown < 0 ? ago.length : shown; // the first sample in the picture
     let most = 0;
-    for (const l of this.lines) for (const v of this.series[l.field]) most = Math.max(most, v);
+    for (const l of this.lines) for (const v of this.series[l.field].slice(first)) most = Math.max(most, v);
     const limit = Graph.nice(most);
     const x = (ms) => width - right - (width - left - right) * ms / Graph.span;
     const y = (v) => height - bottom - (height - top - bottom) * v / limit;
@@ -68,16 +70,24 @@ class Graph {
     for (const [ms, text, anchor] of [[120000, "−2 min", "start"], [60000, "−1 min", "middle"], [0, "now", "end"]]) {
       parts.push(Graph.#make("text", { class: "axis", x: x(ms), y: height - 4, "text-anchor": anchor }, text));
     }
+    // Where nobody watched only the mean is known: a line of its own, on a ground that says why.
+    const pauses = ago.flatMap((ms, i) => i >= first && over[i] >= Graph.pause ? [{ i, ms, from: Math.min(ms + over[i], Graph.span) }] : []);
+    for (const p of pauses) {
+      const [a, b] = [x(p.from), x(p.ms)];
+      parts.push(Graph.#make("rect", { class: "unwatched", x: a, y: top, width: b - a, height: height - top - bottom }));
+      if (b - a > 76) parts.push(Graph.#make("text", { class: "axis", x: (a + b) / 2, y: top + 11, "text-anchor": "middle" }, "not watched"));
+    }
     let any = false;
     for (const l of this.lines) {
       const runs = []; // a pause in the samples is one in the line
       ago.forEach((ms, i) => {
         const v = this.series[l.field][i];
-        if (ms > Graph.span || l.gaps && !v) return;
+        if (i < first || l.gaps && !v) return;
         const run = runs.at(-1);
-        if (run && run.at(-1).i === i - 1 && run.at(-1).ms - ms < 5000) run.push({ i, ms, v });
+        if (run && run.at(-1).i === i - 1 && over[i] < Graph.pause) run.push({ i, ms, v });
         else runs.push([{ i, ms, v }]);
       });
+      if (!l.gaps) for (const p of pauses) parts.push(Graph.#make("line", { class: "line mean " + l.class, x1: x(p.from), x2: x(p.ms), y1: y(this.series[l.field][p.i]), y2: y(this.series[l.field][p.i]) }));
       for (const run of runs) {
         any = true;
         const points = run.map((p) => `${x(p.ms).toFixed(1)} ${y(p.v).toFixed(1)}`).join("L");
