@@ -90,6 +90,7 @@ type statMoved struct {
 type statRetries struct {
 	Packets        uint64 `json:"packets"`
 	Timeouts       uint64 `json:"timeouts"`
+	LateAcks       uint64 `json:"late_acks"`
 	SequenceErrors uint64 `json:"sequence_errors"`
 	LostResponses  uint64 `json:"lost_responses"`
 	RNRs           uint64 `json:"rnr_naks_received"`
@@ -207,7 +208,7 @@ func newStatDeviceJS(d *observe.Device) statDeviceJS {
 		one := statQP{LQPN: uint32(q.QPN), Type: q.Type.String(), State: q.State.String(), RQPN: uint32(q.DestQPN), PD: q.PD, SCQ: q.SendCQ, RCQ: q.RecvCQ, SRQ: q.SRQ, Why: q.Failed,
 			SendQueue: q.SendQueue, RecvQueue: q.RecvQueue, InFlight: q.InFlight, Window: q.Window, RTT: int64(q.RTT), RTTVar: int64(q.RTTVar),
 			Sent: statMoved{q.SentMessages, q.SentBytes, q.SentPackets}, Received: statMoved{q.RecvMessages, q.RecvBytes, q.RecvPackets},
-			Retries:   statRetries{q.Retransmitted, q.Timeouts, q.SequenceErrors, q.LostResponses, q.RNRs},
+			Retries:   statRetries{q.Retransmitted, q.Timeouts, q.LateAcks, q.SequenceErrors, q.LostResponses, q.RNRs},
 			Responder: statReplies{q.Duplicates, q.OutOfSequence, q.SentRNRs}}
 		if p := statPeer(q); p != "-" {
 			one.Peer = p

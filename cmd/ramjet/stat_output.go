@@ -257,10 +257,10 @@ func addrText(a netip.AddrPort) string {
 // statistic writes what was counted, without what is zero for devices.
 func (o *statOutput) statistic(d *statDevice) {
 	o.heading(d)
-	o.table("LQPN\tTX_MSG\tTX_BYTE\tRX_MSG\tRX_BYTE\tRETRANS\tTIMEOUT\tSEQ\tRESP\tRNR\tDUP\tTX_RNR", len(d.QPs), func(i int) string {
+	o.table("LQPN\tTX_MSG\tTX_BYTE\tRX_MSG\tRX_BYTE\tRETR\tTIMEO\tLATE\tSEQ\tRESP\tRNR\tDUP\tTX_RNR", len(d.QPs), func(i int) string {
 		q := &d.QPs[i]
 		row := fmt.Sprint(q.QPN)
-		for _, n := range []uint64{q.SentMessages, q.SentBytes, q.RecvMessages, q.RecvBytes, q.Retransmitted, q.Timeouts,
+		for _, n := range []uint64{q.SentMessages, q.SentBytes, q.RecvMessages, q.RecvBytes, q.Retransmitted, q.Timeouts, q.LateAcks,
 			q.SequenceErrors, q.LostResponses, q.RNRs, q.Duplicates, q.SentRNRs} {
 			row += "\t" + units.Short(n)
 		}

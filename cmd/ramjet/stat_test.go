@@ -24,7 +24,7 @@ func statSample() *statsocket.Process {
 	connected := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2}
 	connected.QPStats = verbs.QPStats{QPN: 16_777_214, Type: verbs.RC, State: verbs.RTS, DestQPN: 16_777_213, DestGID: mapped(9),
 		SendQueue: 128, RecvQueue: 64, InFlight: 1_029_120, Window: 1 << 20, RTT: 625300 * time.Nanosecond}
-	connected.QPCounts = verbs.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512, Timeouts: 12, RNRs: 3}
+	connected.QPCounts = verbs.QPCounts{SentMessages: 69_812, SentBytes: 4_582_899_712, Retransmitted: 1512, Timeouts: 12, LateAcks: 41, RNRs: 3}
 	fresh := verbs.QPInfo{PD: 1, SendCQ: 1, RecvCQ: 2, SRQ: 1}
 	fresh.QPStats = verbs.QPStats{QPN: 17, Type: verbs.UD, State: verbs.Init}
 	d := observe.Device{Name: "roce:127.0.0.7", Kind: "roce", Transport: "InfiniBand",
@@ -55,7 +55,7 @@ func TestStatViews(t *testing.T) {
 		"srq":       {"1    BASIC        1  1000 10    17\n", "2    XRC 16777215 1  5    0     -\n"},
 		"ah":        {"1  1    0  127.0.0.9", "1  2    3  LID 7"},
 		"cm_id":     {"-    -    TCP listening -     -", "could not be asked"},
-		"statistic": {"16777214 69.8k  4.58G   0      0       1512    12      0   0    3   0   0", "sent_pkts                                 1118872 packets"},
+		"statistic": {"16777214 69.8k  4.58G   0      0       1512 12    41   0   0    3   0   0", "sent_pkts                                 1118872 packets"},
 	}
 	for _, v := range statViews {
 		var o statOutput

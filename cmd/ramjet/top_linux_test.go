@@ -126,7 +126,7 @@ func TestTopTerminal(t *testing.T) {
 	if err := unix.IoctlSetWinsize(int(term.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 60, Row: 20}); err != nil {
 		t.Fatal(err)
 	}
-	at = term.wait(t, at, "RETRANS")
+	at = term.wait(t, at, "RETR")
 	if _, err := term.master.Write([]byte("q")); err != nil {
 		t.Fatal(err)
 	}

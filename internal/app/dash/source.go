@@ -72,7 +72,7 @@ func (s *source) sum(over time.Duration) live.Sample {
 		c, d := &all.Counts, &n.Counts
 		for _, pair := range []struct{ to, from *uint64 }{
 			{&c.SentMessages, &d.SentMessages}, {&c.SentBytes, &d.SentBytes}, {&c.RecvMessages, &d.RecvMessages}, {&c.RecvBytes, &d.RecvBytes},
-			{&c.Timeouts, &d.Timeouts}, {&c.SequenceErrors, &d.SequenceErrors}, {&c.LostResponses, &d.LostResponses}, {&c.RNRs, &d.RNRs},
+			{&c.Timeouts, &d.Timeouts}, {&c.LateAcks, &d.LateAcks}, {&c.SequenceErrors, &d.SequenceErrors}, {&c.LostResponses, &d.LostResponses}, {&c.RNRs, &d.RNRs},
 			{&c.Retransmitted, &d.Retransmitted}, {&c.Duplicates, &d.Duplicates}, {&c.OutOfSequence, &d.OutOfSequence}, {&c.SentRNRs, &d.SentRNRs},
 		} {
 			*pair.to += uint64(n.PerSecond(*pair.from)*over.Seconds() + 0.5)

@@ -122,6 +122,7 @@ type Counts struct {
 	RecvBytes     uint64 `json:"received_bytes"`
 	Retransmitted uint64 `json:"retransmitted_packets"`
 	Timeouts      uint64 `json:"timeouts"`
+	LateAcks      uint64 `json:"late_acks"`
 	Sequence      uint64 `json:"sequence_errors"`
 	LostResponses uint64 `json:"lost_responses"`
 	RNRs          uint64 `json:"rnr_naks_received"`
@@ -318,7 +319,7 @@ func ratesOf(s *live.Sample) Rates {
 
 func countsOf(c *verbs.QPCounts) Counts {
 	return Counts{SentMessages: c.SentMessages, SentBytes: c.SentBytes, RecvMessages: c.RecvMessages, RecvBytes: c.RecvBytes, Retransmitted: c.Retransmitted,
-		Timeouts: c.Timeouts, Sequence: c.SequenceErrors, LostResponses: c.LostResponses, RNRs: c.RNRs, SentRNRs: c.SentRNRs, Duplicates: c.Duplicates,
+		Timeouts: c.Timeouts, LateAcks: c.LateAcks, Sequence: c.SequenceErrors, LostResponses: c.LostResponses, RNRs: c.RNRs, SentRNRs: c.SentRNRs, Duplicates: c.Duplicates,
 		OutOfSequence: c.OutOfSequence}
 }
 
@@ -332,6 +333,7 @@ func countsOver(list []live.Sample) (sum Counts) {
 		sum.RecvBytes += c.RecvBytes
 		sum.Retransmitted += c.Retransmitted
 		sum.Timeouts += c.Timeouts
+		sum.LateAcks += c.LateAcks
 		sum.Sequence += c.Sequence
 		sum.LostResponses += c.LostResponses
 		sum.RNRs += c.RNRs

@@ -131,7 +131,7 @@ func events() []Entry {
 // naks are the codes by which responders refuse (IBTA 9.7.5.2).
 func naks() []Entry {
 	return entries(NAK, []explained{
-		ib.NAKPSNSequenceError: {"NAK_PSN_SEQUENCE", "The responder missed a packet: the requester sends again from there. Many of them mean loss.", []string{"Packets are dropped in the network or at the receiver: look at SEQ and RETRANS of ramjet stat statistic."}},
+		ib.NAKPSNSequenceError: {"NAK_PSN_SEQUENCE", "The responder missed a packet: the requester sends again from there. Many of them mean loss.", []string{"Packets are dropped in the network or at the receiver: look at SEQ and RETR of ramjet stat statistic."}},
 		ib.NAKInvalidRequest: {"NAK_INVALID_REQUEST", "The responder took the request for invalid. The requester completes with IBV_WC_REM_INV_REQ_ERR, which ramjet explain has more about.",
 			[]string{"The responder's queue pair does not allow the operation, an atomic is misaligned, or the message is longer than the receive."}},
 		ib.NAKRemoteAccessError: {"NAK_REMOTE_ACCESS", "The responder refused the access to its memory. The requester completes with IBV_WC_REM_ACCESS_ERR, which ramjet explain has more about.",

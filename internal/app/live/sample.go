@@ -57,9 +57,10 @@ func (s *Sample) add(part *Sample) {
 }
 
 // counters returns all counters, to compare or add them one by one.
-func counters(c *verbs.QPCounts) [14]*uint64 {
+func counters(c *verbs.QPCounts) [15]*uint64 {
 	return [...]*uint64{&c.SentMessages, &c.SentBytes, &c.SentPackets, &c.RecvMessages, &c.RecvBytes, &c.RecvPackets,
-		&c.Timeouts, &c.SequenceErrors, &c.LostResponses, &c.RNRs, &c.Retransmitted, &c.Duplicates, &c.OutOfSequence, &c.SentRNRs}
+		&c.Timeouts, &c.SequenceErrors, &c.LostResponses, &c.RNRs, &c.Retransmitted, &c.Duplicates, &c.OutOfSequence, &c.SentRNRs,
+		&c.LateAcks}
 }
 
 // growth returns by how much counters grew; false: one is less than before.

@@ -126,6 +126,7 @@ func codeQP(q *verbs.QPInfo, c *codec) {
 	num(c, &q.RecvCQ)
 	c.text(&q.Failed)
 	num(c, &q.SRQ)
+	num(c, &q.LateAcks)
 }
 
 // counts returns the counts in the order in which they are written.

@@ -291,7 +291,8 @@ function showFacts(q, gone) {
     ["sent", `${format.count(q.counts.sent_messages)} messages, ${format.bytes(q.counts.sent_bytes)}`],
     ["received", `${format.count(q.counts.received_messages)} messages, ${format.bytes(q.counts.received_bytes)}`]]);
   const c = q.counts;
-  facts($("causes"), [["packets retransmitted", c.retransmitted_packets], ["acknowledgement timeouts", c.timeouts], ["NAKs: the peer missed a packet", c.sequence_errors],
+  facts($("causes"), [["packets retransmitted", c.retransmitted_packets], ["acknowledgement timeouts", c.timeouts], ["acknowledgements that were only late: nothing was lost", c.late_acks],
+    ["NAKs: the peer missed a packet", c.sequence_errors],
     ["missing responses", c.lost_responses], ["RNR NAKs received: no receive at the peer", c.rnr_naks_received], ["RNR NAKs sent: no receive here", c.rnr_naks_sent],
     ["duplicate requests of the peer", c.duplicates], ["requests out of sequence", c.out_of_sequence]].map(([k, n]) => [k, format.exact(n), n ? "warn" : "zero"]));
 }
