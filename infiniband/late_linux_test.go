@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package infiniband_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// counter returns a counter of a device.
+func counter(t *testing.T, d *verbs.Device, name string) uint64 {
+	t.Helper()
+	list, err := d.Metrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		if m.Name == name && len(m.Labels) == 0 {
+			return m.Value
+		}
+	}
+	t.Fatalf("no counter %s", name)
+	return 0
+}
+
+// A fabric in memory loses nothing by itself: what a peer that has no processor for a while does not acknowledge is
+// late, and nothing is sent again, whether the sender is in the fabric's process or in another.
+func TestLateIsNotLost(t *testing.T) {
+	for _, attached := range []bool{false, true} {
+		name := map[bool]string{false: "in the fabric's process", true: "attached"}[attached]
+		t.Run(name, func(t *testing.T) {
+			f := softfabric.Start(t, "pair")
+			fabric := serve(t, f)
+			p := startGuest(t, fabric)
+			open := func() (*verbs.Device, error) { return f.Open("host-2", nil) }
+			if attached {
+				open = func() (*verbs.Device, error) { return infiniband.Open(fabric, "host-2", nil) }
+			}
+			d, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { d.Close() })
+			c, err := cm.Dial(within(t), d, p.addr, cm.WithAckTimeout(patient))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for range 3 {
+				if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+				resume := time.AfterFunc(100*time.Millisecond, func() { p.Process.Signal(syscall.SIGCONT) })
+				defer resume.Stop()
+				for range 20 {
+					if err := c.Send(within(t), make([]byte, 1000)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if n := counter(t, d, "rewinds"); n != 0 {
+				t.Errorf("went back %d times", n)
+			}
+			if n := counter(t, d, "timeouts"); n != 0 {
+				t.Errorf("%d timeouts", n)
+			}
+			if counter(t, d, "late_acks") == 0 {
+				t.Error("no acknowledgement was late, though the peer was stopped")
+			}
+		})
+	}
+}
