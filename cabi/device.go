@@ -29,10 +29,9 @@ import (
 // opened only once in a process.
 type device struct {
 	*verbs.Device
-	name    string // C's name
-	address string
-	users   int
-	stop    context.CancelFunc // ends watch
+	name  string // C's name
+	users int
+	stop  context.CancelFunc // ends watch
 
 	mu       sync.Mutex
 	contexts map[*deviceContext]struct{}
@@ -57,7 +56,9 @@ var (
 	contexts = newTable[deviceContext]()
 
 	devicesMu sync.Mutex
-	devices   = map[string]*device{} // by address
+	devices   = map[string]*device{} // by C's name
+
+	deviceNames cdevices.Names
 )
 
 // rj_devices lists the devices. It omits one that cannot exist, with a message on stderr if the
@@ -66,9 +67,9 @@ var (
 //export rj_devices
 func rj_devices(list *C.struct_rj_device_info, room C.int) C.int {
 	names, asked := environment(cdevices.Environment)
-	out, _ := sliceOf(list, room)
+	out := unsafe.Slice(list, int(room))
 	n := 0
-	all, err := cdevices.List(names, asked)
+	all, err := deviceNames.List(names, asked)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "ramjet: RAMJET_DEVICES: %v\n", err)
 	}
@@ -129,7 +130,7 @@ func environment(name string) (value string, set bool) {
 
 // listedDevices returns the program's devices, without errors in its environment.
 func listedDevices() []cdevices.Device {
-	all, _ := cdevices.List(environment(cdevices.Environment))
+	all, _ := deviceNames.List(environment(cdevices.Environment))
 	return all
 }
 
@@ -177,35 +178,28 @@ func rj_open(name *C.char, h *C.uint64_t, fd *C.int) C.int {
 	return ok
 }
 
-// acquire opens a device, or finds it already open. What the list says now goes before the names of open devices: a
-// program may have set another list, in which the first device has the same name.
+// acquire opens a device, or finds it already open.
 func acquire(name string) (*device, error) {
 	devicesMu.Lock()
 	defer devicesMu.Unlock()
+	if d := devices[name]; d != nil {
+		d.users++
+		return d, nil
+	}
 	for _, l := range listedDevices() {
 		if l.Name != name {
 			continue
-		}
-		if d := devices[l.Address]; d != nil {
-			d.users++
-			return d, nil
 		}
 		v, err := ramjet.Open(l.Address, recorded(l.Address)...)
 		if err != nil {
 			return nil, err
 		}
-		d := &device{Device: v, name: name, address: l.Address, users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}}
+		d := &device{Device: v, name: name, users: 1, contexts: map[*deviceContext]struct{}{}, xrcds: map[inode]*xrcd{}}
 		var ctx context.Context
 		ctx, d.stop = context.WithCancel(context.Background())
 		go d.watch(ctx)
-		devices[l.Address] = d
+		devices[name] = d
 		return d, nil
-	}
-	for _, d := range devices {
-		if d.name == name {
-			d.users++
-			return d, nil
-		}
 	}
 	return nil, fmt.Errorf("ramjet: device %s is gone: %w", name, syscall.ENODEV)
 }
@@ -216,7 +210,7 @@ func (d *device) release() {
 	if d.users--; d.users > 0 {
 		return
 	}
-	delete(devices, d.address)
+	delete(devices, d.name)
 	d.stop()
 	d.Close()
 }

@@ -20,9 +20,11 @@ import (
 // Link speeds of ibv_query_port (IBTA 14.2.5.6): the number of lanes and the rate of one.
 const (
 	width1x, width2x, width4x, width8x, width12x = 1, 16, 2, 4, 8
-	speedSDR, speedQDR, speedEDR, speedHDR       = 1, 4, 32, 64
-	physLinkUp                                   = 5
-	physDisabled                                 = 3
+
+	speedSDR, speedDDR, speedFDR10, speedEDR, speedHDR, speedNDR = 1, 2, 8, 32, 64, 128
+
+	physLinkUp   = 5
+	physDisabled = 3
 )
 
 // noVendor is the vendor id of devices without a vendor, as in the kernel's rxe. Some programs take
@@ -149,23 +151,29 @@ func rj_query_port(h C.uint64_t, port C.int, out *C.struct_ibv_port_attr) C.int 
 	return ok
 }
 
-// linkSpeed returns the slowest link of the table that is at least as fast.
+// linkSpeed returns the slowest link of the table that is at least as fast. From 10 Gbit/s on they are links as the kernel
+// has them for Ethernet, whose numbers are of data: of SDR to QDR a fifth is the encoding, and UCX takes their latency
+// for that of the first InfiniBand adapters, 5 µs.
 func linkSpeed(mbps int64) (width, speed C.uint8_t) {
 	switch {
 	case mbps <= 2500:
 		return width1x, speedSDR
+	case mbps <= 5000:
+		return width1x, speedDDR
 	case mbps <= 10000:
-		return width4x, speedSDR
+		return width1x, speedFDR10
 	case mbps <= 25000:
 		return width1x, speedEDR
 	case mbps <= 40000:
-		return width4x, speedQDR
+		return width4x, speedFDR10
 	case mbps <= 50000:
 		return width1x, speedHDR
 	case mbps <= 100000:
 		return width4x, speedEDR
+	case mbps <= 200000:
+		return width4x, speedHDR
 	}
-	return width4x, speedHDR
+	return width4x, speedNDR
 }
 
 // rj_query_speed returns the port's speed in units of 100 Mbit/s.

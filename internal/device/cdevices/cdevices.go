@@ -25,9 +25,12 @@ type Device struct {
 // List returns the devices of names if set, or a RoCEv2 device of each address. A device is named
 // as in package ramjet, or NAME=ADDRESS, for programs that need a particular name. The error is that
 // of the first impossible device; the others are returned.
-func List(names string, set bool) ([]Device, error) {
+func List(names string, set bool) ([]Device, error) { return new(Names).List(names, set) }
+
+// List is the function List for one of several lists in a process: devices keep the names that they had in those before.
+func (n *Names) List(names string, set bool) ([]Device, error) {
 	if !set {
-		return defaultDevices(), nil
+		return n.defaultDevices(), nil
 	}
 	var all []Device
 	var failed error
@@ -47,7 +50,7 @@ func List(names string, set bool) ([]Device, error) {
 		}
 		all = append(all, d)
 	}
-	number(all, taken)
+	n.number(all, taken)
 	return all, failed
 }
 
@@ -67,24 +70,36 @@ func parse(f string) Device {
 	return Device{Address: f}
 }
 
-// defaultDevices returns a device of the default kind for each address.
-func defaultDevices() []Device {
+// defaultDevices returns a device of the default kind for each address. Those of loopback addresses come last: many
+// programs take the first device, and those that run on several hosts reach nobody by such.
+func (names *Names) defaultDevices() []Device {
 	kind := kinds.Default()
 	local, err := kind.Local()
 	if err != nil {
 		return nil
 	}
 	var all []Device
-	up := map[string]bool{}
+	up, loopback := map[string]bool{}, map[string]bool{}
 	for _, l := range local {
 		n := kinds.Name{Kind: kind, Address: l.Address}
-		if ip, ok := n.IP(); ok && ip.Is6() && ip.IsLinkLocalUnicast() {
+		ip, ok := n.IP()
+		if ok && ip.Is6() && ip.IsLinkLocalUnicast() {
 			continue // a link-local address is valid on its link only
 		}
+		loopback[n.String()] = ok && ip.IsLoopback()
 		all = append(all, Device{Address: n.String()})
 		up[n.String()] = l.Up
 	}
-	defaults.number(all)
+	slices.SortStableFunc(all, func(a, b Device) int {
+		switch {
+		case loopback[a.Address] == loopback[b.Address]:
+			return 0
+		case loopback[b.Address]:
+			return -1
+		}
+		return 1
+	})
+	names.number(all, nil)
 	return slices.DeleteFunc(all, func(d Device) bool { return !up[d.Address] })
 }
 

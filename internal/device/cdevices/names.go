@@ -4,6 +4,7 @@ package cdevices
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -28,23 +29,44 @@ func check(name string) error {
 	return nil
 }
 
+// Names are the names of devices that have none of their own. In a process an address keeps its name although others come
+// and go, and no other gets it: programs open a device by the name that they saw in an earlier list.
+type Names struct {
+	mu    sync.Mutex
+	names map[string]string // by address
+	owner map[string]string // the address, by name
+}
+
 // number names the devices without a name by their kind and their place among those of it, as a kernel would:
 // roce0, roce1, iwarp0. So the names depend on the list alone, and hosts that list as many devices have the same
 // names, which programs tell their peers. A name of taken is left to whom it was given, and its number is skipped.
-func number(all []Device, taken map[string]bool) {
+func (n *Names) number(all []Device, taken map[string]bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.names == nil {
+		n.names, n.owner = map[string]string{}, map[string]string{}
+	}
+	used := maps.Clone(taken)
+	if used == nil {
+		used = map[string]bool{}
+	}
 	next := map[string]int{}
 	for i := range all {
-		if all[i].Name != "" {
+		d := &all[i]
+		if d.Name != "" {
 			continue
 		}
-		base := baseOf(all[i].Address)
-		name := fmt.Sprint(base, next[base])
-		for taken[name] {
-			next[base]++
-			name = fmt.Sprint(base, next[base])
+		if name := n.names[d.Address]; name != "" && !used[name] {
+			d.Name, used[name] = name, true
+			continue
 		}
-		next[base]++
-		all[i].Name = name
+		base := baseOf(d.Address)
+		for ; d.Name == ""; next[base]++ {
+			if name := fmt.Sprint(base, next[base]); !used[name] && n.owner[name] == "" {
+				d.Name, used[name] = name, true
+			}
+		}
+		n.names[d.Address], n.owner[d.Name] = d.Name, d.Address
 	}
 }
 
@@ -62,28 +84,6 @@ func baseOf(address string) string {
 		kind += "_"
 	}
 	return kind
-}
-
-// defaultNames remembers the names of devices that nobody has listed. An address keeps its name as long as the process
-// lives, although others come and go: programs open a device by the name that they saw in an earlier list.
-type defaultNames struct {
-	mu    sync.Mutex
-	names map[string]string // by address
-	taken map[string]bool
-}
-
-var defaults = defaultNames{names: map[string]string{}, taken: map[string]bool{}}
-
-func (n *defaultNames) number(all []Device) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for i := range all {
-		all[i].Name = n.names[all[i].Address]
-	}
-	number(all, n.taken)
-	for _, d := range all {
-		n.names[d.Address], n.taken[d.Name] = d.Name, true
-	}
 }
 
 // addressName returns the name that says a device's address, roce_192.0.2.7. Devices had it before they were
@@ -114,7 +114,7 @@ func Named(names string, set bool, words []string) (list string, listed bool) {
 		all = append(all, parse(f))
 	}
 	if !set {
-		all = defaultDevices()
+		all = new(Names).defaultDevices()
 	}
 	var out []string
 	renamed := false
