@@ -41,6 +41,8 @@ type domain struct {
 	pub    *local.Publisher
 	shared map[uint64]*shmem.Segment
 	links  map[*link]struct{}
+
+	entries map[uint32]local.Entry // of regions whose memory is shared
 }
 
 // NewDomain makes a directory without entries.
@@ -49,21 +51,32 @@ func (n *network) NewDomain() (softdev.Domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &domain{net: n, dir: dir, pub: local.NewPublisher(dir.Bytes()), shared: make(map[uint64]*shmem.Segment), links: make(map[*link]struct{})}, nil
+	return &domain{net: n, dir: dir, pub: local.NewPublisher(dir.Bytes()), shared: make(map[uint64]*shmem.Segment), links: make(map[*link]struct{}),
+		entries: make(map[uint32]local.Entry)}, nil
 }
 
 // Publish hands a region's memory to all peers, before they can know of the region.
 func (d *domain) Publish(e local.Entry) {
-	if s := d.net.segments[e.Segment]; s != nil {
-		d.shared[e.Segment] = s
+	switch s := d.net.segments[e.Segment]; {
+	case s == nil:
+	case s.Renewed():
+		e.Segment = 0
+	default:
+		d.shared[e.Segment], d.entries[e.Key] = s, e
 		d.spread(e.Segment)
 	}
 	d.pub.Publish(e) // peers ask for what has no room there
 }
 
-// Withdraw takes it back: peers that have it mapped no longer use it.
+// Withdraw takes it back: peers that have it mapped no longer use it. Of a region that is gone they may finish what
+// they have begun: its memory is used for nothing else.
 func (d *domain) Withdraw(e local.Entry, gone bool) {
 	d.pub.Withdraw(e.Key)
+	if !gone {
+		d.expel(e.Key, slices.Collect(maps.Keys(d.links))...)
+		d.pub.Withdraw(e.Key) // if it was published again
+	}
+	delete(d.entries, e.Key)
 	delete(d.shared, e.Segment)
 	if s := d.net.segments[e.Segment]; gone && s != nil {
 		s.Forget() // the memory stays as long as the program uses it

@@ -27,7 +27,7 @@ const (
 )
 
 // magic is at the start of a hello. The last byte is the version of all that is shared.
-const magic = "RJSHM\x06"
+const magic = "RJSHM\x07"
 
 // message is what a message says.
 type message struct {

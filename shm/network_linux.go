@@ -93,6 +93,7 @@ func (n *network) open() (err error) {
 	if n.doorbellSeg, err = shmem.Create("ramjet-doorbell", local.DoorbellBytes, shmem.ReadWrite); err != nil {
 		return err
 	}
+	shmem.JoinBarriers()
 	n.doorbell = local.NewDoorbell(n.doorbellSeg.Bytes())
 	n.waker.init(n.doorbell.Asleep())
 	return n.listen()

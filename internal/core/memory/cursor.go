@@ -103,7 +103,7 @@ func (c *Cursor) advance(n int) {
 	}
 }
 
-// Write copies b to the current position. It returns false if the list is shorter, or a region of
+// Write copies b to the current position, as [Put] does. It returns false if the list is shorter, or a region of
 // it was deregistered; what fits before has been written.
 func (c *Cursor) Write(t *Table, b []byte) bool {
 	for len(b) > 0 {
@@ -115,7 +115,7 @@ func (c *Cursor) Write(t *Table, b []byte) bool {
 			return false
 		}
 		n := min(len(b), s.n-c.off)
-		if !s.copy(s.Bytes()[c.off:c.off+n], b[:n]) {
+		if !s.put(s.Bytes()[c.off:c.off+n], b[:n]) {
 			return false
 		}
 		t.Written(*s)

@@ -44,6 +44,15 @@ func (s Span) copy(dst, src []byte) bool {
 	return true
 }
 
+// put is Put to memory of the span. It returns false if that is not mapped.
+func (s Span) put(dst, src []byte) bool {
+	if s.Foreign() {
+		return putGuarded(dst, src)
+	}
+	Put(dst, src)
+	return true
+}
+
 // Append appends n bytes from off on to buf. It returns false if the region was deregistered.
 func (s Span) Append(buf []byte, off, n int) ([]byte, bool) {
 	if !s.Valid() {
@@ -112,9 +121,9 @@ func (s Span) Store(b []byte) (ok bool) {
 	return true
 }
 
-// Write copies b into the span at off. It returns false if the region was deregistered.
+// Write copies b into the span at off, as [Put] does. It returns false if the region was deregistered.
 func (s Span) Write(t *Table, off int, b []byte) bool {
-	if !s.Valid() || !s.copy(s.Bytes()[off:off+len(b)], b) {
+	if !s.Valid() || !s.put(s.Bytes()[off:off+len(b)], b) {
 		return false
 	}
 	t.Written(s)

@@ -233,6 +233,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 			return verbs.ErrClosed
 		}
 		if cond(m.region.Bytes()) {
+			memory.Order() // what was written before is read after
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -240,6 +241,7 @@ func (m *mr) WaitFor(ctx context.Context, cond func([]byte) bool) error {
 		}
 		for n := watchLooks; alone && n > 0; n-- {
 			if cond(m.region.Bytes()) {
+				memory.Order()
 				return nil
 			}
 		}

@@ -57,14 +57,10 @@ func (q *QP) reaches(w *sendWQE) bool {
 		return need == verbs.FlushGlobal && q.covers(w)
 	}
 	mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr, int(w.Length), need)
-	switch {
-	case at != 0:
+	if at != 0 {
 		return crosses(w) && q.peer.memory.Crosses()
-	case need != verbs.RemoteAtomic && w.Op != verbs.AtomicWrite:
-		return mem != nil
 	}
-	s := memory.Inline(mem)
-	return mem != nil && s.Aligned8()
+	return mem != nil && (!aligned(w.Op) || whole(mem))
 }
 
 // crosses reports whether the system's copies between processes do for an operation. They are not
@@ -82,15 +78,15 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 	}
 	n := min(int(w.Length)-q.off, stride)
 	if n > 0 {
-		need := w.needs()
-		mem, at := q.peer.find(&q.far, w.Remote.Key, w.Remote.Addr+uint64(q.off), n, need)
+		done, ok := q.actOn(w, n)
 		switch {
-		case !q.peer.admits(need), mem == nil && (at == 0 || !q.cross(w, at, n)):
-			w.direct, q.here = false, q.off
-			return 0, true
-		case mem != nil && !q.move(w, mem):
+		case !ok:
 			w.Status = verbs.LocalProtectionError
 			return 0, false
+		case !done:
+			w.direct, q.here = false, q.off
+			q.gather.Seek(q.off)
+			return 0, true
 		}
 		if q.off += n; q.off < int(w.Length) {
 			return n, true
@@ -103,6 +99,55 @@ func (q *QP) act(w *sendWQE) (moved int, ok bool) {
 		return n, ok
 	}
 	return n, q.carriedOut(w)
+}
+
+// actOn carries out n bytes of a work request in the peer's memory. done is false if that cannot be, or the peer has
+// withdrawn the memory meanwhile: it does not count then. ok is false if memory of this side is not there any more.
+func (q *QP) actOn(w *sendWQE, n int) (done, ok bool) {
+	p, need := q.peer, w.needs()
+	at := verbs.Remote{Key: w.Remote.Key, Addr: w.Remote.Addr + uint64(q.off)}
+	p.begin(at, n)
+	defer p.end()
+	mem, place := p.find(&q.far, at.Key, at.Addr, n, need)
+	switch {
+	case !p.admits(need):
+		return false, true
+	case mem == nil:
+		p.end()
+		return place != 0 && q.cross(w, place, n), true
+	case aligned(w.Op) && !whole(mem): // the peer has moved the region since this was begun
+		return false, true
+	case !q.move(w, mem):
+		return false, false
+	case need != verbs.RemoteAtomic && !p.remains(&q.far, need):
+		return false, true
+	}
+	switch need {
+	case verbs.RemoteRead:
+		q.Device.Counters.RecvBytes += uint64(n)
+	case verbs.RemoteWrite:
+		q.Device.Counters.SentBytes += uint64(n)
+	}
+	return true, true
+}
+
+// aligned reports whether an operation needs an aligned word.
+func aligned(op verbs.SendOp) bool {
+	return op == verbs.CompareSwap || op == verbs.FetchAdd || op == verbs.AtomicWrite
+}
+
+// whole reports whether memory is an aligned word.
+func whole(mem []byte) bool {
+	s := memory.Inline(mem)
+	return s.Aligned8()
+}
+
+// settle has what this side wrote to the peer's memory be seen before it reads there (IBTA 9.5).
+func (q *QP) settle() {
+	if q.unsettled {
+		q.unsettled = false
+		memory.Fence()
+	}
 }
 
 // carriedOut ends a work request that this side has carried out by itself.
@@ -121,6 +166,12 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 	defer p.exit()
 	if !q.far.place.Holds() || !p.admits(w.needs()) {
 		return false
+	}
+	if w.Op == verbs.Read {
+		q.settle()
+	} else {
+		q.unsettled = true
+		memory.Order()
 	}
 	for done := 0; done < n; {
 		b, ok := q.gather.Next(n - done)
@@ -144,12 +195,12 @@ func (q *QP) cross(w *sendWQE, at uint64, n int) bool {
 func (q *QP) move(w *sendWQE, mem []byte) bool {
 	switch w.Op {
 	case verbs.Write, verbs.WriteImm, verbs.AtomicWrite:
-		q.Device.Counters.SentBytes += uint64(len(mem))
 		return q.store(mem)
 	case verbs.Read:
-		q.Device.Counters.RecvBytes += uint64(len(mem))
+		q.settle()
 		return q.gather.Write(q.Device.Memory, mem)
 	}
+	q.unsettled = true
 	return q.gather.Write(q.Device.Memory, q.atomic(w.Op, mem, w.Compare, w.Swap))
 }
 
@@ -167,14 +218,18 @@ func (q *QP) atomic(op verbs.SendOp, mem []byte, compare, swap uint64) []byte {
 	return b
 }
 
-// store writes to the peer's memory. What an aligned word is written by appears as a whole; see
+// store writes to the peer's memory, after what was written there before. What is short appears as a whole; see
 // verbs.MR.WaitFor.
 func (q *QP) store(mem []byte) bool {
-	if len(mem) == 8 {
-		if s := memory.Inline(mem); s.Aligned8() {
-			b := q.Device.word[:]
-			return q.gather.Read(b) && s.Store(b)
+	q.unsettled = true
+	if n := len(mem); n <= len(q.Device.word) {
+		b := q.Device.word[:n]
+		if !q.gather.Read(b) {
+			return false
 		}
+		memory.Put(mem, b)
+		return true
 	}
+	memory.Order()
 	return q.gather.Read(mem)
 }

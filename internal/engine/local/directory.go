@@ -9,8 +9,8 @@ import (
 // A directory says what peers may do with which memory. It is a segment that its owner writes and
 // peers have mapped [ReadOnly]: an array of entries, found by key with linear probing.
 //
-// What a peer is allowed is looked up at each operation. An entry that is withdrawn counts from
-// then on; an operation that is being done goes on in memory that the owner no longer uses.
+// What a peer is allowed is looked up at each operation, and again when it is done. An entry that is
+// withdrawn counts from then on. For an operation that is being done see [Memory.Expel].
 //
 // An entry has a version, which is odd while it changes, and the words of [Entry].
 type directory struct{ mem []byte }

@@ -14,6 +14,8 @@ type initiator struct {
 	gather memory.Cursor
 	far    far
 
+	unsettled bool // what this side wrote to the peer's memory may not be seen yet
+
 	named     uint64             // number of revocations when a SEND last named its payload
 	uncrossed bool               // the peer has asked for it
 	near      memory.LookupCache // what the last operation of [QP.Perform] or [QP.SendShort] named on this side

@@ -5,6 +5,7 @@ package local
 import (
 	"sync/atomic"
 
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -15,8 +16,13 @@ import (
 //	8      how many times the side has said something by other means: see Tell
 //	12     odd: the side is at work in the other's memory (see cross); it grows with each time
 //	16     how often memory that SENDs may name has ended: see Revoke
+//	64     not 0: the side is at work in memory of the other's that it has mapped: in that of a key; see begin
+//	72     from which address on
+//	80     in how many bytes
 //	128    the ring of its requests
 //	...    the ring of its responses
+//
+// What is at 64 has a cache line of its own, as the other side reads it only when it takes a right away.
 //
 // Responses have a ring of their own, so that a SEND that waits for a receive keeps no response back.
 const (
@@ -25,6 +31,10 @@ const (
 	atTold = 8
 	atWork = 12
 	atVoid = 16
+
+	atKeyUsed  = 64
+	atAddrUsed = 72
+	atLenUsed  = 80
 
 	requestBytes  = 64 << 10
 	responseBytes = 32 << 10
@@ -52,6 +62,9 @@ type Memory interface {
 	// Cross copies local to an address in the peer's process, or back. It returns false if memory of
 	// either process is not there, or the system does not let it.
 	Cross(local []byte, addr uint64, write bool) bool
+	// Expel returns when the peer is no longer at work in memory of this process that it has mapped, or has that
+	// memory no longer: this side has taken rights away from it. See [Peer.Using].
+	Expel()
 }
 
 // Peer is the other side of a queue pair.
@@ -144,7 +157,10 @@ func (p *Peer) admit(state verbs.QPState, access verbs.Access) {
 	if state >= verbs.RTR && state <= verbs.SQE {
 		gate = open | uint32(access)
 	}
-	atomic.SwapUint32(half(p.own, atGate), gate)
+	const byItself = uint32(verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic)
+	if was := atomic.SwapUint32(half(p.own, atGate), gate); was&^gate&byItself != 0 {
+		p.memory.Expel()
+	}
 }
 
 // admits reports whether the peer's queue pair allows an operation.
@@ -217,6 +233,38 @@ func (p *Peer) lookUp(f *far, key verbs.Key) bool {
 // that is still in the directory after enter is there until exit.
 func (p *Peer) enter() { atomic.AddUint32(half(p.own, atWork), 1) }
 func (p *Peer) exit()  { atomic.AddUint32(half(p.own, atWork), 1) }
+
+// begin says that this side is about to work in mapped memory of the peer's, and end that it no longer is. What
+// allows that is looked up in between. These are stores and no more, as each operation makes them: the peer, when it
+// takes a right away, has all processors finish their stores before it looks ([Peer.Using]).
+func (p *Peer) begin(at verbs.Remote, n int) {
+	*word(p.own, atAddrUsed) = at.Addr
+	*word(p.own, atLenUsed) = uint64(n)
+	*word(p.own, atKeyUsed) = uint64(at.Key)
+}
+
+func (p *Peer) end() {
+	memory.Order()
+	*word(p.own, atKeyUsed) = 0
+}
+
+// remains reports whether the peer allowed an operation that this side has carried out in mapped memory until it was
+// done, also by memory that is the peer's still. What was read before is what was there then.
+func (p *Peer) remains(f *far, need verbs.Access) bool {
+	memory.Order()
+	return p.admits(need) && f.place.Holds()
+}
+
+// Using returns where the peer is at work in memory of this process that it has mapped, as it says; n is 0 if nowhere.
+// Whoever asks has taken the right to that away, and has then had all processors finish their stores.
+func (p *Peer) Using() (key uint32, addr, n uint64) {
+	key = uint32(atomic.LoadUint64(word(p.theirs, atKeyUsed)))
+	addr, n = atomic.LoadUint64(word(p.theirs, atAddrUsed)), atomic.LoadUint64(word(p.theirs, atLenUsed))
+	if key == 0 || n > stride { // no operation is longer
+		return 0, 0, 0
+	}
+	return key, addr, n
+}
 
 // Work returns a number that is odd while the peer is at work in this side's memory, and then changes.
 func (p *Peer) Work() uint32 { return atomic.LoadUint32(half(p.theirs, atWork)) }

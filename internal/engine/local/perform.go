@@ -26,11 +26,11 @@ func (q *QP) Perform(wr *verbs.SendWR, wc *verbs.WC) (n int, ok bool) {
 		return 0, false
 	}
 	need := needs(wr.Op)
-	if !q.peer.admits(need) {
-		return 0, false
-	}
+	q.peer.begin(wr.Remote, n)
 	far, _ := q.peer.find(&q.far, wr.Remote.Key, wr.Remote.Addr, n, need)
-	if far == nil || !q.exchange(wr, &near, far) {
+	ok = far != nil && q.peer.admits(need) && q.exchange(wr, &near, far) && (need == verbs.RemoteAtomic || q.peer.remains(&q.far, need))
+	q.peer.end()
+	if !ok {
 		return 0, false
 	}
 	switch wr.Op {
@@ -79,13 +79,23 @@ func (q *QP) nearby(wr *verbs.SendWR) (memory.Span, bool) {
 func (q *QP) exchange(wr *verbs.SendWR, near *memory.Span, far []byte) bool {
 	switch wr.Op {
 	case verbs.Read:
+		q.settle()
 		return near.Write(q.Device.Memory, 0, far)
 	case verbs.Write:
-		if s := memory.Inline(far); s.Aligned8() { // appears as a whole
-			b := q.Device.word[:]
-			return near.Read(b) && s.Store(b)
+		q.unsettled = true
+		if n := len(far); n <= len(q.Device.word) {
+			b := q.Device.word[:n]
+			if !near.Read(b) {
+				return false
+			}
+			memory.Put(far, b)
+			return true
 		}
+		memory.Order()
 		return near.Read(far)
+	}
+	q.unsettled = true
+	switch wr.Op {
 	case verbs.AtomicWrite:
 		s, b := memory.Inline(far), q.Device.word[:]
 		return s.Aligned8() && near.Read(b) && s.Store(b)

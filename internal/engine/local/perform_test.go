@@ -75,3 +75,27 @@ func TestPerform(t *testing.T) {
 	b.qp.Destroy()
 	refuses("a queue pair that is gone", write)
 }
+
+// TestWithdrawnMeanwhile has the target withdraw a region while a WRITE or READ is carried out there: it does not
+// count, and goes through the target, who refuses it.
+func TestWithdrawnMeanwhile(t *testing.T) {
+	for _, op := range []verbs.SendOp{verbs.Write, verbs.Read} {
+		for _, length := range []int{8, 100, 100_000} {
+			a, b := newPair(t, true)
+			a.mapped.looked = func() { b.dir.Withdraw(uint32(b.region.Key())) } // behind the lookup
+			wr := verbs.SendWR{Op: op, SGL: []verbs.SGE{a.sge(0, length)}, Remote: b.remote(0)}
+			var wc verbs.WC
+			if _, ok := a.qp.Perform(&wr, &wc); ok {
+				t.Errorf("%v of %d bytes counts, though the region was withdrawn", op, length)
+			}
+			b.dir.Publish(b.entry(all))
+			a.mapped.generation++
+			a.post(wr)
+			settle(a, b)
+			a.completes(verbs.Success)
+			if asked := a.dev.Counters.Asked; asked != 1 {
+				t.Errorf("%v of %d bytes: %d operations went through the target", op, length, asked)
+			}
+		}
+	}
+}

@@ -128,6 +128,7 @@ func (q *QP) Lost(orderly bool) {
 	if q.peer != nil {
 		q.harvest()
 	}
+	q.shut()
 	q.Part()
 	if q.State() == verbs.Err || q.State() == verbs.Reset {
 		return
@@ -163,8 +164,16 @@ func (q *QP) Forsaken() bool {
 		return false
 	}
 	q.resp.Clear()
+	q.shut()
 	q.Part()
 	return true
+}
+
+// shut has a peer that is left, and may be there all the same, begin nothing more, nor take what is flushed for sent.
+func (q *QP) shut() {
+	if q.peer != nil {
+		q.peer.Shut()
+	}
 }
 
 // Unheard drops the answers to a peer that has gone, so that what it sent behind its questions is received.

@@ -36,14 +36,22 @@ type peerMemory struct {
 	readOnly   bool
 	cross      func(local []byte, addr uint64, write bool) bool
 	generation uint64
+	expelled   int
+	looked     func() // after a lookup
 }
 
 func (m *peerMemory) Directory() *Lookup { return m.dir }
 func (m *peerMemory) Segment(number uint64) ([]byte, bool) {
 	return m.segments[number], !m.readOnly && number != sealed
 }
-func (m *peerMemory) Generation() uint64 { return m.generation }
-func (m *peerMemory) Crosses() bool      { return m.cross != nil }
+func (m *peerMemory) Generation() uint64 {
+	if m.looked != nil {
+		m.looked()
+	}
+	return m.generation
+}
+func (m *peerMemory) Expel()        { m.expelled++ }
+func (m *peerMemory) Crosses() bool { return m.cross != nil }
 func (m *peerMemory) Cross(local []byte, addr uint64, write bool) bool {
 	return m.cross(local, addr, write)
 }

@@ -16,7 +16,6 @@ type target struct {
 	inMessage bool               // a SEND has begun
 	skips     bool               // UC: the rest of a message is dropped
 	got       int                // bytes of it
-	field     uint32             // of a SEND that names its payload: immediate data or key
 	paused    bool               // the next message has no receive
 	patience  uint8              // how often it would be tried again
 	denied    bool               // it has failed, and with it the connection

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"github.com/ramjet-rdma/ramjet/internal/core/memory"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -130,6 +131,10 @@ func (q *QP) copyRef() bool {
 	if !q.land.Write(q.Device.Memory, mem) {
 		return q.spoilRef()
 	}
+	memory.Order()
+	if !q.peer.answers() || !r.far.place.Holds() { // the sender's program may have its memory back since
+		return q.wantRef()
+	}
 	q.Device.Counters.RecvBytes += uint64(n)
 	q.got += n
 	return q.got == r.length
@@ -169,7 +174,8 @@ func (q *QP) fetchNamed(n int) bool {
 		}
 		done += len(b)
 	}
-	return true
+	memory.Order()
+	return p.holds(r.named) && p.answers() // else the sender's program may have had its memory back
 }
 
 // askFetch asks for a payload that is out of reach. It returns false if nothing is to be

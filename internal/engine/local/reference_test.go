@@ -390,3 +390,42 @@ func TestMessageChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestReferenceFlushed flushes a SEND whose payload is being copied, whose program then has its memory back: the
+// receiver does not complete with bytes of both. In a segment, and in other memory.
+func TestReferenceFlushed(t *testing.T) {
+	const n = 2 * stride
+	for _, crossed := range []bool{false, true} {
+		a, b := newPair(t, false)
+		var src *memory.Region
+		if crossed {
+			src, _ = a.locate(b, n)
+		} else {
+			src = a.source(b, n, true)
+		}
+		dst, err := b.dev.Memory.Register(1, make([]byte, n), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.qp.PostRecv([]verbs.RecvWR{{SGL: []verbs.SGE{{Addr: dst.Addr(), Length: n, LKey: dst.Key()}}}}); err != nil {
+			t.Fatal(err)
+		}
+		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{{Addr: src.Addr(), Length: n, LKey: src.Key()}}})
+		a.step()
+		b.qp.Receive(1)
+		if b.qp.ref.phase != copying || b.qp.got != stride {
+			t.Fatalf("crossed %v: the payload is not being copied", crossed)
+		}
+		if err := a.qp.Modify(&verbs.QPAttr{State: verbs.Err}, verbs.MaskState); err != nil {
+			t.Fatal(err)
+		}
+		a.completes(verbs.WRFlushError)
+		pattern(src.Bytes(), 77)
+		settle(a, b)
+		if got := b.completions(); len(got) > 0 {
+			t.Errorf("crossed %v: completed with %v", crossed, got[0].Status)
+		}
+		b.qp.Lost(true)
+		b.completes(verbs.WRFlushError)
+	}
+}

@@ -24,6 +24,8 @@ const (
 type Segment struct {
 	mem []byte
 	fd  int // -1: it was closed
+
+	renewed map[int]struct{} // pages of which peers have others
 }
 
 // fixed are the seals that every segment has. Without them a peer could cut it off, and whoever
