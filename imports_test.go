@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"iwarp":                        {"internal/core/softdev", "internal/engine/rdmap", "internal/system/forkmark", "internal/system/linkwatch", "internal/system/pollwait", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"shm":                          {"internal/core/softdev", "internal/engine/local", "internal/engine/rdmap", "internal/system/pollwait", "internal/system/shmem", "internal/system/statsocket", "verbs", "wire/"},
 	"roce":                         {"internal/core/memory", "internal/core/softdev", "internal/core/steer", "internal/engine/ibta", "internal/system/linkwatch", "internal/system/netio", "internal/system/portshare", "internal/system/statsocket", "trace", "verbs", "wire/"},
-	"roce1":                        {"internal/core/memory", "internal/core/softdev", "internal/engine/ibta", "internal/system/etherring", "internal/system/forkmark", "internal/system/linkwatch", "internal/system/statsocket", "trace", "verbs", "wire/"},
+	"roce1":                        {"internal/core/memory", "internal/core/softdev", "internal/engine/ibta", "internal/system/etherring", "internal/system/forkmark", "internal/system/linkwatch", "internal/system/peercred", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"internal/core/memory":         {"verbs", "wire/crc"},
 	"internal/core/queue":          {"internal/core/clock", "internal/core/memory", "verbs"},
 	"internal/core/pin":            {"verbs"},

@@ -8,11 +8,8 @@ import (
 	"net"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
-	"github.com/ramjet-rdma/ramjet/internal/system/forkmark"
 	"github.com/ramjet-rdma/ramjet/internal/system/linkwatch"
 	"github.com/ramjet-rdma/ramjet/internal/system/statsocket"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -43,15 +40,10 @@ func Open(iface string, opt *Options) (*verbs.Device, error) {
 	p := &port{name: iface, watch: w, trace: opt.Trace}
 	fail := func(format string, a ...any) (*verbs.Device, error) {
 		w.Close()
-		if p.claim >= 0 {
-			unix.Close(p.claim)
-		}
+		p.claim.release()
 		return nil, fmt.Errorf("roce1: "+format, a...)
 	}
-	if p.claim, err = claim(link.Index); err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return fail("%s is open already, here or in another process: it belongs to one device at a time: %w", iface, err)
-		}
+	if p.claim, err = take(link.Index); err != nil {
 		return fail("opening %s: %w", iface, err)
 	}
 	slots := opt.Slots
@@ -76,20 +68,6 @@ func find(name string) (*linkwatch.Interface, error) {
 		return nil, fmt.Errorf("roce1: %q is no network interface of this host, which `ip link` lists: %w", name, err)
 	}
 	return w, nil
-}
-
-// claim takes an interface for this device, by an abstract address, which is the network namespace's.
-func claim(index int) (fd int, err error) {
-	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return -1, err
-	}
-	forkmark.Set(fd)
-	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@ramjet-roce1-%d", index)}); err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
 }
 
 // GUID returns the globally unique identifier of the device of an interface, whether it is open or

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/internal/system/etherring"
@@ -23,7 +21,7 @@ import (
 // port carries packets in the frames of one interface.
 type port struct {
 	name  string
-	claim int // the socket whose name reserves the interface
+	claim claim // of the interface
 	sock  *etherring.Socket
 	watch *linkwatch.Interface
 	id    atomic.Pointer[identity]
@@ -200,9 +198,6 @@ func (p *port) Wake()                   { p.sock.Wake() }
 func (p *port) Close() error {
 	p.watch.Close()
 	err := p.sock.Close()
-	if p.claim >= 0 {
-		unix.Close(p.claim)
-		p.claim = -1
-	}
+	p.claim.release()
 	return err
 }
