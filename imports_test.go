@@ -55,7 +55,7 @@ var layers = map[string][]string{
 	"internal/core/clock":          {},
 	"internal/core/steer":          {"wire/"},
 	"internal/core/fabric":         {"internal/core/clock", "internal/core/queue", "internal/core/steer", "internal/engine/link", "internal/engine/node", "internal/engine/routing", "internal/engine/sm", "internal/engine/sma", "internal/engine/topology", "verbs", "wire/"},
-	"internal/system/ibsim":        {"wire/"},
+	"internal/system/ibsim":        {"internal/system/peercred", "wire/"},
 	"infiniband":                   {"internal/core/fabric", "internal/core/memory", "internal/core/queue", "internal/core/softdev", "internal/core/steer", "internal/engine/ibta", "internal/engine/link", "internal/engine/node", "internal/engine/topology", "internal/system/ibsim", "internal/system/peercred", "internal/system/statsocket", "trace", "verbs", "wire/"},
 	"internal/core/observe":        {"verbs"},
 	"kernel":                       {"internal/core/observe", "internal/system/ibverbs", "internal/system/statsocket", "verbs"},

@@ -3,6 +3,7 @@
 package ibsim
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,9 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/peercred"
 	"github.com/ramjet-rdma/ramjet/wire/mad/smp"
 )
 
@@ -33,16 +37,18 @@ func address(format string, a ...any) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixgram", Name: "@" + fmt.Sprintf(format, a...) + "\x00"}
 }
 
-// Serve serves clients that use a name, until Close.
+// Serve serves clients of this user, and of root, that use a name, until Close.
 func Serve(name string, subnet Subnet) (*Server, error) {
-	c, err := net.ListenUnixgram("unixgram", address("%s:ctl", name))
+	at := address("%s:ctl", name)
+	l := net.ListenConfig{Control: peercred.TellSenders}
+	c, err := l.ListenPacket(context.Background(), at.Net, at.Name)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("ibsim: another simulator serves the name %q here: end it, or choose another name, which clients have in IBSIM_SOCKNAME: %w", name, syscall.EADDRINUSE)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ibsim: %w", err)
 	}
-	s := &Server{name: name, subnet: subnet, control: c}
+	s := &Server{name: name, subnet: subnet, control: c.(*net.UnixConn)}
 	s.running.Add(1)
 	go s.serve()
 	return s, nil
@@ -64,25 +70,52 @@ func (s *Server) Close() error {
 	return err
 }
 
-// serve answers control messages.
+// serve answers control messages. Any user of the host can send some, as abstract sockets have no permissions; those
+// of others are not looked at.
 func (s *Server) serve() {
 	defer s.running.Done()
 	var b [ctlLen + 1]byte
+	oob := make([]byte, peercred.SenderSpace)
 	for {
-		n, from, err := s.control.ReadFromUnix(b[:])
+		n, nc, _, from, err := s.control.ReadMsgUnix(b[:], oob)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		var c ctl
-		if err != nil || from == nil || !c.decode(b[:n]) {
+		if err != nil || from == nil {
 			continue
 		}
-		if err := s.handle(&c); err != nil {
-			c.kind = kindError
+		if who, ok := peercred.Sender(oob[:nc]); !ok || !who.Trusted() {
+			continue
 		}
-		from.Name += "\x00" // ReadFromUnix strips it
-		s.control.WriteToUnix(c.append(nil), from)
+		if answer := s.answer(b[:n]); answer != nil {
+			s.reply(answer, from)
+		}
 	}
+}
+
+// answer returns the answer to a control message; nil: it is none.
+func (s *Server) answer(b []byte) []byte {
+	var c ctl
+	if !c.decode(b) {
+		return nil
+	}
+	if err := s.handle(&c); err != nil {
+		c.kind = kindError
+	}
+	return c.append(nil)
+}
+
+// reply sends an answer to a client. One that leaves too many unread gets no more: the others do not wait for it.
+func (s *Server) reply(b []byte, to *net.UnixAddr) {
+	raw, err := s.control.SyscallConn()
+	if err != nil {
+		return
+	}
+	name := to.Name + "\x00" // ReadMsgUnix strips it
+	raw.Write(func(fd uintptr) bool {
+		unix.Sendto(int(fd), b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: name})
+		return true
+	})
 }
 
 var errUnknown = errors.New("ibsim: no such client, or unknown message")

@@ -3,12 +3,19 @@
 package ibsim
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 	"github.com/ramjet-rdma/ramjet/wire/mad/sa"
 )
 
@@ -79,4 +86,131 @@ func TestNameTaken(t *testing.T) {
 	if _, _, err := s.dial(client + 1); err == nil {
 		t.Error("a client that is not there is connected to")
 	}
+}
+
+// plainSubnet has one node, whose state is all zeros.
+type plainSubnet struct{}
+
+type plainHost struct{}
+
+func (plainSubnet) Attach(string, func(*Datagram)) (Host, error) { return plainHost{}, nil }
+
+func (plainHost) Node() string                { return "host-1" }
+func (plainHost) NodeInfo() (b [64]byte)      { return b }
+func (plainHost) PortInfo(uint8) (b [64]byte) { return b }
+func (plainHost) Port() (uint16, uint8)       { return 1, 4 }
+func (plainHost) GID() (g ib.GID)             { return g }
+func (plainHost) PKeys() []ib.PKey            { return make([]ib.PKey, 200) }
+func (plainHost) SetSM(bool) error            { return nil }
+func (plainHost) Tag() uint16                 { return 1 }
+func (plainHost) Serve(mad.Class, bool)       {}
+func (plainHost) Close()                      {}
+func (plainHost) Send(*Datagram) error        { return nil }
+
+// ask sends a control message from a socket of its own, and returns whether there is an answer within a time.
+func ask(t *testing.T, server, own string, wait time.Duration, as func(func() error) error) bool {
+	t.Helper()
+	var c *net.UnixConn
+	err := as(func() (err error) {
+		if c, err = net.DialUnix("unixgram", address("%s", own), address("%s:ctl", server)); err != nil {
+			return err
+		}
+		m := ctl{client: 99, kind: kindGID}
+		_, err = c.Write(m.append(nil))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetReadDeadline(time.Now().Add(wait))
+	_, err = c.Read(make([]byte, ctlLen))
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// Messages of other users are not looked at: whoever connects can do everything that a subnet manager can.
+func TestStrangers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to become somebody else")
+	}
+	name := fmt.Sprintf("ramjet-stranger-%d", os.Getpid())
+	s, err := Serve(name, plainSubnet{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	self := func(do func() error) error { return do() }
+	nobody := func(do func() error) error {
+		done := make(chan error)
+		go func() {
+			runtime.LockOSThread() // for good: the thread is another user's from here on
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
+				done <- errno
+				return
+			}
+			done <- do()
+		}()
+		return <-done
+	}
+	if !ask(t, name, name+"-self", time.Minute, self) {
+		t.Error("this user is not answered")
+	}
+	if ask(t, name, name+"-nobody", 200*time.Millisecond, nobody) {
+		t.Error("another user is answered")
+	}
+	if !ask(t, name, name+"-again", time.Minute, self) {
+		t.Error("this user is not answered after another one")
+	}
+}
+
+// A client that reads no answers is not waited for. The system lets it leave 10 unread by default
+// (net.unix.max_dgram_qlen), and some 270 where that is higher: they count against the server's send buffer.
+func TestUnreadAnswers(t *testing.T) {
+	name := fmt.Sprintf("ramjet-unread-%d", os.Getpid())
+	s, err := Serve(name, plainSubnet{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := net.DialUnix("unixgram", address("%s-mute", name), address("%s:ctl", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	m := ctl{client: 99, kind: kindGID}
+	for range 200 {
+		if _, err := c.Write(m.append(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !ask(t, name, name+"-other", time.Minute, func(do func() error) error { return do() }) {
+		t.Error("another client is not answered")
+	}
+}
+
+// FuzzAnswer hands the server any control messages, one after the other.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
+	var all []byte
+	for k := range kind(16) {
+		m := ctl{client: uint32(k) & 1, kind: k, length: 44}
+		(&client{id: 77, qp: 1, node: "host-1"}).put(&m.data)
+		f.Add(m.append(nil))
+		all = m.append(all)
+	}
+	f.Add(all)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := &Server{name: "ramjet-fuzz-answer", subnet: plainSubnet{}}
+		for len(b) > 0 {
+			n := min(ctlLen, len(b))
+			if a := s.answer(b[:n]); a != nil && len(a) != ctlLen {
+				t.Errorf("an answer of %d bytes", len(a))
+			}
+			b = b[n:]
+		}
+	})
 }
