@@ -35,9 +35,14 @@ type folder struct {
 	lock *os.File
 }
 
-var errGone = errors.New("the folder is gone")
+var (
+	errGone = errors.New("the folder is gone")
+	// errForeign means that a folder, a link or a file has the name to which others can write.
+	errForeign = errors.New("the name is not that of a folder of this user alone")
+)
 
-// folderOf creates or finds the folder of a description.
+// folderOf creates or finds the folder of a description. Where users share the place of the folders, another one can
+// take its name first, which the description tells. The folder then has a name that nobody can tell, and is not shared.
 func folderOf(s *cdevices.Sysfs) (*folder, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -49,8 +54,11 @@ func folderOf(s *cdevices.Sysfs) (*folder, error) {
 	root := filepath.Join(dir, fmt.Sprintf("%s%x", prefix, sum[:8]))
 	for range folderTries {
 		f, err := lockFolder(root, unix.LOCK_SH)
-		if errors.Is(err, errGone) {
+		switch {
+		case errors.Is(err, errGone):
 			f, err = newFolder(s, dir, prefix, root)
+		case errors.Is(err, errForeign):
+			f, err = newFolder(s, dir, prefix, "")
 		}
 		if !errors.Is(err, errGone) && !errors.Is(err, fs.ErrExist) {
 			return f, err
@@ -78,7 +86,7 @@ func lockFolder(root string, how int) (*folder, error) {
 		return nil, err
 	}
 	if !isOurs(root) {
-		return nil, fmt.Errorf("%s is not a folder of this user alone: remove it", root)
+		return nil, fmt.Errorf("%s: %w", root, errForeign)
 	}
 	f, err := os.OpenFile(root, syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -95,8 +103,8 @@ func lockFolder(root string, how int) (*folder, error) {
 	return &folder{root, f}, nil
 }
 
-// newFolder creates a folder that is locked from the start. It returns fs.ErrExist if somebody was
-// first.
+// newFolder creates a folder that is locked from the start, for this user alone (mode 0700). It returns fs.ErrExist if
+// somebody was first. Without a root it keeps the random name that it is made under.
 func newFolder(s *cdevices.Sysfs, dir, prefix, root string) (*folder, error) {
 	made, err := os.MkdirTemp(dir, prefix+"new-")
 	if err != nil {
@@ -106,12 +114,15 @@ func newFolder(s *cdevices.Sysfs, dir, prefix, root string) (*folder, error) {
 	if err == nil {
 		err = s.Write(made)
 	}
+	if err == nil && root == "" {
+		return f, nil
+	}
 	if err == nil {
 		if err = os.Rename(made, root); err == nil {
 			f.root = root
 			return f, nil
 		}
-		if errors.Is(err, syscall.ENOTEMPTY) {
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOTDIR) { // EPERM: another user was
 			err = fs.ErrExist
 		}
 	}
