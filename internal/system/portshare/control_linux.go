@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,8 +40,11 @@ const (
 	wantPings       = 'f' // answers to its pings, and notice of the member's end
 )
 
-// handshake limits the exchange at a control socket.
+// handshake is how long a process that is stopped may take for the exchange at a control socket, and patience one that
+// runs: on a busy host it may wait for a processor for seconds.
 const handshake = 3 * time.Second
+
+var patience = 30 * time.Second // tests that wait for it have less
 
 // controlPrefix begins the names of an address's control sockets. They are in the abstract namespace, so
 // each vanishes with its process. Anybody can take any name there. So the last part of a name is
@@ -121,14 +125,14 @@ func ask(name string) (fds []int, err error) {
 		return nil, err
 	}
 	var conns []*net.UnixConn
-	var pids []string
+	var pids []int
 	for _, number := range numbers {
 		if len(conns) == maxDials {
 			break
 		}
 		if c, pid, err := dialControl(name, number, wantDescriptors); err == nil {
 			conns = append(conns, c)
-			pids = append(pids, strconv.Itoa(pid))
+			pids = append(pids, pid)
 		}
 	}
 	if len(conns) == 0 {
@@ -136,22 +140,34 @@ func ask(name string) (fds []int, err error) {
 	}
 	answers := make([]answered, len(conns))
 	var wait sync.WaitGroup
-	var once sync.Once
+	var found atomic.Bool
 	for i, c := range conns {
 		wait.Go(func() {
 			defer c.Close()
 			a := &answers[i]
-			if a.fds, a.err = receiveDescriptors(c, descriptors); a.err == nil {
-				once.Do(func() { // no need to wait for the others
-					for _, other := range conns {
-						other.SetReadDeadline(time.Unix(1, 0))
-					}
-				})
+			if a.fds, a.err = awaitDescriptors(c, pids[i], &found); a.err == nil && !found.Swap(true) {
+				for _, other := range conns { // no need to wait for them
+					other.SetReadDeadline(time.Unix(1, 0))
+				}
 			}
 		})
 	}
 	wait.Wait()
 	return first(answers, pids)
+}
+
+// awaitDescriptors takes descriptors from a member. It waits for one that runs until another one's are found.
+func awaitDescriptors(c *net.UnixConn, pid int, found *atomic.Bool) (fds []int, err error) {
+	for end := time.Now().Add(patience); ; {
+		fds, err = receiveDescriptors(c, descriptors)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || peercred.Stopped(pid) || time.Now().After(end) {
+			return fds, err
+		}
+		c.SetReadDeadline(time.Now().Add(handshake))
+		if found.Load() { // perhaps before that
+			return nil, err
+		}
+	}
 }
 
 // answered is the outcome of one member.
@@ -162,7 +178,7 @@ type answered struct {
 
 // first returns the first descriptors among answers, closing the others, or the error to report if
 // there are none.
-func first(answers []answered, pids []string) (fds []int, err error) {
+func first(answers []answered, pids []int) (fds []int, err error) {
 	silent := true
 	for _, a := range answers {
 		switch {
@@ -178,7 +194,7 @@ func first(answers []answered, pids []string) (fds []int, err error) {
 		return fds, nil
 	}
 	if silent {
-		return nil, fmt.Errorf("in use by process %s, which %w", strings.Join(pids, ", "), ErrSilent)
+		return nil, fmt.Errorf("in use by process %s, which %w", strings.Trim(strings.ReplaceAll(fmt.Sprint(pids), " ", ", "), "[]"), ErrSilent)
 	}
 	return nil, err
 }
@@ -189,7 +205,7 @@ func answer(c *net.UnixConn) (want byte, ok bool) {
 	if err != nil || int(cred.Uid) != os.Geteuid() {
 		return 0, false
 	}
-	c.SetDeadline(time.Now().Add(handshake))
+	c.SetDeadline(time.Now().Add(patience))
 	var b [2]byte
 	n, err := c.Read(b[:])
 	if n != len(b) || err != nil || b[0] != version {

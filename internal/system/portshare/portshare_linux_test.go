@@ -290,6 +290,20 @@ func TestSilentDoors(t *testing.T) {
 	}
 }
 
+func init() { patience = handshake + handshake/2 }
+
+// TestLateAnswer joins a member that runs and takes longer to answer than one that is stopped may.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	a := s.found()
+	a.mu.Lock()
+	time.AfterFunc(handshake+handshake/6, a.mu.Unlock)
+	if m := s.join(); m.Slot() != 1 {
+		t.Errorf("slot %d", m.Slot())
+	}
+}
+
 // TestNobodyAnswers tells a newcomer who it is that does not answer.
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
