@@ -276,7 +276,7 @@ func (w *cableSocket) hello(d *datagram, from netip.AddrPort) {
 	if c == nil {
 		c = newCable(w, End{Node: d.to, Port: int(d.port)}, End{}, from, newToken())
 		c.peerToken, c.width, c.speed = d.from, d.width, d.speed
-		if err := w.start(c, fmt.Sprintf("%s at %v", d.own, from)); err != nil {
+		if err := w.start(c, fmt.Sprintf("%s at %v", printable(d.own), from)); err != nil {
 			w.refuse(d, from, err.Error())
 			return
 		}

@@ -143,7 +143,7 @@ func (c *Cable) handle(d *datagram, from netip.AddrPort) {
 		return
 	case datagramRefused:
 		if c.joins && c.peerToken == 0 {
-			c.finishJoin(fmt.Errorf("infiniband: the fabric at %v refuses: %s", c.peer, d.why))
+			c.finishJoin(fmt.Errorf("infiniband: the fabric at %v refuses: %s", c.peer, printable(d.why)))
 		}
 		return
 	case datagramWelcome:

@@ -4,6 +4,8 @@ package infiniband
 
 import (
 	"encoding/binary"
+	"strings"
+	"unicode"
 
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 )
@@ -153,4 +155,14 @@ func (d *datagram) decode(b []byte) (version uint8, ok bool) {
 		return version, false
 	}
 	return version, !c.bad && len(c.b) == 0
+}
+
+// printable returns what a peer has written for people without what would control their terminals.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
 }

@@ -54,3 +54,10 @@ func TestDatagramLength(t *testing.T) {
 		}
 	}
 }
+
+// What a peer says is shown to people: a terminal does not take it for orders.
+func TestPrintable(t *testing.T) {
+	if got := printable("leaf-2[4] ü\x1b]0;x\a\n\xff"); got != "leaf-2[4] ü\ufffd]0;x\ufffd\ufffd\ufffd" {
+		t.Errorf("%q", got)
+	}
+}

@@ -216,3 +216,44 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// FuzzClient hands a session any datagrams of its client, and any from the subnet: of each piece the first byte says
+// which.
+func FuzzClient(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
+	f.Add([]byte{1, 0})
+	for _, class := range []byte{1, 3, 4, 0x32, 0x81} {
+		for _, method := range []byte{1, 2, 5, 7, 0x81, 0x92} {
+			d := Datagram{SLID: 1, DLID: 2, SQP: 1, DQP: 1, length: 256}
+			d.MAD[0], d.MAD[1], d.MAD[2], d.MAD[3] = 1, class, 1, method
+			f.Add(d.append([]byte{method & 1}))
+		}
+	}
+	f.Add(segment(1, sa.RMPPFirst, 100).append([]byte{1}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		here, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram"}) // the system names it
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &session{conn: here, host: plainHost{}}
+		a.pending.init(a)
+		a.settle()
+		defer a.close()
+		for len(b) > 0 {
+			n := min(1+datagramLen, len(b))
+			d := new(Datagram)
+			switch ok := d.decode(b[1:n]); {
+			case !ok:
+			case b[0]&1 == 0:
+				a.send(d)
+			default:
+				a.deliver(d)
+			}
+			b = b[n:]
+		}
+		if len(a.pending.requests) > maxPending || len(a.traps) > maxTraps {
+			t.Errorf("%d requests and %d traps are kept", len(a.pending.requests), len(a.traps))
+		}
+	})
+}
