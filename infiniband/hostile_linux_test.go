@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -282,4 +283,20 @@ func mustGenerate(t testing.TB, shape string, spare int) *topology.Topology {
 		t.Fatal(err)
 	}
 	return shaped
+}
+
+// FuzzNames is the kernel's table of Unix sockets, in which any user of the host can have any name.
+func FuzzNames(f *testing.F) {
+	const line = "0000000000000000: 00000002 00000000 00010000 0001 01 12345 "
+	f.Add("")
+	f.Add("\n")
+	f.Add("Num       RefCount Protocol Flags    Type St Inode Path\n" + line + localPrefix() + "lab\n" + line + localPrefix() + "\n")
+	f.Add(line + localPrefix() + "\x1b]0;x\a\n" + line + localPrefix() + "lab")
+	f.Fuzz(func(t *testing.T, table string) {
+		for _, name := range namesIn(table) {
+			if printable(name) != name || strings.ContainsAny(name, " \n") {
+				t.Errorf("%q is a fabric's name", name)
+			}
+		}
+	})
 }

@@ -27,23 +27,29 @@ func localAddr(name string) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unix", Name: localPrefix() + name}
 }
 
-// Names returns the names of the fabrics that the user's processes serve, sorted; that of the default is empty.
+// Names returns the names of the fabrics that the user's processes serve, sorted; that of the default is empty. Other
+// users can take such names, too: see [View].
 func Names() []string {
 	text, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		return nil
 	}
+	return namesIn(string(text))
+}
+
+// namesIn returns the names in a table of the kernel's Unix sockets, without those that a fabric cannot be called.
+func namesIn(table string) []string {
 	var names []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(table) {
 		// The flag 0x10000 is of sockets that listen; connections have the name too.
 		if f := strings.Fields(line); len(f) == 8 && f[3] == "00010000" {
-			if name, ok := strings.CutPrefix(f[7], localPrefix()); ok {
+			if name, ok := strings.CutPrefix(f[7], localPrefix()); ok && printable(name) == name {
 				names = append(names, name)
 			}
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // errRuns returns the error that the name of a fabric is taken.

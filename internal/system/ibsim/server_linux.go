@@ -111,7 +111,7 @@ func (s *Server) reply(b []byte, to *net.UnixAddr) {
 	if err != nil {
 		return
 	}
-	name := to.Name + "\x00" // ReadMsgUnix strips it
+	name := to.Name + "\x00" // the system strips it
 	raw.Write(func(fd uintptr) bool {
 		unix.Sendto(int(fd), b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: name})
 		return true
