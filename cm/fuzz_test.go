@@ -58,6 +58,7 @@ func request(port uint16) []byte {
 // FuzzRequest changes bytes of a request, and of what follows it, and accepts whatever
 // comes: whoever listens gets no error, and nothing is left.
 func FuzzRequest(f *testing.F) {
+	f.Add([]byte{0})
 	dev, err := roce.Open("127.0.13.1", nil)
 	if err != nil {
 		f.Skip(err)

@@ -53,6 +53,8 @@ func TestSharedMulticast(t *testing.T) {
 
 // FuzzServiceReply decodes what a peer rejects with.
 func FuzzServiceReply(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add([]byte("RamjetUD\x00\x00\x00\x00\x00\x12\x34\x56\x01\x23\x45\x67hello"))
 	f.Add([]byte("RamjetUD"))
 	f.Fuzz(func(t *testing.T, b []byte) {

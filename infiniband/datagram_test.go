@@ -9,6 +9,8 @@ import (
 
 // FuzzDatagram decodes what may come to a socket. What is well-formed is the same when it is made again.
 func FuzzDatagram(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for _, d := range []datagram{
 		{kind: datagramHello, from: 7, challenge: [challengeLen]byte{1, 2}, width: 2, speed: 32, port: 3, to: "leaf-1", own: "leaf-2[4]"},
 		{kind: datagramChallenge, token: 1, challenge: [challengeLen]byte{3}},

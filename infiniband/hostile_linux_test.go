@@ -214,6 +214,8 @@ func FuzzAttach(f *testing.F) {
 // FuzzCables is a socket for cables, and datagrams that come to it from anywhere: as they are, and as those of an end
 // that has joined. in is datagrams with their lengths, two bytes each.
 func FuzzCables(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	seed := func(all ...[]byte) {
 		var in []byte
 		for _, b := range all {
@@ -287,6 +289,7 @@ func mustGenerate(t testing.TB, shape string, spare int) *topology.Topology {
 
 // FuzzNames is the kernel's table of Unix sockets, in which any user of the host can have any name.
 func FuzzNames(f *testing.F) {
+	f.Add("0")
 	const line = "0000000000000000: 00000002 00000000 00010000 0001 01 12345 "
 	f.Add("")
 	f.Add("\n")

@@ -9,6 +9,8 @@ import (
 
 // FuzzMessage reads what a program or a fabric may send, and takes it apart.
 func FuzzMessage(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add(appendMessage(appendMessage(nil, kindHello, &hello{Version: protocolVersion, Adapter: "host-1"}), kindRequest, &request{ID: 1, Op: opClaim}))
 	f.Add([]byte{4, 0, 0, 0, byte(kindPacket), 1, 0, 0xaa})
 	f.Add([]byte{0, 0, 0, 0, 1})

@@ -88,6 +88,8 @@ func TestSCTPReader(t *testing.T) {
 }
 
 func FuzzSCTPReader(f *testing.F) {
+	f.Add([]byte{}, uint32(0), []byte{}, uint32(0))
+	f.Add([]byte{0}, uint32(0), []byte{0}, uint32(0))
 	f.Add([]byte{0, 0, 0, 1}, uint32(ppidSession), []byte{0, 1, 5, 6, 7}, uint32(ppidSegment))
 	f.Add([]byte{0, 0, 0, 5, 1, 2, 3, 4}, uint32(ppidSession), []byte{0, 1, 0, 4}, uint32(ppidSession))
 	f.Fuzz(func(t *testing.T, a []byte, pa uint32, b []byte, pb uint32) {

@@ -26,6 +26,8 @@ func newMux(t testing.TB) *sctpMux {
 // FuzzSCTPPacket takes packets whose checksum is right, at a mux that has an association: they
 // go to it, or nowhere, and none is kept.
 func FuzzSCTPPacket(f *testing.F) {
+	f.Add([]byte{}, uint16(0))
+	f.Add([]byte{0}, uint16(0))
 	f.Add([]byte{0x1f, 0x90, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 20, 1, 2, 3, 4, 0, 1, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1}, uint16(0))
 	f.Add([]byte{0, 9, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 17, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 5}, uint16(0))
 	f.Add([]byte{0, 9, 0, 7}, uint16(maxPacket-4))

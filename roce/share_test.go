@@ -16,6 +16,8 @@ import (
 
 // FuzzForwarded decodes what does not come from another device.
 func FuzzForwarded(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for _, from := range []string{"127.0.0.1:4791", "[fd00::1]:1"} {
 		a := netip.MustParseAddrPort(from)
 		b := appendForwarded(nil, &forwarded{from: a, to: a.Addr(), id: 7, tos: 8, ttl: 9, frame: make([]byte, 20)})

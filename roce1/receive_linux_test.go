@@ -69,6 +69,8 @@ func TestTake(t *testing.T) {
 
 // FuzzTake hands any bytes to the receiver, as they are and with their ICRC put right.
 func FuzzTake(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add(newFrame(macA, macB, gidA, gidB, []byte("data")))
 	mapped := ib.GIDFromAddr(netip.MustParseAddr("192.0.2.2"))
 	f.Add(newFrame(macA, macB, mapped, mapped, bytes.Repeat([]byte("data"), 100)))

@@ -10,6 +10,8 @@ import (
 
 // FuzzMessage decodes anything, and finds what it encodes again.
 func FuzzMessage(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for _, l := range []message{
 		{kind: messageHello, slot: 7, from: netip.MustParseAddrPort("127.0.0.1:4711"), probe: 1 << 40, value: 99},
 		{kind: messageFrame, frame: []byte("frame")}, {kind: messageDirectory}, {kind: messageSegment, segment: 5}, {kind: messageDrop, segment: 6},

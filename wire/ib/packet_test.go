@@ -351,6 +351,8 @@ func TestNoAllocation(t *testing.T) {
 }
 
 func FuzzPacket(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for i := range 256 {
 		if info := Opcode(i).Info(); info.Valid {
 			f.Add(fullPacket(Opcode(i), info.Payload.anyLen()).Append(nil))

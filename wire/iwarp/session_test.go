@@ -41,6 +41,8 @@ func TestSession(t *testing.T) {
 }
 
 func FuzzSession(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add([]byte{0, 0, 0, 1})
 	f.Add([]byte{0, 9, 0, 4})
 	f.Add([]byte{0xff, 0xff, 0, 6, 0x80, 3, 0x80, 4, 'h', 'i'})

@@ -339,6 +339,8 @@ func seeds(f *testing.F) {
 
 // FuzzRead: no file makes a reader fail in another way than with an error, nor hold more than a multiple of it.
 func FuzzRead(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	seeds(f)
 	f.Fuzz(func(t *testing.T, file []byte) {
 		if len(file) > 2 && file[0] == 0x1f && file[1] == 0x8b {
@@ -371,6 +373,8 @@ func FuzzRead(f *testing.F) {
 
 // FuzzDecode: no frame of any link type makes a decoder fail.
 func FuzzDecode(f *testing.F) {
+	f.Add(uint16(0), []byte{}, 0)
+	f.Add(uint16(0), []byte{0}, 0)
 	f.Add(uint16(LinkRaw), ipv4(1, "hello"), 0)
 	f.Add(uint16(LinkInfiniBand), ibPacket(1, "hello"), 3)
 	f.Add(uint16(LinkEthernet), cat(make([]byte, 12), be16(typeVLAN, 6, typeIPv4), ipv4(1, "hello")), 100)

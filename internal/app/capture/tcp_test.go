@@ -271,6 +271,8 @@ func TestHeldBounded(t *testing.T) {
 // FuzzStream: segments of any content, order and overlap make nothing fail, and are bounded in what they make the
 // decoder hold.
 func FuzzStream(f *testing.F) {
+	f.Add([]byte{}, []byte{})
+	f.Add([]byte{0}, []byte{0})
 	s := newStream(5, false)
 	f.Add(s.bytes, []byte{0, 200, 1, 255, 3, 4, 5})
 	f.Add(newStream(5, true).bytes, []byte{0, 10, 200, 0, 20})

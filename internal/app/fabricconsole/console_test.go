@@ -390,6 +390,8 @@ func TestComplete(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
+	f.Add("")
+	f.Add("0")
 	for _, s := range []string{"link \"a\"[1] b [2]", "expect no route a b within 5s", "print \"x\"", "error a[1] 1%", "!file", "hold a[1] 3 on # x", "guid a[1] 0x5"} {
 		f.Add(s)
 	}

@@ -55,6 +55,8 @@ func TestMessages(t *testing.T) {
 func one(e Entry) []byte { return entries{List: []Entry{e}}.append(nil) }
 
 func FuzzMessage(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for _, m := range samples {
 		f.Add(m.append(nil))
 	}

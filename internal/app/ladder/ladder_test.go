@@ -558,6 +558,8 @@ func TestWindow(t *testing.T) {
 
 // FuzzLadder: whatever is in a capture, it is drawn, and each packet is in one row.
 func FuzzLadder(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for _, name := range captures {
 		b, err := os.ReadFile(name)
 		if err != nil {

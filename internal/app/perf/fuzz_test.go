@@ -10,6 +10,8 @@ import (
 
 // FuzzMessages is what may come over a control connection: it is refused, or a measurement that can be made.
 func FuzzMessages(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for _, s := range []string{"", "\n", "{", `{"ready":true}`, `{"job":{"version":3}}`, `{"error":"no"}` + "\n" + `{"done":5}`, `{"endpoint":{}}`,
 		`{"job":{"version":3,"config":{"op":"write","size":4096,"qps":1,"depth":16,"iterations":10}}}`} {
 		f.Add([]byte(s + "\n"))

@@ -130,6 +130,8 @@ func TestData(t *testing.T) {
 }
 
 func FuzzMessage(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add([]byte("\x00\x00\x7f\x12\x34\x56\x78\x90\x00\x00\x12\x34\x00\x00\x00\x40"))
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {

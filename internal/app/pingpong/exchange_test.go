@@ -28,6 +28,8 @@ func TestAddress(t *testing.T) {
 }
 
 func FuzzAddress(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add([]byte("0000:000011:abcdef:00000000000000000000ffffc0000207\x00"))
 	f.Add([]byte("0001:ffffff:000000:fe80000000000000505400fffe123456\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {

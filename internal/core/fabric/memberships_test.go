@@ -502,6 +502,8 @@ func (m *model) answer(refuse bool) {
 // Whatever programs at a port ask, in whatever order: when all is answered, the administrator has the union of
 // their memberships for the port.
 func FuzzMemberships(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for seed := range uint64(20) {
 		var b [200]byte
 		r := rand.New(rand.NewPCG(seed, 0))

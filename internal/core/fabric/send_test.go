@@ -16,6 +16,8 @@ import (
 // its ICRC is left out and whether its LRH is put right, and with its length. The fabric stands, and when all has been
 // taken nothing is left in its buffers.
 func FuzzSend(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	seed := func(all ...[]byte) {
 		var in []byte
 		for i, b := range all {

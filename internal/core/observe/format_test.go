@@ -169,6 +169,8 @@ func TestControlCharacters(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add(encode(sample()))
 	f.Add(encode(&Process{PID: 1}))
 	f.Add([]byte(magic + "\x01\x01\x00"))

@@ -90,6 +90,8 @@ func TestRing(t *testing.T) {
 }
 
 func FuzzAnswered(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	var b pipe
 	NewPacketStream(&b).SendReply(samplePackets())
 	f.Add(b.Bytes())
@@ -109,6 +111,8 @@ func FuzzAnswered(f *testing.F) {
 }
 
 func FuzzAsked(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	var b pipe
 	NewPacketStream(&b).SendRequest(&PacketRequest{"roce:192.0.2.1", 17, 100})
 	f.Add(b.Bytes())

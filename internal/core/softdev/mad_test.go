@@ -16,6 +16,8 @@ import (
 // FuzzMAD hands a device what anybody may send to QP1. It reaches one agent as it is, one that may
 // have it, or none.
 func FuzzMAD(f *testing.F) {
+	f.Add([]byte{}, uint8(0))
+	f.Add([]byte{0}, uint8(0))
 	var h hub
 	dev := New("test", "test", 1, h.newPort())
 	defer dev.Close()

@@ -86,6 +86,8 @@ func (l *listener) consistent(unanswered, halfOpen int) error {
 // input is a step: a command to some connection, a datagram that is delivered,
 // again, late, or with a byte changed, or time that passes.
 func FuzzConversation(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	// A connection from REQ to time wait, in order.
 	deliver, command := byte(0), byte(1)
 	f.Add([]byte{2, 0, deliver, 0, command, 1, deliver, 0, command, 2, deliver, 0, command, 4, deliver, 0, deliver, 0, 4, 200, 4, 255})

@@ -14,6 +14,8 @@ import (
 // which of the two, whether its CRCs are put right, and how long it is. Buffers never hold more than
 // fits, and everything can be taken and released.
 func FuzzFrame(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	add := func(frames ...[]byte) {
 		var in []byte
 		for i, b := range frames {

@@ -177,6 +177,8 @@ func TestDatagramsOneWay(t *testing.T) {
 
 // FuzzDatagrams has a device write to the ring what it likes. What is around the receive stays.
 func FuzzDatagrams(f *testing.F) {
+	f.Add(uint32(0), []byte{}, []byte{}, uint16(0))
+	f.Add(uint32(0), []byte{0}, []byte{0}, uint16(0))
 	f.Add(uint32(opDatagram), message(good, "hello"), []byte(nil), uint16(0))
 	f.Add(uint32(opDatagram|immediate), message(good, "hello"), []byte{8}, uint16(atRequests+128))
 	f.Add(uint32(opSend), []byte("x"), []byte{0xff, 0xff}, uint16(atRequests+ringHeader))

@@ -451,6 +451,8 @@ func TestRefused(t *testing.T) {
 // FuzzPeer has a peer write anything to the memory that it shares: this side stays within its own
 // memory, and comes to an end.
 func FuzzPeer(f *testing.F) {
+	f.Add(uint32(0), []byte{}, uint64(0), uint64(0))
+	f.Add(uint32(0), []byte{0}, uint64(0), uint64(0))
 	f.Add(uint32(opSend|first|last), []byte{0, 0, 0, 0, 0, 0, 0, 0, 1}, uint64(24), uint64(0))
 	f.Add(uint32(opWrite|last), make([]byte, 40), uint64(48), uint64(8))
 	f.Add(uint32(opRead), make([]byte, 16), uint64(24), uint64(0))

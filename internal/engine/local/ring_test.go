@@ -98,6 +98,8 @@ func TestRing(t *testing.T) {
 
 // FuzzRing has a peer write anything to a ring: both ends stay within it, and find an end.
 func FuzzRing(f *testing.F) {
+	f.Add(uint64(0), []byte{})
+	f.Add(uint64(0), []byte{0})
 	const capacity = 64
 	f.Add(uint64(8), []byte{0, 0, 0, 0xc0})
 	f.Add(uint64(64), []byte{0xff, 0xff, 0xff, 0x7f})

@@ -175,6 +175,8 @@ func TestBounds(t *testing.T) {
 }
 
 func FuzzHandle(f *testing.F) {
+	f.Add([]byte{}, []byte{})
+	f.Add([]byte{0}, []byte{0})
 	f.Add(segment(1, true, 10), segment(2, true, 10))
 	f.Add(segment(1, false, 0), segment(2, true, 30))
 	f.Fuzz(func(t *testing.T, one, two []byte) {

@@ -375,6 +375,8 @@ func TestCuts(t *testing.T) {
 
 // FuzzStream cuts and changes a stream: nothing may be written outside of what it may.
 func FuzzStream(f *testing.F) {
+	f.Add(uint8(0), []byte{}, uint16(0), uint8(0))
+	f.Add(uint8(0), []byte{0}, uint16(0), uint8(0))
 	f.Add(uint8(0), []byte{3, 50, 200}, uint16(0), uint8(0))
 	f.Add(uint8(0), []byte{3, 50, 200}, uint16(60), uint8(0xff))
 	f.Add(uint8(1), []byte{1, 1, 1, 255}, uint16(70), uint8(1))

@@ -35,6 +35,8 @@ func TestDatagramHeaders(t *testing.T) {
 }
 
 func FuzzDatagram(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	v4, v6 := netip.MustParseAddrPort("10.9.0.2:7471"), netip.MustParseAddrPort("[fd09::2]:7471")
 	f.Add(Header{v4}.Append(nil))
 	f.Add(Header{v6}.Append(nil))

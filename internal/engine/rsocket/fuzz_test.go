@@ -9,6 +9,8 @@ import (
 )
 
 func FuzzConnData(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	req, rep, _ := capture(f)
 	f.Add(req.private)
 	f.Add(rep.private)
@@ -34,6 +36,8 @@ func FuzzConnData(f *testing.F) {
 // FuzzPeer lets a peer send any messages and write anything to the table. Whatever it does,
 // what this side believes of its own memory stays true.
 func FuzzPeer(f *testing.F) {
+	f.Add([]byte{}, []byte{}, uint8(0))
+	f.Add([]byte{0}, []byte{0}, uint8(0))
 	f.Add([]byte{0, 0, 0, 100, 0x80, 0, 1, 0x80, 0xe0, 0, 0, 2}, []byte{1, 2, 3}, uint8(4))
 	f.Add([]byte{0xe0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 8, 0}, bytes.Repeat([]byte{1}, 80), uint8(0))
 	f.Fuzz(func(t *testing.T, messages, table []byte, mix uint8) {

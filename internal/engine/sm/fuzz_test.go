@@ -28,6 +28,8 @@ func pieces(ds ...Datagram) (b []byte) {
 // FuzzHandleMAD gives a manager that is up datagrams from outside, and time to react. It has to stay
 // within its bounds, and unless a client that knows its key has stopped it, the subnet works afterwards.
 func FuzzHandleMAD(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	to1 := func(method mad.Method, a mad.Attribute, mask uint64, lid uint16, r interface{ Append([]byte) []byte }) (d Datagram) {
 		d.QPN, d.LID = ib.QP1, lid
 		h := sa.NewHeader(method, a, 5, mask)
@@ -104,6 +106,8 @@ func FuzzHandleMAD(f *testing.F) {
 
 // FuzzResponses lets the nodes of a subnet answer with anything.
 func FuzzResponses(f *testing.F) {
+	f.Add([]byte{}, uint16(0))
+	f.Add([]byte{0}, uint16(0))
 	f.Add([]byte{0, 1, 2, 3}, uint16(3))
 	f.Add([]byte{64, 255, 65, 255, 66, 255, 67, 255}, uint16(0))
 	f.Fuzz(func(t *testing.T, input []byte, first uint16) {

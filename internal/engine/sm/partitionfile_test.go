@@ -92,6 +92,8 @@ func TestParsePartitionsErrors(t *testing.T) {
 
 // Whatever is in a file, there is an error, or partitions with P_Keys of their own.
 func FuzzParsePartitions(f *testing.F) {
+	f.Add("")
+	f.Add("0")
 	for _, seed := range []string{"Default=0x7fff,ipoib:ALL, SELF=full;", "A , ipoib : 0x1234=full, 7=limi ;\n=3:;B:\"host 2\";", "#\n;:,=;", "A=1:ALL;A:host-1=f;"} {
 		f.Add(seed)
 	}

@@ -15,6 +15,8 @@ import (
 // FuzzAgent hands any bytes to the agents of an adapter and of a switch at any port, as subnet management
 // packets and as datagrams to queue pair 1, several in a row, and checks what must hold whatever comes.
 func FuzzAgent(f *testing.F) {
+	f.Add(uint8(0), []byte{})
+	f.Add(uint8(0), []byte{0})
 	for _, t := range attributes {
 		for _, m := range []mad.Method{mad.MethodGet, mad.MethodSet} {
 			p := smp.New(m, t.id, 1, 1)

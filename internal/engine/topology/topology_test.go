@@ -327,6 +327,8 @@ func TestBuild(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add([]byte(Pair().String()))
 	f.Add([]byte("module \"m\"\nSwitch 3 \"a\" # x lid 3 lmc 0\n@[1] \"up\"\n[2] \"b\" s=4 w=2 e=1\nCa 1 \"b\"\nRt 2 \"r\"\n[1](5)\n[2] \"m@up\"\ndo x\n"))
 	f.Add([]byte("vendid=1\ndevid=2\nsysimgguid=3 # x\nhcaguids=0x9\nswitchguid=0x4(5)\nSwitch 2 \"S-0008f10400410015\" # \"x\" base port 0 lid 3 lmc 1\nwidth=3\nspeed=0\nextspeed=15\ninclude \"x\"\n"))

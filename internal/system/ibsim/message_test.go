@@ -14,6 +14,8 @@ import (
 
 // FuzzMessage decodes what a client may send, and encodes it again.
 func FuzzMessage(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	c := ctl{client: 3, kind: kindConnect, length: 44}
 	(&client{id: 77, qp: 1, node: "host-1"}).put(&c.data)
 	f.Add(c.append(nil))

@@ -147,6 +147,8 @@ func TestAwaitNeighbor(t *testing.T) {
 
 // Whatever messages say, reading them ends without a panic, and nothing else is believed of the link.
 func FuzzLinkBook(f *testing.F) {
+	f.Add(uint16(0), []byte{})
+	f.Add(uint16(0), []byte{0})
 	for _, m := range []*syscall.NetlinkMessage{linkMessage(unix.RTM_NEWLINK, 0, 7, 1), addrMessage(unix.RTM_NEWADDR, 0, 7, "fd78::1/64"),
 		neighborMessage(7, unix.NUD_REACHABLE, "192.0.2.9", MAC{2})} {
 		f.Add(m.Header.Type, m.Data)

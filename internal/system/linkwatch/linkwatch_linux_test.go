@@ -218,6 +218,8 @@ func TestTableMTU(t *testing.T) {
 
 // Whatever a datagram has in it, reading it ends without a panic.
 func FuzzTake(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	for _, m := range []*syscall.NetlinkMessage{linkMessage(unix.RTM_NEWLINK, 0, 7, 1), addrMessage(unix.RTM_NEWADDR, 0, 7, "fd78::1/64")} {
 		b := binary.NativeEndian.AppendUint32(nil, m.Header.Len)
 		b = binary.NativeEndian.AppendUint16(b, m.Header.Type)

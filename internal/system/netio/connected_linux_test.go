@@ -279,6 +279,8 @@ const datagram = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x08\x00" +
 	"\x10\x00\x20\x00\x00\x08\x00\x00"
 
 func FuzzIdentification(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	from, to := netip.AddrPortFrom(second, 0x1000), netip.AddrPortFrom(second, 0x2000)
 	if id, ok := identification([]byte(datagram), from, to); !ok || id != 0x1234 {
 		f.Fatalf("%#x, %v", id, ok)

@@ -64,6 +64,7 @@ func FuzzBoard(f *testing.F) {
 // FuzzControl is what a caller sends to a control socket, and what a member answers to a caller: with as many
 // descriptors as the first byte says.
 func FuzzControl(f *testing.F) {
+	f.Add([]byte{})
 	f.Add([]byte{0})
 	f.Add([]byte{0, version})
 	f.Add([]byte{0, version, wantDescriptors})

@@ -59,6 +59,8 @@ func TestParsePFC(t *testing.T) {
 
 // Whatever the kernel answers, parsing it ends without a panic.
 func FuzzNetlink(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0})
 	f.Add(chain(unix.NFPROTO_INET, unix.NF_INET_LOCAL_IN, 0, "filter"))
 	f.Add(appendAttr(make([]byte, unix.SizeofRtMsg), unix.RTA_PREFSRC, []byte{192, 0, 2, 7}))
 	f.Add(appendAttr([]byte{0, 21, 0, 0}, 13, appendAttr(nil, 2, []byte{8, 8})))

@@ -34,6 +34,8 @@ func TestNames(t *testing.T) {
 
 // Names come from any process of the network namespace.
 func FuzzListenersIn(f *testing.F) {
+	f.Add("")
+	f.Add("0")
 	f.Add("0: 2 0 10000 1 1 20453 @ramjet/stat/1000/4242/0000000000001234\n")
 	f.Add("0: 2 0 10000 1 1 20453 @ramjet/stat/4294967295/2147483647/ffffffffffffffff")
 	f.Fuzz(func(t *testing.T, table string) {

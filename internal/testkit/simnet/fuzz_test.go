@@ -18,6 +18,8 @@ import (
 // arrives, nothing panics, no byte beside a region and none that only may be read is
 // written to, work completes in order and once, and nothing is left behind.
 func FuzzConversation(f *testing.F) {
+	f.Add(uint64(0), byte(0), []byte{})
+	f.Add(uint64(0), byte(0), []byte{0})
 	for i := range byte(4) {
 		f.Add(uint64(i), i, []byte{0, 0, 0x1f, 0, 3, 11, 1, 0})       // opcode, PSN
 		f.Add(uint64(i), i, []byte{1, 5, 0xff, 0, 2, 12, 0x60, 0})    // destination, syndrome
