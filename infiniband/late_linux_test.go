@@ -9,25 +9,10 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/infiniband"
+	"github.com/ramjet-rdma/ramjet/internal/testkit/loopback"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/softfabric"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
-
-// counter returns a counter of a device.
-func counter(t *testing.T, d *verbs.Device, name string) uint64 {
-	t.Helper()
-	list, err := d.Metrics()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range list {
-		if m.Name == name && len(m.Labels) == 0 {
-			return m.Value
-		}
-	}
-	t.Fatalf("no counter %s", name)
-	return 0
-}
 
 // A fabric in memory loses nothing by itself: what a peer that has no processor for a while does not acknowledge is
 // late, and nothing is sent again, whether the sender is in the fabric's process or in another.
@@ -64,13 +49,13 @@ func TestLateIsNotLost(t *testing.T) {
 					}
 				}
 			}
-			if n := counter(t, d, "rewinds"); n != 0 {
+			if n := loopback.Counter(t, d, "rewinds"); n != 0 {
 				t.Errorf("went back %d times", n)
 			}
-			if n := counter(t, d, "timeouts"); n != 0 {
+			if n := loopback.Counter(t, d, "timeouts"); n != 0 {
 				t.Errorf("%d timeouts", n)
 			}
-			if counter(t, d, "late_acks") == 0 {
+			if loopback.Counter(t, d, "late_acks") == 0 {
 				t.Error("no acknowledgement was late, though the peer was stopped")
 			}
 		})
