@@ -166,7 +166,68 @@ func TestPage(t *testing.T) {
 	b.await("!document.querySelector('#alert').checkVisibility() && document.querySelector('#live-text').innerText === 'Live'")
 }
 
-// The page needs the key, and says so.
+// Graphs have the scale of what they show, and say where nobody watched: an outage looks different.
+func TestPageGraphs(t *testing.T) {
+	b := startBrowser(t)
+	_, url, _ := serveAt(t, &world{}, "127.0.0.1:0", "")
+	b.open(url, 1400, 900, "light")
+	b.await("document.querySelector('#live').className === 'on'")
+	b.eval("document.querySelector('#pause').click()")
+	b.await("document.querySelector('#live').className === 'held' && !asking")
+	show := func(ago, over, sent string) {
+		b.eval(fmt.Sprintf("mainGraphs[0].show({ago_ms: %s, over_ms: %s, sent_bytes: %s, received_bytes: %s.map(() => 0)})", ago, over, sent, sent))
+	}
+	const graph = "document.querySelector('#graphs svg')"
+	show("[150000, 3000, 2000, 1000, 0]", "[1000, 1000, 1000, 1000, 1000]", "[1e9, 80, 0, 0, 90]")
+	if text := fmt.Sprint(b.eval(graph + ".textContent")); !strings.Contains(text, "100 B/s") || strings.Contains(text, "GB") || strings.Contains(text, "watched") {
+		t.Error(text)
+	}
+	if label := fmt.Sprint(b.eval(graph + ".getAttribute('aria-label')")); !strings.Contains(label, "Highest: 90 B/s") {
+		t.Error(label)
+	}
+	if n := b.eval(graph + ".querySelectorAll('path.line.sent').length"); n != 1.0 {
+		t.Errorf("an outage is drawn as %v lines", n)
+	}
+	show("[62000, 61000, 1000, 0]", "[1000, 1000, 60000, 1000]", "[80, 80, 40, 80]")
+	if text := fmt.Sprint(b.eval(graph + ".textContent")); !strings.Contains(text, "not watched") {
+		t.Error(text)
+	}
+	if n := b.eval(graph + ".querySelectorAll('.unwatched').length + 10 * " + graph + ".querySelectorAll('line.mean.sent').length"); n != 11.0 {
+		t.Errorf("grounds and means: %v", n)
+	}
+	b.picture("graphs")
+	if len(b.errors) > 0 {
+		t.Error(b.errors)
+	}
+}
+
+// What is said of peers and packets is what there is: no number 0, and not that no packet came above packets.
+func TestPageWords(t *testing.T) {
+	b := startBrowser(t)
+	p := processOf(5, 1)
+	p.State.Devices[0].QPs[0].DestQPN = 0
+	w := &world{list: []statsocket.Process{p}, packets: packets()}
+	_, url, _ := serveAt(t, w, "127.0.0.1:0", "")
+	b.open(url, 1400, 900, "light")
+	b.await("document.querySelector('#list .open')")
+	if peer := b.eval("document.querySelector('#list td.peer').innerText"); peer != "198.0.0.7" {
+		t.Errorf("the peer is %q", peer)
+	}
+	b.eval("document.querySelector('#list .open').click()")
+	b.await("document.querySelector('#ladder').shadowRoot.querySelector('svg')")
+	if facts := fmt.Sprint(b.eval("document.querySelector('#facts').innerText")); !strings.Contains(facts, "198.0.0.7") || strings.Contains(facts, "QP 0") {
+		t.Error(facts)
+	}
+	w.set(func() { w.packets = &observe.Packets{Wire: observe.RoCEv2} }) // it is watched again, after a pause
+	b.await("document.querySelector('#ladder-note').innerText.includes('last packets that were seen before')")
+	if n := b.eval("document.querySelector('#ladder').shadowRoot.querySelectorAll('.row').length"); n != 2.0 {
+		t.Errorf("%v rows", n)
+	}
+	if len(b.errors) > 0 {
+		t.Error(b.errors)
+	}
+}
+
 // The page writes numbers as the other commands do.
 func TestPageNumbers(t *testing.T) {
 	b := startBrowser(t)
@@ -199,6 +260,7 @@ func TestPageNumbers(t *testing.T) {
 	}
 }
 
+// The page needs the key, and says so.
 func TestPageWithoutKey(t *testing.T) {
 	b := startBrowser(t)
 	_, url, _ := serveAt(t, &world{list: []statsocket.Process{processOf(5, 3)}}, "127.0.0.1:0", "")
