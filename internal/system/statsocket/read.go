@@ -22,8 +22,12 @@ type Process struct {
 	Err      error     // why there is no State
 }
 
-// readTime bounds the reading of one process. It may have to rest before, from another reader.
-const readTime = 3 * time.Second
+// readTime is how long a process may be silent that is read. It may have to rest before, from another reader. mostTime
+// bounds the reading of one process.
+const (
+	readTime = 3 * time.Second
+	mostTime = 30 * time.Second
+)
 
 // ErrUnsupported says that there are no such sockets on this system.
 var ErrUnsupported = errors.New("processes are seen on Linux only: elsewhere a program can ask verbs.Device.Metrics and QPStats")

@@ -73,7 +73,7 @@ func isOwn(n name) bool {
 
 // read reads a process; nil: it is another, or has ended.
 func read(ctx context.Context, l listener, pid int) *Process {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	ctx, cancel := context.WithTimeout(ctx, mostTime)
 	defer cancel()
 	p := &Process{PID: l.pid, UID: l.uid, Instance: l.random}
 	c, cred, err := dial(ctx, l, l.String())
@@ -100,13 +100,28 @@ func read(ctx context.Context, l listener, pid int) *Process {
 	if err == nil {
 		stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 		defer stop()
-		p.State, err = observe.Read(c)
+		p.State, err = observe.Read(patient{ctx, c})
 		p.At = time.Now()
 	}
 	if p.Err = err; errors.Is(err, os.ErrDeadlineExceeded) {
 		p.Err = fmt.Errorf("it did not answer within %v: it is frozen, or many read it", readTime)
 	}
 	return p
+}
+
+// patient reads from a process that may be slow, as on a busy machine: the time is limited for each piece of what it
+// tells.
+type patient struct {
+	ctx context.Context
+	c   *net.UnixConn
+}
+
+func (p patient) Read(b []byte) (int, error) {
+	p.c.SetReadDeadline(time.Now().Add(readTime))
+	if p.ctx.Err() != nil { // which has just set another deadline, perhaps before that
+		return 0, os.ErrDeadlineExceeded
+	}
+	return p.c.Read(b)
 }
 
 // errNobody says that a process has ended, or that somebody else has a name that looks like one of its.
@@ -121,7 +136,9 @@ func dial(ctx context.Context, l listener, at string) (*net.UnixConn, *unix.Ucre
 		return nil, nil, errNobody
 	}
 	if errors.Is(err, unix.EAGAIN) && !peercred.Stopped(l.pid) {
-		c, err = peercred.Wait(ctx, "unix", at)
+		line, cancel := context.WithTimeout(ctx, readTime)
+		defer cancel()
+		c, err = peercred.Wait(line, "unix", at)
 	}
 	if err != nil {
 		return nil, nil, err
