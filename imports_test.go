@@ -75,6 +75,7 @@ var layers = map[string][]string{
 	"internal/testkit/loopback":    {"verbs"},
 	"internal/testkit/captured":    {},
 	"internal/testkit/machines":    {"internal/system/rdmasys"},
+	"internal/testkit/mutate":      {},
 	"internal/testkit/testrun":     {},
 	"internal/testkit/tshark":      {},
 	"internal/testkit/echo":        {"cm", "verbs"},
