@@ -254,6 +254,67 @@ func (p *paced) Sent(now clock.Time, n int) { p.next = max(now, p.next) + clock.
 func (p *paced) Allows() (int, clock.Time)  { return 1 << 20, p.next }
 func newPaced() ibta.Congestion             { return &paced{} }
 
+// play has a crowd send until a time, with acknowledgements that take rtt: nothing but those and deadlines moves
+// anybody. step is called each time that time has passed.
+func (c *crowd) play(until, rtt clock.Time, step func(now clock.Time)) {
+	c.Helper()
+	now := clock.Time(1)
+	acks := clock.Time(0) // when what was asked for comes; zero: nothing was
+	for now < until {
+		for {
+			if len(c.ready) == 0 {
+				q := c.flow.Next(now)
+				if q == nil {
+					break
+				}
+				c.ready = append(c.ready, q.Owner.(*qp))
+			}
+			q := c.ready[0]
+			c.ready = c.ready[1:]
+			if q.NextPackets(now, c.batch) {
+				for i := range c.batch.Len() {
+					c.note(q, c.batch.Packet(i))
+				}
+				c.ready = append(c.ready, q)
+			}
+		}
+		if len(c.asked) > 0 && acks == 0 {
+			acks = now + rtt
+		}
+		next := acks
+		for _, q := range c.qps {
+			if due := q.Deadline(); due != 0 && (next == 0 || due < next) {
+				next = due
+			}
+		}
+		if next == 0 {
+			c.Fatalf("nothing moves any more at %v", time.Duration(now))
+		}
+		now = max(now, next)
+		step(now)
+		for acks != 0 && acks <= now && len(c.asked) > 0 {
+			c.ackAt(now)
+		}
+		if len(c.asked) == 0 {
+			acks = 0
+		}
+		for _, q := range c.qps {
+			if due := q.Deadline(); due != 0 && due <= now {
+				q.HandleTimeout(now)
+				c.ready = append(c.ready, q)
+			}
+		}
+	}
+}
+
+// leave ends a queue pair of the crowd.
+func (c *crowd) leave(q *qp) {
+	q.Destroy()
+	is := func(o *qp) bool { return o == q }
+	c.qps, c.ready = slices.DeleteFunc(c.qps, is), slices.DeleteFunc(c.ready, is)
+	c.asked = slices.DeleteFunc(c.asked, func(p ib.Packet) bool { return p.DestQP == q.Num })
+}
+
 // Many queue pairs share the rate that their congestion control allows: as much leaves as may, each gets
 // its share, and nothing but their deadlines and acknowledgements moves them.
 func TestPacedCrowd(t *testing.T) {
@@ -264,52 +325,7 @@ func TestPacedCrowd(t *testing.T) {
 	)
 	for _, op := range []verbs.SendOp{verbs.Send, verbs.Write} {
 		c := newCrowdUnder(t, newPaced, n, 1<<20, 2, op)
-		now := clock.Time(1)
-		acks := clock.Time(0) // when what was asked for comes; zero: nothing was
-		for now < took {
-			for {
-				if len(c.ready) == 0 {
-					q := c.flow.Next(now)
-					if q == nil {
-						break
-					}
-					c.ready = append(c.ready, q.Owner.(*qp))
-				}
-				q := c.ready[0]
-				c.ready = c.ready[1:]
-				if q.NextPackets(now, c.batch) {
-					for i := range c.batch.Len() {
-						c.note(q, c.batch.Packet(i))
-					}
-					c.ready = append(c.ready, q)
-				}
-			}
-			if len(c.asked) > 0 && acks == 0 {
-				acks = now + rtt
-			}
-			next := acks
-			for _, q := range c.qps {
-				if due := q.Deadline(); due != 0 && (next == 0 || due < next) {
-					next = due
-				}
-			}
-			if next == 0 {
-				t.Fatalf("%v: nothing moves any more at %v", op, time.Duration(now))
-			}
-			now = max(now, next)
-			for acks != 0 && acks <= now && len(c.asked) > 0 {
-				c.ackAt(now)
-			}
-			if len(c.asked) == 0 {
-				acks = 0
-			}
-			for _, q := range c.qps {
-				if due := q.Deadline(); due != 0 && due <= now {
-					q.HandleTimeout(now)
-					c.ready = append(c.ready, q)
-				}
-			}
-		}
+		c.play(took, rtt, func(clock.Time) {})
 		total, least := 0, c.bytes[c.qps[0]]
 		for _, q := range c.qps {
 			total, least = total+c.bytes[q], min(least, c.bytes[q])
@@ -323,6 +339,38 @@ func TestPacedCrowd(t *testing.T) {
 		}
 		if d := c.host.Device.Counters; d.Rewinds != 0 || d.Timeouts != 0 {
 			t.Errorf("%v: %d times back, %d timeouts", op, d.Rewinds, d.Timeouts)
+		}
+	}
+}
+
+// Where the queue pair ends that has the timer for all that wait, another one takes it over: the others go on at
+// the rate that is allowed, whether an acknowledgement comes first or their time.
+func TestPacedCrowdMemberLeaves(t *testing.T) {
+	const n, took = 10, clock.Time(20 * time.Millisecond)
+	for _, rtt := range []clock.Time{clock.Time(2 * time.Microsecond), clock.Time(100 * time.Microsecond), clock.Time(2 * time.Millisecond)} {
+		c := newCrowdUnder(t, newPaced, n, 1<<20, 4, verbs.Write)
+		left := 0
+		c.play(took, rtt, func(now clock.Time) {
+			if now < clock.Time(left+1)*clock.Time(2*time.Millisecond) || len(c.qps) < 3 {
+				return
+			}
+			for _, q := range slices.Clone(c.qps) {
+				if due := q.Deadline(); due != 0 && due < now+clock.Time(time.Millisecond) { // no retransmission is due so soon
+					c.leave(q)
+					left++
+					return
+				}
+			}
+		})
+		total := 0
+		for _, bytes := range c.bytes {
+			total += bytes
+		}
+		if most := int(took / pacedByte); left < 5 || total > most+1<<18 || total < most*8/10 {
+			t.Errorf("round trip %v: %d left, %d bytes were sent, the rate allows %d with headers", time.Duration(rtt), left, total, most)
+		}
+		if d := c.host.Device.Counters; d.Rewinds != 0 || d.Timeouts != 0 {
+			t.Errorf("round trip %v: %d times back, %d timeouts", time.Duration(rtt), d.Rewinds, d.Timeouts)
 		}
 	}
 }

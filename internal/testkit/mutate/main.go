@@ -37,7 +37,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "which ones are drawn")
 	packages := flag.String("packages", engines, "of which packages, with commas in between")
 	flag.StringVar(&o.state, "state", filepath.Join(os.TempDir(), "ramjet-mutants.jsonl"), "the file of results, which a later run goes on from")
-	flag.Float64Var(&o.factor, "factor", 10, "how many times as long as the original a mutant may take")
+	flag.Float64Var(&o.factor, "factor", 4, "how many times as long as the original a mutant may take")
 	flag.BoolVar(&o.again, "again", false, "test those that survived once more")
 	flag.StringVar(&o.only, "only", "", "test mutants whose names contain this, whatever is known of them")
 	flag.BoolVar(&o.verbose, "v", false, "print what the tests print that kill a mutant")

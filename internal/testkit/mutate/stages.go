@@ -153,7 +153,7 @@ func (l *lab) build(ctx context.Context, pkg string, flags ...string) (string, e
 func (l *lab) run(ctx context.Context, s stage, within time.Duration) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	args := append([]string{"-c", `ulimit -v 8000000; exec "$0" "$@"`, filepath.Join(l.tmp, "tests"), "-test.failfast"}, s.args...)
+	args := append([]string{"-c", `ulimit -v 4000000; exec "$0" "$@"`, filepath.Join(l.tmp, "tests"), "-test.failfast"}, s.args...)
 	cmd := exec.CommandContext(bounded, "sh", args...)
 	cmd.Dir = filepath.Join(l.root, filepath.FromSlash(s.pkg))
 	cmd.WaitDelay = 5 * time.Second
