@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -39,7 +38,7 @@ func main() {
 	flag.StringVar(&o.state, "state", filepath.Join(os.TempDir(), "ramjet-mutants.jsonl"), "the file of results, which a later run goes on from")
 	flag.Float64Var(&o.factor, "factor", 4, "how many times as long as the original a mutant may take")
 	flag.BoolVar(&o.again, "again", false, "test those that survived once more")
-	flag.StringVar(&o.only, "only", "", "test mutants whose names contain this, whatever is known of them")
+	flag.StringVar(&o.only, "only", "", "draw only mutants whose names contain this")
 	flag.BoolVar(&o.verbose, "v", false, "print what the tests print that kill a mutant")
 	seeds := flag.Int("seeds", 100, "how many seeds the simulation plays for each mutant")
 	known := flag.Bool("report", false, "test nothing, print what is known")
@@ -68,24 +67,24 @@ func run(ctx context.Context, o options, known bool, stages func(string) []stage
 	if err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp("", "ramjet-mutate-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp)
-	l := &lab{root: root, tmp: tmp, factor: o.factor, stages: stages, took: make(map[string]time.Duration)}
 	results, err := load(o.state)
 	if err != nil {
 		return err
 	}
 	if !known {
-		err = test(ctx, os.Stdout, l, all, o, results, equivalent)
+		tmp, err := os.MkdirTemp("", "ramjet-mutate-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(tmp)
+		l := &lab{root: root, tmp: tmp, factor: o.factor, stages: stages, bounds: make(map[string]bound)}
+		if err := test(ctx, os.Stdout, l, all, o, results, equivalent); err != nil {
+			return err
+		}
 	}
-	if o.only == "" {
-		report(os.Stdout, sampleOf(all, o.n, results), results, equivalent)
-		outdated(os.Stdout, all, equivalent)
-	}
-	return err
+	report(os.Stdout, sampleOf(all, o, results), results, equivalent)
+	outdated(os.Stdout, all, equivalent)
+	return nil
 }
 
 // outdated names the entries of equivalents.txt whose source has changed: somebody has to look at them
@@ -102,14 +101,14 @@ func outdated(w io.Writer, all []*mutant, equivalent map[string]string) {
 	}
 }
 
-// sampleOf returns the first n mutants that compile, as far as is known.
-func sampleOf(all []*mutant, n int, results map[string]result) []*mutant {
+// sampleOf returns the first mutants that compile, as far as is known, and have the name that is asked for.
+func sampleOf(all []*mutant, o options, results map[string]result) []*mutant {
 	var sample []*mutant
 	for _, m := range all {
-		if len(sample) == n {
+		if len(sample) == o.n {
 			break
 		}
-		if results[m.id()].Verdict != notCompiled {
+		if results[m.id()].Verdict != notCompiled && strings.Contains(m.id(), o.only) {
 			sample = append(sample, m)
 		}
 	}
@@ -118,40 +117,44 @@ func sampleOf(all []*mutant, n int, results map[string]result) []*mutant {
 
 // test tests the mutants of the sample that are not known yet.
 func test(ctx context.Context, w io.Writer, l *lab, all []*mutant, o options, results map[string]result, equivalent map[string]string) error {
-	n := 0
-	for _, m := range all {
-		if n == o.n {
-			break
+	note := func(m *mutant, r result) error {
+		results[m.id()] = r
+		return save(o.state, r)
+	}
+	var sample []*mutant
+	for sample == nil {
+		sample = sampleOf(all, o, results)
+		bad, err := l.prepare(ctx, sample)
+		if err != nil {
+			return err
 		}
-		id := m.id()
-		r, ok := results[id]
-		if o.only != "" {
-			ok = false
-			if !strings.Contains(id, o.only) {
-				continue
+		for _, m := range sample {
+			if why, is := bad[m.id()]; is {
+				if err := note(m, result{ID: m.id(), Verdict: notCompiled, Output: why}); err != nil {
+					return err
+				}
 			}
 		}
-		if o.again && r.Verdict == survived && equivalent[id] == "" {
-			ok = false
+		if len(bad) > 0 {
+			sample = nil // others take their places
 		}
-		if !ok {
-			began := time.Now()
-			verdict, by, output, err := l.try(ctx, m)
-			if err != nil {
-				return errors.Join(err, ctx.Err())
-			}
-			r = result{id, verdict, by, output}
-			results[id] = r
-			if err := save(o.state, r); err != nil {
-				return err
-			}
-			fmt.Fprintf(w, "%4d %-15s %-11s %4.0f s  %s:%d %s => %s\n", n+1, verdict, by, time.Since(began).Seconds(), m.file, m.line, m.before, m.after)
-			if o.verbose {
-				fmt.Fprintln(w, output)
-			}
+	}
+	for i, m := range sample {
+		r, ok := results[m.id()]
+		if ok && !(o.again && r.Verdict == survived && equivalent[m.id()] == "") {
+			continue
 		}
-		if r.Verdict != notCompiled {
-			n++
+		began := time.Now()
+		verdict, by, output, err := l.try(ctx, m)
+		if err != nil {
+			return err
+		}
+		if err := note(m, result{m.id(), verdict, by, output}); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%4d %-15s %-11s %4.0f s  %s:%d %s => %s\n", i+1, verdict, by, time.Since(began).Seconds(), m.file, m.line, m.before, m.after)
+		if o.verbose {
+			fmt.Fprintln(w, output)
 		}
 	}
 	return nil

@@ -30,6 +30,14 @@ type mutant struct {
 	number     int // among those that read the same, from 1
 	start, end int
 	text       string
+	body       body // it is in; zero: in none
+}
+
+// body is that of a function.
+type body struct {
+	start, end int // of what its braces enclose
+	results    bool
+	labels     []int // ends of their names
 }
 
 // id names a mutant in a way that lines added elsewhere do not change.
@@ -85,6 +93,7 @@ type finder struct {
 	source   []byte
 	set      *token.FileSet
 	function string
+	body     body
 	list     []*mutant
 }
 
@@ -128,7 +137,7 @@ func mutantsIn(file string, source []byte) ([]*mutant, error) {
 		return nil, err
 	}
 	for _, d := range tree.Decls {
-		f.function = "-"
+		f.function, f.body = "-", body{}
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			if forPeople[d.Name.Name] || d.Body == nil {
@@ -138,6 +147,7 @@ func mutantsIn(file string, source []byte) ([]*mutant, error) {
 			if d.Recv != nil {
 				f.function = strings.TrimPrefix(f.textOf(d.Recv.List[0].Type), "*") + "." + d.Name.Name
 			}
+			f.body = body{start: f.offset(d.Body.Lbrace) + 1, end: f.offset(d.Body.Rbrace), results: d.Type.Results != nil, labels: f.labelsOf(d.Body)}
 			ast.Inspect(d.Body, f.visit)
 		case *ast.GenDecl:
 			if d.Tok == token.CONST || d.Tok == token.VAR {
@@ -162,7 +172,7 @@ func (f *finder) textOf(n ast.Node) string {
 // change adds the mutant in which some bytes read otherwise.
 func (f *finder) change(operator string, from, to token.Pos, text string) {
 	m := &mutant{file: f.file, line: f.set.Position(from).Line, function: f.function, operator: operator, number: 1,
-		start: f.offset(from), end: f.offset(to), text: text}
+		start: f.offset(from), end: f.offset(to), text: text, body: f.body}
 	begin := bytes.LastIndexByte(f.source[:m.start], '\n') + 1
 	rest := func(b []byte, i int) string {
 		if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
@@ -176,6 +186,23 @@ func (f *finder) change(operator string, from, to token.Pos, text string) {
 		m.before = strings.TrimSpace(rest(f.source, m.end))
 	}
 	f.list = append(f.list, m)
+}
+
+// labelsOf returns the ends of all names of labels.
+func (f *finder) labelsOf(n ast.Node) (ends []int) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.LabeledStmt:
+			ends = append(ends, f.offset(n.Label.End()))
+		case *ast.BranchStmt:
+			if n.Label != nil {
+				ends = append(ends, f.offset(n.Label.End()))
+			}
+		}
+		return true
+	})
+	slices.Sort(ends)
+	return ends
 }
 
 func (f *finder) visit(n ast.Node) bool {
