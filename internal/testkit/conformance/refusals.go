@@ -76,11 +76,18 @@ func testRemoteRefused(t *T) {
 
 // testQPAccess holds that a queue pair allows only what its access flags say (IBTA 9.7.4.1.5).
 func testQPAccess(t *T) {
-	for op, need := range map[verbs.SendOp]verbs.Access{verbs.Write: verbs.RemoteWrite, verbs.Read: verbs.RemoteRead, verbs.FetchAdd: verbs.RemoteAtomic} {
+	needs := map[verbs.SendOp]verbs.Access{verbs.Write: verbs.RemoteWrite, verbs.Read: verbs.RemoteRead, verbs.FetchAdd: verbs.RemoteAtomic,
+		verbs.CompareSwap: verbs.RemoteAtomic}
+	all := verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic
+	if _, missing := t.f.Missing[AtomicFlush]; !missing {
+		needs[verbs.AtomicWrite] = verbs.RemoteWrite
+		all |= verbs.FlushGlobal
+	}
+	for op, need := range needs {
 		if t.without(op) {
 			continue
 		}
-		a, b := t.pair(setup{connect: verbs.ConnectOptions{Access: (verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic) &^ need}})
+		a, b := t.pair(setup{connect: verbs.ConnectOptions{Access: all &^ need}})
 		b.fill(0, 8, 1)
 		a.post(verbs.SendWR{Op: op, SGL: a.sgl(0, 8), Remote: b.at(0)})
 		if wc := t.next(a.scq); wc.Status != verbs.RemoteInvalidRequestError {

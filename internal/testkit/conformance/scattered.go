@@ -18,6 +18,7 @@ var (
 var scatteredTests = []test{
 	{name: "Scattered/Write", run: func(t *T) { testScattered(t, verbs.Write, verbs.RC, scatteredLengths) }},
 	{name: "Scattered/Read", run: func(t *T) { testScattered(t, verbs.Read, verbs.RC, scatteredLengths) }},
+	{name: "Scattered/LongReads", run: testLongReads},
 	{name: "Scattered/Send", run: func(t *T) { testScattered(t, verbs.Send, verbs.RC, scatteredLengths) }},
 	{name: "Scattered/SRQ", run: testScatteredSRQ, needs: []Ability{SharedRecvs}},
 	{name: "Scattered/UC", run: func(t *T) { testScattered(t, verbs.Send, verbs.UC, datagramLengths) }, needs: []Ability{Unreliable}},
@@ -79,6 +80,28 @@ func testScattered(t *T, op verbs.SendOp, typ verbs.QPType, lengths []int) {
 				t.Fatalf("message %d of %d bytes is not what was sent", i, n)
 			}
 		}
+	}
+}
+
+// testLongReads has several READs under way whose pieces are long, so that all of one are in no single segment or
+// packet: where a READ has completed, all of its pieces are there.
+func testLongReads(t *T) {
+	const reads, pieces, length = 4, 4, 40 << 10
+	a, b := t.pair(setup{size: reads * pieces * length, qp: verbs.QPInit{MaxSendSGE: pieces, MaxSendWR: reads}})
+	want := make([]byte, reads*pieces*length)
+	pattern(want, 1)
+	a.fill(0, len(want), 2)
+	b.fill(0, len(want), 1)
+	for i := range reads {
+		var sgl []verbs.SGE
+		for j := range pieces {
+			sgl = append(sgl, a.mr.SGE((i*pieces+j)*length, length))
+		}
+		a.post(verbs.SendWR{Op: verbs.Read, SGL: sgl, Remote: b.at(i * pieces * length)})
+	}
+	for i := range reads {
+		a.sent(verbs.Success)
+		a.same(0, want[:(i+1)*pieces*length])
 	}
 }
 

@@ -187,7 +187,7 @@ func (l *lab) measure(ctx context.Context, s stage) error {
 
 // build builds the tests of a package.
 func (l *lab) build(ctx context.Context, pkg, overlay, tests string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-overlay="+overlay, "-o", tests, "./"+pkg)
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay="+overlay, "-o", tests, "./"+pkg)
 	cmd.Dir = l.root
 	out, err := cmd.CombinedOutput()
 	return string(out), err

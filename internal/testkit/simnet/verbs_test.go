@@ -111,7 +111,7 @@ func (s *verbsSide) open(pairs int, shared bool, ops, spin int) (err error) {
 		return mr
 	}
 	s.recv, s.target, s.words = reg(pairs*recvs*maxSend), reg(pairs*targetSize), reg(pairs*words*8)
-	init := verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 64, MaxRecvWR: recvs}
+	init := verbs.QPInit{Type: verbs.RC, SendCQ: s.cq, RecvCQ: s.cq, MaxSendWR: 64, MaxSendSGE: maxPieces, MaxRecvWR: recvs}
 	if shared && err == nil {
 		if s.srq, err = s.pd.CreateSRQ(verbs.SRQInit{MaxWR: pairs * recvs, MaxSGE: 1}); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() erro
 		n := 1 + someSize(r, maxSend-1)
 		p.source.Do(func(b []byte) { stamp(b[at:at+n], s.num*16+int(s.index(p)), p.sent) })
 		p.sent++
-		wr.SGL = []verbs.SGE{p.source.SGE(at, n)}
+		wr.SGL = p.pieces(p.source, at, n)
 	case 2:
 		// Without the fence a READ before it that is asked for again could bring what this writes.
 		wr.Op, wr.Flags = verbs.Write, verbs.Signaled|verbs.Fence
@@ -224,13 +224,13 @@ func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() erro
 			stamp(b[at:at+n], 1000+s.num, p.posted)
 			copy(p.model[off:], b[at:at+n])
 		})
-		wr.SGL, wr.Remote = []verbs.SGE{p.source.SGE(at, n)}, p.target.At(uint64(off))
+		wr.SGL, wr.Remote = p.pieces(p.source, at, n), p.target.At(uint64(off))
 	case 3:
 		wr.Op = verbs.Read
 		n := someSize(r, slotSize)
 		off := r.IntN(targetSize - n + 1)
 		want := bytes.Clone(p.model[off : off+n])
-		wr.SGL, wr.Remote = []verbs.SGE{p.landing.SGE(at, n)}, p.target.At(uint64(off))
+		wr.SGL, wr.Remote = p.pieces(p.landing, at, n), p.target.At(uint64(off))
 		check = func() (err error) {
 			p.landing.Do(func(b []byte) {
 				if !bytes.Equal(b[at:at+n], want) {
@@ -264,6 +264,16 @@ func (s *verbsSide) make(p *pair, wr *verbs.SendWR, slot int) (check func() erro
 		}
 	}
 	return check
+}
+
+// pieces names n bytes of a region, in one piece or several.
+func (p *pair) pieces(mr *verbs.MR, at, n int) (sgl []verbs.SGE) {
+	for len(sgl) < maxPieces-1 && p.rand.IntN(2) == 0 {
+		k := p.rand.IntN(n + 1)
+		sgl = append(sgl, mr.SGE(at, k))
+		at, n = at+k, n-k
+	}
+	return append(sgl, mr.SGE(at, n))
 }
 
 func (s *verbsSide) index(p *pair) int {

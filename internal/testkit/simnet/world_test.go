@@ -72,6 +72,7 @@ var scenarios = []scenario{
 	{name: "groups", most: 5, roce: true, ethernet: true, run: runGroups},
 	{name: "churn", most: 5, run: runChurn},
 	{name: "transports", roce: true, run: runTransports},
+	{name: "rights", run: runRights},
 }
 
 // limit bounds a scenario in virtual time: nothing waits for longer, whatever happens.
