@@ -86,7 +86,7 @@ func testScattered(t *T, op verbs.SendOp, typ verbs.QPType, lengths []int) {
 // testLongReads has several READs under way whose pieces are long, so that all of one are in no single segment or
 // packet: where a READ has completed, all of its pieces are there.
 func testLongReads(t *T) {
-	const reads, pieces, length = 4, 4, 40 << 10
+	const reads, pieces, length = 3, 3, 192 << 10
 	a, b := t.pair(setup{size: reads * pieces * length, qp: verbs.QPInit{MaxSendSGE: pieces, MaxSendWR: reads}})
 	want := make([]byte, reads*pieces*length)
 	pattern(want, 1)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
 
 // Net is a network of hosts. Its goroutine has one thing happen at a time, and lets all that
@@ -22,6 +23,9 @@ type Net struct {
 	Default Path
 	// Mutate changes a packet that leaves, before its ICRC is computed; nil: nobody does.
 	Mutate func(transport []byte)
+	// Watch is told of each packet that leaves a host, and of each that a host's device has taken, without ICRC;
+	// nil: nobody is. It is called with the network's lock held.
+	Watch Watcher
 
 	seed  uint64
 	start time.Time
@@ -36,6 +40,12 @@ type Net struct {
 	wake   chan struct{}        // an event has become the first
 	done   chan struct{}
 	closed bool
+}
+
+// Watcher looks at packets. They are its own only until it returns.
+type Watcher interface {
+	Leaves(now time.Duration, from *Host, p *ib.Packet)
+	Taken(now time.Duration, by *Host, p *ib.Packet)
 }
 
 // instant is nanoseconds since the network was made.

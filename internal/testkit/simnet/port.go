@@ -256,6 +256,12 @@ func (p *Port) send(r *route, a arrival) {
 	}
 	src, dst := netip.AddrPortFrom(a.src, ib.UDPPort), netip.AddrPortFrom(a.dst, ib.UDPPort)
 	n.line("out", src, dst, a.frame)
+	if n.Watch != nil {
+		var left ib.Packet
+		if left.Decode(a.frame[:len(a.frame)-ib.ICRCLen]) == nil {
+			n.Watch.Leaves(time.Duration(n.now()), p.host, &left)
+		}
+	}
 	lost := true
 	if r.to.IsMulticast() {
 		for _, member := range n.groups[ib.GIDFromAddr(r.to)] {
@@ -377,6 +383,11 @@ func (p *Port) receive(a *arrival, headers bool, c *ibta.Counters, deliver func(
 	}
 	p.from = ibta.Arrival{From: keyOf(a.src), To: p.header.Dst, Global: true, Header: &p.header}
 	deliver(&p.packet, &p.from)
+	if w := p.net.Watch; w != nil {
+		p.net.mu.Lock()
+		w.Taken(time.Duration(p.net.now()), p.host, &p.packet)
+		p.net.mu.Unlock()
+	}
 	for i := range a.frame {
 		a.frame[i] = 0xdb
 	}

@@ -69,6 +69,7 @@ type conversation struct {
 	pds   [2]*verbs.PD
 	ways  []*way
 	areas []area
+	watch *patienceWatch
 	close []func() error // of queue pairs and address handles, in order
 }
 
@@ -118,7 +119,8 @@ func runTransports(w *world) error {
 
 // newConversation makes queue pairs, memory and plans.
 func newConversation(w *world, s setup) (*conversation, error) {
-	c := &conversation{setup: s, w: w, rand: w.rand}
+	c := &conversation{setup: s, w: w, rand: w.rand, watch: newPatienceWatch()}
+	w.net.Watch = c.watch
 	for i := range c.pds {
 		var err error
 		if c.pds[i], err = w.devs[i].AllocPD(); err != nil {
@@ -155,6 +157,7 @@ func (c *conversation) addPair(i int) error {
 		if c.typ == verbs.UD {
 			err = e.qp.StartUD(dataQKey)
 		} else {
+			c.watch.connected(c.w.hosts[k], e.qp.Num(), ends[1-k].qp.Num())
 			err = e.qp.Connect(e.ep, ends[1-k].ep, &c.connect)
 		}
 		if err != nil {
@@ -328,7 +331,7 @@ func (c *conversation) run(within time.Duration) error {
 	for _, f := range c.close {
 		errs = append(errs, f())
 	}
-	errs = append(errs, c.leftOver(true))
+	errs = append(errs, c.leftOver(true), c.watch.ended(c.w.net))
 	return c.w.judge(errors.Join(errs...))
 }
 
