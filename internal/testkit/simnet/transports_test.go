@@ -323,7 +323,7 @@ func (c *conversation) run(within time.Duration) error {
 	if len(errs) == 0 && !c.broken && !c.w.fatal {
 		c.w.net.Sleep(time.Second)
 		for _, y := range c.ways {
-			errs = append(errs, y.check())
+			errs = append(errs, y.check(), y.checkRoundTrip())
 		}
 		errs = append(errs, c.leftOver(false))
 	}
@@ -640,6 +640,22 @@ func (y *way) check() error {
 		}
 	})
 	return errors.Join(errs...)
+}
+
+// checkRoundTrip checks what a queue pair takes for the round trip: where nothing but the path's delay takes time,
+// it is that, and what the hosts take, however often packets were lost. The answer to a packet that was sent
+// twice tells of no round trip (RFC 6298 section 3).
+func (y *way) checkRoundTrip() error {
+	const hosts = time.Millisecond
+	path := y.c.w.net.Default
+	if !y.c.w.calmly || path.Rate > 0 || path.Reorder > 0 || y.c.w.fabric != nil {
+		return nil
+	}
+	st, err := y.out.Stats()
+	if err == nil && st.RTT != 0 && (st.RTT < 2*path.Delay || st.RTT > 2*path.Delay+hosts) {
+		err = wrongf("%s: the round trip is said to be %v, and the path takes %v", y.name, st.RTT, 2*path.Delay)
+	}
+	return err
 }
 
 // checkWrites checks UC's WRITEs: every byte was written as it was sent, or not at all.
