@@ -209,6 +209,7 @@ var reach = map[string][]string{
 	"internal/testkit/captured":    {"testing"},
 	"internal/testkit/machines":    {"testing", "net", "golang.org/x/sys"},
 	"internal/testkit/testrun":     {"testing"},
+	"internal/testkit/mutate":      {"os/exec"},
 	"internal/testkit/tshark":      {"testing", "os/exec"},
 	"internal/testkit/echo":        {"testing", "net"},
 	"internal/testkit/exercise":    {"net", "crypto/tls"},
