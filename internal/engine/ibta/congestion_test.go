@@ -374,3 +374,46 @@ func TestPacedCrowdMemberLeaves(t *testing.T) {
 		}
 	}
 }
+
+// A queue pair that waits for its time, and then for room, has no deadline for the time that has come: it would be
+// called over and over.
+func TestPacedAndFull(t *testing.T) {
+	s, r := recorded(t, 0)
+	r.next = s.now + 1000
+	s.post(s.wr(verbs.Write, 1, mtu))
+	s.want(ib.OpWriteOnly, sendPSN)
+	s.post(s.wr(verbs.Write, 2, mtu))
+	s.silence()
+	s.now = r.next
+	s.q.HandleTimeout(s.now)
+	s.drain()
+	s.silence()
+	if due := s.q.Deadline(); due <= s.now {
+		t.Errorf("at %d its deadline is %d", s.now, due)
+	}
+	s.ack(sendPSN)
+	s.want(ib.OpWriteOnly, sendPSN+1)
+}
+
+// READs whose responses would not fit the window wait for those before them.
+func TestReadsFitWindow(t *testing.T) {
+	const length = 40 << 10
+	s, _ := recorded(t, 64<<10)
+	s.mr = s.register(length, everything)
+	s.post(s.wr(verbs.Read, 1, length), s.wr(verbs.Read, 2, length))
+	s.want(ib.OpReadRequest, sendPSN)
+	s.silence()
+	for i := range length / mtu {
+		op := ib.OpReadResponseMiddle
+		switch i {
+		case 0:
+			op = ib.OpReadResponseFirst
+		case length/mtu - 1:
+			op = ib.OpReadResponseLast
+		}
+		s.in(s.packet(op, sendPSN.Add(i), mtu))
+	}
+	s.wantWC(1, verbs.Success)
+	s.want(ib.OpReadRequest, sendPSN.Add(length/mtu))
+	s.silence()
+}

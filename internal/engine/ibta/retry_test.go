@@ -117,3 +117,25 @@ func TestLongRoundTrip(t *testing.T) {
 		})
 	}
 }
+
+// The round trip and its deviation are estimated as RFC 6298 section 2 has it: an eighth and a quarter of each
+// sample, after the first one, which counts whole and half.
+func TestRoundTripEstimate(t *testing.T) {
+	s := start(t, verbs.RC)
+	var want verbs.QPStats
+	for i, took := range []time.Duration{4000, 8000, 2000, 2000, 100_000} {
+		s.post(s.wr(verbs.Write, uint64(i), 1))
+		s.now += clock.Time(took)
+		s.ack(sendPSN.Add(i))
+		if off := took - want.RTT; i == 0 {
+			want.RTT, want.RTTVar = took, took/2
+		} else {
+			want.RTT += off / 8
+			want.RTTVar += (max(off, -off) - want.RTTVar) / 4
+		}
+		var got verbs.QPStats
+		if s.q.Stats(&got); got.RTT != want.RTT || got.RTTVar != want.RTTVar {
+			t.Fatalf("after %d samples the round trip is %v, its deviation %v, want %v and %v", i+1, got.RTT, got.RTTVar, want.RTT, want.RTTVar)
+		}
+	}
+}

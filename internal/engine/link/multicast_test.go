@@ -82,3 +82,28 @@ func TestMulticast(t *testing.T) {
 		checkIdle(t, all)
 	}
 }
+
+// TestMulticastManyPorts has members at ports of all words of the table's masks.
+func TestMulticastManyPorts(t *testing.T) {
+	f := newFabric(t, Config{})
+	sw := f.switchNode(0x101, 250, nil)
+	var as []*Port
+	for i, num := range []int{1, 63, 64, 65, 128, 200, 250} {
+		a := f.adapter(uint16(i+1), nil)
+		f.plug(a, sw.Port(num), 10)
+		as = append(as, a)
+		sw.State().Tables.Multicast[5][num/64] |= 1 << (num % 64)
+	}
+	all := append(ports(sw), as...)
+	f.run(1000)
+	activate(all...)
+	f.run(2000)
+	f.send(as[0], f.packet(as[0], 0xc005, 0, 64, 0))
+	f.run(f.now + ms)
+	for i, a := range as { // the sender has its own copy
+		if n := f.came(a); n != 1 {
+			t.Errorf("member %d got %d packets", i, n)
+		}
+	}
+	checkIdle(t, all)
+}

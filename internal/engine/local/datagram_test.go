@@ -102,7 +102,8 @@ func TestDatagram(t *testing.T) {
 		t.Errorf("%+v", wc)
 	}
 	var grh ib.GRH
-	want := ib.GRH{IPVer: 6, TClass: 9, FlowLabel: 0xabcde, PayLen: packetFields + 8, NxtHdr: ib.GRHNextHeader, HopLmt: 3, SGID: ib.GID{15: 1}, DGID: ib.GID{15: 2}}
+	want := ib.GRH{IPVer: 6, TClass: 9, FlowLabel: 0xabcde, PayLen: 12 + 8 + 8 + 4, // BTH, DETH, payload, ICRC
+		NxtHdr: ib.GRHNextHeader, HopLmt: 3, SGID: ib.GID{15: 1}, DGID: ib.GID{15: 2}}
 	if grh.Decode(e.region.Bytes()); grh != want {
 		t.Errorf("GRH %+v, want %+v", grh, want)
 	}

@@ -3,9 +3,11 @@
 package rdmap
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/wire/iwarp"
 )
 
 // arriveAll gives the queue pair all of b.
@@ -87,5 +89,35 @@ func TestAwaitReady(t *testing.T) {
 	b.qp.Prompt()
 	if b.transmit() {
 		t.Error("the responder speaks before the initiator is ready")
+	}
+}
+
+// TestAnswersInTurn has both messages to send and READs to answer: they alternate, so that neither waits for all of
+// the other.
+func TestAnswersInTurn(t *testing.T) {
+	a, b := pair(t, 1<<16, Params{ULPDU: 1000})
+	run(a, b, whole)
+	const n = 5
+	for range n {
+		b.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{b.sge(0, 8)}, Remote: a.at(0)})
+		a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.at(0)})
+	}
+	b.transmit()
+	a.arriveAll(b.wire)
+	a.transmit()
+	var h iwarp.Header
+	answers, messages := 0, 0
+	for rest := a.wire; len(rest) > 0; rest = rest[iwarp.FPDULen(int(binary.BigEndian.Uint16(rest))):] {
+		if h.Decode(rest[iwarp.LengthLen:]); h.Opcode == iwarp.OpReadResponse {
+			answers++
+		} else {
+			messages++
+		}
+		if d := answers - messages; d < -1 || d > 1 {
+			t.Fatalf("%d answers and %d messages have been sent", answers, messages)
+		}
+	}
+	if answers != n || messages != n {
+		t.Errorf("%d answers and %d messages, want %d of each", answers, messages, n)
 	}
 }

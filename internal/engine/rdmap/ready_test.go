@@ -130,12 +130,75 @@ func TestReadyEmpty(t *testing.T) {
 			if !b.transmit() || b.qp.State() == verbs.Err {
 				t.Fatalf("%s, cut at %d: the responder is silent, state %v", name, cut, b.qp.State())
 			}
+			if n := b.qp.Counts.RecvPackets; n != 1 {
+				t.Errorf("%s, cut at %d: %d FPDUs were received", name, cut, n)
+			}
 			b.drain()
 			b.next(verbs.Success)
 			b.arriveAll(again)
 			if b.qp.State() != verbs.Err {
 				t.Errorf("%s: an empty FPDU in a stream is taken", name)
 			}
+		}
+	}
+}
+
+// The Terminate of an initiator that cannot use the stream is the first FPDU, and a whole message (RFC 5040
+// section 4.8).
+func TestAppendTerminate(t *testing.T) {
+	for name, p := range modes {
+		b := newHost(t, 2, 4096)
+		q := p
+		q.ULPDU, q.IRD, q.ORD = MaxULPDU, 2, 2
+		if !b.qp.Begin(q) {
+			t.Fatal("a stream cannot begin")
+		}
+		b.arriveAll(AppendTerminate(nil, &p, iwarp.MPANoRTR))
+		if f := b.qp.Failure(); b.qp.State() != verbs.Err || b.transmit() || f == nil || f.Reason != verbs.ReasonPeerRefused {
+			t.Errorf("%s: state %v, %v", name, b.qp.State(), f)
+		}
+	}
+}
+
+// Rights that the queue pair does not give are refused whatever the region allows, and the responder says why.
+func TestQueuePairAccess(t *testing.T) {
+	for op, right := range map[verbs.SendOp]verbs.Access{verbs.Write: verbs.RemoteWrite, verbs.Read: verbs.RemoteRead, verbs.FetchAdd: verbs.RemoteAtomic} {
+		a, b := pair(t, 4096, Params{CRC: true})
+		run(a, b, whole)
+		access := (verbs.RemoteWrite | verbs.RemoteRead | verbs.RemoteAtomic) &^ right
+		if err := b.qp.Modify(&verbs.QPAttr{Access: access}, verbs.MaskAccess); err != nil {
+			t.Fatal(err)
+		}
+		fill(a.mem, 5)
+		a.post(verbs.SendWR{Op: op, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.at(0)})
+		a.transmit()
+		before := bytes.Clone(b.mem)
+		b.arrive(a.wire)
+		if f := b.qp.Failure(); b.qp.State() != verbs.Err || f == nil || f.Reason != verbs.ReasonQPAccess {
+			t.Errorf("%v: state %v, %v", op, b.qp.State(), f)
+		}
+		if !bytes.Equal(b.mem, before) {
+			t.Errorf("%v has changed memory", op)
+		}
+	}
+}
+
+// TestFrameByBytes has a frame with private data come byte by byte: it is complete with the last one.
+func TestFrameByBytes(t *testing.T) {
+	for _, private := range []int{0, 1, 200} {
+		b := (&iwarp.Frame{Kind: iwarp.Request, Revision: 1, PrivateLen: uint16(private)}).Append(nil)
+		b = append(b, bytes.Repeat([]byte{7}, private)...)
+		var s Setup
+		for i := range b {
+			if n := copy(s.Into(), b[i:i+1]); n != 1 {
+				t.Fatalf("byte %d of %d is not taken", i, len(b))
+			}
+			if done, ok := s.Received(1, iwarp.Request); !ok || done != (i == len(b)-1) {
+				t.Fatalf("after byte %d of %d: done %v, good %v", i, len(b), done, ok)
+			}
+		}
+		if len(s.Private) != private || len(s.Into()) != 0 {
+			t.Errorf("%d bytes of private data, want %d; %d more are wanted", len(s.Private), private, len(s.Into()))
 		}
 	}
 }

@@ -57,3 +57,24 @@ func FuzzDatagram(f *testing.F) {
 		}
 	})
 }
+
+// A header whose version and length do not belong together is none.
+func TestDatagramHeadersRefused(t *testing.T) {
+	good := UDPHeader{UDPCtrl, 0x123456, netip.MustParseAddr("fd09::2")}.Append(nil)
+	for at, bad := range map[int]byte{0: 0x54, 3: 6, 4: 4, 6: UDPHeaderSize4} {
+		b := bytes.Clone(good)
+		b[at] = bad
+		var u UDPHeader
+		if n := u.Decode(b); n != 0 {
+			t.Errorf("byte %d is %#x: %d bytes decode as %v", at, bad, n, u)
+		}
+	}
+	for _, b := range [][]byte{{4: 7, 6: UDPHeaderSize6}, {4: 5, 6: UDPHeaderSize4}} {
+		b = append(b, make([]byte, 32)...)
+		copy(b, good[:4])
+		var u UDPHeader
+		if n := u.Decode(b); n != 0 {
+			t.Errorf("% x: %d bytes decode", b, n)
+		}
+	}
+}

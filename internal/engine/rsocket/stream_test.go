@@ -500,3 +500,42 @@ func TestTargetBeingWritten(t *testing.T) {
 		t.Errorf("it has taken %+v, want %+v", got, want)
 	}
 }
+
+// Messages that carry nothing of the ring leave its room alone: that a buffer is mapped, and that the peer is there.
+func TestRoomOfTheRing(t *testing.T) {
+	c := Config{SendBuf: 1000, SendQueue: 40, RecvBuf: 4000, Credits: 20, IOMaps: 2}
+	x, y := pair(t, c, c)
+	full := func() int {
+		_, n := x.Room()
+		return n
+	}
+	want := full()
+	for range 3 {
+		var p Post
+		x.SendIOMap(0, IOMap{}, &p)
+		x.HandleCompletion(p.ID)
+		if x.probe(t, y) {
+			x.HandleCompletion(x.Stream.send.posted)
+		}
+		if got := full(); got != want || x.Stream.send.used != 0 {
+			t.Fatalf("room for %d bytes, %d used, want %d and none", got, x.Stream.send.used, want)
+		}
+	}
+}
+
+// Over a transport without immediate data a peer has receives for its credits and for as many control messages as
+// may be in flight each way: those are taken off the credits, a quarter of them at most.
+func TestSpareCredits(t *testing.T) {
+	for credits, want := range map[int]int{4: 3, 20: 15, 32: 24, 33: 25, 100: 92} {
+		c := Config{SendBuf: 1 << 12, SendQueue: 200, RecvBuf: 1 << 12, Credits: credits, Inline: 1, Sends: true}
+		x, y := pair(t, c, c)
+		sent := 0
+		for x.InlineRoom() > 0 {
+			x.write(t, y, 1, func() byte { return 1 })
+			sent++
+		}
+		if sent != want {
+			t.Errorf("%d messages with %d credits, want %d", sent, credits, want)
+		}
+	}
+}
