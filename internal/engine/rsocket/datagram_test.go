@@ -60,7 +60,12 @@ func FuzzDatagram(f *testing.F) {
 
 // A header whose version and length do not belong together is none.
 func TestDatagramHeadersRefused(t *testing.T) {
-	good := UDPHeader{UDPCtrl, 0x123456, netip.MustParseAddr("fd09::2")}.Append(nil)
+	want := UDPHeader{UDPCtrl, 0x123456, netip.MustParseAddr("fd09::2")}
+	good := want.Append(nil)
+	var got UDPHeader
+	if n := got.Decode(good); n != len(good) || got != want {
+		t.Fatalf("%d bytes decode as %v", n, got)
+	}
 	for at, bad := range map[int]byte{0: 0x54, 3: 6, 4: 4, 6: UDPHeaderSize4} {
 		b := bytes.Clone(good)
 		b[at] = bad
