@@ -197,7 +197,7 @@ func (l *link) greet(m *message, files []int) bool {
 	if l.device, err = l.net.meet(files[1]); err != nil {
 		return false
 	}
-	l.ring, l.hello, l.crosses = m.slot, true, l.net.copies && crosses(l.sock.PID(), m.probe, m.value)
+	l.ring, l.hello, l.crosses = m.slot, true, l.net.copies && l.sock.Hold() && crosses(l.sock.PID(), m.probe, m.value)
 	if l.greets != nil {
 		l.to = m.from
 	}

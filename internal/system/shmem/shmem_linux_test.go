@@ -255,6 +255,77 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
+// A process that is held lives no more once it has ended, though a child has its socket: its number may be another's.
+func TestHold(t *testing.T) {
+	if dir := os.Getenv("RAMJET_TEST_HEIR"); dir != "" { // connects, leaves the socket to a child, and ends
+		s, err := (Place{Dir: dir}).Connect("listener")
+		if err != nil {
+			t.Fatal(err)
+		}
+		heir := exec.Command("sleep", "60")
+		heir.ExtraFiles = []*os.File{os.NewFile(uintptr(s.fd), "socket")}
+		if err := heir.Start(); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(heir.Process.Pid)
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}
+	p := Place{Dir: t.TempDir()}
+	listener, err := p.Listen("listener", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^TestHold$")
+	cmd.Env = append(os.Environ(), "RAMJET_TEST_HEIR="+p.Dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var heir int
+	if _, err := fmt.Fscan(out, &heir); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Kill(heir, unix.SIGKILL)
+	var socks [2]*Socket
+	if socks[0], err = listener.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	defer socks[0].Close()
+	if !socks[0].Lives() || !socks[0].Hold() || !socks[0].Hold() || !socks[0].Lives() {
+		t.Fatal("it has not ended")
+	}
+	in.Close()
+	cmd.Wait()
+	if socks[0].Lives() {
+		t.Error("it has ended")
+	}
+	if socks[0].Gone() {
+		t.Error("the socket was not left to the child: this tests nothing")
+	}
+	if fd, err := unix.Dup(socks[0].fd); err != nil {
+		t.Fatal(err)
+	} else if socks[1], err = takeSocket(fd); err != nil {
+		t.Fatal(err)
+	}
+	defer socks[1].Close()
+	if socks[1].Hold() {
+		t.Error("a process that has ended can be held")
+	}
+}
+
 // Of many that listen at one name at the same time, which a killed process has left, one does. The others take nothing
 // away from it.
 func TestOneListener(t *testing.T) {

@@ -110,10 +110,11 @@ func (p Place) Connect(name string) (*Socket, error) {
 // Socket is the connection to a process. It carries messages, which are messages with descriptors, and
 // tells when the process ends. Its calls do not block.
 type Socket struct {
-	fd  int
-	pid int
-	buf []byte
-	oob []byte
+	fd      int
+	pid     int
+	process *process // nil: not held
+	buf     []byte
+	oob     []byte
 }
 
 // takeSocket takes over a descriptor and checks who is there. The kernel says it; anybody can take any
@@ -204,9 +205,22 @@ func CloseAll(files []int) {
 	}
 }
 
-// Lives reports whether the peer has neither closed the connection nor ended.
+// Hold keeps hold of the peer's process, so that Lives tells when it has ended, whoever has its end of the socket then:
+// a child, or a process that it was handed to. It returns false if the process has ended, or cannot be held.
+func (s *Socket) Hold() bool {
+	if s.process == nil {
+		s.process = holdProcess(s.fd, s.pid)
+	}
+	return s.process != nil
+}
+
+// Lives reports whether the peer has neither closed the connection nor, if it is held, ended. Until then its number is
+// its own.
 func (s *Socket) Lives() bool {
-	fds := [...]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLRDHUP}}
+	fds := [...]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLRDHUP}, {Fd: -1, Events: unix.POLLIN}}
+	if s.process != nil {
+		fds[1].Fd = int32(s.process.pidfd)
+	}
 	n, err := unix.Ppoll(fds[:], &unix.Timespec{}, nil)
 	return n == 0 && err == nil
 }
@@ -229,4 +243,10 @@ func (s *Socket) Gone() bool {
 }
 
 // Close ends the connection.
-func (s *Socket) Close() error { return os.NewSyscallError("close", unix.Close(s.fd)) }
+func (s *Socket) Close() error {
+	if s.process != nil {
+		s.process.release()
+		s.process = nil
+	}
+	return os.NewSyscallError("close", unix.Close(s.fd))
+}
