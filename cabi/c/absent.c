@@ -22,7 +22,7 @@ EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, siz
 		/* ibv_devinfo shows it: the one place for a device's address in the summary. */
 		const char *name = strrchr(dir, '/');
 
-		return name && !strcmp(file, "board_id") && rj() ? rj()->board_id((char *)name + 1, buf, size) : -1;
+		return name && !strcmp(file, "board_id") && rj() ? GO(rj()->board_id((char *)name + 1, buf, size), -1) : -1;
 	}
 	n = fread(buf, 1, size, f);
 	fclose(f);

@@ -31,12 +31,12 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ou
 	struct rj_cq *q;
 	uint64_t one;
 
-	if (!r)
-		return -1;
+	if (!r || rj_inside)
+		return r ? rj_failed(EDEADLK) : -1;
 	do {
 		if (read(channel->fd, &one, sizeof one) != sizeof one)
 			return -1;
-	} while (!(q = r->next_completion(HIDDEN_HANDLE(rj_channel, channel))));
+	} while (!(q = GO(r->next_completion(HIDDEN_HANDLE(rj_channel, channel)), NULL)));
 	*out = (struct ibv_cq *)q;
 	*cq_context = q->cq.cq_context;
 	return 0;

@@ -9,7 +9,7 @@
 static int take(struct rj_cq *q)
 {
 	const struct rj_calls *r = rj();
-	int n = r ? r->poll_one(q->handle, &q->wc, &q->timestamp) : -EIO;
+	int n = r ? GO(r->poll_one(q->handle, &q->wc, &q->timestamp), -EDEADLK) : -EIO;
 
 	if (n <= 0)
 		return n ? -n : ENOENT;
@@ -64,9 +64,9 @@ static uint64_t read_wallclock(struct ibv_cq_ex *cq)
 
 	if (q->wall_known)
 		return q->wall_time;
-	most = -(int64_t)rj()->clock(device);
+	most = -(int64_t)GO(rj()->clock(device), 0);
 	clock_gettime(CLOCK_REALTIME, &now);
-	least = -(int64_t)rj()->clock(device);
+	least = -(int64_t)GO(rj()->clock(device), 0);
 	wall = now.tv_sec * second + now.tv_nsec;
 	most += wall;
 	least += wall;

@@ -23,7 +23,7 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
 	const struct rj_calls *r = rj();
 
-	return r ? r->poll(HANDLE(rj_cq, cq), room, wc) : -1;
+	return r ? GO(r->poll(HANDLE(rj_cq, cq), room, wc), -EDEADLK) : -1;
 }
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited_only)

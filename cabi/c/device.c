@@ -61,7 +61,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
 		*num = 0;
 	if (!info || !rj())
 		goto out;
-	n = rj()->devices(info, room);
+	n = GO(rj()->devices(info, room), 0);
 	if (n > room)
 		n = room;
 	list = calloc(n + 1, sizeof *list);

@@ -10,8 +10,8 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 {
 	uint64_t one;
 
-	if (!event)
-		return rj_failed(EINVAL);
+	if (!event || rj_inside)
+		return rj_failed(event ? EDEADLK : EINVAL);
 	do {
 		if (read(context->async_fd, &one, sizeof one) != sizeof one)
 			return -1;

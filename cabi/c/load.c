@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 EXPORT const struct rj_calls *rj_loaded;
+EXPORT __thread volatile sig_atomic_t rj_inside;
 
 static struct rj_calls table;
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
@@ -192,6 +193,11 @@ EXPORT const struct rj_calls *rj_load(void)
 	static int registered;
 	int err = 0;
 
+	if (rj_inside) {
+		errno = EDEADLK;
+		return NULL;
+	}
+	rj_inside = 1;
 	pthread_mutex_lock(&loading);
 	if (!registered) {
 		pthread_atfork(NULL, NULL, in_child);
@@ -203,6 +209,7 @@ EXPORT const struct rj_calls *rj_load(void)
 			__atomic_store_n(&rj_loaded, &table, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&loading);
+	rj_inside = 0;
 	if (err) {
 		errno = ENOSYS;
 		return NULL;

@@ -32,10 +32,13 @@ static __thread int inside;
 
 static int is(int fd, int what)
 {
-	return !inside && fd >= 0 && (size_t)fd < sizeof ours && __atomic_load_n(&ours[fd], __ATOMIC_RELAXED) & what;
+	return fd >= 0 && (size_t)fd < sizeof ours && __atomic_load_n(&ours[fd], __ATOMIC_RELAXED) & what;
 }
 
+/* Also within the libraries, which never mean the system's descriptor: whoever asks is a handler of a signal. */
 static int is_ours(int fd) { return is(fd, OURS); }
+
+static int is_epoll(int fd) { return !inside && is(fd, EPOLL); }
 
 /* WITHIN calls the libraries below. */
 #define WITHIN(call) ({ inside++; __typeof__(call) r_ = (call); inside--; r_; })
@@ -84,7 +87,7 @@ static int replace(int fd, int tcp)
 		return -1;
 	disown(fd);
 	rj_repoll_became(fd);
-	rj_rs()->rs_close(fd, 1);
+	INSIDE(rj_rs()->rs_close(fd, 1));
 	return 0;
 }
 
@@ -111,7 +114,7 @@ static int become_tcp(int fd)
 	if (flags & O_NONBLOCK)
 		SYSTEM(fcntl)(tcp, F_SETFL, O_NONBLOCK);
 	for (n = 0; __atomic_load_n(&duplicated, __ATOMIC_RELAXED) && (size_t)n < sizeof ours; n++)
-		if (n != fd && ours[n] & OURS && rj_rs()->rs_same(n, fd))
+		if (n != fd && ours[n] & OURS && GO(rj_rs()->rs_same(n, fd), 0))
 			replace(n, tcp);
 	if (replace(fd, tcp)) {
 		SYSTEM(close)(tcp);
@@ -213,7 +216,7 @@ static int alias(int fd, int to, int flags)
 
 	if (to < 0)
 		return -1;
-	err = -WITHIN(rj_rs()->rs_dup(fd, to));
+	err = -WITHIN(GO(rj_rs()->rs_dup(fd, to), -EDEADLK));
 	if (err) {
 		SYSTEM(close)(to);
 		errno = err;
@@ -335,8 +338,11 @@ static __thread const sigset_t *during;
 REPLACE(int, poll, (struct pollfd *fds, nfds_t n, int timeout))
 {
 	struct timespec t = { timeout / 1000, timeout % 1000 * 1000000L };
+	nfds_t i = 0;
 
-	if (!inside)
+	while (inside && i < n && !is_ours(fds[i].fd))
+		i++;
+	if (!inside || i < n)
 		return WITHIN(rpoll(fds, n, timeout));
 	if (!during || !timeout)
 		return SYSTEM(poll)(fds, n, timeout);
@@ -410,7 +416,7 @@ REPLACE(int, epoll_ctl, (int ep, int op, int fd, struct epoll_event *event))
 
 REPLACE(int, epoll_wait, (int ep, struct epoll_event *events, int room, int timeout))
 {
-	if (is(ep, EPOLL))
+	if (is_epoll(ep))
 		return WITHIN(repoll_wait(ep, events, room, timeout));
 	if (!inside || !during || !timeout)
 		return SYSTEM(epoll_wait)(ep, events, room, timeout);
@@ -421,7 +427,7 @@ REPLACE(int, epoll_pwait, (int ep, struct epoll_event *events, int room, int tim
 {
 	static const struct timespec none;
 
-	if (!is(ep, EPOLL))
+	if (!is_epoll(ep))
 		return SYSTEM(epoll_pwait)(ep, events, room, timeout, mask);
 	during = mask;
 	return signalled(WITHIN(repoll_wait(ep, events, room, timeout)), timeout ? NULL : &none, mask);
@@ -430,7 +436,7 @@ REPLACE(int, epoll_pwait, (int ep, struct epoll_event *events, int room, int tim
 int epoll_pwait2(int ep, struct epoll_event *events, int room, const struct timespec *timeout, const sigset_t *mask);
 REPLACE(int, epoll_pwait2, (int ep, struct epoll_event *events, int room, const struct timespec *timeout, const sigset_t *mask))
 {
-	if (!is(ep, EPOLL))
+	if (!is_epoll(ep))
 		return SYSTEM(epoll_pwait2)(ep, events, room, timeout, mask);
 	return epoll_pwait(ep, events, room, timeout ? rj_rs_timeout(timeout->tv_sec, timeout->tv_nsec) : -1, mask);
 }

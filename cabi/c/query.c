@@ -141,7 +141,7 @@ static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
 
 	values->comp_mask = 0;
 	if (asked & IBV_VALUES_MASK_RAW_CLOCK) {
-		uint64_t now = rj() ? rj()->clock(rj_context(context)->handle) : 0;
+		uint64_t now = rj() ? GO(rj()->clock(rj_context(context)->handle), 0) : 0;
 
 		values->raw_clock = (struct timespec){ .tv_sec = now / 1000000000, .tv_nsec = now % 1000000000 };
 		values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;

@@ -12,7 +12,7 @@
 #include "load.h"
 
 /* ASK makes a call and returns its result. TRY is for calls that return an errno, which it also sets. */
-#define ASK(call) ({ const struct rj_calls *r_ = rj(); r_ ? r_->call : EIO; })
+#define ASK(call) ({ const struct rj_calls *r_ = rj(); r_ ? GO(r_->call, EDEADLK) : EIO; })
 #define TRY(call) rj_errno(ASK(call))
 
 static inline int rj_errno(int err)

@@ -94,8 +94,8 @@ static void drop(struct repoll *e, int i)
 	e->list[i] = e->list[--e->n];
 }
 
-/* rj_repoll_closed forgets a number that is closed: an epoll, or an rsocket in some. It returns 1 if it was an epoll. */
-int rj_repoll_closed(int fd)
+/* closed forgets a number that is closed: an epoll, or an rsocket in some. It returns 1 if it was an epoll. */
+static int closed(int fd)
 {
 	struct repoll **p, *e, *epoll = NULL;
 	int i;
@@ -125,8 +125,15 @@ int rj_repoll_closed(int fd)
 	return 1;
 }
 
-/* rj_repoll_became puts a number that was an rsocket's, and is the system's now, into the system's epolls. */
-EXPORT void rj_repoll_became(int fd)
+int rj_repoll_closed(int fd)
+{
+	int r;
+
+	INSIDE(r = closed(fd));
+	return r;
+}
+
+static void became(int fd)
 {
 	struct epoll_event event;
 	struct repoll *e;
@@ -145,6 +152,9 @@ EXPORT void rj_repoll_became(int fd)
 	}
 	pthread_mutex_unlock(&lock);
 }
+
+/* rj_repoll_became puts a number that was an rsocket's, and is the system's now, into the system's epolls. */
+EXPORT void rj_repoll_became(int fd) { INSIDE(became(fd)); }
 
 EXPORT int repoll_create(int flags) { return epoll_create1(flags); }
 
@@ -194,7 +204,7 @@ static int change(struct repoll *e, int op, int fd, const struct epoll_event *ev
 	return 0;
 }
 
-EXPORT int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+static int ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
 	const struct rj_calls *c = __atomic_load_n(&rj_loaded, __ATOMIC_ACQUIRE);
 	struct repoll *e;
@@ -218,6 +228,16 @@ EXPORT int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	if (err)
 		errno = err;
 	return err ? -1 : 0;
+}
+
+EXPORT int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	int r;
+
+	if (rj_inside)
+		return rj_rs_result(-EDEADLK);
+	INSIDE(r = ctl(epfd, op, fd, event));
+	return r;
 }
 
 /* sockets reports the rsockets that have events. It first takes what woke it: what comes later wakes it again. */
@@ -261,18 +281,21 @@ static int others(struct repoll *e, struct epoll_event *events, int room, int ti
 EXPORT int repoll_wait(int epfd, struct epoll_event *events, int room, int timeout)
 {
 	int64_t start = rj_rs_now(), end = start + timeout * 1000000LL;
-	struct repoll *e = find(epfd);
+	struct repoll *e;
 	int n, more = 0, sleeps;
 
+	if (rj_inside)
+		return rj_rs_result(-EDEADLK);
+	INSIDE(e = find(epfd));
 	if (!e)
 		return epoll_wait(epfd, events, room, timeout);
 	if (room <= 0 || !events) {
-		unref(e);
+		INSIDE(unref(e));
 		errno = events ? EINVAL : EFAULT;
 		return -1;
 	}
 	do {
-		n = sockets(e, events, room);
+		INSIDE(n = sockets(e, events, room));
 		sleeps = !n && timeout && rj_rs_now() >= start + RJ_RS_SPIN_NS;
 		if (n < room)
 			more = others(e, events + n, room - n, sleeps ? rj_rs_remaining(end, timeout) : 0);
@@ -280,6 +303,6 @@ EXPORT int repoll_wait(int epfd, struct epoll_event *events, int room, int timeo
 			more = 0;
 		n += more;
 	} while (!n && timeout && (timeout < 0 || rj_rs_now() < end));
-	unref(e);
+	INSIDE(unref(e));
 	return n;
 }

@@ -14,11 +14,11 @@ EXPORT int rsocket(int domain, int type, int protocol)
 	const struct rj_calls *c = rj();
 
 	__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
-	return c ? rj_rs_result(c->rs_socket(domain, type, protocol)) : -1;
+	return c ? rj_rs_result(GO(c->rs_socket(domain, type, protocol), -EDEADLK)) : -1;
 }
 
 /* CALL makes a call that never waits. */
-#define CALL(call) ({ const struct rj_calls *c_ = rj_rs(); c_ ? rj_rs_result(c_->call) : -1; })
+#define CALL(call) ({ const struct rj_calls *c_ = rj_rs(); c_ ? rj_rs_result(GO(c_->call, -EDEADLK)) : -1; })
 
 /* short_address refuses an address that is too short for its family. */
 static int short_address(const struct sockaddr *addr, socklen_t length)
@@ -48,6 +48,8 @@ EXPORT int rshutdown(int fd, int how)
 
 EXPORT int rclose(int fd)
 {
+	if (rj_inside)
+		return rj_rs_result(-EDEADLK);
 	if (rj_repoll_closed(fd))
 		return close(fd);
 	return CALL(rs_close(fd, 0));
@@ -100,7 +102,7 @@ EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *length)
 
 	if (!c)
 		return -1;
-	while ((r = c->rs_accept(fd)) == RS_WAIT)
+	while ((r = GO(c->rs_accept(fd), -EDEADLK)) == RS_WAIT)
 		if (rj_rs_sleep(fd, POLLIN))
 			return -1;
 	if (r >= 0 && addr)
@@ -115,7 +117,7 @@ EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t length)
 
 	if (!c || short_address(addr, length))
 		return -1;
-	while ((r = c->rs_connect(fd, (struct sockaddr *)addr)) == RS_WAIT)
+	while ((r = GO(c->rs_connect(fd, (struct sockaddr *)addr), -EDEADLK)) == RS_WAIT)
 		if (rj_rs_sleep(fd, POLLOUT))
 			return -1;
 	return rj_rs_result(r);
@@ -148,7 +150,7 @@ static ssize_t receive(int fd, struct iovec *iov, int n, int flags, struct socka
 	if (flags & MSG_WAITALL && datagrams(fd))
 		flags &= ~MSG_WAITALL;
 	for (;;) {
-		r = c->rs_recv(fd, iov, n, done, flags, from ? &found : NULL, &known);
+		r = GO(c->rs_recv(fd, iov, n, done, flags, from ? &found : NULL, &known), -EDEADLK);
 		rj_rs_found(r != -EAGAIN);
 		if (r == RS_WAIT) {
 			if (!rj_rs_sleep(fd, POLLIN))
@@ -230,7 +232,7 @@ static ssize_t transmit(int fd, struct iovec *iov, int n, int flags, const struc
 	for (i = 0; i < n; i++)
 		want += iov[i].iov_len;
 	for (;;) {
-		r = c->rs_send(fd, iov, n, done, flags, (struct sockaddr *)to);
+		r = GO(c->rs_send(fd, iov, n, done, flags, (struct sockaddr *)to), -EDEADLK);
 		rj_rs_found(r != -EAGAIN);
 		if (r == RS_WAIT) {
 			if (!rj_rs_sleep(fd, POLLOUT))
@@ -328,7 +330,7 @@ EXPORT size_t riowrite(int fd, const void *buf, size_t length, off_t offset, int
 	if (!c)
 		return -1;
 	while (done < length) {
-		r = c->rs_iowrite(fd, (char *)buf + done, length - done, offset + done, flags);
+		r = GO(c->rs_iowrite(fd, (char *)buf + done, length - done, offset + done, flags), -EDEADLK);
 		if (r == RS_WAIT) {
 			if (!rj_rs_sleep(fd, POLLOUT))
 				continue;

@@ -34,9 +34,14 @@ static void make_key(void)
 	pthread_atfork(NULL, NULL, in_child);
 }
 
-/* my_waker returns this thread's eventfd, or -1 with errno set. */
+/* Nonzero while this thread sleeps. A handler of a signal that has to wait then has an eventfd of its own. */
+static __thread volatile sig_atomic_t sleeping;
+
+/* my_waker returns an eventfd for this thread to sleep at, or -1 with errno set. */
 static int my_waker(void)
 {
+	if (sleeping)
+		return eventfd(0, EFD_CLOEXEC);
 	if (waker < 0) {
 		pthread_once(&waker_once, make_key);
 		waker = eventfd(0, EFD_CLOEXEC);
@@ -72,13 +77,17 @@ void rj_rs_found(int something)
 struct armed {
 	struct pollfd *fds;
 	nfds_t n;
+	int waker;
 };
 
 static void disarm(void *arg)
 {
 	const struct armed *a = arg;
 
-	rj_rs()->rs_disarm(a->fds, a->n, waker);
+	INSIDE(rj_rs()->rs_disarm(a->fds, a->n, a->waker));
+	sleeping--;
+	if (a->waker != waker)
+		close(a->waker);
 }
 
 /* rj_rs_sleep sleeps in read, which goes on after a signal if the program has said so. */
@@ -86,7 +95,7 @@ int rj_rs_sleep(int fd, short events)
 {
 	const struct rj_calls *c = rj_rs();
 	struct pollfd p = { fd, events, 0 };
-	struct armed armed = { &p, 1 };
+	struct armed armed = { &p, 1, -1 };
 	int64_t end = rj_rs_now() + RJ_RS_SPIN_NS;
 	uint64_t count;
 	int rest, err = 0;
@@ -94,14 +103,15 @@ int rj_rs_sleep(int fd, short events)
 	if (!c)
 		return -1;
 	do {
-		if (c->rs_poll(&p, 1, -1, &rest) || rest)
+		if (GO(c->rs_poll(&p, 1, -1, &rest), 1) || rest)
 			return 0;
 	} while (rj_rs_now() < end);
-	if (my_waker() < 0)
+	if ((armed.waker = my_waker()) < 0)
 		return -1;
+	sleeping++;
 	pthread_cleanup_push(disarm, &armed);
-	if (!c->rs_poll(&p, 1, waker, &rest) && !rest)
-		err = read(waker, &count, sizeof count) < 0 ? errno : 0;
+	if (!GO(c->rs_poll(&p, 1, armed.waker, &rest), 1) && !rest)
+		err = read(armed.waker, &count, sizeof count) < 0 ? errno : 0;
 	pthread_cleanup_pop(1);
 	errno = err;
 	return err ? -1 : 0;
@@ -110,7 +120,7 @@ int rj_rs_sleep(int fd, short events)
 /* look checks what is ready now. others is a copy of fds with -1 for rsockets. */
 static int look(struct pollfd *fds, nfds_t n, struct pollfd *others, int with)
 {
-	int rest, ready = rj_rs()->rs_poll(fds, n, with, &rest);
+	int rest = 0, ready = GO(rj_rs()->rs_poll(fds, n, with, &rest), 0);
 	nfds_t i;
 
 	if (!rest || poll(others, n, 0) <= 0)
@@ -132,7 +142,7 @@ int rj_rs_remaining(int64_t end, int timeout)
 
 static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int timeout)
 {
-	struct armed armed = { fds, n };
+	struct armed armed = { fds, n, -1 };
 	int64_t start = rj_rs_now(), end = start + timeout * 1000000LL;
 	uint64_t count;
 	int ready, r = 1, err = 0;
@@ -142,16 +152,17 @@ static int wait_for_all(struct pollfd *fds, nfds_t n, struct pollfd *others, int
 		if (ready || !timeout)
 			return ready;
 	} while (rj_rs_now() < start + RJ_RS_SPIN_NS);
-	if (my_waker() < 0)
-		return -1;
 	while (!ready && r > 0) {
+		if ((armed.waker = my_waker()) < 0)
+			return -1;
+		sleeping++;
 		pthread_cleanup_push(disarm, &armed);
-		ready = look(fds, n, others, waker);
+		ready = look(fds, n, others, armed.waker);
 		if (!ready) {
-			others[n] = (struct pollfd){ waker, POLLIN, 0 };
+			others[n] = (struct pollfd){ armed.waker, POLLIN, 0 };
 			r = poll(others, n + 1, rj_rs_remaining(end, timeout));
 			err = errno;
-			if (r > 0 && others[n].revents && read(waker, &count, sizeof count) < 0)
+			if (r > 0 && others[n].revents && read(armed.waker, &count, sizeof count) < 0)
 				err = errno;
 		}
 		pthread_cleanup_pop(1);
@@ -179,7 +190,9 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 		errno = fds ? EINVAL : EFAULT;
 		return -1;
 	}
-	ready = c->rs_poll(fds, n, -1, &rest);
+	ready = GO(c->rs_poll(fds, n, -1, &rest), -EDEADLK);
+	if (ready < 0)
+		return rj_rs_result(ready);
 	if ((nfds_t)rest == n)
 		return poll(fds, n, timeout);
 	if (!rest && (ready || !timeout)) {
@@ -190,7 +203,7 @@ EXPORT int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 		errno = ENOMEM;
 		return -1;
 	}
-	c->rs_split(fds, n, others);
+	INSIDE(c->rs_split(fds, n, others));
 	pthread_cleanup_push(free_others, others == few ? NULL : others);
 	ready = wait_for_all(fds, n, others, timeout);
 	pthread_cleanup_pop(1);

@@ -13,6 +13,6 @@
 #include <string.h>
 
 /* UTRY calls a function of the Go library: 0 or a negative errno. */
-#define UTRY(call) (rj() ? -rj()->call : -ENOSYS)
+#define UTRY(call) (rj() ? -GO(rj()->call, EDEADLK) : -ENOSYS)
 
 #endif

@@ -19,7 +19,7 @@ EXPORT int umad_done(void) { return 0; }
 static int listed(char names[][RJ_UMAD_NAME], int room)
 {
 	struct rj_device_info *all = calloc(max_devices, sizeof *all);
-	int i, n = all && rj() ? rj()->devices(all, max_devices) : -ENOMEM;
+	int i, n = all && rj() ? GO(rj()->devices(all, max_devices), 0) : -ENOMEM;
 
 	if (n > max_devices)
 		n = max_devices;
