@@ -4,6 +4,8 @@
 
 #include "ramjet.h"
 
+#include <stdio.h>
+
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
@@ -104,6 +106,17 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
 	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
+	return rj_fail(NULL, EOPNOTSUPP);
+}
+
+/* A region that reads as zeros and keeps nothing needs a device that leaves out what is to be moved. */
+static struct ibv_mr *alloc_null_mr(struct ibv_pd *pd)
+{
+	static int said;
+
+	(void)pd;
+	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		fprintf(stderr, "ramjet: ibv_alloc_null_mr: these devices have no null regions: register memory instead\n");
 	return rj_fail(NULL, EOPNOTSUPP);
 }
 
@@ -216,6 +229,7 @@ void rj_memory_ops(struct rj_context *c)
 	o->bind_mw = bind_mw;
 	o->dealloc_mw = dealloc_mw;
 	c->v.advise_mr = advise_mr;
+	c->v.alloc_null_mr = alloc_null_mr;
 	c->v.alloc_td = alloc_td;
 	c->v.dealloc_td = dealloc_td;
 	c->v.alloc_parent_domain = alloc_parent_domain;

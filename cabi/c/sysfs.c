@@ -19,6 +19,15 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* no_counters says once why a program, such as perftest with -W, does not find a counter. */
+static void no_counters(const char *path)
+{
+	static int said;
+
+	if ((strstr(path, "/counters/") || strstr(path, "/hw_counters/")) && !__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		fprintf(stderr, "ramjet: %s: these devices have no counters in /sys: `ramjet stat` shows what they count\n", path);
+}
+
 /* place returns where a path is to be found. */
 static const char *place(const char *path, char *buf)
 {
@@ -31,8 +40,10 @@ static const char *place(const char *path, char *buf)
 		return path;
 	for (i = 0; i < sizeof ours / sizeof *ours; i++) {
 		n = strlen(ours[i]);
-		if (!strncmp(path, ours[i], n) && (!path[n] || path[n] == '/'))
-			return snprintf(buf, PATH_MAX, "%s%s", root, path) < PATH_MAX ? buf : path;
+		if (strncmp(path, ours[i], n) || (path[n] && path[n] != '/'))
+			continue;
+		no_counters(path);
+		return snprintf(buf, PATH_MAX, "%s%s", root, path) < PATH_MAX ? buf : path;
 	}
 	return path;
 }

@@ -28,6 +28,7 @@ static void regions(void)
 	FAILS(reg_errno(-4096UL, 4096, IBV_ACCESS_ON_DEMAND), EFAULT);
 	FAILS(reg_errno(-4096UL, 8192, IBV_ACCESS_ON_DEMAND), EFAULT);
 	FAILS(reg_errno(4096, SIZE_MAX, 0), EFAULT);
+	CHECK(!ibv_alloc_null_mr(pd) && errno == EOPNOTSUPP);
 	FAILS(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 1), EINVAL);
 }
 
