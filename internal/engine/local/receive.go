@@ -84,6 +84,12 @@ func (q *QP) take(budget int) (count, moved int) {
 		if !ok {
 			break
 		}
+		// The peer had done with a SEND before it could answer: that completes before the answer does.
+		if q.loud > 0 && q.peer.requests.Stirred() {
+			if q.harvest(); q.peer == nil || !q.handles() {
+				return count, moved
+			}
+		}
 		if !q.handle(kind(k), body) {
 			if q.peer == nil || q.ref.phase != copying {
 				return count, moved
