@@ -223,14 +223,14 @@ func (q *QP) readable(p *ib.Packet) (memory.Span, outcome) {
 
 // executeAtomic executes a compare-and-swap or fetch-and-add (IBTA 9.4.5).
 func (q *QP) executeAtomic(p *ib.Packet) outcome {
-	if q.Attr().Access&verbs.RemoteAtomic == 0 || p.AtomicETH.VA%8 != 0 || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
+	if q.Attr().Access&verbs.RemoteAtomic == 0 || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
 		return invalidRequest
 	}
 	s, v := q.remote(p, p.AtomicETH.RKey, p.AtomicETH.VA, 8, verbs.RemoteAtomic)
 	if v != accept {
 		return v
 	}
-	if !s.Aligned8() {
+	if p.AtomicETH.VA%8 != 0 || !s.Aligned8() {
 		return invalidRequest
 	}
 	var orig uint64
@@ -250,14 +250,14 @@ func (q *QP) executeAtomic(p *ib.Packet) outcome {
 
 // executeAtomicWrite writes eight bytes atomically (IBTA annex A19).
 func (q *QP) executeAtomicWrite(p *ib.Packet) outcome {
-	if q.Attr().Access&verbs.RemoteWrite == 0 || p.RETH.VA%8 != 0 || p.RETH.DMALen != 8 || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
+	if q.Attr().Access&verbs.RemoteWrite == 0 || p.RETH.DMALen != 8 || !q.resp.replies.room(q.Attr().MaxDestRdAtomic) {
 		return invalidRequest
 	}
 	s, v := q.remote(p, p.RETH.RKey, p.RETH.VA, 8, verbs.RemoteWrite)
 	if v != accept {
 		return v
 	}
-	if !s.Aligned8() {
+	if p.RETH.VA%8 != 0 || !s.Aligned8() {
 		return invalidRequest
 	}
 	if !s.Store(p.Payload) {

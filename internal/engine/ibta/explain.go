@@ -46,7 +46,7 @@ func (q *QP) recordRefusal(p *ib.Packet, v outcome) {
 		f.Reason = verbs.ReasonQPAccess
 	case f.Length > uint64(q.Device.MaxMsgSize):
 		f.Reason, f.Detail = verbs.ReasonTooLong, fmt.Sprintf("the device takes %d bytes", q.Device.MaxMsgSize)
-	case atomic && f.Addr%8 != 0:
+	case v != remoteAccess && atomic && f.Addr%8 != 0:
 		f.Reason = verbs.ReasonMisaligned
 	case v == remoteAccess && need != 0 && ok && f.HasMemory():
 		// RefuseRequest asks memory

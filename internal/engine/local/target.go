@@ -160,7 +160,7 @@ func (q *QP) takeSend(k kind, field uint32, b []byte) bool {
 func (q *QP) endSend(k kind, field uint32) bool {
 	q.inMessage = false
 	if k.has(invalidate) && !q.Device.Memory.Invalidate(q.PD, q.Num, verbs.Key(field)) {
-		q.CompleteReceive(verbs.RemoteAccessError)
+		q.CompleteReceive(verbs.RemoteInvalidRequestError) // as on InfiniBand
 		return q.violated()
 	}
 	c := q.CompleteReceive(verbs.Success)

@@ -66,7 +66,7 @@ func (q *QP) endSend(h *iwarp.Header) {
 	r := &q.rx
 	r.sendMSN++
 	if h.Opcode.Invalidates() && !q.Device.Memory.Invalidate(q.PD, q.Num, verbs.Key(h.STag)) {
-		q.CompleteReceive(verbs.RemoteAccessError)
+		q.CompleteReceive(verbs.RemoteInvalidRequestError) // as on InfiniBand; Linux siw does the same
 		q.terminateAccess(iwarp.ProtectionInvalidate, nil, nil, 0)
 		return
 	}

@@ -22,6 +22,7 @@ const (
 	Windows     Ability = "memory windows"
 	AtomicFlush Ability = "atomic write and flush"
 
+	Alike           Ability = "the answers that Ramjet's own devices give"
 	Connections     Ability = "connections by address and port"
 	GeneralServices Ability = "QP1"
 	Metrics         Ability = "metrics"
@@ -83,7 +84,7 @@ func Run(t *testing.T, f Fixture) {
 	}
 	// Tests of retries come first, as they wait most.
 	groups := [][]test{retryTests, attributeTests, queueTests, eventTests, memoryTests, registrationTests, windowTests, sharedTests, stateTests, flushTests,
-		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests, connectionTests}
+		operationTests, atomicTests, shapeTests, scatteredTests, refusalTests, datagramTests, madTests, metricTests, closingTests, waitTests, concurrencyTests, numberTests, connectionTests, factTests()}
 	if f.SetLink != nil {
 		groups = append(groups, portTests)
 	}

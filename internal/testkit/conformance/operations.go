@@ -10,7 +10,7 @@ import (
 )
 
 var operationTests = []test{
-	{name: "Op/AnswerOrder", run: testAnswerOrder},
+	{name: answerOrder, run: testAnswerOrder, needs: []Ability{Alike}},
 	{name: "Op/Send/RC", run: func(t *T) { testSend(t, verbs.RC) }},
 	{name: "Op/Send/UC", run: func(t *T) { testSend(t, verbs.UC) }, needs: []Ability{Unreliable}},
 	{name: "Op/Write/RC", run: func(t *T) { testWrite(t, verbs.RC) }},

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"slices"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Difference is what devices of some kinds answer otherwise than the others, and what forbids them to be equal.
+type Difference struct {
+	Kinds   []string // of devices
+	Fact    string
+	Instead string // the answer; empty: see the test of this name
+	Why     string // with the specification's section
+}
+
+var (
+	packets = []string{"roce", "roce1", "infiniband"}
+	streams = []string{"iwarp", "iwarps"}
+	framed  = []string{"iwarp", "iwarps", "shm"}
+)
+
+const (
+	completesEarly = "a work request completes when TCP has its bytes; what comes back later is a Terminate (RFC 5040 section 4.8)"
+	oneCause       = "a Terminate has one cause for what a key and what a queue pair does not allow: access violation (RFC 5040 section 4.8)"
+	classJ         = "the data has arrived and the key is the receiver's own: no NAK says so, and the initiator's retries run out (IBTA 9.9.6.3, class J)"
+	exactLength    = "the frame of the set-up says how long the private data is (RFC 5044 section 7.1); a CM message has a field of fixed length (IBTA 12.6)"
+	oneUnordered   = "an acknowledgement lets the program's answer go first, and covers several messages (IBTA 9.7.5.1.2)"
+	ownHeader      = "RoCEv2 over IPv4 has an IPv4 header where the others have a GRH (IBTA annex A17.4.5.1)"
+	noRetry        = "no Terminate asks for patience (RFC 5040 section 4.8): the message waits in the stream until a receive is posted"
+)
+
+const (
+	doneEarly       = "success, peer in ERR"
+	invalidatedSide = "transport retry counter exceeded, receive: remote invalid request error, peer in ERR"
+)
+
+// Differences has them all: whatever else differs fails.
+var Differences = []Difference{
+	{packets, answerOrder, "", oneUnordered},
+	{[]string{"roce"}, "UD/GRH", "", ownHeader},
+	{framed, "PrivateData/Request", "10 bytes", exactLength},
+	{framed, "PrivateData/LongRequest", "57 bytes", exactLength},
+	{framed, "PrivateData/Reject", "10 bytes", exactLength},
+	{framed, "PrivateData/LongReject", "149 bytes", exactLength},
+	{packets, "SendInv/NoKey", invalidatedSide, classJ},
+	{packets, "SendInv/KeyOfRegion", invalidatedSide, classJ},
+	{streams, "Key/Write", doneEarly, completesEarly},
+	{streams, "Key/WriteImm", doneEarly, completesEarly},
+	{streams, "Bounds/Write", doneEarly, completesEarly},
+	{streams, "Owner/Write", doneEarly, completesEarly},
+	{streams, "Closed/Write", doneEarly, completesEarly},
+	{streams, "Right/Write", doneEarly, completesEarly},
+	{streams, "QPRight/Write", doneEarly, completesEarly},
+	{streams, "QPRight/Read", accessError, oneCause},
+	{streams, "QPRight/FetchAdd", accessError, oneCause},
+	{streams, "Receive/TooShort", "success, receive: local length error, peer in ERR", completesEarly},
+	{streams, "Receive/BadKey", "success, receive: local protection error, peer in ERR", completesEarly},
+	{streams, "Receive/None", "success", noRetry},
+	{streams, "SendInv/NoKey", "success, receive: remote invalid request error, peer in ERR", completesEarly},
+	{streams, "SendInv/KeyOfRegion", "success, receive: remote invalid request error, peer in ERR", completesEarly},
+}
+
+// kind returns the kind of the devices under test.
+func (t *T) kind() string {
+	a, _ := t.devices()
+	q := a.Query()
+	switch {
+	case q.Kind != "kernel":
+		return q.Kind
+	case q.Transport == verbs.TransportIWARP: // through the system's libraries, as its device answers
+		return "iwarp"
+	}
+	return "roce"
+}
+
+func differenceOf(kind, fact string) *Difference {
+	i := slices.IndexFunc(Differences, func(d Difference) bool { return d.Fact == fact && slices.Contains(d.Kinds, kind) })
+	if i < 0 {
+		return nil
+	}
+	return &Differences[i]
+}
