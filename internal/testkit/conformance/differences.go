@@ -41,6 +41,13 @@ const (
 var Differences = []Difference{
 	{packets, answerOrder, "", oneUnordered},
 	{[]string{"roce"}, "UD/GRH", "", ownHeader},
+	{streams, "Op/Self", "", "a stream has two ends, and a queue pair cannot be both (RFC 5044 section 7)"},
+	{streams, "Flush/AfterFailure", "", completesEarly},
+	{streams, "Retry/PeerCloses", "", completesEarly},
+	{streams, "RNR/Exceeded", "", noRetry},
+	{streams, "Retry/PeerErrs", "", "a queue pair in ERR is not silent: its stream has ended (RFC 5040 section 6)"},
+	{streams, "Refused/QPAccess", "", oneCause},
+	{[]string{"shm"}, "Retry/PeerErrs", "", "that the peer has gone is noticed at once, not after a timeout: no specification asks for silence"},
 	{framed, "PrivateData/Request", "10 bytes", exactLength},
 	{framed, "PrivateData/LongRequest", "57 bytes", exactLength},
 	{framed, "PrivateData/Reject", "10 bytes", exactLength},
@@ -74,6 +81,17 @@ func (t *T) kind() string {
 		return "iwarp"
 	}
 	return "roce"
+}
+
+// testsOf returns the tests that devices of a kind cannot pass as they are written, with the reasons.
+func testsOf(kind string) map[string]string {
+	tests := map[string]string{}
+	for _, d := range Differences {
+		if d.Instead == "" && slices.Contains(d.Kinds, kind) {
+			tests[d.Fact] = d.Why
+		}
+	}
+	return tests
 }
 
 func differenceOf(kind, fact string) *Difference {

@@ -55,7 +55,7 @@ func TestDifferences(t *testing.T) {
 		if isFact && (d.Instead == "" || d.Instead == want) {
 			t.Errorf("%q: the answer is %q, as that of the others", d.Fact, d.Instead)
 		}
-		if d.Why == "" || !strings.ContainsAny(d.Why, "(") {
+		if d.Why == "" || !strings.Contains(d.Why, "(") && !slices.Equal(d.Kinds, []string{"shm"}) { // which no specification is of
 			t.Errorf("%q: no reason with a section", d.Fact)
 		}
 	}
@@ -76,6 +76,8 @@ func tables() string {
 		answer := d.Instead
 		if answer != "" {
 			answer += " "
+		} else {
+			answer = "see the test "
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s[%d] |\n", strings.Join(d.Kinds, ", "), d.Fact, answer, reasons[d.Why])
 	}

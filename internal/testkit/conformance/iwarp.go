@@ -2,15 +2,6 @@
 
 package conformance
 
-// What iWARP does otherwise, test by test.
-const (
-	noAck     = "a SEND or WRITE that the peer refuses has completed by then: what comes back is a Terminate (RFC 5040 section 4.8)"
-	noRNR     = "a message without a receive waits in the stream, while its work request has completed"
-	noSilence = "a queue pair in ERR is not silent: its stream has ended"
-	noSelf    = "a stream has two ends: a queue pair cannot be both"
-	noRight   = "RFC 5040 reports what a queue pair does not allow as an access violation"
-)
-
 // OfIWARP returns what an iWARP device is without, and what it does otherwise, for its [Fixture].
 func OfIWARP() (missing map[Ability]string, differs map[string]string) {
 	missing = map[Ability]string{
@@ -25,8 +16,5 @@ func OfIWARP() (missing map[Ability]string, differs map[string]string) {
 		SendWithImm:     "RFC 7306 has immediate data as a message of its own",
 		Acknowledged:    "a work request completes when TCP has its bytes",
 	}
-	differs = map[string]string{
-		"Flush/AfterFailure": noAck, "Retry/PeerCloses": noAck, "RNR/Exceeded": noRNR, "Retry/PeerErrs": noSilence, "Op/Self": noSelf, "Refused/QPAccess": noRight,
-	}
-	return missing, differs
+	return missing, testsOf("iwarp")
 }

@@ -9,8 +9,5 @@ func OfSharedMemory() (missing map[Ability]string, differs map[string]string) {
 		XRC:             "each message would need the memory of another protection domain",
 		GeneralServices: "connections are made through sockets, without management datagrams",
 	}
-	differs = map[string]string{
-		"Retry/PeerErrs": "that the peer has gone is noticed at once, not after a timeout",
-	}
-	return missing, differs
+	return missing, testsOf("shm")
 }
