@@ -19,7 +19,8 @@ type Difference struct {
 var (
 	packets = []string{"roce", "roce1", "infiniband"}
 	streams = []string{"iwarp", "iwarps"}
-	framed  = []string{"iwarp", "iwarps", "shm"}
+	framed  = append(streams, "shm")
+	own     = append(packets, framed...)
 )
 
 const (
@@ -70,17 +71,18 @@ var Differences = []Difference{
 	{streams, "SendInv/KeyOfRegion", "success, receive: remote invalid request error, peer in ERR", completesEarly},
 }
 
-// kind returns the kind of the devices under test.
+// kind returns the kind of the devices under test. A device of the system answers as the one of ours does that speaks
+// its transport.
 func (t *T) kind() string {
 	a, _ := t.devices()
 	q := a.Query()
-	switch {
-	case q.Kind != "kernel":
+	if slices.Contains(own, q.Kind) {
 		return q.Kind
-	case q.Transport == verbs.TransportIWARP: // through the system's libraries, as its device answers
-		return "iwarp"
 	}
-	return "roce"
+	if q.Transport == verbs.TransportIWARP {
+		return streams[0]
+	}
+	return packets[0]
 }
 
 // testsOf returns the tests that devices of a kind cannot pass as they are written, with the reasons.
