@@ -117,7 +117,21 @@ func (m *member) idleBytes() (n int) {
 	return n
 }
 
-// check looks at what an attachment has received since the last check. With atOnce it stalls if it was idle since then.
+// vacate makes the packets in the queue hold nobody back. None is lost: the driver may only be late.
+func (s *Attachment) vacate() {
+	s.f.wake() // its senders may go on
+	for i := range s.queue.Len() {
+		if a := s.queue.At(i); !a.own {
+			s.f.net.Vacate(a.Packet)
+			a.own = true
+			s.held -= len(a.Packet.Bytes())
+			s.own += len(a.Packet.Bytes()) + ownOverhead
+		}
+	}
+}
+
+// check looks at what an attachment has received since the last check. With atOnce it holds nobody back any more if it
+// was idle since then.
 func (s *Attachment) check(atOnce bool) {
 	idle := s.idle() && s.queue.Len() > 0
 	s.mark = s.taken + uint64(s.queue.Len())
@@ -129,12 +143,14 @@ func (s *Attachment) check(atOnce bool) {
 		s.checks = 0
 		return
 	}
-	atOnce = atOnce && s.checks > 0
-	if s.checks++; s.checks < maxStallChecks && !atOnce {
+	if atOnce && s.checks > 0 {
+		s.suspect = true
+		s.vacate()
+	}
+	if s.checks++; s.checks < maxStallChecks {
 		return
 	}
 	s.checks, s.stalled = 0, true
-	s.suspect = s.suspect || atOnce
 	s.m.dropped += uint64(s.queue.Len())
 	s.dropQueue()
 	s.ready.Store(true) // so that its driver calls Receive when it runs again, which ends the stall
