@@ -86,10 +86,23 @@ type end struct {
 	ep   verbs.Endpoint
 }
 
-func newEnd(t *testing.T, n *Net, size int) (e end) {
+func newEnd(t *testing.T, n *Net, size int) end {
 	t.Helper()
-	e.host = n.NewHost()
-	dev := e.host.OpenRoCE()
+	h := n.NewHost()
+	return newEndAt(t, h, h.OpenRoCE(), size)
+}
+
+// newEndOn is newEnd at an adapter of a fabric.
+func newEndOn(t *testing.T, f *Fabric, h *Host, adapter string, size int) end {
+	t.Helper()
+	dev, err := h.OpenInfiniBand(f, adapter)
+	ok(t, err)
+	return newEndAt(t, h, dev, size)
+}
+
+func newEndAt(t *testing.T, h *Host, dev *verbs.Device, size int) (e end) {
+	t.Helper()
+	e.host = h
 	t.Cleanup(func() { dev.Close() })
 	pd, err := dev.AllocPD()
 	ok(t, err)
