@@ -40,10 +40,8 @@ func WithRefused(f func(peer netip.AddrPort, err error)) Option {
 	return func(o *options) { o.Refused = f }
 }
 
-// WithKernel is what devices of kind kernel need: the Open function of package kernel. A program that gives it
-// needs the dynamic linker and C library of the system, which Ramjet does without otherwise.
-//
-//	ramjet.Open("kernel:mlx5_0", ramjet.WithKernel(kernel.Open))
+// WithKernel has another function open devices of kind kernel than that of package kernel, which a program that
+// imports the package has without this option.
 func WithKernel(open func(name string) (*verbs.Device, error)) Option {
 	return func(o *options) { o.Kernel = open }
 }
@@ -103,7 +101,7 @@ func OpenFor(peer netip.Addr, opts ...Option) (*verbs.Device, Choice, error) {
 //	iwarp:192.0.2.7  iWARP over TCP on a local address
 //	iwarps:192.0.2.7 the same inside TLS 1.3, with certificates on both sides
 //	iwarp+sctp:192.0.2.7  iWARP over SCTP in UDP
-//	kernel:mlx5_0    RDMA hardware, or another RDMA device of the kernel: needs [WithKernel]
+//	kernel:mlx5_0    RDMA hardware, or another RDMA device of the kernel, in programs that import package kernel
 //	shm:             memory that processes of this host share
 //	iwarp:192.0.2.7?congestion=cubic&fpdu=1460
 //	                 the same with options; packages iwarp and shm say which

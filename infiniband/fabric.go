@@ -97,16 +97,21 @@ func start(t *topology.Topology, o *FabricOptions) (*Fabric, error) {
 	if o.Host < 0 || o.Host >= maxHosts {
 		return nil, fmt.Errorf("infiniband: host %d: fabrics that are joined are numbered from 0 to %d", o.Host, maxHosts-1)
 	}
-	return Start(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: o.Manager, Record: recorder(o.Trace)})
+	return run(t, &fabric.Options{FirstAddr: o.Host * hostAddrs, Seed: o.Seed, NoManager: o.NoManager, Manager: o.Manager, Record: recorder(o.Trace)})
 }
 
-// Start starts a fabric with internal options. Other modules use [NewFabric].
-func Start(t *topology.Topology, o *fabric.Options) (*Fabric, error) {
-	run, err := fabric.New(t, o)
+// run starts a fabric with options that users do not have.
+func run(t *topology.Topology, o *fabric.Options) (*Fabric, error) {
+	running, err := fabric.New(t, o)
 	if err != nil {
 		return nil, fmt.Errorf("infiniband: %w", err)
 	}
-	return &Fabric{run, t.Commands}, nil
+	return &Fabric{running, t.Commands}, nil
+}
+
+// Simulations run fabrics in virtual time, with options that users do not have.
+func init() {
+	fabric.Start = func(t *topology.Topology, o *fabric.Options) (any, error) { return run(t, o) }
 }
 
 // Open opens the device of an adapter, by name, description or IP address. An empty name means the first

@@ -3,10 +3,6 @@
 package infiniband
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-
 	"github.com/ramjet-rdma/ramjet/internal/core/fabric"
 	"github.com/ramjet-rdma/ramjet/internal/engine/topology"
 )
@@ -27,30 +23,11 @@ func ReadFabric(file string, o *FabricOptions) (*Fabric, error) {
 	if o != nil {
 		host = o.Host
 	}
-	t, err := ReadTopology(file, host)
+	t, err := fabric.ReadTopology(file, host)
 	if err != nil {
 		return nil, err
 	}
 	return start(t, o)
-}
-
-// ReadTopology reads a topology file and the files that it includes. host selects the GUIDs of nodes that have
-// none: see FabricOptions.Host.
-func ReadTopology(file string, host int) (*topology.Topology, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("infiniband: %w", err)
-	}
-	t, err := topology.ParseFor(host, file, text, func(name string) ([]byte, error) {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(filepath.Dir(file), name)
-		}
-		return os.ReadFile(name)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("infiniband: %w", err)
-	}
-	return t, nil
 }
 
 // Commands returns the commands of the fabric's topology file. They have not been run.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet"
 	"github.com/ramjet-rdma/ramjet/internal/testkit/exercise"
-	"github.com/ramjet-rdma/ramjet/kernel"
+	_ "github.com/ramjet-rdma/ramjet/kernel" // devices of the kernel
 )
 
 // An agent is this test binary where a test needs Ramjet in another process: in the guest, on devices of the
@@ -127,7 +127,7 @@ func (a *agent) do(r *agentRequest) (answer agentAnswer) {
 		}
 		return answer
 	}
-	dev, err := ramjet.Open(r.Device, ramjet.WithKernel(kernel.Open))
+	dev, err := ramjet.Open(r.Device)
 	if err != nil {
 		return fail(err)
 	}

@@ -3,9 +3,11 @@
 // Package kernel is RDMA hardware: the devices of the kernel, such as mlx5_0, and its software ones, rxe0
 // and siw0. It calls the system's libibverbs.so.1, which it finds at run time, without cgo.
 //
-// A program names the package to have them:
+// A program that imports the package can open them by name, and nothing else in it changes:
 //
-//	dev, err := ramjet.Open("kernel:mlx5_0", ramjet.WithKernel(kernel.Open))
+//	import _ "github.com/ramjet-rdma/ramjet/kernel"
+//
+//	dev, err := ramjet.Open("kernel:mlx5_0")
 //
 // Such a program needs the dynamic linker and the C library of the system; without the package it is a
 // static binary that needs neither (docs/decisions/0028-hardware.md).

@@ -9,13 +9,13 @@ import (
 	"os"
 
 	"github.com/ramjet-rdma/ramjet"
-	"github.com/ramjet-rdma/ramjet/kernel"
+	_ "github.com/ramjet-rdma/ramjet/kernel" // devices of the kernel
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
 // A program that uses the host's device if there is one, and says so if it takes Ramjet's software instead.
 func Example() {
-	dev, err := ramjet.Open("kernel:", ramjet.WithKernel(kernel.Open))
+	dev, err := ramjet.Open("kernel:")
 	if errors.Is(err, verbs.ErrNotFound) {
 		fmt.Fprintln(os.Stderr, err, "- going on in software")
 		dev, err = ramjet.Open("roce:")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ramjet-rdma/ramjet/internal/system/rdmasys"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -14,6 +15,9 @@ const (
 	Kind   = "kernel"
 	Prefix = Kind + ":"
 )
+
+// Whoever imports the package can open its devices by name.
+func init() { rdmasys.Open = Open }
 
 // absent says why there is no such device. It is verbs.ErrNotFound.
 type absent string

@@ -151,7 +151,7 @@ func localDevices() (found []localDevice, err error) {
 
 // inspect opens the device, queries its attributes and closes it.
 func (d *deviceInfo) inspect() error {
-	dev, err := ramjet.Open(d.Name, hardware()...)
+	dev, err := ramjet.Open(d.Name)
 	if err != nil {
 		return err
 	}

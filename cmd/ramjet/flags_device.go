@@ -136,7 +136,7 @@ func openDevice(name, pcap string, log io.Writer) (dev *verbs.Device, done func(
 	}
 	opts, err := tlsOptions(name, log)
 	if err == nil {
-		dev, err = ramjet.Open(name, append(append(opts, hardware()...), rec.options()...)...)
+		dev, err = ramjet.Open(name, append(opts, rec.options()...)...)
 	}
 	if err != nil {
 		rec.discard()

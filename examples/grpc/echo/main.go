@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/ramjet-rdma/ramjet"
-	"github.com/ramjet-rdma/ramjet/kernel"
+	_ "github.com/ramjet-rdma/ramjet/kernel" // devices of the kernel
 	"github.com/ramjet-rdma/ramjet/rnet"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -56,7 +56,7 @@ func main() {
 	device := flag.String("d", "roce:127.0.0.1", "device")
 	flag.Parse()
 
-	dev, err := ramjet.Open(*device, ramjet.WithKernel(kernel.Open))
+	dev, err := ramjet.Open(*device)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func Planned(file, shape string) (*fabricview.View, error) {
 	var t *topology.Topology
 	var err error
 	if file != "" {
-		t, err = infiniband.ReadTopology(file, 0)
+		t, err = fabric.ReadTopology(file, 0)
 	} else {
 		t, err = topology.Generate(shape)
 	}

@@ -52,6 +52,9 @@ type Simulation struct {
 	Record    link.Recorder // called with each frame sent, with the fabric's lock held
 }
 
+// Start starts a fabric and returns package infiniband's Fabric, whose adapters open as devices. That package sets it.
+var Start func(t *topology.Topology, o *Options) (any, error)
+
 // Fabric is a running fabric.
 type Fabric struct {
 	start  time.Time

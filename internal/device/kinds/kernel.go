@@ -164,11 +164,15 @@ func kernelGUID(device string) (uint64, error) {
 }
 
 func openKernel(n Name, o *Options) (*verbs.Device, error) {
-	if o.Kernel == nil {
-		return nil, fmt.Errorf("ramjet: %q: %w: the program is built without RDMA hardware. It has to name the package that is for it: "+
-			"import \"github.com/ramjet-rdma/ramjet/kernel\", and ramjet.Open(%q, ramjet.WithKernel(kernel.Open))", n.String(), verbs.ErrNotSupported, n.String())
+	open := o.Kernel
+	if open == nil {
+		open = rdmasys.Open
 	}
-	dev, err := o.Kernel(n.Address)
+	if open == nil {
+		return nil, fmt.Errorf("ramjet: %q: %w: the program is built without RDMA hardware. It has to name the package that is for it: "+
+			"import _ \"github.com/ramjet-rdma/ramjet/kernel\", or ramjet.WithKernel(kernel.Open)", n.String(), verbs.ErrNotSupported)
+	}
+	dev, err := open(n.Address)
 	if err != nil {
 		return nil, fmt.Errorf("ramjet: %q: %w", n.String(), err)
 	}

@@ -75,7 +75,7 @@ type Local struct {
 type Options struct {
 	Trace   *trace.Writer                            // receives every packet, or every stream
 	TLS     *tls.Config                              // for kinds with TLS, see iwarp.Options; nil: from the files named by the environment
-	Kernel  func(name string) (*verbs.Device, error) // opens devices of the kernel; nil: the program is built without
+	Kernel  func(name string) (*verbs.Device, error) // opens devices of the kernel; nil: as package kernel does, if the program has it
 	Log     *slog.Logger                             // receives failures of queue pairs; nil: nothing
 	Refused func(peer netip.AddrPort, err error)     // for kinds with TLS: called with peers that were rejected
 }

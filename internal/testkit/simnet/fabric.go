@@ -36,8 +36,12 @@ func (n *Net) NewFabric(shape string, seed uint64) (*Fabric, error) {
 	}
 	f := &Fabric{net: n, host: n.NewHost()}
 	sim := &fabric.Simulation{NewWaiter: func() fabric.Waiter { return &fabricWaiter{waiter: newWaiter(f.host)} }, Record: n.frame}
-	f.Fabric, err = infiniband.Start(t, &fabric.Options{Seed: seed, Simulation: sim, Manager: fabric.ManagerOptions{Event: n.managed}})
-	return f, err
+	running, err := fabric.Start(t, &fabric.Options{Seed: seed, Simulation: sim, Manager: fabric.ManagerOptions{Event: n.managed}})
+	if err != nil {
+		return nil, err
+	}
+	f.Fabric = running.(*infiniband.Fabric)
+	return f, nil
 }
 
 // AwaitActive waits until all links are active, as infiniband's does, and nothing else goes on when it returns.
