@@ -238,7 +238,7 @@ func FuzzCables(f *testing.F) {
 		seed(alive.append(nil), d.append(nil))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		f, err := Start(mustGenerate(t, "star:2", 2), &fabric.Options{NoManager: true})
+		f, err := run(mustGenerate(t, "star:2", 2), &fabric.Options{NoManager: true})
 		if err != nil {
 			t.Fatal(err)
 		}
