@@ -16,10 +16,15 @@ import (
 const expelWait = time.Millisecond
 
 // Expel returns when the peer is no longer at work in memory of this process, or has it no longer. It has lost rights
-// of its queue pair's.
+// of its queue pair's. Other memory than that of segments cannot be taken away: a peer that copies there by the system
+// is waited for, and no more.
 func (l *link) Expel() {
-	if l.domain != nil && l.peer != nil {
-		l.domain.expel(0, l)
+	if l.domain == nil || l.peer == nil {
+		return
+	}
+	l.domain.expel(0, l)
+	for end := time.Now().Add(expelWait); l.peer.Work()%2 == 1 && time.Now().Before(end); {
+		time.Sleep(expelWait / 50)
 	}
 }
 
