@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
@@ -71,7 +72,7 @@ func (n *network) Listen(at netip.AddrPort, backlog int) (softdev.Acceptor, erro
 func (a *acceptor) Own(owner any) { a.owner = owner }
 
 // ready lets peers in. They are reported when they have said who they are.
-func (a *acceptor) ready(f func(owner any, read, write bool)) int {
+func (a *acceptor) ready(f func(owner any, read, write bool)) (found int) {
 	for range acceptsAtOnce {
 		if a.listener == nil || a.failed != nil {
 			break
@@ -79,7 +80,7 @@ func (a *acceptor) ready(f func(owner any, read, write bool)) int {
 		sock, err := a.listener.Accept()
 		switch {
 		case err == nil:
-			a.let(sock)
+			found += a.let(sock, f)
 			continue
 		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
 			a.failed = err
@@ -89,25 +90,27 @@ func (a *acceptor) ready(f func(owner any, read, write bool)) int {
 		break
 	}
 	if a.failed == nil {
-		return 0
+		return found
 	}
 	f(a.owner, true, false)
-	return 1
+	return found + 1
 }
 
-// let makes a link to a peer.
-func (a *acceptor) let(sock *shmem.Socket) {
+// let makes a link to a peer, whose hello is mostly there already.
+func (a *acceptor) let(sock *shmem.Socket, f func(owner any, read, write bool)) int {
 	l, err := a.net.newLink(sock, a.at, netip.AddrPort{})
 	if err != nil {
 		a.failed = err
-		return
+		return 0
 	}
-	l.greets = a
+	l.greets, l.came = a, pollwait.Now()
 	a.arriving = append(a.arriving, l)
 	if len(a.arriving) > maxArriving {
 		a.arriving[0].release()
 		a.arriving = a.arriving[1:]
 	}
+	l.drain()
+	return a.greeted(l, f)
 }
 
 // greeted reports a link whose peer has said who it is.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
 	"github.com/ramjet-rdma/ramjet/internal/engine/local"
+	"github.com/ramjet-rdma/ramjet/internal/system/pollwait"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
@@ -34,13 +35,19 @@ type link struct {
 	ended    bool  // the peer has closed it, or has ended
 	inbox    []byte
 
+	knocks bool // as many peers wait at the listener as may: this side tries again
+
 	slot   int // in this process's doorbell
 	own    *shmem.Segment
-	greets *acceptor // waits for the peer's hello for it; nil: it has come, or this side dials
-	hello  bool      // the peer's hello has come
+	greets *acceptor        // waits for the peer's hello for it; nil: it has come, or this side dials
+	came   pollwait.Instant // when the acceptor let it in
+	hello  bool             // the peer's hello has come
 	theirs *shmem.Segment
 	device *device // of the peer
 	ring   uint32  // slot in the peer's doorbell
+
+	holds bool // the peer was told that its request waits for a queue pair
+	held  bool // the peer has told so
 
 	crosses bool // the system lets this process copy from and to the peer's memory
 
@@ -56,8 +63,17 @@ type link struct {
 
 // newLink makes this side of a link, and says so to the other.
 func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, error) {
-	l := &link{net: n, sock: sock, from: from, to: to, slot: -1}
-	var err error
+	l := &link{net: n, from: from, to: to, slot: -1}
+	if err := l.open(sock); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// open makes this side of a link over a socket, which it takes over. If that fails, nothing is left of the link.
+func (l *link) open(sock *shmem.Socket) (err error) {
+	n := l.net
+	l.sock = sock
 	if l.own, err = shmem.Create("ramjet-link", local.SegmentBytes, shmem.ReadWrite); err == nil {
 		err = n.follow(sock.FD(), l)
 	}
@@ -65,15 +81,15 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 		err = errNoSlot
 	}
 	if err == nil {
-		hello := message{kind: messageHello, slot: uint32(l.slot), from: from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
+		hello := message{kind: messageHello, slot: uint32(l.slot), from: l.from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
 		err = sock.Send(hello.append(nil), l.own.FD(), n.doorbellSeg.FD())
 	}
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		l.release()
-		return nil, err
+		return err
 	}
 	l.own.Forget()
-	return l, nil
+	return nil
 }
 
 var errNoSlot = fmt.Errorf("%w: the device has %d connections", unix.ENOBUFS, local.DoorbellSlots)
@@ -100,19 +116,29 @@ func (n *network) Dial(from, to netip.AddrPort, _ uint8) (softdev.Link, error) {
 	}
 	sock, err := n.place.Connect(to.String())
 	if err == nil {
-		var l *link
-		if l, err = n.newLink(sock, from, to); err == nil {
-			return l, nil
+		l, err := n.newLink(sock, from, to)
+		if err != nil {
+			return nil, err
 		}
-		return nil, err
+		return l, nil
 	}
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAGAIN) { // EAGAIN: as many wait as may
-		err = unix.ECONNREFUSED
+	l := &link{net: n, from: from, to: to, slot: -1}
+	if errors.Is(err, unix.EAGAIN) {
+		n.knockLater(l)
+		return l, nil
 	}
-	l := &link{net: n, from: from, to: to, slot: -1, failed: fmt.Errorf("connecting to %v: %w", to, err)}
-	l.Again()
+	l.fail(err)
 	n.Wake() // nobody there will say anything
 	return l, nil
+}
+
+// fail has the next Ready report that there is no connection.
+func (l *link) fail(err error) {
+	if errors.Is(err, unix.ENOENT) {
+		err = unix.ECONNREFUSED
+	}
+	l.failed = fmt.Errorf("connecting to %v: %w", l.to, err)
+	l.Again()
 }
 
 // DialNow is Dial that fails at once where nobody is. Another user is nobody.
@@ -178,6 +204,9 @@ func (l *link) read(b []byte, files []int) bool {
 	case messageFrame:
 		l.inbox = append(l.inbox, m.frame...)
 		return len(l.inbox) <= maxInbox
+	case messageHeld:
+		l.held = true
+		return true
 	case messageDirectory:
 		return l.remote.takeDirectory(l.net, files[0])
 	case messageSegment:
@@ -221,8 +250,18 @@ func (l *link) Connected() error {
 	return softdev.ErrAgain
 }
 
-// Starting returns false: the socket is connected at once.
-func (l *link) Starting() bool { return false }
+// Starting reports whether the peer's device has not seen the request. Its process lives, and may have to wait for a
+// processor.
+func (l *link) Starting() bool { return l.failed == nil && !l.ended && !l.held }
+
+// Hold tells the peer that its request has been seen, and waits.
+func (l *link) Hold() {
+	if l.sock != nil && !l.holds {
+		l.holds = true
+		m := message{kind: messageHeld}
+		l.sock.Send(m.append(nil)) // fails if the peer has ended
+	}
+}
 
 // Read returns bytes of the set-up.
 func (l *link) Read(pieces [][]byte) (n int, err error) {
@@ -372,7 +411,7 @@ func (l *link) release() {
 	if l.hot {
 		n.drop(l)
 	}
-	l.again, l.peer = false, nil
+	l.again, l.knocks, l.peer = false, false, nil
 	if l.slot >= 0 {
 		n.links[l.slot] = nil
 		n.free = append(n.free, l.slot)

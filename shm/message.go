@@ -11,6 +11,7 @@ import (
 //
 //	hello      who is there; with its segment of the link, and its doorbell, which also wakes it
 //	frame      bytes of the set-up, which is MPA's
+//	held       that a request in the set-up was seen, and waits for a queue pair that is not ready
 //	directory  the directory of the protection domain; with it
 //	segment    memory that a region is at the start of; with it
 //	drop       that memory is no longer used
@@ -24,6 +25,7 @@ const (
 	messageDirectory
 	messageSegment
 	messageDrop
+	messageHeld
 )
 
 // magic is at the start of a hello. The last byte is the version of all that is shared.
@@ -97,5 +99,5 @@ func (l *message) decode(b []byte) bool {
 		l.segment = binary.NativeEndian.Uint64(b)
 		return true
 	}
-	return l.kind == messageDirectory && len(b) == 0
+	return (l.kind == messageDirectory || l.kind == messageHeld) && len(b) == 0
 }

@@ -50,6 +50,7 @@ type network struct {
 	links       []*link // by slot; nil: the slot is free
 	free        []int   // slots
 	hot         []*link
+	knocking    knocking
 	leaving     []*leaver
 	again       []*link // to be reported by the next Ready, and what that leaves to the one after
 	pending     []*link
@@ -114,10 +115,14 @@ func (n *network) unfollow(fd int) {
 	unix.EpollCtl(n.epoll, unix.EPOLL_CTL_DEL, fd, nil) // fails if it is not in there
 }
 
-// Arriving reports whether a peer has come and not said who it is.
+// greetTime is how long others wait for a peer that has come and not said who it is.
+const greetTime = 10 * time.Second
+
+// Arriving reports whether a peer has come, not long ago, and not said who it is.
 func (n *network) Arriving() bool {
+	late := pollwait.Now() - pollwait.Instant(greetTime)
 	for a := range n.listeners {
-		if len(a.arriving) > 0 {
+		if k := len(a.arriving); k > 0 && a.arriving[k-1].came > late {
 			return true
 		}
 	}
@@ -149,6 +154,7 @@ func (n *network) Ready(f func(owner any, read, write bool)) (found int) {
 	})
 	if n.passes++; n.passes%askEvery == 0 || n.asked.Load() {
 		n.asked.Store(false)
+		n.knock()
 		found += n.ask(f)
 		found += n.lookAtCold(f)
 	}
@@ -275,6 +281,7 @@ func (n *network) Close() error {
 	if n.closed.Swap(true) {
 		return nil
 	}
+	n.knocking.stop()
 	for _, l := range n.links {
 		if l != nil {
 			l.release()

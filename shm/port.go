@@ -59,5 +59,6 @@ func (l port) Proposal() rdmap.Proposal {
 	return rdmap.Proposal{ULPDU: rdmap.MaxULPDU, IRD: maxDepth, ORD: maxDepth}
 }
 
-// SetupTime returns zero: a peer that is there answers at once.
-func (l port) SetupTime() time.Duration { return 0 }
+// SetupTime is how long a queue pair waits that the peer is to dial, which no process says. On a busy host the peer's
+// turn may be late.
+func (l port) SetupTime() time.Duration { return 4 * time.Second }

@@ -34,6 +34,7 @@ func newByteCarrier(d *StreamDevice) *byteCarrier {
 
 func (b *byteCarrier) workers() map[Worker]uint32 { return nil }
 func (b *byteCarrier) slotBits() int              { return 4 }
+func (b *byteCarrier) patient() bool              { return false }
 func (b *byteCarrier) shared() *queue.Device      { return &b.engine.Device }
 func (b *byteCarrier) publish()                   { b.counted = b.engine.Counters }
 func (b *byteCarrier) metrics() []verbs.Metric    { return b.counted.Metrics() }

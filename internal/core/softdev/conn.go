@@ -56,6 +56,7 @@ type conn struct {
 	qp         *streamQP
 	timer      timer
 	ready      bool
+	late       bool // the set-up has taken long, and the peer lives
 	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
 
 	listener    *streamListener         // the listener that accepted it
@@ -91,18 +92,16 @@ func (c *conn) notify(e verbs.StreamEvent) {
 
 // timedOut ends a phase that has taken too long.
 func (c *conn) timedOut() {
-	switch c.phase {
-	case closing:
+	switch {
+	case c.phase == closing, c.phase == running && c.qp.flow.draining():
 		c.end(false)
-	case running:
-		switch {
-		case c.qp.flow.draining():
-			c.end(false)
-		case c.link.Silent(), c.abandoned():
-			c.lost(errGone)
-		default:
-			c.dev.timers.set(&c.timer, c.dev.passTime()+c.qp.flow.check())
-		}
+	case c.phase == running && (c.link.Silent() || c.abandoned()):
+		c.lost(errGone)
+	case c.phase == running:
+		c.dev.timers.set(&c.timer, c.dev.passTime()+c.qp.flow.check())
+	case c.phase < awaitingAnswer && c.dev.carrier.patient() && !c.link.Ended():
+		c.late = true // on a busy host the peer has not had its turn yet
+		c.dev.timers.set(&c.timer, c.dev.passTime()+setupTime)
 	default:
 		c.fail(errTooLate)
 	}

@@ -64,11 +64,13 @@ func (c *conn) peerParam() verbs.StreamParam {
 	return verbs.StreamParam{PrivateData: bytes.Clone(c.setup.Private), IRD: c.setup.Depths.ORD, ORD: c.setup.Depths.IRD}
 }
 
+var errRejected = errors.New("rejected")
+
 // replyReceived handles the peer's reply.
 func (c *conn) replyReceived() {
 	if c.setup.Rejected() {
 		if c.failed != nil {
-			c.fail(errors.New("rejected"))
+			c.fail(errRejected)
 			return
 		}
 		c.notify(verbs.StreamEvent{Type: verbs.StreamRejected, Param: c.peerParam()})

@@ -19,6 +19,9 @@ type carrier interface {
 	shared() *queue.Device
 	// equip gives a queue pair its engine and its flow.
 	equip(q *streamQP, c queue.Config)
+	// patient reports whether the set-up of a stream waits for as long as the peer's process lives, of whose end the
+	// network tells.
+	patient() bool
 	// loop makes the link of a queue pair to itself.
 	loop() (Link, error)
 	// datagrams returns the datagrams of UD queue pairs; nil: there are none.

@@ -66,6 +66,11 @@ func (h *HalfOpen[T]) Remove(peer netip.Addr, v T) {
 	h.sources[s] = slices.Delete(all, i, i+1)
 }
 
+// Any reports whether f holds for an element that a peer's source has begun.
+func (h *HalfOpen[T]) Any(peer netip.Addr, f func(T) bool) bool {
+	return slices.ContainsFunc(h.sources[sourceOf(peer)], func(o halfOpen[T]) bool { return f(o.v) })
+}
+
 // Full reports whether there are more elements than room.
 func (h *HalfOpen[T]) Full() bool { return h.n > h.max }
 

@@ -55,6 +55,7 @@ func NewMemory(name, kind string, guid uint64, oneSided string, eventsOnly bool,
 
 func (m *memoryCarrier) slotBits() int           { return 6 }
 func (m *memoryCarrier) shared() *queue.Device   { return &m.engine.Device }
+func (m *memoryCarrier) patient() bool           { return true }
 func (m *memoryCarrier) loop() (Link, error)     { return m.net.Loop() }
 func (m *memoryCarrier) datagrams() *datagrams   { return m.ud }
 func (m *memoryCarrier) scans() bool             { return false }

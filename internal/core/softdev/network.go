@@ -61,7 +61,7 @@ type Link interface {
 	// Connected returns ErrAgain while the link is being established, and then why it could not be.
 	Connected() error
 	// Starting reports whether the link is still being set up although the peer may have answered, as
-	// with TLS and SCTP.
+	// with TLS and SCTP, or the peer's device has not seen the request, as between processes of one host.
 	Starting() bool
 	// Read fills pieces one after the other with what has arrived. ErrAgain means that nothing has,
 	// io.EOF that nothing follows.

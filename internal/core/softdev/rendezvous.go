@@ -26,7 +26,7 @@ const (
 	rendezvousPort  = 47910
 	rendezvousMagic = "RamjetQP"
 	rendezvousLen   = len(rendezvousMagic) + 16
-	maxEarly        = 1024                               // requests that came before their queue pairs were ready
+	maxEarly        = 1 << 14                            // requests that came before their queue pairs were ready
 	redialMin       = clock.Time(time.Millisecond)       // time between attempts, doubled
 	redialMax       = clock.Time(256 * time.Millisecond) // up to this
 )
@@ -181,7 +181,8 @@ func (q *streamQP) firstPSN() verbs.PSN {
 }
 
 // redialLater makes another attempt a little later.
-func (q *streamQP) redialLater(error) {
+func (q *streamQP) redialLater(err error) {
+	q.nobody = errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errRejected)
 	if !q.canConnect() {
 		return
 	}
@@ -205,9 +206,14 @@ func (d *StreamDevice) handleRendezvous(c *conn) {
 	d.rendezvous.early[m] = c
 	d.rendezvous.waiting.Add(m.peer, c)
 	if d.match(c); d.rendezvous.waiting.Full() {
-		oldest, _ := d.rendezvous.waiting.Oldest()
-		d.rendezvous.forget(oldest)
-		oldest.reject(nil)
+		d.rendezvous.endEarly()
+	}
+}
+
+// endEarly ends the oldest request that came early, of the peer that has the most. That makes another attempt.
+func (r *rendezvous) endEarly() {
+	if c, ok := r.waiting.Oldest(); ok {
+		c.end(true)
 	}
 }
 
@@ -224,6 +230,9 @@ func (d *StreamDevice) match(c *conn) {
 	a := q.engine.Attr()
 	if !q.canConnect() || q.conn != nil || a.DestQPN != n.from || a.AH.DGID.Addr() != c.link.PeerAddr().Addr().Unmap() ||
 		n.fromPSN != unknownPSN && a.RQPSN != n.fromPSN {
+		if l, ok := c.link.(MemoryLink); ok {
+			l.Hold()
+		}
 		return // it waits
 	}
 	d.rendezvous.forget(c)

@@ -29,6 +29,7 @@ type streamQP struct {
 	waitTimer     timer // ends the wait of work requests for a stream
 	waitPartsLeft int   // parts of that wait that are left
 	attempt       uint
+	nobody        bool // the last attempt found no device at the peer's address
 }
 
 func (d *StreamDevice) newQP(domain memory.PD, init *verbs.QPInit) (queuePair, error) {
@@ -152,7 +153,11 @@ func (q *streamQP) waitTime() clock.Time {
 	case a.Timeout == 0:
 		return 0
 	}
-	return max((4096*clock.Time(a.RetryCount+1))<<a.Timeout, clock.Time(q.dev.net.SetupTime()))
+	retries := (4096 * clock.Time(a.RetryCount+1)) << a.Timeout
+	if q.nobody {
+		return retries
+	}
+	return max(retries, clock.Time(q.dev.net.SetupTime()))
 }
 
 // startWaitPart begins the next part of the wait.
@@ -170,21 +175,24 @@ func (q *streamQP) waitExpired() {
 		}
 		return
 	}
-	peer := q.engine.Attr().AH.DGID.Addr()
-	if q.dev.net.Arriving() {
+	if q.settingUp() {
 		q.startWait()
 		return
-	}
-	for c := range q.dev.conns {
-		if (c.phase == dialing || c.phase == awaitingRequest) && c.link.Starting() && c.link.PeerAddr().Addr().Unmap() == peer {
-			q.startWait()
-			return
-		}
 	}
 	if q.engine.Waiting() {
 		q.engine.Lost(false)
 		q.applyState()
 	}
+}
+
+// settingUp reports whether a stream to the peer is being set up, and waits for what only processors and the network
+// have to do.
+func (q *streamQP) settingUp() bool {
+	d := q.dev
+	if c := q.conn; c != nil && c.phase <= awaitingReply && c.link.Starting() {
+		return true
+	}
+	return d.net.Arriving() || d.rendezvous.listener.silent.Any(q.engine.Attr().AH.DGID.Addr(), func(c *conn) bool { return !c.late && c.link.Starting() })
 }
 
 func (q *streamQP) received() {

@@ -56,6 +56,9 @@ func (l *streamListener) accept() {
 			case l.silent.Len() > acceptsAtOnce:
 				l.dropOldest()
 				continue
+			case l.dev.rendezvous.waiting.Len() > acceptsAtOnce:
+				l.dev.rendezvous.endEarly()
+				continue
 			}
 			l.acc.Watch(false)
 			l.dev.timers.set(&l.again, l.dev.passTime()+acceptPause)
