@@ -79,8 +79,8 @@ func (a *acceptor) ready(f func(owner any, read, write bool)) (found int) {
 		}
 		sock, err := a.listener.Accept()
 		switch {
-		case err == nil:
-			found += a.let(sock, f)
+		case err == nil, errors.Is(err, shmem.ErrDescriptors):
+			found += a.let(sock, err, f)
 			continue
 		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
 			a.failed = err
@@ -96,14 +96,15 @@ func (a *acceptor) ready(f func(owner any, read, write bool)) (found int) {
 	return found + 1
 }
 
-// let makes a link to a peer, whose hello is mostly there already.
-func (a *acceptor) let(sock *shmem.Socket, f func(owner any, read, write bool)) int {
-	l, err := a.net.newLink(sock, a.at, netip.AddrPort{})
-	if err != nil {
+// let makes a link to a peer, whose hello is mostly there already. Nothing but the socket is used for him before.
+// full is why there is no room for him, as he is told then.
+func (a *acceptor) let(sock *shmem.Socket, full error, f func(owner any, read, write bool)) int {
+	l := &link{net: a.net, sock: sock, from: a.at, slot: -1, greets: a, came: pollwait.Now(), failed: full}
+	if err := a.net.follow(sock.FD(), l); err != nil {
 		a.failed = err
+		l.release()
 		return 0
 	}
-	l.greets, l.came = a, pollwait.Now()
 	a.arriving = append(a.arriving, l)
 	if len(a.arriving) > maxArriving {
 		a.arriving[0].release()
@@ -127,7 +128,11 @@ func (a *acceptor) greeted(l *link, f func(owner any, read, write bool)) int {
 	l.greets = nil
 	if !l.hello {
 		l.release()
-		return 0
+		if a.failed == nil {
+			return 0
+		}
+		f(a.owner, true, false)
+		return 1
 	}
 	a.come = append(a.come, l)
 	f(a.owner, true, false)

@@ -189,7 +189,7 @@ func TestDatagramsAwaitRoom(t *testing.T) {
 	_, err = e.Join(nil)
 	noError(t, err)
 	const awaitsHead = requestsAt + 8
-	until("the wish for room", func() bool { return atomic.LoadUint32((*uint32)(unsafe.Pointer(&e.theirs.Bytes()[awaitsHead]))) != 0 })
+	until("the wish for room", func() bool { return atomic.LoadUint32((*uint32)(unsafe.Pointer(&e.theirs[awaitsHead]))) != 0 })
 }
 
 // TestDatagramsFlood sends more than there are receives for: the rest is dropped and counted.
@@ -227,7 +227,7 @@ func TestDatagramsRogue(t *testing.T) {
 		r.until("the hello", func() bool { return l.Connected() == nil })
 		_, err = r.Join(nil)
 		noError(t, err)
-		r.ring, err = local.NewSender(r.own.Bytes()[requestsAt:], requestRing)
+		r.ring, err = local.NewSender(r.own[requestsAt:], requestRing)
 		noError(t, err)
 		body := make([]byte, 24)
 		r.say(kind, body)

@@ -19,7 +19,7 @@ func TestDoorbellOfOthers(t *testing.T) {
 			for !a.net.Arm() { // now the link is cold
 				pass()
 			}
-			ring, err := local.NewSender(b.own.Bytes()[requestsAt:], requestRing)
+			ring, err := local.NewSender(b.own[requestsAt:], requestRing)
 			noError(t, err)
 			if body, err := ring.Reserve(8, sendMessage); err != nil || body == nil {
 				t.Fatalf("there is no room: %v", err)
@@ -55,8 +55,8 @@ func TestColdInParts(t *testing.T) {
 	last := len(a.net.links) - 1
 	a.net.links[0], a.net.links[last] = nil, l
 	t.Cleanup(func() { a.net.links[0], a.net.links[last] = l, nil })
-	l.theirs.Bytes()[requestsAt+256] = 1 // a message
-	a.net.ring()                         // the alarm
+	l.theirs[requestsAt+256] = 1 // a message
+	a.net.ring()                 // the alarm
 	passes := 0
 	for found := 0; found == 0; passes++ {
 		if passes > 4 {

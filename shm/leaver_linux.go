@@ -15,10 +15,10 @@ import (
 // leaver is the peer of a closed link that is still at work in memory of this process. Regions that end
 // wait for it; the end of the link does not, which would wait under the device's lock.
 type leaver struct {
-	net    *network
-	peer   *local.Peer // nil: it has finished
-	sock   *shmem.Socket
-	theirs *shmem.Segment
+	net  *network
+	peer *local.Peer // nil: it has finished
+	sock *shmem.Socket
+	seg  *shmem.Segment // of the link
 }
 
 // maxLeaving is how many leavers are kept in view.
@@ -32,11 +32,11 @@ func (l *link) leave() {
 		n.leaving[i].release()
 		n.leaving = slices.Delete(n.leaving, i, i+1)
 	}
-	l.left = &leaver{net: n, peer: l.peer, sock: l.sock, theirs: l.theirs}
+	l.left = &leaver{net: n, peer: l.peer, sock: l.sock, seg: l.seg}
 	n.leaving = append(n.leaving, l.left)
 	n.owners[int32(l.sock.FD())] = l.left
 	unix.EpollCtl(n.epoll, unix.EPOLL_CTL_MOD, l.sock.FD(), &unix.EpollEvent{Fd: int32(l.sock.FD())}) // only the peer's end; fails if it has ended
-	l.sock, l.theirs = nil, nil
+	l.sock, l.seg = nil, nil
 }
 
 // surplus returns which leaver gives way to another: the first of the process that has most, so that
@@ -75,7 +75,7 @@ func (v *leaver) release() {
 	if v.peer != nil {
 		v.net.unfollow(v.sock.FD())
 		v.sock.Close()
-		v.theirs.Close()
+		v.seg.Close()
 		v.peer = nil
 	}
 }

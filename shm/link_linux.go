@@ -23,28 +23,31 @@ const (
 	maxInbox = 16 << 10
 	// lettersAtOnce is how many messages are read in one go.
 	lettersAtOnce = 256
+	// partBytes is what each side has of a link's segment, in bytes.
+	partBytes = (local.SegmentBytes + 4095) &^ 4095
 )
 
-// link is the connection to a queue pair of a process: a socket, and a segment of each side.
+// link is the connection to a queue pair of a process: a socket, and a segment.
 type link struct {
 	net      *network
 	sock     *shmem.Socket // nil: the link was closed, or could not be made
 	owner    any
 	from, to netip.AddrPort
-	failed   error // why it could not be made
+	failed   error // why it could not be made, also as the peer says, or cannot be
 	ended    bool  // the peer has closed it, or has ended
 	inbox    []byte
 
 	knocks bool // as many peers wait at the listener as may: this side tries again
 
-	slot   int // in this process's doorbell
-	own    *shmem.Segment
+	slot   int              // in this process's doorbell
+	seg    *shmem.Segment   // of both sides: that which dials makes it, and writes to its first half
+	own    []byte           // the half that this side writes to
+	theirs []byte           // the other
 	greets *acceptor        // waits for the peer's hello for it; nil: it has come, or this side dials
 	came   pollwait.Instant // when the acceptor let it in
 	hello  bool             // the peer's hello has come
-	theirs *shmem.Segment
-	device *device // of the peer
-	ring   uint32  // slot in the peer's doorbell
+	device *device          // of the peer
+	ring   uint32           // slot in the peer's doorbell
 
 	holds bool // the peer was told that its request waits for a queue pair
 	held  bool // the peer has told so
@@ -61,7 +64,7 @@ type link struct {
 	idle  int
 }
 
-// newLink makes this side of a link, and says so to the other.
+// newLink makes a link that this side dials, and says so to the other.
 func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, error) {
 	l := &link{net: n, from: from, to: to, slot: -1}
 	if err := l.open(sock); err != nil {
@@ -70,26 +73,37 @@ func (n *network) newLink(sock *shmem.Socket, from, to netip.AddrPort) (*link, e
 	return l, nil
 }
 
-// open makes this side of a link over a socket, which it takes over. If that fails, nothing is left of the link.
+// open makes the segment of a link that this side dials, and hands it over a socket, which becomes the link's. If that
+// fails, nothing is left of the link.
 func (l *link) open(sock *shmem.Socket) (err error) {
-	n := l.net
 	l.sock = sock
-	if l.own, err = shmem.Create("ramjet-link", local.SegmentBytes, shmem.ReadWrite); err == nil {
-		err = n.follow(sock.FD(), l)
-	}
-	if err == nil && !n.takeSlot(l) {
-		err = errNoSlot
+	if l.seg, err = shmem.Create("ramjet-link", 2*partBytes, shmem.ReadWrite); err == nil {
+		err = l.net.follow(sock.FD(), l)
 	}
 	if err == nil {
-		hello := message{kind: messageHello, slot: uint32(l.slot), from: l.from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
-		err = sock.Send(hello.append(nil), l.own.FD(), n.doorbellSeg.FD())
+		l.own, l.theirs = l.seg.Bytes()[:partBytes], l.seg.Bytes()[partBytes:]
+		err = l.greet(l.seg.FD())
 	}
-	if err != nil && !errors.Is(err, unix.EPIPE) {
+	if err != nil {
 		l.release()
 		return err
 	}
-	l.own.Forget()
+	l.seg.Forget()
 	return nil
+}
+
+// greet takes a slot of the doorbell, and says hello with it.
+func (l *link) greet(files ...int) error {
+	n := l.net
+	if !n.takeSlot(l) {
+		return errNoSlot
+	}
+	hello := message{kind: messageHello, slot: uint32(l.slot), from: l.from, probe: uint64(uintptr(unsafe.Pointer(probe))), value: *probe}
+	err := l.sock.Send(hello.append(nil), append(files, n.doorbellSeg.FD())...)
+	if errors.Is(err, unix.EPIPE) {
+		return nil // the link has ended, as its reader will see
+	}
+	return err
 }
 
 var errNoSlot = fmt.Errorf("%w: the device has %d connections", unix.ENOBUFS, local.DoorbellSlots)
@@ -194,13 +208,20 @@ func (l *link) drain() {
 // read takes a message and its descriptors. It returns false if the peer must not send it.
 func (l *link) read(b []byte, files []int) bool {
 	var m message
-	if !m.decode(b) || len(files) != m.kind.files() || l.hello == (m.kind == messageHello) {
+	if !m.decode(b) || len(files) != m.kind.files(l.greets != nil) || l.hello == m.kind.first() {
 		shmem.CloseAll(files)
 		return false
 	}
 	switch m.kind {
 	case messageHello:
-		return l.greet(&m, files)
+		if l.failed != nil {
+			shmem.CloseAll(files)
+			return l.refuse(l.failed)
+		}
+		return l.meet(&m, files)
+	case messageRefused:
+		l.failed = fmt.Errorf("connecting to %v: %w: its process %v", l.to, unix.ENOBUFS, m.limit)
+		return false
 	case messageFrame:
 		l.inbox = append(l.inbox, m.frame...)
 		return len(l.inbox) <= maxInbox
@@ -216,20 +237,26 @@ func (l *link) read(b []byte, files []int) bool {
 	return true
 }
 
-// greet takes the peer's hello.
-func (l *link) greet(m *message, files []int) bool {
-	var err error
-	if l.theirs, err = shmem.Map(files[0], local.SegmentBytes, local.SegmentBytes, shmem.ReadWrite); err != nil {
-		unix.Close(files[1])
-		return false
-	}
-	if l.device, err = l.net.meet(files[1]); err != nil {
-		return false
-	}
-	l.ring, l.hello, l.crosses = m.slot, true, l.net.copies && l.sock.Hold() && crosses(l.sock.PID(), m.probe, m.value)
+// meet takes the peer's hello, and answers it if the peer has dialed. It returns false if that ends the link.
+func (l *link) meet(m *message, files []int) bool {
+	doorbell := files[len(files)-1]
 	if l.greets != nil {
 		l.to = m.from
+		var err error
+		if l.seg, err = shmem.Map(files[0], 2*partBytes, 2*partBytes, shmem.ReadWrite); err != nil {
+			unix.Close(doorbell)
+			return l.refuse(err)
+		}
+		l.own, l.theirs = l.seg.Bytes()[partBytes:], l.seg.Bytes()[:partBytes]
 	}
+	var err error
+	if l.device, err = l.net.meet(doorbell); err == nil && l.greets != nil {
+		err = l.greet()
+	}
+	if err != nil {
+		return l.refuse(err)
+	}
+	l.ring, l.hello, l.crosses = m.slot, true, l.net.copies && l.sock.Hold() && crosses(l.sock.PID(), m.probe, m.value)
 	return true
 }
 
@@ -296,10 +323,10 @@ func (l *link) Write(pieces [][]byte) (int, error) {
 
 // Join lets the peer use what is published in a domain, if there is one.
 func (l *link) Join(d softdev.Domain) (*local.Peer, error) {
-	if l.sock == nil && l.own != l.theirs || !l.hello {
+	if l.seg == nil || !l.hello {
 		return nil, unix.ENOTCONN
 	}
-	peer, err := local.NewPeer(l.own.Bytes(), l.theirs.Bytes(), l)
+	peer, err := local.NewPeer(l.own, l.theirs, l)
 	if err != nil {
 		return nil, err
 	}
@@ -422,12 +449,10 @@ func (l *link) release() {
 		l.sock.Close()
 		l.sock = nil
 	}
-	for _, s := range []*shmem.Segment{l.own, l.theirs} {
-		if s != nil {
-			s.Close()
-		}
+	if l.seg != nil {
+		l.seg.Close()
+		l.seg, l.own, l.theirs = nil, nil, nil
 	}
-	l.own, l.theirs = nil, nil
 	l.offer.end(l)
 	l.remote.end(n)
 	if l.device != nil {

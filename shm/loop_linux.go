@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/softdev"
-	"github.com/ramjet-rdma/ramjet/internal/engine/local"
 	"github.com/ramjet-rdma/ramjet/internal/system/shmem"
 )
 
-// Loop makes the link of a queue pair to itself, which has no socket: both sides' segment is one, so that
+// Loop makes the link of a queue pair to itself, which has no socket: both sides have one half of a segment, so that
 // what the queue pair sends is what it receives. It is not told of its own memory, and asks itself.
 func (n *network) Loop() (softdev.MemoryLink, error) {
 	at := netip.AddrPortFrom(n.addr, 0)
@@ -26,11 +25,11 @@ func (n *network) Loop() (softdev.MemoryLink, error) {
 
 func (l *link) loop() (err error) {
 	n := l.net
-	if l.own, err = shmem.Create("ramjet-link", local.SegmentBytes, shmem.ReadWrite); err != nil {
+	if l.seg, err = shmem.Create("ramjet-link", partBytes, shmem.ReadWrite); err != nil {
 		return err
 	}
-	l.theirs = l.own
-	l.own.Forget()
+	l.own, l.theirs = l.seg.Bytes(), l.seg.Bytes()
+	l.seg.Forget()
 	if !n.takeSlot(l) {
 		return errNoSlot
 	}

@@ -9,9 +9,11 @@ import (
 
 // Processes say to each other, through the socket of a link:
 //
-//	hello      who is there; with its segment of the link, and its doorbell, which also wakes it
+//	hello      who is there; with the segment of the link, from the side that dials, and its doorbell, which also
+//	           wakes it
 //	frame      bytes of the set-up, which is MPA's
 //	held       that a request in the set-up was seen, and waits for a queue pair that is not ready
+//	refused    that there is no room for the link, and which limit says so
 //	directory  the directory of the protection domain; with it
 //	segment    memory that a region is at the start of; with it
 //	drop       that memory is no longer used
@@ -26,6 +28,7 @@ const (
 	messageSegment
 	messageDrop
 	messageHeld
+	messageRefused
 )
 
 // magic is at the start of a hello. The last byte is the version of all that is shared.
@@ -40,13 +43,20 @@ type message struct {
 	value   uint64         // hello: what is there
 	frame   []byte
 	segment uint64 // segment, drop
+	limit   limit  // refused
 }
 
-// files returns how many descriptors a message of a kind comes with.
-func (k messageKind) files() int {
+// first reports whether messages of a kind are the first of a link.
+func (k messageKind) first() bool { return k == messageHello || k == messageRefused }
+
+// files returns how many descriptors a message of a kind comes with. dials says that it is of the side that dials.
+func (k messageKind) files(dials bool) int {
 	switch k {
 	case messageHello:
-		return 2
+		if dials {
+			return 2
+		}
+		return 1
 	case messageDirectory, messageSegment:
 		return 1
 	}
@@ -66,6 +76,8 @@ func (l *message) append(b []byte) []byte {
 		b = binary.NativeEndian.AppendUint64(b, l.value)
 	case messageFrame:
 		b = append(b, l.frame...)
+	case messageRefused:
+		b = append(b, byte(l.limit))
 	case messageSegment, messageDrop:
 		b = binary.NativeEndian.AppendUint64(b, l.segment)
 	}
@@ -92,6 +104,12 @@ func (l *message) decode(b []byte) bool {
 	case messageFrame:
 		l.frame = b
 		return len(b) > 0
+	case messageRefused:
+		if len(b) != 1 {
+			return false
+		}
+		l.limit = limit(b[0])
+		return true
 	case messageSegment, messageDrop:
 		if len(b) != 8 {
 			return false

@@ -147,7 +147,7 @@ func TestLateSegment(t *testing.T) {
 func TestLeftAtWork(t *testing.T) {
 	for _, ends := range []bool{true, false} {
 		a, b := newEnds(t)
-		work := b.own.Bytes()[atWork:]
+		work := b.own[atWork:]
 		binary.NativeEndian.PutUint32(work, 1)
 		a.link.Close(true)
 		busy := 0
@@ -177,7 +177,7 @@ func TestLeftAtWork(t *testing.T) {
 // nobody asks who is at work.
 func TestLeaverEnds(t *testing.T) {
 	a, b := newEnds(t)
-	binary.NativeEndian.PutUint32(b.own.Bytes()[atWork:], 1)
+	binary.NativeEndian.PutUint32(b.own[atWork:], 1)
 	a.link.Close(true)
 	if a.look(); len(a.net.leaving) != 1 {
 		t.Fatalf("%d are leaving", len(a.net.leaving))
@@ -195,7 +195,7 @@ func TestLeaverEnds(t *testing.T) {
 // TestSurplus has many peers leave: a process drives out its own.
 func TestSurplus(t *testing.T) {
 	a, b := newEnds(t)
-	binary.NativeEndian.PutUint32(b.own.Bytes()[atWork:], 1)
+	binary.NativeEndian.PutUint32(b.own[atWork:], 1)
 	a.link.Close(true)
 	one := a.net.leaving[0]
 	other := *one

@@ -79,7 +79,7 @@ func newRogue(t *testing.T) (*rogue, *cm.Conn) {
 	if _, err := r.Join(r.domain); err != nil {
 		t.Fatal(err)
 	}
-	if r.ring, err = local.NewSender(r.own.Bytes()[requestsAt:], requestRing); err != nil {
+	if r.ring, err = local.NewSender(r.own[requestsAt:], requestRing); err != nil {
 		t.Fatal(err)
 	}
 	c := <-conns
@@ -148,7 +148,7 @@ func TestAnswersToNobody(t *testing.T) {
 // does not: the connection has ended meanwhile.
 func TestCloseAtWork(t *testing.T) {
 	r, _ := newRogue(t)
-	work := (*uint32)(unsafe.Pointer(&r.own.Bytes()[atWork]))
+	work := (*uint32)(unsafe.Pointer(&r.own[atWork]))
 	atomic.StoreUint32(work, 1)
 	var finished atomic.Bool
 	closed := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/ramjet-rdma/ramjet/internal/system/mappings"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -19,11 +20,18 @@ func MapShared(fd uintptr, offset int64, size int, writable bool) (buf []byte, u
 	if writable {
 		prot |= syscall.PROT_WRITE
 	}
+	if err := mappings.Take(); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", verbs.ErrNoMemory, err)
+	}
 	b, err := syscall.Mmap(int(fd), offset, size, prot, syscall.MAP_SHARED)
 	if err != nil {
+		mappings.Give()
 		return nil, nil, fmt.Errorf("mapping %d bytes of the file from %d on: %w", size, offset, err)
 	}
-	return b, func() { syscall.Munmap(b) }, nil
+	return b, func() {
+		syscall.Munmap(b)
+		mappings.Give()
+	}, nil
 }
 
 // allocate maps size bytes, page-aligned.

@@ -57,7 +57,7 @@ type conn struct {
 	timer      timer
 	ready      bool
 	late       bool // the set-up has taken long, and the peer lives
-	goneChecks int // checks in a row that found the peer gone and the stream waiting for a receive
+	goneChecks int  // checks in a row that found the peer gone and the stream waiting for a receive
 
 	listener    *streamListener         // the listener that accepted it
 	events      func(verbs.StreamEvent) // gets its events; nil: nobody

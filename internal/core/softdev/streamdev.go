@@ -84,7 +84,7 @@ func (d *StreamDevice) metrics() []verbs.Metric {
 	d.view.Lock()
 	defer d.view.Unlock()
 	return append(d.carrier.metrics(),
-		verbs.Metric{Name: "accept_no_room", Unit: verbs.UnitEvents, Help: "times that the system had no room for a peer's link", Value: d.counted.noRoom},
+		verbs.Metric{Name: "accept_no_room", Unit: verbs.UnitEvents, Help: "times that there was no room for a peer's link", Value: d.counted.noRoom},
 		verbs.Metric{Name: "accept_dropped", Unit: verbs.UnitEvents, Help: "links that said nothing and went for others", Value: d.counted.dropped})
 }
 

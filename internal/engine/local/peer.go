@@ -9,7 +9,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
-// Each side of a connection makes a segment for the other:
+// Each side of a connection has a part of shared memory that it writes to:
 //
 //	0      what the other side may do to this one's memory by itself: see gate
 //	4      not 0: the side has ended the connection between two messages
@@ -41,7 +41,7 @@ const (
 	atRequests    = 128
 	atResponses   = atRequests + ringHeader + requestBytes
 
-	// SegmentBytes is how large a segment each side of a connection makes, in bytes.
+	// SegmentBytes is how large the part of each side is, in bytes.
 	SegmentBytes = atResponses + ringHeader + responseBytes
 )
 
@@ -80,8 +80,8 @@ type Peer struct {
 	watched bool // and the peer is to wake it for that, too
 }
 
-// NewPeer returns the other side, for two segments of [SegmentBytes] that are new and mapped for
-// writing, and the peer's memory. They are one segment for a queue pair that is its own peer.
+// NewPeer returns the other side, for two parts of [SegmentBytes] that are new and mapped for
+// writing, and the peer's memory. They are one for a queue pair that is its own peer.
 func NewPeer(own, theirs []byte, m Memory) (*Peer, error) {
 	p := &Peer{own: own, theirs: theirs, memory: m}
 	var err error

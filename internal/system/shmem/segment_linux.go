@@ -9,6 +9,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ramjet-rdma/ramjet/internal/system/mappings"
 )
 
 // Rights are what a peer may do with a segment.
@@ -32,7 +34,8 @@ type Segment struct {
 // touches what is missing gets SIGBUS.
 const fixed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// Create makes a segment of size zero bytes, at least one, rounded up to pages. With ReadOnly the
+// Create makes a segment of size zero bytes, at least one, rounded up to pages. [mappings.ErrFull] and
+// [ErrDescriptors] mean that the process has as many as it may. With ReadOnly the
 // system refuses every other mapping that can be written to, also to peers that open the descriptor
 // anew (F_SEAL_FUTURE_WRITE, Linux 5.1). name is what /proc/PID/maps shows.
 func Create(name string, size int, peers Rights) (*Segment, error) {
@@ -46,6 +49,10 @@ func Create(name string, size int, peers Rights) (*Segment, error) {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
 	s := &Segment{fd: fd}
+	if err := spare(fd); err != nil {
+		s.Close()
+		return nil, err
+	}
 	if err := s.prepare(fd, size, peers); err != nil {
 		s.Close()
 		return nil, err
@@ -57,8 +64,8 @@ func (s *Segment) prepare(fd, size int, peers Rights) (err error) {
 	if err = unix.Ftruncate(fd, int64(size)); err != nil {
 		return os.NewSyscallError("ftruncate", err)
 	}
-	if s.mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return os.NewSyscallError("mmap", err)
+	if s.mem, err = mmap(fd, size, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return err
 	}
 	seals := fixed
 	if peers == ReadOnly {
@@ -115,7 +122,18 @@ func mapSealed(fd, least, most int, rights Rights) ([]byte, error) {
 	if rights == ReadWrite {
 		prot |= unix.PROT_WRITE
 	}
-	mem, err := unix.Mmap(fd, 0, int(st.Size), prot, unix.MAP_SHARED)
+	return mmap(fd, int(st.Size), prot)
+}
+
+// mmap maps a segment, of the process's budget.
+func mmap(fd, size, prot int) ([]byte, error) {
+	if err := mappings.Take(); err != nil {
+		return nil, err
+	}
+	mem, err := unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED)
+	if err != nil {
+		mappings.Give()
+	}
 	return mem, os.NewSyscallError("mmap", err)
 }
 
@@ -148,6 +166,7 @@ func (s *Segment) Close() error {
 	if s.mem != nil {
 		err = os.NewSyscallError("munmap", unix.Munmap(s.mem))
 		s.mem = nil
+		mappings.Give()
 	}
 	return errors.Join(err, s.Forget())
 }

@@ -76,13 +76,17 @@ func (p Place) Listen(name string, backlog int) (*Listener, error) {
 func (d *Listener) FD() int { return d.fd }
 
 // Accept returns the next peer. unix.EAGAIN means that there is none, an [ErrOtherUser] that one was
-// turned away.
+// turned away. With an [ErrDescriptors] there is a peer, to be told that there is no room for him.
 func (d *Listener) Accept() (*Socket, error) {
 	fd, _, err := unix.Accept4(d.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("accept", err)
 	}
-	return takeSocket(fd)
+	s, err := takeSocket(fd)
+	if err == nil {
+		err = spare(fd)
+	}
+	return s, err
 }
 
 // Close closes the listener. Peers stay.
@@ -100,9 +104,13 @@ func (p Place) Connect(name string) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Connect(fd, p.sockaddr(name)); err != nil {
+	err = spare(fd)
+	if err == nil {
+		err = os.NewSyscallError("connect", unix.Connect(fd, p.sockaddr(name)))
+	}
+	if err != nil {
 		unix.Close(fd)
-		return nil, os.NewSyscallError("connect", err)
+		return nil, err
 	}
 	return takeSocket(fd)
 }
