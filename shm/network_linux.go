@@ -118,11 +118,11 @@ func (n *network) unfollow(fd int) {
 // greetTime is how long others wait for a peer that has come and not said who it is.
 const greetTime = 10 * time.Second
 
-// Arriving reports whether a peer has come, not long ago, and not said who it is.
+// Arriving reports whether a peer waits to be let in, or has come, not long ago, and not said who it is.
 func (n *network) Arriving() bool {
 	late := pollwait.Now() - pollwait.Instant(greetTime)
 	for a := range n.listeners {
-		if k := len(a.arriving); k > 0 && a.arriving[k-1].came > late {
+		if k := len(a.arriving); k > 0 && a.arriving[k-1].came > late || a.listener.Pending() {
 			return true
 		}
 	}

@@ -89,6 +89,13 @@ func (d *Listener) Accept() (*Socket, error) {
 	return s, err
 }
 
+// Pending reports whether a peer waits to be let in.
+func (d *Listener) Pending() bool {
+	fds := [...]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}}
+	n, err := unix.Ppoll(fds[:], &unix.Timespec{}, nil)
+	return n > 0 && err == nil
+}
+
 // Close closes the listener. Peers stay.
 func (d *Listener) Close() error {
 	if d.file != nil {
