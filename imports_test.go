@@ -88,7 +88,7 @@ var layers = map[string][]string{
 	"internal/testkit/simnet":      {"infiniband", "internal/engine/ibta", "internal/core/clock", "internal/core/fabric", "internal/core/memory", "internal/engine/link", "internal/engine/node", "internal/engine/rdmap", "internal/engine/sm", "internal/engine/topology", "internal/core/softdev", "trace", "verbs", "wire/"},
 	"internal/app/connect":         {"cm", "verbs"},
 	"internal/app/perf":            {"cm", "internal/app/connect", "internal/app/perf/baseline", "internal/app/units", "verbs"},
-	"regcache":                     {"internal/system/mapwatch", "verbs"},
+	"regcache":                     {"internal/system/mappings", "internal/system/mapwatch", "verbs"},
 	"rnet":                         {"cm", "internal/engine/rsocket", "verbs"},
 	"internal/engine/rsocket":      {},
 	"internal/app/filecopy":        {"cm", "verbs"},

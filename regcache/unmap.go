@@ -3,6 +3,7 @@
 package regcache
 
 import (
+	"github.com/ramjet-rdma/ramjet/internal/system/mappings"
 	"github.com/ramjet-rdma/ramjet/internal/system/mapwatch"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
@@ -40,7 +41,7 @@ func (c *Cache) follow(e *entry) {
 		return
 	}
 	c.watches.Lock()
-	err := c.maps.Watch(e.from, e.to)
+	err := c.cut(e)
 	c.watches.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,6 +54,23 @@ func (c *Cache) follow(e *entry) {
 		e.out = true
 		c.index.remove(e)
 	}
+}
+
+// cut watches an entry's pages, which cuts their mapping in three. watches is held.
+func (c *Cache) cut(e *entry) error {
+	if err := mappings.Take(); err != nil {
+		return err
+	}
+	if err := mappings.Take(); err != nil {
+		mappings.Give()
+		return err
+	}
+	err := c.maps.Watch(e.from, e.to)
+	if err != nil {
+		mappings.Give()
+		mappings.Give()
+	}
+	return err
 }
 
 // unfollow ends that for the pages of a closed entry, except for those that entries of the index have. An
@@ -80,4 +98,6 @@ func (c *Cache) unfollow(e *entry) {
 	for _, r := range free {
 		c.maps.Unwatch(r[0], r[1])
 	}
+	mappings.Give()
+	mappings.Give()
 }

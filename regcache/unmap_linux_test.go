@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ramjet-rdma/ramjet/internal/system/mappings"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -250,4 +251,41 @@ func BenchmarkMapped(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A process that has as many mappings as it may keeps no region whose watch would cut one. What is cut is given
+// back with the region.
+func TestNoMappings(t *testing.T) {
+	f, c := newWatching(t, Options{})
+	mem := mapped(t, 3, unix.MAP_PRIVATE)
+	taken := 0
+	for mappings.Take() == nil {
+		if taken++; taken > 1<<24 {
+			t.Skip("the system has no limit to speak of")
+		}
+	}
+	defer func() {
+		for range taken {
+			mappings.Give()
+		}
+	}()
+	use := func() {
+		h := get(t, c, mem[page:][:page])
+		h.Release()
+	}
+	if use(); c.Stats().Unwatched != 1 {
+		t.Errorf("with no mapping left: %+v", c.Stats())
+	}
+	for range 2 {
+		mappings.Give()
+		taken--
+	}
+	for range 2 { // the second time with what the first gave back
+		use()
+		if n, _ := f.count(); n != 1 || c.Stats().Unwatched != 1 {
+			t.Errorf("%d regions: %+v", n, c.Stats())
+		}
+		c.Forget(mem)
+	}
+	unix.Munmap(mem)
 }
