@@ -129,7 +129,7 @@ var rooms = map[string][]string{
 	"internal/core/":        {"cm", "cmd/ramjet", "infiniband", "internal/app/capture", "internal/app/dash", "internal/app/fabriccontrol", "internal/app/live", "internal/core/", "internal/device/", "internal/engine/", "internal/system/statsocket", "internal/testkit/", "iwarp", "kernel", "roce", "roce1", "shm"},
 	"internal/core/softdev": {"cmd/ramjet", "infiniband", "internal/testkit/", "iwarp", "roce", "roce1", "shm"},
 	"internal/engine/":      {"cm", "infiniband", "internal/app/fabriccontrol", "internal/app/fabricview", "internal/core/fabric", "internal/core/softdev", "internal/device/madclient", "internal/engine/", "internal/engine/topology", "internal/testkit/", "iwarp", "rnet", "roce", "roce1", "shm"},
-	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/doctor", "internal/app/live", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
+	"internal/system/":      {"cmd/ramjet", "infiniband", "internal/app/dash", "internal/app/doctor", "internal/app/live", "internal/core/memory", "internal/device/kinds", "internal/system/", "internal/testkit/machines", "iwarp", "kernel", "regcache", "roce", "roce1", "shm"},
 	"internal/testkit/":     {"internal/testkit/"},
 }
 
