@@ -24,7 +24,7 @@ const atUsed = 64
 // begin has the rogue begin an operation in a region, as an honest peer does, and returns the memory.
 func (r *rogue) begin(at verbs.Remote, n int) []byte {
 	r.t.Helper()
-	own := r.own.Bytes()[atUsed:]
+	own := r.own[atUsed:]
 	binary.NativeEndian.PutUint64(own[8:], at.Addr)
 	binary.NativeEndian.PutUint64(own[16:], uint64(n))
 	binary.NativeEndian.PutUint64(own, uint64(at.Key))
@@ -46,7 +46,7 @@ func (r *rogue) begin(at verbs.Remote, n int) []byte {
 }
 
 // done ends it.
-func (r *rogue) done() { binary.NativeEndian.PutUint64(r.own.Bytes()[atUsed:], 0) }
+func (r *rogue) done() { binary.NativeEndian.PutUint64(r.own[atUsed:], 0) }
 
 // TestStoppedInTheMiddle takes a right away from a peer that is stopped in the middle of a WRITE. What it writes when
 // it goes on is not seen; what the program has in the region stays, and it can be used.

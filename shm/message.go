@@ -32,7 +32,7 @@ const (
 )
 
 // magic is at the start of a hello. The last byte is the version of all that is shared.
-const magic = "RJSHM\x07"
+const magic = "RJSHM\x08"
 
 // message is what a message says.
 type message struct {
