@@ -292,6 +292,9 @@ func (l *link) Hold() {
 
 // Read returns bytes of the set-up.
 func (l *link) Read(pieces [][]byte) (n int, err error) {
+	if len(l.inbox) == 0 {
+		l.drain()
+	}
 	for _, p := range pieces {
 		k := copy(p, l.inbox)
 		l.inbox = l.inbox[k:]

@@ -122,7 +122,7 @@ const greetTime = 10 * time.Second
 func (n *network) Arriving() bool {
 	late := pollwait.Now() - pollwait.Instant(greetTime)
 	for a := range n.listeners {
-		if k := len(a.arriving); k > 0 && a.arriving[k-1].came > late || a.listener.Pending() {
+		if k := len(a.arriving); k > 0 && a.arriving[k-1].came > late || len(a.come) > 0 || a.listener.Pending() {
 			return true
 		}
 	}

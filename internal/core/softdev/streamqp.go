@@ -189,6 +189,9 @@ func (q *streamQP) waitExpired() {
 // have to do.
 func (q *streamQP) settingUp() bool {
 	d := q.dev
+	if c := q.conn; c != nil && c.phase == awaitingReply {
+		c.readSetup() // this process may have been late: the reply may be there
+	}
 	if c := q.conn; c != nil && c.phase <= awaitingReply && c.link.Starting() {
 		return true
 	}
