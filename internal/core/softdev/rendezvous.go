@@ -27,7 +27,6 @@ const (
 	rendezvousMagic = "RamjetQP"
 	rendezvousLen   = len(rendezvousMagic) + 16
 	maxEarly        = 1024                               // requests that came before their queue pairs were ready
-	maxEarlyLocal   = 1 << 14                            // those between processes of one host, which leave the program descriptors
 	redialMin       = clock.Time(time.Millisecond)       // time between attempts, doubled
 	redialMax       = clock.Time(256 * time.Millisecond) // up to this
 )
@@ -50,11 +49,7 @@ type rendezvousKey struct {
 
 func (r *rendezvous) open(d *StreamDevice) error {
 	r.addr, r.early = d.net.Info(1).GIDTable[0].GID.Addr(), make(map[rendezvousKey]*conn)
-	room := maxEarly
-	if d.carrier.patient() {
-		room = maxEarlyLocal
-	}
-	r.waiting, r.bits = NewHalfOpen[*conn](room), d.carrier.slotBits()
+	r.waiting, r.bits = NewHalfOpen[*conn](d.halfOpen(maxEarly)), d.carrier.slotBits()
 	for r.slot = range 1 << r.bits {
 		l, err := d.listen(netip.AddrPortFrom(r.addr, uint16(rendezvousPort+r.slot)), 4096)
 		if err == nil {

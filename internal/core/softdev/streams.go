@@ -31,10 +31,22 @@ func (d *StreamDevice) listen(at netip.AddrPort, backlog int) (*streamListener, 
 	if err != nil {
 		return nil, err
 	}
-	l := &streamListener{dev: d, acc: acc, silent: NewHalfOpen[*conn](maxSilent), waiting: NewHalfOpen[*conn](backlog)}
+	l := &streamListener{dev: d, acc: acc, silent: NewHalfOpen[*conn](d.halfOpen(maxSilent)), waiting: NewHalfOpen[*conn](backlog)}
 	l.again.fire = func() { acc.Watch(true) }
 	acc.Own(l)
 	return l, nil
+}
+
+// maxHalfOpenLocal is how many links of peers on the same host wait for one of the two sides. When many connect at
+// once on a busy host, all of them may have to; the network leaves descriptors and mappings to the program.
+const maxHalfOpenLocal = 1 << 14
+
+// halfOpen returns how many links may be half open, of which a device on a network has some.
+func (d *StreamDevice) halfOpen(some int) int {
+	if d.carrier.patient() {
+		return maxHalfOpenLocal
+	}
+	return some
 }
 
 // acceptsAtOnce limits the links accepted in a turn.
