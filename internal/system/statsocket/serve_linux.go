@@ -63,7 +63,9 @@ func follow(devices int) {
 			return // it cannot be seen, but works
 		}
 		server = l
-		go serve(l)
+		readers := make(chan *net.UnixConn, maxQueued)
+		go serve(l, readers)
+		go answerAll(readers)
 		if l, err := listen(n.packets()); err == nil { // else its packets cannot be seen
 			packets = newPacketServer(l)
 			go packets.serve()
@@ -86,11 +88,9 @@ func listen(at string) (*net.UnixListener, error) {
 	return l, err
 }
 
-// serve accepts readers until the listener is closed. A goroutine of their own answers them.
-func serve(l *net.UnixListener) {
-	readers := make(chan *net.UnixConn, maxQueued)
+// serve accepts readers until the listener is closed. Another goroutine answers them.
+func serve(l *net.UnixListener, readers chan<- *net.UnixConn) {
 	defer close(readers)
-	go answerAll(readers)
 	for {
 		c, err := accept(l)
 		if err != nil {
