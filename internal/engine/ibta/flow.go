@@ -20,7 +20,8 @@ type Flow struct {
 	inflight int
 	reads    int // bytes of READ responses asked for
 	lines    [numLines]queue.Ring[*QP]
-	users    int // queue pairs connected to that host
+	users    int        // queue pairs connected to that host
+	heardAt  clock.Time // when something was last acknowledged or answered
 }
 
 // line is what a queue pair waits for.
@@ -109,12 +110,14 @@ func (f *Flow) sent(now clock.Time, q *QP) {
 // acked gives the room of n bytes of requests back; ask follows.
 func (f *Flow) acked(now clock.Time, n int) {
 	f.inflight -= n
+	f.heardAt = now
 	f.control.Arrived(now, n)
 }
 
 // responseArrived gives the room of n bytes of READ responses back; ask follows.
 func (f *Flow) responseArrived(now clock.Time, n int) {
 	f.reads -= n
+	f.heardAt = now
 	f.control.Arrived(now, n)
 }
 

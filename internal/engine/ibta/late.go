@@ -20,9 +20,10 @@ type Network interface {
 
 // lateness is what a requester knows of an acknowledgement that has not come in time.
 type lateness struct {
-	losses   uint64 // of the network, when it was last found that something may be lost
-	overdue  bool   // a timeout has passed and nothing was sent again: nothing is lost
-	unproven bool   // went back for a timeout: what was not acknowledged may have been only late
+	losses    uint64 // of the network, when it was last found that something may be lost
+	overdue   bool   // a timeout has passed and nothing was sent again: nothing is lost
+	unproven  bool   // went back for a timeout: what was not acknowledged may have been only late
+	restarted bool   // the timer began again because the device had no processor when it expired
 }
 
 // unattended is how late a device notices a timeout at most while it has a processor. It is longer than a program
@@ -30,17 +31,21 @@ type lateness struct {
 const unattended = clock.Time(2 * time.Millisecond)
 
 // onlyLate reports whether an acknowledgement that was due says nothing of a loss. The transport timer starts
-// again where the device had no processor, because what it sent may have left only now (IBTA 9.7.6.1.3 lets it
-// take up to four times its value), where packets are still on this host, and where the network has lost none.
-// Time without a processor is neither the peer's silence nor part of a round trip.
+// again, once, where the device had no processor, because what it sent may have left only now (IBTA 9.7.6.1.3 lets
+// it take up to four times its value). It starts again where packets to a peer that acknowledges nothing at all are
+// still on this host: where it acknowledges others, these are their packets. And it does where the network has lost
+// none. Time without a processor is neither the peer's silence nor part of a round trip.
 func (q *QP) onlyLate(now, due clock.Time) bool {
 	r, network := &q.req, q.Device.Network
 	if behind := now - due; behind >= unattended {
 		r.progressAt += behind
 		r.rtt.sentAt = 0
-		return true
+		if !r.late.restarted {
+			r.late.restarted = true
+			return true
+		}
 	}
-	if q.path.Path.Holds() {
+	if q.path.Flow.heardAt < due-r.wait && q.path.Path.Holds() {
 		return true
 	}
 	if network == nil {
@@ -77,5 +82,5 @@ func (q *QP) noteLate() {
 		q.Counts.LateAcks++
 		q.Device.Counters.LateAcks++
 	}
-	l.overdue = false
+	l.overdue, l.restarted = false, false
 }

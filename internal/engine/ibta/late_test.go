@@ -3,10 +3,12 @@
 package ibta_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
+	"github.com/ramjet-rdma/ramjet/internal/engine/ibta"
 	"github.com/ramjet-rdma/ramjet/verbs"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
 )
@@ -190,5 +192,59 @@ func TestSpuriousTimeoutOfRead(t *testing.T) {
 	s.wantWC(1, verbs.Success)
 	s.wantWC(2, verbs.Success)
 	s.wantLate(1, 1)
+	s.idle()
+}
+
+// What is on this host says nothing where the peer acknowledges what others send: it has read beyond.
+func TestHeldForOthers(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.host.holds = true
+	other := s.host.newRC(16)
+	join(t, other, s.peer.newRC(16), verbs.MTU256)
+	s.post(s.send(1, 1))
+	s.out = nil
+	s.now += clock.Time(time.Millisecond)
+	if _, err := other.PostSend([]verbs.SendWR{s.send(2, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	b := ibta.NewBatch(limits(1 << 20))
+	for other.NextPackets(s.now, b) {
+		s.now += clock.Time(time.Millisecond)
+		var p ib.Packet
+		o := b.Packet(0)
+		raw := slices.Concat(o.Head, slices.Concat(o.Payload...), o.Tail)
+		if err := p.Decode(raw[:len(raw)-4]); err != nil {
+			t.Fatal(err)
+		}
+		ack := s.packet(ib.OpAck, p.PSN, 0)
+		ack.DestQP = other.Num
+		if r := other.HandlePacket(s.now, ack, arrival); r != ibta.Taken {
+			t.Fatalf("the acknowledgement of the other queue pair: %v", r)
+		}
+	}
+	s.pass(10 * time.Millisecond)
+	s.want(ib.OpSendOnly, 100)
+	s.wantLate(0, 1)
+}
+
+// A device that is always late sends again all the same, and gives its peer up.
+func TestAlwaysNoticedLate(t *testing.T) {
+	s := start(t, verbs.RC)
+	s.post(s.send(1, 1))
+	s.out = nil
+	for range 200 {
+		due := s.q.Deadline()
+		if due == 0 {
+			break
+		}
+		s.now = due + clock.Time(5*time.Millisecond)
+		s.q.HandleTimeout(s.now)
+		s.drain()
+	}
+	if len(s.out) < 3 {
+		t.Errorf("sent again %d times", len(s.out))
+	}
+	s.out = nil
+	s.wantWC(1, verbs.RetryExceeded)
 	s.idle()
 }

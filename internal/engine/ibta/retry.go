@@ -277,7 +277,7 @@ func (q *QP) rewind() {
 		r.askedEnd = r.unacked()
 	}
 	r.once, r.rtt.again = r.high, true
-	r.late.overdue, r.late.unproven = false, false
+	r.late = lateness{losses: r.late.losses}
 	q.leaveFlow()
 }
 
