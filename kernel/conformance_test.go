@@ -6,6 +6,7 @@ package kernel_test
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"strings"
@@ -78,8 +79,9 @@ func ownDevices(t *testing.T) (names []string) {
 	if os.Getenv("RAMJET_LIBIBVERBS") == "" {
 		t.Skip("RAMJET_LIBIBVERBS does not name Ramjet's libibverbs.so.1, as cabi/build.sh builds it")
 	}
-	for _, d := range strings.Split(os.Getenv("RAMJET_DEVICES"), ",") {
-		names = append(names, strings.ReplaceAll(d, ":", "_"))
+	for i, d := range strings.Split(os.Getenv("RAMJET_DEVICES"), ",") {
+		kind, _, _ := strings.Cut(d, ":") // all are of one
+		names = append(names, fmt.Sprint(kind, i))
 	}
 	return names
 }
