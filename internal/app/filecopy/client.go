@@ -33,7 +33,7 @@ func Dial(ctx context.Context, dev *verbs.Device, address string, timeout time.D
 		}
 		return nil, err
 	}
-	return &Client{link: link{conn}}, nil
+	return &Client{link: newLink(conn, nil)}, nil
 }
 
 // Close ends the connection.

@@ -263,7 +263,7 @@ func TestBadServers(t *testing.T) {
 				conn, err := l.Accept(b.ctx)
 				for _, m := range messages {
 					if err == nil {
-						err = link{conn}.send(b.ctx, m)
+						err = newLink(conn, nil).send(b.ctx, m)
 					}
 				}
 				served <- err

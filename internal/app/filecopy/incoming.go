@@ -37,6 +37,7 @@ type incoming struct {
 	mapped   bool
 	chain    *chain
 	granted  int              // segments
+	window   int              // how many may be granted at a time: more when the client writes them
 	segments map[int]*segment // granted and not yet added to the chain
 	arrived  map[int]bool     // those of them that are written
 	failure  error            // told to the client
@@ -46,7 +47,7 @@ type incoming struct {
 // newIncoming finds the existing contents.
 func newIncoming(root *os.Root, pd *verbs.PD, name string, m open) (*incoming, error) {
 	in := &incoming{root: root, pd: pd, file: m.File, name: name, partial: partialName(name), size: int64(m.Size), attr: m.attr,
-		chain: newChain(), segments: map[int]*segment{}, arrived: map[int]bool{}, keep: true}
+		chain: newChain(), segments: map[int]*segment{}, arrived: map[int]bool{}, window: 1, keep: true}
 	there, err := root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -204,6 +205,7 @@ func (in *incoming) written(n int) (ok bool, err error) {
 		return false, nil
 	}
 	in.arrived[n] = true
+	in.window = min(2*in.window, window)
 	for in.arrived[in.chain.next] {
 		n := in.chain.next
 		seg := in.segments[n]

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
@@ -18,7 +19,22 @@ import (
 const probeAfter = 5 * time.Second
 
 // link sends and receives messages.
-type link struct{ conn *cm.Conn }
+type link struct {
+	conn   *cm.Conn
+	active func()                  // called for each; nil: a client's
+	reason *atomic.Pointer[string] // why the peer ends the connection, once it has said so
+}
+
+func newLink(conn *cm.Conn, active func()) link {
+	return link{conn, active, new(atomic.Pointer[string])}
+}
+
+// note notes a message.
+func (l link) note() {
+	if l.active != nil {
+		l.active()
+	}
+}
 
 // connOptions are the options of both sides' connections: more receives than messages can be in
 // flight, so nobody has to wait.
@@ -27,7 +43,11 @@ func connOptions() []cm.Option {
 }
 
 func (l link) send(ctx context.Context, m message) error {
-	return lost(ctx, l.conn.Send(ctx, m.append(nil)))
+	err := l.conn.Send(ctx, m.append(nil))
+	if err == nil {
+		l.note()
+	}
+	return l.lost(ctx, err)
 }
 
 // recv waits for the next message.
@@ -39,29 +59,61 @@ func (l link) recv(ctx context.Context) (message, error) {
 		if err == nil {
 			m, err := parse(b.Bytes())
 			b.Release()
+			if f, ok := m.(failure); ok && f.File == everyFile {
+				l.reason.Store(&f.Text)
+				return nil, l.lost(ctx, io.EOF)
+			}
+			if err == nil {
+				l.note()
+			}
 			return m, err
 		}
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return nil, lost(ctx, err)
+			return nil, l.lost(ctx, err)
 		}
 		// Any live peer's device acknowledges a WRITE of no bytes.
 		if _, err := l.conn.Do(ctx, &verbs.SendWR{Op: verbs.Write}); err != nil {
-			return nil, lost(ctx, err)
+			return nil, l.lost(ctx, err)
 		}
 	}
 }
 
-// lost turns an error of the connection into ErrLost.
-func lost(ctx context.Context, err error) error {
+// lost turns an error of the connection into ErrLost, with the reason that the peer gave.
+func (l link) lost(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	}
+	if l.reason.Load() == nil && l.active == nil {
+		l.farewell(ctx)
+	}
+	switch why := l.reason.Load(); {
+	case why != nil:
+		return fmt.Errorf("%w: the peer says: %s", ErrLost, Printable(*why))
 	case errors.Is(err, io.EOF):
 		return ErrLost
 	}
 	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
+// farewell looks for the reason among the messages that came before the connection ended.
+func (l link) farewell(ctx context.Context) {
+	limit, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for {
+		b, err := l.conn.Recv(limit)
+		if err != nil {
+			return
+		}
+		m, _ := parse(b.Bytes())
+		b.Release()
+		if f, ok := m.(failure); ok && f.File == everyFile {
+			l.reason.Store(&f.Text)
+			return
+		}
+	}
 }
 
 // answer waits for the next message about the file of that number; 0 is no file.

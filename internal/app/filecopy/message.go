@@ -24,6 +24,9 @@ const (
 	maxSums    = (maxMessage - 16) / sha256.Size // in one have
 )
 
+// everyFile is the number of no file: a failure of it is why the connection ends.
+const everyFile = math.MaxUint32
+
 // digest is a SHA-256.
 type digest = [sha256.Size]byte
 
@@ -101,7 +104,7 @@ type (
 	info    struct{ Kind FileKind } // answers stat
 	done    struct{ File uint32 }   // answers mkdir, setAttr and finish
 	failure struct {                // answers anything
-		File uint32
+		File uint32 // everyFile: the connection ends
 		Text string
 	}
 	have struct { // answers open; several until Total sums have been sent

@@ -173,7 +173,7 @@ func (p *put) writeSegment(ctx context.Context, g grant) error {
 	}
 	to := verbs.Remote{Addr: g.Addr, Key: verbs.Key(g.Key)}
 	if err := p.conn.Write(ctx, seg.mr.SGE(0, n), to); err != nil {
-		return lost(ctx, err)
+		return p.lost(ctx, err)
 	}
 	if err := p.send(ctx, written{p.file, g.Segment}); err != nil {
 		return err

@@ -3,11 +3,14 @@
 package filecopy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -22,6 +25,10 @@ type Server struct {
 
 	mu   sync.Mutex
 	busy map[string]chan struct{} // names being written; closed when done
+
+	clients clients
+	limit   int          // of clients; 0: maxClients
+	granted atomic.Int64 // segments
 }
 
 // Event is an event of a server.
@@ -39,10 +46,13 @@ func Listen(dev *verbs.Device, address string) (*cm.Listener, error) {
 	return cm.Listen(dev, address, connOptions()...)
 }
 
-// Serve serves the clients of a listener until ctx ends.
+// Serve serves the clients of a listener until ctx ends. When there are too many, the one that has been idle longest gives
+// way to the next.
 func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	limit := cmp.Or(s.limit, maxClients)
+	places := make(chan struct{}, limit+limit/4+1) // of clients, and of those that give way
 	for {
 		r, err := l.Next(ctx)
 		if err != nil {
@@ -52,8 +62,16 @@ func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 			r.Reject([]byte("this is `ramjet serve`, version 2 of its protocol: the client has another"))
 			continue
 		}
+		n, here, err := s.clients.enter(ctx, limit)
+		if err != nil {
+			r.Reject([]byte(err.Error()))
+			continue
+		}
+		places <- struct{}{} // who gives way needs a few seconds at most
 		wg.Go(func() {
-			if err := s.serve(ctx, r); err != nil {
+			defer func() { <-places }()
+			defer n.leave()
+			if err := s.serve(ctx, here, n, r); err != nil {
 				s.tell(Event{Peer: r.PeerAddr(), Err: err})
 			}
 		})
@@ -66,33 +84,47 @@ func (s *Server) tell(e Event) {
 	}
 }
 
-// serve serves one client. Its keys are valid only in its own protection domain.
-func (s *Server) serve(ctx context.Context, r *cm.Request) error {
+// farewellTime is how long a client that gives way has to take the reason.
+const farewellTime = time.Second
+
+// serve serves one client, until it gives way, which ends here. Its keys are valid only in its own protection domain.
+func (s *Server) serve(ctx, here context.Context, n *client, r *cm.Request) error {
 	pd, err := r.ID().Device().AllocPD()
 	if err != nil {
 		r.Reject([]byte("the server has no resources"))
 		return err
 	}
 	defer pd.Close()
-	conn, err := r.Accept(ctx, cm.WithPD(pd))
-	if ctx.Err() != nil {
+	conn, err := r.Accept(here, cm.WithPD(pd))
+	if here.Err() != nil {
+		if err == nil {
+			conn.Close()
+		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	s.tell(Event{Peer: conn.PeerAddr()})
-	c := &session{link: link{conn}, srv: s, pd: pd}
-	if err = c.run(ctx); ctx.Err() != nil {
+	c := &session{link: newLink(conn, n.active), srv: s, pd: pd}
+	err = c.run(here)
+	switch {
+	case ctx.Err() != nil:
 		err = errStopped
+	case here.Err() != nil:
+		err = errIdle
+		limit, cancel := context.WithTimeout(ctx, farewellTime)
+		c.send(limit, failure{everyFile, err.Error()})
+		cancel()
 	}
 	conn.Close()
 	if c.in != nil {
 		c.in.interrupted()
+		c.count(0)
 		s.release(c.in.name)
 		s.tell(Event{Peer: conn.PeerAddr(), Name: c.in.name, Err: err})
 	}
-	if ctx.Err() != nil || errors.Is(err, ErrLost) {
+	if here.Err() != nil || errors.Is(err, ErrLost) {
 		return nil // as every connection ends
 	}
 	return err

@@ -21,7 +21,8 @@ type session struct {
 	srv *Server
 	pd  *verbs.PD
 	in  *incoming // the file being written; nil: none
-	buf []byte    // to read files with
+
+	counted int // its segments in the server's count
 
 	gaveUp *uint32 // the last file that it could not send: what the client said before it knew is ignored
 	told   error   // the last failure that the peer was told
@@ -205,15 +206,17 @@ func (c *session) open(ctx context.Context, m open) error {
 // offer sends the client the digests of the existing contents.
 func (c *session) offer(ctx context.Context) error {
 	in := c.in
-	if c.buf == nil {
-		c.buf = make([]byte, 1<<20)
+	var buf []byte
+	if in.offered > 0 {
+		buf = make([]byte, 1<<20)
 	}
 	h := have{File: in.file, Total: uint32(in.offered)}
 	for chain := newChain(); chain.next < in.offered; {
 		in.states = append(in.states, chain.clone())
-		if err := chain.read(ctx, in.basis, in.size, c.buf); err != nil {
+		if err := chain.read(ctx, in.basis, in.size, buf); err != nil {
 			return c.broken(ctx, err)
 		}
+		c.note() // the client waits for this
 		h.Sums = append(h.Sums, chain.sum())
 		if chain.next == in.offered {
 			in.states = append(in.states, chain)
@@ -243,12 +246,16 @@ func (c *session) begin(ctx context.Context, first int) error {
 // grant grants the client memory, as long as there are segments.
 func (c *session) grant(ctx context.Context) error {
 	in := c.in
-	for in.granted < segments(in.size) && in.granted < in.chain.next+window {
+	for in.granted < segments(in.size) && in.granted < in.chain.next+in.window {
+		if len(in.segments) > 0 && c.srv.granted.Load() >= maxSegments {
+			break // it goes on when one of them is written
+		}
 		n := in.granted
 		seg, err := in.grant(n)
 		if err != nil {
 			return c.broken(ctx, err)
 		}
+		c.count(len(in.segments))
 		r := seg.mr.Remote()
 		if err := c.send(ctx, grant{in.file, uint32(n), r.Addr, uint32(r.Key), uint32(seg.mr.Len())}); err != nil {
 			return err
@@ -257,9 +264,16 @@ func (c *session) grant(ctx context.Context) error {
 	return nil
 }
 
+// count tells the server how many segments are granted now.
+func (c *session) count(n int) {
+	c.srv.granted.Add(int64(n - c.counted))
+	c.counted = n
+}
+
 // written handles a segment that the client has written.
 func (c *session) written(ctx context.Context, n int) error {
 	ok, err := c.in.written(n)
+	c.count(len(c.in.segments))
 	switch {
 	case !ok:
 		return fmt.Errorf("%w: segment %d is written that was not granted", errMessage, n)
@@ -298,6 +312,7 @@ func (c *session) end(err error) {
 		in.interrupted()
 	}
 	c.in = nil
+	c.count(0)
 	c.srv.release(in.name)
 	c.srv.tell(Event{Peer: c.conn.PeerAddr(), Name: in.name, Size: in.size, Kept: in.kept, Err: err})
 }

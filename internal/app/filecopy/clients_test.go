@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fewClients makes a server take 8 clients at a time.
+func fewClients(s *Server) { s.limit, s.Report = 8, nil }
+
+// TestManySilentClients: silent clients, which have said nothing, asked for something or opened a file, do not keep others
+// from copying, and do not end a copy.
+func TestManySilentClients(t *testing.T) {
+	for _, kind := range []string{"mute", "asked", "opened"} {
+		t.Run(kind, func(t *testing.T) {
+			b := newBench(t, fewClients)
+			var silent []*Client
+			come := func(n int) {
+				for range n {
+					c := b.dial()
+					silent = append(silent, c)
+					switch kind {
+					case "asked":
+						_, err := c.Stat(b.ctx, "x")
+						b.ok(err)
+					case "opened":
+						b.ok(c.send(b.ctx, open{File: 1, Size: 20 * segmentSize, Name: fmt.Sprint("silent ", len(silent))}))
+						_, err := c.answer(b.ctx, 1)
+						b.ok(err)
+					}
+				}
+			}
+			path, data := b.source("honest", 10*segmentSize)
+			come(20)
+			c := b.dial()
+			next := time.Now()
+			_, err := c.Put(b.ctx, path, "honest", func(int64) {
+				if kind == "mute" && time.Now().After(next) {
+					come(1)
+					next = time.Now().Add(10 * time.Millisecond)
+				}
+			})
+			b.ok(err)
+			b.same(path, "honest", data)
+			if kind == "opened" { // the first has given way long ago
+				_, err = silent[0].answer(b.ctx, 1)
+				if err == nil {
+					_, err = silent[0].answer(b.ctx, 1)
+				}
+			} else {
+				_, err = silent[0].Stat(b.ctx, "x")
+			}
+			if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), errIdle.Error()) {
+				t.Errorf("the silent client is told: %v", err)
+			}
+		})
+	}
+}
+
+// TestSilentClientHoldsLittle: memory for one segment is granted at first.
+func TestSilentClientHoldsLittle(t *testing.T) {
+	var s *Server
+	b := newBench(t, func(it *Server) { s = it })
+	c := b.dial()
+	b.ok(c.send(b.ctx, open{File: 1, Size: 20 * segmentSize, Name: "silent"}))
+	for range 2 { // have, grant
+		_, err := c.answer(b.ctx, 1)
+		b.ok(err)
+	}
+	if _, err := c.Stat(b.ctx, "x"); err != nil { // what was granted is known now
+		t.Fatal(err)
+	}
+	if n := s.granted.Load(); n != 1 {
+		t.Errorf("%d segments are granted", n)
+	}
+	path, _ := b.source("honest", 10*segmentSize)
+	_, err := b.dial().Put(b.ctx, path, "honest", nil)
+	b.ok(err)
+	if n := s.granted.Load(); n != 1 {
+		t.Errorf("%d segments are granted after a copy", n)
+	}
+	c.Close()
+	for s.granted.Load() != 0 {
+		if b.ctx.Err() != nil {
+			t.Fatal("the segment of a client that left is kept")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestSegmentsInAll: beyond the limit of all segments a client still copies, one at a time.
+func TestSegmentsInAll(t *testing.T) {
+	var s *Server
+	b := newBench(t, func(it *Server) { s = it })
+	s.granted.Store(maxSegments)
+	path, data := b.source("file", 5*segmentSize+1)
+	c := b.dial()
+	_, err := c.Put(b.ctx, path, "file", func(int64) {
+		if n := s.granted.Load(); n > maxSegments+1 {
+			t.Errorf("%d segments are granted", n)
+		}
+	})
+	b.ok(err)
+	b.same(path, "file", data)
+	if n := s.granted.Load(); n != maxSegments {
+		t.Errorf("%d segments are granted after the copy", n)
+	}
+}
+
+// TestWhoGivesWay: clients of 4 at a time, by what they did and how long ago.
+func TestWhoGivesWay(t *testing.T) {
+	const limit = 4
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		ages  [limit]time.Duration
+		spoke [limit]bool
+		want  int // -1: nobody
+	}{
+		{"all active", [4]time.Duration{0, 1, 2, 3}, [4]bool{true, true, true, true}, -1},
+		{"idle", [4]time.Duration{0, 2 * idleAfter, idleAfter, 0}, [4]bool{true, true, true, true}, 1},
+		{"mute for long", [4]time.Duration{0, 9 * idleAfter, idleAfter, 0}, [4]bool{true, true, false, true}, 2},
+		{"has just come", [4]time.Duration{0, idleAfter, 0, 0}, [4]bool{true, true, false, true}, 1},
+		{"has just come among the active", [4]time.Duration{0, 0, 0, 0}, [4]bool{true, true, false, true}, 2},
+		{"most are mute", [4]time.Duration{9 * idleAfter, 1, 3, 2}, [4]bool{true, false, false, false}, 2},
+	} {
+		var all clients
+		var list [limit]*client
+		ended := -1
+		all.all = map[*client]struct{}{}
+		for i := range list {
+			list[i] = &client{of: &all, last: now.Add(-c.ages[i]), spoke: c.spoke[i], end: func(error) { ended = i }}
+			all.all[list[i]] = struct{}{}
+		}
+		n, _ := all.admit(context.Background(), limit)
+		if ended != c.want || (n != nil) != (c.want >= 0) {
+			t.Errorf("%s: %d gives way, want %d", c.name, ended, c.want)
+		}
+		if len(all.all) != limit {
+			t.Errorf("%s: %d clients", c.name, len(all.all))
+		}
+	}
+}
