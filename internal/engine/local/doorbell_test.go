@@ -21,3 +21,20 @@ func TestDoorbellTwoThreads(t *testing.T) {
 		t.Error("the peer does not wake the thread that sleeps")
 	}
 }
+
+// TestDoorbellLastSlot holds that no slot below the limit is rung unheard, at the ends of words too.
+func TestDoorbellLastSlot(t *testing.T) {
+	for _, slot := range []uint32{0, 63, 64, 4095, 4096, 8191, 8192, DoorbellSlots - 1} {
+		b := NewDoorbell(make([]byte, DoorbellBytes))
+		limit := int(slot) + 1
+		b.Ring(slot)
+		if b.Sleep(limit) {
+			t.Errorf("the owner may sleep although slot %d was rung", slot)
+		}
+		taken := -1
+		b.Take(limit, func(s int) { taken = s })
+		if taken != int(slot) {
+			t.Errorf("slot %d was rung, %d is taken", slot, taken)
+		}
+	}
+}

@@ -560,11 +560,12 @@ func TestEmptyAnswers(t *testing.T) {
 	a.qp.Advance(1 << 20)
 	ring := b.segment[atResponses:]
 	for at := ringHeader; at < ringHeader+responseBytes; at += recordHeader {
+		binary.NativeEndian.PutUint32(ring[at:], there)
 		binary.NativeEndian.PutUint32(ring[at+4:], uint32(opData))
 	}
 	binary.NativeEndian.PutUint64(ring[128:], responseBytes)
-	if count, _ := a.qp.Receive(1024); count > 1024/recordHeader {
-		t.Errorf("%d messages were handled in one go", count)
+	if count, _ := a.qp.Receive(1024); count != 1024/recordHeader {
+		t.Errorf("%d messages were handled in one go, want %d", count, 1024/recordHeader)
 	}
 }
 

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package local
+
+import (
+	"testing"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// TestAnswerNobodyAskedFor has a peer answer though nothing was asked, or not that: the connection ends.
+func TestAnswerNobodyAskedFor(t *testing.T) {
+	for _, k := range []kind{opData | last, opResult | last} {
+		for _, asked := range []bool{false, true} {
+			a, b := newPair(t, false)
+			if asked { // the other kind of answer
+				wr := verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(0)}
+				if k.op() == opData {
+					wr.Op = verbs.FetchAdd
+				}
+				a.post(wr)
+				a.qp.Advance(1 << 20)
+			}
+			if body, err := b.peer.responses.Reserve(8, uint32(k)); err != nil || body == nil {
+				t.Fatal(err)
+			}
+			b.peer.responses.Publish()
+			a.step()
+			if a.qp.State() != verbs.Err || a.dev.Counters.Lost != 1 {
+				t.Errorf("message %d, another one asked for: %v: the queue pair is in %v, %d connections are lost",
+					k.op(), asked, a.qp.State(), a.dev.Counters.Lost)
+			}
+		}
+	}
+}
+
+// TestAtomicUnknown has a peer ask for an atomic operation that is none: the connection ends, and the word stays.
+func TestAtomicUnknown(t *testing.T) {
+	a, b := newPair(t, false)
+	body, err := b.peer.requests.Reserve(atomicFields, uint32(opAtomic))
+	if err != nil || body == nil {
+		t.Fatal(err)
+	}
+	put32(body, 0, uint32(a.region.Key()))
+	put32(body, 4, uint32(verbs.Write))
+	put64(body, 8, a.region.Addr())
+	put64(body, 24, 1)
+	b.peer.requests.Publish()
+	a.step()
+	if a.qp.State() != verbs.Err || a.dev.Counters.Lost != 1 || a.region.Bytes()[0] != 0 {
+		t.Errorf("the queue pair is in %v, %d connections are lost, the word begins with %d",
+			a.qp.State(), a.dev.Counters.Lost, a.region.Bytes()[0])
+	}
+}
+
+// TestUnheard has a peer go that has sent a message behind a READ: the answer has nobody to go to, and the
+// message is received.
+func TestUnheard(t *testing.T) {
+	a, b := newPair(t, false)
+	b.qp.Attr().MaxDestRdAtomic = 1
+	b.recv(1, 0, 8)
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{a.sge(0, regionBytes)}, Remote: b.remote(0)})
+	a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+	a.qp.Advance(1 << 20)
+	b.step()
+	b.completes()
+	b.qp.Unheard()
+	b.qp.Receive(1 << 20)
+	b.completes(verbs.Success)
+}
+
+// TestShortRefused has the receiver refuse a short SEND: the work request fails with the status that the
+// receiver says, as one that was posted does.
+func TestShortRefused(t *testing.T) {
+	a, b := newPair(t, false)
+	b.recv(1, 0, 8)
+	if _, ok := a.qp.SendShort(&verbs.SendWR{ID: 5, Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 9)}}); !ok {
+		t.Fatal("a short SEND has to be posted")
+	}
+	settle(a, b)
+	if wc := a.completes(verbs.RemoteInvalidRequestError)[0]; wc.ID != 5 {
+		t.Errorf("work request %d fails", wc.ID)
+	}
+	b.completes(verbs.LocalLengthError)
+}
+
+// TestEmptyRead reads nothing from a peer that allows no READs. What comes of it does not depend on whether a
+// message before it has been taken already.
+func TestEmptyRead(t *testing.T) {
+	var alone verbs.Status
+	for _, behind := range []bool{false, true} {
+		a, b := newPair(t, true)
+		if err := b.qp.Modify(&verbs.QPAttr{Access: verbs.RemoteWrite}, verbs.MaskAccess); err != nil {
+			t.Fatal(err)
+		}
+		a.post(verbs.SendWR{Op: verbs.Send, SGL: []verbs.SGE{a.sge(0, 8)}})
+		a.qp.Advance(1 << 20)
+		if !behind {
+			b.recv(1, 0, 8)
+			settle(a, b)
+			a.completes(verbs.Success)
+		}
+		a.post(verbs.SendWR{ID: 2, Op: verbs.Read, Remote: b.remote(0)})
+		a.qp.Advance(1 << 20)
+		if behind {
+			b.recv(1, 0, 8)
+		}
+		settle(a, b)
+		list := a.completions()
+		last := list[len(list)-1]
+		if last.ID != 2 || behind && last.Status != alone {
+			t.Errorf("the READ ends with %v, alone with %v", last.Status, alone)
+		}
+		alone = last.Status
+	}
+}
+
+// TestAtomicWriteCounts holds that an ATOMIC WRITE counts as one message of 8 bytes, at the target too.
+func TestAtomicWriteCounts(t *testing.T) {
+	a, b := newPair(t, false)
+	a.post(verbs.SendWR{Op: verbs.AtomicWrite, SGL: []verbs.SGE{a.sge(0, 8)}, Remote: b.remote(64)})
+	settle(a, b)
+	a.completes(verbs.Success)
+	var s verbs.QPStats
+	if b.qp.Stats(&s); s.RecvMessages != 1 || s.RecvBytes != 8 {
+		t.Errorf("%d messages of %d bytes were received", s.RecvMessages, s.RecvBytes)
+	}
+}
