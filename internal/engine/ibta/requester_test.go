@@ -262,6 +262,9 @@ func TestRetryExceeded(t *testing.T) {
 	if s.host.Device.Counters.RetryExceeded != 1 {
 		t.Error("not counted")
 	}
+	if f := s.q.Failure(); f == nil || f.ID != 1 || !f.HasPSN || f.PSN != 100 || f.Detail != "retry_cnt 3, timeout 14" {
+		t.Errorf("the failure says %+v, want the PSN and what was tried", f)
+	}
 	s.idle()
 }
 
@@ -688,6 +691,27 @@ func TestLocalOperations(t *testing.T) {
 	s.wantWC(4, verbs.MWBindError)
 	s.wantState(verbs.Err)
 	s.idle()
+}
+
+// A local operation at the head of the send queue ends there and then, and holds up nothing behind it.
+func TestBehindLocalOperation(t *testing.T) {
+	for _, typ := range []verbs.QPType{verbs.RC, verbs.UC} {
+		s := start(t, typ)
+		big := s.register(4096, everything|verbs.MWBind)
+		mw, err := s.host.pd.AllocMW(verbs.MWType2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.post(verbs.SendWR{ID: 1, Op: verbs.BindMW, Flags: verbs.Signaled,
+			Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: mw.NextRKey(), Addr: big.Addr(), Length: 50, Access: verbs.RemoteWrite}}, s.send(2, 1))
+		s.wantWC(1, verbs.Success)
+		s.want(ib.OpSendOnly, 100)
+		if typ == verbs.RC {
+			s.ack(100)
+		}
+		s.wantWC(2, verbs.Success)
+		s.idle()
+	}
 }
 
 // What cannot be a work request is refused when it is posted (IBTA 11.4.1.1).

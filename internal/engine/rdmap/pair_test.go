@@ -229,6 +229,27 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// TestInlineDoesNotPileUp holds that a sender keeps the data of one message: a connection of inline messages needs
+// no more memory the longer it lasts.
+func TestInlineDoesNotPileUp(t *testing.T) {
+	a, b := pair(t, 100, Params{})
+	data := []byte("in line!")
+	for i := range 100 {
+		b.recv(1, b.sge(0, 8))
+		data[0] = byte(i)
+		a.post(verbs.SendWR{Op: verbs.Send, Inline: data})
+		run(a, b, whole)
+		a.next(verbs.Success)
+		b.next(verbs.Success)
+		if !bytes.Equal(b.mem[:8], data) {
+			t.Fatalf("message %d: %q came", i, b.mem[:8])
+		}
+	}
+	if n := a.qp.tx.gather.Len(); n > len(data) {
+		t.Errorf("the sender holds %d bytes of messages of %d", n, len(data))
+	}
+}
+
 // TestWait has a message come before its receive is posted.
 func TestWait(t *testing.T) {
 	a, b := pair(t, 1<<16, Params{CRC: true})
