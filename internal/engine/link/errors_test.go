@@ -8,6 +8,7 @@ import (
 	"github.com/ramjet-rdma/ramjet/internal/core/clock"
 	"github.com/ramjet-rdma/ramjet/internal/engine/node"
 	"github.com/ramjet-rdma/ramjet/wire/ib"
+	"github.com/ramjet-rdma/ramjet/wire/mad"
 )
 
 // TestErrorRate: bits change on a cable. Packets that it hits are dropped and counted, credits come back,
@@ -326,5 +327,81 @@ func TestRemoteLoopback(t *testing.T) {
 	f.send(a, f.packet(a, 1, 0, 64, 5))
 	if f.came(a) != 1 {
 		t.Error("it did not come")
+	}
+}
+
+// TestRemoteRemoved: a node that is removed sends nothing into its cable to another process, and takes nothing from
+// there.
+func TestRemoteRemoved(t *testing.T) {
+	p, a, _ := remote(t, 0)
+	f, q := p.f[0], p.port[0]
+	f.send(a, f.packet(a, 2, 0, 64, 0))
+	if q.Queued(0) == 0 {
+		t.Fatal("nothing waits for the cable")
+	}
+	f.net.Remove(f.now, q.Node())
+	if q.State().Link.Logical != node.Down {
+		t.Errorf("the port is in %v", q.State().Link.Logical)
+	}
+	if frame, ok := f.net.NextFrame(f.now, q, nil); ok {
+		t.Errorf("it sends %d bytes", len(frame))
+	}
+	if f.net.Deadline() != 0 {
+		f.run(f.now + 10*ms)
+	}
+	if due := f.net.Deadline(); due != 0 {
+		t.Errorf("something of it is due at %d, now is %d", due, f.now)
+	}
+}
+
+// TestRemotePace: a cable to another process is as fast as that takes frames, whatever the pace of the cables here.
+// Flow control packets are repeated on it at the time that was configured.
+func TestRemotePace(t *testing.T) {
+	for _, paced := range []bool{false, true} {
+		f := newFabric(t, Config{Paced: paced, Refresh: 100 * ms})
+		q := f.switchNode(0x101, 1, nil).Port(1)
+		if err := f.net.RemoteUp(f.now, q, node.Width4x, node.EDR); err != nil {
+			t.Fatal(err)
+		}
+		drain := func() (n int) {
+			f.run(f.now)
+			for {
+				if _, ok := f.net.NextFrame(f.now, q, nil); !ok {
+					return n
+				}
+				n++
+			}
+		}
+		drain()
+		f.run(f.now + 99*ms)
+		if n := drain(); n != 0 {
+			t.Errorf("paced %v: %d frames before the time", paced, n)
+		}
+		f.run(f.now + 2*ms)
+		if drain() == 0 {
+			t.Errorf("paced %v: no frames at the time", paced)
+		}
+	}
+}
+
+// watcher is an agent that notes when it hears that the other end was silent for too long.
+type watcher struct {
+	fakeAgent
+	expired clock.Time
+}
+
+func (w *watcher) PhysicalError(clock.Time, int)                         {}
+func (w *watcher) BufferOverrun(clock.Time, int)                         {}
+func (w *watcher) KeyViolated(clock.Time, int, mad.Trap, mad.KeyDetails) {}
+func (w *watcher) WatchdogExpired(now clock.Time, port int)              { w.expired = now }
+
+// TestWatchdogTime: the agent hears when the watchdog expired, however long nothing has happened before that.
+func TestWatchdogTime(t *testing.T) {
+	f := newFabric(t, Config{})
+	w := &watcher{}
+	a := f.adapter(1, w)
+	f.net.WatchdogExpired(5*ms, a)
+	if w.expired != 5*ms {
+		t.Errorf("it expired at %d, the agent hears %d", int64(5*ms), w.expired)
 	}
 }

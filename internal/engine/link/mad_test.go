@@ -212,6 +212,34 @@ func TestLIDRoutes(t *testing.T) {
 	checkIdle(t, append(ports(s1, s2), a, b))
 }
 
+// TestAgentsCopy: a switch that is a member of a group answers a datagram to it in place. The other members get what
+// was sent.
+func TestAgentsCopy(t *testing.T) {
+	f := newFabric(t, Config{Paced: true})
+	sw, as := f.star(3, 10)
+	agent := &fakeAgent{nd: sw}
+	sw.agent = agent
+	sw.State().Tables.Multicast[0][0] = 1<<0 | 1<<2 | 1<<3
+	sent := [MADLen]byte{1, classPerf, 1, 1}
+	if !f.net.SendMAD(f.now, as[0], Datagram{SLID: 1, DLID: 0xc000, Source: 77, Dest: ib.QP1, PKey: ib.DefaultPKey, QKey: ib.QKeyGSI}, sent[:]) {
+		t.Fatal("no room")
+	}
+	f.run(f.now + 100_000)
+	for _, a := range as[1:] {
+		p := f.net.Receive(a)
+		if p == nil {
+			t.Fatal("a member got nothing")
+		}
+		if d, m, ok := ReadMAD(p); !ok || d.SLID != 1 || d.DLID != 0xc000 || [MADLen]byte(m) != sent {
+			t.Errorf("a member got %+v, %x", d, m[:madData+8])
+		}
+		f.net.Release(p)
+	}
+	if n := f.came(as[0]); n != 2 { // its own copy, and the answer
+		t.Errorf("the sender got %d packets, want its own and an answer", n)
+	}
+}
+
 // TestManagementBounded: who floods a node with datagrams has them dropped and counted.
 func TestManagementBounded(t *testing.T) {
 	f, a, _, s1, s2 := managed(t)

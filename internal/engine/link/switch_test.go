@@ -290,6 +290,20 @@ func TestChangesSeen(t *testing.T) {
 	}
 }
 
+// TestOneChangeIsDue: what is changed at a single port has the network run at once.
+func TestOneChangeIsDue(t *testing.T) {
+	f, _, a, _ := pair(t, Config{})
+	f.run(f.now + ms)
+	if due := f.net.Deadline(); due != 0 {
+		t.Fatalf("an idle network is due at %d", due)
+	}
+	a.State().Link.Physical = node.PhysDisabled
+	a.node.state.Changed(1)
+	if due := f.net.Deadline(); due == 0 || due > f.now {
+		t.Errorf("a changed port is due at %d, now is %d", due, f.now)
+	}
+}
+
 func TestPlugErrors(t *testing.T) {
 	f := newFabric(t, Config{})
 	sw, a, b := f.switchNode(9, 2, nil), f.adapter(1, nil), f.adapter(2, nil)
