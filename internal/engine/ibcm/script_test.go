@@ -251,6 +251,28 @@ func TestActive(t *testing.T) {
 	s.gone()
 }
 
+// The peer says how long packets of a connection may be under way, and with it how long its queue pair is not to be
+// used again. It is given no more than 17 s, 4.096 µs << 22, of that, and all that it asks for below.
+func TestTimeWait(t *testing.T) {
+	for delay, want := range map[uint8]mad.Timeout{15: 17, 20: 21, 21: 22, 22: 22, 31: 22} {
+		s, id, _, tid := connecting(t)
+		rep := reply(id)
+		rep.AckDelay = mad.Timeout(delay)
+		s.says(mad.AttrREP, tid, rep)
+		s.event(EventReply)
+		s.ok(s.e.Ready(s.now, id, nil))
+		s.wants(mad.AttrRTU, &mad.RTU{})
+		s.ok(s.e.Disconnect(s.now, id, nil))
+		h := s.wants(mad.AttrDREQ, &mad.DREQ{})
+		s.says(mad.AttrDREP, h.TID, &mad.DREP{LocalCommID: peerID, RemoteCommID: id})
+		s.event(EventDisconnected)
+		s.passes(want.Duration() - 1)
+		s.quiet()
+		s.passes(1)
+		s.event(EventTimeWaitExit)
+	}
+}
+
 func TestPassive(t *testing.T) {
 	s := listening(t)
 	req := request()

@@ -97,3 +97,28 @@ func TestServeRefused(t *testing.T) {
 	s.says(mad.AttrSIDRREQ, 8, req)
 	s.quiet() // no room: it comes again
 }
+
+// TestServeBesideHalfOpen: a request for a service is no half-open connection. It finds a place however many of those
+// its source has.
+func TestServeBesideHalfOpen(t *testing.T) {
+	s := listening(t)
+	for i := range minHalfOpen {
+		req := request()
+		req.LocalCommID, req.LocalQPN = peerID+mad.CommID(i), ib.QPN(0x1000+i)
+		s.says(mad.AttrREQ, reqTID+uint64(i), req)
+		var ev Event
+		if !s.e.NextEvent(&ev) {
+			break // no more of one source
+		}
+		s.ok(s.e.Accept(s.now, ev.ID, &AcceptParams{QPN: uint32QPN(i)}))
+		s.wants(mad.AttrREP, &mad.REP{})
+	}
+	req := request()
+	req.LocalCommID, req.LocalQPN = peerID+minHalfOpen, 0x9000
+	s.says(mad.AttrREQ, reqTID+minHalfOpen, req)
+	s.quiet() // there is no place for it
+	m := serviceRequest()
+	m.RequestID = 0x7777
+	s.says(mad.AttrSIDRREQ, 7, m)
+	s.event(EventServiceRequest)
+}

@@ -103,6 +103,31 @@ func TestErrorsOfOneCopy(t *testing.T) {
 	}
 }
 
+// TestErrorsSpareOwnCopy: what the sender's cable changes in a multicast packet, the sender's own copy does not have.
+func TestErrorsSpareOwnCopy(t *testing.T) {
+	f := newFabric(t, Config{Seed: 3})
+	sw, as := f.star(2, 0)
+	sw.State().Tables.Multicast[0][0] = 1 << 2
+	if err := f.net.SetErrorRate(f.now, as[0].cable, 1e-3); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		p := f.packet(as[0], 0xc000, 0, 256, uint64(i))
+		p.fillICRC()
+		f.send(as[0], p)
+		f.came(as[1])
+		q := f.net.Receive(as[0])
+		if q == nil || !q.icrcValid() || idOf(q) != uint64(i) {
+			t.Fatalf("packet %d did not come back, or was changed", i)
+		}
+		f.net.Release(q)
+		f.run(f.now + ms)
+	}
+	if n := sw.Port(1).State().Counters.RcvErrors; n < 50 {
+		t.Errorf("%d packets changed on the way", n)
+	}
+}
+
 func nan() float64 { z := 0.0; return z / z }
 
 func (f *fabric) plugged(a, b *Port) *Cable {
