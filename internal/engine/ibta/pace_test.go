@@ -61,5 +61,16 @@ func TestPace(t *testing.T) {
 		t.Fatalf("%d packets and %d completions in the end, want %d", len(s.out), len(s.wcs), n)
 	}
 	s.out, s.wcs = nil, nil
+	full = false // the program goes on, and is waited for again
+	post()
+	s.out, s.wcs = nil, nil
+	full = true
+	post()
+	if len(s.out) > n/2 {
+		t.Fatalf("%d of %d packets to a buffer that is full once more", len(s.out), n)
+	}
+	full = false
+	s.pass(time.Millisecond)
+	s.out, s.wcs = nil, nil
 	s.idle()
 }
