@@ -385,6 +385,30 @@ func TestEarlyAllocations(t *testing.T) {
 	}
 }
 
+// Nor do packets that come early, and turn out to have PSNs of a READ's responses, more than are kept, or fewer.
+func TestDroppedEarlyAllocations(t *testing.T) {
+	for _, others := range []int{0, 1, 5} {
+		s := start(t, verbs.RC)
+		psn := recvPSN
+		read, early := s.reth(s.packet(ib.OpReadRequest, 0, 0), 0, 2*mtu), s.reth(s.packet(ib.OpWriteOnly, 0, mtu), 0, mtu)
+		allocations := testing.AllocsPerRun(1000, func() {
+			s.now++
+			for i := range 1 + others {
+				early.PSN = psn.Add(1 + i)
+				s.q.HandlePacket(s.now, early, nil)
+			}
+			read.PSN = psn
+			s.q.HandlePacket(s.now, read, nil)
+			for s.q.NextPackets(s.now, s.batch) {
+			}
+			psn = psn.Add(2 + others)
+		})
+		if n := s.host.Device.ReorderBytes(); allocations != 0 || verbs.PSN(psn) != s.q.Query().RQPSN || n != 0 {
+			t.Errorf("%d packets behind the READ: %v allocations, %d bytes are kept", others, allocations, n)
+		}
+	}
+}
+
 // What comes before a FLUSH to persistence, or while it is carried out, and follows it is kept, and
 // carried out when that is done and not before (IBTA annex A19); only what is still missing then
 // is asked for.
