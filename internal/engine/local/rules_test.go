@@ -3,6 +3,7 @@
 package local
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/ramjet-rdma/ramjet/verbs"
@@ -124,5 +125,36 @@ func TestAtomicWriteCounts(t *testing.T) {
 	var s verbs.QPStats
 	if b.qp.Stats(&s); s.RecvMessages != 1 || s.RecvBytes != 8 {
 		t.Errorf("%d messages of %d bytes were received", s.RecvMessages, s.RecvBytes)
+	}
+}
+
+// TestManyStrides writes and reads by this side alone what takes many turns, and ends within one.
+func TestManyStrides(t *testing.T) {
+	const n = 3*stride + 1000
+	a, b := newPair(t, true)
+	own, err := a.dev.Memory.Register(1, make([]byte, 2*n), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := b.dev.Memory.Register(1, make([]byte, n+8), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.dir.Publish(Entry{Key: uint32(far.Key()), Access: uint32(all), Segment: 3, Base: far.Addr(), Length: n + 8})
+	a.mapped.segments[3] = far.Bytes()
+	mem := own.Bytes()
+	pattern(mem[:n], 3)
+	to := verbs.Remote{Addr: far.Addr() + 4, Key: far.Key()}
+	a.post(verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{{Addr: own.Addr(), Length: n, LKey: own.Key()}}, Remote: to})
+	a.post(verbs.SendWR{Op: verbs.Read, SGL: []verbs.SGE{{Addr: own.Addr() + n, Length: n, LKey: own.Key()}}, Remote: to})
+	for range 20 {
+		a.qp.Advance(1)
+	}
+	a.completes(verbs.Success, verbs.Success)
+	if !bytes.Equal(far.Bytes()[4:][:n], mem[:n]) || !bytes.Equal(mem[n:], mem[:n]) {
+		t.Error("not what was written")
+	}
+	if a.dev.Counters.Direct != 2 || a.dev.Counters.Asked != 0 {
+		t.Errorf("%d done here, %d asked", a.dev.Counters.Direct, a.dev.Counters.Asked)
 	}
 }
