@@ -4,8 +4,11 @@ package filecopy
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/ramjet-rdma/ramjet/internal/app/admission"
 )
 
 // Sentinels, found with errors.Is.
@@ -15,6 +18,7 @@ var (
 	// ErrLost: the connection is lost. The same copy, started again, resumes.
 	ErrLost = errors.New("the connection is lost")
 
+	errIdle    = fmt.Errorf("%w: start the copy again, it resumes", admission.ErrIdle)
 	errStopped = errors.New("the server was stopped")
 )
 

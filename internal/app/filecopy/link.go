@@ -91,7 +91,7 @@ func (l link) lost(ctx context.Context, err error) error {
 	}
 	switch why := l.reason.Load(); {
 	case why != nil:
-		return fmt.Errorf("%w: the peer says: %s", ErrLost, Printable(*why))
+		return fmt.Errorf("%w: %s", ErrLost, Printable(*why))
 	case errors.Is(err, io.EOF):
 		return ErrLost
 	}

@@ -18,6 +18,8 @@ const (
 	maxFile     = math.MaxInt64 - segmentSize
 	window      = 8 // segments granted at a time
 
+	maxSegments = 512 // granted by a server; beyond it a client has one at a time
+
 	maxMessage = 8192
 	maxName    = 4096
 	maxText    = 1024

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/app/admission"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -26,8 +27,8 @@ type Server struct {
 	mu   sync.Mutex
 	busy map[string]chan struct{} // names being written; closed when done
 
-	clients clients
-	limit   int          // of clients; 0: maxClients
+	clients admission.Clients
+	limit   int          // of clients; 0: admission.Limit
 	granted atomic.Int64 // segments
 }
 
@@ -51,7 +52,7 @@ func Listen(dev *verbs.Device, address string) (*cm.Listener, error) {
 func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	limit := cmp.Or(s.limit, maxClients)
+	limit := cmp.Or(s.limit, admission.Limit)
 	places := make(chan struct{}, limit+limit/4+1) // of clients, and of those that give way
 	for {
 		r, err := l.Next(ctx)
@@ -62,7 +63,7 @@ func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 			r.Reject([]byte("this is `ramjet serve`, version 2 of its protocol: the client has another"))
 			continue
 		}
-		n, here, err := s.clients.enter(ctx, limit)
+		n, here, err := s.clients.Enter(ctx, limit)
 		if err != nil {
 			r.Reject([]byte(err.Error()))
 			continue
@@ -70,7 +71,7 @@ func (s *Server) Serve(ctx context.Context, l *cm.Listener) error {
 		places <- struct{}{} // who gives way needs a few seconds at most
 		wg.Go(func() {
 			defer func() { <-places }()
-			defer n.leave()
+			defer n.Leave()
 			if err := s.serve(ctx, here, n, r); err != nil {
 				s.tell(Event{Peer: r.PeerAddr(), Err: err})
 			}
@@ -88,7 +89,7 @@ func (s *Server) tell(e Event) {
 const farewellTime = time.Second
 
 // serve serves one client, until it gives way, which ends here. Its keys are valid only in its own protection domain.
-func (s *Server) serve(ctx, here context.Context, n *client, r *cm.Request) error {
+func (s *Server) serve(ctx, here context.Context, n *admission.Client, r *cm.Request) error {
 	pd, err := r.ID().Device().AllocPD()
 	if err != nil {
 		r.Reject([]byte("the server has no resources"))
@@ -106,7 +107,7 @@ func (s *Server) serve(ctx, here context.Context, n *client, r *cm.Request) erro
 		return err
 	}
 	s.tell(Event{Peer: conn.PeerAddr()})
-	c := &session{link: newLink(conn, n.active), srv: s, pd: pd}
+	c := &session{link: newLink(conn, n.Active), srv: s, pd: pd}
 	err = c.run(here)
 	switch {
 	case ctx.Err() != nil:

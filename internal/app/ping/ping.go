@@ -25,6 +25,8 @@ type Config struct {
 	Verbose    bool          // show the data of each ping
 	Validate   bool          // compare every byte with what was sent
 	Timeout    time.Duration // of the connection's set-up
+
+	limit int // of clients of a persistent server; 0: admission.Limit
 }
 
 // Options returns the options of connections: rping's depths and retries.
@@ -40,6 +42,8 @@ type pinger struct {
 	conn  *cm.Conn
 	out   io.Writer
 	stats stats
+
+	active func() // called for each message; nil: nothing
 }
 
 // newPinger takes over a connection.
@@ -68,6 +72,9 @@ func (p *pinger) receive() (m message, err error) {
 		cancel()
 		if err == nil {
 			defer b.Release()
+			if p.active != nil {
+				p.active()
+			}
 			return m, m.decode(b.Bytes())
 		}
 		if p.ctx.Err() != nil {

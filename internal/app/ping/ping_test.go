@@ -143,3 +143,36 @@ func FuzzMessage(f *testing.F) {
 		}
 	})
 }
+
+// Clients that say nothing, to a server that serves a few at a time: others are answered, and the silent ones leave.
+func TestSilentClients(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := &Config{Count: 3, Size: 100, Validate: true, Persistent: true, limit: 4}
+	silent, answered := pair(t, c, func(l *cm.Listener) error { return c.Serve(ctx, l, "dev", io.Discard) })
+	dev := silent.ID().Device()
+	for range 8 {
+		conn, err := cm.Dial(t.Context(), dev, c.Address, c.Options()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	conn, err := cm.Dial(t.Context(), dev, c.Address, c.Options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ping(t.Context(), conn, io.Discard); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-silent.Done():
+	case <-time.After(patience):
+		t.Error("the first silent client is still served")
+	}
+	silent.Close()
+	cancel()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}

@@ -4,6 +4,7 @@ package ping
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/ramjet-rdma/ramjet/cm"
+	"github.com/ramjet-rdma/ramjet/internal/app/admission"
 	"github.com/ramjet-rdma/ramjet/verbs"
 )
 
@@ -25,31 +27,44 @@ func (c *Config) Serve(ctx context.Context, l *cm.Listener, name string, out io.
 			return err
 		}
 		l.Close()
-		return c.servePeer(ctx, conn, out)
+		return c.servePeer(ctx, conn, nil, out)
 	}
 	lines := &lineWriter{w: out}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	var clients admission.Clients
 	for {
-		conn, err := l.Accept(ctx)
+		r, err := l.Next(ctx)
 		if errors.Is(err, context.Canceled) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		wg.Go(func() {
-			if err := c.servePeer(ctx, conn, lines); err != nil {
-				fmt.Fprintf(lines, "%v: %v\n", conn.PeerAddr(), err)
+		n, here, err := clients.Enter(ctx, cmp.Or(c.limit, admission.Limit))
+		if err != nil {
+			r.Reject([]byte(err.Error()))
+			continue
+		}
+		wg.Go(func() { // a peer that does not confirm delays nobody
+			defer n.Leave()
+			conn, err := r.Accept(here)
+			if err == nil {
+				err = c.servePeer(here, conn, n.Active, lines)
+			}
+			if err != nil && here.Err() == nil {
+				fmt.Fprintf(lines, "%v: %v\n", r.PeerAddr(), err)
 			}
 		})
 	}
 }
 
-// servePeer answers one client until it ends the connection, and reports the outcome.
-func (c *Config) servePeer(ctx context.Context, conn *cm.Conn, out io.Writer) error {
+// servePeer answers one client until it ends the connection, and reports the outcome. active, which may be nil, is called
+// for each message.
+func (c *Config) servePeer(ctx context.Context, conn *cm.Conn, active func(), out io.Writer) error {
 	defer conn.Close()
 	p := c.newPinger(ctx, conn, out)
+	p.active = active
 	err := explain(p.answerAll())
 	var text bytes.Buffer // written at once, because clients share the output
 	fmt.Fprintf(&text, "--- %v ping statistics ---\n", conn.PeerAddr())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package filecopy
+// Package admission bounds how many clients a server of a tool has at a time: an idle one gives way to the next.
+package admission
 
 import (
 	"context"
@@ -9,37 +10,35 @@ import (
 	"time"
 )
 
-// What clients hold in all. Each has receives of 256 KiB.
-const (
-	maxClients  = 256
-	maxSegments = 512 // granted; beyond it a client has one at a time
-)
+// Limit is how many clients a server has at a time.
+const Limit = 256
 
 // idleAfter is how long a client has said nothing when it is idle.
 const idleAfter = time.Second
 
-// errIdle is told to a client that gives way.
-var errIdle = errors.New("it has as many clients as it can, and this one was idle longest: start the copy again, it resumes")
+// ErrIdle is why a client gives way.
+var ErrIdle = errors.New("the server has as many clients as it can, and this one was idle longest")
 
 // errBusy is told to a client that comes when none is idle.
-var errBusy = errors.New("it has as many clients as it can, and none is idle: try again later")
+var errBusy = errors.New("the server has as many clients as it can, and none is idle: try again later")
 
-// clients are those that a server has now. When there are too many, an idle one gives way to the next.
-type clients struct {
+// Clients are those that a server has now.
+type Clients struct {
 	mu  sync.Mutex
-	all map[*client]struct{}
+	all map[*Client]struct{}
 }
 
-type client struct {
-	of    *clients
+// Client is one of them.
+type Client struct {
+	of    *Clients
 	end   context.CancelCauseFunc
 	last  time.Time // when it came, sent a message or received one
 	spoke bool      // it has sent one
 }
 
-// enter admits a client, and lets another give way to it if there are limit already. Where none is idle it waits until
-// one may be, once.
-func (c *clients) enter(ctx context.Context, limit int) (*client, context.Context, error) {
+// Enter admits a client, and lets another give way to it if there are limit already. Where none is idle it waits until
+// one may be, once. The context ends with the cause ErrIdle when the client has to give way.
+func (c *Clients) Enter(ctx context.Context, limit int) (*Client, context.Context, error) {
 	for waited := false; ; waited = true {
 		if n, here := c.admit(ctx, limit); n != nil {
 			return n, here, nil
@@ -55,7 +54,7 @@ func (c *clients) enter(ctx context.Context, limit int) (*client, context.Contex
 	}
 }
 
-func (c *clients) admit(ctx context.Context, limit int) (*client, context.Context) {
+func (c *Clients) admit(ctx context.Context, limit int) (*Client, context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -65,21 +64,21 @@ func (c *clients) admit(ctx context.Context, limit int) (*client, context.Contex
 			return nil, nil
 		}
 		delete(c.all, idle)
-		idle.end(errIdle)
+		idle.end(ErrIdle)
 	}
 	if c.all == nil {
-		c.all = map[*client]struct{}{}
+		c.all = map[*Client]struct{}{}
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	n := &client{of: c, end: end, last: now}
+	n := &Client{of: c, end: end, last: now}
 	c.all[n] = struct{}{}
 	return n, ctx
 }
 
 // idlest returns the client that gives way first: one that has never said anything, unless it has just come and is one of
 // a few such; otherwise the one that has been idle longest. It returns nil if all are active.
-func (c *clients) idlest(now time.Time, limit int) *client {
-	var mute, idle *client // those that are so longest
+func (c *Clients) idlest(now time.Time, limit int) *Client {
+	var mute, idle *Client // those that are so longest
 	mutes := 0
 	for k := range c.all {
 		if !k.spoke {
@@ -100,15 +99,15 @@ func (c *clients) idlest(now time.Time, limit int) *client {
 	return mute
 }
 
-// active notes that a message was received or sent.
-func (n *client) active() {
+// Active notes that a message was received or sent.
+func (n *Client) Active() {
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()
 	n.last, n.spoke = time.Now(), true
 }
 
-// leave is called when a client holds nothing any more.
-func (n *client) leave() {
+// Leave is called when a client holds nothing any more.
+func (n *Client) Leave() {
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()
 	delete(n.of.all, n)
