@@ -27,7 +27,7 @@ func Example() {
 	ctx := context.Background()
 	server := must(roce.Open("127.0.12.1", nil))
 	defer server.Close()
-	l := must(cm.Listen(server, ":7471"))
+	l := must(cm.Listen(server, ":0"))
 	go func() {
 		conn := must(l.Accept(ctx))
 		defer conn.Close()
@@ -43,7 +43,7 @@ func Example() {
 
 	client := must(roce.Open("127.0.12.2", nil))
 	defer client.Close()
-	conn := must(cm.Dial(ctx, client, "127.0.12.1:7471"))
+	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()
 	if err := conn.Send(ctx, []byte("gopher")); err != nil {
 		log.Fatal(err)
@@ -61,12 +61,12 @@ func ExampleConn_Write() {
 	pd := must(server.AllocPD())
 	mr := must(pd.RegMR(make([]byte, 64), verbs.LocalWrite|verbs.RemoteWrite))
 	where := must(mr.Remote().MarshalBinary())
-	l := must(cm.Listen(server, ":7471", cm.WithPD(pd), cm.WithPrivateData(where)))
+	l := must(cm.Listen(server, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
 	go l.Accept(ctx)
 
 	client := must(roce.Open("127.0.12.4", nil))
 	defer client.Close()
-	conn := must(cm.Dial(ctx, client, "127.0.12.3:7471"))
+	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()
 	var there verbs.Remote
 	if err := there.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {
@@ -142,12 +142,12 @@ func ExampleConn_FetchAdd() {
 	pd := must(server.AllocPD())
 	mr := must(pd.RegMR(make([]byte, 8), verbs.LocalWrite|verbs.RemoteAtomic))
 	where := must(mr.Remote().MarshalBinary())
-	l := must(cm.Listen(server, ":7471", cm.WithPD(pd), cm.WithPrivateData(where)))
+	l := must(cm.Listen(server, ":0", cm.WithPD(pd), cm.WithPrivateData(where)))
 	go l.Accept(ctx)
 
 	client := must(roce.Open("127.0.12.6", nil))
 	defer client.Close()
-	conn := must(cm.Dial(ctx, client, "127.0.12.5:7471"))
+	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()
 	var counter verbs.Remote
 	if err := counter.UnmarshalBinary(conn.Param().PrivateData[:verbs.RemoteSize]); err != nil {

@@ -25,7 +25,7 @@ func Example() {
 	ctx := context.Background()
 	server := must(iwarp.Open("127.0.12.13", nil))
 	defer server.Close()
-	l := must(cm.Listen(server, ":7471"))
+	l := must(cm.Listen(server, ":0"))
 	go func() {
 		conn := must(l.Accept(ctx))
 		msg := must(conn.Recv(ctx))
@@ -35,7 +35,7 @@ func Example() {
 
 	client := must(iwarp.Open("127.0.12.14", nil))
 	defer client.Close()
-	conn := must(cm.Dial(ctx, client, "127.0.12.13:7471"))
+	conn := must(cm.Dial(ctx, client, l.Addr().String()))
 	defer conn.Close()
 	if err := conn.Send(ctx, []byte("gopher")); err != nil {
 		log.Fatal(err)
