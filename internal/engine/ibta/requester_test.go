@@ -702,8 +702,8 @@ func TestBehindLocalOperation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.post(verbs.SendWR{ID: 1, Op: verbs.BindMW, Flags: verbs.Signaled,
-			Bind: &verbs.MWBindInfo{MW: mw, MR: big, RKey: mw.NextRKey(), Addr: big.Addr(), Length: 50, Access: verbs.RemoteWrite}}, s.send(2, 1))
+		bind := &verbs.MWBindInfo{MW: mw, MR: big, RKey: mw.NextRKey(), Addr: big.Addr(), Length: 50, Access: verbs.RemoteWrite}
+		s.post(verbs.SendWR{ID: 1, Op: verbs.BindMW, Flags: verbs.Signaled, Bind: bind}, s.send(2, 1))
 		s.wantWC(1, verbs.Success)
 		s.want(ib.OpSendOnly, 100)
 		if typ == verbs.RC {

@@ -221,7 +221,8 @@ func TestAgentsCopy(t *testing.T) {
 	sw.agent = agent
 	sw.State().Tables.Multicast[0][0] = 1<<0 | 1<<2 | 1<<3
 	sent := [MADLen]byte{1, classPerf, 1, 1}
-	if !f.net.SendMAD(f.now, as[0], Datagram{SLID: 1, DLID: 0xc000, Source: 77, Dest: ib.QP1, PKey: ib.DefaultPKey, QKey: ib.QKeyGSI}, sent[:]) {
+	to := Datagram{SLID: 1, DLID: 0xc000, Source: 77, Dest: ib.QP1, PKey: ib.DefaultPKey, QKey: ib.QKeyGSI}
+	if !f.net.SendMAD(f.now, as[0], to, sent[:]) {
 		t.Fatal("no room")
 	}
 	f.run(f.now + 100_000)
