@@ -216,8 +216,23 @@ type exchange struct {
 	seed            uint64
 	active, passive *caller
 	listener        *cm.ID
-	answers         sync.WaitGroup
 	stops           []func()
+
+	mu      sync.Mutex
+	answers sync.WaitGroup
+	over    bool     // nobody answers any more
+	late    []*cm.ID // requests since then
+}
+
+// answer has a request answered, or keeps it for the end.
+func (x *exchange) answer(ctx context.Context, rng *rand.Rand, id *cm.ID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		x.late = append(x.late, id)
+		return
+	}
+	x.answers.Go(func() { x.passive.answer(ctx, rng, id) })
 }
 
 func (t *T) newExchange(a, b *verbs.Device) *exchange {
@@ -229,8 +244,7 @@ func (t *T) newExchange(a, b *verbs.Device) *exchange {
 	n := uint64(0)
 	x.passive, stopB = t.newCaller(b, func(id *cm.ID) {
 		n++
-		rng := rand.New(rand.NewPCG(x.seed, n))
-		x.answers.Go(func() { x.passive.answer(ctx, rng, id) })
+		x.answer(ctx, rand.New(rand.NewPCG(x.seed, n)), id)
 	})
 	x.stops = []func(){stopA, stopB}
 	x.listener = value(cm.NewID(x.passive.ch, b, cm.TCP))(t)
@@ -258,10 +272,16 @@ func (x *exchange) run(rounds int, meanwhile func()) {
 		over.Store(true)
 	}
 	asking.Wait()
+	x.mu.Lock()
+	x.over = true
+	x.mu.Unlock()
 	x.answers.Wait()
 	x.listener.Close()
 	for _, stop := range x.stops {
 		stop()
+	}
+	for _, id := range x.late {
+		id.Close()
 	}
 }
 
