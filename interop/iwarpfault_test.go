@@ -71,7 +71,7 @@ func TestIWARPTerminate(t *testing.T) {
 			cause: wire.ProtectionBounds, status: verbs.RemoteAccessError, lost: verbs.WRFlushError},
 		"SEND, too long": {op: verbs.Send, recv: n - 1, cause: wire.UntaggedTooLong, status: verbs.RNRRetryExceeded, lost: verbs.LocalLengthError},
 		"SEND, invalidates what is not there": {op: verbs.SendInv, recv: n, wrong: func(w *verbs.SendWR) { w.InvKey = 0x77777700 },
-			cause: wire.ProtectionInvalidate, lost: verbs.RemoteAccessError,
+			cause: wire.ProtectionInvalidate, lost: verbs.RemoteInvalidRequestError,
 			siw: "siw completes the receive in error and goes on"},
 	} {
 		for i, who := range []string{iwFamilies[0].toGuest(), iwFamilies[0].fromGuest()} {
