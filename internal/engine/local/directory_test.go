@@ -12,7 +12,7 @@ import (
 // TestDirectory changes an entry while a peer looks it up: it never sees half of one.
 func TestDirectory(t *testing.T) {
 	const entries = 16
-	mem := make([]byte, DirectorySize(entries))
+	mem := words(DirectorySize(entries))
 	p, l := NewPublisher(mem), NewLookup(mem)
 	for i := range uint32(entries) { // all hash to the same place
 		if !p.Publish(Entry{Key: 0x500 + i, Base: uint64(i), Length: 1}) {
@@ -59,7 +59,7 @@ func TestDirectory(t *testing.T) {
 
 // TestPlace finds an entry once, and hears that it has changed.
 func TestPlace(t *testing.T) {
-	mem := make([]byte, DirectorySize(4))
+	mem := words(DirectorySize(4))
 	p, l := NewPublisher(mem), NewLookup(mem)
 	if (Place{}).Holds() {
 		t.Error("no place holds an entry")
@@ -95,7 +95,7 @@ func TestRange(t *testing.T) {
 // TestDoorbell rings all slots from several goroutines while the owner takes them: none is lost.
 func TestDoorbell(t *testing.T) {
 	const ringers, slots = 4, 10000
-	b := NewDoorbell(make([]byte, DoorbellBytes))
+	b := NewDoorbell(words(DoorbellBytes))
 	var rung sync.WaitGroup
 	for r := range ringers {
 		rung.Go(func() {
