@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -38,8 +39,11 @@ func TestManySilentClients(t *testing.T) {
 			path, data := b.source("honest", 10*segmentSize)
 			come(20)
 			c := b.dial()
+			var mu sync.Mutex // segments are copied at the same time
 			next := time.Now()
 			_, err := c.Put(b.ctx, path, "honest", func(int64) {
+				mu.Lock()
+				defer mu.Unlock()
 				if kind == "mute" && time.Now().After(next) {
 					come(1)
 					next = time.Now().Add(10 * time.Millisecond)
