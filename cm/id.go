@@ -249,8 +249,9 @@ func (id *ID) migrate(to sink) error {
 }
 
 // Close ends the id (rdma_destroy_id). A listener stops and rejects pending requests: a ConnectError
-// follows on those that the program has fetched. A connection is disconnected without waiting for the peer. A request is rejected. The id's queue pair is
-// destroyed (rdma_destroy_qp). Closing twice is harmless.
+// follows on those that the program has fetched. A connection is disconnected without waiting for the
+// peer. A request is rejected. The id's queue pair is destroyed (rdma_destroy_qp). Closing twice is
+// harmless.
 //
 // The device's manager makes sure that the peer learns of the end, even after the last id was
 // closed. Closing the device ends that.
