@@ -23,16 +23,20 @@ func (a *AHAttr) Global() bool { return a.DGID != GID{} }
 // AH is an address handle: where a datagram goes.
 type AH struct {
 	object
-	drv AHDriver
+	dev *Device
+	drv ahDriver
 }
 
 // CreateAH makes an address handle.
-func (pd *PD) CreateAH(attr AHAttr) (*AH, error) {
-	ah := &AH{}
+func (pd *PD) CreateAH(attr AHAttr) (ah *AH, err error) {
+	if pd.dev.calls != nil {
+		end := pd.dev.calls.Begin("ibv_create_ah", callArg{"pd", pd}, callArg{"attr", attr})
+		defer func() { end(ah, err) }()
+	}
+	ah = &AH{dev: pd.dev}
 	if err := ah.use("create_ah", &pd.object); err != nil {
 		return nil, err
 	}
-	var err error
 	if ah.drv, err = pd.drv.CreateAH(attr); err != nil {
 		ah.unuse()
 		return nil, wrap("create_ah", err)
@@ -79,10 +83,9 @@ func grhAddresses(grh []byte) (from, to GID) {
 	return GID(grh[8:24]), GID(grh[24:40])
 }
 
-// Driver returns what implements the handle.
-func (ah *AH) Driver() AHDriver { return ah.drv }
-
 // Close destroys the handle; datagrams already posted still go out.
 func (ah *AH) Close() error {
-	return ah.close("destroy_ah", func() error { return wrap("destroy_ah", ah.drv.Destroy()) })
+	return ah.dev.logClose("ibv_destroy_ah", "ah", ah, func() error {
+		return ah.close("destroy_ah", func() error { return wrap("destroy_ah", ah.drv.Destroy()) })
+	})
 }

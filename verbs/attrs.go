@@ -67,10 +67,10 @@ type DeviceAttr struct {
 	MaxMcastQP      int // queue pairs in one multicast group
 	MaxPKeys        int
 
-	Atomic       AtomicCap
-	Caps         DeviceCap
-	LocalCAAckNs time.Duration // longest time until a request is acknowledged
-	MaxMsgSize   uint64
+	Atomic          AtomicCap
+	Caps            DeviceCap
+	LocalCAAckDelay time.Duration // longest time until a request is acknowledged
+	MaxMsgSize      uint64
 	// OneSided says, for display, who carries out one-sided operations on which memory. It is empty
 	// where that is always the target's device.
 	OneSided string
@@ -84,12 +84,12 @@ const (
 	CapXRC                                   // XRC queue pairs and domains
 	CapMWType1                               // memory windows of type 1
 	CapMWType2B                              // memory windows of type 2B
-	CapSendInvalidate                        // [SendInv] and [LocalInv]
+	CapSendInvalidate                        // [OpSendInv] and [OpLocalInv]
 	CapRNRNak                                // RC receivers without a receive ask the sender to try again
 	CapSRQResize                             // [SRQ.Modify] changes MaxWR
 	CapResizeCQ                              // [CQ.Resize]
 	CapFlush                                 // to global visibility
-	CapAtomicWrite                           // [AtomicWrite]
+	CapAtomicWrite                           // [OpAtomicWrite]
 	CapTimestamp                             // completions have a time, see [Device.Clock]
 	CapOnDemand                              // [OnDemand] regions
 	CapUDMulticast                           // [QP.AttachMulticast]

@@ -5,6 +5,7 @@ package verbs
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"weak"
 )
 
@@ -20,20 +21,26 @@ type CompChannel struct {
 // cqEvents are the pending events of a channel. Drivers reach it through the queues that use the
 // channel, so it keeps neither these nor the device alive.
 type cqEvents struct {
-	mu    sync.Mutex
-	queue []weak.Pointer[CQ]
-	ready chan struct{}
-	done  chan struct{} // closed with the channel
+	mu      sync.Mutex
+	queue   []weak.Pointer[CQ]
+	ready   chan struct{} // there are events, or a queue was armed
+	done    chan struct{} // closed with the channel
+	armed   atomic.Int32  // queues for whose event the program has asked
+	waiting atomic.Int32  // goroutines at ready
 }
 
 // CreateCompChannel makes a channel for CQOptions.
-func (d *Device) CreateCompChannel() (*CompChannel, error) {
-	c := &CompChannel{dev: d, events: &cqEvents{ready: make(chan struct{}, 1), done: make(chan struct{})}}
+func (d *Device) CreateCompChannel() (c *CompChannel, err error) {
+	if d.calls != nil {
+		end := d.calls.Begin("ibv_create_comp_channel", callArg{"context", d})
+		defer func() { end(c, err) }()
+	}
+	c = &CompChannel{dev: d, events: &cqEvents{ready: make(chan struct{}, 1), done: make(chan struct{})}}
 	if err := c.use("create_comp_channel", &d.object); err != nil {
 		return nil, err
 	}
-	if s, ok := d.drv.(sleeper); ok && s.SleepsAtOnce() {
-		c.sleep.init(s, c.events.any)
+	if s, ok := d.drv.(sleeper); ok && s.Sleeps() {
+		c.sleep.init(s, DefaultSpin, func() bool { return c.events.armed.Load() == 0 || c.events.any() })
 	}
 	return c, nil
 }
@@ -43,6 +50,13 @@ func (q *cqEvents) put(cq weak.Pointer[CQ]) {
 	q.queue = append(q.queue, cq)
 	q.mu.Unlock()
 	q.signal()
+}
+
+// arm counts a queue for whose event the program has asked: whoever waits may move the data from now on.
+func (q *cqEvents) arm() {
+	if q.armed.Add(1) == 1 && q.waiting.Load() > 0 {
+		q.signal()
+	}
 }
 
 func (q *cqEvents) signal() {
@@ -85,28 +99,55 @@ func (q *cqEvents) take() *CQ {
 // Wait returns the next queue that had the event requested by [CQ.ReqNotify]. It returns ErrClosed
 // once the channel or the device is closed.
 func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
+	if !c.dev.logs("ibv_get_cq_event") {
+		return c.wait(ctx)
+	}
+	end := c.dev.calls.Begin("ibv_get_cq_event", callArg{"channel", c})
+	cq, err := c.wait(ctx)
+	end(nil, err, callArg{"cq", cq})
+	return cq, err
+}
+
+func (c *CompChannel) wait(ctx context.Context) (*CQ, error) {
 	for {
 		if cq := c.events.take(); cq != nil {
 			return cq, nil
 		}
-		if c.sleep.until(ctx) && ctx.Err() == nil && c.events.any() {
+		// While no queue is armed the program may poll, and moves the data itself.
+		if c.events.armed.Load() > 0 && c.sleep.until(ctx) && ctx.Err() == nil {
 			if cq := c.events.take(); cq != nil {
 				return cq, nil
 			}
 		}
-		select {
-		case <-c.events.ready:
-		case <-c.events.done:
-			return nil, opErr("get_cq_event", ErrClosed, "")
-		case <-c.dev.done:
-			return nil, opErr("get_cq_event", ErrClosed, "")
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := c.await(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
 
+// await waits until there may be an event, or a queue is armed that was not before.
+func (c *CompChannel) await(ctx context.Context) error {
+	before := c.events.armed.Load()
+	c.events.waiting.Add(1)
+	defer c.events.waiting.Add(-1)
+	if before == 0 && c.events.armed.Load() > 0 && c.sleep.drv != nil {
+		return nil
+	}
+	select {
+	case <-c.events.ready:
+	case <-c.events.done:
+		return opErr("get_cq_event", ErrClosed, "")
+	case <-c.dev.done:
+		return opErr("get_cq_event", ErrClosed, "")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
 // Close destroys the channel; ErrBusy while queues use it.
 func (c *CompChannel) Close() error {
-	return c.close("destroy_comp_channel", func() error { close(c.events.done); c.sleep.end(); return nil })
+	return c.dev.logClose("ibv_destroy_comp_channel", "channel", c, func() error {
+		return c.close("destroy_comp_channel", func() error { close(c.events.done); c.sleep.end(); return nil })
+	})
 }

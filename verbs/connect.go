@@ -87,12 +87,12 @@ func (qp *QP) Connect(local, remote Endpoint, opt *ConnectOptions) error {
 	attr := QPAttr{Access: o.Access, Port: 1, AH: local.To(remote, o.SGIDIndex), PathMTU: o.MTU,
 		DestQPN: remote.QPN, RQPSN: remote.PSN, SQPSN: local.PSN, Timeout: o.Timeout, RetryCount: o.RetryCount,
 		RNRRetry: o.RNRRetry, MinRNRTimer: o.MinRNRTimer, MaxRdAtomic: o.RdAtomic, MaxDestRdAtomic: o.RdAtomic}
-	return qp.moveTo(attr, Init, RTR, RTS)
+	return qp.moveTo(attr, StateInit, StateRTR, StateRTS)
 }
 
 // StartUD takes a UD queue pair from RESET to RTS.
 func (qp *QP) StartUD(qkey QKey) error {
-	return qp.moveTo(QPAttr{Port: 1, QKey: qkey}, Init, RTR, RTS)
+	return qp.moveTo(QPAttr{Port: 1, QKey: qkey}, StateInit, StateRTR, StateRTS)
 }
 
 // moveTo goes through states, with the attributes that each step requires.

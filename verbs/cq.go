@@ -10,14 +10,14 @@ import (
 	"weak"
 )
 
-// DefaultSpin is how long [CQ.Wait] polls before it sleeps. Waking an idle processor takes longer
-// than a round trip.
+// DefaultSpin is how long [CQ.Wait] polls at most before it sleeps. Waking an idle processor takes longer
+// than a round trip. Software devices learn whether polling pays, and sleep at once where it does not.
 const DefaultSpin = 50 * time.Microsecond
 
 // CQOptions are optional parameters of CreateCQ; nil stands for the zero value.
 type CQOptions struct {
 	Channel *CompChannel  // where completion events go; nil: only Wait sees them
-	Spin    time.Duration // of Wait; 0: DefaultSpin, negative: sleep at once
+	Spin    time.Duration // of Wait, at most; 0: DefaultSpin, negative: sleep at once
 
 	// Notify is called at a completion event, after [CQ.ReqNotify], for programs that wait by means
 	// of their own. It runs where the completion is generated: it must neither block nor use the
@@ -38,12 +38,13 @@ type CQOptions struct {
 type CQ struct {
 	object
 	dev  *Device
-	drv  CQDriver
+	drv  cqDriver
 	sig  *cqSignal
 	spin time.Duration
 
-	yields yielder
-	sleep  sleeping
+	yields  yielder
+	sleep   sleeping
+	waiters atomic.Int32 // goroutines in Wait that no longer poll
 }
 
 // cqSignal is what a driver signals. It keeps neither the CQ nor the device alive.
@@ -58,9 +59,20 @@ type cqSignal struct {
 
 func (s *cqSignal) completion() {
 	s.wakeUp()
-	if s.requested.Swap(false) {
+	if s.disarm() {
 		s.event()
 	}
+}
+
+// disarm reports whether the program has asked for an event. It has one then.
+func (s *cqSignal) disarm() bool {
+	if !s.requested.Swap(false) {
+		return false
+	}
+	if s.channel != nil {
+		s.channel.armed.Add(-1)
+	}
+	return true
 }
 
 // event reports a completion event.
@@ -81,15 +93,23 @@ func (s *cqSignal) wakeUp() {
 }
 
 // CreateCQ creates a completion queue for cqe completions that have not been polled.
-func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
+func (d *Device) CreateCQ(cqe int, opt *CQOptions) (cq *CQ, err error) {
 	const op = "create_cq"
+	if d.calls != nil {
+		var channel *CompChannel
+		if opt != nil {
+			channel = opt.Channel
+		}
+		end := d.calls.Begin("ibv_create_cq", callArg{"context", d}, callArg{"cqe", cqe}, callArg{"channel", channel})
+		defer func() { end(cq, err) }()
+	}
 	if cqe <= 0 {
 		return nil, opErr(op, ErrInvalid, fmt.Sprintf("a completion queue of %d entries", cqe))
 	}
 	if opt == nil {
 		opt = &CQOptions{}
 	}
-	cq := &CQ{dev: d, spin: opt.Spin, yields: yielder{every: yieldsEvery(opt.LockedThread)}, sig: &cqSignal{wake: make(chan struct{}, 1), notify: opt.Notify}}
+	cq = &CQ{dev: d, spin: opt.Spin, yields: yielder{every: yieldsEvery(opt.LockedThread)}, sig: &cqSignal{wake: make(chan struct{}, 1), notify: opt.Notify}}
 	if cq.spin == 0 {
 		cq.spin = DefaultSpin
 	}
@@ -106,8 +126,7 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 		return nil, err
 	}
 	sig, events := cq.sig, d.events
-	var err error
-	cq.drv, err = d.drv.CreateCQ(cqe, CQEvents{
+	cq.drv, err = d.drv.CreateCQ(cqe, cqDriverEvents{
 		Completion: sig.completion,
 		Error: func() {
 			events.put(queuedEvent{typ: EventCQError, cq: sig.self})
@@ -119,35 +138,35 @@ func (d *Device) CreateCQ(cqe int, opt *CQOptions) (*CQ, error) {
 		cq.unuse()
 		return nil, wrap(op, err)
 	}
-	if y, ok := cq.drv.(selfYielding); ok && y.Yields() {
+	if cq.drv.Yields() {
 		cq.yields.every = 0
 	}
-	if s, ok := d.drv.(sleeper); ok && s.Sleeps() && (cq.spin < 0 || s.SleepsAtOnce()) {
-		cq.spin = -1
-		cq.sleep.init(s, func() bool { return cq.sig.closed.Load() || !cq.drv.(emptyChecker).Empty() || cq.drv.Err() != nil })
+	if s, ok := d.drv.(sleeper); ok && s.Sleeps() {
+		cq.sleep.init(s, cq.spin, func() bool { return cq.sig.closed.Load() || !cq.drv.Empty() || cq.drv.Err() != nil })
 	}
-	if t, ok := cq.drv.(timestamping); ok && opt.NoTimestamps {
-		t.OmitTimestamps()
+	if opt.NoTimestamps {
+		cq.drv.OmitTimestamps()
 	}
 	return cq, nil
 }
 
-// timestamping is a [CQDriver] that can do without the timestamps of completions. OmitTimestamps is called
-// before the queue is used.
-type timestamping interface{ OmitTimestamps() }
-
 // Device returns the device of the queue.
 func (cq *CQ) Device() *Device { return cq.dev }
 
-// Driver returns what implements the queue.
-func (cq *CQ) Driver() CQDriver { return cq.drv }
-
 // Poll takes up to len(wcs) completions and returns how many. On software devices it also moves data: a
 // program that polls needs no other thread for that. Now and then a poll that finds nothing yields to
-// other goroutines, see [CQOptions].LockedThread. While other processes compete for the processor, every
-// few polls in a row that find nothing one sleeps until something arrives, for at most 200 µs.
-// Otherwise Poll never blocks.
+// other goroutines, see [CQOptions].LockedThread. After 64 polls
+// in a row that find nothing, and fewer on a crowded machine, one sleeps until something arrives, for at most
+// 200 µs. Otherwise Poll never blocks.
 func (cq *CQ) Poll(wcs []WC) int {
+	n := cq.poll(wcs)
+	if n > 0 && cq.dev.logs("ibv_poll_cq") {
+		cq.logPoll(wcs[:n])
+	}
+	return n
+}
+
+func (cq *CQ) poll(wcs []WC) int {
 	n := cq.drv.Poll(wcs)
 	if n > 0 {
 		cq.yields.found()
@@ -161,21 +180,41 @@ func (cq *CQ) Poll(wcs []WC) int {
 // the queue are then in the error state.
 func (cq *CQ) Err() error { return wrap("poll_cq", cq.drv.Err()) }
 
-// Wait takes at least one and up to len(wcs) completions. It polls for a while and then sleeps
-// until one arrives or ctx ends. Only one goroutine at a time may wait.
+// Wait takes at least one and up to len(wcs) completions. It polls for a while, if that has
+// paid lately, and then sleeps until one arrives or ctx ends. Each completion goes to one of the
+// goroutines that wait.
 func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
-	if n := cq.Poll(wcs); n > 0 {
+	n, err := cq.wait(ctx, wcs)
+	if n > 0 && cq.dev.logs("ibv_poll_cq") {
+		cq.logPoll(wcs[:n])
+	}
+	return n, err
+}
+
+func (cq *CQ) wait(ctx context.Context, wcs []WC) (int, error) {
+	if n := cq.poll(wcs); n > 0 {
 		return n, nil
 	}
-	if cq.spin > 0 {
+	if cq.spin > 0 && cq.sleep.drv == nil {
 		for start := time.Now(); time.Since(start) < cq.spin; {
 			for range 16 {
-				if n := cq.Poll(wcs); n > 0 {
+				if n := cq.poll(wcs); n > 0 {
 					return n, nil
 				}
 			}
 		}
 	}
+	cq.waiters.Add(1)
+	n, err := cq.sleepUntil(ctx, wcs)
+	if cq.waiters.Add(-1) > 0 {
+		// One event was for all who wait. Another one takes what is left, or requests the next event.
+		cq.sig.wakeUp()
+	}
+	return n, err
+}
+
+// sleepUntil sleeps until it can take completions, or ctx ends, or there will be none any more.
+func (cq *CQ) sleepUntil(ctx context.Context, wcs []WC) (int, error) {
 	for {
 		if cq.sleep.until(ctx) {
 			if n := cq.drv.Poll(wcs); n > 0 {
@@ -209,23 +248,39 @@ func (cq *CQ) Wait(ctx context.Context, wcs []WC) (int, error) {
 // solicited or failed one. Completions that are already in the queue raise none: poll again after
 // it.
 func (cq *CQ) ReqNotify(solicitedOnly bool) error {
-	cq.sig.requested.Store(true)
-	return wrap("req_notify_cq", cq.drv.ReqNotify(solicitedOnly))
+	if !cq.sig.requested.Swap(true) && cq.sig.channel != nil {
+		cq.sig.channel.arm()
+	}
+	if !cq.dev.logs("ibv_req_notify_cq") {
+		return wrap("req_notify_cq", cq.drv.ReqNotify(solicitedOnly))
+	}
+	end := cq.dev.begin("ibv_req_notify_cq", callArg{"cq", cq}, callArg{"solicited_only", solicitedOnly})
+	err := wrap("req_notify_cq", cq.drv.ReqNotify(solicitedOnly))
+	end(nil, err)
+	return err
 }
 
 // Resize changes the capacity; ErrInvalid if more completions are waiting than fit.
-func (cq *CQ) Resize(cqe int) error { return wrap("resize_cq", cq.drv.Resize(cqe)) }
+func (cq *CQ) Resize(cqe int) error {
+	end := cq.dev.begin("ibv_resize_cq", callArg{"cq", cq}, callArg{"cqe", cqe})
+	err := wrap("resize_cq", cq.drv.Resize(cqe))
+	end(nil, err)
+	return err
+}
 
 // Capacity returns how many completions fit: at least as many as were asked for.
 func (cq *CQ) Capacity() int { return cq.drv.Capacity() }
 
 // Close destroys the queue; ErrBusy while queue pairs use it.
-func (cq *CQ) Close() error {
+func (cq *CQ) Close() error { return cq.dev.logClose("ibv_destroy_cq", "cq", cq, cq.destroy) }
+
+func (cq *CQ) destroy() error {
 	return cq.close("destroy_cq", func() error {
 		if err := cq.drv.Destroy(); err != nil {
 			return wrap("destroy_cq", err)
 		}
 		cq.sig.closed.Store(true)
+		cq.sig.disarm()
 		cq.sig.wakeUp()
 		cq.sleep.end()
 		return nil

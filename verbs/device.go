@@ -13,28 +13,26 @@ import (
 // device packages return.
 type Device struct {
 	object
-	drv       Driver
+	drv       deviceDriver
 	events    *eventQueue
 	done      chan struct{} // closed with the device
 	closeDone chan struct{} // closed once Close has finished
 	onClose   []func()      // called before Close
 	locals    deviceLocals
+	calls     callLog // nil: calls are not logged
 }
 
-// NewDevice makes a Device of a driver. Device packages call it, programs do not.
-func NewDevice(drv Driver) *Device {
+// newDevice makes a Device of a driver.
+func newDevice(drv deviceDriver) *Device {
 	d := &Device{drv: drv, events: newEventQueue(), done: make(chan struct{}), closeDone: make(chan struct{})}
 	events := d.events // not d: the driver must not keep the Device alive
 	drv.SetEventSink(func(t EventType, port int) {
 		events.put(queuedEvent{typ: t, port: port})
 		events.notifyWatchers(t, port)
 	})
-	runtime.AddCleanup(d, func(drv Driver) { drv.Close() }, drv)
+	runtime.AddCleanup(d, func(drv deviceDriver) { drv.Close() }, drv)
 	return d
 }
-
-// Driver returns what implements the device.
-func (d *Device) Driver() Driver { return d.drv }
 
 // Query returns the attributes and limits of the device.
 func (d *Device) Query() DeviceAttr { return d.drv.QueryDevice() }
@@ -44,20 +42,29 @@ func (d *Device) Name() string { return d.drv.QueryDevice().Name }
 
 // Port returns the attributes of a port; the first one is 1.
 func (d *Device) Port(port int) (PortAttr, error) {
+	end := d.begin("ibv_query_port", callArg{"context", d}, callArg{"port_num", port})
 	a, err := d.drv.QueryPort(port)
-	return a, wrap("query_port", err)
+	err = wrap("query_port", err)
+	end(nil, err, callArg{"attr", a})
+	return a, err
 }
 
 // GIDs returns the GID table of a port.
 func (d *Device) GIDs(port int) ([]GIDEntry, error) {
+	end := d.begin("ibv_query_gid_table", callArg{"context", d}, callArg{"port_num", port})
 	g, err := d.drv.GIDs(port)
-	return g, wrap("query_gid", err)
+	err = wrap("query_gid", err)
+	end(len(g), err)
+	return g, err
 }
 
 // PKeys returns the partition key table of a port.
 func (d *Device) PKeys(port int) ([]PKey, error) {
+	end := d.begin("ibv_query_pkey", callArg{"context", d}, callArg{"port_num", port})
 	p, err := d.drv.PKeys(port)
-	return p, wrap("query_pkey", err)
+	err = wrap("query_pkey", err)
+	end(len(p), err)
+	return p, err
 }
 
 // Clock returns the device's time, in the nanoseconds of [WC.Timestamp].
@@ -82,15 +89,26 @@ func (d *Device) QPStats() ([]QPStats, error) {
 }
 
 // Event waits for the next asynchronous event of the device and of the objects created on it.
-func (d *Device) Event(ctx context.Context) (Event, error) { return d.events.get(ctx) }
+func (d *Device) Event(ctx context.Context) (Event, error) {
+	if d.calls == nil {
+		return d.events.get(ctx)
+	}
+	end := d.calls.Begin("ibv_get_async_event", callArg{"context", d})
+	e, err := d.events.get(ctx)
+	end(nil, err, callArg{"event", e})
+	return e, err
+}
 
 // AllocPD allocates a protection domain.
-func (d *Device) AllocPD() (*PD, error) {
-	pd := &PD{dev: d}
+func (d *Device) AllocPD() (pd *PD, err error) {
+	if d.calls != nil {
+		end := d.calls.Begin("ibv_alloc_pd", callArg{"context", d})
+		defer func() { end(pd, err) }()
+	}
+	pd = &PD{dev: d}
 	if err := pd.use("alloc_pd", &d.object); err != nil {
 		return nil, err
 	}
-	var err error
 	if pd.drv, err = d.drv.AllocPD(); err != nil {
 		pd.unuse()
 		return nil, wrap("alloc_pd", err)
@@ -98,15 +116,8 @@ func (d *Device) AllocPD() (*PD, error) {
 	return pd, nil
 }
 
-// OnEvent registers f to be called with each event of the device as a whole, besides the program that fetches
-// them. It lets connection managers follow their ports. f must not wait.
-func (d *Device) OnEvent(f func(t EventType, port int)) { d.events.watch(f) }
-
-// OnClose registers f to be called when the device is about to be closed. By then everything that
-// was posted has been sent as far as possible without waiting, and f may still send. It lets
-// connection managers say goodbye. f must neither wait nor call Close. OnClose returns ErrClosed if
-// the device is already closed.
-func (d *Device) OnClose(f func()) error {
+// registerOnClose has f called when the device is about to be closed: driver.OnClose.
+func (d *Device) registerOnClose(f func()) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -119,7 +130,9 @@ func (d *Device) OnClose(f func()) error {
 // Close frees the device and everything that was created on it. Peers of queue pairs that package
 // cm connected are told. All others get no message, and run into their retry limits. Closing twice is
 // harmless: a second call returns when the device is gone.
-func (d *Device) Close() error {
+func (d *Device) Close() error { return d.logClose("ibv_close_device", "context", d, d.close) }
+
+func (d *Device) close() error {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -131,8 +144,8 @@ func (d *Device) Close() error {
 	leave := d.onClose
 	d.onClose = nil
 	d.mu.Unlock()
-	if l, ok := d.drv.(Drainer); ok && len(leave) > 0 {
-		l.Drain()
+	if len(leave) > 0 {
+		d.drv.Drain()
 	}
 	for _, f := range leave {
 		f()

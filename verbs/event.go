@@ -21,7 +21,7 @@ const (
 	EventSQDrained                         // in SQD, if [QPAttr.SQDAsyncNotify] requested it
 	EventPathMigrated                      // never raised: there are no alternate paths
 	EventPathMigrateError                  // never raised, as the one before
-	EventDeviceFatal                       // never raised: a software device does not fail as a whole
+	EventDeviceFatal                       // raised by a fault on request only: a software device does not fail as a whole
 	EventPortActive                        // the port is active again
 	EventPortError                         // the port is down; see [PortAttr.State]
 	EventLIDChange                         // the port has another LID; never on Ethernet
@@ -33,7 +33,7 @@ const (
 	EventClientReregister                  // the subnet manager lost its records, such as joins; never on Ethernet
 	EventGIDChange                         // a GID of the port is new or gone: on Ethernet its address
 	// EventQPBroken: an error of the queue pair's own sends took it to ERR. The program learns of
-	// it from completions; this event is for [QP.Watch] only.
+	// it from completions; this event is for package driver's Watch only.
 	EventQPBroken
 )
 

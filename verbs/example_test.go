@@ -28,11 +28,11 @@ type side struct {
 }
 
 // connect makes two sides.
-func connect(addresses [2]string) (sides [2]side) {
+func connect() (sides [2]side) {
 	var at [2]verbs.Endpoint
 	for i := range sides {
 		s := &sides[i]
-		s.dev = must(roce.Open(addresses[i], nil))
+		s.dev = must(roce.Open(loopbackAddress(), nil))
 		pd := must(s.dev.AllocPD())
 		s.cq = must(s.dev.CreateCQ(16, nil))
 		s.mr = must(pd.AllocMR(64, verbs.LocalWrite|verbs.RemoteWrite|verbs.RemoteAtomic))
@@ -50,13 +50,13 @@ func connect(addresses [2]string) (sides [2]side) {
 // A target learns of a WRITE by waiting for its memory to change.
 func ExampleMR_WaitUint64() {
 	ctx := context.Background()
-	sides := connect([2]string{"127.0.12.21", "127.0.12.22"})
+	sides := connect()
 	a, b := &sides[0], &sides[1]
 	defer a.dev.Close()
 	defer b.dev.Close()
 
 	binary.NativeEndian.PutUint64(a.mr.Bytes(), 42)
-	err := a.qp.PostSend(&verbs.SendWR{Op: verbs.Write, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()})
+	err := a.qp.PostSend(&verbs.SendWR{Op: verbs.OpWrite, SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -67,15 +67,14 @@ func ExampleMR_WaitUint64() {
 // A fetch-and-add returns what was there before into local memory.
 func ExampleQP_PostSend() {
 	ctx := context.Background()
-	sides := connect([2]string{"127.0.12.23", "127.0.12.24"})
+	sides := connect()
 	a, b := &sides[0], &sides[1]
 	defer a.dev.Close()
 	defer b.dev.Close()
 
 	binary.NativeEndian.PutUint64(b.mr.Bytes(), 40)
-	err := a.qp.PostSend(&verbs.SendWR{ID: 7, Op: verbs.FetchAdd, Flags: verbs.Signaled,
-		SGL: []verbs.SGE{a.mr.SGE(0, 8)}, Remote: b.mr.Remote(), Swap: 2})
-	if err != nil {
+	wr := verbs.SendWR{ID: 7, Flags: verbs.Signaled}
+	if err := a.qp.PostSend(wr.FetchAdd(b.mr.Remote(), 2, a.mr.SGE(0, 8))); err != nil {
 		log.Fatal(err)
 	}
 	var wc [1]verbs.WC

@@ -94,7 +94,7 @@ func (f *Failure) String() string {
 		fmt.Fprintf(&b, "%v failed after its completion: %v", f.Op, f.Status)
 	default:
 		b.WriteString("the connection ended")
-		if f.Status != WRFlushError {
+		if f.Status != StatusWRFlushError {
 			fmt.Fprintf(&b, ": %v", f.Status)
 		}
 	}
@@ -136,24 +136,6 @@ func orNothing(a Access) string {
 	return a.String()
 }
 
-// FailureQuerier is a [QPDriver] that knows why its queue pair failed.
-type FailureQuerier interface {
-	// Failure returns what is known of the first failure since the queue pair was created, reset, or
-	// recovered from SQE; nil: there was none.
-	Failure() *Failure
-}
-
-// FailureReporter is a [Driver] that reports failures of its queue pairs.
-type FailureReporter interface {
-	// SetFailureSink sets the function that failures are given to. It does not block.
-	SetFailureSink(func(*Failure))
-}
-
 // Failure returns why the queue pair failed: the first failure since it was created, reset, or recovered from
 // SQE. nil: it did not, or the device does not know.
-func (qp *QP) Failure() *Failure {
-	if t, ok := qp.drv.(FailureQuerier); ok {
-		return t.Failure()
-	}
-	return nil
-}
+func (qp *QP) Failure() *Failure { return qp.drv.Failure() }

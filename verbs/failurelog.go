@@ -16,17 +16,16 @@ const maxFailures = 256
 // that this side refuses. A queue pair that fails once stops, so a peer cannot cause more than one record for
 // each connection. It is called once. ErrNotSupported: the device does not tell.
 func (d *Device) LogFailures(log *slog.Logger) error {
-	r, ok := d.drv.(FailureReporter)
-	if !ok {
-		return opErr("log_failures", ErrNotSupported, "")
-	}
 	failures, done, name := make(chan *Failure, maxFailures), d.done, d.Name()
-	r.SetFailureSink(func(f *Failure) {
+	err := d.drv.SetFailureSink(func(f *Failure) {
 		select {
 		case failures <- f:
 		default: // the log is slower than queue pairs fail
 		}
 	})
+	if err != nil {
+		return wrap("log_failures", err)
+	}
 	go func() { // which does not keep the device alive
 		for {
 			select {

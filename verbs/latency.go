@@ -52,15 +52,10 @@ func (h *LatencyHistogram) Add(d time.Duration) {
 	h.Sum += d
 }
 
-// latencyMeter is a [Driver] that measures latencies. It may be called at any time, as [Driver].Metrics.
-type latencyMeter interface{ Latencies() []LatencyHistogram }
-
 // Latencies returns how long work requests took since the device was opened, for each operation of which
 // it has samples. It measures one of about 64 work requests of a queue pair, the first among them, and of
 // requests that are posted together the first. ErrNotSupported: it measures none.
 func (d *Device) Latencies() ([]LatencyHistogram, error) {
-	if m, ok := d.drv.(latencyMeter); ok {
-		return m.Latencies(), nil
-	}
-	return nil, wrap("latencies", ErrNotSupported)
+	l, err := d.drv.Latencies()
+	return l, wrap("latencies", err)
 }

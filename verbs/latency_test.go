@@ -33,8 +33,13 @@ func TestLatencyHistogram(t *testing.T) {
 	}
 }
 
+// unmeasured is a device that measures nothing.
+type unmeasured struct{ deviceDriver }
+
+func (unmeasured) Latencies() ([]LatencyHistogram, error) { return nil, ErrNotSupported }
+
 func TestLatenciesUnsupported(t *testing.T) {
-	d := &Device{drv: struct{ Driver }{}}
+	d := &Device{drv: unmeasured{}}
 	if _, err := d.Latencies(); !errors.Is(err, ErrNotSupported) {
 		t.Error(err)
 	}

@@ -25,7 +25,7 @@ const MADLen = mad.Size
 type MADAgent struct {
 	object
 	dev *Device // keeps it alive
-	drv MADAgentDriver
+	drv madAgentDriver
 }
 
 // MADSpec says what an agent registers for.
@@ -45,43 +45,13 @@ type MADPath struct {
 	PKey PKey   // one of the port's table, but for its membership bit; 0: the default partition
 }
 
-// MADDriver is a [Driver] with management datagrams.
-type MADDriver interface {
-	// OpenMAD registers an agent. ErrNotSupported: the port has no such queue pair; ErrBusy:
-	// another agent has registered for one of the methods; ErrNoMemory: there are too many.
-	OpenMAD(port int, qp QPN, spec MADSpec) (MADAgentDriver, error)
-}
-
-// MADAgentDriver is a management agent of a driver.
-type MADAgentDriver interface {
-	// Send writes the agent's transaction id into requests; see [MADAgent.Send].
-	Send(to MADPath, mad []byte) error
-	Recv(ctx context.Context, mad []byte) (n int, from MADPath, err error)
-	// Transactions returns the upper half of the agent's transaction ids.
-	Transactions() uint32
-	Close() error
-}
-
-// MADSharer is a [MADAgentDriver] of a connection manager that shares the address with those of
-// other processes; see [MADAgent.Claim].
-type MADSharer interface {
-	Claim(service, mask uint64) error
-	Release(service uint64)
-	IDs() (base, mask uint32)
-}
-
-// MADRefuser is a [MADAgentDriver] whose network reports addresses where nobody receives.
-type MADRefuser interface {
-	Refused(ctx context.Context, to AHAttr) error
-}
-
 // OpenMAD registers an agent at queue pair 0, which serves subnet management, or 1, which serves
 // all other classes (IBTA 13.5). It returns ErrNotSupported if the port has no such queue pair,
 // ErrBusy if another agent of this device has registered for one of the methods, and ErrNoMemory if
 // there are too many agents. The agent keeps the device from being freed until it is closed.
 func (d *Device) OpenMAD(port int, qp QPN, spec MADSpec) (*MADAgent, error) {
 	const op = "open_mad"
-	o, ok := d.drv.(MADDriver)
+	o, ok := d.drv.(madDriver)
 	switch {
 	case !ok:
 		return nil, opErr(op, ErrNotSupported, "the device has no management datagrams")
@@ -148,11 +118,7 @@ func (a *MADAgent) Transaction(low uint32) uint64 {
 // ErrNotSupported means that the device gets no such reports.
 func (a *MADAgent) Refused(ctx context.Context, to AHAttr) error {
 	const op = "await_refusal"
-	d, ok := a.drv.(MADRefuser)
-	if !ok {
-		return opErr(op, ErrNotSupported, "the network of this device does not say it")
-	}
-	err := d.Refused(ctx, to)
+	err := a.drv.Refused(ctx, to)
 	if err != nil && err == ctx.Err() {
 		return err
 	}
@@ -162,33 +128,18 @@ func (a *MADAgent) Refused(ctx context.Context, to AHAttr) error {
 // Claim directs requests of connection managers to this process, where several share an address:
 // those for service ids that equal service in the bits of mask. A mask of all ones stands for one
 // id. It returns ErrBusy if one of them is already claimed, by this or another process of the
-// address, ErrInvalid if the agent is of another class, and ErrNotSupported if the device does not
-// share its address.
+// address, and ErrInvalid if the agent is of another class.
 func (a *MADAgent) Claim(service, mask uint64) error {
-	const op = "claim_service"
-	s, ok := a.drv.(MADSharer)
-	if !ok {
-		return opErr(op, ErrNotSupported, "the device has its address to itself")
-	}
-	return wrap(op, s.Claim(service, mask))
+	return wrap("claim_service", a.drv.Claim(service, mask))
 }
 
 // Release gives up the claim of the same service. Close releases all claims.
-func (a *MADAgent) Release(service uint64) {
-	if s, ok := a.drv.(MADSharer); ok {
-		s.Release(service)
-	}
-}
+func (a *MADAgent) Release(service uint64) { a.drv.Release(service) }
 
 // IDs returns which local communication ids a connection manager of this process may use: base | x
 // &^ mask for any x. Responses find their process by them. Where no other process can share the
 // address, both are zero.
-func (a *MADAgent) IDs() (base, mask uint32) {
-	if s, ok := a.drv.(MADSharer); ok {
-		return s.IDs()
-	}
-	return 0, 0
-}
+func (a *MADAgent) IDs() (base, mask uint32) { return a.drv.IDs() }
 
 // Close closes the agent. A pending Recv returns ErrClosed.
 func (a *MADAgent) Close() error {

@@ -13,11 +13,8 @@ import (
 type MR struct {
 	object
 	pd  *PD
-	drv MRDriver
+	drv mrDriver
 }
-
-// Driver returns what implements the region.
-func (mr *MR) Driver() MRDriver { return mr.drv }
 
 // Addr returns the address that stands for the region's first byte in SGEs and at peers:
 // the memory's own, or 0 for a zero-based region.
@@ -55,6 +52,17 @@ const (
 // Rereg changes the memory, protection domain or access of the region, as flags say (IBTA
 // 11.2.8.5). Keys change when the memory does. The region must not be used during the call.
 func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
+	if mr.pd.dev.calls == nil {
+		return mr.rereg(flags, pd, buf, access)
+	}
+	end := mr.pd.dev.calls.Begin("ibv_rereg_mr", callArg{"mr", mr}, callArg{"flags", flags}, callArg{"pd", pd}, callArg{"addr", address(buf)},
+		callArg{"length", len(buf)}, callArg{"access", access})
+	err := mr.rereg(flags, pd, buf, access)
+	end(nil, err)
+	return err
+}
+
+func (mr *MR) rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 	const op = "rereg_mr"
 	if flags == 0 || flags > ReregTranslation|ReregPD|ReregAccess {
 		return opErr(op, ErrInvalid, "flags name nothing to change")
@@ -65,7 +73,10 @@ func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 		}
 	}
 	if flags&ReregPD == 0 {
-		return wrap(op, mr.drv.Rereg(flags, nil, buf, access))
+		mr.mu.Lock()
+		same := mr.pd.drv
+		mr.mu.Unlock()
+		return wrap(op, same.ReregMR(mr.drv, flags, buf, access))
 	}
 	if pd == nil || pd.dev != mr.pd.dev {
 		return opErr(op, ErrInvalid, "the new protection domain is not of this device")
@@ -81,7 +92,7 @@ func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 		mr.deps = old
 		return err
 	}
-	if err := mr.drv.Rereg(flags, pd.drv, buf, access); err != nil {
+	if err := pd.drv.ReregMR(mr.drv, flags, buf, access); err != nil {
 		mr.unuse()
 		mr.deps = old
 		return wrap(op, err)
@@ -95,7 +106,7 @@ func (mr *MR) Rereg(flags ReregFlags, pd *PD, buf []byte, access Access) error {
 // with respect to all remote accesses. f must be short and must not call into the device. A device
 // without [CapExclude], such as hardware, does not stop.
 func (mr *MR) Do(f func(b []byte)) {
-	if d, ok := mr.drv.(Excluder); ok {
+	if d, ok := mr.drv.(watcher); ok {
 		d.Do(f)
 		return
 	}
@@ -116,7 +127,7 @@ func (mr *MR) Do(f func(b []byte)) {
 // WaitFor polls the device for a while and then sleeps. On a device without [CapWatch] it polls the
 // memory, at growing intervals. It returns ErrClosed if the region is deregistered.
 func (mr *MR) WaitFor(ctx context.Context, cond func(b []byte) bool) error {
-	if w, ok := mr.drv.(Watcher); ok {
+	if w, ok := mr.drv.(watcher); ok {
 		return w.WaitFor(ctx, cond)
 	}
 	return mr.pollFor(ctx, cond)
@@ -182,5 +193,7 @@ func (mr *MR) WaitUint64(ctx context.Context, off int, old uint64) (v uint64, er
 // that still name the region complete with LocalProtectionError, and peers get a remote access
 // error. Close returns ErrBusy while a memory window is bound to it.
 func (mr *MR) Close() error {
-	return mr.close("dereg_mr", func() error { return wrap("dereg_mr", mr.drv.Dereg()) })
+	return mr.pd.dev.logClose("ibv_dereg_mr", "mr", mr, func() error {
+		return mr.close("dereg_mr", func() error { return wrap("dereg_mr", mr.drv.Dereg()) })
+	})
 }

@@ -13,15 +13,18 @@ import (
 
 // plainMR is a region of a device that can neither be kept from it nor watched, as of hardware.
 type plainMR struct {
-	UnsupportedMR
 	mu sync.Mutex
 	b  []byte
 }
 
-func (m *plainMR) Addr() uint64  { return 0 }
-func (m *plainMR) LKey() Key     { return 1 }
-func (m *plainMR) RKey() Key     { return 1 }
-func (m *plainMR) Dereg() error  { return nil }
+func (m *plainMR) Addr() uint64 { return 0 }
+func (m *plainMR) LKey() Key    { return 1 }
+func (m *plainMR) RKey() Key    { return 1 }
+func (m *plainMR) Dereg() error { return nil }
+
+func (m *plainMR) Prefetch(int, int, bool) error    { return ErrNotSupported }
+func (m *plainMR) WaitPinned(context.Context) error { return ErrNotSupported }
+
 func (m *plainMR) Bytes() []byte { m.mu.Lock(); defer m.mu.Unlock(); return m.b }
 
 func (m *plainMR) set(b []byte) { m.mu.Lock(); defer m.mu.Unlock(); m.b = b }

@@ -17,8 +17,9 @@ func (t MWType) String() string { return name([]string{"", "1", "2B"}, t) }
 // registration (IBTA 10.6.7).
 type MW struct {
 	object
+	dev *Device
 	typ MWType
-	drv MWDriver
+	drv mwDriver
 }
 
 // MWBindInfo says what a window is bound to. Length 0 unbinds a type 1 window.
@@ -32,15 +33,18 @@ type MWBindInfo struct {
 }
 
 // AllocMW allocates a window that is bound to nothing.
-func (pd *PD) AllocMW(t MWType) (*MW, error) {
-	mw := &MW{typ: t}
+func (pd *PD) AllocMW(t MWType) (mw *MW, err error) {
+	if pd.dev.calls != nil {
+		end := pd.dev.calls.Begin("ibv_alloc_mw", callArg{"pd", pd}, callArg{"type", t})
+		defer func() { end(mw, err) }()
+	}
+	mw = &MW{dev: pd.dev, typ: t}
 	if t != MWType1 && t != MWType2 {
 		return nil, opErr("alloc_mw", ErrInvalid, "no such window type")
 	}
 	if err := mw.use("alloc_mw", &pd.object); err != nil {
 		return nil, err
 	}
-	var err error
 	if mw.drv, err = pd.drv.AllocMW(t); err != nil {
 		mw.unuse()
 		return nil, wrap("alloc_mw", err)
@@ -60,10 +64,9 @@ func (mw *MW) NextRKey() Key {
 	return k&^0xff | (k+1)&0xff
 }
 
-// Driver returns what implements the window.
-func (mw *MW) Driver() MWDriver { return mw.drv }
-
 // Close unbinds and deallocates the window.
 func (mw *MW) Close() error {
-	return mw.close("dealloc_mw", func() error { return wrap("dealloc_mw", mw.drv.Dealloc()) })
+	return mw.dev.logClose("ibv_dealloc_mw", "mw", mw, func() error {
+		return mw.close("dealloc_mw", func() error { return wrap("dealloc_mw", mw.drv.Dealloc()) })
+	})
 }

@@ -125,19 +125,19 @@ func TestErrno(t *testing.T) {
 }
 
 func TestStatusError(t *testing.T) {
-	if Success.Err() != nil {
+	if StatusSuccess.Err() != nil {
 		t.Error("success is an error")
 	}
-	err := RemoteAccessError.Err()
-	if !errors.Is(err, &StatusError{Status: RemoteAccessError}) || errors.Is(err, &StatusError{Status: WRFlushError}) {
+	err := StatusRemoteAccessError.Err()
+	if !errors.Is(err, &StatusError{Status: StatusRemoteAccessError}) || errors.Is(err, &StatusError{Status: StatusWRFlushError}) {
 		t.Errorf("%v", err)
 	}
-	for s := Success; s <= GeneralError; s++ {
+	for s := StatusSuccess; s <= StatusGeneralError; s++ {
 		if s.String() == "unknown" {
 			t.Errorf("status %d has no name", s)
 		}
 	}
-	if (GeneralError + 1).String() != "unknown" {
+	if (StatusGeneralError + 1).String() != "unknown" {
 		t.Error("a status that does not exist has a name")
 	}
 }
@@ -149,7 +149,7 @@ func TestNames(t *testing.T) {
 	if s := Access(0).String(); s != "none" {
 		t.Error(s)
 	}
-	for op := Send; op <= BindMW; op++ {
+	for op := OpSend; op <= OpBindMW; op++ {
 		if op.String() == "unknown" {
 			t.Errorf("operation %d has no name", op)
 		}

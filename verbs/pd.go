@@ -9,7 +9,7 @@ import "fmt"
 type PD struct {
 	object
 	dev *Device
-	drv PDDriver
+	drv pdDriver
 }
 
 // Device returns the device of the domain.
@@ -17,8 +17,17 @@ func (pd *PD) Device() *Device { return pd.dev }
 
 // RegMR registers buf, which may be any memory of the program, with any length, including 0, and
 // any alignment. The region keeps buf alive until it is closed. Options say whether and when the
-// memory is pinned; without one the device does as it does by itself.
+// memory is pinned; without one the device does as it does by itself. [External] is for memory that
+// is not Go's.
 func (pd *PD) RegMR(buf []byte, access Access, opts ...RegOption) (*MR, error) {
+	if pd.dev.calls != nil {
+		args := []callArg{{"addr", address(buf)}, {"length", len(buf)}, {"access", access}}
+		return pd.logRegistration("ibv_reg_mr", args, func() (*MR, error) { return pd.regMR(buf, access, opts) })
+	}
+	return pd.regMR(buf, access, opts)
+}
+
+func (pd *PD) regMR(buf []byte, access Access, opts []RegOption) (*MR, error) {
 	opt, err := regOptions(buf, access, opts)
 	if err != nil {
 		return nil, err
@@ -30,27 +39,16 @@ func (pd *PD) RegMR(buf []byte, access Access, opts ...RegOption) (*MR, error) {
 		access |= OnDemand
 		opt.Mode = RegDefault
 	}
-	return pd.newMR("reg_mr", access, func() (MRDriver, error) {
+	if opt.External {
+		return pd.newMR("reg_mr_iova", access, func() (mrDriver, error) {
+			return pd.drv.RegExternal(buf, opt.IOVA, access)
+		})
+	}
+	return pd.newMR("reg_mr", access, func() (mrDriver, error) {
 		if opt == (RegOptions{}) {
 			return pd.drv.RegMR(buf, access)
 		}
-		if r, ok := pd.drv.(OptionRegistrar); ok {
-			return r.RegMROptions(buf, access, opt)
-		}
-		return nil, ErrNotSupported
-	})
-}
-
-// RegExternal registers memory that Go does not keep alive, such as that of a C program or of a
-// mapped file. It may be unmapped while it is registered, which makes every later access an access
-// error. Its first byte has the address iova in SGEs and at peers (ibv_reg_mr_iova).
-// ErrNotSupported means that the device cannot do so.
-func (pd *PD) RegExternal(buf []byte, iova uint64, access Access) (*MR, error) {
-	return pd.newMR("reg_mr_iova", access, func() (MRDriver, error) {
-		if r, ok := pd.drv.(ExternalRegistrar); ok {
-			return r.RegExternal(buf, iova, access)
-		}
-		return nil, ErrNotSupported
+		return pd.drv.RegMROptions(buf, access, opt)
 	})
 }
 
@@ -64,14 +62,19 @@ func (pd *PD) RegExternal(buf []byte, iova uint64, access Access) (*MR, error) {
 // what is missing are access errors for peers, and crash a program that touches it. ErrNotSupported means
 // that the device, or the system, cannot do so.
 func (pd *PD) RegShared(fd uintptr, offset int64, size int, access Access) (*MR, error) {
+	if pd.dev.calls != nil {
+		args := []callArg{{"fd", int(fd)}, {"offset", offset}, {"length", size}, {"access", access}}
+		return pd.logRegistration("ibv_reg_shared_mr", args, func() (*MR, error) { return pd.regShared(fd, offset, size, access) })
+	}
+	return pd.regShared(fd, offset, size, access)
+}
+
+func (pd *PD) regShared(fd uintptr, offset int64, size int, access Access) (*MR, error) {
 	if size <= 0 || offset < 0 {
 		return nil, opErr("reg_shared_mr", ErrInvalid, fmt.Sprintf("%d bytes from %d on", size, offset))
 	}
-	return pd.newMR("reg_shared_mr", access, func() (MRDriver, error) {
-		if r, ok := pd.drv.(SharedRegistrar); ok {
-			return r.RegShared(fd, offset, size, access)
-		}
-		return nil, ErrNotSupported
+	return pd.newMR("reg_shared_mr", access, func() (mrDriver, error) {
+		return pd.drv.RegShared(fd, offset, size, access)
 	})
 }
 
@@ -79,13 +82,21 @@ func (pd *PD) RegShared(fd uintptr, offset int64, size int, access Access) (*MR,
 // heap, in huge pages if access has HugePages. [MR.Bytes] is the memory. It is freed with the
 // region, and touching it after [MR.Close] crashes the program.
 func (pd *PD) AllocMR(size int, access Access) (*MR, error) {
+	if pd.dev.calls != nil {
+		args := []callArg{{"length", size}, {"access", access}}
+		return pd.logRegistration("ibv_alloc_mr", args, func() (*MR, error) { return pd.allocMR(size, access) })
+	}
+	return pd.allocMR(size, access)
+}
+
+func (pd *PD) allocMR(size int, access Access) (*MR, error) {
 	if size <= 0 {
 		return nil, opErr("alloc_mr", ErrInvalid, fmt.Sprintf("size is %d bytes", size))
 	}
-	return pd.newMR("alloc_mr", access, func() (MRDriver, error) { return pd.drv.AllocMR(size, access) })
+	return pd.newMR("alloc_mr", access, func() (mrDriver, error) { return pd.drv.AllocMR(size, access) })
 }
 
-func (pd *PD) newMR(op string, access Access, make func() (MRDriver, error)) (*MR, error) {
+func (pd *PD) newMR(op string, access Access, make func() (mrDriver, error)) (*MR, error) {
 	if err := checkAccess(op, access); err != nil {
 		return nil, err
 	}
@@ -115,5 +126,7 @@ func checkAccess(op string, a Access) error {
 
 // Close deallocates the domain; ErrBusy while anything made from it is open.
 func (pd *PD) Close() error {
-	return pd.close("dealloc_pd", func() error { return wrap("dealloc_pd", pd.drv.Dealloc()) })
+	return pd.dev.logClose("ibv_dealloc_pd", "pd", pd, func() error {
+		return pd.close("dealloc_pd", func() error { return wrap("dealloc_pd", pd.drv.Dealloc()) })
+	})
 }

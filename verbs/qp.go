@@ -9,7 +9,7 @@ import (
 	"weak"
 )
 
-// Defaults of QPInit fields that are zero.
+// Defaults of the fields of [QPCap] that are zero in a [QPInit].
 const (
 	DefaultMaxSendWR = 64
 	DefaultMaxRecvWR = 64
@@ -25,51 +25,59 @@ type QPCap struct {
 	MaxInline  int // bytes
 }
 
-// QPInit has the parameters of a new queue pair. Zero sizes stand for the defaults.
+// QPInit has the parameters of a new queue pair. Sizes that are zero stand for the defaults.
 type QPInit struct {
-	Type        QPType
-	SendCQ      *CQ
-	RecvCQ      *CQ
-	SRQ         *SRQ
-	MaxSendWR   int
-	MaxRecvWR   int
-	MaxSendSGE  int
-	MaxRecvSGE  int
-	MaxInline   int
-	SignalAll   bool // every send work request completes with a WC
-	CreateFlags QPCreateFlags
+	Type      QPType
+	SendCQ    *CQ
+	RecvCQ    *CQ
+	SRQ       *SRQ
+	Cap       QPCap
+	SignalAll bool // every send work request completes with a WC
+	// BlockSelfMulticast keeps the queue pair from receiving its own multicasts.
+	BlockSelfMulticast bool
+	// Congestion is the congestion control of an RC or XRC queue pair in software, with parameters, such as
+	// "dcqcn,rpg_ai_rate=20"; empty: the device's. See docs/congestion.md.
+	Congestion string
 }
-
-// QPCreateFlags are optional properties of a queue pair (ibv_qp_create_flags).
-type QPCreateFlags uint32
-
-const (
-	// QPBlockSelfMulticast keeps a QP from receiving its own multicasts.
-	QPBlockSelfMulticast QPCreateFlags = 1 << iota
-)
 
 // QP is a queue pair (IBTA 10.2.4).
 type QP struct {
 	object
 	dev   *Device
-	drv   QPDriver
+	drv   qpDriver
 	init  QPInit
 	watch *atomic.Pointer[func(EventType)]
 }
 
 // CreateQP creates a queue pair in the RESET state.
 func (pd *PD) CreateQP(init QPInit) (*QP, error) {
+	create := pd.drv.CreateQP
 	if init.Type == XRCTgt {
-		return nil, opErr("create_qp", ErrInvalid, "an XRC target is created from its XRCD")
+		create = func(*QPInit, func(EventType)) (qpDriver, error) {
+			return nil, opErr("create_qp", ErrInvalid, "an XRC target is created from its XRCD")
+		}
 	}
-	return newQP(pd.dev, init, pd.drv.CreateQP, &pd.object)
+	return newQP(pd.dev, init, create, &pd.object, callArg{"pd", pd})
 }
 
-func newQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (QPDriver, error), owner *object) (*QP, error) {
-	const op = "create_qp"
-	if init.CreateFlags&^QPBlockSelfMulticast != 0 {
-		return nil, opErr(op, ErrNotSupported, fmt.Sprintf("there are no CreateFlags %#x", uint32(init.CreateFlags)))
+// newQP creates a queue pair of an owner, a protection domain or an XRC domain, which parent names for the log.
+func newQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (qpDriver, error), owner *object,
+	parent callArg) (*QP, error) {
+	if dev.calls == nil {
+		return makeQP(dev, init, create, owner)
 	}
+	end := dev.calls.Begin("ibv_create_qp", parent, callArg{"attr", init})
+	qp, err := makeQP(dev, init, create, owner)
+	if err != nil {
+		end(nil, err)
+		return nil, err
+	}
+	end(qp, nil, callArg{"qp_num", qp.Num()})
+	return qp, nil
+}
+
+func makeQP(dev *Device, init QPInit, create func(*QPInit, func(EventType)) (qpDriver, error), owner *object) (*QP, error) {
+	const op = "create_qp"
 	if err := checkQPInit(op, dev, &init); err != nil {
 		return nil, err
 	}
@@ -134,11 +142,11 @@ func checkQPInit(op string, dev *Device, q *QPInit) error {
 		max  int
 		used bool
 	}{
-		{"MaxSendWR", &q.MaxSendWR, DefaultMaxSendWR, dev.Query().MaxQPWR, sends},
-		{"MaxRecvWR", &q.MaxRecvWR, DefaultMaxRecvWR, dev.Query().MaxQPWR, recvs && q.SRQ == nil},
-		{"MaxSendSGE", &q.MaxSendSGE, DefaultMaxSGE, dev.Query().MaxSGE, sends},
-		{"MaxRecvSGE", &q.MaxRecvSGE, DefaultMaxSGE, dev.Query().MaxSGE, recvs && q.SRQ == nil},
-		{"MaxInline", &q.MaxInline, min(256, dev.Query().MaxInline), dev.Query().MaxInline, sends},
+		{"MaxSendWR", &q.Cap.MaxSendWR, DefaultMaxSendWR, dev.Query().MaxQPWR, sends},
+		{"MaxRecvWR", &q.Cap.MaxRecvWR, DefaultMaxRecvWR, dev.Query().MaxQPWR, recvs && q.SRQ == nil},
+		{"MaxSendSGE", &q.Cap.MaxSendSGE, DefaultMaxSGE, dev.Query().MaxSGE, sends},
+		{"MaxRecvSGE", &q.Cap.MaxRecvSGE, DefaultMaxSGE, dev.Query().MaxSGE, recvs && q.SRQ == nil},
+		{"MaxInline", &q.Cap.MaxInline, min(256, dev.Query().MaxInline), dev.Query().MaxInline, sends},
 	} {
 		switch {
 		case !f.used:
@@ -161,18 +169,21 @@ func (qp *QP) Type() QPType { return qp.init.Type }
 // Device returns the device of the queue pair.
 func (qp *QP) Device() *Device { return qp.dev }
 
-// Driver returns what implements the queue pair.
-func (qp *QP) Driver() QPDriver { return qp.drv }
-
 // Modify changes the attributes that mask names, usually including the state (IBTA 10.3.1,
 // 11.2.5.2). If mask lacks an attribute that the transition requires, or has one that it does not
 // allow, the error names it and nothing is changed.
 func (qp *QP) Modify(attr QPAttr, mask QPMask) error {
-	return wrap("modify_qp", qp.drv.Modify(&attr, mask))
+	if qp.dev.calls == nil {
+		return wrap("modify_qp", qp.drv.Modify(&attr, mask))
+	}
+	end := qp.dev.calls.Begin("ibv_modify_qp", callArg{"qp", qp}, callArg{"attr", attr}, callArg{"attr_mask", mask})
+	err := wrap("modify_qp", qp.drv.Modify(&attr, mask))
+	end(nil, err)
+	return err
 }
 
-// Query returns the current attributes and the sizes of the queues.
-func (qp *QP) Query() (QPAttr, QPCap) { return qp.drv.Query() }
+// Query returns the current attributes, with the sizes of the queues in Cap.
+func (qp *QP) Query() QPAttr { return qp.drv.Query() }
 
 // Stats returns the state of the queue pair and what was measured on it. Like [Device.Metrics] it waits for
 // nothing that the device does.
@@ -182,13 +193,14 @@ func (qp *QP) Stats() (QPStats, error) {
 }
 
 // State returns the current state.
-func (qp *QP) State() QPState {
-	attr, _ := qp.drv.Query()
-	return attr.State
-}
+func (qp *QP) State() QPState { return qp.drv.Query().State }
 
 // PostSend posts one send work request. A lone message is sent at once.
 func (qp *QP) PostSend(wr *SendWR) error {
+	if qp.dev.logs("ibv_post_send") {
+		_, err := qp.postSend("ibv_post_send", one(wr), false)
+		return err
+	}
 	_, err := qp.drv.PostSend(one(wr))
 	return postSendError(err)
 }
@@ -196,6 +208,9 @@ func (qp *QP) PostSend(wr *SendWR) error {
 // PostSendList posts work requests in order, in one step; it returns how many were posted
 // and the error of the first that was not.
 func (qp *QP) PostSendList(wrs []SendWR) (int, error) {
+	if qp.dev.logs("ibv_post_send") {
+		return qp.postSend("ibv_post_send", wrs, false)
+	}
 	n, err := qp.drv.PostSend(wrs)
 	return n, postSendError(err)
 }
@@ -203,6 +218,10 @@ func (qp *QP) PostSendList(wrs []SendWR) (int, error) {
 // PostSendAll posts work requests in order, in one step; if one of them cannot be posted,
 // none is (ibv_wr_start to ibv_wr_complete).
 func (qp *QP) PostSendAll(wrs []SendWR) error {
+	if qp.dev.logs("ibv_wr_complete") {
+		_, err := qp.postSend("ibv_wr_complete", wrs, true)
+		return err
+	}
 	return postSendError(qp.drv.PostSendAll(wrs))
 }
 
@@ -220,6 +239,10 @@ func postSendError(err error) error {
 
 // PostRecv posts one receive.
 func (qp *QP) PostRecv(wr *RecvWR) error {
+	if qp.dev.logs("ibv_post_recv") {
+		_, err := postRecv(qp.dev, "post_recv", "qp", qp, one(wr), qp.drv.PostRecv)
+		return err
+	}
 	_, err := qp.drv.PostRecv(one(wr))
 	return wrap("post_recv", err)
 }
@@ -227,6 +250,9 @@ func (qp *QP) PostRecv(wr *RecvWR) error {
 // PostRecvList posts receives in order; it returns how many were posted and the error of
 // the first that was not.
 func (qp *QP) PostRecvList(wrs []RecvWR) (int, error) {
+	if qp.dev.logs("ibv_post_recv") {
+		return postRecv(qp.dev, "post_recv", "qp", qp, wrs, qp.drv.PostRecv)
+	}
 	n, err := qp.drv.PostRecv(wrs)
 	return n, wrap("post_recv", err)
 }
@@ -237,24 +263,28 @@ func (qp *QP) BindMW(id uint64, flags SendFlags, bind MWBindInfo) error {
 	if bind.MW == nil || bind.MW.typ != MWType1 {
 		return opErr("bind_mw", ErrInvalid, "not a type 1 window")
 	}
-	wr := SendWR{ID: id, Op: BindMW, Flags: flags, Bind: &bind}
+	wr := SendWR{ID: id, Op: OpBindMW, Flags: flags, Bind: &bind}
 	return qp.PostSend(&wr)
 }
 
 // AttachMulticast makes a UD queue pair receive datagrams sent to a multicast group.
 func (qp *QP) AttachMulticast(gid GID, lid uint16) error {
-	return wrap("attach_mcast", qp.drv.AttachMulticast(gid, lid))
+	end := qp.dev.begin("ibv_attach_mcast", callArg{"qp", qp}, callArg{"gid", gid}, callArg{"lid", int(lid)})
+	err := wrap("attach_mcast", qp.drv.AttachMulticast(gid, lid))
+	end(nil, err)
+	return err
 }
 
 // DetachMulticast ends AttachMulticast.
 func (qp *QP) DetachMulticast(gid GID, lid uint16) error {
-	return wrap("detach_mcast", qp.drv.DetachMulticast(gid, lid))
+	end := qp.dev.begin("ibv_detach_mcast", callArg{"qp", qp}, callArg{"gid", gid}, callArg{"lid", int(lid)})
+	err := wrap("detach_mcast", qp.drv.DetachMulticast(gid, lid))
+	end(nil, err)
+	return err
 }
 
-// Watch has f called with the queue pair's asynchronous events, including EventQPBroken;
-// [Device.Event] still returns the others. f must neither block nor call into the device. It is for
-// packages that manage queue pairs of programs, as package cm does. nil ends it.
-func (qp *QP) Watch(f func(EventType)) {
+// watchEvents has f called with the queue pair's events: driver.Watch.
+func (qp *QP) watchEvents(f func(EventType)) {
 	if f == nil {
 		qp.watch.Store(nil)
 		return
@@ -266,9 +296,11 @@ func (qp *QP) Watch(f func(EventType)) {
 // and so do its completions that were not polled. It returns ErrBusy while the queue pair is
 // attached to a multicast group.
 func (qp *QP) Close() error {
-	return qp.close("destroy_qp", func() error {
-		qp.Watch(nil)
-		return wrap("destroy_qp", qp.drv.Destroy())
+	return qp.dev.logClose("ibv_destroy_qp", "qp", qp, func() error {
+		return qp.close("destroy_qp", func() error {
+			qp.watchEvents(nil)
+			return wrap("destroy_qp", qp.drv.Destroy())
+		})
 	})
 }
 

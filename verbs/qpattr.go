@@ -6,13 +6,13 @@ package verbs
 type QPState uint8
 
 const (
-	Reset QPState = iota // as created: nothing can be posted
-	Init                 // receives can be posted
-	RTR                  // ready to receive
-	RTS                  // ready to send
-	SQD                  // send queue drains or is drained
-	SQE                  // send queue error (UC, UD, XRC target has none)
-	Err                  // everything is flushed
+	StateReset QPState = iota // as created: nothing can be posted
+	StateInit                 // receives can be posted
+	StateRTR                  // ready to receive
+	StateRTS                  // ready to send
+	StateSQD                  // send queue drains or is drained
+	StateSQE                  // send queue error (UC, UD, XRC target has none)
+	StateError                // everything is flushed
 )
 
 // String returns the name in the specification, such as RTS.

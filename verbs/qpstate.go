@@ -24,65 +24,63 @@ const (
 // but the state, so these are not listed.
 var transitions = map[QPType]map[step]transition{
 	RC: {
-		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
-		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
-		{Init, RTR}:   {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer, MaskAltPath | MaskAccess | MaskPKeyIndex},
-		{RTR, RTS}:    {sendRetry | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
-		{RTS, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
-		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
-		{SQD, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
-		{SQD, SQD}: {0, MaskPort | MaskAH | sendRetry | MaskMaxDestRdAtomic | altAttrs | MaskAccess | MaskPKeyIndex |
+		{StateReset, StateInit}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
+		{StateInit, StateInit}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
+		{StateInit, StateRTR}:   {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{StateRTR, StateRTS}:    {sendRetry | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{StateRTS, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{StateRTS, StateSQD}:    {0, MaskSQDAsyncNotify},
+		{StateSQD, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer | MaskRateLimit},
+		{StateSQD, StateSQD}: {0, MaskPort | MaskAH | sendRetry | MaskMaxDestRdAtomic | altAttrs | MaskAccess | MaskPKeyIndex |
 			MaskMinRNRTimer},
 	},
 	UC: {
-		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
-		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
-		{Init, RTR}:   {pathAttrs, MaskAltPath | MaskAccess | MaskPKeyIndex},
-		{RTR, RTS}:    {MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
-		{RTS, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
-		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
-		{SQD, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
-		{SQD, SQD}:    {0, MaskAH | altAttrs | MaskAccess | MaskPKeyIndex},
-		{SQE, RTS}:    {0, MaskCurState | MaskAccess},
+		{StateReset, StateInit}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
+		{StateInit, StateInit}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
+		{StateInit, StateRTR}:   {pathAttrs, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{StateRTR, StateRTS}:    {MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{StateRTS, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{StateRTS, StateSQD}:    {0, MaskSQDAsyncNotify},
+		{StateSQD, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{StateSQD, StateSQD}:    {0, MaskAH | altAttrs | MaskAccess | MaskPKeyIndex},
+		{StateSQE, StateRTS}:    {0, MaskCurState | MaskAccess},
 	},
 	UD: {
-		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskQKey, 0},
-		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskQKey},
-		{Init, RTR}:   {0, MaskPKeyIndex | MaskQKey},
-		{RTR, RTS}:    {MaskSQPSN, MaskCurState | MaskQKey | MaskRateLimit},
-		{RTS, RTS}:    {0, MaskCurState | MaskQKey | MaskRateLimit},
-		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
-		{SQD, RTS}:    {0, MaskCurState | MaskQKey | MaskRateLimit},
-		{SQD, SQD}:    {0, MaskPKeyIndex | MaskQKey},
-		{SQE, RTS}:    {0, MaskCurState | MaskQKey},
+		{StateReset, StateInit}: {MaskPKeyIndex | MaskPort | MaskQKey, 0},
+		{StateInit, StateInit}:  {0, MaskPKeyIndex | MaskPort | MaskQKey},
+		{StateInit, StateRTR}:   {0, MaskPKeyIndex | MaskQKey},
+		{StateRTR, StateRTS}:    {MaskSQPSN, MaskCurState | MaskQKey | MaskRateLimit},
+		{StateRTS, StateRTS}:    {0, MaskCurState | MaskQKey | MaskRateLimit},
+		{StateRTS, StateSQD}:    {0, MaskSQDAsyncNotify},
+		{StateSQD, StateRTS}:    {0, MaskCurState | MaskQKey | MaskRateLimit},
+		{StateSQD, StateSQD}:    {0, MaskPKeyIndex | MaskQKey},
+		{StateSQE, StateRTS}:    {0, MaskCurState | MaskQKey},
 	},
 	XRCIni: {
-		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
-		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
-		{Init, RTR}:   {pathAttrs, MaskAltPath | MaskAccess | MaskPKeyIndex},
-		{RTR, RTS}:    {sendRetry | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
-		{RTS, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
-		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
-		{SQD, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
-		{SQD, SQD}:    {0, MaskPort | MaskAH | sendRetry | altAttrs | MaskAccess | MaskPKeyIndex},
+		{StateReset, StateInit}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
+		{StateInit, StateInit}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
+		{StateInit, StateRTR}:   {pathAttrs, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{StateRTR, StateRTS}:    {sendRetry | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{StateRTS, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{StateRTS, StateSQD}:    {0, MaskSQDAsyncNotify},
+		{StateSQD, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskRateLimit},
+		{StateSQD, StateSQD}:    {0, MaskPort | MaskAH | sendRetry | altAttrs | MaskAccess | MaskPKeyIndex},
 	},
 	XRCTgt: {
-		{Reset, Init}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
-		{Init, Init}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
-		{Init, RTR}:   {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer, MaskAltPath | MaskAccess | MaskPKeyIndex},
-		{RTR, RTS}:    {MaskTimeout | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
-		{RTS, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
-		{RTS, SQD}:    {0, MaskSQDAsyncNotify},
-		{SQD, RTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
-		{SQD, SQD}: {0, MaskPort | MaskAH | MaskTimeout | MaskMaxDestRdAtomic | altAttrs | MaskAccess | MaskPKeyIndex |
+		{StateReset, StateInit}: {MaskPKeyIndex | MaskPort | MaskAccess, 0},
+		{StateInit, StateInit}:  {0, MaskPKeyIndex | MaskPort | MaskAccess},
+		{StateInit, StateRTR}:   {pathAttrs | MaskMaxDestRdAtomic | MaskMinRNRTimer, MaskAltPath | MaskAccess | MaskPKeyIndex},
+		{StateRTR, StateRTS}:    {MaskTimeout | MaskSQPSN, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{StateRTS, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{StateRTS, StateSQD}:    {0, MaskSQDAsyncNotify},
+		{StateSQD, StateRTS}:    {0, MaskCurState | altAttrs | MaskAccess | MaskMinRNRTimer},
+		{StateSQD, StateSQD}: {0, MaskPort | MaskAH | MaskTimeout | MaskMaxDestRdAtomic | altAttrs | MaskAccess | MaskPKeyIndex |
 			MaskMinRNRTimer},
 	},
 }
 
-// CheckTransition reports whether a queue pair of type t in state cur may be modified so, and to
-// which state that leads. Drivers call it with their lock held. The error names the attribute that
-// is missing, not allowed, or out of range.
-func CheckTransition(t QPType, cur QPState, attr *QPAttr, mask QPMask) (QPState, error) {
+// checkTransition reports whether a queue pair may be modified so: driver.CheckTransition.
+func checkTransition(t QPType, cur QPState, attr *QPAttr, mask QPMask) (QPState, error) {
 	bad := func(format string, a ...any) (QPState, error) {
 		return cur, opErr("modify_qp", ErrInvalid, fmt.Sprintf(format, a...))
 	}
@@ -97,7 +95,7 @@ func CheckTransition(t QPType, cur QPState, attr *QPAttr, mask QPMask) (QPState,
 		return cur, opErr("modify_qp", ErrNotSupported, "queues cannot be resized (attribute Cap)")
 	}
 	given := mask &^ (MaskState | MaskCurState)
-	if next == Reset || next == Err {
+	if next == StateReset || next == StateError {
 		if given != 0 {
 			return bad("%v to %v takes no attributes, but has %v", cur, next, given)
 		}
@@ -134,7 +132,7 @@ func outOfRange(a *QPAttr, mask QPMask) (name, why string) {
 		ok   bool
 		why  string
 	}{
-		{MaskState, "State", a.State <= Err, "is no state"},
+		{MaskState, "State", a.State <= StateError, "is no state"},
 		{MaskPathMTU, "PathMTU", a.PathMTU.Valid(), "must be MTU256 to MTU4096"},
 		{MaskTimeout, "Timeout", a.Timeout < 32, "has 5 bits: 0 to 31"},
 		{MaskRetryCount, "RetryCount", a.RetryCount < 8, "has 3 bits: 0 to 7"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var allStates = []QPState{Reset, Init, RTR, RTS, SQD, SQE, Err}
+var allStates = []QPState{StateReset, StateInit, StateRTR, StateRTS, StateSQD, StateSQE, StateError}
 
 // good has values that every attribute may have.
 func good(s QPState) QPAttr { return QPAttr{State: s, PathMTU: MTU1024, Port: 1} }
@@ -27,9 +27,9 @@ func TestTransitionsExist(t *testing.T) {
 			for _, to := range allStates {
 				attr := good(to)
 				mask := MaskState | transitions[typ][step{from, to}].required
-				got, err := CheckTransition(typ, from, &attr, mask)
+				got, err := checkTransition(typ, from, &attr, mask)
 				name := from.String() + "-" + to.String()
-				if to == Reset || to == Err || strings.Contains(" "+steps+" ", " "+name+" ") {
+				if to == StateReset || to == StateError || strings.Contains(" "+steps+" ", " "+name+" ") {
 					if err != nil || got != to {
 						t.Errorf("%v %s: %v, %v", typ, name, got, err)
 					}
@@ -62,7 +62,7 @@ func TestTransitionAttributes(t *testing.T) {
 				default:
 					want, mask = ErrInvalid, mask|bit
 				}
-				got, err := CheckTransition(typ, s.from, &attr, mask)
+				got, err := checkTransition(typ, s.from, &attr, mask)
 				if want == nil {
 					if err != nil || got != s.to {
 						t.Errorf("%v %v to %v with %v: %v", typ, s.from, s.to, bit, err)
@@ -84,18 +84,18 @@ func TestTransitionTable(t *testing.T) {
 		from, to QPState
 		required string
 	}{
-		{RC, Reset, Init, "Access|PKeyIndex|Port"},
-		{RC, Init, RTR, "AH|PathMTU|RQPSN|MinRNRTimer|MaxDestRdAtomic|DestQPN"},
-		{RC, RTR, RTS, "Timeout|RetryCount|RNRRetry|MaxRdAtomic|SQPSN"},
-		{UC, Init, RTR, "AH|PathMTU|RQPSN|DestQPN"},
-		{UC, RTR, RTS, "SQPSN"},
-		{UD, Reset, Init, "PKeyIndex|Port|QKey"},
-		{UD, Init, RTR, "none"},
-		{UD, RTR, RTS, "SQPSN"},
-		{XRCIni, Init, RTR, "AH|PathMTU|RQPSN|DestQPN"},
-		{XRCIni, RTR, RTS, "Timeout|RetryCount|RNRRetry|MaxRdAtomic|SQPSN"},
-		{XRCTgt, Init, RTR, "AH|PathMTU|RQPSN|MinRNRTimer|MaxDestRdAtomic|DestQPN"},
-		{XRCTgt, RTR, RTS, "Timeout|SQPSN"},
+		{RC, StateReset, StateInit, "Access|PKeyIndex|Port"},
+		{RC, StateInit, StateRTR, "AH|PathMTU|RQPSN|MinRNRTimer|MaxDestRdAtomic|DestQPN"},
+		{RC, StateRTR, StateRTS, "Timeout|RetryCount|RNRRetry|MaxRdAtomic|SQPSN"},
+		{UC, StateInit, StateRTR, "AH|PathMTU|RQPSN|DestQPN"},
+		{UC, StateRTR, StateRTS, "SQPSN"},
+		{UD, StateReset, StateInit, "PKeyIndex|Port|QKey"},
+		{UD, StateInit, StateRTR, "none"},
+		{UD, StateRTR, StateRTS, "SQPSN"},
+		{XRCIni, StateInit, StateRTR, "AH|PathMTU|RQPSN|DestQPN"},
+		{XRCIni, StateRTR, StateRTS, "Timeout|RetryCount|RNRRetry|MaxRdAtomic|SQPSN"},
+		{XRCTgt, StateInit, StateRTR, "AH|PathMTU|RQPSN|MinRNRTimer|MaxDestRdAtomic|DestQPN"},
+		{XRCTgt, StateRTR, StateRTS, "Timeout|SQPSN"},
 	} {
 		if got := transitions[c.typ][step{c.from, c.to}].required.String(); got != c.required {
 			t.Errorf("%v %v to %v requires %s, want %s", c.typ, c.from, c.to, got, c.required)
@@ -104,21 +104,21 @@ func TestTransitionTable(t *testing.T) {
 }
 
 func TestCurState(t *testing.T) {
-	attr := good(RTS)
-	attr.CurState = RTR
-	if _, err := CheckTransition(RC, RTS, &attr, MaskState|MaskCurState); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "CurState") {
+	attr := good(StateRTS)
+	attr.CurState = StateRTR
+	if _, err := checkTransition(RC, StateRTS, &attr, MaskState|MaskCurState); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "CurState") {
 		t.Error(err)
 	}
-	attr.CurState = RTS
-	if _, err := CheckTransition(RC, RTS, &attr, MaskState|MaskCurState); err != nil {
+	attr.CurState = StateRTS
+	if _, err := checkTransition(RC, StateRTS, &attr, MaskState|MaskCurState); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestAttributesOfResetAndErr(t *testing.T) {
-	for _, to := range []QPState{Reset, Err} {
+	for _, to := range []QPState{StateReset, StateError} {
 		attr := good(to)
-		if _, err := CheckTransition(RC, RTS, &attr, MaskState|MaskPort); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Port") {
+		if _, err := checkTransition(RC, StateRTS, &attr, MaskState|MaskPort); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Port") {
 			t.Errorf("%v: %v", to, err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestOutOfRange(t *testing.T) {
 		mask QPMask
 		bad  QPAttr
 	}{
-		{"State", MaskState, QPAttr{State: Err + 1}},
+		{"State", MaskState, QPAttr{State: StateError + 1}},
 		{"PathMTU", MaskPathMTU, QPAttr{}},
 		{"PathMTU", MaskPathMTU, QPAttr{PathMTU: MTU4096 + 1}},
 		{"Timeout", MaskTimeout, QPAttr{Timeout: 32}},
@@ -149,7 +149,7 @@ func TestOutOfRange(t *testing.T) {
 			t.Errorf("%s is looked at though the mask does not name it", name)
 		}
 	}
-	attr := QPAttr{State: Err, PathMTU: MTU4096, Timeout: 31, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 31, RQPSN: 1<<24 - 1, SQPSN: 1<<24 - 1,
+	attr := QPAttr{State: StateError, PathMTU: MTU4096, Timeout: 31, RetryCount: 7, RNRRetry: 7, MinRNRTimer: 31, RQPSN: 1<<24 - 1, SQPSN: 1<<24 - 1,
 		DestQPN: 1<<24 - 1, Access: RemoteWrite | RemoteRead | RemoteAtomic | LocalWrite | FlushGlobal | FlushPersistent}
 	if name, why := outOfRange(&attr, ^QPMask(0)); name != "" {
 		t.Errorf("%s %s", name, why)

@@ -32,6 +32,11 @@ type QPCounts struct {
 	Duplicates    uint64 // requests that had been carried out before
 	OutOfSequence uint64 // requests ahead of the expected one
 	SentRNRs      uint64 // RNR NAKs sent: no receive was posted
+
+	// Of congestion that switches mark (ECN).
+	Marked   uint64 // packets received that were marked
+	SentCNPs uint64 // notifications sent because of that
+	RecvCNPs uint64 // notifications received
 }
 
 // QPStats is the state of a queue pair, and what was measured on it.
@@ -51,6 +56,17 @@ type QPStats struct {
 	Window    int           // bytes that may be in flight to the peer's host; 0: the transport below decides
 	RTT       time.Duration // smoothed round trip; 0: not measured
 	RTTVar    time.Duration // its mean deviation
+
+	// Congestion is the name of the queue pair's congestion control; empty: the transport below has one.
+	Congestion  string
+	Rate        int64         // bits per second that it allows; 0: it does not pace
+	Alpha       float64       // DCQCN's estimate of congestion, from 0 to 1
+	TargetDelay time.Duration // the round trip that a control by delay aims at
+
+	// How often it sends again without an answer, and after an RNR NAK, until it fails (QPAttr has the same). Both are
+	// 0 where nothing is sent again: over iWARP, and for datagrams.
+	RetryCount uint8
+	RNRRetry   uint8 // 7: any number of times
 }
 
 // Metrics returns the statistics as metrics with labels that name the queue pair.
@@ -78,11 +94,17 @@ func (s *QPStats) Metrics() []Metric {
 		counter("qp_duplicate_request", UnitPackets, "requests that had been carried out before", s.Duplicates),
 		counter("qp_out_of_seq_request", UnitPackets, "requests ahead of the expected PSN", s.OutOfSequence),
 		counter("qp_sent_rnr_err", UnitPackets, "RNR NAKs sent: no receive was posted", s.SentRNRs),
+		counter("qp_rcvd_ecn_marked", UnitPackets, "packets received that had met congestion", s.Marked),
+		counter("qp_sent_cnp", UnitPackets, "congestion notifications sent", s.SentCNPs),
+		counter("qp_rcvd_cnp", UnitPackets, "congestion notifications received", s.RecvCNPs),
 		gauge("qp_send_queue", UnitMessages, "send work requests that have not completed", int64(s.SendQueue)),
 		gauge("qp_recv_queue", UnitMessages, "receives that are posted", int64(s.RecvQueue)),
 		gauge("qp_in_flight", UnitBytes, "bytes that are not acknowledged", int64(s.InFlight)),
 		gauge("qp_window", UnitBytes, "bytes that may be in flight to the peer's host", int64(s.Window)),
 		gauge("qp_rtt", UnitNanos, "smoothed round trip", int64(s.RTT)),
 		gauge("qp_rtt_var", UnitNanos, "mean deviation of the round trip", int64(s.RTTVar)),
+		gauge("qp_rate", UnitBytes, "bytes per second that congestion control allows; 0: it does not pace", s.Rate/8),
+		gauge("qp_alpha", UnitEvents, "DCQCN's estimate of congestion, in parts of 1000", int64(1000*s.Alpha)),
+		gauge("qp_target_delay", UnitNanos, "round trip that congestion control aims at", int64(s.TargetDelay)),
 	}
 }

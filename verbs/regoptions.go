@@ -31,6 +31,9 @@ type RegOptions struct {
 	Mode  RegMode
 	Chunk int  // RegPipelined: how many bytes are pinned at a time
 	Weak  bool // the region does not keep the memory alive
+
+	External bool   // the memory is not Go's
+	IOVA     uint64 // External: the address of the first byte in SGEs and at peers
 }
 
 // RegOption is an option of [PD.RegMR]. At most one of [Pinned], [Pipelined], [Deferred] and
@@ -89,21 +92,19 @@ func Weak() RegOption {
 	}
 }
 
-// OptionRegistrar is a [PDDriver] that knows the modes RegPinned, RegPipelined and RegDeferred, and
-// weak regions. RegOnDemand does not get here: it is an access flag.
-type OptionRegistrar interface {
-	RegMROptions(buf []byte, access Access, opt RegOptions) (MRDriver, error)
-}
-
-// Prefetcher is an [MRDriver] that can bring in pages before they are used.
-type Prefetcher interface {
-	// Prefetch brings in n bytes from off on, which are within the region.
-	Prefetch(off, n int, write bool) error
-}
-
-// PinWaiter is an [MRDriver] that can tell when its memory is pinned.
-type PinWaiter interface {
-	WaitPinned(ctx context.Context) error
+// External is for memory that Go does not keep alive, such as that of a C program or of a mapped file.
+// It may be unmapped while it is registered, which makes every later access an access error. Its first
+// byte has the address iova in SGEs and at peers (ibv_reg_mr_iova).
+//
+// With the access flag [OnDemand] the memory may be a whole mapping: an implicit region. Registering it
+// takes the same time for any length, so that a program can register a file, or a reserved range of
+// addresses that is larger than the memory of the machine, and never register again. Pages may be
+// mapped, unmapped and truncated meanwhile. An access to one that is not there is an access error.
+func External(iova uint64) RegOption {
+	return func(o *RegOptions) error {
+		o.External, o.IOVA = true, iova
+		return nil
+	}
 }
 
 // regOptions puts options together and checks them, also against access.
@@ -118,6 +119,9 @@ func regOptions(buf []byte, access Access, opts []RegOption) (o RegOptions, err 
 		if err := o.mode(RegOnDemand); err != nil {
 			return o, opErr(op, err, "the access flag OnDemand pins nothing")
 		}
+	}
+	if o.External && (o.Weak || o.Mode != RegDefault && o.Mode != RegOnDemand) {
+		return o, opErr(op, ErrInvalid, "memory that is not Go's can be neither weak nor pinned by an option")
 	}
 	if !o.Weak {
 		return o, nil
@@ -143,18 +147,6 @@ func allocatedByGo(buf []byte) (ok bool) {
 	return true
 }
 
-// RegMapping registers a whole mapping at once without pinning any of it: an implicit region. It
-// takes the same time for any length, so that a program can register a file, or a reserved range of
-// addresses that is larger than the memory of the machine, and never register again. Pages may be
-// mapped, unmapped and truncated meanwhile. An access to one that is not there is an access error.
-// The device must have [CapOnDemand].
-func (pd *PD) RegMapping(mapping []byte, access Access) (*MR, error) {
-	if pd.dev.Query().Caps&CapOnDemand == 0 {
-		return nil, opErr("reg_mr_iova", ErrNotSupported, "an implicit region needs on-demand paging")
-	}
-	return pd.RegExternal(mapping, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mapping)))), access|OnDemand)
-}
-
 // Prefetch brings n bytes from off on into memory before they are used (ibv_advise_mr). write says
 // that they will be written to. It returns when they are there.
 func (mr *MR) Prefetch(off, n int, write bool) error {
@@ -162,18 +154,12 @@ func (mr *MR) Prefetch(off, n int, write bool) error {
 	if size := mr.Len(); off < 0 || n < 0 || off > size || n > size-off {
 		return opErr(op, ErrInvalid, fmt.Sprintf("%d bytes from %d on are outside the region, which has %d", n, off, size))
 	}
-	if p, ok := mr.drv.(Prefetcher); ok {
-		return wrap(op, p.Prefetch(off, n, write))
-	}
-	return opErr(op, ErrNotSupported, "")
+	return wrap(op, mr.drv.Prefetch(off, n, write))
 }
 
 // WaitPinned waits until all memory of a region with [Pipelined] is pinned. Its error says why some
 // of it is not; the region works all the same. For a region with [Pinned] it returns nil at once, and
 // ErrInvalid for all others.
 func (mr *MR) WaitPinned(ctx context.Context) error {
-	if w, ok := mr.drv.(PinWaiter); ok {
-		return wrap("reg_mr", w.WaitPinned(ctx))
-	}
-	return opErr("reg_mr", ErrNotSupported, "")
+	return wrap("reg_mr", mr.drv.WaitPinned(ctx))
 }

@@ -8,23 +8,27 @@ import (
 	"testing"
 )
 
-// plainDriver is a device that registers memory and has no options for that, as an old driver.
+// plainDriver is a device that registers memory and has no options for that.
 type plainDriver struct {
-	Driver
+	deviceDriver
 	caps DeviceCap
 }
 
 type plainPD struct {
-	PDDriver
+	pdDriver
 	access Access // of the last region
 }
 
 func (d *plainDriver) Close() error                      { return nil } // by the garbage collector, too
 func (d *plainDriver) QueryDevice() DeviceAttr           { return DeviceAttr{Ports: 1, Caps: d.caps} }
 func (d *plainDriver) SetEventSink(func(EventType, int)) {}
-func (d *plainDriver) AllocPD() (PDDriver, error)        { return &plainPD{}, nil }
+func (d *plainDriver) AllocPD() (pdDriver, error)        { return &plainPD{}, nil }
 
-func (p *plainPD) RegMR(buf []byte, access Access) (MRDriver, error) {
+func (p *plainPD) RegMROptions([]byte, Access, RegOptions) (mrDriver, error) {
+	return nil, ErrNotSupported
+}
+
+func (p *plainPD) RegMR(buf []byte, access Access) (mrDriver, error) {
 	p.access = access
 	return &plainMR{b: buf}, nil
 }
@@ -35,14 +39,14 @@ type optionPD struct {
 	opt RegOptions
 }
 
-func (p *optionPD) RegMROptions(buf []byte, access Access, opt RegOptions) (MRDriver, error) {
+func (p *optionPD) RegMROptions(buf []byte, access Access, opt RegOptions) (mrDriver, error) {
 	p.access, p.opt = access, opt
 	return &plainMR{b: buf}, nil
 }
 
 // TestOptionsUnknown holds that a device that does not know an option says so, and does not ignore it.
 func TestOptionsUnknown(t *testing.T) {
-	pd, err := NewDevice(&plainDriver{}).AllocPD()
+	pd, err := newDevice(&plainDriver{}).AllocPD()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +56,10 @@ func TestOptionsUnknown(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := pd.RegMapping(buf, 0); !errors.Is(err, ErrNotSupported) {
-		t.Error(err)
+	for _, o := range []RegOption{Pinned(), Pipelined(0), Deferred(), Weak()} {
+		if _, err := pd.RegMR(buf, 0, External(0), o); !errors.Is(err, ErrInvalid) {
+			t.Error(err)
+		}
 	}
 	mr, err := pd.RegMR(buf, 0)
 	if err != nil {
@@ -76,7 +82,7 @@ func TestOptionsUnknown(t *testing.T) {
 // TestOptionsReachDriver holds what a driver gets.
 func TestOptionsReachDriver(t *testing.T) {
 	drv := &optionPD{}
-	pd := &PD{dev: NewDevice(&plainDriver{caps: CapOnDemand}), drv: drv}
+	pd := &PD{dev: newDevice(&plainDriver{caps: CapOnDemand}), drv: drv}
 	for _, c := range []struct {
 		access Access
 		opts   []RegOption

@@ -6,29 +6,14 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
-
-// sleeper is a [Driver] in which a goroutine that waits for completions can sleep by itself: one
-// thread is woken then, where the driver's own would wake a second one.
-type sleeper interface {
-	// Sleeps reports whether goroutines can: elsewhere Sleep always returns false.
-	Sleeps() bool
-	// SleepsAtOnce reports whether goroutines that wait do so without polling first.
-	SleepsAtOnce() bool
-	// Sleep moves data until awake returns true, and sleeps while there are none. It returns false at
-	// once if somebody else does so.
-	Sleep(awake func() bool) bool
-	// WakeSleeper has Sleep call awake again.
-	WakeSleeper()
-}
-
-// emptyChecker is the completion queue of a [sleeper].
-type emptyChecker interface{ Empty() bool }
 
 // sleeping is what one goroutine sleeps with.
 type sleeping struct {
 	drv   sleeper // nil: the driver moves the data
 	awake func() bool
+	spin  time.Duration // how long to poll at most; 0: not at all
 
 	busy atomic.Bool // a goroutine sleeps
 	mu   sync.Mutex
@@ -36,22 +21,25 @@ type sleeping struct {
 	stop func() bool     // ends what follows ctx
 }
 
-// init has waits sleep in a driver until ready returns true.
-func (s *sleeping) init(drv sleeper, ready func() bool) {
+// init has waits sleep in a driver until ready returns true, and poll for spin before, unless that is
+// negative or the driver's programs sleep at once.
+func (s *sleeping) init(drv sleeper, spin time.Duration, ready func() bool) {
 	s.drv = drv
+	if !drv.SleepsAtOnce() {
+		s.spin = max(0, spin)
+	}
 	s.awake = func() bool { return ready() || s.ctx.Err() != nil }
 }
 
 // until sleeps until there is something, or ctx ends. It returns false if it did not: the driver moves
-// the data, or another goroutine of the program. Nor does it with a context that has ended; package rnet's
-// always says so, and ends each wait with one value of its channel, which nobody else is to take.
+// the data, or another goroutine of the program. Nor does it with a context that has ended.
 func (s *sleeping) until(ctx context.Context) bool {
 	if s.drv == nil || ctx.Err() != nil || s.busy.Swap(true) {
 		return false
 	}
 	defer s.busy.Store(false)
 	s.watchContext(ctx)
-	return s.drv.Sleep(s.awake)
+	return s.drv.Sleep(s.awake, s.spin)
 }
 
 // watchContext has the end of ctx end the sleep. Programs wait with one and the same again and again.

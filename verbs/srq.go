@@ -31,13 +31,17 @@ const (
 type SRQ struct {
 	object
 	dev *Device
-	drv SRQDriver
+	drv srqDriver
 	pd  *PD
 }
 
 // CreateSRQ creates a shared receive queue; with XRCD and CQ set, one for XRC.
-func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
+func (pd *PD) CreateSRQ(init SRQInit) (s *SRQ, err error) {
 	const op = "create_srq"
+	if pd.dev.calls != nil {
+		end := pd.dev.calls.Begin("ibv_create_srq", callArg{"pd", pd}, callArg{"attr", init})
+		defer func() { end(s, err) }()
+	}
 	if init.MaxWR <= 0 || init.MaxSGE < 0 {
 		return nil, opErr(op, ErrInvalid, "MaxWR must be at least 1, and MaxSGE not negative")
 	}
@@ -50,7 +54,7 @@ func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 	if init.MaxSGE == 0 {
 		init.MaxSGE = 1
 	}
-	s := &SRQ{dev: pd.dev, pd: pd}
+	s = &SRQ{dev: pd.dev, pd: pd}
 	deps := []*object{&pd.object}
 	if init.XRCD != nil {
 		deps = append(deps, &init.XRCD.object, &init.CQ.object)
@@ -60,7 +64,6 @@ func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 	}
 	self, queue := weak.Make(s), pd.dev.events
 	events := func(t EventType) { queue.put(queuedEvent{typ: t, srq: self}) }
-	var err error
 	if s.drv, err = pd.drv.CreateSRQ(&init, events); err != nil {
 		s.unuse()
 		return nil, wrap(op, err)
@@ -68,24 +71,31 @@ func (pd *PD) CreateSRQ(init SRQInit) (*SRQ, error) {
 	return s, nil
 }
 
-// Driver returns what implements the queue.
-func (s *SRQ) Driver() SRQDriver { return s.drv }
-
 // PostRecv posts one receive.
 func (s *SRQ) PostRecv(wr *RecvWR) error {
+	if s.dev.logs("ibv_post_srq_recv") {
+		_, err := postRecv(s.dev, "post_srq_recv", "srq", s, one(wr), s.drv.PostRecv)
+		return err
+	}
 	_, err := s.drv.PostRecv(one(wr))
 	return wrap("post_srq_recv", err)
 }
 
 // PostRecvList posts receives in order and returns how many were posted.
 func (s *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
+	if s.dev.logs("ibv_post_srq_recv") {
+		return postRecv(s.dev, "post_srq_recv", "srq", s, wrs, s.drv.PostRecv)
+	}
 	n, err := s.drv.PostRecv(wrs)
 	return n, wrap("post_srq_recv", err)
 }
 
 // Modify sets the size or the limit.
 func (s *SRQ) Modify(attr SRQAttr, mask SRQMask) error {
-	return wrap("modify_srq", s.drv.Modify(attr, mask))
+	end := s.dev.begin("ibv_modify_srq", callArg{"srq", s}, callArg{"attr", attr}, callArg{"attr_mask", mask})
+	err := wrap("modify_srq", s.drv.Modify(attr, mask))
+	end(nil, err)
+	return err
 }
 
 // Query returns the attributes.
@@ -96,5 +106,7 @@ func (s *SRQ) Num() uint32 { return s.drv.Num() }
 
 // Close destroys the queue; ErrBusy while queue pairs use it.
 func (s *SRQ) Close() error {
-	return s.close("destroy_srq", func() error { return wrap("destroy_srq", s.drv.Destroy()) })
+	return s.dev.logClose("ibv_destroy_srq", "srq", s, func() error {
+		return s.close("destroy_srq", func() error { return wrap("destroy_srq", s.drv.Destroy()) })
+	})
 }

@@ -6,28 +6,28 @@ package verbs
 type Status uint8
 
 const (
-	Success                   Status = iota // it was carried out
-	LocalLengthError                        // the message does not fit the receive, or is longer than the device or the path can send
-	LocalQPOperationError                   // the device found the queue pair's own state inconsistent
-	LocalEECOperationError                  // of reliable datagrams, which no device has
-	LocalProtectionError                    // a scatter/gather element names memory that its local key does not cover or allow
-	WRFlushError                            // it was posted, or not finished, when the queue pair was in ERR
-	MWBindError                             // a memory window was not bound, or a key not invalidated
-	BadResponseError                        // the response does not fit the request
-	LocalAccessError                        // the memory of a receive failed while a WRITE with immediate completed it
-	RemoteInvalidRequestError               // the peer refused the request: too long for its receive, misaligned, or an operation that it does not have
-	RemoteAccessError                       // the peer refused the access: key, bounds, rights or protection domain
-	RemoteOperationError                    // the peer failed to carry it out, for a reason of its own
-	RetryExceeded                           // no acknowledgement came, in spite of all retries
-	RNRRetryExceeded                        // the peer had no receive posted, in spite of all retries
-	LocalRDDViolationError                  // of reliable datagrams
-	RemoteInvalidRDRequest                  // of reliable datagrams
-	RemoteAbortedError                      // the peer gave the operation up
-	InvalidEECN                             // of reliable datagrams
-	InvalidEECState                         // of reliable datagrams
-	FatalError                              // the device has failed
-	ResponseTimeoutError                    // no response came in time
-	GeneralError                            // anything else that went wrong in the device
+	StatusSuccess                   Status = iota // it was carried out
+	StatusLocalLengthError                        // the message does not fit the receive, or is longer than the device or the path can send
+	StatusLocalQPOperationError                   // the device found the queue pair's own state inconsistent
+	StatusLocalEECOperationError                  // of reliable datagrams, which no device has
+	StatusLocalProtectionError                    // a scatter/gather element names memory that its local key does not cover or allow
+	StatusWRFlushError                            // it was posted, or not finished, when the queue pair was in ERR
+	StatusMWBindError                             // a memory window was not bound, or a key not invalidated
+	StatusBadResponseError                        // the response does not fit the request
+	StatusLocalAccessError                        // the memory of a receive failed while a WRITE with immediate completed it
+	StatusRemoteInvalidRequestError               // the peer refused the request: too long for its receive, misaligned, or an operation that it does not have
+	StatusRemoteAccessError                       // the peer refused the access: key, bounds, rights or protection domain
+	StatusRemoteOperationError                    // the peer failed to carry it out, for a reason of its own
+	StatusRetryExceeded                           // no acknowledgement came, in spite of all retries
+	StatusRNRRetryExceeded                        // the peer had no receive posted, in spite of all retries
+	StatusLocalRDDViolationError                  // of reliable datagrams
+	StatusRemoteInvalidRDRequest                  // of reliable datagrams
+	StatusRemoteAbortedError                      // the peer gave the operation up
+	StatusInvalidEECN                             // of reliable datagrams
+	StatusInvalidEECState                         // of reliable datagrams
+	StatusFatalError                              // the device has failed
+	StatusResponseTimeoutError                    // no response came in time
+	StatusGeneralError                            // anything else that went wrong in the device
 )
 
 // String returns the text of ibv_wc_status_str, such as remote access error.
@@ -42,7 +42,7 @@ func (s Status) String() string {
 
 // Err returns nil for Success and otherwise a [*StatusError].
 func (s Status) Err() error {
-	if s == Success {
+	if s == StatusSuccess {
 		return nil
 	}
 	return &StatusError{Status: s}
@@ -94,7 +94,7 @@ func (o WCOp) String() string {
 
 // Err returns nil for Success and otherwise a [*StatusError] with what is known of the reason.
 func (wc *WC) Err() error {
-	if wc.Status == Success {
+	if wc.Status == StatusSuccess {
 		return nil
 	}
 	return &StatusError{Status: wc.Status, Reason: Reason(min(wc.VendorErr, 255))}

@@ -6,18 +6,18 @@ package verbs
 type SendOp uint8
 
 const (
-	Send        SendOp = iota + 1 // into the peer's next receive
-	SendImm                       // the same, with 32 bits of immediate data
-	SendInv                       // RC: also invalidates a remote key at the peer
-	Write                         // into the peer's memory
-	WriteImm                      // the same, and completes the peer's next receive, with 32 bits of immediate data
-	Read                          // from the peer's memory
-	CompareSwap                   // see [SendWR.Compare]
-	FetchAdd                      // see [SendWR.Compare]
-	AtomicWrite                   // 8 bytes, written at once (IBTA annex A19); aligned as those of CompareSwap
-	Flush                         // makes earlier writes visible or persistent at the peer (IBTA annex A19)
-	LocalInv                      // invalidates a key of this device
-	BindMW                        // binds a memory window, see [SendWR.Bind]
+	OpSend        SendOp = iota + 1 // into the peer's next receive
+	OpSendImm                       // the same, with 32 bits of immediate data
+	OpSendInv                       // RC: also invalidates a remote key at the peer
+	OpWrite                         // into the peer's memory
+	OpWriteImm                      // the same, and completes the peer's next receive, with 32 bits of immediate data
+	OpRead                          // from the peer's memory
+	OpCompareSwap                   // see [SendWR.Compare]
+	OpFetchAdd                      // see [SendWR.Compare]
+	OpAtomicWrite                   // 8 bytes, written at once (IBTA annex A19); aligned as those of CompareSwap
+	OpFlush                         // makes earlier writes visible or persistent at the peer (IBTA annex A19)
+	OpLocalInv                      // invalidates a key of this device
+	OpBindMW                        // binds a memory window, see [SendWR.Bind]
 )
 
 // String returns the operation's name.
@@ -32,7 +32,7 @@ type SendFlags uint8
 const (
 	// Signaled work requests complete with a WC even on success. Others do so in error only: they leave the
 	// send queue as a later signaled one completes, on hardware not before that WC is polled. Signal at least
-	// one in QPCaps.MaxSendWR work requests and poll it, or the queue fills and there is nothing to wait for:
+	// one in [QPCap] MaxSendWR work requests and poll it, or the queue fills and there is nothing to wait for:
 	// PostSend then returns [ErrQueueFull].
 	Signaled  SendFlags = 1 << iota
 	Solicited           // raises a solicited event at the receiver
@@ -75,6 +75,8 @@ const (
 // SendWR is a work request for a send queue. The queue retains no reference to it or to its slices
 // after [QP.PostSend] returns. The memory that SGL names belongs to the device until the work
 // request has completed.
+//
+// A method for each operation, such as [SendWR.Write], fills in what that operation needs and nothing else.
 type SendWR struct {
 	ID     uint64
 	Op     SendOp
@@ -86,15 +88,16 @@ type SendWR struct {
 	InvKey Key    // SendInv: the peer's key; LocalInv: ours
 	Remote Remote // one-sided operations
 
-	// Compare and Swap are the operands of atomic operations (IBTA 9.4.5, RFC 7306 section 5), which
+	// Compare, Swap and Add are the operands of atomic operations (IBTA 9.4.5, RFC 7306 section 5), which
 	// work on 8 bytes: a number in the byte order of the host that has them. The remote address must be
-	// a multiple of 8; any other is refused with RemoteInvalidRequestError. What was there before goes to
+	// a multiple of 8; any other is refused with [StatusRemoteInvalidRequestError]. What was there before goes to
 	// the SGL, of 8 bytes too, in the byte order of this host.
 	//
-	// CompareSwap replaces a number that is equal to Compare by Swap. FetchAdd adds Swap to it, modulo
+	// OpCompareSwap replaces a number that is equal to Compare by Swap. OpFetchAdd adds Add to it, modulo
 	// 2^64.
 	Compare uint64
 	Swap    uint64
+	Add     uint64
 
 	AH         *AH  // UD
 	RemoteQPN  QPN  // UD

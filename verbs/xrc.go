@@ -7,25 +7,25 @@ package verbs
 type XRCD struct {
 	object
 	dev *Device
-	drv XRCDDriver
+	drv xrcdDriver
 }
 
 // OpenXRCD opens an XRC domain of the device.
-func (d *Device) OpenXRCD() (*XRCD, error) {
-	x := &XRCD{dev: d}
+func (d *Device) OpenXRCD() (x *XRCD, err error) {
+	if d.calls != nil {
+		end := d.calls.Begin("ibv_open_xrcd", callArg{"context", d})
+		defer func() { end(x, err) }()
+	}
+	x = &XRCD{dev: d}
 	if err := x.use("open_xrcd", &d.object); err != nil {
 		return nil, err
 	}
-	var err error
 	if x.drv, err = d.drv.OpenXRCD(); err != nil {
 		x.unuse()
 		return nil, wrap("open_xrcd", err)
 	}
 	return x, nil
 }
-
-// Driver returns what implements the domain.
-func (x *XRCD) Driver() XRCDDriver { return x.drv }
 
 // Device returns the device of the domain.
 func (x *XRCD) Device() *Device { return x.dev }
@@ -34,10 +34,12 @@ func (x *XRCD) Device() *Device { return x.dev }
 // requests are checked against the domain of the shared receive queue that the sender names.
 func (x *XRCD) CreateTargetQP(init QPInit) (*QP, error) {
 	init.Type = XRCTgt
-	return newQP(x.dev, init, x.drv.CreateTargetQP, &x.object)
+	return newQP(x.dev, init, x.drv.CreateTargetQP, &x.object, callArg{"xrcd", x})
 }
 
 // Close closes the domain; ErrBusy while queues of it are open.
 func (x *XRCD) Close() error {
-	return x.close("close_xrcd", func() error { return wrap("close_xrcd", x.drv.Close()) })
+	return x.dev.logClose("ibv_close_xrcd", "xrcd", x, func() error {
+		return x.close("close_xrcd", func() error { return wrap("close_xrcd", x.drv.Close()) })
+	})
 }

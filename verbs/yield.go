@@ -36,10 +36,6 @@ func yieldsEvery(locked bool) uint32 {
 	return lastYield
 }
 
-// selfYielding is a [CQDriver] whose empty polls yield by themselves if it says so, as those of a
-// device in virtual time do.
-type selfYielding interface{ Yields() bool }
-
 // found records a poll that found something.
 func (y *yielder) found() {
 	if y.empty.Load() != 0 {

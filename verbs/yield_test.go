@@ -12,7 +12,7 @@ import (
 
 // emptyCQ is the driver of a queue that never has a completion, or always.
 type emptyCQ struct {
-	CQDriver
+	cqDriver
 	n int
 }
 
@@ -54,7 +54,7 @@ func TestPollYields(t *testing.T) {
 		{"locked", yieldsEvery(true), 2 * lastYield, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cq := &CQ{drv: drv, yields: yielder{every: test.every}}
+			cq := &CQ{dev: &Device{}, drv: drv, yields: yielder{every: test.every}}
 			for range 3 {
 				got := !test.want
 				for try := 0; got != test.want && try < tries; try++ {

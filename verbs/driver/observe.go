@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package verbs
+package driver
 
-import "net/netip"
+import (
+	"net/netip"
 
-// Observable is a [Driver] that lists its objects for observers, a page at a time.
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// Observer is a [Device] that lists its objects for observers, a page at a time.
 //
 // Each method fills page and returns how many objects it wrote there, and the position of the next
 // page. The position of the first page is [FirstPage]; 0 is behind the last page. An object that is
 // there during the whole listing is on one of its pages, in rare cases on two. The order means nothing.
 //
-// The methods may be called at any time, as [Driver].Metrics may, and hold no lock for longer than it
+// The methods may be called at any time, as [Device].Metrics may, and hold no lock for longer than it
 // takes to copy a page. So pages are best short.
-type Observable interface {
+type Observer interface {
 	ObserveQPs(page []QPInfo, at int) (n, next int)
 	ObserveCQs(page []CQInfo, at int) (n, next int)
 	ObserveMRs(page []MRInfo, at int) (n, next int)
@@ -27,7 +31,7 @@ const FirstPage = int(^uint(0) >> 1)
 // QPInfo is a queue pair, with the numbers of the objects that it was created with. The numbers tell
 // objects of one device apart; 0 means that there is none.
 type QPInfo struct {
-	QPStats
+	verbs.QPStats
 	PD     uint32
 	SendCQ uint32
 	RecvCQ uint32
@@ -46,22 +50,22 @@ type CQInfo struct {
 
 // MRInfo is a memory region.
 type MRInfo struct {
-	Key    Key // local and remote
+	Key    verbs.Key // local and remote
 	PD     uint32
 	Addr   uint64 // of the first byte, in SGEs and at peers
 	Len    uint64 // bytes
-	Access Access
+	Access verbs.Access
 }
 
 // MWInfo is a memory window.
 type MWInfo struct {
-	Key    Key // with which peers use it while it is bound
+	Key    verbs.Key // with which peers use it while it is bound
 	PD     uint32
-	Type   MWType
-	Region Key    // of the region that it is bound to; 0: it is not bound
-	Addr   uint64 // of the first byte, at peers
-	Len    uint64 // bytes
-	Access Access
+	Type   verbs.MWType
+	Region verbs.Key // of the region that it is bound to; 0: it is not bound
+	Addr   uint64    // of the first byte, at peers
+	Len    uint64    // bytes
+	Access verbs.Access
 }
 
 // SRQInfo is a shared receive queue.
@@ -76,8 +80,8 @@ type SRQInfo struct {
 // AHInfo is an address handle.
 type AHInfo struct {
 	PD   uint32
-	DGID GID    // zero: it has a LID only
-	DLID uint16 // 0: the fabric has none
+	DGID verbs.GID // zero: it has a LID only
+	DLID uint16    // 0: the fabric has none
 	SL   uint8
 	Port int
 }
@@ -87,8 +91,9 @@ type ConnInfo struct {
 	State     string // such as "listening"
 	PortSpace string // such as "TCP"
 	Listening bool
-	QPN       QPN // 0: none that the manager knows
-	QPType    QPType
+	QPN       verbs.QPN // 0: none that the manager knows
+	QPType    verbs.QPType
 	Local     netip.AddrPort // invalid: none
 	Peer      netip.AddrPort // invalid: none
+	Failed    string         // why it failed; empty: it did not, or the manager does not say
 }

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package verbs
+package driver
 
-import "net/netip"
+import (
+	"net/netip"
 
-// StreamDriver is a [Driver] whose queue pairs are connected by streams between addresses and
-// ports, such as those of iWARP over TCP. Package cm runs on it there, as it runs on [MADAgent]
+	"github.com/ramjet-rdma/ramjet/verbs"
+)
+
+// StreamDevice is a [Device] whose queue pairs are connected by streams between addresses and
+// ports, such as those of iWARP over TCP. Package cm runs on it there, as it runs on [verbs.MADAgent]
 // elsewhere; programs use package cm.
 //
 // Callbacks are called from one goroutine, one after the other and without a lock held. They may
 // call back.
-type StreamDriver interface {
+type StreamDevice interface {
 	// ListenStream takes connections, of which at most backlog wait for an answer. f gets each as a
 	// StreamRequested event, and a StreamFailed event if it ends before it was answered. A system error
 	// means that the port is taken.
@@ -19,12 +23,12 @@ type StreamDriver interface {
 	StreamsDone() <-chan struct{}
 	// DialStream requests a connection for a queue pair in INIT. f gets the outcome. Without a queue
 	// pair (nil) the request only asks for the private data of the peer's rejection.
-	DialStream(qp QPDriver, from, to netip.AddrPort, p StreamParam, f func(StreamEvent)) (Stream, error)
+	DialStream(qp QP, from, to netip.AddrPort, p StreamParam, f func(StreamEvent)) (Stream, error)
 }
 
-// ServiceDriver is a [StreamDriver] whose system finds datagram services by address and port (IBTA 12.11), and
+// ServiceDevice is a [StreamDevice] whose system finds datagram services by address and port (IBTA 12.11), and
 // joins multicast groups. With others a request without a queue pair stands for the former, and there is no latter.
-type ServiceDriver interface {
+type ServiceDevice interface {
 	// ListenService is ListenStream for requests of a service. Their streams are of type ServiceStream.
 	ListenService(at netip.AddrPort, backlog int, f func(StreamEvent)) (StreamListener, error)
 	// LookUpService asks for a service. f gets StreamEstablished or StreamRejected, with Service, or
@@ -39,15 +43,15 @@ type ServiceDriver interface {
 type ServiceStream interface {
 	Stream
 	// AcceptService answers with a queue pair.
-	AcceptService(qpn QPN, private []byte) error
+	AcceptService(qpn verbs.QPN, private []byte) error
 }
 
 // Service is the answer to a request for a datagram service: how to send to its queue pair, or to a group.
 type Service struct {
 	Status uint8 // of StreamRejected: that of SIDR REP (IBTA 12.11.2)
-	QPN    QPN
-	QKey   QKey
-	AH     AHAttr
+	QPN    verbs.QPN
+	QKey   verbs.QKey
+	AH     verbs.AHAttr
 }
 
 // StreamListener takes connections until it is closed.
@@ -60,7 +64,7 @@ type StreamListener interface {
 type Stream interface {
 	// Accept accepts a requested connection for a queue pair in INIT, RTR or RTS. ErrState means
 	// that the stream has ended, or that the peer asks for the impossible.
-	Accept(qp QPDriver, p StreamParam, f func(StreamEvent)) error
+	Accept(qp QP, p StreamParam, f func(StreamEvent)) error
 	Reject(private []byte) error
 	// Disconnect ends it in an orderly way: the peer reads everything that was sent.
 	Disconnect()
@@ -96,7 +100,7 @@ type StreamEvent struct {
 	Param  StreamParam // of StreamRequested, StreamEstablished, StreamRejected: what the peer said
 	Err    error       // of StreamFailed
 
-	Service Service // of StreamEstablished and StreamRejected, of a ServiceDriver's streams
+	Service Service // of StreamEstablished and StreamRejected, of a ServiceDevice's streams
 }
 
 // MaxStreamData is the limit of private data in a stream's set-up, in bytes.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"slices"
+	"unsafe"
+)
+
+// logs reports whether a call of the data path is logged.
+func (d *Device) logs(call string) bool { return d.calls != nil && d.calls.Wants(call) }
+
+// begin notes a call that begins, in the log of the device's calls if there is one. end notes its end.
+func (d *Device) begin(call string, args ...callArg) (end func(result any, err error, out ...callArg)) {
+	if d.calls == nil {
+		return func(any, error, ...callArg) {}
+	}
+	return d.calls.Begin(call, args...)
+}
+
+// logClose logs a call that has no argument but an object, and no result but an error.
+func (d *Device) logClose(call, kind string, object any, destroy func() error) error {
+	if d.calls == nil {
+		return destroy()
+	}
+	end := d.calls.Begin(call, callArg{kind, object})
+	err := destroy()
+	end(nil, err)
+	return err
+}
+
+// logRegistration logs a call that registers memory.
+func (pd *PD) logRegistration(call string, args []callArg, register func() (*MR, error)) (*MR, error) {
+	end := pd.dev.calls.Begin(call, append([]callArg{{"pd", pd}}, args...)...)
+	mr, err := register()
+	if err != nil {
+		end(nil, err)
+		return nil, err
+	}
+	end(mr, nil, callArg{"lkey", mr.LKey()}, callArg{"rkey", mr.RKey()})
+	return mr, nil
+}
+
+// address returns where memory begins.
+func address(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
+
+// sendArgs returns work requests as values that stay valid: those of programs may be on their stacks.
+func sendArgs(wrs []SendWR) []any {
+	out := make([]any, len(wrs))
+	for i := range wrs {
+		wr := &wrs[i]
+		one := []callArg{{"wr_id", wr.ID}, {"opcode", wr.Op}, {"send_flags", wr.Flags}}
+		if wr.Inline != nil {
+			one = append(one, callArg{"inline_data", len(wr.Inline)})
+		} else {
+			one = append(one, callArg{"sg_list", slices.Clone(wr.SGL)})
+		}
+		if wr.Remote != (Remote{}) {
+			one = append(one, callArg{"remote_addr", wr.Remote.Addr}, callArg{"rkey", wr.Remote.Key})
+		}
+		if wr.AH != nil {
+			one = append(one, callArg{"ah", wr.AH}, callArg{"remote_qpn", wr.RemoteQPN}, callArg{"remote_qkey", wr.RemoteQKey})
+		}
+		out[i] = one
+	}
+	return out
+}
+
+// recvArgs does so for receives.
+func recvArgs(wrs []RecvWR) []any {
+	out := make([]any, len(wrs))
+	for i := range wrs {
+		out[i] = []callArg{{"wr_id", wrs[i].ID}, {"sg_list", slices.Clone(wrs[i].SGL)}}
+	}
+	return out
+}
+
+// postSend posts work requests and logs that. They may be on the caller's stack, so no closure has them.
+func (qp *QP) postSend(call string, wrs []SendWR, all bool) (n int, err error) {
+	end := qp.dev.calls.Begin(call, callArg{"qp", qp}, callArg{"wr", sendArgs(wrs)})
+	if all {
+		err = qp.drv.PostSendAll(wrs)
+	} else {
+		n, err = qp.drv.PostSend(wrs)
+	}
+	err = postSendError(err)
+	end(nil, err)
+	return n, err
+}
+
+// postRecv does so with receives, of a queue pair or of a shared receive queue.
+func postRecv(d *Device, call, kind string, object any, wrs []RecvWR, post func([]RecvWR) (int, error)) (int, error) {
+	end := d.calls.Begin("ibv_"+call, callArg{kind, object}, callArg{"wr", recvArgs(wrs)})
+	n, err := post(wrs)
+	err = wrap(call, err)
+	end(nil, err)
+	return n, err
+}
+
+// logPoll logs the completions that a poll has found.
+func (cq *CQ) logPoll(wcs []WC) {
+	end := cq.dev.calls.Begin("ibv_poll_cq", callArg{"cq", cq})
+	end(len(wcs), nil, callArg{"wc", slices.Clone(wcs)})
+}

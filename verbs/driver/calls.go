@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
+)
+
+var (
+	logCalls = hook.LogCalls.(func(*verbs.Device, CallLog))
+	callsOf  = hook.CallsOf.(func(*verbs.Device) CallLog)
+)
+
+// CallLog logs the calls of a device and its objects, by the names that they have in C.
+type CallLog = interface {
+	// Wants reports whether a call of the data path is logged. Others are always begun: they make and end objects.
+	Wants(call string) bool
+	// Begin notes a call with its arguments, and end its result, its error and what it has filled in. Arguments are
+	// values of package verbs, pointers to its objects, or lists and structs of these: []any, []CallArg.
+	Begin(call string, args ...CallArg) (end func(result any, err error, out ...CallArg))
+}
+
+// CallArg is an argument of a call by its name in C, or a field of a struct.
+type CallArg = struct {
+	Name  string
+	Value any
+}
+
+// LogCalls has the calls of a device logged. It is for who has opened the device, before anybody else has it.
+func LogCalls(d *verbs.Device, l CallLog) { logCalls(d, l) }
+
+// CallsOf returns the log of a device's calls, nil if there is none. It is for packages with calls of their own, as
+// package cm has.
+func CallsOf(d *verbs.Device) CallLog { return callsOf(d) }

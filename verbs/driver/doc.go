@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package driver is the contract between package verbs and what implements a device: RoCEv2, RoCE v1,
+// InfiniBand and iWARP in software, shared memory, or hardware. Programs need package verbs only.
+//
+// A driver implements [Device], and its objects [PD], [MR], [CQ], [QP] and so on. It checks what only it can
+// know (keys, queue space, limits) and returns the sentinels of package verbs. Its caller closes objects in
+// the right order. A driver embeds [Unsupported] and overrides what it supports. Its objects embed
+// [UnsupportedPD] and so on. A driver that embeds these compiles with later versions, too.
+//
+// What package verbs, or package cm, does differently without it is an interface of its own:
+//
+//   - [Connector]: queue pairs can be connected by address and port
+//   - [MADDevice]: management datagrams
+//   - [StreamDevice], and [ServiceDevice] besides: what connections by streams run on
+//   - [Observer]: lists of objects
+//   - [Sleeper]: goroutines that wait for completions sleep in the driver
+//   - [Watcher]: a region that learns of remote accesses
+//
+// The interfaces are type literals, so that package verbs, which this package imports, can have the same
+// types (docs/decisions/0031-drivers.md). docs/driver.md names the call of libibverbs that carries out each
+// call here. The package may change in any version: docs/stability.md.
+//
+// The other half of the package is for what runs beside a program on the same devices: connection managers
+// and observers. They reach what implements an object ([DeviceOf], [QPOf], …), keep something with a device
+// ([Local], [OnClose]), and follow events ([OnEvent], [Watch]).
+package driver

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+
+	"github.com/ramjet-rdma/ramjet/verbs"
+	"github.com/ramjet-rdma/ramjet/verbs/internal/hook"
+)
+
+// PD is a protection domain of a driver.
+type PD = interface {
+	RegMR(buf []byte, access verbs.Access) (MR, error)
+	// RegMROptions registers with one of the modes RegPinned, RegPipelined and RegDeferred, or a weak region.
+	// RegOnDemand does not get here: it is an access flag.
+	RegMROptions(buf []byte, access verbs.Access, opt verbs.RegOptions) (MR, error)
+	// RegExternal copes with memory that is unmapped, see [verbs.External].
+	RegExternal(buf []byte, iova uint64, access verbs.Access) (MR, error)
+	// RegShared maps memory that processes share, see [verbs.PD.RegShared].
+	RegShared(fd uintptr, offset int64, size int, access verbs.Access) (MR, error)
+	// ReregMR changes what the flags name. The domain is the region's new one; without
+	// [verbs.ReregPD] the one that it has. Without [verbs.ReregTranslation] buf is ignored.
+	ReregMR(mr MR, flags verbs.ReregFlags, buf []byte, access verbs.Access) error
+	AllocMR(size int, access verbs.Access) (MR, error)
+	AllocMW(t verbs.MWType) (MW, error)
+	CreateAH(attr verbs.AHAttr) (AH, error)
+	// CreateSRQ and CreateQP report what happens to the queue by calling events, which does not
+	// block and may be called from any goroutine. The driver retains no reference to init.
+	CreateSRQ(init *verbs.SRQInit, events func(verbs.EventType)) (SRQ, error)
+	CreateQP(init *verbs.QPInit, events func(verbs.EventType)) (QP, error)
+	Dealloc() error
+}
+
+// MR is a memory region of a driver.
+type MR = interface {
+	Addr() uint64
+	LKey() verbs.Key
+	RKey() verbs.Key
+	Bytes() []byte
+	// Prefetch brings in n bytes from off on, which are within the region, before they are used.
+	Prefetch(off, n int, write bool) error
+	// WaitPinned returns when the memory is pinned, see [verbs.MR.WaitPinned].
+	WaitPinned(ctx context.Context) error
+	// Dereg returns after the last access of the device to the region. ErrBusy while a
+	// memory window is bound to it.
+	Dereg() error
+}
+
+// Watcher is an [MR] that can keep its device from memory ([verbs.CapExclude]) and that learns of remote
+// accesses ([verbs.CapWatch]).
+type Watcher interface {
+	// Do runs f while the device touches no memory of the region.
+	Do(f func(b []byte))
+	// WaitFor runs cond, under exclusion as Do does, once at first and then after each
+	// remote access that changed the region, until it returns true.
+	WaitFor(ctx context.Context, cond func(b []byte) bool) error
+}
+
+// MW is a memory window of a driver.
+type MW = interface {
+	RKey() verbs.Key
+	Dealloc() error
+}
+
+// AH is an address handle of a driver.
+type AH = interface{ Destroy() error }
+
+// UnsupportedPD answers every call of a [PD] that a driver may lack with ErrNotSupported.
+type UnsupportedPD struct{}
+
+func (UnsupportedPD) RegMROptions([]byte, verbs.Access, verbs.RegOptions) (MR, error) {
+	return nil, verbs.ErrNotSupported
+}
+func (UnsupportedPD) RegExternal([]byte, uint64, verbs.Access) (MR, error) {
+	return nil, verbs.ErrNotSupported
+}
+func (UnsupportedPD) RegShared(uintptr, int64, int, verbs.Access) (MR, error) {
+	return nil, verbs.ErrNotSupported
+}
+func (UnsupportedPD) ReregMR(MR, verbs.ReregFlags, []byte, verbs.Access) error {
+	return verbs.ErrNotSupported
+}
+func (UnsupportedPD) AllocMR(int, verbs.Access) (MR, error) { return nil, verbs.ErrNotSupported }
+func (UnsupportedPD) AllocMW(verbs.MWType) (MW, error)      { return nil, verbs.ErrNotSupported }
+func (UnsupportedPD) CreateAH(verbs.AHAttr) (AH, error)     { return nil, verbs.ErrNotSupported }
+func (UnsupportedPD) CreateSRQ(*verbs.SRQInit, func(verbs.EventType)) (SRQ, error) {
+	return nil, verbs.ErrNotSupported
+}
+
+// UnsupportedMR answers every call of an [MR] that a driver may lack with ErrNotSupported.
+type UnsupportedMR struct{}
+
+func (UnsupportedMR) Prefetch(int, int, bool) error    { return verbs.ErrNotSupported }
+func (UnsupportedMR) WaitPinned(context.Context) error { return verbs.ErrNotSupported }
+
+var (
+	pdOf = hook.PDOf.(func(*verbs.PD) PD)
+	mrOf = hook.MROf.(func(*verbs.MR) MR)
+	mwOf = hook.MWOf.(func(*verbs.MW) MW)
+	ahOf = hook.AHOf.(func(*verbs.AH) AH)
+)
+
+// PDOf returns what implements a protection domain.
+func PDOf(pd *verbs.PD) PD { return pdOf(pd) }
+
+// MROf returns what implements a memory region.
+func MROf(mr *verbs.MR) MR { return mrOf(mr) }
+
+// MWOf returns what implements a memory window.
+func MWOf(mw *verbs.MW) MW { return mwOf(mw) }
+
+// AHOf returns what implements an address handle.
+func AHOf(ah *verbs.AH) AH { return ahOf(ah) }
